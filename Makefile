@@ -1,0 +1,55 @@
+# shardid: see README.md. Every target with a ## comment is listed by `make help`.
+
+BIN       := bin/shardid
+TOOLS     := $(CURDIR)/.tools
+LINT      := $(TOOLS)/golangci-lint-v2.15.0
+FUZZTIME  ?= 30s
+GOTEST    := go test -race -timeout 10m
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test test-short test-servers lint fmt bench-once fuzz clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: build ## build and serve on 127.0.0.1:8080 with the embedded stores and a demo app
+	$(BIN) serve --demo
+
+build: ## build bin/shardid
+	go build -o $(BIN) ./cmd/shardid
+
+test: test-servers build lint ## everything CI runs; installs the servers the tests need when they are missing
+	$(GOTEST) ./...
+	$(MAKE) --no-print-directory bench-once
+
+test-short: ## unit tests only, no server, under a minute
+	go vet ./...
+	$(GOTEST) -short ./...
+
+test-servers: ## install redis-server and mariadb-server for the tests, if missing
+	scripts/install-test-servers.sh
+
+lint: $(LINT) ## vet and lint
+	go vet ./...
+	$(LINT) run ./...
+
+$(LINT):
+	@echo "building golangci-lint, once: about two minutes"
+	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+	mv $(TOOLS)/golangci-lint $@
+
+fmt: $(LINT) ## format the sources
+	$(LINT) fmt ./...
+
+bench-once: # each benchmark once, so that none rots
+	go test -short -run '^$$' -bench . -benchtime 1x ./...
+
+fuzz: ## run each fuzz target for FUZZTIME (30s)
+	@go list ./... | while read -r pkg; do \
+	  go test -list '^Fuzz' $$pkg | grep '^Fuzz' | while read -r name; do \
+	    echo "== $$pkg $$name"; go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done || exit 1; \
+	done
+
+clean: ## remove what was built; the data folder stays
+	rm -rf bin .tools

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"sync"
+	"time"
+
+	"shardid/model"
+	"shardid/repository/sqlstore"
+	"shardid/service/health"
+	"shardid/service/httpapi"
+	"shardid/service/queue"
+)
+
+// App is the running service. New validates, Start runs, Stop tears down what
+// Start built, in reverse.
+type App struct {
+	cfg     Config
+	log     *slog.Logger
+	db      *sqlstore.Store
+	queue   *queue.Service
+	monitor *health.Monitor
+	api     *httpapi.API
+	server  *http.Server
+	pprof   *http.Server
+
+	failed   chan error
+	teardown []step
+	stop     sync.Once
+	stopErr  error
+}
+
+// step is one named part of the teardown.
+type step struct {
+	name string
+	run  func(context.Context) error
+}
+
+// NewApp builds the service and starts nothing; stores may be away.
+func NewApp(cfg Config, log *slog.Logger) (*App, error) {
+	a := &App{cfg: cfg, log: log, failed: make(chan error, 2)}
+	if err := a.wire(); err != nil {
+		return nil, errors.Join(err, a.Stop(0))
+	}
+	a.server = newServer(cfg, a.api, log)
+	return a, nil
+}
+
+// newServer bounds what a client can cost in time and memory.
+func newServer(cfg Config, h http.Handler, log *slog.Logger) *http.Server {
+	const slack = 10 * time.Second // to read a request, and to write an answer
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: cfg.Server.ReadHeaderTimeout,
+		ReadTimeout:       cfg.Server.ReadHeaderTimeout + slack,
+		WriteTimeout:      cfg.Queue.Timeout + slack,
+		IdleTimeout:       cfg.Server.IdleTimeout,
+		MaxHeaderBytes:    cfg.Server.MaxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Start listens and serves. With demo it provisions app 1 in an embedded
+// database without apps.
+func (a *App) Start(ctx context.Context, demo bool) error {
+	listener, err := a.listen(ctx, a.cfg.Server.Addr)
+	if err != nil {
+		return err
+	}
+	a.onStop("http", a.server.Shutdown)
+	if err := a.prepare(ctx, demo); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if err := a.startPprof(ctx); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	a.monitor.Start()
+	a.queue.Start()
+	go a.run(a.server, listener)
+	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
+		"try", fmt.Sprintf("curl 'http://%s/get?appId=1&gatePass=alice'", listener.Addr()))
+	return nil
+}
+
+func (a *App) prepare(ctx context.Context, demo bool) error {
+	if err := ownSchema(ctx, a.cfg, a.db); err != nil {
+		return err
+	}
+	if demo {
+		return provisionDemo(ctx, a.cfg, a.db, a.log)
+	}
+	return nil
+}
+
+func (a *App) listen(ctx context.Context, addr string) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w: choose another server.addr", addr, err)
+	}
+	return listener, nil
+}
+
+// startPprof serves profiles on their own listener when one is configured.
+func (a *App) startPprof(ctx context.Context) error {
+	if a.cfg.Server.PprofAddr == "" {
+		return nil
+	}
+	listener, err := a.listen(ctx, a.cfg.Server.PprofAddr)
+	if err != nil {
+		return fmt.Errorf("server.pprof_addr: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	a.pprof = &http.Server{Handler: mux, ReadHeaderTimeout: a.cfg.Server.ReadHeaderTimeout}
+	a.onStop("pprof", func(context.Context) error { return a.pprof.Close() })
+	go a.run(a.pprof, listener)
+	a.log.Info("profiles are served", "addr", listener.Addr().String())
+	return nil
+}
+
+func (a *App) run(server *http.Server, listener net.Listener) {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		a.failed <- fmt.Errorf("serve HTTP: %w", err)
+	}
+}
+
+// Failed tells when the service cannot go on.
+func (a *App) Failed() <-chan error { return a.failed }
+
+func (a *App) onStop(name string, run func(context.Context) error) {
+	a.teardown = append(a.teardown, step{name, run})
+}
+
+// Stop says not ready, waits for delay so that load balancers notice, lets the
+// requests in flight end, and stops the rest. It may be called twice and is
+// bounded by server.shutdown_timeout.
+func (a *App) Stop(delay time.Duration) error {
+	a.stop.Do(func() { a.stopErr = a.tearDown(delay) })
+	return a.stopErr
+}
+
+func (a *App) tearDown(delay time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Server.ShutdownTimeout)
+	defer cancel()
+	if a.api != nil {
+		a.api.Drain()
+	}
+	if delay > 0 {
+		a.log.Info("draining: /readyz answers not ready", "for", delay.String())
+		time.Sleep(delay)
+	}
+	var errs []error
+	for i := len(a.teardown) - 1; i >= 0; i-- {
+		if err := a.teardown[i].run(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stop %s: %w", a.teardown[i].name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// provisionDemo makes the first curl work.
+func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slog.Logger) error {
+	if cfg.Database.Driver != sqlstore.SQLite {
+		return fmt.Errorf("%w: --demo is for the embedded database: use shardid provision", model.ErrInvalidArgument)
+	}
+	apps, err := db.Apps(ctx)
+	if err != nil || len(apps) > 0 {
+		return err
+	}
+	log.Info("provisioning the demo app", "app", 1, "name", "test")
+	return db.Provision(ctx, model.App{
+		ID: 1, Name: "test", Description: "demo app of shardid serve --demo",
+		Step: defaultStep, Limit: model.Limit{Policy: model.LimitReject},
+	})
+}

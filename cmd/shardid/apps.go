@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"shardid/model"
+	"shardid/repository/sqlstore"
+
+	"github.com/spf13/cobra"
+)
+
+// defaultStep is the smallest segment of an app that names none, in indices: the
+// default of the table's column.
+const defaultStep = 1000
+
+func (c *cli) migrate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Create or upgrade the database schema; several starters at once are safe",
+		Example: `  shardid migrate
+  SHARDID_DATABASE_DRIVER=mysql SHARDID_DATABASE_DSN='user:secret@tcp(127.0.0.1:3306)/shardid' shardid migrate`,
+		Args: cobra.NoArgs,
+	}
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) (err error) {
+		db, err := openDatabase(cmd.Context(), cfg, nil)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if closeErr := db.Close(); err == nil {
+				err = closeErr
+			}
+		}()
+		return db.Migrate(cmd.Context(), func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) })
+	})
+}
+
+func (c *cli) provision() *cobra.Command {
+	var id int64
+	var policy string
+	var app model.App
+	cmd := &cobra.Command{
+		Use:   "provision --app ID --name NAME",
+		Short: "Provision the 64 shards of an app, all or none",
+		Example: `  shardid provision --app 1 --name test
+  shardid provision --app 7 --name orders --step 5000 --max-limit-id 4294967295`,
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.Int64Var(&id, "app", -1, "app `ID`, 0…255")
+	f.StringVar(&app.Name, "name", "", "app `name`")
+	f.StringVar(&app.Description, "description", "", "`text` for people")
+	f.Int64Var(&app.Step, "step", defaultStep, "smallest segment, in `indices`")
+	f.Int64Var(&app.Limit.MaxID, "max-limit-id", 0, "highest `ID` that may be issued, 0 for none")
+	f.StringVar(&policy, "limit-policy", string(model.LimitReject), "above the limit: reject, or wrap, which repeats IDs")
+	for _, name := range []string{"app", "name"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag is registered a few lines above
+		}
+	}
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		key, err := model.NewListKey(id, 0)
+		if err != nil {
+			return err
+		}
+		app.ID, app.Limit.Policy = key.App, model.LimitPolicy(policy)
+		return withDatabase(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
+			if err := db.Provision(ctx, app); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "app %d (%s) has its %d shards\n", app.ID, app.Name, model.Shards)
+			return err
+		})
+	})
+}
+
+func (c *cli) apps() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "apps",
+		Short:   "List the provisioned apps",
+		Example: "  shardid apps\n  shardid apps --json",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		return withDatabase(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
+			apps, err := db.Apps(ctx)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(apps)
+			}
+			return printApps(cmd.OutOrStdout(), apps)
+		})
+	})
+}
+
+func printApps(w io.Writer, apps []sqlstore.AppSummary) error {
+	if len(apps) == 0 {
+		_, err := fmt.Fprintln(w, "no app is provisioned: shardid provision --app 1 --name test")
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "APP\tNAME\tSHARDS\tSTEP\tHIGHEST INDEX\tMAX LIMIT ID\tPOLICY\tDESCRIPTION")
+	for _, a := range apps {
+		fmt.Fprintf(tw, "%d\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n",
+			a.ID, a.Name, a.Shards, a.Step, a.HighestIndex, a.Limit.MaxID, a.Limit.Policy, a.Description)
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"os"
+
+	"shardid/repository/sqlstore"
+
+	"github.com/spf13/cobra"
+)
+
+// cli is the command tree of one invocation.
+type cli struct {
+	root *cobra.Command
+	ran  bool // a command began: what fails from here on is no wrong usage
+}
+
+func newCLI() *cli {
+	c := &cli{root: &cobra.Command{
+		Use:   "shardid",
+		Short: "A distributed ID service that never issues an ID twice",
+		Example: `  shardid serve --demo
+  shardid decode 16385`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}}
+	c.root.CompletionOptions.HiddenDefaultCmd = true
+	c.root.AddCommand(c.serve(), c.migrate(), c.provision(), c.apps(), c.decode(), c.version())
+	return c
+}
+
+// command completes cmd: run gets the configuration when configured is set.
+func (c *cli) command(cmd *cobra.Command, run func(*cobra.Command, []string, Config) error) *cobra.Command {
+	addConfigFlags(cmd.Flags())
+	cmd.Long = cmd.Short + ".\n\nEvery key of config.yaml that is no secret is also a flag, --server.addr for\n" +
+		"example, and an environment variable, SHARDID_SERVER_ADDR."
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c.ran = true
+		cfg, err := configFromFlags(cmd.Flags(), os.Environ())
+		if err != nil {
+			return err
+		}
+		return run(cmd, args, cfg)
+	}
+	return cmd
+}
+
+// withDatabase opens the database for a command, with the schema in place on
+// SQLite, and closes it afterwards.
+func withDatabase(ctx context.Context, cfg Config, f func(context.Context, *sqlstore.Store) error) (err error) {
+	db, err := openDatabase(ctx, cfg, nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := db.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	if err := ownSchema(ctx, cfg, db); err != nil {
+		return err
+	}
+	return f(ctx, db)
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"path/filepath"
+	"time"
+)
+
+// Config is everything an operator can set. The yaml tags are the keys of
+// config.yaml; the dotted path of a key is its flag (--server.addr) and, upper
+// case with underscores, its environment variable (SHARDID_SERVER_ADDR).
+//
+// The other tags say what a value must be and are read by configKeys' callers:
+// range (both ends included unless open), oneof, format, and secret for values
+// that have no flag and never appear in a message. A text whose default is not
+// empty may not be empty. Config is a value: loadConfig makes it, nothing
+// changes it afterwards.
+type Config struct {
+	Server    ServerConfig    `yaml:"server"`
+	Database  DatabaseConfig  `yaml:"database"`
+	Redis     RedisConfig     `yaml:"redis"`
+	Queue     QueueConfig     `yaml:"queue"`
+	Segment   SegmentConfig   `yaml:"segment"`
+	Snowflake SnowflakeConfig `yaml:"snowflake"`
+	ZooKeeper ZooKeeperConfig `yaml:"zookeeper"`
+	UID       UIDConfig       `yaml:"uid"`
+	Log       LogConfig       `yaml:"log"`
+
+	// DataDir is the folder of the embedded stores and the local worker files,
+	// relative to the working directory. Default "data".
+	DataDir string `yaml:"data_dir"`
+}
+
+// ServerConfig is the HTTP server.
+type ServerConfig struct {
+	// Addr is the listen address, host:port; an empty host listens on every
+	// interface, port 0 takes a free one. Default 127.0.0.1:8080.
+	Addr string `yaml:"addr" format:"listen"`
+	// AdminToken is the bearer token of /admin/*: visible ASCII without
+	// spaces. Default empty: /admin/* answers 403.
+	AdminToken string `yaml:"admin_token" format:"token" secret:"true"`
+	// PprofAddr is a separate listener for pprof, host:port. Default empty: none.
+	PprofAddr string `yaml:"pprof_addr" format:"listen"`
+	// ReadHeaderTimeout bounds reading a request's head. 1ms…1h, default 5s.
+	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" range:"1ms..1h"`
+	// IdleTimeout is how long an idle connection is kept. 1ms…24h, default 60s.
+	IdleTimeout time.Duration `yaml:"idle_timeout" range:"1ms..24h"`
+	// MaxHeaderBytes is the largest request head in bytes.
+	// 1024…1048576, default 16384.
+	MaxHeaderBytes int `yaml:"max_header_bytes" range:"1024..1048576"`
+	// MaxURLBytes is the longest request URL in bytes. 512…65536, default 8192.
+	MaxURLBytes int `yaml:"max_url_bytes" range:"512..65536"`
+	// DrainDelay is how long /readyz answers not ready before the listener
+	// closes. 0s…5m and below ShutdownTimeout, default 2s.
+	DrainDelay time.Duration `yaml:"drain_delay" range:"0s..5m"`
+	// ShutdownTimeout bounds the whole stop, DrainDelay included.
+	// 1s…10m, default 15s.
+	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" range:"1s..10m"`
+}
+
+// DatabaseConfig is the store of record.
+type DatabaseConfig struct {
+	// Driver is sqlite (default) or mysql, which also serves MariaDB.
+	Driver string `yaml:"driver" oneof:"sqlite mysql"`
+	// DSN is a go-sql-driver data source name for mysql, a file for sqlite.
+	// Default empty: see Config.DatabaseDSN, which is what to read.
+	DSN string `yaml:"dsn" secret:"true"`
+	// MaxOpenConns is the most connections at once. 1…10000, default 16.
+	MaxOpenConns int `yaml:"max_open_conns" range:"1..10000"`
+	// ConnMaxLifetime is the age at which a connection is replaced.
+	// 0s…24h, 0s for never, default 5m.
+	ConnMaxLifetime time.Duration `yaml:"conn_max_lifetime" range:"0s..24h"`
+}
+
+// RedisConfig is where the lists of the queue mode live.
+type RedisConfig struct {
+	// Mode is embedded (default: lists in this process, for one replica),
+	// single, sentinel or cluster.
+	Mode string `yaml:"mode" oneof:"embedded single sentinel cluster"`
+	// Addrs are host:port: the server for single, the sentinels for sentinel,
+	// some nodes for cluster, none for embedded. Default none.
+	Addrs []string `yaml:"addrs" format:"hostport"`
+	// MasterName is the sentinels' name of the master; sentinel only. Default empty.
+	MasterName string `yaml:"master_name"`
+	// Username is the ACL user. Default empty: Redis' default user.
+	Username string `yaml:"username"`
+	// Password is the password of Username. Default empty: none.
+	Password string `yaml:"password" secret:"true"`
+	// DB is the database number, 0 for cluster. 0…65535, default 0.
+	DB int `yaml:"db" range:"0..65535"`
+	// TLS encrypts the connections. Default false.
+	TLS bool `yaml:"tls"`
+	// TLSCAFile is a PEM file of trusted authorities. Default empty: the system's.
+	TLSCAFile string `yaml:"tls_ca_file"`
+	// TLSCertFile is a PEM file with the client's certificate. Default empty: none.
+	TLSCertFile string `yaml:"tls_cert_file"`
+	// TLSKeyFile is a PEM file with the key of TLSCertFile. Default empty: none.
+	TLSKeyFile string `yaml:"tls_key_file"`
+	// TLSServerName is the name the server's certificate must carry.
+	// Default empty: the host of the address.
+	TLSServerName string `yaml:"tls_server_name"`
+	// TLSInsecureSkipVerify accepts any certificate; for tests. Default false.
+	TLSInsecureSkipVerify bool `yaml:"tls_insecure_skip_verify"`
+	// SentinelUsername is the ACL user at the sentinels. Default empty.
+	SentinelUsername string `yaml:"sentinel_username"`
+	// SentinelPassword is the password at the sentinels. Default empty: none.
+	SentinelPassword string `yaml:"sentinel_password" secret:"true"`
+	// PoolSize is the most connections per node. 0…100000, default 0: go-redis'
+	// own, ten per CPU.
+	PoolSize int `yaml:"pool_size" range:"0..100000"`
+	// UnsafeNoHistory serves although a proxy hides the replication id, without
+	// which a Redis that went back in time is not noticed. Default false.
+	UnsafeNoHistory bool `yaml:"unsafe_no_history"`
+}
+
+// QueueConfig is the queue mode, GET /get.
+type QueueConfig struct {
+	// RefillCron is the sweep that refills lists: six fields, seconds first.
+	// Default every two minutes.
+	RefillCron string `yaml:"refill_cron" format:"cron"`
+	// ReloadCron is the reload of the apps and shards: six fields, seconds
+	// first. Default every two minutes, half a minute after the sweep.
+	ReloadCron string `yaml:"reload_cron" format:"cron"`
+	// LowWatermark is the share of its step at which a list is refilled.
+	// Above 0 and below 1, default 0.2.
+	LowWatermark float64 `yaml:"low_watermark" range:"0..1" open:"true"`
+	// PrefetchMax is the most indices a replica takes from one list at once;
+	// 1 is one LPOP per ID. 1…10000, default 1000.
+	PrefetchMax int `yaml:"prefetch_max" range:"1..10000"`
+	// Timeout is how long a request may wait for a refill. 10ms…1m, default 2s.
+	Timeout time.Duration `yaml:"timeout" range:"10ms..1m"`
+	// MaxStep is the largest step the adaptive refill grows to, in indices.
+	// 1…1000000, default 100000.
+	MaxStep int `yaml:"max_step" range:"1..1000000"`
+}
+
+// LogConfig is the log on stderr.
+type LogConfig struct {
+	// Level is the least level written: debug, info (default), warn, error.
+	Level string `yaml:"level" oneof:"debug info warn error"`
+	// Format is text, json or auto (default): text on a terminal, else json.
+	Format string `yaml:"format" oneof:"auto text json"`
+}
+
+// DatabaseDSN is the data source name to open: the configured one, or for
+// sqlite without one the file shardid.db in the data folder.
+func (c Config) DatabaseDSN() string {
+	if c.Database.DSN == "" && c.Database.Driver == "sqlite" {
+		return filepath.Join(c.DataDir, "shardid.db")
+	}
+	return c.Database.DSN
+}

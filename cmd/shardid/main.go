@@ -1,0 +1,41 @@
+// Command shardid is a distributed ID service: one binary that issues 64-bit IDs
+// over HTTP and never one twice.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"shardid/model"
+)
+
+// Exit statuses, public surface.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() { os.Exit(run(context.Background(), os.Args[1:])) }
+
+// run executes one command and returns the exit status. Errors go to stderr, one
+// line.
+func run(ctx context.Context, args []string) int {
+	c := newCLI()
+	c.root.SetArgs(args)
+	err := c.root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return exitDone
+	case !c.ran:
+		fmt.Fprintf(os.Stderr, "shardid: %v: see shardid --help\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(os.Stderr, "shardid: %v\n", err)
+	if errors.Is(err, model.ErrInvalidArgument) {
+		return exitUsage
+	}
+	return exitFailed
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) serve() *cobra.Command {
+	var demo bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve IDs over HTTP until SIGTERM or Ctrl-C",
+		Example: `  shardid serve --demo
+  shardid serve --config /etc/shardid/config.yaml
+  SHARDID_REDIS_MODE=single SHARDID_REDIS_ADDRS=127.0.0.1:6379 shardid serve`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test) when the embedded database has no app yet")
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		return serve(cmd.Context(), cfg, demo)
+	})
+}
+
+// serve runs the service until a signal or a failure of the listener. SIGTERM
+// drains with the configured delay, Ctrl-C without; a second signal kills.
+func serve(ctx context.Context, cfg Config, demo bool) error {
+	log, err := newLogger(os.Stderr, cfg.Log)
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	defer signal.Stop(signals)
+
+	app, err := NewApp(cfg, log)
+	if err != nil {
+		return err
+	}
+	if err := app.Start(ctx, demo); err != nil {
+		return errors.Join(err, app.Stop(0))
+	}
+	delay := cfg.Server.DrainDelay
+	select {
+	case s := <-signals:
+		signal.Stop(signals) // from here on a signal kills
+		log.Info("stopping", "signal", s.String())
+		if s == os.Interrupt {
+			delay = 0
+		}
+	case err = <-app.Failed():
+		delay = 0
+	case <-ctx.Done():
+		delay = 0
+	}
+	err = errors.Join(err, app.Stop(delay))
+	if err == nil {
+		log.Info("stopped")
+	}
+	return err
+}

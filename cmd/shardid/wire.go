@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"shardid/model"
+	"shardid/repository/memstore"
+	"shardid/repository/redisstore"
+	"shardid/repository/sqlstore"
+	"shardid/service/health"
+	"shardid/service/httpapi"
+	"shardid/service/queue"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// redisEmbedded is the redis.mode that keeps the lists in the process.
+const redisEmbedded = "embedded"
+
+// wire picks the stores that the configuration names and builds the service on
+// them. It is the only place that knows which store is behind which interface.
+func (a *App) wire() (err error) {
+	if a.db, err = openDatabase(context.Background(), a.cfg, a.log); err != nil {
+		return err
+	}
+	a.onStop("database", func(context.Context) error { return a.db.Close() })
+	lists, err := a.openLists()
+	if err != nil {
+		return err
+	}
+	a.monitor = health.New(a.log,
+		health.Probe{Name: httpapi.ConditionDatabase, Check: a.db.Check},
+		health.Probe{Name: httpapi.ConditionRedis, Check: lists.check})
+	a.onStop("health", func(context.Context) error { a.monitor.Stop(); return nil })
+	if a.queue, err = queue.New(queueOptions(a, lists)); err != nil {
+		return err
+	}
+	a.onStop("queue", a.queue.Stop)
+	a.api = httpapi.New(httpapi.Options{
+		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor, Log: a.log,
+		MaxURLBytes: a.cfg.Server.MaxURLBytes,
+	})
+	return nil
+}
+
+func queueOptions(a *App, lists listStore) queue.Options {
+	q := a.cfg.Queue
+	return queue.Options{
+		Lists: lists, Locker: lists, Allocator: a.db, Catalogue: a.db, Reporter: a.monitor,
+		Log: a.log, Probe: lists.check,
+		Timeout: q.Timeout, LowWatermark: q.LowWatermark, PrefetchMax: q.PrefetchMax,
+		MaxStep: int64(q.MaxStep), RefillCron: q.RefillCron, ReloadCron: q.ReloadCron,
+	}
+}
+
+// openDatabase opens the configured database. log is told of rows that cannot be
+// used; it may be nil.
+func openDatabase(ctx context.Context, cfg Config, log *slog.Logger) (*sqlstore.Store, error) {
+	opts := sqlstore.Options{Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), ConnMaxLifetime: cfg.Database.ConnMaxLifetime}
+	if opts.Driver == sqlstore.MySQL {
+		opts.MaxOpenConns = cfg.Database.MaxOpenConns
+	}
+	if log != nil {
+		opts.OnBadRow = func(err error) { log.Warn("row of id_alloc left out", "error", err) }
+	}
+	return sqlstore.Open(ctx, opts)
+}
+
+// ownSchema brings the schema of an embedded database up to date: nobody else
+// would. A server's schema is its operator's, by shardid migrate.
+func ownSchema(ctx context.Context, cfg Config, db *sqlstore.Store) error {
+	if cfg.Database.Driver != sqlstore.SQLite {
+		return nil
+	}
+	return db.Migrate(ctx, func(string) {})
+}
+
+// listStore is a store of lists and locks with its probe.
+type listStore struct {
+	queue.Lists
+	queue.Locker
+	check func(context.Context) error
+}
+
+func (a *App) openLists() (listStore, error) {
+	if a.cfg.Redis.Mode == redisEmbedded {
+		s := memstore.New()
+		return listStore{s, s, func(context.Context) error { return nil }}, nil
+	}
+	opts, err := redisOptions(a.cfg.Redis)
+	if err != nil {
+		return listStore{}, err
+	}
+	redis.SetLogger(redisLog{a.log})
+	s, err := redisstore.New(opts)
+	if err != nil {
+		return listStore{}, err
+	}
+	if opts.UnsafeNoHistory {
+		a.log.Warn("redis.unsafe_no_history is set: IDs repeat when Redis loses what it held; meant for proxies that hide the replication ID")
+	}
+	a.onStop("redis", func(context.Context) error { return s.Close() })
+	return listStore{s, s, s.Check}, nil
+}
+
+func redisOptions(c RedisConfig) (redisstore.Options, error) {
+	tlsConfig, err := redisTLS(c)
+	return redisstore.Options{
+		Mode: c.Mode, Addrs: c.Addrs, MasterName: c.MasterName,
+		Username: c.Username, Password: c.Password,
+		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword,
+		DB: c.DB, TLS: tlsConfig, PoolSize: c.PoolSize, UnsafeNoHistory: c.UnsafeNoHistory,
+	}, err
+}
+
+// redisTLS is nil without redis.tls.
+func redisTLS(c RedisConfig) (*tls.Config, error) {
+	if !c.TLS {
+		return nil, nil //nolint:nilnil // no configuration is what go-redis takes for no TLS
+	}
+	cfg := &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: c.TLSServerName,
+		InsecureSkipVerify: c.TLSInsecureSkipVerify, //nolint:gosec // the operator's choice, off by default
+	}
+	if c.TLSCAFile != "" {
+		pem, err := os.ReadFile(c.TLSCAFile)
+		if err != nil {
+			return nil, fmt.Errorf("redis.tls_ca_file: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("redis.tls_ca_file: %s holds no PEM certificate", c.TLSCAFile)
+		}
+	}
+	if c.TLSCertFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("redis.tls_cert_file and redis.tls_key_file: %w", err)
+		}
+		cfg.Certificates = []tls.Certificate{cert}
+	}
+	return cfg, nil
+}
+
+// decoder knows the layouts and epochs of the configuration.
+func decoder(cfg Config) model.Decoder {
+	return model.Decoder{
+		SnowflakeEpochMs: cfg.Snowflake.EpochMS,
+		UID: model.UIDLayout{
+			TimeBits: uint(cfg.UID.TimeBits), WorkerBits: uint(cfg.UID.WorkerBits), SeqBits: uint(cfg.UID.SeqBits),
+			Epoch: cfg.UID.Epoch.Time,
+		},
+	}
+}
+
+// redisLog takes what go-redis writes by itself; the failures it tells of come
+// back as errors too.
+type redisLog struct{ log *slog.Logger }
+
+// Printf implements go-redis' logger.
+func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, "go-redis: "+fmt.Sprintf(format, v...))
+}

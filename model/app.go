@@ -1,0 +1,94 @@
+package model
+
+import "fmt"
+
+// LimitPolicy says what happens to an ID above the app's limit.
+type LimitPolicy string
+
+const (
+	// LimitReject never issues an ID above the limit: the caller gets
+	// ErrLimitReached. It is the default.
+	LimitReject LimitPolicy = "reject"
+	// LimitWrap issues id mod limit, as the original article does. It repeats
+	// IDs once the limit is passed.
+	LimitWrap LimitPolicy = "wrap"
+)
+
+// ParseLimitPolicy reads "reject" or "wrap"; the error is ErrInvalidArgument.
+func ParseLimitPolicy(s string) (LimitPolicy, error) {
+	switch p := LimitPolicy(s); p {
+	case LimitReject, LimitWrap:
+		return p, nil
+	default:
+		return "", fmt.Errorf("%w: limit policy %q is neither reject nor wrap", ErrInvalidArgument, s)
+	}
+}
+
+// Limit bounds the IDs of an app.
+type Limit struct {
+	MaxID  int64 // highest ID; 0 means none
+	Policy LimitPolicy
+}
+
+// Apply turns a composed ID into the one to issue. The error is ErrLimitReached
+// when the policy rejects it. With the wrap policy the result can be 0, which
+// is no ID: the caller skips it.
+func (l Limit) Apply(id int64) (int64, error) {
+	if l.MaxID == 0 || id <= l.MaxID && l.Policy != LimitWrap {
+		return id, nil
+	}
+	if l.Policy == LimitWrap {
+		return id % l.MaxID, nil
+	}
+	return 0, ErrLimitReached
+}
+
+// lastIndex is the highest index that may be allocated under the limit.
+func (l Limit) lastIndex(key ListKey) int64 {
+	if l.Policy == LimitWrap {
+		return MaxIndex
+	}
+	return key.LastIndexWithin(l.MaxID)
+}
+
+// App is what provisioning needs to know.
+type App struct {
+	ID          uint8
+	Name        string // 1…128 characters
+	Description string // at most 255 characters
+	Step        int64  // smallest segment, in indices; 1…MaxStep
+	Limit       Limit
+}
+
+// MaxStep is the longest segment that is ever taken, in indices: Leaf's bound.
+const MaxStep = 1_000_000
+
+// Validate refuses, with ErrInvalidArgument, what the table could not hold.
+func (a App) Validate() error {
+	switch n := len([]rune(a.Name)); {
+	case n == 0 || n > 128:
+		return fmt.Errorf("%w: app name has %d characters, it needs 1…128", ErrInvalidArgument, n)
+	case len([]rune(a.Description)) > 255:
+		return fmt.Errorf("%w: description is longer than 255 characters", ErrInvalidArgument)
+	case a.Step < 1 || a.Step > MaxStep:
+		return fmt.Errorf("%w: step %d is not in 1…%d", ErrInvalidArgument, a.Step, MaxStep)
+	case a.Limit.MaxID < 0:
+		return fmt.Errorf("%w: max limit ID %d is negative: 0 means no limit", ErrInvalidArgument, a.Limit.MaxID)
+	case a.Limit.MaxID == 0 && a.Limit.Policy == LimitWrap:
+		return fmt.Errorf("%w: the wrap policy needs a max limit ID", ErrInvalidArgument)
+	}
+	_, err := ParseLimitPolicy(string(a.Limit.Policy))
+	return err
+}
+
+// ListConfig is the configuration of one list, a row of id_alloc.
+type ListConfig struct {
+	Key     ListKey
+	AppName string
+	MaxID   int64 // highest index handed out
+	Step    int64 // smallest segment, in indices
+	// CurrentStep is the segment length that demand led to, in indices; it is
+	// never below Step.
+	CurrentStep int64
+	Limit       Limit
+}

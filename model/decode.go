@@ -1,0 +1,87 @@
+package model
+
+import (
+	"fmt"
+	"time"
+)
+
+// Kinds of ID that a Decoder takes apart.
+const (
+	KindQueue     = "queue"
+	KindSnowflake = "snowflake"
+	KindUID       = "uid"
+)
+
+// Bits of a snowflake ID below its 41 bits of milliseconds, as Leaf and Twitter
+// have them.
+const (
+	snowflakeWorkerBits = 10
+	snowflakeSeqBits    = 12
+)
+
+// UIDLayout is the layout of a Baidu UID: the widths sum to 63, the time is in
+// seconds since Epoch.
+type UIDLayout struct {
+	TimeBits, WorkerBits, SeqBits uint
+	Epoch                         time.Time
+}
+
+// Decoder takes IDs of every kind apart. It holds what an ID does not tell.
+type Decoder struct {
+	SnowflakeEpochMs int64 // Unix milliseconds
+	UID              UIDLayout
+}
+
+// Part is a named part of an ID; Value is an int64 or a string.
+type Part struct {
+	Name  string
+	Value any
+}
+
+// Decode returns the parts of an ID in the order of their bits. The error is
+// ErrInvalidArgument for an unknown kind or a number that is no such ID.
+func (d Decoder) Decode(kind string, id int64) ([]Part, error) {
+	switch kind {
+	case KindQueue:
+		return decodeQueue(id)
+	case KindSnowflake, KindUID:
+		if id <= 0 {
+			return nil, fmt.Errorf("%w: %d is not an ID: IDs are positive", ErrInvalidArgument, id)
+		}
+		if kind == KindUID {
+			return d.decodeUID(id), nil
+		}
+		return d.decodeSnowflake(id), nil
+	default:
+		return nil, fmt.Errorf("%w: kind %q is none of queue, snowflake, uid", ErrInvalidArgument, kind)
+	}
+}
+
+func decodeQueue(id int64) ([]Part, error) {
+	q, err := DecodeQueueID(id)
+	if err != nil {
+		return nil, err
+	}
+	return []Part{{"index", q.Index}, {"shardId", int64(q.Shard)}, {"appId", int64(q.App)}}, nil
+}
+
+func (d Decoder) decodeSnowflake(id int64) []Part {
+	ms := id>>(snowflakeWorkerBits+snowflakeSeqBits) + d.SnowflakeEpochMs
+	return []Part{
+		{"timestamp", ms},
+		{"time", time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")},
+		{"workerId", id >> snowflakeSeqBits & (1<<snowflakeWorkerBits - 1)},
+		{"sequenceId", id & (1<<snowflakeSeqBits - 1)},
+	}
+}
+
+func (d Decoder) decodeUID(id int64) []Part {
+	l := d.UID
+	seconds := id>>(l.WorkerBits+l.SeqBits) + l.Epoch.Unix()
+	return []Part{
+		{"timestamp", seconds},
+		{"time", time.Unix(seconds, 0).UTC().Format(time.RFC3339)},
+		{"workerId", id >> l.SeqBits & (1<<l.WorkerBits - 1)},
+		{"sequence", id & (1<<l.SeqBits - 1)},
+	}
+}

@@ -1,0 +1,46 @@
+package model
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// MaxGatePassBytes is the longest gatePass that is hashed, in bytes of UTF-8.
+const MaxGatePassBytes = 1024
+
+// CheckGatePass refuses, with ErrInvalidArgument, a gatePass that is empty,
+// longer than MaxGatePassBytes, or not valid UTF-8.
+func CheckGatePass(pass string) error {
+	switch {
+	case pass == "":
+		return fmt.Errorf("%w: gatePass is missing or empty: pass the user name, phone number or e-mail address the ID is for", ErrInvalidArgument)
+	case len(pass) > MaxGatePassBytes:
+		return fmt.Errorf("%w: gatePass has %d bytes, at most %d are allowed", ErrInvalidArgument, len(pass), MaxGatePassBytes)
+	case !utf8.ValidString(pass):
+		return fmt.Errorf("%w: gatePass is not valid UTF-8: percent-encode its UTF-8 bytes", ErrInvalidArgument)
+	}
+	return nil
+}
+
+// JavaHash is Java's String.hashCode: s[0]*31^(n-1) + … + s[n-1] in 32-bit
+// arithmetic over the UTF-16 code units, so that a rune above U+FFFF counts as
+// its two surrogates.
+func JavaHash(s string) int32 {
+	var h int32
+	for _, r := range s {
+		if r > 0xFFFF {
+			r -= 0x10000
+			h = 31*h + (0xD800 + r>>10)
+			r = 0xDC00 + r&0x3FF
+		}
+		h = 31*h + r
+	}
+	return h
+}
+
+// ShardOf is the shard of a gatePass: |JavaHash| mod 64. The smallest int32 has
+// no positive counterpart in 32 bits; its magnitude 2^31 falls on shard 0.
+func ShardOf(gatePass string) uint8 {
+	h := int64(JavaHash(gatePass))
+	return uint8(max(h, -h) % Shards)
+}

@@ -1,0 +1,29 @@
+package model
+
+// ListState is what a store of lists tells about one list.
+type ListState struct {
+	// History identifies the timeline the list belongs to: Redis' replication
+	// ID, or the life of the process for the embedded store. It changes whenever
+	// the store may have gone back in time.
+	History   string
+	Len       int64 // indices held
+	HighWater int64 // highest index ever pushed; 0 before the first
+	Purged    int64 // indices dropped by this call because they were of another history
+	Err       error // set when this list could not be asked
+}
+
+// Popped is the answer to a pop.
+type Popped struct {
+	History string
+	Indices []int64 // oldest first; empty when the list is
+	Len     int64   // indices left in the list
+	Purged  int64   // indices dropped by this call because they were of another history
+}
+
+// PushRequest appends a segment to a list.
+type PushRequest struct {
+	Key     ListKey
+	History string // as State gave it before the segment was allocated
+	Segment Segment
+	Cap     int64 // a list that holds this many or more is not pushed to
+}

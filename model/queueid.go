@@ -1,0 +1,90 @@
+package model
+
+import (
+	"fmt"
+	"math"
+)
+
+// The layout of a queue ID, the original article's: a positive 64-bit integer
+// of 49 bits of index, 6 bits of shard and 8 bits of app. Every other number
+// about it is derived from these two.
+const (
+	appBits   = 8
+	shardBits = 6
+	indexBits = 63 - shardBits - appBits
+)
+
+const (
+	// Apps is how many appIds there are: 0…255.
+	Apps = 1 << appBits
+	// Shards is how many shards an app has: 0…63.
+	Shards = 1 << shardBits
+	// MaxIndex is the highest index an ID can hold, 2^49-1. The lowest is 1.
+	MaxIndex int64 = 1<<indexBits - 1
+)
+
+// ListKey names one list of indices: a shard of an app.
+type ListKey struct {
+	App   uint8
+	Shard uint8 // below Shards
+}
+
+// NewListKey checks both ranges; the error is ErrInvalidArgument.
+func NewListKey(app, shard int64) (ListKey, error) {
+	if app < 0 || app >= Apps {
+		return ListKey{}, fmt.Errorf("%w: appId %d is not in 0…%d", ErrInvalidArgument, app, Apps-1)
+	}
+	if shard < 0 || shard >= Shards {
+		return ListKey{}, fmt.Errorf("%w: shardId %d is not in 0…%d", ErrInvalidArgument, shard, Shards-1)
+	}
+	return ListKey{App: uint8(app), Shard: uint8(shard)}, nil
+}
+
+// String gives "<app>_<shard>", the form used in store keys and logs.
+func (k ListKey) String() string { return fmt.Sprintf("%d_%d", k.App, k.Shard) }
+
+// Compose builds the ID of an index: index<<14 | shard<<8 | app. The index must
+// be in 1…MaxIndex, which the allocation guarantees; Compose does not check it.
+func (k ListKey) Compose(index int64) int64 {
+	return index<<(shardBits+appBits) | k.low()
+}
+
+// low is the part of the ID that the key alone decides.
+func (k ListKey) low() int64 { return int64(k.Shard)<<appBits | int64(k.App) }
+
+// LastIndexWithin is the highest index whose ID does not exceed limit, which is
+// 0 when even the first one would. A limit of 0 means none.
+func (k ListKey) LastIndexWithin(limit int64) int64 {
+	if limit == 0 {
+		return MaxIndex
+	}
+	if limit < k.low() {
+		return 0
+	}
+	return (limit - k.low()) >> (shardBits + appBits)
+}
+
+// QueueID is a queue ID taken apart.
+type QueueID struct {
+	Index int64 // 1…MaxIndex
+	ListKey
+}
+
+// DecodeQueueID takes an ID apart. IDs below 1<<14 hold index 0, which is never
+// issued, and are refused like negative ones with ErrInvalidArgument.
+//
+// An ID of an app with the wrap policy is folded by its limit, so its parts are
+// those of the folded number.
+func DecodeQueueID(id int64) (QueueID, error) {
+	if id < 1<<(shardBits+appBits) {
+		return QueueID{}, fmt.Errorf("%w: %d is not a queue ID: they go from %d to %d",
+			ErrInvalidArgument, id, 1<<(shardBits+appBits), int64(math.MaxInt64))
+	}
+	return QueueID{
+		Index: id >> (shardBits + appBits),
+		ListKey: ListKey{
+			App:   uint8(id & (Apps - 1)),
+			Shard: uint8(id >> appBits & (Shards - 1)),
+		},
+	}, nil
+}

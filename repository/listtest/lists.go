@@ -1,0 +1,283 @@
+package listtest
+
+import (
+	"slices"
+	"sync"
+	"testing"
+
+	"shardid/model"
+)
+
+func aKey() model.ListKey { return model.ListKey{App: 255, Shard: 63} }
+
+func testUnknown(t *testing.T, s Store) {
+	st := State(t, s, aKey())
+	if st.History == "" || st.Len != 0 || st.HighWater != 0 || st.Purged != 0 {
+		t.Errorf("state of an unknown list: %+v", st)
+	}
+	p := Pop(t, s, aKey(), 10)
+	if p.History != st.History || len(p.Indices) != 0 || p.Len != 0 || p.Purged != 0 {
+		t.Errorf("pop of an unknown list: %+v, state %+v", p, st)
+	}
+}
+
+func testOrder(t *testing.T, s Store) {
+	Fill(t, s, aKey(), 1, 10)
+	Fill(t, s, aKey(), 11, 15)
+	p := Pop(t, s, aKey(), 1)
+	Expect(t, p.Indices, 1, 1)
+	if st := State(t, s, aKey()); st.Len != 14 || p.Len != 14 || st.HighWater != 15 || st.History != p.History {
+		t.Errorf("after 1 of 15: %+v, popped %+v", st, p)
+	}
+	Expect(t, Pop(t, s, aKey(), 11).Indices, 2, 12)
+	if p = Pop(t, s, aKey(), 10); p.Len != 0 {
+		t.Errorf("%d left of an empty list", p.Len)
+	}
+	Expect(t, p.Indices, 13, 15) // fewer than asked for
+	if p = Pop(t, s, aKey(), 10); len(p.Indices) != 0 {
+		t.Errorf("an empty list gave %v", p.Indices)
+	}
+	Fill(t, s, aKey(), 101, 102) // a gap is no matter
+	Expect(t, Pop(t, s, aKey(), 2).Indices, 101, 102)
+}
+
+func testBatch(t *testing.T, s Store) {
+	Fill(t, s, aKey(), 1, 10_001)
+	p := Pop(t, s, aKey(), 10_000)
+	Expect(t, p.Indices, 1, 10_000)
+	if p.Len != 1 {
+		t.Errorf("%d left, want 1", p.Len)
+	}
+}
+
+func testBadN(t *testing.T, s Store) {
+	Fill(t, s, aKey(), 1, 2)
+	for _, n := range []int{-1, 0, 10_001} {
+		p, err := s.Pop(t.Context(), aKey(), n)
+		wantStoreErr(t, err)
+		if len(p.Indices) != 0 {
+			t.Errorf("n = %d gave %v with an error", n, p.Indices)
+		}
+	}
+}
+
+func testCap(t *testing.T, s Store) {
+	Fill(t, s, aKey(), 1, 100)
+	wantErr(t, push(t, s, aKey(), 101, 200, 100), model.ErrListFull)
+	if st := State(t, s, aKey()); st.Len != 100 || st.HighWater != 100 {
+		t.Errorf("a refused push changed the list: %+v", st)
+	}
+	Pop(t, s, aKey(), 1)
+	wantErr(t, push(t, s, aKey(), 201, 300, 100), nil) // 99 < cap: the whole segment
+	Expect(t, Pop(t, s, aKey(), 99).Indices, 2, 100)
+	Expect(t, Pop(t, s, aKey(), 100).Indices, 201, 300)
+}
+
+func testHistory(t *testing.T, s Store) {
+	stale := State(t, s, aKey()).History + "0"
+	err := s.Push(t.Context(), []model.PushRequest{
+		{Key: aKey(), History: stale, Segment: model.Segment{First: 1, Last: 9}, Cap: unlimited},
+	})[0]
+	wantErr(t, err, model.ErrHistoryChanged)
+	if st := State(t, s, aKey()); st.Len != 0 || st.HighWater != 0 {
+		t.Errorf("a refused push changed the list: %+v", st)
+	}
+}
+
+func testHighWater(t *testing.T, s Store) {
+	Fill(t, s, aKey(), 101, 200)
+	for _, first := range []int64{1, 101, 200} {
+		wantErr(t, push(t, s, aKey(), first, first+1000, unlimited), model.ErrNotAboveHighWater)
+	}
+	Pop(t, s, aKey(), 100)
+	wantErr(t, push(t, s, aKey(), 101, 200, unlimited), model.ErrNotAboveHighWater) // empty, and yet
+	Fill(t, s, aKey(), 201, 201)
+	Expect(t, Pop(t, s, aKey(), 9).Indices, 201, 201)
+}
+
+func testMalformed(t *testing.T, s Store) {
+	for _, seg := range []model.Segment{{}, {First: -5, Last: 5}, {First: 2, Last: 1}, {First: 1, Last: model.MaxIndex + 1}} {
+		wantStoreErr(t, push(t, s, aKey(), seg.First, seg.Last, unlimited))
+	}
+	if st := State(t, s, aKey()); st.Len != 0 || st.HighWater != 0 {
+		t.Errorf("a malformed segment changed the list: %+v", st)
+	}
+}
+
+func testDelete(t *testing.T, s Store) {
+	other := model.ListKey{App: 1, Shard: 1}
+	Fill(t, s, aKey(), 1, 100)
+	Fill(t, s, other, 1, 3)
+	if err := s.Delete(t.Context(), []model.ListKey{aKey(), {App: 9, Shard: 9}}); err != nil {
+		t.Fatal(err)
+	}
+	if st := State(t, s, aKey()); st.Len != 0 || st.HighWater != 100 {
+		t.Errorf("after delete: %+v", st)
+	}
+	wantErr(t, push(t, s, aKey(), 100, 200, unlimited), model.ErrNotAboveHighWater)
+	Fill(t, s, aKey(), 101, 102)
+	Expect(t, Pop(t, s, aKey(), 5).Indices, 101, 102)
+	Expect(t, Pop(t, s, other, 5).Indices, 1, 3)
+}
+
+func testLong(t *testing.T, s Store) {
+	Fill(t, s, aKey(), 98, 25_097)
+	if st := State(t, s, aKey()); st.Len != 25_000 || st.HighWater != 25_097 {
+		t.Fatalf("state %+v", st)
+	}
+	var got []int64
+	for len(got) < 25_000 {
+		p := Pop(t, s, aKey(), 9_999)
+		if len(p.Indices) == 0 {
+			break
+		}
+		got = append(got, p.Indices...)
+	}
+	Expect(t, got, 98, 25_097)
+}
+
+func testLongCap(t *testing.T, s Store) {
+	Fill(t, s, aKey(), 1, 10)
+	wantErr(t, push(t, s, aKey(), 11, 25_010, 10), model.ErrListFull)
+	wantErr(t, push(t, s, aKey(), 11, 25_010, 11), nil)
+	if st := State(t, s, aKey()); st.Len != 25_010 || st.HighWater != 25_010 {
+		t.Errorf("state %+v", st)
+	}
+}
+
+func testHighest(t *testing.T, s Store) {
+	Fill(t, s, aKey(), 99, 101) // where the number of digits changes
+	Fill(t, s, aKey(), 1_000_000-5, 1_000_000+5)
+	Fill(t, s, aKey(), 100_000_000_000_000-3, 100_000_000_000_000+3)
+	Fill(t, s, aKey(), model.MaxIndex-1234, model.MaxIndex)
+	Expect(t, Pop(t, s, aKey(), 3).Indices, 99, 101)
+	Expect(t, Pop(t, s, aKey(), 11).Indices, 1_000_000-5, 1_000_000+5)
+	Expect(t, Pop(t, s, aKey(), 7).Indices, 100_000_000_000_000-3, 100_000_000_000_000+3)
+	Expect(t, Pop(t, s, aKey(), 2000).Indices, model.MaxIndex-1234, model.MaxIndex)
+	if w := State(t, s, aKey()).HighWater; w != model.MaxIndex {
+		t.Errorf("high water %d, want %d", w, model.MaxIndex)
+	}
+	wantErr(t, push(t, s, aKey(), model.MaxIndex, model.MaxIndex, unlimited), model.ErrNotAboveHighWater)
+}
+
+// someKeys are n lists of many apps, in no order a store may sort by.
+func someKeys(n int) []model.ListKey {
+	keys := make([]model.ListKey, n)
+	for i := range keys {
+		at := i * 7919 % (model.Apps * model.Shards)
+		keys[i] = model.ListKey{App: uint8(at / model.Shards), Shard: uint8(at % model.Shards)}
+	}
+	return keys
+}
+
+func fillAll(t *testing.T, s Store, keys []model.ListKey, segment func(i int) model.Segment) []error {
+	t.Helper()
+	reqs := make([]model.PushRequest, len(keys))
+	for i, st := range s.State(t.Context(), keys) {
+		if st.Err != nil {
+			t.Fatal(st.Err)
+		}
+		reqs[i] = model.PushRequest{Key: keys[i], History: st.History, Segment: segment(i), Cap: unlimited}
+	}
+	return s.Push(t.Context(), reqs)
+}
+
+func testManyStates(t *testing.T, s Store) {
+	keys := someKeys(2_500)
+	for i, err := range fillAll(t, s, keys, func(i int) model.Segment { return model.Segment{First: 1, Last: int64(i%7 + 1)} }) {
+		if err != nil {
+			t.Fatalf("push %d: %v", i, err)
+		}
+	}
+	for i, st := range s.State(t.Context(), keys) {
+		if want := int64(i%7 + 1); st.Err != nil || st.Len != want || st.HighWater != want {
+			t.Fatalf("state %d of list %s: %+v, want %d", i, keys[i], st, want)
+		}
+	}
+}
+
+func testManyPushes(t *testing.T, s Store) {
+	keys := someKeys(300)
+	segment := func(i int) model.Segment {
+		if i%3 == 1 {
+			return model.Segment{First: 5, Last: 1}
+		}
+		return model.Segment{First: 1, Last: int64(1 + i%5*5_000)}
+	}
+	for i, err := range fillAll(t, s, keys, segment) {
+		if (err != nil) != (i%3 == 1) {
+			t.Fatalf("push %d: %v", i, err)
+		}
+	}
+	for i, st := range s.State(t.Context(), keys) {
+		if want := max(segment(i).Len(), 0); i%3 != 1 && st.Len != want {
+			t.Fatalf("list %d holds %d, want %d", i, st.Len, want)
+		}
+	}
+	// The same list twice in one call: the second is judged after the first.
+	h := State(t, s, aKey()).History
+	errs := s.Push(t.Context(), []model.PushRequest{
+		{Key: aKey(), History: h, Segment: model.Segment{First: 1, Last: 10}, Cap: 5},
+		{Key: aKey(), History: h, Segment: model.Segment{First: 10, Last: 20}, Cap: unlimited},
+		{Key: aKey(), History: h, Segment: model.Segment{First: 11, Last: 20}, Cap: 5},
+	})
+	wantErr(t, errs[0], nil)
+	wantErr(t, errs[1], model.ErrNotAboveHighWater)
+	wantErr(t, errs[2], model.ErrListFull)
+}
+
+func testNothing(t *testing.T, s Store) {
+	if len(s.State(t.Context(), nil)) != 0 || len(s.Push(t.Context(), nil)) != 0 {
+		t.Error("answers without questions")
+	}
+	got, err := s.TryLock(t.Context(), nil, "token", 1e9)
+	if len(got) != 0 || err != nil || s.Unlock(t.Context(), nil, "token") != nil || s.Delete(t.Context(), nil) != nil {
+		t.Error("an error without work:", got, err)
+	}
+}
+
+func testConcurrent(t *testing.T, s Store) {
+	const poppers, segments, length = 16, 20, 500
+	var mu sync.Mutex
+	var all []int64
+	var wg sync.WaitGroup
+	filled := make(chan struct{})
+	for i := range poppers {
+		wg.Go(func() {
+			got := popAll(t, s, filled, i%3*10+1)
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, got...)
+		})
+	}
+	for i := range int64(segments) {
+		Fill(t, s, aKey(), i*length+1, (i+1)*length)
+	}
+	close(filled)
+	wg.Wait()
+	slices.Sort(all)
+	Expect(t, all, 1, segments*length)
+}
+
+// popAll pops n at a time until the list is empty and nothing more will come.
+func popAll(t *testing.T, s Store, filled <-chan struct{}, n int) (got []int64) {
+	for {
+		last := false
+		select {
+		case <-filled:
+			last = true
+		default:
+		}
+		p, err := s.Pop(t.Context(), aKey(), n)
+		if err != nil {
+			t.Error(err)
+			return got
+		}
+		if !slices.IsSorted(p.Indices) || len(got) > 0 && len(p.Indices) > 0 && p.Indices[0] <= got[len(got)-1] {
+			t.Errorf("not ascending: %v", p.Indices)
+		}
+		if got = append(got, p.Indices...); last && len(p.Indices) == 0 {
+			return got
+		}
+	}
+}

@@ -1,0 +1,130 @@
+// Package listtest is the contract that every store of lists and locks keeps:
+// one test body, run over the store in the process and over Redis in each of
+// its modes. It is imported by tests only.
+package listtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+// Store is what the service needs of a store: its interfaces Lists and Locker.
+type Store interface {
+	Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error)
+	State(ctx context.Context, keys []model.ListKey) []model.ListState
+	Push(ctx context.Context, reqs []model.PushRequest) []error
+	Delete(ctx context.Context, keys []model.ListKey) error
+	TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error)
+	Unlock(ctx context.Context, names []string, token string) error
+}
+
+// unlimited is a cap no list of these tests reaches.
+const unlimited = 1 << 40
+
+// Run runs the contract. newStore is called once per subtest and gives a store
+// without lists and locks, which it also closes.
+func Run(t *testing.T, newStore func(t *testing.T) Store) {
+	for _, test := range contract() {
+		t.Run(test.name, func(t *testing.T) { test.run(t, newStore(t)) })
+	}
+}
+
+type subtest struct {
+	name string
+	run  func(*testing.T, Store)
+}
+
+func contract() []subtest {
+	return []subtest{
+		{"an unknown list is empty", testUnknown},
+		{"indices come oldest first", testOrder},
+		{"a batch of 10 000", testBatch},
+		{"n out of range", testBadN},
+		{"a full list refuses", testCap},
+		{"another history refuses", testHistory},
+		{"segments only go up", testHighWater},
+		{"malformed segments", testMalformed},
+		{"delete keeps the high-water mark", testDelete},
+		{"a segment of 25 000", testLong},
+		{"a long segment fits or not at its start", testLongCap},
+		{"the highest indices are exact", testHighest},
+		{"state of 2 500 lists in order", testManyStates},
+		{"pushes answer in order", testManyPushes},
+		{"nothing is no work", testNothing},
+		{"16 goroutines never meet", testConcurrent},
+		{"a lock has one holder", testLock},
+		{"a lock expires", testLockExpires},
+		{"only the holder unlocks", testLockForeign},
+		{"many locks at once", testManyLocks},
+		{"malformed locks", testBadLock},
+	}
+}
+
+// Fill pushes first..last to the list and fails the test when it is refused.
+func Fill(t testing.TB, s Store, key model.ListKey, first, last int64) {
+	t.Helper()
+	if err := push(t, s, key, first, last, unlimited); err != nil {
+		t.Fatalf("push %d…%d: %v", first, last, err)
+	}
+}
+
+// Pop pops n indices and fails the test on an error.
+func Pop(t testing.TB, s Store, key model.ListKey, n int) model.Popped {
+	t.Helper()
+	p, err := s.Pop(t.Context(), key, n)
+	if err != nil {
+		t.Fatalf("pop %d: %v", n, err)
+	}
+	return p
+}
+
+// State asks for one list and fails the test on an error.
+func State(t testing.TB, s Store, key model.ListKey) model.ListState {
+	t.Helper()
+	st := s.State(t.Context(), []model.ListKey{key})[0]
+	if st.Err != nil {
+		t.Fatalf("state: %v", st.Err)
+	}
+	return st
+}
+
+// Expect fails the test unless the indices are first..last.
+func Expect(t testing.TB, got []int64, first, last int64) {
+	t.Helper()
+	if int64(len(got)) != last-first+1 {
+		t.Fatalf("got %d indices, want %d…%d", len(got), first, last)
+	}
+	for i, index := range got {
+		if index != first+int64(i) {
+			t.Fatalf("index %d is %d, want %d", i, index, first+int64(i))
+		}
+	}
+}
+
+func push(t testing.TB, s Store, key model.ListKey, first, last, limit int64) error {
+	t.Helper()
+	return s.Push(t.Context(), []model.PushRequest{{
+		Key: key, History: State(t, s, key).History,
+		Segment: model.Segment{First: first, Last: last}, Cap: limit,
+	}})[0]
+}
+
+func wantErr(t testing.TB, got, want error) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Fatalf("got error %v, want %v", got, want)
+	}
+}
+
+// wantStoreErr wants an argument error as every other failure of a store.
+func wantStoreErr(t testing.TB, got error) {
+	t.Helper()
+	var store *model.StoreError
+	if !errors.As(got, &store) || !errors.Is(got, model.ErrInvalidArgument) {
+		t.Fatalf("got error %v, want a StoreError with ErrInvalidArgument", got)
+	}
+}

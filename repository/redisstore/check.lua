@@ -1,0 +1,8 @@
+-- Probes that scripts may run here and that the history can be read.
+--   KEYS     none
+--   ARGV[1]  see prelude.lua
+--   returns  "standalone", "cluster" or "unknown"
+--   errors   see prelude.lua
+
+local server = redis.pcall('INFO', 'server')
+return type(server) == 'string' and string.match(server, 'redis_mode:(%a+)') or 'unknown'

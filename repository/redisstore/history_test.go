@@ -1,0 +1,270 @@
+//go:build unix
+
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"shardid/model"
+	"shardid/repository/listtest"
+	"shardid/repository/redisstore"
+	"shardid/scripts/testserver"
+)
+
+// popUntilEmpty pops what is there and fails on an index in seen.
+func popUntilEmpty(t *testing.T, s *redisstore.Store, seen map[int64]bool) (purged int64) {
+	t.Helper()
+	for {
+		p := listtest.Pop(t, s, key(), 300)
+		purged += p.Purged
+		for _, index := range p.Indices {
+			if seen[index] {
+				t.Fatalf("index %d twice", index)
+			}
+			seen[index] = true
+		}
+		if len(p.Indices) == 0 {
+			return purged
+		}
+	}
+}
+
+func TestRestartFromOldFile(t *testing.T) {
+	for name, args := range map[string][]string{
+		"RDB": nil,
+		"AOF": {"--appendonly", "yes", "--appendfsync", "no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := testserver.Redis(t, args...)
+			s, c := openAt(t, server.Addr), server.Client()
+			listtest.Fill(t, s, key(), 1, 5000)
+			if name == "RDB" {
+				do(t, c, "SAVE")
+			}
+			seen := map[int64]bool{}
+			for _, index := range listtest.Pop(t, s, key(), 1000).Indices {
+				seen[index] = true
+			}
+			server.Kill()
+			server.Restart()
+			var p model.Popped
+			eventually(t, "pop after the restart", func() (err error) {
+				p, err = s.Pop(t.Context(), key(), 1)
+				return err
+			})
+			// The AOF brings back the list as it was, or older: it is never served.
+			if len(p.Indices) != 0 || p.Purged < 4000 {
+				t.Fatalf("after the restart: %d indices, %d purged", len(p.Indices), p.Purged)
+			}
+			if st := listtest.State(t, s, key()); st.HighWater != 5000 || st.Len != 0 {
+				t.Errorf("state %+v: the high-water mark must outlive the purge", st)
+			}
+			wantRefused(t, s, 5000, 6000, model.ErrNotAboveHighWater)
+			listtest.Fill(t, s, key(), 5001, 6000)
+			popUntilEmpty(t, s, seen)
+			if len(seen) != 2000 {
+				t.Errorf("%d different indices, want 2000", len(seen))
+			}
+		})
+	}
+}
+
+func wantRefused(t *testing.T, s *redisstore.Store, first, last int64, want error) {
+	t.Helper()
+	if err := s.Push(t.Context(), []model.PushRequest{request(t, s, first, last)})[0]; !errors.Is(err, want) {
+		t.Fatalf("push %d…%d: %v, want %v", first, last, err, want)
+	}
+}
+
+func TestPushForLostHistory(t *testing.T) {
+	server := testserver.Redis(t)
+	s := openAt(t, server.Addr)
+	req := request(t, s, 1, 100)
+	server.Kill()
+	server.Restart()
+	eventually(t, "push after the restart", func() error {
+		if err := s.Push(t.Context(), []model.PushRequest{req})[0]; !errors.Is(err, model.ErrHistoryChanged) {
+			return errors.Join(errors.New("want ErrHistoryChanged"), err)
+		}
+		return nil
+	})
+	if st := listtest.State(t, s, key()); st.Len != 0 {
+		t.Errorf("state %+v", st)
+	}
+}
+
+// cut stops a replica from hearing its master, as a network split would.
+func cut(t *testing.T, c *redis.Client) { do(t, c, "REPLICAOF", "127.0.0.1", "1") }
+
+func TestPromotedReplica(t *testing.T) {
+	master := testserver.Redis(t)
+	replica := testserver.RedisReplica(t, master)
+	s, after := openAt(t, master.Addr), openAt(t, replica.Addr)
+	listtest.Fill(t, s, key(), 1, 5000)
+	waitReplicated(t, master.Client(), replica.Client())
+	cut(t, replica.Client())
+	seen := map[int64]bool{}
+	for _, index := range listtest.Pop(t, s, key(), 1000).Indices {
+		seen[index] = true
+	}
+	wantAdvice(t, popErr(t, after), "READONLY", "master")
+	do(t, replica.Client(), "REPLICAOF", "NO", "ONE")
+	if purged := popUntilEmpty(t, after, seen); purged != 5000 {
+		t.Errorf("%d purged, want 5000", purged)
+	}
+	listtest.Fill(t, after, key(), 5001, 6000)
+	popUntilEmpty(t, after, seen)
+}
+
+func waitReplicated(t *testing.T, master, replica *redis.Client) {
+	t.Helper()
+	eventually(t, "replication", func() error {
+		a, errA := master.LLen(t.Context(), listName).Result()
+		b, errB := replica.LLen(t.Context(), listName).Result()
+		if a != b {
+			return errors.Join(errors.New("not yet"), errA, errB)
+		}
+		return errors.Join(errA, errB)
+	})
+}
+
+// A is demoted, B serves, A comes back with what it had: its run_id is the same.
+func TestThereAndBack(t *testing.T) {
+	a := testserver.Redis(t)
+	s, c := openAt(t, a.Addr), a.Client()
+	listtest.Fill(t, s, key(), 1, 5000)
+	cut(t, c)
+	wantAdvice(t, popErr(t, s), "READONLY")
+	do(t, c, "REPLICAOF", "NO", "ONE")
+	if p := listtest.Pop(t, s, key(), 100); len(p.Indices) != 0 || p.Purged != 5000 {
+		t.Fatalf("after A→B→A: %+v", p)
+	}
+}
+
+// A replica that accepts writes has its master's history.
+func TestWritableReplica(t *testing.T) {
+	master := testserver.Redis(t)
+	replica := testserver.RedisReplica(t, master, "--replica-read-only", "no")
+	s := openAt(t, replica.Addr)
+	wantAdvice(t, popErr(t, s), "READONLY", "replica")
+	wantAdvice(t, s.State(t.Context(), []model.ListKey{key()})[0].Err, "READONLY", "replica")
+	wantAdvice(t, s.Check(t.Context()), "READONLY", "replica")
+}
+
+func TestListsOfUnknownOrigin(t *testing.T) {
+	server := testserver.SharedRedis(t)
+	for name, damage := range map[string][]any{
+		"meta evicted":             {"DEL", metaName},
+		"history lost":             {"HDEL", metaName, "h"},
+		"mark lost":                {"HDEL", metaName, "w"},
+		"another server's history": {"HSET", metaName, "h", "8371b4fb1155b71f4a04d3e1bc3e18c4a990aeeb"},
+	} {
+		for _, first := range []string{"pop", "state", "push"} {
+			t.Run(name+", then "+first, func(t *testing.T) {
+				server.FlushAll()
+				s, c := openAt(t, server.Addr), server.Client()
+				listtest.Fill(t, s, key(), 1, 1000)
+				req := request(t, s, 1001, 1010)
+				listtest.Pop(t, s, key(), 10)
+				do(t, c, damage...)
+				switch first {
+				case "pop":
+					if p := listtest.Pop(t, s, key(), 10); len(p.Indices) != 0 || p.Purged != 990 {
+						t.Errorf("popped %+v", p)
+					}
+				case "state":
+					if st := listtest.State(t, s, key()); st.Len != 0 || st.Purged != 990 {
+						t.Errorf("state %+v", st)
+					}
+				default:
+					if err := s.Push(t.Context(), []model.PushRequest{req})[0]; err != nil {
+						t.Error(err)
+					}
+					listtest.Expect(t, listtest.Pop(t, s, key(), 100).Indices, 1001, 1010)
+				}
+			})
+		}
+	}
+}
+
+func TestListOfTheOriginalService(t *testing.T) {
+	server := testserver.SharedRedis(t)
+	server.FlushAll()
+	s := openAt(t, server.Addr)
+	do(t, server.Client(), "RPUSH", listName, 7, 8, 9)
+	if p := listtest.Pop(t, s, key(), 2); len(p.Indices) != 0 || p.Purged != 3 {
+		t.Errorf("popped %+v", p)
+	}
+	listtest.Fill(t, s, key(), 10, 11)
+	listtest.Expect(t, listtest.Pop(t, s, key(), 9).Indices, 10, 11)
+}
+
+func TestScriptFlush(t *testing.T) {
+	server := testserver.SharedRedis(t)
+	server.FlushAll()
+	s, c := openAt(t, server.Addr), server.Client()
+	flush := func() { do(t, c, "SCRIPT", "FLUSH", "SYNC") }
+	req := request(t, s, 1, 25_000)
+	flush()
+	if err := s.Push(t.Context(), []model.PushRequest{req})[0]; err != nil {
+		t.Fatal(err)
+	}
+	flush()
+	listtest.Expect(t, listtest.Pop(t, s, key(), 10_000).Indices, 1, 10_000)
+	flush()
+	if st := listtest.State(t, s, key()); st.Len != 15_000 {
+		t.Errorf("state %+v", st)
+	}
+	flush()
+	if err := errors.Join(s.Check(t.Context()), s.Unlock(t.Context(), []string{"1_2"}, "me")); err != nil {
+		t.Error(err)
+	}
+}
+
+// A list of another type is somebody else's: an error, and nothing is removed.
+func TestForeignKeys(t *testing.T) {
+	server := testserver.SharedRedis(t)
+	for name, test := range map[string]struct {
+		set  []any
+		word string
+	}{
+		"list is a string": {[]any{"SET", listName, "x"}, "WRONGTYPE"},
+		"meta is a string": {[]any{"SET", metaName, "x"}, "WRONGTYPE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server.FlushAll()
+			s, c := openAt(t, server.Addr), server.Client()
+			do(t, c, test.set...)
+			other := model.ListKey{App: 3, Shard: 3}
+			states := s.State(t.Context(), []model.ListKey{key(), other})
+			wantAdvice(t, states[0].Err, test.word, "remove it")
+			if states[1].Err != nil {
+				t.Errorf("another list suffers: %v", states[1].Err)
+			}
+			wantAdvice(t, popErr(t, s), test.word)
+			errs := s.Push(t.Context(), []model.PushRequest{
+				{Key: key(), History: states[1].History, Segment: model.Segment{First: 1, Last: 9}, Cap: 9},
+				{Key: other, History: states[1].History, Segment: model.Segment{First: 1, Last: 9}, Cap: 9},
+			})
+			wantAdvice(t, errs[0], test.word)
+			if errs[1] != nil {
+				t.Error(errs[1])
+			}
+			if got := do(t, c, "GET", test.set[1]); got != "x" {
+				t.Errorf("the foreign key holds %v", got)
+			}
+		})
+	}
+	t.Run("list holds words", func(t *testing.T) {
+		server.FlushAll()
+		s := openAt(t, server.Addr)
+		listtest.Fill(t, s, key(), 1, 1)
+		do(t, server.Client(), "RPUSH", listName, "two")
+		_, err := s.Pop(context.Background(), key(), 2)
+		wantAdvice(t, err, "something else writes")
+	})
+}

@@ -1,0 +1,110 @@
+//go:build unix
+
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"shardid/model"
+	"shardid/repository/listtest"
+	"shardid/repository/redisstore"
+	"shardid/scripts/testserver"
+)
+
+// quiet keeps the connection failures that these tests provoke off stderr.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}
+
+func TestMain(m *testing.M) {
+	redis.SetLogger(quiet{})
+	testserver.Main(m)
+}
+
+func key() model.ListKey { return model.ListKey{App: 1, Shard: 2} }
+
+const (
+	listName = "id.gen.idList_1_2"
+	metaName = "id.gen.meta_{id.gen.idList_1_2}"
+)
+
+// open returns a store that is closed when the test ends.
+func open(t testing.TB, o redisstore.Options) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func openAt(t testing.TB, addrs ...string) *redisstore.Store {
+	t.Helper()
+	return open(t, redisstore.Options{Mode: "single", Addrs: addrs})
+}
+
+func request(t testing.TB, s *redisstore.Store, first, last int64) model.PushRequest {
+	t.Helper()
+	return model.PushRequest{Key: key(), History: listtest.State(t, s, key()).History,
+		Segment: model.Segment{First: first, Last: last}, Cap: 1 << 40}
+}
+
+// do runs a command beside the store.
+func do(t testing.TB, c redis.UniversalClient, args ...any) any {
+	t.Helper()
+	got, err := c.Do(t.Context(), args...).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return got
+}
+
+// eventually waits up to 20 s for f to succeed.
+func eventually(t testing.TB, what string, f func() error) time.Duration {
+	t.Helper()
+	start := time.Now()
+	for {
+		err := f()
+		if err == nil {
+			return time.Since(start)
+		}
+		if time.Since(start) > 20*time.Second {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// wantAdvice wants a StoreError of one line whose text holds all the words.
+func wantAdvice(t testing.TB, err error, words ...string) {
+	t.Helper()
+	var store *model.StoreError
+	if !errors.As(err, &store) || store.Store != "redis" || store.Advice == "" || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("no StoreError with advice in one line: %v", err)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q does not mention %q", err, word)
+		}
+	}
+}
+
+func popErr(t testing.TB, s *redisstore.Store) error {
+	t.Helper()
+	p, err := s.Pop(t.Context(), key(), 1)
+	if err != nil && len(p.Indices) > 0 {
+		t.Errorf("%v came with an error: %v", p.Indices, err)
+	}
+	return err
+}

@@ -1,0 +1,190 @@
+//go:build unix
+
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"shardid/model"
+	"shardid/repository/listtest"
+	"shardid/repository/redisstore"
+	"shardid/scripts/testserver"
+)
+
+// site is a Redis behind proxies.
+type site struct {
+	options redisstore.Options
+	proxies []*proxy
+	direct  redis.UniversalClient
+}
+
+func (s site) fault(drop, stall bool) (scripts int) {
+	for _, p := range s.proxies {
+		scripts += p.fault(drop, stall)
+	}
+	return scripts
+}
+
+func singleSite(t *testing.T) site {
+	server := testserver.Redis(t)
+	p := newProxy(t, server.Addr)
+	return site{redisstore.Options{Mode: "single", Addrs: []string{p.addr}}, []*proxy{p}, server.Client()}
+}
+
+// sentinelSite makes the sentinels name a proxy as the master.
+func sentinelSite(t *testing.T) site {
+	setup := testserver.Sentinel(t)
+	p := newProxy(t, setup.Master.Addr)
+	host, port, _ := net.SplitHostPort(p.addr)
+	for _, one := range setup.Sentinels {
+		do(t, one.Client(), "SENTINEL", "MONITOR", "proxied", host, port, 2)
+	}
+	return site{redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: "proxied"}, []*proxy{p}, setup.Master.Client()}
+}
+
+// clusterSite makes every node announce its proxy.
+func clusterSite(t *testing.T) site {
+	setup := testserver.Cluster(t)
+	s := site{options: redisstore.Options{Mode: "cluster"}, direct: setup.Client()}
+	for _, node := range setup.Nodes {
+		p := newProxy(t, node.Addr)
+		_, port, _ := net.SplitHostPort(p.addr)
+		do(t, node.Client(), "CONFIG", "SET", "cluster-announce-port", port)
+		s.proxies = append(s.proxies, p)
+		s.options.Addrs = append(s.options.Addrs, p.addr)
+	}
+	for _, node := range setup.Nodes {
+		eventually(t, "announce the proxies", func() error {
+			slots := fmt.Sprint(do(t, node.Client(), "CLUSTER", "SLOTS"))
+			for _, p := range s.proxies {
+				if _, port, _ := net.SplitHostPort(p.addr); !strings.Contains(slots, port) {
+					return errors.New(slots)
+				}
+			}
+			return nil
+		})
+	}
+	return s
+}
+
+func forEachSite(t *testing.T, run func(*testing.T, site)) {
+	t.Run("single", func(t *testing.T) { run(t, singleSite(t)) })
+	t.Run("sentinel", func(t *testing.T) { run(t, sentinelSite(t)) })
+	t.Run("cluster", func(t *testing.T) { run(t, clusterSite(t)) })
+}
+
+// Whatever happens to the reply, a push is on the wire once.
+func TestPushIsSentOnce(t *testing.T) {
+	forEachSite(t, func(t *testing.T, at site) {
+		at.options.ReadTimeout = 300 * time.Millisecond
+		s := open(t, at.options)
+		listtest.Fill(t, s, model.ListKey{App: 200}, 1, 1) // scripts are known, topology too
+		for _, fault := range []struct {
+			name        string
+			drop, stall bool
+			lists       int
+		}{
+			{"reply dropped", true, false, 1},
+			{"replies of a pipeline dropped", true, false, 50},
+			{"reply stalled", false, true, 1},
+			{"replies of a pipeline stalled", false, true, 50},
+		} {
+			t.Run(fault.name, func(t *testing.T) {
+				reqs := someRequests(t, s, fault.lists)
+				for _, warm := range reqs { // every node knows the script
+					warm.Segment = model.Segment{First: 1, Last: 1}
+					warm.Cap = 0
+					if err := s.Push(t.Context(), []model.PushRequest{warm})[0]; err == nil {
+						t.Fatal("a cap of 0 must refuse")
+					}
+				}
+				before := at.fault(fault.drop, fault.stall)
+				errs := s.Push(t.Context(), reqs)
+				sent := at.fault(false, false) - before
+				if sent != len(reqs) {
+					t.Errorf("%d pushes were sent %d times", len(reqs), sent)
+				}
+				for i, err := range errs {
+					wantAdvice(t, err, "push")
+					if n := at.direct.LLen(t.Context(), nameOf(reqs[i].Key)).Val(); n != 10 {
+						t.Errorf("list %s holds %d indices, want the 10 of the push that was executed", reqs[i].Key, n)
+					}
+				}
+				next := reqs[0]
+				next.Segment.First, next.Segment.Last = next.Segment.Last+1, next.Segment.Last+10
+				if err := s.Push(t.Context(), []model.PushRequest{next})[0]; err != nil {
+					t.Errorf("the next push: %v", err)
+				}
+				if err := s.Delete(t.Context(), keysIn(reqs)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+}
+
+func nameOf(k model.ListKey) string { return "id.gen.idList_" + k.String() }
+
+func keysIn(reqs []model.PushRequest) (keys []model.ListKey) {
+	for _, r := range reqs {
+		keys = append(keys, r.Key)
+	}
+	return keys
+}
+
+// someRequests are pushes of ten indices each, over lists of all slots.
+func someRequests(t *testing.T, s *redisstore.Store, n int) []model.PushRequest {
+	t.Helper()
+	keys := make([]model.ListKey, n)
+	for i := range keys {
+		keys[i] = model.ListKey{App: uint8(i), Shard: uint8(i % model.Shards)}
+	}
+	reqs := make([]model.PushRequest, n)
+	for i, st := range s.State(t.Context(), keys) {
+		if st.Err != nil {
+			t.Fatal(st.Err)
+		}
+		reqs[i] = model.PushRequest{Key: keys[i], History: st.History, Cap: 100,
+			Segment: model.Segment{First: st.HighWater + 1, Last: st.HighWater + 10}}
+	}
+	return reqs
+}
+
+// A pop may be repeated; what it loses is a gap.
+func TestPopWithLostReply(t *testing.T) {
+	forEachSite(t, func(t *testing.T, at site) {
+		s := open(t, at.options)
+		listtest.Fill(t, s, key(), 1, 100)
+		listtest.Expect(t, listtest.Pop(t, s, key(), 10).Indices, 1, 10)
+		before := at.fault(true, false)
+		wantAdvice(t, popErr(t, s), "pop")
+		sent := int64(at.fault(false, false) - before)
+		if sent < 1 || sent > 3 {
+			t.Errorf("sent %d times", sent)
+		}
+		listtest.Expect(t, listtest.Pop(t, s, key(), 10).Indices, 11+sent, 20+sent)
+	})
+}
+
+// A lock whose reply was lost is given back.
+func TestLockAfterFailure(t *testing.T) {
+	at := singleSite(t)
+	s := open(t, at.options)
+	do(t, at.direct, "SET", "id.gen.lock_b", "bob")
+	do(t, at.direct, "HSET", "id.gen.lock_c", "not", "a lock")
+	got, err := s.TryLock(t.Context(), []string{"a", "b", "c"}, "me", time.Minute)
+	if err != nil || !got[0] || got[1] || got[2] {
+		t.Fatal(got, err)
+	}
+	wantAdvice(t, s.Unlock(t.Context(), []string{"c", "b", "a"}, "me"), "WRONGTYPE")
+	if n := do(t, at.direct, "EXISTS", "id.gen.lock_a", "id.gen.lock_b"); n != int64(1) {
+		t.Errorf("%v locks are left, want bob's", n)
+	}
+}

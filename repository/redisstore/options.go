@@ -1,0 +1,195 @@
+package redisstore
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"shardid/model"
+)
+
+// Modes of Options.
+const (
+	ModeSingle   = "single"
+	ModeSentinel = "sentinel"
+	ModeCluster  = "cluster"
+)
+
+// Options says where Redis is and how to talk to it.
+type Options struct {
+	Mode       string   // ModeSingle, ModeSentinel or ModeCluster
+	Addrs      []string // host:port of the server, the sentinels, or some cluster nodes
+	MasterName string   // sentinel only: the name the sentinels know the master by
+
+	Username, Password                 string
+	SentinelUsername, SentinelPassword string
+
+	DB  int         // database number; a cluster has only 0
+	TLS *tls.Config // nil: plain TCP
+
+	// PoolSize is the number of connections per server for pops and states; 0
+	// means 10 per CPU. Pushes and locks have writerPoolSize more.
+	PoolSize int
+	// Timeouts of one attempt; 0 means 1 s. A context may end it earlier.
+	DialTimeout, ReadTimeout, WriteTimeout time.Duration
+
+	// UnsafeNoHistory accepts a server that hides its history. IDs may then
+	// repeat after a restart or failover of that server.
+	UnsafeNoHistory bool
+}
+
+const (
+	defaultTimeout = time.Second
+	writerPoolSize = 8
+	readerRetries  = 1 // attempts after the first
+	clusterHops    = 2 // redirects and retries of the reader in a cluster
+	// topologyAge bounds how long a cluster client trusts its slot map when no
+	// error tells it to look again.
+	topologyAge = 10 * time.Second
+)
+
+// validate refuses, with model.ErrInvalidArgument, what cannot work. It never
+// quotes an address that may hold a password.
+func (o Options) validate() error {
+	var problem error
+	switch o.Mode {
+	case ModeSingle:
+		problem = o.validateSingle()
+	case ModeSentinel:
+		problem = o.validateSentinel()
+	case ModeCluster:
+		problem = o.validateCluster()
+	default:
+		problem = fmt.Errorf("redis.mode %q is neither single, sentinel nor cluster", o.Mode)
+	}
+	if err := errors.Join(problem, o.validateCommon()); err != nil {
+		return fmt.Errorf("%w: %w", model.ErrInvalidArgument, err)
+	}
+	return nil
+}
+
+func (o Options) validateSingle() error {
+	if len(o.Addrs) > 1 {
+		return fmt.Errorf("redis.addrs has %d addresses: mode single takes one; for more set redis.mode to sentinel or cluster", len(o.Addrs))
+	}
+	return o.noMasterName()
+}
+
+func (o Options) validateSentinel() error {
+	if o.MasterName == "" {
+		return errors.New("redis.master_name is missing: mode sentinel needs the name the sentinels monitor")
+	}
+	return nil
+}
+
+func (o Options) validateCluster() error {
+	if o.DB != 0 {
+		return fmt.Errorf("redis.db is %d: a cluster has only database 0", o.DB)
+	}
+	return o.noMasterName()
+}
+
+func (o Options) noMasterName() error {
+	if o.MasterName != "" {
+		return fmt.Errorf("redis.master_name is set: mode %s has no sentinels", o.Mode)
+	}
+	return nil
+}
+
+func (o Options) validateCommon() error {
+	switch {
+	case len(o.Addrs) == 0:
+		return errors.New("redis.addrs is empty: give at least one host:port")
+	case o.DB < 0 || o.PoolSize < 0:
+		return errors.New("redis.db and the pool size cannot be negative")
+	case min(o.DialTimeout, o.ReadTimeout, o.WriteTimeout) < 0:
+		return errors.New("timeouts cannot be negative: every call must end")
+	}
+	for i, addr := range o.Addrs {
+		if err := checkAddr(addr); err != nil {
+			return fmt.Errorf("redis.addrs[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func checkAddr(addr string) error {
+	if strings.Contains(addr, "@") || strings.Contains(addr, "://") {
+		return errors.New("is a URL: give host:port, and user and password in their own keys")
+	}
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("%q is not host:port", addr)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
+		return fmt.Errorf("%q is not host:port", addr)
+	}
+	return nil
+}
+
+// reader makes the client that may repeat a command.
+func (o Options) reader() redis.UniversalClient {
+	u := o.universal()
+	u.PoolSize = o.PoolSize
+	if o.Mode == ModeCluster {
+		u.MaxRetries, u.MaxRedirects = -1, clusterHops
+	} else {
+		u.MaxRetries = readerRetries
+	}
+	u.MinRetryBackoff, u.MaxRetryBackoff = 8*time.Millisecond, 64*time.Millisecond
+	return o.open(u)
+}
+
+// writer makes the client that sends a command at most once. go-redis reads -1
+// as "none" for both: MaxRetries bounds a client of one server and its
+// pipelines, MaxRedirects a cluster's redirects and its own retries.
+func (o Options) writer() redis.UniversalClient {
+	u := o.universal()
+	u.PoolSize = writerPoolSize
+	u.MaxRetries, u.MaxRedirects = -1, -1
+	return o.open(u)
+}
+
+func (o Options) universal() *redis.UniversalOptions {
+	return &redis.UniversalOptions{
+		Addrs: append([]string(nil), o.Addrs...), MasterName: o.MasterName, DB: o.DB, TLSConfig: o.TLS,
+		Username: o.Username, Password: o.Password,
+		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
+		DialTimeout: orDefault(o.DialTimeout), ReadTimeout: orDefault(o.ReadTimeout), WriteTimeout: orDefault(o.WriteTimeout),
+		ContextTimeoutEnabled: true,
+		DialerRetries:         1, // a retry belongs to the caller, who has a deadline
+		Protocol:              2, // no server pushes to look for before each command
+		DisableIdentity:       true,
+		PipelinePoolSize:      -1, // a second pool would double the connections
+		MaintNotificationsConfig: &maintnotifications.Config{
+			Mode: maintnotifications.ModeDisabled,
+		},
+	}
+}
+
+func (o Options) open(u *redis.UniversalOptions) redis.UniversalClient {
+	switch o.Mode {
+	case ModeCluster:
+		c := u.Cluster()
+		c.ClusterStateReloadInterval = topologyAge
+		return redis.NewClusterClient(c)
+	case ModeSentinel:
+		return redis.NewFailoverClient(u.Failover())
+	default:
+		return redis.NewClient(u.Simple())
+	}
+}
+
+func orDefault(d time.Duration) time.Duration {
+	if d == 0 {
+		return defaultTimeout
+	}
+	return d
+}

@@ -1,0 +1,222 @@
+//go:build unix
+
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/repository/listtest"
+	"shardid/repository/redisstore"
+	"shardid/scripts/testserver"
+)
+
+func TestPausedServerIsBoundedByContext(t *testing.T) {
+	server := testserver.Redis(t)
+	s := openAt(t, server.Addr)
+	listtest.Fill(t, s, key(), 1, 10)
+	req := request(t, s, 11, 20)
+	server.Pause()
+	for name, call := range map[string]func(context.Context) error{
+		"pop":   func(ctx context.Context) error { _, err := s.Pop(ctx, key(), 1); return err },
+		"state": func(ctx context.Context) error { return s.State(ctx, []model.ListKey{key()})[0].Err },
+		"push":  func(ctx context.Context) error { return s.Push(ctx, []model.PushRequest{req})[0] },
+		"check": s.Check,
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 150*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			wantAdvice(t, call(ctx), "no answer in time")
+			if took := time.Since(start); took > 600*time.Millisecond {
+				t.Errorf("took %v with a deadline of 150 ms", took)
+			}
+		})
+	}
+	start := time.Now()
+	wantAdvice(t, popErr(t, s), "no answer in time")
+	if took := time.Since(start); took > 4*time.Second {
+		t.Errorf("took %v without a deadline", took)
+	}
+	server.Resume()
+	// The pops above may have been executed by now: their indices are a gap.
+	p := listtest.Pop(t, s, key(), 100)
+	for i, index := range p.Indices {
+		if i > 0 && index <= p.Indices[i-1] || index > 20 {
+			t.Errorf("indices %v", p.Indices)
+		}
+	}
+}
+
+func TestRecoversAfterRestart(t *testing.T) {
+	server := testserver.Redis(t)
+	s := openAt(t, server.Addr)
+	listtest.Fill(t, s, key(), 1, 10)
+	server.Kill()
+	for range 50 { // more than the pools hold
+		wantAdvice(t, popErr(t, s), "pop")
+	}
+	wantAdvice(t, s.Push(t.Context(), []model.PushRequest{{Key: key(), History: "h", Segment: model.Segment{First: 11, Last: 20}, Cap: 99}})[0], "push")
+	server.Restart()
+	took := eventually(t, "recover", func() error {
+		return errors.Join(s.Check(t.Context()), popErr(t, s))
+	})
+	if took > 2*time.Second {
+		t.Errorf("recovered after %v", took)
+	}
+	listtest.Fill(t, s, key(), 11, 20)
+}
+
+func TestSentinelFailover(t *testing.T) {
+	setup := testserver.Sentinel(t)
+	s := open(t, redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName})
+	listtest.Fill(t, s, key(), 1, 1000)
+	waitReplicated(t, setup.Master.Client(), setup.Replica.Client())
+	listtest.Expect(t, listtest.Pop(t, s, key(), 100).Indices, 1, 100)
+	setup.Master.Kill()
+	setup.MasterAddr(t, setup.Master.Addr)
+	eventually(t, "reader follows", func() error { return s.Check(t.Context()) })
+	if st := listtest.State(t, s, key()); st.Len != 0 || st.HighWater != 1000 {
+		t.Errorf("after the failover: %+v", st)
+	}
+	req := request(t, s, 1001, 1010)
+	eventually(t, "writer follows", func() error {
+		err := s.Push(t.Context(), []model.PushRequest{req})[0]
+		req.Segment.First, req.Segment.Last = req.Segment.Last+1, req.Segment.Last+10
+		return err
+	})
+	if p := listtest.Pop(t, s, key(), 100); len(p.Indices) == 0 || p.Indices[0] <= 1000 {
+		t.Errorf("popped %+v", p)
+	}
+}
+
+// A push that meets a moved slot is an error; the next one finds it.
+func TestMovedSlot(t *testing.T) {
+	setup := testserver.Cluster(t)
+	s := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs})
+	listtest.Fill(t, s, model.ListKey{App: 9}, 1, 1) // both clients know the topology
+	c := setup.Nodes[0].Client()
+	slot := do(t, c, "CLUSTER", "KEYSLOT", listName).(int64)
+	from := int(slot * 3 / 16384)
+	to := (from + 1) % 3
+	id := strings.TrimSpace(do(t, setup.Nodes[to].Client(), "CLUSTER", "MYID").(string))
+	for _, i := range []int{to, from, 3 - from - to} {
+		do(t, setup.Nodes[i].Client(), "CLUSTER", "SETSLOT", slot, "NODE", id)
+	}
+	req := request(t, s, 1, 10) // the reader follows the redirect
+	wantAdvice(t, s.Push(t.Context(), []model.PushRequest{req})[0], "MOVED", "passes")
+	eventually(t, "writer follows", func() error {
+		req.Segment.First, req.Segment.Last = req.Segment.Last+1, req.Segment.Last+10
+		return s.Push(t.Context(), []model.PushRequest{req})[0]
+	})
+	if p := listtest.Pop(t, s, key(), 100); len(p.Indices) != 10 {
+		t.Errorf("popped %+v", p)
+	}
+}
+
+func TestClusterWithoutOneMaster(t *testing.T) {
+	setup := testserver.Cluster(t)
+	s := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs})
+	keys := make([]model.ListKey, 30)
+	for i := range keys {
+		keys[i] = model.ListKey{App: uint8(i)}
+		listtest.Fill(t, s, keys[i], 1, 10)
+	}
+	setup.Nodes[1].Kill()
+	eventually(t, "the cluster to be down", func() error {
+		for _, st := range s.State(t.Context(), keys) {
+			if st.Err == nil {
+				return errors.New("a list is still served")
+			}
+			wantAdvice(t, st.Err, "state")
+		}
+		return nil
+	})
+	wantAdvice(t, s.Check(t.Context()), "check")
+	setup.Nodes[1].Restart()
+	setup.WaitOK()
+	eventually(t, "recover", func() error {
+		err := s.Check(t.Context())
+		for _, st := range s.State(t.Context(), keys) {
+			err = errors.Join(err, st.Err)
+		}
+		return err
+	})
+	served := 0
+	for _, k := range keys {
+		served += len(listtest.Pop(t, s, k, 100).Indices)
+	}
+	if served == 0 || served == 10*len(keys) {
+		t.Errorf("%d indices served: the restarted node lost its lists, the others did not", served)
+	}
+	for _, k := range keys {
+		listtest.Fill(t, s, k, 11, 20)
+	}
+}
+
+// A server that accepts and says nothing must not hold up a sweep once per pipeline.
+func TestSweepOfSilentServerEnds(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{l.Addr().String()}, ReadTimeout: 100 * time.Millisecond})
+	start := time.Now()
+	for _, st := range s.State(t.Context(), make([]model.ListKey, 16_384)) {
+		wantAdvice(t, st.Err, "no answer in time")
+	}
+	reqs := make([]model.PushRequest, 200)
+	for i := range reqs {
+		reqs[i] = model.PushRequest{Key: key(), History: "h", Segment: model.Segment{First: 1, Last: pieceLen}, Cap: 1}
+	}
+	for _, err := range s.Push(t.Context(), reqs) {
+		wantAdvice(t, err, "no answer in time")
+	}
+	if took := time.Since(start); took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// pieceLen is the most indices of one script call.
+const pieceLen = 10_000
+
+// A master that is gone answers no MOVED: its slots must be looked for.
+func TestMasterGoneForGood(t *testing.T) {
+	setup := testserver.Cluster(t)
+	s := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs})
+	var k model.ListKey // a list of node 1
+	for slot := int64(-1); slot < 5462 || slot > 10_921; k.Shard++ {
+		slot = do(t, setup.Nodes[0].Client(), "CLUSTER", "KEYSLOT", nameOf(model.ListKey{Shard: k.Shard + 1})).(int64)
+	}
+	listtest.Fill(t, s, k, 1, 10)
+	do(t, setup.Nodes[1].Client(), "FLUSHALL")
+	for _, node := range setup.Nodes {
+		do(t, node.Client(), "CLUSTER", "DELSLOTSRANGE", 5461, 10_921)
+	}
+	do(t, setup.Nodes[0].Client(), "CLUSTER", "ADDSLOTSRANGE", 5461, 10_921)
+	do(t, setup.Nodes[0].Client(), "CLUSTER", "BUMPEPOCH")
+	setup.Nodes[1].Kill()
+	eventually(t, "node 2 to know", func() error {
+		if info := do(t, setup.Nodes[2].Client(), "CLUSTER", "INFO").(string); !strings.Contains(info, "cluster_slots_assigned:16384") {
+			return errors.New(info)
+		}
+		return nil
+	})
+	took := eventually(t, "follow", func() error {
+		st := s.State(t.Context(), []model.ListKey{k})[0]
+		if st.Err != nil {
+			return st.Err
+		}
+		return s.Push(t.Context(), []model.PushRequest{{Key: k, History: st.History,
+			Segment: model.Segment{First: st.HighWater + 1, Last: st.HighWater + 10}, Cap: 1000}})[0]
+	})
+	if took > 5*time.Second {
+		t.Errorf("followed after %v", took)
+	}
+}

@@ -1,0 +1,111 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+
+	"shardid/model"
+)
+
+const (
+	// pieceLen bounds the indices of one script call, which blocks Redis for
+	// some 0.25 µs each.
+	pieceLen = 10_000
+	// pushPipelined bounds the indices sent in one round trip, so that pops do
+	// not queue for long behind a refill of many lists.
+	pushPipelined = 20_000
+)
+
+// piece is the part of a request that one script call pushes.
+type piece struct {
+	req    int // position of the request
+	offset int64
+	model.Segment
+}
+
+// Push appends segments, at most one attempt each, and answers in order. A long
+// segment goes in pieces, each after the one before has arrived; when one fails
+// the rest of the segment is dropped.
+func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
+	errs := make([]error, len(reqs))
+	var todo []piece
+	for i, r := range reqs {
+		if errs[i] = checkPush(r); errs[i] == nil {
+			todo = append(todo, pieceAt(r, i, 0))
+		}
+	}
+	for len(todo) > 0 {
+		batch := todo[:batchLen(todo)]
+		results := s.push.runAll(ctx, s.writer, s.pushCalls(reqs, batch))
+		todo = todo[len(batch):]
+		for i, p := range batch {
+			errs[p.req] = s.pushError(results[i])
+			if next := p.offset + p.Len(); errs[p.req] == nil && next < reqs[p.req].Segment.Len() {
+				todo = append(todo, pieceAt(reqs[p.req], p.req, next))
+			}
+		}
+		if err := s.silence("push", results); err != nil {
+			for _, p := range todo {
+				errs[p.req] = err
+			}
+			break
+		}
+	}
+	return errs
+}
+
+func checkPush(r model.PushRequest) error {
+	if seg := r.Segment; seg.First < 1 || seg.Last < seg.First || seg.Last > model.MaxIndex || r.History == "" {
+		return explain("push", fmt.Errorf("%w: segment %d…%d of list %s, history %q",
+			model.ErrInvalidArgument, seg.First, seg.Last, r.Key, r.History))
+	}
+	return nil
+}
+
+func pieceAt(r model.PushRequest, req int, offset int64) piece {
+	first := r.Segment.First + offset
+	return piece{req, offset, model.Segment{First: first, Last: min(first+pieceLen-1, r.Segment.Last)}}
+}
+
+// batchLen is how many of the pieces go into the next pipeline: at least one.
+func batchLen(todo []piece) int {
+	indices := int64(0)
+	for i, p := range todo {
+		if indices += p.Len(); i > 0 && indices > pushPipelined || i == pipelineCalls {
+			return i
+		}
+	}
+	return len(todo)
+}
+
+// pushCalls raises the cap by the pieces that are already there.
+func (s *Store) pushCalls(reqs []model.PushRequest, batch []piece) []call {
+	calls := make([]call, len(batch))
+	for i, p := range batch {
+		r := reqs[p.req]
+		list, meta := keysOf(r.Key)
+		calls[i] = call{
+			keys: []string{list, meta},
+			args: []any{s.fallback, r.History, p.First, p.Last, r.Cap + p.offset},
+		}
+	}
+	return calls
+}
+
+func (s *Store) pushError(r result) error {
+	if r.err != nil {
+		return s.fail("push", r.err)
+	}
+	switch r.reply {
+	case "ok":
+		return nil
+	case "history":
+		return model.ErrHistoryChanged
+	case "highwater":
+		return model.ErrNotAboveHighWater
+	case "full":
+		return model.ErrListFull
+	default:
+		return explain("push", fmt.Errorf("%w: push answered %.80q", errForeign, r.reply))
+	}
+}

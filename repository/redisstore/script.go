@@ -1,0 +1,147 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // the name Redis gives a script, no protection
+	_ "embed"
+	"encoding/hex"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed prelude.lua
+var preludeLua string
+
+//go:embed pop.lua
+var popLua string
+
+//go:embed state.lua
+var stateLua string
+
+//go:embed push.lua
+var pushLua string
+
+//go:embed check.lua
+var checkLua string
+
+//go:embed unlock.lua
+var unlockLua string
+
+// errNoReply reports a command that go-redis ended with neither reply nor error.
+var errNoReply = errors.New("no reply")
+
+// script is a Lua script. Every one returns a string that is not empty.
+type script struct{ text, sha string }
+
+func newScript(text string) script {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // see the import
+	return script{text: text, sha: hex.EncodeToString(sum[:])}
+}
+
+// call is one run of a script.
+type call struct {
+	keys []string
+	args []any
+}
+
+// result of one call.
+type result struct {
+	reply string
+	err   error
+}
+
+// run sends the script by its hash, and its text only when the server does not
+// know the hash: NOSCRIPT says for sure that nothing was executed.
+func (s script) run(ctx context.Context, c redis.UniversalClient, keys []string, args ...any) (string, error) {
+	in := call{keys, args}
+	cmd := s.byHash(ctx, in)
+	err := c.Process(ctx, cmd)
+	if isNoScript(err) {
+		cmd = s.byText(ctx, in)
+		err = c.Process(ctx, cmd)
+	}
+	return cmd.Val(), err
+}
+
+// runAll does the same for many calls in one pipeline and answers in order.
+func (s script) runAll(ctx context.Context, c redis.UniversalClient, calls []call) []result {
+	results := exec(ctx, c, calls, s.byHash)
+	var unknown []int
+	var again []call
+	for i, r := range results {
+		if isNoScript(r.err) {
+			unknown = append(unknown, i)
+			again = append(again, calls[i])
+		}
+	}
+	if len(again) > 0 {
+		for i, r := range exec(ctx, c, again, s.byText) {
+			results[unknown[i]] = r
+		}
+	}
+	return results
+}
+
+func exec(ctx context.Context, c redis.UniversalClient, calls []call,
+	command func(context.Context, call) *redis.StringCmd) []result {
+	pipe := c.Pipeline()
+	cmds := make([]*redis.StringCmd, len(calls))
+	for i, in := range calls {
+		cmds[i] = command(ctx, in)
+		_ = pipe.Process(ctx, cmds[i]) // only queues; each command has its own error
+	}
+	_, execErr := pipe.Exec(ctx)
+	results := make([]result, len(calls))
+	for i, cmd := range cmds {
+		results[i] = result{cmd.Val(), cmd.Err()}
+		if results[i] == (result{}) {
+			results[i].err = unanswered(execErr)
+		}
+	}
+	return results
+}
+
+// unanswered is the error of a command that has neither reply nor error in a
+// pipeline. go-redis v9.23 leaves commands so when the server refuses the
+// connection itself, for example with WRONGPASS: then only Exec tells why.
+func unanswered(execErr error) error {
+	if execErr == nil || isNil(execErr) {
+		return errNoReply
+	}
+	return execErr
+}
+
+// isNil tells the reply nil itself from errors that wrap it: the failure to find
+// a master does so when the sentinels do not know its name.
+func isNil(err error) bool { return err == redis.Nil } //nolint:errorlint // see above
+
+func (s script) byHash(ctx context.Context, in call) *redis.StringCmd {
+	return in.command(ctx, "evalsha", s.sha)
+}
+
+func (s script) byText(ctx context.Context, in call) *redis.StringCmd {
+	return in.command(ctx, "eval", s.text)
+}
+
+func (in call) command(ctx context.Context, name, body string) *redis.StringCmd {
+	args := make([]any, 3, 3+len(in.keys)+len(in.args))
+	args[0], args[1], args[2] = name, body, len(in.keys)
+	for _, key := range in.keys {
+		args = append(args, key)
+	}
+	cmd := redis.NewStringCmd(ctx, append(args, in.args...)...)
+	if len(in.keys) > 0 {
+		cmd.SetFirstKeyPos(3)
+	}
+	return cmd
+}
+
+func isNoScript(err error) bool { return redis.HasErrorPrefix(err, "NOSCRIPT") }
+
+// isReply tells an error the server answered with from one of the network, the
+// context or the client.
+func isReply(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}

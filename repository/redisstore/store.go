@@ -1,0 +1,105 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"shardid/model"
+)
+
+// Store keeps lists and locks in Redis; see the package documentation. All
+// errors of its methods are *model.StoreError except the refusals of Push. Safe
+// for concurrent use.
+type Store struct {
+	mode     string
+	fallback string // history to assume when the server hides its own; "" refuses
+
+	reader redis.UniversalClient
+	writer redis.UniversalClient // never sends a command twice
+
+	pop, state, push, check, unlock script
+}
+
+// unsafeHistory is the history of every server under Options.UnsafeNoHistory.
+const unsafeHistory = "unsafe-no-history"
+
+// New validates the options and connects to nothing. Errors:
+// model.ErrInvalidArgument.
+func New(o Options) (*Store, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	s := &Store{
+		mode:   o.Mode,
+		reader: o.reader(),
+		writer: o.writer(),
+		pop:    newScript(preludeLua + popLua),
+		state:  newScript(preludeLua + stateLua),
+		push:   newScript(preludeLua + pushLua),
+		check:  newScript(preludeLua + checkLua),
+		unlock: newScript(unlockLua),
+	}
+	if o.UnsafeNoHistory {
+		s.fallback = unsafeHistory
+	}
+	return s, nil
+}
+
+// Close closes the connections. Calls under way fail.
+func (s *Store) Close() error {
+	return errors.Join(s.reader.Close(), s.writer.Close())
+}
+
+// Delete drops lists; their meta hashes, and so their high-water marks, stay.
+func (s *Store) Delete(ctx context.Context, keys []model.ListKey) error {
+	for _, part := range chunks(len(keys), pipelineCalls) {
+		pipe := s.reader.Pipeline()
+		for _, key := range keys[part.from:part.to] {
+			list, _ := keysOf(key)
+			pipe.Unlink(ctx, list)
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return s.fail("delete", err)
+		}
+	}
+	return nil
+}
+
+// fail makes the error of an operation. In a cluster it also has both clients
+// look for moved slots: go-redis does so by itself only for MOVED and ASK, and
+// would go on asking a master that is gone.
+func (s *Store) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, c := range []redis.UniversalClient{s.reader, s.writer} {
+		if cluster, ok := c.(*redis.ClusterClient); ok && topologyMayHaveChanged(err) {
+			cluster.ReloadState(context.Background()) // works in the background, bounded by the timeouts
+		}
+	}
+	return explain(op, err)
+}
+
+func topologyMayHaveChanged(err error) bool {
+	if !isReply(err) {
+		return !errors.Is(err, context.Canceled)
+	}
+	return has(err, "MOVED", "ASK", "CLUSTERDOWN", "READONLY", "MASTERDOWN", "TRYAGAIN")
+}
+
+// pipelineCalls bounds a pipeline, in commands.
+const pipelineCalls = 512
+
+// span is a part of a slice: from included, to excluded.
+type span struct{ from, to int }
+
+// chunks cuts n items into parts of at most size.
+func chunks(n, size int) []span {
+	parts := make([]span, 0, (n+size-1)/size)
+	for from := 0; from < n; from += size {
+		parts = append(parts, span{from, min(from+size, n)})
+	}
+	return parts
+}

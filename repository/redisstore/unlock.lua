@@ -1,0 +1,9 @@
+-- Frees a lock unless somebody else holds it by now.
+--   KEYS[1]  lock
+--   ARGV[1]  token of the caller
+--   returns  "1" freed, "0" not held under this token
+
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
+end
+return redis.call('DEL', KEYS[1])

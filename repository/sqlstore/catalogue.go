@@ -1,0 +1,120 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+// Load reads every list's configuration, ordered by app and shard. A row that
+// cannot be used (out of range on a server that ignores CHECK, or of an unknown
+// policy) is left out and told to Options.OnBadRow. Errors: *model.StoreError.
+func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
+	var rows []allocRow
+	if err := s.query(ctx).Order("app_id, shard_id").Find(&rows).Error; err != nil {
+		return nil, s.explain("load the lists", err)
+	}
+	lists := make([]model.ListConfig, 0, len(rows))
+	for _, row := range rows {
+		list, err := row.config()
+		if err == nil {
+			lists = append(lists, list)
+		} else if s.opts.OnBadRow != nil {
+			s.opts.OnBadRow(err)
+		}
+	}
+	return lists, nil
+}
+
+// Provision creates the shards of an app, all or none. Errors:
+// model.ErrInvalidArgument, model.ErrAppExists when the app has any shard,
+// *model.StoreError.
+func (s *Store) Provision(ctx context.Context, app model.App) error {
+	if err := app.Validate(); err != nil {
+		return fmt.Errorf("provision app %d: %w", app.ID, err)
+	}
+	err := s.inTx(ctx, func(tx *gorm.DB) error { return insertRows(tx, appRows(app)) })
+	switch {
+	case isDuplicate(err):
+		return s.appExists(ctx, app.ID)
+	case err != nil:
+		return s.fail(ctx, fmt.Sprintf("provision app %d", app.ID), err)
+	}
+	return nil
+}
+
+func appRows(app model.App) []allocRow {
+	rows := make([]allocRow, model.Shards)
+	for shard := range rows {
+		rows[shard] = allocRow{
+			AppID: int64(app.ID), AppName: app.Name, ShardID: int64(shard), Step: app.Step,
+			Description: app.Description, MaxLimitID: app.Limit.MaxID, LimitPolicy: string(app.Limit.Policy),
+		}
+	}
+	return rows
+}
+
+func insertRows(tx *gorm.DB, rows []allocRow) error {
+	if err := tx.Create(&rows).Error; err != nil {
+		return fmt.Errorf("insert: %w", err)
+	}
+	return nil
+}
+
+// appExists says what stands in the way.
+func (s *Store) appExists(ctx context.Context, id uint8) error {
+	apps, err := s.summaries(ctx, "app_id = ?", id)
+	if err != nil || len(apps) != 1 {
+		return errors.Join(fmt.Errorf("%w: app %d", model.ErrAppExists, id), err)
+	}
+	return fmt.Errorf("%w: app %d already has %d of %d shards, name %q",
+		model.ErrAppExists, id, apps[0].Shards, model.Shards, apps[0].Name)
+}
+
+// AppSummary is an app with what has been handed out of it.
+type AppSummary struct {
+	model.App
+	Shards       int   // provisioned, at most model.Shards
+	HighestIndex int64 // highest index handed out in any shard
+	TotalIndices int64 // indices handed out, all shards together, gaps included
+}
+
+// Apps lists the provisioned apps in order. Errors: *model.StoreError.
+func (s *Store) Apps(ctx context.Context) ([]AppSummary, error) {
+	return s.summaries(ctx, "app_id BETWEEN 0 AND ?", model.Apps-1)
+}
+
+// summaryRow is a group of rows; what the shards of an app share is the same in
+// each of them.
+type summaryRow struct {
+	Row     allocRow `gorm:"embedded"`
+	Shards  int
+	Highest int64
+	Total   int64
+}
+
+func (s *Store) summaries(ctx context.Context, where string, arg any) ([]AppSummary, error) {
+	var rows []summaryRow
+	err := s.query(ctx).Table(table).Where(where, arg).Group("app_id").Order("app_id").
+		Select("app_id, MIN(app_name) AS app_name, MIN(description) AS description, MIN(step) AS step, " +
+			"MIN(max_limit_id) AS max_limit_id, MIN(limit_policy) AS limit_policy, " +
+			"COUNT(*) AS shards, MAX(max_id) AS highest, SUM(max_id) AS total").Find(&rows).Error
+	if err != nil {
+		return nil, s.explain("list the apps", err)
+	}
+	apps := make([]AppSummary, len(rows))
+	for i, r := range rows {
+		apps[i] = AppSummary{
+			App: model.App{
+				ID: uint8(r.Row.AppID), Name: r.Row.AppName, Description: r.Row.Description, Step: r.Row.Step,
+				Limit: model.Limit{MaxID: r.Row.MaxLimitID, Policy: model.LimitPolicy(r.Row.LimitPolicy)},
+			},
+			Shards: r.Shards, HighestIndex: r.Highest, TotalIndices: r.Total,
+		}
+	}
+	return apps, nil
+}

@@ -1,0 +1,399 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+func TestAllocateFollowsOn(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(1))
+		wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
+		wantSegment(t, one(s, key(1, 0), 0), 1001, 2000)
+		wantSegment(t, one(s, key(1, 1), 0), 1, 1000)
+		grown := s.Allocate(context.Background(), []model.AllocRequest{{Key: key(1, 0), Grow: true, MaxStep: model.MaxStep}})
+		wantSegment(t, grown[0], 2001, 4000)
+		if n := count(t, s, "SELECT allocated_at FROM id_alloc WHERE app_id = 1 AND shard_id = 0"); time.Since(time.UnixMilli(n)) > time.Minute {
+			t.Errorf("allocated_at %d", n)
+		}
+		if n := count(t, s, "SELECT current_step FROM id_alloc WHERE app_id = 1 AND shard_id = 0"); n != 2000 {
+			t.Errorf("current_step %d", n)
+		}
+	})
+}
+
+func TestAllocateStepShrinksWhenIdle(t *testing.T) {
+	for _, b := range backends() {
+		t.Run(b.name, func(t *testing.T) {
+			now := time.Now()
+			opts := b.empty(t)
+			opts.Now = func() time.Time { return now }
+			s := openMigrated(t, opts)
+			provision(t, s, app(1))
+			run(t, s, "UPDATE id_alloc SET current_step = 8000")
+			wantSegment(t, one(s, key(1, 0), 0), 1, 8000)
+			now = now.Add(31 * time.Minute)
+			wantSegment(t, one(s, key(1, 0), 0), 8001, 12000)
+		})
+	}
+}
+
+func TestAllocateLiftsToFloor(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(1))
+		lifted := one(s, key(1, 0), 5000)
+		wantSegment(t, lifted, 5001, 6000)
+		if lifted.Lifted != 5000 {
+			t.Errorf("Lifted %d", lifted.Lifted)
+		}
+		next := one(s, key(1, 0), 5999)
+		wantSegment(t, next, 6001, 7000)
+		if next.Lifted != 0 {
+			t.Errorf("Lifted %d", next.Lifted)
+		}
+	})
+}
+
+func TestAllocateStopsAtTheLimitExactly(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		a := app(1)
+		k := key(1, 7)
+		a.Limit.MaxID = k.Compose(1003) + 5
+		provision(t, s, a)
+		wantSegment(t, one(s, k, 0), 1, 1000)
+		wantSegment(t, one(s, k, 0), 1001, 1003) // three IDs left, exactly three
+		for range 2 {
+			if got := one(s, k, 0); !errors.Is(got.Err, model.ErrLimitReached) {
+				t.Fatalf("got %+v", got)
+			}
+		}
+		if n := count(t, s, "SELECT max_id FROM id_alloc WHERE shard_id = 7"); n != 1003 {
+			t.Errorf("max_id %d", n)
+		}
+	})
+}
+
+func TestAllocateGoesOnWithWrap(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		a := app(1)
+		a.Limit = model.Limit{MaxID: key(1, 0).Compose(500), Policy: model.LimitWrap}
+		provision(t, s, a)
+		wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
+		wantSegment(t, one(s, key(1, 0), 0), 1001, 2000)
+	})
+}
+
+func TestAllocateStopsAtMaxIndex(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(255))
+		wantSegment(t, one(s, key(255, 63), model.MaxIndex-2), model.MaxIndex-1, model.MaxIndex)
+		if got := one(s, key(255, 63), 0); !errors.Is(got.Err, model.ErrLimitReached) {
+			t.Fatalf("got %+v", got)
+		}
+	})
+}
+
+// What is wrong with one request is not the others' concern, and answers come in
+// the order of the requests.
+func TestAllocateAnswersEachRequest(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(1))
+		provision(t, s, app(2))
+		run(t, s, "DELETE FROM id_alloc WHERE app_id = 1 AND shard_id = 5",
+			"UPDATE id_alloc SET max_limit_id = 1 WHERE app_id = 2 AND shard_id = 3",
+			"UPDATE id_alloc SET step = 0 WHERE app_id = 2 AND shard_id = 4",
+			"UPDATE id_alloc SET max_id = 77 WHERE app_id = 1 AND shard_id = 63")
+		got := s.Allocate(context.Background(), ask(
+			key(2, 1), key(1, 63), key(2, 3), key(1, 5), key(9, 0), key(2, 4), key(1, 0), key(1, 0)))
+		wantSegment(t, got[0], 1, 1000)
+		wantSegment(t, got[1], 78, 1077)
+		for i, want := range map[int]error{
+			2: model.ErrLimitReached, 3: model.ErrUnknownShard, 4: model.ErrUnknownShard,
+			5: model.ErrInvalidArgument, 7: model.ErrUnknownShard, // the second request for one list
+		} {
+			if !errors.Is(got[i].Err, want) || got[i].Segment != (model.Segment{}) {
+				t.Errorf("answer %d: %+v, want %v", i, got[i], want)
+			}
+		}
+		wantSegment(t, got[6], 1, 1000)
+		if n := count(t, s, "SELECT SUM(max_id) FROM id_alloc"); n != 1000+1077+1000 {
+			t.Errorf("stored %d", n)
+		}
+		if s.Allocate(context.Background(), nil) != nil {
+			t.Error("an answer without a request")
+		}
+	})
+}
+
+// A failed transaction stores nothing and answers nothing.
+func TestAllocateAllOrNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(1))
+		stop := "CREATE TRIGGER stop BEFORE UPDATE ON id_alloc FOR EACH ROW " +
+			"BEGIN SELECT RAISE(ABORT, 'no') WHERE NEW.shard_id = 9; END"
+		if s.server != nil {
+			stop = "CREATE TRIGGER stop BEFORE UPDATE ON id_alloc FOR EACH ROW " +
+				"BEGIN IF NEW.shard_id = 9 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'no'; END IF; END"
+		}
+		run(t, s, stop)
+		for i, got := range s.Allocate(context.Background(), ask(key(1, 0), key(1, 9), key(1, 1))) {
+			var want *model.StoreError
+			if !errors.As(got.Err, &want) || got.Segment != (model.Segment{}) {
+				t.Errorf("answer %d: %+v", i, got)
+			}
+		}
+		if n := count(t, s, "SELECT SUM(max_id) FROM id_alloc"); n != 0 {
+			t.Errorf("stored %d", n)
+		}
+		run(t, s, "DROP TRIGGER stop")
+		wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
+	})
+}
+
+func TestAllocateAfterTheContextEnded(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(1))
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if got := s.Allocate(ctx, ask(key(1, 0))); !errors.Is(got[0].Err, context.Canceled) {
+			t.Fatalf("got %+v", got)
+		}
+		wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
+	})
+}
+
+// Two stores, as two processes have them, allocate the same lists at once.
+func TestAllocateConcurrently(t *testing.T) {
+	for _, b := range backends() {
+		t.Run(b.name, func(t *testing.T) {
+			opts := b.empty(t)
+			stores := []*Store{openMigrated(t, opts), open(t, opts)}
+			provision(t, stores[0], app(1))
+			workers := 16
+			if testing.Short() {
+				workers = 2
+			}
+			segments := allocateConcurrently(t, stores, workers, 25)
+			for shard := range uint8(8) {
+				if last := contiguous(t, segments[key(1, shard)]); last != maxID(t, stores[0], shard) {
+					t.Errorf("shard %d: last %d, max_id %d", shard, last, maxID(t, stores[0], shard))
+				}
+			}
+		})
+	}
+}
+
+func maxID(t *testing.T, s *Store, shard uint8) (n int64) {
+	t.Helper()
+	if err := s.pool.QueryRow("SELECT max_id FROM id_alloc WHERE app_id = 1 AND shard_id = ?", shard).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// allocateConcurrently has each worker of each store allocate 8 lists at once,
+// in an order of its own, some of them together and some alone.
+func allocateConcurrently(t *testing.T, stores []*Store, workers, rounds int) map[model.ListKey][]model.Segment {
+	var (
+		mu       sync.Mutex
+		wg       sync.WaitGroup
+		segments = map[model.ListKey][]model.Segment{}
+	)
+	for w := range workers * len(stores) {
+		wg.Go(func() {
+			for r := range rounds {
+				var keys []model.ListKey
+				for i := range 8 {
+					keys = append(keys, key(1, uint8((w+i*(1+2*(r%4)))%8)))
+				}
+				if r%5 == 0 {
+					keys = keys[:1+r%3]
+				}
+				for i, got := range stores[w%len(stores)].Allocate(context.Background(), ask(keys...)) {
+					if got.Err != nil {
+						t.Errorf("list %s: %v", keys[i], got.Err)
+						return
+					}
+					mu.Lock()
+					segments[keys[i]] = append(segments[keys[i]], got.Segment)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return segments
+}
+
+// contiguous checks that the segments cover 1…last without overlap or hole.
+func contiguous(t *testing.T, segments []model.Segment) (last int64) {
+	t.Helper()
+	slices.SortFunc(segments, func(a, b model.Segment) int { return int(a.First - b.First) })
+	for _, s := range segments {
+		if s.First != last+1 || s.Last < s.First {
+			t.Fatalf("segment %d…%d after %d", s.First, s.Last, last)
+		}
+		last = s.Last
+	}
+	return last
+}
+
+func TestProvisionAllOrNone(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		ctx := context.Background()
+		a := app(1)
+		a.Name, a.Step, a.Limit = "名前", 50, model.Limit{MaxID: 1 << 40, Policy: model.LimitWrap}
+		provision(t, s, a)
+		again := a
+		again.Name = "other"
+		err := s.Provision(ctx, again)
+		if !errors.Is(err, model.ErrAppExists) || !strings.Contains(err.Error(), `app 1 already has 64 of 64 shards, name "名前"`) {
+			t.Errorf("second call: %v", err)
+		}
+		run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (2, 'half', 63)")
+		if err := s.Provision(ctx, app(2)); !errors.Is(err, model.ErrAppExists) || !strings.Contains(err.Error(), "1 of 64") {
+			t.Errorf("half an app: %v", err)
+		}
+		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); n != 65 {
+			t.Errorf("%d rows", n)
+		}
+		if err := s.Provision(ctx, model.App{ID: 3}); !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("no name: %v", err)
+		}
+		wantSegment(t, one(s, key(1, 0), 0), 1, 50)
+		apps, err := s.Apps(ctx)
+		want := AppSummary{App: a, Shards: 64, HighestIndex: 50, TotalIndices: 50}
+		if err != nil || len(apps) != 2 || apps[0] != want || apps[1].Shards != 1 {
+			t.Errorf("apps %+v, %v", apps, err)
+		}
+	})
+}
+
+// Only one of many racing calls provisions an app.
+func TestProvisionConcurrently(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		var wg sync.WaitGroup
+		errs := make([]error, 8)
+		for i := range errs {
+			wg.Go(func() { errs[i] = s.Provision(context.Background(), app(1)) })
+		}
+		wg.Wait()
+		won := 0
+		for _, err := range errs {
+			if err == nil {
+				won++
+			} else if !errors.Is(err, model.ErrAppExists) {
+				t.Error(err)
+			}
+		}
+		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); won != 1 || n != 64 {
+			t.Errorf("%d won, %d rows", won, n)
+		}
+	})
+}
+
+func TestAppOutOfRangeIsRefused(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		for _, row := range []string{"300, 'x', 0", "-1, 'x', 0", "1, 'x', 64", "1, 'x', -1"} {
+			if _, err := s.pool.Exec("INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (" + row + ")"); err == nil {
+				t.Errorf("row %s was taken", row)
+			}
+		}
+		// The path of Provision, past the type of model.App.ID.
+		rows := appRows(app(44))
+		for i := range rows {
+			rows[i].AppID = 300
+		}
+		if err := insertRows(s.query(context.Background()), rows); err == nil {
+			t.Error("app 300 was provisioned")
+		}
+		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); n != 0 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// A server that ignores CHECK may hold anything: app 300 must not become app 44.
+func TestLoadLeavesBadRowsOut(t *testing.T) {
+	for _, b := range backends() {
+		t.Run(b.name, func(t *testing.T) {
+			var bad []string
+			opts := b.empty(t)
+			opts.OnBadRow = func(err error) { bad = append(bad, err.Error()) }
+			s := openMigrated(t, opts)
+			provision(t, s, app(44))
+			dropChecks(t, s)
+			run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (300, 'x', 0), (44, 'x', 64)",
+				"UPDATE id_alloc SET limit_policy = 'what' WHERE shard_id = 1",
+				"UPDATE id_alloc SET step = 2000000 WHERE shard_id = 2",
+				"UPDATE id_alloc SET max_id = -1 WHERE shard_id = 3",
+				"UPDATE id_alloc SET max_limit_id = -1 WHERE shard_id = 4")
+			lists, err := s.Load(context.Background())
+			if err != nil || len(lists) != 60 || len(bad) != 6 {
+				t.Fatalf("%d lists, bad %q, %v", len(lists), bad, err)
+			}
+			if lists[0].Key != key(44, 0) || lists[59].Key != key(44, 63) || lists[0].AppName != "test" {
+				t.Errorf("lists %+v", lists)
+			}
+			if !strings.Contains(strings.Join(bad, "\n"), "(app_id 300, shard_id 0) cannot be used") {
+				t.Errorf("bad %q", bad)
+			}
+			if apps, err := s.Apps(context.Background()); err != nil || len(apps) != 1 {
+				t.Errorf("apps %+v, %v", apps, err)
+			}
+		})
+	}
+}
+
+func dropChecks(t *testing.T, s *Store) {
+	t.Helper()
+	if s.server == nil {
+		run(t, s, "PRAGMA ignore_check_constraints = 1")
+		return
+	}
+	run(t, s, "ALTER TABLE id_alloc DROP CONSTRAINT id_alloc_app_id_is_0_to_255, "+
+		"DROP CONSTRAINT id_alloc_shard_id_is_0_to_63, DROP CONSTRAINT id_alloc_limit_policy_is_known")
+}
+
+func TestCheck(t *testing.T) {
+	for _, b := range backends() {
+		t.Run(b.name, func(t *testing.T) {
+			ctx := context.Background()
+			s := open(t, b.empty(t))
+			wantAdvice(t, s.Check(ctx), "shardid migrate")
+			_, err := s.Load(ctx)
+			wantAdvice(t, err, "shardid migrate")
+			wantAdvice(t, one(s, key(1, 0), 0).Err, "shardid migrate")
+			wantAdvice(t, s.Provision(ctx, app(1)), "shardid migrate")
+			if err := s.Migrate(ctx, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Check(ctx); err != nil {
+				t.Error(err)
+			}
+			run(t, s, "ALTER TABLE id_alloc DROP COLUMN allocated_at")
+			wantAdvice(t, s.Check(ctx), "shardid migrate")
+		})
+	}
+}
+
+// wantAdvice checks an error for operators.
+func wantAdvice(t testing.TB, err error, advice string) {
+	t.Helper()
+	var store *model.StoreError
+	if !errors.As(err, &store) || store.Store != "database" || store.Op == "" || !strings.Contains(store.Advice, advice) {
+		t.Errorf("got %v, want a StoreError that advises %q", err, advice)
+	}
+	if err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+		t.Errorf("more than one line: %q", err)
+	}
+}

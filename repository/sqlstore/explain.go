@@ -1,0 +1,165 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+
+	gosqlite "github.com/glebarez/go-sqlite"
+	gosql "github.com/go-sql-driver/mysql"
+
+	"shardid/model"
+)
+
+// errReadOnly: the server answers but is no primary.
+var errReadOnly = errors.New("the server is read-only")
+
+const (
+	adviceMigrate  = "run `shardid migrate`"
+	adviceReadOnly = "point database.dsn at the primary, or make this server writable (SET GLOBAL read_only = OFF) if it is the primary"
+	adviceDiskFull = "the database server's disk is full: free space there"
+	adviceRights   = "grant the user of database.dsn SELECT, INSERT, UPDATE, DELETE and, for `shardid migrate`, CREATE, ALTER, INDEX, DROP, CREATE ROUTINE, ALTER ROUTINE, EXECUTE on the database"
+	adviceTooMany  = "lower database.max_open_conns or raise the server's max_connections"
+	adviceContend  = "another transaction holds the rows; it is tried again, look for long transactions if it goes on"
+)
+
+// mysqlAdvice is by the server's error number, MySQL's and MariaDB's.
+func mysqlAdvice(number uint16) string {
+	switch number {
+	case 1045, 1698:
+		return "check user and password in database.dsn"
+	case 1044, 1142, 1143, 1227, 1370, 1410:
+		return adviceRights
+	case 1049:
+		return "create the database (CREATE DATABASE … CHARACTER SET utf8mb4) or correct its name in database.dsn"
+	case 1146, 1054:
+		return adviceMigrate
+	case 1290, 1792, 1836, 1874:
+		return adviceReadOnly
+	case 1040, 1203, 1226:
+		return adviceTooMany
+	case 1205, 1213, 1020:
+		return adviceContend
+	case 3, 1021, 1114:
+		return adviceDiskFull
+	case 1129, 1130:
+		return "the server refuses this host: allow it for the user of database.dsn (FLUSH HOSTS after too many failed attempts)"
+	case 1047, 1053:
+		return "the server is starting, stopping or outside its cluster: wait, or look at its log"
+	case 3819, 4025:
+		return "the value is outside what the table allows"
+	}
+	return ""
+}
+
+// sqliteAdvice is by SQLite's primary result code.
+func sqliteAdvice(code int, file string) string {
+	switch code & 0xff {
+	case 1: // ERROR: what the tables lack, mostly
+		return adviceMigrate + " if a table or column is missing"
+	case 3, 14: // PERM, CANTOPEN
+		return "let the user of this process read and write " + file + " and its folder"
+	case 5, 6: // BUSY, LOCKED
+		return "another process holds " + file + ": stop it, or use a MySQL server for several processes"
+	case 8: // READONLY
+		return file + " or its folder is read-only: make both writable for this process"
+	case 10: // IOERR
+		return "the disk of " + file + " fails: look at the system's log"
+	case 11, 26: // CORRUPT, NOTADB
+		return file + " is not a usable SQLite database: restore it, or set database.dsn to another path"
+	case 13: // FULL
+		return "the disk of " + file + " is full: free space there"
+	}
+	return ""
+}
+
+// explain wraps err with the operation and what to do about it.
+func (s *Store) explain(op string, err error) error {
+	var known *model.StoreError
+	if errors.As(err, &known) {
+		return err
+	}
+	return &model.StoreError{Store: "database", Op: op, Advice: s.advice(err), Err: err}
+}
+
+func (s *Store) advice(err error) string {
+	var (
+		server *gosql.MySQLError
+		file   *gosqlite.Error
+		dial   *net.OpError
+		name   *net.DNSError
+	)
+	switch {
+	case errors.As(err, &server):
+		return mysqlAdvice(server.Number)
+	case errors.As(err, &file):
+		return sqliteAdvice(file.Code(), s.file)
+	case errors.Is(err, errReadOnly):
+		return adviceReadOnly
+	case errors.Is(err, errRowChanged):
+		return "something writes to id_alloc without locking its rows, or its engine is not InnoDB: " + adviceMigrate
+	case errors.As(err, &name):
+		return fmt.Sprintf("the host %q is not known: correct database.dsn or the name service", name.Name)
+	case errors.As(err, &dial) && dial.Op == "dial":
+		return fmt.Sprintf("no database server answers at %s: start it, or correct database.dsn", s.address())
+	case isBroken(err):
+		return "the connection broke; it is opened again, look at the database server if it goes on"
+	case errors.Is(err, fs.ErrPermission):
+		return "let the user of this process write there"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return "the database did not answer in time"
+	}
+	return ""
+}
+
+func (s *Store) address() string {
+	if s.server == nil {
+		return s.file
+	}
+	return s.server.Addr
+}
+
+func isBroken(err error) bool {
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, gosql.ErrInvalidConn)
+}
+
+// fail is explain for a write. The driver reports a server that turned read-only
+// as a broken connection, so that the pool lets go of it; then the server is
+// asked for the reason.
+func (s *Store) fail(ctx context.Context, op string, err error) error {
+	if errors.Is(err, driver.ErrBadConn) && s.server != nil {
+		if readOnly := s.checkPrimary(ctx); errors.Is(readOnly, errReadOnly) {
+			err = readOnly
+		}
+	}
+	return s.explain(op, err)
+}
+
+// isRolledBack says whether the server gave the transaction up for the sake of
+// another: deadlock, lock wait, a row that changed before its lock was had.
+func isRolledBack(err error) bool {
+	var server *gosql.MySQLError
+	if !errors.As(err, &server) {
+		return false
+	}
+	return server.Number == 1213 || server.Number == 1205 || server.Number == 1020
+}
+
+// isDuplicate says whether a row with this primary key exists.
+func isDuplicate(err error) bool {
+	var server *gosql.MySQLError
+	var file *gosqlite.Error
+	const sqlitePrimaryKey = 1555 // SQLITE_CONSTRAINT_PRIMARYKEY
+	return errors.As(err, &server) && server.Number == 1062 ||
+		errors.As(err, &file) && file.Code() == sqlitePrimaryKey
+}
+
+// isBusy says whether another process holds the SQLite file.
+func isBusy(err error) bool {
+	var file *gosqlite.Error
+	return errors.As(err, &file) && (file.Code()&0xff == 5 || file.Code()&0xff == 6)
+}

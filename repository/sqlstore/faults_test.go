@@ -1,0 +1,323 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gosql "github.com/go-sql-driver/mysql"
+
+	"shardid/model"
+	"shardid/scripts/testserver"
+)
+
+// A COMMIT whose reply is lost fails the items, although the server did it: the
+// segment is a gap, and nobody gets it again.
+func TestLostCommitReply(t *testing.T) {
+	opts := backends()[0].empty(t)
+	s := openMigrated(t, opts)
+	provision(t, s, app(1))
+	p := newProxy(t, s.server.Addr)
+	through := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })})
+	wantSegment(t, one(through, key(1, 0), 0), 1, 1000)
+	p.cutAfterCommit.Store(true)
+	for i, got := range through.Allocate(context.Background(), ask(key(1, 0), key(1, 1), key(9, 9))) {
+		wantAdvice(t, got.Err, "connection broke")
+		if got.Segment != (model.Segment{}) {
+			t.Errorf("answer %d: %+v", i, got)
+		}
+	}
+	p.cutAfterCommit.Store(false)
+	if n := p.commits.Load(); n != 2 {
+		t.Errorf("%d COMMITs were sent: an unclear one must not be tried again", n)
+	}
+	waitFor(t, func() bool { return maxID(t, s, 0) == 2000 && maxID(t, s, 1) == 1000 })
+	wantSegment(t, one(through, key(1, 0), 0), 2001, 3000)
+	wantSegment(t, one(s, key(1, 1), 0), 1001, 2000)
+}
+
+func waitFor(t *testing.T, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(5 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("waited in vain")
+		}
+	}
+}
+
+// proxy stands between a client and MySQL.
+type proxy struct {
+	listener       net.Listener
+	server         string
+	commits        atomic.Int64
+	cutAfterCommit atomic.Bool // forward COMMIT, then cut the client off
+	wg             sync.WaitGroup
+}
+
+func newProxy(t *testing.T, server string) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: l, server: server}
+	p.wg.Go(p.accept)
+	t.Cleanup(func() { _ = l.Close() })
+	return p
+}
+
+func (p *proxy) addr() string { return p.listener.Addr().String() }
+
+func (p *proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.wg.Go(func() { p.serve(client) })
+	}
+}
+
+func (p *proxy) serve(client net.Conn) {
+	server, err := net.Dial("tcp", p.server)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	cut := make(chan struct{})
+	p.wg.Go(func() { p.replies(client, server, cut) })
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := client.Read(buf)
+		if n > 0 {
+			if bytes.Contains(buf[:n], []byte("COMMIT")) {
+				p.commits.Add(1)
+				if p.cutAfterCommit.Load() {
+					close(cut)
+					_ = client.Close()
+				}
+			}
+			_, _ = server.Write(buf[:n])
+		}
+		if err != nil {
+			time.Sleep(100 * time.Millisecond) // let the server work on what it got
+			_ = server.Close()
+			return
+		}
+	}
+}
+
+func (p *proxy) replies(client, server net.Conn, cut chan struct{}) {
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := server.Read(buf)
+		select {
+		case <-cut:
+		default:
+			_, _ = client.Write(buf[:n])
+		}
+		if err != nil {
+			_ = client.Close()
+			return
+		}
+	}
+}
+
+// kill -9 of the server under load: the store goes on by itself when the server
+// is back, and no segment was handed out twice.
+func TestServerKilledAndBack(t *testing.T) {
+	server := testserver.MariaDB(t)
+	opts := Options{Driver: MySQL, DSN: server.NewDatabase(t)}
+	s := openMigrated(t, opts)
+	provision(t, s, app(1))
+	var (
+		mu       sync.Mutex
+		segments []model.Segment
+		failed   atomic.Int64
+		wg       sync.WaitGroup
+	)
+	stop := make(chan struct{})
+	for range 8 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				got := one(s, key(1, 0), 0)
+				if got.Err != nil {
+					failed.Add(1)
+					time.Sleep(5 * time.Millisecond)
+					continue
+				}
+				mu.Lock()
+				segments = append(segments, got.Segment)
+				mu.Unlock()
+			}
+		})
+	}
+	for range 2 {
+		time.Sleep(300 * time.Millisecond)
+		server.Kill()
+		wantAdvice(t, s.Check(context.Background()), "no database server answers at "+s.server.Addr)
+		wantAdvice(t, one(s, key(1, 0), 0).Err, "no database server answers at "+s.server.Addr)
+		server.Restart()
+	}
+	time.Sleep(300 * time.Millisecond)
+	close(stop)
+	wg.Wait()
+	if err := s.Check(context.Background()); err != nil {
+		t.Error(err)
+	}
+	seen := map[int64]bool{}
+	for _, segment := range segments {
+		if seen[segment.First] || segment.Len() != 1000 || segment.First%1000 != 1 {
+			t.Fatalf("segment %+v twice or askew", segment)
+		}
+		seen[segment.First] = true
+	}
+	t.Logf("%d segments, %d failures, max_id %d", len(segments), failed.Load(), maxID(t, s, 0))
+}
+
+// A store may be opened while its server is away, and works once it is there.
+func TestOpenWithoutServer(t *testing.T) {
+	server := testserver.MariaDB(t)
+	dsn := server.NewDatabase(t)
+	server.Kill()
+	s := open(t, Options{Driver: MySQL, DSN: dsn})
+	wantAdvice(t, s.Check(context.Background()), "no database server answers")
+	wantAdvice(t, s.Migrate(context.Background(), nil), "no database server answers")
+	server.Restart()
+	if err := s.Migrate(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A server that was made read-only is no primary, not even for root, who could
+// still write to it.
+func TestReadOnlyServer(t *testing.T) {
+	server := testserver.MariaDB(t)
+	s := openMigrated(t, Options{Driver: MySQL, DSN: server.NewDatabase(t)})
+	ctx := context.Background()
+	provision(t, s, app(1))
+	run(t, s, "CREATE USER u@'127.0.0.1'", "GRANT ALL ON *.* TO u@'127.0.0.1'",
+		"REVOKE READ_ONLY ADMIN, SUPER ON *.* FROM u@'127.0.0.1'")
+	user := open(t, Options{Driver: MySQL, DSN: withDSN(t, server.DSN(s.server.DBName), func(c *gosql.Config) { c.User = "u" })})
+	wantSegment(t, one(user, key(1, 0), 0), 1, 1000)
+	run(t, s, "SET GLOBAL read_only = ON")
+	for _, store := range []*Store{s, user} {
+		wantAdvice(t, store.Check(ctx), "point database.dsn at the primary")
+		wantAdvice(t, one(store, key(1, 0), 0).Err, "point database.dsn at the primary")
+	}
+	wantAdvice(t, user.Provision(ctx, app(2)), "point database.dsn at the primary")
+	run(t, s, "SET GLOBAL read_only = OFF")
+	wantSegment(t, one(s, key(1, 0), 0), 1001, 2000)
+	wantSegment(t, one(user, key(1, 0), 0), 2001, 3000)
+}
+
+func TestServerRefusals(t *testing.T) {
+	s := openMigrated(t, backends()[0].empty(t))
+	ctx := context.Background()
+	run(t, s, "CREATE OR REPLACE USER pw@'127.0.0.1' IDENTIFIED BY 'right-word'")
+	dsn := s.opts.DSN
+	for _, c := range []struct {
+		change func(*gosql.Config)
+		advice string
+	}{
+		{func(c *gosql.Config) { c.User, c.Passwd = "pw", "wrong-word" }, "check user and password"},
+		{func(c *gosql.Config) { c.User, c.Passwd = "pw", "right-word" }, "grant the user"},
+		{func(c *gosql.Config) { c.DBName = "not_there" }, "create the database"},
+		{func(c *gosql.Config) { c.Addr = "127.0.0.1:1" }, "no database server answers at 127.0.0.1:1"},
+		{func(c *gosql.Config) { c.Addr = "no.such.host.invalid:3306" }, `the host "no.such.host.invalid" is not known`},
+	} {
+		bad := open(t, Options{Driver: MySQL, DSN: withDSN(t, dsn, c.change)})
+		for _, err := range []error{bad.Check(ctx), one(bad, key(1, 0), 0).Err, bad.Migrate(ctx, nil), bad.Provision(ctx, app(1))} {
+			wantAdvice(t, err, c.advice)
+			if err != nil && strings.Contains(err.Error(), "-word") {
+				t.Errorf("a password: %v", err)
+			}
+		}
+	}
+}
+
+func TestBadDSN(t *testing.T) {
+	for _, dsn := range []string{"", "root:pass-word@tcp(h:1)", "root:pass/word@tcp(h:1", "root:pass-word@tcp(h:1)/",
+		"root:pass-word@tcp(h:1)/db?tls=pass-word", "x:pass-word@tcp(h:1)/db?parseTime=pass-word"} {
+		_, err := Open(context.Background(), Options{Driver: MySQL, DSN: dsn})
+		if !errors.Is(err, model.ErrInvalidArgument) || strings.Contains(err.Error(), "pass-") || strings.Contains(err.Error(), "pass/") {
+			t.Errorf("%q: %v", dsn, err)
+		}
+	}
+	if _, err := Open(context.Background(), Options{Driver: "oracle"}); !errors.Is(err, model.ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
+func TestDSNSettings(t *testing.T) {
+	cfg, err := parseDSN("u:p@tcp(h:1)/d?multiStatements=true&parseTime=false&charset=latin1&collation=latin1_swedish_ci&readTimeout=2s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.MultiStatements || !cfg.ParseTime || !cfg.RejectReadOnly || cfg.Timeout != dialTimeout ||
+		cfg.ReadTimeout != 2*time.Second || cfg.WriteTimeout != writeTimeout || cfg.Collation != "utf8mb4_general_ci" {
+		t.Errorf("%+v", cfg)
+	}
+	if dsn := cfg.FormatDSN(); !strings.Contains(dsn, "charset=utf8mb4") {
+		t.Error(dsn)
+	}
+}
+
+// A row that another holds for long costs an error that says so, not a broken
+// connection; a wait that ends in time costs nothing.
+func TestLockWait(t *testing.T) {
+	opts := backends()[0].empty(t)
+	s := openMigrated(t, opts)
+	provision(t, s, app(1))
+	hasty := open(t, Options{Driver: MySQL, DSN: opts.DSN + "&innodb_lock_wait_timeout=1"})
+	tx, err := plain(t, opts.DSN).Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec("UPDATE id_alloc SET max_id = 500 WHERE app_id = 1 AND shard_id = 0"); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	wantAdvice(t, one(hasty, key(1, 0), 0).Err, "another transaction holds the rows")
+	if d := time.Since(start); d < 2500*time.Millisecond || d > 6*time.Second {
+		t.Errorf("three tries of a second took %v", d)
+	}
+	wantSegment(t, one(hasty, key(1, 1), 0), 1, 1000) // other rows are not held
+	waiting := make(chan model.Allocation)
+	go func() { waiting <- one(s, key(1, 0), 0) }()
+	time.Sleep(200 * time.Millisecond)
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	wantSegment(t, <-waiting, 501, 1500) // the latest committed row
+}
+
+// MariaDB 11 refuses a locking read of a row that changed since the statement
+// began; that transaction was rolled back and is run again.
+func TestSnapshotIsolation(t *testing.T) {
+	opts := backends()[0].empty(t)
+	openMigrated(t, opts)
+	opts.DSN += "&innodb_snapshot_isolation=1"
+	stores := []*Store{open(t, opts), open(t, opts)}
+	if text(t, stores[0], "SELECT @@innodb_snapshot_isolation") != "1" {
+		t.Skip("the server does not have it")
+	}
+	provision(t, stores[0], app(1))
+	contiguous(t, allocateConcurrently(t, stores, 2, 20)[key(1, 0)])
+}

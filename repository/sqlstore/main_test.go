@@ -1,0 +1,143 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"testing"
+
+	gosql "github.com/go-sql-driver/mysql"
+
+	"shardid/model"
+	"shardid/scripts/testserver"
+)
+
+func TestMain(m *testing.M) {
+	if file := os.Getenv(childFile); file != "" {
+		os.Exit(allocateForEver(file))
+	}
+	testserver.Main(m)
+}
+
+// backend makes empty databases of one kind.
+type backend struct {
+	name  string
+	empty func(t *testing.T) Options
+}
+
+func backends() []backend {
+	return []backend{
+		{"MariaDB", func(t *testing.T) Options {
+			return Options{Driver: MySQL, DSN: testserver.SharedMariaDB(t).NewDatabase(t)}
+		}},
+		{"SQLite", func(t *testing.T) Options {
+			return Options{Driver: SQLite, DSN: filepath.Join(t.TempDir(), "shardid.db")}
+		}},
+	}
+}
+
+// onBoth runs a test over a migrated store of each kind.
+func onBoth(t *testing.T, test func(t *testing.T, s *Store)) {
+	for _, b := range backends() {
+		t.Run(b.name, func(t *testing.T) { test(t, openMigrated(t, b.empty(t))) })
+	}
+}
+
+func open(t testing.TB, opts Options) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func openMigrated(t testing.TB, opts Options) *Store {
+	t.Helper()
+	s := open(t, opts)
+	if err := s.Migrate(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func app(id uint8) model.App {
+	return model.App{ID: id, Name: "test", Description: "d", Step: 1000, Limit: model.Limit{Policy: model.LimitReject}}
+}
+
+func provision(t testing.TB, s *Store, a model.App) {
+	t.Helper()
+	if err := s.Provision(context.Background(), a); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run executes statements on the store's database.
+func run(t testing.TB, s *Store, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if _, err := s.pool.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+func count(t testing.TB, s *Store, query string) (n int64) {
+	t.Helper()
+	if err := s.pool.QueryRow(query).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+func key(app, shard uint8) model.ListKey { return model.ListKey{App: app, Shard: shard} }
+
+func ask(keys ...model.ListKey) []model.AllocRequest {
+	reqs := make([]model.AllocRequest, len(keys))
+	for i, k := range keys {
+		reqs[i] = model.AllocRequest{Key: k, MaxStep: model.MaxStep}
+	}
+	return reqs
+}
+
+// one allocates for one list.
+func one(s *Store, k model.ListKey, floor int64) model.Allocation {
+	return s.Allocate(context.Background(), []model.AllocRequest{{Key: k, Floor: floor, MaxStep: model.MaxStep}})[0]
+}
+
+func wantSegment(t testing.TB, got model.Allocation, first, last int64) {
+	t.Helper()
+	if got.Err != nil || got.Segment != (model.Segment{First: first, Last: last}) {
+		t.Fatalf("got %+v, want %d…%d", got, first, last)
+	}
+}
+
+// withDSN changes a MySQL DSN.
+func withDSN(t testing.TB, dsn string, change func(*gosql.Config)) string {
+	t.Helper()
+	cfg, err := gosql.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(cfg)
+	return cfg.FormatDSN()
+}
+
+// plain is a connection of its own, without the store's settings.
+func plain(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}

@@ -1,0 +1,162 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path"
+	"time"
+
+	gosql "github.com/go-sql-driver/mysql"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"shardid/model"
+	migrations "shardid/sql"
+)
+
+// The tables of the migrations themselves.
+const (
+	versionTable = "shardid_schema"
+	lockTable    = "shardid_schema_lock"
+)
+
+// errNewerSchema: the binary is older than the database.
+var errNewerSchema = errors.New("the schema is newer than this program")
+
+// Migrate creates or upgrades the schema; progress is told each step and may be
+// nil. Any number of processes may call it at once: one works, the others wait.
+// When rows stand in the way of an upgrade it fails before it changes anything.
+// Errors: *model.StoreError.
+func (s *Store) Migrate(ctx context.Context, progress func(string)) error {
+	if progress == nil {
+		progress = func(string) {}
+	}
+	work := s.migrateMySQL
+	if s.server == nil {
+		work = s.migrateSQLite
+	}
+	if err := work(ctx, progress); err != nil {
+		return s.explain("migrate", err)
+	}
+	return nil
+}
+
+// migrateMySQL works on connections of its own: goose needs two at once, and an
+// ALTER may take longer than a query may.
+func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
+	db, err := openPool(migrationConfig(s.server))
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	files, err := migrations.MySQL()
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	// Looked at before even the lock's table is made, and again under the lock.
+	if err := preflight(ctx, db, files); err != nil {
+		return err
+	}
+	return withLock(ctx, db, func() error {
+		if err := preflight(ctx, db, files); err != nil {
+			return err
+		}
+		return up(ctx, db, files, progress)
+	})
+}
+
+// migrationConfig waits longer, and sees a read-only server as such.
+func migrationConfig(cfg *gosql.Config) *gosql.Config {
+	c := cfg.Clone()
+	c.ReadTimeout = max(c.ReadTimeout, 10*time.Minute)
+	c.RejectReadOnly = false
+	return c
+}
+
+// withLock holds a row of a table while work runs, so that it keeps others out
+// over all nodes of a cluster. A process that dies holding it blocks the others
+// for at most 20 s; they wait for up to about 100 s.
+func withLock(ctx context.Context, db *sql.DB, work func() error) (err error) {
+	locker, err := lock.NewMySQLTableLocker(
+		lock.WithTableName(lockTable),
+		lock.WithTableLeaseDuration(20*time.Second),
+		lock.WithTableHeartbeatInterval(4*time.Second),
+		lock.WithTableLockTimeout(250*time.Millisecond, 400),
+		lock.WithTableUnlockTimeout(250*time.Millisecond, 8),
+		lock.WithTableRetryPolicy(worthWaiting),
+		lock.WithTableLogger(slog.New(slog.DiscardHandler)),
+	)
+	if err != nil {
+		return fmt.Errorf("migration lock: %w", err)
+	}
+	if err := locker.Lock(ctx, db); err != nil {
+		return fmt.Errorf("migration lock: %w", err)
+	}
+	defer func() { err = errors.Join(err, locker.Unlock(ctx, db)) }()
+	return work()
+}
+
+// worthWaiting tells a lock that is held from a server that refuses.
+func worthWaiting(err error) bool {
+	var server *gosql.MySQLError
+	return !errors.As(err, &server) || isRolledBack(err)
+}
+
+func up(ctx context.Context, db *sql.DB, files fs.FS, progress func(string)) error {
+	provider, err := goose.NewProvider(goose.DialectMySQL, db, files,
+		goose.WithTableName(versionTable), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	done, err := provider.Up(ctx)
+	for _, m := range done {
+		progress("applied " + path.Base(m.Source.Path))
+	}
+	if err != nil {
+		return err
+	}
+	current, _, err := provider.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("read version: %w", err)
+	}
+	progress(fmt.Sprintf("schema is at version %d", current))
+	return nil
+}
+
+// migration is one file.
+type migration struct {
+	version int64
+	name    string
+}
+
+// listMigrations gives the files in order.
+func listMigrations(files fs.FS) ([]migration, error) {
+	names, err := fs.Glob(files, "*.sql") // sorted by name
+	if err != nil {
+		return nil, fmt.Errorf("list migrations: %w", err)
+	}
+	list := make([]migration, len(names))
+	for i, name := range names {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return nil, fmt.Errorf("migration %s: %w", name, err)
+		}
+		list[i] = migration{version, name}
+	}
+	return list, nil
+}
+
+// refuseNewer compares the database's version with the newest file's.
+func refuseNewer(have int64, list []migration) error {
+	newest := list[len(list)-1].version
+	if have <= newest {
+		return nil
+	}
+	return &model.StoreError{Store: "database", Op: "migrate",
+		Err:    fmt.Errorf("%w: it is at version %d, the program knows %d", errNewerSchema, have, newest),
+		Advice: "use the newer shardid that made it; nothing was changed"}
+}

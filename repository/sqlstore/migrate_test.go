@@ -1,0 +1,340 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	gosql "github.com/go-sql-driver/mysql"
+
+	"shardid/scripts/testserver"
+	migrations "shardid/sql"
+)
+
+func TestMigrateManyAtOnce(t *testing.T) {
+	for _, b := range backends() {
+		t.Run(b.name, func(t *testing.T) {
+			opts := b.empty(t)
+			var wg sync.WaitGroup
+			start := time.Now()
+			for range 8 {
+				wg.Go(func() {
+					s, err := Open(context.Background(), opts)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					defer s.Close()
+					if err := s.Migrate(context.Background(), nil); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			wg.Wait()
+			t.Logf("8 starters took %v", time.Since(start))
+			s := open(t, opts)
+			if err := s.Check(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if n := count(t, s, "SELECT COUNT(*) - COUNT(DISTINCT version_id) FROM shardid_schema"); n != 0 {
+				t.Errorf("%d migrations ran twice", n)
+			}
+			provision(t, s, app(1))
+		})
+	}
+}
+
+func TestMigrateTellsAndRepeats(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		var said []string
+		tell := func(line string) { said = append(said, line) }
+		if err := s.Migrate(context.Background(), tell); err != nil || len(said) != 1 || !strings.Contains(said[0], "schema is at version") {
+			t.Errorf("second run said %q, %v", said, err)
+		}
+		run(t, s, "DELETE FROM shardid_schema WHERE version_id > 0")
+		provision(t, s, app(1))
+		said = nil
+		if err := s.Migrate(context.Background(), tell); err != nil || said[0] != "applied 00001_id_alloc.sql" {
+			t.Errorf("third run said %q, %v", said, err)
+		}
+		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); n != 64 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+func TestMigrateRefusesANewerSchema(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		run(t, s, "INSERT INTO shardid_schema (version_id, is_applied) VALUES (9999, 1)")
+		err := s.Migrate(context.Background(), nil)
+		wantAdvice(t, err, "use the newer shardid")
+		if !errors.Is(err, errNewerSchema) {
+			t.Error(err)
+		}
+	})
+}
+
+// A process that died with the lock holds the others up for its lease only.
+func TestMigrateWaitsForTheLock(t *testing.T) {
+	s := openMigrated(t, backends()[0].empty(t))
+	run(t, s, "UPDATE shardid_schema_lock SET locked = true, locked_by = 'dead', lease_expires_at = now(6) + INTERVAL 1 SECOND")
+	start := time.Now()
+	if err := s.Migrate(context.Background(), nil); err != nil || time.Since(start) > 4*time.Second {
+		t.Errorf("after %v: %v", time.Since(start), err)
+	}
+	run(t, s, "UPDATE shardid_schema_lock SET locked = true, locked_by = 'alive', lease_expires_at = now(6) + INTERVAL 1 HOUR")
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := s.Migrate(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// The files load through the client, twice, before and after migrate.
+func TestMigrateByHand(t *testing.T) {
+	for _, first := range []string{"client", "migrate"} {
+		t.Run(first+" first", func(t *testing.T) {
+			s := open(t, backends()[0].empty(t))
+			if first == "migrate" {
+				if err := s.Migrate(context.Background(), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			loadByClient(t, s)
+			if _, err := s.pool.Exec("CALL alloc_initData(7, '名', 'd')"); err != nil {
+				t.Fatal(err)
+			}
+			loadByClient(t, s)
+			if err := s.Migrate(context.Background(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Check(context.Background()); err != nil {
+				t.Error(err)
+			}
+			checkProcedure(t, s)
+		})
+	}
+}
+
+func loadByClient(t *testing.T, s *Store) {
+	t.Helper()
+	files, err := migrations.MySQL()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client(t, s, string(text))
+	}
+}
+
+// client runs a script with the mysql program.
+func client(t *testing.T, s *Store, script string) {
+	t.Helper()
+	bin := testserver.MariaDBClient()
+	if bin == "" {
+		t.Skip("the mysql client is not installed")
+	}
+	host, port, _ := strings.Cut(s.server.Addr, ":")
+	cmd := exec.Command(bin, "--no-defaults", "-h", host, "-P", port, "-u", s.server.User, s.server.DBName)
+	cmd.Stdin, cmd.Env = strings.NewReader(script), os.Environ()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+// checkProcedure wants 64 rows of app 7, made by the procedure, and nothing else.
+func checkProcedure(t *testing.T, s *Store) {
+	t.Helper()
+	for _, call := range []string{"300, 'x', ''", "-1, 'x', ''", "7, 'other', ''", "NULL, 'x', ''"} {
+		if _, err := s.pool.Exec("CALL alloc_initData(" + call + ")"); err == nil {
+			t.Errorf("alloc_initData(%s) was taken", call)
+		}
+	}
+	lists, err := s.Load(context.Background())
+	if err != nil || len(lists) != 64 || count(t, s, "SELECT COUNT(*) FROM id_alloc") != 64 {
+		t.Fatalf("%d lists, %v", len(lists), err)
+	}
+	for i, l := range lists {
+		if l.Key != key(7, uint8(i)) || l.MaxID != 0 || l.Step != 1000 || l.AppName != "名" {
+			t.Fatalf("list %+v", l)
+		}
+	}
+}
+
+const original = `CREATE TABLE id_alloc (app_id int(11) NOT NULL, app_name varchar(128) NOT NULL,
+	max_id bigint(20) NOT NULL DEFAULT '1', shard_id int(11) NOT NULL, step int(11) NOT NULL DEFAULT '1000',
+	description varchar(255) DEFAULT NULL, create_time datetime NOT NULL DEFAULT CURRENT_TIMESTAMP,
+	update_time datetime NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+	max_limit_id bigint(20) DEFAULT NULL, PRIMARY KEY (app_id, shard_id))`
+
+func TestMigrateAdoptsTheOriginal(t *testing.T) {
+	edit := func(pairs ...string) string { return strings.NewReplacer(pairs...).Replace(original) }
+	for name, ddl := range map[string]string{
+		"as published":   original + " ENGINE=InnoDB DEFAULT CHARSET=utf8",
+		"utf8mb4":        original + " DEFAULT CHARSET=utf8mb4",
+		"MyISAM, latin1": original + " ENGINE=MyISAM DEFAULT CHARSET=latin1",
+		"no limit":       edit("max_limit_id bigint(20) DEFAULT NULL,", ""),
+		"limit not null": edit("max_limit_id bigint(20) DEFAULT NULL,", "max_limit_id bigint(20) NOT NULL,"),
+		"no key":         edit(", PRIMARY KEY (app_id, shard_id)", ""),
+		"plain index":    edit("PRIMARY KEY (app_id", "KEY k (app_id"),
+		"unique index":   edit("PRIMARY KEY (app_id", "UNIQUE KEY k (app_id"),
+		"null keys":      edit(", PRIMARY KEY (app_id, shard_id)", "", "app_id int(11) NOT NULL", "app_id int", "shard_id int(11) NOT NULL", "shard_id int"),
+		"small numbers":  edit("max_id bigint(20)", "max_id int", "app_id int(11)", "app_id tinyint unsigned"),
+		"loose": edit("step int(11) NOT NULL DEFAULT '1000'", "step int", "create_time datetime NOT NULL DEFAULT CURRENT_TIMESTAMP", "create_time datetime",
+			"update_time datetime NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,", "", "description varchar(255) DEFAULT NULL,", ""),
+		"upper case, wide": strings.ToUpper(edit("varchar(128)", "varchar(200)", "id_alloc", "`id_alloc`")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, backends()[0].empty(t))
+			run(t, s, "SET sql_mode = ''", strings.Replace(ddl, "`ID_ALLOC`", "id_alloc", 1),
+				"CREATE PROCEDURE alloc_initData(appId INT) BEGIN DECLARE i INT DEFAULT 0; WHILE i < 64 DO "+
+					"INSERT INTO id_alloc(app_id, app_name, max_id, shard_id) VALUES (appId, 'old', 0, i); SET i = i + 1; END WHILE; END",
+				"CALL alloc_initData(3)",
+				"UPDATE id_alloc SET max_id = 5000 WHERE shard_id = 9")
+			adopt(t, s)
+		})
+	}
+}
+
+func adopt(t *testing.T, s *Store) {
+	t.Helper()
+	ctx := context.Background()
+	if err := s.Migrate(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(ctx); err != nil {
+		t.Error(err)
+	}
+	lists, err := s.Load(ctx)
+	if err != nil || len(lists) != 64 || lists[9].MaxID != 5000 || lists[9].Limit.MaxID != 0 || lists[9].Step != 1000 || lists[9].AppName != "old" {
+		t.Fatalf("lists %+v, %v", lists, err)
+	}
+	wantSegment(t, one(s, key(3, 9), 0), 5001, 6000)
+	provision(t, s, app(5))
+	fresh := openMigrated(t, backends()[0].empty(t))
+	for _, facts := range []string{
+		`SELECT GROUP_CONCAT(column_name, ' ', data_type, ' ', COALESCE(character_set_name, ''), ' ', IF(column_name LIKE '%_time', '', is_nullable),
+			' ', COALESCE(column_default, 'NULL'), ' ', extra ORDER BY column_name) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'id_alloc'`,
+		`SELECT GROUP_CONCAT(constraint_name ORDER BY constraint_name) FROM information_schema.table_constraints
+			WHERE table_schema = DATABASE() AND table_name = 'id_alloc' AND constraint_name <> 'k'`,
+		`SELECT GROUP_CONCAT(column_name ORDER BY seq_in_index) FROM information_schema.statistics
+			WHERE table_schema = DATABASE() AND table_name = 'id_alloc' AND index_name = 'PRIMARY'`,
+		`SELECT CONCAT(engine, table_collation) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'id_alloc'`,
+	} {
+		if got, want := strings.ToLower(text(t, s, facts)), strings.ToLower(text(t, fresh, facts)); got != want {
+			t.Errorf("adopted %s\n  fresh %s", got, want)
+		}
+	}
+	run(t, s, "DELETE FROM id_alloc", "CALL alloc_initData(7, '名', 'd')")
+	checkProcedure(t, s)
+}
+
+func text(t *testing.T, s *Store, query string) (value string) {
+	t.Helper()
+	if err := s.pool.QueryRow(query).Scan(&value); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return value
+}
+
+func TestMigrateRefusesRowsInTheWay(t *testing.T) {
+	noKey := strings.Replace(original, ", PRIMARY KEY (app_id, shard_id)", "", 1)
+	for name, c := range map[string]struct {
+		statements []string
+		want       []string
+	}{
+		"duplicates": {[]string{noKey, "INSERT INTO id_alloc (app_id, app_name, shard_id, max_id) VALUES (1, 'x', 3, 10), (1, 'x', 3, 2000), (1, 'x', 4, 0)"},
+			[]string{"several rows for one list: (app_id 1, shard_id 3) 2 rows, highest max_id 2000: keep"}},
+		"app 300": {[]string{original, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (300, 'x', 3), (-1, 'x', 70)"},
+			[]string{"app_id outside 0…255: (app_id -1, shard_id 70) out of range, (app_id 300, shard_id 3) out of range", "shard_id outside 0…63: (app_id -1, shard_id 70)"}},
+		"negative": {[]string{original, "INSERT INTO id_alloc (app_id, app_name, shard_id, max_id, max_limit_id) VALUES (1, 'x', 3, -5, -6)"},
+			[]string{"(app_id 1, shard_id 3) -5", "(app_id 1, shard_id 3) -6"}},
+		"NULLs": {[]string{strings.NewReplacer("app_id int(11) NOT NULL", "app_id int", "max_id bigint(20) NOT NULL", "max_id bigint").Replace(noKey),
+			"INSERT INTO id_alloc (app_id, app_name, shard_id, max_id) VALUES (NULL, 'x', 3, NULL)"},
+			[]string{"(app_id NULL, shard_id 3) out of range", "(app_id NULL, shard_id 3) NULL"}},
+		"too many to name": {[]string{original, "INSERT INTO id_alloc (app_id, app_name, shard_id, step) VALUES (1,'',1,0),(1,'',2,0),(1,'',3,0),(1,'',4,0),(1,'',5,0),(1,'',6,0)"},
+			[]string{"(app_id 1, shard_id 5) 0, and more: set step to 1000"}},
+		"other key": {[]string{"CREATE TABLE id_alloc (id int PRIMARY KEY, app_id int, shard_id int, max_id bigint, app_name text)"},
+			[]string{"its primary key is (id)"}},
+		"other table": {[]string{"CREATE TABLE id_alloc (id int)"}, []string{"it has no column app_id"}},
+		"view":        {[]string{"CREATE VIEW id_alloc AS SELECT 1 AS app_id, 2 AS shard_id, 3 AS max_id, 'x' AS app_name"}, []string{"it is a view"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, backends()[0].empty(t))
+			run(t, s, c.statements...)
+			before := text2(t, s)
+			err := s.Migrate(context.Background(), nil)
+			wantAdvice(t, err, "nothing was changed")
+			for _, want := range c.want {
+				if err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("got  %v\nwant %s", err, want)
+				}
+			}
+			if after := text2(t, s); after != before {
+				t.Errorf("changed from %s\nto %s", before, after)
+			}
+			if n := count(t, s, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()"); n != 1 {
+				t.Errorf("%d tables", n)
+			}
+		})
+	}
+}
+
+// text2 is how id_alloc was made.
+func text2(t *testing.T, s *Store) string {
+	t.Helper()
+	return text(t, s, "SELECT GROUP_CONCAT(column_name, column_type, is_nullable) FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'id_alloc'")
+}
+
+func TestMigrateReadOnlyServer(t *testing.T) {
+	s := testserver.MariaDB(t)
+	dsn := s.NewDatabase(t)
+	admin := plain(t, dsn)
+	for _, statement := range []string{"CREATE USER u@'127.0.0.1' IDENTIFIED BY 'secret-word'", "GRANT ALL ON *.* TO u@'127.0.0.1'",
+		"REVOKE READ_ONLY ADMIN, SUPER ON *.* FROM u@'127.0.0.1'", "SET GLOBAL read_only = ON"} {
+		if _, err := admin.Exec(statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := open(t, Options{Driver: MySQL, DSN: withDSN(t, dsn, func(c *gosql.Config) { c.User, c.Passwd = "u", "secret-word" })})
+	wantAdvice(t, store.Migrate(context.Background(), nil), "primary")
+}
+
+func TestMigrationFiles(t *testing.T) {
+	for name, open := range map[string]func() (fs.FS, error){"mysql": migrations.MySQL, "sqlite": migrations.SQLite} {
+		files, err := open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := listMigrations(files)
+		if err != nil || len(list) == 0 {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i, m := range list {
+			text, err := fs.ReadFile(files, m.name)
+			if m.version != int64(i+1) || err != nil || !strings.Contains(string(text), "-- +goose Up\n") || strings.Contains(string(text), "+goose Down") {
+				t.Errorf("%s/%s: %v", name, m.name, err)
+			}
+		}
+	}
+	if _, err := listMigrations(fstest.MapFS{"x.sql": {}}); err == nil {
+		t.Error("a file without a number was taken")
+	}
+}

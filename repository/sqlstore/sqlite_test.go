@@ -1,0 +1,162 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+// childFile names, in the environment, the file that this program allocates from
+// instead of running tests.
+const childFile = "SHARDID_TEST_ALLOCATE_FROM"
+
+// allocateForEver prints each segment it was given, until it is killed.
+func allocateForEver(file string) int {
+	s, err := Open(context.Background(), Options{Driver: SQLite, DSN: file})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	for {
+		got := one(s, key(1, 0), 0)
+		if got.Err != nil {
+			fmt.Println(got.Err)
+			return 1
+		}
+		fmt.Println(got.Segment.First, got.Segment.Last) // unbuffered
+	}
+}
+
+func TestSQLiteSurvivesKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	opts := Options{Driver: SQLite, DSN: filepath.Join(t.TempDir(), "shardid.db")}
+	s := openMigrated(t, opts)
+	provision(t, s, app(1))
+	var last int64
+	for round := range 6 {
+		for _, got := range killedAfter(t, opts.DSN, time.Duration(20+30*round)*time.Millisecond) {
+			if got.First <= last {
+				t.Fatalf("segment %d…%d after %d", got.First, got.Last, last)
+			}
+			last = got.Last
+		}
+	}
+	if n := maxID(t, s, 0); n < last {
+		t.Fatalf("max_id %d, handed out %d", n, last)
+	}
+	t.Logf("%d indices over 6 kills", last)
+}
+
+// killedAfter gives the segments a process printed before kill -9, d after its
+// first one.
+func killedAfter(t *testing.T, file string, d time.Duration) (segments []model.Segment) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childFile+"="+file)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if len(segments) == 0 {
+			time.AfterFunc(d, func() { _ = cmd.Process.Kill() })
+		}
+		first, last, _ := strings.Cut(lines.Text(), " ")
+		segment, err := parseSegment(first, last)
+		if err != nil {
+			t.Fatalf("the process said %q", lines.Text())
+		}
+		segments = append(segments, segment)
+	}
+	_ = cmd.Wait() // it was killed
+	if len(segments) == 0 {
+		t.Fatal("the process handed out nothing")
+	}
+	return segments
+}
+
+func parseSegment(first, last string) (s model.Segment, err error) {
+	if s.First, err = strconv.ParseInt(first, 10, 64); err == nil {
+		s.Last, err = strconv.ParseInt(last, 10, 64)
+	}
+	return s, err
+}
+
+func TestSQLiteSettings(t *testing.T) {
+	s := openMigrated(t, Options{Driver: SQLite, DSN: filepath.Join(t.TempDir(), "a.db")})
+	for pragma, want := range map[string]string{
+		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000",
+	} {
+		var got string
+		if err := s.pool.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("%s is %s, %v", pragma, got, err)
+		}
+	}
+}
+
+func TestSQLiteTakesAnyPath(t *testing.T) {
+	for _, name := range []string{"with space", "what?x=1", "100%41", "a#b", "a&b;c+d", "新", "con:on"} {
+		path := filepath.Join(t.TempDir(), name, "deep", name+".db")
+		s := openMigrated(t, Options{Driver: SQLite, DSN: path})
+		provision(t, s, app(1))
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []string{"", ":memory:", "file:x.db?mode=memory"} {
+		if _, err := Open(context.Background(), Options{Driver: SQLite, DSN: bad}); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func TestSQLiteErrors(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	garbage := filepath.Join(dir, "garbage")
+	if err := os.WriteFile(garbage, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(ctx, Options{Driver: SQLite, DSN: garbage})
+	wantAdvice(t, err, "not a usable SQLite database")
+	_, err = Open(ctx, Options{Driver: SQLite, DSN: dir})
+	wantAdvice(t, err, "read and write")
+	_, err = Open(ctx, Options{Driver: SQLite, DSN: filepath.Join(garbage, "x")})
+	wantAdvice(t, err, "")
+
+	s := openMigrated(t, Options{Driver: SQLite, DSN: filepath.Join(dir, "a.db")})
+	provision(t, s, app(1))
+	run(t, s, "PRAGMA query_only = 1")
+	wantAdvice(t, one(s, key(1, 0), 0).Err, "read-only")
+	run(t, s, "PRAGMA query_only = 0", "PRAGMA max_page_count = 1")
+	wantAdvice(t, s.Provision(ctx, app(2)), "is full")
+	run(t, s, "PRAGMA max_page_count = 1000000", "PRAGMA busy_timeout = 50")
+	other := open(t, Options{Driver: SQLite, DSN: s.file})
+	tx, err := other.pool.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantAdvice(t, one(s, key(1, 0), 0).Err, "another process holds")
+	wantAdvice(t, s.Check(ctx), "another process holds")
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
+}

@@ -1,0 +1,106 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	gosql "github.com/go-sql-driver/mysql"
+	"gorm.io/gorm"
+	"gorm.io/gorm/logger"
+
+	"shardid/model"
+)
+
+// The drivers.
+const (
+	MySQL  = "mysql" // MySQL 8.0.16+ and MariaDB 10.11+
+	SQLite = "sqlite"
+)
+
+// Options say where the database is.
+type Options struct {
+	Driver string // MySQL or SQLite
+	// DSN is a go-sql-driver DSN for MySQL, user:password@tcp(host:3306)/db, and
+	// the path of the file for SQLite, whatever characters it has.
+	DSN string
+	// MaxOpenConns bounds the connections; 0 means 8 for MySQL and 1 for SQLite,
+	// where writers would only wait for each other.
+	MaxOpenConns int
+	// ConnMaxLifetime bounds the life of a connection, so that a moved primary is
+	// found; 0 means 3 minutes for MySQL and for ever for SQLite.
+	ConnMaxLifetime time.Duration
+	// OnBadRow is told, by each Load, of every row it leaves out. It may be nil.
+	OnBadRow func(error)
+	// Now is the clock behind allocated_at; nil means time.Now.
+	Now func() time.Time
+}
+
+// Store is the database. It is safe for concurrent use, over processes too.
+type Store struct {
+	opts   Options
+	pool   *sql.DB
+	gorm   *gorm.DB
+	server *gosql.Config // nil for SQLite
+	file   string        // SQLite's file
+}
+
+// Open prepares the store. It connects to no MySQL server, which may be away; a
+// SQLite file is created together with its folder. Errors: model.ErrInvalidArgument
+// for impossible options, *model.StoreError for a SQLite file that cannot be used.
+func Open(ctx context.Context, opts Options) (*Store, error) {
+	s := &Store{opts: opts}
+	if s.opts.Now == nil {
+		s.opts.Now = time.Now
+	}
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	switch s.opts.Driver {
+	case MySQL:
+		return s.openMySQL()
+	case SQLite:
+		return s.openSQLite(ctx)
+	}
+	return fmt.Errorf("%w: database driver %q is neither %s nor %s",
+		model.ErrInvalidArgument, s.opts.Driver, MySQL, SQLite)
+}
+
+// limitPool sets the pool's bounds, the given ones or the driver's defaults.
+func (s *Store) limitPool(conns int, life time.Duration) {
+	if s.opts.MaxOpenConns > 0 {
+		conns = s.opts.MaxOpenConns
+	}
+	if s.opts.ConnMaxLifetime > 0 {
+		life = s.opts.ConnMaxLifetime
+	}
+	s.pool.SetMaxOpenConns(conns)
+	s.pool.SetMaxIdleConns(conns)
+	s.pool.SetConnMaxLifetime(life)
+}
+
+// gormConfig: transactions are begun where they are needed, errors are logged
+// where they are handled, and nothing is sent before it is asked for.
+func gormConfig() *gorm.Config {
+	return &gorm.Config{
+		Logger:                 logger.Discard,
+		SkipDefaultTransaction: true,
+		DisableAutomaticPing:   true,
+	}
+}
+
+// query is a gorm session outside any transaction.
+func (s *Store) query(ctx context.Context) *gorm.DB { return s.gorm.WithContext(ctx) }
+
+// Close closes the connections. It may be called twice.
+func (s *Store) Close() error {
+	if err := s.pool.Close(); err != nil {
+		return s.explain("close", err)
+	}
+	return nil
+}

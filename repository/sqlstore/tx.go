@@ -1,0 +1,76 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+
+	"gorm.io/gorm"
+)
+
+// txRetries is how often a transaction is run again that the server rolled back.
+const txRetries = 2
+
+// inTx runs body in one transaction and commits it. body runs again, at most
+// txRetries times, when nothing of it can have been stored: the connection broke or
+// the SQLite file was held before the transaction began, or the server named a deadlock or lock wait and
+// acknowledged the ROLLBACK. After any other error, that of COMMIT included, the
+// transaction may or may not be stored.
+func (s *Store) inTx(ctx context.Context, body func(*gorm.DB) error) error {
+	for try := 0; ; try++ {
+		again, err := s.tryTx(ctx, body)
+		if err == nil || !again || try == txRetries || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// tryTx is one attempt; again says that nothing of it is stored for sure and
+// another attempt may do better.
+func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again bool, err error) {
+	conn, err := s.pool.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	if s.server == nil {
+		// The driver skips a statement whose context has ended and interrupts
+		// even a ROLLBACK; the waits inside are bounded by busy_timeout.
+		ctx = context.WithoutCancel(ctx)
+	}
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return errors.Is(err, driver.ErrBadConn) || isBusy(err), err
+	}
+	if err := body(s.session(ctx, tx)); err != nil {
+		return rollback(conn, tx) && isRolledBack(err), err
+	}
+	if err := tx.Commit(); err != nil {
+		discard(conn)
+		return false, err
+	}
+	return false, nil
+}
+
+// session binds gorm to the transaction.
+func (s *Store) session(ctx context.Context, tx *sql.Tx) *gorm.DB {
+	g := s.gorm.Session(&gorm.Session{NewDB: true, Context: ctx})
+	g.Statement.ConnPool = tx
+	return g
+}
+
+// rollback says whether the server acknowledged it.
+func rollback(conn *sql.Conn, tx *sql.Tx) bool {
+	if err := tx.Rollback(); err != nil {
+		discard(conn)
+		return false
+	}
+	return true
+}
+
+// discard closes a connection that may still hold an open transaction, instead
+// of giving it back to the pool.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // its error is the one given here
+}

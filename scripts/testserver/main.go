@@ -1,0 +1,75 @@
+//go:build unix
+
+package testserver
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// One server of a kind per test process, whichever test asks first.
+var (
+	sharedRedis   = lazy[RedisServer]{start: func() (RedisServer, error) { return startRedis() }}
+	sharedMariaDB = lazy[MariaDBServer]{start: func() (MariaDBServer, error) { return startMariaDB() }}
+)
+
+// Main runs a package's tests, stops the shared servers, fails on goroutines
+// left over (goleak) and ends the process. Call it from TestMain.
+func Main(m *testing.M, opts ...goleak.Option) {
+	goleak.VerifyTestMain(suite{m}, opts...)
+}
+
+// Shutdown stops the shared servers and removes their folders; a later
+// SharedRedis or SharedMariaDB starts new ones. Main calls it; without either
+// the watchdogs do the same once the process is gone. Safe for concurrent use.
+func Shutdown() error {
+	return errors.Join(sharedRedis.shutdown(), sharedMariaDB.shutdown())
+}
+
+type suite struct{ m *testing.M }
+
+// Run stops the shared servers before goleak counts.
+func (s suite) Run() int {
+	code := s.m.Run()
+	if err := Shutdown(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, "testserver: stop shared servers:", err)
+		return 1
+	}
+	return code
+}
+
+// lazy starts a server on first use and remembers a failure, so that a broken
+// installation costs one timeout and not one per test.
+type lazy[S any] struct {
+	start func() (S, error)
+
+	mu     sync.Mutex
+	done   bool
+	server S
+	err    error
+}
+
+func (l *lazy[S]) get() (S, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.done {
+		l.server, l.err = l.start()
+		l.done = true
+	}
+	return l.server, l.err
+}
+
+func (l *lazy[S]) shutdown() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.done || l.err != nil {
+		return nil
+	}
+	l.done = false
+	return any(&l.server).(interface{ remove() error }).remove()
+}

@@ -1,0 +1,209 @@
+//go:build unix
+
+package testserver
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	startLimit = 60 * time.Second // a MariaDB on a busy two-core machine, with room
+	stopLimit  = 20 * time.Second // above the 10 s Redis may wait for its replicas
+	pollEvery  = 10 * time.Millisecond
+
+	// maxBase keeps base + folder + socket name below the 104 bytes of a Unix
+	// socket address on macOS (108 on Linux).
+	maxBase = 60
+
+	// gateScript holds the server back until the watchdog knows its process ID.
+	gateScript = `read -r _ && exec "$@" </dev/null`
+)
+
+// errExited reports a server that ended instead of becoming ready.
+var errExited = errors.New("server exited")
+
+// process is one server and its folder. It has no lock: one goroutine at a
+// time controls a server.
+type process struct {
+	dir   string
+	dog   *watchdog
+	argv  []string
+	ready func() error
+
+	pid     int   // 0: not running
+	stopped bool  // by pause
+	err     error // met where it could not be returned; remove does
+}
+
+// newProcess makes the folder, after the watchdog that will remove it: the
+// other way round a kill in between leaves the folder.
+func newProcess() (*process, error) {
+	base := os.TempDir()
+	if len(base) > maxBase {
+		base = "/tmp"
+	}
+	dir := filepath.Join(base, "shardid-"+strings.ToLower(rand.Text()[:16]))
+	dog, err := startWatchdog(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, errors.Join(fmt.Errorf("make server folder: %w", err), dog.release())
+	}
+	return &process{dir: dir, dog: dog}, nil
+}
+
+func (p *process) path(name string) string { return filepath.Join(p.dir, name) }
+
+// launch starts argv and waits until ready returns nil. A server that does not
+// get there is killed and the end of its log is part of the error.
+func (p *process) launch(argv []string, ready func() error) error {
+	p.argv, p.ready = argv, ready
+	if err := p.start(argv); err != nil {
+		return err
+	}
+	err := waitUntil(startLimit, func() error { return p.check(ready) })
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("start %s: %w%s", filepath.Base(argv[0]), errors.Join(err, p.kill()), p.logTail())
+}
+
+func (p *process) check(ready func() error) error {
+	if !p.alive() {
+		return errExited
+	}
+	return ready()
+}
+
+// restart stops the server if it runs and starts it with the same arguments.
+// Its port was free for a moment: whoever took it gets a second to go away.
+func (p *process) restart() error {
+	if err := p.stop(); err != nil {
+		return err
+	}
+	return waitUntil(time.Second, func() error {
+		err := p.launch(p.argv, p.ready)
+		if errors.Is(err, errExited) {
+			return errors.New(err.Error()) // worth another try
+		}
+		return err
+	})
+}
+
+// start runs argv in the folder, with its output appended to the log.
+func (p *process) start(argv []string) error {
+	log, err := os.OpenFile(p.path("server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("open server log: %w", err)
+	}
+	defer log.Close()
+	in, gate, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make start gate: %w", err)
+	}
+	defer in.Close()
+	defer gate.Close()
+	cmd := exec.Command("/bin/sh", append([]string{"-c", gateScript, "testserver-gate"}, argv...)...)
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.dir, in, log, log
+	if p.pid, err = spawn(cmd); err != nil {
+		return fmt.Errorf("start %s: %w", argv[0], err)
+	}
+	return p.open(gate)
+}
+
+// open lets the started server go on once the watchdog knows it.
+func (p *process) open(gate *os.File) error {
+	err := p.dog.watch(p.pid)
+	if err == nil {
+		_, err = gate.WriteString("\n")
+	}
+	if err != nil {
+		return fmt.Errorf("open start gate: %w", errors.Join(err, p.kill()))
+	}
+	return nil
+}
+
+// run runs argv to its end, in the folder and under the watchdog.
+func (p *process) run(argv []string) error {
+	if err := p.start(argv); err != nil {
+		return err
+	}
+	status, _, err := wait(p.pid, 0)
+	if err := errors.Join(err, p.gone()); err != nil {
+		return err
+	}
+	if status.ExitStatus() != 0 {
+		return fmt.Errorf("run %s: status %d%s", filepath.Base(argv[0]), status.ExitStatus(), p.logTail())
+	}
+	return nil
+}
+
+func (p *process) gone() error {
+	p.pid, p.stopped = 0, false
+	return p.dog.watch(0)
+}
+
+// alive reports whether the server runs or is paused, and reaps it if neither.
+func (p *process) alive() bool {
+	if p.pid == 0 {
+		return false
+	}
+	_, ended, err := wait(p.pid, syscall.WNOHANG)
+	if err == nil && !ended {
+		return true
+	}
+	p.err = errors.Join(p.err, p.gone())
+	return false
+}
+
+// answers reports whether a client can expect an answer.
+func (p *process) answers() bool { return p.pid != 0 && !p.stopped }
+
+// remove kills the server and removes its folder, by way of the watchdog.
+func (p *process) remove() error {
+	err := errors.Join(p.err, p.dog.release())
+	if p.pid != 0 {
+		_, _, waitErr := wait(p.pid, 0)
+		err = errors.Join(err, waitErr)
+		p.pid = 0
+	}
+	if _, statErr := os.Stat(p.dir); !errors.Is(statErr, os.ErrNotExist) {
+		err = errors.Join(err, fmt.Errorf("remove %s: still there (stat: %w)", p.dir, statErr))
+	}
+	return err
+}
+
+// logTail is the end of the server's log, for people.
+func (p *process) logTail() string {
+	const keep = 15
+	raw, err := os.ReadFile(p.path("server.log"))
+	if err != nil {
+		return fmt.Sprintf("\n(no server log: %v)", err)
+	}
+	lines := strings.Split(strings.TrimRight(string(raw), "\n"), "\n")
+	lines = lines[max(0, len(lines)-keep):]
+	return "\nend of the server's log:\n\t" + strings.Join(lines, "\n\t")
+}
+
+// waitUntil calls check until it returns nil, at most for limit; a server that
+// exited is not waited for.
+func waitUntil(limit time.Duration, check func() error) error {
+	for end := time.Now().Add(limit); ; time.Sleep(pollEvery) {
+		err := check()
+		if err == nil || errors.Is(err, errExited) {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("not ready after %v: %w", limit, err)
+		}
+	}
+}

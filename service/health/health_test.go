@@ -1,0 +1,174 @@
+package health
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errA, errB = errors.New("refused"), errors.New("timed out")
+
+// world is a monitor under a clock that stands still until it is told to go on.
+type world struct {
+	*Monitor
+	at  time.Time
+	log bytes.Buffer
+}
+
+func newWorld() *world {
+	w := &world{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	w.Monitor = New(slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})))
+	w.now = func() time.Time { return w.at }
+	return w
+}
+
+func withoutTime(_ []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// lines returns what was logged since the last call.
+func (w *world) lines() []string {
+	defer w.log.Reset()
+	return strings.Split(strings.TrimSuffix(w.log.String(), "\n"), "\n")
+}
+
+// A failure is told of at once, a lasting one each minute, another one after ten
+// seconds at the soonest, its end once and at once.
+func TestWhatIsLogged(t *testing.T) {
+	const fails = `level=ERROR msg="redis fails" error=refused failures=1`
+	w := newWorld()
+	for _, step := range []struct {
+		after time.Duration
+		err   error
+		want  string
+	}{
+		{0, nil, ""},
+		{time.Second, errA, fails},
+		{0, errA, ""},
+		{time.Second, errA, ""},
+		{58 * time.Second, errA, ""},
+		{time.Second, errA, `level=ERROR msg="redis still fails" error=refused failures=4`},
+		{time.Second, errB, ""}, // too soon
+		{8 * time.Second, errB, ""},
+		{time.Second, errB, `level=ERROR msg="redis fails otherwise" error="timed out" failures=3`},
+		{10 * time.Second, errB, ""},
+		{10 * time.Second, errA, `level=ERROR msg="redis fails otherwise" error=refused failures=2`},
+		{59 * time.Second, errA, ""},
+		{time.Second, nil, `level=INFO msg="redis works again"`},
+		{0, nil, ""},
+		{time.Hour, nil, ""},
+		{0, errA, fails},
+		{0, nil, `level=INFO msg="redis works again"`},
+		{9 * time.Second, errA, ""}, // too soon after the last line
+		{0, nil, ""},                // nothing was told, so nothing is taken back
+		{time.Second, errA, `level=ERROR msg="redis fails" error=refused failures=2`},
+	} {
+		w.at = w.at.Add(step.after)
+		w.Report("redis", step.err)
+		if got := strings.Join(w.lines(), "; "); got != step.want {
+			t.Errorf("%s: Report(%v) logged %q, want %q", w.at.Format(time.TimeOnly), step.err, got, step.want)
+		}
+	}
+}
+
+// Ten minutes of 100 reports a second: what flaps is told of twice in ten
+// seconds at most, what changes its message once, what just fails once a minute.
+func TestNothingFloodsTheLog(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		report func(i int) error
+		lines  int
+	}{
+		{"works", func(int) error { return nil }, 0},
+		{"fails", func(int) error { return errA }, 10},
+		{"flaps", func(i int) error { return []error{errA, nil}[i%2] }, 120},
+		{"flaps slowly", func(i int) error { return []error{errA, nil}[i/1500%2] }, 40},
+		{"two messages", func(i int) error { return []error{errA, errB}[i%2] }, 60},
+		{"a new message each time", func(i int) error { return fmt.Errorf("port %d", i) }, 60},
+		{"an empty message", func(int) error { return errors.New("") }, 10},
+		{"all at once", func(i int) error { return []error{errA, nil, errB, errA, nil}[i%5] }, 120},
+	} {
+		w := newWorld()
+		for i := range 60_000 {
+			w.Report("redis", c.report(i))
+			w.at = w.at.Add(10 * time.Millisecond)
+		}
+		if got := strings.Count(w.log.String(), "\n"); got != c.lines {
+			t.Errorf("%s: %d lines, want %d", c.name, got, c.lines)
+		}
+	}
+}
+
+// Conditions do not share their quiet times.
+func TestConditionsAreToldApart(t *testing.T) {
+	w := newWorld()
+	w.Report("redis", errA)
+	w.Report("database", errB)
+	if got := w.lines(); len(got) != 2 || !strings.Contains(got[1], "database fails") {
+		t.Errorf("logged %q", got)
+	}
+}
+
+func TestConditions(t *testing.T) {
+	w := newWorld()
+	start := w.at
+	w.Report("redis", nil)
+	w.Report("database", errA)
+	w.at = w.at.Add(time.Second)
+	w.Report("redis", nil)
+	w.Report("database", errB)
+	w.Report("queue", nil)
+	want := []Condition{
+		{"database", false, start, "timed out"},
+		{"queue", true, start.Add(time.Second), ""},
+		{"redis", true, start, ""},
+	}
+	if got := w.Conditions(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("Conditions = %v, want %v", got, want)
+	}
+	w.at = w.at.Add(time.Second)
+	w.Report("database", nil)
+	if got := w.Conditions()[0]; !got.OK || got.Error != "" || !got.Since.Equal(w.at) {
+		t.Errorf("after the end: %+v", got)
+	}
+}
+
+func TestOK(t *testing.T) {
+	w := newWorld()
+	w.Report("redis", nil)
+	w.Report("database", errA)
+	for want, sets := range map[bool][][]string{
+		true:  {nil, {"redis"}, {"redis", "redis"}},
+		false: {{"database"}, {"redis", "database"}, {"never reported"}, {"redis", "never reported"}, {""}},
+	} {
+		for _, names := range sets {
+			if got := w.OK(names...); got != want {
+				t.Errorf("OK(%q) = %v", names, got)
+			}
+		}
+	}
+	if got := w.Conditions(); len(got) != 2 {
+		t.Errorf("asking for a name made a condition: %v", got)
+	}
+}
+
+// quietMonitor logs to nobody.
+func quietMonitor(probes ...Probe) *Monitor {
+	return New(slog.New(slog.NewTextHandler(io.Discard, nil)), probes...)
+}
+
+// nothing is a probe of a store that always works.
+func nothing(context.Context) error { return nil }

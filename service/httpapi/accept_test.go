@@ -1,0 +1,55 @@
+package httpapi
+
+import (
+	"net/http"
+	"testing"
+)
+
+func TestWantsText(t *testing.T) {
+	for _, c := range []struct {
+		accept string
+		want   bool
+	}{
+		{"text/plain", true},
+		{"text/*", true},
+		{"Text/Plain; charset=utf-8", true},
+		{"text/plain, application/json", true},
+		{"text/plain, */*", true},
+		{"text/plain;q=0.1, text/html", true},
+		{"application/json;q=0.5, text/plain", true},
+		{"application/json;q=0, text/plain;q=0.001", true},
+		{"*/*;q=0.8, text/plain;q=0.9", true},
+		{"text/plain;Q=1, application/json;Q=0.9", true},
+
+		{"", false},
+		{"*/*", false}, // curl
+		{"application/json", false},
+		{"application/json, text/plain, */*", false},                               // axios
+		{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", false}, // browsers
+		{"text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", false},            // Java's HttpURLConnection
+		{"text/html", false},                                                             // not text/plain
+		{"text/plainer", false},                                                          //
+		{"text/plain;q=0", false},                                                        // refused
+		{"text/plain;q=0, text/*", false},                                                // the more specific range counts
+		{"text/*, text/plain;q=0.1, application/json;q=0.5", false},                      //
+		{"text/plain;q=0.5, application/json;q=0.6", false},                              //
+		{"text/plain;q=0.5, application/*;q=0.5;x=1, application/json;q=0.6", false},     //
+		{"application/json;q=0.5, text/plain;q=0.5", false},                              // the first of equals
+		{"text/plain;q=x", false}, {"text/plain;q=NaN", false}, {"text/plain;q=", false}, // no quality
+		{"text/plain;q=Inf, */*", false}, {"text/plain;q=2, */*;q=0.1", false}, //
+		{"text/plain;q=-1, application/json;q=0", false}, {"text/plain;q=1e999, *", false}, //
+	} {
+		if got := wantsText(&http.Request{Header: http.Header{"Accept": {c.accept}}}); got != c.want {
+			t.Errorf("wantsText(%q) = %v", c.accept, got)
+		}
+	}
+}
+
+// Several header lines are one list; none at all means JSON.
+func TestWantsTextOfSeveralLines(t *testing.T) {
+	for want, lines := range map[bool][]string{true: {"text/html", "text/plain"}, false: nil} {
+		if got := wantsText(&http.Request{Header: http.Header{"Accept": lines}}); got != want {
+			t.Errorf("wantsText(%q) = %v", lines, got)
+		}
+	}
+}

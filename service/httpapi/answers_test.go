@@ -1,0 +1,117 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// do runs the exchange against an API of its own and also returns the queue.
+func (x exchange) do() (*httptest.ResponseRecorder, *fakeQueue) {
+	q := x.queue
+	if q == nil {
+		q = &fakeQueue{}
+	}
+	return ask(newAPI(q), x.verb(), x.target, x.accept), q
+}
+
+func (x exchange) verb() string {
+	if x.method == "" {
+		return http.MethodGet
+	}
+	return x.method
+}
+
+func TestAnswers(t *testing.T) {
+	for _, x := range exchanges() {
+		t.Run(x.name, func(t *testing.T) {
+			got, q := x.do()
+			checkHeaders(t, x, got.Header(), got.Body.Len())
+			if x.status == http.StatusOK {
+				wantAnswer(t, got, x.status, x.body)
+				return
+			}
+			checkError(t, x, got)
+			if q.index != 0 || q.calls != 0 && x.queue == nil {
+				t.Errorf("%d calls took %d IDs", q.calls, q.index)
+			}
+		})
+	}
+}
+
+// checkError wants {"code":N,"message":"…"}, byte for byte, with the message in
+// the form in which it can be read.
+func checkError(t *testing.T, x exchange, got *httptest.ResponseRecorder) {
+	t.Helper()
+	var parsed struct{ Message string }
+	if err := json.Unmarshal(got.Body.Bytes(), &parsed); err != nil {
+		t.Fatalf("%v: %s", err, got.Body)
+	}
+	wantAnswer(t, got, x.status, fmt.Sprintf(`{"code":%d,"message":%s}`, x.code, appendJSON(nil, parsed.Message)))
+	if !strings.Contains(parsed.Message, x.says) || strings.Contains(got.Body.String(), "secret") {
+		t.Errorf("message %q, want %q in it", parsed.Message, x.says)
+	}
+}
+
+// checkHeaders wants no-store on every answer, Retry-After on each 503 and Allow
+// on each 405, and only there.
+func checkHeaders(t *testing.T, x exchange, h http.Header, length int) {
+	t.Helper()
+	want := map[string]string{
+		"Content-Type":           "application/json; charset=utf-8",
+		"Cache-Control":          "no-store",
+		"X-Content-Type-Options": "nosniff",
+		"Content-Length":         strconv.Itoa(length),
+	}
+	switch x.status {
+	case http.StatusOK:
+		if x.accept == "text/plain" {
+			want["Content-Type"] = "text/plain; charset=utf-8"
+		}
+	case http.StatusServiceUnavailable:
+		want["Retry-After"] = "1"
+	case http.StatusMethodNotAllowed:
+		want["Allow"] = http.MethodGet
+	}
+	if len(h) != len(want) {
+		t.Errorf("headers %v, want %v", h, want)
+	}
+	for name, value := range want {
+		if got := h.Values(name); len(got) != 1 || got[0] != value {
+			t.Errorf("%s: %q, want %q", name, got, value)
+		}
+	}
+}
+
+// The table of the contract, as it is written there.
+func TestErrorTableIsTheContracts(t *testing.T) {
+	got := map[string]bool{}
+	for _, x := range exchanges() {
+		got[fmt.Sprint(x.code, " ", x.status)] = true
+	}
+	for _, want := range []string{"0 200", "-1 503", "-2 404", "-3 404", "-4 503", "-5 409", "-6 400", "-6 414", "-9 404", "-10 404", "-10 405", "-11 500"} {
+		if !got[want] {
+			t.Errorf("no exchange shows %q", want)
+		}
+		delete(got, want)
+	}
+	if len(got) > 0 {
+		t.Errorf("beyond the contract: %v", got)
+	}
+}
+
+// A batch of the largest size arrives whole and with its length.
+func TestLargestBatch(t *testing.T) {
+	server := httptest.NewServer(newAPI(&fakeQueue{}))
+	defer server.Close()
+	for accept, separator := range map[string]string{"application/json": ",", "text/plain": "\n"} {
+		got := fetch(t, http.MethodGet, server.URL+alice+"&count=10000", accept)
+		if n := strings.Count(got.body, separator); got.ContentLength != int64(len(got.body)) || n != 10_000 {
+			t.Errorf("%s: Content-Length %d of %d bytes, %d separators", accept, got.ContentLength, len(got.body), n)
+		}
+	}
+}

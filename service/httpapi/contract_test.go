@@ -1,0 +1,185 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"shardid/model"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+)
+
+// loadDocument reads openapi.yaml as a client gets it and validates it, the
+// examples included.
+func loadDocument(t *testing.T) *openapi3.T {
+	t.Helper()
+	got := ask(newAPI(&fakeQueue{}), http.MethodGet, "/openapi.yaml")
+	if got.Code != http.StatusOK || got.Header().Get("Content-Type") != "application/yaml" {
+		t.Fatalf("GET /openapi.yaml: %d %v", got.Code, got.Header())
+	}
+	doc, err := openapi3.NewLoader().LoadFromData(got.Body.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(context.Background(), openapi3.EnableExamplesValidation()); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// The document lists the routes that exist and no others. Those of the absent
+// modes are described in words.
+func TestDocumentListsTheRoutes(t *testing.T) {
+	var documented, served []string
+	for path, item := range loadDocument(t).Paths.Map() {
+		for method := range item.Operations() {
+			documented = append(documented, method+" "+path)
+		}
+	}
+	for _, r := range newAPI(&fakeQueue{}).engine.Routes() {
+		if !strings.HasPrefix(r.Path, "/api/") {
+			served = append(served, r.Method+" "+r.Path)
+		}
+	}
+	slices.Sort(documented)
+	slices.Sort(served)
+	if !slices.Equal(documented, served) {
+		t.Errorf("documented %q\nserved     %q", documented, served)
+	}
+}
+
+// The codes of the document are those of the error table.
+func TestDocumentListsTheCodes(t *testing.T) {
+	documented, served := map[int]bool{}, map[int]bool{}
+	for _, code := range loadDocument(t).Components.Schemas["Error"].Value.Properties["code"].Value.Enum {
+		documented[int(code.(float64))] = true
+	}
+	for _, e := range append(apiErrors(), errGaveUp) {
+		served[e.code] = true
+	}
+	if !maps.Equal(documented, served) {
+		t.Errorf("documented %v, served %v", documented, served)
+	}
+}
+
+// Every answer is one that the document allows, and every status that the
+// document names is among the answers.
+func TestAnswersMatchTheDocument(t *testing.T) {
+	doc := loadDocument(t)
+	missing := documentedStatuses(doc)
+	for _, x := range append(exchanges(), healthExchanges()...) {
+		route := routeOf(doc, x)
+		if route == nil {
+			continue // no such path: nothing to hold it to
+		}
+		t.Run(x.name, func(t *testing.T) {
+			api := newAPIWith(x.queue, nil, io.Discard)
+			if x.queue == nil {
+				api = newAPI(&fakeQueue{})
+			}
+			got := ask(api, x.verb(), x.target, x.accept)
+			if got.Code != x.status {
+				t.Fatalf("answered %d, want %d", got.Code, x.status)
+			}
+			checkExchange(t, route, x, got)
+			delete(missing, fmt.Sprint(route.Method, " ", route.Path, " ", got.Code))
+		})
+	}
+	for status := range missing {
+		t.Errorf("documented, but no request is answered so: %s", status)
+	}
+}
+
+func documentedStatuses(doc *openapi3.T) map[string]bool {
+	all := map[string]bool{}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			for status := range op.Responses.Map() {
+				all[method+" "+path+" "+status] = true
+			}
+		}
+	}
+	return all
+}
+
+// routeOf finds the operation of a request. A method that the path does not have
+// is documented with GET, by its 405.
+func routeOf(doc *openapi3.T, x exchange) *routers.Route {
+	path, _, _ := strings.Cut(x.target, "?")
+	item := doc.Paths.Value(path)
+	if item == nil {
+		return nil
+	}
+	route := &routers.Route{Spec: doc, Path: path, PathItem: item, Method: x.verb(), Operation: item.GetOperation(x.verb())}
+	if route.Operation == nil {
+		route.Method, route.Operation = http.MethodGet, item.Get
+	}
+	return route
+}
+
+// checkExchange validates the answer, and the request too where it was served.
+func checkExchange(t *testing.T, route *routers.Route, x exchange, got *httptest.ResponseRecorder) {
+	t.Helper()
+	options := &openapi3filter.Options{IncludeResponseStatus: true, SkipSettingDefaults: true}
+	in := &openapi3filter.RequestValidationInput{Request: httptest.NewRequest(x.verb(), x.target, nil), Route: route, Options: options}
+	out := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: got.Code, Header: got.Header(), Options: options}
+	if err := openapi3filter.ValidateResponse(t.Context(), out.SetBodyBytes(got.Body.Bytes())); err != nil {
+		t.Errorf("the answer is not as documented: %v", err)
+	}
+	err := openapi3filter.ValidateRequest(t.Context(), in)
+	if served := x.status == http.StatusOK; served && err != nil {
+		t.Errorf("served, though the document forbids the request: %v", err)
+	}
+}
+
+// What the document forbids is refused, so that a generated client cannot send
+// less than a hand-made one; and what it cannot express is a known list.
+func TestDocumentRefusesBadParameters(t *testing.T) {
+	doc := loadDocument(t)
+	// The schema counts characters, the service bytes; kin-openapi takes the
+	// first of two values, and signs, exponents and bad encodings as they come.
+	beyond := map[string]bool{
+		"UTF-8": true, "twice": true, "percent-encoded": true, "not \"+": true, "e1": true, ".0": true, "queue ID": true,
+	}
+	for _, x := range badParameters() {
+		in := &openapi3filter.RequestValidationInput{Request: httptest.NewRequest(http.MethodGet, x.target, nil), Route: routeOf(doc, x)}
+		if openapi3filter.ValidateRequest(t.Context(), in) == nil && !containsAny(x.says, beyond) {
+			t.Errorf("the document allows %s", x.target)
+		}
+	}
+}
+
+func containsAny(s string, parts map[string]bool) bool {
+	for part := range parts {
+		if strings.Contains(s, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// healthExchanges provoke each status of the endpoints that take no parameters.
+func healthExchanges() []exchange {
+	away := func() *fakeQueue { return &fakeQueue{ready: wrap(model.ErrNotReady)} }
+	all := []exchange{{name: "document", target: "/openapi.yaml", status: 200}}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		all = append(
+			all,
+			exchange{name: "live", method: method, target: "/livez", status: 200},
+			exchange{name: "ready", method: method, target: "/readyz", status: 200},
+			exchange{name: "not ready", method: method, target: "/readyz", queue: away(), status: 503},
+			exchange{name: "healthy", method: method, target: "/healthz", status: 200},
+			exchange{name: "not healthy", method: method, target: "/healthz", queue: away(), status: 503},
+		)
+	}
+	return all
+}

@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"shardid/model"
+
+	"github.com/gin-gonic/gin"
+)
+
+// apiError is what an error looks like to a client.
+type apiError struct {
+	err    error // matches with errors.Is
+	code   int
+	status int
+	retry  bool // Retry-After is set
+}
+
+// apiErrors is the public error table.
+func apiErrors() []apiError {
+	return []apiError{
+		{model.ErrNotReady, -1, http.StatusServiceUnavailable, true},
+		{model.ErrQueueEmpty, -4, http.StatusServiceUnavailable, true},
+		{model.ErrUnknownApp, -2, http.StatusNotFound, false},
+		{model.ErrUnknownShard, -3, http.StatusNotFound, false},
+		{model.ErrLimitReached, -5, http.StatusConflict, false},
+		{model.ErrInvalidArgument, -6, http.StatusBadRequest, false},
+		{model.ErrModeDisabled, -9, http.StatusNotFound, false},
+		errURLTooLong, errNoRoute, errNoMethod, errInternal,
+	}
+}
+
+// Errors that only HTTP knows. Codes -10 and -11 are beyond the table that the
+// modes share: no path or method, and a fault of ours.
+var (
+	errURLTooLong = apiError{errors.New("URL too long"), -6, http.StatusRequestURITooLong, false}
+	errNoRoute    = apiError{errors.New("no such path"), -10, http.StatusNotFound, false}
+	errNoMethod   = apiError{errors.New("no such method"), -10, http.StatusMethodNotAllowed, false}
+	errInternal   = apiError{errors.New("internal error"), -11, http.StatusInternalServerError, false}
+	// errGaveUp: the request ended first. A client that has only closed its
+	// sending half still reads the answer, and must not take it for an ID.
+	errGaveUp = apiError{context.Canceled, -4, http.StatusServiceUnavailable, true}
+)
+
+// retryAfter is what a client is asked to wait, in seconds.
+const retryAfter = "1"
+
+// fail answers with the error's code and status. An error without one is a
+// fault of ours: it is logged and not shown.
+func (a *API) fail(c *gin.Context, err error) {
+	if ended := c.Request.Context().Err(); ended != nil && errors.Is(err, ended) {
+		a.writeError(c, errGaveUp, "the request was given up while it waited: nothing was issued, try again")
+		return
+	}
+	for _, e := range apiErrors() {
+		if errors.Is(err, e.err) {
+			a.opts.Log.Debug("request refused", "path", c.Request.URL.Path, "code", e.code, "error", err)
+			a.writeError(c, e, err.Error())
+			return
+		}
+	}
+	a.opts.Log.Error("request failed", "path", c.Request.URL.Path, "error", err)
+	a.writeError(c, errInternal, "internal error: it has been logged, try again")
+}
+
+// writeError answers {"code":N,"message":"…"} and nothing that could be taken
+// for an ID.
+func (a *API) writeError(c *gin.Context, e apiError, message string) {
+	if e.retry {
+		c.Header("Retry-After", retryAfter)
+	}
+	body := append([]byte(`{"code":`), strconv.Itoa(e.code)...)
+	body = append(body, `,"message":`...)
+	body = appendJSON(body, message)
+	a.writeBody(c, e.status, a.headers.json, append(body, '}'))
+}

@@ -1,0 +1,80 @@
+package metrics
+
+import (
+	"strconv"
+
+	"shardid/service/queue"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// collector turns the sources into metrics.
+type collector struct {
+	sources   Sources
+	queue     []queueCounter
+	condition *prometheus.Desc
+	answers   *prometheus.Desc
+	build     *prometheus.Desc
+}
+
+// queueCounter is one field of queue.Stats.
+type queueCounter struct {
+	desc  *prometheus.Desc
+	value func(queue.Stats) int64
+}
+
+func newCollector(s Sources) *collector {
+	return &collector{
+		sources:   s,
+		queue:     queueCounters(),
+		condition: prometheus.NewDesc("shardid_condition_ok", "Whether something the service depends on works: 1 or 0.", []string{"name"}, nil),
+		answers:   prometheus.NewDesc("shardid_http_answers_total", "Answers of the ID routes by code of the error table; 0 is success.", []string{"code"}, nil),
+		build:     prometheus.NewDesc("shardid_build_info", "Always 1; the version is the label.", []string{"version"}, nil),
+	}
+}
+
+func queueCounters() []queueCounter {
+	counter := func(name, help string, value func(queue.Stats) int64) queueCounter {
+		return queueCounter{prometheus.NewDesc("shardid_queue_"+name+"_total", help, nil, nil), value}
+	}
+	return []queueCounter{
+		counter("issued", "IDs given to callers.", func(s queue.Stats) int64 { return s.Issued }),
+		counter("pops", "Pops sent to the lists.", func(s queue.Stats) int64 { return s.Pops }),
+		counter("refills", "Segments pushed.", func(s queue.Stats) int64 { return s.Refills }),
+		counter("discarded_indices", "Indices of segments that were allocated and not pushed for sure: gaps.", func(s queue.Stats) int64 { return s.Discarded }),
+		counter("purged_indices", "Indices dropped because their list was of an earlier history: gaps.", func(s queue.Stats) int64 { return s.Purged }),
+		counter("over_limit_indices", "Indices popped above the app's limit and dropped.", func(s queue.Stats) int64 { return s.OverLimit }),
+		counter("dropped_indices", "Indices held by this replica and given up: gaps.", func(s queue.Stats) int64 { return s.Dropped }),
+		counter("lifts", "Allocations that found max_id below what was handed out: the database went back in time.", func(s queue.Stats) int64 { return s.Lifts }),
+		counter("repeated_indices", "Indices refused because the list gave them before: must stay 0.", func(s queue.Stats) int64 { return s.Repeated }),
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(out chan<- *prometheus.Desc) {
+	for _, q := range c.queue {
+		out <- q.desc
+	}
+	out <- c.condition
+	out <- c.answers
+	out <- c.build
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(out chan<- prometheus.Metric) {
+	stats := c.sources.Queue()
+	for _, q := range c.queue {
+		out <- prometheus.MustNewConstMetric(q.desc, prometheus.CounterValue, float64(q.value(stats)))
+	}
+	for _, condition := range c.sources.Conditions() {
+		ok := 0.0
+		if condition.OK {
+			ok = 1
+		}
+		out <- prometheus.MustNewConstMetric(c.condition, prometheus.GaugeValue, ok, condition.Name)
+	}
+	for code, n := range c.sources.Answers() {
+		out <- prometheus.MustNewConstMetric(c.answers, prometheus.CounterValue, float64(n), strconv.Itoa(code))
+	}
+	out <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, c.sources.Version)
+}

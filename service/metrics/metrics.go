@@ -1,0 +1,31 @@
+// Package metrics shows the counters of the services to Prometheus. It keeps
+// none of its own: each scrape reads them where they are.
+package metrics
+
+import (
+	"net/http"
+
+	"shardid/service/health"
+	"shardid/service/queue"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Sources are what is shown. All fields are required; the functions must be safe
+// for concurrent use.
+type Sources struct {
+	Version    string
+	Queue      func() queue.Stats
+	Conditions func() []health.Condition
+	Answers    func() map[int]int64 // answers of the ID routes by code of the error table; 0 is success
+}
+
+// Handler serves the metrics in Prometheus' text format.
+func Handler(s Sources) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		newCollector(s))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+}

@@ -1,0 +1,245 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/service/queue"
+)
+
+func TestStartsWithoutItsStores(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	l.set(func(l *lists) { l.err = errAway })
+	db.fail(errAway)
+	r := start(t, l, db)
+	eventually(t, "says what it waits for", func() error {
+		if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrNotReady) || !errors.Is(err, errAway) {
+			return errors.New("no reason yet")
+		}
+		return nil
+	})
+	l.set(func(l *lists) { l.err = nil })
+	time.Sleep(100 * time.Millisecond)
+	if err := r.Ready(); !errors.Is(err, model.ErrNotReady) {
+		t.Errorf("ready without a database: %v", err)
+	}
+	db.fail(nil)
+	arrived := time.Now()
+	eventually(t, "serves", func() error { _, err := r.one(1, "alice"); return err })
+	if d := time.Since(arrived); d > 2*time.Second {
+		t.Errorf("served %v after the store's arrival", d)
+	}
+}
+
+func TestDatabaseAwayServesWhatIsHeldThenRefusesThenRecovers(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
+	if _, err := r.one(1, "alice"); err != nil {
+		t.Fatal(err)
+	}
+	db.fail(errAway)
+	served := 0
+	var err error
+	for range 1000 {
+		if _, err = r.one(1, "alice"); err != nil {
+			break
+		}
+		served++
+	}
+	if served < 90 {
+		t.Errorf("%d IDs with the database away, the list held about 100", served)
+	}
+	if !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
+		t.Errorf("refusal: %v", err)
+	}
+	if !r.Starved(time.Second) || r.reports.of(queue.ConditionRefill) == nil {
+		t.Error("the failure was not reported")
+	}
+	db.fail(nil)
+	eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
+	eventually(t, "reports it", func() error { return r.reports.of(queue.ConditionRefill) })
+}
+
+func TestListsAwayRefusesThenRecovers(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond; o.PrefetchMax = 1 })
+	l.set(func(l *lists) { l.err = errAway })
+	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
+		t.Errorf("refusal: %v", err)
+	}
+	if r.reports.of(queue.ConditionPop) == nil {
+		t.Error("the failure was not reported")
+	}
+	l.set(func(l *lists) { l.err = nil })
+	eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
+	if err := r.reports.of(queue.ConditionPop); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCallersWaitForTheRefillInFlight(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	a, b := ready(t, l, db), ready(t, l, db)
+	db.change(func(map[model.ListKey]model.AllocState) { db.delay = 150 * time.Millisecond })
+	got := newCollector()
+	var wg sync.WaitGroup
+	for i := range 60 {
+		wg.Go(func() {
+			ids, err := []replica{a, b}[i%2].Next(context.Background(), 1, "alice", 10, nil)
+			if err != nil {
+				t.Error(err)
+			}
+			got.add(ids, 1, "alice")
+		})
+	}
+	wg.Wait()
+	got.check(t, 600)
+}
+
+// A replica that died with the lock in hand does not stop the others.
+func TestALockOfTheDeadIsOutlived(t *testing.T) {
+	l, db := newLists(), newTable()
+	r := ready(t, l, db)
+	db.provision(1, 100, model.Limit{Policy: model.LimitReject})
+	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	if _, err := l.Store.TryLock(context.Background(), []string{key.String()}, "dead", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "served without the lock", func() error { _, err := r.one(1, "alice"); return err })
+}
+
+func TestASegmentOfAnotherHistoryIsDropped(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	var once sync.Once
+	l.onPush = func(reqs []model.PushRequest) []model.PushRequest {
+		once.Do(func() {
+			for i := range reqs {
+				reqs[i].History = "before the failover"
+			}
+		})
+		return reqs
+	}
+	r := ready(t, l, db)
+	id, err := r.one(1, "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id <= 100<<14 {
+		t.Errorf("ID %d is of the dropped segment", id)
+	}
+	if s := r.Stats(); s.Discarded == 0 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+func TestTheTripwireRefusesWhatCameBefore(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	first := true
+	l.onPop = func(p model.Popped) model.Popped {
+		if len(p.Indices) > 0 {
+			if !first {
+				p.Indices = append([]int64{1, 1}, p.Indices...)
+			}
+			first = false
+		}
+		return p
+	}
+	r := ready(t, l, db)
+	got := newCollector()
+	for range 50 {
+		id, err := r.one(1, "alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got.add([]int64{id}, 1, "alice")
+	}
+	got.check(t, 50)
+	if s := r.Stats(); s.Repeated < 2 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+func TestADatabaseThatWentBackIsLifted(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	r := ready(t, l, db)
+	got := newCollector()
+	take := func() {
+		for range 150 {
+			id, err := r.one(1, "alice")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.add([]int64{id}, 1, "alice")
+		}
+	}
+	take()
+	db.change(func(rows map[model.ListKey]model.AllocState) {
+		for key, row := range rows {
+			row.MaxID = 0
+			rows[key] = row
+		}
+	})
+	take()
+	take()
+	got.check(t, 450)
+	if s := r.Stats(); s.Lifts == 0 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+func TestStopFailsWhoWaitsAndMayBeCalledTwice(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	r := ready(t, l, db)
+	db.fail(errAway)
+	l.set(func(l *lists) { l.err = errAway })
+	done := make(chan error)
+	go func() { _, err := r.one(1, "nobody has this yet"); done <- err }()
+	time.Sleep(20 * time.Millisecond)
+	stop(t, r.Service)
+	if err := <-done; !errors.Is(err, model.ErrNotReady) {
+		t.Errorf("waiter: %v", err)
+	}
+	if _, err := r.one(1, "bob"); !errors.Is(err, model.ErrNotReady) {
+		t.Errorf("after stop: %v", err)
+	}
+	stop(t, r.Service)
+}
+
+func TestACallerThatLeavesLosesNothing(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	r := ready(t, l, db)
+	eventually(t, "first", func() error { _, err := r.one(1, "alice"); return err })
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 10 {
+		_, _ = r.Next(ctx, 1, "alice", 50, nil)
+	}
+	ids, err := r.Next(context.Background(), 1, "alice", 500, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if parts, _ := model.DecodeQueueID(ids[0]); parts.Index > 600 {
+		t.Errorf("index %d: callers that left cost indices", parts.Index)
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for name, change := range map[string]func(*queue.Options){
+		"timeout":   func(o *queue.Options) { o.Timeout = 0 },
+		"watermark": func(o *queue.Options) { o.LowWatermark = 1 },
+		"prefetch":  func(o *queue.Options) { o.PrefetchMax = 0 },
+		"max step":  func(o *queue.Options) { o.MaxStep = 0 },
+		"refill":    func(o *queue.Options) { o.RefillCron = "every now and then" },
+		"reload":    func(o *queue.Options) { o.ReloadCron = "* * * * *" },
+	} {
+		o := queue.Options{Timeout: 1, LowWatermark: 0.5, PrefetchMax: 1, MaxStep: 1, RefillCron: "@daily", ReloadCron: "@daily"}
+		change(&o)
+		if _, err := queue.New(o); !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("%s: New = %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package queue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/repository/memstore"
+	"shardid/service/queue"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errAway = errors.New("store is away")
+
+// table is a database in memory: the real choice of segments, no SQL.
+type table struct {
+	mu    sync.Mutex
+	rows  map[model.ListKey]model.AllocState
+	err   error         // every call fails with it
+	delay time.Duration // of every allocation
+	loads int
+	taken []model.Segment
+}
+
+func newTable(apps ...uint8) *table {
+	t := &table{rows: map[model.ListKey]model.AllocState{}}
+	for _, app := range apps {
+		t.provision(app, 100, model.Limit{Policy: model.LimitReject})
+	}
+	return t
+}
+
+func (t *table) provision(app uint8, step int64, limit model.Limit) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for shard := range uint8(model.Shards) {
+		key := model.ListKey{App: app, Shard: shard}
+		t.rows[key] = model.AllocState{Key: key, Step: step, Limit: limit}
+	}
+}
+
+func (t *table) change(f func(map[model.ListKey]model.AllocState)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f(t.rows)
+}
+
+func (t *table) fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.err = err
+}
+
+func (t *table) Load(context.Context) ([]model.ListConfig, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.loads++
+	var out []model.ListConfig
+	for key, r := range t.rows {
+		out = append(out, model.ListConfig{Key: key, AppName: "test", MaxID: r.MaxID, Step: r.Step, CurrentStep: r.CurrentStep, Limit: r.Limit})
+	}
+	return out, t.err
+}
+
+func (t *table) Allocate(_ context.Context, reqs []model.AllocRequest) []model.Allocation {
+	t.mu.Lock()
+	delay := t.delay
+	t.mu.Unlock()
+	time.Sleep(delay)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]model.Allocation, len(reqs))
+	for i, req := range reqs {
+		out[i] = t.allocate(req)
+	}
+	return out
+}
+
+func (t *table) allocate(req model.AllocRequest) model.Allocation {
+	row, ok := t.rows[req.Key]
+	switch {
+	case t.err != nil:
+		return model.Allocation{Err: t.err}
+	case !ok:
+		return model.Allocation{Err: model.ErrUnknownShard}
+	}
+	segment, next, err := row.Next(req, time.Now())
+	if err != nil {
+		return model.Allocation{Err: err}
+	}
+	t.rows[req.Key] = next
+	t.taken = append(t.taken, segment)
+	return model.Allocation{Segment: segment, Lifted: max(0, req.Floor-row.MaxID)}
+}
+
+// lists is a memstore whose calls can be looked at and broken.
+type lists struct {
+	*memstore.Store
+	mu     sync.Mutex
+	err    error                                         // every call fails with it
+	onPop  func(model.Popped) model.Popped               // changes an answer
+	onPush func([]model.PushRequest) []model.PushRequest // changes a request
+	pops   []int                                         // how many each pop asked for
+}
+
+func newLists() *lists { return &lists{Store: memstore.New()} }
+
+func (l *lists) set(f func(*lists)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f(l)
+}
+
+func (l *lists) popped() []int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]int(nil), l.pops...)
+}
+
+func (l *lists) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pops = append(l.pops, n)
+	if l.err != nil {
+		return model.Popped{}, l.err
+	}
+	p, err := l.Store.Pop(ctx, key, n)
+	if l.onPop != nil {
+		p = l.onPop(p)
+	}
+	return p, err
+}
+
+func (l *lists) State(ctx context.Context, keys []model.ListKey) []model.ListState {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	states := l.Store.State(ctx, keys)
+	for i := range states {
+		states[i].Err = l.err
+	}
+	return states
+}
+
+func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
+	l.mu.Lock()
+	change := l.onPush
+	l.mu.Unlock()
+	if change != nil {
+		reqs = change(reqs)
+	}
+	return l.Store.Push(ctx, reqs)
+}
+
+func (l *lists) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
+	l.mu.Lock()
+	err := l.err
+	l.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return l.Store.TryLock(ctx, names, token, ttl)
+}
+
+// reports remembers what was reported.
+type reports struct {
+	mu   sync.Mutex
+	last map[string]error
+}
+
+func (r *reports) Report(condition string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last[condition] = err
+}
+
+func (r *reports) of(condition string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last[condition]
+}
+
+// replica is one started service.
+type replica struct {
+	*queue.Service
+	reports *reports
+}
+
+func start(t *testing.T, l *lists, db *table, change ...func(*queue.Options)) replica {
+	t.Helper()
+	r := &reports{last: map[string]error{}}
+	opts := queue.Options{
+		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r,
+		Log:     slog.New(slog.DiscardHandler),
+		Probe:   func(context.Context) error { l.mu.Lock(); defer l.mu.Unlock(); return l.err },
+		Timeout: 2 * time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100_000,
+		RefillCron: "0 */2 * * * *", ReloadCron: "30 */2 * * * *",
+	}
+	for _, f := range change {
+		f(&opts)
+	}
+	s, err := queue.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { stop(t, s) })
+	return replica{s, r}
+}
+
+func stop(t *testing.T, s *queue.Service) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// ready starts a replica and waits until it serves.
+func ready(t *testing.T, l *lists, db *table, change ...func(*queue.Options)) replica {
+	t.Helper()
+	r := start(t, l, db, change...)
+	eventually(t, "ready", func() error { return r.Ready() })
+	return r
+}
+
+func eventually(t *testing.T, what string, f func() error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if err = f(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s: %v", what, err)
+}
+
+// one asks for a single ID.
+func (r replica) one(app int, pass string) (int64, error) {
+	ids, err := r.Next(context.Background(), app, pass, 1, nil)
+	if err != nil {
+		return 0, err
+	}
+	return ids[0], nil
+}
+
+// collector notes IDs of many goroutines and finds repeats.
+type collector struct {
+	mu   sync.Mutex
+	seen map[int64]bool
+	err  error
+}
+
+func newCollector() *collector { return &collector{seen: map[int64]bool{}} }
+
+func (c *collector) add(ids []int64, app uint8, pass string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range ids {
+		parts, err := model.DecodeQueueID(id)
+		switch {
+		case err != nil:
+			c.err = err
+		case c.seen[id]:
+			c.err = fmt.Errorf("ID %d came twice", id)
+		case parts.App != app || parts.Shard != model.ShardOf(pass):
+			c.err = fmt.Errorf("ID %d of app %d and %q decodes to %+v", id, app, pass, parts)
+		}
+		c.seen[id] = true
+	}
+}
+
+func (c *collector) check(t *testing.T, want int) {
+	t.Helper()
+	if c.err != nil {
+		t.Error(c.err)
+	}
+	if len(c.seen) != want {
+		t.Errorf("%d distinct IDs, want %d", len(c.seen), want)
+	}
+}

@@ -1,0 +1,247 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"shardid/model"
+)
+
+const (
+	// popTimeout bounds one pop; the store's own timeouts are shorter.
+	popTimeout = 3 * time.Second
+	// exhaustedFor is how long a list that reached its limit asks for no segment,
+	// so that its callers do not each cost a transaction.
+	exhaustedFor = time.Second
+	// lockPatience is how long callers wait for another replica's refill before
+	// they refill without the lock: its holder may have died. The cap of a push
+	// keeps the list from being over-filled.
+	lockPatience = 500 * time.Millisecond
+
+	minBackoff = 2 * time.Millisecond
+	maxBackoff = 200 * time.Millisecond
+)
+
+// startFetch pops in the background unless that is under way. Callers hold mu.
+func (l *list) startFetch() {
+	if l.fetching {
+		return
+	}
+	if l.closed == nil && !l.svc.spawn(l.fetch) {
+		l.closed = errStopping
+	}
+	l.fetching = l.closed == nil
+	if l.closed != nil {
+		l.failLocked(l.closed)
+	}
+}
+
+// fetch pops until no caller waits. A list has at most one fetch, so that what
+// it pops within a history only rises.
+func (l *list) fetch() {
+	f := fetcher{list: l, backoff: minBackoff, since: time.Now()}
+	for n := l.first(); n > 0; n = l.again(f.progress) {
+		f.progress = f.step(n)
+	}
+}
+
+// first says how many indices a fetch that just began pops: for those who wait,
+// or, when none does, ahead of demand.
+func (l *list) first() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.observe()
+	n := l.wanted()
+	l.fetching = n > 0
+	return n
+}
+
+// again says how many more to pop; 0 ends the fetch. A pop repeated for want of
+// a refill is no sign of demand.
+func (l *list) again(progress bool) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed != nil || len(l.waiters) == 0 {
+		l.fetching = false
+		return 0
+	}
+	if progress {
+		l.observe()
+	}
+	n := l.wanted()
+	l.fetching = n > 0
+	return n
+}
+
+func (l *list) observe() { l.demand.observe(time.Now(), l.svc.opts.PrefetchMax-1) }
+
+// wanted is what waiters need and the distance ahead, less what is held.
+// Callers hold mu.
+func (l *list) wanted() int {
+	n, largest := l.demand.ahead-l.held(), 0
+	for _, w := range l.waiters {
+		n += w.n
+		largest = max(largest, w.n)
+	}
+	return min(n, max(l.svc.opts.PrefetchMax, largest), MaxBatch)
+}
+
+// fetcher is the state of one run of fetch.
+type fetcher struct {
+	*list
+	backoff  time.Duration
+	since    time.Time // of the last progress
+	progress bool
+}
+
+// step pops n indices and refills the list when it ran dry; it says whether the
+// pop gave something.
+func (f *fetcher) step(n int) bool {
+	p, err := f.pop(n)
+	f.svc.popped(err)
+	if err != nil {
+		f.pause(err)
+		return false
+	}
+	over := f.deliver(p)
+	if len(p.Indices) > 0 {
+		f.backoff, f.since = minBackoff, time.Now()
+	}
+	switch {
+	case over:
+		f.fail(f.limitReached())
+	case len(p.Indices) < n:
+		f.dry()
+	case f.isLow(p.Len):
+		f.refillSoon()
+	}
+	return len(p.Indices) > 0
+}
+
+func (l *list) pop(n int) (model.Popped, error) {
+	ctx, cancel := context.WithTimeout(l.svc.ctx, popTimeout)
+	defer cancel()
+	l.svc.stats.pops.Add(1)
+	return l.svc.opts.Lists.Pop(ctx, l.key, n)
+}
+
+// popped reports a failing pop, and the first good one after it.
+func (s *Service) popped(err error) {
+	failing := err != nil && s.ctx.Err() == nil
+	if s.popFailing.Swap(failing) || failing {
+		s.opts.Reporter.Report(ConditionPop, err)
+	}
+}
+
+// pause notes why there is nothing and waits a little, longer each time.
+func (f *fetcher) pause(err error) {
+	f.mu.Lock()
+	f.lastErr = err
+	f.mu.Unlock()
+	f.svc.sleep(f.backoff)
+	f.backoff = min(2*f.backoff, maxBackoff)
+	if f.svc.ctx.Err() != nil {
+		f.fail(errStopping)
+	}
+}
+
+// dry refills the list that gave too little and decides how to go on: at once,
+// after a pause, or not at all.
+func (f *fetcher) dry() {
+	if !f.hasWaiters() {
+		f.refillSoon()
+		return
+	}
+	err := f.refillNow(time.Since(f.since) > lockPatience)
+	switch {
+	case err == nil:
+	case errors.Is(err, model.ErrLimitReached):
+		f.lastCall(f.limitReached())
+	case errors.Is(err, model.ErrUnknownShard):
+		f.lastCall(err)
+	default:
+		f.pause(err)
+	}
+}
+
+// lastCall pops once more, for what another replica may have pushed last, and
+// ends the waiting of those it does not serve.
+func (f *fetcher) lastCall(err error) {
+	f.mu.Lock()
+	n := f.wanted()
+	f.mu.Unlock()
+	if n > 0 {
+		if p, popErr := f.pop(n); popErr == nil {
+			f.deliver(p)
+		}
+	}
+	f.fail(err)
+}
+
+func (l *list) hasWaiters() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiters) > 0
+}
+
+// deliver takes over what was popped and serves the waiters. It says whether an
+// index was above the app's limit; then all later ones are too.
+func (l *list) deliver(p model.Popped) (overLimit bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.enter(p)
+	l.compact()
+	for _, index := range p.Indices {
+		if index <= l.highest || index > model.MaxIndex {
+			l.repeated(index)
+			continue
+		}
+		l.highest = index
+		id, err := l.cfg.Limit.Apply(l.key.Compose(index))
+		switch {
+		case err != nil:
+			overLimit = true
+			l.svc.stats.overLimit.Add(1)
+		case id != 0: // 0 is what wrap makes of the limit itself: no ID
+			l.ids = append(l.ids, id)
+		}
+	}
+	l.known = max(l.known, l.highest)
+	l.lastErr = nil
+	l.serve()
+	return overLimit
+}
+
+// compact makes room at the end of ids. Callers hold mu.
+func (l *list) compact() {
+	l.ids = append(l.ids[:0], l.ids[l.head:]...)
+	l.head = 0
+}
+
+// enter notes the history of a pop. Callers hold mu.
+func (l *list) enter(p model.Popped) {
+	l.svc.purged(l.key, p.Purged)
+	if p.History != l.history {
+		l.history, l.highest, l.popped = p.History, 0, 0
+	}
+	l.popped += int64(len(p.Indices))
+}
+
+// repeated is the tripwire. Callers hold mu.
+func (l *list) repeated(index int64) {
+	l.svc.stats.repeated.Add(1)
+	l.svc.opts.Log.Error("index refused: the list gave it, or a later one, before; look for a second writer of the list",
+		"list", l.key.String(), "index", index, "highest", l.highest, "history", l.history)
+}
+
+func (l *list) limitReached() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cfg.Limit.MaxID == 0 || l.cfg.Limit.Policy == model.LimitWrap {
+		return fmt.Errorf("%w: list %s has used all %d indices: provision another app", model.ErrLimitReached, l.key, model.MaxIndex)
+	}
+	return fmt.Errorf("%w: list %s: the next ID would exceed max_limit_id %d: raise it or provision another app",
+		model.ErrLimitReached, l.key, l.cfg.Limit.MaxID)
+}

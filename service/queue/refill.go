@@ -1,0 +1,289 @@
+package queue
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"shardid/model"
+)
+
+const (
+	// lockTTL is the life of a refill lock, public surface.
+	lockTTL = 60 * time.Second
+	// refillTimeout bounds a pass; it is well below lockTTL.
+	refillTimeout = 10 * time.Second
+	// maxJitter spreads the replicas that see the same low watermark.
+	maxJitter = 20 * time.Millisecond
+	// passSize is how many lists one pass refills: one transaction, and a
+	// pipeline for each of its other steps.
+	passSize = 64
+)
+
+// errBusy: another replica is refilling the list.
+var errBusy = errors.New("another replica is refilling the list")
+
+// refillSoon refills in the background, unless that is under way.
+func (l *list) refillSoon() {
+	l.svc.spawn(func() {
+		if l.svc.sleep(mathrand.N(maxJitter)) {
+			l.svc.refill([]*list{l}, false)
+		}
+	})
+}
+
+// refillNow refills, or waits for the refill in flight, and says how it went.
+func (l *list) refillNow(withoutLock bool) error {
+	if l.exhausted() {
+		return l.limitReached()
+	}
+	l.svc.refill([]*list{l}, withoutLock)
+	l.mu.Lock()
+	inFlight := l.refill
+	l.mu.Unlock()
+	if inFlight != nil {
+		<-inFlight
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refillErr
+}
+
+func (l *list) exhausted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.exhaustedUntil)
+}
+
+// beginRefill claims the list for one refill; false means one is in flight.
+func (l *list) beginRefill() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.refill != nil || l.closed != nil {
+		return false
+	}
+	l.refill = make(chan struct{})
+	return true
+}
+
+func (l *list) endRefill(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if errors.Is(err, model.ErrLimitReached) {
+		l.exhaustedUntil = time.Now().Add(exhaustedFor)
+	}
+	l.refillErr = err
+	close(l.refill)
+	l.refill = nil
+}
+
+// job is one list on its way through a pass.
+type job struct {
+	*list
+	state   model.ListState
+	segment model.Segment
+	err     error // how it ended; nil also when nothing was due
+}
+
+// refill runs one pass over the lists that are not being refilled already.
+func (s *Service) refill(lists []*list, withoutLock bool) {
+	var jobs []*job
+	for _, l := range lists {
+		if l.beginRefill() {
+			jobs = append(jobs, &job{list: l})
+		}
+	}
+	if len(jobs) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, refillTimeout)
+	defer cancel()
+	s.pass(ctx, jobs, withoutLock)
+	s.report(jobs)
+	for _, j := range jobs {
+		j.endRefill(j.err)
+	}
+}
+
+// pass takes the jobs through the four steps; each drops those that end there.
+func (s *Service) pass(ctx context.Context, jobs []*job, withoutLock bool) {
+	if !withoutLock {
+		token := rand.Text()
+		jobs = s.lock(ctx, jobs, token)
+		defer s.unlock(ctx, jobs, token)
+	}
+	s.push(ctx, s.allocate(ctx, s.due(ctx, jobs)))
+}
+
+func (s *Service) lock(ctx context.Context, jobs []*job, token string) []*job {
+	got, err := s.opts.Locker.TryLock(ctx, names(jobs), token, lockTTL)
+	if err != nil {
+		return keep(jobs, func(int, *job) error { return fmt.Errorf("lock: %w", err) })
+	}
+	return keep(jobs, func(i int, _ *job) error {
+		if !got[i] {
+			return errBusy
+		}
+		return nil
+	})
+}
+
+// unlock frees the locks even when the pass ran out of time.
+func (s *Service) unlock(ctx context.Context, jobs []*job, token string) {
+	if len(jobs) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := s.opts.Locker.Unlock(ctx, names(jobs), token); err != nil {
+		s.opts.Log.Debug("refill locks were not freed; they expire", "error", err)
+	}
+}
+
+// due asks for the state of the lists. It must come before allocate: a push
+// succeeds only on the history read here.
+func (s *Service) due(ctx context.Context, jobs []*job) []*job {
+	for i, state := range s.states(ctx, jobs) {
+		jobs[i].state = state
+	}
+	jobs = keep(jobs, func(_ int, j *job) error { return j.state.Err })
+	due := jobs[:0:0]
+	for _, j := range jobs {
+		s.purged(j.key, j.state.Purged)
+		if j.isLow(j.state.Len) {
+			due = append(due, j)
+		}
+	}
+	return due
+}
+
+func (s *Service) states(ctx context.Context, jobs []*job) []model.ListState {
+	keys := make([]model.ListKey, len(jobs))
+	for i, j := range jobs {
+		keys[i] = j.key
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	return s.opts.Lists.State(ctx, keys)
+}
+
+func (s *Service) allocate(ctx context.Context, jobs []*job) []*job {
+	if len(jobs) == 0 {
+		return nil
+	}
+	reqs := make([]model.AllocRequest, len(jobs))
+	for i, j := range jobs {
+		reqs[i] = j.request()
+	}
+	for i, a := range s.opts.Allocator.Allocate(ctx, reqs) {
+		jobs[i].allocated(a)
+	}
+	return keep(jobs, func(_ int, j *job) error { return j.err })
+}
+
+func (j *job) request() model.AllocRequest {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return model.AllocRequest{
+		Key:     j.key,
+		Floor:   max(j.state.HighWater, j.known),
+		Grow:    j.popped > 0 && j.history == j.state.History,
+		MaxStep: j.svc.opts.MaxStep,
+	}
+}
+
+// allocated notes the answer to the request.
+func (j *job) allocated(a model.Allocation) {
+	j.segment, j.err = a.Segment, a.Err
+	if a.Err != nil {
+		return
+	}
+	if a.Lifted > 0 {
+		j.svc.stats.lifts.Add(1)
+		j.svc.opts.Log.Warn("max_id was below what has been handed out and was lifted: the database went back in time",
+			"list", j.key.String(), "by", a.Lifted)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.known = max(j.known, a.Segment.Last)
+	j.step = max(a.Segment.Len(), j.cfg.Step)
+	j.popped = 0
+}
+
+func (s *Service) push(ctx context.Context, jobs []*job) {
+	if len(jobs) == 0 {
+		return
+	}
+	reqs := make([]model.PushRequest, len(jobs))
+	for i, j := range jobs {
+		reqs[i] = model.PushRequest{Key: j.key, History: j.state.History, Segment: j.segment, Cap: j.segment.Len()}
+	}
+	for i, err := range s.opts.Lists.Push(ctx, reqs) {
+		jobs[i].pushed(err)
+	}
+}
+
+// pushed notes how a push went. After any error the segment is given up: it may
+// or may not have arrived, and pushing it again could repeat it.
+func (j *job) pushed(err error) {
+	if err == nil {
+		j.svc.stats.refills.Add(1)
+		return
+	}
+	j.svc.stats.discarded.Add(j.segment.Len())
+	j.svc.opts.Log.Debug("segment discarded", "list", j.key.String(), "first", j.segment.First, "last", j.segment.Last, "error", err)
+	if !errors.Is(err, model.ErrListFull) {
+		j.err = err
+	}
+}
+
+// report tells how the pass went as a whole. A list at its limit, or one that
+// another replica is refilling, is no failure.
+func (s *Service) report(jobs []*job) {
+	worked := false
+	for _, j := range jobs {
+		switch {
+		case j.err == nil:
+			worked = worked || j.segment.Last > 0
+		case errors.Is(j.err, errBusy), errors.Is(j.err, model.ErrLimitReached), errors.Is(j.err, model.ErrUnknownShard):
+		case s.ctx.Err() == nil:
+			s.opts.Reporter.Report(ConditionRefill, fmt.Errorf("list %s: %w", j.key, j.err))
+			return
+		}
+	}
+	if worked {
+		s.opts.Reporter.Report(ConditionRefill, nil)
+	}
+}
+
+// purged counts indices that the store dropped with an earlier history.
+func (s *Service) purged(key model.ListKey, n int64) {
+	if n == 0 {
+		return
+	}
+	s.stats.purged.Add(n)
+	s.opts.Log.Debug("list dropped: the store may have gone back in time", "list", key.String(), "indices", n)
+}
+
+// keep records the error that end gives for each job and returns those without.
+func keep(jobs []*job, end func(int, *job) error) []*job {
+	kept := jobs[:0:0]
+	for i, j := range jobs {
+		if j.err = end(i, j); j.err == nil {
+			kept = append(kept, j)
+		}
+	}
+	return kept
+}
+
+func names(jobs []*job) []string {
+	out := make([]string, len(jobs))
+	for i, j := range jobs {
+		out[i] = j.key.String()
+	}
+	return out
+}
