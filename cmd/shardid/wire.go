@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 
 	"shardid/model"
@@ -14,6 +15,7 @@ import (
 	"shardid/repository/sqlstore"
 	"shardid/service/health"
 	"shardid/service/httpapi"
+	"shardid/service/metrics"
 	"shardid/service/queue"
 
 	"github.com/redis/go-redis/v9"
@@ -43,9 +45,16 @@ func (a *App) wire() (err error) {
 	a.onStop("queue", a.queue.Stop)
 	a.api = httpapi.New(httpapi.Options{
 		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor, Log: a.log,
-		MaxURLBytes: a.cfg.Server.MaxURLBytes,
+		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
 	})
 	return nil
+}
+
+func (a *App) metrics() http.Handler {
+	return metrics.Handler(metrics.Sources{
+		Version: versionString(), Queue: a.queue.Stats, Conditions: a.monitor.Conditions,
+		Answers: func() map[int]int64 { return a.api.Answers() },
+	})
 }
 
 func queueOptions(a *App, lists listStore) queue.Options {

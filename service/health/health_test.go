@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -167,7 +166,7 @@ func TestOK(t *testing.T) {
 
 // quietMonitor logs to nobody.
 func quietMonitor(probes ...Probe) *Monitor {
-	return New(slog.New(slog.NewTextHandler(io.Discard, nil)), probes...)
+	return New(slog.New(slog.DiscardHandler), probes...)
 }
 
 // nothing is a probe of a store that always works.

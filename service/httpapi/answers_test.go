@@ -57,6 +57,12 @@ func checkError(t *testing.T, x exchange, got *httptest.ResponseRecorder) {
 	}
 }
 
+// The bytes of an error, its URL fit to be copied from a terminal.
+func TestErrorCanBeRead(t *testing.T) {
+	wantAnswer(t, ask(newAPI(&fakeQueue{}), http.MethodGet, "/nope"), 404,
+		`{"code":-10,"message":"no such path \"/nope\": try GET /get?appId=1&gatePass=alice"}`)
+}
+
 // checkHeaders wants no-store on every answer, Retry-After on each 503 and Allow
 // on each 405, and only there.
 func checkHeaders(t *testing.T, x exchange, h http.Header, length int) {

@@ -41,7 +41,8 @@ type Options struct {
 	Decoder     model.Decoder
 	Conditions  Conditions
 	Log         *slog.Logger
-	MaxURLBytes int // longest request target, in bytes
+	Metrics     http.Handler // serves /metrics
+	MaxURLBytes int          // longest request target, in bytes
 }
 
 // API serves HTTP. Safe for concurrent use.
@@ -50,6 +51,7 @@ type API struct {
 	engine   *gin.Engine
 	headers  headers
 	draining atomic.Bool
+	answers  [1 - lastCode]atomic.Int64 // by the code's magnitude
 	// scratches are the buffers of /get, used again and again.
 	scratches sync.Pool
 }
@@ -68,6 +70,7 @@ func New(opts Options) *API {
 	e.GET("/get", a.get)
 	e.GET("/decode", a.decode)
 	e.GET("/openapi.yaml", a.openAPI)
+	e.GET("/metrics", gin.WrapH(opts.Metrics))
 	for path, handler := range map[string]gin.HandlerFunc{"/livez": a.livez, "/readyz": a.readyz, "/healthz": a.healthz} {
 		e.GET(path, handler)
 		e.HEAD(path, handler)
@@ -84,6 +87,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.Serve
 // Drain makes /readyz answer that the process goes away; requests are still
 // served.
 func (a *API) Drain() { a.draining.Store(true) }
+
+// Answers counts, by code of the error table, what has been answered since the
+// start: 0 is IDs served by /get, the errors are those of every path.
+func (a *API) Answers() map[int]int64 {
+	counts := make(map[int]int64, len(a.answers))
+	for i := range a.answers {
+		counts[-i] = a.answers[i].Load()
+	}
+	return counts
+}
 
 // recover turns a panic into an answer with code -11 and logs it.
 func (a *API) recover(c *gin.Context) {

@@ -170,7 +170,10 @@ func containsAny(s string, parts map[string]bool) bool {
 // healthExchanges provoke each status of the endpoints that take no parameters.
 func healthExchanges() []exchange {
 	away := func() *fakeQueue { return &fakeQueue{ready: wrap(model.ErrNotReady)} }
-	all := []exchange{{name: "document", target: "/openapi.yaml", status: 200}}
+	all := []exchange{
+		{name: "document", target: "/openapi.yaml", status: 200},
+		{name: "metrics", target: "/metrics", status: 200},
+	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		all = append(
 			all,

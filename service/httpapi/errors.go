@@ -45,6 +45,9 @@ var (
 	errGaveUp = apiError{context.Canceled, -4, http.StatusServiceUnavailable, true}
 )
 
+// lastCode is the lowest code there is.
+const lastCode = -11
+
 // retryAfter is what a client is asked to wait, in seconds.
 const retryAfter = "1"
 
@@ -69,6 +72,7 @@ func (a *API) fail(c *gin.Context, err error) {
 // writeError answers {"code":N,"message":"…"} and nothing that could be taken
 // for an ID.
 func (a *API) writeError(c *gin.Context, e apiError, message string) {
+	a.answers[-e.code].Add(1)
 	if e.retry {
 		c.Header("Retry-After", retryAfter)
 	}

@@ -81,12 +81,20 @@ func newAPI(q Queue) *API { return newAPIWith(q, nil, io.Discard) }
 
 func newAPIWith(q Queue, failing fakeConditions, log io.Writer) *API {
 	return New(Options{
-		Queue: q, Conditions: failing, MaxURLBytes: maxURL,
+		Queue: q, Conditions: failing, MaxURLBytes: maxURL, Metrics: fakeMetrics(),
 		Decoder: model.Decoder{
 			SnowflakeEpochMs: 1288834974657,
 			UID:              model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
 		},
 		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+}
+
+// fakeMetrics stands for the handler that cmd passes in.
+func fakeMetrics() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+		_, _ = io.WriteString(w, "shardid_queue_issued_total 1\n")
 	})
 }
 

@@ -41,6 +41,7 @@ func (a *API) get(c *gin.Context) {
 		a.fail(c, err)
 		return
 	}
+	a.answers[0].Add(1)
 	contentType := a.headers.json
 	switch {
 	case wantsText(c.Request):

@@ -150,3 +150,16 @@ func TestDrainStillServes(t *testing.T) {
 	api.Drain()
 	wantAnswer(t, ask(api, "GET", alice), 200, `{"code":0,"id":16385,"idStr":"16385"}`)
 }
+
+func TestAnswersAreCountedByCode(t *testing.T) {
+	a := newAPI(&fakeQueue{})
+	for _, target := range []string{alice, alice, "/get?appId=1", "/nowhere"} {
+		ask(a, http.MethodGet, target)
+	}
+	counts := a.Answers()
+	for code, want := range map[int]int64{0: 2, -6: 1, -10: 1, -4: 0} {
+		if counts[code] != want {
+			t.Errorf("code %d was counted %d times, want %d", code, counts[code], want)
+		}
+	}
+}

@@ -28,7 +28,7 @@ func newCollector(s Sources) *collector {
 		sources:   s,
 		queue:     queueCounters(),
 		condition: prometheus.NewDesc("shardid_condition_ok", "Whether something the service depends on works: 1 or 0.", []string{"name"}, nil),
-		answers:   prometheus.NewDesc("shardid_http_answers_total", "Answers of the ID routes by code of the error table; 0 is success.", []string{"code"}, nil),
+		answers:   prometheus.NewDesc("shardid_http_answers_total", "Answers by code of the error table: 0 is IDs served, the others are errors of every path.", []string{"code"}, nil),
 		build:     prometheus.NewDesc("shardid_build_info", "Always 1; the version is the label.", []string{"version"}, nil),
 	}
 }

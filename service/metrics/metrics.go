@@ -19,7 +19,7 @@ type Sources struct {
 	Version    string
 	Queue      func() queue.Stats
 	Conditions func() []health.Condition
-	Answers    func() map[int]int64 // answers of the ID routes by code of the error table; 0 is success
+	Answers    func() map[int]int64 // by code of the error table; 0 is IDs served
 }
 
 // Handler serves the metrics in Prometheus' text format.

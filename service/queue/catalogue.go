@@ -116,11 +116,21 @@ func (s *Service) reloadForUnknown(ctx context.Context) error {
 }
 
 func (s *Service) reloadInFlight(done chan struct{}) {
-	err := s.reload(s.ctx)
+	err := s.reloadAndReport()
 	s.reloading.mu.Lock()
 	defer s.reloading.mu.Unlock()
 	s.reloading.inFlight, s.reloading.err = nil, err
 	close(done)
+}
+
+// reloadAndReport is reload for a service that is running; at the start the
+// database's own probe reports.
+func (s *Service) reloadAndReport() error {
+	err := s.reload(s.ctx)
+	if s.ctx.Err() == nil {
+		s.opts.Reporter.Report(ConditionReload, err)
+	}
+	return err
 }
 
 // reload reads the configuration and takes it over. Lists keep what they hold;
@@ -131,9 +141,6 @@ func (s *Service) reload(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
 	defer cancel()
 	configs, err := s.opts.Catalogue.Load(ctx)
-	if s.ctx.Err() == nil {
-		s.opts.Reporter.Report(ConditionReload, err)
-	}
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (s *Service) schedule() error {
 	if _, err := s.cron.AddFunc(s.opts.RefillCron, func() { s.sweep(s.ctx) }); err != nil {
 		return fmt.Errorf("%w: refill cron %q: %w", model.ErrInvalidArgument, s.opts.RefillCron, err)
 	}
-	reload := func() { _ = s.reload(s.ctx) } // reload reports its failure itself
+	reload := func() { _ = s.reloadAndReport() } // it has been reported
 	if _, err := s.cron.AddFunc(s.opts.ReloadCron, reload); err != nil {
 		return fmt.Errorf("%w: reload cron %q: %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
 	}
