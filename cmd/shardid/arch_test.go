@@ -1,0 +1,115 @@
+package main_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// rule says that what is imported may be imported only from some folders, or
+// never from others. Folders and imports hold what is below them.
+type rule struct {
+	imported string
+	only     []string // folders that may; nil for everywhere
+	never    []string // folders that may not
+}
+
+// rules are the arrows of the architecture, for all but test files.
+func rules() []rule {
+	return []rule{
+		{imported: "shardid/repository", never: []string{"service", "model", "client"}},
+		{imported: "shardid/service", never: []string{"repository", "model", "client"}},
+		{imported: "shardid/cmd", only: []string{"cmd"}},
+		{imported: "shardid/scripts", only: []string{"scripts"}},
+		{imported: "github.com/gin-gonic/gin", only: []string{"service/httpapi"}},
+		{imported: "gorm.io", only: []string{"repository/sqlstore"}},
+		{imported: "github.com/redis/go-redis", only: []string{"repository/redisstore", "cmd", "scripts/testserver"}},
+	}
+}
+
+// TestArchitecture reads the imports of every file of the module.
+func TestArchitecture(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && d.Name() != ".."):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		files++
+		checkImports(t, name)
+		return nil
+	})
+	if err != nil || files < 50 {
+		t.Errorf("%d files read, %v", files, err)
+	}
+}
+
+func checkImports(t *testing.T, name string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	folder := path.Dir(strings.TrimPrefix(filepath.ToSlash(name), "../../"))
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, r := range rules() {
+			if within(imported, r.imported) && !r.allows(folder) {
+				t.Errorf("%s imports %s", name, imported)
+			}
+		}
+	}
+}
+
+func (r rule) allows(folder string) bool {
+	for _, f := range r.never {
+		if within(folder, f) {
+			return false
+		}
+	}
+	for _, f := range r.only {
+		if within(folder, f) {
+			return true
+		}
+	}
+	return r.only == nil
+}
+
+// within says whether a path is root or below it.
+func within(p, root string) bool { return p == root || strings.HasPrefix(p, root+"/") }
+
+func TestArchitectureRules(t *testing.T) {
+	for _, c := range []struct {
+		folder, imported string
+		want             bool
+	}{
+		{"service/queue", "shardid/repository/redisstore", false},
+		{"service/queue", "shardid/model", true},
+		{"repository/sqlstore", "gorm.io/driver/mysql", true},
+		{"repository/redisstore", "gorm.io/gorm", false},
+		{"cmd/shardid", "github.com/redis/go-redis/v9", true},
+		{"cmd/shardid", "github.com/gin-gonic/gin", false},
+		{"model", "shardid/service/queue", false},
+	} {
+		got := true
+		for _, r := range rules() {
+			got = got && (!within(c.imported, r.imported) || r.allows(c.folder))
+		}
+		if got != c.want {
+			t.Errorf("%s imports %s: allowed %t, want %t", c.folder, c.imported, got, c.want)
+		}
+	}
+}
