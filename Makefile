@@ -4,10 +4,11 @@ BIN       := bin/shardid
 TOOLS     := $(CURDIR)/.tools
 LINT      := $(TOOLS)/golangci-lint-v2.15.0
 FUZZTIME  ?= 30s
+DURATION  ?= 1h
 GOTEST    := go test -race -timeout 10m
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-short test-servers lint fmt bench-once fuzz clean
+.PHONY: help run build test test-short test-servers lint fmt simulate soak bench-once fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +21,7 @@ build: ## build bin/shardid
 
 test: test-servers build lint ## everything CI runs; installs the servers the tests need when they are missing
 	$(GOTEST) ./...
-	$(MAKE) --no-print-directory bench-once
+	$(MAKE) --no-print-directory simulate bench-once
 
 test-short: ## unit tests only, no server, under a minute
 	go vet ./...
@@ -40,6 +41,12 @@ $(LINT):
 
 fmt: $(LINT) ## format the sources
 	$(LINT) fmt ./...
+
+simulate: ## 10 000 simulated deployments with faults between any two steps, and the mutants they catch
+	go test -count=1 -v -run TestSimulation ./service/queue
+
+soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C ends it with a report
+	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/nemesis -soak $(DURATION)
 
 bench-once: # each benchmark once, so that none rots
 	go test -short -run '^$$' -bench . -benchtime 1x ./...

@@ -43,8 +43,9 @@ func (l Limit) Apply(id int64) (int64, error) {
 	return 0, ErrLimitReached
 }
 
-// lastIndex is the highest index that may be allocated under the limit.
-func (l Limit) lastIndex(key ListKey) int64 {
+// LastIndex is the highest index of the list that may be allocated under the
+// limit.
+func (l Limit) LastIndex(key ListKey) int64 {
 	if l.Policy == LimitWrap {
 		return MaxIndex
 	}

@@ -25,6 +25,11 @@ var (
 	// (code -9).
 	ErrModeDisabled = errors.New("mode is disabled")
 
+	// ErrUnconfirmed: a list's max_id may have gone back in time, nobody can tell
+	// how far, and leaving out enough would burn much of a small ID space: an
+	// operator must confirm it. Callers get ErrQueueEmpty meanwhile.
+	ErrUnconfirmed = errors.New("max_id awaits an operator's confirmation")
+
 	// ErrAppExists: the app has been provisioned before.
 	ErrAppExists = errors.New("app is already provisioned")
 

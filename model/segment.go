@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -18,6 +19,22 @@ const (
 	idleDuration    = 2 * segmentDuration
 )
 
+// Server is one life of a database server: the server, and when it started. The
+// zero value means a database without such a thing, a file.
+type Server struct {
+	ID       string
+	BootedAt time.Time // by the server's own clock
+}
+
+// bootSlack is how far two readings of one boot time may be apart: both are
+// differences of whole seconds.
+const bootSlack = 5 * time.Second
+
+// is says whether both are the same life of the same server.
+func (s Server) is(other Server) bool {
+	return s.ID == other.ID && s.BootedAt.Sub(other.BootedAt).Abs() <= bootSlack
+}
+
 // AllocState is what a row of id_alloc says about its list's next segment.
 type AllocState struct {
 	Key         ListKey
@@ -26,6 +43,11 @@ type AllocState struct {
 	CurrentStep int64     // length of the last segment; 0 before the first
 	AllocatedAt time.Time // when the last segment was taken; zero before the first
 	Limit       Limit
+
+	// Who could tell, should the row have gone back in time:
+	Server   Server  // that stored the last segment; zero before the first
+	History  string  // of the store of lists for which that segment was taken
+	PeakRate float64 // highest rate of allocation so far, in indices a second
 }
 
 // AllocRequest asks for the next segment of a list.
@@ -35,6 +57,10 @@ type AllocRequest struct {
 	// the row: the list's high-water mark and what this process has seen. The
 	// segment starts above it, so a row that went back in time repeats nothing.
 	Floor int64
+	// History is that of the store of lists, and Marked says that the list has a
+	// high-water mark there. Together they can vouch for Floor.
+	History string
+	Marked  bool
 	// Grow says that the last segment was used up by callers, and did not
 	// vanish with a store, so that a longer one is due.
 	Grow bool
@@ -49,22 +75,78 @@ type Allocation struct {
 	// Lifted is by how much Floor was above the row's max_id: the row went back
 	// in time. 0 in normal operation.
 	Lifted int64
-	Err    error // ErrLimitReached, ErrUnknownShard, or the store's failure
+	// Jumped is how many indices were left out because the row may have gone
+	// back in time and nobody could tell how far. 0 in normal operation.
+	Jumped int64
+	Err    error // ErrLimitReached, ErrUnconfirmed, ErrUnknownShard, or the store's failure
 }
 
-// Next chooses the next segment and the state to store before it is used. It
-// must run under the row's lock. The error is ErrLimitReached when no index is
-// left below the limit; then nothing is to be stored.
-func (s AllocState) Next(req AllocRequest, now time.Time) (Segment, AllocState, error) {
-	base := max(s.MaxID, req.Floor, 0)
-	last := s.Limit.lastIndex(s.Key)
+// base is the highest index that may have been handed out, as far as is known.
+func (s AllocState) base(req AllocRequest) int64 { return max(s.MaxID, req.Floor, 0) }
+
+// Next chooses the next segment, on the server that holds the row, and the state
+// to store before it is used. It must run under the row's lock. The error is
+// ErrLimitReached when no index is left below the limit, or ErrUnconfirmed when
+// an operator must first say that max_id is right; then nothing is to be stored.
+func (s AllocState) Next(req AllocRequest, now time.Time, on Server) (Segment, AllocState, error) {
+	base, last := s.base(req), s.Limit.LastIndex(s.Key)
 	if base >= last {
 		return Segment{}, s, fmt.Errorf("%w: list %s: index %d of at most %d", ErrLimitReached, s.Key, base, last)
 	}
-	step := s.nextStep(req, now, last-base)
-	s.CurrentStep, s.AllocatedAt = step, now
-	s.MaxID = min(base+step, last)
-	return Segment{First: base + 1, Last: s.MaxID}, s, nil
+	jump, err := s.jump(req, now, on, last-base)
+	if err != nil {
+		return Segment{}, s, err
+	}
+	base += jump
+	next := s
+	next.CurrentStep = s.nextStep(req, now, last-base)
+	next.MaxID = min(base+next.CurrentStep, last)
+	next.AllocatedAt, next.Server, next.History = now, on, req.History
+	next.PeakRate = max(s.PeakRate, s.rate(next.MaxID-base, now))
+	return Segment{First: base + 1, Last: next.MaxID}, next, nil
+}
+
+// Answer is the allocation of a segment that Next chose.
+func (s AllocState) Answer(req AllocRequest, segment Segment) Allocation {
+	return Allocation{
+		Segment: segment,
+		Lifted:  max(0, req.Floor-s.MaxID),
+		Jumped:  segment.First - 1 - s.base(req),
+	}
+}
+
+// jumpShare is the share of what is left, one part in so many, that a jump may
+// burn without an operator's word.
+const jumpShare = 100
+
+// jump is how many indices to leave out because the row may be older than it
+// looks. That is so when another life of the database server stored it than the
+// one that holds it now, and the list cannot vouch for max_id: it is of another
+// history than the last segment was taken for, or has lost its mark. A restart
+// of one store alone costs nothing.
+func (s AllocState) jump(req AllocRequest, now time.Time, on Server, left int64) (int64, error) {
+	vouched := req.Marked && req.History == s.History
+	if vouched || s.Server.ID == "" || on.ID == "" || s.Server.is(on) {
+		return 0, nil
+	}
+	age := max(0, now.Sub(s.AllocatedAt).Seconds())
+	jump := math.Ceil(s.PeakRate * age)
+	if jump > float64(left/jumpShare) {
+		return 0, fmt.Errorf("%w: list %s: the database server changed, the list lost its mark, and up to %.0f indices may be missing from max_id %d: "+
+			"raise max_id if it was restored from a backup, then run `shardid confirm --app %d`", ErrUnconfirmed, s.Key, jump, s.MaxID, s.Key.App)
+	}
+	return int64(jump), nil
+}
+
+// shortestInterval keeps two allocations in a row from looking like a rate.
+const shortestInterval = 100 * time.Millisecond
+
+// rate is that of n indices since the last allocation, a second; 0 for the first.
+func (s AllocState) rate(n int64, now time.Time) float64 {
+	if s.AllocatedAt.IsZero() {
+		return 0
+	}
+	return float64(n) / max(now.Sub(s.AllocatedAt), shortestInterval).Seconds()
 }
 
 // nextStep follows demand. With a limit no more than a hundredth of what is

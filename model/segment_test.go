@@ -88,7 +88,7 @@ func TestNextSegment(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.state.Key = key
-			got, after, err := c.state.Next(c.req, noon)
+			got, after, err := c.state.Next(c.req, noon, model.Server{})
 			if err != nil || got != c.want {
 				t.Fatalf("Next = %v, %v, want %v", got, err, c.want)
 			}
@@ -109,7 +109,7 @@ func TestNextAtTheLimit(t *testing.T) {
 		"wrap, last index": {MaxID: model.MaxIndex, Limit: model.Limit{MaxID: 7, Policy: model.LimitWrap}},
 	} {
 		s.Key, s.Step = key, 1000
-		if seg, _, err := s.Next(model.AllocRequest{MaxStep: 1e6}, noon); !errors.Is(err, model.ErrLimitReached) || seg != (model.Segment{}) {
+		if seg, _, err := s.Next(model.AllocRequest{MaxStep: 1e6}, noon, model.Server{}); !errors.Is(err, model.ErrLimitReached) || seg != (model.Segment{}) {
 			t.Errorf("%s: Next = %v, %v", name, seg, err)
 		}
 	}
@@ -156,5 +156,86 @@ func TestAppValidate(t *testing.T) {
 		if err := app.Validate(); !errors.Is(err, model.ErrInvalidArgument) {
 			t.Errorf("%s: Validate = %v", name, err)
 		}
+	}
+}
+
+func TestJump(t *testing.T) {
+	key := model.ListKey{App: 1, Shard: 2}
+	was := model.Server{ID: "db", BootedAt: noon.Add(-24 * time.Hour)}
+	restarted := model.Server{ID: "db", BootedAt: noon.Add(-time.Minute)}
+	other := model.Server{ID: "db2", BootedAt: was.BootedAt}
+	row := model.AllocState{
+		Key: key, MaxID: 5000, Step: 1000, AllocatedAt: noon.Add(-10 * time.Second),
+		Server: was, History: "h1", PeakRate: 300,
+	}
+	lost := model.AllocRequest{History: "h2", Marked: true, MaxStep: 1e6}
+	for name, c := range map[string]struct {
+		change func(*model.AllocState, *model.AllocRequest)
+		on     model.Server
+		want   int64 // left out; -1 for ErrUnconfirmed
+	}{
+		"both stores are others":            {nil, restarted, 3000},
+		"another server":                    {nil, other, 3000},
+		"the list lost its mark":            {func(_ *model.AllocState, r *model.AllocRequest) { r.History, r.Marked = "h1", false }, restarted, 3000},
+		"the database alone":                {func(_ *model.AllocState, r *model.AllocRequest) { r.History = "h1" }, restarted, 0},
+		"the lists alone":                   {nil, was, 0},
+		"a boot time read five seconds off": {nil, model.Server{ID: "db", BootedAt: was.BootedAt.Add(5 * time.Second)}, 0},
+		"six seconds are a restart":         {nil, model.Server{ID: "db", BootedAt: was.BootedAt.Add(6 * time.Second)}, 3000},
+		"a file":                            {nil, model.Server{}, 0},
+		"a row of before the rule":          {func(s *model.AllocState, _ *model.AllocRequest) { s.Server = model.Server{} }, restarted, 0},
+		"a clock that went back":            {func(s *model.AllocState, _ *model.AllocRequest) { s.AllocatedAt = noon.Add(time.Hour) }, restarted, 0},
+		"a small space waits": {func(s *model.AllocState, _ *model.AllocRequest) {
+			s.Limit = model.Limit{MaxID: key.Compose(5000 + 299_999), Policy: model.LimitReject}
+		}, restarted, -1},
+		"a larger one does not": {func(s *model.AllocState, _ *model.AllocRequest) {
+			s.Limit = model.Limit{MaxID: key.Compose(5000 + 300_000), Policy: model.LimitReject}
+		}, restarted, 3000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state, req := row, lost
+			if c.change != nil {
+				c.change(&state, &req)
+			}
+			segment, next, err := state.Next(req, noon, c.on)
+			if c.want < 0 {
+				if !errors.Is(err, model.ErrUnconfirmed) || segment != (model.Segment{}) {
+					t.Fatalf("Next = %v, %v", segment, err)
+				}
+				return
+			}
+			if got := state.Answer(req, segment).Jumped; err != nil || got != c.want || segment.First != 5001+c.want {
+				t.Fatalf("Next = %v, %v, jumped %d, want %d", segment, err, got, c.want)
+			}
+			if next.Server != c.on || next.History != req.History {
+				t.Fatalf("state to store: %+v", next)
+			}
+			if again, _, err := next.Next(req, noon, c.on); err != nil || again.First != segment.Last+1 {
+				t.Fatalf("the one after: %v, %v", again, err)
+			}
+		})
+	}
+}
+
+func TestPeakRate(t *testing.T) {
+	s := model.AllocState{Key: model.ListKey{App: 1}, Step: 1000}
+	now := noon
+	for _, c := range []struct {
+		after time.Duration
+		want  float64
+	}{{0, 0}, {10 * time.Second, 100}, {time.Minute, 100}, {5 * time.Second, 200}, {time.Millisecond, 10_000}} {
+		now = now.Add(c.after)
+		var err error
+		if _, s, err = s.Next(model.AllocRequest{MaxStep: 1e6}, now, model.Server{}); err != nil || s.PeakRate != c.want {
+			t.Fatalf("after %v: rate %v, %v, want %v", c.after, s.PeakRate, err, c.want)
+		}
+	}
+}
+
+func TestAnswerTellsALift(t *testing.T) {
+	s := model.AllocState{Key: model.ListKey{App: 1}, MaxID: 5000, Step: 1000}
+	req := model.AllocRequest{Floor: 25_000, MaxStep: 1e6}
+	segment, _, err := s.Next(req, noon, model.Server{})
+	if a := s.Answer(req, segment); err != nil || a.Lifted != 20_000 || a.Jumped != 0 || a.Segment != segment {
+		t.Errorf("Answer = %+v, %v", a, err)
 	}
 }

@@ -26,6 +26,7 @@ type App struct {
 	db      *sqlstore.Store
 	queue   *queue.Service
 	monitor *health.Monitor
+	watch   *settingsWatch
 	api     *httpapi.API
 	server  *http.Server
 	pprof   *http.Server
@@ -81,6 +82,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 		return errors.Join(err, listener.Close())
 	}
 	a.monitor.Start()
+	a.watch.Start()
 	a.queue.Start()
 	go a.run(a.server, listener)
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),

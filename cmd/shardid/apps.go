@@ -17,28 +17,6 @@ import (
 // default of the table's column.
 const defaultStep = 1000
 
-func (c *cli) migrate() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "migrate",
-		Short: "Create or upgrade the database schema; several starters at once are safe",
-		Example: `  shardid migrate
-  SHARDID_DATABASE_DRIVER=mysql SHARDID_DATABASE_DSN='user:secret@tcp(127.0.0.1:3306)/shardid' shardid migrate`,
-		Args: cobra.NoArgs,
-	}
-	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) (err error) {
-		db, err := openDatabase(cmd.Context(), cfg, nil)
-		if err != nil {
-			return err
-		}
-		defer func() {
-			if closeErr := db.Close(); err == nil {
-				err = closeErr
-			}
-		}()
-		return db.Migrate(cmd.Context(), func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) })
-	})
-}
-
 func (c *cli) provision() *cobra.Command {
 	var id int64
 	var policy string
@@ -94,7 +72,7 @@ func (c *cli) apps() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(apps)
+				return json.NewEncoder(cmd.OutOrStdout()).Encode(appObjects(apps))
 			}
 			return printApps(cmd.OutOrStdout(), apps)
 		})
@@ -113,4 +91,57 @@ func printApps(w io.Writer, apps []sqlstore.AppSummary) error {
 			a.ID, a.Name, a.Shards, a.Step, a.HighestIndex, a.Limit.MaxID, a.Limit.Policy, a.Description)
 	}
 	return tw.Flush()
+}
+
+// appObject is an app in JSON.
+type appObject struct {
+	ID           uint8  `json:"id"`
+	Name         string `json:"name"`
+	Description  string `json:"description"`
+	Shards       int    `json:"shards"`
+	Step         int64  `json:"step"`
+	MaxLimitID   int64  `json:"maxLimitId"`
+	LimitPolicy  string `json:"limitPolicy"`
+	HighestIndex int64  `json:"highestIndex"`
+	TotalIndices int64  `json:"totalIndices"`
+}
+
+func appObjects(apps []sqlstore.AppSummary) []appObject {
+	out := make([]appObject, len(apps))
+	for i, a := range apps {
+		out[i] = appObject{
+			ID: a.ID, Name: a.Name, Description: a.Description, Shards: a.Shards, Step: a.Step,
+			MaxLimitID: a.Limit.MaxID, LimitPolicy: string(a.Limit.Policy),
+			HighestIndex: a.HighestIndex, TotalIndices: a.TotalIndices,
+		}
+	}
+	return out
+}
+
+func (c *cli) confirm() *cobra.Command {
+	var id int64
+	cmd := &cobra.Command{
+		Use:   "confirm --app ID",
+		Short: "Say that max_id of an app is right after its stores were restored",
+		Example: `  # after both stores were restored: raise max_id above the highest index in use, then
+  shardid confirm --app 7`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().Int64Var(&id, "app", -1, "app `ID`, 0…255")
+	if err := cmd.MarkFlagRequired("app"); err != nil {
+		panic(err) // the flag is registered in the line above
+	}
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		key, err := model.NewListKey(id, 0)
+		if err != nil {
+			return err
+		}
+		return withDatabase(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
+			if err := db.Confirm(ctx, key.App); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "app %d goes on above its max_id\n", key.App)
+			return err
+		})
+	})
 }

@@ -131,6 +131,9 @@ type QueueConfig struct {
 	// MaxStep is the largest step the adaptive refill grows to, in indices.
 	// 1…1000000, default 100000.
 	MaxStep int `yaml:"max_step" range:"1..1000000"`
+	// LiftAlarm is by how many indices max_id may have gone back before that is
+	// an alarm rather than a warning. 0…1000000000, default 100000.
+	LiftAlarm int `yaml:"lift_alarm" range:"0..1000000000"`
 }
 
 // LogConfig is the log on stderr.

@@ -45,6 +45,9 @@ func TestE2ECommands(t *testing.T) {
 		{"provision --app 1 --name test --limit-policy wrap", 2, `^$`, "limit"},
 		{"provision --app 1 --name test --limit-policy what", 2, `^$`, "reject"},
 		{"provision --app 1 --name test extra", 2, `^$`, "extra"},
+		{"confirm", 2, `^$`, "app"},
+		{"confirm --app 256", 2, `^$`, "0…255"},
+		{"confirm --app 9", 1, `^$`, "not provisioned"},
 		{"provide", 2, `^$`, "unknown command"},
 		{"serve --what", 2, `^$`, "unknown flag"},
 		{"serve --server.addr nowhere", 1, `^$`, "--server.addr"},
@@ -114,7 +117,12 @@ func provisionTwice(t *testing.T, s settings) {
 	if err := json.Unmarshal([]byte(o.stdout), &apps); err != nil || len(apps) != 1 {
 		t.Errorf("apps --json: %v, %+v", err, o)
 	}
-	t.Logf("apps --json: %s", o.stdout)
+	if len(apps) == 1 && (apps[0]["id"] != 7.0 || apps[0]["maxLimitId"] != 4294967295.0) {
+		t.Errorf("apps --json: %s", o.stdout)
+	}
+	if o = shardidIn(t, dir, s, "confirm", "--app", "7"); o.exit != 0 || !strings.Contains(o.stdout, "app 7") {
+		t.Errorf("confirm: %+v", o)
+	}
 }
 
 // TestE2EMigrate: the first time says what it did, the second that there was

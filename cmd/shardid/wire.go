@@ -39,6 +39,8 @@ func (a *App) wire() (err error) {
 		health.Probe{Name: httpapi.ConditionDatabase, Check: a.db.Check},
 		health.Probe{Name: httpapi.ConditionRedis, Check: lists.check})
 	a.onStop("health", func(context.Context) error { a.monitor.Stop(); return nil })
+	a.watch = newSettingsWatch(a.log, inspection{"database", a.db.Settings}, inspection{"redis", lists.settings})
+	a.onStop("settings", func(context.Context) error { a.watch.Stop(); return nil })
 	if a.queue, err = queue.New(queueOptions(a, lists)); err != nil {
 		return err
 	}
@@ -63,7 +65,7 @@ func queueOptions(a *App, lists listStore) queue.Options {
 		Lists: lists, Locker: lists, Allocator: a.db, Catalogue: a.db, Reporter: a.monitor,
 		Log: a.log, Probe: lists.check,
 		Timeout: q.Timeout, LowWatermark: q.LowWatermark, PrefetchMax: q.PrefetchMax,
-		MaxStep: int64(q.MaxStep), RefillCron: q.RefillCron, ReloadCron: q.ReloadCron,
+		MaxStep: int64(q.MaxStep), LiftAlarm: int64(q.LiftAlarm), RefillCron: q.RefillCron, ReloadCron: q.ReloadCron,
 	}
 }
 
@@ -89,17 +91,18 @@ func ownSchema(ctx context.Context, cfg Config, db *sqlstore.Store) error {
 	return db.Migrate(ctx, func(string) {})
 }
 
-// listStore is a store of lists and locks with its probe.
+// listStore is a store of lists and locks with its probe and its settings.
 type listStore struct {
 	queue.Lists
 	queue.Locker
-	check func(context.Context) error
+	check    func(context.Context) error
+	settings func(context.Context) ([]model.Finding, error)
 }
 
 func (a *App) openLists() (listStore, error) {
 	if a.cfg.Redis.Mode == redisEmbedded {
 		s := memstore.New()
-		return listStore{s, s, func(context.Context) error { return nil }}, nil
+		return listStore{s, s, func(context.Context) error { return nil }, embeddedLists}, nil
 	}
 	opts, err := redisOptions(a.cfg.Redis)
 	if err != nil {
@@ -110,11 +113,8 @@ func (a *App) openLists() (listStore, error) {
 	if err != nil {
 		return listStore{}, err
 	}
-	if opts.UnsafeNoHistory {
-		a.log.Warn("redis.unsafe_no_history is set: IDs repeat when Redis loses what it held; meant for proxies that hide the replication ID")
-	}
 	a.onStop("redis", func(context.Context) error { return s.Close() })
-	return listStore{s, s, s.Check}, nil
+	return listStore{s, s, s.Check, s.Settings}, nil
 }
 
 func redisOptions(c RedisConfig) (redisstore.Options, error) {

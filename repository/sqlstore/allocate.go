@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,6 +61,10 @@ func (s *Store) allocate(tx *gorm.DB, reqs []model.AllocRequest) ([]model.Alloca
 	if err != nil {
 		return nil, err
 	}
+	server, err := s.identify(tx)
+	if err != nil {
+		return nil, err
+	}
 	now := s.opts.Now()
 	out := make([]model.Allocation, len(reqs))
 	var changes []change
@@ -69,25 +74,25 @@ func (s *Store) allocate(tx *gorm.DB, reqs []model.AllocRequest) ([]model.Alloca
 		var c change
 		if !found {
 			out[i].Err = fmt.Errorf("%w: list %s", model.ErrUnknownShard, req.Key)
-		} else if out[i], c = row.take(req, now); out[i].Err == nil {
+		} else if out[i], c = row.take(req, now, server); out[i].Err == nil {
 			changes = append(changes, c)
 		}
 	}
-	return out, storeChanges(tx, changes, now)
+	return out, storeChanges(tx, changes, now, server)
 }
 
 // take chooses the row's next segment.
-func (r allocRow) take(req model.AllocRequest, now time.Time) (model.Allocation, change) {
+func (r allocRow) take(req model.AllocRequest, now time.Time, on model.Server) (model.Allocation, change) {
 	cfg, err := r.config()
 	if err != nil {
 		return model.Allocation{Err: err}, change{}
 	}
-	segment, next, err := r.state(cfg).Next(req, now)
+	state := r.state(cfg)
+	segment, next, err := state.Next(req, now, on)
 	if err != nil {
 		return model.Allocation{Err: err}, change{}
 	}
-	return model.Allocation{Segment: segment, Lifted: max(0, req.Floor-r.MaxID)},
-		change{key: req.Key, old: r.MaxID, next: next}
+	return state.Answer(req, segment), change{key: req.Key, old: r.MaxID, next: next}
 }
 
 // lockedRow also says whether the server takes writes from ordinary users: one
@@ -105,6 +110,7 @@ func (s *Store) lockRows(tx *gorm.DB, reqs []model.AllocRequest) (map[model.List
 	var found []lockedRow
 	err := tx.Table(s.lockTable()).Clauses(clause.Locking{Strength: "UPDATE"}).
 		Select("app_id, app_name, max_id, shard_id, step, max_limit_id, limit_policy, current_step, allocated_at, " +
+			"db_server, db_booted_at, list_history, peak_rate, " +
 			s.readOnlyColumn() + " AS read_only").
 		Where(whereKeys(reqs)).Order("app_id, shard_id").Find(&found).Error
 	if err != nil {
@@ -150,11 +156,11 @@ func whereKeys(reqs []model.AllocRequest) clause.Expression {
 
 // storeChanges writes all rows with one statement, each only if its max_id is
 // still the one that was read.
-func storeChanges(tx *gorm.DB, changes []change, now time.Time) error {
+func storeChanges(tx *gorm.DB, changes []change, now time.Time, on model.Server) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	sql, args := updateSQL(tx.Name(), changes, now)
+	sql, args := updateSQL(tx.Name(), changes, now, on)
 	res := tx.Exec(sql, args...)
 	if res.Error != nil {
 		return fmt.Errorf("store: %w", res.Error)
@@ -165,12 +171,14 @@ func storeChanges(tx *gorm.DB, changes []change, now time.Time) error {
 	return nil
 }
 
-func updateSQL(dialect string, changes []change, now time.Time) (string, []any) {
-	var maxIDs, steps, where []any
+func updateSQL(dialect string, changes []change, now time.Time, on model.Server) (string, []any) {
+	var maxIDs, steps, histories, rates, where []any
 	for _, c := range changes {
 		id := int64(c.key.App)*model.Shards + int64(c.key.Shard)
 		maxIDs = append(maxIDs, id, c.next.MaxID)
 		steps = append(steps, id, c.next.CurrentStep)
+		histories = append(histories, id, c.next.History)
+		rates = append(rates, id, c.next.PeakRate)
 		where = append(where, c.key.App, c.key.Shard, c.old)
 	}
 	index := ""
@@ -181,7 +189,10 @@ func updateSQL(dialect string, changes []change, now time.Time) (string, []any) 
 	cases := fmt.Sprintf("CASE app_id * %d + shard_id%s END", model.Shards, strings.Repeat(" WHEN ? THEN ?", n))
 	match := "(app_id = ? AND shard_id = ? AND max_id = ?)"
 	sql := "UPDATE " + table + index + " SET max_id = " + cases + ", current_step = " + cases +
-		", allocated_at = ?, update_time = CURRENT_TIMESTAMP WHERE " + match + strings.Repeat(" OR "+match, n-1)
-	args := append(append(maxIDs, steps...), now.UnixMilli())
-	return sql, append(args, where...)
+		", list_history = " + cases + ", peak_rate = " + cases +
+		", allocated_at = ?, db_server = ?, db_booted_at = ?, update_time = CURRENT_TIMESTAMP WHERE " +
+		match + strings.Repeat(" OR "+match, n-1)
+	args := slices.Concat(maxIDs, steps, histories, rates,
+		[]any{now.UnixMilli(), on.ID, max(on.BootedAt.Unix(), 0)}, where)
+	return sql, args
 }

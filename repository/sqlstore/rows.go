@@ -23,6 +23,10 @@ type allocRow struct {
 	LimitPolicy string
 	CurrentStep int64
 	AllocatedAt int64 // Unix ms; 0 before the first allocation
+	DBServer    string
+	DBBootedAt  int64 // Unix s
+	ListHistory string
+	PeakRate    float64
 }
 
 // TableName tells gorm the table.
@@ -67,7 +71,13 @@ func (r allocRow) bad(err error) error {
 
 // state is what the next segment is chosen from.
 func (r allocRow) state(c model.ListConfig) model.AllocState {
-	s := model.AllocState{Key: c.Key, MaxID: r.MaxID, Step: r.Step, CurrentStep: r.CurrentStep, Limit: c.Limit}
+	s := model.AllocState{
+		Key: c.Key, MaxID: r.MaxID, Step: r.Step, CurrentStep: r.CurrentStep, Limit: c.Limit,
+		History: r.ListHistory, PeakRate: r.PeakRate,
+	}
+	if r.DBServer != "" {
+		s.Server = model.Server{ID: r.DBServer, BootedAt: time.Unix(r.DBBootedAt, 0)}
+	}
 	if r.AllocatedAt > 0 {
 		s.AllocatedAt = time.UnixMilli(r.AllocatedAt)
 	}

@@ -23,7 +23,7 @@ func TestChangedRowIsNotWritten(t *testing.T) {
 			next := model.AllocState{Key: key(1, shard), MaxID: 100, CurrentStep: 100}
 			changes = append(changes, change{key: next.Key, old: 0, next: next})
 		}
-		err := s.inTx(context.Background(), func(tx *gorm.DB) error { return storeChanges(tx, changes, time.Now()) })
+		err := s.inTx(context.Background(), func(tx *gorm.DB) error { return storeChanges(tx, changes, time.Now(), model.Server{}) })
 		if !errors.Is(err, errRowChanged) {
 			t.Error(err)
 		}

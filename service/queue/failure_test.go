@@ -131,7 +131,7 @@ func TestASegmentOfAnotherHistoryIsDropped(t *testing.T) {
 	if id <= 100<<14 {
 		t.Errorf("ID %d is of the dropped segment", id)
 	}
-	if s := r.Stats(); s.Discarded == 0 {
+	if s := r.Stats(); s.Discarded.History == 0 {
 		t.Errorf("stats: %+v", s)
 	}
 }
@@ -241,5 +241,75 @@ func TestOptionsAreChecked(t *testing.T) {
 		if _, err := queue.New(o); !errors.Is(err, model.ErrInvalidArgument) {
 			t.Errorf("%s: New = %v", name, err)
 		}
+	}
+}
+
+// A replica that only looks on mends the database in the next sweep and reload.
+func TestARolledBackMaxIDIsLiftedSoon(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	filler := ready(t, l, db)
+	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	if _, err := filler.Next(context.Background(), 1, "alice", 5000, nil); err != nil {
+		t.Fatal(err)
+	}
+	stop(t, filler.Service)
+	db.change(func(rows map[model.ListKey]model.AllocState) {
+		row := rows[key]
+		row.MaxID = 7
+		rows[key] = row
+	})
+	r := ready(t, l, db, everySecond)
+	eventually(t, "lifted", func() error {
+		configs, err := db.Load(context.Background())
+		for _, c := range configs {
+			if c.Key == key && c.MaxID < 5000 {
+				err = errors.Join(err, errors.New("max_id is still low"))
+			}
+		}
+		return err
+	})
+	if s := r.Stats(); s.Lifts == 0 || s.LiftAlarms == 0 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	row := model.AllocState{
+		Key: key, MaxID: 1000, Step: 100, AllocatedAt: time.Now().Add(-time.Minute),
+		Server: model.Server{ID: "before"}, PeakRate: 1000, Limit: model.Limit{MaxID: key.Compose(100_000), Policy: model.LimitReject},
+	}
+	db.server = model.Server{ID: "after"}
+	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
+	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
+	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, model.ErrUnconfirmed) {
+		t.Errorf("one: %v", err)
+	}
+	if err := r.reports.of(queue.ConditionRefill); !errors.Is(err, model.ErrUnconfirmed) {
+		t.Errorf("reported: %v", err)
+	}
+	row.Server = model.Server{} // confirmed
+	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
+	eventually(t, "serves", func() error { _, err := r.one(1, "alice"); return err })
+}
+
+func TestAnUnvouchedDatabaseMakesALargeSpaceJump(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	db.server = model.Server{ID: "after"}
+	db.change(func(rows map[model.ListKey]model.AllocState) {
+		rows[key] = model.AllocState{
+			Key: key, MaxID: 1000, Step: 100, AllocatedAt: time.Now().Add(-time.Minute),
+			Server: model.Server{ID: "before"}, PeakRate: 1000,
+		}
+	})
+	r := ready(t, l, db)
+	id, err := r.one(1, "alice")
+	if err != nil || id <= key.Compose(61_000) {
+		t.Errorf("one = %d, %v, want an index above 61000", id, err)
+	}
+	if s := r.Stats(); s.Jumps != 1 || s.Jumped < 60_000 {
+		t.Errorf("stats: %+v", s)
 	}
 }

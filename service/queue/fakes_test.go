@@ -22,12 +22,13 @@ var errAway = errors.New("store is away")
 
 // table is a database in memory: the real choice of segments, no SQL.
 type table struct {
-	mu    sync.Mutex
-	rows  map[model.ListKey]model.AllocState
-	err   error         // every call fails with it
-	delay time.Duration // of every allocation
-	loads int
-	taken []model.Segment
+	mu     sync.Mutex
+	rows   map[model.ListKey]model.AllocState
+	err    error         // every call fails with it
+	delay  time.Duration // of every allocation
+	loads  int
+	server model.Server
+	taken  []model.Segment
 }
 
 func newTable(apps ...uint8) *table {
@@ -84,6 +85,19 @@ func (t *table) Allocate(_ context.Context, reqs []model.AllocRequest) []model.A
 	return out
 }
 
+func (t *table) Raise(_ context.Context, reqs []model.AllocRequest) []model.Allocation {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make([]model.Allocation, len(reqs))
+	for i, req := range reqs {
+		row := t.rows[req.Key]
+		out[i].Lifted = max(0, req.Floor-row.MaxID)
+		row.MaxID = max(row.MaxID, req.Floor)
+		t.rows[req.Key] = row
+	}
+	return out
+}
+
 func (t *table) allocate(req model.AllocRequest) model.Allocation {
 	row, ok := t.rows[req.Key]
 	switch {
@@ -92,13 +106,13 @@ func (t *table) allocate(req model.AllocRequest) model.Allocation {
 	case !ok:
 		return model.Allocation{Err: model.ErrUnknownShard}
 	}
-	segment, next, err := row.Next(req, time.Now())
+	segment, next, err := row.Next(req, time.Now(), t.server)
 	if err != nil {
 		return model.Allocation{Err: err}
 	}
 	t.rows[req.Key] = next
 	t.taken = append(t.taken, segment)
-	return model.Allocation{Segment: segment, Lifted: max(0, req.Floor-row.MaxID)}
+	return row.Answer(req, segment)
 }
 
 // lists is a memstore whose calls can be looked at and broken.
@@ -200,7 +214,7 @@ func start(t *testing.T, l *lists, db *table, change ...func(*queue.Options)) re
 		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r,
 		Log:     slog.New(slog.DiscardHandler),
 		Probe:   func(context.Context) error { l.mu.Lock(); defer l.mu.Unlock(); return l.err },
-		Timeout: 2 * time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100_000,
+		Timeout: 2 * time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100_000, LiftAlarm: 1000,
 		RefillCron: "0 */2 * * * *", ReloadCron: "30 */2 * * * *",
 	}
 	for _, f := range change {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 	"time"
 
 	"shardid/model"
@@ -80,13 +82,26 @@ func (l *list) observe() { l.demand.observe(time.Now(), l.svc.opts.PrefetchMax-1
 // wanted is what waiters need and the distance ahead, less what is held.
 // Callers hold mu.
 func (l *list) wanted() int {
-	n, largest := l.demand.ahead-l.held(), 0
+	n, largest := l.ahead()-l.held(), 0
 	for _, w := range l.waiters {
 		n += w.n
 		largest = max(largest, w.n)
 	}
 	return min(n, max(l.svc.opts.PrefetchMax, largest), MaxBatch)
 }
+
+// ahead is the distance ahead of demand; near the limit there is none, so that
+// the last indices go to whoever asks first. Callers hold mu.
+func (l *list) ahead() int {
+	if l.left() < MaxBatch {
+		return 0
+	}
+	return l.demand.ahead
+}
+
+// left is how many indices can still be allocated under the limit, at most.
+// Callers hold mu.
+func (l *list) left() int64 { return max(0, l.cfg.Limit.LastIndex(l.key)-l.known) }
 
 // fetcher is the state of one run of fetch.
 type fetcher struct {
@@ -99,6 +114,9 @@ type fetcher struct {
 // step pops n indices and refills the list when it ran dry; it says whether the
 // pop gave something.
 func (f *fetcher) step(n int) bool {
+	if f.refuseTooLarge() {
+		return f.progress
+	}
 	p, err := f.pop(n)
 	f.svc.popped(err)
 	if err != nil {
@@ -118,6 +136,44 @@ func (f *fetcher) step(n int) bool {
 		f.refillSoon()
 	}
 	return len(p.Indices) > 0
+}
+
+// refuseTooLarge ends the waiting of batches that all that is left under the
+// limit could not serve, before anything is popped for them: what is popped can
+// only be issued by this replica. It says whether there were any.
+func (f *fetcher) refuseTooLarge() bool {
+	f.mu.Lock()
+	near := f.left() < MaxBatch && slices.ContainsFunc(f.waiters, func(w *waiter) bool { return w.n > 1 })
+	f.mu.Unlock()
+	if !near {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(f.svc.ctx, popTimeout)
+	defer cancel()
+	state := f.svc.opts.Lists.State(ctx, []model.ListKey{f.key})[0]
+	if state.Err != nil {
+		return false // the pop will meet the same
+	}
+	f.svc.purged(f.key, state.Purged)
+	f.saw(state.HighWater)
+	return f.failLarger(state.Len, f.limitReached())
+}
+
+// failLarger ends the waiting of batches that need more than the list, of that
+// length, and its limit can give.
+func (l *list) failLarger(length int64, err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, most := len(l.waiters), int64(l.held())+length+l.left()
+	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool {
+		if w.n == 1 || int64(w.n) <= most {
+			return false
+		}
+		w.err = err
+		close(w.done)
+		return true
+	})
+	return len(l.waiters) < before
 }
 
 func (l *list) pop(n int) (model.Popped, error) {
@@ -232,8 +288,8 @@ func (l *list) enter(p model.Popped) {
 // repeated is the tripwire. Callers hold mu.
 func (l *list) repeated(index int64) {
 	l.svc.stats.repeated.Add(1)
-	l.svc.opts.Log.Error("index refused: the list gave it, or a later one, before; look for a second writer of the list",
-		"list", l.key.String(), "index", index, "highest", l.highest, "history", l.history)
+	l.svc.events.add(slog.LevelError, "index refused: the list gave it, or a later one, before; look for a second writer of the list",
+		l.key, "index", index, "highest", l.highest, "history", l.history)
 }
 
 func (l *list) limitReached() error {

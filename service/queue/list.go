@@ -86,6 +86,21 @@ func (l *list) limitChanged(limit model.Limit) {
 	l.ids, l.head = kept, 0
 }
 
+// behind says whether the database, as last read, had less than is known to be
+// handed out. A segment taken meanwhile looks the same, so it is no proof.
+func (l *list) behind() (floor int64, behind bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known, l.known > l.cfg.MaxID
+}
+
+// saw notes a high-water mark.
+func (l *list) saw(highWater int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known = max(l.known, highWater)
+}
+
 // drop gives up the IDs that are held. Callers hold mu.
 func (l *list) drop() {
 	l.svc.stats.dropped.Add(int64(l.held()))
@@ -116,7 +131,7 @@ func (l *list) tryTake(n int, dst []int64) ([]int64, bool) {
 		return dst, false
 	}
 	dst = l.give(n, dst)
-	if 2*l.held() < l.demand.ahead {
+	if 2*l.held() < l.ahead() {
 		l.startFetch()
 	}
 	return dst, true

@@ -45,6 +45,9 @@ type Allocator interface {
 	// model.AllocState.Next chooses it, in one transaction: a segment is
 	// returned only when it is committed for sure. Requests name distinct lists.
 	Allocate(ctx context.Context, reqs []model.AllocRequest) []model.Allocation
+	// Raise lifts max_id of each list that is below its request's Floor, in one
+	// transaction, and says by how much in Lifted. It takes no segment.
+	Raise(ctx context.Context, reqs []model.AllocRequest) []model.Allocation
 }
 
 // Catalogue knows which apps and shards exist.

@@ -151,11 +151,16 @@ func TestExactlyThreeLeft(t *testing.T) {
 	})
 	a, b := ready(t, l, db), ready(t, l, db)
 
-	// A batch that is too large takes nothing away.
+	// A batch that is too large takes nothing away, from nobody.
 	if ids, err := a.Next(context.Background(), 1, "alice", 4, nil); !errors.Is(err, model.ErrLimitReached) || ids != nil {
 		t.Fatalf("Next = %v, %v", ids, err)
 	}
 	got := newCollector()
+	id, err := b.one(1, "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.add([]int64{id}, 1, "alice")
 	for i := range 20 {
 		for _, r := range []replica{a, b} {
 			id, err := r.one(1, "alice")

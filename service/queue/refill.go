@@ -153,6 +153,7 @@ func (s *Service) due(ctx context.Context, jobs []*job) []*job {
 	due := jobs[:0:0]
 	for _, j := range jobs {
 		s.purged(j.key, j.state.Purged)
+		j.saw(j.state.HighWater)
 		if j.isLow(j.state.Len) {
 			due = append(due, j)
 		}
@@ -190,7 +191,9 @@ func (j *job) request() model.AllocRequest {
 	defer j.mu.Unlock()
 	return model.AllocRequest{
 		Key:     j.key,
-		Floor:   max(j.state.HighWater, j.known),
+		Floor:   j.known, // the high-water mark included
+		History: j.state.History,
+		Marked:  j.state.HighWater > 0,
 		Grow:    j.popped > 0 && j.history == j.state.History,
 		MaxStep: j.svc.opts.MaxStep,
 	}
@@ -202,11 +205,8 @@ func (j *job) allocated(a model.Allocation) {
 	if a.Err != nil {
 		return
 	}
-	if a.Lifted > 0 {
-		j.svc.stats.lifts.Add(1)
-		j.svc.opts.Log.Warn("max_id was below what has been handed out and was lifted: the database went back in time",
-			"list", j.key.String(), "by", a.Lifted)
-	}
+	j.svc.lifted(j.key, a.Lifted)
+	j.svc.jumped(j.key, a.Jumped)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.known = max(j.known, a.Segment.Last)
@@ -234,8 +234,7 @@ func (j *job) pushed(err error) {
 		j.svc.stats.refills.Add(1)
 		return
 	}
-	j.svc.stats.discarded.Add(j.segment.Len())
-	j.svc.opts.Log.Debug("segment discarded", "list", j.key.String(), "first", j.segment.First, "last", j.segment.Last, "error", err)
+	j.svc.discarded(j, err)
 	if !errors.Is(err, model.ErrListFull) {
 		j.err = err
 	}
@@ -258,15 +257,6 @@ func (s *Service) report(jobs []*job) {
 	if worked {
 		s.opts.Reporter.Report(ConditionRefill, nil)
 	}
-}
-
-// purged counts indices that the store dropped with an earlier history.
-func (s *Service) purged(key model.ListKey, n int64) {
-	if n == 0 {
-		return
-	}
-	s.stats.purged.Add(n)
-	s.opts.Log.Debug("list dropped: the store may have gone back in time", "list", key.String(), "indices", n)
 }
 
 // keep records the error that end gives for each job and returns those without.

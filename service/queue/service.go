@@ -47,6 +47,7 @@ type Options struct {
 	LowWatermark float64       // share of the step, in (0,1), at which a list is refilled
 	PrefetchMax  int           // most indices taken from one list at once, 1…10 000
 	MaxStep      int64         // longest segment, in indices
+	LiftAlarm    int64         // a max_id that went back by more, in indices, is an alarm
 	RefillCron   string        // six fields, seconds first
 	ReloadCron   string        // six fields, seconds first
 }
@@ -60,6 +61,7 @@ type Service struct {
 	reloading  reloadGate
 	popFailing atomic.Bool
 	stats      counters
+	events     *events
 	starvedAt  atomic.Int64 // Unix ns of the last caller that found nothing
 
 	ctx     context.Context // ends at Stop; parents all background work
@@ -74,7 +76,7 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{opts: opts}
+	s := &Service{opts: opts, events: newEvents(opts.Log)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.schedule(); err != nil {
 		s.cancel()

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"shardid/model"
+	"shardid/repository/redisstore"
+	"shardid/repository/sqlstore"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+)
+
+// inspectTimeout bounds the questions to one store.
+const inspectTimeout = 10 * time.Second
+
+// inspection reads the settings of one store. Its error comes with what could be
+// read nevertheless.
+type inspection struct {
+	store string // "database" or "redis"
+	ask   func(context.Context) ([]model.Finding, error)
+}
+
+func (c *cli) doctor() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check whether the stores are set up so that no ID can repeat",
+		Example: `  shardid doctor
+  shardid doctor --config /etc/shardid/config.yaml --json`,
+		Args: cobra.NoArgs,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		redis.SetLogger(redisLog{slog.New(slog.DiscardHandler)}) // its failures come back as errors
+		found, err := examine(cmd.Context(), configured(cfg))
+		if printErr := printFindings(cmd.OutOrStdout(), found, asJSON); printErr != nil {
+			return printErr
+		}
+		return err
+	})
+}
+
+// configured are the stores of the configuration, each opened only for the
+// question.
+func configured(cfg Config) []inspection {
+	return []inspection{
+		{"database", func(ctx context.Context) ([]model.Finding, error) { return askDatabase(ctx, cfg) }},
+		{"redis", func(ctx context.Context) ([]model.Finding, error) { return askRedis(ctx, cfg) }},
+	}
+}
+
+// askDatabase creates no file: whoever examines may be another user than the one
+// who serves.
+func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err error) {
+	path := cfg.DatabaseDSN()
+	if _, err := os.Stat(path); cfg.Database.Driver == sqlstore.SQLite && errors.Is(err, fs.ErrNotExist) {
+		return []model.Finding{{Store: "database", Node: path, Setting: "file", Want: "made by the first start",
+			Level: model.LevelUnknown, Why: "it does not exist yet, so there is nothing to check: ask again after `shardid serve`"}}, nil
+	}
+	db, err := openDatabase(ctx, cfg, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return db.Settings(ctx)
+}
+
+func askRedis(ctx context.Context, cfg Config) (found []model.Finding, err error) {
+	if cfg.Redis.Mode == redisEmbedded {
+		return embeddedLists(ctx)
+	}
+	opts, err := redisOptions(cfg.Redis)
+	if err != nil {
+		return nil, err
+	}
+	store, err := redisstore.New(opts)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, store.Close()) }()
+	return store.Settings(ctx)
+}
+
+// embeddedLists: they cannot be set up wrongly.
+func embeddedLists(context.Context) ([]model.Finding, error) {
+	return []model.Finding{{Store: "redis", Setting: "redis.mode", Value: redisEmbedded, Want: "any", Level: model.LevelOK,
+		Why: "the lists end with the process, and each start begins a new segment"}}, nil
+}
+
+// examine asks all stores at once and gives the findings in the order of the
+// stores. A store that does not answer has a finding that says so. The error is
+// one line about everything that is unsafe or away.
+func examine(ctx context.Context, stores []inspection) ([]model.Finding, error) {
+	found := make([][]model.Finding, len(stores))
+	errs := make([]error, len(stores))
+	var wg sync.WaitGroup
+	for i, s := range stores {
+		wg.Go(func() { found[i], errs[i] = s.examine(ctx) })
+	}
+	wg.Wait()
+	all := []model.Finding{}
+	var problems []string
+	for i := range stores {
+		all = append(all, found[i]...)
+		problems = append(problems, unsafeOf(found[i])...)
+		if errs[i] != nil {
+			problems = append(problems, oneLine(errs[i]))
+		}
+	}
+	if len(problems) > 0 {
+		return all, errors.New(strings.Join(problems, "; ")) // no invalid argument of ours, whatever it wraps
+	}
+	return all, nil
+}
+
+// examine is bounded in time.
+func (i inspection) examine(ctx context.Context) ([]model.Finding, error) {
+	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	found, err := i.ask(ctx)
+	if err != nil {
+		found = append(found, model.Finding{Store: i.store, Setting: "reachable", Value: "no", Want: "yes",
+			Level: model.LevelUnknown, Why: oneLine(err)})
+	}
+	return found, err
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+func unsafeOf(found []model.Finding) (problems []string) {
+	for _, f := range found {
+		if f.Level == model.LevelUnsafe {
+			problems = append(problems, fmt.Sprintf("%s: unsafe: %s is %s, it should be %s",
+				strings.TrimSpace(f.Store+" "+f.Node), f.Setting, f.Value, f.Want))
+		}
+	}
+	return problems
+}
+
+func printFindings(w io.Writer, found []model.Finding, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false) // <user> is for people
+		enc.SetIndent("", "  ")
+		return enc.Encode(found)
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "STORE\tNODE\tSETTING\tVALUE\tWANTED\tVERDICT\tWHY")
+	for _, f := range found {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Store, cmp.Or(f.Node, "-"), f.Setting,
+			cmp.Or(f.Value, "-"), f.Want, f.Level, cmp.Or(f.Why, "-"))
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,28 @@
+package model
+
+// Level is how far a store's setting keeps the promise that no ID repeats.
+type Level string
+
+// The levels.
+const (
+	// LevelOK: the setting is as it should be.
+	LevelOK Level = "ok"
+	// LevelWarn: something else would have to fail as well before an ID repeats,
+	// or the setting costs only gaps or work.
+	LevelWarn Level = "warn"
+	// LevelUnsafe: IDs can repeat, or cannot be served at all.
+	LevelUnsafe Level = "unsafe"
+	// LevelUnknown: the setting could not be read; Why says how to allow it.
+	LevelUnknown Level = "unknown"
+)
+
+// Finding is what a store said about one of its settings. It holds no password.
+type Finding struct {
+	Store   string `json:"store"`   // "redis" or "database"
+	Node    string `json:"node"`    // which server or file of the store; may be empty
+	Setting string `json:"setting"` // by the name the store's own manual has for it
+	Value   string `json:"value"`   // "" when it could not be read
+	Want    string `json:"want"`    // what it should be, for people
+	Level   Level  `json:"level"`
+	Why     string `json:"why"` // what happens otherwise and what to do; may be empty when ok
+}

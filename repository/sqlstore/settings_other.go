@@ -1,0 +1,6 @@
+//go:build !linux
+
+package sqlstore
+
+// fileSystem cannot tell here.
+func fileSystem(string) string { return "" }

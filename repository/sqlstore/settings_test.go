@@ -1,0 +1,234 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	gosql "github.com/go-sql-driver/mysql"
+
+	"shardid/model"
+	"shardid/scripts/testserver"
+)
+
+// settingsOf gives the findings by setting.
+func settingsOf(t *testing.T, s *Store) map[string]model.Finding {
+	t.Helper()
+	found, err := s.Settings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := map[string]model.Finding{}
+	for _, f := range found {
+		wantSensible(t, f)
+		by[f.Setting] = f
+	}
+	return by
+}
+
+// wantSensible: whatever is not ok says why, in one line.
+func wantSensible(t *testing.T, f model.Finding) {
+	t.Helper()
+	if f.Store != "database" || f.Node == "" || f.Want == "" || f.Level != model.LevelOK && f.Why == "" || strings.ContainsAny(f.Why, "\n\r") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func wantLevel(t *testing.T, f model.Finding, value string, level model.Level) {
+	t.Helper()
+	if f.Level != level || f.Value != value {
+		t.Errorf("%s is %q, %s, want %q, %s", f.Setting, f.Value, f.Level, value, level)
+	}
+}
+
+// TestSettingsGood: nothing to say about the settings of production.
+func TestSettingsGood(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		found := settingsOf(t, s)
+		for _, f := range found {
+			if f.Level != model.LevelOK && f.Setting != "file system" {
+				t.Errorf("%+v", f)
+			}
+		}
+		if want := 3; len(found) < want {
+			t.Errorf("%d findings", len(found))
+		}
+	})
+}
+
+// TestSettingsOfMariaDB: one server that was started wrongly, put right step by
+// step.
+func TestSettingsOfMariaDB(t *testing.T) {
+	server := testserver.MariaDB(t, "--innodb-flush-log-at-trx-commit=2", "--log-bin=b", "--sync-binlog=0", "--skip-innodb-doublewrite")
+	s := open(t, Options{Driver: MySQL, DSN: server.NewDatabase(t)})
+	const flush = "innodb_flush_log_at_trx_commit"
+	for _, c := range []struct {
+		change, setting, value string
+		want                   model.Level
+	}{
+		{"", flush, "2", model.LevelUnsafe},
+		{"", "sync_binlog", "0", model.LevelUnsafe},
+		{"", "innodb_doublewrite", "OFF", model.LevelWarn},
+		{flush + " = 0", flush, "0", model.LevelUnsafe},
+		{flush + " = 3", flush, "3", model.LevelOK},
+		{flush + " = 1", flush, "1", model.LevelOK},
+		{"sync_binlog = 100", "sync_binlog", "100", model.LevelUnsafe},
+		{"sync_binlog = 1", "sync_binlog", "1", model.LevelOK},
+	} {
+		if c.change != "" {
+			run(t, s, "SET GLOBAL "+c.change)
+		}
+		wantLevel(t, settingsOf(t, s)[c.setting], c.value, c.want)
+	}
+	quiet := open(t, Options{Driver: MySQL, DSN: testserver.SharedMariaDB(t).NewDatabase(t)})
+	wantLevel(t, settingsOf(t, quiet)["sync_binlog"], "log_bin is off", model.LevelOK)
+}
+
+// TestSettingsThatChange: read-only, and another engine.
+func TestSettingsThatChange(t *testing.T) {
+	server := testserver.MariaDB(t)
+	s := open(t, Options{Driver: MySQL, DSN: server.NewDatabase(t)})
+	wantLevel(t, settingsOf(t, s)["engine of id_alloc"], "", model.LevelUnknown)
+	run(t, s, "CREATE TABLE id_alloc (app_id int) ENGINE=MyISAM", "SET GLOBAL read_only = ON")
+	found := settingsOf(t, s)
+	wantLevel(t, found["engine of id_alloc"], "MyISAM", model.LevelUnsafe)
+	wantLevel(t, found["read_only"], "ON", model.LevelUnsafe)
+	run(t, s, "SET GLOBAL read_only = OFF")
+}
+
+// TestSettingsOfReplicas: one that the primary does not wait for, then one it
+// does.
+func TestSettingsOfReplicas(t *testing.T) {
+	primary := testserver.MariaDB(t, "--log-bin=b", "--server-id=1", "--sync-binlog=1")
+	s := open(t, Options{Driver: MySQL, DSN: primary.NewDatabase(t)})
+	wantLevel(t, settingsOf(t, s)["replicas"], "none", model.LevelOK)
+	attach(t, s, primary, testserver.MariaDB(t, "--server-id=2", "--rpl-semi-sync-slave-enabled=ON"))
+	awaitReplicas(t, s, "1, asynchronous", model.LevelWarn)
+	run(t, s, "SET GLOBAL rpl_semi_sync_master_enabled = ON")
+	awaitReplicas(t, s, "1, semi-synchronous", model.LevelOK)
+}
+
+func attach(t *testing.T, s *Store, primary, replica *testserver.MariaDBServer) {
+	t.Helper()
+	run(t, s, "CREATE USER repl@'127.0.0.1'", "GRANT REPLICATION SLAVE ON *.* TO repl@'127.0.0.1'")
+	r := open(t, Options{Driver: MySQL, DSN: replica.DSN("mysql")})
+	if _, err := r.pool.Exec("CHANGE MASTER TO master_host='127.0.0.1', master_user='repl', master_use_gtid=slave_pos, master_port=?", primary.Port); err != nil {
+		t.Fatal(err)
+	}
+	run(t, r, "START SLAVE")
+	t.Cleanup(func() { run(t, r, "STOP SLAVE") })
+}
+
+func awaitReplicas(t *testing.T, s *Store, value string, level model.Level) {
+	t.Helper()
+	var f model.Finding
+	for begun := time.Now(); time.Since(begun) < 20*time.Second; time.Sleep(50 * time.Millisecond) {
+		if f = settingsOf(t, s)["replicas"]; f.Value == value {
+			break
+		}
+	}
+	wantLevel(t, f, value, level)
+}
+
+// TestSettingsWithoutRights: a user who may read one other table learns all that
+// the server tells anybody; the rest is unknown, with what to grant.
+func TestSettingsWithoutRights(t *testing.T) {
+	server := testserver.MariaDB(t, "--log-bin=b", "--sync-binlog=1")
+	root := openMigrated(t, Options{Driver: MySQL, DSN: server.NewDatabase(t)})
+	run(t, root, "CREATE TABLE other (i int)", "CREATE USER nobody@'127.0.0.1' IDENTIFIED BY 'hunter2-geheim'")
+	run(t, root, "GRANT SELECT ON other TO nobody@'127.0.0.1'")
+	s := open(t, Options{Driver: MySQL, DSN: withDSN(t, root.server.FormatDSN(), func(c *gosql.Config) {
+		c.User, c.Passwd = "nobody", "hunter2-geheim"
+	})})
+	found := settingsOf(t, s)
+	wantLevel(t, found["engine of id_alloc"], "", model.LevelUnknown)
+	wantLevel(t, found["innodb_flush_log_at_trx_commit"], "1", model.LevelOK)
+	wantRefusals(t, s)
+}
+
+// wantRefusals asks as MySQL is asked: for replicas, a right is needed.
+func wantRefusals(t *testing.T, s *Store) {
+	t.Helper()
+	conn, err := s.pool.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	a := &asker{conn: conn}
+	for _, query := range []string{"SHOW REPLICAS", "SHOW SLAVE HOSTS"} { // unknown to MariaDB, forbidden
+		if _, ok := a.count(t.Context(), query); ok || a.broken != nil {
+			t.Errorf("%s: ok %t, %v", query, ok, a.broken)
+		}
+	}
+	f := variable(t.Context(), a, model.Finding{Setting: "of_another_server"}, model.LevelUnsafe, "", func(string) bool { return true })
+	wantLevel(t, f, "", model.LevelUnknown)
+}
+
+// TestSettingsAway: no answer is an error, with advice and without the password.
+func TestSettingsAway(t *testing.T) {
+	s := open(t, Options{Driver: MySQL, DSN: "root:hunter2-geheim@tcp(127.0.0.1:1)/nowhere"})
+	_, err := s.Settings(t.Context())
+	wantAdvice(t, err, "no database server answers at 127.0.0.1:1")
+	if err != nil && strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("%v tells the password", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	file := open(t, Options{Driver: SQLite, DSN: filepath.Join(t.TempDir(), "a.db")})
+	if _, err = file.Settings(ctx); err == nil {
+		t.Error("answered after the end")
+	}
+}
+
+func TestSettingsOfSQLite(t *testing.T) {
+	s := openMigrated(t, Options{Driver: SQLite, DSN: filepath.Join(t.TempDir(), "a.db")})
+	for _, c := range []struct {
+		pragma, setting, value string
+		want                   model.Level
+	}{
+		{"synchronous = NORMAL", "synchronous", "NORMAL", model.LevelUnsafe},
+		{"synchronous = OFF", "synchronous", "OFF", model.LevelUnsafe},
+		{"synchronous = EXTRA", "synchronous", "EXTRA", model.LevelOK},
+		{"journal_mode = DELETE", "journal_mode", "delete", model.LevelUnsafe},
+		{"journal_mode = WAL", "journal_mode", "wal", model.LevelOK},
+	} {
+		run(t, s, "PRAGMA "+c.pragma)
+		wantLevel(t, settingsOf(t, s)[c.setting], c.value, c.want)
+	}
+}
+
+func TestJudgeVersion(t *testing.T) {
+	for version, want := range map[string]model.Level{
+		"10.11.19-MariaDB-0+deb12u1-log": model.LevelOK,
+		"12.0.1-MariaDB":                 model.LevelOK,
+		"10.2.1-MariaDB":                 model.LevelOK,
+		"10.1.48-MariaDB":                model.LevelUnsafe,
+		"8.0.16":                         model.LevelOK,
+		"8.0.36-28":                      model.LevelOK,
+		"8.4.0":                          model.LevelOK,
+		"9.1.0-commercial":               model.LevelOK,
+		"8.0.15":                         model.LevelUnsafe,
+		"5.7.44-log":                     model.LevelUnsafe,
+		"8.0.11-TiDB-v7.5.1":             model.LevelUnknown,
+		"what":                           model.LevelUnknown,
+	} {
+		if got := judgeVersion(model.Finding{}, version); got.Level != want {
+			t.Errorf("%s: %+v, want %s", version, got, want)
+		}
+	}
+}
+
+func TestJudgeFileSystem(t *testing.T) {
+	for kind, want := range map[string]model.Level{
+		"disk": model.LevelOK, "network (NFS)": model.LevelUnsafe, "tmpfs": model.LevelWarn,
+		"overlay": model.LevelWarn, "": model.LevelUnknown,
+	} {
+		if got := judgeFS(kind); got.Level != want {
+			t.Errorf("%q: %+v, want %s", kind, got, want)
+		}
+	}
+}

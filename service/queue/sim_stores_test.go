@@ -1,0 +1,392 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"shardid/model"
+)
+
+// simData is what a Redis server holds.
+type simData struct {
+	lists map[model.ListKey][]int64
+	h     map[model.ListKey]string
+	w     map[model.ListKey]int64
+}
+
+func (d simData) clone() simData {
+	lists := make(map[model.ListKey][]int64, len(d.lists))
+	for k, v := range d.lists {
+		lists[k] = slices.Clone(v)
+	}
+	return simData{lists, maps.Clone(d.h), maps.Clone(d.w)}
+}
+
+// simNode is one Redis server; its methods are the scripts of the real store.
+type simNode struct {
+	simData
+	mutant      mutant
+	slave       bool // a replica of the other: it refuses to write
+	replID      string
+	runID       string
+	snapshot    simData
+	highestEver map[model.ListKey]int64 // pushed on any node: what a perfect memory would know
+}
+
+func (n *simNode) history() string {
+	if n.mutant == runIDForHistory {
+		return n.runID
+	}
+	return n.replID
+}
+
+// guard drops what another history left.
+func (n *simNode) guard(key model.ListKey) (purged int64) {
+	if n.mutant == noHistoryCheck {
+		return 0
+	}
+	_, marked := n.w[key]
+	if n.h[key] == n.history() && marked {
+		return 0
+	}
+	purged = int64(len(n.lists[key]))
+	delete(n.lists, key)
+	n.h[key] = n.history()
+	return purged
+}
+
+func (n *simNode) pop(key model.ListKey, count int) model.Popped {
+	purged := n.guard(key)
+	list := n.lists[key]
+	count = min(count, len(list))
+	n.lists[key] = slices.Clone(list[count:])
+	return model.Popped{History: n.history(), Indices: slices.Clone(list[:count]), Len: int64(len(list) - count), Purged: purged}
+}
+
+func (n *simNode) state(key model.ListKey) model.ListState {
+	purged := n.guard(key)
+	highWater := n.w[key]
+	if n.mutant == noHighWater {
+		highWater = 0
+	}
+	return model.ListState{History: n.history(), Len: int64(len(n.lists[key])), HighWater: highWater, Purged: purged}
+}
+
+func (n *simNode) push(r model.PushRequest) error {
+	switch {
+	case n.mutant != pushRetries && n.mutant != noHistoryCheck && n.history() != r.History:
+		return model.ErrHistoryChanged
+	case n.mutant != noHighWater && r.Segment.First <= n.w[r.Key]:
+		return model.ErrNotAboveHighWater
+	case int64(len(n.lists[r.Key])) >= r.Cap:
+		return model.ErrListFull
+	}
+	n.guard(r.Key)
+	n.w[r.Key] = r.Segment.Last
+	n.highestEver[r.Key] = max(n.highestEver[r.Key], r.Segment.Last)
+	for i := r.Segment.First; i <= r.Segment.Last; i++ {
+		n.lists[r.Key] = append(n.lists[r.Key], i)
+	}
+	return nil
+}
+
+// simRedis is a master and its replica; clients may still hang on the old one.
+type simRedis struct {
+	world       *world
+	nodes       [2]*simNode
+	master      int
+	names       int
+	highestEver map[model.ListKey]int64
+}
+
+func newSimRedis(w *world) *simRedis {
+	r := &simRedis{world: w, highestEver: map[model.ListKey]int64{}}
+	for i := range r.nodes {
+		empty := simData{map[model.ListKey][]int64{}, map[model.ListKey]string{}, map[model.ListKey]int64{}}
+		r.nodes[i] = &simNode{simData: empty, mutant: w.mutant, snapshot: empty.clone(), replID: r.name(), runID: r.name(), highestEver: r.highestEver}
+	}
+	return r
+}
+
+func (r *simRedis) name() string { r.names++; return fmt.Sprint("id", r.names) }
+
+// mayForget: a history may be lost only while the database vouches for it.
+func (r *simRedis) mayForget() bool {
+	for key, highest := range r.highestEver {
+		if r.world.database.rows[key].MaxID < highest {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *simRedis) save() bool {
+	n := r.nodes[r.master]
+	n.snapshot = n.clone()
+	return true
+}
+
+// restart loads an old snapshot.
+func (r *simRedis) restart() bool {
+	if !r.mayForget() {
+		return false
+	}
+	n := r.nodes[r.master]
+	n.simData = n.snapshot.clone()
+	n.replID, n.runID = r.name(), r.name()
+	return true
+}
+
+// sync brings the replica up to date; between two of these it lags.
+func (r *simRedis) sync() bool {
+	r.nodes[1-r.master].simData = r.nodes[r.master].clone()
+	r.nodes[1-r.master].replID, r.nodes[1-r.master].slave = r.nodes[r.master].replID, true
+	return true
+}
+
+// promote makes the replica the master, with what it has. Clients follow one by
+// one; until then they use the old master.
+func (r *simRedis) promote() bool {
+	if !r.mayForget() {
+		return false
+	}
+	return r.takeOver(1 - r.master)
+}
+
+func (r *simRedis) takeOver(node int) bool {
+	r.master = node
+	r.nodes[r.master].replID, r.nodes[r.master].slave = r.name(), false
+	for _, replica := range r.world.replicas {
+		if r.world.databaseGoesBack { // nobody reaches the old master
+			replica.node = r.master
+		}
+	}
+	return true
+}
+
+// promoteBack demotes the master and promotes it again, both with the data of the
+// other: A→B→A.
+func (r *simRedis) promoteBack() bool {
+	if !r.promote() {
+		return false
+	}
+	for _, replica := range r.world.replicas {
+		if replica.node != r.master && r.world.chance(50) {
+			replica.node = r.master
+		}
+	}
+	back := 1 - r.master
+	if r.world.chance(50) {
+		r.sync()
+	}
+	return r.takeOver(back)
+}
+
+// loseKey deletes a list or its meta hash, as an eviction or a person would. With
+// the mark gone the database alone vouches.
+func (r *simRedis) loseKey() bool {
+	n, key := r.nodes[r.master], simKeys()[r.world.rng.IntN(len(simKeys()))]
+	if r.world.chance(50) {
+		delete(n.lists, key)
+		return true
+	}
+	if r.world.databaseGoesBack || !r.mayForget() {
+		return false
+	}
+	delete(n.h, key)
+	delete(n.w, key)
+	return true
+}
+
+// simDatabase is id_alloc with its backups.
+type simDatabase struct {
+	world *world
+	rows  map[model.ListKey]model.AllocState
+	saved map[model.ListKey]model.AllocState
+}
+
+func newSimDatabase(w *world) *simDatabase {
+	d := &simDatabase{world: w, rows: map[model.ListKey]model.AllocState{}}
+	for _, key := range simKeys() {
+		d.rows[key] = model.AllocState{Key: key, Step: simStep}
+	}
+	d.backup()
+	return d
+}
+
+func (d *simDatabase) backup() bool { d.saved = maps.Clone(d.rows); return true }
+
+// restore loses what was allocated since the backup, while the marks vouch for it.
+func (d *simDatabase) restore() bool {
+	if !d.world.databaseGoesBack {
+		return false
+	}
+	for key, highest := range d.world.redis.highestEver {
+		for _, r := range d.world.replicas {
+			if d.world.redis.nodes[r.node].w[key] < highest {
+				return false
+			}
+		}
+		if d.world.redis.nodes[d.world.redis.master].w[key] < highest {
+			return false
+		}
+	}
+	d.rows = maps.Clone(d.saved)
+	return true
+}
+
+func (d *simDatabase) allocate(req model.AllocRequest) model.Allocation {
+	if d.world.mutant == noFloor {
+		req.Floor = 0
+	}
+	row := d.rows[req.Key]
+	segment, next, err := row.Next(req, d.world.now, model.Server{})
+	if err != nil {
+		return model.Allocation{Err: err}
+	}
+	d.rows[req.Key] = next
+	return row.Answer(req, segment)
+}
+
+func (d *simDatabase) raise(req model.AllocRequest) {
+	row := d.rows[req.Key]
+	if d.world.mutant != noFloor {
+		row.MaxID = max(row.MaxID, req.Floor)
+	}
+	d.rows[req.Key] = row
+}
+
+// The methods below are the replica's view of the stores: requests and answers
+// get lost, and others run between any two steps.
+
+// pause lets others run; false means that the process was killed.
+func (r *simReplica) pause() bool { return r.yield(struct{}{}) }
+
+// call runs a command. It may get lost on its way, its answer on the way back, or
+// it may arrive long after its sender gave up.
+func (r *simReplica) call(command func()) error {
+	switch {
+	case !r.pause() || r.world.chance(3):
+		return errLost
+	case r.world.chance(2):
+		r.world.delayed = append(r.world.delayed, command)
+		return errLost
+	}
+	command()
+	if !r.pause() || r.world.chance(3) {
+		return errLost
+	}
+	return nil
+}
+
+func (r *simReplica) on() *simNode { return r.world.redis.nodes[r.node] }
+
+// errSlave is the answer of a server that has become a replica.
+var errSlave = errors.New("READONLY")
+
+// script runs a command on the server that this process is connected to.
+func (r *simReplica) script(command func(*simNode)) error {
+	node, refused := r.on(), error(nil)
+	err := r.call(func() {
+		if refused = errSlave; !node.slave {
+			refused = nil
+			command(node)
+		}
+	})
+	return errors.Join(err, refused)
+}
+
+// Pop implements Lists.
+func (r *simReplica) Pop(_ context.Context, key model.ListKey, n int) (p model.Popped, err error) {
+	if err = r.script(func(node *simNode) { p = node.pop(key, n) }); err != nil {
+		return model.Popped{}, err
+	}
+	return p, nil
+}
+
+// State implements Lists.
+func (r *simReplica) State(_ context.Context, keys []model.ListKey) []model.ListState {
+	states := make([]model.ListState, len(keys))
+	for i, key := range keys {
+		if err := r.script(func(node *simNode) { states[i] = node.state(key) }); err != nil {
+			states[i] = model.ListState{Err: err}
+		}
+	}
+	return states
+}
+
+// Push implements Lists.
+func (r *simReplica) Push(_ context.Context, reqs []model.PushRequest) []error {
+	errs := make([]error, len(reqs))
+	for i, req := range reqs {
+		var answer error
+		push := func(node *simNode) { answer = node.push(req) }
+		errs[i] = r.script(push)
+		if errs[i] != nil && r.world.mutant == pushRetries {
+			errs[i] = r.script(push) // perhaps to the new master
+		}
+		if errs[i] == nil {
+			errs[i] = answer
+		}
+	}
+	return errs
+}
+
+// Delete implements Lists.
+func (r *simReplica) Delete(context.Context, []model.ListKey) error { return nil }
+
+// TryLock implements Locker: the lock may have expired, so anybody may get it.
+func (r *simReplica) TryLock(_ context.Context, names []string, _ string, _ time.Duration) ([]bool, error) {
+	got := make([]bool, len(names))
+	for i := range got {
+		got[i] = r.world.chance(80)
+	}
+	return got, nil
+}
+
+// Unlock implements Locker.
+func (r *simReplica) Unlock(context.Context, []string, string) error { return nil }
+
+// Allocate implements Allocator: it commits or not, and the answer to COMMIT may
+// get lost.
+func (r *simReplica) Allocate(_ context.Context, reqs []model.AllocRequest) []model.Allocation {
+	out := make([]model.Allocation, len(reqs))
+	for i, req := range reqs {
+		out[i] = r.allocate(req)
+	}
+	return out
+}
+
+func (r *simReplica) allocate(req model.AllocRequest) (a model.Allocation) {
+	before := r.world.database.rows
+	if r.world.mutant == noRowLock {
+		before = maps.Clone(before)
+		if !r.pause() {
+			return model.Allocation{Err: errLost}
+		}
+	}
+	err := r.call(func() {
+		if r.world.mutant == noRowLock {
+			r.world.database.rows[req.Key] = before[req.Key]
+		}
+		a = r.world.database.allocate(req)
+	})
+	if err == nil {
+		return a
+	}
+	if r.world.mutant == unclearCommit {
+		row := r.world.database.rows[req.Key]
+		segment, _, _ := row.Next(req, r.world.now, model.Server{})
+		return model.Allocation{Segment: segment}
+	}
+	return model.Allocation{Err: err}
+}
+
+// Raise implements Allocator.
+func (r *simReplica) Raise(_ context.Context, reqs []model.AllocRequest) []model.Allocation {
+	return make([]model.Allocation, len(reqs))
+}
