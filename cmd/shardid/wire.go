@@ -54,7 +54,7 @@ func (a *App) wire() (err error) {
 
 func (a *App) metrics() http.Handler {
 	return metrics.Handler(metrics.Sources{
-		Version: versionString(), Queue: a.queue.Stats, Conditions: a.monitor.Conditions,
+		Version: versionString(), UnsafeNoHistory: a.cfg.Redis.UnsafeNoHistory, Queue: a.queue.Stats, Conditions: a.monitor.Conditions,
 		Answers: func() map[int]int64 { return a.api.Answers() },
 	})
 }

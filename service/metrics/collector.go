@@ -16,6 +16,7 @@ type collector struct {
 	condition *prometheus.Desc
 	answers   *prometheus.Desc
 	build     *prometheus.Desc
+	unsafe    *prometheus.Desc
 }
 
 // queueCounter is one field of queue.Stats.
@@ -33,6 +34,7 @@ func newCollector(s Sources) *collector {
 		condition: prometheus.NewDesc("shardid_condition_ok", "Whether something the service depends on works: 1 or 0.", []string{"name"}, nil),
 		answers:   prometheus.NewDesc("shardid_http_answers_total", "Answers by code of the error table: 0 is IDs served, the others are errors of every path.", []string{"code"}, nil),
 		build:     prometheus.NewDesc("shardid_build_info", "Always 1; the version is the label.", []string{"version"}, nil),
+		unsafe:    prometheus.NewDesc("shardid_unsafe_no_history", "Whether redis.unsafe_no_history is set: 1 or 0. With 1 IDs can repeat.", nil, nil),
 	}
 }
 
@@ -65,6 +67,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	out <- c.condition
 	out <- c.answers
 	out <- c.build
+	out <- c.unsafe
 }
 
 // Collect implements prometheus.Collector.
@@ -80,14 +83,18 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(c.discarded, prometheus.CounterValue, float64(n), reason)
 	}
 	for _, condition := range c.sources.Conditions() {
-		ok := 0.0
-		if condition.OK {
-			ok = 1
-		}
-		out <- prometheus.MustNewConstMetric(c.condition, prometheus.GaugeValue, ok, condition.Name)
+		out <- prometheus.MustNewConstMetric(c.condition, prometheus.GaugeValue, gauge(condition.OK), condition.Name)
 	}
 	for code, n := range c.sources.Answers() {
 		out <- prometheus.MustNewConstMetric(c.answers, prometheus.CounterValue, float64(n), strconv.Itoa(code))
 	}
 	out <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, c.sources.Version)
+	out <- prometheus.MustNewConstMetric(c.unsafe, prometheus.GaugeValue, gauge(c.sources.UnsafeNoHistory))
+}
+
+func gauge(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -16,7 +16,11 @@ import (
 // Sources are what is shown. All fields are required; the functions must be safe
 // for concurrent use.
 type Sources struct {
-	Version    string
+	Version string
+	// UnsafeNoHistory: the lists are served although their Redis may hide that it
+	// went back in time.
+	UnsafeNoHistory bool
+
 	Queue      func() queue.Stats
 	Conditions func() []health.Condition
 	Answers    func() map[int]int64 // by code of the error table; 0 is IDs served

@@ -13,7 +13,7 @@ import (
 
 func TestHandlerShowsEveryCounter(t *testing.T) {
 	h := metrics.Handler(metrics.Sources{
-		Version: "1.2.3",
+		Version: "1.2.3", UnsafeNoHistory: true,
 		Queue: func() queue.Stats {
 			return queue.Stats{
 				Issued: 1, Pops: 2, Refills: 3, Purged: 5, OverLimit: 6, Repeated: 7, Lifts: 8, Dropped: 9,
@@ -37,7 +37,7 @@ func TestHandlerShowsEveryCounter(t *testing.T) {
 		"shardid_queue_lifts_total 8", "shardid_queue_dropped_indices_total 9",
 		`shardid_condition_ok{name="redis"} 1`, `shardid_condition_ok{name="database"} 0`,
 		`shardid_http_answers_total{code="0"} 10`, `shardid_http_answers_total{code="-4"} 11`,
-		`shardid_build_info{version="1.2.3"} 1`, "go_goroutines",
+		`shardid_build_info{version="1.2.3"} 1`, "shardid_unsafe_no_history 1", "go_goroutines",
 	} {
 		if !strings.Contains(w.Body.String(), "\n"+want) {
 			t.Errorf("%q is missing", want)
