@@ -45,9 +45,9 @@ type AllocState struct {
 	Limit       Limit
 
 	// Who could tell, should the row have gone back in time:
-	Server   Server  // that stored the last segment; zero before the first
-	History  string  // of the store of lists for which that segment was taken
-	PeakRate float64 // highest rate of allocation so far, in indices a second
+	Server    Server // that stored the last segment; zero before the first
+	History   string // of the store of lists for which that segment was taken
+	LastMaxID int64  // what MaxID was then, before it was raised, if it was
 }
 
 // AllocRequest asks for the next segment of a list.
@@ -66,6 +66,8 @@ type AllocRequest struct {
 	Grow bool
 	// MaxStep bounds the segment, in indices.
 	MaxStep int64
+	// MaxRate is more than the list ever hands out, in indices a second.
+	MaxRate int64
 }
 
 // Allocation is the answer to one AllocRequest: either Err is set or Segment is
@@ -101,8 +103,7 @@ func (s AllocState) Next(req AllocRequest, now time.Time, on Server) (Segment, A
 	next := s
 	next.CurrentStep = s.nextStep(req, now, last-base)
 	next.MaxID = min(base+next.CurrentStep, last)
-	next.AllocatedAt, next.Server, next.History = now, on, req.History
-	next.PeakRate = max(s.PeakRate, s.rate(next.MaxID-base, now))
+	next.AllocatedAt, next.Server, next.History, next.LastMaxID = now, on, req.History, next.MaxID
 	return Segment{First: base + 1, Last: next.MaxID}, next, nil
 }
 
@@ -119,34 +120,30 @@ func (s AllocState) Answer(req AllocRequest, segment Segment) Allocation {
 // burn without an operator's word.
 const jumpShare = 100
 
-// jump is how many indices to leave out because the row may be older than it
-// looks. That is so when another life of the database server stored it than the
-// one that holds it now, and the list cannot vouch for max_id: it is of another
-// history than the last segment was taken for, or has lost its mark. A restart
-// of one store alone costs nothing.
+// jump is how many indices above base to leave out because the row may be older
+// than it looks. That is so when another life of the database server stored it
+// than the one that holds it now, and the list cannot vouch for max_id: it is of
+// another history than the last segment was taken for, or has lost its mark. A
+// restart of one store alone costs nothing.
+//
+// The result is at least as high as the list can have come since its last
+// segment, counted from there and not from base: so whoever starts from the same
+// row later, once more restored, ends up higher than whoever did before. The rate
+// is a bound and not one learnt from the row, which does not know how fast the
+// list was after it.
 func (s AllocState) jump(req AllocRequest, now time.Time, on Server, left int64) (int64, error) {
 	vouched := req.Marked && req.History == s.History
 	if vouched || s.Server.ID == "" || on.ID == "" || s.Server.is(on) {
 		return 0, nil
 	}
-	age := max(0, now.Sub(s.AllocatedAt).Seconds())
-	jump := math.Ceil(s.PeakRate * age)
-	if jump > float64(left/jumpShare) {
-		return 0, fmt.Errorf("%w: list %s: the database server changed, the list lost its mark, and up to %.0f indices may be missing from max_id %d: "+
-			"raise max_id if it was restored from a backup, then run `shardid confirm --app %d`", ErrUnconfirmed, s.Key, jump, s.MaxID, s.Key.App)
+	step := max(req.MaxStep, s.Step)
+	seconds := 1 + math.Ceil(max(0, now.Sub(s.AllocatedAt).Seconds()))
+	missing := float64(max(req.MaxRate, step))*seconds + float64(step)
+	if missing > float64(left/jumpShare) {
+		return 0, fmt.Errorf("%w: list %s: the database server and the list have both changed, and up to %.0f indices may be missing from max_id %d: "+
+			"if the database was restored, raise max_id above the highest index in use; then run `shardid confirm --app %d`", ErrUnconfirmed, s.Key, missing, s.MaxID, s.Key.App)
 	}
-	return int64(jump), nil
-}
-
-// shortestInterval keeps two allocations in a row from looking like a rate.
-const shortestInterval = 100 * time.Millisecond
-
-// rate is that of n indices since the last allocation, a second; 0 for the first.
-func (s AllocState) rate(n int64, now time.Time) float64 {
-	if s.AllocatedAt.IsZero() {
-		return 0
-	}
-	return float64(n) / max(now.Sub(s.AllocatedAt), shortestInterval).Seconds()
+	return max(0, s.LastMaxID+int64(missing)-s.base(req)), nil
 }
 
 // nextStep follows demand. With a limit no more than a hundredth of what is

@@ -165,31 +165,35 @@ func TestJump(t *testing.T) {
 	restarted := model.Server{ID: "db", BootedAt: noon.Add(-time.Minute)}
 	other := model.Server{ID: "db2", BootedAt: was.BootedAt}
 	row := model.AllocState{
-		Key: key, MaxID: 5000, Step: 1000, AllocatedAt: noon.Add(-10 * time.Second),
-		Server: was, History: "h1", PeakRate: 300,
+		Key: key, MaxID: 5000, Step: 100, AllocatedAt: noon.Add(-10 * time.Second),
+		Server: was, History: "h1", LastMaxID: 5000,
 	}
-	lost := model.AllocRequest{History: "h2", Marked: true, MaxStep: 1e6}
+	lost := model.AllocRequest{History: "h2", Marked: true, MaxStep: 100, MaxRate: 300}
 	for name, c := range map[string]struct {
 		change func(*model.AllocState, *model.AllocRequest)
 		on     model.Server
 		want   int64 // left out; -1 for ErrUnconfirmed
 	}{
-		"both stores are others":            {nil, restarted, 3000},
-		"another server":                    {nil, other, 3000},
-		"the list lost its mark":            {func(_ *model.AllocState, r *model.AllocRequest) { r.History, r.Marked = "h1", false }, restarted, 3000},
+		"both stores are others":            {nil, restarted, 3400},
+		"another server":                    {nil, other, 3400},
+		"the list lost its mark":            {func(_ *model.AllocState, r *model.AllocRequest) { r.History, r.Marked = "h1", false }, restarted, 3400},
 		"the database alone":                {func(_ *model.AllocState, r *model.AllocRequest) { r.History = "h1" }, restarted, 0},
 		"the lists alone":                   {nil, was, 0},
 		"a boot time read five seconds off": {nil, model.Server{ID: "db", BootedAt: was.BootedAt.Add(5 * time.Second)}, 0},
-		"six seconds are a restart":         {nil, model.Server{ID: "db", BootedAt: was.BootedAt.Add(6 * time.Second)}, 3000},
+		"six seconds are a restart":         {nil, model.Server{ID: "db", BootedAt: was.BootedAt.Add(6 * time.Second)}, 3400},
 		"a file":                            {nil, model.Server{}, 0},
 		"a row of before the rule":          {func(s *model.AllocState, _ *model.AllocRequest) { s.Server = model.Server{} }, restarted, 0},
-		"a clock that went back":            {func(s *model.AllocState, _ *model.AllocRequest) { s.AllocatedAt = noon.Add(time.Hour) }, restarted, 0},
+		"a clock that went back":            {func(s *model.AllocState, _ *model.AllocRequest) { s.AllocatedAt = noon.Add(time.Hour) }, restarted, 400},
+		"what is known counts":              {func(_ *model.AllocState, r *model.AllocRequest) { r.Floor = 8000 }, restarted, 400},
+		"and may be enough":                 {func(_ *model.AllocState, r *model.AllocRequest) { r.Floor = 9000 }, restarted, 0},
+		"a raise does not":                  {func(s *model.AllocState, _ *model.AllocRequest) { s.MaxID = 8000 }, restarted, 400},
+		"a long step is a rate":             {func(s *model.AllocState, _ *model.AllocRequest) { s.Step = 1000 }, restarted, 12_000},
 		"a small space waits": {func(s *model.AllocState, _ *model.AllocRequest) {
-			s.Limit = model.Limit{MaxID: key.Compose(5000 + 299_999), Policy: model.LimitReject}
+			s.Limit = model.Limit{MaxID: key.Compose(5000 + 339_999), Policy: model.LimitReject}
 		}, restarted, -1},
 		"a larger one does not": {func(s *model.AllocState, _ *model.AllocRequest) {
-			s.Limit = model.Limit{MaxID: key.Compose(5000 + 300_000), Policy: model.LimitReject}
-		}, restarted, 3000},
+			s.Limit = model.Limit{MaxID: key.Compose(5000 + 340_000), Policy: model.LimitReject}
+		}, restarted, 3400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state, req := row, lost
@@ -203,7 +207,7 @@ func TestJump(t *testing.T) {
 				}
 				return
 			}
-			if got := state.Answer(req, segment).Jumped; err != nil || got != c.want || segment.First != 5001+c.want {
+			if got := state.Answer(req, segment).Jumped; err != nil || got != c.want || segment.First != max(state.MaxID, req.Floor)+c.want+1 {
 				t.Fatalf("Next = %v, %v, jumped %d, want %d", segment, err, got, c.want)
 			}
 			if next.Server != c.on || next.History != req.History {
@@ -213,21 +217,6 @@ func TestJump(t *testing.T) {
 				t.Fatalf("the one after: %v, %v", again, err)
 			}
 		})
-	}
-}
-
-func TestPeakRate(t *testing.T) {
-	s := model.AllocState{Key: model.ListKey{App: 1}, Step: 1000}
-	now := noon
-	for _, c := range []struct {
-		after time.Duration
-		want  float64
-	}{{0, 0}, {10 * time.Second, 100}, {time.Minute, 100}, {5 * time.Second, 200}, {time.Millisecond, 10_000}} {
-		now = now.Add(c.after)
-		var err error
-		if _, s, err = s.Next(model.AllocRequest{MaxStep: 1e6}, now, model.Server{}); err != nil || s.PeakRate != c.want {
-			t.Fatalf("after %v: rate %v, %v, want %v", c.after, s.PeakRate, err, c.want)
-		}
 	}
 }
 

@@ -131,6 +131,11 @@ type QueueConfig struct {
 	// MaxStep is the largest step the adaptive refill grows to, in indices.
 	// 1…1000000, default 100000.
 	MaxStep int `yaml:"max_step" range:"1..1000000"`
+	// MaxListRate is more than one list ever hands out, in indices a second: so
+	// many are left out for each second after which both stores are others. Apps
+	// with a limit wait for shardid confirm where that is too many.
+	// 1…10000000, default 100000.
+	MaxListRate int `yaml:"max_list_rate" range:"1..10000000"`
 	// LiftAlarm is by how many indices max_id may have gone back before that is
 	// an alarm rather than a warning. 0…1000000000, default 100000.
 	LiftAlarm int `yaml:"lift_alarm" range:"0..1000000000"`

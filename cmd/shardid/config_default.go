@@ -23,6 +23,7 @@ func defaultConfig() Config {
 			PrefetchMax:  1000,
 			Timeout:      2 * time.Second,
 			MaxStep:      100000,
+			MaxListRate:  100000,
 			LiftAlarm:    100000,
 		},
 		Segment: SegmentConfig{Enabled: true},

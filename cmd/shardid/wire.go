@@ -65,7 +65,8 @@ func queueOptions(a *App, lists listStore) queue.Options {
 		Lists: lists, Locker: lists, Allocator: a.db, Catalogue: a.db, Reporter: a.monitor,
 		Log: a.log, Probe: lists.check,
 		Timeout: q.Timeout, LowWatermark: q.LowWatermark, PrefetchMax: q.PrefetchMax,
-		MaxStep: int64(q.MaxStep), LiftAlarm: int64(q.LiftAlarm), RefillCron: q.RefillCron, ReloadCron: q.ReloadCron,
+		MaxStep: int64(q.MaxStep), MaxListRate: int64(q.MaxListRate), LiftAlarm: int64(q.LiftAlarm),
+		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron,
 	}
 }
 

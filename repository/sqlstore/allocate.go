@@ -110,7 +110,7 @@ func (s *Store) lockRows(tx *gorm.DB, reqs []model.AllocRequest) (map[model.List
 	var found []lockedRow
 	err := tx.Table(s.lockTable()).Clauses(clause.Locking{Strength: "UPDATE"}).
 		Select("app_id, app_name, max_id, shard_id, step, max_limit_id, limit_policy, current_step, allocated_at, " +
-			"db_server, db_booted_at, list_history, peak_rate, " +
+			"db_server, db_booted_at, list_history, last_max_id, " +
 			s.readOnlyColumn() + " AS read_only").
 		Where(whereKeys(reqs)).Order("app_id, shard_id").Find(&found).Error
 	if err != nil {
@@ -172,13 +172,12 @@ func storeChanges(tx *gorm.DB, changes []change, now time.Time, on model.Server)
 }
 
 func updateSQL(dialect string, changes []change, now time.Time, on model.Server) (string, []any) {
-	var maxIDs, steps, histories, rates, where []any
+	var maxIDs, steps, histories, where []any
 	for _, c := range changes {
 		id := int64(c.key.App)*model.Shards + int64(c.key.Shard)
 		maxIDs = append(maxIDs, id, c.next.MaxID)
 		steps = append(steps, id, c.next.CurrentStep)
 		histories = append(histories, id, c.next.History)
-		rates = append(rates, id, c.next.PeakRate)
 		where = append(where, c.key.App, c.key.Shard, c.old)
 	}
 	index := ""
@@ -188,11 +187,11 @@ func updateSQL(dialect string, changes []change, now time.Time, on model.Server)
 	n := len(changes)
 	cases := fmt.Sprintf("CASE app_id * %d + shard_id%s END", model.Shards, strings.Repeat(" WHEN ? THEN ?", n))
 	match := "(app_id = ? AND shard_id = ? AND max_id = ?)"
-	sql := "UPDATE " + table + index + " SET max_id = " + cases + ", current_step = " + cases +
-		", list_history = " + cases + ", peak_rate = " + cases +
+	sql := "UPDATE " + table + index + " SET max_id = " + cases + ", last_max_id = " + cases + ", current_step = " + cases +
+		", list_history = " + cases +
 		", allocated_at = ?, db_server = ?, db_booted_at = ?, update_time = CURRENT_TIMESTAMP WHERE " +
 		match + strings.Repeat(" OR "+match, n-1)
-	args := slices.Concat(maxIDs, steps, histories, rates,
+	args := slices.Concat(maxIDs, maxIDs, steps, histories,
 		[]any{now.UnixMilli(), on.ID, max(on.BootedAt.Unix(), 0)}, where)
 	return sql, args
 }

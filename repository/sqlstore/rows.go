@@ -26,7 +26,7 @@ type allocRow struct {
 	DBServer    string
 	DBBootedAt  int64 // Unix s
 	ListHistory string
-	PeakRate    float64
+	LastMaxID   int64
 }
 
 // TableName tells gorm the table.
@@ -73,7 +73,7 @@ func (r allocRow) bad(err error) error {
 func (r allocRow) state(c model.ListConfig) model.AllocState {
 	s := model.AllocState{
 		Key: c.Key, MaxID: r.MaxID, Step: r.Step, CurrentStep: r.CurrentStep, Limit: c.Limit,
-		History: r.ListHistory, PeakRate: r.PeakRate,
+		History: r.ListHistory, LastMaxID: r.LastMaxID,
 	}
 	if r.DBServer != "" {
 		s.Server = model.Server{ID: r.DBServer, BootedAt: time.Unix(r.DBBootedAt, 0)}

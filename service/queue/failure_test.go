@@ -278,7 +278,7 @@ func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
 	row := model.AllocState{
 		Key: key, MaxID: 1000, Step: 100, AllocatedAt: time.Now().Add(-time.Minute),
-		Server: model.Server{ID: "before"}, PeakRate: 1000, Limit: model.Limit{MaxID: key.Compose(100_000), Policy: model.LimitReject},
+		Server: model.Server{ID: "before"}, Limit: model.Limit{MaxID: key.Compose(100_000), Policy: model.LimitReject},
 	}
 	db.server = model.Server{ID: "after"}
 	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
@@ -301,7 +301,7 @@ func TestAnUnvouchedDatabaseMakesALargeSpaceJump(t *testing.T) {
 	db.change(func(rows map[model.ListKey]model.AllocState) {
 		rows[key] = model.AllocState{
 			Key: key, MaxID: 1000, Step: 100, AllocatedAt: time.Now().Add(-time.Minute),
-			Server: model.Server{ID: "before"}, PeakRate: 1000,
+			Server: model.Server{ID: "before"},
 		}
 	})
 	r := ready(t, l, db)

@@ -14,8 +14,11 @@ import (
 const (
 	// lockTTL is the life of a refill lock, public surface.
 	lockTTL = 60 * time.Second
-	// refillTimeout bounds a pass; it is well below lockTTL.
-	refillTimeout = 10 * time.Second
+	// refillTimeout bounds a pass. It is below lockTTL, and below the five seconds
+	// from which on a restarted database counts as another one (model.Server): no
+	// segment of a database that went back is pushed after the first one of the
+	// database that came up.
+	refillTimeout = 4 * time.Second
 	// maxJitter spreads the replicas that see the same low watermark.
 	maxJitter = 20 * time.Millisecond
 	// passSize is how many lists one pass refills: one transaction, and a
@@ -196,6 +199,7 @@ func (j *job) request() model.AllocRequest {
 		Marked:  j.state.HighWater > 0,
 		Grow:    j.popped > 0 && j.history == j.state.History,
 		MaxStep: j.svc.opts.MaxStep,
+		MaxRate: j.svc.opts.MaxListRate,
 	}
 }
 

@@ -29,12 +29,11 @@ func (d simData) clone() simData {
 // simNode is one Redis server; its methods are the scripts of the real store.
 type simNode struct {
 	simData
-	mutant      mutant
-	slave       bool // a replica of the other: it refuses to write
-	replID      string
-	runID       string
-	snapshot    simData
-	highestEver map[model.ListKey]int64 // pushed on any node: what a perfect memory would know
+	mutant   mutant
+	slave    bool // a replica of the other: it refuses to write
+	replID   string
+	runID    string
+	snapshot simData
 }
 
 func (n *simNode) history() string {
@@ -71,7 +70,7 @@ func (n *simNode) state(key model.ListKey) model.ListState {
 	purged := n.guard(key)
 	highWater := n.w[key]
 	if n.mutant == noHighWater {
-		highWater = 0
+		highWater = min(highWater, 1) // marked, but nothing remembered
 	}
 	return model.ListState{History: n.history(), Len: int64(len(n.lists[key])), HighWater: highWater, Purged: purged}
 }
@@ -87,7 +86,6 @@ func (n *simNode) push(r model.PushRequest) error {
 	}
 	n.guard(r.Key)
 	n.w[r.Key] = r.Segment.Last
-	n.highestEver[r.Key] = max(n.highestEver[r.Key], r.Segment.Last)
 	for i := r.Segment.First; i <= r.Segment.Last; i++ {
 		n.lists[r.Key] = append(n.lists[r.Key], i)
 	}
@@ -96,33 +94,22 @@ func (n *simNode) push(r model.PushRequest) error {
 
 // simRedis is a master and its replica; clients may still hang on the old one.
 type simRedis struct {
-	world       *world
-	nodes       [2]*simNode
-	master      int
-	names       int
-	highestEver map[model.ListKey]int64
+	world  *world
+	nodes  [2]*simNode
+	master int
+	names  int
 }
 
 func newSimRedis(w *world) *simRedis {
-	r := &simRedis{world: w, highestEver: map[model.ListKey]int64{}}
+	r := &simRedis{world: w}
 	for i := range r.nodes {
 		empty := simData{map[model.ListKey][]int64{}, map[model.ListKey]string{}, map[model.ListKey]int64{}}
-		r.nodes[i] = &simNode{simData: empty, mutant: w.mutant, snapshot: empty.clone(), replID: r.name(), runID: r.name(), highestEver: r.highestEver}
+		r.nodes[i] = &simNode{simData: empty, mutant: w.mutant, snapshot: empty.clone(), replID: r.name(), runID: r.name()}
 	}
 	return r
 }
 
 func (r *simRedis) name() string { r.names++; return fmt.Sprint("id", r.names) }
-
-// mayForget: a history may be lost only while the database vouches for it.
-func (r *simRedis) mayForget() bool {
-	for key, highest := range r.highestEver {
-		if r.world.database.rows[key].MaxID < highest {
-			return false
-		}
-	}
-	return true
-}
 
 func (r *simRedis) save() bool {
 	n := r.nodes[r.master]
@@ -132,9 +119,6 @@ func (r *simRedis) save() bool {
 
 // restart loads an old snapshot.
 func (r *simRedis) restart() bool {
-	if !r.mayForget() {
-		return false
-	}
 	n := r.nodes[r.master]
 	n.simData = n.snapshot.clone()
 	n.replID, n.runID = r.name(), r.name()
@@ -151,9 +135,6 @@ func (r *simRedis) sync() bool {
 // promote makes the replica the master, with what it has. Clients follow one by
 // one; until then they use the old master.
 func (r *simRedis) promote() bool {
-	if !r.mayForget() {
-		return false
-	}
 	return r.takeOver(1 - r.master)
 }
 
@@ -171,9 +152,7 @@ func (r *simRedis) takeOver(node int) bool {
 // promoteBack demotes the master and promotes it again, both with the data of the
 // other: A→B→A.
 func (r *simRedis) promoteBack() bool {
-	if !r.promote() {
-		return false
-	}
+	r.promote()
 	for _, replica := range r.world.replicas {
 		if replica.node != r.master && r.world.chance(50) {
 			replica.node = r.master
@@ -186,15 +165,14 @@ func (r *simRedis) promoteBack() bool {
 	return r.takeOver(back)
 }
 
-// loseKey deletes a list or its meta hash, as an eviction or a person would. With
-// the mark gone the database alone vouches.
+// loseKey deletes a list or its meta hash, as an eviction or a person would.
 func (r *simRedis) loseKey() bool {
 	n, key := r.nodes[r.master], simKeys()[r.world.rng.IntN(len(simKeys()))]
 	if r.world.chance(50) {
 		delete(n.lists, key)
 		return true
 	}
-	if r.world.databaseGoesBack || !r.mayForget() {
+	if r.world.databaseGoesBack {
 		return false
 	}
 	delete(n.h, key)
@@ -207,6 +185,7 @@ type simDatabase struct {
 	world *world
 	rows  map[model.ListKey]model.AllocState
 	saved map[model.ListKey]model.AllocState
+	lives int
 }
 
 func newSimDatabase(w *world) *simDatabase {
@@ -220,23 +199,34 @@ func newSimDatabase(w *world) *simDatabase {
 
 func (d *simDatabase) backup() bool { d.saved = maps.Clone(d.rows); return true }
 
-// restore loses what was allocated since the backup, while the marks vouch for it.
+// restore loses what was allocated since the backup. A row without a segment does
+// not tell which server stored it: to go back to that is outside the promise.
 func (d *simDatabase) restore() bool {
 	if !d.world.databaseGoesBack {
 		return false
 	}
-	for key, highest := range d.world.redis.highestEver {
-		for _, r := range d.world.replicas {
-			if d.world.redis.nodes[r.node].w[key] < highest {
-				return false
-			}
-		}
-		if d.world.redis.nodes[d.world.redis.master].w[key] < highest {
+	for _, row := range d.saved {
+		if row.Server.ID == "" {
 			return false
 		}
 	}
+	for _, r := range d.world.replicas {
+		if r.taken > 0 || len(d.world.delayed) > 0 {
+			return false // a refill ends before a restarted database answers
+		}
+	}
 	d.rows = maps.Clone(d.saved)
+	d.lives++
+	d.world.now = d.world.now.Add(6 * time.Second) // another life only when that late
 	return true
+}
+
+// server is the present life of the database's server.
+func (d *simDatabase) server() model.Server {
+	if d.world.mutant == noIncarnation {
+		return model.Server{ID: "db"}
+	}
+	return model.Server{ID: fmt.Sprint("db", d.lives)}
 }
 
 func (d *simDatabase) allocate(req model.AllocRequest) model.Allocation {
@@ -244,7 +234,7 @@ func (d *simDatabase) allocate(req model.AllocRequest) model.Allocation {
 		req.Floor = 0
 	}
 	row := d.rows[req.Key]
-	segment, next, err := row.Next(req, d.world.now, model.Server{})
+	segment, next, err := row.Next(req, d.world.now, d.server())
 	if err != nil {
 		return model.Allocation{Err: err}
 	}
@@ -332,6 +322,7 @@ func (r *simReplica) Push(_ context.Context, reqs []model.PushRequest) []error {
 		if errs[i] == nil {
 			errs[i] = answer
 		}
+		r.taken = 0
 	}
 	return errs
 }
@@ -374,13 +365,18 @@ func (r *simReplica) allocate(req model.AllocRequest) (a model.Allocation) {
 			r.world.database.rows[req.Key] = before[req.Key]
 		}
 		a = r.world.database.allocate(req)
+		r.taken++
 	})
+	if err == nil && a.Err == nil {
+		return a
+	}
+	r.taken = 0 // it is given up
 	if err == nil {
 		return a
 	}
 	if r.world.mutant == unclearCommit {
 		row := r.world.database.rows[req.Key]
-		segment, _, _ := row.Next(req, r.world.now, model.Server{})
+		segment, _, _ := row.Next(req, r.world.now, r.world.database.server())
 		return model.Allocation{Segment: segment}
 	}
 	return model.Allocation{Err: err}

@@ -44,9 +44,9 @@ func TestSimulation(t *testing.T) {
 
 // Each guard that is left out must let an ID repeat in some world.
 func TestSimulationCatchesMutants(t *testing.T) {
-	for _, m := range []mutant{noHistoryCheck, runIDForHistory, pushRetries, noHighWater, noFloor, unclearCommit, noRowLock} {
+	for _, m := range []mutant{noHistoryCheck, runIDForHistory, pushRetries, noHighWater, noFloor, noIncarnation, unclearCommit, noRowLock} {
 		t.Run(string(m), func(t *testing.T) {
-			failure := firstFailure(m, 10_000, func(*world) {})
+			failure := firstFailure(m, 30_000, func(*world) {})
 			if failure == nil {
 				t.Fatal("no world noticed")
 			}

@@ -22,6 +22,7 @@ const (
 	pushRetries     mutant = "a push without an answer is sent again, for any history"
 	noHighWater     mutant = "no high-water mark"
 	noFloor         mutant = "max_id is not lifted"
+	noIncarnation   mutant = "a restored database is taken for the one before"
 	unclearCommit   mutant = "an unclear COMMIT counts as committed"
 	noRowLock       mutant = "two allocations read the same row"
 )
@@ -43,9 +44,9 @@ type world struct {
 	delayed  []func() // commands still on their way
 
 	// databaseGoesBack says which of two kinds of world this is. In the one the
-	// database goes back in time, and the lists must vouch. In the other it does
-	// not, and the lists may lose their marks and have two masters at once. Both
-	// together are outside the promise, but for the rule that TestJump is about.
+	// database goes back in time, and Redis too. In the other the database does
+	// not, and Redis may lose single marks and have two masters at once. These
+	// together are outside the promise.
 	databaseGoesBack bool
 
 	issued map[int64]bool
@@ -176,6 +177,8 @@ type simReplica struct {
 	world *world
 	node  int // the Redis node its connections lead to
 	lists []*list
+	// taken is 1 while a segment was taken and is neither pushed nor given up.
+	taken int
 	yield func(struct{}) bool
 	next  func() (struct{}, bool)
 	end   func()
@@ -185,7 +188,7 @@ func (w *world) newReplica() *simReplica {
 	r := &simReplica{world: w, node: w.redis.master}
 	s, err := New(Options{
 		Lists: r, Locker: r, Allocator: r, Catalogue: nil, Reporter: r, Log: slog.New(slog.DiscardHandler),
-		Timeout: time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100,
+		Timeout: time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100, MaxListRate: 5000,
 		RefillCron: "@yearly", ReloadCron: "@yearly",
 	})
 	if err != nil {

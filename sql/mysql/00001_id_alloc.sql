@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS id_alloc (
   db_server    varchar(40)  NOT NULL DEFAULT '' COMMENT 'server that stored the last segment',
   db_booted_at bigint       NOT NULL DEFAULT 0 COMMENT 'when that server had started, Unix s',
   list_history varchar(64)  NOT NULL DEFAULT '' COMMENT 'history of the list the segment was for',
-  peak_rate    double       NOT NULL DEFAULT 0 COMMENT 'highest allocation rate, indices a second',
+  last_max_id  bigint       NOT NULL DEFAULT 0 COMMENT 'max_id as that segment left it',
   PRIMARY KEY (app_id, shard_id),
   CONSTRAINT id_alloc_app_id_is_0_to_255 CHECK (app_id BETWEEN 0 AND 255),
   CONSTRAINT id_alloc_shard_id_is_0_to_63 CHECK (shard_id BETWEEN 0 AND 63),
@@ -97,7 +97,7 @@ SET @shardid_columns = (SELECT CONCAT_WS(', ',
     IF(SUM(column_name = 'db_booted_at') = 0, 'ADD COLUMN db_booted_at bigint NOT NULL DEFAULT 0', NULL),
     IF(SUM(column_name = 'list_history') = 0,
       'ADD COLUMN list_history varchar(64) CHARACTER SET utf8mb4 NOT NULL DEFAULT ''''', NULL),
-    IF(SUM(column_name = 'peak_rate') = 0, 'ADD COLUMN peak_rate double NOT NULL DEFAULT 0', NULL))
+    IF(SUM(column_name = 'last_max_id') = 0, 'ADD COLUMN last_max_id bigint NOT NULL DEFAULT 0', NULL))
   FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'id_alloc');
 
 SET @shardid_rest = (SELECT CONCAT_WS(', ',

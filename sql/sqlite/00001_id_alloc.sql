@@ -18,7 +18,7 @@ CREATE TABLE IF NOT EXISTS id_alloc (
   db_server    TEXT    NOT NULL DEFAULT '', -- server that stored the last segment; a file has none
   db_booted_at INTEGER NOT NULL DEFAULT 0, -- when that server had started, Unix s
   list_history TEXT    NOT NULL DEFAULT '', -- history of the list the segment was for
-  peak_rate    REAL    NOT NULL DEFAULT 0, -- highest allocation rate, indices a second
+  last_max_id  INTEGER NOT NULL DEFAULT 0, -- max_id as that segment left it
   PRIMARY KEY (app_id, shard_id),
   CONSTRAINT id_alloc_app_id_is_0_to_255 CHECK (app_id BETWEEN 0 AND 255),
   CONSTRAINT id_alloc_shard_id_is_0_to_63 CHECK (shard_id BETWEEN 0 AND 63),

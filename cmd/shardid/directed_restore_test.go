@@ -1,0 +1,173 @@
+//go:build unix
+
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"shardid/scripts/testserver"
+)
+
+const aliceMaxID = "SELECT max_id FROM id_alloc WHERE app_id = 1 AND shard_id = 0"
+
+// TestDirectedMaxIDRolledBack: the rows go back by 20 000. The process that
+// issued is gone: only Redis knows better.
+func TestDirectedMaxIDRolledBack(t *testing.T) {
+	story(t)
+	dsn, books := appOne(t), newLedger()
+	s := onMariaDB(dsn).with(onRedis(testserver.Redis(t).Addr)).with(direct())
+	d := serve(t, s)
+	for number(t, dsn, aliceMaxID) < 25_000 {
+		take(d, books, 2000)
+	}
+	d.kill()
+	query(t, dsn, "UPDATE id_alloc SET max_id = max_id - 20000 WHERE app_id = 1 AND shard_id = 0")
+	wantOldRow(t, dsn, books)
+	d = serve(t, s)
+	take(d, books, 30_000)
+	books.settle(t)
+}
+
+// coldStores are private servers whose state can be put back.
+type coldStores struct {
+	stores
+	folders map[string]string // of a server's data, to that of its copy
+}
+
+func cold(t *testing.T) coldStores {
+	s := coldStores{stores: privateStores(t), folders: map[string]string{}}
+	s.folders[filepath.Join(filepath.Dir(s.db.Socket), "data")] = filepath.Join(t.TempDir(), "db")
+	s.folders[s.redis.Client().ConfigGet(t.Context(), "dir").Val()["dir"]] = filepath.Join(t.TempDir(), "redis")
+	return s
+}
+
+// copyAway copies both stores as they are: MariaDB is stopped for it, Redis
+// saves.
+func (s coldStores) copyAway(t *testing.T) {
+	t.Helper()
+	order(t, s.redis.Client(), "SAVE")
+	s.db.Stop()
+	for live, kept := range s.folders {
+		if err := os.CopyFS(kept, os.DirFS(live)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.db.Restart()
+}
+
+// putBack replaces a server's data by the copy.
+func (s coldStores) putBack(t *testing.T, live string) {
+	t.Helper()
+	if err := os.RemoveAll(live); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(live, os.DirFS(s.folders[live])); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s coldStores) dbFolder() string { return filepath.Join(filepath.Dir(s.db.Socket), "data") }
+
+// TestDirectedDatabaseRestored: MariaDB comes back from a cold copy that is 5000
+// IDs old, while Redis goes on.
+func TestDirectedDatabaseRestored(t *testing.T) {
+	story(t)
+	s, books := cold(t), newLedger()
+	d := serve(t, s.settings().with(direct()))
+	take(d, books, 3000)
+	s.copyAway(t)
+	take(d, books, 5000)
+	s.db.Kill()
+	s.putBack(t, s.dbFolder())
+	s.db.Restart()
+	wantOldRow(t, s.dsn, books)
+	fresh := serve(t, s.settings().with(direct()))
+	take(fresh, books, 5000) // knows only what the stores say
+	take(d, books, 5000)
+	books.settle(t)
+}
+
+// TestDirectedBothStoresRestored: both stores come back from copies taken
+// together, and no process is left that knows better. Whatever was issued before
+// the copy, and however fast after it, the rule of the database incarnation
+// leaves enough out.
+func TestDirectedBothStoresRestored(t *testing.T) {
+	story(t)
+	for name, c := range map[string]struct {
+		before []int // with a pause between each two
+		after  int   // lost with the stores
+	}{
+		"steady load":               {before: []int{2500}, after: 5000},
+		"copied in first segment":   {before: []int{500}, after: 5000},
+		"load grows after the copy": {before: []int{700, 800}, after: 30_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if repeated := restoreBoth(t, c.before, c.after); repeated > 0 {
+				t.Errorf("%d of %d IDs were issued before both stores were restored, too", repeated, c.after)
+			}
+		})
+	}
+}
+
+// restoreBoth issues before and after a copy, goes back to it, issues as much as
+// was lost and counts the IDs that came twice.
+func restoreBoth(t *testing.T, before []int, after int) (repeated int) {
+	t.Helper()
+	s, lost := cold(t), newLedger()
+	d := serve(t, s.settings().with(direct()))
+	for i, n := range before {
+		if i > 0 {
+			time.Sleep(5 * time.Second) // makes the rate small; nothing waits for it
+		}
+		take(d, lost, n)
+	}
+	s.copyAway(t)
+	take(d, lost, after)
+	d.kill()
+	s.backToCopy(t, lost)
+	d = serve(t, s.settings().with(direct()))
+	again := newLedger()
+	take(d, again, after)
+	for id := range again.seen {
+		if _, twice := lost.seen[id]; twice {
+			repeated++
+		}
+	}
+	return repeated
+}
+
+// backToCopy restores both stores.
+func (s coldStores) backToCopy(t *testing.T, lost *ledger) {
+	t.Helper()
+	// Servers are told apart by when they started, give or take five seconds.
+	eventually(t, startLimit, "the database has run for a while", func() bool { return uptime(t, s.dsn) > 8 })
+	s.db.Kill()
+	s.redis.Kill()
+	for live := range s.folders {
+		s.putBack(t, live)
+	}
+	s.db.Restart()
+	s.redis.Restart()
+	wantOldRow(t, s.dsn, lost)
+	wantStale(t, s.redis, lost)
+}
+
+// wantOldRow fails when the row has not gone back in time: then the test would
+// show nothing.
+func wantOldRow(t *testing.T, dsn string, books *ledger) {
+	t.Helper()
+	maxID := number(t, dsn, aliceMaxID)
+	if _, issued := books.seen[(maxID+1)<<14|1]; !issued {
+		t.Fatalf("max_id is %d and the next index was not issued: the row is not old", maxID)
+	}
+}
+
+// uptime of a database server, in seconds.
+func uptime(t *testing.T, dsn string) int64 {
+	t.Helper()
+	return number(t, dsn, "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'UPTIME'")
+}

@@ -1,0 +1,149 @@
+//go:build unix
+
+package nemesis
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// breath is how long a client rests after an answer. It leaves the machine some
+// room; what matters is not the rate.
+const breath = 4 * time.Millisecond
+
+// clients ask all processes for IDs until they are told to stop.
+type clients struct {
+	procs []*proc
+	apps  []int64
+	books *ledger
+	http  *http.Client
+
+	requests, refused atomic.Int64
+	cancel            context.CancelFunc
+	wg                sync.WaitGroup
+}
+
+func newClients(procs []*proc, apps []int64, books *ledger) *clients {
+	return &clients{procs: procs, apps: apps, books: books,
+		http: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+}
+
+// start begins; stop ends it, at the latest with the test.
+func (c *clients) start(t *testing.T, n int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	for i := range n {
+		rnd := rand.New(rand.NewPCG(1, uint64(i)))
+		c.wg.Go(func() {
+			for ctx.Err() == nil {
+				c.ask(ctx, rnd)
+				time.Sleep(breath)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		c.stop()
+		c.http.CloseIdleConnections()
+	})
+}
+
+func (c *clients) stop() {
+	c.cancel()
+	c.wg.Wait()
+}
+
+// ask sends one request of a random form.
+func (c *clients) ask(ctx context.Context, rnd *rand.Rand) {
+	count := 1
+	if rnd.IntN(2) == 0 {
+		count = 1 + rnd.IntN(40)
+	}
+	p, app := c.procs[rnd.IntN(len(c.procs))], c.apps[rnd.IntN(len(c.apps))]
+	c.requests.Add(1)
+	if err := c.get(ctx, p, app, randomPass(rnd), count); err != nil {
+		c.refused.Add(1)
+	}
+}
+
+// get asks p for count IDs and enters what it delivers. The error says why
+// nothing was delivered.
+func (c *clients) get(ctx context.Context, p *proc, app int64, pass string, count int) error {
+	target := fmt.Sprintf("%s/get?appId=%d&gatePass=%s", p.url(), app, url.QueryEscape(pass))
+	if count > 1 {
+		target += fmt.Sprintf("&count=%d", count)
+	}
+	status, body, err := c.fetch(ctx, target)
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("%s: %d %s", p.name, status, body)
+	}
+	ids, err := parse(body, count)
+	if err != nil {
+		c.books.complain("%s answered %s with 200 and %.200q: %v", p.name, target, body, err)
+		return nil
+	}
+	c.books.enter(p.name, app, pass, ids)
+	return nil
+}
+
+// fetch gives a whole answer. One that breaks off delivers nothing: a caller
+// cannot use half a body.
+func (c *clients) fetch(ctx context.Context, target string) (status int, body []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+// parse gives the IDs of a 200, which must be exactly as many as asked for.
+func parse(body []byte, count int) ([]int64, error) {
+	var a struct {
+		Code  *int
+		ID    int64
+		IDStr string
+		IDs   []int64
+	}
+	if err := json.Unmarshal(body, &a); err != nil {
+		return nil, err
+	}
+	if count == 1 && a.IDStr == fmt.Sprint(a.ID) {
+		a.IDs = append(a.IDs, a.ID)
+	}
+	if a.Code == nil || *a.Code != 0 || len(a.IDs) != count {
+		return nil, fmt.Errorf("%d IDs, want %d and code 0", len(a.IDs), count)
+	}
+	return a.IDs, nil
+}
+
+// randomPass is hot in half of the cases, so that some lists are popped and
+// refilled all the time; the others reach every shard.
+func randomPass(rnd *rand.Rand) string {
+	switch n := rnd.IntN(4000); rnd.IntN(6) {
+	case 0, 1, 2:
+		return []string{"alice", "hello", "138012345678", "bob@example.com"}[n%4]
+	case 3:
+		return fmt.Sprintf("138%08d", n*7919)
+	case 4:
+		return fmt.Sprintf("first.last+%d@example.com", n)
+	default:
+		return fmt.Sprintf("O'Neil & Sons = 50%% #%d", n)
+	}
+}

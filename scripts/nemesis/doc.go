@@ -1,0 +1,20 @@
+// Package nemesis tries to make shardid issue an ID twice. Its tests run real
+// `shardid serve` processes over real stores, ask them for IDs and meanwhile
+// break everything around them: Redis comes back with old data, lagging replicas
+// are promoted, replies are lost, requests come late, rows go back in time,
+// processes and servers are killed or stopped.
+//
+//	go test -v ./scripts/nemesis                               # about a minute
+//	go test -v -run TestNemesis$ ./scripts/nemesis -nemesis.seed 7
+//	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/nemesis -soak 1h
+//
+// The seed decides which faults come in which order and with which choices; it
+// is printed first. What the scheduler of the machine does between two faults is
+// not repeated.
+//
+// Read nemesis_test.go first (the three runs), then run_test.go (a round: fault,
+// heal, verify), then the faults by what they hit: faults_*_test.go.
+//
+// This file and proxy.go are all that is not test code, so that other tests can
+// use the proxy.
+package nemesis

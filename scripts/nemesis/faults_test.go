@@ -1,0 +1,137 @@
+//go:build unix
+
+package nemesis
+
+import (
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// fault is one kind of disorder. It breaks something and lets that last a
+// little; the world heals it.
+type fault struct {
+	name string
+	run  func(*world)
+	// on are the topologies where it works; nil for all.
+	on []string
+	// calm allows no weather beside it: a push that comes late after the
+	// high-water mark was deleted is no repeat, but the tripwire cannot know.
+	calm bool
+}
+
+func faults() []fault {
+	withConf, withProxy := []string{onSingle, onCluster}, []string{onSingle}
+	return []fault{
+		{name: "old RDB", run: oldRDB},
+		{name: "old AOF", run: oldAOF, on: withConf},
+		{name: "lagging replica promoted", run: lagging},
+		{name: "process asleep over a promotion", run: asleep},
+		{name: "master lost", run: lostMaster},
+		{name: "split brain", run: splitBrain, on: withProxy},
+		{name: "A-B-A", run: thereAndBack, on: withProxy},
+		{name: "A-B-A with B's data", run: backWithOldData, on: withProxy},
+		{name: "taken over twice", run: takenOverTwice, on: []string{onCluster}},
+		{name: "sleeping master replaced", run: sleepingMaster, on: []string{onSentinel, onCluster}},
+		{name: "redis sleeps", run: redisSleeps},
+		{name: "lists deleted", run: listsDeleted, calm: true},
+		{name: "metas deleted", run: metasDeleted, calm: true},
+		{name: "all deleted", run: allDeleted, calm: true},
+		{name: "keys evicted", run: evicted, calm: true},
+		{name: "out of memory", run: outOfMemory},
+		{name: "scripts flushed", run: scriptsFlushed},
+		{name: "locks gone", run: locksGone},
+		{name: "max_id rolled back", run: rowsBack},
+		{name: "replies dropped", run: storm(Weather{DropReply: 0.2}), on: withProxy, calm: true},
+		{name: "replies stalled", run: storm(Weather{LateReply: 0.3, Longest: 2 * time.Second}), on: withProxy, calm: true},
+		{name: "requests dropped", run: storm(Weather{DropRequest: 0.2}), on: withProxy, calm: true},
+		{name: "pushes late", run: storm(Weather{LateRequest: 0.3, Longest: 2 * time.Second}), on: withProxy, calm: true},
+		{name: "COMMIT unclear", run: unclearCommits, calm: true},
+		{name: "database sleeps", run: databaseSleeps},
+		{name: "database killed", run: databaseKilled},
+		{name: "process sleeps", run: processSleeps},
+		{name: "process killed", run: processKilled},
+	}
+}
+
+// storm is weather between the processes and Redis.
+func storm(weather Weather) func(*world) {
+	return func(w *world) {
+		w.setWeather(weather, Weather{})
+		w.linger(2 * time.Second)
+	}
+}
+
+// unclearCommits loses answers of the database: a COMMIT may have happened.
+func unclearCommits(w *world) {
+	w.setWeather(Weather{}, Weather{DropReply: 0.1})
+	w.linger(2 * time.Second)
+}
+
+func databaseSleeps(w *world) {
+	w.db.Pause()
+	w.later(w.db.Resume)
+	w.linger(1500 * time.Millisecond)
+}
+
+func databaseKilled(w *world) {
+	w.db.Kill()
+	w.later(w.db.Restart)
+	w.linger(time.Second)
+}
+
+func (w *world) someProc() *proc { return w.procs[w.rnd.IntN(len(w.procs))] }
+
+func processSleeps(w *world) {
+	p := w.someProc()
+	p.signal(syscall.SIGSTOP)
+	w.later(func() { p.signal(syscall.SIGCONT) })
+	w.linger(1500 * time.Millisecond)
+}
+
+func processKilled(w *world) {
+	p := w.someProc()
+	w.tally(p)
+	p.kill()
+	w.later(p.start)
+	w.linger(time.Second)
+}
+
+// round is one entry of the schedule.
+type round struct {
+	fault     fault
+	redis, db Weather // beside the fault
+	seed      uint64  // of the choices within
+}
+
+// schedule chooses n rounds: every kind in random order, again and again, half
+// of them in bad weather.
+func schedule(seed uint64, topology string, n int) []round {
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	var rounds []round
+	for len(rounds) < n {
+		kinds := slices.DeleteFunc(faults(), func(f fault) bool { return f.on != nil && !slices.Contains(f.on, topology) })
+		rnd.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+		for _, f := range kinds {
+			rounds = append(rounds, newRound(f, topology, rnd))
+		}
+	}
+	return rounds[:n]
+}
+
+func newRound(f fault, topology string, rnd *rand.Rand) round {
+	r := round{fault: f, seed: rnd.Uint64()}
+	weather := rnd.IntN(6)
+	proxied := topology == onSingle
+	switch {
+	case f.calm:
+	case weather == 0:
+		r.db = Weather{DropReply: 0.03}
+	case weather == 1 && proxied:
+		r.redis = Weather{DropReply: 0.02}
+	case weather == 2 && proxied:
+		r.redis = Weather{LateRequest: 0.05, Longest: 1500 * time.Millisecond}
+	}
+	return r
+}

@@ -1,0 +1,236 @@
+//go:build unix
+
+package nemesis
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/scripts/testserver"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// Topologies of Redis.
+const (
+	onSingle   = "single"
+	onSentinel = "sentinel"
+	onCluster  = "cluster"
+)
+
+// segmentLen is the step of every list: short, so that lists are refilled, and
+// segments are in flight, all the time.
+const segmentLen = 200
+
+// world is what a run happens in.
+type world struct {
+	t        *testing.T
+	topology string
+	rnd      *rand.Rand // of the present round
+	undo     []func()   // heals, in reverse order
+	notes    string     // what the fault did, for the log
+	proof    int        // IDs that verify asks every process for
+
+	db        *testserver.MariaDBServer
+	sql       *sql.DB // straight to the server
+	site      site
+	conf      string // file that every Redis of single and cluster reads at its start
+	dbProxies []*Proxy
+	procs     []*proc
+	clients   *clients
+	books     *ledger
+	totals    map[string]float64 // metrics of processes that were killed
+}
+
+// newWorld starts servers and processes; all end with the test.
+func newWorld(t *testing.T, p plan) *world {
+	t.Helper()
+	w := &world{t: t, topology: p.topology, rnd: rand.New(rand.NewPCG(p.seed, 1)), proof: p.proof, books: newLedger(), totals: map[string]float64{}}
+	apps := w.startDatabase()
+	w.startRedis(p.procs)
+	for i := range p.procs {
+		w.startProc(i, p.server)
+	}
+	w.clients = newClients(w.procs, apps, w.books)
+	return w
+}
+
+// startDatabase provisions two apps through shardid's own commands.
+func (w *world) startDatabase() (apps []int64) {
+	w.t.Helper()
+	w.db = testserver.MariaDB(w.t)
+	dsn := w.db.NewDatabase(w.t)
+	w.command(dsn, "migrate")
+	apps = []int64{1, 255}
+	for _, app := range apps {
+		w.command(dsn, "provision", "--app", fmt.Sprint(app), "--name", "test")
+	}
+	w.sql = openSQL(w.t, dsn)
+	w.exec("UPDATE id_alloc SET step = ?", segmentLen)
+	return apps
+}
+
+func openSQL(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Logger = &mysql.NopLogger{} // of connections that a kill broke
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func (w *world) command(dsn string, args ...string) {
+	w.t.Helper()
+	cmd := exec.Command(binary(w.t), args...)
+	cmd.Dir = w.t.TempDir()
+	cmd.Env = settings{"SHARDID_DATABASE_DRIVER": "mysql", "SHARDID_DATABASE_DSN": dsn}.environ(cmd.Dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		w.t.Fatalf("shardid %s: %v: %s", strings.Join(args, " "), err, out)
+	}
+}
+
+func (w *world) exec(statement string, args ...any) {
+	w.t.Helper()
+	if _, err := w.sql.ExecContext(context.Background(), statement, args...); err != nil {
+		w.t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func (w *world) startRedis(procs int) {
+	w.t.Helper()
+	w.conf = filepath.Join(w.t.TempDir(), "extra.conf")
+	w.configure("")
+	switch w.topology {
+	case onSentinel:
+		w.site = newSentinel(w.t)
+	case onCluster:
+		w.site = newCluster(w.t, w.conf)
+	default:
+		w.site = newSingle(w.t, w.conf, procs)
+	}
+}
+
+// configure sets what a Redis reads at its next start.
+func (w *world) configure(text string) {
+	w.t.Helper()
+	if err := os.WriteFile(w.conf, []byte(text), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// startProc starts process i. They differ in how much they take ahead.
+func (w *world) startProc(i int, how func(settings) server) {
+	w.t.Helper()
+	proxy := newTestProxy(w.t, fmt.Sprintf("127.0.0.1:%d", w.db.Port))
+	w.dbProxies = append(w.dbProxies, proxy)
+	var name string
+	if err := w.sql.QueryRow("SELECT DATABASE()").Scan(&name); err != nil {
+		w.t.Fatal(err)
+	}
+	env := w.site.env(i)
+	for k, v := range (settings{
+		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + proxy.Addr + ")/" + name,
+		"QUEUE_TIMEOUT": "1s", "QUEUE_MAX_STEP": "5000", "QUEUE_PREFETCH_MAX": fmt.Sprint([]int{20, 200, 1000}[i%3]),
+		"QUEUE_REFILL_CRON": "*/3 * * * * *", "QUEUE_RELOAD_CRON": "*/5 * * * * *",
+	}) {
+		env["SHARDID_"+k] = v
+	}
+	w.procs = append(w.procs, startProc(w.t, fmt.Sprintf("process %d", i), how(env)))
+}
+
+// later notes what heals a fault.
+func (w *world) later(f func()) { w.undo = append(w.undo, f) }
+
+// note tells the log what a fault really did.
+func (w *world) note(format string, args ...any) { w.notes += "; " + fmt.Sprintf(format, args...) }
+
+// heal ends all faults and returns when the stores are as they should be.
+func (w *world) heal() {
+	w.t.Helper()
+	w.setWeather(Weather{}, Weather{})
+	w.drain()
+	for i := len(w.undo) - 1; i >= 0; i-- {
+		w.undo[i]()
+	}
+	w.undo = nil
+	w.site.settle(w)
+}
+
+// drain waits until no request is held back: in calm weather nothing must come
+// late any more.
+func (w *world) drain() {
+	w.t.Helper()
+	for _, p := range append(w.redisProxies(), w.dbProxies...) {
+		until(w.t, "late requests have arrived", func() error {
+			if n := p.Late(); n > 0 {
+				return fmt.Errorf("%d are under way", n)
+			}
+			return nil
+		})
+	}
+}
+
+// redisProxies are there on single only: Sentinel and Cluster tell clients the
+// servers' own addresses.
+func (w *world) redisProxies() []*Proxy {
+	if s, ok := w.site.(*single); ok {
+		return append([]*Proxy(nil), s.proxies...)
+	}
+	return nil
+}
+
+func (w *world) setWeather(redis, db Weather) {
+	for _, p := range w.redisProxies() {
+		p.SetWeather(redis)
+	}
+	for _, p := range w.dbProxies {
+		p.SetWeather(db)
+	}
+}
+
+// issue waits until n more IDs have been delivered.
+func (w *world) issue(n int64) {
+	w.t.Helper()
+	begun, _ := w.books.counts()
+	until(w.t, fmt.Sprintf("%d more IDs are delivered", n), func() error {
+		if ids, _ := w.books.counts(); ids < begun+n {
+			return fmt.Errorf("%d were", ids-begun)
+		}
+		return nil
+	})
+}
+
+// linger leaves the world alone for a little, at most that long.
+func (w *world) linger(longest time.Duration) {
+	time.Sleep(longest/4 + time.Duration(w.rnd.Int64N(int64(longest*3/4))))
+}
+
+// verify returns when every process issues again.
+func (w *world) verify() {
+	w.t.Helper()
+	for _, p := range w.procs {
+		until(w.t, p.name+" issues again", func() error {
+			return w.clients.get(context.Background(), p, w.clients.apps[0], randomPass(w.rnd), w.proof)
+		})
+	}
+}
+
+func (w *world) duplicates() int64 {
+	_, duplicates := w.books.counts()
+	return duplicates
+}
