@@ -10,7 +10,9 @@
 //	catalogue.go  which lists exist; reload
 //	list.go       what this replica holds of one list, and who waits for it
 //	fetch.go      pops on behalf of the waiters, and a little ahead of demand
+//	deliver.go    from indices to IDs: limit, tripwire
 //	demand.go     how far ahead
 //	refill.go     lock, state, allocate, push
+//	alarms.go     what is counted and logged when a store went back in time
 //	schedule.go   start, the cron jobs, stop
 package queue

@@ -32,6 +32,8 @@ type list struct {
 	refill   chan struct{} // closed when the refill in flight ends; nil when none is
 	// refillErr is how the last refill ended.
 	refillErr      error
+	soon           bool      // a refill in the background is due
+	retryAt        time.Time // until then the low watermark causes none
 	exhaustedUntil time.Time // until then no segment is asked for
 	lastErr        error     // why waiters are not served; nil when the last pop went well
 

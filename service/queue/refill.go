@@ -21,6 +21,9 @@ const (
 	refillTimeout = 4 * time.Second
 	// maxJitter spreads the replicas that see the same low watermark.
 	maxJitter = 20 * time.Millisecond
+	// refillRetry is the shortest pause after a failure before the low watermark
+	// causes another try. Callers that wait on an empty list try by themselves.
+	refillRetry = 200 * time.Millisecond
 	// passSize is how many lists one pass refills: one transaction, and a
 	// pipeline for each of its other steps.
 	passSize = 64
@@ -29,12 +32,21 @@ const (
 // errBusy: another replica is refilling the list.
 var errBusy = errors.New("another replica is refilling the list")
 
-// refillSoon refills in the background, unless that is under way.
+// refillSoon refills in the background, unless that is under way or has failed a
+// moment ago.
 func (l *list) refillSoon() {
-	l.svc.spawn(func() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.soon || time.Now().Before(l.retryAt) {
+		return
+	}
+	l.soon = l.svc.spawn(func() {
 		if l.svc.sleep(mathrand.N(maxJitter)) {
 			l.svc.refill([]*list{l}, false)
 		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.soon = false
 	})
 }
 
@@ -75,8 +87,12 @@ func (l *list) beginRefill() bool {
 func (l *list) endRefill(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err != nil {
+		l.retryAt = time.Now().Add(refillRetry)
+	}
 	if errors.Is(err, model.ErrLimitReached) {
 		l.exhaustedUntil = time.Now().Add(exhaustedFor)
+		l.retryAt = l.exhaustedUntil
 	}
 	l.refillErr = err
 	close(l.refill)

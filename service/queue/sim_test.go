@@ -44,6 +44,9 @@ func TestSimulation(t *testing.T) {
 
 // Each guard that is left out must let an ID repeat in some world.
 func TestSimulationCatchesMutants(t *testing.T) {
+	if raceEnabled {
+		t.Skip("make simulate runs it, ten times faster")
+	}
 	for _, m := range []mutant{noHistoryCheck, runIDForHistory, pushRetries, noHighWater, noFloor, noIncarnation, unclearCommit, noRowLock} {
 		t.Run(string(m), func(t *testing.T) {
 			failure := firstFailure(m, 30_000, func(*world) {})
