@@ -112,7 +112,8 @@ func (m *Monitor) probe(p Probe) {
 
 // Report notes how something went: nil when it works. A change is logged at
 // once unless a line was written a moment ago; a lasting failure again every
-// minute, with the number of failures since.
+// minute, with the number of failures since. What is not probed has no line while
+// the failure of a probed store explains it.
 func (m *Monitor) Report(name string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,10 +124,27 @@ func (m *Monitor) Report(name string, err error) {
 		m.conditions[name] = c
 	}
 	c.update(err, now)
-	if line := c.line(now); line != "" {
+	if line := c.line(now); line != "" && !m.explained(c, now) {
 		m.write(c, line)
 		c.logged, c.announced, c.told, c.failures = now, !c.OK, c.Error, 0
 	}
+}
+
+// explained says whether a failure needs no line of its own: it is not that of a
+// probed store, and such a store fails, or has not been probed since.
+func (m *Monitor) explained(c *condition, now time.Time) bool {
+	if c.OK || len(m.probes) == 0 {
+		return false
+	}
+	for _, p := range m.probes {
+		if p.Name == c.Name {
+			return false
+		}
+		if store := m.conditions[p.Name]; store != nil && !store.OK {
+			return true
+		}
+	}
+	return now.Sub(c.Since) < 2*probeEvery
 }
 
 // update takes over the outcome.

@@ -171,3 +171,34 @@ func quietMonitor(probes ...Probe) *Monitor {
 
 // nothing is a probe of a store that always works.
 func nothing(context.Context) error { return nil }
+
+// One cause is told of once: what a store's failure brings about has no line of
+// its own, and what fails by itself has one as soon as the stores were probed.
+func TestAFailingStoreExplainsTheRest(t *testing.T) {
+	w := newWorld()
+	w.probes = []Probe{{Name: "redis"}, {Name: "database"}}
+	for _, step := range []struct {
+		after time.Duration
+		name  string
+		err   error
+		want  string
+	}{
+		{0, "redis", nil, ""},
+		{0, "database", nil, ""},
+		{time.Second, "pop", errA, ""}, // redis may fail too, and has not been probed
+		{time.Second, "redis", errB, `level=ERROR msg="redis fails" error="timed out" failures=1`},
+		{time.Minute, "pop", errA, ""},
+		{time.Second, "redis", nil, `level=INFO msg="redis works again"`},
+		{time.Second, "pop", errA, `level=ERROR msg="pop fails" error=refused failures=3`},
+		{time.Second, "pop", nil, `level=INFO msg="pop works again"`},
+		{time.Minute, "refill", errA, ""},
+		{time.Second, "refill", errA, ""},
+		{time.Second, "refill", errA, `level=ERROR msg="refill fails" error=refused failures=3`},
+	} {
+		w.at = w.at.Add(step.after)
+		w.Report(step.name, step.err)
+		if got := strings.Join(w.lines(), "\n"); got != step.want {
+			t.Errorf("%s %v: logged %q, want %q", step.name, step.err, got, step.want)
+		}
+	}
+}
