@@ -64,15 +64,13 @@ func decodePopped(reply string) (model.Popped, error) {
 
 // decodeStates reads what state.lua returns for n lists.
 func decodeStates(reply string, states []model.ListState) error {
-	history, rest, _ := strings.Cut(reply, "\n")
-	history = strings.Clone(history)
+	rest := reply
 	for i := range states {
 		var line string
 		line, rest, _ = strings.Cut(rest, "\n")
 		states[i] = decodeState(line)
-		states[i].History = history
 	}
-	if rest != "" || history == "" {
+	if rest != "" {
 		return fmt.Errorf("%w: state answered %.80q for %d lists", errForeign, reply, len(states))
 	}
 	return nil
@@ -83,7 +81,8 @@ func decodeState(line string) model.ListState {
 		return model.ListState{Err: explain("state", errors.New(strings.Clone(reason)))}
 	}
 	f := fields{rest: line}
-	st := model.ListState{Len: f.number(), HighWater: f.number(), Purged: f.number()}
+	// A clone, as the history is kept and the reply may be long.
+	st := model.ListState{History: strings.Clone(f.word()), Len: f.number(), HighWater: f.number(), Purged: f.number()}
 	if f.bad || f.rest != "" {
 		return model.ListState{Err: explain("state", fmt.Errorf("%w: state line %.80q", errForeign, line))}
 	}

@@ -33,20 +33,20 @@ func TestDecodePopped(t *testing.T) {
 
 func TestDecodeStates(t *testing.T) {
 	states := make([]model.ListState, 3)
-	if err := decodeStates("abc\n1 2 3\n!WRONGTYPE no list\n0 0 0", states); err != nil {
+	if err := decodeStates("abc 1 2 3\n!WRONGTYPE no list\nd 0 0 0", states); err != nil {
 		t.Fatal(err)
 	}
 	if states[0] != (model.ListState{History: "abc", Len: 1, HighWater: 2, Purged: 3}) || states[1].Err == nil ||
-		states[2] != (model.ListState{History: "abc"}) {
+		states[2] != (model.ListState{History: "d"}) {
 		t.Errorf("%+v", states)
 	}
-	for _, reply := range []string{"", "abc", "abc\n1 2 3", "abc\n1 2 3\n1 2 3\n1 2", "abc\n1 2 3\n1 2 3\n1 2 3 4", "abc\n1 2 3\n1 2 3\nx 2 3"} {
+	for _, reply := range []string{"", "a", "a 1 2 3", "a 1 2 3\na 1 2 3\na 1 2", "a 1 2 3\na 1 2 3\na 1 2 3 4", "a 1 2 3\na 1 2 3\na x 2 3", "a 1 2 3\na 1 2 3\n1 2 3"} {
 		states := make([]model.ListState, 3)
 		if err := decodeStates(reply, states); err == nil && states[2].Err == nil {
 			t.Errorf("%q: no error: %+v", reply, states)
 		}
 	}
-	if err := decodeStates("abc\n0 0 0\n0 0 0", make([]model.ListState, 1)); err == nil {
+	if err := decodeStates("a 0 0 0\na 0 0 0", make([]model.ListState, 1)); err == nil {
 		t.Error("more lines than lists")
 	}
 }

@@ -20,7 +20,8 @@
 // # Keys
 //
 //	id.gen.idList_<app>_<shard>                    list of indices, oldest left
-//	id.gen.meta_{id.gen.idList_<app>_<shard>}      hash: h history, w highest index pushed
+//	id.gen.meta_{id.gen.idList_<app>_<shard>}      hash: h history, w highest index pushed,
+//	                                               e since when it is kept, in µs
 //	id.gen.lock_<name>                             string: token of the holder
 //
 // The scripts are the .lua files of this folder; prelude.lua precedes all but

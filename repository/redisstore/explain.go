@@ -101,7 +101,7 @@ func replyAdvice() []known {
 			"or accept the risk with the unsafe option"},
 		{[]string{"WRONGPASS", "NOAUTH", "invalid password", "without any password configured"},
 			"correct redis.username and redis.password (for sentinels: their own)"},
-		{[]string{"NOPERM"}, "allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +llen +lpop +rpush +unlink +set +get +del (+cluster)"},
+		{[]string{"NOPERM"}, "allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +time +llen +lpop +rpush +unlink +set +get +del (+cluster)"},
 		{[]string{"READONLY"}, "this is a replica: give the master's address in redis.addrs, or use redis.mode sentinel or cluster to follow it"},
 		{[]string{"OOM"}, "Redis is full: raise maxmemory, and set maxmemory-policy noeviction"},
 		{[]string{"LOADING"}, "Redis is loading its data: wait, it goes on by itself"},

@@ -9,13 +9,13 @@
 -- One string instead of an array: ten thousand small replies cost more to write
 -- and to read than to pop.
 
-local _, purged = guard(KEYS[1], KEYS[2])
+local _, purged, life = guard(KEYS[1], KEYS[2])
 local values = redis.call('LPOP', KEYS[1], ARGV[2])
 if not values then
-  return history .. ' ' .. purged .. ' 0'
+  return life .. ' ' .. purged .. ' 0'
 end
 local left = 0
 if #values == tonumber(ARGV[2]) then
   left = redis.call('LLEN', KEYS[1])
 end
-return history .. ' ' .. purged .. ' ' .. left .. ' ' .. table.concat(values, ' ')
+return life .. ' ' .. purged .. ' ' .. left .. ' ' .. table.concat(values, ' ')

@@ -23,21 +23,27 @@ if not history or not string.find(history, '[^0]') then
 end
 
 -- guard drops what another timeline left in the list; it returns the list's
--- high-water mark (a string) and the number of indices dropped.
+-- high-water mark (a string), the number of indices dropped, and the list's own
+-- history: the server's, and since when it is kept without loss. So a list whose
+-- meta hash was deleted has another history too, and a push that was under way,
+-- perhaps below what was popped since, is refused.
 --
 -- The list goes first and h is written last: should the script die in between,
 -- the next one purges again. A list without w was not filled by us.
 local function guard(list, meta)
-  local m = redis.call('HMGET', meta, 'h', 'w')
-  if m[1] == history and m[2] then
-    return m[2], 0
+  local m = redis.call('HMGET', meta, 'h', 'w', 'e')
+  local w, e = m[2], m[3]
+  if m[1] == history and w and e then
+    return w, 0, history .. '-' .. e
   end
   local purged = redis.call('LLEN', list)
   if purged > 0 then
     redis.call('UNLINK', list)
   end
-  if m[1] ~= history then
-    redis.call('HSET', meta, 'h', history)
+  if m[1] ~= history or not e or purged > 0 then
+    local now = redis.call('TIME')
+    e = now[1] .. string.format('%06d', now[2])
+    redis.call('HSET', meta, 'e', e, 'h', history)
   end
-  return m[2] or '0', purged
+  return w or '0', purged, history .. '-' .. e
 end

@@ -9,12 +9,12 @@
 --   returns  "ok", or why nothing was pushed: "history", "highwater", "full"
 --   errors   see prelude.lua
 
-if history ~= ARGV[2] then
-  return 'history'
-end
 local list, meta = KEYS[1], KEYS[2]
 local first, last = tonumber(ARGV[3]), tonumber(ARGV[4])
-local w = guard(list, meta)
+local w, _, life = guard(list, meta)
+if life ~= ARGV[2] then
+  return 'history'
+end
 if first <= tonumber(w) then
   return 'highwater'
 end

@@ -14,7 +14,7 @@ import (
 // simData is what a Redis server holds.
 type simData struct {
 	lists map[model.ListKey][]int64
-	h     map[model.ListKey]string
+	h, e  map[model.ListKey]string
 	w     map[model.ListKey]int64
 }
 
@@ -23,13 +23,14 @@ func (d simData) clone() simData {
 	for k, v := range d.lists {
 		lists[k] = slices.Clone(v)
 	}
-	return simData{lists, maps.Clone(d.h), maps.Clone(d.w)}
+	return simData{lists, maps.Clone(d.h), maps.Clone(d.e), maps.Clone(d.w)}
 }
 
 // simNode is one Redis server; its methods are the scripts of the real store.
 type simNode struct {
 	simData
 	mutant   mutant
+	name     func() string
 	slave    bool // a replica of the other: it refuses to write
 	replID   string
 	runID    string
@@ -43,6 +44,9 @@ func (n *simNode) history() string {
 	return n.replID
 }
 
+// life is the history of one list.
+func (n *simNode) life(key model.ListKey) string { return n.history() + "-" + n.e[key] }
+
 // guard drops what another history left.
 func (n *simNode) guard(key model.ListKey) (purged int64) {
 	if n.mutant == noHistoryCheck {
@@ -54,7 +58,9 @@ func (n *simNode) guard(key model.ListKey) (purged int64) {
 	}
 	purged = int64(len(n.lists[key]))
 	delete(n.lists, key)
-	n.h[key] = n.history()
+	if n.h[key] != n.history() || n.e[key] == "" {
+		n.h[key], n.e[key] = n.history(), n.name()
+	}
 	return purged
 }
 
@@ -63,7 +69,7 @@ func (n *simNode) pop(key model.ListKey, count int) model.Popped {
 	list := n.lists[key]
 	count = min(count, len(list))
 	n.lists[key] = slices.Clone(list[count:])
-	return model.Popped{History: n.history(), Indices: slices.Clone(list[:count]), Len: int64(len(list) - count), Purged: purged}
+	return model.Popped{History: n.life(key), Indices: slices.Clone(list[:count]), Len: int64(len(list) - count), Purged: purged}
 }
 
 func (n *simNode) state(key model.ListKey) model.ListState {
@@ -72,19 +78,19 @@ func (n *simNode) state(key model.ListKey) model.ListState {
 	if n.mutant == noHighWater {
 		highWater = min(highWater, 1) // marked, but nothing remembered
 	}
-	return model.ListState{History: n.history(), Len: int64(len(n.lists[key])), HighWater: highWater, Purged: purged}
+	return model.ListState{History: n.life(key), Len: int64(len(n.lists[key])), HighWater: highWater, Purged: purged}
 }
 
 func (n *simNode) push(r model.PushRequest) error {
+	n.guard(r.Key)
 	switch {
-	case n.mutant != pushRetries && n.mutant != noHistoryCheck && n.history() != r.History:
+	case n.mutant != pushRetries && n.mutant != noHistoryCheck && n.life(r.Key) != r.History:
 		return model.ErrHistoryChanged
 	case n.mutant != noHighWater && r.Segment.First <= n.w[r.Key]:
 		return model.ErrNotAboveHighWater
 	case int64(len(n.lists[r.Key])) >= r.Cap:
 		return model.ErrListFull
 	}
-	n.guard(r.Key)
 	n.w[r.Key] = r.Segment.Last
 	for i := r.Segment.First; i <= r.Segment.Last; i++ {
 		n.lists[r.Key] = append(n.lists[r.Key], i)
@@ -103,8 +109,8 @@ type simRedis struct {
 func newSimRedis(w *world) *simRedis {
 	r := &simRedis{world: w}
 	for i := range r.nodes {
-		empty := simData{map[model.ListKey][]int64{}, map[model.ListKey]string{}, map[model.ListKey]int64{}}
-		r.nodes[i] = &simNode{simData: empty, mutant: w.mutant, snapshot: empty.clone(), replID: r.name(), runID: r.name()}
+		empty := simData{map[model.ListKey][]int64{}, map[model.ListKey]string{}, map[model.ListKey]string{}, map[model.ListKey]int64{}}
+		r.nodes[i] = &simNode{simData: empty, mutant: w.mutant, name: r.name, snapshot: empty.clone(), replID: r.name(), runID: r.name()}
 	}
 	return r
 }
@@ -172,10 +178,8 @@ func (r *simRedis) loseKey() bool {
 		delete(n.lists, key)
 		return true
 	}
-	if r.world.databaseGoesBack {
-		return false
-	}
 	delete(n.h, key)
+	delete(n.e, key)
 	delete(n.w, key)
 	return true
 }

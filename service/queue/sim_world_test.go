@@ -44,9 +44,8 @@ type world struct {
 	delayed  []func() // commands still on their way
 
 	// databaseGoesBack says which of two kinds of world this is. In the one the
-	// database goes back in time, and Redis too. In the other the database does
-	// not, and Redis may lose single marks and have two masters at once. These
-	// together are outside the promise.
+	// database goes back in time. In the other it does not, and Redis may have two
+	// masters at once. These together are outside the promise.
 	databaseGoesBack bool
 
 	issued map[int64]bool
