@@ -5,7 +5,7 @@ TOOLS     := $(CURDIR)/.tools
 LINT      := $(TOOLS)/golangci-lint-v2.15.0
 FUZZTIME  ?= 30s
 DURATION  ?= 1h
-GOTEST    := go test -race -timeout 10m
+GOTEST    := go test -race -count=1 -timeout 10m
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test test-short test-servers lint fmt simulate soak bench-once fuzz clean
