@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"shardid/model"
 )
@@ -33,7 +34,7 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintf(os.Stderr, "shardid: %v: see shardid --help\n", err)
 		return exitUsage
 	}
-	fmt.Fprintf(os.Stderr, "shardid: %v\n", err)
+	fmt.Fprintf(os.Stderr, "shardid: %s\n", strings.ReplaceAll(err.Error(), "\n", "; ")) // joined errors are one line each
 	if errors.Is(err, model.ErrInvalidArgument) {
 		return exitUsage
 	}
