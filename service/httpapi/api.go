@@ -78,6 +78,7 @@ func New(opts Options) *API {
 	for _, mode := range []string{"segment", "snowflake", "uid"} {
 		e.GET("/api/"+mode+"/*path", a.absentMode(mode))
 	}
+	e.Any("/admin/*path", a.noAdmin)
 	return a
 }
 
@@ -137,4 +138,10 @@ func (a *API) absentMode(mode string) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		a.fail(c, fmt.Errorf("%w: this version does not have the %s mode: use /get", model.ErrModeDisabled, mode))
 	}
+}
+
+// noAdmin answers for administration, which this version has on the command line
+// only.
+func (a *API) noAdmin(c *gin.Context) {
+	a.writeError(c, errNoAdmin, "administration over HTTP is not part of this version: use shardid provision and shardid apps")
 }

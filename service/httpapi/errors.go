@@ -29,13 +29,14 @@ func apiErrors() []apiError {
 		{model.ErrLimitReached, -5, http.StatusConflict, false},
 		{model.ErrInvalidArgument, -6, http.StatusBadRequest, false},
 		{model.ErrModeDisabled, -9, http.StatusNotFound, false},
-		errURLTooLong, errNoRoute, errNoMethod, errInternal,
+		errNoAdmin, errURLTooLong, errNoRoute, errNoMethod, errInternal,
 	}
 }
 
 // Errors that only HTTP knows. Codes -10 and -11 are beyond the table that the
 // modes share: no path or method, and a fault of ours.
 var (
+	errNoAdmin    = apiError{errors.New("administration is closed"), -7, http.StatusForbidden, false}
 	errURLTooLong = apiError{errors.New("URL too long"), -6, http.StatusRequestURITooLong, false}
 	errNoRoute    = apiError{errors.New("no such path"), -10, http.StatusNotFound, false}
 	errNoMethod   = apiError{errors.New("no such method"), -10, http.StatusMethodNotAllowed, false}

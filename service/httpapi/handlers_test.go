@@ -151,6 +151,15 @@ func TestDrainStillServes(t *testing.T) {
 	wantAnswer(t, ask(api, "GET", alice), 200, `{"code":0,"id":16385,"idStr":"16385"}`)
 }
 
+func TestAdministrationIsClosed(t *testing.T) {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
+		w := ask(newAPI(&fakeQueue{}), method, "/admin/apps")
+		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), `"code":-7`) {
+			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+		}
+	}
+}
+
 func TestAnswersAreCountedByCode(t *testing.T) {
 	a := newAPI(&fakeQueue{})
 	for _, target := range []string{alice, alice, "/get?appId=1", "/nowhere"} {
