@@ -28,7 +28,7 @@ func TestE2EReplicasOnCluster(t *testing.T) {
 	story(t)
 	l := twoReplicas(t, onCluster(testserver.Cluster(t)))
 	l.start(t, callers)
-	l.reach(t, 50_000)
+	l.reach(t, 200_000)
 	l.stop()
 	l.books.settle(t)
 }
@@ -41,7 +41,7 @@ func TestE2EFailover(t *testing.T) {
 	l := twoReplicas(t, onSentinel(sentinel))
 	l.trouble = func(a answer, err error) bool { return err == nil && comeAgain(a) }
 	l.start(t, callers)
-	l.reach(t, 30_000)
+	l.reach(t, 100_000)
 	sentinel.Master.Kill()
 	killed, before := time.Now(), l.books.count()
 	sentinel.MasterAddr(t, sentinel.Master.Addr)
@@ -50,10 +50,10 @@ func TestE2EFailover(t *testing.T) {
 		eventually(t, 20*time.Second, "every shard is served again", func() bool { return servesAll(d, l.books) })
 	}
 	t.Logf("service resumed %v after the kill, %d requests refused", time.Since(killed).Round(time.Millisecond), l.refused.Load())
-	l.reach(t, l.books.count()+30_000)
+	l.reach(t, max(l.books.count()+30_000, 200_000))
 	l.stop()
 	l.books.settle(t)
-	if after := l.books.count(); after < 50_000 || before < 30_000 {
+	if after := l.books.count(); after < 200_000 || before < 100_000 {
 		t.Errorf("%d IDs before, %d in all", before, after)
 	}
 }
