@@ -19,9 +19,11 @@ func TestDirectedRedisFromOldRDB(t *testing.T) {
 	take(d, books, 700) // of a segment of 1000
 	order(t, server.Client(), "SAVE")
 	take(d, books, 1000)
-	server.Kill()
-	server.Restart()
-	wantStale(t, server, books)
+	asleep(d, func() {
+		server.Kill()
+		server.Restart()
+		wantStale(t, server, books)
+	})
 	take(d, books, 3000)
 	books.settle(t)
 }
@@ -72,8 +74,10 @@ func TestDirectedClusterTakeover(t *testing.T) {
 	cutOff(t, replica, master)
 	take(d, books, 1200)
 	c := replica.Client()
-	order(t, c, "CLUSTER", "FAILOVER", "TAKEOVER")
-	wantStale(t, replica, books)
+	asleep(d, func() {
+		order(t, c, "CLUSTER", "FAILOVER", "TAKEOVER")
+		wantStale(t, replica, books)
+	})
 	order(t, c, "CONFIG", "SET", "masterauth", "")
 	take(d, books, 3000)
 	eventually(t, startLimit, "the old master follows", func() bool {
@@ -116,10 +120,12 @@ func TestDirectedThereAndBack(t *testing.T) {
 	cutOff(t, b, a)
 	take(d, books, 1200)
 	proxy.Switch("127.0.0.1:1") // nobody
-	order(t, b.Client(), "REPLICAOF", "NO", "ONE")
-	follow(t, a, b)
-	order(t, a.Client(), "REPLICAOF", "NO", "ONE")
-	wantStale(t, a, books)
+	asleep(d, func() {
+		order(t, b.Client(), "REPLICAOF", "NO", "ONE")
+		follow(t, a, b)
+		order(t, a.Client(), "REPLICAOF", "NO", "ONE")
+		wantStale(t, a, books)
+	})
 	proxy.Switch(a.Addr)
 	take(d, books, 3000)
 	books.settle(t)
