@@ -26,3 +26,18 @@ type Finding struct {
 	Level   Level  `json:"level"`
 	Why     string `json:"why"` // what happens otherwise and what to do; may be empty when ok
 }
+
+// Judged is the finding for a value that was read: ok, or level for the reason.
+func Judged(f Finding, ok bool, level Level, why string) Finding {
+	f.Level = LevelOK
+	if !ok {
+		f.Level, f.Why = level, why
+	}
+	return f
+}
+
+// Unread is the finding for a value that the server does not tell.
+func Unread(f Finding, why string) Finding {
+	f.Level, f.Why = LevelUnknown, why
+	return f
+}

@@ -2,9 +2,10 @@ package model
 
 // ListState is what a store of lists tells about one list.
 type ListState struct {
-	// History identifies the timeline the list belongs to: Redis' replication
-	// ID, or the life of the process for the embedded store. It changes whenever
-	// the store may have gone back in time.
+	// History identifies the timeline the list belongs to: Redis' replication ID
+	// and since when the list is kept, or the life of the process for the embedded
+	// store. It changes whenever the store may have gone back in time, and when
+	// the list's marks were lost.
 	History   string
 	Len       int64 // indices held
 	HighWater int64 // highest index ever pushed; 0 before the first

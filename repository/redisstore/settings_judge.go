@@ -30,33 +30,18 @@ func (f facts) findings() []model.Finding {
 	return []model.Finding{f.history(), f.role(), f.version(), f.eviction(), f.readOnly(), f.persistence(), f.activeActive()}
 }
 
-// judged is the finding for something known: ok, or level for the reason.
-func judged(f model.Finding, ok bool, level model.Level, why string) model.Finding {
-	f.Level = model.LevelOK
-	if !ok {
-		f.Level, f.Why = level, why
-	}
-	return f
-}
-
-// unread is the finding for something the server does not tell.
-func unread(f model.Finding, why string) model.Finding {
-	f.Level, f.Why = model.LevelUnknown, why
-	return f
-}
-
 // history is judged as scripts see it: that is what guards a pop.
 func (f facts) history() model.Finding {
 	out := model.Finding{Setting: "history (master_replid)", Value: "readable", Want: "readable"}
 	switch {
 	case f.hidden():
 		out.Value = "hidden"
-		return judged(out, false, model.LevelUnsafe, whyHidden)
+		return model.Judged(out, false, model.LevelUnsafe, whyHidden)
 	case f.unsafe:
 		out.Value = "redis.unsafe_no_history"
-		return judged(out, false, model.LevelUnsafe, whyOptOut)
+		return model.Judged(out, false, model.LevelUnsafe, whyOptOut)
 	}
-	return judged(out, true, "", "")
+	return model.Judged(out, true, "", "")
 }
 
 func (f facts) hidden() bool { return f.refusal != nil && has(f.refusal, "HISTORYHIDDEN") }
@@ -65,12 +50,12 @@ func (f facts) role() model.Finding {
 	out := model.Finding{Setting: "role", Value: f.info["role"], Want: "master"}
 	if out.Value == "slave" || f.refusal != nil && !f.hidden() {
 		out.Value = "replica"
-		return judged(out, false, model.LevelUnsafe, whyRole)
+		return model.Judged(out, false, model.LevelUnsafe, whyRole)
 	}
 	if out.Value == "" {
-		return unread(out, whyNoInfo)
+		return model.Unread(out, whyNoInfo)
 	}
-	return judged(out, true, "", "") // KeyDB's active-replica is judged below
+	return model.Judged(out, true, "", "") // KeyDB's active-replica is judged below
 }
 
 // version: the least one is that of LPOP with a count.
@@ -79,16 +64,16 @@ func (f facts) version() model.Finding {
 	text := f.info["redis_version"]
 	kind := f.kind()
 	if text == "" {
-		return unread(out, whyNoInfo)
+		return model.Unread(out, whyNoInfo)
 	}
 	out.Value = kind + " " + text
 	switch {
 	case slices.Compare(numbers(text), []int{6, 2}) < 0:
-		return judged(out, false, model.LevelUnsafe, whyOld)
+		return model.Judged(out, false, model.LevelUnsafe, whyOld)
 	case kind != "Redis" && kind != "Valkey":
-		return unread(out, whyKind)
+		return model.Unread(out, whyKind)
 	}
-	return judged(out, true, "", "")
+	return model.Judged(out, true, "", "")
 }
 
 // kind is the product; all of them claim a redis_version.
@@ -109,26 +94,26 @@ func (f facts) eviction() model.Finding {
 	out := model.Finding{Setting: "maxmemory-policy", Value: f.info["maxmemory_policy"], Want: "noeviction"}
 	switch {
 	case out.Value == "" || f.info["maxmemory"] == "":
-		return unread(out, whyNoInfo)
+		return model.Unread(out, whyNoInfo)
 	case f.info["maxmemory"] == "0":
 		out.Value += ", no maxmemory"
 		out.Want = "noeviction when maxmemory is set"
-		return judged(out, true, "", "")
+		return model.Judged(out, true, "", "")
 	case strings.HasPrefix(out.Value, "volatile-"):
-		return judged(out, false, model.LevelWarn, whyEvictLocks)
+		return model.Judged(out, false, model.LevelWarn, whyEvictLocks)
 	}
-	return judged(out, out.Value == "noeviction", model.LevelUnsafe, whyEvict)
+	return model.Judged(out, out.Value == "noeviction", model.LevelUnsafe, whyEvict)
 }
 
 func (f facts) readOnly() model.Finding {
 	out := model.Finding{Setting: "replica-read-only", Value: f.config["replica-read-only"], Want: "yes"}
 	switch {
 	case out.Value == "":
-		return unread(out, whyNoConfig)
+		return model.Unread(out, whyNoConfig)
 	case f.hidden() || f.unsafe:
-		return judged(out, out.Value == "yes", model.LevelUnsafe, whyWritableHd)
+		return model.Judged(out, out.Value == "yes", model.LevelUnsafe, whyWritableHd)
 	}
-	return judged(out, out.Value == "yes", model.LevelWarn, whyWritable)
+	return model.Judged(out, out.Value == "yes", model.LevelWarn, whyWritable)
 }
 
 // persistence is never wrong: a restart is a new history, whose lists are
@@ -137,7 +122,7 @@ func (f facts) persistence() model.Finding {
 	out := model.Finding{Setting: "persistence", Want: "any"}
 	aof := map[string]string{"0": "AOF off", "1": "AOF on"}[f.info["aof_enabled"]]
 	if aof == "" {
-		return unread(out, whyNoInfo)
+		return model.Unread(out, whyNoInfo)
 	}
 	save, known := f.config["save"]
 	rdb := "RDB on"
@@ -160,13 +145,13 @@ func (f facts) activeActive() model.Finding {
 	out := model.Finding{Setting: "active-active", Value: "no", Want: "no"}
 	if f.info["role"] == "active-replica" || f.config["active-replica"] == "yes" || f.config["multi-master"] == "yes" {
 		out.Value = "yes"
-		return judged(out, false, model.LevelUnsafe, whyActive)
+		return model.Judged(out, false, model.LevelUnsafe, whyActive)
 	}
 	if f.info["redis_version"] == "" || f.kind() == "KeyDB" && f.config == nil {
 		out.Value = ""
-		return unread(out, whyNoConfig)
+		return model.Unread(out, whyNoConfig)
 	}
-	return judged(out, true, "", "")
+	return model.Judged(out, true, "", "")
 }
 
 // numbers gives the parts of a version.

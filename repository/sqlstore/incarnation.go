@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -86,15 +87,8 @@ func (s *Store) raise(tx *gorm.DB, reqs []model.AllocRequest) ([]model.Allocatio
 		res := tx.Exec("UPDATE "+table+" SET max_id = ?, update_time = CURRENT_TIMESTAMP WHERE app_id = ? AND shard_id = ? AND max_id = ?",
 			floor, req.Key.App, req.Key.Shard, row.MaxID)
 		if res.Error != nil || res.RowsAffected != 1 {
-			return nil, fmt.Errorf("store: %w", errorOr(res.Error, errRowChanged))
+			return nil, fmt.Errorf("store: %w", cmp.Or(res.Error, errRowChanged))
 		}
 	}
 	return out, nil
-}
-
-func errorOr(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }

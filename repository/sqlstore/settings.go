@@ -79,21 +79,6 @@ func isRefused(err error) bool {
 	return false
 }
 
-// judged is the finding for a value that was read: ok, or level for the reason.
-func judged(f model.Finding, ok bool, level model.Level, why string) model.Finding {
-	f.Level = model.LevelOK
-	if !ok {
-		f.Level, f.Why = level, why
-	}
-	return f
-}
-
-// unread is the finding for a value that the server does not tell.
-func unread(f model.Finding, why string) model.Finding {
-	f.Level, f.Why = model.LevelUnknown, why
-	return f
-}
-
 // count gives the number of rows of a query. ok is false when the server refuses
 // to answer.
 func (a *asker) count(ctx context.Context, query string) (n int, ok bool) {

@@ -35,7 +35,7 @@ func checkVersion(ctx context.Context, a *asker) model.Finding {
 	f := model.Finding{Setting: "version", Want: "MySQL 8.0.16 or MariaDB 10.2.1, or newer"}
 	version, ok := a.ask(ctx, "SELECT VERSION()")
 	if !ok {
-		return unread(f, whyNotTold)
+		return model.Unread(f, whyNotTold)
 	}
 	return judgeVersion(f, version)
 }
@@ -51,9 +51,9 @@ func judgeVersion(f model.Finding, version string) model.Finding {
 	have := numbers(version)
 	if strings.Contains(version, "TiDB") || len(have) == 0 {
 		f.Value = version
-		return unread(f, whyOtherKind)
+		return model.Unread(f, whyOtherKind)
 	}
-	return judged(f, slices.Compare(have, least) >= 0, model.LevelUnsafe, whyOldServer)
+	return model.Judged(f, slices.Compare(have, least) >= 0, model.LevelUnsafe, whyOldServer)
 }
 
 // numbers gives the parts of the version that a text begins with.
@@ -78,7 +78,7 @@ func checkSyncBinlog(ctx context.Context, a *asker) model.Finding {
 	logBin, ok := a.ask(ctx, "SELECT @@global.log_bin")
 	if ok && !isOn(logBin) {
 		f.Value, f.Want = "log_bin is off", "1 with log_bin"
-		return judged(f, true, "", "")
+		return model.Judged(f, true, "", "")
 	}
 	return variable(ctx, a, f, model.LevelUnsafe, whySyncBinlog, func(v string) bool { return v == "1" })
 }
@@ -111,10 +111,10 @@ func named(f model.Finding) model.Finding {
 func variable(ctx context.Context, a *asker, f model.Finding, level model.Level, why string, good func(string) bool) model.Finding {
 	value, ok := a.ask(ctx, "SELECT @@global."+f.Setting)
 	if !ok {
-		return unread(f, whyNotTold)
+		return model.Unread(f, whyNotTold)
 	}
 	f.Value = value
-	return judged(f, good(value), level, why)
+	return model.Judged(f, good(value), level, why)
 }
 
 func checkEngine(ctx context.Context, a *asker) model.Finding {
@@ -122,10 +122,10 @@ func checkEngine(ctx context.Context, a *asker) model.Finding {
 	engine, ok := a.ask(ctx, `SELECT engine FROM information_schema.tables
 		WHERE table_schema = DATABASE() AND table_name = ?`, table)
 	if !ok || engine == "" {
-		return unread(f, whyNoTable)
+		return model.Unread(f, whyNoTable)
 	}
 	f.Value = engine
-	return judged(f, engine == "InnoDB", model.LevelUnsafe, whyEngine)
+	return model.Judged(f, engine == "InnoDB", model.LevelUnsafe, whyEngine)
 }
 
 // checkReplicas: replicas that the primary does not wait for may miss what it
@@ -135,16 +135,16 @@ func checkReplicas(ctx context.Context, a *asker) model.Finding {
 	n, ok := countReplicas(ctx, a)
 	switch {
 	case !ok:
-		return unread(f, whyReplGone)
+		return model.Unread(f, whyReplGone)
 	case n == 0:
 		f.Value = "none"
-		return judged(f, true, "", "")
+		return model.Judged(f, true, "", "")
 	case waitsForReplicas(ctx, a):
 		f.Value = strconv.Itoa(n) + ", semi-synchronous"
-		return judged(f, true, "", "")
+		return model.Judged(f, true, "", "")
 	}
 	f.Value = strconv.Itoa(n) + ", asynchronous"
-	return judged(f, false, model.LevelWarn, whyReplicas)
+	return model.Judged(f, false, model.LevelWarn, whyReplicas)
 }
 
 // countReplicas asks MariaDB's status, which needs no right, then as MySQL wants

@@ -26,7 +26,7 @@ func sqliteChecks(file string) []settingCheck {
 func checkJournal(ctx context.Context, a *asker) model.Finding {
 	f := model.Finding{Setting: "journal_mode", Want: "wal"}
 	f.Value, _ = a.ask(ctx, "PRAGMA journal_mode")
-	return judged(f, f.Value == "wal", model.LevelUnsafe, whyJournal)
+	return model.Judged(f, f.Value == "wal", model.LevelUnsafe, whyJournal)
 }
 
 func checkSync(ctx context.Context, a *asker) model.Finding {
@@ -34,7 +34,7 @@ func checkSync(ctx context.Context, a *asker) model.Finding {
 	value, _ := a.ask(ctx, "PRAGMA synchronous")
 	names := map[string]string{"0": "OFF", "1": "NORMAL", "2": "FULL", "3": "EXTRA"} // https://sqlite.org/pragma.html#pragma_synchronous
 	f.Value = names[value]
-	return judged(f, f.Value == "FULL" || f.Value == "EXTRA", model.LevelUnsafe, whySync)
+	return model.Judged(f, f.Value == "FULL" || f.Value == "EXTRA", model.LevelUnsafe, whySync)
 }
 
 // judgeFS judges the kind of file system that holds the database; "" is one
@@ -43,13 +43,13 @@ func judgeFS(kind string) model.Finding {
 	f := model.Finding{Setting: "file system", Value: kind, Want: "local disk"}
 	switch {
 	case kind == "":
-		return unread(f, whyFSHidden)
+		return model.Unread(f, whyFSHidden)
 	case strings.HasPrefix(kind, "network"):
-		return judged(f, false, model.LevelUnsafe, whyNetwork)
+		return model.Judged(f, false, model.LevelUnsafe, whyNetwork)
 	case kind == "tmpfs":
-		return judged(f, false, model.LevelWarn, whyMemory)
+		return model.Judged(f, false, model.LevelWarn, whyMemory)
 	case kind == "overlay":
-		return judged(f, false, model.LevelWarn, whyLayer)
+		return model.Judged(f, false, model.LevelWarn, whyLayer)
 	}
-	return judged(f, true, "", "")
+	return model.Judged(f, true, "", "")
 }
