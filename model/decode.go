@@ -19,13 +19,6 @@ const (
 	snowflakeSeqBits    = 12
 )
 
-// UIDLayout is the layout of a Baidu UID: the widths sum to 63, the time is in
-// seconds since Epoch.
-type UIDLayout struct {
-	TimeBits, WorkerBits, SeqBits uint
-	Epoch                         time.Time
-}
-
 // Decoder takes IDs of every kind apart. It holds what an ID does not tell.
 type Decoder struct {
 	SnowflakeEpochMs int64 // Unix milliseconds
@@ -76,12 +69,11 @@ func (d Decoder) decodeSnowflake(id int64) []Part {
 }
 
 func (d Decoder) decodeUID(id int64) []Part {
-	l := d.UID
-	seconds := id>>(l.WorkerBits+l.SeqBits) + l.Epoch.Unix()
+	second, worker, seq := d.UID.split(id)
 	return []Part{
-		{"timestamp", seconds},
-		{"time", time.Unix(seconds, 0).UTC().Format(time.RFC3339)},
-		{"workerId", id >> l.SeqBits & (1<<l.WorkerBits - 1)},
-		{"sequence", id & (1<<l.SeqBits - 1)},
+		{"timestamp", second},
+		{"time", time.Unix(second, 0).UTC().Format(time.RFC3339)},
+		{"workerId", worker},
+		{"sequence", seq},
 	}
 }

@@ -25,6 +25,41 @@ var (
 	// (code -9).
 	ErrModeDisabled = errors.New("mode is disabled")
 
+	// ErrUnknownTag: the segment tag has no row in leaf_alloc (code -2).
+	ErrUnknownTag = errors.New("tag is not provisioned")
+	// ErrSegmentEmpty: no segment could be had within the deadline (code -4).
+	ErrSegmentEmpty = errors.New("no segment is left")
+	// ErrClockBack: the clock is behind the time of an ID that was issued or
+	// reserved (code -8).
+	ErrClockBack = errors.New("the clock went back")
+	// ErrTooEarly: the present time may have been used with this worker ID before
+	// it was taken over (code -8).
+	ErrTooEarly = errors.New("this time may have been used")
+	// ErrTimeExhausted: the clock is before the epoch, or past what the bits of
+	// the ID's time can hold (code -8).
+	ErrTimeExhausted = errors.New("the time does not fit into the ID")
+	// ErrNoLease: no worker ID is held, or it is not trusted any more (code -8).
+	ErrNoLease = errors.New("no worker ID is held")
+	// ErrSaturated: callers ask for more than 4096 IDs a millisecond (code -8).
+	ErrSaturated = errors.New("every ID of each millisecond is taken")
+	// ErrRingEmpty: the ring of prepared IDs ran dry (code -8).
+	ErrRingEmpty = errors.New("the ring is empty")
+
+	// ErrLeaseLost: the registry no longer holds the lease for this owner.
+	ErrLeaseLost = errors.New("the worker ID was lost")
+	// ErrNoWorkerID: every worker ID is taken.
+	ErrNoWorkerID = errors.New("no worker ID is free")
+	// ErrAddressTaken: another live instance claims the same address; see
+	// AddressTakenError.
+	ErrAddressTaken = errors.New("the address is taken")
+	// ErrLayoutChanged: IDs of another layout or epoch have been issued; see
+	// LayoutChangedError.
+	ErrLayoutChanged = errors.New("the layout of issued IDs may not change")
+	// ErrNotWritable: the folder of the local worker file cannot be written.
+	ErrNotWritable = errors.New("the folder cannot be written")
+	// ErrTagExists: the segment tag has been provisioned before.
+	ErrTagExists = errors.New("tag is already provisioned")
+
 	// ErrUnconfirmed: a list's max_id may have gone back in time, nobody can tell
 	// how far, and leaving out enough would burn much of a small ID space: an
 	// operator must confirm it. Callers get ErrQueueEmpty meanwhile.
@@ -49,7 +84,7 @@ var (
 // StoreError is the failure of a store together with advice for the operator.
 // It unwraps to its cause and never holds a password.
 type StoreError struct {
-	Store  string // "redis" or "database"
+	Store  string // "redis", "database" or "zookeeper"
 	Op     string // what was tried, for example "pop"
 	Advice string // what an operator should do; may be empty
 	Err    error

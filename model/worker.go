@@ -1,0 +1,82 @@
+package model
+
+import (
+	"fmt"
+	"time"
+)
+
+// SnowflakeWorkers is how many worker IDs a snowflake has room for, 0…1023: its
+// 10 worker bits, as Leaf and Twitter have them.
+const SnowflakeWorkers = 1 << snowflakeWorkerBits
+
+// Owner is an instance as the registries of worker IDs know it.
+type Owner struct {
+	// Address is the instance's ip:port.
+	Address string
+	// Identity is that of the instance's data folder: random, made once and kept
+	// in its local worker file. Two processes with one identity never run at the
+	// same time, because the folder is locked. Empty without a local file.
+	Identity string
+	// Token is that of the process: random, made at its start.
+	Token string
+}
+
+// Lease is the right of one owner to issue IDs with a worker ID. All times are
+// Unix milliseconds.
+//
+// Three bounds on the time *inside* the IDs make it safe whatever the clocks do.
+// IDs with a time at or below After may have been issued by an earlier holder.
+// IDs with a time above Reserved, or at or above Expires, may not be issued under
+// this lease. A registry hands a worker ID to another owner only with an After
+// that is not below the Expires it stored last, and to the same identity only
+// with one that is not below the Reserved it stored last. So each ID time of a
+// worker belongs to one lease.
+type Lease struct {
+	WorkerID int // 0…1023
+	Owner    Owner
+	// Node is where the registry keeps the lease (a path, a key); the registry
+	// alone reads it.
+	Node string
+
+	After    int64 // IDs carry a later time than this
+	Reserved int64 // IDs carry at most this time
+	Expires  int64 // at or after this time another owner may follow
+	// Reported is the owner's clock when it sent the report. Registries show it
+	// to the others, who compare clocks.
+	Reported int64
+
+	// ServerTime is the registry's own clock when it answered; 0 when it has none.
+	ServerTime int64
+	// KeptSince is from when on, by the registry's clock, it has forgotten
+	// nothing for sure: 0 for ever, the boot time of a database server, the first
+	// sight of a Redis history. A registry that held nothing at all under this
+	// name says ServerTime: it may be new, or may have lost everything.
+	KeptSince int64
+}
+
+// WorkerPeer is another instance's last report.
+type WorkerPeer struct {
+	Address  string
+	WorkerID int
+	Reported int64 // its own clock then, Unix ms
+	Seen     int64 // the registry's clock then, Unix ms
+}
+
+// AddressTakenError says that another live instance claims the owner's address.
+// It wraps ErrAddressTaken.
+type AddressTakenError struct {
+	Address  string
+	WorkerID int
+	// Until is when the other's claim ends unless it renews it, by the
+	// registry's clock.
+	Until time.Time
+}
+
+// Error says what to do.
+func (e *AddressTakenError) Error() string {
+	return fmt.Sprintf("%v: worker ID %d belongs to another instance that claims %s until %s: give each instance its own snowflake.advertise, "+
+		"or start with the data_dir of the one that is gone", ErrAddressTaken, e.WorkerID, e.Address, e.Until.UTC().Format(time.RFC3339))
+}
+
+// Unwrap returns ErrAddressTaken.
+func (e *AddressTakenError) Unwrap() error { return ErrAddressTaken }
