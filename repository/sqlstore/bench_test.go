@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"shardid/model"
@@ -69,5 +70,44 @@ func BenchmarkLoad(b *testing.B) {
 		if lists, err := s.Load(context.Background()); err != nil || len(lists) != model.Apps*model.Shards {
 			b.Fatal(len(lists), err)
 		}
+	}
+}
+
+// BenchmarkAllocateTag: segments per second of one tag, by one caller and by 8,
+// and of 8 tags by 8 callers.
+func BenchmarkAllocateTag(b *testing.B) {
+	for name, opts := range map[string]Options{
+		"MariaDB": {Driver: MySQL, DSN: testserver.SharedMariaDB(b).NewDatabase(b)},
+		"SQLite":  {Driver: SQLite, DSN: filepath.Join(b.TempDir(), "shardid.db")},
+	} {
+		s := openMigrated(b, opts)
+		for i := range 8 {
+			addTag(b, s, fmt.Sprint("tag", i), 1000)
+		}
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				takeTag(b, s, "tag0")
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "segments/s")
+		})
+		for _, tags := range []int64{1, 8} {
+			b.Run(fmt.Sprintf("%s/tags=%d/callers=8", name, tags), func(b *testing.B) {
+				var next atomic.Int64
+				b.SetParallelism(4) // of 2 cores
+				b.RunParallel(func(pb *testing.PB) {
+					tag := fmt.Sprint("tag", next.Add(1)%tags)
+					for pb.Next() {
+						takeTag(b, s, tag)
+					}
+				})
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "segments/s")
+			})
+		}
+	}
+}
+
+func takeTag(b *testing.B, s *Store, tag string) {
+	if _, err := s.AllocateTag(context.Background(), model.TagRequest{Tag: tag}); err != nil {
+		b.Error(err)
 	}
 }

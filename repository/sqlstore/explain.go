@@ -100,8 +100,10 @@ func (s *Store) advice(err error) string {
 		return sqliteAdvice(file.Code(), s.file)
 	case errors.Is(err, errReadOnly):
 		return adviceReadOnly
+	case errors.Is(err, errNoLockRow):
+		return adviceMigrate + ", or INSERT INTO " + mutexTable + " (name) VALUES ('" + workerTable + "'), ('" + nodeTable + "') if a row is missing there"
 	case errors.Is(err, errRowChanged):
-		return "something writes to id_alloc without locking its rows, or its engine is not InnoDB: " + adviceMigrate
+		return "something writes to the table without locking its rows, or its engine is not InnoDB: " + adviceMigrate
 	case errors.As(err, &name):
 		return fmt.Sprintf("the host %q is not known: correct database.dsn or the name service", name.Name)
 	case errors.As(err, &dial) && dial.Op == "dial":
@@ -137,6 +139,20 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 		}
 	}
 	return s.explain(op, err)
+}
+
+// answer tells a refusal, which a healthy database gives, from a failure of the
+// database: that one becomes a *model.StoreError.
+func (s *Store) answer(ctx context.Context, op string, err error) error {
+	for _, refusal := range []error{
+		model.ErrUnknownTag, model.ErrTagExists, model.ErrLimitReached, model.ErrInvalidArgument,
+		model.ErrNoWorkerID, model.ErrAddressTaken, model.ErrLeaseLost, model.ErrLayoutChanged,
+	} {
+		if errors.Is(err, refusal) {
+			return fmt.Errorf("%s: %w", op, err)
+		}
+	}
+	return s.fail(ctx, op, err)
 }
 
 // isRolledBack says whether the server gave the transaction up for the sake of

@@ -16,6 +16,7 @@ import (
 	gosql "github.com/go-sql-driver/mysql"
 
 	"shardid/model"
+	"shardid/repository/workertest"
 	"shardid/scripts/testserver"
 )
 
@@ -216,11 +217,25 @@ func TestReadOnlyServer(t *testing.T) {
 		"REVOKE READ_ONLY ADMIN, SUPER ON *.* FROM u@'127.0.0.1'")
 	user := open(t, Options{Driver: MySQL, DSN: withDSN(t, server.DSN(s.server.DBName), func(c *gosql.Config) { c.User = "u" })})
 	wantSegment(t, one(user, key(1, 0), 0), 1, 1000)
+	addTag(t, s, "a", 1000)
+	lease := acquire(t, user.Workers(WorkersOptions{}), workertest.Owner(0))
+	lease.Reserved, lease.Expires = 1, 1
+	node := register(t, user, nodeStart("a", 5, 1_800_000_000))
 	run(t, s, "SET GLOBAL read_only = ON")
 	for _, store := range []*Store{s, user} {
 		wantAdvice(t, store.Check(ctx), "point database.dsn at the primary")
 		wantAdvice(t, one(store, key(1, 0), 0).Err, "point database.dsn at the primary")
+		w := store.Workers(WorkersOptions{})
+		_, tag := store.AllocateTag(ctx, model.TagRequest{Tag: "a"})
+		_, renew := w.Renew(ctx, lease)
+		_, get := w.Acquire(ctx, lease.Owner)
+		_, start := store.RegisterNode(ctx, nodeStart("b", 5, 1_800_000_000))
+		for _, err := range []error{tag, renew, get, start, w.Release(ctx, lease), store.MarkNode(ctx, node, 1)} {
+			wantAdvice(t, err, "point database.dsn at the primary")
+		}
 	}
+	_, layout := user.LayoutOnce(ctx, model.LayoutRecord{Kind: "uid", Layout: "x"})
+	wantAdvice(t, layout, "point database.dsn at the primary")
 	wantAdvice(t, user.Provision(ctx, app(2)), "point database.dsn at the primary")
 	run(t, s, "SET GLOBAL read_only = OFF")
 	wantSegment(t, one(s, key(1, 0), 0), 1001, 2000)

@@ -19,21 +19,16 @@ func (s *Store) identify(tx *gorm.DB) (model.Server, error) {
 	if s.server == nil {
 		return model.Server{}, nil
 	}
-	var name, uptime, id string
-	var now int64
-	// SHOW needs no privilege and is the same on MySQL and MariaDB.
-	err := tx.Raw("SHOW GLOBAL STATUS WHERE Variable_name = 'Uptime'").Row().Scan(&name, &uptime)
-	if err == nil {
-		err = tx.Raw("SELECT SHA1(CONCAT_WS('|', @@hostname, @@port, @@datadir)), UNIX_TIMESTAMP()").Row().Scan(&id, &now)
-	}
+	up, err := uptime(tx)
 	if err != nil {
 		return model.Server{}, fmt.Errorf("identify the server: %w", err)
 	}
-	var seconds int64
-	if _, err := fmt.Sscan(uptime, &seconds); err != nil {
-		return model.Server{}, fmt.Errorf("identify the server: uptime %q: %w", uptime, err)
+	var id string
+	var now int64
+	if err := tx.Raw("SELECT SHA1(CONCAT_WS('|', @@hostname, @@port, @@datadir)), UNIX_TIMESTAMP()").Row().Scan(&id, &now); err != nil {
+		return model.Server{}, fmt.Errorf("identify the server: %w", err)
 	}
-	return model.Server{ID: id, BootedAt: time.Unix(now-seconds, 0)}, nil
+	return model.Server{ID: id, BootedAt: time.Unix(now, 0).Add(-up)}, nil
 }
 
 // Confirm says for all lists of an app that max_id is right, however old the rows

@@ -12,10 +12,11 @@ import (
 )
 
 // errInTheWay: an upgrade in place would fail or lose something.
-var errInTheWay = errors.New(table + " cannot be upgraded")
+var errInTheWay = errors.New("the schema cannot be upgraded")
 
-// preflight changes nothing. It refuses a schema newer than the files, and an
-// id_alloc made by others whose rows the upgraded table could not hold.
+// preflight changes nothing. It refuses a schema newer than the files, and a
+// table made by others that is not what its name says, or whose rows the upgraded
+// table could not hold.
 func preflight(ctx context.Context, db *sql.DB, files fs.FS) error {
 	list, err := listMigrations(files)
 	if err != nil {
@@ -28,7 +29,12 @@ func preflight(ctx context.Context, db *sql.DB, files fs.FS) error {
 	if err := refuseNewer(have, list); err != nil {
 		return err
 	}
-	return checkAdoption(ctx, db)
+	for _, a := range adoptedTables() {
+		if err := a.check(ctx, db); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // schemaVersion is 0 before the first migration.
@@ -44,25 +50,47 @@ func schemaVersion(ctx context.Context, db *sql.DB) (version int64, err error) {
 	return version, nil
 }
 
-// checkAdoption looks at the id_alloc that is there, if any, and names whatever
+// adopted is a table that another program may have made.
+type adopted struct {
+	name      string
+	columns   []string // without them it is another table
+	key       string   // columns of the primary key, if it has one
+	obstacles []obstacle
+}
+
+// adoptedTables are the tables of the originals that are upgraded in place.
+func adoptedTables() []adopted {
+	return []adopted{
+		{table, []string{"app_id", "app_name", "max_id", "shard_id"}, "app_id,shard_id", obstacles()},
+		{tagTable, []string{"biz_tag", "max_id", "step"}, "biz_tag", nil},
+		{workerTable, []string{"id", "ip", "port", "ip_port", "max_timestamp"}, "id", nil},
+		{nodeTable, []string{"id", "host_name", "port", "type", "launch_date", "modified", "created"}, "id", nil},
+	}
+}
+
+// check looks at a table that is there, if it is, and names whatever
 // stands in the way in one line.
-func checkAdoption(ctx context.Context, db *sql.DB) error {
-	found, err := columns(ctx, db, table)
+func (a adopted) check(ctx context.Context, db *sql.DB) error {
+	found, err := columns(ctx, db, a.name)
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	for _, name := range []string{"app_id", "app_name", "max_id", "shard_id"} {
+	for _, name := range a.columns {
 		if !found[name] {
-			return inTheWay(fmt.Sprintf("it has no column %s, so it is another table", name),
+			return a.inTheWay(fmt.Sprintf("it has no column %s, so it is another table", name),
 				"rename it, or use another database")
 		}
 	}
-	if err := checkKey(ctx, db); err != nil {
+	if err := a.checkKey(ctx, db); err != nil {
 		return err
 	}
+	return a.checkRows(ctx, db, found)
+}
+
+func (a adopted) checkRows(ctx context.Context, db *sql.DB, has map[string]bool) error {
 	var faults, cures []string
-	for _, o := range obstacles() {
-		rows, err := o.find(ctx, db, found)
+	for _, o := range a.obstacles {
+		rows, err := o.find(ctx, db, has)
 		if err != nil {
 			return err
 		}
@@ -73,29 +101,29 @@ func checkAdoption(ctx context.Context, db *sql.DB) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	return inTheWay(strings.Join(faults, "; "), strings.Join(cures, "; "))
+	return a.inTheWay(strings.Join(faults, "; "), strings.Join(cures, "; "))
 }
 
-func inTheWay(fault, cure string) error {
+func (a adopted) inTheWay(fault, cure string) error {
 	return &model.StoreError{Store: "database", Op: "migrate",
-		Err: fmt.Errorf("%w: %s", errInTheWay, fault), Advice: cure + "; nothing was changed"}
+		Err: fmt.Errorf("%w: %s: %s", errInTheWay, a.name, fault), Advice: cure + "; nothing was changed"}
 }
 
 // checkKey refuses a table that is no table, or whose primary key is another.
-func checkKey(ctx context.Context, db *sql.DB) error {
+func (a adopted) checkKey(ctx context.Context, db *sql.DB) error {
 	var kind, key string
 	err := db.QueryRowContext(ctx, `SELECT table_type, COALESCE((
 			SELECT GROUP_CONCAT(column_name ORDER BY seq_in_index) FROM information_schema.statistics
 			WHERE table_schema = DATABASE() AND table_name = ? AND index_name = 'PRIMARY'), '')
 		FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?`,
-		table, table).Scan(&kind, &key)
+		a.name, a.name).Scan(&kind, &key)
 	switch {
 	case err != nil:
-		return fmt.Errorf("look at %s: %w", table, err)
+		return fmt.Errorf("look at %s: %w", a.name, err)
 	case kind != "BASE TABLE":
-		return inTheWay("it is a "+strings.ToLower(kind), "rename it, or use another database")
-	case key != "" && !strings.EqualFold(key, "app_id,shard_id"):
-		return inTheWay("its primary key is ("+key+")", "make it (app_id, shard_id) with ALTER TABLE "+table)
+		return a.inTheWay("it is a "+strings.ToLower(kind), "rename it, or use another database")
+	case key != "" && !strings.EqualFold(key, a.key):
+		return a.inTheWay("its primary key is ("+key+")", "make it ("+a.key+") with ALTER TABLE "+a.name)
 	}
 	return nil
 }

@@ -7,8 +7,15 @@ import (
 	"shardid/model"
 )
 
-// table is where everything of this package is stored.
-const table = "id_alloc"
+// The tables of the modes.
+const (
+	table       = "id_alloc" // of the queue mode, and of all functions that name none
+	tagTable    = "leaf_alloc"
+	layoutTable = "id_layout"
+	workerTable = "leaf_workerid_alloc"
+	nodeTable   = "WORKER_NODE" // in upper case, as Baidu's programs write it
+	mutexTable  = "shardid_lock"
+)
 
 // allocRow is a row of id_alloc. Numbers are as wide as the table's, so that a
 // value out of range is seen and not cut off.

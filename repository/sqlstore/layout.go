@@ -1,0 +1,55 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"shardid/model"
+)
+
+// maxLayout is the width of id_layout.layout, in characters.
+const maxLayout = 255
+
+// LayoutOnce records the layout of a kind of IDs unless one is recorded; already
+// says that an equal one was. Of several starters at once with different layouts
+// one wins. A record is never changed, so a call that failed may be repeated.
+// Errors: *model.LayoutChangedError when another one is recorded,
+// model.ErrInvalidArgument, *model.StoreError.
+func (s *Store) LayoutOnce(ctx context.Context, want model.LayoutRecord) (already bool, err error) {
+	const op = "record the layout"
+	if want.Kind == "" || want.Layout == "" || len(want.Layout) > maxLayout {
+		return false, fmt.Errorf("%s: %w: kind %q and layout %q need 1…%d bytes", op, model.ErrInvalidArgument, want.Kind, want.Layout, maxLayout)
+	}
+	found, err := s.hasLayout(ctx, want)
+	if found || err != nil {
+		return found, s.answerIf(ctx, op, err)
+	}
+	err = s.query(ctx).Exec("INSERT INTO "+layoutTable+" (kind, layout) VALUES (?, ?)", want.Kind, want.Layout).Error
+	if isDuplicate(err) { // another starter was faster
+		found, err = s.hasLayout(ctx, want)
+	}
+	return found && err == nil, s.answerIf(ctx, op, err)
+}
+
+// hasLayout says whether a layout is recorded; the error is
+// *model.LayoutChangedError when it is another.
+func (s *Store) hasLayout(ctx context.Context, want model.LayoutRecord) (bool, error) {
+	var found []string
+	err := s.query(ctx).Raw("SELECT layout FROM "+layoutTable+" WHERE kind = ?", want.Kind).Scan(&found).Error
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("read: %w", err)
+	case len(found) == 0:
+		return false, nil
+	case found[0] != want.Layout:
+		return false, &model.LayoutChangedError{Kind: want.Kind, Recorded: found[0], Want: want.Layout}
+	}
+	return true, nil
+}
+
+func (s *Store) answerIf(ctx context.Context, op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.answer(ctx, op, err)
+}

@@ -1,0 +1,69 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+func TestCheckLayout(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		one := model.LayoutRecord{Kind: "uid", Layout: "28/22/13 from 2026-01-01"}
+		for range 2 { // it records nothing
+			if err := s.CheckLayout(t.Context(), one); err != nil {
+				t.Error(err)
+			}
+			if err := s.CheckLayout(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "another"}); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := s.LayoutOnce(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.CheckLayout(t.Context(), one); err != nil {
+			t.Error(err)
+		}
+		if err := s.CheckLayout(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "another"}); !errors.Is(err, model.ErrLayoutChanged) {
+			t.Errorf("another layout: %v", err)
+		}
+		run(t, s, "DROP TABLE id_layout")
+		wantAdvice(t, s.CheckLayout(t.Context(), one), "shardid migrate")
+	})
+}
+
+func TestLayoutAge(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		age := func() time.Duration {
+			t.Helper()
+			d, err := s.LayoutAge(t.Context(), "uid")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		if d := age(); d != 0 {
+			t.Errorf("none is recorded, age %v", d)
+		}
+		if _, err := s.LayoutOnce(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		if d := age(); d < 0 || d > time.Minute {
+			t.Errorf("recorded now, age %v", d)
+		}
+		if s.server == nil {
+			run(t, s, "UPDATE id_layout SET recorded_at = datetime('now', '-1 hour')")
+		} else {
+			run(t, s, "UPDATE id_layout SET recorded_at = CURRENT_TIMESTAMP - INTERVAL 1 HOUR")
+		}
+		if d := age(); d < time.Hour || d > time.Hour+time.Minute {
+			t.Errorf("recorded an hour ago, age %v", d)
+		}
+		run(t, s, "DROP TABLE id_layout")
+		_, err := s.LayoutAge(t.Context(), "uid")
+		wantAdvice(t, err, "shardid migrate")
+	})
+}

@@ -1,0 +1,189 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+const (
+	// maxNodeText is the width of HOST_NAME, PORT and TOKEN, in bytes.
+	maxNodeText = 64
+	// nodeCandidates is how many used worker IDs are tried, should others be marked
+	// while they are looked at.
+	nodeCandidates = 16
+)
+
+// nodeRow is a row of WORKER_NODE. Times are Unix seconds.
+type nodeRow struct {
+	ID         int64
+	Token      string
+	UsedUntil  int64
+	UsedBefore int64
+	ReadOnly   string
+}
+
+func (r nodeRow) node() model.Node {
+	return model.Node{ID: r.ID, WorkerID: r.ID, Token: r.Token, AfterSecond: r.UsedBefore, Recycled: r.UsedBefore > 0}
+}
+
+// RegisterNode gives a start its worker ID: the ID of a new row, as Baidu has it,
+// while the table has fewer rows than the layout has worker IDs. Then the worker
+// ID whose last user's mark lies furthest in the past is used again; a row without
+// a mark, as Baidu's own programs make them, never is. The mark is stored with it.
+// Called again with the same token it gives the same node, so a call whose answer
+// was lost may be repeated. Safe for concurrent use, over processes too. Errors:
+// model.ErrNoWorkerID, model.ErrInvalidArgument, *model.StoreError.
+func (s *Store) RegisterNode(ctx context.Context, start model.NodeStart) (model.Node, error) {
+	const op = "register the start"
+	if err := checkStart(start); err != nil {
+		return model.Node{}, fmt.Errorf("%s: %w", op, err)
+	}
+	var row nodeRow
+	err := s.inTx(ctx, func(tx *gorm.DB) (err error) {
+		row, err = s.registerNode(tx, start)
+		return err
+	})
+	if err != nil {
+		return model.Node{}, s.answer(ctx, op, err)
+	}
+	return row.node(), nil
+}
+
+func checkStart(n model.NodeStart) error {
+	switch {
+	case n.Token == "" || len(n.Token) > maxNodeText || len(n.Host) > maxNodeText || len(n.Port) > maxNodeText:
+		return fmt.Errorf("%w: host %q, port %q and the token may have %d bytes, the token may not be empty", model.ErrInvalidArgument, n.Host, n.Port, maxNodeText)
+	case n.Type != model.NodeContainer && n.Type != model.NodeActual:
+		return fmt.Errorf("%w: node type %d is neither %d nor %d", model.ErrInvalidArgument, n.Type, model.NodeContainer, model.NodeActual)
+	case n.Workers < 1 || n.MarkSecond < 1:
+		return fmt.Errorf("%w: %d workers and a mark of %d s: both must be positive", model.ErrInvalidArgument, n.Workers, n.MarkSecond)
+	}
+	return nil
+}
+
+// registerNode is the body of the transaction.
+func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error) {
+	if err := s.lockNamed(tx, nodeTable); err != nil {
+		return nodeRow{}, err
+	}
+	row, found, err := s.findNode(tx, "TOKEN = ?", start.Token)
+	switch {
+	case err != nil:
+		return nodeRow{}, err
+	case found:
+		return row, markNode(tx, row, start.MarkSecond)
+	}
+	if row, err = s.insertNode(tx, start); err != nil || row.ID < start.Workers {
+		return row, err
+	}
+	if err := tx.Exec("DELETE FROM "+nodeTable+" WHERE ID = ?", row.ID).Error; err != nil {
+		return nodeRow{}, fmt.Errorf("remove row %d: %w", row.ID, err)
+	}
+	return recycleNode(tx, start)
+}
+
+const nodeColumns = "ID AS id, COALESCE(TOKEN, '') AS token, USED_UNTIL AS used_until, USED_BEFORE AS used_before"
+
+// findNode reads the latest committed row and locks it.
+func (s *Store) findNode(tx *gorm.DB, where string, arg any) (row nodeRow, found bool, err error) {
+	var rows []nodeRow
+	err = tx.Raw("SELECT "+nodeColumns+", "+s.readOnlyColumn()+" AS read_only FROM "+nodeTable+" WHERE "+where+s.forUpdate(), arg).Scan(&rows).Error
+	if err != nil || len(rows) == 0 {
+		return nodeRow{}, false, err
+	}
+	return rows[0], true, nil
+}
+
+// insertNode adds a row of the start's own. Its ID is the auto-increment.
+func (s *Store) insertNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error) {
+	err := tx.Exec("INSERT INTO "+nodeTable+" (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED, TOKEN, USED_UNTIL) "+
+		"VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?)",
+		start.Host, start.Port, start.Type, launchDate(start), start.Token, start.MarkSecond).Error
+	if err != nil {
+		return nodeRow{}, fmt.Errorf("insert: %w", err)
+	}
+	row, found, err := s.findNode(tx, "TOKEN = ?", start.Token)
+	if err == nil && !found {
+		err = errRowChanged
+	}
+	return row, err
+}
+
+// launchDate is the day on which the instance started, by its own calendar, as
+// Baidu's programs write it.
+func launchDate(start model.NodeStart) string {
+	return time.Unix(start.NowSecond, 0).Format(time.DateOnly)
+}
+
+// recycleNode takes over the worker ID that nobody has used for longest. The rows
+// are read without a lock, so that marks go on; the one that is taken must still
+// be as it was read.
+func recycleNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error) {
+	var rows []nodeRow
+	err := tx.Raw("SELECT "+nodeColumns+" FROM "+nodeTable+" WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT ?",
+		start.Workers-1, start.NowSecond, nodeCandidates).Scan(&rows).Error
+	if err != nil {
+		return nodeRow{}, fmt.Errorf("look for a worker ID to use again: %w", err)
+	}
+	for _, old := range rows {
+		taken, err := takeNode(tx, old, start)
+		if taken || err != nil {
+			return nodeRow{ID: old.ID, Token: start.Token, UsedBefore: old.UsedUntil}, err
+		}
+	}
+	return nodeRow{}, fmt.Errorf("%w: the worker IDs 1…%d of %s are given out, and none of them has a mark in the past: "+
+		"wait until the marks of instances that are gone have passed, or set more uid.worker_bits together with a new uid.epoch",
+		model.ErrNoWorkerID, start.Workers-1, nodeTable)
+}
+
+// takeNode says whether the row was still as it was read and is the start's now.
+func takeNode(tx *gorm.DB, old nodeRow, start model.NodeStart) (bool, error) {
+	res := tx.Exec("UPDATE "+nodeTable+" SET HOST_NAME = ?, PORT = ?, TYPE = ?, LAUNCH_DATE = ?, MODIFIED = CURRENT_TIMESTAMP, "+
+		"CREATED = CURRENT_TIMESTAMP, TOKEN = ?, USED_BEFORE = ?, USED_UNTIL = ? WHERE ID = ? AND USED_UNTIL = ? AND COALESCE(TOKEN, '') = ?",
+		start.Host, start.Port, start.Type, launchDate(start), start.Token, old.UsedUntil, max(start.MarkSecond, old.UsedUntil),
+		old.ID, old.UsedUntil, old.Token)
+	if res.Error != nil {
+		return false, fmt.Errorf("take over row %d: %w", old.ID, res.Error)
+	}
+	return res.RowsAffected == 1, nil
+}
+
+// MarkNode stores that the node may issue UIDs up to the Unix second until. A mark
+// is never lowered. Errors: model.ErrLeaseLost when the row is gone or another
+// start's, *model.StoreError when that is not known.
+func (s *Store) MarkNode(ctx context.Context, node model.Node, until int64) error {
+	err := s.inTx(ctx, func(tx *gorm.DB) error {
+		row, found, err := s.findNode(tx, "ID = ?", node.ID)
+		switch {
+		case err != nil:
+			return fmt.Errorf("lock the row: %w", err)
+		case !found || node.Token == "" || row.Token != node.Token:
+			return fmt.Errorf("%w: worker ID %d is not this start's", model.ErrLeaseLost, node.WorkerID)
+		case isOn(row.ReadOnly):
+			return errReadOnly
+		}
+		return markNode(tx, row, until)
+	})
+	if err != nil {
+		return s.answer(ctx, "mark the worker ID", err)
+	}
+	return nil
+}
+
+// markNode raises the mark of a locked row.
+func markNode(tx *gorm.DB, row nodeRow, until int64) error {
+	if until <= row.UsedUntil {
+		return nil
+	}
+	res := tx.Exec("UPDATE "+nodeTable+" SET USED_UNTIL = ?, MODIFIED = CURRENT_TIMESTAMP WHERE ID = ? AND USED_UNTIL = ?", until, row.ID, row.UsedUntil)
+	if res.Error != nil || res.RowsAffected != 1 {
+		return fmt.Errorf("store the mark: %w", cmp.Or(res.Error, errRowChanged))
+	}
+	return nil
+}

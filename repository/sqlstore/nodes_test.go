@@ -1,0 +1,245 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gosql "github.com/go-sql-driver/mysql"
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+// nodeStart is a start at second now with room for some worker IDs.
+func nodeStart(token string, workers, now int64) model.NodeStart {
+	return model.NodeStart{Host: "host", Port: "1-1", Type: model.NodeActual, Token: token,
+		Workers: workers, NowSecond: now, MarkSecond: now + 3600}
+}
+
+func register(t testing.TB, s *Store, start model.NodeStart) model.Node {
+	t.Helper()
+	node, err := s.RegisterNode(context.Background(), start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+func TestRegisterNode(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		const now = 1_800_000_000
+		for i := range int64(3) {
+			want := model.Node{ID: i + 1, WorkerID: i + 1, Token: fmt.Sprint("t", i)}
+			for range 2 { // a repeated call
+				if got := register(t, s, nodeStart(want.Token, 1<<22, now)); got != want {
+					t.Errorf("got %+v, want %+v", got, want)
+				}
+			}
+		}
+		day := text(t, s, "SELECT CONCAT(HOST_NAME, ' ', PORT, ' ', TYPE, ' ', LAUNCH_DATE) FROM WORKER_NODE WHERE ID = 1")
+		if want := "host 1-1 2 " + time.Unix(now, 0).Format(time.DateOnly); day != want {
+			t.Errorf("%s, want %s", day, want)
+		}
+		later := nodeStart("t0", 1<<22, now)
+		later.MarkSecond += 50
+		register(t, s, later)
+		if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"); n != now+3650 {
+			t.Errorf("mark %d: the repeated call believes in its own", n)
+		}
+	})
+}
+
+func TestRegisterNodeRecycles(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		const now = 1_800_000_000
+		run(t, s, "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES ('java', '1', 1, '2020-01-01', CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)")
+		for i := range int64(3) { // worker IDs 2…4, marks in falling order
+			register(t, s, nodeStart(fmt.Sprint("t", i), 5, now-10*i))
+		}
+		refused := func(at int64) {
+			t.Helper()
+			got, err := s.RegisterNode(t.Context(), nodeStart("new", 5, at))
+			if !errors.Is(err, model.ErrNoWorkerID) || got != (model.Node{}) || !strings.Contains(err.Error(), "uid.worker_bits") {
+				t.Errorf("%+v, %v", got, err)
+			}
+		}
+		refused(now)
+		refused(now - 20 + 3600) // the mark itself may have been issued
+		if n := count(t, s, "SELECT COUNT(*) FROM WORKER_NODE"); n != 4 {
+			t.Errorf("%d rows are left by refused starts", n)
+		}
+		want := model.Node{ID: 4, WorkerID: 4, Token: "new", AfterSecond: now - 20 + 3600, Recycled: true}
+		for range 2 {
+			if got := register(t, s, nodeStart("new", 5, now+3581)); got != want {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+		}
+		if _, err := s.RegisterNode(t.Context(), nodeStart("newer", 5, now+3581)); !errors.Is(err, model.ErrNoWorkerID) {
+			t.Errorf("a row that was just taken over: %v", err)
+		}
+		got := register(t, s, nodeStart("last", 5, now+1_000_000))
+		if got.WorkerID != 3 || got.AfterSecond != now-10+3600 {
+			t.Errorf("got %+v", got)
+		}
+		if n := count(t, s, "SELECT COUNT(*) FROM WORKER_NODE WHERE HOST_NAME = 'java' AND TOKEN IS NULL"); n != 1 {
+			t.Error("the original's row was taken")
+		}
+	})
+}
+
+func TestMarkNode(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		const now = 1_800_000_000
+		node := register(t, s, nodeStart("a", 2, now))
+		mark := func(until, want int64) {
+			t.Helper()
+			if err := s.MarkNode(t.Context(), node, until); err != nil {
+				t.Error(err)
+			}
+			if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"); n != want {
+				t.Errorf("mark %d, want %d", n, want)
+			}
+		}
+		mark(now+5000, now+5000)
+		mark(now+5000, now+5000)
+		mark(now, now+5000) // never lowered
+		next := register(t, s, nodeStart("b", 2, now+5001))
+		if next.WorkerID != node.WorkerID || next.AfterSecond != now+5000 {
+			t.Fatalf("got %+v", next)
+		}
+		for name, lost := range map[string]model.Node{
+			"taken over": node, "no such row": {ID: 99, WorkerID: 99, Token: "a"}, "no token": {ID: node.ID},
+		} {
+			if err := s.MarkNode(t.Context(), lost, now+9000); !errors.Is(err, model.ErrLeaseLost) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"); n != now+5001+3600 {
+			t.Errorf("mark %d after marks of others", n)
+		}
+		run(t, s, "UPDATE WORKER_NODE SET TOKEN = NULL")
+		if err := s.MarkNode(t.Context(), model.Node{ID: node.ID}, now+9000); !errors.Is(err, model.ErrLeaseLost) {
+			t.Errorf("an original's row: %v", err)
+		}
+		run(t, s, "DROP TABLE WORKER_NODE")
+		wantAdvice(t, s.MarkNode(t.Context(), next, now), "shardid migrate")
+	})
+}
+
+// A worker ID whose user raises its mark at that moment is not given away.
+func TestNodeChangedRow(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		node := register(t, s, nodeStart("a", 2, 1_800_000_000))
+		for _, old := range []nodeRow{
+			{ID: 1, Token: "a", UsedUntil: 1_800_003_599}, {ID: 1, Token: "b", UsedUntil: 1_800_003_600}, {ID: 1, UsedUntil: 1_800_003_600},
+		} {
+			err := s.inTx(t.Context(), func(tx *gorm.DB) error {
+				taken, err := takeNode(tx, old, nodeStart("new", 2, 1_900_000_000))
+				if taken {
+					t.Errorf("%+v was taken", old)
+				}
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		if err := s.MarkNode(t.Context(), node, 1_800_009_999); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRegisterNodeRefuses(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		for name, change := range map[string]func(*model.NodeStart){
+			"no token": func(n *model.NodeStart) { n.Token = "" }, "long host": func(n *model.NodeStart) { n.Host = strings.Repeat("h", 65) },
+			"long port": func(n *model.NodeStart) { n.Port = strings.Repeat("1", 65) }, "type": func(n *model.NodeStart) { n.Type = 3 },
+			"no workers": func(n *model.NodeStart) { n.Workers = 0 }, "no mark": func(n *model.NodeStart) { n.MarkSecond = 0 },
+		} {
+			bad := nodeStart("a", 5, 1_800_000_000)
+			change(&bad)
+			if _, err := s.RegisterNode(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// Many start at once, as two processes' worth of stores, some on new worker IDs
+// and some on used ones, while those that run raise their marks.
+func TestRegisterNodesAtOnce(t *testing.T) {
+	for _, b := range backends() {
+		t.Run(b.name, func(t *testing.T) {
+			const now, workers = 1_800_000_000, 33
+			opts := b.empty(t)
+			stores := []*Store{openMigrated(t, opts), open(t, opts)}
+			for i := range 16 { // gone since long
+				register(t, stores[0], nodeStart(fmt.Sprint("old", i), workers, now-100_000))
+			}
+			var (
+				mu    sync.Mutex
+				wg    sync.WaitGroup
+				nodes = map[int64]model.Node{}
+				none  int
+			)
+			for i := range 40 {
+				wg.Go(func() {
+					s := stores[i%2]
+					node, err := s.RegisterNode(context.Background(), nodeStart(fmt.Sprint("new", i), workers, now))
+					for m := int64(1); err == nil && m < 4; m++ {
+						err = s.MarkNode(context.Background(), node, now+3600+m)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					switch other, taken := nodes[node.WorkerID]; {
+					case errors.Is(err, model.ErrNoWorkerID):
+						none++
+					case err != nil:
+						t.Error(err)
+					case taken:
+						t.Errorf("%+v and %+v", node, other)
+					default:
+						nodes[node.WorkerID] = node
+					}
+				})
+			}
+			wg.Wait()
+			if len(nodes) != workers-1 || none != 40-(workers-1) {
+				t.Errorf("%d got worker IDs and %d did not", len(nodes), none)
+			}
+		})
+	}
+}
+
+// A registration whose COMMIT was not answered is found again by its token.
+func TestRegisterNodeLostReply(t *testing.T) {
+	opts := backends()[0].empty(t)
+	s := openMigrated(t, opts)
+	const now = 1_800_000_000
+	register(t, s, nodeStart("old", 2, now-100_000))
+	p := newProxy(t, s.server.Addr)
+	through := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })})
+	p.cutAfterCommit.Store(true)
+	got, err := through.RegisterNode(t.Context(), nodeStart("new", 2, now))
+	wantAdvice(t, err, "connection broke")
+	if got != (model.Node{}) {
+		t.Errorf("%+v with an error", got)
+	}
+	p.cutAfterCommit.Store(false)
+	waitFor(t, func() bool { return text(t, s, "SELECT TOKEN FROM WORKER_NODE") == "new" })
+	want := model.Node{ID: 1, WorkerID: 1, Token: "new", AfterSecond: now - 100_000 + 3600, Recycled: true}
+	if got := register(t, through, nodeStart("new", 2, now)); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	p.cutAfterCommit.Store(true)
+	wantAdvice(t, through.MarkNode(t.Context(), want, now+9999), "connection broke")
+	waitFor(t, func() bool { return count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE") == now+9999 })
+}

@@ -1,0 +1,355 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	gosql "github.com/go-sql-driver/mysql"
+
+	"shardid/model"
+)
+
+func addTag(t testing.TB, s *Store, name string, step int64) {
+	t.Helper()
+	if err := s.AddTag(context.Background(), model.Tag{Name: name, MaxID: 1, Step: step}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantTag(t testing.TB, s *Store, req model.TagRequest, want model.TagSegment) {
+	t.Helper()
+	got, err := s.AllocateTag(context.Background(), req)
+	if err != nil || got != want {
+		t.Fatalf("%+v gives %+v, %v, want %+v", req, got, err, want)
+	}
+}
+
+func TestTagSegmentsFollowOn(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		addTag(t, s, "a", 2000)
+		addTag(t, s, "订单", 10)
+		wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1, End: 2001, Step: 2000})
+		wantTag(t, s, model.TagRequest{Tag: "a", Step: 100}, model.TagSegment{First: 2001, End: 4001, Step: 2000})
+		wantTag(t, s, model.TagRequest{Tag: "a", Step: 8000}, model.TagSegment{First: 4001, End: 12_001, Step: 2000})
+		wantTag(t, s, model.TagRequest{Tag: "a", Floor: 12_001}, model.TagSegment{First: 12_001, End: 14_001, Step: 2000})
+		wantTag(t, s, model.TagRequest{Tag: "a", Floor: 20_000}, model.TagSegment{First: 20_000, End: 22_000, Step: 2000, Lifted: 5999})
+		run(t, s, "UPDATE leaf_alloc SET step = 5, max_id = -7 WHERE biz_tag = 'a'")
+		wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1, End: 6, Step: 5})
+		wantTag(t, s, model.TagRequest{Tag: "订单"}, model.TagSegment{First: 1, End: 11, Step: 10})
+	})
+}
+
+func TestTagRefusals(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		addTag(t, s, "a", 1000)
+		run(t, s, fmt.Sprintf("INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('full', %d, 1000), ('zero', 1, 0)", model.MaxTagID-1000),
+			"INSERT INTO leaf_alloc (biz_tag, max_id, step, description) VALUES ('null', 5, 7, NULL)")
+		wantTag(t, s, model.TagRequest{Tag: "null"}, model.TagSegment{First: 5, End: 12, Step: 7})
+		wantTag(t, s, model.TagRequest{Tag: "full"}, model.TagSegment{First: model.MaxTagID - 1000, End: model.MaxTagID, Step: 1000})
+		for name, want := range map[string]error{
+			"b": model.ErrUnknownTag, "": model.ErrUnknownTag, "full": model.ErrLimitReached, "zero": model.ErrInvalidArgument,
+		} {
+			got, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: name})
+			var store *model.StoreError
+			if !errors.Is(err, want) || errors.As(err, &store) || got != (model.TagSegment{}) {
+				t.Errorf("tag %q: %+v, %v, want %v", name, got, err, want)
+			}
+		}
+		if n := count(t, s, "SELECT SUM(max_id) FROM leaf_alloc WHERE biz_tag <> 'full'"); n != 1+1+12 {
+			t.Errorf("stored %d", n)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := s.AllocateTag(ctx, model.TagRequest{Tag: "a"}); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		run(t, s, "DROP TABLE leaf_alloc")
+		_, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
+		wantAdvice(t, err, "shardid migrate")
+		_, err = s.Tags(t.Context())
+		wantAdvice(t, err, "shardid migrate")
+	})
+}
+
+// A row that is not as it was read is not written.
+func TestTagChangedRow(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		addTag(t, s, "a", 1000)
+		meddle := "CREATE TRIGGER meddle BEFORE UPDATE ON leaf_alloc FOR EACH ROW BEGIN SELECT RAISE(IGNORE); END"
+		if s.server != nil {
+			meddle = "CREATE TRIGGER meddle BEFORE UPDATE ON leaf_alloc FOR EACH ROW SET NEW.max_id = OLD.max_id, NEW.update_time = OLD.update_time"
+		}
+		run(t, s, meddle)
+		got, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
+		wantAdvice(t, err, "engine is not InnoDB")
+		if got != (model.TagSegment{}) {
+			t.Errorf("%+v with an error", got)
+		}
+	})
+}
+
+func TestTagsAreListed(t *testing.T) {
+	for _, b := range backends() {
+		t.Run(b.name, func(t *testing.T) {
+			var bad []string
+			opts := b.empty(t)
+			opts.OnBadRow = func(err error) { bad = append(bad, err.Error()) }
+			s := openMigrated(t, opts)
+			if tags, err := s.Tags(t.Context()); err != nil || len(tags) != 0 {
+				t.Fatalf("%v, %v", tags, err)
+			}
+			want := model.Tag{Name: "b", MaxID: 7, Step: 1_000_000_000, Description: strings.Repeat("描", 256)}
+			if err := s.AddTag(t.Context(), want); err != nil {
+				t.Fatal(err)
+			}
+			addTag(t, s, "a", 1)
+			addTag(t, s, "C", 1)
+			run(t, s, "INSERT INTO leaf_alloc (biz_tag, step) VALUES ('', 5), ('bad step', 0)",
+				"INSERT INTO leaf_alloc (biz_tag, step) VALUES ('"+strings.Repeat("长", 50)+"', 5)")
+			tags, err := s.Tags(t.Context())
+			var names []string
+			for _, tag := range tags {
+				names = append(names, tag.Name)
+			}
+			if err != nil || !slices.Equal(names, []string{"C", "a", "b"}) || len(bad) != 3 {
+				t.Fatalf("tags %v, %v, bad %q", names, err, bad)
+			}
+			one, err := s.Tag(t.Context(), "b")
+			if err != nil || one != tags[2] || time.Since(one.UpdatedAt).Abs() > time.Minute {
+				t.Errorf("%+v, %v", one, err)
+			}
+			one.UpdatedAt = time.Time{}
+			if one != want {
+				t.Errorf("%+v, want %+v", one, want)
+			}
+			if _, err := s.Tag(t.Context(), "c d"); !errors.Is(err, model.ErrUnknownTag) {
+				t.Error(err)
+			}
+			if _, err := s.Tag(t.Context(), "bad step"); !errors.Is(err, model.ErrInvalidArgument) {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestAddTagRefuses(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		good := model.Tag{Name: "a", MaxID: 1, Step: 1000, Description: "d"}
+		if err := s.AddTag(t.Context(), good); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.AddTag(t.Context(), good); !errors.Is(err, model.ErrTagExists) {
+			t.Error(err)
+		}
+		for name, change := range map[string]func(*model.Tag){
+			"no name": func(t *model.Tag) { t.Name = "" }, "long name": func(t *model.Tag) { t.Name = strings.Repeat("长", 43) },
+			"step 0": func(t *model.Tag) { t.Step = 0 }, "step": func(t *model.Tag) { t.Step = model.MaxTagStep + 1 },
+			"max_id 0": func(t *model.Tag) { t.MaxID = 0 }, "max_id": func(t *model.Tag) { t.MaxID = model.MaxTagID - 999 },
+			"description": func(t *model.Tag) { t.Description = strings.Repeat("描", 257) },
+		} {
+			bad := good
+			bad.Name = "b"
+			change(&bad)
+			if err := s.AddTag(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if n := count(t, s, "SELECT COUNT(*) FROM leaf_alloc"); n != 1 {
+			t.Errorf("%d tags", n)
+		}
+	})
+}
+
+// Two stores, as two processes have them, and a Java Leaf beside them on MySQL.
+func TestTagsConcurrently(t *testing.T) {
+	for _, b := range backends() {
+		t.Run(b.name, func(t *testing.T) {
+			opts := b.empty(t)
+			stores := []*Store{openMigrated(t, opts), open(t, opts)}
+			addTag(t, stores[0], "a", 10)
+			var (
+				mu       sync.Mutex
+				wg       sync.WaitGroup
+				segments []model.Segment
+			)
+			took := func(first, end int64) {
+				mu.Lock()
+				defer mu.Unlock()
+				segments = append(segments, model.Segment{First: first, Last: end - 1})
+			}
+			for w := range 8 {
+				wg.Go(func() {
+					for r := range 25 {
+						got, err := stores[w%2].AllocateTag(context.Background(), model.TagRequest{Tag: "a", Step: int64(r % 30)})
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						took(got.First, got.End)
+					}
+				})
+			}
+			if stores[0].server != nil {
+				wg.Go(func() { javaLeaf(t, stores[0], 25, took) })
+			}
+			wg.Wait()
+			if last := contiguous(t, segments); last+1 != count(t, stores[0], "SELECT max_id FROM leaf_alloc") {
+				t.Errorf("last ID %d", last)
+			}
+		})
+	}
+}
+
+// A table that cannot lock rows hands out nothing twice either.
+func TestTagsOfMyISAM(t *testing.T) {
+	opts := backends()[0].empty(t)
+	stores := []*Store{openMigrated(t, opts), open(t, opts)}
+	addTag(t, stores[0], "a", 10)
+	run(t, stores[0], "ALTER TABLE leaf_alloc ENGINE = MyISAM")
+	got := make(chan model.TagSegment, 400)
+	for i := range cap(got) {
+		go func() {
+			segment, _ := stores[i%2].AllocateTag(context.Background(), model.TagRequest{Tag: "a"}) // refused when others are faster
+			got <- segment
+		}()
+	}
+	seen := map[int64]bool{}
+	for range cap(got) {
+		first := (<-got).First
+		if first != 0 && seen[first] {
+			t.Fatalf("the segment from %d twice", first)
+		}
+		seen[first] = true
+	}
+}
+
+// javaLeaf takes segments as Leaf's IDAllocDaoImpl does.
+func javaLeaf(t *testing.T, s *Store, n int, took func(first, end int64)) {
+	for range n {
+		tx, err := s.pool.Begin()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		var end int64
+		_, err = tx.Exec("UPDATE leaf_alloc SET max_id = max_id + step WHERE biz_tag = 'a'")
+		err = errors.Join(err, tx.QueryRow("SELECT max_id FROM leaf_alloc WHERE biz_tag = 'a'").Scan(&end), tx.Commit())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		took(end-10, end)
+	}
+}
+
+// In a table that ignores case two names are one tag: no ID comes twice.
+func TestTagCollation(t *testing.T) {
+	s := open(t, backends()[0].empty(t))
+	run(t, s, leafOriginal+" CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
+	if err := s.Migrate(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	addTag(t, s, "Order", 10)
+	if err := s.AddTag(t.Context(), model.Tag{Name: "order", MaxID: 1, Step: 10}); !errors.Is(err, model.ErrTagExists) {
+		t.Error(err)
+	}
+	wantTag(t, s, model.TagRequest{Tag: "Order"}, model.TagSegment{First: 1, End: 11, Step: 10})
+	wantTag(t, s, model.TagRequest{Tag: "ORDER"}, model.TagSegment{First: 11, End: 21, Step: 10})
+	if tag, err := s.Tag(t.Context(), "order"); err != nil || tag.Name != "Order" {
+		t.Errorf("%+v, %v", tag, err)
+	}
+	fresh := openMigrated(t, backends()[0].empty(t)) // a table of our own tells them apart
+	addTag(t, fresh, "Order", 10)
+	addTag(t, fresh, "order", 10)
+	wantTag(t, fresh, model.TagRequest{Tag: "order"}, model.TagSegment{First: 1, End: 11, Step: 10})
+	if _, err := fresh.AllocateTag(t.Context(), model.TagRequest{Tag: "ORDER"}); !errors.Is(err, model.ErrUnknownTag) {
+		t.Error(err)
+	}
+}
+
+// A COMMIT whose reply is lost costs the segment.
+func TestTagLostCommitReply(t *testing.T) {
+	opts := backends()[0].empty(t)
+	s := openMigrated(t, opts)
+	addTag(t, s, "a", 1000)
+	p := newProxy(t, s.server.Addr)
+	through := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })})
+	p.cutAfterCommit.Store(true)
+	got, err := through.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
+	wantAdvice(t, err, "connection broke")
+	if got != (model.TagSegment{}) || p.commits.Load() != 1 {
+		t.Errorf("%+v with an error, %d COMMITs", got, p.commits.Load())
+	}
+	p.cutAfterCommit.Store(false)
+	waitFor(t, func() bool { return count(t, s, "SELECT max_id FROM leaf_alloc") == 1001 })
+	wantTag(t, through, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1001, End: 2001, Step: 1000})
+}
+
+func TestLayoutOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		one := model.LayoutRecord{Kind: "uid", Layout: "28/22/13 from 2026-01-01"}
+		for _, want := range []bool{false, true, true} {
+			if already, err := s.LayoutOnce(t.Context(), one); already != want || err != nil {
+				t.Fatalf("already %v, %v", already, err)
+			}
+		}
+		if already, err := s.LayoutOnce(t.Context(), model.LayoutRecord{Kind: "snowflake", Layout: one.Layout}); already || err != nil {
+			t.Errorf("another kind: %v, %v", already, err)
+		}
+		other := model.LayoutRecord{Kind: "uid", Layout: strings.ToUpper(one.Layout)}
+		already, err := s.LayoutOnce(t.Context(), other)
+		var changed *model.LayoutChangedError
+		if already || !errors.As(err, &changed) || changed.Recorded != one.Layout || changed.Want != other.Layout || !errors.Is(err, model.ErrLayoutChanged) {
+			t.Errorf("changed: %v, %v", already, err)
+		}
+		for _, bad := range []model.LayoutRecord{{Layout: "x"}, {Kind: "x"}, {Kind: "x", Layout: strings.Repeat("l", 256)}} {
+			if _, err := s.LayoutOnce(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
+				t.Errorf("%+v: %v", bad, err)
+			}
+		}
+		run(t, s, "DROP TABLE id_layout")
+		_, err = s.LayoutOnce(t.Context(), one)
+		wantAdvice(t, err, "shardid migrate")
+	})
+}
+
+// Of starters with two layouts one wins, and all others of its kind with it.
+func TestLayoutOnceAtOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		var (
+			mu    sync.Mutex
+			wg    sync.WaitGroup
+			count = map[string]int{}
+		)
+		for i := range 16 {
+			wg.Go(func() {
+				layout := fmt.Sprintf("layout %d", i%2)
+				already, err := s.LayoutOnce(context.Background(), model.LayoutRecord{Kind: "uid", Layout: layout})
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case errors.Is(err, model.ErrLayoutChanged):
+					count["refused"]++
+				case err != nil:
+					t.Error(err)
+				case already:
+					count["equal"]++
+				default:
+					count["recorded"]++
+				}
+			})
+		}
+		wg.Wait()
+		if count["recorded"] != 1 || count["equal"] != 7 || count["refused"] != 8 {
+			t.Error(count)
+		}
+	})
+}

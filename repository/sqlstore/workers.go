@@ -1,0 +1,255 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+const (
+	defaultReclaimMargin = 5 * time.Second
+	// acquireRetries is how often an Acquire is run again whose row another
+	// program, which waits for no lock of ours, has taken.
+	acquireRetries = 4
+	// Widths of leaf_workerid_alloc, in bytes.
+	maxAddress  = 127
+	maxIdentity = 64
+)
+
+// WorkersOptions are the options of a registry of worker IDs.
+type WorkersOptions struct {
+	// ReclaimMargin is for how long a lease that has run out is left alone before
+	// its worker ID may go to another address; 0 means 5 s.
+	ReclaimMargin time.Duration
+}
+
+// Workers gives snowflake worker IDs out of leaf_workerid_alloc, one per ip:port.
+// The table is one pool: instances of every snowflake.name share it, as ip:port
+// is unique in it. An address keeps its worker ID for good, unless all 1024 are
+// taken: then the ID whose lease ended longest ago goes to the address that needs
+// one. Only the database's clock decides whether a lease has run out; with SQLite
+// that is the clock of the process. Rows of other programs are respected; an
+// address that such a program uses is taken. Safe for concurrent use, over
+// processes too.
+type Workers struct {
+	store  *Store
+	margin int64 // ms
+}
+
+// Workers gives the registry of worker IDs.
+func (s *Store) Workers(opts WorkersOptions) *Workers {
+	return &Workers{store: s, margin: cmp.Or(opts.ReclaimMargin, defaultReclaimMargin).Milliseconds()}
+}
+
+// Acquire gets the worker ID of the owner's address. Nothing may be issued with it
+// before a Renew. The same token, and the same identity in a new process, gets its
+// lease at once; another owner of the address only after that has run out. Errors:
+// model.ErrNoWorkerID, *model.AddressTakenError, *model.StoreError.
+func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
+	const op = "get a worker ID"
+	if err := checkOwner(owner); err != nil {
+		return model.Lease{}, w.store.explain(op, err)
+	}
+	for try := 0; ; try++ {
+		lease, err := w.tryAcquire(ctx, owner)
+		switch {
+		case err == nil:
+			return lease, nil
+		case (isDuplicate(err) || errors.Is(err, errRowChanged)) && try < acquireRetries:
+			continue
+		}
+		return model.Lease{}, w.store.answer(ctx, op, err)
+	}
+}
+
+func checkOwner(o model.Owner) error {
+	_, _, err := net.SplitHostPort(o.Address)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: address %q: %w", model.ErrInvalidArgument, o.Address, err)
+	case len(o.Address) > maxAddress:
+		return fmt.Errorf("%w: address %q has more than %d bytes", model.ErrInvalidArgument, o.Address, maxAddress)
+	case o.Token == "" || len(o.Token) > maxIdentity || len(o.Identity) > maxIdentity:
+		return fmt.Errorf("%w: token and identity need 1…%d bytes", model.ErrInvalidArgument, maxIdentity)
+	}
+	return nil
+}
+
+func (w *Workers) tryAcquire(ctx context.Context, owner model.Owner) (lease model.Lease, err error) {
+	err = w.store.inTx(ctx, func(tx *gorm.DB) (err error) {
+		lease, err = w.acquire(tx, owner)
+		return err
+	})
+	return lease, err
+}
+
+// acquire is the body of the transaction.
+func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
+	if err := w.store.lockNamed(tx, workerTable); err != nil {
+		return model.Lease{}, err
+	}
+	at, err := w.store.clock(tx)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	since, err := keptSince(tx, at)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	row, err := w.claim(tx, owner, at.now)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	lease := row.lease(owner)
+	lease.ServerTime, lease.KeptSince = at.now, since
+	return lease, nil
+}
+
+// keptSince is from when on the table has forgotten nothing: a server that came
+// back may have lost what it had, and a table without a row older than that may
+// be a new one in place of a lost one. Rows of other programs have no age of ours,
+// they are as old as can be.
+func keptSince(tx *gorm.DB, at serverClock) (int64, error) {
+	var oldest []int64
+	err := tx.Raw("SELECT made_at FROM " + workerTable + " ORDER BY made_at LIMIT 1").Scan(&oldest).Error
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("look for the oldest row: %w", err)
+	case len(oldest) == 0:
+		return at.now, nil
+	}
+	return max(at.booted, oldest[0]), nil
+}
+
+// claim makes the row of the owner's address his.
+func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, error) {
+	rows, err := readWorkers(tx, "ip_port = ?", owner.Address)
+	if err != nil {
+		return workerRow{}, err
+	}
+	if len(rows) == 0 {
+		return w.assign(tx, owner, now)
+	}
+	row := rows[0]
+	switch {
+	case row.ID < 1 || row.ID > model.SnowflakeWorkers:
+		return w.reassign(tx, row, owner, now)
+	case row.heldBy(owner):
+		return row, nil
+	case row.cameBack(owner):
+		return storeWorker(tx, row, row.claimed(owner, row.ReservedUntil, now))
+	case now < row.takenUntil():
+		return workerRow{}, row.taken()
+	}
+	return storeWorker(tx, row, row.claimed(owner, row.bound(), now))
+}
+
+// readWorkers reads rows without a lock. A lock on a row that is not there would
+// hold up other programs that insert theirs, and one on rows that are there
+// renewals; what is then written must still be as it was read.
+func readWorkers(tx *gorm.DB, where string, args ...any) (rows []workerRow, err error) {
+	err = tx.Raw("SELECT "+workerColumns+" FROM "+workerTable+" WHERE "+where, args...).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read the rows: %w", err)
+	}
+	return rows, nil
+}
+
+// reassign gives another ID to an address whose row is beyond the worker IDs, as
+// the original makes them when its table has seen more than 1023 addresses.
+func (w *Workers) reassign(tx *gorm.DB, row workerRow, owner model.Owner, now int64) (workerRow, error) {
+	if err := tx.Exec("DELETE FROM "+workerTable+" WHERE id = ?", row.ID).Error; err != nil {
+		return workerRow{}, fmt.Errorf("remove row %d: %w", row.ID, err)
+	}
+	return w.assign(tx, owner, now)
+}
+
+// assign gives a new address the smallest free ID, or recycles one.
+func (w *Workers) assign(tx *gorm.DB, owner model.Owner, now int64) (workerRow, error) {
+	var free int64
+	err := tx.Raw("SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+workerTable+
+		" WHERE id BETWEEN 1 AND ?) AS c WHERE NOT EXISTS (SELECT 1 FROM "+workerTable+" AS t WHERE t.id = c.id)",
+		model.SnowflakeWorkers-1).Scan(&free).Error
+	if err != nil {
+		return workerRow{}, fmt.Errorf("look for a free ID: %w", err)
+	}
+	if free == 0 {
+		return w.recycle(tx, owner, now)
+	}
+	row := workerRow{ID: free, MadeAt: now}.claimed(owner, 0, now)
+	return row, insertWorker(tx, row)
+}
+
+// recycle takes the worker ID whose lease ended longest ago. The rows are read
+// without a lock, so that renewals go on; the one that is taken must still be as
+// it was read.
+func (w *Workers) recycle(tx *gorm.DB, owner model.Owner, now int64) (workerRow, error) {
+	rows, err := readWorkers(tx, poolRows, model.SnowflakeWorkers)
+	switch {
+	case err != nil:
+		return workerRow{}, err
+	case len(rows) == 0:
+		return workerRow{}, fmt.Errorf("look for leases that have run out: %w", errRowChanged)
+	}
+	row, ok := w.oldest(rows, now)
+	if !ok {
+		return workerRow{}, w.allLeased(rows)
+	}
+	return storeWorker(tx, row, row.claimed(owner, row.bound(), now))
+}
+
+// oldest is, of the rows whose lease has run out, the one where that was longest
+// ago.
+func (w *Workers) oldest(rows []workerRow, now int64) (found workerRow, ok bool) {
+	for _, row := range rows {
+		if row.keptUntil()+w.margin < now && (!ok || row.bound() < found.bound()) {
+			found, ok = row, true
+		}
+	}
+	return found, ok
+}
+
+func (w *Workers) allLeased(rows []workerRow) error {
+	next := rows[0].keptUntil()
+	for _, row := range rows {
+		next = min(next, row.keptUntil())
+	}
+	return fmt.Errorf("%w: all %d of %s are leased, the next one may run out at %s: "+
+		"stop instances that are not needed, or wait until those that are gone have been silent long enough",
+		model.ErrNoWorkerID, model.SnowflakeWorkers, workerTable, time.UnixMilli(next+w.margin).UTC().Format(time.RFC3339))
+}
+
+func insertWorker(tx *gorm.DB, r workerRow) error {
+	err := tx.Exec("INSERT INTO "+workerTable+" (id, ip, port, ip_port, max_timestamp, create_time, update_time, identity, token, "+
+		"reserved_until, expires_at, claimed_at, made_at) VALUES (?, ?, ?, ?, 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?, ?, ?, ?, ?)",
+		r.ID, r.IP, r.Port, r.IPPort, r.Identity, r.Token, r.ReservedUntil, r.ExpiresAt, r.ClaimedAt, r.MadeAt).Error
+	if err != nil {
+		return fmt.Errorf("insert row %d: %w", r.ID, err)
+	}
+	return nil
+}
+
+// storeWorker writes the row, if it is still as it was read. Nothing is sent when
+// nothing changes: MySQL counts changed rows and not matching ones.
+func storeWorker(tx *gorm.DB, old, row workerRow) (workerRow, error) {
+	if row == old {
+		return row, nil
+	}
+	res := tx.Exec("UPDATE "+workerTable+" SET ip = ?, port = ?, ip_port = ?, max_timestamp = ?, own_timestamp = ?, identity = ?, token = ?, "+
+		"reserved_until = ?, expires_at = ?, claimed_at = ?, seen_at = ?, update_time = CURRENT_TIMESTAMP "+
+		"WHERE id = ? AND token = ? AND reserved_until = ? AND expires_at = ? AND COALESCE(max_timestamp, 0) = ? AND claimed_at = ?",
+		row.IP, row.Port, row.IPPort, row.MaxTimestamp, row.OwnTimestamp, row.Identity, row.Token,
+		row.ReservedUntil, row.ExpiresAt, row.ClaimedAt, row.SeenAt,
+		old.ID, old.Token, old.ReservedUntil, old.ExpiresAt, old.MaxTimestamp, old.ClaimedAt)
+	if res.Error != nil || res.RowsAffected != 1 {
+		return workerRow{}, fmt.Errorf("store row %d: %w", old.ID, cmp.Or(res.Error, errRowChanged))
+	}
+	return row, nil
+}

@@ -1,0 +1,333 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+	"shardid/repository/workertest"
+	"shardid/scripts/testserver"
+)
+
+func TestWorkersContract(t *testing.T) {
+	for _, b := range backends() {
+		t.Run(b.name, func(t *testing.T) {
+			workertest.Run(t, func(t *testing.T) workertest.Backend {
+				opts := b.empty(t)
+				s := openMigrated(t, opts)
+				waitUp(t, s)
+				instance := func(t *testing.T) workertest.Registry { return open(t, opts).Workers(WorkersOptions{}) }
+				return workertest.Backend{
+					New: instance, Max: model.SnowflakeWorkers, PerAddress: true, FixedIDs: true,
+					Fill: func(t *testing.T) {
+						fillWorkers(t, s, func(int64) int64 { return time.Now().Add(time.Hour).UnixMilli() })
+					},
+				}
+			})
+		})
+	}
+}
+
+// waitUp waits until the server is so old that its start, which it tells in whole
+// seconds, lies before the test.
+func waitUp(t *testing.T, s *Store) {
+	t.Helper()
+	waitFor(t, func() bool {
+		if s.server == nil {
+			return true
+		}
+		up, err := uptime(s.query(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return up >= 2*time.Second
+	})
+}
+
+func acquire(t testing.TB, w *Workers, o model.Owner) model.Lease {
+	t.Helper()
+	lease, err := w.Acquire(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+// renewed gets a lease for the owner and stores its bounds, in ms from the
+// server's time.
+func renewed(t testing.TB, w *Workers, o model.Owner, reserved, expires int64) model.Lease {
+	t.Helper()
+	lease := acquire(t, w, o)
+	lease.Reserved, lease.Expires, lease.Reported = lease.ServerTime+reserved, lease.ServerTime+expires, lease.ServerTime
+	lease, err := w.Renew(context.Background(), lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+// insertOriginal makes a row as the Java program does.
+func insertOriginal(t testing.TB, s *Store, id int64, address string, reported int64) {
+	t.Helper()
+	ip, port, _ := strings.Cut(address, ":")
+	_, err := s.pool.Exec("INSERT INTO leaf_workerid_alloc (id, ip_port, ip, port, max_timestamp, create_time, update_time) VALUES (?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)",
+		id, address, ip, port, reported)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWorkersOriginalRows(t *testing.T) {
+	const sec = int64(1000)
+	for name, c := range map[string]struct {
+		id, silent int64 // ms since its last report
+		want       int
+		taken      bool
+	}{
+		"just reported":    {id: 7, silent: 0, want: 7, taken: true},
+		"missed a report":  {id: 7, silent: 5 * sec, want: 7, taken: true},
+		"gone":             {id: 7, silent: 15 * sec, want: 7},
+		"1024 stands for":  {id: 1024, silent: 15 * sec, want: 0},
+		"a clock ahead":    {id: 7, silent: -60 * sec, want: 7, taken: true},
+		"beyond 1024":      {id: 1025, silent: 15 * sec, want: 1},
+		"far beyond, live": {id: 5000, silent: 0, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, s *Store) {
+				w := s.Workers(WorkersOptions{})
+				reported := time.Now().UnixMilli() - c.silent
+				insertOriginal(t, s, c.id, workertest.Address(0), reported)
+				lease, err := w.Acquire(t.Context(), workertest.Owner(0))
+				if c.taken {
+					var taken *model.AddressTakenError
+					if !errors.As(err, &taken) || taken.WorkerID != c.want || taken.Until.UnixMilli() != reported+10*sec {
+						t.Errorf("got %+v, %v", lease, err)
+					}
+					return
+				}
+				after := reported + 10*sec
+				if c.id > 1024 {
+					after = 0 // it is another worker ID
+				}
+				if err != nil || lease.WorkerID != c.want || lease.After != after || lease.Expires > time.Now().UnixMilli() {
+					t.Errorf("got %+v, %v, want worker ID %d after %d", lease, err, c.want, after)
+				}
+				if n := count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc"); n != 1 {
+					t.Errorf("%d rows", n)
+				}
+			})
+		})
+	}
+}
+
+// Another program that uses the address of a lease, and its row, ends the lease,
+// and is respected until it is silent.
+func TestWorkersOriginalOnOurRow(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		w := s.Workers(WorkersOptions{})
+		lease := renewed(t, w, workertest.Owner(0), 3000, 10_000)
+		report := func(ms int64) {
+			t.Helper()
+			if _, err := s.pool.Exec("UPDATE leaf_workerid_alloc SET max_timestamp = ? WHERE ip_port = ?", ms, lease.Owner.Address); err != nil {
+				t.Fatal(err)
+			}
+		}
+		report(lease.ServerTime + 1)
+		if _, err := w.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
+			t.Errorf("renew: %v", err)
+		}
+		if err := w.Release(t.Context(), lease); err != nil {
+			t.Errorf("release: %v", err)
+		}
+		if _, err := w.Acquire(t.Context(), lease.Owner); !errors.Is(err, model.ErrAddressTaken) {
+			t.Errorf("acquire: %v", err)
+		}
+		if peers, err := w.Peers(t.Context()); err != nil || len(peers) != 0 {
+			t.Errorf("peers %v, %v: a report without the server's time tells nothing", peers, err)
+		}
+		silent := lease.ServerTime - 20_000
+		report(silent)
+		run(t, s, "UPDATE leaf_workerid_alloc SET expires_at = 5")
+		if again := acquire(t, w, lease.Owner); again.WorkerID != lease.WorkerID || again.After < silent+10_000 {
+			t.Errorf("got %+v", again)
+		}
+	})
+}
+
+// fillWorkers makes all rows, each last used at used(id), as leases that were lost.
+func fillWorkers(t testing.TB, s *Store, used func(id int64) int64) {
+	t.Helper()
+	var values []string
+	for id := int64(1); id <= model.SnowflakeWorkers; id++ {
+		at := used(id)
+		values = append(values, fmt.Sprintf("(%d, '10.9.0.1', '%d', '10.9.0.1:%d', %d, %d, 'gone', 'gone', %d, %d, 1)", id, id, id, at, at, at-1, at))
+	}
+	run(t, s, "INSERT INTO leaf_workerid_alloc (id, ip, port, ip_port, max_timestamp, own_timestamp, identity, token, reserved_until, expires_at, made_at) VALUES "+
+		strings.Join(values, ", "))
+}
+
+func TestWorkersRecycle(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		now := time.Now().UnixMilli()
+		fillWorkers(t, s, func(id int64) int64 { return now + 3_600_000 + id })
+		w := s.Workers(WorkersOptions{ReclaimMargin: time.Minute})
+		refused := func(why string) {
+			t.Helper()
+			if _, err := w.Acquire(t.Context(), workertest.Owner(9)); !errors.Is(err, model.ErrNoWorkerID) || !strings.Contains(err.Error(), "until") {
+				t.Errorf("%s: %v", why, err)
+			}
+		}
+		refused("all live")
+		run(t, s, fmt.Sprintf("UPDATE leaf_workerid_alloc SET expires_at = %d WHERE id = 300", now-30_000))
+		refused("run out, but not for the margin")
+		run(t, s, fmt.Sprintf("UPDATE leaf_workerid_alloc SET max_timestamp = %d, expires_at = 0 WHERE id = 301", now-1_800_000))
+		refused("another program, silent for half an hour")
+		run(t, s, fmt.Sprintf("UPDATE leaf_workerid_alloc SET expires_at = %d, reserved_until = 1 WHERE id IN (400, 1024)", now-200_000),
+			fmt.Sprintf("UPDATE leaf_workerid_alloc SET expires_at = %d, reserved_until = 1 WHERE id = 1024", now-300_000))
+		for i, want := range []struct {
+			worker int
+			after  int64
+		}{{0, now - 300_000}, {400, now - 200_000}} { // the oldest first
+			got := acquire(t, w, workertest.Owner(i))
+			if got.WorkerID != want.worker || got.After != want.after {
+				t.Errorf("got %+v, want %+v", got, want)
+			}
+			if n := count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc WHERE ip_port = '"+got.Owner.Address+"' AND ip = '10.0.0.0'"); n != int64(1-i) {
+				t.Errorf("%d rows of %s", n, got.Owner.Address)
+			}
+		}
+		refused("the two that were recycled wait for their first renewal")
+		run(t, s, fmt.Sprintf("UPDATE leaf_workerid_alloc SET max_timestamp = %d WHERE id = 301", now-4_000_000))
+		if got := acquire(t, w, workertest.Owner(2)); got.WorkerID != 301 || got.After != now+3_600_300 {
+			t.Errorf("got %+v, want worker ID 301 above what was reserved there", got)
+		}
+	})
+}
+
+// A row that is not as it was read, because its holder renewed it just then, is not
+// given away.
+func TestWorkersChangedRow(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		w := s.Workers(WorkersOptions{})
+		lease := renewed(t, w, workertest.Owner(0), 1000, 2000)
+		rows, err := readWorkers(s.query(t.Context()), "id = ?", 1)
+		if err != nil || len(rows) != 1 {
+			t.Fatal(rows, err)
+		}
+		for what, change := range map[string]func(*workerRow){
+			"renewed": func(r *workerRow) { r.ExpiresAt-- }, "another's": func(r *workerRow) { r.Token = "x" },
+			"reserved": func(r *workerRow) { r.ReservedUntil-- }, "reported": func(r *workerRow) { r.MaxTimestamp-- }, "claimed": func(r *workerRow) { r.ClaimedAt++ },
+		} {
+			old := rows[0]
+			change(&old)
+			err := s.inTx(t.Context(), func(tx *gorm.DB) error {
+				_, err := storeWorker(tx, old, old.claimed(workertest.Owner(1), old.bound(), 1))
+				return err
+			})
+			if !errors.Is(err, errRowChanged) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if _, err := w.Renew(t.Context(), lease); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Only the database's clock counts: here the process lives in another century.
+func TestWorkersClock(t *testing.T) {
+	opts := backends()[0].empty(t)
+	opts.Now = func() time.Time { return time.Unix(0, 0) }
+	s := openMigrated(t, opts)
+	w := s.Workers(WorkersOptions{})
+	lease := renewed(t, w, workertest.Owner(0), -2000, -1000)
+	if off := time.Since(time.UnixMilli(lease.ServerTime)).Abs(); off > time.Minute {
+		t.Errorf("server time is off by %v", off)
+	}
+	run(t, s, "SET GLOBAL time_zone = '-11:00'")
+	t.Cleanup(func() { run(t, s, "SET GLOBAL time_zone = 'SYSTEM'") })
+	west := open(t, opts).Workers(WorkersOptions{})
+	other := workertest.Owner(1)
+	other.Address = lease.Owner.Address
+	got := acquire(t, west, other)
+	if got.WorkerID != lease.WorkerID || got.After != lease.Expires || time.Since(time.UnixMilli(got.ServerTime)).Abs() > time.Minute {
+		t.Errorf("got %+v after %+v", got, lease)
+	}
+}
+
+// A server that came back may have lost what it had before; a table that was
+// emptied has.
+func TestWorkersKeptSince(t *testing.T) {
+	t.Parallel()
+	server := testserver.MariaDB(t)
+	s := openMigrated(t, Options{Driver: MySQL, DSN: server.NewDatabase(t)})
+	waitUp(t, s)
+	w := s.Workers(WorkersOptions{})
+	lease := renewed(t, w, workertest.Owner(0), 1000, 1000)
+	if lease.KeptSince > lease.ServerTime || lease.ServerTime-lease.KeptSince > 60_000 {
+		t.Errorf("an empty table: %+v", lease)
+	}
+	again := acquire(t, w, lease.Owner)
+	other := acquire(t, w, workertest.Owner(1))
+	if again.KeptSince != lease.KeptSince || other.KeptSince != lease.KeptSince {
+		t.Errorf("kept since %d, then %d and %d: whoever comes next must be told as well", lease.KeptSince, again.KeptSince, other.KeptSince)
+	}
+	run(t, s, "UPDATE leaf_workerid_alloc SET made_at = 1")
+	server.Restart()
+	back, err := w.Renew(t.Context(), lease)
+	if err != nil || back.KeptSince <= lease.KeptSince || back.KeptSince > back.ServerTime {
+		t.Errorf("renewed after a restart: %+v, %v", back, err)
+	}
+	third := acquire(t, w, workertest.Owner(2))
+	if third.KeptSince < back.KeptSince-2000 || third.KeptSince > third.ServerTime {
+		t.Errorf("acquired after a restart: %+v", third)
+	}
+	run(t, s, "DELETE FROM leaf_workerid_alloc")
+	if fresh := acquire(t, w, workertest.Owner(3)); fresh.KeptSince != fresh.ServerTime {
+		t.Errorf("an emptied table: %+v", fresh)
+	}
+}
+
+func TestWorkersRefuses(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		w := s.Workers(WorkersOptions{})
+		good := workertest.Owner(0)
+		for name, change := range map[string]func(*model.Owner){
+			"no address": func(o *model.Owner) { o.Address = "" }, "no port": func(o *model.Owner) { o.Address = "10.0.0.1" },
+			"long":     func(o *model.Owner) { o.Address = strings.Repeat("a", 127) + ":1" },
+			"no token": func(o *model.Owner) { o.Token = "" }, "long identity": func(o *model.Owner) { o.Identity = strings.Repeat("i", 65) },
+		} {
+			bad := good
+			change(&bad)
+			if _, err := w.Acquire(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		lease := renewed(t, w, good, 0, 0)
+		if err := w.Release(t.Context(), lease); err != nil {
+			t.Fatal(err)
+		}
+		lease.Owner.Token = "" // as the row has it now
+		if _, err := w.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
+			t.Errorf("renew without a token: %v", err)
+		}
+		if s.server != nil {
+			run(t, s, "DELETE FROM shardid_lock")
+			_, err := w.Acquire(t.Context(), good)
+			wantAdvice(t, err, "INSERT INTO shardid_lock")
+		}
+		run(t, s, "DROP TABLE leaf_workerid_alloc")
+		_, err := w.Renew(t.Context(), lease)
+		wantAdvice(t, err, "shardid migrate")
+		_, err = w.Peers(t.Context())
+		wantAdvice(t, err, "shardid migrate")
+	})
+}

@@ -1,0 +1,187 @@
+package workertest
+
+import (
+	"errors"
+	"testing"
+
+	"shardid/model"
+)
+
+// held is a lease of Owner(0) whose bounds are stored: the registry's clock is
+// past Expires, and between the two bounds lies half an hour, so that a test
+// tells which one was used.
+func held(t *testing.T, r Registry) (lease model.Lease, reserved, expires int64) {
+	t.Helper()
+	lease = acquire(t, r, Owner(0))
+	reserved, expires = now(lease)-hour/2, now(lease)-minute
+	return renew(t, r, lease, reserved, expires), reserved, expires
+}
+
+func testRenew(t *testing.T, b Backend) {
+	r := b.New(t)
+	first := acquire(t, r, Owner(0))
+	sent := with(first, now(first)+second, now(first)+hour)
+	got := renew(t, r, sent, sent.Reserved, sent.Expires)
+	if got.WorkerID != sent.WorkerID || got.Owner != sent.Owner || got.After != sent.After ||
+		got.Reserved != sent.Reserved || got.Expires != sent.Expires {
+		t.Errorf("sent %+v, got %+v", sent, got)
+	}
+	if got.ServerTime < first.ServerTime || got.KeptSince > got.ServerTime {
+		t.Errorf("server time went from %d to %d, kept since %d", first.ServerTime, got.ServerTime, got.KeptSince)
+	}
+	renew(t, r, got, got.Reserved, got.Expires) // a repeated call is no other one
+}
+
+func testReturn(t *testing.T, b Backend) {
+	r := b.New(t)
+	lease := acquire(t, r, Owner(0))
+	reserved, expires := now(lease)+second, now(lease)+hour // very much alive
+	renew(t, r, lease, reserved, expires)
+	crash(t, b, r)
+	wantAfter(t, follow(t, b.New(t), reborn(Owner(0)), lease), reserved, expires)
+}
+
+func testFollow(t *testing.T, b Backend) {
+	r := b.New(t)
+	lease, _, expires := held(t, r)
+	lapse(t, b, r, lease)
+	crash(t, b, r)
+	wantAfter(t, follow(t, b.New(t), successor(b, lease.Owner), lease), expires, now(lease))
+}
+
+func testNeverLower(t *testing.T, b Backend) {
+	r := b.New(t)
+	lease, reserved, expires := held(t, r)
+	low := reserved - hour
+	renew(t, r, lease, low, expires-hour)
+	crash(t, b, r)
+	r = b.New(t)
+	again := follow(t, r, reborn(Owner(0)), lease)
+	wantAfter(t, again, reserved, expires)
+	renew(t, r, again, low, low)
+	lapse(t, b, r, again)
+	wantAfter(t, follow(t, b.New(t), successor(b, lease.Owner), lease), expires, now(lease))
+}
+
+// testSilentHolder: the one in the middle crashes before its first Renew. What
+// is stored since it came must not be mistaken for its own.
+func testSilentHolder(t *testing.T, b Backend) {
+	r := b.New(t)
+	lease, _, expires := held(t, r)
+	lapse(t, b, r, lease)
+	crash(t, b, r)
+	r = b.New(t)
+	next := successor(b, lease.Owner)
+	wantAfter(t, follow(t, r, next, lease), expires, now(lease))
+	crash(t, b, r)
+	wantAfter(t, follow(t, b.New(t), reborn(next), lease), expires, now(lease))
+}
+
+func testForeign(t *testing.T, b Backend) {
+	r := b.New(t)
+	lease, reserved, expires := held(t, r)
+	foreign := with(lease, now(lease)+hour, now(lease)+hour)
+	foreign.Owner.Token = "foreign"
+	wantLost(t, b.New(t), foreign)
+	release(t, b.New(t), foreign, now(lease)+hour)
+	renew(t, r, lease, reserved, expires)
+	crash(t, b, r)
+	wantAfter(t, follow(t, b.New(t), reborn(Owner(0)), lease), reserved, expires)
+}
+
+func testOldHolder(t *testing.T, b Backend) {
+	old := b.New(t)
+	lease, reserved, _ := held(t, old)
+	lapse(t, b, old, lease)
+	r := b.New(t)
+	next := follow(t, r, successor(b, lease.Owner), lease)
+	wantLost(t, old, with(lease, now(lease)+hour, now(lease)+hour))
+	renew(t, r, next, now(lease)-second, now(lease)+hour)
+	wantLost(t, old, with(lease, now(lease)+hour, now(lease)+hour))
+	wantLost(t, old, with(lease, reserved, reserved))
+	renew(t, r, next, now(lease)-second, now(lease)+hour)
+}
+
+func testOldProcess(t *testing.T, b Backend) {
+	old := b.New(t)
+	lease, reserved, expires := held(t, old)
+	if b.Session {
+		lapse(t, b, old, lease) // its fence is its connection, which ends with it
+	}
+	r := b.New(t)
+	next := follow(t, r, reborn(Owner(0)), lease)
+	wantLost(t, old, with(lease, now(lease)+hour, now(lease)+hour))
+	renew(t, r, next, reserved+second, expires)
+}
+
+func testRelease(t *testing.T, b Backend) {
+	r := b.New(t)
+	lease := acquire(t, r, Owner(0))
+	issued := now(lease) - hour
+	lease = renew(t, r, lease, now(lease)-minute, now(lease)+hour)
+	release(t, r, lease, issued)
+	wantAfter(t, follow(t, b.New(t), successor(b, lease.Owner), lease), issued, now(lease))
+}
+
+// testReleaseKept: who releases may keep its worker ID for itself a while, so as to
+// come back to it without its registry: others start above that.
+func testReleaseKept(t *testing.T, b Backend) {
+	r := b.New(t)
+	lease := acquire(t, r, Owner(0))
+	issued := now(lease) - minute
+	lease = renew(t, r, lease, now(lease)-second, now(lease)+hour)
+	lease.Reserved, lease.Expires = issued, now(lease)+minute
+	if err := r.Release(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	if again := acquire(t, b.New(t), Owner(1)); again.WorkerID == lease.WorkerID {
+		wantAfter(t, again, lease.Expires, lease.Expires+second)
+		return // it may be taken, above what is kept
+	}
+	if b.PerAddress {
+		stranger := Owner(0)
+		stranger.Identity, stranger.Token = "stranger", "stranger"
+		if got, err := b.New(t).Acquire(t.Context(), stranger); !errors.Is(err, model.ErrAddressTaken) {
+			t.Errorf("a stranger at the address got %+v, %v", got, err)
+		}
+	}
+	wantAfter(t, follow(t, b.New(t), reborn(Owner(0)), lease), issued, lease.Expires)
+}
+
+// testReleaseUnused: who releases without having issued anything must not undo
+// what was known about the holder before.
+func testReleaseUnused(t *testing.T, b Backend) {
+	r := b.New(t)
+	lease, _, expires := held(t, r)
+	lapse(t, b, r, lease)
+	crash(t, b, r)
+	r = b.New(t)
+	unused := follow(t, r, successor(b, lease.Owner), lease)
+	release(t, r, unused, 0)
+	wantAfter(t, follow(t, b.New(t), Owner(0), lease), expires, now(lease))
+}
+
+func testReleased(t *testing.T, b Backend) {
+	r := b.New(t)
+	lease, reserved, _ := held(t, r)
+	release(t, r, lease, reserved)
+	wantLost(t, r, with(lease, now(lease)+hour, now(lease)+hour))
+	release(t, r, lease, reserved) // no error
+	wantAfter(t, follow(t, r, Owner(0), lease), reserved, now(lease))
+}
+
+func testReleaseLost(t *testing.T, b Backend) {
+	old := b.New(t)
+	lease, reserved, expires := held(t, old)
+	lapse(t, b, old, lease)
+	r := b.New(t)
+	next := follow(t, r, successor(b, lease.Owner), lease)
+	next = renew(t, r, next, now(lease)+second, now(lease)+hour)
+	release(t, old, lease, reserved)
+	next = renew(t, r, next, now(lease)+second, now(lease)+hour)
+	if third := acquire(t, b.New(t), Owner(7)); third.WorkerID == lease.WorkerID {
+		t.Errorf("worker ID %d was given to a third owner", lease.WorkerID)
+	}
+	crash(t, b, r)
+	wantAfter(t, follow(t, b.New(t), reborn(next.Owner), lease), max(expires, now(lease)+second), now(lease)+hour)
+}

@@ -1,0 +1,206 @@
+package workertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+// All tests count time from the registry's clock, in these steps of ms.
+const (
+	second = int64(1000)
+	minute = 60 * second
+	hour   = 60 * minute
+)
+
+// callLimit bounds one call, far above what any takes on a busy machine.
+const callLimit = 30 * time.Second
+
+// Address is that of Owner(i), for i in 0…9999: what a configured map must list.
+func Address(i int) string { return fmt.Sprintf("10.0.%d.%d:8080", i/100, i%100) }
+
+// Owner is the i-th of owners that have nothing in common.
+func Owner(i int) model.Owner {
+	return model.Owner{Address: Address(i), Identity: fmt.Sprintf("identity-%d", i), Token: fmt.Sprintf("token-%d", i)}
+}
+
+// reborn is the owner after a restart of its process.
+func reborn(o model.Owner) model.Owner {
+	o.Token += "-reborn"
+	return o
+}
+
+// successor is another owner, the one that gets the worker ID of an owner that
+// is gone: at its address where addresses count.
+func successor(b Backend, of model.Owner) model.Owner {
+	next := Owner(5000)
+	if b.PerAddress {
+		next.Address = of.Address
+	}
+	return next
+}
+
+// Fill makes n owners, beginning with Owner(first), hold live leases, through a
+// few instances at a time.
+func Fill(t *testing.T, newRegistry func(t *testing.T) Registry, first, n int) {
+	t.Helper()
+	slots := make(chan struct{}, fillers)
+	inParallel(t, instancesOf(t, newRegistry, n), n, func(r Registry, i int) {
+		slots <- struct{}{}
+		defer func() { <-slots }()
+		lease, err := r.Acquire(t.Context(), Owner(first+i))
+		if err == nil {
+			_, err = r.Renew(t.Context(), with(lease, now(lease)+second, now(lease)+hour))
+		}
+		if err != nil {
+			t.Errorf("owner %d: %v", first+i, err)
+		}
+	})
+}
+
+// fillers is how many owners Fill has wait for an answer at the same time: it is
+// no race, and a registry that answers one by one has clients that time out.
+const fillers = 32
+
+// instances is how many connections share the work of many owners.
+const instances = 8
+
+func instancesOf(t *testing.T, newRegistry func(t *testing.T) Registry, owners int) []Registry {
+	t.Helper()
+	all := make([]Registry, min(owners, instances))
+	for i := range all {
+		all[i] = newRegistry(t)
+	}
+	return all
+}
+
+// inParallel calls work for 0…n-1, each in a goroutine.
+func inParallel(t *testing.T, registries []Registry, n int, work func(r Registry, i int)) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { work(registries[i%len(registries)], i) })
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// another is an instance beside r that may use r's leases too.
+func another(t *testing.T, b Backend, r Registry) Registry {
+	t.Helper()
+	if b.Session {
+		return r
+	}
+	return b.New(t)
+}
+
+func acquire(t *testing.T, r Registry, owner model.Owner) model.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
+	defer cancel()
+	lease, err := r.Acquire(ctx, owner)
+	if err != nil {
+		t.Fatalf("acquire for %s: %v", owner.Address, err)
+	}
+	if lease.WorkerID < 0 || lease.WorkerID >= model.SnowflakeWorkers || lease.Owner != owner || lease.After < 0 {
+		t.Fatalf("impossible lease for %+v: %+v", owner, lease)
+	}
+	return lease
+}
+
+// renew stores the bounds.
+func renew(t *testing.T, r Registry, lease model.Lease, reserved, expires int64) model.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
+	defer cancel()
+	renewed, err := r.Renew(ctx, with(lease, reserved, expires))
+	if err != nil {
+		t.Fatalf("renew worker ID %d: %v", lease.WorkerID, err)
+	}
+	return renewed
+}
+
+// with is the lease as its owner sends it for storing these bounds.
+func with(lease model.Lease, reserved, expires int64) model.Lease {
+	lease.Reserved, lease.Expires, lease.Reported = reserved, expires, time.Now().UnixMilli()
+	return lease
+}
+
+func release(t *testing.T, r Registry, lease model.Lease, reserved int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
+	defer cancel()
+	lease.Reserved, lease.Expires = reserved, reserved
+	if err := r.Release(ctx, lease); err != nil {
+		t.Fatalf("release worker ID %d: %v", lease.WorkerID, err)
+	}
+}
+
+// wantLost wants ErrLeaseLost, if need be after a reconnect.
+func wantLost(t *testing.T, r Registry, lease model.Lease) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
+	defer cancel()
+	for {
+		_, err := r.Renew(ctx, lease)
+		var store *model.StoreError
+		switch {
+		case errors.Is(err, model.ErrLeaseLost):
+			return
+		case !errors.As(err, &store) || ctx.Err() != nil:
+			t.Fatalf("renew of a lost lease: %v, want %v", err, model.ErrLeaseLost)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// follow acquires and fails unless it is the same worker ID: with another one
+// the case would prove nothing.
+func follow(t *testing.T, r Registry, owner model.Owner, before model.Lease) model.Lease {
+	t.Helper()
+	lease := acquire(t, r, owner)
+	if lease.WorkerID != before.WorkerID {
+		t.Fatalf("%s follows with worker ID %d, want %d", owner.Address, lease.WorkerID, before.WorkerID)
+	}
+	return lease
+}
+
+// wantAfter wants low ≤ After < high.
+func wantAfter(t *testing.T, lease model.Lease, low, high int64) {
+	t.Helper()
+	if lease.After < low {
+		t.Fatalf("After %d is %d ms below what may have been issued", lease.After, low-lease.After)
+	}
+	if lease.After >= high {
+		t.Fatalf("After %d makes the owner wait %d ms longer than needed", lease.After, lease.After-high+1)
+	}
+}
+
+// now is the registry's clock, or ours where it has none.
+func now(lease model.Lease) int64 {
+	if lease.ServerTime != 0 {
+		return lease.ServerTime
+	}
+	return time.Now().UnixMilli()
+}
+
+func crash(t *testing.T, b Backend, r Registry) {
+	t.Helper()
+	if b.Crash != nil {
+		b.Crash(t, r)
+	}
+}
+
+func lapse(t *testing.T, b Backend, r Registry, lease model.Lease) {
+	t.Helper()
+	if b.Lapse != nil {
+		b.Lapse(t, r, lease)
+	}
+}

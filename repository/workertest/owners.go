@@ -1,0 +1,257 @@
+package workertest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+// racers is how many owners race: all of them would take too long with the race
+// detector.
+const racers = 64
+
+func testFirst(t *testing.T, b Backend) {
+	lease := acquire(t, b.New(t), Owner(0))
+	if b.Stateless {
+		return
+	}
+	if off := time.Since(time.UnixMilli(lease.ServerTime)).Abs(); off > time.Minute {
+		t.Errorf("server time %d is off by %v, and the servers of tests run here", lease.ServerTime, off)
+	}
+	if lease.After > lease.ServerTime {
+		t.Errorf("After %d of a first lease is above the server's %d", lease.After, lease.ServerTime)
+	}
+}
+
+func testKeptSince(t *testing.T, b Backend) {
+	r := b.New(t)
+	first := acquire(t, r, Owner(0))
+	if first.KeptSince != first.ServerTime {
+		t.Errorf("kept since %d, want the server's time %d: nothing was there", first.KeptSince, first.ServerTime)
+	}
+	renew(t, r, first, now(first)-hour, now(first)-minute)
+	if next := acquire(t, b.New(t), Owner(1)); next.KeptSince > first.ServerTime {
+		t.Errorf("kept since %d, but it knew a lease at %d", next.KeptSince, first.ServerTime)
+	}
+}
+
+func testSameToken(t *testing.T, b Backend) {
+	r := b.New(t)
+	first := acquire(t, r, Owner(0))
+	acquire(t, b.New(t), Owner(1))
+	r = another(t, b, r)
+	again := follow(t, r, Owner(0), first)
+	if again.After != first.After {
+		t.Errorf("After went from %d to %d", first.After, again.After)
+	}
+	renew(t, r, again, now(first)-hour, now(first)+hour)
+	third := follow(t, r, Owner(0), first)
+	if third.After < first.After || third.After > now(first)-hour {
+		t.Errorf("After is %d, want %d…%d", third.After, first.After, now(first)-hour)
+	}
+	renew(t, r, third, now(first)-hour+second, now(first)+hour)
+}
+
+func testRaceSelf(t *testing.T, b Backend) {
+	const calls = 4
+	var leases [calls]model.Lease
+	r := b.New(t)
+	inParallel(t, []Registry{r, another(t, b, r)}, calls, func(r Registry, i int) {
+		var err error
+		if leases[i], err = r.Acquire(t.Context(), Owner(0)); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, lease := range leases {
+		if lease.WorkerID != leases[0].WorkerID {
+			t.Errorf("one owner has worker IDs %d and %d", leases[0].WorkerID, lease.WorkerID)
+		}
+	}
+	renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour)
+}
+
+func testTwo(t *testing.T, b Backend) {
+	r := b.New(t)
+	one, two := acquire(t, r, Owner(0)), acquire(t, r, Owner(1))
+	if one.WorkerID == two.WorkerID {
+		t.Errorf("both have worker ID %d", one.WorkerID)
+	}
+	renew(t, r, one, now(one)-hour, now(one)+hour)
+	renew(t, another(t, b, r), two, now(one)-hour, now(one)+hour)
+}
+
+func testRace(t *testing.T, b Backend) {
+	n := min(b.Max, racers)
+	leases := make([]model.Lease, n)
+	inParallel(t, instancesOf(t, b.New, n), n, func(r Registry, i int) {
+		var err error
+		if leases[i], err = r.Acquire(t.Context(), Owner(i)); err != nil {
+			t.Errorf("owner %d: %v", i, err)
+		}
+	})
+	holder := map[int]string{}
+	for _, lease := range leases {
+		if other, taken := holder[lease.WorkerID]; taken {
+			t.Errorf("%s and %s have worker ID %d", lease.Owner.Address, other, lease.WorkerID)
+		}
+		if lease.WorkerID < 0 || lease.WorkerID >= model.SnowflakeWorkers {
+			t.Errorf("worker ID %d", lease.WorkerID)
+		}
+		holder[lease.WorkerID] = lease.Owner.Address
+	}
+}
+
+func testFixed(t *testing.T, b Backend) {
+	r := b.New(t)
+	first := acquire(t, r, Owner(1))
+	release(t, r, first, now(first)-hour)
+	if other := acquire(t, r, Owner(0)); other.WorkerID == first.WorkerID {
+		t.Errorf("worker ID %d of another address was given away", first.WorkerID)
+	}
+	follow(t, b.New(t), Owner(1), first)
+	next := Owner(2)
+	next.Address = first.Owner.Address
+	release(t, r, acquire(t, r, Owner(1)), now(first)-hour)
+	follow(t, b.New(t), next, first) // another folder, the same address
+}
+
+// testRaceAddress: whoever acquires may still lose to one that comes before its
+// first Renew; one of them all gets through.
+func testRaceAddress(t *testing.T, b Backend) {
+	var held atomic.Pointer[model.Lease]
+	inParallel(t, instancesOf(t, b.New, instances), instances, func(r Registry, i int) {
+		owner := Owner(i)
+		owner.Address = Address(0)
+		lease, err := r.Acquire(t.Context(), owner)
+		if err == nil {
+			lease, err = r.Renew(t.Context(), with(lease, now(lease)-hour, now(lease)+hour))
+		}
+		switch {
+		case errors.Is(err, model.ErrAddressTaken), errors.Is(err, model.ErrLeaseLost):
+		case err != nil:
+			t.Error(err)
+		case !held.CompareAndSwap(nil, &lease):
+			t.Errorf("%+v and %+v hold one address", *held.Load(), lease)
+		}
+	})
+	if held.Load() == nil {
+		t.Fatal("nobody holds the address")
+	}
+	lease := *held.Load()
+	follow(t, b.New(t), lease.Owner, lease)
+}
+
+func testAddressTaken(t *testing.T, b Backend) {
+	r := b.New(t)
+	lease := acquire(t, r, Owner(0))
+	expires := now(lease) + hour
+	lease = renew(t, r, lease, now(lease)-hour, expires)
+	other := Owner(1)
+	other.Address = Address(0)
+	for _, identity := range []string{other.Identity, ""} {
+		other.Identity = identity
+		_, err := b.New(t).Acquire(t.Context(), other)
+		var taken *model.AddressTakenError
+		if !errors.As(err, &taken) {
+			t.Fatalf("identity %q got %v, want an AddressTakenError", identity, err)
+		}
+		if taken.Address != other.Address || taken.WorkerID != lease.WorkerID || taken.Until.UnixMilli() != expires {
+			t.Errorf("%+v, want worker ID %d until %d", taken, lease.WorkerID, expires)
+		}
+	}
+	renew(t, r, lease, now(lease)-hour, expires) // undisturbed
+}
+
+// testSharedAddress: behind one address, as containers on one host network may
+// be, each owner has a worker ID of its own.
+func testSharedAddress(t *testing.T, b Backend) {
+	r, other := b.New(t), Owner(1)
+	other.Address = Address(0)
+	one, two := acquire(t, r, Owner(0)), acquire(t, b.New(t), other)
+	if one.WorkerID == two.WorkerID {
+		t.Errorf("both have worker ID %d", one.WorkerID)
+	}
+	renew(t, r, one, now(one)-hour, now(one)+hour)
+}
+
+// testNoIdentity: two owners without a data folder are not the same one.
+func testNoIdentity(t *testing.T, b Backend) {
+	r, one, two := b.New(t), Owner(0), Owner(1)
+	one.Identity, two.Identity = "", ""
+	lease := acquire(t, r, one)
+	lease = renew(t, r, lease, now(lease)-hour, now(lease)+hour)
+	if other := acquire(t, r, two); other.WorkerID == lease.WorkerID {
+		t.Errorf("both have worker ID %d", lease.WorkerID)
+	}
+	follow(t, r, one, lease)
+	other, err := b.New(t).Acquire(t.Context(), reborn(one))
+	if b.PerAddress && !errors.Is(err, model.ErrAddressTaken) {
+		t.Errorf("a process without identity got %v, want %v", err, model.ErrAddressTaken)
+	}
+	if err == nil && other.WorkerID == lease.WorkerID {
+		t.Errorf("worker ID %d was taken over", lease.WorkerID)
+	}
+	renew(t, r, lease, now(lease)-hour, now(lease)+hour)
+}
+
+func testPeers(t *testing.T, b Backend) {
+	r, want := b.New(t), map[string]model.WorkerPeer{}
+	if peers, err := r.Peers(t.Context()); err != nil || len(peers) != 0 {
+		t.Fatalf("peers of nobody: %v, %v", peers, err)
+	}
+	for i := range 2 {
+		lease := acquire(t, r, Owner(i))
+		sent := with(lease, now(lease)-hour, now(lease)+hour)
+		sent.Reported -= int64(i) * 7 * second // its clock is wrong
+		if _, err := r.Renew(t.Context(), sent); err != nil {
+			t.Fatal(err)
+		}
+		want[sent.Owner.Address] = model.WorkerPeer{Address: sent.Owner.Address, WorkerID: sent.WorkerID, Reported: sent.Reported, Seen: lease.ServerTime}
+	}
+	peers, err := b.New(t).Peers(t.Context())
+	if err != nil || len(peers) != len(want) {
+		t.Fatalf("%d peers, %v, want %d: %+v", len(peers), err, len(want), peers)
+	}
+	for _, got := range peers {
+		w := want[got.Address]
+		late := got.Seen - w.Seen
+		got.Seen = w.Seen
+		if got != w || late < 0 || late > minute {
+			t.Errorf("peer %+v, seen %d ms later, want %+v", got, late, w)
+		}
+	}
+}
+
+func testFull(t *testing.T, b Backend) {
+	b.Fill(t)
+	r := b.New(t)
+	_, err := r.Acquire(t.Context(), Owner(6000))
+	if !errors.Is(err, model.ErrNoWorkerID) {
+		t.Fatalf("got error %v, want %v", err, model.ErrNoWorkerID)
+	}
+}
+
+func testCancelled(t *testing.T, b Backend) {
+	r := b.New(t)
+	lease := with(acquire(t, r, Owner(0)), 1, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, call := range map[string]func() error{
+		"acquire": func() error { _, err := r.Acquire(ctx, Owner(1)); return err },
+		"renew":   func() error { _, err := r.Renew(ctx, lease); return err },
+		"release": func() error { return r.Release(ctx, lease) },
+		"peers":   func() error { _, err := r.Peers(ctx); return err },
+	} {
+		start := time.Now()
+		if err := call(); !errors.Is(err, context.Canceled) || errors.Is(err, model.ErrLeaseLost) {
+			t.Errorf("%s: %v, want %v", name, err, context.Canceled)
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%s took %v", name, took)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+// Package workertest is the contract that every registry of worker IDs keeps:
+// one test body, run over ZooKeeper in its three modes, MySQL, SQLite, Redis and
+// the configured map. What the bounds of a lease mean is said at model.Lease. It
+// is imported by tests only.
+package workertest
+
+import (
+	"context"
+	"testing"
+
+	"shardid/model"
+)
+
+// Registry is what the service needs of a registry.
+type Registry interface {
+	Acquire(ctx context.Context, owner model.Owner) (model.Lease, error)
+	Renew(ctx context.Context, lease model.Lease) (model.Lease, error)
+	Release(ctx context.Context, lease model.Lease) error
+	Peers(ctx context.Context) ([]model.WorkerPeer, error)
+}
+
+// Backend is one kind of registry, with state of its own that is empty at first.
+//
+// The cases let a lease run out by renewing it with an Expires a minute behind
+// the registry's clock. A registry that compares Expires with its clock needs no
+// hook for that, one with another fence has Lapse.
+type Backend struct {
+	// New returns an instance with a connection of its own to the state all share,
+	// as another process would have, and closes it when the test ends. Required.
+	New func(t *testing.T) Registry
+	// Max is how many owners with different addresses may hold a worker ID at the
+	// same time in these tests, 2…model.SnowflakeWorkers. Required.
+	Max int
+
+	// Crash ends an instance as kill -9 does: nothing is released. It may be
+	// called for one that New's cleanup closes later. nil: it is just not used
+	// any more.
+	Crash func(t *testing.T, r Registry)
+	// Lapse lets the lease run out whose Expires is a minute in the past, and
+	// makes its worker ID the one that the next other owner gets. r, the
+	// instance that got it, is used again afterwards. nil: nothing is needed.
+	Lapse func(t *testing.T, r Registry, lease model.Lease)
+	// Fill makes all worker IDs held by live owners; see the function Fill. nil:
+	// too costly, the case of the full registry is skipped.
+	Fill func(t *testing.T)
+
+	// PerAddress: an address has at most one live holder, another identity gets
+	// *model.AddressTakenError; and whoever follows at an address gets the worker
+	// ID that it had. Else owners with one address are different owners.
+	PerAddress bool
+	// FixedIDs: an address keeps its worker ID, also after others have come.
+	FixedIDs bool
+	// Session: a lease belongs to the connection of the instance that got it, and
+	// ends with it. Only the owner's own instance renews it.
+	Session bool
+	// Stateless: leases cannot be lost and no bound is kept; the registry has no
+	// clock either. Only the configured map is so.
+	Stateless bool
+}
+
+// Run runs the contract. fresh is called once per subtest, for empty state.
+func Run(t *testing.T, fresh func(t *testing.T) Backend) {
+	for _, test := range contract() {
+		t.Run(test.name, func(t *testing.T) {
+			b := fresh(t)
+			if test.skip != nil && test.skip(b) {
+				t.Skip("not promised by this registry")
+			}
+			test.run(t, b)
+		})
+	}
+}
+
+type subtest struct {
+	name string
+	skip func(Backend) bool // nil: for all
+	run  func(*testing.T, Backend)
+}
+
+func contract() []subtest {
+	stateless := func(b Backend) bool { return b.Stateless }
+	shared := func(b Backend) bool { return !b.PerAddress || b.Stateless }
+	moving := func(b Backend) bool { return !b.FixedIDs }
+	return []subtest{
+		{"a first lease", nil, testFirst},
+		{"an empty registry may have forgotten all", stateless, testKeptSince},
+		{"the same token gets the same lease", nil, testSameToken},
+		{"an owner that races itself gets one lease", nil, testRaceSelf},
+		{"addresses differ, IDs differ", nil, testTwo},
+		{"racing first starts get different IDs", nil, testRace},
+		{"an address keeps its ID", moving, testFixed},
+		{"one address has one holder", shared, testRaceAddress},
+		{"a live claim refuses another identity", shared, testAddressTaken},
+		{"owners of one address differ", func(b Backend) bool { return b.PerAddress }, testSharedAddress},
+		{"without an identity only the token counts", stateless, testNoIdentity},
+		{"renew tells what is stored", nil, testRenew},
+		{"the same identity returns above Reserved", stateless, testReturn},
+		{"another follows above Expires", stateless, testFollow},
+		{"renew never lowers a bound", stateless, testNeverLower},
+		{"bounds outlive a holder that never renewed", stateless, testSilentHolder},
+		{"a foreign token changes nothing", stateless, testForeign},
+		{"the holder before is told", stateless, testOldHolder},
+		{"the process before is told", stateless, testOldProcess},
+		{"released, another follows above Reserved", stateless, testRelease},
+		{"released and kept, only its identity follows above Reserved", stateless, testReleaseKept},
+		{"a release never goes below After", stateless, testReleaseUnused},
+		{"a released lease is lost", stateless, testReleased},
+		{"releasing a lost lease frees nothing", stateless, testReleaseLost},
+		{"peers are reported", stateless, testPeers},
+		{"a full registry refuses", func(b Backend) bool { return b.Fill == nil }, testFull},
+		{"a cancelled call returns", nil, testCancelled},
+	}
+}
