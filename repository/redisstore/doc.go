@@ -1,5 +1,6 @@
-// Package redisstore keeps the lists of indices and the refill locks in Redis:
-// a single server, one behind Sentinel, or a Redis Cluster. Redis 6.2 or newer.
+// Package redisstore keeps the lists of indices, the refill locks and the worker
+// IDs in Redis: a single server, one behind Sentinel, or a Redis Cluster. Redis
+// 6.2 or newer.
 //
 // # The promise
 //
@@ -10,12 +11,15 @@
 // two before it serves: what another timeline left behind is dropped, which
 // costs a gap. A server whose history cannot be read is refused.
 //
+// Worker IDs are bound to the history in the same way, see Workers.
+//
 // # Two clients
 //
-// Pops, states and unlocks go through a client that may retry and follow
-// redirects: repeated, they lose indices at worst. Pushes and locks go through
-// one that never sends a command twice. A push whose reply is lost, or that
-// meets a moved slot, is an error, and its segment is never used.
+// Pops, states, unlocks and all about worker IDs go through a client that may
+// retry and follow redirects: repeated, pops lose indices at worst, and the
+// others do no harm. Pushes and locks go through one that never sends a command
+// twice. A push whose reply is lost, or that meets a moved slot, is an error, and
+// its segment is never used.
 //
 // # Keys
 //
@@ -23,9 +27,12 @@
 //	id.gen.meta_{id.gen.idList_<app>_<shard>}      hash: h history, w highest index pushed,
 //	                                               e since when it is kept, in µs
 //	id.gen.lock_<name>                             string: token of the holder
+//	id.gen.worker_{<name>}_<id>                    string: token of the holder, expires
+//	id.gen.workers_{<name>}                        hash: h and e as above; for each worker ID
+//	                                               its bounds, last report and last owner
 //
 // The scripts are the .lua files of this folder; prelude.lua precedes all but
-// unlock.lua.
+// unlock.lua, and workers.lua the others of worker IDs.
 //
 // go-redis writes failures of its connection pool to stderr. Whoever wants them
 // elsewhere calls redis.SetLogger once, in main.

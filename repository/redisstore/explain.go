@@ -60,6 +60,8 @@ func networkAdvice(err error) string {
 		return "set redis.mode to what the server is: single, sentinel or cluster"
 	case errors.Is(err, errForeign):
 		return "something else writes to keys named id.gen.*: give shardid a database or server of its own"
+	case errors.Is(err, errTooFewAcks):
+		return "bring the replicas back, or lower the number of acknowledgements asked for; a master without its replicas may have been replaced"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there: start Redis or correct redis.addrs"
 	case errors.As(err, &dns):
@@ -101,7 +103,8 @@ func replyAdvice() []known {
 			"or accept the risk with the unsafe option"},
 		{[]string{"WRONGPASS", "NOAUTH", "invalid password", "without any password configured"},
 			"correct redis.username and redis.password (for sentinels: their own)"},
-		{[]string{"NOPERM"}, "allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +time +llen +lpop +rpush +unlink +set +get +del (+cluster)"},
+		{[]string{"NOPERM"}, "allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +time +llen +lpop +rpush +unlink +set +get +del +mget +hget +hgetall +wait (+cluster)"},
+		{[]string{"FOREIGN"}, "something else writes to keys named id.gen.*: give shardid a database or server of its own"},
 		{[]string{"READONLY"}, "this is a replica: give the master's address in redis.addrs, or use redis.mode sentinel or cluster to follow it"},
 		{[]string{"OOM"}, "Redis is full: raise maxmemory, and set maxmemory-policy noeviction"},
 		{[]string{"LOADING"}, "Redis is loading its data: wait, it goes on by itself"},

@@ -1,5 +1,5 @@
--- Shared by pop, state, push and check. It leaves `history`, the timeline this
--- server is on, and guard(), and ends the script when either cannot be trusted.
+-- Shared by all scripts but unlock. It leaves `history`, the timeline this server
+-- is on, and guard(), and ends the script when either cannot be trusted.
 --   ARGV[1]  history to assume when the server hides its own; '' refuses
 --   errors   HISTORYHIDDEN, READONLY
 

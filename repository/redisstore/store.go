@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -18,6 +19,8 @@ type Store struct {
 
 	reader redis.UniversalClient
 	writer redis.UniversalClient // never sends a command twice
+
+	waitLimit time.Duration // for replicas to confirm
 
 	pop, state, push, check, unlock script
 }
@@ -35,11 +38,13 @@ func New(o Options) (*Store, error) {
 		mode:   o.Mode,
 		reader: o.reader(),
 		writer: o.writer(),
-		pop:    newScript(preludeLua + popLua),
-		state:  newScript(preludeLua + stateLua),
-		push:   newScript(preludeLua + pushLua),
-		check:  newScript(preludeLua + checkLua),
-		unlock: newScript(unlockLua),
+		// Half the time a reply may take: WAIT must answer before the client gives up.
+		waitLimit: orDefault(o.ReadTimeout) / 2,
+		pop:       newScript(preludeLua + popLua),
+		state:     newScript(preludeLua + stateLua),
+		push:      newScript(preludeLua + pushLua),
+		check:     newScript(preludeLua + checkLua),
+		unlock:    newScript(unlockLua),
 	}
 	if o.UnsafeNoHistory {
 		s.fallback = unsafeHistory

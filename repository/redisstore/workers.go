@@ -1,0 +1,239 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"shardid/model"
+)
+
+//go:embed workers.lua
+var workersLua string
+
+//go:embed worker_acquire.lua
+var workerAcquireLua string
+
+//go:embed worker_renew.lua
+var workerRenewLua string
+
+//go:embed worker_release.lua
+var workerReleaseLua string
+
+//go:embed worker_peers.lua
+var workerPeersLua string
+
+const (
+	// defaultLeaseTTL lets an instance miss two of its reports, which Leaf sends
+	// every 3 s.
+	defaultLeaseTTL = 10 * time.Second
+	// peersWithin is how old a report may be to say something about a clock.
+	peersWithin = time.Minute
+	// maxMs is the latest bound, in Unix ms: some time in the year 19809, and
+	// exact in Lua, whose numbers have 53 bits.
+	maxMs = model.MaxIndex
+	// noIdentity stands for the empty one, as words may not be empty.
+	noIdentity = "-"
+)
+
+// WorkersOptions says how worker IDs are leased.
+type WorkersOptions struct {
+	// Name is the namespace of the worker IDs: letters, digits, ".", "_", "-".
+	Name string
+	// TTL is how long a lease lasts without a renewal, in whole ms; 0 means 10 s.
+	TTL time.Duration
+	// Acks is how many replicas must have a lease and each renewal before they
+	// count; 0 asks none. With at least one a master that was deposed and does not
+	// know it renews nothing, as its replicas have left it.
+	Acks int
+}
+
+// Workers is the registry of worker IDs in Redis. Safe for concurrent use, over
+// processes too.
+//
+// A lease is a key that expires, with the token of its holder as value. The
+// bounds of all worker IDs, who had them last, and its report are in one hash,
+// for ever; it also tells for which history of the server the leases are valid.
+// On any other they are all dropped, as an old snapshot or a lagging replica
+// brought them back: whoever holds one loses it, and may get it back above what
+// it reserved. The bounds are kept then; they may be too old, which the lease's
+// KeptSince tells. All keys of a name share a slot of a cluster.
+//
+// A crashed holder with an identity gets its worker ID back at once. Owners are
+// told apart by identity and token, not by address.
+//
+// All calls may be repeated, and go through the client that does so.
+type Workers struct {
+	store *Store
+	o     WorkersOptions
+	keys  []string // of the hash, then of each lease
+
+	acquire, renew, release, peers script
+}
+
+// Workers gives the registry of one name, over the connections of the store.
+// Options that cannot work are refused by its calls, with
+// model.ErrInvalidArgument.
+func (s *Store) Workers(o WorkersOptions) *Workers {
+	if o.TTL == 0 {
+		o.TTL = defaultLeaseTTL
+	}
+	shared := preludeLua + workersLua
+	return &Workers{
+		store: s, o: o, keys: workerKeys(o.Name),
+		acquire: newScript(shared + workerAcquireLua),
+		renew:   newScript(shared + workerRenewLua),
+		release: newScript(shared + workerReleaseLua),
+		peers:   newScript(shared + workerPeersLua),
+	}
+}
+
+// Acquire gets the owner a worker ID, see worker_acquire.lua for which one.
+// Errors: model.ErrNoWorkerID when all are held, *model.StoreError.
+func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
+	const op = "acquire a worker ID"
+	if err := w.check(owner, model.Lease{}); err != nil {
+		return model.Lease{}, explain(op, err)
+	}
+	reply, err := w.run(ctx, w.acquire, w.keys, w.store.fallback, owner.Token, identityOf(owner), owner.Address, w.o.TTL.Milliseconds())
+	if err != nil {
+		return model.Lease{}, w.store.fail(op, err)
+	}
+	if reply == "none" {
+		return model.Lease{}, fmt.Errorf("%w: %d instances named %s hold one each: stop some, or wait %v after a crash of one",
+			model.ErrNoWorkerID, model.SnowflakeWorkers, w.o.Name, w.o.TTL)
+	}
+	lease, err := decodeAcquired(reply)
+	if err != nil {
+		return model.Lease{}, explain(op, err)
+	}
+	lease.Owner = owner
+	return lease, nil
+}
+
+// Renew stores the bounds and makes the lease last the TTL anew. Errors:
+// model.ErrLeaseLost, *model.StoreError; after the latter the bounds may have
+// been stored.
+func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
+	const op = "renew a worker ID"
+	if err := w.check(lease.Owner, lease); err != nil {
+		return model.Lease{}, explain(op, err)
+	}
+	reply, err := w.run(ctx, w.renew, w.leaseKeys(lease), w.store.fallback, lease.Node, lease.Owner.Token, lease.WorkerID,
+		w.o.TTL.Milliseconds(), lease.Reserved, lease.Expires, lease.Reported)
+	if err != nil {
+		return model.Lease{}, w.store.fail(op, err)
+	}
+	if reply == "lost" {
+		return model.Lease{}, fmt.Errorf("redis: %w: worker ID %d of %s ran out, was taken over, or Redis has another history since",
+			model.ErrLeaseLost, lease.WorkerID, w.o.Name)
+	}
+	f := fields{rest: reply}
+	lease.KeptSince, lease.ServerTime = f.number(), f.number()
+	if f.bad || f.rest != "" {
+		return model.Lease{}, explain(op, fmt.Errorf("%w: renew answered %.80q", errForeign, reply))
+	}
+	return lease, nil
+}
+
+// Release ends the lease, if it is still held. The bound is never below After: a
+// holder that issued nothing does not undo what those before it did. Errors:
+// *model.StoreError.
+func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
+	const op = "release a worker ID"
+	if err := w.check(lease.Owner, lease); err != nil {
+		return explain(op, err)
+	}
+	bound := max(lease.Reserved, lease.After)
+	_, err := w.release.run(ctx, w.store.reader, w.leaseKeys(lease), w.store.fallback, lease.Node, lease.Owner.Token, lease.WorkerID,
+		bound, max(bound, lease.Expires))
+	return w.store.fail(op, err)
+}
+
+// Peers gives the reports of the last minute. Errors: *model.StoreError.
+func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
+	const op = "read the reports of worker IDs"
+	if err := w.checkOptions(); err != nil {
+		return nil, explain(op, err)
+	}
+	reply, err := w.peers.run(ctx, w.store.reader, w.keys[:1], w.store.fallback, peersWithin.Milliseconds())
+	if err != nil || reply == "none" {
+		return nil, w.store.fail(op, err)
+	}
+	peers, err := decodePeers(reply)
+	return peers, explain(op, err)
+}
+
+// workerKeys names the hash and, after it, the leases. The braces make a cluster
+// place all by the name.
+func workerKeys(name string) []string {
+	keys := make([]string, 1, 1+model.SnowflakeWorkers)
+	keys[0] = "id.gen.workers_{" + name + "}"
+	for id := range model.SnowflakeWorkers {
+		keys = append(keys, "id.gen.worker_{"+name+"}_"+strconv.Itoa(id))
+	}
+	return keys
+}
+
+func (w *Workers) leaseKeys(lease model.Lease) []string {
+	return []string{w.keys[0], w.keys[1+lease.WorkerID]}
+}
+
+func identityOf(owner model.Owner) string {
+	if owner.Identity == "" {
+		return noIdentity
+	}
+	return owner.Identity
+}
+
+func (w *Workers) check(owner model.Owner, lease model.Lease) error {
+	switch {
+	case !isWord(owner.Token) || !isWord(owner.Address) || !isWord(identityOf(owner)):
+		return fmt.Errorf("%w: owner %+v: address and token are words", model.ErrInvalidArgument, owner)
+	case lease.WorkerID < 0 || lease.WorkerID >= model.SnowflakeWorkers:
+		return fmt.Errorf("%w: worker ID %d is not 0…%d", model.ErrInvalidArgument, lease.WorkerID, model.SnowflakeWorkers-1)
+	}
+	for _, ms := range []int64{lease.After, lease.Reserved, lease.Expires, lease.Reported} {
+		if ms < 0 || ms > maxMs {
+			return fmt.Errorf("%w: time %d of a lease is not 0…%d ms", model.ErrInvalidArgument, ms, maxMs)
+		}
+	}
+	return w.checkOptions()
+}
+
+func (w *Workers) checkOptions() error {
+	if !isWord(w.o.Name) || strings.ContainsAny(w.o.Name, "{}") || w.o.TTL < time.Millisecond || w.o.Acks < 0 {
+		return fmt.Errorf("%w: registry of worker IDs %+v", model.ErrInvalidArgument, w.o)
+	}
+	return nil
+}
+
+// isWord tells what one word of a reply can hold.
+func isWord(s string) bool { return s != "" && !strings.ContainsFunc(s, unicode.IsSpace) }
+
+// decodeAcquired reads what worker_acquire.lua returns.
+func decodeAcquired(reply string) (model.Lease, error) {
+	f := fields{rest: reply}
+	lease := model.Lease{Node: strings.Clone(f.word()), KeptSince: f.number(), ServerTime: f.number(), WorkerID: int(f.number()), After: f.number()}
+	if f.bad || f.rest != "" || lease.WorkerID >= model.SnowflakeWorkers {
+		return model.Lease{}, fmt.Errorf("%w: acquire answered %.80q", errForeign, reply)
+	}
+	return lease, nil
+}
+
+// decodePeers reads what worker_peers.lua returns.
+func decodePeers(reply string) ([]model.WorkerPeer, error) {
+	peers := make([]model.WorkerPeer, 0, strings.Count(reply, "\n")+1)
+	for line := range strings.SplitSeq(reply, "\n") {
+		f := fields{rest: line}
+		peers = append(peers, model.WorkerPeer{WorkerID: int(f.number()), Reported: f.number(), Seen: f.number(), Address: f.word()})
+		if f.bad || f.rest != "" {
+			return nil, fmt.Errorf("%w: peers answered %.80q", errForeign, line)
+		}
+	}
+	return peers, nil
+}

@@ -1,0 +1,42 @@
+-- Shared by the scripts of worker IDs, after prelude.lua.
+--   KEYS[1]  hash: h history and e since when it is kept, in µs; and for each
+--            worker ID "<reserved> <expires> <reported> <seen> <identity> <address>",
+--            times in ms, identity "-" for none; see workers.go
+--   errors   FOREIGN
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local kept = redis.call('HMGET', KEYS[1], 'h', 'e')
+local since = kept[1] == history and kept[2]
+
+-- life is what a lease is bound to: the server's history, and since when the
+-- hash is kept, so that leases do not outlive a hash that was deleted. Without
+-- since no lease counts.
+local function life()
+  return since and history .. '-' .. since
+end
+
+local function ms(n)
+  return string.format('%.0f', n) -- tostring() gives an exponent
+end
+
+local function clocks()
+  return ms(math.floor(since / 1000)) .. ' ' .. ms(now)
+end
+
+-- entry reads what is known about a worker ID; nil is one that was never given.
+local function entry(text)
+  if not text then
+    return { reserved = 0, expires = 0, reported = 0, seen = 0, identity = '-', address = '-' }
+  end
+  local r, x, p, s, i, a = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%S+) (%S+)$')
+  if not r then
+    error('FOREIGN entry of a worker ID in ' .. KEYS[1])
+  end
+  return { reserved = tonumber(r), expires = tonumber(x), reported = tonumber(p), seen = tonumber(s), identity = i, address = a }
+end
+
+local function store(id, e)
+  redis.call('HSET', KEYS[1], id, ms(e.reserved) .. ' ' .. ms(e.expires) .. ' ' .. ms(e.reported) .. ' ' .. ms(e.seen) ..
+    ' ' .. e.identity .. ' ' .. e.address)
+end

@@ -1,0 +1,389 @@
+//go:build unix
+
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"shardid/model"
+	"shardid/repository/redisstore"
+	"shardid/repository/workertest"
+	"shardid/scripts/testserver"
+)
+
+const (
+	workersName = "id.gen.workers_{leaf}"
+	leaseName   = "id.gen.worker_{leaf}_"
+)
+
+// workersAt is the registry over a store of its own.
+func workersAt(t testing.TB, o redisstore.Options, w redisstore.WorkersOptions) *redisstore.Workers {
+	t.Helper()
+	w.Name = "leaf"
+	if w.TTL == 0 {
+		w.TTL = time.Minute // no test is meant to wait for it
+	}
+	return open(t, o).Workers(w)
+}
+
+func single(addr string) redisstore.Options {
+	return redisstore.Options{Mode: "single", Addrs: []string{addr}}
+}
+
+// expire ends a lease as its TTL does.
+func expire(t testing.TB, c redis.UniversalClient, id int) {
+	t.Helper()
+	do(t, c, "PEXPIRE", fmt.Sprint(leaseName, id), 1)
+	eventually(t, "expire", func() error {
+		if n := do(t, c, "EXISTS", fmt.Sprint(leaseName, id)); n != int64(0) {
+			return errors.New("still there")
+		}
+		return nil
+	})
+}
+
+// backend is what the contract test needs to know about Redis.
+func backend(o redisstore.Options, w redisstore.WorkersOptions, c redis.UniversalClient, full bool) workertest.Backend {
+	newRegistry := func(t *testing.T) workertest.Registry { return workersAt(t, o, w) }
+	b := workertest.Backend{
+		New: newRegistry,
+		Max: model.SnowflakeWorkers,
+		Lapse: func(t *testing.T, _ workertest.Registry, lease model.Lease) {
+			expire(t, c, lease.WorkerID)
+		},
+	}
+	if full {
+		b.Fill = func(t *testing.T) { workertest.Fill(t, newRegistry, 0, model.SnowflakeWorkers) }
+	}
+	return b
+}
+
+func TestWorkersSingle(t *testing.T) {
+	server := testserver.SharedRedis(t)
+	workertest.Run(t, func(t *testing.T) workertest.Backend {
+		server.FlushAll()
+		return backend(single(server.Addr), redisstore.WorkersOptions{}, server.Client(), true)
+	})
+}
+
+func TestWorkersSentinel(t *testing.T) {
+	setup := testserver.Sentinel(t)
+	o := redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName}
+	soon(t, workersAt(t, o, redisstore.WorkersOptions{Acks: 1}), owner(0))
+	workertest.Run(t, func(t *testing.T) workertest.Backend {
+		setup.Master.FlushAll()
+		return backend(o, redisstore.WorkersOptions{Acks: 1}, setup.Master.Client(), false)
+	})
+}
+
+func TestWorkersCluster(t *testing.T) {
+	setup := testserver.Cluster(t)
+	o := redisstore.Options{Mode: "cluster", Addrs: setup.Addrs}
+	fresh := func(t *testing.T) workertest.Backend {
+		for _, node := range setup.Nodes {
+			node.FlushAll()
+		}
+		return backend(o, redisstore.WorkersOptions{}, setup.Client(), false)
+	}
+	workertest.Run(t, fresh)
+	t.Run("confirmed by nobody", func(t *testing.T) { // no node has a replica
+		fresh(t)
+		_, err := workersAt(t, o, redisstore.WorkersOptions{Acks: 1}).Acquire(t.Context(), owner(0))
+		wantAdvice(t, err, "0 of 1")
+		if lease := acquire(t, workersAt(t, o, redisstore.WorkersOptions{}), owner(0)); lease.WorkerID != 0 {
+			t.Errorf("worker ID %d", lease.WorkerID)
+		}
+	})
+}
+
+func owner(i int) model.Owner { return workertest.Owner(i) }
+
+func acquire(t testing.TB, w *redisstore.Workers, o model.Owner) model.Lease {
+	t.Helper()
+	lease, err := w.Acquire(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+// renew stores bounds so many ms after the registry's clock.
+func renew(t testing.TB, w *redisstore.Workers, lease model.Lease, reserved, expires int64) model.Lease {
+	t.Helper()
+	lease.Reserved, lease.Expires, lease.Reported = lease.ServerTime+reserved, lease.ServerTime+expires, lease.ServerTime
+	got, err := w.Renew(t.Context(), lease)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func wantLost(t testing.TB, w *redisstore.Workers, lease model.Lease) {
+	t.Helper()
+	eventually(t, "lose the lease", func() error {
+		_, err := w.Renew(t.Context(), lease)
+		if err == nil {
+			t.Fatalf("renewed %+v", lease)
+		}
+		if !errors.Is(err, model.ErrLeaseLost) {
+			return err
+		}
+		return nil
+	})
+}
+
+// soon acquires once the server is there again, or a new replica has confirmed
+// for the first time, which takes a second.
+func soon(t testing.TB, w *redisstore.Workers, o model.Owner) (lease model.Lease) {
+	t.Helper()
+	eventually(t, "acquire", func() (err error) {
+		lease, err = w.Acquire(t.Context(), o)
+		return err
+	})
+	return lease
+}
+
+// TestWorkerIDsInOrder: the smallest free one comes first, unless its bounds
+// make the owner wait.
+func TestWorkerIDsInOrder(t *testing.T) {
+	server := testserver.SharedRedis(t)
+	server.FlushAll()
+	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
+	leases := make([]model.Lease, 4)
+	for i := range leases {
+		leases[i] = acquire(t, w, owner(i))
+		if leases[i].WorkerID != i || leases[i].After != 0 {
+			t.Fatalf("owner %d: %+v", i, leases[i])
+		}
+		leases[i] = renew(t, w, leases[i], 1000, int64(4-i)*3_600_000)
+	}
+	for _, id := range []int{1, 2} {
+		expire(t, server.Client(), id)
+	}
+	if got := acquire(t, w, owner(10)); got.WorkerID != 4 || got.After != 0 {
+		t.Errorf("worker ID %d after %d, want 4: it can be used at once", got.WorkerID, got.After)
+	}
+	for id := 5; id < model.SnowflakeWorkers; id++ {
+		do(t, server.Client(), "SET", fmt.Sprint(leaseName, id), "somebody")
+	}
+	if got := acquire(t, w, owner(11)); got.WorkerID != 2 || got.After != leases[2].Expires {
+		t.Errorf("worker ID %d after %d, want 2: its bounds pass first", got.WorkerID, got.After)
+	}
+	do(t, server.Client(), "SET", fmt.Sprint(leaseName, 1), "somebody")
+	if got, err := w.Acquire(t.Context(), owner(12)); !errors.Is(err, model.ErrNoWorkerID) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got := acquire(t, w, owner(10)); got.WorkerID != 4 {
+		t.Errorf("a repeated call got %d, want 4", got.WorkerID)
+	}
+}
+
+// TestWorkerLeaseRunsOut: a silent holder loses its worker ID by the TTL alone.
+func TestWorkerLeaseRunsOut(t *testing.T) {
+	server := testserver.SharedRedis(t)
+	server.FlushAll()
+	silent := workersAt(t, single(server.Addr), redisstore.WorkersOptions{TTL: 300 * time.Millisecond})
+	lease := renew(t, silent, acquire(t, silent, owner(0)), -3_600_000, -60_000)
+	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
+	next := model.Lease{WorkerID: -1}
+	for i := 1; next.WorkerID != lease.WorkerID; i++ {
+		if next = acquire(t, w, owner(i)); i == 1000 {
+			t.Fatal("never free")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if next.After < lease.Expires {
+		t.Errorf("After %d, want %d", next.After, lease.Expires)
+	}
+	wantLost(t, silent, lease)
+	if ttl := do(t, server.Client(), "PTTL", leaseName+"0").(int64); ttl < 30_000 || ttl > 60_000 {
+		t.Errorf("the lease lasts %d ms, want a minute", ttl)
+	}
+	do(t, server.Client(), "PEXPIRE", leaseName+"0", 30_000)
+	renew(t, w, next, 0, 0)
+	if ttl := do(t, server.Client(), "PTTL", leaseName+"0").(int64); ttl <= 30_000 {
+		t.Errorf("renewed, the lease lasts %d ms, want a minute", ttl)
+	}
+}
+
+// TestWorkerAcks: with a replica that stands still nothing counts, and the same
+// calls go on when it is back.
+func TestWorkerAcks(t *testing.T) {
+	master := testserver.Redis(t)
+	replica := testserver.RedisReplica(t, master)
+	w := workersAt(t, single(master.Addr), redisstore.WorkersOptions{Acks: 1})
+	lease := soon(t, w, owner(0)) // by text: the scripts are not known yet
+	replica.Pause()
+	sent := lease
+	sent.Reserved, sent.Expires = lease.ServerTime+1000, lease.ServerTime+2000
+	start := time.Now()
+	_, err := w.Renew(t.Context(), sent)
+	wantAdvice(t, err, "0 of 1", "bring the replicas back")
+	if errors.Is(err, model.ErrLeaseLost) || time.Since(start) > 5*time.Second {
+		t.Errorf("%v after %v", err, time.Since(start))
+	}
+	for range 2 { // a repeated call asks anew
+		_, err = w.Acquire(t.Context(), owner(1))
+		wantAdvice(t, err, "0 of 1")
+	}
+	replica.Resume()
+	eventually(t, "renew", func() error {
+		_, err := w.Renew(t.Context(), sent)
+		return err
+	})
+	if again := soon(t, w, owner(1)); again.WorkerID != 1 {
+		t.Errorf("worker ID %d, want the 1 of the call that was not confirmed", again.WorkerID)
+	}
+	two := workersAt(t, single(master.Addr), redisstore.WorkersOptions{Acks: 2})
+	_, err = two.Renew(t.Context(), sent)
+	wantAdvice(t, err, "1 of 2")
+}
+
+// TestWorkerRepliesLost: a call whose answer never came is repeated, by the
+// client or by the caller, and gives no second worker ID.
+func TestWorkerRepliesLost(t *testing.T) {
+	at := singleSite(t)
+	w := workersAt(t, at.options, redisstore.WorkersOptions{})
+	acquire(t, w, owner(9))
+	at.fault(true, false)
+	_, err := w.Acquire(t.Context(), owner(0))
+	wantAdvice(t, err, "acquire")
+	at.fault(false, false)
+	lease := acquire(t, w, owner(0))
+	if lease.WorkerID != 1 {
+		t.Errorf("worker ID %d, want 1", lease.WorkerID)
+	}
+	at.fault(true, false)
+	if err := w.Release(t.Context(), lease); err == nil {
+		t.Error("released without a reply")
+	}
+	at.fault(false, false)
+	if err := w.Release(t.Context(), lease); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOldPeers: a report of more than a minute ago says nothing about a clock.
+func TestOldPeers(t *testing.T) {
+	server := testserver.SharedRedis(t)
+	server.FlushAll()
+	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
+	lease := renew(t, w, acquire(t, w, owner(0)), 1000, 2000)
+	for age, want := range map[int64]int{30_000: 1, 61_000: 0} {
+		do(t, server.Client(), "HSET", workersName, "0",
+			fmt.Sprintf("0 0 %d %d %s 10.0.0.0:8080", lease.Reported, lease.ServerTime-age, lease.Owner.Identity))
+		if peers, err := w.Peers(t.Context()); err != nil || len(peers) != want {
+			t.Errorf("%d ms: %+v, %v, want %d", age, peers, err, want)
+		}
+	}
+	renew(t, w, lease, 1000, 2000)
+	next := owner(0)
+	next.Token = "next"
+	lease = acquire(t, w, next) // it has the entry, and the report is not its own
+	wantNoPeers(t, w)
+	renew(t, w, lease, 1000, 2000)
+	if err := w.Release(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	wantNoPeers(t, w)
+}
+
+func wantNoPeers(t *testing.T, w *redisstore.Workers) {
+	t.Helper()
+	if peers, err := w.Peers(t.Context()); err != nil || len(peers) != 0 {
+		t.Errorf("%+v, %v, want nobody", peers, err)
+	}
+}
+
+func TestWorkersForeignContent(t *testing.T) {
+	server := testserver.SharedRedis(t)
+	for name, damage := range map[string][]any{
+		"entry is a word":     {"HSET", workersName, "0", "yes"},
+		"entry is negative":   {"HSET", workersName, "0", "-1 0 1 0 - a"},
+		"hash is a string":    {"SET", workersName, "x"},
+		"another hash's time": {"HSET", workersName, "e", "long ago"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server.FlushAll()
+			w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
+			lease := renew(t, w, acquire(t, w, owner(0)), 1000, 2000)
+			if damage[0] == "SET" {
+				do(t, server.Client(), "DEL", workersName)
+			}
+			do(t, server.Client(), damage...)
+			if got, err := w.Acquire(t.Context(), owner(0)); err == nil {
+				t.Errorf("acquired %+v", got)
+			}
+			if got, err := w.Renew(t.Context(), lease); err == nil {
+				t.Errorf("renewed %+v", got)
+			}
+		})
+	}
+}
+
+func TestWorkersArguments(t *testing.T) {
+	server := testserver.SharedRedis(t)
+	server.FlushAll()
+	s := openAt(t, server.Addr)
+	good := s.Workers(redisstore.WorkersOptions{Name: "leaf"})
+	lease := acquire(t, good, owner(0))
+	negative, late, far := lease, lease, lease
+	negative.Reserved, late.Expires, far.WorkerID = -1, 1<<49, 1024
+	for _, bad := range []model.Lease{negative, late, far} {
+		_, err := good.Renew(t.Context(), bad)
+		wantInvalid(t, err)
+		wantInvalid(t, good.Release(t.Context(), bad))
+	}
+	for _, o := range []model.Owner{{Address: "a"}, {Token: "t"}, {Address: "a b", Token: "t"}, {Address: "a", Token: "t", Identity: "\n"}} {
+		_, err := good.Acquire(t.Context(), o)
+		wantInvalid(t, err)
+	}
+	for _, o := range []redisstore.WorkersOptions{{}, {Name: "a}b"}, {Name: "a b"}, {Name: "a", TTL: -1}, {Name: "a", TTL: 1}, {Name: "a", Acks: -1}} {
+		_, err := s.Workers(o).Acquire(t.Context(), owner(0))
+		wantInvalid(t, err)
+		_, err = s.Workers(o).Peers(t.Context())
+		wantInvalid(t, err)
+	}
+	other := acquire(t, s.Workers(redisstore.WorkersOptions{Name: "other"}), owner(1))
+	if other.WorkerID != 0 {
+		t.Errorf("names share worker IDs: %+v", other)
+	}
+}
+
+func wantInvalid(t testing.TB, err error) {
+	t.Helper()
+	var store *model.StoreError
+	if !errors.As(err, &store) || !errors.Is(err, model.ErrInvalidArgument) {
+		t.Errorf("got %v, want a StoreError with ErrInvalidArgument", err)
+	}
+}
+
+// TestWorkersACL: what the advice names is enough.
+func TestWorkersACL(t *testing.T) {
+	server := testserver.Redis(t)
+	rules := []any{"ACL", "SETUSER", "bob", "reset", "on", ">" + secret, "~id.gen.*", "-@all"}
+	do(t, server.Client(), rules...)
+	o := redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Username: "bob", Password: secret}
+	_, err := workersAt(t, o, redisstore.WorkersOptions{}).Acquire(t.Context(), owner(0))
+	wantAdvice(t, err, "NOPERM", "+mget", "+hgetall")
+	_, advised, _ := strings.Cut(err.Error(), "ACL SETUSER <user> ~id.gen.* ")
+	advised, _, _ = strings.Cut(advised, " (+cluster)")
+	for _, right := range strings.Fields(advised) {
+		rules = append(rules, right)
+	}
+	do(t, server.Client(), rules...)
+	w := workersAt(t, o, redisstore.WorkersOptions{})
+	lease := renew(t, w, acquire(t, w, owner(0)), 1000, 2000)
+	_, err = w.Peers(t.Context())
+	if err := errors.Join(err, w.Release(t.Context(), lease)); err != nil {
+		t.Error(err)
+	}
+	_, err = workersAt(t, o, redisstore.WorkersOptions{Acks: 1}).Acquire(t.Context(), owner(0))
+	wantAdvice(t, err, "0 of 1")
+}

@@ -1,0 +1,231 @@
+package workerfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shardid/model"
+)
+
+func TestFirstLife(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data", "shardid", "8080")
+	f := open(t, options(dir))
+	if l, ok := f.Load(); ok {
+		t.Errorf("a new folder holds %+v", l)
+	}
+	if epoch, ok := f.Recorded(); ok {
+		t.Errorf("a new folder knows the epoch %d", epoch)
+	}
+	if other := open(t, options(t.TempDir())); len(f.Identity()) != 32 || f.Identity() == other.Identity() {
+		t.Errorf("identities %q and %q", f.Identity(), other.Identity())
+	}
+	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, fileName): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v, want %v", path, info.Mode(), err, want)
+		}
+	}
+}
+
+func TestNextLife(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, options(dir))
+	identity := f.Identity()
+	store(t, f, lease(0, 1000))
+	store(t, f, lease(1023, 5000))
+	wantLease(t, f, 1023, 5000)
+	if _, ok := f.Recorded(); ok {
+		t.Error("what this life stored is not of the last one")
+	}
+	closeFile(t, f)
+	f = open(t, options(dir))
+	if f.Identity() != identity {
+		t.Errorf("identity %s became %s", identity, f.Identity())
+	}
+	wantLease(t, f, 1023, 5000)
+	if epoch, ok := f.Recorded(); !ok || epoch != options(dir).EpochMs {
+		t.Errorf("recorded %d, %v", epoch, ok)
+	}
+}
+
+// TestIdentityWithoutLease: a process that dies before it gets a worker ID keeps
+// its name, by which a registry may know it already.
+func TestIdentityWithoutLease(t *testing.T) {
+	dir := t.TempDir()
+	first := open(t, options(dir))
+	closeFile(t, first)
+	again := open(t, options(dir))
+	if _, ok := again.Recorded(); ok || again.Identity() != first.Identity() {
+		t.Errorf("identity %s became %s", first.Identity(), again.Identity())
+	}
+}
+
+// TestOtherSettings: a lease of another registry, address or epoch is not used,
+// and not forgotten before there is a new one.
+func TestOtherSettings(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"registry": func(o *Options) { o.Registry = "mysql" },
+		"address":  func(o *Options) { o.Address = "10.0.0.6:8080" },
+		"epoch":    func(o *Options) { o.EpochMs++ },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			f := open(t, options(dir))
+			store(t, f, lease(7, 5000))
+			closeFile(t, f)
+			o := options(dir)
+			change(&o)
+			f = open(t, o)
+			if l, ok := f.Load(); ok {
+				t.Errorf("loaded %+v", l)
+			}
+			if epoch, ok := f.Recorded(); !ok || epoch != options(dir).EpochMs {
+				t.Errorf("recorded %d, %v", epoch, ok)
+			}
+			closeFile(t, f)
+			wantLease(t, open(t, options(dir)), 7, 5000)
+		})
+	}
+}
+
+// TestLocalKeepsItsBoundWhenItsAddressChanges: the map may give a worker ID a new
+// address, and only this file knows how far its IDs go.
+func TestLocalKeepsItsBoundWhenItsAddressChanges(t *testing.T) {
+	dir := t.TempDir()
+	o := options(dir)
+	o.Registry = ModeLocal
+	f := open(t, o)
+	store(t, f, lease(7, 5000))
+	closeFile(t, f)
+	o.Address = "10.0.0.6:8080"
+	l, ok := open(t, o).Load()
+	if !ok || l.WorkerID != 7 || l.Reserved != 5000 || l.Owner.Address != o.Address {
+		t.Errorf("loaded %+v, %v", l, ok)
+	}
+}
+
+// TestFailedStore: Load goes on giving what was stored last, and the next Store
+// that can succeeds.
+func TestFailedStore(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, options(dir))
+	store(t, f, lease(7, 5000))
+	inTheWay := filepath.Join(dir, tempName)
+	if err := os.Mkdir(inTheWay, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	err := f.Store(lease(7, 9000))
+	if !errors.Is(err, ErrNotWritable) || !strings.Contains(err.Error(), dir) {
+		t.Fatalf("got %v, want ErrNotWritable with the folder", err)
+	}
+	wantLease(t, f, 7, 5000)
+	if err := os.Remove(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	store(t, f, lease(7, 9500))
+	wantLease(t, f, 7, 9500)
+}
+
+func TestBadLease(t *testing.T) {
+	f := open(t, options(t.TempDir()))
+	store(t, f, lease(7, 5000))
+	elsewhere := lease(7, 9000)
+	elsewhere.Owner.Address = "10.0.0.6:8080"
+	for _, bad := range []model.Lease{lease(-1, 9000), lease(-2, 9000), lease(1024, 9000), lease(7, -1), elsewhere} {
+		if err := f.Store(bad); !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	wantLease(t, f, 7, 5000)
+}
+
+func TestClosed(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, options(dir))
+	closeFile(t, f)
+	closeFile(t, f)
+	next := open(t, options(dir))
+	store(t, next, lease(7, 5000))
+	if err := f.Store(lease(7, 1)); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("stored after Close: %v", err)
+	}
+	closeFile(t, f) // takes nothing from the next one
+	if _, err := Open(options(dir)); !errors.Is(err, ErrLocked) {
+		t.Errorf("%v, want ErrLocked", err)
+	}
+	wantLease(t, next, 7, 5000)
+}
+
+func TestBadOptions(t *testing.T) {
+	dir := t.TempDir()
+	for _, o := range []Options{{}, {Dir: dir, Registry: "zk"}, {Dir: dir, Address: address}, {Registry: "zk", Address: address},
+		{Dir: dir, Registry: "zk", Address: address, EpochMs: -1}} {
+		if _, err := Open(o); !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+func TestOneProcessAtATime(t *testing.T) {
+	dir := t.TempDir()
+	f := open(t, options(dir))
+	store(t, f, lease(7, 5000))
+	for range 2 {
+		_, err := Open(options(dir))
+		if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "data_dir") {
+			t.Fatalf("got %v, want ErrLocked with the folder", err)
+		}
+	}
+	store(t, f, lease(7, 6000))
+	closeFile(t, f)
+	wantLease(t, open(t, options(dir)), 7, 6000)
+}
+
+// TestFolderCannotBeMade works for root too, whom no mode stops.
+func TestFolderCannotBeMade(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "file", "")
+	if err := os.MkdirAll(filepath.Join(dir, "taken", lockName), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"file", "file/8080", "taken"} {
+		path = filepath.Join(dir, path)
+		_, err := Open(options(path))
+		if !errors.Is(err, ErrNotWritable) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "data_dir") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// TestReadOnlyFolder: it held a file once, so nothing has to be made in it.
+func TestReadOnlyFolder(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root writes where it wants")
+	}
+	dir := t.TempDir()
+	closeFile(t, open(t, options(dir)))
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Chmod(dir, 0o700) //nolint:errcheck // for the cleanup of TempDir
+	if _, err := Open(options(dir)); !errors.Is(err, ErrNotWritable) {
+		t.Errorf("got %v, want ErrNotWritable", err)
+	}
+}
+
+// TestUnwritableAtOpen: that nothing can be stored is known before the first
+// lease, also when all files are there already.
+func TestUnwritableAtOpen(t *testing.T) {
+	dir := t.TempDir()
+	closeFile(t, open(t, options(dir)))
+	if err := os.Mkdir(filepath.Join(dir, tempName), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // and the lock is given back
+		if _, err := Open(options(dir)); !errors.Is(err, ErrNotWritable) {
+			t.Fatalf("got %v, want ErrNotWritable", err)
+		}
+	}
+}
