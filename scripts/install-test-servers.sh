@@ -2,7 +2,9 @@
 # Installs the servers the tests start for themselves; see --help.
 set -eu
 
-packages='mariadb-server redis-server'
+packages='mariadb-server redis-server zookeeper'
+java=openjdk-17-jre-headless # what ZooKeeper is tested with; see choose_java
+zookeeper_jar=/usr/share/java/zookeeper.jar
 policy=/usr/sbin/policy-rc.d
 our_policy=
 
@@ -14,8 +16,9 @@ usage() {
 	cat <<'TEXT'
 usage: scripts/install-test-servers.sh [--help]
 
-Makes sure that Redis and MariaDB, which the tests run as private servers on
-free ports, are installed. Sentinel is part of redis-server.
+Makes sure that Redis, MariaDB and ZooKeeper, which the tests run as private
+servers on free ports, are installed. Sentinel is part of redis-server;
+ZooKeeper needs a Java runtime, any that is there will do.
 
   nothing missing       prints one line and ends
   Debian, Ubuntu        installs the missing packages with apt-get, as root or
@@ -37,14 +40,25 @@ missing() {
 	has mariadbd mysqld || echo mariadbd
 	has mariadb-install-db mysql_install_db || echo mariadb-install-db
 	has mariadb mysql || echo 'mariadb (client)'
+	[ -r "$zookeeper_jar" ] || echo "zookeeper ($zookeeper_jar)"
+	has_java || echo java
+}
+
+# has_java runs it: macOS has a java that only says where to get one.
+has_java() {
+	has java && java -version >/dev/null 2>&1
 }
 
 advice() {
 	cat >&2 <<TEXT
-Please install MariaDB (server and client) and Redis 7 or newer:
-  Debian, Ubuntu   sudo apt-get install --no-install-recommends $packages
-  Fedora           sudo dnf install mariadb-server redis    (or: valkey-compat-redis)
-  macOS            brew install mariadb redis
+Please install MariaDB (server and client), Redis 7 or newer, ZooKeeper 3.8 or
+newer and Java 11 or newer:
+  Debian, Ubuntu   sudo apt-get install --no-install-recommends $packages $java
+  Fedora           sudo dnf install mariadb-server redis java-21-openjdk-headless    (or: valkey-compat-redis)
+  macOS            brew install mariadb redis openjdk
+Where ZooKeeper is no package (Fedora, macOS), take the archive from
+https://zookeeper.apache.org/releases.html and link its lib/*.jar, the main one
+as zookeeper.jar, into ${zookeeper_jar%/*}.
 TEXT
 }
 
@@ -77,6 +91,14 @@ apt() {
 		-o DPkg::Lock::Timeout=300 -o Acquire::Retries=3 "$@"
 }
 
+# choose_java adds a Java runtime to the packages, unless there is one. Releases
+# newer than Debian 12 have another version, behind the name of the default.
+choose_java() {
+	if has_java; then return 0; fi
+	if ! apt-cache show "$java" >/dev/null 2>&1; then java=default-jre-headless; fi
+	packages="$packages $java"
+}
+
 install_packages() {
 	trap allow_services EXIT
 	trap 'exit 129' HUP
@@ -84,6 +106,7 @@ install_packages() {
 	trap 'exit 143' TERM
 	echo "test servers: 1/2 apt-get update"
 	apt update
+	choose_java
 	echo "test servers: 2/2 apt-get install $packages"
 	forbid_services
 	# shellcheck disable=SC2086 # a list of words
@@ -109,7 +132,7 @@ esac
 
 lacking=$(missing | paste -s -d " " -)
 if [ -z "$lacking" ]; then
-	echo "test servers: Redis and MariaDB are installed"
+	echo "test servers: Redis, MariaDB and ZooKeeper are installed"
 	exit 0
 fi
 echo "test servers: missing: $lacking"
@@ -124,4 +147,4 @@ if [ -n "$lacking" ]; then
 	advice
 	exit 1
 fi
-echo "test servers: Redis and MariaDB are installed"
+echo "test servers: Redis, MariaDB and ZooKeeper are installed"

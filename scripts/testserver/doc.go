@@ -1,14 +1,15 @@
 //go:build unix
 
-// Package testserver starts private Redis, Sentinel, Redis Cluster and MariaDB
-// servers for tests: real servers, on free ports of 127.0.0.1, each in a
-// temporary folder of its own.
+// Package testserver starts private Redis, Sentinel, Redis Cluster, MariaDB and
+// ZooKeeper servers for tests: real servers, on free ports of 127.0.0.1, each in
+// a temporary folder of its own.
 //
 //	func TestMain(m *testing.M) { testserver.Main(m) }
 //
 //	func TestStore(t *testing.T) {
 //		db := testserver.SharedMariaDB(t).NewDatabase(t) // a DSN
 //		rdb := testserver.Redis(t)                       // may be killed
+//		zoo := testserver.ZooKeeper(t).Addr()            // host:port
 //		...
 //	}
 //

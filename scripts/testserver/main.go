@@ -14,8 +14,9 @@ import (
 
 // One server of a kind per test process, whichever test asks first.
 var (
-	sharedRedis   = lazy[RedisServer]{start: func() (RedisServer, error) { return startRedis() }}
-	sharedMariaDB = lazy[MariaDBServer]{start: func() (MariaDBServer, error) { return startMariaDB() }}
+	sharedRedis     = lazy[RedisServer]{start: func() (RedisServer, error) { return startRedis() }}
+	sharedMariaDB   = lazy[MariaDBServer]{start: func() (MariaDBServer, error) { return startMariaDB() }}
+	sharedZooKeeper = lazy[ZooKeeperServer]{start: func() (ZooKeeperServer, error) { return startZooKeeper() }}
 )
 
 // Main runs a package's tests, stops the shared servers, fails on goroutines
@@ -25,10 +26,11 @@ func Main(m *testing.M, opts ...goleak.Option) {
 }
 
 // Shutdown stops the shared servers and removes their folders; a later
-// SharedRedis or SharedMariaDB starts new ones. Main calls it; without either
-// the watchdogs do the same once the process is gone. Safe for concurrent use.
+// SharedRedis, SharedMariaDB or SharedZooKeeper starts new ones. Main calls it;
+// without either the watchdogs do the same once the process is gone. Safe for
+// concurrent use.
 func Shutdown() error {
-	return errors.Join(sharedRedis.shutdown(), sharedMariaDB.shutdown())
+	return errors.Join(sharedRedis.shutdown(), sharedMariaDB.shutdown(), sharedZooKeeper.shutdown())
 }
 
 type suite struct{ m *testing.M }

@@ -24,6 +24,9 @@ func child(kind string) int {
 	if strings.HasPrefix(kind, "mariadb") {
 		start = func() (*process, error) { s, err := startMariaDB(); return s.process, err }
 	}
+	if strings.HasPrefix(kind, "zookeeper") {
+		start = func() (*process, error) { s, err := startZooKeeper(); return s.process, err }
+	}
 	p, err := start()
 	if err == nil && strings.HasSuffix(kind, "paused") {
 		err = p.pause()
@@ -61,7 +64,7 @@ func shortTemp(t *testing.T) string {
 
 func TestServerEndsWithTestProcess(t *testing.T) {
 	begin(t)
-	for _, kind := range []string{"redis", "redis paused", "mariadb", "mariadb paused", "redis exit"} {
+	for _, kind := range []string{"redis", "redis paused", "mariadb", "mariadb paused", "zookeeper", "zookeeper paused", "redis exit"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			tmp := shortTemp(t)

@@ -1,0 +1,205 @@
+package zkstore
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strconv"
+
+	"github.com/go-zookeeper/zk"
+
+	"shardid/model"
+)
+
+// ephemeral is ModeEphemeral: the smallest free worker ID, for as long as the
+// session lasts. The record is in a node that outlives it. Every change writes
+// that node too and names the version it has seen: a session that has ended
+// without noticing cannot write over whoever came next.
+type ephemeral struct {
+	tree
+	reserved, token string
+	queue           queue
+}
+
+func newEphemeral(t tree, q queue) *ephemeral {
+	return &ephemeral{t, path.Join(t.lock, "reserved"), path.Join(t.lock, "token"), q}
+}
+
+func (e *ephemeral) acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
+	leave, err := e.queue.enter(ctx)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	defer leave()
+	now, err := e.touch(ctx, e.clock)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	mark, err := e.get(ctx, e.mark(owner))
+	if err != nil {
+		return model.Lease{}, err
+	}
+	if mark.found {
+		return e.keep(ctx, mark, owner, now)
+	}
+	return e.takeFree(ctx, owner, now)
+}
+
+// keep is for a process that has a worker ID. If that belongs to the session the
+// process has now, an answer was lost; else it moves over from the old session
+// before that ends.
+func (e *ephemeral) keep(ctx context.Context, mark node, owner model.Owner, now int64) (model.Lease, error) {
+	m, err := e.keptSince(ctx, now, false)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	id, err := strconv.Atoi(string(mark.data))
+	if err != nil {
+		return model.Lease{}, fmt.Errorf("%s %w: %w", mark.path, errForeign, err)
+	}
+	s, err := e.seat(ctx, id)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	if !s.found || !s.rec.heldBy(owner) {
+		return e.takeFree(ctx, owner, now, mark.remove()) // removed by hand, or the old session just ends
+	}
+	session, err := e.sessionID(ctx)
+	if err != nil || s.stat.EphemeralOwner == session {
+		return s.rec.lease(id, owner, s.path, m), err
+	}
+	return e.take(ctx, s, owner, m, s.remove(), mark.remove())
+}
+
+// takeFree takes a worker ID that nobody has, after changes that make it possible.
+func (e *ephemeral) takeFree(ctx context.Context, owner model.Owner, now int64, before ...any) (model.Lease, error) {
+	known, err := e.stat(ctx, e.reserved)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	m, err := e.keptSince(ctx, now, known.stat.NumChildren == 0)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	id, err := e.smallestFree(ctx)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	s, err := e.seat(ctx, id)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	if s.found {
+		return model.Lease{}, again(s.path)
+	}
+	return e.take(ctx, s, owner, m, before...)
+}
+
+func (e *ephemeral) smallestFree(ctx context.Context) (int, error) {
+	names, err := e.children(ctx, e.root)
+	if err != nil {
+		return 0, err
+	}
+	for id, taken := range numbers(names) {
+		if !taken {
+			return id, nil
+		}
+	}
+	return 0, errAllOnline
+}
+
+// errAllOnline: each worker ID has a session.
+var errAllOnline = fmt.Errorf("%w: all %d of them are held by instances with a session: stop some, or give a part of them another snowflake.name "+
+	"if their IDs may be equal to those of the others", model.ErrNoWorkerID, model.SnowflakeWorkers)
+
+// take makes the owner the holder of a worker ID, after changes that free it. A
+// seat without a holder is free whatever its Expires says: that still bounds the
+// times that may have been issued.
+func (e *ephemeral) take(ctx context.Context, s seat, owner model.Owner, m moment, before ...any) (model.Lease, error) {
+	next := s.rec.takenBy(owner, m.now)
+	next.Timestamp = 0 // that of another instance, or of another life
+	err := e.multiIn(ctx, []string{e.root, e.reserved, e.token}, append(before,
+		create(s.path, encode(next.report), zk.FlagEphemeral), s.reserved.put(encode(next)),
+		create(e.mark(owner), []byte(strconv.Itoa(s.id)), zk.FlagEphemeral))...)
+	return next.lease(s.id, owner, s.path, m), err
+}
+
+func (e *ephemeral) renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
+	s, err := e.mine(ctx, lease)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	session, err := e.sessionID(ctx)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	if s.stat.EphemeralOwner != session {
+		return model.Lease{}, lost(s.path, "belongs to a session that has ended")
+	}
+	next := s.rec.renewed(lease)
+	now, err := e.multi(ctx, s.put(encode(next.report)), s.reserved.put(encode(next)))
+	return next.lease(s.id, lease.Owner, s.path, moment{now, lease.KeptSince}), err
+}
+
+func (e *ephemeral) release(ctx context.Context, lease model.Lease) error {
+	s, err := e.mine(ctx, lease)
+	if err != nil {
+		return err
+	}
+	changes := []any{s.remove(), s.reserved.put(encode(s.rec.released(lease)))}
+	mark, err := e.get(ctx, e.mark(lease.Owner))
+	if err != nil {
+		return err
+	}
+	if mark.found {
+		changes = append(changes, mark.remove())
+	}
+	_, err = e.multi(ctx, changes...)
+	return err
+}
+
+func (e *ephemeral) peers(ctx context.Context) ([]model.WorkerPeer, error) {
+	names, err := e.children(ctx, e.root)
+	if err != nil {
+		return nil, err
+	}
+	return e.reports(ctx, e.root, names)
+}
+
+// seat is a worker ID: the node of its holder and the one that stays.
+type seat struct {
+	node
+	id       int
+	reserved node
+	rec      record
+}
+
+func (e *ephemeral) seat(ctx context.Context, id int) (s seat, err error) {
+	s.id = id
+	if s.node, err = e.get(ctx, path.Join(e.root, strconv.Itoa(id))); err != nil {
+		return s, err
+	}
+	if s.reserved, err = e.get(ctx, path.Join(e.reserved, strconv.Itoa(id))); err != nil || !s.reserved.found {
+		return s, err
+	}
+	s.rec, err = decode[record](s.reserved)
+	return s, err
+}
+
+// mine reads the seat of a lease. Errors: model.ErrLeaseLost.
+func (e *ephemeral) mine(ctx context.Context, lease model.Lease) (seat, error) {
+	s, err := e.seat(ctx, lease.WorkerID)
+	switch {
+	case err != nil:
+		return s, err
+	case !s.found:
+		return s, lost(s.path, "is gone, as the session has ended")
+	case !s.rec.heldBy(lease.Owner):
+		return s, lost(s.path, "has another holder")
+	default:
+		return s, nil
+	}
+}
+
+// mark is the node that leads from a process to its worker ID.
+func (e *ephemeral) mark(owner model.Owner) string { return path.Join(e.token, owner.Token) }

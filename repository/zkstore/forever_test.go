@@ -1,0 +1,173 @@
+//go:build unix
+
+package zkstore_test
+
+import (
+	"bytes"
+	"errors"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/repository/zkstore"
+)
+
+// javaLeaf is a node as Java Leaf wrote it in 2019.
+const javaLeaf = `{"ip":"10.0.0.5","port":"8080","timestamp":1567733700834}`
+
+// Java Leaf goes on with our nodes: name, data, and no other node beside them.
+func TestForeverIsLeafs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, s := w.client(), w.mode(zkstore.ModeForever)
+	for i := range 2 {
+		lease := acquire(t, s, owner(i))
+		at := path.Join(w.forever(), owner(i).Address+"-000000000"+string(rune('0'+i)))
+		if lease.Node != at || lease.WorkerID != i {
+			t.Errorf("worker ID %d at %s, want %d at %s", lease.WorkerID, lease.Node, i, at)
+		}
+		for _, reported := range []int64{0, 1567733700834} {
+			if got := decodeLeaf(t, w.read(c, at)); got != (leaf{owner(i).Address[:len("10.0.0.0")], "8080", reported}) {
+				t.Errorf("%+v, want timestamp %d", got, reported)
+			}
+			lease.Reported = 1567733700834
+			if _, err := s.Renew(t.Context(), lease); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := w.children(c, w.forever()); len(got) != 2 {
+		t.Errorf("children %v", got)
+	}
+}
+
+// A node that Java Leaf has just written is alive; we wait until it is silent,
+// and start above all it can have issued.
+func TestForeverFollowsJavaLeaf(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, s := w.client(), w.mode(zkstore.ModeForever)
+	at := path.Join(w.forever(), "10.0.0.5:8080-0000000007")
+	w.write(c, at, javaLeaf)
+	java := model.Owner{Address: "10.0.0.5:8080", Identity: "ours", Token: "ours"}
+	_, err := s.Acquire(t.Context(), java)
+	var taken *model.AddressTakenError
+	if !errors.As(err, &taken) || taken.WorkerID != 7 || time.Until(taken.Until) < 5*time.Second || time.Until(taken.Until) > 11*time.Second {
+		t.Fatalf("got %v, %+v", err, taken)
+	}
+	time.Sleep(time.Until(taken.Until)) // no clock of the server's can be set
+	var lease model.Lease
+	eventually(t, "follow Java Leaf", func() (err error) { lease, err = s.Acquire(t.Context(), java); return err })
+	if lease.WorkerID != 7 || lease.After != 1567733700834+10*second || lease.KeptSince != 0 {
+		t.Errorf("%+v", lease)
+	}
+	if got := decodeLeaf(t, w.read(c, at)); got.Timestamp != 1567733700834 {
+		t.Errorf("its report became %+v", got)
+	}
+	lease = renew(t, s, lease, 1567733800000, lease.ServerTime+hour)
+
+	// Java Leaf comes back to its address: it cannot know that it is ours.
+	w.write(c, at, strings.Replace(javaLeaf, "1567733700834", "1567733900000", 1))
+	if _, err := s.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
+		t.Errorf("renewed beside Java Leaf: %v", err)
+	}
+	if _, err := s.Acquire(t.Context(), java); !errors.Is(err, model.ErrAddressTaken) {
+		t.Errorf("taken from a live Java Leaf: %v", err)
+	}
+}
+
+// Peers are Java's and ours; a node without a report is none.
+func TestForeverPeers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w.write(c, path.Join(w.forever(), "10.0.0.5:8080-0000000007"), javaLeaf)
+	w.write(c, path.Join(w.forever(), "10.0.0.7:8080-0000000009"), "rubbish")
+	w.write(c, path.Join(w.forever(), "unnumbered"), javaLeaf)
+	acquire(t, s, owner(1))
+	w.write(c, path.Join(w.forever(), "10.0.0.6:8080-0000001024"), javaLeaf) // never was a worker ID
+	peers, err := s.Peers(t.Context())
+	if err != nil || len(peers) != 1 {
+		t.Fatalf("%+v, %v", peers, err)
+	}
+	p := peers[0]
+	if p.Address != "10.0.0.5:8080" || p.WorkerID != 7 || p.Reported != 1567733700834 || time.Since(time.UnixMilli(p.Seen)).Abs() > time.Minute {
+		t.Errorf("%+v", p)
+	}
+}
+
+// A create whose answer is lost leaves a node: the next call finds it.
+func TestForeverLostCreate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, s := w.client(), w.mode(zkstore.ModeForever)
+	acquire(t, s, owner(0))
+	lost := 0
+	s.lose = func(opcode int32, packet []byte) bool {
+		hit := opcode == opCreate && bytes.Contains(packet, []byte("/forever/10.0.0.1:8080-")) && lost == 0
+		if hit {
+			lost++
+		}
+		return hit
+	}
+	_, err := s.Acquire(t.Context(), owner(1))
+	wantAdvice(t, err, "connection")
+	var lease model.Lease
+	eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
+	if nodes := w.children(c, w.forever()); lost != 1 || lease.WorkerID != 1 || len(nodes) != 2 {
+		t.Errorf("%d answers lost, worker ID %d, nodes %v", lost, lease.WorkerID, nodes)
+	}
+}
+
+// What two creates for one address left is tidied up, unless it was used.
+func TestForeverSweep(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, s := w.client(), w.mode(zkstore.ModeForever)
+	for name, data := range map[string]string{"3": strings.Replace(javaLeaf, "1567733700834", "0", 1),
+		"5": strings.Replace(javaLeaf, "1567733700834", "0", 1), "8": javaLeaf} {
+		w.write(c, path.Join(w.forever(), "10.0.0.5:8080-000000000"+name), data)
+	}
+	lease := acquire(t, s, model.Owner{Address: "10.0.0.5:8080", Token: "t"})
+	if nodes := w.children(c, w.forever()); lease.WorkerID != 3 || len(nodes) != 2 {
+		t.Errorf("worker ID %d, nodes %v", lease.WorkerID, nodes)
+	}
+}
+
+// The 1025th address gets no node, or not for long.
+func TestForeverNumbersEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w.fillForever(c, model.SnowflakeWorkers)
+	refused := func() {
+		t.Helper()
+		before := len(w.children(c, w.forever()))
+		lease, err := s.Acquire(t.Context(), model.Owner{Address: "10.9.9.9:1", Token: "t"})
+		if !errors.Is(err, model.ErrNoWorkerID) || !strings.Contains(err.Error(), "zk_recycle") || lease != (model.Lease{}) {
+			t.Errorf("%+v, %v", lease, err)
+		}
+		if after := len(w.children(c, w.forever())); after != before {
+			t.Errorf("%d nodes, before %d", after, before)
+		}
+	}
+	refused()
+	last := w.children(c, w.forever())
+	for _, name := range last { // the highest number is gone: only a create tells the next
+		if strings.HasSuffix(name, "-0000001023") {
+			w.allow(c.Delete(path.Join(w.forever(), name), -1))
+		}
+	}
+	refused()
+}
+
+func TestForeverForeignNode(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w.write(c, path.Join(w.forever(), owner(0).Address+"-0000000000"), "rubbish")
+	_, err := s.Acquire(t.Context(), owner(0))
+	wantAdvice(t, err, "snowflake.name", "0000000000")
+}

@@ -1,0 +1,375 @@
+//go:build unix
+
+package zkstore_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"net"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"shardid/model"
+	"shardid/repository/workertest"
+	"shardid/repository/zkstore"
+	"shardid/scripts/testserver"
+)
+
+// TestMain lets more tests run in parallel than there are cores: they wait, for
+// sessions to end and servers to start, much more than they compute.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		panic(err)
+	}
+	testserver.Main(m)
+}
+
+const (
+	second = int64(1000)
+	minute = 60 * second
+	hour   = 60 * minute
+)
+
+// world is one name on a server, with the nodes below it.
+type world struct {
+	t    *testing.T
+	addr string
+	name string
+}
+
+// newWorld is empty: the name is used by this test only.
+func newWorld(t *testing.T) world {
+	t.Helper()
+	return world{t, testserver.SharedZooKeeper(t).Addr(), "test-" + rand.Text()}
+}
+
+// network connects one store, and can be cut.
+type network struct {
+	mu    sync.Mutex
+	conns []net.Conn
+	cut   bool
+	// lose says of a request whether its reply is lost, and the connection with
+	// it; nil: none is.
+	lose func(opcode int32, packet []byte) bool
+	// hello is the request that takes the last session over.
+	hello []byte
+}
+
+func (n *network) dial(network, addr string, limit time.Duration) (net.Conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.cut {
+		return nil, errors.New("the network is cut")
+	}
+	conn, err := net.DialTimeout(network, addr, limit)
+	if err != nil {
+		return nil, err
+	}
+	n.conns = append(n.conns, conn)
+	return &lossy{Conn: conn, network: n}, nil
+}
+
+// sever cuts the network: ZooKeeper notices nothing but silence.
+func (n *network) sever() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cut = true
+	for _, conn := range n.conns {
+		_ = conn.Close()
+	}
+}
+
+func (n *network) mend() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.cut = false
+}
+
+// before calls f before each transaction is sent.
+func (n *network) before(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lose = func(opcode int32, _ []byte) bool {
+		if opcode == opMulti {
+			f()
+		}
+		return false
+	}
+}
+
+// Requests of ZooKeeper's protocol.
+const (
+	opCreate = 1
+	opMulti  = 14
+)
+
+func (n *network) loses(packet []byte) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	const head = 12 // length, number, opcode
+	return n.lose != nil && len(packet) > head && n.lose(int32(binary.BigEndian.Uint32(packet[8:head])), packet)
+}
+
+// lossy is a connection that reads a reply and keeps it to itself.
+type lossy struct {
+	net.Conn
+	network *network
+	mu      sync.Mutex
+	lost    bool
+	begin   []byte // of what was read
+}
+
+// answerSize is that of the answer to a connect request: length, version,
+// timeout, session, length of the password, password.
+const answerSize = 4 + 4 + 4 + 8 + 4 + 16
+
+// remember makes of the answer to a connect request one that asks for the same
+// session.
+func (n *network) remember(answer []byte) {
+	hello := binary.BigEndian.AppendUint32(nil, answerSize+4) // besides the length: what the answer has, and 8 bytes
+	hello = append(hello, 0, 0, 0, 0)                         // version
+	hello = append(hello, 0, 0, 0, 0, 0, 0, 0, 0)             // last transaction seen
+	hello = append(hello, answer[8:]...)                      // timeout, session, password
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.hello = hello
+}
+
+// endSession cuts the network and makes ZooKeeper end the session now, as it
+// would after the timeout.
+func (n *network) endSession(addr string) error {
+	n.sever()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	closing := []byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5} // length, number, opcode -11
+	if _, err := conn.Write(append(n.hello[:len(n.hello):len(n.hello)], closing...)); err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, conn)
+	return err
+}
+
+func (c *lossy) Write(p []byte) (int, error) {
+	if c.network.loses(p) {
+		c.mu.Lock()
+		c.lost = true
+		c.mu.Unlock()
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *lossy) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.begin) < answerSize {
+		if c.begin = append(c.begin, p[:n]...); len(c.begin) >= answerSize {
+			c.network.remember(c.begin[:answerSize])
+		}
+	}
+	if c.lost && err == nil {
+		return 0, errors.Join(io.ErrUnexpectedEOF, c.Close())
+	}
+	return n, err
+}
+
+// instance is a store as a process has it.
+type instance struct {
+	*zkstore.Store
+	*network
+}
+
+func (w world) open(o zkstore.Options) instance {
+	w.t.Helper()
+	if o.Name == "" {
+		o.Name = w.name
+	}
+	if o.Addrs == nil {
+		o.Addrs = []string{w.addr}
+	}
+	n := &network{}
+	s, err := zkstore.NewOver(o, n.dial)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := errors.Join(s.Close(), s.Close()); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return instance{s, n}
+}
+
+func (w world) mode(mode string) instance {
+	w.t.Helper()
+	return w.open(zkstore.Options{Mode: mode})
+}
+
+// client is a session beside the stores.
+func (w world) client() *zk.Conn {
+	w.t.Helper()
+	c, events, err := zk.Connect([]string{w.addr}, 10*time.Second, zk.WithLogger(mute{}))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		c.Close()
+		for range events { // closed by the client's last goroutine
+		}
+	})
+	return c
+}
+
+type mute struct{}
+
+func (mute) Printf(string, ...any) {}
+
+// write makes or overwrites a node and those above it.
+func (w world) write(c *zk.Conn, at, data string) {
+	w.t.Helper()
+	for i := 1; i < len(at); i++ {
+		if at[i] == '/' {
+			_, err := c.Create(at[:i], nil, 0, zk.WorldACL(zk.PermAll))
+			w.allow(err, zk.ErrNodeExists)
+		}
+	}
+	_, err := c.Create(at, []byte(data), 0, zk.WorldACL(zk.PermAll))
+	if errors.Is(err, zk.ErrNodeExists) {
+		_, err = c.Set(at, []byte(data), -1)
+	}
+	w.allow(err)
+}
+
+func (w world) read(c *zk.Conn, at string) string {
+	w.t.Helper()
+	data, _, err := c.Get(at)
+	w.allow(err)
+	return string(data)
+}
+
+func (w world) children(c *zk.Conn, of string) []string {
+	w.t.Helper()
+	names, _, err := c.Children(of)
+	w.allow(err, zk.ErrNoNode)
+	return names
+}
+
+// allow fails the test on an error that is none of those allowed.
+func (w world) allow(err error, allowed ...error) {
+	w.t.Helper()
+	for _, a := range allowed {
+		if errors.Is(err, a) {
+			return
+		}
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w world) root() string    { return path.Join("/snowflake", w.name) }
+func (w world) forever() string { return path.Join(w.root(), "forever") }
+
+// leaf is what Java Leaf decodes a node into; it refuses any other field.
+type leaf struct {
+	IP        string `json:"ip"`
+	Port      string `json:"port"`
+	Timestamp int64  `json:"timestamp"`
+}
+
+func decodeLeaf(t *testing.T, data string) leaf {
+	t.Helper()
+	var l leaf
+	d := json.NewDecoder(strings.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&l); err != nil {
+		t.Fatalf("Java Leaf refuses %q: %v", data, err)
+	}
+	return l
+}
+
+func acquire(t *testing.T, s instance, owner model.Owner) model.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	lease, err := s.Acquire(ctx, owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+func with(lease model.Lease, reserved, expires int64) model.Lease {
+	lease.Reserved, lease.Expires, lease.Reported = reserved, expires, time.Now().UnixMilli()
+	return lease
+}
+
+func renew(t *testing.T, s instance, lease model.Lease, reserved, expires int64) model.Lease {
+	t.Helper()
+	renewed, err := s.Renew(t.Context(), with(lease, reserved, expires))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return renewed
+}
+
+// eventually waits up to 20 s for f to succeed.
+func eventually(t *testing.T, what string, f func() error) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
+
+// wantAdvice wants a StoreError of one line whose text holds all the words.
+func wantAdvice(t *testing.T, err error, words ...string) {
+	t.Helper()
+	var store *model.StoreError
+	if !errors.As(err, &store) || store.Store != "zookeeper" || store.Advice == "" || strings.Contains(err.Error(), "\n") {
+		t.Fatalf("no StoreError with advice in one line: %v", err)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q does not mention %q", err, word)
+		}
+	}
+}
+
+func modes() []string {
+	return []string{zkstore.ModeForever, zkstore.ModeRecycle, zkstore.ModeEphemeral}
+}
+
+// eachMode runs the test over every mode, each in a world of its own.
+func eachMode(t *testing.T, test func(t *testing.T, w world, mode string)) {
+	t.Helper()
+	for _, mode := range modes() {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			test(t, newWorld(t), mode)
+		})
+	}
+}
+
+func owner(i int) model.Owner { return workertest.Owner(i) }

@@ -1,0 +1,347 @@
+//go:build unix
+
+package zkstore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"shardid/model"
+	"shardid/repository/zkstore"
+	"shardid/scripts/testserver"
+)
+
+// wantAll wants the same kind of error from every operation, soon after its
+// deadline.
+func wantAll(t *testing.T, s instance, words ...string) {
+	t.Helper()
+	wantAllFor(t, s, model.Lease{Owner: owner(0), Node: "/snowflake/x/forever/10.0.0.0:8080-0000000000"}, words...)
+}
+
+func wantAllFor(t *testing.T, s instance, lease model.Lease, words ...string) {
+	t.Helper()
+	for name, call := range map[string]func(context.Context) error{
+		"check":   s.Check,
+		"acquire": func(ctx context.Context) error { _, err := s.Acquire(ctx, owner(0)); return err },
+		"renew":   func(ctx context.Context) error { _, err := s.Renew(ctx, lease); return err },
+		"release": func(ctx context.Context) error { return s.Release(ctx, lease) },
+		"peers":   func(ctx context.Context) error { _, err := s.Peers(ctx); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		start := time.Now()
+		err := call(ctx)
+		cancel()
+		if errors.Is(err, model.ErrLeaseLost) || err == nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		wantAdvice(t, err, words...)
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%s took %v", name, took)
+		}
+	}
+}
+
+func (w world) plain(o zkstore.Options) instance {
+	w.t.Helper()
+	o.Mode, o.Name = zkstore.ModeForever, "x"
+	s, err := zkstore.New(o)
+	w.allow(err)
+	w.t.Cleanup(func() {
+		start := time.Now()
+		w.allow(s.Close())
+		if took := time.Since(start); took > 15*time.Second {
+			w.t.Errorf("close took %v", took)
+		}
+	})
+	return instance{s, nil}
+}
+
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	w := world{t: t}
+	wantAll(t, w.plain(zkstore.Options{Addrs: []string{"127.0.0.1:1"}}), "connection refused", "start ZooKeeper")
+	wantAll(t, w.plain(zkstore.Options{Addrs: []string{"nowhere.invalid:2181"}}), "host name is unknown")
+}
+
+// Close returns when the library's goroutines have ended, though one is in the
+// middle of a connect. Runs alone: they are found by their stacks.
+func TestCloseWaits(t *testing.T) {
+	s, err := zkstore.NewOver(zkstore.Options{Mode: zkstore.ModeForever, Name: "x", Addrs: []string{"127.0.0.1:1"}},
+		func(string, string, time.Duration) (net.Conn, error) {
+			time.Sleep(2 * time.Second) // longer than the library waits by itself
+			return nil, errors.New("no answer")
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Check(ctx); err == nil {
+		t.Error("checked a server that is not there")
+	}
+	for _, want := range []bool{true, false} {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		if got := strings.Contains(string(stacks), "zk.(*Conn)"); got != want {
+			t.Errorf("goroutines of the library: %v, want %v\n%s", got, want, stacks)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Servers without a quorum take connections and drop them; one that hangs does
+// not even do that.
+func TestNoSession(t *testing.T) {
+	t.Parallel()
+	w := world{t: t}
+	for name, test := range map[string]struct {
+		drop bool
+		word string
+	}{"drops": {true, "quorum"}, "hangs": {false, ""}} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			w.allow(err)
+			t.Cleanup(func() { l.Close() })
+			go accept(l, test.drop)
+			s := world{t: t}.plain(zkstore.Options{Addrs: []string{l.Addr().String()}})
+			if test.drop {
+				eventually(t, "notice the drop", func() error { return noticed(t, s, "no session was opened") })
+			}
+			wantAll(t, s, test.word)
+		})
+	}
+}
+
+func accept(l net.Listener, drop bool) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		if drop {
+			conn.Close()
+		} else {
+			defer conn.Close()
+		}
+	}
+}
+
+func noticed(t *testing.T, s instance, want string) error {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	err := s.Check(ctx)
+	if err == nil || !contains(err, want) {
+		return fmt.Errorf("check says %w", err)
+	}
+	return nil
+}
+
+func contains(err error, want string) bool { return strings.Contains(err.Error(), want) }
+
+// A server that is killed and comes back, paused and resumed, and then comes back
+// having lost everything.
+func TestServerLife(t *testing.T) {
+	t.Parallel()
+	server := testserver.ZooKeeper(t)
+	w := world{t, server.Addr(), "life"}
+	stores, leases := map[string]instance{}, map[string]model.Lease{}
+	for _, mode := range modes() {
+		s := w.open(zkstore.Options{Mode: mode, Name: mode, SessionTimeout: 2 * time.Second})
+		stores[mode] = s
+		leases[mode] = held(t, s)
+	}
+	goOn := func() {
+		t.Helper()
+		for mode, s := range stores {
+			eventually(t, mode+" goes on", func() error {
+				lease, err := s.Renew(t.Context(), leases[mode])
+				if mode == zkstore.ModeEphemeral && errors.Is(err, model.ErrLeaseLost) { // it took too long
+					lease, err = s.Acquire(t.Context(), owner(0))
+				}
+				if err == nil {
+					leases[mode] = lease
+				}
+				return err
+			})
+		}
+	}
+	server.Kill()
+	wantAllFor(t, stores[zkstore.ModeRecycle], leases[zkstore.ModeRecycle])
+	server.Restart()
+	goOn()
+	server.Pause()
+	wantAllFor(t, stores[zkstore.ModeForever], leases[zkstore.ModeForever])
+	server.Resume()
+	goOn()
+	server.Kill()
+	server.Wipe()
+	server.Restart()
+	for mode, s := range stores {
+		eventually(t, mode+" sees the loss", func() error {
+			_, err := s.Renew(t.Context(), leases[mode])
+			if !errors.Is(err, model.ErrLeaseLost) {
+				return fmt.Errorf("renew says %w", err)
+			}
+			return nil
+		})
+		for i := range 2 { // the second does not find it empty, and learns it all the same
+			lease := acquire(t, s, owner(i))
+			if lease.KeptSince == 0 || lease.ServerTime < lease.KeptSince || lease.ServerTime-lease.KeptSince > minute ||
+				i == 0 && lease.KeptSince != lease.ServerTime {
+				t.Errorf("%s, start %d: kept since %d at %d", mode, i, lease.KeptSince, lease.ServerTime)
+			}
+		}
+	}
+}
+
+// Close ends calls that wait for a server, and all goroutines.
+func TestCloseWhileWaiting(t *testing.T) {
+	t.Parallel()
+	s := world{t: t}.plain(zkstore.Options{Addrs: []string{"127.0.0.1:1"}})
+	waiting := make(chan error)
+	for range 40 {
+		go func() { waiting <- s.Check(context.Background()) }()
+	}
+	time.Sleep(50 * time.Millisecond) // some wait by now; either way they must end
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for range 40 {
+		if err := <-waiting; err == nil {
+			t.Error("checked a server that is not there")
+		}
+	}
+	if err := s.Check(t.Context()); err == nil || !contains(err, "closed") {
+		t.Errorf("check after close: %v", err)
+	}
+}
+
+func TestNoAuth(t *testing.T) {
+	t.Parallel()
+	eachMode(t, func(t *testing.T, w world, mode string) {
+		c := w.client()
+		w.write(c, "/lock/"+w.name, "")
+		_, err := c.SetACL("/lock/"+w.name, zk.WorldACL(zk.PermRead), -1)
+		w.allow(err)
+		_, err = w.mode(mode).Acquire(t.Context(), owner(0))
+		wantAdvice(t, err, "setAcl")
+	})
+}
+
+// A process that is gone without a word leaves its worker ID with its bounds.
+func TestSessionTimesOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.open(zkstore.Options{Mode: zkstore.ModeEphemeral, SessionTimeout: time.Second})
+	lease := held(t, s)
+	s.sever()
+	other := w.mode(zkstore.ModeEphemeral)
+	eventually(t, "follow", func() error {
+		next := acquire(t, other, owner(1))
+		if next.WorkerID == lease.WorkerID && next.After == 2000 {
+			return nil
+		}
+		return errors.Join(fmt.Errorf("got %+v", next), other.Release(t.Context(), next))
+	})
+}
+
+func TestOptions(t *testing.T) {
+	good := zkstore.Options{Mode: "zk", Addrs: []string{"a:1"}, Name: "shardid"}
+	for name, change := range map[string]func(*zkstore.Options){
+		"mode":      func(o *zkstore.Options) { o.Mode = "mysql" },
+		"no addr":   func(o *zkstore.Options) { o.Addrs = nil },
+		"no port":   func(o *zkstore.Options) { o.Addrs = []string{"a:1", "b"} },
+		"port 0":    func(o *zkstore.Options) { o.Addrs = []string{"a:0"} },
+		"no name":   func(o *zkstore.Options) { o.Name = "" },
+		"name ..":   func(o *zkstore.Options) { o.Name = ".." },
+		"name a/b":  func(o *zkstore.Options) { o.Name = "a/b" },
+		"session":   func(o *zkstore.Options) { o.SessionTimeout = -1 },
+		"long":      func(o *zkstore.Options) { o.SessionTimeout = 2 * time.Hour },
+		"precision": func(o *zkstore.Options) { o.SessionTimeout = time.Second + 1 },
+		"margin":    func(o *zkstore.Options) { o.ReclaimMargin = -1 },
+	} {
+		o := good
+		change(&o)
+		if _, err := zkstore.New(o); !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s, err := zkstore.New(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, o := range map[string]model.Owner{"token": {Address: "1.2.3.4:5"}, "slash": {Address: "1.2.3.4:5", Token: "a/b"},
+		"port": {Address: "1.2.3.4", Token: "t"}, "address": {Address: "1.2/3.4:5", Token: "t"}} {
+		if _, err := s.Acquire(t.Context(), o); !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := s.Close(); err != nil { // never connected
+		t.Error(err)
+	}
+}
+
+// The answer to the transaction that takes a worker ID is lost: the same process
+// gets the same one when it asks again.
+func TestLostTake(t *testing.T) {
+	t.Parallel()
+	nodes := map[string]func(world) string{
+		zkstore.ModeForever:   world.forever,
+		zkstore.ModeRecycle:   func(w world) string { return w.pool("inuse") },
+		zkstore.ModeEphemeral: world.root,
+	}
+	eachMode(t, func(t *testing.T, w world, mode string) {
+		c, s := w.client(), w.mode(mode)
+		acquire(t, s, owner(0))
+		lost := false
+		s.lose = func(opcode int32, _ []byte) bool {
+			hit := opcode == opMulti && !lost
+			lost = lost || hit
+			return hit
+		}
+		_, err := s.Acquire(t.Context(), owner(1))
+		wantAdvice(t, err, "opened again")
+		var lease model.Lease
+		eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
+		if taken := w.children(c, nodes[mode](w)); len(taken) != 2 {
+			t.Errorf("worker IDs %v", taken)
+		}
+		renew(t, s, lease, 1000, 2000)
+	})
+}
+
+// A server that takes connections and says nothing does not keep us from the next.
+func TestHungServer(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	w := newWorld(t)
+	first := true // one goroutine dials
+	s, err := zkstore.NewOver(zkstore.Options{Mode: zkstore.ModeForever, Name: "x", Addrs: []string{w.addr}},
+		func(network, addr string, limit time.Duration) (net.Conn, error) {
+			if first {
+				first, addr = false, l.Addr().String()
+			}
+			return net.DialTimeout(network, addr, limit)
+		})
+	w.allow(err)
+	defer s.Close()
+	eventually(t, "reach the other", func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		return s.Check(ctx)
+	})
+}

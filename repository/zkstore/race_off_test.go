@@ -1,0 +1,5 @@
+//go:build !race
+
+package zkstore_test
+
+const raceDetector = false

@@ -1,0 +1,6 @@
+//go:build race
+
+package zkstore_test
+
+// raceDetector slows everything down, about tenfold.
+const raceDetector = true

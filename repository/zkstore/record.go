@@ -1,0 +1,148 @@
+package zkstore
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"shardid/model"
+)
+
+// errForeign reports a node that neither we nor Leaf have written.
+var errForeign = errors.New("is not a record of a worker ID")
+
+// report is what Java Leaf keeps in a node, by name and type: its decoder
+// refuses any other field.
+type report struct {
+	IP        string `json:"ip"`
+	Port      string `json:"port"`
+	Timestamp int64  `json:"timestamp"` // the owner's clock at its last report, Unix ms; 0 before the first
+}
+
+func reportOf(owner model.Owner) (report, error) {
+	ip, port, err := net.SplitHostPort(owner.Address)
+	if err != nil || ip == "" || strings.ContainsAny(owner.Address, "/") {
+		return report{}, fmt.Errorf("%w: address %q is not ip:port", model.ErrInvalidArgument, owner.Address)
+	}
+	return report{IP: ip, Port: port}, nil
+}
+
+func (r report) address() string { return net.JoinHostPort(r.IP, r.Port) }
+
+// record says whose a worker ID is and which times are taken; all in Unix ms.
+type record struct {
+	report
+	Identity string `json:"identity"`
+	Token    string `json:"token"` // "" once released
+	After    int64  `json:"after"`
+	Reserved int64  `json:"reserved"`
+	Expires  int64  `json:"expires"`
+	// Acquired is when its holder got it, by the servers' clock; 0 once it has
+	// renewed.
+	Acquired int64 `json:"acquired"`
+
+	// written is when Java Leaf wrote the node, by the servers' clock, if it was
+	// the last to do so; else 0.
+	written int64
+}
+
+const (
+	// firstRenew is how long a holder has for its first Renew, in ms: until then
+	// there is no Expires that keeps others away.
+	firstRenew = int64(10 * time.Second / time.Millisecond)
+	// leafTrust is how long a report of Java Leaf counts, in ms. It reports every
+	// 3 s, so one that lives is never so old, and one that is gone has issued
+	// nothing later.
+	leafTrust = int64(10 * time.Second / time.Millisecond)
+)
+
+// ofLeaf is what a node of Java Leaf is worth: a lease for leafTrust from its
+// report on, and nobody's of ours.
+func (r record) ofLeaf(rep report, written int64) record {
+	bound := rep.Timestamp + leafTrust
+	return record{report: rep, Reserved: max(r.Reserved, bound), Expires: max(r.Expires, bound), written: written}
+}
+
+// liveUntil is when, by the servers' clock, another may follow at the address.
+func (r record) liveUntil() int64 {
+	switch {
+	case r.written > 0:
+		return r.written + leafTrust
+	case r.Acquired > 0:
+		return max(r.Expires, r.Acquired+firstRenew)
+	default:
+		return r.Expires
+	}
+}
+
+// heldBy reports whether the owner's process has the lease.
+func (r record) heldBy(owner model.Owner) bool { return owner.Token != "" && r.Token == owner.Token }
+
+// check refuses the owner, with *model.AddressTakenError, while another lives.
+func (r record) check(owner model.Owner, id int, now int64) error {
+	sameFolder := owner.Identity != "" && r.Identity == owner.Identity
+	if until := r.liveUntil(); now < until && !sameFolder && !r.heldBy(owner) {
+		return &model.AddressTakenError{Address: owner.Address, WorkerID: id, Until: time.UnixMilli(until)}
+	}
+	return nil
+}
+
+// takenBy is the record once the owner follows: above Reserved after its own
+// earlier life, above Expires too after anybody else's.
+func (r record) takenBy(owner model.Owner, now int64) record {
+	after := r.Reserved
+	if !r.heldBy(owner) && (owner.Identity == "" || r.Identity != owner.Identity) {
+		after = max(r.Reserved, r.Expires)
+	}
+	rep, _ := reportOf(owner) // checked when the call began
+	rep.Timestamp = r.Timestamp
+	return record{report: rep, Identity: owner.Identity, Token: owner.Token,
+		After: after, Reserved: after, Expires: r.Expires, Acquired: now}
+}
+
+// renewed is the record with the bounds of the lease, unless they are lower.
+func (r record) renewed(lease model.Lease) record {
+	r.Reserved, r.Expires = max(r.Reserved, lease.Reserved), max(r.Expires, lease.Expires)
+	r.Timestamp, r.Acquired = lease.Reported, 0
+	return r
+}
+
+// released is the record when the owner gave up and says what it issued last.
+// What was taken before it came stays taken.
+func (r record) released(lease model.Lease) record {
+	bound := max(lease.Reserved, r.After)
+	r.Token, r.Acquired, r.Reserved, r.Expires = "", 0, bound, max(bound, lease.Expires)
+	return r
+}
+
+func (r record) lease(id int, owner model.Owner, at string, m moment) model.Lease {
+	return model.Lease{WorkerID: id, Owner: owner, Node: at,
+		After: r.After, Reserved: r.Reserved, Expires: r.Expires, Reported: r.Timestamp,
+		ServerTime: m.now, KeptSince: m.since}
+}
+
+// peer is what others see; seen is when the node was written, by the servers'
+// clock.
+func (r report) peer(id int, seen int64) model.WorkerPeer {
+	return model.WorkerPeer{Address: r.address(), WorkerID: id, Reported: r.Timestamp, Seen: seen}
+}
+
+// encode gives the JSON of a report or a record, which are made of texts and
+// numbers: it cannot fail.
+func encode(v any) []byte {
+	data, _ := json.Marshal(v)
+	return data
+}
+
+// decode reads a report or a record. Fields it does not know are left alone: a
+// newer version may have written them.
+func decode[T report | record](n node) (T, error) {
+	var v T
+	if err := json.Unmarshal(n.data, &v); err != nil {
+		return v, fmt.Errorf("%s %w: %w", n.path, errForeign, err)
+	}
+	return v, nil
+}

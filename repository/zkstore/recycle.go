@@ -1,0 +1,199 @@
+package zkstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"shardid/model"
+)
+
+// recycle is ModeRecycle: worker IDs move between two pools. One that nobody has
+// ever held is in neither, so that no pool has to be filled first.
+type recycle struct {
+	tree
+	inuse, notuse, address string
+	margin                 int64 // ms
+}
+
+func newRecycle(t tree, margin time.Duration) *recycle {
+	dir := path.Join(t.root, "recycle")
+	return &recycle{t, path.Join(dir, "inuse"), path.Join(dir, "notuse"), path.Join(dir, "address"), margin.Milliseconds()}
+}
+
+// acquire prefers the worker ID that the address had last, so that instances
+// keep theirs over restarts.
+func (r *recycle) acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
+	now, err := r.touch(ctx, r.clock)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	index, err := r.get(ctx, path.Join(r.address, owner.Address))
+	if err != nil {
+		return model.Lease{}, err
+	}
+	if index.found {
+		s, err := r.slotOf(ctx, index, owner.Address)
+		if err != nil {
+			return model.Lease{}, err
+		}
+		if s.found() {
+			return r.follow(ctx, s, owner, index, now)
+		}
+	}
+	return r.takeAny(ctx, owner, index, now)
+}
+
+// follow takes the slot that the owner's address has or had.
+func (r *recycle) follow(ctx context.Context, s slot, owner model.Owner, index node, now int64) (model.Lease, error) {
+	m, err := r.keptSince(ctx, now, false)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	if s.rec.heldBy(owner) {
+		return s.rec.lease(s.id, owner, s.inuse.path, m), nil
+	}
+	if err := s.rec.check(owner, s.id, now); err != nil {
+		return model.Lease{}, err
+	}
+	return r.take(ctx, s, owner, index, m)
+}
+
+// takeAny takes a worker ID that nobody ever held, else one that was given back,
+// else one whose lease ran out. Each is picked at random: racers for the lowest
+// would all but one start again.
+func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index node, now int64) (model.Lease, error) {
+	p, err := r.pools(ctx)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	m, err := r.keptSince(ctx, now, len(p.unheld) == model.SnowflakeWorkers)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	free := p.unheld
+	if len(free) == 0 {
+		free = p.givenBack
+	}
+	if len(free) == 0 {
+		return r.reclaim(ctx, owner, index, m)
+	}
+	s, err := r.slot(ctx, pick(free))
+	if err != nil {
+		return model.Lease{}, err
+	}
+	if s.inuse.found {
+		return model.Lease{}, again(s.inuse.path)
+	}
+	return r.take(ctx, s, owner, index, m)
+}
+
+// reclaim takes the worker ID of a holder whose lease ran out a while ago.
+func (r *recycle) reclaim(ctx context.Context, owner model.Owner, index node, m moment) (model.Lease, error) {
+	all := make([]string, model.SnowflakeWorkers)
+	for id := range all {
+		all[id] = r.path(r.inuse, id)
+	}
+	nodes, err := r.getAll(ctx, all)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	var over []int
+	for id, n := range nodes {
+		// A node that is no record is left alone: nobody can say whether it lives.
+		if rec, err := decode[record](n); n.found && err == nil && r.over(rec, m.now) {
+			over = append(over, id)
+		}
+	}
+	if len(over) == 0 {
+		return model.Lease{}, errAllHeld
+	}
+	s, err := r.slot(ctx, pick(over))
+	if err != nil {
+		return model.Lease{}, err
+	}
+	if !s.inuse.found || !r.over(s.rec, m.now) {
+		return model.Lease{}, again(s.inuse.path)
+	}
+	return r.take(ctx, s, owner, index, m)
+}
+
+// over reports whether a holder may lose its worker ID to another address.
+func (r *recycle) over(rec record, now int64) bool { return rec.liveUntil()+r.margin < now }
+
+// errAllHeld: nobody's lease has run out.
+var errAllHeld = fmt.Errorf("%w: all %d of them are held by instances that report: stop some, or give a part of them another snowflake.name "+
+	"if their IDs may be equal to those of the others", model.ErrNoWorkerID, model.SnowflakeWorkers)
+
+// take makes the owner the holder of a slot, in one transaction with the index of
+// its address and of the one that had the slot.
+func (r *recycle) take(ctx context.Context, s slot, owner model.Owner, index node, m moment) (model.Lease, error) {
+	next := s.rec.takenBy(owner, m.now)
+	next.Timestamp = 0 // that of another instance, or of another life
+	changes := append(s.moveTo(encode(next)), index.put([]byte(strconv.Itoa(s.id))))
+	if s.found() && s.rec.address() != owner.Address {
+		before, err := r.get(ctx, path.Join(r.address, s.rec.address()))
+		if err != nil {
+			return model.Lease{}, err
+		}
+		if before.found && string(before.data) == strconv.Itoa(s.id) {
+			changes = append(changes, before.remove())
+		}
+	}
+	err := r.multiIn(ctx, r.folders(), changes...)
+	return next.lease(s.id, owner, s.inuse.path, m), err
+}
+
+func (r *recycle) renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
+	n, rec, err := r.mine(ctx, lease)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	next := rec.renewed(lease)
+	now, err := r.multi(ctx, n.put(encode(next)))
+	return next.lease(lease.WorkerID, lease.Owner, n.path, moment{now, lease.KeptSince}), err
+}
+
+func (r *recycle) release(ctx context.Context, lease model.Lease) error {
+	n, rec, err := r.mine(ctx, lease)
+	if err != nil {
+		return err
+	}
+	notuse := create(r.path(r.notuse, lease.WorkerID), encode(rec.released(lease)), zk.FlagPersistent)
+	return r.multiIn(ctx, r.folders(), n.remove(), notuse)
+}
+
+// mine reads the node of a lease. Errors: model.ErrLeaseLost.
+func (r *recycle) mine(ctx context.Context, lease model.Lease) (node, record, error) {
+	n, err := r.get(ctx, r.path(r.inuse, lease.WorkerID))
+	if err != nil {
+		return n, record{}, err
+	}
+	if !n.found {
+		return n, record{}, lost(n.path, "is gone")
+	}
+	rec, err := decode[record](n)
+	if err == nil && !rec.heldBy(lease.Owner) {
+		err = lost(n.path, "has another holder")
+	}
+	return n, rec, err
+}
+
+func (r *recycle) peers(ctx context.Context) ([]model.WorkerPeer, error) {
+	names, err := r.children(ctx, r.inuse)
+	if err != nil {
+		return nil, err
+	}
+	return r.reports(ctx, r.inuse, names)
+}
+
+func (r *recycle) folders() []string { return []string{r.inuse, r.notuse, r.address} }
+
+func (r *recycle) path(pool string, id int) string { return path.Join(pool, strconv.Itoa(id)) }
+
+func pick(ids []int) int { return ids[rand.IntN(len(ids))] }

@@ -1,0 +1,194 @@
+//go:build unix
+
+package testserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// zookeeperTick is the server's tick in ms. Sessions last at least two of them
+// and end on a multiple, so one of a second ends within 1.2 s.
+const zookeeperTick = 200
+
+// ZooKeeperServer is one stand-alone ZooKeeper, see ZooKeeper.
+type ZooKeeperServer struct {
+	addr string
+	server
+}
+
+// ZooKeeper starts a private, empty ZooKeeper. Sessions may last 0.4…60 s. What
+// was committed survives Kill and Restart; see Wipe for the opposite. settings
+// are further lines of zoo.cfg, for example "maxClientCnxns=2", and win over the
+// defaults. It is ready in 1–2 s.
+func ZooKeeper(t testing.TB, settings ...string) *ZooKeeperServer {
+	t.Helper()
+	begin(t)
+	s, err := startZooKeeper(settings...)
+	must(t, err)
+	s.own(t)
+	return &s
+}
+
+// SharedZooKeeper returns the one ZooKeeper of this test process, started on
+// first use, for tests that each take a subtree of their own. It cannot be
+// stopped, paused or wiped. Safe for concurrent use.
+func SharedZooKeeper(t testing.TB) *ZooKeeperServer {
+	t.Helper()
+	begin(t)
+	s, err := sharedZooKeeper.get()
+	must(t, err)
+	s.borrow(t)
+	return &s
+}
+
+// Addr is host:port; it stays the same over a Restart. Safe for concurrent use.
+func (s *ZooKeeperServer) Addr() string { return s.addr }
+
+// Wipe removes all data of a server that was killed or stopped: what a Restart
+// brings back has never seen anything.
+func (s *ZooKeeperServer) Wipe() {
+	s.t.Helper()
+	s.control("wipe", s.wipe)
+}
+
+func (s *ZooKeeperServer) wipe() error {
+	if s.alive() {
+		return errRunning
+	}
+	if err := os.RemoveAll(s.path("data")); err != nil {
+		return fmt.Errorf("remove data: %w", err)
+	}
+	return nil
+}
+
+// startZooKeeper starts a ZooKeeper that belongs to no test yet.
+func startZooKeeper(settings ...string) (ZooKeeperServer, error) {
+	java, err := findBinary("openjdk-17-jre-headless", binaryDirs(), "java")
+	if err != nil {
+		return ZooKeeperServer{}, err
+	}
+	classes, err := findZooKeeper(zookeeperJars())
+	if err != nil {
+		return ZooKeeperServer{}, err
+	}
+	p, err := newProcess()
+	if err != nil {
+		return ZooKeeperServer{}, err
+	}
+	s := ZooKeeperServer{server: server{process: p}}
+	err = onPorts(1, freePorts, func(ports []int) error {
+		return s.launchOn(ports[0], s.zookeeperArgs(java, classes), settings)
+	})
+	if err != nil {
+		return ZooKeeperServer{}, errors.Join(err, p.remove())
+	}
+	return s, nil
+}
+
+func (s *ZooKeeperServer) launchOn(port int, argv, settings []string) error {
+	s.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	if err := s.configure(port, settings); err != nil {
+		return err
+	}
+	return s.launch(argv, s.isReady)
+}
+
+// zookeeperArgs keeps the virtual machine small and quick to start, and its
+// traces in the server's folder, which is on the class path for the logging.
+func (s *ZooKeeperServer) zookeeperArgs(java, classes string) []string {
+	return []string{java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-Djava.io.tmpdir=" + s.dir, "-cp", s.dir + ":" + classes,
+		"org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg"}
+}
+
+// configure writes the settings, and those of the two logging libraries that
+// ZooKeeper comes with: warnings only.
+func (s *ZooKeeperServer) configure(port int, settings []string) error {
+	config := append([]string{
+		fmt.Sprintf("tickTime=%d", zookeeperTick), "maxSessionTimeout=60000", "admin.enableServer=false",
+		"4lw.commands.whitelist=*", "clientPortAddress=127.0.0.1", fmt.Sprintf("clientPort=%d", port),
+		"dataDir=" + s.path("data"), "maxClientCnxns=0", // 0: as many connections as you like
+	}, settings...)
+	for name, text := range map[string]string{
+		"zoo.cfg":                 strings.Join(config, "\n") + "\n",
+		"simplelogger.properties": "org.slf4j.simpleLogger.defaultLogLevel=warn\n",
+		"logback.xml": `<configuration><appender name="out" class="ch.qos.logback.core.ConsoleAppender">` +
+			`<encoder><pattern>%d %p %c %m%n</pattern></encoder></appender>` +
+			`<root level="WARN"><appender-ref ref="out"/></root></configuration>`,
+	} {
+		if err := os.WriteFile(s.path(name), []byte(text), 0o600); err != nil {
+			return fmt.Errorf("write %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// isReady checks the data folder too: on a port clash the one who answers is
+// somebody else's server.
+func (s *ZooKeeperServer) isReady() error {
+	conf, err := fourLetters(s.addr, "conf")
+	if err != nil {
+		return err
+	}
+	status, err := fourLetters(s.addr, "srvr")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(status, "\nMode: ") {
+		return errors.New(strings.TrimSpace(status))
+	}
+	if !strings.Contains(conf, "dataDir="+s.path("data")+"/") {
+		return fmt.Errorf("%s belongs to another server", s.addr)
+	}
+	return nil
+}
+
+// fourLetters asks the server at addr one of ZooKeeper's four-letter words.
+func fourLetters(addr, word string) (string, error) {
+	conn, err := net.DialTimeout("tcp", addr, askLimit)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(askLimit)); err != nil {
+		return "", err
+	}
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
+	}
+	answer, err := io.ReadAll(conn)
+	return string(answer), err
+}
+
+// zookeeperJars returns where ZooKeeper's main jar may lie. Debian's names the
+// other jars it needs, except one that logs; those of the project's archive lie
+// beside it.
+func zookeeperJars() []string {
+	return []string{"/usr/share/java/zookeeper.jar", "/opt/zookeeper/lib/zookeeper-[0-9]*.jar",
+		"/opt/homebrew/opt/zookeeper/libexec/lib/zookeeper-[0-9]*.jar", "/usr/local/opt/zookeeper/libexec/lib/zookeeper-[0-9]*.jar"}
+}
+
+// findZooKeeper returns the class path of the first jar that patterns match.
+func findZooKeeper(patterns []string) (classes string, err error) {
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(pattern)
+		switch {
+		case err != nil:
+			return "", fmt.Errorf("look for ZooKeeper: %w", err)
+		case len(found) > 0 && filepath.Base(found[0]) == "zookeeper.jar":
+			return found[0] + ":" + filepath.Join(filepath.Dir(found[0]), "slf4j-simple.jar"), nil
+		case len(found) > 0:
+			return filepath.Join(filepath.Dir(found[0]), "*"), nil
+		}
+	}
+	return "", errors.New("ZooKeeper not found: install the Debian package zookeeper; `make test` or scripts/install-test-servers.sh does so")
+}
