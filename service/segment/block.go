@@ -1,0 +1,62 @@
+package segment
+
+import "sync/atomic"
+
+// block is a committed range of IDs, [first, first+length), and how many of them
+// are claimed. Whoever moves the counter owns the IDs it passed, so each is
+// claimed once. Safe for concurrent use.
+type block struct {
+	claimed atomic.Int64 // runs past length when more was asked for than was left
+	first   int64
+	length  int64
+	mark    int64 // with the mark-th ID it is time to load the next block
+
+	// Up to a whole cache line, so that the counters of two busy tags never
+	// share one.
+	_ [4]int64
+}
+
+// markShare is the share of a block, one part in so many, whose use loads the
+// next one: Leaf loads when less than 90 % is left (SegmentIDGenImpl).
+const markShare = 10
+
+// newBlock is the range [first, end).
+func newBlock(first, end int64) *block {
+	length := end - first
+	return &block{first: first, length: length, mark: max(1, length/markShare)}
+}
+
+// claim takes as many IDs as are left, at most most, and none if those are fewer
+// than least. The IDs begin at the returned offset.
+func (b *block) claim(least, most int64) (at, n int64, ok bool) {
+	for {
+		at = b.claimed.Load()
+		n = max(0, min(most, b.length-at))
+		if n < least {
+			return 0, 0, false
+		}
+		if n == 0 || b.claimed.CompareAndSwap(at, at+n) {
+			return at, n, true
+		}
+	}
+}
+
+// appendTo appends the n IDs from the offset on.
+func (b *block) appendTo(dst []int64, at, n int64) []int64 {
+	for id := b.first + at; id < b.first+at+n; id++ {
+		dst = append(dst, id)
+	}
+	return dst
+}
+
+// used is how many IDs are claimed.
+func (b *block) used() int64 { return min(b.claimed.Load(), b.length) }
+
+// left is how many are not.
+func (b *block) left() int64 { return b.length - b.used() }
+
+// close gives up what is left and says how much that was and how much was used.
+func (b *block) close() (left, used int64) {
+	used = min(b.claimed.Swap(b.length), b.length)
+	return b.length - used, used
+}

@@ -1,0 +1,65 @@
+package segment
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// rateWindow is the time constant of the average rate, so that a busy second
+	// does not count as the rate of an hour.
+	rateWindow = 30 * time.Second
+	// maxWanted bounds what a rate can ask for, in IDs; far above what is held.
+	maxWanted = 1e15
+	// maxRunway is what a tag that nobody uses shows.
+	maxRunway = 365 * 24 * time.Hour
+)
+
+// demand follows how fast a tag is used, and how much should be held for that.
+// Not safe for concurrent use.
+//
+// What should be held starts at twice a second's use and doubles with each
+// further second in which the tag is used, until it lasts for the runway: a
+// burst of a second must not cost a small user ten minutes of its rate, while
+// steady use gets all of it after ten seconds.
+type demand struct {
+	rate   float64 // IDs a second, averaged; too low by weight
+	weight float64 // 0…1, how much of the average is filled
+	target int64   // IDs that should be held
+	issued int64   // IDs in all, at last
+	last   time.Time
+}
+
+// observe notes that issued IDs were handed out until now.
+func (d *demand) observe(now time.Time, issued int64, runway time.Duration) {
+	elapsed := now.Sub(d.last).Seconds()
+	if elapsed <= 0 {
+		return
+	}
+	n := issued - d.issued
+	d.issued, d.last = issued, now
+	keep := math.Exp(-elapsed / rateWindow.Seconds())
+	d.rate = d.rate*keep + float64(n)/elapsed*(1-keep)
+	d.weight = d.weight*keep + (1 - keep)
+	if n > 0 {
+		d.target = 2 * max(d.target, n)
+	}
+	d.target = min(d.target, int64(min(d.perSecond()*runway.Seconds(), maxWanted)))
+}
+
+// perSecond is the present rate.
+func (d *demand) perSecond() float64 {
+	if d.weight == 0 {
+		return 0
+	}
+	return d.rate / d.weight
+}
+
+// runway is how long held IDs last at the present rate, at most a year.
+func (d *demand) runway(held int64) time.Duration {
+	seconds := min(float64(held)/d.perSecond(), maxRunway.Seconds())
+	if math.IsNaN(seconds) { // nothing held, nothing used
+		return maxRunway
+	}
+	return time.Duration(seconds * float64(time.Second))
+}

@@ -1,0 +1,252 @@
+package segment_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+	"shardid/service/segment"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errAway = errors.New("database is away")
+
+// table is leaf_alloc in memory: the real choice of segments, no SQL.
+type table struct {
+	mu       sync.Mutex
+	rows     map[string]model.Tag
+	err      error         // every call fails with it
+	lose     bool          // allocations are committed and their answers lost
+	delay    time.Duration // of every call
+	change   func(model.TagSegment) model.TagSegment
+	reads    int
+	requests []model.TagRequest
+	taken    []model.TagSegment
+	times    []time.Time // of taken
+}
+
+// newTable has the tags, each with Leaf's max_id 1.
+func newTable(step int64, tags ...string) *table {
+	t := &table{rows: map[string]model.Tag{}}
+	for _, name := range tags {
+		t.rows[name] = model.Tag{Name: name, MaxID: 1, Step: step}
+	}
+	return t
+}
+
+// set changes the table.
+func (t *table) set(f func(*table)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f(t)
+}
+
+func (t *table) put(name string, maxID, step int64) {
+	t.set(func(t *table) { t.rows[name] = model.Tag{Name: name, MaxID: maxID, Step: step} })
+}
+
+func (t *table) fail(err error) { t.set(func(t *table) { t.err = err }) }
+
+func (t *table) maxID(name string) int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rows[name].MaxID
+}
+
+// segments is what was taken.
+func (t *table) segments() []model.TagSegment {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.taken)
+}
+
+// lengths is how long the segments are that were taken.
+func (t *table) lengths() []int64 {
+	var out []int64
+	for _, s := range t.segments() {
+		out = append(out, s.End-s.First)
+	}
+	return out
+}
+
+func (t *table) asked() []model.TagRequest {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.requests)
+}
+
+func (t *table) readCount() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reads
+}
+
+func (t *table) wait(ctx context.Context) error {
+	t.mu.Lock()
+	delay := t.delay
+	t.mu.Unlock()
+	if delay == 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t *table) Tags(ctx context.Context) ([]model.Tag, error) {
+	t.mu.Lock()
+	t.reads++
+	rows, err := slices.Collect(maps.Values(t.rows)), t.err
+	t.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return rows, t.wait(ctx)
+}
+
+func (t *table) AllocateTag(ctx context.Context, req model.TagRequest) (model.TagSegment, error) {
+	if err := t.wait(ctx); err != nil {
+		return model.TagSegment{}, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.requests = append(t.requests, req)
+	if t.err != nil {
+		return model.TagSegment{}, t.err
+	}
+	s, err := t.allocate(req)
+	switch {
+	case err == nil && t.lose:
+		return s, errAway
+	case err == nil && t.change != nil:
+		s = t.change(s)
+	}
+	return s, err
+}
+
+func (t *table) allocate(req model.TagRequest) (model.TagSegment, error) {
+	row, ok := t.rows[req.Tag]
+	if !ok {
+		return model.TagSegment{}, model.ErrUnknownTag
+	}
+	s, err := req.Next(row.MaxID, row.Step)
+	if err != nil {
+		return s, err
+	}
+	row.MaxID = s.End
+	t.rows[req.Tag] = row
+	t.taken, t.times = append(t.taken, s), append(t.times, time.Now())
+	return s, nil
+}
+
+// reports remembers what was reported.
+type reports struct {
+	mu   sync.Mutex
+	last map[string]error
+}
+
+func (r *reports) Report(condition string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last[condition] = err
+}
+
+func (r *reports) of(condition string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last[condition]
+}
+
+// replica is one started service.
+type replica struct {
+	*segment.Service
+	reports *reports
+}
+
+func start(t testing.TB, db segment.Table, change ...func(*segment.Options)) replica {
+	t.Helper()
+	r := &reports{last: map[string]error{}}
+	opts := segment.Options{Table: db, Reporter: r, Log: slog.New(slog.DiscardHandler), Timeout: 2 * time.Second}
+	for _, f := range change {
+		f(&opts)
+	}
+	s, err := segment.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { stop(t, s) })
+	return replica{s, r}
+}
+
+func stop(t testing.TB, s *segment.Service) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := s.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// ready starts a replica and waits until it serves.
+func ready(t testing.TB, db segment.Table, change ...func(*segment.Options)) replica {
+	t.Helper()
+	r := start(t, db, change...)
+	var err error
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if err = r.Ready(); err == nil {
+			return r
+		}
+	}
+	t.Fatal(err)
+	return r
+}
+
+// one asks for a single ID.
+func (r replica) one(tag string) (int64, error) {
+	ids, err := r.Next(context.Background(), tag, 1, nil)
+	if err != nil {
+		return 0, err
+	}
+	return ids[0], nil
+}
+
+// mustTake takes n IDs, one by one, that must be dense and begin at first.
+func (r replica) mustTake(t *testing.T, tag string, first int64, n int) {
+	t.Helper()
+	for want := first; want < first+int64(n); want++ {
+		if id, err := r.one(tag); err != nil || id != want {
+			t.Fatalf("one = %d, %v, want %d", id, err, want)
+		}
+	}
+}
+
+// batch takes n IDs at once.
+func (r replica) batch(t *testing.T, tag string, n int) []int64 {
+	t.Helper()
+	ids, err := r.Next(t.Context(), tag, n, nil)
+	if err != nil || len(ids) != n {
+		t.Fatalf("%d IDs, %v", len(ids), err)
+	}
+	return ids
+}
+
+// inBubble runs a test in virtual time.
+func inBubble(f func(*testing.T)) func(*testing.T) {
+	return func(t *testing.T) { synctest.Test(t, f) }
+}

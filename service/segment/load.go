@@ -1,0 +1,227 @@
+package segment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"time"
+
+	"shardid/model"
+)
+
+const (
+	// loadTimeout bounds one load. A database that takes longer for one row is
+	// as good as away, and a connection that hangs must not keep callers for long
+	// from one that works again.
+	loadTimeout = 2 * time.Second
+	// maxAhead is how many blocks may follow the current one. At the longest
+	// step that is ten minutes at 100 000 IDs a second.
+	maxAhead = 64
+	// refusedFor is how long a table that has no segment to give is not asked
+	// again, so that its callers do not each cost a transaction.
+	refusedFor = time.Second
+
+	minBackoff = 50 * time.Millisecond
+	maxBackoff = time.Second
+)
+
+// loadInTime loads in the background if it is time to.
+func (t *Tag) loadInTime() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.wanted(time.Now()) {
+		t.startLoad()
+	}
+}
+
+// observe notes how fast the tag is used, and loads if more should be held.
+func (t *Tag) observe(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.demand.observe(now, t.issuedLocked(), t.svc.opts.Runway)
+	if t.wanted(now) {
+		t.startLoad()
+	}
+}
+
+// wanted says whether a segment is to be loaded: for those who wait, as Leaf
+// does, or because what is held would not last. Callers hold mu.
+func (t *Tag) wanted(now time.Time) bool {
+	b := t.current.Load()
+	switch {
+	case t.closed != nil || now.Before(t.refusedUntil):
+		return false
+	case len(t.waiters) > 0:
+		return true
+	case len(t.ahead) >= maxAhead:
+		return false
+	case t.behind:
+		return true
+	case t.loads == 0: // the first one waits for a caller
+		return false
+	case len(t.ahead) == 0 && b.used() >= b.mark:
+		return true
+	}
+	return t.held() < t.demand.target
+}
+
+// startLoad loads in the background unless that is under way. Callers hold mu.
+func (t *Tag) startLoad() {
+	if t.loading || t.closed != nil {
+		return
+	}
+	if !t.svc.spawn(t.load) {
+		t.closed = errStopping
+		t.failLocked(t.closed)
+		return
+	}
+	t.loading = true
+}
+
+// load takes segments until no more are wanted. A tag has at most one load, so
+// that its segments only rise.
+func (t *Tag) load() {
+	pause := minBackoff
+	for {
+		began := time.Now()
+		p, ok := t.plan()
+		if !ok {
+			return
+		}
+		if t.loadOnce(p) {
+			pause = minBackoff
+			continue
+		}
+		jittered := pause/2 + mathrand.N(pause/2) // replicas must not come back in step
+		t.svc.sleep(jittered - time.Since(began))
+		pause = min(2*pause, maxBackoff)
+	}
+}
+
+// plan is one load: what is asked for, and the life of the tag it is for.
+type plan struct {
+	req   model.TagRequest
+	tuned int64 // without what those who wait need beyond it
+	life  int
+}
+
+// plan says what to load next; false ends the loading.
+func (t *Tag) plan() (plan, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if !t.wanted(now) {
+		t.loading = false
+		return plan{}, false
+	}
+	p := plan{life: t.life, req: model.TagRequest{Tag: t.name, Floor: t.floor}}
+	if errors.Is(t.lastErr, model.ErrLimitReached) { // perhaps there is one of the row's step left
+		return p, true
+	}
+	if t.loads >= 2 { // Leaf tunes from the third on
+		p.tuned = t.step.next(now, t.svc.opts.MaxStep)
+	}
+	all, largest := t.needed()
+	p.req.Step = max(p.tuned, min(all, max(t.svc.opts.MaxStep, largest)))
+	return p, true
+}
+
+// loadOnce takes one segment; false asks for a pause before the next.
+func (t *Tag) loadOnce(p plan) bool {
+	ctx, cancel := context.WithTimeout(t.svc.ctx, loadTimeout)
+	defer cancel()
+	s, err := t.svc.opts.Table.AllocateTag(ctx, p.req)
+	t.svc.loaded(err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		t.loadFailed(p, err)
+		return false
+	}
+	t.lifted(s.Lifted)
+	return t.accept(p, s, time.Now())
+}
+
+// loaded counts a load and reports a failing database, and that it works again.
+// What is wrong with one row says nothing of the others.
+func (s *Service) loaded(err error) {
+	s.stats.loads.Add(1)
+	if s.ctx.Err() != nil || ofRow(err) {
+		return
+	}
+	if s.loadFails.Swap(err != nil) || err != nil {
+		s.opts.Reporter.Report(ConditionLoad, err)
+	}
+}
+
+// ofRow says whether a load failed because of the row and not of the database.
+func ofRow(err error) bool {
+	return errors.Is(err, model.ErrUnknownTag) || errors.Is(err, model.ErrLimitReached) || errors.Is(err, model.ErrInvalidArgument)
+}
+
+// loadFailed notes a failed load; a segment that was committed all the same is a
+// gap. Callers hold mu.
+func (t *Tag) loadFailed(p plan, err error) {
+	t.svc.stats.failedLoads.Add(1)
+	t.lastErr = err
+	if !ofRow(err) {
+		return
+	}
+	t.svc.events.add(slog.LevelWarn, "no segment could be taken", t.name, "error", err)
+	switch {
+	case errors.Is(err, model.ErrInvalidArgument): // the row is the operator's, not the caller's
+		t.refuse(fmt.Errorf("%w: %w", model.ErrSegmentEmpty, err))
+	case errors.Is(err, model.ErrUnknownTag), p.req.Step <= t.step.row:
+		t.refuse(err)
+	}
+}
+
+// refuse ends all waiting, and that of whoever comes within refusedFor. Callers
+// hold mu.
+func (t *Tag) refuse(err error) {
+	t.refused, t.refusedUntil = err, time.Now().Add(refusedFor)
+	t.failLocked(err)
+}
+
+// accept takes over a segment; false refuses one that was handed out before.
+// Callers hold mu.
+func (t *Tag) accept(p plan, s model.TagSegment, now time.Time) bool {
+	t.floor = max(t.floor, s.End)
+	switch {
+	case s.First < max(p.req.Floor, 1) || s.End <= s.First:
+		t.repeated(s, p.req.Floor)
+		return false
+	case t.closed != nil || t.life != p.life: // it is of a row that was removed
+		t.svc.stats.wasted.Add(s.End - s.First)
+		return true
+	}
+	t.step.took(p.tuned, s.Step, now)
+	t.loads++
+	t.behind, t.lastErr = false, nil
+	b := newBlock(s.First, s.End)
+	t.ahead = append(t.ahead, b)
+	t.aheadIDs += b.length
+	t.serve()
+	return true
+}
+
+// repeated is the tripwire. Callers hold mu.
+func (t *Tag) repeated(s model.TagSegment, floor int64) {
+	t.svc.stats.repeated.Add(1)
+	t.svc.stats.wasted.Add(max(0, s.End-max(s.First, floor)))
+	t.lastErr = fmt.Errorf("segment [%d, %d) refused: IDs below %d were handed out before", s.First, s.End, floor)
+	t.svc.events.add(slog.LevelError, "segment refused: its IDs were handed out before; look for a second writer of leaf_alloc",
+		t.name, "first", s.First, "end", s.End, "floor", floor)
+}
+
+// lifted counts a max_id that was below what has been handed out. Nothing but a
+// table that went back in time explains it. Callers hold mu.
+func (t *Tag) lifted(by int64) {
+	if by == 0 {
+		return
+	}
+	t.svc.stats.lifts.Add(1)
+	t.svc.events.add(slog.LevelWarn, "max_id was below what has been handed out and was lifted: the database went back in time, or the tag was added again", t.name, "by", by)
+}

@@ -1,0 +1,359 @@
+package segment_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+	"shardid/service/segment"
+)
+
+func TestTheNextSegmentIsLoadedAtATenthAndOnlyThat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(2000, "orders")
+		r := ready(t, db)
+		for _, c := range []struct {
+			take, loads int // IDs, and segments taken in all after them
+		}{{1, 1}, {198, 1}, {1, 2}, {1799, 2}, {1, 2}, {1, 2}, {198, 2}, {300, 3}} {
+			_ = r.batch(t, "orders", c.take)
+			synctest.Wait()
+			if n := len(db.segments()); n != c.loads {
+				t.Fatalf("%d segments after %d IDs, want %d", n, r.Stats().Issued, c.loads)
+			}
+		}
+	})
+}
+
+// Leaf would hold the same: one segment ahead, loaded at a tenth of the current.
+func TestALowRateLoadsNoMoreThanLeaf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const step, day = 2000, 24 * 60
+		db := newTable(step, "orders")
+		r := ready(t, db)
+		for i := range 3 * day { // one a minute
+			_ = r.batch(t, "orders", 1)
+			time.Sleep(time.Minute)
+			if n, leafs := len(db.segments()), 1+(i+1+step*9/10)/step; n > leafs {
+				t.Fatalf("%d segments after %d IDs, want %d", n, i+1, leafs)
+			}
+		}
+		for i, n := range db.lengths() {
+			if n != step {
+				t.Errorf("segment %d has %d IDs", i, n)
+			}
+		}
+	})
+}
+
+func TestABurstOfASecondHoldsLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(2000, "orders")
+		r := ready(t, db)
+		_ = r.batch(t, "orders", 10_000)
+		time.Sleep(time.Hour)
+		if v := r.Views()[0]; v.Held > 30_000 {
+			t.Errorf("%d IDs are held after a burst of 10 000", v.Held)
+		}
+	})
+}
+
+func TestLeafsTuningOfTheStep(t *testing.T) {
+	type use struct {
+		after time.Duration // since the last load
+		row   int64         // the row's step by then; 0: as before
+		want  int64         // length of the segment
+	}
+	const quick, steady, idle = 15*time.Minute - time.Second, 15 * time.Minute, 30 * time.Minute
+	for name, c := range map[string]struct {
+		maxStep int64
+		uses    []use
+	}{
+		"the first two are of the row's step": {0, []use{{0, 0, 1000}, {time.Second, 0, 1000}, {time.Second, 0, 2000}}},
+		"idle from the start":                 {0, []use{{0, 0, 1000}, {idle, 0, 1000}, {idle, 0, 1000}, {idle, 0, 1000}}},
+		"doubles, keeps, halves": {0, []use{{0, 0, 1000}, {0, 0, 1000}, {quick, 0, 2000}, {quick, 0, 4000}, {steady, 0, 4000},
+			{idle - time.Second, 0, 4000}, {idle, 0, 2000}, {24 * time.Hour, 0, 1000}, {idle, 0, 1000}}},
+		"up to the bound":                  {3000, []use{{0, 0, 1000}, {0, 0, 1000}, {quick, 0, 2000}, {quick, 0, 3000}, {quick, 0, 3000}, {idle, 0, 1500}}},
+		"a row may ask for more":           {1500, []use{{0, 0, 1000}, {0, 5000, 5000}, {quick, 0, 5000}, {idle, 0, 5000}}},
+		"a raised row counts at once":      {0, []use{{0, 0, 1000}, {0, 1500, 1500}, {quick, 0, 3000}, {steady, 9000, 9000}, {idle, 0, 9000}}},
+		"a lowered row lets the step fall": {0, []use{{0, 0, 1000}, {0, 100, 100}, {idle, 0, 100}, {quick, 0, 200}, {idle, 0, 100}}},
+	} {
+		t.Run(name, inBubble(func(t *testing.T) {
+			db := newTable(1000, "orders")
+			r := ready(t, db, func(o *segment.Options) { o.MaxStep = c.maxStep; o.Runway = 1 }) // Leaf's rule alone
+			for i, u := range c.uses {
+				time.Sleep(u.after)
+				if u.row != 0 {
+					db.set(func(db *table) {
+						db.rows["orders"] = model.Tag{Name: "orders", MaxID: db.rows["orders"].MaxID, Step: u.row}
+					})
+				}
+				for len(db.segments()) <= i {
+					_ = r.batch(t, "orders", 1)
+					synctest.Wait()
+				}
+				if got := db.lengths()[i]; got != u.want {
+					t.Fatalf("segment %d has %d IDs, want %d (%v)", i, got, u.want, db.lengths())
+				}
+			}
+		}))
+	}
+}
+
+// The goal: with its database away a tag goes on for ten minutes at its rate.
+func TestTenMinutesWithoutTheDatabase(t *testing.T) {
+	for _, c := range []struct {
+		count int           // IDs a call
+		every time.Duration // between calls
+		warm  time.Duration // use before the database goes away
+	}{
+		{1, time.Minute, time.Hour},                   // one a minute
+		{1, 100 * time.Millisecond, time.Minute},      // 10/s
+		{10, 10 * time.Millisecond, time.Minute},      // 1000/s
+		{100, 5 * time.Millisecond, time.Minute},      // 20 000/s
+		{10_000, 100 * time.Millisecond, time.Minute}, // 100 000/s: the bound of what is held ahead
+	} {
+		t.Run(fmt.Sprintf("%d every %v", c.count, c.every), inBubble(func(t *testing.T) {
+			db := newTable(2000, "orders")
+			db.delay = 30 * time.Millisecond
+			r := ready(t, db)
+			ids := make([]int64, 0, c.count)
+			use := func(d time.Duration) {
+				t.Helper()
+				for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(c.every) {
+					if _, err := r.Next(t.Context(), "orders", c.count, ids); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			use(c.warm)
+			held, runway := r.Views()[0].Held, r.Views()[0].Runway
+			if runway < 590 {
+				t.Errorf("%d IDs are held, a runway of %.0f s", held, runway)
+			}
+			db.fail(errAway)
+			waits := r.Stats().Waits
+			use(9*time.Minute + 50*time.Second)
+			if n := r.Stats().Waits - waits; n > 0 {
+				t.Errorf("%d calls waited while the database was away", n)
+			}
+			db.fail(nil)
+			time.Sleep(2 * time.Second)
+			if s := r.Stats(); s.FailedLoads == 0 && c.every < time.Second {
+				t.Errorf("the database was not even asked: %+v", s)
+			}
+			use(time.Minute)
+			if s := r.Stats(); s.Refused != 0 || s.Wasted != 0 {
+				t.Errorf("stats: %+v", s)
+			}
+		}))
+	}
+}
+
+func TestWhatIsHeldIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(10, "orders")
+		r := ready(t, db, func(o *segment.Options) { o.MaxStep = 1000; o.Runway = 24 * time.Hour })
+		for range 100 {
+			_ = r.batch(t, "orders", 10_000)
+			time.Sleep(100 * time.Millisecond)
+		}
+		if v := r.Views()[0]; v.Ahead != 64 || v.Held > 65*10_000 {
+			t.Errorf("%d blocks with %d IDs are held", v.Ahead, v.Held)
+		}
+	})
+}
+
+// 64 callers, a database that takes 30 ms, step 2000: nobody fails, and nobody
+// waits for longer than the database takes once.
+func Test64CallersAndASlowDatabase(t *testing.T) {
+	const latency = 30 * time.Millisecond
+	for name, pause := range map[string]time.Duration{"6 400/s": 10 * time.Millisecond, "64 000/s": time.Millisecond, "1 280 000/s": 50 * time.Microsecond} {
+		t.Run(name, inBubble(func(t *testing.T) {
+			db := newTable(2000, "orders")
+			r := ready(t, db)
+			db.set(func(db *table) { db.delay = latency })
+			var wg sync.WaitGroup
+			got := make([][]int64, 64)
+			for i := range got {
+				wg.Go(func() {
+					for range 1500 {
+						began := time.Now()
+						id, err := r.one("orders")
+						if waited := time.Since(began); err != nil || waited > latency {
+							t.Errorf("%v after %v", err, waited)
+							return
+						}
+						got[i] = append(got[i], id)
+						time.Sleep(pause)
+					}
+				})
+			}
+			wg.Wait()
+			checkDistinct(t, got, 64*1500)
+			t.Logf("%d segments, %d waits", len(db.segments()), r.Stats().Waits)
+		}))
+	}
+}
+
+func TestWaitersGetWhatTheyNeedInOneLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(10, "orders")
+		r := ready(t, db)
+		db.set(func(db *table) { db.delay = 30 * time.Millisecond })
+		var wg sync.WaitGroup
+		began := time.Now()
+		for range 100 {
+			wg.Go(func() { _ = r.batch(t, "orders", 1000) })
+		}
+		wg.Wait()
+		// The load in flight was asked for by the first of them, the next by all.
+		if d := time.Since(began); d > 60*time.Millisecond {
+			t.Errorf("100 batches took %v", d)
+		}
+	})
+}
+
+func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(10, "orders")
+		r := ready(t, db)
+		db.fail(errAway)
+		canceled, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		short, cancelShort := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancelShort()
+		empty := []error{model.ErrSegmentEmpty, errAway}
+		var wg sync.WaitGroup
+		for _, c := range []struct {
+			ctx   context.Context
+			want  []error
+			after time.Duration
+		}{{canceled, []error{context.Canceled}, time.Second}, {short, empty, 300 * time.Millisecond}, {t.Context(), empty, 2 * time.Second}} {
+			wg.Go(func() {
+				began := time.Now()
+				ids, err := r.Next(c.ctx, "orders", 2, nil)
+				for _, want := range c.want {
+					if !errors.Is(err, want) {
+						t.Errorf("after %v: %v, want %v", c.after, err, want)
+					}
+				}
+				if d := time.Since(began); d != c.after || ids != nil {
+					t.Errorf("%v after %v, want %v", ids, d, c.after)
+				}
+			})
+		}
+		wg.Wait()
+		if !r.Starved(time.Minute) {
+			t.Error("not starved")
+		}
+		db.fail(nil)
+		time.Sleep(2 * time.Second)
+		r.mustTake(t, "orders", 1, 20) // nothing went to those who left
+	})
+}
+
+func TestWaitersAreServedSoonAfterTheDatabaseReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(10, "orders")
+		r := ready(t, db, func(o *segment.Options) { o.Timeout = time.Hour })
+		db.fail(errAway)
+		var back time.Time
+		time.AfterFunc(5*time.Minute, func() { back = time.Now(); db.fail(nil) })
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() { _ = r.batch(t, "orders", 2) })
+		}
+		wg.Wait()
+		if d := time.Since(back); d > time.Second {
+			t.Errorf("served %v after the database's return", d)
+		}
+		if n := len(db.asked()); n < 250 || n > 700 {
+			t.Errorf("the table was asked %d times in five minutes", n)
+		}
+		if err := r.reports.of(segment.ConditionLoad); err != nil {
+			t.Errorf("reported: %v", err)
+		}
+	})
+}
+
+func TestAHangingConnectionDoesNotKeepTheNextFromServing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(10, "orders")
+		r := ready(t, db, func(o *segment.Options) { o.Timeout = time.Minute })
+		db.set(func(db *table) { db.delay = time.Hour })
+		go func() {
+			time.Sleep(time.Second)
+			db.set(func(db *table) { db.delay = 0 })
+		}()
+		began := time.Now()
+		_ = r.batch(t, "orders", 1)
+		if d := time.Since(began); d > 2*time.Second {
+			t.Errorf("served after %v", d)
+		}
+	})
+}
+
+// A call that fails has taken nothing: what was left goes to others.
+func TestABatchThatFailsTakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(100, "orders")
+		r := ready(t, db)
+		_ = r.batch(t, "orders", 5)
+		db.fail(errAway)
+		if ids, err := r.Next(t.Context(), "orders", 96, nil); !errors.Is(err, model.ErrSegmentEmpty) || ids != nil {
+			t.Fatalf("Next = %v, %v", ids, err)
+		}
+		r.mustTake(t, "orders", 6, 95)
+		if s := r.Stats(); s.Refused != 1 || s.Waits != 2 || s.Issued != 100 {
+			t.Errorf("stats: %+v", s)
+		}
+	})
+}
+
+func TestALargeBatchIsNotStarvedBySmallOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(10, "orders")
+		db.delay = 10 * time.Millisecond
+		r := ready(t, db, func(o *segment.Options) { o.MaxStep = 10 })
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = r.Next(ctx, "orders", 1, nil)
+					time.Sleep(time.Millisecond)
+				}
+			})
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		_ = r.batch(t, "orders", segment.MaxBatch)
+		if d := time.Since(began); d > 50*time.Millisecond {
+			t.Errorf("the batch took %v", d)
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
+// checkDistinct checks that every caller's IDs rise, and none came twice.
+func checkDistinct(t *testing.T, byCaller [][]int64, want int) {
+	t.Helper()
+	var all []int64
+	for i, ids := range byCaller {
+		if !slices.IsSorted(ids) {
+			t.Errorf("caller %d: IDs do not rise", i)
+		}
+		all = append(all, ids...)
+	}
+	slices.Sort(all)
+	if n := len(slices.Compact(slices.Clone(all))); n != want || len(all) != want || all[0] < 1 {
+		t.Errorf("%d distinct of %d IDs, want %d; the lowest is %d", n, len(all), want, all[0])
+	}
+}

@@ -1,0 +1,222 @@
+package segment_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+	"shardid/service/segment"
+)
+
+func TestTheFirstIDIs1AndIDsAreDense(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := ready(t, newTable(100, "orders"))
+		r.mustTake(t, "orders", 1, 1000)
+		if s := r.Stats(); s.Issued != 1000 || s.Wasted != 0 || s.Repeated != 0 || s.Lifts != 0 {
+			t.Errorf("stats: %+v", s)
+		}
+	})
+}
+
+func TestAMaxIDBelow1CountsAs1(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(10)
+		db.put("orders", -50, 10)
+		ready(t, db).mustTake(t, "orders", 1, 30)
+	})
+}
+
+func TestABatchSpansSegments(t *testing.T) {
+	for _, step := range []int64{1, 7, 100, 9_999, 10_000, 100_000} {
+		t.Run(fmt.Sprint(step), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := ready(t, newTable(step, "orders"), func(o *segment.Options) { o.MaxStep = 50 })
+				next := int64(1)
+				for _, n := range []int{1, 3, segment.MaxBatch, 2, 100, segment.MaxBatch} {
+					for _, id := range r.batch(t, "orders", n) {
+						if id != next {
+							t.Fatalf("ID %d, want %d", id, next)
+						}
+						next++
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestIDsAreAppendedAndErrorsAppendNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := ready(t, newTable(10, "orders"))
+		for _, n := range []int{1, 2} {
+			ids, err := r.Next(t.Context(), "orders", n, []int64{42})
+			if err != nil || len(ids) != 1+n || ids[0] != 42 {
+				t.Fatalf("Next = %v, %v", ids, err)
+			}
+			ids, err = r.Next(t.Context(), "nobody", n, []int64{42})
+			if err == nil || len(ids) != 1 {
+				t.Fatalf("Next = %v, %v", ids, err)
+			}
+		}
+	})
+}
+
+func TestInvalidArguments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := ready(t, newTable(10, "orders"))
+		for _, c := range []struct {
+			tag   string
+			count int
+		}{
+			{"", 1}, {strings.Repeat("x", 129), 1}, {"\xff", 1},
+			{"orders", 0}, {"orders", -1}, {"orders", segment.MaxBatch + 1},
+		} {
+			if ids, err := r.Next(t.Context(), c.tag, c.count, nil); !errors.Is(err, model.ErrInvalidArgument) || ids != nil {
+				t.Errorf("Next(%.10q, %d) = %v, %v", c.tag, c.count, ids, err)
+			}
+		}
+	})
+}
+
+func TestInvalidOptions(t *testing.T) {
+	for _, o := range []segment.Options{
+		{}, {Timeout: -1}, {Timeout: 1, MaxStep: -1}, {Timeout: 1, MaxStep: model.MaxTagStep + 1},
+		{Timeout: 1, Runway: -1}, {Timeout: 1, Reload: -1},
+	} {
+		if _, err := segment.New(o); !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("New(%+v): %v", o, err)
+		}
+	}
+}
+
+func TestNotReadyUntilTheTagsWereRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(10, "orders")
+		db.fail(errAway)
+		r := start(t, db)
+		time.Sleep(time.Minute)
+		_, byKey := r.one("orders")
+		_, byTag := r.Tag("orders")
+		for _, err := range []error{r.Ready(), byKey, byTag} {
+			if !errors.Is(err, model.ErrNotReady) || !errors.Is(err, errAway) {
+				t.Errorf("not ready: %v", err)
+			}
+		}
+		db.fail(nil)
+		time.Sleep(time.Second)
+		r.mustTake(t, "orders", 1, 5)
+	})
+}
+
+func TestTheViewIsLeafs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := ready(t, newTable(100, "orders", "a"))
+		want := func(when string, pos int, next bool, buffers ...segment.Buffer) {
+			t.Helper()
+			synctest.Wait()
+			v := r.Views()[1]
+			if v.Name != "orders" || v.InitOK != (when != "before") || v.Pos != pos || v.NextReady != next || v.Buffers != [2]segment.Buffer(buffers) {
+				t.Errorf("%s: %+v", when, v)
+			}
+		}
+		want("before", 0, false, segment.Buffer{}, segment.Buffer{})
+		r.mustTake(t, "orders", 1, 9)
+		want("first", 0, false, segment.Buffer{Value: 10, Step: 100, Max: 101}, segment.Buffer{})
+		r.mustTake(t, "orders", 10, 1)
+		want("a tenth used", 0, true, segment.Buffer{Value: 11, Step: 100, Max: 101}, segment.Buffer{Value: 101, Step: 100, Max: 201})
+		r.mustTake(t, "orders", 11, 91)
+		want("switched", 1, false, segment.Buffer{Value: 101, Step: 100, Max: 101}, segment.Buffer{Value: 102, Step: 100, Max: 201})
+		if v := r.Views()[1]; v.Held != 99 || v.LastLoad.IsZero() || v.Runway != (365*24*time.Hour).Seconds() {
+			t.Errorf("%+v", v)
+		}
+		time.Sleep(time.Second)
+		if v := r.Views()[1]; math.Abs(v.Rate-101) > 1 || v.Runway < float64(v.Held)/102 || v.Runway > float64(v.Held)/100 {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(100, "orders", "slow")
+		r := ready(t, db)
+		r.mustTake(t, "orders", 1, 5)
+		orders, _ := r.Tag("orders")
+		db.fail(errAway)
+		waited := make(chan error)
+		go func() {
+			_, err := r.Next(context.Background(), "slow", 2, nil)
+			waited <- err
+		}()
+		synctest.Wait()
+		for range 2 {
+			stop(t, r.Service)
+		}
+		if err := <-waited; !errors.Is(err, model.ErrNotReady) {
+			t.Errorf("the waiter got %v", err)
+		}
+		for range 3 {
+			id, err := orders.One(t.Context())
+			ids, batchErr := orders.Next(t.Context(), 2, nil)
+			if !errors.Is(err, model.ErrNotReady) || !errors.Is(batchErr, model.ErrNotReady) || id != 0 || ids != nil {
+				t.Errorf("after Stop: %d, %v, %v, %v", id, err, ids, batchErr)
+			}
+		}
+		if s := r.Stats(); s.Issued != 5 || s.Wasted != 95 {
+			t.Errorf("stats: %+v", s)
+		}
+	})
+}
+
+func TestStopBeforeStartAndWhileTheDatabaseHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := segment.New(segment.Options{Table: newTable(1), Timeout: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stop(t, s)
+		s.Start()
+		db := newTable(100, "orders")
+		r := ready(t, db)
+		db.set(func(db *table) { db.delay = time.Hour })
+		go func() { _, _ = r.one("orders") }()
+		synctest.Wait()
+		began := time.Now()
+		stop(t, r.Service)
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("Stop took %v", d)
+		}
+	})
+}
+
+func TestStopIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := &deaf{table: newTable(100, "orders"), answer: make(chan struct{})}
+		r := ready(t, db)
+		go func() { _, _ = r.one("orders") }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Stop: %v", err)
+		}
+		close(db.answer)
+	})
+}
+
+// deaf is a table that does not heed a context.
+type deaf struct {
+	*table
+	answer chan struct{}
+}
+
+func (d *deaf) AllocateTag(_ context.Context, req model.TagRequest) (model.TagSegment, error) {
+	<-d.answer
+	return d.table.AllocateTag(context.Background(), req)
+}
