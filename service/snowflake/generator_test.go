@@ -1,0 +1,321 @@
+package snowflake_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"shardid/model"
+	"shardid/service/snowflake"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const epoch = 1288834974657 // Leaf's
+
+// hand is a clock that stands until it is set.
+type hand struct{ wall, mono atomic.Int64 }
+
+func (h *hand) now() (int64, time.Duration) { return h.wall.Load(), time.Duration(h.mono.Load()) }
+func (h *hand) set(ms int64)                { h.wall.Store(ms * int64(time.Millisecond)) }
+
+const someday = 1_800_000_000_000 // 2027, Unix ms
+
+// granted is a generator with worker ID 7, all of time and a clock at someday.
+func granted(t testing.TB, sequenceStart int) (*snowflake.Generator, *hand) {
+	t.Helper()
+	h := &hand{}
+	h.set(someday)
+	g, err := snowflake.New(snowflake.Options{EpochMs: epoch, SequenceStart: sequenceStart, Tolerance: 5 * time.Millisecond, Now: h.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Begin(7, 0)
+	g.Extend(math.MaxInt64, math.MaxInt64)
+	return g, h
+}
+
+func parts(id int64) (ms, worker, seq int64) {
+	return id>>22 + epoch, id >> 12 & 1023, id & 4095
+}
+
+func TestTakeIsExactAtTheCap(t *testing.T) {
+	g, h := granted(t, 0)
+	for i := range int64(4096) {
+		id, got, _, err := g.Take(1)
+		if ms, worker, seq := parts(id); err != nil || got != 1 || ms != someday || worker != 7 || seq != i {
+			t.Fatalf("ID %d of the millisecond: %d (%d ms, worker %d, sequence %d), %d, %v", i, id, ms, worker, seq, got, err)
+		}
+	}
+	if _, got, wait, err := g.Take(1); got != 0 || err != nil || wait != time.Millisecond {
+		t.Fatalf("the 4097th: got %d, wait %v, %v", got, wait, err)
+	}
+	h.set(someday + 1)
+	if id, _, _, _ := g.Take(1); id>>12 != (someday+1-epoch)<<10|7 || id&4095 != 0 {
+		t.Errorf("after a full millisecond the next begins at sequence 0, not %d", id&4095)
+	}
+}
+
+func TestBatchTakesAMillisecondInOneStep(t *testing.T) {
+	for _, start := range []int{0, 100, 4096} {
+		g, h := granted(t, start)
+		if first, got, _, err := g.Take(10_000); got != 4096 || first&4095 != 0 || err != nil {
+			t.Errorf("start %d: first sequence %d, got %d, %v", start, first&4095, got, err)
+		}
+		h.set(someday + 50)
+		if first, got, _, err := g.Take(4000); got != 4000 || first&4095 > 96 || err != nil {
+			t.Errorf("start %d: 4000 from sequence %d, got %d, %v", start, first&4095, got, err)
+		}
+	}
+}
+
+func TestSequenceStartsAtRandom(t *testing.T) {
+	g, h := granted(t, 100)
+	seen := map[int64]bool{}
+	for i := range int64(2000) {
+		h.set(someday + i)
+		id, _, _, err := g.Take(1)
+		if err != nil || id&4095 > 99 {
+			t.Fatalf("sequence %d, %v", id&4095, err)
+		}
+		seen[id&4095] = true
+	}
+	if len(seen) < 90 {
+		t.Errorf("%d different starts in 2000 milliseconds, want nearly 100", len(seen))
+	}
+}
+
+func TestSaturatedGeneratorCatchesUp(t *testing.T) {
+	g, h := granted(t, 100)
+	take := func() int64 { _, got, _, _ := g.Take(10_000); return int64(got) }
+	if take() == 0 || take() != 0 {
+		t.Fatal("a millisecond was not used up")
+	}
+	h.set(someday + 8) // the callers overslept
+	total := int64(0)
+	for range 8 {
+		total += take()
+	}
+	if total != 8*4096 || take() != 0 {
+		t.Errorf("%d IDs after 8 ms, want %d", total, 8*4096)
+	}
+	h.set(someday + 1000) // an idle generator does not use up the past
+	if id, _, _, _ := g.Take(1); id>>22+epoch != someday+1000 {
+		t.Errorf("after a pause the ID says %d", id>>22+epoch)
+	}
+}
+
+func TestClockRules(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		to   int64 // Unix ms, after an ID of someday
+		wait time.Duration
+		err  error
+	}{
+		{"same millisecond", someday, 0, nil},
+		{"1 ms back", someday - 1, time.Millisecond, nil},
+		{"5 ms back", someday - 5, 5 * time.Millisecond, nil},
+		{"6 ms back", someday - 6, 0, model.ErrClockBack},
+		{"an hour back", someday - 3_600_000, 0, model.ErrClockBack},
+		{"before the epoch", epoch - 1, 0, model.ErrTimeExhausted},
+		{"last millisecond", epoch + 1<<41 - 1, 0, nil},
+		{"past 41 bits", epoch + 1<<41, 0, model.ErrTimeExhausted},
+		{"far past 41 bits", math.MaxInt64 / int64(time.Millisecond), 0, model.ErrTimeExhausted},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, h := granted(t, 0)
+			before, _, _, err := g.Take(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.set(c.to)
+			id, got, wait, err := g.Take(1)
+			if wait != c.wait || !errors.Is(err, c.err) || c.err == nil && err != nil {
+				t.Fatalf("wait %v, %v; want %v, %v", wait, err, c.wait, c.err)
+			}
+			if got > 0 && id <= before {
+				t.Errorf("%d after %d", id, before)
+			}
+			if (err != nil || wait > 0) && (id != 0 || got != 0) {
+				t.Errorf("an ID travels with a refusal: %d, %d", id, got)
+			}
+		})
+	}
+}
+
+func TestBounds(t *testing.T) {
+	g, h := granted(t, 0)
+	refused := func(what string, want error) {
+		t.Helper()
+		if id, got, _, err := g.Take(1); !errors.Is(err, want) || id != 0 || got != 0 {
+			t.Errorf("%s: %d, %d, %v; want %v", what, id, got, err, want)
+		}
+	}
+	issued := func(what string) {
+		t.Helper()
+		if id, got, _, err := g.Take(1); err != nil || got != 1 || id <= 0 {
+			t.Errorf("%s: %d, %d, %v", what, id, got, err)
+		}
+	}
+	g.Begin(3, someday+5000)
+	refused("nothing reserved", model.ErrTooEarly)
+	g.Extend(math.MaxInt64, math.MaxInt64)
+	refused("before After", model.ErrTooEarly)
+	h.set(someday + 5001)
+	issued("past After")
+
+	g.Extend(someday+6000, time.Minute)
+	h.set(someday + 6000)
+	issued("last reserved millisecond")
+	h.set(someday + 6001)
+	refused("past the reservation", model.ErrNoLease)
+	g.Extend(someday+9000, time.Minute)
+	issued("renewed")
+	h.mono.Store(int64(time.Minute) - 1)
+	issued("just trusted")
+	h.mono.Store(int64(time.Minute))
+	refused("trust ended, whatever the wall clock says", model.ErrNoLease)
+
+	g.End(fmt.Errorf("%w: gone", model.ErrNoLease))
+	refused("ended", model.ErrNoLease)
+	g.Extend(math.MaxInt64, math.MaxInt64)
+	refused("extended without a term", model.ErrNoLease)
+}
+
+func TestNewTermStaysAheadOfTheOld(t *testing.T) {
+	g, h := granted(t, 0)
+	before, _, _, _ := g.Take(1)
+	g.End(model.ErrNoLease)
+	if g.LastIssued() != someday {
+		t.Fatalf("last issued %d, want %d", g.LastIssued(), someday)
+	}
+	h.set(someday - 4000)
+	g.Begin(8, 0)
+	g.Extend(math.MaxInt64, math.MaxInt64)
+	if _, got, _, err := g.Take(1); got != 0 || !errors.Is(err, model.ErrTooEarly) {
+		t.Errorf("behind the last term: %d, %v", got, err)
+	}
+	h.set(someday + 1)
+	if id, _, _, err := g.Take(1); err != nil || id <= before {
+		t.Errorf("%d after %d, %v", id, before, err)
+	}
+}
+
+// TestTermEndsInTheMiddleOfACall gives a worker ID up, and takes it up again, just
+// when a call has looked at the old term.
+func TestTermEndsInTheMiddleOfACall(t *testing.T) {
+	var g *snowflake.Generator
+	var nested int64
+	h, inside := &hand{}, false
+	h.set(someday)
+	now := func() (int64, time.Duration) {
+		if inside {
+			inside = false
+			h.set(someday + 1)
+			g.End(model.ErrNoLease)
+			g.Begin(7, g.LastIssued())
+			g.Extend(math.MaxInt64, math.MaxInt64)
+			nested, _, _, _ = g.Take(1)
+		}
+		return h.now()
+	}
+	g, err := snowflake.New(snowflake.Options{EpochMs: epoch, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Begin(7, 0)
+	g.Extend(math.MaxInt64, math.MaxInt64)
+	if _, _, _, err := g.Take(1); err != nil {
+		t.Fatal(err)
+	}
+	inside = true
+	id, got, _, err := g.Take(1)
+	if err != nil || got != 1 || nested <= 0 || id <= nested {
+		t.Errorf("the call under way got %d (%d, %v), the new term had issued %d", id, got, err, nested)
+	}
+}
+
+// TestTermEndsForCallsUnderWay takes IDs while one worker ID is given up and taken
+// up again and again, from the last time issued: a call that began under the old
+// term must not repeat what the new one issues.
+func TestTermEndsForCallsUnderWay(t *testing.T) {
+	g, h := granted(t, 0)
+	const takers, rounds, enough = 4, 3000, 2000
+	var wg sync.WaitGroup
+	ids := make([][]int64, takers)
+	var stop atomic.Bool
+	var taken atomic.Int64
+	for i := range takers {
+		wg.Go(func() {
+			for !stop.Load() {
+				if first, got, _, err := g.Take(2); err == nil {
+					taken.Add(int64(got))
+					for j := range got {
+						ids[i] = append(ids[i], first+int64(j))
+					}
+				}
+			}
+		})
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for i := int64(0); i < rounds || taken.Load() < enough && time.Now().Before(deadline); i++ {
+		h.set(someday + i/2)
+		g.End(model.ErrNoLease)
+		g.Begin(7, g.LastIssued())
+		g.Extend(math.MaxInt64, math.MaxInt64)
+	}
+	stop.Store(true)
+	wg.Wait()
+	seen := map[int64]bool{}
+	for _, list := range ids {
+		for i, id := range list {
+			if seen[id] {
+				t.Fatalf("%d was issued twice", id)
+			}
+			if seen[id] = true; i > 0 && id <= list[i-1] {
+				t.Fatalf("%d after %d", id, list[i-1])
+			}
+		}
+	}
+	if len(seen) < enough {
+		t.Errorf("only %d IDs", len(seen))
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, start := range []int{-1, 4097} {
+		if _, err := snowflake.New(snowflake.Options{SequenceStart: start}); !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("sequence start %d: %v", start, err)
+		}
+	}
+	g, h := granted(t, 0)
+	h.set(epoch + 1<<41 - 1 - 60_000)
+	if left := g.Remaining(); left != time.Minute {
+		t.Errorf("remaining %v, want a minute", left)
+	}
+}
+
+func ExampleGenerator() {
+	g, err := snowflake.New(snowflake.Options{EpochMs: epoch, SequenceStart: 100, Tolerance: 5 * time.Millisecond})
+	if err != nil {
+		panic(err)
+	}
+	_, _, _, err = g.Take(1)
+	fmt.Println(err)
+	// A keeper has found out that worker ID 7 was never used, and has durably
+	// reserved the next ten seconds.
+	_, mono := snowflake.SystemClock()()
+	g.Begin(7, 0)
+	g.Extend(time.Now().Add(10*time.Second).UnixMilli(), mono+10*time.Second)
+	id, _, _, err := g.Take(1)
+	fmt.Println(id>>12&1023, err)
+	// Output:
+	// no worker ID is held: none was asked for yet
+	// 7 <nil>
+}

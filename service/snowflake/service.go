@@ -1,0 +1,98 @@
+package snowflake
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"shardid/model"
+)
+
+// MaxBatch is the most IDs one call may ask for.
+const MaxBatch = 10_000
+
+// Service serves IDs from a generator and waits where that helps. Safe for
+// concurrent use.
+type Service struct {
+	gen     *Generator
+	timeout time.Duration
+	stats   struct{ issued, refused, wasted, waits atomic.Int64 }
+}
+
+// Stats count since the start.
+type Stats struct {
+	Issued  int64 // IDs given to callers
+	Refused int64 // calls that got an error
+	Wasted  int64 // IDs taken for a call that was refused in the middle: gaps
+	Waits   int64 // sleeps for the next millisecond, or for a clock a little behind
+}
+
+// NewService serves from gen; a call waits for timeout at most.
+func NewService(gen *Generator, timeout time.Duration) *Service {
+	return &Service{gen: gen, timeout: timeout}
+}
+
+// Next issues count IDs, 1…10 000, ascending, and appends them to dst, all or
+// none. Errors: model.ErrInvalidArgument, ErrSaturated, those of
+// Generator.Take, the context's.
+func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, error) {
+	if count < 1 || count > MaxBatch {
+		return dst, fmt.Errorf("%w: count must be in 1…%d, not %d", model.ErrInvalidArgument, MaxBatch, count)
+	}
+	start := len(dst)
+	dst, err := s.fill(ctx, count, dst)
+	if err != nil {
+		s.stats.wasted.Add(int64(len(dst) - start))
+		s.stats.refused.Add(1)
+		return dst[:start], err
+	}
+	s.stats.issued.Add(int64(count))
+	return dst, nil
+}
+
+func (s *Service) fill(ctx context.Context, count int, dst []int64) ([]int64, error) {
+	var deadline <-chan time.Time
+	for {
+		first, got, wait, err := s.gen.Take(count)
+		for i := range got {
+			dst = append(dst, first+int64(i))
+		}
+		if count -= got; count == 0 || err != nil {
+			return dst, err
+		}
+		if got > 0 {
+			continue
+		}
+		if deadline == nil {
+			timer := time.NewTimer(s.timeout)
+			defer timer.Stop()
+			deadline = timer.C
+		}
+		if err := s.sleep(ctx, wait, deadline); err != nil {
+			return dst, err
+		}
+	}
+}
+
+func (s *Service) sleep(ctx context.Context, wait time.Duration, deadline <-chan time.Time) error {
+	s.stats.waits.Add(1)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-deadline:
+		return fmt.Errorf("%w: other callers got them: ask for less at a time, or use several instances", model.ErrSaturated)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Stats returns the counters.
+func (s *Service) Stats() Stats {
+	return Stats{
+		Issued: s.stats.issued.Load(), Refused: s.stats.refused.Load(),
+		Wasted: s.stats.wasted.Load(), Waits: s.stats.waits.Load(),
+	}
+}

@@ -1,0 +1,158 @@
+package snowflake_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+	"shardid/service/snowflake"
+)
+
+// running is a service on the real clock, or on that of a synctest bubble.
+func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *snowflake.Generator) {
+	t.Helper()
+	g, err := snowflake.New(snowflake.Options{EpochMs: 0, SequenceStart: 100, Tolerance: 5 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Begin(1, 0)
+	g.Extend(math.MaxInt64, math.MaxInt64)
+	return snowflake.NewService(g, timeout), g
+}
+
+func TestNextWaitsForTheNextMillisecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := running(t, time.Second)
+		began := time.Now()
+		ids, err := s.Next(t.Context(), snowflake.MaxBatch, nil)
+		if err != nil || len(ids) != snowflake.MaxBatch {
+			t.Fatalf("%d IDs, %v", len(ids), err)
+		}
+		ascending(t, ids)
+		if took := time.Since(began); took != 2*time.Millisecond {
+			t.Errorf("10 000 IDs took %v, three milliseconds have 12 288", took)
+		}
+		if st := s.Stats(); st.Issued != 10_000 || st.Wasted != 0 || st.Refused != 0 || st.Waits != 2 {
+			t.Errorf("stats %+v", st)
+		}
+	})
+}
+
+// TestSaturated is 64 callers for ten seconds of virtual time: every millisecond's
+// 4096 go out, none twice.
+func TestSaturated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := running(t, time.Second)
+		const callers, batches = 64, 20
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		seen := map[int64]bool{}
+		began := time.Now()
+		for range callers {
+			wg.Go(func() {
+				for range batches {
+					ids, err := s.Next(t.Context(), 256, nil)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					for _, id := range ids {
+						seen[id] = true
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if want := callers * batches * 256; len(seen) != want {
+			t.Errorf("%d different IDs, want %d", len(seen), want)
+		}
+		if took := time.Since(began); took > 81*time.Millisecond {
+			t.Errorf("80 milliseconds' worth of IDs took %v", took)
+		}
+	})
+}
+
+func TestNextIsAllOrNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, g := running(t, 50*time.Millisecond)
+		g.Extend(time.Now().UnixMilli()+1, math.MaxInt64) // two milliseconds
+		held := []int64{42}
+		ids, err := s.Next(t.Context(), snowflake.MaxBatch, held)
+		if !errors.Is(err, model.ErrNoLease) || len(ids) != 1 || ids[0] != 42 {
+			t.Errorf("%d IDs, %v", len(ids), err)
+		}
+		if st := s.Stats(); st.Issued != 0 || st.Refused != 1 || st.Wasted < 4096 {
+			t.Errorf("stats %+v", st)
+		}
+	})
+}
+
+func TestNextGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := running(t, time.Second)
+		for _, count := range []int{-1, 0, snowflake.MaxBatch + 1} {
+			if _, err := s.Next(t.Context(), count, nil); !errors.Is(err, model.ErrInvalidArgument) {
+				t.Errorf("count %d: %v", count, err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Microsecond)
+		defer cancel()
+		if _, err := s.Next(ctx, snowflake.MaxBatch, nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("past the caller's deadline: %v", err)
+		}
+	})
+}
+
+func ascending(t *testing.T, ids []int64) {
+	t.Helper()
+	for i := 1; i < len(ids); i++ {
+		if ids[i] <= ids[i-1] {
+			t.Fatalf("%d after %d", ids[i], ids[i-1])
+		}
+	}
+}
+
+// BenchmarkTake is the generator below the cap: a clock that advances far enough.
+func BenchmarkTake(b *testing.B) {
+	b.Run("serial", func(b *testing.B) {
+		g, h := granted(b, 100)
+		for i := range int64(b.N) {
+			if i%2048 == 0 {
+				h.set(someday + i/2048)
+			}
+			if _, _, _, err := g.Take(1); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("system clock", func(b *testing.B) {
+		s, _ := running(b, time.Second)
+		ids := make([]int64, 0, 1)
+		for range b.N {
+			if _, err := s.Next(b.Context(), 1, ids); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkBatch shows the cap: 4096 IDs a millisecond, whoever sleeps. The metric
+// is the share of it that is reached.
+func BenchmarkBatch(b *testing.B) {
+	s, _ := running(b, time.Second)
+	ids := make([]int64, 0, 4096)
+	began := time.Now()
+	for range b.N {
+		if _, err := s.Next(b.Context(), 4096, ids); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)/float64(max(time.Since(began).Milliseconds(), 1)), "of-cap")
+}

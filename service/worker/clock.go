@@ -1,0 +1,109 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"shardid/model"
+)
+
+// ErrClockOff says that this machine's clock is too far from the registry's or
+// from that of the other instances.
+var ErrClockOff = errors.New("the clock is off")
+
+// peerLive is how old a report may be whose clock still counts.
+const peerLive = 30 * time.Second
+
+// clockMark is a moment at which the registry's clock was known.
+type clockMark struct {
+	server int64         // Unix ms
+	mono   time.Duration // when that was
+	offset time.Duration // how far this clock was ahead of it
+}
+
+// mark notes the registry's clock from an answer to a call that started at the
+// given reading, and refuses one that is too far from ours. The truth lies
+// between the start and the end of the call; the kinder end counts.
+func (k *Keeper) mark(server, wall int64) error {
+	if server == 0 {
+		return nil
+	}
+	wallNow, monoNow := k.opts.Now()
+	k.clock = clockMark{server: server, mono: monoNow, offset: kinder(millis(wall)-server, millis(wallNow)-server)}
+	return k.checkOffset(k.clock.offset, "the registry's")
+}
+
+// kinder is of two offsets in ms the one nearer to zero, and zero between them.
+func kinder(a, b int64) time.Duration {
+	if (a < 0) != (b < 0) {
+		return 0
+	}
+	if max(a, -a) > max(b, -b) {
+		a = b
+	}
+	return time.Duration(a) * time.Millisecond
+}
+
+func (k *Keeper) checkOffset(offset time.Duration, whose string) error {
+	if offset.Abs() <= k.opts.MaxClockOffset {
+		return nil
+	}
+	direction := "ahead of"
+	if offset < 0 {
+		direction = "behind"
+	}
+	return fmt.Errorf("%w: it is %v %s %s, more than snowflake.max_clock_offset %v: set the clocks (NTP); it is looked at again every few seconds",
+		ErrClockOff, offset.Abs().Round(time.Millisecond), direction, whose, k.opts.MaxClockOffset)
+}
+
+// jumped refuses a clock that left the registry's since the last answer: what it
+// would reserve could not be told from what others may use.
+func (k *Keeper) jumped(wall int64, mono time.Duration) error {
+	if k.clock.server == 0 {
+		return nil
+	}
+	expected := k.clock.server + (mono - k.clock.mono).Milliseconds()
+	return k.checkOffset(time.Duration(millis(wall)-expected)*time.Millisecond, "the registry's")
+}
+
+// compareWithPeers refuses a clock that is too far from the median of the other
+// live instances, each measured against the registry's clock.
+func (k *Keeper) compareWithPeers(ctx context.Context) error {
+	if k.clock.server == 0 {
+		return nil
+	}
+	peers, err := k.opts.Registry.Peers(ctx)
+	if err != nil {
+		return err
+	}
+	var offsets []time.Duration
+	for _, p := range peers {
+		if p.Address != k.owner.Address && k.clock.server-p.Seen < peerLive.Milliseconds() {
+			offsets = append(offsets, time.Duration(p.Reported-p.Seen)*time.Millisecond)
+		}
+	}
+	if len(offsets) == 0 {
+		return nil
+	}
+	slices.Sort(offsets)
+	return k.checkOffset(k.clock.offset-offsets[len(offsets)/2], fmt.Sprintf("the median of %d other instances", len(offsets)))
+}
+
+// doubt is the time, Unix ms, up to which a registry that forgot something may
+// have promised IDs to others, and 0 without doubt. Whoever can reach the registry
+// has learned within that time that its worker ID is gone. An instance that can do
+// without its registry learns it once it reaches it again, so then the time counts
+// from now, until all of those must have stopped.
+func (k *Keeper) doubt(lease model.Lease, issuedBefore bool) int64 {
+	if !issuedBefore || lease.KeptSince == 0 {
+		return 0
+	}
+	from := lease.KeptSince
+	if k.file != nil && lease.ServerTime-from < k.opts.Expiry.Milliseconds() {
+		from = lease.ServerTime
+	}
+	return from + Ahead.Milliseconds() + k.opts.MaxClockOffset.Milliseconds()
+}

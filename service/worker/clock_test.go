@@ -1,0 +1,267 @@
+package worker
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+func TestARenewalThatShowsAClockOffExtendsNothing(t *testing.T) {
+	m := withFile(t)
+	l := m.boot()
+	l.mustStep()
+	bound := m.registry.stored().Reserved
+	m.clock.server.Add(-6000) // what this machine cannot see before it asks
+	m.clock.pass(every)
+	for range 3 {
+		if err := l.steps(); !errors.Is(err, ErrClockOff) {
+			t.Fatal(err)
+		}
+	}
+	l.issues("inside the old bound")
+	m.clock.wall.Store(bound)
+	l.issues("at the old bound")
+	m.clock.wall.Add(1)
+	l.refuses("past the old bound", model.ErrNoLease)
+	if file := m.folder.lease.Reserved; file != bound {
+		t.Errorf("the file's bound went from %d to %d", bound, file)
+	}
+	m.clock.set(0)
+	m.clock.wall.Store(bound - Ahead.Milliseconds() + 10_000)
+	m.clock.server.Store(bound - Ahead.Milliseconds() + 10_000)
+	for range 2 {
+		l.mustStep()
+	}
+	l.issues("the clocks agree again")
+}
+
+// A clock that jumped ahead reserves nothing, with the registry there or away.
+func TestAClockThatJumpedReservesNothing(t *testing.T) {
+	for name, cause := range map[string]error{"there": nil, "away": errAway} {
+		t.Run(name, func(t *testing.T) {
+			m := withFile(t)
+			l := m.boot()
+			l.mustStep()
+			row, file := m.registry.stored(), m.folder.lease
+			m.registry.fail(cause)
+			m.clock.set(time.Hour)
+			if err := l.steps(); !errors.Is(err, ErrClockOff) {
+				t.Errorf("jumped: %v", err)
+			}
+			if now := m.registry.stored(); now.Reserved != row.Reserved || now.Expires != row.Expires {
+				t.Errorf("the registry's bounds went to %+d and %+d ms", now.Reserved-someday, now.Expires-someday)
+			}
+			if now := m.folder.lease; now.Reserved != file.Reserved || now.Expires != file.Expires {
+				t.Errorf("the file's bounds went to %+d and %+d ms", now.Reserved-someday, now.Expires-someday)
+			}
+			l.refuses("in the wrong hour", model.ErrNoLease)
+			m.registry.fail(nil)
+			m.clock.set(0)
+			m.clock.pass(every)
+			l.mustStep()
+			l.issues("set right")
+			if now := m.registry.stored(); now.Reserved != row.Reserved+every.Milliseconds() {
+				t.Errorf("reserved %+d ms", now.Reserved-someday)
+			}
+		})
+	}
+}
+
+// After a suspend the wall clock is right and looks as if it had jumped, as the
+// monotonic one stood: the registry's answer shows it.
+func TestASuspendIsNoJump(t *testing.T) {
+	for name, on := range map[string]func(*testing.T) *machine{"file": withFile, "fileless": fileless} {
+		t.Run(name, func(t *testing.T) {
+			m := on(t)
+			l := m.boot()
+			l.mustStep()
+			m.clock.suspend(time.Hour)
+			l.refuses("just awake", model.ErrNoLease)
+			l.mustStep()
+			l.mustStep()
+			l.issues("awake")
+		})
+	}
+}
+
+// A call was stored, its answer lost, and the clock set right: what the registry
+// holds since is not taken for the grant that was asked for.
+func TestOnlyWhatWasAskedForIsGranted(t *testing.T) {
+	m := withFile(t)
+	l := m.boot()
+	l.mustStep()
+	m.registry.set(func(r *registry) { r.row.Reserved += 3_600_000 })
+	m.clock.pass(every)
+	l.mustStep()
+	want := m.clock.wall.Load() + Ahead.Milliseconds()
+	if m.folder.lease.Reserved != want {
+		t.Errorf("the file has %+d ms, want %+d", m.folder.lease.Reserved-someday, want-someday)
+	}
+	m.clock.wall.Store(want + 1)
+	l.refuses("past what was asked for", model.ErrNoLease)
+}
+
+// peer is an instance whose clock is off, and when it was seen.
+func peer(address string, offset, age time.Duration) model.WorkerPeer {
+	seen := someday - age.Milliseconds()
+	return model.WorkerPeer{Address: address, WorkerID: 1, Seen: seen, Reported: seen + offset.Milliseconds()}
+}
+
+func TestTheClockAtTheStart(t *testing.T) {
+	const six, four = 6 * time.Second, 4 * time.Second
+	for _, c := range []struct {
+		name   string
+		offset time.Duration
+		peers  []model.WorkerPeer
+		ok     bool
+	}{
+		{"6 s ahead of the registry", six, nil, false},
+		{"6 s behind it", -six, nil, false},
+		{"4 s ahead", four, nil, true},
+		{"4 s behind", -four, nil, true},
+		{"the others are 6 s off", 0, []model.WorkerPeer{peer("b:1", six, 0), peer("c:1", six, 0)}, false},
+		{"the others are off as we are", four, []model.WorkerPeer{peer("b:1", six, 0)}, true},
+		{"4 s from the others", 0, []model.WorkerPeer{peer("b:1", -four, time.Second)}, true},
+		{"8 s from them, 4 from the registry", four, []model.WorkerPeer{peer("b:1", -four, 0)}, false},
+		{"one of three is crazy", 0, []model.WorkerPeer{peer("b:1", 0, 0), peer("c:1", time.Hour, 0), peer("d:1", 0, 0)}, true},
+		{"two of three are off", 0, []model.WorkerPeer{peer("b:1", six, 0), peer("c:1", 0, 0), peer("d:1", six, 0)}, false},
+		{"the one that is off died", 0, []model.WorkerPeer{peer("b:1", six, peerLive)}, true},
+		{"it lived just now", 0, []model.WorkerPeer{peer("b:1", six, peerLive-time.Second)}, false},
+		{"it is ourselves, before", 0, []model.WorkerPeer{peer(address, six, 0)}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := withFile(t)
+			m.registry.peers = c.peers
+			m.clock.set(c.offset)
+			l := m.boot()
+			if err := l.steps(); errors.Is(err, ErrClockOff) == c.ok || (err == nil) != c.ok {
+				t.Fatal(err)
+			}
+			if c.ok {
+				l.issues("near enough")
+				return
+			}
+			l.refuses("too far", ErrClockOff)
+			if held := m.registry.stored().Owner.Token; held != "" || len(m.registry.releases) != 1 {
+				t.Errorf("not given back: %q, %d releases", held, len(m.registry.releases))
+			}
+			m.registry.peers = nil
+			m.clock.set(0)
+			l.mustStep()
+			l.issues("set right")
+		})
+	}
+}
+
+// A worker ID that is in use from the file is not given back when the registry
+// comes back and finds the clock off: it ends.
+func TestAClockThatIsOffEndsTheFilesTerm(t *testing.T) {
+	m := wentOn(t, 6*time.Second)
+	m.registry.fail(errAway)
+	m.clock.pass(pastIt)
+	l := m.boot()
+	_ = l.steps()
+	l.issues("from the file")
+	m.registry.fail(nil)
+	m.clock.server.Add(6000)
+	if err := l.steps(); !errors.Is(err, ErrClockOff) || len(m.registry.releases) != 0 {
+		t.Errorf("%v, %d releases", err, len(m.registry.releases))
+	}
+	l.refuses("off", ErrClockOff)
+	m.clock.set(0)
+	m.clock.pass(Ahead)
+	l.mustStep()
+	l.issues("set right")
+}
+
+// The truth lies between the start and the end of a call; the kinder end counts.
+func TestKinder(t *testing.T) {
+	for _, c := range []struct{ start, end, want int64 }{
+		{0, 0, 0}, {-3000, 4000, 0}, {4000, -3000, 0}, {0, 8000, 0}, {2000, 9000, 2000}, {9000, 2000, 2000},
+		{-9000, -2000, -2000}, {-2000, -9000, -2000}, {-8000, 0, 0},
+	} {
+		if got := kinder(c.start, c.end); got != time.Duration(c.want)*time.Millisecond {
+			t.Errorf("kinder(%d, %d) = %v, want %d ms", c.start, c.end, got, c.want)
+		}
+	}
+}
+
+func TestASlowAnswerIsNoClockOff(t *testing.T) {
+	m := fileless(t)
+	m.clock.set(-3 * time.Second)
+	m.registry.during["acquire"] = func() { m.clock.pass(3500 * time.Millisecond) }
+	m.boot().mustStep()
+}
+
+func TestDoubt(t *testing.T) {
+	const s = int64(1000)
+	wait := (Ahead + testOffset).Milliseconds()
+	expiry := testExpiry.Milliseconds()
+	for _, c := range []struct {
+		name         string
+		file         bool
+		issuedBefore bool
+		keptSince    int64 // 0: for ever; else relative to someday
+		want         int64 // 0: none; else relative to someday
+	}{
+		{"kept for ever", true, true, 0, 0},
+		{"a first start", true, false, -s, 0},
+		{"it forgot just now", false, true, -s, -s + wait},
+		{"it forgot long ago: what follows is in the past", false, true, -3600 * s, -3600*s + wait},
+		{"with files, while any may last", true, true, -s, wait},
+		{"with files, at the last moment", true, true, -expiry + 1, wait},
+		{"with files, once all have ended", true, true, -expiry, -expiry + wait},
+		{"it is empty", true, true, -1, wait},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := fileless(t)
+			if c.file {
+				m = withFile(t)
+			}
+			l := m.boot()
+			if err := l.prepare(); err != nil {
+				t.Fatal(err)
+			}
+			lease := model.Lease{ServerTime: someday}
+			if c.keptSince != 0 {
+				lease.KeptSince = someday + c.keptSince
+			}
+			want := int64(0)
+			if c.want != 0 {
+				want = someday + c.want
+			}
+			if got := l.doubt(lease, c.issuedBefore); got != want {
+				t.Errorf("%d, want %d", got, want)
+			}
+		})
+	}
+}
+
+// The layout was asked for: only the very first start, which recorded it, needs
+// not wait for a registry that is new.
+func TestOnlyTheVeryFirstStartTrustsAnEmptyRegistry(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		m := fileless(t)
+		m.known, m.registry.keptSince = known, someday
+		l := m.boot()
+		l.mustStep()
+		if known {
+			l.startsAfter(someday + (Ahead + testOffset).Milliseconds())
+			continue
+		}
+		l.issues("the very first")
+	}
+}
+
+func TestTheVeryFirstStartIsOneAttempt(t *testing.T) {
+	m := fileless(t)
+	m.known, m.registry.keptSince = false, someday
+	m.registry.failing["acquire"] = errAway
+	l := m.boot()
+	_ = l.steps()
+	m.registry.failing = map[string]error{}
+	l.mustStep()
+	l.startsAfter(someday + (Ahead + testOffset).Milliseconds())
+}

@@ -1,0 +1,189 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"shardid/model"
+)
+
+// Condition is the name under which the keeper reports.
+const Condition = "snowflake worker ID"
+
+const (
+	// every is the pause between two renewals: Leaf reports every 3 s.
+	every = 3 * time.Second
+	// retry is the pause after a failure, so that a store that is back is noticed
+	// soon.
+	retry = time.Second
+	// callTimeout bounds each call of the registry.
+	callTimeout = 2 * time.Second
+	// stopTimeout bounds the release at the end.
+	stopTimeout = 3 * time.Second
+	// Ahead is how far, by the clock, time is reserved at most, and so how long a
+	// restart after a crash may have to wait: every, and a call that hangs.
+	Ahead = 6 * time.Second
+)
+
+// Options of a Keeper. Registry, Generator, Layout, Reporter, Log and Now are
+// required.
+type Options struct {
+	Mode      string // of the registry, for messages
+	Registry  Registry
+	Generator Generator
+	// OpenFile opens the local worker file; nil for registries without one. When it
+	// fails with ErrNotWritable the registry alone keeps the reservation, unless
+	// FileOnly says that there is nothing else.
+	OpenFile func(address string) (File, error)
+	FileOnly bool
+	// Layout records the layout of the IDs in the database and says whether it was
+	// recorded before. Errors: *model.LayoutChangedError, *model.StoreError.
+	Layout func(context.Context) (already bool, err error)
+	// Expiry is how long an instance with a file goes on without its registry.
+	Expiry time.Duration
+	// TTL is how long the registry holds a lease without a file for its owner, from
+	// the start of the call that renewed it.
+	TTL time.Duration
+	// MaxClockOffset is how far the clock may be from the registry's and from that
+	// of the other instances.
+	MaxClockOffset time.Duration
+	Reporter       Reporter
+	Log            *slog.Logger
+	// Now is the wall clock in Unix nanoseconds and the monotonic clock, as
+	// snowflake.Clock.
+	Now func() (int64, time.Duration)
+}
+
+// Keeper holds one worker ID for a generator. Safe for concurrent use.
+type Keeper struct {
+	opts Options
+
+	mu       sync.Mutex
+	status   Status
+	trustEnd time.Duration // by the monotonic clock
+
+	// What follows belongs to whoever runs step, and to Stop after that.
+	owner   model.Owner
+	file    File
+	held    bool        // the generator has a term
+	offline bool        // the term came from the file and the registry has not confirmed it
+	denied  bool        // the registry has answered that the file's worker ID is not ours
+	lease   model.Lease // the present term's, or the last one's
+	// confirmed is the Reserved of lease that the registry stored.
+	confirmed int64
+	trust     time.Duration // when, by the monotonic clock, the grant ends
+	clock     clockMark
+	// layoutKnown: the database was asked whether the layout is ours.
+	layoutKnown bool
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	started bool // guarded by mu
+}
+
+// New checks the options and starts nothing. The error is model.ErrInvalidArgument.
+func New(opts Options) (*Keeper, error) {
+	if opts.Registry == nil || opts.Generator == nil || opts.Layout == nil || opts.Reporter == nil || opts.Log == nil || opts.Now == nil {
+		return nil, fmt.Errorf("%w: a keeper needs a registry, a generator, a layout, a reporter, a log and a clock", model.ErrInvalidArgument)
+	}
+	if opts.Expiry < 2*Ahead || opts.TTL <= every || opts.MaxClockOffset <= 0 {
+		return nil, fmt.Errorf("%w: expiry must be at least %v, the lease longer than %v, the clock offset above 0",
+			model.ErrInvalidArgument, 2*Ahead, every)
+	}
+	k := &Keeper{opts: opts, status: Status{Mode: opts.Mode, State: StateWaiting, WorkerID: -1}}
+	k.ctx, k.cancel = context.WithCancel(context.Background())
+	return k, nil
+}
+
+// Start begins to acquire a worker ID for the owner and keeps it until Stop. A
+// second call, and one after Stop, does nothing.
+func (k *Keeper) Start(address, token string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.started || k.ctx.Err() != nil {
+		return
+	}
+	k.started = true
+	k.owner = model.Owner{Address: address, Token: token}
+	k.status.Address = address
+	k.wg.Go(k.run)
+}
+
+func (k *Keeper) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			timer.Reset(k.step(k.ctx))
+		case <-k.ctx.Done():
+			return
+		}
+	}
+}
+
+// Stop gives the worker ID back and waits, for seconds at most; it tries although
+// ctx has ended. It may be called twice, and without Start.
+func (k *Keeper) Stop(ctx context.Context) error {
+	k.mu.Lock()
+	k.cancel()
+	k.mu.Unlock()
+	k.wg.Wait()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if err := k.release(ctx); err != nil {
+		k.opts.Log.Warn("the worker ID was not given back: the next start waits until what is reserved has passed", "error", err)
+	}
+	return k.closeFile()
+}
+
+// release ends the term and stores how far it really went, so that a restart need
+// not wait for the rest of the reservation.
+func (k *Keeper) release(ctx context.Context) error {
+	if !k.held {
+		return nil
+	}
+	k.end(errors.New("shutting down"))
+	lease := k.lease
+	lease.Reserved = max(k.opts.Generator.LastIssued(), lease.After)
+	lease.Expires = lease.Reserved
+	if k.file == nil {
+		return k.opts.Registry.Release(ctx, lease)
+	}
+	// Long enough for a restart to find its ID while the registry is away.
+	wall, _ := k.opts.Now()
+	lease.Expires = max(lease.Reserved, min(k.lease.Expires, millis(wall)+restartGrace.Milliseconds()))
+	err := k.file.Store(lease)
+	if err != nil || k.offline {
+		return err
+	}
+	return k.opts.Registry.Release(ctx, lease)
+}
+
+func (k *Keeper) closeFile() error {
+	if k.file == nil {
+		return nil
+	}
+	return k.file.Close()
+}
+
+// Ready is nil while the generator can issue, else it wraps model.ErrNotReady and
+// says what is waited for.
+func (k *Keeper) Ready() error {
+	s := k.Status()
+	if s.State == StateServing || s.State == StateOffline {
+		return nil
+	}
+	reason := s.Error
+	if reason == "" {
+		reason = "a worker ID has not been acquired yet"
+	}
+	return fmt.Errorf("%w: snowflake: %s", model.ErrNotReady, reason)
+}
+
+func millis(wall int64) int64 { return wall / int64(time.Millisecond) }

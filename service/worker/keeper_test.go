@@ -1,0 +1,279 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+)
+
+// started is a life on the clock of a synctest bubble, which is the registry's
+// too.
+func (m *machine) started(change ...func(*Options)) *life {
+	m.Helper()
+	m.registry.now = func() int64 { return time.Now().UnixMilli() }
+	began := time.Now()
+	l := m.process(func() (int64, time.Duration) { return time.Now().UnixNano(), time.Since(began) }, change...)
+	m.lives++
+	l.Start(address, string(rune('a'+m.lives)))
+	m.Cleanup(func() { _ = l.Stop(context.Background()) })
+	synctest.Wait()
+	return l
+}
+
+// take takes an ID and returns its time, Unix ms, and 0 when there is none.
+func (l *life) take() int64 {
+	id, got, _, _ := l.gen.Take(1)
+	return id >> 22 * int64(got)
+}
+
+// stop stops and returns how long it took.
+func (l *life) stop(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	err := l.Stop(ctx)
+	return time.Since(began), err
+}
+
+func hourly(o *Options) { o.Expiry = time.Hour }
+
+func TestRenewsEveryThreeSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := withFile(t)
+		l := m.started()
+		l.Start(address, "another") // does nothing
+		time.Sleep(30*time.Second + time.Millisecond)
+		synctest.Wait()
+		if n := len(m.registry.renewals); n != 11 {
+			t.Errorf("%d renewals in 30 s, want 11", n)
+		}
+		if l.take() != time.Now().UnixMilli() {
+			t.Error("no ID")
+		}
+		if err := l.Ready(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTriesUntilTheRegistryIsThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := fileless(t)
+		m.registry.fail(errAway)
+		l := m.started()
+		time.Sleep(time.Minute)
+		if err := l.Ready(); !errors.Is(err, model.ErrNotReady) || l.take() != 0 {
+			t.Errorf("without a registry: %v", err)
+		}
+		m.registry.fail(nil)
+		time.Sleep(retry + time.Millisecond)
+		if err := l.Ready(); err != nil || l.take() == 0 {
+			t.Errorf("with a registry: %v", err)
+		}
+	})
+}
+
+// A registry that hangs is given up, and a file goes on.
+func TestAHangingRegistryIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := withFile(t)
+		l := m.started()
+		m.registry.set(func(r *registry) { r.hangs = true })
+		time.Sleep(testExpiry / 2)
+		if l.take() == 0 {
+			t.Error("the file does not go on")
+		}
+		if s := l.Status(); s.State != StateOffline {
+			t.Errorf("status %+v", s)
+		}
+	})
+}
+
+func TestStopStoresHowFarItWent(t *testing.T) {
+	for name, on := range map[string]func(*testing.T) *machine{"fileless": fileless, "with a file": withFile} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := on(t)
+				l := m.started(hourly)
+				time.Sleep(10 * time.Second)
+				issued := l.take()
+				time.Sleep(time.Second)
+				for range 2 {
+					if took, err := l.stop(t.Context()); err != nil || took != 0 {
+						t.Errorf("%v, %v", took, err)
+					}
+				}
+				expires := issued
+				if m.folder != nil {
+					expires = time.Now().Add(restartGrace).UnixMilli()
+					if f := m.folder.lease; f.Reserved != issued || f.Expires != expires || m.folder.locked {
+						t.Errorf("the file has %+v, locked %t", f, m.folder.locked)
+					}
+				}
+				if r := m.registry.releases; len(r) != 1 || r[0].Reserved != issued || r[0].Expires != expires {
+					t.Errorf("released %+v, want %d and %d once", r, issued, expires)
+				}
+				if l.refuses("stopped", model.ErrNoLease); m.started().take() != time.Now().UnixMilli() {
+					t.Error("the next life does not go on at once")
+				}
+			})
+		})
+	}
+}
+
+// The grace of a stop is no longer than what was promised.
+func TestStopPromisesNothingNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := withFile(t)
+		l := m.started(func(o *Options) { o.Expiry = 2 * Ahead })
+		promised := m.registry.stored().Expires
+		time.Sleep(time.Second)
+		if _, err := l.stop(t.Context()); err != nil || m.folder.lease.Expires != promised {
+			t.Errorf("%d, want %d, %v", m.folder.lease.Expires, promised, err)
+		}
+	})
+}
+
+// Nothing was issued: what came before stays reserved.
+func TestStopWithoutAnID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := withFile(t)
+		m.registry.give(time.Now().UnixMilli() + 5000)
+		l := m.started()
+		if _, err := l.stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if r, bound := m.registry.releases, time.Now().UnixMilli()+5000; len(r) != 1 || r[0].Reserved != bound || m.folder.lease.Reserved != bound {
+			t.Errorf("released %+v, the file has %+v, want %d", r, m.folder.lease, bound)
+		}
+	})
+}
+
+// The registry has not confirmed the file's term: only the file is written.
+func TestStopOffline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := withFile(t)
+		now := time.Now().UnixMilli()
+		m.folder = &folder{address: address, lease: model.Lease{WorkerID: theirs, Reserved: now - 1, Expires: now + 50_000}}
+		m.registry.fail(errAway)
+		l := m.started(hourly)
+		issued := l.take()
+		time.Sleep(retry / 2)
+		m.registry.fail(nil)
+		if _, err := l.stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if f := m.folder.lease; issued == 0 || f.Reserved != issued || f.Expires != now+50_000 || m.folder.locked {
+			t.Errorf("issued %d, the file has %+v", issued, f)
+		}
+		if len(m.registry.releases) != 0 {
+			t.Errorf("released %+v", m.registry.releases)
+		}
+	})
+}
+
+func TestStopIsBounded(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, c := range []struct {
+		name  string
+		ctx   context.Context
+		sleep time.Duration // to a pause, or into a call
+	}{
+		{"between two calls", context.Background(), time.Second},
+		{"in a call", context.Background(), every + time.Second},
+		{"the context has ended", ended, time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := withFile(t)
+				l := m.started()
+				m.registry.set(func(r *registry) { r.hangs = true })
+				time.Sleep(c.sleep)
+				issued := l.take()
+				if took, err := l.stop(c.ctx); took != stopTimeout || err != nil {
+					t.Errorf("%v, %v", took, err)
+				}
+				l.wantNotGivenBack(context.DeadlineExceeded)
+				if m.folder.lease.Reserved != issued || m.folder.locked {
+					t.Errorf("issued %d, the file has %+v, locked %t", issued, m.folder.lease, m.folder.locked)
+				}
+			})
+		})
+	}
+}
+
+// wantNotGivenBack wants one warning with the cause.
+func (l *life) wantNotGivenBack(cause error) {
+	l.m.Helper()
+	if text := l.log.String(); strings.Count(text, "was not given back") != 1 || !strings.Contains(text, cause.Error()) {
+		l.m.Errorf("logged %s", text)
+	}
+}
+
+// The file may not promise a grace that is not stored.
+func TestStopTellsThatTheFileFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := withFile(t)
+		l := m.started()
+		bound := m.registry.stored().Reserved
+		m.folder.store = errDisk
+		if _, err := l.stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		l.wantNotGivenBack(errDisk)
+		if m.registry.stored().Reserved != bound || m.folder.lease.Reserved != bound || m.folder.locked {
+			t.Errorf("the bound went from %d to %d", bound, m.registry.stored().Reserved)
+		}
+	})
+}
+
+func TestStopAfterALossReleasesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := withFile(t)
+		l := m.started()
+		m.registry.set(func(r *registry) { r.failing["renew"] = model.ErrLeaseLost })
+		time.Sleep(every + time.Millisecond)
+		if _, err := l.stop(t.Context()); err != nil || len(m.registry.releases) != 0 {
+			t.Errorf("%v, released %+v", err, m.registry.releases)
+		}
+	})
+}
+
+func TestStopWithoutStart(t *testing.T) {
+	m := withFile(t)
+	l := m.process(m.clock.now)
+	for range 2 {
+		if err := l.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	l.Start(address, "late")
+	l.wg.Wait()
+	if m.folder.locked || l.reports.told != 0 {
+		t.Error("it started after Stop")
+	}
+}
+
+func TestInvalidOptions(t *testing.T) {
+	for name, breakIt := range map[string]func(*Options){
+		"registry":  func(o *Options) { o.Registry = nil },
+		"generator": func(o *Options) { o.Generator = nil },
+		"layout":    func(o *Options) { o.Layout = nil },
+		"reporter":  func(o *Options) { o.Reporter = nil },
+		"log":       func(o *Options) { o.Log = nil },
+		"now":       func(o *Options) { o.Now = nil },
+		"expiry":    func(o *Options) { o.Expiry = 2*Ahead - 1 },
+		"lease":     func(o *Options) { o.TTL = every },
+		"offset":    func(o *Options) { o.MaxClockOffset = 0 },
+	} {
+		o := withFile(t).boot().opts
+		breakIt(&o)
+		if k, err := New(o); !errors.Is(err, model.ErrInvalidArgument) || k != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,337 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"shardid/service/snowflake"
+)
+
+type simDuration = time.Duration
+
+const (
+	simTTL   = 10 * time.Second
+	simStart = int64(1_800_000_000_000) // Unix ms
+	simSteps = 400
+)
+
+// mutant is a guard that is left out.
+type mutant string
+
+const (
+	noMutant       mutant = ""
+	noBound        mutant = "no bound: the generator goes on as long as it likes"
+	noAfter        mutant = "no start bound: a term begins wherever the clock is"
+	reportsInstead mutant = "report instead of reservation: what is stored is the time of the report"
+	trustsItself   mutant = "trust until the server says so: a renewal without an answer counts"
+	leafFallback   mutant = "Leaf's fallback: after any failure the worker ID of the file, without bounds"
+	noVouch        mutant = "a registry that lost its state is believed"
+)
+
+// instance is one process with its clock, its data folder and its network.
+type instance struct {
+	w       *world
+	address string
+	disk    simDisk
+	offset  int64 // of its clock, ms
+	cut     bool  // from the registry
+	life    int   // 0 while it is down
+	born    int64 // true time of its start
+	heard   int64 // true time of the registry's last answer
+	term    int
+	durable int64 // highest reservation stored for the present term
+	keeper  *Keeper
+	gen     *snowflake.Generator
+	due     int64 // true time of its next step
+}
+
+func (i *instance) clock() (int64, time.Duration) {
+	return (i.w.now + i.offset) * int64(time.Millisecond), time.Duration(i.w.now-simStart) * time.Millisecond
+}
+
+// span is the times of the IDs that one term of a worker ID has issued.
+type span struct {
+	term     string
+	from, to int64
+}
+
+// world is a registry and its instances, driven by one seed.
+type world struct {
+	rng       *rand.Rand
+	mutant    mutant
+	now       int64 // true time, Unix ms
+	registry  *simRegistry
+	instances []*instance
+	restores  bool // the registry may go back in time
+	recorded  bool // the layout
+	lives     int
+	inside    bool // interleave is under way
+	calm      bool // no fault happens any more
+
+	issued int
+	owned  map[int64][]span // by worker ID
+	faults []string
+	failed error
+}
+
+func newWorld(seed uint64, m mutant) *world {
+	w := &world{rng: rand.New(rand.NewPCG(seed, 4)), mutant: m, now: simStart, owned: map[int64][]span{}}
+	w.registry = &simRegistry{w: w, kind: simKind(w.rng.IntN(3)), rows: map[int]simRow{}, backup: map[int]simRow{}}
+	w.restores = w.rng.IntN(2) == 0
+	for i := range 4 {
+		address := fmt.Sprintf("10.0.0.%d:8080", min(i, 2)) // the last two claim one address
+		w.instances = append(w.instances, &instance{w: w, address: address, disk: simDisk{identity: fmt.Sprint("disk", i)}})
+	}
+	return w
+}
+
+// durable says whether instances go on without this registry: then it may not
+// lose its state and an instance not hear of it, and that is not simulated.
+func (w *world) durable() bool { return w.registry.kind != leased }
+
+func (w *world) mayLose() bool { return !w.calm && (!w.durable() || !w.restores) }
+
+func (w *world) note(format string, args ...any) {
+	w.faults = append(w.faults, fmt.Sprintf("%d: ", w.now-simStart)+fmt.Sprintf(format, args...))
+}
+
+func (w *world) run() error {
+	for _, i := range w.instances {
+		w.boot(i)
+	}
+	for range simSteps {
+		if w.act(); w.failed != nil {
+			return w.failed
+		}
+	}
+	w.heal()
+	return w.failed
+}
+
+// story is the end of what happened.
+func (w *world) story() string {
+	return strings.Join(w.faults[max(len(w.faults)-200, 0):], "\n")
+}
+
+// heal ends every fault; then those whose address nobody else claims must issue.
+func (w *world) heal() {
+	w.registry.away = false
+	for _, i := range w.instances {
+		i.cut, i.offset = false, 0
+		if i.life == 0 {
+			w.boot(i)
+		}
+	}
+	w.calm = true
+	for range 20 {
+		w.pass(2000)
+	}
+	w.pass(3 * 3_600_000) // past whatever a clock that was ahead reserved
+	for range 20 {
+		w.pass(2000)
+	}
+	before := w.issued
+	for _, i := range w.instances {
+		w.issue(i)
+	}
+	if w.failed == nil && w.issued < before+2 {
+		w.failed = errors.New("too little is issued hours after every fault has ended")
+	}
+}
+
+func (w *world) act() {
+	i := w.instances[w.rng.IntN(len(w.instances))]
+	switch n := w.rng.IntN(100); {
+	case n < 45:
+		w.pass(int64(w.rng.IntN(1500)))
+	case n < 70:
+		w.issue(i)
+	case n < 74:
+		w.pass(int64(w.rng.IntN(40_000)))
+	default:
+		w.harm(i, n)
+	}
+}
+
+// harm is one fault, or the end of one.
+func (w *world) harm(i *instance, n int) {
+	calm := w.durable() && w.restores // see durable
+	switch {
+	case n < 79:
+		w.crash(i)
+	case n < 82:
+		w.stop(i)
+	case n < 87:
+		if i.life == 0 && (!calm || !w.registry.away) {
+			w.boot(i)
+		}
+	case n < 89 && i.life == 0:
+		w.note("%s lost its data folder", i)
+		i.disk = simDisk{identity: fmt.Sprint(i.disk.identity, "'")}
+	case n < 92:
+		w.setClock(i)
+	case n < 94 && !calm:
+		i.cut = !i.cut
+		w.note("%s cut %t", i, i.cut)
+	case n < 96:
+		if !calm || w.registry.away || w.allKnow() {
+			w.registry.away = !w.registry.away
+			w.note("registry away %t", w.registry.away)
+		}
+	case n < 98:
+		w.registry.backup = maps.Clone(w.registry.rows)
+	case n == 98 && w.restores:
+		w.note("registry restored")
+		w.registry.restore()
+	}
+}
+
+// allKnow says whether every instance has heard from the registry in this life, and
+// since it went back in time.
+func (w *world) allKnow() bool {
+	for _, i := range w.instances {
+		if i.life != 0 && i.heard < max(i.born, w.registry.keptSince)+1 {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) setClock(i *instance) {
+	most := []int64{10, 4000, 60_000, 3_600_000}[w.rng.IntN(4)]
+	if w.durable() && w.restores {
+		most = 2000
+	}
+	i.offset = w.rng.Int64N(2*most+1) - most
+	if w.rng.IntN(3) == 0 {
+		i.offset = 0
+	}
+	w.note("%s clock off by %d ms", i, i.offset)
+}
+
+func (w *world) boot(i *instance) {
+	w.lives++
+	i.life, i.term, i.born = w.lives, 0, w.now
+	gen, err := snowflake.New(snowflake.Options{EpochMs: 1288834974657, Tolerance: 5 * time.Millisecond, Now: i.clock})
+	if err != nil {
+		panic(err)
+	}
+	i.gen = gen
+	opts := Options{
+		Mode: "sim", Registry: simLink{w.registry, i}, Generator: simGenerator{gen, i},
+		Layout: func(context.Context) (bool, error) {
+			already := w.recorded && w.mutant != noVouch
+			w.recorded = true
+			return already, nil
+		},
+		Expiry: time.Minute, TTL: simTTL, MaxClockOffset: 5 * time.Second,
+		Reporter: silent{}, Log: slog.New(slog.DiscardHandler), Now: i.clock,
+	}
+	if w.durable() {
+		opts.OpenFile = func(string) (File, error) { return simFile{i}, nil }
+	}
+	if i.keeper, err = New(opts); err != nil {
+		panic(err)
+	}
+	i.keeper.owner.Address, i.keeper.owner.Token = i.address, fmt.Sprint("life", w.lives)
+	i.due = w.now
+	w.note("%s starts", i)
+}
+
+type silent struct{}
+
+func (silent) Report(string, error) {}
+
+func (w *world) crash(i *instance) {
+	if i.life != 0 {
+		w.note("%s crashes", i)
+		i.life = 0
+	}
+}
+
+func (w *world) stop(i *instance) {
+	if i.life != 0 {
+		w.note("%s stops", i)
+		_ = i.keeper.release(context.Background()) // a release that fails is a crash
+		i.life = 0
+	}
+}
+
+// pass lets true time go on; steps that are due are done, mostly.
+func (w *world) pass(ms int64) {
+	w.now += ms
+	for _, i := range w.instances {
+		if i.life != 0 && i.due <= w.now && (w.calm || w.rng.IntN(8) > 0) {
+			w.step(i)
+		}
+	}
+}
+
+func (w *world) step(i *instance) {
+	if w.mutant == noVouch {
+		i.keeper.layoutKnown = false
+	}
+	i.due = w.now + i.keeper.step(context.Background()).Milliseconds()
+}
+
+// interleave lets other things happen in the middle of an instance's step: time
+// passes, and IDs are taken.
+func (w *world) interleave(i *instance) {
+	if w.inside || i.life == 0 {
+		return
+	}
+	w.inside = true
+	defer func() { w.inside = false }()
+	if !w.calm && w.rng.IntN(4) == 0 {
+		w.now += int64(w.rng.IntN(3000))
+	}
+	w.issue(i)
+	w.issue(w.instances[w.rng.IntN(len(w.instances))])
+}
+
+// issue takes an ID and holds it against all others.
+func (w *world) issue(i *instance) {
+	if i.life == 0 || w.failed != nil {
+		return
+	}
+	id, got, _, err := i.gen.Take(1)
+	if err != nil || got == 0 {
+		return
+	}
+	w.issued++
+	ms, worker := id>>22+1288834974657, id>>12&1023
+	if ms > i.durable && w.mutant == noMutant {
+		w.failed = fmt.Errorf("%s issued an ID of %d, its bound is %d", i, ms-simStart, i.durable-simStart)
+	}
+	w.own(worker, ms, i.String())
+}
+
+// own notes that a term used a millisecond of a worker ID: no other term's
+// milliseconds may lie among its own.
+func (w *world) own(worker, ms int64, term string) {
+	spans := w.owned[worker]
+	mine := -1
+	for n, s := range spans {
+		if s.term == term {
+			mine = n
+		} else if s.from <= ms && ms <= s.to {
+			w.failed = fmt.Errorf("worker %d: %s used millisecond %d of %s", worker, term, ms-simStart, s.term)
+		}
+	}
+	if mine < 0 {
+		w.owned[worker] = append(spans, span{term, ms, ms})
+		return
+	}
+	spans[mine].from, spans[mine].to = min(spans[mine].from, ms), max(spans[mine].to, ms)
+	for n, s := range spans {
+		if n != mine && s.from <= spans[mine].to && spans[mine].from <= s.to {
+			w.failed = fmt.Errorf("worker %d: the times of %s and %s lie among each other", worker, term, s.term)
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"shardid/model"
+)
+
+const (
+	// restartGrace is how long after an orderly stop an instance with a file may
+	// come back without its registry, and nobody else gets its worker ID.
+	restartGrace = time.Minute
+	// margin is kept between the end of a lease in the registry and the end of the
+	// trust in it: clocks of two machines do not run at quite the same speed.
+	margin = time.Second
+)
+
+// step does what is due and says when the next is.
+func (k *Keeper) step(ctx context.Context) time.Duration {
+	err := k.advance(ctx)
+	if ctx.Err() != nil {
+		return every // stopping: an error means nothing now
+	}
+	k.note(err)
+	if err != nil {
+		return retry
+	}
+	return every
+}
+
+// advance brings the lease forward: file, layout, acquire, renew. With an error the
+// generator keeps the bounds it has, which end by themselves, or has lost its term.
+func (k *Keeper) advance(ctx context.Context) error {
+	if err := k.prepare(); err != nil {
+		return err
+	}
+	if !k.held || k.offline {
+		if err := k.acquire(ctx); err != nil {
+			return k.withoutRegistry(err)
+		}
+	}
+	err := k.renew(ctx)
+	if errors.Is(err, model.ErrLeaseLost) {
+		k.end(err)
+		return errors.Join(err, k.disown())
+	}
+	return err
+}
+
+// prepare opens the local file where the registry's kind has one.
+func (k *Keeper) prepare() error {
+	if k.opts.OpenFile == nil || k.file != nil {
+		return nil
+	}
+	f, err := k.opts.OpenFile(k.owner.Address)
+	switch {
+	case errors.Is(err, model.ErrNotWritable) && !k.opts.FileOnly:
+		k.opts.Log.Warn("no local worker file: the registry alone keeps the reservation, and IDs stop seconds after it is away", "error", err)
+		k.opts.OpenFile = nil
+		return nil
+	case err != nil:
+		return err
+	}
+	k.file, k.owner.Identity = f, f.Identity()
+	return nil
+}
+
+// checkLayout makes sure that IDs of no other layout were issued, and says whether
+// any may have been: not at the very first start, and then for one attempt only, as
+// others may follow. With the database away the file of an earlier life, which
+// knows the epoch, is proof enough.
+func (k *Keeper) checkLayout(ctx context.Context) (issuedBefore bool, err error) {
+	if k.layoutKnown {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	already, err := k.opts.Layout(ctx)
+	if err == nil {
+		k.layoutKnown = true
+		return already, nil
+	}
+	if _, ok := k.stored(); ok && isAway(err) {
+		return true, nil
+	}
+	return false, err
+}
+
+// acquire gets a worker ID from the registry and begins its term, unless it is the
+// one that the file has begun already.
+func (k *Keeper) acquire(ctx context.Context) error {
+	issuedBefore, err := k.checkLayout(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	wall, _ := k.opts.Now()
+	lease, err := k.opts.Registry.Acquire(ctx, k.owner)
+	if err != nil {
+		return err
+	}
+	err = k.mark(lease.ServerTime, wall)
+	if err == nil {
+		err = k.compareWithPeers(ctx)
+	}
+	if err != nil {
+		return errors.Join(err, k.refuse(ctx, lease))
+	}
+	k.take(lease, issuedBefore)
+	return nil
+}
+
+// refuse gives a worker ID back that this life has not used. What an earlier one
+// reserved in the file, and may yet go on with, stays promised.
+func (k *Keeper) refuse(ctx context.Context, lease model.Lease) error {
+	if k.held {
+		return nil // it is in use, from the file
+	}
+	lease.Reserved, lease.Expires = lease.After, lease.After
+	if old, ok := k.stored(); ok && old.WorkerID == lease.WorkerID {
+		lease.Reserved = max(lease.After, old.Reserved)
+		lease.Expires = max(lease.Reserved, old.Expires)
+	}
+	return k.opts.Registry.Release(ctx, lease)
+}
+
+// take begins the term of a lease that the registry gave.
+func (k *Keeper) take(lease model.Lease, issuedBefore bool) {
+	same := k.lease.Owner == k.owner && k.lease.WorkerID == lease.WorkerID
+	doubt := k.doubt(lease, issuedBefore)
+	switch old, ok := k.stored(); {
+	case same && k.held && lease.After <= k.lease.Reserved:
+		// The term that the file began goes on: nobody reserved beyond it.
+		k.lease.Node, k.offline = lease.Node, false
+		return
+	case same && lease.After == k.confirmed:
+		// Nobody reserved more of it since we did: what we issued is all there is.
+		lease.After = max(k.opts.Generator.LastIssued(), k.lease.After, doubt)
+	case ok && old.WorkerID == lease.WorkerID && old.Expires > lease.ServerTime && lease.After >= old.Reserved:
+		// It remembers all that we reserved, and has kept others away since.
+	case ok && old.WorkerID == lease.WorkerID:
+		lease.After = max(lease.After, old.Reserved, doubt)
+	default:
+		lease.After = max(lease.After, doubt)
+	}
+	lease.Expires = 0 // of what the registry stored; ours comes with the first renewal
+	k.begin(lease)
+}
+
+// begin starts a term; nothing is issued before the first reservation. Until then
+// After counts as reserved: whatever is stored for the term, a life that follows
+// starts no lower than this one.
+func (k *Keeper) begin(lease model.Lease) {
+	lease.Owner, lease.Reserved = k.owner, lease.After
+	k.lease, k.held, k.offline, k.confirmed = lease, true, false, 0
+	k.denied = false
+	k.opts.Log.Info("snowflake has a worker ID", "worker_id", lease.WorkerID, "registry", k.opts.Mode, "address", k.owner.Address)
+	k.opts.Generator.Begin(lease.WorkerID, lease.After)
+}
+
+func (k *Keeper) end(reason error) {
+	k.held = false
+	k.opts.Generator.End(fmt.Errorf("%w: %w", model.ErrNoLease, reason))
+}
+
+// renew reserves more time, in the registry and in the file, and then lets the
+// generator use it. A clock that left the registry's reserves nothing: the call
+// then only asks for the registry's time, which may be what moved.
+func (k *Keeper) renew(ctx context.Context) error {
+	wall, mono := k.opts.Now()
+	want := k.next(millis(wall))
+	if k.jumped(wall, mono) != nil {
+		want.Reserved, want.Expires = k.lease.Reserved, max(k.lease.Reserved, k.lease.Expires)
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	got, err := k.opts.Registry.Renew(ctx, want)
+	if isAway(err) && k.file != nil {
+		return k.reserveInFile(err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := k.mark(got.ServerTime, wall); err != nil {
+		return err
+	}
+	if k.lapsed(got) {
+		return fmt.Errorf("%w: it had run out, and the registry may have forgotten who got it since", model.ErrLeaseLost)
+	}
+	k.confirmed = got.Reserved
+	want.ServerTime = got.ServerTime
+	return k.use(want, mono)
+}
+
+// lapsed says whether another may have had the worker ID since the last renewal
+// although the registry knows nothing of it: the lease had run out, and the
+// registry may have gone back in time since it last answered.
+func (k *Keeper) lapsed(got model.Lease) bool {
+	const jitter = 5000 // ms: a server's boot time is computed from its uptime
+	return got.KeptSince > 0 && got.ServerTime >= k.lease.Expires && k.lease.Expires > 0 &&
+		got.KeptSince > k.lease.ServerTime-jitter
+}
+
+// next is the lease to ask for: time up to Ahead of the clock, and with a file the
+// right to go on without the registry for Expiry.
+func (k *Keeper) next(now int64) model.Lease {
+	next := k.lease
+	next.Reported = now
+	next.Reserved = max(now+Ahead.Milliseconds(), next.Reserved)
+	next.Expires = next.Reserved + 1
+	if k.file != nil {
+		next.Expires = max(now+k.opts.Expiry.Milliseconds(), next.Expires)
+	}
+	return next
+}
+
+// use lets the generator go as far as we have asked for and the registry, and the
+// file, have stored; mono is when the renewing call started. The registry may hold
+// more, from a call that failed.
+func (k *Keeper) use(lease model.Lease, mono time.Duration) error {
+	trust := mono + k.opts.TTL - margin
+	if k.file != nil {
+		trust = mono + k.opts.Expiry - margin
+		if err := k.file.Store(lease); err != nil {
+			return err
+		}
+	}
+	k.lease, k.trust = lease, trust
+	k.opts.Generator.Extend(lease.Reserved, trust)
+	return nil
+}
+
+// withoutRegistry is what is left when no worker ID can be acquired: the term of
+// the file while the registry is away, nothing when it answered and refused.
+func (k *Keeper) withoutRegistry(cause error) error {
+	switch {
+	case errors.Is(cause, model.ErrAddressTaken), errors.Is(cause, model.ErrNoWorkerID):
+		k.end(cause)
+		return errors.Join(cause, k.disown())
+	case !isAway(cause), errors.Is(cause, ErrClockOff):
+		k.end(cause)
+		return cause
+	case !k.held && !k.resume():
+		return cause
+	}
+	return k.reserveInFile(cause)
+}
+
+// resume begins the term of the last life's lease from the file, if nobody else
+// can have got it.
+func (k *Keeper) resume() bool {
+	old, ok := k.stored()
+	wall, mono := k.opts.Now()
+	left := old.Expires - millis(wall)
+	if !ok || k.denied || left <= margin.Milliseconds() {
+		return false
+	}
+	old.After = max(old.After, old.Reserved)
+	k.begin(old)
+	k.offline = true
+	k.trust = mono + time.Duration(left)*time.Millisecond - margin
+	return true
+}
+
+// reserveInFile reserves time while the registry is away, up to the bound that
+// nobody else starts below. It returns the cause: the registry is still away.
+func (k *Keeper) reserveInFile(cause error) error {
+	if k.lease.Expires == 0 {
+		return cause // the registry has promised this term nothing yet
+	}
+	wall, mono := k.opts.Now()
+	if err := k.jumped(wall, mono); err != nil {
+		return errors.Join(cause, err)
+	}
+	next := k.lease
+	next.Reserved = max(min(millis(wall)+Ahead.Milliseconds(), next.Expires-1), next.Reserved)
+	if err := k.file.Store(next); err != nil {
+		return errors.Join(cause, err)
+	}
+	k.lease = next
+	k.opts.Generator.Extend(next.Reserved, k.trust)
+	return cause
+}
+
+// disown takes the right to go on without the registry out of the file: the
+// registry has answered that the worker ID is not ours.
+func (k *Keeper) disown() error {
+	k.denied = true
+	old, ok := k.stored()
+	if !ok || old.Expires <= old.Reserved {
+		return nil
+	}
+	old.Expires = old.Reserved
+	return k.file.Store(old)
+}
+
+func (k *Keeper) stored() (model.Lease, bool) {
+	if k.file == nil {
+		return model.Lease{}, false
+	}
+	return k.file.Load()
+}
+
+// isAway says whether a store could not be asked, rather than answered.
+func isAway(err error) bool {
+	var store *model.StoreError
+	return errors.As(err, &store)
+}
