@@ -1,0 +1,196 @@
+// Package ring holds prepared IDs between one who makes them and many who take
+// them.
+package ring
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"shardid/model"
+)
+
+// cacheLine keeps what is written by different cores apart: 64 bytes on amd64, and
+// two lines because its cores fetch lines in pairs.
+const cacheLine = 128
+
+// Ring is a bounded store of int64 IDs that are handed out in the order in which
+// they were put, each once, however far the takers outrun whoever fills it. All
+// methods are safe for concurrent use.
+//
+// IDs are put as blocks of consecutive numbers. The ring is virtual: a block is
+// kept as its first ID and a counter, so that putting costs the same for one ID
+// and for a million, and taking is one atomic add.
+//
+// Who takes chooses what happens when too few IDs are left: Take and TakeN refuse,
+// Wait waits. Both take all they were asked for or nothing. What one goroutine
+// takes is in the order of the puts, also with batches in between.
+//
+// Who puts chooses what happens when the ring is full: Put discards the block and
+// counts it, AwaitRoom waits first. The usual filler is one goroutine:
+//
+//	for {
+//		for r.Put(next(), n) { … }
+//		select {
+//		case <-r.Low():
+//		case <-ctx.Done():
+//			return
+//		}
+//	}
+//
+// Low has a value when a take left fewer IDs than the low-water mark: once, until
+// the next Put. It also has one when somebody found too little.
+//
+// An ID that has been taken cannot be put back; those of Clear are gone.
+type Ring struct {
+	_ [cacheLine]byte
+	// Read by every take, written once in a block.
+	head  atomic.Pointer[block]
+	alarm atomic.Int64 // a take beyond this position has something to signal
+	_     [cacheLine]byte
+
+	size, lowWater int64
+	low            chan struct{} // of one value
+	tail           atomic.Int64  // position after the last ID; written under mu
+	discarded      atomic.Int64
+	refused        atomic.Int64
+	cleared        atomic.Int64
+
+	mu      sync.Mutex
+	last    *block        // of the list that begins with head
+	armed   bool          // Low is to be signalled
+	filled  chan struct{} // closed by the next Put; nil when nobody waits for it
+	room    chan struct{} // closed when there is room for roomFor; nil when nobody waits
+	roomFor int64
+}
+
+// block is a run of consecutive IDs. Positions count the IDs since the ring was
+// made.
+type block struct {
+	used atomic.Int64 // how many were taken, or more: a take that got none counted too
+	_    [cacheLine]byte
+
+	first, count int64
+	base         int64  // position of the first
+	next         *block // guarded by the ring's mu
+}
+
+// New makes an empty ring of size IDs that signals when fewer than lowWater are
+// left. The error is model.ErrInvalidArgument unless 1 ≤ lowWater ≤ size.
+func New(size, lowWater int64) (*Ring, error) {
+	if lowWater < 1 || lowWater > size {
+		return nil, fmt.Errorf("%w: ring of %d IDs with a low-water mark of %d", model.ErrInvalidArgument, size, lowWater)
+	}
+	r := &Ring{size: size, lowWater: lowWater, low: make(chan struct{}, 1), last: &block{}, armed: true}
+	r.head.Store(r.last)
+	return r, nil
+}
+
+// Take takes one ID; false means that the ring is empty.
+func (r *Ring) Take() (int64, bool) {
+	b := r.head.Load()
+	n := b.used.Add(1)
+	if n > b.count {
+		return r.takeSlow()
+	}
+	if b.base+n > r.alarm.Load() {
+		r.signal()
+	}
+	return b.first + n - 1, true
+}
+
+func (r *Ring) takeSlow() (int64, bool) {
+	var one [1]int64
+	ids, ok := r.takeAcross(1, one[:0])
+	if !ok {
+		return 0, false
+	}
+	return ids[0], true
+}
+
+// TakeN appends n IDs to dst, all or, with false, none. It takes as long for one as
+// for many, beside writing them down.
+func (r *Ring) TakeN(n int, dst []int64) ([]int64, bool) {
+	b, count := r.head.Load(), int64(n)
+	for used := b.used.Load(); n > 0 && used+count <= b.count; used = b.used.Load() {
+		if !b.used.CompareAndSwap(used, used+count) {
+			continue
+		}
+		if b.base+used+count > r.alarm.Load() {
+			r.signal()
+		}
+		return appendRun(dst, b.first+used, count), true
+	}
+	return r.takeAcross(count, dst)
+}
+
+// takeAcross takes from as many blocks as it needs.
+func (r *Ring) takeAcross(n int64, dst []int64) ([]int64, bool) {
+	r.mu.Lock()
+	dst, ok := r.takeLocked(n, dst)
+	low := r.settle()
+	r.mu.Unlock()
+	if !ok {
+		r.refused.Add(1)
+		r.signalLow()
+	}
+	if low || !ok {
+		runtime.Gosched() // the filler's turn, should all processors be busy taking
+	}
+	return dst, ok
+}
+
+// takeLocked claims what is left of the first block. Nobody can take from the
+// others before head shows them, which is once all is decided: what was claimed in
+// vain becomes the first block again, and no one has taken a later ID meanwhile.
+// Callers hold mu.
+func (r *Ring) takeLocked(n int64, dst []int64) ([]int64, bool) {
+	head := r.head.Load()
+	used, got := head.claim(n)
+	if n < 1 || got+r.tail.Load()-head.end() < n {
+		if got > 0 {
+			r.putBack(head, used, got)
+		}
+		return dst, n == 0
+	}
+	dst = appendRun(dst, head.first+used, got)
+	b := head
+	for got < n {
+		b = b.next
+		k := min(n-got, b.count)
+		b.used.Store(k)
+		dst = appendRun(dst, b.first, k)
+		got += k
+	}
+	r.head.Store(b)
+	return dst, true
+}
+
+// claim takes up to n IDs of the block: got of them, after used others.
+func (b *block) claim(n int64) (used, got int64) {
+	if n < 1 || b.used.Load() >= b.count {
+		return b.count, 0
+	}
+	used = b.used.Add(n) - n
+	return used, max(0, min(n, b.count-used))
+}
+
+// end is the position after the block.
+func (b *block) end() int64 { return b.base + b.count }
+
+// putBack makes the end of a used-up block the first one again. Callers hold mu.
+func (r *Ring) putBack(b *block, used, count int64) {
+	rest := &block{first: b.first + used, count: count, base: b.base + used, next: b.next}
+	if r.last == b {
+		r.last = rest
+	}
+	r.head.Store(rest)
+}
+
+func appendRun(dst []int64, first, count int64) []int64 {
+	for id := first; id < first+count; id++ {
+		dst = append(dst, id)
+	}
+	return dst
+}

@@ -1,0 +1,270 @@
+package uid
+
+import (
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+)
+
+// The ring begins with the clock's second and goes on with whole seconds when less
+// than half is left, into the future.
+func TestCachedFills(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := started(t, newTable(), nil)
+		synctest.Wait()
+		if err := s.Ready(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 800 {
+			want := tiny().Compose(second0+int64(i/8), 1, int64(i%8))
+			if id := mustNext(t, s, 1)[0]; id != want {
+				t.Fatalf("ID %d is %d, want %d", i, id, want)
+			}
+			synctest.Wait()
+			if fill := s.Status().RingFill; fill < 8 {
+				t.Fatalf("ring holds %d after ID %d", fill, i)
+			}
+		}
+		status, stats := s.Status(), s.Stats()
+		if status.WorkerID != 1 || status.RingSize != 16 || status.AheadSeconds < 99 || stats.Issued != 800 || stats.Nodes != 1 {
+			t.Errorf("%+v, %+v", status, stats)
+		}
+		if stats.Discarded == 0 || stats.Refused != 0 {
+			t.Errorf("%+v: each fill ends with a put that finds no room", stats)
+		}
+	})
+}
+
+// The counter of seconds does not look at the clock, so a clock that goes back, and
+// one that runs on, change nothing.
+func TestCachedIgnoresTheClock(t *testing.T) {
+	story(t, func(t *testing.T) {
+		c := newClock()
+		s := started(t, newTable(), func(o *Options) { o.Now = c.now })
+		synctest.Wait()
+		first := mustNext(t, s, 8)
+		for _, d := range []time.Duration{-time.Hour, 3 * time.Hour} {
+			c.add(d)
+			synctest.Wait()
+			second := mustNext(t, s, 8)
+			if second[0] <= first[7] || second[0]-first[7] > 1<<25 {
+				t.Errorf("%d comes after %d", second[0], first[7])
+			}
+			first = second
+			synctest.Wait()
+		}
+	})
+}
+
+// By option a fill begins no earlier than the clock and does not run ahead of it by
+// more than the ring's span: then it waits.
+func TestCachedFollowsTheClock(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := started(t, newTable(), func(o *Options) { o.FollowClock = true })
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		mustNext(t, s, 8)
+		mustNext(t, s, 8) // the old ones
+		synctest.Wait()
+		id := mustNext(t, s, 1)[0]
+		if want := tiny().Compose(time.Now().Unix(), 1, 0); id != want {
+			t.Errorf("after an hour comes %d, want %d", id, want)
+		}
+		taken := 0
+		for _, err := s.Next(t.Context(), 1, nil); err == nil && taken < 1000; _, err = s.Next(t.Context(), 1, nil) {
+			taken++
+			synctest.Wait()
+		}
+		if ahead := s.Status().AheadSeconds; ahead != 2 || taken != 23 {
+			t.Errorf("%d s ahead after %d IDs", ahead, taken)
+		}
+		mustFail(t, s, 1, model.ErrRingEmpty)
+		time.Sleep(1200 * time.Millisecond)
+		mustNext(t, s, 8)
+	})
+}
+
+// With block the ring is topped up as soon as a second finds room, not at the mark.
+func TestCachedBlocks(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := started(t, newTable(), func(o *Options) { o.RejectPut, o.BoostPower = PutBlock, 2 })
+		synctest.Wait()
+		for _, c := range []struct{ take, left int64 }{{7, 25}, {1, 32}} {
+			mustNext(t, s, int(c.take))
+			synctest.Wait()
+			if fill := s.Status().RingFill; fill != c.left {
+				t.Fatalf("ring holds %d, want %d", fill, c.left)
+			}
+		}
+		if d := s.Stats().Discarded; d != 0 {
+			t.Errorf("%d puts discarded", d)
+		}
+	})
+}
+
+// By schedule the ring is refilled although more than the padding is left.
+func TestCachedBySchedule(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := started(t, newTable(), func(o *Options) { o.ScheduleInterval, o.PaddingFactor = time.Minute, 10 })
+		synctest.Wait()
+		mustNext(t, s, 8)
+		time.Sleep(59 * time.Second)
+		if fill := s.Status().RingFill; fill != 8 {
+			t.Fatalf("ring holds %d before the minute is over", fill)
+		}
+		time.Sleep(2 * time.Second)
+		if fill := s.Status().RingFill; fill != 16 {
+			t.Errorf("ring holds %d, want 16", fill)
+		}
+	})
+}
+
+// Many takers on a ring of two seconds with eight IDs each: with refuse they retry,
+// with wait they wait; nobody gets another's ID, batches beyond the ring included.
+func TestCachedManyTakers(t *testing.T) {
+	for _, policy := range []string{TakeRefuse, TakeWait} {
+		t.Run(policy, func(t *testing.T) {
+			s := started(t, newTable(), func(o *Options) { o.RejectTake, o.Timeout = policy, time.Minute })
+			for s.Ready() != nil {
+				time.Sleep(time.Millisecond)
+			}
+			var mu sync.Mutex
+			seen := map[int64]bool{}
+			var takers sync.WaitGroup
+			for i := range 16 {
+				takers.Go(func() {
+					for got := 0; got < 1000; {
+						ids, err := s.Next(t.Context(), 1+(i+got)%20, nil)
+						if err != nil && policy == TakeWait {
+							t.Errorf("a caller who waits got %v", err)
+							return
+						}
+						got += len(ids)
+						mu.Lock()
+						for _, id := range ids {
+							if id <= 0 || seen[id] {
+								t.Errorf("%d was given twice, or is none", id)
+							}
+							seen[id] = true
+						}
+						mu.Unlock()
+					}
+				})
+			}
+			takers.Wait()
+			if n := s.Stats().Issued; n != int64(len(seen)) {
+				t.Errorf("%d issued, %d seen", n, len(seen))
+			}
+		})
+	}
+}
+
+// Past the time bits nothing is issued any more; before, it was warned of, twice.
+func TestCachedToTheLastSecond(t *testing.T) {
+	story(t, func(t *testing.T) {
+		log := &lines{}
+		s := started(t, newTable(), func(o *Options) {
+			o.Layout = model.UIDLayout{TimeBits: 8, WorkerBits: 52, SeqBits: 3, Epoch: time.Now().Add(-10 * time.Second)}
+			o.Log = slog.New(slog.NewTextHandler(log, nil))
+		})
+		var last int64
+		for i := range (255 - 9) * 8 { // seconds 10…255
+			synctest.Wait()
+			id := mustNext(t, s, 1)[0]
+			if id <= last {
+				t.Fatalf("ID %d is %d after %d", i, id, last)
+			}
+			if last = id; i%200 == 0 {
+				time.Sleep(time.Second)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		for range 20 {
+			mustFail(t, s, 1, model.ErrTimeExhausted)
+		}
+		if err := s.Ready(); !errors.Is(err, model.ErrTimeExhausted) || s.Status().RemainingSeconds != 0 {
+			t.Errorf("Ready = %v, %+v", err, s.Status())
+		}
+		if n := log.count("time bits of UIDs run out"); n != 2 {
+			t.Errorf("warned %d times, want twice", n)
+		}
+	})
+}
+
+// A panic or an error while filling is one failed fill: the next goes on, with the
+// second after.
+func TestCachedFillSurvives(t *testing.T) {
+	story(t, func(t *testing.T) {
+		c := newClock()
+		s := started(t, newTable(), func(o *Options) { o.Now = c.now })
+		synctest.Wait()
+		seen := map[int64]bool{}
+		for range 5 {
+			c.mu.Lock()
+			c.crash = true
+			c.mu.Unlock()
+			for range 8 {
+				for _, id := range mustNext(t, s, 2) {
+					if seen[id] {
+						t.Fatalf("%d was given twice", id)
+					}
+					seen[id] = true
+				}
+				time.Sleep(2 * fillRetry)
+			}
+		}
+		if err := s.opts.Reporter.(*reporter).of(ConditionFill); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The counter of cached mode may not pass the mark either, however fast it goes, and
+// the mark follows its speed.
+func TestCachedStopsAtTheMark(t *testing.T) {
+	story(t, func(t *testing.T) {
+		db := newTable()
+		s := started(t, db, nil)
+		time.Sleep(2 * time.Minute)
+		db.set(func(db *table) { db.away = errAway })
+		var highest int64
+		for {
+			ids, err := s.Next(t.Context(), 8, nil)
+			if err != nil {
+				break
+			}
+			highest = ids[7]
+			synctest.Wait()
+		}
+		mustFail(t, s, 1, model.ErrNoLease)
+		mark := db.rows[1].used
+		if want := tiny().Compose(mark, 1, 7); highest != want || mark < second0+3600 {
+			t.Fatalf("the last ID is %d, the mark %d allows %d", highest, mark, want)
+		}
+		db.set(func(db *table) { db.away = nil })
+		time.Sleep(time.Second)
+		mustNext(t, s, 8)
+		if status := s.Status(); status.MarkSecond < mark+7200 || status.RunwaySeconds < markRate {
+			t.Errorf("%+v", status)
+		}
+	})
+}
+
+// The ring that the options ask for is Baidu's by default: 65 536 IDs.
+func TestRingSize(t *testing.T) {
+	opts := options(newTable())
+	opts.Layout = model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: epoch()}
+	opts.BoostPower = 3
+	s, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if size := s.Status().RingSize; size != 65536 {
+		t.Errorf("ring of %d", size)
+	}
+}

@@ -1,0 +1,238 @@
+package uid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shardid/model"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errAway = errors.New("database is away")
+
+// mutant is a database that breaks one of its promises; a test must notice.
+type mutant string
+
+const (
+	noMutant        mutant = ""
+	noMark          mutant = "marks are confirmed and not stored"
+	recycleUnmarked mutant = "a worker ID is used again without a bound"
+	recycleTooEarly mutant = "a worker ID is used again before its mark has passed"
+)
+
+// table is WORKER_NODE in memory.
+type table struct {
+	mutant mutant
+
+	mu     sync.Mutex
+	rows   map[int64]*row // by ID
+	lastID int64          // auto-increment
+	away   error          // every call fails with it
+	lose   bool           // every call does its work and then fails
+	crash  bool           // the next call panics
+	marks  int            // calls of MarkNode
+	starts []model.NodeStart
+}
+
+type row struct {
+	node model.Node
+	used int64
+}
+
+func newTable() *table { return &table{rows: map[int64]*row{}} }
+
+func (t *table) set(change func(*table)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change(t)
+}
+
+func (t *table) RegisterNode(_ context.Context, start model.NodeStart) (model.Node, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.starts = append(t.starts, start)
+	if err := t.fails(); err != nil {
+		return model.Node{}, err
+	}
+	node, err := t.register(start)
+	if err != nil || t.lose {
+		return model.Node{}, errors.Join(err, t.lost())
+	}
+	return node, nil
+}
+
+func (t *table) register(start model.NodeStart) (model.Node, error) {
+	for _, r := range t.rows {
+		if r.node.Token == start.Token {
+			return r.node, nil
+		}
+	}
+	if t.lastID+1 >= start.Workers {
+		return t.recycle(start)
+	}
+	t.lastID++
+	node := model.Node{ID: t.lastID, WorkerID: t.lastID, Token: start.Token}
+	t.rows[node.ID] = &row{node, start.MarkSecond}
+	return node, nil
+}
+
+func (t *table) recycle(start model.NodeStart) (model.Node, error) {
+	var oldest *row
+	for _, r := range t.rows {
+		if oldest == nil || r.used < oldest.used || r.used == oldest.used && r.node.ID < oldest.node.ID {
+			oldest = r
+		}
+	}
+	if oldest == nil || oldest.used >= start.NowSecond && t.mutant != recycleTooEarly {
+		return model.Node{}, model.ErrNoWorkerID
+	}
+	oldest.node = model.Node{ID: oldest.node.ID, WorkerID: oldest.node.WorkerID, Token: start.Token, AfterSecond: oldest.used, Recycled: true}
+	switch t.mutant {
+	case recycleUnmarked:
+		oldest.node.AfterSecond, oldest.node.Recycled = 0, false
+	case recycleTooEarly:
+		oldest.node.AfterSecond = 0
+	}
+	oldest.used = start.MarkSecond
+	return oldest.node, nil
+}
+
+func (t *table) MarkNode(_ context.Context, node model.Node, until int64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.marks++
+	if err := t.fails(); err != nil {
+		return err
+	}
+	r := t.rows[node.ID]
+	if r == nil || r.node.Token != node.Token {
+		return fmt.Errorf("mark node %d: %w", node.ID, model.ErrLeaseLost)
+	}
+	if t.mutant != noMark {
+		r.used = max(r.used, until)
+	}
+	return t.lost()
+}
+
+func (t *table) fails() error {
+	if t.crash {
+		t.crash = false
+		panic("no such luck")
+	}
+	return t.away
+}
+
+func (t *table) lost() error {
+	if t.lose {
+		return fmt.Errorf("%w: the answer is lost", errAway)
+	}
+	return nil
+}
+
+// reporter keeps the last report of each condition.
+type reporter struct {
+	mu   sync.Mutex
+	last map[string]error
+}
+
+func (r *reporter) Report(condition string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last[condition] = err
+}
+
+func (r *reporter) of(condition string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last[condition]
+}
+
+// epoch is before 2000-01-01, when the clock of a synctest bubble starts.
+func epoch() time.Time { return time.Date(1999, time.December, 1, 0, 0, 0, 0, time.UTC) }
+
+// tiny is a layout of 8 IDs a second, so that a ring has few slots.
+func tiny() model.UIDLayout {
+	return model.UIDLayout{TimeBits: 38, WorkerBits: 22, SeqBits: 3, Epoch: epoch()}
+}
+
+// options are valid ones: cached, 16 IDs in the ring, refusing.
+func options(nodes Nodes) Options {
+	return Options{
+		Mode: ModeCached, Layout: tiny(), Place: Place{Host: "host", Type: model.NodeActual}, Timeout: 2 * time.Second,
+		BoostPower: 1, PaddingFactor: 50, RejectPut: PutDiscard, RejectTake: TakeRefuse,
+		Nodes: nodes, Reporter: &reporter{last: map[string]error{}}, Log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// started makes a service of options that change may alter, starts it, and stops it
+// at the end of the test.
+func started(t *testing.T, nodes Nodes, change func(*Options)) *Service {
+	t.Helper()
+	opts := options(nodes)
+	if change != nil {
+		change(&opts)
+	}
+	s, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() {
+		if err := s.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// clock is one that can be set.
+type clock struct {
+	mu    sync.Mutex
+	at    time.Time
+	crash bool // the next look panics
+}
+
+func newClock() *clock { return &clock{at: time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)} }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.crash {
+		c.crash = false
+		panic("no clock")
+	}
+	return c.at
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// lines is a log that keeps its messages.
+type lines struct {
+	mu  sync.Mutex
+	out strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.out.String(), text)
+}

@@ -1,0 +1,240 @@
+package uid
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+// simSeed replays one seed of the simulation.
+//
+//nolint:gochecknoglobals // a flag
+var simSeed = flag.Uint64("sim.seed", 0, "replay this seed of TestSimulation only")
+
+const (
+	simSeeds = 1000 // worlds
+	simSteps = 300  // in each
+
+	// jump is the unit of clocks that are set: with few times to be at, the same
+	// seconds come again and again.
+	jump = 30 * time.Minute
+)
+
+// world is two instances on one database, each with its own clock. Steps are chosen
+// by the seed and run one after the other, so that a seed is a story.
+type world struct {
+	rand      *rand.Rand
+	db        *table
+	instances []*instance
+	issued    map[int64]string // who got it
+	recycled  int
+}
+
+// instance is a process: the real service without its goroutines.
+type instance struct {
+	world  *world
+	name   string
+	opts   Options
+	clock  *clock
+	svc    *Service
+	start  model.NodeStart
+	keeper *keeper // nil while no node is held
+}
+
+func newWorld(seed uint64, m mutant) *world {
+	w := &world{rand: rand.New(rand.NewPCG(seed, 1)), db: newTable(), issued: map[int64]string{}}
+	w.db.mutant = m
+	for _, name := range []string{"a", "b"} {
+		i := &instance{world: w, name: name, clock: newClock()}
+		i.opts = options(w.db)
+		i.opts.Layout = model.UIDLayout{TimeBits: 58, WorkerBits: 2, SeqBits: 3, Epoch: epoch()}
+		i.opts.Now = i.clock.now
+		i.opts.Mode = []string{ModeDefault, ModeCached}[w.rand.IntN(2)]
+		i.opts.FollowClock = w.rand.IntN(2) == 0
+		w.instances = append(w.instances, i)
+		i.boot()
+	}
+	return w
+}
+
+// boot forgets everything, as a crash does. Nothing is said to the database.
+func (i *instance) boot() {
+	if i.svc != nil {
+		i.svc.cancel()
+	}
+	svc, err := New(i.opts)
+	if err != nil {
+		panic(err)
+	}
+	i.svc, i.keeper = svc, nil
+	i.start = svc.newStart()
+}
+
+func (w *world) run() error {
+	defer func() {
+		for _, i := range w.instances {
+			i.svc.cancel()
+		}
+	}()
+	for range simSteps {
+		i := w.instances[w.rand.IntN(len(w.instances))]
+		if err := i.step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (i *instance) step() error {
+	r := i.world.rand
+	switch n := r.IntN(200); {
+	case n < 80:
+		return i.take(1 + r.IntN(8))
+	case n < 104:
+		i.fill()
+	case n < 128:
+		i.keep()
+	case n < 150:
+		i.register()
+	case n < 162:
+		i.clock.add(time.Duration(r.IntN(13)) * jump)
+	case n < 168:
+		i.clock.add(-time.Duration(r.IntN(9)) * jump)
+	case n < 174:
+		i.clock.add(time.Second)
+	case n < 182:
+		i.boot()
+	case n < 186:
+		i.leap(r.Int64N(3 * markHour))
+	case n < 196:
+		i.world.db.away = nil
+		i.world.db.lose = false
+	case n < 197:
+		i.world.db.away = errAway
+	case n < 198:
+		i.world.db.lose = true
+	case n < 199:
+		i.world.db.crash = true
+	case r.IntN(8) == 0:
+		delete(i.world.db.rows, 1+r.Int64N(3))
+	}
+	return nil
+}
+
+func (i *instance) register() {
+	if i.keeper != nil {
+		return
+	}
+	node, err := i.svc.tryRegister(i.start)
+	if errors.Is(err, model.ErrNoWorkerID) {
+		i.start = i.svc.newStart()
+	}
+	if err != nil {
+		return
+	}
+	if node.Recycled {
+		i.world.recycled++
+	}
+	g := newGrant(i.opts.Layout, i.start, node)
+	i.svc.grant.Store(g)
+	i.svc.stats.nodes.Add(1)
+	i.keeper = newKeeper(i.svc, g)
+}
+
+func (i *instance) keep() {
+	if i.keeper == nil {
+		return
+	}
+	if err := i.svc.guard("keep", i.keeper.step); errors.Is(err, model.ErrLeaseLost) {
+		i.svc.grant.Store(nil)
+		i.svc.drop()
+		i.keeper, i.start = nil, i.svc.newStart()
+	}
+}
+
+func (i *instance) fill() {
+	if i.keeper != nil && i.opts.Mode == ModeCached {
+		_ = i.svc.fill(i.svc.ctx, i.keeper.g) // what it could not fill is not there to be taken
+	}
+}
+
+// leap is a busy hour of cached mode in one step: the counter of seconds goes on as
+// if their IDs had been put and taken.
+func (i *instance) leap(seconds int64) {
+	if i.keeper == nil || i.opts.Mode != ModeCached {
+		return
+	}
+	for last := i.keeper.g.last.Load(); seconds > 0 && last > 0; seconds-- {
+		next, err := i.svc.nextSecond(i.keeper.g)
+		if err != nil {
+			return
+		}
+		i.keeper.g.last.Store(next)
+	}
+}
+
+func (i *instance) take(n int) error {
+	var ids []int64
+	if i.opts.Mode == ModeDefault {
+		ids, _ = i.svc.takeByClock(n, nil) // with an error, what came before it
+	} else {
+		ids, _ = i.svc.Next(i.svc.ctx, n, nil)
+	}
+	for _, id := range ids {
+		if id <= 0 {
+			return fmt.Errorf("%s issued %d", i.name, id)
+		}
+		if by, again := i.world.issued[id]; again {
+			return fmt.Errorf("%s issued %d, which %s had issued", i.name, id, by)
+		}
+		i.world.issued[id] = i.name
+	}
+	return nil
+}
+
+// simulate runs worlds until one fails.
+func simulate(m mutant, from, to uint64) (issued, recycled int, err error) {
+	for seed := from; seed <= to; seed++ {
+		w := newWorld(seed, m)
+		if err := w.run(); err != nil {
+			return issued, recycled, fmt.Errorf("seed %d: %w", seed, err)
+		}
+		issued, recycled = issued+len(w.issued), recycled+w.recycled
+	}
+	return issued, recycled, nil
+}
+
+// No UID twice over crashes, restarts, clocks that are set back, worker IDs that are
+// used again, rows that vanish, lost answers and two instances in either mode.
+func TestSimulation(t *testing.T) {
+	from, to := uint64(1), uint64(simSeeds)
+	if *simSeed != 0 {
+		from, to = *simSeed, *simSeed
+	}
+	issued, recycled, err := simulate(noMutant, from, to)
+	if err != nil {
+		t.Fatalf("%v\nreplay it: go test ./service/uid -run 'TestSimulation$' -sim.seed N", err)
+	}
+	t.Logf("%d IDs, %d worker IDs used again", issued, recycled)
+	if n := int(to - from + 1); n > 1 && (issued < 50*n || recycled < n) {
+		t.Errorf("%d IDs and %d worker IDs used again in %d worlds: the simulation stands still", issued, recycled, n)
+	}
+}
+
+// Each promise that the database breaks must let an ID repeat in some world.
+func TestSimulationCatchesMutants(t *testing.T) {
+	for _, m := range []mutant{noMark, recycleUnmarked, recycleTooEarly} {
+		t.Run(string(m), func(t *testing.T) {
+			_, _, err := simulate(m, 1, 20_000)
+			if err == nil {
+				t.Fatal("no world noticed")
+			}
+			t.Logf("caught: %v", err)
+		})
+	}
+}
