@@ -27,7 +27,7 @@ test-short: ## unit tests only, no server, under a minute
 	go vet ./...
 	$(GOTEST) -short ./...
 
-test-servers: ## install redis-server and mariadb-server for the tests, if missing
+test-servers: ## install Redis, MariaDB and ZooKeeper for the tests, if missing
 	scripts/install-test-servers.sh
 
 lint: $(LINT) ## vet and lint
@@ -43,7 +43,7 @@ fmt: $(LINT) ## format the sources
 	$(LINT) fmt ./...
 
 simulate: ## 10 000 simulated deployments with faults between any two steps, and the mutants they catch
-	go test -count=1 -v -run TestSimulation ./service/queue
+	go test -count=1 -v -run TestSimulation ./service/queue ./service/worker ./service/segment ./service/uid
 
 soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C ends it with a report
 	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/nemesis -soak $(DURATION)

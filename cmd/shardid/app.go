@@ -16,20 +16,29 @@ import (
 	"shardid/service/health"
 	"shardid/service/httpapi"
 	"shardid/service/queue"
+	"shardid/service/segment"
+	"shardid/service/uid"
 )
 
 // App is the running service. New validates, Start runs, Stop tears down what
 // Start built, in reverse.
 type App struct {
-	cfg     Config
-	log     *slog.Logger
-	db      *sqlstore.Store
-	queue   *queue.Service
+	cfg   Config
+	log   *slog.Logger
+	db    *sqlstore.Store
+	queue *queue.Service
+	// The other modes; nil for one that is disabled.
+	segment   *segment.Service
+	snowflake *snowflakeMode
+	uid       *uid.Service
+
 	monitor *health.Monitor
 	watch   *settingsWatch
 	api     *httpapi.API
 	server  *http.Server
 	pprof   *http.Server
+
+	startedAt time.Time
 
 	failed   chan error
 	teardown []step
@@ -45,7 +54,7 @@ type step struct {
 
 // NewApp builds the service and starts nothing; stores may be away.
 func NewApp(cfg Config, log *slog.Logger) (*App, error) {
-	a := &App{cfg: cfg, log: log, failed: make(chan error, 2)}
+	a := &App{cfg: cfg, log: log, startedAt: time.Now(), failed: make(chan error, 2)}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.Stop(0))
 	}
@@ -60,7 +69,7 @@ func newServer(cfg Config, h http.Handler, log *slog.Logger) *http.Server {
 		Handler:           h,
 		ReadHeaderTimeout: cfg.Server.ReadHeaderTimeout,
 		ReadTimeout:       cfg.Server.ReadHeaderTimeout + slack,
-		WriteTimeout:      cfg.Queue.Timeout + slack,
+		WriteTimeout:      max(cfg.Queue.Timeout, cfg.Segment.Timeout, cfg.Snowflake.Timeout, cfg.UID.Timeout) + slack,
 		IdleTimeout:       cfg.Server.IdleTimeout,
 		MaxHeaderBytes:    cfg.Server.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
@@ -84,6 +93,9 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	a.monitor.Start()
 	a.watch.Start()
 	a.queue.Start()
+	if err := a.startModes(listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	go a.run(a.server, listener)
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
 		"try", fmt.Sprintf("curl 'http://%s/get?appId=1&gatePass=alice'", listener.Addr()))
@@ -92,6 +104,9 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 
 func (a *App) prepare(ctx context.Context, demo bool) error {
 	if err := ownSchema(ctx, a.cfg, a.db); err != nil {
+		return err
+	}
+	if err := a.checkLayouts(ctx); err != nil {
 		return err
 	}
 	if demo {
@@ -169,10 +184,16 @@ func (a *App) tearDown(delay time.Duration) error {
 	return errors.Join(errs...)
 }
 
-// provisionDemo makes the first curl work.
+// demoTag is the segment tag that --demo adds.
+const demoTag = "leaf-segment-test"
+
+// provisionDemo makes the first curls work.
 func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slog.Logger) error {
 	if cfg.Database.Driver != sqlstore.SQLite {
 		return fmt.Errorf("%w: --demo is for the embedded database: use shardid provision", model.ErrInvalidArgument)
+	}
+	if err := provisionDemoTag(ctx, db, log); err != nil {
+		return err
 	}
 	apps, err := db.Apps(ctx)
 	if err != nil || len(apps) > 0 {
@@ -183,4 +204,14 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 		ID: 1, Name: "test", Description: "demo app of shardid serve --demo",
 		Step: defaultStep, Limit: model.Limit{Policy: model.LimitReject},
 	})
+}
+
+// provisionDemoTag adds the tag of Leaf's own example to a database without tags.
+func provisionDemoTag(ctx context.Context, db *sqlstore.Store, log *slog.Logger) error {
+	tags, err := db.Tags(ctx)
+	if err != nil || len(tags) > 0 {
+		return err
+	}
+	log.Info("adding the demo tag", "tag", demoTag)
+	return db.AddTag(ctx, model.Tag{Name: demoTag, MaxID: 1, Step: defaultTagStep, Description: "demo tag of shardid serve --demo"})
 }

@@ -28,6 +28,9 @@ type Config struct {
 	// DataDir is the folder of the embedded stores and the local worker files,
 	// relative to the working directory. Default "data".
 	DataDir string `yaml:"data_dir"`
+	// TimeZone is the zone of times that are shown as Leaf's and Baidu's pages show
+	// them: a name such as Asia/Shanghai, UTC or Local (default), the machine's.
+	TimeZone string `yaml:"time_zone" format:"zone"`
 }
 
 // ServerConfig is the HTTP server.

@@ -26,16 +26,26 @@ func defaultConfig() Config {
 			MaxListRate:  100000,
 			LiftAlarm:    100000,
 		},
-		Segment: SegmentConfig{Enabled: true},
-		Snowflake: SnowflakeConfig{
-			Enabled: true,
-			EpochMS: 1288834974657,
-			Name:    "shardid",
-			Worker:  WorkerConfig{Mode: "mysql"},
-		},
-		UID:     defaultUID(),
-		Log:     LogConfig{Level: "info", Format: "auto"},
-		DataDir: "data",
+		Segment:   SegmentConfig{Enabled: true, Timeout: 2 * time.Second, MaxStep: 1_000_000, Runway: 10 * time.Minute},
+		Snowflake: defaultSnowflake(),
+		ZooKeeper: ZooKeeperConfig{SessionTimeout: 10 * time.Second},
+		UID:       defaultUID(),
+		Log:       LogConfig{Level: "info", Format: "auto"},
+		DataDir:   "data",
+		TimeZone:  "Local",
+	}
+}
+
+func defaultSnowflake() SnowflakeConfig {
+	return SnowflakeConfig{
+		Enabled:        true,
+		EpochMS:        1288834974657,
+		Name:           "shardid",
+		SequenceStart:  100,
+		ClockTolerance: 5 * time.Millisecond,
+		MaxClockOffset: 5 * time.Second,
+		Timeout:        time.Second,
+		Worker:         WorkerConfig{Mode: "mysql", Expiry: time.Hour, Lease: 10 * time.Second, RedisAcks: 1},
 	}
 }
 
@@ -51,5 +61,8 @@ func defaultUID() UIDConfig {
 		Epoch:         Date{time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)},
 		BoostPower:    3,
 		PaddingFactor: 50,
+		RejectPut:     "discard",
+		RejectTake:    "refuse",
+		Timeout:       2 * time.Second,
 	}
 }

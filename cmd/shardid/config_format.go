@@ -54,6 +54,13 @@ func checkName(text string) string {
 	return ""
 }
 
+func checkZone(text string) string {
+	if _, err := time.LoadLocation(text); err != nil {
+		return "is not a time zone: write a name such as Asia/Shanghai, UTC, or Local for the machine's"
+	}
+	return ""
+}
+
 // checkToken keeps out what an Authorization header cannot carry, such as the
 // line end of a file that the token was read from.
 func checkToken(text string) string {

@@ -112,6 +112,14 @@ func (c Config) modeRules() []rule {
 		strings.HasPrefix(w.Mode, "zk") && len(c.ZooKeeper.Addrs) == 0,
 		"snowflake.worker.mode is " + w.Mode + " but zookeeper.addrs is empty: list host:port of the servers",
 		[]string{"snowflake.worker.mode", "zookeeper.addrs"},
+	}, {
+		w.Mode == "redis" && c.Redis.Mode == "embedded",
+		"snowflake.worker.mode is redis but redis.mode is embedded: set redis.mode and redis.addrs, or another snowflake.worker.mode",
+		[]string{"snowflake.worker.mode", "redis.mode"},
+	}, {
+		c.UID.Mode == "cached" && c.UID.SeqBits+c.UID.BoostPower > 30,
+		fmt.Sprintf("the ring has 2^(uid.seq_bits + uid.boost_power) slots and %d + %d is more than 30: lower uid.boost_power, or set uid.mode to default", c.UID.SeqBits, c.UID.BoostPower),
+		[]string{"uid.boost_power", "uid.seq_bits"},
 	}, c.bitsRule()}
 	holder := map[int]bool{}
 	for _, id := range w.LocalMap {

@@ -64,7 +64,7 @@ func TestConfigFile(t *testing.T) {
 	want.Redis.Addrs = []string{"s1:26379", "s2:26379"}
 	want.UID.Epoch = Date{time.Date(2025, time.May, 1, 0, 0, 0, 0, time.UTC)}
 	want.UID.ScheduleInterval = Interval(5 * time.Minute)
-	want.Snowflake.Worker = WorkerConfig{Mode: "local", LocalMap: map[string]int{"10.0.0.1:8080": 0, "10.0.0.2:8080": 1023}}
+	want.Snowflake.Worker.Mode, want.Snowflake.Worker.LocalMap = "local", map[string]int{"10.0.0.1:8080": 0, "10.0.0.2:8080": 1023}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}

@@ -128,6 +128,8 @@ func (k configKey) checkText(text string) error {
 		problem = checkName(text)
 	case "cron":
 		problem = checkCron(text)
+	case "zone":
+		problem = checkZone(text)
 	case "token":
 		problem = checkToken(text)
 	}

@@ -52,7 +52,8 @@ func refusals() []refusal {
 		{name: "missing shard", target: helloGet, status: 404, code: -3, says: "id_alloc"},
 		{name: "long URL", target: aliceGet + "&x=" + strings.Repeat("y", 9000), status: 414, code: -6, says: "at most 8192"},
 		{name: "text/plain", target: "/get?appId=1", header: []string{"Accept", "text/plain"}, status: 400, code: -6, says: "gatePass"},
-		{name: "segment mode", target: "/api/segment/get/tag", status: 404, code: -9, says: "segment"},
+		{name: "unknown tag", target: "/api/segment/get/tag", status: 404, code: -2, says: "shardid tags add"},
+		{name: "disabled mode", target: "/api/uid/get", status: 404, code: -9, says: "uid.enabled"},
 	}
 }
 
@@ -63,7 +64,7 @@ func TestE2EErrorTable(t *testing.T) {
 	dsn := migrated(t)
 	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
 	query(t, dsn, "DELETE FROM id_alloc WHERE app_id = 1 AND shard_id = 18") // hello's
-	d := serve(t, onMariaDB(dsn))
+	d := serve(t, onMariaDB(dsn).with(settings{"UID_ENABLED": "false"}))
 	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
 	last := d.want(aliceGet, 200, 0).ID
 	for _, r := range refusals() {

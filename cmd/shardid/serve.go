@@ -20,7 +20,7 @@ func (c *cli) serve() *cobra.Command {
   SHARDID_REDIS_MODE=single SHARDID_REDIS_ADDRS=127.0.0.1:6379 shardid serve`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test) when the embedded database has no app yet")
+	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test) and the tag leaf-segment-test when the embedded database has none yet")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return serve(cmd.Context(), cfg, demo)
 	})

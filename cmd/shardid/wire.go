@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -35,9 +36,13 @@ func (a *App) wire() (err error) {
 	if err != nil {
 		return err
 	}
-	a.monitor = health.New(a.log,
+	zoo, err := a.openZooKeeper()
+	if err != nil {
+		return err
+	}
+	a.monitor = health.New(a.log, append(zooKeeperProbe(zoo),
 		health.Probe{Name: httpapi.ConditionDatabase, Check: a.db.Check},
-		health.Probe{Name: httpapi.ConditionRedis, Check: lists.check})
+		health.Probe{Name: httpapi.ConditionRedis, Check: lists.check})...)
 	a.onStop("health", func(context.Context) error { a.monitor.Stop(); return nil })
 	a.watch = newSettingsWatch(a.log, inspection{"database", a.db.Settings}, inspection{"redis", lists.settings})
 	a.onStop("settings", func(context.Context) error { a.watch.Stop(); return nil })
@@ -45,18 +50,29 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.onStop("queue", a.queue.Stop)
-	a.api = httpapi.New(httpapi.Options{
-		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor, Log: a.log,
-		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
-	})
-	return nil
+	if err := errors.Join(a.wireSegment(), a.wireUID(), a.wireSnowflake(zoo, lists.redis)); err != nil {
+		return err
+	}
+	options, err := a.apiOptions()
+	a.api = httpapi.New(options)
+	return err
 }
 
 func (a *App) metrics() http.Handler {
-	return metrics.Handler(metrics.Sources{
+	sources := metrics.Sources{
 		Version: versionString(), UnsafeNoHistory: a.cfg.Redis.UnsafeNoHistory, Queue: a.queue.Stats, Conditions: a.monitor.Conditions,
 		Answers: func() map[int]int64 { return a.api.Answers() },
-	})
+	}
+	if a.segment != nil {
+		sources.Segment = &metrics.Segment{Stats: a.segment.Stats, Views: a.segment.Views}
+	}
+	if a.snowflake != nil {
+		sources.Snowflake = a.snowflake.sample
+	}
+	if a.uid != nil {
+		sources.UID = a.uidSample
+	}
+	return metrics.Handler(sources)
 }
 
 func queueOptions(a *App, lists listStore) queue.Options {
@@ -96,6 +112,7 @@ func ownSchema(ctx context.Context, cfg Config, db *sqlstore.Store) error {
 type listStore struct {
 	queue.Lists
 	queue.Locker
+	redis    *redisstore.Store // nil for the embedded one
 	check    func(context.Context) error
 	settings func(context.Context) ([]model.Finding, error)
 }
@@ -103,7 +120,7 @@ type listStore struct {
 func (a *App) openLists() (listStore, error) {
 	if a.cfg.Redis.Mode == redisEmbedded {
 		s := memstore.New()
-		return listStore{s, s, func(context.Context) error { return nil }, embeddedLists}, nil
+		return listStore{s, s, nil, func(context.Context) error { return nil }, embeddedLists}, nil
 	}
 	opts, err := redisOptions(a.cfg.Redis)
 	if err != nil {
@@ -115,7 +132,7 @@ func (a *App) openLists() (listStore, error) {
 		return listStore{}, err
 	}
 	a.onStop("redis", func(context.Context) error { return s.Close() })
-	return listStore{s, s, s.Check, s.Settings}, nil
+	return listStore{s, s, s, s.Check, s.Settings}, nil
 }
 
 func redisOptions(c RedisConfig) (redisstore.Options, error) {
@@ -159,13 +176,7 @@ func redisTLS(c RedisConfig) (*tls.Config, error) {
 
 // decoder knows the layouts and epochs of the configuration.
 func decoder(cfg Config) model.Decoder {
-	return model.Decoder{
-		SnowflakeEpochMs: cfg.Snowflake.EpochMS,
-		UID: model.UIDLayout{
-			TimeBits: uint(cfg.UID.TimeBits), WorkerBits: uint(cfg.UID.WorkerBits), SeqBits: uint(cfg.UID.SeqBits),
-			Epoch: cfg.UID.Epoch.Time,
-		},
-	}
+	return model.Decoder{SnowflakeEpochMs: cfg.Snowflake.EpochMS, UID: uidLayout(cfg)}
 }
 
 // redisLog takes what go-redis writes by itself; the failures it tells of come

@@ -7,17 +7,29 @@ import (
 	"strings"
 )
 
-// wantsText says whether an Accept header prefers text/plain to JSON. The one
-// with the higher quality wins, of equals the first; no header means JSON, and
-// so does one that does not name text.
+// wantsText says whether an Accept header prefers text/plain to JSON. No header
+// means JSON, and so does one that does not name text.
 func wantsText(r *http.Request) bool {
+	return prefers(r, [2]string{"text/plain", "text/*"}, [3]string{"application/json", "application/*", "*/*"})
+}
+
+// wantsJSON says whether an Accept header prefers JSON to another type of text,
+// for the answers that are that text by default: no header means the text, and so
+// does one that does not name JSON.
+func wantsJSON(r *http.Request, text string) bool {
+	return prefers(r, [2]string{"application/json", "application/*"}, [3]string{text, "text/*", "*/*"})
+}
+
+// prefers says whether an Accept header names a wanted range and prefers it to the
+// others: the one with the higher quality wins, of equals the first.
+func prefers(r *http.Request, wanted [2]string, others [3]string) bool {
 	accept := strings.ToLower(strings.Join(r.Header["Accept"], ","))
-	if !strings.Contains(accept, "text/plain") && !strings.Contains(accept, "text/*") {
+	if !strings.Contains(accept, wanted[0]) && !strings.Contains(accept, wanted[1]) {
 		return false
 	}
-	text, textAt := quality(accept, "text/plain", "text/*")
-	json, jsonAt := quality(accept, "application/json", "application/*", "*/*")
-	return text > 0 && (text > json || text == json && textAt < jsonAt)
+	want, wantAt := quality(accept, wanted[:]...)
+	other, otherAt := quality(accept, others[:]...)
+	return want > 0 && (want > other || want == other && wantAt < otherAt)
 }
 
 // quality is how much an Accept header wants a media type, and the place of the

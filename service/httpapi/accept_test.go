@@ -45,6 +45,36 @@ func TestWantsText(t *testing.T) {
 	}
 }
 
+func TestWantsJSON(t *testing.T) {
+	for _, c := range []struct {
+		accept, text string
+		want         bool
+	}{
+		{"application/json", "text/plain", true},
+		{"Application/*", "text/plain", true},
+		{"application/json, text/plain, */*", "text/plain", true}, // axios
+		{"application/json, */*", "text/html", true},
+		{"text/plain;q=0.9, application/json", "text/plain", true},
+		{"text/html, application/json", "text/plain", true}, // not the text there is
+		{"*/*;q=0.8, application/json;q=0.9", "text/html", true},
+
+		{"", "text/plain", false},
+		{"*/*", "text/plain", false}, // curl
+		{"text/plain", "text/plain", false},
+		{"text/plain, application/json, */*", "text/plain", false}, // Spring's RestTemplate, for a String
+		{"text/html, application/json", "text/html", false},
+		{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "text/html", false}, // browsers
+		{"text/*, application/json", "text/html", false},
+		{"*/*, application/json;q=0.9", "text/plain", false},
+		{"application/json;q=0", "text/plain", false},
+		{"application/jsonp, application/xml", "text/plain", false},
+	} {
+		if got := wantsJSON(&http.Request{Header: http.Header{"Accept": {c.accept}}}, c.text); got != c.want {
+			t.Errorf("wantsJSON(%q, %s) = %v", c.accept, c.text, got)
+		}
+	}
+}
+
 // Several header lines are one list; none at all means JSON.
 func TestWantsTextOfSeveralLines(t *testing.T) {
 	for want, lines := range map[bool][]string{true: {"text/html", "text/plain"}, false: nil} {

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -10,13 +11,17 @@ import (
 	"testing"
 )
 
-// do runs the exchange against an API of its own and also returns the queue.
-func (x exchange) do() (*httptest.ResponseRecorder, *fakeQueue) {
+// do runs the exchange against an API of its own and also returns what served it.
+func (x exchange) do() (*httptest.ResponseRecorder, *fakeQueue, *fakeModes) {
 	q := x.queue
 	if q == nil {
 		q = &fakeQueue{}
 	}
-	return ask(newAPI(q), x.verb(), x.target, x.accept), q
+	opts, modes := testOptions(q, nil, io.Discard)
+	if x.change != nil {
+		x.change(&opts)
+	}
+	return ask(New(opts), x.verb(), x.target, x.accept), q, modes
 }
 
 func (x exchange) verb() string {
@@ -29,7 +34,7 @@ func (x exchange) verb() string {
 func TestAnswers(t *testing.T) {
 	for _, x := range exchanges() {
 		t.Run(x.name, func(t *testing.T) {
-			got, q := x.do()
+			got, q, modes := x.do()
 			checkHeaders(t, x, got.Header(), got.Body.Len())
 			if x.status == http.StatusOK {
 				wantAnswer(t, got, x.status, x.body)
@@ -38,6 +43,9 @@ func TestAnswers(t *testing.T) {
 			checkError(t, x, got)
 			if q.index != 0 || q.calls != 0 && x.queue == nil {
 				t.Errorf("%d calls took %d IDs", q.calls, q.index)
+			}
+			if modes.calls() != 0 || modes.issued() != 0 {
+				t.Errorf("%d calls took %d IDs of the modes", modes.calls(), modes.issued())
 			}
 		})
 	}
@@ -75,7 +83,7 @@ func checkHeaders(t *testing.T, x exchange, h http.Header, length int) {
 	}
 	switch x.status {
 	case http.StatusOK:
-		if x.accept == "text/plain" {
+		if x.text {
 			want["Content-Type"] = "text/plain; charset=utf-8"
 		}
 	case http.StatusServiceUnavailable:
@@ -99,7 +107,7 @@ func TestErrorTableIsTheContracts(t *testing.T) {
 	for _, x := range exchanges() {
 		got[fmt.Sprint(x.code, " ", x.status)] = true
 	}
-	for _, want := range []string{"0 200", "-1 503", "-2 404", "-3 404", "-4 503", "-5 409", "-6 400", "-6 414", "-9 404", "-10 404", "-10 405", "-11 500"} {
+	for _, want := range []string{"0 200", "-1 503", "-2 404", "-3 404", "-4 503", "-5 409", "-6 400", "-6 414", "-8 503", "-9 404", "-10 404", "-10 405", "-11 500"} {
 		if !got[want] {
 			t.Errorf("no exchange shows %q", want)
 		}
@@ -114,10 +122,12 @@ func TestErrorTableIsTheContracts(t *testing.T) {
 func TestLargestBatch(t *testing.T) {
 	server := httptest.NewServer(newAPI(&fakeQueue{}))
 	defer server.Close()
-	for accept, separator := range map[string]string{"application/json": ",", "text/plain": "\n"} {
-		got := fetch(t, http.MethodGet, server.URL+alice+"&count=10000", accept)
-		if n := strings.Count(got.body, separator); got.ContentLength != int64(len(got.body)) || n != 10_000 {
-			t.Errorf("%s: Content-Length %d of %d bytes, %d separators", accept, got.ContentLength, len(got.body), n)
+	for _, target := range []string{alice + "&count=10000", segment + "?count=10000", snowflake + "?count=10000", uid + "?count=10000"} {
+		for accept, separator := range map[string]string{"application/json": ",", "text/plain": "\n"} {
+			got := fetch(t, http.MethodGet, server.URL+target, accept)
+			if n := strings.Count(got.body, separator); got.ContentLength != int64(len(got.body)) || n != 10_000 {
+				t.Errorf("%s as %s: Content-Length %d of %d bytes, %d separators", target, accept, got.ContentLength, len(got.body), n)
+			}
 		}
 	}
 }

@@ -13,29 +13,12 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/health"
 
 	"github.com/gin-gonic/gin"
 )
 
-// Queue is the service behind /get.
-type Queue interface {
-	// Next issues count IDs and appends them to dst, all or none. Errors: those
-	// of the model package that carry a code, or the context's.
-	Next(ctx context.Context, app int, gatePass string, count int, dst []int64) ([]int64, error)
-	// Ready is nil or wraps model.ErrNotReady and says what is waited for.
-	Ready() error
-	// Starved says whether a caller was refused for want of indices within d.
-	Starved(d time.Duration) bool
-}
-
-// Conditions tells how the things the service depends on are doing.
-type Conditions interface {
-	Conditions() []health.Condition
-	OK(names ...string) bool
-}
-
-// Options are what the API is made of. All fields are required.
+// Options are what the API is made of. Queue, Decoder, Conditions, Log, Metrics and
+// MaxURLBytes are required.
 type Options struct {
 	Queue       Queue
 	Decoder     model.Decoder
@@ -43,43 +26,89 @@ type Options struct {
 	Log         *slog.Logger
 	Metrics     http.Handler // serves /metrics
 	MaxURLBytes int          // longest request target, in bytes
+
+	// The other modes: nil for one that is disabled, whose path answers -9.
+	Segment   Segment
+	Snowflake Generator
+	UID       Generator
+	// Modes are those of them that are enabled, for readiness.
+	Modes []Mode
+
+	// Segments is what this replica holds of each tag, for /cache; Tags is what
+	// the database holds, for /db. nil with the segment mode disabled.
+	Segments func() []SegmentView
+	Tags     Tags
+	// Status fills what only the services know of /api/status; nil: nothing.
+	Status func(context.Context) Status
+	// Location is the time zone of the answers that have none in their format;
+	// nil means the machine's.
+	Location *time.Location
 }
 
 // API serves HTTP. Safe for concurrent use.
 type API struct {
 	opts     Options
 	engine   *gin.Engine
+	errors   []apiError
 	headers  headers
+	pages    pages
+	now      func() time.Time
 	draining atomic.Bool
 	answers  [1 - lastCode]atomic.Int64 // by the code's magnitude
-	// scratches are the buffers of /get, used again and again.
+	// scratches are the buffers of the ID routes, used again and again.
 	scratches sync.Pool
+
+	queue *watched   // for the status; readiness has rules of its own for it
+	modes []*watched // the other modes that are enabled
 }
 
 // New builds the routes.
 func New(opts Options) *API {
 	gin.SetMode(gin.ReleaseMode)
-	a := &API{opts: opts, engine: gin.New(), headers: newHeaders()}
+	if opts.Location == nil {
+		opts.Location = time.Local
+	}
+	a := &API{opts: opts, engine: gin.New(), errors: apiErrors(), headers: newHeaders(), pages: newPages(), now: time.Now}
 	a.scratches.New = func() any { return new(scratch) }
+	a.queue = &watched{Mode: Mode{ModeQueue, opts.Queue.Ready}}
+	for _, m := range opts.Modes {
+		a.modes = append(a.modes, &watched{Mode: m})
+	}
 	e := a.engine
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
 	e.Use(a.recover, a.bound)
 	e.NoRoute(a.noRoute)
 	e.NoMethod(a.noMethod)
-	e.GET("/get", a.get)
-	e.GET("/decode", a.decode)
-	e.GET("/openapi.yaml", a.openAPI)
-	e.GET("/metrics", gin.WrapH(opts.Metrics))
+	a.route()
+	return a
+}
+
+// route registers the paths. What ends in a star is one segment, however it is
+// encoded; see lastSegment.
+func (a *API) route() {
+	e := a.engine
+	for path, handler := range map[string]gin.HandlerFunc{
+		"/get":                    a.get,
+		"/api/segment/get/*key":   a.getSegment,
+		"/api/snowflake/get/*key": a.getSnowflake,
+		"/api/uid/get":            a.getUID,
+		"/decode":                 a.decode,
+		"/decodeSnowflakeId":      a.decodeSnowflake,
+		"/api/uid/parse/*uid":     a.parseUID,
+		"/cache":                  a.cache,
+		"/db":                     a.db,
+		"/api/status":             a.status,
+		"/openapi.yaml":           a.openAPI,
+		"/metrics":                gin.WrapH(a.opts.Metrics),
+	} {
+		e.GET(path, handler)
+	}
 	for path, handler := range map[string]gin.HandlerFunc{"/livez": a.livez, "/readyz": a.readyz, "/healthz": a.healthz} {
 		e.GET(path, handler)
 		e.HEAD(path, handler)
 	}
-	for _, mode := range []string{"segment", "snowflake", "uid"} {
-		e.GET("/api/"+mode+"/*path", a.absentMode(mode))
-	}
 	e.Any("/admin/*path", a.noAdmin)
-	return a
 }
 
 // ServeHTTP implements http.Handler.
@@ -90,7 +119,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.Serve
 func (a *API) Drain() { a.draining.Store(true) }
 
 // Answers counts, by code of the error table, what has been answered since the
-// start: 0 is IDs served by /get, the errors are those of every path.
+// start: 0 is IDs served by any mode, the errors are those of every path.
 func (a *API) Answers() map[int]int64 {
 	counts := make(map[int]int64, len(a.answers))
 	for i := range a.answers {
@@ -131,13 +160,6 @@ func (a *API) noRoute(c *gin.Context) {
 
 func (a *API) noMethod(c *gin.Context) {
 	a.writeError(c, errNoMethod, fmt.Sprintf("%s takes %s only: nothing was issued", c.Request.URL.Path, c.Writer.Header().Get("Allow")))
-}
-
-// absentMode answers for a mode that this version does not have.
-func (a *API) absentMode(mode string) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		a.fail(c, fmt.Errorf("%w: this version does not have the %s mode: use /get", model.ErrModeDisabled, mode))
-	}
 }
 
 // noAdmin answers for administration, which this version has on the command line

@@ -46,6 +46,75 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
+// instantModes always have what is asked for.
+type instantModes struct{}
+
+func (instantModes) Next(_ context.Context, count int, dst []int64) ([]int64, error) {
+	for i := range count {
+		dst = append(dst, 1169786042799259000+int64(i))
+	}
+	return dst, nil
+}
+
+type instantSegment struct{ instantModes }
+
+func (s instantSegment) Next(ctx context.Context, _ string, count int, dst []int64) ([]int64, error) {
+	return s.instantModes.Next(ctx, count, dst)
+}
+
+func instantAPI() *API {
+	return newAPIOf(func(o *Options) {
+		o.Queue, o.Segment, o.Snowflake, o.UID = &instant{}, instantSegment{}, instantModes{}, instantModes{}
+	})
+}
+
+// hot are the requests whose answers cost no allocation: what a client sends who
+// wants one ID, or a batch that is not very long.
+func hot() []exchange {
+	return []exchange{
+		{name: "get", target: alice},
+		{name: "get, batch", target: alice + "&count=10&stringify=1"},
+		{name: "get, text", target: alice, accept: "text/plain"},
+		{name: "segment", target: segment},
+		{name: "segment, batch", target: segment + "?count=10"},
+		{name: "segment, JSON", target: segment, accept: "application/json, text/plain, */*"},
+		{name: "segment, browser", target: segment, accept: "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"},
+		{name: "snowflake", target: snowflake, accept: "*/*"},
+		{name: "uid", target: uid},
+	}
+}
+
+func (x exchange) serve() (api *API, w http.ResponseWriter, r *http.Request) {
+	r = httptest.NewRequest(http.MethodGet, x.target, nil)
+	r.Header.Set("Accept", x.accept)
+	return instantAPI(), sink{http.Header{}}, r
+}
+
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes sync.Pool forget")
+	}
+	for _, x := range hot() {
+		api, w, r := x.serve()
+		// Below 1, as the collector may empty the pools meanwhile.
+		if n := testing.AllocsPerRun(1000, func() { api.ServeHTTP(w, r) }); n >= 1 {
+			t.Errorf("%s: %v allocations", x.name, n)
+		}
+	}
+}
+
+func BenchmarkModes(b *testing.B) {
+	for _, x := range append(hot(), exchange{name: "segment, batch of 100", target: segment + "?count=100"}) {
+		b.Run(x.name, func(b *testing.B) {
+			api, w, r := x.serve()
+			b.ReportAllocs()
+			for b.Loop() {
+				api.ServeHTTP(w, r)
+			}
+		})
+	}
+}
+
 func BenchmarkParseGet(b *testing.B) {
 	for name, query := range map[string]string{
 		"plain":   "appId=1&gatePass=alice&count=100&stringify=true",

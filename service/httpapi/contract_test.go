@@ -2,11 +2,13 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -36,8 +38,8 @@ func loadDocument(t *testing.T) *openapi3.T {
 	return doc
 }
 
-// The document lists the routes that exist and no others. Those of the absent
-// modes and of administration are described in words.
+// The document lists the routes that exist and no others. That of administration
+// is described in words.
 func TestDocumentListsTheRoutes(t *testing.T) {
 	var documented, served []string
 	for path, item := range loadDocument(t).Paths.Map() {
@@ -45,9 +47,10 @@ func TestDocumentListsTheRoutes(t *testing.T) {
 			documented = append(documented, method+" "+path)
 		}
 	}
+	star := regexp.MustCompile(`\*(\w+)$`)
 	for _, r := range newAPI(&fakeQueue{}).engine.Routes() {
-		if !strings.HasPrefix(r.Path, "/api/") && !strings.HasPrefix(r.Path, "/admin/") {
-			served = append(served, r.Method+" "+r.Path)
+		if !strings.HasPrefix(r.Path, "/admin/") {
+			served = append(served, r.Method+" "+star.ReplaceAllString(r.Path, "{$1}"))
 		}
 	}
 	slices.Sort(documented)
@@ -76,21 +79,17 @@ func TestDocumentListsTheCodes(t *testing.T) {
 func TestAnswersMatchTheDocument(t *testing.T) {
 	doc := loadDocument(t)
 	missing := documentedStatuses(doc)
-	for _, x := range append(exchanges(), healthExchanges()...) {
-		route := routeOf(doc, x)
+	for _, x := range slices.Concat(exchanges(), healthExchanges(), pageExchanges()) {
+		route, _ := routeOf(doc, x)
 		if route == nil {
 			continue // no such path: nothing to hold it to
 		}
 		t.Run(x.name, func(t *testing.T) {
-			api := newAPIWith(x.queue, nil, io.Discard)
-			if x.queue == nil {
-				api = newAPI(&fakeQueue{})
-			}
-			got := ask(api, x.verb(), x.target, x.accept)
+			got, _, _ := x.do()
 			if got.Code != x.status {
 				t.Fatalf("answered %d, want %d", got.Code, x.status)
 			}
-			checkExchange(t, route, x, got)
+			checkExchange(t, doc, x, got)
 			delete(missing, fmt.Sprint(route.Method, " ", route.Path, " ", got.Code))
 		})
 	}
@@ -111,26 +110,41 @@ func documentedStatuses(doc *openapi3.T) map[string]bool {
 	return all
 }
 
-// routeOf finds the operation of a request. A method that the path does not have
-// is documented with GET, by its 405.
-func routeOf(doc *openapi3.T, x exchange) *routers.Route {
+// routeOf finds the operation of a request and the parameters of its path. A
+// method that the path does not have is documented with GET, by its 405.
+func routeOf(doc *openapi3.T, x exchange) (*routers.Route, map[string]string) {
 	path, _, _ := strings.Cut(x.target, "?")
+	path, params := documentedPath(doc, path)
 	item := doc.Paths.Value(path)
 	if item == nil {
-		return nil
+		return nil, nil
 	}
 	route := &routers.Route{Spec: doc, Path: path, PathItem: item, Method: x.verb(), Operation: item.GetOperation(x.verb())}
 	if route.Operation == nil {
 		route.Method, route.Operation = http.MethodGet, item.Get
 	}
-	return route
+	return route, params
+}
+
+// documentedPath turns a path into the documented one that it is of, whose parameter, if
+// it has one, is whatever follows.
+func documentedPath(doc *openapi3.T, path string) (string, map[string]string) {
+	for documented := range doc.Paths.Map() {
+		prefix, name, ok := strings.Cut(documented, "{")
+		if value, under := strings.CutPrefix(path, prefix); ok && under {
+			value, _ = url.PathUnescape(value)
+			return documented, map[string]string{strings.TrimSuffix(name, "}"): value}
+		}
+	}
+	return path, nil
 }
 
 // checkExchange validates the answer, and the request too where it was served.
-func checkExchange(t *testing.T, route *routers.Route, x exchange, got *httptest.ResponseRecorder) {
+func checkExchange(t *testing.T, doc *openapi3.T, x exchange, got *httptest.ResponseRecorder) {
 	t.Helper()
+	route, params := routeOf(doc, x)
 	options := &openapi3filter.Options{IncludeResponseStatus: true, SkipSettingDefaults: true}
-	in := &openapi3filter.RequestValidationInput{Request: httptest.NewRequest(x.verb(), x.target, nil), Route: route, Options: options}
+	in := &openapi3filter.RequestValidationInput{Request: httptest.NewRequest(x.verb(), x.target, nil), Route: route, PathParams: params, Options: options}
 	out := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: got.Code, Header: got.Header(), Options: options}
 	if err := openapi3filter.ValidateResponse(t.Context(), out.SetBodyBytes(got.Body.Bytes())); err != nil {
 		t.Errorf("the answer is not as documented: %v", err)
@@ -148,10 +162,11 @@ func TestDocumentRefusesBadParameters(t *testing.T) {
 	// The schema counts characters, the service bytes; kin-openapi takes the
 	// first of two values, and signs, exponents and bad encodings as they come.
 	beyond := map[string]bool{
-		"UTF-8": true, "twice": true, "percent-encoded": true, "not \"+": true, "e1": true, ".0": true, "queue ID": true,
+		"UTF-8": true, "twice": true, "bytes": true, "percent-encoded": true, "not \"+": true, "e1": true, ".0": true, "queue ID": true,
 	}
 	for _, x := range badParameters() {
-		in := &openapi3filter.RequestValidationInput{Request: httptest.NewRequest(http.MethodGet, x.target, nil), Route: routeOf(doc, x)}
+		route, params := routeOf(doc, x)
+		in := &openapi3filter.RequestValidationInput{Request: httptest.NewRequest(http.MethodGet, x.target, nil), Route: route, PathParams: params}
 		if openapi3filter.ValidateRequest(t.Context(), in) == nil && !containsAny(x.says, beyond) {
 			t.Errorf("the document allows %s", x.target)
 		}
@@ -169,6 +184,7 @@ func containsAny(s string, parts map[string]bool) bool {
 
 // healthExchanges provoke each status of the endpoints that take no parameters.
 func healthExchanges() []exchange {
+	late := func(o *Options) { o.Modes[1].Ready = func() error { return wrap(model.ErrNotReady) } }
 	away := func() *fakeQueue { return &fakeQueue{ready: wrap(model.ErrNotReady)} }
 	all := []exchange{
 		{name: "document", target: "/openapi.yaml", status: 200},
@@ -180,9 +196,29 @@ func healthExchanges() []exchange {
 			exchange{name: "live", method: method, target: "/livez", status: 200},
 			exchange{name: "ready", method: method, target: "/readyz", status: 200},
 			exchange{name: "not ready", method: method, target: "/readyz", queue: away(), status: 503},
+			exchange{name: "a mode not ready", method: method, target: "/readyz", change: late, status: 503},
+			exchange{name: "a mode not healthy", method: method, target: "/healthz", change: late, status: 503},
 			exchange{name: "healthy", method: method, target: "/healthz", status: 200},
 			exchange{name: "not healthy", method: method, target: "/healthz", queue: away(), status: 503},
 		)
 	}
 	return all
+}
+
+// pageExchanges provoke each status of the pages and of the status.
+func pageExchanges() []exchange {
+	broken := func(err error) func(*Options) {
+		return func(o *Options) { o.Tags = func(context.Context) ([]model.Tag, error) { return nil, err } }
+	}
+	return []exchange{
+		{name: "cache", target: "/cache", status: 200},
+		{name: "cache, JSON", target: "/cache", accept: "application/json", status: 200},
+		{name: "db", target: "/db", status: 200},
+		{name: "db, JSON", target: "/db", accept: "application/json", status: 200},
+		{name: "db away", target: "/db", change: broken(storeAway()), status: 503},
+		{name: "db broken", target: "/db", change: broken(errors.New("secret")), status: 500},
+		{name: "status", target: "/api/status", status: 200},
+		{name: "status, full", target: "/api/status", change: func(o *Options) { o.Status = fullStatus }, status: 200},
+		{name: "status, disabled", target: "/api/status", change: disableModes, status: 200},
+	}
 }

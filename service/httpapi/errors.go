@@ -19,17 +19,27 @@ type apiError struct {
 	retry  bool // Retry-After is set
 }
 
-// apiErrors is the public error table.
+// apiErrors is the public error table. An error may wrap several of them; the
+// first one here counts. So what the service lacks comes before what the caller
+// did: a store's reason for an empty segment is not the caller's fault.
 func apiErrors() []apiError {
 	return []apiError{
 		{model.ErrNotReady, -1, http.StatusServiceUnavailable, true},
 		{model.ErrQueueEmpty, -4, http.StatusServiceUnavailable, true},
+		{model.ErrSegmentEmpty, -4, http.StatusServiceUnavailable, true},
+		{model.ErrClockBack, -8, http.StatusServiceUnavailable, true},
+		{model.ErrTooEarly, -8, http.StatusServiceUnavailable, true},
+		{model.ErrTimeExhausted, -8, http.StatusServiceUnavailable, true},
+		{model.ErrNoLease, -8, http.StatusServiceUnavailable, true},
+		{model.ErrSaturated, -8, http.StatusServiceUnavailable, true},
+		{model.ErrRingEmpty, -8, http.StatusServiceUnavailable, true},
 		{model.ErrUnknownApp, -2, http.StatusNotFound, false},
+		{model.ErrUnknownTag, -2, http.StatusNotFound, false},
 		{model.ErrUnknownShard, -3, http.StatusNotFound, false},
 		{model.ErrLimitReached, -5, http.StatusConflict, false},
 		{model.ErrInvalidArgument, -6, http.StatusBadRequest, false},
 		{model.ErrModeDisabled, -9, http.StatusNotFound, false},
-		errNoAdmin, errURLTooLong, errNoRoute, errNoMethod, errInternal,
+		errStoreAway, errNoAdmin, errURLTooLong, errNoRoute, errNoMethod, errInternal,
 	}
 }
 
@@ -41,6 +51,9 @@ var (
 	errNoRoute    = apiError{errors.New("no such path"), -10, http.StatusNotFound, false}
 	errNoMethod   = apiError{errors.New("no such method"), -10, http.StatusMethodNotAllowed, false}
 	errInternal   = apiError{errors.New("internal error"), -11, http.StatusInternalServerError, false}
+	// errStoreAway: a page that only reads a store could not. Nothing about IDs is
+	// wrong, so it has the code of what is not there yet.
+	errStoreAway = apiError{errors.New("the store cannot be read"), -1, http.StatusServiceUnavailable, true}
 	// errGaveUp: the request ended first. A client that has only closed its
 	// sending half still reads the answer, and must not take it for an ID.
 	errGaveUp = apiError{context.Canceled, -4, http.StatusServiceUnavailable, true}
@@ -59,7 +72,7 @@ func (a *API) fail(c *gin.Context, err error) {
 		a.writeError(c, errGaveUp, "the request was given up while it waited: nothing was issued, try again")
 		return
 	}
-	for _, e := range apiErrors() {
+	for _, e := range a.errors {
 		if errors.Is(err, e.err) {
 			a.opts.Log.Debug("request refused", "path", c.Request.URL.Path, "code", e.code, "error", err)
 			a.writeError(c, e, err.Error())
@@ -68,6 +81,22 @@ func (a *API) fail(c *gin.Context, err error) {
 	}
 	a.opts.Log.Error("request failed", "path", c.Request.URL.Path, "error", err)
 	a.writeError(c, errInternal, "internal error: it has been logged, try again")
+}
+
+// failStore is fail for a page that reads a store: the store's own message is
+// shown, as its reader is the operator. A deadline is that of the reading.
+func (a *API) failStore(c *gin.Context, err error) {
+	var store *model.StoreError
+	switch {
+	case c.Request.Context().Err() != nil:
+		a.fail(c, err)
+	case errors.As(err, &store):
+		a.writeError(c, errStoreAway, store.Error())
+	case errors.Is(err, context.DeadlineExceeded):
+		a.writeError(c, errStoreAway, "the database has not answered within "+readTimeout.String())
+	default:
+		a.fail(c, err)
+	}
 }
 
 // writeError answers {"code":N,"message":"…"} and nothing that could be taken

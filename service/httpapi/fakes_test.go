@@ -14,10 +14,14 @@ import (
 	"shardid/model"
 	"shardid/service/health"
 
+	"github.com/getkin/kin-openapi/openapi3filter"
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
+	goleak.VerifyTestMain(m)
+}
 
 const maxURL = 4096
 
@@ -76,18 +80,112 @@ func (f fakeConditions) Conditions() []health.Condition {
 	return all
 }
 
+// fakeGenerator issues first, first+1, …, or does what next says.
+type fakeGenerator struct {
+	next   func(context.Context) error
+	first  int64
+	calls  int
+	issued int64
+}
+
+func (g *fakeGenerator) Next(ctx context.Context, count int, dst []int64) ([]int64, error) {
+	g.calls++
+	if g.next != nil {
+		if err := g.next(ctx); err != nil {
+			return dst, err
+		}
+	}
+	for range count {
+		dst = append(dst, g.first+g.issued)
+		g.issued++
+	}
+	return dst, nil
+}
+
+// fakeSegment is a fakeGenerator that notes the tag.
+type fakeSegment struct {
+	fakeGenerator
+	tag string
+}
+
+func (s *fakeSegment) Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error) {
+	s.tag = tag
+	return s.fakeGenerator.Next(ctx, count, dst)
+}
+
+// fakeModes are the services of one API.
+type fakeModes struct {
+	segment        fakeSegment
+	snowflake, uid fakeGenerator
+}
+
+// calls and issued are over the three of them.
+func (f *fakeModes) calls() int    { return f.segment.calls + f.snowflake.calls + f.uid.calls }
+func (f *fakeModes) issued() int64 { return f.segment.issued + f.snowflake.issued + f.uid.issued }
+
+// failModes makes the three modes answer with err.
+func failModes(err error) func(*Options) {
+	return func(o *Options) {
+		g := &fakeGenerator{next: func(context.Context) error { return err }}
+		o.Segment, o.Snowflake, o.UID = &fakeSegment{fakeGenerator: *g}, g, g
+	}
+}
+
+// disableModes is what the configuration does that has only the queue mode.
+func disableModes(o *Options) {
+	o.Segment, o.Snowflake, o.UID, o.Modes, o.Segments, o.Tags = nil, nil, nil, nil, nil, nil
+}
+
 // newAPI is the API over a fake queue, with everything else well.
 func newAPI(q Queue) *API { return newAPIWith(q, nil, io.Discard) }
 
 func newAPIWith(q Queue, failing fakeConditions, log io.Writer) *API {
-	return New(Options{
+	opts, _ := testOptions(q, failing, log)
+	return New(opts)
+}
+
+// newAPIOf is newAPI with something else.
+func newAPIOf(change func(*Options)) *API {
+	opts, _ := testOptions(&fakeQueue{}, nil, io.Discard)
+	change(&opts)
+	return New(opts)
+}
+
+func testOptions(q Queue, failing fakeConditions, log io.Writer) (Options, *fakeModes) {
+	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000}, uid: fakeGenerator{first: 3200169789968523265}}
+	modes.segment.first = 1
+	return Options{
 		Queue: q, Conditions: failing, MaxURLBytes: maxURL, Metrics: fakeMetrics(),
 		Decoder: model.Decoder{
 			SnowflakeEpochMs: 1288834974657,
 			UID:              model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
 		},
-		Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
+		Log:     slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
+		Modes:    []Mode{{ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
+		Segments: fakeViews, Tags: fakeTags, Location: time.FixedZone("Asia/Shanghai", 8*3600),
+	}, modes
+}
+
+// well is the readiness of a mode that works.
+func well() error { return nil }
+
+var loaded = time.Date(2026, 11, 20, 0, 18, 0, 0, time.UTC)
+
+// fakeViews are not in order, one needs escaping, one has IDs beyond 2^53.
+func fakeViews() []SegmentView {
+	return []SegmentView{
+		{Key: "z", InitOK: true, NextReady: true, Pos: 1, Value0: 2001, Step0: 2000, Max0: 2001, Value1: 2007, Step1: 4000, Max1: 6001, Ahead: 1, Held: 3994, Rate: 0.5, RunwaySeconds: 7988, LastLoad: loaded},
+		{Key: `<script>alert("1")</script>`, RunwaySeconds: 86400},
+		{Key: "big", InitOK: true, Value0: 9007199254740993, Step0: 1000, Max0: 9007199254741993, RunwaySeconds: 86400, LastLoad: loaded},
+	}
+}
+
+func fakeTags(context.Context) ([]model.Tag, error) {
+	return []model.Tag{
+		{Name: "z", MaxID: 6001, Step: 2000, Description: "of <b>Leaf</b>", UpdatedAt: loaded},
+		{Name: "a&b", MaxID: 9007199254740993, Step: 1000, UpdatedAt: loaded},
+	}, nil
 }
 
 // fakeMetrics stands for the handler that cmd passes in.

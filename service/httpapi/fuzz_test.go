@@ -47,9 +47,9 @@ func FuzzParseGet(f *testing.F) {
 	})
 }
 
-func sameAs(t *testing.T, p getParams, values url.Values) {
+func sameAs(t *testing.T, p params, values url.Values) {
 	t.Helper()
-	want := getParams{count: 1, gatePass: values.Get("gatePass"), batch: values.Has("count")}
+	want := params{count: 1, gatePass: values.Get("gatePass"), batch: values.Has("count")}
 	want.app, _ = strconv.Atoi(values.Get("appId"))
 	if want.batch {
 		want.count, _ = strconv.Atoi(values.Get("count"))
@@ -63,6 +63,73 @@ func sameAs(t *testing.T, p getParams, values url.Values) {
 			t.Fatalf("%s is there %d times: %v", name, len(values[name]), values)
 		}
 	}
+}
+
+// What is accepted is in range, url.ParseQuery reads the same, and the parameters
+// of /get mean nothing here.
+func FuzzParseBatch(f *testing.F) {
+	for _, x := range exchanges() {
+		_, query, _ := strings.Cut(x.target, "?")
+		f.Add(query)
+	}
+	f.Fuzz(func(t *testing.T, query string) {
+		p, err := parseQuery(query, batchParams)
+		if err != nil {
+			if !errors.Is(err, model.ErrInvalidArgument) {
+				t.Fatalf("%q: %v", query, err)
+			}
+			return
+		}
+		if p.app != -1 || p.gatePass != "" || p.count < 1 || p.count > queue.MaxBatch || !p.batch && p.count != 1 {
+			t.Fatalf("%q accepted as %+v", query, p)
+		}
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			return
+		}
+		count, _ := strconv.Atoi(values.Get("count"))
+		if len(values["count"]) > 1 || len(values["stringify"]) > 1 || p.batch != values.Has("count") || p.batch && p.count != count {
+			t.Fatalf("%q read as %+v", query, p)
+		}
+	})
+}
+
+// Whatever follows /api/segment/get/ is one segment that is the tag, or nothing is
+// issued.
+func FuzzTag(f *testing.F) {
+	for _, x := range exchanges() {
+		if rest, ok := strings.CutPrefix(x.target, "/api/segment/get/"); ok && len(rest) < 200 {
+			f.Add(rest)
+		}
+	}
+	for _, rest := range []string{"a%2Fb", "a%2fb/c", "%2F/", "/", "//", "a/../b", "%252F", "a%00", "*key", "%c3%28"} {
+		f.Add(rest)
+	}
+	opts, modes := testOptions(&fakeQueue{}, nil, io.Discard)
+	opts.MaxURLBytes = 1 << 20
+	api := New(opts)
+	f.Fuzz(func(t *testing.T, rest string) {
+		u, err := url.ParseRequestURI("/api/segment/get/" + rest)
+		if err != nil || strings.ContainsAny(rest, "?#") {
+			return // net/http answers it, or it is not about the tag
+		}
+		before := modes.segment.calls
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}})
+		tag, _ := url.PathUnescape(rest)
+		switch issued := modes.segment.calls > before; {
+		case strings.Contains(rest, "/"):
+			if w.Code != 404 || issued {
+				t.Fatalf("%q, more than a segment: %d %s", rest, w.Code, w.Body)
+			}
+		case model.CheckTag(tag) != nil:
+			if w.Code != 400 || issued {
+				t.Fatalf("%q, no tag: %d %s", rest, w.Code, w.Body)
+			}
+		case w.Code != 200 || !issued || modes.segment.tag != tag:
+			t.Fatalf("%q: %d %s, the service got %q", rest, w.Code, w.Body, modes.segment.tag)
+		}
+	})
 }
 
 // Text is answered only to who names it, and with a range that matches it.
@@ -86,6 +153,60 @@ func FuzzWantsText(f *testing.F) {
 		}
 		if !ask("text/plain,"+accept) && !strings.Contains(lower, "application/") && !strings.Contains(lower, "*/*") && !strings.Contains(lower, "text/plain") {
 			t.Fatalf("%q keeps text/plain away", accept)
+		}
+	})
+}
+
+// JSON is answered only to who names it, and nobody gets both.
+func FuzzWantsJSON(f *testing.F) {
+	for _, accept := range []string{
+		"application/json", "application/json, text/plain, */*", "text/html,*/*;q=0.8", "application/*;q=NaN", "Application/JSON;q=0.5,text/*;q=0.4",
+	} {
+		f.Add(accept)
+	}
+	f.Fuzz(func(t *testing.T, accept string) {
+		r := &http.Request{Header: http.Header{"Accept": {accept}}}
+		got, lower := wantsJSON(r, "text/plain"), strings.ToLower(accept)
+		if got && !strings.Contains(lower, "application/json") && !strings.Contains(lower, "application/*") {
+			t.Fatalf("%q is answered with JSON", accept)
+		}
+		if got && wantsText(r) {
+			t.Fatalf("%q prefers each to the other", accept)
+		}
+	})
+}
+
+// Baidu's and Leaf's answers are as /decode sees the ID, or it is refused by all.
+func FuzzParseUID(f *testing.F) {
+	for _, id := range []string{"3200169789968523265", "0", "-1", "9223372036854775807", "9223372036854775808", "abc", "+1", "01", ""} {
+		f.Add(id)
+	}
+	api := newAPI(&fakeQueue{})
+	f.Fuzz(func(t *testing.T, id string) {
+		ask := func(path, query string) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			api.ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: query}, Header: http.Header{}})
+			return w
+		}
+		escaped := url.QueryEscape(id)
+		uid, leaf := ask("/api/uid/parse/"+id, ""), ask("/decodeSnowflakeId", "snowflakeId="+escaped)
+		if strings.Contains(id, "/") {
+			uid = leaf // a path of its own, 404
+		}
+		n, err := strconv.ParseInt(id, 10, 64)
+		want := 200
+		if err != nil || n <= 0 || id[0] == '+' {
+			want = 400
+		}
+		var got struct{ UID, WorkerID, SequenceID string }
+		if uid.Code != want || leaf.Code != want {
+			t.Fatalf("%q: %d %s, %d %s", id, uid.Code, uid.Body, leaf.Code, leaf.Body)
+		}
+		if err := json.Unmarshal(uid.Body.Bytes(), &got); err != nil || want == 200 && got.UID != strconv.FormatInt(n, 10) {
+			t.Fatalf("%q: %v %s", id, err, uid.Body)
+		}
+		if err := json.Unmarshal(leaf.Body.Bytes(), &got); err != nil || want == 200 && got.SequenceID != strconv.FormatInt(n&4095, 10) {
+			t.Fatalf("%q: %v %s", id, err, leaf.Body)
 		}
 	})
 }

@@ -3,127 +3,121 @@ package httpapi
 import (
 	"fmt"
 	"net/http"
-	"time"
 
 	"shardid/model"
-	"shardid/service/health"
 
 	"github.com/gin-gonic/gin"
 )
 
-// Names of the conditions that readiness looks at.
-const (
-	ConditionDatabase = "database"
-	ConditionRedis    = "redis"
-)
-
-// starvedFor is how long after a refusal for want of indices a replica with its
-// database away counts as not ready.
-const starvedFor = 5 * time.Second
-
-// scratch is what a request of /get needs and gives back.
+// scratch is what a request for IDs needs and gives back.
 type scratch struct {
 	ids  []int64
 	body []byte
 }
 
-// get issues IDs.
+// get issues IDs of the queue mode.
 func (a *API) get(c *gin.Context) {
 	p, err := parseGet(c.Request.URL.RawQuery)
 	if err != nil {
 		a.fail(c, err)
 		return
 	}
+	f := asJSON
+	if wantsText(c.Request) {
+		f = asLines
+	}
+	a.issue(c, p, f, func(dst []int64) ([]int64, error) {
+		return a.opts.Queue.Next(c.Request.Context(), p.app, p.gatePass, p.count, dst)
+	})
+}
+
+// getSegment issues IDs of a tag.
+func (a *API) getSegment(c *gin.Context) {
+	tag, ok := lastSegment(c, "key")
+	if !ok {
+		a.noRoute(c)
+		return
+	}
+	if a.opts.Segment == nil {
+		a.failDisabled(c, ModeSegment)
+		return
+	}
+	if err := model.CheckTag(tag); err != nil {
+		a.fail(c, err)
+		return
+	}
+	a.getBatch(c, func(count int, dst []int64) ([]int64, error) {
+		return a.opts.Segment.Next(c.Request.Context(), tag, count, dst)
+	})
+}
+
+// getSnowflake issues snowflakes. The key must be there, as Leaf has it, and is
+// not used.
+func (a *API) getSnowflake(c *gin.Context) {
+	switch key, ok := lastSegment(c, "key"); {
+	case !ok:
+		a.noRoute(c)
+	case a.opts.Snowflake == nil:
+		a.failDisabled(c, ModeSnowflake)
+	case key == "":
+		a.fail(c, fmt.Errorf("%w: the key is missing: GET /api/snowflake/get/any", model.ErrInvalidArgument))
+	default:
+		a.getFrom(c, a.opts.Snowflake)
+	}
+}
+
+// getUID issues UIDs.
+func (a *API) getUID(c *gin.Context) {
+	if a.opts.UID == nil {
+		a.failDisabled(c, ModeUID)
+		return
+	}
+	a.getFrom(c, a.opts.UID)
+}
+
+func (a *API) getFrom(c *gin.Context, g Generator) {
+	a.getBatch(c, func(count int, dst []int64) ([]int64, error) {
+		return g.Next(c.Request.Context(), count, dst)
+	})
+}
+
+// getBatch issues IDs to clients of Leaf and Baidu: what they read is text.
+func (a *API) getBatch(c *gin.Context, next func(count int, dst []int64) ([]int64, error)) {
+	p, err := parseQuery(c.Request.URL.RawQuery, batchParams)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	f := asDigits
+	switch {
+	case wantsJSON(c.Request, "text/plain"):
+		f = asJSON
+	case p.batch:
+		f = asLines
+	}
+	a.issue(c, p, f, func(dst []int64) ([]int64, error) { return next(p.count, dst) })
+}
+
+// issue answers with the IDs that take appends to dst.
+func (a *API) issue(c *gin.Context, p params, f form, take func(dst []int64) ([]int64, error)) {
 	s, _ := a.scratches.Get().(*scratch)
 	defer a.scratches.Put(s)
-	s.ids, err = a.opts.Queue.Next(c.Request.Context(), p.app, p.gatePass, p.count, s.ids[:0])
+	var err error
+	s.ids, err = take(s.ids[:0])
 	if err != nil {
 		a.fail(c, err)
 		return
 	}
 	a.answers[0].Add(1)
-	contentType := a.headers.json
-	switch {
-	case wantsText(c.Request):
-		s.body, contentType = appendLines(s.body[:0], s.ids), a.headers.text
-	case p.batch:
-		s.body = appendIDs(s.body[:0], s.ids, p.stringify)
-	default:
-		s.body = appendID(s.body[:0], s.ids[0])
+	contentType := a.headers.text
+	if f == asJSON {
+		contentType = a.headers.json
 	}
+	s.body = appendIssued(s.body[:0], s.ids, p, f)
 	a.writeBody(c, http.StatusOK, contentType, s.body)
 }
 
-// decode takes an ID apart.
-func (a *API) decode(c *gin.Context) {
-	id, err := parseID(c.Query("id"))
-	if err != nil {
-		a.fail(c, err)
-		return
-	}
-	kind := c.DefaultQuery("kind", model.KindQueue)
-	parts, err := a.opts.Decoder.Decode(kind, id)
-	if err != nil {
-		a.fail(c, err)
-		return
-	}
-	body := appendID(nil, id)
-	body = append(body[:len(body)-1], `,"kind":"`+kind+`"`...)
-	a.writeBody(c, http.StatusOK, a.headers.json, append(appendParts(body, parts), '}'))
-}
-
-// healthAnswer is the body of the three health endpoints.
-type healthAnswer struct {
-	Status  string             `json:"status"` // ok, degraded, not ready
-	Message string             `json:"message,omitempty"`
-	Checks  []health.Condition `json:"checks,omitempty"`
-}
-
-// livez says that the process answers; it looks at no store.
-func (a *API) livez(c *gin.Context) { a.writeHealth(c, http.StatusOK, healthAnswer{Status: "ok"}) }
-
-// readyz says whether this replica should get requests. With the database away
-// it stays ready for as long as the lists last.
-func (a *API) readyz(c *gin.Context) {
-	answer := healthAnswer{Status: "ok", Checks: a.opts.Conditions.Conditions()}
-	switch err := a.opts.Queue.Ready(); {
-	case a.draining.Load():
-		answer.Message = "shutting down"
-	case err != nil:
-		answer.Message = err.Error()
-	case !a.opts.Conditions.OK(ConditionRedis):
-		answer.Message = "redis cannot be used"
-	case a.opts.Conditions.OK(ConditionDatabase):
-	case a.opts.Queue.Starved(starvedFor):
-		answer.Message = "the database cannot be used and the lists have run dry"
-	default:
-		answer.Status = "degraded"
-	}
-	status := http.StatusOK
-	if answer.Message != "" {
-		answer.Status, status = "not ready", http.StatusServiceUnavailable
-	}
-	a.writeHealth(c, status, answer)
-}
-
-// healthz is for monitoring: anything that does not work makes it 503.
-func (a *API) healthz(c *gin.Context) {
-	answer := healthAnswer{Status: "ok", Checks: a.opts.Conditions.Conditions()}
-	status := http.StatusOK
-	if err := a.opts.Queue.Ready(); err != nil {
-		answer.Message = err.Error()
-	}
-	for _, check := range answer.Checks {
-		if !check.OK {
-			answer.Message = fmt.Sprintf("%s: %s", check.Name, check.Error)
-		}
-	}
-	if answer.Message != "" {
-		answer.Status, status = "degraded", http.StatusServiceUnavailable
-	}
-	a.writeHealth(c, status, answer)
-}
-
-func (a *API) writeHealth(c *gin.Context, status int, answer healthAnswer) {
-	a.writeBody(c, status, a.headers.json, append(appendJSON(nil, answer), '\n'))
+// failDisabled answers for a mode that is switched off.
+func (a *API) failDisabled(c *gin.Context, mode string) {
+	a.fail(c, fmt.Errorf("%w: set %s.enabled to true and restart to use it", model.ErrModeDisabled, mode))
 }

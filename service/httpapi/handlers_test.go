@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"shardid/model"
 )
@@ -83,6 +85,34 @@ func TestBuffersHoldNothingOver(t *testing.T) {
 	wantAnswer(t, ask(api, "GET", alice), 200, `{"code":0,"id":16385,"idStr":"16385"}`)
 }
 
+// Buffers go from mode to mode.
+func TestModesShareBuffers(t *testing.T) {
+	opts, modes := testOptions(&fakeQueue{}, nil, io.Discard)
+	api := New(opts)
+	ask(api, "GET", uid+"?count=10000")
+	wantAnswer(t, ask(api, "GET", segment), 200, "1")
+	wantAnswer(t, ask(api, "GET", segment+"?count=2"), 200, "2\n3\n")
+	modes.segment.next = func(context.Context) error { panic("boom") }
+	wantAnswer(t, ask(api, "GET", segment), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`)
+	wantAnswer(t, ask(api, "GET", alice), 200, `{"code":0,"id":16385,"idStr":"16385"}`)
+	if api.Answers()[0] != 4 || api.Answers()[-11] != 1 {
+		t.Errorf("counted %v", api.Answers())
+	}
+}
+
+// The tag arrives decoded, once; an encoded slash is part of it.
+func TestTagIsDecoded(t *testing.T) {
+	for raw, want := range map[string]string{
+		"leaf-segment-test": "leaf-segment-test", "a.b:c_d": "a.b:c_d", "a%2Fb": "a/b", "%2f": "/", "a%2F%2Fb": "a//b", "a%2526": "a%26",
+		"a+b": "a+b", "a%20b": "a b", "..": "..", "%2e": ".", "%E5%BC%A0%e4%b8%89": "张三", "a;b": "a;b", "%3F": "?", "*": "*", ":key": ":key",
+	} {
+		opts, modes := testOptions(&fakeQueue{}, nil, io.Discard)
+		if got := ask(New(opts), "GET", "/api/segment/get/"+raw); got.Code != 200 || modes.segment.tag != want {
+			t.Errorf("%s: %d %s, the service got %q, want %q", raw, got.Code, got.Body, modes.segment.tag, want)
+		}
+	}
+}
+
 // The gatePass arrives decoded, once.
 func TestGatePassIsDecoded(t *testing.T) {
 	for raw, want := range map[string]string{
@@ -131,6 +161,72 @@ func TestReadiness(t *testing.T) {
 			wantAnswer(t, ask(api, "GET", "/livez"), 200, "{\"status\":\"ok\"}\n")
 		})
 	}
+}
+
+// The other modes: one that was never ready keeps the replica out of service, one
+// that was and is not leaves it degraded, and monitoring is told of both.
+func TestReadinessOfModes(t *testing.T) {
+	lost := fmt.Errorf("%w: the registry is away", model.ErrNoLease)
+	now := time.Date(2025, 12, 31, 23, 0, 0, 0, time.UTC)
+	var snowflake, uid error
+	api := newAPIOf(func(o *Options) {
+		o.Modes = []Mode{{ModeSegment, well}, {ModeSnowflake, func() error { return snowflake }}, {ModeUID, func() error { return uid }}}
+	})
+	api.now = func() time.Time { return now }
+	for _, step := range []struct {
+		name                       string
+		snowflake, uid             error
+		readyz, healthz, snowCheck string
+	}{
+		{
+			"never ready", wrap(model.ErrNotReady), nil,
+			`503 {"status":"not ready","message":"snowflake: next: not initialised yet",`, `503 {"status":"degraded","message":"snowflake: next: not initialised yet",`,
+			`{"name":"snowflake","ok":false,"since":"2026-01-01T00:00:00Z","error":"next: not initialised yet"},{"name":"uid","ok":true,`,
+		},
+		{
+			"never ready, for another reason", lost, nil,
+			`503 {"status":"not ready","message":"snowflake: no worker ID is held: the registry is away",`, `503 {"status":"degraded","message":"snowflake: `,
+			`{"name":"snowflake","ok":false,"since":"2026-01-01T00:00:00Z","error":"no worker ID is held: the registry is away"}`,
+		},
+		{
+			"ready", nil, nil, `200 {"status":"ok","checks":`, `200 {"status":"ok","checks":`,
+			`{"name":"segment","ok":true,"since":"2026-01-01T00:00:00Z"},{"name":"snowflake","ok":true,"since":"2026-01-01T02:00:00Z"},{"name":"uid",`,
+		},
+		{
+			"not any more", lost, nil, `200 {"status":"degraded","message":"snowflake: no worker ID is held: the registry is away","checks":`, `503 {"status":"degraded","message":"snowflake: `,
+			`{"name":"snowflake","ok":false,"since":"2026-01-01T03:00:00Z","error":"no worker ID is held: the registry is away"}`,
+		},
+		{
+			"nor another", lost, lost, `200 {"status":"degraded","message":"snowflake: no worker`, `503 {"status":"degraded","message":"snowflake: `,
+			`{"name":"snowflake","ok":false,"since":"2026-01-01T03:00:00Z","error"`,
+		},
+		{
+			"again", nil, nil, `200 {"status":"ok","checks":`, `200 {"status":"ok","checks":`,
+			`{"name":"snowflake","ok":true,"since":"2026-01-01T05:00:00Z"}`,
+		},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			now = now.Add(time.Hour)
+			snowflake, uid = step.snowflake, step.uid
+			wantHealth(t, api, "/readyz", step.readyz)
+			wantHealth(t, api, "/healthz", step.healthz)
+			if got := ask(api, "GET", "/readyz").Body.String(); !strings.Contains(got, step.snowCheck) {
+				t.Errorf("checks %s\nwant %s", got, step.snowCheck)
+			}
+		})
+	}
+}
+
+// The queue and the stores come before the modes, and a store's failure before
+// what waits for it.
+func TestReadinessNamesTheCause(t *testing.T) {
+	opts, _ := testOptions(&fakeQueue{}, fakeConditions{ConditionDatabase, ConditionRedis}, io.Discard)
+	opts.Modes[0].Ready = func() error { return model.ErrNotReady }
+	api := New(opts)
+	wantHealth(t, api, "/readyz", `503 {"status":"not ready","message":"redis cannot be used",`)
+	wantHealth(t, api, "/healthz", `503 {"status":"degraded","message":"database: read `)
+	opts.Conditions, opts.Queue = fakeConditions{}, &fakeQueue{ready: wrap(model.ErrNotReady)}
+	wantHealth(t, New(opts), "/readyz", `503 {"status":"not ready","message":"next: not initialised yet",`)
 }
 
 func wantHealth(t *testing.T, api *API, path, want string) {

@@ -8,42 +8,74 @@ import (
 
 	"shardid/model"
 	"shardid/service/queue"
+
+	"github.com/gin-gonic/gin"
 )
 
-// getParams are the parameters of /get.
-type getParams struct {
-	app       int
+// params are the parameters of the ID routes.
+type params struct {
+	app       int // -1 when not given
 	gatePass  string
 	count     int  // 1 when batch is false
 	batch     bool // count was given: the answer is a list
 	stringify bool
 }
 
-// parseGet reads the parameters of /get from a raw query without building a map.
-// Parameters it does not know are ignored; one given twice is refused, because
-// two readers could take different values. Errors: model.ErrInvalidArgument.
-func parseGet(query string) (getParams, error) {
-	p := getParams{app: -1, count: 1}
-	var seen [4]bool
-	for query != "" {
-		var name, raw string
-		name, raw, query = cutParam(query)
-		i := paramIndex(name)
-		if i < 0 {
-			continue
-		}
-		if seen[i] {
-			return p, fmt.Errorf("%w: %s is given twice", model.ErrInvalidArgument, name)
-		}
-		seen[i] = true
-		if err := p.set(name, raw); err != nil {
-			return p, err
-		}
+// paramSet is a set of parameters.
+type paramSet uint8
+
+const (
+	paramApp paramSet = 1 << iota
+	paramGatePass
+	paramCount
+	paramStringify
+)
+
+// The parameters that a route knows.
+const (
+	batchParams = paramCount | paramStringify
+	getParams   = paramApp | paramGatePass | batchParams
+)
+
+// parseGet reads the parameters of /get from a raw query. Errors:
+// model.ErrInvalidArgument.
+func parseGet(query string) (params, error) {
+	p, err := parseQuery(query, getParams)
+	if err != nil {
+		return p, err
 	}
 	if p.app < 0 {
 		return p, fmt.Errorf("%w: appId is missing: GET /get?appId=1&gatePass=alice", model.ErrInvalidArgument)
 	}
 	return p, model.CheckGatePass(p.gatePass)
+}
+
+// parseQuery reads the known parameters from a raw query without building a map.
+// Others are ignored; one given twice is refused, because two readers could take
+// different values. Errors: model.ErrInvalidArgument.
+func parseQuery(query string, known paramSet) (params, error) {
+	p := params{app: -1, count: 1}
+	var seen paramSet
+	for query != "" {
+		var name, raw string
+		name, raw, query = cutParam(query)
+		param := paramNamed(name) & known
+		if param == 0 {
+			continue
+		}
+		if seen&param != 0 {
+			return p, errTwice(name)
+		}
+		seen |= param
+		if err := p.set(param, name, raw); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+func errTwice(name string) error {
+	return fmt.Errorf("%w: %s is given twice", model.ErrInvalidArgument, name)
 }
 
 // cutParam takes the first parameter off a query: its name decoded, so that none
@@ -57,34 +89,35 @@ func cutParam(query string) (name, raw, rest string) {
 	return name, raw, rest
 }
 
-func paramIndex(name string) int {
+// paramNamed is 0 for a name that no route knows.
+func paramNamed(name string) paramSet {
 	switch name {
 	case "appId":
-		return 0
+		return paramApp
 	case "gatePass":
-		return 1
+		return paramGatePass
 	case "count":
-		return 2
+		return paramCount
 	case "stringify":
-		return 3
+		return paramStringify
 	}
-	return -1
+	return 0
 }
 
-func (p *getParams) set(name, raw string) error {
+func (p *params) set(param paramSet, name, raw string) error {
 	value, err := url.QueryUnescape(raw)
 	if err != nil {
 		return fmt.Errorf("%w: %s is not percent-encoded rightly: %w", model.ErrInvalidArgument, name, err)
 	}
-	switch name {
-	case "appId":
+	switch param {
+	case paramApp:
 		p.app, err = parseRange(name, value, 0, model.Apps-1)
-	case "gatePass":
+	case paramGatePass:
 		p.gatePass = value
-	case "count":
+	case paramCount:
 		p.batch = true
 		p.count, err = parseRange(name, value, 1, queue.MaxBatch)
-	case "stringify":
+	case paramStringify:
 		p.stringify, err = parseBool(name, value)
 	}
 	return err
@@ -109,16 +142,30 @@ func parseBool(name, value string) (bool, error) {
 	return false, fmt.Errorf("%w: %s must be true or false, not %s", model.ErrInvalidArgument, name, quote(value))
 }
 
-// parseID reads an ID; the error is model.ErrInvalidArgument.
-func parseID(value string) (int64, error) {
+// parseID reads an ID that is called name; example is a request that has one. The
+// error is model.ErrInvalidArgument.
+func parseID(name, value, example string) (int64, error) {
 	if value == "" {
-		return 0, fmt.Errorf("%w: id is missing: GET /decode?kind=queue&id=16385", model.ErrInvalidArgument)
+		return 0, fmt.Errorf("%w: %s is missing: GET %s", model.ErrInvalidArgument, name, example)
 	}
 	id, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || value[0] == '+' {
-		return 0, fmt.Errorf("%w: id must be a whole number below 2^63, not %s", model.ErrInvalidArgument, quote(value))
+		return 0, fmt.Errorf("%w: %s must be a whole number below 2^63, not %s", model.ErrInvalidArgument, name, quote(value))
 	}
 	return id, nil
+}
+
+// lastSegment is the value of a path that ends in one: what the star of its route
+// stands for, decoded. An encoded slash belongs to the value; false means that
+// there are further segments, so no such path.
+func lastSegment(c *gin.Context, name string) (string, bool) {
+	value := c.Param(name)[1:] // it begins with the slash before it
+	raw := c.Request.URL.RawPath
+	if raw == "" { // nothing is encoded in a way that matters
+		return value, !strings.Contains(value, "/")
+	}
+	decoded, err := url.PathUnescape(raw[strings.LastIndexByte(raw, '/')+1:])
+	return value, err == nil && decoded == value
 }
 
 // quote shows a client its value, cut so that an answer stays short.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"strconv"
 
 	"shardid/model"
@@ -12,16 +13,32 @@ import (
 
 // headers are the values of the headers that answers have, made once. They are
 // shared by all answers: whoever wants another value replaces the slice.
-type headers struct{ json, text, yaml, noStore, nosniff []string }
+type headers struct {
+	json, text, html, yaml, noStore, nosniff []string
+
+	lengths [256][]string // Content-Length of short bodies: one ID, most errors
+}
 
 func newHeaders() headers {
-	return headers{
+	h := headers{
 		json:    []string{"application/json; charset=utf-8"},
 		text:    []string{"text/plain; charset=utf-8"},
+		html:    []string{"text/html; charset=utf-8"},
 		yaml:    []string{"application/yaml"},
 		noStore: []string{"no-store"},
 		nosniff: []string{"nosniff"},
 	}
+	for n := range h.lengths {
+		h.lengths[n] = []string{strconv.Itoa(n)}
+	}
+	return h
+}
+
+func (h *headers) length(n int) []string {
+	if n < len(h.lengths) {
+		return h.lengths[n]
+	}
+	return []string{strconv.Itoa(n)}
 }
 
 // writeBody sends a whole answer. No answer may be cached: a cache would issue
@@ -31,10 +48,42 @@ func (a *API) writeBody(c *gin.Context, status int, contentType []string, body [
 	h["Content-Type"] = contentType
 	h["Cache-Control"] = a.headers.noStore
 	h["X-Content-Type-Options"] = a.headers.nosniff
-	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	h["Content-Length"] = a.headers.length(len(body))
 	c.Status(status)
 	// A failed write means the client has gone; there is nobody to tell.
 	_, _ = c.Writer.Write(body)
+}
+
+// writeJSON sends v. What cannot be encoded is a fault of ours.
+func (a *API) writeJSON(c *gin.Context, v any) {
+	body, err := encodeJSON(v)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	a.writeBody(c, http.StatusOK, a.headers.json, body)
+}
+
+// form is how IDs are shown.
+type form int
+
+const (
+	asJSON   form = iota
+	asLines       // one decimal a line
+	asDigits      // one decimal and nothing else, as Leaf's clients read it
+)
+
+// appendIssued appends the IDs that were issued for p.
+func appendIssued(b []byte, ids []int64, p params, f form) []byte {
+	switch {
+	case f == asLines:
+		return appendLines(b, ids)
+	case f == asDigits:
+		return strconv.AppendInt(b, ids[0], 10)
+	case p.batch:
+		return appendIDs(b, ids, p.stringify)
+	}
+	return appendID(b, ids[0])
 }
 
 // appendID appends {"code":0,"id":N,"idStr":"N"}.
@@ -82,14 +131,21 @@ func appendParts(b []byte, parts []model.Part) []byte {
 	return b
 }
 
-// appendJSON appends v as JSON. Unlike json.Marshal it leaves &, < and > alone,
-// so that a message with a URL can be read and copied from a terminal.
+// appendJSON appends v as JSON.
 func appendJSON(b []byte, v any) []byte {
+	body, err := encodeJSON(v)
+	if err != nil { // not for what is sent here
+		return append(b, "null"...)
+	}
+	return append(b, body...)
+}
+
+// encodeJSON is v as JSON. Unlike json.Marshal it leaves &, < and > alone, so that
+// a message with a URL can be read and copied from a terminal.
+func encodeJSON(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil { // not for what is sent here
-		return append(b, "null"...)
-	}
-	return append(b, bytes.TrimSuffix(buf.Bytes(), []byte{'\n'})...)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), err
 }

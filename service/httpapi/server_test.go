@@ -41,25 +41,26 @@ func fetch(t *testing.T, method, url, accept string) answer {
 	return answer{res, string(body)}
 }
 
-// Every verb but GET is answered 405, whatever the parameters, and the queue
-// never hears of it.
+// Every verb but GET is answered 405, whatever the parameters, and no mode ever
+// hears of it.
 func TestOtherVerbsIssueNothing(t *testing.T) {
 	q := &fakeQueue{}
-	server := httptest.NewServer(newAPI(q))
+	opts, modes := testOptions(q, nil, io.Discard)
+	server := httptest.NewServer(New(opts))
 	defer server.Close()
 	for _, method := range []string{"HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "get", "BREW"} {
-		for _, target := range []string{"/get", alice, alice + "&count=3"} {
+		for _, target := range []string{"/get", alice, alice + "&count=3", "/api/segment/get/", segment, segment + "?count=3", snowflake, uid, uid + "?count=3"} {
 			got := fetch(t, method, server.URL+target, "")
 			if got.StatusCode != http.StatusMethodNotAllowed || got.Header.Get("Allow") != "GET" || got.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s %s: %d %v", method, target, got.StatusCode, got.Header)
 			}
-			if (got.body == "") != (method == http.MethodHead) || strings.Contains(got.body, "16385") {
+			if (got.body == "") != (method == http.MethodHead) || method != http.MethodHead && !strings.HasPrefix(got.body, `{"code":-10,"message":`) {
 				t.Errorf("%s %s: body %q", method, target, got.body)
 			}
 		}
 	}
-	if q.calls != 0 {
-		t.Errorf("the queue was called %d times", q.calls)
+	if q.calls != 0 || modes.calls() != 0 {
+		t.Errorf("the queue was called %d times, the modes %d times", q.calls, modes.calls())
 	}
 }
 
@@ -81,14 +82,23 @@ func TestHeadOfHealth(t *testing.T) {
 // A client that closes its sending half, as `nc -N` does, cancels its request
 // but still reads: it must not see an empty 200.
 func TestHalfClosedClientGetsAnError(t *testing.T) {
-	server := httptest.NewServer(newAPI(&fakeQueue{next: waitForEnd}))
+	for _, target := range []string{alice, segment, snowflake, uid + "?count=2"} {
+		halfClose(t, target)
+	}
+}
+
+func halfClose(t *testing.T, target string) {
+	t.Helper()
+	opts, modes := testOptions(&fakeQueue{next: waitForEnd}, nil, io.Discard)
+	modes.segment.next, modes.snowflake.next, modes.uid.next = waitForEnd, waitForEnd, waitForEnd
+	server := httptest.NewServer(New(opts))
 	defer server.Close()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", alice)
+	_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", target)
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +109,7 @@ func TestHalfClosedClientGetsAnError(t *testing.T) {
 	defer func() { _ = res.Body.Close() }()
 	body, _ := io.ReadAll(res.Body)
 	if res.StatusCode != http.StatusServiceUnavailable || !strings.HasPrefix(string(body), `{"code":-4,`) {
-		t.Errorf("answered %d %q", res.StatusCode, body)
+		t.Errorf("%s: answered %d %q", target, res.StatusCode, body)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"shardid/model"
@@ -17,19 +18,28 @@ type exchange struct {
 	method string // GET when empty
 	target string
 	accept string
-	queue  *fakeQueue // one that works when nil
+	queue  *fakeQueue     // one that works when nil
+	change func(*Options) // of an API whose modes work; may be nil
 
 	status int
 	body   string // the whole body of a 200
+	text   bool   // that is text/plain
 	code   int    // of an error
 	says   string // part of an error's message
 }
 
 const alice = "/get?appId=1&gatePass=alice"
 
-// exchanges are all answers of /get, /decode, and of what is no path.
+const (
+	segment   = "/api/segment/get/leaf-segment-test"
+	snowflake = "/api/snowflake/get/x"
+	uid       = "/api/uid/get"
+)
+
+// exchanges are all answers of the ID routes, of what takes IDs apart, and of what
+// is no path.
 func exchanges() []exchange {
-	return append(append(append(issued(), decoded()...), badParameters()...), refused()...)
+	return slices.Concat(issued(), issuedByModes(), decoded(), badParameters(), refused(), refusedByModes())
 }
 
 func issued() []exchange {
@@ -41,12 +51,40 @@ func issued() []exchange {
 		{name: "as strings, 1", target: alice + "&count=2&stringify=1", status: 200, body: `{"code":0,"ids":["16385","32769"]}`},
 		{name: "not as strings", target: alice + "&count=2&stringify=false", status: 200, body: `{"code":0,"ids":[16385,32769]}`},
 		{name: "stringify without count", target: alice + "&stringify=true", status: 200, body: `{"code":0,"id":16385,"idStr":"16385"}`},
-		{name: "text", target: alice, accept: "text/plain", status: 200, body: "16385\n"},
-		{name: "text, batch", target: alice + "&count=3", accept: "text/plain", status: 200, body: "16385\n32769\n49153\n"},
+		{name: "text", target: alice, accept: "text/plain", status: 200, text: true, body: "16385\n"},
+		{name: "text, batch", target: alice + "&count=3", accept: "text/plain", status: 200, text: true, body: "16385\n32769\n49153\n"},
 		{name: "unknown parameters", target: alice + "&x=1&x=2&%zz=3&&=", status: 200, body: `{"code":0,"id":16385,"idStr":"16385"}`},
 		{name: "encoded names", target: "/get?app%49d=1&gate%50ass=alice", status: 200, body: `{"code":0,"id":16385,"idStr":"16385"}`},
 		{name: "shard 41", target: "/get?appId=255&gatePass=%E5%BC%A0%E4%B8%89", status: 200, body: `{"code":0,"id":27135,"idStr":"27135"}`},
 		{name: "longest gatePass", target: "/get?appId=1&gatePass=" + strings.Repeat("%00", 1024), status: 200, body: `{"code":0,"id":16385,"idStr":"16385"}`},
+	}
+}
+
+// issuedByModes are those of Leaf's and Baidu's paths: one ID is its digits and
+// nothing else.
+func issuedByModes() []exchange {
+	const json, axios, browser = "application/json", "application/json, text/plain, */*", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	return []exchange{
+		{name: "segment", target: segment, status: 200, text: true, body: "1"},
+		{name: "segment, batch of one", target: segment + "?count=1", status: 200, text: true, body: "1\n"},
+		{name: "segment, batch", target: segment + "?count=3", status: 200, text: true, body: "1\n2\n3\n"},
+		{name: "segment, text", target: segment, accept: "text/plain", status: 200, text: true, body: "1"},
+		{name: "segment, browser", target: segment, accept: browser, status: 200, text: true, body: "1"},
+		{name: "segment, Java", target: segment, accept: "text/plain, application/json, */*", status: 200, text: true, body: "1"},
+		{name: "segment, JSON", target: segment, accept: json, status: 200, body: `{"code":0,"id":1,"idStr":"1"}`},
+		{name: "segment, axios", target: segment, accept: axios, status: 200, body: `{"code":0,"id":1,"idStr":"1"}`},
+		{name: "segment, JSON batch", target: segment + "?count=2", accept: json, status: 200, body: `{"code":0,"ids":[1,2]}`},
+		{name: "segment, JSON strings", target: segment + "?count=2&stringify=true", accept: json, status: 200, body: `{"code":0,"ids":["1","2"]}`},
+		{name: "segment, text cannot be stringified", target: segment + "?count=2&stringify=1", status: 200, text: true, body: "1\n2\n"},
+		{name: "segment, unknown parameters", target: segment + "?appId=999&gatePass=&appId=2&x", status: 200, text: true, body: "1"},
+		{name: "segment, longest tag", target: "/api/segment/get/" + strings.Repeat("%00", 128), status: 200, text: true, body: "1"},
+		{name: "snowflake", target: snowflake, status: 200, text: true, body: "1169786042799259000"},
+		{name: "snowflake, batch", target: snowflake + "?count=2", status: 200, text: true, body: "1169786042799259000\n1169786042799259001\n"},
+		{name: "snowflake, JSON", target: snowflake, accept: json, status: 200, body: `{"code":0,"id":1169786042799259000,"idStr":"1169786042799259000"}`},
+		{name: "snowflake, the key is not used", target: "/api/snowflake/get/" + strings.Repeat("%ff", 200), status: 200, text: true, body: "1169786042799259000"},
+		{name: "uid", target: uid, status: 200, text: true, body: "3200169789968523265"},
+		{name: "uid, batch", target: uid + "?c%6funt=2", status: 200, text: true, body: "3200169789968523265\n3200169789968523266\n"},
+		{name: "uid, JSON strings", target: uid + "?count=1&stringify=1", accept: json, status: 200, body: `{"code":0,"ids":["3200169789968523265"]}`},
 	}
 }
 
@@ -63,6 +101,22 @@ func decoded() []exchange {
 		{
 			name: "decode a snowflake", target: "/decode?kind=snowflake&id=1169786042799259000", status: 200,
 			body: `{"code":0,"id":1169786042799259000,"idStr":"1169786042799259000","kind":"snowflake","timestamp":1567733700834,"time":"2019-09-06T01:35:00.834Z","workerId":39,"sequenceId":3448}`,
+		},
+		{
+			name: "parse a UID", target: "/api/uid/parse/3200169789968523265", status: 200,
+			body: `{"UID":"3200169789968523265","timestamp":"2019-05-02 23:26:39","workerId":"21","sequence":"1"}`,
+		},
+		{
+			name: "parse a UID, disabled", target: "/api/uid/parse/9223372036854775807", change: disableModes, status: 200,
+			body: `{"UID":"9223372036854775807","timestamp":"2024-11-20 21:24:15","workerId":"4194303","sequence":"8191"}`,
+		},
+		{
+			name: "decode a snowflake as Leaf", target: "/decodeSnowflakeId?snowflakeId=1169786042799259000", status: 200,
+			body: `{"timestamp":"1567733700834(2019-09-06 09:35:00.834)","workerId":"39","sequenceId":"3448"}`,
+		},
+		{
+			name: "decode a snowflake as Leaf, disabled", target: "/decodeSnowflakeId?snowflakeId=1&x=2", change: disableModes, status: 200,
+			body: `{"timestamp":"1288834974657(2010-11-04 09:42:54.657)","workerId":"0","sequenceId":"1"}`,
 		},
 		{
 			name: "decode a UID", target: "/decode?kind=uid&id=3200169789968523265", status: 200,
@@ -117,6 +171,38 @@ func badParameters() []exchange {
 		{"/decode?id=-5&kind=uid", "IDs are positive"},
 		{"/decode?id=16385&kind=", "none of queue, snowflake, uid"},
 		{"/decode?id=16385&kind=%22%7D", "none of queue, snowflake, uid"},
+		{"/api/segment/get/", "the tag is empty"},
+		{"/api/segment/get/?count=2", "the tag is empty"},
+		{"/api/segment/get/" + strings.Repeat("a", 129), "the tag has 129 bytes"},
+		{"/api/segment/get/%ff", "the tag is not valid UTF-8"},
+		{segment + "?count=0", "count must be a whole number in 1…10000"},
+		{segment + "?count=", `not ""`},
+		{segment + "?count=10001", `not "10001"`},
+		{segment + "?count=%2B1", `not "+1"`},
+		{segment + "?count=%zz", "count is not percent-encoded rightly"},
+		{segment + "?count=1&count=1", "count is given twice"},
+		{segment + "?count=1&c%6funt=2", "count is given twice"},
+		{segment + "?stringify=yes", "stringify must be true or false"},
+		{"/api/snowflake/get/", "the key is missing: GET /api/snowflake/get/any"},
+		{snowflake + "?count=-1", `not "-1"`},
+		{snowflake + "?count=2&count=3", "count is given twice"},
+		{uid + "?count=1.0", `not "1.0"`},
+		{uid + "?count=1e1", `not "1e1"`},
+		{uid + "?count=4294967297", "count must be"},
+		{uid + "?count=2&count=", "count is given twice"},
+		{"/api/uid/parse/", "uid is missing: GET /api/uid/parse/34359738368"},
+		{"/api/uid/parse/0", "IDs are positive"},
+		{"/api/uid/parse/-5", "IDs are positive"},
+		{"/api/uid/parse/+5", `not "+5"`},
+		{"/api/uid/parse/abc", `not "abc"`},
+		{"/api/uid/parse/9223372036854775808", "below 2^63"},
+		{"/api/uid/parse/%2F", `not "/"`},
+		{"/decodeSnowflakeId", "snowflakeId is missing"},
+		{"/decodeSnowflakeId?snowflakeId=", "snowflakeId is missing"},
+		{"/decodeSnowflakeId?snowflakeId=0", "IDs are positive"},
+		{"/decodeSnowflakeId?snowflakeId=x", `snowflakeId must be a whole number below 2^63, not "x"`},
+		{"/decodeSnowflakeId?snowflakeId=-1", "IDs are positive"},
+		{"/decodeSnowflakeId?snowflakeId=1&snowflakeId=1", "snowflakeId is given twice"},
 	} {
 		all = append(all, exchange{name: "400 " + c.says, target: c.target, status: 400, code: -6, says: c.says})
 	}
@@ -138,9 +224,6 @@ func refused() []exchange {
 		{name: "unknown error", target: alice, queue: broken(errors.New("secret")), status: 500, code: -11, says: internal},
 		{name: "a store's timeout", target: alice, queue: broken(wrap(context.DeadlineExceeded)), status: 500, code: -11, says: internal},
 		{name: "panic", target: alice, queue: panicking("secret"), status: 500, code: -11, says: internal},
-		{name: "segment", target: "/api/segment/get/leaf-segment-test", status: 404, code: -9, says: "does not have the segment mode"},
-		{name: "snowflake", target: "/api/snowflake/get/x?count=2", status: 404, code: -9, says: "does not have the snowflake mode"},
-		{name: "uid", target: "/api/uid/parse/3200169789968523265", status: 404, code: -9, says: "does not have the uid mode"},
 		{name: "no path", target: "/nope", status: 404, code: -10, says: `no such path "/nope": try GET /get?appId=1&gatePass=alice`},
 		{name: "trailing slash", target: "/get/?appId=1&gatePass=alice", status: 404, code: -10, says: `"/get/"`},
 		{name: "other case", target: "/GET?appId=1&gatePass=alice", status: 404, code: -10, says: `"/GET"`},
@@ -151,6 +234,82 @@ func refused() []exchange {
 		{name: "too long, decode", target: "/decode?id=" + long, status: 414, code: -6, says: "at most 4096"},
 		{name: "too long, no path", target: "/" + long, status: 414, code: -6, says: "at most 4096"},
 	}
+}
+
+// refusedByModes are the errors of the other modes. Where an error wraps several,
+// what the service lacks comes before what the caller did.
+func refusedByModes() []exchange {
+	var all []exchange
+	for _, c := range []struct {
+		name   string
+		err    error
+		status int
+		code   int
+		says   string
+	}{
+		{"starting", wrap(model.ErrNotReady), 503, -1, "next: not initialised yet"},
+		{"starting, as it has no lease", fmt.Errorf("%w: %w", model.ErrNotReady, model.ErrNoLease), 503, -1, "no worker ID"},
+		{"no tag", wrap(model.ErrUnknownTag), 404, -2, "next: tag is not provisioned"},
+		{"no segment", wrap(model.ErrSegmentEmpty), 503, -4, "next: no segment is left"},
+		{"no segment, as the row is bad", fmt.Errorf("%w: %w", model.ErrSegmentEmpty, model.ErrInvalidArgument), 503, -4, "no segment"},
+		{"no segment, as the store is away", fmt.Errorf("%w: %w", model.ErrSegmentEmpty, storeAway()), 503, -4, "refused"},
+		{"clock back", wrap(model.ErrClockBack), 503, -8, "next: the clock went back"},
+		{"time exhausted", wrap(model.ErrTimeExhausted), 503, -8, "next: the time does not fit"},
+		{"no lease", wrap(model.ErrNoLease), 503, -8, "next: no worker ID is held"},
+		{"no lease, as the tag is unknown", fmt.Errorf("%w: %w", model.ErrUnknownTag, model.ErrNoLease), 503, -8, "no worker ID"},
+		{"too early", wrap(model.ErrTooEarly), 503, -8, "next: this time may have been used"},
+		{"saturated", wrap(model.ErrSaturated), 503, -8, "next: every ID of each millisecond is taken"},
+		{"ring empty", wrap(model.ErrRingEmpty), 503, -8, "next: the ring is empty"},
+		{"unknown error", errors.New("secret"), 500, -11, "internal error: it has been logged"},
+	} {
+		for mode, target := range map[string]string{"segment": segment, "snowflake": snowflake, "uid": uid + "?count=2"} {
+			all = append(all, exchange{name: mode + ": " + c.name, target: target, change: failModes(c.err), status: c.status, code: c.code, says: c.says})
+		}
+	}
+	limit := exchange{name: "segment: limit", target: segment, change: failModes(wrap(model.ErrLimitReached)), status: 409, code: -5, says: "reached its limit"}
+	return append(append(all, limit), noMode()...)
+}
+
+// noMode are requests that reach no mode: it is disabled, or there is no such path
+// or method.
+func noMode() []exchange {
+	const tail = "to true and restart to use it"
+	return []exchange{
+		{name: "segment off", target: segment, change: disableModes, status: 404, code: -9, says: "mode is disabled: set segment.enabled " + tail},
+		{name: "segment off, no key", target: "/api/segment/get/?count=0", change: disableModes, status: 404, code: -9, says: "segment.enabled"},
+		{name: "snowflake off", target: snowflake, change: disableModes, status: 404, code: -9, says: "set snowflake.enabled " + tail},
+		{name: "uid off", target: uid, accept: "text/plain", change: disableModes, status: 404, code: -9, says: "set uid.enabled " + tail},
+		{name: "cache off", target: "/cache", change: disableModes, status: 404, code: -9, says: "segment.enabled"},
+		{name: "db off", target: "/db", accept: "text/html", change: disableModes, status: 404, code: -9, says: "segment.enabled"},
+		{name: "segment, further segment", target: segment + "/2", status: 404, code: -10, says: "/leaf-segment-test/2"},
+		{name: "segment, further slash", target: segment + "/", status: 404, code: -10, says: "/leaf-segment-test/"},
+		{name: "segment, further segment beside an encoded slash", target: "/api/segment/get/a%2Fb/c", status: 404, code: -10, says: "a/b/c"},
+		{name: "segment, its own slash encoded", target: "/api/segment/get%2Fa/b", status: 404, code: -10, says: "a/b"},
+		{name: "segment, no slash", target: "/api/segment/get", status: 404, code: -10, says: "no such path"},
+		{name: "segment, other path", target: "/api/segment/take/x", status: 404, code: -10, says: "no such path"},
+		{name: "snowflake, further segment", target: snowflake + "/y", status: 404, code: -10, says: "/x/y"},
+		{name: "uid, trailing slash", target: uid + "/", status: 404, code: -10, says: "/api/uid/get/"},
+		{name: "uid, further segment", target: uid + "/x?count=2", status: 404, code: -10, says: "/api/uid/get/x"},
+		{name: "parse, further segment", target: "/api/uid/parse/1/2", status: 404, code: -10, says: "/1/2"},
+		{name: "segment, POST", method: http.MethodPost, target: segment, status: 405, code: -10, says: "takes GET only: nothing was issued"},
+		{name: "snowflake, PUT", method: http.MethodPut, target: snowflake, status: 405, code: -10, says: "takes GET only"},
+		{name: "uid, DELETE", method: http.MethodDelete, target: uid, status: 405, code: -10, says: "takes GET only"},
+		{name: "parse, POST", method: http.MethodPost, target: "/api/uid/parse/1", status: 405, code: -10, says: "takes GET only"},
+		{name: "decodeSnowflakeId, POST", method: http.MethodPost, target: "/decodeSnowflakeId", status: 405, code: -10, says: "takes GET only"},
+		{name: "cache, POST", method: http.MethodPost, target: "/cache", status: 405, code: -10, says: "/cache takes GET only"},
+		{name: "db, POST", method: http.MethodPost, target: "/db", status: 405, code: -10, says: "/db takes GET only"},
+		{name: "status, POST", method: http.MethodPost, target: "/api/status", status: 405, code: -10, says: "/api/status takes GET only"},
+		{name: "too long, segment", target: "/api/segment/get/" + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
+		{name: "too long, snowflake", target: snowflake + "?" + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
+		{name: "too long, uid", target: uid + "?" + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
+		{name: "too long, parse", target: "/api/uid/parse/" + strings.Repeat("1", maxURL), status: 414, code: -6, says: "at most 4096"},
+		{name: "too long, decodeSnowflakeId", target: "/decodeSnowflakeId?snowflakeId=" + strings.Repeat("1", maxURL), status: 414, code: -6, says: "at most 4096"},
+	}
+}
+
+// storeAway is what a store says that cannot be reached.
+func storeAway() error {
+	return &model.StoreError{Store: "database", Op: "read leaf_alloc", Advice: "start it", Err: errors.New("connection refused")}
 }
 
 func wrap(err error) error { return fmt.Errorf("next: %w", err) }

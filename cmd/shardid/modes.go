@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"net"
+	"time"
+	_ "time/tzdata" // time_zone works on machines without the database of zones
+
+	"shardid/service/httpapi"
+	"shardid/service/segment"
+)
+
+// apiOptions shows the modes that are enabled to the HTTP front end.
+func (a *App) apiOptions() (httpapi.Options, error) {
+	zone, err := time.LoadLocation(a.cfg.TimeZone)
+	o := httpapi.Options{
+		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor, Log: a.log,
+		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
+		Status: a.status, Location: zone,
+	}
+	if a.segment != nil {
+		o.Segment, o.Segments, o.Tags = a.segment, a.segmentViews, a.db.Tags
+		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSegment, Ready: a.segment.Ready})
+	}
+	if a.snowflake != nil {
+		o.Snowflake = a.snowflake.service
+		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSnowflake, Ready: a.snowflake.keeper.Ready})
+	}
+	if a.uid != nil {
+		o.UID = a.uid
+		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeUID, Ready: a.uid.Ready})
+	}
+	return o, err
+}
+
+// startModes starts the modes beside the queue.
+func (a *App) startModes(listens net.Addr) error {
+	if a.segment != nil {
+		a.segment.Start()
+	}
+	if a.uid != nil {
+		a.uid.Start()
+	}
+	return a.startSnowflake(listens)
+}
+
+func (a *App) wireSegment() (err error) {
+	s := a.cfg.Segment
+	if !s.Enabled {
+		return nil
+	}
+	a.segment, err = segment.New(segment.Options{
+		Table: a.db, Reporter: a.monitor, Log: a.log,
+		Timeout: s.Timeout, MaxStep: int64(s.MaxStep), Runway: s.Runway,
+	})
+	if err != nil {
+		return err
+	}
+	a.onStop("segment", func(ctx context.Context) error { return a.segment.Stop(ctx) })
+	return nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net"
+	"path/filepath"
+
+	"shardid/repository/redisstore"
+	"shardid/repository/sqlstore"
+	"shardid/repository/workerfile"
+	"shardid/repository/zkstore"
+	"shardid/service/health"
+	"shardid/service/metrics"
+	"shardid/service/snowflake"
+	"shardid/service/worker"
+)
+
+// Registries of worker IDs, snowflake.worker.mode.
+const (
+	workerZK          = zkstore.ModeForever
+	workerZKRecycle   = zkstore.ModeRecycle
+	workerZKEphemeral = zkstore.ModeEphemeral
+	workerMySQL       = "mysql"
+	workerRedis       = "redis"
+	workerLocal       = workerfile.ModeLocal
+)
+
+// conditionZooKeeper is the name under which the ensemble is probed.
+const conditionZooKeeper = "zookeeper"
+
+// snowflakeMode is the snowflake mode as it is wired.
+type snowflakeMode struct {
+	generator *snowflake.Generator
+	service   *snowflake.Service
+	keeper    *worker.Keeper
+}
+
+// openZooKeeper prepares the ensemble when the worker IDs come from it; nil
+// otherwise.
+func (a *App) openZooKeeper() (*zkstore.Store, error) {
+	s := a.cfg.Snowflake
+	switch s.Worker.Mode {
+	case workerZK, workerZKRecycle, workerZKEphemeral:
+	default:
+		return nil, nil //nolint:nilnil // no store is needed
+	}
+	if !s.Enabled {
+		return nil, nil //nolint:nilnil // as above
+	}
+	store, err := zkstore.New(zkstore.Options{
+		Mode: s.Worker.Mode, Addrs: a.cfg.ZooKeeper.Addrs, Name: s.Name,
+		SessionTimeout: a.cfg.ZooKeeper.SessionTimeout, ReclaimMargin: s.MaxClockOffset, Log: a.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.onStop("zookeeper", func(context.Context) error { return store.Close() })
+	return store, nil
+}
+
+// zooKeeperProbe is nothing without an ensemble.
+func zooKeeperProbe(store *zkstore.Store) []health.Probe {
+	if store == nil {
+		return nil
+	}
+	return []health.Probe{{Name: conditionZooKeeper, Check: store.Check}}
+}
+
+// wireSnowflake builds the generator and the keeper of its worker ID; the keeper is
+// started once the address is known.
+func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err error) {
+	s := a.cfg.Snowflake
+	if !s.Enabled {
+		return nil
+	}
+	now := snowflake.SystemClock() // one for both, as they compare its readings
+	m := &snowflakeMode{}
+	m.generator, err = snowflake.New(snowflake.Options{
+		EpochMs: s.EpochMS, SequenceStart: s.SequenceStart, Tolerance: s.ClockTolerance, Now: now,
+	})
+	if err != nil {
+		return err
+	}
+	m.service = snowflake.NewService(m.generator, s.Timeout)
+	opts := worker.Options{
+		Mode: s.Worker.Mode, Generator: m.generator,
+		Layout: a.snowflakeIssuedBefore,
+		Expiry: s.Worker.Expiry, TTL: s.Worker.Lease, MaxClockOffset: s.MaxClockOffset,
+		Reporter: a.monitor, Log: a.log, Now: now,
+	}
+	if opts.Registry, err = a.registry(zoo, lists); err != nil {
+		return err
+	}
+	switch s.Worker.Mode {
+	case workerZKEphemeral:
+		opts.TTL = a.cfg.ZooKeeper.SessionTimeout
+	case workerRedis:
+	default:
+		opts.OpenFile, opts.FileOnly = a.openWorkerFile, s.Worker.Mode == workerLocal
+	}
+	if m.keeper, err = worker.New(opts); err != nil {
+		return err
+	}
+	a.snowflake = m
+	a.onStop("snowflake", m.keeper.Stop)
+	return nil
+}
+
+// registry is what snowflake.worker.mode names.
+func (a *App) registry(zoo *zkstore.Store, lists *redisstore.Store) (worker.Registry, error) {
+	s := a.cfg.Snowflake
+	switch s.Worker.Mode {
+	case workerMySQL:
+		return a.db.Workers(sqlstore.WorkersOptions{ReclaimMargin: s.MaxClockOffset}), nil
+	case workerRedis:
+		return lists.Workers(redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Acks: redisAcks(a.cfg)}), nil
+	case workerLocal:
+		return workerfile.Local(s.Worker.LocalMap)
+	default:
+		return zoo, nil
+	}
+}
+
+// redisAcks: a single server has no replica that must confirm.
+func redisAcks(cfg Config) int {
+	if cfg.Redis.Mode == "single" {
+		return 0
+	}
+	return cfg.Snowflake.Worker.RedisAcks
+}
+
+// openWorkerFile opens <data_dir>/<name>/<port>/worker.json.
+func (a *App) openWorkerFile(address string) (worker.File, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("read the address of this instance: %w", err)
+	}
+	return workerfile.Open(workerfile.Options{
+		Dir:      filepath.Join(a.cfg.DataDir, a.cfg.Snowflake.Name, port),
+		Registry: a.cfg.Snowflake.Worker.Mode, Address: address, EpochMs: a.cfg.Snowflake.EpochMS,
+	})
+}
+
+// startSnowflake begins to look for a worker ID.
+func (a *App) startSnowflake(listens net.Addr) error {
+	if a.snowflake == nil {
+		return nil
+	}
+	address, err := instanceAddress(a.cfg, listens)
+	if err != nil {
+		return err
+	}
+	a.snowflake.keeper.Start(address, rand.Text())
+	return nil
+}
+
+func (m *snowflakeMode) sample() metrics.Snowflake {
+	return metrics.Snowflake{Stats: m.service.Stats(), Worker: m.keeper.Status(), Remaining: m.generator.Remaining()}
+}

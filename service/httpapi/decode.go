@@ -1,0 +1,106 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"shardid/model"
+
+	"github.com/gin-gonic/gin"
+)
+
+// decode takes an ID apart.
+func (a *API) decode(c *gin.Context) {
+	id, err := parseID("id", c.Query("id"), "/decode?kind=queue&id=16385")
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	kind := c.DefaultQuery("kind", model.KindQueue)
+	parts, err := a.opts.Decoder.Decode(kind, id)
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	body := appendID(nil, id)
+	body = append(body[:len(body)-1], `,"kind":"`+kind+`"`...)
+	a.writeBody(c, http.StatusOK, a.headers.json, append(appendParts(body, parts), '}'))
+}
+
+// uidAnswer is Baidu's parseUID, field by field.
+type uidAnswer struct {
+	UID       int64  `json:"UID,string"`
+	Timestamp string `json:"timestamp"`
+	WorkerID  int64  `json:"workerId,string"`
+	Sequence  int64  `json:"sequence,string"`
+}
+
+// parseUID takes a UID apart as Baidu's UidGenerator does. It needs the layout
+// only, so it works while the mode is disabled.
+func (a *API) parseUID(c *gin.Context) {
+	value, ok := lastSegment(c, "uid")
+	if !ok {
+		a.noRoute(c)
+		return
+	}
+	id, parts, err := a.parts(model.KindUID, "uid", value, "/api/uid/parse/34359738368")
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	a.writeJSON(c, uidAnswer{
+		UID: id, Timestamp: a.local(time.Unix(parts["timestamp"], 0), time.DateTime),
+		WorkerID: parts["workerId"], Sequence: parts["sequence"],
+	})
+}
+
+// snowflakeAnswer is Leaf's /decodeSnowflakeId, field by field.
+type snowflakeAnswer struct {
+	Timestamp  string `json:"timestamp"`
+	WorkerID   int64  `json:"workerId,string"`
+	SequenceID int64  `json:"sequenceId,string"`
+}
+
+// decodeSnowflake takes a snowflake apart as Leaf does. It needs the layout only,
+// so it works while the mode is disabled.
+func (a *API) decodeSnowflake(c *gin.Context) {
+	const name = "snowflakeId"
+	if len(c.QueryArray(name)) > 1 {
+		a.fail(c, errTwice(name))
+		return
+	}
+	_, parts, err := a.parts(model.KindSnowflake, name, c.Query(name), "/decodeSnowflakeId?snowflakeId=4194304")
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	ms := parts["timestamp"]
+	a.writeJSON(c, snowflakeAnswer{
+		Timestamp: fmt.Sprintf("%d(%s)", ms, a.local(time.UnixMilli(ms), "2006-01-02 15:04:05.000")),
+		WorkerID:  parts["workerId"], SequenceID: parts["sequenceId"],
+	})
+}
+
+// parts reads the ID that is called name and returns its numbers by their names;
+// example is a request that has one. Errors: model.ErrInvalidArgument.
+func (a *API) parts(kind, name, value, example string) (int64, map[string]int64, error) {
+	id, err := parseID(name, value, example)
+	if err != nil {
+		return 0, nil, err
+	}
+	parts, err := a.opts.Decoder.Decode(kind, id)
+	if err != nil {
+		return 0, nil, err
+	}
+	numbers := make(map[string]int64, len(parts))
+	for _, p := range parts {
+		if n, ok := p.Value.(int64); ok {
+			numbers[p.Name] = n
+		}
+	}
+	return id, numbers, nil
+}
+
+// local formats a time for answers that do not name its zone.
+func (a *API) local(t time.Time, layout string) string { return t.In(a.opts.Location).Format(layout) }

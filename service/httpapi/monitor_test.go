@@ -1,0 +1,170 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+)
+
+// Leaf's two pages as programs read them.
+func TestPagesAsJSON(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	for target, want := range map[string]string{
+		"/cache": `{"code":0,"tags":[` +
+			`{"key":"\u003cscript\u003ealert(\"1\")\u003c/script\u003e","initOk":false,"nextReady":false,"pos":0,"value0":0,"step0":0,"max0":0,"value1":0,"step1":0,"max1":0,` +
+			`"ahead":0,"held":0,"rate":0,"runwaySeconds":86400,"value0Str":"0","max0Str":"0","value1Str":"0","max1Str":"0"},` +
+			`{"key":"big","initOk":true,"nextReady":false,"pos":0,"value0":9007199254740993,"step0":1000,"max0":9007199254741993,"value1":0,"step1":0,"max1":0,` +
+			`"ahead":0,"held":0,"rate":0,"runwaySeconds":86400,"lastLoad":"2026-11-20T00:18:00Z","value0Str":"9007199254740993","max0Str":"9007199254741993","value1Str":"0","max1Str":"0"},` +
+			`{"key":"z","initOk":true,"nextReady":true,"pos":1,"value0":2001,"step0":2000,"max0":2001,"value1":2007,"step1":4000,"max1":6001,` +
+			`"ahead":1,"held":3994,"rate":0.5,"runwaySeconds":7988,"lastLoad":"2026-11-20T00:18:00Z","value0Str":"2001","max0Str":"2001","value1Str":"2007","max1Str":"6001"}]}`,
+		"/db": `{"code":0,"tags":[` +
+			`{"key":"a&b","maxId":9007199254740993,"maxIdStr":"9007199254740993","step":1000,"description":"","updateTime":"2026-11-20T00:18:00Z"},` +
+			`{"key":"z","maxId":6001,"maxIdStr":"6001","step":2000,"description":"of <b>Leaf</b>","updateTime":"2026-11-20T00:18:00Z"}]}`,
+	} {
+		wantAnswer(t, ask(api, http.MethodGet, target, "application/json"), 200, want)
+	}
+}
+
+// Pages without a row are lists without an element.
+func TestEmptyPages(t *testing.T) {
+	api := newAPIOf(func(o *Options) {
+		o.Segments = func() []SegmentView { return nil }
+		o.Tags = func(context.Context) ([]model.Tag, error) { return nil, nil }
+	})
+	for _, target := range []string{"/cache", "/db"} {
+		wantAnswer(t, ask(api, http.MethodGet, target, "application/json"), 200, `{"code":0,"tags":[]}`)
+		if got := ask(api, http.MethodGet, target); !strings.Contains(got.Body.String(), "There are no tags.") {
+			t.Errorf("%s: %s", target, got.Body)
+		}
+	}
+}
+
+// Leaf's two pages as a browser, and curl, get them: in order, escaped, with
+// Leaf's columns.
+func TestPagesAsHTML(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	for target, wants := range map[string][]string{
+		"/cache": {
+			`<th scope="col">name</th><th scope="col">init</th><th scope="col">next</th><th scope="col" class="number">pos</th>` +
+				`<th scope="col" class="number">value0</th><th scope="col" class="number">step0</th><th scope="col" class="number">max0</th>` +
+				`<th scope="col" class="number">value1</th><th scope="col" class="number">step1</th><th scope="col" class="number">max1</th>`,
+			`<td data-name="name">&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;</td>`,
+			`<td data-name="name">big</td>`,
+			`<td data-name="name">z</td><td data-name="init">true</td><td data-name="next">true</td><td data-name="pos" class="number">1</td>` +
+				`<td data-name="value0" class="number">2001</td><td data-name="step0" class="number">2000</td><td data-name="max0" class="number">2001</td>` +
+				`<td data-name="value1" class="number">2007</td><td data-name="step1" class="number">4000</td><td data-name="max1" class="number">6001</td>`,
+		},
+		"/db": {
+			`<th scope="col">name</th><th scope="col" class="number">max_id</th><th scope="col" class="number">step</th><th scope="col">description</th><th scope="col">update_time</th>`,
+			`<td data-name="name">a&amp;b</td><td data-name="max_id" class="number">9007199254740993</td>`,
+			`<td data-name="name">z</td><td data-name="max_id" class="number">6001</td><td data-name="step" class="number">2000</td>` +
+				`<td data-name="description">of &lt;b&gt;Leaf&lt;/b&gt;</td><td data-name="update_time">2026-11-20 08:18:00</td>`,
+		},
+	} {
+		for _, accept := range []string{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "*/*", ""} {
+			got := ask(api, http.MethodGet, target, accept)
+			wantPage(t, got)
+			rest := got.Body.String()
+			for _, want := range wants {
+				_, after, ok := strings.Cut(rest, want)
+				if !ok {
+					t.Errorf("%s: %s\nhas no %s, or not there", target, got.Body, want)
+				}
+				rest = after
+			}
+		}
+	}
+}
+
+// wantPage wants a policy that allows the style of the page and nothing else, and a
+// page that is fit for a phone and needs nothing else.
+func wantPage(t *testing.T, got *httptest.ResponseRecorder) {
+	t.Helper()
+	body := got.Body.String()
+	_, style, _ := strings.Cut(body, "<style>")
+	style, _, _ = strings.Cut(style, "</style>")
+	hash := sha256.Sum256([]byte(style))
+	want := fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", base64.StdEncoding.EncodeToString(hash[:]))
+	h := got.Header()
+	if csp := h.Get("Content-Security-Policy"); csp != want || got.Code != 200 {
+		t.Errorf("%d, policy %s\nwant %s", got.Code, csp, want)
+	}
+	if h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("headers %v", h)
+	}
+	for _, bad := range []string{"<script", "style=", "onclick", "src=", "http://", "https://"} {
+		if strings.Contains(body, bad) {
+			t.Errorf("%q is in the page", bad)
+		}
+	}
+	for _, good := range []string{"width=device-width", "prefers-color-scheme: dark", "max-width: 48rem", `<a href="cache">`, `<a href="db">`} {
+		if !strings.Contains(body, good) {
+			t.Errorf("%q is not in the page", good)
+		}
+	}
+}
+
+// The rows that a caller got from elsewhere are not sorted under it.
+func TestPagesLeaveTheirSourceAlone(t *testing.T) {
+	views := fakeViews()
+	tags, _ := fakeTags(t.Context())
+	api := newAPIOf(func(o *Options) {
+		o.Segments = func() []SegmentView { return views }
+		o.Tags = func(context.Context) ([]model.Tag, error) { return tags, nil }
+	})
+	ask(api, http.MethodGet, "/cache")
+	ask(api, http.MethodGet, "/db")
+	if views[0].Key != "z" || tags[0].Name != "z" {
+		t.Errorf("sorted: %v, %v", views, tags)
+	}
+}
+
+// The database's failure is told in its own words; anything else is not.
+func TestDatabasePageFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		status int
+		body   string
+	}{
+		"store":    {fmt.Errorf("tags: %w", storeAway()), 503, `{"code":-1,"message":"database: read leaf_alloc: connection refused: start it"}`},
+		"deadline": {fmt.Errorf("tags: %w", context.DeadlineExceeded), 503, `{"code":-1,"message":"the database has not answered within 2s"}`},
+		"starting": {wrap(model.ErrNotReady), 503, `{"code":-1,"message":"next: not initialised yet"}`},
+		"other":    {errors.New("secret"), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`},
+	} {
+		got := ask(newAPIOf(func(o *Options) { o.Tags = func(context.Context) ([]model.Tag, error) { return nil, c.err } }), http.MethodGet, "/db")
+		wantAnswer(t, got, c.status, c.body)
+		if retry := got.Header().Get("Retry-After"); (retry == "1") != (c.status == 503) {
+			t.Errorf("%s: Retry-After %q", name, retry)
+		}
+	}
+}
+
+// A database that does not answer is waited for no longer than readTimeout, a
+// client that has gone not at all.
+func TestDatabasePageIsBounded(t *testing.T) {
+	hang := func(ctx context.Context) ([]model.Tag, error) { return nil, waitForEnd(ctx) }
+	synctest.Test(t, func(t *testing.T) {
+		api, start := newAPIOf(func(o *Options) { o.Tags = hang }), time.Now()
+		wantAnswer(t, ask(api, http.MethodGet, "/db"), 503, `{"code":-1,"message":"the database has not answered within 2s"}`)
+		if waited := time.Since(start); waited != readTimeout {
+			t.Errorf("waited %v", waited)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequestWithContext(gone, http.MethodGet, "/db", nil))
+		if !strings.Contains(w.Body.String(), "given up") || time.Since(start) != readTimeout {
+			t.Errorf("%s after %v", w.Body, time.Since(start))
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"shardid/model"
+	"shardid/service/health"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Status is the body of /api/status, what the console shows. Options.Status fills
+// Version, StartedAt and the parts of the modes; the API fills the rest. Fields
+// may be added, none changes its meaning. IDs also come as strings; other numbers
+// stay below 2^53.
+type Status struct {
+	Version   string    `json:"version"`
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	// Ready is what /readyz answers, Message its reason.
+	Ready   bool   `json:"ready"`
+	Message string `json:"message,omitempty"`
+	// Modes has all four, by name.
+	Modes map[string]ModeStatus `json:"modes"`
+	// Stores are the conditions of the stores, and of what is tried again and
+	// again.
+	Stores []health.Condition `json:"stores"`
+
+	Queue     *QueueStatus     `json:"queue,omitempty"`
+	Segment   *SegmentStatus   `json:"segment,omitempty"`
+	Snowflake *SnowflakeStatus `json:"snowflake,omitempty"`
+	UID       *UIDStatus       `json:"uid,omitempty"`
+}
+
+// ModeStatus is whether a mode can issue.
+type ModeStatus struct {
+	Enabled bool      `json:"enabled"`
+	Ready   bool      `json:"ready"`
+	Since   time.Time `json:"since,omitzero"` // when a change of Ready was first seen
+	Error   string    `json:"error,omitempty"`
+}
+
+// QueueStatus is the queue mode.
+type QueueStatus struct {
+	Issued int64       `json:"issued"` // IDs since the start
+	Apps   []AppStatus `json:"apps"`
+}
+
+// AppStatus is one app and its lists.
+type AppStatus struct {
+	AppID       int               `json:"appId"`
+	Name        string            `json:"name"`
+	Step        int64             `json:"step"`       // smallest segment, in indices
+	MaxLimitID  int64             `json:"maxLimitId"` // 0 means none
+	LimitPolicy model.LimitPolicy `json:"limitPolicy"`
+	// Depths are the indices that the store holds for each shard; -1 is unknown.
+	Depths [model.Shards]int64 `json:"depths"`
+}
+
+// MarshalJSON adds the ID as a string.
+func (s AppStatus) MarshalJSON() ([]byte, error) {
+	type plain AppStatus // without this method
+	return json.Marshal(struct {
+		plain
+		MaxLimitIDStr int64 `json:"maxLimitIdStr,string"`
+	}{plain(s), s.MaxLimitID})
+}
+
+// SegmentStatus is the segment mode.
+type SegmentStatus struct {
+	Issued int64         `json:"issued"` // IDs since the start
+	Tags   []SegmentView `json:"tags"`
+}
+
+// SegmentView is what a replica holds of one tag: the columns of Leaf's page and
+// how long it lasts. Leaf has two buffers; Pos says which one is in use, of
+// which Value is the next ID and Max the end, which is not issued.
+type SegmentView struct {
+	Key       string `json:"key"`
+	InitOK    bool   `json:"initOk"`
+	NextReady bool   `json:"nextReady"`
+	Pos       int    `json:"pos"` // 0 or 1
+
+	Value0 int64 `json:"value0"`
+	Step0  int64 `json:"step0"`
+	Max0   int64 `json:"max0"`
+	Value1 int64 `json:"value1"`
+	Step1  int64 `json:"step1"`
+	Max1   int64 `json:"max1"`
+
+	Ahead         int       `json:"ahead"`             // segments held beyond the one in use
+	Held          int64     `json:"held"`              // IDs that can be issued without the database
+	Rate          float64   `json:"rate"`              // IDs a second, smoothed
+	RunwaySeconds float64   `json:"runwaySeconds"`     // how long Held lasts at Rate, with a bound for a Rate of 0
+	LastLoad      time.Time `json:"lastLoad,omitzero"` // of the latest segment
+}
+
+// MarshalJSON adds the IDs as strings.
+func (v SegmentView) MarshalJSON() ([]byte, error) {
+	type plain SegmentView // without this method
+	return json.Marshal(struct {
+		plain
+		Value0Str int64 `json:"value0Str,string"`
+		Max0Str   int64 `json:"max0Str,string"`
+		Value1Str int64 `json:"value1Str,string"`
+		Max1Str   int64 `json:"max1Str,string"`
+	}{plain(v), v.Value0, v.Max0, v.Value1, v.Max1})
+}
+
+// SnowflakeStatus is the snowflake mode.
+type SnowflakeStatus struct {
+	Issued                   int64     `json:"issued"`   // IDs since the start
+	WorkerID                 int       `json:"workerId"` // -1 while none is held
+	Mode                     string    `json:"mode"`     // of the registry of worker IDs
+	Address                  string    `json:"address"`  // of this instance, ip:port
+	State                    string    `json:"state"`    // waiting, serving or offline
+	ReservedUntil            time.Time `json:"reservedUntil,omitzero"`
+	TrustSeconds             float64   `json:"trustSeconds"`       // how long the lease is trusted without a renewal
+	ClockOffsetSeconds       float64   `json:"clockOffsetSeconds"` // how far this clock is ahead of the registry's
+	RemainingLifetimeSeconds int64     `json:"remainingLifetimeSeconds"`
+	Error                    string    `json:"error,omitempty"` // the registry's latest
+}
+
+// UIDStatus is the UID mode.
+type UIDStatus struct {
+	Issued                   int64     `json:"issued"`   // IDs since the start
+	Mode                     string    `json:"mode"`     // default or cached
+	WorkerID                 int64     `json:"workerId"` // -1 while none is held
+	NodeID                   int64     `json:"nodeId"`   // row of WORKER_NODE; 0 while there is none
+	RingSize                 int64     `json:"ringSize"` // IDs; 0 in default mode
+	RingFilled               int64     `json:"ringFilled"`
+	Discarded                int64     `json:"discarded"`            // IDs put on a full ring
+	LastSecond               time.Time `json:"lastSecond,omitzero"`  // time of the newest ID
+	AheadSeconds             float64   `json:"aheadSeconds"`         // how far LastSecond is ahead of the clock
+	MarkedUntil              time.Time `json:"markedUntil,omitzero"` // IDs may be issued up to this second
+	RemainingLifetimeSeconds int64     `json:"remainingLifetimeSeconds"`
+}
+
+// status answers what the console shows.
+func (a *API) status(c *gin.Context) {
+	var s Status
+	if a.opts.Status != nil {
+		ctx, cancel := context.WithTimeout(c.Request.Context(), readTimeout)
+		defer cancel()
+		s = a.opts.Status(ctx)
+	}
+	ready := a.readiness()
+	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
+	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions.Conditions()
+	a.writeJSON(c, s)
+}
+
+// modeStatus has every mode, the disabled ones too.
+func (a *API) modeStatus() map[string]ModeStatus {
+	all := map[string]ModeStatus{
+		ModeQueue:     statusOf(a.queue.look(a.now())),
+		ModeSegment:   {Enabled: a.opts.Segment != nil},
+		ModeSnowflake: {Enabled: a.opts.Snowflake != nil},
+		ModeUID:       {Enabled: a.opts.UID != nil},
+	}
+	for _, m := range a.look() {
+		all[m.Name] = statusOf(m)
+	}
+	return all
+}
+
+func statusOf(m sight) ModeStatus {
+	return ModeStatus{Enabled: true, Ready: m.OK, Since: m.Since, Error: m.Error}
+}

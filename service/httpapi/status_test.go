@@ -1,0 +1,95 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+// fullStatus has every field.
+func fullStatus(context.Context) Status {
+	app := AppStatus{AppID: 1, Name: "test", Step: 1000, MaxLimitID: math.MaxInt64, LimitPolicy: model.LimitReject}
+	for i := range app.Depths {
+		app.Depths[i] = int64(i) - 1
+	}
+	return Status{
+		Version: "1.2.3", StartedAt: loaded,
+		Queue:   &QueueStatus{Issued: 7, Apps: []AppStatus{app}},
+		Segment: &SegmentStatus{Issued: 8, Tags: fakeViews()},
+		Snowflake: &SnowflakeStatus{
+			Issued: 9, WorkerID: 21, Mode: "mysql", Address: "10.0.0.5:8080", State: "serving", ReservedUntil: loaded,
+			TrustSeconds: 7.5, ClockOffsetSeconds: -0.25, RemainingLifetimeSeconds: 1_000_000_000, Error: "away",
+		},
+		UID: &UIDStatus{
+			Issued: 10, Mode: "cached", WorkerID: 3, NodeID: 3, RingSize: 65536, RingFilled: 40000, Discarded: 1,
+			LastSecond: loaded, AheadSeconds: 7, MarkedUntil: loaded.Add(time.Hour), RemainingLifetimeSeconds: 1_000_000_000,
+		},
+	}
+}
+
+// What the services say is passed on, and what the API knows is added.
+func TestStatus(t *testing.T) {
+	away := wrap(model.ErrNoLease)
+	api := newAPIOf(func(o *Options) {
+		o.Status, o.UID, o.Modes = fullStatus, nil, o.Modes[:2]
+		o.Modes[1].Ready = func() error { return away }
+	})
+	api.now = func() time.Time { return loaded }
+	got := ask(api, http.MethodGet, "/api/status")
+	for _, want := range []string{
+		`{"version":"1.2.3","startedAt":"2026-11-20T00:18:00Z","ready":false,"message":"snowflake: next: no worker ID is held","modes":{`,
+		`"queue":{"enabled":true,"ready":true,"since":"2026-11-20T00:18:00Z"}`,
+		`"segment":{"enabled":true,"ready":true,"since":"2026-11-20T00:18:00Z"}`,
+		`"snowflake":{"enabled":true,"ready":false,"since":"2026-11-20T00:18:00Z","error":"next: no worker ID is held"}`,
+		`"uid":{"enabled":false,"ready":false}`,
+		`"stores":[{"name":"database","ok":true,`,
+		`{"issued":7,"apps":[{"appId":1,"name":"test","step":1000,"maxLimitId":9223372036854775807,"limitPolicy":"reject","depths":[-1,0,1,`,
+		`62],"maxLimitIdStr":"9223372036854775807"}]`,
+		`"value0":9007199254740993,`, `"value0Str":"9007199254740993","max0Str":"9007199254741993",`,
+		`"workerId":21,"mode":"mysql","address":"10.0.0.5:8080","state":"serving","reservedUntil":"2026-11-20T00:18:00Z","trustSeconds":7.5,`,
+		`"ringSize":65536,"ringFilled":40000,"discarded":1,"lastSecond":"2026-11-20T00:18:00Z","aheadSeconds":7,"markedUntil":"2026-11-20T01:18:00Z"`,
+	} {
+		if got.Code != 200 || !strings.Contains(got.Body.String(), want) {
+			t.Errorf("%d %s\nhas no %s", got.Code, got.Body, want)
+		}
+	}
+	if got.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("it may be cached: %v", got.Header())
+	}
+}
+
+// Without Options.Status there is what the API knows itself. The readiness of the
+// status and that of /readyz are one.
+func TestStatusOfTheAPIAlone(t *testing.T) {
+	api := newAPIOf(disableModes)
+	var s Status
+	for _, ready := range []bool{true, false} {
+		if err := json.Unmarshal(ask(api, http.MethodGet, "/api/status").Body.Bytes(), &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Ready != ready || len(s.Modes) != 4 || len(s.Stores) != 2 || s.Segment != nil {
+			t.Errorf("%+v, want ready %t", s, ready)
+		}
+		api.Drain()
+	}
+}
+
+// A status that cannot be shown is an error, not an empty answer; one that hangs
+// is told to stop.
+func TestStatusThatCannotBeShown(t *testing.T) {
+	api := newAPIOf(func(o *Options) {
+		o.Status = func(ctx context.Context) Status {
+			if at, ok := ctx.Deadline(); !ok || time.Until(at) > readTimeout {
+				t.Errorf("no deadline, or a late one: %v", at)
+			}
+			return Status{Segment: &SegmentStatus{Tags: []SegmentView{{RunwaySeconds: math.Inf(1)}}}}
+		}
+	})
+	wantAnswer(t, ask(api, http.MethodGet, "/api/status"), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`)
+}
