@@ -71,8 +71,8 @@ type ZooKeeperConfig struct {
 	// Addrs are host:port. Default none.
 	Addrs []string `yaml:"addrs" format:"hostport"`
 	// SessionTimeout is after how long the ensemble gives a silent instance up.
-	// 4s…5m, default 10s.
-	SessionTimeout time.Duration `yaml:"session_timeout" range:"4s..5m"`
+	// 5s…5m, default 10s.
+	SessionTimeout time.Duration `yaml:"session_timeout" range:"5s..5m"`
 }
 
 // UIDConfig is Baidu's UidGenerator. The three widths add up to 63.

@@ -40,28 +40,21 @@ func (a *App) checkLayouts(ctx context.Context) error {
 
 // recordLayout remembers the layout for ever. One that is not the recorded one ends
 // the process, as it would have ended the start if the database had answered then.
-func (a *App) recordLayout(ctx context.Context, record model.LayoutRecord) (already bool, err error) {
-	already, err = a.db.LayoutOnce(ctx, record)
+func (a *App) recordLayout(ctx context.Context, record model.LayoutRecord) error {
+	_, err := a.db.LayoutOnce(ctx, record)
 	if errors.Is(err, model.ErrLayoutChanged) {
 		select {
 		case a.failed <- err:
 		default: // it is ending already
 		}
 	}
-	return already, err
+	return err
 }
 
-// firstMinute is for how long after the very first start instances count as the
-// first ones.
-const firstMinute = time.Minute
-
-// snowflakeIssuedBefore says whether a registry that knows nothing must have
-// forgotten it: IDs have been issued for longer than a minute.
-func (a *App) snowflakeIssuedBefore(ctx context.Context) (bool, error) {
-	already, err := a.recordLayout(ctx, snowflakeRecord(a.cfg))
-	if !already || err != nil {
-		return false, err
+// snowflakeLayoutAge is for how long snowflake IDs may have been issued.
+func (a *App) snowflakeLayoutAge(ctx context.Context) (time.Duration, error) {
+	if err := a.recordLayout(ctx, snowflakeRecord(a.cfg)); err != nil {
+		return 0, err
 	}
-	age, err := a.db.LayoutAge(ctx, model.KindSnowflake)
-	return age > firstMinute, err
+	return a.db.LayoutAge(ctx, model.KindSnowflake)
 }

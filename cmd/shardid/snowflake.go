@@ -86,7 +86,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	m.service = snowflake.NewService(m.generator, s.Timeout)
 	opts := worker.Options{
 		Mode: s.Worker.Mode, Generator: m.generator,
-		Layout: a.snowflakeIssuedBefore,
+		Layout: a.snowflakeLayoutAge,
 		Expiry: s.Worker.Expiry, TTL: s.Worker.Lease, MaxClockOffset: s.MaxClockOffset,
 		Reporter: a.monitor, Log: a.log, Now: now,
 	}

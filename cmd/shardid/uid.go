@@ -43,7 +43,7 @@ type uidNodes struct{ *App }
 
 // RegisterNode implements uid.Nodes.
 func (n uidNodes) RegisterNode(ctx context.Context, start model.NodeStart) (model.Node, error) {
-	if _, err := n.recordLayout(ctx, uidRecord(n.cfg)); err != nil {
+	if err := n.recordLayout(ctx, uidRecord(n.cfg)); err != nil {
 		return model.Node{}, err
 	}
 	return n.db.RegisterNode(ctx, start)

@@ -16,23 +16,19 @@ func (s *Store) CheckLayout(ctx context.Context, want model.LayoutRecord) error 
 }
 
 // LayoutAge is for how long, by the database's clock, the layout of a kind has been
-// recorded, in whole seconds; 0 when none is. Errors: *model.StoreError.
+// recorded, to the millisecond; 0 when none is. Errors: *model.StoreError.
 func (s *Store) LayoutAge(ctx context.Context, kind string) (time.Duration, error) {
-	age := "TIMESTAMPDIFF(SECOND, recorded_at, CURRENT_TIMESTAMP)"
+	age := "TIMESTAMPDIFF(MICROSECOND, recorded_at, CURRENT_TIMESTAMP(3)) DIV 1000"
 	if s.server == nil {
-		age = "unixepoch() - unixepoch(recorded_at)"
+		age = "CAST(round((julianday('now') - julianday(recorded_at)) * 86400000) AS INTEGER)"
 	}
-	var seconds []int64
-	err := s.query(ctx).Raw("SELECT "+age+" FROM "+layoutTable+" WHERE kind = ?", kind).Scan(&seconds).Error
-	if err != nil || len(seconds) == 0 {
-		return 0, s.answerIf(ctx, "read the layout", wrapRead(err))
+	var ms []int64
+	err := s.query(ctx).Raw("SELECT "+age+" FROM "+layoutTable+" WHERE kind = ?", kind).Scan(&ms).Error
+	if err != nil {
+		return 0, s.answer(ctx, "read the layout", fmt.Errorf("read: %w", err))
 	}
-	return time.Duration(seconds[0]) * time.Second, nil
-}
-
-func wrapRead(err error) error {
-	if err == nil {
-		return nil
+	if len(ms) == 0 {
+		return 0, nil
 	}
-	return fmt.Errorf("read: %w", err)
+	return time.Duration(ms[0]) * time.Millisecond, nil
 }

@@ -92,17 +92,23 @@ func (k *Keeper) compareWithPeers(ctx context.Context) error {
 	return k.checkOffset(k.clock.offset-offsets[len(offsets)/2], fmt.Sprintf("the median of %d other instances", len(offsets)))
 }
 
+// settling is how long after the layout was recorded, which is before the first
+// worker ID is asked for, a registry may have come to hold its first one.
+const settling = time.Second
+
 // doubt is the time, Unix ms, up to which a registry that forgot something may
-// have promised IDs to others, and 0 without doubt. Whoever can reach the registry
-// has learned within that time that its worker ID is gone. An instance that can do
+// have promised IDs to others, and 0 without doubt: it has forgotten nothing since
+// the layout was recorded, layoutAge ago. Whoever can reach the registry has
+// learned within that time that its worker ID is gone. An instance that can do
 // without its registry learns it once it reaches it again, so then the time counts
 // from now, until all of those must have stopped.
-func (k *Keeper) doubt(lease model.Lease, issuedBefore bool) int64 {
-	if !issuedBefore || lease.KeptSince == 0 {
+func (k *Keeper) doubt(lease model.Lease, layoutAge time.Duration) int64 {
+	kept := time.Duration(lease.ServerTime-lease.KeptSince) * time.Millisecond
+	if lease.KeptSince == 0 || kept+settling >= layoutAge {
 		return 0
 	}
 	from := lease.KeptSince
-	if k.file != nil && lease.ServerTime-from < k.opts.Expiry.Milliseconds() {
+	if k.file != nil && kept < k.opts.Expiry {
 		from = lease.ServerTime
 	}
 	return from + Ahead.Milliseconds() + k.opts.MaxClockOffset.Milliseconds()

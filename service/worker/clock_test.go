@@ -196,24 +196,27 @@ func TestASlowAnswerIsNoClockOff(t *testing.T) {
 }
 
 func TestDoubt(t *testing.T) {
-	const s = int64(1000)
+	const s, year = int64(1000), int64(365 * 86400 * 1000)
 	wait := (Ahead + testOffset).Milliseconds()
 	expiry := testExpiry.Milliseconds()
 	for _, c := range []struct {
-		name         string
-		file         bool
-		issuedBefore bool
-		keptSince    int64 // 0: for ever; else relative to someday
-		want         int64 // 0: none; else relative to someday
+		name      string
+		file      bool
+		issued    int64 // for how long IDs may have been, ms
+		keptSince int64 // 0: for ever; else relative to someday
+		want      int64 // 0: none; else relative to someday
 	}{
-		{"kept for ever", true, true, 0, 0},
-		{"a first start", true, false, -s, 0},
-		{"it forgot just now", false, true, -s, -s + wait},
-		{"it forgot long ago: what follows is in the past", false, true, -3600 * s, -3600*s + wait},
-		{"with files, while any may last", true, true, -s, wait},
-		{"with files, at the last moment", true, true, -expiry + 1, wait},
-		{"with files, once all have ended", true, true, -expiry, -expiry + wait},
-		{"it is empty", true, true, -1, wait},
+		{"kept for ever", true, year, 0, 0},
+		{"a first start", true, 0, -1, 0},
+		{"the first ones came at about the same time", true, 300 * s, -299 * s, 0},
+		{"it came well after the first ones", true, 300 * s, -299*s + 1, -299*s + 1 + wait},
+		{"it is older than the first ones", true, 300 * s, -year, 0},
+		{"it forgot just now", false, year, -s, -s + wait},
+		{"it forgot long ago: what follows is in the past", false, year, -3600 * s, -3600*s + wait},
+		{"with files, while any may last", true, year, -s, wait},
+		{"with files, at the last moment", true, year, -expiry + 1, wait},
+		{"with files, once all have ended", true, year, -expiry, -expiry + wait},
+		{"it is empty", true, year, -1, wait},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := fileless(t)
@@ -232,36 +235,47 @@ func TestDoubt(t *testing.T) {
 			if c.want != 0 {
 				want = someday + c.want
 			}
-			if got := l.doubt(lease, c.issuedBefore); got != want {
+			if got := l.doubt(lease, time.Duration(c.issued)*time.Millisecond); got != want {
 				t.Errorf("%d, want %d", got, want)
 			}
 		})
 	}
 }
 
-// The layout was asked for: only the very first start, which recorded it, needs
-// not wait for a registry that is new.
-func TestOnlyTheVeryFirstStartTrustsAnEmptyRegistry(t *testing.T) {
-	for _, known := range []bool{false, true} {
-		m := fileless(t)
-		m.known, m.registry.keptSince = known, someday
-		l := m.boot()
-		l.mustStep()
-		if known {
-			l.startsAfter(someday + (Ahead + testOffset).Milliseconds())
-			continue
-		}
-		l.issues("the very first")
+// A registry that is younger than the first IDs has lost what it knew of them. The
+// first ones may have come together with it.
+func TestARegistryYoungerThanTheFirstIDsIsDoubted(t *testing.T) {
+	for name, c := range map[string]struct {
+		recorded time.Duration
+		doubted  bool
+	}{
+		"the very first start":            {0, false},
+		"another one of the first":        {settling, false},
+		"a start after IDs may have been": {settling + time.Millisecond, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := fileless(t)
+			m.recorded, m.registry.keptSince = c.recorded, someday
+			l := m.boot()
+			l.mustStep()
+			if c.doubted {
+				l.startsAfter(someday + (Ahead + testOffset).Milliseconds())
+				return
+			}
+			l.issues("no doubt")
+		})
 	}
 }
 
-func TestTheVeryFirstStartIsOneAttempt(t *testing.T) {
+// The layout is asked for once: what passes until a worker ID is had counts too.
+func TestTheFirstStartHasNoTimeToLose(t *testing.T) {
 	m := fileless(t)
-	m.known, m.registry.keptSince = false, someday
+	m.recorded, m.registry.keptSince = 0, someday
 	m.registry.failing["acquire"] = errAway
 	l := m.boot()
 	_ = l.steps()
 	m.registry.failing = map[string]error{}
+	m.clock.mono.Add(settling.Milliseconds() + 1)
 	l.mustStep()
 	l.startsAfter(someday + (Ahead + testOffset).Milliseconds())
 }

@@ -250,9 +250,9 @@ type machine struct {
 	*testing.T
 	clock    *hand
 	registry *registry
-	folder   *folder // nil without a local file
-	layout   error   // of the question for the layout
-	known    bool    // the layout was recorded before
+	folder   *folder       // nil without a local file
+	layout   error         // of the question for the layout
+	recorded time.Duration // how long ago the layout was
 	lives    int
 }
 
@@ -266,7 +266,7 @@ func withFile(t *testing.T) *machine {
 
 func fileless(t *testing.T) *machine {
 	h := newHand()
-	return &machine{T: t, clock: h, registry: newRegistry(h.server.Load), known: true}
+	return &machine{T: t, clock: h, registry: newRegistry(h.server.Load), recorded: 24 * time.Hour}
 }
 
 // life is one process. It takes its steps when it is told to, unless it is started.
@@ -282,7 +282,7 @@ func (m *machine) options(l *life, now func() (int64, time.Duration)) Options {
 	o := Options{
 		Mode: "test", Registry: m.registry, Generator: l.gen, Reporter: l.reports, Now: now,
 		Expiry: testExpiry, TTL: testTTL, MaxClockOffset: testOffset,
-		Layout: func(context.Context) (bool, error) { return m.known, m.layout },
+		Layout: func(context.Context) (time.Duration, error) { return m.recorded, m.layout },
 		Log:    slog.New(slog.NewTextHandler(l.log, nil)),
 	}
 	if m.folder != nil {

@@ -40,9 +40,9 @@ type Options struct {
 	// FileOnly says that there is nothing else.
 	OpenFile func(address string) (File, error)
 	FileOnly bool
-	// Layout records the layout of the IDs in the database and says whether it was
-	// recorded before. Errors: *model.LayoutChangedError, *model.StoreError.
-	Layout func(context.Context) (already bool, err error)
+	// Layout records the layout of the IDs in the database, once, and says how long
+	// ago that was. Errors: *model.LayoutChangedError, *model.StoreError.
+	Layout func(context.Context) (age time.Duration, err error)
 	// Expiry is how long an instance with a file goes on without its registry.
 	Expiry time.Duration
 	// TTL is how long the registry holds a lease without a file for its owner, from
@@ -77,8 +77,9 @@ type Keeper struct {
 	confirmed int64
 	trust     time.Duration // when, by the monotonic clock, the grant ends
 	clock     clockMark
-	// layoutKnown: the database was asked whether the layout is ours.
-	layoutKnown bool
+	// layoutSince is when, by the monotonic clock, the layout was recorded; nil
+	// before the database was asked.
+	layoutSince *time.Duration
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -183,7 +184,7 @@ func (k *Keeper) Ready() error {
 	if reason == "" {
 		reason = "a worker ID has not been acquired yet"
 	}
-	return fmt.Errorf("%w: snowflake: %s", model.ErrNotReady, reason)
+	return fmt.Errorf("%w: %s", model.ErrNotReady, reason)
 }
 
 func millis(wall int64) int64 { return wall / int64(time.Millisecond) }

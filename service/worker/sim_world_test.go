@@ -68,8 +68,8 @@ type world struct {
 	now       int64 // true time, Unix ms
 	registry  *simRegistry
 	instances []*instance
-	restores  bool // the registry may go back in time
-	recorded  bool // the layout
+	restores  bool  // the registry may go back in time
+	recorded  int64 // when the layout was, true time
 	lives     int
 	inside    bool // interleave is under way
 	calm      bool // no fault happens any more
@@ -186,7 +186,7 @@ func (w *world) harm(i *instance, n int) {
 		}
 	case n < 98:
 		w.registry.backup = maps.Clone(w.registry.rows)
-	case n == 98 && w.restores:
+	case n == 98 && w.restores && w.recorded > 0 && w.now > w.recorded+settling.Milliseconds(): // see settling
 		w.note("registry restored")
 		w.registry.restore()
 	}
@@ -225,10 +225,11 @@ func (w *world) boot(i *instance) {
 	i.gen = gen
 	opts := Options{
 		Mode: "sim", Registry: simLink{w.registry, i}, Generator: simGenerator{gen, i},
-		Layout: func(context.Context) (bool, error) {
-			already := w.recorded && w.mutant != noVouch
-			w.recorded = true
-			return already, nil
+		Layout: func(context.Context) (time.Duration, error) {
+			if w.recorded == 0 || w.mutant == noVouch {
+				w.recorded = w.now
+			}
+			return time.Duration(w.now-w.recorded) * time.Millisecond, nil
 		},
 		Expiry: time.Minute, TTL: simTTL, MaxClockOffset: 5 * time.Second,
 		Reporter: silent{}, Log: slog.New(slog.DiscardHandler), Now: i.clock,
@@ -275,7 +276,7 @@ func (w *world) pass(ms int64) {
 
 func (w *world) step(i *instance) {
 	if w.mutant == noVouch {
-		i.keeper.layoutKnown = false
+		i.keeper.layoutSince = nil
 	}
 	i.due = w.now + i.keeper.step(context.Background()).Milliseconds()
 }

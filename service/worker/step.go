@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"shardid/model"
@@ -68,32 +69,41 @@ func (k *Keeper) prepare() error {
 	return nil
 }
 
-// checkLayout makes sure that IDs of no other layout were issued, and says whether
-// any may have been: not at the very first start, and then for one attempt only, as
-// others may follow. With the database away the file of an earlier life, which
-// knows the epoch, is proof enough.
-func (k *Keeper) checkLayout(ctx context.Context) (issuedBefore bool, err error) {
-	if k.layoutKnown {
-		return true, nil
+// checkLayout makes sure that IDs of no other layout were issued, and notes since
+// when ours may have been. With the database away the file of an earlier life, which
+// knows the epoch, is proof enough, and of any age.
+func (k *Keeper) checkLayout(ctx context.Context) error {
+	if k.layoutSince != nil {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	already, err := k.opts.Layout(ctx)
+	_, mono := k.opts.Now()
+	age, err := k.opts.Layout(ctx)
 	if err == nil {
-		k.layoutKnown = true
-		return already, nil
+		since := mono - age
+		k.layoutSince = &since
+		return nil
 	}
 	if _, ok := k.stored(); ok && isAway(err) {
-		return true, nil
+		return nil
 	}
-	return false, err
+	return err
+}
+
+// layoutAge is for how long IDs may have been issued.
+func (k *Keeper) layoutAge() time.Duration {
+	if k.layoutSince == nil {
+		return math.MaxInt64
+	}
+	_, mono := k.opts.Now()
+	return mono - *k.layoutSince
 }
 
 // acquire gets a worker ID from the registry and begins its term, unless it is the
 // one that the file has begun already.
 func (k *Keeper) acquire(ctx context.Context) error {
-	issuedBefore, err := k.checkLayout(ctx)
-	if err != nil {
+	if err := k.checkLayout(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -110,7 +120,7 @@ func (k *Keeper) acquire(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, k.refuse(ctx, lease))
 	}
-	k.take(lease, issuedBefore)
+	k.take(lease)
 	return nil
 }
 
@@ -129,9 +139,9 @@ func (k *Keeper) refuse(ctx context.Context, lease model.Lease) error {
 }
 
 // take begins the term of a lease that the registry gave.
-func (k *Keeper) take(lease model.Lease, issuedBefore bool) {
+func (k *Keeper) take(lease model.Lease) {
 	same := k.lease.Owner == k.owner && k.lease.WorkerID == lease.WorkerID
-	doubt := k.doubt(lease, issuedBefore)
+	doubt := k.doubt(lease, k.layoutAge())
 	switch old, ok := k.stored(); {
 	case same && k.held && lease.After <= k.lease.Reserved:
 		// The term that the file began goes on: nobody reserved beyond it.
