@@ -20,7 +20,7 @@ func (c *cli) decode() *cobra.Command {
 		Short: "Take an ID apart",
 		Example: `  shardid decode 16385
   shardid decode --kind snowflake 1169786042799259000
-  shardid decode --kind uid --uid.epoch 2016-05-20 3200169789968523265`,
+  shardid decode --kind uid --uid.epoch 2016-05-20T00:00:00+08:00 3200169789968523265`,
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().StringVar(&kind, "kind", model.KindQueue, "queue, snowflake or uid")

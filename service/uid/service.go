@@ -182,7 +182,7 @@ func (s *Service) Ready() error {
 		return s.noGrant()
 	case s.ring == nil:
 		return g.readyAt(s.opts.Now().Unix())
-	case s.ring.Len() == 0 && g.fillErr.Load() != nil:
+	case s.ring.Len() == 0 && (g.fillErr.Load() != nil || g.last.Load() == 0):
 		return s.dry()
 	}
 	return nil
