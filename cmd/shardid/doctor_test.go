@@ -182,7 +182,7 @@ func TestServeWarns(t *testing.T) {
 func TestServeDoesNotWarn(t *testing.T) {
 	story(t)
 	d := serve(t, provisioned(t).with(onRedis(testserver.Redis(t).Addr)))
-	d.want(aliceGet, 200, 0)
+	eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
 	time.Sleep(time.Second)
 	if said := d.lines("setting"); len(said) > 0 {
 		t.Errorf("%s", said)
