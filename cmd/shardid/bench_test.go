@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/service/load"
+)
+
+// benchReport is a run with something of everything.
+func benchReport() *load.Report {
+	return &load.Report{
+		URL: "http://127.0.0.1:8080", Mode: load.ModeQueue, Requests: 1_234_567, IDs: 2_469_134,
+		Errors:     map[string]int64{"timeout": 2, "503 code -4": 30},
+		Breaches:   map[string]int64{"an ID below 1": 1},
+		FirstError: errors.New("the server answered: the list is empty"),
+		Duration:   10 * time.Second, Rate: 200_000, Unsent: 765_400,
+		Latency: load.Latency{P50: 150 * time.Microsecond, P90: 1500 * time.Microsecond, P99: 15 * time.Millisecond,
+			P999: 150 * time.Millisecond, Max: 1500 * time.Millisecond, Mean: 2 * time.Millisecond},
+		Duplicates: load.Duplicates{Count: 3, First: []int64{16385, 32769}}, Compared: 2_000_000, NotCompared: 500_000,
+	}
+}
+
+func TestBenchText(t *testing.T) {
+	var out strings.Builder
+	if err := printReport(&out, benchReport()); err != nil {
+		t.Fatal(err)
+	}
+	want := `queue        http://127.0.0.1:8080, 10s measured
+requests     1,234,567  123,456/s
+IDs          2,469,134  246,913/s
+rate         200000/s intended, 123460/s achieved, 765,400 due and not sent in time: the latencies count how long they had waited
+latency      p50 0.150ms  p90 1.50ms  p99 15.0ms  p99.9 150ms  max 1500ms  mean 2.00ms
+errors       30 × 503 code -4, 2 × timeout
+first error  the server answered: the list is empty
+bad answers  1 × an ID below 1
+duplicates   3 among 2,000,000 IDs, such as 16385, 32769; 500,000 more were not compared: --compare sets how many are
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+func TestBenchTextShort(t *testing.T) {
+	for want, r := range map[string]*load.Report{
+		"duplicates   none among 1,000 IDs, warm-up included\n": {Mode: load.ModeUID, Compared: 1000},
+		"duplicates   not looked for\n":                         {Mode: load.ModeUID, NotCompared: 1000},
+		"errors    none\n":                                      {Mode: rawMode},
+		"raw       , 0s measured, interrupted\n":                {Mode: rawMode, Interrupted: true},
+	} {
+		var out strings.Builder
+		if err := printReport(&out, r); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%v\n%swant %s", err, out.String(), want)
+		}
+	}
+}
+
+// TestBenchJSON: other programs read these fields.
+func TestBenchJSON(t *testing.T) {
+	raw, err := json.Marshal(newBenchObject(benchReport()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"url":"http://127.0.0.1:8080","mode":"queue","duration":10,"requests":1234567,"ids":2469134,` +
+		`"requestsPerSecond":123456.7,"idsPerSecond":246913.4,"intendedRate":200000,"achievedRate":123460,"unsent":765400,` +
+		`"latency":{"p50":0.15,"p90":1.5,"p99":15,"p99.9":150,"max":1500,"mean":2},` +
+		`"errors":{"503 code -4":30,"timeout":2},"badAnswers":{"an ID below 1":1},` +
+		`"firstError":"the server answered: the list is empty",` +
+		`"duplicates":3,"comparedIds":2000000,"notComparedIds":500000,"interrupted":false}`
+	if string(raw) != want {
+		t.Errorf("got\n%s\nwant\n%s", raw, want)
+	}
+}
+
+// TestBenchVerdict: what fails a run, most serious first.
+func TestBenchVerdict(t *testing.T) {
+	r := benchReport()
+	wantVerdict(t, r, "3 IDs came that had come before, such as 16385, 32769")
+	r.Duplicates = load.Duplicates{}
+	wantVerdict(t, r, "1 times: an ID below 1")
+	r.Breaches = nil
+	wantVerdict(t, r, "")
+	r.Requests = 0
+	wantVerdict(t, r, "the list is empty")
+	r.Errors = nil
+	wantVerdict(t, r, "longer --duration")
+}
+
+func wantVerdict(t *testing.T, r *load.Report, want string) {
+	t.Helper()
+	err := verdict(r)
+	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// TestBenchURL: the server is the configured one unless another is named.
+func TestBenchURL(t *testing.T) {
+	for addr, want := range map[string]string{
+		"127.0.0.1:8080":    "http://127.0.0.1:8080",
+		":8080":             "http://127.0.0.1:8080",
+		"0.0.0.0:8080":      "http://127.0.0.1:8080",
+		"[::]:8080":         "http://127.0.0.1:8080",
+		"[::1]:8080":        "http://[::1]:8080",
+		"ids.example.com:1": "http://ids.example.com:1",
+		"127.0.0.1:0":       "",
+	} {
+		got, err := serverURL(addr)
+		if got != want || errors.Is(err, model.ErrInvalidArgument) != (want == "") {
+			t.Errorf("%s: %q, %v", addr, got, err)
+		}
+	}
+}
+
+func TestGrouped(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -999: "-999", -1000: "-1,000"} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}
+
+func TestBenchProgress(t *testing.T) {
+	var out strings.Builder
+	printProgress(&out, load.Progress{Elapsed: 1001 * time.Millisecond, Requests: 70_000, IDs: 70_000, Failed: 1, WarmingUp: true})
+	clearProgress(&out)
+	lines := strings.Split(out.String(), clearLine)
+	if want := []string{"", "1s: 70,000 requests, 70,000 IDs, 1 failed, warming up", ""}; !slices.Equal(lines, want) {
+		t.Errorf("%q", lines)
+	}
+}
