@@ -65,11 +65,12 @@ func NewApp(cfg Config, log *slog.Logger) (*App, error) {
 // newServer bounds what a client can cost in time and memory.
 func newServer(cfg Config, h http.Handler, log *slog.Logger) *http.Server {
 	const slack = 10 * time.Second // to read a request, and to write an answer
+	wait := max(cfg.Queue.Timeout, cfg.Segment.Timeout, cfg.Snowflake.Timeout, cfg.UID.Timeout)
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: cfg.Server.ReadHeaderTimeout,
-		ReadTimeout:       cfg.Server.ReadHeaderTimeout + slack,
-		WriteTimeout:      max(cfg.Queue.Timeout, cfg.Segment.Timeout, cfg.Snowflake.Timeout, cfg.UID.Timeout) + slack,
+		ReadTimeout:       cfg.Server.ReadHeaderTimeout + wait + slack, // its end would cancel a request that waits
+		WriteTimeout:      wait + slack,
 		IdleTimeout:       cfg.Server.IdleTimeout,
 		MaxHeaderBytes:    cfg.Server.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
