@@ -21,8 +21,9 @@ const (
 	maxTime  = 1<<timeBits - 1
 	// catchUp is how many milliseconds a saturated generator may lag behind the
 	// clock: callers that slept past the end of a millisecond use up what they
-	// slept through, so that timers need not be exact and no core spins.
-	catchUp = 10
+	// slept through, so that timers need not be exact and no core spins. 100 is the
+	// period after which a container that used up its share of CPU goes on.
+	catchUp = 100
 )
 
 // Options of a Generator.
