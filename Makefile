@@ -5,10 +5,11 @@ TOOLS     := $(CURDIR)/.tools
 LINT      := $(TOOLS)/golangci-lint-v2.15.0
 FUZZTIME  ?= 30s
 DURATION  ?= 1h
+BENCHFLAGS ?=
 GOTEST    := go test -race -count=1 -timeout 10m
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-short test-servers lint fmt simulate soak bench-once fuzz clean
+.PHONY: help run build test test-short test-servers lint fmt simulate soak bench bench-quick bench-once fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +48,12 @@ simulate: ## 10 000 simulated deployments with faults between any two steps, and
 
 soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C ends it with a report
 	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/nemesis -soak $(DURATION)
+
+bench: test-servers ## compare with bare Gin, a plain design and other libraries; the goals, 10 to 20 minutes
+	go test -count=1 -timeout 40m -run '^TestCompare$$' -v ./scripts/bench -compare full $(BENCHFLAGS)
+
+bench-quick: test-servers ## the same, less exact, below three minutes; BENCHFLAGS='-goals 1,3 -busy 0.2' for some goals, on a busy machine
+	go test -count=1 -timeout 10m -run '^TestCompare$$' -v ./scripts/bench -compare quick $(BENCHFLAGS)
 
 bench-once: # each benchmark once, so that none rots
 	go test -short -run '^$$' -bench . -benchtime 1x ./...

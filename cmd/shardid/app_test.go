@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -18,7 +17,7 @@ func TestServerOutlastsItsCallers(t *testing.T) {
 	} {
 		cfg := defaultConfig()
 		set(&cfg)
-		s := newServer(cfg, nil, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		s := newServer(cfg, nil, slog.New(slog.DiscardHandler))
 		if s.ReadTimeout <= time.Minute || s.WriteTimeout <= time.Minute || s.ReadHeaderTimeout != cfg.Server.ReadHeaderTimeout {
 			t.Errorf("%s: read %v, write %v, head %v", name, s.ReadTimeout, s.WriteTimeout, s.ReadHeaderTimeout)
 		}

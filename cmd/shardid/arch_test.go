@@ -26,9 +26,9 @@ func rules() []rule {
 		{imported: "shardid/service", never: []string{"repository", "model", "client"}},
 		{imported: "shardid/cmd", only: []string{"cmd"}},
 		{imported: "shardid/scripts", only: []string{"scripts"}},
-		{imported: "github.com/gin-gonic/gin", only: []string{"service/httpapi"}},
+		{imported: "github.com/gin-gonic/gin", only: []string{"service/httpapi", "scripts/bench"}},
 		{imported: "gorm.io", only: []string{"repository/sqlstore"}},
-		{imported: "github.com/redis/go-redis", only: []string{"repository/redisstore", "cmd", "scripts/testserver"}},
+		{imported: "github.com/redis/go-redis", only: []string{"repository/redisstore", "cmd", "scripts/testserver", "scripts/bench"}},
 	}
 }
 

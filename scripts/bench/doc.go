@@ -1,0 +1,33 @@
+// Package bench compares, in one run and on one machine, shardid with what else one
+// could have: a bare Gin that answers a constant, a plain service with one LPOP a
+// request, and generators of other libraries. It measures the ten goals of the
+// project, which are ratios between contenders, as an absolute figure holds for one
+// machine and one hour only.
+//
+//	go test -count=1 -timeout 30m -v -run TestCompare ./scripts/bench -compare full
+//	go test … -compare quick            # less exact, below three minutes
+//	go test … -compare full -goals 1,3  # these only
+//	go test … -compare full -profile /tmp/profiles
+//
+// # How it stays honest
+//
+// The server under test has one core, and all else, load and stores, the other; it
+// is told so by GOMAXPROCS too. With a single core nothing is pinned.
+//
+// Contenders take turns, and each round begins with another one. A figure is the
+// median of at least three rounds.
+//
+// A measurement during which processes that are not of this run used more than 7 %
+// of a core (-busy) is done again, a bounded number of times. The table says how
+// many were discarded, and which figures had to be taken from a noisy one.
+//
+// What cannot be measured here, the Java originals for example, is named as such; a
+// figure published elsewhere is shown as a reference and decides nothing.
+//
+// # Where to begin
+//
+// compare_test.go has the run, goal_*_test.go the goals, rounds_test.go and
+// noise_test.go what the section above says. contenders/ are the servers that
+// shardid is compared with; peers/ is a module of its own. Results are in results/,
+// and docs/images/bench.svg is drawn from them.
+package bench

@@ -1,0 +1,77 @@
+//go:build unix
+
+package bench
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+// inUse is how many of 256 apps are asked for IDs: 1024 lists of 16 384.
+const inUse = 16
+
+// measureStart is goal 9: the first ID, and the memory of a service with all apps.
+func measureStart(t *testing.T, s *suite) {
+	const title = "start to first ID"
+	got := s.referee.contest(title, s.plan.starts, []contender{{title, func() figures { return firstID(t, s) }}})
+	s.report.Contests[title] = got
+	s.report.goal(9, got[title]).atMost("embedded, from the start to the first ID", got[title].median("ms"), 300, "ms", fmt.Sprintf("median of %d", s.plan.starts))
+	memory := allApps(t, s)
+	if memory == 0 {
+		s.report.goal(9).absent("memory with 16 384 lists, 1024 in use", "the system does not tell")
+		return
+	}
+	s.report.goal(9).atMost("memory with 16 384 lists, 1024 in use", memory, 64, "MiB", "resident")
+}
+
+// firstID starts the embedded service in an empty folder.
+func firstID(t *testing.T, s *suite) figures {
+	t.Helper()
+	d := serve(t, t.TempDir(), nil, s.shardid, "serve", "--demo", "--server.addr", "127.0.0.1:0")
+	defer d.kill()
+	eventually(t, startLimit, "the first ID comes", func() error { return answers(d.url + queuePath(1, "alice")) })
+	return figures{"ms": float64(time.Since(d.begun).Microseconds()) / 1000}
+}
+
+// allApps is the resident set, in MiB, of a service over real stores with all apps,
+// after some seconds of requests.
+func allApps(t *testing.T, s *suite) float64 {
+	t.Helper()
+	steps := map[uint8]int64{}
+	for app := range model.Apps {
+		steps[uint8(app)] = 1000
+	}
+	d := s.deploy(t, steps)
+	own := s.serveShardid(t, d.settings(), singleApp)
+	const lists = model.Apps * model.Shards
+	eventually(t, 3*time.Minute, "all lists are filled", func() error {
+		if n := own.metric("shardid_queue_refills_total"); n < lists {
+			time.Sleep(100 * time.Millisecond)
+			return fmt.Errorf("%v of %d", n, lists)
+		}
+		return nil
+	})
+	useApps(t, own, s.plan.load)
+	return own.memory()
+}
+
+// useApps asks all lists of some apps, for a while.
+func useApps(t *testing.T, own *daemon, length time.Duration) {
+	t.Helper()
+	var callers sync.WaitGroup
+	for app := range inUse {
+		callers.Go(func() {
+			for end, n := time.Now().Add(length), 0; time.Now().Before(end) || n < 1000; n++ {
+				if err := answers(own.url + queuePath(app, fmt.Sprint("user", n))); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	callers.Wait()
+}

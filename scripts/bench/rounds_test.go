@@ -1,0 +1,175 @@
+//go:build unix
+
+package bench
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"testing"
+	"time"
+)
+
+// figures are what one measurement found, by name.
+type figures map[string]float64
+
+// othersShare is a figure that every measurement has: what others used of a core.
+const othersShare = "cores used by others"
+
+// contender is one that takes its turn in each round.
+type contender struct {
+	name string
+	run  func() figures
+}
+
+// series are the figures of a contender over the rounds of a contest.
+type series struct {
+	Rounds []figures `json:"rounds"`
+	// Noisy says that a figure comes from a measurement that others disturbed.
+	Noisy bool `json:"noisy"`
+}
+
+// median of one figure; NaN when no round has it.
+func (s series) median(name string) float64 {
+	var values []float64
+	for _, f := range s.Rounds {
+		if v, ok := f[name]; ok {
+			values = append(values, v)
+		}
+	}
+	return median(values)
+}
+
+func median(values []float64) float64 {
+	n := len(values)
+	if n == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[n/2] + sorted[(n-1)/2]) / 2
+}
+
+// referee repeats what others disturbed, within bounds.
+type referee struct {
+	busy  float64       // share of a core that others may use
+	tries int           // at most, for one measurement
+	wait  time.Duration // at most, for a quiet moment before one
+	until time.Time     // from then on nothing is waited for or repeated
+	watch func(f func()) (share float64, known bool)
+	pause func() // between two looks for a quiet moment
+
+	discarded, noisy, measured int
+	unknown                    bool // the machine does not say what others do
+}
+
+// measure returns the figures of a quiet run, or of the quietest there was; noisy
+// says that others used too much of a core even then.
+func (r *referee) measure(run func() figures) (best figures, noisy bool) {
+	r.measured++
+	least := math.Inf(1)
+	for try := 0; try == 0 || try < r.tries && time.Now().Before(r.until); try++ {
+		r.awaitQuiet()
+		var got figures
+		share, known := r.watch(func() { got = run() })
+		if !known {
+			r.unknown = true
+			return got, false
+		}
+		got[othersShare] = share
+		if share < least {
+			best, least = got, share
+		}
+		if share <= r.busy {
+			return best, false
+		}
+		r.discarded++
+	}
+	r.discarded-- // the best of them is used
+	r.noisy++
+	return best, true
+}
+
+// awaitQuiet waits until others use little.
+func (r *referee) awaitQuiet() {
+	for end := time.Now().Add(r.wait); time.Now().Before(end) && time.Now().Before(r.until); {
+		if share, known := r.watch(r.pause); !known || share <= r.busy {
+			return
+		}
+	}
+}
+
+// contest lets the contenders take turns; round n begins with the n-th.
+func (r *referee) contest(title string, rounds int, contenders []contender) map[string]series {
+	out := map[string]series{}
+	for round := range rounds {
+		for i := range contenders {
+			c := contenders[(round+i)%len(contenders)]
+			fmt.Fprintf(os.Stderr, "bench: %s, round %d of %d: %s\n", title, round+1, rounds, c.name)
+			got, noisy := r.measure(c.run)
+			s := out[c.name]
+			out[c.name] = series{append(s.Rounds, got), s.Noisy || noisy}
+		}
+	}
+	return out
+}
+
+func TestContest(t *testing.T) {
+	var order string
+	busy := map[string]float64{"a1": 0.5, "a2": 0.01} // the first run of a is disturbed
+	runs := map[string]int{}
+	now := ""
+	r := &referee{busy: 0.07, tries: 3, until: time.Now().Add(time.Hour), watch: func(f func()) (float64, bool) {
+		f()
+		return busy[now], true
+	}}
+	turn := func(name string) contender {
+		return contender{name, func() figures {
+			runs[name]++
+			now = fmt.Sprint(name, runs[name])
+			order += name
+			return figures{"x": float64(runs[name])}
+		}}
+	}
+	got := r.contest("test", 3, []contender{turn("a"), turn("b"), turn("c")})
+	if order != "aabc"+"bca"+"cab" {
+		t.Errorf("order %s", order)
+	}
+	if r.discarded != 1 || r.noisy != 0 || r.measured != 9 || got["a"].Noisy {
+		t.Errorf("%+v", r)
+	}
+	if m := got["a"].median("x"); m != 3 { // of 2, 3, 4
+		t.Errorf("median %v", m)
+	}
+}
+
+func TestMeasureTakesTheQuietestOfNoisyRuns(t *testing.T) {
+	shares := []float64{0.9, 0.3, 0.6, 0.1}
+	runs := 0
+	r := &referee{busy: 0.07, tries: 3, until: time.Now().Add(time.Hour), watch: func(f func()) (float64, bool) {
+		f()
+		return shares[runs-1], true
+	}}
+	got, noisy := r.measure(func() figures { runs++; return figures{"x": float64(runs)} })
+	if !noisy || got["x"] != 2 || runs != 3 || r.discarded != 2 || r.noisy != 1 {
+		t.Errorf("%v, noisy %v, %d runs, %+v", got, noisy, runs, r)
+	}
+	r.until = time.Now().Add(-time.Second) // no time left: one run, whatever it is
+	if got, noisy = r.measure(func() figures { runs = 3; return figures{"x": 7} }); !noisy || got["x"] != 7 || r.discarded != 2 {
+		t.Errorf("%v, noisy %v, %+v", got, noisy, r)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{{[]float64{3}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 2, 9}, 3}} {
+		if got := median(c.values); got != c.want {
+			t.Errorf("median of %v is %v", c.values, got)
+		}
+	}
+	if got := median(nil); !math.IsNaN(got) {
+		t.Errorf("median of nothing is %v", got)
+	}
+}
