@@ -106,7 +106,7 @@ func TestCompare(t *testing.T) {
 			}
 		}
 	}
-	s.finish(t, len(wanted) == len(allGoals()))
+	s.finish(t, len(wanted) == len(allGoals()) && *profileFlag == "")
 }
 
 func newSuite(t *testing.T, p plan) *suite {
@@ -145,7 +145,7 @@ func (s *suite) finish(t *testing.T, complete bool) {
 	if s.unknown {
 		r.Machine += ", which does not say what other processes do"
 	}
-	fmt.Printf("\n%s\n", r.table())
+	fmt.Printf("\n%s\n%s\n", r.table(), r.generatorTable())
 	if !complete {
 		return
 	}

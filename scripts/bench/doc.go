@@ -19,7 +19,8 @@
 //
 // A measurement during which processes that are not of this run used more than 7 %
 // of a core (-busy) is done again, a bounded number of times. The table says how
-// many were discarded, and which figures had to be taken from a noisy one.
+// many were discarded, and which figures had to be taken from a noisy one. A profile
+// costs its server some percent, so figures of a run with -profile are not kept.
 //
 // What cannot be measured here, the Java originals for example, is named as such; a
 // figure published elsewhere is shown as a reference and decides nothing.
@@ -28,6 +29,6 @@
 //
 // compare_test.go has the run, goal_*_test.go the goals, rounds_test.go and
 // noise_test.go what the section above says. contenders/ are the servers that
-// shardid is compared with; peers/ is a module of its own. Results are in results/,
-// and docs/images/bench.svg is drawn from them.
+// shardid is compared with; peers/ is a module of its own. results/full.json is the
+// last full run, and docs/images/bench.svg is drawn from it.
 package bench

@@ -3,12 +3,12 @@
 package bench
 
 import (
+	"fmt"
 	"math"
-	"syscall"
+	"slices"
+	"strings"
 	"testing"
-	"time"
-
-	"shardid/service/snowflake"
+	"text/tabwriter"
 )
 
 // libraryContest is the contest of generators in the process. Contenders are
@@ -22,20 +22,56 @@ const (
 	peers            = "peers"
 )
 
-// libraryBars are what the picture shows.
-var libraryBars = []struct{ name, contender, figure string }{
-	{"atomic add, the floor", ringLibrary, "AtomicAdd/1-2 ns/op"},
-	{"segment, by handle", segmentLibrary, "HandleAndAtomicAdd/handle-2 ns/op"},
-	{"segment, by key", segmentLibrary, "HandleAndAtomicAdd/key-2 ns/op"},
-	{"UID, cached", uidLibrary, "Cached/one,_1_goroutine-2 ns/ID"},
-	{"snowflake, at its bound", snowflakeLibrary, "Snowflake/saturated-2 ns/op"},
-	{"bwmarrin/snowflake", peers, "Peer/bwmarrin/snowflake ns/op"},
-	{"rs/xid", peers, "Peer/rs/xid ns/op"},
-	{"oklog/ulid", peers, "Peer/oklog/ulid ns/op"},
-	{"google/uuid v4", peers, "Peer/google/uuid_v4 ns/op"},
-	{"google/uuid v7", peers, "Peer/google/uuid_v7 ns/op"},
-	{"segmentio/ksuid", peers, "Peer/segmentio/ksuid ns/op"},
-	{"sony/sonyflake", peers, "Peer/sony/sonyflake ns/op"},
+// generator is a line of the table of generators, and a bar of the picture.
+type generator struct {
+	name, contender string
+	one, two        string // figures of one goroutine and of two; "" for none
+}
+
+func (g generator) ours() bool { return g.contender != peers && g.name != floor }
+
+// floor is what no generator that goroutines share can be below.
+const floor = "atomic add, the floor"
+
+func generators() []generator {
+	list := []generator{
+		{floor, segmentLibrary, "HandleAndAtomicAdd/atomic_add-2 ns/op", "Issue/atomic_add/parallel-2 ns/op"},
+		{"segment, by handle", segmentLibrary, "HandleAndAtomicAdd/handle-2 ns/op", "Issue/handle/parallel-2 ns/op"},
+		{"segment, by key", segmentLibrary, "HandleAndAtomicAdd/key-2 ns/op", "Issue/key/parallel-2 ns/op"},
+		{"UID, cached", uidLibrary, "Cached/one,_1_goroutine-2 ns/ID", "Cached/one,_2_goroutines-2 ns/ID"},
+		{"snowflake, at its bound", snowflakeLibrary, "Snowflake/saturated-2 ns/op", ""},
+	}
+	for name, benchmark := range map[string]string{
+		"bwmarrin/snowflake": "bwmarrin/snowflake", "rs/xid": "rs/xid", "oklog/ulid": "oklog/ulid", "google/uuid v4": "google/uuid_v4",
+		"google/uuid v7": "google/uuid_v7", "segmentio/ksuid": "segmentio/ksuid", "sony/sonyflake": "sony/sonyflake",
+	} {
+		list = append(list, generator{name, peers, "Peer/" + benchmark + " ns/op", "Peer/" + benchmark + "-2 ns/op"})
+	}
+	slices.SortStableFunc(list[5:], func(a, b generator) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// generatorTable is nanoseconds for an ID; "" when they were not measured.
+func (r *report) generatorTable() string {
+	if r.Contests[libraryContest] == nil {
+		return ""
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "ns for an ID\tone goroutine\ttwo")
+	for _, g := range generators() {
+		s := r.Contests[libraryContest][g.contender]
+		fmt.Fprintf(w, "%s\t%s\t%s\n", g.name, nanoseconds(s, g.one), nanoseconds(s, g.two))
+	}
+	_ = w.Flush() // into memory
+	return b.String()
+}
+
+func nanoseconds(s series, figure string) string {
+	if v := s.median(figure); !math.IsNaN(v) {
+		return number(math.Round(v*10) / 10)
+	}
+	return ""
 }
 
 // measureLibraries is goals 4 to 6, without HTTP and stores.
@@ -102,90 +138,4 @@ func measureStores(t *testing.T, s *suite) {
 		ours, plain := got.median(c.ours), got.median(c.plain)
 		seven.atMost(c.what, ours/plain, c.target, "×", number(math.Round(ours/1e5)/10)+" ms and "+number(math.Round(plain/1e5)/10)+" ms")
 	}
-}
-
-// BenchmarkSnowflake is the real generator with the real clock.
-func BenchmarkSnowflake(b *testing.B) {
-	b.Run("saturated", func(b *testing.B) {
-		s := snowflake.NewService(newGenerator(b), time.Second)
-		ids := make([]int64, 0, 1)
-		measureCap(b, 1, func() {
-			if _, err := s.Next(b.Context(), 1, ids); err != nil {
-				b.Fatal(err)
-			}
-		})
-	})
-	b.Run("batches", benchmarkBatches)
-	b.Run("below the cap", benchmarkBelowCap)
-}
-
-// benchmarkBatches takes whole milliseconds.
-func benchmarkBatches(b *testing.B) {
-	g, whole := newGenerator(b), 0
-	measureCap(b, 4096, func() {
-		for {
-			_, got, wait, err := g.Take(4096)
-			if err != nil {
-				b.Fatal(err)
-			}
-			if got > 0 {
-				whole += got / 4096
-				return
-			}
-			time.Sleep(wait)
-		}
-	})
-	b.ReportMetric(float64(whole)/float64(b.N), "in-one-step")
-}
-
-// benchmarkBelowCap takes 1024 in each millisecond and sleeps for the rest of it,
-// which does not count.
-func benchmarkBelowCap(b *testing.B) {
-	g := newGenerator(b)
-	var taking time.Duration
-	for left := b.N; left > 0; left -= 1024 {
-		now := time.Now()
-		time.Sleep(now.Truncate(time.Millisecond).Add(time.Millisecond).Sub(now))
-		began := time.Now()
-		for range min(left, 1024) {
-			if _, got, _, err := g.Take(1); err != nil || got != 1 {
-				b.Fatal(got, err)
-			}
-		}
-		taking += time.Since(began)
-	}
-	b.ReportMetric(float64(taking)/float64(b.N), "busy-ns/ID")
-}
-
-// measureCap reports which share of the format's cap was reached by calls for n IDs
-// each, and how many cores it took.
-func measureCap(b *testing.B, n int, call func()) {
-	began, before := time.Now(), cpuTime()
-	for range b.N {
-		call()
-	}
-	took := time.Since(began)
-	b.ReportMetric(float64(b.N*n)/4096/max(1, float64(took)/1e6), "of-cap")
-	b.ReportMetric(float64(cpuTime()-before)/float64(took), "cores")
-}
-
-// newGenerator is one with a worker ID for all of time.
-func newGenerator(b *testing.B) *snowflake.Generator {
-	b.Helper()
-	g, err := snowflake.New(snowflake.Options{EpochMs: 1288834974657, SequenceStart: 100, Tolerance: 5 * time.Millisecond})
-	if err != nil {
-		b.Fatal(err)
-	}
-	g.Begin(1, 0)
-	g.Extend(math.MaxInt64, math.MaxInt64)
-	return g
-}
-
-// cpuTime is what this process has used.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

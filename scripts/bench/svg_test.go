@@ -124,10 +124,10 @@ func (r *report) serverChart() chart {
 
 func (r *report) libraryChart() chart {
 	c := chart{title: "Nanoseconds for an ID, in the process, one goroutine", note: "less is better; 4096 IDs a millisecond, the bound of the snowflake format, are 244 ns", full: 260}
-	for _, b := range libraryBars {
-		v := r.Contests[libraryContest][b.contender].median(b.figure)
+	for _, g := range generators() {
+		v := r.Contests[libraryContest][g.contender].median(g.one)
 		if !math.IsNaN(v) {
-			c.bars = append(c.bars, bar{b.name, v, number(math.Round(v*10) / 10), b.contender != peers})
+			c.bars = append(c.bars, bar{g.name, v, number(math.Round(v*10) / 10), g.ours()})
 		}
 	}
 	return c
@@ -152,5 +152,38 @@ func TestPictureIsWellFormed(t *testing.T) {
 		if got := strings.Count(string(image), want); got != times {
 			t.Errorf("%d times %q, want %d, in\n%s", got, want, times, image)
 		}
+	}
+}
+
+// What a contest found is in the picture and in the table of generators; what was
+// not held is left out.
+func TestPictureOfAReport(t *testing.T) {
+	of := func(f figures) series { return series{Rounds: []figures{f}} }
+	r := &report{Machine: "a machine", Contests: map[string]map[string]series{
+		httpContest: {bareGin: of(figures{"req/s": 80_000}), queueMode: of(figures{"req/s": 76_000})},
+	}}
+	if got := r.generatorTable(); got != "" {
+		t.Errorf("a table of what was not measured: %s", got)
+	}
+	r.Contests[libraryContest] = map[string]series{
+		peers:      of(figures{"Peer/rs/xid ns/op": 60, "Peer/rs/xid-2 ns/op": 50.04}),
+		uidLibrary: of(figures{"Cached/one,_1_goroutine-2 ns/ID": 12.5}),
+	}
+	path := filepath.Join(t.TempDir(), "images", "x.svg")
+	if err := r.writePicture(path); err != nil {
+		t.Fatal(err)
+	}
+	image, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := strings.Join(strings.Fields(r.generatorTable()), " ")
+	for text, want := range map[string]int{`class="ours"`: 2, `class="other"`: 2, "76.0 k, 0.95 ×": 1, ">12.5<": 1} {
+		if got := strings.Count(string(image), text); got != want {
+			t.Errorf("%d times %q, want %d, in\n%s", got, text, want, image)
+		}
+	}
+	if !strings.Contains(table, "rs/xid 60 50") || !strings.Contains(table, "UID, cached 12.5 snowflake") {
+		t.Error(table)
 	}
 }
