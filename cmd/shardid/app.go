@@ -13,6 +13,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/sqlstore"
+	"shardid/service/deadline"
 	"shardid/service/health"
 	"shardid/service/httpapi"
 	"shardid/service/queue"
@@ -97,7 +98,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	if err := a.startModes(listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	go a.run(a.server, listener)
+	go a.run(a.server, deadline.Listen(listener))
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
 		"try", fmt.Sprintf("curl 'http://%s/get?appId=1&gatePass=alice'", listener.Addr()))
 	return nil

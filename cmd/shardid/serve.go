@@ -37,6 +37,7 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(signals)
 
+	widenGC()
 	app, err := NewApp(cfg, log)
 	if err != nil {
 		return err

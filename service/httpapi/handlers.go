@@ -114,7 +114,7 @@ func (a *API) issue(c *gin.Context, p params, f form, take func(dst []int64) ([]
 		contentType = a.headers.json
 	}
 	s.body = appendIssued(s.body[:0], s.ids, p, f)
-	a.writeBody(c, http.StatusOK, contentType, s.body)
+	a.write(c, http.StatusOK, contentType, s.body) // digits: nothing that could be taken for a page
 }
 
 // failDisabled answers for a mode that is switched off.

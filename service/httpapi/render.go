@@ -15,12 +15,10 @@ import (
 // shared by all answers: whoever wants another value replaces the slice.
 type headers struct {
 	json, text, html, yaml, noStore, nosniff []string
-
-	lengths [256][]string // Content-Length of short bodies: one ID, most errors
 }
 
 func newHeaders() headers {
-	h := headers{
+	return headers{
 		json:    []string{"application/json; charset=utf-8"},
 		text:    []string{"text/plain; charset=utf-8"},
 		html:    []string{"text/html; charset=utf-8"},
@@ -28,27 +26,28 @@ func newHeaders() headers {
 		noStore: []string{"no-store"},
 		nosniff: []string{"nosniff"},
 	}
-	for n := range h.lengths {
-		h.lengths[n] = []string{strconv.Itoa(n)}
-	}
-	return h
 }
 
-func (h *headers) length(n int) []string {
-	if n < len(h.lengths) {
-		return h.lengths[n]
-	}
-	return []string{strconv.Itoa(n)}
-}
+// counted is how long a body net/http gives its length by itself, in bytes; a
+// longer one without a length it would send in chunks.
+const counted = 2048
 
-// writeBody sends a whole answer. No answer may be cached: a cache would issue
-// an ID twice.
+// writeBody sends a whole answer, of which a browser makes nothing else than what
+// it is said to be.
 func (a *API) writeBody(c *gin.Context, status int, contentType []string, body []byte) {
+	c.Writer.Header()["X-Content-Type-Options"] = a.headers.nosniff
+	a.write(c, status, contentType, body)
+}
+
+// write sends a whole answer. No answer may be cached: a cache would issue an ID
+// twice.
+func (a *API) write(c *gin.Context, status int, contentType []string, body []byte) {
 	h := c.Writer.Header()
 	h["Content-Type"] = contentType
 	h["Cache-Control"] = a.headers.noStore
-	h["X-Content-Type-Options"] = a.headers.nosniff
-	h["Content-Length"] = a.headers.length(len(body))
+	if len(body) > counted || c.Request.Method == http.MethodHead {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
 	c.Status(status)
 	// A failed write means the client has gone; there is nobody to tell.
 	_, _ = c.Writer.Write(body)
@@ -88,31 +87,39 @@ func appendIssued(b []byte, ids []int64, p params, f form) []byte {
 
 // appendID appends {"code":0,"id":N,"idStr":"N"}.
 func appendID(b []byte, id int64) []byte {
-	b = strconv.AppendInt(append(b, `{"code":0,"id":`...), id, 10)
-	b = strconv.AppendInt(append(b, `,"idStr":"`...), id, 10)
+	b = append(b, `{"code":0,"id":`...)
+	from := len(b)
+	b = strconv.AppendInt(b, id, 10)
+	digits := b[from:]
+	b = append(append(b, `,"idStr":"`...), digits...)
 	return append(b, '"', '}')
 }
 
 // appendIDs appends {"code":0,"ids":[…]}, as strings when asked.
 func appendIDs(b []byte, ids []int64, stringify bool) []byte {
 	b = append(b, `{"code":0,"ids":[`...)
+	separator := `,`
+	if stringify {
+		b, separator = append(b, '"'), `","`
+	}
+	var d decimals
 	for i, id := range ids {
 		if i > 0 {
-			b = append(b, ',')
+			b = append(b, separator...)
 		}
-		if stringify {
-			b = append(strconv.AppendInt(append(b, '"'), id, 10), '"')
-		} else {
-			b = strconv.AppendInt(b, id, 10)
-		}
+		b = d.append(b, id)
+	}
+	if stringify {
+		b = append(b, '"')
 	}
 	return append(b, ']', '}')
 }
 
 // appendLines appends one decimal a line.
 func appendLines(b []byte, ids []int64) []byte {
+	var d decimals
 	for _, id := range ids {
-		b = append(strconv.AppendInt(b, id, 10), '\n')
+		b = append(d.append(b, id), '\n')
 	}
 	return b
 }

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+func TestGCPercent(t *testing.T) {
+	for _, c := range []struct {
+		live uint64
+		want int
+	}{{0, 400}, {1 << 20, 400}, {4 << 20, 400}, {8 << 20, 200}, {16 << 20, 100}, {1 << 30, 100}} {
+		if got := gcPercent(c.live); got != c.want {
+			t.Errorf("%d MiB: %d %%, want %d", c.live>>20, got, c.want)
+		}
+	}
+}
+
+// The percentage follows the heap from collection to collection, and not at all
+// when the operator sets one.
+func TestWidenGC(t *testing.T) {
+	const normal = 100
+	current := func() int {
+		sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(sample)
+		return int(sample[0].Value.Uint64())
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(normal))
+	t.Setenv("GOMEMLIMIT", "")
+	t.Setenv("GOGC", "100")
+	widenGC()
+	runtime.GC()
+	if got := current(); got != normal {
+		t.Errorf("with GOGC set: %d %%", got)
+	}
+	t.Setenv("GOGC", "")
+	widenGC()
+	await := func(what string, want func(int) bool) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); !want(current()); runtime.GC() {
+			if time.Now().After(end) {
+				t.Fatalf("%s: %d %%", what, current())
+			}
+		}
+	}
+	func() {
+		held := make([]byte, 2*heapRoom)
+		await("with a large heap", func(p int) bool { return p == normal })
+		runtime.KeepAlive(held)
+	}()
+	await("with a small one", func(p int) bool { return p > normal+50 })
+}

@@ -1,0 +1,168 @@
+package deadline
+
+import (
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// conn is a connection whose deadlines are noted and swept.
+type conn struct {
+	net.Conn
+	listener    *Listener
+	read, write side
+}
+
+func newConn(inner net.Conn, l *Listener) *conn {
+	c := &conn{Conn: inner, listener: l}
+	c.read.open(inner.SetReadDeadline)
+	c.write.open(inner.SetWriteDeadline)
+	return c
+}
+
+// Read implements net.Conn.
+func (c *conn) Read(b []byte) (int, error) {
+	if err := c.read.begin(len(b) == 1); err != nil {
+		return 0, err
+	}
+	defer c.read.end()
+	return c.Conn.Read(b)
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(b []byte) (int, error) {
+	if err := c.write.begin(false); err != nil {
+		return 0, err
+	}
+	defer c.write.end()
+	return c.Conn.Write(b)
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.read.move(t, c.listener.began) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.write.move(t, c.listener.began) }
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// CloseWrite ends what is sent and lets the client read it; net/http does so
+// before it closes on a client that is still sending.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.listener.forget(c)
+	err := c.Conn.Close()
+	c.read.close()
+	return err
+}
+
+func (c *conn) sweep(now time.Time) {
+	c.read.sweep(now)
+	c.write.sweep(now)
+}
+
+// side is one of the two directions of a connection. Safe for concurrent use.
+type side struct {
+	apply func(time.Time) error // the deadline of the connection itself
+
+	mu      sync.Mutex
+	woken   sync.Cond
+	at      time.Time // the deadline as noted; zero is none
+	expired bool      // at has passed
+	applied bool      // the connection itself has a deadline, one that has passed
+	busy    int       // calls of the connection under way
+	patient bool      // a call waits for the next sweep
+	closed  bool      // the connection is; no sweep will find it
+}
+
+func (s *side) open(apply func(time.Time) error) {
+	s.apply = apply
+	s.woken.L = &s.mu
+}
+
+// begin is before a call of the connection itself. A patient one waits until the
+// deadline has passed or a sweep finds it.
+func (s *side) begin(patient bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if patient && !s.expired && !s.closed {
+		s.patient = true
+		for s.patient {
+			s.woken.Wait()
+		}
+	}
+	if s.expired {
+		return os.ErrDeadlineExceeded
+	}
+	s.busy++
+	return nil
+}
+
+func (s *side) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy--
+}
+
+// move notes a deadline. One before began counts at once.
+func (s *side) move(t, began time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at, s.expired = t, !t.IsZero() && t.Before(began)
+	if s.expired {
+		return s.expire()
+	}
+	if s.applied {
+		s.applied = false
+		return s.apply(time.Time{})
+	}
+	return nil
+}
+
+// expire ends the calls under way. Callers hold mu and have set expired.
+func (s *side) expire() error {
+	s.wake()
+	if s.busy == 0 || s.applied {
+		return nil
+	}
+	s.applied = true
+	return s.apply(s.at)
+}
+
+func (s *side) sweep(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.at.IsZero() && s.at.Before(now) {
+		s.expired = true
+		_ = s.expire() // fails on a closed connection, whose calls have ended
+	}
+	s.wake()
+}
+
+// close lets a patient call go on to learn that the connection is closed.
+func (s *side) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.wake()
+}
+
+// wake lets a patient call go on. Callers hold mu.
+func (s *side) wake() {
+	if s.patient {
+		s.patient = false
+		s.woken.Broadcast()
+	}
+}
