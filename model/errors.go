@@ -25,6 +25,16 @@ var (
 	// (code -9).
 	ErrModeDisabled = errors.New("mode is disabled")
 
+	// ErrNoToken: the bearer token is missing, or nobody has it (code -7, 401).
+	ErrNoToken = errors.New("no valid token")
+	// ErrForbidden: the token is valid and does not allow this (code -7, 403).
+	ErrForbidden = errors.New("not allowed")
+	// ErrTooMany: the token's rate is used up (code -12, 429).
+	ErrTooMany = errors.New("too many requests")
+	// ErrRefused: a change that would let IDs repeat, or break those in use (code
+	// -13, 409).
+	ErrRefused = errors.New("refused")
+
 	// ErrUnknownTag: the segment tag has no row in leaf_alloc (code -2).
 	ErrUnknownTag = errors.New("tag is not provisioned")
 	// ErrSegmentEmpty: no segment could be had within the deadline (code -4).

@@ -39,12 +39,19 @@ func apiErrors() []apiError {
 		{model.ErrLimitReached, -5, http.StatusConflict, false},
 		{model.ErrInvalidArgument, -6, http.StatusBadRequest, false},
 		{model.ErrModeDisabled, -9, http.StatusNotFound, false},
+		{model.ErrNoToken, -7, http.StatusUnauthorized, false},
+		{model.ErrForbidden, -7, http.StatusForbidden, false},
+		{model.ErrTooMany, -12, http.StatusTooManyRequests, true},
+		{model.ErrAppExists, -13, http.StatusConflict, false},
+		{model.ErrTagExists, -13, http.StatusConflict, false},
+		{model.ErrRefused, -13, http.StatusConflict, false},
 		errStoreAway, errNoAdmin, errURLTooLong, errNoRoute, errNoMethod, errInternal,
 	}
 }
 
 // Errors that only HTTP knows. Codes -10 and -11 are beyond the table that the
-// modes share: no path or method, and a fault of ours.
+// modes share: no path or method, and a fault of ours; -12 and -13 are of access
+// and administration.
 var (
 	errNoAdmin    = apiError{errors.New("administration is closed"), -7, http.StatusForbidden, false}
 	errURLTooLong = apiError{errors.New("URL too long"), -6, http.StatusRequestURITooLong, false}
@@ -60,7 +67,7 @@ var (
 )
 
 // lastCode is the lowest code there is.
-const lastCode = -11
+const lastCode = -13
 
 // retryAfter is what a client is asked to wait, in seconds.
 const retryAfter = "1"
