@@ -3,13 +3,14 @@
 BIN       := bin/shardid
 TOOLS     := $(CURDIR)/.tools
 LINT      := $(TOOLS)/golangci-lint-v2.15.0
+VULN      := $(TOOLS)/govulncheck-v1.8.0
 FUZZTIME  ?= 30s
 DURATION  ?= 1h
 BENCHFLAGS ?=
 GOTEST    := go test -race -count=1 -timeout 10m
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-short test-servers lint fmt simulate soak bench bench-quick bench-once fuzz clean
+.PHONY: help run build test test-short test-servers lint vulncheck fmt simulate soak bench bench-quick bench-once fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +21,7 @@ run: build ## build and serve on 127.0.0.1:8080 with the embedded stores and a d
 build: ## build bin/shardid
 	go build -o $(BIN) ./cmd/shardid
 
-test: test-servers build lint ## everything CI runs; installs the servers the tests need when they are missing
+test: test-servers build lint vulncheck ## everything CI runs; installs the servers the tests need when they are missing
 	$(GOTEST) ./...
 	$(MAKE) --no-print-directory simulate bench-once
 
@@ -39,6 +40,13 @@ $(LINT):
 	@echo "building golangci-lint, once: about two minutes"
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 	mv $(TOOLS)/golangci-lint $@
+
+vulncheck: $(VULN) ## look for known vulnerabilities, where their data can be reached
+	scripts/vulncheck.sh $(VULN)
+
+$(VULN):
+	GOBIN=$(TOOLS) go install golang.org/x/vuln/cmd/govulncheck@v1.8.0
+	mv $(TOOLS)/govulncheck $@
 
 fmt: $(LINT) ## format the sources
 	$(LINT) fmt ./...
