@@ -5,15 +5,16 @@ import "sync/atomic"
 // block is a committed range of IDs, [first, first+length), and how many of them
 // are claimed. Whoever moves the counter owns the IDs it passed, so each is
 // claimed once. Safe for concurrent use.
+//
+// The counter has a cache line (64 bytes) of its own. Whoever has moved it reads the
+// rest, and would have to get the line back if another core moved the counter since.
 type block struct {
 	claimed atomic.Int64 // runs past length when more was asked for than was left
+	_       [7]int64
 	first   int64
 	length  int64
 	mark    int64 // with the mark-th ID it is time to load the next block
-
-	// Up to a whole cache line, so that the counters of two busy tags never
-	// share one.
-	_ [4]int64
+	_       [5]int64
 }
 
 // markShare is the share of a block, one part in so many, whose use loads the

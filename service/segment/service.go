@@ -103,11 +103,30 @@ func (o *Options) validate() error {
 // Errors: model.ErrNotReady, ErrUnknownTag, ErrSegmentEmpty, ErrLimitReached,
 // ErrInvalidArgument, or the error of a ctx that was canceled.
 func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error) {
-	if c := s.catalogue.Load(); c != nil {
-		if t := c.live[tag]; t != nil {
-			return t.Next(ctx, count, dst)
-		}
+	t := s.lookUp(tag)
+	switch {
+	case t == nil:
+		return s.nextOfUnknown(ctx, tag, count, dst)
+	case count != 1:
+		return t.many(ctx, count, dst)
 	}
+	b, n, plain := t.claimOne() // as Tag.Next does, without a call
+	if !plain {
+		return t.finish(ctx, b, n, dst)
+	}
+	return append(dst, b.first+n-1), nil
+}
+
+// lookUp is the tag of the name, or nil.
+func (s *Service) lookUp(name string) *Tag {
+	if c := s.catalogue.Load(); c != nil {
+		return c.live[name]
+	}
+	return nil
+}
+
+// nextOfUnknown is Next for a tag that was not there when the tags were last read.
+func (s *Service) nextOfUnknown(ctx context.Context, tag string, count int, dst []int64) ([]int64, error) {
 	t, err := s.find(ctx, tag)
 	if err != nil {
 		return dst, err

@@ -53,46 +53,54 @@ func newTag(svc *Service, name string) *Tag {
 
 // One issues one ID. Errors: those of Service.Next.
 func (t *Tag) One(ctx context.Context) (int64, error) {
-	b := t.current.Load()
-	n := b.claimed.Add(1)
-	if n > b.length || n == b.mark {
-		return t.oneSlow(ctx, b, n)
-	}
-	return b.first + n - 1, nil
-}
-
-// oneSlow ends the call of One that claimed the n-th ID of a block: the one at the
-// mark, or one that the block does not have.
-func (t *Tag) oneSlow(ctx context.Context, b *block, n int64) (int64, error) {
-	if n <= b.length {
-		t.loadInTime()
+	b, n, plain := t.claimOne()
+	if plain {
 		return b.first + n - 1, nil
 	}
-	ids, err := t.take(ctx, 1, nil)
+	ids, err := t.finish(ctx, b, n, nil)
 	if err != nil {
 		return 0, err
 	}
 	return ids[0], nil
 }
 
+// claimOne claims the n-th ID of the current block. Mostly that is all; if it is
+// not plain, the call ends with finish. Small enough to be inlined.
+func (t *Tag) claimOne() (b *block, n int64, plain bool) {
+	b = t.current.Load()
+	n = b.claimed.Add(1)
+	return b, n, n <= b.length && n != b.mark
+}
+
+// finish ends a call that claimed the n-th ID of a block and nothing but that: the
+// one at the mark, or one that the block does not have.
+func (t *Tag) finish(ctx context.Context, b *block, n int64, dst []int64) ([]int64, error) {
+	if n > b.length {
+		return t.take(ctx, 1, dst)
+	}
+	t.loadInTime()
+	return append(dst, b.first+n-1), nil
+}
+
 // Next issues count IDs and appends them to dst, ascending: all of them or, with
 // an error, none. Errors: those of Service.Next.
 func (t *Tag) Next(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	if count == 1 {
-		id, err := t.One(ctx)
-		if err != nil {
-			return dst, err
-		}
-		return append(dst, id), nil
+	if count != 1 {
+		return t.many(ctx, count, dst)
 	}
+	b, n, plain := t.claimOne()
+	if !plain {
+		return t.finish(ctx, b, n, dst)
+	}
+	return append(dst, b.first+n-1), nil
+}
+
+// many is Next for any count.
+func (t *Tag) many(ctx context.Context, count int, dst []int64) ([]int64, error) {
 	if count < 1 || count > MaxBatch {
 		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, MaxBatch)
 	}
-	return t.many(ctx, int64(count), dst)
-}
-
-func (t *Tag) many(ctx context.Context, n int64, dst []int64) ([]int64, error) {
-	b := t.current.Load()
+	b, n := t.current.Load(), int64(count)
 	at, _, ok := b.claim(n, n)
 	if !ok {
 		return t.take(ctx, n, dst)

@@ -15,15 +15,7 @@ const (
 	seqBits    = 12
 	// sequences is the format's cap of IDs a millisecond.
 	sequences = 1 << seqBits
-	// nextBits holds how many sequence numbers of the last millisecond are used,
-	// 0…4096.
-	nextBits = seqBits + 1
-	maxTime  = 1<<timeBits - 1
-	// catchUp is how many milliseconds a saturated generator may lag behind the
-	// clock: callers that slept past the end of a millisecond use up what they
-	// slept through, so that timers need not be exact and no core spins. 100 is the
-	// period after which a container that used up its share of CPU goes on.
-	catchUp = 100
+	maxTime   = 1<<timeBits - 1
 )
 
 // Options of a Generator.
@@ -43,30 +35,19 @@ type Options struct {
 
 // Generator makes snowflake IDs. Take is lock-free and safe for concurrent use;
 // Begin, Extend and End belong to one keeper.
+//
+// IDs rise, and the time in one is never ahead of the clock. Mostly it is the
+// clock's; only a saturated generator lags. Whenever a millisecond is used up
+// before it has passed, the generator may, until the clock is 100 ms further, go
+// on with what it left of the past since: so callers that slept, or were stopped,
+// past the end of a millisecond lose none of it, timers need not be exact and no
+// core spins. With fewer callers than IDs no millisecond is used up in time any
+// more, and 100 ms after the last that was, the lag is 0, whatever it had been.
 type Generator struct {
 	opts Options
 	term atomic.Pointer[term]
 	last atomic.Int64 // time of the last ID of the terms that ended, Unix ms
 }
-
-// term is a worker ID between Begin and End.
-type term struct {
-	worker int64 // shifted into its place
-	after  int64 // Unix ms: IDs carry a later time
-	// until is the last Unix ms that IDs may carry.
-	until atomic.Int64
-	// trust is when, by the monotonic clock, the grant ends, in nanoseconds.
-	trust atomic.Int64
-	// state is the time of the last ID, in ms since the epoch, above the number of
-	// the sequences used of it; 0 before the first ID, closed after the term.
-	state atomic.Uint64
-	// ended is why there is no term; the other fields are then of no use.
-	ended error
-}
-
-// closed is the state of a term that ended: it makes a Take fail that read the
-// state before.
-const closed = ^uint64(0)
 
 // New makes a generator that refuses until Begin and Extend. The error is
 // model.ErrInvalidArgument.
@@ -92,11 +73,12 @@ func (g *Generator) Begin(workerID int, after int64) {
 // worker IDs may be the same.
 func (g *Generator) replace(t *term, after int64) {
 	if old := g.term.Load(); old != nil {
-		if s := old.state.Swap(closed); s != 0 && s != closed {
-			g.last.Store(int64(s>>nextBits) + g.opts.EpochMs)
+		if m := mark(old.mark.Swap(int64(closed))); m != unused && m != closed {
+			g.last.Store(m.at() + g.opts.EpochMs)
 		}
 	}
 	t.after = max(after, g.last.Load())
+	t.mark.Store(int64(unused))
 	g.term.Store(t)
 }
 
@@ -115,8 +97,8 @@ func (g *Generator) End(reason error) { g.replace(&term{ended: reason}, 0) }
 
 // LastIssued is the time of the latest ID, Unix ms, and 0 before the first.
 func (g *Generator) LastIssued() int64 {
-	if s := g.term.Load().state.Load(); s != 0 && s != closed {
-		return int64(s>>nextBits) + g.opts.EpochMs
+	if m := mark(g.term.Load().mark.Load()); m != unused && m != closed {
+		return m.at() + g.opts.EpochMs
 	}
 	return g.last.Load()
 }
@@ -126,52 +108,69 @@ func (g *Generator) LastIssued() int64 {
 // tries again after wait. Errors: model.ErrNoLease, ErrTooEarly, ErrClockBack,
 // ErrTimeExhausted.
 func (g *Generator) Take(n int) (first int64, got int, wait time.Duration, err error) {
+	t := g.term.Load()
+	m := mark(t.mark.Load())
+	wall, mono := g.opts.Now()
+	ms := m.at() + g.opts.EpochMs
+	if m.goesOn(wall-ms*int64(time.Millisecond), n) && t.allows(ms, mono) &&
+		t.mark.CompareAndSwap(int64(m), int64(m)+int64(n)) {
+		return t.id(m), n, 0, nil
+	}
+	return g.takeAnew(n)
+}
+
+// takeAnew is Take for all that is not to go on where the last call ended.
+func (g *Generator) takeAnew(n int) (first int64, got int, wait time.Duration, err error) {
 	for {
 		t := g.term.Load()
 		if t.ended != nil {
 			return 0, 0, 0, t.ended
 		}
-		old := t.state.Load()
-		if old == closed {
+		last := mark(t.mark.Load())
+		if last == closed {
 			continue // the next term is stored in a moment
 		}
 		wall, mono := g.opts.Now()
-		at, seq, wait, err := g.next(t, old, wall, n)
+		from, wait, err := g.next(t, last, wall, n)
 		if err != nil || wait > 0 {
 			return 0, 0, wait, err
 		}
-		if err := t.allows(at+g.opts.EpochMs, mono); err != nil {
-			return 0, 0, 0, err
+		if ms := from.at() + g.opts.EpochMs; !t.allows(ms, mono) {
+			return 0, 0, 0, t.refusal(ms)
 		}
-		got = min(n, sequences-seq)
-		if t.state.CompareAndSwap(old, uint64(at)<<nextBits|uint64(seq+got)) {
-			return at<<(workerBits+seqBits) | t.worker | int64(seq), got, 0, nil
+		got = min(n, sequences-from.used())
+		if t.mark.CompareAndSwap(int64(last), int64(from)+int64(got)) {
+			return t.id(from), got, 0, nil
 		}
 	}
 }
 
-// next chooses the millisecond since the epoch and the first sequence number of
-// the next ID, or how long to wait for one.
-func (g *Generator) next(t *term, state uint64, wall int64, n int) (at int64, seq int, wait time.Duration, err error) {
+// next is the mark that n more IDs, or as many as there are, continue from, or how
+// long to wait for one.
+func (g *Generator) next(t *term, m mark, wall int64, n int) (from mark, wait time.Duration, err error) {
 	now := wall/int64(time.Millisecond) - g.opts.EpochMs
-	last, used := int64(state>>nextBits), int(state&(1<<nextBits-1))
-	if state == 0 {
-		last, used = max(t.after-g.opts.EpochMs, -1), sequences
+	at, slack, used := m.at(), m.slack(), m.used()
+	if m == unused {
+		at, slack, used = max(t.after-g.opts.EpochMs, -1), 0, sequences
 	}
 	switch {
 	case now < 0 || now > maxTime:
-		return 0, 0, 0, g.outOfTime(wall)
-	case now < last:
-		wait, err = g.behind(last, wall, state == 0)
-		return 0, 0, wait, err
-	case now == last && used < sequences:
-		return now, used, 0, nil
-	case now == last:
-		return 0, 0, g.until(last+1, wall), nil
-	case state != 0 && used == sequences && now-last <= catchUp:
-		return last + 1, 0, 0, nil
+		return 0, 0, g.outOfTime(wall)
+	case now < at:
+		wait, err = g.behind(at, wall, m == unused)
+		return 0, wait, err
+	case now-at > slack:
+		at, slack, used = now, 0, g.start(n)
+	case used < sequences:
+	case now == at:
+		return 0, g.until(at+1, wall), nil
+	default:
+		at, slack, used = at+1, slack-1, 0
 	}
-	return now, g.start(n), 0, nil
+	if at == now && n >= sequences-used {
+		slack = catchUp
+	}
+	return newMark(at, slack, used), 0, nil
 }
 
 // start is the first sequence number of a millisecond, random, and low enough
@@ -210,20 +209,6 @@ func (g *Generator) outOfTime(wall int64) error {
 	}
 	return fmt.Errorf("%w: 41 bits of milliseconds from %s ended at %s: a new snowflake.epoch_ms and a new database are needed",
 		model.ErrTimeExhausted, formatMs(g.opts.EpochMs), formatMs(g.opts.EpochMs+maxTime))
-}
-
-// allows holds an ID's time, Unix ms, against the bounds of the grant.
-func (t *term) allows(ms int64, mono time.Duration) error {
-	if until := t.until.Load(); ms > until {
-		if until == 0 {
-			return fmt.Errorf("%w: its time has not been reserved yet", model.ErrNoLease)
-		}
-		return fmt.Errorf("%w: time is reserved up to %s only and the reservation was not renewed: see /readyz", model.ErrNoLease, formatMs(until))
-	}
-	if trust := t.trust.Load(); int64(mono) >= trust {
-		return fmt.Errorf("%w: its lease was not renewed in time: see /readyz", model.ErrNoLease)
-	}
-	return nil
 }
 
 // Remaining is how long the 41 bits of time last, from the clock's now; negative

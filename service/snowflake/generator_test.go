@@ -91,23 +91,27 @@ func TestSequenceStartsAtRandom(t *testing.T) {
 	}
 }
 
-func TestSaturatedGeneratorCatchesUp(t *testing.T) {
-	g, h := granted(t, 100)
-	take := func() int64 { _, got, _, _ := g.Take(10_000); return int64(got) }
-	if take() == 0 || take() != 0 {
-		t.Fatal("a millisecond was not used up")
+func TestAsMuchAsOneLikes(t *testing.T) {
+	g, _ := granted(t, 0)
+	for _, c := range []struct{ n, got int }{{1, 1}, {math.MaxInt, 4095}, {math.MaxInt, 0}} {
+		if _, got, _, err := g.Take(c.n); got != c.got || err != nil {
+			t.Errorf("%d of %d, %v; want %d", got, c.n, err, c.got)
+		}
 	}
-	h.set(someday + 8) // the callers overslept
-	total := int64(0)
-	for range 8 {
-		total += take()
+}
+
+func TestFirstMillisecondOfTheEpoch(t *testing.T) {
+	g, h := granted(t, 0)
+	h.set(epoch)
+	g.Begin(7, epoch)
+	g.Extend(math.MaxInt64, math.MaxInt64)
+	if id, got, wait, err := g.Take(1); got != 0 || wait != time.Millisecond || err != nil {
+		t.Errorf("an earlier holder may have used it: %d, %d, wait %v, %v", id, got, wait, err)
 	}
-	if total != 8*4096 || take() != 0 {
-		t.Errorf("%d IDs after 8 ms, want %d", total, 8*4096)
-	}
-	h.set(someday + 1000) // an idle generator does not use up the past
-	if id, _, _, _ := g.Take(1); id>>22+epoch != someday+1000 {
-		t.Errorf("after a pause the ID says %d", id>>22+epoch)
+	g.Begin(7, epoch-1)
+	g.Extend(math.MaxInt64, math.MaxInt64)
+	if id, got, _, err := g.Take(1); id != 7<<12 || got != 1 || err != nil {
+		t.Errorf("nobody used it: %d, %d, %v", id, got, err)
 	}
 }
 
@@ -167,8 +171,10 @@ func TestBounds(t *testing.T) {
 	refused("nothing reserved", model.ErrTooEarly)
 	g.Extend(math.MaxInt64, math.MaxInt64)
 	refused("before After", model.ErrTooEarly)
-	h.set(someday + 5001)
-	issued("past After")
+	h.set(someday + 5050)
+	if id, _, _, err := g.Take(1); err != nil || id>>22+epoch != someday+5050 {
+		t.Errorf("past After the ID says %d, %v", id>>22+epoch, err)
+	}
 
 	g.Extend(someday+6000, time.Minute)
 	h.set(someday + 6000)
@@ -177,6 +183,9 @@ func TestBounds(t *testing.T) {
 	refused("past the reservation", model.ErrNoLease)
 	g.Extend(someday+9000, time.Minute)
 	issued("renewed")
+	g.Extend(someday+6000, time.Minute)
+	refused("taken back in the middle of a millisecond", model.ErrNoLease)
+	g.Extend(someday+9000, time.Minute)
 	h.mono.Store(int64(time.Minute) - 1)
 	issued("just trusted")
 	h.mono.Store(int64(time.Minute))
@@ -191,9 +200,10 @@ func TestBounds(t *testing.T) {
 func TestNewTermStaysAheadOfTheOld(t *testing.T) {
 	g, h := granted(t, 0)
 	before, _, _, _ := g.Take(1)
+	during := g.LastIssued()
 	g.End(model.ErrNoLease)
-	if g.LastIssued() != someday {
-		t.Fatalf("last issued %d, want %d", g.LastIssued(), someday)
+	if during != someday || g.LastIssued() != someday {
+		t.Fatalf("last issued %d and, after the term, %d, want %d", during, g.LastIssued(), someday)
 	}
 	h.set(someday - 4000)
 	g.Begin(8, 0)
@@ -208,36 +218,49 @@ func TestNewTermStaysAheadOfTheOld(t *testing.T) {
 }
 
 // TestTermEndsInTheMiddleOfACall gives a worker ID up, and takes it up again, just
-// when a call has looked at the old term.
+// when a call has looked at the old term: one that goes on in a millisecond and one
+// that begins another, which reads the clock once more.
 func TestTermEndsInTheMiddleOfACall(t *testing.T) {
-	var g *snowflake.Generator
-	var nested int64
-	h, inside := &hand{}, false
-	h.set(someday)
-	now := func() (int64, time.Duration) {
-		if inside {
-			inside = false
-			h.set(someday + 1)
-			g.End(model.ErrNoLease)
-			g.Begin(7, g.LastIssued())
+	for name, c := range map[string]struct {
+		to      int64 // ms by which the clock has gone on since the first ID
+		reading int   // of the clock that is interrupted
+		got     int   // IDs that the call may have
+	}{
+		"goes on":     {0, 1, 0},
+		"begins":      {1, 1, 1},
+		"begins anew": {1, 2, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var g *snowflake.Generator
+			var nested int64
+			h, left := &hand{}, 0
+			now := func() (int64, time.Duration) {
+				if left--; left == 0 {
+					g.End(model.ErrNoLease)
+					g.Begin(7, g.LastIssued())
+					g.Extend(math.MaxInt64, math.MaxInt64)
+					nested, _, _, _ = g.Take(1)
+				}
+				return h.now()
+			}
+			g, err := snowflake.New(snowflake.Options{EpochMs: epoch, Now: now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.set(someday)
+			g.Begin(7, 0)
 			g.Extend(math.MaxInt64, math.MaxInt64)
-			nested, _, _, _ = g.Take(1)
-		}
-		return h.now()
-	}
-	g, err := snowflake.New(snowflake.Options{EpochMs: epoch, Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Begin(7, 0)
-	g.Extend(math.MaxInt64, math.MaxInt64)
-	if _, _, _, err := g.Take(1); err != nil {
-		t.Fatal(err)
-	}
-	inside = true
-	id, got, _, err := g.Take(1)
-	if err != nil || got != 1 || nested <= 0 || id <= nested {
-		t.Errorf("the call under way got %d (%d, %v), the new term had issued %d", id, got, err, nested)
+			before, _, _, err := g.Take(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.set(someday + c.to)
+			left = c.reading
+			id, got, _, err := g.Take(1)
+			if err != nil || got != c.got || got > 0 && id <= max(before, nested) || left > 0 || c.to > 0 && nested <= before {
+				t.Errorf("the call under way got %d (%d, %v) after %d and, of the new term, %d", id, got, err, before, nested)
+			}
+		})
 	}
 }
 
