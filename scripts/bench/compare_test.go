@@ -11,23 +11,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"shardid/scripts/testserver"
 )
 
 var (
 	compareFlag = flag.String("compare", "", "full or quick; empty measures nothing")
-	goalsFlag   = flag.String("goals", "", "only these goals, such as 1,3; empty is all")
+	goalsFlag   = flag.String("goals", "", "only these goals and parts, such as 1,3,growth; empty is all that belong to the run")
 	busyFlag    = flag.Float64("busy", 0.07, "share of a core that other processes may use during a measurement")
 	profileFlag = flag.String("profile", "", "folder for CPU profiles of the servers; empty takes none")
 )
-
-func TestMain(m *testing.M) { testserver.Main(m) }
 
 // plan is how much is measured.
 type plan struct {
@@ -35,6 +30,7 @@ type plan struct {
 	rounds  int
 	warmup  time.Duration // of a load, before it counts
 	load    time.Duration // of one measurement of a server
+	tail    time.Duration // of one measurement of the tail
 	bench   string        // -benchtime of the libraries
 	starts  int           // of the embedded service
 	idle    int           // requests at one a second
@@ -47,10 +43,10 @@ type plan struct {
 
 func plans() map[string]plan {
 	return map[string]plan{
-		"full": {name: "full", rounds: 3, warmup: 500 * time.Millisecond, load: 2 * time.Second, bench: "300ms", starts: 9, idle: 10,
+		"full": {name: "full", rounds: 3, warmup: 500 * time.Millisecond, load: 2 * time.Second, tail: 5 * time.Second, bench: "300ms", starts: 9, idle: 10,
 			away: time.Minute, outages: 3, tries: 8, quiet: 20 * time.Second, bound: 15 * time.Minute},
-		"quick": {name: "quick", rounds: 3, warmup: 300 * time.Millisecond, load: time.Second, bench: "30ms", starts: 3, idle: 4,
-			away: 8 * time.Second, outages: 1, tries: 2, quiet: time.Second, bound: time.Minute},
+		"quick": {name: "quick", rounds: 2, warmup: 200 * time.Millisecond, load: 800 * time.Millisecond, tail: time.Second, bench: "30ms", starts: 3, idle: 3,
+			away: 4 * time.Second, outages: 1, tries: 2, quiet: 500 * time.Millisecond, bound: 30 * time.Second},
 	}
 }
 
@@ -62,26 +58,7 @@ type suite struct {
 	report *report
 	*referee
 
-	shardid, bare, plain string // binaries
-}
-
-// part measures some of the goals.
-type part struct {
-	name  string
-	goals []int
-	run   func(*testing.T, *suite)
-}
-
-func parts() []part {
-	return []part{
-		{"servers", []int{1, 3}, measureServers},
-		{"idle", []int{2}, measureIdle},
-		{"library", []int{4, 5, 6}, measureLibraries},
-		{"stores", []int{7}, measureStores},
-		{"refilling", []int{8}, measureRefilling},
-		{"start", []int{9}, measureStart},
-		{"outage", []int{10}, measureOutages},
-	}
+	shardid, bare, plain, delayer string // binaries
 }
 
 // TestCompare measures the goals and prints the table. It fails when something
@@ -91,22 +68,17 @@ func TestCompare(t *testing.T) {
 	if !known {
 		t.Skip("say how much: -compare full, or quick")
 	}
-	s := newSuite(t, p)
-	wanted, err := parseGoals(*goalsFlag)
+	chosen, err := chooseParts(*goalsFlag, p.name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range parts() {
-		if !slices.ContainsFunc(part.goals, func(g int) bool { return wanted[g] }) {
-			continue
-		}
+	s := newSuite(t, p)
+	for _, part := range chosen {
 		if !t.Run(part.name, func(t *testing.T) { part.run(t, s) }) {
-			for _, g := range part.goals {
-				s.report.goal(g).absent("all or part of it", "measuring it failed")
-			}
+			s.report.failed(part)
 		}
 	}
-	s.finish(t, len(wanted) == len(allGoals()) && *profileFlag == "")
+	s.finish(t, resultName(p.name, *goalsFlag, *profileFlag))
 }
 
 func newSuite(t *testing.T, p plan) *suite {
@@ -121,7 +93,8 @@ func newSuite(t *testing.T, p plan) *suite {
 		fmt.Fprintln(os.Stderr, "bench: nothing can be pinned here: server and load share the cores")
 	}
 	dir := t.TempDir()
-	for pkg, path := range map[string]*string{"cmd/shardid": &s.shardid, "scripts/bench/contenders/bare": &s.bare, "scripts/bench/contenders/plain": &s.plain} {
+	for pkg, path := range map[string]*string{"cmd/shardid": &s.shardid, "scripts/bench/contenders/bare": &s.bare,
+		"scripts/bench/contenders/plain": &s.plain, "scripts/bench/delay": &s.delayer} {
 		*path = filepath.Join(dir, filepath.Base(pkg))
 		if _, err := run(exec.Command("go", "build", "-o", *path, "shardid/"+pkg), 5*time.Minute); err != nil {
 			t.Fatal(err)
@@ -137,8 +110,22 @@ func (s *suite) contest(title string, contenders []contender) map[string]series 
 	return got
 }
 
-// finish prints the table and, after a run of everything, stores it.
-func (s *suite) finish(t *testing.T, complete bool) {
+// resultName is what a run's result is stored as: that of everything under its plan,
+// the growth by itself, and no other.
+func resultName(plan, goals, profile string) string {
+	switch {
+	case profile != "":
+		return ""
+	case goals == "":
+		return plan
+	case goals == "growth" && plan == "full":
+		return goals
+	}
+	return ""
+}
+
+// finish prints the table and stores it if it has a name.
+func (s *suite) finish(t *testing.T, name string) {
 	t.Helper()
 	r := s.report
 	r.Measured, r.Discarded, r.NoisyRuns = s.measured, s.discarded, s.noisy
@@ -146,11 +133,11 @@ func (s *suite) finish(t *testing.T, complete bool) {
 		r.Machine += ", which does not say what other processes do"
 	}
 	fmt.Printf("\n%s\n%s\n", r.table(), r.generatorTable())
-	if !complete {
+	if name == "" {
 		return
 	}
-	err := r.write(filepath.Join("results", s.plan.name+".json"))
-	if s.plan.name == "full" {
+	err := r.write(filepath.Join("results", name+".json"))
+	if name == "full" {
 		err = errors.Join(err, r.writePicture(filepath.Join(s.root, "docs", "images", "bench.svg")))
 	}
 	if err != nil {
@@ -183,27 +170,6 @@ func (s *suite) procs() string {
 	return "1"
 }
 
-func allGoals() []int { return []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10} }
-
-// parseGoals reads "1,3"; "" is all goals.
-func parseGoals(text string) (map[int]bool, error) {
-	wanted := map[int]bool{}
-	if text == "" {
-		for _, g := range allGoals() {
-			wanted[g] = true
-		}
-		return wanted, nil
-	}
-	for field := range strings.SplitSeq(text, ",") {
-		g, err := strconv.Atoi(field)
-		if err != nil || !slices.Contains(allGoals(), g) {
-			return nil, fmt.Errorf("%q is no goal, 1 to 10", field)
-		}
-		wanted[g] = true
-	}
-	return wanted, nil
-}
-
 // machine is one line about it.
 func machine() string {
 	model := runtime.GOARCH
@@ -230,30 +196,4 @@ func ratio(a, b series, figure string) float64 {
 		return math.NaN()
 	}
 	return a.median(figure) / of
-}
-
-func TestParseGoals(t *testing.T) {
-	if got, err := parseGoals("3,10"); err != nil || len(got) != 2 || !got[3] || !got[10] {
-		t.Errorf("%v, %v", got, err)
-	}
-	if got, err := parseGoals(""); err != nil || len(got) != 10 {
-		t.Errorf("%v, %v", got, err)
-	}
-	for _, bad := range []string{"0", "11", "1,", "one"} {
-		if got, err := parseGoals(bad); err == nil {
-			t.Errorf("%q gave %v", bad, got)
-		}
-	}
-}
-
-// Each goal belongs to one part.
-func TestPartsCoverTheGoals(t *testing.T) {
-	var got []int
-	for _, p := range parts() {
-		got = append(got, p.goals...)
-	}
-	slices.Sort(got)
-	if !slices.Equal(got, allGoals()) {
-		t.Errorf("%v", got)
-	}
 }

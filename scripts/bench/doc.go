@@ -7,6 +7,9 @@
 //	go test -count=1 -timeout 30m -v -run TestCompare ./scripts/bench -compare full
 //	go test … -compare quick            # less exact, below three minutes
 //	go test … -compare full -goals 1,3  # these only
+//	go test … -compare full -goals tail # latency while something disturbs it
+//	go test … -compare full -goals growth -timeout 60m  # of more replicas and apps, 10 minutes
+//	go test … -compare full -goals profile # draws docs/images/profile.svg
 //	go test … -compare full -profile /tmp/profiles
 //
 // # How it stays honest
@@ -15,7 +18,7 @@
 // is told so by GOMAXPROCS too. With a single core nothing is pinned.
 //
 // Contenders take turns, and each round begins with another one. A figure is the
-// median of at least three rounds.
+// median of three rounds or more, of two in a quick run.
 //
 // A measurement during which processes that are not of this run used more than 7 %
 // of a core (-busy) is done again, a bounded number of times. The table says how
@@ -27,8 +30,9 @@
 //
 // # Where to begin
 //
-// compare_test.go has the run, goal_*_test.go the goals, rounds_test.go and
-// noise_test.go what the section above says. contenders/ are the servers that
-// shardid is compared with; peers/ is a module of its own. results/full.json is the
-// last full run, and docs/images/bench.svg is drawn from it.
+// compare_test.go has the run, parts_test.go what it consists of, goal_*_test.go the
+// goals, rounds_test.go and noise_test.go what the section above says. contenders/ are
+// the servers that shardid is compared with; peers/ is a module of its own; delay/
+// lets Redis answer later. results/full.json is the last full run, and
+// docs/images/bench.svg is drawn from it.
 package bench

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,8 +20,12 @@ const (
 	// full is the share of the speed before an outage that counts as full speed: a
 	// busy machine is not steadier.
 	full = 0.8
-	// steady is for how many slots it must last.
-	steady = 10
+	// steady is for how many slots it must last, and in how many of them a busy
+	// machine may have stalled.
+	steady, stalls = 10, 2
+	// silence is for how many slots without an answer there are none: a busy machine
+	// stalls for less.
+	silence = 5
 	// settle is how long nothing is broken, so that there is a speed to compare with.
 	settle = 4 * time.Second
 	// recoveryLimit is how long a recovery is waited for.
@@ -181,12 +184,16 @@ func (p *probe) total() (n float64) {
 	return n
 }
 
-// lasted is for how long, from a moment until now, there were answers in each slot
-// and no refusals.
+// lasted is for how long, from a moment until now, there were answers and no
+// refusals.
 func (p *probe) lasted(from time.Time) time.Duration {
+	empty := 0
 	for i, end := p.slotOf(from)+1, p.slotOf(time.Now()); i < end; i++ {
-		if p.bad[i].Load() > 0 || p.good[i].Load() == 0 {
-			return p.begun.Add(time.Duration(i) * slot).Sub(from)
+		if empty++; p.good[i].Load() > 0 {
+			empty = 0
+		}
+		if p.bad[i].Load() > 0 || empty == silence {
+			return p.begun.Add(time.Duration(i+1-max(1, empty)) * slot).Sub(from)
 		}
 	}
 	return time.Since(from)
@@ -214,16 +221,19 @@ func (p *probe) speedBefore(left time.Time) float64 {
 	return median(counts)
 }
 
-// fullSpeed finds the first slot from which on the speed is reached on average, and
-// no slot is empty.
+// fullSpeed finds the first slot from which on the speed is reached on average, with
+// no more than a few stalls after it.
 func (p *probe) fullSpeed(from, end int, before float64) (at int, ok bool) {
+	stalled := func(i int) bool { return float64(p.good[i].Load()) < before/2 }
 	for at = from; at+steady <= end; at++ {
-		sum, least := 0.0, math.Inf(1)
+		sum, slow := 0.0, 0
 		for i := at; i < at+steady; i++ {
-			n := float64(p.good[i].Load())
-			sum, least = sum+n, min(least, n)
+			sum += float64(p.good[i].Load())
+			if stalled(i) {
+				slow++
+			}
 		}
-		if least >= before/2 && sum >= full*before*steady {
+		if !stalled(at) && slow <= stalls && sum >= full*before*steady {
 			return at, true
 		}
 	}
@@ -245,9 +255,11 @@ func TestProbe(t *testing.T) {
 	for i := 60; i < 65; i++ {
 		p.good[i].Store(40)
 	}
+	p.good[25].Store(0) // a stall
 	if got := p.lasted(at(20)); got != time.Second {
 		t.Errorf("lasted %v, want 1s", got)
 	}
+	p.good[25].Store(100)
 	if got := p.recovered(at(20), at(55)); got != time.Second {
 		t.Errorf("recovered within %v, want 1s", got)
 	}
@@ -255,17 +267,38 @@ func TestProbe(t *testing.T) {
 	if got := p.lasted(at(20)); got != 500*time.Millisecond {
 		t.Errorf("lasted %v, want 500ms", got)
 	}
-	counts := []int64{100, 100, 10, 100, 100}
-	for i := 65; i < 100; i++ { // stutters
-		p.good[i].Store(counts[i%5])
+	stutter := func(slow int) {
+		for i := range 40 { // from 60 on, the first of ten are slow
+			p.good[60+i].Store(130)
+			if i%10 < slow {
+				p.good[60+i].Store(10)
+			}
+		}
 	}
-	if _, ok := p.fullSpeed(55, 100, 100); ok {
+	if stutter(2); !p.reaches(t, 62) {
+		t.Error("a busy machine is never at full speed")
+	}
+	if stutter(3); p.reaches(t, 63) {
 		t.Error("stuttering counts as full speed")
 	}
-	if got := p.total(); got != 200*100-30*100-5*60-7*90 {
+	for i := range 40 {
+		p.good[60+i].Store(100)
+	}
+	if got := p.total(); got != 200*100-30*100 {
 		t.Errorf("%v answers", got)
 	}
 	if got := p.speedBefore(at(20)); got != 100 {
 		t.Errorf("speed before is %v", got)
 	}
+}
+
+// reaches says whether full speed, of 100 a slot, is found before slot 100, and checks
+// where.
+func (p *probe) reaches(t *testing.T, want int) bool {
+	t.Helper()
+	at, ok := p.fullSpeed(55, 100, 100)
+	if ok && at != want {
+		t.Errorf("full speed from slot %d on, want %d", at, want)
+	}
+	return ok
 }

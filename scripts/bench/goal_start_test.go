@@ -20,7 +20,7 @@ func measureStart(t *testing.T, s *suite) {
 	got := s.referee.contest(title, s.plan.starts, []contender{{title, func() figures { return firstID(t, s) }}})
 	s.report.Contests[title] = got
 	s.report.goal(9, got[title]).atMost("embedded, from the start to the first ID", got[title].median("ms"), 300, "ms", fmt.Sprintf("median of %d", s.plan.starts))
-	memory := allApps(t, s)
+	memory := memoryOfAll(t, s)
 	if memory == 0 {
 		s.report.goal(9).absent("memory with 16 384 lists, 1024 in use", "the system does not tell")
 		return
@@ -37,26 +37,36 @@ func firstID(t *testing.T, s *suite) figures {
 	return figures{"ms": float64(time.Since(d.begun).Microseconds()) / 1000}
 }
 
-// allApps is the resident set, in MiB, of a service over real stores with all apps,
-// after some seconds of requests.
-func allApps(t *testing.T, s *suite) float64 {
+// memoryOfAll is the resident set, in MiB, of a service over real stores with all
+// apps, after some seconds of requests.
+func memoryOfAll(t *testing.T, s *suite) float64 {
 	t.Helper()
+	own := s.serveShardid(t, s.deploy(t, apps(model.Apps)).settings(), singleApp)
+	own.awaitFilled(model.Apps)
+	useApps(t, own, s.plan.load)
+	return own.memory()
+}
+
+// apps are the first n, with a step as in production.
+func apps(n int) map[uint8]int64 {
 	steps := map[uint8]int64{}
-	for app := range model.Apps {
+	for app := range n {
 		steps[uint8(app)] = 1000
 	}
-	d := s.deploy(t, steps)
-	own := s.serveShardid(t, d.settings(), singleApp)
-	const lists = model.Apps * model.Shards
-	eventually(t, 3*time.Minute, "all lists are filled", func() error {
-		if n := own.metric("shardid_queue_refills_total"); n < lists {
+	return steps
+}
+
+// awaitFilled returns when the service, over empty stores, has filled all lists of n
+// apps.
+func (d *daemon) awaitFilled(n int) {
+	d.t.Helper()
+	eventually(d.t, 3*time.Minute, "all lists are filled", func() error {
+		if filled := d.metric("shardid_queue_refills_total"); filled < float64(n*model.Shards) {
 			time.Sleep(100 * time.Millisecond)
-			return fmt.Errorf("%v of %d", n, lists)
+			return fmt.Errorf("%v of %d", filled, n*model.Shards)
 		}
 		return nil
 	})
-	useApps(t, own, s.plan.load)
-	return own.memory()
 }
 
 // useApps asks all lists of some apps, for a while.

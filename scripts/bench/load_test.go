@@ -3,19 +3,24 @@
 package bench
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"shardid/model"
 )
 
 // request is what a load asks for, over and over.
 type request struct {
 	mode  string // of shardid bench
 	app   int    // queue
+	apps  int    // how many from app on, all lists of each; 0 is one app, as bench has it
 	count int    // IDs a request, 0 for a single one
 	// rate is requests a second, their latency counted from when they were due; 0
 	// has each connection send the next when the answer came.
@@ -51,6 +56,9 @@ func (r request) args(url string, warmup, length time.Duration) []string {
 	if r.mode == "queue" {
 		args = append(args, "--app", strconv.Itoa(r.app))
 	}
+	if r.apps > 0 {
+		args = append(args, "--apps", strconv.Itoa(r.apps), "--passes", strconv.Itoa(r.apps*model.Shards))
+	}
 	if r.count > 0 {
 		args = append(args, "--count", strconv.Itoa(r.count))
 	}
@@ -66,20 +74,28 @@ func (r request) args(url string, warmup, length time.Duration) []string {
 // load runs the load generator against url, on the core of the load.
 func (s *suite) load(t *testing.T, url string, r request, warmup, length time.Duration) loaded {
 	t.Helper()
-	cmd := exec.Command(s.shardid, r.args(url, warmup, length)...)
-	cmd.Dir, cmd.Env = t.TempDir(), settings{"GOMAXPROCS": s.procs()}.environ("/")
-	var out []byte
-	var err error
-	s.onLoadCore(t, func() { out, err = run(cmd, warmup+length+time.Minute) })
-	if err != nil {
-		t.Fatal(err)
+	return s.loads(t, []string{url}, r, warmup, length)[0]
+}
+
+// loads runs one against each URL at the same time.
+func (s *suite) loads(t *testing.T, urls []string, r request, warmup, length time.Duration) []loaded {
+	t.Helper()
+	cmds, all := make([]*exec.Cmd, len(urls)), make([]loaded, len(urls))
+	for i, url := range urls {
+		cmds[i] = exec.Command(s.shardid, r.args(url, warmup, length)...)
+		cmds[i].Dir, cmds[i].Env = t.TempDir(), settings{"GOMAXPROCS": s.procs()}.environ("/")
 	}
-	got, err := parseLoaded(out)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	outs, errs := make([][]byte, len(urls)), make([]error, len(urls))
+	s.onLoadCore(t, func() { outs, errs = runAll(cmds, warmup+length+time.Minute) })
+	for i, cmd := range cmds {
+		got, err := parseLoaded(outs[i])
+		if err := cmp.Or(errs[i], err); err != nil {
+			t.Fatalf("%v\n%s", err, outs[i])
+		}
+		got.cores = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds() / (warmup + length).Seconds()
+		all[i] = got
 	}
-	got.cores = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds() / (warmup + length).Seconds()
-	return got
+	return all
 }
 
 // parseLoaded reads a report; one with errors or duplicates measures nothing.
@@ -118,6 +134,23 @@ func TestParseLoaded(t *testing.T) {
 	} {
 		if l, err := parseLoaded([]byte(bad)); err == nil {
 			t.Errorf("%q gave %+v", bad, l)
+		}
+	}
+}
+
+func TestRequestArgs(t *testing.T) {
+	for _, c := range []struct {
+		r    request
+		want string
+	}{
+		{request{mode: "queue", app: 3, rate: 500}, "--mode queue --app 3 --rate 500 --no-duplicates"},
+		{request{mode: "queue", apps: 256}, "--mode queue --app 0 --apps 256 --passes 16384 --no-duplicates"},
+		{request{mode: "uid", count: 100, exact: true}, "--mode uid --count 100"},
+	} {
+		got := strings.Join(c.r.args("http://x", time.Second, time.Minute), " ")
+		got = strings.Replace(got, " --concurrency 64 --warmup 1s --duration 1m0s", "", 1)
+		if got != "bench --json --url http://x "+c.want {
+			t.Errorf("%+v: %s", c.r, got)
 		}
 	}
 }

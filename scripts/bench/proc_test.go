@@ -40,11 +40,15 @@ func (s settings) environ(dir string) []string {
 	return env
 }
 
-// shardidSettings name shardid's own variables without their prefix.
+// shardidSettings name shardid's own variables without their prefix; those of the Go
+// runtime have none.
 func shardidSettings(s settings) settings {
 	out := settings{}
 	for k, v := range s {
-		out["SHARDID_"+k] = v
+		if !strings.HasPrefix(k, "GO") {
+			k = "SHARDID_" + k
+		}
+		out[k] = v
 	}
 	return out
 }
@@ -159,6 +163,24 @@ func (d *daemon) cpu() time.Duration {
 	return p.used
 }
 
+// cpuExactly is cpu in nanoseconds instead of ticks, of the threads there are: those
+// of a Go program stay.
+func (d *daemon) cpuExactly() (used time.Duration) {
+	names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", d.cmd.Process.Pid)) // the pattern is well formed
+	for _, name := range names {
+		raw, err := os.ReadFile(name)
+		var ns int64
+		if n, _ := fmt.Sscan(string(raw), &ns); err != nil || n != 1 {
+			return d.cpu()
+		}
+		used += time.Duration(ns)
+	}
+	if len(names) == 0 {
+		return d.cpu()
+	}
+	return used
+}
+
 // memory is the resident set, in MiB; 0 where the system does not tell.
 func (d *daemon) memory() float64 {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
@@ -182,20 +204,39 @@ func lastLines(raw []byte, n int) string {
 // run runs a command to its end, for limit at most, and gives its standard output;
 // an error has the end of what it said.
 func run(cmd *exec.Cmd, limit time.Duration) ([]byte, error) {
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, time.Second
-	if err := cmd.Start(); err != nil {
-		return nil, err
+	outs, errs := runAll([]*exec.Cmd{cmd}, limit)
+	return outs[0], errs[0]
+}
+
+// runAll is run for some at the same time, all started by the calling thread.
+func runAll(cmds []*exec.Cmd, limit time.Duration) (outs [][]byte, errs []error) {
+	stdout, stderr := make([]bytes.Buffer, len(cmds)), make([]bytes.Buffer, len(cmds))
+	outs, errs = make([][]byte, len(cmds)), make([]error, len(cmds))
+	for i, cmd := range cmds {
+		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout[i], &stderr[i], time.Second
+		errs[i] = cmd.Start()
 	}
-	bound := time.AfterFunc(limit, func() { _ = cmd.Process.Kill() })
+	end := time.Now().Add(limit)
+	for i, cmd := range cmds {
+		if errs[i] != nil {
+			continue
+		}
+		if errs[i] = await(cmd, end); errs[i] != nil {
+			errs[i] = fmt.Errorf("%s: %w\n%s", cmd, errs[i], lastLines(append(stdout[i].Bytes(), stderr[i].Bytes()...), 12))
+		}
+		outs[i] = stdout[i].Bytes()
+	}
+	return outs, errs
+}
+
+// await waits for the end of a command and kills it when it does not come in time.
+func await(cmd *exec.Cmd, end time.Time) error {
+	bound := time.AfterFunc(time.Until(end), func() { _ = cmd.Process.Kill() })
 	err := cmd.Wait()
 	if !bound.Stop() {
-		err = errors.Join(fmt.Errorf("not over within %v", limit), err)
+		err = errors.Join(errors.New("it did not end in time"), err)
 	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w\n%s", cmd, err, lastLines(append(stdout.Bytes(), stderr.Bytes()...), 12))
-	}
-	return stdout.Bytes(), err
+	return err
 }
 
 // eventually calls check until it returns nil, at most for limit.

@@ -53,6 +53,9 @@ type report struct {
 	Contests map[string]map[string]series `json:"contests"`
 }
 
+// noGoal is the number of what belongs to none; its lines come last.
+const noGoal = 11
+
 // goal adds the lines of a goal; noisy series mark them.
 type goal struct {
 	report *report
@@ -92,6 +95,16 @@ func (g goal) atMost(what string, value, target float64, unit, note string) {
 // tell adds a figure that has no target.
 func (g goal) tell(what string, value float64, unit, note string) {
 	g.add(line{What: what, Value: value, Unit: unit, Verdict: reported, Note: note})
+}
+
+// failed says that a part could not be measured, or not all of it.
+func (r *report) failed(p part) {
+	for _, g := range p.goals {
+		r.goal(g).absent("all or part of it", "measuring it failed")
+	}
+	if len(p.goals) == 0 {
+		r.goal(noGoal).absent(p.name, "measuring it failed")
+	}
 }
 
 // absent says what of a goal is not measured here, and why.
@@ -135,10 +148,17 @@ func (r *report) table() string {
 		if l.Noisy {
 			word += " (noisy)"
 		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", l.Goal, l.What, value, l.Target, word, l.Note)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", goalName(l.Goal), l.What, value, l.Target, word, l.Note)
 	}
 	_ = w.Flush() // into memory
 	return b.String()
+}
+
+func goalName(number int) string {
+	if number == noGoal {
+		return "-"
+	}
+	return strconv.Itoa(number)
 }
 
 // write stores the report as JSON; the folder is made.
@@ -163,6 +183,8 @@ func TestReport(t *testing.T) {
 	quiet.atMost("never ran", median(nil), 60, "MiB", "")
 	quiet.absent("Java", "it is not here")
 	quiet.tell("for information", 71234.5, "req/s", "")
+	r.failed(part{name: "odd"})
+	r.failed(part{name: "even", goals: []int{2, 4}})
 	got := r.table()
 	words := strings.Join(strings.Fields(got), " ")
 	for _, want := range []string{
@@ -174,6 +196,9 @@ func TestReport(t *testing.T) {
 		"3 never ran ≤ 60 not measured here a figure behind it is missing",
 		"3 Java not measured here it is not here",
 		"3 for information 71234 req/s -",
+		"2 all or part of it not measured here measuring it failed",
+		"4 all or part of it not measured here measuring it failed",
+		"- odd not measured here measuring it failed",
 	} {
 		if !strings.Contains(words, want) {
 			t.Errorf("no line %q in\n%s", want, got)

@@ -41,6 +41,17 @@ func (s series) median(name string) float64 {
 	return median(values)
 }
 
+// largest of one figure; NaN when no round has it.
+func (s series) largest(name string) float64 {
+	largest := math.NaN()
+	for _, f := range s.Rounds {
+		if v, ok := f[name]; ok && !(v <= largest) { // the negation holds for NaN
+			largest = v
+		}
+	}
+	return largest
+}
+
 func median(values []float64) float64 {
 	n := len(values)
 	if n == 0 {
@@ -138,8 +149,11 @@ func TestContest(t *testing.T) {
 	if r.discarded != 1 || r.noisy != 0 || r.measured != 9 || got["a"].Noisy {
 		t.Errorf("%+v", r)
 	}
-	if m := got["a"].median("x"); m != 3 { // of 2, 3, 4
-		t.Errorf("median %v", m)
+	if m, l := got["a"].median("x"), got["a"].largest("x"); m != 3 || l != 4 { // of 2, 3, 4
+		t.Errorf("median %v, largest %v", m, l)
+	}
+	if l := got["a"].largest("y"); !math.IsNaN(l) {
+		t.Errorf("largest of nothing is %v", l)
 	}
 }
 

@@ -178,6 +178,16 @@ func (d *daemon) profiled(name string, length time.Duration, f func()) {
 		f()
 		return
 	}
+	raw := d.cpuProfile(0, length, f)
+	if err := os.WriteFile(filepath.Join(*profileFlag, strings.ReplaceAll(name, " ", "-")+".pprof"), raw, 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// cpuProfile runs f and takes a profile of d meanwhile, from a moment on and for a
+// length, in whole seconds.
+func (d *daemon) cpuProfile(from, length time.Duration, f func()) []byte {
+	d.t.Helper()
 	addr, err := d.said("profiles are served")
 	if err != nil {
 		d.t.Fatal(err)
@@ -188,6 +198,7 @@ func (d *daemon) profiled(name string, length time.Duration, f func()) {
 	}
 	taken := make(chan profile, 1)
 	go func() {
+		time.Sleep(from)
 		raw, err := get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, max(1, int(length.Seconds()))))
 		taken <- profile{raw, err}
 	}()
@@ -196,9 +207,7 @@ func (d *daemon) profiled(name string, length time.Duration, f func()) {
 	if p.err != nil {
 		d.t.Fatal(p.err)
 	}
-	if err := os.WriteFile(filepath.Join(*profileFlag, strings.ReplaceAll(name, " ", "-")+".pprof"), p.raw, 0o600); err != nil {
-		d.t.Fatal(err)
-	}
+	return p.raw
 }
 
 func TestCountCalls(t *testing.T) {

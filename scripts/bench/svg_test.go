@@ -103,10 +103,15 @@ func (b bar) draw(w io.Writer, y int, full float64) {
 
 // writePicture draws what the contests of a report found, as far as they were held.
 func (r *report) writePicture(path string) error {
+	return writeImage(path, drawCharts(r.serverChart(), r.libraryChart()))
+}
+
+// writeImage stores an image; the folder is made.
+func writeImage(path string, image []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	return os.WriteFile(path, drawCharts(r.serverChart(), r.libraryChart()), 0o644)
+	return os.WriteFile(path, image, 0o644)
 }
 
 func (r *report) serverChart() chart {
@@ -137,20 +142,25 @@ func TestPictureIsWellFormed(t *testing.T) {
 	image := drawCharts(chart{title: "a < b & c", note: "x", full: 100, bars: []bar{
 		{"half", 50, "50", true}, {"beyond", 5000, "5 000", false}, {"nothing", 0, "0", false}}},
 		chart{title: "by itself", bars: []bar{{"longest", 7, "", false}}})
-	d := xml.NewDecoder(bytes.NewReader(image))
-	for {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatalf("%v in\n%s", err, image)
-		}
-	}
+	wellFormed(t, image)
 	for want, times := range map[string]int{
 		`a &lt; b &amp; c`: 1, `class="ours"`: 1, `class="other"`: 3, `class="gap"`: 1,
 		`width="190" height="18"`: 1, `width="380" height="18"`: 2, `prefers-color-scheme:dark`: 1,
 	} {
 		if got := strings.Count(string(image), want); got != times {
 			t.Errorf("%d times %q, want %d, in\n%s", got, want, times, image)
+		}
+	}
+}
+
+func wellFormed(t *testing.T, image []byte) {
+	t.Helper()
+	d := xml.NewDecoder(bytes.NewReader(image))
+	for {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, image)
 		}
 	}
 }

@@ -58,6 +58,7 @@ func TestOptionsRefused(t *testing.T) {
 		"a user":      func(o *Options) { o.URL = "http://me:secret@127.0.0.1" },
 		"mode":        func(o *Options) { o.Mode = "uuid" },
 		"app":         func(o *Options) { o.App = 256 },
+		"apps":        func(o *Options) { o.App, o.Apps = 255, 2 },
 		"passes":      func(o *Options) { o.Passes = 0 },
 		"count":       func(o *Options) { o.Count = 10_001 },
 		"rate":        func(o *Options) { o.Rate = -1 },

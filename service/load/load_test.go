@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -63,6 +64,31 @@ func TestShards(t *testing.T) {
 		if n != len(l.target.requests)/model.Shards {
 			t.Errorf("%d of %d passes are of shard %d", n, len(l.target.requests), shard)
 		}
+	}
+}
+
+// TestApps: with 64 passes an app, all lists of all apps take turns.
+func TestApps(t *testing.T) {
+	o := brief("http://127.0.0.1:1")
+	o.App, o.Apps, o.Passes = 0, model.Apps, model.Apps*model.Shards
+	l, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[model.ListKey]bool{}
+	for _, request := range l.target.requests {
+		u, err := url.ParseRequestURI(strings.Fields(string(request))[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		app, err := strconv.ParseUint(u.Query().Get("appId"), 10, 8)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used[model.ListKey{App: uint8(app), Shard: model.ShardOf(u.Query().Get("gatePass"))}] = true
+	}
+	if len(used) != o.Passes {
+		t.Errorf("%d of %d lists are asked", len(used), o.Passes)
 	}
 }
 

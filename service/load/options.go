@@ -37,6 +37,9 @@ type Options struct {
 	Raw string
 	// App is the app of the queue mode, 0…255.
 	App int
+	// Apps is how many apps from App on take turns, 1…256; 0 is 1. Each comes with
+	// all 64 shards before the next if there are so many Passes.
+	Apps int
 	// Passes is how many different values of gatePass take turns, so that all 64
 	// shards are used alike. 1…100000.
 	Passes int
@@ -88,6 +91,7 @@ func (o Options) check() error {
 		{"concurrency", float64(o.Concurrency), 1, maxConcurrency},
 		{"rate", o.Rate, 0, maxRate},
 		{"app", float64(o.App), 0, model.Apps - 1},
+		{"apps", float64(o.Apps), 0, float64(model.Apps - o.App)},
 		{"passes", float64(o.Passes), 1, maxPasses},
 		{"count", float64(o.Count), 0, maxBatch},
 		{"compare", float64(o.Compare), 0, 1 << 40},

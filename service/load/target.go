@@ -120,14 +120,16 @@ func query(path, q string) string {
 	return path + "?" + q
 }
 
-// queuePaths have a gatePass each; the shards take turns, so that all are asked alike.
+// queuePaths have a gatePass each; the shards take turns, and then the apps, so that
+// all are asked alike.
 func (o Options) queuePaths(batch string) []string {
 	if batch != "" {
 		batch = "&" + batch
 	}
 	paths := make([]string, o.Passes)
 	for i := range paths {
-		paths[i] = fmt.Sprintf("/get?appId=%d&gatePass=%s%s", o.App, passOf(i), batch)
+		app := o.App + i/model.Shards%max(o.Apps, 1)
+		paths[i] = fmt.Sprintf("/get?appId=%d&gatePass=%s%s", app, passOf(i), batch)
 	}
 	return paths
 }
