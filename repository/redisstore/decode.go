@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"shardid/model"
@@ -48,6 +49,7 @@ func decodePopped(reply string) (model.Popped, error) {
 	f := fields{rest: reply}
 	// A clone, as the history is kept and the reply may be long.
 	p := model.Popped{History: strings.Clone(f.word()), Purged: f.number(), Len: f.number()}
+	more := f.number()
 	if f.rest != "" && !f.bad {
 		p.Indices = make([]int64, 0, strings.Count(f.rest, " ")+1)
 	}
@@ -56,10 +58,19 @@ func decodePopped(reply string) (model.Popped, error) {
 		f.bad = f.bad || index == 0
 		p.Indices = append(p.Indices, index)
 	}
-	if f.bad || strings.HasSuffix(reply, " ") {
+	if f.bad || strings.HasSuffix(reply, " ") || more > 0 && !isRun(p.Indices, more) {
 		return model.Popped{}, fmt.Errorf("%w: pop answered %.80q", errForeign, reply)
 	}
+	p.Indices = slices.Grow(p.Indices, int(more))
+	for i := range more {
+		p.Indices = append(p.Indices, p.Indices[0]+1+i)
+	}
 	return p, nil
+}
+
+// isRun says whether the indices can be one and the so many after it.
+func isRun(indices []int64, more int64) bool {
+	return len(indices) == 1 && more < MaxPop && indices[0] <= model.MaxIndex-more
 }
 
 // decodeStates reads what state.lua returns for n lists.

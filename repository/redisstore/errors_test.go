@@ -83,9 +83,10 @@ func TestACL(t *testing.T) {
 	wantAll(t, user("~id.gen.*", "-@all"), "NOPERM", "+evalsha")
 	wantAdvice(t, popErr(t, user("~other.*", "+@all")), "NOPERM", "~id.gen.*")
 	// What the advice names is enough.
-	s := user("~id.gen.*", "+evalsha", "+eval", "+info", "+hmget", "+hset", "+time", "+llen", "+lpop", "+rpush", "+unlink", "+set", "+get", "+del")
+	s := user("~id.gen.*", "+evalsha", "+eval", "+info", "+hmget", "+hset", "+time", "+llen", "+lindex", "+lpop", "+ltrim", "+rpush", "+unlink", "+set", "+get", "+del")
 	listtest.Fill(t, s, key(), 1, 10)
-	listtest.Expect(t, listtest.Pop(t, s, key(), 10).Indices, 1, 10)
+	listtest.Expect(t, listtest.Pop(t, s, key(), 1).Indices, 1, 1)
+	listtest.Expect(t, listtest.Pop(t, s, key(), 9).Indices, 2, 10)
 	_, err := s.TryLock(t.Context(), []string{"a"}, "me", 1e9)
 	err = errors.Join(err, s.Unlock(t.Context(), []string{"a"}, "me"), s.Delete(t.Context(), []model.ListKey{key()}), s.Check(t.Context()))
 	if err != nil {
@@ -110,7 +111,8 @@ func TestOutOfMemory(t *testing.T) {
 	do(t, c, "CONFIG", "SET", "maxmemory", "1mb", "maxmemory-policy", "noeviction")
 	req := request(t, s, 1001, 2000)
 	wantAdvice(t, s.Push(t.Context(), []model.PushRequest{req})[0], "OOM", "maxmemory", "noeviction")
-	listtest.Expect(t, listtest.Pop(t, s, key(), 10).Indices, 1, 10)
+	listtest.Expect(t, listtest.Pop(t, s, key(), 1).Indices, 1, 1)
+	listtest.Expect(t, listtest.Pop(t, s, key(), 9).Indices, 2, 10)
 	_, err := s.TryLock(t.Context(), []string{"a"}, "me", 1e9)
 	wantAdvice(t, err, "OOM")
 	// A purge under full memory still removes the list before it trusts it.

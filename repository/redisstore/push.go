@@ -3,17 +3,18 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"shardid/model"
 )
 
 const (
 	// pieceLen bounds the indices of one script call, which blocks Redis for
-	// some 0.25 µs each.
-	pieceLen = 10_000
-	// pushPipelined bounds the indices sent in one round trip, so that pops do
-	// not queue for long behind a refill of many lists.
-	pushPipelined = 20_000
+	// some 0.2 µs each.
+	pieceLen = 2_000
+	// pushPipelined bounds the indices sent in one round trip, for which Redis
+	// answers nobody else: some 2 ms.
+	pushPipelined = 10_000
 )
 
 // piece is the part of a request that one script call pushes.
@@ -26,6 +27,9 @@ type piece struct {
 // Push appends segments, at most one attempt each, and answers in order. A long
 // segment goes in pieces, each after the one before has arrived; when one fails
 // the rest of the segment is dropped.
+//
+// Whatever is pushed at the same time takes turns, a round trip each, so that
+// pops find Redis free in between.
 func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	errs := make([]error, len(reqs))
 	var todo []piece
@@ -36,7 +40,7 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	}
 	for len(todo) > 0 {
 		batch := todo[:batchLen(todo)]
-		results := s.push.runAll(ctx, s.writer, s.pushCalls(reqs, batch))
+		results := s.pushInTurn(ctx, s.pushCalls(reqs, batch))
 		todo = todo[len(batch):]
 		for i, p := range batch {
 			errs[p.req] = s.pushError(results[i])
@@ -52,6 +56,28 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 		}
 	}
 	return errs
+}
+
+// pushTurns is how many pipelines of pushes may be under way at once: one for
+// each server. A cluster has many, and one that is away must not stop the pushes
+// to the others.
+func (o Options) pushTurns() int {
+	if o.Mode == ModeCluster {
+		return writerPoolSize
+	}
+	return 1
+}
+
+// pushInTurn is one round trip. Without a turn before the context ends nothing is
+// sent.
+func (s *Store) pushInTurn(ctx context.Context, calls []call) []result {
+	select {
+	case s.pushing <- struct{}{}:
+		defer func() { <-s.pushing }()
+		return s.push.runAll(ctx, s.writer, calls)
+	case <-ctx.Done():
+		return slices.Repeat([]result{{err: context.Cause(ctx)}}, len(calls))
+	}
 }
 
 func checkPush(r model.PushRequest) error {

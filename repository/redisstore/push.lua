@@ -27,24 +27,22 @@ end
 redis.call('HSET', meta, 'w', ARGV[4])
 
 -- Formatting a number costs twice as much as the rest of a push together, so a
--- hundred indices share one head. %.0f, as tostring() gives an exponent.
-local tail = {}
-for i = 0, 99 do
-  tail[i] = string.format('%02d', i)
-end
-local chunk, n = {}, 0
+-- hundred indices share one head. %.0f, as tostring() gives an exponent. They also
+-- share one RPUSH: of nine hundred arguments each was measured to cost more.
+local tail = {
+  '00', '01', '02', '03', '04', '05', '06', '07', '08', '09', '10', '11', '12', '13', '14', '15', '16', '17', '18', '19',
+  '20', '21', '22', '23', '24', '25', '26', '27', '28', '29', '30', '31', '32', '33', '34', '35', '36', '37', '38', '39',
+  '40', '41', '42', '43', '44', '45', '46', '47', '48', '49', '50', '51', '52', '53', '54', '55', '56', '57', '58', '59',
+  '60', '61', '62', '63', '64', '65', '66', '67', '68', '69', '70', '71', '72', '73', '74', '75', '76', '77', '78', '79',
+  '80', '81', '82', '83', '84', '85', '86', '87', '88', '89', '90', '91', '92', '93', '94', '95', '96', '97', '98', '99',
+}
+local chunk = {}
 for hundred = math.floor(first / 100), math.floor(last / 100) do
-  local head = hundred > 0 and string.format('%.0f', hundred)
-  for i = math.max(first - hundred * 100, 0), math.min(last - hundred * 100, 99) do
-    n = n + 1
-    chunk[n] = head and head .. tail[i] or string.format('%.0f', i)
+  local head = string.format('%.0f', hundred)
+  local from, to = math.max(first - hundred * 100, 0) + 1, math.min(last - hundred * 100, 99) + 1
+  for i = from, to do
+    chunk[i] = hundred > 0 and head .. tail[i] or tostring(i - 1)
   end
-  if n > 900 then
-    redis.call('RPUSH', list, unpack(chunk, 1, n))
-    n = 0
-  end
-end
-if n > 0 then
-  redis.call('RPUSH', list, unpack(chunk, 1, n))
+  redis.call('RPUSH', list, unpack(chunk, from, to))
 end
 return 'ok'

@@ -22,6 +22,9 @@ type Store struct {
 
 	waitLimit time.Duration // for replicas to confirm
 
+	// pushing holds an element for each pipeline of pushes that is under way.
+	pushing chan struct{}
+
 	pop, state, push, check, unlock script
 }
 
@@ -40,6 +43,7 @@ func New(o Options) (*Store, error) {
 		writer: o.writer(),
 		// Half the time a reply may take: WAIT must answer before the client gives up.
 		waitLimit: orDefault(o.ReadTimeout) / 2,
+		pushing:   make(chan struct{}, o.pushTurns()),
 		pop:       newScript(preludeLua + popLua),
 		state:     newScript(preludeLua + stateLua),
 		push:      newScript(preludeLua + pushLua),

@@ -128,7 +128,7 @@ func (d *daemon) metric(name string) float64 {
 // inScripts are the commands that shardid's scripts run inside Redis. Redis counts
 // them like calls, which they are not.
 func inScripts() []string {
-	return []string{"info", "hmget", "hset", "hget", "llen", "lpop", "rpush", "unlink", "time", "get", "del"}
+	return []string{"info", "hmget", "hset", "hget", "llen", "lindex", "lpop", "ltrim", "rpush", "unlink", "time", "get", "del"}
 }
 
 // redisCalls is how many commands clients have sent.

@@ -202,12 +202,20 @@ func (c *catalogue) add(s *Service, old *catalogue, cfg model.ListConfig) {
 	a.lists[cfg.Key.Shard] = newList(s, cfg)
 }
 
-// warnWrap says once, when an app appears, that its IDs will repeat.
+// warnWrap says once, when an app appears or is switched to it, that its IDs will
+// repeat.
 func (s *Service) warnWrap(old *catalogue, cfg model.ListConfig) {
-	if cfg.Limit.Policy == model.LimitWrap && old.apps[cfg.Key.App] == nil {
+	before, err := old.find(cfg.Key)
+	if cfg.Limit.Policy == model.LimitWrap && (err != nil || !before.wraps()) {
 		s.opts.Log.Warn("app has the wrap policy: its IDs repeat once they pass the limit",
 			"app", cfg.Key.App, "name", cfg.AppName, "max_limit_id", cfg.Limit.MaxID)
 	}
+}
+
+func (l *list) wraps() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cfg.Limit.Policy == model.LimitWrap
 }
 
 // missing returns the lists that next does not have.

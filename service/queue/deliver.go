@@ -48,6 +48,7 @@ func (l *list) enter(p model.Popped) {
 		l.history, l.highest, l.popped = p.History, 0, 0
 	}
 	l.popped += int64(len(p.Indices))
+	l.depth = p.Len
 }
 
 // repeated is the tripwire. Callers hold mu.

@@ -12,6 +12,7 @@
 //	fetch.go      pops on behalf of the waiters, and a little ahead of demand
 //	deliver.go    from indices to IDs: limit, tripwire
 //	demand.go     how far ahead
+//	claim.go      which list is refilled when: soon, now, never twice at once
 //	refill.go     lock, state, allocate, push
 //	alarms.go     what is counted and logged when a store went back in time
 //	schedule.go   start, the cron jobs, stop

@@ -100,6 +100,45 @@ func TestCallersWaitForTheRefillInFlight(t *testing.T) {
 	got.check(t, 600)
 }
 
+// A long segment arrives in parts: whoever finds one is served.
+func TestCallersGetTheFirstPartOfASegmentThatIsOnItsWay(t *testing.T) {
+	l, db := newLists(), newTable()
+	r := ready(t, l, db)
+	alice, served := model.ListKey{App: 1, Shard: model.ShardOf("alice")}, make(chan struct{})
+	l.set(func(l *lists) {
+		l.onPush = func(reqs []model.PushRequest) []model.PushRequest {
+			for i := range reqs {
+				if part := reqs[i]; part.Key == alice && part.Segment.First == 1 {
+					part.Segment.Last = 10
+					reqs[i].Segment.First, reqs[i].Cap = 11, part.Cap+10
+					if err := l.Store.Push(context.Background(), []model.PushRequest{part})[0]; err != nil {
+						t.Error(err)
+					}
+					<-served
+				}
+			}
+			return reqs
+		}
+	})
+	db.provision(1, 100, model.Limit{Policy: model.LimitReject})
+	got := newCollector()
+	eventually(t, "the first ten", func() error {
+		ids, err := r.Next(context.Background(), 1, "alice", 10, nil)
+		got.add(ids, 1, "alice")
+		return err
+	})
+	close(served)
+	ids, err := r.Next(context.Background(), 1, "alice", 90, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.add(ids, 1, "alice")
+	got.check(t, 100)
+	if last := alice.Compose(100); !got.seen[last] {
+		t.Errorf("ID %d is missing: the other parts were given up", last)
+	}
+}
+
 // A replica that died with the lock in hand does not stop the others.
 func TestALockOfTheDeadIsOutlived(t *testing.T) {
 	l, db := newLists(), newTable()

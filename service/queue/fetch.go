@@ -206,15 +206,17 @@ func (f *fetcher) pause(err error) {
 }
 
 // dry refills the list that gave too little and decides how to go on: at once,
-// after a pause, or not at all.
+// after a pause, or not at all. Callers get the first parts of a long segment
+// while the others are still on their way.
 func (f *fetcher) dry() {
 	if !f.hasWaiters() {
 		f.refillSoon()
 		return
 	}
-	err := f.refillNow(time.Since(f.since) > lockPatience)
+	err := f.refillNow(time.Since(f.since) > lockPatience, f.backoff)
 	switch {
 	case err == nil:
+		f.backoff = min(2*f.backoff, maxBackoff)
 	case errors.Is(err, model.ErrLimitReached):
 		f.lastCall(f.limitReached())
 	case errors.Is(err, model.ErrUnknownShard):

@@ -21,11 +21,14 @@ type list struct {
 	mu      sync.Mutex
 	cfg     model.ListConfig
 	step    int64 // length of the last segment, in indices; the low watermark is a share of it
+	slow    bool  // pushing it took so long that the next should not be longer
 	ids     []int64
 	head    int // ids[head:] are not issued yet
 	waiters []*waiter
 	demand  demand
 	issued  int64
+	refills int64 // segments pushed by this process
+	depth   int64 // indices in the store, as seen last; -1 is unknown
 	closed  error // why the list is used no more; nil while it is
 
 	fetching bool          // a goroutine pops on behalf of the waiters
@@ -54,7 +57,7 @@ type waiter struct {
 }
 
 func newList(svc *Service, cfg model.ListConfig) *list {
-	l := &list{svc: svc, key: cfg.Key}
+	l := &list{svc: svc, key: cfg.Key, depth: -1}
 	l.configure(cfg)
 	return l
 }
@@ -165,6 +168,7 @@ func (l *list) gaveUp(cause error) error {
 		return cause
 	}
 	l.svc.starvedAt.Store(time.Now().UnixNano())
+	l.svc.stats.starved.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.lastErr
@@ -248,8 +252,16 @@ func (l *list) isLowLocked(length int64) bool {
 	return float64(length) <= l.svc.opts.LowWatermark*float64(l.step)
 }
 
-func (l *list) issuedSoFar() int64 {
+// measured notes how many indices the store held a moment ago; -1 is unknown.
+func (l *list) measured(depth int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.issued
+	l.depth = depth
+}
+
+// soFar is how many IDs callers got, and how many are held for them.
+func (l *list) soFar() (issued, held int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.issued, int64(l.held())
 }

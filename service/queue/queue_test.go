@@ -380,6 +380,25 @@ func TestTheStepGrowsWithDemandAndNotWithLoss(t *testing.T) {
 	}
 }
 
+// A segment that took half a second to push is long enough.
+func TestTheStepDoesNotGrowWhilePushesAreSlow(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 30 * time.Second })
+	l.set(func(l *lists) {
+		l.onPush = func(reqs []model.PushRequest) []model.PushRequest {
+			time.Sleep(600 * time.Millisecond)
+			return reqs
+		}
+	})
+	if _, err := r.Next(context.Background(), 1, "alice", 350, nil); err != nil {
+		t.Fatal(err)
+	}
+	// The first may have been pushed before.
+	if n := db.longest(); n > 200 {
+		t.Errorf("a segment of %d", n)
+	}
+}
+
 // longest is the length of the longest segment taken.
 func (t *table) longest() int64 {
 	t.mu.Lock()

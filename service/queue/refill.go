@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"time"
 
 	"shardid/model"
@@ -19,11 +18,10 @@ const (
 	// segment of a database that went back is pushed after the first one of the
 	// database that came up.
 	refillTimeout = 4 * time.Second
-	// maxJitter spreads the replicas that see the same low watermark.
-	maxJitter = 20 * time.Millisecond
-	// refillRetry is the shortest pause after a failure before the low watermark
-	// causes another try. Callers that wait on an empty list try by themselves.
-	refillRetry = 200 * time.Millisecond
+	// slowPush is how long a push may take for the next segment to be longer. A
+	// busy Redis, or many lists at once, stop the growth so, far from refillTimeout,
+	// at which the rest of a segment is given up.
+	slowPush = refillTimeout / 8
 	// passSize is how many lists one pass refills: one transaction, and a
 	// pipeline for each of its other steps.
 	passSize = 64
@@ -31,73 +29,6 @@ const (
 
 // errBusy: another replica is refilling the list.
 var errBusy = errors.New("another replica is refilling the list")
-
-// refillSoon refills in the background, unless that is under way or has failed a
-// moment ago.
-func (l *list) refillSoon() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.soon || time.Now().Before(l.retryAt) {
-		return
-	}
-	l.soon = l.svc.spawn(func() {
-		if l.svc.sleep(mathrand.N(maxJitter)) {
-			l.svc.refill([]*list{l}, false)
-		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.soon = false
-	})
-}
-
-// refillNow refills, or waits for the refill in flight, and says how it went.
-func (l *list) refillNow(withoutLock bool) error {
-	if l.exhausted() {
-		return l.limitReached()
-	}
-	l.svc.refill([]*list{l}, withoutLock)
-	l.mu.Lock()
-	inFlight := l.refill
-	l.mu.Unlock()
-	if inFlight != nil {
-		<-inFlight
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.refillErr
-}
-
-func (l *list) exhausted() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Now().Before(l.exhaustedUntil)
-}
-
-// beginRefill claims the list for one refill; false means one is in flight.
-func (l *list) beginRefill() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.refill != nil || l.closed != nil {
-		return false
-	}
-	l.refill = make(chan struct{})
-	return true
-}
-
-func (l *list) endRefill(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err != nil {
-		l.retryAt = time.Now().Add(refillRetry)
-	}
-	if errors.Is(err, model.ErrLimitReached) {
-		l.exhaustedUntil = time.Now().Add(exhaustedFor)
-		l.retryAt = l.exhaustedUntil
-	}
-	l.refillErr = err
-	close(l.refill)
-	l.refill = nil
-}
 
 // job is one list on its way through a pass.
 type job struct {
@@ -115,12 +46,23 @@ func (s *Service) refill(lists []*list, withoutLock bool) {
 			jobs = append(jobs, &job{list: l})
 		}
 	}
-	if len(jobs) == 0 {
-		return
+	if len(jobs) > 0 {
+		s.runPass(jobs, withoutLock)
 	}
+}
+
+// runPass is one pass over lists that beginRefill has claimed.
+func (s *Service) runPass(jobs []*job, withoutLock bool) {
 	ctx, cancel := context.WithTimeout(s.ctx, refillTimeout)
 	defer cancel()
+	if s.opts.Observe != nil {
+		var end func()
+		ctx, end = s.opts.Observe(ctx, len(jobs))
+		defer end()
+	}
+	began := time.Now()
 	s.pass(ctx, jobs, withoutLock)
+	s.stats.passes.Observe(time.Since(began))
 	s.report(jobs)
 	for _, j := range jobs {
 		j.endRefill(j.err)
@@ -173,6 +115,7 @@ func (s *Service) due(ctx context.Context, jobs []*job) []*job {
 	for _, j := range jobs {
 		s.purged(j.key, j.state.Purged)
 		j.saw(j.state.HighWater)
+		j.measured(j.state.Len)
 		if j.isLow(j.state.Len) {
 			due = append(due, j)
 		}
@@ -213,7 +156,7 @@ func (j *job) request() model.AllocRequest {
 		Floor:   j.known, // the high-water mark included
 		History: j.state.History,
 		Marked:  j.state.HighWater > 0,
-		Grow:    j.popped > 0 && j.history == j.state.History,
+		Grow:    j.popped > 0 && j.history == j.state.History && !j.slow,
 		MaxStep: j.svc.opts.MaxStep,
 		MaxRate: j.svc.opts.MaxListRate,
 	}
@@ -242,22 +185,41 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 	for i, j := range jobs {
 		reqs[i] = model.PushRequest{Key: j.key, History: j.state.History, Segment: j.segment, Cap: j.segment.Len()}
 	}
-	for i, err := range s.opts.Lists.Push(ctx, reqs) {
-		jobs[i].pushed(err)
+	began := time.Now()
+	errs := s.opts.Lists.Push(ctx, reqs)
+	slow := time.Since(began) > slowPush
+	for i, err := range errs {
+		jobs[i].pushed(err, slow)
 	}
 }
 
 // pushed notes how a push went. After any error the segment is given up: it may
 // or may not have arrived, and pushing it again could repeat it.
-func (j *job) pushed(err error) {
+func (j *job) pushed(err error, slow bool) {
+	j.setSlow(slow)
 	if err == nil {
-		j.svc.stats.refills.Add(1)
+		j.arrived()
 		return
 	}
 	j.svc.discarded(j, err)
 	if !errors.Is(err, model.ErrListFull) {
 		j.err = err
 	}
+}
+
+// arrived counts a segment that was pushed.
+func (j *job) arrived() {
+	j.svc.stats.refills.Add(1)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.refills++
+	j.depth = j.state.Len + j.segment.Len()
+}
+
+func (j *job) setSlow(slow bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.slow = slow
 }
 
 // report tells how the pass went as a whole. A list at its limit, or one that
@@ -270,6 +232,7 @@ func (s *Service) report(jobs []*job) {
 			worked = worked || j.segment.Last > 0
 		case errors.Is(j.err, errBusy), errors.Is(j.err, model.ErrLimitReached), errors.Is(j.err, model.ErrUnknownShard):
 		case s.ctx.Err() == nil:
+			s.stats.failedPasses.Add(1)
 			s.opts.Reporter.Report(ConditionRefill, fmt.Errorf("list %s: %w", j.key, j.err))
 			return
 		}

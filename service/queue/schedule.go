@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ const (
 	sweepChunk = 1024
 	// sweepWorkers is how many passes the sweep runs side by side.
 	sweepWorkers = 4
+	// maxSpread bounds spread: with the default cron, 120 s apart, it is 5 s.
+	maxSpread = 5 * time.Second
 )
 
 // schedule builds the cron jobs. SkipIfStillRunning must be outside Recover: the
@@ -30,14 +33,40 @@ func (s *Service) schedule() error {
 	logger := cronLog{s.opts.Log}
 	s.cron = cron.New(cron.WithSeconds(), cron.WithLogger(logger),
 		cron.WithChain(cron.SkipIfStillRunning(cron.DiscardLogger), cron.Recover(logger)))
-	if _, err := s.cron.AddFunc(s.opts.RefillCron, func() { s.sweep(s.ctx) }); err != nil {
+	if err := s.scheduleSweep(); err != nil {
 		return fmt.Errorf("%w: refill cron %q: %w", model.ErrInvalidArgument, s.opts.RefillCron, err)
 	}
 	reload := func() { _ = s.reloadAndReport() } // it has been reported
-	if _, err := s.cron.AddFunc(s.opts.ReloadCron, reload); err != nil {
+	job, err := s.cron.AddFunc(s.opts.ReloadCron, reload)
+	if err != nil {
 		return fmt.Errorf("%w: reload cron %q: %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
 	}
+	s.reloadJob = job
 	return nil
+}
+
+func (s *Service) scheduleSweep() error {
+	when, err := cronParser().Parse(s.opts.RefillCron)
+	if err != nil {
+		return err
+	}
+	s.cron.Schedule(when, cron.FuncJob(func() {
+		if s.sleep(mathrand.N(spread(when, time.Now()))) {
+			s.sweep(s.ctx)
+		}
+	}))
+	return nil
+}
+
+// cronParser takes six fields, seconds first.
+func cronParser() cron.Parser {
+	return cron.NewParser(cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+}
+
+// spread is how long after its second a sweep begins, at most: all replicas have the
+// same cron, and their sweeps at once would show in the slowest requests.
+func spread(when cron.Schedule, now time.Time) time.Duration {
+	return max(1, min(when.Next(now).Sub(now)/20, maxSpread))
 }
 
 // Start begins to initialise in the background and returns at once: the service

@@ -42,6 +42,9 @@ type Options struct {
 	Log       *slog.Logger
 	// Probe fails while the lists cannot be used; it gates the start only.
 	Probe func(context.Context) error
+	// Observe is told of a refill pass over so many lists. It gives the context of the
+	// pass' steps, and is told of its end. nil: nobody is; it is not required.
+	Observe func(ctx context.Context, lists int) (context.Context, func())
 
 	Timeout      time.Duration // how long a caller may wait for a refill
 	LowWatermark float64       // share of the step, in (0,1), at which a list is refilled
@@ -57,12 +60,14 @@ type Options struct {
 type Service struct {
 	opts       Options
 	cron       *cron.Cron
+	reloadJob  cron.EntryID
 	catalogue  atomic.Pointer[catalogue] // nil until the first reload
 	waitsFor   atomic.Pointer[error]     // why the service is not initialised yet
 	reloading  reloadGate
 	popFailing atomic.Bool
 	stats      counters
 	events     *events
+	depths     depthGate
 	starvedAt  atomic.Int64 // Unix ns of the last caller that found nothing
 
 	ctx     context.Context // ends at Stop; parents all background work

@@ -68,8 +68,20 @@ func (n *simNode) pop(key model.ListKey, count int) model.Popped {
 	purged := n.guard(key)
 	list := n.lists[key]
 	count = min(count, len(list))
+	popped := slices.Clone(list[:count])
+	if count > 1 && n.isRun(key) {
+		for i := range popped { // only the first one is read
+			popped[i] = list[0] + int64(i)
+		}
+	}
 	n.lists[key] = slices.Clone(list[count:])
-	return model.Popped{History: n.life(key), Indices: slices.Clone(list[:count]), Len: int64(len(list) - count), Purged: purged}
+	return model.Popped{History: n.life(key), Indices: popped, Len: int64(len(list) - count), Purged: purged}
+}
+
+// isRun says whether a list has no gap.
+func (n *simNode) isRun(key model.ListKey) bool {
+	list := n.lists[key]
+	return n.mutant == gapsOverlooked || int64(len(list)) == n.w[key]-list[0]+1
 }
 
 func (n *simNode) state(key model.ListKey) model.ListState {
@@ -81,7 +93,8 @@ func (n *simNode) state(key model.ListKey) model.ListState {
 	return model.ListState{History: n.life(key), Len: int64(len(n.lists[key])), HighWater: highWater, Purged: purged}
 }
 
-func (n *simNode) push(r model.PushRequest) error {
+// push appends a part of a segment.
+func (n *simNode) push(r model.PushRequest, first bool) error {
 	n.guard(r.Key)
 	switch {
 	case n.mutant != pushRetries && n.mutant != noHistoryCheck && n.life(r.Key) != r.History:
@@ -91,7 +104,9 @@ func (n *simNode) push(r model.PushRequest) error {
 	case int64(len(n.lists[r.Key])) >= r.Cap:
 		return model.ErrListFull
 	}
-	n.w[r.Key] = r.Segment.Last
+	if first || n.mutant != partsUnmarked {
+		n.w[r.Key] = r.Segment.Last
+	}
 	for i := r.Segment.First; i <= r.Segment.Last; i++ {
 		n.lists[r.Key] = append(n.lists[r.Key], i)
 	}
@@ -317,18 +332,32 @@ func (r *simReplica) State(_ context.Context, keys []model.ListKey) []model.List
 func (r *simReplica) Push(_ context.Context, reqs []model.PushRequest) []error {
 	errs := make([]error, len(reqs))
 	for i, req := range reqs {
-		var answer error
-		push := func(node *simNode) { answer = node.push(req) }
-		errs[i] = r.script(push)
-		if errs[i] != nil && r.world.mutant == pushRetries {
-			errs[i] = r.script(push) // perhaps to the new master
-		}
-		if errs[i] == nil {
-			errs[i] = answer
+		for offset := int64(0); offset < req.Segment.Len() && errs[i] == nil; offset += simPart {
+			errs[i] = r.pushPart(req, offset)
 		}
 		r.taken = 0
 	}
 	return errs
+}
+
+// simPart is the longest part of a segment that is pushed at once, in indices.
+const simPart = 15
+
+// pushPart pushes what follows the offset; others run between two parts.
+func (r *simReplica) pushPart(req model.PushRequest, offset int64) error {
+	req.Segment.First += offset
+	req.Segment.Last = min(req.Segment.Last, req.Segment.First+simPart-1)
+	req.Cap += offset
+	var answer error
+	push := func(node *simNode) { answer = node.push(req, offset == 0) }
+	err := r.script(push)
+	if err != nil && r.world.mutant == pushRetries {
+		err = r.script(push) // perhaps to the new master
+	}
+	if err == nil {
+		err = answer
+	}
+	return err
 }
 
 // Delete implements Lists.

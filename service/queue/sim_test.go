@@ -47,7 +47,7 @@ func TestSimulationCatchesMutants(t *testing.T) {
 	if raceEnabled {
 		t.Skip("make simulate runs it, ten times faster")
 	}
-	for _, m := range []mutant{noHistoryCheck, runIDForHistory, pushRetries, noHighWater, noFloor, noIncarnation, unclearCommit, noRowLock} {
+	for _, m := range []mutant{noHistoryCheck, runIDForHistory, pushRetries, noHighWater, noFloor, noIncarnation, unclearCommit, noRowLock, partsUnmarked, gapsOverlooked} {
 		t.Run(string(m), func(t *testing.T) {
 			failure := firstFailure(m, 30_000, func(*world) {})
 			if failure == nil {

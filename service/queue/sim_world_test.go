@@ -25,6 +25,8 @@ const (
 	noIncarnation   mutant = "a restored database is taken for the one before"
 	unclearCommit   mutant = "an unclear COMMIT counts as committed"
 	noRowLock       mutant = "two allocations read the same row"
+	partsUnmarked   mutant = "only the first part of a segment raises the high-water mark"
+	gapsOverlooked  mutant = "a pop takes every list to be without gaps"
 )
 
 // simKeys are the lists of the simulation: few, so that replicas meet.

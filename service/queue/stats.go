@@ -1,12 +1,23 @@
 package queue
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"shardid/service/latency"
+)
 
 // Stats counts since the start of the process.
 type Stats struct {
 	Issued  int64 // IDs given to callers
 	Pops    int64 // pops sent to the lists
 	Refills int64 // segments pushed
+	Starved int64 // callers that got ErrQueueEmpty, as nothing came in time
+	Held    int64 // IDs that this process holds ahead of its callers
+	// Passes is how long each pass took, which refills up to 64 lists.
+	Passes latency.Reading
+	// FailedPasses are those in which a list could not be refilled, and looks at lists
+	// that failed. One at its limit, or that another replica refills, is no failure.
+	FailedPasses int64
 
 	// Indices of segments that were allocated and not pushed for sure, by reason.
 	Discarded Discarded
@@ -36,20 +47,24 @@ type counters struct {
 	issued, pops, refills                                                atomic.Int64
 	discardedHistory, discardedHighWater, discardedFull, discardedFailed atomic.Int64
 	purgedLists, purged, overLimit, dropped                              atomic.Int64
-	repeated, lifts, liftAlarms, jumps, jumped                           atomic.Int64
+	repeated, lifts, liftAlarms, jumps, jumped, failedPasses             atomic.Int64
+	starved                                                              atomic.Int64
+	passes                                                               latency.Histogram
 }
 
 // Stats returns the counters; they are read one by one, not at one instant.
 func (s *Service) Stats() Stats {
 	c := &s.stats
-	issued := c.issued.Load()
+	issued, held := c.issued.Load(), int64(0)
 	if catalogue := s.catalogue.Load(); catalogue != nil {
 		for _, l := range catalogue.all() {
-			issued += l.issuedSoFar()
+			i, h := l.soFar()
+			issued, held = issued+i, held+h
 		}
 	}
 	return Stats{
-		Issued: issued, Pops: c.pops.Load(), Refills: c.refills.Load(),
+		Issued: issued, Starved: c.starved.Load(), Held: held, Pops: c.pops.Load(), Refills: c.refills.Load(),
+		Passes: c.passes.Read(), FailedPasses: c.failedPasses.Load(),
 		Discarded: Discarded{
 			History: c.discardedHistory.Load(), HighWater: c.discardedHighWater.Load(),
 			Full: c.discardedFull.Load(), Failed: c.discardedFailed.Load(),
@@ -57,5 +72,14 @@ func (s *Service) Stats() Stats {
 		Purges: c.purgedLists.Load(), Purged: c.purged.Load(), OverLimit: c.overLimit.Load(), Dropped: c.dropped.Load(),
 		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), LiftAlarms: c.liftAlarms.Load(),
 		Jumps: c.jumps.Load(), Jumped: c.jumped.Load(),
+	}
+}
+
+// Wasted are the indices that nobody will get, gaps, by reason.
+func (s Stats) Wasted() map[string]int64 {
+	return map[string]int64{
+		"history": s.Discarded.History, "high_water": s.Discarded.HighWater,
+		"full": s.Discarded.Full, "failed": s.Discarded.Failed,
+		"purged": s.Purged, "over_limit": s.OverLimit, "dropped": s.Dropped, "jumped": s.Jumped,
 	}
 }

@@ -1,67 +1,88 @@
 package queue
 
 import (
-	"context"
+	"errors"
 
 	"shardid/model"
 )
 
-// View is an app and how full its lists are.
+// View is an app and what this process knows of its lists, counted since the start
+// of the process.
 type View struct {
 	App   uint8
 	Name  string
 	Step  int64 // smallest segment, in indices, of its first shard
 	Limit model.Limit
+
+	Issued  int64 // IDs given to callers
+	Refills int64 // segments pushed
+	Held    int64 // IDs held ahead of callers
+	// Highest is the highest index of any shard that is known to be allocated: it was
+	// issued, or may be at any moment.
+	Highest int64
+	// Left is the share, in 0…1, of its indices that the shard which has the fewest
+	// can still allocate.
+	Left float64
+	// Exhausted is how many shards have nothing more to give under the limit.
+	Exhausted int
+	// Unconfirmed is how many shards take no segment before an operator confirms their
+	// max_id.
+	Unconfirmed int
 	// Depths are the indices in the store by shard; -1 for a shard that is not
-	// provisioned or cannot be asked.
+	// provisioned or has not been seen.
 	Depths [model.Shards]int64
 }
 
-// Views asks the store for the depth of every list, in as few round trips as it
-// can, and returns the apps in order of their IDs.
-func (s *Service) Views(ctx context.Context) []View {
+// Seen returns the apps in order of their IDs, as this process last saw their lists:
+// when it popped, refilled or swept them. It asks no store.
+func (s *Service) Seen() []View {
 	c := s.catalogue.Load()
 	if c == nil {
 		return nil
 	}
-	var keys []model.ListKey
-	for _, l := range c.all() {
-		keys = append(keys, l.key)
-	}
-	views := c.views()
-	at := map[uint8]int{}
-	for i, v := range views {
-		at[v.App] = i
-	}
-	for i, state := range s.opts.Lists.State(ctx, keys) {
-		if state.Err == nil {
-			views[at[keys[i].App]].Depths[keys[i].Shard] = state.Len
-		}
-	}
-	return views
-}
-
-// views are the apps with depths unknown.
-func (c *catalogue) views() []View {
 	var views []View
 	for id, a := range c.apps {
-		if a == nil {
-			continue
+		if a != nil {
+			views = append(views, a.view(uint8(id)))
 		}
-		v := View{App: uint8(id), Name: a.name}
-		for shard, l := range a.lists {
-			v.Depths[shard] = -1
-			if l != nil && v.Step == 0 {
-				v.Step, v.Limit = l.config()
-			}
-		}
-		views = append(views, v)
 	}
 	return views
 }
 
-func (l *list) config() (step int64, limit model.Limit) {
+func (a *app) view(id uint8) View {
+	v := View{App: id, Name: a.name, Left: 1}
+	for shard, l := range a.lists {
+		v.Depths[shard] = -1
+		if l != nil {
+			l.addTo(&v)
+		}
+	}
+	return v
+}
+
+// addTo adds what is known of one list.
+func (l *list) addTo(v *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.cfg.Step, l.cfg.Limit
+	if v.Step == 0 {
+		v.Step, v.Limit = l.cfg.Step, l.cfg.Limit
+	}
+	v.Issued += l.issued
+	v.Refills += l.refills
+	v.Held += int64(l.held())
+	v.Highest = max(v.Highest, l.known)
+	v.Left = min(v.Left, l.leftShare())
+	v.Depths[l.key.Shard] = l.depth
+	if l.left() == 0 && l.held() == 0 && l.depth == 0 {
+		v.Exhausted++
+	}
+	if errors.Is(l.refillErr, model.ErrUnconfirmed) {
+		v.Unconfirmed++
+	}
+}
+
+// leftShare is the share of the list's indices that can still be allocated; of none
+// there are none left. Callers hold mu.
+func (l *list) leftShare() float64 {
+	return float64(l.left()) / float64(max(1, l.cfg.Limit.LastIndex(l.key)))
 }

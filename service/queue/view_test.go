@@ -1,7 +1,13 @@
 package queue_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"shardid/model"
 	"shardid/service/queue"
@@ -13,17 +19,23 @@ func TestViewsShowDepths(t *testing.T) {
 	if _, err := r.one(7, "alice"); err != nil { // shard 0, step 100
 		t.Fatal(err)
 	}
-	views := r.Views(t.Context())
-	if len(views) != 2 || views[0].App != 1 || views[1].App != 7 || views[1].Step != 100 {
-		t.Fatalf("views: %+v", views)
-	}
-	if got := views[1].Depths; got[0] != 99 || got[1] < 0 {
-		t.Errorf("depths of app 7: %d, %d, want 99 and one that is known", got[0], got[1])
-	}
+	eventually(t, "the sweep filled all lists", func() error {
+		views := r.Views(t.Context())
+		if len(views) != 2 || views[0].App != 1 || views[1].App != 7 || views[1].Step != 100 {
+			return fmt.Errorf("views: %+v", views)
+		}
+		if v := views[1]; v.Depths[0] != 99 || v.Depths[63] != 100 || v.Issued != 1 || v.Highest != 100 || v.Refills != model.Shards {
+			return fmt.Errorf("app 7: %+v", v)
+		}
+		return nil
+	})
 	l.set(func(l *lists) { l.err = errAway })
-	if got := r.Views(t.Context())[1].Depths; got != [model.Shards]int64(unknown()) {
-		t.Errorf("with the store away: %v", got)
-	}
+	eventually(t, "unknown with the store away", func() error {
+		if got := r.Views(t.Context())[1].Depths; got != [model.Shards]int64(unknown()) {
+			return fmt.Errorf("depths: %v", got)
+		}
+		return nil
+	})
 }
 
 func unknown() []int64 {
@@ -32,4 +44,169 @@ func unknown() []int64 {
 		out[i] = -1
 	}
 	return out
+}
+
+// asked counts how often the lists were asked for their state, and may hold that up.
+type asked struct {
+	*lists
+	mu    sync.Mutex
+	count int
+	delay time.Duration
+}
+
+func (a *asked) State(ctx context.Context, keys []model.ListKey) []model.ListState {
+	a.mu.Lock()
+	a.count++
+	delay := a.delay
+	a.mu.Unlock()
+	time.Sleep(delay)
+	return a.lists.State(ctx, keys)
+}
+
+func (a *asked) times() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count
+}
+
+// However many look, the store is asked once a second; whoever gives up keeps the
+// others from nothing.
+func TestViewsShareOneReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &asked{lists: newLists()}
+		r := ready(t, a.lists, newTable(1), func(o *queue.Options) { o.Lists = a })
+		time.Sleep(2 * time.Second)
+		before := a.times()
+		for range 50 {
+			r.Views(t.Context())
+		}
+		if n := a.times() - before; n != 1 {
+			t.Errorf("50 looks within a second asked %d times, want once", n)
+		}
+		time.Sleep(time.Second)
+		a.mu.Lock()
+		a.delay = 100 * time.Millisecond
+		a.mu.Unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		begun := time.Now()
+		r.Views(ctx)
+		if took := time.Since(begun); took != time.Millisecond {
+			t.Errorf("a look of 1 ms took %v", took)
+		}
+		r.Views(t.Context())
+		if n, took := a.times()-before, time.Since(begun); n != 2 || took != 100*time.Millisecond {
+			t.Errorf("asked %d times, want 2; the second look ended after %v, want with the first reading", n, took)
+		}
+		a.mu.Lock()
+		a.delay = 2 * time.Second
+		a.mu.Unlock()
+		time.Sleep(time.Second)
+		r.Views(t.Context()) // a slow one
+		for range 70 {
+			time.Sleep(100 * time.Millisecond)
+			r.Views(t.Context())
+		}
+		if n := a.times() - before; n != 3 {
+			t.Errorf("asked %d times, want 3: a reading of 2 s is good for 8", n)
+		}
+	})
+}
+
+// What an app has left is that of its poorest shard, and the state of the limit is
+// known without asking the store.
+func TestSeenTellsOfTheLimit(t *testing.T) {
+	l, db := newLists(), newTable()
+	limit := model.Limit{MaxID: 4<<14 + 63<<8 + 1, Policy: model.LimitReject} // indices 1…4 of every shard
+	db.provision(1, 3, limit)
+	db.provision(2, 100, model.Limit{Policy: model.LimitReject})
+	db.provision(3, 4, limit) // one segment is all there is, and nobody asks for it
+	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
+	eventually(t, "first segments", func() error {
+		if v := r.Seen()[2]; v.Refills != 64 || v.Left != 0 || v.Exhausted != 0 {
+			return fmt.Errorf("%+v", v)
+		}
+		if v := r.Seen()[0]; v.Refills != 64 || v.Highest != 3 || v.Left != 0.25 || v.Exhausted != 0 {
+			return fmt.Errorf("%+v", v)
+		}
+		return nil
+	})
+	for range 4 {
+		if _, err := r.one(1, "alice"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrLimitReached) {
+		t.Fatal(err)
+	}
+	views := r.Seen()
+	if v := views[0]; v.Issued != 4 || v.Highest != 4 || v.Left != 0 || v.Exhausted != 1 || v.Limit != limit {
+		t.Errorf("at the limit: %+v", v)
+	}
+	if v := views[1]; v.Left < 0.99 || v.Exhausted != 0 || v.Unconfirmed != 0 {
+		t.Errorf("without a limit: %+v", v)
+	}
+}
+
+// The passes are timed, what failed is counted, and what is held is shown.
+func TestStatsOfRefillsAndHeld(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	db.delay = 2 * time.Millisecond
+	r := ready(t, l, db)
+	eventually(t, "the first sweep", func() error {
+		if s := r.Stats(); s.Refills != 64 || s.Passes.Count() == 0 || s.Passes.Sum < 2*time.Millisecond || s.FailedPasses != 0 {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+	for range 30 { // one after the other is a hot list
+		if _, err := r.one(1, "alice"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "IDs are held, as many as the view says", func() error {
+		if s, v := r.Stats(), r.Seen()[0]; s.Held == 0 || s.Held != v.Held || s.Issued != v.Issued {
+			return fmt.Errorf("%+v, %+v", s, v)
+		}
+		return nil
+	})
+	db.fail(errAway)
+	for range 200 {
+		if _, err := r.one(1, "alice"); err != nil {
+			break
+		}
+	}
+	eventually(t, "a failed pass", func() error {
+		if s := r.Stats(); s.FailedPasses == 0 {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+}
+
+// A list whose max_id awaits an operator shows so, until its refill works again.
+func TestSeenTellsOfAConfirmation(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	row := model.AllocState{
+		Key: key, MaxID: 1000, Step: 100, AllocatedAt: time.Now().Add(-time.Minute),
+		Server: model.Server{ID: "before"}, Limit: model.Limit{MaxID: key.Compose(100_000), Policy: model.LimitReject},
+	}
+	db.server = model.Server{ID: "after"}
+	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
+	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
+	wait := func(what string, want int) {
+		t.Helper()
+		eventually(t, what, func() error {
+			_, _ = r.one(1, "alice") // its refill is what is looked at
+			if v := r.Seen()[0]; v.Unconfirmed != want {
+				return fmt.Errorf("%+v", v)
+			}
+			return nil
+		})
+	}
+	wait("it waits", 1)
+	row.Server = model.Server{} // confirmed
+	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
+	wait("it goes on", 0)
 }
