@@ -14,6 +14,9 @@ const (
 	// refillRetry is the shortest pause after a failure before the low watermark
 	// causes another try. Callers that wait on an empty list try by themselves.
 	refillRetry = 200 * time.Millisecond
+	// maxHoldBack bounds heldBack: a list goes on within two seconds of its store's
+	// return.
+	maxHoldBack = 8 * refillRetry
 )
 
 // refillSoon refills in the background, unless that is under way or has failed a
@@ -40,6 +43,9 @@ func (l *list) refillSoon() {
 func (l *list) refillNow(withoutLock bool, patience time.Duration) error {
 	if l.exhausted() {
 		return l.limitReached()
+	}
+	if err := l.heldBack(); err != nil {
+		return err
 	}
 	if l.beginRefill() && !l.svc.spawn(func() { l.svc.runPass([]*job{{list: l}}, withoutLock) }) {
 		l.endRefill(errStopping)
@@ -77,6 +83,31 @@ func (l *list) exhausted() bool {
 	return time.Now().Before(l.exhaustedUntil)
 }
 
+// heldBack is why no segment is asked for yet: a push has just failed. Each costs a
+// segment, and a store that answers and takes nothing, such as a Redis without
+// memory, would use up many.
+func (l *list) heldBack() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Now().Before(l.holdUntil) {
+		return l.refillErr
+	}
+	return nil
+}
+
+// hold lets the list pause after a push that failed, longer each time; without an
+// error the next pause is short again.
+func (l *list) hold(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.holdFor = 0
+		return
+	}
+	l.holdFor = min(max(2*l.holdFor, refillRetry), maxHoldBack)
+	l.holdUntil = time.Now().Add(l.holdFor)
+}
+
 // beginRefill claims the list for one refill; false means one is in flight.
 func (l *list) beginRefill() bool {
 	l.mu.Lock()
@@ -92,7 +123,7 @@ func (l *list) endRefill(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.retryAt = time.Now().Add(refillRetry)
+		l.retryAt = time.Now().Add(max(refillRetry, l.holdFor))
 	}
 	if errors.Is(err, model.ErrLimitReached) {
 		l.exhaustedUntil = time.Now().Add(exhaustedFor)

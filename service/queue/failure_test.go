@@ -81,6 +81,31 @@ func TestListsAwayRefusesThenRecovers(t *testing.T) {
 	}
 }
 
+// A store that gives and takes nothing, such as a Redis without memory: each push
+// that fails costs a segment, so there are few, however many callers wait.
+func TestAFullStoreCostsFewSegments(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	l.set(func(l *lists) { l.full = errors.New("OOM command not allowed") })
+	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = time.Second })
+	before := len(db.segments())
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			for range 3 {
+				if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) {
+					t.Errorf("refusal: %v", err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if n := len(db.segments()) - before; n > 8 {
+		t.Errorf("%d segments were used up in 3 s", n)
+	}
+	l.set(func(l *lists) { l.full = nil })
+	eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
+}
+
 func TestCallersWaitForTheRefillInFlight(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	a, b := ready(t, l, db), ready(t, l, db)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -115,6 +116,13 @@ func (t *table) allocate(req model.AllocRequest) model.Allocation {
 	return row.Answer(req, segment)
 }
 
+// segments are all that were allocated.
+func (t *table) segments() []model.Segment {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.taken)
+}
+
 // lists is a memstore whose calls can be looked at and broken.
 type lists struct {
 	*memstore.Store
@@ -122,6 +130,7 @@ type lists struct {
 	err    error                                         // every call fails with it
 	onPop  func(model.Popped) model.Popped               // changes an answer
 	onPush func([]model.PushRequest) []model.PushRequest // changes a request
+	full   error                                         // pushes fail with it
 	pops   []int                                         // how many each pop asked for
 }
 
@@ -165,8 +174,11 @@ func (l *lists) State(ctx context.Context, keys []model.ListKey) []model.ListSta
 
 func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	l.mu.Lock()
-	change := l.onPush
+	change, full := l.onPush, l.full
 	l.mu.Unlock()
+	if full != nil {
+		return slices.Repeat([]error{full}, len(reqs))
+	}
 	if change != nil {
 		reqs = change(reqs)
 	}

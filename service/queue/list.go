@@ -38,7 +38,9 @@ type list struct {
 	soon           bool      // a refill in the background is due
 	retryAt        time.Time // until then the low watermark causes none
 	exhaustedUntil time.Time // until then no segment is asked for
-	lastErr        error     // why waiters are not served; nil when the last pop went well
+	holdUntil      time.Time // the same, after a push that failed
+	holdFor        time.Duration
+	lastErr        error // why waiters are not served; nil when the last pop went well
 
 	// history and highest are the tripwire: within one history indices only
 	// rise, so one at or below highest was given out before.

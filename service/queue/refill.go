@@ -199,11 +199,16 @@ func (j *job) pushed(err error, slow bool) {
 	j.setSlow(slow)
 	if err == nil {
 		j.arrived()
+		j.hold(nil)
 		return
 	}
 	j.svc.discarded(j, err)
-	if !errors.Is(err, model.ErrListFull) {
-		j.err = err
+	if errors.Is(err, model.ErrListFull) {
+		return
+	}
+	j.err = err
+	if !errors.Is(err, model.ErrHistoryChanged) { // what the store then says is new
+		j.hold(err)
 	}
 }
 

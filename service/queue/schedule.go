@@ -78,8 +78,20 @@ func (s *Service) run() {
 		return
 	}
 	s.opts.Log.Info("queue mode is ready", "lists", len(s.catalogue.Load().all()))
-	s.cron.Start()
-	s.sweep(s.ctx)
+	if s.startJobs() {
+		s.sweep(s.ctx)
+	}
+}
+
+// startJobs starts the cron jobs; false means that the service stops. It must not
+// start them behind Stop's back, which ends them only once.
+func (s *Service) startJobs() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopped {
+		s.cron.Start()
+	}
+	return !s.stopped
 }
 
 // initialise tries until it succeeds; false means the service stops.
