@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"unicode/utf8"
+)
 
 // LimitPolicy says what happens to an ID above the app's limit.
 type LimitPolicy string
@@ -67,6 +70,8 @@ const MaxStep = 1_000_000
 // Validate refuses, with ErrInvalidArgument, what the table could not hold.
 func (a App) Validate() error {
 	switch n := len([]rune(a.Name)); {
+	case !utf8.ValidString(a.Name) || !utf8.ValidString(a.Description):
+		return fmt.Errorf("%w: name and description must be UTF-8", ErrInvalidArgument)
 	case n == 0 || n > 128:
 		return fmt.Errorf("%w: app name has %d characters, it needs 1…128", ErrInvalidArgument, n)
 	case len([]rune(a.Description)) > 255:

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs the servers the tests start for themselves; see --help.
+# Installs the servers, and the browser, that the tests start for themselves; see --help.
 set -eu
 
-packages='mariadb-server redis-server zookeeper'
+packages='mariadb-server redis-server zookeeper chromium'
 java=openjdk-17-jre-headless # what ZooKeeper is tested with; see choose_java
 zookeeper_jar=/usr/share/java/zookeeper.jar
 policy=/usr/sbin/policy-rc.d
@@ -17,8 +17,9 @@ usage() {
 usage: scripts/install-test-servers.sh [--help]
 
 Makes sure that Redis, MariaDB and ZooKeeper, which the tests run as private
-servers on free ports, are installed. Sentinel is part of redis-server;
-ZooKeeper needs a Java runtime, any that is there will do.
+servers on free ports, are installed, and Chromium, which opens the console for
+them. Sentinel is part of redis-server; ZooKeeper needs a Java runtime, any that is
+there will do.
 
   nothing missing       prints one line and ends
   Debian, Ubuntu        installs the missing packages with apt-get, as root or
@@ -42,6 +43,7 @@ missing() {
 	has mariadb mysql || echo 'mariadb (client)'
 	[ -r "$zookeeper_jar" ] || echo "zookeeper ($zookeeper_jar)"
 	has_java || echo java
+	has chromium chromium-browser google-chrome || echo chromium
 }
 
 # has_java runs it: macOS has a java that only says where to get one.
@@ -52,10 +54,10 @@ has_java() {
 advice() {
 	cat >&2 <<TEXT
 Please install MariaDB (server and client), Redis 7 or newer, ZooKeeper 3.8 or
-newer and Java 11 or newer:
+newer, Java 11 or newer and Chromium or Chrome 123 or newer:
   Debian, Ubuntu   sudo apt-get install --no-install-recommends $packages $java
-  Fedora           sudo dnf install mariadb-server redis java-21-openjdk-headless    (or: valkey-compat-redis)
-  macOS            brew install mariadb redis openjdk
+  Fedora           sudo dnf install mariadb-server redis java-21-openjdk-headless chromium    (or: valkey-compat-redis)
+  macOS            brew install mariadb redis openjdk; brew install --cask chromium
 Where ZooKeeper is no package (Fedora, macOS), take the archive from
 https://zookeeper.apache.org/releases.html and link its lib/*.jar, the main one
 as zookeeper.jar, into ${zookeeper_jar%/*}.
@@ -132,7 +134,7 @@ esac
 
 lacking=$(missing | paste -s -d " " -)
 if [ -z "$lacking" ]; then
-	echo "test servers: Redis, MariaDB and ZooKeeper are installed"
+	echo "test servers: Redis, MariaDB, ZooKeeper and Chromium are installed"
 	exit 0
 fi
 echo "test servers: missing: $lacking"
@@ -147,4 +149,4 @@ if [ -n "$lacking" ]; then
 	advice
 	exit 1
 fi
-echo "test servers: Redis, MariaDB and ZooKeeper are installed"
+echo "test servers: Redis, MariaDB, ZooKeeper and Chromium are installed"

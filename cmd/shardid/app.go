@@ -13,11 +13,16 @@ import (
 
 	"shardid/model"
 	"shardid/repository/sqlstore"
+	"shardid/service/access"
+	"shardid/service/alarm"
 	"shardid/service/deadline"
 	"shardid/service/health"
+	"shardid/service/history"
 	"shardid/service/httpapi"
+	"shardid/service/metrics"
 	"shardid/service/queue"
 	"shardid/service/segment"
+	"shardid/service/tracing"
 	"shardid/service/uid"
 )
 
@@ -26,12 +31,21 @@ import (
 type App struct {
 	cfg   Config
 	log   *slog.Logger
+	level *logLevel
 	db    *sqlstore.Store
 	queue *queue.Service
 	// The other modes; nil for one that is disabled.
 	segment   *segment.Service
 	snowflake *snowflakeMode
 	uid       *uid.Service
+
+	access       *access.Guard
+	certificates *access.Certificates // nil without TLS
+	tracer       *tracing.Tracer      // nil without tracing
+
+	stores  *metrics.Stores // times their calls
+	history *history.History
+	alarms  alarm.Board
 
 	monitor *health.Monitor
 	watch   *settingsWatch
@@ -53,9 +67,10 @@ type step struct {
 	run  func(context.Context) error
 }
 
-// NewApp builds the service and starts nothing; stores may be away.
-func NewApp(cfg Config, log *slog.Logger) (*App, error) {
-	a := &App{cfg: cfg, log: log, startedAt: time.Now(), failed: make(chan error, 2)}
+// NewApp builds the service and starts nothing but the sending of spans; stores may be
+// away. level is that of log.
+func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
+	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 2), stores: metrics.NewStores()}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.Stop(0))
 	}
@@ -93,14 +108,16 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 		return errors.Join(err, listener.Close())
 	}
 	a.monitor.Start()
+	a.startAccess()
 	a.watch.Start()
 	a.queue.Start()
 	if err := a.startModes(listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	go a.run(a.server, deadline.Listen(listener))
+	a.history.Start()
+	go a.run(a.server, a.secure(deadline.Listen(listener)))
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
-		"try", fmt.Sprintf("curl 'http://%s/get?appId=1&gatePass=alice'", listener.Addr()))
+		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.scheme(), listener.Addr()))
 	return nil
 }
 

@@ -9,13 +9,13 @@ import (
 
 	"shardid/model"
 	"shardid/repository/sqlstore"
+	"shardid/service/admin"
 
 	"github.com/spf13/cobra"
 )
 
-// defaultStep is the smallest segment of an app that names none, in indices: the
-// default of the table's column.
-const defaultStep = 1000
+// defaultStep is the smallest segment of an app that names none, in indices.
+const defaultStep = admin.DefaultStep
 
 func (c *cli) provision() *cobra.Command {
 	var id int64
@@ -46,14 +46,23 @@ func (c *cli) provision() *cobra.Command {
 			return err
 		}
 		app.ID, app.Limit.Policy = key.App, model.LimitPolicy(policy)
-		return withDatabase(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
-			if err := db.Provision(ctx, app); err != nil {
+		return c.runAdmin(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
+			made, _, err := service.CreateApp(ctx, operator(), app)
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "app %d (%s) has its %d shards\n", app.ID, app.Name, model.Shards)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "app %d (%s) has its %d shards%s\n", made.ID, made.Name, made.Shards, cameBack(made))
 			return err
 		})
 	})
+}
+
+// cameBack says where an app goes on that was deleted before.
+func cameBack(app model.AppSummary) string {
+	if app.HighestIndex == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; it goes on above what it had handed out before it was deleted, up to index %d", app.HighestIndex)
 }
 
 func (c *cli) apps() *cobra.Command {
@@ -61,10 +70,11 @@ func (c *cli) apps() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "apps",
 		Short:   "List the provisioned apps",
-		Example: "  shardid apps\n  shardid apps --json",
+		Example: "  shardid apps\n  shardid apps --json\n  shardid apps set --app 7 --step 5000\n  shardid apps delete --app 7 --confirm orders",
 		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.AddCommand(c.appsSet(), c.appsDelete())
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return withDatabase(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
 			apps, err := db.Apps(ctx)
@@ -79,7 +89,7 @@ func (c *cli) apps() *cobra.Command {
 	})
 }
 
-func printApps(w io.Writer, apps []sqlstore.AppSummary) error {
+func printApps(w io.Writer, apps []model.AppSummary) error {
 	if len(apps) == 0 {
 		_, err := fmt.Fprintln(w, "no app is provisioned: shardid provision --app 1 --name test")
 		return err
@@ -106,7 +116,7 @@ type appObject struct {
 	TotalIndices int64  `json:"totalIndices"`
 }
 
-func appObjects(apps []sqlstore.AppSummary) []appObject {
+func appObjects(apps []model.AppSummary) []appObject {
 	out := make([]appObject, len(apps))
 	for i, a := range apps {
 		out[i] = appObject{

@@ -25,6 +25,8 @@ import (
 // benchFlags are what is not an option of the run itself.
 type benchFlags struct {
 	tokenFile    string
+	caFile       string
+	insecure     bool
 	noDuplicates bool
 	json         bool
 }
@@ -54,6 +56,7 @@ func addLoadFlags(f *pflag.FlagSet, opts *load.Options) {
 	f.StringVar(&opts.URL, "url", "", "`URL` of the server (default http:// and the configured server.addr)")
 	f.StringVar(&opts.Mode, "mode", opts.Mode, "queue, segment, snowflake or uid")
 	f.IntVar(&opts.App, "app", opts.App, "app `ID` of the queue mode, 0…255")
+	f.IntVar(&opts.Apps, "apps", 1, "how many `apps` from --app on take turns in the queue mode")
 	f.IntVar(&opts.Passes, "passes", opts.Passes, "how many `values` of gatePass take turns in the queue mode")
 	f.StringVar(&opts.Tag, "tag", opts.Tag, "`key` of the segment mode")
 	f.IntVar(&opts.Count, "count", 0, "ask for batches of so many `IDs`, 1…10000 (default single ones)")
@@ -69,6 +72,8 @@ func addBenchFlags(f *pflag.FlagSet, flags *benchFlags, opts *load.Options) {
 	f.Int64Var(&opts.Compare, "compare", opts.Compare, "look for duplicates among the first so many `IDs`, at 8 bytes each")
 	f.BoolVar(&flags.noDuplicates, "no-duplicates", false, "do not look for duplicates, and keep no IDs")
 	f.StringVar(&flags.tokenFile, "token-file", "", "`FILE` with a bearer token to send")
+	f.StringVar(&flags.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
+	f.BoolVar(&flags.insecure, "insecure", false, "accept any certificate with https")
 	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 }
 
@@ -79,7 +84,7 @@ func (b benchFlags) apply(opts *load.Options, cfg Config) error {
 		if err != nil {
 			return err
 		}
-		opts.URL = url
+		opts.URL = cfg.Server.scheme() + strings.TrimPrefix(url, "http")
 	}
 	if b.noDuplicates {
 		opts.Compare = 0
@@ -91,6 +96,11 @@ func (b benchFlags) apply(opts *load.Options, cfg Config) error {
 		}
 		opts.Token = strings.TrimSpace(string(token))
 	}
+	secure, err := clientTLS{insecure: b.insecure}.trusting(b.caFile)
+	if err != nil {
+		return fmt.Errorf("--ca-file: %w", err)
+	}
+	opts.TLS = secure
 	if isTerminal(os.Stderr) {
 		opts.Progress = func(p load.Progress) { printProgress(os.Stderr, p) }
 	}

@@ -25,7 +25,7 @@ func newCLI() *cli {
 		SilenceErrors: true,
 	}}
 	c.root.CompletionOptions.HiddenDefaultCmd = true
-	c.root.AddCommand(c.serve(), c.migrate(), c.provision(), c.apps(), c.confirm(), c.tags(), c.decode(), c.bench(), c.doctor(), c.version())
+	c.root.AddCommand(c.serve(), c.migrate(), c.provision(), c.apps(), c.confirm(), c.tags(), c.workers(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.version())
 	return c
 }
 

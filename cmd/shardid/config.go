@@ -24,6 +24,7 @@ type Config struct {
 	ZooKeeper ZooKeeperConfig `yaml:"zookeeper"`
 	UID       UIDConfig       `yaml:"uid"`
 	Log       LogConfig       `yaml:"log"`
+	Tracing   TracingConfig   `yaml:"tracing"`
 
 	// DataDir is the folder of the embedded stores and the local worker files,
 	// relative to the working directory. Default "data".
@@ -39,8 +40,25 @@ type ServerConfig struct {
 	// interface, port 0 takes a free one. Default 127.0.0.1:8080.
 	Addr string `yaml:"addr" format:"listen"`
 	// AdminToken is the bearer token of /admin/*: visible ASCII without
-	// spaces. Default empty: /admin/* answers 403.
+	// spaces. Default empty: /admin/* answers 403, unless TokensFile has one for it.
 	AdminToken string `yaml:"admin_token" format:"token" secret:"true"`
+	// TokensFile has further tokens, by their SHA-256; it is read again when it
+	// changes. Default empty: none.
+	TokensFile string `yaml:"tokens_file"`
+	// RequireToken closes the ID routes to requests without one of those tokens.
+	// Default false.
+	RequireToken bool `yaml:"require_token"`
+	// ProtectMonitoring closes the pages that show the state of the service to
+	// requests without any valid token. Default false.
+	ProtectMonitoring bool `yaml:"protect_monitoring"`
+	// TLSCertFile is a PEM file with the server's certificate; it is read again when
+	// it changes, as the next two are. Default empty: plain HTTP.
+	TLSCertFile string `yaml:"tls_cert_file"`
+	// TLSKeyFile is a PEM file with the key of TLSCertFile. Default empty.
+	TLSKeyFile string `yaml:"tls_key_file"`
+	// TLSClientCAFile is a PEM file of authorities, one of which must have issued a
+	// client's certificate. Default empty: clients need none.
+	TLSClientCAFile string `yaml:"tls_client_ca_file"`
 	// PprofAddr is a separate listener for pprof, host:port. Default empty: none.
 	PprofAddr string `yaml:"pprof_addr" format:"listen"`
 	// ReadHeaderTimeout bounds reading a request's head. 1ms…1h, default 5s.
@@ -72,6 +90,20 @@ type DatabaseConfig struct {
 	// ConnMaxLifetime is the age at which a connection is replaced.
 	// 0s…24h, 0s for never, default 5m.
 	ConnMaxLifetime time.Duration `yaml:"conn_max_lifetime" range:"0s..24h"`
+	// TLS encrypts the connections; mysql only. Default false.
+	TLS bool `yaml:"tls"`
+	// TLSCAFile is a PEM file of trusted authorities. Default empty: the system's.
+	TLSCAFile string `yaml:"tls_ca_file"`
+	// TLSCertFile is a PEM file with the client's certificate; it is read for each
+	// connection. Default empty: none.
+	TLSCertFile string `yaml:"tls_cert_file"`
+	// TLSKeyFile is a PEM file with the key of TLSCertFile. Default empty: none.
+	TLSKeyFile string `yaml:"tls_key_file"`
+	// TLSServerName is the name the server's certificate must carry.
+	// Default empty: the host of the DSN.
+	TLSServerName string `yaml:"tls_server_name"`
+	// TLSInsecureSkipVerify accepts any certificate; for tests. Default false.
+	TLSInsecureSkipVerify bool `yaml:"tls_insecure_skip_verify"`
 }
 
 // RedisConfig is where the lists of the queue mode live.
@@ -150,6 +182,18 @@ type LogConfig struct {
 	Level string `yaml:"level" oneof:"debug info warn error"`
 	// Format is text, json or auto (default): text on a terminal, else json.
 	Format string `yaml:"format" oneof:"auto text json"`
+	// Access is which requests have a line: off (default), errors, sampled (errors
+	// and one in a hundred of the others) or all.
+	Access string `yaml:"access" oneof:"off errors sampled all"`
+}
+
+// TracingConfig is where spans are sent.
+type TracingConfig struct {
+	// Endpoint is the URL of an OTLP/HTTP receiver. Default empty: no tracing.
+	Endpoint string `yaml:"endpoint" format:"url"`
+	// SampleRatio is the share of traces that begin here and are recorded; of others
+	// it is the caller's decision. 0…1, default 0.01.
+	SampleRatio float64 `yaml:"sample_ratio" range:"0..1"`
 }
 
 // DatabaseDSN is the data source name to open: the configured one, or for

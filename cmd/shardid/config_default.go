@@ -30,7 +30,8 @@ func defaultConfig() Config {
 		Snowflake: defaultSnowflake(),
 		ZooKeeper: ZooKeeperConfig{SessionTimeout: 10 * time.Second},
 		UID:       defaultUID(),
-		Log:       LogConfig{Level: "info", Format: "auto"},
+		Log:       LogConfig{Level: "info", Format: "auto", Access: "off"},
+		Tracing:   TracingConfig{SampleRatio: 0.01},
 		DataDir:   "data",
 		TimeZone:  "Local",
 	}

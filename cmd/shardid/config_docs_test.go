@@ -74,7 +74,7 @@ func TestConfigTags(t *testing.T) {
 	if err := newLoader().validate(); err != nil {
 		t.Fatal(err)
 	}
-	known := map[string]bool{"": true, "listen": true, "hostport": true, "ipport": true, "name": true, "cron": true, "token": true, "zone": true}
+	known := map[string]bool{"": true, "listen": true, "hostport": true, "ipport": true, "name": true, "cron": true, "token": true, "zone": true, "url": true}
 	for _, k := range newLoader().keys {
 		if !known[k.tag.Get("format")] {
 			t.Errorf("%s: format %q", k.path, k.tag.Get("format"))

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
+
+	"shardid/service/access"
 
 	"github.com/robfig/cron/v3"
 )
@@ -66,6 +70,22 @@ func checkZone(text string) string {
 func checkToken(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "holds a space, a line end or a character beyond ASCII: use visible ASCII only"
+	}
+	if len(text) > access.MaxToken {
+		return fmt.Sprintf("has %d bytes: at most %d are looked at", len(text), access.MaxToken)
+	}
+	return ""
+}
+
+// checkURL keeps out what a receiver of spans cannot have: a user and password would
+// be in messages about it.
+func checkURL(text string) string {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.RawQuery+u.Fragment != "":
+		return "is not a URL: write it like http://127.0.0.1:4318"
+	case u.User != nil:
+		return "holds a user: give the password by OTEL_EXPORTER_OTLP_HEADERS"
 	}
 	return ""
 }

@@ -16,7 +16,9 @@ type rule struct {
 }
 
 func (c Config) rules() []rule {
-	rules := append(c.serverRules(), c.databaseRules()...)
+	rules := append(c.serverRules(), c.accessRules()...)
+	rules = append(rules, c.databaseRules()...)
+	rules = append(rules, c.databaseTLSRules()...)
 	rules = append(rules, c.redisRules()...)
 	rules = append(rules, c.redisTLSRules()...)
 	return append(rules, c.modeRules()...)
@@ -32,6 +34,27 @@ func (c Config) serverRules() []rule {
 		s.PprofAddr == s.Addr && !strings.HasSuffix(s.Addr, ":0"),
 		"server.pprof_addr is the same as server.addr: give it a port of its own",
 		[]string{"server.pprof_addr", "server.addr"},
+	}}
+}
+
+func (c Config) accessRules() []rule {
+	s := c.Server
+	return []rule{{
+		s.RequireToken && s.TokensFile == "",
+		"server.require_token is true but server.tokens_file is empty: name the file that has the tokens, see shardid token --help",
+		[]string{"server.require_token", "server.tokens_file"},
+	}, {
+		s.ProtectMonitoring && s.TokensFile+s.AdminToken == "",
+		"server.protect_monitoring is true but there is no token: set server.tokens_file or server.admin_token",
+		[]string{"server.protect_monitoring", "server.tokens_file", "server.admin_token"},
+	}, {
+		(s.TLSCertFile == "") != (s.TLSKeyFile == ""),
+		"server.tls_cert_file and server.tls_key_file belong together: set both or none",
+		[]string{"server.tls_cert_file", "server.tls_key_file"},
+	}, {
+		s.TLSClientCAFile != "" && s.TLSCertFile == "",
+		"server.tls_client_ca_file is set but server.tls_cert_file is empty: clients show certificates over TLS only",
+		[]string{"server.tls_client_ca_file", "server.tls_cert_file"},
 	}}
 }
 
@@ -56,6 +79,28 @@ func (c Config) databaseRules() []rule {
 		!isMySQL && (strings.Contains(d.DSN, "@tcp(") || strings.Contains(d.DSN, "@unix(")),
 		"database.dsn is one of MySQL but database.driver is sqlite: set database.driver to mysql",
 		[]string{"database.dsn", "database.driver"},
+	}}
+}
+
+func (c Config) databaseTLSRules() []rule {
+	d := c.Database
+	dsn, err := mysql.ParseDSN(d.DSN)
+	return []rule{{
+		d.TLS && d.Driver != "mysql",
+		"database.tls is true but database.driver is sqlite, a file: set database.driver to mysql",
+		[]string{"database.tls", "database.driver"},
+	}, {
+		d.TLS && d.Driver == "mysql" && err == nil && dsn.TLSConfig != "",
+		"database.tls is true but database.dsn has a parameter tls too: remove that",
+		[]string{"database.dsn", "database.tls"},
+	}, {
+		!d.TLS && (d.TLSCAFile+d.TLSCertFile+d.TLSKeyFile+d.TLSServerName != "" || d.TLSInsecureSkipVerify),
+		"a database.tls_* key is set but database.tls is false: set database.tls to true",
+		[]string{"database.tls_ca_file", "database.tls_cert_file", "database.tls_key_file", "database.tls_server_name", "database.tls_insecure_skip_verify", "database.tls"},
+	}, {
+		(d.TLSCertFile == "") != (d.TLSKeyFile == ""),
+		"database.tls_cert_file and database.tls_key_file belong together: set both or none",
+		[]string{"database.tls_cert_file", "database.tls_key_file"},
 	}}
 }
 

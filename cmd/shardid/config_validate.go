@@ -132,6 +132,8 @@ func (k configKey) checkText(text string) error {
 		problem = checkZone(text)
 	case "token":
 		problem = checkToken(text)
+	case "url":
+		problem = checkURL(text)
 	}
 	if problem == "" {
 		return nil

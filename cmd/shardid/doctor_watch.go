@@ -21,11 +21,14 @@ type settingsWatch struct {
 	ctx    context.Context // ends at Stop
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	found map[string][]model.Finding // by store, as it last answered
 }
 
 func newSettingsWatch(log *slog.Logger, stores ...inspection) *settingsWatch {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &settingsWatch{log: log, stores: stores, ctx: ctx, cancel: cancel}
+	return &settingsWatch{log: log, stores: stores, ctx: ctx, cancel: cancel, found: map[string][]model.Finding{}}
 }
 
 // Start returns at once. Call it at most once, and not while Stop runs.
@@ -47,6 +50,7 @@ func (w *settingsWatch) run(s inspection) {
 		ctx, cancel := context.WithTimeout(w.ctx, inspectTimeout)
 		found, err := s.ask(ctx)
 		cancel()
+		w.note(s.store, found)
 		for _, f := range found {
 			if key := f.Node + " " + f.Setting; !said[key] {
 				said[key] = w.say(f)
@@ -61,6 +65,26 @@ func (w *settingsWatch) run(s inspection) {
 		case <-w.ctx.Done():
 		}
 	}
+}
+
+// note keeps what a store said; a store that said nothing leaves what it said before.
+func (w *settingsWatch) note(store string, found []model.Finding) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(found) > 0 {
+		w.found[store] = found
+	}
+}
+
+// Findings are what the stores said of their settings, when last asked, in the order
+// of the stores. Safe for concurrent use.
+func (w *settingsWatch) Findings() (all []model.Finding) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.stores {
+		all = append(all, w.found[s.store]...)
+	}
+	return all
 }
 
 // say logs a finding that matters and tells whether it did.

@@ -36,6 +36,9 @@ func TestSettingsWatch(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.Stop()
 		w.Stop()
+		if got := w.Findings(); len(got) != 4 || got[0].Setting != "policy" || got[3].Node != "b" {
+			t.Errorf("findings: %+v", got)
+		}
 		said := out.String()
 		if asked != 4 || strings.Count(said, "\n") != 2 || strings.Count(said, "node=a setting=policy") != 1 || strings.Count(said, "node=b setting=policy") != 1 {
 			t.Errorf("asked %d times: %s", asked, said)

@@ -76,7 +76,7 @@ func wantOneLine(t *testing.T, o outcome) {
 func TestE2EHelp(t *testing.T) {
 	story(t)
 	help := must(t, nil, "--help")
-	for _, name := range []string{"serve", "migrate", "provision", "apps", "confirm", "decode", "doctor", "version"} {
+	for _, name := range []string{"serve", "migrate", "provision", "apps", "confirm", "tags", "workers", "token", "decode", "doctor", "health", "bench", "version"} {
 		if !strings.Contains(help, "\n  "+name+" ") {
 			t.Errorf("--help does not list %s", name)
 		}

@@ -96,6 +96,7 @@ func command(t *testing.T, dir string, s settings, args ...string) *exec.Cmd {
 type outcome struct {
 	exit           int
 	stdout, stderr string
+	audit          []string // lines that administration left on stderr; they are not in stderr
 }
 
 // shardid runs a command to its end, in a folder of its own.
@@ -119,7 +120,15 @@ func shardidIn(t *testing.T, dir string, s settings, args ...string) outcome {
 	if err := cmd.Wait(); err != nil && !errors.As(err, &failed) {
 		t.Fatal(err)
 	}
-	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+	o := outcome{exit: cmd.ProcessState.ExitCode(), stdout: stdout.String()}
+	for line := range strings.Lines(stderr.String()) {
+		if strings.Contains(line, `"msg":"audit"`) {
+			o.audit = append(o.audit, line)
+		} else {
+			o.stderr += line
+		}
+	}
+	return o
 }
 
 // must runs a command that has to succeed and gives its output.

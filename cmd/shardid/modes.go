@@ -16,7 +16,13 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 	o := httpapi.Options{
 		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor, Log: a.log,
 		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
-		Status: a.status, Location: zone,
+		Status: a.status, History: a.history, Location: zone,
+		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
+	}
+	o.LogLevel, o.AccessLog = a.level, a.cfg.Log.Access
+	o.Admin = a.admin()
+	if a.tracer != nil {
+		o.Tracer = a.tracer.Request
 	}
 	if a.segment != nil {
 		o.Segment, o.Segments, o.Tags = a.segment, a.segmentViews, a.db.Tags
@@ -50,7 +56,7 @@ func (a *App) wireSegment() (err error) {
 		return nil
 	}
 	a.segment, err = segment.New(segment.Options{
-		Table: a.db, Reporter: a.monitor, Log: a.log,
+		Table: a.tracer.Table(storeDatabase, a.meterTable(a.db)), Reporter: a.monitor, Log: a.log,
 		Timeout: s.Timeout, MaxStep: int64(s.MaxStep), Runway: s.Runway,
 	})
 	if err != nil {

@@ -29,22 +29,24 @@ func (c *cli) serve() *cobra.Command {
 // serve runs the service until a signal or a failure of the listener. SIGTERM
 // drains with the configured delay, Ctrl-C without; a second signal kills.
 func serve(ctx context.Context, cfg Config, demo bool) error {
-	log, err := newLogger(os.Stderr, cfg.Log)
+	log, level, err := newLogger(os.Stderr, cfg.Log)
 	if err != nil {
 		return err
 	}
+	defer toggleOnSignal(level)()
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(signals)
 
 	widenGC()
-	app, err := NewApp(cfg, log)
+	app, err := NewApp(cfg, log, level)
 	if err != nil {
 		return err
 	}
 	if err := app.Start(ctx, demo); err != nil {
 		return errors.Join(err, app.Stop(0))
 	}
+	notify(ctx, log, notifyReady)
 	delay := cfg.Server.DrainDelay
 	select {
 	case s := <-signals:
@@ -58,6 +60,7 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	case <-ctx.Done():
 		delay = 0
 	}
+	notify(ctx, log, notifyStopping)
 	err = errors.Join(err, app.Stop(delay))
 	if err == nil {
 		log.Info("stopped")

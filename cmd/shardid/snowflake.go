@@ -12,7 +12,6 @@ import (
 	"shardid/repository/workerfile"
 	"shardid/repository/zkstore"
 	"shardid/service/health"
-	"shardid/service/metrics"
 	"shardid/service/snowflake"
 	"shardid/service/worker"
 )
@@ -90,9 +89,11 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 		Expiry: s.Worker.Expiry, TTL: s.Worker.Lease, MaxClockOffset: s.MaxClockOffset,
 		Reporter: a.monitor, Log: a.log, Now: now,
 	}
-	if opts.Registry, err = a.registry(zoo, lists); err != nil {
+	registry, err := a.registry(zoo, lists)
+	if err != nil {
 		return err
 	}
+	opts.Registry = a.tracer.Registry(registryStore(a.cfg), a.meterRegistry(registry))
 	switch s.Worker.Mode {
 	case workerZKEphemeral:
 		opts.TTL = a.cfg.ZooKeeper.SessionTimeout
@@ -154,8 +155,4 @@ func (a *App) startSnowflake(listens net.Addr) error {
 	}
 	a.snowflake.keeper.Start(address, rand.Text())
 	return nil
-}
-
-func (m *snowflakeMode) sample() metrics.Snowflake {
-	return metrics.Snowflake{Stats: m.service.Stats(), Worker: m.keeper.Status(), Remaining: m.generator.Remaining()}
 }

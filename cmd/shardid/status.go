@@ -9,7 +9,7 @@ import (
 
 // status is what /api/status tells beyond what the HTTP front end knows itself.
 func (a *App) status(ctx context.Context) httpapi.Status {
-	s := httpapi.Status{Version: versionString(), StartedAt: a.startedAt, Queue: a.queueStatus(ctx)}
+	s := httpapi.Status{Version: versionString(), StartedAt: a.startedAt, Queue: a.queueStatus(ctx), Alarms: a.lookForAlarms()}
 	if a.segment != nil {
 		s.Segment = &httpapi.SegmentStatus{Issued: a.segment.Stats().Issued, Tags: a.segmentViews()}
 	}
@@ -24,14 +24,21 @@ func (a *App) status(ctx context.Context) httpapi.Status {
 
 func (a *App) queueStatus(ctx context.Context) *httpapi.QueueStatus {
 	views := a.queue.Views(ctx)
+	rates := a.history.Rates()
 	apps := make([]httpapi.AppStatus, len(views))
 	for i, v := range views {
 		apps[i] = httpapi.AppStatus{
 			AppID: int(v.App), Name: v.Name, Step: v.Step,
-			MaxLimitID: v.Limit.MaxID, LimitPolicy: v.Limit.Policy, Depths: v.Depths,
+			MaxLimitID: v.Limit.MaxID, LimitPolicy: v.Limit.Policy,
+			Issued: v.Issued, Refills: v.Refills, Held: v.Held, IssuedPerSecond: rates[v.App],
+			HighestIndex: v.Highest, LeftShare: v.Left, Exhausted: v.Exhausted, Unconfirmed: v.Unconfirmed,
+			Depths: v.Depths,
 		}
 	}
-	return &httpapi.QueueStatus{Issued: a.queue.Stats().Issued, Apps: apps}
+	s := a.queue.Stats()
+	return &httpapi.QueueStatus{
+		Issued: s.Issued, Pops: s.Pops, Refills: s.Refills, Held: s.Held, Wasted: s.Wasted(), Apps: apps,
+	}
 }
 
 func (a *App) segmentViews() []httpapi.SegmentView {

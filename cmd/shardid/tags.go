@@ -5,18 +5,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"text/tabwriter"
 	"time"
 
 	"shardid/model"
 	"shardid/repository/sqlstore"
+	"shardid/service/admin"
 
 	"github.com/spf13/cobra"
 )
 
-// defaultTagStep is the smallest segment of a tag that names none, in IDs: that of
-// Leaf's own example row.
-const defaultTagStep = 2000
+// defaultTagStep is the smallest segment of a tag that names none, in IDs.
+const defaultTagStep = admin.DefaultTagStep
 
 func (c *cli) tags() *cobra.Command {
 	var asJSON bool
@@ -27,7 +28,7 @@ func (c *cli) tags() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
-	cmd.AddCommand(c.tagsAdd())
+	cmd.AddCommand(c.tagsAdd(), c.tagsSet(), c.tagsDelete())
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return withDatabase(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
 			tags, err := db.Tags(ctx)
@@ -60,11 +61,12 @@ func (c *cli) tagsAdd() *cobra.Command {
 		panic(err) // the flag is registered a few lines above
 	}
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		return withDatabase(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
-			if err := db.AddTag(ctx, tag); err != nil {
+		return c.runAdmin(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
+			made, _, err := service.CreateTag(ctx, operator(), tag)
+			if err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "tag %s starts at %d: curl http://127.0.0.1:8080/api/segment/get/%s\n", tag.Name, tag.MaxID, tag.Name)
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "tag %s starts at %d: curl http://127.0.0.1:8080/api/segment/get/%s\n", made.Name, made.MaxID, url.PathEscape(made.Name))
 			return err
 		})
 	})

@@ -7,7 +7,6 @@ import (
 
 	"shardid/model"
 	"shardid/service/httpapi"
-	"shardid/service/metrics"
 	"shardid/service/uid"
 )
 
@@ -29,7 +28,7 @@ func (a *App) wireUID() (err error) {
 		Mode: c.Mode, Layout: uidLayout(a.cfg), Place: place, Timeout: c.Timeout,
 		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: time.Duration(c.ScheduleInterval),
 		RejectPut: c.RejectPut, RejectTake: c.RejectTake, FollowClock: c.FollowClock,
-		Nodes: uidNodes{a}, Reporter: a.monitor, Log: a.log,
+		Nodes: a.tracer.Nodes(storeDatabase, a.meterNodes(uidNodes{a})), Reporter: a.monitor, Log: a.log,
 	})
 	if err != nil {
 		return err
@@ -79,8 +78,4 @@ func (a *App) uidStatus() *httpapi.UIDStatus {
 		out.MarkedUntil = time.Unix(s.MarkSecond, 0).UTC()
 	}
 	return out
-}
-
-func (a *App) uidSample() metrics.UID {
-	return metrics.UID{Stats: a.uid.Stats(), Status: a.uid.Status()}
 }

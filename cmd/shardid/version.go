@@ -11,6 +11,13 @@ import (
 // version is the release this source tree belongs to; see CHANGELOG.md.
 const version = "0.1.0"
 
+// shownRevision is how many digits of the commit are shown.
+const shownRevision = 12
+
+// revision is the commit, set by the linker where the build cannot see the
+// repository, as in an image: -ldflags "-X main.revision=$(git rev-parse HEAD)".
+var revision string
+
 func (c *cli) version() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
@@ -27,13 +34,16 @@ func (c *cli) version() *cobra.Command {
 
 // versionString is the version with the commit, where the build recorded it.
 func versionString() string {
+	if len(revision) >= shownRevision {
+		return version + "+" + revision[:shownRevision]
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return version
 	}
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
-			return version + "+" + s.Value[:12]
+		if s.Key == "vcs.revision" && len(s.Value) >= shownRevision {
+			return version + "+" + s.Value[:shownRevision]
 		}
 	}
 	return version

@@ -2,13 +2,9 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"os"
 
 	"shardid/model"
 	"shardid/repository/memstore"
@@ -16,7 +12,6 @@ import (
 	"shardid/repository/sqlstore"
 	"shardid/service/health"
 	"shardid/service/httpapi"
-	"shardid/service/metrics"
 	"shardid/service/queue"
 
 	"github.com/redis/go-redis/v9"
@@ -28,6 +23,9 @@ const redisEmbedded = "embedded"
 // wire picks the stores that the configuration names and builds the service on
 // them. It is the only place that knows which store is behind which interface.
 func (a *App) wire() (err error) {
+	if err := a.wireTracing(); err != nil {
+		return err
+	}
 	if a.db, err = openDatabase(context.Background(), a.cfg, a.log); err != nil {
 		return err
 	}
@@ -46,39 +44,26 @@ func (a *App) wire() (err error) {
 	a.onStop("health", func(context.Context) error { a.monitor.Stop(); return nil })
 	a.watch = newSettingsWatch(a.log, inspection{"database", a.db.Settings}, inspection{"redis", lists.settings})
 	a.onStop("settings", func(context.Context) error { a.watch.Stop(); return nil })
-	if a.queue, err = queue.New(queueOptions(a, lists)); err != nil {
+	if a.queue, err = queue.New(a.tracedQueue(queueOptions(a, lists), lists.name())); err != nil {
 		return err
 	}
 	a.onStop("queue", a.queue.Stop)
 	if err := errors.Join(a.wireSegment(), a.wireUID(), a.wireSnowflake(zoo, lists.redis)); err != nil {
 		return err
 	}
+	if err := a.wireAccess(); err != nil {
+		return err
+	}
+	a.wireHistory()
 	options, err := a.apiOptions()
 	a.api = httpapi.New(options)
 	return err
 }
 
-func (a *App) metrics() http.Handler {
-	sources := metrics.Sources{
-		Version: versionString(), UnsafeNoHistory: a.cfg.Redis.UnsafeNoHistory, Queue: a.queue.Stats, Conditions: a.monitor.Conditions,
-		Answers: func() map[int]int64 { return a.api.Answers() },
-	}
-	if a.segment != nil {
-		sources.Segment = &metrics.Segment{Stats: a.segment.Stats, Views: a.segment.Views}
-	}
-	if a.snowflake != nil {
-		sources.Snowflake = a.snowflake.sample
-	}
-	if a.uid != nil {
-		sources.UID = a.uidSample
-	}
-	return metrics.Handler(sources)
-}
-
 func queueOptions(a *App, lists listStore) queue.Options {
 	q := a.cfg.Queue
 	return queue.Options{
-		Lists: lists, Locker: lists, Allocator: a.db, Catalogue: a.db, Reporter: a.monitor,
+		Lists: a.meterLists(lists), Locker: lists, Allocator: a.meterAllocator(a.db), Catalogue: a.meterCatalogue(a.db), Reporter: a.monitor,
 		Log: a.log, Probe: lists.check,
 		Timeout: q.Timeout, LowWatermark: q.LowWatermark, PrefetchMax: q.PrefetchMax,
 		MaxStep: int64(q.MaxStep), MaxListRate: int64(q.MaxListRate), LiftAlarm: int64(q.LiftAlarm),
@@ -89,12 +74,16 @@ func queueOptions(a *App, lists listStore) queue.Options {
 // openDatabase opens the configured database. log is told of rows that cannot be
 // used; it may be nil.
 func openDatabase(ctx context.Context, cfg Config, log *slog.Logger) (*sqlstore.Store, error) {
-	opts := sqlstore.Options{Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), ConnMaxLifetime: cfg.Database.ConnMaxLifetime}
+	secure, err := databaseTLS(cfg.Database)
+	if err != nil {
+		return nil, err
+	}
+	opts := sqlstore.Options{Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), ConnMaxLifetime: cfg.Database.ConnMaxLifetime, TLS: secure}
 	if opts.Driver == sqlstore.MySQL {
 		opts.MaxOpenConns = cfg.Database.MaxOpenConns
 	}
 	if log != nil {
-		opts.OnBadRow = func(err error) { log.Warn("row of id_alloc left out", "error", err) }
+		opts.OnBadRow = newBadRows(log).tell
 	}
 	return sqlstore.Open(ctx, opts)
 }
@@ -115,6 +104,14 @@ type listStore struct {
 	redis    *redisstore.Store // nil for the embedded one
 	check    func(context.Context) error
 	settings func(context.Context) ([]model.Finding, error)
+}
+
+// name is what the store is called in the metrics.
+func (l listStore) name() string {
+	if l.redis == nil {
+		return storeMemory
+	}
+	return storeRedis
 }
 
 func (a *App) openLists() (listStore, error) {
@@ -143,35 +140,6 @@ func redisOptions(c RedisConfig) (redisstore.Options, error) {
 		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword,
 		DB: c.DB, TLS: tlsConfig, PoolSize: c.PoolSize, UnsafeNoHistory: c.UnsafeNoHistory,
 	}, err
-}
-
-// redisTLS is nil without redis.tls.
-func redisTLS(c RedisConfig) (*tls.Config, error) {
-	if !c.TLS {
-		return nil, nil //nolint:nilnil // no configuration is what go-redis takes for no TLS
-	}
-	cfg := &tls.Config{
-		MinVersion: tls.VersionTLS12, ServerName: c.TLSServerName,
-		InsecureSkipVerify: c.TLSInsecureSkipVerify, //nolint:gosec // the operator's choice, off by default
-	}
-	if c.TLSCAFile != "" {
-		pem, err := os.ReadFile(c.TLSCAFile)
-		if err != nil {
-			return nil, fmt.Errorf("redis.tls_ca_file: %w", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("redis.tls_ca_file: %s holds no PEM certificate", c.TLSCAFile)
-		}
-	}
-	if c.TLSCertFile != "" {
-		cert, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("redis.tls_cert_file and redis.tls_key_file: %w", err)
-		}
-		cfg.Certificates = []tls.Certificate{cert}
-	}
-	return cfg, nil
 }
 
 // decoder knows the layouts and epochs of the configuration.

@@ -57,7 +57,7 @@ type change struct {
 
 // allocate is the body of the transaction.
 func (s *Store) allocate(tx *gorm.DB, reqs []model.AllocRequest) ([]model.Allocation, error) {
-	rows, err := s.lockRows(tx, reqs)
+	rows, err := s.lockLists(tx, reqs)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (r allocRow) take(req model.AllocRequest, now time.Time, on model.Server) (
 	if err != nil {
 		return model.Allocation{Err: err}, change{}
 	}
-	return state.Answer(req, segment), change{key: req.Key, old: r.MaxID, next: next}
+	return state.Answer(req, segment), change{key: req.Key, old: r.Stored, next: next}
 }
 
 // lockedRow also says whether the server takes writes from ordinary users: one

@@ -30,21 +30,13 @@ func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 	return lists, nil
 }
 
-// Provision creates the shards of an app, all or none. Errors:
-// model.ErrInvalidArgument, model.ErrAppExists when the app has any shard,
-// *model.StoreError.
+// Provision creates the shards of an app, all or none; one that was deleted before
+// goes on above what it had handed out. Errors: model.ErrInvalidArgument,
+// model.ErrAppExists when the app has any shard, model.ErrRefused for a limit below
+// IDs of a deleted app, *model.StoreError.
 func (s *Store) Provision(ctx context.Context, app model.App) error {
-	if err := app.Validate(); err != nil {
-		return fmt.Errorf("provision app %d: %w", app.ID, err)
-	}
-	err := s.inTx(ctx, func(tx *gorm.DB) error { return insertRows(tx, appRows(app)) })
-	switch {
-	case isDuplicate(err):
-		return s.appExists(ctx, app.ID)
-	case err != nil:
-		return s.fail(ctx, fmt.Sprintf("provision app %d", app.ID), err)
-	}
-	return nil
+	_, err := s.CreateApp(ctx, app)
+	return err
 }
 
 func appRows(app model.App) []allocRow {
@@ -75,16 +67,8 @@ func (s *Store) appExists(ctx context.Context, id uint8) error {
 		model.ErrAppExists, id, apps[0].Shards, model.Shards, apps[0].Name)
 }
 
-// AppSummary is an app with what has been handed out of it.
-type AppSummary struct {
-	model.App
-	Shards       int   // provisioned, at most model.Shards
-	HighestIndex int64 // highest index handed out in any shard
-	TotalIndices int64 // indices handed out, all shards together, gaps included
-}
-
 // Apps lists the provisioned apps in order. Errors: *model.StoreError.
-func (s *Store) Apps(ctx context.Context) ([]AppSummary, error) {
+func (s *Store) Apps(ctx context.Context) ([]model.AppSummary, error) {
 	return s.summaries(ctx, "app_id BETWEEN 0 AND ?", model.Apps-1)
 }
 
@@ -97,18 +81,26 @@ type summaryRow struct {
 	Total   int64
 }
 
-func (s *Store) summaries(ctx context.Context, where string, arg any) ([]AppSummary, error) {
+func (s *Store) summaries(ctx context.Context, where string, arg any) ([]model.AppSummary, error) {
+	apps, err := readSummaries(s.query(ctx), where, arg)
+	if err != nil {
+		return nil, s.explain("list the apps", err)
+	}
+	return apps, nil
+}
+
+func readSummaries(g *gorm.DB, where string, arg any) ([]model.AppSummary, error) {
 	var rows []summaryRow
-	err := s.query(ctx).Table(table).Where(where, arg).Group("app_id").Order("app_id").
+	err := g.Table(table).Where(where, arg).Group("app_id").Order("app_id").
 		Select("app_id, MIN(app_name) AS app_name, MIN(description) AS description, MIN(step) AS step, " +
 			"MIN(max_limit_id) AS max_limit_id, MIN(limit_policy) AS limit_policy, " +
 			"COUNT(*) AS shards, MAX(max_id) AS highest, SUM(max_id) AS total").Find(&rows).Error
 	if err != nil {
-		return nil, s.explain("list the apps", err)
+		return nil, err
 	}
-	apps := make([]AppSummary, len(rows))
+	apps := make([]model.AppSummary, len(rows))
 	for i, r := range rows {
-		apps[i] = AppSummary{
+		apps[i] = model.AppSummary{
 			App: model.App{
 				ID: uint8(r.Row.AppID), Name: r.Row.AppName, Description: r.Row.Description, Step: r.Row.Step,
 				Limit: model.Limit{MaxID: r.Row.MaxLimitID, Policy: model.LimitPolicy(r.Row.LimitPolicy)},

@@ -271,7 +271,7 @@ func TestProvisionAllOrNone(t *testing.T) {
 		}
 		wantSegment(t, one(s, key(1, 0), 0), 1, 50)
 		apps, err := s.Apps(ctx)
-		want := AppSummary{App: a, Shards: 64, HighestIndex: 50, TotalIndices: 50}
+		want := model.AppSummary{App: a, Shards: 64, HighestIndex: 50, TotalIndices: 50}
 		if err != nil || len(apps) != 2 || apps[0] != want || apps[1].Shards != 1 {
 			t.Errorf("apps %+v, %v", apps, err)
 		}

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -104,6 +105,10 @@ func (s *Store) advice(err error) string {
 		return adviceMigrate + ", or INSERT INTO " + mutexTable + " (name) VALUES ('" + workerTable + "'), ('" + nodeTable + "') if a row is missing there"
 	case errors.Is(err, errRowChanged):
 		return "something writes to the table without locking its rows, or its engine is not InnoDB: " + adviceMigrate
+	case isTLS(err):
+		return "TLS failed: trust the authority of the server's certificate (database.tls_ca_file) and ask for the name that is in it (database.tls_server_name)"
+	case errors.Is(err, gosql.ErrNoTLS):
+		return "the server speaks no TLS: give it a certificate (ssl_cert, ssl_key), or set database.tls to false"
 	case errors.As(err, &name):
 		return fmt.Sprintf("the host %q is not known: correct database.dsn or the name service", name.Name)
 	case errors.As(err, &dial) && dial.Op == "dial":
@@ -123,6 +128,15 @@ func (s *Store) address() string {
 		return s.file
 	}
 	return s.server.Addr
+}
+
+// isTLS says whether it was TLS that failed; a server that wants none is not.
+func isTLS(err error) bool {
+	var (
+		verify *tls.CertificateVerificationError
+		alert  tls.AlertError
+	)
+	return errors.As(err, &verify) || errors.As(err, &alert)
 }
 
 func isBroken(err error) bool {
@@ -147,6 +161,7 @@ func (s *Store) answer(ctx context.Context, op string, err error) error {
 	for _, refusal := range []error{
 		model.ErrUnknownTag, model.ErrTagExists, model.ErrLimitReached, model.ErrInvalidArgument,
 		model.ErrNoWorkerID, model.ErrAddressTaken, model.ErrLeaseLost, model.ErrLayoutChanged,
+		model.ErrUnknownApp, model.ErrRefused,
 	} {
 		if errors.Is(err, refusal) {
 			return fmt.Errorf("%s: %w", op, err)

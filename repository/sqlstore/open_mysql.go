@@ -28,6 +28,9 @@ func (s *Store) openMySQL() error {
 	if err != nil {
 		return err
 	}
+	if s.opts.TLS != nil {
+		cfg.TLS = s.opts.TLS
+	}
 	if s.pool, err = openPool(cfg); err != nil {
 		return err
 	}

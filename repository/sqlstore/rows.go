@@ -9,12 +9,14 @@ import (
 
 // The tables of the modes.
 const (
-	table       = "id_alloc" // of the queue mode, and of all functions that name none
-	tagTable    = "leaf_alloc"
-	layoutTable = "id_layout"
-	workerTable = "leaf_workerid_alloc"
-	nodeTable   = "WORKER_NODE" // in upper case, as Baidu's programs write it
-	mutexTable  = "shardid_lock"
+	table           = "id_alloc" // of the queue mode, and of all functions that name none
+	tagTable        = "leaf_alloc"
+	layoutTable     = "id_layout"
+	workerTable     = "leaf_workerid_alloc"
+	nodeTable       = "WORKER_NODE" // in upper case, as Baidu's programs write it
+	mutexTable      = "shardid_lock"
+	deletedTable    = "id_alloc_deleted"
+	deletedTagTable = "leaf_alloc_deleted"
 )
 
 // allocRow is a row of id_alloc. Numbers are as wide as the table's, so that a
@@ -34,6 +36,9 @@ type allocRow struct {
 	DBBootedAt  int64 // Unix s
 	ListHistory string
 	LastMaxID   int64
+	// Stored is the row's own max_id where MaxID was raised to what had been handed
+	// out before the app was deleted; see lockLists.
+	Stored int64 `gorm:"-"`
 }
 
 // TableName tells gorm the table.

@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/tls"
 	"database/sql"
 	"fmt"
 	"time"
@@ -31,6 +32,8 @@ type Options struct {
 	// ConnMaxLifetime bounds the life of a connection, so that a moved primary is
 	// found; 0 means 3 minutes for MySQL and for ever for SQLite.
 	ConnMaxLifetime time.Duration
+	// TLS encrypts the connections to MySQL; nil leaves that to the DSN.
+	TLS *tls.Config
 	// OnBadRow is told, by each Load, of every row it leaves out. It may be nil.
 	OnBadRow func(error)
 	// Now is the clock behind allocated_at; nil means time.Now.

@@ -24,6 +24,9 @@ type tagRow struct {
 	Description string
 	Updated     int64 // Unix s
 	ReadOnly    string
+	// Stored is the row's own max_id where MaxID was raised to what had been handed
+	// out before the tag was deleted; see lockTag.
+	Stored int64 `gorm:"-"`
 }
 
 // tag checks the row and gives its tag; the error is model.ErrInvalidArgument.
@@ -35,7 +38,12 @@ func (r tagRow) tag() (model.Tag, error) {
 	if err != nil {
 		return model.Tag{}, fmt.Errorf("%s row %q cannot be used: %w", tagTable, r.BizTag, err)
 	}
-	return model.Tag{Name: r.BizTag, MaxID: r.MaxID, Step: r.Step, Description: r.Description, UpdatedAt: time.Unix(r.Updated, 0)}, nil
+	return r.asIs(), nil
+}
+
+// asIs is the row's tag whether it can be used or not.
+func (r tagRow) asIs() model.Tag {
+	return model.Tag{Name: r.BizTag, MaxID: r.MaxID, Step: r.Step, Description: r.Description, UpdatedAt: time.Unix(r.Updated, 0)}
 }
 
 func checkStep(step int64) error {
@@ -74,14 +82,15 @@ func (s *Store) allocateTag(tx *gorm.DB, req model.TagRequest) (model.TagSegment
 		return model.TagSegment{}, err
 	}
 	res := tx.Exec("UPDATE "+tagTable+" SET max_id = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id = ?",
-		segment.End, req.Tag, row.MaxID)
+		segment.End, req.Tag, row.Stored)
 	if res.Error != nil || res.RowsAffected != 1 {
 		return model.TagSegment{}, fmt.Errorf("store: %w", cmp.Or(res.Error, errRowChanged))
 	}
 	return segment, nil
 }
 
-// lockTag reads the latest committed row and locks it.
+// lockTag reads the latest committed row and locks it. Its MaxID is raised to what a
+// tag of the name had handed out before it was deleted.
 func (s *Store) lockTag(tx *gorm.DB, name string) (tagRow, error) {
 	var found []tagRow
 	err := tx.Raw("SELECT biz_tag, max_id, step, "+s.readOnlyColumn()+" AS read_only FROM "+tagTable+
@@ -94,13 +103,16 @@ func (s *Store) lockTag(tx *gorm.DB, name string) (tagRow, error) {
 	case isOn(found[0].ReadOnly):
 		return tagRow{}, errReadOnly
 	}
-	return found[0], nil
+	row := found[0]
+	before, err := tagTombstone(tx, name)
+	row.Stored, row.MaxID = row.MaxID, max(row.MaxID, before)
+	return row, err
 }
 
 // Tags reads every tag, ordered by name. A row that cannot be used is left out
 // and told to Options.OnBadRow. Errors: *model.StoreError.
 func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
-	rows, err := s.readTags(ctx, "1 = 1")
+	rows, err := s.tagRows(s.query(ctx), "1 = 1")
 	if err != nil {
 		return nil, s.explain("load the tags", err)
 	}
@@ -121,7 +133,7 @@ func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
 // model.ErrUnknownTag, model.ErrInvalidArgument for a row that cannot be used,
 // *model.StoreError.
 func (s *Store) Tag(ctx context.Context, name string) (model.Tag, error) {
-	rows, err := s.readTags(ctx, "biz_tag = ?", name)
+	rows, err := s.tagRows(s.query(ctx), "biz_tag = ?", name)
 	if err != nil {
 		return model.Tag{}, s.explain("read a tag", err)
 	}
@@ -131,36 +143,24 @@ func (s *Store) Tag(ctx context.Context, name string) (model.Tag, error) {
 	return rows[0].tag()
 }
 
-// readTags asks for seconds since 1970, which no time zone of the server's or of
+// tagRows asks for seconds since 1970, which no time zone of the server's or of
 // the connection changes.
-func (s *Store) readTags(ctx context.Context, where string, args ...any) (rows []tagRow, err error) {
+func (s *Store) tagRows(g *gorm.DB, where string, args ...any) (rows []tagRow, err error) {
 	updated := "UNIX_TIMESTAMP(update_time)"
 	if s.server == nil {
 		updated = "CAST(strftime('%s', update_time) AS INTEGER)"
 	}
-	err = s.query(ctx).Raw("SELECT biz_tag, max_id, step, description, "+updated+" AS updated FROM "+tagTable+
+	err = g.Raw("SELECT biz_tag, max_id, step, description, "+updated+" AS updated FROM "+tagTable+
 		" WHERE "+where, args...).Scan(&rows).Error
 	return rows, err
 }
 
-// AddTag provisions a tag; its first segment starts at MaxID. Errors:
-// model.ErrInvalidArgument, model.ErrTagExists, *model.StoreError.
+// AddTag provisions a tag. Its first segment starts at MaxID, or above what a tag of
+// the name had handed out before it was deleted. Errors: model.ErrInvalidArgument,
+// model.ErrTagExists, *model.StoreError.
 func (s *Store) AddTag(ctx context.Context, tag model.Tag) error {
-	op := fmt.Sprintf("add tag %q", tag.Name)
-	if err := checkNewTag(tag); err != nil {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	err := s.inTx(ctx, func(tx *gorm.DB) error {
-		return tx.Exec("INSERT INTO "+tagTable+" (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
-			tag.Name, tag.MaxID, tag.Step, tag.Description).Error
-	})
-	switch {
-	case isDuplicate(err):
-		return fmt.Errorf("%s: %w", op, model.ErrTagExists)
-	case err != nil:
-		return s.fail(ctx, op, err)
-	}
-	return nil
+	_, err := s.CreateTag(ctx, tag)
+	return err
 }
 
 // checkNewTag refuses, with model.ErrInvalidArgument, what the table could not

@@ -171,8 +171,12 @@ func (w *Workers) reassign(tx *gorm.DB, row workerRow, owner model.Owner, now in
 	return w.assign(tx, owner, now)
 }
 
-// assign gives a new address the smallest free ID, or recycles one.
+// assign gives a new address an ID that was freed, the smallest that nobody has, or
+// recycles one.
 func (w *Workers) assign(tx *gorm.DB, owner model.Owner, now int64) (workerRow, error) {
+	if row, found, err := claimFreed(tx, owner, now); found || err != nil {
+		return row, err
+	}
 	var free int64
 	err := tx.Raw("SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+workerTable+
 		" WHERE id BETWEEN 1 AND ?) AS c WHERE NOT EXISTS (SELECT 1 FROM "+workerTable+" AS t WHERE t.id = c.id)",

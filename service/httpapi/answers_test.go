@@ -21,7 +21,17 @@ func (x exchange) do() (*httptest.ResponseRecorder, *fakeQueue, *fakeModes) {
 	if x.change != nil {
 		x.change(&opts)
 	}
-	return ask(New(opts), x.verb(), x.target, x.accept), q, modes
+	return x.ask(New(opts)), q, modes
+}
+
+// request is the exchange's, without its headers but that of its body.
+func (x exchange) request() *http.Request {
+	if x.send == "" {
+		return httptest.NewRequest(x.verb(), x.target, nil)
+	}
+	r := httptest.NewRequest(x.verb(), x.target, strings.NewReader(x.send))
+	r.Header.Set("Content-Type", "application/json")
+	return r
 }
 
 func (x exchange) verb() string {
@@ -96,6 +106,9 @@ func checkHeaders(t *testing.T, x exchange, h http.Header, length int) {
 		want["Retry-After"] = "1"
 	case http.StatusMethodNotAllowed:
 		want["Allow"] = http.MethodGet
+	}
+	if x.status != http.StatusOK {
+		want[requestIDHeader] = h.Get(requestIDHeader) // each has one of its own
 	}
 	if len(h) != len(want) {
 		t.Errorf("headers %v, want %v", h, want)

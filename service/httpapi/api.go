@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/access"
 
 	"github.com/gin-gonic/gin"
 )
@@ -40,6 +41,23 @@ type Options struct {
 	Tags     Tags
 	// Status fills what only the services know of /api/status; nil: nothing.
 	Status func(context.Context) Status
+	// History is what happened in the last minutes, for /api/history; nil: nothing.
+	History History
+	// Access knows the tokens; nil: there are none, and administration is closed. It
+	// is required for the next two.
+	Access *access.Guard
+	// RequireToken closes the ID routes, ProtectMonitoring the pages that show the
+	// state of the service, to requests without a token.
+	RequireToken, ProtectMonitoring bool
+	// Admin is behind /admin/apps and /admin/tags; nil: there are no such paths.
+	Admin Admin
+	// LogLevel is changed by PATCH /admin/log; nil: there is no such path.
+	LogLevel LogLevel
+	// AccessLog is which requests have a line in the log: one of AccessOff and its
+	// like; "" is AccessOff.
+	AccessLog string
+	// Tracer observes the requests; nil: nobody does.
+	Tracer Tracer
 	// Location is the time zone of the answers that have none in their format;
 	// nil means the machine's.
 	Location *time.Location
@@ -52,9 +70,12 @@ type API struct {
 	errors   []apiError
 	headers  headers
 	pages    pages
+	console  console
 	now      func() time.Time
 	draining atomic.Bool
+	faults   *sparse                    // of ours, in the log
 	answers  [1 - lastCode]atomic.Int64 // by the code's magnitude
+	traffic  map[string]*traffic        // of the ID routes, by mode; never changed
 	// scratches are the buffers of the ID routes, used again and again.
 	scratches sync.Pool
 
@@ -69,6 +90,8 @@ func New(opts Options) *API {
 		opts.Location = time.Local
 	}
 	a := &API{opts: opts, engine: gin.New(), errors: apiErrors(), headers: newHeaders(), pages: newPages(), now: time.Now}
+	a.traffic, a.faults = newTraffic(), newSparse(faultLines)
+	a.console = newConsole()
 	a.scratches.New = func() any { return new(scratch) }
 	a.queue = &watched{Mode: Mode{ModeQueue, opts.Queue.Ready}}
 	for _, m := range opts.Modes {
@@ -77,7 +100,7 @@ func New(opts Options) *API {
 	e := a.engine
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(a.recover, a.bound)
+	e.Use(a.around()...)
 	e.NoRoute(a.noRoute)
 	e.NoMethod(a.noMethod)
 	a.route()
@@ -89,26 +112,30 @@ func New(opts Options) *API {
 func (a *API) route() {
 	e := a.engine
 	for path, handler := range map[string]gin.HandlerFunc{
-		"/get":                    a.get,
-		"/api/segment/get/*key":   a.getSegment,
-		"/api/snowflake/get/*key": a.getSnowflake,
-		"/api/uid/get":            a.getUID,
+		"/get":                    a.timed(ModeQueue, a.get),
+		"/api/segment/get/*key":   a.timed(ModeSegment, a.getSegment),
+		"/api/snowflake/get/*key": a.timed(ModeSnowflake, a.getSnowflake),
+		"/api/uid/get":            a.timed(ModeUID, a.getUID),
 		"/decode":                 a.decode,
 		"/decodeSnowflakeId":      a.decodeSnowflake,
 		"/api/uid/parse/*uid":     a.parseUID,
 		"/cache":                  a.cache,
 		"/db":                     a.db,
 		"/api/status":             a.status,
+		"/api/history":            a.history,
 		"/openapi.yaml":           a.openAPI,
 		"/metrics":                gin.WrapH(a.opts.Metrics),
 	} {
-		e.GET(path, handler)
+		e.GET(path, a.guarded(path, handler))
 	}
 	for path, handler := range map[string]gin.HandlerFunc{"/livez": a.livez, "/readyz": a.readyz, "/healthz": a.healthz} {
 		e.GET(path, handler)
 		e.HEAD(path, handler)
 	}
-	e.Any("/admin/*path", a.noAdmin)
+	group := a.adminGroup()
+	a.routeLog(group)
+	a.routeAdmin(group)
+	a.routeConsole()
 }
 
 // ServeHTTP implements http.Handler.
@@ -138,7 +165,7 @@ func (a *API) recover(c *gin.Context) {
 		if p == http.ErrAbortHandler { //nolint:errorlint // a panic value, compared as net/http does
 			panic(p)
 		}
-		a.opts.Log.Error("panic in a handler", "path", c.Request.URL.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		a.fault(c, "panic in a handler", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 		if !c.Writer.Written() {
 			a.writeError(c, errInternal, "internal error: it has been logged, try again")
 		}
@@ -155,15 +182,15 @@ func (a *API) bound(c *gin.Context) {
 }
 
 func (a *API) noRoute(c *gin.Context) {
+	if a.hidden(c) {
+		return
+	}
 	a.writeError(c, errNoRoute, fmt.Sprintf("no such path %s: try GET /get?appId=1&gatePass=alice", quote(c.Request.URL.Path)))
 }
 
 func (a *API) noMethod(c *gin.Context) {
+	if a.hidden(c) {
+		return
+	}
 	a.writeError(c, errNoMethod, fmt.Sprintf("%s takes %s only: nothing was issued", c.Request.URL.Path, c.Writer.Header().Get("Allow")))
-}
-
-// noAdmin answers for administration, which this version has on the command line
-// only.
-func (a *API) noAdmin(c *gin.Context) {
-	a.writeError(c, errNoAdmin, "administration over HTTP is not part of this version: use shardid provision and shardid apps")
 }

@@ -81,12 +81,12 @@ func (a *API) fail(c *gin.Context, err error) {
 	}
 	for _, e := range a.errors {
 		if errors.Is(err, e.err) {
-			a.opts.Log.Debug("request refused", "path", c.Request.URL.Path, "code", e.code, "error", err)
+			a.opts.Log.Debug("request refused", "path", c.Request.URL.Path, "code", e.code, "error", err, "request_id", a.requestID(c))
 			a.writeError(c, e, err.Error())
 			return
 		}
 	}
-	a.opts.Log.Error("request failed", "path", c.Request.URL.Path, "error", err)
+	a.fault(c, "request failed", "error", err)
 	a.writeError(c, errInternal, "internal error: it has been logged, try again")
 }
 
@@ -110,7 +110,9 @@ func (a *API) failStore(c *gin.Context, err error) {
 // for an ID.
 func (a *API) writeError(c *gin.Context, e apiError, message string) {
 	a.answers[-e.code].Add(1)
-	if e.retry {
+	c.Set(codeKey, e.code)
+	a.requestID(c) // so that whoever sees the answer can find it in the log
+	if e.retry && c.Writer.Header().Get("Retry-After") == "" {
 		c.Header("Retry-After", retryAfter)
 	}
 	body := append([]byte(`{"code":`), strconv.Itoa(e.code)...)

@@ -20,6 +20,7 @@ import (
 
 func TestMain(m *testing.M) {
 	openapi3filter.RegisterBodyDecoder("text/html", openapi3filter.PlainBodyDecoder)
+	openapi3filter.RegisterBodyDecoder("text/javascript", openapi3filter.PlainBodyDecoder)
 	goleak.VerifyTestMain(m)
 }
 
@@ -163,6 +164,7 @@ func testOptions(q Queue, failing fakeConditions, log io.Writer) (Options, *fake
 		Log:     slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
 		Modes:    []Mode{{ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
+		LogLevel: &fakeLevel{},
 		Segments: fakeViews, Tags: fakeTags, Location: time.FixedZone("Asia/Shanghai", 8*3600),
 	}, modes
 }

@@ -1,10 +1,12 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 
 	"shardid/model"
+	"shardid/service/access"
 
 	"github.com/gin-gonic/gin"
 )
@@ -17,8 +19,16 @@ type scratch struct {
 
 // get issues IDs of the queue mode.
 func (a *API) get(c *gin.Context) {
+	token, ok := a.admit(c, access.Queue)
+	if !ok {
+		return
+	}
 	p, err := parseGet(c.Request.URL.RawQuery)
 	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	if err := token.App(p.app); err != nil {
 		a.fail(c, err)
 		return
 	}
@@ -38,11 +48,15 @@ func (a *API) getSegment(c *gin.Context) {
 		a.noRoute(c)
 		return
 	}
+	token, ok := a.admit(c, access.Segment)
+	if !ok {
+		return
+	}
 	if a.opts.Segment == nil {
 		a.failDisabled(c, ModeSegment)
 		return
 	}
-	if err := model.CheckTag(tag); err != nil {
+	if err := cmp.Or(model.CheckTag(tag), token.Tag(tag)); err != nil {
 		a.fail(c, err)
 		return
 	}
@@ -54,9 +68,15 @@ func (a *API) getSegment(c *gin.Context) {
 // getSnowflake issues snowflakes. The key must be there, as Leaf has it, and is
 // not used.
 func (a *API) getSnowflake(c *gin.Context) {
-	switch key, ok := lastSegment(c, "key"); {
-	case !ok:
+	key, ok := lastSegment(c, "key")
+	if !ok {
 		a.noRoute(c)
+		return
+	}
+	if _, ok := a.admit(c, access.Snowflake); !ok {
+		return
+	}
+	switch {
 	case a.opts.Snowflake == nil:
 		a.failDisabled(c, ModeSnowflake)
 	case key == "":
@@ -68,6 +88,9 @@ func (a *API) getSnowflake(c *gin.Context) {
 
 // getUID issues UIDs.
 func (a *API) getUID(c *gin.Context) {
+	if _, ok := a.admit(c, access.UID); !ok {
+		return
+	}
 	if a.opts.UID == nil {
 		a.failDisabled(c, ModeUID)
 		return

@@ -160,6 +160,7 @@ func (a *API) writePage(c *gin.Context, t table) {
 		return
 	}
 	c.Writer.Header()["Content-Security-Policy"] = a.pages.csp
+	isolate(c.Writer.Header())
 	a.writeBody(c, http.StatusOK, a.headers.html, body.Bytes())
 }
 

@@ -5,7 +5,9 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/admin"
 	"shardid/service/health"
+	"shardid/service/history"
 )
 
 // Queue is the service behind /get.
@@ -57,3 +59,47 @@ type Conditions interface {
 
 // Tags reads the rows of leaf_alloc. Errors: *model.StoreError, or the context's.
 type Tags func(ctx context.Context) ([]model.Tag, error)
+
+// Admin administrates apps and tags, for whoever the guard lets through.
+type Admin interface {
+	AppAdmin
+	AppReader
+	TagAdmin
+	TagReader
+}
+
+// AppReader reads apps. Errors: model.ErrUnknownApp, *model.StoreError.
+type AppReader interface {
+	Apps(ctx context.Context) ([]model.AppSummary, error)
+	App(ctx context.Context, id uint8) (model.AppSummary, error)
+}
+
+// AppAdmin changes apps and says from when on that counts. Errors: model.ErrUnknownApp,
+// ErrAppExists, ErrInvalidArgument, ErrRefused, *model.StoreError.
+type AppAdmin interface {
+	CreateApp(ctx context.Context, by admin.Actor, app model.App) (model.AppSummary, admin.Effect, error)
+	ChangeApp(ctx context.Context, by admin.Actor, id uint8, c model.AppChange) (model.AppSummary, admin.Effect, error)
+	DeleteApp(ctx context.Context, by admin.Actor, id uint8, name string) (model.AppSummary, admin.Effect, error)
+}
+
+// TagReader reads tags. Errors: model.ErrUnknownTag, ErrInvalidArgument for a row that
+// cannot be used, *model.StoreError.
+type TagReader interface {
+	Tags(ctx context.Context) ([]model.Tag, error)
+	Tag(ctx context.Context, name string) (model.Tag, error)
+}
+
+// TagAdmin changes tags, as AppAdmin apps. Errors: model.ErrUnknownTag, ErrTagExists,
+// ErrInvalidArgument, ErrRefused, *model.StoreError.
+type TagAdmin interface {
+	CreateTag(ctx context.Context, by admin.Actor, tag model.Tag) (model.Tag, admin.Effect, error)
+	ChangeTag(ctx context.Context, by admin.Actor, name string, c model.TagChange) (model.Tag, admin.Effect, error)
+	DeleteTag(ctx context.Context, by admin.Actor, name, confirm string) (model.Tag, admin.Effect, error)
+}
+
+// History remembers what happened in the last minutes.
+type History interface {
+	// All is what the whole replica did, App what it issued of one app.
+	All() history.Chart
+	App(app uint8) history.Chart
+}

@@ -54,13 +54,16 @@ func (a *API) write(c *gin.Context, status int, contentType []string, body []byt
 }
 
 // writeJSON sends v. What cannot be encoded is a fault of ours.
-func (a *API) writeJSON(c *gin.Context, v any) {
+func (a *API) writeJSON(c *gin.Context, v any) { a.writeJSONAs(c, http.StatusOK, v) }
+
+// writeJSONAs is writeJSON with another status.
+func (a *API) writeJSONAs(c *gin.Context, status int, v any) {
 	body, err := encodeJSON(v)
 	if err != nil {
 		a.fail(c, err)
 		return
 	}
-	a.writeBody(c, http.StatusOK, a.headers.json, body)
+	a.writeBody(c, status, a.headers.json, body)
 }
 
 // form is how IDs are shown.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/alarm"
 	"shardid/service/health"
 
 	"github.com/gin-gonic/gin"
@@ -26,6 +27,8 @@ type Status struct {
 	// Stores are the conditions of the stores, and of what is tried again and
 	// again.
 	Stores []health.Condition `json:"stores"`
+	// Alarms are what an operator should look at, the most severe first.
+	Alarms []alarm.Alarm `json:"alarms"`
 
 	Queue     *QueueStatus     `json:"queue,omitempty"`
 	Segment   *SegmentStatus   `json:"segment,omitempty"`
@@ -43,8 +46,13 @@ type ModeStatus struct {
 
 // QueueStatus is the queue mode.
 type QueueStatus struct {
-	Issued int64       `json:"issued"` // IDs since the start
-	Apps   []AppStatus `json:"apps"`
+	Issued  int64 `json:"issued"`  // IDs since the start
+	Pops    int64 `json:"pops"`    // since the start
+	Refills int64 `json:"refills"` // segments pushed since the start
+	Held    int64 `json:"held"`    // IDs that this replica holds ahead of its callers
+	// Wasted are the indices since the start that nobody will get, by reason.
+	Wasted map[string]int64 `json:"wasted"`
+	Apps   []AppStatus      `json:"apps"`
 }
 
 // AppStatus is one app and its lists.
@@ -54,7 +62,22 @@ type AppStatus struct {
 	Step        int64             `json:"step"`       // smallest segment, in indices
 	MaxLimitID  int64             `json:"maxLimitId"` // 0 means none
 	LimitPolicy model.LimitPolicy `json:"limitPolicy"`
-	// Depths are the indices that the store holds for each shard; -1 is unknown.
+	Issued      int64             `json:"issued"`  // IDs since the start
+	Refills     int64             `json:"refills"` // segments pushed since the start
+	Held        int64             `json:"held"`    // IDs that this replica holds ahead of its callers
+	// IssuedPerSecond is the average of the last quarter of a minute.
+	IssuedPerSecond float64 `json:"issuedPerSecond"`
+	// HighestIndex is the highest index of any shard that was issued or may be at any
+	// moment; LeftShare is the share, in 0…1, of its indices that the shard which has
+	// the fewest can still allocate.
+	HighestIndex int64   `json:"highestIndex"`
+	LeftShare    float64 `json:"leftShare"`
+	// Exhausted is how many shards have nothing more to give under the limit,
+	// Unconfirmed how many wait for shardid confirm.
+	Exhausted   int `json:"exhausted"`
+	Unconfirmed int `json:"unconfirmed"`
+	// Depths are the indices that the store holds for each shard; -1 is unknown. They
+	// are at most a second old.
 	Depths [model.Shards]int64 `json:"depths"`
 }
 
@@ -148,6 +171,7 @@ func (a *API) status(c *gin.Context) {
 	ready := a.readiness()
 	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
 	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions.Conditions()
+	s.Alarms = append([]alarm.Alarm{}, s.Alarms...) // none is [], not null
 	a.writeJSON(c, s)
 }
 

@@ -10,17 +10,22 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/alarm"
 )
 
 // fullStatus has every field.
 func fullStatus(context.Context) Status {
-	app := AppStatus{AppID: 1, Name: "test", Step: 1000, MaxLimitID: math.MaxInt64, LimitPolicy: model.LimitReject}
+	app := AppStatus{
+		AppID: 1, Name: "test", Step: 1000, MaxLimitID: math.MaxInt64, LimitPolicy: model.LimitReject,
+		Issued: 5, Refills: 64, Held: 2, IssuedPerSecond: 0.5, HighestIndex: 2000, LeftShare: 0.25, Exhausted: 3, Unconfirmed: 4,
+	}
 	for i := range app.Depths {
 		app.Depths[i] = int64(i) - 1
 	}
 	return Status{
 		Version: "1.2.3", StartedAt: loaded,
-		Queue:   &QueueStatus{Issued: 7, Apps: []AppStatus{app}},
+		Alarms:  []alarm.Alarm{{Name: "ShardidStarved", Severity: alarm.Critical, Message: "callers got -4", Since: loaded}},
+		Queue:   &QueueStatus{Issued: 7, Pops: 6, Refills: 65, Held: 3, Wasted: map[string]int64{"purged": 9}, Apps: []AppStatus{app}},
 		Segment: &SegmentStatus{Issued: 8, Tags: fakeViews()},
 		Snowflake: &SnowflakeStatus{
 			Issued: 9, WorkerID: 21, Mode: "mysql", Address: "10.0.0.5:8080", State: "serving", ReservedUntil: loaded,
@@ -49,7 +54,9 @@ func TestStatus(t *testing.T) {
 		`"snowflake":{"enabled":true,"ready":false,"since":"2026-11-20T00:18:00Z","error":"next: no worker ID is held"}`,
 		`"uid":{"enabled":false,"ready":false}`,
 		`"stores":[{"name":"database","ok":true,`,
-		`{"issued":7,"apps":[{"appId":1,"name":"test","step":1000,"maxLimitId":9223372036854775807,"limitPolicy":"reject","depths":[-1,0,1,`,
+		`"alarms":[{"name":"ShardidStarved","severity":"critical","message":"callers got -4","since":"2026-11-20T00:18:00Z"}],`,
+		`{"issued":7,"pops":6,"refills":65,"held":3,"wasted":{"purged":9},"apps":[{"appId":1,"name":"test","step":1000,"maxLimitId":9223372036854775807,"limitPolicy":"reject",`,
+		`"issued":5,"refills":64,"held":2,"issuedPerSecond":0.5,"highestIndex":2000,"leftShare":0.25,"exhausted":3,"unconfirmed":4,"depths":[-1,0,1,`,
 		`62],"maxLimitIdStr":"9223372036854775807"}]`,
 		`"value0":9007199254740993,`, `"value0Str":"9007199254740993","max0Str":"9007199254741993",`,
 		`"workerId":21,"mode":"mysql","address":"10.0.0.5:8080","state":"serving","reservedUntil":"2026-11-20T00:18:00Z","trustSeconds":7.5,`,
@@ -73,7 +80,7 @@ func TestStatusOfTheAPIAlone(t *testing.T) {
 		if err := json.Unmarshal(ask(api, http.MethodGet, "/api/status").Body.Bytes(), &s); err != nil {
 			t.Fatal(err)
 		}
-		if s.Ready != ready || len(s.Modes) != 4 || len(s.Stores) != 2 || s.Segment != nil {
+		if s.Ready != ready || len(s.Modes) != 4 || len(s.Stores) != 2 || s.Segment != nil || s.Alarms == nil {
 			t.Errorf("%+v, want ready %t", s, ready)
 		}
 		api.Drain()

@@ -18,6 +18,8 @@ type exchange struct {
 	method string // GET when empty
 	target string
 	accept string
+	token  string         // sent as a bearer token, unless empty
+	send   string         // the body, JSON
 	queue  *fakeQueue     // one that works when nil
 	change func(*Options) // of an API whose modes work; may be nil
 

@@ -1,10 +1,13 @@
-// Package metrics shows the counters of the services to Prometheus. It keeps
-// none of its own: each scrape reads them where they are.
+// Package metrics shows the counters of the services to Prometheus: each scrape reads
+// them where they are. It keeps those of the stores' calls itself, see Stores.
+//
+// The number of series is bounded: no label has a value that a caller chose.
 package metrics
 
 import (
 	"net/http"
 
+	"shardid/model"
 	"shardid/service/health"
 	"shardid/service/queue"
 
@@ -22,8 +25,13 @@ type Sources struct {
 	UnsafeNoHistory bool
 
 	Queue      func() queue.Stats
+	Apps       func() []queue.View // as last seen: a scrape asks no store
 	Conditions func() []health.Condition
-	Answers    func() map[int]int64 // by code of the error table; 0 is IDs served
+	Answers    func() map[int]int64      // by code of the error table; 0 is IDs served
+	Traffic    func() map[string]Traffic // of the ID routes, by mode
+	// Settings are what the stores said of theirs, when last asked.
+	Settings func() []model.Finding
+	Stores   *Stores
 
 	// The other modes; nil for one that is disabled.
 	Segment   *Segment
@@ -35,7 +43,7 @@ type Sources struct {
 func Handler(s Sources) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		newCollector(s))
+		newCollector(s), newQueue(s.Queue, s.Apps), newTraffic(s.Traffic), s.Stores)
 	if s.Segment != nil {
 		registry.MustRegister(newSegment(*s.Segment))
 	}

@@ -132,7 +132,9 @@ func (t *Tag) plan() (plan, bool) {
 func (t *Tag) loadOnce(p plan) bool {
 	ctx, cancel := context.WithTimeout(t.svc.ctx, loadTimeout)
 	defer cancel()
+	began := time.Now()
 	s, err := t.svc.opts.Table.AllocateTag(ctx, p.req)
+	t.svc.stats.loadTimes.Observe(time.Since(began))
 	t.svc.loaded(err)
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -27,6 +27,9 @@ func (t *Tag) take(ctx context.Context, n int64, dst []int64) ([]int64, error) {
 	}
 	if err != nil {
 		t.svc.stats.refused.Add(1)
+		if errors.Is(err, model.ErrSegmentEmpty) {
+			t.svc.stats.starved.Add(1)
+		}
 		return dst, err
 	}
 	return ids, nil

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+func TestHealthTarget(t *testing.T) {
+	for _, c := range []struct{ url, addr, cert, want string }{
+		{"", "127.0.0.1:8080", "", "http://127.0.0.1:8080/readyz"},
+		{"", ":8080", "", "http://127.0.0.1:8080/readyz"},
+		{"", "[::]:9", "", "http://127.0.0.1:9/readyz"},
+		{"", ":8080", "server.pem", "https://127.0.0.1:8080/readyz"},
+		{"/livez", ":8080", "", "http://127.0.0.1:8080/livez"},
+		{"http://10.0.0.5:8080", ":1", "server.pem", "http://10.0.0.5:8080/readyz"},
+		{"https://ids.example.com/", "", "", "https://ids.example.com/readyz"},
+		{"http://10.0.0.5:8080/livez", "", "", "http://10.0.0.5:8080/livez"},
+		{"", "127.0.0.1:0", "", ""},
+		{"10.0.0.5:8080", "", "", ""},
+		{"ftp://10.0.0.5", "", "", ""},
+		{"http://", "", "", ""},
+		{"http://user:secret@10.0.0.5", "", "", ""},
+	} {
+		got, _, err := healthFlags{url: c.url}.resolve(Config{Server: ServerConfig{Addr: c.addr, TLSCertFile: c.cert}})
+		if got != c.want || (err != nil) != (c.want == "") || err != nil && !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("%+v: %q, %v", c, got, err)
+		}
+	}
+}
+
+// TestHealthOfOwnTLS: the server's certificate is for another name than the
+// loopback's, and that is no illness; of any other server it is.
+func TestHealthOfOwnTLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"status":"ok"}`))
+	}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	cfg := Config{Server: ServerConfig{Addr: server.Listener.Addr().String(), TLSCertFile: "server.pem"}}
+	for name, c := range map[string]struct {
+		flags healthFlags
+		ok    bool
+	}{
+		"own":              {healthFlags{}, true},
+		"another":          {healthFlags{url: server.URL}, false},
+		"another, trusted": {healthFlags{url: server.URL, insecure: true}, true},
+	} {
+		target, client, err := c.flags.resolve(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = askHealth(t.Context(), client, target); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestAskHealth: only a 200 in shardid's own words is healthy.
+func TestAskHealth(t *testing.T) {
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   string // of the report
+		fails  string // part of the error
+	}{
+		"ready":         {200, `{"status":"ok","checks":[]}`, "ok", ""},
+		"degraded":      {200, `{"status":"degraded","message":"snowflake: no lease"}`, "degraded: snowflake: no lease", ""},
+		"not ready":     {503, `{"status":"not ready","message":"shutting down"}`, "", "answers 503: not ready: shutting down"},
+		"another one":   {200, `<html>welcome</html>`, "", "not as shardid does"},
+		"another JSON":  {200, `{"code":0,"id":1}`, "", "not as shardid does"},
+		"no such page":  {404, `{"code":-10,"message":"no such path"}`, "", "answers 404"},
+		"an empty body": {200, ``, "", "not as shardid does"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(c.status)
+				_, _ = w.Write([]byte(c.body))
+			}))
+			defer server.Close()
+			r, err := askHealth(t.Context(), healthClient(nil), server.URL)
+			if c.fails == "" && (err != nil || r.line() != c.want) {
+				t.Errorf("%q, %v", r.line(), err)
+			}
+			if c.fails != "" && (err == nil || !strings.Contains(err.Error(), c.fails)) {
+				t.Errorf("%q, %v", r.line(), err)
+			}
+		})
+	}
+}
+
+// TestAskHealthIsBounded: a server that hangs is no healthy one.
+func TestAskHealthIsBounded(t *testing.T) {
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer server.Close()
+	defer close(release)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := askHealth(ctx, healthClient(nil), server.URL); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}

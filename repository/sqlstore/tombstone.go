@@ -1,0 +1,144 @@
+package sqlstore
+
+import (
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+// tombstone is what an app's shard had handed out before the app was deleted.
+type tombstone struct {
+	AppID   int64
+	ShardID int64
+	MaxID   int64
+}
+
+// TableName tells gorm the table.
+func (tombstone) TableName() string { return deletedTable }
+
+// tombstones gives those of the lists that have one. It reads without a lock and must
+// follow the statement that locked or inserted the lists' rows: it then sees the
+// deletion of whatever was there before them.
+func tombstones(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]int64, error) {
+	var found []tombstone
+	err := tx.Select("app_id, shard_id, max_id").Where(whereKeys(reqs)).Find(&found).Error
+	if err != nil {
+		return nil, fmt.Errorf("read what was handed out before a deletion: %w", err)
+	}
+	highest := make(map[model.ListKey]int64, len(found))
+	for _, t := range found {
+		highest[model.ListKey{App: uint8(t.AppID), Shard: uint8(t.ShardID)}] = t.MaxID
+	}
+	return highest, nil
+}
+
+// lockLists is lockRows with max_id raised to the tombstones: a row that was inserted
+// by hand, or restored, may have less than was handed out before the deletion. What
+// is stored is in Stored.
+func (s *Store) lockLists(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]allocRow, error) {
+	rows, err := s.lockRows(tx, reqs)
+	if err != nil || len(rows) == 0 {
+		return rows, err
+	}
+	before, err := tombstones(tx, reqs)
+	if err != nil {
+		return nil, err
+	}
+	for key, row := range rows {
+		row.Stored = row.MaxID
+		row.MaxID = max(row.MaxID, before[key])
+		rows[key] = row
+	}
+	return rows, nil
+}
+
+// bury leaves tombstones for lists that are locked, in place of those that are there.
+func bury(tx *gorm.DB, app uint8, rows map[model.ListKey]allocRow) error {
+	reqs := wholeApp(app)
+	before, err := tombstones(tx, reqs)
+	if err != nil {
+		return err
+	}
+	for key, row := range rows {
+		before[key] = max(before[key], row.MaxID)
+	}
+	var graves []tombstone
+	for _, r := range reqs {
+		if max, known := before[r.Key]; known {
+			graves = append(graves, tombstone{AppID: int64(app), ShardID: int64(r.Key.Shard), MaxID: max})
+		}
+	}
+	if err := tx.Where("app_id = ?", app).Delete(&tombstone{}).Error; err != nil {
+		return fmt.Errorf("replace what was handed out before: %w", err)
+	}
+	if err := tx.Create(&graves).Error; err != nil {
+		return fmt.Errorf("remember what was handed out: %w", err)
+	}
+	return nil
+}
+
+// wholeApp names all lists of an app.
+func wholeApp(app uint8) []model.AllocRequest {
+	reqs := make([]model.AllocRequest, model.Shards)
+	for shard := range reqs {
+		reqs[shard].Key = model.ListKey{App: app, Shard: uint8(shard)}
+	}
+	return reqs
+}
+
+// resume raises the rows of an app that was just inserted to its tombstones. The error
+// may be model.ErrRefused for a limit below what was handed out.
+func resume(tx *gorm.DB, app model.App) (model.AppSummary, error) {
+	summary := model.AppSummary{App: app, Shards: model.Shards}
+	before, err := tombstones(tx, wholeApp(app.ID))
+	if err != nil || len(before) == 0 {
+		return summary, err
+	}
+	for key, index := range before {
+		if err := app.Limit.Check(key, index); err != nil {
+			return summary, err
+		}
+		summary.HighestIndex = max(summary.HighestIndex, index)
+		summary.TotalIndices += index
+	}
+	const grave = "FROM " + deletedTable + " AS d WHERE d.app_id = " + table + ".app_id AND d.shard_id = " + table + ".shard_id"
+	err = tx.Exec("UPDATE "+table+" SET max_id = (SELECT d.max_id "+grave+") WHERE app_id = ? AND EXISTS (SELECT 1 "+grave+" AND d.max_id > "+table+".max_id)", app.ID).Error
+	if err != nil {
+		return summary, fmt.Errorf("go on above what was handed out before: %w", err)
+	}
+	return summary, nil
+}
+
+// tagTombstone is the first ID that a tag of the name had not handed out before it
+// was deleted; 0 for one that never was. It must follow the statement that locked or
+// inserted the tag's row, as tombstones.
+func tagTombstone(tx *gorm.DB, name string) (int64, error) {
+	var found []int64
+	err := tx.Raw("SELECT max_id FROM "+deletedTagTable+" WHERE biz_tag = ?", name).Scan(&found).Error
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("read what was handed out before a deletion: %w", err)
+	case len(found) == 0:
+		return 0, nil
+	}
+	return found[0], nil
+}
+
+// buryTag leaves a tombstone for a tag that is locked, in place of the one that is
+// there.
+func buryTag(tx *gorm.DB, row tagRow) error {
+	before, err := tagTombstone(tx, row.BizTag)
+	if err != nil {
+		return err
+	}
+	if err := tx.Exec("DELETE FROM "+deletedTagTable+" WHERE biz_tag = ?", row.BizTag).Error; err != nil {
+		return fmt.Errorf("replace what was handed out before: %w", err)
+	}
+	err = tx.Exec("INSERT INTO "+deletedTagTable+" (biz_tag, max_id) VALUES (?, ?)", row.BizTag, max(before, row.MaxID)).Error
+	if err != nil {
+		return fmt.Errorf("remember what was handed out: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package deploytest
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const composePath = "deploy/compose/compose.yaml"
+
+// composeFile is the part of Compose that is used here.
+type composeFile struct {
+	Name     string                    `yaml:"name"`
+	Shardid  composeService            `yaml:"x-shardid"`
+	Replica  composeService            `yaml:"x-replica"`
+	Services map[string]composeService `yaml:"services"`
+	Volumes  map[string]any            `yaml:"volumes"`
+}
+
+type composeService struct {
+	Image string `yaml:"image"`
+	Build struct {
+		Context    string `yaml:"context"`
+		Dockerfile string `yaml:"dockerfile"`
+	} `yaml:"build"`
+	Command     []string          `yaml:"command"`
+	Environment map[string]string `yaml:"environment"`
+	Ports       []string          `yaml:"ports"`
+	Volumes     []string          `yaml:"volumes"`
+	DependsOn   map[string]struct {
+		Condition string `yaml:"condition"`
+	} `yaml:"depends_on"`
+	Healthcheck struct {
+		Test     []string `yaml:"test"`
+		Interval string   `yaml:"interval"`
+		Timeout  string   `yaml:"timeout"`
+		Retries  int      `yaml:"retries"`
+	} `yaml:"healthcheck"`
+	Restart     string   `yaml:"restart"`
+	ReadOnly    bool     `yaml:"read_only"`
+	CapDrop     []string `yaml:"cap_drop"`
+	SecurityOpt []string `yaml:"security_opt"`
+	MemLimit    string   `yaml:"mem_limit"`
+	StopGrace   string   `yaml:"stop_grace_period"`
+}
+
+func checkCompose(f tree) (c complaints) {
+	all, err := decode[composeFile](f, composePath)
+	if err != nil || len(all) != 1 {
+		return complaints{fmt.Sprintf("%d documents, %v", len(all), err)}
+	}
+	file := all[0]
+	file.stores(&c)
+	file.dependencies(&c)
+	file.variables(f, &c)
+	image, ports := dockerfile(f), map[string]bool{}
+	for _, name := range []string{"shardid-1", "shardid-2", "migrate"} {
+		s := file.Services[name]
+		c.unless(s.Image == "shardid:"+version(f), "%s: image %s, the version is %s", name, s.Image, version(f))
+		c.unless(s.Build.Context == "../.." && s.Build.Dockerfile == dockerfilePath, "%s: build %+v", name, s.Build)
+		c.unless(s.ReadOnly && slices.Contains(s.CapDrop, "ALL") && slices.Contains(s.SecurityOpt, "no-new-privileges:true"), "%s may do more than it needs", name)
+		c.unless(name == "migrate" || duration(s.StopGrace) > duration("15s"), "%s: stop_grace_period %s is not above shutdown_timeout", name, s.StopGrace)
+		for _, v := range s.Volumes {
+			c.unless(v == name+":"+image.last("VOLUME"), "%s: volume %s is not its own, at %s", name, v, image.last("VOLUME"))
+		}
+		for _, p := range s.Ports {
+			c.unless(strings.HasPrefix(p, "127.0.0.1:") && strings.HasSuffix(p, ":"+image.last("EXPOSE")) && !ports[p], "%s: port %s", name, p)
+			ports[p] = true
+		}
+		c.unless(name == "migrate" || len(s.Volumes) == 1 && len(s.Ports) == 1, "%s: volumes %v, ports %v", name, s.Volumes, s.Ports)
+	}
+	return c
+}
+
+// stores: what never-twice.md asks of them.
+func (f composeFile) stores(c *complaints) {
+	db, redis := f.Services["mariadb"], strings.Join(f.Services["redis"].Command, " ")
+	for _, want := range []string{"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"} {
+		c.unless(slices.Contains(db.Command, want), "mariadb without %s", want)
+	}
+	for _, want := range []string{"--appendonly yes", "--maxmemory-policy noeviction", "--requirepass "} {
+		c.unless(strings.Contains(redis, want), "redis without %s", want)
+	}
+	for _, name := range []string{"mariadb", "redis"} {
+		s := f.Services[name]
+		c.unless(len(s.Volumes) == 1 && len(s.Ports) == 0, "%s: volumes %v, ports %v", name, s.Volumes, s.Ports)
+		c.unless(regexp.MustCompile(`:\d+\.\d+`).MatchString(s.Image), "%s: image %s is not pinned", name, s.Image)
+		c.unless(len(s.Healthcheck.Test) > 1 && s.Healthcheck.Retries > 0, "%s has no health check", name)
+	}
+	_, volume, _ := strings.Cut(strings.Join(db.Volumes, ""), ":")
+	c.unless(volume == "/var/lib/mysql", "mariadb keeps its data elsewhere than in %s", volume)
+}
+
+// dependencies: what is waited for exists and can come about.
+func (f composeFile) dependencies(c *complaints) {
+	for name, s := range f.Services {
+		for other, d := range s.DependsOn {
+			o, ok := f.Services[other]
+			c.unless(ok, "%s waits for %s, which is not there", name, other)
+			c.unless(d.Condition == "service_healthy" || d.Condition == "service_completed_successfully", "%s: no such condition %s", name, d.Condition)
+			c.unless(d.Condition != "service_healthy" || len(o.Healthcheck.Test) > 0, "%s waits for the health of %s, which has none", name, other)
+			c.unless(d.Condition != "service_completed_successfully" || o.Restart == "no", "%s waits for the end of %s, which restarts", name, other)
+		}
+		for _, v := range s.Volumes {
+			source, _, _ := strings.Cut(v, ":")
+			_, ok := f.Volumes[source]
+			c.unless(ok, "%s: volume %s is not there", name, source)
+		}
+	}
+	c.unless(len(f.Services["shardid-1"].DependsOn) == 2 && f.Services["migrate"].DependsOn["mariadb"].Condition == "service_healthy", "the replicas do not wait for the schema")
+}
+
+// variables: the example names those that are asked for, and both sides of a store
+// get the same.
+func (f composeFile) variables(files tree, c *complaints) {
+	example := files.read("deploy/compose/.env.example")
+	used := regexp.MustCompile(`\$\{(\w+)[:}]`).FindAllStringSubmatch(files.read(composePath), -1)
+	c.unless(len(used) > 0, "no variable is used")
+	for _, u := range used {
+		c.unless(strings.Contains(example, "\n"+u[1]+"=\n"), ".env.example does not name %s", u[1])
+	}
+	env, db := f.Services["shardid-1"].Environment, f.Services["mariadb"].Environment
+	want := fmt.Sprintf("%s:%s@tcp(mariadb:3306)/%s", db["MARIADB_USER"], db["MARIADB_PASSWORD"], db["MARIADB_DATABASE"])
+	c.unless(env["SHARDID_DATABASE_DSN"] == want, "the DSN is %s, the database says %s", env["SHARDID_DATABASE_DSN"], want)
+	c.unless(slices.Contains(f.Services["redis"].Command, env["SHARDID_REDIS_PASSWORD"]), "redis has another password")
+	host, _, _ := strings.Cut(env["SHARDID_REDIS_ADDRS"], ":")
+	_, ok := f.Services[host]
+	c.unless(ok, "redis.addrs: no service %s", host)
+}
+
+// TestCompose: the file in deploy/compose is consistent; TestE2ECompose runs it.
+func TestCompose(t *testing.T) { wantNone(t, checkCompose(nil)) }
+
+func TestComposeMistakes(t *testing.T) {
+	notices(t, checkCompose, []change{
+		{composePath, "image: shardid:0.1.0", "image: shardid:latest", "image"},
+		{composePath, "condition: service_healthy\n\nservices", "condition: service_helthy\n\nservices", "service_helthy"},
+		{composePath, "noeviction", "allkeys-lru", "noeviction"},
+		{composePath, "--sync-binlog=1", "--sync-binlog=0", "sync-binlog"},
+		{composePath, "@tcp(mariadb:3306)/shardid", "@tcp(mariadb:3306)/ids", "DSN"},
+		{composePath, "SHARDID_REDIS_ADDRS: redis:6379", "SHARDID_REDIS_ADDRS: cache:6379", "no service cache"},
+		{composePath, "volumes: [shardid-2:/data]", "volumes: [shardid-1:/data]", "not its own"},
+		{composePath, "127.0.0.1:8082:8080", "127.0.0.1:8081:8080", "port"},
+		{composePath, "restart: \"no\"", "restart: always", "which restarts"},
+		{composePath, "stop_grace_period: 20s", "stop_grace_period: 10s", "stop_grace_period"},
+		{composePath, "healthcheck:", "healthchecks:", "healthchecks"},
+		{composePath, "read_only: true", "read_only: false", "more than it needs"},
+		{"deploy/compose/.env.example", "REDIS_PASSWORD=", "REDIS_PASS=", "REDIS_PASSWORD"},
+	})
+}

@@ -1,0 +1,165 @@
+package deploytest
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestImage does what the Dockerfile does, without an engine: its go build in what
+// .dockerignore leaves, the files beside it, and then the binary as root of its own
+// file system and as the image's user.
+func TestImage(t *testing.T) {
+	if testing.Short() || os.Geteuid() != 0 {
+		t.Skip("builds the binary and needs chroot")
+	}
+	dir := imageRoot(t)
+	static(t, filepath.Join(dir, "shardid"))
+	out, err := inImage(t.Context(), dir, "version").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "+0123456789ab ") {
+		t.Errorf("version: %v\n%s", err, out)
+	}
+	addr := freeAddr(t)
+	var log bytes.Buffer
+	server := inImage(t.Context(), dir, "serve", "--demo", "--server.addr", addr, "--time_zone", "Asia/Shanghai")
+	server.Stdout, server.Stderr = &log, &log
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = server.Process.Kill()
+		_ = server.Wait() // killed, or ended below
+	}()
+	if err := healthy(t, dir, addr); err != nil {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+		t.Fatalf("%v\n%s", err, &log)
+	}
+	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Wait(); err != nil {
+		t.Errorf("%v\n%s", err, &log)
+	}
+	if out, err = inImage(t.Context(), dir, "health", "--url", "http://"+addr).CombinedOutput(); err == nil {
+		t.Errorf("a server that is gone is healthy: %s", out)
+	}
+}
+
+// built is the binary by the Dockerfile's own command, from what .dockerignore leaves,
+// in a folder of its own; TestMain removes it.
+var built = sync.OnceValues(func() (path string, err error) {
+	dir, err := os.MkdirTemp(buildRoot(), "")
+	if err != nil {
+		return "", err
+	}
+	context := filepath.Join(dir, "context")
+	if err := sources(context); err != nil {
+		return "", err
+	}
+	build := strings.NewReplacer("/out/", dir+"/", "${REVISION}", "0123456789abcdef").Replace(dockerfile(nil).build())
+	cmd := exec.Command("/bin/sh", "-c", build)
+	cmd.Dir, cmd.Env = context, append(os.Environ(), "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", build, err, out)
+	}
+	return filepath.Join(dir, "shardid"), nil
+})
+
+func builtBinary(t *testing.T) string {
+	t.Helper()
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// imageRoot is the file system of the image.
+func imageRoot(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	bin := builtBinary(t)
+	uid, gid := imageUser(t)
+	for _, err := range []error{
+		os.Link(bin, filepath.Join(dir, "shardid")),
+		copyFile(filepath.Join(root, "deploy/docker/config.yaml"), filepath.Join(dir, "etc/shardid/config.yaml")),
+		os.MkdirAll(filepath.Join(dir, "data"), 0o700), os.Chown(filepath.Join(dir, "data"), uid, gid),
+		os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func imageUser(t *testing.T) (uid, gid int) {
+	t.Helper()
+	if _, err := fmt.Sscanf(dockerfile(nil).last("USER"), "%d:%d", &uid, &gid); err != nil {
+		t.Fatal(err)
+	}
+	return uid, gid
+}
+
+// static: no interpreter, so no library of the system.
+func static(t *testing.T, path string) {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			t.Error("the binary is linked dynamically")
+		}
+	}
+	if info, err := os.Stat(path); err == nil {
+		t.Logf("the binary has %d MiB", info.Size()>>20)
+	}
+}
+
+// inImage is a command in the image: its root, user, working directory, and an
+// environment of its own. It ends with the test process, however that ends.
+func inImage(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "/shardid", args...)
+	cmd.Err = nil // it is looked for outside
+	cmd.Dir, cmd.Env = "/etc/shardid", []string{}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}, Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// healthy asks as the HEALTHCHECK does until the server is ready.
+func healthy(t *testing.T, dir, addr string) error {
+	t.Helper()
+	var last error
+	for begun := time.Now(); time.Since(begun) < 30*time.Second; time.Sleep(50 * time.Millisecond) {
+		out, err := inImage(t.Context(), dir, "health", "--url", "http://"+addr).CombinedOutput()
+		if err == nil && strings.HasPrefix(string(out), "ok") {
+			return nil
+		}
+		last = fmt.Errorf("not healthy: %w: %s", err, out)
+	}
+	return last
+}
+
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,128 @@
+package deploytest
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+const (
+	operationsPath = "docs/operations.md"
+	alertsPath     = "deploy/prometheus/alerts.yml"
+	readmePath     = "deploy/README.md"
+)
+
+// anchors are the headings of a page as links name them.
+func anchors(text string) map[string]bool {
+	found, fenced := map[string]bool{}, false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		title := strings.TrimLeft(line, "#")
+		if !fenced && strings.HasPrefix(line, "#") && strings.HasPrefix(title, " ") {
+			found[anchor(strings.TrimSpace(title))] = true
+		}
+	}
+	return found
+}
+
+// anchor is lower case, with dashes for spaces and without punctuation.
+func anchor(title string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, title)
+}
+
+// checkRunbook: each alert has its section, and each section below "Alarms" its alert.
+func checkRunbook(f tree) (c complaints) {
+	page, rules := f.read(operationsPath), f.read(alertsPath)
+	names := regexp.MustCompile(`(?m)^\s*- alert: (\w+)$`).FindAllStringSubmatch(rules, -1)
+	runbooks := regexp.MustCompile(`(?m)^\s*runbook: (\S+)$`).FindAllStringSubmatch(rules, -1)
+	c.unless(len(names) > 10 && len(names) == len(runbooks), "%d alerts, %d runbooks", len(names), len(runbooks))
+	there, alerts := anchors(page), map[string]bool{}
+	for _, n := range names {
+		alerts[n[1]] = true
+		c.unless(strings.Contains(page, "\n### "+n[1]+"\n"), "alert %s has no section", n[1])
+	}
+	for _, r := range runbooks {
+		file, at, _ := strings.Cut(r[1], "#")
+		c.unless(file == operationsPath && there[at], "the runbook %s is not there", r[1])
+	}
+	_, sections, _ := strings.Cut(page, "\n## Alarms\n")
+	for _, s := range regexp.MustCompile(`(?m)^### (.*)$`).FindAllStringSubmatch(sections, -1) {
+		c.unless(alerts[s[1]], "section %s is about no alert", s[1])
+	}
+	return c
+}
+
+// checkLinks: what the pages link to is there.
+func checkLinks(f tree) (c complaints) {
+	for _, page := range []string{operationsPath, readmePath} {
+		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(f.read(page), -1) {
+			file, at, _ := strings.Cut(link[1], "#")
+			target := page
+			if file != "" {
+				target = filepath.ToSlash(filepath.Join(filepath.Dir(page), file))
+			}
+			info, err := os.Stat(filepath.Join(root, target))
+			c.unless(err == nil, "%s links to %s, which is not there", page, link[1])
+			if err == nil && !info.IsDir() && at != "" {
+				c.unless(anchors(f.read(target))[at], "%s links to %s, which has no such heading", page, link[1])
+			}
+		}
+	}
+	return c
+}
+
+// checkReadme: each file of deploy/ is named, and each path that is named is there.
+func checkReadme(f tree) (c complaints) {
+	text := f.read(readmePath)
+	err := filepath.WalkDir(filepath.Join(root, "deploy"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == "README.md" || d.Name() == ".gitignore" {
+			return err
+		}
+		folder := filepath.Base(filepath.Dir(path))
+		known := strings.Contains(text, d.Name()) || folder == "prometheus" || folder == "grafana"
+		c.unless(known, "%s is not explained", path)
+		return nil
+	})
+	c.unless(err == nil, "%v", err)
+	for _, path := range regexp.MustCompile(`\bdeploy/[\w./-]*\w`).FindAllString(text, -1) {
+		_, err := os.Stat(filepath.Join(root, path))
+		c.unless(err == nil || path == "deploy/compose/.env", "%s is not there", path)
+	}
+	return c
+}
+
+func TestRunbook(t *testing.T) { wantNone(t, checkRunbook(nil)) }
+
+func TestLinks(t *testing.T) { wantNone(t, checkLinks(nil)) }
+
+func TestReadme(t *testing.T) { wantNone(t, checkReadme(nil)) }
+
+func TestRunbookMistakes(t *testing.T) {
+	notices(t, checkRunbook, []change{
+		{operationsPath, "### ShardidStarved", "### ShardidStarving", "ShardidStarved has no section"},
+		{operationsPath, "### ShardidStarved", "### ShardidStarving", "ShardidStarving is about no alert"},
+		{alertsPath, "#shardiddown", "#down", "operations.md#down is not there"},
+	})
+	notices(t, checkLinks, []change{
+		{operationsPath, "(never-twice.md#runbook)", "(never-twice.md#run-book)", "no such heading"},
+		{operationsPath, "(metrics.md)", "(metric.md)", "not there"},
+	})
+	notices(t, checkReadme, []change{
+		{readmePath, "`poddisruptionbudget.yaml`", "`pdb.yaml`", "poddisruptionbudget.yaml is not explained"},
+		{readmePath, "deploy/systemd/shardid.sysusers", "deploy/systemd/shardid.users", "shardid.users is not there"},
+	})
+}

@@ -1,0 +1,159 @@
+package readmetest
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+const (
+	english = "../../README.md"
+	chinese = "../../README.zh-CN.md"
+)
+
+// section is a heading and what is below it up to the next one.
+type section struct {
+	level  int
+	title  string
+	blocks []string // fenced, with their fences
+	tables []string // the columns of each row
+	links  []string // targets, sorted
+	codes  []string // inline code, sorted, each once
+	text   string   // the prose, tables included
+}
+
+// parse cuts a page into its sections; what is before the first heading is one too.
+func parse(text string) []section {
+	all, block, table := []section{{}}, "", 0
+	for line := range strings.Lines(text) {
+		s := &all[len(all)-1]
+		switch {
+		case strings.HasPrefix(line, "```") && block != "":
+			s.blocks, block = append(s.blocks, block+line), ""
+			continue
+		case strings.HasPrefix(line, "```") || block != "":
+			block += line
+			continue
+		case strings.HasPrefix(line, "|"):
+			table++
+			s.cells(line, table)
+		default:
+			table = 0
+		}
+		if title := strings.TrimLeft(line, "#"); strings.HasPrefix(line, "#") && strings.HasPrefix(title, " ") {
+			all = append(all, section{level: len(line) - len(title), title: strings.TrimSpace(title)})
+			continue
+		}
+		s.text += line
+	}
+	for i := range all {
+		all[i].marks()
+	}
+	return all
+}
+
+// cells notes the columns of a row, in the table that its first row began.
+func (s *section) cells(line string, row int) {
+	columns := strconv.Itoa(strings.Count(strings.ReplaceAll(line, `\|`, ""), "|") - 1)
+	if row == 1 {
+		s.tables = append(s.tables, columns)
+		return
+	}
+	s.tables[len(s.tables)-1] += " " + columns
+}
+
+// marks finds links and inline code in the prose.
+func (s *section) marks() {
+	for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(s.text, -1) {
+		if m[1] != "README.md" && m[1] != "README.zh-CN.md" {
+			s.links = append(s.links, m[1])
+		}
+	}
+	s.codes = regexp.MustCompile("`[^`]+`").FindAllString(strings.ReplaceAll(s.text, "\n", " "), -1)
+	slices.Sort(s.links)
+	slices.Sort(s.codes)
+	s.codes = slices.Compact(s.codes) // a sentence may have to name it again
+}
+
+// compare gives where two pages differ.
+func compare(want, got []section) (differ []string) {
+	if len(want) != len(got) {
+		return []string{fmt.Sprintf("%d sections, want %d", len(got), len(want))}
+	}
+	for i, w := range want {
+		g := got[i]
+		for what, pair := range map[string][2]any{
+			"level": {w.level, g.level}, "code blocks": {w.blocks, g.blocks}, "tables": {w.tables, g.tables},
+			"links": {w.links, g.links}, "inline code": {w.codes, g.codes},
+		} {
+			if a, b := fmt.Sprintf("%q", pair[0]), fmt.Sprintf("%q", pair[1]); a != b {
+				differ = append(differ, fmt.Sprintf("%q (%q): %s\n got  %s\n want %s", g.title, w.title, what, b, a))
+			}
+		}
+		if strings.TrimSpace(w.text) != "" && i > 0 && !hasHan(g.text+g.title) {
+			differ = append(differ, fmt.Sprintf("%q is not translated", g.title))
+		}
+	}
+	return differ
+}
+
+func hasHan(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return unicode.Is(unicode.Han, r) })
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// TestTranslation: the Chinese page says what the English one says, as far as a
+// program can tell.
+func TestTranslation(t *testing.T) {
+	for _, d := range compare(parse(read(t, english)), parse(read(t, chinese))) {
+		t.Error(d)
+	}
+}
+
+// TestTranslationLinks: each page links to the other in its first lines.
+func TestTranslationLinks(t *testing.T) {
+	for path, want := range map[string]string{
+		english: "English | [简体中文](README.zh-CN.md)", chinese: "[English](README.md) | 简体中文",
+	} {
+		head := strings.SplitN(read(t, path), "\n", 5)
+		if !slices.Contains(head[:4], want) {
+			t.Errorf("%s does not begin with %q", path, want)
+		}
+	}
+}
+
+// TestTranslationDrifts: what happens to one page and not to the other is noticed.
+func TestTranslationDrifts(t *testing.T) {
+	text := read(t, chinese)
+	for what, change := range map[string]func(string) string{
+		"a command":  func(s string) string { return strings.Replace(s, "count=3'", "count=4'", 1) },
+		"a section":  func(s string) string { return strings.Replace(s, "\n## ", "\n### ", 1) },
+		"a row":      func(s string) string { return strings.Replace(s, "\n| -9 |", "\n\n", 1) },
+		"a column":   func(s string) string { return strings.Replace(s, "| -9 |", "| -9 | |", 1) },
+		"a link":     func(s string) string { return strings.Replace(s, "(docs/leaf.md)", "(docs/leaves.md)", 1) },
+		"a key":      func(s string) string { return strings.Replace(s, "`maxmemory-policy noeviction`", "`noeviction`", 1) },
+		"one more":   func(s string) string { return s + "\n## 附录\n" },
+		"in English": func(s string) string { return regexp.MustCompile(`\p{Han}`).ReplaceAllString(s, "x") },
+	} {
+		changed := change(text)
+		if changed == text {
+			t.Errorf("%s: nothing was changed", what)
+		}
+		if len(compare(parse(read(t, english)), parse(changed))) == 0 {
+			t.Errorf("%s is not noticed", what)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package access
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+// people are the tokens of most tests.
+func people() string {
+	return one("orders", "  apps: [1, 7, 255]\n") +
+		one("tags", "  tags: [invoices, 'pre*']\n") +
+		one("times", "  modes: [snowflake]\n") +
+		one("old", "  apps: '*'\n  expires: 2026-11-20T12:00:00Z\n") +
+		one("young", "  apps: '*'\n  expires: 2026-11-20T12:00:01Z\n") +
+		strings.Replace(one("boss", ""), "get", "admin", 1)
+}
+
+func TestWhoIsWho(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		header           http.Header
+		client, operator string // names; "" is refused
+	}{
+		{"a token", with("Bearer orders"), "orders-service", "orders-service"},
+		{"scheme in other letters", with("bEARER  orders"), "orders-service", "orders-service"},
+		{"of administration", with("Bearer boss"), "boss-service", "boss-service"},
+		{"of the configuration", with("Bearer root"), "", "admin"},
+		{"nearly over", with("Bearer young"), "young-service", "young-service"},
+		{"over", with("Bearer old"), "", ""},
+		{"none", http.Header{}, "", ""},
+		{"unknown", with("Bearer nobody"), "", ""},
+		{"beginning of one", with("Bearer order"), "", ""},
+		{"its hash", with("Bearer " + sumOf("orders")), "", ""},
+		{"other letters", with("Bearer Orders"), "", ""},
+		{"space behind", with("Bearer orders "), "", ""},
+		{"no scheme", with("orders"), "", ""},
+		{"other scheme", with("Basic orders"), "", ""},
+		{"no space", with("Bearer"), "", ""},
+		{"no token", with("Bearer "), "", ""},
+		{"empty", with(""), "", ""},
+		{"twice", with("Bearer orders", "Bearer orders"), "", ""},
+		{"two in one", with("Bearer orders, Bearer orders"), "", ""},
+		{"long", with("Bearer " + strings.Repeat("x", 100_000)), "", ""},
+	} {
+		g := guardOf(t, people()) // of which nothing has been tried
+		client, err := g.Client(c.header)
+		wantWho(t, c.name+", client", client, err, c.client)
+		operator, err := g.Operator(c.header)
+		wantWho(t, c.name+", operator", operator, err, c.operator)
+	}
+}
+
+func wantWho(t *testing.T, name string, got *Token, err error, want string) {
+	t.Helper()
+	if got.Name() != want || errors.Is(err, model.ErrNoToken) != (want == "") || (got == nil) != (want == "") {
+		t.Errorf("%s: %q, %v, want %q", name, got.Name(), err, want)
+	}
+}
+
+func TestWhatATokenMay(t *testing.T) {
+	g := guardOf(t, people())
+	may := func(token string) *Token {
+		got, err := g.Client(with("Bearer " + token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	orders, tags, times, boss := may("orders"), may("tags"), may("times"), may("boss")
+	var everybody *Token
+	for _, c := range []struct {
+		name string
+		err  error
+		want string // "" is allowed
+	}{
+		{"app", orders.App(7), ""},
+		{"app at the end", orders.App(255), ""},
+		{"another app", orders.App(8), "token orders-service may not have IDs of app 8"},
+		{"app of a like bit", orders.App(65), "app 65"},
+		{"mode", orders.Mode(Queue), ""},
+		{"another mode", orders.Mode(Segment), "IDs of the mode segment"},
+		{"administration", orders.Admin(), "may not administrate"},
+		{"tag", tags.Tag("invoices"), ""},
+		{"tag by its beginning", tags.Tag("prefix"), ""},
+		{"only the beginning", tags.Tag("pre"), ""},
+		{"another tag", tags.Tag("invoices2"), `tag "invoices2"`},
+		{"a tag with a star", tags.Tag("pr*"), `tag "pr*"`},
+		{"app of one without", tags.App(0), "app 0"},
+		{"snowflake", times.Mode(Snowflake), ""},
+		{"uid", times.Mode(UID), "uid"},
+		{"administration by its role", boss.Admin(), ""},
+		{"IDs for administration", boss.Mode(Queue), "queue"},
+		{"nobody needed: app", everybody.App(9), ""},
+		{"nobody needed: tag", everybody.Tag("x"), ""},
+		{"nobody needed: mode", everybody.Mode(UID), ""},
+		{"nobody needed: administration", everybody.Admin(), ""},
+	} {
+		if (c.err == nil) != (c.want == "") || c.err != nil && (!errors.Is(c.err, model.ErrForbidden) || !strings.Contains(c.err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.name, c.err, c.want)
+		}
+	}
+}
+
+// A token has its rate, and others are not touched.
+func TestRate(t *testing.T) {
+	clock := now
+	file := fileOf(t, one("fast", "")+one("slow", "  rate: 0.5\n  burst: 3\n"))
+	g, err := NewGuard(Options{File: file, Now: func() time.Time { return clock }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := func(token string) error { _, err := g.Client(with("Bearer " + token)); return err }
+	for i := range 3 {
+		if err := allowed("slow"); err != nil {
+			t.Errorf("request %d: %v", i, err)
+		}
+	}
+	var many *TooManyError
+	for range 5 { // being refused costs nothing
+		if err := allowed("slow"); !errors.As(err, &many) || !errors.Is(err, model.ErrTooMany) || many.After != 2*time.Second {
+			t.Errorf("%v, %+v", err, many)
+		}
+	}
+	// A file that was written again, with the same rate, gives nothing back.
+	write(t, file, one("slow", "  rate: 0.5\n  burst: 3\n  apps: [1]\n"))
+	if err := g.Load(); err != nil || allowed("slow") == nil {
+		t.Errorf("after a reload: %v", err)
+	}
+	clock = clock.Add(2 * time.Second)
+	if err := allowed("slow"); err != nil || allowed("slow") == nil {
+		t.Errorf("two seconds later: %v", err)
+	}
+	// Another rate is a new one.
+	write(t, file, one("slow", "  rate: 1\n  burst: 3\n"))
+	if err := g.Load(); err != nil || allowed("slow") != nil {
+		t.Errorf("with another rate: %v", err)
+	}
+}
+
+// Of wrong tokens a few a second are compared with the one of the configuration, and
+// over that the right one is not either. Those of the file go on.
+func TestGuesses(t *testing.T) {
+	clock := now
+	g, err := NewGuard(Options{AdminToken: "root", File: fileOf(t, people()), Now: func() time.Time { return clock }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(token string) error { _, err := g.Operator(with("Bearer " + token)); return err }
+	for range 100 { // the right one never counts
+		if err := try("root"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compared := 0
+	for range 1000 {
+		if errors.Is(try("wrong"), model.ErrNoToken) {
+			compared++
+		}
+	}
+	if compared != guesses {
+		t.Errorf("%d of 1000 guesses were compared, want %d", compared, guesses)
+	}
+	if err := try("root"); !errors.Is(err, model.ErrTooMany) {
+		t.Errorf("over the bound the right one is told: %v", err)
+	}
+	if err := try("boss"); err != nil {
+		t.Errorf("a token of the file is shut out: %v", err)
+	}
+	if _, err := g.Client(with("Bearer nobody")); !errors.Is(err, model.ErrNoToken) {
+		t.Errorf("requests for IDs are shut out: %v", err)
+	}
+	clock = clock.Add(time.Second / guesses)
+	if err := try("root"); err != nil {
+		t.Errorf("later: %v", err)
+	}
+}
+
+// The longest token is good, and one that goes on after it is another.
+func TestLongestToken(t *testing.T) {
+	long := strings.Repeat("x", MaxToken)
+	g, err := NewGuard(Options{AdminToken: long})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Operator(with("Bearer " + long)); err != nil {
+		t.Error(err)
+	}
+	if _, err := g.Operator(with("Bearer " + long + "y")); !errors.Is(err, model.ErrNoToken) {
+		t.Errorf("a longer one: %v", err)
+	}
+}
+
+func TestHasAdmin(t *testing.T) {
+	for _, c := range []struct {
+		token, file string
+		want        bool
+	}{{"", "", false}, {"x", "", true}, {"", one("a", ""), false}, {"", people(), true}} {
+		g, err := NewGuard(Options{AdminToken: c.token, File: fileOf(t, c.file)})
+		if err != nil || g.HasAdmin() != c.want {
+			t.Errorf("%q and %q: %v", c.token, c.file, err)
+		}
+		if _, err := g.Operator(with("Bearer ")); !errors.Is(err, model.ErrNoToken) {
+			t.Errorf("an empty token is %v", err)
+		}
+	}
+	if _, err := NewGuard(Options{File: fileOf(t, "- x")}); !errors.Is(err, model.ErrInvalidArgument) {
+		t.Errorf("a bad file: %v", err)
+	}
+}
+
+func TestLookupDoesNotAllocate(t *testing.T) {
+	g := guardOf(t, people()+one("metered", "  apps: '*'\n  rate: 1000000\n"))
+	for _, token := range []string{"orders", "metered"} {
+		h := with("Bearer " + token)
+		n := testing.AllocsPerRun(1000, func() {
+			found, err := g.Client(h)
+			if err != nil || found.Mode(Queue) != nil || found.App(1) != nil {
+				t.Fatal(err)
+			}
+		})
+		if n != 0 {
+			t.Errorf("%s: %v allocations", token, n)
+		}
+	}
+}
+
+func BenchmarkClient(b *testing.B) {
+	token, sum := Generate()
+	for name, rest := range map[string]string{
+		"plain":   "",
+		"expires": "  expires: 2099-01-01\n",
+		"rate":    "  rate: 1000000\n  burst: 1000000\n",
+	} {
+		b.Run(name, func(b *testing.B) {
+			tokens, err := Parse("t.yaml", []byte("- {name: x, role: get, sha256: '"+sum+"'}\n"))
+			if rest != "" {
+				tokens, err = Parse("t.yaml", []byte("- name: x\n  role: get\n  sha256: '"+sum+"'\n"+rest))
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			g, _ := NewGuard(Options{})
+			g.file.Store(&tokenSet{byDigest: map[digest]*Token{tokens[0].sum: tokens[0]}})
+			h := with("Bearer " + token)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := g.Client(h); err != nil && !errors.Is(err, model.ErrTooMany) {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,145 @@
+package access
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+)
+
+// told keeps the latest report.
+type told struct {
+	mu    sync.Mutex
+	count int
+	err   error
+}
+
+func (r *told) report(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count, r.err = r.count+1, err
+}
+
+func (r *told) latest() (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.count, r.err
+}
+
+// A story of one file: tokens come, go, and outlive a file that is bad or gone.
+func TestTokensFollowTheFile(t *testing.T) {
+	file := fileOf(t, one("old", ""))
+	synctest.Test(t, func(t *testing.T) {
+		var r told
+		g, err := NewGuard(Options{File: file, Report: r.report})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Start()
+		g.Start() // does nothing
+		defer g.Stop()
+		after := func(what string, change func(), problem string, good ...string) {
+			t.Helper()
+			change()
+			time.Sleep(Period + time.Millisecond)
+			synctest.Wait()
+			if _, err := r.latest(); (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
+				t.Errorf("%s: reported %v, want %q", what, err, problem)
+			}
+			for _, token := range []string{"old", "new"} {
+				_, err := g.Client(with("Bearer " + token))
+				if want := strings.Contains(strings.Join(good, " "), token); want != (err == nil) || err != nil && !errors.Is(err, model.ErrNoToken) {
+					t.Errorf("%s: %s is %v", what, token, err)
+				}
+			}
+		}
+		after("nothing", func() {}, "", "old")
+		if n, _ := r.latest(); n != 2 {
+			t.Errorf("%d looks in one period, want one at each end", n)
+		}
+		after("both", func() { write(t, file, one("old", "")+one("new", "")) }, "", "old", "new")
+		after("only the new one", func() { write(t, file, one("new", "")) }, "", "new")
+		after("a bad file", func() { write(t, file, "- name: x y\n") }, "tokens.yaml:1: name: is not", "new")
+		after("still bad", func() {}, "tokens.yaml:1: name: is not", "new")
+		after("gone", func() { _ = os.Remove(file) }, "no such file", "new")
+		after("back, as it was", func() { write(t, file, one("new", "")) }, "", "new")
+		after("replaced by rename", func() {
+			write(t, file+".new", one("old", ""))
+			_ = os.Rename(file+".new", file)
+		}, "", "old")
+		after("empty", func() { write(t, file, "") }, "")
+	})
+}
+
+// A file whose size and time stay the same and that is another one is read; one that
+// stays the same is not read at all.
+func TestReloaderSeesAnotherFile(t *testing.T) {
+	dir := t.TempDir()
+	file, other := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+	write(t, file, "1")
+	write(t, other, "2")
+	long := time.Unix(1_000_000_000, 0)
+	if err := errors.Join(os.Chtimes(file, long, long), os.Chtimes(other, long, long)); err != nil {
+		t.Fatal(err)
+	}
+	loads := 0
+	r := NewReloader(func() error { loads++; return nil }, nil, file)
+	if err := r.Load(); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		r.look()
+	}
+	if loads != 1 {
+		t.Errorf("loaded %d times, want once", loads)
+	}
+	if err := os.Rename(other, file); err != nil {
+		t.Fatal(err)
+	}
+	r.look()
+	if loads != 2 {
+		t.Errorf("loaded %d times after another file came", loads)
+	}
+}
+
+// What failed is tried again although its files look the same.
+func TestReloaderTriesAgain(t *testing.T) {
+	file, broken := fileOf(t, "x"), true
+	var r told
+	reloader := NewReloader(func() error {
+		if broken {
+			return errors.New("permission denied")
+		}
+		return nil
+	}, r.report, file)
+	if reloader.Load() == nil {
+		t.Fatal("no error")
+	}
+	reloader.look()
+	broken = false
+	reloader.look()
+	if n, err := r.latest(); n != 2 || err != nil {
+		t.Errorf("%d reports, the latest %v", n, err)
+	}
+}
+
+// Stop may come at any time, and ends what Start began.
+func TestReloaderStops(t *testing.T) {
+	for _, use := range []func(*Reloader){
+		func(*Reloader) {},
+		func(r *Reloader) { r.Start() },
+		func(r *Reloader) { r.Stop(); r.Start() },
+		func(r *Reloader) { go r.Start(); go r.Start() },
+	} {
+		r := NewReloader(func() error { return nil }, nil, "x")
+		use(r)
+		r.Stop()
+		r.Stop()
+	}
+}

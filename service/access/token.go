@@ -1,0 +1,184 @@
+package access
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+
+	"shardid/model"
+
+	"golang.org/x/time/rate"
+)
+
+// Roles of a token.
+const (
+	RoleAdmin = "admin" // administration
+	RoleGet   = "get"   // IDs
+)
+
+// Modes are ways to make IDs, as a set.
+type Modes uint8
+
+// The modes.
+const (
+	Queue Modes = 1 << iota
+	Segment
+	Snowflake
+	UID
+)
+
+// modeNames are the modes as files name them, in the order of their bits.
+func modeNames() [4]string { return [4]string{"queue", "segment", "snowflake", "uid"} }
+
+// String names the modes of the set.
+func (m Modes) String() string {
+	var names []string
+	for i, name := range modeNames() {
+		if m&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// digest is the SHA-256 of a token.
+type digest [sha256.Size]byte
+
+// prefix lets people, and programs that look for leaked secrets, recognize a token.
+const prefix = "shardid_"
+
+// Generate makes a token of 32 random bytes, and its SHA-256 in hex.
+func Generate() (token, sum string) {
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	token = prefix + base64.RawURLEncoding.EncodeToString(secret[:])
+	return token, fmt.Sprintf("%x", sha256.Sum256([]byte(token)))
+}
+
+// Token is what the bearer of a token may do. nil, for who needs none, may do
+// everything. Safe for concurrent use; but for the use of its rate it does not change.
+type Token struct {
+	name    string
+	sum     digest
+	role    string
+	modes   Modes
+	apps    [model.Apps / 64]uint64 // a bit for each
+	tags    patterns
+	expires time.Time     // zero: never
+	limiter *rate.Limiter // nil: no limit
+}
+
+// Name tells tokens apart for people; it is never the token itself. "" for nil.
+func (t *Token) Name() string {
+	if t == nil {
+		return ""
+	}
+	return t.name
+}
+
+// Role is RoleAdmin or RoleGet.
+func (t *Token) Role() string { return t.role }
+
+// Expired says whether the token is no longer good.
+func (t *Token) Expired(now time.Time) bool { return !t.expires.IsZero() && !now.Before(t.expires) }
+
+// Admin is nil for a token that may administrate. Errors: model.ErrForbidden.
+func (t *Token) Admin() error {
+	if t == nil || t.role == RoleAdmin {
+		return nil
+	}
+	return t.forbidden("administrate: that takes a token of the role admin")
+}
+
+// Mode is nil for a token that may have IDs of a mode. Errors: model.ErrForbidden.
+func (t *Token) Mode(m Modes) error {
+	if t == nil || t.modes&m != 0 {
+		return nil
+	}
+	return t.forbidden("have IDs of the mode " + m.String())
+}
+
+// App is nil for a token that may have IDs of an app. Errors: model.ErrForbidden.
+func (t *Token) App(app int) error {
+	if t == nil || t.apps[app/64]&(1<<(app%64)) != 0 {
+		return nil
+	}
+	return t.forbidden(fmt.Sprintf("have IDs of app %d", app))
+}
+
+// Tag is nil for a token that may have IDs of a tag. Errors: model.ErrForbidden.
+func (t *Token) Tag(tag string) error {
+	if t == nil || t.tags.match(tag) {
+		return nil
+	}
+	return t.forbidden(fmt.Sprintf("have IDs of tag %q", tag))
+}
+
+func (t *Token) forbidden(what string) error {
+	return fmt.Errorf("%w: token %s may not %s", model.ErrForbidden, t.name, what)
+}
+
+// TooManyError is model.ErrTooMany with the time after which to try again.
+type TooManyError struct {
+	Who   string // a token's name; "" for wrong tokens
+	After time.Duration
+}
+
+// Error implements error.
+func (e *TooManyError) Error() string {
+	if e.Who == "" {
+		return fmt.Sprintf("%v: too many wrong tokens were tried, this one was not looked at: wait and try again", model.ErrTooMany)
+	}
+	return fmt.Sprintf("%v: the rate of token %s is used up: nothing was done, slow down", model.ErrTooMany, e.Who)
+}
+
+// Unwrap makes it model.ErrTooMany.
+func (e *TooManyError) Unwrap() error { return model.ErrTooMany }
+
+// take uses one request of the token's rate. Errors: *TooManyError.
+func (t *Token) take(now time.Time) error {
+	if t.limiter == nil || t.limiter.AllowN(now, 1) {
+		return nil
+	}
+	return &TooManyError{Who: t.name, After: wait(t.limiter, now)}
+}
+
+// wait is how long until a limiter allows one more.
+func wait(l *rate.Limiter, now time.Time) time.Duration {
+	r := l.ReserveN(now, 1)
+	defer r.CancelAt(now)
+	return r.DelayFrom(now)
+}
+
+// patterns are names, and beginnings of names.
+type patterns struct {
+	names    map[string]bool
+	prefixes []string
+}
+
+// add takes a name, or a beginning followed by a star.
+func (p *patterns) add(pattern string) {
+	if beginning, ok := strings.CutSuffix(pattern, "*"); ok {
+		p.prefixes = append(p.prefixes, beginning)
+		return
+	}
+	if p.names == nil {
+		p.names = map[string]bool{}
+	}
+	p.names[pattern] = true
+}
+
+func (p *patterns) match(name string) bool {
+	if p.names[name] {
+		return true
+	}
+	for _, beginning := range p.prefixes {
+		if strings.HasPrefix(name, beginning) {
+			return true
+		}
+	}
+	return false
+}

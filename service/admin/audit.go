@@ -1,0 +1,98 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"shardid/model"
+)
+
+// event is one call as the log has it. A value without attributes is left out.
+type event struct {
+	action, target       string
+	asked, before, after slog.Value
+	err                  error
+}
+
+// audit writes the one line about a call.
+func (s *Service) audit(ctx context.Context, by Actor, e event) {
+	attrs := []slog.Attr{slog.String("who", by.Name), slog.String("action", e.action), slog.String("target", e.target)}
+	for _, a := range []slog.Attr{slog.String("remote", by.Remote), slog.String("request_id", by.RequestID)} {
+		if a.Value.String() != "" {
+			attrs = append(attrs, a)
+		}
+	}
+	if e.err != nil {
+		attrs = append(attrs, group("asked", e.asked)...)
+		attrs = append(attrs, slog.String("outcome", outcome(e.err)), slog.String("error", e.err.Error()))
+	} else {
+		attrs = append(append(attrs, group("before", e.before)...), group("after", e.after)...)
+		attrs = append(attrs, slog.String("outcome", outcome(nil)))
+	}
+	s.opts.Log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "audit", attrs...)
+}
+
+func group(key string, v slog.Value) []slog.Attr {
+	if v.Kind() != slog.KindGroup {
+		return nil
+	}
+	return []slog.Attr{{Key: key, Value: v}}
+}
+
+// outcome is done, refused or failed.
+func outcome(err error) string {
+	if err == nil {
+		return "done"
+	}
+	for _, refusal := range []error{
+		model.ErrInvalidArgument, model.ErrRefused, model.ErrAppExists, model.ErrTagExists, model.ErrUnknownApp, model.ErrUnknownTag,
+	} {
+		if errors.Is(err, refusal) {
+			return "refused"
+		}
+	}
+	return "failed"
+}
+
+func appValue(a model.AppSummary) slog.Value {
+	return slog.GroupValue(
+		slog.String("name", a.Name), slog.String("description", a.Description), slog.Int64("step", a.Step),
+		slog.Int64("max_limit_id", a.Limit.MaxID), slog.String("limit_policy", string(a.Limit.Policy)),
+		slog.Int("shards", a.Shards), slog.Int64("highest_index", a.HighestIndex))
+}
+
+func tagValue(t model.Tag) slog.Value {
+	return slog.GroupValue(slog.Int64("max_id", t.MaxID), slog.Int64("step", t.Step), slog.String("description", t.Description))
+}
+
+func workerValue(w model.WorkerEntry) slog.Value {
+	return slog.GroupValue(slog.String("address", w.Address), slog.Int64("reserved_until", w.Reserved))
+}
+
+func changeValue(c model.AppChange) slog.Value {
+	return slog.GroupValue(present(
+		maybe("name", c.Name), maybe("description", c.Description), maybe("step", c.Step),
+		maybe("max_limit_id", c.MaxLimitID), maybe("limit_policy", c.LimitPolicy), maybe("min_index", c.MinIndex))...)
+}
+
+func tagChangeValue(c model.TagChange) slog.Value {
+	return slog.GroupValue(present(maybe("max_id", c.MaxID), maybe("step", c.Step), maybe("description", c.Description))...)
+}
+
+// maybe is an attribute without a name when there is no value.
+func maybe[T any](key string, value *T) slog.Attr {
+	if value == nil {
+		return slog.Attr{}
+	}
+	return slog.Any(key, *value)
+}
+
+func present(attrs ...slog.Attr) (some []slog.Attr) {
+	for _, a := range attrs {
+		if a.Key != "" {
+			some = append(some, a)
+		}
+	}
+	return some
+}

@@ -1,0 +1,274 @@
+package httpapi
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/service/access"
+
+	"github.com/gin-gonic/gin"
+)
+
+// ask sends the request with its token.
+func (x exchange) ask(h http.Handler) *httptest.ResponseRecorder {
+	r := x.request()
+	r.Header["Accept"] = []string{x.accept}
+	if x.token != "" {
+		r.Header.Set("Authorization", "Bearer "+x.token)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// guardOf knows the token of the configuration, root, and those of a file whose
+// entries are a token and what it may do each.
+func guardOf(root string, entries ...string) *access.Guard {
+	dir, err := os.MkdirTemp("", "tokens")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	var text strings.Builder
+	for i := 0; i < len(entries); i += 2 {
+		fmt.Fprintf(&text, "- {name: %s-token, sha256: '%x', %s}\n", entries[i], sha256.Sum256([]byte(entries[i])), entries[i+1])
+	}
+	file := filepath.Join(dir, "tokens.yaml")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		panic(err)
+	}
+	now := time.Now()
+	g, err := access.NewGuard(access.Options{AdminToken: root, File: file, Now: func() time.Time { return now }})
+	if err != nil {
+		panic(err)
+	}
+	return g
+}
+
+// closed wants a token everywhere: orders may have app 1 and the tag of the other
+// tests, times the modes without a key, boss is for administration, and the rate of
+// spent is used up.
+func closed(o *Options) {
+	g := guardOf("root",
+		"orders", "role: get, apps: [1], tags: [leaf*]",
+		"times", "role: get, modes: [snowflake, uid]",
+		"boss", "role: admin",
+		"spent", "role: get, apps: '*', tags: '*', modes: [queue, segment, snowflake, uid], rate: 0.1")
+	_, _ = g.Client(http.Header{"Authorization": {"Bearer spent"}})
+	o.Access, o.RequireToken, o.ProtectMonitoring = g, true, true
+}
+
+// monitored are the pages that show the state of the service.
+func monitored() []string {
+	return []string{"/cache", "/db", "/metrics", "/api/status", "/api/history"}
+}
+
+// accessExchanges provoke each answer to a request with a token, with another one's,
+// and without.
+func accessExchanges() []exchange {
+	all := []exchange{
+		{name: "queue, its app", target: alice, token: "orders", status: 200},
+		{name: "queue, another app", target: "/get?appId=2&gatePass=alice", token: "orders", status: 403, code: -7, says: "token orders-token may not have IDs of app 2"},
+		{name: "queue, app given twice", target: alice + "&appId=2", token: "orders", status: 400, code: -6, says: "appId is given twice"},
+		{name: "queue, app given twice in disguise", target: "/get?app%49d=2&appId=1&gatePass=alice", token: "orders", status: 400, code: -6, says: "appId is given twice"},
+		{name: "segment, its tag", target: segment, token: "orders", status: 200},
+		{name: "segment, another tag", target: "/api/segment/get/lea", token: "orders", status: 403, code: -7, says: `tag \"lea\"`},
+		{name: "segment, another tag, encoded", target: "/api/segment/get/%6Cea%66", token: "orders", status: 200},
+		{name: "snowflake, its mode", target: snowflake, token: "times", status: 200},
+		{name: "uid, its mode", target: uid, token: "times", status: 200},
+	}
+	for mode, target := range map[string]string{"queue": alice, "segment": segment, "snowflake": snowflake, "uid": uid} {
+		other := "times"
+		if target == snowflake || target == uid {
+			other = "orders"
+		}
+		all = append(all,
+			exchange{name: mode + ", no token", target: target, status: 401, code: -7, says: "send it in the header Authorization"},
+			exchange{name: mode + ", no token and no parameters", target: strings.TrimSuffix(target, "?appId=1&gatePass=alice"), status: 401, code: -7},
+			exchange{name: mode + ", wrong token", target: target, token: "order", status: 401, code: -7, says: "nobody has this token"},
+			exchange{name: mode + ", of the configuration", target: target, token: "root", status: 401, code: -7, says: "nobody has this token"},
+			exchange{name: mode + ", token in the query", target: target + "?token=orders&access_token=orders&Authorization=Bearer+orders", status: 401, code: -7},
+			exchange{name: mode + ", another mode's", target: target, token: other, status: 403, code: -7, says: "IDs of the mode " + mode},
+			exchange{name: mode + ", for administration", target: target, token: "boss", status: 403, code: -7, says: "IDs of the mode " + mode},
+			exchange{name: mode + ", too fast", target: target, token: "spent", status: 429, code: -12, says: "the rate of token spent-token is used up"},
+		)
+	}
+	for _, page := range monitored() {
+		all = append(all,
+			exchange{name: page + ", token of IDs", target: page, token: "orders", status: 200},
+			exchange{name: page + ", token of administration", target: page, token: "boss", status: 200},
+			exchange{name: page + ", token of the configuration", target: page, token: "root", status: 200},
+			exchange{name: page + ", no token", target: page, status: 401, code: -7, says: "send it in the header"},
+			exchange{name: page + ", wrong token", target: page, token: "Root", status: 401, code: -7, says: "nobody has this token"},
+			exchange{name: page + ", too fast", target: page, token: "spent", status: 429, code: -12, says: "used up"},
+		)
+	}
+	for _, page := range []string{"/livez", "/readyz", "/healthz", "/openapi.yaml", "/decode?id=16385", "/api/uid/parse/34359738368", "/decodeSnowflakeId?snowflakeId=4194304"} {
+		all = append(all, exchange{name: page + ", open", target: page, status: 200})
+	}
+	for i := range all {
+		all[i].name, all[i].change = "closed: "+all[i].name, closed
+	}
+	return all
+}
+
+func TestAccess(t *testing.T) {
+	for _, x := range accessExchanges() {
+		t.Run(x.name, func(t *testing.T) {
+			got, q, modes := x.do()
+			if body := got.Body.String(); got.Code != x.status || !strings.Contains(body, x.says) ||
+				x.code != 0 && !strings.HasPrefix(body, fmt.Sprintf(`{"code":%d,`, x.code)) {
+				t.Fatalf("answered %d %s, want %d and %q", got.Code, clip(got.Body.Bytes()), x.status, x.says)
+			}
+			if x.code != 0 && q.calls+modes.calls() != 0 {
+				t.Error("something was issued")
+			}
+			if h := got.Header(); (h.Get("WWW-Authenticate") == "Bearer") != (x.status == 401) || (h.Get("Retry-After") == "10") != (x.status == 429) {
+				t.Errorf("headers %v", h)
+			}
+		})
+	}
+}
+
+// Where no token is asked for, one that is sent is not looked at.
+func TestTokensAreNotLookedAtWhereNoneIsNeeded(t *testing.T) {
+	open := func(o *Options) {
+		closed(o)
+		o.RequireToken, o.ProtectMonitoring = false, false
+	}
+	for _, target := range append(monitored(), alice, segment, snowflake, uid) {
+		for _, token := range []string{"", "wrong", "times", "spent"} {
+			if got, _, _ := (exchange{target: target, token: token, change: open}).do(); got.Code != 200 {
+				t.Errorf("%s with %q: %d %s", target, token, got.Code, clip(got.Body.Bytes()))
+			}
+		}
+	}
+}
+
+// adminAPI is an API with one route of administration, which answers with the name
+// of the token.
+func adminAPI(g *access.Guard) *API {
+	a := newAPIOf(func(o *Options) { o.Access = g })
+	a.adminGroup().POST("/guarded/:id", func(c *gin.Context) { c.String(http.StatusCreated, who(c)) })
+	return a
+}
+
+// Below /admin/ everything takes a token for administration, and who has none cannot
+// tell what is there.
+func TestAdministrationTakesAToken(t *testing.T) {
+	for _, c := range []struct {
+		name, token string
+		guard       *access.Guard
+		status      int // for a route that exists
+		says        string
+		unknown     int // for one that does not
+	}{
+		{"no guard", "x", nil, 403, "administration over HTTP is closed", 403},
+		{"no token configured", "x", guardOf("", "orders", "role: get"), 403, "administration over HTTP is closed", 403},
+		{"none", "", guardOf("root"), 401, "no valid token", 401},
+		{"wrong", "Root", guardOf("root"), 401, "no valid token", 401},
+		{"of the configuration", "root", guardOf("root"), 201, "admin", 404},
+		{"of the file", "boss", guardOf("", "boss", "role: admin"), 201, "boss-token", 404},
+		{"for IDs", "orders", guardOf("root", "orders", "role: get, apps: '*'"), 403, "token orders-token may not administrate", 403},
+		{"too fast", "boss", spentBoss(), 429, "used up", 429},
+	} {
+		for target, want := range map[string]int{"POST /admin/guarded/7": c.status, "POST /admin/nothing": c.unknown, "GET /admin/": c.unknown, "GET /admin/../admin/guarded/7": c.unknown} {
+			method, path, _ := strings.Cut(target, " ")
+			got := exchange{method: method, target: path, token: c.token}.ask(adminAPI(c.guard))
+			if got.Code != want || want == c.status && !strings.Contains(got.Body.String(), c.says) {
+				t.Errorf("%s, %s: %d %s, want %d", c.name, target, got.Code, got.Body, want)
+			}
+		}
+		got := exchange{method: "PUT", target: "/admin/guarded/7", token: c.token}.ask(adminAPI(c.guard))
+		if want := map[int]int{404: 405}[c.unknown]; got.Code != max(want, c.unknown) {
+			t.Errorf("%s, a method that is not: %d %s", c.name, got.Code, got.Body)
+		}
+	}
+}
+
+func spentBoss() *access.Guard {
+	g := guardOf("", "boss", "role: admin, rate: 0.1")
+	_, _ = g.Client(http.Header{"Authorization": {"Bearer boss"}})
+	return g
+}
+
+// Wrong tokens are tried a few times a second, and then none is.
+func TestAdministrationIsNotGuessed(t *testing.T) {
+	a := adminAPI(guardOf("root"))
+	count := map[int]int{}
+	for range 100 {
+		got := exchange{method: "POST", target: "/admin/guarded/7", token: "wrong"}.ask(a)
+		count[got.Code]++
+		if got.Code == 429 && got.Header().Get("Retry-After") != "1" {
+			t.Fatalf("%v", got.Header())
+		}
+	}
+	if count[401] != 10 || count[429] != 90 {
+		t.Errorf("%v", count)
+	}
+	if got := (exchange{method: "POST", target: "/admin/guarded/7", token: "root"}).ask(a); got.Code != 429 {
+		t.Errorf("the right one is told: %d", got.Code)
+	}
+}
+
+// who is known to what comes after the guard, and a token never is.
+func TestWhoIsKnown(t *testing.T) {
+	var log strings.Builder
+	opts, _ := testOptions(&fakeQueue{}, nil, &log)
+	closed(&opts)
+	a := New(opts)
+	for _, x := range accessExchanges() {
+		x.ask(a)
+	}
+	for _, token := range []string{"root", "Root", "orders", "boss", "spent"} {
+		for line := range strings.Lines(log.String()) {
+			if slices.Contains(strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \"=:\\", r) }), token) {
+				t.Errorf("the log has the token %s: %s", token, line)
+			}
+		}
+	}
+}
+
+// A request with a token costs its lookup and nothing that grows.
+func TestHotPathWithTokens(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes sync.Pool forget")
+	}
+	for _, x := range hot() {
+		api, w, r := x.serveClosed()
+		if n := testing.AllocsPerRun(1000, func() { api.ServeHTTP(w, r) }); n > whoCosts {
+			t.Errorf("%s: %v allocations", x.name, n)
+		}
+	}
+}
+
+// whoCosts is what keeping the token's name in the request allocates: gin's map.
+const whoCosts = 3
+
+func (x exchange) serveClosed() (*API, http.ResponseWriter, *http.Request) {
+	r := httptest.NewRequest(http.MethodGet, x.target, nil)
+	r.Header.Set("Accept", x.accept)
+	r.Header.Set("Authorization", "Bearer all")
+	return newAPIOf(func(o *Options) {
+		o.Queue, o.Segment, o.Snowflake, o.UID = &instant{}, instantSegment{}, instantModes{}, instantModes{}
+		o.Access, o.RequireToken = guardOf("", "all", "role: get, apps: '*', tags: '*', modes: [queue, segment, snowflake, uid]"), true
+	}), sink{http.Header{}}, r
+}
+
+func BenchmarkWithToken(b *testing.B) {
+	for _, x := range hot()[:1] {
+		api, w, r := x.serveClosed()
+		b.ReportAllocs()
+		for b.Loop() {
+			api.ServeHTTP(w, r)
+		}
+	}
+}

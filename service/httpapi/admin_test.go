@@ -1,0 +1,362 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/service/admin"
+)
+
+// fakeAdmin has one app and one tag, notes what it is asked, or answers with err.
+type fakeAdmin struct {
+	err   error
+	calls []string
+	by    admin.Actor
+}
+
+func (f *fakeAdmin) note(by admin.Actor, format string, args ...any) {
+	f.by, f.calls = by, append(f.calls, fmt.Sprintf(format, args...))
+}
+
+var (
+	orders = model.AppSummary{
+		App: model.App{ID: 7, Name: "订单/&", Description: "d", Step: 1000, Limit: model.Limit{MaxID: 1<<63 - 1, Policy: model.LimitReject}}, Shards: 64, HighestIndex: 5000,
+	}
+	ordersTag = model.Tag{Name: "a/b", MaxID: 1<<63 - 1, Step: 2000, UpdatedAt: time.Date(2026, 11, 20, 16, 0, 0, 0, time.FixedZone("", 3600))}
+	effect    = admin.Effect{Here: true, Everywhere: time.Date(2026, 11, 20, 16, 2, 35, 0, time.UTC)}
+)
+
+const (
+	ordersJSON  = `"id":7,"name":"订单/&","description":"d","shards":64,"step":1000,"maxLimitId":9223372036854775807,"maxLimitIdStr":"9223372036854775807","limitPolicy":"reject","highestIndex":5000`
+	tagJSON     = `"tag":"a/b","maxId":9223372036854775807,"maxIdStr":"9223372036854775807","step":2000,"description":"","updatedAt":"2026-11-20T15:00:00Z"`
+	effectJSON  = `,"effective":"here now, on every replica by 2026-11-20T16:02:35Z"}`
+	appTarget   = "/admin/apps/7"
+	tagTarget   = "/admin/tags/a%2Fb"
+	newAppBody  = `{"id":7,"name":"x"}`
+	newTagBody  = `{"tag":"a/b"}`
+	stepBody    = `{"step":5}`
+	confirmed   = "?confirm=x"
+	adminSecret = "root"
+)
+
+func (f *fakeAdmin) Apps(context.Context) ([]model.AppSummary, error) {
+	return []model.AppSummary{orders}, f.err
+}
+
+func (f *fakeAdmin) App(_ context.Context, id uint8) (model.AppSummary, error) {
+	f.note(admin.Actor{}, "show %d", id)
+	return orders, f.err
+}
+
+func (f *fakeAdmin) CreateApp(_ context.Context, by admin.Actor, app model.App) (model.AppSummary, admin.Effect, error) {
+	f.note(by, "create %+v", app)
+	return orders, effect, f.err
+}
+
+func (f *fakeAdmin) ChangeApp(_ context.Context, by admin.Actor, id uint8, c model.AppChange) (model.AppSummary, admin.Effect, error) {
+	f.note(by, "change %d name %s description %s step %s limit %s policy %s min %s confirm %q", id,
+		said(c.Name), said(c.Description), said(c.Step), said(c.MaxLimitID), said(c.LimitPolicy), said(c.MinIndex), c.Confirm)
+	return orders, effect, f.err
+}
+
+func (f *fakeAdmin) DeleteApp(_ context.Context, by admin.Actor, id uint8, name string) (model.AppSummary, admin.Effect, error) {
+	f.note(by, "delete %d %q", id, name)
+	return orders, effect, f.err
+}
+
+func (f *fakeAdmin) Tags(context.Context) ([]model.Tag, error) { return []model.Tag{ordersTag}, f.err }
+
+func (f *fakeAdmin) Tag(_ context.Context, name string) (model.Tag, error) {
+	f.note(admin.Actor{}, "show %q", name)
+	return ordersTag, f.err
+}
+
+func (f *fakeAdmin) CreateTag(_ context.Context, by admin.Actor, tag model.Tag) (model.Tag, admin.Effect, error) {
+	f.note(by, "create %+v", tag)
+	return ordersTag, effect, f.err
+}
+
+func (f *fakeAdmin) ChangeTag(_ context.Context, by admin.Actor, name string, c model.TagChange) (model.Tag, admin.Effect, error) {
+	f.note(by, "change %q step %s max %s description %s", name, said(c.Step), said(c.MaxID), said(c.Description))
+	return ordersTag, effect, f.err
+}
+
+func (f *fakeAdmin) DeleteTag(_ context.Context, by admin.Actor, name, confirm string) (model.Tag, admin.Effect, error) {
+	f.note(by, "delete %q %q", name, confirm)
+	return ordersTag, effect, f.err
+}
+
+// said is what a pointer points at, in a form to compare.
+func said[T any](p *T) string {
+	if p == nil {
+		return "-"
+	}
+	return fmt.Sprint(*p)
+}
+
+// administrated gives the API the token root and that administration.
+func administrated(f *fakeAdmin) func(*Options) {
+	return func(o *Options) {
+		o.Admin, o.Access = f, guardOf(adminSecret, "orders", "role: get, apps: '*'")
+	}
+}
+
+// operation is a request of each kind, with what it is answered when all is well.
+type operation struct {
+	method, target, send string
+	status               int
+	body                 string
+}
+
+func operations() []operation {
+	app, tag := `{"code":0,`+ordersJSON, `{"code":0,`+tagJSON
+	return []operation{
+		{"GET", "/admin/apps", "", 200, `{"code":0,"apps":[{` + ordersJSON + `}]}`},
+		{"POST", "/admin/apps", newAppBody, 201, app + effectJSON},
+		{"GET", appTarget, "", 200, app + "}"},
+		{"PATCH", appTarget, stepBody, 200, app + effectJSON},
+		{"DELETE", appTarget + confirmed, "", 200, app + effectJSON},
+		{"GET", "/admin/tags", "", 200, `{"code":0,"tags":[{` + tagJSON + `}]}`},
+		{"POST", "/admin/tags", newTagBody, 201, tag + effectJSON},
+		{"GET", tagTarget, "", 200, tag + "}"},
+		{"PATCH", tagTarget, stepBody, 200, tag + effectJSON},
+		{"DELETE", tagTarget + confirmed, "", 200, tag + effectJSON},
+	}
+}
+
+// adminExchanges are each operation with each answer.
+func adminExchanges() []exchange {
+	var all []exchange
+	for _, op := range operations() {
+		x := exchange{method: op.method, target: op.target, send: op.send, token: adminSecret}
+		add := func(name string, err error, status, code int, says string) {
+			y := x
+			y.name, y.change, y.status, y.code, y.says = op.method+" "+op.target+": "+name, administrated(&fakeAdmin{err: err}), status, code, says
+			if code == 0 {
+				y.body = op.body
+			}
+			all = append(all, y)
+		}
+		add("done", nil, op.status, 0, "")
+		add("the database is away", storeAway(), 503, -1, "connection refused")
+		add("a fault", errors.New("secret"), 500, -11, "internal error")
+		if one := strings.Count(op.target, "/") > 2; one {
+			add("unknown", wrap(model.ErrUnknownApp), 404, -2, "not provisioned")
+			add("unknown tag", wrap(model.ErrUnknownTag), 404, -2, "not provisioned")
+		}
+		if op.method == "POST" || op.method == "PATCH" {
+			add("refused", wrap(model.ErrRefused), 409, -13, "refused")
+			add("there already", wrap(model.ErrAppExists), 409, -13, "already")
+			add("tag there already", wrap(model.ErrTagExists), 409, -13, "already")
+		}
+		if op.method != "GET" {
+			add("bad", wrap(model.ErrInvalidArgument), 400, -6, "invalid argument")
+		}
+		x.name, x.change = op.method+" "+op.target+": no token", administrated(&fakeAdmin{})
+		x.token, x.status, x.code = "", 401, -7
+		all = append(all, x)
+		x.name, x.token, x.status = op.method+" "+op.target+": for IDs", "orders", 403
+		all = append(all, x)
+		x.name, x.change, x.token, x.status, x.code = op.method+" "+op.target+": spent", spentAdmin, "slow", 429, -12
+		all = append(all, x)
+	}
+	return append(all, badAdminRequests()...)
+}
+
+// spentAdmin has a token for administration whose rate is used up.
+func spentAdmin(o *Options) {
+	g := guardOf("", "slow", "role: admin, rate: 0.1")
+	_, _ = g.Operator(http.Header{"Authorization": {"Bearer slow"}})
+	o.Admin, o.Access = &fakeAdmin{}, g
+}
+
+// badAdminRequests never reach the service.
+func badAdminRequests() []exchange {
+	var all []exchange
+	long := `{"name":"` + strings.Repeat("a", maxBody) + `"}`
+	for _, c := range []struct{ method, target, send, says string }{
+		{"POST", "/admin/apps", "", "must be a JSON object with some of id, name"},
+		{"POST", "/admin/apps", "[]", "must be a JSON object"},
+		{"POST", "/admin/apps", "null", "must be a JSON object"},
+		{"POST", "/admin/apps", `{"id":7`, "not JSON"},
+		{"POST", "/admin/apps", `{"id":7 "name":"x"}`, "not JSON"},
+		{"POST", "/admin/apps", newAppBody + "{}", "something follows"},
+		{"POST", "/admin/apps", newAppBody + "x", "something follows"},
+		{"POST", "/admin/apps", "{\"id\":7,\"name\":\"\xff\"}", "not UTF-8"},
+		{"POST", "/admin/apps", long, "more than 65536 bytes"},
+		{"POST", "/admin/apps", `{"name":"x"}`, "id is missing"},
+		{"POST", "/admin/apps", `{"id":7}`, "name is missing"},
+		{"POST", "/admin/apps", `{"id":256,"name":"x"}`, "id must be a whole number in 0…255, not 256"},
+		{"POST", "/admin/apps", `{"id":-1,"name":"x"}`, "not -1"},
+		{"POST", "/admin/apps", `{"id":"7","name":"x"}`, `id must be a whole number in 0…255, not "7"`},
+		{"POST", "/admin/apps", `{"id":7.0,"name":"x"}`, "not 7.0"},
+		{"POST", "/admin/apps", `{"id":1e1,"name":"x"}`, "not 1e1"},
+		{"POST", "/admin/apps", `{"id":null,"name":"x"}`, "id must be"},
+		{"POST", "/admin/apps", `{"id":true,"name":"x"}`, "not true"},
+		{"POST", "/admin/apps", `{"id":7,"name":7}`, "name must be a string, not 7"},
+		{"POST", "/admin/apps", `{"id":7,"name":["x"]}`, "name must not be a list or an object"},
+		{"POST", "/admin/apps", `{"id":7,"name":"x","ID":8}`, `unknown field \"ID\"`},
+		{"POST", "/admin/apps", `{"id":7,"name":"x","minIndex":8}`, "unknown field"},
+		{"POST", "/admin/apps", `{"id":7,"name":"x","id":7}`, "id is given twice"},
+		{"POST", "/admin/apps", `{"id":7,"name":"x","step":0}`, "step must be a whole number in 1…1000000, not 0"},
+		{"POST", "/admin/apps", `{"id":7,"name":"x","step":1000001}`, "step must be"},
+		{"POST", "/admin/apps", `{"id":7,"name":"x","maxLimitId":-1}`, "maxLimitId must be"},
+		{"POST", "/admin/apps", `{"id":7,"name":"x","maxLimitId":9223372036854775808}`, "maxLimitId must be"},
+		{"POST", "/admin/apps", `{"id":7,"name":"x","limitPolicy":"Wrap"}`, "limitPolicy must be reject or wrap"},
+		{"POST", "/admin/apps", `{"id":7,"name":"x","description":null}`, "description must be a string, not null"},
+		{"PATCH", appTarget, `{"id":8}`, "unknown field"},
+		{"PATCH", appTarget, `{"minIndex":562949953421311}`, "minIndex must be"},
+		{"PATCH", appTarget + "?confirm=%zz", stepBody, "percent-encoded"},
+		{"PATCH", appTarget + "?confirm=a&confirm=a", stepBody, "confirm is given twice"},
+		{"PATCH", "/admin/apps/256", stepBody, "id must be a whole number in 0…255"},
+		{"GET", "/admin/apps/+7", "", "id must be"},
+		{"DELETE", appTarget, "", "confirm is missing, nothing was done: DELETE /admin/apps/7?confirm=NAME"},
+		{"DELETE", appTarget + "?confirm=", "", "confirm is missing"},
+		{"DELETE", appTarget + "?confirm=x&con%66irm=x", "", "confirm is given twice"},
+		{"POST", "/admin/tags", `{"step":5}`, "tag is missing"},
+		{"POST", "/admin/tags", `{"tag":"x","maxId":0}`, "maxId must be"},
+		{"POST", "/admin/tags", `{"tag":"x","step":1000000001}`, "step must be"},
+		{"PATCH", tagTarget, `{"tag":"x"}`, "unknown field"},
+		{"PATCH", "/admin/tags/%ff", stepBody, "not valid UTF-8"},
+		{"GET", "/admin/tags/" + strings.Repeat("a", 129), "", "129 bytes"},
+		{"DELETE", tagTarget, "", "DELETE /admin/tags/a%2Fb?confirm=NAME"},
+	} {
+		all = append(all, exchange{name: "400 " + c.says, method: c.method, target: c.target, send: c.send, token: adminSecret,
+			change: administrated(&fakeAdmin{}), status: 400, code: -6, says: strings.ReplaceAll(c.says, `\"`, `"`)})
+	}
+	for _, c := range []struct {
+		method, target string
+		status         int
+	}{
+		{"PUT", "/admin/apps", 405}, {"PUT", appTarget, 405}, {"POST", appTarget, 405}, {"DELETE", "/admin/apps", 405}, {"HEAD", "/admin/apps", 405},
+		{"PUT", "/admin/tags", 405}, {"PUT", tagTarget, 405},
+		{"GET", "/admin/apps/", 404}, {"DELETE", "/admin/apps/7/8", 404}, {"GET", "/admin/tags/", 404}, {"GET", "/admin/tags/a/b", 404}, {"GET", "/admin/", 404},
+	} {
+		all = append(all, exchange{name: fmt.Sprint(c.status, " ", c.method, c.target), method: c.method, target: c.target, token: adminSecret,
+			change: administrated(&fakeAdmin{}), status: c.status, code: -10})
+	}
+	return all
+}
+
+func TestAdminAnswers(t *testing.T) {
+	for _, x := range adminExchanges() {
+		t.Run(x.name, func(t *testing.T) {
+			got, _, _ := x.do()
+			switch {
+			case x.code == 0:
+				wantAnswer(t, got, x.status, x.body)
+			case x.verb() == http.MethodHead && got.Code == x.status:
+			default:
+				checkError(t, x, got)
+			}
+			if got.Header().Get("Cache-Control") != "no-store" {
+				t.Errorf("headers %v", got.Header())
+			}
+		})
+	}
+}
+
+// What does not pass never reaches the service.
+func TestAdminRefusesBeforeTheService(t *testing.T) {
+	for _, x := range badAdminRequests() {
+		f := &fakeAdmin{}
+		x.change = administrated(f)
+		if x.do(); len(f.calls) > 0 {
+			t.Errorf("%s: %v", x.name, f.calls)
+		}
+	}
+}
+
+// What the service is asked for, from what a client sent.
+func TestAdminRequests(t *testing.T) {
+	for _, c := range []struct{ method, target, send, want string }{
+		{"POST", "/admin/apps", newAppBody, "create {ID:7 Name:x Description: Step:1000 Limit:{MaxID:0 Policy:reject}}"},
+		{"POST", "/admin/apps", ` {"limitPolicy":"wrap","maxLimitId":9223372036854775807,"step":5,"description":"\u8ba2","name":"x","id":255} `, "create {ID:255 Name:x Description:订 Step:5 Limit:{MaxID:9223372036854775807 Policy:wrap}}"},
+		{"PATCH", appTarget, stepBody, `change 7 name - description - step 5 limit - policy - min - confirm ""`},
+		{"PATCH", appTarget + "?confirm=%E8%AE%A2+%26", `{"limitPolicy":"wrap","maxLimitId":0,"name":"","description":"","minIndex":0}`, `change 7 name  description  step - limit 0 policy wrap min 0 confirm "订 &"`},
+		{"PATCH", "/admin/apps/0", `{}`, `change 0 name - description - step - limit - policy - min - confirm ""`},
+		{"DELETE", "/admin/apps/255?x=1&con%66irm=a%2Bb", "", `delete 255 "a+b"`},
+		{"GET", appTarget, "", "show 7"},
+		{"POST", "/admin/tags", newTagBody, "create {Name:a/b MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC}"},
+		{"PATCH", tagTarget, `{"maxId":9,"step":1,"description":"d"}`, `change "a/b" step 1 max 9 description d`},
+		{"DELETE", tagTarget + "?confirm=a/b", "", `delete "a/b" "a/b"`},
+		{"GET", "/admin/tags/%E8%AE%A2%20x", "", `show "订 x"`},
+	} {
+		f := &fakeAdmin{}
+		got, _, _ := exchange{method: c.method, target: c.target, send: c.send, token: adminSecret, change: administrated(f)}.do()
+		if len(f.calls) != 1 || f.calls[0] != c.want {
+			t.Errorf("%s %s: %d %s\ngot  %q\nwant %q", c.method, c.target, got.Code, got.Body, f.calls, c.want)
+		}
+	}
+}
+
+// The header confirms as the query does, and never besides it.
+func TestConfirmHeader(t *testing.T) {
+	for _, c := range []struct {
+		query  string
+		header []string
+		want   string
+	}{
+		{"", []string{"%E8%AE%A2+x"}, `delete 7 "订+x"`},
+		{"?confirm=x", []string{"x"}, ""},
+		{"", []string{"x", "x"}, ""},
+		{"", []string{"%zz"}, ""},
+	} {
+		f := &fakeAdmin{}
+		api := newAPIOf(administrated(f))
+		r := httptest.NewRequest(http.MethodDelete, appTarget+c.query, nil)
+		r.Header["X-Confirm"], r.Header["Authorization"] = c.header, []string{"Bearer " + adminSecret}
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		if done := strings.Join(f.calls, ""); done != c.want || (w.Code == http.StatusBadRequest) != (c.want == "") {
+			t.Errorf("%q, %q: %d, %q", c.query, c.header, w.Code, done)
+		}
+	}
+}
+
+// The service learns who asks, from where, and in which request, and never the token.
+func TestAdminActor(t *testing.T) {
+	f := &fakeAdmin{}
+	api := newAPIOf(administrated(f))
+	r := httptest.NewRequest(http.MethodPost, "/admin/tags", strings.NewReader(newTagBody))
+	r.Header["Authorization"], r.Header["X-Request-Id"] = []string{"Bearer " + adminSecret}, []string{"r-1"}
+	w := httptest.NewRecorder()
+	api.ServeHTTP(w, r)
+	if want := (admin.Actor{Name: "admin", Remote: "192.0.2.1:1234", RequestID: "r-1"}); f.by != want || w.Code != http.StatusCreated {
+		t.Errorf("%d, by %+v", w.Code, f.by)
+	}
+}
+
+// Without administration there are no such paths, with a token or without.
+func TestNoAdministration(t *testing.T) {
+	for _, op := range operations() {
+		x := exchange{method: op.method, target: op.target, send: op.send, token: adminSecret, change: func(o *Options) { o.Access = guardOf(adminSecret) }}
+		if got, _, _ := x.do(); got.Code != http.StatusNotFound {
+			t.Errorf("%s %s: %d %s", op.method, op.target, got.Code, got.Body)
+		}
+	}
+}
+
+// No body makes the reader panic, and what passes is what was sent.
+func FuzzParseObject(f *testing.F) {
+	for _, seed := range []string{newAppBody, `{}`, `{"name":"\ud800"}`, `{"id":1e400}`, `{"a":{"a":1}}`, `{"id":7,}`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		o := parseObject(body, []string{"id", "name"})
+		n, s := o.number("id", 1, 9), o.text("name")
+		if o.err != nil && !errors.Is(o.err, model.ErrInvalidArgument) {
+			t.Error(o.err)
+		}
+		if n != nil && (*n < 1 || *n > 9) || o.values == nil && (n != nil || s != nil) {
+			t.Errorf("%q gives %v, %v", body, n, s)
+		}
+	})
+}

@@ -1,0 +1,50 @@
+package httpapi
+
+import (
+	"fmt"
+	"net/url"
+
+	"shardid/model"
+	"shardid/service/history"
+
+	"github.com/gin-gonic/gin"
+)
+
+// history answers what happened in the last minutes: of the whole replica or, with an
+// app, of that one.
+func (a *API) history(c *gin.Context) {
+	app, given, err := parseHistory(c.Request.URL.RawQuery)
+	switch {
+	case err != nil:
+		a.fail(c, err)
+	case a.opts.History == nil:
+		a.writeJSON(c, history.Chart{PeriodSeconds: int(history.Every.Seconds()), Times: []int64{}, Series: map[string][]history.Value{}})
+	case given:
+		a.writeJSON(c, a.opts.History.App(uint8(app)))
+	default:
+		a.writeJSON(c, a.opts.History.All())
+	}
+}
+
+// parseHistory reads the parameter app. Errors: model.ErrInvalidArgument.
+func parseHistory(query string) (app int, given bool, err error) {
+	for query != "" {
+		var name, raw string
+		name, raw, query = cutParam(query)
+		if name != "app" {
+			continue
+		}
+		if given {
+			return 0, false, errTwice(name)
+		}
+		value, err := url.QueryUnescape(raw)
+		if err != nil {
+			return 0, false, fmt.Errorf("%w: app is not percent-encoded rightly: %w", model.ErrInvalidArgument, err)
+		}
+		if app, err = parseRange(name, value, 0, model.Apps-1); err != nil {
+			return 0, false, err
+		}
+		given = true
+	}
+	return app, given, nil
+}

@@ -1,0 +1,102 @@
+// Asking the server, again and again, for as long as somebody looks.
+
+/** An answer with an error, or none at all: then status is 0. */
+export class AnswerError extends Error {
+  constructor(status, code, message) {
+    super(message);
+    this.status = status;
+    this.code = code;
+  }
+}
+
+/** How long an answer is waited for, in milliseconds; the server bounds its own work to 2 s. */
+const patience = 8000;
+
+/** The only place that sends a token. It stands in a header, never in a URL. */
+async function request(path, { token = '', method = 'GET', body, signal } = {}) {
+  const headers = { Accept: 'application/json' };
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (body !== undefined) headers['Content-Type'] = 'application/json';
+  const signals = [AbortSignal.timeout(patience), ...(signal ? [signal] : [])];
+  try {
+    return await fetch(path, { method, headers, body, cache: 'no-store', redirect: 'error', signal: AbortSignal.any(signals) });
+  } catch (err) {
+    throw new AnswerError(0, 0, err.name === 'TimeoutError' ? `no answer within ${patience / 1000} s` : 'the server cannot be reached');
+  }
+}
+
+/** Sends a request and gives its JSON and the server's time; throws AnswerError. */
+export async function ask(path, options) {
+  const response = await request(path, options);
+  let answer;
+  try {
+    answer = await response.json();
+  } catch {
+    throw new AnswerError(response.status, 0, `HTTP ${response.status}, and the answer is not JSON`);
+  }
+  if (!response.ok) {
+    throw new AnswerError(response.status, answer?.code ?? 0, answer?.message ?? `HTTP ${response.status}`);
+  }
+  return { answer, now: Date.parse(response.headers.get('Date')) || Date.now() };
+}
+
+/** The longest pause between two attempts while the server is away, in milliseconds. */
+const longestPause = 8000;
+
+/**
+ * Asks for a path every period milliseconds while the page is seen; after a failure
+ * twice as late each time. Its owner is told of each outcome.
+ */
+export class Poller {
+  #period;
+  #path;
+  #token;
+  #told;
+  #timer = 0;
+  #failures = 0;
+  #flight = null;
+  #held = false;
+
+  /** path() and token() are asked before each request; told has answer(answer, now) and failure(error, pause in ms). */
+  constructor(period, path, token, told) {
+    this.#period = period;
+    this.#path = path;
+    this.#token = token;
+    this.#told = told;
+  }
+
+  /** Asks now, whatever was planned. */
+  wake() {
+    this.#held = false;
+    this.#poll();
+  }
+
+  /** Asks no more until wake(). */
+  hold() {
+    this.#held = true;
+    clearTimeout(this.#timer);
+    this.#flight?.abort();
+  }
+
+  async #poll() {
+    clearTimeout(this.#timer);
+    this.#flight?.abort();
+    const flight = (this.#flight = new AbortController());
+    let outcome = null;
+    let error = null;
+    try {
+      outcome = await ask(this.#path(), { token: this.#token(), signal: flight.signal });
+    } catch (err) {
+      error = err;
+    }
+    if (flight !== this.#flight || this.#held) return; // overtaken by wake() or hold()
+    this.#failures = error ? this.#failures + 1 : 0;
+    this.#timer = setTimeout(() => this.#poll(), this.#pause());
+    if (error) this.#told.failure(error, this.#pause());
+    else this.#told.answer(outcome.answer, outcome.now);
+  }
+
+  #pause() {
+    return this.#failures === 0 ? this.#period : Math.min(longestPause, 1000 * 2 ** (this.#failures - 1));
+  }
+}

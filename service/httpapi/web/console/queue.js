@@ -1,0 +1,215 @@
+// The queue mode: all apps in a list with a thumbnail of their lists each, and one of
+// them in detail.
+
+import { $, KeyedList, describe, el, setAttribute, setText } from './dom.js';
+import { count, percent, rate, short } from './format.js';
+import { Heatmap, level, summary } from './heatmap.js';
+import { Chart } from './charts.js';
+
+/** Less than this share of its indices left is worth a sign, as for the alarm. */
+const nearLimit = 0.1;
+
+/** IDs a second of an app; NaN when the server does not tell. */
+const rateOf = (app) => app.issuedPerSecond ?? NaN;
+
+function badge(text, kind) {
+  return el('span', { class: 'badge', 'data-kind': kind }, text);
+}
+
+/** Shows an app's badges; those that stay are left alone. */
+function showBadges(place, app) {
+  const found = [];
+  if (app.exhausted > 0) found.push(badge('limit reached', 'critical'));
+  if (app.unconfirmed > 0) found.push(badge('confirm', 'critical'));
+  if (app.limitPolicy === 'wrap') found.push(badge('wrap', 'warning'));
+  if (place.textContent !== found.map((b) => b.textContent).join('')) place.replaceChildren(...found);
+}
+
+/** What stands out in an app's lists, in a few words. */
+function remark(s) {
+  if (s.lowest < 0) return 'cannot be read';
+  const parts = [];
+  if (s.empty > 0) parts.push(`${s.empty} empty`);
+  if (s.unknown > 0) parts.push(`${s.unknown} unknown`);
+  if (s.low > 0) parts.push(`${s.low} low`);
+  return parts.length > 0 ? parts.join(', ') : `lowest ${short(s.lowest)}`;
+}
+
+const orders = {
+  id: () => (a, b) => a.appId - b.appId,
+  rate: () => (a, b) => (rateOf(b) || 0) - (rateOf(a) || 0) || a.appId - b.appId,
+  low: (apps) => {
+    const fill = new Map(apps.map((app) => [app, summary(app).lowest / app.step]));
+    return (a, b) => fill.get(a) - fill.get(b) || a.appId - b.appId;
+  },
+};
+
+/** The section of the queue mode. */
+export class Queue {
+  #apps = [];
+  #wanted; // appId that was asked for; NaN for none
+  #history = null;
+  #colours = new Map();
+  #drawn = new WeakMap(); // what a thumbnail shows
+  #list = new KeyedList($('app-list'), (id) => this.#create(id), (row, app) => this.#fill(row, app));
+  #heatmap = new Heatmap($('heatmap'), $('readout'));
+  #chart = new Chart($('app-chart'), 'IDs a second', rate, 110);
+  #changed;
+
+  /** changed(appId) is told when another app is looked at. */
+  constructor(changed) {
+    this.#changed = changed;
+    this.#wanted = Number(/^#app=(\d{1,3})$/.exec(location.hash)?.[1] ?? NaN);
+    $('app-search').addEventListener('input', () => this.#draw());
+    $('app-order').addEventListener('change', () => this.#draw());
+    $('app-list').addEventListener('keydown', (event) => this.#key(event));
+  }
+
+  /** The app that is looked at: the one that was asked for, or the first; NaN for none. */
+  get selected() {
+    const there = this.#apps.some((app) => app.appId === this.#wanted);
+    return there ? this.#wanted : (this.#apps[0]?.appId ?? NaN);
+  }
+
+  show(queue) {
+    this.#apps = queue?.apps ?? [];
+    setText($('queue-sum'), `${count(this.#apps.length)} app${this.#apps.length === 1 ? '' : 's'}, ${count(queue?.issued)} IDs issued since the start, ${count(queue?.held)} held here`);
+    this.#draw();
+  }
+
+  /** Shows the history of one app. */
+  showHistory(history) {
+    this.#history = history;
+    this.#chart.show(history, [['app.issued', 'issued']]);
+  }
+
+  /** Looks at an app. */
+  select(appId, focus = false) {
+    this.#wanted = appId;
+    history.replaceState(null, '', `#app=${appId}`);
+    this.#draw();
+    this.showHistory(null);
+    const row = this.#list.get(appId);
+    row?.scrollIntoView({ block: 'nearest' });
+    if (focus) row?.focus();
+    this.#changed(appId);
+  }
+
+  recolour() {
+    this.#colours.clear();
+    this.#drawn = new WeakMap();
+    this.#draw();
+    this.#chart.recolour();
+  }
+
+  #draw() {
+    const shown = this.#shown();
+    this.#list.show(shown, (app) => app.appId);
+    // One row is in the order of the Tab key: the selected one, or the first.
+    const current = shown.find((app) => app.appId === this.selected) ?? shown[0];
+    for (const app of shown) setAttribute(this.#list.get(app.appId), 'tabindex', app === current ? 0 : -1);
+    setAttribute($('app-none'), 'hidden', shown.length > 0);
+    setText($('app-none'), this.#apps.length > 0 ? 'no app is called so' : 'No app is provisioned: make one below.');
+    this.#detail();
+  }
+
+  #shown() {
+    const words = $('app-search').value.trim().toLowerCase();
+    const found = this.#apps.filter((app) => String(app.appId) === words || app.name.toLowerCase().includes(words));
+    return found.sort(orders[$('app-order').value](found));
+  }
+
+  #create(appId) {
+    const row = el('li', { role: 'option', class: 'app' },
+      el('canvas', { width: 8, height: 8, 'aria-hidden': 'true' }),
+      el('span', { class: 'id' }, String(appId)),
+      el('span', { class: 'name' }),
+      el('span', { class: 'badges' }),
+      el('span', { class: 'remark' }),
+      el('span', { class: 'rate' }));
+    row.addEventListener('click', () => this.select(appId));
+    return row;
+  }
+
+  #fill(row, app) {
+    const [canvas, , name, marks, note, speed] = row.children;
+    const s = summary(app);
+    setAttribute(row, 'aria-selected', String(app.appId === this.selected));
+    setAttribute(row, 'data-trouble', s.empty > 0 || s.lowest < 0);
+    setText(name, app.name);
+    setAttribute(name, 'title', app.name);
+    this.#thumbnail(canvas, app);
+    showBadges(marks, app);
+    setText(note, remark(s));
+    setText(speed, Number.isFinite(rateOf(app)) ? rate(rateOf(app)) : '');
+  }
+
+  /** Draws a pixel for each list, in the colours of the scale. */
+  #thumbnail(canvas, app) {
+    const levels = app.depths.map((depth) => level(depth, app.step));
+    if (this.#drawn.get(canvas) === levels.join()) return;
+    const context = canvas.getContext('2d');
+    for (const [shard, which] of levels.entries()) {
+      context.fillStyle = this.#colour(which);
+      context.fillRect(shard % 8, Math.floor(shard / 8), 1, 1);
+    }
+    this.#drawn.set(canvas, levels.join());
+  }
+
+  /** The colour of a level, as the scale below the heatmap has it now. */
+  #colour(which) {
+    if (!this.#colours.has(which)) {
+      const sample = document.querySelector(`.scale [data-level="${which}"]`);
+      this.#colours.set(which, getComputedStyle(sample).backgroundColor);
+    }
+    return this.#colours.get(which);
+  }
+
+  #detail() {
+    const app = this.#apps.find((a) => a.appId === this.selected);
+    setAttribute($('app-detail'), 'hidden', !app);
+    if (!app) return;
+    setText($('app-name'), `${app.appId} ${app.name}`);
+    showBadges($('app-badges'), app);
+    this.#heatmap.show(app);
+    describe($('app-facts'), facts(app));
+    if (!this.#history) this.#chart.show(null, []);
+  }
+
+  #key(event) {
+    const rows = [...$('app-list').children];
+    const at = rows.indexOf(document.activeElement);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1, PageDown: Math.min(at + 8, rows.length - 1), PageUp: Math.max(at - 8, 0) }[event.key];
+    if (at < 0 || to === undefined) return;
+    event.preventDefault();
+    if (rows[to]) this.select(Number(rows[to].children[1].textContent), true);
+  }
+}
+
+/** The rows of an app's description. */
+function facts(app) {
+  const s = summary(app);
+  return [
+    ['Rate', rate(rateOf(app))],
+    ['Issued', `${count(app.issued)} IDs since the start`],
+    ['In the lists', `${count(s.total)} indices`],
+    ['Held here', `${count(app.held)} indices`],
+    ['Lists', `${s.empty} empty, ${s.low} low of 64`, s.empty > 0 ? 'warning' : null],
+    ['Refills', `${count(app.refills)} since the start`],
+    ['Step', `${count(app.step)} indices`],
+    ...limits(app),
+  ];
+}
+
+/** The rows about how far an app may go. */
+function limits(app) {
+  const limit = app.maxLimitIdStr ?? '0';
+  const wrap = app.limitPolicy === 'wrap';
+  return [
+    ['Highest ID', limit === '0' ? 'no limit' : limit],
+    limit === '0' ? null : ['Beyond it', wrap ? 'wrap: IDs repeat' : 'reject: no ID', wrap ? 'warning' : null],
+    ['Left', `${percent(app.leftShare)} of the indices`, app.leftShare < nearLimit ? 'warning' : null],
+    app.exhausted > 0 ? ['Limit reached by', `${app.exhausted} of 64 lists`, 'critical'] : null,
+    app.unconfirmed > 0 ? ['Wait for confirm', `${app.unconfirmed} of 64 lists`, 'critical'] : null,
+  ];
+}
