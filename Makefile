@@ -18,8 +18,8 @@ help: ## list the targets
 run: build ## build and serve on 127.0.0.1:8080 with the embedded stores and a demo app
 	$(BIN) serve --demo
 
-build: ## build bin/shardid
-	go build -o $(BIN) ./cmd/shardid
+build: ## build bin/shardid, one static binary
+	CGO_ENABLED=0 go build -trimpath -o $(BIN) ./cmd/shardid
 
 test: test-servers build lint vulncheck ## everything CI runs; installs the servers the tests need when they are missing
 	$(GOTEST) ./...
