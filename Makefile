@@ -57,7 +57,7 @@ simulate: ## 10 000 simulated deployments with faults between any two steps, and
 soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C ends it with a report
 	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/nemesis -soak $(DURATION)
 
-bench: test-servers ## compare with bare Gin, a plain design and other libraries; the goals, 10 to 20 minutes
+bench: test-servers ## compare with bare Gin, a plain design and other libraries; the goals, 15 to 20 minutes
 	go test -count=1 -timeout 40m -run '^TestCompare$$' -v ./scripts/bench -compare full $(BENCHFLAGS)
 
 bench-quick: test-servers ## the same, less exact, below three minutes; BENCHFLAGS='-goals 1,3 -busy 0.2' for some goals, on a busy machine
