@@ -80,17 +80,34 @@ func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
 
 // newServer bounds what a client can cost in time and memory.
 func newServer(cfg Config, h http.Handler, log *slog.Logger) *http.Server {
-	const slack = 10 * time.Second // to read a request, and to write an answer
-	wait := max(cfg.Queue.Timeout, cfg.Segment.Timeout, cfg.Snowflake.Timeout, cfg.UID.Timeout)
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: cfg.Server.ReadHeaderTimeout,
-		ReadTimeout:       cfg.Server.ReadHeaderTimeout + wait + slack, // its end would cancel a request that waits
-		WriteTimeout:      wait + slack,
-		IdleTimeout:       cfg.Server.IdleTimeout,
+		ReadTimeout:       readTimeout(cfg),
+		IdleTimeout:       -1, // see limits
 		MaxHeaderBytes:    cfg.Server.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+}
+
+// slack is for what should take no time: to read a request, to write an answer.
+const slack = 10 * time.Second
+
+// readTimeout is for a whole request. Its end would cancel one that waits.
+func readTimeout(cfg Config) time.Duration {
+	wait := max(cfg.Queue.Timeout, cfg.Segment.Timeout, cfg.Snowflake.Timeout, cfg.UID.Timeout)
+	return cfg.Server.ReadHeaderTimeout + wait + slack
+}
+
+// limits bound a connection between requests, and one that reads no answer, which as
+// deadlines of net/http would cost each request two readings of the clock. TLS hides
+// which Read watches a client that waits.
+func limits(cfg Config) deadline.Limits {
+	l := deadline.Limits{Read: cfg.Server.IdleTimeout, Write: slack}
+	if cfg.Server.TLSCertFile != "" {
+		l.Read = max(l.Read, readTimeout(cfg))
+	}
+	return l
 }
 
 // Start listens and serves. With demo it provisions app 1 in an embedded
@@ -115,7 +132,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 		return errors.Join(err, listener.Close())
 	}
 	a.history.Start()
-	go a.run(a.server, a.secure(deadline.Listen(listener)))
+	go a.run(a.server, a.secure(deadline.Listen(listener, limits(a.cfg))))
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
 		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.scheme(), listener.Addr()))
 	return nil

@@ -18,8 +18,15 @@ func TestServerOutlastsItsCallers(t *testing.T) {
 		cfg := defaultConfig()
 		set(&cfg)
 		s := newServer(cfg, nil, slog.New(slog.DiscardHandler))
-		if s.ReadTimeout <= time.Minute || s.WriteTimeout <= time.Minute || s.ReadHeaderTimeout != cfg.Server.ReadHeaderTimeout {
+		if s.ReadTimeout <= time.Minute || s.WriteTimeout != 0 || s.ReadHeaderTimeout != cfg.Server.ReadHeaderTimeout {
 			t.Errorf("%s: read %v, write %v, head %v", name, s.ReadTimeout, s.WriteTimeout, s.ReadHeaderTimeout)
+		}
+		if l := limits(cfg); l.Read != cfg.Server.IdleTimeout || l.Write < time.Second {
+			t.Errorf("%s: limits %+v", name, l)
+		}
+		cfg.Server.TLSCertFile, cfg.Server.IdleTimeout = "cert.pem", time.Second
+		if l := limits(cfg); l.Read <= time.Minute {
+			t.Errorf("%s: limits with TLS %+v", name, l)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 // means a collection for every few thousand requests. At maxGCPercent the room is
 // less, so that a small process stays small.
 const (
-	heapRoom     = 16 << 20
+	heapRoom     = 12 << 20
 	maxGCPercent = 400
 )
 

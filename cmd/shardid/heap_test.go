@@ -12,7 +12,7 @@ func TestGCPercent(t *testing.T) {
 	for _, c := range []struct {
 		live uint64
 		want int
-	}{{0, 400}, {1 << 20, 400}, {4 << 20, 400}, {8 << 20, 200}, {16 << 20, 100}, {1 << 30, 100}} {
+	}{{0, 400}, {1 << 20, 400}, {3 << 20, 400}, {6 << 20, 200}, {12 << 20, 100}, {1 << 30, 100}} {
 		if got := gcPercent(c.live); got != c.want {
 			t.Errorf("%d MiB: %d %%, want %d", c.live>>20, got, c.want)
 		}

@@ -17,17 +17,18 @@ type conn struct {
 
 func newConn(inner net.Conn, l *Listener) *conn {
 	c := &conn{Conn: inner, listener: l}
-	c.read.open(inner.SetReadDeadline)
-	c.write.open(inner.SetWriteDeadline)
+	c.read.open(inner.SetReadDeadline, l.limits.Read)
+	c.write.open(inner.SetWriteDeadline, l.limits.Write)
 	return c
 }
 
 // Read implements net.Conn.
 func (c *conn) Read(b []byte) (int, error) {
-	if err := c.read.begin(len(b) == 1); err != nil {
+	watch := len(b) == 1
+	if err := c.read.begin(watch); err != nil {
 		return 0, err
 	}
-	defer c.read.end()
+	defer c.read.end(watch)
 	return c.Conn.Read(b)
 }
 
@@ -36,7 +37,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	if err := c.write.begin(false); err != nil {
 		return 0, err
 	}
-	defer c.write.end()
+	defer c.write.end(false)
 	return c.Conn.Write(b)
 }
 
@@ -76,6 +77,7 @@ func (c *conn) sweep(now time.Time) {
 // side is one of the two directions of a connection. Safe for concurrent use.
 type side struct {
 	apply func(time.Time) error // the deadline of the connection itself
+	limit time.Duration         // of one call; 0 for none
 
 	mu      sync.Mutex
 	woken   sync.Cond
@@ -83,12 +85,16 @@ type side struct {
 	expired bool      // at has passed
 	applied bool      // the connection itself has a deadline, one that has passed
 	busy    int       // calls of the connection under way
+	watches int       // those of them that watch the client while a handler runs
+	calls   int       // calls since the connection was opened
+	seen    int       // calls when a sweep last looked
+	since   time.Time // when calls was first what it is, as sweeps saw it
 	patient bool      // a call waits for the next sweep
 	closed  bool      // the connection is; no sweep will find it
 }
 
-func (s *side) open(apply func(time.Time) error) {
-	s.apply = apply
+func (s *side) open(apply func(time.Time) error, limit time.Duration) {
+	s.apply, s.limit = apply, limit
 	s.woken.L = &s.mu
 }
 
@@ -106,13 +112,20 @@ func (s *side) begin(patient bool) error {
 	if s.expired {
 		return os.ErrDeadlineExceeded
 	}
+	if patient {
+		s.watches++
+	}
 	s.busy++
+	s.calls++
 	return nil
 }
 
-func (s *side) end() {
+func (s *side) end(patient bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if patient {
+		s.watches--
+	}
 	s.busy--
 }
 
@@ -138,17 +151,30 @@ func (s *side) expire() error {
 		return nil
 	}
 	s.applied = true
-	return s.apply(s.at)
+	return s.apply(longAgo())
 }
+
+// longAgo is a deadline that has passed, whatever the clock says.
+func longAgo() time.Time { return time.Unix(1, 0) }
 
 func (s *side) sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.at.IsZero() && s.at.Before(now) {
+	if !s.at.IsZero() && s.at.Before(now) || s.isStuck(now) {
 		s.expired = true
 		_ = s.expire() // fails on a closed connection, whose calls have ended
 	}
 	s.wake()
+}
+
+// isStuck says whether one call has lasted longer than the limit. What watches the
+// client may: the handler has limits of its own. Callers hold mu.
+func (s *side) isStuck(now time.Time) bool {
+	if s.busy == s.watches || s.calls != s.seen {
+		s.seen, s.since = s.calls, now
+		return false
+	}
+	return s.limit > 0 && now.Sub(s.since) >= s.limit
 }
 
 // close lets a patient call go on to learn that the connection is closed.

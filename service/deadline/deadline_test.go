@@ -39,6 +39,9 @@ func (c *counted) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
+// limit is that of one call in these tests.
+const limit = time.Hour
+
 // inBubble runs a test with both ends of a connection.
 func inBubble(t *testing.T, test func(t *testing.T, l *Listener, c net.Conn, inner *counted, client net.Conn)) {
 	t.Helper()
@@ -47,7 +50,7 @@ func inBubble(t *testing.T, test func(t *testing.T, l *Listener, c net.Conn, inn
 		inner := &counted{Conn: server}
 		accepted := make(pipes, 1)
 		accepted <- inner
-		l := Listen(accepted)
+		l := Listen(accepted, Limits{Read: limit, Write: limit})
 		time.Sleep(time.Second) // past what net/http takes for long ago, as in a real process
 		c, err := l.Accept()
 		if err != nil {
@@ -105,7 +108,7 @@ func TestDeadlineEndsCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, _ *Listener, c net.Conn, _ *counted, _ net.Conn) {
 				began := time.Now()
-				for _, d := range []time.Duration{Period, time.Hour, after} {
+				for _, d := range []time.Duration{Period, limit / 2, after} {
 					_ = test.set(c, began.Add(d))
 				}
 				wantTimeout(t, <-begin(test.call(c)))
@@ -116,6 +119,52 @@ func TestDeadlineEndsCalls(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A call without a deadline ends at the limit, however much went on before it, and
+// not when the limit is over since the last call.
+func TestLimitEndsACall(t *testing.T) {
+	calls := map[string]func(net.Conn) func() error{
+		"read":  func(c net.Conn) func() error { return read(c, 100) },
+		"write": func(c net.Conn) func() error { return func() error { _, err := c.Write([]byte("x")); return err } },
+	}
+	for name, call := range calls {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, _ *Listener, c net.Conn, _ *counted, client net.Conn) {
+				for range 3 {
+					ended := begin(read(c, 100))
+					time.Sleep(limit - 2*Period)
+					_, _ = client.Write([]byte("y"))
+					if err := <-ended; err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(2 * limit)
+				began := time.Now()
+				wantTimeout(t, <-begin(call(c)))
+				if took := time.Since(began); took < limit || took > limit+3*Period {
+					t.Errorf("ended after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// A handler may take longer than the limit, and is told of its client all the while.
+func TestAWatchHasNoLimit(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *Listener, c net.Conn, _ *counted, client net.Conn) {
+		ended := begin(read(c, 1))
+		time.Sleep(3 * limit)
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		default:
+		}
+		_ = client.Close()
+		if err := <-ended; !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+	})
 }
 
 // net/http ends the read that watches the client with a deadline long ago, before

@@ -21,9 +21,9 @@ func serve(t *testing.T, h http.HandlerFunc) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: h, ReadHeaderTimeout: headTimeout, ReadTimeout: time.Minute, WriteTimeout: time.Minute, IdleTimeout: headTimeout}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: headTimeout, ReadTimeout: time.Minute, IdleTimeout: -1}
 	var serving sync.WaitGroup
-	serving.Go(func() { _ = server.Serve(Listen(l)) })
+	serving.Go(func() { _ = server.Serve(Listen(l, Limits{Read: headTimeout, Write: headTimeout})) })
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -59,6 +59,25 @@ func TestSlowClientIsClosed(t *testing.T) {
 		if err != nil || strings.HasSuffix(send, "\r\n\r\n") != strings.HasSuffix(string(got), "ok") {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
+	}
+}
+
+// A client that reads nothing is closed on.
+func TestClientThatReadsNothingIsClosed(t *testing.T) {
+	ended := make(chan error, 1)
+	addr := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		var err error
+		for err == nil {
+			_, err = w.Write(make([]byte, 1<<20))
+		}
+		ended <- err
+	})
+	dial(t, addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	select {
+	case err := <-ended:
+		wantTimeout(t, err)
+	case <-time.After(10 * time.Second):
+		t.Error("still writing")
 	}
 }
 

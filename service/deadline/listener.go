@@ -9,12 +9,20 @@ import (
 // Period is between two sweeps, so how late a deadline may be.
 const Period = 250 * time.Millisecond
 
+// Limits bound single calls of a connection, to within two Periods, whatever
+// deadlines it has; 0 means no limit. A client that goes silent, or reads nothing,
+// is noticed without a deadline for each request. A Read of one byte has none.
+type Limits struct {
+	Read, Write time.Duration
+}
+
 // Listener accepts connections whose deadlines a sweep enforces. Safe for
 // concurrent use; connections outlive a Close, as net.Listener has it.
 type Listener struct {
 	net.Listener
 
-	began time.Time
+	limits Limits
+	began  time.Time
 
 	mu       sync.Mutex
 	conns    map[*conn]struct{}
@@ -22,8 +30,8 @@ type Listener struct {
 }
 
 // Listen wraps a listener.
-func Listen(l net.Listener) *Listener {
-	return &Listener{Listener: l, began: time.Now(), conns: make(map[*conn]struct{})}
+func Listen(l net.Listener, limits Limits) *Listener {
+	return &Listener{Listener: l, limits: limits, began: time.Now(), conns: make(map[*conn]struct{})}
 }
 
 // Accept implements net.Listener.
