@@ -29,20 +29,22 @@ func (s *Store) openSQLite(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return s.explain("create the folder of "+path, err)
 	}
-	if s.pool, err = sql.Open(sqlite.DriverName, sqliteDSN(path)); err != nil {
-		return s.explain("open "+path, err)
-	}
-	s.limitPool(1, 0)
 	if err := s.untilFree(ctx, s.connectSQLite); err != nil {
-		_ = s.pool.Close() // the first error is the one to tell
 		return s.explain("open "+path, err)
 	}
 	return nil
 }
 
-// connectSQLite reads the file, which is created when it does not exist.
+// connectSQLite reads the file, which is created when it does not exist. Each try
+// has a pool of its own: gorm closes that of one that fails.
 func (s *Store) connectSQLite() (err error) {
-	s.gorm, err = gorm.Open(sqlite.Dialector{Conn: s.pool}, gormConfig())
+	if s.pool, err = sql.Open(sqlite.DriverName, sqliteDSN(s.file)); err != nil {
+		return err
+	}
+	s.limitPool(1, 0)
+	if s.gorm, err = gorm.Open(sqlite.Dialector{Conn: s.pool}, gormConfig()); err != nil {
+		_ = s.pool.Close() // the first error is the one to tell
+	}
 	return err
 }
 

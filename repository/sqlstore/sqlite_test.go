@@ -5,14 +5,18 @@ package sqlstore
 import (
 	"bufio"
 	"context"
+	"database/sql"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/glebarez/sqlite"
 
 	"shardid/model"
 )
@@ -159,4 +163,39 @@ func TestSQLiteErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
+}
+
+// A start waits for a file that somebody holds for longer than SQLite itself waits,
+// and then opens it.
+func TestOpenOutwaitsALock(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for six seconds")
+	}
+	path := filepath.Join(t.TempDir(), "shardid.db")
+	holder, err := sql.Open(sqlite.DriverName, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	holder.SetMaxOpenConns(1)
+	defer holder.Close()
+	for _, statement := range []string{"CREATE TABLE t (x)", "BEGIN EXCLUSIVE"} {
+		if _, err := holder.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() {
+		time.Sleep(6 * time.Second) // SQLite gives up after five
+		if _, err := holder.ExecContext(context.Background(), "ROLLBACK"); err != nil {
+			t.Error(err)
+		}
+	})
+	s, err := Open(t.Context(), Options{Driver: SQLite, DSN: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }
