@@ -63,7 +63,8 @@ type ServerConfig struct {
 	PprofAddr string `yaml:"pprof_addr" format:"listen"`
 	// ReadHeaderTimeout bounds reading a request's head. 1ms…1h, default 5s.
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" range:"1ms..1h"`
-	// IdleTimeout is how long an idle connection is kept. 1ms…24h, default 60s.
+	// IdleTimeout is how long an idle connection is kept; with TLS at least as long as
+	// a request may take. 1ms…24h, default 60s.
 	IdleTimeout time.Duration `yaml:"idle_timeout" range:"1ms..24h"`
 	// MaxHeaderBytes is the largest request head in bytes.
 	// 1024…1048576, default 16384.
@@ -149,7 +150,8 @@ type RedisConfig struct {
 
 // QueueConfig is the queue mode, GET /get.
 type QueueConfig struct {
-	// RefillCron is the sweep that refills lists: six fields, seconds first.
+	// RefillCron is the sweep that refills lists: six fields, seconds first. Replicas
+	// begin theirs spread over a twentieth of the pause between two, 5 s at most.
 	// Default every two minutes.
 	RefillCron string `yaml:"refill_cron" format:"cron"`
 	// ReloadCron is the reload of the apps and shards: six fields, seconds

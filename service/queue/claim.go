@@ -14,9 +14,9 @@ const (
 	// refillRetry is the shortest pause after a failure before the low watermark
 	// causes another try. Callers that wait on an empty list try by themselves.
 	refillRetry = 200 * time.Millisecond
-	// maxHoldBack bounds heldBack: a list goes on within two seconds of its store's
-	// return.
-	maxHoldBack = 8 * refillRetry
+	// longestPause after a push that failed: a list goes on within two seconds of its
+	// store's return.
+	longestPause = 8 * refillRetry
 )
 
 // refillSoon refills in the background, unless that is under way or has failed a
@@ -24,7 +24,7 @@ const (
 func (l *list) refillSoon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.soon || time.Now().Before(l.retryAt) {
+	if now := time.Now(); l.soon || now.Before(l.retryAt) || now.Before(l.pauseUntil) {
 		return
 	}
 	l.soon = l.svc.spawn(func() {
@@ -41,10 +41,7 @@ func (l *list) refillSoon() {
 // went. After the patience it waits no more, which is no error: a long segment
 // arrives in parts, and the first may be there.
 func (l *list) refillNow(withoutLock bool, patience time.Duration) error {
-	if l.exhausted() {
-		return l.limitReached()
-	}
-	if err := l.heldBack(); err != nil {
+	if err := l.pausing(); err != nil {
 		return err
 	}
 	if l.beginRefill() && !l.svc.spawn(func() { l.svc.runPass([]*job{{list: l}}, withoutLock) }) {
@@ -77,35 +74,24 @@ func (l *list) howRefillEnded() error {
 	return l.refillErr
 }
 
-func (l *list) exhausted() bool {
+// pausing is why no segment is asked for at present; nil when one may be.
+func (l *list) pausing() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Now().Before(l.exhaustedUntil)
-}
-
-// heldBack is why no segment is asked for yet: a push has just failed. Each costs a
-// segment, and a store that answers and takes nothing, such as a Redis without
-// memory, would use up many.
-func (l *list) heldBack() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if time.Now().Before(l.holdUntil) {
+	if time.Now().Before(l.pauseUntil) {
 		return l.refillErr
 	}
 	return nil
 }
 
-// hold lets the list pause after a push that failed, longer each time; without an
-// error the next pause is short again.
-func (l *list) hold(err error) {
+// pushFailed lets the list pause after a push that failed, longer each time. Each costs a
+// segment, and a store that answers and takes nothing, such as a Redis without memory,
+// would use up many.
+func (l *list) pushFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err == nil {
-		l.holdFor = 0
-		return
-	}
-	l.holdFor = min(max(2*l.holdFor, refillRetry), maxHoldBack)
-	l.holdUntil = time.Now().Add(l.holdFor)
+	l.pauseFor = min(max(2*l.pauseFor, refillRetry), longestPause)
+	l.pauseUntil = time.Now().Add(l.pauseFor)
 }
 
 // beginRefill claims the list for one refill; false means one is in flight.
@@ -123,11 +109,10 @@ func (l *list) endRefill(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.retryAt = time.Now().Add(max(refillRetry, l.holdFor))
+		l.retryAt = time.Now().Add(refillRetry)
 	}
 	if errors.Is(err, model.ErrLimitReached) {
-		l.exhaustedUntil = time.Now().Add(exhaustedFor)
-		l.retryAt = l.exhaustedUntil
+		l.pauseUntil = time.Now().Add(exhaustedFor)
 	}
 	l.refillErr = err
 	close(l.refill)

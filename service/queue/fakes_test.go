@@ -30,10 +30,11 @@ type table struct {
 	loads  int
 	server model.Server
 	taken  []model.Segment
+	asked  map[model.ListKey]int // segments that were asked for
 }
 
 func newTable(apps ...uint8) *table {
-	t := &table{rows: map[model.ListKey]model.AllocState{}}
+	t := &table{rows: map[model.ListKey]model.AllocState{}, asked: map[model.ListKey]int{}}
 	for _, app := range apps {
 		t.provision(app, 100, model.Limit{Policy: model.LimitReject})
 	}
@@ -100,6 +101,7 @@ func (t *table) Raise(_ context.Context, reqs []model.AllocRequest) []model.Allo
 }
 
 func (t *table) allocate(req model.AllocRequest) model.Allocation {
+	t.asked[req.Key]++
 	row, ok := t.rows[req.Key]
 	switch {
 	case t.err != nil:
@@ -114,6 +116,13 @@ func (t *table) allocate(req model.AllocRequest) model.Allocation {
 	t.rows[req.Key] = next
 	t.taken = append(t.taken, segment)
 	return row.Answer(req, segment)
+}
+
+// askedFor is how many segments of a list were asked for.
+func (t *table) askedFor(key model.ListKey) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.asked[key]
 }
 
 // segments are all that were allocated.

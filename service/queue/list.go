@@ -34,13 +34,12 @@ type list struct {
 	fetching bool          // a goroutine pops on behalf of the waiters
 	refill   chan struct{} // closed when the refill in flight ends; nil when none is
 	// refillErr is how the last refill ended.
-	refillErr      error
-	soon           bool      // a refill in the background is due
-	retryAt        time.Time // until then the low watermark causes none
-	exhaustedUntil time.Time // until then no segment is asked for
-	holdUntil      time.Time // the same, after a push that failed
-	holdFor        time.Duration
-	lastErr        error // why waiters are not served; nil when the last pop went well
+	refillErr  error
+	soon       bool          // a refill in the background is due
+	retryAt    time.Time     // until then the low watermark causes none
+	pauseUntil time.Time     // until then no segment is asked for; refillErr says why
+	pauseFor   time.Duration // the latest one after a push that failed; 0 since one went well
+	lastErr    error         // why waiters are not served; nil when the last pop went well
 
 	// history and highest are the tripwire: within one history indices only
 	// rise, so one at or below highest was given out before.
@@ -79,7 +78,7 @@ func (l *list) configure(cfg model.ListConfig) {
 // limitChanged gives up the held IDs that another limit does not allow; those
 // folded by wrap, before or from now on, do not tell. Callers hold mu.
 func (l *list) limitChanged(limit model.Limit) {
-	l.exhaustedUntil = time.Time{}
+	l.pauseUntil = time.Time{}
 	if limit.Policy == model.LimitWrap || l.cfg.Limit.Policy == model.LimitWrap {
 		l.drop()
 		return

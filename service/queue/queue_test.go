@@ -216,6 +216,41 @@ func TestALoweredLimitIsKept(t *testing.T) {
 	}
 }
 
+// Callers of a list at its limit do not each cost a transaction, and a limit that is
+// raised counts as soon as it has been read.
+func TestAListAtItsLimitIsLeftAlone(t *testing.T) {
+	l, db := newLists(), newTable()
+	alice := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	db.provision(1, 100, model.Limit{MaxID: alice.Compose(3), Policy: model.LimitReject})
+	r := ready(t, l, db)
+	for range 3 {
+		if _, err := r.one(1, "alice"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began, before := time.Now(), db.askedFor(alice)
+	for range 300 {
+		if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrLimitReached) {
+			t.Fatal(err)
+		}
+	}
+	// One a second, and some for where the callers began.
+	if n, most := db.askedFor(alice)-before, int(time.Since(began)/time.Second)+3; n > most {
+		t.Errorf("300 callers asked for %d segments, at most %d are due", n, most)
+	}
+	db.change(func(rows map[model.ListKey]model.AllocState) {
+		row := rows[alice]
+		row.Limit.MaxID = alice.Compose(500) // above the segment that was taken whole
+		rows[alice] = row
+	})
+	if err := r.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.one(1, "alice"); err != nil {
+		t.Errorf("under the new limit: %v", err)
+	}
+}
+
 func TestWrapSkipsZero(t *testing.T) {
 	l, db := newLists(), newTable()
 	key := model.ListKey{App: 0, Shard: 0} // "alice" of app 0: IDs are multiples of 1<<14

@@ -199,7 +199,6 @@ func (j *job) pushed(err error, slow bool) {
 	j.setSlow(slow)
 	if err == nil {
 		j.arrived()
-		j.hold(nil)
 		return
 	}
 	j.svc.discarded(j, err)
@@ -208,7 +207,7 @@ func (j *job) pushed(err error, slow bool) {
 	}
 	j.err = err
 	if !errors.Is(err, model.ErrHistoryChanged) { // what the store then says is new
-		j.hold(err)
+		j.pushFailed()
 	}
 }
 
@@ -218,6 +217,7 @@ func (j *job) arrived() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.refills++
+	j.pauseFor = 0
 	j.depth = j.state.Len + j.segment.Len()
 }
 
