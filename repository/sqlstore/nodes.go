@@ -82,7 +82,7 @@ func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error
 	case found:
 		return row, markNode(tx, row, start.MarkSecond)
 	}
-	m, err := s.moment(tx)
+	m, err := s.counting(tx)
 	if err != nil {
 		return nodeRow{}, err
 	}

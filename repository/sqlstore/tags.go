@@ -86,7 +86,7 @@ func (s *Store) allocateTag(tx *gorm.DB, req model.TagRequest) (model.TagSegment
 	if err != nil {
 		return model.TagSegment{}, err
 	}
-	m, err := s.moment(tx)
+	m, err := s.counting(tx)
 	if err != nil {
 		return model.TagSegment{}, err
 	}
@@ -222,7 +222,7 @@ func (s *Store) settleTags(ctx context.Context, life string) error {
 			if err != nil {
 				return err
 			}
-			m, err := s.moment(tx)
+			m, err := s.counting(tx)
 			if err != nil {
 				return err
 			}
