@@ -19,8 +19,8 @@ import (
 
 const (
 	// witnessFresh is how old the witness' heartbeat may be for it to count as used
-	// without a break: several are sent in that time.
-	witnessFresh = 6 * model.BeatEvery
+	// without a break. For as long nothing is handed out while it does not answer.
+	witnessFresh = 2 * model.BeatEvery
 	// witnessPatience is how long a witness that does not answer is waited for before
 	// the store goes on without it.
 	witnessPatience = 10 * time.Second
@@ -87,6 +87,7 @@ type seen struct {
 	id          string
 	since, beat int64
 	changedAt   time.Time // when a change was met that is not noted yet; zero without one
+	witness     time.Time // when the witness answered last; the start before that
 }
 
 // moment reads the row, on the transaction's own connection, as a proxy may send
