@@ -390,3 +390,52 @@ func TestSettle(t *testing.T) {
 		}
 	})
 }
+
+// A rate of its own counts a minute after it was stored, in both directions, and is what
+// a doubt is computed with at once.
+func TestOwnRate(t *testing.T) {
+	t.Parallel()
+	s := mariaDB(t, Options{})
+	rate := int64(500_000)
+	if _, _, err := s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: &rate}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.ChangeTag(t.Context(), "t", model.TagChange{MaxRate: &rate}); err != nil {
+		t.Fatal(err)
+	}
+	want := func(what string, most int64) {
+		t.Helper()
+		req := model.AllocRequest{Key: model.ListKey{App: 1}, MaxStep: model.MaxStep}
+		run(t, s, "UPDATE id_alloc SET current_step = 1000000, taken_at = 0")
+		if a := s.Allocate(t.Context(), []model.AllocRequest{req})[0]; a.Err != nil || a.Segment.Len() != most {
+			t.Errorf("%s: %d, %v, want %d", what, a.Segment.Len(), a.Err, most)
+		}
+	}
+	want("at first", DefaultListRate)
+	run(t, s, "UPDATE id_alloc SET rate_from = rate_from - 60000")
+	want("a minute later", rate)
+	if seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t", Step: 1e6}); err != nil || seg.End-seg.First != rate {
+		t.Errorf("the tag: %+v, %v, want the lower of both rates", seg, err)
+	}
+	if _, _, err := s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: ptr(int64(model.MaxListRate + 1))}); !errors.Is(err, model.ErrInvalidArgument) {
+		t.Errorf("an impossible rate: %v", err)
+	}
+}
+
+// A higher configured rate counts a minute after a heartbeat has stored it.
+func TestRaisedRate(t *testing.T) {
+	t.Parallel()
+	s := mariaDB(t, Options{})
+	raised := open(t, Options{Driver: MySQL, DSN: s.opts.DSN, ListRate: 300_000})
+	for _, want := range []int64{DefaultListRate, 300_000} {
+		if err := raised.Beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		run(t, s, "UPDATE id_alloc SET current_step = 1000000, taken_at = 0, tokens = 0")
+		req := model.AllocRequest{Key: model.ListKey{App: 1}, MaxStep: model.MaxStep}
+		if a := raised.Allocate(t.Context(), []model.AllocRequest{req})[0]; a.Err != nil || a.Segment.Len() != want {
+			t.Errorf("%d, %v, want %d", a.Segment.Len(), a.Err, want)
+		}
+		run(t, s, "UPDATE shardid_deployment SET rates_from = rates_from - 60000")
+	}
+}
