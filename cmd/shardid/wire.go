@@ -79,6 +79,9 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger) (*sqlstore.
 		return nil, err
 	}
 	opts := sqlstore.Options{Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), ConnMaxLifetime: cfg.Database.ConnMaxLifetime, TLS: secure}
+	if err := checkEmbedded(ctx, cfg); err != nil {
+		return nil, err
+	}
 	if opts.Driver == sqlstore.MySQL {
 		opts.MaxOpenConns = cfg.Database.MaxOpenConns
 	}
