@@ -43,7 +43,7 @@ func (c *cli) appsSet() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.runAdmin(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
+		return c.changeData(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
 			after, _, err := service.ChangeApp(ctx, operator(), key.App, flags.change(cmd))
 			if err != nil {
 				return err
@@ -81,7 +81,7 @@ func (c *cli) appsDelete() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.runAdmin(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
+		return c.changeData(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
 			was, _, err := service.DeleteApp(ctx, operator(), key.App, flags.confirm)
 			if err != nil {
 				return err

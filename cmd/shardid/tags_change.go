@@ -31,7 +31,7 @@ func (c *cli) tagsSet() *cobra.Command {
 			Step: given(f, "step", &tag.Step), MaxID: given(f, "max-id", &tag.MaxID), Description: given(f, "description", &tag.Description),
 			MaxRate: given(f, "max-rate", &maxRate),
 		}
-		return c.runAdmin(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
+		return c.changeData(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
 			after, _, err := service.ChangeTag(ctx, operator(), tag.Name, change)
 			if err != nil {
 				return err
@@ -56,7 +56,7 @@ func (c *cli) tagsDelete() *cobra.Command {
 	cmd.Flags().StringVar(&confirm, "confirm", "", "the `name` again")
 	required(cmd, "tag", "confirm")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		return c.runAdmin(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
+		return c.changeData(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
 			was, _, err := service.DeleteTag(ctx, operator(), name, confirm)
 			if err != nil {
 				return err
