@@ -14,7 +14,7 @@ PATH="$PATH:/usr/sbin:/usr/local/sbin:/usr/local/bin:/usr/bin:/usr/libexec:/usr/
 
 usage() {
 	cat <<'TEXT'
-usage: scripts/install-test-servers.sh [--help]
+usage: scripts/install-test-servers.sh [--help] [SERVER…]
 
 Makes sure that Redis, MariaDB and ZooKeeper, which the tests run as private
 servers on free ports, are installed, and Chromium, which opens the console for
@@ -26,6 +26,11 @@ there will do.
                         with a sudo that asks for no password; the services of
                         the packages are not started
   anything else         prints what to install and ends with status 1
+
+SERVER is a version that this system does not have, such as mysql-9.7; those that DB
+and KV name are added. scripts/fetch-test-server.sh puts them into a cache of their
+own; see its --help. One that cannot be fetched is told and is no failure: the tests
+of the others can run, and scripts/test-stores.sh names it again.
 TEXT
 }
 
@@ -120,13 +125,17 @@ install_packages() {
 	fi
 }
 
+# fetch_others gets the servers of other versions.
+fetch_others() {
+	if [ $# -gt 0 ]; then "${0%/*}/fetch-test-server.sh" "$@" || true; fi
+}
+
 case "${1:-}" in
-'') ;;
 -h | --help)
 	usage
 	exit 0
 	;;
-*)
+-*)
 	usage >&2
 	exit 2
 	;;
@@ -135,6 +144,7 @@ esac
 lacking=$(missing | paste -s -d " " -)
 if [ -z "$lacking" ]; then
 	echo "test servers: Redis, MariaDB, ZooKeeper and Chromium are installed"
+	fetch_others "$@" ${DB:-} ${KV:-}
 	exit 0
 fi
 echo "test servers: missing: $lacking"
@@ -150,3 +160,4 @@ if [ -n "$lacking" ]; then
 	exit 1
 fi
 echo "test servers: Redis, MariaDB, ZooKeeper and Chromium are installed"
+fetch_others "$@" ${DB:-} ${KV:-}

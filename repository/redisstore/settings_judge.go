@@ -67,6 +67,9 @@ func (f facts) version() model.Finding {
 		return model.Unread(out, whyNoInfo)
 	}
 	out.Value = kind + " " + text
+	if kind == "Valkey" && f.info["valkey_version"] != "" {
+		out.Value = kind + " " + f.info["valkey_version"] // redis_version is the Redis it replaces
+	}
 	switch {
 	case slices.Compare(numbers(text), []int{6, 2}) < 0:
 		return model.Judged(out, false, model.LevelUnsafe, whyOld)

@@ -20,6 +20,7 @@ func TestJudge(t *testing.T) {
 		"old":             {"redis_version:6.0.20\r\n", yes, "version", "Redis 6.0.20", model.LevelUnsafe},
 		"least":           {"redis_version:6.2.0\r\n", yes, "version", "Redis 6.2.0", model.LevelOK},
 		"valkey":          {"redis_version:7.2.4\r\nserver_name:valkey\r\n", yes, "version", "Valkey 7.2.4", model.LevelOK},
+		"valkey 9":        {"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n", yes, "version", "Valkey 9.1.2", model.LevelOK},
 		"dragonfly":       {"redis_version:7.4.0\r\ndragonfly_version:df-v1.2\r\n", yes, "version", "Dragonfly 7.4.0", model.LevelUnknown},
 		"keydb":           {"redis_version:6.3.4\r\nmvcc_depth:0\r\n", yes, "version", "KeyDB 6.3.4", model.LevelUnknown},
 		"redis":           {redis7, nil, "active-active", "no", model.LevelOK},

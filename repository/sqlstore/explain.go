@@ -10,8 +10,8 @@ import (
 	"net"
 	"os"
 
-	gosqlite "github.com/glebarez/go-sqlite"
 	gosql "github.com/go-sql-driver/mysql"
+	gosqlite "modernc.org/sqlite"
 
 	"shardid/model"
 )

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"crypto/sha1" //nolint:gosec // the name of a server, no protection
 	"fmt"
 	"time"
 
@@ -23,11 +24,12 @@ func (s *Store) identify(tx *gorm.DB) (model.Server, error) {
 	if err != nil {
 		return model.Server{}, fmt.Errorf("identify the server: %w", err)
 	}
-	var id string
+	var name []byte
 	var now int64
-	if err := tx.Raw("SELECT SHA1(CONCAT_WS('|', @@hostname, @@port, @@datadir)), UNIX_TIMESTAMP()").Row().Scan(&id, &now); err != nil {
+	if err := tx.Raw("SELECT CONCAT_WS('|', @@hostname, @@port, @@datadir), UNIX_TIMESTAMP()").Row().Scan(&name, &now); err != nil {
 		return model.Server{}, fmt.Errorf("identify the server: %w", err)
 	}
+	id := fmt.Sprintf("%x", sha1.Sum(name)) //nolint:gosec // a short name, no protection; MySQL 9.6 and newer have no SHA1()
 	return model.Server{ID: id, BootedAt: time.Unix(now, 0).Add(-up)}, nil
 }
 
