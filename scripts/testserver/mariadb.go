@@ -80,15 +80,15 @@ func (s *MariaDBServer) NewDatabase(t testing.TB) (dsn string) {
 	return s.DSN(name)
 }
 
-func (s *MariaDBServer) exec(statement string) error {
-	err := s.withDB(sqlLimit, func(ctx context.Context, db *sql.DB) error {
-		_, err := db.ExecContext(ctx, statement)
-		return err
+func (s *MariaDBServer) exec(statements ...string) error {
+	return s.withDB(sqlLimit, func(ctx context.Context, db *sql.DB) error {
+		for _, statement := range statements {
+			if _, err := db.ExecContext(ctx, statement); err != nil {
+				return fmt.Errorf("%s: %w", statement, err)
+			}
+		}
+		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", statement, err)
-	}
-	return nil
 }
 
 func (s *MariaDBServer) isReady() error {
