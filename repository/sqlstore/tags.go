@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -24,6 +25,14 @@ type tagRow struct {
 	Description string
 	Updated     int64 // Unix s
 	ReadOnly    string
+
+	Doubt       int64
+	Tokens      int64
+	AllocatedAt int64 // Unix ms; 0 before the first time
+	MaxRate     int64 // 0: as all tags
+	RateFrom    int64 // when MaxRate counts, Unix ms
+	OwnMaxID    int64 // max_id as shardid stored it; another program may have raised it
+	MarkLife    string
 	// Stored is the row's own max_id where MaxID was raised to what had been handed
 	// out before the tag was deleted; see lockTag.
 	Stored int64 `gorm:"-"`
@@ -77,23 +86,112 @@ func (s *Store) allocateTag(tx *gorm.DB, req model.TagRequest) (model.TagSegment
 	if err != nil {
 		return model.TagSegment{}, err
 	}
-	segment, err := req.Next(row.MaxID, row.Step)
+	m, err := s.counting(tx)
 	if err != nil {
 		return model.TagSegment{}, err
 	}
-	res := tx.Exec("UPDATE "+tagTable+" SET max_id = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id = ?",
-		segment.End, req.Tag, row.Stored)
-	if res.Error != nil || res.RowsAffected != 1 {
-		return model.TagSegment{}, fmt.Errorf("store: %w", cmp.Or(res.Error, errRowChanged))
+	ctx := tx.Statement.Context
+	known, err := s.peek(ctx, tagCounter(req.Tag))
+	if err != nil {
+		return model.TagSegment{}, err
 	}
-	return segment, nil
+	segment, next, err := req.Next(row.counter(s, m), row.Step, known, m.now)
+	if err != nil {
+		if errors.Is(err, model.ErrUnconfirmed) {
+			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; then run `shardid confirm --tag %s`", err, req.Tag)
+		}
+		return model.TagSegment{}, err
+	}
+	if err := s.mark(ctx, tagCounter(req.Tag), known, segment.First-1, &next); err != nil {
+		return model.TagSegment{}, err
+	}
+	return segment, storeTag(tx, row, next)
+}
+
+// storeTag writes what a tag has handed out, if its max_id is still the one that was
+// read.
+func storeTag(tx *gorm.DB, row tagRow, c model.Counter) error {
+	res := tx.Exec("UPDATE "+tagTable+" SET doubt = ?, tokens = ?, allocated_at = ?, mark_life = ?, own_max_id = ?, max_id = ?, "+
+		"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id = ?",
+		c.Doubt, c.Tokens, max(0, c.At.UnixMilli()), c.Life, c.Last+1, c.Last+1, row.BizTag, row.Stored)
+	if res.Error != nil || res.RowsAffected != 1 {
+		return fmt.Errorf("store: %w", cmp.Or(res.Error, errRowChanged))
+	}
+	return nil
+}
+
+// counter is what the row says. Where another program has raised max_id since, no mark
+// covers it.
+func (r tagRow) counter(s *Store, m moment) model.Counter {
+	_, rate := s.rates(m)
+	c := model.Counter{
+		Last: max(r.MaxID, 1) - 1, Rate: rateOf(rate, r.MaxRate, r.RateFrom, r.Step, m), Tokens: r.Tokens, At: atMilli(r.AllocatedAt),
+		Doubt: r.Doubt, Noted: time.UnixMilli(m.Since), Life: r.MarkLife,
+	}
+	if r.OwnMaxID > 0 && r.OwnMaxID != r.Stored {
+		c.Life = ""
+	}
+	return c
+}
+
+func tagCounter(name string) string { return "t:" + name }
+
+// peek asks the witness about a counter. While it does not answer, and until a beat of
+// it would be too old to vouch, that is an error: numbers that it did not learn of must
+// not be used before. After that nothing is known, and the row will say so.
+func (s *Store) peek(ctx context.Context, counter string) (model.Evidence, error) {
+	if s.opts.Witness == nil || s.server == nil {
+		return model.Evidence{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
+	defer cancel()
+	now := s.opts.Now()
+	life, _, mark, err := s.opts.Witness.Peek(ctx, counter)
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	if err == nil {
+		s.seen.witness = now
+		return model.Evidence{Floor: mark, Mark: mark, Life: life}, nil
+	}
+	if wait := s.seen.witness.Add(witnessFresh).Sub(now); wait > 0 {
+		return model.Evidence{}, fmt.Errorf("%w for %v more: %w", errWitnessAway, wait.Round(time.Second), err)
+	}
+	return model.Evidence{}, nil
+}
+
+// errWitnessAway: Redis, which vouches for the counter, does not answer.
+var errWitnessAway = errors.New("Redis, which would vouch for what is handed out, is waited for")
+
+// errMarkAhead: the witness has seen higher numbers of the counter than a moment ago.
+var errMarkAhead = errors.New("the mark has risen meanwhile")
+
+// mark raises the mark of a counter from at most floor to its Last, in the life in which
+// it was peeked at, and names that life in the counter. It must be called before the
+// counter is committed, and so before its numbers are used.
+func (s *Store) mark(ctx context.Context, name string, known model.Evidence, floor int64, c *model.Counter) error {
+	c.Life = ""
+	if known.Life == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
+	defer cancel()
+	life, before, err := s.opts.Witness.Raise(ctx, name, c.Last)
+	switch {
+	case err != nil:
+		return fmt.Errorf("mark it at Redis: %w", err)
+	case before > floor || life != known.Life:
+		return errMarkAhead
+	}
+	c.Life = life
+	return nil
 }
 
 // lockTag reads the latest committed row and locks it. Its MaxID is raised to what a
 // tag of the name had handed out before it was deleted.
 func (s *Store) lockTag(tx *gorm.DB, name string) (tagRow, error) {
 	var found []tagRow
-	err := tx.Raw("SELECT biz_tag, max_id, step, "+s.readOnlyColumn()+" AS read_only FROM "+tagTable+
+	err := tx.Raw("SELECT biz_tag, max_id, step, doubt, tokens, allocated_at, max_rate, rate_from, own_max_id, mark_life, "+
+		s.readOnlyColumn()+" AS read_only FROM "+tagTable+
 		" WHERE biz_tag = ?"+s.forUpdate(), name).Scan(&found).Error
 	switch {
 	case err != nil:
@@ -127,6 +225,52 @@ func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
 	}
 	slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) })
 	return tags, nil
+}
+
+// settleTags marks at the witness, in its present life, the tags that this life does not
+// cover yet, and ends the doubts that its marks can end.
+func (s *Store) settleTags(ctx context.Context, life string) error {
+	var names []string
+	err := s.query(ctx).Raw("SELECT biz_tag FROM "+tagTable+" WHERE (doubt = 0) = (mark_life <> ?)", life).Scan(&names).Error
+	for _, name := range names {
+		if err != nil {
+			break
+		}
+		err = s.inTx(ctx, func(tx *gorm.DB) error {
+			row, err := s.lockTag(tx, name)
+			if err != nil {
+				return err
+			}
+			m, err := s.counting(tx)
+			if err != nil {
+				return err
+			}
+			stored := row.counter(s, m)
+			next, err := s.settleCounter(ctx, tagCounter(name), stored)
+			if err != nil || next == stored {
+				return err
+			}
+			return storeTag(tx, row, next)
+		})
+		if errors.Is(err, model.ErrUnknownTag) || errors.Is(err, errMarkAhead) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// settleCounter is a counter as the witness leaves it.
+func (s *Store) settleCounter(ctx context.Context, name string, c model.Counter) (model.Counter, error) {
+	known, err := s.peek(ctx, name)
+	if err != nil {
+		return c, err
+	}
+	next := c.Settle(known)
+	if next.Doubt > 0 {
+		return next, nil
+	}
+	err = s.mark(ctx, name, known, next.Last, &next)
+	return next, err
 }
 
 // Tag reads one tag; the row's own name is in the answer. Errors:
