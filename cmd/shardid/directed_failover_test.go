@@ -33,6 +33,7 @@ type fleet struct {
 	asked    map[string]string
 	books    map[string]*harvest
 	replicas []*daemon
+	gaps     sync.Map // the longest that a caller went without IDs, by replica
 	callers  sync.WaitGroup
 	ctx      context.Context
 	stop     func()
@@ -54,14 +55,27 @@ func deploy(t *testing.T, s settings, asked map[string]string) *fleet {
 }
 
 // add starts a replica with a caller for each mode, who asks it to the end.
-func (p *fleet) add() *daemon {
+func (p *fleet) add(more ...settings) *daemon {
 	p.t.Helper()
-	d := serve(p.t, p.settings.with(settings{"SNOWFLAKE_ADVERTISE": address(len(p.replicas) + 1)}))
+	s := p.settings.with(settings{"SNOWFLAKE_ADVERTISE": address(len(p.replicas) + 1)})
+	for _, m := range more {
+		s = s.with(m)
+	}
+	d := serve(p.t, s)
 	p.replicas = append(p.replicas, d)
 	for mode, target := range p.asked {
 		p.callers.Go(func() {
+			var last time.Time
+			longest := time.Duration(0)
 			for ; p.ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
-				p.ask(d, mode, target)
+				_, ids := p.ask(d, mode, target)
+				if !last.IsZero() {
+					longest = max(longest, time.Since(last))
+				}
+				if ids != nil {
+					last = time.Now()
+				}
+				p.gaps.Store([2]any{d, mode}, longest)
 			}
 		})
 	}
@@ -169,9 +183,12 @@ func TestDirectedDatabaseFailover(t *testing.T) {
 			if c.redis {
 				s = s.with(onRedis(testserver.Redis(t).Addr))
 			}
-			p := deploy(t, s.with(settings{"SEGMENT_MAX_STEP": "1000", "QUEUE_MAX_STEP": "1000"}), allModes())
+			p := deploy(t, s.with(smallSteps()), allModes())
 			p.serves(startLimit, p.add(), p.add())
-			for range c.times {
+			for i := range c.times {
+				if i > 0 {
+					db.Rejoin()
+				}
 				time.Sleep(3 * time.Second)
 				db.CatchUp()
 				db.Lag()
@@ -183,9 +200,6 @@ func TestDirectedDatabaseFailover(t *testing.T) {
 				p.add()
 				p.add()
 				p.serves(time.Minute, slices.Clone(p.replicas)...)
-				if c.times > 1 {
-					db.Rejoin()
-				}
 			}
 			time.Sleep(3 * time.Second)
 			p.settle()
