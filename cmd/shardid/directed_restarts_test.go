@@ -48,7 +48,7 @@ func TestDirectedRestarts(t *testing.T) {
 			must(t, onMariaDB(s.dsn), "migrate")
 			must(t, onMariaDB(s.dsn), "provision", "--app", "1", "--name", "wide")
 			must(t, onMariaDB(s.dsn), "provision", "--app", "2", "--name", "narrow", "--max-limit-id", "2147483648")
-			d := serve(t, s.settings().with(settings{"QUEUE_REFILL_CRON": "*/2 * * * * *", "QUEUE_PREFETCH_MAX": "1"}))
+			d := serve(t, s.settings().with(settings{"QUEUE_REFILL_CRON": "*/2 * * * * *", "QUEUE_RELOAD_CRON": "*/3 * * * * *", "QUEUE_PREFETCH_MAX": "1"}))
 			books := newLedger()
 			take(d, books, 1500)
 			takeNarrow(d, books, 300, "")
