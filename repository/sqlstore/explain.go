@@ -146,7 +146,9 @@ func isTLS(err error) bool {
 }
 
 func isBroken(err error) bool {
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, gosql.ErrInvalidConn)
+	var server *gosql.MySQLError // of a session that it has ended: idle for too long, or killed
+	ended := errors.As(err, &server) && (server.Number == 4031 || server.Number == 1927)
+	return ended || errors.Is(err, driver.ErrBadConn) || errors.Is(err, gosql.ErrInvalidConn)
 }
 
 // fail is explain for a write. The driver reports a server that turned read-only
