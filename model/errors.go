@@ -75,6 +75,9 @@ var (
 	// operator must confirm it. Callers get ErrQueueEmpty meanwhile.
 	ErrUnconfirmed = errors.New("max_id awaits an operator's confirmation")
 
+	// ErrForeign: what was found belongs to another deployment.
+	ErrForeign = errors.New("it belongs to another deployment")
+
 	// ErrAppExists: the app has been provisioned before.
 	ErrAppExists = errors.New("app is already provisioned")
 
