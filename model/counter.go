@@ -17,8 +17,11 @@ const (
 	// has at most one second's worth.
 	burst = 2
 	// JumpWait is how long after a doubt was noted a counter waits that has to jump:
-	// two bursts, in seconds of its rate.
-	JumpWait = 2 * burst * time.Second
+	// two bursts, in seconds of its rate, and the time by which DoubtOf exceeds the
+	// age of the copy. So a jump never gets ahead of 2·Rate for each second of real
+	// time. A store that notes a doubt while it waits for an earlier one lets the new
+	// wait begin at the end of the other.
+	JumpWait = 2*burst*time.Second + 2*MaxClockApart + time.Second
 	// MaxClockApart is how far the clocks of the database server and of a replica may
 	// be apart. Two servers that are that near to a replica are twice that far apart
 	// at most, which is added to g.
