@@ -87,7 +87,7 @@ func (s *Store) change(tx *gorm.DB, reqs []model.AllocRequest, choose choice) ([
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.moment(tx)
+	m, err := s.counting(tx)
 	if err != nil {
 		return nil, err
 	}

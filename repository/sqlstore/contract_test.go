@@ -69,8 +69,10 @@ func TestAllocateStopsAtTheLimitExactly(t *testing.T) {
 		k := key(1, 7)
 		a.Limit.MaxID = k.Compose(1003) + 5
 		provision(t, s, a)
-		wantSegment(t, one(s, k, 0), 1, 1000)
-		wantSegment(t, one(s, k, 0), 1001, 1003) // three IDs left, exactly three
+		wantSegment(t, one(s, k, 0), 1, 10) // a hundredth of what is left
+		wantSegment(t, one(s, k, 1000), 1001, 1001)
+		wantSegment(t, one(s, k, 0), 1002, 1002)
+		wantSegment(t, one(s, k, 0), 1003, 1003) // three IDs left, exactly three
 		for range 2 {
 			if got := one(s, k, 0); !errors.Is(got.Err, model.ErrLimitReached) {
 				t.Fatalf("got %+v", got)

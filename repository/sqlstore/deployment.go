@@ -19,8 +19,8 @@ import (
 
 const (
 	// witnessFresh is how old the witness' heartbeat may be for it to count as used
-	// without a break: several are sent in that time.
-	witnessFresh = 6 * model.BeatEvery
+	// without a break. For as long nothing is handed out while it does not answer.
+	witnessFresh = 2 * model.BeatEvery
 	// witnessPatience is how long a witness that does not answer is waited for before
 	// the store goes on without it.
 	witnessPatience = 10 * time.Second
@@ -75,6 +75,10 @@ type moment struct {
 	deploymentRow
 	server model.Server
 	now    time.Time // by the server's clock
+	apart  error     // model.ErrClockApart when this machine's clock is too far from it
+	// kept is since when, Unix ms, the database has forgotten nothing for sure: it has
+	// served in this life, as the row says.
+	kept int64
 }
 
 // seen is what this process knows of the row; a row that says less went back in time.
@@ -83,14 +87,25 @@ type seen struct {
 	id          string
 	since, beat int64
 	changedAt   time.Time // when a change was met that is not noted yet; zero without one
+	witness     time.Time // when the witness answered last; the start before that
 }
 
 // moment reads the row, on the transaction's own connection, as a proxy may send
-// another one elsewhere. Errors: errServerChanged, model.ErrClockApart.
+// another one elsewhere. The error may be errServerChanged.
 func (s *Store) moment(tx *gorm.DB) (moment, error) {
 	m, err := s.readMoment(tx, "")
 	if err == nil && s.changed(m) {
 		err = errServerChanged
+	}
+	return m, err
+}
+
+// counting is moment for what hands out numbers: how old a copy is can only be told
+// while the clocks agree. The error may be model.ErrClockApart too.
+func (s *Store) counting(tx *gorm.DB) (moment, error) {
+	m, err := s.moment(tx)
+	if err == nil {
+		err = m.apart
 	}
 	return m, err
 }
@@ -123,12 +138,16 @@ func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 		return m, nil
 	}
 	m.now = time.UnixMilli(m.Now)
-	if err := clockApart(m.now, before, s.opts.Now()); err != nil {
+	m.apart = clockApart(m.now, before, s.opts.Now())
+	var err error
+	if m.server, err = s.identify(tx, m); err != nil {
 		return m, err
 	}
-	server, err := s.identify(tx, m)
-	m.server = server
-	return m, err
+	m.kept = m.Since
+	if !m.server.BootedAt.IsZero() { // in whole seconds: it had started by the end of that one
+		m.kept = max(m.kept, min(m.Now, (m.server.BootedAt.Unix()+1)*1000))
+	}
+	return m, nil
 }
 
 // clockApart refuses a server whose clock is further from this machine's than the age
@@ -223,12 +242,9 @@ func (s *Store) changed(m moment) bool {
 // counter may lack. Only then is anything handed out again. Everything happens in one
 // transaction, once, however many processes try.
 func (s *Store) noteServer(ctx context.Context) error {
-	vouches, err := s.askWitness(ctx)
-	if err != nil {
-		return err
-	}
 	var noted moment
-	_, err = s.tryTx(ctx, func(tx *gorm.DB) error {
+	vouches := false
+	_, err := s.tryTx(ctx, func(tx *gorm.DB) error {
 		m, err := s.readMoment(tx, s.forUpdate())
 		if err != nil || !s.changed(m) {
 			return err
@@ -238,6 +254,12 @@ func (s *Store) noteServer(ctx context.Context) error {
 		}
 		noted = m
 		if m.Server != "" { // not the first server ever
+			if m.apart != nil {
+				return m.apart
+			}
+			if vouches, err = s.askWitness(ctx); err != nil {
+				return err
+			}
 			if err := s.doubt(tx, m, vouches); err != nil {
 				return err
 			}
@@ -342,7 +364,7 @@ func (s *Store) Beat(ctx context.Context) error {
 	life := s.beatWitness(ctx)
 	due := false
 	err := s.inTx(ctx, func(tx *gorm.DB) error {
-		m, err := s.moment(tx)
+		m, err := s.counting(tx)
 		if err != nil {
 			return err
 		}

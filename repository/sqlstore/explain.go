@@ -101,8 +101,12 @@ func (s *Store) advice(err error) string {
 		return sqliteAdvice(file.Code(), s.file)
 	case errors.Is(err, errReadOnly):
 		return adviceReadOnly
-	case errors.Is(err, errServerChanged):
+	case errors.Is(err, errServerChanged), errors.Is(err, errMarkAhead):
 		return "it is looked at again at once"
+	case errors.Is(err, errWitnessAway):
+		return "start Redis; without it, this goes on when its last heartbeat is too old to vouch for anything"
+	case errors.Is(err, model.ErrClockApart):
+		return "set the clocks of this machine and of the database server (NTP)"
 	case errors.Is(err, errNoLockRow):
 		return adviceMigrate + ", or, if a row is missing, INSERT INTO " + mutexTable + " (name) VALUES ('" + workerTable + "'), ('" + nodeTable + "'), INSERT INTO " + deploymentTable + " (deployment) VALUES (a new random name)"
 	case errors.Is(err, errRowChanged):

@@ -65,8 +65,21 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 		if err := preflight(ctx, db, files); err != nil {
 			return err
 		}
-		return up(ctx, db, files, progress)
+		if err := up(ctx, db, files, progress); err != nil {
+			return err
+		}
+		return s.firstServer(ctx)
 	})
+}
+
+// firstServer notes the server of a new schema, which nothing can be missing in.
+func (s *Store) firstServer(ctx context.Context) error {
+	var server string
+	err := s.query(ctx).Raw("SELECT server FROM " + deploymentTable).Row().Scan(&server)
+	if err != nil || server != "" {
+		return err
+	}
+	return s.noteServer(ctx)
 }
 
 // migrationConfig waits longer, and sees a read-only server as such.

@@ -60,6 +60,9 @@ func TestMigrateTellsAndRepeats(t *testing.T) {
 		if err := s.Migrate(context.Background(), tell); err != nil || len(said) != 1 || !strings.Contains(said[0], "schema is at version") {
 			t.Errorf("second run said %q, %v", said, err)
 		}
+		if s.server == nil {
+			return // a file and its version are of one transaction; SQLite cannot add a column only if it is missing
+		}
 		run(t, s, "DELETE FROM shardid_schema WHERE version_id > 0")
 		provision(t, s, app(1))
 		said = nil
