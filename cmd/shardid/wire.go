@@ -176,10 +176,10 @@ func (a *App) openLists(client *redisstore.Store) listStore {
 		return listStore{s, s, nil, func(context.Context) error { return nil }, ready, embeddedLists}
 	}
 	ready := func(ctx context.Context) error {
-		if err := tellDeployment(ctx, a.db, client); err != nil {
+		if err := client.Check(ctx); err != nil {
 			return err
 		}
-		return client.Check(ctx)
+		return tellDeployment(ctx, a.db, client)
 	}
 	return listStore{client, client, client, client.Check, ready, client.Settings}
 }
