@@ -56,6 +56,7 @@ fmt: $(LINT) ## format the sources
 	$(LINT) fmt ./...
 
 simulate: ## 10 000 simulated deployments with faults between any two steps, and the mutants they catch
+	go test -count=1 -v -run TestSimulation ./model -counter.worlds 10000
 	go test -count=1 -v -run TestSimulation ./service/queue ./service/worker ./service/segment ./service/uid
 
 soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C ends it with a report
