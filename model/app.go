@@ -97,4 +97,9 @@ type ListConfig struct {
 	// never below Step.
 	CurrentStep int64
 	Limit       Limit
+	// History is that of the list whose high-water mark covers MaxID; "" none does.
+	History string
+	// Doubt is how many indices above MaxID may have been handed out although the
+	// database, which went back in time, does not know; see Counter.
+	Doubt int64
 }

@@ -76,6 +76,18 @@ var (
 	// how far, and leaving out enough would burn much of a small ID space: an
 	// operator must confirm it. Callers get ErrQueueEmpty meanwhile.
 	ErrUnconfirmed = errors.New("max_id awaits an operator's confirmation")
+	// ErrJumping: the database has just changed its server and nobody can vouch for
+	// the row, so that numbers are left out, and a moment must pass first. Callers get
+	// ErrQueueEmpty or ErrSegmentEmpty meanwhile.
+	ErrJumping = errors.New("waiting before numbers are left out, as the database server has changed")
+	// ErrRate: the counter has handed out as many numbers as it may for now. Callers
+	// get ErrQueueEmpty or ErrSegmentEmpty meanwhile.
+	ErrRate = errors.New("the highest rate is reached")
+	// ErrClockApart: the clocks of the database server and of this machine differ by
+	// more than MaxClockApart, so that the age of a copy could not be told.
+	ErrClockApart = errors.New("the clocks of the database server and of this machine differ")
+	// ErrForeign: what was found belongs to another deployment.
+	ErrForeign = errors.New("it belongs to another deployment")
 
 	// ErrAppExists: the app has been provisioned before.
 	ErrAppExists = errors.New("app is already provisioned")

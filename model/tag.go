@@ -30,22 +30,25 @@ type TagSegment struct {
 	First, End int64 // [First, End), as Leaf's [old, new); First is at least 1
 	Step       int64 // the row's step, from the same transaction
 	Lifted     int64 // by how much max_id was below Floor: the table went back in time
+	Jumped     int64 // IDs left out because nobody could tell how far it went back
 }
 
-// Next is the segment a row's state gives, and the max_id to store. A max_id
-// below 1 counts as 1: no ID is 0 or negative. The error is ErrLimitReached when
-// fewer IDs than the segment needs are left below 2^63, and ErrInvalidArgument
-// for a row whose step is not in 1…MaxTagStep.
-func (r TagRequest) Next(maxID, step int64) (TagSegment, error) {
+// Next is the segment that a row gives, and its counter to store: the row's max_id is
+// one above Last. The error is ErrInvalidArgument for a row whose step is not in
+// 1…MaxTagStep, or one of Counter.Take.
+func (r TagRequest) Next(row Counter, step int64, e Evidence, now time.Time) (TagSegment, Counter, error) {
 	if step < 1 || step > MaxTagStep {
-		return TagSegment{}, fmt.Errorf("%w: step %d of tag %q is outside 1…%d: correct it in leaf_alloc", ErrInvalidArgument, step, r.Tag, int64(MaxTagStep))
+		return TagSegment{}, row, fmt.Errorf("%w: step %d of tag %q is outside 1…%d: correct it in leaf_alloc", ErrInvalidArgument, step, r.Tag, int64(MaxTagStep))
 	}
-	first := max(maxID, r.Floor, 1)
-	length := max(r.Step, step)
-	if first > MaxTagID-length {
-		return TagSegment{}, fmt.Errorf("%w: tag %q has no segment of %d left below 2^63", ErrLimitReached, r.Tag, length)
+	e.Floor = max(e.Floor, r.Floor-1)
+	first, n, next, err := row.Take(e, max(r.Step, step), MaxTagID-1, now)
+	if err != nil {
+		return TagSegment{}, row, fmt.Errorf("tag %q: %w", r.Tag, err)
 	}
-	return TagSegment{First: first, End: first + length, Step: step, Lifted: max(r.Floor-max(maxID, 1), 0)}, nil
+	return TagSegment{
+		First: first, End: first + n, Step: step,
+		Lifted: max(0, e.Floor-row.Last), Jumped: first - 1 - row.Settle(e).Last,
+	}, next, nil
 }
 
 const (

@@ -127,31 +127,3 @@ func appObjects(apps []model.AppSummary) []appObject {
 	}
 	return out
 }
-
-func (c *cli) confirm() *cobra.Command {
-	var id int64
-	cmd := &cobra.Command{
-		Use:   "confirm --app ID",
-		Short: "Say that max_id of an app is right after its stores were restored",
-		Example: `  # after both stores were restored: raise max_id above the highest index in use, then
-  shardid confirm --app 7`,
-		Args: cobra.NoArgs,
-	}
-	cmd.Flags().Int64Var(&id, "app", -1, "app `ID`, 0…255")
-	if err := cmd.MarkFlagRequired("app"); err != nil {
-		panic(err) // the flag is registered in the line above
-	}
-	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		key, err := model.NewListKey(id, 0)
-		if err != nil {
-			return err
-		}
-		return withDatabase(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
-			if err := db.Confirm(ctx, key.App); err != nil {
-				return err
-			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "app %d goes on above its max_id\n", key.App)
-			return err
-		})
-	})
-}

@@ -168,10 +168,10 @@ type QueueConfig struct {
 	// MaxStep is the largest step the adaptive refill grows to, in indices.
 	// 1…1000000, default 100000.
 	MaxStep int `yaml:"max_step" range:"1..1000000"`
-	// MaxListRate is more than one list ever hands out, in indices a second: so
-	// many are left out for each second after which both stores are others. Apps
-	// with a limit wait for shardid confirm where that is too many.
-	// 1…10000000, default 100000.
+	// MaxListRate is how many indices a second a list hands out at most, on all
+	// replicas together: so many are left out, twice, for each second that a database
+	// which went back in time may lack, unless Redis knows. An app's step a second is
+	// always allowed. Not on SQLite. 1…10000000, default 100000.
 	MaxListRate int `yaml:"max_list_rate" range:"1..10000000"`
 	// LiftAlarm is by how many indices max_id may have gone back before that is
 	// an alarm rather than a warning. 0…1000000000, default 100000.

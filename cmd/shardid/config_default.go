@@ -26,7 +26,7 @@ func defaultConfig() Config {
 			MaxListRate:  100000,
 			LiftAlarm:    100000,
 		},
-		Segment:   SegmentConfig{Enabled: true, Timeout: 2 * time.Second, MaxStep: 1_000_000, Runway: 10 * time.Minute},
+		Segment:   SegmentConfig{Enabled: true, Timeout: 2 * time.Second, MaxStep: 1_000_000, MaxRate: 1_000_000, Runway: 10 * time.Minute},
 		Snowflake: defaultSnowflake(),
 		ZooKeeper: ZooKeeperConfig{SessionTimeout: 10 * time.Second},
 		UID:       defaultUID(),

@@ -14,6 +14,11 @@ type SegmentConfig struct {
 	// MaxStep is the largest step that demand lets a segment grow to, in IDs.
 	// 1…1000000000, default 1000000, Leaf's.
 	MaxStep int `yaml:"max_step" range:"1..1000000000"`
+	// MaxRate is how many IDs a second a tag hands out at most, on all replicas
+	// together, where it has no max_rate of its own: so many are left out, twice,
+	// for each second that a database which went back in time may lack. A tag's step
+	// a second is always allowed. Not on SQLite. 1…1000000000, default 1000000.
+	MaxRate int `yaml:"max_rate" range:"1..1000000000"`
 	// Runway is how long what is held ahead should last at the present rate.
 	// 1s…24h, default 10m.
 	Runway time.Duration `yaml:"runway" range:"1s..24h"`

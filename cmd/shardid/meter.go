@@ -84,10 +84,10 @@ func (m meteredAllocator) Allocate(ctx context.Context, reqs []model.AllocReques
 	return out
 }
 
-// Raise implements queue.Allocator.
-func (m meteredAllocator) Raise(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
+// Settle implements queue.Allocator.
+func (m meteredAllocator) Settle(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
 	began := time.Now()
-	out := m.Allocator.Raise(ctx, reqs)
+	out := m.Allocator.Settle(ctx, reqs)
 	m.raise.Done(began, first(out, func(a model.Allocation) error { return a.Err }))
 	return out
 }

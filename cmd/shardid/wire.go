@@ -39,7 +39,7 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.monitor = health.New(a.log, append(zooKeeperProbe(zoo),
-		health.Probe{Name: httpapi.ConditionDatabase, Check: a.db.Check},
+		health.Probe{Name: httpapi.ConditionDatabase, Check: a.checkDatabase},
 		health.Probe{Name: httpapi.ConditionRedis, Check: lists.check})...)
 	a.onStop("health", func(context.Context) error { a.monitor.Stop(); return nil })
 	a.watch = newSettingsWatch(a.log, inspection{"database", a.db.Settings}, inspection{"redis", lists.settings})
@@ -60,6 +60,15 @@ func (a *App) wire() (err error) {
 	return err
 }
 
+// checkDatabase is the database's probe, which also sends the heartbeats.
+func (a *App) checkDatabase(ctx context.Context) error {
+	beat := a.db.Beat(ctx)
+	if err := a.db.Check(ctx); err != nil {
+		return err
+	}
+	return beat
+}
+
 func queueOptions(a *App, lists listStore) queue.Options {
 	q := a.cfg.Queue
 	return queue.Options{
@@ -78,7 +87,8 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger) (*sqlstore.
 	if err != nil {
 		return nil, err
 	}
-	opts := sqlstore.Options{Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), ConnMaxLifetime: cfg.Database.ConnMaxLifetime, TLS: secure}
+	opts := sqlstore.Options{Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), ConnMaxLifetime: cfg.Database.ConnMaxLifetime, TLS: secure,
+		ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate)}
 	if opts.Driver == sqlstore.MySQL {
 		opts.MaxOpenConns = cfg.Database.MaxOpenConns
 	}

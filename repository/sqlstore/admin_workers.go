@@ -49,14 +49,14 @@ func (w *Workers) entry(r workerRow, now int64) model.WorkerEntry {
 // *model.StoreError.
 func (w *Workers) List(ctx context.Context) (entries []model.WorkerEntry, err error) {
 	err = w.store.inTx(ctx, func(tx *gorm.DB) error {
-		at, err := w.store.clock(tx)
+		at, err := w.store.moment(tx)
 		if err != nil {
 			return err
 		}
 		rows, err := readWorkers(tx, poolRows+" ORDER BY id", model.SnowflakeWorkers)
 		entries = make([]model.WorkerEntry, len(rows))
 		for i, row := range rows {
-			entries[i] = w.entry(row, at.now)
+			entries[i] = w.entry(row, at.Now)
 		}
 		return err
 	})
@@ -85,7 +85,7 @@ func (w *Workers) free(tx *gorm.DB, workerID int, address string) (model.WorkerE
 	if err := w.store.lockNamed(tx, workerTable); err != nil {
 		return model.WorkerEntry{}, err
 	}
-	at, err := w.store.clock(tx)
+	at, err := w.store.moment(tx)
 	if err != nil {
 		return model.WorkerEntry{}, err
 	}
@@ -97,11 +97,11 @@ func (w *Workers) free(tx *gorm.DB, workerID int, address string) (model.WorkerE
 		return model.WorkerEntry{}, fmt.Errorf("%w: no address has worker ID %d: see shardid workers", model.ErrInvalidArgument, workerID)
 	}
 	row := rows[0]
-	was := w.entry(row, at.now)
+	was := w.entry(row, at.Now)
 	switch ends := w.endsAt(row); {
 	case row.IPPort != address:
 		return was, fmt.Errorf("%w: confirm it with the address that has worker ID %d, which is %s", model.ErrInvalidArgument, workerID, row.IPPort)
-	case ends >= at.now:
+	case ends >= at.Now:
 		return was, fmt.Errorf("%w: worker ID %d may be in use by %s until %s: stop that instance and wait",
 			model.ErrRefused, workerID, row.IPPort, time.UnixMilli(ends).UTC().Format(time.RFC3339))
 	}

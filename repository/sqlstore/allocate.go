@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -31,7 +30,9 @@ func (s *Store) Allocate(ctx context.Context, reqs []model.AllocRequest) []model
 		return out
 	}
 	err := s.inTx(ctx, func(tx *gorm.DB) (err error) {
-		out, err = s.allocate(tx, reqs)
+		out, err = s.change(tx, reqs, func(state model.AllocState, req model.AllocRequest, now time.Time) (model.Allocation, model.AllocState, error) {
+			return state.Next(req, now)
+		})
 		return err
 	})
 	if err != nil {
@@ -48,6 +49,28 @@ func failAll(n int, err error) []model.Allocation {
 	return out
 }
 
+// Settle brings each request's row up to what the request knows and takes no segment:
+// max_id is raised to Floor, by which much Lifted says, a mark that covers the row ends
+// a doubt about it, and the row then names the mark's history. Otherwise it is as
+// Allocate.
+func (s *Store) Settle(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
+	var out []model.Allocation
+	if len(reqs) == 0 {
+		return out
+	}
+	err := s.inTx(ctx, func(tx *gorm.DB) (err error) {
+		out, err = s.change(tx, reqs, func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
+			next := state.Settle(req)
+			return model.Allocation{Lifted: max(0, next.Last-state.Last)}, next, nil
+		})
+		return err
+	})
+	if err != nil {
+		return failAll(len(reqs), s.fail(ctx, "settle", err))
+	}
+	return out
+}
+
 // change is one row to store.
 type change struct {
 	key  model.ListKey
@@ -55,44 +78,49 @@ type change struct {
 	next model.AllocState
 }
 
-// allocate is the body of the transaction.
-func (s *Store) allocate(tx *gorm.DB, reqs []model.AllocRequest) ([]model.Allocation, error) {
+// choice is what becomes of a row; its error is that of the one list.
+type choice func(state model.AllocState, req model.AllocRequest, now time.Time) (model.Allocation, model.AllocState, error)
+
+// change is the body of a transaction.
+func (s *Store) change(tx *gorm.DB, reqs []model.AllocRequest, choose choice) ([]model.Allocation, error) {
 	rows, err := s.lockLists(tx, reqs)
 	if err != nil {
 		return nil, err
 	}
-	server, err := s.identify(tx)
+	m, err := s.moment(tx)
 	if err != nil {
 		return nil, err
 	}
-	now := s.opts.Now()
+	rate, _ := s.rates(m)
 	out := make([]model.Allocation, len(reqs))
 	var changes []change
 	for i, req := range reqs {
 		row, found := rows[req.Key]
 		delete(rows, req.Key) // a second request for the list must not get the same segment
-		var c change
 		if !found {
 			out[i].Err = fmt.Errorf("%w: list %s", model.ErrUnknownShard, req.Key)
-		} else if out[i], c = row.take(req, now, server); out[i].Err == nil {
-			changes = append(changes, c)
+			continue
+		}
+		cfg, err := row.config()
+		if err != nil {
+			out[i].Err = err
+			continue
+		}
+		listRate := rate
+		if req.MaxRate > 0 {
+			listRate = min(rate, req.MaxRate)
+		}
+		state := row.state(cfg, m, listRate)
+		allocation, next, err := choose(state, req, m.now)
+		if errors.Is(err, model.ErrUnconfirmed) {
+			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest index in use; then run `shardid confirm --app %d --name %q`", err, cfg.Key.App, cfg.AppName)
+		}
+		out[i], out[i].Err = allocation, err
+		if err == nil && (next != state || row.Stored != row.MaxID) {
+			changes = append(changes, change{key: req.Key, old: row.Stored, next: next})
 		}
 	}
-	return out, storeChanges(tx, changes, now, server)
-}
-
-// take chooses the row's next segment.
-func (r allocRow) take(req model.AllocRequest, now time.Time, on model.Server) (model.Allocation, change) {
-	cfg, err := r.config()
-	if err != nil {
-		return model.Allocation{Err: err}, change{}
-	}
-	state := r.state(cfg)
-	segment, next, err := state.Next(req, now, on)
-	if err != nil {
-		return model.Allocation{Err: err}, change{}
-	}
-	return state.Answer(req, segment), change{key: req.Key, old: r.Stored, next: next}
+	return out, storeChanges(tx, changes)
 }
 
 // lockedRow also says whether the server takes writes from ordinary users: one
@@ -110,7 +138,7 @@ func (s *Store) lockRows(tx *gorm.DB, reqs []model.AllocRequest) (map[model.List
 	var found []lockedRow
 	err := tx.Table(s.lockTable()).Clauses(clause.Locking{Strength: "UPDATE"}).
 		Select("app_id, app_name, max_id, shard_id, step, max_limit_id, limit_policy, current_step, allocated_at, " +
-			"db_server, db_booted_at, list_history, last_max_id, " +
+			"list_history, last_max_id, doubt, tokens, max_rate, rate_from, " +
 			s.readOnlyColumn() + " AS read_only").
 		Where(whereKeys(reqs)).Order("app_id, shard_id").Find(&found).Error
 	if err != nil {
@@ -156,11 +184,11 @@ func whereKeys(reqs []model.AllocRequest) clause.Expression {
 
 // storeChanges writes all rows with one statement, each only if its max_id is
 // still the one that was read.
-func storeChanges(tx *gorm.DB, changes []change, now time.Time, on model.Server) error {
+func storeChanges(tx *gorm.DB, changes []change) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	sql, args := updateSQL(tx.Name(), changes, now, on)
+	sql, args := updateSQL(tx.Name(), changes)
 	res := tx.Exec(sql, args...)
 	if res.Error != nil {
 		return fmt.Errorf("store: %w", res.Error)
@@ -171,27 +199,36 @@ func storeChanges(tx *gorm.DB, changes []change, now time.Time, on model.Server)
 	return nil
 }
 
-func updateSQL(dialect string, changes []change, now time.Time, on model.Server) (string, []any) {
-	var maxIDs, steps, histories, where []any
-	for _, c := range changes {
-		id := int64(c.key.App)*model.Shards + int64(c.key.Shard)
-		maxIDs = append(maxIDs, id, c.next.MaxID)
-		steps = append(steps, id, c.next.CurrentStep)
-		histories = append(histories, id, c.next.History)
-		where = append(where, c.key.App, c.key.Shard, c.old)
-	}
+func updateSQL(dialect string, changes []change) (string, []any) {
 	index := ""
 	if dialect == MySQL {
 		index = " FORCE INDEX (PRIMARY)"
 	}
-	n := len(changes)
-	cases := fmt.Sprintf("CASE app_id * %d + shard_id%s END", model.Shards, strings.Repeat(" WHEN ? THEN ?", n))
-	match := "(app_id = ? AND shard_id = ? AND max_id = ?)"
-	sql := "UPDATE " + table + index + " SET max_id = " + cases + ", last_max_id = " + cases + ", current_step = " + cases +
-		", list_history = " + cases +
-		", allocated_at = ?, db_server = ?, db_booted_at = ?, update_time = CURRENT_TIMESTAMP WHERE " +
-		match + strings.Repeat(" OR "+match, n-1)
-	args := slices.Concat(maxIDs, maxIDs, steps, histories,
-		[]any{now.UnixMilli(), on.ID, max(on.BootedAt.Unix(), 0)}, where)
-	return sql, args
+	var sql strings.Builder
+	var args []any
+	sql.WriteString("UPDATE " + table + index + " SET ")
+	for _, column := range []struct {
+		name  string
+		value func(model.AllocState) any
+	}{
+		// max_id comes last: MySQL assigns in this order, and WHERE has the old one.
+		{"last_max_id", func(s model.AllocState) any { return s.LastMaxID }},
+		{"current_step", func(s model.AllocState) any { return s.CurrentStep }},
+		{"list_history", func(s model.AllocState) any { return s.Life }},
+		{"doubt", func(s model.AllocState) any { return s.Doubt }},
+		{"tokens", func(s model.AllocState) any { return s.Tokens }},
+		{"allocated_at", func(s model.AllocState) any { return max(0, s.At.UnixMilli()) }},
+		{"max_id", func(s model.AllocState) any { return s.Last }},
+	} {
+		fmt.Fprintf(&sql, "%s = CASE app_id * %d + shard_id%s END, ", column.name, model.Shards, strings.Repeat(" WHEN ? THEN ?", len(changes)))
+		for _, c := range changes {
+			args = append(args, int64(c.key.App)*model.Shards+int64(c.key.Shard), column.value(c.next))
+		}
+	}
+	const match = "(app_id = ? AND shard_id = ? AND max_id = ?)"
+	sql.WriteString("update_time = CURRENT_TIMESTAMP WHERE " + match + strings.Repeat(" OR "+match, len(changes)-1))
+	for _, c := range changes {
+		args = append(args, c.key.App, c.key.Shard, c.old)
+	}
+	return sql.String(), args
 }

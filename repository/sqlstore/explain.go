@@ -101,8 +101,10 @@ func (s *Store) advice(err error) string {
 		return sqliteAdvice(file.Code(), s.file)
 	case errors.Is(err, errReadOnly):
 		return adviceReadOnly
+	case errors.Is(err, errServerChanged):
+		return "it is looked at again at once"
 	case errors.Is(err, errNoLockRow):
-		return adviceMigrate + ", or INSERT INTO " + mutexTable + " (name) VALUES ('" + workerTable + "'), ('" + nodeTable + "') if a row is missing there"
+		return adviceMigrate + ", or, if a row is missing, INSERT INTO " + mutexTable + " (name) VALUES ('" + workerTable + "'), ('" + nodeTable + "'), INSERT INTO " + deploymentTable + " (deployment) VALUES (a new random name)"
 	case errors.Is(err, errRowChanged):
 		return "something writes to the table without locking its rows, or its engine is not InnoDB: " + adviceMigrate
 	case isTLS(err):
@@ -161,7 +163,7 @@ func (s *Store) answer(ctx context.Context, op string, err error) error {
 	for _, refusal := range []error{
 		model.ErrUnknownTag, model.ErrTagExists, model.ErrLimitReached, model.ErrInvalidArgument,
 		model.ErrNoWorkerID, model.ErrAddressTaken, model.ErrLeaseLost, model.ErrLayoutChanged,
-		model.ErrUnknownApp, model.ErrRefused,
+		model.ErrUnknownApp, model.ErrRefused, model.ErrUnconfirmed, model.ErrJumping, model.ErrRate,
 	} {
 		if errors.Is(err, refusal) {
 			return fmt.Errorf("%s: %w", op, err)

@@ -7,8 +7,9 @@ import (
 	"gorm.io/gorm"
 )
 
-// errNoLockRow: the row that callers wait for each other at is missing.
-var errNoLockRow = errors.New("a row of " + mutexTable + " is missing")
+// errNoLockRow: the row that callers wait for each other at, or that of the
+// deployment, is missing.
+var errNoLockRow = errors.New("a row of the schema is missing")
 
 // lockNamed makes this transaction the only one that gives out rows of a table,
 // until it ends. As the first statement it also makes all that follow see what

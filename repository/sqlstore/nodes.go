@@ -3,7 +3,9 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"gorm.io/gorm"
@@ -67,7 +69,8 @@ func checkStart(n model.NodeStart) error {
 	return nil
 }
 
-// registerNode is the body of the transaction.
+// registerNode is the body of the transaction. Starts are numbered: the number is the
+// ID of the row as long as the layout has worker IDs, and only counts after that.
 func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error) {
 	if err := s.lockNamed(tx, nodeTable); err != nil {
 		return nodeRow{}, err
@@ -79,13 +82,95 @@ func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error
 	case found:
 		return row, markNode(tx, row, start.MarkSecond)
 	}
-	if row, err = s.insertNode(tx, start); err != nil || row.ID < start.Workers {
+	m, err := s.moment(tx)
+	if err != nil {
+		return nodeRow{}, err
+	}
+	last, err := lastNode(tx, m)
+	if err != nil {
+		return nodeRow{}, err
+	}
+	number, next, err := s.numberNode(tx, m, last, start.Workers)
+	if err != nil {
+		return nodeRow{}, err
+	}
+	row, err = s.insertNode(tx, start, number, number > last+1)
+	if err != nil {
+		return nodeRow{}, err
+	}
+	next.Last = max(next.Last, row.ID)
+	if next.Life, err = s.raise(tx.Statement.Context, nodeCounter, number-1, next.Last); err != nil {
+		return nodeRow{}, err
+	}
+	if err := storeNodes(tx, next); err != nil || row.ID < start.Workers {
 		return row, err
 	}
 	if err := tx.Exec("DELETE FROM "+nodeTable+" WHERE ID = ?", row.ID).Error; err != nil {
 		return nodeRow{}, fmt.Errorf("remove row %d: %w", row.ID, err)
 	}
-	return recycleNode(tx, start)
+	return s.recycleNode(tx, start, number-max(last+1, start.Workers))
+}
+
+// nodeCounter is the name of the starts at the witness.
+const nodeCounter = "node"
+
+// lastNode is the number of the last start: other programs insert rows too.
+func lastNode(tx *gorm.DB, m moment) (last int64, err error) {
+	if err := tx.Raw("SELECT COALESCE(MAX(ID), 0) FROM " + nodeTable).Scan(&last).Error; err != nil {
+		return 0, fmt.Errorf("look for the last start: %w", err)
+	}
+	return max(last, m.NodeLast), nil
+}
+
+// nodes is the counter of the starts.
+func (s *Store) nodes(m moment, last int64) model.Counter {
+	c := model.Counter{
+		Last: last, Tokens: m.NodeTokens, At: atMilli(m.NodeAt),
+		Doubt: m.NodeDoubt, Noted: time.UnixMilli(m.Since), Life: m.NodeLife,
+	}
+	if s.server != nil {
+		c.Rate = nodeRate
+	}
+	return c
+}
+
+func storeNodes(tx *gorm.DB, c model.Counter) error {
+	return tx.Exec("UPDATE "+deploymentTable+" SET node_last = ?, node_doubt = ?, node_tokens = ?, node_at = ?, node_life = ?",
+		c.Last, c.Doubt, c.Tokens, max(0, c.At.UnixMilli()), c.Life).Error
+}
+
+// settleNodes marks the starts in the witness' present life, or lets its mark end a
+// doubt.
+func (s *Store) settleNodes(tx *gorm.DB, m moment) error {
+	if err := s.lockNamed(tx, nodeTable); err != nil {
+		return err
+	}
+	last, err := lastNode(tx, m)
+	if err != nil {
+		return err
+	}
+	next, err := s.settleCounter(tx.Statement.Context, nodeCounter, s.nodes(m, last))
+	if err != nil {
+		return err
+	}
+	return storeNodes(tx, next)
+}
+
+// numberNode gives the next start its number, above those that a copy of the database
+// may lack. Errors: those of model.Counter.Take.
+func (s *Store) numberNode(tx *gorm.DB, m moment, last, workers int64) (int64, model.Counter, error) {
+	c, limit := s.nodes(m, last), workers-1
+	if last >= limit { // used worker IDs are given out again
+		limit = math.MaxInt64
+	}
+	number, _, next, err := c.Take(s.peek(tx.Statement.Context, nodeCounter), 1, limit, m.now)
+	if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
+		number, _, next, err = c.Take(s.peek(tx.Statement.Context, nodeCounter), 1, math.MaxInt64, m.now)
+	}
+	if errors.Is(err, model.ErrUnconfirmed) {
+		err = fmt.Errorf("%w: make sure that no instance of the UID mode is running that the table does not have, then run `shardid confirm --uid`", err)
+	}
+	return number, next, err
 }
 
 const nodeColumns = "ID AS id, COALESCE(TOKEN, '') AS token, USED_UNTIL AS used_until, USED_BEFORE AS used_before"
@@ -100,11 +185,16 @@ func (s *Store) findNode(tx *gorm.DB, where string, arg any) (row nodeRow, found
 	return rows[0], true, nil
 }
 
-// insertNode adds a row of the start's own. Its ID is the auto-increment.
-func (s *Store) insertNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error) {
-	err := tx.Exec("INSERT INTO "+nodeTable+" (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED, TOKEN, USED_UNTIL) "+
-		"VALUES (?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?)",
-		start.Host, start.Port, start.Type, launchDate(start), start.Token, start.MarkSecond).Error
+// insertNode adds a row of the start's own. Its ID is the auto-increment, unless
+// numbers are to be left out.
+func (s *Store) insertNode(tx *gorm.DB, start model.NodeStart, number int64, leaveOut bool) (nodeRow, error) {
+	var id any
+	if leaveOut {
+		id = number
+	}
+	err := tx.Exec("INSERT INTO "+nodeTable+" (ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED, TOKEN, USED_UNTIL) "+
+		"VALUES (?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?)",
+		id, start.Host, start.Port, start.Type, launchDate(start), start.Token, start.MarkSecond).Error
 	if err != nil {
 		return nodeRow{}, fmt.Errorf("insert: %w", err)
 	}
@@ -121,26 +211,49 @@ func launchDate(start model.NodeStart) string {
 	return time.Unix(start.NowSecond, 0).Format(time.DateOnly)
 }
 
+// nodeRest is for how many seconds after its mark a worker ID is not used again on a
+// server: a copy of the database may have an earlier mark than the instance had, which
+// used no more seconds than this while the copy lagged.
+const nodeRest = 86_400
+
 // recycleNode takes over the worker ID that nobody has used for longest. The rows
 // are read without a lock, so that marks go on; the one that is taken must still
-// be as it was read.
-func recycleNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error) {
-	var rows []nodeRow
-	err := tx.Raw("SELECT "+nodeColumns+" FROM "+nodeTable+" WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT ?",
-		start.Workers-1, start.NowSecond, nodeCandidates).Scan(&rows).Error
-	if err != nil {
-		return nodeRow{}, fmt.Errorf("look for a worker ID to use again: %w", err)
+// be as it was read. As many as skip may have been taken over already, by starts that
+// the database has lost: they are never used again.
+func (s *Store) recycleNode(tx *gorm.DB, start model.NodeStart, skip int64) (nodeRow, error) {
+	before := start.NowSecond
+	if s.server != nil {
+		before -= nodeRest
 	}
-	for _, old := range rows {
+	const passed = " WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT ?"
+	var rows []nodeRow
+	err := tx.Raw("SELECT "+nodeColumns+" FROM "+nodeTable+passed, start.Workers-1, before, skip*jumpShare+nodeCandidates).Scan(&rows).Error
+	switch {
+	case err != nil:
+		return nodeRow{}, fmt.Errorf("look for a worker ID to use again: %w", err)
+	case skip > int64(len(rows))/jumpShare:
+		return nodeRow{}, fmt.Errorf("%w: %d worker IDs may have been taken over by starts that the database has lost, of %d that are free: "+
+			"make sure that no instance of the UID mode is running that the table does not have, then run `shardid confirm --uid`", model.ErrUnconfirmed, skip, len(rows))
+	}
+	for _, old := range rows[:skip] {
+		if err := tx.Exec("UPDATE "+nodeTable+" SET USED_UNTIL = 0 WHERE ID = ? AND USED_UNTIL = ?", old.ID, old.UsedUntil).Error; err != nil {
+			return nodeRow{}, fmt.Errorf("leave out row %d: %w", old.ID, err)
+		}
+	}
+	for _, old := range rows[skip:] {
 		taken, err := takeNode(tx, old, start)
 		if taken || err != nil {
 			return nodeRow{ID: old.ID, Token: start.Token, UsedBefore: old.UsedUntil}, err
 		}
 	}
-	return nodeRow{}, fmt.Errorf("%w: the worker IDs 1…%d of %s are given out, and none of them has a mark in the past: "+
+	return nodeRow{}, fmt.Errorf("%w: the worker IDs 1…%d of %s are given out, and none of them has a mark that passed long enough ago: "+
 		"wait until the marks of instances that are gone have passed, or set more uid.worker_bits together with a new uid.epoch",
 		model.ErrNoWorkerID, start.Workers-1, nodeTable)
 }
+
+// jumpShare is the share of the free worker IDs, one part in so many, that may be left
+// out without an operator's word.
+const jumpShare = 100
 
 // takeNode says whether the row was still as it was read and is the start's now.
 func takeNode(tx *gorm.DB, old nodeRow, start model.NodeStart) (bool, error) {

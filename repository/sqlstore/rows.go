@@ -15,6 +15,7 @@ const (
 	workerTable     = "leaf_workerid_alloc"
 	nodeTable       = "WORKER_NODE" // in upper case, as Baidu's programs write it
 	mutexTable      = "shardid_lock"
+	deploymentTable = "shardid_deployment"
 	deletedTable    = "id_alloc_deleted"
 	deletedTagTable = "leaf_alloc_deleted"
 )
@@ -32,10 +33,12 @@ type allocRow struct {
 	LimitPolicy string
 	CurrentStep int64
 	AllocatedAt int64 // Unix ms; 0 before the first allocation
-	DBServer    string
-	DBBootedAt  int64 // Unix s
 	ListHistory string
 	LastMaxID   int64
+	Doubt       int64
+	Tokens      int64
+	MaxRate     int64 // 0: as all lists
+	RateFrom    int64 // when MaxRate counts, Unix ms
 	// Stored is the row's own max_id where MaxID was raised to what had been handed
 	// out before the app was deleted; see lockLists.
 	Stored int64 `gorm:"-"`
@@ -62,6 +65,7 @@ func (r allocRow) config() (model.ListConfig, error) {
 		Key: key, AppName: r.AppName, MaxID: r.MaxID, Step: r.Step,
 		CurrentStep: max(r.CurrentStep, r.Step),
 		Limit:       model.Limit{MaxID: r.MaxLimitID, Policy: policy},
+		History:     r.ListHistory, Doubt: r.Doubt,
 	}, nil
 }
 
@@ -81,17 +85,37 @@ func (r allocRow) bad(err error) error {
 	return fmt.Errorf("%s row (app_id %d, shard_id %d) cannot be used: %w", table, r.AppID, r.ShardID, err)
 }
 
-// state is what the next segment is chosen from.
-func (r allocRow) state(c model.ListConfig) model.AllocState {
-	s := model.AllocState{
-		Key: c.Key, MaxID: r.MaxID, Step: r.Step, CurrentStep: r.CurrentStep, Limit: c.Limit,
-		History: r.ListHistory, LastMaxID: r.LastMaxID,
+// state is what the next segment is chosen from at that moment.
+func (r allocRow) state(c model.ListConfig, m moment, rate int64) model.AllocState {
+	return model.AllocState{
+		Counter: model.Counter{
+			Last: r.MaxID, Rate: rateOf(rate, r.MaxRate, r.RateFrom, r.Step, m), Tokens: r.Tokens, At: atMilli(r.AllocatedAt),
+			Doubt: r.Doubt, Noted: time.UnixMilli(m.Since), Life: r.ListHistory,
+		},
+		Key: c.Key, Step: r.Step, CurrentStep: r.CurrentStep, LastMaxID: r.LastMaxID, Limit: c.Limit,
 	}
-	if r.DBServer != "" {
-		s.Server = model.Server{ID: r.DBServer, BootedAt: time.Unix(r.DBBootedAt, 0)}
+}
+
+// rateOf is the highest rate of a counter: its own once that counts, else the common
+// one, but always a step a second. 0, a file's, is no bound.
+func rateOf(common, own, from, step int64, m moment) int64 {
+	if common == 0 {
+		return 0
 	}
-	if r.AllocatedAt > 0 {
-		s.AllocatedAt = time.UnixMilli(r.AllocatedAt)
+	rate := common
+	if own > 0 {
+		rate = own
+		if m.Now < from {
+			rate = min(own, common)
+		}
 	}
-	return s
+	return max(rate, step)
+}
+
+// atMilli is zero for 0.
+func atMilli(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
 }

@@ -1,10 +1,12 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"database/sql"
 	"fmt"
+	"sync"
 	"time"
 
 	gosql "github.com/go-sql-driver/mysql"
@@ -34,9 +36,18 @@ type Options struct {
 	ConnMaxLifetime time.Duration
 	// TLS encrypts the connections to MySQL; nil leaves that to the DSN.
 	TLS *tls.Config
+	// ListRate and TagRate bound how fast a list and a tag hand out, in a second, on a
+	// MySQL server; 0 means DefaultListRate and DefaultTagRate.
+	ListRate, TagRate int64
+	// Witness can vouch for what was handed out when the server has changed; nil: nobody.
+	Witness Witness
+	// OnServerChange is told that another life of the database was met: its copy is at
+	// most that old, and the witness vouches for what the copy lacks, or does not. It
+	// may be nil.
+	OnServerChange func(gap time.Duration, vouched bool)
 	// OnBadRow is told, by each Load, of every row it leaves out. It may be nil.
 	OnBadRow func(error)
-	// Now is the clock behind allocated_at; nil means time.Now.
+	// Now is this machine's clock, and that of a SQLite file; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -47,7 +58,18 @@ type Store struct {
 	gorm   *gorm.DB
 	server *gosql.Config // nil for SQLite
 	file   string        // SQLite's file
+	seen   seen
+
+	flavour sync.Mutex
+	version string // of the server, as it calls itself; "" before it was asked
 }
+
+// The rates that are enforced unless Options say otherwise: far above what lists and
+// tags are used for, and low enough for a jump to be cheap.
+const (
+	DefaultListRate = 100_000
+	DefaultTagRate  = 1_000_000
+)
 
 // Open prepares the store. It connects to no MySQL server, which may be away; a
 // SQLite file is created together with its folder. Errors: model.ErrInvalidArgument
@@ -57,6 +79,8 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if s.opts.Now == nil {
 		s.opts.Now = time.Now
 	}
+	s.opts.ListRate = cmp.Or(s.opts.ListRate, DefaultListRate)
+	s.opts.TagRate = cmp.Or(s.opts.TagRate, DefaultTagRate)
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}

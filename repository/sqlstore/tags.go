@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -24,6 +25,14 @@ type tagRow struct {
 	Description string
 	Updated     int64 // Unix s
 	ReadOnly    string
+
+	Doubt       int64
+	Tokens      int64
+	AllocatedAt int64 // Unix ms; 0 before the first time
+	MaxRate     int64 // 0: as all tags
+	RateFrom    int64 // when MaxRate counts, Unix ms
+	OwnMaxID    int64 // max_id as shardid stored it; another program may have raised it
+	MarkLife    string
 	// Stored is the row's own max_id where MaxID was raised to what had been handed
 	// out before the tag was deleted; see lockTag.
 	Stored int64 `gorm:"-"`
@@ -77,23 +86,93 @@ func (s *Store) allocateTag(tx *gorm.DB, req model.TagRequest) (model.TagSegment
 	if err != nil {
 		return model.TagSegment{}, err
 	}
-	segment, err := req.Next(row.MaxID, row.Step)
+	m, err := s.moment(tx)
 	if err != nil {
 		return model.TagSegment{}, err
 	}
-	res := tx.Exec("UPDATE "+tagTable+" SET max_id = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id = ?",
-		segment.End, req.Tag, row.Stored)
-	if res.Error != nil || res.RowsAffected != 1 {
-		return model.TagSegment{}, fmt.Errorf("store: %w", cmp.Or(res.Error, errRowChanged))
+	segment, next, err := req.Next(row.counter(s, m), row.Step, s.peek(tx.Statement.Context, tagCounter(req.Tag)), m.now)
+	if err != nil {
+		if errors.Is(err, model.ErrUnconfirmed) {
+			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; then run `shardid confirm --tag %s`", err, req.Tag)
+		}
+		return model.TagSegment{}, err
 	}
-	return segment, nil
+	if next.Life, err = s.raise(tx.Statement.Context, tagCounter(req.Tag), segment.First-1, next.Last); err != nil {
+		return model.TagSegment{}, err
+	}
+	return segment, storeTag(tx, row, next)
+}
+
+// storeTag writes what a tag has handed out, if its max_id is still the one that was
+// read.
+func storeTag(tx *gorm.DB, row tagRow, c model.Counter) error {
+	res := tx.Exec("UPDATE "+tagTable+" SET doubt = ?, tokens = ?, allocated_at = ?, mark_life = ?, own_max_id = ?, max_id = ?, "+
+		"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id = ?",
+		c.Doubt, c.Tokens, max(0, c.At.UnixMilli()), c.Life, c.Last+1, c.Last+1, row.BizTag, row.Stored)
+	if res.Error != nil || res.RowsAffected != 1 {
+		return fmt.Errorf("store: %w", cmp.Or(res.Error, errRowChanged))
+	}
+	return nil
+}
+
+// counter is what the row says. Where another program has raised max_id since, no mark
+// covers it.
+func (r tagRow) counter(s *Store, m moment) model.Counter {
+	_, rate := s.rates(m)
+	c := model.Counter{
+		Last: max(r.MaxID, 1) - 1, Rate: rateOf(rate, r.MaxRate, r.RateFrom, r.Step, m), Tokens: r.Tokens, At: atMilli(r.AllocatedAt),
+		Doubt: r.Doubt, Noted: time.UnixMilli(m.Since), Life: r.MarkLife,
+	}
+	if r.OwnMaxID > 0 && r.OwnMaxID != r.Stored {
+		c.Life = ""
+	}
+	return c
+}
+
+func tagCounter(name string) string { return "t:" + name }
+
+// peek asks the witness about a counter; one that does not answer knows nothing.
+func (s *Store) peek(ctx context.Context, counter string) model.Evidence {
+	if s.opts.Witness == nil {
+		return model.Evidence{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
+	defer cancel()
+	life, _, mark, err := s.opts.Witness.Peek(ctx, counter)
+	if err != nil {
+		return model.Evidence{}
+	}
+	return model.Evidence{Floor: mark, Mark: mark, Life: life}
+}
+
+// errMarkAhead: the witness has seen higher numbers of the counter than a moment ago.
+var errMarkAhead = errors.New("the mark has risen meanwhile")
+
+// raise marks value at the witness, whose mark must not be above floor yet, and gives
+// the life in which it is marked: "" when the witness does not answer. It must be
+// called before value is committed, and so before it is used.
+func (s *Store) raise(ctx context.Context, counter string, floor, value int64) (life string, err error) {
+	if s.opts.Witness == nil {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
+	defer cancel()
+	life, before, err := s.opts.Witness.Raise(ctx, counter, value)
+	switch {
+	case err != nil:
+		return "", nil //nolint:nilerr // the counter goes on without a witness, and the row says so
+	case before > floor:
+		return "", errMarkAhead
+	}
+	return life, nil
 }
 
 // lockTag reads the latest committed row and locks it. Its MaxID is raised to what a
 // tag of the name had handed out before it was deleted.
 func (s *Store) lockTag(tx *gorm.DB, name string) (tagRow, error) {
 	var found []tagRow
-	err := tx.Raw("SELECT biz_tag, max_id, step, "+s.readOnlyColumn()+" AS read_only FROM "+tagTable+
+	err := tx.Raw("SELECT biz_tag, max_id, step, doubt, tokens, allocated_at, max_rate, rate_from, own_max_id, mark_life, "+
+		s.readOnlyColumn()+" AS read_only FROM "+tagTable+
 		" WHERE biz_tag = ?"+s.forUpdate(), name).Scan(&found).Error
 	switch {
 	case err != nil:
@@ -127,6 +206,49 @@ func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
 	}
 	slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) })
 	return tags, nil
+}
+
+// settleTags marks at the witness, in its present life, the tags that this life does not
+// cover yet, and ends the doubts that its marks can end.
+func (s *Store) settleTags(ctx context.Context, life string) error {
+	var names []string
+	err := s.query(ctx).Raw("SELECT biz_tag FROM "+tagTable+" WHERE (doubt = 0) = (mark_life <> ?)", life).Scan(&names).Error
+	for _, name := range names {
+		if err != nil {
+			break
+		}
+		err = s.inTx(ctx, func(tx *gorm.DB) error {
+			row, err := s.lockTag(tx, name)
+			if err != nil {
+				return err
+			}
+			m, err := s.moment(tx)
+			if err != nil {
+				return err
+			}
+			stored := row.counter(s, m)
+			next, err := s.settleCounter(ctx, tagCounter(name), stored)
+			if err != nil || next == stored {
+				return err
+			}
+			return storeTag(tx, row, next)
+		})
+		if errors.Is(err, model.ErrUnknownTag) || errors.Is(err, errMarkAhead) {
+			err = nil
+		}
+	}
+	return err
+}
+
+// settleCounter is a counter as the witness leaves it.
+func (s *Store) settleCounter(ctx context.Context, name string, c model.Counter) (model.Counter, error) {
+	next := c.Settle(s.peek(ctx, name))
+	if next.Doubt > 0 {
+		return next, nil
+	}
+	life, err := s.raise(ctx, name, next.Last, next.Last)
+	next.Life = life
+	return next, err
 }
 
 // Tag reads one tag; the row's own name is in the answer. Errors:

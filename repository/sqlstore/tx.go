@@ -15,11 +15,19 @@ const txRetries = 2
 // inTx runs body in one transaction and commits it. body runs again, at most
 // txRetries times, when nothing of it can have been stored: the connection broke or
 // the SQLite file was held before the transaction began, or the server named a deadlock or lock wait and
-// acknowledged the ROLLBACK. After any other error, that of COMMIT included, the
+// acknowledged the ROLLBACK. It also runs again once the database server's change,
+// which body met, is noted. After any other error, that of COMMIT included, the
 // transaction may or may not be stored.
 func (s *Store) inTx(ctx context.Context, body func(*gorm.DB) error) error {
 	for try := 0; ; try++ {
 		again, err := s.tryTx(ctx, body)
+		if errors.Is(err, errServerChanged) {
+			if err := s.noteServer(ctx); err != nil {
+				return err
+			}
+			again = true
+		}
+		again = again || errors.Is(err, errMarkAhead) // nothing was written
 		if err == nil || !again || try == txRetries || ctx.Err() != nil {
 			return err
 		}

@@ -50,12 +50,12 @@ func (w *Workers) change(ctx context.Context, lease *model.Lease, edit func(row 
 		if err != nil {
 			return err
 		}
-		row, err = storeWorker(tx, row, edit(row, at.now))
+		row, err = storeWorker(tx, row, edit(row, at.Now))
 		if err != nil {
 			return err
 		}
 		lease.Reserved, lease.Expires = row.ReservedUntil, row.ExpiresAt
-		lease.ServerTime, lease.KeptSince = at.now, max(lease.KeptSince, at.booted)
+		lease.ServerTime, lease.KeptSince = at.Now, max(lease.KeptSince, at.Since)
 		return nil
 	})
 }
@@ -67,19 +67,19 @@ type lockedWorker struct {
 }
 
 // own reads the latest committed row of the owner's lease and locks it.
-func (w *Workers) own(tx *gorm.DB, lease model.Lease) (workerRow, serverClock, error) {
+func (w *Workers) own(tx *gorm.DB, lease model.Lease) (workerRow, moment, error) {
 	var found []lockedWorker
 	err := tx.Raw("SELECT "+workerColumns+", "+w.store.readOnlyColumn()+" AS read_only FROM "+workerTable+
 		" WHERE id = ?"+w.store.forUpdate(), workerRowID(lease.WorkerID)).Scan(&found).Error
 	switch {
 	case err != nil:
-		return workerRow{}, serverClock{}, fmt.Errorf("lock the row: %w", err)
+		return workerRow{}, moment{}, fmt.Errorf("lock the row: %w", err)
 	case len(found) == 0 || !found[0].Row.heldBy(lease.Owner):
-		return workerRow{}, serverClock{}, fmt.Errorf("%w: worker ID %d is not held for %s", model.ErrLeaseLost, lease.WorkerID, lease.Owner.Address)
+		return workerRow{}, moment{}, fmt.Errorf("%w: worker ID %d is not held for %s", model.ErrLeaseLost, lease.WorkerID, lease.Owner.Address)
 	case isOn(found[0].ReadOnly):
-		return workerRow{}, serverClock{}, errReadOnly
+		return workerRow{}, moment{}, errReadOnly
 	}
-	at, err := w.store.clock(tx)
+	at, err := w.store.moment(tx)
 	return found[0].Row, at, err
 }
 

@@ -95,7 +95,7 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 	if err := w.store.lockNamed(tx, workerTable); err != nil {
 		return model.Lease{}, err
 	}
-	at, err := w.store.clock(tx)
+	at, err := w.store.moment(tx)
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -103,12 +103,12 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 	if err != nil {
 		return model.Lease{}, err
 	}
-	row, err := w.claim(tx, owner, at.now)
+	row, err := w.claim(tx, owner, at.Now)
 	if err != nil {
 		return model.Lease{}, err
 	}
 	lease := row.lease(owner)
-	lease.ServerTime, lease.KeptSince = at.now, since
+	lease.ServerTime, lease.KeptSince = at.Now, since
 	return lease, nil
 }
 
@@ -116,16 +116,16 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 // back may have lost what it had, and a table without a row older than that may
 // be a new one in place of a lost one. Rows of other programs have no age of ours,
 // they are as old as can be.
-func keptSince(tx *gorm.DB, at serverClock) (int64, error) {
+func keptSince(tx *gorm.DB, at moment) (int64, error) {
 	var oldest []int64
 	err := tx.Raw("SELECT made_at FROM " + workerTable + " ORDER BY made_at LIMIT 1").Scan(&oldest).Error
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("look for the oldest row: %w", err)
 	case len(oldest) == 0:
-		return at.now, nil
+		return at.Now, nil
 	}
-	return max(at.booted, oldest[0]), nil
+	return max(at.Since, oldest[0]), nil
 }
 
 // claim makes the row of the owner's address his.

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"shardid/model"
 )
@@ -81,4 +82,14 @@ func (s *Service) FreeWorker(ctx context.Context, by Actor, workerID int, addres
 		return model.WorkerEntry{}, err
 	}
 	return was, nil
+}
+
+// Confirm runs what an operator confirms about a target, and says how much had waited
+// for that. Errors: those of confirm.
+func (s *Service) Confirm(ctx context.Context, by Actor, target string, confirm func(context.Context) (int64, error)) (int64, error) {
+	within, cancel := change(ctx)
+	defer cancel()
+	waited, err := confirm(within)
+	s.audit(ctx, by, event{action: "confirm", target: target, err: err, after: slog.GroupValue(slog.Int64("confirmed", waited))})
+	return waited, err
 }

@@ -162,7 +162,7 @@ func (s *Service) lift(ctx context.Context) {
 		}
 	}
 	for chunk := range slices.Chunk(reqs, passSize) {
-		for i, a := range s.opts.Allocator.Raise(ctx, chunk) {
+		for i, a := range s.opts.Allocator.Settle(ctx, chunk) {
 			if a.Err != nil {
 				s.opts.Reporter.Report(ConditionRefill, a.Err)
 				return

@@ -45,9 +45,10 @@ type Allocator interface {
 	// model.AllocState.Next chooses it, in one transaction: a segment is
 	// returned only when it is committed for sure. Requests name distinct lists.
 	Allocate(ctx context.Context, reqs []model.AllocRequest) []model.Allocation
-	// Raise lifts max_id of each list that is below its request's Floor, in one
-	// transaction, and says by how much in Lifted. It takes no segment.
-	Raise(ctx context.Context, reqs []model.AllocRequest) []model.Allocation
+	// Settle brings each row up to what its request knows, as
+	// model.AllocState.Settle does, in one transaction, and says in Lifted by how
+	// much max_id was below. It takes no segment.
+	Settle(ctx context.Context, reqs []model.AllocRequest) []model.Allocation
 }
 
 // Catalogue knows which apps and shards exist.

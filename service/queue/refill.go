@@ -155,7 +155,7 @@ func (j *job) request() model.AllocRequest {
 		Key:     j.key,
 		Floor:   j.known, // the high-water mark included
 		History: j.state.History,
-		Marked:  j.state.HighWater > 0,
+		Mark:    j.state.HighWater,
 		Grow:    j.popped > 0 && j.history == j.state.History && !j.slow,
 		MaxStep: j.svc.opts.MaxStep,
 		MaxRate: j.svc.opts.MaxListRate,

@@ -127,9 +127,9 @@ func (a allocator) Allocate(ctx context.Context, reqs []model.AllocRequest) []mo
 	return out
 }
 
-func (a allocator) Raise(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
-	ctx, span := a.begin(ctx, "raise", a.store, listsKey.Int(len(reqs)))
-	out := a.next.Raise(ctx, reqs)
+func (a allocator) Settle(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
+	ctx, span := a.begin(ctx, "settle", a.store, listsKey.Int(len(reqs)))
+	out := a.next.Settle(ctx, reqs)
 	end(span, first(out, failure))
 	return out
 }

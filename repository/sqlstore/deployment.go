@@ -1,0 +1,409 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+const (
+	// witnessFresh is how old the witness' heartbeat may be for it to count as used
+	// without a break: several are sent in that time.
+	witnessFresh = 6 * model.BeatEvery
+	// witnessPatience is how long a witness that does not answer is waited for before
+	// the store goes on without it.
+	witnessPatience = 10 * time.Second
+	// witnessTimeout bounds one call of the witness.
+	witnessTimeout = 300 * time.Millisecond
+	// nodeRate is how many starts of the UID mode may register in a second.
+	nodeRate = 50
+)
+
+// errServerChanged: the row of shardid_deployment names another life of the database
+// than the one that answers. inTx notes it and runs the transaction again.
+var errServerChanged = errors.New("the database server has changed")
+
+// Witness remembers, in another store, how far counters have come, so that it can
+// vouch for them when the database went back in time. All times are Unix ms. life
+// names a time in which the other store has forgotten nothing. Safe for concurrent
+// use.
+type Witness interface {
+	// Beat notes that the deployment uses the witness now.
+	Beat(ctx context.Context, now int64) error
+	// Peek gives the last beat, and the mark of a counter, which is 0 without one.
+	Peek(ctx context.Context, counter string) (life string, beat, mark int64, err error)
+	// Raise raises the mark of a counter to value and gives what it was before.
+	Raise(ctx context.Context, counter string, value int64) (life string, before int64, err error)
+}
+
+// deploymentRow is the row of shardid_deployment, and what the server that holds it
+// says of itself in the same statement. Times are Unix ms but for BootedAt, Unix s.
+type deploymentRow struct {
+	Deployment string
+	Server     string
+	BootedAt   int64
+	Since      int64
+	BeatAt     int64
+	ListRate   int64
+	TagRate    int64
+	RatesFrom  int64
+	NodeLast   int64
+	NodeDoubt  int64
+	NodeTokens int64
+	NodeAt     int64
+	NodeLife   string
+
+	Now    int64
+	Host   string
+	Group  string // of MySQL's group replication
+	Frozen string // whether the server is read-only
+}
+
+// moment is what a transaction must know of the server it runs on.
+type moment struct {
+	deploymentRow
+	server model.Server
+	now    time.Time // by the server's clock
+}
+
+// seen is what this process knows of the row; a row that says less went back in time.
+type seen struct {
+	mu          sync.Mutex
+	id          string
+	since, beat int64
+	changedAt   time.Time // when a change was met that is not noted yet; zero without one
+}
+
+// moment reads the row, on the transaction's own connection, as a proxy may send
+// another one elsewhere. Errors: errServerChanged, model.ErrClockApart.
+func (s *Store) moment(tx *gorm.DB) (moment, error) {
+	m, err := s.readMoment(tx, "")
+	if err == nil && s.changed(m) {
+		err = errServerChanged
+	}
+	return m, err
+}
+
+const deploymentColumns = "deployment, server, booted_at, since, beat_at, list_rate, tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_life"
+
+func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
+	var m moment
+	columns := ", 0 AS now"
+	before := s.opts.Now()
+	if s.server != nil {
+		group, host, err := s.identityColumns(tx)
+		if err != nil {
+			return m, err
+		}
+		columns = ", TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000 AS now, " +
+			host + " AS host, " + group + " AS `group`, @@global.read_only AS frozen"
+	}
+	var rows []deploymentRow
+	if err := tx.Raw("SELECT " + deploymentColumns + columns + " FROM " + deploymentTable + lock).Scan(&rows).Error; err != nil {
+		return m, fmt.Errorf("read %s: %w", deploymentTable, err)
+	}
+	if len(rows) == 0 {
+		return m, fmt.Errorf("%w: %s", errNoLockRow, deploymentTable)
+	}
+	m.deploymentRow = rows[0]
+	if s.server == nil {
+		m.now = s.opts.Now()
+		m.Now = m.now.UnixMilli()
+		return m, nil
+	}
+	m.now = time.UnixMilli(m.Now)
+	if err := clockApart(m.now, before, s.opts.Now()); err != nil {
+		return m, err
+	}
+	server, err := s.identify(tx, m)
+	m.server = server
+	return m, err
+}
+
+// clockApart refuses a server whose clock is further from this machine's than the age
+// of a copy allows. The server was asked between the two readings; the kinder counts.
+func clockApart(server, before, after time.Time) error {
+	apart := max(before.Sub(server), server.Sub(after))
+	if apart <= model.MaxClockApart {
+		return nil
+	}
+	return fmt.Errorf("%w by %v, more than %v: set both clocks (NTP); nothing is handed out until then", model.ErrClockApart, apart.Round(time.Millisecond), model.MaxClockApart)
+}
+
+// identityColumns is SQL for the name of the server's group, if it is a member of one,
+// and for its own name: this is where MySQL and MariaDB differ.
+func (s *Store) identityColumns(tx *gorm.DB) (group, host string, err error) {
+	s.flavour.Lock()
+	defer s.flavour.Unlock()
+	if s.version == "" {
+		if err := tx.Raw("SELECT VERSION()").Row().Scan(&s.version); err != nil {
+			return "", "", fmt.Errorf("ask for the version: %w", err)
+		}
+	}
+	if strings.Contains(s.version, "MariaDB") {
+		return "''", "CONCAT_WS('|', @@hostname, @@port, @@datadir)", nil
+	}
+	return "COALESCE((SELECT variable_value FROM performance_schema.global_variables WHERE variable_name = 'group_replication_group_name'), '')", "@@server_uuid", nil
+}
+
+// identify says which life of which server the transaction runs on. A restored or
+// restarted server has a new boot time, one that took over another name. In a cluster
+// that certifies commits every node has what another one acknowledged, so the cluster
+// is the server, and it has no boot time.
+func (s *Store) identify(tx *gorm.DB, m moment) (model.Server, error) {
+	rows, err := tx.Raw("SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')").Rows() // on MySQL and MariaDB, without any privilege
+	if err != nil {
+		return model.Server{}, fmt.Errorf("identify the server: %w", err)
+	}
+	defer rows.Close()
+	status := map[string]string{}
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return model.Server{}, fmt.Errorf("identify the server: %w", err)
+		}
+		status[strings.ToLower(name)] = value
+	}
+	if err := rows.Err(); err != nil {
+		return model.Server{}, fmt.Errorf("identify the server: %w", err)
+	}
+	for _, cluster := range []string{m.Group, status["wsrep_cluster_state_uuid"]} {
+		if strings.Trim(cluster, "0-") != "" {
+			return model.Server{ID: "cluster " + cluster}, nil
+		}
+	}
+	up, err := strconv.ParseInt(status["uptime"], 10, 64)
+	if err != nil {
+		return model.Server{}, fmt.Errorf("identify the server: uptime %q: %w", status["uptime"], err)
+	}
+	sum := sha256.Sum256([]byte(m.Host))
+	return model.Server{ID: hex.EncodeToString(sum[:20]), BootedAt: time.Unix(m.now.Unix()-up, 0)}, nil
+}
+
+// recorded is the server that the row names.
+func (r deploymentRow) recorded() model.Server {
+	server := model.Server{ID: r.Server}
+	if r.BootedAt > 0 {
+		server.BootedAt = time.Unix(r.BootedAt, 0)
+	}
+	return server
+}
+
+// changed says whether the row was written by another life of the server, or says less
+// than it has said to this process before. A cluster's node may lag a little behind
+// another one and still misses no commit of its own.
+func (s *Store) changed(m moment) bool {
+	if s.server == nil {
+		return false
+	}
+	if !m.recorded().Is(m.server) {
+		return true
+	}
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	if !m.server.BootedAt.IsZero() && (m.Since < s.seen.since || m.Since == s.seen.since && m.BeatAt < s.seen.beat) {
+		return true
+	}
+	s.seen.id, s.seen.since, s.seen.beat, s.seen.changedAt = m.Deployment, m.Since, m.BeatAt, time.Time{}
+	return false
+}
+
+// noteServer writes down that another life of the database answers, and how much each
+// counter may lack. Only then is anything handed out again. Everything happens in one
+// transaction, once, however many processes try.
+func (s *Store) noteServer(ctx context.Context) error {
+	vouches, err := s.askWitness(ctx)
+	if err != nil {
+		return err
+	}
+	var noted moment
+	_, err = s.tryTx(ctx, func(tx *gorm.DB) error {
+		m, err := s.readMoment(tx, s.forUpdate())
+		if err != nil || !s.changed(m) {
+			return err
+		}
+		if isOn(m.Frozen) {
+			return errReadOnly
+		}
+		noted = m
+		if m.Server != "" { // not the first server ever
+			if err := s.doubt(tx, m, vouches); err != nil {
+				return err
+			}
+		}
+		return tx.Exec("UPDATE "+deploymentTable+" SET server = ?, booted_at = ?, since = ?, beat_at = ?, list_rate = ?, tag_rate = ?",
+			m.server.ID, max(0, m.server.BootedAt.Unix()), m.Now, m.Now, max(m.ListRate, s.opts.ListRate), max(m.TagRate, s.opts.TagRate)).Error
+	})
+	if err != nil {
+		return fmt.Errorf("note the database server: %w", err)
+	}
+	if noted.Now > 0 {
+		s.seen.mu.Lock()
+		s.seen.since, s.seen.beat, s.seen.changedAt = noted.Now, noted.Now, time.Time{}
+		s.seen.mu.Unlock()
+		if s.opts.OnServerChange != nil && noted.Server != "" {
+			s.opts.OnServerChange(noted.now.Sub(time.UnixMilli(noted.BeatAt)), vouches)
+		}
+	}
+	return nil
+}
+
+// askWitness says whether the witness was in use without a break until now. One that
+// does not answer is waited for, by errors, and then does not vouch.
+func (s *Store) askWitness(ctx context.Context) (vouches bool, err error) {
+	if s.opts.Witness == nil {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
+	defer cancel()
+	_, beat, _, err := s.opts.Witness.Peek(ctx, "")
+	if err == nil {
+		return s.opts.Now().Sub(time.UnixMilli(beat)) <= witnessFresh, nil
+	}
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	if s.seen.changedAt.IsZero() {
+		s.seen.changedAt = s.opts.Now()
+	}
+	if s.opts.Now().Sub(s.seen.changedAt) < witnessPatience {
+		return false, fmt.Errorf("%w: waiting up to %v for Redis, which knows what was handed out: %w", errServerChanged, witnessPatience, err)
+	}
+	return false, nil
+}
+
+// doubt adds to each counter what its row may lack, as model.DoubtOf says. Without a
+// witness that vouches, no mark of the past counts any more.
+func (s *Store) doubt(tx *gorm.DB, m moment, vouches bool) error {
+	forget := func(column string) string {
+		if vouches {
+			return ""
+		}
+		return ", " + column + " = ''"
+	}
+	beat := time.UnixMilli(m.BeatAt)
+	oldest, latest := model.GapOf(beat, time.Time{}, m.now), model.GapOf(beat, m.now, m.now)
+	for _, t := range []struct {
+		name, life string
+		rate       int64
+	}{
+		{table, "list_history", max(m.ListRate, s.opts.ListRate)},
+		{tagTable, "mark_life", max(m.TagRate, s.opts.TagRate)},
+	} {
+		// The row's own time counts where it is later than the heartbeat: the gap is
+		// then shorter by the difference, and no shorter than the latest.
+		sql := "UPDATE " + t.name + " SET doubt = CASE WHEN ? < 0 THEN ? ELSE LEAST(?, doubt + 2 * GREATEST(step, CASE WHEN max_rate > 0 THEN max_rate ELSE ? END) * " +
+			"(GREATEST(?, ? - GREATEST(0, allocated_at - ?)) DIV 1000 + 1)) END" + forget(t.life)
+		err := tx.Exec(sql, oldest.Milliseconds(), model.UnknownDoubt, model.UnknownDoubt, t.rate,
+			latest.Milliseconds(), oldest.Milliseconds(), m.BeatAt).Error
+		if err != nil {
+			return fmt.Errorf("note what %s may lack: %w", t.name, err)
+		}
+	}
+	nodes := min(model.UnknownDoubt, m.NodeDoubt+model.DoubtOf(nodeRate, beat, time.UnixMilli(m.NodeAt), m.now))
+	if err := tx.Exec("UPDATE "+deploymentTable+" SET node_doubt = ?"+forget("node_life"), nodes).Error; err != nil {
+		return fmt.Errorf("note what %s may lack: %w", nodeTable, err)
+	}
+	return nil
+}
+
+// rates are the highest rates that this process may use at present. A higher one than
+// before waits until copies know of it.
+func (s *Store) rates(m moment) (list, tag int64) {
+	if s.server == nil {
+		return 0, 0
+	}
+	list, tag = min(s.opts.ListRate, m.ListRate), min(s.opts.TagRate, m.TagRate)
+	if m.Now < m.RatesFrom {
+		list, tag = min(list, DefaultListRate), min(tag, DefaultTagRate)
+	}
+	return list, tag
+}
+
+// Beat says to the database, and to the witness, that all is used as it was: a copy of
+// either that is found later is at least that new. It notes a change of the server, and
+// brings up to date what the witness does not cover, so that a restart of one store
+// never adds up with a later one of the other. Whoever serves calls it every second or
+// so; it writes every model.BeatEvery. Errors: *model.StoreError.
+func (s *Store) Beat(ctx context.Context) error {
+	if s.server == nil {
+		return nil
+	}
+	life := s.beatWitness(ctx)
+	due := false
+	err := s.inTx(ctx, func(tx *gorm.DB) error {
+		m, err := s.moment(tx)
+		if err != nil {
+			return err
+		}
+		if isOn(m.Frozen) {
+			return errReadOnly
+		}
+		due = m.Now-m.BeatAt >= (model.BeatEvery - time.Second).Milliseconds()
+		if due {
+			err = tx.Exec("UPDATE "+deploymentTable+" SET beat_at = ? WHERE beat_at < ?", m.Now, m.Now).Error
+		}
+		if err == nil && (m.ListRate < s.opts.ListRate || m.TagRate < s.opts.TagRate) {
+			err = tx.Exec("UPDATE "+deploymentTable+" SET rates_from = ?, list_rate = CASE WHEN list_rate < ? THEN ? ELSE list_rate END, "+
+				"tag_rate = CASE WHEN tag_rate < ? THEN ? ELSE tag_rate END",
+				m.Now+model.RaiseDelay.Milliseconds(), s.opts.ListRate, s.opts.ListRate, s.opts.TagRate, s.opts.TagRate).Error
+		}
+		if err == nil && due && life != "" && m.NodeLife != life {
+			err = s.settleNodes(tx, m)
+		}
+		return err
+	})
+	if err == nil && due && life != "" {
+		err = s.settleTags(ctx, life)
+	}
+	if err != nil {
+		return s.fail(ctx, "heartbeat", err)
+	}
+	return nil
+}
+
+// beatWitness gives the life of the witness; "" without one that answers. Nothing is
+// said to the witness before the database has answered: it could be one that came back
+// with the database from the past, and this would hide that.
+func (s *Store) beatWitness(ctx context.Context) (life string) {
+	s.seen.mu.Lock()
+	met := s.seen.since > 0
+	s.seen.mu.Unlock()
+	if s.opts.Witness == nil || !met {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
+	defer cancel()
+	now := s.opts.Now()
+	life, beat, _, err := s.opts.Witness.Peek(ctx, "")
+	if err != nil || now.Sub(time.UnixMilli(beat)) < model.BeatEvery-time.Second {
+		return life
+	}
+	if s.opts.Witness.Beat(ctx, now.UnixMilli()) != nil {
+		return ""
+	}
+	return life
+}
+
+// Deployment is the random ID of the deployment that the database belongs to. Errors:
+// *model.StoreError.
+func (s *Store) Deployment(ctx context.Context) (id string, err error) {
+	err = s.query(ctx).Raw("SELECT deployment FROM " + deploymentTable).Row().Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("%w: %s", errNoLockRow, deploymentTable)
+	}
+	if err != nil {
+		return "", s.explain("read the deployment", err)
+	}
+	return id, nil
+}
