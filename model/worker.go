@@ -71,6 +71,15 @@ type WorkerClaim struct {
 	Watched bool
 }
 
+// ClaimGrant is the answer to a WorkerClaim.
+type ClaimGrant struct {
+	// After is up to when IDs may have been issued with the leases of other registries,
+	// Unix ms.
+	After int64
+	// Kept is for how long the database has forgotten no claim.
+	Kept time.Duration
+}
+
 // RegistryInUseError says that others issue IDs with the leases of another registry,
 // or may still do so. It wraps ErrRegistryInUse.
 type RegistryInUseError struct {

@@ -22,6 +22,9 @@ const (
 // step does what is due and says when the next is.
 func (k *Keeper) step(ctx context.Context) time.Duration {
 	err := k.advance(ctx)
+	if !k.held {
+		err = errors.Join(err, k.unclaim(ctx))
+	}
 	if ctx.Err() != nil {
 		return every // stopping: an error means nothing now
 	}
@@ -44,7 +47,7 @@ func (k *Keeper) advance(ctx context.Context) error {
 		}
 	}
 	err := k.renew(ctx)
-	if errors.Is(err, model.ErrLeaseLost) {
+	if errors.Is(err, model.ErrLeaseLost) || errors.Is(err, model.ErrRegistryInUse) {
 		k.end(err)
 		return errors.Join(err, k.disown())
 	}
@@ -115,7 +118,10 @@ func (k *Keeper) acquire(ctx context.Context) error {
 	}
 	err = k.mark(lease.ServerTime, wall)
 	if err == nil {
-		err = k.compareWithPeers(ctx)
+		err = k.compareWithPeers(ctx, lease.WorkerID)
+	}
+	if err == nil {
+		err = k.claimFirst(ctx, &lease)
 	}
 	if err != nil {
 		return errors.Join(err, k.refuse(ctx, lease))
@@ -140,7 +146,7 @@ func (k *Keeper) refuse(ctx context.Context, lease model.Lease) error {
 
 // take begins the term of a lease that the registry gave.
 func (k *Keeper) take(lease model.Lease) {
-	same := k.lease.Owner == k.owner && k.lease.WorkerID == lease.WorkerID
+	same := k.lease.Owner == k.owner && k.lease.WorkerID == lease.WorkerID && k.lease.Registry == lease.Registry
 	doubt := k.doubt(lease, k.layoutAge())
 	switch old, ok := k.stored(); {
 	case same && k.held && lease.After <= k.lease.Reserved:
@@ -150,7 +156,7 @@ func (k *Keeper) take(lease model.Lease) {
 	case same && lease.After == k.confirmed:
 		// Nobody reserved more of it since we did: what we issued is all there is.
 		lease.After = max(k.opts.Generator.LastIssued(), k.lease.After, doubt)
-	case ok && old.WorkerID == lease.WorkerID && old.Expires > lease.ServerTime && lease.After >= old.Reserved:
+	case ok && old.WorkerID == lease.WorkerID && old.Registry == lease.Registry && old.Expires > lease.ServerTime && lease.After >= old.Reserved:
 		// It remembers all that we reserved, and has kept others away since.
 	case ok && old.WorkerID == lease.WorkerID:
 		lease.After = max(lease.After, old.Reserved, doubt)
@@ -203,6 +209,9 @@ func (k *Keeper) renew(ctx context.Context) error {
 	}
 	k.confirmed = got.Reserved
 	want.ServerTime = got.ServerTime
+	if _, err := k.claim(ctx, want, want.Expires); err != nil && !isAway(err) {
+		return err
+	}
 	return k.use(want, mono)
 }
 
@@ -248,7 +257,7 @@ func (k *Keeper) use(lease model.Lease, mono time.Duration) error {
 // the file while the registry is away, nothing when it answered and refused.
 func (k *Keeper) withoutRegistry(cause error) error {
 	switch {
-	case errors.Is(cause, model.ErrAddressTaken), errors.Is(cause, model.ErrNoWorkerID):
+	case errors.Is(cause, model.ErrAddressTaken), errors.Is(cause, model.ErrNoWorkerID), errors.Is(cause, model.ErrRegistryInUse):
 		k.end(cause)
 		return errors.Join(cause, k.disown())
 	case !isAway(cause), errors.Is(cause, ErrClockOff):
