@@ -92,6 +92,11 @@ func (s *Store) State(_ context.Context, keys []model.ListKey) []model.ListState
 	return states
 }
 
+// Probe is State: memory takes every write.
+func (s *Store) Probe(ctx context.Context, keys []model.ListKey) []model.ListState {
+	return s.State(ctx, keys)
+}
+
 // Push appends segments and answers in order: nil, model.ErrHistoryChanged,
 // model.ErrNotAboveHighWater, model.ErrListFull, or a *model.StoreError wrapping
 // model.ErrInvalidArgument.
@@ -123,6 +128,23 @@ func (s *Store) push(r model.PushRequest) error {
 	l.len += seg.Len()
 	l.highWater = seg.Last
 	return nil
+}
+
+// Mark raises high-water marks that are lower than asked for, and answers in order:
+// nil or model.ErrHistoryChanged.
+func (s *Store) Mark(_ context.Context, reqs []model.MarkRequest) []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	errs := make([]error, len(reqs))
+	for i, r := range reqs {
+		if r.History != s.history {
+			errs[i] = model.ErrHistoryChanged
+			continue
+		}
+		l := s.list(r.Key)
+		l.highWater = max(l.highWater, r.Index)
+	}
+	return errs
 }
 
 // Delete drops lists; their high-water marks stay. It never fails.

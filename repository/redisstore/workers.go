@@ -99,7 +99,7 @@ func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 	if err := w.check(owner, model.Lease{}); err != nil {
 		return model.Lease{}, explain(op, err)
 	}
-	reply, err := w.run(ctx, w.acquire, w.keys, w.store.fallback, owner.Token, identityOf(owner), owner.Address, w.o.TTL.Milliseconds())
+	reply, err := w.run(ctx, w.acquire, w.keys, w.store.self(), owner.Token, identityOf(owner), owner.Address, w.o.TTL.Milliseconds())
 	if err != nil {
 		return model.Lease{}, w.store.fail(op, err)
 	}
@@ -123,7 +123,7 @@ func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, er
 	if err := w.check(lease.Owner, lease); err != nil {
 		return model.Lease{}, explain(op, err)
 	}
-	reply, err := w.run(ctx, w.renew, w.leaseKeys(lease), w.store.fallback, lease.Node, lease.Owner.Token, lease.WorkerID,
+	reply, err := w.run(ctx, w.renew, w.leaseKeys(lease), w.store.self(), lease.Node, lease.Owner.Token, lease.WorkerID,
 		w.o.TTL.Milliseconds(), lease.Reserved, lease.Expires, lease.Reported)
 	if err != nil {
 		return model.Lease{}, w.store.fail(op, err)
@@ -135,7 +135,7 @@ func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, er
 	f := fields{rest: reply}
 	lease.KeptSince, lease.ServerTime = f.number(), f.number()
 	if f.bad || f.rest != "" {
-		return model.Lease{}, explain(op, fmt.Errorf("%w: renew answered %.80q", errForeign, reply))
+		return model.Lease{}, explain(op, fmt.Errorf("%w: renew answered %.80q", errMalformed, reply))
 	}
 	return lease, nil
 }
@@ -149,7 +149,7 @@ func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
 		return explain(op, err)
 	}
 	bound := max(lease.Reserved, lease.After)
-	_, err := w.release.run(ctx, w.store.reader, w.leaseKeys(lease), w.store.fallback, lease.Node, lease.Owner.Token, lease.WorkerID,
+	_, err := w.release.run(ctx, w.store.reader, w.leaseKeys(lease), w.store.self(), lease.Node, lease.Owner.Token, lease.WorkerID,
 		bound, max(bound, lease.Expires))
 	return w.store.fail(op, err)
 }
@@ -160,7 +160,7 @@ func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
 	if err := w.checkOptions(); err != nil {
 		return nil, explain(op, err)
 	}
-	reply, err := w.peers.run(ctx, w.store.reader, w.keys[:1], w.store.fallback, peersWithin.Milliseconds())
+	reply, err := w.peers.run(ctx, w.store.reader, w.keys[:1], w.store.self(), peersWithin.Milliseconds())
 	if err != nil || reply == "none" {
 		return nil, w.store.fail(op, err)
 	}
@@ -220,7 +220,7 @@ func decodeAcquired(reply string) (model.Lease, error) {
 	f := fields{rest: reply}
 	lease := model.Lease{Node: strings.Clone(f.word()), KeptSince: f.number(), ServerTime: f.number(), WorkerID: int(f.number()), After: f.number()}
 	if f.bad || f.rest != "" || lease.WorkerID >= model.SnowflakeWorkers {
-		return model.Lease{}, fmt.Errorf("%w: acquire answered %.80q", errForeign, reply)
+		return model.Lease{}, fmt.Errorf("%w: acquire answered %.80q", errMalformed, reply)
 	}
 	return lease, nil
 }
@@ -232,7 +232,7 @@ func decodePeers(reply string) ([]model.WorkerPeer, error) {
 		f := fields{rest: line}
 		peers = append(peers, model.WorkerPeer{WorkerID: int(f.number()), Reported: f.number(), Seen: f.number(), Address: f.word()})
 		if f.bad || f.rest != "" {
-			return nil, fmt.Errorf("%w: peers answered %.80q", errForeign, line)
+			return nil, fmt.Errorf("%w: peers answered %.80q", errMalformed, line)
 		}
 	}
 	return peers, nil

@@ -1,12 +1,13 @@
 -- Shared by the scripts of worker IDs, after prelude.lua.
---   KEYS[1]  hash: h history and e since when it is kept, in µs; and for each
+--   KEYS[1]  hash: h, e and d as in a meta hash; and for each
 --            worker ID "<reserved> <expires> <reported> <seen> <identity> <address>",
 --            times in ms, identity "-" for none; see workers.go
---   errors   FOREIGN
+--   errors   MALFORMED, and FOREIGN of prelude.lua
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local kept = redis.call('HMGET', KEYS[1], 'h', 'e')
+local kept = redis.call('HMGET', KEYS[1], 'h', 'e', 'd')
+own(KEYS[1], kept[3])
 local since = kept[1] == history and kept[2]
 
 -- life is what a lease is bound to: the server's history, and since when the
@@ -31,7 +32,7 @@ local function entry(text)
   end
   local r, x, p, s, i, a = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (%S+) (%S+)$')
   if not r then
-    error('FOREIGN entry of a worker ID in ' .. KEYS[1])
+    error('MALFORMED entry of a worker ID in ' .. KEYS[1])
   end
   return { reserved = tonumber(r), expires = tonumber(x), reported = tonumber(p), seen = tonumber(s), identity = i, address = a }
 end
