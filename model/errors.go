@@ -89,9 +89,6 @@ var (
 	// ErrForeign: what was found belongs to another deployment.
 	ErrForeign = errors.New("it belongs to another deployment")
 
-	// ErrForeign: what was found belongs to another deployment.
-	ErrForeign = errors.New("it belongs to another deployment")
-
 	// ErrAppExists: the app has been provisioned before.
 	ErrAppExists = errors.New("app is already provisioned")
 
