@@ -29,7 +29,7 @@ func (k *Keeper) claim(ctx context.Context, lease model.Lease, until int64) (mod
 	}
 	c := model.WorkerClaim{
 		Token: k.owner.Token, Registry: lease.Registry, WorkerID: lease.WorkerID, Until: until + claimAhead.Milliseconds(),
-		Watched: k.claimed.Registry == lease.Registry || mono-*k.watching >= watch,
+		Watched: k.claimed.Registry == lease.Registry || k.offline && k.lease.Registry == lease.Registry || mono-*k.watching >= watch,
 	}
 	grant, err := k.opts.Claim(ctx, c)
 	switch {

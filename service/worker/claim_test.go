@@ -112,14 +112,33 @@ func TestAnotherRegistryEndsTheTerm(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.refuses("others may issue", model.ErrNoLease)
+	if f := m.folder.lease; f.Expires > f.Reserved {
+		t.Errorf("the file may still go on, up to %+d ms", f.Expires-someday)
+	}
+}
+
+// A file that goes on without its registry keeps its claim, and ends when others have
+// moved to another registry since the database forgot it.
+func TestAFileKeepsItsClaim(t *testing.T) {
+	m := withFile(t)
+	l := m.boot()
+	l.mustStep()
 	m.registry.fail(errAway)
+	m.clock.pass(every)
+	_ = l.steps()
+	if c := m.lastClaim(); len(m.claims) != 3 || c.Until <= l.lease.Expires || !c.Watched {
+		t.Errorf("%d claims, the last is %+v", len(m.claims), c)
+	}
 	l = m.boot()
-	if err := l.steps(); !errors.Is(err, errAway) {
+	_ = l.steps()
+	if c := m.lastClaim(); c.Token != l.owner.Token || c.Registry != "test 1" || !c.Watched {
+		t.Errorf("a life that began with the file claims %+v", c)
+	}
+	m.claim = errInUse
+	if err := l.steps(); !errors.Is(err, model.ErrRegistryInUse) {
 		t.Fatal(err)
 	}
-	l.refuses("the file was denied", model.ErrTooEarly)
-	l.goesOn(2 * Ahead)
-	l.refuses("its reservation has passed", model.ErrNoLease)
+	l.refuses("others may issue", model.ErrNoLease)
 }
 
 func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {

@@ -43,7 +43,7 @@ func (k *Keeper) advance(ctx context.Context) error {
 	}
 	if !k.held || k.offline {
 		if err := k.acquire(ctx); err != nil {
-			return k.withoutRegistry(err)
+			return k.withoutRegistry(ctx, err)
 		}
 	}
 	err := k.renew(ctx)
@@ -192,11 +192,11 @@ func (k *Keeper) renew(ctx context.Context) error {
 	if k.jumped(wall, mono) != nil {
 		want.Reserved, want.Expires = k.lease.Reserved, max(k.lease.Reserved, k.lease.Expires)
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	got, err := k.opts.Registry.Renew(ctx, want)
+	got, err := k.opts.Registry.Renew(call, want)
 	if isAway(err) && k.file != nil {
-		return k.reserveInFile(err)
+		return k.reserveInFile(ctx, err)
 	}
 	if err != nil {
 		return err
@@ -255,7 +255,7 @@ func (k *Keeper) use(lease model.Lease, mono time.Duration) error {
 
 // withoutRegistry is what is left when no worker ID can be acquired: the term of
 // the file while the registry is away, nothing when it answered and refused.
-func (k *Keeper) withoutRegistry(cause error) error {
+func (k *Keeper) withoutRegistry(ctx context.Context, cause error) error {
 	switch {
 	case errors.Is(cause, model.ErrAddressTaken), errors.Is(cause, model.ErrNoWorkerID), errors.Is(cause, model.ErrRegistryInUse):
 		k.end(cause)
@@ -266,7 +266,7 @@ func (k *Keeper) withoutRegistry(cause error) error {
 	case !k.held && !k.resume():
 		return cause
 	}
-	return k.reserveInFile(cause)
+	return k.reserveInFile(ctx, cause)
 }
 
 // resume begins the term of the last life's lease from the file, if nobody else
@@ -286,8 +286,9 @@ func (k *Keeper) resume() bool {
 }
 
 // reserveInFile reserves time while the registry is away, up to the bound that
-// nobody else starts below. It returns the cause: the registry is still away.
-func (k *Keeper) reserveInFile(cause error) error {
+// nobody else starts below, and that is claimed, as the database may have forgotten
+// it. It returns the cause: the registry is still away.
+func (k *Keeper) reserveInFile(ctx context.Context, cause error) error {
 	if k.lease.Expires == 0 {
 		return cause // the registry has promised this term nothing yet
 	}
@@ -302,6 +303,10 @@ func (k *Keeper) reserveInFile(cause error) error {
 	}
 	k.lease = next
 	k.opts.Generator.Extend(next.Reserved, k.trust)
+	if _, err := k.claim(ctx, next, next.Expires); errors.Is(err, model.ErrRegistryInUse) {
+		k.end(err)
+		return errors.Join(err, k.disown())
+	}
 	return cause
 }
 
