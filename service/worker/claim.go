@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"shardid/model"
@@ -13,35 +14,47 @@ const (
 	// claimAhead is how far a claim reaches beyond what it is for, so that an instance
 	// that cannot reach the database for a moment still has one.
 	claimAhead = 30 * time.Second
-	// watch is how long a start watches the claims before it takes those that have
-	// ended of another registry for given up: a holder that could not reach the
-	// database either has renewed its claim in that time.
+	// watch is how long a start watches the claims before it takes those of another
+	// registry that have ended for given up. A holder that goes on without the database
+	// tries it more often, so that it renews its claim before that.
 	watch = 10 * time.Second
 )
 
-// claim tells the database that IDs of the lease may be issued up to until.
+// claim tells the database that IDs of the lease may be issued up to until. While the
+// database is away a term goes on whose claim had not ended when that began: nobody
+// else can have made one since. Else others may have, and the error is
+// model.ErrRegistryInUse.
 func (k *Keeper) claim(ctx context.Context, lease model.Lease, until int64) (model.ClaimGrant, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
-	_, mono := k.opts.Now()
-	if k.watching == nil {
+	wall, mono := k.opts.Now()
+	if k.watching == nil || mono-k.asked > watch/2 {
 		k.watching = &mono
 	}
+	gap := mono - k.asked
+	k.asked = mono
+	unbroken := k.held && k.lease.Registry == lease.Registry &&
+		(millis(wall) < max(k.claimed.Until, k.lease.Expires) || k.unclaimed && gap < watch)
 	c := model.WorkerClaim{
 		Token: k.owner.Token, Registry: lease.Registry, WorkerID: lease.WorkerID, Until: until + claimAhead.Milliseconds(),
-		Watched: k.claimed.Registry == lease.Registry || k.offline && k.lease.Registry == lease.Registry || mono-*k.watching >= watch,
+		Watched: unbroken || mono-*k.watching >= watch,
 	}
 	grant, err := k.opts.Claim(ctx, c)
-	switch {
-	case err == nil:
-		k.claimed, k.unclaimed = c, false
-	case isAway(err):
-		k.watching = nil
-		if !k.unclaimed {
-			k.unclaimed = true
-			k.opts.Log.Warn("the database is away, so that it does not know that this worker ID is in use: "+
-				"do not move to another registry of worker IDs before it is back", "worker_id", lease.WorkerID, "error", err)
+	if !isAway(err) {
+		k.unclaimed = false
+		if err == nil {
+			k.claimed = c
 		}
+		return grant, err
+	}
+	k.watching = nil
+	if k.held && !unbroken {
+		return grant, fmt.Errorf("%w, for all that is known: the claim had ended before the database was away: %v", model.ErrRegistryInUse, err) //nolint:errorlint // it is no matter of waiting
+	}
+	if !k.unclaimed {
+		k.unclaimed = true
+		k.opts.Log.Warn("the database is away, so that it does not know that this worker ID is in use: "+
+			"do not move to another registry of worker IDs before it is back", "worker_id", lease.WorkerID, "error", err)
 	}
 	return grant, err
 }

@@ -251,9 +251,9 @@ type machine struct {
 	*testing.T
 	clock    *hand
 	registry *registry
-	folder   *folder       // nil without a local file
-	layout   error         // of the question for the layout
-	claim    error         // of each claim
+	folder   *folder // nil without a local file
+	layout   error   // of the question for the layout
+	claim    error   // of each claim
 	claims   []model.WorkerClaim
 	grant    model.ClaimGrant
 	recorded time.Duration // how long ago the layout was
@@ -291,7 +291,7 @@ func (m *machine) options(l *life, now func() (int64, time.Duration)) Options {
 			m.claims = append(m.claims, c)
 			return m.grant, m.claim
 		},
-		Log:    slog.New(slog.NewTextHandler(l.log, nil)),
+		Log: slog.New(slog.NewTextHandler(l.log, nil)),
 	}
 	if m.folder != nil {
 		o.OpenFile = m.folder.opener

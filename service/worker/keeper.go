@@ -86,8 +86,9 @@ type Keeper struct {
 	layoutSince *time.Duration
 	claimed     model.WorkerClaim // as stored in the database; zero without one
 	unclaimed   bool              // the database was away when the claim was due
+	asked       time.Duration     // when, by the monotonic clock, it was asked last
 	// watching is since when, by the monotonic clock, the database has answered every
-	// claim; nil before it did.
+	// claim, and was asked all the time; nil before it did.
 	watching *time.Duration
 
 	ctx     context.Context

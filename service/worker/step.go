@@ -209,8 +209,12 @@ func (k *Keeper) renew(ctx context.Context) error {
 	}
 	k.confirmed = got.Reserved
 	want.ServerTime = got.ServerTime
-	if _, err := k.claim(ctx, want, want.Expires); err != nil && !isAway(err) {
+	grant, err := k.claim(ctx, want, want.Expires)
+	switch {
+	case err != nil && !isAway(err):
 		return err
+	case grant.After > k.lease.After:
+		return fmt.Errorf("%w: its claim had ended, and others used another registry meanwhile", model.ErrLeaseLost)
 	}
 	return k.use(want, mono)
 }
