@@ -78,7 +78,7 @@ func (k *Keeper) claimFirst(ctx context.Context, lease *model.Lease) error {
 	if err == nil && lease.ServerTime > 0 {
 		lease.KeptSince = max(lease.KeptSince, lease.ServerTime-grant.Kept.Milliseconds())
 	}
-	lease.After = max(lease.After, grant.After)
+	k.others = grant.After
 	return err
 }
 

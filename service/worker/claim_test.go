@@ -188,3 +188,55 @@ func TestForgottenClaimsAreDoubted(t *testing.T) {
 	l.mustStep()
 	l.startsAfter(someday - 1000 + Ahead.Milliseconds() + testOffset.Milliseconds())
 }
+
+// A claim that ended before the database was away stands for nothing: others may have
+// moved to another registry since.
+func TestAnEndedClaimIsNotGoneOnWith(t *testing.T) {
+	m := withFile(t)
+	l := m.boot()
+	l.mustStep()
+	m.registry.fail(errAway)
+	l.goesOn(testExpiry + claimAhead + 2*every) // cut off from the registry, while others claim
+	m.claim = errAway
+	m.registry.fail(nil)
+	if err := l.steps(); !errors.Is(err, model.ErrRegistryInUse) {
+		t.Fatal(err)
+	}
+	l.refuses("others may issue", model.ErrNoLease)
+}
+
+// A claim that was made anew, as it had ended, shows what others did meanwhile.
+func TestWhatOthersDidMeanwhileEndsTheTerm(t *testing.T) {
+	m := fileless(t)
+	l := m.boot()
+	l.mustStep()
+	l.issues("before")
+	m.clock.pass(every)
+	m.grant.After = someday + 1000
+	if err := l.steps(); !errors.Is(err, model.ErrLeaseLost) {
+		t.Fatal(err)
+	}
+	l.refuses("before it is taken anew", model.ErrNoLease)
+	m.clock.pass(retry)
+	l.mustStep()
+	l.issues("above what others did")
+}
+
+// The file of another registry does not vouch for what this one has forgotten.
+func TestTheFileVouchesForItsRegistryOnly(t *testing.T) {
+	for _, identity := range []string{"test 1", "test 2"} {
+		m := withFile(t)
+		l := m.boot()
+		l.mustStep()
+		reserved := m.folder.lease.Reserved
+		m.registry.set(func(r *registry) { r.identity, r.keptSince = identity, someday })
+		l = m.boot()
+		l.mustStep()
+		if identity == "test 1" {
+			l.startsAfter(reserved)
+			continue
+		}
+		m.clock.wall.Store(reserved + 1)
+		l.refuses("others may have it", model.ErrTooEarly)
+	}
+}

@@ -85,6 +85,7 @@ type Keeper struct {
 	// before the database was asked.
 	layoutSince *time.Duration
 	claimed     model.WorkerClaim // as stored in the database; zero without one
+	others      int64             // up to when other registries' instances may have issued, Unix ms
 	unclaimed   bool              // the database was away when the claim was due
 	asked       time.Duration     // when, by the monotonic clock, it was asked last
 	// watching is since when, by the monotonic clock, the database has answered every

@@ -149,7 +149,7 @@ func (k *Keeper) take(lease model.Lease) {
 	same := k.lease.Owner == k.owner && k.lease.WorkerID == lease.WorkerID && k.lease.Registry == lease.Registry
 	doubt := k.doubt(lease, k.layoutAge())
 	switch old, ok := k.stored(); {
-	case same && k.held && lease.After <= k.lease.Reserved:
+	case same && k.held && lease.After <= k.lease.Reserved && k.others <= k.lease.After:
 		// The term that the file began goes on: nobody reserved beyond it.
 		k.lease.Node, k.offline = lease.Node, false
 		return
@@ -163,6 +163,7 @@ func (k *Keeper) take(lease model.Lease) {
 	default:
 		lease.After = max(lease.After, doubt)
 	}
+	lease.After = max(lease.After, k.others)
 	lease.Expires = 0 // of what the registry stored; ours comes with the first renewal
 	k.begin(lease)
 }
