@@ -52,6 +52,16 @@ func (l *ledger) count() int {
 	return len(l.seen)
 }
 
+// highest is the highest index of all.
+func (l *ledger) highest() (index int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id := range l.seen {
+		index = max(index, id>>14)
+	}
+	return index
+}
+
 // settle fails the test for what is in the ledger's list of problems.
 func (l *ledger) settle(t *testing.T) {
 	t.Helper()

@@ -62,7 +62,7 @@ func TestE2ENoSecretIsShown(t *testing.T) {
 	}
 	everything()
 	query(t, db.DSN(""), "ALTER USER app@'127.0.0.1' IDENTIFIED BY 'another'")
-	query(t, db.DSN(""), "KILL USER app")
+	db.KillConnections(t, "app")
 	client := redis.Client()
 	if err := client.Do(t.Context(), "ACL", "SETUSER", "app", "resetpass", ">another").Err(); err != nil {
 		t.Fatal(err)

@@ -5,4 +5,5 @@
 --   errors   see prelude.lua
 
 local server = redis.pcall('INFO', 'server')
-return type(server) == 'string' and string.match(server, 'redis_mode:(%a+)') or 'unknown'
+-- Valkey 9 calls it server_mode.
+return type(server) == 'string' and (string.match(server, 'redis_mode:(%a+)') or string.match(server, 'server_mode:(%a+)')) or 'unknown'

@@ -10,8 +10,8 @@ import (
 	"net"
 	"os"
 
-	gosqlite "github.com/glebarez/go-sqlite"
 	gosql "github.com/go-sql-driver/mysql"
+	gosqlite "modernc.org/sqlite"
 
 	"shardid/model"
 )
@@ -101,8 +101,12 @@ func (s *Store) advice(err error) string {
 		return sqliteAdvice(file.Code(), s.file)
 	case errors.Is(err, errReadOnly):
 		return adviceReadOnly
-	case errors.Is(err, errServerChanged):
+	case errors.Is(err, errServerChanged), errors.Is(err, errMarkAhead):
 		return "it is looked at again at once"
+	case errors.Is(err, errWitnessAway):
+		return "start Redis; without it, this goes on when its last heartbeat is too old to vouch for anything"
+	case errors.Is(err, model.ErrClockApart):
+		return "set the clocks of this machine and of the database server (NTP)"
 	case errors.Is(err, errNoLockRow):
 		return adviceMigrate + ", or, if a row is missing, INSERT INTO " + mutexTable + " (name) VALUES ('" + workerTable + "'), ('" + claimTable + "'), ('" + nodeTable + "'), INSERT INTO " + deploymentTable + " (deployment) VALUES (a new random name)"
 	case errors.Is(err, errRowChanged):
@@ -142,7 +146,9 @@ func isTLS(err error) bool {
 }
 
 func isBroken(err error) bool {
-	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, gosql.ErrInvalidConn)
+	var server *gosql.MySQLError // of a session that it has ended: idle for too long, or killed
+	ended := errors.As(err, &server) && (server.Number == 4031 || server.Number == 1927)
+	return ended || errors.Is(err, driver.ErrBadConn) || errors.Is(err, gosql.ErrInvalidConn)
 }
 
 // fail is explain for a write. The driver reports a server that turned read-only

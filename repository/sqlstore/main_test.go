@@ -31,7 +31,7 @@ type backend struct {
 func backends() []backend {
 	return []backend{
 		{"MariaDB", func(t *testing.T) Options {
-			return Options{Driver: MySQL, DSN: testserver.SharedMariaDB(t).NewDatabase(t)}
+			return Options{Driver: MySQL, DSN: testserver.SharedMariaDB(t).NewDatabase(t), ListRate: 1e9, TagRate: 1e9}
 		}},
 		{"SQLite", func(t *testing.T) Options {
 			return Options{Driver: SQLite, DSN: filepath.Join(t.TempDir(), "shardid.db")}

@@ -65,8 +65,21 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 		if err := preflight(ctx, db, files); err != nil {
 			return err
 		}
-		return up(ctx, db, files, progress)
+		if err := up(ctx, db, files, progress); err != nil {
+			return err
+		}
+		return s.firstServer(ctx)
 	})
+}
+
+// firstServer notes the server of a new schema, which nothing can be missing in.
+func (s *Store) firstServer(ctx context.Context) error {
+	var server string
+	err := s.query(ctx).Raw("SELECT server FROM " + deploymentTable).Row().Scan(&server)
+	if err != nil || server != "" {
+		return err
+	}
+	return s.noteServer(ctx)
 }
 
 // migrationConfig waits longer, and sees a read-only server as such.
@@ -79,12 +92,12 @@ func migrationConfig(cfg *gosql.Config) *gosql.Config {
 
 // withLock holds a row of a table while work runs, so that it keeps others out
 // over all nodes of a cluster. A process that dies holding it blocks the others
-// for at most 20 s; they wait for up to about 100 s.
+// for at most 12 s; they wait for up to about 100 s.
 func withLock(ctx context.Context, db *sql.DB, work func() error) (err error) {
 	locker, err := lock.NewMySQLTableLocker(
 		lock.WithTableName(lockTable),
-		lock.WithTableLeaseDuration(20*time.Second),
-		lock.WithTableHeartbeatInterval(4*time.Second),
+		lock.WithTableLeaseDuration(12*time.Second),
+		lock.WithTableHeartbeatInterval(3*time.Second),
 		lock.WithTableLockTimeout(250*time.Millisecond, 400),
 		lock.WithTableUnlockTimeout(250*time.Millisecond, 8),
 		lock.WithTableRetryPolicy(worthWaiting),

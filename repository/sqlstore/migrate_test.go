@@ -60,6 +60,9 @@ func TestMigrateTellsAndRepeats(t *testing.T) {
 		if err := s.Migrate(context.Background(), tell); err != nil || len(said) != 1 || !strings.Contains(said[0], "schema is at version") {
 			t.Errorf("second run said %q, %v", said, err)
 		}
+		if s.server == nil {
+			return // a file and its version are of one transaction; SQLite cannot add a column only if it is missing
+		}
 		run(t, s, "DELETE FROM shardid_schema WHERE version_id > 0")
 		provision(t, s, app(1))
 		said = nil
@@ -308,7 +311,7 @@ func TestMigrateReadOnlyServer(t *testing.T) {
 	dsn := s.NewDatabase(t)
 	admin := plain(t, dsn)
 	for _, statement := range []string{"CREATE USER u@'127.0.0.1' IDENTIFIED BY 'secret-word'", "GRANT ALL ON *.* TO u@'127.0.0.1'",
-		"REVOKE READ_ONLY ADMIN, SUPER ON *.* FROM u@'127.0.0.1'", "SET GLOBAL read_only = ON"} {
+		"REVOKE " + testserver.BypassReadOnly() + " ON *.* FROM u@'127.0.0.1'", "SET GLOBAL read_only = ON"} {
 		if _, err := admin.Exec(statement); err != nil {
 			t.Fatal(err)
 		}

@@ -82,7 +82,7 @@ func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error
 	case found:
 		return row, markNode(tx, row, start.MarkSecond)
 	}
-	m, err := s.moment(tx)
+	m, err := s.counting(tx)
 	if err != nil {
 		return nodeRow{}, err
 	}
@@ -90,7 +90,11 @@ func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error
 	if err != nil {
 		return nodeRow{}, err
 	}
-	number, next, err := s.numberNode(tx, m, last, start.Workers)
+	known, err := s.peek(tx.Statement.Context, nodeCounter)
+	if err != nil {
+		return nodeRow{}, err
+	}
+	number, next, err := s.numberNode(m, known, last, start.Workers)
 	if err != nil {
 		return nodeRow{}, err
 	}
@@ -99,7 +103,7 @@ func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error
 		return nodeRow{}, err
 	}
 	next.Last = max(next.Last, row.ID)
-	if next.Life, err = s.raise(tx.Statement.Context, nodeCounter, number-1, next.Last); err != nil {
+	if err := s.mark(tx.Statement.Context, nodeCounter, known, number-1, &next); err != nil {
 		return nodeRow{}, err
 	}
 	if err := storeNodes(tx, next); err != nil || row.ID < start.Workers {
@@ -126,7 +130,7 @@ func lastNode(tx *gorm.DB, m moment) (last int64, err error) {
 func (s *Store) nodes(m moment, last int64) model.Counter {
 	c := model.Counter{
 		Last: last, Tokens: m.NodeTokens, At: atMilli(m.NodeAt),
-		Doubt: m.NodeDoubt, Noted: time.UnixMilli(m.Since), Life: m.NodeLife,
+		Doubt: m.NodeDoubt, JumpFrom: time.UnixMilli(m.JumpFrom), Life: m.NodeLife,
 	}
 	if s.server != nil {
 		c.Rate = nodeRate
@@ -158,14 +162,14 @@ func (s *Store) settleNodes(tx *gorm.DB, m moment) error {
 
 // numberNode gives the next start its number, above those that a copy of the database
 // may lack. Errors: those of model.Counter.Take.
-func (s *Store) numberNode(tx *gorm.DB, m moment, last, workers int64) (int64, model.Counter, error) {
+func (s *Store) numberNode(m moment, known model.Evidence, last, workers int64) (int64, model.Counter, error) {
 	c, limit := s.nodes(m, last), workers-1
 	if last >= limit { // used worker IDs are given out again
 		limit = math.MaxInt64
 	}
-	number, _, next, err := c.Take(s.peek(tx.Statement.Context, nodeCounter), 1, limit, m.now)
+	number, _, next, err := c.Take(known, 1, limit, m.now)
 	if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
-		number, _, next, err = c.Take(s.peek(tx.Statement.Context, nodeCounter), 1, math.MaxInt64, m.now)
+		number, _, next, err = c.Take(known, 1, math.MaxInt64, m.now)
 	}
 	if errors.Is(err, model.ErrUnconfirmed) {
 		err = fmt.Errorf("%w: make sure that no instance of the UID mode is running that the table does not have, then run `shardid confirm --uid`", err)

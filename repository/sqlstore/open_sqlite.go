@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/glebarez/sqlite"
 	"gorm.io/gorm"
+	_ "modernc.org/sqlite" // registers sqliteDriver
 
 	"shardid/model"
 )
@@ -36,13 +36,16 @@ func (s *Store) openSQLite(ctx context.Context) error {
 }
 
 // connectSQLite reads the file, which is created when it does not exist. Each try
-// has a pool of its own: gorm closes that of one that fails.
+// has a pool of its own.
 func (s *Store) connectSQLite() (err error) {
-	if s.pool, err = sql.Open(sqlite.DriverName, sqliteDSN(s.file)); err != nil {
+	if s.pool, err = sql.Open(sqliteDriver, sqliteDSN(s.file)); err != nil {
 		return err
 	}
 	s.limitPool(1, 0)
-	if s.gorm, err = gorm.Open(sqlite.Dialector{Conn: s.pool}, gormConfig()); err != nil {
+	if s.gorm, err = gorm.Open(sqliteDialect{s.pool}, gormConfig()); err == nil {
+		err = s.pool.Ping() // a connection sets the journal mode, which reads the file
+	}
+	if err != nil {
 		_ = s.pool.Close() // the first error is the one to tell
 	}
 	return err

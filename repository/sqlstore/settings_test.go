@@ -79,6 +79,9 @@ func TestSettingsOfMariaDB(t *testing.T) {
 		{"sync_binlog = 100", "sync_binlog", "100", model.LevelUnsafe},
 		{"sync_binlog = 1", "sync_binlog", "1", model.LevelOK},
 	} {
+		if c.value == "3" && testserver.OnMySQL() {
+			continue // only MariaDB has it
+		}
 		if c.change != "" {
 			run(t, s, "SET GLOBAL "+c.change)
 		}
@@ -103,24 +106,14 @@ func TestSettingsThatChange(t *testing.T) {
 // TestSettingsOfReplicas: one that the primary does not wait for, then one it
 // does.
 func TestSettingsOfReplicas(t *testing.T) {
-	primary := testserver.MariaDB(t, "--log-bin=b", "--server-id=1", "--sync-binlog=1")
+	primaryArgs, replicaArgs, wait := testserver.SemiSync()
+	primary := testserver.MariaDB(t, append(primaryArgs, "--log-bin=b", "--server-id=1", "--sync-binlog=1")...)
 	s := open(t, Options{Driver: MySQL, DSN: primary.NewDatabase(t)})
 	wantLevel(t, settingsOf(t, s)["replicas"], "none", model.LevelOK)
-	attach(t, s, primary, testserver.MariaDB(t, "--server-id=2", "--rpl-semi-sync-slave-enabled=ON"))
+	primary.Replicate(testserver.MariaDB(t, append(replicaArgs, "--server-id=2")...))
 	awaitReplicas(t, s, "1, asynchronous", model.LevelWarn)
-	run(t, s, "SET GLOBAL rpl_semi_sync_master_enabled = ON")
+	run(t, s, wait)
 	awaitReplicas(t, s, "1, semi-synchronous", model.LevelOK)
-}
-
-func attach(t *testing.T, s *Store, primary, replica *testserver.MariaDBServer) {
-	t.Helper()
-	run(t, s, "CREATE USER repl@'127.0.0.1'", "GRANT REPLICATION SLAVE ON *.* TO repl@'127.0.0.1'")
-	r := open(t, Options{Driver: MySQL, DSN: replica.DSN("mysql")})
-	if _, err := r.pool.Exec("CHANGE MASTER TO master_host='127.0.0.1', master_user='repl', master_use_gtid=slave_pos, master_port=?", primary.Port); err != nil {
-		t.Fatal(err)
-	}
-	run(t, r, "START SLAVE")
-	t.Cleanup(func() { run(t, r, "STOP SLAVE") })
 }
 
 func awaitReplicas(t *testing.T, s *Store, value string, level model.Level) {
@@ -213,11 +206,41 @@ func TestJudgeVersion(t *testing.T) {
 		"9.1.0-commercial":               model.LevelOK,
 		"8.0.15":                         model.LevelUnsafe,
 		"5.7.44-log":                     model.LevelUnsafe,
-		"8.0.11-TiDB-v7.5.1":             model.LevelUnknown,
 		"what":                           model.LevelUnknown,
 	} {
 		if got := judgeVersion(model.Finding{}, version); got.Level != want {
 			t.Errorf("%s: %+v, want %s", version, got, want)
+		}
+	}
+}
+
+// TestProduct: servers that are not here, by what they say.
+func TestProduct(t *testing.T) {
+	for _, c := range []struct{ version, aurora, group, wsrep, want string }{
+		{"8.0.11-TiDB-v8.5.0", "", "", "", "TiDB"},
+		{"8.0.30-Vitess", "", "", "", "Vitess"},
+		{"8.0.39", "3.08.0", "", "", "Aurora"},
+		{"11.4.2-MariaDB-log", "", "", "8d0bfd34-0a0b-11ef-9f4b-5a1f6a4f1c11", "Galera"},
+		{"10.11.6-MariaDB", "", "", "00000000-0000-0000-0000-000000000000", "MariaDB"},
+		{"9.7.4", "", "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa", "", "Group Replication"},
+		{"9.7.4", "", "", "", "MySQL"},
+	} {
+		got := product(c.version, c.aurora, c.group, c.wsrep)
+		f := model.ProductFinding(model.Finding{}, got)
+		_, known := model.ProductNamed(got)
+		if got != c.want || (f.Level == model.LevelOK) == known || known && f.Why == "" {
+			t.Errorf("%+v: %s, %+v", c, got, f)
+		}
+	}
+}
+
+// A product that is refused is not migrated, and says why.
+func TestRefusedProduct(t *testing.T) {
+	err := refuseProduct("8.0.11-TiDB-v8.5.0")
+	wantAdvice(t, err, "no stored procedures")
+	for _, version := range []string{"9.7.4", "11.8.6-MariaDB", "8.0.30-Vitess"} {
+		if err := refuseProduct(version); err != nil {
+			t.Errorf("%s: %v", version, err)
 		}
 	}
 }

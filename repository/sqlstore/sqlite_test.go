@@ -16,7 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/glebarez/sqlite"
+	"gorm.io/gorm"
+	"gorm.io/gorm/clause"
 
 	"shardid/model"
 )
@@ -172,7 +173,7 @@ func TestOpenOutwaitsALock(t *testing.T) {
 		t.Skip("waits for six seconds")
 	}
 	path := filepath.Join(t.TempDir(), "shardid.db")
-	holder, err := sql.Open(sqlite.DriverName, path)
+	holder, err := sql.Open(sqliteDriver, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,5 +198,35 @@ func TestOpenOutwaitsALock(t *testing.T) {
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// modernc.org/sqlite is C translated for one version of modernc.org/libc, and its
+// documentation asks for exactly that one; another module may raise it.
+func TestSQLiteHasItsLibc(t *testing.T) {
+	const engine, libc = "modernc.org/sqlite", "modernc.org/libc"
+	graph, err := exec.Command("go", "mod", "graph").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	selected, err := exec.Command("go", "list", "-m", engine, libc).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := strings.Fields(string(selected)) // engine, version, libc, version
+	want := engine + "@" + versions[1] + " " + libc + "@" + versions[3] + "\n"
+	if !strings.Contains(string(graph), want) {
+		t.Errorf("%s %s does not ask for %s %s: see its go.mod", engine, versions[1], libc, versions[3])
+	}
+}
+
+// A row lock, which SQLite does not know, is left out, and names are quoted.
+func TestSQLiteDialect(t *testing.T) {
+	s := openMigrated(t, Options{Driver: SQLite, DSN: filepath.Join(t.TempDir(), "a.db")})
+	sql := s.gorm.ToSQL(func(tx *gorm.DB) *gorm.DB {
+		return tx.Table("t").Clauses(clause.Locking{Strength: "UPDATE"}).Where(clause.Eq{Column: "t.a`b", Value: "it's"}).Find(&[]struct{ X string }{})
+	})
+	if want := "SELECT * FROM `t` WHERE `t`.`a``b` = \"it's\" "; sql != want {
+		t.Errorf("%s\nwant\n%s", sql, want)
 	}
 }

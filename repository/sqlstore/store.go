@@ -81,6 +81,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	s.opts.ListRate = cmp.Or(s.opts.ListRate, DefaultListRate)
 	s.opts.TagRate = cmp.Or(s.opts.TagRate, DefaultTagRate)
+	s.seen.witness = s.opts.Now()
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}

@@ -26,13 +26,13 @@ type tagRow struct {
 	Updated     int64 // Unix s
 	ReadOnly    string
 
-	Doubt       int64
-	Tokens      int64
-	AllocatedAt int64 // Unix ms; 0 before the first time
-	MaxRate     int64 // 0: as all tags
-	RateFrom    int64 // when MaxRate counts, Unix ms
-	OwnMaxID    int64 // max_id as shardid stored it; another program may have raised it
-	MarkLife    string
+	Doubt    int64
+	Tokens   int64
+	TakenAt  int64 // Unix ms; 0 before the first time
+	MaxRate  int64 // 0: as all tags
+	RateFrom int64 // when MaxRate counts, Unix ms
+	OwnMaxID int64 // max_id as shardid stored it; another program may have raised it
+	MarkLife string
 	// Stored is the row's own max_id where MaxID was raised to what had been handed
 	// out before the tag was deleted; see lockTag.
 	Stored int64 `gorm:"-"`
@@ -86,18 +86,23 @@ func (s *Store) allocateTag(tx *gorm.DB, req model.TagRequest) (model.TagSegment
 	if err != nil {
 		return model.TagSegment{}, err
 	}
-	m, err := s.moment(tx)
+	m, err := s.counting(tx)
 	if err != nil {
 		return model.TagSegment{}, err
 	}
-	segment, next, err := req.Next(row.counter(s, m), row.Step, s.peek(tx.Statement.Context, tagCounter(req.Tag)), m.now)
+	ctx := tx.Statement.Context
+	known, err := s.peek(ctx, tagCounter(req.Tag))
+	if err != nil {
+		return model.TagSegment{}, err
+	}
+	segment, next, err := req.Next(row.counter(s, m), row.Step, known, m.now)
 	if err != nil {
 		if errors.Is(err, model.ErrUnconfirmed) {
 			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; then run `shardid confirm --tag %s`", err, req.Tag)
 		}
 		return model.TagSegment{}, err
 	}
-	if next.Life, err = s.raise(tx.Statement.Context, tagCounter(req.Tag), segment.First-1, next.Last); err != nil {
+	if err := s.mark(ctx, tagCounter(req.Tag), known, segment.First-1, &next); err != nil {
 		return model.TagSegment{}, err
 	}
 	return segment, storeTag(tx, row, next)
@@ -106,7 +111,7 @@ func (s *Store) allocateTag(tx *gorm.DB, req model.TagRequest) (model.TagSegment
 // storeTag writes what a tag has handed out, if its max_id is still the one that was
 // read.
 func storeTag(tx *gorm.DB, row tagRow, c model.Counter) error {
-	res := tx.Exec("UPDATE "+tagTable+" SET doubt = ?, tokens = ?, allocated_at = ?, mark_life = ?, own_max_id = ?, max_id = ?, "+
+	res := tx.Exec("UPDATE "+tagTable+" SET doubt = ?, tokens = ?, taken_at = ?, mark_life = ?, own_max_id = ?, max_id = ?, "+
 		"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id = ?",
 		c.Doubt, c.Tokens, max(0, c.At.UnixMilli()), c.Life, c.Last+1, c.Last+1, row.BizTag, row.Stored)
 	if res.Error != nil || res.RowsAffected != 1 {
@@ -120,8 +125,8 @@ func storeTag(tx *gorm.DB, row tagRow, c model.Counter) error {
 func (r tagRow) counter(s *Store, m moment) model.Counter {
 	_, rate := s.rates(m)
 	c := model.Counter{
-		Last: max(r.MaxID, 1) - 1, Rate: rateOf(rate, r.MaxRate, r.RateFrom, r.Step, m), Tokens: r.Tokens, At: atMilli(r.AllocatedAt),
-		Doubt: r.Doubt, Noted: time.UnixMilli(m.Since), Life: r.MarkLife,
+		Last: max(r.MaxID, 1) - 1, Rate: rateOf(rate, r.MaxRate, r.RateFrom, r.Step, m), Tokens: r.Tokens, At: atMilli(r.TakenAt),
+		Doubt: r.Doubt, JumpFrom: time.UnixMilli(m.JumpFrom), Life: r.MarkLife,
 	}
 	if r.OwnMaxID > 0 && r.OwnMaxID != r.Stored {
 		c.Life = ""
@@ -131,47 +136,61 @@ func (r tagRow) counter(s *Store, m moment) model.Counter {
 
 func tagCounter(name string) string { return "t:" + name }
 
-// peek asks the witness about a counter; one that does not answer knows nothing.
-func (s *Store) peek(ctx context.Context, counter string) model.Evidence {
-	if s.opts.Witness == nil {
-		return model.Evidence{}
+// peek asks the witness about a counter. While it does not answer, and until a beat of
+// it would be too old to vouch, that is an error: numbers that it did not learn of must
+// not be used before. After that nothing is known, and the row will say so.
+func (s *Store) peek(ctx context.Context, counter string) (model.Evidence, error) {
+	if s.opts.Witness == nil || s.server == nil {
+		return model.Evidence{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()
+	now := s.opts.Now()
 	life, _, mark, err := s.opts.Witness.Peek(ctx, counter)
-	if err != nil {
-		return model.Evidence{}
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	if err == nil {
+		s.seen.witness = now
+		return model.Evidence{Floor: mark, Mark: mark, Life: life}, nil
 	}
-	return model.Evidence{Floor: mark, Mark: mark, Life: life}
+	if wait := s.seen.witness.Add(witnessFresh).Sub(now); wait > 0 {
+		return model.Evidence{}, fmt.Errorf("%w for %v more: %w", errWitnessAway, wait.Round(time.Second), err)
+	}
+	return model.Evidence{}, nil
 }
+
+// errWitnessAway: Redis, which vouches for the counter, does not answer.
+var errWitnessAway = errors.New("Redis, which would vouch for what is handed out, is waited for")
 
 // errMarkAhead: the witness has seen higher numbers of the counter than a moment ago.
 var errMarkAhead = errors.New("the mark has risen meanwhile")
 
-// raise marks value at the witness, whose mark must not be above floor yet, and gives
-// the life in which it is marked: "" when the witness does not answer. It must be
-// called before value is committed, and so before it is used.
-func (s *Store) raise(ctx context.Context, counter string, floor, value int64) (life string, err error) {
-	if s.opts.Witness == nil {
-		return "", nil
+// mark raises the mark of a counter from at most floor to its Last, in the life in which
+// it was peeked at, and names that life in the counter. It must be called before the
+// counter is committed, and so before its numbers are used.
+func (s *Store) mark(ctx context.Context, name string, known model.Evidence, floor int64, c *model.Counter) error {
+	c.Life = ""
+	if known.Life == "" {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()
-	life, before, err := s.opts.Witness.Raise(ctx, counter, value)
+	life, before, err := s.opts.Witness.Raise(ctx, name, c.Last)
 	switch {
 	case err != nil:
-		return "", nil //nolint:nilerr // the counter goes on without a witness, and the row says so
-	case before > floor:
-		return "", errMarkAhead
+		return fmt.Errorf("mark it at Redis: %w", err)
+	case before > floor || life != known.Life:
+		return errMarkAhead
 	}
-	return life, nil
+	c.Life = life
+	return nil
 }
 
 // lockTag reads the latest committed row and locks it. Its MaxID is raised to what a
 // tag of the name had handed out before it was deleted.
 func (s *Store) lockTag(tx *gorm.DB, name string) (tagRow, error) {
 	var found []tagRow
-	err := tx.Raw("SELECT biz_tag, max_id, step, doubt, tokens, allocated_at, max_rate, rate_from, own_max_id, mark_life, "+
+	err := tx.Raw("SELECT biz_tag, max_id, step, doubt, tokens, taken_at, max_rate, rate_from, own_max_id, mark_life, "+
 		s.readOnlyColumn()+" AS read_only FROM "+tagTable+
 		" WHERE biz_tag = ?"+s.forUpdate(), name).Scan(&found).Error
 	switch {
@@ -222,7 +241,7 @@ func (s *Store) settleTags(ctx context.Context, life string) error {
 			if err != nil {
 				return err
 			}
-			m, err := s.moment(tx)
+			m, err := s.counting(tx)
 			if err != nil {
 				return err
 			}
@@ -242,12 +261,15 @@ func (s *Store) settleTags(ctx context.Context, life string) error {
 
 // settleCounter is a counter as the witness leaves it.
 func (s *Store) settleCounter(ctx context.Context, name string, c model.Counter) (model.Counter, error) {
-	next := c.Settle(s.peek(ctx, name))
+	known, err := s.peek(ctx, name)
+	if err != nil {
+		return c, err
+	}
+	next := c.Settle(known)
 	if next.Doubt > 0 {
 		return next, nil
 	}
-	life, err := s.raise(ctx, name, next.Last, next.Last)
-	next.Life = life
+	err = s.mark(ctx, name, known, next.Last, &next)
 	return next, err
 }
 

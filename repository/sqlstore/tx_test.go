@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"gorm.io/gorm"
 
@@ -20,10 +19,10 @@ func TestChangedRowIsNotWritten(t *testing.T) {
 		run(t, s, "UPDATE id_alloc SET max_id = 10 WHERE shard_id = 1")
 		var changes []change
 		for shard := range uint8(3) {
-			next := model.AllocState{Key: key(1, shard), MaxID: 100, CurrentStep: 100}
+			next := model.AllocState{Counter: model.Counter{Last: 100}, Key: key(1, shard), CurrentStep: 100}
 			changes = append(changes, change{key: next.Key, old: 0, next: next})
 		}
-		err := s.inTx(context.Background(), func(tx *gorm.DB) error { return storeChanges(tx, changes, time.Now(), model.Server{}) })
+		err := s.inTx(context.Background(), func(tx *gorm.DB) error { return storeChanges(tx, changes) })
 		if !errors.Is(err, errRowChanged) {
 			t.Error(err)
 		}

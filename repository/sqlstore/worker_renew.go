@@ -55,7 +55,7 @@ func (w *Workers) change(ctx context.Context, lease *model.Lease, edit func(row 
 			return err
 		}
 		lease.Reserved, lease.Expires = row.ReservedUntil, row.ExpiresAt
-		lease.ServerTime, lease.KeptSince = at.Now, max(lease.KeptSince, at.Since)
+		lease.ServerTime, lease.KeptSince = at.Now, max(lease.KeptSince, at.kept)
 		return nil
 	})
 }

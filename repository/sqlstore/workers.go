@@ -126,7 +126,7 @@ func keptSince(tx *gorm.DB, at moment) (int64, error) {
 	case len(oldest) == 0:
 		return at.Now, nil
 	}
-	return max(at.Since, oldest[0]), nil
+	return max(at.kept, oldest[0]), nil
 }
 
 // claim makes a row the owner's: the one it has, wherever it was then; else the one of

@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -24,6 +26,7 @@ const breath = 4 * time.Millisecond
 type clients struct {
 	procs []*proc
 	apps  []int64
+	modes []mode // beside the queue
 	books *ledger
 	http  *http.Client
 
@@ -69,9 +72,50 @@ func (c *clients) ask(ctx context.Context, rnd *rand.Rand) {
 	}
 	p, app := c.procs[rnd.IntN(len(c.procs))], c.apps[rnd.IntN(len(c.apps))]
 	c.requests.Add(1)
-	if err := c.get(ctx, p, app, randomPass(rnd), count); err != nil {
+	var err error
+	if n := rnd.IntN(8); n < len(c.modes) {
+		err = c.getOf(ctx, p, c.modes[n], count)
+	} else {
+		err = c.get(ctx, p, app, randomPass(rnd), count)
+	}
+	if err != nil {
 		c.refused.Add(1)
 	}
+}
+
+// mode is one beside the queue.
+type mode struct {
+	path string
+	in   list // where the ledger keeps its IDs
+}
+
+func otherModes() []mode {
+	return []mode{
+		{"/api/segment/get/orders", list{app: -1}},
+		{"/api/snowflake/get/any", list{app: -2}},
+		{"/api/uid/get", list{app: -3}},
+	}
+}
+
+// getOf asks p for count IDs of a mode, as get does for the queue.
+func (c *clients) getOf(ctx context.Context, p *proc, m mode, count int) error {
+	status, body, err := c.fetch(ctx, fmt.Sprintf("%s%s?count=%d", p.url(), m.path, count))
+	if err != nil {
+		return err
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("%s: %d %s", p.name, status, body)
+	}
+	lines := strings.Fields(string(body))
+	ids := make([]int64, len(lines))
+	for i, line := range lines {
+		if ids[i], err = strconv.ParseInt(line, 10, 64); err != nil || len(lines) != count {
+			c.books.complain("%s answered %s with 200 and %.200q, want %d IDs", p.name, m.path, body, count)
+			return nil
+		}
+	}
+	c.books.enterAll(p.name, m.in, ids)
+	return nil
 }
 
 // get asks p for count IDs and enters what it delivers. The error says why

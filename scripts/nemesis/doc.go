@@ -1,7 +1,7 @@
 // Package nemesis tries to make shardid issue an ID twice. Its tests run real
 // `shardid serve` processes over real stores, ask them for IDs and meanwhile
 // break everything around them: Redis comes back with old data, lagging replicas
-// are promoted, replies are lost, requests come late, rows go back in time,
+// of Redis and of the database are promoted, replies are lost, requests come late, rows go back in time,
 // processes and servers are killed or stopped.
 //
 //	go test -v ./scripts/nemesis                               # about a minute

@@ -50,6 +50,8 @@ func faults() []fault {
 		{name: "COMMIT unclear", run: unclearCommits, calm: true},
 		{name: "database sleeps", run: databaseSleeps},
 		{name: "database killed", run: databaseKilled},
+		{name: "database fails over, lagging", run: databaseFailsOver},
+		{name: "database and Redis fall back", run: bothFallBack},
 		{name: "process sleeps", run: processSleeps},
 		{name: "process killed", run: processKilled},
 	}
@@ -70,14 +72,38 @@ func unclearCommits(w *world) {
 }
 
 func databaseSleeps(w *world) {
-	w.db.Pause()
-	w.later(w.db.Resume)
+	db := w.db.Primary
+	db.Pause()
+	w.later(db.Resume)
 	w.linger(1500 * time.Millisecond)
 }
 
 func databaseKilled(w *world) {
-	w.db.Kill()
-	w.later(w.db.Restart)
+	db := w.db.Primary
+	db.Kill()
+	w.later(db.Restart)
+	w.linger(time.Second)
+}
+
+// databaseFailsOver: the primary is lost, and its replica has missed the last moment.
+func databaseFailsOver(w *world) {
+	w.followDatabase()
+	w.db.Lag()
+	w.issue(lag)
+	w.promoteDatabase()
+	w.linger(time.Second)
+}
+
+// bothFallBack: the database and Redis are lost, and the replicas of both have missed
+// the last moment.
+func bothFallBack(w *world) {
+	w.followDatabase()
+	p := w.somePair()
+	p.cut(w)
+	w.db.Lag()
+	w.issue(lag)
+	w.site.promote(w, p)
+	w.promoteDatabase()
 	w.linger(time.Second)
 }
 
@@ -105,13 +131,18 @@ type round struct {
 	seed      uint64  // of the choices within
 }
 
+// faultsOn are those that work on a topology.
+func faultsOn(topology string) []fault {
+	return slices.DeleteFunc(faults(), func(f fault) bool { return f.on != nil && !slices.Contains(f.on, topology) })
+}
+
 // schedule chooses n rounds: every kind in random order, again and again, half
 // of them in bad weather.
 func schedule(seed uint64, topology string, n int) []round {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	var rounds []round
 	for len(rounds) < n {
-		kinds := slices.DeleteFunc(faults(), func(f fault) bool { return f.on != nil && !slices.Contains(f.on, topology) })
+		kinds := faultsOn(topology)
 		rnd.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		for _, f := range kinds {
 			rounds = append(rounds, newRound(f, topology, rnd))

@@ -11,12 +11,12 @@ import (
 const (
 	shards = 64
 	// pageLen is how many indices one page of a list holds, a bit each.
-	pageLen = 4096
+	pageLen = 512
 	// problemsKept bounds what is remembered of problems; all are counted.
 	problemsKept = 20
 )
 
-// list names one list: a shard of an app.
+// list names one list: a shard of an app, or another mode, below zero.
 type list struct{ app, shard int64 }
 
 // ledger holds every ID that was delivered and what was wrong with one. It needs
@@ -35,6 +35,7 @@ type ledger struct {
 type indices struct {
 	pages   map[int64]*[pageLen / 64]uint64
 	highest int64
+	ids     int64
 }
 
 func newLedger() *ledger { return &ledger{phase: "start", delivered: map[list]*indices{}} }
@@ -54,6 +55,19 @@ func (l *ledger) enter(by string, app int64, pass string, ids []int64) {
 	}
 }
 
+// enterAll notes IDs that by delivered in a mode that is not the queue.
+func (l *ledger) enterAll(by string, in list, ids []int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		if id < 1 {
+			l.blame("%s gave ID %d of mode %d", by, id, in.app)
+			continue
+		}
+		l.note(by, in, id)
+	}
+}
+
 // note marks one index. Callers hold mu.
 func (l *ledger) note(by string, in list, index int64) {
 	of := l.delivered[in]
@@ -63,6 +77,7 @@ func (l *ledger) note(by string, in list, index int64) {
 	}
 	if of.mark(index) {
 		l.ids++
+		of.ids++
 		return
 	}
 	l.duplicates++
@@ -116,10 +131,24 @@ func (l *ledger) counts() (ids, duplicates int64) {
 func (l *ledger) gaps() (n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, of := range l.delivered {
-		n += of.highest
+	for in, of := range l.delivered {
+		if in.app >= 0 {
+			n += of.highest - of.ids
+		}
 	}
-	return n - l.ids
+	return n
+}
+
+// ofQueue is how many of the IDs are the queue's.
+func (l *ledger) ofQueue() (n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for in, of := range l.delivered {
+		if in.app >= 0 {
+			n += of.ids
+		}
+	}
+	return n
 }
 
 // highest is the highest index delivered for each list.

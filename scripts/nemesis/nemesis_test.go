@@ -91,7 +91,7 @@ func TestNemesis(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about a minute and real servers")
 	}
-	p := plan{topology: onSingle, seed: seed(t), rounds: 36, procs: 3, server: shardid(t), proof: 1500,
+	p := plan{topology: onSingle, seed: seed(t), rounds: len(faultsOn(onSingle)), procs: 3, server: shardid(t), modes: otherModes(), proof: 1500,
 		before: func(*world, round) bool { return true }}
 	w, r := p.run(t)
 	t.Log(r)

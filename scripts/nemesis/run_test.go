@@ -22,6 +22,7 @@ type plan struct {
 	rounds   int // at most
 	procs    int
 	server   func(settings) server
+	modes    []mode // asked for IDs beside the queue
 	// proof is how many IDs every process must give at once after a round: more
 	// than it takes ahead, so that they come from the stores.
 	proof int
@@ -100,7 +101,7 @@ func (w *world) close(r *report) {
 	r.ids, r.duplicates = w.books.counts()
 	r.requests, r.refused = w.clients.requests.Load(), w.clients.refused.Load()
 	r.allocated = w.allocated()
-	r.gaps = r.allocated - r.ids
+	r.gaps = r.allocated - w.books.ofQueue()
 	for _, p := range w.procs {
 		w.tally(p)
 		r.tripped += p.refusals()
@@ -112,7 +113,8 @@ func (w *world) close(r *report) {
 func (w *world) allocated() (sum int64) {
 	w.t.Helper()
 	highest := w.books.highest()
-	rows, err := w.sql.Query("SELECT app_id, shard_id, max_id FROM id_alloc")
+	// What a doubt is about may have been delivered, too.
+	rows, err := w.sql.Query("SELECT app_id, shard_id, max_id + doubt FROM id_alloc")
 	w.must(err)
 	defer rows.Close()
 	for rows.Next() {

@@ -69,7 +69,7 @@ func (s *soak) length() time.Duration { return min(spell, s.end.Sub(s.begun)/3) 
 // spell is a run on one topology.
 func (s *soak) spell(t *testing.T, topology string, seed uint64) {
 	until := time.Now().Add(s.length())
-	p := plan{topology: topology, seed: seed, rounds: math.MaxInt16, procs: 3, server: shardid(t), proof: 1500,
+	p := plan{topology: topology, seed: seed, rounds: math.MaxInt16, procs: 3, server: shardid(t), modes: otherModes(), proof: 1500,
 		before: func(w *world, next round) bool {
 			goesOn := s.goesOn() && time.Now().Before(until) && w.duplicates() == 0
 			if goesOn {

@@ -39,15 +39,17 @@ type world struct {
 	notes    string     // what the fault did, for the log
 	proof    int        // IDs that verify asks every process for
 
-	db        *testserver.MariaDBServer
-	sql       *sql.DB // straight to the server
-	site      site
-	conf      string // file that every Redis of single and cluster reads at its start
-	dbProxies []*Proxy
-	procs     []*proc
-	clients   *clients
-	books     *ledger
-	totals    map[string]float64 // metrics of processes that were killed
+	db         *testserver.MariaDBPair
+	sql        *sql.DB // straight to the primary
+	database   string  // its name
+	failedOver bool    // the replica is dead
+	site       site
+	conf       string // file that every Redis of single and cluster reads at its start
+	dbProxies  []*Proxy
+	procs      []*proc
+	clients    *clients
+	books      *ledger
+	totals     map[string]float64 // metrics of processes that were killed
 }
 
 // newWorld starts servers and processes; all end with the test.
@@ -60,15 +62,19 @@ func newWorld(t *testing.T, p plan) *world {
 		w.startProc(i, p.server)
 	}
 	w.clients = newClients(w.procs, apps, w.books)
+	w.clients.modes = p.modes
 	return w
 }
 
 // startDatabase provisions two apps through shardid's own commands.
 func (w *world) startDatabase() (apps []int64) {
 	w.t.Helper()
-	w.db = testserver.MariaDB(w.t)
-	dsn := w.db.NewDatabase(w.t)
+	w.db, w.database = testserver.MariaDBReplicated(w.t), "shardid"
+	w.sql = openSQL(w.t, w.db.Primary.DSN(""))
+	w.exec("CREATE DATABASE " + w.database)
+	dsn := w.db.Primary.DSN(w.database)
 	w.command(dsn, "migrate")
+	w.command(dsn, "tags", "add", "--tag", "orders", "--step", fmt.Sprint(segmentLen))
 	apps = []int64{1, 255}
 	for _, app := range apps {
 		w.command(dsn, "provision", "--app", fmt.Sprint(app), "--name", "test")
@@ -77,6 +83,29 @@ func (w *world) startDatabase() (apps []int64) {
 	w.exec("UPDATE id_alloc SET step = ?", segmentLen)
 	return apps
 }
+
+// followDatabase returns when the database has a replica that knows all.
+func (w *world) followDatabase() {
+	w.t.Helper()
+	if w.failedOver {
+		w.db.Rejoin()
+		w.failedOver = false
+	}
+	w.db.CatchUp()
+}
+
+// promoteDatabase kills the primary and sends all processes to what was its replica.
+func (w *world) promoteDatabase() {
+	w.t.Helper()
+	w.db.Failover()
+	w.failedOver = true
+	w.sql = openSQL(w.t, w.db.Primary.DSN(w.database))
+	for _, proxy := range w.dbProxies {
+		proxy.Switch(w.dbAddr())
+	}
+}
+
+func (w *world) dbAddr() string { return fmt.Sprintf("127.0.0.1:%d", w.db.Primary.Port) }
 
 func openSQL(t *testing.T, dsn string) *sql.DB {
 	t.Helper()
@@ -136,15 +165,12 @@ func (w *world) configure(text string) {
 // startProc starts process i. They differ in how much they take ahead.
 func (w *world) startProc(i int, how func(settings) server) {
 	w.t.Helper()
-	proxy := newTestProxy(w.t, fmt.Sprintf("127.0.0.1:%d", w.db.Port))
+	proxy := newTestProxy(w.t, w.dbAddr())
 	w.dbProxies = append(w.dbProxies, proxy)
-	var name string
-	if err := w.sql.QueryRow("SELECT DATABASE()").Scan(&name); err != nil {
-		w.t.Fatal(err)
-	}
 	env := w.site.env(i)
 	for k, v := range (settings{
-		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + proxy.Addr + ")/" + name,
+		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + proxy.Addr + ")/" + w.database,
+		"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.0.0.%d:8080", i+1), "SEGMENT_MAX_STEP": fmt.Sprint(5 * segmentLen),
 		"QUEUE_TIMEOUT": "1s", "QUEUE_MAX_STEP": "5000", "QUEUE_PREFETCH_MAX": fmt.Sprint([]int{20, 200, 1000}[i%3]),
 		"QUEUE_REFILL_CRON": "*/3 * * * * *", "QUEUE_RELOAD_CRON": "*/5 * * * * *",
 	}) {
@@ -220,10 +246,15 @@ func (w *world) linger(longest time.Duration) {
 	time.Sleep(longest/4 + time.Duration(w.rnd.Int64N(int64(longest*3/4))))
 }
 
-// verify returns when every process issues again.
+// verify returns when every process issues again, in each mode.
 func (w *world) verify() {
 	w.t.Helper()
 	for _, p := range w.procs {
+		for _, mode := range w.clients.modes {
+			until(w.t, p.name+" issues again: "+mode.path, func() error {
+				return w.clients.getOf(context.Background(), p, mode, 10)
+			})
+		}
 		until(w.t, p.name+" issues again", func() error {
 			return w.clients.get(context.Background(), p, w.clients.apps[0], randomPass(w.rnd), w.proof)
 		})

@@ -36,10 +36,14 @@ func findBinary(debian string, dirs []string, names ...string) (string, error) {
 		strings.Join(names, " or "), debian)
 }
 
-// MariaDBClient returns the path of the mariadb (or mysql) command line
-// client, "" when none is installed. Safe for concurrent use.
+// MariaDBClient returns the path of the mariadb (or mysql) command line client of
+// the server that DB chooses, "" when there is none. Safe for concurrent use.
 func MariaDBClient() string {
-	path, err := findBinary("mariadb-server", binaryDirs(), "mariadb", "mysql")
+	e, err := database()
+	if err != nil {
+		return ""
+	}
+	path, err := e.program("mariadb-server", "mariadb", "mysql")
 	if err != nil {
 		return ""
 	}

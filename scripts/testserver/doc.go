@@ -17,6 +17,12 @@
 // not; with `go test -short` it skips the test. Private servers end with their
 // test, shared ones with the test process.
 //
+// # Other versions
+//
+// DB=mysql-9.7, mariadb-10.11 or mariadb-11.8 chooses what runs where MariaDB is
+// asked for, KV=redis-7.0, redis-8.0 or valkey-9.1 what runs where Redis is. Without
+// them it is what is installed. scripts/fetch-test-server.sh fetches the others.
+//
 // # Nothing is left behind
 //
 // A server belongs to a watchdog: a shell that waits for the end of a pipe from
@@ -26,7 +32,8 @@
 //
 // # Goroutines
 //
-// The package starts no goroutine, so goleak sees only the caller's own.
+// The package starts no goroutine, so goleak sees only the caller's own; the links of
+// an Ensemble have some, which end with its test.
 // Unless said otherwise its functions and methods belong to the goroutine that
 // runs the test, as they report errors by t.Fatal.
 package testserver

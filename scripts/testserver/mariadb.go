@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,10 +19,10 @@ import (
 )
 
 // sqlLimit bounds one statement of the package's own, a DROP DATABASE on a
-// busy machine included.
-const sqlLimit = 20 * time.Second
+// busy machine and a replica that catches up included.
+const sqlLimit = 40 * time.Second
 
-// MariaDBServer is one mariadbd process, see MariaDB. Its root user has no
+// MariaDBServer is one mariadbd process, or mysqld where DB says so, see MariaDB. Its root user has no
 // password and may connect from 127.0.0.1 and by the socket.
 type MariaDBServer struct {
 	Port   int    // of 127.0.0.1; it stays the same over a Restart
@@ -29,7 +30,7 @@ type MariaDBServer struct {
 	server
 }
 
-// MariaDB starts a private, empty MariaDB. Its settings are those of
+// MariaDB starts a private, empty MariaDB, or the server that DB names. Its settings are those of
 // production where it matters to tests: commits are flushed, InnoDB, strict
 // SQL mode, utf8mb4. args are further arguments of mariadbd and win over the
 // defaults. It is ready in 1–3 s.
@@ -62,7 +63,7 @@ func (s *MariaDBServer) DSN(db string) string {
 
 // NewDatabase creates an empty database under a name nobody else uses, drops
 // it when t ends, and returns its DSN. A transaction left open by the test
-// makes the drop, and with it the test, fail after 20 s. Safe for concurrent
+// makes the drop, and with it the test, fail after 40 s. Safe for concurrent
 // use on a shared server.
 func (s *MariaDBServer) NewDatabase(t testing.TB) (dsn string) {
 	t.Helper()
@@ -79,15 +80,15 @@ func (s *MariaDBServer) NewDatabase(t testing.TB) (dsn string) {
 	return s.DSN(name)
 }
 
-func (s *MariaDBServer) exec(statement string) error {
-	err := s.withDB(sqlLimit, func(ctx context.Context, db *sql.DB) error {
-		_, err := db.ExecContext(ctx, statement)
-		return err
+func (s *MariaDBServer) exec(statements ...string) error {
+	return s.withDB(sqlLimit, func(ctx context.Context, db *sql.DB) error {
+		for _, statement := range statements {
+			if _, err := db.ExecContext(ctx, statement); err != nil {
+				return fmt.Errorf("%s: %w", statement, err)
+			}
+		}
+		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", statement, err)
-	}
-	return nil
 }
 
 func (s *MariaDBServer) isReady() error {
@@ -110,57 +111,76 @@ func (s *MariaDBServer) withDB(limit time.Duration, use func(context.Context, *s
 	return errors.Join(use(ctx, db), db.Close())
 }
 
-// startMariaDB starts a MariaDB that belongs to no test yet.
+// startMariaDB starts a MariaDB, or what DB names, that belongs to no test yet.
 func startMariaDB(args ...string) (MariaDBServer, error) {
-	p, bin, err := installMariaDB()
+	e, err := database()
+	if err != nil {
+		return MariaDBServer{}, err
+	}
+	bin, err := e.program("mariadb-server", e.programs...)
+	if err != nil {
+		return MariaDBServer{}, err
+	}
+	p, err := newProcess()
 	if err != nil {
 		return MariaDBServer{}, err
 	}
 	s := MariaDBServer{Socket: p.path("s.sock"), server: server{process: p}}
-	err = onPorts(1, freePorts, func(ports []int) error {
-		s.Port = ports[0]
-		return p.launch(append(s.serverArgs(bin), args...), s.isReady)
-	})
+	if err = e.makeData(p); err == nil {
+		err = onPorts(1, freePorts, func(ports []int) error {
+			s.Port = ports[0]
+			return p.launch(append(s.serverArgs(bin), args...), s.isReady)
+		})
+	}
 	if err != nil {
 		return MariaDBServer{}, errors.Join(err, p.remove())
 	}
 	return s, nil
 }
 
-// installMariaDB makes a folder with an empty data directory and returns it
-// with the path of the server.
-func installMariaDB() (p *process, bin string, err error) {
-	bin, err = findBinary("mariadb-server", binaryDirs(), "mariadbd", "mysqld")
+// makeData makes an empty data directory. A fetched MySQL comes with one to copy, as
+// making one takes seconds.
+func (e edition) makeData(p *process) error {
+	if OnMySQL() {
+		return p.run([]string{"cp", "-a", filepath.Join(e.root, "data"), p.path("data")})
+	}
+	install, err := e.program("mariadb-server", "mariadb-install-db", "mysql_install_db")
 	if err != nil {
-		return nil, "", err
+		return err
 	}
-	install, err := findBinary("mariadb-server", binaryDirs(), "mariadb-install-db", "mysql_install_db")
-	if err != nil {
-		return nil, "", err
-	}
-	if p, err = newProcess(); err != nil {
-		return nil, "", err
-	}
-	err = p.run(append(dataArgs(install, p), "--auth-root-authentication-method=normal", "--skip-test-db"))
-	if err != nil {
-		return nil, "", errors.Join(err, p.remove())
-	}
-	return p, bin, nil
+	return p.run(append(dataArgs(install, p), "--auth-root-authentication-method=normal", "--skip-test-db"))
 }
 
 // dataArgs are the arguments the installation and the server must agree on,
 // after the program itself. --no-defaults has to be the first.
 func dataArgs(bin string, p *process) []string {
-	args := []string{bin, "--no-defaults", "--datadir=" + p.path("data"), "--tmpdir=" + p.dir,
-		"--skip-name-resolve", "--innodb-log-file-size=8M"}
+	args := []string{bin, "--no-defaults", "--datadir=" + p.path("data"), "--tmpdir=" + p.dir, "--skip-name-resolve"}
+	if OnMySQL() {
+		args = append(args, "--innodb-redo-log-capacity=8M")
+	} else {
+		args = append(args, "--innodb-log-file-size=8M")
+	}
+	// A fetched server does not lie where it was built for.
+	usr := filepath.Dir(filepath.Dir(bin))
+	for _, share := range []string{"share/mariadb", "share/mysql"} {
+		if _, err := os.Stat(filepath.Join(usr, share, "english")); err == nil && usr != "/usr" {
+			args = append(args, "--basedir="+usr, "--lc-messages-dir="+filepath.Join(usr, share))
+		}
+	}
 	if os.Geteuid() == 0 {
 		args = append(args, "--user=root")
 	}
 	return args
 }
 
+// serverArgs switches off what MySQL has on and MariaDB off by default: the binary
+// log, which a test may switch on, and a second port.
 func (s *MariaDBServer) serverArgs(bin string) []string {
-	return append(dataArgs(bin, s.process), "--socket="+s.Socket, "--port="+strconv.Itoa(s.Port),
+	args := append(dataArgs(bin, s.process), "--socket="+s.Socket, "--port="+strconv.Itoa(s.Port),
 		"--bind-address=127.0.0.1", "--pid-file="+s.path("pid"), "--character-set-server=utf8mb4",
 		"--innodb-buffer-pool-size=32M", "--innodb-flush-log-at-trx-commit=1")
+	if OnMySQL() {
+		args = append(args, "--plugin-dir="+filepath.Join(filepath.Dir(filepath.Dir(bin)), "lib/mysql/plugin"), "--mysqlx=OFF", "--secure-file-priv=NULL", "--skip-log-bin")
+	}
+	return args
 }

@@ -25,7 +25,7 @@ type RedisServer struct {
 	server
 }
 
-// Redis starts a private Redis that keeps nothing on disk. args are further
+// Redis starts a private Redis, or the server that KV names, that keeps nothing on disk. args are further
 // arguments of redis-server and win over the defaults, for example
 // "--appendonly", "yes". It is ready in about 0.1 s.
 func Redis(t testing.TB, args ...string) *RedisServer {
@@ -89,10 +89,14 @@ func redisArgs(port int) []string {
 		"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}
 }
 
-// startRedisOn starts redis-server with the arguments made for n free ports;
+// startRedisOn starts redis-server, or what KV names, with the arguments made for n free ports;
 // the first is the port for clients.
 func startRedisOn(n int, args func(p *process, ports []int) ([]string, error)) (RedisServer, error) {
-	bin, err := findBinary("redis-server", binaryDirs(), "redis-server")
+	e, err := keyValue()
+	if err != nil {
+		return RedisServer{}, err
+	}
+	bin, err := e.program("redis-server", e.programs...)
 	if err != nil {
 		return RedisServer{}, err
 	}

@@ -144,7 +144,7 @@ func (t *table) allocate(req model.TagRequest) (model.TagSegment, error) {
 	if !ok {
 		return model.TagSegment{}, model.ErrUnknownTag
 	}
-	s, err := req.Next(row.MaxID, row.Step)
+	s, _, err := req.Next(model.Counter{Last: max(row.MaxID, 1) - 1}, row.Step, model.Evidence{}, time.Now())
 	if err != nil {
 		return s, err
 	}

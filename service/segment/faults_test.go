@@ -134,11 +134,11 @@ func TestARowThatCannotBeUsed(t *testing.T) {
 
 func TestTheLastIDsBelow2To63(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const left = 1005 // with a step of 100, ten segments
+		const left = 1005 // with a step of 100, ten segments and a part of one
 		db := newTable(100)
 		db.put("orders", math.MaxInt64-left, 100)
 		r := ready(t, db)
-		r.mustTake(t, "orders", math.MaxInt64-left, 1000)
+		r.mustTake(t, "orders", math.MaxInt64-left, left)
 		for range 10 {
 			if id, err := r.one("orders"); !errors.Is(err, model.ErrLimitReached) {
 				t.Fatalf("one = %d, %v", id, err)

@@ -117,9 +117,6 @@ func (t *Tag) plan() (plan, bool) {
 		return plan{}, false
 	}
 	p := plan{life: t.life, req: model.TagRequest{Tag: t.name, Floor: t.floor}}
-	if errors.Is(t.lastErr, model.ErrLimitReached) { // perhaps there is one of the row's step left
-		return p, true
-	}
 	if t.loads >= 2 { // Leaf tunes from the third on
 		p.tuned = t.step.next(now, t.svc.opts.MaxStep)
 	}
@@ -139,10 +136,11 @@ func (t *Tag) loadOnce(p plan) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
-		t.loadFailed(p, err)
+		t.loadFailed(err)
 		return false
 	}
 	t.lifted(s.Lifted)
+	t.jumped(s.Jumped)
 	return t.accept(p, s, time.Now())
 }
 
@@ -150,7 +148,7 @@ func (t *Tag) loadOnce(p plan) bool {
 // What is wrong with one row says nothing of the others.
 func (s *Service) loaded(err error) {
 	s.stats.loads.Add(1)
-	if s.ctx.Err() != nil || ofRow(err) {
+	if s.ctx.Err() != nil || ofRow(err) || errors.Is(err, model.ErrRate) || errors.Is(err, model.ErrJumping) {
 		return
 	}
 	if s.loadFails.Swap(err != nil) || err != nil {
@@ -160,24 +158,23 @@ func (s *Service) loaded(err error) {
 
 // ofRow says whether a load failed because of the row and not of the database.
 func ofRow(err error) bool {
-	return errors.Is(err, model.ErrUnknownTag) || errors.Is(err, model.ErrLimitReached) || errors.Is(err, model.ErrInvalidArgument)
+	return errors.Is(err, model.ErrUnknownTag) || errors.Is(err, model.ErrLimitReached) ||
+		errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, model.ErrUnconfirmed)
 }
 
 // loadFailed notes a failed load; a segment that was committed all the same is a
 // gap. Callers hold mu.
-func (t *Tag) loadFailed(p plan, err error) {
+func (t *Tag) loadFailed(err error) {
 	t.svc.stats.failedLoads.Add(1)
 	t.lastErr = err
 	if !ofRow(err) {
 		return
 	}
 	t.svc.events.add(slog.LevelWarn, "no segment could be taken", t.name, "error", err)
-	switch {
-	case errors.Is(err, model.ErrInvalidArgument): // the row is the operator's, not the caller's
-		t.refuse(fmt.Errorf("%w: %w", model.ErrSegmentEmpty, err))
-	case errors.Is(err, model.ErrUnknownTag), p.req.Step <= t.step.row:
-		t.refuse(err)
+	if errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, model.ErrUnconfirmed) { // the row is the operator's, not the caller's
+		err = fmt.Errorf("%w: %w", model.ErrSegmentEmpty, err)
 	}
+	t.refuse(err)
 }
 
 // refuse ends all waiting, and that of whoever comes within refusedFor. Callers
@@ -226,4 +223,15 @@ func (t *Tag) lifted(by int64) {
 	}
 	t.svc.stats.lifts.Add(1)
 	t.svc.events.add(slog.LevelWarn, "max_id was below what has been handed out and was lifted: the database went back in time, or the tag was added again", t.name, "by", by)
+}
+
+// jumped tells of IDs that were left out because nobody could say how far the database
+// went back. Callers hold mu.
+func (t *Tag) jumped(n int64) {
+	if n == 0 {
+		return
+	}
+	t.svc.stats.jumps.Add(1)
+	t.svc.stats.jumped.Add(n)
+	t.svc.events.add(slog.LevelError, "IDs left out: another database server, or an earlier state of it, and Redis cannot tell what was handed out", t.name, "ids", n)
 }

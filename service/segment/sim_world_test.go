@@ -272,7 +272,7 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	if db.mutant == ignoresFloor {
 		req.Floor = 0
 	}
-	s, err := req.Next(db.maxID, db.step)
+	s, _, err := req.Next(model.Counter{Last: max(db.maxID, 1) - 1}, db.step, model.Evidence{}, time.Now())
 	switch {
 	case err != nil || db.trouble == "fails":
 		return model.TagSegment{}, errAway

@@ -20,12 +20,14 @@ type Stats struct {
 
 	Repeated int64 // segments refused because IDs of them were handed out before: must stay 0
 	Lifts    int64 // times max_id was below what had been handed out
+	Jumps    int64 // times nobody could tell how far the database went back
+	Jumped   int64 // IDs left out for it
 }
 
 // counters are those of the service; each tag counts itself what it issued.
 type counters struct {
-	loads, failedLoads, waits, refused, starved, wasted, repeated, lifts atomic.Int64
-	loadTimes                                                            latency.Histogram
+	loads, failedLoads, waits, refused, starved, wasted, repeated, lifts, jumps, jumped atomic.Int64
+	loadTimes                                                                           latency.Histogram
 }
 
 // Stats returns the counters; they are read one by one, not at one instant.
@@ -34,7 +36,7 @@ func (s *Service) Stats() Stats {
 	out := Stats{
 		Loads: c.loads.Load(), FailedLoads: c.failedLoads.Load(),
 		Waits: c.waits.Load(), Refused: c.refused.Load(), Starved: c.starved.Load(), Wasted: c.wasted.Load(),
-		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), LoadTimes: c.loadTimes.Read(),
+		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), Jumps: c.jumps.Load(), Jumped: c.jumped.Load(), LoadTimes: c.loadTimes.Read(),
 	}
 	if c := s.catalogue.Load(); c != nil {
 		for _, t := range c.known {

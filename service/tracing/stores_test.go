@@ -54,7 +54,7 @@ func (s *stores) Allocate(_ context.Context, reqs []model.AllocRequest) []model.
 	return []model.Allocation{{Lifted: 1}, {Err: s.err}}
 }
 
-func (s *stores) Raise(_ context.Context, reqs []model.AllocRequest) []model.Allocation {
+func (s *stores) Settle(_ context.Context, reqs []model.AllocRequest) []model.Allocation {
 	s.note(reqs)
 	return []model.Allocation{{Lifted: 2}, {Err: s.err}}
 }
@@ -139,7 +139,7 @@ func calls() []call {
 		{"lock", "k", []any{names, "token", time.Second}, func(c context.Context, o observed) []any { return two(o.TryLock(c, names, "token", time.Second)) }},
 		{"unlock", "k", []any{names, "token"}, func(c context.Context, o observed) []any { return []any{o.Unlock(c, names, "token")} }},
 		{"allocate", "a", []any{allocs}, func(c context.Context, o observed) []any { return []any{o.Allocate(c, allocs)} }},
-		{"raise", "a", []any{allocs}, func(c context.Context, o observed) []any { return []any{o.Raise(c, allocs)} }},
+		{"settle", "a", []any{allocs}, func(c context.Context, o observed) []any { return []any{o.Settle(c, allocs)} }},
 		{"catalogue load", "c", nil, func(c context.Context, o observed) []any { return two(o.Load(c)) }},
 		{"segment load", "t", []any{tag}, func(c context.Context, o observed) []any { return two(o.AllocateTag(c, tag)) }},
 		{"tags load", "t", nil, func(c context.Context, o observed) []any { return two(o.Tags(c)) }},

@@ -1,0 +1,156 @@
+package model_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+const plenty = int64(1) << 50
+
+func TestCounterTakesItsRate(t *testing.T) {
+	c, taken := model.Counter{Rate: 1000}, int64(0)
+	take := func(after time.Duration, want int64) int64 {
+		t.Helper()
+		first, n, next, err := c.Take(model.Evidence{}, want, plenty, noon.Add(after))
+		if errors.Is(err, model.ErrRate) {
+			return 0
+		}
+		if err != nil || first != c.Last+1 {
+			t.Fatalf("Take = %d, %d, %v after %d", first, n, err, c.Last)
+		}
+		c, taken = next, taken+n
+		return n
+	}
+	for _, s := range []struct {
+		after      time.Duration
+		want, gets int64
+	}{
+		{0, 5000, 1000},                       // no more than a second's worth at once
+		{0, 5000, 1000},                       // two at the beginning
+		{0, 1, 0},                             // and then none
+		{50 * time.Millisecond, 5000, 0},      // small pieces are not worth a transaction
+		{50 * time.Millisecond, 20, 20},       // unless no more is asked for
+		{150 * time.Millisecond, 5000, 130},   // what came in meanwhile
+		{time.Hour, 1000, 1000},               // the bucket is full again
+		{time.Hour, 1000, 1000},               //
+		{time.Hour - time.Minute, 1000, 0},    // a clock that went back gives nothing
+		{time.Hour + time.Second, 1000, 1000}, //
+	} {
+		if got := take(s.after, s.want); got != s.gets {
+			t.Errorf("after %v: %d of %d, want %d", s.after, got, s.want, s.gets)
+		}
+	}
+	if c.Last != taken {
+		t.Errorf("last is %d after %d numbers", c.Last, taken)
+	}
+}
+
+func TestCounterWithoutRate(t *testing.T) {
+	if _, n, _, err := (model.Counter{}).Take(model.Evidence{}, 1e9, plenty, noon); n != 1e9 || err != nil {
+		t.Errorf("Take = %d, %v", n, err)
+	}
+}
+
+// Who may end a doubt, and where the counter goes on.
+func TestCounterDoubt(t *testing.T) {
+	row := model.Counter{Last: 5000, Rate: 1000, Doubt: 20_000, JumpFrom: noon.Add(-time.Minute), Life: "a"}
+	for name, c := range map[string]struct {
+		change func(*model.Counter)
+		known  model.Evidence
+		limit  int64
+		first  int64 // 0 for err
+		err    error
+	}{
+		"nobody vouches":                {known: model.Evidence{}, first: 25_001},
+		"the mark does":                 {known: model.Evidence{Floor: 7000, Mark: 7000, Life: "a"}, first: 7001},
+		"a mark of nothing does":        {known: model.Evidence{Life: "a"}, first: 5001},
+		"a mark of another life":        {known: model.Evidence{Floor: 7000, Mark: 7000, Life: "b"}, first: 25_001},
+		"no life is no life":            {change: func(c *model.Counter) { c.Life = "" }, first: 25_001},
+		"a small space asks":            {limit: 5000 + 20_000*100 - 1, err: model.ErrUnconfirmed},
+		"a larger one does not":         {limit: 5000 + 20_000*100, first: 25_001},
+		"a copy of unknown age asks":    {change: func(c *model.Counter) { c.Doubt = model.UnknownDoubt }, err: model.ErrUnconfirmed},
+		"it waits before it jumps":      {change: func(c *model.Counter) { c.JumpFrom = noon.Add(1) }, err: model.ErrJumping},
+		"but no longer":                 {change: func(c *model.Counter) { c.JumpFrom = noon }, first: 25_001},
+		"and not when it need not jump": {change: func(c *model.Counter) { c.JumpFrom = noon.Add(1) }, known: model.Evidence{Life: "a"}, first: 5001},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, limit := row, plenty
+			if c.change != nil {
+				c.change(&before)
+			}
+			if c.limit > 0 {
+				limit = c.limit
+			}
+			first, n, next, err := before.Take(c.known, 10, limit, noon)
+			if !errors.Is(err, c.err) || first != c.first {
+				t.Fatalf("Take = %d, %v, want %d, %v", first, err, c.first, c.err)
+			}
+			if err == nil && (n != 10 || next.Doubt != 0 || next.Last != first+9) || err != nil && next != before {
+				t.Errorf("next: %+v", next)
+			}
+		})
+	}
+}
+
+// A row names the life of a mark only when that is as high as the row.
+func TestCounterNamesALife(t *testing.T) {
+	for name, c := range map[string]struct {
+		row   model.Counter
+		known model.Evidence
+		want  string
+	}{
+		"a mark as high":            {model.Counter{Last: 10, Life: "a"}, model.Evidence{Mark: 10, Floor: 10, Life: "b"}, "b"},
+		"a lower one":               {model.Counter{Last: 10, Life: "a"}, model.Evidence{Mark: 9, Floor: 9, Life: "b"}, ""},
+		"a lower one of that life":  {model.Counter{Last: 10, Life: "a"}, model.Evidence{Mark: 9, Floor: 9, Life: "a"}, "a"},
+		"nothing was handed out":    {model.Counter{}, model.Evidence{Life: "b"}, "b"},
+		"in doubt it changes never": {model.Counter{Last: 10, Doubt: 5, Life: "a"}, model.Evidence{Mark: 99, Floor: 99, Life: "b"}, "a"},
+	} {
+		if got := c.row.Settle(c.known); got.Life != c.want || got.Last != max(c.row.Last, c.known.Floor) {
+			t.Errorf("%s: %+v, want life %q", name, got, c.want)
+		}
+	}
+}
+
+func TestDoubt(t *testing.T) {
+	ago := func(s int) time.Time { return noon.Add(-time.Duration(s) * time.Second) }
+	for name, c := range map[string]struct {
+		beat, at time.Time
+		before   int64
+		jumpFrom time.Time
+		same     bool
+		seen     model.Timeline
+		want     int64
+	}{
+		"since the heartbeat, and clocks differ": {beat: ago(20), want: 2*100*30 + 1},
+		"a server that is back":                  {beat: ago(20), same: true, want: 2*100*21 + 1},
+		"since the row's own time":               {beat: ago(20), at: ago(15), want: 2*100*25 + 1},
+		"not before the heartbeat":               {beat: ago(20), at: ago(600), want: 2*100*30 + 1},
+		"clocks differ once":                     {beat: ago(20), before: 500, jumpFrom: ago(-11), want: 500 + 2*100*20 + 1},
+		"and again after a jump":                 {beat: ago(20), before: 500, jumpFrom: ago(-10), want: 500 + 2*100*30 + 1},
+		"a clock that is a little behind":        {beat: ago(-9), want: 2*100*1 + 1},
+		"or more":                                {beat: ago(-11), want: model.UnknownDoubt},
+		"four years":                             {beat: ago(4 * 365 * 86400), want: model.UnknownDoubt},
+		"a jump that the copy does not know": {
+			beat: ago(20), at: ago(15), before: 500, seen: model.Timeline{Since: ago(10), Oldest: ago(60)}, want: 2*100*70 + 1,
+		},
+	} {
+		timeline := model.Timeline{Since: ago(1000), Beat: c.beat, JumpFrom: c.jumpFrom}
+		next, gap := timeline.Note(c.seen, noon, c.same)
+		if got := gap.Doubt(100, c.at, c.before); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+		wait := 24 * time.Second
+		if c.same {
+			wait = 6 * time.Second
+		}
+		if got := next.JumpFrom.Sub(noon); got != wait || !next.Since.Equal(noon) || !next.Beat.Equal(noon) {
+			t.Errorf("%s: a wait of %v, then %+v", name, got, next)
+		}
+		if behind := timeline.Behind(next); !behind {
+			t.Errorf("%s: the copy is not behind what was noted", name)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+//go:build unix
+
+package testserver
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// edition is one version of a server that the tests can run on.
+type edition struct {
+	name     string   // as DB or KV gives it; "" is whatever is installed
+	programs []string // names of the server, any of them
+	banner   string   // what --version says of this version
+	root     string   // where scripts/fetch-test-server.sh put it; "" is the installed one
+}
+
+// The names that DB and KV may have, the same as scripts/fetch-test-server.sh knows.
+var (
+	mariadbPrograms = []string{"mariadbd", "mysqld"}
+	databases       = []edition{
+		{name: "mysql-9.7", programs: []string{"mysqld"}, banner: "Ver 9.7."},
+		{name: "mariadb-10.11", programs: mariadbPrograms, banner: "Ver 10.11."},
+		{name: "mariadb-11.8", programs: mariadbPrograms, banner: "Ver 11.8."},
+	}
+	keyValues = []edition{
+		{name: "redis-7.0", programs: []string{"redis-server"}, banner: "v=7.0."},
+		{name: "redis-8.0", programs: []string{"redis-server"}, banner: "v=8.0."},
+		{name: "valkey-9.1", programs: []string{"valkey-server"}, banner: "v=9.1."},
+	}
+)
+
+// Database is the value of DB, which chooses the SQL server of MariaDB and
+// SharedMariaDB; "" is the MariaDB that is installed. Safe for concurrent use.
+func Database() string { return os.Getenv("DB") }
+
+// KeyValue is the value of KV, which chooses the server of Redis, Sentinel and
+// Cluster; "" is the Redis that is installed. Safe for concurrent use.
+func KeyValue() string { return os.Getenv("KV") }
+
+// OnMySQL reports whether DB chooses a MySQL, for statements that only one of the
+// two products has. Safe for concurrent use.
+func OnMySQL() bool { return strings.HasPrefix(Database(), "mysql-") }
+
+// OnValkey reports whether KV chooses a Valkey. Safe for concurrent use.
+func OnValkey() bool { return strings.HasPrefix(KeyValue(), "valkey-") }
+
+// choose returns the edition that the environment variable names, with the folder
+// it was fetched to unless it is the installed one.
+func choose(variable string, known []edition, installed edition) (edition, error) {
+	name := os.Getenv(variable)
+	if name == "" {
+		return installed, nil
+	}
+	for _, e := range known {
+		if e.name == name {
+			return e.locate()
+		}
+	}
+	names := make([]string, len(known))
+	for i, e := range known {
+		names[i] = e.name
+	}
+	return edition{}, fmt.Errorf("%s=%s names no server: choose one of %s, or leave it out for the installed one",
+		variable, name, strings.Join(names, ", "))
+}
+
+// locate finds the edition: the installed server if it has that version, else the
+// fetched one.
+func (e edition) locate() (edition, error) {
+	if bin, err := findBinary("", binaryDirs(), e.programs...); err == nil && e.is(bin) {
+		return e, nil
+	}
+	root := filepath.Join(fetchedDir(), e.name)
+	if bin, err := e.find(root, "", e.programs...); err != nil || !e.is(bin) {
+		return edition{}, fmt.Errorf("%s is not in %s: `scripts/fetch-test-server.sh %s` fetches it", e.name, root, e.name)
+	}
+	e.root = root
+	return e, nil
+}
+
+func (e edition) is(bin string) bool {
+	out, err := exec.Command(bin, "--version").Output()
+	return err == nil && strings.Contains(string(out), e.banner)
+}
+
+// program returns the path of the first of names that this edition has.
+func (e edition) program(debian string, names ...string) (string, error) {
+	return e.find(e.root, debian, names...)
+}
+
+func (edition) find(root, debian string, names ...string) (string, error) {
+	if root == "" {
+		return findBinary(debian, binaryDirs(), names...)
+	}
+	for _, name := range names {
+		for _, dir := range []string{"usr/sbin", "usr/bin"} {
+			if path, err := exec.LookPath(filepath.Join(root, dir, name)); err == nil {
+				return path, nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%s has no %s: remove that folder and fetch the server again", root, strings.Join(names, " or "))
+}
+
+// fetchedDir is where scripts/fetch-test-server.sh puts what it fetches.
+func fetchedDir() string {
+	if dir := os.Getenv("SHARDID_TEST_SERVERS"); dir != "" {
+		return dir
+	}
+	if dir := os.Getenv("XDG_CACHE_HOME"); dir != "" {
+		return filepath.Join(dir, "shardid", "test-servers")
+	}
+	return filepath.Join(os.Getenv("HOME"), ".cache", "shardid", "test-servers")
+}
+
+func database() (edition, error) {
+	return choose("DB", databases, edition{programs: mariadbPrograms})
+}
+
+func keyValue() (edition, error) {
+	return choose("KV", keyValues, edition{programs: []string{"redis-server"}})
+}
