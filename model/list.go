@@ -35,3 +35,9 @@ type MarkRequest struct {
 	History string // as State gave it
 	Index   int64
 }
+
+// Leftover is a run of indices that a list held when its process was stopped.
+type Leftover struct {
+	Key     ListKey
+	Segment Segment
+}
