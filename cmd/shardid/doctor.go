@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/repository/redisstore"
-	"shardid/repository/sqlstore"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
