@@ -199,6 +199,18 @@ func TestMarks(t *testing.T) {
 	if l, before, err := one.Raise(ctx, "t:a b", 7); err != nil || before != 0 || l == life {
 		t.Error(l, before, err)
 	}
+	if err := one.Beat(ctx, 1_800_000_000_000); err != nil {
+		t.Fatal(err)
+	}
+	if again, before, err := one.Raise(ctx, "t:a b", 7); err != nil || before != 7 || again != l {
+		t.Error("a beat changed", l, "into", again, before, err)
+	}
+	do(t, server.Client(), "HINCRBY", "id.gen.marks_{one}", "b", -70) // another Redis was used for a minute
+	after, beat, mark, err := one.Peek(ctx, "t:a b")
+	if err != nil || after == l || beat != 0 || mark != 0 {
+		t.Error("after a break:", after, beat, mark, err)
+	}
+	l = after
 	do(t, server.Client(), "DEL", "id.gen.marks_{one}")
 	if again, _, mark, err := one.Peek(ctx, "t:a b"); err != nil || again == l || mark != 0 {
 		t.Error("a hash that was deleted has another life:", again, mark, err)
