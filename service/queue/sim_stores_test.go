@@ -264,9 +264,9 @@ type simDatabase struct {
 	answers simServer
 }
 
-// simRate is the most indices a second of a list where the database goes back: less
-// than the replicas could use.
-const simRate = 5
+// simRate is the most indices a second of a list where the database goes back; it is
+// less than the longest segment.
+const simRate = 20
 
 func newSimDatabase(w *world) *simDatabase {
 	d := &simDatabase{world: w}
