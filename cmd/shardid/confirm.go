@@ -15,9 +15,9 @@ import (
 func (c *cli) confirm() *cobra.Command {
 	var id int64
 	var name, tag, deployment string
-	var uid bool
+	var uid, registry bool
 	cmd := &cobra.Command{
-		Use:   "confirm (--app ID --name NAME | --tag TAG | --uid | --deployment ID)",
+		Use:   "confirm (--app ID --name NAME | --tag TAG | --uid | --registry | --deployment ID)",
 		Short: "Say that a database which went back in time is right now",
 		Long: `After a database was restored, or failed over to a copy that lags, shardid leaves
 out whatever the copy may lack. Where that would burn much of a small ID space it
@@ -27,6 +27,7 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
   shardid confirm --app 7 --name orders
   shardid confirm --tag orders
   shardid confirm --uid                          # WORKER_NODE has every instance that runs
+  shardid confirm --registry                     # no instance of the old registry of worker IDs runs
   shardid confirm --deployment 3f0c2b9e          # this database takes that one's place`,
 		Args: cobra.NoArgs,
 	}
@@ -35,10 +36,11 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 	f.StringVar(&name, "name", "", "the app's `name`")
 	f.StringVar(&tag, "tag", "", "segment `tag`")
 	f.BoolVar(&uid, "uid", false, "the starts of the UID mode")
+	f.BoolVar(&registry, "registry", false, "another registry of worker IDs, or snowflake.name")
 	f.StringVar(&deployment, "deployment", "", "`ID` of the deployment whose database is gone")
 	cmd.MarkFlagsRequiredTogether("app", "name")
-	cmd.MarkFlagsOneRequired("app", "tag", "uid", "deployment")
-	cmd.MarkFlagsMutuallyExclusive("app", "tag", "uid", "deployment")
+	cmd.MarkFlagsOneRequired("app", "tag", "uid", "registry", "deployment")
+	cmd.MarkFlagsMutuallyExclusive("app", "tag", "uid", "registry", "deployment")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return withData(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
 			service, err := adminOn(cfg, db)
@@ -52,6 +54,8 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 				target, run = "tag "+tag, func(ctx context.Context) (int64, error) { return db.ConfirmTag(ctx, tag) }
 			case uid:
 				target, run = "starts of the UID mode", db.ConfirmNodes
+			case registry:
+				target, run = "registry of worker IDs", db.ForgetWorkerClaims
 			case deployment != "":
 				target, run = "deployment "+deployment, func(ctx context.Context) (int64, error) { return db.Adopt(ctx, deployment) }
 			default:

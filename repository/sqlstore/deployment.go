@@ -68,6 +68,9 @@ type deploymentRow struct {
 	NodeTokens int64
 	NodeAt     int64
 	NodeLife   string
+	// WitnessLife is that of the witness at the last heartbeat. Marks of lists are
+	// known to be of it only while it goes on.
+	WitnessLife string
 
 	Now    int64
 	Host   string
@@ -114,7 +117,7 @@ func (s *Store) counting(tx *gorm.DB) (moment, error) {
 	return m, err
 }
 
-const deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_life"
+const deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_life, witness_life"
 
 func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 	var m moment
@@ -267,7 +270,7 @@ func (s *Store) noteServer(ctx context.Context) error {
 		if m.apart != nil {
 			return m.apart
 		}
-		if vouches, err = s.askWitness(ctx); err != nil {
+		if vouches, err = s.askWitness(ctx, m.WitnessLife); err != nil {
 			return err
 		}
 		s.seen.mu.Lock()
@@ -294,17 +297,18 @@ func storeServer(tx *gorm.DB, m moment, t model.Timeline, opts Options) error {
 		max(m.ListRate, opts.ListRate), max(m.TagRate, opts.TagRate)).Error
 }
 
-// askWitness says whether the witness was in use without a break until now. One that
-// does not answer is waited for, by errors, and then does not vouch.
-func (s *Store) askWitness(ctx context.Context) (vouches bool, err error) {
+// askWitness says whether the witness was in use without a break, in the life that the
+// database knows, until now. One that does not answer is waited for, by errors, and then
+// does not vouch.
+func (s *Store) askWitness(ctx context.Context, known string) (vouches bool, err error) {
 	if s.opts.Witness == nil {
 		return false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()
-	_, age, _, err := s.opts.Witness.Peek(ctx, "")
+	life, age, _, err := s.opts.Witness.Peek(ctx, "")
 	if err == nil {
-		return age <= witnessFresh, nil
+		return life == known && age <= witnessFresh, nil
 	}
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
@@ -409,6 +413,9 @@ func (s *Store) Beat(ctx context.Context) error {
 				"tag_rate = CASE WHEN tag_rate < ? THEN ? ELSE tag_rate END",
 				m.Now+model.RaiseDelay.Milliseconds(), s.opts.ListRate, s.opts.ListRate, s.opts.TagRate, s.opts.TagRate).Error
 		}
+		if err == nil && life != "" && m.WitnessLife != life {
+			err = newWitness(tx, life)
+		}
 		if err == nil && due && life != "" && m.NodeLife != life {
 			err = s.settleNodes(tx, m)
 		}
@@ -419,6 +426,19 @@ func (s *Store) Beat(ctx context.Context) error {
 	}
 	if err != nil {
 		return s.fail(ctx, "heartbeat", err)
+	}
+	return nil
+}
+
+// newWitness notes another life of the witness. Lists are marked in it anew, at the next
+// sweep; what an earlier one says of them never counts again, not even when it is back.
+func newWitness(tx *gorm.DB, life string) error {
+	err := tx.Exec("UPDATE "+deploymentTable+" SET witness_life = ?", life).Error
+	if err == nil {
+		err = tx.Exec("UPDATE " + table + " SET list_history = '' WHERE list_history <> ''").Error
+	}
+	if err != nil {
+		return fmt.Errorf("note another life of Redis: %w", err)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ type fakeWitness struct {
 	err   error
 }
 
-func newWitness() *fakeWitness { return &fakeWitness{life: "r1", marks: map[string]int64{}} }
+func aWitness() *fakeWitness { return &fakeWitness{life: "r1", marks: map[string]int64{}} }
 
 func (w *fakeWitness) Beat(context.Context, time.Duration) (life string, err error) {
 	w.mu.Lock()
@@ -91,7 +91,7 @@ func takeList(t *testing.T, s *Store, history string, mark int64) model.Allocati
 
 func TestServerChange(t *testing.T) {
 	t.Parallel()
-	w := newWitness()
+	w := aWitness()
 	s := mariaDB(t, Options{Witness: w, ListRate: 5000, TagRate: 2000})
 	tag := func() model.TagSegment {
 		t.Helper()
@@ -220,7 +220,7 @@ func TestRestartIsNoted(t *testing.T) {
 // A witness that does not answer is waited for, and then it does not vouch.
 func TestWitnessIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	now, w := time.Now(), newWitness()
+	now, w := time.Now(), aWitness()
 	s := mariaDB(t, Options{Witness: w, Now: func() time.Time { return now.Add(time.Since(now)) }})
 	if err := s.Beat(t.Context()); err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestWitnessIsWaitedFor(t *testing.T) {
 // the database.
 func TestRestartsDoNotAddUp(t *testing.T) {
 	t.Parallel()
-	w := newWitness()
+	w := aWitness()
 	s := mariaDB(t, Options{Witness: w})
 	if err := s.Beat(t.Context()); err != nil {
 		t.Fatal(err)
@@ -289,7 +289,7 @@ func TestLostStarts(t *testing.T) {
 	for name, witness := range map[string]bool{"the witness knows": true, "nobody knows": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, opts := newWitness(), Options{}
+			w, opts := aWitness(), Options{}
 			if witness {
 				opts.Witness = w
 			}

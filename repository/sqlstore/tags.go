@@ -146,7 +146,10 @@ func (s *Store) peek(ctx context.Context, counter string) (model.Evidence, error
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()
 	now := s.opts.Now()
-	life, _, mark, err := s.opts.Witness.Peek(ctx, counter)
+	life, age, mark, err := s.opts.Witness.Peek(ctx, counter)
+	if err == nil && age > witnessFresh { // the next heartbeat may begin another life
+		err = fmt.Errorf("its last heartbeat was %v ago", age.Round(time.Second))
+	}
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
 	if err == nil {

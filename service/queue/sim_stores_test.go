@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"shardid/model"
@@ -14,11 +13,11 @@ import (
 
 // simData is what a Redis server holds.
 type simData struct {
-	lists map[model.ListKey][]int64
-	h, e  map[model.ListKey]string
-	w     map[model.ListKey]int64
-	beatH string // history for which beat counts
-	beat  time.Time
+	lists       map[model.ListKey][]int64
+	h, e        map[model.ListKey]string
+	w           map[model.ListKey]int64
+	beatH, used string // history in which beat was, and since when that is used without a break
+	beat        time.Time
 }
 
 func (d simData) clone() simData {
@@ -26,7 +25,7 @@ func (d simData) clone() simData {
 	for k, v := range d.lists {
 		lists[k] = slices.Clone(v)
 	}
-	return simData{lists, maps.Clone(d.h), maps.Clone(d.e), maps.Clone(d.w), d.beatH, d.beat}
+	return simData{lists, maps.Clone(d.h), maps.Clone(d.e), maps.Clone(d.w), d.beatH, d.used, d.beat}
 }
 
 // simNode is one Redis server; its methods are the scripts of the real store.
@@ -96,15 +95,15 @@ func (n *simNode) state(key model.ListKey) model.ListState {
 	return model.ListState{History: n.life(key), Len: int64(len(n.lists[key])), HighWater: highWater, Purged: purged}
 }
 
-// lastBeat is when the deployment used the server last, in its present history.
-func (n *simNode) lastBeat() time.Time {
-	if n.beatH != n.history() {
-		return time.Time{}
+// use gives a name for the time in which the deployment has used the server without a
+// break, and the server has forgotten nothing.
+func (n *simNode) use(now time.Time) string {
+	if n.beatH != n.history() || now.Sub(n.beat) > time.Minute && n.mutant != staleMarkBelieved {
+		n.beatH, n.used = n.history(), n.name()
 	}
-	return n.beat
+	n.beat = now
+	return n.used
 }
-
-func (n *simNode) setBeat(now time.Time) { n.beatH, n.beat = n.history(), now }
 
 func (n *simNode) mark(r model.MarkRequest) error {
 	n.guard(r.Key)
@@ -112,9 +111,6 @@ func (n *simNode) mark(r model.MarkRequest) error {
 		return model.ErrHistoryChanged
 	}
 	n.w[r.Key] = max(n.w[r.Key], r.Index)
-	if simTrace {
-		fmt.Println("mark", r, n.w[r.Key])
-	}
 	return nil
 }
 
@@ -131,9 +127,6 @@ func (n *simNode) push(r model.PushRequest, first bool) error {
 	}
 	if first || n.mutant != partsUnmarked {
 		n.w[r.Key] = r.Segment.Last
-	}
-	if simTrace {
-		fmt.Println("pushed", r)
 	}
 	for i := r.Segment.First; i <= r.Segment.Last; i++ {
 		n.lists[r.Key] = append(n.lists[r.Key], i)
@@ -154,7 +147,7 @@ type simRedis struct {
 func newSimRedis(w *world) *simRedis {
 	r := &simRedis{world: w}
 	for i := range 2 * len(r.nodes) {
-		empty := simData{map[model.ListKey][]int64{}, map[model.ListKey]string{}, map[model.ListKey]string{}, map[model.ListKey]int64{}, "", time.Time{}}
+		empty := simData{map[model.ListKey][]int64{}, map[model.ListKey]string{}, map[model.ListKey]string{}, map[model.ListKey]int64{}, "", "", time.Time{}}
 		n := &simNode{simData: empty, mutant: w.mutant, name: r.name, snapshot: empty.clone(), replID: r.name(), runID: r.name()}
 		if i < len(r.nodes) {
 			r.nodes[i] = n
@@ -165,7 +158,8 @@ func newSimRedis(w *world) *simRedis {
 	return r
 }
 
-func (r *simRedis) name() string { r.names++; return fmt.Sprint("id", r.names) }
+func (r *simRedis) name() string { return fmt.Sprint("id", r.count()) }
+func (r *simRedis) count() int   { r.names++; return r.names }
 
 func (r *simRedis) save() bool {
 	n := r.nodes[r.master]
@@ -249,13 +243,16 @@ func (r *simRedis) loseKey() bool {
 	return true
 }
 
+// simServer is one life of a database server.
+type simServer struct{ name, boot int }
+
 // simCopy is what a database server holds, or held.
 type simCopy struct {
 	at     time.Time // when it was like that
 	rows   map[model.ListKey]model.AllocState
-	server int // the life of the server that wrote last
-	since  time.Time
-	beat   time.Time
+	server simServer // that wrote last
+	used   string    // the use of Redis in which rows name histories
+	model.Timeline
 }
 
 // simDatabase is id_alloc and shardid_deployment. Every state that it was in may come
@@ -263,16 +260,17 @@ type simCopy struct {
 type simDatabase struct {
 	world *world
 	simCopy
-	past []simCopy
-	life int // of the server that answers
+	past    []simCopy
+	answers simServer
 }
 
-// simRate is the most indices a second of a list; it is less than the longest segment.
+// simRate is the most indices a second of a list where the database goes back; it is
+// less than the longest segment.
 const simRate = 20
 
 func newSimDatabase(w *world) *simDatabase {
 	d := &simDatabase{world: w}
-	d.rows, d.since, d.beat = map[model.ListKey]model.AllocState{}, w.now, w.now
+	d.rows, d.Since, d.Beat = map[model.ListKey]model.AllocState{}, w.now, w.now
 	for _, key := range simKeys() {
 		d.rows[key] = model.AllocState{Key: key, Step: simStep}
 	}
@@ -282,11 +280,12 @@ func newSimDatabase(w *world) *simDatabase {
 
 func (d *simDatabase) commit() {
 	d.at = d.world.now
-	d.past = append(d.past, simCopy{d.at, maps.Clone(d.rows), d.server, d.since, d.beat})
+	d.past = append(d.past, d.simCopy)
+	d.past[len(d.past)-1].rows = maps.Clone(d.rows)
 }
 
-// goBack lets a copy that is at most that old take over.
-func (d *simDatabase) goBack(age time.Duration) bool {
+// goBack lets a copy that is at most that old take over, on that life of a server.
+func (d *simDatabase) goBack(age time.Duration, on simServer) bool {
 	if !d.world.databaseGoesBack {
 		return false
 	}
@@ -296,58 +295,72 @@ func (d *simDatabase) goBack(age time.Duration) bool {
 	}
 	d.simCopy = d.past[oldest+d.world.rng.IntN(len(d.past)-oldest)]
 	d.rows = maps.Clone(d.rows)
-	d.life++
-	if simTrace {
-		fmt.Println(d.world.now.Format("04:05.000"), "db back", d.at.Format("04:05.000"), d.rows[simKeys()[1]].Counter)
-	}
+	d.answers = on
 	return true
 }
 
-func (d *simDatabase) crash() bool    { return d.goBack(time.Second) }
-func (d *simDatabase) failOver() bool { return d.goBack(10 * time.Second) }
-func (d *simDatabase) restore() bool  { return d.goBack(1 << 62) }
+func (d *simDatabase) crash() bool    { return d.goBack(time.Second, d.restarted()) }
+func (d *simDatabase) failOver() bool { return d.goBack(10*time.Second, d.another()) }
+func (d *simDatabase) restore() bool {
+	if d.world.forgetful && d.answers != (simServer{}) {
+		return false
+	}
+	if d.world.chance(50) {
+		return d.goBack(1<<62, d.restarted())
+	}
+	return d.goBack(1<<62, d.another())
+}
 
-// notice notes that another life of the server answers, as the real store does in a
-// transaction of its own before anything is allocated.
+func (d *simDatabase) restarted() simServer { return simServer{d.answers.name, d.world.redis.count()} }
+func (d *simDatabase) another() simServer {
+	n := d.world.redis.count()
+	return simServer{n, n}
+}
+
+// notice notes that another life of the server answers, or one that lacks what the
+// replica has seen, as the real store does in a transaction of its own before anything
+// is allocated.
 func (d *simDatabase) notice(by *simReplica) {
-	if d.server == d.life || d.world.mutant == identityIgnored {
+	if d.server == d.answers && !d.Behind(by.seen) || d.world.mutant == identityIgnored {
+		by.seen = d.Timeline
 		return
 	}
 	now := d.world.now
-	vouched := !by.on().slave && now.Sub(by.on().lastBeat()) <= time.Minute || d.world.mutant == staleMarkBelieved
+	vouched := !by.on().slave && by.on().use(now) == d.used || d.world.mutant == otherRedisVouches
+	next, gap := d.Note(by.seen, now, d.server.name == d.answers.name)
+	if d.world.mutant == noHeartbeat {
+		gap.Known, gap.Rows = now, false // a copy is taken for new
+	}
 	for key, row := range d.rows {
-		beat, at := d.beat, row.At
-		if d.world.mutant == noHeartbeat {
-			beat, at = now, now // a copy is taken for new
-		}
-		doubt := model.DoubtOf(simRate, beat, at, now)
+		rate := int64(simRate)
 		if d.world.mutant == oneRate {
-			doubt /= 2
+			rate /= 2
 		}
-		row.Doubt += doubt
-		if !vouched || !strings.HasPrefix(row.Life, by.on().history()+"-") && d.world.mutant != otherRedisVouches {
+		row.Doubt = gap.Doubt(rate, row.At, row.Doubt)
+		if !vouched {
 			row.Life = ""
 		}
 		d.rows[key] = row
 	}
-	if d.since = d.since.Add(model.JumpWait); d.since.Before(now) || d.world.mutant == oneWait {
-		d.since = now
-	}
-	d.server, d.beat = d.life, now
-	if simTrace {
-		fmt.Println(d.world.now.Format("04:05.000"), "noted vouched", vouched, d.rows[simKeys()[1]].Counter)
-	}
+	d.server, d.Timeline = d.answers, next
+	by.seen = next
 	d.commit()
 }
 
 // heartbeat is what the replicas send every ten seconds.
 func (d *simDatabase) heartbeat(by *simReplica) {
 	d.notice(by)
-	d.beat = d.world.now
-	d.commit()
+	d.Beat = d.world.now
 	if !by.on().slave {
-		by.on().setBeat(d.world.now)
+		if used := by.on().use(d.world.now); used != d.used {
+			d.used = used
+			for key, row := range d.rows {
+				row.Life = ""
+				d.rows[key] = row
+			}
+		}
 	}
+	d.commit()
 }
 
 // row is the row as the store reads it.
@@ -356,12 +369,12 @@ func (d *simDatabase) row(req *model.AllocRequest) model.AllocState {
 		req.Floor = 0
 	}
 	row := d.rows[req.Key]
-	row.Rate, row.Noted = simRate, d.since
-	if d.world.mutant == noBucket {
+	row.Rate, row.JumpFrom = simRate, d.JumpFrom
+	if d.world.mutant == noBucket || !d.world.databaseGoesBack {
 		row.Rate = 0
 	}
 	if d.world.mutant == noWait {
-		row.Noted = time.Time{}
+		row.JumpFrom = time.Time{}
 	}
 	return row
 }
@@ -377,17 +390,11 @@ func (d *simDatabase) allocate(by *simReplica, req model.AllocRequest) model.All
 	}
 	d.rows[req.Key] = next
 	d.commit()
-	if simTrace {
-		fmt.Println(d.world.now.Format("04:05.000"), "alloc", req.Key, a.Segment, "jumped", a.Jumped, "req", req.Floor, req.Mark, req.History, "row", next.Counter.Life, next.Last)
-	}
 	return a
 }
 
 func (d *simDatabase) settle(by *simReplica, req model.AllocRequest) {
 	d.notice(by)
-	if simTrace {
-		fmt.Println(d.world.now.Format("04:05.000"), "settle", req, d.rows[req.Key].Counter, d.row(&req).Settle(req).Counter)
-	}
 	d.rows[req.Key] = d.row(&req).Settle(req)
 	d.commit()
 }

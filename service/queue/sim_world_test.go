@@ -7,7 +7,6 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"time"
 
 	"shardid/model"
@@ -27,7 +26,6 @@ const (
 	noBucket          mutant = "the rate is not enforced"
 	noHeartbeat       mutant = "no heartbeat: a copy of the database is taken for new"
 	noWait            mutant = "no wait before a jump"
-	oneWait           mutant = "the wait for one doubt is taken for the wait for several"
 	oneRate           mutant = "a jump of one rate instead of two"
 	identityIgnored   mutant = "another life of the database server is taken for the one before"
 	staleMarkBelieved mutant = "a mark is believed although it is stale"
@@ -59,14 +57,17 @@ type world struct {
 	// another one and back. In the other Redis may have two masters at once. These
 	// together are outside the promise.
 	databaseGoesBack bool
+	// forgetful says that all replicas may be killed at once, also in a power cut. Then
+	// an old copy of the database comes back only as the first of all that happens to
+	// it: nobody is left who knows of what happened later, and to go back beyond that
+	// is outside the promise.
+	forgetful bool
 
 	issued map[int64]bool
 	jumps  int
 	faults map[string]int
 	err    error // the first violation
 }
-
-var simTrace = os.Getenv("SIMTRACE") != ""
 
 const (
 	simReplicas = 3
@@ -79,7 +80,7 @@ func newWorld(seed uint64, m mutant) *world {
 		rng: rand.New(rand.NewPCG(seed, 1)), mutant: m, now: time.Unix(1_800_000_000, 0),
 		issued: map[int64]bool{}, faults: map[string]int{},
 	}
-	w.databaseGoesBack = w.chance(50)
+	w.databaseGoesBack, w.forgetful = w.chance(67), w.chance(50)
 	w.redis = newSimRedis(w)
 	w.database = newSimDatabase(w)
 	for range simReplicas {
@@ -92,7 +93,7 @@ func newWorld(seed uint64, m mutant) *world {
 func (w *world) run() error {
 	for i := 0; i < simSteps && w.err == nil; i++ {
 		w.now = w.now.Add(time.Duration(w.rng.IntN(200)) * time.Millisecond)
-		if w.now.Sub(w.database.beat) >= model.BeatEvery {
+		if w.now.Sub(w.database.Beat) >= model.BeatEvery {
 			w.database.heartbeat(w.replicas[w.rng.IntN(len(w.replicas))])
 		}
 		switch {
@@ -146,14 +147,13 @@ func (w *world) fault() {
 		{"the database fails over", w.database.failOver},
 		{"the database is restored", w.database.restore},
 		{"both stores go back", func() bool { return w.database.failOver() && w.redis.restart() }},
+		{"a power cut", func() bool { return w.forgetful && w.database.crash() && w.redis.restart() && w.killAll() }},
 		{"a replica is killed", w.kill},
+		{"all replicas are killed", w.killAll},
 		{"a quiet time", w.pass},
 	}
 	f := all[w.rng.IntN(len(all))]
 	if f.do() {
-		if simTrace {
-			fmt.Println(w.now.Format("04:05.000"), "FAULT", f.name)
-		}
 		w.faults[f.name]++
 	}
 }
@@ -169,6 +169,18 @@ func (w *world) kill() bool {
 	i := w.rng.IntN(len(w.replicas))
 	w.replicas[i].crash()
 	w.replicas[i] = w.newReplica()
+	return true
+}
+
+// killAll leaves nobody who knows what was issued.
+func (w *world) killAll() bool {
+	if !w.forgetful {
+		return false
+	}
+	for i, r := range w.replicas {
+		r.crash()
+		w.replicas[i] = w.newReplica()
+	}
 	return true
 }
 
@@ -192,6 +204,7 @@ func (w *world) note(id int64) {
 type simReplica struct {
 	world *world
 	node  int // the Redis node its connections lead to
+	seen  model.Timeline
 	lists []*list
 	yield func(struct{}) bool
 	next  func() (struct{}, bool)

@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS shardid_deployment (
   node_tokens bigint      NOT NULL DEFAULT 0 COMMENT 'starts that were allowed at node_at',
   node_at     bigint      NOT NULL DEFAULT 0 COMMENT 'last start, Unix ms',
   node_life   varchar(80) NOT NULL DEFAULT '' COMMENT 'life of the mark that covers WORKER_NODE',
+  witness_life varchar(80) NOT NULL DEFAULT '' COMMENT 'life of the marks at Redis at the last heartbeat',
   PRIMARY KEY (only_row),
   CONSTRAINT shardid_deployment_has_one_row CHECK (only_row = 1)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin;

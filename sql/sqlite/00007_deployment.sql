@@ -19,7 +19,8 @@ CREATE TABLE IF NOT EXISTS shardid_deployment (
   node_doubt  INTEGER NOT NULL DEFAULT 0,
   node_tokens INTEGER NOT NULL DEFAULT 0,
   node_at     INTEGER NOT NULL DEFAULT 0,
-  node_life   TEXT    NOT NULL DEFAULT ''
+  node_life   TEXT    NOT NULL DEFAULT '',
+  witness_life TEXT   NOT NULL DEFAULT ''
 ) STRICT;
 
 INSERT OR IGNORE INTO shardid_deployment (only_row, deployment) VALUES (1, lower(hex(randomblob(16))));
