@@ -113,6 +113,9 @@ func TestE2ELeafCorruptFile(t *testing.T) {
 	kept.start("--demo")
 	worker := kept.serves(takeover)
 	kept.stop()
+	if o := shardidIn(t, lost.dir, nil, "migrate"); o.exit != 0 { // a worker file beside no database is refused
+		t.Fatalf("%+v", o)
+	}
 	good, err := os.ReadFile(workerFile(kept))
 	if err != nil {
 		t.Fatal(err)

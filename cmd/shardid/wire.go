@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"shardid/model"
 	"shardid/repository/memstore"
@@ -66,13 +68,12 @@ func (a *App) wire() (err error) {
 	return err
 }
 
-// checkDatabase is the database's probe, which also sends the heartbeats.
+// checkDatabase is the database's probe, which also sends the heartbeats. Redis must know
+// the deployment before it can vouch for the database.
 func (a *App) checkDatabase(ctx context.Context) error {
+	told := tellDeployment(ctx, a.db, a.redis)
 	beat := a.db.Beat(ctx)
-	if err := a.db.Check(ctx); err != nil {
-		return err
-	}
-	return errors.Join(beat, tellDeployment(ctx, a.db, a.redis))
+	return cmp.Or(a.db.Check(ctx), beat, told)
 }
 
 // tellDeployment tells Redis whose keys to use, as only the database knows it.
@@ -118,6 +119,10 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *red
 	}
 	if log != nil {
 		opts.OnBadRow = newBadRows(log).tell
+		opts.OnServerChange = func(gap time.Duration, vouched bool) {
+			log.Warn("the database was restarted, failed over or restored: what it may lack is left out, unless Redis vouches for it",
+				"may_lack", gap.Round(time.Second), "redis_vouches", vouched)
+		}
 	}
 	return sqlstore.Open(ctx, opts)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Marks remembers how far the deployment's counters in the database have come. In
@@ -15,16 +16,16 @@ type Marks struct{ store *Store }
 // Marks gives the marks of the deployment, over the connections of the store.
 func (s *Store) Marks() Marks { return Marks{s} }
 
-// Beat notes that the deployment uses the marks at now, Unix ms. Errors:
-// *model.StoreError.
-func (m Marks) Beat(ctx context.Context, now int64) error {
-	_, _, _, err := m.run(ctx, "beat", strconv.FormatInt(now, 10), "", "")
-	return err
+// Beat notes that the deployment uses the marks. When it did not for longer than most,
+// another life begins, in which the marks stay. Errors: *model.StoreError.
+func (m Marks) Beat(ctx context.Context, most time.Duration) (life string, err error) {
+	life, _, _, err = m.run(ctx, "beat", strconv.FormatInt(most.Milliseconds(), 10), "", "")
+	return life, err
 }
 
-// Peek gives the last beat, Unix ms, and the mark of a counter; 0 is none. Errors:
-// *model.StoreError.
-func (m Marks) Peek(ctx context.Context, counter string) (life string, beat, mark int64, err error) {
+// Peek gives how long ago the last beat was, by the server's clock, and the mark of a
+// counter; 0 is none. Errors: *model.StoreError.
+func (m Marks) Peek(ctx context.Context, counter string) (life string, age time.Duration, mark int64, err error) {
 	return m.run(ctx, "read a mark", "", field(counter), "")
 }
 
@@ -38,7 +39,7 @@ func (m Marks) Raise(ctx context.Context, counter string, value int64) (life str
 // field keeps counters apart from h, e and c.
 func field(counter string) string { return "m:" + counter }
 
-func (m Marks) run(ctx context.Context, op string, args ...any) (life string, beat, mark int64, err error) {
+func (m Marks) run(ctx context.Context, op string, args ...any) (life string, age time.Duration, mark int64, err error) {
 	self := m.store.self()
 	deployment, _, _ := strings.Cut(self, " ")
 	reply, err := m.store.marks.run(ctx, m.store.reader, []string{"id.gen.marks_{" + deployment + "}"}, append([]any{self}, args...)...)
@@ -46,10 +47,10 @@ func (m Marks) run(ctx context.Context, op string, args ...any) (life string, be
 		return "", 0, 0, m.store.fail(op, err)
 	}
 	f := fields{rest: reply}
-	life, beat = strings.Clone(f.word()), f.number()
+	life, age = strings.Clone(f.word()), time.Duration(f.number())*time.Millisecond
 	mark, err = strconv.ParseInt(f.rest, 10, 64)
 	if err != nil || f.bad || mark < 0 {
 		return "", 0, 0, explain(op, fmt.Errorf("%w: marks answered %.80q", errMalformed, reply))
 	}
-	return life, beat, mark, nil
+	return life, age, mark, nil
 }

@@ -29,7 +29,7 @@ func (s *Store) openSQLite(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return s.explain("create the folder of "+path, err)
 	}
-	if err := s.untilFree(ctx, s.connectSQLite); err != nil {
+	if err := s.untilFree(ctx, func() error { return s.connectSQLite(ctx) }); err != nil {
 		return s.explain("open "+path, err)
 	}
 	return nil
@@ -37,13 +37,13 @@ func (s *Store) openSQLite(ctx context.Context) error {
 
 // connectSQLite reads the file, which is created when it does not exist. Each try
 // has a pool of its own.
-func (s *Store) connectSQLite() (err error) {
+func (s *Store) connectSQLite(ctx context.Context) (err error) {
 	if s.pool, err = sql.Open(sqliteDriver, sqliteDSN(s.file)); err != nil {
 		return err
 	}
 	s.limitPool(1, 0)
 	if s.gorm, err = gorm.Open(sqliteDialect{s.pool}, gormConfig()); err == nil {
-		err = s.pool.Ping() // a connection sets the journal mode, which reads the file
+		err = s.pool.PingContext(ctx) // a connection sets the journal mode, which reads the file
 	}
 	if err != nil {
 		_ = s.pool.Close() // the first error is the one to tell

@@ -66,13 +66,14 @@ func (s *MariaDBServer) KillConnections(t testing.TB, user string) {
 	defer db.Close()
 	rows, err := db.QueryContext(t.Context(), "SELECT id FROM processlist WHERE user = ?", user)
 	must(t, err)
+	defer rows.Close()
 	var ids []int64
 	for rows.Next() {
 		var id int64
 		must(t, rows.Scan(&id))
 		ids = append(ids, id)
 	}
-	must(t, errors.Join(rows.Err(), rows.Close()))
+	must(t, rows.Err())
 	for _, id := range ids {
 		_ = s.exec(fmt.Sprintf("KILL %d", id)) // it may have ended by itself
 	}
