@@ -107,9 +107,6 @@ func TestE2ELeafFolderTaken(t *testing.T) {
 func TestE2ELeafCorruptFile(t *testing.T) {
 	story(t)
 	kept, lost := newInstance(t, "kept", address(1), nil, nil), newInstance(t, "lost", address(2), nil, nil)
-	lost.start("--demo")
-	lost.serves(takeover)
-	lost.stop()
 	kept.start("--demo")
 	worker := kept.serves(takeover)
 	kept.stop()
