@@ -61,7 +61,7 @@ func (s *Store) newClaim(tx *gorm.DB, c model.WorkerClaim) (model.ClaimGrant, er
 	}
 	grant := model.ClaimGrant{Kept: math.MaxInt64} // a file's
 	if s.server != nil {
-		grant.Kept = time.Duration(at.Now-at.Since) * time.Millisecond
+		grant.Kept = time.Duration(at.Now-at.kept) * time.Millisecond
 	}
 	if len(others) > 0 {
 		grant.After = others[0].UntilMs

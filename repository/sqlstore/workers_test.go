@@ -22,6 +22,7 @@ func TestWorkersContract(t *testing.T) {
 			workertest.Run(t, func(t *testing.T) workertest.Backend {
 				opts := b.empty(t)
 				s := openMigrated(t, opts)
+				waitUp(t, s)
 				instance := func(t *testing.T) workertest.Registry { return open(t, opts).Workers(WorkersOptions{}) }
 				return workertest.Backend{
 					New: instance, Max: model.SnowflakeWorkers, PerAddress: true, FixedIDs: true,
@@ -32,6 +33,22 @@ func TestWorkersContract(t *testing.T) {
 			})
 		})
 	}
+}
+
+// waitUp waits until the server is so old that its start, which it tells in whole
+// seconds, lies before the test.
+func waitUp(t *testing.T, s *Store) {
+	t.Helper()
+	waitFor(t, func() bool {
+		var name string
+		up := 2
+		if s.server != nil {
+			if err := s.pool.QueryRow("SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(&name, &up); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return up >= 2
+	})
 }
 
 func acquire(t testing.TB, w *Workers, o model.Owner) model.Lease {
@@ -249,6 +266,7 @@ func TestWorkersClock(t *testing.T) {
 // that was emptied has.
 func TestWorkersKeptSince(t *testing.T) {
 	s := openMigrated(t, backends()[0].empty(t))
+	waitUp(t, s)
 	w := s.Workers(WorkersOptions{})
 	lease := renewed(t, w, workertest.Owner(0), 1000, 1000)
 	if lease.KeptSince > lease.ServerTime || lease.ServerTime-lease.KeptSince > 60_000 {
