@@ -10,9 +10,11 @@ BENCHFLAGS ?=
 GOTEST    := go test -race -count=1 -timeout 15m
 # Stories that mostly wait, for outages and leases: make test runs them beside the rest.
 WAITING   := ^Test(E2ELeaf|E2EUID|Directed)
+# The stores that make test uses beside the installed ones, and what it says first.
+OTHERS    := mysql-9.7 valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-short test-servers lint vulncheck fmt simulate soak bench bench-quick bench-once fuzz clean
+.PHONY: help run build test test-plan test-short test-stores test-servers lint vulncheck fmt simulate soak bench bench-quick bench-once fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,18 +25,28 @@ run: build ## build and serve on 127.0.0.1:8080 with the embedded stores and a d
 build: ## build bin/shardid, one static binary
 	CGO_ENABLED=0 go build -trimpath -o $(BIN) ./cmd/shardid
 
-test: test-servers build lint vulncheck ## everything CI runs; installs the servers the tests need when they are missing
+test: test-plan test-servers build lint vulncheck ## everything CI runs; installs the servers the tests need when they are missing
 	$(GOTEST) -run '^$$' ./cmd/shardid
 	$(GOTEST) -run '$(WAITING)' ./cmd/shardid & waiting=$$!; \
 	  $(GOTEST) -skip '$(WAITING)' ./...; rest=$$?; wait $$waiting && exit $$rest
 	$(MAKE) --no-print-directory simulate bench-once
+	scripts/test-stores.sh --main $(subst $() ,+,$(OTHERS))
+
+test-plan: # say what make test installs and how long that takes
+	@scripts/install-test-servers.sh --plan $(OTHERS)
+	@[ -x $(LINT) ] || echo "make test: builds golangci-lint into .tools, 2 minutes, once"
+	@[ -x $(VULN) ] || echo "make test: builds govulncheck into .tools, half a minute, once"
+	@echo "make test: the tests themselves take MINUTES minutes on two cores"
+
+test-stores: ## the tests of the stores on MySQL 9.7, MariaDB 10.11 and 11.8, Redis 7.0 and 8.0, Valkey 9.1, and one table
+	scripts/test-stores.sh
 
 test-short: ## unit tests only, no server, under a minute
 	go vet ./...
 	$(GOTEST) -short ./...
 
-test-servers: ## install Redis, MariaDB and ZooKeeper for the tests, if missing
-	scripts/install-test-servers.sh
+test-servers: ## install or fetch the servers of the tests, if missing
+	scripts/install-test-servers.sh $(OTHERS)
 
 lint: $(LINT) ## vet and lint
 	go vet ./...
@@ -56,6 +68,7 @@ fmt: $(LINT) ## format the sources
 	$(LINT) fmt ./...
 
 simulate: ## 10 000 simulated deployments with faults between any two steps, and the mutants they catch
+	go test -count=1 -v -run TestSimulation ./model -counter.worlds 10000
 	go test -count=1 -v -run TestSimulation ./service/queue ./service/worker ./service/segment ./service/uid
 
 soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C ends it with a report

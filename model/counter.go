@@ -10,31 +10,33 @@ import (
 // numbers in any x seconds. A copy of its row that is complete up to a moment g ago
 // therefore lacks at most burst·Rate + Rate·g of them, and a jump by 2·Rate·g covers
 // that. The factor 2 and the wait are for a second doubt whose copy knows nothing of
-// the first: it starts 2·Rate for each second after the first one, which has used up
-// at most Rate for each second and two bursts, and these are paid for by the wait.
+// the first: it jumps 2·Rate further for each second after the first one, while at most
+// Rate is used up in each. That pays for two bursts, and for what g is larger because
+// clocks differ, when so much time has passed; so long nobody takes a number.
 const (
 	// burst is how many seconds' worth of numbers may be taken at once. A segment
 	// has at most one second's worth.
 	burst = 2
-	// JumpWait is how long after a doubt was noted a counter waits that has to jump:
-	// two bursts, in seconds of its rate.
-	JumpWait = 2 * burst * time.Second
+	// jumpWait is how long after a doubt was noted a counter waits that has to jump,
+	// as far as bursts ask for it: two of them, in seconds of its rate.
+	jumpWait = 2 * burst * time.Second
+	// sameClock is added to g when a server comes back: its clock may have been set.
+	sameClock = time.Second
 	// MaxClockApart is how far the clocks of the database server and of a replica may
 	// be apart. Two servers that are that near to a replica are twice that far apart
-	// at most, which is added to g.
+	// at most, which is added to g when another server takes over.
 	MaxClockApart = 5 * time.Second
 	// BeatEvery is the time between two heartbeats in the database. A heartbeat says
 	// that whoever reads it has everything that was stored before.
 	BeatEvery = 10 * time.Second
-	// beatSlack is how far after a heartbeat a row's own time may lie and count as
-	// well as the heartbeat: the next one is due by then. A later one is no proof,
-	// because an older shardid stored the clock of the replica.
-	beatSlack = BeatEvery + MaxClockApart
 	// RaiseDelay is for how long a higher rate must have been stored before it is
 	// used, so that a copy that lags by less knows of it.
 	RaiseDelay = time.Minute
+	// MaxGap is the oldest copy whose doubt is computed.
+	MaxGap = 1000 * 24 * time.Hour
 	// UnknownDoubt is the doubt about a copy whose age is not known, because its
-	// heartbeat lies in the future: an operator must say how far it is behind.
+	// heartbeat lies in the future, or long ago: an operator must say how far it is
+	// behind.
 	UnknownDoubt int64 = 1 << 60
 	// jumpShare is the share of the numbers that are left, one part in so many, that
 	// a jump may burn without an operator's word.
@@ -50,9 +52,10 @@ type Counter struct {
 	At     time.Time // when numbers were taken last; zero before the first time
 
 	// Doubt is how many numbers above Last may have been handed out all the same: the
-	// row may be a copy that went back in time. Noted is when that was found out.
-	Doubt int64
-	Noted time.Time
+	// row may be a copy that went back in time. No number is taken before JumpFrom that
+	// lies beyond a doubt.
+	Doubt    int64
+	JumpFrom time.Time
 	// Life is that of the mark, in another store, that covers Last; "" without one.
 	Life string
 }
@@ -67,27 +70,88 @@ type Evidence struct {
 	Life string
 }
 
-// DoubtOf is how many numbers a row may lack after another life of the database
-// server has taken over at now: rate is the counter's, beat the heartbeat that the
-// copy holds, and at when the row says that numbers were taken last.
-func DoubtOf(rate int64, beat, at, now time.Time) int64 {
-	gap := GapOf(beat, at, now)
-	if gap < 0 {
-		return UnknownDoubt
-	}
-	return 2 * rate * (int64(gap/time.Second) + 1)
+// Timeline is what a database says about its own past, by its own clock.
+type Timeline struct {
+	Since  time.Time // when the present server was noted
+	Beat   time.Time // latest heartbeat
+	Oldest time.Time // no jump reaches further than one from a copy of that time; zero for none
+	// JumpFrom is from when on numbers may be taken that lie beyond a doubt.
+	JumpFrom time.Time
 }
 
-// GapOf is the g of DoubtOf: how old, at most, the copy of the row is. Below zero it
-// is not known.
-func GapOf(beat, at, now time.Time) time.Duration {
-	if last := beat.Add(beatSlack); at.After(last) {
-		at = last
+// Behind says whether the database lacks something that a process has seen in it.
+func (t Timeline) Behind(seen Timeline) bool {
+	return t.Since.Before(seen.Since) || t.Since.Equal(seen.Since) && t.Beat.Before(seen.Beat) || t.lacks(seen)
+}
+
+// lacks says whether numbers were jumped over, as a process has seen, that the database
+// does not know of.
+func (t Timeline) lacks(seen Timeline) bool {
+	return !seen.Oldest.IsZero() && (t.Since.Before(seen.Since) || t.Oldest.IsZero() || seen.Oldest.Before(t.Oldest))
+}
+
+// Gap is how much a copy of the database may lack.
+type Gap struct {
+	Known time.Time     // what the copy has for sure was stored before
+	Now   time.Time     // when another life of the server was noted
+	Slack time.Duration // clocks may differ so much
+	// Rows says that a row's own time counts where it is later than Known.
+	Rows bool
+	// Again says that nobody can have gone beyond an earlier doubt yet.
+	Again bool
+}
+
+// Note is the timeline after another life of the server was noted at now, and the gap
+// that is left. same says that the server is the one that wrote last and has restarted.
+// A jump that the database does not know of went further than one from its own
+// heartbeat would, so that the gap has to begin where that one's did.
+func (t Timeline) Note(seen Timeline, now time.Time, same bool) (Timeline, Gap) {
+	gap := Gap{Known: t.Beat, Now: now, Slack: 2 * MaxClockApart, Rows: true}
+	if same {
+		gap.Slack = sameClock
 	}
-	if at.Before(beat) {
-		at = beat
+	gap.Again = now.Add(gap.Slack).Before(t.JumpFrom)
+	oldest := earlier(earlier(t.Oldest, seen.Oldest), t.Beat)
+	if t.lacks(seen) {
+		gap.Known, gap.Slack, gap.Rows = earlier(t.Beat, seen.Oldest), 2*MaxClockApart, false
+		// The rows have gone on since, so the jump ends as much further.
+		oldest = earlier(oldest, gap.Known.Add(gap.Known.Sub(t.Beat)-gap.Slack))
 	}
-	return now.Sub(at) + 2*MaxClockApart
+	// What clocks differ by, and two bursts, are paid for by time.
+	from := now.Add(jumpWait + 2*gap.Slack)
+	if from.Before(t.JumpFrom) {
+		from = t.JumpFrom
+	}
+	return Timeline{Since: now, Beat: now, Oldest: oldest, JumpFrom: from}, gap
+}
+
+// earlier is of two times the earlier one; zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Doubt is how many numbers a row may lack whose counter has that rate, took numbers at
+// last, and had been in doubt by before. Clocks that differ count once.
+func (g Gap) Doubt(rate int64, at time.Time, before int64) int64 {
+	gap := g.Now.Sub(g.Known)
+	if g.Rows && at.After(g.Known) {
+		gap = g.Now.Sub(at)
+	}
+	if gap < -g.Slack || gap > MaxGap {
+		return UnknownDoubt
+	}
+	if before == 0 || !g.Rows || !g.Again {
+		gap += g.Slack
+	}
+	ms := max(0, gap.Milliseconds())
+	doubt := 2*rate*(ms/1000) + 2*rate*(ms%1000)/1000 + 1
+	if !g.Rows { // it reaches back before whatever the row is in doubt about
+		return min(UnknownDoubt, max(before, doubt))
+	}
+	return min(UnknownDoubt, before+doubt)
 }
 
 // Settle brings the counter up to what is known beside it. A mark of the life that
@@ -104,7 +168,12 @@ func (c Counter) Settle(e Evidence) Counter {
 			c.Life = ""
 		}
 	}
-	c.Last = max(c.Last, e.Floor, 0)
+	if raised := max(e.Floor, 0) - c.Last; raised > 0 {
+		c.Last += raised
+		if c.Doubt > 0 {
+			c.Doubt = max(1, c.Doubt-raised) // it reaches as far as before
+		}
+	}
 	return c
 }
 
@@ -123,7 +192,7 @@ func (c Counter) Take(e Evidence, want, limit int64, now time.Time) (first, n in
 		if next.Doubt > left/jumpShare {
 			return 0, 0, c, fmt.Errorf("%w: the database may be a copy that lacks up to %d numbers above %d", ErrUnconfirmed, next.Doubt, next.Last)
 		}
-		if wait := next.Noted.Add(JumpWait).Sub(now); wait > 0 {
+		if wait := next.JumpFrom.Sub(now); wait > 0 {
 			return 0, 0, c, fmt.Errorf("%w: %v to go", ErrJumping, wait.Round(time.Millisecond))
 		}
 		next.Last, left, next.Doubt, next.Life = next.Last+next.Doubt, left-next.Doubt, 0, ""

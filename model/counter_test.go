@@ -56,7 +56,7 @@ func TestCounterWithoutRate(t *testing.T) {
 
 // Who may end a doubt, and where the counter goes on.
 func TestCounterDoubt(t *testing.T) {
-	row := model.Counter{Last: 5000, Rate: 1000, Doubt: 20_000, Noted: noon.Add(-time.Minute), Life: "a"}
+	row := model.Counter{Last: 5000, Rate: 1000, Doubt: 20_000, JumpFrom: noon.Add(-time.Minute), Life: "a"}
 	for name, c := range map[string]struct {
 		change func(*model.Counter)
 		known  model.Evidence
@@ -67,14 +67,14 @@ func TestCounterDoubt(t *testing.T) {
 		"nobody vouches":                {known: model.Evidence{}, first: 25_001},
 		"the mark does":                 {known: model.Evidence{Floor: 7000, Mark: 7000, Life: "a"}, first: 7001},
 		"a mark of nothing does":        {known: model.Evidence{Life: "a"}, first: 5001},
-		"a mark of another life":        {known: model.Evidence{Floor: 7000, Mark: 7000, Life: "b"}, first: 27_001},
+		"a mark of another life":        {known: model.Evidence{Floor: 7000, Mark: 7000, Life: "b"}, first: 25_001},
 		"no life is no life":            {change: func(c *model.Counter) { c.Life = "" }, first: 25_001},
 		"a small space asks":            {limit: 5000 + 20_000*100 - 1, err: model.ErrUnconfirmed},
 		"a larger one does not":         {limit: 5000 + 20_000*100, first: 25_001},
 		"a copy of unknown age asks":    {change: func(c *model.Counter) { c.Doubt = model.UnknownDoubt }, err: model.ErrUnconfirmed},
-		"it waits before it jumps":      {change: func(c *model.Counter) { c.Noted = noon.Add(1 - model.JumpWait) }, err: model.ErrJumping},
-		"but no longer":                 {change: func(c *model.Counter) { c.Noted = noon.Add(-model.JumpWait) }, first: 25_001},
-		"and not when it need not jump": {change: func(c *model.Counter) { c.Noted = noon }, known: model.Evidence{Life: "a"}, first: 5001},
+		"it waits before it jumps":      {change: func(c *model.Counter) { c.JumpFrom = noon.Add(1) }, err: model.ErrJumping},
+		"but no longer":                 {change: func(c *model.Counter) { c.JumpFrom = noon }, first: 25_001},
+		"and not when it need not jump": {change: func(c *model.Counter) { c.JumpFrom = noon.Add(1) }, known: model.Evidence{Life: "a"}, first: 5001},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, limit := row, plenty
@@ -114,23 +114,43 @@ func TestCounterNamesALife(t *testing.T) {
 	}
 }
 
-func TestDoubtOf(t *testing.T) {
+func TestDoubt(t *testing.T) {
 	ago := func(s int) time.Time { return noon.Add(-time.Duration(s) * time.Second) }
 	for name, c := range map[string]struct {
 		beat, at time.Time
+		before   int64
+		jumpFrom time.Time
+		same     bool
+		seen     model.Timeline
 		want     int64
 	}{
-		"since the heartbeat":               {ago(20), time.Time{}, 2 * 100 * 31},
-		"since the row's own time":          {ago(20), ago(15), 2 * 100 * 26},
-		"which may be late by one beat":     {ago(60), ago(5), 2 * 100 * 56},
-		"and is no proof beyond":            {ago(60), ago(-7200), 2 * 100 * 56},
-		"clocks may differ":                 {ago(-9), time.Time{}, 2 * 100 * 2},
-		"but not by more":                   {ago(-11), time.Time{}, model.UnknownDoubt},
-		"a year":                            {ago(365 * 86400), time.Time{}, 2 * 100 * (365*86400 + 11)},
-		"older than the heartbeat: no help": {ago(20), ago(600), 2 * 100 * 31},
+		"since the heartbeat, and clocks differ": {beat: ago(20), want: 2*100*30 + 1},
+		"a server that is back":                  {beat: ago(20), same: true, want: 2*100*21 + 1},
+		"since the row's own time":               {beat: ago(20), at: ago(15), want: 2*100*25 + 1},
+		"not before the heartbeat":               {beat: ago(20), at: ago(600), want: 2*100*30 + 1},
+		"clocks differ once":                     {beat: ago(20), before: 500, jumpFrom: ago(-11), want: 500 + 2*100*20 + 1},
+		"and again after a jump":                 {beat: ago(20), before: 500, jumpFrom: ago(-10), want: 500 + 2*100*30 + 1},
+		"a clock that is a little behind":        {beat: ago(-9), want: 2*100*1 + 1},
+		"or more":                                {beat: ago(-11), want: model.UnknownDoubt},
+		"four years":                             {beat: ago(4 * 365 * 86400), want: model.UnknownDoubt},
+		"a jump that the copy does not know": {
+			beat: ago(20), at: ago(15), before: 500, seen: model.Timeline{Since: ago(10), Oldest: ago(60)}, want: 2*100*70 + 1,
+		},
 	} {
-		if got := model.DoubtOf(100, c.beat, c.at, noon); got != c.want {
+		timeline := model.Timeline{Since: ago(1000), Beat: c.beat, JumpFrom: c.jumpFrom}
+		next, gap := timeline.Note(c.seen, noon, c.same)
+		if got := gap.Doubt(100, c.at, c.before); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+		wait := 24 * time.Second
+		if c.same {
+			wait = 6 * time.Second
+		}
+		if got := next.JumpFrom.Sub(noon); got != wait || !next.Since.Equal(noon) || !next.Beat.Equal(noon) {
+			t.Errorf("%s: a wait of %v, then %+v", name, got, next)
+		}
+		if behind := timeline.Behind(next); !behind {
+			t.Errorf("%s: the copy is not behind what was noted", name)
 		}
 	}
 }

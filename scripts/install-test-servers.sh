@@ -14,7 +14,7 @@ PATH="$PATH:/usr/sbin:/usr/local/sbin:/usr/local/bin:/usr/bin:/usr/libexec:/usr/
 
 usage() {
 	cat <<'TEXT'
-usage: scripts/install-test-servers.sh [--help] [SERVER…]
+usage: scripts/install-test-servers.sh [--help | --plan] [SERVER…]
 
 Makes sure that Redis, MariaDB and ZooKeeper, which the tests run as private
 servers on free ports, are installed, and Chromium, which opens the console for
@@ -26,6 +26,7 @@ there will do.
                         with a sudo that asks for no password; the services of
                         the packages are not started
   anything else         prints what to install and ends with status 1
+  --plan                only says what it would do and how long that takes
 
 SERVER is a version that this system does not have, such as mysql-9.7; those that DB
 and KV name are added. scripts/fetch-test-server.sh puts them into a cache of their
@@ -125,6 +126,19 @@ install_packages() {
 	fi
 }
 
+# plan says what a run without --plan would do.
+plan() {
+	lacking=$(missing | paste -s -d " " -)
+	if [ -z "$lacking" ]; then
+		echo "make test: installs no package: Redis, MariaDB, ZooKeeper and Chromium are there"
+	elif can_install; then
+		echo "make test: installs Debian packages for: $lacking; 450 MB, 1 to 4 minutes, once"
+	else
+		echo "make test: cannot install $lacking here and will say what to do"
+	fi
+	"${0%/*}/fetch-test-server.sh" --plan "$@"
+}
+
 # fetch_others gets the servers of other versions.
 fetch_others() {
 	if [ $# -gt 0 ]; then "${0%/*}/fetch-test-server.sh" "$@" || true; fi
@@ -133,6 +147,11 @@ fetch_others() {
 case "${1:-}" in
 -h | --help)
 	usage
+	exit 0
+	;;
+--plan)
+	shift
+	plan "$@"
 	exit 0
 	;;
 -*)

@@ -32,6 +32,14 @@ func (a *App) admin() *admin.Service {
 	return admin.New(opts)
 }
 
+// changeData opens the database for a command that changes what is there.
+func (c *cli) changeData(cmd *cobra.Command, cfg Config, f func(context.Context, *admin.Service) error) error {
+	if err := needData(cmd.Context(), cfg); err != nil {
+		return err
+	}
+	return c.runAdmin(cmd, cfg, f)
+}
+
 // runAdmin opens the database for a command that administrates. Its audit line goes to
 // stderr, in the form and from the level on that the configuration says.
 func (c *cli) runAdmin(cmd *cobra.Command, cfg Config, f func(context.Context, *admin.Service) error) error {

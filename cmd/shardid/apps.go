@@ -76,7 +76,7 @@ func (c *cli) apps() *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	cmd.AddCommand(c.appsSet(), c.appsDelete())
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		return withDatabase(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
+		return withData(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
 			apps, err := db.Apps(ctx)
 			if err != nil {
 				return err

@@ -11,9 +11,9 @@ import (
 
 // appFlags are what apps set can change.
 type appFlags struct {
-	id                                 int64
-	name, description, policy, confirm string
-	step, maxLimitID, minIndex         int64
+	id                                  int64
+	name, description, policy, confirm  string
+	step, maxLimitID, minIndex, maxRate int64
 }
 
 func (c *cli) appsSet() *cobra.Command {
@@ -35,6 +35,7 @@ func (c *cli) appsSet() *cobra.Command {
 	f.Int64Var(&flags.maxLimitID, "max-limit-id", 0, "highest `ID` that may be issued, 0 for none; not below one that may have been")
 	f.StringVar(&flags.policy, "limit-policy", "", "above the limit: reject, or wrap, which repeats IDs and needs --confirm")
 	f.Int64Var(&flags.minIndex, "min-index", 0, "raise max_id of every shard to this `index`")
+	f.Int64Var(&flags.maxRate, "max-rate", 0, "most `indices` a second of each shard, 0 for queue.max_list_rate; a higher one counts a minute later")
 	f.StringVar(&flags.confirm, "confirm", "", "`name` of the app")
 	required(cmd, "app")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
@@ -42,7 +43,7 @@ func (c *cli) appsSet() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.runAdmin(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
+		return c.changeData(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
 			after, _, err := service.ChangeApp(ctx, operator(), key.App, flags.change(cmd))
 			if err != nil {
 				return err
@@ -60,7 +61,7 @@ func (a *appFlags) change(cmd *cobra.Command) model.AppChange {
 	return model.AppChange{
 		Name: given(f, "name", &a.name), Description: given(f, "description", &a.description),
 		Step: given(f, "step", &a.step), MaxLimitID: given(f, "max-limit-id", &a.maxLimitID),
-		LimitPolicy: given(f, "limit-policy", &policy), MinIndex: given(f, "min-index", &a.minIndex), Confirm: a.confirm,
+		LimitPolicy: given(f, "limit-policy", &policy), MinIndex: given(f, "min-index", &a.minIndex), MaxRate: given(f, "max-rate", &a.maxRate), Confirm: a.confirm,
 	}
 }
 
@@ -80,7 +81,7 @@ func (c *cli) appsDelete() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.runAdmin(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
+		return c.changeData(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
 			was, _, err := service.DeleteApp(ctx, operator(), key.App, flags.confirm)
 			if err != nil {
 				return err

@@ -45,6 +45,14 @@ func (c *cli) command(cmd *cobra.Command, run func(*cobra.Command, []string, Con
 	return cmd
 }
 
+// withData opens the database for a command that begins none.
+func withData(ctx context.Context, cfg Config, f func(context.Context, *sqlstore.Store) error) error {
+	if err := needData(ctx, cfg); err != nil {
+		return err
+	}
+	return withDatabase(ctx, cfg, f)
+}
+
 // withDatabase opens the database for a command, with the schema in place on
 // SQLite, and closes it afterwards.
 func withDatabase(ctx context.Context, cfg Config, f func(context.Context, *sqlstore.Store) error) (err error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -76,10 +77,16 @@ func (c Config) databaseRules() []rule {
 		"database.dsn names no database: " + write,
 		[]string{"database.dsn", "database.driver"},
 	}, {
-		!isMySQL && (strings.Contains(d.DSN, "@tcp(") || strings.Contains(d.DSN, "@unix(")),
-		"database.dsn is one of MySQL but database.driver is sqlite: set database.driver to mysql",
+		!isMySQL && namesServer(d.DSN),
+		"database.dsn is that of a server but database.driver is sqlite, which takes the path of a file: set database.driver to mysql, the only servers are MySQL and MariaDB, or correct database.dsn",
 		[]string{"database.dsn", "database.driver"},
 	}}
+}
+
+// namesServer reports whether a data source name is plainly no path of a file:
+// user:password@tcp(host)/db, user@/db, postgres://host/db, host=h dbname=d.
+func namesServer(dsn string) bool {
+	return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://|@[a-z]*\(.*\)/|@/|^[^/\\@:]{2,}:[^@]*@|\bdbname=`).MatchString(dsn)
 }
 
 func (c Config) databaseTLSRules() []rule {

@@ -40,7 +40,7 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 	cmd.MarkFlagsOneRequired("app", "tag", "uid", "deployment")
 	cmd.MarkFlagsMutuallyExclusive("app", "tag", "uid", "deployment")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		return withDatabase(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
+		return withData(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
 			service, err := adminOn(cfg, db)
 			if err != nil {
 				return err

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -17,7 +15,6 @@ import (
 
 	"shardid/model"
 	"shardid/repository/redisstore"
-	"shardid/repository/sqlstore"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -66,7 +63,7 @@ func configured(cfg Config) []inspection {
 // who serves.
 func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err error) {
 	path := cfg.DatabaseDSN()
-	if _, err := os.Stat(path); cfg.Database.Driver == sqlstore.SQLite && errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(needData(ctx, cfg), errNoData) && checkEmbedded(ctx, cfg) == nil {
 		return []model.Finding{{Store: "database", Node: path, Setting: "file", Want: "made by the first start",
 			Level: model.LevelUnknown, Why: "it does not exist yet, so there is nothing to check: ask again after `shardid serve`"}}, nil
 	}

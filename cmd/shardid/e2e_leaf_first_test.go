@@ -111,6 +111,7 @@ func tagCommands(t *testing.T, dir string, s settings) {
 		stdout string
 		stderr string
 	}{
+		{"migrate", 0, "schema is at version", ""},
 		{"tags", 0, "shardid tags add", ""},
 		{"tags --json", 0, "[]", ""},
 		{"tags add --tag orders --step 500 --max-id 50001 --description paid", 0, "50001", ""},

@@ -107,6 +107,7 @@ func TestE2EDatabaseDies(t *testing.T) {
 	story(t)
 	s, books := privateStores(t), newLedger()
 	d := serve(t, s.settings())
+	d.ready() // and every mode has what it needs of the database
 	eventually(t, 10*time.Second, "served", func() bool { return batch(d, books, "alice", 10).status == 200 })
 	s.db.Kill()
 	eventually(t, 15*time.Second, "degraded", func() bool { return d.get("/readyz").Status == "degraded" })

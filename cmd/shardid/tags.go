@@ -30,7 +30,7 @@ func (c *cli) tags() *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	cmd.AddCommand(c.tagsAdd(), c.tagsSet(), c.tagsDelete())
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		return withDatabase(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
+		return withData(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
 			tags, err := db.Tags(ctx)
 			if err != nil {
 				return err

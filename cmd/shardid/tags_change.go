@@ -11,6 +11,7 @@ import (
 
 func (c *cli) tagsSet() *cobra.Command {
 	var tag model.Tag
+	var maxRate int64
 	cmd := &cobra.Command{
 		Use:   "set --tag NAME",
 		Short: "Change a tag: only what is given; max_id only rises",
@@ -23,12 +24,14 @@ func (c *cli) tagsSet() *cobra.Command {
 	f.Int64Var(&tag.Step, "step", 0, "smallest segment, in `IDs`")
 	f.Int64Var(&tag.MaxID, "max-id", 0, "next `ID` to hand out, not below the present one")
 	f.StringVar(&tag.Description, "description", "", "`text` for people")
+	f.Int64Var(&maxRate, "max-rate", 0, "most `IDs` a second, 0 for segment.max_rate; a higher one counts a minute later")
 	required(cmd, "tag")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		change := model.TagChange{
 			Step: given(f, "step", &tag.Step), MaxID: given(f, "max-id", &tag.MaxID), Description: given(f, "description", &tag.Description),
+			MaxRate: given(f, "max-rate", &maxRate),
 		}
-		return c.runAdmin(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
+		return c.changeData(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
 			after, _, err := service.ChangeTag(ctx, operator(), tag.Name, change)
 			if err != nil {
 				return err
@@ -53,7 +56,7 @@ func (c *cli) tagsDelete() *cobra.Command {
 	cmd.Flags().StringVar(&confirm, "confirm", "", "the `name` again")
 	required(cmd, "tag", "confirm")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		return c.runAdmin(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
+		return c.changeData(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
 			was, _, err := service.DeleteTag(ctx, operator(), name, confirm)
 			if err != nil {
 				return err

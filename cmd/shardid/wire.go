@@ -87,6 +87,9 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger) (*sqlstore.
 	if err != nil {
 		return nil, err
 	}
+	if err := checkEmbedded(ctx, cfg); err != nil {
+		return nil, err
+	}
 	opts := sqlstore.Options{Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), ConnMaxLifetime: cfg.Database.ConnMaxLifetime, TLS: secure,
 		ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate)}
 	if opts.Driver == sqlstore.MySQL {

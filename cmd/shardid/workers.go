@@ -31,7 +31,7 @@ func (c *cli) workers() *cobra.Command {
 		if err := checkRegistry(cfg); err != nil {
 			return err
 		}
-		return withDatabase(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
+		return withData(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
 			entries, err := workersOf(cfg, db).List(ctx)
 			if err != nil {
 				return err
@@ -69,7 +69,7 @@ func (c *cli) workersFree() *cobra.Command {
 		if err := checkRegistry(cfg); err != nil {
 			return err
 		}
-		return c.runAdmin(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
+		return c.changeData(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
 			was, err := service.FreeWorker(ctx, operator(), id, address)
 			if err != nil {
 				return err

@@ -103,7 +103,7 @@ func replyAdvice() []known {
 			"or accept the risk with the unsafe option"},
 		{[]string{"WRONGPASS", "NOAUTH", "invalid password", "without any password configured"},
 			"correct redis.username and redis.password (for sentinels: their own)"},
-		{[]string{"NOPERM"}, "allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +time +llen +lindex +lpop +ltrim +rpush +unlink +set +get +del +mget +hget +hgetall +wait (+cluster)"},
+		{[]string{"NOPERM", "can't run this command"}, "allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +time +llen +lindex +lpop +ltrim +rpush +unlink +set +get +del +mget +hget +hgetall +wait (+cluster)"},
 		{[]string{"FOREIGN"}, "something else writes to keys named id.gen.*: give shardid a database or server of its own"},
 		{[]string{"READONLY"}, "this is a replica: give the master's address in redis.addrs, or use redis.mode sentinel or cluster to follow it"},
 		{[]string{"OOM"}, "Redis is full: raise maxmemory, and set maxmemory-policy noeviction"},

@@ -12,11 +12,16 @@ if type(info) == 'string' then
   end
   local _, at = string.find(info, 'master_replid:', 1, true)
   history = at and string.match(info, '^%x+', at + 1)
+  -- A server without the second ID does not keep the first as Redis does: Dragonfly's
+  -- outlives a return to older data.
+  if not string.find(info, 'master_replid2:', 1, true) then
+    history = nil
+  end
 end
 -- Servers that only imitate the field fill it with zeros.
 if not history or not string.find(history, '[^0]') then
   if ARGV[1] == '' then
-    local why = type(info) == 'table' and info.err or 'INFO replication has no master_replid'
+    local why = type(info) == 'table' and info.err or 'INFO replication has no master_replid and master_replid2 as those of Redis and Valkey (docs/stores.md)'
     return redis.error_reply('HISTORYHIDDEN ' .. why)
   end
   history = ARGV[1]

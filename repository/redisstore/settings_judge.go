@@ -14,7 +14,6 @@ const (
 	whyOptOut = "IDs repeat when a server that hides its history loses what it held: remove redis.unsafe_no_history where the history can be read"
 	whyRole   = "a replica is refused: give the master's address in redis.addrs, or follow it with redis.mode sentinel or cluster"
 	whyOld    = "LPOP takes no count there, so no ID is served: upgrade to Redis 6.2 or newer"
-	whyKind   = "whether its master_replid changes whenever it may have gone back in time, as that of Redis and Valkey does, is not tested: IDs could repeat after a failover"
 	whyEvict  = "a list that is evicted is a gap; a meta hash that is evicted costs its list and the mark w, which keeps IDs from repeating when the database goes back in time: " +
 		"CONFIG SET maxmemory-policy noeviction"
 	whyEvictLocks = "only locks have an expiry here, so lists are safe; an evicted lock costs work done twice and lists filled too far: CONFIG SET maxmemory-policy noeviction"
@@ -27,7 +26,7 @@ const (
 )
 
 func (f facts) findings() []model.Finding {
-	return []model.Finding{f.history(), f.role(), f.version(), f.eviction(), f.readOnly(), f.persistence(), f.activeActive()}
+	return []model.Finding{f.product(), f.history(), f.role(), f.version(), f.eviction(), f.readOnly(), f.persistence(), f.activeActive()}
 }
 
 // history is judged as scripts see it: that is what guards a pop.
@@ -70,20 +69,26 @@ func (f facts) version() model.Finding {
 	if kind == "Valkey" && f.info["valkey_version"] != "" {
 		out.Value = kind + " " + f.info["valkey_version"] // redis_version is the Redis it replaces
 	}
-	switch {
-	case slices.Compare(numbers(text), []int{6, 2}) < 0:
-		return model.Judged(out, false, model.LevelUnsafe, whyOld)
-	case kind != "Redis" && kind != "Valkey":
-		return model.Unread(out, whyKind)
+	return model.Judged(out, slices.Compare(numbers(text), []int{6, 2}) >= 0, model.LevelUnsafe, whyOld)
+}
+
+// product is judged by the table of what cannot be tested.
+func (f facts) product() model.Finding {
+	out := model.Finding{Setting: "product", Want: "Redis or Valkey"}
+	if f.info["redis_version"] == "" {
+		return model.Unread(out, whyNoInfo)
 	}
-	return model.Judged(out, true, "", "")
+	out.Value = f.kind()
+	return model.ProductFinding(out, out.Value)
 }
 
 // kind is the product; all of them claim a redis_version.
 func (f facts) kind() string {
 	switch {
-	case f.info["dragonfly_version"] != "":
+	case f.info["dragonfly_version"] != "", f.info["dfly_version"] != "":
 		return "Dragonfly"
+	case f.info["os"] == "Amazon ElastiCache":
+		return "ElastiCache"
 	case f.info["mvcc_depth"] != "" || strings.Contains(f.info["executable"], "keydb"):
 		return "KeyDB"
 	case f.info["server_name"] == "valkey":

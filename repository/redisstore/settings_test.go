@@ -89,9 +89,9 @@ func TestSettingsWithoutRights(t *testing.T) {
 		except map[string]model.Level
 	}{
 		"no CONFIG": {"-config", false, map[string]model.Level{"replica-read-only": unknown}},
-		"no INFO": {"-info", false, map[string]model.Level{historySetting: unsafe, "role": unknown,
+		"no INFO": {"-info", false, map[string]model.Level{"product": unknown, historySetting: unsafe, "role": unknown,
 			"version": unknown, "maxmemory-policy": unknown, "persistence": unknown, "active-active": unknown}},
-		"no INFO, opted out": {"-info", true, map[string]model.Level{historySetting: unsafe, "role": unknown,
+		"no INFO, opted out": {"-info", true, map[string]model.Level{"product": unknown, historySetting: unsafe, "role": unknown,
 			"version": unknown, "maxmemory-policy": unknown, "persistence": unknown, "active-active": unknown}},
 		"opted out": {"-client", true, map[string]model.Level{historySetting: unsafe}},
 	} {

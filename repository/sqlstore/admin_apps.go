@@ -82,7 +82,7 @@ func (s *Store) changeApp(tx *gorm.DB, id uint8, change model.AppChange) (before
 	if err != nil {
 		return before, after, err
 	}
-	if sql, args := changeSQL(id, next, change); sql != "" {
+	if sql, args := changeSQL(id, next, change, s.rateFrom()); sql != "" {
 		if err := tx.Exec(sql, args...).Error; err != nil {
 			return before, after, fmt.Errorf("store: %w", err)
 		}
@@ -102,9 +102,18 @@ func limits(rows map[model.ListKey]allocRow) []model.ListConfig {
 	return lists
 }
 
+// rateFrom is SQL for the moment from which on a rate counts that is stored now, Unix
+// ms.
+func (s *Store) rateFrom() string {
+	if s.server == nil {
+		return "0"
+	}
+	return fmt.Sprintf("TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000 + %d", model.RaiseDelay.Milliseconds())
+}
+
 // changeSQL sets only what is to change: an operator may have given shards values of
 // their own. Empty when there is nothing.
-func changeSQL(id uint8, next model.App, change model.AppChange) (string, []any) {
+func changeSQL(id uint8, next model.App, change model.AppChange, rateFrom string) (string, []any) {
 	var sets []string
 	var args []any
 	add := func(set string, values ...any) {
@@ -127,6 +136,9 @@ func changeSQL(id uint8, next model.App, change model.AppChange) (string, []any)
 	}
 	if change.MinIndex != nil {
 		add("max_id = CASE WHEN max_id < ? THEN ? ELSE max_id END", *change.MinIndex, *change.MinIndex)
+	}
+	if change.MaxRate != nil {
+		add("max_rate = ?, rate_from = "+rateFrom, *change.MaxRate)
 	}
 	if len(sets) == 0 {
 		return "", nil

@@ -41,8 +41,10 @@ func TestChangeAppRefused(t *testing.T) {
 		a := app(7)
 		a.Limit.MaxID = key(7, 63).Compose(50_000)
 		provision(t, s, a)
-		wantSegment(t, one(s, key(7, 3), 0), 1, 1000) // the limit allows few at a time, but the step is the least
-		issued := key(7, 3).Compose(1000)
+		wantSegment(t, one(s, key(7, 3), 0), 1, 500) // a hundredth of what the limit leaves
+		wantSegment(t, one(s, key(7, 3), 500), 501, 995)
+		wantSegment(t, one(s, key(7, 3), 999), 1000, 1489)
+		issued := key(7, 3).Compose(1489)
 		for name, c := range map[string]struct {
 			change model.AppChange
 			want   error
@@ -55,7 +57,7 @@ func TestChangeAppRefused(t *testing.T) {
 			if _, _, err := s.ChangeApp(t.Context(), 7, c.change); !errors.Is(err, c.want) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if got, err := s.App(t.Context(), 7); err != nil || got.App != a || got.TotalIndices != 1000 {
+			if got, err := s.App(t.Context(), 7); err != nil || got.App != a || got.TotalIndices != 1489 {
 				t.Errorf("%s: now %+v, %v", name, got, err)
 			}
 		}

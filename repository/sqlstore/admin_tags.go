@@ -99,6 +99,9 @@ func (s *Store) changeTag(tx *gorm.DB, name string, change model.TagChange) (bef
 	}
 	err = tx.Exec("UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?",
 		next.MaxID, next.Step, next.Description, name).Error
+	if err == nil && change.MaxRate != nil {
+		err = tx.Exec("UPDATE "+tagTable+" SET max_rate = ?, rate_from = "+s.rateFrom()+" WHERE biz_tag = ?", *change.MaxRate, name).Error
+	}
 	if err != nil {
 		return before, after, fmt.Errorf("store: %w", err)
 	}

@@ -137,7 +137,7 @@ type lockedRow struct {
 func (s *Store) lockRows(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]allocRow, error) {
 	var found []lockedRow
 	err := tx.Table(s.lockTable()).Clauses(clause.Locking{Strength: "UPDATE"}).
-		Select("app_id, app_name, max_id, shard_id, step, max_limit_id, limit_policy, current_step, allocated_at, " +
+		Select("app_id, app_name, max_id, shard_id, step, max_limit_id, limit_policy, current_step, taken_at, " +
 			"list_history, last_max_id, doubt, tokens, max_rate, rate_from, " +
 			s.readOnlyColumn() + " AS read_only").
 		Where(whereKeys(reqs)).Order("app_id, shard_id").Find(&found).Error
@@ -217,7 +217,7 @@ func updateSQL(dialect string, changes []change) (string, []any) {
 		{"list_history", func(s model.AllocState) any { return s.Life }},
 		{"doubt", func(s model.AllocState) any { return s.Doubt }},
 		{"tokens", func(s model.AllocState) any { return s.Tokens }},
-		{"allocated_at", func(s model.AllocState) any { return max(0, s.At.UnixMilli()) }},
+		{"taken_at", func(s model.AllocState) any { return max(0, s.At.UnixMilli()) }},
 		{"max_id", func(s model.AllocState) any { return s.Last }},
 	} {
 		fmt.Fprintf(&sql, "%s = CASE app_id * %d + shard_id%s END, ", column.name, model.Shards, strings.Repeat(" WHEN ? THEN ?", len(changes)))

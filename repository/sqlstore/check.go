@@ -10,7 +10,7 @@ import (
 
 // probe reads every column that is used, and no row.
 const probe = "SELECT app_id, app_name, max_id, shard_id, step, description, create_time, update_time, " +
-	"max_limit_id, limit_policy, current_step, allocated_at, list_history, last_max_id, doubt, tokens, max_rate, rate_from FROM " + table +
+	"max_limit_id, limit_policy, current_step, taken_at, list_history, last_max_id, doubt, tokens, max_rate, rate_from FROM " + table +
 	" WHERE 1 = 0 AND NOT EXISTS (SELECT app_id, shard_id, max_id FROM " + deletedTable + ") AND NOT EXISTS (SELECT " + deploymentColumns + " FROM " + deploymentTable + ")"
 
 // Check says whether segments can be taken: the server answers, is a writable

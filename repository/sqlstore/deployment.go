@@ -55,6 +55,8 @@ type deploymentRow struct {
 	BootedAt   int64
 	Since      int64
 	BeatAt     int64
+	OldestCopy int64
+	JumpFrom   int64
 	ListRate   int64
 	TagRate    int64
 	RatesFrom  int64
@@ -83,11 +85,10 @@ type moment struct {
 
 // seen is what this process knows of the row; a row that says less went back in time.
 type seen struct {
-	mu          sync.Mutex
-	id          string
-	since, beat int64
-	changedAt   time.Time // when a change was met that is not noted yet; zero without one
-	witness     time.Time // when the witness answered last; the start before that
+	mu        sync.Mutex
+	timeline  model.Timeline
+	changedAt time.Time // when a change was met that is not noted yet; zero without one
+	witness   time.Time // when the witness answered last; the start before that
 }
 
 // moment reads the row, on the transaction's own connection, as a proxy may send
@@ -110,7 +111,7 @@ func (s *Store) counting(tx *gorm.DB) (moment, error) {
 	return m, err
 }
 
-const deploymentColumns = "deployment, server, booted_at, since, beat_at, list_rate, tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_life"
+const deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_life"
 
 func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 	var m moment
@@ -219,6 +220,10 @@ func (r deploymentRow) recorded() model.Server {
 	return server
 }
 
+func (r deploymentRow) timeline() model.Timeline {
+	return model.Timeline{Since: atMilli(r.Since), Beat: atMilli(r.BeatAt), Oldest: atMilli(r.OldestCopy), JumpFrom: atMilli(r.JumpFrom)}
+}
+
 // changed says whether the row was written by another life of the server, or says less
 // than it has said to this process before. A cluster's node may lag a little behind
 // another one and still misses no commit of its own.
@@ -231,10 +236,10 @@ func (s *Store) changed(m moment) bool {
 	}
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	if !m.server.BootedAt.IsZero() && (m.Since < s.seen.since || m.Since == s.seen.since && m.BeatAt < s.seen.beat) {
+	if !m.server.BootedAt.IsZero() && m.timeline().Behind(s.seen.timeline) {
 		return true
 	}
-	s.seen.id, s.seen.since, s.seen.beat, s.seen.changedAt = m.Deployment, m.Since, m.BeatAt, time.Time{}
+	s.seen.timeline, s.seen.changedAt = m.timeline(), time.Time{}
 	return false
 }
 
@@ -253,32 +258,37 @@ func (s *Store) noteServer(ctx context.Context) error {
 			return errReadOnly
 		}
 		noted = m
-		if m.Server != "" { // not the first server ever
-			if m.apart != nil {
-				return m.apart
-			}
-			if vouches, err = s.askWitness(ctx); err != nil {
-				return err
-			}
-			if err := s.doubt(tx, m, vouches); err != nil {
-				return err
-			}
+		if m.Server == "" { // the first server ever
+			return storeServer(tx, m, model.Timeline{Since: m.now, Beat: m.now}, s.opts)
 		}
-		return tx.Exec("UPDATE "+deploymentTable+" SET server = ?, booted_at = ?, since = ?, beat_at = ?, list_rate = ?, tag_rate = ?",
-			m.server.ID, max(0, m.server.BootedAt.Unix()), m.Now, m.Now, max(m.ListRate, s.opts.ListRate), max(m.TagRate, s.opts.TagRate)).Error
+		if m.apart != nil {
+			return m.apart
+		}
+		if vouches, err = s.askWitness(ctx); err != nil {
+			return err
+		}
+		s.seen.mu.Lock()
+		next, gap := m.timeline().Note(s.seen.timeline, m.now, m.recorded().ID == m.server.ID)
+		s.seen.mu.Unlock()
+		if err := s.doubt(tx, m, gap, vouches); err != nil {
+			return err
+		}
+		return storeServer(tx, m, next, s.opts)
 	})
 	if err != nil {
 		return fmt.Errorf("note the database server: %w", err)
 	}
-	if noted.Now > 0 {
-		s.seen.mu.Lock()
-		s.seen.since, s.seen.beat, s.seen.changedAt = noted.Now, noted.Now, time.Time{}
-		s.seen.mu.Unlock()
-		if s.opts.OnServerChange != nil && noted.Server != "" {
-			s.opts.OnServerChange(noted.now.Sub(time.UnixMilli(noted.BeatAt)), vouches)
-		}
+	if s.opts.OnServerChange != nil && noted.Server != "" {
+		s.opts.OnServerChange(noted.now.Sub(time.UnixMilli(noted.BeatAt)), vouches)
 	}
 	return nil
+}
+
+// storeServer makes the row that of the server that holds it.
+func storeServer(tx *gorm.DB, m moment, t model.Timeline, opts Options) error {
+	return tx.Exec("UPDATE "+deploymentTable+" SET server = ?, booted_at = ?, since = ?, beat_at = ?, oldest_copy = ?, jump_from = ?, list_rate = ?, tag_rate = ?",
+		m.server.ID, max(0, m.server.BootedAt.Unix()), t.Since.UnixMilli(), t.Beat.UnixMilli(), max(0, t.Oldest.UnixMilli()), max(0, t.JumpFrom.UnixMilli()),
+		max(m.ListRate, opts.ListRate), max(m.TagRate, opts.TagRate)).Error
 }
 
 // askWitness says whether the witness was in use without a break until now. One that
@@ -304,17 +314,15 @@ func (s *Store) askWitness(ctx context.Context) (vouches bool, err error) {
 	return false, nil
 }
 
-// doubt adds to each counter what its row may lack, as model.DoubtOf says. Without a
+// doubt adds to each counter what its row may lack, as model.Gap.Doubt says. Without a
 // witness that vouches, no mark of the past counts any more.
-func (s *Store) doubt(tx *gorm.DB, m moment, vouches bool) error {
+func (s *Store) doubt(tx *gorm.DB, m moment, gap model.Gap, vouches bool) error {
 	forget := func(column string) string {
 		if vouches {
 			return ""
 		}
 		return ", " + column + " = ''"
 	}
-	beat := time.UnixMilli(m.BeatAt)
-	oldest, latest := model.GapOf(beat, time.Time{}, m.now), model.GapOf(beat, m.now, m.now)
 	for _, t := range []struct {
 		name, life string
 		rate       int64
@@ -322,21 +330,39 @@ func (s *Store) doubt(tx *gorm.DB, m moment, vouches bool) error {
 		{table, "list_history", max(m.ListRate, s.opts.ListRate)},
 		{tagTable, "mark_life", max(m.TagRate, s.opts.TagRate)},
 	} {
-		// The row's own time counts where it is later than the heartbeat: the gap is
-		// then shorter by the difference, and no shorter than the latest.
-		sql := "UPDATE " + t.name + " SET doubt = CASE WHEN ? < 0 THEN ? ELSE LEAST(?, doubt + 2 * GREATEST(step, CASE WHEN max_rate > 0 THEN max_rate ELSE ? END) * " +
-			"(GREATEST(?, ? - GREATEST(0, allocated_at - ?)) DIV 1000 + 1)) END" + forget(t.life)
-		err := tx.Exec(sql, oldest.Milliseconds(), model.UnknownDoubt, model.UnknownDoubt, t.rate,
-			latest.Milliseconds(), oldest.Milliseconds(), m.BeatAt).Error
-		if err != nil {
+		if err := tx.Exec("UPDATE " + t.name + " SET doubt = " + doubtSQL(gap, t.rate) + forget(t.life)).Error; err != nil {
 			return fmt.Errorf("note what %s may lack: %w", t.name, err)
 		}
 	}
-	nodes := min(model.UnknownDoubt, m.NodeDoubt+model.DoubtOf(nodeRate, beat, time.UnixMilli(m.NodeAt), m.now))
+	nodes := gap.Doubt(nodeRate, atMilli(m.NodeAt), m.NodeDoubt)
 	if err := tx.Exec("UPDATE "+deploymentTable+" SET node_doubt = ?"+forget("node_life"), nodes).Error; err != nil {
 		return fmt.Errorf("note what %s may lack: %w", nodeTable, err)
 	}
 	return nil
+}
+
+// doubtSQL is model.Gap.Doubt for all rows of a table at once. A test holds them
+// together.
+func doubtSQL(gap model.Gap, rate int64) string {
+	slack := gap.Slack.Milliseconds()
+	age := strconv.FormatInt(gap.Now.Sub(gap.Known).Milliseconds(), 10)
+	if gap.Rows {
+		age = fmt.Sprintf("(%s - GREATEST(0, taken_at - %d))", age, gap.Known.UnixMilli())
+	}
+	more := strconv.FormatInt(slack, 10)
+	if gap.Rows && gap.Again {
+		more = fmt.Sprintf("CASE WHEN doubt = 0 THEN %d ELSE 0 END", slack)
+	}
+	ms := fmt.Sprintf("GREATEST(0, %s + %s)", age, more)
+	r := fmt.Sprintf("GREATEST(step, CASE WHEN max_rate > 0 THEN max_rate ELSE %d END)", rate)
+	doubt := fmt.Sprintf("2 * %s * (%s DIV 1000) + 2 * %s * (%s MOD 1000) DIV 1000 + 1", r, ms, r, ms)
+	if gap.Rows {
+		doubt = "doubt + " + doubt
+	} else {
+		doubt = "GREATEST(doubt, " + doubt + ")"
+	}
+	return fmt.Sprintf("CASE WHEN %s < %d OR %s > %d THEN %d ELSE LEAST(%d, %s) END",
+		age, -slack, age, model.MaxGap.Milliseconds(), model.UnknownDoubt, model.UnknownDoubt, doubt)
 }
 
 // rates are the highest rates that this process may use at present. A higher one than
@@ -399,7 +425,7 @@ func (s *Store) Beat(ctx context.Context) error {
 // with the database from the past, and this would hide that.
 func (s *Store) beatWitness(ctx context.Context) (life string) {
 	s.seen.mu.Lock()
-	met := s.seen.since > 0
+	met := !s.seen.timeline.Since.IsZero()
 	s.seen.mu.Unlock()
 	if s.opts.Witness == nil || !met {
 		return ""

@@ -75,10 +75,7 @@ func anotherServer(t *testing.T, s *Store, ago time.Duration) {
 	if err := s.Beat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	run(t, s, "UPDATE shardid_deployment SET since = since - "+ms(model.JumpWait))
-	s.seen.mu.Lock()
-	defer s.seen.mu.Unlock()
-	s.seen.since = 1 // the row is not to look as if it went back
+	run(t, s, "UPDATE shardid_deployment SET jump_from = 0")
 }
 
 func ms(d time.Duration) string {
@@ -127,7 +124,7 @@ func TestServerChange(t *testing.T) {
 	w.Beat(t.Context(), time.Now().Add(-time.Hour).UnixMilli())
 	anotherServer(t, s, 20*time.Second)
 	a, b = takeList(t, s, "h2", 500), tag()
-	low, high := model.DoubtOf(5000, noonAgo(5), time.Time{}, noon), model.DoubtOf(5000, noonAgo(15), time.Time{}, noon) // the rows are younger than the heartbeat
+	low, high := int64(2*5000*10), int64(2*5000*20) // the rows are younger than the heartbeat, and clocks differ
 	if a.Err != nil || a.Jumped < low || a.Jumped > high || a.Segment.First != 2000+a.Jumped+1 {
 		t.Errorf("the list: %+v, want a jump of %d…%d", a, low, high)
 	}
@@ -139,10 +136,6 @@ func TestServerChange(t *testing.T) {
 	}
 }
 
-var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-
-func noonAgo(seconds int) time.Time { return noon.Add(-time.Duration(seconds) * time.Second) }
-
 // What SQL adds to a row is what the model says, whatever the row holds.
 func TestDoubtIsTheModels(t *testing.T) {
 	t.Parallel()
@@ -150,10 +143,10 @@ func TestDoubtIsTheModels(t *testing.T) {
 	beat := time.Now().Add(-100 * time.Second).UnixMilli()
 	rows := []struct{ rate, step, at, before, want int64 }{
 		{0, 100, 0, 0, 0}, {0, 1000, 0, 0, 0}, {7, 1, 0, 5, 0}, {0, 100, beat + 5000, 0, 0},
-		{0, 100, beat + 14_999, 0, 0}, {0, 100, beat + 7_200_000, 0, 0}, {0, 100, beat - 5000, 0, 0},
+		{0, 100, beat + 90_000, 0, 0}, {0, 100, beat + 7_200_000, 0, 0}, {0, 100, beat - 5000, 0, 0},
 	}
 	for i, r := range rows {
-		if _, err := s.pool.Exec("UPDATE id_alloc SET max_rate = ?, step = ?, allocated_at = ?, doubt = ? WHERE shard_id = ?", r.rate, r.step, r.at, r.before, i); err != nil {
+		if _, err := s.pool.Exec("UPDATE id_alloc SET max_rate = ?, step = ?, taken_at = ?, doubt = ? WHERE shard_id = ?", r.rate, r.step, r.at, r.before, i); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -169,7 +162,8 @@ func TestDoubtIsTheModels(t *testing.T) {
 		if r.rate > 0 {
 			rate = max(r.step, r.rate)
 		}
-		want := r.before + model.DoubtOf(rate, time.UnixMilli(beat), time.UnixMilli(r.at), now)
+		gap := model.Gap{Known: time.UnixMilli(beat), Now: now, Slack: 2 * model.MaxClockApart, Rows: true}
+		want := gap.Doubt(rate, time.UnixMilli(r.at), r.before)
 		if got := count(t, s, "SELECT doubt FROM id_alloc WHERE shard_id = "+string(rune('0'+i))); got != want {
 			t.Errorf("row %d: %d, want %d", i, got, want)
 		}
@@ -263,7 +257,7 @@ func TestRestartsDoNotAddUp(t *testing.T) {
 	w.lose("r2")
 	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 9500") // a beat is due
 	s.seen.mu.Lock()
-	s.seen.beat -= 9500
+	s.seen.timeline.Beat = s.seen.timeline.Beat.Add(-9500 * time.Millisecond)
 	s.seen.mu.Unlock()
 	if err := s.Beat(t.Context()); err != nil {
 		t.Fatal(err)
@@ -395,4 +389,53 @@ func TestSettle(t *testing.T) {
 			t.Errorf("after the lift: %+v", next)
 		}
 	})
+}
+
+// A rate of its own counts a minute after it was stored, in both directions, and is what
+// a doubt is computed with at once.
+func TestOwnRate(t *testing.T) {
+	t.Parallel()
+	s := mariaDB(t, Options{})
+	rate := int64(500_000)
+	if _, _, err := s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: &rate}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.ChangeTag(t.Context(), "t", model.TagChange{MaxRate: &rate}); err != nil {
+		t.Fatal(err)
+	}
+	want := func(what string, most int64) {
+		t.Helper()
+		req := model.AllocRequest{Key: model.ListKey{App: 1}, MaxStep: model.MaxStep}
+		run(t, s, "UPDATE id_alloc SET current_step = 1000000, taken_at = 0")
+		if a := s.Allocate(t.Context(), []model.AllocRequest{req})[0]; a.Err != nil || a.Segment.Len() != most {
+			t.Errorf("%s: %d, %v, want %d", what, a.Segment.Len(), a.Err, most)
+		}
+	}
+	want("at first", DefaultListRate)
+	run(t, s, "UPDATE id_alloc SET rate_from = rate_from - 60000")
+	want("a minute later", rate)
+	if seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t", Step: 1e6}); err != nil || seg.End-seg.First != rate {
+		t.Errorf("the tag: %+v, %v, want the lower of both rates", seg, err)
+	}
+	if _, _, err := s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: ptr(int64(model.MaxListRate + 1))}); !errors.Is(err, model.ErrInvalidArgument) {
+		t.Errorf("an impossible rate: %v", err)
+	}
+}
+
+// A higher configured rate counts a minute after a heartbeat has stored it.
+func TestRaisedRate(t *testing.T) {
+	t.Parallel()
+	s := mariaDB(t, Options{})
+	raised := open(t, Options{Driver: MySQL, DSN: s.opts.DSN, ListRate: 300_000})
+	for _, want := range []int64{DefaultListRate, 300_000} {
+		if err := raised.Beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		run(t, s, "UPDATE id_alloc SET current_step = 1000000, taken_at = 0, tokens = 0")
+		req := model.AllocRequest{Key: model.ListKey{App: 1}, MaxStep: model.MaxStep}
+		if a := raised.Allocate(t.Context(), []model.AllocRequest{req})[0]; a.Err != nil || a.Segment.Len() != want {
+			t.Errorf("%d, %v, want %d", a.Segment.Len(), a.Err, want)
+		}
+		run(t, s, "UPDATE shardid_deployment SET rates_from = rates_from - 60000")
+	}
 }

@@ -130,7 +130,7 @@ func lastNode(tx *gorm.DB, m moment) (last int64, err error) {
 func (s *Store) nodes(m moment, last int64) model.Counter {
 	c := model.Counter{
 		Last: last, Tokens: m.NodeTokens, At: atMilli(m.NodeAt),
-		Doubt: m.NodeDoubt, Noted: time.UnixMilli(m.Since), Life: m.NodeLife,
+		Doubt: m.NodeDoubt, JumpFrom: time.UnixMilli(m.JumpFrom), Life: m.NodeLife,
 	}
 	if s.server != nil {
 		c.Rate = nodeRate

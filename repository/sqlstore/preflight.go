@@ -18,6 +18,13 @@ var errInTheWay = errors.New("the schema cannot be upgraded")
 // table made by others that is not what its name says, or whose rows the upgraded
 // table could not hold.
 func preflight(ctx context.Context, db *sql.DB, files fs.FS) error {
+	var server string
+	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&server); err != nil {
+		return fmt.Errorf("ask for the version: %w", err)
+	}
+	if err := refuseProduct(server); err != nil {
+		return err
+	}
 	list, err := listMigrations(files)
 	if err != nil {
 		return err
@@ -35,6 +42,15 @@ func preflight(ctx context.Context, db *sql.DB, files fs.FS) error {
 		}
 	}
 	return nil
+}
+
+// refuseProduct ends a migration that a server could not hold.
+func refuseProduct(version string) error {
+	p, found := model.ProductNamed(product(version, "", "", ""))
+	if !found || p.Verdict != model.VerdictRefused {
+		return nil
+	}
+	return &model.StoreError{Store: "database", Op: "migrate", Advice: p.Advice, Err: fmt.Errorf("%w: this is %s, version %s", errInTheWay, p.Name, version)}
 }
 
 // schemaVersion is 0 before the first migration.

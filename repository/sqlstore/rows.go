@@ -32,7 +32,7 @@ type allocRow struct {
 	MaxLimitID  int64
 	LimitPolicy string
 	CurrentStep int64
-	AllocatedAt int64 // Unix ms; 0 before the first allocation
+	TakenAt     int64 // Unix ms; 0 before the first allocation
 	ListHistory string
 	LastMaxID   int64
 	Doubt       int64
@@ -89,8 +89,8 @@ func (r allocRow) bad(err error) error {
 func (r allocRow) state(c model.ListConfig, m moment, rate int64) model.AllocState {
 	return model.AllocState{
 		Counter: model.Counter{
-			Last: r.MaxID, Rate: rateOf(rate, r.MaxRate, r.RateFrom, r.Step, m), Tokens: r.Tokens, At: atMilli(r.AllocatedAt),
-			Doubt: r.Doubt, Noted: time.UnixMilli(m.Since), Life: r.ListHistory,
+			Last: r.MaxID, Rate: rateOf(rate, r.MaxRate, r.RateFrom, r.Step, m), Tokens: r.Tokens, At: atMilli(r.TakenAt),
+			Doubt: r.Doubt, JumpFrom: time.UnixMilli(m.JumpFrom), Life: r.ListHistory,
 		},
 		Key: c.Key, Step: r.Step, CurrentStep: r.CurrentStep, LastMaxID: r.LastMaxID, Limit: c.Limit,
 	}

@@ -28,7 +28,41 @@ const (
 )
 
 func mysqlChecks() []settingCheck {
-	return []settingCheck{checkVersion, checkFlush, checkSyncBinlog, checkDoublewrite, checkWritable, checkEngine, checkReplicas}
+	return []settingCheck{checkProduct, checkVersion, checkFlush, checkSyncBinlog, checkDoublewrite, checkWritable, checkEngine, checkReplicas}
+}
+
+// checkProduct judges what only speaks MySQL's protocol by the table of what cannot
+// be tested.
+func checkProduct(ctx context.Context, a *asker) model.Finding {
+	f := model.Finding{Setting: "product", Want: "MySQL or MariaDB"}
+	version, ok := a.ask(ctx, "SELECT VERSION()")
+	if !ok {
+		return model.Unread(f, whyNotTold)
+	}
+	aurora, _ := a.ask(ctx, "SELECT @@aurora_version")
+	group, _ := a.ask(ctx, "SELECT @@group_replication_group_name")
+	f.Value = product(version, aurora, group, status(ctx, a, "wsrep_cluster_state_uuid"))
+	return model.ProductFinding(f, f.Value)
+}
+
+// product names the server by what it says: VERSION(), two variables and a status
+// that others do not have or leave empty.
+func product(version, aurora, group, wsrep string) string {
+	switch {
+	case strings.Contains(version, "TiDB"):
+		return "TiDB"
+	case strings.Contains(version, "Vitess"):
+		return "Vitess"
+	case aurora != "":
+		return "Aurora"
+	case strings.Trim(wsrep, "0-") != "":
+		return "Galera"
+	case group != "":
+		return "Group Replication"
+	case strings.Contains(version, "MariaDB"):
+		return "MariaDB"
+	}
+	return "MySQL"
 }
 
 func checkVersion(ctx context.Context, a *asker) model.Finding {
@@ -49,7 +83,7 @@ func judgeVersion(f model.Finding, version string) model.Finding {
 	}
 	f.Value = kind + " " + version
 	have := numbers(version)
-	if strings.Contains(version, "TiDB") || len(have) == 0 {
+	if len(have) == 0 {
 		f.Value = version
 		return model.Unread(f, whyOtherKind)
 	}

@@ -206,11 +206,41 @@ func TestJudgeVersion(t *testing.T) {
 		"9.1.0-commercial":               model.LevelOK,
 		"8.0.15":                         model.LevelUnsafe,
 		"5.7.44-log":                     model.LevelUnsafe,
-		"8.0.11-TiDB-v7.5.1":             model.LevelUnknown,
 		"what":                           model.LevelUnknown,
 	} {
 		if got := judgeVersion(model.Finding{}, version); got.Level != want {
 			t.Errorf("%s: %+v, want %s", version, got, want)
+		}
+	}
+}
+
+// TestProduct: servers that are not here, by what they say.
+func TestProduct(t *testing.T) {
+	for _, c := range []struct{ version, aurora, group, wsrep, want string }{
+		{"8.0.11-TiDB-v8.5.0", "", "", "", "TiDB"},
+		{"8.0.30-Vitess", "", "", "", "Vitess"},
+		{"8.0.39", "3.08.0", "", "", "Aurora"},
+		{"11.4.2-MariaDB-log", "", "", "8d0bfd34-0a0b-11ef-9f4b-5a1f6a4f1c11", "Galera"},
+		{"10.11.6-MariaDB", "", "", "00000000-0000-0000-0000-000000000000", "MariaDB"},
+		{"9.7.4", "", "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa", "", "Group Replication"},
+		{"9.7.4", "", "", "", "MySQL"},
+	} {
+		got := product(c.version, c.aurora, c.group, c.wsrep)
+		f := model.ProductFinding(model.Finding{}, got)
+		_, known := model.ProductNamed(got)
+		if got != c.want || (f.Level == model.LevelOK) == known || known && f.Why == "" {
+			t.Errorf("%+v: %s, %+v", c, got, f)
+		}
+	}
+}
+
+// A product that is refused is not migrated, and says why.
+func TestRefusedProduct(t *testing.T) {
+	err := refuseProduct("8.0.11-TiDB-v8.5.0")
+	wantAdvice(t, err, "no stored procedures")
+	for _, version := range []string{"9.7.4", "11.8.6-MariaDB", "8.0.30-Vitess"} {
+		if err := refuseProduct(version); err != nil {
+			t.Errorf("%s: %v", version, err)
 		}
 	}
 }

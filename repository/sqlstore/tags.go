@@ -26,13 +26,13 @@ type tagRow struct {
 	Updated     int64 // Unix s
 	ReadOnly    string
 
-	Doubt       int64
-	Tokens      int64
-	AllocatedAt int64 // Unix ms; 0 before the first time
-	MaxRate     int64 // 0: as all tags
-	RateFrom    int64 // when MaxRate counts, Unix ms
-	OwnMaxID    int64 // max_id as shardid stored it; another program may have raised it
-	MarkLife    string
+	Doubt    int64
+	Tokens   int64
+	TakenAt  int64 // Unix ms; 0 before the first time
+	MaxRate  int64 // 0: as all tags
+	RateFrom int64 // when MaxRate counts, Unix ms
+	OwnMaxID int64 // max_id as shardid stored it; another program may have raised it
+	MarkLife string
 	// Stored is the row's own max_id where MaxID was raised to what had been handed
 	// out before the tag was deleted; see lockTag.
 	Stored int64 `gorm:"-"`
@@ -111,7 +111,7 @@ func (s *Store) allocateTag(tx *gorm.DB, req model.TagRequest) (model.TagSegment
 // storeTag writes what a tag has handed out, if its max_id is still the one that was
 // read.
 func storeTag(tx *gorm.DB, row tagRow, c model.Counter) error {
-	res := tx.Exec("UPDATE "+tagTable+" SET doubt = ?, tokens = ?, allocated_at = ?, mark_life = ?, own_max_id = ?, max_id = ?, "+
+	res := tx.Exec("UPDATE "+tagTable+" SET doubt = ?, tokens = ?, taken_at = ?, mark_life = ?, own_max_id = ?, max_id = ?, "+
 		"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id = ?",
 		c.Doubt, c.Tokens, max(0, c.At.UnixMilli()), c.Life, c.Last+1, c.Last+1, row.BizTag, row.Stored)
 	if res.Error != nil || res.RowsAffected != 1 {
@@ -125,8 +125,8 @@ func storeTag(tx *gorm.DB, row tagRow, c model.Counter) error {
 func (r tagRow) counter(s *Store, m moment) model.Counter {
 	_, rate := s.rates(m)
 	c := model.Counter{
-		Last: max(r.MaxID, 1) - 1, Rate: rateOf(rate, r.MaxRate, r.RateFrom, r.Step, m), Tokens: r.Tokens, At: atMilli(r.AllocatedAt),
-		Doubt: r.Doubt, Noted: time.UnixMilli(m.Since), Life: r.MarkLife,
+		Last: max(r.MaxID, 1) - 1, Rate: rateOf(rate, r.MaxRate, r.RateFrom, r.Step, m), Tokens: r.Tokens, At: atMilli(r.TakenAt),
+		Doubt: r.Doubt, JumpFrom: time.UnixMilli(m.JumpFrom), Life: r.MarkLife,
 	}
 	if r.OwnMaxID > 0 && r.OwnMaxID != r.Stored {
 		c.Life = ""
@@ -190,7 +190,7 @@ func (s *Store) mark(ctx context.Context, name string, known model.Evidence, flo
 // tag of the name had handed out before it was deleted.
 func (s *Store) lockTag(tx *gorm.DB, name string) (tagRow, error) {
 	var found []tagRow
-	err := tx.Raw("SELECT biz_tag, max_id, step, doubt, tokens, allocated_at, max_rate, rate_from, own_max_id, mark_life, "+
+	err := tx.Raw("SELECT biz_tag, max_id, step, doubt, tokens, taken_at, max_rate, rate_from, own_max_id, mark_life, "+
 		s.readOnlyColumn()+" AS read_only FROM "+tagTable+
 		" WHERE biz_tag = ?"+s.forUpdate(), name).Scan(&found).Error
 	switch {

@@ -86,7 +86,7 @@ func TestTagChangedRow(t *testing.T) {
 		meddle := "CREATE TRIGGER meddle BEFORE UPDATE ON leaf_alloc FOR EACH ROW BEGIN SELECT RAISE(IGNORE); END"
 		if s.server != nil {
 			meddle = "CREATE TRIGGER meddle BEFORE UPDATE ON leaf_alloc FOR EACH ROW SET NEW.max_id = OLD.max_id, NEW.update_time = OLD.update_time, " +
-				"NEW.tokens = OLD.tokens, NEW.allocated_at = OLD.allocated_at, NEW.own_max_id = OLD.own_max_id"
+				"NEW.tokens = OLD.tokens, NEW.taken_at = OLD.taken_at, NEW.own_max_id = OLD.own_max_id"
 		}
 		run(t, s, meddle)
 		got, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})

@@ -32,7 +32,8 @@
 //
 // # Goroutines
 //
-// The package starts no goroutine, so goleak sees only the caller's own.
+// The package starts no goroutine, so goleak sees only the caller's own; the links of
+// an Ensemble have some, which end with its test.
 // Unless said otherwise its functions and methods belong to the goroutine that
 // runs the test, as they report errors by t.Fatal.
 package testserver

@@ -48,9 +48,6 @@ func OnMySQL() bool { return strings.HasPrefix(Database(), "mysql-") }
 // OnValkey reports whether KV chooses a Valkey. Safe for concurrent use.
 func OnValkey() bool { return strings.HasPrefix(KeyValue(), "valkey-") }
 
-// OldDatabase reports whether DB chooses, or leaves, a MariaDB before 11.
-func OldDatabase() bool { return Database() == "" || Database() == "mariadb-10.11" }
-
 // choose returns the edition that the environment variable names, with the folder
 // it was fetched to unless it is the installed one.
 func choose(variable string, known []edition, installed edition) (edition, error) {

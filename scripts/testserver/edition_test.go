@@ -96,3 +96,38 @@ func TestFetchWithoutApt(t *testing.T) {
 		t.Errorf("kept %q, %v", kept, err)
 	}
 }
+
+// test-stores.sh names in its last lines what could not be fetched, and fails when a
+// test does and not before.
+func TestStoresScript(t *testing.T) {
+	for name, c := range map[string]struct {
+		goTest, combination string
+		fails               bool
+		last                string
+	}{
+		"both missing":  {"exit 1", "mysql-9.7+valkey-9.1", false, "NOT RUN: valkey-9.1 could not be fetched: no mirror"},
+		"half missing":  {"exit 0", "mysql-9.7+half", false, "NOT RUN: mysql-9.7 could not be fetched: no mirror"},
+		"a test failed": {"echo boom; exit 1", "half+half", true, "every server of these combinations was there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, text := range map[string]string{
+				"go":                           "if [ $1 = list ]; then exit 0; fi; " + c.goTest,
+				"scripts/fetch-test-server.sh": "case $1 in half) exit 0 ;; esac; echo \"test servers: $1 could not be fetched: no mirror\"; exit 1",
+			} {
+				wantNil(t, "folder", os.MkdirAll(dir+"/scripts", 0o700))
+				wantNil(t, "write", os.WriteFile(dir+"/"+file, []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+			}
+			script, err := os.ReadFile("../test-stores.sh")
+			wantNil(t, "read", err)
+			wantNil(t, "write", os.WriteFile(dir+"/scripts/test-stores.sh", script, 0o700))
+			cmd := exec.Command(dir+"/scripts/test-stores.sh", c.combination)
+			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+			if (err != nil) != c.fails || !strings.HasPrefix(lines[len(lines)-1], c.last) || strings.Contains(string(out), "boom") != c.fails {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}

@@ -72,6 +72,11 @@ func (s *ZooKeeperServer) wipe() error {
 
 // startZooKeeper starts a ZooKeeper that belongs to no test yet.
 func startZooKeeper(settings ...string) (ZooKeeperServer, error) {
+	return startZooKeeperWith(func(*ZooKeeperServer) error { return nil }, (*ZooKeeperServer).isReady, settings...)
+}
+
+// startZooKeeperWith prepares the folder before the start and waits for ready.
+func startZooKeeperWith(prepare, ready func(*ZooKeeperServer) error, settings ...string) (ZooKeeperServer, error) {
 	java, err := findBinary("openjdk-17-jre-headless", binaryDirs(), "java")
 	if err != nil {
 		return ZooKeeperServer{}, err
@@ -85,21 +90,23 @@ func startZooKeeper(settings ...string) (ZooKeeperServer, error) {
 		return ZooKeeperServer{}, err
 	}
 	s := ZooKeeperServer{server: server{process: p}}
-	err = onPorts(1, freePorts, func(ports []int) error {
-		return s.launchOn(ports[0], s.zookeeperArgs(java, classes), settings)
-	})
+	if err = prepare(&s); err == nil {
+		err = onPorts(1, freePorts, func(ports []int) error {
+			return s.launchOn(ports[0], s.zookeeperArgs(java, classes), settings, ready)
+		})
+	}
 	if err != nil {
 		return ZooKeeperServer{}, errors.Join(err, p.remove())
 	}
 	return s, nil
 }
 
-func (s *ZooKeeperServer) launchOn(port int, argv, settings []string) error {
+func (s *ZooKeeperServer) launchOn(port int, argv, settings []string, ready func(*ZooKeeperServer) error) error {
 	s.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	if err := s.configure(port, settings); err != nil {
 		return err
 	}
-	return s.launch(argv, s.isReady)
+	return s.launch(argv, func() error { return ready(s) })
 }
 
 // zookeeperArgs keeps the virtual machine small and quick to start, and its

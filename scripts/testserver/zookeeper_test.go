@@ -119,7 +119,7 @@ func TestZooKeeperPortClash(t *testing.T) {
 	wantNil(t, "stop", s.stop())
 	tries, picks := 0, []int{taken(t), free[0]}
 	pick := func(int) ([]int, error) { tries++; return []int{picks[tries-1]}, nil }
-	wantNil(t, "start", onPorts(1, pick, func(p []int) error { return s.launchOn(p[0], s.argv, nil) }))
+	wantNil(t, "start", onPorts(1, pick, func(p []int) error { return s.launchOn(p[0], s.argv, nil, (*ZooKeeperServer).isReady) }))
 	if tries != len(picks) {
 		t.Errorf("%d tries, want %d", tries, len(picks))
 	}

@@ -40,7 +40,7 @@ func (s *Service) CreateApp(ctx context.Context, by Actor, app model.App) (model
 // ErrRefused for what would let an ID repeat, *model.StoreError.
 func (s *Service) ChangeApp(ctx context.Context, by Actor, id uint8, c model.AppChange) (model.AppSummary, Effect, error) {
 	if c.Empty() {
-		return model.AppSummary{}, Effect{}, fmt.Errorf("%w: nothing is to be changed: name, description, step, maxLimitId, limitPolicy or minIndex must be given", model.ErrInvalidArgument)
+		return model.AppSummary{}, Effect{}, fmt.Errorf("%w: nothing is to be changed: name, description, step, maxLimitId, limitPolicy, minIndex or maxRate must be given", model.ErrInvalidArgument)
 	}
 	within, cancel := change(ctx)
 	defer cancel()

@@ -73,11 +73,11 @@ func workerValue(w model.WorkerEntry) slog.Value {
 func changeValue(c model.AppChange) slog.Value {
 	return slog.GroupValue(present(
 		maybe("name", c.Name), maybe("description", c.Description), maybe("step", c.Step),
-		maybe("max_limit_id", c.MaxLimitID), maybe("limit_policy", c.LimitPolicy), maybe("min_index", c.MinIndex))...)
+		maybe("max_limit_id", c.MaxLimitID), maybe("limit_policy", c.LimitPolicy), maybe("min_index", c.MinIndex), maybe("max_rate", c.MaxRate))...)
 }
 
 func tagChangeValue(c model.TagChange) slog.Value {
-	return slog.GroupValue(present(maybe("max_id", c.MaxID), maybe("step", c.Step), maybe("description", c.Description))...)
+	return slog.GroupValue(present(maybe("max_id", c.MaxID), maybe("step", c.Step), maybe("description", c.Description), maybe("max_rate", c.MaxRate))...)
 }
 
 // maybe is an attribute without a name when there is no value.

@@ -36,7 +36,7 @@ func (s *Service) CreateTag(ctx context.Context, by Actor, tag model.Tag) (model
 // for a max_id that would go down, *model.StoreError.
 func (s *Service) ChangeTag(ctx context.Context, by Actor, name string, c model.TagChange) (model.Tag, Effect, error) {
 	if c.Empty() {
-		return model.Tag{}, Effect{}, fmt.Errorf("%w: nothing is to be changed: step, maxId or description must be given", model.ErrInvalidArgument)
+		return model.Tag{}, Effect{}, fmt.Errorf("%w: nothing is to be changed: step, maxId, description or maxRate must be given", model.ErrInvalidArgument)
 	}
 	within, cancel := change(ctx)
 	defer cancel()

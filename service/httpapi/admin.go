@@ -120,9 +120,9 @@ func appFields(o *object) model.AppChange {
 }
 
 func (a *API) changeApp(c *gin.Context, id uint8) {
-	o := readObject(c, "name", "description", "step", "maxLimitId", "limitPolicy", "minIndex")
+	o := readObject(c, "name", "description", "step", "maxLimitId", "limitPolicy", "minIndex", "maxRate")
 	change := appFields(o)
-	change.MinIndex = o.number("minIndex", 0, model.MaxIndex-1)
+	change.MinIndex, change.MaxRate = o.number("minIndex", 0, model.MaxIndex-1), o.number("maxRate", 0, model.MaxListRate)
 	confirm, err := confirmation(c)
 	if err = cmp.Or(o.err, err); err != nil {
 		a.fail(c, err)

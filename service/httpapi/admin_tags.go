@@ -77,8 +77,9 @@ func tagFields(o *object) model.TagChange {
 }
 
 func (a *API) changeTag(c *gin.Context, name string) {
-	o := readObject(c, "step", "maxId", "description")
+	o := readObject(c, "step", "maxId", "description", "maxRate")
 	change := tagFields(o)
+	change.MaxRate = o.number("maxRate", 0, model.MaxTagRate)
 	if o.err != nil {
 		a.fail(c, o.err)
 		return

@@ -15,6 +15,8 @@ CREATE TABLE IF NOT EXISTS shardid_deployment (
   booted_at   bigint      NOT NULL DEFAULT 0 COMMENT 'when that server had started, Unix s, 0: a cluster',
   since       bigint      NOT NULL DEFAULT 0 COMMENT 'when that server was noted here, Unix ms',
   beat_at     bigint      NOT NULL DEFAULT 0 COMMENT 'heartbeat: the row is at least that new, Unix ms',
+  oldest_copy bigint      NOT NULL DEFAULT 0 COMMENT 'no jump reaches further than one from a copy of then, Unix ms',
+  jump_from   bigint      NOT NULL DEFAULT 0 COMMENT 'when counters in doubt may jump, Unix ms',
   list_rate   bigint      NOT NULL DEFAULT 0 COMMENT 'most indices a second of a list',
   tag_rate    bigint      NOT NULL DEFAULT 0 COMMENT 'most IDs a second of a tag',
   rates_from  bigint      NOT NULL DEFAULT 0 COMMENT 'when the rates count, Unix ms',
@@ -31,7 +33,8 @@ INSERT IGNORE INTO shardid_deployment (only_row, deployment) VALUES (1, REPLACE(
 
 SET @shardid_sql = (SELECT CONCAT_WS(', ',
     IF(SUM(column_name = 'doubt') = 0, 'ADD COLUMN doubt bigint NOT NULL DEFAULT 0 COMMENT ''indices above max_id that may have been handed out''', NULL),
-    IF(SUM(column_name = 'tokens') = 0, 'ADD COLUMN tokens bigint NOT NULL DEFAULT 0 COMMENT ''indices that were allowed at allocated_at''', NULL),
+    IF(SUM(column_name = 'taken_at') = 0, 'ADD COLUMN taken_at bigint NOT NULL DEFAULT 0 COMMENT ''last segment, Unix ms by the clock of the server''', NULL),
+    IF(SUM(column_name = 'tokens') = 0, 'ADD COLUMN tokens bigint NOT NULL DEFAULT 0 COMMENT ''indices that were allowed at taken_at''', NULL),
     IF(SUM(column_name = 'max_rate') = 0, 'ADD COLUMN max_rate bigint NOT NULL DEFAULT 0 COMMENT ''most indices a second, 0: as all lists''', NULL),
     IF(SUM(column_name = 'rate_from') = 0, 'ADD COLUMN rate_from bigint NOT NULL DEFAULT 0 COMMENT ''when max_rate counts, Unix ms''', NULL))
   FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'id_alloc');
@@ -42,8 +45,8 @@ DEALLOCATE PREPARE shardid_stmt;
 
 SET @shardid_sql = (SELECT CONCAT_WS(', ',
     IF(SUM(column_name = 'doubt') = 0, 'ADD COLUMN doubt bigint NOT NULL DEFAULT 0 COMMENT ''IDs from max_id on that may have been handed out''', NULL),
-    IF(SUM(column_name = 'tokens') = 0, 'ADD COLUMN tokens bigint NOT NULL DEFAULT 0 COMMENT ''IDs that were allowed at allocated_at''', NULL),
-    IF(SUM(column_name = 'allocated_at') = 0, 'ADD COLUMN allocated_at bigint NOT NULL DEFAULT 0 COMMENT ''last segment, Unix ms''', NULL),
+    IF(SUM(column_name = 'tokens') = 0, 'ADD COLUMN tokens bigint NOT NULL DEFAULT 0 COMMENT ''IDs that were allowed at taken_at''', NULL),
+    IF(SUM(column_name = 'taken_at') = 0, 'ADD COLUMN taken_at bigint NOT NULL DEFAULT 0 COMMENT ''last segment, Unix ms by the clock of the server''', NULL),
     IF(SUM(column_name = 'max_rate') = 0, 'ADD COLUMN max_rate bigint NOT NULL DEFAULT 0 COMMENT ''most IDs a second, 0: as all tags''', NULL),
     IF(SUM(column_name = 'rate_from') = 0, 'ADD COLUMN rate_from bigint NOT NULL DEFAULT 0 COMMENT ''when max_rate counts, Unix ms''', NULL),
     IF(SUM(column_name = 'own_max_id') = 0, 'ADD COLUMN own_max_id bigint NOT NULL DEFAULT 0 COMMENT ''max_id as shardid stored it''', NULL),

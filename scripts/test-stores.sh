@@ -1,0 +1,109 @@
+#!/bin/sh
+# Runs the tests on other stores than the installed ones; see --help.
+set -eu
+
+usage() {
+	cat <<'TEXT'
+usage: scripts/test-stores.sh [--main] [DB+KV…]
+
+Runs the tests that use stores on each combination of servers and prints one table.
+DB is mysql-9.7, mariadb-10.11 or mariadb-11.8, KV is redis-7.0, redis-8.0 or
+valkey-9.1; without any, these:
+
+  mariadb-10.11+redis-7.0   Debian 12
+  mariadb-11.8+redis-8.0    Debian 13
+  mysql-9.7+valkey-9.1      Debian unstable
+  mariadb-11.8+valkey-9.1   the two crosses of what is new
+  mysql-9.7+redis-8.0
+
+  contracts   the packages of repository and service that start a database or a Redis
+  stories     cmd/shardid: shardid itself on the stores
+  nemesis     a minute of faults under load
+
+--main runs the main stories only, as make test does. A server that is missing is
+fetched (scripts/fetch-test-server.sh); one that cannot be had is named in the last
+lines, and the installed one stands in for it, so that the other half of the
+combination is tested; without both it is not run. The status is 1 when a test failed, and 0 otherwise.
+TEXT
+}
+
+all='mariadb-10.11+redis-7.0 mariadb-11.8+redis-8.0 mysql-9.7+valkey-9.1 mariadb-11.8+valkey-9.1 mysql-9.7+redis-8.0'
+main='^Test(E2E(App300|Limit|Migrate|Workers|NoSecret|DatabaseDies|RedisDies|BothStoresDie|StartsWithoutStores|ReplicasOn|Failover|DatabaseTLS|RedisTLS|AdminDelete|AdminTag|LeafTags|LeafSegmentReplicas|LeafTable|LeafReplicas|UIDReplicas|UIDTakesBaidus)|Directed(BothStores|MaxID|DatabaseRestored|RedisFromOldRDB|SentinelLagging)|DoctorGood|DoctorUnsafe)'
+stories=.
+
+case "${1:-}" in
+-h | --help) usage; exit 0 ;;
+--main)
+	stories=$main
+	shift ;;
+-*) usage >&2; exit 2 ;;
+esac
+if [ $# -eq 0 ]; then
+	# shellcheck disable=SC2086 # a list of words
+	set -- $all
+fi
+
+cd "$(dirname "$0")/.."
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+lacking=
+
+# Those whose tests import testserver; zkstore needs ZooKeeper alone.
+packages=$(go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./repository/... ./service/... |
+	awk '/shardid\/scripts\/testserver/ && !/zkstore / {print $1}')
+
+# available prints the server's name, or nothing when it cannot be had: what is
+# installed is then used.
+available() {
+	if scripts/fetch-test-server.sh "$1" >"$logs/fetch" 2>&1; then
+		echo "$1"
+	else
+		sed 's/^test servers: //' "$logs/fetch" | tail -n 1 >"$logs/lacking-$1"
+	fi
+}
+
+# part runs one part of a combination and leaves its cell of the table.
+part() {
+	name=$1
+	shift
+	begun=$(date +%s)
+	if DB=$db KV=$kv go test -count=1 -timeout 20m "$@" >"$logs/$name" 2>&1; then
+		verdict=ok
+	else
+		verdict=FAILED
+		echo "stores: $name failed on ${db:-the installed database} with ${kv:-the installed Redis}:"
+		grep -vE '^(ok|\?)[[:space:]]' "$logs/$name" | tail -n 200
+	fi
+	echo "$verdict $(($(date +%s) - begun)) s" >"$logs/cell-$name"
+	echo "stores: ${db:-installed}+${kv:-installed}: $name: $(cat "$logs/cell-$name")"
+}
+
+for combination in "$@"; do
+	db=$(available "${combination%+*}") kv=$(available "${combination#*+}")
+	if [ -z "$db$kv" ]; then
+		printf '%-15s  %-12s  not run\n' "${combination%+*}" "${combination#*+}" >>"$logs/table"
+		continue
+	fi
+	# The contracts and the stories mostly wait; nemesis needs the machine.
+	# shellcheck disable=SC2086 # a list of words
+	part contracts $packages &
+	part stories -run "$stories" ./cmd/shardid &
+	wait
+	part nemesis -run '^TestSoak$' ./scripts/nemesis -soak 1m
+	printf '%-15s  %-12s  %-14s  %-14s  %s\n' "${db:-installed}" "${kv:-installed}" \
+		"$(cat "$logs/cell-contracts")" "$(cat "$logs/cell-stories")" "$(cat "$logs/cell-nemesis")" >>"$logs/table"
+done
+
+echo
+printf '%-15s  %-12s  %-14s  %-14s  %s\n' database key-value contracts stories nemesis
+cat "$logs/table"
+for file in "$logs"/lacking-*; do
+	if [ -e "$file" ]; then
+		lacking=yes
+		echo "NOT RUN: $(cat "$file")"
+	fi
+done
+if [ -z "$lacking" ]; then echo "every server of these combinations was there"; fi
+if grep -q FAILED "$logs/table"; then exit 1; fi
