@@ -46,6 +46,13 @@ func (l Limit) Apply(id int64) (int64, error) {
 	return 0, ErrLimitReached
 }
 
+// narrowBelow is how many indices are left to a list at which it counts as narrow.
+const narrowBelow = 10_000_000
+
+// Narrow says whether so few indices are left to a list that none may be lost for
+// convenience: it is filled only when somebody uses it, and little at a time.
+func Narrow(left int64) bool { return left < narrowBelow }
+
 // LastIndex is the highest index of the list that may be allocated under the
 // limit.
 func (l Limit) LastIndex(key ListKey) int64 {

@@ -155,11 +155,16 @@ func (g Gap) Doubt(rate int64, at time.Time, before int64) int64 {
 }
 
 // Settle brings the counter up to what is known beside it. A mark of the life that
-// the row names covers all that was handed out, so it ends a doubt. The row then
-// names the life of every mark that is as high as the row.
+// the row names covers all that was handed out, so it ends a doubt; in another life
+// nothing can, even if that one comes back. The row then names the life of every mark
+// that is as high as the row.
 func (c Counter) Settle(e Evidence) Counter {
-	if e.Life != "" && e.Life == c.Life {
+	switch {
+	case e.Life == "":
+	case e.Life == c.Life:
 		c.Doubt = 0
+	case c.Doubt > 0:
+		c.Life = ""
 	}
 	if c.Doubt == 0 {
 		if e.Mark >= c.Last {

@@ -15,6 +15,9 @@ import (
 //nolint:gochecknoglobals // a flag
 var counterWorlds = flag.Int("counter.worlds", 1000, "how many worlds TestSimulationCounter simulates")
 
+// witnessFresh is how old the last beat of a witness may be.
+const witnessFresh = 6 * time.Second
+
 // counterMutant is a part of the mechanism that a world leaves out.
 type counterMutant string
 
@@ -97,7 +100,12 @@ func (w *counterWorld) step() {
 	if w.rng.IntN(40) == 0 {
 		pause = time.Duration(w.rng.Int64N(int64(90 * time.Second)))
 	}
+	w.beat()
+	answers := w.met && w.now.After(w.away)
 	w.now = w.now.Add(pause)
+	if answers {
+		w.witness.beat, w.answered = w.now, w.now // it was beaten all the time
+	}
 	w.beat()
 	switch n := w.rng.IntN(1000); {
 	case n < 25:
@@ -121,8 +129,8 @@ func (w *counterWorld) beat() {
 	if w.clock().Sub(w.db.Beat) >= model.BeatEvery && w.now.After(w.deaf) && w.db.server == w.server {
 		w.db.Beat = w.clock()
 	}
-	if w.met && w.now.After(w.away) && w.now.Sub(w.witness.beat) >= model.BeatEvery {
-		if w.now.Sub(w.witness.beat) > 2*model.BeatEvery && w.mutant != sameLife {
+	if w.met && w.now.After(w.away) {
+		if w.now.Sub(w.witness.beat) > witnessFresh && w.mutant != sameLife {
 			w.witness.life = w.newLife() // numbers may have been taken without it
 		}
 		w.witness.beat = w.now
@@ -138,7 +146,7 @@ func (w *counterWorld) move() {
 		w.elsewhere, w.witness = &left, simWitness{life: w.newLife()}
 		return
 	}
-	if w.now.Sub(w.elsewhere.beat) <= 2*model.BeatEvery {
+	if w.now.Sub(w.elsewhere.beat) <= witnessFresh {
 		return // out of the promise: back within the time that a beat vouches for
 	}
 	w.met = false
@@ -194,7 +202,7 @@ func machine(server string) string {
 
 // note is what sqlstore does when another server answers.
 func (w *counterWorld) note() bool {
-	fresh := w.used && w.now.Sub(w.witness.beat) <= 2*model.BeatEvery || w.mutant == staleMark
+	fresh := w.used && w.now.Sub(w.witness.beat) <= witnessFresh || w.mutant == staleMark
 	if w.used && w.now.Before(w.away) {
 		return false // it is waited for
 	}
@@ -229,7 +237,7 @@ func (w *counterWorld) take() {
 		case w.now.After(w.away):
 			known = model.Evidence{Floor: w.witness.mark, Mark: w.witness.mark, Life: w.witness.life}
 			w.answered = w.now
-		case w.now.Sub(w.answered) <= 2*model.BeatEvery:
+		case w.now.Sub(w.answered) <= witnessFresh:
 			return
 		}
 	}

@@ -102,11 +102,12 @@ func TestCounterNamesALife(t *testing.T) {
 		known model.Evidence
 		want  string
 	}{
-		"a mark as high":            {model.Counter{Last: 10, Life: "a"}, model.Evidence{Mark: 10, Floor: 10, Life: "b"}, "b"},
-		"a lower one":               {model.Counter{Last: 10, Life: "a"}, model.Evidence{Mark: 9, Floor: 9, Life: "b"}, ""},
-		"a lower one of that life":  {model.Counter{Last: 10, Life: "a"}, model.Evidence{Mark: 9, Floor: 9, Life: "a"}, "a"},
-		"nothing was handed out":    {model.Counter{}, model.Evidence{Life: "b"}, "b"},
-		"in doubt it changes never": {model.Counter{Last: 10, Doubt: 5, Life: "a"}, model.Evidence{Mark: 99, Floor: 99, Life: "b"}, "a"},
+		"a mark as high":           {model.Counter{Last: 10, Life: "a"}, model.Evidence{Mark: 10, Floor: 10, Life: "b"}, "b"},
+		"a lower one":              {model.Counter{Last: 10, Life: "a"}, model.Evidence{Mark: 9, Floor: 9, Life: "b"}, ""},
+		"a lower one of that life": {model.Counter{Last: 10, Life: "a"}, model.Evidence{Mark: 9, Floor: 9, Life: "a"}, "a"},
+		"nothing was handed out":   {model.Counter{}, model.Evidence{Life: "b"}, "b"},
+		"in doubt none of another": {model.Counter{Last: 10, Doubt: 5, Life: "a"}, model.Evidence{Mark: 99, Floor: 99, Life: "b"}, ""},
+		"nobody answers":           {model.Counter{Last: 10, Doubt: 5, Life: "a"}, model.Evidence{}, "a"},
 	} {
 		if got := c.row.Settle(c.known); got.Life != c.want || got.Last != max(c.row.Last, c.known.Floor) {
 			t.Errorf("%s: %+v, want life %q", name, got, c.want)

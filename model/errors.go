@@ -59,9 +59,11 @@ var (
 	ErrLeaseLost = errors.New("the worker ID was lost")
 	// ErrNoWorkerID: every worker ID is taken.
 	ErrNoWorkerID = errors.New("no worker ID is free")
-	// ErrAddressTaken: another live instance claims the same address; see
-	// AddressTakenError.
+	// ErrAddressTaken: another program uses the address; see AddressTakenError.
 	ErrAddressTaken = errors.New("the address is taken")
+	// ErrRegistryInUse: others have worker IDs of another registry; see
+	// RegistryInUseError.
+	ErrRegistryInUse = errors.New("another registry of worker IDs is in use")
 	// ErrLayoutChanged: IDs of another layout or epoch have been issued; see
 	// LayoutChangedError.
 	ErrLayoutChanged = errors.New("the layout of issued IDs may not change")

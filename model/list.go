@@ -28,3 +28,16 @@ type PushRequest struct {
 	Segment Segment
 	Cap     int64 // a list that holds this many or more is not pushed to
 }
+
+// MarkRequest raises the high-water mark of a list to at least Index.
+type MarkRequest struct {
+	Key     ListKey
+	History string // as State gave it
+	Index   int64
+}
+
+// Leftover is a run of indices that a list held when its process was stopped.
+type Leftover struct {
+	Key     ListKey
+	Segment Segment
+}

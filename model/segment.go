@@ -62,7 +62,8 @@ type AllocRequest struct {
 	// Grow says that the last segment was used up by callers, and did not
 	// vanish with a store, so that a longer one is due.
 	Grow bool
-	// MaxStep bounds the segment, in indices.
+	// MaxStep bounds the segment, in indices; the row's step is more than that where
+	// the list is not narrow.
 	MaxStep int64
 	// MaxRate bounds what the list hands out, in indices a second, where the
 	// database stores no lower rate; 0 is no bound.
@@ -127,6 +128,9 @@ func (s AllocState) nextStep(req AllocRequest, now time.Time, left int64) int64 
 	step = max(min(step, req.MaxStep), s.Step, 1)
 	if s.Limit.MaxID != 0 {
 		step = min(step, max(1, left/segmentShare))
+	}
+	if Narrow(left) {
+		step = max(1, min(step, req.MaxStep))
 	}
 	return step
 }

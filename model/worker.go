@@ -34,6 +34,10 @@ type Owner struct {
 type Lease struct {
 	WorkerID int // 0…1023
 	Owner    Owner
+	// Registry is the identity of the registry that gave the lease: its mode, what it
+	// is called, and an ID that it made at random and keeps. Only leases of one
+	// registry are kept apart by it; see WorkerClaim.
+	Registry string
 	// Node is where the registry keeps the lease (a path, a key); the registry
 	// alone reads it.
 	Node string
@@ -54,6 +58,48 @@ type Lease struct {
 	KeptSince int64
 }
 
+// WorkerClaim is what the database knows of a process that issues IDs: with which
+// registry it does, and until when it may. It keeps those apart who asked different
+// registries, which know nothing of each other.
+type WorkerClaim struct {
+	Token    string // of the process
+	Registry string // of its lease
+	WorkerID int
+	Until    int64 // IDs carry a lower time, Unix ms
+	// Watched says that the process has seen for a while, without a break, what the
+	// others claim: one of them that had not reached the database has by now.
+	Watched bool
+}
+
+// ClaimGrant is the answer to a WorkerClaim.
+type ClaimGrant struct {
+	// After is up to when IDs may have been issued with the leases of other registries,
+	// Unix ms.
+	After int64
+	// Kept is for how long the database has forgotten no claim.
+	Kept time.Duration
+}
+
+// RegistryInUseError says that others issue IDs with the leases of another registry,
+// or may still do so. It wraps ErrRegistryInUse.
+type RegistryInUseError struct {
+	Registry string // the other one
+	Mine     string
+	WorkerID int
+	Until    time.Time // when its last claim ends unless it is renewed
+}
+
+// Error says what to do.
+func (e *RegistryInUseError) Error() string {
+	return fmt.Sprintf("%v: this instance asks %q, and another one may use worker ID %d of %q until %s: stop all instances of that one, "+
+		"or correct snowflake.worker.mode, snowflake.name and the addresses here; an instance that was stopped in order gives its claim up, "+
+		"for those that were killed wait, or run `shardid confirm --registry`",
+		ErrRegistryInUse, e.Mine, e.WorkerID, e.Registry, e.Until.UTC().Format(time.RFC3339))
+}
+
+// Unwrap returns ErrRegistryInUse.
+func (e *RegistryInUseError) Unwrap() error { return ErrRegistryInUse }
+
 // WorkerPeer is another instance's last report.
 type WorkerPeer struct {
 	Address  string
@@ -62,20 +108,20 @@ type WorkerPeer struct {
 	Seen     int64 // the registry's clock then, Unix ms
 }
 
-// AddressTakenError says that another live instance claims the owner's address.
-// It wraps ErrAddressTaken.
+// AddressTakenError says that another program, a Java Leaf, reports from the owner's
+// address. It wraps ErrAddressTaken.
 type AddressTakenError struct {
 	Address  string
 	WorkerID int
-	// Until is when the other's claim ends unless it renews it, by the
+	// Until is when the other counts as gone unless it reports again, by the
 	// registry's clock.
 	Until time.Time
 }
 
 // Error says what to do.
 func (e *AddressTakenError) Error() string {
-	return fmt.Sprintf("%v: worker ID %d belongs to another instance that claims %s until %s: give each instance its own snowflake.advertise, "+
-		"or start with the data_dir of the one that is gone", ErrAddressTaken, e.WorkerID, e.Address, e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%v: another program has reported worker ID %d from %s and is believed to live until %s: stop it, "+
+		"or give this instance its own snowflake.advertise", ErrAddressTaken, e.WorkerID, e.Address, e.Until.UTC().Format(time.RFC3339))
 }
 
 // Unwrap returns ErrAddressTaken.

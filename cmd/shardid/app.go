@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
 	"shardid/service/access"
 	"shardid/service/alarm"
@@ -33,6 +34,7 @@ type App struct {
 	log   *slog.Logger
 	level *logLevel
 	db    *sqlstore.Store
+	redis *redisstore.Store // nil for lists in the process
 	queue *queue.Service
 	// The other modes; nil for one that is disabled.
 	segment   *segment.Service

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 
@@ -54,19 +55,23 @@ func withData(ctx context.Context, cfg Config, f func(context.Context, *sqlstore
 }
 
 // withDatabase opens the database for a command, with the schema in place on
-// SQLite, and closes it afterwards.
+// SQLite, and closes it afterwards. Redis vouches for it as it does for replicas.
 func withDatabase(ctx context.Context, cfg Config, f func(context.Context, *sqlstore.Store) error) (err error) {
-	db, err := openDatabase(ctx, cfg, nil)
+	client, err := openRedis(cfg)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closeErr := db.Close(); err == nil {
-			err = closeErr
-		}
-	}()
+	if client != nil {
+		defer func() { err = cmp.Or(err, client.Close()) }()
+	}
+	db, err := openDatabase(ctx, cfg, nil, client)
+	if err != nil {
+		return err
+	}
+	defer func() { err = cmp.Or(err, db.Close()) }()
 	if err := ownSchema(ctx, cfg, db); err != nil {
 		return err
 	}
+	_ = tellDeployment(ctx, db, client) // f says what is wrong with the database
 	return f(ctx, db)
 }

@@ -46,7 +46,7 @@ func defaultSnowflake() SnowflakeConfig {
 		ClockTolerance: 5 * time.Millisecond,
 		MaxClockOffset: 5 * time.Second,
 		Timeout:        time.Second,
-		Worker:         WorkerConfig{Mode: "mysql", Expiry: time.Hour, Lease: 10 * time.Second, RedisAcks: 1},
+		Worker:         WorkerConfig{Mode: "mysql", Expiry: time.Hour, Lease: 10 * time.Second, RedisAcks: -1},
 	}
 }
 

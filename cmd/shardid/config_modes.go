@@ -66,9 +66,10 @@ type WorkerConfig struct {
 	// Lease is how long redis keeps a worker ID for an instance that does not renew
 	// it. 5s…5m, default 10s.
 	Lease time.Duration `yaml:"lease" range:"5s..5m"`
-	// RedisAcks is how many replicas must confirm a lease, for sentinel and cluster;
-	// as many as there are, so that a deposed master confirms none. 0…16, default 1.
-	RedisAcks int `yaml:"redis_acks" range:"0..16"`
+	// RedisAcks is how many replicas must confirm a lease, so that a deposed master
+	// confirms none. -1…16, default -1: that a majority of the servers has it, of the
+	// most that were ever seen.
+	RedisAcks int `yaml:"redis_acks" range:"-1..16"`
 }
 
 // ZooKeeperConfig is the ensemble of the zk worker modes.

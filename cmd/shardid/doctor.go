@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/repository/redisstore"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -67,7 +66,7 @@ func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err er
 		return []model.Finding{{Store: "database", Node: path, Setting: "file", Want: "made by the first start",
 			Level: model.LevelUnknown, Why: "it does not exist yet, so there is nothing to check: ask again after `shardid serve`"}}, nil
 	}
-	db, err := openDatabase(ctx, cfg, nil)
+	db, err := openDatabase(ctx, cfg, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +78,7 @@ func askRedis(ctx context.Context, cfg Config) (found []model.Finding, err error
 	if cfg.Redis.Mode == redisEmbedded {
 		return embeddedLists(ctx)
 	}
-	opts, err := redisOptions(cfg.Redis)
-	if err != nil {
-		return nil, err
-	}
-	store, err := redisstore.New(opts)
+	store, err := openRedis(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -37,30 +37,45 @@ func notReadyFor(t *testing.T, i *instance, reasons ...string) {
 	}
 }
 
-// TestE2ELeafAddressTaken: a second instance with the address of another one gets
-// nothing, and says until when; the first does not notice.
-func TestE2ELeafAddressTaken(t *testing.T) {
+// TestE2ELeafAddresses: an instance is known by its folder. Two that come back with
+// each other's address have their worker IDs back at once, and a third that comes from
+// the address of one of them gets another.
+func TestE2ELeafAddresses(t *testing.T) {
 	story(t)
 	zoo := testserver.SharedZooKeeper(t).Addr()
+	var all []*deployment
 	for _, r := range []registry{
 		{mode: "zk", settings: onZooKeeper("zk", zoo)},
 		{mode: "zk_recycle", settings: onZooKeeper("zk_recycle", zoo)},
 		{mode: "mysql", settings: settings{"SNOWFLAKE_WORKER_MODE": "mysql"}},
 	} {
-		t.Run(r.mode, func(t *testing.T) {
-			d := newDeployment(t, r, 1)
-			first := d.instances[0]
-			first.start()
-			first.serves(takeover)
-			second := newInstance(t, "second", address(0), d.books, first.settings)
-			second.start()
-			notReadyFor(t, second, "taken", address(0)+" until "+time.Now().UTC().Format("2006-"))
-			first.flake()
-			if first.now.Load().flakeStatus().State != "serving" {
-				t.Error("the first was disturbed")
+		d := newDeployment(t, r, 3)
+		all = append(all, d)
+		for n, i := range d.instances[:2] {
+			i.start()
+			d.workers[n] = i.serves(takeover)
+		}
+	}
+	for _, d := range all {
+		one, two, three := d.instances[0], d.instances[1], d.instances[2]
+		one.kill()
+		two.kill()
+		one.settings["SNOWFLAKE_ADVERTISE"], two.settings["SNOWFLAKE_ADVERTISE"] = address(1), address(0)
+		three.settings["SNOWFLAKE_ADVERTISE"] = address(0)
+		for _, i := range d.instances {
+			i.start()
+		}
+	}
+	for _, d := range all {
+		for n, i := range d.instances {
+			worker := i.serves(takeover)
+			if n < 2 && worker != d.workers[n] {
+				t.Errorf("%s: worker ID %d, it was %d", i.name, worker, d.workers[n])
 			}
-			first.books.settle(t, r.mode)
-		})
+			d.workers[n] = worker
+		}
+		d.apart(t)
+		d.books.settle(t, d.mode)
 	}
 }
 

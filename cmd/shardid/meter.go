@@ -49,6 +49,14 @@ func (m meteredLists) State(ctx context.Context, keys []model.ListKey) []model.L
 	return states
 }
 
+// Probe implements queue.Lists; it is a state like others.
+func (m meteredLists) Probe(ctx context.Context, keys []model.ListKey) []model.ListState {
+	began := time.Now()
+	states := m.Lists.Probe(ctx, keys)
+	m.state.Done(began, first(states, func(s model.ListState) error { return s.Err }))
+	return states
+}
+
 // Push implements queue.Lists.
 func (m meteredLists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	began := time.Now()

@@ -85,7 +85,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	m.service = snowflake.NewService(m.generator, s.Timeout)
 	opts := worker.Options{
 		Mode: s.Worker.Mode, Generator: m.generator,
-		Layout: a.snowflakeLayoutAge,
+		Layout: a.snowflakeLayoutAge, Claim: a.db.ClaimWorker,
 		Expiry: s.Worker.Expiry, TTL: s.Worker.Lease, MaxClockOffset: s.MaxClockOffset,
 		Reporter: a.monitor, Log: a.log, Now: now,
 	}
@@ -116,20 +116,12 @@ func (a *App) registry(zoo *zkstore.Store, lists *redisstore.Store) (worker.Regi
 	case workerMySQL:
 		return a.db.Workers(sqlstore.WorkersOptions{ReclaimMargin: s.MaxClockOffset}), nil
 	case workerRedis:
-		return lists.Workers(redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Acks: redisAcks(a.cfg)}), nil
+		return lists.Workers(redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Acks: s.Worker.RedisAcks}), nil
 	case workerLocal:
 		return workerfile.Local(s.Worker.LocalMap)
 	default:
 		return zoo, nil
 	}
-}
-
-// redisAcks: a single server has no replica that must confirm.
-func redisAcks(cfg Config) int {
-	if cfg.Redis.Mode == "single" {
-		return 0
-	}
-	return cfg.Snowflake.Worker.RedisAcks
 }
 
 // openWorkerFile opens <data_dir>/<name>/<port>/worker.json.

@@ -26,14 +26,20 @@ func (a *App) wire() (err error) {
 	if err := a.wireTracing(); err != nil {
 		return err
 	}
-	if a.db, err = openDatabase(context.Background(), a.cfg, a.log); err != nil {
-		return err
-	}
-	a.onStop("database", func(context.Context) error { return a.db.Close() })
-	lists, err := a.openLists()
+	client, err := openRedis(a.cfg)
 	if err != nil {
 		return err
 	}
+	if client != nil {
+		redis.SetLogger(redisLog{a.log})
+		a.redis = client
+		a.onStop("redis", func(context.Context) error { return client.Close() })
+	}
+	if a.db, err = openDatabase(context.Background(), a.cfg, a.log, client); err != nil {
+		return err
+	}
+	a.onStop("database", func(context.Context) error { return a.db.Close() })
+	lists := a.openLists(client)
 	zoo, err := a.openZooKeeper()
 	if err != nil {
 		return err
@@ -66,23 +72,35 @@ func (a *App) checkDatabase(ctx context.Context) error {
 	if err := a.db.Check(ctx); err != nil {
 		return err
 	}
-	return beat
+	return errors.Join(beat, tellDeployment(ctx, a.db, a.redis))
+}
+
+// tellDeployment tells Redis whose keys to use, as only the database knows it.
+func tellDeployment(ctx context.Context, db *sqlstore.Store, client *redisstore.Store) error {
+	if client == nil {
+		return nil
+	}
+	id, err := db.Deployment(ctx)
+	if err == nil {
+		client.SetDeployment(id)
+	}
+	return err
 }
 
 func queueOptions(a *App, lists listStore) queue.Options {
 	q := a.cfg.Queue
 	return queue.Options{
 		Lists: a.meterLists(lists), Locker: lists, Allocator: a.meterAllocator(a.db), Catalogue: a.meterCatalogue(a.db), Reporter: a.monitor,
-		Log: a.log, Probe: lists.check,
+		Log: a.log, Probe: lists.ready,
 		Timeout: q.Timeout, LowWatermark: q.LowWatermark, PrefetchMax: q.PrefetchMax,
 		MaxStep: int64(q.MaxStep), MaxListRate: int64(q.MaxListRate), LiftAlarm: int64(q.LiftAlarm),
 		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron,
 	}
 }
 
-// openDatabase opens the configured database. log is told of rows that cannot be
-// used; it may be nil.
-func openDatabase(ctx context.Context, cfg Config, log *slog.Logger) (*sqlstore.Store, error) {
+// openDatabase opens the configured database, for which client vouches; it may be nil.
+// log is told of rows that cannot be used; it may be nil.
+func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *redisstore.Store) (*sqlstore.Store, error) {
 	secure, err := databaseTLS(cfg.Database)
 	if err != nil {
 		return nil, err
@@ -94,6 +112,9 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger) (*sqlstore.
 		ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate)}
 	if opts.Driver == sqlstore.MySQL {
 		opts.MaxOpenConns = cfg.Database.MaxOpenConns
+	}
+	if client != nil {
+		opts.Witness = client.Marks()
 	}
 	if log != nil {
 		opts.OnBadRow = newBadRows(log).tell
@@ -116,6 +137,7 @@ type listStore struct {
 	queue.Locker
 	redis    *redisstore.Store // nil for the embedded one
 	check    func(context.Context) error
+	ready    func(context.Context) error // gates the start of the queue
 	settings func(context.Context) ([]model.Finding, error)
 }
 
@@ -127,22 +149,42 @@ func (l listStore) name() string {
 	return storeRedis
 }
 
-func (a *App) openLists() (listStore, error) {
-	if a.cfg.Redis.Mode == redisEmbedded {
-		s := memstore.New()
-		return listStore{s, s, nil, func(context.Context) error { return nil }, embeddedLists}, nil
+// openRedis gives nil for lists in the process.
+func openRedis(cfg Config) (*redisstore.Store, error) {
+	if cfg.Redis.Mode == redisEmbedded {
+		return nil, nil
 	}
-	opts, err := redisOptions(a.cfg.Redis)
+	opts, err := redisOptions(cfg.Redis)
 	if err != nil {
-		return listStore{}, err
+		return nil, err
 	}
-	redis.SetLogger(redisLog{a.log})
-	s, err := redisstore.New(opts)
-	if err != nil {
-		return listStore{}, err
+	return redisstore.New(opts)
+}
+
+func (a *App) openLists(client *redisstore.Store) listStore {
+	if client == nil {
+		s, restored := memstore.New(), false
+		a.onStop("lists", func(ctx context.Context) error { return a.db.KeepLeftovers(ctx, s.Drain()) })
+		ready := func(ctx context.Context) error {
+			if restored {
+				return nil
+			}
+			left, err := a.db.TakeLeftovers(ctx)
+			if err != nil {
+				return err
+			}
+			restored = true
+			return s.Restore(left)
+		}
+		return listStore{s, s, nil, func(context.Context) error { return nil }, ready, embeddedLists}
 	}
-	a.onStop("redis", func(context.Context) error { return s.Close() })
-	return listStore{s, s, s, s.Check, s.Settings}, nil
+	ready := func(ctx context.Context) error {
+		if err := client.Check(ctx); err != nil {
+			return err
+		}
+		return tellDeployment(ctx, a.db, client)
+	}
+	return listStore{client, client, client, client.Check, ready, client.Settings}
 }
 
 func redisOptions(c RedisConfig) (redisstore.Options, error) {

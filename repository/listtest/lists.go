@@ -104,6 +104,52 @@ func testMalformed(t *testing.T, s Store) {
 	}
 }
 
+func testMark(t *testing.T, s Store) {
+	Fill(t, s, aKey(), 1, 10)
+	other := model.ListKey{App: 7, Shard: 7}
+	mark := func(index int64) {
+		t.Helper()
+		reqs := []model.MarkRequest{{Key: aKey(), History: State(t, s, aKey()).History, Index: index}, {Key: other, History: State(t, s, other).History, Index: index}}
+		for _, err := range s.Mark(t.Context(), reqs) {
+			wantErr(t, err, nil)
+		}
+	}
+	before := State(t, s, aKey())
+	mark(9) // lower than the mark of the one list
+	mark(10)
+	if st := State(t, s, aKey()); st != before {
+		t.Errorf("state %+v, before %+v", st, before)
+	}
+	mark(model.MaxIndex)
+	if st := State(t, s, aKey()); st.HighWater != model.MaxIndex || st.Len != 10 || st.History != before.History {
+		t.Errorf("state %+v", st)
+	}
+	if st := State(t, s, other); st.HighWater != model.MaxIndex || st.Len != 0 {
+		t.Errorf("state of a list that held nothing: %+v", st)
+	}
+	wantErr(t, push(t, s, other, 500, 600, unlimited), model.ErrNotAboveHighWater)
+	Expect(t, Pop(t, s, aKey(), 20).Indices, 1, 10)
+}
+
+func testMarkOfAnotherHistory(t *testing.T, s Store) {
+	Fill(t, s, aKey(), 1, 10)
+	st := State(t, s, aKey())
+	errs := s.Mark(t.Context(), []model.MarkRequest{{Key: aKey(), History: st.History + "0", Index: 500}, {Key: aKey(), History: st.History, Index: 20}})
+	wantErr(t, errs[0], model.ErrHistoryChanged)
+	wantErr(t, errs[1], nil)
+	if got := State(t, s, aKey()).HighWater; got != 20 {
+		t.Errorf("high water %d, want 20", got)
+	}
+}
+
+func testProbe(t *testing.T, s Store) {
+	Fill(t, s, aKey(), 1, 10)
+	got := s.Probe(t.Context(), []model.ListKey{aKey(), {App: 7, Shard: 7}})
+	if want := State(t, s, aKey()); got[0] != want || got[1].Err != nil || got[1].Len != 0 {
+		t.Errorf("probe %+v, state %+v", got, want)
+	}
+}
+
 func testDelete(t *testing.T, s Store) {
 	other := model.ListKey{App: 1, Shard: 1}
 	Fill(t, s, aKey(), 1, 100)

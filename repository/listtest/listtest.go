@@ -16,7 +16,9 @@ import (
 type Store interface {
 	Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error)
 	State(ctx context.Context, keys []model.ListKey) []model.ListState
+	Probe(ctx context.Context, keys []model.ListKey) []model.ListState
 	Push(ctx context.Context, reqs []model.PushRequest) []error
+	Mark(ctx context.Context, reqs []model.MarkRequest) []error
 	Delete(ctx context.Context, keys []model.ListKey) error
 	TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error)
 	Unlock(ctx context.Context, names []string, token string) error
@@ -48,6 +50,9 @@ func contract() []subtest {
 		{"another history refuses", testHistory},
 		{"segments only go up", testHighWater},
 		{"malformed segments", testMalformed},
+		{"a mark is raised without indices", testMark},
+		{"marks of another history are refused", testMarkOfAnotherHistory},
+		{"a probe is a state", testProbe},
 		{"delete keeps the high-water mark", testDelete},
 		{"a segment of 25 000", testLong},
 		{"a long segment fits or not at its start", testLongCap},

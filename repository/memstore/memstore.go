@@ -2,14 +2,16 @@
 // process, for a service of one replica that needs no Redis.
 //
 // A list is a queue of segments, so memory grows with the segments held and not
-// with their length. All is lost with the process; the history, a random name
+// with their length. All is lost with a process that does not Drain; the history, a random name
 // per Store, tells that to whoever allocates. No I/O.
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
+	"math"
 	"sync"
 
 	"shardid/model"
@@ -92,6 +94,11 @@ func (s *Store) State(_ context.Context, keys []model.ListKey) []model.ListState
 	return states
 }
 
+// Probe is State: memory takes every write.
+func (s *Store) Probe(ctx context.Context, keys []model.ListKey) []model.ListState {
+	return s.State(ctx, keys)
+}
+
 // Push appends segments and answers in order: nil, model.ErrHistoryChanged,
 // model.ErrNotAboveHighWater, model.ErrListFull, or a *model.StoreError wrapping
 // model.ErrInvalidArgument.
@@ -125,6 +132,23 @@ func (s *Store) push(r model.PushRequest) error {
 	return nil
 }
 
+// Mark raises high-water marks that are lower than asked for, and answers in order:
+// nil or model.ErrHistoryChanged.
+func (s *Store) Mark(_ context.Context, reqs []model.MarkRequest) []error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	errs := make([]error, len(reqs))
+	for i, r := range reqs {
+		if r.History != s.history {
+			errs[i] = model.ErrHistoryChanged
+			continue
+		}
+		l := s.list(r.Key)
+		l.highWater = max(l.highWater, r.Index)
+	}
+	return errs
+}
+
 // Delete drops lists; their high-water marks stay. It never fails.
 func (s *Store) Delete(_ context.Context, keys []model.ListKey) error {
 	s.mu.Lock()
@@ -135,6 +159,32 @@ func (s *Store) Delete(_ context.Context, keys []model.ListKey) error {
 		}
 	}
 	return nil
+}
+
+// Drain takes all indices out, oldest first, for another process to go on with.
+func (s *Store) Drain() []model.Leftover {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var left []model.Leftover
+	for key, l := range s.lists {
+		for _, seg := range l.segments {
+			left = append(left, model.Leftover{Key: key, Segment: seg})
+		}
+		l.segments, l.len = nil, 0
+	}
+	return left
+}
+
+// Restore puts in what another process has drained, before anything is popped. Errors:
+// as those of Push.
+func (s *Store) Restore(left []model.Leftover) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var failed error
+	for _, l := range left {
+		failed = cmp.Or(failed, s.push(model.PushRequest{Key: l.Key, History: s.history, Segment: l.Segment, Cap: math.MaxInt64}))
+	}
+	return failed
 }
 
 // list returns the list, made when it is missing. The caller holds s.mu.

@@ -58,6 +58,29 @@ func TestMemoryGrowsWithSegmentsNotIndices(t *testing.T) {
 	listtest.Expect(t, listtest.Pop(t, s, key, 10_000).Indices, 1, 10_000)
 }
 
+// What one process holds at its end is what the next one begins with.
+func TestDrainAndRestore(t *testing.T) {
+	a, b, key := memstore.New(), memstore.New(), model.ListKey{App: 1}
+	listtest.Fill(t, a, key, 1, 10)
+	listtest.Fill(t, a, key, 21, 30)
+	listtest.Expect(t, listtest.Pop(t, a, key, 4).Indices, 1, 4)
+	left := a.Drain()
+	if p := listtest.Pop(t, a, key, 10); len(p.Indices) != 0 || len(a.Drain()) != 0 {
+		t.Errorf("popped %v from a store that was drained", p.Indices)
+	}
+	if err := b.Restore(left); err != nil {
+		t.Fatal(err)
+	}
+	listtest.Expect(t, listtest.Pop(t, b, key, 6).Indices, 5, 10)
+	listtest.Expect(t, listtest.Pop(t, b, key, 20).Indices, 21, 30)
+	if st := listtest.State(t, b, key); st.HighWater != 30 {
+		t.Errorf("state %+v", st)
+	}
+	if err := b.Restore(left); err == nil {
+		t.Error("the same indices went in twice")
+	}
+}
+
 func BenchmarkPop(b *testing.B) {
 	for _, n := range []int{1, 100} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

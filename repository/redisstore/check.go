@@ -36,7 +36,7 @@ func (s *Store) checkCluster(ctx context.Context, cluster *redis.ClusterClient) 
 }
 
 func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error {
-	mode, err := s.check.run(ctx, c, nil, s.fallback)
+	mode, err := s.check.run(ctx, c, nil, "- "+s.fallback)
 	if err != nil {
 		return err
 	}

@@ -9,9 +9,9 @@ import (
 	"shardid/model"
 )
 
-// errForeign reports a reply that our scripts do not give from lists that only
+// errMalformed reports a reply that our scripts do not give from lists that only
 // we have filled.
-var errForeign = errors.New("unexpected content")
+var errMalformed = errors.New("unexpected content")
 
 // fields reads blank-separated words from a reply, without copying it. The
 // first malformed one sticks in bad.
@@ -59,7 +59,7 @@ func decodePopped(reply string) (model.Popped, error) {
 		p.Indices = append(p.Indices, index)
 	}
 	if f.bad || strings.HasSuffix(reply, " ") || more > 0 && !isRun(p.Indices, more) {
-		return model.Popped{}, fmt.Errorf("%w: pop answered %.80q", errForeign, reply)
+		return model.Popped{}, fmt.Errorf("%w: pop answered %.80q", errMalformed, reply)
 	}
 	p.Indices = slices.Grow(p.Indices, int(more))
 	for i := range more {
@@ -82,7 +82,7 @@ func decodeStates(reply string, states []model.ListState) error {
 		states[i] = decodeState(line)
 	}
 	if rest != "" {
-		return fmt.Errorf("%w: state answered %.80q for %d lists", errForeign, reply, len(states))
+		return fmt.Errorf("%w: state answered %.80q for %d lists", errMalformed, reply, len(states))
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func decodeState(line string) model.ListState {
 	// A clone, as the history is kept and the reply may be long.
 	st := model.ListState{History: strings.Clone(f.word()), Len: f.number(), HighWater: f.number(), Purged: f.number()}
 	if f.bad || f.rest != "" {
-		return model.ListState{Err: explain("state", fmt.Errorf("%w: state line %.80q", errForeign, line))}
+		return model.ListState{Err: explain("state", fmt.Errorf("%w: state line %.80q", errMalformed, line))}
 	}
 	return st
 }

@@ -25,10 +25,13 @@
 //
 //	id.gen.idList_<app>_<shard>                    list of indices, oldest left
 //	id.gen.meta_{id.gen.idList_<app>_<shard>}      hash: h history, w highest index pushed,
-//	                                               e since when it is kept, in µs
+//	                                               e since when it is kept, in µs,
+//	                                               d ID of the deployment
+//	id.gen.marks_{<deployment>}                    hash: h and e as above; how far each counter of
+//	                                               the database has come, see Marks
 //	id.gen.lock_<name>                             string: token of the holder
 //	id.gen.worker_{<name>}_<id>                    string: token of the holder, expires
-//	id.gen.workers_{<name>}                        hash: h and e as above; for each worker ID
+//	id.gen.workers_{<name>}                        hash: h, e and d as above; for each worker ID
 //	                                               its bounds, last report and last owner
 //
 // The scripts are the .lua files of this folder; prelude.lua precedes all but

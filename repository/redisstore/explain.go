@@ -25,6 +25,9 @@ func explain(op string, err error) error {
 	if has(err, "HISTORYHIDDEN") {
 		err = fmt.Errorf("%w: %w", model.ErrHistoryHidden, err)
 	}
+	if has(err, "FOREIGN") {
+		err = fmt.Errorf("%w: %w", model.ErrForeign, err)
+	}
 	if strings.Contains(err.Error(), "\n") {
 		err = oneLineError{err}
 	}
@@ -58,10 +61,10 @@ func networkAdvice(err error) string {
 	switch {
 	case errors.Is(err, errMode):
 		return "set redis.mode to what the server is: single, sentinel or cluster"
-	case errors.Is(err, errForeign):
+	case errors.Is(err, errMalformed):
 		return "something else writes to keys named id.gen.*: give shardid a database or server of its own"
 	case errors.Is(err, errTooFewAcks):
-		return "bring the replicas back, or lower the number of acknowledgements asked for; a master without its replicas may have been replaced"
+		return "bring the replicas back, or lower snowflake.worker.redis_acks if there are fewer for good; a master without its replicas may have been replaced"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there: start Redis or correct redis.addrs"
 	case errors.As(err, &dns):
@@ -104,7 +107,11 @@ func replyAdvice() []known {
 		{[]string{"WRONGPASS", "NOAUTH", "invalid password", "without any password configured"},
 			"correct redis.username and redis.password (for sentinels: their own)"},
 		{[]string{"NOPERM", "can't run this command"}, "allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +time +llen +lindex +lpop +ltrim +rpush +unlink +set +get +del +mget +hget +hgetall +wait (+cluster)"},
-		{[]string{"FOREIGN"}, "something else writes to keys named id.gen.*: give shardid a database or server of its own"},
+		{[]string{"NODEPLOYMENT"}, "it is read from the database: wait until that answers"},
+		{[]string{"FOREIGN"}, "two deployments share this Redis, or this database took the place of another one: " +
+			"give each deployment a Redis database of its own (redis.db, or another server), " +
+			"or, if this database takes the other's place, run `shardid confirm --deployment ID` with the ID of the other"},
+		{[]string{"MALFORMED"}, "something else writes to keys named id.gen.*: give shardid a database or server of its own"},
 		{[]string{"READONLY"}, "this is a replica: give the master's address in redis.addrs, or use redis.mode sentinel or cluster to follow it"},
 		{[]string{"OOM"}, "Redis is full: raise maxmemory, and set maxmemory-policy noeviction"},
 		{[]string{"LOADING"}, "Redis is loading its data: wait, it goes on by itself"},

@@ -41,6 +41,7 @@ func open(t testing.TB, o redisstore.Options) *redisstore.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.SetDeployment("ours")
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -17,14 +17,13 @@ func (s *Store) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped
 	if n < 1 || n > MaxPop {
 		return model.Popped{}, explain("pop", fmt.Errorf("%w: %d indices are not 1…%d", model.ErrInvalidArgument, n, MaxPop))
 	}
-	list, meta := keysOf(key)
-	reply, err := s.pop.run(ctx, s.reader, []string{list, meta}, s.fallback, n)
+	reply, err := s.pop.run(ctx, s.reader, []string{metaKey(key)}, s.self(), n)
 	if err != nil {
 		return model.Popped{}, s.fail("pop", err)
 	}
 	popped, err := decodePopped(reply)
 	if err != nil {
-		return model.Popped{}, explain("pop", fmt.Errorf("list %s: %w", list, err))
+		return model.Popped{}, explain("pop", fmt.Errorf("list %s: %w", key, err))
 	}
 	return popped, nil
 }

@@ -1,6 +1,5 @@
 -- Takes the oldest indices of a list.
---   KEYS[1]  list
---   KEYS[2]  its meta hash
+--   KEYS[1]  meta hash of the list
 --   ARGV[1]  see prelude.lua
 --   ARGV[2]  how many, at most
 --   returns  "<history> <purged> <left> <more> <index> <index> ..."; no index: list
@@ -10,9 +9,10 @@
 -- One string instead of an array: ten thousand small replies cost more to write
 -- and to read than to pop.
 
-local list, n = KEYS[1], tonumber(ARGV[2])
-local w, purged, life = guard(list, KEYS[2])
-local left = redis.call('LLEN', list)
+local meta, n = KEYS[1], tonumber(ARGV[2])
+local list = listOf(meta)
+local w, purged, life = guard(list, meta)
+local left = length(list, meta)
 local head = life .. ' ' .. purged .. ' ' .. math.max(left - n, 0) .. ' '
 if left == 0 then
   return head .. 0

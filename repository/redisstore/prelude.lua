@@ -1,8 +1,18 @@
 -- Shared by all scripts but unlock. It leaves `history`, the timeline this server
--- is on, and guard(), and ends the script when either cannot be trusted.
---   ARGV[1]  history to assume when the server hides its own; '' refuses
---   errors   HISTORYHIDDEN, READONLY
+-- is on, own() and guard(), and ends the script when one cannot be trusted.
+--   ARGV[1]  "<deployment> <history>": ID of the deployment, '' while it is not known,
+--            which refuses; history to assume when the server hides its own, '' refuses
+--   errors   HISTORYHIDDEN, READONLY, NODEPLOYMENT; and by guard FOREIGN, TRYAGAIN
+--
+-- A script on a list declares only the key of its meta hash. The list, whose name is
+-- part of that key, shares the slot. While a cluster moves a slot away, a node
+-- refuses a script that declares two keys of which it has one, as long as the move
+-- lasts, and a list without indices is such a missing key.
 
+local deployment, fallback = string.match(ARGV[1], '^(%S*) (.*)$')
+if deployment == '' then
+  return redis.error_reply('NODEPLOYMENT the ID of the deployment is not known yet')
+end
 local info = redis.pcall('INFO', 'replication')
 local history
 if type(info) == 'string' then
@@ -20,11 +30,42 @@ if type(info) == 'string' then
 end
 -- Servers that only imitate the field fill it with zeros.
 if not history or not string.find(history, '[^0]') then
-  if ARGV[1] == '' then
+  if fallback == '' then
     local why = type(info) == 'table' and info.err or 'INFO replication has no master_replid and master_replid2 as those of Redis and Valkey (docs/stores.md)'
     return redis.error_reply('HISTORYHIDDEN ' .. why)
   end
-  history = ARGV[1]
+  history = fallback
+end
+
+-- own ends the script when the hash belongs to another deployment. A hash of version
+-- 0.1 names none: it becomes ours.
+local function own(key, owner)
+  if not owner then
+    redis.call('HSET', key, 'd', deployment)
+  elseif owner ~= deployment then
+    error('FOREIGN ' .. key .. ' belongs to deployment ' .. owner .. ' and not to this one, ' .. deployment, 0)
+  end
+end
+
+-- listOf gives the name of the list from that of its meta hash.
+local function listOf(meta)
+  return string.sub(meta, 14, -2) -- after "id.gen.meta_{", before "}"
+end
+
+-- length is the number of indices in the list. When the cluster moves the slot away
+-- and the list is not here any more, or is empty, it can only be filled on the other
+-- node. Then the meta hash goes, so that the next call is sent there and starts a
+-- new history of the list.
+local function length(list, meta)
+  local n = redis.pcall('LLEN', list)
+  if type(n) == 'number' then
+    return n
+  end
+  if string.find(n.err, 'non local key', 1, true) then
+    redis.call('UNLINK', meta)
+    error('TRYAGAIN ' .. list .. ' is on its way to another node', 0)
+  end
+  error(n.err, 0)
 end
 
 -- guard drops what another timeline left in the list; it returns the list's
@@ -36,12 +77,13 @@ end
 -- The list goes first and h is written last: should the script die in between,
 -- the next one purges again. A list without w was not filled by us.
 local function guard(list, meta)
-  local m = redis.call('HMGET', meta, 'h', 'w', 'e')
+  local m = redis.call('HMGET', meta, 'h', 'w', 'e', 'd')
   local w, e = m[2], m[3]
+  own(meta, m[4])
   if m[1] == history and w and e then
     return w, 0, history .. '-' .. e
   end
-  local purged = redis.call('LLEN', list)
+  local purged = length(list, meta)
   if purged > 0 then
     redis.call('UNLINK', list)
   end

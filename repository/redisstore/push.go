@@ -2,8 +2,14 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
 
 	"shardid/model"
 )
@@ -74,10 +80,69 @@ func (s *Store) pushInTurn(ctx context.Context, calls []call) []result {
 	select {
 	case s.pushing <- struct{}{}:
 		defer func() { <-s.pushing }()
-		return s.push.runAll(ctx, s.writer, calls)
+		results := s.push.runAll(ctx, s.writer, calls)
+		for i, r := range results {
+			if node := s.asked(ctx, r.err); node != nil {
+				results[i] = s.pushAsking(ctx, node, calls[i])
+			}
+		}
+		return results
 	case <-ctx.Done():
 		return slices.Repeat([]result{{err: context.Cause(ctx)}}, len(calls))
 	}
+}
+
+// asked gives the node that a cluster's ASK names: it gets the slot at present. It is
+// nil for any other error.
+func (s *Store) asked(ctx context.Context, err error) (node *redis.Client) {
+	cluster, ok := s.writer.(*redis.ClusterClient)
+	if !ok || !redis.HasErrorPrefix(err, "ASK ") {
+		return nil
+	}
+	words := strings.Fields(err.Error()) // ASK, slot, address
+	var mu sync.Mutex                    // ForEachMaster calls from a goroutine for each node
+	_ = cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if c.Options().Addr == words[len(words)-1] {
+			node = c
+		}
+		return nil
+	})
+	return node
+}
+
+// pushAsking pushes through the node that ASK has named. The other one has executed
+// nothing for sure, so this is still the only attempt; and where the slot's list has
+// another history by now, the script refuses.
+func (s *Store) pushAsking(ctx context.Context, node *redis.Client, in call) result {
+	pipe := node.Pipeline()
+	_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "asking")) // only queues
+	cmd := s.push.byText(ctx, in)
+	_ = pipe.Process(ctx, cmd)
+	_, execErr := pipe.Exec(ctx)
+	if cmd.Val() == "" && cmd.Err() == nil {
+		return result{err: unanswered(execErr)}
+	}
+	return result{cmd.Val(), cmd.Err()}
+}
+
+// Mark raises high-water marks that are lower than asked for, and answers in order:
+// nil, model.ErrHistoryChanged, or a *model.StoreError. It may be repeated.
+func (s *Store) Mark(ctx context.Context, reqs []model.MarkRequest) []error {
+	errs := make([]error, len(reqs))
+	for _, part := range chunks(len(reqs), pipelineCalls) {
+		calls := make([]call, 0, part.to-part.from)
+		for _, r := range reqs[part.from:part.to] {
+			calls = append(calls, call{[]string{metaKey(r.Key)}, []any{s.self(), r.History, r.Index + 1, r.Index, math.MaxInt64}})
+		}
+		for i, r := range s.push.runAll(ctx, s.reader, calls) {
+			if err := s.pushError(r); !errors.Is(err, model.ErrNotAboveHighWater) {
+				errs[part.from+i] = err
+			}
+		}
+	}
+	return errs
 }
 
 func checkPush(r model.PushRequest) error {
@@ -109,10 +174,9 @@ func (s *Store) pushCalls(reqs []model.PushRequest, batch []piece) []call {
 	calls := make([]call, len(batch))
 	for i, p := range batch {
 		r := reqs[p.req]
-		list, meta := keysOf(r.Key)
 		calls[i] = call{
-			keys: []string{list, meta},
-			args: []any{s.fallback, r.History, p.First, p.Last, r.Cap + p.offset},
+			keys: []string{metaKey(r.Key)},
+			args: []any{s.self(), r.History, p.First, p.Last, r.Cap + p.offset},
 		}
 	}
 	return calls
@@ -132,6 +196,6 @@ func (s *Store) pushError(r result) error {
 	case "full":
 		return model.ErrListFull
 	default:
-		return explain("push", fmt.Errorf("%w: push answered %.80q", errForeign, r.reply))
+		return explain("push", fmt.Errorf("%w: push answered %.80q", errMalformed, r.reply))
 	}
 }

@@ -1,15 +1,15 @@
--- Appends the indices first..last to a list.
---   KEYS[1]  list
---   KEYS[2]  its meta hash
+-- Appends the indices first..last to a list; first may be last + 1, and then only
+-- the high-water mark is raised to last.
+--   KEYS[1]  meta hash of the list
 --   ARGV[1]  see prelude.lua
 --   ARGV[2]  history for which the segment was allocated
 --   ARGV[3]  first index
 --   ARGV[4]  last index
 --   ARGV[5]  cap: a list that holds this many is not pushed to
---   returns  "ok", or why nothing was pushed: "history", "highwater", "full"
+--   returns  "ok", or why nothing was done: "history", "highwater", "full"
 --   errors   see prelude.lua
 
-local list, meta = KEYS[1], KEYS[2]
+local meta, list = KEYS[1], listOf(KEYS[1])
 local first, last = tonumber(ARGV[3]), tonumber(ARGV[4])
 local w, _, life = guard(list, meta)
 if life ~= ARGV[2] then
@@ -18,13 +18,16 @@ end
 if first <= tonumber(w) then
   return 'highwater'
 end
-if redis.call('LLEN', list) >= tonumber(ARGV[5]) then
+if length(list, meta) >= tonumber(ARGV[5]) then
   return 'full'
 end
 
 -- Before the indices: were the script to end in between, w would be too high,
 -- which costs a gap. The other way round costs the promise.
 redis.call('HSET', meta, 'w', ARGV[4])
+if first > last then
+  return 'ok'
+end
 
 -- Formatting a number costs twice as much as the rest of a push together, so a
 -- hundred indices share one head. %.0f, as tostring() gives an exponent. They also

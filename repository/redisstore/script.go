@@ -25,6 +25,12 @@ var pushLua string
 //go:embed check.lua
 var checkLua string
 
+//go:embed delete.lua
+var deleteLua string
+
+//go:embed marks.lua
+var marksLua string
+
 //go:embed unlock.lua
 var unlockLua string
 

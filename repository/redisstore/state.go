@@ -17,9 +17,19 @@ const (
 // State answers for every key, in order. A list that cannot be read has its own
 // Err; when the server does not answer at all the rest is not tried.
 func (s *Store) State(ctx context.Context, keys []model.ListKey) []model.ListState {
+	return s.states(ctx, keys, 0)
+}
+
+// Probe is State after a write beside each list: a server that is full, or takes no
+// writes for another reason, says so in Err.
+func (s *Store) Probe(ctx context.Context, keys []model.ListKey) []model.ListState {
+	return s.states(ctx, keys, 1)
+}
+
+func (s *Store) states(ctx context.Context, keys []model.ListKey, write int) []model.ListState {
 	states := make([]model.ListState, len(keys))
 	for _, part := range chunks(len(keys), statePipelined) {
-		if err := s.stateOf(ctx, keys[part.from:part.to], states[part.from:part.to]); err != nil {
+		if err := s.stateOf(ctx, keys[part.from:part.to], states[part.from:part.to], write); err != nil {
 			setErr(states[part.to:], err)
 			break
 		}
@@ -28,7 +38,7 @@ func (s *Store) State(ctx context.Context, keys []model.ListKey) []model.ListSta
 }
 
 // stateOf is one round trip. Its error says that no call was answered.
-func (s *Store) stateOf(ctx context.Context, keys []model.ListKey, states []model.ListState) error {
+func (s *Store) stateOf(ctx context.Context, keys []model.ListKey, states []model.ListState, write int) error {
 	perCall := stateLists
 	if s.mode == ModeCluster {
 		perCall = 1
@@ -36,22 +46,13 @@ func (s *Store) stateOf(ctx context.Context, keys []model.ListKey, states []mode
 	parts := chunks(len(keys), perCall)
 	calls := make([]call, len(parts))
 	for i, part := range parts {
-		calls[i] = call{stateKeys(keys[part.from:part.to]), []any{s.fallback}}
+		calls[i] = call{metaKeys(keys[part.from:part.to]), []any{s.self(), write}}
 	}
 	results := s.state.runAll(ctx, s.reader, calls)
 	for i, part := range parts {
 		s.setStates(states[part.from:part.to], results[i])
 	}
 	return s.silence("state", results)
-}
-
-func stateKeys(keys []model.ListKey) []string {
-	names := make([]string, 0, 2*len(keys))
-	for _, key := range keys {
-		list, meta := keysOf(key)
-		names = append(names, list, meta)
-	}
-	return names
 }
 
 func (s *Store) setStates(states []model.ListState, r result) {

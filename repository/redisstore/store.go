@@ -1,8 +1,10 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,6 +18,8 @@ import (
 type Store struct {
 	mode     string
 	fallback string // history to assume when the server hides its own; "" refuses
+	// first is the first argument of all scripts but unlock, see prelude.lua.
+	first atomic.Pointer[string]
 
 	reader redis.UniversalClient
 	writer redis.UniversalClient // never sends a command twice
@@ -25,7 +29,7 @@ type Store struct {
 	// pushing holds an element for each pipeline of pushes that is under way.
 	pushing chan struct{}
 
-	pop, state, push, check, unlock script
+	pop, state, push, remove, marks, check, unlock script
 }
 
 // unsafeHistory is the history of every server under Options.UnsafeNoHistory.
@@ -47,33 +51,48 @@ func New(o Options) (*Store, error) {
 		pop:       newScript(preludeLua + popLua),
 		state:     newScript(preludeLua + stateLua),
 		push:      newScript(preludeLua + pushLua),
+		remove:    newScript(preludeLua + deleteLua),
+		marks:     newScript(preludeLua + marksLua),
 		check:     newScript(preludeLua + checkLua),
 		unlock:    newScript(unlockLua),
 	}
 	if o.UnsafeNoHistory {
 		s.fallback = unsafeHistory
 	}
+	s.SetDeployment("")
 	return s, nil
 }
+
+// SetDeployment says to which deployment the store's user belongs, one word. Before
+// that all but locks and Check fail. Keys of another deployment are refused with
+// model.ErrForeign; those of version 0.1 name none and are taken over.
+func (s *Store) SetDeployment(id string) {
+	first := id + " " + s.fallback
+	s.first.Store(&first)
+}
+
+// self says to a script who asks.
+func (s *Store) self() string { return *s.first.Load() }
 
 // Close closes the connections. Calls under way fail.
 func (s *Store) Close() error {
 	return errors.Join(s.reader.Close(), s.writer.Close())
 }
 
-// Delete drops lists; their meta hashes, and so their high-water marks, stay.
+// Delete drops lists; their meta hashes, and so their high-water marks, stay. A
+// failure does not keep it from trying the others; it returns the first one.
 func (s *Store) Delete(ctx context.Context, keys []model.ListKey) error {
+	var failed error
 	for _, part := range chunks(len(keys), pipelineCalls) {
-		pipe := s.reader.Pipeline()
-		for _, key := range keys[part.from:part.to] {
-			list, _ := keysOf(key)
-			pipe.Unlink(ctx, list)
+		calls := make([]call, 0, part.to-part.from)
+		for _, meta := range metaKeys(keys[part.from:part.to]) {
+			calls = append(calls, call{[]string{meta}, []any{s.self()}})
 		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return s.fail("delete", err)
+		for _, r := range s.remove.runAll(ctx, s.reader, calls) {
+			failed = cmp.Or(failed, r.err)
 		}
 	}
-	return nil
+	return s.fail("delete", failed)
 }
 
 // fail makes the error of an operation. In a cluster it also has both clients

@@ -8,7 +8,8 @@
 --   ARGV[3]      identity, "-" for none
 --   ARGV[4]      address
 --   ARGV[5]      how long the lease lasts, in ms
---   returns      "<life> <kept since> <now> <worker ID> <after>", or "none"
+--   ARGV[6]      ID for the registry, if it has none
+--   returns      "<life> <kept since> <now> <replicas> <registry> <worker ID> <after>", or "none"
 --   errors       see prelude.lua and workers.lua
 
 local token, identity, address = ARGV[2], ARGV[3], ARGV[4]
@@ -19,6 +20,12 @@ if not since then
   redis.call('UNLINK', unpack(KEYS, 2))
   since = time[1] .. string.format('%06d', time[2])
   redis.call('HSET', KEYS[1], 'e', since, 'h', history)
+end
+
+local registry = kept[4]
+if not registry then
+  registry = ARGV[6]
+  redis.call('HSET', KEYS[1], 'i', registry)
 end
 
 local holders = redis.call('MGET', unpack(KEYS, 2))
@@ -68,4 +75,4 @@ end
 -- too low.
 store(tostring(best.id), e)
 redis.call('SET', KEYS[best.id + 2], token, 'PX', ARGV[5])
-return life() .. ' ' .. clocks() .. ' ' .. best.id .. ' ' .. ms(best.after)
+return life() .. ' ' .. found() .. ' ' .. registry .. ' ' .. best.id .. ' ' .. ms(best.after)

@@ -9,7 +9,7 @@
 --   ARGV[6]  reserved
 --   ARGV[7]  expires
 --   ARGV[8]  reported
---   returns  "<kept since> <now>", or "lost"
+--   returns  "<kept since> <now> <replicas>", or "lost"
 --   errors   see prelude.lua and workers.lua
 
 if life() ~= ARGV[2] or redis.call('GET', KEYS[2]) ~= ARGV[3] then
@@ -20,4 +20,4 @@ e.reserved, e.expires = math.max(e.reserved, ARGV[6]), math.max(e.expires, ARGV[
 e.reported, e.seen = ARGV[8], now
 store(ARGV[4], e)
 redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[5])
-return clocks()
+return found()

@@ -2,10 +2,12 @@ package redisstore
 
 import (
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 
@@ -47,8 +49,9 @@ type WorkersOptions struct {
 	// TTL is how long a lease lasts without a renewal, in whole ms; 0 means 10 s.
 	TTL time.Duration
 	// Acks is how many replicas must have a lease and each renewal before they
-	// count; 0 asks none. With at least one a master that was deposed and does not
-	// know it renews nothing, as its replicas have left it.
+	// count: then a master that was deposed and does not know it renews nothing, as
+	// its replicas have left it. Negative means that they and the server must be a
+	// majority, of the most replicas that were ever seen; 0 asks none.
 	Acks int
 }
 
@@ -71,6 +74,8 @@ type Workers struct {
 	store *Store
 	o     WorkersOptions
 	keys  []string // of the hash, then of each lease
+	// replicas is the most that the registry has told of.
+	replicas atomic.Int64
 
 	acquire, renew, release, peers script
 }
@@ -99,7 +104,11 @@ func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 	if err := w.check(owner, model.Lease{}); err != nil {
 		return model.Lease{}, explain(op, err)
 	}
-	reply, err := w.run(ctx, w.acquire, w.keys, w.store.fallback, owner.Token, identityOf(owner), owner.Address, w.o.TTL.Milliseconds())
+	lease := model.Lease{WorkerID: -1}
+	reply, err := w.run(ctx, w.acquire, func(reply string) (replicas int) {
+		lease, replicas = w.decodeAcquired(reply)
+		return replicas
+	}, w.keys, w.store.self(), owner.Token, identityOf(owner), owner.Address, w.o.TTL.Milliseconds(), rand.Text())
 	if err != nil {
 		return model.Lease{}, w.store.fail(op, err)
 	}
@@ -107,9 +116,8 @@ func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 		return model.Lease{}, fmt.Errorf("%w: %d instances named %s hold one each: stop some, or wait %v after a crash of one",
 			model.ErrNoWorkerID, model.SnowflakeWorkers, w.o.Name, w.o.TTL)
 	}
-	lease, err := decodeAcquired(reply)
-	if err != nil {
-		return model.Lease{}, explain(op, err)
+	if lease.WorkerID < 0 {
+		return model.Lease{}, explain(op, fmt.Errorf("%w: acquire answered %.80q", errMalformed, reply))
 	}
 	lease.Owner = owner
 	return lease, nil
@@ -123,7 +131,16 @@ func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, er
 	if err := w.check(lease.Owner, lease); err != nil {
 		return model.Lease{}, explain(op, err)
 	}
-	reply, err := w.run(ctx, w.renew, w.leaseKeys(lease), w.store.fallback, lease.Node, lease.Owner.Token, lease.WorkerID,
+	var f fields
+	reply, err := w.run(ctx, w.renew, func(reply string) int {
+		f = fields{rest: reply}
+		lease.KeptSince, lease.ServerTime = f.number(), f.number()
+		replicas := int(f.number())
+		if f.bad || f.rest != "" {
+			return -1
+		}
+		return replicas
+	}, w.leaseKeys(lease), w.store.self(), lease.Node, lease.Owner.Token, lease.WorkerID,
 		w.o.TTL.Milliseconds(), lease.Reserved, lease.Expires, lease.Reported)
 	if err != nil {
 		return model.Lease{}, w.store.fail(op, err)
@@ -132,10 +149,8 @@ func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, er
 		return model.Lease{}, fmt.Errorf("redis: %w: worker ID %d of %s ran out, was taken over, or Redis has another history since",
 			model.ErrLeaseLost, lease.WorkerID, w.o.Name)
 	}
-	f := fields{rest: reply}
-	lease.KeptSince, lease.ServerTime = f.number(), f.number()
 	if f.bad || f.rest != "" {
-		return model.Lease{}, explain(op, fmt.Errorf("%w: renew answered %.80q", errForeign, reply))
+		return model.Lease{}, explain(op, fmt.Errorf("%w: renew answered %.80q", errMalformed, reply))
 	}
 	return lease, nil
 }
@@ -149,7 +164,7 @@ func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
 		return explain(op, err)
 	}
 	bound := max(lease.Reserved, lease.After)
-	_, err := w.release.run(ctx, w.store.reader, w.leaseKeys(lease), w.store.fallback, lease.Node, lease.Owner.Token, lease.WorkerID,
+	_, err := w.release.run(ctx, w.store.reader, w.leaseKeys(lease), w.store.self(), lease.Node, lease.Owner.Token, lease.WorkerID,
 		bound, max(bound, lease.Expires))
 	return w.store.fail(op, err)
 }
@@ -160,7 +175,7 @@ func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
 	if err := w.checkOptions(); err != nil {
 		return nil, explain(op, err)
 	}
-	reply, err := w.peers.run(ctx, w.store.reader, w.keys[:1], w.store.fallback, peersWithin.Milliseconds())
+	reply, err := w.peers.run(ctx, w.store.reader, w.keys[:1], w.store.self(), peersWithin.Milliseconds())
 	if err != nil || reply == "none" {
 		return nil, w.store.fail(op, err)
 	}
@@ -206,7 +221,7 @@ func (w *Workers) check(owner model.Owner, lease model.Lease) error {
 }
 
 func (w *Workers) checkOptions() error {
-	if !isWord(w.o.Name) || strings.ContainsAny(w.o.Name, "{}") || w.o.TTL < time.Millisecond || w.o.Acks < 0 {
+	if !isWord(w.o.Name) || strings.ContainsAny(w.o.Name, "{}") || w.o.TTL < time.Millisecond {
 		return fmt.Errorf("%w: registry of worker IDs %+v", model.ErrInvalidArgument, w.o)
 	}
 	return nil
@@ -215,14 +230,16 @@ func (w *Workers) checkOptions() error {
 // isWord tells what one word of a reply can hold.
 func isWord(s string) bool { return s != "" && !strings.ContainsFunc(s, unicode.IsSpace) }
 
-// decodeAcquired reads what worker_acquire.lua returns.
-func decodeAcquired(reply string) (model.Lease, error) {
+// decodeAcquired reads what worker_acquire.lua returns; -1 replicas without a lease.
+func (w *Workers) decodeAcquired(reply string) (lease model.Lease, replicas int) {
 	f := fields{rest: reply}
-	lease := model.Lease{Node: strings.Clone(f.word()), KeptSince: f.number(), ServerTime: f.number(), WorkerID: int(f.number()), After: f.number()}
+	lease.Node, lease.KeptSince, lease.ServerTime, replicas = strings.Clone(f.word()), f.number(), f.number(), int(f.number())
+	lease.Registry = "redis " + w.o.Name + " " + f.word()
+	lease.WorkerID, lease.After = int(f.number()), f.number()
 	if f.bad || f.rest != "" || lease.WorkerID >= model.SnowflakeWorkers {
-		return model.Lease{}, fmt.Errorf("%w: acquire answered %.80q", errForeign, reply)
+		return model.Lease{WorkerID: -1}, -1
 	}
-	return lease, nil
+	return lease, replicas
 }
 
 // decodePeers reads what worker_peers.lua returns.
@@ -232,7 +249,7 @@ func decodePeers(reply string) ([]model.WorkerPeer, error) {
 		f := fields{rest: line}
 		peers = append(peers, model.WorkerPeer{WorkerID: int(f.number()), Reported: f.number(), Seen: f.number(), Address: f.word()})
 		if f.bad || f.rest != "" {
-			return nil, fmt.Errorf("%w: peers answered %.80q", errForeign, line)
+			return nil, fmt.Errorf("%w: peers answered %.80q", errMalformed, line)
 		}
 	}
 	return peers, nil

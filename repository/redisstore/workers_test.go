@@ -245,6 +245,50 @@ func TestWorkerAcks(t *testing.T) {
 	wantAdvice(t, err, "1 of 2")
 }
 
+// TestWorkerAcksByThemselves: nobody has to say how many replicas there are. One server
+// alone is believed; once it was seen with replicas, a majority has to confirm, and it
+// is not enough that the replicas have left. The number is the registry's, so an
+// instance that comes later knows it too; an explicit one overrides it.
+func TestWorkerAcksByThemselves(t *testing.T) {
+	master := testserver.Redis(t)
+	auto := redisstore.WorkersOptions{Acks: -1}
+	w := workersAt(t, single(master.Addr), auto)
+	alone := acquire(t, w, owner(0))
+	if _, err := w.Renew(t.Context(), alone); err != nil {
+		t.Fatal(err)
+	}
+	replica := testserver.RedisReplica(t, master)
+	info := func(want string) {
+		t.Helper()
+		eventually(t, want, func() error {
+			if info := do(t, master.Client(), "INFO", "replication").(string); !strings.Contains(info, want) {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+	}
+	info("state=online")
+	lease := soon(t, w, owner(0)) // the first replica makes another history
+	eventually(t, "renew", func() error { _, err := w.Renew(t.Context(), lease); return err })
+	if n := do(t, master.Client(), "HGET", workersName, "r"); n != "1" {
+		t.Errorf("%v replicas were seen", n)
+	}
+	replica.Pause()
+	_, err := w.Renew(t.Context(), lease)
+	wantAdvice(t, err, "0 of 1", "worker.redis_acks")
+	replica.Resume()
+	eventually(t, "renew", func() error { _, err := w.Renew(t.Context(), lease); return err })
+	do(t, replica.Client(), "REPLICAOF", "NO", "ONE") // as when it takes over
+	info("connected_slaves:0")
+	_, err = w.Renew(t.Context(), lease)
+	wantAdvice(t, err, "0 of 1")
+	_, err = workersAt(t, single(master.Addr), auto).Acquire(t.Context(), owner(1))
+	wantAdvice(t, err, "0 of 1")
+	if _, err := workersAt(t, single(master.Addr), redisstore.WorkersOptions{}).Renew(t.Context(), lease); err != nil {
+		t.Errorf("nobody has to confirm: %v", err)
+	}
+}
+
 // TestWorkerRepliesLost: a call whose answer never came is repeated, by the
 // client or by the caller, and gives no second worker ID.
 func TestWorkerRepliesLost(t *testing.T) {
@@ -344,7 +388,7 @@ func TestWorkersArguments(t *testing.T) {
 		_, err := good.Acquire(t.Context(), o)
 		wantInvalid(t, err)
 	}
-	for _, o := range []redisstore.WorkersOptions{{}, {Name: "a}b"}, {Name: "a b"}, {Name: "a", TTL: -1}, {Name: "a", TTL: 1}, {Name: "a", Acks: -1}} {
+	for _, o := range []redisstore.WorkersOptions{{}, {Name: "a}b"}, {Name: "a b"}, {Name: "a", TTL: -1}, {Name: "a", TTL: 1}} {
 		_, err := s.Workers(o).Acquire(t.Context(), owner(0))
 		wantInvalid(t, err)
 		_, err = s.Workers(o).Peers(t.Context())

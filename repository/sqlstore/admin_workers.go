@@ -111,11 +111,11 @@ func (w *Workers) free(tx *gorm.DB, workerID int, address string) (model.WorkerE
 
 // claimFreed gives the owner a worker ID that an operator has freed; false without
 // one.
-func claimFreed(tx *gorm.DB, owner model.Owner, now int64) (workerRow, bool, error) {
+func claimFreed(tx *gorm.DB, owner model.Owner, named, now int64) (workerRow, bool, error) {
 	rows, err := readWorkers(tx, poolRows+" AND ip_port LIKE '"+freedPrefix+"%' ORDER BY id LIMIT 1", model.SnowflakeWorkers)
 	if err != nil || len(rows) == 0 {
 		return workerRow{}, false, err
 	}
-	row, err := storeWorker(tx, rows[0], rows[0].claimed(owner, rows[0].bound(), now))
+	row, err := storeWorker(tx, rows[0], rows[0].claimed(owner, named, rows[0].bound(), now))
 	return row, true, err
 }

@@ -18,9 +18,10 @@ import (
 )
 
 const (
-	// witnessFresh is how old the witness' heartbeat may be for it to count as used
-	// without a break. For as long nothing is handed out while it does not answer.
-	witnessFresh = 2 * model.BeatEvery
+	// witnessFresh is how long ago the witness' last heartbeat may be for it to count as
+	// used without a break: the probe that sends them takes 4 s at most. For as long
+	// nothing is handed out while the witness does not answer.
+	witnessFresh = 6 * time.Second
 	// witnessPatience is how long a witness that does not answer is waited for before
 	// the store goes on without it.
 	witnessPatience = 10 * time.Second
@@ -35,14 +36,16 @@ const (
 var errServerChanged = errors.New("the database server has changed")
 
 // Witness remembers, in another store, how far counters have come, so that it can
-// vouch for them when the database went back in time. All times are Unix ms. life
-// names a time in which the other store has forgotten nothing. Safe for concurrent
+// vouch for them when the database went back in time. life names a time in which the
+// other store has forgotten nothing and was in use without a break. Safe for concurrent
 // use.
 type Witness interface {
-	// Beat notes that the deployment uses the witness now.
-	Beat(ctx context.Context, now int64) error
-	// Peek gives the last beat, and the mark of a counter, which is 0 without one.
-	Peek(ctx context.Context, counter string) (life string, beat, mark int64, err error)
+	// Beat notes that the deployment uses the witness. When it did not for longer than
+	// most, another life begins.
+	Beat(ctx context.Context, most time.Duration) (life string, err error)
+	// Peek gives how long ago the last beat was, by the witness' own clock, and the mark
+	// of a counter, which is 0 without one.
+	Peek(ctx context.Context, counter string) (life string, age time.Duration, mark int64, err error)
 	// Raise raises the mark of a counter to value and gives what it was before.
 	Raise(ctx context.Context, counter string, value int64) (life string, before int64, err error)
 }
@@ -299,9 +302,9 @@ func (s *Store) askWitness(ctx context.Context) (vouches bool, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()
-	_, beat, _, err := s.opts.Witness.Peek(ctx, "")
+	_, age, _, err := s.opts.Witness.Peek(ctx, "")
 	if err == nil {
-		return s.opts.Now().Sub(time.UnixMilli(beat)) <= witnessFresh, nil
+		return age <= witnessFresh, nil
 	}
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
@@ -432,13 +435,9 @@ func (s *Store) beatWitness(ctx context.Context) (life string) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()
-	now := s.opts.Now()
-	life, beat, _, err := s.opts.Witness.Peek(ctx, "")
-	if err != nil || now.Sub(time.UnixMilli(beat)) < model.BeatEvery-time.Second {
-		return life
-	}
-	if s.opts.Witness.Beat(ctx, now.UnixMilli()) != nil {
-		return ""
+	life, err := s.opts.Witness.Beat(ctx, witnessFresh)
+	if err != nil {
+		return "" // its own condition reports it
 	}
 	return life
 }

@@ -18,24 +18,24 @@ import (
 type fakeWitness struct {
 	mu    sync.Mutex
 	life  string
-	beat  int64
+	age   time.Duration // since its last beat
 	marks map[string]int64
 	err   error
 }
 
 func newWitness() *fakeWitness { return &fakeWitness{life: "r1", marks: map[string]int64{}} }
 
-func (w *fakeWitness) Beat(_ context.Context, now int64) error {
+func (w *fakeWitness) Beat(context.Context, time.Duration) (life string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.beat = now
-	return w.err
+	w.age = 0
+	return w.life, w.err
 }
 
-func (w *fakeWitness) Peek(_ context.Context, counter string) (life string, beat, mark int64, err error) {
+func (w *fakeWitness) Peek(_ context.Context, counter string) (life string, age time.Duration, mark int64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.life, w.beat, w.marks[counter], w.err
+	return w.life, w.age, w.marks[counter], w.err
 }
 
 func (w *fakeWitness) Raise(_ context.Context, counter string, value int64) (life string, before int64, err error) {
@@ -112,7 +112,6 @@ func TestServerChange(t *testing.T) {
 	if err := s.Beat(t.Context()); err != nil { // the witness has been in use
 		t.Fatal(err)
 	}
-	w.Beat(t.Context(), time.Now().UnixMilli())
 	run(t, s, "UPDATE id_alloc SET max_id = 0, last_max_id = 0 WHERE shard_id = 0", "UPDATE leaf_alloc SET max_id = 1, own_max_id = 1")
 	anotherServer(t, s, 10*time.Second)
 	if a, b := takeList(t, s, "h1", 1000), tag(); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 || a.Jumped+b.Jumped != 0 {
@@ -121,7 +120,10 @@ func TestServerChange(t *testing.T) {
 
 	// Nobody vouches: the lists are of another history, the witness was not in use.
 	w.lose("r2")
-	w.Beat(t.Context(), time.Now().Add(-time.Hour).UnixMilli())
+	w.age = witnessFresh + 1
+	s.seen.mu.Lock()
+	s.seen.timeline = model.Timeline{} // as in a process that has just begun
+	s.seen.mu.Unlock()
 	anotherServer(t, s, 20*time.Second)
 	a, b = takeList(t, s, "h2", 500), tag()
 	low, high := int64(2*5000*10), int64(2*5000*20) // the rows are younger than the heartbeat, and clocks differ
@@ -265,7 +267,6 @@ func TestRestartsDoNotAddUp(t *testing.T) {
 	if w.marks["t:t"] != 1000 || w.marks["node"] != 1 {
 		t.Fatalf("marks after the witness was lost: %v", w.marks)
 	}
-	w.Beat(t.Context(), time.Now().UnixMilli())
 	anotherServer(t, s, 10*time.Second)
 	seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})
 	if err != nil || seg.First != 1001 {

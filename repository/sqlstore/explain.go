@@ -108,7 +108,7 @@ func (s *Store) advice(err error) string {
 	case errors.Is(err, model.ErrClockApart):
 		return "set the clocks of this machine and of the database server (NTP)"
 	case errors.Is(err, errNoLockRow):
-		return adviceMigrate + ", or, if a row is missing, INSERT INTO " + mutexTable + " (name) VALUES ('" + workerTable + "'), ('" + nodeTable + "'), INSERT INTO " + deploymentTable + " (deployment) VALUES (a new random name)"
+		return adviceMigrate + ", or, if a row is missing, INSERT INTO " + mutexTable + " (name) VALUES ('" + workerTable + "'), ('" + claimTable + "'), ('" + nodeTable + "'), INSERT INTO " + deploymentTable + " (deployment) VALUES (a new random name)"
 	case errors.Is(err, errRowChanged):
 		return "something writes to the table without locking its rows, or its engine is not InnoDB: " + adviceMigrate
 	case isTLS(err):
@@ -168,7 +168,7 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 func (s *Store) answer(ctx context.Context, op string, err error) error {
 	for _, refusal := range []error{
 		model.ErrUnknownTag, model.ErrTagExists, model.ErrLimitReached, model.ErrInvalidArgument,
-		model.ErrNoWorkerID, model.ErrAddressTaken, model.ErrLeaseLost, model.ErrLayoutChanged,
+		model.ErrNoWorkerID, model.ErrAddressTaken, model.ErrRegistryInUse, model.ErrLeaseLost, model.ErrLayoutChanged,
 		model.ErrUnknownApp, model.ErrRefused, model.ErrUnconfirmed, model.ErrJumping, model.ErrRate,
 	} {
 		if errors.Is(err, refusal) {

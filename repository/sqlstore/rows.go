@@ -13,6 +13,7 @@ const (
 	tagTable        = "leaf_alloc"
 	layoutTable     = "id_layout"
 	workerTable     = "leaf_workerid_alloc"
+	claimTable      = "shardid_worker_claim"
 	nodeTable       = "WORKER_NODE" // in upper case, as Baidu's programs write it
 	mutexTable      = "shardid_lock"
 	deploymentTable = "shardid_deployment"

@@ -231,7 +231,7 @@ func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
 // cover yet, and ends the doubts that its marks can end.
 func (s *Store) settleTags(ctx context.Context, life string) error {
 	var names []string
-	err := s.query(ctx).Raw("SELECT biz_tag FROM "+tagTable+" WHERE (doubt = 0) = (mark_life <> ?)", life).Scan(&names).Error
+	err := s.query(ctx).Raw("SELECT biz_tag FROM "+tagTable+" WHERE doubt = 0 AND mark_life <> ? OR doubt > 0 AND mark_life <> ''", life).Scan(&names).Error
 	for _, name := range names {
 		if err != nil {
 			break

@@ -52,7 +52,7 @@ func (r workerRow) foreign() bool { return r.MaxTimestamp != r.OwnTimestamp }
 
 // heldBy says whether the row's lease is the owner's process's.
 func (r workerRow) heldBy(o model.Owner) bool {
-	return o.Token != "" && r.Token == o.Token && r.IPPort == o.Address && !r.foreign()
+	return o.Token != "" && r.Token == o.Token && !r.foreign()
 }
 
 // cameBack says whether the owner is the one that had the lease, perhaps in an
@@ -70,8 +70,8 @@ func (r workerRow) bound() int64 {
 	return bound
 }
 
-// takenUntil is until when the row's lease keeps another owner of the same
-// address out, a moment ago or later when it was released.
+// takenUntil is until when the row's lease keeps others out, a moment ago or later
+// when it was released.
 func (r workerRow) takenUntil() int64 {
 	switch {
 	case r.foreign():
@@ -90,9 +90,13 @@ func (r workerRow) keptUntil() int64 {
 	return r.takenUntil()
 }
 
-// claimed is the row as the owner's whose IDs must be later than after.
-func (r workerRow) claimed(o model.Owner, after, now int64) workerRow {
+// claimed is the row as the owner's whose IDs must be later than after. named is the
+// row that has the owner's address as its ip_port, 0 without one.
+func (r workerRow) claimed(o model.Owner, named, after, now int64) workerRow {
 	r.IPPort, r.Identity, r.Token = o.Address, o.Identity, o.Token
+	if named != 0 && named != r.ID {
+		r.IPPort = fmt.Sprintf("%s/%d", o.Address, r.ID)
+	}
 	r.IP, r.Port, _ = net.SplitHostPort(o.Address) // checked before
 	r.ReservedUntil, r.ExpiresAt = after, max(r.ExpiresAt, after)
 	r.ClaimedAt, r.OwnTimestamp = now, r.MaxTimestamp

@@ -18,8 +18,8 @@ const (
 	// acquireRetries is how often an Acquire is run again whose row another
 	// program, which waits for no lock of ours, has taken.
 	acquireRetries = 4
-	// Widths of leaf_workerid_alloc, in bytes.
-	maxAddress  = 127
+	// Widths of leaf_workerid_alloc, in bytes; an address needs room for "/1024".
+	maxAddress  = 122
 	maxIdentity = 64
 )
 
@@ -30,14 +30,15 @@ type WorkersOptions struct {
 	ReclaimMargin time.Duration
 }
 
-// Workers gives snowflake worker IDs out of leaf_workerid_alloc, one per ip:port.
-// The table is one pool: instances of every snowflake.name share it, as ip:port
-// is unique in it. An address keeps its worker ID for good, unless all 1024 are
-// taken: then the ID whose lease ended longest ago goes to the address that needs
-// one. Only the database's clock decides whether a lease has run out; with SQLite
-// that is the clock of the process. Rows of other programs are respected; an
-// address that such a program uses is taken. Safe for concurrent use, over
-// processes too.
+// Workers gives snowflake worker IDs out of leaf_workerid_alloc. The table is one
+// pool: instances of every snowflake.name share it. An identity, and an address where
+// nobody lives, keeps its worker ID for good, unless all 1024 are taken: then the ID
+// whose lease ended longest ago goes to the owner that needs one. ip_port is unique:
+// of several rows with one address all but one have their ID after it, 10.0.0.5:80/7,
+// which the Java program leaves alone. Only the database's clock decides whether a
+// lease has run out; with SQLite that is the clock of the process. Rows of other
+// programs are respected; an address that such a program uses is taken. Safe for
+// concurrent use, over processes too.
 type Workers struct {
 	store  *Store
 	margin int64 // ms
@@ -48,10 +49,10 @@ func (s *Store) Workers(opts WorkersOptions) *Workers {
 	return &Workers{store: s, margin: cmp.Or(opts.ReclaimMargin, defaultReclaimMargin).Milliseconds()}
 }
 
-// Acquire gets the worker ID of the owner's address. Nothing may be issued with it
-// before a Renew. The same token, and the same identity in a new process, gets its
-// lease at once; another owner of the address only after that has run out. Errors:
-// model.ErrNoWorkerID, *model.AddressTakenError, *model.StoreError.
+// Acquire gets a worker ID for the owner. Nothing may be issued with it before a
+// Renew. The same token, and the same identity in a new process, gets the one it has
+// or had; another owner that of its address once that lease has run out, else a free
+// one. Errors: model.ErrNoWorkerID, *model.AddressTakenError, *model.StoreError.
 func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
 	const op = "get a worker ID"
 	if err := checkOwner(owner); err != nil {
@@ -108,7 +109,7 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 		return model.Lease{}, err
 	}
 	lease := row.lease(owner)
-	lease.ServerTime, lease.KeptSince = at.Now, since
+	lease.Registry, lease.ServerTime, lease.KeptSince = "mysql "+at.Deployment, at.Now, since
 	return lease, nil
 }
 
@@ -128,27 +129,50 @@ func keptSince(tx *gorm.DB, at moment) (int64, error) {
 	return max(at.kept, oldest[0]), nil
 }
 
-// claim makes the row of the owner's address his.
+// claim makes a row the owner's: the one it has, wherever it was then; else the one of
+// its address if nobody lives there; else a free one.
 func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, error) {
-	rows, err := readWorkers(tx, "ip_port = ?", owner.Address)
+	ip, port, _ := net.SplitHostPort(owner.Address) // checked before
+	rows, err := readWorkers(tx, "token = ? OR identity = ? AND identity <> '' OR ip_port = ? OR ip = ? AND port = ? ORDER BY id",
+		owner.Token, owner.Identity, owner.Address, ip, port)
 	if err != nil {
 		return workerRow{}, err
 	}
-	if len(rows) == 0 {
-		return w.assign(tx, owner, now)
+	var own, here, foreign *workerRow
+	var named int64 // the row that has the address as its ip_port
+	for i := range rows {
+		row := &rows[i]
+		if row.ID < 1 || row.ID > model.SnowflakeWorkers {
+			// Beyond the worker IDs: the original makes such rows when its table has seen
+			// more than 1023 addresses.
+			if err := tx.Exec("DELETE FROM "+workerTable+" WHERE id = ?", row.ID).Error; err != nil {
+				return workerRow{}, fmt.Errorf("remove row %d: %w", row.ID, err)
+			}
+			continue
+		}
+		if row.IPPort == owner.Address {
+			named = row.ID
+		}
+		switch {
+		case row.heldBy(owner):
+			return *row, nil
+		case row.cameBack(owner):
+			own = row
+		case now >= row.takenUntil():
+			here = row
+		case row.foreign():
+			foreign = row
+		}
 	}
-	row := rows[0]
 	switch {
-	case row.ID < 1 || row.ID > model.SnowflakeWorkers:
-		return w.reassign(tx, row, owner, now)
-	case row.heldBy(owner):
-		return row, nil
-	case row.cameBack(owner):
-		return storeWorker(tx, row, row.claimed(owner, row.ReservedUntil, now))
-	case now < row.takenUntil():
-		return workerRow{}, row.taken()
+	case own != nil:
+		return storeWorker(tx, *own, own.claimed(owner, named, own.ReservedUntil, now))
+	case foreign != nil:
+		return workerRow{}, foreign.taken()
+	case here != nil:
+		return storeWorker(tx, *here, here.claimed(owner, named, here.bound(), now))
 	}
-	return storeWorker(tx, row, row.claimed(owner, row.bound(), now))
+	return w.assign(tx, owner, named, now)
 }
 
 // readWorkers reads rows without a lock. A lock on a row that is not there would
@@ -162,19 +186,10 @@ func readWorkers(tx *gorm.DB, where string, args ...any) (rows []workerRow, err 
 	return rows, nil
 }
 
-// reassign gives another ID to an address whose row is beyond the worker IDs, as
-// the original makes them when its table has seen more than 1023 addresses.
-func (w *Workers) reassign(tx *gorm.DB, row workerRow, owner model.Owner, now int64) (workerRow, error) {
-	if err := tx.Exec("DELETE FROM "+workerTable+" WHERE id = ?", row.ID).Error; err != nil {
-		return workerRow{}, fmt.Errorf("remove row %d: %w", row.ID, err)
-	}
-	return w.assign(tx, owner, now)
-}
-
-// assign gives a new address an ID that was freed, the smallest that nobody has, or
+// assign gives a new owner an ID that was freed, the smallest that nobody has, or
 // recycles one.
-func (w *Workers) assign(tx *gorm.DB, owner model.Owner, now int64) (workerRow, error) {
-	if row, found, err := claimFreed(tx, owner, now); found || err != nil {
+func (w *Workers) assign(tx *gorm.DB, owner model.Owner, named, now int64) (workerRow, error) {
+	if row, found, err := claimFreed(tx, owner, named, now); found || err != nil {
 		return row, err
 	}
 	var free int64
@@ -185,16 +200,16 @@ func (w *Workers) assign(tx *gorm.DB, owner model.Owner, now int64) (workerRow, 
 		return workerRow{}, fmt.Errorf("look for a free ID: %w", err)
 	}
 	if free == 0 {
-		return w.recycle(tx, owner, now)
+		return w.recycle(tx, owner, named, now)
 	}
-	row := workerRow{ID: free, MadeAt: now}.claimed(owner, 0, now)
+	row := workerRow{ID: free, MadeAt: now}.claimed(owner, named, 0, now)
 	return row, insertWorker(tx, row)
 }
 
 // recycle takes the worker ID whose lease ended longest ago. The rows are read
 // without a lock, so that renewals go on; the one that is taken must still be as
 // it was read.
-func (w *Workers) recycle(tx *gorm.DB, owner model.Owner, now int64) (workerRow, error) {
+func (w *Workers) recycle(tx *gorm.DB, owner model.Owner, named, now int64) (workerRow, error) {
 	rows, err := readWorkers(tx, poolRows, model.SnowflakeWorkers)
 	switch {
 	case err != nil:
@@ -206,7 +221,7 @@ func (w *Workers) recycle(tx *gorm.DB, owner model.Owner, now int64) (workerRow,
 	if !ok {
 		return workerRow{}, w.allLeased(rows)
 	}
-	return storeWorker(tx, row, row.claimed(owner, row.bound(), now))
+	return storeWorker(tx, row, row.claimed(owner, named, row.bound(), now))
 }
 
 // oldest is, of the rows whose lease has run out, the one where that was longest

@@ -154,6 +154,9 @@ func TestWorkersBesideTheOriginal(t *testing.T) {
 func TestWorkersLostReply(t *testing.T) {
 	opts := backends()[0].empty(t)
 	s := openMigrated(t, opts)
+	if _, err := s.Workers(WorkersOptions{}).List(t.Context()); err != nil { // notes the server, which is a COMMIT too
+		t.Fatal(err)
+	}
 	p := newProxy(t, s.server.Addr)
 	w := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })}).Workers(WorkersOptions{})
 	p.cutAfterCommit.Store(true)

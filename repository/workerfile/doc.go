@@ -9,10 +9,11 @@
 // the old one, and the folder is synced: after a power cut there is the old one
 // or the new one, whole. A half-written worker.json.tmp is never read.
 //
-//	{"version":1,"identity":"<32 hex digits>","registry":"zk","address":"10.0.0.5:8080",
-//	 "worker_id":7,"reserved_until":…,"expires_at":…,"epoch_ms":…,"saved_at":…}
+//	{"version":1,"identity":"<32 hex digits>","registry":"zk shardid 4f…",
+//	 "address":"10.0.0.5:8080","worker_id":7,"reserved_until":…,"expires_at":…,"epoch_ms":…,"saved_at":…}
 //
-// Times are Unix milliseconds. Before the first lease worker_id is -1, registry
+// registry is the identity of the registry, which begins with its mode; version 0.1
+// wrote the mode alone. Times are Unix milliseconds. Before the first lease worker_id is -1, registry
 // and address are empty, and the times of the lease are 0. A file that says
 // anything else is refused: what it reserved cannot be guessed.
 package workerfile

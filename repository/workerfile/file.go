@@ -1,6 +1,7 @@
 package workerfile
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,8 +41,8 @@ type Options struct {
 	// Dir is the instance's own folder, <data_dir>/<name>/<port>. It is made when
 	// it is missing.
 	Dir string
-	// Registry is the mode of the registry, Address the instance's ip:port, and
-	// EpochMs the start of the IDs' time: a lease of others is not loaded.
+	// Registry is the mode of the registry, EpochMs the start of the IDs' time: a
+	// lease of others is not loaded. Address is the instance's ip:port.
 	Registry string
 	Address  string
 	EpochMs  int64
@@ -139,27 +141,24 @@ func (f *File) Identity() string {
 }
 
 // Load returns the lease that was stored last, in this life or the one before,
-// and false when there is none or it is of another registry, address or epoch.
-// It has neither token nor node. Its After is its Reserved: all of it may have
+// at whatever address, and false when there is none or it is of another mode or
+// epoch. It has neither token nor node. Its After is its Reserved: all of it may have
 // been used.
 func (f *File) Load() (model.Lease, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := f.saved
-	if r.WorkerID == noWorker || r.Registry != f.o.Registry || r.EpochMs != f.o.EpochMs {
-		return model.Lease{}, false
-	}
-	if r.Address != f.o.Address && r.Registry != ModeLocal { // a map may give the ID a new address
+	if mode, _, _ := strings.Cut(r.Registry, " "); r.WorkerID == noWorker || mode != f.o.Registry || r.EpochMs != f.o.EpochMs {
 		return model.Lease{}, false
 	}
 	return model.Lease{
-		WorkerID: r.WorkerID, Owner: model.Owner{Address: f.o.Address, Identity: r.Identity},
+		WorkerID: r.WorkerID, Registry: r.Registry, Owner: model.Owner{Address: f.o.Address, Identity: r.Identity},
 		After: r.ReservedUntil, Reserved: r.ReservedUntil, Expires: r.ExpiresAt,
 	}, true
 }
 
 // Recorded returns the epoch of the lease that the life before this one stored
-// last, whatever its registry and address, and false when it stored none.
+// last, whatever its registry, and false when it stored none.
 func (f *File) Recorded() (epochMs int64, ok bool) {
 	return f.last.EpochMs, f.last.WorkerID != noWorker
 }
@@ -177,7 +176,7 @@ func (f *File) Store(lease model.Lease) error {
 		return fmt.Errorf("%w: lease %+v in the worker file of %s", model.ErrInvalidArgument, lease, f.o.Address)
 	}
 	r := f.saved
-	r.Registry, r.Address, r.EpochMs = f.o.Registry, f.o.Address, f.o.EpochMs
+	r.Registry, r.Address, r.EpochMs = cmp.Or(lease.Registry, f.o.Registry), f.o.Address, f.o.EpochMs
 	r.WorkerID, r.ReservedUntil, r.ExpiresAt = lease.WorkerID, lease.Reserved, lease.Expires
 	r.SavedAt = time.Now().UnixMilli()
 	if err := r.check(); err != nil {

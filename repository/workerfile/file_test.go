@@ -62,12 +62,11 @@ func TestIdentityWithoutLease(t *testing.T) {
 	}
 }
 
-// TestOtherSettings: a lease of another registry, address or epoch is not used,
+// TestOtherSettings: a lease of another kind of registry or epoch is not used,
 // and not forgotten before there is a new one.
 func TestOtherSettings(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"registry": func(o *Options) { o.Registry = "mysql" },
-		"address":  func(o *Options) { o.Address = "10.0.0.6:8080" },
 		"epoch":    func(o *Options) { o.EpochMs++ },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,19 +89,23 @@ func TestOtherSettings(t *testing.T) {
 	}
 }
 
-// TestLocalKeepsItsBoundWhenItsAddressChanges: the map may give a worker ID a new
-// address, and only this file knows how far its IDs go.
-func TestLocalKeepsItsBoundWhenItsAddressChanges(t *testing.T) {
-	dir := t.TempDir()
-	o := options(dir)
-	o.Registry = ModeLocal
-	f := open(t, o)
-	store(t, f, lease(7, 5000))
-	closeFile(t, f)
-	o.Address = "10.0.0.6:8080"
-	l, ok := open(t, o).Load()
-	if !ok || l.WorkerID != 7 || l.Reserved != 5000 || l.Owner.Address != o.Address {
-		t.Errorf("loaded %+v, %v", l, ok)
+// TestAnotherAddress: what was reserved in the folder counts wherever its process is
+// reached, and it is known of which registry the lease is.
+func TestAnotherAddress(t *testing.T) {
+	for _, registry := range []string{ModeLocal, "zk", "zk shardid 4fae"} {
+		dir := t.TempDir()
+		o := options(dir)
+		o.Registry, _, _ = strings.Cut(registry, " ")
+		f := open(t, o)
+		l := lease(7, 5000)
+		l.Registry = registry
+		store(t, f, l)
+		closeFile(t, f)
+		o.Address = "10.0.0.6:8080"
+		l, ok := open(t, o).Load()
+		if !ok || l.WorkerID != 7 || l.Reserved != 5000 || l.Owner.Address != o.Address || l.Registry != registry {
+			t.Errorf("loaded %+v, %v", l, ok)
+		}
 	}
 }
 

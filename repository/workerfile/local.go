@@ -50,7 +50,7 @@ func (l *LocalRegistry) Acquire(ctx context.Context, owner model.Owner) (model.L
 		return model.Lease{}, fmt.Errorf("%w: %s is not in snowflake.worker.local_map: add it with a worker ID of its own, 0…%d, "+
 			"or set snowflake.advertise to an address that is listed", model.ErrNoWorkerID, owner.Address, model.SnowflakeWorkers-1)
 	}
-	return model.Lease{WorkerID: id, Owner: owner}, nil
+	return model.Lease{WorkerID: id, Owner: owner, Registry: ModeLocal}, nil
 }
 
 // Renew returns the lease as it is: nobody can take it.

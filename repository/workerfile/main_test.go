@@ -66,7 +66,7 @@ func store(t *testing.T, f *File, l model.Lease) {
 func wantLease(t *testing.T, f *File, worker int, reserved int64) {
 	t.Helper()
 	got, ok := f.Load()
-	want := model.Lease{WorkerID: worker, Owner: model.Owner{Address: address, Identity: f.Identity()},
+	want := model.Lease{WorkerID: worker, Registry: "zk", Owner: model.Owner{Address: address, Identity: f.Identity()},
 		After: reserved, Reserved: reserved, Expires: reserved + 1000}
 	if !ok || got != want {
 		t.Fatalf("loaded %+v, %v, want %+v", got, ok, want)

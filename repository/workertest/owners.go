@@ -3,7 +3,6 @@ package workertest
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,63 +118,89 @@ func testFixed(t *testing.T, b Backend) {
 	follow(t, b.New(t), next, first) // another folder, the same address
 }
 
-// testRaceAddress: whoever acquires may still lose to one that comes before its
-// first Renew; one of them all gets through.
-func testRaceAddress(t *testing.T, b Backend) {
-	var held atomic.Pointer[model.Lease]
-	inParallel(t, instancesOf(t, b.New, instances), instances, func(r Registry, i int) {
+// testSharedAddress: owners that come from one address, as containers on one host
+// network do, or one after the other on a machine that gives addresses out anew, get a
+// worker ID each, at once and though all of them race.
+func testSharedAddress(t *testing.T, b Backend) {
+	leases := make([]model.Lease, instances)
+	r := b.New(t)
+	leases[0] = acquire(t, r, Owner(0))
+	leases[0] = renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour)
+	all := instancesOf(t, b.New, instances)
+	inParallel(t, all, instances, func(r Registry, i int) {
+		if i == 0 {
+			return
+		}
 		owner := Owner(i)
 		owner.Address = Address(0)
 		lease, err := r.Acquire(t.Context(), owner)
 		if err == nil {
 			lease, err = r.Renew(t.Context(), with(lease, now(lease)-hour, now(lease)+hour))
 		}
-		switch {
-		case errors.Is(err, model.ErrAddressTaken), errors.Is(err, model.ErrLeaseLost):
-		case err != nil:
-			t.Error(err)
-		case !held.CompareAndSwap(nil, &lease):
-			t.Errorf("%+v and %+v hold one address", *held.Load(), lease)
+		if err != nil {
+			t.Errorf("owner %d: %v", i, err)
 		}
+		leases[i] = lease
 	})
-	if held.Load() == nil {
-		t.Fatal("nobody holds the address")
+	holder := map[int]int{}
+	for i, lease := range leases {
+		if other, taken := holder[lease.WorkerID]; taken {
+			t.Errorf("owners %d and %d have worker ID %d", other, i, lease.WorkerID)
+		}
+		holder[lease.WorkerID] = i
 	}
-	lease := *held.Load()
-	follow(t, b.New(t), lease.Owner, lease)
+	renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour) // undisturbed
+	for i := range instances {
+		again := all[i]
+		if i == 0 {
+			again = r
+		}
+		follow(t, again, leases[i].Owner, leases[i])
+	}
 }
 
-func testAddressTaken(t *testing.T, b Backend) {
+// testSwapped: two owners that come back with each other's address, and a third that
+// comes from the address of the first, are known by their folders, at once.
+func testSwapped(t *testing.T, b Backend) {
 	r := b.New(t)
-	lease := acquire(t, r, Owner(0))
-	expires := now(lease) + hour
-	lease = renew(t, r, lease, now(lease)-hour, expires)
-	other := Owner(1)
-	other.Address = Address(0)
-	for _, identity := range []string{other.Identity, ""} {
-		other.Identity = identity
-		_, err := b.New(t).Acquire(t.Context(), other)
-		var taken *model.AddressTakenError
-		if !errors.As(err, &taken) {
-			t.Fatalf("identity %q got %v, want an AddressTakenError", identity, err)
-		}
-		if taken.Address != other.Address || taken.WorkerID != lease.WorkerID || taken.Until.UnixMilli() != expires {
-			t.Errorf("%+v, want worker ID %d until %d", taken, lease.WorkerID, expires)
-		}
+	one, two := acquire(t, r, Owner(0)), acquire(t, r, Owner(1))
+	reserved, expires := now(one)+second, now(one)+hour
+	renew(t, r, one, reserved, expires)
+	renew(t, r, two, reserved, expires)
+	crash(t, b, r)
+	for range 2 { // and back again
+		r = b.New(t)
+		one.Owner.Address, two.Owner.Address = two.Owner.Address, one.Owner.Address
+		wantAfter(t, follow(t, r, reborn(one.Owner), one), reserved, expires)
+		wantAfter(t, follow(t, b.New(t), reborn(two.Owner), two), reserved, expires)
+		one.Owner.Token, two.Owner.Token = reborn(one.Owner).Token, reborn(two.Owner).Token
 	}
-	renew(t, r, lease, now(lease)-hour, expires) // undisturbed
+	third := Owner(2)
+	third.Address = one.Owner.Address
+	if lease := acquire(t, b.New(t), third); lease.WorkerID == one.WorkerID || lease.WorkerID == two.WorkerID {
+		t.Errorf("a third owner got worker ID %d", lease.WorkerID)
+	}
+	renew(t, r, follow(t, r, one.Owner, one), reserved, expires)
 }
 
-// testSharedAddress: behind one address, as containers on one host network may
-// be, each owner has a worker ID of its own.
-func testSharedAddress(t *testing.T, b Backend) {
-	r, other := b.New(t), Owner(1)
-	other.Address = Address(0)
-	one, two := acquire(t, r, Owner(0)), acquire(t, b.New(t), other)
-	if one.WorkerID == two.WorkerID {
-		t.Errorf("both have worker ID %d", one.WorkerID)
+// testIdentity: all instances see one registry, and one that lost everything is
+// another.
+func testIdentity(t *testing.T, b Backend) {
+	r := b.New(t)
+	first := acquire(t, r, Owner(0))
+	if first.Registry == "" || first.Registry != acquire(t, b.New(t), Owner(1)).Registry {
+		t.Errorf("the registry is %q to one and another to the other", first.Registry)
 	}
-	renew(t, r, one, now(one)-hour, now(one)+hour)
+	if got := renew(t, r, first, now(first), now(first)+second); got.Registry != first.Registry {
+		t.Errorf("renewed, the registry is %q, it was %q", got.Registry, first.Registry)
+	}
+	release(t, r, first, now(first))
+	if again := acquire(t, b.New(t), Owner(2)); again.Registry != first.Registry {
+		t.Errorf("the registry became %q, it was %q", again.Registry, first.Registry)
+	}
+	if fresh := acquire(t, b.fresh(t).New(t), Owner(0)); fresh.Registry == first.Registry && !b.Stateless {
+		t.Errorf("a registry that knows nothing is %q as well", fresh.Registry)
+	}
 }
 
 // testNoIdentity: two owners without a data folder are not the same one.
@@ -188,11 +213,7 @@ func testNoIdentity(t *testing.T, b Backend) {
 		t.Errorf("both have worker ID %d", lease.WorkerID)
 	}
 	follow(t, r, one, lease)
-	other, err := b.New(t).Acquire(t.Context(), reborn(one))
-	if b.PerAddress && !errors.Is(err, model.ErrAddressTaken) {
-		t.Errorf("a process without identity got %v, want %v", err, model.ErrAddressTaken)
-	}
-	if err == nil && other.WorkerID == lease.WorkerID {
+	if other := acquire(t, b.New(t), reborn(one)); other.WorkerID == lease.WorkerID {
 		t.Errorf("worker ID %d was taken over", lease.WorkerID)
 	}
 	renew(t, r, lease, now(lease)-hour, now(lease)+hour)

@@ -44,9 +44,8 @@ type Backend struct {
 	// too costly, the case of the full registry is skipped.
 	Fill func(t *testing.T)
 
-	// PerAddress: an address has at most one live holder, another identity gets
-	// *model.AddressTakenError; and whoever follows at an address gets the worker
-	// ID that it had. Else owners with one address are different owners.
+	// PerAddress: another owner who follows at an address, once the lease there has
+	// run out, gets the worker ID that it had.
 	PerAddress bool
 	// FixedIDs: an address keeps its worker ID, also after others have come.
 	FixedIDs bool
@@ -54,8 +53,10 @@ type Backend struct {
 	// ends with it. Only the owner's own instance renews it.
 	Session bool
 	// Stateless: leases cannot be lost and no bound is kept; the registry has no
-	// clock either. Only the configured map is so.
+	// clock either, and an address is all it knows. Only the configured map is so.
 	Stateless bool
+
+	fresh func(t *testing.T) Backend // another empty one
 }
 
 // Run runs the contract. fresh is called once per subtest, for empty state.
@@ -63,6 +64,7 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 	for _, test := range contract() {
 		t.Run(test.name, func(t *testing.T) {
 			b := fresh(t)
+			b.fresh = fresh
 			if test.skip != nil && test.skip(b) {
 				t.Skip("not promised by this registry")
 			}
@@ -79,7 +81,6 @@ type subtest struct {
 
 func contract() []subtest {
 	stateless := func(b Backend) bool { return b.Stateless }
-	shared := func(b Backend) bool { return !b.PerAddress || b.Stateless }
 	moving := func(b Backend) bool { return !b.FixedIDs }
 	return []subtest{
 		{"a first lease", nil, testFirst},
@@ -89,9 +90,9 @@ func contract() []subtest {
 		{"addresses differ, IDs differ", nil, testTwo},
 		{"racing first starts get different IDs", nil, testRace},
 		{"an address keeps its ID", moving, testFixed},
-		{"one address has one holder", shared, testRaceAddress},
-		{"a live claim refuses another identity", shared, testAddressTaken},
-		{"owners of one address differ", func(b Backend) bool { return b.PerAddress }, testSharedAddress},
+		{"owners of one address differ", stateless, testSharedAddress},
+		{"owners are known by their folder", func(b Backend) bool { return b.Session || b.Stateless }, testSwapped},
+		{"a registry has an identity", nil, testIdentity},
 		{"without an identity only the token counts", stateless, testNoIdentity},
 		{"renew tells what is stored", nil, testRenew},
 		{"the same identity returns above Reserved", stateless, testReturn},

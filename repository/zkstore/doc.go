@@ -1,8 +1,8 @@
 // Package zkstore gives worker IDs from ZooKeeper 3.5 or newer, in three modes of
 // one shape:
 //
-//	zk            fixed per ip:port for ever, in the tree of Leaf, whose Java
-//	              instances may share it
+//	zk            fixed for ever, in the tree of Leaf, whose Java instances may
+//	              share it
 //	zk_recycle    given back, or taken from a holder whose lease ran out
 //	zk_ephemeral  the smallest free one, for as long as the session lasts
 //
@@ -27,11 +27,13 @@
 //	/snowflake/<name>/forever/<ip:port>-<N>/shardid  whose it is and the bounds: a record as JSON
 //	/snowflake/<name>/recycle/inuse/<id>             zk_recycle: the record of its holder
 //	/snowflake/<name>/recycle/notuse/<id>            the record of its last holder, unless it never had one
-//	/snowflake/<name>/recycle/address/<ip:port>      which worker ID the address has or had last
+//	/snowflake/<name>/recycle/address/<key>          which worker ID an identity, or an address, has or had last
 //	/snowflake/<name>/<id>                           zk_ephemeral: Leaf's data, ends with the session
 //	/lock/<name>/reserved/<id>                       the record, stays
 //	/lock/<name>/token/<token>                       which worker ID the process has, ends with the session
 //	/lock/<name>/lock-<N>                            the queue of those who look for a free one
 //	/lock/<name>/clock                               written for the time
+//	/lock/<name>/of-<identity>                       zk: its node below forever
+//	/lock/<name>/registry                            random ID of the registry
 //	/lock/<name>/since-<mode>                        written when nothing was found below the name
 package zkstore

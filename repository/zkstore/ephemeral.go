@@ -49,7 +49,7 @@ func (e *ephemeral) acquire(ctx context.Context, owner model.Owner) (model.Lease
 // process has now, an answer was lost; else it moves over from the old session
 // before that ends.
 func (e *ephemeral) keep(ctx context.Context, mark node, owner model.Owner, now int64) (model.Lease, error) {
-	m, err := e.keptSince(ctx, now, false)
+	m, err := e.identify(ctx, now, false)
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -77,7 +77,7 @@ func (e *ephemeral) takeFree(ctx context.Context, owner model.Owner, now int64, 
 	if err != nil {
 		return model.Lease{}, err
 	}
-	m, err := e.keptSince(ctx, now, known.stat.NumChildren == 0)
+	m, err := e.identify(ctx, now, known.stat.NumChildren == 0)
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -138,7 +138,7 @@ func (e *ephemeral) renew(ctx context.Context, lease model.Lease) (model.Lease, 
 	}
 	next := s.rec.renewed(lease)
 	now, err := e.multi(ctx, s.put(encode(next.report)), s.reserved.put(encode(next)))
-	return next.lease(s.id, lease.Owner, s.path, moment{now, lease.KeptSince}), err
+	return next.lease(s.id, lease.Owner, s.path, moment{now, lease.KeptSince, lease.Registry}), err
 }
 
 func (e *ephemeral) release(ctx context.Context, lease model.Lease) error {

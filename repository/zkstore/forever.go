@@ -1,22 +1,25 @@
 package zkstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"shardid/model"
 )
 
-// forever is ModeForever: an address gets the number of a persistent sequential
-// node, and keeps it.
+// forever is ModeForever: an owner gets the number of a persistent sequential node, and
+// keeps it: its folder, or without one its address, finds it again.
 type forever struct {
 	tree
-	dir string
+	dir   string
+	index string // followed by an identity
 }
 
 // ownChild is where our record lies, below a node that is Leaf's.
@@ -25,41 +28,122 @@ const ownChild = "shardid"
 // sequenceDigits is how long the number is that ZooKeeper appends.
 const sequenceDigits = 10
 
-func newForever(t tree) *forever { return &forever{t, path.Join(t.root, "forever")} }
+func newForever(t tree) *forever {
+	return &forever{t, path.Join(t.root, "forever"), path.Join(t.lock, "of-")}
+}
 
 func (f *forever) acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
 	now, err := f.touch(ctx, f.clock)
 	if err != nil {
 		return model.Lease{}, err
 	}
-	place, m, err := f.find(ctx, owner, now)
+	all, err := f.places(ctx)
 	if err != nil {
 		return model.Lease{}, err
 	}
-	if place.id >= model.SnowflakeWorkers {
-		return model.Lease{}, f.refuse(ctx, place)
-	}
-	return f.claim(ctx, place, owner, m)
-}
-
-// claim makes the owner the holder of its address' node.
-func (f *forever) claim(ctx context.Context, p place, owner model.Owner, m moment) (model.Lease, error) {
-	h, err := f.read(ctx, p.path)
+	m, err := f.identify(ctx, now, len(all) == 0)
 	if err != nil {
 		return model.Lease{}, err
 	}
-	if !h.found {
-		return model.Lease{}, again(p.path)
+	h, err := f.choose(ctx, owner, all, m.now)
+	if err != nil {
+		return model.Lease{}, err
 	}
 	if h.rec.heldBy(owner) {
-		return h.rec.lease(p.id, owner, p.path, m), nil
+		return h.rec.lease(h.place.id, owner, h.path, m), nil
 	}
-	if err := h.rec.check(owner, p.id, m.now); err != nil {
-		return model.Lease{}, err
+	return f.claim(ctx, h, owner, m)
+}
+
+// choose picks the node that the owner has or had, at whatever address; else one of
+// its address where nobody lives; else it makes one. An address from which Java Leaf
+// reports is taken.
+func (f *forever) choose(ctx context.Context, owner model.Owner, all []place, now int64) (held, error) {
+	var here, foreign *held
+	for _, p := range all {
+		if p.address != owner.Address {
+			continue
+		}
+		h, err := f.read(ctx, p)
+		switch {
+		case err != nil || !h.found:
+			return h, cmp.Or(err, again(p.path))
+		case h.rec.owned(owner):
+			return h, nil
+		case now >= h.rec.liveUntil():
+			if here == nil {
+				here = &h
+			}
+		case h.rec.written > 0:
+			foreign = &h
+		}
 	}
+	if foreign != nil {
+		return held{}, &model.AddressTakenError{Address: owner.Address, WorkerID: foreign.place.id, Until: time.UnixMilli(foreign.rec.liveUntil())}
+	}
+	own, found, err := f.moved(ctx, owner)
+	switch {
+	case found || err != nil:
+		return own, err
+	case here != nil:
+		return *here, nil
+	}
+	if err := f.make(ctx, owner, all); err != nil {
+		return held{}, err
+	}
+	// Calls that race for one owner, or come after one whose answer was lost, agree on
+	// the lowest node at the address where nobody lives.
+	if all, err = f.places(ctx); err != nil {
+		return held{}, err
+	}
+	return f.choose(ctx, owner, all, now)
+}
+
+// moved looks for the node that the owner had at another address.
+func (f *forever) moved(ctx context.Context, owner model.Owner) (held, bool, error) {
+	if owner.Identity == "" {
+		return held{}, false, nil
+	}
+	index, err := f.get(ctx, f.index+owner.Identity)
+	if err != nil || !index.found {
+		return held{}, false, err
+	}
+	p, ok := f.parse(string(index.data))
+	if !ok || p.address == owner.Address {
+		return held{}, false, nil
+	}
+	h, err := f.read(ctx, p)
+	return h, h.found && h.rec.owned(owner), err // else Java Leaf has it by now
+}
+
+// claim makes the owner the holder of a node, and his identity lead to it.
+func (f *forever) claim(ctx context.Context, h held, owner model.Owner, m moment) (model.Lease, error) {
 	next := h.rec.takenBy(owner, m.now)
-	_, err = f.multi(ctx, h.same(), h.child.put(encode(next)))
-	return next.lease(p.id, owner, p.path, m), err
+	name := fmt.Sprintf("%s-%0*d", owner.Address, sequenceDigits, h.place.id)
+	at := path.Join(f.dir, name)
+	changes := []any{h.same(), h.child.put(encode(next))}
+	if at != h.path {
+		// It moves with its owner: a Java Leaf at the old address must not find it. Its
+		// number is below those that ZooKeeper will append, so none appears twice.
+		changes = []any{h.child.remove(), h.remove(),
+			create(at, encode(next.report), zk.FlagPersistent), create(path.Join(at, ownChild), encode(next), zk.FlagPersistent)}
+	}
+	for _, identity := range slices.Compact([]string{owner.Identity, h.rec.Identity}) {
+		if identity == "" {
+			continue
+		}
+		index, err := f.get(ctx, f.index+identity)
+		switch {
+		case err != nil:
+			return model.Lease{}, err
+		case identity == owner.Identity && string(index.data) != name:
+			changes = append(changes, index.put([]byte(name)))
+		case identity != owner.Identity && string(index.data) == path.Base(h.path):
+			changes = append(changes, index.remove())
+		}
+	}
+	_, err := f.multi(ctx, changes...)
+	return next.lease(h.place.id, owner, at, m), err
 }
 
 // renew finds out from the node itself whether Java Leaf has come to our address
@@ -71,7 +155,7 @@ func (f *forever) renew(ctx context.Context, lease model.Lease) (model.Lease, er
 	}
 	next := h.rec.renewed(lease)
 	now, err := f.multi(ctx, h.put(encode(next.report)), h.child.put(encode(next)))
-	return next.lease(lease.WorkerID, lease.Owner, lease.Node, moment{now, lease.KeptSince}), err
+	return next.lease(lease.WorkerID, lease.Owner, lease.Node, moment{now, lease.KeptSince, lease.Registry}), err
 }
 
 func (f *forever) release(ctx context.Context, lease model.Lease) error {
@@ -84,17 +168,13 @@ func (f *forever) release(ctx context.Context, lease model.Lease) error {
 }
 
 func (f *forever) peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	names, err := f.children(ctx, f.dir)
+	places, err := f.places(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var places []place
-	var paths []string
-	for _, name := range names {
-		// Higher numbers never were worker IDs, in Leaf neither.
-		if p, ok := f.parse(name); ok && p.id < model.SnowflakeWorkers {
-			places, paths = append(places, p), append(paths, p.path)
-		}
+	paths := make([]string, len(places))
+	for i, p := range places {
+		paths[i] = p.path
 	}
 	nodes, err := f.getAll(ctx, paths)
 	if err != nil {
@@ -115,23 +195,24 @@ func (f *forever) peers(ctx context.Context) ([]model.WorkerPeer, error) {
 // held is Leaf's node with our record of it.
 type held struct {
 	node
+	place place
 	child node
 	rec   record
 }
 
 // read reads both nodes. A node with neither report nor record was made by an
 // instance of ours that got no further: it is nobody's.
-func (f *forever) read(ctx context.Context, at string) (held, error) {
-	var h held
+func (f *forever) read(ctx context.Context, p place) (held, error) {
+	h := held{place: p}
 	var err error
-	if h.node, err = f.get(ctx, at); err != nil || !h.found {
+	if h.node, err = f.get(ctx, p.path); err != nil || !h.found {
 		return h, err
 	}
 	rep, err := decode[report](h.node)
 	if err != nil {
 		return h, err
 	}
-	if h.child, err = f.get(ctx, path.Join(at, ownChild)); err != nil {
+	if h.child, err = f.get(ctx, path.Join(p.path, ownChild)); err != nil {
 		return h, err
 	}
 	if h.child.found {
@@ -150,7 +231,7 @@ func (f *forever) mine(ctx context.Context, lease model.Lease) (held, error) {
 	if path.Dir(lease.Node) != f.dir {
 		return held{}, lost(lease.Node, "is not a node below "+f.dir)
 	}
-	h, err := f.read(ctx, lease.Node)
+	h, err := f.read(ctx, place{path: lease.Node})
 	switch {
 	case err != nil:
 		return h, err
@@ -179,92 +260,45 @@ func (f *forever) parse(name string) (place, bool) {
 	return place{path.Join(f.dir, name), name[:at], int(id)}, err == nil
 }
 
-// find returns the place of the owner's address and makes one if there is none.
-// Two first starts at one address, or one whose answer was lost, may make two:
-// all use the lowest then and remove the others.
-func (f *forever) find(ctx context.Context, owner model.Owner, now int64) (place, moment, error) {
-	mine, all, err := f.placesOf(ctx, owner.Address)
-	if err != nil {
-		return place{}, moment{}, err
-	}
-	m, err := f.keptSince(ctx, now, len(all) == 0)
-	if err != nil {
-		return place{}, moment{}, err
-	}
-	if len(mine) == 0 {
-		if mine, err = f.make(ctx, owner, all); err != nil {
-			return place{}, moment{}, err
-		}
-	}
-	return mine[0], m, f.sweep(ctx, mine[1:])
-}
-
-// placesOf lists the places of an address, lowest first, and of all.
-func (f *forever) placesOf(ctx context.Context, address string) (mine, all []place, err error) {
+// places lists the nodes that stand for worker IDs, lowest first. Higher numbers never
+// were worker IDs, in Leaf neither.
+func (f *forever) places(ctx context.Context) ([]place, error) {
 	names, err := f.children(ctx, f.dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	var all []place
 	for _, name := range names {
-		p, ok := f.parse(name)
-		if !ok {
-			continue
-		}
-		all = append(all, p)
-		if p.address == address {
-			mine = append(mine, p)
+		if p, ok := f.parse(name); ok && p.id < model.SnowflakeWorkers {
+			all = append(all, p)
 		}
 	}
-	slices.SortFunc(mine, func(a, b place) int { return a.id - b.id })
-	return mine, all, nil
+	slices.SortFunc(all, func(a, b place) int { return a.id - b.id })
+	return all, nil
 }
 
-// make creates a node for the owner's address, and returns all there are then.
-func (f *forever) make(ctx context.Context, owner model.Owner, all []place) ([]place, error) {
-	if slices.ContainsFunc(all, func(p place) bool { return p.id >= model.SnowflakeWorkers-1 }) {
-		return nil, errNumbers // the next one would be higher still
+// make creates a node for the owner's address.
+func (f *forever) make(ctx context.Context, owner model.Owner, all []place) error {
+	if len(all) > 0 && all[len(all)-1].id == model.SnowflakeWorkers-1 {
+		return errNumbers // the next one would be higher still
 	}
 	rep, err := reportOf(owner)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	at := path.Join(f.dir, owner.Address+"-")
-	if _, err := f.add(ctx, at, encode(rep), zk.FlagSequence); err != nil {
-		return nil, err
+	at, err := f.add(ctx, path.Join(f.dir, owner.Address+"-"), encode(rep), zk.FlagSequence)
+	if err != nil {
+		return err
 	}
-	mine, _, err := f.placesOf(ctx, owner.Address)
-	if err == nil && len(mine) == 0 {
-		err = again(at)
+	if p, _ := f.parse(path.Base(at)); p.id < model.SnowflakeWorkers {
+		return nil
 	}
-	return mine, err
-}
-
-// sweep removes those of the places that nobody has used.
-func (f *forever) sweep(ctx context.Context, places []place) error {
-	for _, p := range places {
-		h, err := f.read(ctx, p.path)
-		if err != nil {
-			return err
-		}
-		if !h.found || h.child.found || h.rec.Timestamp != 0 {
-			continue
-		}
-		if err := f.delete(ctx, p.path, h.stat.Version); err != nil && !isConflict(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-// refuse removes a node whose number is too high to be a worker ID, unless it
-// has been used, and says so.
-func (f *forever) refuse(ctx context.Context, p place) error {
-	if err := f.sweep(ctx, []place{p}); err != nil {
-		return fmt.Errorf("%w (and %s could not be removed: %w)", errNumbers, p.path, err)
+	if err := f.delete(ctx, at, -1); err != nil {
+		return fmt.Errorf("%w (and %s could not be removed: %w)", errNumbers, at, err)
 	}
 	return errNumbers
 }
 
 // errNumbers: ZooKeeper counts on for ever.
 var errNumbers = fmt.Errorf("%w: ZooKeeper has numbered %d addresses, and a number is never used again, neither after its node was removed: "+
-	"set snowflake.worker.mode to zk_recycle, or snowflake.name to a new name", model.ErrNoWorkerID, model.SnowflakeWorkers)
+	"stop all instances and set snowflake.worker.mode to zk_recycle, or snowflake.name to a new name", model.ErrNoWorkerID, model.SnowflakeWorkers)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"shardid/model"
 	"shardid/repository/zkstore"
 )
@@ -121,18 +123,57 @@ func TestForeverLostCreate(t *testing.T) {
 	}
 }
 
-// What two creates for one address left is tidied up, unless it was used.
-func TestForeverSweep(t *testing.T) {
+// What creates whose answers were lost left at an address is used by the next owners
+// there.
+func TestForeverLeftNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c, s := w.client(), w.mode(zkstore.ModeForever)
-	for name, data := range map[string]string{"3": strings.Replace(javaLeaf, "1567733700834", "0", 1),
-		"5": strings.Replace(javaLeaf, "1567733700834", "0", 1), "8": javaLeaf} {
-		w.write(c, path.Join(w.forever(), "10.0.0.5:8080-000000000"+name), data)
+	for _, number := range []string{"3", "5"} {
+		w.write(c, path.Join(w.forever(), "10.0.0.5:8080-000000000"+number), strings.Replace(javaLeaf, "1567733700834", "0", 1))
 	}
-	lease := acquire(t, s, model.Owner{Address: "10.0.0.5:8080", Token: "t"})
-	if nodes := w.children(c, w.forever()); lease.WorkerID != 3 || len(nodes) != 2 {
-		t.Errorf("worker ID %d, nodes %v", lease.WorkerID, nodes)
+	for i, want := range []int{3, 5} {
+		if lease := acquire(t, s, model.Owner{Address: "10.0.0.5:8080", Token: string(rune('a' + i))}); lease.WorkerID != want {
+			t.Errorf("worker ID %d, want %d", lease.WorkerID, want)
+		}
+	}
+	if nodes := w.children(c, w.forever()); len(nodes) != 2 {
+		t.Errorf("nodes %v", nodes)
+	}
+}
+
+// An owner that comes from another address takes its node along, with Leaf's fields in
+// it: a Java Leaf that is given the old address gets a number of its own, and none
+// appears twice.
+func TestForeverMoves(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c, s := w.client(), w.mode(zkstore.ModeForever)
+	o := owner(0)
+	lease := acquire(t, s, o)
+	lease = renew(t, s, lease, lease.ServerTime, lease.ServerTime+hour)
+	o.Token, o.Address = "reborn", "10.7.7.7:8080"
+	moved := acquire(t, s, o)
+	at := path.Join(w.forever(), "10.7.7.7:8080-0000000000")
+	if moved.WorkerID != 0 || moved.Node != at || moved.After != lease.Reserved {
+		t.Errorf("%+v", moved)
+	}
+	if _, err := s.Renew(t.Context(), with(lease, lease.Reserved, lease.Expires)); !errors.Is(err, model.ErrLeaseLost) {
+		t.Errorf("the life before renews: %v", err)
+	}
+	moved.Reported = 1567733700834
+	if _, err := s.Renew(t.Context(), moved); err != nil {
+		t.Fatal(err)
+	}
+	if got := decodeLeaf(t, w.read(c, at)); got != (leaf{"10.7.7.7", "8080", 1567733700834}) {
+		t.Errorf("%+v", got)
+	}
+	name, err := c.Create(path.Join(w.forever(), owner(0).Address+"-"), []byte(javaLeaf), zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	if err != nil || strings.HasSuffix(name, "-0000000000") {
+		t.Errorf("Java Leaf has %s: %v", name, err)
+	}
+	if nodes := w.children(c, w.forever()); len(nodes) != 2 {
+		t.Errorf("nodes %v", nodes)
 	}
 }
 

@@ -66,7 +66,7 @@ func (r record) ofLeaf(rep report, written int64) record {
 	return record{report: rep, Reserved: max(r.Reserved, bound), Expires: max(r.Expires, bound), written: written}
 }
 
-// liveUntil is when, by the servers' clock, another may follow at the address.
+// liveUntil is when, by the servers' clock, another may follow.
 func (r record) liveUntil() int64 {
 	switch {
 	case r.written > 0:
@@ -81,20 +81,16 @@ func (r record) liveUntil() int64 {
 // heldBy reports whether the owner's process has the lease.
 func (r record) heldBy(owner model.Owner) bool { return owner.Token != "" && r.Token == owner.Token }
 
-// check refuses the owner, with *model.AddressTakenError, while another lives.
-func (r record) check(owner model.Owner, id int, now int64) error {
-	sameFolder := owner.Identity != "" && r.Identity == owner.Identity
-	if until := r.liveUntil(); now < until && !sameFolder && !r.heldBy(owner) {
-		return &model.AddressTakenError{Address: owner.Address, WorkerID: id, Until: time.UnixMilli(until)}
-	}
-	return nil
+// owned reports whether the owner has the lease, or had it in an earlier life.
+func (r record) owned(owner model.Owner) bool {
+	return r.heldBy(owner) || owner.Identity != "" && r.Identity == owner.Identity
 }
 
 // takenBy is the record once the owner follows: above Reserved after its own
 // earlier life, above Expires too after anybody else's.
 func (r record) takenBy(owner model.Owner, now int64) record {
 	after := r.Reserved
-	if !r.heldBy(owner) && (owner.Identity == "" || r.Identity != owner.Identity) {
+	if !r.owned(owner) {
 		after = max(r.Reserved, r.Expires)
 	}
 	rep, _ := reportOf(owner) // checked when the call began
@@ -121,7 +117,7 @@ func (r record) released(lease model.Lease) record {
 func (r record) lease(id int, owner model.Owner, at string, m moment) model.Lease {
 	return model.Lease{WorkerID: id, Owner: owner, Node: at,
 		After: r.After, Reserved: r.Reserved, Expires: r.Expires, Reported: r.Timestamp,
-		ServerTime: m.now, KeptSince: m.since}
+		ServerTime: m.now, KeptSince: m.since, Registry: m.registry}
 }
 
 // peer is what others see; seen is when the node was written, by the servers'

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,8 +18,9 @@ import (
 // ever held is in neither, so that no pool has to be filled first.
 type recycle struct {
 	tree
-	inuse, notuse, address string
-	margin                 int64 // ms
+	inuse, notuse string
+	index         string // by identity and by address
+	margin        int64  // ms
 }
 
 func newRecycle(t tree, margin time.Duration) *recycle {
@@ -26,53 +28,59 @@ func newRecycle(t tree, margin time.Duration) *recycle {
 	return &recycle{t, path.Join(dir, "inuse"), path.Join(dir, "notuse"), path.Join(dir, "address"), margin.Milliseconds()}
 }
 
-// acquire prefers the worker ID that the address had last, so that instances
-// keep theirs over restarts.
+// acquire prefers the worker ID that the owner had last, so that instances keep theirs
+// over restarts: the one of its folder, else the one of its address if nobody lives
+// there.
 func (r *recycle) acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
 	now, err := r.touch(ctx, r.clock)
 	if err != nil {
 		return model.Lease{}, err
 	}
-	index, err := r.get(ctx, path.Join(r.address, owner.Address))
-	if err != nil {
-		return model.Lease{}, err
-	}
-	if index.found {
-		s, err := r.slotOf(ctx, index, owner.Address)
+	var index []node // of the owner
+	for _, key := range indexKeys(owner.Identity, owner.Address) {
+		n, err := r.get(ctx, path.Join(r.index, key))
 		if err != nil {
 			return model.Lease{}, err
 		}
-		if s.found() {
-			return r.follow(ctx, s, owner, index, now)
+		index = append(index, n)
+	}
+	for _, n := range index {
+		if !n.found {
+			continue
 		}
+		s, err := r.slotOf(ctx, n)
+		if err != nil {
+			return model.Lease{}, err
+		}
+		if !s.found() || !s.rec.owned(owner) && (s.rec.address() != owner.Address || now < s.rec.liveUntil()) {
+			continue
+		}
+		m, err := r.identify(ctx, now, false)
+		if err != nil || s.rec.heldBy(owner) {
+			return s.rec.lease(s.id, owner, s.inuse.path, m), err
+		}
+		return r.take(ctx, s, owner, index, m)
 	}
 	return r.takeAny(ctx, owner, index, now)
 }
 
-// follow takes the slot that the owner's address has or had.
-func (r *recycle) follow(ctx context.Context, s slot, owner model.Owner, index node, now int64) (model.Lease, error) {
-	m, err := r.keptSince(ctx, now, false)
-	if err != nil {
-		return model.Lease{}, err
+// indexKeys are the names under which the worker ID of an owner is found again.
+func indexKeys(identity, address string) []string {
+	if identity == "" {
+		return []string{address}
 	}
-	if s.rec.heldBy(owner) {
-		return s.rec.lease(s.id, owner, s.inuse.path, m), nil
-	}
-	if err := s.rec.check(owner, s.id, now); err != nil {
-		return model.Lease{}, err
-	}
-	return r.take(ctx, s, owner, index, m)
+	return []string{identity, address}
 }
 
 // takeAny takes a worker ID that nobody ever held, else one that was given back,
 // else one whose lease ran out. Each is picked at random: racers for the lowest
 // would all but one start again.
-func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index node, now int64) (model.Lease, error) {
+func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index []node, now int64) (model.Lease, error) {
 	p, err := r.pools(ctx)
 	if err != nil {
 		return model.Lease{}, err
 	}
-	m, err := r.keptSince(ctx, now, len(p.unheld) == model.SnowflakeWorkers)
+	m, err := r.identify(ctx, now, len(p.unheld) == model.SnowflakeWorkers)
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -94,7 +102,7 @@ func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index node, no
 }
 
 // reclaim takes the worker ID of a holder whose lease ran out a while ago.
-func (r *recycle) reclaim(ctx context.Context, owner model.Owner, index node, m moment) (model.Lease, error) {
+func (r *recycle) reclaim(ctx context.Context, owner model.Owner, index []node, m moment) (model.Lease, error) {
 	all := make([]string, model.SnowflakeWorkers)
 	for id := range all {
 		all[id] = r.path(r.inuse, id)
@@ -123,25 +131,32 @@ func (r *recycle) reclaim(ctx context.Context, owner model.Owner, index node, m 
 	return r.take(ctx, s, owner, index, m)
 }
 
-// over reports whether a holder may lose its worker ID to another address.
+// over reports whether a holder may lose its worker ID to anybody.
 func (r *recycle) over(rec record, now int64) bool { return rec.liveUntil()+r.margin < now }
 
 // errAllHeld: nobody's lease has run out.
 var errAllHeld = fmt.Errorf("%w: all %d of them are held by instances that report: stop some, or give a part of them another snowflake.name "+
 	"if their IDs may be equal to those of the others", model.ErrNoWorkerID, model.SnowflakeWorkers)
 
-// take makes the owner the holder of a slot, in one transaction with the index of
-// its address and of the one that had the slot.
-func (r *recycle) take(ctx context.Context, s slot, owner model.Owner, index node, m moment) (model.Lease, error) {
+// take makes the owner the holder of a slot, in one transaction with what leads to it,
+// and no longer leads to the one that had the slot.
+func (r *recycle) take(ctx context.Context, s slot, owner model.Owner, index []node, m moment) (model.Lease, error) {
 	next := s.rec.takenBy(owner, m.now)
 	next.Timestamp = 0 // that of another instance, or of another life
-	changes := append(s.moveTo(encode(next)), index.put([]byte(strconv.Itoa(s.id))))
-	if s.found() && s.rec.address() != owner.Address {
-		before, err := r.get(ctx, path.Join(r.address, s.rec.address()))
+	id := strconv.Itoa(s.id)
+	changes := s.moveTo(encode(next))
+	for _, n := range index {
+		changes = append(changes, n.put([]byte(id)))
+	}
+	for _, key := range indexKeys(s.rec.Identity, s.rec.address()) {
+		if !s.found() || slices.Contains(indexKeys(owner.Identity, owner.Address), key) {
+			continue
+		}
+		before, err := r.get(ctx, path.Join(r.index, key))
 		if err != nil {
 			return model.Lease{}, err
 		}
-		if before.found && string(before.data) == strconv.Itoa(s.id) {
+		if before.found && string(before.data) == id {
 			changes = append(changes, before.remove())
 		}
 	}
@@ -156,7 +171,7 @@ func (r *recycle) renew(ctx context.Context, lease model.Lease) (model.Lease, er
 	}
 	next := rec.renewed(lease)
 	now, err := r.multi(ctx, n.put(encode(next)))
-	return next.lease(lease.WorkerID, lease.Owner, n.path, moment{now, lease.KeptSince}), err
+	return next.lease(lease.WorkerID, lease.Owner, n.path, moment{now, lease.KeptSince, lease.Registry}), err
 }
 
 func (r *recycle) release(ctx context.Context, lease model.Lease) error {
@@ -192,7 +207,7 @@ func (r *recycle) peers(ctx context.Context) ([]model.WorkerPeer, error) {
 	return r.reports(ctx, r.inuse, names)
 }
 
-func (r *recycle) folders() []string { return []string{r.inuse, r.notuse, r.address} }
+func (r *recycle) folders() []string { return []string{r.inuse, r.notuse, r.index} }
 
 func (r *recycle) path(pool string, id int) string { return path.Join(pool, strconv.Itoa(id)) }
 

@@ -5,6 +5,7 @@ package zkstore_test
 import (
 	"errors"
 	"path"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func TestRecycleReclaims(t *testing.T) {
 	if _, err := s.Acquire(t.Context(), owner(1)); !errors.Is(err, model.ErrNoWorkerID) {
 		t.Errorf("got %v, want %v", err, model.ErrNoWorkerID)
 	}
-	if index := w.children(c, w.pool("address")); len(index) != 1 || index[0] != owner(0).Address {
+	if index := w.children(c, w.pool("address")); len(index) != 2 || !slices.Contains(index, owner(0).Address) || !slices.Contains(index, owner(0).Identity) {
 		t.Errorf("the addresses are %v", index)
 	}
 }
@@ -72,7 +73,7 @@ func TestRecyclePools(t *testing.T) {
 			t.Errorf("%d in use", got)
 		}
 	}
-	if index := w.children(c, w.pool("address")); len(index) != 1 {
+	if index := w.children(c, w.pool("address")); len(index) != 2 {
 		t.Errorf("the addresses are %v", index)
 	}
 }

@@ -39,18 +39,13 @@ func (r *recycle) slot(ctx context.Context, id int) (s slot, err error) {
 	return s, err
 }
 
-// slotOf reads the worker ID that an address has or had; not found when another
-// address has it by now.
-func (r *recycle) slotOf(ctx context.Context, index node, address string) (slot, error) {
+// slotOf reads the worker ID that a node of the index names.
+func (r *recycle) slotOf(ctx context.Context, index node) (slot, error) {
 	id, err := strconv.Atoi(string(index.data))
 	if err != nil || id < 0 || id >= model.SnowflakeWorkers {
 		return slot{}, fmt.Errorf("%s %w: %q", index.path, errForeign, index.data)
 	}
-	s, err := r.slot(ctx, id)
-	if err == nil && s.rec.address() != address {
-		return slot{}, nil
-	}
-	return s, err
+	return r.slot(ctx, id)
 }
 
 // moveTo are the changes that put data into the pool of used worker IDs, if the

@@ -2,6 +2,7 @@ package zkstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"path"
@@ -68,8 +69,8 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 // Acquire gets a worker ID for the owner; called again with the same token it
-// gets the same. Errors: model.ErrNoWorkerID, *model.AddressTakenError except in
-// ModeEphemeral.
+// gets the same. Errors: model.ErrNoWorkerID, and in ModeForever
+// *model.AddressTakenError.
 func (s *Store) Acquire(ctx context.Context, owner model.Owner) (lease model.Lease, err error) {
 	err = checkOwner(owner)
 	if err == nil {
@@ -112,8 +113,8 @@ func (s *Store) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
 }
 
 func checkOwner(owner model.Owner) error {
-	if strings.Trim(owner.Token, ".") == "" || strings.Contains(owner.Token, "/") {
-		return fmt.Errorf("%w: token %q", model.ErrInvalidArgument, owner.Token)
+	if strings.Trim(owner.Token, ".") == "" || strings.Contains(owner.Token+owner.Identity, "/") {
+		return fmt.Errorf("%w: token %q, identity %q", model.ErrInvalidArgument, owner.Token, owner.Identity)
 	}
 	_, err := reportOf(owner)
 	return err
@@ -159,35 +160,50 @@ func sleep(ctx context.Context, d time.Duration) error {
 // tree is what the modes share: the connection and the nodes beside their own.
 type tree struct {
 	*link
-	root  string // /snowflake/<name>
-	lock  string // /lock/<name>
-	clock string
-	since string
+	root     string // /snowflake/<name>
+	lock     string // /lock/<name>
+	clock    string
+	since    string
+	registry string
+	title    string // mode and name, of which the registry's identity begins
 }
 
 func newTree(o Options, l *link) tree {
 	lock := path.Join("/lock", o.Name)
 	return tree{link: l, root: path.Join("/snowflake", o.Name), lock: lock,
-		clock: path.Join(lock, "clock"), since: path.Join(lock, "since-"+o.Mode)}
+		clock: path.Join(lock, "clock"), since: path.Join(lock, "since-"+o.Mode),
+		registry: path.Join(lock, "registry"), title: o.Mode + " " + o.Name}
 }
 
 // moment is the servers' clock in an Acquire and from when on nothing was
-// forgotten, Unix ms.
-type moment struct{ now, since int64 }
+// forgotten, Unix ms; and the registry's identity.
+type moment struct {
+	now, since int64
+	registry   string
+}
 
-// keptSince is since when the tree has forgotten nothing. One that is empty may
-// have lost everything: that moment is stored before the first worker ID, as
-// those who come next do not find it empty any more. 0 when it never was.
-func (t tree) keptSince(ctx context.Context, now int64, empty bool) (moment, error) {
+// identify says which registry this is, and since when it has forgotten nothing. A
+// tree that is empty may have lost everything: that moment is stored before the first
+// worker ID, as those who come next do not find it empty any more. 0 when it never was.
+func (t tree) identify(ctx context.Context, now int64, empty bool) (moment, error) {
+	id, err := t.get(ctx, t.registry)
+	if err == nil && !id.found {
+		id.data = []byte(rand.Text())
+		_, err = t.add(ctx, t.registry, id.data, zk.FlagPersistent)
+	}
+	if err != nil {
+		return moment{}, err
+	}
+	m := moment{now: now, registry: t.title + " " + string(id.data)}
 	if empty {
-		since, err := t.touch(ctx, t.since)
-		return moment{since, since}, err
+		m.since, err = t.touch(ctx, t.since)
+		m.now = m.since
+		return m, err
 	}
 	n, err := t.stat(ctx, t.since)
-	if n.stat.Mtime > now { // made by somebody else a moment ago
-		now = n.stat.Mtime
-	}
-	return moment{now, n.stat.Mtime}, err
+	m.since = n.stat.Mtime
+	m.now = max(m.now, m.since) // made by somebody else a moment ago
+	return m, err
 }
 
 // lost is the error of a lease that is somebody else's or nobody's.

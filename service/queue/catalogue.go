@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -146,30 +145,7 @@ func (s *Service) reload(ctx context.Context) error {
 		return err
 	}
 	s.clean(ctx, s.adopt(configs))
-	s.lift(ctx)
 	return nil
-}
-
-// lift raises max_id of every list where the database has less than this process
-// has seen handed out, by its own refills and pops or in the sweep's readings of
-// the high-water marks. So a database that went back in time is mended before
-// Redis, too, could forget.
-func (s *Service) lift(ctx context.Context) {
-	var reqs []model.AllocRequest
-	for _, l := range s.catalogue.Load().all() {
-		if floor, behind := l.behind(); behind {
-			reqs = append(reqs, model.AllocRequest{Key: l.key, Floor: floor})
-		}
-	}
-	for chunk := range slices.Chunk(reqs, passSize) {
-		for i, a := range s.opts.Allocator.Settle(ctx, chunk) {
-			if a.Err != nil {
-				s.opts.Reporter.Report(ConditionRefill, a.Err)
-				return
-			}
-			s.lifted(chunk[i].Key, a.Lifted)
-		}
-	}
 }
 
 // adopt publishes a new catalogue and returns the lists that are gone.

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"fmt"
 	mathrand "math/rand/v2"
 	"time"
 
@@ -17,6 +18,20 @@ const (
 	// longestPause after a push that failed: a list goes on within two seconds of its
 	// store's return.
 	longestPause = 8 * refillRetry
+
+	// Failed pushes may cost a list, in an hour, so many segments or one part in so
+	// many of the indices that are left, whichever is less.
+	lossesPerHour = 60
+	lossShare     = 20
+
+	// firstNarrow is the first segment of a narrow list, in indices.
+	firstNarrow = 8
+	// narrowShare is the share of the indices that are left, one part in so many, that
+	// a narrow list may hold.
+	narrowShare = 1000
+	// narrowLasts is how long a segment of a narrow list lasts for the next not to be
+	// longer.
+	narrowLasts = time.Minute
 )
 
 // refillSoon refills in the background, unless that is under way or has failed a
@@ -84,14 +99,57 @@ func (l *list) pausing() error {
 	return nil
 }
 
-// pushFailed lets the list pause after a push that failed, longer each time. Each costs a
-// segment, and a store that answers and takes nothing, such as a Redis without memory,
-// would use up many.
-func (l *list) pushFailed() {
+// pushFailed lets the list pause after a push that failed and cost n indices, longer
+// each time, and gives the error to report. Beyond an hour's budget the list waits
+// until time has paid for what was lost.
+func (l *list) pushFailed(n int64, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now := time.Now()
+	l.lost = max(0, l.lost-now.Sub(l.lostAt).Hours())
+	l.lost += max(1.0/lossesPerHour, float64(n)*lossShare/float64(max(1, l.left())))
+	l.lostAt = now
 	l.pauseFor = min(max(2*l.pauseFor, refillRetry), longestPause)
-	l.pauseUntil = time.Now().Add(l.pauseFor)
+	pause := l.pauseFor
+	if over := time.Duration((l.lost - 1) * float64(time.Hour)); over > pause {
+		pause = over
+		err = fmt.Errorf("no segment is taken for %v, as many were lost in failed pushes: %w", over.Round(time.Second), err)
+	}
+	l.pauseUntil = now.Add(pause)
+	return err
+}
+
+// maxStep is the longest segment to ask for. A narrow list gets little more than its
+// callers wait for, and after a failed push only what shows that the next one works.
+// grow says that the last segment was used up. Callers hold mu.
+func (l *list) maxStep(grow bool) int64 {
+	if !model.Narrow(l.left()) {
+		return l.svc.opts.MaxStep
+	}
+	now := time.Now()
+	switch lasted := now.Sub(l.asked); {
+	case grow && lasted < narrowLasts:
+		l.narrow *= 2
+	case lasted > 2*narrowLasts:
+		l.narrow /= 2
+	}
+	l.asked = now
+	l.narrow = min(max(firstNarrow, min(l.narrow, l.left()/narrowShare)), l.svc.opts.MaxStep)
+	if l.pauseFor > 0 {
+		return 1
+	}
+	n := l.narrow
+	for _, w := range l.waiters {
+		n += int64(w.n)
+	}
+	return min(n, l.svc.opts.MaxStep)
+}
+
+// fillsAhead says whether the sweep fills the list, before anybody asks for an index.
+func (l *list) fillsAhead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !model.Narrow(l.left()) && !time.Now().Before(l.pauseUntil)
 }
 
 // beginRefill claims the list for one refill; false means one is in flight.

@@ -97,9 +97,7 @@ func (s *Service) measure(ctx context.Context, lists []*list, away bool) bool {
 			continue
 		}
 		away = false
-		s.purged(keys[i], state.Purged)
-		lists[i].saw(state.HighWater)
-		lists[i].measured(state.Len)
+		lists[i].saw(state)
 	}
 	return away
 }

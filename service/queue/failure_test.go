@@ -243,7 +243,7 @@ func TestADatabaseThatWentBackIsLifted(t *testing.T) {
 	take()
 	db.change(func(rows map[model.ListKey]model.AllocState) {
 		for key, row := range rows {
-			row.MaxID = 0
+			row.Last, row.LastMaxID = 0, 0
 			rows[key] = row
 		}
 	})
@@ -319,7 +319,7 @@ func TestARolledBackMaxIDIsLiftedSoon(t *testing.T) {
 	stop(t, filler.Service)
 	db.change(func(rows map[model.ListKey]model.AllocState) {
 		row := rows[key]
-		row.MaxID = 7
+		row.Last, row.LastMaxID = 7, 7
 		rows[key] = row
 	})
 	r := ready(t, l, db, everySecond)
@@ -341,10 +341,9 @@ func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
 	row := model.AllocState{
-		Key: key, MaxID: 1000, Step: 100, AllocatedAt: time.Now().Add(-time.Minute),
-		Server: model.Server{ID: "before"}, Limit: model.Limit{MaxID: key.Compose(100_000), Policy: model.LimitReject},
+		Counter: model.Counter{Last: 1000, At: time.Now().Add(-time.Minute), Doubt: 60_000},
+		Key:     key, Step: 100, Limit: model.Limit{MaxID: key.Compose(100_000), Policy: model.LimitReject},
 	}
-	db.server = model.Server{ID: "after"}
 	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
 	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
 	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, model.ErrUnconfirmed) {
@@ -353,7 +352,7 @@ func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 	if err := r.reports.of(queue.ConditionRefill); !errors.Is(err, model.ErrUnconfirmed) {
 		t.Errorf("reported: %v", err)
 	}
-	row.Server = model.Server{} // confirmed
+	row.Doubt = 0 // confirmed
 	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
 	eventually(t, "serves", func() error { _, err := r.one(1, "alice"); return err })
 }
@@ -361,11 +360,10 @@ func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 func TestAnUnvouchedDatabaseMakesALargeSpaceJump(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
-	db.server = model.Server{ID: "after"}
 	db.change(func(rows map[model.ListKey]model.AllocState) {
 		rows[key] = model.AllocState{
-			Key: key, MaxID: 1000, Step: 100, AllocatedAt: time.Now().Add(-time.Minute),
-			Server: model.Server{ID: "before"},
+			Counter: model.Counter{Last: 1000, At: time.Now().Add(-time.Minute), Doubt: 60_000},
+			Key:     key, Step: 100,
 		}
 	})
 	r := ready(t, l, db)

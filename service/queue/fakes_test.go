@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,14 +24,13 @@ var errAway = errors.New("store is away")
 
 // table is a database in memory: the real choice of segments, no SQL.
 type table struct {
-	mu     sync.Mutex
-	rows   map[model.ListKey]model.AllocState
-	err    error         // every call fails with it
-	delay  time.Duration // of every allocation
-	loads  int
-	server model.Server
-	taken  []model.Segment
-	asked  map[model.ListKey]int // segments that were asked for
+	mu    sync.Mutex
+	rows  map[model.ListKey]model.AllocState
+	err   error         // every call fails with it
+	delay time.Duration // of every allocation
+	loads int
+	taken []model.Segment
+	asked map[model.ListKey]int // segments that were asked for
 }
 
 func newTable(apps ...uint8) *table {
@@ -68,7 +68,8 @@ func (t *table) Load(context.Context) ([]model.ListConfig, error) {
 	t.loads++
 	var out []model.ListConfig
 	for key, r := range t.rows {
-		out = append(out, model.ListConfig{Key: key, AppName: "test", MaxID: r.MaxID, Step: r.Step, CurrentStep: r.CurrentStep, Limit: r.Limit})
+		out = append(out, model.ListConfig{Key: key, AppName: "test", MaxID: r.Last, Step: r.Step, CurrentStep: r.CurrentStep,
+			Limit: r.Limit, History: r.Life, Doubt: r.Doubt})
 	}
 	return out, t.err
 }
@@ -87,15 +88,15 @@ func (t *table) Allocate(_ context.Context, reqs []model.AllocRequest) []model.A
 	return out
 }
 
-func (t *table) Raise(_ context.Context, reqs []model.AllocRequest) []model.Allocation {
+func (t *table) Settle(_ context.Context, reqs []model.AllocRequest) []model.Allocation {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := make([]model.Allocation, len(reqs))
 	for i, req := range reqs {
 		row := t.rows[req.Key]
-		out[i].Lifted = max(0, req.Floor-row.MaxID)
-		row.MaxID = max(row.MaxID, req.Floor)
-		t.rows[req.Key] = row
+		next := row.Settle(req)
+		out[i].Lifted = max(0, next.Last-row.Last)
+		t.rows[req.Key] = next
 	}
 	return out
 }
@@ -109,13 +110,13 @@ func (t *table) allocate(req model.AllocRequest) model.Allocation {
 	case !ok:
 		return model.Allocation{Err: model.ErrUnknownShard}
 	}
-	segment, next, err := row.Next(req, time.Now(), t.server)
+	a, next, err := row.Next(req, time.Now())
 	if err != nil {
 		return model.Allocation{Err: err}
 	}
 	t.rows[req.Key] = next
-	t.taken = append(t.taken, segment)
-	return row.Answer(req, segment)
+	t.taken = append(t.taken, a.Segment)
+	return a
 }
 
 // askedFor is how many segments of a list were asked for.
@@ -140,7 +141,9 @@ type lists struct {
 	onPop  func(model.Popped) model.Popped               // changes an answer
 	onPush func([]model.PushRequest) []model.PushRequest // changes a request
 	full   error                                         // pushes fail with it
-	pops   []int                                         // how many each pop asked for
+	// readOnly is what every write fails with.
+	readOnly error
+	pops     []int // how many each pop asked for
 }
 
 func newLists() *lists { return &lists{Store: memstore.New()} }
@@ -181,9 +184,21 @@ func (l *lists) State(ctx context.Context, keys []model.ListKey) []model.ListSta
 	return states
 }
 
+func (l *lists) Probe(ctx context.Context, keys []model.ListKey) []model.ListState {
+	states := l.State(ctx, keys)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range states {
+		if l.readOnly != nil {
+			states[i].Err = l.readOnly
+		}
+	}
+	return states
+}
+
 func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	l.mu.Lock()
-	change, full := l.onPush, l.full
+	change, full := l.onPush, cmp.Or(l.full, l.readOnly)
 	l.mu.Unlock()
 	if full != nil {
 		return slices.Repeat([]error{full}, len(reqs))
@@ -196,7 +211,7 @@ func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 
 func (l *lists) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
 	l.mu.Lock()
-	err := l.err
+	err := cmp.Or(l.err, l.readOnly)
 	l.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -231,13 +246,7 @@ type replica struct {
 func start(t *testing.T, l *lists, db *table, change ...func(*queue.Options)) replica {
 	t.Helper()
 	r := &reports{last: map[string]error{}}
-	opts := queue.Options{
-		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r,
-		Log:     slog.New(slog.DiscardHandler),
-		Probe:   func(context.Context) error { l.mu.Lock(); defer l.mu.Unlock(); return l.err },
-		Timeout: 2 * time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100_000, MaxListRate: 1000, LiftAlarm: 1000,
-		RefillCron: "0 */2 * * * *", ReloadCron: "30 */2 * * * *",
-	}
+	opts := options(l, db, r)
 	for _, f := range change {
 		f(&opts)
 	}
@@ -248,6 +257,16 @@ func start(t *testing.T, l *lists, db *table, change ...func(*queue.Options)) re
 	s.Start()
 	t.Cleanup(func() { stop(t, s) })
 	return replica{s, r}
+}
+
+func options(l *lists, db *table, r *reports) queue.Options {
+	return queue.Options{
+		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r,
+		Log:     slog.New(slog.DiscardHandler),
+		Probe:   func(context.Context) error { l.mu.Lock(); defer l.mu.Unlock(); return l.err },
+		Timeout: 2 * time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100_000, MaxListRate: 1000, LiftAlarm: 1000,
+		RefillCron: "0 */2 * * * *", ReloadCron: "30 */2 * * * *",
+	}
 }
 
 func stop(t *testing.T, s *queue.Service) {

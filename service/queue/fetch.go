@@ -20,6 +20,10 @@ const (
 	// keeps the list from being over-filled.
 	lockPatience = 500 * time.Millisecond
 
+	// aheadShare is the share of the indices that are left, one part in so many, that
+	// a replica may hold ahead of demand.
+	aheadShare = 100_000
+
 	minBackoff = 2 * time.Millisecond
 	maxBackoff = 200 * time.Millisecond
 )
@@ -92,13 +96,11 @@ func (l *list) wanted() int {
 	return min(n, max(l.svc.opts.PrefetchMax, largest), MaxBatch)
 }
 
-// ahead is the distance ahead of demand; near the limit there is none, so that
-// the last indices go to whoever asks first. Callers hold mu.
+// ahead is the distance ahead of demand. A crash loses what is held, so it is a tiny
+// share of what is left under the limit; and near the limit there is none, so that
+// the last indices go to the first who ask. Callers hold mu.
 func (l *list) ahead() int {
-	if l.left() < MaxBatch {
-		return 0
-	}
-	return l.demand.ahead
+	return int(min(int64(l.demand.ahead), l.left()/aheadShare))
 }
 
 // left is how many indices can still be allocated under the limit, at most.
@@ -156,8 +158,7 @@ func (f *fetcher) refuseTooLarge() bool {
 	if state.Err != nil {
 		return false // the pop will meet the same
 	}
-	f.svc.purged(f.key, state.Purged)
-	f.saw(state.HighWater)
+	f.saw(state)
 	return f.failLarger(state.Len, f.limitReached())
 }
 
@@ -213,7 +214,8 @@ func (f *fetcher) dry() {
 		f.refillSoon()
 		return
 	}
-	err := f.refillNow(time.Since(f.since) > lockPatience, f.backoff)
+	held := errors.Is(f.howRefillEnded(), errBusy) // and not a store that refused the lock
+	err := f.refillNow(held && time.Since(f.since) > lockPatience, f.backoff)
 	switch {
 	case err == nil:
 		f.backoff = min(2*f.backoff, maxBackoff)

@@ -39,14 +39,19 @@ type list struct {
 	retryAt    time.Time     // until then the low watermark causes none
 	pauseUntil time.Time     // until then no segment is asked for; refillErr says why
 	pauseFor   time.Duration // the latest one after a push that failed; 0 since one went well
-	lastErr    error         // why waiters are not served; nil when the last pop went well
+	lost       float64       // by failed pushes, in budgets of an hour, at lostAt
+	lostAt     time.Time
+	narrow     int64     // length of the last segment while the list is narrow, without what callers waited for
+	asked      time.Time // when that was
+	lastErr    error     // why waiters are not served; nil when the last pop went well
 
 	// history and highest are the tripwire: within one history indices only
 	// rise, so one at or below highest was given out before.
 	history string
 	highest int64
-	popped  int64 // indices popped in this history since the last refill
-	known   int64 // highest index this process knows to be handed out
+	popped  int64  // indices popped in this history since the last refill
+	known   int64  // highest index this process knows to be handed out
+	seen    string // the history in which the store was seen last; "" before
 }
 
 // waiter is a caller that waits for n IDs.
@@ -92,19 +97,26 @@ func (l *list) limitChanged(limit model.Limit) {
 	l.ids, l.head = kept, 0
 }
 
-// behind says whether the database, as last read, had less than is known to be
-// handed out. A segment taken meanwhile looks the same, so it is no proof.
-func (l *list) behind() (floor int64, behind bool) {
+// unsettled says whether the list and its row, as last read, should be told of each
+// other: the row has less than is known to be handed out (a segment taken meanwhile
+// looks the same), or is doubted while the list can vouch for it, or the list's mark
+// covers it no more. Nothing is known of a list that was never used.
+func (l *list) unsettled() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.known, l.known > l.cfg.MaxID
+	if l.seen == "" || l.known == 0 {
+		return false
+	}
+	return l.known > l.cfg.MaxID || (l.seen == l.cfg.History) == (l.cfg.Doubt > 0)
 }
 
-// saw notes a high-water mark.
-func (l *list) saw(highWater int64) {
+// saw notes what the store says.
+func (l *list) saw(st model.ListState) {
+	l.svc.purged(l.key, st.Purged)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.known = max(l.known, highWater)
+	l.known = max(l.known, st.HighWater)
+	l.seen, l.depth = st.History, st.Len
 }
 
 // drop gives up the IDs that are held. Callers hold mu.
@@ -250,7 +262,11 @@ func (l *list) isLow(length int64) bool {
 }
 
 func (l *list) isLowLocked(length int64) bool {
-	return float64(length) <= l.svc.opts.LowWatermark*float64(l.step)
+	step := l.step
+	if model.Narrow(l.left()) {
+		step = min(step, max(l.narrow, 1))
+	}
+	return float64(length) <= l.svc.opts.LowWatermark*float64(step)
 }
 
 // measured notes how many indices the store held a moment ago; -1 is unknown.

@@ -20,11 +20,17 @@ type Lists interface {
 	// State answers for every key, in order, in as few round trips as it can.
 	// Failures are in each ListState.Err, as Pop's.
 	State(ctx context.Context, keys []model.ListKey) []model.ListState
+	// Probe is State after a write beside each list, so that a store which is full,
+	// or takes no writes for another reason, says so in ListState.Err.
+	Probe(ctx context.Context, keys []model.ListKey) []model.ListState
 	// Push appends segments, at most one attempt each, and answers in order: nil,
 	// model.ErrHistoryChanged, model.ErrNotAboveHighWater, model.ErrListFull, or
 	// a *model.StoreError after which the segment may or may not have arrived.
 	// Whatever the error, the segment must never be pushed again.
 	Push(ctx context.Context, reqs []model.PushRequest) []error
+	// Mark raises high-water marks that are lower than asked for, and answers in
+	// order: nil, model.ErrHistoryChanged, or a *model.StoreError.
+	Mark(ctx context.Context, reqs []model.MarkRequest) []error
 	// Delete drops lists; their high-water marks stay. Errors: *model.StoreError.
 	Delete(ctx context.Context, keys []model.ListKey) error
 }

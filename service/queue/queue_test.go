@@ -146,7 +146,7 @@ func TestExactlyThreeLeft(t *testing.T) {
 	db.provision(1, 100, limit)
 	db.change(func(rows map[model.ListKey]model.AllocState) {
 		row := rows[alice]
-		row.MaxID = 1000
+		row.Last = 1000
 		rows[alice] = row
 	})
 	a, b := ready(t, l, db), ready(t, l, db)

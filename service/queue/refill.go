@@ -33,21 +33,23 @@ var errBusy = errors.New("another replica is refilling the list")
 // job is one list on its way through a pass.
 type job struct {
 	*list
+	settle  bool // the list and its row are brought up to each other, and that is all
 	state   model.ListState
 	segment model.Segment
 	err     error // how it ended; nil also when nothing was due
 }
 
-// refill runs one pass over the lists that are not being refilled already.
-func (s *Service) refill(lists []*list, withoutLock bool) {
+// refill runs one pass over the lists that are not being refilled already. With
+// settle they are settled instead.
+func (s *Service) refill(lists []*list, settle bool) {
 	var jobs []*job
 	for _, l := range lists {
 		if l.beginRefill() {
-			jobs = append(jobs, &job{list: l})
+			jobs = append(jobs, &job{list: l, settle: settle})
 		}
 	}
 	if len(jobs) > 0 {
-		s.runPass(jobs, withoutLock)
+		s.runPass(jobs, false)
 	}
 }
 
@@ -69,14 +71,18 @@ func (s *Service) runPass(jobs []*job, withoutLock bool) {
 	}
 }
 
-// pass takes the jobs through the four steps; each drops those that end there.
+// pass takes the jobs through the steps; each drops those that end there. The state
+// must come before the allocation, as a push succeeds only on the history read there.
+// It is read with a write: what could not be pushed is not allocated.
 func (s *Service) pass(ctx context.Context, jobs []*job, withoutLock bool) {
 	if !withoutLock {
 		token := rand.Text()
 		jobs = s.lock(ctx, jobs, token)
 		defer s.unlock(ctx, jobs, token)
 	}
-	s.push(ctx, s.allocate(ctx, s.due(ctx, jobs)))
+	jobs = s.look(ctx, jobs, s.opts.Lists.Probe)
+	s.settle(ctx, jobs)
+	s.push(ctx, s.allocate(ctx, s.due(jobs)))
 }
 
 func (s *Service) lock(ctx context.Context, jobs []*job, token string) []*job {
@@ -104,34 +110,70 @@ func (s *Service) unlock(ctx context.Context, jobs []*job, token string) {
 	}
 }
 
-// due asks for the state of the lists. It must come before allocate: a push
-// succeeds only on the history read here.
-func (s *Service) due(ctx context.Context, jobs []*job) []*job {
-	for i, state := range s.states(ctx, jobs) {
-		jobs[i].state = state
+// look asks for the state of the lists.
+func (s *Service) look(ctx context.Context, jobs []*job, ask func(context.Context, []model.ListKey) []model.ListState) []*job {
+	if len(jobs) == 0 {
+		return nil
 	}
-	jobs = keep(jobs, func(_ int, j *job) error { return j.state.Err })
-	due := jobs[:0:0]
-	for _, j := range jobs {
-		s.purged(j.key, j.state.Purged)
-		j.saw(j.state.HighWater)
-		j.measured(j.state.Len)
-		if j.isLow(j.state.Len) {
-			due = append(due, j)
-		}
-	}
-	return due
-}
-
-func (s *Service) states(ctx context.Context, jobs []*job) []model.ListState {
 	keys := make([]model.ListKey, len(jobs))
 	for i, j := range jobs {
 		keys[i] = j.key
 	}
-	if len(keys) == 0 {
-		return nil
+	for i, state := range ask(ctx, keys) {
+		if jobs[i].state = state; state.Err == nil {
+			jobs[i].saw(state)
+		}
 	}
-	return s.opts.Lists.State(ctx, keys)
+	return keep(jobs, func(_ int, j *job) error { return j.state.Err })
+}
+
+// settle brings lists and their rows up to each other: the mark of a list is raised to
+// what its row has handed out, the row to what the list has, and the row names the
+// list's history if the mark covers it. From then on each can lose what it has, and
+// the other still knows. A segment of another replica that is on its way would be
+// refused by the mark; the lock keeps it away.
+func (s *Service) settle(ctx context.Context, jobs []*job) {
+	var todo, marked []*job
+	var marks []model.MarkRequest
+	for _, j := range jobs {
+		if j.settle {
+			j.mu.Lock()
+			marks = append(marks, model.MarkRequest{Key: j.key, History: j.state.History, Index: j.cfg.MaxID})
+			j.mu.Unlock()
+			todo = append(todo, j)
+		}
+	}
+	if len(todo) == 0 {
+		return
+	}
+	var reqs []model.AllocRequest
+	for i, err := range s.opts.Lists.Mark(ctx, marks) {
+		j := todo[i]
+		if j.err = err; err == nil {
+			j.mu.Lock()
+			reqs = append(reqs, model.AllocRequest{Key: j.key, Floor: j.known, History: j.state.History, Mark: max(marks[i].Index, j.state.HighWater)})
+			j.mu.Unlock()
+			marked = append(marked, j)
+		}
+	}
+	if len(marked) == 0 {
+		return
+	}
+	for i, a := range s.opts.Allocator.Settle(ctx, reqs) {
+		marked[i].err = a.Err
+		s.lifted(marked[i].key, a.Lifted)
+	}
+}
+
+// due are the jobs whose lists are low.
+func (s *Service) due(jobs []*job) []*job {
+	due := jobs[:0:0]
+	for _, j := range jobs {
+		if !j.settle && j.isLow(j.state.Len) {
+			due = append(due, j)
+		}
+	}
+	return due
 }
 
 func (s *Service) allocate(ctx context.Context, jobs []*job) []*job {
@@ -151,13 +193,14 @@ func (s *Service) allocate(ctx context.Context, jobs []*job) []*job {
 func (j *job) request() model.AllocRequest {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	grow := j.popped > 0 && j.history == j.state.History && !j.slow
 	return model.AllocRequest{
 		Key:     j.key,
 		Floor:   j.known, // the high-water mark included
 		History: j.state.History,
 		Mark:    j.state.HighWater,
-		Grow:    j.popped > 0 && j.history == j.state.History && !j.slow,
-		MaxStep: j.svc.opts.MaxStep,
+		Grow:    grow,
+		MaxStep: j.maxStep(grow),
 		MaxRate: j.svc.opts.MaxListRate,
 	}
 }
@@ -205,10 +248,10 @@ func (j *job) pushed(err error, slow bool) {
 	if errors.Is(err, model.ErrListFull) {
 		return
 	}
-	j.err = err
 	if !errors.Is(err, model.ErrHistoryChanged) { // what the store then says is new
-		j.pushFailed()
+		err = j.pushFailed(j.segment.Len(), err)
 	}
+	j.err = err
 }
 
 // arrived counts a segment that was pushed.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -36,7 +37,11 @@ func (s *Service) schedule() error {
 	if err := s.scheduleSweep(); err != nil {
 		return fmt.Errorf("%w: refill cron %q: %w", model.ErrInvalidArgument, s.opts.RefillCron, err)
 	}
-	reload := func() { _ = s.reloadAndReport() } // it has been reported
+	reload := func() {
+		if s.reloadAndReport() == nil { // else it has been reported
+			s.settleAll()
+		}
+	}
 	job, err := s.cron.AddFunc(s.opts.ReloadCron, reload)
 	if err != nil {
 		return fmt.Errorf("%w: reload cron %q: %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
@@ -156,7 +161,22 @@ func (s *Service) closeLists() {
 	}
 }
 
-// sweep refills every list that is low.
+// settleAll settles every list of which the database, as it was just read, and the
+// store do not know the same, be it used or not: so what one of them has lost is
+// mended before the other can lose something too.
+func (s *Service) settleAll() {
+	var todo []*list
+	for _, l := range s.catalogue.Load().all() {
+		if l.unsettled() {
+			todo = append(todo, l)
+		}
+	}
+	for lists := range slices.Chunk(todo, passSize) {
+		s.refill(lists, true)
+	}
+}
+
+// sweep refills every list that is low, but for narrow ones.
 func (s *Service) sweep(ctx context.Context) {
 	c := s.catalogue.Load()
 	if c == nil {
@@ -191,8 +211,10 @@ func (s *Service) lowLists(ctx context.Context, lists []*list) []*list {
 			jobs[i] = &job{list: l}
 		}
 		lists = lists[n:]
-		for _, j := range s.due(ctx, jobs) {
-			due = append(due, j.list)
+		for _, j := range s.due(s.look(ctx, jobs, s.opts.Lists.State)) {
+			if j.fillsAhead() {
+				due = append(due, j.list)
+			}
 		}
 		s.report(jobs)
 	}

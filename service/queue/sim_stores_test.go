@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"shardid/model"
@@ -16,6 +17,8 @@ type simData struct {
 	lists map[model.ListKey][]int64
 	h, e  map[model.ListKey]string
 	w     map[model.ListKey]int64
+	beatH string // history for which beat counts
+	beat  time.Time
 }
 
 func (d simData) clone() simData {
@@ -23,7 +26,7 @@ func (d simData) clone() simData {
 	for k, v := range d.lists {
 		lists[k] = slices.Clone(v)
 	}
-	return simData{lists, maps.Clone(d.h), maps.Clone(d.e), maps.Clone(d.w)}
+	return simData{lists, maps.Clone(d.h), maps.Clone(d.e), maps.Clone(d.w), d.beatH, d.beat}
 }
 
 // simNode is one Redis server; its methods are the scripts of the real store.
@@ -93,6 +96,28 @@ func (n *simNode) state(key model.ListKey) model.ListState {
 	return model.ListState{History: n.life(key), Len: int64(len(n.lists[key])), HighWater: highWater, Purged: purged}
 }
 
+// lastBeat is when the deployment used the server last, in its present history.
+func (n *simNode) lastBeat() time.Time {
+	if n.beatH != n.history() {
+		return time.Time{}
+	}
+	return n.beat
+}
+
+func (n *simNode) setBeat(now time.Time) { n.beatH, n.beat = n.history(), now }
+
+func (n *simNode) mark(r model.MarkRequest) error {
+	n.guard(r.Key)
+	if n.life(r.Key) != r.History {
+		return model.ErrHistoryChanged
+	}
+	n.w[r.Key] = max(n.w[r.Key], r.Index)
+	if simTrace {
+		fmt.Println("mark", r, n.w[r.Key])
+	}
+	return nil
+}
+
 // push appends a part of a segment.
 func (n *simNode) push(r model.PushRequest, first bool) error {
 	n.guard(r.Key)
@@ -107,6 +132,9 @@ func (n *simNode) push(r model.PushRequest, first bool) error {
 	if first || n.mutant != partsUnmarked {
 		n.w[r.Key] = r.Segment.Last
 	}
+	if simTrace {
+		fmt.Println("pushed", r)
+	}
 	for i := r.Segment.First; i <= r.Segment.Last; i++ {
 		n.lists[r.Key] = append(n.lists[r.Key], i)
 	}
@@ -115,17 +143,24 @@ func (n *simNode) push(r model.PushRequest, first bool) error {
 
 // simRedis is a master and its replica; clients may still hang on the old one.
 type simRedis struct {
-	world  *world
-	nodes  [2]*simNode
-	master int
-	names  int
+	world       *world
+	nodes       [2]*simNode
+	spare       [2]*simNode // another Redis
+	spareMaster int
+	master      int
+	names       int
 }
 
 func newSimRedis(w *world) *simRedis {
 	r := &simRedis{world: w}
-	for i := range r.nodes {
-		empty := simData{map[model.ListKey][]int64{}, map[model.ListKey]string{}, map[model.ListKey]string{}, map[model.ListKey]int64{}}
-		r.nodes[i] = &simNode{simData: empty, mutant: w.mutant, name: r.name, snapshot: empty.clone(), replID: r.name(), runID: r.name()}
+	for i := range 2 * len(r.nodes) {
+		empty := simData{map[model.ListKey][]int64{}, map[model.ListKey]string{}, map[model.ListKey]string{}, map[model.ListKey]int64{}, "", time.Time{}}
+		n := &simNode{simData: empty, mutant: w.mutant, name: r.name, snapshot: empty.clone(), replID: r.name(), runID: r.name()}
+		if i < len(r.nodes) {
+			r.nodes[i] = n
+		} else {
+			r.spare[i-len(r.nodes)] = n
+		}
 	}
 	return r
 }
@@ -186,6 +221,21 @@ func (r *simRedis) promoteBack() bool {
 	return r.takeOver(back)
 }
 
+// move has all replicas use another Redis, which the deployment has used before or not.
+// That takes a person more than a minute; meanwhile nothing is served.
+func (r *simRedis) move() bool {
+	if !r.world.databaseGoesBack {
+		return false
+	}
+	r.nodes, r.spare = r.spare, r.nodes
+	r.master, r.spareMaster = r.spareMaster, r.master
+	for _, replica := range r.world.replicas {
+		replica.node = r.master
+	}
+	r.world.now = r.world.now.Add(61 * time.Second)
+	return true
+}
+
 // loseKey deletes a list or its meta hash, as an eviction or a person would.
 func (r *simRedis) loseKey() bool {
 	n, key := r.nodes[r.master], simKeys()[r.world.rng.IntN(len(simKeys()))]
@@ -199,74 +249,147 @@ func (r *simRedis) loseKey() bool {
 	return true
 }
 
-// simDatabase is id_alloc with its backups.
-type simDatabase struct {
-	world *world
-	rows  map[model.ListKey]model.AllocState
-	saved map[model.ListKey]model.AllocState
-	lives int
+// simCopy is what a database server holds, or held.
+type simCopy struct {
+	at     time.Time // when it was like that
+	rows   map[model.ListKey]model.AllocState
+	server int // the life of the server that wrote last
+	since  time.Time
+	beat   time.Time
 }
 
+// simDatabase is id_alloc and shardid_deployment. Every state that it was in may come
+// back: on a replica that lags, after a crash, from a backup.
+type simDatabase struct {
+	world *world
+	simCopy
+	past []simCopy
+	life int // of the server that answers
+}
+
+// simRate is the most indices a second of a list; it is less than the longest segment.
+const simRate = 20
+
 func newSimDatabase(w *world) *simDatabase {
-	d := &simDatabase{world: w, rows: map[model.ListKey]model.AllocState{}}
+	d := &simDatabase{world: w}
+	d.rows, d.since, d.beat = map[model.ListKey]model.AllocState{}, w.now, w.now
 	for _, key := range simKeys() {
 		d.rows[key] = model.AllocState{Key: key, Step: simStep}
 	}
-	d.backup()
+	d.commit()
 	return d
 }
 
-func (d *simDatabase) backup() bool { d.saved = maps.Clone(d.rows); return true }
+func (d *simDatabase) commit() {
+	d.at = d.world.now
+	d.past = append(d.past, simCopy{d.at, maps.Clone(d.rows), d.server, d.since, d.beat})
+}
 
-// restore loses what was allocated since the backup. A row without a segment does
-// not tell which server stored it: to go back to that is outside the promise.
-func (d *simDatabase) restore() bool {
+// goBack lets a copy that is at most that old take over.
+func (d *simDatabase) goBack(age time.Duration) bool {
 	if !d.world.databaseGoesBack {
 		return false
 	}
-	for _, row := range d.saved {
-		if row.Server.ID == "" {
-			return false
-		}
+	oldest := slices.IndexFunc(d.past, func(c simCopy) bool { return d.world.now.Sub(c.at) <= age })
+	if oldest < 0 {
+		oldest = len(d.past) - 1
 	}
-	for _, r := range d.world.replicas {
-		if r.taken > 0 || len(d.world.delayed) > 0 {
-			return false // a refill ends before a restarted database answers
-		}
+	d.simCopy = d.past[oldest+d.world.rng.IntN(len(d.past)-oldest)]
+	d.rows = maps.Clone(d.rows)
+	d.life++
+	if simTrace {
+		fmt.Println(d.world.now.Format("04:05.000"), "db back", d.at.Format("04:05.000"), d.rows[simKeys()[1]].Counter)
 	}
-	d.rows = maps.Clone(d.saved)
-	d.lives++
-	d.world.now = d.world.now.Add(6 * time.Second) // another life only when that late
 	return true
 }
 
-// server is the present life of the database's server.
-func (d *simDatabase) server() model.Server {
-	if d.world.mutant == noIncarnation {
-		return model.Server{ID: "db"}
+func (d *simDatabase) crash() bool    { return d.goBack(time.Second) }
+func (d *simDatabase) failOver() bool { return d.goBack(10 * time.Second) }
+func (d *simDatabase) restore() bool  { return d.goBack(1 << 62) }
+
+// notice notes that another life of the server answers, as the real store does in a
+// transaction of its own before anything is allocated.
+func (d *simDatabase) notice(by *simReplica) {
+	if d.server == d.life || d.world.mutant == identityIgnored {
+		return
 	}
-	return model.Server{ID: fmt.Sprint("db", d.lives)}
+	now := d.world.now
+	vouched := !by.on().slave && now.Sub(by.on().lastBeat()) <= time.Minute || d.world.mutant == staleMarkBelieved
+	for key, row := range d.rows {
+		beat, at := d.beat, row.At
+		if d.world.mutant == noHeartbeat {
+			beat, at = now, now // a copy is taken for new
+		}
+		doubt := model.DoubtOf(simRate, beat, at, now)
+		if d.world.mutant == oneRate {
+			doubt /= 2
+		}
+		row.Doubt += doubt
+		if !vouched || !strings.HasPrefix(row.Life, by.on().history()+"-") && d.world.mutant != otherRedisVouches {
+			row.Life = ""
+		}
+		d.rows[key] = row
+	}
+	if d.since = d.since.Add(model.JumpWait); d.since.Before(now) || d.world.mutant == oneWait {
+		d.since = now
+	}
+	d.server, d.beat = d.life, now
+	if simTrace {
+		fmt.Println(d.world.now.Format("04:05.000"), "noted vouched", vouched, d.rows[simKeys()[1]].Counter)
+	}
+	d.commit()
 }
 
-func (d *simDatabase) allocate(req model.AllocRequest) model.Allocation {
+// heartbeat is what the replicas send every ten seconds.
+func (d *simDatabase) heartbeat(by *simReplica) {
+	d.notice(by)
+	d.beat = d.world.now
+	d.commit()
+	if !by.on().slave {
+		by.on().setBeat(d.world.now)
+	}
+}
+
+// row is the row as the store reads it.
+func (d *simDatabase) row(req *model.AllocRequest) model.AllocState {
 	if d.world.mutant == noFloor {
 		req.Floor = 0
 	}
 	row := d.rows[req.Key]
-	segment, next, err := row.Next(req, d.world.now, d.server())
+	row.Rate, row.Noted = simRate, d.since
+	if d.world.mutant == noBucket {
+		row.Rate = 0
+	}
+	if d.world.mutant == noWait {
+		row.Noted = time.Time{}
+	}
+	return row
+}
+
+func (d *simDatabase) allocate(by *simReplica, req model.AllocRequest) model.Allocation {
+	d.notice(by)
+	a, next, err := d.row(&req).Next(req, d.world.now)
 	if err != nil {
 		return model.Allocation{Err: err}
 	}
+	if a.Jumped > 0 {
+		d.world.jumps++
+	}
 	d.rows[req.Key] = next
-	return row.Answer(req, segment)
+	d.commit()
+	if simTrace {
+		fmt.Println(d.world.now.Format("04:05.000"), "alloc", req.Key, a.Segment, "jumped", a.Jumped, "req", req.Floor, req.Mark, req.History, "row", next.Counter.Life, next.Last)
+	}
+	return a
 }
 
-func (d *simDatabase) raise(req model.AllocRequest) {
-	row := d.rows[req.Key]
-	if d.world.mutant != noFloor {
-		row.MaxID = max(row.MaxID, req.Floor)
+func (d *simDatabase) settle(by *simReplica, req model.AllocRequest) {
+	d.notice(by)
+	if simTrace {
+		fmt.Println(d.world.now.Format("04:05.000"), "settle", req, d.rows[req.Key].Counter, d.row(&req).Settle(req).Counter)
 	}
-	d.rows[req.Key] = row
+	d.rows[req.Key] = d.row(&req).Settle(req)
+	d.commit()
 }
 
 // The methods below are the replica's view of the stores: requests and answers
@@ -328,6 +451,22 @@ func (r *simReplica) State(_ context.Context, keys []model.ListKey) []model.List
 	return states
 }
 
+// Probe implements Lists.
+func (r *simReplica) Probe(ctx context.Context, keys []model.ListKey) []model.ListState {
+	return r.State(ctx, keys)
+}
+
+// Mark implements Lists.
+func (r *simReplica) Mark(_ context.Context, reqs []model.MarkRequest) []error {
+	errs := make([]error, len(reqs))
+	for i, req := range reqs {
+		var answer error
+		err := r.script(func(node *simNode) { answer = node.mark(req) })
+		errs[i] = errors.Join(err, answer)
+	}
+	return errs
+}
+
 // Push implements Lists.
 func (r *simReplica) Push(_ context.Context, reqs []model.PushRequest) []error {
 	errs := make([]error, len(reqs))
@@ -335,7 +474,6 @@ func (r *simReplica) Push(_ context.Context, reqs []model.PushRequest) []error {
 		for offset := int64(0); offset < req.Segment.Len() && errs[i] == nil; offset += simPart {
 			errs[i] = r.pushPart(req, offset)
 		}
-		r.taken = 0
 	}
 	return errs
 }
@@ -397,25 +535,23 @@ func (r *simReplica) allocate(req model.AllocRequest) (a model.Allocation) {
 		if r.world.mutant == noRowLock {
 			r.world.database.rows[req.Key] = before[req.Key]
 		}
-		a = r.world.database.allocate(req)
-		r.taken++
+		a = r.world.database.allocate(r, req)
 	})
-	if err == nil && a.Err == nil {
-		return a
-	}
-	r.taken = 0 // it is given up
 	if err == nil {
 		return a
 	}
 	if r.world.mutant == unclearCommit {
-		row := r.world.database.rows[req.Key]
-		segment, _, _ := row.Next(req, r.world.now, r.world.database.server())
-		return model.Allocation{Segment: segment}
+		a, _, _ := r.world.database.row(&req).Next(req, r.world.now)
+		return a
 	}
 	return model.Allocation{Err: err}
 }
 
-// Raise implements Allocator.
-func (r *simReplica) Raise(_ context.Context, reqs []model.AllocRequest) []model.Allocation {
-	return make([]model.Allocation, len(reqs))
+// Settle implements Allocator.
+func (r *simReplica) Settle(_ context.Context, reqs []model.AllocRequest) []model.Allocation {
+	out := make([]model.Allocation, len(reqs))
+	for i, req := range reqs {
+		out[i].Err = r.call(func() { r.world.database.settle(r, req) })
+	}
+	return out
 }

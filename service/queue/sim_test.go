@@ -31,12 +31,15 @@ func TestSimulation(t *testing.T) {
 		}
 		return
 	}
-	var issued atomic.Int64
-	faults := firstFailure(noMutant, simSeeds(), func(w *world) { issued.Add(int64(len(w.issued))) })
+	var issued, jumps atomic.Int64
+	faults := firstFailure(noMutant, simSeeds(), func(w *world) {
+		issued.Add(int64(len(w.issued)))
+		jumps.Add(int64(w.jumps))
+	})
 	if faults != nil {
 		t.Fatalf("%v\nreplay it: go test ./service/queue -run 'TestSimulation$' -sim.seed %d", faults, faults.seed)
 	}
-	t.Logf("%d worlds, %d IDs, none twice", simSeeds(), issued.Load())
+	t.Logf("%d worlds, %d IDs, %d jumps, none twice", simSeeds(), issued.Load(), jumps.Load())
 	if least := int64(simSeeds()) * 100; issued.Load() < least {
 		t.Errorf("%d IDs were issued, want at least %d: the simulation stands still", issued.Load(), least)
 	}
@@ -47,7 +50,7 @@ func TestSimulationCatchesMutants(t *testing.T) {
 	if raceEnabled {
 		t.Skip("make simulate runs it, ten times faster")
 	}
-	for _, m := range []mutant{noHistoryCheck, runIDForHistory, pushRetries, noHighWater, noFloor, noIncarnation, unclearCommit, noRowLock, partsUnmarked, gapsOverlooked} {
+	for _, m := range []mutant{noHistoryCheck, runIDForHistory, pushRetries, noHighWater, noFloor, noBucket, noHeartbeat, noWait, oneWait, oneRate, identityIgnored, staleMarkBelieved, otherRedisVouches, unclearCommit, noRowLock, partsUnmarked, gapsOverlooked} {
 		t.Run(string(m), func(t *testing.T) {
 			failure := firstFailure(m, 30_000, func(*world) {})
 			if failure == nil {

@@ -1,11 +1,13 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	"shardid/model"
@@ -16,17 +18,24 @@ import (
 type mutant string
 
 const (
-	noMutant        mutant = ""
-	noHistoryCheck  mutant = "lists are served whatever their history"
-	runIDForHistory mutant = "run_id instead of master_replid"
-	pushRetries     mutant = "a push without an answer is sent again, for any history"
-	noHighWater     mutant = "no high-water mark"
-	noFloor         mutant = "max_id is not lifted"
-	noIncarnation   mutant = "a restored database is taken for the one before"
-	unclearCommit   mutant = "an unclear COMMIT counts as committed"
-	noRowLock       mutant = "two allocations read the same row"
-	partsUnmarked   mutant = "only the first part of a segment raises the high-water mark"
-	gapsOverlooked  mutant = "a pop takes every list to be without gaps"
+	noMutant          mutant = ""
+	noHistoryCheck    mutant = "lists are served whatever their history"
+	runIDForHistory   mutant = "run_id instead of master_replid"
+	pushRetries       mutant = "a push without an answer is sent again, for any history"
+	noHighWater       mutant = "no high-water mark"
+	noFloor           mutant = "max_id is not lifted"
+	noBucket          mutant = "the rate is not enforced"
+	noHeartbeat       mutant = "no heartbeat: a copy of the database is taken for new"
+	noWait            mutant = "no wait before a jump"
+	oneWait           mutant = "the wait for one doubt is taken for the wait for several"
+	oneRate           mutant = "a jump of one rate instead of two"
+	identityIgnored   mutant = "another life of the database server is taken for the one before"
+	staleMarkBelieved mutant = "a mark is believed although it is stale"
+	otherRedisVouches mutant = "a mark in a Redis that was exchanged for another one counts"
+	unclearCommit     mutant = "an unclear COMMIT counts as committed"
+	noRowLock         mutant = "two allocations read the same row"
+	partsUnmarked     mutant = "only the first part of a segment raises the high-water mark"
+	gapsOverlooked    mutant = "a pop takes every list to be without gaps"
 )
 
 // simKeys are the lists of the simulation: few, so that replicas meet.
@@ -46,14 +55,18 @@ type world struct {
 	delayed  []func() // commands still on their way
 
 	// databaseGoesBack says which of two kinds of world this is. In the one the
-	// database goes back in time. In the other it does not, and Redis may have two
-	// masters at once. These together are outside the promise.
+	// database goes back in time, with or without Redis, and Redis is exchanged for
+	// another one and back. In the other Redis may have two masters at once. These
+	// together are outside the promise.
 	databaseGoesBack bool
 
 	issued map[int64]bool
+	jumps  int
 	faults map[string]int
 	err    error // the first violation
 }
+
+var simTrace = os.Getenv("SIMTRACE") != ""
 
 const (
 	simReplicas = 3
@@ -79,6 +92,9 @@ func newWorld(seed uint64, m mutant) *world {
 func (w *world) run() error {
 	for i := 0; i < simSteps && w.err == nil; i++ {
 		w.now = w.now.Add(time.Duration(w.rng.IntN(200)) * time.Millisecond)
+		if w.now.Sub(w.database.beat) >= model.BeatEvery {
+			w.database.heartbeat(w.replicas[w.rng.IntN(len(w.replicas))])
+		}
 		switch {
 		case w.chance(8):
 			w.fault()
@@ -125,13 +141,19 @@ func (w *world) fault() {
 		{"failover back", w.redis.promoteBack},
 		{"a replica follows the failover", w.follow},
 		{"a key is deleted", w.redis.loseKey},
-		{"backup of the database", w.database.backup},
-		{"the database goes back", w.database.restore},
+		{"Redis is exchanged", w.redis.move},
+		{"the database crashes", w.database.crash},
+		{"the database fails over", w.database.failOver},
+		{"the database is restored", w.database.restore},
+		{"both stores go back", func() bool { return w.database.failOver() && w.redis.restart() }},
 		{"a replica is killed", w.kill},
-		{"a sweep's reading and reload", w.sweep},
+		{"a quiet time", w.pass},
 	}
 	f := all[w.rng.IntN(len(all))]
 	if f.do() {
+		if simTrace {
+			fmt.Println(w.now.Format("04:05.000"), "FAULT", f.name)
+		}
 		w.faults[f.name]++
 	}
 }
@@ -150,16 +172,9 @@ func (w *world) kill() bool {
 	return true
 }
 
-// sweep lets a replica mend a database that is behind what it knows.
-func (w *world) sweep() bool {
-	r := w.replicas[w.rng.IntN(len(w.replicas))]
-	if w.redis.nodes[r.node].slave {
-		return false
-	}
-	for _, l := range r.lists {
-		l.saw(w.redis.nodes[r.node].state(l.key).HighWater)
-		w.database.raise(model.AllocRequest{Key: l.key, Floor: l.known})
-	}
+// pass lets a while go by.
+func (w *world) pass() bool {
+	w.now = w.now.Add(time.Duration(w.rng.IntN(30)) * time.Second)
 	return true
 }
 
@@ -178,8 +193,6 @@ type simReplica struct {
 	world *world
 	node  int // the Redis node its connections lead to
 	lists []*list
-	// taken is 1 while a segment was taken and is neither pushed nor given up.
-	taken int
 	yield func(struct{}) bool
 	next  func() (struct{}, bool)
 	end   func()
@@ -207,8 +220,12 @@ func (r *simReplica) live(yield func(struct{}) bool) {
 	r.yield = yield
 	for yield(struct{}{}) {
 		l := r.lists[r.world.rng.IntN(len(r.lists))]
-		if r.world.chance(25) {
-			l.svc.refill([]*list{l}, r.world.chance(50))
+		switch {
+		case r.world.chance(25):
+			l.refillIn(r.world)
+			continue
+		case r.world.chance(5):
+			r.reload(l)
 			continue
 		}
 		p, err := l.pop(1 + r.world.rng.IntN(12))
@@ -218,8 +235,26 @@ func (r *simReplica) live(yield func(struct{}) bool) {
 		l.deliver(p)
 		r.issue(l)
 		if len(p.Indices) == 0 {
-			l.svc.refill([]*list{l}, r.world.chance(50))
+			l.refillIn(r.world)
 		}
+	}
+}
+
+// refillIn refills with or without the lock, whose holder may have died.
+func (l *list) refillIn(w *world) {
+	if l.beginRefill() {
+		l.svc.runPass([]*job{{list: l}}, w.chance(50))
+	}
+}
+
+// reload reads the list's row and its state, as the cron jobs do, and settles them.
+func (r *simReplica) reload(l *list) {
+	row := r.world.database.rows[l.key]
+	l.svc.look(context.Background(), []*job{{list: l}}, r.State)
+	l.configure(model.ListConfig{Key: l.key, MaxID: row.Last, Step: simStep, CurrentStep: row.CurrentStep, History: row.Life, Doubt: row.Doubt})
+	if l.unsettled() {
+		r.world.faults["a list is settled"]++
+		l.svc.refill([]*list{l}, true)
 	}
 }
 

@@ -57,6 +57,20 @@ func (l lists) State(ctx context.Context, keys []model.ListKey) []model.ListStat
 	return states
 }
 
+func (l lists) Probe(ctx context.Context, keys []model.ListKey) []model.ListState {
+	ctx, span := l.begin(ctx, "probe", l.store, listsKey.Int(len(keys)))
+	states := l.next.Probe(ctx, keys)
+	end(span, first(states, func(s model.ListState) error { return s.Err }))
+	return states
+}
+
+func (l lists) Mark(ctx context.Context, reqs []model.MarkRequest) []error {
+	ctx, span := l.begin(ctx, "mark", l.store, listsKey.Int(len(reqs)))
+	errs := l.next.Mark(ctx, reqs)
+	end(span, first(errs, func(err error) error { return err }))
+	return errs
+}
+
 func (l lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	ctx, span := l.begin(ctx, "push", l.store, listsKey.Int(len(reqs)))
 	errs := l.next.Push(ctx, reqs)

@@ -32,6 +32,15 @@ func (s *stores) State(_ context.Context, keys []model.ListKey) []model.ListStat
 	return []model.ListState{{Len: 1}, {Err: s.err}}
 }
 
+func (s *stores) Probe(ctx context.Context, keys []model.ListKey) []model.ListState {
+	return s.State(ctx, keys)
+}
+
+func (s *stores) Mark(_ context.Context, reqs []model.MarkRequest) []error {
+	s.note(reqs)
+	return []error{nil, s.err}
+}
+
 func (s *stores) Push(_ context.Context, reqs []model.PushRequest) []error {
 	s.note(reqs)
 	return []error{nil, s.err}
@@ -129,11 +138,14 @@ type call struct {
 func calls() []call {
 	key, keys, names := model.ListKey{App: 1, Shard: 2}, []model.ListKey{{App: 1, Shard: 2}, {App: 3}}, []string{"1_2", "3_0"}
 	pushes, allocs := []model.PushRequest{{Key: key, Cap: 4}, {}}, []model.AllocRequest{{Key: key, Floor: 4}, {}}
+	marks := []model.MarkRequest{{Key: key, Index: 4}, {}}
 	tag, owner, lease := model.TagRequest{Tag: "orders", Step: 3}, model.Owner{Address: "10.0.0.1:1"}, model.Lease{WorkerID: 5}
 	start, node := model.NodeStart{Token: "x"}, model.Node{WorkerID: 6}
 	return []call{
 		{"pop", "l", []any{key, 9}, func(c context.Context, o observed) []any { return two(o.Pop(c, key, 9)) }},
 		{"state", "l", []any{keys}, func(c context.Context, o observed) []any { return []any{o.State(c, keys)} }},
+		{"probe", "l", []any{keys}, func(c context.Context, o observed) []any { return []any{o.Probe(c, keys)} }},
+		{"mark", "l", []any{marks}, func(c context.Context, o observed) []any { return []any{o.Mark(c, marks)} }},
 		{"push", "l", []any{pushes}, func(c context.Context, o observed) []any { return []any{o.Push(c, pushes)} }},
 		{"delete", "l", []any{keys}, func(c context.Context, o observed) []any { return []any{o.Delete(c, keys)} }},
 		{"lock", "k", []any{names, "token", time.Second}, func(c context.Context, o observed) []any { return two(o.TryLock(c, names, "token", time.Second)) }},

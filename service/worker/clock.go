@@ -70,8 +70,9 @@ func (k *Keeper) jumped(wall int64, mono time.Duration) error {
 }
 
 // compareWithPeers refuses a clock that is too far from the median of the other
-// live instances, each measured against the registry's clock.
-func (k *Keeper) compareWithPeers(ctx context.Context) error {
+// live instances, each measured against the registry's clock. What was reported with
+// the own worker ID came from an earlier life.
+func (k *Keeper) compareWithPeers(ctx context.Context, own int) error {
 	if k.clock.server == 0 {
 		return nil
 	}
@@ -81,7 +82,7 @@ func (k *Keeper) compareWithPeers(ctx context.Context) error {
 	}
 	var offsets []time.Duration
 	for _, p := range peers {
-		if p.Address != k.owner.Address && k.clock.server-p.Seen < peerLive.Milliseconds() {
+		if p.WorkerID != own && k.clock.server-p.Seen < peerLive.Milliseconds() {
 			offsets = append(offsets, time.Duration(p.Reported-p.Seen)*time.Millisecond)
 		}
 	}

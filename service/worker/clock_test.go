@@ -129,7 +129,7 @@ func TestTheClockAtTheStart(t *testing.T) {
 		{"two of three are off", 0, []model.WorkerPeer{peer("b:1", six, 0), peer("c:1", 0, 0), peer("d:1", six, 0)}, false},
 		{"the one that is off died", 0, []model.WorkerPeer{peer("b:1", six, peerLive)}, true},
 		{"it lived just now", 0, []model.WorkerPeer{peer("b:1", six, peerLive-time.Second)}, false},
-		{"it is ourselves, before", 0, []model.WorkerPeer{peer(address, six, 0)}, true},
+		{"it is ourselves, before", 0, []model.WorkerPeer{{Address: "b:1", WorkerID: theirs, Seen: someday, Reported: someday + 6000}}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := withFile(t)

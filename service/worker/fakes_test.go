@@ -67,6 +67,7 @@ type registry struct {
 	now func() int64 // Unix ms
 
 	mu        sync.Mutex
+	identity  string
 	row       model.Lease // what is stored
 	keptSince int64
 	peers     []model.WorkerPeer
@@ -79,7 +80,7 @@ type registry struct {
 }
 
 func newRegistry(now func() int64) *registry {
-	return &registry{now: now, row: model.Lease{WorkerID: theirs}, failing: map[string]error{}, during: map[string]func(){}}
+	return &registry{now: now, identity: "test 1", row: model.Lease{WorkerID: theirs}, failing: map[string]error{}, during: map[string]func(){}}
 }
 
 // set changes the registry.
@@ -126,7 +127,7 @@ func (r *registry) Acquire(ctx context.Context, owner model.Owner) (model.Lease,
 		r.row.Reserved = r.row.Expires
 	}
 	r.row.Owner = owner
-	return r.answer(model.Lease{WorkerID: r.row.WorkerID, Owner: owner, Node: "node", After: r.row.Reserved}), nil
+	return r.answer(model.Lease{WorkerID: r.row.WorkerID, Owner: owner, Registry: r.identity, Node: "node", After: r.row.Reserved}), nil
 }
 
 func (r *registry) answer(lease model.Lease) model.Lease {
@@ -178,7 +179,7 @@ func (r *registry) give(reserved int64) {
 
 // folder is a data folder; it outlives processes.
 type folder struct {
-	address string // whose lease it holds
+	written bool
 	lease   model.Lease
 	open    error // of the next open
 	store   error // of every Store
@@ -202,19 +203,19 @@ type openFolder struct {
 func (f openFolder) Identity() string { return "folder" }
 
 func (f openFolder) Load() (model.Lease, bool) {
-	if f.address != f.at {
+	if !f.written {
 		return model.Lease{}, false
 	}
 	l := f.lease
 	return model.Lease{
-		WorkerID: l.WorkerID, Owner: model.Owner{Address: f.at, Identity: f.Identity()},
+		WorkerID: l.WorkerID, Registry: l.Registry, Owner: model.Owner{Address: f.at, Identity: f.Identity()},
 		After: l.Reserved, Reserved: l.Reserved, Expires: l.Expires,
 	}, true
 }
 
 func (f openFolder) Store(lease model.Lease) error {
 	if f.store == nil {
-		f.address, f.lease = f.at, lease
+		f.written, f.lease = true, lease
 	}
 	return f.store
 }
@@ -250,8 +251,11 @@ type machine struct {
 	*testing.T
 	clock    *hand
 	registry *registry
-	folder   *folder       // nil without a local file
-	layout   error         // of the question for the layout
+	folder   *folder // nil without a local file
+	layout   error   // of the question for the layout
+	claim    error   // of each claim
+	claims   []model.WorkerClaim
+	grant    model.ClaimGrant
 	recorded time.Duration // how long ago the layout was
 	lives    int
 }
@@ -266,7 +270,7 @@ func withFile(t *testing.T) *machine {
 
 func fileless(t *testing.T) *machine {
 	h := newHand()
-	return &machine{T: t, clock: h, registry: newRegistry(h.server.Load), recorded: 24 * time.Hour}
+	return &machine{T: t, clock: h, registry: newRegistry(h.server.Load), recorded: 24 * time.Hour, grant: model.ClaimGrant{Kept: 48 * time.Hour}}
 }
 
 // life is one process. It takes its steps when it is told to, unless it is started.
@@ -283,7 +287,11 @@ func (m *machine) options(l *life, now func() (int64, time.Duration)) Options {
 		Mode: "test", Registry: m.registry, Generator: l.gen, Reporter: l.reports, Now: now,
 		Expiry: testExpiry, TTL: testTTL, MaxClockOffset: testOffset,
 		Layout: func(context.Context) (time.Duration, error) { return m.recorded, m.layout },
-		Log:    slog.New(slog.NewTextHandler(l.log, nil)),
+		Claim: func(_ context.Context, c model.WorkerClaim) (model.ClaimGrant, error) {
+			m.claims = append(m.claims, c)
+			return m.grant, m.claim
+		},
+		Log: slog.New(slog.NewTextHandler(l.log, nil)),
 	}
 	if m.folder != nil {
 		o.OpenFile = m.folder.opener

@@ -29,8 +29,8 @@ const (
 	Ahead = 6 * time.Second
 )
 
-// Options of a Keeper. Registry, Generator, Layout, Reporter, Log and Now are
-// required.
+// Options of a Keeper. Registry, Generator, Layout, Claim, Reporter, Log and Now
+// are required.
 type Options struct {
 	Mode      string // of the registry, for messages
 	Registry  Registry
@@ -43,6 +43,10 @@ type Options struct {
 	// Layout records the layout of the IDs in the database, once, and says how long
 	// ago that was. Errors: *model.LayoutChangedError, *model.StoreError.
 	Layout func(context.Context) (age time.Duration, err error)
+	// Claim tells the database until when IDs may be issued, and with which registry.
+	// Errors: *model.RegistryInUseError when others claim another registry,
+	// *model.StoreError.
+	Claim func(context.Context, model.WorkerClaim) (model.ClaimGrant, error)
 	// Expiry is how long an instance with a file goes on without its registry.
 	Expiry time.Duration
 	// TTL is how long the registry holds a lease without a file for its owner, from
@@ -80,6 +84,13 @@ type Keeper struct {
 	// layoutSince is when, by the monotonic clock, the layout was recorded; nil
 	// before the database was asked.
 	layoutSince *time.Duration
+	claimed     model.WorkerClaim // as stored in the database; zero without one
+	others      int64             // up to when other registries' instances may have issued, Unix ms
+	unclaimed   bool              // the database was away when the claim was due
+	asked       time.Duration     // when, by the monotonic clock, it was asked last
+	// watching is since when, by the monotonic clock, the database has answered every
+	// claim, and was asked all the time; nil before it did.
+	watching *time.Duration
 
 	ctx     context.Context
 	cancel  context.CancelFunc
@@ -89,8 +100,8 @@ type Keeper struct {
 
 // New checks the options and starts nothing. The error is model.ErrInvalidArgument.
 func New(opts Options) (*Keeper, error) {
-	if opts.Registry == nil || opts.Generator == nil || opts.Layout == nil || opts.Reporter == nil || opts.Log == nil || opts.Now == nil {
-		return nil, fmt.Errorf("%w: a keeper needs a registry, a generator, a layout, a reporter, a log and a clock", model.ErrInvalidArgument)
+	if opts.Registry == nil || opts.Generator == nil || opts.Layout == nil || opts.Claim == nil || opts.Reporter == nil || opts.Log == nil || opts.Now == nil {
+		return nil, fmt.Errorf("%w: a keeper needs a registry, a generator, a layout, claims, a reporter, a log and a clock", model.ErrInvalidArgument)
 	}
 	if opts.Expiry < 2*Ahead || opts.TTL <= every || opts.MaxClockOffset <= 0 {
 		return nil, fmt.Errorf("%w: expiry must be at least %v, the lease longer than %v, the clock offset above 0",
@@ -144,8 +155,12 @@ func (k *Keeper) Stop(ctx context.Context) error {
 }
 
 // release ends the term and stores how far it really went, so that a restart need
-// not wait for the rest of the reservation.
+// not wait for the rest of the reservation, nor the instances of another registry.
 func (k *Keeper) release(ctx context.Context) error {
+	return errors.Join(k.giveBack(ctx), k.unclaim(ctx))
+}
+
+func (k *Keeper) giveBack(ctx context.Context) error {
 	if !k.held {
 		return nil
 	}

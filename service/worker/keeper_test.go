@@ -157,7 +157,7 @@ func TestStopOffline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := withFile(t)
 		now := time.Now().UnixMilli()
-		m.folder = &folder{address: address, lease: model.Lease{WorkerID: theirs, Reserved: now - 1, Expires: now + 50_000}}
+		m.folder = &folder{written: true, lease: model.Lease{WorkerID: theirs, Reserved: now - 1, Expires: now + 50_000}}
 		m.registry.fail(errAway)
 		l := m.started(hourly)
 		issued := l.take()

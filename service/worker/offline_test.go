@@ -20,10 +20,9 @@ func TestStartWithoutTheRegistry(t *testing.T) {
 		ok     bool
 	}{
 		{"a new folder", folder{}, false},
-		{"it lasts", folder{address: address, lease: lease(someday + 30_000)}, true},
-		{"it lasts for no more than the margin", folder{address: address, lease: lease(someday + margin.Milliseconds())}, false},
-		{"it has run out", folder{address: address, lease: lease(someday - 1)}, false},
-		{"it is of another address", folder{address: "10.0.0.9:8080", lease: lease(someday + 30_000)}, false},
+		{"it lasts", folder{written: true, lease: lease(someday + 30_000)}, true},
+		{"it lasts for no more than the margin", folder{written: true, lease: lease(someday + margin.Milliseconds())}, false},
+		{"it has run out", folder{written: true, lease: lease(someday - 1)}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := withFile(t)
@@ -188,7 +187,7 @@ func TestTrustEndsByTheMonotonicClock(t *testing.T) {
 
 func TestTheFilesTermIsTrustedUpToItsEnd(t *testing.T) {
 	m := withFile(t)
-	m.folder = &folder{address: address, lease: model.Lease{WorkerID: theirs, Reserved: someday - 1, Expires: someday + 20_000}}
+	m.folder = &folder{written: true, lease: model.Lease{WorkerID: theirs, Reserved: someday - 1, Expires: someday + 20_000}}
 	m.registry.fail(errAway)
 	l := m.boot()
 	_ = l.steps()

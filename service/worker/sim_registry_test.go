@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"time"
 
 	"shardid/model"
 )
@@ -24,9 +25,12 @@ type simRow struct {
 // simRegistry is the shared state of a model registry. Its clock is true time.
 type simRegistry struct {
 	w         *world
+	identity  string
 	kind      simKind
+	inDB      bool // it is a table of the database and shares its fate
 	rows      map[int]simRow
 	backup    map[int]simRow // what a restore brings back
+	deposed   map[int]simRow // those of a leased registry's server that was replaced
 	keptSince int64
 	away      bool
 }
@@ -35,28 +39,36 @@ type simRegistry struct {
 type simKind int
 
 const (
-	perAddress simKind = iota // one for each address for ever: zk, mysql
-	pooled                    // given to another once expired: zk_recycle, mysql when full
-	leased                    // held for a time, without a local file: redis, zk_ephemeral
+	fixed  simKind = iota // one for each owner for ever: zk, mysql
+	pooled                // given to another once expired: zk_recycle, mysql when full
+	leased                // held for a time, without a local file: redis, zk_ephemeral
 )
 
-const simWorkers = 2 // fewer than addresses, so that instances meet
+const simWorkers = 2 // fewer than instances, so that they meet
 
 func (r *simRegistry) acquire(o model.Owner) (model.Lease, error) {
 	now := r.w.now
-	lease := model.Lease{Owner: o, ServerTime: now, KeptSince: r.keptSince}
+	lease := model.Lease{Owner: o, Registry: r.identity, ServerTime: now, KeptSince: r.keptSince}
 	if len(r.rows) == 0 {
 		lease.KeptSince = now
 	}
-	for id, row := range r.rows {
-		if r.mine(row, o) {
-			return r.take(lease, id, row)
+	for _, mine := range []func(simRow) bool{
+		func(row simRow) bool { return r.holds(row, o) },
+		func(row simRow) bool { return r.kind != leased && row.identity == o.Identity },
+		func(row simRow) bool {
+			return r.kind != leased && row.address == o.Address && (now >= row.expires || r.w.mutant == addressBelieved)
+		},
+	} {
+		for id := range simWorkers {
+			if row, used := r.rows[id]; used && mine(row) {
+				return r.take(lease, id, row)
+			}
 		}
 	}
 	for id := range simWorkers {
 		row, used := r.rows[id]
 		if !used || r.free(row) {
-			row.address, row.identity = o.Address, ""
+			row.identity = ""
 			if r.kind == leased {
 				row.expires = row.reserved // nobody goes on without the registry
 			}
@@ -66,11 +78,8 @@ func (r *simRegistry) acquire(o model.Owner) (model.Lease, error) {
 	return model.Lease{}, model.ErrNoWorkerID
 }
 
-func (r *simRegistry) mine(row simRow, o model.Owner) bool {
-	if r.kind == leased {
-		return row.token == o.Token && row.leaseEnd > r.w.now
-	}
-	return row.address == o.Address
+func (r *simRegistry) holds(row simRow, o model.Owner) bool {
+	return row.token == o.Token && (r.kind != leased || row.leaseEnd > r.w.now)
 }
 
 func (r *simRegistry) free(row simRow) bool {
@@ -87,14 +96,8 @@ func (r *simRegistry) free(row simRow) bool {
 // take gives a row to the lease's owner.
 func (r *simRegistry) take(lease model.Lease, id int, row simRow) (model.Lease, error) {
 	o := lease.Owner
-	sameIdentity := row.identity != "" && row.identity == o.Identity
-	switch {
-	case row.token == o.Token:
-	case r.kind != leased && !sameIdentity && r.w.now < row.expires:
-		return model.Lease{}, &model.AddressTakenError{Address: o.Address, WorkerID: id}
-	}
 	lease.WorkerID, lease.After = id, row.expires
-	if sameIdentity || row.token == o.Token {
+	if row.identity != "" && row.identity == o.Identity || row.token == o.Token || r.w.mutant == addressBelieved {
 		lease.After = row.reserved
 	} else {
 		row.reserved = row.expires // what is stored from here on is the new owner's
@@ -107,7 +110,7 @@ func (r *simRegistry) take(lease model.Lease, id int, row simRow) (model.Lease, 
 
 func (r *simRegistry) renew(l model.Lease) (model.Lease, error) {
 	row, ok := r.rows[l.WorkerID]
-	if !ok || row.token != l.Owner.Token || r.kind == leased && row.leaseEnd <= r.w.now {
+	if !ok || !r.holds(row, l.Owner) || r.identity != l.Registry {
 		return model.Lease{}, model.ErrLeaseLost
 	}
 	reserved := l.Reserved
@@ -131,14 +134,93 @@ func (r *simRegistry) release(l model.Lease) error {
 	return nil
 }
 
-// restore brings the backup back: the registry went back in time.
-func (r *simRegistry) restore() {
-	r.rows = maps.Clone(r.backup)
+// restore brings rows back: the registry went back in time.
+func (r *simRegistry) restore(rows map[int]simRow) {
+	r.rows = maps.Clone(rows)
 	r.keptSince = r.w.now
 	for id, row := range r.rows {
 		row.leaseEnd = 0 // leases of another history end at once
 		r.rows[id] = row
 	}
+}
+
+// simDB is the database: the claims, and the tables of the registries in it.
+type simDB struct {
+	w      *world
+	claims map[string]model.WorkerClaim
+	since  int64 // when it noticed its server, or its life
+	away   bool
+	copies []simCopy // what it was a moment ago, and longer ago
+}
+
+// simCopy is a copy of the database that lags, or a backup.
+type simCopy struct {
+	claims map[string]model.WorkerClaim
+	rows   map[int]simRow
+}
+
+func (d *simDB) keep() {
+	c := simCopy{claims: maps.Clone(d.claims)}
+	for _, r := range d.w.registries {
+		if r.inDB {
+			c.rows = maps.Clone(r.rows)
+		}
+	}
+	d.copies = append(d.copies[max(0, len(d.copies)-100):], c)
+}
+
+// failOver replaces the database by a copy, mostly one of a moment ago.
+func (d *simDB) failOver() {
+	age := 1 + d.w.rng.IntN(2)
+	if d.w.rng.IntN(4) == 0 {
+		age = 1 + d.w.rng.IntN(len(d.copies))
+	}
+	c := d.copies[max(0, len(d.copies)-age)]
+	d.claims = maps.Clone(c.claims)
+	if d.w.mutant != serverIgnored {
+		d.since = d.w.now
+	}
+	for _, r := range d.w.registries {
+		if r.inDB {
+			r.rows, r.keptSince = maps.Clone(c.rows), max(r.keptSince, d.since)
+		}
+	}
+}
+
+// claim is what sqlstore.ClaimWorker does.
+func (d *simDB) claim(i *instance, c model.WorkerClaim) (grant model.ClaimGrant, err error) {
+	d.w.interleave(i)
+	if d.away {
+		return grant, away("claim")
+	}
+	defer d.w.interleave(i)
+	if d.w.mutant == noClaims {
+		return model.ClaimGrant{Kept: math.MaxInt64}, nil
+	}
+	own, now := d.claims[c.Token], d.w.now
+	if own.Registry != c.Registry || own.Until <= now {
+		grant.Kept = time.Duration(now-d.since) * time.Millisecond
+		var other model.WorkerClaim
+		for _, o := range d.claims {
+			if o.Registry != c.Registry && o.Token != c.Token && o.Until > other.Until {
+				other = o
+			}
+		}
+		grant.After = other.Until
+		switch {
+		case c.Until <= now:
+			return grant, nil
+		case other.Until > now || other.Until > 0 && !c.Watched:
+			d.w.note("%s may not claim %q: %q until %d", i, c.Registry, other.Registry, other.Until-simStart)
+			return grant, &model.RegistryInUseError{Registry: other.Registry, Mine: c.Registry}
+		}
+	}
+	d.claims[c.Token] = c
+	d.w.note("%s claims worker %d of %q until %d", i, c.WorkerID, c.Registry, c.Until-simStart)
+	if d.w.mayLose() && d.w.rng.IntN(12) == 0 {
+		return grant, away("claim")
+	}
+	return grant, nil
 }
 
 // simLink is one instance's way to the registry: it may be cut, and lose replies.
@@ -149,8 +231,15 @@ type simLink struct {
 
 func (l simLink) call(op string, do func() error) error {
 	l.w.interleave(l.inst)
-	if l.away || l.inst.cut {
+	if l.away || l.inst.cut || l.inDB && l.w.db.away {
 		return away(op)
+	}
+	if l.inst.stale && l.w.mutant != noWait {
+		return away(op) // its replicas have left it, and confirm nothing
+	}
+	if l.inst.stale {
+		l.rows, l.deposed = l.deposed, l.rows
+		defer func() { l.rows, l.deposed = l.deposed, l.rows }()
 	}
 	err := do()
 	l.inst.heard = l.w.now
@@ -164,6 +253,9 @@ func (l simLink) call(op string, do func() error) error {
 
 func (l simLink) Acquire(_ context.Context, o model.Owner) (lease model.Lease, err error) {
 	err = l.call("acquire", func() (err error) { lease, err = l.acquire(o); return err })
+	if l.w.mutant == noDoubt {
+		lease.KeptSince = 0
+	}
 	l.w.note("%s acquires: worker %d after %d, %v", l.inst, lease.WorkerID, lease.After-simStart, err)
 	if l.w.mutant == leafFallback && err != nil && l.inst.disk.lease != nil {
 		return *l.inst.disk.lease, nil // with no regard to what may have happened since
@@ -208,7 +300,7 @@ func (f simFile) Identity() string { return f.inst.disk.identity }
 func (f simFile) Close() error     { return nil }
 
 func (f simFile) Load() (model.Lease, bool) {
-	if l := f.inst.disk.lease; l != nil && l.Owner.Address == f.inst.address {
+	if l := f.inst.disk.lease; l != nil && l.Registry[:4] == f.inst.registry().identity[:4] {
 		return *l, true
 	}
 	return model.Lease{}, false

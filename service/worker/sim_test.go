@@ -47,7 +47,8 @@ func TestSimulationCatchesMutants(t *testing.T) {
 	if raceEnabled {
 		t.Skip("make simulate runs it, ten times faster")
 	}
-	for _, m := range []mutant{noBound, noAfter, reportsInstead, trustsItself, leafFallback, noVouch} {
+	for _, m := range []mutant{noBound, noAfter, reportsInstead, trustsItself, leafFallback, noVouch,
+		serverIgnored, noDoubt, noClaims, noWait, addressBelieved} {
 		t.Run(string(m), func(t *testing.T) {
 			failure := firstFailure(m, 30_000, func(*world) {})
 			if failure == nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"shardid/model"
 	"shardid/service/snowflake"
 )
 
@@ -32,6 +33,12 @@ const (
 	trustsItself   mutant = "trust until the server says so: a renewal without an answer counts"
 	leafFallback   mutant = "Leaf's fallback: after any failure the worker ID of the file, without bounds"
 	noVouch        mutant = "a registry that lost its state is believed"
+
+	serverIgnored   mutant = "nobody notices that another server of the database answers"
+	noDoubt         mutant = "what a registry has forgotten is not waited for"
+	noClaims        mutant = "nobody claims what a registry's lease is used for"
+	noWait          mutant = "no WAIT: a deposed server of the registry gives leases"
+	addressBelieved mutant = "whoever comes from an address is the one that came from it before"
 )
 
 // instance is one process with its clock, its data folder and its network.
@@ -40,7 +47,9 @@ type instance struct {
 	address string
 	disk    simDisk
 	offset  int64 // of its clock, ms
+	config  int   // which registry it asks
 	cut     bool  // from the registry
+	stale   bool  // it talks to the registry's server that was replaced
 	life    int   // 0 while it is down
 	born    int64 // true time of its start
 	heard   int64 // true time of the registry's last answer
@@ -50,6 +59,8 @@ type instance struct {
 	gen     *snowflake.Generator
 	due     int64 // true time of its next step
 }
+
+func (i *instance) registry() *simRegistry { return i.w.registries[i.config] }
 
 func (i *instance) clock() (int64, time.Duration) {
 	return (i.w.now + i.offset) * int64(time.Millisecond), time.Duration(i.w.now-simStart) * time.Millisecond
@@ -61,18 +72,21 @@ type span struct {
 	from, to int64
 }
 
-// world is a registry and its instances, driven by one seed.
+// world is two registries, a database and the instances, driven by one seed.
 type world struct {
-	rng       *rand.Rand
-	mutant    mutant
-	now       int64 // true time, Unix ms
-	registry  *simRegistry
-	instances []*instance
-	restores  bool  // the registry may go back in time
-	recorded  int64 // when the layout was, true time
-	lives     int
-	inside    bool // interleave is under way
-	calm      bool // no fault happens any more
+	rng        *rand.Rand
+	mutant     mutant
+	now        int64 // true time, Unix ms
+	registries []*simRegistry
+	config     int // the registry of the instances that start from now on
+	db         *simDB
+	instances  []*instance
+	moves      bool  // to the other registry and back, in rolling changes
+	restores   bool  // registries and the database may go back in time
+	recorded   int64 // when the layout was, true time
+	lives      int
+	inside     bool // interleave is under way
+	calm       bool // no fault happens any more
 
 	issued int
 	owned  map[int64][]span // by worker ID
@@ -82,8 +96,14 @@ type world struct {
 
 func newWorld(seed uint64, m mutant) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 4)), mutant: m, now: simStart, owned: map[int64][]span{}}
-	w.registry = &simRegistry{w: w, kind: simKind(w.rng.IntN(3)), rows: map[int]simRow{}, backup: map[int]simRow{}}
-	w.restores = w.rng.IntN(2) == 0
+	for n := range 2 {
+		kind := simKind(w.rng.IntN(3))
+		mode := fmt.Sprint("sim", min(n, w.rng.IntN(2))) // the second may be of the same mode, elsewhere
+		w.registries = append(w.registries, &simRegistry{w: w, identity: fmt.Sprintf("%s %d", mode, n), kind: kind,
+			inDB: n == 0 && kind != leased && w.rng.IntN(2) == 0, rows: map[int]simRow{}, backup: map[int]simRow{}})
+	}
+	w.db = &simDB{w: w, claims: map[string]model.WorkerClaim{}, since: simStart}
+	w.moves, w.restores = w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
 	for i := range 4 {
 		address := fmt.Sprintf("10.0.0.%d:8080", min(i, 2)) // the last two claim one address
 		w.instances = append(w.instances, &instance{w: w, address: address, disk: simDisk{identity: fmt.Sprint("disk", i)}})
@@ -91,9 +111,11 @@ func newWorld(seed uint64, m mutant) *world {
 	return w
 }
 
-// durable says whether instances go on without this registry: then it may not
-// lose its state and an instance not hear of it, and that is not simulated.
-func (w *world) durable() bool { return w.registry.kind != leased }
+// durable says whether instances go on without their registry: then it may not lose
+// its state and an instance not hear of it, and that is not simulated.
+func (w *world) durable() bool {
+	return w.registries[0].kind != leased || w.moves && w.registries[1].kind != leased
+}
 
 func (w *world) mayLose() bool { return !w.calm && (!w.durable() || !w.restores) }
 
@@ -119,11 +141,18 @@ func (w *world) story() string {
 	return strings.Join(w.faults[max(len(w.faults)-200, 0):], "\n")
 }
 
-// heal ends every fault; then those whose address nobody else claims must issue.
+// heal ends every fault, and the rolling change; then all that get a worker ID must
+// issue.
 func (w *world) heal() {
-	w.registry.away = false
+	w.db.away = false
+	for _, r := range w.registries {
+		r.away = false
+	}
 	for _, i := range w.instances {
-		i.cut, i.offset = false, 0
+		i.cut, i.stale, i.offset = false, false, 0
+		if i.config != w.config {
+			w.crash(i)
+		}
 		if i.life == 0 {
 			w.boot(i)
 		}
@@ -140,7 +169,11 @@ func (w *world) heal() {
 	for _, i := range w.instances {
 		w.issue(i)
 	}
-	if w.failed == nil && w.issued < before+2 {
+	least := before + 2
+	if w.registries[w.config].kind == fixed { // its worker IDs may belong to folders that are gone
+		least = before + 1
+	}
+	if w.failed == nil && w.mutant == noMutant && w.issued < least {
 		w.failed = errors.New("too little is issued hours after every fault has ended")
 	}
 }
@@ -168,35 +201,81 @@ func (w *world) harm(i *instance, n int) {
 	case n < 82:
 		w.stop(i)
 	case n < 87:
-		if i.life == 0 && (!calm || !w.registry.away) {
+		if i.life == 0 && (!calm || !w.isAway()) {
 			w.boot(i)
 		}
 	case n < 89 && i.life == 0:
-		w.note("%s lost its data folder", i)
-		i.disk = simDisk{identity: fmt.Sprint(i.disk.identity, "'")}
+		if w.rng.IntN(2) == 0 {
+			w.note("%s lost its data folder", i)
+			i.disk = simDisk{identity: fmt.Sprint(i.disk.identity, "'")}
+			break
+		}
+		if other := w.instances[w.rng.IntN(len(w.instances))]; other.life == 0 {
+			w.note("%s and %s swap addresses", i, other)
+			i.address, other.address = other.address, i.address
+		}
 	case n < 92:
 		w.setClock(i)
 	case n < 94 && !calm:
 		i.cut = !i.cut
 		w.note("%s cut %t", i, i.cut)
-	case n < 96:
-		if !calm || w.registry.away || w.allKnow() {
-			w.registry.away = !w.registry.away
-			w.note("registry away %t", w.registry.away)
+	case n < 95:
+		if !calm || w.isAway() || w.allKnow() {
+			r := i.registry()
+			if w.db.away || w.rng.IntN(2) == 0 {
+				w.db.away = !w.db.away
+			} else {
+				r.away = !r.away
+			}
+			w.note("registry away %t, database away %t", r.away, w.db.away)
 		}
-	case n < 98:
-		w.registry.backup = maps.Clone(w.registry.rows)
-	case n == 98 && w.restores && w.recorded > 0 && w.now > w.recorded+settling.Milliseconds(): // see settling
-		w.note("registry restored")
-		w.registry.restore()
+	case n < 96:
+		if w.moves {
+			w.config = w.rng.IntN(2)
+			w.note("new instances ask registry %d", w.config)
+		}
+	case n < 97:
+		i.registry().backup = maps.Clone(i.registry().rows)
+	default:
+		if w.restores && w.recorded > 0 && w.now > w.recorded+settling.Milliseconds() { // see settling
+			w.lose(i)
+		}
 	}
 }
+
+// lose lets a store lose what it knew: the database, or the registry of an instance.
+func (w *world) lose(i *instance) {
+	r := i.registry()
+	switch n := w.rng.IntN(6); {
+	case n < 3 || r.inDB:
+		w.note("database fails over")
+		w.db.failOver()
+	case n == 3 && r.kind == leased:
+		w.note("registry fails over, and some do not notice")
+		r.deposed = maps.Clone(r.rows)
+		r.restore(r.rows)
+		for _, i := range w.instances {
+			i.stale = i.registry() == r && w.rng.IntN(2) == 0
+		}
+	case n == 4:
+		w.note("registry emptied")
+		w.lives++
+		r.restore(nil)
+		r.rows, r.identity = map[int]simRow{}, fmt.Sprintf("%s %d", r.identity[:4], w.lives)
+	default:
+		w.note("registry restored")
+		r.restore(r.backup)
+	}
+}
+
+// isAway says whether some store cannot be reached.
+func (w *world) isAway() bool { return w.db.away || w.registries[0].away || w.registries[1].away }
 
 // allKnow says whether every instance has heard from the registry in this life, and
 // since it went back in time.
 func (w *world) allKnow() bool {
 	for _, i := range w.instances {
-		if i.life != 0 && i.heard < max(i.born, w.registry.keptSince)+1 {
+		if i.life != 0 && i.heard < max(i.born, i.registry().keptSince, w.db.since)+1 {
 			return false
 		}
 	}
@@ -217,24 +296,25 @@ func (w *world) setClock(i *instance) {
 
 func (w *world) boot(i *instance) {
 	w.lives++
-	i.life, i.term, i.born = w.lives, 0, w.now
+	i.life, i.term, i.born, i.config, i.stale = w.lives, 0, w.now, w.config, false
 	gen, err := snowflake.New(snowflake.Options{EpochMs: 1288834974657, Tolerance: 5 * time.Millisecond, Now: i.clock})
 	if err != nil {
 		panic(err)
 	}
 	i.gen = gen
 	opts := Options{
-		Mode: "sim", Registry: simLink{w.registry, i}, Generator: simGenerator{gen, i},
+		Mode: "sim", Registry: simLink{i.registry(), i}, Generator: simGenerator{gen, i},
 		Layout: func(context.Context) (time.Duration, error) {
 			if w.recorded == 0 || w.mutant == noVouch {
 				w.recorded = w.now
 			}
 			return time.Duration(w.now-w.recorded) * time.Millisecond, nil
 		},
+		Claim:  func(_ context.Context, c model.WorkerClaim) (model.ClaimGrant, error) { return w.db.claim(i, c) },
 		Expiry: time.Minute, TTL: simTTL, MaxClockOffset: 5 * time.Second,
 		Reporter: silent{}, Log: slog.New(slog.DiscardHandler), Now: i.clock,
 	}
-	if w.durable() {
+	if i.registry().kind != leased {
 		opts.OpenFile = func(string) (File, error) { return simFile{i}, nil }
 	}
 	if i.keeper, err = New(opts); err != nil {
@@ -267,6 +347,7 @@ func (w *world) stop(i *instance) {
 // pass lets true time go on; steps that are due are done, mostly.
 func (w *world) pass(ms int64) {
 	w.now += ms
+	w.db.keep()
 	for _, i := range w.instances {
 		if i.life != 0 && i.due <= w.now && (w.calm || w.rng.IntN(8) > 0) {
 			w.step(i)

@@ -22,6 +22,9 @@ const (
 // step does what is due and says when the next is.
 func (k *Keeper) step(ctx context.Context) time.Duration {
 	err := k.advance(ctx)
+	if !k.held {
+		err = errors.Join(err, k.unclaim(ctx))
+	}
 	if ctx.Err() != nil {
 		return every // stopping: an error means nothing now
 	}
@@ -40,11 +43,11 @@ func (k *Keeper) advance(ctx context.Context) error {
 	}
 	if !k.held || k.offline {
 		if err := k.acquire(ctx); err != nil {
-			return k.withoutRegistry(err)
+			return k.withoutRegistry(ctx, err)
 		}
 	}
 	err := k.renew(ctx)
-	if errors.Is(err, model.ErrLeaseLost) {
+	if errors.Is(err, model.ErrLeaseLost) || errors.Is(err, model.ErrRegistryInUse) {
 		k.end(err)
 		return errors.Join(err, k.disown())
 	}
@@ -115,7 +118,10 @@ func (k *Keeper) acquire(ctx context.Context) error {
 	}
 	err = k.mark(lease.ServerTime, wall)
 	if err == nil {
-		err = k.compareWithPeers(ctx)
+		err = k.compareWithPeers(ctx, lease.WorkerID)
+	}
+	if err == nil {
+		err = k.claimFirst(ctx, &lease)
 	}
 	if err != nil {
 		return errors.Join(err, k.refuse(ctx, lease))
@@ -140,23 +146,24 @@ func (k *Keeper) refuse(ctx context.Context, lease model.Lease) error {
 
 // take begins the term of a lease that the registry gave.
 func (k *Keeper) take(lease model.Lease) {
-	same := k.lease.Owner == k.owner && k.lease.WorkerID == lease.WorkerID
+	same := k.lease.Owner == k.owner && k.lease.WorkerID == lease.WorkerID && k.lease.Registry == lease.Registry
 	doubt := k.doubt(lease, k.layoutAge())
 	switch old, ok := k.stored(); {
-	case same && k.held && lease.After <= k.lease.Reserved:
+	case same && k.held && lease.After <= k.lease.Reserved && k.others <= k.lease.After:
 		// The term that the file began goes on: nobody reserved beyond it.
 		k.lease.Node, k.offline = lease.Node, false
 		return
 	case same && lease.After == k.confirmed:
 		// Nobody reserved more of it since we did: what we issued is all there is.
 		lease.After = max(k.opts.Generator.LastIssued(), k.lease.After, doubt)
-	case ok && old.WorkerID == lease.WorkerID && old.Expires > lease.ServerTime && lease.After >= old.Reserved:
+	case ok && old.WorkerID == lease.WorkerID && old.Registry == lease.Registry && old.Expires > lease.ServerTime && lease.After >= old.Reserved:
 		// It remembers all that we reserved, and has kept others away since.
 	case ok && old.WorkerID == lease.WorkerID:
 		lease.After = max(lease.After, old.Reserved, doubt)
 	default:
 		lease.After = max(lease.After, doubt)
 	}
+	lease.After = max(lease.After, k.others)
 	lease.Expires = 0 // of what the registry stored; ours comes with the first renewal
 	k.begin(lease)
 }
@@ -186,11 +193,11 @@ func (k *Keeper) renew(ctx context.Context) error {
 	if k.jumped(wall, mono) != nil {
 		want.Reserved, want.Expires = k.lease.Reserved, max(k.lease.Reserved, k.lease.Expires)
 	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	got, err := k.opts.Registry.Renew(ctx, want)
+	got, err := k.opts.Registry.Renew(call, want)
 	if isAway(err) && k.file != nil {
-		return k.reserveInFile(err)
+		return k.reserveInFile(ctx, err)
 	}
 	if err != nil {
 		return err
@@ -203,6 +210,13 @@ func (k *Keeper) renew(ctx context.Context) error {
 	}
 	k.confirmed = got.Reserved
 	want.ServerTime = got.ServerTime
+	grant, err := k.claim(ctx, want, want.Expires)
+	switch {
+	case err != nil && !isAway(err):
+		return err
+	case grant.After > k.lease.After:
+		return fmt.Errorf("%w: its claim had ended, and others used another registry meanwhile", model.ErrLeaseLost)
+	}
 	return k.use(want, mono)
 }
 
@@ -246,9 +260,9 @@ func (k *Keeper) use(lease model.Lease, mono time.Duration) error {
 
 // withoutRegistry is what is left when no worker ID can be acquired: the term of
 // the file while the registry is away, nothing when it answered and refused.
-func (k *Keeper) withoutRegistry(cause error) error {
+func (k *Keeper) withoutRegistry(ctx context.Context, cause error) error {
 	switch {
-	case errors.Is(cause, model.ErrAddressTaken), errors.Is(cause, model.ErrNoWorkerID):
+	case errors.Is(cause, model.ErrAddressTaken), errors.Is(cause, model.ErrNoWorkerID), errors.Is(cause, model.ErrRegistryInUse):
 		k.end(cause)
 		return errors.Join(cause, k.disown())
 	case !isAway(cause), errors.Is(cause, ErrClockOff):
@@ -257,7 +271,7 @@ func (k *Keeper) withoutRegistry(cause error) error {
 	case !k.held && !k.resume():
 		return cause
 	}
-	return k.reserveInFile(cause)
+	return k.reserveInFile(ctx, cause)
 }
 
 // resume begins the term of the last life's lease from the file, if nobody else
@@ -277,8 +291,9 @@ func (k *Keeper) resume() bool {
 }
 
 // reserveInFile reserves time while the registry is away, up to the bound that
-// nobody else starts below. It returns the cause: the registry is still away.
-func (k *Keeper) reserveInFile(cause error) error {
+// nobody else starts below, and that is claimed, as the database may have forgotten
+// it. It returns the cause: the registry is still away.
+func (k *Keeper) reserveInFile(ctx context.Context, cause error) error {
 	if k.lease.Expires == 0 {
 		return cause // the registry has promised this term nothing yet
 	}
@@ -293,6 +308,10 @@ func (k *Keeper) reserveInFile(cause error) error {
 	}
 	k.lease = next
 	k.opts.Generator.Extend(next.Reserved, k.trust)
+	if _, err := k.claim(ctx, next, next.Expires); errors.Is(err, model.ErrRegistryInUse) {
+		k.end(err)
+		return errors.Join(err, k.disown())
+	}
 	return cause
 }
 

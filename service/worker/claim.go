@@ -1,0 +1,101 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"shardid/model"
+)
+
+const (
+	// claimTimeout bounds each call of the database: what is reserved outlasts it.
+	claimTimeout = time.Second
+	// claimAhead is how far a claim reaches beyond what it is for, so that an instance
+	// that cannot reach the database for a moment still has one.
+	claimAhead = 30 * time.Second
+	// watch is how long a start watches the claims before it takes those of another
+	// registry that have ended for given up. A holder that goes on without the database
+	// tries it more often, so that it renews its claim before that.
+	watch = 10 * time.Second
+)
+
+// claim tells the database that IDs of the lease may be issued up to until. While the
+// database is away a term goes on whose claim had not ended when that began: nobody
+// else can have made one since. Else others may have, and the error is
+// model.ErrRegistryInUse.
+func (k *Keeper) claim(ctx context.Context, lease model.Lease, until int64) (model.ClaimGrant, error) {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	wall, mono := k.opts.Now()
+	if k.watching == nil || mono-k.asked > watch/2 {
+		k.watching = &mono
+	}
+	gap := mono - k.asked
+	k.asked = mono
+	unbroken := k.held && k.lease.Registry == lease.Registry &&
+		(millis(wall) < max(k.claimed.Until, k.lease.Expires) || k.unclaimed && gap < watch)
+	c := model.WorkerClaim{
+		Token: k.owner.Token, Registry: lease.Registry, WorkerID: lease.WorkerID, Until: until + claimAhead.Milliseconds(),
+		Watched: unbroken || mono-*k.watching >= watch,
+	}
+	grant, err := k.opts.Claim(ctx, c)
+	if !isAway(err) {
+		k.unclaimed = false
+		if err == nil {
+			k.claimed = c
+		}
+		return grant, err
+	}
+	k.watching = nil
+	if k.held && !unbroken {
+		return grant, fmt.Errorf("%w, for all that is known: the claim had ended before the database was away: %v", model.ErrRegistryInUse, err) //nolint:errorlint // it is no matter of waiting
+	}
+	if !k.unclaimed {
+		k.unclaimed = true
+		k.opts.Log.Warn("the database is away, so that it does not know that this worker ID is in use: "+
+			"do not move to another registry of worker IDs before it is back", "worker_id", lease.WorkerID, "error", err)
+	}
+	return grant, err
+}
+
+// claimFirst makes the claim without which a lease is not taken. Only a claim of the
+// life before, which the database still has, can stand in for it while that is away.
+// What the database has forgotten of the others' claims counts as forgotten by the
+// registry.
+func (k *Keeper) claimFirst(ctx context.Context, lease *model.Lease) error {
+	wall, _ := k.opts.Now()
+	until := millis(wall) + Ahead.Milliseconds()
+	if k.file != nil {
+		until = millis(wall) + k.opts.Expiry.Milliseconds()
+	}
+	grant, err := k.claim(ctx, *lease, until)
+	if isAway(err) {
+		if old, ok := k.stored(); ok && old.Registry == lease.Registry && old.Expires > millis(wall) {
+			return nil
+		}
+	}
+	if err == nil && lease.ServerTime > 0 {
+		lease.KeptSince = max(lease.KeptSince, lease.ServerTime-grant.Kept.Milliseconds())
+	}
+	k.others = grant.After
+	return err
+}
+
+// unclaim lowers the claim of a term that has ended to what was issued in it, or to
+// what the file may go on with.
+func (k *Keeper) unclaim(ctx context.Context) error {
+	if k.held || k.claimed.Until == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	c := k.claimed
+	old, _ := k.stored()
+	c.Until = min(c.Until, max(k.opts.Generator.LastIssued(), k.lease.After, old.Expires)+1)
+	if _, err := k.opts.Claim(ctx, c); isAway(err) {
+		return err
+	}
+	k.claimed = model.WorkerClaim{}
+	return nil
+}

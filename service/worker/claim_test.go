@@ -1,0 +1,242 @@
+package worker
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+var errInUse = &model.RegistryInUseError{Registry: "redis shardid 2", Mine: "test 1", WorkerID: 5, Until: time.UnixMilli(someday + 60_000)}
+
+func (m *machine) lastClaim() model.WorkerClaim {
+	m.Helper()
+	if len(m.claims) == 0 {
+		m.Fatal("nothing was claimed")
+	}
+	return m.claims[len(m.claims)-1]
+}
+
+func TestClaimsReachBeyondWhatIsGranted(t *testing.T) {
+	for name, m := range map[string]*machine{"with a file": withFile(t), "without": fileless(t)} {
+		t.Run(name, func(t *testing.T) {
+			l := m.boot()
+			for range 5 {
+				l.mustStep()
+				c, until := m.lastClaim(), l.lease.Expires
+				if c.Token != l.owner.Token || c.Registry != "test 1" || c.WorkerID != theirs || c.Until < until+claimAhead.Milliseconds()/2 || l.lease.Reserved >= until {
+					t.Errorf("claimed %+v, granted up to %+d, %+d ms", c, l.lease.Reserved-someday, until-someday)
+				}
+				m.clock.pass(every)
+			}
+			l.issues("claimed")
+			if err := l.release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			bound := l.gen.LastIssued()
+			if m.folder != nil {
+				bound = m.folder.lease.Expires
+			}
+			if c := m.lastClaim(); c.Until != bound+1 {
+				t.Errorf("stopped, the claim ends %+d ms after the last ID that is possible", c.Until-bound)
+			}
+		})
+	}
+}
+
+func TestALossGivesTheClaimUp(t *testing.T) {
+	for name, m := range map[string]*machine{"with a file": withFile(t), "without": fileless(t)} {
+		t.Run(name, func(t *testing.T) {
+			l := m.boot()
+			l.mustStep()
+			l.issues("before")
+			last := l.gen.LastIssued()
+			m.clock.pass(every)
+			m.registry.lose()
+			m.registry.fail(errAway)
+			m.registry.set(func(r *registry) { r.failing["renew"] = model.ErrLeaseLost; r.err = nil })
+			if err := l.steps(); !errors.Is(err, model.ErrLeaseLost) {
+				t.Fatal(err)
+			}
+			bound := last
+			if m.folder != nil {
+				bound = m.folder.lease.Reserved // what a restart starts above
+			}
+			if c := m.lastClaim(); c.Until != bound+1 {
+				t.Errorf("the claim ends %+d ms after the last ID", c.Until-last)
+			}
+		})
+	}
+}
+
+// A start beside instances of another registry waits, and says for whom; then it
+// starts above all that they may have issued.
+func TestAStartWaitsForAnotherRegistry(t *testing.T) {
+	for name, m := range map[string]*machine{"with a file": withFile(t), "without": fileless(t)} {
+		t.Run(name, func(t *testing.T) {
+			m.claim = errInUse
+			l := m.boot()
+			for i := range 15 {
+				err := l.steps()
+				if !errors.Is(err, model.ErrRegistryInUse) || !strings.Contains(err.Error(), "confirm --registry") {
+					t.Fatal(err)
+				}
+				if c := m.lastClaim(); c.Watched != (i >= 10) {
+					t.Errorf("after %d s: watched is %t", i, c.Watched)
+				}
+				m.clock.pass(retry)
+			}
+			l.refuses("others may issue", model.ErrNoLease)
+			if n := len(m.registry.releases); n != 15 {
+				t.Errorf("the worker ID was given back %d times", n)
+			}
+			m.claim, m.grant.After = nil, someday+20_000
+			l.mustStep()
+			l.startsAfter(someday + 20_000)
+		})
+	}
+}
+
+// An instance whose claim has ended, as the database was away, stops when others have
+// moved to another registry meanwhile; its file is not gone on with.
+func TestAnotherRegistryEndsTheTerm(t *testing.T) {
+	m := withFile(t)
+	l := m.boot()
+	l.mustStep()
+	l.issues("before")
+	m.clock.pass(every)
+	m.claim = errInUse
+	if err := l.steps(); !errors.Is(err, model.ErrRegistryInUse) {
+		t.Fatal(err)
+	}
+	l.refuses("others may issue", model.ErrNoLease)
+	if f := m.folder.lease; f.Expires > f.Reserved {
+		t.Errorf("the file may still go on, up to %+d ms", f.Expires-someday)
+	}
+}
+
+// A file that goes on without its registry keeps its claim, and ends when others have
+// moved to another registry since the database forgot it.
+func TestAFileKeepsItsClaim(t *testing.T) {
+	m := withFile(t)
+	l := m.boot()
+	l.mustStep()
+	m.registry.fail(errAway)
+	m.clock.pass(every)
+	_ = l.steps()
+	if c := m.lastClaim(); len(m.claims) != 3 || c.Until <= l.lease.Expires || !c.Watched {
+		t.Errorf("%d claims, the last is %+v", len(m.claims), c)
+	}
+	l = m.boot()
+	_ = l.steps()
+	if c := m.lastClaim(); c.Token != l.owner.Token || c.Registry != "test 1" || !c.Watched {
+		t.Errorf("a life that began with the file claims %+v", c)
+	}
+	m.claim = errInUse
+	if err := l.steps(); !errors.Is(err, model.ErrRegistryInUse) {
+		t.Fatal(err)
+	}
+	l.refuses("others may issue", model.ErrNoLease)
+}
+
+func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
+	m := withFile(t)
+	l := m.boot()
+	l.mustStep()
+	m.claim = errAway
+	l.goesOn(2 * time.Minute)
+	l.issues("it goes on")
+	if n := strings.Count(l.log.String(), "the database is away"); n != 1 {
+		t.Errorf("said %d times: %s", n, l.log)
+	}
+	if c := m.lastClaim(); !c.Watched {
+		t.Error("a holder does not watch others")
+	}
+
+	l = m.boot() // a crash
+	l.mustStep()
+	l.startsAfter(m.folder.lease.Reserved - Ahead.Milliseconds())
+	m.clock.pass(pastIt)
+	l.mustStep()
+	l.issues("the claim of the life before stands")
+
+	m.registry.identity = "test 2"
+	l = m.boot()
+	if err := l.steps(); !errors.Is(err, errAway) {
+		t.Errorf("on another registry: %v", err)
+	}
+	if l.held && !l.offline {
+		t.Error("nobody knows who uses the other registry")
+	}
+
+	m = fileless(t)
+	m.claim = errAway
+	l = m.boot()
+	if err := l.steps(); !errors.Is(err, errAway) {
+		t.Errorf("without a file: %v", err)
+	}
+	l.refuses("nobody knows who uses another registry", model.ErrNoLease)
+}
+
+// A database that went back in time may have forgotten a claim.
+func TestForgottenClaimsAreDoubted(t *testing.T) {
+	m := fileless(t)
+	m.grant.Kept = time.Second
+	l := m.boot()
+	l.mustStep()
+	l.startsAfter(someday - 1000 + Ahead.Milliseconds() + testOffset.Milliseconds())
+}
+
+// A claim that ended before the database was away stands for nothing: others may have
+// moved to another registry since.
+func TestAnEndedClaimIsNotGoneOnWith(t *testing.T) {
+	m := withFile(t)
+	l := m.boot()
+	l.mustStep()
+	m.registry.fail(errAway)
+	l.goesOn(testExpiry + claimAhead + 2*every) // cut off from the registry, while others claim
+	m.claim = errAway
+	m.registry.fail(nil)
+	if err := l.steps(); !errors.Is(err, model.ErrRegistryInUse) {
+		t.Fatal(err)
+	}
+	l.refuses("others may issue", model.ErrNoLease)
+}
+
+// A claim that was made anew, as it had ended, shows what others did meanwhile.
+func TestWhatOthersDidMeanwhileEndsTheTerm(t *testing.T) {
+	m := fileless(t)
+	l := m.boot()
+	l.mustStep()
+	l.issues("before")
+	m.clock.pass(every)
+	m.grant.After = someday + 1000
+	if err := l.steps(); !errors.Is(err, model.ErrLeaseLost) {
+		t.Fatal(err)
+	}
+	l.refuses("before it is taken anew", model.ErrNoLease)
+	m.clock.pass(retry)
+	l.mustStep()
+	l.issues("above what others did")
+}
+
+// The file of another registry does not vouch for what this one has forgotten.
+func TestTheFileVouchesForItsRegistryOnly(t *testing.T) {
+	for _, identity := range []string{"test 1", "test 2"} {
+		m := withFile(t)
+		l := m.boot()
+		l.mustStep()
+		reserved := m.folder.lease.Reserved
+		m.registry.set(func(r *registry) { r.identity, r.keptSince = identity, someday })
+		l = m.boot()
+		l.mustStep()
+		if identity == "test 1" {
+			l.startsAfter(reserved)
+			continue
+		}
+		m.clock.wall.Store(reserved + 1)
+		l.refuses("others may have it", model.ErrTooEarly)
+	}
+}
