@@ -156,10 +156,9 @@ func (m movingDatabase) settings() settings {
 	return onMariaDB(fmt.Sprintf("root@tcp(%s)/%s", m.proxy.Addr, m.name))
 }
 
-// failover kills the primary; the address leads to what was its replica.
-func (m movingDatabase) failover() {
-	m.Failover()
-	m.proxy.Switch(fmt.Sprintf("127.0.0.1:%d", m.Primary.Port))
+// leadTo is where the address leads from now on.
+func (m movingDatabase) leadTo(s *testserver.MariaDBServer) {
+	m.proxy.Switch(fmt.Sprintf("127.0.0.1:%d", s.Port))
 }
 
 // TestDirectedDatabaseFailover: the database fails over to a replica that has missed
@@ -195,12 +194,45 @@ func TestDirectedDatabaseFailover(t *testing.T) {
 				begun := time.Now()
 				p.serves(startLimit, p.add())
 				time.Sleep(200 * time.Millisecond)
-				db.failover()
+				db.Failover()
+				db.leadTo(db.Primary)
 				t.Logf("failed over to a replica that lagged by %v", time.Since(begun).Round(10*time.Millisecond))
 				p.add()
 				p.add()
 				p.serves(time.Minute, slices.Clone(p.replicas)...)
 			}
+			time.Sleep(3 * time.Second)
+			p.settle()
+		})
+	}
+}
+
+// TestDirectedDatabaseOverAndBack: the address of the database leads to the replica for
+// a while, and back to the primary, which was never stopped and knows nothing of it.
+func TestDirectedDatabaseOverAndBack(t *testing.T) {
+	story(t)
+	for name, redis := range map[string]bool{"with Redis": true, "without Redis": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := newMovingDatabase(t)
+			s := db.settings()
+			if redis {
+				s = s.with(onRedis(testserver.Redis(t).Addr))
+			}
+			p := deploy(t, s.with(smallSteps()), allModes())
+			p.serves(startLimit, p.add(), p.add())
+			time.Sleep(3 * time.Second)
+			db.CatchUp()
+			db.Promote()
+			db.leadTo(db.Primary)
+			p.serves(time.Minute, p.replicas...)
+			p.serves(time.Minute, p.add())
+			time.Sleep(3 * time.Second)
+			db.leadTo(db.Replica)
+			time.Sleep(2 * time.Second) // somebody who knows better meets it
+			p.add()
+			p.add()
+			p.serves(time.Minute, slices.Clone(p.replicas)...)
 			time.Sleep(3 * time.Second)
 			p.settle()
 		})

@@ -1,10 +1,10 @@
 // Package nemesis tries to make shardid issue an ID twice. Its tests run real
 // `shardid serve` processes over real stores, ask them for IDs and meanwhile
 // break everything around them: Redis comes back with old data, lagging replicas
-// of Redis and of the database are promoted, replies are lost, requests come late, rows go back in time,
-// processes and servers are killed or stopped.
+// of Redis and of the database are promoted, replies are lost, requests come late,
+// rows go back in time, processes and servers are killed or stopped.
 //
-//	go test -v ./scripts/nemesis                               # about a minute
+//	go test -v ./scripts/nemesis                               # one to two minutes
 //	go test -v -run TestNemesis$ ./scripts/nemesis -nemesis.seed 7
 //	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/nemesis -soak 1h
 //

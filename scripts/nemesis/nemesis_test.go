@@ -89,7 +89,7 @@ func seed(t *testing.T) uint64 {
 // TestNemesis: whatever breaks, no ID is issued twice, and all works again.
 func TestNemesis(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes about a minute and real servers")
+		t.Skip("takes one to two minutes and real servers")
 	}
 	p := plan{topology: onSingle, seed: seed(t), rounds: len(faultsOn(onSingle)), procs: 3, server: shardid(t), modes: otherModes(), proof: 1500,
 		before: func(*world, round) bool { return true }}

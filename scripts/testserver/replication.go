@@ -91,6 +91,13 @@ func (p *MariaDBPair) CatchUp() {
 func (p *MariaDBPair) Failover() {
 	p.t.Helper()
 	p.Primary.Kill()
+	p.Promote()
+}
+
+// Promote makes the replica the primary, with what it has. The primary goes on too, as
+// one that is cut off.
+func (p *MariaDBPair) Promote() {
+	p.t.Helper()
 	w := p.words()
 	must(p.t, p.Replica.exec(w.stop, w.end,
 		"SET GLOBAL innodb_flush_log_at_trx_commit = 1, GLOBAL sync_binlog = 1, GLOBAL read_only = 0"))
