@@ -45,14 +45,14 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// Each guard that is left out must let an ID repeat in some world. Still missing here:
-// noBucket and oneRate, for which the replicas would have to use up the rate, and
-// staleMarkBelieved and otherRedisVouches, which too few worlds lead to.
+// Each guard that is left out must let an ID repeat in some world. The bounds of a jump
+// have a simulation of their own, in model/counter_sim_test.go, which catches what is
+// left out of them. That a lowered max_id is lifted shows TestDirectedMaxIDRolledBack.
 func TestSimulationCatchesMutants(t *testing.T) {
 	if raceEnabled {
 		t.Skip("make simulate runs it, ten times faster")
 	}
-	for _, m := range []mutant{noHistoryCheck, runIDForHistory, pushRetries, noHighWater, noFloor, noHeartbeat, noWait, identityIgnored, unclearCommit, noRowLock, partsUnmarked, gapsOverlooked} {
+	for _, m := range []mutant{noHistoryCheck, runIDForHistory, pushRetries, noHighWater, noHeartbeat, noWait, identityIgnored, unclearCommit, noRowLock, partsUnmarked, gapsOverlooked} {
 		t.Run(string(m), func(t *testing.T) {
 			failure := firstFailure(m, 30_000, func(*world) {})
 			if failure == nil {
