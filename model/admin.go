@@ -119,7 +119,7 @@ func checkRate(rate *int64, highest int64) error {
 }
 
 // Empty says whether nothing is to be changed.
-func (c TagChange) Empty() bool { 
+func (c TagChange) Empty() bool {
 	return c.Step == nil && c.Description == nil && c.MaxID == nil && c.MaxRate == nil
 }
 

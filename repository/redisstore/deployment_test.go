@@ -182,13 +182,13 @@ func TestMarks(t *testing.T) {
 		}
 	}
 	for counter, want := range map[string]int64{"t:a b": highest, "h": 0, "": 0} {
-		l, age, mark, err := one.Peek(ctx, counter)
-		if err != nil || age > time.Minute || mark != want || l != life {
-			t.Errorf("peek %q: %s %v %d %v", counter, l, age, mark, err)
+		l, since, got, err := one.Peek(ctx, counter)
+		if err != nil || since > time.Minute || got != want || l != life {
+			t.Errorf("peek %q: %s %v %d %v", counter, l, since, got, err)
 		}
 	}
-	if _, age, mark, err := two.Peek(ctx, "t:a b"); err != nil || age < never || mark != 0 {
-		t.Errorf("another deployment: %v %d %v", age, mark, err)
+	if _, since, got, err := two.Peek(ctx, "t:a b"); err != nil || since < never || got != 0 {
+		t.Errorf("another deployment: %v %d %v", since, got, err)
 	}
 	time.Sleep(20 * time.Millisecond)
 	after, err := one.Beat(ctx, 10*time.Millisecond)
@@ -196,8 +196,8 @@ func TestMarks(t *testing.T) {
 		t.Errorf("after a break: %s, %v", after, err)
 	}
 	life = after
-	if l, _, mark, err := one.Peek(ctx, "t:a b"); l != life || mark != highest {
-		t.Errorf("the marks stay: %s %d %v", l, mark, err)
+	if now, _, got, err := one.Peek(ctx, "t:a b"); now != life || got != highest {
+		t.Errorf("the marks stay: %s %d %v", now, got, err)
 	}
 	do(t, server.Client(), "SAVE")
 	server.Kill()
@@ -207,8 +207,8 @@ func TestMarks(t *testing.T) {
 	if l == life || age < never || mark != 0 {
 		t.Errorf("after a restart: %s %v %d", l, age, mark)
 	}
-	if l, before, err := one.Raise(ctx, "t:a b", 7); err != nil || before != 0 || l == life {
-		t.Error(l, before, err)
+	if now, before, err := one.Raise(ctx, "t:a b", 7); err != nil || before != 0 || now == life {
+		t.Error(now, before, err)
 	}
 	do(t, server.Client(), "DEL", "id.gen.marks_{one}")
 	if again, _, mark, err := one.Peek(ctx, "t:a b"); err != nil || again == l || mark != 0 {

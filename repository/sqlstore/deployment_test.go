@@ -116,7 +116,7 @@ func TestServerChange(t *testing.T) {
 	}
 	run(t, s, "UPDATE id_alloc SET max_id = 0, last_max_id = 0 WHERE shard_id = 0", "UPDATE leaf_alloc SET max_id = 1, own_max_id = 1")
 	anotherServer(t, s, 10*time.Second)
-	if a, b := takeList(t, s, "h1", 1000), tag(); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 || a.Jumped+b.Jumped != 0 {
+	if a, b = takeList(t, s, "h1", 1000), tag(); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 || a.Jumped+b.Jumped != 0 {
 		t.Errorf("both marks vouch: %+v, %+v", a, b)
 	}
 
@@ -131,8 +131,8 @@ func TestServerChange(t *testing.T) {
 	if a.Err != nil || a.Jumped < low || a.Jumped > high || a.Segment.First != 2000+a.Jumped+1 {
 		t.Errorf("the list: %+v, want a jump of %d…%d", a, low, high)
 	}
-	if low, high := low*2/5, high*2/5; b.Jumped < low || b.Jumped > high || b.First != 2000+b.Jumped+1 {
-		t.Errorf("the tag: %+v, want a jump of %d…%d", b, low, high)
+	if b.Jumped < low*2/5 || b.Jumped > high*2/5 || b.First != 2000+b.Jumped+1 {
+		t.Errorf("the tag: %+v, want a jump of %d…%d", b, low*2/5, high*2/5)
 	}
 	if next := takeList(t, s, "h2", a.Segment.Last); next.Err != nil || next.Jumped != 0 || next.Segment.First != a.Segment.Last+1 {
 		t.Errorf("it jumps once: %+v", next)

@@ -229,9 +229,9 @@ func (s *Store) recycleNode(tx *gorm.DB, start model.NodeStart, skip int64) (nod
 	if s.server != nil {
 		before -= nodeRest
 	}
-	const passed = " WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT ?"
+	const longSilent = " WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT ?"
 	var rows []nodeRow
-	err := tx.Raw("SELECT "+nodeColumns+" FROM "+nodeTable+passed, start.Workers-1, before, skip*jumpShare+nodeCandidates).Scan(&rows).Error
+	err := tx.Raw("SELECT "+nodeColumns+" FROM "+nodeTable+longSilent, start.Workers-1, before, skip*jumpShare+nodeCandidates).Scan(&rows).Error
 	switch {
 	case err != nil:
 		return nodeRow{}, fmt.Errorf("look for a worker ID to use again: %w", err)

@@ -163,7 +163,7 @@ func (s *Store) peek(ctx context.Context, counter string) (model.Evidence, error
 }
 
 // errWitnessAway: Redis, which vouches for the counter, does not answer.
-var errWitnessAway = errors.New("Redis, which would vouch for what is handed out, is waited for")
+var errWitnessAway = errors.New("waiting for Redis, which would vouch for what is handed out,")
 
 // errMarkAhead: the witness has seen higher numbers of the counter than a moment ago.
 var errMarkAhead = errors.New("the mark has risen meanwhile")

@@ -109,7 +109,8 @@ func (c *clients) getOf(ctx context.Context, p *proc, m mode, count int) error {
 	lines := strings.Fields(string(body))
 	ids := make([]int64, len(lines))
 	for i, line := range lines {
-		if ids[i], err = strconv.ParseInt(line, 10, 64); err != nil || len(lines) != count {
+		id, bad := strconv.ParseInt(line, 10, 64)
+		if ids[i] = id; bad != nil || len(lines) != count {
 			c.books.complain("%s answered %s with 200 and %.200q, want %d IDs", p.name, m.path, body, count)
 			return nil
 		}

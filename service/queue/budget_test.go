@@ -34,7 +34,7 @@ func TestFailedPushesHaveABudget(t *testing.T) {
 					return l.pushFailed(test.length, oom)
 				}
 				for range 5 {
-					if err := fail(); err != oom {
+					if err := fail(); !errors.Is(err, oom) {
 						t.Errorf("after %v: %v", time.Since(began), err)
 					}
 				}
@@ -52,7 +52,7 @@ func TestFailedPushesHaveABudget(t *testing.T) {
 					t.Errorf("the list waits %v", time.Until(l.pauseUntil))
 				}
 				time.Sleep(3 * time.Hour)
-				if err := fail(); err != oom {
+				if err := fail(); !errors.Is(err, oom) {
 					t.Errorf("the budget is back after a while: %v", err)
 				}
 				s.cancel()

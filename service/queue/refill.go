@@ -119,9 +119,10 @@ func (s *Service) look(ctx context.Context, jobs []*job, ask func(context.Contex
 	for i, j := range jobs {
 		keys[i] = j.key
 	}
-	for i, state := range ask(ctx, keys) {
-		if jobs[i].state = state; state.Err == nil {
-			jobs[i].saw(state)
+	states := ask(ctx, keys)
+	for i, j := range jobs {
+		if j.state = states[i]; j.state.Err == nil {
+			j.saw(j.state)
 		}
 	}
 	return keep(jobs, func(_ int, j *job) error { return j.state.Err })
