@@ -112,7 +112,7 @@ func (c *clients) getOf(ctx context.Context, p *proc, m mode, count int) error {
 		id, bad := strconv.ParseInt(line, 10, 64)
 		if ids[i] = id; bad != nil || len(lines) != count {
 			c.books.complain("%s answered %s with 200 and %.200q, want %d IDs", p.name, m.path, body, count)
-			return nil
+			return nil //nolint:nilerr // the complaint fails the run
 		}
 	}
 	c.books.enterAll(p.name, m.in, ids)
