@@ -38,8 +38,8 @@ type coldStores struct {
 	folders map[string]string // of a server's data, to that of its copy
 }
 
-func cold(t *testing.T) coldStores {
-	s := coldStores{stores: privateStores(t), folders: map[string]string{}}
+func cold(t *testing.T, more ...settings) coldStores {
+	s := coldStores{stores: privateStores(t, more...), folders: map[string]string{}}
 	s.folders[filepath.Join(filepath.Dir(s.db.Socket), "data")] = filepath.Join(t.TempDir(), "db")
 	s.folders[s.redis.Client().ConfigGet(t.Context(), "dir").Val()["dir"]] = filepath.Join(t.TempDir(), "redis")
 	return s
@@ -136,7 +136,7 @@ type lostWorld struct {
 // lost and counts the IDs that came twice.
 func (w lostWorld) restore(t *testing.T) (issued, repeated int) {
 	t.Helper()
-	s, lost := cold(t), newLedger()
+	s, lost := cold(t, w.settings), newLedger() // the database keeps the highest rate that it is told
 	server := s.settings().with(direct()).with(w.settings)
 	d := serve(t, server)
 	for i, n := range w.before {
@@ -166,7 +166,7 @@ func (w lostWorld) restore(t *testing.T) (issued, repeated int) {
 // issue is the load after the copy, and after the restore.
 func (w lostWorld) issue(d *daemon, books *ledger) {
 	d.t.Helper()
-	take(d, books, max(w.after, 100))
+	take(d, books, max(w.after, 1500)) // beyond what the list holds
 	for end := time.Now().Add(w.rush); time.Now().Before(end); {
 		batch(d, books, "alice", 1000)
 	}

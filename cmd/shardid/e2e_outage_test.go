@@ -19,12 +19,16 @@ type stores struct {
 	dsn   string
 }
 
-func privateStores(t *testing.T) stores {
+func privateStores(t *testing.T, more ...settings) stores {
 	t.Helper()
 	s := stores{db: testserver.MariaDB(t), redis: testserver.Redis(t)}
 	s.dsn = s.db.NewDatabase(t)
-	must(t, onMariaDB(s.dsn), "migrate")
-	must(t, onMariaDB(s.dsn), "provision", "--app", "1", "--name", "test")
+	by := onMariaDB(s.dsn)
+	for _, m := range more {
+		by = by.with(m)
+	}
+	must(t, by, "migrate")
+	must(t, by, "provision", "--app", "1", "--name", "test")
 	return s
 }
 
