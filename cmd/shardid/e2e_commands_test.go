@@ -119,7 +119,7 @@ func provisionTwice(t *testing.T, s settings) {
 	if len(apps) == 1 && (apps[0]["id"] != 7.0 || apps[0]["maxLimitId"] != 4294967295.0) {
 		t.Errorf("apps --json: %s", o.stdout)
 	}
-	if o = shardidIn(t, dir, s, "confirm", "--app", "7"); o.exit != 0 || !strings.Contains(o.stdout, "app 7") {
+	if o = shardidIn(t, dir, s, "confirm", "--app", "7", "--name", apps[0]["name"].(string)); o.exit != 0 || !strings.Contains(o.stdout, "app 7") {
 		t.Errorf("confirm: %+v", o)
 	}
 }

@@ -21,7 +21,7 @@ func TestE2ENoDataYet(t *testing.T) {
 		{"apps"}, {"apps", "--json"}, {"tags"}, {"workers"},
 		{"apps", "set", "--app", "1", "--step", "5"}, {"apps", "delete", "--app", "1", "--confirm", "test"},
 		{"tags", "set", "--tag", "a", "--step", "5"}, {"tags", "delete", "--tag", "a", "--confirm", "a"},
-		{"workers", "free", "--id", "5", "--confirm", "10.0.0.7:8080"}, {"confirm", "--app", "1"},
+		{"workers", "free", "--id", "5", "--confirm", "10.0.0.7:8080"}, {"confirm", "--app", "1", "--name", "test"},
 	} {
 		dir := t.TempDir()
 		o := shardidIn(t, dir, nil, args...)

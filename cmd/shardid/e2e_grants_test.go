@@ -76,11 +76,11 @@ func TestE2EGrants(t *testing.T) {
 		eventually(t, startLimit, target, func() bool { return d.get(target).status == 200 })
 	}
 	answers(d, aliceGet)
+	answers(d, "/api/segment/get/orders")
 	for _, c := range []struct {
 		d             *daemon
 		block, target string
 	}{
-		{d, "segment", "/api/segment/get/orders"},
 		{d, "snowflake", "/api/snowflake/get/x"},
 		{d, "uid", "/api/uid/get"},
 		{byRedis, "", "/api/snowflake/get/x"},
@@ -101,7 +101,7 @@ func TestE2EGrants(t *testing.T) {
 
 	admin := [][]string{
 		{"provision", "--app", "2", "--name", "second"}, {"apps", "set", "--app", "2", "--step", "2000"}, {"apps"},
-		{"apps", "delete", "--app", "2", "--confirm", "second"}, {"provision", "--app", "2", "--name", "again"}, {"confirm", "--app", "1"},
+		{"apps", "delete", "--app", "2", "--confirm", "second"}, {"provision", "--app", "2", "--name", "again"}, {"confirm", "--app", "1", "--name", "test"},
 		{"tags", "add", "--tag", "b"}, {"tags", "set", "--tag", "b", "--step", "10"}, {"tags", "delete", "--tag", "b", "--confirm", "b"}, {"tags"}, {"workers"},
 	}
 	if o := shardid(t, s, admin[0]...); o.exit != 1 || !strings.Contains(o.stderr, "grant the user of database.dsn") {

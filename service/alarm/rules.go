@@ -69,7 +69,18 @@ func (r *rules) wentBack(f Facts, e events) {
 		"the database and Redis both changed and %d indices were left out to be safe: find out what changed them", f.Queue.Jumped)
 	waiting := appsWhere(f.Apps, func(v queue.View) bool { return v.Unconfirmed > 0 })
 	r.when(len(waiting) > 0, Critical, "ShardidConfirmationNeeded",
-		"%s: lists wait for an operator, as max_id may have gone back: check it against the IDs in use, then run `shardid confirm --app N`", names(waiting))
+		"%s: lists wait for an operator, as max_id may have gone back: check it against the IDs in use, then run %s", names(waiting), confirmations(f.Apps))
+}
+
+// confirmations are the commands that end the waiting of apps.
+func confirmations(apps []queue.View) string {
+	var commands []string
+	for _, v := range apps {
+		if v.Unconfirmed > 0 {
+			commands = append(commands, fmt.Sprintf("`shardid confirm --app %d --name %q`", v.App, v.Name))
+		}
+	}
+	return some(commands)
 }
 
 func (r *rules) limits(apps []queue.View) {
