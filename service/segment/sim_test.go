@@ -54,7 +54,7 @@ func TestSimulation(t *testing.T) {
 // A table that breaks its promise must be noticed in some world, or the
 // simulation proves nothing.
 func TestSimulationCatchesMutants(t *testing.T) {
-	for _, m := range []mutant{ignoresFloor, rereadsStep, reusesRolledBack, sharesRange} {
+	for _, m := range []mutant{ignoresFloor, rereadsStep, reusesRolledBack, sharesRange, noDoubt, noWait} {
 		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()
 			for seed := uint64(1); seed <= 2000; seed++ {

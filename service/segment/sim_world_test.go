@@ -21,17 +21,20 @@ const (
 	rereadsStep      mutant = "the range is computed from a step that was read again"
 	reusesRolledBack mutant = "a segment is used although its transaction was rolled back"
 	sharesRange      mutant = "two processes get one segment"
+	noDoubt          mutant = "another server is taken for the same"
+	noWait           mutant = "a doubt is jumped over at once"
 )
 
 const (
 	simTime    = 1500 * time.Millisecond // of faults, then the world heals
-	simHealing = 4 * time.Second         // until then everybody must be served again: a reading that hangs takes 3
+	simHealing = 40 * time.Second        // until then everybody must be served again: a jump waits 24
+	simRate    = 40_000                  // highest rate of the tag, IDs a second
 	simCallers = 3                       // a process
 )
 
 // world is a table and the processes that use it. Even seeds have one process and
-// a table that goes back in time, forgets the tag, or changes its step; odd seeds
-// two processes, and a table that only fails.
+// a table that goes back in time unnoticed, forgets the tag, or changes its step; odd
+// seeds two processes, and a database that fails, or fails over to an older copy.
 type world struct {
 	mutant mutant
 	rng    *rand.Rand
@@ -56,7 +59,9 @@ type caller struct {
 
 func newWorld(seed uint64, m mutant) *world {
 	w := &world{mutant: m, rng: rand.New(rand.NewPCG(seed, 1))}
-	w.db = &simTable{mutant: m, step: 1 + w.rng.Int64N(40), maxID: 1, exists: true, latency: time.Duration(w.rng.IntN(20)) * time.Millisecond}
+	w.db = &simTable{mutant: m, step: 1 + w.rng.Int64N(40), simCopy: simCopy{maxID: 1}, exists: true, latency: time.Duration(w.rng.IntN(20)) * time.Millisecond}
+	w.db.Timeline = model.Timeline{Since: time.Now(), Beat: time.Now()}
+	w.db.keep()
 	for range 1 + seed%2 {
 		w.procs = append(w.procs, &process{view: &simView{db: w.db, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 2))}})
 	}
@@ -110,12 +115,17 @@ func (w *world) fault() {
 	faults := []string{"ok", "fails", "loses", "rolls back", "slow", "hangs"}
 	if len(w.procs) == 1 {
 		faults = append(faults, "goes back", "goes back", "tag removed", "tag added again", "step changes")
+	} else {
+		faults = append(faults, "fails over", "fails over")
 	}
 	f := faults[w.rng.IntN(len(faults))]
 	w.faults = append(w.faults, f)
 	w.db.mu.Lock()
 	defer w.db.mu.Unlock()
 	switch f {
+	case "fails over":
+		w.db.simCopy = w.db.past[w.rng.IntN(len(w.db.past))]
+		w.db.life++
 	case "goes back":
 		w.db.maxID = w.rng.Int64N(max(w.db.maxID, 1)) - 1
 	case "tag removed":
@@ -165,16 +175,43 @@ func (c *caller) check(p *process, seen map[int64]bool) error {
 	return c.bad
 }
 
+// simCopy is what one server of the database holds.
+type simCopy struct {
+	maxID   int64
+	counter model.Counter // of the row; Last is maxID's
+	model.Timeline
+	server int // the life of the server that the row names
+}
+
 // simTable is the row of one tag, with the faults of a database.
 type simTable struct {
-	mutant  mutant
-	mu      sync.Mutex
-	maxID   int64
+	mutant mutant
+	mu     sync.Mutex
+	simCopy
+	past    []simCopy
+	life    int            // of the server that answers
+	seen    model.Timeline // by the processes
 	step    int64
 	exists  bool
 	latency time.Duration
 	trouble string
 	last    model.TagSegment
+}
+
+func (db *simTable) keep() { db.past = append(db.past, db.simCopy) }
+
+// note does what the store does when another server answers. Callers hold mu.
+func (db *simTable) note() {
+	if db.server == db.life || db.mutant == noDoubt {
+		return
+	}
+	next, gap := db.Note(db.seen, time.Now(), false)
+	db.counter.Doubt = gap.Doubt(simRate, db.counter.At, db.counter.Doubt)
+	db.counter.JumpFrom, db.Timeline, db.server = next.JumpFrom, next, db.life
+	if db.mutant == noWait {
+		db.counter.JumpFrom = time.Time{}
+	}
+	db.keep()
 }
 
 func (db *simTable) heal() {
@@ -272,7 +309,11 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	if db.mutant == ignoresFloor {
 		req.Floor = 0
 	}
-	s, _, err := req.Next(model.Counter{Last: max(db.maxID, 1) - 1}, db.step, model.Evidence{}, time.Now())
+	db.note()
+	db.seen = db.Timeline
+	row := db.counter
+	row.Last, row.Rate = max(db.maxID, 1)-1, simRate
+	s, next, err := req.Next(row, db.step, model.Evidence{}, time.Now())
 	switch {
 	case err != nil || db.trouble == "fails":
 		return model.TagSegment{}, errAway
@@ -283,7 +324,8 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	case db.mutant == sharesRange && db.last.End > 0 && v.rng.IntN(50) == 0:
 		return db.last, nil
 	}
-	db.maxID, db.last = s.End, s
+	db.maxID, db.counter, db.last = s.End, next, s
+	db.keep()
 	if db.trouble == "loses" {
 		return s, errAway
 	}
