@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,7 @@ const (
 	noMark          mutant = "marks are confirmed and not stored"
 	recycleUnmarked mutant = "a worker ID is used again without a bound"
 	recycleTooEarly mutant = "a worker ID is used again before its mark has passed"
+	noDoubt         mutant = "another server is taken for the same"
 )
 
 // table is WORKER_NODE in memory.
@@ -41,6 +43,48 @@ type table struct {
 	crash  bool           // the next call panics
 	marks  int            // calls of MarkNode
 	starts []model.NodeStart
+
+	// For a database that fails over to an older copy; see failOver.
+	counter  model.Counter // of the starts; its Last is lastID
+	timeline model.Timeline
+	now      time.Time // by the server's clock
+	changed  bool      // another server answers, and nobody has noted that
+	past     []func()  // each goes back to what was stored then
+}
+
+// nodeRate is how many starts the database registers in a second, at most.
+const nodeRate = 50
+
+// remember keeps what is stored, as a replica does.
+func (t *table) remember() {
+	rows, last, counter, timeline := maps.Clone(t.rows), t.lastID, t.counter, t.timeline
+	for id, r := range rows {
+		copied := *r
+		rows[id] = &copied
+	}
+	t.past = append(t.past, func() {
+		t.lastID, t.counter, t.timeline, t.rows = last, counter, timeline, maps.Clone(rows)
+		for id, r := range rows {
+			copied := *r
+			t.rows[id] = &copied
+		}
+	})
+}
+
+// failOver makes an older copy the database.
+func (t *table) failOver(copied int) {
+	t.past[copied]()
+	t.changed = true
+}
+
+// note does what the store does when another server answers.
+func (t *table) note(seen model.Timeline) {
+	if !t.changed || t.mutant == noDoubt {
+		return
+	}
+	next, gap := t.timeline.Note(seen, t.now, false)
+	t.counter.Doubt = gap.Doubt(nodeRate, t.counter.At, t.counter.Doubt)
+	t.counter.JumpFrom, t.timeline, t.changed = next.JumpFrom, next, false
 }
 
 type row struct {
@@ -79,10 +123,22 @@ func (t *table) register(start model.NodeStart) (model.Node, error) {
 	if t.lastID+1 >= start.Workers {
 		return t.recycle(start)
 	}
-	t.lastID++
+	number, next, err := t.number(start.Workers)
+	if err != nil {
+		return model.Node{}, err
+	}
+	t.lastID, t.counter = number, next
 	node := model.Node{ID: t.lastID, WorkerID: t.lastID, Token: start.Token}
 	t.rows[node.ID] = &row{node, start.MarkSecond}
 	return node, nil
+}
+
+func (t *table) number(workers int64) (int64, model.Counter, error) {
+	t.note(model.Timeline{})
+	c := t.counter
+	c.Last, c.Rate = t.lastID, nodeRate
+	number, _, next, err := c.Take(model.Evidence{}, 1, workers-1, t.now)
+	return number, next, err
 }
 
 func (t *table) recycle(start model.NodeStart) (model.Node, error) {
