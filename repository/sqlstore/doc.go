@@ -5,7 +5,10 @@
 //   - leaf_workerid_alloc, which instance may use which snowflake worker ID, and up
 //     to which time;
 //   - WORKER_NODE, the same for the UID mode;
-//   - id_layout, the layouts that IDs have been issued with.
+//   - shardid_worker_claim, until when instances of each registry of worker IDs issue;
+//   - id_layout, the layouts that IDs have been issued with;
+//   - shardid_deployment, which server wrote last, and what it may have lost
+//     (deployment.go).
 //
 // A segment is taken in one transaction under the rows' locks and belongs to the
 // caller only when COMMIT was acknowledged; any other outcome drops it, which
