@@ -7,9 +7,10 @@ VULN      := $(TOOLS)/govulncheck-v1.8.0
 FUZZTIME  ?= 30s
 DURATION  ?= 1h
 BENCHFLAGS ?=
-GOTEST    := go test -race -count=1 -timeout 15m
+GOTEST    := go test -race -count=1 -timeout 25m
 # Stories that mostly wait, for outages and leases: make test runs them beside the rest.
-WAITING   := ^Test(E2ELeaf|E2EUID|Directed)
+OUTAGES   := ^TestDirected
+LEASES    := ^Test(E2ELeaf|E2EUID)
 # The stores that make test uses beside the installed ones, and what it says first.
 OTHERS    := mysql-9.7 valkey-9.1
 
@@ -27,8 +28,10 @@ build: ## build bin/shardid, one static binary
 
 test: test-plan test-servers build lint vulncheck ## everything CI runs; installs the servers the tests need when they are missing
 	$(GOTEST) -run '^$$' ./cmd/shardid
-	$(GOTEST) -run '$(WAITING)' ./cmd/shardid & waiting=$$!; \
-	  $(GOTEST) -skip '$(WAITING)' ./...; rest=$$?; wait $$waiting && exit $$rest
+	$(GOTEST) -run '$(OUTAGES)' ./cmd/shardid & outages=$$!; \
+	  $(GOTEST) -run '$(LEASES)' ./cmd/shardid & leases=$$!; \
+	  $(GOTEST) -skip '$(OUTAGES)|$(LEASES)' ./...; rest=$$?; \
+	  wait $$outages || rest=1; wait $$leases || rest=1; exit $$rest
 	$(MAKE) --no-print-directory simulate bench-once
 	scripts/test-stores.sh --main $(subst $() ,+,$(OTHERS))
 

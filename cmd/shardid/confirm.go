@@ -42,6 +42,10 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 	cmd.MarkFlagsOneRequired("app", "tag", "uid", "registry", "deployment")
 	cmd.MarkFlagsMutuallyExclusive("app", "tag", "uid", "registry", "deployment")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		key, err := model.NewListKey(max(id, 0), 0)
+		if err != nil {
+			return err
+		}
 		return withData(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
 			service, err := adminOn(cfg, db)
 			if err != nil {
@@ -59,10 +63,6 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 			case deployment != "":
 				target, run = "deployment "+deployment, func(ctx context.Context) (int64, error) { return db.Adopt(ctx, deployment) }
 			default:
-				key, err := model.NewListKey(id, 0)
-				if err != nil {
-					return err
-				}
 				target, run = fmt.Sprintf("app %d", id), func(ctx context.Context) (int64, error) { return db.ConfirmApp(ctx, key.App, name) }
 			}
 			waited, err := service.Confirm(ctx, operator(), target, run)

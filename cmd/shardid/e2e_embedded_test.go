@@ -41,7 +41,7 @@ func TestE2ENoDataYet(t *testing.T) {
 		{"migrate", "schema is at version", "", 0},
 		{"apps", "shardid provision", "", 0},
 		{"apps --json", "[]", "", 0},
-		{"confirm --app 9", "", "not provisioned", 1},
+		{"confirm --app 9 --name x", "", "not provisioned", 1},
 	} {
 		o := shardidIn(t, dir, nil, strings.Fields(c.args)...)
 		if o.exit != c.exit || !strings.Contains(o.stdout, c.stdout) || !strings.Contains(o.stderr, c.stderr) {

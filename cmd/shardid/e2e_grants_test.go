@@ -7,7 +7,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"shardid/scripts/testserver"
 )
@@ -70,7 +72,6 @@ func TestE2EGrants(t *testing.T) {
 	permit(t, redis, "queue")
 	s := asUser(db, "shardid").with(onRedis(redis.Addr)).with(aclUser())
 	d := serve(t, s)
-	byRedis := serve(t, s.with(byRedis(redis.Addr)).with(settings{"UID_ENABLED": "false", "SEGMENT_ENABLED": "false"}))
 	answers := func(d *daemon, target string) {
 		t.Helper()
 		eventually(t, startLimit, target, func() bool { return d.get(target).status == 200 })
@@ -83,16 +84,11 @@ func TestE2EGrants(t *testing.T) {
 	}{
 		{d, "snowflake", "/api/snowflake/get/x"},
 		{d, "uid", "/api/uid/get"},
-		{byRedis, "", "/api/snowflake/get/x"},
 	} {
 		if a := c.d.get(c.target); a.status == 200 {
 			t.Errorf("%s without its grants: %s", c.target, a.body)
 		}
-		if c.block == "" {
-			permit(t, redis, "snowflake")
-		} else {
-			grant(c.block)
-		}
+		grant(c.block)
 		answers(c.d, c.target)
 	}
 	if ready := d.get("/readyz"); ready.Status != "ok" {
@@ -119,6 +115,18 @@ func TestE2EGrants(t *testing.T) {
 	if o := shardid(t, s, "doctor"); o.exit != 0 || strings.Contains(o.stdout, "unknown") {
 		t.Errorf("doctor: %+v", o)
 	}
+
+	// The worker IDs of Redis, once those of the database are given up.
+	d.signal(syscall.SIGTERM)
+	d.exit(15 * time.Second)
+	must(t, s, "confirm", "--registry")
+	byRedis := serve(t, s.with(byRedis(redis.Addr)))
+	answers(byRedis, aliceGet)
+	if a := byRedis.get("/api/snowflake/get/x"); a.status == 200 {
+		t.Errorf("snowflake without its ACL: %s", a.body)
+	}
+	permit(t, redis, "snowflake")
+	answers(byRedis, "/api/snowflake/get/x")
 }
 
 // TestE2EACLOfTopologies: the same ACL on a cluster, and behind sentinels.

@@ -147,7 +147,7 @@ func checkRefill(t *testing.T, r *receiver) {
 		t.Fatal("no push")
 	}
 	pass := pushes[0].ParentSpanId
-	for name, store := range map[string]string{"lock": "memory", "state": "memory", "allocate": "database", "push": "memory", "unlock": "memory"} {
+	for name, store := range map[string]string{"lock": "memory", "probe": "memory", "allocate": "database", "push": "memory", "unlock": "memory"} {
 		below := slices.ContainsFunc(r.named(name), func(s *trace.Span) bool {
 			return string(s.ParentSpanId) == string(pass) && text(s, "shardid.store") == store
 		})

@@ -16,7 +16,8 @@ import (
 const (
 	defaultReclaimMargin = 5 * time.Second
 	// acquireRetries is how often an Acquire is run again whose row another
-	// program, which waits for no lock of ours, has taken.
+	// program, which waits for no lock of ours, has taken, or that waited too long
+	// among many others.
 	acquireRetries = 4
 	// Widths of leaf_workerid_alloc, in bytes; an address needs room for "/1024".
 	maxAddress  = 122
@@ -63,7 +64,7 @@ func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 		switch {
 		case err == nil:
 			return lease, nil
-		case (isDuplicate(err) || errors.Is(err, errRowChanged)) && try < acquireRetries:
+		case (isDuplicate(err) || errors.Is(err, errRowChanged) || isRolledBack(err)) && try < acquireRetries:
 			continue
 		}
 		return model.Lease{}, w.store.answer(ctx, op, err)

@@ -220,8 +220,15 @@ func (f *forever) read(ctx context.Context, p place) (held, error) {
 			return h, err
 		}
 	}
-	if rep.Timestamp != h.rec.Timestamp {
-		h.rec = h.rec.ofLeaf(rep, h.stat.Mtime) // not what we wrote
+	if rep.Timestamp != h.rec.Timestamp { // not what we wrote, unless we did between the two readings
+		latest, err := f.get(ctx, p.path)
+		if err != nil {
+			return h, err
+		}
+		if !latest.found || latest.stat.Version != h.stat.Version {
+			return h, again(p.path)
+		}
+		h.rec = h.rec.ofLeaf(rep, h.stat.Mtime)
 	}
 	return h, nil
 }
