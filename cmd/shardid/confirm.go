@@ -42,8 +42,8 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 	cmd.MarkFlagsOneRequired("app", "tag", "uid", "registry", "deployment")
 	cmd.MarkFlagsMutuallyExclusive("app", "tag", "uid", "registry", "deployment")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		key, err := model.NewListKey(max(id, 0), 0)
-		if err != nil {
+		key, err := model.NewListKey(id, 0)
+		if err != nil && cmd.Flags().Changed("app") {
 			return err
 		}
 		return withData(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
