@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/repository/redisstore"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -83,7 +84,42 @@ func askRedis(ctx context.Context, cfg Config) (found []model.Finding, err error
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	return store.Settings(ctx)
+	found, err = store.Settings(ctx)
+	if err != nil {
+		return found, err
+	}
+	return append(found, askDeployment(ctx, cfg, store)), nil
+}
+
+// askDeployment says whether the lists at Redis are those of the database.
+func askDeployment(ctx context.Context, cfg Config, store *redisstore.Store) model.Finding {
+	f := model.Finding{Store: "redis", Setting: "deployment of the lists", Want: "that of the database"}
+	db, err := openDatabase(ctx, cfg, nil, nil)
+	if err != nil {
+		return model.Unread(f, oneLine(err))
+	}
+	defer func() { _ = db.Close() }() // it was only read
+	err = tellDeployment(ctx, db, store)
+	var keys []model.ListKey
+	if err == nil {
+		var lists []model.ListConfig
+		lists, err = db.Load(ctx)
+		for _, l := range lists {
+			keys = append(keys, l.Key)
+		}
+	}
+	foreign, other := 0, ""
+	if err == nil {
+		foreign, other, err = store.Foreign(ctx, keys)
+	}
+	if err != nil {
+		return model.Unread(f, oneLine(err))
+	}
+	f.Value = "that of the database"
+	if foreign > 0 {
+		f.Value = fmt.Sprintf("%d lists of %s", foreign, other)
+	}
+	return model.Judged(f, foreign == 0, model.LevelUnsafe, "these lists are refused: give each deployment a Redis database of its own, or, if this database takes the place of that one, run `shardid confirm --deployment "+other+"`")
 }
 
 // embeddedLists: they cannot be set up wrongly.

@@ -160,6 +160,28 @@ func TestBesideVersionOne(t *testing.T) {
 	listtest.Expect(t, listtest.Pop(t, s, key(), 500).Indices, 201, 300)
 }
 
+// Foreign counts what another deployment has, and changes nothing.
+func TestForeign(t *testing.T) {
+	server := testserver.Redis(t)
+	one, two := of(t, server, "one"), of(t, server, "two")
+	keys := []model.ListKey{{App: 1}, {App: 1, Shard: 1}, {App: 2}}
+	listtest.State(t, one, keys[0])
+	listtest.State(t, two, keys[2])
+	for name, c := range map[string]struct {
+		store *redisstore.Store
+		lists int
+		other string
+	}{"one": {one, 1, "two"}, "two": {two, 1, "one"}, "three": {of(t, server, "three"), 2, ""}} {
+		n, other, err := c.store.Foreign(t.Context(), keys)
+		if err != nil || n != c.lists || c.other != "" && other != c.other {
+			t.Errorf("%s: %d of %q, %v", name, n, other, err)
+		}
+	}
+	if n := server.Client().DBSize(t.Context()).Val(); n != 2 {
+		t.Errorf("%d keys", n)
+	}
+}
+
 func TestMarks(t *testing.T) {
 	server := testserver.Redis(t)
 	one, two := of(t, server, "one").Marks(), of(t, server, "two").Marks()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -93,6 +94,28 @@ func (s *Store) Delete(ctx context.Context, keys []model.ListKey) error {
 		}
 	}
 	return s.fail("delete", failed)
+}
+
+// Foreign counts the lists that belong to another deployment, and names one of these.
+// It changes nothing. Errors: *model.StoreError.
+func (s *Store) Foreign(ctx context.Context, keys []model.ListKey) (lists int, deployment string, err error) {
+	own, _, _ := strings.Cut(s.self(), " ")
+	for _, part := range chunks(len(keys), pipelineCalls) {
+		pipe := s.reader.Pipeline()
+		var owners []*redis.SliceCmd
+		for _, key := range keys[part.from:part.to] {
+			owners = append(owners, pipe.HMGet(ctx, metaKey(key), "d"))
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return 0, "", s.fail("look for lists of another deployment", err)
+		}
+		for _, o := range owners {
+			if d, known := o.Val()[0].(string); known && d != own {
+				lists, deployment = lists+1, d
+			}
+		}
+	}
+	return lists, deployment, nil
 }
 
 // fail makes the error of an operation. In a cluster it also has both clients
