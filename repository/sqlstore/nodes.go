@@ -112,7 +112,7 @@ func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error
 	if err := tx.Exec("DELETE FROM "+nodeTable+" WHERE ID = ?", row.ID).Error; err != nil {
 		return nodeRow{}, fmt.Errorf("remove row %d: %w", row.ID, err)
 	}
-	return s.recycleNode(tx, start, number-max(last+1, start.Workers))
+	return recycleNode(tx, m, start, number-max(last+1, start.Workers))
 }
 
 // nodeCounter is the name of the starts at the witness.
@@ -215,18 +215,18 @@ func launchDate(start model.NodeStart) string {
 	return time.Unix(start.NowSecond, 0).Format(time.DateOnly)
 }
 
-// nodeRest is for how many seconds after its mark a worker ID is not used again on a
-// server: a copy of the database may have an earlier mark than the instance had, which
-// used no more seconds than this while the copy lagged.
+// nodeRest is for how many seconds after its mark a worker ID is not used again once the
+// database has gone on from a copy: that may have an earlier mark than the instance had,
+// which used no more seconds than this while the copy lagged.
 const nodeRest = 86_400
 
 // recycleNode takes over the worker ID that nobody has used for longest. The rows
 // are read without a lock, so that marks go on; the one that is taken must still
 // be as it was read. As many as skip may have been taken over already, by starts that
 // the database has lost: they are never used again.
-func (s *Store) recycleNode(tx *gorm.DB, start model.NodeStart, skip int64) (nodeRow, error) {
+func recycleNode(tx *gorm.DB, m moment, start model.NodeStart, skip int64) (nodeRow, error) {
 	before := start.NowSecond
-	if s.server != nil {
+	if m.OldestCopy > 0 {
 		before -= nodeRest
 	}
 	const longSilent = " WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT ?"

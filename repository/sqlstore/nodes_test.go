@@ -23,12 +23,18 @@ func nodeStart(token string, workers, now int64) model.NodeStart {
 		Workers: workers, NowSecond: now, MarkSecond: now + 3600}
 }
 
-// restOf is for how long after its mark a worker ID is not used again.
-func restOf(s *Store) int64 {
-	if s.server == nil {
-		return 0
+// After a failover a worker ID rests for a day: its mark may have been higher.
+func TestRegisterNodeRests(t *testing.T) {
+	s := openMigrated(t, backends()[0].empty(t))
+	const now = 1_800_000_000
+	register(t, s, nodeStart("a", 2, now))
+	run(t, s, "UPDATE shardid_deployment SET oldest_copy = 1")
+	if _, err := s.RegisterNode(t.Context(), nodeStart("b", 2, now+3600+nodeRest)); !errors.Is(err, model.ErrNoWorkerID) {
+		t.Errorf("it rests: %v", err)
 	}
-	return nodeRest
+	if node := register(t, s, nodeStart("b", 2, now+3601+nodeRest)); node.WorkerID != 1 || !node.Recycled {
+		t.Errorf("a day later: %+v", node)
+	}
 }
 
 func register(t testing.TB, s *Store, start model.NodeStart) model.Node {
@@ -67,7 +73,6 @@ func TestRegisterNode(t *testing.T) {
 func TestRegisterNodeRecycles(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		const now = 1_800_000_000
-		rest := restOf(s)
 		run(t, s, "INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES ('java', '1', 1, '2020-01-01', CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)")
 		for i := range int64(3) { // worker IDs 2…4, marks in falling order
 			register(t, s, nodeStart(fmt.Sprint("t", i), 5, now-10*i))
@@ -80,17 +85,17 @@ func TestRegisterNodeRecycles(t *testing.T) {
 			}
 		}
 		refused(now)
-		refused(now - 20 + 3600 + rest) // the mark itself may have been issued
+		refused(now - 20 + 3600) // the mark itself may have been issued
 		if n := count(t, s, "SELECT COUNT(*) FROM WORKER_NODE"); n != 4 {
 			t.Errorf("%d rows are left by refused starts", n)
 		}
 		want := model.Node{ID: 4, WorkerID: 4, Token: "new", AfterSecond: now - 20 + 3600, Recycled: true}
 		for range 2 {
-			if got := register(t, s, nodeStart("new", 5, now+3581+rest)); got != want {
+			if got := register(t, s, nodeStart("new", 5, now+3581)); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		}
-		if _, err := s.RegisterNode(t.Context(), nodeStart("newer", 5, now+3581+rest)); !errors.Is(err, model.ErrNoWorkerID) {
+		if _, err := s.RegisterNode(t.Context(), nodeStart("newer", 5, now+3581)); !errors.Is(err, model.ErrNoWorkerID) {
 			t.Errorf("a row that was just taken over: %v", err)
 		}
 		got := register(t, s, nodeStart("last", 5, now+1_000_000))
@@ -119,7 +124,7 @@ func TestMarkNode(t *testing.T) {
 		mark(now+5000, now+5000)
 		mark(now+5000, now+5000)
 		mark(now, now+5000) // never lowered
-		next := register(t, s, nodeStart("b", 2, now+5001+restOf(s)))
+		next := register(t, s, nodeStart("b", 2, now+5001))
 		if next.WorkerID != node.WorkerID || next.AfterSecond != now+5000 {
 			t.Fatalf("got %+v", next)
 		}
@@ -130,7 +135,7 @@ func TestMarkNode(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"); n != now+5001+3600+restOf(s) {
+		if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"); n != now+5001+3600 {
 			t.Errorf("mark %d after marks of others", n)
 		}
 		run(t, s, "UPDATE WORKER_NODE SET TOKEN = NULL")
