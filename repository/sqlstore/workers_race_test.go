@@ -24,7 +24,11 @@ func TestWorkersAllAtOnce(t *testing.T) {
 	s := openMigrated(t, opts)
 	start := time.Now()
 	distinct(t, raceWorkers(t, opts, 1024, 0))
-	t.Logf("1024 first starts took %v", time.Since(start))
+	took := time.Since(start)
+	t.Logf("1024 first starts took %v", took)
+	if took > claimGrace*time.Millisecond {
+		return // the first ones have run out, as nobody renewed them
+	}
 	if _, err := s.Workers(WorkersOptions{}).Acquire(t.Context(), workertest.Owner(5000)); !errors.Is(err, model.ErrNoWorkerID) {
 		t.Error(err)
 	}
