@@ -121,7 +121,7 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *red
 		opts.OnBadRow = newBadRows(log).tell
 		opts.OnServerChange = func(gap time.Duration, vouched bool) {
 			log.Warn("the database was restarted, failed over or restored: what it may lack is left out, unless Redis vouches for it",
-				"may_lack", gap.Round(time.Second), "redis_vouches", vouched)
+				"may_lack", gap.Round(time.Second).String(), "redis_vouches", vouched)
 		}
 	}
 	return sqlstore.Open(ctx, opts)
