@@ -303,6 +303,8 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	db := v.db
 	db.mu.Lock()
 	defer db.mu.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
 	if !db.exists {
 		return model.TagSegment{}, model.ErrUnknownTag
 	}
@@ -329,8 +331,6 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	if db.trouble == "loses" {
 		return s, errAway
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	v.mine = append(v.mine, s)
 	return s, nil
 }
