@@ -17,38 +17,9 @@ import (
 	"shardid/model"
 )
 
-const (
-	// witnessFresh is how long ago the witness' last heartbeat may be for it to count as
-	// used without a break: the probe that sends them takes 4 s at most. For as long
-	// nothing is handed out while the witness does not answer.
-	witnessFresh = 6 * time.Second
-	// witnessPatience is how long a witness that does not answer is waited for before
-	// the store goes on without it.
-	witnessPatience = 10 * time.Second
-	// witnessTimeout bounds one call of the witness.
-	witnessTimeout = 300 * time.Millisecond
-	// nodeRate is how many starts of the UID mode may register in a second.
-	nodeRate = 50
-)
-
 // errServerChanged: the row of shardid_deployment names another life of the database
 // than the one that answers. inTx notes it and runs the transaction again.
 var errServerChanged = errors.New("the database server has changed")
-
-// Witness remembers, in another store, how far counters have come, so that it can
-// vouch for them when the database went back in time. life names a time in which the
-// other store has forgotten nothing and was in use without a break. Safe for concurrent
-// use.
-type Witness interface {
-	// Beat notes that the deployment uses the witness. When it did not for longer than
-	// most, another life begins.
-	Beat(ctx context.Context, most time.Duration) (life string, err error)
-	// Peek gives how long ago the last beat was, by the witness' own clock, and the mark
-	// of a counter, which is 0 without one.
-	Peek(ctx context.Context, counter string) (life string, age time.Duration, mark int64, err error)
-	// Raise raises the mark of a counter to value and gives what it was before.
-	Raise(ctx context.Context, counter string, value int64) (life string, before int64, err error)
-}
 
 // deploymentRow is the row of shardid_deployment, and what the server that holds it
 // says of itself in the same statement. Times are Unix ms but for BootedAt, Unix s.
@@ -297,30 +268,6 @@ func storeServer(tx *gorm.DB, m moment, t model.Timeline, opts Options) error {
 		max(m.ListRate, opts.ListRate), max(m.TagRate, opts.TagRate)).Error
 }
 
-// askWitness says whether the witness was in use without a break, in the life that the
-// database knows, until now. One that does not answer is waited for, by errors, and then
-// does not vouch.
-func (s *Store) askWitness(ctx context.Context, known string) (vouches bool, err error) {
-	if s.opts.Witness == nil {
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
-	defer cancel()
-	life, age, _, err := s.opts.Witness.Peek(ctx, "")
-	if err == nil {
-		return life == known && age <= witnessFresh, nil
-	}
-	s.seen.mu.Lock()
-	defer s.seen.mu.Unlock()
-	if s.seen.changedAt.IsZero() {
-		s.seen.changedAt = s.opts.Now()
-	}
-	if s.opts.Now().Sub(s.seen.changedAt) < witnessPatience {
-		return false, fmt.Errorf("%w: waiting up to %v for Redis, which knows what was handed out: %w", errServerChanged, witnessPatience, err)
-	}
-	return false, nil
-}
-
 // doubt adds to each counter what its row may lack, as model.Gap.Doubt says. Without a
 // witness that vouches, no mark of the past counts any more.
 func (s *Store) doubt(tx *gorm.DB, m moment, gap model.Gap, vouches bool) error {
@@ -430,38 +377,6 @@ func (s *Store) Beat(ctx context.Context) error {
 	return nil
 }
 
-// newWitness notes another life of the witness. Lists are marked in it anew, at the next
-// sweep; what an earlier one says of them never counts again, not even when it is back.
-func newWitness(tx *gorm.DB, life string) error {
-	err := tx.Exec("UPDATE "+deploymentTable+" SET witness_life = ?", life).Error
-	if err == nil {
-		err = tx.Exec("UPDATE " + table + " SET list_history = '' WHERE list_history <> ''").Error
-	}
-	if err != nil {
-		return fmt.Errorf("note another life of Redis: %w", err)
-	}
-	return nil
-}
-
-// beatWitness gives the life of the witness; "" without one that answers. Nothing is
-// said to the witness before the database has answered: it could be one that came back
-// with the database from the past, and this would hide that.
-func (s *Store) beatWitness(ctx context.Context) (life string) {
-	s.seen.mu.Lock()
-	met := !s.seen.timeline.Since.IsZero()
-	s.seen.mu.Unlock()
-	if s.opts.Witness == nil || !met {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
-	defer cancel()
-	life, err := s.opts.Witness.Beat(ctx, witnessFresh)
-	if err != nil {
-		return "" // its own condition reports it
-	}
-	return life
-}
-
 // Deployment is the random ID of the deployment that the database belongs to. Errors:
 // *model.StoreError.
 func (s *Store) Deployment(ctx context.Context) (id string, err error) {
@@ -473,4 +388,27 @@ func (s *Store) Deployment(ctx context.Context) (id string, err error) {
 		return "", s.explain("read the deployment", err)
 	}
 	return id, nil
+}
+
+// Adopt makes the database that of another deployment: it takes the place of one that
+// is gone, with what Redis keeps for it. It gives 0 when it is that one's already.
+// Errors: model.ErrInvalidArgument, *model.StoreError.
+func (s *Store) Adopt(ctx context.Context, deployment string) (databases int64, err error) {
+	if deployment == "" || len(deployment) > 64 || !isWord(deployment) {
+		return 0, fmt.Errorf("%w: deployment %q: it is the ID that the error names", model.ErrInvalidArgument, deployment)
+	}
+	return s.confirm(ctx, "take the place of another deployment", func(tx *gorm.DB) (int64, error) {
+		res := tx.Exec("UPDATE "+deploymentTable+" SET deployment = ? WHERE deployment <> ?", deployment, deployment)
+		return res.RowsAffected, res.Error
+	})
+}
+
+// isWord says whether a text has only letters and digits.
+func isWord(s string) bool {
+	for _, r := range s {
+		if (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' {
+			return false
+		}
+	}
+	return true
 }

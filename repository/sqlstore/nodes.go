@@ -19,6 +19,8 @@ const (
 	// nodeCandidates is how many used worker IDs are tried, should others be marked
 	// while they are looked at.
 	nodeCandidates = 16
+	// nodeRate is how many starts of the UID mode may register in a second.
+	nodeRate = 50
 )
 
 // nodeRow is a row of WORKER_NODE. Times are Unix seconds.
@@ -303,4 +305,13 @@ func markNode(tx *gorm.DB, row nodeRow, until int64) error {
 		return fmt.Errorf("store the mark: %w", cmp.Or(res.Error, errRowChanged))
 	}
 	return nil
+}
+
+// ConfirmNodes ends the doubt about the starts of the UID mode: whoever calls it says
+// that WORKER_NODE has all instances that are running.
+func (s *Store) ConfirmNodes(ctx context.Context) (tables int64, err error) {
+	return s.confirm(ctx, "confirm the starts of the UID mode", func(tx *gorm.DB) (int64, error) {
+		res := tx.Exec("UPDATE " + deploymentTable + " SET node_doubt = 0, node_life = '' WHERE node_doubt > 0")
+		return res.RowsAffected, res.Error
+	})
 }

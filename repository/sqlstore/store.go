@@ -1,3 +1,22 @@
+// Package sqlstore keeps in MySQL, MariaDB or SQLite what must never be forgotten:
+//
+//   - id_alloc, which indices of the queue mode have been handed out;
+//   - leaf_alloc, which IDs of each segment tag;
+//   - leaf_workerid_alloc, which instance may use which snowflake worker ID, and up
+//     to which time;
+//   - WORKER_NODE, the same for the UID mode;
+//   - shardid_worker_claim, until when instances of each registry of worker IDs issue;
+//   - id_layout, the layouts that IDs have been issued with;
+//   - shardid_deployment, which server wrote last, and what it may have lost
+//     (deployment.go).
+//
+// A segment is taken in one transaction under the rows' locks and belongs to the
+// caller only when COMMIT was acknowledged; any other outcome drops it, which
+// costs a gap and never a repeat. Nothing is retried unless the server said that
+// the transaction was rolled back.
+//
+// Every failure is a *model.StoreError that says what was tried and what an
+// operator should do; none of them holds a password.
 package sqlstore
 
 import (
@@ -20,6 +39,20 @@ import (
 const (
 	MySQL  = "mysql" // MySQL 8.0.16+ and MariaDB 10.11+
 	SQLite = "sqlite"
+)
+
+// The tables of the modes.
+const (
+	table           = "id_alloc" // of the queue mode, and of all functions that name none
+	tagTable        = "leaf_alloc"
+	layoutTable     = "id_layout"
+	workerTable     = "leaf_workerid_alloc"
+	claimTable      = "shardid_worker_claim"
+	nodeTable       = "WORKER_NODE" // in upper case, as Baidu's programs write it
+	mutexTable      = "shardid_lock"
+	deploymentTable = "shardid_deployment"
+	deletedTable    = "id_alloc_deleted"
+	deletedTagTable = "leaf_alloc_deleted"
 )
 
 // Options say where the database is.
@@ -129,6 +162,58 @@ func (s *Store) query(ctx context.Context) *gorm.DB { return s.gorm.WithContext(
 func (s *Store) Close() error {
 	if err := s.pool.Close(); err != nil {
 		return s.explain("close", err)
+	}
+	return nil
+}
+
+// probe reads every column that is used, and no row.
+const probe = "SELECT app_id, app_name, max_id, shard_id, step, description, create_time, update_time, " +
+	"max_limit_id, limit_policy, current_step, taken_at, list_history, last_max_id, doubt, tokens, max_rate, rate_from FROM " + table +
+	" WHERE 1 = 0 AND NOT EXISTS (SELECT app_id, shard_id, max_id FROM " + deletedTable + ") AND NOT EXISTS (SELECT " + deploymentColumns + " FROM " + deploymentTable + ")"
+
+// Check says whether segments can be taken: the server answers, is a writable
+// primary, and has id_alloc with all its columns and the tombstones. It is cheap: two queries that
+// read no row. Errors: *model.StoreError with what to do.
+func (s *Store) Check(ctx context.Context) error {
+	if err := s.checkPrimary(ctx); err != nil {
+		return s.explain("check", err)
+	}
+	if _, err := s.pool.ExecContext(ctx, probe); err != nil {
+		return s.explain("check", err)
+	}
+	return nil
+}
+
+// checkPrimary returns errReadOnly for a server or a file that takes no writes.
+// super_read_only switches read_only on as well.
+func (s *Store) checkPrimary(ctx context.Context) error {
+	if s.server == nil {
+		return s.checkFile(ctx)
+	}
+	var readOnly, innodb, engine string
+	err := s.pool.QueryRowContext(ctx, `SELECT @@global.read_only, @@global.innodb_read_only,
+		COALESCE((SELECT engine FROM information_schema.tables
+			WHERE table_schema = DATABASE() AND table_name = ?), '')`, table).Scan(&readOnly, &innodb, &engine)
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask for the server's state: %w", err)
+	case isOn(readOnly) || isOn(innodb):
+		return errReadOnly
+	case engine != "" && engine != "InnoDB":
+		return &model.StoreError{Store: "database", Op: "check", Advice: adviceMigrate,
+			Err: fmt.Errorf("the engine of %s is %s, which cannot lock rows", table, engine)}
+	}
+	return nil
+}
+
+// checkFile takes the write lock and gives it back.
+func (s *Store) checkFile(ctx context.Context) error {
+	tx, err := s.pool.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	if err := tx.Rollback(); err != nil {
+		return fmt.Errorf("rollback: %w", err)
 	}
 	return nil
 }

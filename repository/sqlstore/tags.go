@@ -136,59 +136,6 @@ func (r tagRow) counter(s *Store, m moment) model.Counter {
 
 func tagCounter(name string) string { return "t:" + name }
 
-// peek asks the witness about a counter. While it does not answer, and until a beat of
-// it would be too old to vouch, that is an error: numbers that it did not learn of must
-// not be used before. After that nothing is known, and the row will say so.
-func (s *Store) peek(ctx context.Context, counter string) (model.Evidence, error) {
-	if s.opts.Witness == nil || s.server == nil {
-		return model.Evidence{}, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
-	defer cancel()
-	now := s.opts.Now()
-	life, age, mark, err := s.opts.Witness.Peek(ctx, counter)
-	if err == nil && age > witnessFresh { // the next heartbeat may begin another life
-		err = fmt.Errorf("its last heartbeat was %v ago", age.Round(time.Second))
-	}
-	s.seen.mu.Lock()
-	defer s.seen.mu.Unlock()
-	if err == nil {
-		s.seen.witness = now
-		return model.Evidence{Floor: mark, Mark: mark, Life: life}, nil
-	}
-	if wait := s.seen.witness.Add(witnessFresh).Sub(now); wait > 0 {
-		return model.Evidence{}, fmt.Errorf("%w for %v more: %w", errWitnessAway, wait.Round(time.Second), err)
-	}
-	return model.Evidence{}, nil
-}
-
-// errWitnessAway: Redis, which vouches for the counter, does not answer.
-var errWitnessAway = errors.New("waiting for Redis, which would vouch for what is handed out,")
-
-// errMarkAhead: the witness has seen higher numbers of the counter than a moment ago.
-var errMarkAhead = errors.New("the mark has risen meanwhile")
-
-// mark raises the mark of a counter from at most floor to its Last, in the life in which
-// it was peeked at, and names that life in the counter. It must be called before the
-// counter is committed, and so before its numbers are used.
-func (s *Store) mark(ctx context.Context, name string, known model.Evidence, floor int64, c *model.Counter) error {
-	c.Life = ""
-	if known.Life == "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
-	defer cancel()
-	life, before, err := s.opts.Witness.Raise(ctx, name, c.Last)
-	switch {
-	case err != nil:
-		return fmt.Errorf("mark it at Redis: %w", err)
-	case before > floor || life != known.Life:
-		return errMarkAhead
-	}
-	c.Life = life
-	return nil
-}
-
 // lockTag reads the latest committed row and locks it. Its MaxID is raised to what a
 // tag of the name had handed out before it was deleted.
 func (s *Store) lockTag(tx *gorm.DB, name string) (tagRow, error) {
@@ -262,20 +209,6 @@ func (s *Store) settleTags(ctx context.Context, life string) error {
 	return err
 }
 
-// settleCounter is a counter as the witness leaves it.
-func (s *Store) settleCounter(ctx context.Context, name string, c model.Counter) (model.Counter, error) {
-	known, err := s.peek(ctx, name)
-	if err != nil {
-		return c, err
-	}
-	next := c.Settle(known)
-	if next.Doubt > 0 {
-		return next, nil
-	}
-	err = s.mark(ctx, name, known, next.Last, &next)
-	return next, err
-}
-
 // Tag reads one tag; the row's own name is in the answer. Errors:
 // model.ErrUnknownTag, model.ErrInvalidArgument for a row that cannot be used,
 // *model.StoreError.
@@ -326,4 +259,147 @@ func checkNewTag(tag model.Tag) error {
 		return fmt.Errorf("%w: the description is longer than %d characters", model.ErrInvalidArgument, maxTagDescription)
 	}
 	return nil
+}
+
+// CreateTag is AddTag that says what it made: a tag that was deleted before goes on
+// above what it had handed out. Errors: those of AddTag.
+func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error) {
+	op := fmt.Sprintf("add tag %q", tag.Name)
+	if err := checkNewTag(tag); err != nil {
+		return model.Tag{}, fmt.Errorf("%s: %w", op, err)
+	}
+	var made model.Tag
+	err := s.inTx(ctx, func(tx *gorm.DB) (err error) {
+		made, err = s.createTag(tx, tag)
+		return err
+	})
+	switch {
+	case isDuplicate(err):
+		return model.Tag{}, fmt.Errorf("%s: %w", op, model.ErrTagExists)
+	case err != nil:
+		return model.Tag{}, s.answer(ctx, op, err)
+	}
+	return made, nil
+}
+
+func (s *Store) createTag(tx *gorm.DB, tag model.Tag) (model.Tag, error) {
+	err := tx.Exec("INSERT INTO "+tagTable+" (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
+		tag.Name, tag.MaxID, tag.Step, tag.Description).Error
+	if err != nil {
+		return model.Tag{}, err
+	}
+	before, err := tagTombstone(tx, tag.Name)
+	if err != nil {
+		return model.Tag{}, err
+	}
+	if before > tag.MaxID {
+		err := tx.Exec("UPDATE "+tagTable+" SET max_id = ? WHERE biz_tag = ?", before, tag.Name).Error
+		if err != nil {
+			return model.Tag{}, fmt.Errorf("go on above what was handed out before: %w", err)
+		}
+	}
+	return s.oneTag(tx, tag.Name)
+}
+
+// oneTag reads a tag by its exact name: another one that the table's collation takes
+// for the same must not be changed in its place. The error may be
+// model.ErrUnknownTag.
+func (s *Store) oneTag(g *gorm.DB, name string) (model.Tag, error) {
+	rows, err := s.tagRows(g, "biz_tag = ?", name)
+	switch {
+	case err != nil:
+		return model.Tag{}, err
+	case len(rows) == 0:
+		return model.Tag{}, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
+	case rows[0].BizTag != name:
+		return model.Tag{}, fmt.Errorf("%w: tag %q: the table has %q", model.ErrUnknownTag, name, rows[0].BizTag)
+	}
+	r := rows[0] // whatever it holds: what cannot be used can still be mended or deleted
+	return r.asIs(), nil
+}
+
+// ChangeTag changes a tag and answers it as it was and as it is. Errors:
+// model.ErrUnknownTag, ErrInvalidArgument, ErrRefused for a max_id that would go
+// down, *model.StoreError.
+func (s *Store) ChangeTag(ctx context.Context, name string, change model.TagChange) (before, after model.Tag, err error) {
+	err = s.inTx(ctx, func(tx *gorm.DB) (err error) {
+		before, after, err = s.changeTag(tx, name, change)
+		return err
+	})
+	if err != nil {
+		return before, before, s.answer(ctx, fmt.Sprintf("change tag %q", name), err)
+	}
+	return before, after, nil
+}
+
+func (s *Store) changeTag(tx *gorm.DB, name string, change model.TagChange) (before, after model.Tag, err error) {
+	row, err := s.lockTag(tx, name)
+	if err != nil {
+		return before, after, err
+	}
+	if before, err = s.oneTag(tx, name); err != nil {
+		return before, after, err
+	}
+	current := before
+	current.MaxID = max(row.MaxID, 1) // it includes what the tag had before it was deleted
+	next, err := change.Apply(current)
+	if err != nil {
+		return before, after, err
+	}
+	if err := checkNewTag(next); err != nil {
+		return before, after, err
+	}
+	err = tx.Exec("UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?",
+		next.MaxID, next.Step, next.Description, name).Error
+	if err == nil && change.MaxRate != nil {
+		err = tx.Exec("UPDATE "+tagTable+" SET max_rate = ?, rate_from = "+s.rateFrom()+" WHERE biz_tag = ?", *change.MaxRate, name).Error
+	}
+	if err != nil {
+		return before, after, fmt.Errorf("store: %w", err)
+	}
+	after, err = s.oneTag(tx, name)
+	return before, after, err
+}
+
+// DeleteTag removes a tag and remembers in the same transaction what it had handed
+// out, so that it goes on above that should it come back. It answers what was
+// deleted. Errors: model.ErrUnknownTag, *model.StoreError.
+func (s *Store) DeleteTag(ctx context.Context, name string) (deleted model.Tag, err error) {
+	err = s.inTx(ctx, func(tx *gorm.DB) (err error) {
+		deleted, err = s.deleteTag(tx, name)
+		return err
+	})
+	if err != nil {
+		return deleted, s.answer(ctx, fmt.Sprintf("delete tag %q", name), err)
+	}
+	return deleted, nil
+}
+
+func (s *Store) deleteTag(tx *gorm.DB, name string) (model.Tag, error) {
+	row, err := s.lockTag(tx, name)
+	if err != nil {
+		return model.Tag{}, err
+	}
+	tag, err := s.oneTag(tx, name)
+	if err != nil {
+		return tag, err
+	}
+	if err := buryTag(tx, row); err != nil {
+		return tag, err
+	}
+	if err := tx.Exec("DELETE FROM "+tagTable+" WHERE biz_tag = ?", name).Error; err != nil {
+		return tag, fmt.Errorf("delete the row: %w", err)
+	}
+	return tag, nil
+}
+
+// ConfirmTag is ConfirmApp for a tag.
+func (s *Store) ConfirmTag(ctx context.Context, tag string) (tags int64, err error) {
+	return s.confirm(ctx, fmt.Sprintf("confirm tag %q", tag), func(tx *gorm.DB) (int64, error) {
+		if _, err := s.oneTag(tx, tag); err != nil {
+			return 0, err
+		}
+		res := tx.Exec("UPDATE "+tagTable+" SET doubt = 0, mark_life = '', update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND doubt > 0", tag)
+		return res.RowsAffected, res.Error
+	})
 }

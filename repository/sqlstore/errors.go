@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"strings"
 
 	gosql "github.com/go-sql-driver/mysql"
 	gosqlite "modernc.org/sqlite"
@@ -201,4 +202,9 @@ func isDuplicate(err error) bool {
 func isBusy(err error) bool {
 	var file *gosqlite.Error
 	return errors.As(err, &file) && (file.Code()&0xff == 5 || file.Code()&0xff == 6)
+}
+
+// isOn reads a server variable; MariaDB 12 has more than one way of on.
+func isOn(value string) bool {
+	return value != "0" && !strings.EqualFold(value, "OFF")
 }
