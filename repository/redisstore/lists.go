@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,21 +102,16 @@ func (s *Store) stateOf(ctx context.Context, keys []model.ListKey, states []mode
 	}
 	results := s.state.runAll(ctx, s.reader, calls)
 	for i, part := range parts {
-		s.setStates(states[part.from:part.to], results[i])
-	}
-	return s.silence("state", results)
-}
-
-func (s *Store) setStates(states []model.ListState, r result) {
-	err := s.fail("state", r.err)
-	if err == nil {
-		if bad := decodeStates(r.reply, states); bad != nil {
-			err = explain("state", bad)
+		own := states[part.from:part.to]
+		err := s.fail("state", results[i].err)
+		if err == nil {
+			err = explain("state", decodeStates(results[i].reply, own))
+		}
+		if err != nil {
+			setErr(own, err)
 		}
 	}
-	if err != nil {
-		setErr(states, err)
-	}
+	return s.silence("state", results)
 }
 
 func setErr(states []model.ListState, err error) {
@@ -233,17 +227,20 @@ func decodeState(line string) model.ListState {
 // Delete drops lists; their meta hashes, and so their high-water marks, stay. A
 // failure does not keep it from trying the others; it returns the first one.
 func (s *Store) Delete(ctx context.Context, keys []model.ListKey) error {
-	var failed error
-	for _, part := range chunks(len(keys), pipelineCalls) {
-		calls := make([]call, 0, part.to-part.from)
-		for _, meta := range metaKeys(keys[part.from:part.to]) {
-			calls = append(calls, call{[]string{meta}, []any{s.self()}})
-		}
-		for _, r := range s.remove.runAll(ctx, s.reader, calls) {
-			failed = cmp.Or(failed, r.err)
+	calls := make([]call, len(keys))
+	for i, meta := range metaKeys(keys) {
+		calls[i] = call{[]string{meta}, []any{s.self()}}
+	}
+	return s.fail("delete", firstError(s.remove.runParts(ctx, s.reader, calls)))
+}
+
+func firstError(results []result) error {
+	for _, r := range results {
+		if r.err != nil {
+			return r.err
 		}
 	}
-	return s.fail("delete", failed)
+	return nil
 }
 
 // Foreign counts the lists that belong to another deployment, and names one of these.

@@ -47,11 +47,11 @@ func TestJudge(t *testing.T) {
 // TestJudgeWritableReplica: it matters more where scripts cannot see the role.
 func TestJudgeWritableReplica(t *testing.T) {
 	f := facts{config: map[string]string{"replica-read-only": "no"}}
-	if got := f.readOnly(); got.Level != model.LevelWarn {
-		t.Errorf("%+v", got)
+	if _, level, why := f.readOnly(); level != model.LevelWarn {
+		t.Error(level, why)
 	}
 	f.unsafe = true
-	if got := f.readOnly(); got.Level != model.LevelUnsafe {
-		t.Errorf("%+v", got)
+	if _, level, why := f.readOnly(); level != model.LevelUnsafe {
+		t.Error(level, why)
 	}
 }

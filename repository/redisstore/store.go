@@ -42,6 +42,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,15 +89,15 @@ func New(o Options) (*Store, error) {
 		reader: o.reader(),
 		writer: o.writer(),
 		// Half the time a reply may take: WAIT must answer before the client gives up.
-		waitLimit: orDefault(o.ReadTimeout) / 2,
+		waitLimit: cmp.Or(o.ReadTimeout, defaultTimeout) / 2,
 		pushing:   make(chan struct{}, o.pushTurns()),
-		pop:       newScript(preludeLua + popLua),
-		state:     newScript(preludeLua + stateLua),
-		push:      newScript(preludeLua + pushLua),
-		remove:    newScript(preludeLua + deleteLua),
-		marks:     newScript(preludeLua + marksLua),
-		check:     newScript(preludeLua + checkLua),
-		unlock:    newScript(unlockLua),
+		pop:       newScript("prelude", "pop"),
+		state:     newScript("prelude", "state"),
+		push:      newScript("prelude", "push"),
+		remove:    newScript("prelude", "delete"),
+		marks:     newScript("prelude", "marks"),
+		check:     newScript("prelude", "check"),
+		unlock:    newScript("unlock"),
 	}
 	if o.UnsafeNoHistory {
 		s.fallback = unsafeHistory
@@ -150,14 +151,11 @@ var errMode = errors.New("wrong redis.mode")
 // loaded its data, runs our scripts and tells its history; a cluster serves all
 // its slots. It writes nothing.
 func (s *Store) Check(ctx context.Context) error {
-	if cluster, ok := s.reader.(*redis.ClusterClient); ok {
-		return s.fail("check", s.checkCluster(ctx, cluster))
+	cluster, ok := s.reader.(*redis.ClusterClient)
+	if !ok {
+		return s.fail("check", s.checkServer(ctx, s.reader))
 	}
-	return s.fail("check", s.checkServer(ctx, s.reader))
-}
-
-func (s *Store) checkCluster(ctx context.Context, cluster *redis.ClusterClient) error {
-	return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	return s.fail("check", cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		err := s.checkServer(ctx, node)
 		if err == nil {
 			err = checkSlots(ctx, node)
@@ -166,7 +164,7 @@ func (s *Store) checkCluster(ctx context.Context, cluster *redis.ClusterClient) 
 			return fmt.Errorf("node %s: %w", node.Options().Addr, err)
 		}
 		return nil
-	})
+	}))
 }
 
 func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error {
@@ -211,9 +209,16 @@ func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl t
 	}
 	got := make([]bool, len(names))
 	for _, part := range chunks(len(names), pipelineCalls) {
-		if err := s.tryLock(ctx, names[part.from:part.to], got[part.from:part.to], token, ttl); err != nil {
-			return nil, s.fail("lock", s.giveBack(ctx, names[:part.to], token, err))
+		err := s.tryLock(ctx, names[part.from:part.to], got[part.from:part.to], token, ttl)
+		if err == nil {
+			continue
 		}
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		if s.Unlock(cleanup, names[:part.to], token) != nil {
+			err = fmt.Errorf("%w (locks taken before stay until they expire)", err)
+		}
+		return nil, s.fail("lock", err)
 	}
 	return got, nil
 }
@@ -241,31 +246,12 @@ func (s *Store) tryLock(ctx context.Context, names []string, got []bool, token s
 	return nil
 }
 
-// giveBack frees what a TryLock that failed with cause may have taken, and
-// returns the cause.
-func (s *Store) giveBack(ctx context.Context, names []string, token string, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-	defer cancel()
-	if err := s.Unlock(ctx, names, token); err != nil {
-		return fmt.Errorf("%w (locks taken before stay until they expire)", cause)
-	}
-	return cause
-}
-
 // Unlock frees those names that the token still holds. A failure does not keep
 // it from trying the others; it returns the first one.
 func (s *Store) Unlock(ctx context.Context, names []string, token string) error {
-	var failed error
-	for _, part := range chunks(len(names), pipelineCalls) {
-		calls := make([]call, 0, part.to-part.from)
-		for _, name := range names[part.from:part.to] {
-			calls = append(calls, call{[]string{lockPrefix + name}, []any{token}})
-		}
-		for _, r := range s.unlock.runAll(ctx, s.reader, calls) {
-			if failed == nil {
-				failed = r.err
-			}
-		}
+	calls := make([]call, len(names))
+	for i, name := range names {
+		calls[i] = call{[]string{lockPrefix + name}, []any{token}}
 	}
-	return s.fail("unlock", failed)
+	return s.fail("unlock", firstError(s.unlock.runParts(ctx, s.reader, calls)))
 }

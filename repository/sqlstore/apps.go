@@ -1,8 +1,8 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,13 +24,9 @@ type allocRow struct {
 	MaxLimitID  int64
 	LimitPolicy string
 	CurrentStep int64
-	TakenAt     int64 // Unix ms; 0 before the first allocation
 	ListHistory string
 	LastMaxID   int64
-	Doubt       int64
-	Tokens      int64
-	MaxRate     int64 // 0: as all lists
-	RateFrom    int64 // when MaxRate counts, Unix ms
+	Counter     counterRow `gorm:"embedded"`
 	// Stored is the row's own max_id where MaxID was raised to what had been handed
 	// out before the app was deleted; see lockLists.
 	Stored int64 `gorm:"-"`
@@ -43,65 +39,53 @@ func (allocRow) TableName() string { return table }
 // names the row: app 300 must not be taken for app 44.
 func (r allocRow) config() (model.ListConfig, error) {
 	key, err := model.NewListKey(r.AppID, r.ShardID)
-	if err != nil {
-		return model.ListConfig{}, r.bad(err)
+	policy, bad := model.ParseLimitPolicy(r.LimitPolicy)
+	switch err = cmp.Or(err, bad); {
+	case err != nil:
+	case r.Step < 1 || r.Step > model.MaxStep:
+		err = fmt.Errorf("%w: step %d is not in 1…%d", model.ErrInvalidArgument, r.Step, model.MaxStep)
+	case r.MaxID < 0:
+		err = fmt.Errorf("%w: max_id %d is negative", model.ErrInvalidArgument, r.MaxID)
+	case r.MaxLimitID < 0:
+		err = fmt.Errorf("%w: max_limit_id %d is negative", model.ErrInvalidArgument, r.MaxLimitID)
 	}
-	policy, err := model.ParseLimitPolicy(r.LimitPolicy)
 	if err != nil {
-		return model.ListConfig{}, r.bad(err)
-	}
-	if err := r.checkNumbers(); err != nil {
-		return model.ListConfig{}, r.bad(err)
+		return model.ListConfig{}, fmt.Errorf("%s row (app_id %d, shard_id %d) cannot be used: %w", table, r.AppID, r.ShardID, err)
 	}
 	return model.ListConfig{
 		Key: key, AppName: r.AppName, MaxID: r.MaxID, Step: r.Step,
 		CurrentStep: max(r.CurrentStep, r.Step),
 		Limit:       model.Limit{MaxID: r.MaxLimitID, Policy: policy},
-		History:     r.ListHistory, Doubt: r.Doubt,
+		History:     r.ListHistory, Doubt: r.Counter.Doubt,
 	}, nil
 }
 
-func (r allocRow) checkNumbers() error {
-	switch {
-	case r.Step < 1 || r.Step > model.MaxStep:
-		return fmt.Errorf("%w: step %d is not in 1…%d", model.ErrInvalidArgument, r.Step, model.MaxStep)
-	case r.MaxID < 0:
-		return fmt.Errorf("%w: max_id %d is negative", model.ErrInvalidArgument, r.MaxID)
-	case r.MaxLimitID < 0:
-		return fmt.Errorf("%w: max_limit_id %d is negative", model.ErrInvalidArgument, r.MaxLimitID)
-	}
-	return nil
+// counterRow is what a row of id_alloc or leaf_alloc keeps of its counter. Times are
+// Unix ms.
+type counterRow struct {
+	Doubt    int64
+	Tokens   int64
+	TakenAt  int64 // 0 before the first allocation
+	MaxRate  int64 // 0: as all
+	RateFrom int64 // when MaxRate counts
 }
 
-func (r allocRow) bad(err error) error {
-	return fmt.Errorf("%s row (app_id %d, shard_id %d) cannot be used: %w", table, r.AppID, r.ShardID, err)
-}
-
-// state is what the next segment is chosen from at that moment.
-func (r allocRow) state(c model.ListConfig, m moment, rate int64) model.AllocState {
-	return model.AllocState{
-		Counter: model.Counter{
-			Last: r.MaxID, Rate: rateOf(rate, r.MaxRate, r.RateFrom, r.Step, m), Tokens: r.Tokens, At: atMilli(r.TakenAt),
-			Doubt: r.Doubt, JumpFrom: time.UnixMilli(m.JumpFrom), Life: r.ListHistory,
-		},
-		Key: c.Key, Step: r.Step, CurrentStep: r.CurrentStep, LastMaxID: r.LastMaxID, Limit: c.Limit,
-	}
-}
-
-// rateOf is the highest rate of a counter: its own once that counts, else the common
-// one, but always a step a second. 0, a file's, is no bound.
-func rateOf(common, own, from, step int64, m moment) int64 {
-	if common == 0 {
-		return 0
-	}
+// counter is the row's at that moment. Its highest rate is the row's own once that
+// counts, else the common one, but always a step a second. 0, a file's, is no bound.
+func (r counterRow) counter(m moment, common, last int64, life string, step int64) model.Counter {
 	rate := common
-	if own > 0 {
-		rate = own
-		if m.Now < from {
-			rate = min(own, common)
+	if r.MaxRate > 0 {
+		rate = r.MaxRate
+		if m.Now < r.RateFrom {
+			rate = min(r.MaxRate, common)
 		}
 	}
-	return max(rate, step)
+	if rate = max(rate, step); common == 0 {
+		rate = 0
+	}
+	return model.Counter{
+		Last: last, Rate: rate, Tokens: r.Tokens, At: atMilli(r.TakenAt), Doubt: r.Doubt, JumpFrom: time.UnixMilli(m.JumpFrom), Life: life,
+	}
 }
 
 // atMilli is zero for 0.
@@ -117,7 +101,7 @@ func atMilli(ms int64) time.Time {
 // policy) is left out and told to Options.OnBadRow. Errors: *model.StoreError.
 func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 	var rows []allocRow
-	if err := s.query(ctx).Order("app_id, shard_id").Find(&rows).Error; err != nil {
+	if err := s.gorm.WithContext(ctx).Order("app_id, shard_id").Find(&rows).Error; err != nil {
 		return nil, s.explain("load the lists", err)
 	}
 	lists := make([]model.ListConfig, 0, len(rows))
@@ -132,46 +116,10 @@ func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 	return lists, nil
 }
 
-// Provision creates the shards of an app, all or none; one that was deleted before
-// goes on above what it had handed out. Errors: model.ErrInvalidArgument,
-// model.ErrAppExists when the app has any shard, model.ErrRefused for a limit below
-// IDs of a deleted app, *model.StoreError.
-func (s *Store) Provision(ctx context.Context, app model.App) error {
-	_, err := s.CreateApp(ctx, app)
-	return err
-}
-
-func appRows(app model.App) []allocRow {
-	rows := make([]allocRow, model.Shards)
-	for shard := range rows {
-		rows[shard] = allocRow{
-			AppID: int64(app.ID), AppName: app.Name, ShardID: int64(shard), Step: app.Step,
-			Description: app.Description, MaxLimitID: app.Limit.MaxID, LimitPolicy: string(app.Limit.Policy),
-		}
-	}
-	return rows
-}
-
-func insertRows(tx *gorm.DB, rows []allocRow) error {
-	if err := tx.Create(&rows).Error; err != nil {
-		return fmt.Errorf("insert: %w", err)
-	}
-	return nil
-}
-
-// appExists says what stands in the way.
-func (s *Store) appExists(ctx context.Context, id uint8) error {
-	apps, err := s.summaries(ctx, "app_id = ?", id)
-	if err != nil || len(apps) != 1 {
-		return errors.Join(fmt.Errorf("%w: app %d", model.ErrAppExists, id), err)
-	}
-	return fmt.Errorf("%w: app %d already has %d of %d shards, name %q",
-		model.ErrAppExists, id, apps[0].Shards, model.Shards, apps[0].Name)
-}
-
 // Apps lists the provisioned apps in order. Errors: *model.StoreError.
 func (s *Store) Apps(ctx context.Context) ([]model.AppSummary, error) {
-	return s.summaries(ctx, "app_id BETWEEN 0 AND ?", model.Apps-1)
+	apps, err := readSummaries(s.gorm.WithContext(ctx), "app_id BETWEEN 0 AND ?", model.Apps-1)
+	return apps, s.explain("list the apps", err)
 }
 
 // summaryRow is a group of rows; what the shards of an app share is the same in
@@ -181,14 +129,6 @@ type summaryRow struct {
 	Shards  int
 	Highest int64
 	Total   int64
-}
-
-func (s *Store) summaries(ctx context.Context, where string, arg any) ([]model.AppSummary, error) {
-	apps, err := readSummaries(s.query(ctx), where, arg)
-	if err != nil {
-		return nil, s.explain("list the apps", err)
-	}
-	return apps, nil
 }
 
 func readSummaries(g *gorm.DB, where string, arg any) ([]model.AppSummary, error) {
@@ -215,44 +155,51 @@ func readSummaries(g *gorm.DB, where string, arg any) ([]model.AppSummary, error
 
 // App reads one app. Errors: model.ErrUnknownApp, *model.StoreError.
 func (s *Store) App(ctx context.Context, id uint8) (model.AppSummary, error) {
-	app, err := oneApp(s.query(ctx), id)
-	if err != nil {
-		return app, s.answer(ctx, "read an app", err)
-	}
-	return app, nil
+	app, err := oneApp(s.gorm.WithContext(ctx), id)
+	return app, s.answer(ctx, "read an app", err)
 }
 
 func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
 	apps, err := readSummaries(g, "app_id = ?", id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return model.AppSummary{}, err
-	case len(apps) == 0:
-		return model.AppSummary{}, unknownApp(id)
+	}
+	if len(apps) == 0 {
+		return model.AppSummary{}, fmt.Errorf("%w: app %d", model.ErrUnknownApp, id)
 	}
 	return apps[0], nil
 }
 
-func unknownApp(id uint8) error { return fmt.Errorf("%w: app %d", model.ErrUnknownApp, id) }
-
-// CreateApp is Provision that says what it made: an app that was deleted before goes
-// on above what it had handed out. Errors: those of Provision.
+// CreateApp makes the shards of an app, all or none, and answers what it made: an app
+// that was deleted before goes on above what it had handed out. Errors:
+// model.ErrInvalidArgument, model.ErrAppExists when the app has any shard,
+// model.ErrRefused for a limit below IDs of a deleted app, *model.StoreError.
 func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.AppSummary, err error) {
 	op := fmt.Sprintf("provision app %d", app.ID)
 	if err := app.Validate(); err != nil {
 		return summary, fmt.Errorf("%s: %w", op, err)
 	}
+	rows := make([]allocRow, model.Shards)
+	for shard := range rows {
+		rows[shard] = allocRow{
+			AppID: int64(app.ID), AppName: app.Name, ShardID: int64(shard), Step: app.Step,
+			Description: app.Description, MaxLimitID: app.Limit.MaxID, LimitPolicy: string(app.Limit.Policy),
+		}
+	}
 	err = s.inTx(ctx, func(tx *gorm.DB) (err error) {
-		if err := insertRows(tx, appRows(app)); err != nil {
-			return err
+		if err := tx.Create(&rows).Error; err != nil {
+			return fmt.Errorf("insert: %w", err)
 		}
 		summary, err = resume(tx, app)
 		return err
 	})
-	switch {
-	case isDuplicate(err):
-		return model.AppSummary{}, s.appExists(ctx, app.ID)
-	case err != nil:
+	if isDuplicate(err) {
+		err = fmt.Errorf("%w: app %d", model.ErrAppExists, app.ID)
+		if there, readErr := s.App(ctx, app.ID); readErr == nil {
+			err = fmt.Errorf("%w already has %d of %d shards, name %q", err, there.Shards, model.Shards, there.Name)
+		}
+	}
+	if err != nil {
 		return model.AppSummary{}, s.answer(ctx, op, err)
 	}
 	return summary, nil
@@ -263,90 +210,69 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 // and as it is. Errors: model.ErrUnknownApp, ErrInvalidArgument, ErrRefused,
 // *model.StoreError.
 func (s *Store) ChangeApp(ctx context.Context, id uint8, change model.AppChange) (before, after model.AppSummary, err error) {
-	err = s.inTx(ctx, func(tx *gorm.DB) (err error) {
-		before, after, err = s.changeApp(tx, id, change)
+	err = s.do(ctx, fmt.Sprintf("change app %d", id), func(tx *gorm.DB) error {
+		rows, err := s.lockLists(tx, wholeApp(id))
+		if err != nil {
+			return err
+		}
+		if before, err = s.writableApp(tx, id); err != nil {
+			return err
+		}
+		// Rows as they are: those that cannot be used are what the change may be for.
+		lists := make([]model.ListConfig, 0, len(rows))
+		for key, row := range rows {
+			limit := model.Limit{MaxID: row.MaxLimitID, Policy: model.LimitPolicy(row.LimitPolicy)}
+			lists = append(lists, model.ListConfig{Key: key, MaxID: row.MaxID, Limit: limit})
+		}
+		next, err := change.Apply(before.App, lists)
+		if err != nil {
+			return err
+		}
+		if sets, args := s.changes(next, change); len(sets) > 0 {
+			sql := "UPDATE " + table + " SET " + strings.Join(sets, ", ") + ", update_time = CURRENT_TIMESTAMP WHERE app_id = ?"
+			if err := write(tx, "store", sql, append(args, id)...); err != nil {
+				return err
+			}
+		}
+		after, err = oneApp(tx, id)
 		return err
 	})
 	if err != nil {
-		return before, before, s.answer(ctx, fmt.Sprintf("change app %d", id), err)
+		return before, before, err
 	}
 	return before, after, nil
 }
 
-func (s *Store) changeApp(tx *gorm.DB, id uint8, change model.AppChange) (before, after model.AppSummary, err error) {
-	rows, err := s.lockLists(tx, wholeApp(id))
-	if err != nil {
-		return before, after, err
+// writableApp is oneApp on a server that may be written to, after the rows are locked.
+func (s *Store) writableApp(tx *gorm.DB, id uint8) (model.AppSummary, error) {
+	if _, err := s.moment(tx); err != nil {
+		return model.AppSummary{}, err
 	}
-	if before, err = oneApp(tx, id); err != nil {
-		return before, after, err
-	}
-	next, err := change.Apply(before.App, limits(rows))
-	if err != nil {
-		return before, after, err
-	}
-	if sql, args := changeSQL(id, next, change, s.rateFrom()); sql != "" {
-		if err := tx.Exec(sql, args...).Error; err != nil {
-			return before, after, fmt.Errorf("store: %w", err)
+	return oneApp(tx, id)
+}
+
+// changes are the SET clauses of what is to change and no others: an operator may have
+// given shards values of their own.
+func (s *Store) changes(next model.App, change model.AppChange) (sets []string, args []any) {
+	add := func(given bool, set string, values ...any) {
+		if given {
+			sets, args = append(sets, set), append(args, values...)
 		}
 	}
-	after, err = oneApp(tx, id)
-	return before, after, err
+	add(change.Name != nil, "app_name = ?", next.Name)
+	add(change.Description != nil, "description = ?", next.Description)
+	add(change.Step != nil, "step = ?", next.Step)
+	add(change.MaxLimitID != nil, "max_limit_id = ?", next.Limit.MaxID)
+	add(change.LimitPolicy != nil, "limit_policy = ?", string(next.Limit.Policy))
+	add(change.MinIndex != nil, "max_id = CASE WHEN max_id < ? THEN ? ELSE max_id END", change.MinIndex, change.MinIndex)
+	add(change.MaxRate != nil, "max_rate = ?, rate_from = "+s.rateFrom(), change.MaxRate)
+	return sets, args
 }
 
-// limits says how far each list has come and may go. It takes rows as they are: those
-// that cannot be used are what the change may be for.
-func limits(rows map[model.ListKey]allocRow) []model.ListConfig {
-	lists := make([]model.ListConfig, 0, len(rows))
-	for key, row := range rows {
-		limit := model.Limit{MaxID: row.MaxLimitID, Policy: model.LimitPolicy(row.LimitPolicy)}
-		lists = append(lists, model.ListConfig{Key: key, MaxID: row.MaxID, Limit: limit})
-	}
-	return lists
-}
-
-// rateFrom is SQL for the moment from which on a rate counts that is stored now, Unix
-// ms.
+// rateFrom is SQL for the moment, Unix ms, from which on a rate counts that is stored
+// now.
 func (s *Store) rateFrom() string {
-	if s.server == nil {
-		return "0"
-	}
-	return fmt.Sprintf("TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000 + %d", model.RaiseDelay.Milliseconds())
-}
-
-// changeSQL sets only what is to change: an operator may have given shards values of
-// their own. Empty when there is nothing.
-func changeSQL(id uint8, next model.App, change model.AppChange, rateFrom string) (string, []any) {
-	var sets []string
-	var args []any
-	add := func(set string, values ...any) {
-		sets, args = append(sets, set), append(args, values...)
-	}
-	if change.Name != nil {
-		add("app_name = ?", next.Name)
-	}
-	if change.Description != nil {
-		add("description = ?", next.Description)
-	}
-	if change.Step != nil {
-		add("step = ?", next.Step)
-	}
-	if change.MaxLimitID != nil {
-		add("max_limit_id = ?", next.Limit.MaxID)
-	}
-	if change.LimitPolicy != nil {
-		add("limit_policy = ?", string(next.Limit.Policy))
-	}
-	if change.MinIndex != nil {
-		add("max_id = CASE WHEN max_id < ? THEN ? ELSE max_id END", *change.MinIndex, *change.MinIndex)
-	}
-	if change.MaxRate != nil {
-		add("max_rate = ?, rate_from = "+rateFrom, *change.MaxRate)
-	}
-	if len(sets) == 0 {
-		return "", nil
-	}
-	return "UPDATE " + table + " SET " + strings.Join(sets, ", ") + ", update_time = CURRENT_TIMESTAMP WHERE app_id = ?", append(args, id)
+	return s.either(fmt.Sprintf("%s + %d", serverNow, model.RaiseDelay.Milliseconds()), "0")
 }
 
 // DeleteApp removes all rows of the app whose name is confirmed, and remembers in the
@@ -354,51 +280,37 @@ func changeSQL(id uint8, next model.App, change model.AppChange, rateFrom string
 // should it come back. It answers what was deleted. Errors: model.ErrUnknownApp,
 // ErrInvalidArgument for another name, *model.StoreError.
 func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (deleted model.AppSummary, err error) {
-	err = s.inTx(ctx, func(tx *gorm.DB) (err error) {
-		deleted, err = s.deleteApp(tx, id, name)
-		return err
+	err = s.do(ctx, fmt.Sprintf("delete app %d", id), func(tx *gorm.DB) error {
+		rows, err := s.lockLists(tx, wholeApp(id))
+		if err != nil {
+			return err
+		}
+		if deleted, err = s.writableApp(tx, id); err != nil {
+			return err
+		}
+		if name != deleted.Name {
+			return fmt.Errorf("%w: confirm the deletion with the app's name, which is %q", model.ErrInvalidArgument, deleted.Name)
+		}
+		if err := bury(tx, id, rows); err != nil {
+			return err
+		}
+		return write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id)
 	})
-	if err != nil {
-		return deleted, s.answer(ctx, fmt.Sprintf("delete app %d", id), err)
-	}
-	return deleted, nil
-}
-
-func (s *Store) deleteApp(tx *gorm.DB, id uint8, name string) (model.AppSummary, error) {
-	rows, err := s.lockLists(tx, wholeApp(id))
-	if err != nil {
-		return model.AppSummary{}, err
-	}
-	app, err := oneApp(tx, id)
-	switch {
-	case err != nil:
-		return app, err
-	case name != app.Name:
-		return app, fmt.Errorf("%w: confirm the deletion with the app's name, which is %q", model.ErrInvalidArgument, app.Name)
-	}
-	if err := bury(tx, id, rows); err != nil {
-		return app, err
-	}
-	if err := tx.Exec("DELETE FROM "+table+" WHERE app_id = ?", id).Error; err != nil {
-		return app, fmt.Errorf("delete the rows: %w", err)
-	}
-	return app, nil
+	return deleted, err
 }
 
 // ConfirmApp ends the doubts about an app's lists: whoever calls it says that max_id of
-// each is right. name must be the app's, so that nobody confirms another one. It gives
+// each is right. name must be the app's, so that no other one is confirmed. It gives
 // how many lists waited for it, and changes nothing when none did. Errors:
 // model.ErrUnknownApp, ErrInvalidArgument for another name, *model.StoreError.
 func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (lists int64, err error) {
-	return s.confirm(ctx, fmt.Sprintf("confirm app %d", app), func(tx *gorm.DB) (int64, error) {
+	named := func(tx *gorm.DB) error {
 		found, err := oneApp(tx, app)
-		switch {
-		case err != nil:
-			return 0, err
-		case found.Name != name:
-			return 0, fmt.Errorf("%w: confirm it with the app's name, which is %q", model.ErrInvalidArgument, found.Name)
+		if err == nil && found.Name != name {
+			err = fmt.Errorf("%w: confirm it with the app's name, which is %q", model.ErrInvalidArgument, found.Name)
 		}
-		res := tx.Exec("UPDATE "+table+" SET doubt = 0, list_history = '', update_time = CURRENT_TIMESTAMP WHERE app_id = ? AND doubt > 0", app)
-		return res.RowsAffected, res.Error
-	})
+		return err
+	}
+	return s.confirm(ctx, fmt.Sprintf("confirm app %d", app), named,
+		"UPDATE "+table+" SET doubt = 0, list_history = '', update_time = CURRENT_TIMESTAMP WHERE app_id = ? AND doubt > 0", app)
 }

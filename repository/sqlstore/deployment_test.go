@@ -21,6 +21,8 @@ type fakeWitness struct {
 	age   time.Duration // since its last beat
 	marks map[string]int64
 	err   error
+	peeks int
+	next  func() // happens once, after the next Peek
 }
 
 func aWitness() *fakeWitness { return &fakeWitness{life: "r1", marks: map[string]int64{}} }
@@ -35,7 +37,13 @@ func (w *fakeWitness) Beat(context.Context, time.Duration) (life string, err err
 func (w *fakeWitness) Peek(_ context.Context, counter string) (life string, age time.Duration, mark int64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.life, w.age, w.marks[counter], w.err
+	w.peeks++
+	life, age, mark = w.life, w.age, w.marks[counter]
+	if w.next != nil {
+		w.next()
+		w.next = nil
+	}
+	return life, age, mark, w.err
 }
 
 func (w *fakeWitness) Raise(_ context.Context, counter string, value int64) (life string, before int64, err error) {
@@ -61,7 +69,7 @@ func mariaDB(t *testing.T, opts Options) *Store {
 	opts.Driver, opts.DSN = MySQL, testserver.SharedMariaDB(t).NewDatabase(t)
 	s := openMigrated(t, opts)
 	provision(t, s, app(1))
-	if err := s.AddTag(t.Context(), model.Tag{Name: "t", MaxID: 1, Step: 1000}); err != nil {
+	if _, err := s.CreateTag(t.Context(), model.Tag{Name: "t", MaxID: 1, Step: 1000}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -239,6 +247,32 @@ func TestWitnessIsWaitedFor(t *testing.T) {
 	s.seen.mu.Unlock()
 	if a := takeList(t, s, "h1", 0); !errors.Is(a.Err, model.ErrJumping) {
 		t.Errorf("afterwards: %v", a.Err)
+	}
+}
+
+// What the witness has learned since it was asked counts: a transaction that meets it
+// runs again.
+func TestMarkHasRisen(t *testing.T) {
+	t.Parallel()
+	w := aWitness()
+	s := mariaDB(t, Options{Witness: w})
+	for range 2 { // the first one meets the database, the second one the witness
+		if err := s.Beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		next  func()
+		least int64
+	}{
+		"another replica, on another copy of the database": {func() { w.marks["t:t"] = 5000 }, 5001},
+		"another life": {func() { w.life = "r2" }, 1},
+	} {
+		w.peeks, w.next = 0, c.next
+		seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})
+		if err != nil || seg.First < c.least || w.peeks != 2 {
+			t.Errorf("%s: %+v, %v, asked %d times", name, seg, err, w.peeks)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -17,7 +18,6 @@ import (
 	"gorm.io/gorm"
 	"gorm.io/gorm/callbacks"
 	"gorm.io/gorm/clause"
-	"gorm.io/gorm/logger"
 	"gorm.io/gorm/schema"
 	_ "modernc.org/sqlite" // registers sqliteDriver
 
@@ -37,7 +37,7 @@ const (
 	// lock when its host dies ends lockWait later: both together are below 10 s. A
 	// caller who meets such a lock tries txRetries times again, longer than idleWait.
 	idleWait = "6" // seconds
-	// poolIdle is how long the pool keeps a connection that nobody uses: well below
+	// poolIdle is how long the pool keeps an idle connection: well below
 	// idleWait, so that the server never ends one of the pool's.
 	poolIdle = 4 * time.Second
 )
@@ -87,39 +87,21 @@ func parseDSN(dsn string) (*gosql.Config, error) {
 	cfg.MultiStatements = false
 	cfg.CheckConnLiveness = true
 	cfg.Logger = &gosql.NopLogger{} // errors are logged where they are handled
-	setDefault(&cfg.Timeout, dialTimeout)
-	setDefault(&cfg.ReadTimeout, readTimeout)
-	setDefault(&cfg.WriteTimeout, writeTimeout)
-	if cfg.Params["innodb_lock_wait_timeout"] == "" {
-		setParam(cfg, "innodb_lock_wait_timeout", lockWait)
-	}
-	// Only MariaDB reads what stands in such a comment. MySQL has no
-	// idle_transaction_timeout; there wait_timeout ends transactions too.
-	setParam(cfg, "wait_timeout", idleWait+" /*M!100300 , idle_transaction_timeout = "+idleWait+" */")
-	return cfg, useUTF8(cfg)
-}
-
-func setDefault(d *time.Duration, value time.Duration) {
-	if *d == 0 {
-		*d = value
-	}
-}
-
-func setParam(cfg *gosql.Config, name, value string) {
+	cfg.Timeout = cmp.Or(cfg.Timeout, dialTimeout)
+	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, readTimeout)
+	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, writeTimeout)
 	if cfg.Params == nil {
 		cfg.Params = map[string]string{}
 	}
-	cfg.Params[name] = value
-}
-
-// useUTF8 makes the connection's character set utf8mb4, with the DSN's collation
-// when it is one of utf8mb4.
-func useUTF8(cfg *gosql.Config) error {
+	cfg.Params["innodb_lock_wait_timeout"] = cmp.Or(cfg.Params["innodb_lock_wait_timeout"], lockWait)
+	// Only MariaDB reads what stands in such a comment. MySQL has no
+	// idle_transaction_timeout; there wait_timeout ends transactions too.
+	cfg.Params["wait_timeout"] = idleWait + " /*M!100300 , idle_transaction_timeout = " + idleWait + " */"
 	collation := cfg.Collation
 	if !strings.HasPrefix(collation, "utf8mb4_") {
 		collation = "utf8mb4_general_ci" // known to MySQL and MariaDB
 	}
-	return cfg.Apply(gosql.Charset("utf8mb4", collation))
+	return cfg, cfg.Apply(gosql.Charset("utf8mb4", collation))
 }
 
 // badDSN hides the parser's words, which may quote the password, except the
@@ -145,26 +127,26 @@ func (s *Store) openSQLite(ctx context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return s.explain("create the folder of "+path, err)
 	}
-	if err := s.untilFree(ctx, func() error { return s.connectSQLite(ctx) }); err != nil {
-		return s.explain("open "+path, err)
-	}
-	return nil
-}
-
-// connectSQLite reads the file, which is created when it does not exist. Each try
-// has a pool of its own.
-func (s *Store) connectSQLite(ctx context.Context) (err error) {
-	if s.pool, err = sql.Open(sqliteDriver, sqliteDSN(s.file)); err != nil {
+	// A commit is on the disk before it is acknowledged, and a transaction takes the
+	// write lock when it begins. A URI tells any path from the settings.
+	uri := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)"},
+		"_txlock": {"immediate"},
+	}.Encode()}
+	err = s.untilFree(ctx, func() (err error) { // each try has a pool of its own
+		if s.pool, err = sql.Open(sqliteDriver, uri.String()); err != nil {
+			return err
+		}
+		s.limitPool(1, 0)
+		if s.gorm, err = gorm.Open(sqliteDialect{mysql.Dialector{Config: &mysql.Config{}}, s.pool}, gormConfig()); err == nil {
+			err = s.pool.PingContext(ctx) // a connection sets the journal mode, which makes or reads the file
+		}
+		if err != nil {
+			_ = s.pool.Close() // the first error is the one to tell
+		}
 		return err
-	}
-	s.limitPool(1, 0)
-	if s.gorm, err = gorm.Open(sqliteDialect{s.pool}, gormConfig()); err == nil {
-		err = s.pool.PingContext(ctx) // a connection sets the journal mode, which reads the file
-	}
-	if err != nil {
-		_ = s.pool.Close() // the first error is the one to tell
-	}
-	return err
+	})
+	return s.explain("open "+path, err)
 }
 
 // sqlitePath makes the path absolute. Errors: model.ErrInvalidArgument.
@@ -177,17 +159,6 @@ func sqlitePath(dsn string) (string, error) {
 		return "", fmt.Errorf("%w: database DSN %q: %w", model.ErrInvalidArgument, dsn, err)
 	}
 	return path, nil
-}
-
-// sqliteDSN is a URI, so that any path can be told from the settings: a commit
-// is on the disk before it is acknowledged, and a transaction takes the write
-// lock when it begins.
-func sqliteDSN(path string) string {
-	uri := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
-		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)"},
-		"_txlock": {"immediate"},
-	}.Encode()}
-	return uri.String()
 }
 
 // untilFree runs work again while another process holds the file.
@@ -209,9 +180,12 @@ func (s *Store) untilFree(ctx context.Context, work func() error) error {
 const sqliteDriver = "sqlite"
 
 // sqliteDialect lets gorm speak to SQLite by modernc.org/sqlite, which is SQLite
-// itself without cgo. gorm's own driver needs cgo. Only what the store uses is here:
-// its tables are made by migrations, so that there is no Migrator.
-type sqliteDialect struct{ pool gorm.ConnPool }
+// itself without cgo; gorm's own driver needs cgo. SQLite understands all of MySQL's
+// dialect that the store uses but for these. Its tables are made by migrations.
+type sqliteDialect struct {
+	mysql.Dialector
+	pool gorm.ConnPool
+}
 
 func (sqliteDialect) Name() string { return sqliteDriver }
 
@@ -224,26 +198,8 @@ func (d sqliteDialect) Initialize(db *gorm.DB) error {
 	return nil
 }
 
-func (sqliteDialect) Migrator(*gorm.DB) gorm.Migrator { return nil }
-
-func (sqliteDialect) DataTypeOf(field *schema.Field) string { return string(field.DataType) }
-
 func (sqliteDialect) DefaultValueOf(*schema.Field) clause.Expression {
 	return clause.Expr{SQL: "NULL"} // SQLite has no DEFAULT in VALUES
-}
-
-func (sqliteDialect) BindVarTo(writer clause.Writer, _ *gorm.Statement, _ any) {
-	_ = writer.WriteByte('?') // into memory
-}
-
-// QuoteTo quotes each part of a name such as table.column.
-func (sqliteDialect) QuoteTo(writer clause.Writer, name string) {
-	quoted := "`" + strings.Join(strings.Split(strings.ReplaceAll(name, "`", "``"), "."), "`.`") + "`"
-	_, _ = writer.WriteString(quoted) // into memory
-}
-
-func (sqliteDialect) Explain(sql string, vars ...any) string {
-	return logger.ExplainSQL(sql, nil, `"`, vars...)
 }
 
 // FileState is what stands at the path of a SQLite file.
@@ -265,20 +221,20 @@ func InspectSQLite(ctx context.Context, dsn string) (FileState, error) {
 	if err != nil {
 		return "", err
 	}
-	s := &Store{file: path} // for the advice
+	s, op := &Store{file: path}, "look at "+path // for the advice
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return FileMissing, nil
 	case err != nil:
-		return "", s.explain("look at "+path, err)
+		return "", s.explain(op, err)
 	case info.Size() == 0:
 		return FileEmpty, nil
 	}
 	uri := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_pragma=busy_timeout(5000)"}
 	db, err := sql.Open(sqliteDriver, uri.String())
 	if err != nil {
-		return "", s.explain("look at "+path, err)
+		return "", s.explain(op, err)
 	}
 	defer db.Close()
 	var tables, ours int
@@ -287,7 +243,7 @@ func InspectSQLite(ctx context.Context, dsn string) (FileState, error) {
 	})
 	switch {
 	case err != nil:
-		return "", s.explain("look at "+path, fmt.Errorf("read its tables: %w", err))
+		return "", s.explain(op, fmt.Errorf("read its tables: %w", err))
 	case ours > 0:
 		return FileOurs, nil
 	case tables > 0:

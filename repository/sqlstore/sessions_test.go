@@ -53,14 +53,14 @@ func TestSilentOwner(t *testing.T) {
 			},
 		},
 		"tag": {
-			func(s *Store, tx *gorm.DB) error { _, err := s.lockTag(tx, "orders"); return err },
+			func(s *Store, tx *gorm.DB) error { _, _, err := s.lockTag(tx, "orders"); return err },
 			func(ctx context.Context, s *Store) error {
 				_, err := s.AllocateTag(ctx, model.TagRequest{Tag: "orders"})
 				return err
 			},
 		},
 		"worker nodes": {
-			func(s *Store, tx *gorm.DB) error { return s.lockNamed(tx, nodeTable) },
+			func(s *Store, tx *gorm.DB) error { _, err := s.lockNamed(tx, nodeTable); return err },
 			func(ctx context.Context, s *Store) error {
 				_, err := s.RegisterNode(ctx, nodeStart("new", 100, time.Now().Unix()))
 				return err
@@ -78,7 +78,7 @@ func TestSilentOwner(t *testing.T) {
 			opts := backends()[0].empty(t)
 			silent, s := openMigrated(t, opts), open(t, opts)
 			provision(t, s, app(1))
-			if err := s.AddTag(t.Context(), model.Tag{Name: "orders", MaxID: 1, Step: 1000}); err != nil {
+			if _, err := s.CreateTag(t.Context(), model.Tag{Name: "orders", MaxID: 1, Step: 1000}); err != nil {
 				t.Fatal(err)
 			}
 			wakes, holds := make(chan struct{}), make(chan error)

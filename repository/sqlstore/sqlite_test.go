@@ -151,7 +151,7 @@ func TestSQLiteErrors(t *testing.T) {
 	run(t, s, "PRAGMA query_only = 1")
 	wantAdvice(t, one(s, key(1, 0), 0).Err, "read-only")
 	run(t, s, "PRAGMA query_only = 0", "PRAGMA max_page_count = 1")
-	wantAdvice(t, s.Provision(ctx, app(2)), "is full")
+	wantAdvice(t, createApp(s, app(2)), "is full")
 	run(t, s, "PRAGMA max_page_count = 1000000", "PRAGMA busy_timeout = 50")
 	other := open(t, Options{Driver: SQLite, DSN: s.file})
 	tx, err := other.pool.Begin()
@@ -226,7 +226,7 @@ func TestSQLiteDialect(t *testing.T) {
 	sql := s.gorm.ToSQL(func(tx *gorm.DB) *gorm.DB {
 		return tx.Table("t").Clauses(clause.Locking{Strength: "UPDATE"}).Where(clause.Eq{Column: "t.a`b", Value: "it's"}).Find(&[]struct{ X string }{})
 	})
-	if want := "SELECT * FROM `t` WHERE `t`.`a``b` = \"it's\" "; sql != want {
+	if want := "SELECT * FROM `t` WHERE `t`.`a``b` = 'it''s' "; sql != want {
 		t.Errorf("%s\nwant\n%s", sql, want)
 	}
 }

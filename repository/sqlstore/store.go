@@ -25,7 +25,6 @@ import (
 	"crypto/tls"
 	"database/sql"
 	"fmt"
-	"sync"
 	"time"
 
 	gosql "github.com/go-sql-driver/mysql"
@@ -92,9 +91,6 @@ type Store struct {
 	server *gosql.Config // nil for SQLite
 	file   string        // SQLite's file
 	seen   seen
-
-	flavour sync.Mutex
-	version string // of the server, as it calls itself; "" before it was asked
 }
 
 // The rates that are enforced unless Options say otherwise: far above what lists and
@@ -115,34 +111,21 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s.opts.ListRate = cmp.Or(s.opts.ListRate, DefaultListRate)
 	s.opts.TagRate = cmp.Or(s.opts.TagRate, DefaultTagRate)
 	s.seen.witness = s.opts.Now()
-	if err := s.open(ctx); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *Store) open(ctx context.Context) error {
 	switch s.opts.Driver {
 	case MySQL:
-		return s.openMySQL()
+		return s, s.openMySQL()
 	case SQLite:
-		return s.openSQLite(ctx)
+		return s, s.openSQLite(ctx)
 	}
-	return fmt.Errorf("%w: database driver %q is neither %s nor %s",
-		model.ErrInvalidArgument, s.opts.Driver, MySQL, SQLite)
+	return nil, fmt.Errorf("%w: database driver %q is neither %s nor %s", model.ErrInvalidArgument, s.opts.Driver, MySQL, SQLite)
 }
 
 // limitPool sets the pool's bounds, the given ones or the driver's defaults.
 func (s *Store) limitPool(conns int, life time.Duration) {
-	if s.opts.MaxOpenConns > 0 {
-		conns = s.opts.MaxOpenConns
-	}
-	if s.opts.ConnMaxLifetime > 0 {
-		life = s.opts.ConnMaxLifetime
-	}
+	conns = cmp.Or(s.opts.MaxOpenConns, conns)
 	s.pool.SetMaxOpenConns(conns)
 	s.pool.SetMaxIdleConns(conns)
-	s.pool.SetConnMaxLifetime(life)
+	s.pool.SetConnMaxLifetime(cmp.Or(s.opts.ConnMaxLifetime, life))
 }
 
 // gormConfig: transactions are begun where they are needed, errors are logged
@@ -155,16 +138,8 @@ func gormConfig() *gorm.Config {
 	}
 }
 
-// query is a gorm session outside any transaction.
-func (s *Store) query(ctx context.Context) *gorm.DB { return s.gorm.WithContext(ctx) }
-
 // Close closes the connections. It may be called twice.
-func (s *Store) Close() error {
-	if err := s.pool.Close(); err != nil {
-		return s.explain("close", err)
-	}
-	return nil
-}
+func (s *Store) Close() error { return s.explain("close", s.pool.Close()) }
 
 // probe reads every column that is used, and no row.
 const probe = "SELECT app_id, app_name, max_id, shard_id, step, description, create_time, update_time, " +
@@ -175,20 +150,22 @@ const probe = "SELECT app_id, app_name, max_id, shard_id, step, description, cre
 // primary, and has id_alloc with all its columns and the tombstones. It is cheap: two queries that
 // read no row. Errors: *model.StoreError with what to do.
 func (s *Store) Check(ctx context.Context) error {
-	if err := s.checkPrimary(ctx); err != nil {
-		return s.explain("check", err)
+	err := s.checkPrimary(ctx)
+	if err == nil {
+		_, err = s.pool.ExecContext(ctx, probe)
 	}
-	if _, err := s.pool.ExecContext(ctx, probe); err != nil {
-		return s.explain("check", err)
-	}
-	return nil
+	return s.explain("check", err)
 }
 
 // checkPrimary returns errReadOnly for a server or a file that takes no writes.
 // super_read_only switches read_only on as well.
 func (s *Store) checkPrimary(ctx context.Context) error {
-	if s.server == nil {
-		return s.checkFile(ctx)
+	if s.server == nil { // take the write lock and give it back
+		tx, err := s.pool.BeginTx(ctx, nil)
+		if err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+		return tx.Rollback()
 	}
 	var readOnly, innodb, engine string
 	err := s.pool.QueryRowContext(ctx, `SELECT @@global.read_only, @@global.innodb_read_only,
@@ -202,18 +179,6 @@ func (s *Store) checkPrimary(ctx context.Context) error {
 	case engine != "" && engine != "InnoDB":
 		return &model.StoreError{Store: "database", Op: "check", Advice: adviceMigrate,
 			Err: fmt.Errorf("the engine of %s is %s, which cannot lock rows", table, engine)}
-	}
-	return nil
-}
-
-// checkFile takes the write lock and gives it back.
-func (s *Store) checkFile(ctx context.Context) error {
-	tx, err := s.pool.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("begin: %w", err)
-	}
-	if err := tx.Rollback(); err != nil {
-		return fmt.Errorf("rollback: %w", err)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 
 func addTag(t testing.TB, s *Store, name string, step int64) {
 	t.Helper()
-	if err := s.AddTag(context.Background(), model.Tag{Name: name, MaxID: 1, Step: step}); err != nil {
+	if _, err := s.CreateTag(context.Background(), model.Tag{Name: name, MaxID: 1, Step: step}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -108,7 +108,7 @@ func TestTagsAreListed(t *testing.T) {
 				t.Fatalf("%v, %v", tags, err)
 			}
 			want := model.Tag{Name: "b", MaxID: 7, Step: 1_000_000_000, Description: strings.Repeat("描", 256)}
-			if err := s.AddTag(t.Context(), want); err != nil {
+			if _, err := s.CreateTag(t.Context(), want); err != nil {
 				t.Fatal(err)
 			}
 			addTag(t, s, "a", 1)
@@ -144,10 +144,10 @@ func TestTagsAreListed(t *testing.T) {
 func TestAddTagRefuses(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		good := model.Tag{Name: "a", MaxID: 1, Step: 1000, Description: "d"}
-		if err := s.AddTag(t.Context(), good); err != nil {
+		if _, err := s.CreateTag(t.Context(), good); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.AddTag(t.Context(), good); !errors.Is(err, model.ErrTagExists) {
+		if _, err := s.CreateTag(t.Context(), good); !errors.Is(err, model.ErrTagExists) {
 			t.Error(err)
 		}
 		for name, change := range map[string]func(*model.Tag){
@@ -159,7 +159,7 @@ func TestAddTagRefuses(t *testing.T) {
 			bad := good
 			bad.Name = "b"
 			change(&bad)
-			if err := s.AddTag(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
+			if _, err := s.CreateTag(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -259,7 +259,7 @@ func TestTagCollation(t *testing.T) {
 		t.Fatal(err)
 	}
 	addTag(t, s, "Order", 10)
-	if err := s.AddTag(t.Context(), model.Tag{Name: "order", MaxID: 1, Step: 10}); !errors.Is(err, model.ErrTagExists) {
+	if _, err := s.CreateTag(t.Context(), model.Tag{Name: "order", MaxID: 1, Step: 10}); !errors.Is(err, model.ErrTagExists) {
 		t.Error(err)
 	}
 	wantTag(t, s, model.TagRequest{Tag: "Order"}, model.TagSegment{First: 1, End: 11, Step: 10})

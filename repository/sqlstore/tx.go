@@ -13,6 +13,19 @@ import (
 // txRetries is how often a transaction is run again that the server rolled back.
 const txRetries = 2
 
+// errRowChanged would mean that the rows were not locked, or that the table
+// cannot roll back.
+var errRowChanged = errors.New("a row changed under its lock")
+
+// errNoLockRow: the row that callers wait for each other at, or that of the
+// deployment, is missing.
+var errNoLockRow = errors.New("a row of the schema is missing")
+
+// do runs body in a transaction. The error is a refusal or a *model.StoreError.
+func (s *Store) do(ctx context.Context, op string, body func(*gorm.DB) error) error {
+	return s.answer(ctx, op, s.inTx(ctx, body))
+}
+
 // inTx runs body in one transaction and commits it. body runs again, at most
 // txRetries times, when nothing of it can have been stored: the connection broke or
 // the SQLite file was held before the transaction began, or the server named a deadlock or lock wait and
@@ -52,8 +65,14 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 	if err != nil {
 		return errors.Is(err, driver.ErrBadConn) || isBusy(err), err
 	}
-	if err := body(s.session(ctx, tx)); err != nil {
-		return rollback(conn, tx) && isRolledBack(err), err
+	session := s.gorm.Session(&gorm.Session{NewDB: true, Context: ctx})
+	session.Statement.ConnPool = tx
+	if err := body(session); err != nil {
+		if tx.Rollback() != nil {
+			discard(conn)
+			return false, err
+		}
+		return isRolledBack(err), err
 	}
 	if err := tx.Commit(); err != nil {
 		discard(conn)
@@ -62,72 +81,81 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 	return false, nil
 }
 
-// session binds gorm to the transaction.
-func (s *Store) session(ctx context.Context, tx *sql.Tx) *gorm.DB {
-	g := s.gorm.Session(&gorm.Session{NewDB: true, Context: ctx})
-	g.Statement.ConnPool = tx
-	return g
-}
-
-// rollback says whether the server acknowledged it.
-func rollback(conn *sql.Conn, tx *sql.Tx) bool {
-	if err := tx.Rollback(); err != nil {
-		discard(conn)
-		return false
-	}
-	return true
-}
-
 // discard closes a connection that may still hold an open transaction, instead
 // of giving it back to the pool.
 func discard(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // its error is the one given here
 }
 
-// errNoLockRow: the row that callers wait for each other at, or that of the
-// deployment, is missing.
-var errNoLockRow = errors.New("a row of the schema is missing")
-
 // lockNamed makes this transaction the only one that gives out rows of a table,
 // until it ends. As the first statement it also makes all that follow see what
 // the others before it have stored. Locking the table's own rows instead would
 // make callers who find none deadlock over the gap, and hold up renewals. The
-// row is locked and never changed. SQLite's lock was taken by BEGIN. Errors:
-// errReadOnly, errNoLockRow.
-func (s *Store) lockNamed(tx *gorm.DB, name string) error {
-	if s.server == nil {
-		return nil
+// row is locked and never changed. Errors: errNoLockRow, and those of moment.
+func (s *Store) lockNamed(tx *gorm.DB, name string) (moment, error) {
+	if s.server != nil {
+		var found []string
+		err := tx.Raw("SELECT name FROM "+mutexTable+" WHERE name = ?"+s.forUpdate(), name).Scan(&found).Error
+		if err != nil {
+			return moment{}, fmt.Errorf("lock %s: %w", name, err)
+		}
+		if len(found) == 0 {
+			return moment{}, fmt.Errorf("%w: %s", errNoLockRow, name)
+		}
 	}
-	var found []string // of one column, whether the server is read-only
-	err := tx.Raw("SELECT @@global.read_only FROM "+mutexTable+" WHERE name = ? FOR UPDATE", name).Scan(&found).Error
-	switch {
-	case err != nil:
-		return fmt.Errorf("lock %s: %w", name, err)
-	case len(found) == 0:
-		return fmt.Errorf("%w: %s", errNoLockRow, name)
-	case isOn(found[0]):
-		return errReadOnly
+	return s.moment(tx)
+}
+
+// forUpdate ends a SELECT that locks its rows. SQLite's lock was taken by BEGIN.
+func (s *Store) forUpdate() string { return s.either(" FOR UPDATE", "") }
+
+// either gives the wording of the database that is used.
+func (s *Store) either(mysql, sqlite string) string {
+	if s.server == nil {
+		return sqlite
+	}
+	return mysql
+}
+
+// write runs a statement of a transaction. Its error begins with what was tried.
+func write(tx *gorm.DB, what, sql string, args ...any) error {
+	if err := tx.Exec(sql, args...).Error; err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
 
-// forUpdate ends a SELECT that locks its rows. SQLite's lock was taken by BEGIN.
-func (s *Store) forUpdate() string {
-	if s.server == nil {
-		return ""
+// updateRows is write for a statement that must change so many rows; the error may be
+// errRowChanged.
+func updateRows(tx *gorm.DB, rows int, what, sql string, args ...any) error {
+	res := tx.Exec(sql, args...)
+	if res.Error != nil {
+		return fmt.Errorf("%s: %w", what, res.Error)
 	}
-	return " FOR UPDATE"
+	if res.RowsAffected != int64(rows) {
+		return fmt.Errorf("%s: %w: %d of %d rows were as read", what, errRowChanged, res.RowsAffected, rows)
+	}
+	return nil
 }
 
-func (s *Store) confirm(ctx context.Context, op string, body func(*gorm.DB) (int64, error)) (n int64, err error) {
-	err = s.inTx(ctx, func(tx *gorm.DB) (err error) {
-		if _, err = s.moment(tx); err == nil { // a change that nobody has noted yet comes first
-			n, err = body(tx)
+// confirm runs a statement that an operator's word stands for, and gives how many rows
+// it changed. check, which may be nil, comes first.
+func (s *Store) confirm(ctx context.Context, op string, check func(*gorm.DB) error, statement string, args ...any) (n int64, err error) {
+	err = s.do(ctx, op, func(tx *gorm.DB) error {
+		if _, err := s.moment(tx); err != nil { // a change that is not noted yet comes first
+			return err
 		}
-		return err
+		if check != nil {
+			if err := check(tx); err != nil {
+				return err
+			}
+		}
+		res := tx.Exec(statement, args...)
+		n = res.RowsAffected
+		return res.Error
 	})
 	if err != nil {
-		return 0, s.answer(ctx, op, err)
+		return 0, err
 	}
 	return n, nil
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"gorm.io/gorm"
-
 	"shardid/model"
 )
 
@@ -38,10 +36,10 @@ type Witness interface {
 	Raise(ctx context.Context, counter string, value int64) (life string, before int64, err error)
 }
 
-// askWitness says whether the witness was in use without a break, in the life that the
+// vouched says whether the witness was in use without a break, in the life that the
 // database knows, until now. One that does not answer is waited for, by errors, and then
 // does not vouch.
-func (s *Store) askWitness(ctx context.Context, known string) (vouches bool, err error) {
+func (s *Store) vouched(ctx context.Context, known string) (bool, error) {
 	if s.opts.Witness == nil {
 		return false, nil
 	}
@@ -79,19 +77,6 @@ func (s *Store) beatWitness(ctx context.Context) (life string) {
 		return "" // its own condition reports it
 	}
 	return life
-}
-
-// newWitness notes another life of the witness. Lists are marked in it anew, at the next
-// sweep; what an earlier one says of them never counts again, not even when it is back.
-func newWitness(tx *gorm.DB, life string) error {
-	err := tx.Exec("UPDATE "+deploymentTable+" SET witness_life = ?", life).Error
-	if err == nil {
-		err = tx.Exec("UPDATE " + table + " SET list_history = '' WHERE list_history <> ''").Error
-	}
-	if err != nil {
-		return fmt.Errorf("note another life of Redis: %w", err)
-	}
-	return nil
 }
 
 // peek asks the witness about a counter. While it does not answer, and until a beat of

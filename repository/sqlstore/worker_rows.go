@@ -120,19 +120,6 @@ func workerRowID(worker int) int64 {
 	return int64(worker)
 }
 
-// lease is what the row's holder got: after a claim nothing may be issued before a
-// renewal, as everything up to Reserved lies before After.
-func (r workerRow) lease(o model.Owner) model.Lease {
-	return model.Lease{
-		WorkerID: r.workerID(), Owner: o, Node: fmt.Sprintf("%s/%d", workerTable, r.ID),
-		After: r.ReservedUntil, Reserved: r.ReservedUntil, Expires: r.ExpiresAt,
-	}
-}
-
-func (r workerRow) taken() error {
-	return &model.AddressTakenError{Address: r.IPPort, WorkerID: r.workerID(), Until: time.UnixMilli(r.takenUntil())}
-}
-
 // freedPrefix begins the address of a row that an operator has freed; its ID follows,
 // because addresses are unique. No owner has such an address: it has no port.
 const freedPrefix = "freed/"
@@ -171,7 +158,7 @@ func (w *Workers) entry(r workerRow, now int64) model.WorkerEntry {
 // *model.StoreError.
 func (w *Workers) List(ctx context.Context) (entries []model.WorkerEntry, err error) {
 	err = w.store.inTx(ctx, func(tx *gorm.DB) error {
-		at, err := w.store.moment(tx)
+		at, err := w.store.readMoment(tx, "")
 		if err != nil {
 			return err
 		}
@@ -182,10 +169,7 @@ func (w *Workers) List(ctx context.Context) (entries []model.WorkerEntry, err er
 		}
 		return err
 	})
-	if err != nil {
-		return nil, w.store.explain("list the worker IDs", err)
-	}
-	return entries, nil
+	return entries, w.store.explain("list the worker IDs", err)
 }
 
 // Free takes a worker ID from the address that is confirmed, so that the next new
@@ -193,51 +177,55 @@ func (w *Workers) List(ctx context.Context) (entries []model.WorkerEntry, err er
 // another address or a worker ID without a row, model.ErrRefused while a bound of it
 // has not passed, *model.StoreError.
 func (w *Workers) Free(ctx context.Context, workerID int, address string) (was model.WorkerEntry, err error) {
-	err = w.store.inTx(ctx, func(tx *gorm.DB) (err error) {
-		was, err = w.free(tx, workerID, address)
+	err = w.store.do(ctx, fmt.Sprintf("free worker ID %d", workerID), func(tx *gorm.DB) error {
+		at, err := w.store.lockNamed(tx, workerTable)
+		if err != nil {
+			return err
+		}
+		rows, err := readWorkers(tx, "id = ?", workerRowID(workerID))
+		if err != nil {
+			return err
+		}
+		if workerID < 0 || workerID >= model.SnowflakeWorkers || len(rows) == 0 || rows[0].isFree() {
+			return fmt.Errorf("%w: no address has worker ID %d: see shardid workers", model.ErrInvalidArgument, workerID)
+		}
+		row := rows[0]
+		was = w.entry(row, at.Now)
+		switch ends := w.endsAt(row); {
+		case row.IPPort != address:
+			return fmt.Errorf("%w: confirm it with the address that has worker ID %d, which is %s", model.ErrInvalidArgument, workerID, row.IPPort)
+		case ends >= at.Now:
+			return fmt.Errorf("%w: worker ID %d may be in use by %s until %s: stop that instance and wait",
+				model.ErrRefused, workerID, row.IPPort, time.UnixMilli(ends).UTC().Format(time.RFC3339))
+		}
+		_, err = storeWorker(tx, row, row.freed()) // fails if the instance has come back meanwhile
 		return err
 	})
-	if err != nil {
-		return was, w.store.answer(ctx, fmt.Sprintf("free worker ID %d", workerID), err)
-	}
-	return was, nil
-}
-
-func (w *Workers) free(tx *gorm.DB, workerID int, address string) (model.WorkerEntry, error) {
-	if err := w.store.lockNamed(tx, workerTable); err != nil {
-		return model.WorkerEntry{}, err
-	}
-	at, err := w.store.moment(tx)
-	if err != nil {
-		return model.WorkerEntry{}, err
-	}
-	rows, err := readWorkers(tx, "id = ?", workerRowID(workerID))
-	if err != nil {
-		return model.WorkerEntry{}, err
-	}
-	if workerID < 0 || workerID >= model.SnowflakeWorkers || len(rows) == 0 || rows[0].isFree() {
-		return model.WorkerEntry{}, fmt.Errorf("%w: no address has worker ID %d: see shardid workers", model.ErrInvalidArgument, workerID)
-	}
-	row := rows[0]
-	was := w.entry(row, at.Now)
-	switch ends := w.endsAt(row); {
-	case row.IPPort != address:
-		return was, fmt.Errorf("%w: confirm it with the address that has worker ID %d, which is %s", model.ErrInvalidArgument, workerID, row.IPPort)
-	case ends >= at.Now:
-		return was, fmt.Errorf("%w: worker ID %d may be in use by %s until %s: stop that instance and wait",
-			model.ErrRefused, workerID, row.IPPort, time.UnixMilli(ends).UTC().Format(time.RFC3339))
-	}
-	_, err = storeWorker(tx, row, row.freed()) // fails if the instance has come back meanwhile
 	return was, err
 }
 
-// claimFreed gives the owner a worker ID that an operator has freed; false without
-// one.
-func claimFreed(tx *gorm.DB, owner model.Owner, named, now int64) (workerRow, bool, error) {
-	rows, err := readWorkers(tx, poolRows+" AND ip_port LIKE '"+freedPrefix+"%' ORDER BY id LIMIT 1", model.SnowflakeWorkers)
-	if err != nil || len(rows) == 0 {
-		return workerRow{}, false, err
+// readWorkers reads rows without a lock. A lock on a row that is not there would
+// hold up other programs that insert theirs, and one on rows that are there
+// renewals; what is then written must still be as it was read.
+func readWorkers(tx *gorm.DB, where string, args ...any) (rows []workerRow, err error) {
+	err = tx.Raw("SELECT "+workerColumns+" FROM "+workerTable+" WHERE "+where, args...).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read the rows: %w", err)
 	}
-	row, err := storeWorker(tx, rows[0], rows[0].claimed(owner, named, rows[0].bound(), now))
-	return row, true, err
+	return rows, nil
+}
+
+// storeWorker writes the row, if it is still as it was read. Nothing is sent when
+// nothing changes: MySQL counts changed rows and not matching ones.
+func storeWorker(tx *gorm.DB, old, row workerRow) (workerRow, error) {
+	if row == old {
+		return row, nil
+	}
+	return row, updateRows(tx, 1, fmt.Sprintf("store row %d", old.ID),
+		"UPDATE "+workerTable+" SET ip = ?, port = ?, ip_port = ?, max_timestamp = ?, own_timestamp = ?, identity = ?, token = ?, "+
+			"reserved_until = ?, expires_at = ?, claimed_at = ?, seen_at = ?, update_time = CURRENT_TIMESTAMP "+
+			"WHERE id = ? AND token = ? AND reserved_until = ? AND expires_at = ? AND COALESCE(max_timestamp, 0) = ? AND claimed_at = ?",
+		row.IP, row.Port, row.IPPort, row.MaxTimestamp, row.OwnTimestamp, row.Identity, row.Token,
+		row.ReservedUntil, row.ExpiresAt, row.ClaimedAt, row.SeenAt,
+		old.ID, old.Token, old.ReservedUntil, old.ExpiresAt, old.MaxTimestamp, old.ClaimedAt)
 }

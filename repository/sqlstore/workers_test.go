@@ -217,7 +217,7 @@ func TestWorkersChangedRow(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		w := s.Workers(WorkersOptions{})
 		lease := renewed(t, w, workertest.Owner(0), 1000, 2000)
-		rows, err := readWorkers(s.query(t.Context()), "id = ?", 1)
+		rows, err := readWorkers(s.gorm.WithContext(t.Context()), "id = ?", 1)
 		if err != nil || len(rows) != 1 {
 			t.Fatal(rows, err)
 		}
