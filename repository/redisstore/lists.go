@@ -21,12 +21,7 @@ const (
 // metaKey names the meta hash of a list. The braces make a cluster place it by the
 // list's name, which they hold, so both share a slot.
 func metaKey(k model.ListKey) string {
-	b := make([]byte, 0, len(metaPrefix)+len("255_63}"))
-	b = append(b, metaPrefix...)
-	b = strconv.AppendUint(b, uint64(k.App), 10)
-	b = append(b, '_')
-	b = strconv.AppendUint(b, uint64(k.Shard), 10)
-	return string(append(b, '}'))
+	return metaPrefix + strconv.Itoa(int(k.App)) + "_" + strconv.Itoa(int(k.Shard)) + "}"
 }
 
 func metaKeys(keys []model.ListKey) []string {
@@ -182,7 +177,10 @@ func decodePopped(reply string) (model.Popped, error) {
 		f.bad = f.bad || index == 0
 		p.Indices = append(p.Indices, index)
 	}
-	if f.bad || strings.HasSuffix(reply, " ") || more > 0 && !isRun(p.Indices, more) {
+	if more > 0 { // they are the so many after the one that is given
+		f.bad = f.bad || len(p.Indices) != 1 || more >= MaxPop || p.Indices[0] > model.MaxIndex-more
+	}
+	if f.bad || strings.HasSuffix(reply, " ") {
 		return model.Popped{}, fmt.Errorf("%w: pop answered %.80q", errMalformed, reply)
 	}
 	p.Indices = slices.Grow(p.Indices, int(more))
@@ -192,36 +190,27 @@ func decodePopped(reply string) (model.Popped, error) {
 	return p, nil
 }
 
-// isRun says whether the indices can be one and the so many after it.
-func isRun(indices []int64, more int64) bool {
-	return len(indices) == 1 && more < MaxPop && indices[0] <= model.MaxIndex-more
-}
-
-// decodeStates reads what state.lua returns for n lists.
+// decodeStates reads what state.lua returns for n lists. What is kept is cloned, as the
+// reply may be long.
 func decodeStates(reply string, states []model.ListState) error {
 	rest := reply
 	for i := range states {
 		var line string
 		line, rest, _ = strings.Cut(rest, "\n")
-		states[i] = decodeState(line)
+		if reason, failed := strings.CutPrefix(line, "!"); failed {
+			states[i] = model.ListState{Err: explain("state", errors.New(strings.Clone(reason)))}
+			continue
+		}
+		f := fields{rest: line}
+		states[i] = model.ListState{History: strings.Clone(f.word()), Len: f.number(), HighWater: f.number(), Purged: f.number()}
+		if f.bad || f.rest != "" {
+			states[i] = model.ListState{Err: explain("state", fmt.Errorf("%w: state line %.80q", errMalformed, line))}
+		}
 	}
 	if rest != "" {
 		return fmt.Errorf("%w: state answered %.80q for %d lists", errMalformed, reply, len(states))
 	}
 	return nil
-}
-
-func decodeState(line string) model.ListState {
-	if reason, failed := strings.CutPrefix(line, "!"); failed {
-		return model.ListState{Err: explain("state", errors.New(strings.Clone(reason)))}
-	}
-	f := fields{rest: line}
-	// A clone, as the history is kept and the reply may be long.
-	st := model.ListState{History: strings.Clone(f.word()), Len: f.number(), HighWater: f.number(), Purged: f.number()}
-	if f.bad || f.rest != "" {
-		return model.ListState{Err: explain("state", fmt.Errorf("%w: state line %.80q", errMalformed, line))}
-	}
-	return st
 }
 
 // Delete drops lists; their meta hashes, and so their high-water marks, stay. A

@@ -234,6 +234,9 @@ func TestWitnessIsWaitedFor(t *testing.T) {
 	if err := s.Beat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"}); err != nil {
+		t.Fatal(err)
+	}
 	w.mu.Lock()
 	w.err = errors.New("away")
 	w.mu.Unlock()
@@ -247,6 +250,14 @@ func TestWitnessIsWaitedFor(t *testing.T) {
 	s.seen.mu.Unlock()
 	if a := takeList(t, s, "h1", 0); !errors.Is(a.Err, model.ErrJumping) {
 		t.Errorf("afterwards: %v", a.Err)
+	}
+	// What it says when it is back is too late, even of the same life.
+	w.mu.Lock()
+	w.err = nil
+	w.mu.Unlock()
+	run(t, s, "UPDATE shardid_deployment SET jump_from = 0")
+	if seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"}); err != nil || seg.Jumped == 0 {
+		t.Errorf("once it is back: %+v, %v", seg, err)
 	}
 }
 
@@ -364,6 +375,9 @@ func TestClocksApart(t *testing.T) {
 		if _, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"}); !errors.Is(err, model.ErrClockApart) {
 			t.Errorf("%v: %v", off, err)
 		}
+		if _, err := s.RegisterNode(t.Context(), startOf(off.String())); !errors.Is(err, model.ErrClockApart) {
+			t.Errorf("%v: %v", off, err)
+		}
 	}
 	if off = 4 * time.Second; takeList(t, s, "h1", 0).Err != nil {
 		t.Error("refused at 4 s")
@@ -404,6 +418,8 @@ func TestConfirm(t *testing.T) {
 	if n, err := s.ConfirmNodes(t.Context()); err != nil || n != 1 {
 		t.Errorf("starts: %d, %v", n, err)
 	}
+	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
+	confirm("test", model.Shards) // what is confirmed is what this change left
 }
 
 func TestSettle(t *testing.T) {

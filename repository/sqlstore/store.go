@@ -147,8 +147,8 @@ const probe = "SELECT app_id, app_name, max_id, shard_id, step, description, cre
 	" WHERE 1 = 0 AND NOT EXISTS (SELECT app_id, shard_id, max_id FROM " + deletedTable + ") AND NOT EXISTS (SELECT " + deploymentColumns + " FROM " + deploymentTable + ")"
 
 // Check says whether segments can be taken: the server answers, is a writable
-// primary, and has id_alloc with all its columns and the tombstones. It is cheap: two queries that
-// read no row. Errors: *model.StoreError with what to do.
+// primary, and has id_alloc with all its columns and the tombstones. It is cheap: two
+// queries that read no row. Errors: *model.StoreError with what to do.
 func (s *Store) Check(ctx context.Context) error {
 	err := s.checkPrimary(ctx)
 	if err == nil {

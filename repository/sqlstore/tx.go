@@ -28,10 +28,10 @@ func (s *Store) do(ctx context.Context, op string, body func(*gorm.DB) error) er
 
 // inTx runs body in one transaction and commits it. body runs again, at most
 // txRetries times, when nothing of it can have been stored: the connection broke or
-// the SQLite file was held before the transaction began, or the server named a deadlock or lock wait and
-// acknowledged the ROLLBACK. It also runs again once the database server's change,
-// which body met, is noted. After any other error, that of COMMIT included, the
-// transaction may or may not be stored.
+// the SQLite file was held before the transaction began, or the server named a deadlock
+// or lock wait and acknowledged the ROLLBACK, or the mark at the witness had risen. It
+// also runs again once the database server's change, which body met, is noted. After
+// any other error, that of COMMIT included, the transaction may or may not be stored.
 func (s *Store) inTx(ctx context.Context, body func(*gorm.DB) error) error {
 	for try := 0; ; try++ {
 		again, err := s.tryTx(ctx, body)
@@ -41,7 +41,7 @@ func (s *Store) inTx(ctx context.Context, body func(*gorm.DB) error) error {
 			}
 			again = true
 		}
-		again = again || errors.Is(err, errMarkAhead) // nothing was written
+		again = again || errors.Is(err, errMarkAhead)
 		if err == nil || !again || try == txRetries || ctx.Err() != nil {
 			return err
 		}
