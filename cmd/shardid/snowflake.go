@@ -82,7 +82,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	if err != nil {
 		return err
 	}
-	m.service = snowflake.NewService(m.generator, s.Timeout)
+	m.service = snowflake.NewService(m.generator, s.Timeout, func() string { return m.keeper.Status().Error })
 	opts := worker.Options{
 		Mode: s.Worker.Mode, Generator: m.generator,
 		Layout: a.snowflakeLayoutAge, Claim: a.db.ClaimWorker,
