@@ -26,9 +26,6 @@ const (
 	workerLocal       = workerfile.ModeLocal
 )
 
-// conditionZooKeeper is the name under which the ensemble is probed.
-const conditionZooKeeper = "zookeeper"
-
 // snowflakeMode is the snowflake mode as it is wired.
 type snowflakeMode struct {
 	generator *snowflake.Generator
