@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -36,7 +37,7 @@ func unknownApp(id uint8) error { return fmt.Errorf("%w: app %d", model.ErrUnkno
 // on above what it had handed out. Errors: those of Provision.
 func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.AppSummary, err error) {
 	op := fmt.Sprintf("provision app %d", app.ID)
-	if err := app.Validate(); err != nil {
+	if err := cmp.Or(app.Validate(), model.CheckText(app.Name, app.Description)); err != nil {
 		return summary, fmt.Errorf("%s: %w", op, err)
 	}
 	err = s.inTx(ctx, func(tx *gorm.DB) (err error) {

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -13,7 +14,7 @@ import (
 // above what it had handed out. Errors: those of AddTag.
 func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error) {
 	op := fmt.Sprintf("add tag %q", tag.Name)
-	if err := checkNewTag(tag); err != nil {
+	if err := cmp.Or(checkNewTag(tag), model.CheckText(tag.Name, tag.Description)); err != nil {
 		return model.Tag{}, fmt.Errorf("%s: %w", op, err)
 	}
 	var made model.Tag

@@ -48,6 +48,9 @@ func (s *Store) Migrate(ctx context.Context, progress func(string)) error {
 // migrateMySQL works on connections of its own: goose needs two at once, and an
 // ALTER may take longer than a query may.
 func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
+	if err := s.greet(ctx); err != nil {
+		return err
+	}
 	db, err := openPool(migrationConfig(s.server))
 	if err != nil {
 		return err
@@ -70,6 +73,20 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 		}
 		return s.firstServer(ctx)
 	})
+}
+
+// greet connects before a migration, which waits for long: what listens there may never
+// answer.
+func (s *Store) greet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	err := s.pool.PingContext(ctx)
+	if !isBroken(err) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &model.StoreError{Store: "database", Op: "migrate",
+		Err:    fmt.Errorf("%s takes connections but does not greet as MySQL and MariaDB do: %w", s.address(), err),
+		Advice: "correct host and port in database.dsn, or look at the server's log"}
 }
 
 // firstServer notes the server of a new schema, which nothing can be missing in.
