@@ -22,6 +22,11 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 		Status: a.status, History: a.history, Location: zone,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 	}
+	host, _, _ := net.SplitHostPort(a.cfg.Server.Addr) // is checked with the configuration
+	o.Loopback = host != "" && httpapi.IsLoopback(host)
+	if a.cfg.Server.TLSClientCAFile != "" {
+		o.CheckClient = a.certificates.CheckClient
+	}
 	o.LogLevel, o.AccessLog = a.level, a.cfg.Log.Access
 	o.Admin = a.admin()
 	if a.tracer != nil {

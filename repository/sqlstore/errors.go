@@ -120,7 +120,7 @@ func (s *Store) advice(err error) string {
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return fmt.Sprintf("no database server answers at %s: start it, or correct database.dsn", s.address())
 	case isBroken(err):
-		return "the connection broke; it is opened again, look at the database server if it goes on"
+		return fmt.Sprintf("the connection to %s broke; it is opened again. If it goes on, see whether a MySQL or MariaDB server listens there (database.dsn), and look at its log", s.address())
 	case errors.Is(err, fs.ErrPermission):
 		return "let the user of this process write there"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):

@@ -74,16 +74,18 @@ func TestStatus(t *testing.T) {
 // Without Options.Status there is what the API knows itself. The readiness of the
 // status and that of /readyz are one.
 func TestStatusOfTheAPIAlone(t *testing.T) {
-	api := newAPIOf(disableModes)
 	var s Status
 	for _, ready := range []bool{true, false} {
+		api := newAPIOf(disableModes)
+		if !ready {
+			api.Drain()
+		}
 		if err := json.Unmarshal(ask(api, http.MethodGet, "/api/status").Body.Bytes(), &s); err != nil {
 			t.Fatal(err)
 		}
 		if s.Ready != ready || len(s.Modes) != 4 || len(s.Stores) != 2 || s.Segment != nil || s.Alarms == nil {
 			t.Errorf("%+v, want ready %t", s, ready)
 		}
-		api.Drain()
 	}
 }
 
