@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/load"
+	"shardid/service/loadgen"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"

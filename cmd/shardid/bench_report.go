@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"shardid/service/load"
+	"shardid/service/loadgen"
 )
 
 // benchObject is a report in JSON. Fields may be added; those that are here keep

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/load"
+	"shardid/service/loadgen"
 )
 
 // benchReport is a run with something of everything.
