@@ -1,8 +1,12 @@
-package load
+package loadgen
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
+	"net"
+	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,7 +21,7 @@ const (
 	ModeUID       = "uid"
 )
 
-// Bounds of what can be asked for.
+// Bounds of the options.
 const (
 	maxConcurrency = 10_000
 	maxRate        = 10_000_000
@@ -58,7 +62,7 @@ type Options struct {
 	// counts, but IDs that came then must not come again. 0…30 days.
 	Warmup time.Duration
 	// Timeout is how long an answer may take, connecting included, before the
-	// request counts as failed; it can take up to a quarter longer to be noticed.
+	// request counts as failed; that may be noticed up to a quarter later.
 	// 1ms…30 days.
 	Timeout time.Duration
 	// Concurrency is how many connections there are, 1…10000.
@@ -84,45 +88,132 @@ func Defaults() Options {
 
 // check refuses, with model.ErrInvalidArgument, what cannot be done.
 func (o Options) check() error {
-	for _, r := range []struct {
-		name           string
-		value, low, up float64
-	}{
-		{"concurrency", float64(o.Concurrency), 1, maxConcurrency},
-		{"rate", o.Rate, 0, maxRate},
-		{"app", float64(o.App), 0, model.Apps - 1},
-		{"apps", float64(o.Apps), 0, float64(model.Apps - o.App)},
-		{"passes", float64(o.Passes), 1, maxPasses},
-		{"count", float64(o.Count), 0, maxBatch},
-		{"compare", float64(o.Compare), 0, 1 << 40},
-	} {
-		if !(r.value >= r.low && r.value <= r.up) { // the negation holds for NaN
-			return fmt.Errorf("%w: %s is %v, it must be in %v…%v", model.ErrInvalidArgument, r.name, r.value, r.low, r.up)
-		}
-	}
-	return o.checkTimes()
-}
-
-func (o Options) checkTimes() error {
-	for _, r := range []struct {
-		name       string
-		value, low time.Duration
-	}{
-		{"duration", o.Duration, time.Millisecond},
-		{"warmup", o.Warmup, 0},
-		{"timeout", o.Timeout, time.Millisecond},
-	} {
-		if r.value < r.low || r.value > maxDuration {
-			return fmt.Errorf("%w: %s is %v, it must be in %v…%v", model.ErrInvalidArgument, r.name, r.value, r.low, maxDuration)
-		}
-	}
-	return o.checkToken()
-}
-
-// checkToken keeps whatever is no token out of the head of requests.
-func (o Options) checkToken() error {
+	var token error
 	if strings.ContainsFunc(o.Token, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return fmt.Errorf("%w: the bearer token must be visible ASCII without spaces", model.ErrInvalidArgument)
+		token = fmt.Errorf("%w: the bearer token must be visible ASCII without spaces", model.ErrInvalidArgument)
 	}
-	return nil
+	return cmp.Or(
+		within("concurrency", o.Concurrency, 1, maxConcurrency),
+		within("rate", o.Rate, 0, maxRate),
+		within("app", o.App, 0, model.Apps-1),
+		within("apps", o.Apps, 0, model.Apps-o.App),
+		within("passes", o.Passes, 1, maxPasses),
+		within("count", o.Count, 0, maxBatch),
+		within("compare", o.Compare, 0, 1<<40),
+		within("duration", o.Duration, time.Millisecond, maxDuration),
+		within("warmup", o.Warmup, 0, maxDuration),
+		within("timeout", o.Timeout, time.Millisecond, maxDuration),
+		token)
+}
+
+func within[T cmp.Ordered](name string, value, low, up T) error {
+	if value >= low && value <= up { // not so for NaN
+		return nil
+	}
+	return fmt.Errorf("%w: %s is %v, it must be in %v…%v", model.ErrInvalidArgument, name, value, low, up)
+}
+
+// target is where requests go, what they ask for, and how answers are read. It does
+// not change.
+type target struct {
+	address  string      // host:port
+	tls      *tls.Config // nil for http
+	requests [][]byte    // they take turns
+	decode   decoder     // nil: the answers are not looked into
+	count    int         // IDs in an answer
+}
+
+// newTarget is that of a run. The error is model.ErrInvalidArgument.
+func newTarget(o Options) (*target, error) {
+	const example = "write it like http://127.0.0.1:8080"
+	u, err := url.Parse(o.URL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("%w: %q is not the URL of a server: %s", model.ErrInvalidArgument, o.URL, example)
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("%w: URL %q has no host: %s", model.ErrInvalidArgument, o.URL, example)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, fmt.Errorf("%w: the URL may hold a host and a path, nothing else: %s", model.ErrInvalidArgument, example)
+	}
+	t := &target{decode: decodeLines, count: max(o.Count, 1)}
+	port := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	if u.Port() != "" {
+		port = u.Port()
+	}
+	t.address = net.JoinHostPort(u.Hostname(), port)
+	if u.Scheme == "https" {
+		if t.tls = o.TLS.Clone(); t.tls == nil {
+			t.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+		}
+		if t.tls.ServerName == "" {
+			t.tls.ServerName = u.Hostname()
+		}
+	}
+	paths, err := o.paths()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case o.Raw != "":
+		t.decode = nil
+	case o.Mode == ModeQueue:
+		t.decode = decodeJSON
+	}
+	token := ""
+	if o.Token != "" {
+		token = "Authorization: Bearer " + o.Token + "\r\n"
+	}
+	for _, path := range paths {
+		// The least that HTTP/1.1 asks for, so that servers are measured and not their
+		// reading of headers.
+		t.requests = append(t.requests, fmt.Appendf(nil, "GET %s%s HTTP/1.1\r\nHost: %s\r\n%s\r\n",
+			strings.TrimSuffix(u.EscapedPath(), "/"), path, u.Host, token))
+	}
+	return t, nil
+}
+
+// paths are those of the requests, each with its query.
+func (o Options) paths() ([]string, error) {
+	batch := ""
+	if o.Count > 0 {
+		batch = "?count=" + strconv.Itoa(o.Count)
+	}
+	switch {
+	case o.Raw != "":
+		control := func(c rune) bool { return c <= ' ' || c == 0x7f }
+		if o.Raw[0] != '/' || strings.ContainsFunc(o.Raw, control) {
+			return nil, fmt.Errorf("%w: %q is not a path: it begins with / and is percent-encoded", model.ErrInvalidArgument, o.Raw)
+		}
+		return []string{o.Raw}, nil
+	case o.Mode == ModeQueue:
+		// The shards take turns, and then the apps, so that all are asked alike.
+		paths := make([]string, o.Passes)
+		for i := range paths {
+			app := o.App + i/model.Shards%max(o.Apps, 1)
+			paths[i] = fmt.Sprintf("/get?appId=%d&gatePass=%s%s", app, passOf(i), strings.Replace(batch, "?", "&", 1))
+		}
+		return paths, nil
+	case o.Mode == ModeSegment:
+		return []string{"/api/segment/get/" + url.PathEscape(o.Tag) + batch}, model.CheckTag(o.Tag)
+	case o.Mode == ModeSnowflake:
+		return []string{"/api/snowflake/get/bench" + batch}, nil
+	case o.Mode == ModeUID:
+		return []string{"/api/uid/get" + batch}, nil
+	}
+	return nil, fmt.Errorf("%w: mode %q is none of queue, segment, snowflake and uid", model.ErrInvalidArgument, o.Mode)
+}
+
+// passOf is the gatePass with number i, of shard i mod 64. Its last two letters are
+// chosen for that: numbers alone have hashes that crowd on few shards.
+func passOf(i int) string {
+	pass := fmt.Appendf(nil, "bench-%d-aa", i)
+	letters := pass[len(pass)-2:]
+	for letters[0] = 'a'; letters[0] < 'z'; letters[0]++ {
+		for letters[1] = 'a'; letters[1] < 'z'; letters[1]++ {
+			if model.ShardOf(string(pass)) == uint8(i%model.Shards) {
+				return string(pass)
+			}
+		}
+	}
+	return string(pass) // never reached: two letters suffice for every shard
 }

@@ -1,11 +1,157 @@
-package load
+package loadgen
 
 import (
+	"errors"
 	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
+
+// account is what came of a run so far. Safe for concurrent use.
+type account struct {
+	mu       sync.Mutex
+	progress Progress // warm-up included
+	// The rest is about what was measured.
+	requests, ids    int64 // answered without an error, and the IDs in these answers
+	unsent           int64 // requests
+	last             int64 // when the last good answer came, by the clock
+	latency          *hdrhistogram.Histogram
+	errors, breaches failures
+	seen             ledger
+}
+
+// failures counts errors by kind and keeps the first of all.
+type failures struct {
+	counts map[string]int64
+	first  error
+}
+
+func (f *failures) add(kind string, err error) {
+	if f.first == nil {
+		f.first = err
+	}
+	f.counts[kind]++
+}
+
+// maxLatency is the longest that the histogram tells apart, ns; a longer one counts
+// as this.
+const maxLatency = int64(time.Hour)
+
+func newAccount(compare int64) account {
+	return account{
+		latency: hdrhistogram.New(int64(time.Microsecond), maxLatency, 3),
+		errors:  failures{counts: map[string]int64{}}, breaches: failures{counts: map[string]int64{}},
+		seen: ledger{bound: compare},
+	}
+}
+
+// settle accounts for what came at a time of a request, or a connection, that was due
+// at a time. A breach is counted also in the warm-up.
+func (r *run) settle(ids []int64, err error, due, now int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen.add(ids)
+	if err != nil {
+		r.progress.Failed++
+		if b, ok := errors.AsType[breach](err); ok {
+			r.breaches.add(string(b), err)
+		} else if due >= r.from {
+			r.errors.add(kindOf(err), err)
+		}
+		return
+	}
+	r.progress.Requests++
+	r.progress.IDs += int64(len(ids))
+	if due < r.from {
+		return
+	}
+	r.requests++
+	r.ids += int64(len(ids))
+	r.last = max(r.last, now)
+	r.record(now-due, 1)
+}
+
+// omit accounts for requests that were due at a time and could not be sent before the
+// end: they waited at least until now.
+func (r *run) omit(due, now, requests int64) {
+	if due < r.from {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unsent += requests
+	r.record(now-due, requests)
+}
+
+func (a *account) record(latency, requests int64) {
+	_ = a.latency.RecordValues(min(max(latency, 0), maxLatency), requests) // it fits
+}
+
+// blockIDs is how many IDs a ledger reserves at a time.
+const blockIDs = 64 << 10
+
+// ledger keeps the IDs that came, up to a bound.
+type ledger struct {
+	bound  int64
+	blocks [][]int64
+	kept   int64
+	left   int64 // came beyond the bound
+}
+
+func (l *ledger) add(ids []int64) {
+	n := min(int64(len(ids)), l.bound-l.kept)
+	l.kept += n
+	l.left += int64(len(ids)) - n
+	for ids = ids[:n]; len(ids) > 0; {
+		last := len(l.blocks) - 1
+		if last < 0 || len(l.blocks[last]) == blockIDs {
+			l.blocks = append(l.blocks, make([]int64, 0, blockIDs))
+			continue
+		}
+		fits := min(len(ids), blockIDs-len(l.blocks[last]))
+		l.blocks[last] = append(l.blocks[last], ids[:fits]...)
+		ids = ids[fits:]
+	}
+}
+
+// Duplicates are the IDs that came more than once.
+type Duplicates struct {
+	// Count is how many IDs came that had come before.
+	Count int64
+	// First are the lowest of them, at most five.
+	First []int64
+}
+
+// duplicates compares all IDs exactly. It sorts them in 16 parts, one after the other,
+// so that it needs little memory beyond theirs.
+func (l *ledger) duplicates() (found Duplicates) {
+	const parts, named = 16, 5
+	part := make([]int64, 0, l.kept/parts*5/4)
+	for p := range uint64(parts) {
+		part = part[:0]
+		for _, block := range l.blocks {
+			for _, id := range block {
+				if uint64(id)*0x9e3779b97f4a7c15>>60 == p { // a hash: IDs may have any pattern
+					part = append(part, id)
+				}
+			}
+		}
+		slices.Sort(part)
+		for i := 1; i < len(part); i++ {
+			if part[i] == part[i-1] {
+				found.Count++
+				found.First = append(found.First, part[i])
+			}
+		}
+		slices.Sort(found.First)
+		found.First = slices.Compact(found.First)
+		found.First = found.First[:min(named, len(found.First))]
+	}
+	return found
+}
 
 // Report is the result of a run. Unless it says otherwise, it is about the time that
 // was measured, without the warm-up.
@@ -71,58 +217,22 @@ func sum(counts map[string]int64) (n int64) {
 	return n
 }
 
-// report adds up what the workers have; they must have ended.
+// report is about what came of the run, which must have ended.
 func (r *run) report() *Report {
-	var errs, breaches failures
-	latency := newHistogram()
-	out := &Report{URL: r.opts.URL, Mode: r.mode(), Rate: r.opts.Rate, Interrupted: r.interrupted}
-	last := max(r.ended, r.from)
-	var blocks [][]int64
-	for _, w := range r.workers {
-		out.Requests += w.requests
-		out.IDs += w.ids
-		out.Unsent += w.unsent
-		out.Compared += w.ledger.kept
-		out.NotCompared += w.ledger.left
-		last = max(last, w.last)
-		latency.Merge(w.latency)
-		errs.merge(w.errors)
-		breaches.merge(w.breaches)
-		blocks = append(blocks, w.ledger.blocks()...)
+	out := &Report{
+		URL: r.opts.URL, Mode: r.opts.Mode, Rate: r.opts.Rate, Interrupted: r.interrupted,
+		Requests: r.requests, IDs: r.ids, Unsent: r.unsent,
+		Errors: r.errors.counts, Breaches: r.breaches.counts, FirstError: r.errors.first,
+		Duration:   time.Duration(max(r.ended, r.from, r.last) - r.from),
+		Duplicates: r.seen.duplicates(), Compared: r.seen.kept, NotCompared: r.seen.left,
 	}
-	out.Unsent += r.omitLeft(latency)
-	out.Duration = time.Duration(last - r.from)
-	out.Latency = latencyOf(latency)
-	out.Errors, out.Breaches = errs.byName(), breaches.byName()
-	if out.FirstError = errs.first; out.FirstError == nil {
-		out.FirstError = breaches.first
-	}
-	out.Duplicates = findDuplicates(blocks)
-	return out
-}
-
-// mode is what the report calls it.
-func (r *run) mode() string {
 	if r.opts.Raw != "" {
-		return "raw"
+		out.Mode = "raw"
 	}
-	return r.opts.Mode
-}
-
-// omitLeft records the latencies of what was due and never taken from the pacer, and
-// gives how many that were. Many are recorded in groups.
-func (r *run) omitLeft(latency *hdrhistogram.Histogram) int64 {
-	const groups = 10_000
-	interval := float64(time.Second) / r.opts.Rate
-	group := max(1, r.unsent/groups)
-	for done := int64(0); done < r.unsent; done += group {
-		at := r.first + int64(float64(done)*interval)
-		_ = latency.RecordValues(min(max(r.ended-at, 0), maxLatency), min(group, r.unsent-done)) // it fits
+	if out.FirstError == nil {
+		out.FirstError = r.breaches.first
 	}
-	return r.unsent
-}
-
-func latencyOf(h *hdrhistogram.Histogram) Latency {
-	q := func(p float64) time.Duration { return time.Duration(h.ValueAtQuantile(p)) }
-	return Latency{P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: time.Duration(h.Max()), Mean: time.Duration(h.Mean())}
+	at := func(percent float64) time.Duration { return time.Duration(r.latency.ValueAtQuantile(percent)) }
+	out.Latency = Latency{P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: time.Duration(r.latency.Max()), Mean: time.Duration(r.latency.Mean())}
+	return out
 }
