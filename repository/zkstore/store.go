@@ -1,3 +1,41 @@
+// Package zkstore gives worker IDs from ZooKeeper 3.5 or newer, in three modes of
+// one shape:
+//
+//	zk            fixed for ever, in the tree of Leaf, whose Java instances may
+//	              share it
+//	zk_recycle    given back, or taken from a holder whose lease ran out
+//	zk_ephemeral  the smallest free one, for as long as the session lasts
+//
+// # The promise
+//
+// Each time inside the IDs of a worker belongs to one lease, see model.Lease. The
+// bounds lie in persistent nodes. Every change is one transaction that names the
+// versions it has seen, so two instances never get one worker ID, however they
+// race and whatever the client does behind our back: a request whose answer was
+// lost, or that is sent after its caller gave up, changes nothing that somebody
+// has changed since.
+//
+// # Time
+//
+// Whether a lease ran out is decided by the servers' clock alone: each Acquire
+// writes a node and takes the time that ZooKeeper gives it. That write also makes
+// the reads after it see everything committed before.
+//
+// # Nodes
+//
+//	/snowflake/<name>/forever/<ip:port>-<N>          zk: worker ID N, Leaf's {"ip","port","timestamp"}
+//	/snowflake/<name>/forever/<ip:port>-<N>/shardid  whose it is and the bounds: a record as JSON
+//	/snowflake/<name>/recycle/inuse/<id>             zk_recycle: the record of its holder
+//	/snowflake/<name>/recycle/notuse/<id>            the record of its last holder, unless it never had one
+//	/snowflake/<name>/recycle/address/<key>          which worker ID an identity, or an address, has or had last
+//	/snowflake/<name>/<id>                           zk_ephemeral: Leaf's data, ends with the session
+//	/lock/<name>/reserved/<id>                       the record, stays
+//	/lock/<name>/token/<token>                       which worker ID the process has, ends with the session
+//	/lock/<name>/lock-<N>                            the queue of those who look for a free one
+//	/lock/<name>/clock                               written for the time
+//	/lock/<name>/of-<identity>                       zk: its node below forever
+//	/lock/<name>/registry                            random ID of the registry
+//	/lock/<name>/since-<mode>                        written when nothing was found below the name
 package zkstore
 
 import (
@@ -5,8 +43,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"path"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -211,3 +253,158 @@ func lost(at, why string) error { return fmt.Errorf("%w: %s %s", model.ErrLeaseL
 
 // again makes settle start anew.
 func again(at string) error { return fmt.Errorf("%s: %w", at, zk.ErrBadVersion) }
+
+// Modes of Options, as in snowflake.worker.mode.
+const (
+	ModeForever   = "zk"
+	ModeRecycle   = "zk_recycle"
+	ModeEphemeral = "zk_ephemeral"
+)
+
+// Options says where ZooKeeper is and which worker IDs to take there.
+type Options struct {
+	Mode  string   // ModeForever, ModeRecycle or ModeEphemeral
+	Addrs []string // host:port of the servers; names are looked up at each connect
+	// Name is the namespace of the worker IDs, Leaf's leaf.name: letters, digits,
+	// '.', '_', '-'.
+	Name string
+	// SessionTimeout is how long ZooKeeper keeps a session that it hears nothing
+	// of; 0 means 10 s. The servers may choose another within their own bounds.
+	// An instance that crashed blocks its worker ID that long in ModeEphemeral.
+	SessionTimeout time.Duration
+	// ReclaimMargin is how long after its end a lease is left alone by owners of
+	// other addresses in ModeRecycle; 0 means 5 s. It covers the difference
+	// between the clocks of two servers, one of which leads after the other.
+	ReclaimMargin time.Duration
+	// Log gets what the client library says, at level debug; nil: nobody.
+	Log *slog.Logger
+}
+
+const (
+	defaultSession = 10 * time.Second
+	maxSession     = time.Hour
+	defaultMargin  = 5 * time.Second
+)
+
+// validate refuses, with model.ErrInvalidArgument, what cannot work.
+func (o Options) validate() error {
+	if err := errors.Join(o.validateMode(), o.validateName(), o.validateAddrs(), o.validateTimes()); err != nil {
+		return fmt.Errorf("%w: %w", model.ErrInvalidArgument, err)
+	}
+	return nil
+}
+
+func (o Options) validateMode() error {
+	switch o.Mode {
+	case ModeForever, ModeRecycle, ModeEphemeral:
+		return nil
+	default:
+		return fmt.Errorf("snowflake.worker.mode %q is neither zk, zk_recycle nor zk_ephemeral", o.Mode)
+	}
+}
+
+// validateName keeps names out that would be another path.
+func (o Options) validateName() error {
+	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+	if strings.Trim(o.Name, ".") == "" || strings.Trim(o.Name, allowed) != "" {
+		return fmt.Errorf("snowflake.name %q is not made of letters, digits, '.', '_' and '-'", o.Name)
+	}
+	return nil
+}
+
+func (o Options) validateAddrs() error {
+	if len(o.Addrs) == 0 {
+		return errors.New("zookeeper.addrs is empty: give at least one host:port")
+	}
+	for i, addr := range o.Addrs {
+		host, port, err := net.SplitHostPort(addr)
+		n, portErr := strconv.ParseUint(port, 10, 16)
+		if err != nil || portErr != nil || n == 0 || host == "" {
+			return fmt.Errorf("zookeeper.addrs[%d]: %q is not host:port", i, addr)
+		}
+	}
+	return nil
+}
+
+func (o Options) validateTimes() error {
+	switch {
+	case o.SessionTimeout < 0 || o.SessionTimeout > maxSession || o.SessionTimeout%time.Millisecond != 0:
+		return fmt.Errorf("the session timeout %v is not in whole milliseconds up to %v", o.SessionTimeout, maxSession)
+	case o.ReclaimMargin < 0:
+		return errors.New("the reclaim margin cannot be negative")
+	default:
+		return nil
+	}
+}
+
+// withDefaults fills in what was left out.
+func (o Options) withDefaults() Options {
+	if o.SessionTimeout == 0 {
+		o.SessionTimeout = defaultSession
+	}
+	if o.ReclaimMargin == 0 {
+		o.ReclaimMargin = defaultMargin
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// explain makes the error of an operation, with advice for the operator. It is
+// the only place that knows what ZooKeeper's and the network's errors mean. What
+// the caller must tell apart stays what it is.
+func explain(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, known := range []error{model.ErrLeaseLost, model.ErrNoWorkerID, model.ErrAddressTaken, model.ErrInvalidArgument} {
+		if errors.Is(err, known) {
+			return fmt.Errorf("zookeeper: %s: %w", op, err)
+		}
+	}
+	return &model.StoreError{Store: "zookeeper", Op: op, Advice: advice(err), Err: err}
+}
+
+// advice is what an operator should do about the error; "" when there is
+// nothing to say.
+func advice(err error) string {
+	switch {
+	case errors.Is(err, errClosed) || errors.Is(err, context.Canceled):
+		return ""
+	case errors.Is(err, errForeign):
+		return "something else writes below /snowflake or /lock: give shardid a snowflake.name of its own"
+	case errors.Is(err, errBusy):
+		return "many start at the same time, or the nodes below /snowflake and /lock were changed by hand: it is tried again"
+	case errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed) || errors.Is(err, zk.ErrInvalidACL):
+		return "the nodes below /snowflake and /lock refuse us: allow world:anyone:cdrwa there (setAcl), or use another snowflake.name"
+	case errors.Is(err, zk.ErrSessionExpired):
+		return "ZooKeeper heard nothing of this process for a whole session: look for pauses of the process, its machine or the network; " +
+			"a new session is opened by itself"
+	default:
+		return networkAdvice(err)
+	}
+}
+
+// networkAdvice is for errors that are no answer of a server.
+func networkAdvice(err error) string {
+	var dns *net.DNSError
+	var netErr net.Error
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens there: start ZooKeeper or correct zookeeper.addrs"
+	case errors.As(err, &dns):
+		return "the host name is unknown: correct zookeeper.addrs or the DNS"
+	case errors.Is(err, errNoSession):
+		return "the server takes connections but opens no session: most servers may be down, so that it has no quorum (ask each with srvr), " +
+			"maxClientCnxns may be reached, it may hang, or be no ZooKeeper"
+	case errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrSessionMoved):
+		return "the connection broke during the request: it is opened again by itself"
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, zk.ErrNoServer) || errors.As(err, &netErr) && netErr.Timeout():
+		return "no answer in time: look whether ZooKeeper runs, is reachable, has a quorum, and is not waiting for its disk"
+	case strings.Contains(err.Error(), "broken pipe") || errors.Is(err, syscall.ECONNRESET):
+		return "the server closed the connection: it is opened again by itself"
+	default:
+		return ""
+	}
+}
