@@ -12,8 +12,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// errClosed is the answer to a call after Close.
-var errClosed = errors.New("the store is closed")
+var (
+	// errClosed is the answer to a call after Close.
+	errClosed = errors.New("the store is closed")
+	// errNoSession: a server took the connection and opened no session.
+	errNoSession = errors.New("no session was opened")
+)
+
+// dialer is how the library connects.
+type dialer func(network, addr string, limit time.Duration) (net.Conn, error)
 
 // link is the connection of a store, made at the first call. The client library
 // reconnects by itself.
@@ -73,7 +80,7 @@ func call[T any](ctx context.Context, l *link, f func(*zk.Conn) (T, error)) (T, 
 	}
 }
 
-// begin starts f in a goroutine of the link's, with the client it returns.
+// begin starts f in a goroutine of the link, with the client it returns.
 func (l *link) begin(f func(*zk.Conn)) (*client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,16 +88,19 @@ func (l *link) begin(f func(*zk.Conn)) (*client, error) {
 		return nil, errClosed
 	}
 	if l.client != nil && l.client.gone(l.session) {
-		old := l.client
-		l.calls.Go(old.close)
+		l.calls.Go(l.client.close)
 		l.client = nil
 	}
 	if l.client == nil {
-		fresh, err := newClient(l)
+		c := &client{dial: l.dial, limit: l.session * 2 / 3}
+		var err error
+		c.conn, c.events, err = zk.Connect(l.addrs, l.session, // waits for nothing: it dials in the background
+			zk.WithHostProvider(&hosts{}), zk.WithDialer(c.connect), zk.WithLogger(printer{l.log}), zk.WithLogInfo(false),
+			zk.WithMaxConnBufferSize(sendBuffer), zk.WithMaxBufferSize(receiveBuffer))
 		if err != nil {
 			return nil, fmt.Errorf("open: %w", err)
 		}
-		l.client = fresh
+		l.client = c
 	}
 	conn := l.client.conn
 	l.calls.Go(func() { f(conn) })
@@ -125,9 +135,6 @@ const (
 	receiveBuffer = 1 << 20
 )
 
-// dialer is how the library connects.
-type dialer func(network, addr string, limit time.Duration) (net.Conn, error)
-
 // client is one connection of the library and why it has no session, which the
 // library only logs. Safe for concurrent use.
 type client struct {
@@ -143,16 +150,6 @@ type client struct {
 	since   time.Time // of the first trouble in a row
 }
 
-// newClient waits for nothing: the library dials in the background.
-func newClient(l *link) (*client, error) {
-	c := &client{dial: l.dial, limit: l.session * 2 / 3}
-	var err error
-	c.conn, c.events, err = zk.Connect(l.addrs, l.session,
-		zk.WithHostProvider(&hosts{}), zk.WithDialer(c.connect), zk.WithLogger(printer{l.log}), zk.WithLogInfo(false),
-		zk.WithMaxConnBufferSize(sendBuffer), zk.WithMaxBufferSize(receiveBuffer))
-	return c, err
-}
-
 // connect is the library's dialer.
 func (c *client) connect(network, addr string, limit time.Duration) (net.Conn, error) {
 	conn, err := c.dial(network, addr, limit)
@@ -163,7 +160,7 @@ func (c *client) connect(network, addr string, limit time.Duration) (net.Conn, e
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, errors.Join(errClosed, conn.Close()) // nobody would end this one
+		return nil, errors.Join(errClosed, conn.Close()) // close has ended the last one already
 	}
 	c.wire = &wire{Conn: conn, client: c, limit: max(limit, c.limit)}
 	return c.wire, nil
@@ -188,7 +185,7 @@ func (c *client) gone(session time.Duration) bool {
 	return c.trouble != nil && time.Since(c.since) > session && c.conn.SessionID() != 0
 }
 
-// because adds to an error that only says that nobody answered why that is so.
+// because adds the reason to an error that only says that no server answered.
 func (c *client) because(err error) error {
 	if !errors.Is(err, zk.ErrNoServer) && !errors.Is(err, zk.ErrConnectionClosed) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -207,29 +204,22 @@ func (c *client) because(err error) error {
 
 // close ends the session and waits for the library's goroutines.
 func (c *client) close() {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	if c.conn.State() != zk.StateHasSession {
-		c.hangUp()
+	hangUp := func() { // ends what the library could still wait for
+		if c.wire != nil {
+			_ = c.wire.Close() // closed already, as a rule
+		}
 	}
+	c.mu.Lock()
+	c.closed = true // from here on no other is dialled
+	if c.conn.State() != zk.StateHasSession {
+		hangUp()
+	}
+	c.mu.Unlock()
 	c.conn.Close() // waits a second for the answer
-	c.hangUp()
+	hangUp()
 	for range c.events { // closed by the library's last goroutine
 	}
 }
-
-// hangUp ends what the library could still wait for.
-func (c *client) hangUp() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.wire != nil {
-		_ = c.wire.Close() // closed already, as a rule
-	}
-}
-
-// errNoSession: a server took the connection and opened no session.
-var errNoSession = errors.New("no session was opened")
 
 // lengthBytes is the length that precedes each packet of ZooKeeper.
 const lengthBytes = 4
