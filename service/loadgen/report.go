@@ -1,6 +1,7 @@
 package loadgen
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -15,25 +16,13 @@ type account struct {
 	mu       sync.Mutex
 	progress Progress // warm-up included
 	// The rest is about what was measured.
-	requests, ids    int64 // answered without an error, and the IDs in these answers
-	unsent           int64 // requests
-	last             int64 // when the last good answer came, by the clock
-	latency          *hdrhistogram.Histogram
-	errors, breaches failures
-	seen             ledger
-}
-
-// failures counts errors by kind and keeps the first of all.
-type failures struct {
-	counts map[string]int64
-	first  error
-}
-
-func (f *failures) add(kind string, err error) {
-	if f.first == nil {
-		f.first = err
-	}
-	f.counts[kind]++
+	requests, ids           int64 // answered without an error, and the IDs in these answers
+	unsent                  int64 // requests
+	last                    int64 // when the last good answer came, by the clock
+	latency                 *hdrhistogram.Histogram
+	errors, breaches        map[string]int64 // by kind
+	firstError, firstBreach error
+	seen                    ledger // warm-up included
 }
 
 // maxLatency is the longest that the histogram tells apart, ns; a longer one counts
@@ -43,7 +32,7 @@ const maxLatency = int64(time.Hour)
 func newAccount(compare int64) account {
 	return account{
 		latency: hdrhistogram.New(int64(time.Microsecond), maxLatency, 3),
-		errors:  failures{counts: map[string]int64{}}, breaches: failures{counts: map[string]int64{}},
+		errors:  map[string]int64{}, breaches: map[string]int64{},
 		seen: ledger{bound: compare},
 	}
 }
@@ -57,9 +46,11 @@ func (r *run) settle(ids []int64, err error, due, now int64) {
 	if err != nil {
 		r.progress.Failed++
 		if b, ok := errors.AsType[breach](err); ok {
-			r.breaches.add(string(b), err)
+			r.breaches[string(b)]++
+			r.firstBreach = cmp.Or(r.firstBreach, err)
 		} else if due >= r.from {
-			r.errors.add(kindOf(err), err)
+			r.errors[kindOf(err)]++
+			r.firstError = cmp.Or(r.firstError, err)
 		}
 		return
 	}
@@ -222,17 +213,16 @@ func (r *run) report() *Report {
 	out := &Report{
 		URL: r.opts.URL, Mode: r.opts.Mode, Rate: r.opts.Rate, Interrupted: r.interrupted,
 		Requests: r.requests, IDs: r.ids, Unsent: r.unsent,
-		Errors: r.errors.counts, Breaches: r.breaches.counts, FirstError: r.errors.first,
+		Errors: r.errors, Breaches: r.breaches, FirstError: cmp.Or(r.firstError, r.firstBreach),
 		Duration:   time.Duration(max(r.ended, r.from, r.last) - r.from),
 		Duplicates: r.seen.duplicates(), Compared: r.seen.kept, NotCompared: r.seen.left,
 	}
 	if r.opts.Raw != "" {
 		out.Mode = "raw"
 	}
-	if out.FirstError == nil {
-		out.FirstError = r.breaches.first
+	if h := r.latency; h.TotalCount() > 0 {
+		at := func(percent float64) time.Duration { return time.Duration(h.ValueAtQuantile(percent)) }
+		out.Latency = Latency{P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: time.Duration(h.Max()), Mean: time.Duration(h.Mean())}
 	}
-	at := func(percent float64) time.Duration { return time.Duration(r.latency.ValueAtQuantile(percent)) }
-	out.Latency = Latency{P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: time.Duration(r.latency.Max()), Mean: time.Duration(r.latency.Mean())}
 	return out
 }

@@ -130,7 +130,7 @@ func TestAllocations(t *testing.T) {
 	w.ready(t.Context())
 	w.ask(t.Context(), 0, 0)
 	if n := testing.AllocsPerRun(2000, func() { w.ask(t.Context(), w.run.now(), w.run.now()) }); n != 0 || w.run.requests < 2000 {
-		t.Errorf("%v allocations a request, %d requests, %v", n, w.run.requests, w.run.errors.first)
+		t.Errorf("%v allocations a request, %d requests, %v", n, w.run.requests, w.run.firstError)
 	}
 }
 
@@ -141,8 +141,8 @@ func BenchmarkAsk(b *testing.B) {
 	for b.Loop() {
 		w.ask(b.Context(), w.run.now(), w.run.now())
 	}
-	if w.run.errors.first != nil {
-		b.Error(w.run.errors.first)
+	if w.run.firstError != nil {
+		b.Error(w.run.firstError)
 	}
 }
 
