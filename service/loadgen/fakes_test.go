@@ -1,4 +1,4 @@
-package load
+package loadgen
 
 import (
 	"context"
@@ -71,30 +71,25 @@ func mustRun(t *testing.T, o Options) *Report {
 	return report
 }
 
-// execute also gives the run, with what its workers have.
+// execute also gives the run, with all latencies.
 func execute(t *testing.T, o Options) (*Report, *run) {
 	t.Helper()
 	l, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := l.newRun()
-	if err := r.probe(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.execute(t.Context()); err != nil {
+	r, err := l.execute(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
 	return r.report(), r
 }
 
-// slowerThan counts the latencies of all workers above d.
+// slowerThan counts the latencies above d.
 func (r *run) slowerThan(d time.Duration) (n int64) {
-	for _, w := range r.workers {
-		for _, bar := range w.latency.Distribution() {
-			if bar.From > int64(d) {
-				n += bar.Count
-			}
+	for _, bar := range r.latency.Distribution() {
+		if bar.From > int64(d) {
+			n += bar.Count
 		}
 	}
 	return n

@@ -1,4 +1,4 @@
-package load
+package loadgen
 
 import (
 	"context"
@@ -9,53 +9,55 @@ import (
 	"time"
 )
 
-// newPacer is one at 10000 a second.
-func newPacer(t *testing.T) *pacer {
+// paceRun runs the pacer of a run at 10000 a second that has begun.
+func paceRun(t *testing.T, ctx func(*run) context.Context, from, end int64, due chan int64) (r *run, wait func()) {
 	t.Helper()
-	a, err := newAlarm()
+	timer, err := newTimer()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(a.close)
-	return &pacer{clock: clock{time.Now()}, interval: 1e5, due: make(chan int64), alarm: a}
+	t.Cleanup(timer.close)
+	r = &run{Load: &Load{opts: Options{Rate: 10_000}}, clock: clock{time.Now()}, account: newAccount(0), from: from, end: end}
+	var wg sync.WaitGroup
+	wg.Go(func() { r.pace(ctx(r), timer, due) })
+	return r, wg.Wait
 }
 
 // TestPacer: the times are those of the schedule, none of them comes early, and a
 // taker that was away for a while still gets every one.
 func TestPacer(t *testing.T) {
-	p := newPacer(t)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if _, left := p.run(t.Context(), 0, 0, 2e8); left != 0 {
-			t.Errorf("%d left", left)
-		}
-	})
+	due := make(chan int64)
+	r, wait := paceRun(t, func(*run) context.Context { return t.Context() }, 0, 2e8, due)
 	var got []int64
-	for at := range p.due {
-		if now := p.clock.now(); now < at {
+	for at := range due {
+		if now := r.now(); now < at {
 			t.Errorf("%d came at %d", at, now)
 		}
 		if got = append(got, at); len(got) == 100 {
 			time.Sleep(50 * time.Millisecond)
 		}
 	}
-	wg.Wait()
+	wait()
 	var want []int64
 	for n := range int64(2000) {
 		want = append(want, n*1e5)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%d times, want %d", len(got), len(want))
+	if !slices.Equal(got, want) || r.unsent != 0 {
+		t.Errorf("%d times, want %d; %d unsent", len(got), len(want), r.unsent)
 	}
 }
 
-// TestPacerLeft: what nobody took is counted, without the warm-up.
+// TestPacerLeft: what no connection took is counted with how long it had waited,
+// without the warm-up.
 func TestPacerLeft(t *testing.T) {
-	p := newPacer(t)
-	ctx, cancel := context.WithDeadline(t.Context(), p.clock.time(2e8))
-	defer cancel()
-	if first, left := p.run(ctx, 0, 1e8, 2e8); first != 1e8 || left != 1000 {
-		t.Errorf("%d left from %d on", left, first)
+	r, wait := paceRun(t, func(r *run) context.Context {
+		ctx, cancel := context.WithDeadline(t.Context(), r.base.Add(2e8))
+		t.Cleanup(cancel)
+		return ctx
+	}, 1e8, 2e8, make(chan int64))
+	wait()
+	if r.unsent != 1000 || r.latency.TotalCount() != 1000 || r.latency.Max() < 99e6 || r.latency.Max() > 101e6 || r.latency.Min() > 1e6 {
+		t.Errorf("%d left, latencies %d…%d ns", r.unsent, r.latency.Min(), r.latency.Max())
 	}
 }
 
