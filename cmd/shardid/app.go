@@ -193,7 +193,11 @@ func (a *App) startPprof(ctx context.Context) error {
 	a.pprof = &http.Server{Handler: mux, ReadHeaderTimeout: a.cfg.Server.ReadHeaderTimeout}
 	a.onStop("pprof", func(context.Context) error { return a.pprof.Close() })
 	go a.run(a.pprof, listener)
-	a.log.Info("profiles are served", "addr", listener.Addr().String())
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+		a.log.Warn("profiles are served to everybody who reaches this address: they show memory, which holds secrets; set server.pprof_addr to 127.0.0.1 and a port", "addr", at.String())
+	} else {
+		a.log.Info("profiles are served", "addr", listener.Addr().String())
+	}
 	return nil
 }
 
