@@ -54,7 +54,7 @@ function causes(status) {
 function parts(status) {
   const replica = { name: text.health.replica, state: 'ok', word: text.health.ready };
   if (!status.ready) Object.assign(replica, { state: 'affected', word: text.health.notReady });
-  else if (status.message) replica.word = text.health.degraded;
+  else if (status.message) Object.assign(replica, { state: 'affected', word: text.health.degraded });
   const modes = Object.keys(text.modes).map((name) => {
     const mode = status.modes?.[name];
     if (!mode?.enabled) return { name: text.mode(name), state: 'off', word: text.switchedOff };
