@@ -1,6 +1,7 @@
 // Every text that the scripts write, in English.
 
-const plural = (n, one, many) => (n === 1 ? one : many);
+/** n is a number, or one as it is written. */
+const plural = (n, one, many) => (String(n) === '1' ? one : many);
 
 export const text = {
   unknown: '–',
@@ -52,7 +53,7 @@ export const text = {
   },
 
   queue: {
-    sum: (apps, issued, held) => `${apps} ${plural(apps, 'app', 'apps')}, ${issued} IDs issued since the start, ${held} held here`,
+    sum: (apps, issued, held) => `${apps} ${plural(apps, 'app', 'apps')}, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start, ${held} held here`,
     badges: { exhausted: 'limit reached', unconfirmed: 'confirm', wrap: 'wrap' },
     unreadable: 'cannot be read',
     empty: (n) => `${n} empty`,
@@ -68,8 +69,8 @@ export const text = {
       limit: 'Highest ID', beyond: 'Beyond it', highest: 'Highest index', left: 'Left', exhausted: 'Limit reached by', unconfirmed: 'Wait for confirm',
     },
     sinceStart: (n) => `${n} since the start`,
-    ids: (n) => `${n} IDs since the start`,
-    indices: (n) => `${n} indices`,
+    ids: (n) => `${n} ${plural(n, 'ID', 'IDs')} since the start`,
+    indices: (n) => `${n} ${plural(n, 'index', 'indices')}`,
     ofLists: (parts) => (parts.length === 0 ? 'all 64 filled' : `${parts.join(', ')} of 64`),
     of64: (n) => `${n} of 64 lists`,
     noLimit: 'no limit',
@@ -98,7 +99,7 @@ export const text = {
 
   tags: {
     columns: { buffer: (n) => `Buffer ${n}`, step: 'Step', held: 'Held', rate: 'Rate', lasts: 'Lasts', loaded: 'Last load', change: 'Change' },
-    sum: (all, loaded, issued) => `${all} ${plural(all, 'tag', 'tags')}, ${loaded} loaded here, ${issued} IDs issued since the start`,
+    sum: (all, loaded, issued) => `${all} ${plural(all, 'tag', 'tags')}, ${loaded} loaded here, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start`,
     label: (buffer, tag) => `left of buffer ${buffer} of ${tag}`,
     left: (n) => `${n} left`,
     notLoaded: 'not loaded',
