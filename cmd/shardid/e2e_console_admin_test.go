@@ -149,7 +149,7 @@ func (b *tab) submitted(says string) {
 // wantsName wants the form to be sent only once the name is typed, and types it.
 func (b *tab) wantsName(name string) {
 	b.t.Helper()
-	for _, typed := range []string{"", name + "x", name[1:], name} {
+	for _, typed := range []string{"", name + "x", "x" + name, name} {
 		b.fill("#admin-confirm", " ") // so that an empty text is a change too
 		b.fill("#admin-confirm", typed+" ")
 		b.do(chromedp.KeyEvent(kb.Backspace))

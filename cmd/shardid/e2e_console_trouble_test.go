@@ -113,9 +113,9 @@ func TestE2EConsoleNewApp(t *testing.T) {
 // number is broken in the middle, and each chart says its unit.
 func TestE2EConsolePhone(t *testing.T) {
 	story(t)
-	d := serve(t, nil, "--demo")
-	eventually(t, startLimit, "it issues IDs", func() bool { return d.get("/get?appId=1&gatePass=alice").status == 200 })
-	b := browse(t, d.url, 390)
+	d, b, _ := watched(t, 390)
+	d.want("/get?appId=9&gatePass=alice", 200, 0)
+	b.open(d.url + "/?x#app=9") // its limit has 16 digits
 	b.until("the charts are drawn", `document.querySelectorAll('#charts canvas').length >= 3`)
 	for _, width := range []int{320, 360, 390, 600, 768, 960, 1300} {
 		b.resize(width, 844, "light")
