@@ -43,7 +43,8 @@ function causes(status) {
   for (const [name, mode] of Object.entries(status.modes ?? {})) {
     if (mode.enabled && !mode.ready) add(text.mode(name), 'critical', mode.error ?? '', mode.since);
   }
-  if (!status.ready) add(text.health.replica, 'critical', status.message ?? '', null);
+  // With all of these well, it starts or stops.
+  if (!status.ready) add(text.health.replica, 'warning', status.message ?? '', null);
   return found.sort((a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity));
 }
 
