@@ -120,7 +120,7 @@ func TestE2EConsolePhone(t *testing.T) {
 	d, b, _ := watched(t, 390)
 	d.want("/get?appId=9&gatePass=alice", 200, 0)
 	b.open(d.url + "/?x#app=9") // its limit has 16 digits
-	b.until("the charts are drawn", `document.querySelectorAll('#charts canvas').length >= 3`)
+	b.until("the charts are drawn", `['IDs a second', 'Latency, median'].every((title) => [...document.querySelectorAll('#charts .chart')].some((c) => c.textContent.startsWith(title) && c.querySelector('canvas')))`)
 	for _, width := range []int{320, 360, 390, 600, 768, 960, 1300} {
 		b.resize(width, 844, "light")
 		hidden := eval[[]string](b, `[...document.querySelectorAll('.top nav a')].filter((a) => {
