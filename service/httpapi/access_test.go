@@ -73,7 +73,7 @@ func closed(o *Options) {
 
 // monitored are the pages that show the state of the service.
 func monitored() []string {
-	return []string{"/cache", "/db", "/metrics", "/api/status", "/api/history"}
+	return []string{"/cache", "/db", "/metrics", "/api/status", "/api/history", "/api/replicas"}
 }
 
 // accessExchanges provoke each answer to a request with a token, with another one's,
@@ -269,7 +269,7 @@ func TestProtectedMonitoringHidesStores(t *testing.T) {
 		q.ready = fmt.Errorf("%w: waiting for %w", model.ErrNotReady, away)
 		change := func(o *Options) {
 			o.Access, o.ProtectMonitoring = guardOf("root"), protected
-			o.Conditions = fakeConditions{ConditionRedis}
+			o.Conditions = fakeConditions{"redis"}
 			failModes(fmt.Errorf("%w: %w", model.ErrNoLease, away))(o)
 		}
 		for _, target := range []string{alice, segment, snowflake, uid, "/readyz", "/healthz"} {
