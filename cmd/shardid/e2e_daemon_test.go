@@ -69,9 +69,10 @@ func launch(t *testing.T, dir string, s settings, args ...string) *daemon {
 	unguard := guard(t, d.cmd.Process.Pid)
 	go func() {
 		_ = d.cmd.Wait() // the status is in ProcessState
+		unguard()
 		close(d.ended)
 	}()
-	t.Cleanup(func() { d.cleanUp(); unguard() })
+	t.Cleanup(d.cleanUp)
 	return d
 }
 
