@@ -31,7 +31,7 @@ var narrowLimits = map[int64]int64{1: 0, 31: 1 << 31, 32: 1 << 32, 53: 1 << 53}
 func TestDirectedManyRestarts(t *testing.T) {
 	story(t)
 	r := newRestarts(t)
-	redisRestarts := int64(0)
+	begun, redisRestarts := time.Now(), int64(0)
 	for round := range *restartRounds {
 		kind := []string{"Redis", "database", "replica", "Redis", "database", "replica", "all replicas", "both stores"}[round%8]
 		cut := round/8%2 == 1 != (round%8 < 3) // each kind both ways
@@ -39,21 +39,20 @@ func TestDirectedManyRestarts(t *testing.T) {
 			// A database that restarts within five seconds of its start is not told apart.
 			eventually(t, startLimit, "the database has run for a while", func() bool { return uptime(t, r.dsn) > 6 })
 		}
-		begun, before := time.Now(), r.lives()
+		before := r.lives()
 		r.restart(kind, round, cut)
 		r.users.Add(1)
-		asked := r.untilServed(begun)
+		asked := r.recover(kind, before)
 		r.asked += len(asked)
 		if len(asked) > 0 && kind != "both stores" {
 			t.Errorf("round %d, %s: the operator was asked about the apps %v", round+1, kind, asked)
 		}
-		r.untilSettled(kind, before)
 		if kind == "Redis" || kind == "both stores" {
 			redisRestarts++
 		}
 		gap := r.closeRound(kind)
 		if *restartRounds <= 16 || (round+1)%20 == 0 {
-			t.Logf("round %d of %d, %s, power cut %v: %v without an ID; %s", round+1, *restartRounds, kind, cut, gap.Round(10*time.Millisecond), r.used())
+			t.Logf("round %d of %d, %s, power cut %v: %v without an ID, %v in all; %s", round+1, *restartRounds, kind, cut, gap.Round(10*time.Millisecond), time.Since(begun).Round(time.Second), r.used())
 		}
 	}
 	r.stop()
@@ -114,7 +113,6 @@ func newRestarts(t *testing.T) *restarts {
 	ended := make(chan struct{})
 	r.stop = sync.OnceFunc(func() { close(ended); callers.Wait() })
 	t.Cleanup(r.stop)
-	begun := time.Now()
 	for app := range narrowLimits {
 		callers.Go(func() {
 			for turn := int64(0); ; turn++ {
@@ -128,7 +126,7 @@ func newRestarts(t *testing.T) *restarts {
 			}
 		})
 	}
-	r.untilServed(begun)
+	r.recover("start", [2]string{})
 	r.closeRound("start")
 	return r
 }
@@ -214,17 +212,32 @@ func (r *restarts) restart(kind string, round int, cut bool) {
 	}
 }
 
-// untilServed waits until each replica has served each app since then. A command that a
-// refusal names is run, as an operator would; asked are the apps that needed it.
-func (r *restarts) untilServed(since time.Time) (asked []int64) {
+// lives name the present life of Redis and of the database, as the database has noted them.
+func (r *restarts) lives() (l [2]string) {
+	r.t.Helper()
+	return [2]string(strings.Split(word(r.t, r.dsn, "SELECT CONCAT(witness_life, ' ', since) FROM shardid_deployment"), " "))
+}
+
+// recover waits until the restart is noted, each replica serves each app, and each store
+// again knows what the other one does of the narrow lists. Before that another restart
+// would count as one of both. A command that a refusal names is run, as an operator would;
+// asked are the apps that needed it.
+func (r *restarts) recover(kind string, before [2]string) (asked []int64) {
 	r.t.Helper()
 	command := regexp.MustCompile("shardid (confirm[^`]*)`")
-	eventually(r.t, 2*time.Minute, "every replica serves every app", func() bool {
+	const open = "SELECT COUNT(*) FROM id_alloc WHERE app_id IN (31, 32) AND (doubt > 0 OR list_history = '')"
+	noted := func() bool {
+		now, both := r.lives(), kind == "both stores"
+		return (now[0] != before[0] || !both && kind != "Redis") && (now[1] != before[1] || !both && kind != "database")
+	}
+	begun := time.Now()
+	eventually(r.t, 3*time.Minute, "served, and each store vouches for the other, after "+kind, func() bool {
+		time.Sleep(100 * time.Millisecond)
 		r.mu.Lock()
 		messages, all := maps.Clone(r.message), true
 		for app := range narrowLimits {
 			for i := range r.replicas {
-				all = all && r.served[[2]int{int(app), i}].After(since)
+				all = all && r.served[[2]int{int(app), i}].After(begun)
 			}
 		}
 		r.mu.Unlock()
@@ -236,29 +249,9 @@ func (r *restarts) untilServed(since time.Time) (asked []int64) {
 				}
 			}
 		}
-		return all
+		return all && noted() && number(r.t, r.dsn, open) == 0
 	})
 	return asked
-}
-
-// lives name the present life of Redis and of the database, as the database has noted them.
-func (r *restarts) lives() (l [2]string) {
-	r.t.Helper()
-	return [2]string(strings.Split(word(r.t, r.dsn, "SELECT CONCAT(witness_life, ' ', since) FROM shardid_deployment"), " "))
-}
-
-// untilSettled waits until the restart is noted, and each store again knows what the other
-// one does of the narrow lists. Before that another restart would count as one of both.
-func (r *restarts) untilSettled(kind string, before [2]string) {
-	r.t.Helper()
-	const open = "SELECT COUNT(*) FROM id_alloc WHERE app_id IN (31, 32) AND (doubt > 0 OR list_history = '')"
-	eventually(r.t, 2*time.Minute, "each store vouches for the other", func() bool {
-		time.Sleep(100 * time.Millisecond)
-		now := r.lives()
-		redis, database := now[0] != before[0], now[1] != before[1]
-		both := kind == "both stores"
-		return (redis || !both && kind != "Redis") && (database || !both && kind != "database") && number(r.t, r.dsn, open) == 0
-	})
 }
 
 // closeRound gives the longest time that an app went without an ID.
