@@ -4,6 +4,9 @@ BIN       := bin/shardid
 TOOLS     := $(CURDIR)/.tools
 LINT      := $(TOOLS)/golangci-lint-v2.15.0
 VULN      := $(TOOLS)/govulncheck-v1.8.0
+KUSTOMIZE := $(TOOLS)/kustomize-v5.8.1
+VALIDATE  := $(TOOLS)/kubectl-validate-v0.0.4
+OPERATOR  := $(TOOLS)/prometheus-operator-v0.85.0
 FUZZTIME  ?= 30s
 DURATION  ?= 1h
 N         ?= 1000
@@ -16,7 +19,7 @@ LEASES    := ^Test(E2ELeaf|E2EUID)
 OTHERS    := mysql-9.7 valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-plan test-short test-stores test-servers lint vulncheck fmt simulate soak restarts bench bench-quick bench-once fuzz clean
+.PHONY: help run build test test-plan test-short test-deploy test-stores test-servers lint vulncheck fmt simulate soak restarts bench bench-quick bench-once fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +48,22 @@ test-plan: # say what make test installs and how long that takes
 
 test-stores: ## the tests of the stores on MySQL 9.7, MariaDB 10.11 and 11.8, Redis 7.0 and 8.0, Valkey 9.1, and one table
 	scripts/test-stores.sh
+
+test-deploy: $(KUSTOMIZE) $(VALIDATE) $(OPERATOR) ## the files of deploy/ against the schemas of Kubernetes; builds what reads these, once: 5 minutes
+	go test -count=1 ./scripts/deploytest
+
+$(KUSTOMIZE):
+	GOBIN=$(TOOLS) go install sigs.k8s.io/kustomize/kustomize/v5@v5.8.1
+	mv $(TOOLS)/kustomize $@
+
+$(VALIDATE):
+	GOBIN=$(TOOLS) go install sigs.k8s.io/kubectl-validate@v0.0.4
+	mv $(TOOLS)/kubectl-validate $@
+
+$(OPERATOR): # the definitions of its objects
+	mkdir -p $@
+	cd "$$(go mod download -json github.com/prometheus-operator/prometheus-operator@v0.85.0 | sed -n 's/.*"Dir": "\(.*\)",/\1/p')/example/prometheus-operator-crd" && \
+	  install -m 0644 monitoring.coreos.com_podmonitors.yaml monitoring.coreos.com_prometheusrules.yaml $@
 
 test-short: ## unit tests only, no server, under a minute
 	go vet ./...

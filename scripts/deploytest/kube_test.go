@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -271,22 +273,84 @@ func TestKubernetesMistakes(t *testing.T) {
 	})
 }
 
-// TestKustomize: kubectl builds what the files say.
-func TestKustomize(t *testing.T) {
-	kubectl, err := exec.LookPath("kubectl")
-	if err != nil {
-		t.Skip("no kubectl here")
+// kubeTool is a program that make test-deploy builds.
+func kubeTool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(root, ".tools", name))
+	if err == nil {
+		_, err = os.Stat(path)
 	}
-	out, err := exec.Command(kubectl, "kustomize", root+"/"+kubeDir).CombinedOutput()
+	if err != nil {
+		t.Skipf("make test-deploy has not built %s", name)
+	}
+	return path
+}
+
+// kustomized is what kustomize makes of a folder.
+func kustomized(t *testing.T, folder string) string {
+	t.Helper()
+	out, err := exec.Command(kubeTool(t, "kustomize-v5.8.1"), "build", filepath.Join(root, kubeDir, folder)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", folder, err, out)
+	}
+	return string(out)
+}
+
+// TestKustomize: the image and the settings reach servers and migration from one place.
+func TestKustomize(t *testing.T) {
+	server, migration := kustomized(t, "."), kustomized(t, "migrate")
+	config := regexp.MustCompile(`\n  name: shardid-\w{10}\n`)
+	if a, b := config.FindString(server), config.FindString(migration); a == "" || a != b {
+		t.Errorf("the config map of the servers is %q, of the migration %q", a, b)
+	}
+	for _, out := range []string{server, migration} {
+		if !strings.Contains(out, "image: shardid:"+version(nil)+"\n") || strings.Contains(out, "        name: shardid\n      name: config") {
+			t.Errorf("another image, or a config map that is not there:\n%s", out)
+		}
+	}
+	if n, m := strings.Count(server, "\nkind: "), strings.Count(migration, "\nkind: "); n != 8 || m != 2 {
+		t.Errorf("%d and %d objects", n, m)
+	}
+}
+
+// TestKubernetesSchemas: what is applied, the README's rule for the Prometheus Operator
+// included, is valid by the schemas of Kubernetes and of the operator.
+func TestKubernetesSchemas(t *testing.T) {
+	validate, crds, dir := kubeTool(t, "kubectl-validate-v0.0.4"), kubeTool(t, "prometheus-operator-v0.85.0"), t.TempDir()
+	rule := regexp.MustCompile(`(?s)\n(\{ printf .*?; \}) \| kubectl`).FindStringSubmatch(tree{}.read(readmePath))
+	if rule == nil {
+		t.Fatal("the README makes no PrometheusRule")
+	}
+	cmd := exec.Command("/bin/sh", "-c", rule[1])
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"name: shardid-", "image: shardid:0.1.0", "namespace: shardid"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("no %q", want)
+	objects := map[string]string{"rule": string(out), "namespace": tree{}.read(kubeDir + "namespace.yaml"), "secret": tree{}.read(kubeDir + "secret.example.yaml")}
+	for _, folder := range []string{".", "migrate", "monitoring"} {
+		objects["folder "+folder] = kustomized(t, folder)
+	}
+	check := func(text string) (string, error) {
+		path := filepath.Join(dir, "objects.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(validate, "--local-crds", crds, path).CombinedOutput()
+		return string(out), err
+	}
+	for name, text := range objects {
+		if out, err := check(text); err != nil {
+			t.Errorf("%s: %s", name, out)
 		}
 	}
-	if n := strings.Count(string(out), "\nkind: "); n != 8 {
-		t.Errorf("%d objects", n)
+	for _, slip := range []struct{ in, from, to string }{
+		{"folder .", "whenDeleted: Retain", "whenDeletd: Retain"}, {"folder migrate", "backoffLimit: 10", "backoffLimit: ten"},
+		{"folder monitoring", "jobLabel", "jobLable"}, {"rule", "alert: ", "alrt: "},
+	} {
+		bad := strings.Replace(objects[slip.in], slip.from, slip.to, 1)
+		if out, err := check(bad); err == nil || bad == objects[slip.in] {
+			t.Errorf("%s is not noticed in %s: %s", slip.to, slip.in, out)
+		}
 	}
 }
