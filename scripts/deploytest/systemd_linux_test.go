@@ -44,6 +44,11 @@ func checkUnit(f tree) (c complaints) {
 	dir := setting(unit, "StateDirectory")
 	c.unless(strings.Contains(unit, "\nEnvironment=SHARDID_DATA_DIR=/var/lib/"+dir+"\n"), "data_dir is not StateDirectory %s, and nothing else can be written", dir)
 	user := setting(unit, "User")
+	_, other, _ := strings.Cut(f.read(readmePath), "\nsystemd-run ")
+	other, _, _ = strings.Cut(other, "migrate")
+	for _, want := range []string{"--uid=" + user + " ", "--setenv=SHARDID_DATA_DIR=" + setting(unit, "Environment=SHARDID_DATA_DIR") + " ", "--property=EnvironmentFile=" + setting(unit, "EnvironmentFile") + " "} {
+		c.unless(strings.Contains(other, want), "the README runs migrate without %s", want)
+	}
 	c.unless(regexp.MustCompile(`(?m)^u `+user+` - `).MatchString(f.read("deploy/systemd/shardid.sysusers")), "user %s is not made", user)
 	c.unless(strings.Contains(f.read("deploy/systemd/shardid.env.example"), " "+strings.TrimPrefix(setting(unit, "EnvironmentFile"), "-")) ||
 		strings.Contains(f.read("deploy/systemd/shardid.env.example"), strings.TrimPrefix(setting(unit, "EnvironmentFile"), "-")+","), "EnvironmentFile %s is not what the example is for", setting(unit, "EnvironmentFile"))
@@ -60,6 +65,8 @@ func TestUnitMistakes(t *testing.T) {
 		{unitPath, "StartLimitIntervalSec=0\n", "", "StartLimitIntervalSec"},
 		{unitPath, "RestartSec=5", "RestartSec=5\nRestartPreventExitStatus=2", "RestartPreventExitStatus"},
 		{unitPath, "GOMEMLIMIT=440MiB", "GOMEMLIMIT=512MiB", "GOMEMLIMIT"},
+		{readmePath, "--property=EnvironmentFile=-/etc/shardid/shardid.env ", "", "runs migrate without"},
+		{readmePath, "--uid=shardid ", "", "runs migrate without"},
 		{unitPath, "TimeoutStopSec=25", "TimeoutStopSec=15", "shutdown_timeout"},
 		{unitPath, "SHARDID_DATA_DIR=/var/lib/shardid", "SHARDID_DATA_DIR=/srv/shardid", "StateDirectory"},
 		{unitPath, "ProtectSystem=strict", "ProtectSystem=full", "ProtectSystem"},
