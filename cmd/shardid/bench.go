@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/load"
+	"shardid/service/loadgen"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -32,7 +32,7 @@ type benchFlags struct {
 }
 
 func (c *cli) bench() *cobra.Command {
-	opts, flags := load.Defaults(), benchFlags{}
+	opts, flags := loadgen.Defaults(), benchFlags{}
 	cmd := &cobra.Command{
 		Use:   "bench [--url URL] [--mode queue|segment|snowflake|uid]",
 		Short: "Put a server under load and check that no ID comes twice",
@@ -52,7 +52,7 @@ func (c *cli) bench() *cobra.Command {
 	})
 }
 
-func addLoadFlags(f *pflag.FlagSet, opts *load.Options) {
+func addLoadFlags(f *pflag.FlagSet, opts *loadgen.Options) {
 	f.StringVar(&opts.URL, "url", "", "`URL` of the server (default http:// and the configured server.addr)")
 	f.StringVar(&opts.Mode, "mode", opts.Mode, "queue, segment, snowflake or uid")
 	f.IntVar(&opts.App, "app", opts.App, "app `ID` of the queue mode, 0…255")
@@ -68,7 +68,7 @@ func addLoadFlags(f *pflag.FlagSet, opts *load.Options) {
 	f.IntVar(&opts.Concurrency, "concurrency", opts.Concurrency, "`connections`, each with one request in flight")
 }
 
-func addBenchFlags(f *pflag.FlagSet, flags *benchFlags, opts *load.Options) {
+func addBenchFlags(f *pflag.FlagSet, flags *benchFlags, opts *loadgen.Options) {
 	f.Int64Var(&opts.Compare, "compare", opts.Compare, "look for duplicates among the first so many `IDs`, at 8 bytes each")
 	f.BoolVar(&flags.noDuplicates, "no-duplicates", false, "do not look for duplicates, and keep no IDs")
 	f.StringVar(&flags.tokenFile, "token-file", "", "`FILE` with a bearer token to send")
@@ -78,7 +78,7 @@ func addBenchFlags(f *pflag.FlagSet, flags *benchFlags, opts *load.Options) {
 }
 
 // apply completes the options.
-func (b benchFlags) apply(opts *load.Options, cfg Config) error {
+func (b benchFlags) apply(opts *loadgen.Options, cfg Config) error {
 	if opts.URL == "" {
 		url, err := serverURL(cfg.Server.Addr)
 		if err != nil {
@@ -102,7 +102,7 @@ func (b benchFlags) apply(opts *load.Options, cfg Config) error {
 	}
 	opts.TLS = secure
 	if isTerminal(os.Stderr) {
-		opts.Progress = func(p load.Progress) { printProgress(os.Stderr, p) }
+		opts.Progress = func(p loadgen.Progress) { printProgress(os.Stderr, p) }
 	}
 	return nil
 }
@@ -121,8 +121,8 @@ func serverURL(addr string) (string, error) {
 
 // bench runs until the time is up or Ctrl-C, reports, and fails when an ID came
 // twice, an answer was not what it must be, or nothing was answered.
-func bench(ctx context.Context, opts load.Options, asJSON bool, w io.Writer) error {
-	l, err := load.New(opts)
+func bench(ctx context.Context, opts loadgen.Options, asJSON bool, w io.Writer) error {
+	l, err := loadgen.New(opts)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func bench(ctx context.Context, opts load.Options, asJSON bool, w io.Writer) err
 }
 
 // verdict is what is wrong with a run, in one line.
-func verdict(r *load.Report) error {
+func verdict(r *loadgen.Report) error {
 	switch {
 	case r.Duplicates.Count > 0:
 		return fmt.Errorf("%d IDs came that had come before, such as %s: this must never be", r.Duplicates.Count, listed(r.Duplicates.First))
@@ -159,7 +159,7 @@ func verdict(r *load.Report) error {
 	return nil
 }
 
-func withFirst(r *load.Report) string {
+func withFirst(r *loadgen.Report) string {
 	name := slices.Sorted(maps.Keys(r.Breaches))
 	if len(name) == 0 {
 		return fmt.Sprintf("first error: %v", r.FirstError)

@@ -8,8 +8,6 @@ import (
 	"shardid/model"
 	"shardid/service/alarm"
 	"shardid/service/health"
-
-	"github.com/gin-gonic/gin"
 )
 
 // Status is the body of /api/status, what the console shows. Options.Status fills
@@ -160,25 +158,22 @@ type UIDStatus struct {
 	RemainingLifetimeSeconds int64     `json:"remainingLifetimeSeconds"`
 }
 
-// status answers what the console shows.
-func (a *API) status(c *gin.Context) {
+// readStatus is what the console shows.
+func (a *API) readStatus(ctx context.Context) ([]byte, error) {
 	var s Status
 	if a.opts.Status != nil {
-		ctx, cancel := context.WithTimeout(c.Request.Context(), readTimeout)
-		defer cancel()
 		s = a.opts.Status(ctx)
 	}
 	ready := a.readiness()
 	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
 	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions.Conditions()
 	s.Alarms = append([]alarm.Alarm{}, s.Alarms...) // none is [], not null
-	a.writeJSON(c, s)
+	return encodeJSON(s)
 }
 
 // modeStatus has every mode, the disabled ones too.
 func (a *API) modeStatus() map[string]ModeStatus {
 	all := map[string]ModeStatus{
-		ModeQueue:     statusOf(a.queue.look(a.now())),
 		ModeSegment:   {Enabled: a.opts.Segment != nil},
 		ModeSnowflake: {Enabled: a.opts.Snowflake != nil},
 		ModeUID:       {Enabled: a.opts.UID != nil},
@@ -189,6 +184,6 @@ func (a *API) modeStatus() map[string]ModeStatus {
 	return all
 }
 
-func statusOf(m sight) ModeStatus {
+func statusOf(m health.Condition) ModeStatus {
 	return ModeStatus{Enabled: true, Ready: m.OK, Since: m.Since, Error: m.Error}
 }
