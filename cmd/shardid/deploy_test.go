@@ -95,7 +95,7 @@ func TestDeployConfigs(t *testing.T) {
 	}{
 		"docker":     {"docker/config.yaml", nil, "sqlite embedded :8080  /data"},
 		"compose":    {"docker/config.yaml", composeEnv(t), "mysql single :8080  /data"},
-		"kubernetes": {"kubernetes/config.yaml", kubernetesEnv(t), "mysql single :8080 10.1.2.3:8080 /data"},
+		"kubernetes": {"kubernetes/settings/config.yaml", kubernetesEnv(t), "mysql single :8080 10.1.2.3:8080 /data"},
 		"systemd":    {"../config.yaml", systemdEnv(t), "sqlite embedded 127.0.0.1:8080  /var/lib/shardid"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestDeploySecrets(t *testing.T) {
 		}
 	}
 	l := newLoader()
-	file := deployDir + "kubernetes/config.yaml"
+	file := deployDir + "kubernetes/settings/config.yaml"
 	if err := l.readFile(file, true); err != nil {
 		t.Fatal(err)
 	}

@@ -85,9 +85,10 @@ func launchBy(t *testing.T, dir string, s settings, change func(*exec.Cmd), args
 	unguard := guard(t, d.cmd.Process.Pid)
 	go func() {
 		_ = d.cmd.Wait() // the status is in ProcessState
+		unguard()
 		close(d.ended)
 	}()
-	t.Cleanup(func() { d.cleanUp(); unguard() })
+	t.Cleanup(d.cleanUp)
 	return d
 }
 
