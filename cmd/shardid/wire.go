@@ -19,6 +19,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// The names under which the stores are probed.
+const (
+	conditionDatabase  = "database"
+	conditionRedis     = "redis"
+	conditionZooKeeper = "zookeeper"
+)
+
 // redisEmbedded is the redis.mode that keeps the lists in the process.
 const redisEmbedded = "embedded"
 
@@ -47,8 +54,8 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.monitor = health.New(a.log, append(zooKeeperProbe(zoo),
-		health.Probe{Name: httpapi.ConditionDatabase, Check: a.checkDatabase},
-		health.Probe{Name: httpapi.ConditionRedis, Check: lists.check})...)
+		health.Probe{Name: conditionDatabase, Check: a.checkDatabase},
+		health.Probe{Name: conditionRedis, Check: lists.check})...)
 	a.onStop("health", func(context.Context) error { a.monitor.Stop(); return nil })
 	a.watch = newSettingsWatch(a.log, inspection{"database", a.db.Settings}, inspection{"redis", lists.settings})
 	a.onStop("settings", func(context.Context) error { a.watch.Stop(); return nil })
@@ -63,6 +70,7 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.wireHistory()
+	a.wireFleet()
 	options, err := a.apiOptions()
 	a.api = httpapi.New(options)
 	return err

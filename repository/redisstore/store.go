@@ -149,22 +149,31 @@ var errMode = errors.New("wrong redis.mode")
 
 // Check says whether IDs could be served now: each master is reachable, has
 // loaded its data, runs our scripts and tells its history; a cluster serves all
-// its slots. It writes nothing.
+// its slots. It writes nothing. The error wraps model.ErrPartlyAway while a cluster
+// serves some of its slots.
 func (s *Store) Check(ctx context.Context) error {
 	cluster, ok := s.reader.(*redis.ClusterClient)
 	if !ok {
 		return s.fail("check", s.checkServer(ctx, s.reader))
 	}
-	return s.fail("check", cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+	var some atomic.Bool
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		err := s.checkServer(ctx, node)
 		if err == nil {
 			err = checkSlots(ctx, node)
+			if err == nil || errors.Is(err, model.ErrPartlyAway) {
+				some.Store(true)
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("node %s: %w", node.Options().Addr, err)
 		}
 		return nil
-	}))
+	})
+	if err != nil && some.Load() && !errors.Is(err, model.ErrPartlyAway) {
+		err = fmt.Errorf("%w: %w", model.ErrPartlyAway, err)
+	}
+	return s.fail("check", err)
 }
 
 func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error {
@@ -178,6 +187,8 @@ func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error 
 	return nil
 }
 
+// checkSlots asks a node that answers. Those that say cluster_state:ok serve their own
+// slots whatever becomes of the others.
 func checkSlots(ctx context.Context, node *redis.Client) error {
 	info, err := node.ClusterInfo(ctx).Result()
 	if err != nil {
@@ -188,7 +199,11 @@ func checkSlots(ctx context.Context, node *redis.Client) error {
 			name, _, _ := strings.Cut(want, ":")
 			_, got, _ := strings.Cut(info, name+":")
 			got, _, _ = strings.Cut(got, "\r\n")
-			return fmt.Errorf("CLUSTERDOWN %s is %q", name, got)
+			err = fmt.Errorf("CLUSTERDOWN %s is %q", name, got)
+			if name != "cluster_state" {
+				err = fmt.Errorf("%w: %w", model.ErrPartlyAway, err)
+			}
+			return err
 		}
 	}
 	return nil

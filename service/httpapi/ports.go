@@ -2,10 +2,10 @@ package httpapi
 
 import (
 	"context"
-	"time"
 
 	"shardid/model"
 	"shardid/service/admin"
+	"shardid/service/fleet"
 	"shardid/service/health"
 	"shardid/service/history"
 )
@@ -15,10 +15,6 @@ type Queue interface {
 	// Next issues count IDs and appends them to dst, all or none. Errors: those
 	// of the model package that carry a code, or the context's.
 	Next(ctx context.Context, app int, gatePass string, count int, dst []int64) ([]int64, error)
-	// Ready is nil or wraps model.ErrNotReady and says what is waited for.
-	Ready() error
-	// Starved says whether a caller was refused for want of indices within d.
-	Starved(d time.Duration) bool
 }
 
 // Segment is the service behind /api/segment/get.
@@ -36,10 +32,11 @@ type Generator interface {
 	Next(ctx context.Context, count int, dst []int64) ([]int64, error)
 }
 
-// Mode is a way to make IDs, beside the queue, whose readiness is looked at.
+// Mode is a way to make IDs whose readiness is looked at.
 type Mode struct {
-	Name string // ModeSegment, ModeSnowflake or ModeUID
-	// Ready is nil or says what is missing. It must not block.
+	Name string // ModeQueue, ModeSegment, ModeSnowflake or ModeUID
+	// Ready is nil while the mode can serve anything, or says what is missing. It must
+	// not block.
 	Ready func() error
 }
 
@@ -54,7 +51,6 @@ const (
 // Conditions tells how the things the service depends on are doing.
 type Conditions interface {
 	Conditions() []health.Condition
-	OK(names ...string) bool
 }
 
 // Tags reads the rows of leaf_alloc. Errors: *model.StoreError, or the context's.
@@ -102,4 +98,9 @@ type History interface {
 	// All is what the whole replica did, App what it issued of one app.
 	All() history.Chart
 	App(app uint8) history.Chart
+}
+
+// Replicas knows all replicas of the deployment.
+type Replicas interface {
+	View(ctx context.Context) fleet.View
 }

@@ -278,11 +278,16 @@ func stop(t *testing.T, s *queue.Service) {
 	}
 }
 
-// ready starts a replica and waits until it serves.
+// ready starts a replica and waits until it has read the apps.
 func ready(t *testing.T, l *lists, db *table, change ...func(*queue.Options)) replica {
 	t.Helper()
 	r := start(t, l, db, change...)
-	eventually(t, "ready", func() error { return r.Ready() })
+	eventually(t, "ready", func() error {
+		if err := r.Ready(); errors.Is(err, model.ErrNotReady) {
+			return err
+		}
+		return nil
+	})
 	return r
 }
 
