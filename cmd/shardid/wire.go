@@ -70,6 +70,7 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.wireHistory()
+	a.wireFleet()
 	options, err := a.apiOptions()
 	a.api = httpapi.New(options)
 	return err
@@ -101,7 +102,7 @@ func queueOptions(a *App, lists listStore) queue.Options {
 		Lists: a.meterLists(lists), Locker: lists, Allocator: a.meterAllocator(a.db), Catalogue: a.meterCatalogue(a.db), Reporter: a.monitor,
 		Log: a.log, Probe: lists.ready,
 		Timeout: q.Timeout, LowWatermark: q.LowWatermark, PrefetchMax: q.PrefetchMax,
-		MaxStep: int64(q.MaxStep), MaxListRate: int64(q.MaxListRate), LiftAlarm: int64(q.LiftAlarm),
+		MaxStep: int64(q.MaxStep), LiftAlarm: int64(q.LiftAlarm),
 		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron,
 	}
 }

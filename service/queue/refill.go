@@ -203,7 +203,6 @@ func (j *job) request() model.AllocRequest {
 		Mark:    j.state.HighWater,
 		Grow:    grow,
 		MaxStep: j.maxStep(grow),
-		MaxRate: j.svc.opts.MaxListRate,
 	}
 }
 

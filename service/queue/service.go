@@ -52,7 +52,6 @@ type Options struct {
 	LowWatermark float64       // share of the step, in (0,1), at which a list is refilled
 	PrefetchMax  int           // most indices taken from one list at once, 1…10 000
 	MaxStep      int64         // longest segment, in indices
-	MaxListRate  int64         // more than a list ever hands out, in indices a second
 	LiftAlarm    int64         // a max_id that went back by more, in indices, is an alarm
 	RefillCron   string        // six fields, seconds first
 	ReloadCron   string        // six fields, seconds first

@@ -1,0 +1,207 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+func TestDecodePopped(t *testing.T) {
+	good := map[string]model.Popped{
+		"abc 0 0 0":               {History: "abc"},
+		"abc 7 0 0":               {History: "abc", Purged: 7},
+		"abc 0 12 0 1 2 5":        {History: "abc", Len: 12, Indices: []int64{1, 2, 5}},
+		"a 0 0 0 562949953421311": {History: "a", Indices: []int64{model.MaxIndex}},
+		"abc 0 12 3 7":            {History: "abc", Len: 12, Indices: []int64{7, 8, 9, 10}},
+		"a 0 0 1 562949953421310": {History: "a", Indices: []int64{model.MaxIndex - 1, model.MaxIndex}},
+	}
+	for reply, want := range good {
+		got, err := decodePopped(reply)
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%q: got %+v, %v, want %+v", reply, got, err, want)
+		}
+	}
+	for _, reply := range []string{"", "a", "a 0", "a 0 0", "a  0 0 0", " 0 0 0", "a 0 0 0 ", "a 0 0 0  1", "a 0 0 0 0", "a 0 0 0 -1", "a 0 0 0 1e3",
+		"a 0 0 0 1.5", "a 0 0 0 562949953421312", "a 0 0 0 99999999999999999999999", "a x 0 0 1", "a 0 0 0 01", "a 0 0 0 1 2 x", "a 0 0 0 1\n2",
+		"a 0 0 1", "a 0 0 1 ", "a 0 0 1 5 6", "a 0 0 1 0", "a 0 0 -1 5", "a 0 0 x 5", "a 0 0 10000 5", "a 0 0 1 562949953421311"} {
+		if got, err := decodePopped(reply); err == nil || got.Indices != nil {
+			t.Errorf("%q: got %+v, %v, want an error", reply, got, err)
+		}
+	}
+}
+
+func TestDecodeStates(t *testing.T) {
+	states := make([]model.ListState, 3)
+	if err := decodeStates("abc 1 2 3\n!WRONGTYPE no list\nd 0 0 0", states); err != nil {
+		t.Fatal(err)
+	}
+	if states[0] != (model.ListState{History: "abc", Len: 1, HighWater: 2, Purged: 3}) || states[1].Err == nil ||
+		states[2] != (model.ListState{History: "d"}) {
+		t.Errorf("%+v", states)
+	}
+	for _, reply := range []string{"", "a", "a 1 2 3", "a 1 2 3\na 1 2 3\na 1 2", "a 1 2 3\na 1 2 3\na 1 2 3 4", "a 1 2 3\na 1 2 3\na x 2 3", "a 1 2 3\na 1 2 3\n1 2 3"} {
+		states := make([]model.ListState, 3)
+		if err := decodeStates(reply, states); err == nil && states[2].Err == nil {
+			t.Errorf("%q: no error: %+v", reply, states)
+		}
+	}
+	if err := decodeStates("a 0 0 0\na 0 0 0", make([]model.ListState, 1)); err == nil {
+		t.Error("more lines than lists")
+	}
+}
+
+// FuzzDecodePopped compares the parser by hand with a slow one.
+func FuzzDecodePopped(f *testing.F) {
+	for _, seed := range []string{"abc 0 12 0 1 2 5", "a 0 0 0", "a 0 0 0 ", "", "a 1 2 0 562949953421311", "a 0 0 0 007", "a 0 0 0 1 18446744073709551617",
+		"a 0 3 2 7", "a 0 0 10000 1", "a 0 0 1 5 6"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, reply string) {
+		got, err := decodePopped(reply)
+		want, ok := slowly(reply)
+		if (err == nil) != ok {
+			t.Fatalf("%q: %+v, %v, slowly %v %v", reply, got, err, want, ok)
+		}
+		if ok && (!slices.Equal(got.Indices, want[3:]) || got.Purged != want[0] || got.Len != want[1]) {
+			t.Fatalf("%q: %+v, slowly %v", reply, got, want)
+		}
+	})
+}
+
+func slowly(reply string) (numbers []int64, ok bool) {
+	words := strings.Split(reply, " ")
+	if len(words) < 4 || words[0] == "" {
+		return nil, false
+	}
+	for i, word := range words[1:] {
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil || n < 0 || n > model.MaxIndex || strconv.FormatInt(n, 10) != word || i >= 3 && n == 0 {
+			return nil, false
+		}
+		numbers = append(numbers, n)
+	}
+	more := numbers[2]
+	if more > 0 && (len(words) != 5 || more >= MaxPop || numbers[3]+more > model.MaxIndex) {
+		return nil, false
+	}
+	for i := range more {
+		numbers = append(numbers, numbers[3]+i+1)
+	}
+	return numbers, true
+}
+
+func BenchmarkDecodePopped(b *testing.B) {
+	for _, n := range []int{1, 100, 10_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			var reply strings.Builder
+			reply.WriteString("8371b4fb1155b71f4a04d3e1bc3e18c4a990aeeb 0 0 0")
+			for i := range n {
+				fmt.Fprintf(&reply, " %d", 1_000_000_000+i)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := decodePopped(reply.String()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("a run of 10000", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := decodePopped("8371b4fb1155b71f4a04d3e1bc3e18c4a990aeeb 0 0 9999 1000000000"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestJudge: servers that are not here, by what they say.
+func TestJudge(t *testing.T) {
+	const redis7 = "redis_version:7.0.15\r\nrole:master\r\n"
+	yes := map[string]string{"replica-read-only": "yes"}
+	for name, c := range map[string]struct {
+		info    string
+		config  map[string]string
+		setting string
+		value   string
+		want    model.Level
+	}{
+		"old":             {"redis_version:6.0.20\r\n", yes, "version", "Redis 6.0.20", model.LevelUnsafe},
+		"least":           {"redis_version:6.2.0\r\n", yes, "version", "Redis 6.2.0", model.LevelOK},
+		"valkey":          {"redis_version:7.2.4\r\nserver_name:valkey\r\n", yes, "version", "Valkey 7.2.4", model.LevelOK},
+		"valkey 9":        {"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:9.1.2\r\n", yes, "version", "Valkey 9.1.2", model.LevelOK},
+		"dragonfly":       {"redis_version:7.4.0\r\ndragonfly_version:df-v1.2\r\n", yes, "product", "Dragonfly", model.LevelUnsafe},
+		"keydb":           {"redis_version:6.3.4\r\nmvcc_depth:0\r\n", yes, "product", "KeyDB", model.LevelUnknown},
+		"elasticache":     {redis7 + "os:Amazon ElastiCache\r\n", nil, "product", "ElastiCache", model.LevelUnknown},
+		"redis itself":    {redis7, nil, "product", "Redis", model.LevelOK},
+		"redis":           {redis7, nil, "active-active", "no", model.LevelOK},
+		"keydb active":    {"redis_version:6.3.4\r\nrole:active-replica\r\n", nil, "active-active", "yes", model.LevelUnsafe},
+		"keydb single":    {redis7, map[string]string{"active-replica": "yes"}, "active-active", "yes", model.LevelUnsafe},
+		"keydb multi":     {redis7, map[string]string{"multi-master": "yes"}, "active-active", "yes", model.LevelUnsafe},
+		"keydb managed":   {redis7 + "mvcc_depth:0\r\n", nil, "active-active", "", model.LevelUnknown},
+		"managed, full":   {redis7 + "maxmemory:100\r\nmaxmemory_policy:volatile-lru\r\n", nil, "maxmemory-policy", "volatile-lru", model.LevelWarn},
+		"managed, evicts": {redis7 + "maxmemory:100\r\nmaxmemory_policy:allkeys-lfu\r\n", nil, "maxmemory-policy", "allkeys-lfu", model.LevelUnsafe},
+		"managed, save":   {redis7 + "aof_enabled:0\r\n", nil, "persistence", "AOF off, RDB not told", model.LevelOK},
+		"says nothing":    {"", nil, "version", "", model.LevelUnknown},
+	} {
+		f := facts{info: parseInfo(c.info), config: c.config}
+		for _, got := range f.findings() {
+			if got.Setting == c.setting && (got.Level != c.want || got.Value != c.value) {
+				t.Errorf("%s: %+v, want %q, %s", name, got, c.value, c.want)
+			}
+		}
+	}
+}
+
+// TestJudgeWritableReplica: it matters more where scripts cannot see the role.
+func TestJudgeWritableReplica(t *testing.T) {
+	f := facts{config: map[string]string{"replica-read-only": "no"}}
+	if _, level, why := f.readOnly(); level != model.LevelWarn {
+		t.Error(level, why)
+	}
+	f.unsafe = true
+	if _, level, why := f.readOnly(); level != model.LevelUnsafe {
+		t.Error(level, why)
+	}
+}
+
+// Pushes take turns. Nothing is sent before one's turn, which ends with the round
+// trip, whatever became of it.
+func TestPushesTakeTurns(t *testing.T) {
+	s, err := New(Options{Mode: ModeSingle, Addrs: []string{"127.0.0.1:1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	push := func(ctx context.Context) error {
+		return s.Push(ctx, []model.PushRequest{{History: "h", Segment: model.Segment{First: 1, Last: 9000}, Cap: 1}})[0]
+	}
+	for range cap(s.pushing) { // somebody else's
+		s.pushing <- struct{}{}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := push(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("without a turn: %v", err)
+	}
+	for len(s.pushing) > 0 {
+		<-s.pushing
+	}
+	for range cap(s.pushing) + 1 {
+		var store *model.StoreError
+		if err := push(t.Context()); !errors.As(err, &store) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("no server: %v", err)
+		}
+	}
+	if n := len(s.pushing); n != 0 {
+		t.Errorf("%d turns were not given back", n)
+	}
+}
