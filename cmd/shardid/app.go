@@ -17,6 +17,7 @@ import (
 	"shardid/service/access"
 	"shardid/service/alarm"
 	"shardid/service/deadline"
+	"shardid/service/fleet"
 	"shardid/service/health"
 	"shardid/service/history"
 	"shardid/service/httpapi"
@@ -48,6 +49,8 @@ type App struct {
 	stores  *metrics.Stores // times their calls
 	history *history.History
 	alarms  alarm.Board
+	fleet   *fleet.Fleet
+	url     string // of the console, once the listener is open
 
 	monitor     *health.Monitor
 	watch       *settingsWatch
@@ -149,6 +152,8 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 		return errors.Join(err, listener.Close())
 	}
 	a.history.Start()
+	a.url = consoleURL(a.cfg, listener.Addr())
+	a.fleet.Start()
 	go a.run(a.server, a.secure(deadline.Listen(boundListener{listener, a.connections}, limits(a.cfg))))
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
 		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.scheme(), listener.Addr()))
@@ -193,7 +198,11 @@ func (a *App) startPprof(ctx context.Context) error {
 	a.pprof = &http.Server{Handler: mux, ReadHeaderTimeout: a.cfg.Server.ReadHeaderTimeout}
 	a.onStop("pprof", func(context.Context) error { return a.pprof.Close() })
 	go a.run(a.pprof, listener)
-	a.log.Info("profiles are served", "addr", listener.Addr().String())
+	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+		a.log.Warn("profiles are served to everybody who reaches this address: they show memory, which holds secrets; set server.pprof_addr to 127.0.0.1 and a port", "addr", at.String())
+	} else {
+		a.log.Info("profiles are served", "addr", listener.Addr().String())
+	}
 	return nil
 }
 

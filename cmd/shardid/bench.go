@@ -28,7 +28,6 @@ type benchFlags struct {
 	caFile       string
 	insecure     bool
 	noDuplicates bool
-	json         bool
 }
 
 func (c *cli) bench() *cobra.Command {
@@ -43,12 +42,13 @@ func (c *cli) bench() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	addLoadFlags(cmd.Flags(), &opts)
+	offer(cmd, "mode", modes()...)
 	addBenchFlags(cmd.Flags(), &flags, &opts)
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		if err := flags.apply(&opts, cfg); err != nil {
 			return err
 		}
-		return bench(cmd.Context(), opts, flags.json, cmd.OutOrStdout())
+		return bench(cmd.Context(), opts, c.json, cmd.OutOrStdout())
 	})
 }
 
@@ -74,17 +74,16 @@ func addBenchFlags(f *pflag.FlagSet, flags *benchFlags, opts *loadgen.Options) {
 	f.StringVar(&flags.tokenFile, "token-file", "", "`FILE` with a bearer token to send")
 	f.StringVar(&flags.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
 	f.BoolVar(&flags.insecure, "insecure", false, "accept any certificate with https")
-	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 }
 
 // apply completes the options.
 func (b benchFlags) apply(opts *loadgen.Options, cfg Config) error {
 	if opts.URL == "" {
-		url, err := serverURL(cfg.Server.Addr)
+		url, err := serverURL(cfg.Server)
 		if err != nil {
 			return err
 		}
-		opts.URL = cfg.Server.scheme() + strings.TrimPrefix(url, "http")
+		opts.URL = url
 	}
 	if b.noDuplicates {
 		opts.Compare = 0
@@ -107,16 +106,16 @@ func (b benchFlags) apply(opts *loadgen.Options, cfg Config) error {
 	return nil
 }
 
-// serverURL is where a server that listens on addr is reached from its own machine.
-func serverURL(addr string) (string, error) {
-	host, port, err := net.SplitHostPort(addr)
+// serverURL is where a server of this configuration is reached from its own machine.
+func serverURL(s ServerConfig) (string, error) {
+	host, port, err := net.SplitHostPort(s.Addr)
 	if err != nil || port == "0" {
-		return "", fmt.Errorf("%w: server.addr %q does not tell where the server is: give --url", model.ErrInvalidArgument, addr)
+		return "", fmt.Errorf("%w: server.addr %q does not tell where the server is: give --url", model.ErrInvalidArgument, s.Addr)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port), nil
+	return s.scheme() + "://" + net.JoinHostPort(host, port), nil
 }
 
 // bench runs until the time is up or Ctrl-C, reports, and fails when an ID came

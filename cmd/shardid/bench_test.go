@@ -110,7 +110,7 @@ func TestBenchURL(t *testing.T) {
 		"ids.example.com:1": "http://ids.example.com:1",
 		"127.0.0.1:0":       "",
 	} {
-		got, err := serverURL(addr)
+		got, err := serverURL(ServerConfig{Addr: addr})
 		if got != want || errors.Is(err, model.ErrInvalidArgument) != (want == "") {
 			t.Errorf("%s: %q, %v", addr, got, err)
 		}

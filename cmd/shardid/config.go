@@ -39,8 +39,8 @@ type ServerConfig struct {
 	// Addr is the listen address, host:port; an empty host listens on every
 	// interface, port 0 takes a free one. Default 127.0.0.1:8080.
 	Addr string `yaml:"addr" format:"listen"`
-	// AdminToken is the bearer token of /admin/*: visible ASCII without
-	// spaces. Default empty: /admin/* answers 403, unless TokensFile has one for it.
+	// AdminToken is the bearer token of /admin/*: 16…512 visible ASCII characters
+	// without spaces. Default empty: /admin/* answers 403, unless TokensFile has one for it.
 	AdminToken string `yaml:"admin_token" format:"token" secret:"true"`
 	// TokensFile has further tokens, by their SHA-256; it is read again when it
 	// changes. Default empty: none.
@@ -59,7 +59,8 @@ type ServerConfig struct {
 	// TLSClientCAFile is a PEM file of authorities, one of which must have issued a
 	// client's certificate. Default empty: clients need none.
 	TLSClientCAFile string `yaml:"tls_client_ca_file"`
-	// PprofAddr is a separate listener for pprof, host:port. Default empty: none.
+	// PprofAddr is a separate listener for pprof, host:port, which asks for no token.
+	// Default empty: none.
 	PprofAddr string `yaml:"pprof_addr" format:"listen"`
 	// MaxConnections is the most connections of clients at once; further ones are
 	// closed. 0…1000000, default 0: three quarters of the process's limit of open files,

@@ -26,7 +26,7 @@ func fortress(t *testing.T) (d *daemon, token string) {
 	token = newToken(t, file, "orders", "get", "--apps", "1", "--tags", "leaf-segment-test")
 	newToken(t, file, "others", "get", "--apps", "2", "--tags", "other")
 	d = serveIn(t, dir, settings{
-		"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true", "SERVER_PROTECT_MONITORING": "true", "SERVER_ADMIN_TOKEN": "open-sesame",
+		"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true", "SERVER_PROTECT_MONITORING": "true", "SERVER_ADMIN_TOKEN": "open-sesame-open-sesame",
 		"SERVER_READ_HEADER_TIMEOUT": "1s", "QUEUE_TIMEOUT": "100ms", "SEGMENT_TIMEOUT": "100ms", "SNOWFLAKE_TIMEOUT": "100ms", "UID_TIMEOUT": "100ms",
 	}, "--demo")
 	d.ready()
@@ -58,7 +58,7 @@ type attack struct {
 func attacks(token string) []attack {
 	const end = "Host: localhost\r\nConnection: close\r\n\r\n"
 	mine := "Authorization: Bearer " + token + "\r\n"
-	admin := "Authorization: Bearer open-sesame\r\n"
+	admin := "Authorization: Bearer open-sesame-open-sesame\r\n"
 	get := func(target, header string) string { return "GET " + target + " HTTP/1.1\r\n" + header + end }
 	post := func(target, header, body string) string {
 		return fmt.Sprintf("POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n%s%s", target, header, len(body), end, body)
@@ -172,9 +172,9 @@ func TestE2ESlowAndLarge(t *testing.T) {
 		"a head that never ends":   "GET " + aliceGet + " HTTP/1.1\r\nHost: localhost\r\nX-A: ",
 		"half a line":              "GET /get?appId=1",
 		"nothing":                  "",
-		"a body that never comes":  "POST /admin/apps HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer open-sesame\r\nContent-Length: 1000\r\n\r\n",
+		"a body that never comes":  "POST /admin/apps HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer open-sesame-open-sesame\r\nContent-Length: 1000\r\n\r\n",
 		"a body of GET, slowly":    "GET " + aliceGet + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n",
-		"chunks that never end":    "POST /admin/apps HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer open-sesame\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"chunks that never end":    "POST /admin/apps HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer open-sesame-open-sesame\r\nTransfer-Encoding: chunked\r\n\r\n",
 		"a body without its token": "POST /admin/apps HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n",
 	} {
 		wg.Go(func() {
@@ -186,7 +186,7 @@ func TestE2ESlowAndLarge(t *testing.T) {
 	wg.Wait()
 	before := d.rss()
 	for name, head := range map[string]string{
-		"administration": "POST /admin/apps HTTP/1.1\r\nAuthorization: Bearer open-sesame\r\n",
+		"administration": "POST /admin/apps HTTP/1.1\r\nAuthorization: Bearer open-sesame-open-sesame\r\n",
 		"no token":       "POST /admin/apps HTTP/1.1\r\n",
 		"IDs":            "GET " + aliceGet + " HTTP/1.1\r\nAuthorization: Bearer " + token + "\r\n",
 	} {
@@ -270,7 +270,7 @@ func (d *daemon) rss() int64 {
 // neither memory nor metrics.
 func TestE2ELabelBomb(t *testing.T) {
 	story(t)
-	d := serve(t, settings{"SERVER_ADMIN_TOKEN": "open-sesame"}, "--demo")
+	d := serve(t, settings{"SERVER_ADMIN_TOKEN": "open-sesame-open-sesame"}, "--demo")
 	d.ready()
 	bomb := func(from, to int) {
 		var wg sync.WaitGroup

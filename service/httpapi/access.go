@@ -118,7 +118,7 @@ func (a *API) deny(c *gin.Context, err error) {
 // and is open.
 func isMonitoring(path string) bool {
 	switch path {
-	case "/cache", "/db", "/metrics", "/api/status", "/api/history":
+	case "/cache", "/db", "/metrics", "/api/status", "/api/history", "/api/replicas":
 		return true
 	}
 	return false

@@ -50,6 +50,8 @@ type Options struct {
 	Status func(context.Context) Status
 	// History is what happened in the last minutes, for /api/history; nil: nothing.
 	History History
+	// Replicas is the deployment as this replica sees it, for /api/replicas; nil: nothing.
+	Replicas Replicas
 	// Access knows the tokens; nil: there are none, and administration is closed. It
 	// is required for the next two.
 	Access *access.Guard
@@ -132,6 +134,7 @@ func (a *API) route() {
 		"/db":                     a.db(),
 		"/api/status":             a.page(a.readStatus, a.writeJSONBody),
 		"/api/history":            a.history,
+		"/api/replicas":           a.replicas,
 		"/openapi.yaml":           a.openAPI,
 		"/metrics":                a.metrics(),
 	} {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/signal"
 	"sync"
@@ -31,4 +32,14 @@ func toggleOnSignal(level *logLevel) (stop func()) {
 		wg.Wait()
 		level.Stop()
 	}
+}
+
+// keepOwner gives f the permissions, owner and group of another file. Who may not give
+// files away gets an error: the server could not read the result.
+func keepOwner(f *os.File, of os.FileInfo) error {
+	owner, ok := of.Sys().(*syscall.Stat_t)
+	if !ok {
+		return f.Chmod(of.Mode().Perm())
+	}
+	return errors.Join(f.Chown(int(owner.Uid), int(owner.Gid)), f.Chmod(of.Mode().Perm()))
 }
