@@ -221,3 +221,28 @@ func (s *Service) clean(ctx context.Context, gone []*list) {
 		s.opts.Log.Warn("lists of removed apps were not deleted", "lists", len(keys), "error", err)
 	}
 }
+
+// Reload reads the configuration now, after a change that is committed; a reload that
+// is under way and may have missed it is followed by another. Errors:
+// model.ErrNotReady, *model.StoreError, or that of ctx, when it may still take place.
+func (s *Service) Reload(ctx context.Context) error {
+	if s.catalogue.Load() == nil {
+		return s.Ready()
+	}
+	done := make(chan error, 1)
+	if !s.spawn(func() { done <- s.reloadAndReport() }) {
+		return errStopping
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// NextReload is when every replica of this configuration reads the apps anew after
+// now.
+func (s *Service) NextReload(now time.Time) time.Time {
+	return s.cron.Entry(s.reloadJob).Schedule.Next(now)
+}

@@ -1,3 +1,28 @@
+// Package segment is Leaf's segment mode: a tag's IDs are dense numbers, taken
+// from ranges that one transaction each commits in the table leaf_alloc, and
+// handed out from memory.
+//
+// A range is used as it was committed and by nobody else; after any error it is
+// a gap. So an ID is issued once, whatever the database does, and this process
+// never goes below an ID that it has seen handed out, not even when the table
+// went back in time.
+//
+// Ranges are fetched ahead of demand: the next one when 10 % of the current is
+// used, as in Leaf, and as many more as the tag needs to go on for
+// Options.Runway without its database. The pieces, in the order a request meets
+// them:
+//
+//	service.go    Next: find the tag by name
+//	catalogue.go  which tags exist; reload
+//	tag.go        take IDs from what is held
+//	block.go      one range: a counter and where it ends
+//	wait.go       callers that found too little
+//	load.go       fetch ranges until enough is held
+//	step.go       how long a range should be, as Leaf tunes it
+//	demand.go     how much should be held
+//	schedule.go   start, the regular work, stop
+//	events.go     what is logged of single tags
+//	stats.go      counters; view.go: what is shown of each tag
 package segment
 
 import (
@@ -184,3 +209,133 @@ func (s *Service) sleep(d time.Duration) bool {
 		return false
 	}
 }
+
+const (
+	// startRetry is the longest pause between two tries to read the tags first,
+	// so that serving begins soon after the database's arrival.
+	startRetry = 500 * time.Millisecond
+	// observeEvery is how often the rate of each tag is looked at.
+	observeEvery = time.Second
+)
+
+// Start begins to read the tags in the background and returns at once: the
+// service becomes ready when the database has answered. A second call does
+// nothing.
+func (s *Service) Start() {
+	s.mu.Lock()
+	first := !s.started
+	s.started = true
+	s.mu.Unlock()
+	if first {
+		s.spawn(s.run)
+	}
+}
+
+func (s *Service) run() {
+	if !s.initialise() {
+		return
+	}
+	s.opts.Log.Info("segment mode is ready", "tags", len(s.catalogue.Load().live))
+	s.spawn(func() { s.every(s.opts.Reload, func() { _ = s.reloadAndReport() }) }) // it has been reported
+	s.every(observeEvery, s.observe)
+}
+
+// initialise tries until it succeeds; false means the service stops.
+func (s *Service) initialise() bool {
+	for pause := minBackoff; ; pause = min(2*pause, startRetry) {
+		err := s.reload()
+		if err == nil {
+			return true
+		}
+		s.waitsFor.Store(&err)
+		if !s.sleep(pause) {
+			return false
+		}
+	}
+}
+
+// every calls f again and again until the service stops; a call that takes longer
+// than d delays the next.
+func (s *Service) every(d time.Duration, f func()) {
+	ticker := time.NewTicker(d)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			f()
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Service) observe() {
+	now := time.Now()
+	for _, t := range s.catalogue.Load().live {
+		t.observe(now)
+	}
+}
+
+// Stop ends all background work and fails whoever still waits; no ID is issued
+// after it. It may be called twice and returns when all has ended or ctx has.
+func (s *Service) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	first := !s.stopped
+	s.stopped = true
+	s.mu.Unlock()
+	s.cancel()
+	if first {
+		s.closeTags()
+	}
+	done := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop segment service: %w", ctx.Err())
+	}
+}
+
+// closeTags closes all tags. One that a reload in flight is about to add holds
+// nothing, and can load nothing.
+func (s *Service) closeTags() {
+	c := s.catalogue.Load()
+	if c == nil {
+		return
+	}
+	before := s.stats.wasted.Load()
+	for _, t := range c.known {
+		t.close(errStopping)
+	}
+	if n := s.stats.wasted.Load() - before; n > 0 {
+		s.opts.Log.Info("IDs held ahead of demand were given up; they are gaps", "ids", n)
+	}
+}
+
+// Table is leaf_alloc. Safe for concurrent use, over processes too.
+type Table interface {
+	// AllocateTag takes the next segment of a tag, as model.TagRequest.Next
+	// chooses it, in one transaction: a segment is returned only when it is
+	// committed for sure. After an error it may have been committed and must not
+	// be used. Errors: model.ErrUnknownTag, ErrLimitReached, ErrInvalidArgument
+	// for a row that cannot be used, *model.StoreError.
+	AllocateTag(ctx context.Context, req model.TagRequest) (model.TagSegment, error)
+	// Tags reads all rows, as they are committed. Errors: *model.StoreError.
+	Tags(ctx context.Context) ([]model.Tag, error)
+}
+
+// Reporter is told how something that is tried again and again went: nil when it
+// works. It must not block.
+type Reporter interface {
+	Report(condition string, err error)
+}
+
+// The conditions that the service reports.
+const (
+	ConditionLoad   = "segment load"
+	ConditionReload = "segment reload"
+)

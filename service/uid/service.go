@@ -1,3 +1,24 @@
+// Package uid makes the IDs of Baidu's UidGenerator: seconds since an epoch, a
+// worker ID that each start gets anew, and a sequence number. In default mode an ID
+// carries the second it was asked for. In cached mode IDs come from a ring that is
+// filled ahead, and their seconds are a counter that may run ahead of the clock.
+//
+// It knows nothing of HTTP and nothing of the database behind its interface
+// (ports.go). The pieces:
+//
+//	service.go  Next: validate, take, explain why there is nothing
+//	keep.go     get a node, keep its mark, get another when it is lost
+//	grant.go    what a node may issue: worker ID, seconds, mark
+//	cached.go   fill the ring
+//	clock.go    default mode
+//	place.go    container or machine: what a node's row says
+//	status.go   what is shown, what is counted, the warnings
+//
+// Why no ID repeats: a worker ID and a second belong to one node for ever. Before a
+// node issues the IDs of a second, its row holds a mark at or above it, durably. A
+// worker ID is used again only with seconds above the mark of whoever had it
+// before. Within a node no second is put into the ring twice, and in default mode
+// second and sequence number are one counter that only rises.
 package uid
 
 import (
@@ -10,7 +31,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/ring"
 )
 
 // MaxBatch is the most IDs one call may ask for.
@@ -78,7 +98,7 @@ type Options struct {
 // Service issues UIDs. Safe for concurrent use.
 type Service struct {
 	opts Options
-	ring *ring.Ring // nil in default mode
+	ring *Ring // nil in default mode
 
 	grant  atomic.Pointer[grant] // nil while no node is held
 	reason atomic.Pointer[error] // why none is; nil at the start
@@ -103,7 +123,7 @@ func New(opts Options) (*Service, error) {
 	s := &Service{opts: opts}
 	if opts.Mode == ModeCached {
 		size := opts.Layout.Sequences() << opts.BoostPower
-		r, err := ring.New(size, max(1, size*int64(opts.PaddingFactor)/100))
+		r, err := NewRing(size, max(1, size*int64(opts.PaddingFactor)/100))
 		if err != nil {
 			return nil, err
 		}
@@ -231,3 +251,28 @@ func (s *Service) gaveUp(ctx context.Context, why error) error {
 	}
 	return context.Cause(ctx)
 }
+
+// Nodes gives worker IDs to starts. Safe for concurrent use, over processes too.
+type Nodes interface {
+	// RegisterNode gets a worker ID for a start and stores its MarkSecond. Called
+	// again with the same token it returns the same node, so a call whose answer
+	// was lost may be repeated. Errors: model.ErrNoWorkerID, *model.StoreError.
+	RegisterNode(ctx context.Context, start model.NodeStart) (model.Node, error)
+	// MarkNode raises the highest Unix second that the node may issue, durably.
+	// Errors: model.ErrLeaseLost when the row is gone or another's;
+	// *model.StoreError when it is not known whether the mark was raised.
+	MarkNode(ctx context.Context, node model.Node, until int64) error
+}
+
+// Reporter is told how something that is tried again and again went: nil when it
+// works. It must not block.
+type Reporter interface {
+	Report(condition string, err error)
+}
+
+// The conditions that the service reports.
+const (
+	ConditionNode = "uid node" // getting a worker ID
+	ConditionMark = "uid mark" // raising the mark of the seconds that may be issued
+	ConditionFill = "uid fill" // filling the ring
+)
