@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"shardid/model"
+
+	"github.com/robfig/cron/v3"
 )
 
 // Pushes that fail all day cost a list a budget, and the error says for how long it
@@ -27,11 +29,12 @@ func TestFailedPushesHaveABudget(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				l := newList(s, model.ListConfig{Limit: test.limit, Step: 1})
+				l := &list{svc: s, depth: -1}
+				l.configure(model.ListConfig{Limit: test.limit, Step: 1})
 				oom, began := errors.New("OOM"), time.Now()
 				fail := func() error {
 					time.Sleep(time.Until(l.pauseUntil))
-					return l.pushFailed(test.length, oom)
+					return l.pushFailed(model.Segment{First: 1, Last: test.length}, oom)
 				}
 				for range 5 {
 					if err := fail(); !errors.Is(err, oom) {
@@ -55,7 +58,6 @@ func TestFailedPushesHaveABudget(t *testing.T) {
 				if err := fail(); !errors.Is(err, oom) {
 					t.Errorf("the budget is back after a while: %v", err)
 				}
-				s.cancel()
 			})
 		})
 	}
@@ -121,7 +123,7 @@ func TestSpread(t *testing.T) {
 		"0 */2 * * * *": 5 * time.Second, "0 0 * * * *": maxSpread, "* * * * * *": 50 * time.Millisecond, "*/10 * * * * *": 500 * time.Millisecond,
 		"@every 1m": 3 * time.Second,
 	} {
-		when, err := cronParser().Parse(spec)
+		when, err := cron.NewParser(cronFields).Parse(spec)
 		if err != nil {
 			t.Fatal(err)
 		}

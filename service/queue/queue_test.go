@@ -77,7 +77,7 @@ func TestInvalidArguments(t *testing.T) {
 		count int
 	}{
 		{-1, "a", 1}, {256, "a", 1}, {1, "", 1}, {1, "\xff", 1}, {1, strings.Repeat("x", 1025), 1},
-		{1, "a", 0}, {1, "a", -1}, {1, "a", queue.MaxBatch + 1},
+		{1, "a", 0}, {1, "a", -1}, {1, "a", model.MaxBatch + 1},
 	} {
 		if ids, err := r.Next(context.Background(), c.app, c.pass, c.count, nil); !errors.Is(err, model.ErrInvalidArgument) || ids != nil {
 			t.Errorf("Next(%d, %.10q, %d) = %v, %v", c.app, c.pass, c.count, ids, err)
@@ -131,13 +131,13 @@ func TestPrefetchOfOneIsOnePopPerID(t *testing.T) {
 
 func TestBatchBeyondTheStep(t *testing.T) {
 	r := ready(t, newLists(), newTable(1))
-	ids, err := r.Next(context.Background(), 1, "alice", queue.MaxBatch, nil)
-	if err != nil || len(ids) != queue.MaxBatch {
+	ids, err := r.Next(context.Background(), 1, "alice", model.MaxBatch, nil)
+	if err != nil || len(ids) != model.MaxBatch {
 		t.Fatalf("%d IDs, %v", len(ids), err)
 	}
 	got := newCollector()
 	got.add(ids, 1, "alice")
-	got.check(t, queue.MaxBatch)
+	got.check(t, model.MaxBatch)
 }
 
 func TestExactlyThreeLeft(t *testing.T) {

@@ -61,8 +61,9 @@ func (s *Service) Stats() Stats {
 	issued, held := c.issued.Load(), int64(0)
 	if catalogue := s.catalogue.Load(); catalogue != nil {
 		for _, l := range catalogue.all() {
-			i, h := l.soFar()
-			issued, held = issued+i, held+h
+			l.mu.Lock()
+			issued, held = issued+l.issued, held+int64(l.held())
+			l.mu.Unlock()
 		}
 	}
 	return Stats{
@@ -87,6 +88,18 @@ func (s Stats) Wasted() map[string]int64 {
 	}
 }
 
+// event logs what happened to one list.
+func (s *Service) event(level slog.Level, message string, key model.ListKey, args ...any) {
+	s.events.Log(level, message, append([]any{"app", key.App, "shard", key.Shard}, args...)...)
+}
+
+// repeated counts an index that the tripwire refuses.
+func (s *Service) repeated(key model.ListKey, index, highest int64, history string) {
+	s.stats.repeated.Add(1)
+	s.event(slog.LevelError, "index refused: the list gave it, or a later one, before; look for a second writer of the list",
+		key, "index", index, "highest", highest, "history", history)
+}
+
 // purged counts indices that the store dropped with an earlier history.
 func (s *Service) purged(key model.ListKey, n int64) {
 	if n == 0 {
@@ -94,7 +107,7 @@ func (s *Service) purged(key model.ListKey, n int64) {
 	}
 	s.stats.purgedLists.Add(1)
 	s.stats.purged.Add(n)
-	s.events.add(slog.LevelWarn, "list dropped: its Redis may have gone back in time; the indices are a gap", key, "indices", n)
+	s.event(slog.LevelWarn, "list dropped: its Redis may have gone back in time; the indices are a gap", key, "indices", n)
 }
 
 // discarded counts a segment that was allocated and not pushed for sure.
@@ -110,7 +123,7 @@ func (s *Service) discarded(j *job, err error) {
 	default:
 		s.stats.discardedFailed.Add(n)
 	}
-	s.events.add(slog.LevelWarn, "segment given up: a gap", j.key, "first", j.segment.First, "last", j.segment.Last, "error", err)
+	s.event(slog.LevelWarn, "segment given up: a gap", j.key, "first", j.segment.First, "last", j.segment.Last, "error", err)
 }
 
 // lifted counts a max_id that was below what has been handed out. Nothing but a
@@ -125,7 +138,7 @@ func (s *Service) lifted(key model.ListKey, by int64) {
 		s.stats.liftAlarms.Add(1)
 		level = slog.LevelError
 	}
-	s.events.add(level, "max_id was below what has been handed out and was lifted: the database went back in time", key, "by", by)
+	s.event(level, "max_id was below what has been handed out and was lifted: the database went back in time", key, "by", by)
 }
 
 // jumped counts indices left out because nobody could tell how far the database
@@ -136,5 +149,5 @@ func (s *Service) jumped(key model.ListKey, n int64) {
 	}
 	s.stats.jumps.Add(1)
 	s.stats.jumped.Add(n)
-	s.events.add(slog.LevelError, "indices left out: another database server, or an earlier state of it, and the lists cannot tell what was handed out", key, "indices", n)
+	s.event(slog.LevelError, "indices left out: another database server, or an earlier state of it, and the lists cannot tell what was handed out", key, "indices", n)
 }

@@ -3,7 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
-	"sync"
+	"slices"
 	"time"
 
 	"shardid/model"
@@ -45,22 +45,19 @@ func (s *Service) Seen() []View {
 	}
 	var views []View
 	for id, a := range c.apps {
-		if a != nil {
-			views = append(views, a.view(uint8(id)))
+		if a == nil {
+			continue
 		}
+		v := View{App: uint8(id), Name: a.name, Left: 1}
+		for shard, l := range a.lists {
+			v.Depths[shard] = -1
+			if l != nil {
+				l.addTo(&v)
+			}
+		}
+		views = append(views, v)
 	}
 	return views
-}
-
-func (a *app) view(id uint8) View {
-	v := View{App: id, Name: a.name, Left: 1}
-	for shard, l := range a.lists {
-		v.Depths[shard] = -1
-		if l != nil {
-			l.addTo(&v)
-		}
-	}
-	return v
 }
 
 // addTo adds what is known of one list.
@@ -74,7 +71,7 @@ func (l *list) addTo(v *View) {
 	v.Refills += l.refills
 	v.Held += int64(l.held())
 	v.Highest = max(v.Highest, l.known)
-	v.Left = min(v.Left, l.leftShare())
+	v.Left = min(v.Left, float64(l.left())/float64(max(1, l.cfg.Limit.LastIndex(l.key)))) // of no indices none are left
 	v.Depths[l.key.Shard] = l.depth
 	if l.left() == 0 && l.held() == 0 && l.depth == 0 {
 		v.Exhausted++
@@ -84,16 +81,10 @@ func (l *list) addTo(v *View) {
 	}
 }
 
-// leftShare is the share of the list's indices that can still be allocated; of none
-// there are none left. Callers hold mu.
-func (l *list) leftShare() float64 {
-	return float64(l.left()) / float64(max(1, l.cfg.Limit.LastIndex(l.key)))
-}
-
 const (
-	// depthsFor is how long a reading of all depths is good enough for whoever looks:
-	// several consoles cost the store no more than one.
-	depthsFor = time.Second
+	// depthsEvery is the shortest time between two readings of all depths: several
+	// consoles cost the store no more than one.
+	depthsEvery = time.Second
 	// depthsShare is the share of the time, one part in so many, that readings may
 	// take: a store that needs long for thousands of lists is asked less often.
 	depthsShare = 5
@@ -101,91 +92,45 @@ const (
 	depthsTimeout = 3 * time.Second
 )
 
-// depthGate lets one reading of all depths run at a time.
-type depthGate struct {
-	mu       sync.Mutex
-	inFlight chan struct{} // closed at the end of the reading; nil when none runs
-	next     time.Time     // from when on another is due
-}
-
 // Views is Seen after the store was asked for the depth of every list, in few round
 // trips and at most once a second, however many ask. A list that could not be asked
 // has the depth -1. When ctx ends first, what is known is returned.
 func (s *Service) Views(ctx context.Context) []View {
-	if done := s.readDepthsAgain(); done != nil {
-		select {
-		case <-done:
-		case <-ctx.Done():
-		}
-	}
+	_ = s.depths.Do(ctx) // it has no error but ctx's, and that the service stops
 	return s.Seen()
 }
 
-// readDepthsAgain starts a reading if one is due; nil means that there is nothing to
-// wait for. It does not end with the caller who started it: others may wait for it.
-func (s *Service) readDepthsAgain() <-chan struct{} {
-	g := &s.depths
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if now := time.Now(); g.inFlight == nil && !now.Before(g.next) {
-		done := make(chan struct{})
-		if s.spawn(func() { s.readDepths(); g.end(now) }) {
-			g.inFlight = done
-		}
-	}
-	return g.inFlight
-}
-
-// end notes the end of the reading that began then.
-func (g *depthGate) end(began time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	close(g.inFlight)
-	now := time.Now()
-	g.inFlight, g.next = nil, now.Add(max(depthsFor, (depthsShare-1)*now.Sub(began)))
-}
-
-// readDepths asks for all lists, some at a time, so that nobody who pops waits long.
-func (s *Service) readDepths() {
+// readDepths asks for all lists, some at a time, so that pops do not wait for long. A
+// store that answers nothing is not asked for the rest.
+func (s *Service) readDepths() error {
 	c := s.catalogue.Load()
 	if c == nil {
-		return
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, depthsTimeout)
+	ctx, cancel := context.WithTimeout(s.background.Context(), depthsTimeout)
 	defer cancel()
 	away := false
-	for lists := c.all(); len(lists) > 0; {
-		n := min(sweepChunk, len(lists))
-		away = s.measure(ctx, lists[:n], away)
-		lists = lists[n:]
-	}
-}
-
-// measure asks for the depths of lists, unless the store is away, and says whether it
-// is.
-func (s *Service) measure(ctx context.Context, lists []*list, away bool) bool {
-	if away {
-		forget(lists)
-		return true
-	}
-	keys := make([]model.ListKey, len(lists))
-	for i, l := range lists {
-		keys[i] = l.key
-	}
-	away = true
-	for i, state := range s.opts.Lists.State(ctx, keys) {
-		if state.Err != nil {
-			lists[i].measured(-1)
-			continue
+	for lists := range slices.Chunk(c.all(), sweepChunk) {
+		var states []model.ListState
+		if !away {
+			keys := make([]model.ListKey, len(lists))
+			for i, l := range lists {
+				keys[i] = l.key
+			}
+			states = s.opts.Lists.State(ctx, keys)
+			away = !slices.ContainsFunc(states, func(st model.ListState) bool { return st.Err == nil })
 		}
-		away = false
-		lists[i].saw(state)
+		for i, l := range lists {
+			seen := !away && states[i].Err == nil
+			if seen {
+				s.purged(l.key, states[i].Purged)
+			}
+			l.mu.Lock()
+			if l.depth = -1; seen {
+				l.saw(states[i])
+			}
+			l.mu.Unlock()
+		}
 	}
-	return away
-}
-
-func forget(lists []*list) {
-	for _, l := range lists {
-		l.measured(-1)
-	}
+	return nil
 }
