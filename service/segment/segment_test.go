@@ -38,7 +38,7 @@ func TestABatchSpansSegments(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := ready(t, newTable(step, "orders"), func(o *segment.Options) { o.MaxStep = 50 })
 				next := int64(1)
-				for _, n := range []int{1, 3, segment.MaxBatch, 2, 100, segment.MaxBatch} {
+				for _, n := range []int{1, 3, model.MaxBatch, 2, 100, model.MaxBatch} {
 					for _, id := range r.batch(t, "orders", n) {
 						if id != next {
 							t.Fatalf("ID %d, want %d", id, next)
@@ -75,7 +75,7 @@ func TestInvalidArguments(t *testing.T) {
 			count int
 		}{
 			{"", 1}, {strings.Repeat("x", 129), 1}, {"\xff", 1},
-			{"orders", 0}, {"orders", -1}, {"orders", segment.MaxBatch + 1},
+			{"orders", 0}, {"orders", -1}, {"orders", model.MaxBatch + 1},
 		} {
 			if ids, err := r.Next(t.Context(), c.tag, c.count, nil); !errors.Is(err, model.ErrInvalidArgument) || ids != nil {
 				t.Errorf("Next(%.10q, %d) = %v, %v", c.tag, c.count, ids, err)

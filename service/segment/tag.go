@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 )
 
 // Tag is what this process holds of one tag. Safe for concurrent use.
@@ -26,7 +27,7 @@ type Tag struct {
 	aheadIDs int64    // in them
 	previous *block   // used up last; nil before
 	switches int64    // how often one block followed another
-	waiters  []*waiter
+	waiters  background.Waiters
 	demand   demand
 	issued   int64 // of blocks that are used up or were given up
 	closed   error // why nothing is issued; nil while the tag exists
@@ -46,9 +47,8 @@ type Tag struct {
 }
 
 func newTag(svc *Service, name string) *Tag {
-	t := &Tag{svc: svc, name: name}
+	t := &Tag{svc: svc, name: name, demand: demand{last: time.Now()}}
 	t.current.Store(newBlock(0, 0))
-	t.demand.last = time.Now()
 	return t
 }
 
@@ -98,13 +98,13 @@ func (t *Tag) Next(ctx context.Context, count int, dst []int64) ([]int64, error)
 
 // many is Next for any count.
 func (t *Tag) many(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	if count < 1 || count > MaxBatch {
-		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, MaxBatch)
+	if count < 1 || count > model.MaxBatch {
+		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, model.MaxBatch)
 	}
 	b, n := t.current.Load(), int64(count)
 	at, _, ok := b.claim(n, n)
 	if !ok {
-		return t.take(ctx, n, dst)
+		return t.take(ctx, count, dst)
 	}
 	if at < b.mark && b.mark <= at+n {
 		t.loadInTime()
@@ -112,34 +112,30 @@ func (t *Tag) many(ctx context.Context, count int, dst []int64) ([]int64, error)
 	return b.appendTo(dst, at, n), nil
 }
 
-// grab takes n IDs from all that is held, or none. Callers hold mu.
-func (t *Tag) grab(n int64, dst []int64) ([]int64, bool) {
-	b := t.current.Load()
+// grab takes count IDs from all that is held, or none. Callers hold mu.
+func (t *Tag) grab(count int, dst []int64) ([]int64, bool) {
+	b, n := t.current.Load(), int64(count)
 	at, got, ok := b.claim(n-t.aheadIDs, n)
 	if !ok {
 		return dst, false
 	}
 	dst = b.appendTo(dst, at, got)
 	for n -= got; n > 0; n -= got {
-		got = min(n, t.ahead[0].length)
-		dst = t.advance(got, dst)
+		// The next block becomes the current one, with what is taken of it taken before
+		// other callers see it. All IDs of the one before are claimed.
+		next := t.ahead[0]
+		got = min(n, next.length)
+		next.claimed.Store(got)
+		t.ahead = slices.Delete(t.ahead, 0, 1)
+		t.aheadIDs -= next.length
+		t.previous = t.current.Swap(next)
+		t.issued += t.previous.length
+		if t.previous.length > 0 { // Leaf's first segment is in buffer 0
+			t.switches++
+		}
+		dst = next.appendTo(dst, 0, got)
 	}
 	return dst, true
-}
-
-// advance makes the next block the current one, whose IDs are all claimed, with
-// the first n of it taken before anybody else sees it. Callers hold mu.
-func (t *Tag) advance(n int64, dst []int64) []int64 {
-	next := t.ahead[0]
-	next.claimed.Store(n)
-	t.ahead = slices.Delete(t.ahead, 0, 1)
-	t.aheadIDs -= next.length
-	t.previous = t.current.Swap(next)
-	t.issued += t.previous.length
-	if t.previous.length > 0 { // Leaf's first segment is in buffer 0
-		t.switches++
-	}
-	return next.appendTo(dst, 0, n)
 }
 
 // held is how many IDs can be issued without the database. Callers hold mu.
@@ -148,27 +144,19 @@ func (t *Tag) held() int64 { return t.current.Load().left() + t.aheadIDs }
 // issuedLocked is how many IDs callers got since the start. Callers hold mu.
 func (t *Tag) issuedLocked() int64 { return t.issued + t.current.Load().used() }
 
-func (t *Tag) issuedSoFar() int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.issuedLocked()
-}
-
 // open takes over a row: of a tag that exists, or exists again. Every max_id ever
-// read says that the IDs below it were handed out, by whomever.
+// read says that the IDs below it were handed out, by this process or another.
 func (t *Tag) open(row model.Tag) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.svc.ctx.Err() != nil { // Stop has closed it, or is about to
+	if t.svc.background.Context().Err() != nil { // Stop has closed it, or is about to
 		return
 	}
 	t.closed, t.refusedUntil = nil, time.Time{}
 	t.step.row = row.Step
 	t.behind = t.floorAtReload > max(row.MaxID, 1) && t.step.last > 0
 	t.floor = max(t.floor, row.MaxID)
-	if t.wanted(time.Now()) {
-		t.startLoad()
-	}
+	t.startLoad(time.Now())
 }
 
 // close ends the tag: its row was removed (err is model.ErrUnknownTag), or the
@@ -182,88 +170,51 @@ func (t *Tag) close(err error) {
 	t.closed = err
 	t.life++
 	t.loads = 0
-	t.drop()
-	t.failLocked(err)
-}
-
-// drop gives up what is held. Callers hold mu.
-func (t *Tag) drop() {
 	left, used := t.current.Swap(newBlock(0, 0)).close()
 	t.issued += used
 	t.svc.stats.wasted.Add(left + t.aheadIDs)
 	t.ahead, t.aheadIDs, t.previous = nil, 0, nil
-}
-
-// waiter is a caller that waits for n IDs.
-type waiter struct {
-	n    int64
-	ids  []int64 // the caller's slice; n are appended when served
-	err  error
-	done chan struct{}
+	t.waiters.FailAll(err)
 }
 
 // take takes n IDs from what is held or waits for a segment. The caller's
-// context or the timeout ends it.
-func (t *Tag) take(ctx context.Context, n int64, dst []int64) ([]int64, error) {
+// context or the timeout ends it. What a waiter did not get it has not taken.
+func (t *Tag) take(ctx context.Context, n int, dst []int64) ([]int64, error) {
 	ids, w, err := t.takeOrQueue(n, dst)
 	if w != nil {
-		ids, err = t.await(ctx, w, dst)
+		patience, cancel := context.WithTimeoutCause(ctx, t.svc.opts.Timeout, model.ErrSegmentEmpty)
+		defer cancel()
+		ids, err = t.waiters.Await(patience, &t.mu, w, t.gaveUp)
 	}
 	if err != nil {
 		t.svc.stats.refused.Add(1)
 		if errors.Is(err, model.ErrSegmentEmpty) {
 			t.svc.stats.starved.Add(1)
 		}
-		return dst, err
 	}
-	return ids, nil
+	return ids, err
 }
 
 // takeOrQueue takes n IDs, says why there never will be any, or makes the caller
 // wait for them.
-func (t *Tag) takeOrQueue(n int64, dst []int64) ([]int64, *waiter, error) {
+func (t *Tag) takeOrQueue(n int, dst []int64) ([]int64, *background.Waiter, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if ids, ok := t.grab(n, dst); ok {
-		if t.wanted(time.Now()) {
-			t.startLoad()
-		}
+	now := time.Now()
+	ids, ok := t.grab(n, dst)
+	switch {
+	case ok:
+		t.startLoad(now)
 		return ids, nil, nil
+	case t.closed != nil:
+		return dst, nil, t.closed
+	case now.Before(t.refusedUntil):
+		return dst, nil, t.refused
 	}
-	if err := t.refusal(time.Now()); err != nil {
-		return dst, nil, err
-	}
-	w := &waiter{n: n, ids: dst, done: make(chan struct{})}
-	t.waiters = append(t.waiters, w)
+	w := t.waiters.Add(n, dst)
 	t.svc.stats.waits.Add(1)
-	t.startLoad()
+	t.startLoad(now)
 	return dst, w, nil
-}
-
-// refusal is why waiting is of no use, or nil. Callers hold mu.
-func (t *Tag) refusal(now time.Time) error {
-	if t.closed == nil && now.Before(t.refusedUntil) {
-		return t.refused
-	}
-	return t.closed
-}
-
-// await waits until w is served. What a waiter did not get it has not taken.
-func (t *Tag) await(ctx context.Context, w *waiter, dst []int64) ([]int64, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, t.svc.opts.Timeout, model.ErrSegmentEmpty)
-	defer cancel()
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		if t.leave(w) {
-			return dst, t.gaveUp(context.Cause(ctx))
-		}
-		<-w.done
-	}
-	if w.err != nil {
-		return dst, w.err
-	}
-	return w.ids, nil
 }
 
 // gaveUp explains why a waiter that ran out of time was not served.
@@ -271,7 +222,7 @@ func (t *Tag) gaveUp(cause error) error {
 	if !errors.Is(cause, model.ErrSegmentEmpty) && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}
-	t.svc.starvedAt.Store(time.Now().UnixNano())
+	t.svc.background.Starve()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := t.lastErr
@@ -279,50 +230,4 @@ func (t *Tag) gaveUp(cause error) error {
 		err = errors.New("the database has not answered yet")
 	}
 	return fmt.Errorf("%w: tag %q got no segment in time, try again: %w", model.ErrSegmentEmpty, t.name, err)
-}
-
-// leave takes a waiter out of the queue; false means that it was served.
-func (t *Tag) leave(w *waiter) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	i := slices.Index(t.waiters, w)
-	if i < 0 {
-		return false
-	}
-	t.waiters = slices.Delete(t.waiters, i, i+1)
-	return true
-}
-
-// serve hands out what is held to those waiters, in order, whom it suffices.
-// Callers hold mu.
-func (t *Tag) serve() {
-	t.waiters = slices.DeleteFunc(t.waiters, func(w *waiter) bool {
-		ids, ok := t.grab(w.n, w.ids)
-		if !ok {
-			return false
-		}
-		w.ids = ids
-		close(w.done)
-		return true
-	})
-}
-
-// failLocked ends all waiting with err. Callers hold mu.
-func (t *Tag) failLocked(err error) {
-	for _, w := range t.waiters {
-		w.err = err
-		close(w.done)
-	}
-	clear(t.waiters)
-	t.waiters = t.waiters[:0]
-}
-
-// needed is how many IDs those who wait need, in all and the largest of them.
-// Callers hold mu.
-func (t *Tag) needed() (all, largest int64) {
-	for _, w := range t.waiters {
-		all += w.n
-		largest = max(largest, w.n)
-	}
-	return all, largest
 }

@@ -109,7 +109,9 @@ func (s *Service) Stats() Stats {
 	}
 	if c := s.catalogue.Load(); c != nil {
 		for _, t := range c.known {
-			out.Issued += t.issuedSoFar()
+			t.mu.Lock()
+			out.Issued += t.issuedLocked()
+			t.mu.Unlock()
 		}
 	}
 	return out
