@@ -21,9 +21,6 @@ import (
 	"shardid/model"
 )
 
-// MaxBatch is the most IDs one call may ask for.
-const MaxBatch = 10_000
-
 // Service serves IDs from a generator and waits where that helps. Safe for
 // concurrent use.
 type Service struct {
@@ -49,8 +46,8 @@ func NewService(gen *Generator, timeout time.Duration) *Service {
 // none. Errors: model.ErrInvalidArgument, ErrSaturated, those of
 // Generator.Take, the context's.
 func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	if count < 1 || count > MaxBatch {
-		return dst, fmt.Errorf("%w: count must be in 1…%d, not %d", model.ErrInvalidArgument, MaxBatch, count)
+	if count < 1 || count > model.MaxBatch {
+		return dst, fmt.Errorf("%w: count must be in 1…%d, not %d", model.ErrInvalidArgument, model.MaxBatch, count)
 	}
 	if count == 1 { // mostly there is one
 		if id, got, _, _ := s.gen.Take(1); got == 1 {

@@ -31,38 +31,16 @@ const (
 )
 
 // Start begins to get a node in the background and returns at once: the service
-// becomes ready when the database has answered.
-func (s *Service) Start() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.stopped {
-		s.wg.Go(s.run)
-	}
-}
+// becomes ready when the database has answered. A second call does nothing.
+func (s *Service) Start() { s.background.Start(s.run) }
 
-// Stop ends all background work and fails whoever still waits. What is left in the
-// ring is a gap. It may be called twice and returns when all has ended or ctx has.
-func (s *Service) Stop(ctx context.Context) error {
-	s.mu.Lock()
-	s.stopped = true
-	s.mu.Unlock()
-	s.cancel()
-	done := make(chan struct{})
-	go func() {
-		s.wg.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("stop UID service: %w", ctx.Err())
-	}
-}
+// Stop ends all background work and fails all callers that still wait. What is left in
+// the ring is a gap. It may be called twice and returns when all has ended or ctx has.
+func (s *Service) Stop(ctx context.Context) error { return s.background.Stop(ctx, nil) }
 
 // run holds one node after the other until Stop.
 func (s *Service) run() {
-	for s.ctx.Err() == nil {
+	for s.background.Context().Err() == nil {
 		if g := s.register(); g != nil {
 			s.hold(g)
 		}
@@ -83,7 +61,7 @@ func (s *Service) register() *grant {
 		if errors.Is(err, model.ErrNoWorkerID) {
 			start = s.newStart() // marks of others may have passed by now
 		}
-		if !pause(s.ctx, retry, nil) {
+		if !pause(s.background.Context(), retry, nil) {
 			return nil
 		}
 	}
@@ -99,7 +77,7 @@ func (s *Service) newStart() model.NodeStart {
 }
 
 func (s *Service) tryRegister(start model.NodeStart) (node model.Node, err error) {
-	ctx, cancel := context.WithTimeout(s.ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(s.background.Context(), callTimeout)
 	defer cancel()
 	err = s.guard("register a node", func() (err error) {
 		node, err = s.opts.Nodes.RegisterNode(ctx, start)
@@ -114,7 +92,7 @@ func (s *Service) tryRegister(start model.NodeStart) (node model.Node, err error
 // hold serves with a node until it is lost or the service stops. Then the ring is
 // dropped, after the last put.
 func (s *Service) hold(g *grant) {
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, cancel := context.WithCancel(s.background.Context())
 	defer cancel()
 	var filler sync.WaitGroup
 	if s.ring != nil {
@@ -133,6 +111,7 @@ func (s *Service) hold(g *grant) {
 	s.drop()
 }
 
+// drop gives up what is left in the ring.
 func (s *Service) drop() {
 	if s.ring == nil {
 		return
@@ -188,15 +167,22 @@ func (k *keeper) step() error {
 // byClock says whether the seconds of IDs follow the clock.
 func (s *Service) byClock() bool { return s.ring == nil || s.opts.FollowClock }
 
-// raise raises the mark to what the rate of use calls for. Only when the database
-// has confirmed it may it be used.
+// raise raises the mark to what the rate of use calls for: how many seconds of the IDs'
+// time were used in a second of the clock's, where that is not one. Only when the
+// database has confirmed it may it be used.
 func (k *keeper) raise(now time.Time, position int64) error {
-	k.observe(now)
+	last := k.g.last.Load()
+	if k.last == 0 || k.svc.byClock() {
+		k.last = last
+	} else {
+		elapsed := max(1, now.Sub(k.at).Seconds())
+		k.g.rate.Store(max(1, int64(float64(last-k.last)/elapsed)))
+	}
 	target := k.g.target(position)
-	ctx, cancel := context.WithTimeout(k.svc.ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(k.svc.background.Context(), callTimeout)
 	defer cancel()
 	err := k.svc.opts.Nodes.MarkNode(ctx, k.g.node, target)
-	if k.svc.ctx.Err() != nil {
+	if k.svc.background.Context().Err() != nil {
 		return err
 	}
 	k.svc.opts.Reporter.Report(ConditionMark, err)
@@ -210,18 +196,6 @@ func (k *keeper) raise(now time.Time, position int64) error {
 	k.g.mark.Store(target)
 	poke(k.g.raised)
 	return nil
-}
-
-// observe learns how many seconds of the IDs' time are used in a second of the
-// clock's, where that is not one.
-func (k *keeper) observe(now time.Time) {
-	last := k.g.last.Load()
-	if k.last == 0 || k.svc.byClock() {
-		k.last = last
-		return
-	}
-	elapsed := max(1, now.Sub(k.at).Seconds())
-	k.g.rate.Store(max(1, int64(float64(last-k.last)/elapsed)))
 }
 
 // guard turns a panic of f into an error: whoever runs it tries again.
@@ -291,17 +265,12 @@ func (g *grant) second(second int64) (int64, error) {
 		poke(g.due)
 	}
 	if mark := g.mark.Load(); second > mark {
-		return 0, g.beyond(second, mark)
+		if err := g.markErr.Load(); err != nil {
+			return 0, fmt.Errorf("%w: the database is away and what it granted is used up: second %d is beyond the mark %d: %w", model.ErrNoLease, second, mark, *err)
+		}
+		return 0, fmt.Errorf("%w: second %d is beyond the mark %d, which is being raised", model.ErrNoLease, second, mark)
 	}
 	return second, nil
-}
-
-// beyond explains a mark that is used up.
-func (g *grant) beyond(second, mark int64) error {
-	if err := g.markErr.Load(); err != nil {
-		return fmt.Errorf("%w: the database is away and what it granted is used up: second %d is beyond the mark %d: %w", model.ErrNoLease, second, mark, *err)
-	}
-	return fmt.Errorf("%w: second %d is beyond the mark %d, which is being raised", model.ErrNoLease, second, mark)
 }
 
 // position is the second that the mark must stay ahead of: the last one used, and

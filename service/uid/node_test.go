@@ -161,7 +161,7 @@ func TestStopEndsWaiting(t *testing.T) {
 		synctest.Wait()
 		got := make(chan error)
 		go func() {
-			_, err := s.Next(t.Context(), MaxBatch, nil)
+			_, err := s.Next(t.Context(), model.MaxBatch, nil)
 			got <- err
 		}()
 		time.Sleep(time.Second)

@@ -4,14 +4,13 @@
 // filled ahead, and their seconds are a counter that may run ahead of the clock.
 //
 // It knows nothing of HTTP and nothing of the database behind its interface
-// (ports.go). The pieces:
+// Nodes. The pieces:
 //
 //	service.go  Next: validate, take, explain why there is nothing
-//	keep.go     get a node, keep its mark, get another when it is lost
-//	grant.go    what a node may issue: worker ID, seconds, mark
-//	cached.go   fill the ring
-//	clock.go    default mode
-//	place.go    container or machine: what a node's row says
+//	default.go  default mode: the clock and one counter
+//	cached.go   cached mode: fill the ring
+//	ring.go     the ring of prepared IDs, usable by itself
+//	node.go     get a node, keep its mark, get another when it is lost
 //	status.go   what is shown, what is counted, the warnings
 //
 // Why no ID repeats: a worker ID and a second belong to one node for ever. Before a
@@ -26,15 +25,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 )
-
-// MaxBatch is the most IDs one call may ask for.
-const MaxBatch = 10_000
 
 // The modes.
 const (
@@ -63,9 +59,6 @@ const (
 	TakeWait = "wait"
 )
 
-// errStopping is what callers get who still wait when the service stops.
-var errStopping = fmt.Errorf("%w: shutting down, ask another replica", model.ErrNotReady)
-
 // Options are what a Service is made of.
 type Options struct {
 	Mode   string // ModeDefault or ModeCached
@@ -90,26 +83,21 @@ type Options struct {
 	FollowClock bool
 
 	Nodes    Nodes
-	Reporter Reporter
+	Reporter background.Reporter
 	Log      *slog.Logger
 	Now      func() time.Time // nil: time.Now
 }
 
 // Service issues UIDs. Safe for concurrent use.
 type Service struct {
-	opts Options
-	ring *Ring // nil in default mode
+	opts       Options
+	background *background.Group
+	ring       *Ring // nil in default mode
 
 	grant  atomic.Pointer[grant] // nil while no node is held
 	reason atomic.Pointer[error] // why none is; nil at the start
 	stats  counters
 	life   lifetime
-
-	ctx     context.Context // ends at Stop; parents all background work
-	cancel  context.CancelFunc
-	mu      sync.Mutex // guards stopped, and wg against Add after Wait
-	stopped bool
-	wg      sync.WaitGroup
 }
 
 // New validates the options and starts nothing. Errors: model.ErrInvalidArgument.
@@ -120,7 +108,7 @@ func New(opts Options) (*Service, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	s := &Service{opts: opts}
+	s := &Service{opts: opts, background: background.NewGroup("UID service")}
 	if opts.Mode == ModeCached {
 		size := opts.Layout.Sequences() << opts.BoostPower
 		r, err := NewRing(size, max(1, size*int64(opts.PaddingFactor)/100))
@@ -129,9 +117,12 @@ func New(opts Options) (*Service, error) {
 		}
 		s.ring = r
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
+
+// maxRing bounds the ring, as a power of two: its IDs are not stored, but more than
+// 2^30 of them would be a mistake.
+const maxRing = 30
 
 func (o Options) validate() error {
 	if err := o.Layout.Check(); err != nil {
@@ -144,18 +135,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("%w: UID timeout %v is not positive", model.ErrInvalidArgument, o.Timeout)
 	case o.Place.Type != model.NodeContainer && o.Place.Type != model.NodeActual:
 		return fmt.Errorf("%w: node type %d is neither %d nor %d", model.ErrInvalidArgument, o.Place.Type, model.NodeContainer, model.NodeActual)
-	case o.Mode == ModeCached:
-		return o.validateCached()
-	}
-	return nil
-}
-
-// maxRing bounds the ring: its IDs are not stored, but more than 2^30 of them would
-// be a mistake.
-const maxRing = 30
-
-func (o Options) validateCached() error {
-	switch {
+	case o.Mode == ModeDefault:
+		return nil
 	case o.BoostPower < 1 || o.BoostPower > 16:
 		return fmt.Errorf("%w: boost power %d is not in 1…16", model.ErrInvalidArgument, o.BoostPower)
 	case int(o.Layout.SeqBits)+o.BoostPower > maxRing:
@@ -172,7 +153,7 @@ func (o Options) validateCached() error {
 	return nil
 }
 
-// Next issues count IDs, 1…MaxBatch, in ascending order and appends them to dst: all
+// Next issues count IDs, 1…model.MaxBatch, in ascending order and appends them to dst: all
 // of them or, with an error, none. In default mode it waits for the next second when
 // this one is used up; in cached mode it waits for the ring only with TakeWait, or
 // for the rest of a batch that is larger than the ring.
@@ -180,8 +161,8 @@ func (o Options) validateCached() error {
 // Errors: model.ErrNotReady, ErrNoLease, ErrRingEmpty, ErrClockBack,
 // ErrTimeExhausted, ErrInvalidArgument, or the error of ctx.
 func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	if count < 1 || count > MaxBatch {
-		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, MaxBatch)
+	if count < 1 || count > model.MaxBatch {
+		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, model.MaxBatch)
 	}
 	if s.ring == nil {
 		return s.nextByClock(ctx, count, dst)
@@ -217,8 +198,8 @@ func (s *Service) Parse(id int64, zone *time.Location) (model.UIDParts, error) {
 // noGrant says why no node is held: model.ErrNotReady before the first one,
 // model.ErrNoLease after it.
 func (s *Service) noGrant() error {
-	if s.ctx.Err() != nil {
-		return errStopping
+	if s.background.Context().Err() != nil {
+		return background.ErrStopping
 	}
 	sentinel := model.ErrNotReady
 	if s.stats.nodes.Load() > 0 {
@@ -236,7 +217,7 @@ var errTimeout = errors.New("timeout")
 // patience bounds a caller's wait.
 func (s *Service) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Timeout, errTimeout)
-	stop := context.AfterFunc(s.ctx, cancel)
+	stop := context.AfterFunc(s.background.Context(), cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
@@ -246,8 +227,8 @@ func (s *Service) gaveUp(ctx context.Context, why error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), errTimeout):
 		return fmt.Errorf("nothing within %v: %w", s.opts.Timeout, why)
-	case s.ctx.Err() != nil:
-		return errStopping
+	case s.background.Context().Err() != nil:
+		return background.ErrStopping
 	}
 	return context.Cause(ctx)
 }
@@ -262,12 +243,6 @@ type Nodes interface {
 	// Errors: model.ErrLeaseLost when the row is gone or another's;
 	// *model.StoreError when it is not known whether the mark was raised.
 	MarkNode(ctx context.Context, node model.Node, until int64) error
-}
-
-// Reporter is told how something that is tried again and again went: nil when it
-// works. It must not block.
-type Reporter interface {
-	Report(condition string, err error)
 }
 
 // The conditions that the service reports.

@@ -108,7 +108,7 @@ func TestNextChecksItsCount(t *testing.T) {
 	story(t, func(t *testing.T) {
 		s := started(t, newTable(), nil)
 		synctest.Wait()
-		for _, n := range []int{-1, 0, MaxBatch + 1} {
+		for _, n := range []int{-1, 0, model.MaxBatch + 1} {
 			mustFail(t, s, n, model.ErrInvalidArgument)
 		}
 	})
