@@ -238,10 +238,11 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 		return err
 	}
 	log.Info("provisioning the demo app", "app", 1, "name", "test")
-	return db.Provision(ctx, model.App{
+	_, err = db.CreateApp(ctx, model.App{
 		ID: 1, Name: "test", Description: "demo app of shardid serve --demo",
 		Step: defaultStep, Limit: model.Limit{Policy: model.LimitReject},
 	})
+	return err
 }
 
 // provisionDemoTag adds the tag of Leaf's own example to a database without tags.
@@ -251,5 +252,6 @@ func provisionDemoTag(ctx context.Context, db *sqlstore.Store, log *slog.Logger)
 		return err
 	}
 	log.Info("adding the demo tag", "tag", demoTag)
-	return db.AddTag(ctx, model.Tag{Name: demoTag, MaxID: 1, Step: defaultTagStep, Description: "demo tag of shardid serve --demo"})
+	_, err = db.CreateTag(ctx, model.Tag{Name: demoTag, MaxID: 1, Step: defaultTagStep, Description: "demo tag of shardid serve --demo"})
+	return err
 }

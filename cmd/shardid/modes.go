@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"time"
 	_ "time/tzdata" // time_zone works on machines without the database of zones
 
+	"shardid/model"
 	"shardid/service/httpapi"
 	"shardid/service/segment"
 )
@@ -24,6 +27,7 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 	if a.tracer != nil {
 		o.Tracer = a.tracer.Request
 	}
+	o.Modes = []httpapi.Mode{{Name: httpapi.ModeQueue, Ready: a.queueReady}}
 	if a.segment != nil {
 		o.Segment, o.Segments, o.Tags = a.segment, a.segmentViews, a.db.Tags
 		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSegment, Ready: a.segment.Ready})
@@ -37,6 +41,17 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeUID, Ready: a.uid.Ready})
 	}
 	return o, err
+}
+
+// queueReady is nil while the queue mode can serve any list, as far as is known.
+func (a *App) queueReady() error {
+	if err := a.queue.Ready(); err != nil {
+		return err
+	}
+	if err := a.monitor.Err(conditionRedis); err != nil && !errors.Is(err, model.ErrPartlyAway) {
+		return fmt.Errorf("the lists cannot be used: %w", err)
+	}
+	return nil
 }
 
 // startModes starts the modes beside the queue.

@@ -36,8 +36,7 @@ type Group struct {
 	stopped bool
 	wg      sync.WaitGroup
 
-	waitsFor  atomic.Pointer[error] // why Initialise has not succeeded yet
-	starvedAt atomic.Int64          // Unix ns
+	waitsFor atomic.Pointer[error] // why Initialise has not succeeded yet
 }
 
 // NewGroup makes the group of a service, which is called name in errors.
@@ -142,14 +141,6 @@ func (g *Group) NotReady() error {
 		return fmt.Errorf("%w: waiting for %w", model.ErrNotReady, *err)
 	}
 	return fmt.Errorf("%w: starting", model.ErrNotReady)
-}
-
-// Starve notes a caller that got nothing in time.
-func (g *Group) Starve() { g.starvedAt.Store(time.Now().UnixNano()) }
-
-// Starved says whether Starve was called within the last d.
-func (g *Group) Starved(d time.Duration) bool {
-	return time.Since(time.Unix(0, g.starvedAt.Load())) < d
 }
 
 // Shared is work that serves all callers who ask for it at about the same time. Safe

@@ -32,7 +32,7 @@ type Options struct {
 	Segment   Segment
 	Snowflake Generator
 	UID       Generator
-	// Modes are those of them that are enabled, for readiness.
+	// Modes are those that are enabled, the queue first, for readiness.
 	Modes []Mode
 
 	// Segments is what this replica holds of each tag, for /cache; Tags is what
@@ -65,22 +65,23 @@ type Options struct {
 
 // API serves HTTP. Safe for concurrent use.
 type API struct {
-	opts     Options
-	engine   *gin.Engine
-	errors   []apiError
-	headers  headers
-	pages    pages
-	console  console
-	now      func() time.Time
-	draining atomic.Bool
-	faults   *sparse                    // of ours, in the log
-	answers  [1 - lastCode]atomic.Int64 // by the code's magnitude
-	traffic  map[string]*traffic        // of the ID routes, by mode; never changed
+	opts      Options
+	engine    *gin.Engine
+	errors    []apiError
+	headers   headers
+	pages     pages
+	console   console
+	now       func() time.Time
+	startedAt time.Time   // when New was called
+	complete  atomic.Bool // every mode was seen ready at once
+	draining  atomic.Bool
+	faults    *sparse                    // of ours, in the log
+	answers   [1 - lastCode]atomic.Int64 // by the code's magnitude
+	traffic   map[string]*traffic        // of the ID routes, by mode; never changed
 	// scratches are the buffers of the ID routes, used again and again.
 	scratches sync.Pool
 
-	queue *watched   // for the status; readiness has rules of its own for it
-	modes []*watched // the other modes that are enabled
+	modes []*watched // those that are enabled
 }
 
 // New builds the routes.
@@ -93,7 +94,7 @@ func New(opts Options) *API {
 	a.traffic, a.faults = newTraffic(), newSparse(faultLines)
 	a.console = newConsole()
 	a.scratches.New = func() any { return new(scratch) }
-	a.queue = &watched{Mode: Mode{ModeQueue, opts.Queue.Ready}}
+	a.startedAt = a.now()
 	for _, m := range opts.Modes {
 		a.modes = append(a.modes, &watched{Mode: m})
 	}
@@ -128,7 +129,7 @@ func (a *API) route() {
 	} {
 		e.GET(path, a.guarded(path, handler))
 	}
-	for path, handler := range map[string]gin.HandlerFunc{"/livez": a.livez, "/readyz": a.readyz, "/healthz": a.healthz} {
+	for path, handler := range map[string]gin.HandlerFunc{"/livez": a.livez, "/readyz": a.readyz, "/readyz/:mode": a.readyzOf, "/healthz": a.healthz} {
 		e.GET(path, handler)
 		e.HEAD(path, handler)
 	}

@@ -178,7 +178,6 @@ func (a *API) status(c *gin.Context) {
 // modeStatus has every mode, the disabled ones too.
 func (a *API) modeStatus() map[string]ModeStatus {
 	all := map[string]ModeStatus{
-		ModeQueue:     statusOf(a.queue.look(a.now())),
 		ModeSegment:   {Enabled: a.opts.Segment != nil},
 		ModeSnowflake: {Enabled: a.opts.Snowflake != nil},
 		ModeUID:       {Enabled: a.opts.UID != nil},
@@ -189,6 +188,6 @@ func (a *API) modeStatus() map[string]ModeStatus {
 	return all
 }
 
-func statusOf(m sight) ModeStatus {
+func statusOf(m health.Condition) ModeStatus {
 	return ModeStatus{Enabled: true, Ready: m.OK, Since: m.Since, Error: m.Error}
 }

@@ -42,13 +42,13 @@ func fullStatus(context.Context) Status {
 func TestStatus(t *testing.T) {
 	away := wrap(model.ErrNoLease)
 	api := newAPIOf(func(o *Options) {
-		o.Status, o.UID, o.Modes = fullStatus, nil, o.Modes[:2]
-		o.Modes[1].Ready = func() error { return away }
+		o.Status, o.UID, o.Modes = fullStatus, nil, o.Modes[:3]
+		o.Modes[2].Ready = func() error { return away }
 	})
 	api.now = func() time.Time { return loaded }
 	got := ask(api, http.MethodGet, "/api/status")
 	for _, want := range []string{
-		`{"version":"1.2.3","startedAt":"2026-11-20T00:18:00Z","ready":false,"message":"snowflake: next: no worker ID is held","modes":{`,
+		`{"version":"1.2.3","startedAt":"2026-11-20T00:18:00Z","ready":false,"message":"starting: snowflake: next: no worker ID is held","modes":{`,
 		`"queue":{"enabled":true,"ready":true,"since":"2026-11-20T00:18:00Z"}`,
 		`"segment":{"enabled":true,"ready":true,"since":"2026-11-20T00:18:00Z"}`,
 		`"snowflake":{"enabled":true,"ready":false,"since":"2026-11-20T00:18:00Z","error":"next: no worker ID is held"}`,

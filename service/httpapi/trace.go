@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 )
@@ -58,5 +59,5 @@ func isProbe(path string) bool {
 	case "/livez", "/readyz", "/healthz", "/metrics":
 		return true
 	}
-	return false
+	return strings.HasPrefix(path, "/readyz/")
 }

@@ -14,7 +14,7 @@ func BenchmarkNext(b *testing.B) {
 	serve := func(b *testing.B) replica {
 		db := newTable()
 		db.provision(1, 1_000_000, model.Limit{Policy: model.LimitReject})
-		return ready(b, newLists(), db, func(o *queue.Options) { o.MaxStep, o.MaxListRate, o.PrefetchMax = 1_000_000, 1e9, 10_000 })
+		return ready(b, newLists(), db, func(o *queue.Options) { o.MaxStep, o.PrefetchMax = 1_000_000, 10_000 })
 	}
 	next := func(b *testing.B, r replica, n int, dst []int64) {
 		if ids, err := r.Next(context.Background(), 1, "alice", n, dst[:0]); err != nil || len(ids) != n {

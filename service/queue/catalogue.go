@@ -88,7 +88,7 @@ func (s *Service) find(ctx context.Context, key model.ListKey) (*list, error) {
 // is under way and may have missed it is followed by another. Errors:
 // model.ErrNotReady, *model.StoreError, or that of ctx, when it may still take place.
 func (s *Service) Reload(ctx context.Context) error {
-	if err := s.Ready(); err != nil {
+	if _, err := s.current(); err != nil {
 		return err
 	}
 	return s.background.Do(ctx, s.reloadAndReport)
@@ -105,6 +105,7 @@ func (s *Service) NextReload(now time.Time) time.Time {
 func (s *Service) reloadAndReport() error {
 	err := s.reload()
 	if s.background.Context().Err() == nil {
+		s.reloadFails.Store(err != nil)
 		s.opts.Reporter.Report(ConditionReload, err)
 	}
 	return err

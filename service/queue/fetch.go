@@ -102,7 +102,9 @@ func (f *fetcher) step(n int) bool {
 		return f.progress
 	}
 	p, err := f.pop(n)
-	f.svc.reportPop(err)
+	if f.svc.background.Context().Err() == nil {
+		f.svc.pops.Note(f.list, err)
+	}
 	if err != nil {
 		f.pause(err)
 		return false
@@ -153,14 +155,6 @@ func (l *list) pop(n int) (model.Popped, error) {
 	defer cancel()
 	l.svc.stats.pops.Add(1)
 	return l.svc.opts.Lists.Pop(ctx, l.key, n)
-}
-
-// reportPop reports a failing pop, and the first good one after it.
-func (s *Service) reportPop(err error) {
-	failing := err != nil && s.background.Context().Err() == nil
-	if s.popFailing.Swap(failing) || failing {
-		s.opts.Reporter.Report(ConditionPop, err)
-	}
 }
 
 // pause notes why there is nothing and waits a little, longer each time.

@@ -150,7 +150,6 @@ func (l *list) gaveUp(cause error) error {
 	if !errors.Is(cause, model.ErrQueueEmpty) {
 		return cause
 	}
-	l.svc.background.Starve()
 	l.svc.stats.starved.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()

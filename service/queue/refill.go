@@ -216,7 +216,6 @@ func (j *job) request() model.AllocRequest {
 		Mark:    j.state.HighWater,
 		Grow:    grow,
 		MaxStep: j.maxStep(grow),
-		MaxRate: j.svc.opts.MaxListRate,
 	}
 }
 
@@ -251,23 +250,28 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 	}
 }
 
-// report tells how the pass went as a whole. A list at its limit, or one that
-// another replica is refilling, is no failure.
+// report tells how the jobs ended: a list that is not low works as well as one that
+// was refilled, and one at its limit is no failure. What another replica is refilling
+// stays as it was.
 func (s *Service) report(jobs []*job) {
-	worked := false
+	if s.background.Context().Err() != nil {
+		return
+	}
+	failed := false
 	for _, j := range jobs {
 		switch {
-		case j.err == nil:
-			worked = worked || j.segment.Last > 0
-		case errors.Is(j.err, errBusy), errors.Is(j.err, model.ErrLimitReached), errors.Is(j.err, model.ErrUnknownShard):
-		case s.background.Context().Err() == nil:
-			s.stats.failedPasses.Add(1)
-			s.opts.Reporter.Report(ConditionRefill, fmt.Errorf("list %s: %w", j.key, j.err))
-			return
+		case errors.Is(j.err, errBusy):
+		case j.err == nil && (j.settle || j.low && j.segment.Last == 0): // that says nothing of a refill
+		case j.err == nil, errors.Is(j.err, model.ErrLimitReached), errors.Is(j.err, model.ErrUnknownShard):
+			s.refills.Note(j.list, nil)
+			s.pops.Note(j.list, nil) // the store has answered for it
+		default:
+			failed = true
+			s.refills.Note(j.list, fmt.Errorf("list %s: %w", j.key, j.err))
 		}
 	}
-	if worked {
-		s.opts.Reporter.Report(ConditionRefill, nil)
+	if failed {
+		s.stats.failedPasses.Add(1)
 	}
 }
 

@@ -21,17 +21,20 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"shardid/model"
 	"shardid/service/background"
+	"shardid/service/health"
 
 	"github.com/robfig/cron/v3"
 )
 
-// The conditions that the service reports.
+// The conditions that the service reports. The first two fail while they do for at
+// least one list.
 const (
 	ConditionPop    = "pop"
 	ConditionRefill = "refill"
@@ -56,7 +59,6 @@ type Options struct {
 	LowWatermark float64       // share of the step, in (0,1), at which a list is refilled
 	PrefetchMax  int           // most indices taken from one list at once, 1…10 000
 	MaxStep      int64         // longest segment, in indices
-	MaxListRate  int64         // more than a list ever hands out, in indices a second
 	LiftAlarm    int64         // a max_id that went back by more, in indices, is an alarm
 	RefillCron   string        // six fields, seconds first
 	ReloadCron   string        // six fields, seconds first
@@ -72,9 +74,11 @@ type Service struct {
 	reloading  sync.Mutex                // held during a reload
 	reloads    background.Shared         // those that requests for unknown apps cause
 	depths     background.Shared         // readings of all depths
-	popFailing atomic.Bool
-	stats      counters
-	events     background.RateLimitedLog // of single lists
+	// pops and refills are of the lists for which the latest one failed.
+	pops, refills *health.Failing[*list]
+	reloadFails   atomic.Bool // the latest reload did
+	stats         counters
+	events        background.RateLimitedLog // of single lists
 }
 
 // New validates the options and starts nothing.
@@ -85,6 +89,8 @@ func New(opts Options) (*Service, error) {
 	s := &Service{opts: opts, background: background.NewGroup("queue service"), events: background.RateLimitedLog{Logger: opts.Log}}
 	s.reloads = background.Shared{Group: s.background, Work: s.reloadAndReport, Every: unknownReloadEvery}
 	s.depths = background.Shared{Group: s.background, Work: s.readDepths, Every: depthsEvery, Share: depthsShare}
+	s.pops = health.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionPop, err) })
+	s.refills = health.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionRefill, err) })
 	if err := s.schedule(); err != nil {
 		return nil, err
 	}
@@ -142,7 +148,9 @@ func (s *Service) Start() {
 		s.opts.Log.Info("queue mode is ready", "lists", len(s.catalogue.Load().all()))
 		s.cron.Start()
 		s.sweep()
-		<-s.background.Context().Done()
+		for s.background.Sleep(recheckEvery/2 + rand.N(recheckEvery)) {
+			s.recheck()
+		}
 		<-s.cron.Stop().Done()
 	})
 }
@@ -173,12 +181,25 @@ func (s *Service) Stop(ctx context.Context) error {
 	})
 }
 
-// Ready is nil once the first configuration was read and the lists answered,
-// else model.ErrNotReady with what the service waits for.
+// Ready is nil while IDs of at least one app may be had, as far as is known without
+// asking a store. Errors: model.ErrNotReady with what the service waits for, and
+// model.ErrQueueEmpty once every list is empty and cannot be refilled.
 func (s *Service) Ready() error {
-	_, err := s.current()
-	return err
+	c, err := s.current()
+	if err != nil {
+		return err
+	}
+	lists := c.all()
+	if len(lists) == 0 || len(s.refills.Keys()) < len(lists) {
+		return nil
+	}
+	for _, l := range lists {
+		l.mu.Lock()
+		dry := l.held() == 0 && l.depth == 0
+		l.mu.Unlock()
+		if !dry {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: no list has an index left: %w", model.ErrQueueEmpty, s.refills.Err())
 }
-
-// Starved says whether a caller got ErrQueueEmpty within the last d.
-func (s *Service) Starved(d time.Duration) bool { return s.background.Starved(d) }

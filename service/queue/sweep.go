@@ -20,6 +20,8 @@ const (
 	sweepChunk = 1024
 	// sweepWorkers is how many passes the sweep runs side by side.
 	sweepWorkers = 4
+	// recheckEvery is the pause between two looks at what failed, on average.
+	recheckEvery = 2 * time.Second
 	// maxSpread bounds spread: with the default cron, 120 s apart, it is 5 s.
 	maxSpread = 5 * time.Second
 )
@@ -39,12 +41,7 @@ func (s *Service) schedule() error {
 			s.sweep()
 		}
 	}))
-	reload := func() {
-		if s.reloadAndReport() == nil { // else it has been reported
-			s.settleAll()
-		}
-	}
-	if s.reloadJob, err = s.cron.AddFunc(s.opts.ReloadCron, reload); err != nil {
+	if s.reloadJob, err = s.cron.AddFunc(s.opts.ReloadCron, s.reloadAndSettle); err != nil {
 		return fmt.Errorf("%w: reload cron %q: %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
 	}
 	return nil
@@ -54,6 +51,42 @@ func (s *Service) schedule() error {
 // same cron, and their sweeps at once would show in the slowest requests.
 func spread(when cron.Schedule, now time.Time) time.Duration {
 	return max(1, min(when.Next(now).Sub(now)/20, maxSpread))
+}
+
+// reloadAndSettle is what the cron job does. A failure has been reported.
+func (s *Service) reloadAndSettle() {
+	if s.reloadAndReport() == nil {
+		s.settleAll()
+	}
+}
+
+// recheck tries again what failed last, until it works: whether it does must not wait
+// for a caller or for the next sweep. With a store away the first pass shows that. A
+// push that failed has cost a segment: the next may cost another one, and waits.
+func (s *Service) recheck() {
+	if s.reloadFails.Load() {
+		s.reloadAndSettle()
+	}
+	var again []*list
+	for _, l := range append(s.refills.Keys(), s.pops.Keys()...) {
+		if present, _ := s.catalogue.Load().find(l.key); present != l { // it was removed
+			s.refills.Note(l, nil)
+			s.pops.Note(l, nil)
+			continue
+		}
+		l.mu.Lock()
+		if now := time.Now(); !now.Before(l.pauseUntil) && now.Sub(l.lostAt) > time.Hour/lossesPerHour {
+			again = append(again, l)
+		}
+		l.mu.Unlock()
+	}
+	for lists := range slices.Chunk(again, passSize) {
+		failed := s.stats.failedPasses.Load()
+		s.refill(lists, false)
+		if s.stats.failedPasses.Load() != failed || s.background.Context().Err() != nil {
+			return
+		}
+	}
 }
 
 // settleAll settles every list of which the database, as it was just read, and the

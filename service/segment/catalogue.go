@@ -50,7 +50,7 @@ func (s *Service) find(ctx context.Context, name string) (*Tag, error) {
 	if err := model.CheckTag(name); err != nil {
 		return nil, err
 	}
-	if err := s.Ready(); err != nil {
+	if _, err := s.current(); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
@@ -65,7 +65,7 @@ func (s *Service) find(ctx context.Context, name string) (*Tag, error) {
 // way and may have missed it is followed by another. Errors: model.ErrNotReady,
 // *model.StoreError, or that of ctx, when it may still take place.
 func (s *Service) Reload(ctx context.Context) error {
-	if err := s.Ready(); err != nil {
+	if _, err := s.current(); err != nil {
 		return err
 	}
 	return s.background.Do(ctx, s.reloadAndReport)
@@ -80,6 +80,7 @@ func (s *Service) NextReload(now time.Time) time.Time { return now.Add(s.opts.Re
 func (s *Service) reloadAndReport() error {
 	err := s.reload()
 	if s.background.Context().Err() == nil {
+		s.reloadFails.Store(err != nil)
 		s.opts.Reporter.Report(ConditionReload, err)
 	}
 	return err

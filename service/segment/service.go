@@ -30,6 +30,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/background"
+	"shardid/service/health"
 )
 
 const (
@@ -41,8 +42,12 @@ const (
 	DefaultReload = time.Minute
 )
 
-// observeEvery is how often the rate of each tag is looked at.
-const observeEvery = time.Second
+const (
+	// observeEvery is how often the rate of each tag is looked at.
+	observeEvery = time.Second
+	// reloadRetry is the pause before tags that could not be read are read again.
+	reloadRetry = 2 * time.Second
+)
 
 // Table is leaf_alloc. Safe for concurrent use, over processes too.
 type Table interface {
@@ -82,9 +87,11 @@ type Service struct {
 	catalogue  atomic.Pointer[catalogue] // nil until the tags were read first
 	reloading  chan struct{}             // holds one element during a reload
 	reloads    background.Shared         // those that requests for unknown tags cause
-	loadFails  atomic.Bool               // the last load of any tag failed at the database
-	stats      counters
-	events     background.RateLimitedLog // of single tags
+	// loads are of the tags whose latest one failed at the database.
+	loads       *health.Failing[*Tag]
+	reloadFails atomic.Bool // the latest reload did
+	stats       counters
+	events      background.RateLimitedLog // of single tags
 }
 
 // New validates the options and starts nothing.
@@ -98,6 +105,7 @@ func New(opts Options) (*Service, error) {
 		reloading: make(chan struct{}, 1), events: background.RateLimitedLog{Logger: opts.Log},
 	}
 	s.reloads = background.Shared{Group: s.background, Work: s.reloadAndReport, Every: unknownReloadEvery}
+	s.loads = health.NewFailing[*Tag](func(err error) { opts.Reporter.Report(ConditionLoad, err) })
 	return s, nil
 }
 
@@ -165,15 +173,27 @@ func (s *Service) Tag(name string) (*Tag, error) {
 	return c.find(name)
 }
 
-// Ready is nil once the tags were read, else model.ErrNotReady with what the
-// service waits for.
+// Ready is nil while IDs of at least one tag may be had, as far as is known without
+// asking the database. Errors: model.ErrNotReady with what the service waits for, and
+// model.ErrSegmentEmpty once every tag is used up and none can be loaded.
 func (s *Service) Ready() error {
-	_, err := s.current()
-	return err
+	c, err := s.current()
+	if err != nil {
+		return err
+	}
+	if len(c.live) == 0 || len(s.loads.Keys()) < len(c.live) {
+		return nil
+	}
+	for _, t := range c.live {
+		t.mu.Lock()
+		held := t.held()
+		t.mu.Unlock()
+		if held > 0 {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: no tag holds an ID: %w", model.ErrSegmentEmpty, s.loads.Err())
 }
-
-// Starved says whether a caller got ErrSegmentEmpty within the last d.
-func (s *Service) Starved(d time.Duration) bool { return s.background.Starved(d) }
 
 // Start begins to read the tags in the background and returns at once: the
 // service becomes ready when the database has answered. A second call does
@@ -185,6 +205,13 @@ func (s *Service) Start() {
 		}
 		s.opts.Log.Info("segment mode is ready", "tags", len(s.catalogue.Load().live))
 		s.background.Go(func() { s.every(s.opts.Reload, func() { _ = s.reloadAndReport() }) }) // it has been reported
+		s.background.Go(func() {
+			s.every(reloadRetry, func() {
+				if s.reloadFails.Load() {
+					_ = s.reloadAndReport()
+				}
+			})
+		})
 		s.every(observeEvery, func() {
 			now := time.Now()
 			for _, t := range s.catalogue.Load().live {

@@ -42,6 +42,7 @@ type Tag struct {
 	floorAtReload int64     // what floor was before the row was read last
 	behind        bool      // the row was below that: the table went back in time
 	lastErr       error     // why waiters are not served; nil when the last load went well
+	unloaded      bool      // the last load failed, and not because of the row
 	refused       error     // why the table gives no segment, whoever asks
 	refusedUntil  time.Time // until then it is not asked again
 }
@@ -169,7 +170,8 @@ func (t *Tag) close(err error) {
 	}
 	t.closed = err
 	t.life++
-	t.loads = 0
+	t.loads, t.unloaded = 0, false
+	t.svc.loads.Note(t, nil)
 	left, used := t.current.Swap(newBlock(0, 0)).close()
 	t.issued += used
 	t.svc.stats.wasted.Add(left + t.aheadIDs)
@@ -222,7 +224,6 @@ func (t *Tag) gaveUp(cause error) error {
 	if !errors.Is(cause, model.ErrSegmentEmpty) && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}
-	t.svc.background.Starve()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := t.lastErr

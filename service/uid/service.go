@@ -97,7 +97,9 @@ type Service struct {
 	grant  atomic.Pointer[grant] // nil while no node is held
 	reason atomic.Pointer[error] // why none is; nil at the start
 	stats  counters
-	life   lifetime
+	// fillFails: a failed fill was reported, of whichever node.
+	fillFails atomic.Bool
+	life      lifetime
 }
 
 // New validates the options and starts nothing. Errors: model.ErrInvalidArgument.
