@@ -4,8 +4,12 @@ BIN       := bin/shardid
 TOOLS     := $(CURDIR)/.tools
 LINT      := $(TOOLS)/golangci-lint-v2.15.0
 VULN      := $(TOOLS)/govulncheck-v1.8.0
+KUSTOMIZE := $(TOOLS)/kustomize-v5.8.1
+VALIDATE  := $(TOOLS)/kubectl-validate-v0.0.4
+OPERATOR  := $(TOOLS)/prometheus-operator-v0.85.0
 FUZZTIME  ?= 30s
 DURATION  ?= 1h
+N         ?= 1000
 BENCHFLAGS ?=
 GOTEST    := go test -race -count=1 -timeout 25m
 # Stories that mostly wait, for outages and leases: make test runs them beside the rest.
@@ -15,7 +19,7 @@ LEASES    := ^Test(E2ELeaf|E2EUID)
 OTHERS    := mysql-9.7 valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-plan test-short test-stores test-servers lint vulncheck fmt simulate soak bench bench-quick bench-once fuzz clean
+.PHONY: help run build test test-plan test-short test-deploy test-stores test-servers lint vulncheck fmt simulate soak restarts bench bench-quick bench-once fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +38,7 @@ test: test-plan test-servers build lint vulncheck ## everything CI runs; install
 	  wait $$outages || rest=1; wait $$leases || rest=1; exit $$rest
 	$(MAKE) --no-print-directory simulate bench-once
 	scripts/test-stores.sh --main $(subst $() ,+,$(OTHERS))
+	@cat $(TOOLS)/vulncheck-skipped 2>/dev/null || true
 
 test-plan: # say what make test installs and how long that takes
 	@scripts/install-test-servers.sh --plan $(OTHERS)
@@ -43,6 +48,22 @@ test-plan: # say what make test installs and how long that takes
 
 test-stores: ## the tests of the stores on MySQL 9.7, MariaDB 10.11 and 11.8, Redis 7.0 and 8.0, Valkey 9.1, and one table
 	scripts/test-stores.sh
+
+test-deploy: $(KUSTOMIZE) $(VALIDATE) $(OPERATOR) ## the files of deploy/ against the schemas of Kubernetes; builds what reads these, once: 5 minutes
+	go test -count=1 ./scripts/deploytest
+
+$(KUSTOMIZE):
+	GOBIN=$(TOOLS) go install sigs.k8s.io/kustomize/kustomize/v5@v5.8.1
+	mv $(TOOLS)/kustomize $@
+
+$(VALIDATE):
+	GOBIN=$(TOOLS) go install sigs.k8s.io/kubectl-validate@v0.0.4
+	mv $(TOOLS)/kubectl-validate $@
+
+$(OPERATOR): # the definitions of its objects
+	mkdir -p $@
+	cd "$$(go mod download -json github.com/prometheus-operator/prometheus-operator@v0.85.0 | sed -n 's/.*"Dir": "\(.*\)",/\1/p')/example/prometheus-operator-crd" && \
+	  install -m 0644 monitoring.coreos.com_podmonitors.yaml monitoring.coreos.com_prometheusrules.yaml $@
 
 test-short: ## unit tests only, no server, under a minute
 	go vet ./...
@@ -76,6 +97,9 @@ simulate: ## 10 000 simulated deployments with faults between any two steps, and
 
 soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C ends it with a report
 	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/nemesis -soak $(DURATION)
+
+restarts: test-servers ## N (1000) restarts of both stores and of every replica, with apps of narrow limits; about an hour
+	go test -count=1 -timeout 0 -v -run '^TestDirectedManyRestarts$$' ./cmd/shardid -restarts $(N)
 
 bench: test-servers ## compare with bare Gin, a plain design and other libraries; the goals, 15 to 20 minutes
 	go test -count=1 -timeout 40m -run '^TestCompare$$' -v ./scripts/bench -compare full $(BENCHFLAGS)

@@ -17,7 +17,7 @@ func (a *App) wireAccess() (err error) {
 	s := a.cfg.Server
 	a.access, err = access.NewGuard(access.Options{
 		AdminToken: s.AdminToken, File: s.TokensFile,
-		Report: func(err error) { a.monitor.Report(conditionTokens, err) },
+		Report: func(err error) { a.monitor.Report(conditionTokens, err) }, Log: a.log,
 	})
 	if err != nil {
 		return err

@@ -91,7 +91,6 @@ func required(cmd *cobra.Command, names ...string) {
 }
 
 // tell prints what was done and from when on it counts.
-func tell(w io.Writer, format string, args ...any) error {
-	_, err := fmt.Fprintf(w, format+"\n%s\n", append(args, followNote)...)
-	return err
+func tell(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, format+"\n%s\n", append(args, followNote)...)
 }

@@ -2,14 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"shardid/model"
 	"shardid/repository/sqlstore"
 	"shardid/service/admin"
+	"shardid/service/httpapi"
 
 	"github.com/spf13/cobra"
 )
@@ -34,12 +33,8 @@ func (c *cli) provision() *cobra.Command {
 	f.StringVar(&app.Description, "description", "", "`text` for people")
 	f.Int64Var(&app.Step, "step", defaultStep, "smallest segment, in `indices`")
 	f.Int64Var(&app.Limit.MaxID, "max-limit-id", 0, "highest `ID` that may be issued, 0 for none")
-	f.StringVar(&policy, "limit-policy", string(model.LimitReject), "above the limit: reject, or wrap, which repeats IDs")
-	for _, name := range []string{"app", "name"} {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag is registered a few lines above
-		}
-	}
+	choose(cmd, &policy, "limit-policy", string(model.LimitReject), "above the limit: reject, or wrap, which repeats IDs", "reject", "wrap")
+	required(cmd, "app", "name")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		key, err := model.NewListKey(id, 0)
 		if err != nil {
@@ -51,8 +46,9 @@ func (c *cli) provision() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "app %d (%s) has its %d shards%s\n", made.ID, made.Name, made.Shards, cameBack(made))
-			return err
+			return c.print(cmd, httpapi.NewAppItem(made), func(w io.Writer) {
+				fmt.Fprintf(w, "app %d (%s) has its %d shards%s\n", made.ID, made.Name, made.Shards, cameBack(made))
+			})
 		})
 	})
 }
@@ -66,14 +62,12 @@ func cameBack(app model.AppSummary) string {
 }
 
 func (c *cli) apps() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "apps",
 		Short:   "List the provisioned apps",
 		Example: "  shardid apps\n  shardid apps --json\n  shardid apps set --app 7 --step 5000\n  shardid apps delete --app 7 --confirm orders",
 		Args:    cobra.NoArgs,
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	cmd.AddCommand(c.appsSet(), c.appsDelete())
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return withData(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
@@ -81,49 +75,25 @@ func (c *cli) apps() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(appObjects(apps))
+			items := make([]httpapi.AppItem, len(apps))
+			for i, a := range apps {
+				items[i] = httpapi.NewAppItem(a)
 			}
-			return printApps(cmd.OutOrStdout(), apps)
+			return c.print(cmd, items, appsTable(apps))
 		})
 	})
 }
 
-func printApps(w io.Writer, apps []model.AppSummary) error {
-	if len(apps) == 0 {
-		_, err := fmt.Fprintln(w, "no app is provisioned: shardid provision --app 1 --name test")
-		return err
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "APP\tNAME\tSHARDS\tSTEP\tHIGHEST INDEX\tMAX LIMIT ID\tPOLICY\tDESCRIPTION")
-	for _, a := range apps {
-		fmt.Fprintf(tw, "%d\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n",
-			a.ID, a.Name, a.Shards, a.Step, a.HighestIndex, a.Limit.MaxID, a.Limit.Policy, a.Description)
-	}
-	return tw.Flush()
-}
-
-// appObject is an app in JSON.
-type appObject struct {
-	ID           uint8  `json:"id"`
-	Name         string `json:"name"`
-	Description  string `json:"description"`
-	Shards       int    `json:"shards"`
-	Step         int64  `json:"step"`
-	MaxLimitID   int64  `json:"maxLimitId"`
-	LimitPolicy  string `json:"limitPolicy"`
-	HighestIndex int64  `json:"highestIndex"`
-	TotalIndices int64  `json:"totalIndices"`
-}
-
-func appObjects(apps []model.AppSummary) []appObject {
-	out := make([]appObject, len(apps))
-	for i, a := range apps {
-		out[i] = appObject{
-			ID: a.ID, Name: a.Name, Description: a.Description, Shards: a.Shards, Step: a.Step,
-			MaxLimitID: a.Limit.MaxID, LimitPolicy: string(a.Limit.Policy),
-			HighestIndex: a.HighestIndex, TotalIndices: a.TotalIndices,
+func appsTable(apps []model.AppSummary) func(io.Writer) {
+	return func(w io.Writer) {
+		if len(apps) == 0 {
+			fmt.Fprintln(w, "no app is provisioned: shardid provision --app 1 --name test")
+			return
+		}
+		fmt.Fprintln(w, "APP\tNAME\tSHARDS\tSTEP\tHIGHEST INDEX\tMAX LIMIT ID\tPOLICY\tDESCRIPTION")
+		for _, a := range apps {
+			fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n",
+				a.ID, a.Name, a.Shards, a.Step, a.HighestIndex, a.Limit.MaxID, a.Limit.Policy, a.Description)
 		}
 	}
-	return out
 }

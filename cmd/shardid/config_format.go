@@ -65,14 +65,14 @@ func checkZone(text string) string {
 	return ""
 }
 
-// checkToken keeps out what an Authorization header cannot carry, such as the
-// line end of a file that the token was read from.
+// checkToken keeps out what an Authorization header cannot carry, such as the line end
+// of a file that the token was read from, and what can be guessed.
 func checkToken(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return "holds a space, a line end or a character beyond ASCII: use visible ASCII only"
 	}
-	if len(text) > access.MaxToken {
-		return fmt.Sprintf("has %d bytes: at most %d are looked at", len(text), access.MaxToken)
+	if n := len(text); n < access.MinToken || n > access.MaxToken {
+		return fmt.Sprintf("has %d bytes: choose %d to %d, best from shardid token new or openssl rand -hex 32", n, access.MinToken, access.MaxToken)
 	}
 	return ""
 }

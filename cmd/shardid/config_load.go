@@ -29,29 +29,29 @@ func newLoader() *loader {
 // over the one before, checked as a whole. A file that is not there is an error
 // only when explicit. The error is one line that names the source and the key
 // and says what to do; it never holds the value of a secret.
-func loadConfig(file string, explicit bool, environ []string, flags *pflag.FlagSet) (Config, error) {
+func loadConfig(file string, explicit bool, environ []string, flags *pflag.FlagSet) (*loader, error) {
 	l := newLoader()
 	if err := l.readFile(file, explicit); err != nil {
-		return Config{}, err
+		return nil, err
 	}
 	if err := l.readEnv(environ); err != nil {
-		return Config{}, err
+		return nil, err
 	}
 	if err := l.readFlags(flags); err != nil {
-		return Config{}, err
+		return nil, err
 	}
 	if err := l.validate(); err != nil {
-		return Config{}, err
+		return nil, err
 	}
-	return *l.config, nil
+	return l, nil
 }
 
-// configFromFlags is loadConfig with the file that --config names; flags are
+// loaderFromFlags is loadConfig with the file that --config names; flags are
 // those of addConfigFlags after parsing.
-func configFromFlags(flags *pflag.FlagSet, environ []string) (Config, error) {
+func loaderFromFlags(flags *pflag.FlagSet, environ []string) (*loader, error) {
 	file, err := flags.GetString("config")
 	if err != nil {
-		return Config{}, err
+		return nil, err
 	}
 	return loadConfig(file, flags.Changed("config"), environ, flags)
 }

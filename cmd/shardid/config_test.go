@@ -29,12 +29,23 @@ func loadArgs(t *testing.T, environ []string, args ...string) (Config, error) {
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return configFromFlags(flags, environ)
+	return configOf(loaderFromFlags(flags, environ))
+}
+
+func configOf(l *loader, err error) (Config, error) {
+	if err != nil {
+		return Config{}, err
+	}
+	return *l.config, nil
+}
+
+func loadFor(file string, explicit bool, environ []string, flags *pflag.FlagSet) (Config, error) {
+	return configOf(loadConfig(file, explicit, environ, flags))
 }
 
 func TestConfigDefaultsNeedNoFile(t *testing.T) {
 	t.Chdir(t.TempDir())
-	got, err := loadConfig(defaultConfigFile, false, nil, nil)
+	got, err := loadFor(defaultConfigFile, false, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +64,12 @@ func TestConfigEmptyFiles(t *testing.T) {
 }
 
 func TestConfigFile(t *testing.T) {
-	got, err := loadConfig("testdata/full.yaml", true, nil, nil)
+	got, err := loadFor("testdata/full.yaml", true, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := defaultConfig()
-	want.Server.Addr, want.Server.AdminToken, want.Server.DrainDelay = ":9090", "file-token", 0
+	want.Server.Addr, want.Server.AdminToken, want.Server.DrainDelay = ":9090", "token-of-the-file", 0
 	want.Database.Driver, want.Database.DSN = "mysql", "app:pw@tcp(db:3306)/ids?parseTime=true"
 	want.Redis.Mode, want.Redis.MasterName, want.Redis.TLS = "sentinel", "m", true
 	want.Redis.Addrs = []string{"s1:26379", "s2:26379"}
@@ -96,12 +107,12 @@ func TestConfigKubernetesVariablesAreIgnored(t *testing.T) {
 		"SHARDID_REDIS_SERVICE_HOST=10.0.0.2", "SHARDID_REDIS_PORT=tcp://10.0.0.2:6379", "SHARDID_REDIS_PORT_6379_TCP_ADDR=10.0.0.2",
 	}
 	t.Chdir(t.TempDir())
-	got, err := loadConfig(defaultConfigFile, false, environ, nil)
+	got, err := loadFor(defaultConfigFile, false, environ, nil)
 	if want := defaultConfig(); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	for _, name := range []string{"SHARDID_REDIS_PORT", "SHARDID_PORT_", "SHARDID_PORT_X_TCP", "SHARDID_SERVICE", "SHARDID_"} {
-		if _, err := loadConfig(defaultConfigFile, false, []string{name + "=1"}, nil); err == nil {
+		if _, err := loadFor(defaultConfigFile, false, []string{name + "=1"}, nil); err == nil {
 			t.Errorf("%s passes", name)
 		}
 	}

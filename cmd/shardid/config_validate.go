@@ -9,6 +9,9 @@ import (
 	"time"
 )
 
+// placeholder stands for secrets in the examples of deploy/.
+const placeholder = "CHANGE-ME"
+
 // validate checks every value by itself and then those that belong together.
 func (l *loader) validate() error {
 	for _, k := range l.keys {
@@ -115,6 +118,9 @@ func (k configKey) number(text string) (float64, error) {
 func (k configKey) checkText(text string) error {
 	if choices := strings.Fields(k.tag.Get("oneof")); len(choices) > 0 && !slices.Contains(choices, text) {
 		return fmt.Errorf("%s is not one of %s: choose one, the default is %s", show(text), strings.Join(choices, ", "), k.std)
+	}
+	if k.secret() && strings.Contains(text, placeholder) {
+		return errors.New("the value still holds " + placeholder + " of the example: write your own secret")
 	}
 	problem := ""
 	switch k.tag.Get("format") {

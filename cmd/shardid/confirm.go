@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"shardid/model"
 	"shardid/repository/sqlstore"
@@ -78,8 +79,9 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 			if waited == 0 {
 				result = "nothing waited for a confirmation, nothing was changed"
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", target, result)
-			return err
+			return c.print(cmd, map[string]any{"target": target, "confirmed": waited > 0}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: %s\n", target, result)
+			})
 		})
 	})
 }

@@ -1,11 +1,12 @@
 package main
 
 import (
-	"encoding/json"
+	"bufio"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
-	"text/tabwriter"
+	"time"
 
 	"shardid/model"
 
@@ -14,41 +15,96 @@ import (
 
 func (c *cli) decode() *cobra.Command {
 	var kind string
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "decode [--kind queue|snowflake|uid] ID",
-		Short: "Take an ID apart",
+		Use:   "decode [--kind queue|snowflake|uid] [ID]...",
+		Short: "Take IDs apart, those of the command line or of standard input",
 		Example: `  shardid decode 16385
-  shardid decode --kind snowflake 1169786042799259000
+  shardid decode --kind snowflake 1169786042799259000 1169786042799259001
+  shardid decode --json < ids.txt
   shardid decode --kind uid --uid.epoch 2016-05-20T00:00:00+08:00 3200169789968523265`,
-		Args: cobra.ExactArgs(1),
 	}
-	cmd.Flags().StringVar(&kind, "kind", model.KindQueue, "queue, snowflake or uid")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	choose(cmd, &kind, "kind", model.KindQueue, "queue, snowflake or uid", model.KindQueue, model.KindSnowflake, model.KindUID)
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
-		id, err := strconv.ParseInt(args[0], 10, 64)
-		if err != nil {
-			return fmt.Errorf("%w: %q is not an ID: IDs are whole numbers below 2^63", model.ErrInvalidArgument, args[0])
+		given := len(args) > 0
+		if !given && isTerminal(os.Stdin) {
+			return fmt.Errorf("%w: give an ID, or IDs on standard input: see shardid decode --help", model.ErrInvalidArgument)
 		}
-		parts, err := decoder(cfg).Decode(kind, id)
+		if !given {
+			words := bufio.NewScanner(cmd.InOrStdin())
+			for words.Split(bufio.ScanWords); words.Scan(); {
+				args = append(args, words.Text())
+			}
+			if err := words.Err(); err != nil {
+				return fmt.Errorf("read standard input: %w", err)
+			}
+		}
+		if len(args) == 0 {
+			return fmt.Errorf("%w: give an ID: see shardid decode --help", model.ErrInvalidArgument)
+		}
+		ids, err := readIDs(args)
 		if err != nil {
 			return err
 		}
-		return printParts(cmd.OutOrStdout(), parts, asJSON)
+		decoder := decoder(cfg)
+		for i, id := range ids {
+			parts, err := decoder.Decode(kind, id)
+			if err != nil {
+				return err
+			}
+			object := map[string]any{"id": id, "idStr": strconv.FormatInt(id, 10), "kind": kind}
+			for _, p := range parts {
+				object[p.Name] = p.Value
+			}
+			if err := c.print(cmd, object, func(w io.Writer) {
+				if len(ids) > 1 {
+					fmt.Fprintf(w, "%sid\t%d\n", map[bool]string{true: "\n"}[i > 0], id)
+				}
+				for _, p := range parts {
+					fmt.Fprintf(w, "%s\t%v\n", p.Name, p.Value)
+				}
+				for _, hint := range otherKinds(decoder, kind, id, time.Now()) {
+					fmt.Fprintln(w, hint)
+				}
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
-func printParts(w io.Writer, parts []model.Part, asJSON bool) error {
-	if asJSON {
-		object := map[string]any{}
-		for _, p := range parts {
-			object[p.Name] = p.Value
+func readIDs(words []string) ([]int64, error) {
+	ids := make([]int64, len(words))
+	for i, word := range words {
+		var err error
+		if ids[i], err = strconv.ParseInt(word, 10, 64); err != nil {
+			return nil, fmt.Errorf("%w: %.60q is not an ID: IDs are whole numbers below 2^63", model.ErrInvalidArgument, word)
 		}
-		return json.NewEncoder(w).Encode(object)
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, p := range parts {
-		fmt.Fprintf(tw, "%s\t%v\n", p.Name, p.Value)
+	return ids, nil
+}
+
+// otherKinds are hints at kinds of which the ID may be as well: a time that has been, and
+// not within the first day of the epoch, or an index that a list may have reached.
+func otherKinds(d model.Decoder, kind string, id int64, now time.Time) (hints []string) {
+	if q, err := model.DecodeQueueID(id); kind != model.KindQueue && err == nil && q.Index < 1<<40 {
+		hints = append(hints, fmt.Sprintf("with --kind queue: index %d of shard %d, app %d", q.Index, q.Shard, q.App))
 	}
-	return tw.Flush()
+	for other, epoch := range map[string]time.Time{
+		model.KindSnowflake: time.UnixMilli(d.SnowflakeEpochMs), model.KindUID: d.UID.Epoch,
+	} {
+		parts, err := d.Decode(other, id)
+		if other == kind || err != nil {
+			continue
+		}
+		fields := map[string]any{}
+		for _, p := range parts {
+			fields[p.Name] = p.Value
+		}
+		at, err := time.Parse(time.RFC3339, fmt.Sprint(fields["time"]))
+		if err == nil && at.After(epoch.Add(24*time.Hour)) && at.Before(now.Add(time.Hour)) {
+			hints = append(hints, fmt.Sprintf("with --kind %s: %s, worker %v", other, fields["time"], fields["workerId"]))
+		}
+	}
+	return hints
 }

@@ -30,16 +30,18 @@ func section[T any](t *testing.T, file, path string) (v T) {
 	return v
 }
 
-// environment is an environ of what a file gives, with a value for each of the
-// variables it uses.
+// environment is an environ of what a file gives, filled in: with a value for each of
+// the variables it uses and for each placeholder.
 func environment(vars map[string]string) (environ []string) {
 	used := regexp.MustCompile(`\$\{\w+[^}]*\}`)
 	for name, value := range vars {
-		value = strings.ReplaceAll(used.ReplaceAllString(value, "secret"), "$(POD_IP)", "10.1.2.3")
+		value = strings.NewReplacer("$(POD_IP)", "10.1.2.3", placeholder, filledIn).Replace(used.ReplaceAllString(value, filledIn))
 		environ = append(environ, name+"="+value)
 	}
 	return environ
 }
+
+const filledIn = "bff4c1e1a9d84e2f"
 
 // composeEnv is what the Compose file gives a replica; its anchors need all of it.
 func composeEnv(t *testing.T) map[string]string {
@@ -93,16 +95,21 @@ func TestDeployConfigs(t *testing.T) {
 	}{
 		"docker":     {"docker/config.yaml", nil, "sqlite embedded :8080  /data"},
 		"compose":    {"docker/config.yaml", composeEnv(t), "mysql single :8080  /data"},
-		"kubernetes": {"kubernetes/config.yaml", kubernetesEnv(t), "mysql single :8080 10.1.2.3:8080 /data"},
+		"kubernetes": {"kubernetes/settings/config.yaml", kubernetesEnv(t), "mysql single :8080 10.1.2.3:8080 /data"},
 		"systemd":    {"../config.yaml", systemdEnv(t), "sqlite embedded 127.0.0.1:8080  /var/lib/shardid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "systemd" {
 				delete(c.vars, "SHARDID_DATABASE_DSN") // for the driver that the operator writes
 			}
-			cfg, err := loadConfig(deployDir+c.file, true, environment(c.vars), nil)
+			cfg, err := loadFor(deployDir+c.file, true, environment(c.vars), nil)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for key, value := range c.vars {
+				if _, err := loadFor(deployDir+c.file, true, append(environment(c.vars), key+"="+value), nil); strings.Contains(value, placeholder) && err == nil {
+					t.Errorf("%s is taken as the example has it", key)
+				}
 			}
 			got := strings.Join([]string{cfg.Database.Driver, cfg.Redis.Mode, cfg.Server.Addr, cfg.Snowflake.Advertise, cfg.DataDir}, " ")
 			if got != c.want {
@@ -125,7 +132,7 @@ func TestDeploySecrets(t *testing.T) {
 		}
 	}
 	l := newLoader()
-	file := deployDir + "kubernetes/config.yaml"
+	file := deployDir + "kubernetes/settings/config.yaml"
 	if err := l.readFile(file, true); err != nil {
 		t.Fatal(err)
 	}

@@ -3,14 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"shardid/model"
@@ -31,7 +29,6 @@ type inspection struct {
 }
 
 func (c *cli) doctor() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether the stores are set up so that no ID can repeat",
@@ -39,14 +36,10 @@ func (c *cli) doctor() *cobra.Command {
   shardid doctor --config /etc/shardid/config.yaml --json`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		redis.SetLogger(redisLog{slog.New(slog.DiscardHandler)}) // its failures come back as errors
 		found, err := examine(cmd.Context(), configured(cfg))
-		if printErr := printFindings(cmd.OutOrStdout(), found, asJSON); printErr != nil {
-			return printErr
-		}
-		return err
+		return errors.Join(c.print(cmd, found, findingsTable(found)), err)
 	})
 }
 
@@ -178,18 +171,12 @@ func unsafeOf(found []model.Finding) (problems []string) {
 	return problems
 }
 
-func printFindings(w io.Writer, found []model.Finding, asJSON bool) error {
-	if asJSON {
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false) // <user> is for people
-		enc.SetIndent("", "  ")
-		return enc.Encode(found)
+func findingsTable(found []model.Finding) func(io.Writer) {
+	return func(w io.Writer) {
+		fmt.Fprintln(w, "STORE\tNODE\tSETTING\tVALUE\tWANTED\tVERDICT\tWHY")
+		for _, f := range found {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Store, cmp.Or(f.Node, "-"), f.Setting,
+				cmp.Or(f.Value, "-"), f.Want, f.Level, cmp.Or(f.Why, "-"))
+		}
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "STORE\tNODE\tSETTING\tVALUE\tWANTED\tVERDICT\tWHY")
-	for _, f := range found {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Store, cmp.Or(f.Node, "-"), f.Setting,
-			cmp.Or(f.Value, "-"), f.Want, f.Level, cmp.Or(f.Why, "-"))
-	}
-	return tw.Flush()
 }

@@ -22,7 +22,7 @@ func TestE2ECommands(t *testing.T) {
 	}{
 		{"version", 0, `^shardid \d+\.\d+\.\d+\S* go1\.\S+ \S+/\S+\n$`, ""},
 		{"decode 16385", 0, `^index +1\nshardId +0\nappId +1\n$`, ""},
-		{"decode --json 16385", 0, `^\{"appId":1,"index":1,"shardId":0\}\n$`, ""},
+		{"decode --json 16385", 0, `^\{"appId":1,"id":16385,"idStr":"16385","index":1,"kind":"queue","shardId":0\}\n$`, ""},
 		{"decode --kind queue 9223372036854775807", 0, `shardId +63\nappId +255\n`, ""},
 		{"decode --kind snowflake 1169786042799259000", 0, `workerId`, ""},
 		{"decode 0", 2, `^$`, "16384"},
@@ -30,8 +30,8 @@ func TestE2ECommands(t *testing.T) {
 		{"decode 9223372036854775808", 2, `^$`, "2^63"},
 		{"decode -- -5", 2, `^$`, "-5"},
 		{"decode --kind what 5", 2, `^$`, "queue"},
-		{"decode", 2, `^$`, "shardid --help"},
-		{"decode 1 2", 2, `^$`, "shardid --help"},
+		{"decode", 2, `^$`, "shardid decode --help"},
+		{"decode 16385 2", 2, `^index`, "2 is not a queue ID"},
 		{"apps", 1, `^$`, "no database"},
 		{"provision", 2, `^$`, "app"},
 		{"provision --app 1", 2, `^$`, "name"},
@@ -47,6 +47,7 @@ func TestE2ECommands(t *testing.T) {
 		{"confirm", 2, `^$`, "app"},
 		{"confirm --app 256 --name x", 2, `^$`, "0…255"},
 		{"confirm --app 9 --name x", 1, `^$`, "no database"},
+		{"srve", 2, `^$`, "did you mean serve: see shardid --help"},
 		{"provide", 2, `^$`, "unknown command"},
 		{"serve --what", 2, `^$`, "unknown flag"},
 		{"serve --server.addr nowhere", 1, `^$`, "--server.addr"},
@@ -75,7 +76,7 @@ func wantOneLine(t *testing.T, o outcome) {
 func TestE2EHelp(t *testing.T) {
 	story(t)
 	help := must(t, nil, "--help")
-	for _, name := range []string{"serve", "migrate", "provision", "apps", "confirm", "tags", "workers", "token", "decode", "doctor", "health", "bench", "version"} {
+	for _, name := range []string{"serve", "migrate", "provision", "apps", "confirm", "tags", "workers", "token", "decode", "doctor", "health", "bench", "version", "get", "status", "config"} {
 		if !strings.Contains(help, "\n  "+name+" ") {
 			t.Errorf("--help does not list %s", name)
 		}

@@ -152,7 +152,7 @@ func wantHostileNames(t *testing.T, b *tab) {
 	if eval[bool](b, `'broken' in window || document.images.length > 0 || document.scripts.length !== 3`) {
 		t.Error("a name became code")
 	}
-	if next := b.text("#tag-rows .next"); next != "" && !strings.Contains(next, "9007199254740993") {
+	if next := b.text("#tag-rows .next"); next != "" && !strings.Contains(next, "9,007,199,254,740,993") {
 		t.Errorf("the next ID of the tag is shown as %q", next)
 	}
 }
@@ -164,7 +164,7 @@ func TestE2EConsoleApps(t *testing.T) {
 	eval[bool](b, `document.querySelector('.app').focus() || true`)
 	b.do(chromedp.KeyEvent(kb.ArrowDown))
 	b.until("app 9 is looked at", `document.querySelector('#app-name').textContent === '9 orders' && location.hash === '#app=9'`)
-	if facts := b.text("#app-facts"); !strings.Contains(facts, "9007199254740993") || !strings.Contains(facts, "wrap: IDs repeat") {
+	if facts := b.text("#app-facts"); !strings.Contains(facts, "9,007,199,254,740,993") || !strings.Contains(facts, "wrap: IDs repeat") {
 		t.Errorf("app 9: %s", facts)
 	}
 	if badge := b.text("#app-badges"); badge != "wrap" {
@@ -195,7 +195,7 @@ func TestE2EConsoleDecodes(t *testing.T) {
 	for id, wants := range map[string]string{
 		"16385":               `queue: index 1 · shard 0 · app 1 (test)`,
 		" 16,385 ":            `queue: index 1 · shard 0 · app 1 (test)`,
-		"9223372036854775807": `queue: index 562949953421311 · shard 63 · app 255`,
+		"9223372036854775807": `queue: index 562,949,953,421,311 · shard 63 · app 255`,
 		flake:                 fmt.Sprintf("snowflake: timestamp %d ", timeOf(number64(t, flake)).UnixMilli()),
 		uid:                   "uid: timestamp " + parsed(t, d, uid),
 	} {

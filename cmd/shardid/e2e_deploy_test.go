@@ -107,7 +107,7 @@ func TestE2EKubernetes(t *testing.T) {
 	hosts = append(hosts, "mysql:3306", hosts[1], "CHANGE-ME", password)
 	local := strings.NewReplacer(hosts...)
 	dir := t.TempDir()
-	file := local.Replace(manifest(t, "config.yaml"))
+	file := local.Replace(manifest(t, "settings/config.yaml"))
 	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,9 @@ func TestE2EKubernetes(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^  SHARDID_(\w+): (.+)$`).FindAllStringSubmatch(manifest(t, "secret.example.yaml"), -1) {
 		s[m[1]] = local.Replace(m[2])
 	}
-	must(t, settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": s["DATABASE_DSN"]}, "migrate") // all that the Job knows
+	if o := shardidIn(t, dir, s, "migrate"); o.exit != 0 { // the Job has the settings of a pod
+		t.Fatalf("migrate: %+v", o)
+	}
 	d := serveIn(t, dir, s)
 	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
 	d.want("/api/snowflake/get/test", 200, 0)

@@ -88,7 +88,7 @@ func TestAlarmsAreAlerts(t *testing.T) {
 	}
 	for _, r := range alertRules(t) {
 		severity, ok := alarms[r.Alert]
-		if alone := r.Alert == "ShardidDown" || r.Alert == "ShardidSlow"; ok == alone || ok && severity != r.Labels.Severity {
+		if alone := slices.Contains([]string{"ShardidDown", "ShardidNotScraped", "ShardidSlow"}, r.Alert); ok == alone || ok && severity != r.Labels.Severity {
 			t.Errorf("%s: alert %s, alarm %q", r.Alert, r.Labels.Severity, severity)
 		}
 		delete(alarms, r.Alert)

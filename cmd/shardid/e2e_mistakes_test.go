@@ -3,9 +3,13 @@
 package main_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,7 +17,7 @@ import (
 )
 
 // password is what no output may hold.
-const password = "hunter2-geheim"
+const password = "hunter2-streng-geheim"
 
 // mistake is a configuration that cannot work.
 type mistake struct {
@@ -151,5 +155,50 @@ func setMaxMemory(t *testing.T, r *testserver.RedisServer, bytes string) {
 	t.Helper()
 	if err := r.Client().ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestE2EStartMistakes: what stops a command is one line with what to do.
+func TestE2EStartMistakes(t *testing.T) {
+	story(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "mine"), 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	const serve = "serve --server.addr 127.0.0.1:0 "
+	for _, c := range []struct {
+		args string
+		exit int
+		says []string
+	}{
+		{"srve", 2, []string{`unknown command "srve" for "shardid": did you mean serve: see shardid --help`}},
+		{serve + "--server.tls_cert_file no.pem --server.tls_key_file no.key", 1, []string{"server.tls_cert_file", "no.pem", "name the PEM files"}},
+		{serve + "--redis.mode single --redis.addrs 127.0.0.1:1 --redis.tls --redis.tls_ca_file no.pem", 1, []string{"redis.tls_ca_file", "no.pem", "name a PEM file of authorities"}},
+		{serve + "--data_dir file", 1, []string{"/file", "that is a file: set data_dir to a folder"}},
+		{serve + "--data_dir file/below", 1, []string{"/file", "that is a file: set data_dir to a folder"}},
+		{serve + "--data_dir mine", 1, []string{"/mine/shardid.db", "set another data_dir"}},
+		{serve + "--data_dir mine/below", 1, []string{"/mine/below", "set data_dir to a folder that it may write"}},
+		{serve + "--server.tokens_file file", 1, []string{"server.tokens_file: file:1: is not a list"}},
+		{serve + "--server.tokens_file none", 1, []string{"server.tokens_file: none: cannot be read", "shardid token new --append makes one"}},
+		{"token new --name a --role get --append mine/tokens.yaml", 1, []string{"mine/tokens.yaml", "owner or root"}},
+	} {
+		cmd := command(t, dir, nil, strings.Fields(c.args)...)
+		if os.Geteuid() == 0 { // who may write everywhere
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			if err := errors.Join(os.Chown(dir, 65534, 65534), os.Chown(filepath.Join(dir, "file"), 65534, 65534)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, _ := cmd.CombinedOutput() // the status is in ProcessState
+		o := outcome{exit: cmd.ProcessState.ExitCode(), stderr: string(out)}
+		wantOneLine(t, o)
+		for _, want := range c.says {
+			if o.exit != c.exit || !strings.Contains(o.stderr, want) {
+				t.Errorf("%s: %+v, want %q", c.args, o, want)
+			}
+		}
 	}
 }

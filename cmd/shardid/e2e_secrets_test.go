@@ -18,7 +18,7 @@ import (
 const (
 	databaseSecret = "sesame-database"
 	redisSecret    = "sesame-redis"
-	adminSecret    = "sesame-admin"
+	adminSecret    = "sesame-administrator"
 	wrongSecret    = "sesame-mistyped"
 )
 

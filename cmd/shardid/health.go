@@ -27,7 +27,7 @@ const maxHealthAnswer = 1 << 20
 // healthReport is what the health pages say.
 type healthReport struct {
 	Status  string `json:"status"`
-	Message string `json:"message"`
+	Message string `json:"message,omitempty"`
 }
 
 // line is the report for people.
@@ -72,8 +72,7 @@ func (c *cli) health() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), report.line())
-		return err
+		return c.print(cmd, report, func(w io.Writer) { fmt.Fprintln(w, report.line()) })
 	})
 }
 
@@ -86,11 +85,11 @@ func (f healthFlags) resolve(cfg Config) (target string, client *http.Client, er
 		secure, err := clientTLS{insecure: f.insecure}.trusting(f.caFile)
 		return target, healthClient(secure), err
 	}
-	own, err := serverURL(cfg.Server.Addr)
+	own, err := serverURL(cfg.Server)
 	if err != nil {
 		return "", nil, err
 	}
-	if target, err = healthURL(cfg.Server.scheme() + strings.TrimPrefix(own, "http") + f.url); err != nil {
+	if target, err = healthURL(own + f.url); err != nil {
 		return "", nil, err
 	}
 	secure, err := ownTLS(cfg.Server)

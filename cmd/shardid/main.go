@@ -31,7 +31,8 @@ func run(ctx context.Context, args []string) int {
 	case err == nil:
 		return exitDone
 	case !c.ran:
-		fmt.Fprintf(os.Stderr, "shardid: %v: see shardid --help\n", err)
+		text := strings.NewReplacer("\n\nDid you mean this?\n\t", ": did you mean ", "\n\t", " or ", "\n", "").Replace(err.Error())
+		fmt.Fprintf(os.Stderr, "shardid: %s: see shardid --help\n", text)
 		return exitUsage
 	}
 	fmt.Fprintf(os.Stderr, "shardid: %s\n", strings.ReplaceAll(err.Error(), "\n", "; ")) // joined errors are one line each

@@ -24,6 +24,14 @@ func (c *cli) migrate() *cobra.Command {
 				err = closeErr
 			}
 		}()
-		return db.Migrate(cmd.Context(), func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) })
+		steps := []string{}
+		if err := db.Migrate(cmd.Context(), func(line string) {
+			if steps = append(steps, line); !c.json {
+				fmt.Fprintln(cmd.OutOrStdout(), line)
+			}
+		}); err != nil || !c.json {
+			return err
+		}
+		return c.print(cmd, map[string][]string{"steps": steps}, nil)
 	})
 }

@@ -19,8 +19,13 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 	o := httpapi.Options{
 		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor, Log: a.log,
 		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
-		Status: a.status, History: a.history, Location: zone,
+		Status: a.status, History: a.history, Replicas: a.fleet, Location: zone,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
+	}
+	host, _, _ := net.SplitHostPort(a.cfg.Server.Addr) // is checked with the configuration
+	o.Loopback = host != "" && httpapi.IsLoopback(host)
+	if a.cfg.Server.TLSClientCAFile != "" {
+		o.CheckClient = a.certificates.CheckClient
 	}
 	o.LogLevel, o.AccessLog = a.level, a.cfg.Log.Access
 	o.Admin = a.admin()

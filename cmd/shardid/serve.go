@@ -21,9 +21,17 @@ func (c *cli) serve() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test) and the tag leaf-segment-test when the embedded database has none yet")
-	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+	c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return serve(cmd.Context(), cfg, demo)
 	})
+	cmd.Long = cmd.Short + `.
+
+Every key of config.yaml that is no secret is also a flag, --server.addr for example, and
+an environment variable, SHARDID_SERVER_ADDR. Flags beat variables, variables beat the
+file. The keys and their defaults, which config.yaml in the sources explains:
+
+` + keysHelp()
+	return cmd
 }
 
 // serve runs the service until a signal or a failure of the listener. SIGTERM

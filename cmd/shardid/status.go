@@ -32,7 +32,7 @@ func (a *App) queueStatus(ctx context.Context) *httpapi.QueueStatus {
 			MaxLimitID: v.Limit.MaxID, LimitPolicy: v.Limit.Policy,
 			Issued: v.Issued, Refills: v.Refills, Held: v.Held, IssuedPerSecond: rates[v.App],
 			HighestIndex: v.Highest, LeftShare: v.Left, Exhausted: v.Exhausted, Unconfirmed: v.Unconfirmed,
-			Depths: v.Depths,
+			Unused: v.Unused, Depths: v.Depths,
 		}
 	}
 	s := a.queue.Stats()

@@ -2,16 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
-	"text/tabwriter"
 	"time"
 
 	"shardid/model"
 	"shardid/repository/sqlstore"
 	"shardid/service/admin"
+	"shardid/service/httpapi"
 
 	"github.com/spf13/cobra"
 )
@@ -20,14 +19,12 @@ import (
 const defaultTagStep = admin.DefaultTagStep
 
 func (c *cli) tags() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "tags",
 		Short:   "List the tags of the segment mode",
 		Example: "  shardid tags\n  shardid tags --json\n  shardid tags add --tag orders --step 2000",
 		Args:    cobra.NoArgs,
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	cmd.AddCommand(c.tagsAdd(), c.tagsSet(), c.tagsDelete())
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return withData(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
@@ -35,10 +32,11 @@ func (c *cli) tags() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(tagObjects(tags))
+			items := make([]httpapi.TagItem, len(tags))
+			for i, t := range tags {
+				items[i] = httpapi.NewTagItem(t)
 			}
-			return printTags(cmd.OutOrStdout(), tags)
+			return c.print(cmd, items, tagsTable(tags))
 		})
 	})
 }
@@ -57,47 +55,33 @@ func (c *cli) tagsAdd() *cobra.Command {
 	f.Int64Var(&tag.Step, "step", defaultTagStep, "smallest segment, in `IDs`")
 	f.Int64Var(&tag.MaxID, "max-id", 1, "first `ID` to hand out")
 	f.StringVar(&tag.Description, "description", "", "`text` for people")
-	if err := cmd.MarkFlagRequired("tag"); err != nil {
-		panic(err) // the flag is registered a few lines above
-	}
+	required(cmd, "tag")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return c.runAdmin(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
 			made, _, err := service.CreateTag(ctx, operator(), tag)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "tag %s starts at %d: curl http://127.0.0.1:8080/api/segment/get/%s\n", made.Name, made.MaxID, url.PathEscape(made.Name))
-			return err
+			return c.print(cmd, httpapi.NewTagItem(made), func(w io.Writer) {
+				fmt.Fprintf(w, "tag %s starts at %d", made.Name, made.MaxID)
+				if server, err := serverURL(cfg.Server); err == nil {
+					fmt.Fprintf(w, ": curl %s/api/segment/get/%s", server, url.PathEscape(made.Name))
+				}
+				fmt.Fprintln(w)
+			})
 		})
 	})
 }
 
-func printTags(w io.Writer, tags []model.Tag) error {
-	if len(tags) == 0 {
-		_, err := fmt.Fprintln(w, "there is no tag: shardid tags add --tag orders --step 2000")
-		return err
+func tagsTable(tags []model.Tag) func(io.Writer) {
+	return func(w io.Writer) {
+		if len(tags) == 0 {
+			fmt.Fprintln(w, "there is no tag: shardid tags add --tag orders --step 2000")
+			return
+		}
+		fmt.Fprintln(w, "TAG\tNEXT ID\tSTEP\tUPDATED\tDESCRIPTION")
+		for _, t := range tags {
+			fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", t.Name, t.MaxID, t.Step, t.UpdatedAt.UTC().Format(time.RFC3339), t.Description)
+		}
 	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "TAG\tNEXT ID\tSTEP\tUPDATED\tDESCRIPTION")
-	for _, t := range tags {
-		fmt.Fprintf(tw, "%s\t%d\t%d\t%s\t%s\n", t.Name, t.MaxID, t.Step, t.UpdatedAt.UTC().Format(time.RFC3339), t.Description)
-	}
-	return tw.Flush()
-}
-
-// tagObject is a tag in JSON.
-type tagObject struct {
-	Tag         string    `json:"tag"`
-	MaxID       int64     `json:"maxId"`
-	Step        int64     `json:"step"`
-	Description string    `json:"description"`
-	UpdatedAt   time.Time `json:"updatedAt"`
-}
-
-func tagObjects(tags []model.Tag) []tagObject {
-	out := make([]tagObject, len(tags))
-	for i, t := range tags {
-		out[i] = tagObject{Tag: t.Name, MaxID: t.MaxID, Step: t.Step, Description: t.Description, UpdatedAt: t.UpdatedAt.UTC()}
-	}
-	return out
 }

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"io"
 
 	"shardid/model"
 	"shardid/service/admin"
+	"shardid/service/httpapi"
 
 	"github.com/spf13/cobra"
 )
@@ -36,10 +38,10 @@ func (c *cli) tagsSet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := printTags(cmd.OutOrStdout(), []model.Tag{after}); err != nil {
-				return err
-			}
-			return tell(cmd.OutOrStdout(), "tag %s is changed", after.Name)
+			return c.print(cmd, httpapi.NewTagItem(after), func(w io.Writer) {
+				tagsTable([]model.Tag{after})(w)
+				tell(w, "tag %s is changed", after.Name)
+			})
 		})
 	})
 }
@@ -61,7 +63,9 @@ func (c *cli) tagsDelete() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return tell(cmd.OutOrStdout(), "tag %s is deleted; should it come back, it goes on at %d", was.Name, was.MaxID)
+			return c.print(cmd, httpapi.NewTagItem(was), func(w io.Writer) {
+				tell(w, "tag %s is deleted; should it come back, it goes on at %d", was.Name, was.MaxID)
+			})
 		})
 	})
 }

@@ -54,7 +54,7 @@ func (c clientTLS) trusting(caFile string) (*tls.Config, error) {
 func (c clientTLS) config() (*tls.Config, error) {
 	cfg, err := c.trusting(c.caFile)
 	if err != nil {
-		return nil, fmt.Errorf("%s.tls_ca_file: %w", c.section, err)
+		return nil, fmt.Errorf("%s.tls_ca_file: %w: name a PEM file of authorities that this user may read", c.section, err)
 	}
 	if c.certFile == "" {
 		return cfg, nil
@@ -64,7 +64,7 @@ func (c clientTLS) config() (*tls.Config, error) {
 		return &cert, err
 	}
 	if _, err := cfg.GetClientCertificate(nil); err != nil {
-		return nil, fmt.Errorf("%s.tls_cert_file and %s.tls_key_file: %w", c.section, c.section, err)
+		return nil, fmt.Errorf("%s.tls_cert_file and %s.tls_key_file: %w: name the PEM files of a certificate and its key that this user may read", c.section, c.section, err)
 	}
 	return cfg, nil
 }

@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"shardid/model"
 	"shardid/service/access"
 
+	"github.com/gofrs/flock"
 	"github.com/spf13/cobra"
 )
 
@@ -50,37 +50,36 @@ func (c *cli) tokenNew() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&flags.name, "name", "", "`name` for people and logs")
-	f.StringVar(&flags.role, "role", "", "get (IDs) or admin (administration)")
+	choose(cmd, &flags.role, "role", "", "get (IDs) or admin (administration)", "get", "admin")
 	f.StringSliceVar(&flags.apps, "apps", nil, "`appIds` of the queue mode, or *")
 	f.StringSliceVar(&flags.tags, "tags", nil, "`tags` of the segment mode, pre* for all that begin so, or *")
 	f.StringSliceVar(&flags.modes, "modes", nil, "queue, segment, snowflake, uid (default those that --apps and --tags are for)")
 	f.Float64Var(&flags.rate, "rate", 0, "`requests` a second (default no limit)")
 	f.IntVar(&flags.burst, "burst", 0, "`requests` at once (default those of a second)")
+	offer(cmd, "modes", modes()...)
 	f.StringVar(&flags.expires, "expires", "", "`day` from which it is refused, such as 2027-01-31")
 	f.StringVar(&flags.file, "append", "", "add the entry to this `FILE` and print the token only")
-	for _, name := range []string{"name", "role"} {
-		if err := cmd.MarkFlagRequired(name); err != nil {
-			panic(err) // the flag is registered a few lines above
-		}
-	}
-	return c.command(cmd, func(cmd *cobra.Command, _ []string, _ Config) error { return flags.run(cmd.OutOrStdout()) })
+	required(cmd, "name", "role")
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, _ Config) error { return c.newToken(cmd, flags) })
 }
 
-func (f tokenFlags) run(w io.Writer) error {
+func (c *cli) newToken(cmd *cobra.Command, f tokenFlags) error {
 	token, sum := access.Generate()
 	entry := f.entry(sum)
 	if _, err := access.Parse("the token", []byte(entry)); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", model.ErrInvalidArgument, err)
 	}
-	if f.file == "" {
-		_, err := fmt.Fprintf(w, "%s\n\n# for server.tokens_file:\n%s", token, entry)
-		return err
+	if f.file != "" {
+		if err := appendEntry(f.file, entry); err != nil {
+			return err
+		}
 	}
-	if err := appendEntry(f.file, entry); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w, token)
-	return err
+	return c.print(cmd, map[string]string{"name": f.name, "token": token, "entry": entry}, func(w io.Writer) {
+		fmt.Fprintln(w, token)
+		if f.file == "" {
+			fmt.Fprintf(w, "\n# for server.tokens_file:\n%s", entry)
+		}
+	})
 }
 
 // entry is the YAML of a token. Texts are quoted as YAML and Go both do.
@@ -119,15 +118,29 @@ func writeList(b *strings.Builder, key string, items []string, quoted bool) {
 	fmt.Fprintf(b, "  %s: [%s]\n", key, strings.Join(shown, ", "))
 }
 
-// appendEntry puts an entry at the end of a file, which may not be there yet, when
-// the whole is right then. It replaces the file at once, as a server may read it.
+// appendEntry puts an entry at the end of a file, which may not be there yet, when the
+// whole is right then. Others who append wait: each adds to what the one before left.
 func appendEntry(file, entry string) (err error) {
+	if _, err := os.Lstat(file); err == nil { // write to what a link points to, so that it stays one
+		if file, err = filepath.EvalSymlinks(file); err != nil {
+			return fmt.Errorf("append the token: %w: correct the link", err)
+		}
+	}
+	lock := flock.New(filepath.Dir(file), flock.SetFlag(os.O_RDONLY)) // not the file, which is replaced
+	if err := lock.Lock(); err != nil {
+		return fmt.Errorf("append the token: lock the folder of %s: %w", file, err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	old, err := os.ReadFile(file) //nolint:gosec // the operator names the file
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("append the token: %w", err)
 	}
 	text := strings.TrimRight(string(old), "\n")
-	if text != "" {
+	switch text {
+	case "":
+	case "[]":
+		text = ""
+	default:
 		text += "\n\n"
 	}
 	text += entry
@@ -135,24 +148,23 @@ func appendEntry(file, entry string) (err error) {
 		return err
 	}
 	if err := replaceFile(file, text); err != nil {
-		return fmt.Errorf("append the token: %w", err)
+		return fmt.Errorf("append the token: %w: run this as the file's owner or root, who may write its folder", err)
 	}
 	return nil
 }
 
-// replaceFile writes beside the file and renames. One that is there keeps its
-// permissions, a new one is for this user only.
+// replaceFile writes beside the file and renames, as a server may read it. One that is
+// there keeps its owner and permissions; a new one is for this user only.
 func replaceFile(file, text string) (err error) {
-	mode := os.FileMode(0o600)
-	if info, err := os.Stat(file); err == nil {
-		mode = info.Mode().Perm()
-	}
 	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".*")
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
+	if info, statErr := os.Stat(file); statErr == nil {
+		err = keepOwner(f, info)
+	}
+	_, writeErr := f.WriteString(text)
+	if err = errors.Join(err, writeErr, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), file)
 	}
 	if err != nil {
@@ -181,23 +193,22 @@ func (c *cli) tokenCheck() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printTokens(cmd.OutOrStdout(), tokens, time.Now())
+		views := make([]access.View, len(tokens))
+		for i, t := range tokens {
+			views[i] = t.View()
+		}
+		return c.print(cmd, views, func(w io.Writer) {
+			fmt.Fprintln(w, "NAME\tROLE\tMAY\tRATE\tEXPIRES")
+			for i, v := range views {
+				expires := "never"
+				if !v.Expires.IsZero() {
+					expires = v.Expires.UTC().Format(time.RFC3339)
+				}
+				if tokens[i].Expired(time.Now()) {
+					expires += ", so it is refused"
+				}
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.Name, v.Role, v.May, v.Rate, expires)
+			}
+		})
 	})
-}
-
-func printTokens(w io.Writer, tokens []*access.Token, now time.Time) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "NAME\tROLE\tMAY\tRATE\tEXPIRES")
-	for _, t := range tokens {
-		v := t.View()
-		expires := "never"
-		if !v.Expires.IsZero() {
-			expires = v.Expires.UTC().Format(time.RFC3339)
-		}
-		if t.Expired(now) {
-			expires += ", so it is refused"
-		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", v.Name, v.Role, v.May, v.Rate, expires)
-	}
-	return tw.Flush()
 }

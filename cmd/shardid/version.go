@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -19,17 +20,24 @@ const shownRevision = 12
 var revision string
 
 func (c *cli) version() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "version",
 		Short:   "Print the version",
 		Example: "  shardid version",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.ran = true
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "shardid %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
+			return c.print(cmd, map[string]string{"version": versionString(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH},
+				func(w io.Writer) { fmt.Fprintln(w, versionLine()) })
 		},
 	}
+	cmd.Flags().BoolVar(&c.json, "json", false, "print JSON")
+	return cmd
+}
+
+// versionLine is the version for people.
+func versionLine() string {
+	return fmt.Sprintf("shardid %s %s %s/%s", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // versionString is the version with the commit, where the build recorded it.

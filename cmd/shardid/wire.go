@@ -70,6 +70,7 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.wireHistory()
+	a.wireFleet()
 	options, err := a.apiOptions()
 	a.api = httpapi.New(options)
 	return err

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"shardid/model"
@@ -16,7 +14,6 @@ import (
 )
 
 func (c *cli) workers() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "workers",
 		Short: "List the snowflake worker IDs of the database's registry (snowflake.worker.mode: mysql)",
@@ -25,7 +22,6 @@ func (c *cli) workers() *cobra.Command {
   shardid workers free --id 5 --confirm 10.0.0.7:8080`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
 	cmd.AddCommand(c.workersFree())
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		if err := checkRegistry(cfg); err != nil {
@@ -36,10 +32,7 @@ func (c *cli) workers() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(workerObjects(entries))
-			}
-			return printWorkers(cmd.OutOrStdout(), entries)
+			return c.print(cmd, workerObjects(entries), workersTable(entries))
 		})
 	})
 }
@@ -74,27 +67,28 @@ func (c *cli) workersFree() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "worker ID %d is free: the next new address gets it\n", was.WorkerID)
-			return err
+			return c.print(cmd, workerObjects([]model.WorkerEntry{was})[0], func(w io.Writer) {
+				fmt.Fprintf(w, "worker ID %d is free: the next new address gets it\n", was.WorkerID)
+			})
 		})
 	})
 }
 
-func printWorkers(w io.Writer, entries []model.WorkerEntry) error {
-	if len(entries) == 0 {
-		_, err := fmt.Fprintln(w, "no address has had a worker ID yet")
-		return err
-	}
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tBY")
-	for _, e := range entries {
-		program := "shardid"
-		if e.Foreign {
-			program = "another program"
+func workersTable(entries []model.WorkerEntry) func(io.Writer) {
+	return func(w io.Writer) {
+		if len(entries) == 0 {
+			fmt.Fprintln(w, "no address has had a worker ID yet")
+			return
 		}
-		fmt.Fprintf(tw, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", e.WorkerID, e.Address, e.State, instant(e.Reported), instant(e.Reserved), instant(e.Expires), program)
+		fmt.Fprintln(w, "WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tBY")
+		for _, e := range entries {
+			program := "shardid"
+			if e.Foreign {
+				program = "another program"
+			}
+			fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\t%s\n", e.WorkerID, e.Address, e.State, instant(e.Reported), instant(e.Reserved), instant(e.Expires), program)
+		}
 	}
-	return tw.Flush()
 }
 
 // instant is a time in Unix ms for people.

@@ -71,8 +71,9 @@ func networkAdvice(err error) string {
 		return "the host name is unknown: correct redis.addrs or the DNS"
 	case isTLS(err) || strings.Contains(err.Error(), "unknown authority"):
 		return "TLS failed: set redis.tls only for a server that speaks TLS, and trust the CA of its certificate"
-	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
-		strings.Contains(err.Error(), "can't parse"):
+	case strings.Contains(err.Error(), "can't parse") || strings.Contains(err.Error(), "invalid reply"):
+		return "what listens there does not speak as Redis does: it is another server, such as MySQL, or speaks TLS (redis.tls): correct redis.addrs"
+	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
 		return "the server closed the connection: when it was not restarted, it may speak TLS only, see redis.tls, or not be a Redis"
 	case errors.Is(err, redis.ErrPoolTimeout):
 		return "all connections were busy: raise the pool size or look why Redis is slow"

@@ -5,9 +5,11 @@ package redisstore_test
 import (
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"shardid/model"
@@ -203,5 +205,34 @@ func serveTLS(l net.Listener) {
 		}
 		_ = conn.(*tls.Conn).Handshake() // fails: the client speaks plain Redis
 		conn.Close()
+	}
+}
+
+// Something else than a Redis at redis.addrs is named as that.
+func TestAnotherServer(t *testing.T) {
+	for _, greeting := range []string{
+		"\x52\x00\x00\x00\x0a11.8.2-MariaDB\x00\x05\x00\x00\x00abcdefgh\x00",
+		"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+		"SSH-2.0-OpenSSH_9.9\r\n",
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var served sync.WaitGroup
+		served.Go(func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(c, greeting)
+				_, _ = c.Read(make([]byte, 4096))
+				_ = c.Close()
+			}
+		})
+		wantAdvice(t, openAt(t, l.Addr().String()).Check(t.Context()), "does not speak as Redis does", "MySQL", "correct redis.addrs")
+		_ = l.Close()
+		served.Wait()
 	}
 }

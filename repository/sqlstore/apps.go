@@ -176,7 +176,7 @@ func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
 // model.ErrRefused for a limit below IDs of a deleted app, *model.StoreError.
 func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.AppSummary, err error) {
 	op := fmt.Sprintf("provision app %d", app.ID)
-	if err := app.Validate(); err != nil {
+	if err := cmp.Or(app.Validate(), model.CheckText(app.Name, app.Description)); err != nil {
 		return summary, fmt.Errorf("%s: %w", op, err)
 	}
 	rows := make([]allocRow, model.Shards)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 
 	gosql "github.com/go-sql-driver/mysql"
 	gosqlite "modernc.org/sqlite"
@@ -61,7 +62,7 @@ func sqliteAdvice(code int, file string) string {
 	case 1: // ERROR: what the tables lack, mostly
 		return adviceMigrate + " if a table or column is missing"
 	case 3, 14: // PERM, CANTOPEN
-		return "let the user of this process read and write " + file + " and its folder"
+		return "let the user of this process read and write " + file + " and its folder, or set another data_dir"
 	case 5, 6: // BUSY, LOCKED
 		return "another process holds " + file + ": stop it, or use a MySQL server for several processes"
 	case 8: // READONLY
@@ -120,9 +121,11 @@ func (s *Store) advice(err error) string {
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return fmt.Sprintf("no database server answers at %s: start it, or correct database.dsn", s.address())
 	case isBroken(err):
-		return "the connection broke; it is opened again, look at the database server if it goes on"
-	case errors.Is(err, fs.ErrPermission):
-		return "let the user of this process write there"
+		return fmt.Sprintf("the connection to %s broke; it is opened again. If it goes on, see whether a MySQL or MariaDB server listens there (database.dsn), and look at its log", s.address())
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		return "let the user of this process write there, or set data_dir to a folder that it may write"
+	case errors.Is(err, syscall.ENOTDIR):
+		return "that is a file: set data_dir to a folder"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		return "the database did not answer in time"
 	}

@@ -45,6 +45,9 @@ func (s *Store) Migrate(ctx context.Context, progress func(string)) error {
 // migrateMySQL works on connections of its own: goose needs two at once, and an
 // ALTER may take longer than a query may.
 func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
+	if err := s.greet(ctx); err != nil {
+		return err
+	}
 	cfg := s.server.Clone()
 	cfg.ReadTimeout = max(cfg.ReadTimeout, 10*time.Minute)
 	cfg.RejectReadOnly = false // it is seen as such
@@ -75,6 +78,20 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 		}
 		return err
 	})
+}
+
+// greet connects before a migration, which waits for long: what listens there may never
+// answer.
+func (s *Store) greet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	err := s.pool.PingContext(ctx)
+	if !isBroken(err) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return &model.StoreError{Store: "database", Op: "migrate",
+		Err:    fmt.Errorf("%s takes connections but does not greet as MySQL and MariaDB do: %w", s.address(), err),
+		Advice: "correct host and port in database.dsn, or look at the server's log"}
 }
 
 // withLock holds a row of a table while work runs, so that it keeps others out

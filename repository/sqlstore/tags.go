@@ -237,7 +237,7 @@ func (s *Store) tagRows(g *gorm.DB, where string, args ...any) (rows []tagRow, e
 // model.ErrInvalidArgument, model.ErrTagExists, *model.StoreError.
 func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (made model.Tag, err error) {
 	op := fmt.Sprintf("add tag %q", tag.Name)
-	if err := checkNewTag(tag); err != nil {
+	if err := cmp.Or(checkNewTag(tag), model.CheckText(tag.Name, tag.Description)); err != nil {
 		return model.Tag{}, fmt.Errorf("%s: %w", op, err)
 	}
 	err = s.do(ctx, op, func(tx *gorm.DB) error {

@@ -1,10 +1,15 @@
 package zkstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"path"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -14,15 +19,15 @@ import (
 // ephemeral is ModeEphemeral: the smallest free worker ID, for as long as the
 // session lasts. The record is in a node that outlives it. Every change writes
 // that node too and names the version it has seen: a session that has ended
-// without noticing cannot write over whoever came next.
+// without noticing cannot write over the next holder.
 type ephemeral struct {
 	tree
 	reserved, token string
 	queue           queue
 }
 
-func newEphemeral(t tree, q queue) *ephemeral {
-	return &ephemeral{t, path.Join(t.lock, "reserved"), path.Join(t.lock, "token"), q}
+func newEphemeral(t tree, log *slog.Logger) *ephemeral {
+	return &ephemeral{t, path.Join(t.lock, "reserved"), path.Join(t.lock, "token"), queue{t.link, t.lock, log}}
 }
 
 func (e *ephemeral) acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
@@ -71,9 +76,9 @@ func (e *ephemeral) keep(ctx context.Context, mark node, owner model.Owner, now 
 	return e.take(ctx, s, owner, m, s.remove(), mark.remove())
 }
 
-// takeFree takes a worker ID that nobody has, after changes that make it possible.
+// takeFree takes the smallest free worker ID, after changes that make it possible.
 func (e *ephemeral) takeFree(ctx context.Context, owner model.Owner, now int64, before ...any) (model.Lease, error) {
-	known, err := e.stat(ctx, e.reserved)
+	known, err := e.get(ctx, e.reserved)
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -81,9 +86,14 @@ func (e *ephemeral) takeFree(ctx context.Context, owner model.Owner, now int64, 
 	if err != nil {
 		return model.Lease{}, err
 	}
-	id, err := e.smallestFree(ctx)
+	names, err := e.children(ctx, e.root)
 	if err != nil {
 		return model.Lease{}, err
+	}
+	taken := numbers(names)
+	id := slices.Index(taken[:], false)
+	if id < 0 {
+		return model.Lease{}, errAllOnline
 	}
 	s, err := e.seat(ctx, id)
 	if err != nil {
@@ -93,19 +103,6 @@ func (e *ephemeral) takeFree(ctx context.Context, owner model.Owner, now int64, 
 		return model.Lease{}, again(s.path)
 	}
 	return e.take(ctx, s, owner, m, before...)
-}
-
-func (e *ephemeral) smallestFree(ctx context.Context) (int, error) {
-	names, err := e.children(ctx, e.root)
-	if err != nil {
-		return 0, err
-	}
-	for id, taken := range numbers(names) {
-		if !taken {
-			return id, nil
-		}
-	}
-	return 0, errAllOnline
 }
 
 // errAllOnline: each worker ID has a session.
@@ -158,13 +155,7 @@ func (e *ephemeral) release(ctx context.Context, lease model.Lease) error {
 	return err
 }
 
-func (e *ephemeral) peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	names, err := e.children(ctx, e.root)
-	if err != nil {
-		return nil, err
-	}
-	return e.reports(ctx, e.root, names)
-}
+func (e *ephemeral) places(ctx context.Context) ([]place, error) { return e.numbered(ctx, e.root) }
 
 // seat is a worker ID: the node of its holder and the one that stays.
 type seat struct {
@@ -189,17 +180,99 @@ func (e *ephemeral) seat(ctx context.Context, id int) (s seat, err error) {
 // mine reads the seat of a lease. Errors: model.ErrLeaseLost.
 func (e *ephemeral) mine(ctx context.Context, lease model.Lease) (seat, error) {
 	s, err := e.seat(ctx, lease.WorkerID)
-	switch {
-	case err != nil:
-		return s, err
-	case !s.found:
-		return s, lost(s.path, "is gone, as the session has ended")
-	case !s.rec.heldBy(lease.Owner):
-		return s, lost(s.path, "has another holder")
-	default:
-		return s, nil
-	}
+	return s, cmp.Or(err, s.rec.lostFrom(lease.Owner, s.node))
 }
 
 // mark is the node that leads from a process to its worker ID.
 func (e *ephemeral) mark(owner model.Owner) string { return path.Join(e.token, owner.Token) }
+
+// queue is the lock under which a free worker ID is looked for: ephemeral
+// sequential nodes, the lowest of which is served. It only saves work, as taking
+// a worker ID is a transaction that fails when another was quicker. So an instance
+// that holds it up, because its process stands still or its request to leave was
+// lost, is taken out by the others.
+type queue struct {
+	*link
+	dir string
+	log *slog.Logger
+}
+
+const (
+	ticketPrefix = "lock-"
+
+	// queuePatience is how long the others wait for one at the head: it needs a
+	// dozen requests.
+	queuePatience = 5 * time.Second
+	// leaveLimit bounds the removal of a ticket.
+	leaveLimit = time.Second
+)
+
+// enter waits for its turn. leave must be called; it gives the turn to the next, even
+// when the caller gave up.
+func (q queue) enter(ctx context.Context) (leave func(), err error) {
+	ticket, err := q.add(ctx, path.Join(q.dir, ticketPrefix), nil, zk.FlagEphemeralSequential)
+	if err != nil {
+		return nil, err
+	}
+	leave = func() {
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveLimit)
+		defer cancel()
+		if err := q.delete(leaving, ticket); err != nil {
+			q.log.Debug("a place in the queue for worker IDs stays until others remove it", "node", ticket, "error", err)
+		}
+	}
+	if err := q.wait(ctx, path.Base(ticket)); err != nil {
+		leave()
+		return nil, err
+	}
+	return leave, nil
+}
+
+// wait returns when the ticket is the lowest, or was taken out.
+func (q queue) wait(ctx context.Context, ticket string) error {
+	var head string
+	var since time.Time // of that head
+	for {
+		tickets, err := q.children(ctx, q.dir)
+		if err != nil {
+			return err
+		}
+		tickets = slices.DeleteFunc(tickets, func(name string) bool { return !strings.HasPrefix(name, ticketPrefix) })
+		slices.Sort(tickets) // ZooKeeper's numbers have one length
+		before, in := slices.BinarySearch(tickets, ticket)
+		if before == 0 || !in {
+			return nil
+		}
+		if tickets[0] != head {
+			head, since = tickets[0], time.Now()
+		} else if time.Since(since) >= queuePatience {
+			if err := q.delete(ctx, path.Join(q.dir, head)); err != nil {
+				return err
+			}
+		}
+		if err := q.watch(ctx, tickets[before-1]); err != nil {
+			return err
+		}
+	}
+}
+
+// watch returns when the ticket is gone, or something else has happened, at the
+// latest after queuePatience: a watch is lost with its session. One that is not
+// waited for any more stays with the client until the ticket goes.
+func (q queue) watch(ctx context.Context, ticket string) error {
+	gone, err := call(ctx, q.link, func(c *zk.Conn) (<-chan zk.Event, error) {
+		_, _, events, err := c.GetW(path.Join(q.dir, ticket)) // unlike ExistsW it does not wait for a node that is gone
+		return events, err
+	})
+	if err != nil {
+		return unlessMissing(err)
+	}
+	select {
+	case <-gone:
+		return nil
+	case <-time.After(queuePatience):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -4,7 +4,7 @@ package zkstore
 func NewOver(o Options, dial dialer) (*Store, error) {
 	s, err := New(o)
 	if err == nil {
-		s.link.dial = dial
+		s.tree.dial = dial
 	}
 	return s, err
 }

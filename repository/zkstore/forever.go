@@ -55,8 +55,8 @@ func (f *forever) acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 	return f.claim(ctx, h, owner, m)
 }
 
-// choose picks the node that the owner has or had, at whatever address; else one of
-// its address where nobody lives; else it makes one. An address from which Java Leaf
+// choose picks the node that the owner has or had, at any address; else one of its
+// address that has no live holder; else it makes one. An address from which Java Leaf
 // reports is taken.
 func (f *forever) choose(ctx context.Context, owner model.Owner, all []place, now int64) (held, error) {
 	var here, foreign *held
@@ -92,7 +92,7 @@ func (f *forever) choose(ctx context.Context, owner model.Owner, all []place, no
 		return held{}, err
 	}
 	// Calls that race for one owner, or come after one whose answer was lost, agree on
-	// the lowest node at the address where nobody lives.
+	// the lowest node at the address that has no live holder.
 	if all, err = f.places(ctx); err != nil {
 		return held{}, err
 	}
@@ -167,31 +167,6 @@ func (f *forever) release(ctx context.Context, lease model.Lease) error {
 	return err
 }
 
-func (f *forever) peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	places, err := f.places(ctx)
-	if err != nil {
-		return nil, err
-	}
-	paths := make([]string, len(places))
-	for i, p := range places {
-		paths[i] = p.path
-	}
-	nodes, err := f.getAll(ctx, paths)
-	if err != nil {
-		return nil, err
-	}
-	var found []model.WorkerPeer
-	for i, n := range nodes {
-		// Nobody compares clocks with what is no report.
-		if rep, err := decode[report](n); err == nil && rep.Timestamp > 0 {
-			peer := rep.peer(places[i].id, n.stat.Mtime)
-			peer.Address = places[i].address
-			found = append(found, peer)
-		}
-	}
-	return found, nil
-}
-
 // held is Leaf's node with our record of it.
 type held struct {
 	node
@@ -201,7 +176,7 @@ type held struct {
 }
 
 // read reads both nodes. A node with neither report nor record was made by an
-// instance of ours that got no further: it is nobody's.
+// instance of ours that got no further: it has no holder.
 func (f *forever) read(ctx context.Context, p place) (held, error) {
 	h := held{place: p}
 	var err error
@@ -239,25 +214,10 @@ func (f *forever) mine(ctx context.Context, lease model.Lease) (held, error) {
 		return held{}, lost(lease.Node, "is not a node below "+f.dir)
 	}
 	h, err := f.read(ctx, place{path: lease.Node})
-	switch {
-	case err != nil:
-		return h, err
-	case !h.found:
-		return h, lost(lease.Node, "is gone")
-	case !h.rec.heldBy(lease.Owner):
-		return h, lost(lease.Node, "has another holder")
-	default:
-		return h, nil
-	}
+	return h, cmp.Or(err, h.rec.lostFrom(lease.Owner, h.node))
 }
 
-// place is a node by its name.
-type place struct {
-	path    string
-	address string
-	id      int
-}
-
+// parse reads the name of a node.
 func (f *forever) parse(name string) (place, bool) {
 	at := len(name) - sequenceDigits - 1
 	if at < 1 || name[at] != '-' {
@@ -300,7 +260,7 @@ func (f *forever) make(ctx context.Context, owner model.Owner, all []place) erro
 	if p, _ := f.parse(path.Base(at)); p.id < model.SnowflakeWorkers {
 		return nil
 	}
-	if err := f.delete(ctx, at, -1); err != nil {
+	if err := f.delete(ctx, at); err != nil {
 		return fmt.Errorf("%w (and %s could not be removed: %w)", errNumbers, at, err)
 	}
 	return errNumbers

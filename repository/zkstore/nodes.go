@@ -2,12 +2,12 @@ package zkstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"path"
-	"sync"
-	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
 )
 
 // node is what was read at a path.
@@ -27,52 +27,46 @@ func (n node) put(data []byte) any {
 	return &zk.SetDataRequest{Path: n.path, Data: data, Version: n.stat.Version}
 }
 
-// same is the condition that nobody wrote the node since it was read.
+// same is the condition that the node was not written since it was read.
 func (n node) same() any {
 	return &zk.CheckVersionRequest{Path: n.path, Version: n.stat.Version}
 }
 
-// remove is the change that deletes the node if nobody wrote it since.
+// remove is the change that deletes the node if it was not written since.
 func (n node) remove() any {
 	return &zk.DeleteRequest{Path: n.path, Version: n.stat.Version}
 }
 
 // create is the change that makes a node where there is none.
 func create(at string, data []byte, flags int32) any {
-	return &zk.CreateRequest{Path: at, Data: data, Acl: openACL(), Flags: flags}
+	return &zk.CreateRequest{Path: at, Data: data, Acl: openACL, Flags: flags}
 }
 
-// openACL is that of Leaf's nodes: whoever reaches ZooKeeper may do anything.
-func openACL() []zk.ACL { return zk.WorldACL(zk.PermAll) }
+// openACL is that of Leaf's nodes: every client of ZooKeeper may do anything.
+var openACL = zk.WorldACL(zk.PermAll)
 
-// isConflict reports an answer that says that somebody else was quicker, after
+// isConflict reports an answer that says that another instance was quicker, after
 // which nothing was changed.
 func isConflict(err error) bool {
 	return errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNotEmpty)
 }
 
-func (l *link) get(ctx context.Context, at string) (node, error) {
-	n, err := call(ctx, l, func(c *zk.Conn) (node, error) {
-		data, stat, err := c.Get(at)
-		if err != nil {
-			return node{}, err
-		}
-		return node{path: at, found: true, data: data, stat: *stat}, nil
-	})
+// unlessMissing is nil for an answer that says that a node is not there.
+func unlessMissing(err error) error {
 	if errors.Is(err, zk.ErrNoNode) {
-		return node{path: at}, nil
+		return nil
 	}
-	return n, err
+	return err
 }
 
-// stat is get without the data.
-func (l *link) stat(ctx context.Context, at string) (node, error) {
+// get reads a node, there or not.
+func (l *link) get(ctx context.Context, at string) (node, error) {
 	return call(ctx, l, func(c *zk.Conn) (node, error) {
-		found, stat, err := c.Exists(at)
-		if err != nil || !found {
-			return node{path: at}, err
+		data, stat, err := c.Get(at)
+		if err == nil {
+			return node{path: at, found: true, data: data, stat: *stat}, nil
 		}
-		return node{path: at, found: true, stat: *stat}, nil
+		return node{path: at}, unlessMissing(err)
 	})
 }
 
@@ -81,35 +75,21 @@ const readers = 32
 
 // getAll reads many nodes, in order.
 func (l *link) getAll(ctx context.Context, paths []string) ([]node, error) {
-	nodes, errs := make([]node, len(paths)), make([]error, min(readers, len(paths)))
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for r := range errs {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(paths)) && errs[r] == nil; i = next.Add(1) - 1 {
-				nodes[i], errs[r] = l.get(ctx, paths[i])
-			}
-		})
+	nodes := make([]node, len(paths))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for i, at := range paths {
+		group.Go(func() (err error) { nodes[i], err = l.get(ctx, at); return err })
 	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
-	}
-	return nodes, nil
+	return nodes, group.Wait()
 }
 
 // children returns the names below a node; none when it does not exist.
 func (l *link) children(ctx context.Context, of string) ([]string, error) {
-	names, err := call(ctx, l, func(c *zk.Conn) ([]string, error) {
+	return call(ctx, l, func(c *zk.Conn) ([]string, error) {
 		names, _, err := c.Children(of)
-		return names, err
+		return names, unlessMissing(err)
 	})
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil, nil
-	}
-	return names, err
 }
 
 // multi makes all of the changes or none. It returns the time, in Unix ms by the
@@ -145,18 +125,15 @@ func (l *link) multiIn(ctx context.Context, folders []string, changes ...any) er
 // add creates a node, and first the folders above it where they are missing. It
 // returns its path, which is longer than at with zk.FlagSequence.
 func (l *link) add(ctx context.Context, at string, data []byte, flags int32) (string, error) {
-	made, err := l.addHere(ctx, at, data, flags)
+	create := func(c *zk.Conn) (string, error) { return c.Create(at, data, flags, openACL) }
+	made, err := call(ctx, l, create)
 	if !errors.Is(err, zk.ErrNoNode) {
 		return made, err
 	}
 	if err := l.mkdir(ctx, path.Dir(at)); err != nil {
 		return "", err
 	}
-	return l.addHere(ctx, at, data, flags)
-}
-
-func (l *link) addHere(ctx context.Context, at string, data []byte, flags int32) (string, error) {
-	return call(ctx, l, func(c *zk.Conn) (string, error) { return c.Create(at, data, flags, openACL()) })
+	return call(ctx, l, create)
 }
 
 // mkdir makes a node without data, and those above it; those that are there are
@@ -171,30 +148,70 @@ func (l *link) mkdir(ctx context.Context, at string) error {
 // touch writes a node without data and returns when that was, in Unix ms by the
 // servers' clock.
 func (l *link) touch(ctx context.Context, at string) (int64, error) {
-	set := func() (int64, error) {
-		return call(ctx, l, func(c *zk.Conn) (int64, error) {
-			stat, err := c.Set(at, nil, -1)
-			if err != nil {
-				return 0, err
-			}
-			return stat.Mtime, nil
-		})
+	set := func(c *zk.Conn) (*zk.Stat, error) { return c.Set(at, nil, -1) }
+	stat, err := call(ctx, l, set)
+	if errors.Is(err, zk.ErrNoNode) {
+		if err = l.mkdir(ctx, at); err == nil {
+			stat, err = call(ctx, l, set)
+		}
 	}
-	written, err := set()
-	if !errors.Is(err, zk.ErrNoNode) {
-		return written, err
-	}
-	if err := l.mkdir(ctx, at); err != nil {
+	if err != nil {
 		return 0, err
 	}
-	return set()
+	return stat.Mtime, nil
 }
 
 // delete removes a node, if it is there.
-func (l *link) delete(ctx context.Context, at string, version int32) error {
-	_, err := call(ctx, l, func(c *zk.Conn) (struct{}, error) { return struct{}{}, c.Delete(at, version) })
-	if errors.Is(err, zk.ErrNoNode) {
-		return nil
-	}
+func (l *link) delete(ctx context.Context, at string) error {
+	_, err := call(ctx, l, func(c *zk.Conn) (struct{}, error) { return struct{}{}, unlessMissing(c.Delete(at, -1)) })
 	return err
+}
+
+// tree is what the modes share: the connection and the nodes beside their own.
+type tree struct {
+	*link
+	root     string // /snowflake/<name>
+	lock     string // /lock/<name>
+	clock    string
+	since    string
+	registry string
+	title    string // mode and name, of which the registry's identity begins
+}
+
+func newTree(o Options, l *link) tree {
+	lock := path.Join("/lock", o.Name)
+	return tree{link: l, root: path.Join("/snowflake", o.Name), lock: lock,
+		clock: path.Join(lock, "clock"), since: path.Join(lock, "since-"+o.Mode),
+		registry: path.Join(lock, "registry"), title: o.Mode + " " + o.Name}
+}
+
+// moment is the servers' clock in an Acquire and from when on nothing was
+// forgotten, Unix ms; and the registry's identity.
+type moment struct {
+	now, since int64
+	registry   string
+}
+
+// identify says which registry this is, and since when it has forgotten nothing. A
+// tree that is empty may have lost everything: that moment is stored before the first
+// worker ID, as those who come next do not find it empty any more. 0 when it never was.
+func (t tree) identify(ctx context.Context, now int64, empty bool) (moment, error) {
+	id, err := t.get(ctx, t.registry)
+	if err == nil && !id.found {
+		id.data = []byte(rand.Text())
+		_, err = t.add(ctx, t.registry, id.data, zk.FlagPersistent)
+	}
+	if err != nil {
+		return moment{}, err
+	}
+	m := moment{now: now, registry: t.title + " " + string(id.data)}
+	if empty {
+		m.since, err = t.touch(ctx, t.since)
+		m.now = m.since
+		return m, err
+	}
+	n, err := t.get(ctx, t.since)
+	m.since = n.stat.Mtime
+	m.now = max(m.now, m.since) // another instance made it a moment ago
+	return m, err
 }

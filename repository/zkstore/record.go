@@ -1,10 +1,14 @@
 package zkstore
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,7 +64,7 @@ const (
 )
 
 // ofLeaf is what a node of Java Leaf is worth: a lease for leafTrust from its
-// report on, and nobody's of ours.
+// report on, held by none of our instances.
 func (r record) ofLeaf(rep report, written int64) record {
 	bound := rep.Timestamp + leafTrust
 	return record{report: rep, Reserved: max(r.Reserved, bound), Expires: max(r.Expires, bound), written: written}
@@ -80,6 +84,18 @@ func (r record) liveUntil() int64 {
 
 // heldBy reports whether the owner's process has the lease.
 func (r record) heldBy(owner model.Owner) bool { return owner.Token != "" && r.Token == owner.Token }
+
+// lostFrom is model.ErrLeaseLost unless the owner's process has the lease, and the
+// node that shows it is there.
+func (r record) lostFrom(owner model.Owner, shown node) error {
+	switch {
+	case !shown.found:
+		return lost(shown.path, "is gone")
+	case !r.heldBy(owner):
+		return lost(shown.path, "has another holder")
+	}
+	return nil
+}
 
 // owned reports whether the owner has the lease, or had it in an earlier life.
 func (r record) owned(owner model.Owner) bool {
@@ -120,12 +136,6 @@ func (r record) lease(id int, owner model.Owner, at string, m moment) model.Leas
 		ServerTime: m.now, KeptSince: m.since, Registry: m.registry}
 }
 
-// peer is what others see; seen is when the node was written, by the servers'
-// clock.
-func (r report) peer(id int, seen int64) model.WorkerPeer {
-	return model.WorkerPeer{Address: r.address(), WorkerID: id, Reported: r.Timestamp, Seen: seen}
-}
-
 // encode gives the JSON of a report or a record, which are made of texts and
 // numbers: it cannot fail.
 func encode(v any) []byte {
@@ -141,4 +151,57 @@ func decode[T report | record](n node) (T, error) {
 		return v, fmt.Errorf("%s %w: %w", n.path, errForeign, err)
 	}
 	return v, nil
+}
+
+// place is a node that stands for a worker ID.
+type place struct {
+	path    string
+	address string // "" when only its report has it
+	id      int
+}
+
+// numbered lists the nodes of a folder whose names are worker IDs.
+func (t tree) numbered(ctx context.Context, dir string) ([]place, error) {
+	names, err := t.children(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []place
+	for id, is := range numbers(names) {
+		if is {
+			all = append(all, place{path: path.Join(dir, strconv.Itoa(id)), id: id})
+		}
+	}
+	return all, nil
+}
+
+// numbers says which worker IDs are among the names.
+func numbers(names []string) (is [model.SnowflakeWorkers]bool) {
+	for _, name := range names {
+		if id, err := strconv.Atoi(name); err == nil && id >= 0 && id < len(is) && strconv.Itoa(id) == name {
+			is[id] = true
+		}
+	}
+	return is
+}
+
+// reports reads what the holders of worker IDs have reported.
+func (t tree) reports(ctx context.Context, places []place) ([]model.WorkerPeer, error) {
+	paths := make([]string, len(places))
+	for i, p := range places {
+		paths[i] = p.path
+	}
+	nodes, err := t.getAll(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	var found []model.WorkerPeer
+	for i, n := range nodes {
+		// A clock is not compared with what is gone, or is no report.
+		if rep, err := decode[report](n); n.found && err == nil && rep.Timestamp > 0 {
+			found = append(found, model.WorkerPeer{Address: cmp.Or(places[i].address, rep.address()), WorkerID: places[i].id,
+				Reported: rep.Timestamp, Seen: n.stat.Mtime})
+		}
+	}
+	return found, nil
 }

@@ -1,6 +1,7 @@
 package zkstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -14,8 +15,8 @@ import (
 	"shardid/model"
 )
 
-// recycle is ModeRecycle: worker IDs move between two pools. One that nobody has
-// ever held is in neither, so that no pool has to be filled first.
+// recycle is ModeRecycle: worker IDs move between two pools. One that was
+// never held is in neither, so that no pool has to be filled first.
 type recycle struct {
 	tree
 	inuse, notuse string
@@ -29,26 +30,30 @@ func newRecycle(t tree, margin time.Duration) *recycle {
 }
 
 // acquire prefers the worker ID that the owner had last, so that instances keep theirs
-// over restarts: the one of its folder, else the one of its address if nobody lives
-// there.
+// over restarts: the one of its folder, else the one of its address if that has no
+// live holder.
 func (r *recycle) acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
 	now, err := r.touch(ctx, r.clock)
 	if err != nil {
 		return model.Lease{}, err
 	}
-	var index []node // of the owner
+	var keys []string // of the owner
 	for _, key := range indexKeys(owner.Identity, owner.Address) {
-		n, err := r.get(ctx, path.Join(r.index, key))
-		if err != nil {
-			return model.Lease{}, err
-		}
-		index = append(index, n)
+		keys = append(keys, path.Join(r.index, key))
+	}
+	index, err := r.getAll(ctx, keys)
+	if err != nil {
+		return model.Lease{}, err
 	}
 	for _, n := range index {
 		if !n.found {
 			continue
 		}
-		s, err := r.slotOf(ctx, n)
+		id, err := strconv.Atoi(string(n.data))
+		if err != nil || id < 0 || id >= model.SnowflakeWorkers {
+			return model.Lease{}, fmt.Errorf("%s %w: %q", n.path, errForeign, n.data)
+		}
+		s, err := r.slot(ctx, id)
 		if err != nil {
 			return model.Lease{}, err
 		}
@@ -72,69 +77,75 @@ func indexKeys(identity, address string) []string {
 	return []string{identity, address}
 }
 
-// takeAny takes a worker ID that nobody ever held, else one that was given back,
-// else one whose lease ran out. Each is picked at random: racers for the lowest
-// would all but one start again.
+// takeAny takes a worker ID that was never held, else one that was given back, else
+// one whose lease ran out longer than the margin ago. Each is picked at random: racers
+// for the lowest would all but one start again.
 func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index []node, now int64) (model.Lease, error) {
-	p, err := r.pools(ctx)
+	inuse, err := r.children(ctx, r.inuse)
 	if err != nil {
 		return model.Lease{}, err
 	}
-	m, err := r.identify(ctx, now, len(p.unheld) == model.SnowflakeWorkers)
+	notuse, err := r.children(ctx, r.notuse)
 	if err != nil {
 		return model.Lease{}, err
 	}
-	free := p.unheld
+	used, spare := numbers(inuse), numbers(notuse)
+	var unheld, givenBack []int
+	for id := range model.SnowflakeWorkers {
+		switch {
+		case used[id]:
+		case spare[id]:
+			givenBack = append(givenBack, id)
+		default:
+			unheld = append(unheld, id)
+		}
+	}
+	m, err := r.identify(ctx, now, len(unheld) == model.SnowflakeWorkers)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	free := unheld
 	if len(free) == 0 {
-		free = p.givenBack
+		free = givenBack
 	}
 	if len(free) == 0 {
-		return r.reclaim(ctx, owner, index, m)
+		if free, err = r.overdue(ctx, m.now); err != nil {
+			return model.Lease{}, err
+		}
 	}
-	s, err := r.slot(ctx, pick(free))
+	if len(free) == 0 {
+		return model.Lease{}, errAllHeld
+	}
+	s, err := r.slot(ctx, free[rand.IntN(len(free))])
 	if err != nil {
 		return model.Lease{}, err
 	}
-	if s.inuse.found {
+	if s.inuse.found && !r.over(s.rec, m.now) {
 		return model.Lease{}, again(s.inuse.path)
 	}
 	return r.take(ctx, s, owner, index, m)
 }
 
-// reclaim takes the worker ID of a holder whose lease ran out a while ago.
-func (r *recycle) reclaim(ctx context.Context, owner model.Owner, index []node, m moment) (model.Lease, error) {
+// overdue lists the worker IDs whose holders may lose them.
+func (r *recycle) overdue(ctx context.Context, now int64) (ids []int, err error) {
 	all := make([]string, model.SnowflakeWorkers)
 	for id := range all {
 		all[id] = r.path(r.inuse, id)
 	}
 	nodes, err := r.getAll(ctx, all)
-	if err != nil {
-		return model.Lease{}, err
-	}
-	var over []int
 	for id, n := range nodes {
-		// A node that is no record is left alone: nobody can say whether it lives.
-		if rec, err := decode[record](n); n.found && err == nil && r.over(rec, m.now) {
-			over = append(over, id)
+		// A node that is no record is left alone: it does not say whether its holder lives.
+		if rec, err := decode[record](n); n.found && err == nil && r.over(rec, now) {
+			ids = append(ids, id)
 		}
 	}
-	if len(over) == 0 {
-		return model.Lease{}, errAllHeld
-	}
-	s, err := r.slot(ctx, pick(over))
-	if err != nil {
-		return model.Lease{}, err
-	}
-	if !s.inuse.found || !r.over(s.rec, m.now) {
-		return model.Lease{}, again(s.inuse.path)
-	}
-	return r.take(ctx, s, owner, index, m)
+	return ids, err
 }
 
-// over reports whether a holder may lose its worker ID to anybody.
+// over reports whether a holder may lose its worker ID to any other instance.
 func (r *recycle) over(rec record, now int64) bool { return rec.liveUntil()+r.margin < now }
 
-// errAllHeld: nobody's lease has run out.
+// errAllHeld: no lease has run out.
 var errAllHeld = fmt.Errorf("%w: all %d of them are held by instances that report: stop some, or give a part of them another snowflake.name "+
 	"if their IDs may be equal to those of the others", model.ErrNoWorkerID, model.SnowflakeWorkers)
 
@@ -186,29 +197,59 @@ func (r *recycle) release(ctx context.Context, lease model.Lease) error {
 // mine reads the node of a lease. Errors: model.ErrLeaseLost.
 func (r *recycle) mine(ctx context.Context, lease model.Lease) (node, record, error) {
 	n, err := r.get(ctx, r.path(r.inuse, lease.WorkerID))
-	if err != nil {
-		return n, record{}, err
+	var rec record
+	if err == nil && n.found {
+		rec, err = decode[record](n)
 	}
-	if !n.found {
-		return n, record{}, lost(n.path, "is gone")
-	}
-	rec, err := decode[record](n)
-	if err == nil && !rec.heldBy(lease.Owner) {
-		err = lost(n.path, "has another holder")
-	}
-	return n, rec, err
+	return n, rec, cmp.Or(err, rec.lostFrom(lease.Owner, n))
 }
 
-func (r *recycle) peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	names, err := r.children(ctx, r.inuse)
-	if err != nil {
-		return nil, err
-	}
-	return r.reports(ctx, r.inuse, names)
-}
+func (r *recycle) places(ctx context.Context) ([]place, error) { return r.numbered(ctx, r.inuse) }
 
 func (r *recycle) folders() []string { return []string{r.inuse, r.notuse, r.index} }
 
 func (r *recycle) path(pool string, id int) string { return path.Join(pool, strconv.Itoa(id)) }
 
-func pick(ids []int) int { return ids[rand.IntN(len(ids))] }
+// slot is a worker ID of ModeRecycle with the node that keeps it, if any.
+type slot struct {
+	id            int
+	inuse, notuse node // at most one of them is found
+	rec           record
+}
+
+func (s slot) found() bool { return s.inuse.found || s.notuse.found }
+
+// slot reads a worker ID.
+func (r *recycle) slot(ctx context.Context, id int) (s slot, err error) {
+	s.id, s.notuse.path = id, r.path(r.notuse, id)
+	if s.inuse, err = r.get(ctx, r.path(r.inuse, id)); err != nil {
+		return s, err
+	}
+	if !s.inuse.found {
+		if s.notuse, err = r.get(ctx, s.notuse.path); err != nil {
+			return s, err
+		}
+	}
+	switch {
+	case s.inuse.found:
+		s.rec, err = decode[record](s.inuse)
+	case s.notuse.found:
+		s.rec, err = decode[record](s.notuse)
+	}
+	return s, err
+}
+
+// moveTo are the changes that put data into the pool of used worker IDs, if the
+// slot is still as it was read. That it is still in neither pool can only be
+// tested by creating what must not be there.
+func (s slot) moveTo(data []byte) []any {
+	switch {
+	case s.inuse.found:
+		return []any{s.inuse.put(data)}
+	case s.notuse.found:
+		return []any{s.notuse.remove(), s.inuse.put(data)}
+	default:
+		return []any{create(s.notuse.path, nil, zk.FlagPersistent),
+			&zk.DeleteRequest{Path: s.notuse.path, Version: -1}, s.inuse.put(data)}
+	}
+}

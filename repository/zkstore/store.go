@@ -1,12 +1,52 @@
+// Package zkstore gives worker IDs from ZooKeeper 3.5 or newer, in three modes of
+// one shape:
+//
+//	zk            fixed for ever, in the tree of Leaf, whose Java instances may
+//	              share it
+//	zk_recycle    given back, or taken from a holder whose lease ran out
+//	zk_ephemeral  the smallest free one, for as long as the session lasts
+//
+// # The promise
+//
+// Each time inside the IDs of a worker belongs to one lease, see model.Lease. The
+// bounds lie in persistent nodes. Every change is one transaction that names the
+// versions it has seen, so two instances never get one worker ID, however they
+// race and whatever the client library does by itself: a request whose answer was
+// lost, or that is sent after its caller gave up, changes nothing that was
+// changed since.
+//
+// # Time
+//
+// Whether a lease ran out is decided by the servers' clock alone: each Acquire
+// writes a node and takes the time that ZooKeeper gives it. That write also makes
+// the reads after it see everything committed before.
+//
+// # Nodes
+//
+//	/snowflake/<name>/forever/<ip:port>-<N>          zk: worker ID N, Leaf's {"ip","port","timestamp"}
+//	/snowflake/<name>/forever/<ip:port>-<N>/shardid  whose it is and the bounds: a record as JSON
+//	/snowflake/<name>/recycle/inuse/<id>             zk_recycle: the record of its holder
+//	/snowflake/<name>/recycle/notuse/<id>            the record of its last holder, unless it never had one
+//	/snowflake/<name>/recycle/address/<key>          which worker ID an identity, or an address, has or had last
+//	/snowflake/<name>/<id>                           zk_ephemeral: Leaf's data, ends with the session
+//	/lock/<name>/reserved/<id>                       the record, stays
+//	/lock/<name>/token/<token>                       which worker ID the process has, ends with the session
+//	/lock/<name>/lock-<N>                            the queue of those who look for a free one
+//	/lock/<name>/clock                               written for the time
+//	/lock/<name>/of-<identity>                       zk: its node below forever
+//	/lock/<name>/registry                            random ID of the registry
+//	/lock/<name>/since-<mode>                        written when nothing was found below the name
 package zkstore
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"path"
+	"log/slog"
+	"net"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -18,8 +58,8 @@ import (
 // are model.ErrInvalidArgument for an owner without ip:port or token, those named
 // at the method, and *model.StoreError. Safe for concurrent use.
 type Store struct {
-	link *link
-	workers
+	tree    tree
+	workers // of the mode
 }
 
 // workers is what the modes differ in. A method that returns a conflict, see
@@ -28,7 +68,8 @@ type workers interface {
 	acquire(ctx context.Context, owner model.Owner) (model.Lease, error)
 	renew(ctx context.Context, lease model.Lease) (model.Lease, error)
 	release(ctx context.Context, lease model.Lease) error
-	peers(ctx context.Context) ([]model.WorkerPeer, error)
+	// places lists the nodes with the last reports of all worker IDs.
+	places(ctx context.Context) ([]place, error)
 }
 
 // New validates the options and connects to nothing. Errors:
@@ -37,19 +78,23 @@ func New(o Options) (*Store, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	o = o.withDefaults()
-	l := newLink(o)
-	return &Store{link: l, workers: newWorkers(o, newTree(o, l))}, nil
-}
-
-func newWorkers(o Options, t tree) workers {
+	if o.SessionTimeout == 0 {
+		o.SessionTimeout = defaultSession
+	}
+	if o.ReclaimMargin == 0 {
+		o.ReclaimMargin = defaultMargin
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	t := newTree(o, newLink(o))
 	switch o.Mode {
 	case ModeRecycle:
-		return newRecycle(t, o.ReclaimMargin)
+		return &Store{t, newRecycle(t, o.ReclaimMargin)}, nil
 	case ModeEphemeral:
-		return newEphemeral(t, queue{t.link, t.lock, o.Log})
+		return &Store{t, newEphemeral(t, o.Log)}, nil
 	default:
-		return newForever(t)
+		return &Store{t, newForever(t)}, nil
 	}
 }
 
@@ -57,14 +102,14 @@ func newWorkers(o Options, t tree) workers {
 // 3 s without one. Calls under way fail. In ModeEphemeral the worker ID is free
 // then; the others keep theirs. It may be called twice.
 func (s *Store) Close() error {
-	s.link.close()
+	s.tree.close()
 	return nil
 }
 
 // Check says whether ZooKeeper answers: a server without a quorum does not. It
 // costs one read.
 func (s *Store) Check(ctx context.Context) error {
-	_, err := s.link.stat(ctx, "/")
+	_, err := s.tree.get(ctx, "/")
 	return explain("check", err)
 }
 
@@ -92,8 +137,8 @@ func (s *Store) Renew(ctx context.Context, lease model.Lease) (renewed model.Lea
 	return renewed, nil
 }
 
-// Release gives the lease up and stores its Reserved as the bound for whoever
-// follows. Releasing a lost lease is no error.
+// Release gives the lease up and stores its Reserved as the bound for the next
+// holder. Releasing a lost lease is no error.
 func (s *Store) Release(ctx context.Context, lease model.Lease) error {
 	err := settle(ctx, func() error { return s.release(ctx, lease) })
 	if errors.Is(err, model.ErrLeaseLost) {
@@ -105,11 +150,12 @@ func (s *Store) Release(ctx context.Context, lease model.Lease) error {
 // Peers returns the last reports under the name, in no order. In ModeForever
 // these may be years old; all others are of those who hold a worker ID.
 func (s *Store) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	found, err := s.peers(ctx)
-	if err != nil {
-		return nil, explain("list workers", err)
+	places, err := s.places(ctx)
+	var found []model.WorkerPeer
+	if err == nil {
+		found, err = s.tree.reports(ctx, places)
 	}
-	return found, nil
+	return found, explain("list workers", err)
 }
 
 func checkOwner(owner model.Owner) error {
@@ -129,15 +175,17 @@ const (
 	settlePause = 5 * time.Millisecond
 )
 
-// settle calls try until nobody is in its way.
+// settle calls try until no other instance is in its way.
 func settle(ctx context.Context, try func() error) error {
 	var err error
 	for range settleTries {
 		if err = try(); !isConflict(err) {
 			return err
 		}
-		if err := sleep(ctx, settlePause); err != nil {
-			return err
+		select {
+		case <-time.After(settlePause):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 	return fmt.Errorf("%w: %w", errBusy, err)
@@ -146,68 +194,123 @@ func settle(ctx context.Context, try func() error) error {
 // errBusy reports a node that changed each time it was to be written.
 var errBusy = errors.New("others were quicker each time")
 
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// tree is what the modes share: the connection and the nodes beside their own.
-type tree struct {
-	*link
-	root     string // /snowflake/<name>
-	lock     string // /lock/<name>
-	clock    string
-	since    string
-	registry string
-	title    string // mode and name, of which the registry's identity begins
-}
-
-func newTree(o Options, l *link) tree {
-	lock := path.Join("/lock", o.Name)
-	return tree{link: l, root: path.Join("/snowflake", o.Name), lock: lock,
-		clock: path.Join(lock, "clock"), since: path.Join(lock, "since-"+o.Mode),
-		registry: path.Join(lock, "registry"), title: o.Mode + " " + o.Name}
-}
-
-// moment is the servers' clock in an Acquire and from when on nothing was
-// forgotten, Unix ms; and the registry's identity.
-type moment struct {
-	now, since int64
-	registry   string
-}
-
-// identify says which registry this is, and since when it has forgotten nothing. A
-// tree that is empty may have lost everything: that moment is stored before the first
-// worker ID, as those who come next do not find it empty any more. 0 when it never was.
-func (t tree) identify(ctx context.Context, now int64, empty bool) (moment, error) {
-	id, err := t.get(ctx, t.registry)
-	if err == nil && !id.found {
-		id.data = []byte(rand.Text())
-		_, err = t.add(ctx, t.registry, id.data, zk.FlagPersistent)
-	}
-	if err != nil {
-		return moment{}, err
-	}
-	m := moment{now: now, registry: t.title + " " + string(id.data)}
-	if empty {
-		m.since, err = t.touch(ctx, t.since)
-		m.now = m.since
-		return m, err
-	}
-	n, err := t.stat(ctx, t.since)
-	m.since = n.stat.Mtime
-	m.now = max(m.now, m.since) // made by somebody else a moment ago
-	return m, err
-}
-
-// lost is the error of a lease that is somebody else's or nobody's.
+// lost is the error of a lease that has another holder, or none.
 func lost(at, why string) error { return fmt.Errorf("%w: %s %s", model.ErrLeaseLost, at, why) }
 
 // again makes settle start anew.
 func again(at string) error { return fmt.Errorf("%s: %w", at, zk.ErrBadVersion) }
+
+// Modes of Options, as in snowflake.worker.mode.
+const (
+	ModeForever   = "zk"
+	ModeRecycle   = "zk_recycle"
+	ModeEphemeral = "zk_ephemeral"
+)
+
+// Options says where ZooKeeper is and which worker IDs to take there.
+type Options struct {
+	Mode  string   // ModeForever, ModeRecycle or ModeEphemeral
+	Addrs []string // host:port of the servers; names are looked up at each connect
+	// Name is the namespace of the worker IDs, Leaf's leaf.name: letters, digits,
+	// '.', '_', '-'.
+	Name string
+	// SessionTimeout is how long ZooKeeper keeps a session that it hears nothing
+	// of; 0 means 10 s. The servers may choose another within their own bounds.
+	// An instance that crashed blocks its worker ID that long in ModeEphemeral.
+	SessionTimeout time.Duration
+	// ReclaimMargin is how long after its end a lease is left alone by owners of
+	// other addresses in ModeRecycle; 0 means 5 s. It covers the difference
+	// between the clocks of two servers, one of which leads after the other.
+	ReclaimMargin time.Duration
+	// Log gets what the client library says, at level debug; nil discards it.
+	Log *slog.Logger
+}
+
+const (
+	defaultSession = 10 * time.Second
+	maxSession     = time.Hour
+	defaultMargin  = 5 * time.Second
+)
+
+// validate refuses, with model.ErrInvalidArgument, what cannot work.
+func (o Options) validate() error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if o.Mode != ModeForever && o.Mode != ModeRecycle && o.Mode != ModeEphemeral {
+		refuse("snowflake.worker.mode %q is neither zk, zk_recycle nor zk_ephemeral", o.Mode)
+	}
+	// Other names would be another path.
+	const allowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+	if strings.Trim(o.Name, ".") == "" || strings.Trim(o.Name, allowed) != "" {
+		refuse("snowflake.name %q is not made of letters, digits, '.', '_' and '-'", o.Name)
+	}
+	if len(o.Addrs) == 0 {
+		refuse("zookeeper.addrs is empty: give at least one host:port")
+	}
+	for i, addr := range o.Addrs {
+		host, port, err := net.SplitHostPort(addr)
+		n, portErr := strconv.ParseUint(port, 10, 16)
+		if err != nil || portErr != nil || n == 0 || host == "" {
+			refuse("zookeeper.addrs[%d]: %q is not host:port", i, addr)
+		}
+	}
+	if o.SessionTimeout < 0 || o.SessionTimeout > maxSession || o.SessionTimeout%time.Millisecond != 0 {
+		refuse("the session timeout %v is not in whole milliseconds up to %v", o.SessionTimeout, maxSession)
+	}
+	if o.ReclaimMargin < 0 {
+		refuse("the reclaim margin cannot be negative")
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("%w: %w", model.ErrInvalidArgument, errors.Join(errs...))
+	}
+	return nil
+}
+
+// explain makes the error of an operation, with advice for the operator. It is
+// the only place that knows what ZooKeeper's and the network's errors mean. What
+// the caller must tell apart stays what it is.
+func explain(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, known := range []error{model.ErrLeaseLost, model.ErrNoWorkerID, model.ErrAddressTaken, model.ErrInvalidArgument} {
+		if errors.Is(err, known) {
+			return fmt.Errorf("zookeeper: %s: %w", op, err)
+		}
+	}
+	return &model.StoreError{Store: "zookeeper", Op: op, Advice: advice(err), Err: err}
+}
+
+// advice is what an operator should do about the error; "" when there is
+// nothing to say.
+func advice(err error) string {
+	_, unknownHost := errors.AsType[*net.DNSError](err)
+	netErr, _ := errors.AsType[net.Error](err)
+	switch {
+	case errors.Is(err, errClosed) || errors.Is(err, context.Canceled):
+		return ""
+	case errors.Is(err, errForeign):
+		return "something else writes below /snowflake or /lock: give shardid a snowflake.name of its own"
+	case errors.Is(err, errBusy):
+		return "many start at the same time, or the nodes below /snowflake and /lock were changed by hand: it is tried again"
+	case errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrAuthFailed) || errors.Is(err, zk.ErrInvalidACL):
+		return "the nodes below /snowflake and /lock refuse us: allow world:anyone:cdrwa there (setAcl), or use another snowflake.name"
+	case errors.Is(err, zk.ErrSessionExpired):
+		return "ZooKeeper heard nothing of this process for a whole session: look for pauses of the process, its machine or the network; " +
+			"a new session is opened by itself"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "nothing listens there: start ZooKeeper or correct zookeeper.addrs"
+	case unknownHost:
+		return "the host name is unknown: correct zookeeper.addrs or the DNS"
+	case errors.Is(err, errNoSession):
+		return "the server takes connections but opens no session: most servers may be down, so that it has no quorum (ask each with srvr), " +
+			"maxClientCnxns may be reached, it may hang, or be no ZooKeeper"
+	case errors.Is(err, zk.ErrConnectionClosed) || errors.Is(err, zk.ErrSessionMoved):
+		return "the connection broke during the request: it is opened again by itself"
+	case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, zk.ErrNoServer) || netErr != nil && netErr.Timeout():
+		return "no answer in time: look whether ZooKeeper runs, is reachable, has a quorum, and is not waiting for its disk"
+	case strings.Contains(err.Error(), "broken pipe") || errors.Is(err, syscall.ECONNRESET):
+		return "the server closed the connection: it is opened again by itself"
+	}
+	return ""
+}

@@ -61,6 +61,8 @@ func checkCompose(f tree) (c complaints) {
 		c.unless(s.Image == "shardid:"+version(f), "%s: image %s, the version is %s", name, s.Image, version(f))
 		c.unless(s.Build.Context == "../.." && s.Build.Dockerfile == dockerfilePath, "%s: build %+v", name, s.Build)
 		c.unless(s.ReadOnly && slices.Contains(s.CapDrop, "ALL") && slices.Contains(s.SecurityOpt, "no-new-privileges:true"), "%s may do more than it needs", name)
+		limit, soft := mebibytes(strings.TrimSuffix(s.MemLimit, "m")), mebibytes(s.Environment["GOMEMLIMIT"])
+		c.unless(soft > limit/2 && soft <= limit*9/10, "%s: GOMEMLIMIT is %d MiB, mem_limit %d", name, soft, limit)
 		c.unless(name == "migrate" || duration(s.StopGrace) > duration("15s"), "%s: stop_grace_period %s is not above shutdown_timeout", name, s.StopGrace)
 		for _, v := range s.Volumes {
 			c.unless(v == name+":"+image.last("VOLUME"), "%s: volume %s is not its own, at %s", name, v, image.last("VOLUME"))
@@ -146,6 +148,7 @@ func TestComposeMistakes(t *testing.T) {
 		{composePath, "restart: \"no\"", "restart: always", "which restarts"},
 		{composePath, "stop_grace_period: 20s", "stop_grace_period: 10s", "stop_grace_period"},
 		{composePath, "healthcheck:", "healthchecks:", "healthchecks"},
+		{composePath, "GOMEMLIMIT: 220MiB", "GOMEMLIMIT: 256MiB", "GOMEMLIMIT"},
 		{composePath, "read_only: true", "read_only: false", "more than it needs"},
 		{"deploy/compose/.env.example", "REDIS_PASSWORD=", "REDIS_PASS=", "REDIS_PASSWORD"},
 	})

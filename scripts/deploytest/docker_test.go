@@ -135,7 +135,7 @@ func sources(dir string) error {
 			return err
 		}
 		name, err := filepath.Rel(root, path)
-		if err != nil || name == ".git" || name == "data" || name == "bin" || name == ".tools" {
+		if err != nil || d.IsDir() && slices.Contains([]string{".git", "data", "bin", ".tools"}, name) {
 			return filepath.SkipDir
 		}
 		if !d.Type().IsRegular() || ignored(lines, filepath.ToSlash(name)) {

@@ -61,7 +61,7 @@ func (k kube) probes(f tree, c *complaints) {
 
 // settings: the ConfigMap, the pod and the image agree.
 func (k kube) settings(f tree, c *complaints) {
-	s, err := readConfig(f, kubeDir+"config.yaml")
+	s, err := readConfig(f, kubeDir+"settings/config.yaml")
 	if err != nil {
 		c.unless(false, "%v", err)
 		return
@@ -76,7 +76,11 @@ func (k kube) settings(f tree, c *complaints) {
 		at[m.Name] = m.MountPath
 	}
 	c.unless(at["data"] == s.DataDir && s.DataDir == image.last("VOLUME"), "data_dir %s, mounted at %s, VOLUME %s", s.DataDir, at["data"], image.last("VOLUME"))
-	c.unless(at["config"] == image.last("WORKDIR"), "the config map is at %s, WORKDIR is %s", at["config"], image.last("WORKDIR"))
+	for _, p := range []kubePod{k.set.Spec.Template, k.job.Spec.Template} {
+		for _, m := range p.Spec.Containers[0].Mounts {
+			c.unless(m.Name != "config" || m.MountPath == image.last("WORKDIR"), "the config map is at %s, WORKDIR is %s", m.MountPath, image.last("WORKDIR"))
+		}
+	}
 	user := fmt.Sprintf("%d:%d", pod.Security.RunAsUser, pod.Security.RunAsGroup)
 	c.unless(image.last("USER") == user && pod.Security.FSGroup == pod.Security.RunAsGroup, "USER %s, the pod runs as %s", image.last("USER"), user)
 	drain, stop := duration(s.Server.DrainDelay), duration(s.Server.ShutdownTimeout)
@@ -101,7 +105,7 @@ func (k kube) egress(f tree, c *complaints) {
 		}
 	}
 	want := []string{"UDP 53", "TCP 53"}
-	s, _ := readConfig(f, kubeDir+"config.yaml") // settings complains
+	s, _ := readConfig(f, kubeDir+"settings/config.yaml") // settings complains
 	dsn := regexp.MustCompile(`@tcp\((.*?)\)`).FindStringSubmatch(k.secret.StringData["SHARDID_DATABASE_DSN"])
 	if c.unless(dsn != nil, "the secret has no DSN"); dsn != nil {
 		s.Redis.Addrs = append(s.Redis.Addrs, dsn[1])
@@ -119,15 +123,18 @@ func (k kube) egress(f tree, c *complaints) {
 // memory: the collector begins before the kernel ends the process. mebibytes reads
 // both spellings.
 func (k kube) memory(c *complaints) {
-	box := k.set.Spec.Template.Spec.Containers[0]
-	limit, request, soft := mebibytes(box.Resources.Limits["memory"]), mebibytes(box.Resources.Requests["memory"]), 0
-	for _, e := range box.Env {
-		if e.Name == "GOMEMLIMIT" {
-			soft = mebibytes(e.Value)
+	for _, p := range []kubePod{k.set.Spec.Template, k.job.Spec.Template} {
+		box := p.Spec.Containers[0]
+		limit, request, soft := mebibytes(box.Resources.Limits["memory"]), mebibytes(box.Resources.Requests["memory"]), 0
+		for _, e := range box.Env {
+			if e.Name == "GOMEMLIMIT" {
+				soft = mebibytes(e.Value)
+			}
 		}
+		c.unless(soft > request && soft <= limit*9/10, "%s: GOMEMLIMIT is %d MiB, requested %d, limit %d", box.Name, soft, request, limit)
 	}
-	c.unless(soft > request && soft <= limit*9/10, "GOMEMLIMIT is %d MiB, requested %d, limit %d", soft, request, limit)
 	const measured = 64 // MiB with 16 384 lists, the goal in docs/performance.md
+	request := mebibytes(k.set.Spec.Template.Spec.Containers[0].Resources.Requests["memory"])
 	c.unless(request >= 2*measured, "%d MiB are requested", request)
 }
 
@@ -139,14 +146,15 @@ func mebibytes(text string) int {
 	return n
 }
 
-// images: all of one version, that of the sources.
+// images: one place names the image of the servers and of the migration, in the version
+// of the sources.
 func (k kube) images(f tree, c *complaints) {
-	want := version(f)
-	images := k.kustomization.Images
-	server := k.set.Spec.Template.Spec.Containers[0].Image
-	c.unless(len(images) == 1 && images[0].Name == server && images[0].NewTag == want, "images %+v, the server's is %s, the version %s", images, server, want)
-	job := k.job.Spec.Template.Spec.Containers[0].Image
-	c.unless(job == server+":"+want, "the migration's image is %s, the version %s", job, want)
+	images := k.shared.Images
+	c.unless(len(images) == 1 && images[0].NewName != "" && images[0].NewTag == version(f), "images %+v, the version is %s", images, version(f))
+	for _, p := range []kubePod{k.set.Spec.Template, k.job.Spec.Template} {
+		box := p.Spec.Containers[0]
+		c.unless(len(images) == 1 && box.Image == images[0].Name, "%s: the image is %s, not the one of the settings", box.Name, box.Image)
+	}
 }
 
 // version is that of the sources.

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +16,10 @@ import (
 // kube is what is in deploy/kubernetes.
 type kube struct {
 	kustomization kubeKustomization
+	migration     kubeKustomization
+	monitoring    kubeKustomization
+	shared        kubeKustomization // the component of the first two
+	monitor       kubePodMonitor
 	namespace     kubeNamespace
 	account       kubeServiceAccount
 	secret        kubeSecret
@@ -29,6 +36,10 @@ const kubeDir = "deploy/kubernetes/"
 func readKube(f tree) (k kube, err error) {
 	var errs []error
 	k.kustomization = single[kubeKustomization](f, "kustomization.yaml", &errs)
+	k.migration = single[kubeKustomization](f, "migrate/kustomization.yaml", &errs)
+	k.monitoring = single[kubeKustomization](f, "monitoring/kustomization.yaml", &errs)
+	k.shared = single[kubeKustomization](f, "settings/kustomization.yaml", &errs)
+	k.monitor = single[kubePodMonitor](f, "monitoring/podmonitor.yaml", &errs)
 	k.namespace = single[kubeNamespace](f, "namespace.yaml", &errs)
 	k.account = single[kubeServiceAccount](f, "serviceaccount.yaml", &errs)
 	k.secret = single[kubeSecret](f, "secret.example.yaml", &errs)
@@ -36,7 +47,7 @@ func readKube(f tree) (k kube, err error) {
 	k.budget = single[kubeBudget](f, "poddisruptionbudget.yaml", &errs)
 	k.autoscaler = single[kubeAutoscaler](f, "horizontalpodautoscaler.yaml", &errs)
 	k.policy = single[kubeNetworkPolicy](f, "networkpolicy.yaml", &errs)
-	k.job = single[kubeJob](f, "migrate-job.yaml", &errs)
+	k.job = single[kubeJob](f, "migrate/job.yaml", &errs)
 	k.services, err = decode[kubeService](f, kubeDir+"service.yaml")
 	return k, errors.Join(append(errs, err)...)
 }
@@ -68,6 +79,7 @@ func checkKube(f tree) (c complaints) {
 	k.egress(f, &c)
 	k.memory(&c)
 	k.images(f, &c)
+	k.scraping(f, &c)
 	k.pod("the server", k.set.Spec.Template, &c)
 	k.pod("the migration", k.job.Spec.Template, &c)
 	return c
@@ -83,6 +95,7 @@ func (k kube) kinds(c *complaints) {
 		line(k.autoscaler.Head): "autoscaling/v2 HorizontalPodAutoscaler",
 		line(k.policy.Head):     "networking.k8s.io/v1 NetworkPolicy",
 		line(k.job.Head):        "batch/v1 Job",
+		line(k.monitor.Head):    "monitoring.coreos.com/v1 PodMonitor",
 	} {
 		c.unless(string(head) == want, "got %s, want %s", head, want)
 	}
@@ -101,6 +114,7 @@ func (k kube) selectors(c *complaints) {
 	only := map[string]map[string]string{
 		"the StatefulSet": k.set.Spec.Selector.MatchLabels,
 		"the budget":      k.budget.Spec.Selector.MatchLabels,
+		"the PodMonitor":  k.monitor.Spec.Selector.MatchLabels,
 	}
 	for _, s := range k.services {
 		only["service "+s.Metadata.Name] = s.Spec.Selector
@@ -143,36 +157,56 @@ func (k kube) references(c *complaints) {
 		refs := p.Spec.Containers[0].EnvFrom
 		c.unless(len(refs) == 1 && refs[0].SecretRef.Name == k.secret.Metadata.Name, "secret %+v is not there", refs)
 	}
-	k.volumes(c)
+	k.volumes("the server", pod, c)
+	k.volumes("the migration", k.job.Spec.Template, c)
 	k.files(c)
-	for _, n := range []string{k.secret.Metadata.Namespace, k.job.Metadata.Namespace, k.kustomization.Namespace} {
+	for _, n := range []string{k.secret.Metadata.Namespace, k.kustomization.Namespace, k.migration.Namespace, k.monitoring.Namespace} {
 		c.unless(n == k.namespace.Metadata.Name, "namespace %q is not there", n)
 	}
 }
 
-func (k kube) volumes(c *complaints) {
+func (k kube) volumes(who string, pod kubePod, c *complaints) {
 	given := map[string]bool{}
-	for _, v := range k.set.Spec.Template.Spec.Volumes {
+	for _, v := range pod.Spec.Volumes {
 		given[v.Name] = true
-		generator := k.kustomization.ConfigMapGenerator
-		c.unless(len(generator) == 1 && generator[0].Name == v.ConfigMap.Name, "config map %s is not there", v.ConfigMap.Name)
+		generator := k.shared.ConfigMapGenerator
+		c.unless(len(generator) == 1 && generator[0].Name == v.ConfigMap.Name, "%s: config map %s is not there", who, v.ConfigMap.Name)
 	}
-	for _, v := range k.set.Spec.Claims {
-		given[v.Metadata.Name] = true
+	c.unless(given["config"], "%s has no config map", who)
+	if who == "the server" {
+		for _, v := range k.set.Spec.Claims {
+			given[v.Metadata.Name] = true
+		}
 	}
-	for _, m := range k.set.Spec.Template.Spec.Containers[0].Mounts {
-		c.unless(given[m.Name], "volume %s is not there", m.Name)
+	for _, m := range pod.Spec.Containers[0].Mounts {
+		c.unless(given[m.Name], "%s: volume %s is not there", who, m.Name)
 		delete(given, m.Name)
 	}
-	c.unless(len(given) == 0, "not mounted: %v", slices.Collect(maps.Keys(given)))
+	c.unless(len(given) == 0, "%s: not mounted: %v", who, slices.Collect(maps.Keys(given)))
 }
 
-// files: the kustomization has all that is not made once by hand.
+// files: the kustomization has all that is not made once by hand, and the migration has
+// the settings and the image of the servers.
 func (k kube) files(c *complaints) {
 	got := slices.Sorted(slices.Values(k.kustomization.Resources))
 	want := []string{"horizontalpodautoscaler.yaml", "networkpolicy.yaml", "poddisruptionbudget.yaml",
 		"service.yaml", "serviceaccount.yaml", "statefulset.yaml"}
 	c.unless(slices.Equal(got, want), "kustomization.yaml lists %v, want %v", got, want)
+	c.unless(slices.Equal(k.kustomization.Components, []string{"settings"}) && slices.Equal(k.migration.Components, []string{"../settings"}),
+		"servers and migration have the components %v and %v, not both the settings", k.kustomization.Components, k.migration.Components)
+	c.unless(len(k.kustomization.Images)+len(k.migration.Images) == 0, "images are set in more than one place")
+}
+
+// scraping: the monitor finds the port, and gives the job the name that the alerts expect.
+func (k kube) scraping(f tree, c *complaints) {
+	port := k.set.Spec.Template.Spec.Containers[0].Ports[0].Name
+	ends := k.monitor.Spec.Endpoints
+	c.unless(len(ends) == 1 && ends[0].Port == port && ends[0].Path == "/metrics", "the PodMonitor scrapes %+v", ends)
+	job := k.set.Spec.Template.Metadata.Labels[k.monitor.Spec.JobLabel]
+	c.unless(strings.Contains(f.read("deploy/prometheus/prometheus.yml"), "job_name: "+job+"\n"), "the job of the PodMonitor is %q", job)
+	for _, expr := range []string{"up", "absent(up"} {
+		c.unless(regexp.MustCompile(`expr: `+regexp.QuoteMeta(expr)+`\{job="`+job+`"\}`).MatchString(f.read(alertsPath)), "no alert is about %s of the job %q", expr, job)
+	}
 }
 
 // pod: what the strictest profile of the namespace asks for, and more.
@@ -213,9 +247,18 @@ func TestKubernetesMistakes(t *testing.T) {
 		{svc, "component: server", "component: web", "servers' labels"},
 		{svc, "    app.kubernetes.io/component: server\n", "", "the migration too"},
 		{svc, "targetPort: http", "targetPort: web", "targetPort"},
-		{kubeDir + "migrate-job.yaml", "image: shardid:0.1.0", "image: shardid:0.0.9", "0.0.9"},
-		{kubeDir + "migrate-job.yaml", "drop: [ALL]", "drop: []", "capabilities"},
-		{kubeDir + "migrate-job.yaml", "component: migrate\n    spec", "component: server\n    spec", "the migration too"},
+		{kubeDir + "migrate/job.yaml", "image: shardid", "image: shardid:0.0.9", "0.0.9"},
+		{kubeDir + "migrate/job.yaml", "drop: [ALL]", "drop: []", "capabilities"},
+		{kubeDir + "migrate/job.yaml", "value: 220MiB", "value: 300MiB", "GOMEMLIMIT"},
+		{kubeDir + "migrate/job.yaml", "          configMap:\n            name: shardid", "          configMap:\n            name: migrate", "config map migrate"},
+		{kubeDir + "migrate/job.yaml", "mountPath: /etc/shardid", "mountPath: /etc/id", "WORKDIR"},
+		{kubeDir + "migrate/kustomization.yaml", "components: [../settings]\n", "", "not both the settings"},
+		{kubeDir + "monitoring/podmonitor.yaml", "port: http", "port: metrics", "scrapes"},
+		{kubeDir + "monitoring/podmonitor.yaml", "jobLabel: app.kubernetes.io/name", "jobLabel: app.kubernetes.io/component", "the job of the PodMonitor"},
+		{kubeDir + "monitoring/podmonitor.yaml", "component: server", "component: web", "servers' labels"},
+		{alertsPath, "absent(up{job=", "absent(up{service=", "absent(up"},
+		{kubeDir + "settings/kustomization.yaml", "newTag: 0.1.0", "newTag: 0.0.9", "0.0.9"},
+		{kubeDir + "migrate/job.yaml", "component: migrate\n    spec", "component: server\n    spec", "the migration too"},
 		{kubeDir + "networkpolicy.yaml", "port: 6379", "port: 6380", "6379"},
 		{kubeDir + "networkpolicy.yaml", "port: 3306", "port: 5432", "3306"},
 		{kubeDir + "networkpolicy.yaml", "protocol: UDP", "protocol: TCP", "UDP"},
@@ -223,29 +266,91 @@ func TestKubernetesMistakes(t *testing.T) {
 		{kubeDir + "horizontalpodautoscaler.yaml", "kind: StatefulSet", "kind: Deployment", "autoscaler"},
 		{kubeDir + "poddisruptionbudget.yaml", "maxUnavailable: 1", "maxUnavailable: 3", "budget"},
 		{kubeDir + "kustomization.yaml", "  - networkpolicy.yaml\n", "", "kustomization.yaml lists"},
-		{kubeDir + "kustomization.yaml", "name: shardid\n    files", "name: settings\n    files", "config map"},
-		{kubeDir + "config.yaml", "drain_delay: 10s", "drain_delay: 0s", "drain_delay"},
-		{kubeDir + "config.yaml", "data_dir: /data", "data_dir: data", "data_dir"},
+		{kubeDir + "settings/kustomization.yaml", "name: shardid\n    files", "name: settings\n    files", "config map"},
+		{kubeDir + "settings/config.yaml", "drain_delay: 10s", "drain_delay: 0s", "drain_delay"},
+		{kubeDir + "settings/config.yaml", "data_dir: /data", "data_dir: data", "data_dir"},
 		{kubeDir + "secret.example.yaml", "name: shardid\n", "name: secrets\n", "secret"},
 	})
 }
 
-// TestKustomize: kubectl builds what the files say.
-func TestKustomize(t *testing.T) {
-	kubectl, err := exec.LookPath("kubectl")
-	if err != nil {
-		t.Skip("no kubectl here")
+// kubeTool is a program that make test-deploy builds.
+func kubeTool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(root, ".tools", name))
+	if err == nil {
+		_, err = os.Stat(path)
 	}
-	out, err := exec.Command(kubectl, "kustomize", root+"/"+kubeDir).CombinedOutput()
+	if err != nil {
+		t.Skipf("make test-deploy has not built %s", name)
+	}
+	return path
+}
+
+// kustomized is what kustomize makes of a folder.
+func kustomized(t *testing.T, folder string) string {
+	t.Helper()
+	out, err := exec.Command(kubeTool(t, "kustomize-v5.8.1"), "build", filepath.Join(root, kubeDir, folder)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", folder, err, out)
+	}
+	return string(out)
+}
+
+// TestKustomize: the image and the settings reach servers and migration from one place.
+func TestKustomize(t *testing.T) {
+	server, migration := kustomized(t, "."), kustomized(t, "migrate")
+	config := regexp.MustCompile(`\n  name: shardid-\w{10}\n`)
+	if a, b := config.FindString(server), config.FindString(migration); a == "" || a != b {
+		t.Errorf("the config map of the servers is %q, of the migration %q", a, b)
+	}
+	for _, out := range []string{server, migration} {
+		if !strings.Contains(out, "image: shardid:"+version(nil)+"\n") || strings.Contains(out, "        name: shardid\n      name: config") {
+			t.Errorf("another image, or a config map that is not there:\n%s", out)
+		}
+	}
+	if n, m := strings.Count(server, "\nkind: "), strings.Count(migration, "\nkind: "); n != 8 || m != 2 {
+		t.Errorf("%d and %d objects", n, m)
+	}
+}
+
+// TestKubernetesSchemas: what is applied, the README's rule for the Prometheus Operator
+// included, is valid by the schemas of Kubernetes and of the operator.
+func TestKubernetesSchemas(t *testing.T) {
+	validate, crds, dir := kubeTool(t, "kubectl-validate-v0.0.4"), kubeTool(t, "prometheus-operator-v0.85.0"), t.TempDir()
+	rule := regexp.MustCompile(`(?s)\n(\{ printf .*?; \}) \| kubectl`).FindStringSubmatch(tree{}.read(readmePath))
+	if rule == nil {
+		t.Fatal("the README makes no PrometheusRule")
+	}
+	cmd := exec.Command("/bin/sh", "-c", rule[1])
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"name: shardid-", "image: shardid:0.1.0", "namespace: shardid"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("no %q", want)
+	objects := map[string]string{"rule": string(out), "namespace": tree{}.read(kubeDir + "namespace.yaml"), "secret": tree{}.read(kubeDir + "secret.example.yaml")}
+	for _, folder := range []string{".", "migrate", "monitoring"} {
+		objects["folder "+folder] = kustomized(t, folder)
+	}
+	check := func(text string) (string, error) {
+		path := filepath.Join(dir, "objects.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(validate, "--local-crds", crds, path).CombinedOutput()
+		return string(out), err
+	}
+	for name, text := range objects {
+		if out, err := check(text); err != nil {
+			t.Errorf("%s: %s", name, out)
 		}
 	}
-	if n := strings.Count(string(out), "\nkind: "); n != 8 {
-		t.Errorf("%d objects", n)
+	for _, slip := range []struct{ in, from, to string }{
+		{"folder .", "whenDeleted: Retain", "whenDeletd: Retain"}, {"folder migrate", "backoffLimit: 10", "backoffLimit: ten"},
+		{"folder monitoring", "jobLabel", "jobLable"}, {"rule", "alert: ", "alrt: "},
+	} {
+		bad := strings.Replace(objects[slip.in], slip.from, slip.to, 1)
+		if out, err := check(bad); err == nil || bad == objects[slip.in] {
+			t.Errorf("%s is not noticed in %s: %s", slip.to, slip.in, out)
+		}
 	}
 }

@@ -4,11 +4,10 @@ package deploytest
 // they use. A key that is not here is a slip, or belongs here.
 
 type kubeMeta struct {
-	Name         string            `yaml:"name"`
-	GenerateName string            `yaml:"generateName"`
-	Namespace    string            `yaml:"namespace"`
-	Labels       map[string]string `yaml:"labels"`
-	Annotations  map[string]string `yaml:"annotations"`
+	Name        string            `yaml:"name"`
+	Namespace   string            `yaml:"namespace"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
 }
 
 // Head is what every object begins with; exported, as the decoder sets embedded fields
@@ -27,14 +26,16 @@ type kubeKustomization struct {
 	APIVersion         string   `yaml:"apiVersion"`
 	Kind               string   `yaml:"kind"`
 	Namespace          string   `yaml:"namespace"`
+	Components         []string `yaml:"components"`
 	Resources          []string `yaml:"resources"`
 	ConfigMapGenerator []struct {
 		Name  string   `yaml:"name"`
 		Files []string `yaml:"files"`
 	} `yaml:"configMapGenerator"`
 	Images []struct {
-		Name   string `yaml:"name"`
-		NewTag string `yaml:"newTag"`
+		Name    string `yaml:"name"`
+		NewName string `yaml:"newName"`
+		NewTag  string `yaml:"newTag"`
 	} `yaml:"images"`
 }
 
@@ -251,5 +252,18 @@ type kubeJob struct {
 		Deadline     int     `yaml:"activeDeadlineSeconds"`
 		TTL          int     `yaml:"ttlSecondsAfterFinished"`
 		Template     kubePod `yaml:"template"`
+	} `yaml:"spec"`
+}
+
+type kubePodMonitor struct {
+	Head `yaml:",inline"`
+	Spec struct {
+		JobLabel  string        `yaml:"jobLabel"`
+		Selector  labelSelector `yaml:"selector"`
+		Endpoints []struct {
+			Port     string `yaml:"port"`
+			Path     string `yaml:"path"`
+			Interval string `yaml:"interval"`
+		} `yaml:"podMetricsEndpoints"`
 	} `yaml:"spec"`
 }

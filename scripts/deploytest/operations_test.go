@@ -3,6 +3,7 @@ package deploytest
 import (
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -110,6 +111,19 @@ func TestRunbook(t *testing.T) { wantNone(t, checkRunbook(nil)) }
 func TestLinks(t *testing.T) { wantNone(t, checkLinks(nil)) }
 
 func TestReadme(t *testing.T) { wantNone(t, checkReadme(nil)) }
+
+// TestAlertRules: Prometheus takes the rules, and those about scraping fire when they should.
+func TestAlertRules(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("no promtool here")
+	}
+	for _, args := range [][]string{{"check", "rules", filepath.Join(root, alertsPath)}, {"test", "rules", "testdata/alerts_test.yml"}} {
+		if out, err := exec.Command(promtool, args...).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	}
+}
 
 func TestRunbookMistakes(t *testing.T) {
 	notices(t, checkRunbook, []change{

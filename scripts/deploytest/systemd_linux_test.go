@@ -29,17 +29,26 @@ func setting(unit, key string) string {
 func checkUnit(f tree) (c complaints) {
 	unit := f.read(unitPath)
 	for key, want := range map[string]string{
-		"Type": "notify", "Restart": "on-failure", "CapabilityBoundingSet": "", "NoNewPrivileges": "yes", "ProtectSystem": "strict",
+		"Type": "notify", "Restart": "on-failure", "StartLimitIntervalSec": "0", "RestartPreventExitStatus": "(not set)", "CapabilityBoundingSet": "", "NoNewPrivileges": "yes", "ProtectSystem": "strict",
 		"ProtectHome": "yes", "PrivateTmp": "yes", "MemoryDenyWriteExecute": "yes", "SystemCallArchitectures": "native",
 		"RestrictAddressFamilies": "AF_INET AF_INET6 AF_NETLINK AF_UNIX", "UMask": "0077", "KillMode": "mixed",
 	} {
 		c.unless(setting(unit, key) == want, "%s is %s, want %s", key, setting(unit, key), want)
 	}
+	pause := duration(setting(unit, "RestartSec") + "s")
+	c.unless(pause >= 2*time.Second && pause <= 10*time.Second, "RestartSec %v: too soon for the journal, or too late for callers", pause)
+	limit, soft := mebibytes(strings.TrimSuffix(setting(unit, "MemoryMax"), "M")), mebibytes(setting(unit, "Environment=GOMEMLIMIT"))
+	c.unless(soft > limit/2 && soft <= limit*9/10, "GOMEMLIMIT is %d MiB, MemoryMax %d", soft, limit)
 	seconds := duration(setting(unit, "TimeoutStopSec") + "s")
 	c.unless(seconds >= 20*time.Second, "TimeoutStopSec %v is not above server.shutdown_timeout", seconds)
 	dir := setting(unit, "StateDirectory")
 	c.unless(strings.Contains(unit, "\nEnvironment=SHARDID_DATA_DIR=/var/lib/"+dir+"\n"), "data_dir is not StateDirectory %s, and nothing else can be written", dir)
 	user := setting(unit, "User")
+	_, other, _ := strings.Cut(f.read(readmePath), "\nsystemd-run ")
+	other, _, _ = strings.Cut(other, "migrate")
+	for _, want := range []string{"--uid=" + user + " ", "--setenv=SHARDID_DATA_DIR=" + setting(unit, "Environment=SHARDID_DATA_DIR") + " ", "--property=EnvironmentFile=" + setting(unit, "EnvironmentFile") + " "} {
+		c.unless(strings.Contains(other, want), "the README runs migrate without %s", want)
+	}
 	c.unless(regexp.MustCompile(`(?m)^u `+user+` - `).MatchString(f.read("deploy/systemd/shardid.sysusers")), "user %s is not made", user)
 	c.unless(strings.Contains(f.read("deploy/systemd/shardid.env.example"), " "+strings.TrimPrefix(setting(unit, "EnvironmentFile"), "-")) ||
 		strings.Contains(f.read("deploy/systemd/shardid.env.example"), strings.TrimPrefix(setting(unit, "EnvironmentFile"), "-")+","), "EnvironmentFile %s is not what the example is for", setting(unit, "EnvironmentFile"))
@@ -51,6 +60,13 @@ func TestUnit(t *testing.T) { wantNone(t, checkUnit(nil)) }
 
 func TestUnitMistakes(t *testing.T) {
 	notices(t, checkUnit, []change{
+		{unitPath, "Restart=on-failure", "Restart=no", "Restart is"},
+		{unitPath, "RestartSec=5", "RestartSec=1h", "RestartSec"},
+		{unitPath, "StartLimitIntervalSec=0\n", "", "StartLimitIntervalSec"},
+		{unitPath, "RestartSec=5", "RestartSec=5\nRestartPreventExitStatus=2", "RestartPreventExitStatus"},
+		{unitPath, "GOMEMLIMIT=440MiB", "GOMEMLIMIT=512MiB", "GOMEMLIMIT"},
+		{readmePath, "--property=EnvironmentFile=-/etc/shardid/shardid.env ", "", "runs migrate without"},
+		{readmePath, "--uid=shardid ", "", "runs migrate without"},
 		{unitPath, "TimeoutStopSec=25", "TimeoutStopSec=15", "shutdown_timeout"},
 		{unitPath, "SHARDID_DATA_DIR=/var/lib/shardid", "SHARDID_DATA_DIR=/srv/shardid", "StateDirectory"},
 		{unitPath, "ProtectSystem=strict", "ProtectSystem=full", "ProtectSystem"},

@@ -1,9 +1,12 @@
 package access
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
@@ -48,13 +51,42 @@ func (c *Certificates) Server() *tls.Config {
 	}
 }
 
+// connKey is where a connection keeps what its client was last checked against.
+type connKey struct{}
+
+// Connection is for http.Server.ConnContext, as CheckClient needs it.
+func (c *Certificates) Connection(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, new(atomic.Pointer[tls.Config]))
+}
+
+// CheckClient refuses a request over a connection that is older than the present
+// authorities and whose client none of them knows.
+func (c *Certificates) CheckClient(r *http.Request) error {
+	current := c.current.Load()
+	checked, _ := r.Context().Value(connKey{}).(*atomic.Pointer[tls.Config])
+	if checked.Load() == current {
+		return nil
+	}
+	chain := r.TLS.PeerCertificates
+	between := x509.NewCertPool()
+	for _, cert := range chain[1:] {
+		between.AddCert(cert)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: current.ClientCAs, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return fmt.Errorf("the certificate of this connection's client is not trusted any more: connect with one of an authority in server.tls_client_ca_file: %w", err)
+	}
+	checked.Store(current)
+	return nil
+}
+
 // load reads the files into a new configuration. The tickets with which clients skip
 // the next handshake are of one configuration, so who came with the old certificates
 // shows its own again.
 func (c *Certificates) load() error {
 	cert, err := tls.LoadX509KeyPair(c.names.Cert, c.names.Key)
 	if err != nil {
-		return fmt.Errorf("server.tls_cert_file %s and server.tls_key_file %s: %w", c.names.Cert, c.names.Key, err)
+		return fmt.Errorf("server.tls_cert_file %s and server.tls_key_file %s: %w: name the PEM files of a certificate and its key that this user may read", c.names.Cert, c.names.Key, err)
 	}
 	cfg := &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert},
@@ -62,7 +94,7 @@ func (c *Certificates) load() error {
 	}
 	if c.names.ClientCA != "" {
 		if cfg.ClientCAs, err = ReadPool(c.names.ClientCA); err != nil {
-			return fmt.Errorf("server.tls_client_ca_file: %w", err)
+			return fmt.Errorf("server.tls_client_ca_file: %w: name a PEM file of authorities that this user may read", err)
 		}
 		cfg.ClientAuth = tls.RequireAndVerifyClientCert
 	}

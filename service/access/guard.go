@@ -4,24 +4,22 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"shardid/model"
-
-	"golang.org/x/time/rate"
 )
 
 const (
+	// MinToken is the shortest token of the configuration, in bytes: with one of 16
+	// random characters nobody finds it by trying, at any rate that a server answers.
+	MinToken = 16
 	// MaxToken is the longest token that is looked at, in bytes; one of Generate has
 	// 51.
 	MaxToken = 512
-	// guesses is how many wrong tokens a second are compared with the one of the
-	// configuration, which people may have chosen: ten a second try 3·10^8 in a year.
-	guesses = 10
 	// AdminName is the name of the token of the configuration.
 	AdminName = "admin"
 )
@@ -33,8 +31,10 @@ type Options struct {
 	AdminToken string
 	// File has the other tokens; "" for none.
 	File string
-	// Report is told, every Period, whether File could be read; nil for nobody.
+	// Report is told, every Period, whether File could be read; it may be nil.
 	Report func(error)
+	// Log gets a line for each time that File was read again; it may be nil.
+	Log *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -43,10 +43,9 @@ type Options struct {
 // for concurrent use.
 type Guard struct {
 	*Reloader
-	opts    Options
-	admin   *Token // of the configuration; nil for none
-	file    atomic.Pointer[tokenSet]
-	guesses guessLimit
+	opts  Options
+	admin *Token                   // of the configuration; nil for none
+	file  atomic.Pointer[tokenSet] // nil only before the first load
 }
 
 // tokenSet are the tokens of a file. It does not change.
@@ -60,29 +59,45 @@ func NewGuard(opts Options) (*Guard, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	g := &Guard{opts: opts, guesses: guessLimit{limiter: rate.NewLimiter(guesses, guesses)}}
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	g := &Guard{opts: opts}
 	if opts.AdminToken != "" {
 		g.admin = &Token{name: AdminName, role: RoleAdmin, sum: digest(sha256.Sum256([]byte(opts.AdminToken)))}
 	}
-	g.file.Store(&tokenSet{})
 	g.Reloader = NewReloader(g.load, opts.Report, files(opts.File)...)
-	return g, g.Load()
+	if err := g.Load(); err != nil {
+		return nil, err
+	}
+	return g, nil
 }
 
 // load reads the file. Tokens that stay keep what they have used of their rate.
 func (g *Guard) load() error {
+	old, set := g.file.Load(), &tokenSet{byDigest: map[digest]*Token{}}
 	if g.opts.File == "" {
+		g.file.Store(set)
 		return nil
 	}
 	tokens, err := ReadFile(g.opts.File)
 	if err != nil {
-		return err
+		return fmt.Errorf("server.tokens_file: %w", err)
 	}
-	old, set := g.file.Load(), &tokenSet{byDigest: make(map[digest]*Token, len(tokens))}
 	for _, t := range tokens {
-		t.inherit(old.byDigest[t.sum])
 		set.byDigest[t.sum] = t
 		set.admins = set.admins || t.role == RoleAdmin
+	}
+	if old != nil {
+		known := 0
+		for sum, t := range set.byDigest {
+			if before := old.byDigest[sum]; before != nil {
+				t.inherit(before)
+				known++
+			}
+		}
+		g.opts.Log.Info("tokens are read again", "file", g.opts.File, "tokens", len(tokens),
+			"added", len(tokens)-known, "removed", len(old.byDigest)-known)
 	}
 	g.file.Store(set)
 	return nil
@@ -91,7 +106,7 @@ func (g *Guard) load() error {
 // inherit goes on with the limiter of the same token as it was before, so that
 // nobody gets a new burst from a file that was written again.
 func (t *Token) inherit(old *Token) {
-	if t.limiter == nil || old == nil || old.limiter == nil {
+	if t.limiter == nil || old.limiter == nil {
 		return
 	}
 	if t.limiter.Limit() == old.limiter.Limit() && t.limiter.Burst() == old.limiter.Burst() {
@@ -109,67 +124,33 @@ func (g *Guard) Client(h http.Header) (*Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := g.opts.Now()
-	if t := g.find(sum, now); t != nil {
-		return granted(t, t.take(now))
-	}
-	return nil, errUnknown()
+	return g.find(sum)
 }
 
 // Operator is Client for administration and monitoring, where the token of the
-// configuration is good too. Wrong ones are compared with that only so often.
+// configuration is good too.
 func (g *Guard) Operator(h http.Header) (*Token, error) {
 	sum, err := bearer(h)
 	if err != nil {
 		return nil, err
 	}
-	now := g.opts.Now()
-	if t := g.find(sum, now); t != nil {
-		return granted(t, t.take(now))
+	if g.admin != nil && subtle.ConstantTimeCompare(g.admin.sum[:], sum[:]) == 1 {
+		return g.admin, nil
 	}
-	if g.admin == nil {
-		return nil, errUnknown()
-	}
-	return granted(g.admin, g.guesses.compare(g.admin.sum, sum, now))
+	return g.find(sum)
 }
 
-// granted keeps a token from travelling with an error.
-func granted(t *Token, err error) (*Token, error) {
-	if err != nil {
+// find uses one request of the rate of a token of the file. How long the lookup takes
+// tells something of digests at most, and nobody can choose those.
+func (g *Guard) find(sum digest) (*Token, error) {
+	t, now := g.file.Load().byDigest[sum], g.opts.Now()
+	if t == nil || subtle.ConstantTimeCompare(t.sum[:], sum[:]) == 0 || t.Expired(now) {
+		return nil, errUnknown()
+	}
+	if err := t.take(now); err != nil {
 		return nil, err
 	}
 	return t, nil
-}
-
-// find looks a token of the file up; nil for none that is good. How long it takes
-// tells something of digests at most, and nobody can choose those.
-func (g *Guard) find(sum digest, now time.Time) *Token {
-	t := g.file.Load().byDigest[sum]
-	if t == nil || subtle.ConstantTimeCompare(t.sum[:], sum[:]) == 0 || t.Expired(now) {
-		return nil
-	}
-	return t
-}
-
-// guessLimit bounds how often a wrong token is compared. Over the bound none is, the
-// right one included: otherwise the answer would tell which is right.
-type guessLimit struct {
-	mu      sync.Mutex
-	limiter *rate.Limiter // of wrong ones
-}
-
-// compare is nil for the right token. Errors: model.ErrNoToken, *TooManyError.
-func (l *guessLimit) compare(right, sum digest, now time.Time) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.limiter.TokensAt(now) < 1 {
-		return &TooManyError{After: wait(l.limiter, now)}
-	}
-	if subtle.ConstantTimeCompare(right[:], sum[:]) == 1 {
-		return nil
-	}
-	l.limiter.AllowN(now, 1)
-	return errUnknown()
 }
 
 func errUnknown() error {

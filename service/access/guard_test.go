@@ -142,41 +142,17 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Of wrong tokens a few a second are compared with the one of the configuration, and
-// over that the right one is not either. Those of the file go on.
-func TestGuesses(t *testing.T) {
-	clock := now
-	g, err := NewGuard(Options{AdminToken: "root", File: fileOf(t, people()), Now: func() time.Time { return clock }})
-	if err != nil {
-		t.Fatal(err)
-	}
+// Wrong tokens, however many, shut nobody out.
+func TestWrongTokensShutNobodyOut(t *testing.T) {
+	g := guardOf(t, people())
 	try := func(token string) error { _, err := g.Operator(with("Bearer " + token)); return err }
-	for range 100 { // the right one never counts
-		if err := try("root"); err != nil {
+	for range 1000 {
+		if err := try("wrong"); !errors.Is(err, model.ErrNoToken) {
 			t.Fatal(err)
 		}
 	}
-	compared := 0
-	for range 1000 {
-		if errors.Is(try("wrong"), model.ErrNoToken) {
-			compared++
-		}
-	}
-	if compared != guesses {
-		t.Errorf("%d of 1000 guesses were compared, want %d", compared, guesses)
-	}
-	if err := try("root"); !errors.Is(err, model.ErrTooMany) {
-		t.Errorf("over the bound the right one is told: %v", err)
-	}
-	if err := try("boss"); err != nil {
-		t.Errorf("a token of the file is shut out: %v", err)
-	}
-	if _, err := g.Client(with("Bearer nobody")); !errors.Is(err, model.ErrNoToken) {
-		t.Errorf("requests for IDs are shut out: %v", err)
-	}
-	clock = clock.Add(time.Second / guesses)
-	if err := try("root"); err != nil {
-		t.Errorf("later: %v", err)
+	if err := errors.Join(try("root"), try("boss")); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -199,7 +175,7 @@ func TestHasAdmin(t *testing.T) {
 	for _, c := range []struct {
 		token, file string
 		want        bool
-	}{{"", "", false}, {"x", "", true}, {"", one("a", ""), false}, {"", people(), true}} {
+	}{{"", "[]", false}, {"x", "[]", true}, {"", one("a", ""), false}, {"", people(), true}} {
 		g, err := NewGuard(Options{AdminToken: c.token, File: fileOf(t, c.file)})
 		if err != nil || g.HasAdmin() != c.want {
 			t.Errorf("%q and %q: %v", c.token, c.file, err)
@@ -208,7 +184,7 @@ func TestHasAdmin(t *testing.T) {
 			t.Errorf("an empty token is %v", err)
 		}
 	}
-	if _, err := NewGuard(Options{File: fileOf(t, "- x")}); !errors.Is(err, model.ErrInvalidArgument) {
+	if g, err := NewGuard(Options{File: fileOf(t, "- x")}); g != nil || err == nil || !strings.HasPrefix(err.Error(), "server.tokens_file: ") {
 		t.Errorf("a bad file: %v", err)
 	}
 }

@@ -1,7 +1,9 @@
 package access
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +39,8 @@ func TestTokensFollowTheFile(t *testing.T) {
 	file := fileOf(t, one("old", ""))
 	synctest.Test(t, func(t *testing.T) {
 		var r told
-		g, err := NewGuard(Options{File: file, Report: r.report})
+		var log bytes.Buffer // written by the reloader alone, read while it waits
+		g, err := NewGuard(Options{File: file, Report: r.report, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,9 +49,13 @@ func TestTokensFollowTheFile(t *testing.T) {
 		defer g.Stop()
 		after := func(what string, change func(), problem string, good ...string) {
 			t.Helper()
+			log.Reset()
 			change()
 			time.Sleep(Period + time.Millisecond)
 			synctest.Wait()
+			if n := strings.Count(log.String(), "level=INFO msg=\"tokens are read again\""); n != strings.Count(log.String(), "\n") || n > 0 && problem != "" || n != 1 && problem == "" && what != "nothing" {
+				t.Errorf("%s: %q", what, log.String())
+			}
 			if _, err := r.latest(); (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {
 				t.Errorf("%s: reported %v, want %q", what, err, problem)
 			}
@@ -64,6 +71,9 @@ func TestTokensFollowTheFile(t *testing.T) {
 			t.Errorf("%d looks in one period, want one at each end", n)
 		}
 		after("both", func() { write(t, file, one("old", "")+one("new", "")) }, "", "old", "new")
+		if !strings.Contains(log.String(), "tokens=2 added=1 removed=0") {
+			t.Errorf("logged %s", log.String())
+		}
 		after("only the new one", func() { write(t, file, one("new", "")) }, "", "new")
 		after("a bad file", func() { write(t, file, "- name: x y\n") }, "tokens.yaml:1: name: is not", "new")
 		after("still bad", func() {}, "tokens.yaml:1: name: is not", "new")
@@ -73,7 +83,8 @@ func TestTokensFollowTheFile(t *testing.T) {
 			write(t, file+".new", one("old", ""))
 			_ = os.Rename(file+".new", file)
 		}, "", "old")
-		after("empty", func() { write(t, file, "") }, "")
+		after("emptied by accident", func() { write(t, file, "") }, "tokens.yaml:1: has no token", "old")
+		after("none on purpose", func() { write(t, file, "[]") }, "")
 	})
 }
 

@@ -123,15 +123,12 @@ func (t *Token) forbidden(what string) error {
 
 // TooManyError is model.ErrTooMany with the time after which to try again.
 type TooManyError struct {
-	Who   string // a token's name; "" for wrong tokens
+	Who   string // a token's name
 	After time.Duration
 }
 
 // Error implements error.
 func (e *TooManyError) Error() string {
-	if e.Who == "" {
-		return fmt.Sprintf("%v: too many wrong tokens were tried, this one was not looked at: wait and try again", model.ErrTooMany)
-	}
 	return fmt.Sprintf("%v: the rate of token %s is used up: nothing was done, slow down", model.ErrTooMany, e.Who)
 }
 
@@ -143,14 +140,9 @@ func (t *Token) take(now time.Time) error {
 	if t.limiter == nil || t.limiter.AllowN(now, 1) {
 		return nil
 	}
-	return &TooManyError{Who: t.name, After: wait(t.limiter, now)}
-}
-
-// wait is how long until a limiter allows one more.
-func wait(l *rate.Limiter, now time.Time) time.Duration {
-	r := l.ReserveN(now, 1)
+	r := t.limiter.ReserveN(now, 1)
 	defer r.CancelAt(now)
-	return r.DelayFrom(now)
+	return &TooManyError{Who: t.name, After: r.DelayFrom(now)}
 }
 
 // patterns are names, and beginnings of names.

@@ -13,10 +13,11 @@ import (
 
 // View is a token for people.
 type View struct {
-	Name, Role string
-	May        string // what it may do beside monitoring
-	Rate       string
-	Expires    time.Time // zero: never
+	Name    string    `json:"name"`
+	Role    string    `json:"role"`
+	May     string    `json:"may"` // what it may do beside monitoring
+	Rate    string    `json:"rate"`
+	Expires time.Time `json:"expires,omitzero"` // zero: never
 }
 
 // View shows what the token may do.

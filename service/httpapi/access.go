@@ -68,6 +68,11 @@ func (a *API) requireAdmin(c *gin.Context) {
 	a.requestID(c) // what is changed can be found in the log
 	if !a.mayAdmin(c) {
 		c.Abort()
+		return
+	}
+	c.Next()
+	if c.Request.Method != http.MethodGet {
+		a.changes.Add(1)
 	}
 }
 
@@ -113,7 +118,7 @@ func (a *API) deny(c *gin.Context, err error) {
 // and is open.
 func isMonitoring(path string) bool {
 	switch path {
-	case "/cache", "/db", "/metrics", "/api/status", "/api/history":
+	case "/cache", "/db", "/metrics", "/api/status", "/api/history", "/api/replicas":
 		return true
 	}
 	return false

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/model"
 	"shardid/service/access"
 
 	"github.com/gin-gonic/gin"
@@ -38,6 +40,9 @@ func guardOf(root string, entries ...string) *access.Guard {
 	}
 	defer os.RemoveAll(dir)
 	var text strings.Builder
+	if len(entries) == 0 {
+		text.WriteString("[]")
+	}
 	for i := 0; i < len(entries); i += 2 {
 		fmt.Fprintf(&text, "- {name: %s-token, sha256: '%x', %s}\n", entries[i], sha256.Sum256([]byte(entries[i])), entries[i+1])
 	}
@@ -68,7 +73,7 @@ func closed(o *Options) {
 
 // monitored are the pages that show the state of the service.
 func monitored() []string {
-	return []string{"/cache", "/db", "/metrics", "/api/status", "/api/history"}
+	return []string{"/cache", "/db", "/metrics", "/api/status", "/api/history", "/api/replicas"}
 }
 
 // accessExchanges provoke each answer to a request with a token, with another one's,
@@ -200,25 +205,6 @@ func spentBoss() *access.Guard {
 	return g
 }
 
-// Wrong tokens are tried a few times a second, and then none is.
-func TestAdministrationIsNotGuessed(t *testing.T) {
-	a := adminAPI(guardOf("root"))
-	count := map[int]int{}
-	for range 100 {
-		got := exchange{method: "POST", target: "/admin/guarded/7", token: "wrong"}.ask(a)
-		count[got.Code]++
-		if got.Code == 429 && got.Header().Get("Retry-After") != "1" {
-			t.Fatalf("%v", got.Header())
-		}
-	}
-	if count[401] != 10 || count[429] != 90 {
-		t.Errorf("%v", count)
-	}
-	if got := (exchange{method: "POST", target: "/admin/guarded/7", token: "root"}).ask(a); got.Code != 429 {
-		t.Errorf("the right one is told: %d", got.Code)
-	}
-}
-
 // who is known to what comes after the guard, and a token never is.
 func TestWhoIsKnown(t *testing.T) {
 	var log strings.Builder
@@ -269,6 +255,33 @@ func BenchmarkWithToken(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			api.ServeHTTP(w, r)
+		}
+	}
+}
+
+// With protected monitoring an error tells callers that a store is away and not where it
+// is; who sends a token reads it all in the health pages.
+func TestProtectedMonitoringHidesStores(t *testing.T) {
+	const address = "10.9.8.7:3306"
+	away := &model.StoreError{Store: "database", Op: "allocate", Advice: "start it", Err: errors.New("dial tcp " + address + ": refused")}
+	for _, protected := range []bool{true, false} {
+		q := broken(fmt.Errorf("%w: %w", model.ErrQueueEmpty, away))
+		q.ready = fmt.Errorf("%w: waiting for %w", model.ErrNotReady, away)
+		change := func(o *Options) {
+			o.Access, o.ProtectMonitoring = guardOf("root"), protected
+			o.Conditions = fakeConditions{"redis"}
+			failModes(fmt.Errorf("%w: %w", model.ErrNoLease, away))(o)
+		}
+		for _, target := range []string{alice, segment, snowflake, uid, "/readyz", "/healthz"} {
+			health := strings.HasSuffix(target, "z")
+			for token, hidden := range map[string]bool{"": protected, "root": protected && !health} {
+				got, _, _ := exchange{target: target, token: token, queue: q, change: change}.do()
+				body := got.Body.String()
+				shown := strings.Contains(body, address) || strings.Contains(body, "10.0.0.2:2")
+				if got.Code != 503 || shown == hidden || hidden != strings.Contains(body, reasonHidden) {
+					t.Errorf("%s, protected %t, token %q: %d %s", target, protected, token, got.Code, body)
+				}
+			}
 		}
 	}
 }

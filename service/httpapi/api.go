@@ -25,8 +25,15 @@ type Options struct {
 	Decoder     model.Decoder
 	Conditions  Conditions
 	Log         *slog.Logger
-	Metrics     http.Handler // serves /metrics
-	MaxURLBytes int          // longest request target, in bytes
+	MaxURLBytes int // longest request target, in bytes
+	// Metrics reads what /metrics shows, in Prometheus' text format.
+	Metrics func(context.Context) ([]byte, error)
+	// Loopback: the server is for this machine only, so requests for a Host that is
+	// not come from a page of another site whose name was made to lead here.
+	Loopback bool
+	// CheckClient refuses requests over connections whose client is not trusted any
+	// more. nil: no client shows who it is.
+	CheckClient func(*http.Request) error
 
 	// The other modes: nil for one that is disabled, whose path answers -9.
 	Segment   Segment
@@ -43,6 +50,8 @@ type Options struct {
 	Status func(context.Context) Status
 	// History is what happened in the last minutes, for /api/history; nil: nothing.
 	History History
+	// Replicas is the deployment as this replica sees it, for /api/replicas; nil: nothing.
+	Replicas Replicas
 	// Access knows the tokens; nil: there are none, and administration is closed. It
 	// is required for the next two.
 	Access *access.Guard
@@ -75,6 +84,7 @@ type API struct {
 	startedAt time.Time   // when New was called
 	complete  atomic.Bool // every mode was seen ready at once
 	draining  atomic.Bool
+	changes   atomic.Int64               // by administration
 	faults    *sparse                    // of ours, in the log
 	answers   [1 - lastCode]atomic.Int64 // by the code's magnitude
 	traffic   map[string]*traffic        // of the ID routes, by mode; never changed
@@ -120,12 +130,13 @@ func (a *API) route() {
 		"/decode":                 a.decode,
 		"/decodeSnowflakeId":      a.decodeSnowflake,
 		"/api/uid/parse/*uid":     a.parseUID,
-		"/cache":                  a.cache,
-		"/db":                     a.db,
-		"/api/status":             a.status,
+		"/cache":                  a.cache(),
+		"/db":                     a.db(),
+		"/api/status":             a.page(a.readStatus, a.writeJSONBody),
 		"/api/history":            a.history,
+		"/api/replicas":           a.replicas,
 		"/openapi.yaml":           a.openAPI,
-		"/metrics":                gin.WrapH(a.opts.Metrics),
+		"/metrics":                a.metrics(),
 	} {
 		e.GET(path, a.guarded(path, handler))
 	}
@@ -143,7 +154,7 @@ func (a *API) route() {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.ServeHTTP(w, r) }
 
 // Drain makes /readyz answer that the process goes away; requests are still
-// served.
+// served, and their answers close the connections.
 func (a *API) Drain() { a.draining.Store(true) }
 
 // Answers counts, by code of the error table, what has been answered since the
@@ -172,14 +183,6 @@ func (a *API) recover(c *gin.Context) {
 		}
 	}()
 	c.Next()
-}
-
-// bound refuses a request target that is too long before anything reads it.
-func (a *API) bound(c *gin.Context) {
-	if n := len(c.Request.RequestURI); n > a.opts.MaxURLBytes {
-		a.writeError(c, errURLTooLong, fmt.Sprintf("the request target has %d bytes, at most %d are allowed", n, a.opts.MaxURLBytes))
-		c.Abort()
-	}
 }
 
 func (a *API) noRoute(c *gin.Context) {

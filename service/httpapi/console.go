@@ -88,6 +88,7 @@ func contentTypeOf(name string) string {
 func (a *API) routeConsole() {
 	a.engine.GET("/", func(c *gin.Context) { a.writeAsset(c, a.console.assets[consolePage]) })
 	a.engine.GET("/console/*file", a.consoleFile)
+	a.engine.GET("/docs/*file", a.docs)
 }
 
 func (a *API) consoleFile(c *gin.Context) {

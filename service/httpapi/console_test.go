@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -21,6 +22,9 @@ func consoleExchanges() []exchange {
 		{name: "console, POST", method: http.MethodPost, target: "/", status: 405},
 		{name: "console's script", target: "/console/main.js", status: 200},
 		{name: "console's file, POST", method: http.MethodPost, target: "/console/main.js", status: 405},
+		{name: "documentation", target: "/docs/operations.md", status: 200},
+		{name: "documentation, POST", method: http.MethodPost, target: "/docs/operations.md", status: 405},
+		{name: "documentation, no such page", target: "/docs/docs.go", status: 404},
 		{name: "console, no such file", target: "/console/nothing.js", status: 404},
 	}
 }
@@ -164,5 +168,93 @@ func TestConsoleWhileNotReady(t *testing.T) {
 	api.Drain()
 	if got := ask(api, http.MethodGet, "/"); got.Code != 200 {
 		t.Errorf("%d %s", got.Code, got.Body)
+	}
+}
+
+// Every alarm links to a section of the runbook, and every link between the pages of the
+// documentation leads to a heading.
+func TestDocumentationLinks(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	headings := map[string]map[string]bool{}
+	pages := map[string]string{}
+	for name := range manual() {
+		got := ask(api, http.MethodGet, "/docs/"+name)
+		if got.Code != 200 || got.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+			t.Errorf("%s: %d %v", name, got.Code, got.Header())
+		}
+		wantConsoleHeaders(t, name, got.Header())
+		pages[name], headings[name] = got.Body.String(), map[string]bool{"": true}
+		for _, found := range regexp.MustCompile(`<h\d id="([^"]+)"`).FindAllStringSubmatch(pages[name], -1) {
+			headings[name][found[1]] = true
+		}
+	}
+	links := 0
+	for name, page := range pages {
+		for _, found := range regexp.MustCompile(`href="([^":]*)"`).FindAllStringSubmatch(page, -1) {
+			file, anchor, _ := strings.Cut(found[1], "#")
+			if strings.HasPrefix(file, "../") {
+				continue // of the page around the document, see below
+			}
+			if file == "" {
+				file = name
+			}
+			if links++; !headings[file][anchor] {
+				t.Errorf("%s links to %s, which is not there", name, found[1])
+			}
+		}
+		if strings.Contains(page, `href="../deploy`) || strings.Contains(page, "<img") {
+			t.Errorf("%s links to what is not in the binary", name)
+		}
+	}
+	rules, err := os.ReadFile("../alarm/rules.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alarms := map[string]bool{}
+	for _, found := range regexp.MustCompile(`"(Shardid\w+)"`).FindAllStringSubmatch(string(rules), -1) {
+		alarms[found[1]] = true
+		if !headings["operations.md"][strings.ToLower(found[1])] {
+			t.Errorf("%s has no section", found[1])
+		}
+	}
+	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(string(api.console.assets["health.js"].body), -1) {
+		if !alarms[found[1]] {
+			t.Errorf("the console knows %s, which is no alarm", found[1])
+		}
+	}
+	if !headings["operations.md"]["when-something-fails"] || links < 50 || len(alarms) < 15 {
+		t.Errorf("%d links, %d alarms", links, len(alarms))
+	}
+}
+
+// Texts are in one file for each language, which is en.js.
+func TestConsoleTexts(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	words := regexp.MustCompile(`['\x60"][A-Za-z][a-z]+ [a-z]+ [^'\x60"]*['\x60"]`)
+	for name, file := range api.console.assets {
+		if path.Ext(name) != ".js" || strings.HasPrefix(name, "uplot-") || name == "en.js" {
+			continue
+		}
+		for line := range strings.Lines(string(file.body)) {
+			if code := strings.TrimSpace(line); !strings.HasPrefix(code, "//") && !strings.HasPrefix(code, "*") && !strings.HasPrefix(code, "/*") && words.MatchString(code) {
+				t.Errorf("%s has a text of its own: %s", name, code)
+			}
+		}
+	}
+	english, used := string(api.console.assets["en.js"].body), 0
+	for name, file := range api.console.assets {
+		for _, found := range regexp.MustCompile(`\btext\.(\w+)(?:\.(\w+))?`).FindAllStringSubmatch(string(file.body), -1) {
+			if path.Ext(name) != ".js" || !strings.Contains(string(file.body), "import { text } from './en.js'") {
+				continue
+			}
+			for _, key := range found[1:] {
+				if used++; key != "" && !strings.Contains(english, key+":") {
+					t.Errorf("%s uses %s, which en.js has not", name, found[0])
+				}
+			}
+		}
+	}
+	if used < 100 {
+		t.Errorf("%d texts are used", used)
 	}
 }

@@ -225,6 +225,9 @@ func pageExchanges() []exchange {
 		{name: "history, app", target: "/api/history?app=7", change: withHistory, status: 200},
 		{name: "history, empty", target: "/api/history", status: 200},
 		{name: "history, no app", target: "/api/history?app=256", change: withHistory, status: 400},
+		{name: "replicas", target: "/api/replicas", change: withReplicas, status: 200},
+		{name: "replicas, none", target: "/api/replicas", status: 200},
+		{name: "replicas, POST", method: http.MethodPost, target: "/api/replicas", status: 405},
 		{name: "history, POST", method: http.MethodPost, target: "/api/history", status: 405},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"shardid/model"
 
@@ -82,7 +83,7 @@ func (a *API) fail(c *gin.Context, err error) {
 	for _, e := range a.errors {
 		if errors.Is(err, e.err) {
 			a.opts.Log.Debug("request refused", "path", c.Request.URL.Path, "code", e.code, "error", err, "request_id", a.requestID(c))
-			a.writeError(c, e, err.Error())
+			a.writeError(c, e, a.publicText(err))
 			return
 		}
 	}
@@ -90,13 +91,29 @@ func (a *API) fail(c *gin.Context, err error) {
 	a.writeError(c, errInternal, "internal error: it has been logged, try again")
 }
 
+// publicText is an error for callers. With server.protect_monitoring they do not learn
+// what a store said, which holds its address; the log has it.
+func (a *API) publicText(err error) string {
+	text := err.Error()
+	var store *model.StoreError
+	if !a.opts.ProtectMonitoring || !errors.As(err, &store) {
+		return text
+	}
+	said := store.Error()
+	at := max(0, strings.Index(text, said))
+	return text[:at] + store.Store + " cannot be used: " + reasonHidden
+}
+
+// reasonHidden stands for what only operators may see.
+const reasonHidden = "the log says why, and /readyz to who sends a token"
+
 // failStore is fail for a page that reads a store: the store's own message is
 // shown, as its reader is the operator. A deadline is that of the reading.
 func (a *API) failStore(c *gin.Context, err error) {
 	var store *model.StoreError
-	switch {
-	case c.Request.Context().Err() != nil:
-		a.fail(c, err)
+	switch gone := c.Request.Context().Err(); {
+	case gone != nil:
+		a.fail(c, gone) // whatever ended a reading that others wait for too
 	case errors.As(err, &store):
 		a.writeError(c, errStoreAway, store.Error())
 	case errors.Is(err, context.DeadlineExceeded):

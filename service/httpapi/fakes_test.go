@@ -157,7 +157,7 @@ func testOptions(q Queue, failing fakeConditions, log io.Writer) (Options, *fake
 	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000}, uid: fakeGenerator{first: 3200169789968523265}}
 	modes.segment.first = 1
 	return Options{
-		Queue: q, Conditions: failing, MaxURLBytes: maxURL, Metrics: fakeMetrics(),
+		Queue: q, Conditions: failing, MaxURLBytes: maxURL, Metrics: fakeMetrics,
 		Decoder: model.Decoder{
 			SnowflakeEpochMs: 1288834974657,
 			UID:              model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
@@ -191,12 +191,9 @@ func fakeTags(context.Context) ([]model.Tag, error) {
 	}, nil
 }
 
-// fakeMetrics stands for the handler that cmd passes in.
-func fakeMetrics() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = io.WriteString(w, "shardid_queue_issued_total 1\n")
-	})
+// fakeMetrics stands for what cmd passes in.
+func fakeMetrics(context.Context) ([]byte, error) {
+	return []byte("shardid_queue_issued_total 1\n"), nil
 }
 
 // ask sends one request without a body.

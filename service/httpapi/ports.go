@@ -5,6 +5,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/admin"
+	"shardid/service/fleet"
 	"shardid/service/health"
 	"shardid/service/history"
 )
@@ -97,4 +98,9 @@ type History interface {
 	// All is what the whole replica did, App what it issued of one app.
 	All() history.Chart
 	App(app uint8) history.Chart
+}
+
+// Replicas knows all replicas of the deployment.
+type Replicas interface {
+	View(ctx context.Context) fleet.View
 }

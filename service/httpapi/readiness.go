@@ -3,6 +3,7 @@ package httpapi
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -140,6 +141,20 @@ func (a *API) healthz(c *gin.Context) {
 	a.writeHealth(c, status, answer)
 }
 
+// writeHealth answers. With server.protect_monitoring the reasons, which hold addresses of
+// stores, are for requests with a token; others learn what works and what does not.
 func (a *API) writeHealth(c *gin.Context, status int, answer healthAnswer) {
+	if a.opts.ProtectMonitoring {
+		if _, err := a.opts.Access.Operator(c.Request.Header); err != nil {
+			for i := range answer.Checks {
+				if answer.Checks[i].Error != "" {
+					answer.Checks[i].Error = reasonHidden
+				}
+			}
+			if what, _, more := strings.Cut(answer.Message, ": "); more {
+				answer.Message = what + ": " + reasonHidden
+			}
+		}
+	}
 	a.writeBody(c, status, a.headers.json, append(appendJSON(nil, answer), '\n'))
 }

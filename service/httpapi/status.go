@@ -7,6 +7,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/alarm"
+	"shardid/service/fleet"
 	"shardid/service/health"
 
 	"github.com/gin-gonic/gin"
@@ -76,6 +77,9 @@ type AppStatus struct {
 	// Unconfirmed how many wait for shardid confirm.
 	Exhausted   int `json:"exhausted"`
 	Unconfirmed int `json:"unconfirmed"`
+	// Unused are the shards of which no index was ever allocated: their lists are empty
+	// as long as nobody asks for them, and no sweep came.
+	Unused []int `json:"unused"`
 	// Depths are the indices that the store holds for each shard; -1 is unknown. They
 	// are at most a second old.
 	Depths [model.Shards]int64 `json:"depths"`
@@ -160,19 +164,31 @@ type UIDStatus struct {
 	RemainingLifetimeSeconds int64     `json:"remainingLifetimeSeconds"`
 }
 
-// status answers what the console shows.
-func (a *API) status(c *gin.Context) {
+// readStatus is what the console shows.
+func (a *API) readStatus(ctx context.Context) ([]byte, error) {
 	var s Status
 	if a.opts.Status != nil {
-		ctx, cancel := context.WithTimeout(c.Request.Context(), readTimeout)
-		defer cancel()
 		s = a.opts.Status(ctx)
 	}
 	ready := a.readiness()
 	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
 	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions.Conditions()
 	s.Alarms = append([]alarm.Alarm{}, s.Alarms...) // none is [], not null
-	a.writeJSON(c, s)
+	return encodeJSON(s)
+}
+
+// Readiness is what /readyz answers, and how each mode is doing.
+func (a *API) Readiness() (ready bool, modes map[string]ModeStatus) {
+	return a.readiness().Status != statusNotReady, a.modeStatus()
+}
+
+// replicas answers how all replicas of the deployment are doing.
+func (a *API) replicas(c *gin.Context) {
+	if a.opts.Replicas == nil {
+		a.writeJSON(c, fleet.View{Replicas: []fleet.Record{}})
+		return
+	}
+	a.writeJSON(c, a.opts.Replicas.View(c.Request.Context()))
 }
 
 // modeStatus has every mode, the disabled ones too.

@@ -11,13 +11,14 @@ import (
 
 	"shardid/model"
 	"shardid/service/alarm"
+	"shardid/service/fleet"
 )
 
 // fullStatus has every field.
 func fullStatus(context.Context) Status {
 	app := AppStatus{
 		AppID: 1, Name: "test", Step: 1000, MaxLimitID: math.MaxInt64, LimitPolicy: model.LimitReject,
-		Issued: 5, Refills: 64, Held: 2, IssuedPerSecond: 0.5, HighestIndex: 2000, LeftShare: 0.25, Exhausted: 3, Unconfirmed: 4,
+		Issued: 5, Refills: 64, Held: 2, IssuedPerSecond: 0.5, HighestIndex: 2000, LeftShare: 0.25, Exhausted: 3, Unconfirmed: 4, Unused: []int{7, 63},
 	}
 	for i := range app.Depths {
 		app.Depths[i] = int64(i) - 1
@@ -56,7 +57,7 @@ func TestStatus(t *testing.T) {
 		`"stores":[{"name":"database","ok":true,`,
 		`"alarms":[{"name":"ShardidStarved","severity":"critical","message":"callers got -4","since":"2026-11-20T00:18:00Z"}],`,
 		`{"issued":7,"pops":6,"refills":65,"held":3,"wasted":{"purged":9},"apps":[{"appId":1,"name":"test","step":1000,"maxLimitId":9223372036854775807,"limitPolicy":"reject",`,
-		`"issued":5,"refills":64,"held":2,"issuedPerSecond":0.5,"highestIndex":2000,"leftShare":0.25,"exhausted":3,"unconfirmed":4,"depths":[-1,0,1,`,
+		`"issued":5,"refills":64,"held":2,"issuedPerSecond":0.5,"highestIndex":2000,"leftShare":0.25,"exhausted":3,"unconfirmed":4,"unused":[7,63],"depths":[-1,0,1,`,
 		`62],"maxLimitIdStr":"9223372036854775807"}]`,
 		`"value0":9007199254740993,`, `"value0Str":"9007199254740993","max0Str":"9007199254741993",`,
 		`"workerId":21,"mode":"mysql","address":"10.0.0.5:8080","state":"serving","reservedUntil":"2026-11-20T00:18:00Z","trustSeconds":7.5,`,
@@ -74,16 +75,18 @@ func TestStatus(t *testing.T) {
 // Without Options.Status there is what the API knows itself. The readiness of the
 // status and that of /readyz are one.
 func TestStatusOfTheAPIAlone(t *testing.T) {
-	api := newAPIOf(disableModes)
 	var s Status
 	for _, ready := range []bool{true, false} {
+		api := newAPIOf(disableModes)
+		if !ready {
+			api.Drain()
+		}
 		if err := json.Unmarshal(ask(api, http.MethodGet, "/api/status").Body.Bytes(), &s); err != nil {
 			t.Fatal(err)
 		}
 		if s.Ready != ready || len(s.Modes) != 4 || len(s.Stores) != 2 || s.Segment != nil || s.Alarms == nil {
 			t.Errorf("%+v, want ready %t", s, ready)
 		}
-		api.Drain()
 	}
 }
 
@@ -99,4 +102,23 @@ func TestStatusThatCannotBeShown(t *testing.T) {
 		}
 	})
 	wantAnswer(t, ask(api, http.MethodGet, "/api/status"), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`)
+}
+
+type fakeReplicas struct{}
+
+func (fakeReplicas) View(context.Context) fleet.View {
+	return fleet.View{Self: "a", Shared: true, Message: "redis: away", Replicas: []fleet.Record{{
+		Instance: "a", Host: "h", URL: "http://10.0.0.5:8080/", Version: "1.2.3", StartedAt: loaded, Ready: true,
+		Modes:    map[string]fleet.Mode{ModeQueue: {Enabled: true, Ready: true, IDsPerSecond: 0.5}},
+		WorkerID: -1, Alarms: map[string]int{"critical": 1}, AgeSeconds: 2.5,
+	}}}
+}
+
+func withReplicas(o *Options) { o.Replicas = fakeReplicas{} }
+
+func TestReplicas(t *testing.T) {
+	wantAnswer(t, ask(newAPIOf(withReplicas), http.MethodGet, "/api/replicas"), 200,
+		`{"self":"a","shared":true,"message":"redis: away","replicas":[{"instance":"a","host":"h","url":"http://10.0.0.5:8080/","version":"1.2.3","startedAt":"2026-11-20T00:18:00Z","ready":true,`+
+			`"modes":{"queue":{"enabled":true,"ready":true,"idsPerSecond":0.5}},"workerId":-1,"alarms":{"critical":1},"ageSeconds":2.5}]}`)
+	wantAnswer(t, ask(newAPI(&fakeQueue{}), http.MethodGet, "/api/replicas"), 200, `{"self":"","shared":false,"replicas":[]}`)
 }

@@ -34,7 +34,7 @@ func (a *API) around() []gin.HandlerFunc {
 	if l := newAccessLog(a.opts.Log, a.opts.AccessLog); l.isOn() {
 		all = append(all, l.logged)
 	}
-	return append(all, a.recover, a.bound)
+	return append(all, a.recover, a.screen)
 }
 
 // traced observes a request; it is there only when tracing is on.

@@ -79,11 +79,12 @@ func (l *list) configure(cfg model.ListConfig) (wrapped bool) {
 // unsettled says whether the list and its row, as last read, should be told of each
 // other: the row has less than is known to be handed out (a segment taken meanwhile
 // looks the same), or is doubted while the list can vouch for it, or the list's mark
-// covers it no more. Nothing is known of a list that was never used.
+// covers it no more. A list that was never used counts as well: its row must name the
+// life in which its mark is 0, or a later doubt about the row could not be ended.
 func (l *list) unsettled() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.seen == "" || l.known == 0 {
+	if l.seen == "" {
 		return false
 	}
 	return l.known > l.cfg.MaxID || (l.seen == l.cfg.History) == (l.cfg.Doubt > 0)

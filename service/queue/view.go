@@ -31,6 +31,8 @@ type View struct {
 	// Unconfirmed is how many shards take no segment before an operator confirms their
 	// max_id.
 	Unconfirmed int
+	// Unused are the shards that no index is known to be allocated of.
+	Unused []int
 	// Depths are the indices in the store by shard; -1 for a shard that is not
 	// provisioned or has not been seen.
 	Depths [model.Shards]int64
@@ -48,7 +50,7 @@ func (s *Service) Seen() []View {
 		if a == nil {
 			continue
 		}
-		v := View{App: uint8(id), Name: a.name, Left: 1}
+		v := View{App: uint8(id), Name: a.name, Left: 1, Unused: []int{}}
 		for shard, l := range a.lists {
 			v.Depths[shard] = -1
 			if l != nil {
@@ -71,6 +73,9 @@ func (l *list) addTo(v *View) {
 	v.Refills += l.refills
 	v.Held += int64(l.held())
 	v.Highest = max(v.Highest, l.known)
+	if l.known == 0 {
+		v.Unused = append(v.Unused, int(l.key.Shard))
+	}
 	v.Left = min(v.Left, float64(l.left())/float64(max(1, l.cfg.Limit.LastIndex(l.key)))) // of no indices none are left
 	v.Depths[l.key.Shard] = l.depth
 	if l.left() == 0 && l.held() == 0 && l.depth == 0 {

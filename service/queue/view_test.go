@@ -27,6 +27,9 @@ func TestViewsShowDepths(t *testing.T) {
 		if v := views[1]; v.Depths[0] != 99 || v.Depths[63] != 100 || v.Issued != 1 || v.Highest != 100 || v.Refills != model.Shards {
 			return fmt.Errorf("app 7: %+v", v)
 		}
+		if len(views[0].Unused)+len(views[1].Unused) != 0 {
+			return fmt.Errorf("unused after the sweep: %v, %v", views[0].Unused, views[1].Unused)
+		}
 		return nil
 	})
 	l.set(func(l *lists) { l.err = errAway })
@@ -211,4 +214,17 @@ func TestSeenTellsOfAConfirmation(t *testing.T) {
 	row.Doubt = 0 // confirmed
 	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
 	wait("it goes on", 0)
+}
+
+// A shard of which no index was ever allocated is unused, and no longer once one was.
+func TestViewsTellUnusedShards(t *testing.T) {
+	db := newTable(1)
+	r := ready(t, newLists(), db, func(o *queue.Options) { o.RefillCron = "0 0 0 1 1 *" })
+	db.provision(7, 100, model.Limit{Policy: model.LimitReject})
+	if _, err := r.one(7, "alice"); err != nil { // shard 0
+		t.Fatal(err)
+	}
+	if got := r.Seen()[1].Unused; len(got) != model.Shards-1 || got[0] != 1 {
+		t.Errorf("after an ID of shard 0 unused are %v", got)
+	}
 }

@@ -2,27 +2,28 @@
 // legend of each chart shows the latest ones, or those under the pointer.
 
 import { $, el, setAttribute, setText } from './dom.js';
+import { text } from './en.js';
 import { clock, count, rate, short } from './format.js';
 
 /** What a chart shows, in seconds: all that the server keeps, but no less than the shortest. */
 const longest = 15 * 60;
 const shortest = 60;
 
-const milliseconds = (n) => (Number.isFinite(n) ? `${n < 10 ? n.toFixed(2) : short(n)} ms` : '–');
+const milliseconds = (n) => (Number.isFinite(n) ? `${n < 10 ? n.toFixed(2) : short(n)} ms` : text.unknown);
 
 /** The charts of the section; a series without a value, such as one of a disabled mode, is left out. */
 const layout = [
-  { title: 'IDs a second', unit: rate, of: ofModes('issued') },
-  { title: 'Latency, 99th percentile', unit: milliseconds, of: ofModes('p99Ms') },
-  { title: 'Latency, median', unit: milliseconds, of: ofModes('p50Ms') },
-  { title: 'Refused requests a second', unit: rate, of: [['refused.caller', 'the caller is wrong'], ['refused.service', 'we cannot serve']] },
-  { title: 'Refills in 5 s', unit: count, of: [['queue.refills', 'queue lists'], ['segment.loads', 'segment tags']] },
-  { title: 'IDs wasted in 5 s', unit: count, of: ofModes('wasted') },
+  { title: text.charts.issued, unit: text.charts.units.ids, write: rate, of: ofModes('issued') },
+  { title: text.charts.p99, unit: text.charts.units.milliseconds, write: milliseconds, of: ofModes('p99Ms') },
+  { title: text.charts.p50, unit: text.charts.units.milliseconds, write: milliseconds, of: ofModes('p50Ms') },
+  { title: text.charts.refused, unit: text.charts.units.requests, write: rate, of: [['refused.caller', text.charts.byCaller], ['refused.service', text.charts.byService]] },
+  { title: text.charts.refills, unit: text.charts.units.refills, write: count, of: [['queue.refills', text.charts.lists], ['segment.loads', text.charts.tags]] },
+  { title: text.charts.wasted, unit: text.charts.units.wasted, write: count, of: ofModes('wasted') },
 ];
 
 /** The same series of each mode. */
 function ofModes(name) {
-  return [['queue', 'queue'], ['segment', 'segment'], ['snowflake', 'snowflake'], ['uid', 'UID']].map(([mode, label]) => [`${mode}.${name}`, label]);
+  return Object.entries(text.modes).map(([mode, label]) => [`${mode}.${name}`, label]);
 }
 
 /** Each curve of a chart has a colour and dashes of its own. */
@@ -55,22 +56,23 @@ function legendEntry(index, label) {
 
 /** One chart in a figure. Safe to show() before the page has a size. */
 export class Chart {
-  #figure;
+  #axis;
   #height;
-  #unit;
+  #write;
   #plot = null;
   #place = el('div', { class: 'plot', 'aria-hidden': 'true' });
   #legend = el('ul', { class: 'legend' });
   #when = el('span', { class: 'when' });
-  #none = el('p', { class: 'hint' }, 'no history yet');
+  #none = el('p', { class: 'hint' }, text.charts.none);
   #curves = []; // those that are drawn
   #data = null;
 
-  constructor(figure, title, unit, height) {
-    this.#figure = figure;
-    this.#unit = unit;
+  /** The values are in unit, which stands at the axis; write() writes one. */
+  constructor(figure, title, unit, write, height) {
+    this.#write = write;
     this.#height = height;
-    figure.append(el('figcaption', {}, title, this.#when), this.#place, this.#none, this.#legend);
+    this.#axis = el('span', { class: 'unit' }, unit);
+    figure.append(el('figcaption', {}, title, this.#when), this.#axis, this.#place, this.#none, this.#legend);
     new ResizeObserver(() => this.#resize()).observe(this.#place);
   }
 
@@ -82,6 +84,7 @@ export class Chart {
     const any = times.length > 0 && found.length > 0;
     setAttribute(this.#none, 'hidden', any);
     setAttribute(this.#place, 'hidden', !any);
+    setAttribute(this.#axis, 'hidden', !any);
     setAttribute(this.#legend, 'hidden', !any);
     if (!any) return;
     this.#data = [times, ...found.map(({ values }) => values)];
@@ -121,7 +124,7 @@ export class Chart {
       padding: [8, 8, 0, 0],
       legend: { show: false },
       cursor: { y: false, points: { size: 6 }, drag: { setScale: false }, sync: { key: 'shardid' } },
-      scales: { x: { range: (_, min, max) => [Math.max(max - longest, Math.min(min, max - shortest)), max] }, y: { range: (_, min, max) => [0, Math.max(max ?? 0, this.#unit === milliseconds ? 0.1 : 1) * 1.1] } },
+      scales: { x: { range: (_, min, max) => [Math.max(max - longest, Math.min(min, max - shortest)), max] }, y: { range: (_, min, max) => [0, Math.max(max ?? 0, this.#write === milliseconds ? 0.1 : 1) * 1.1] } },
       axes: [
         { stroke: text, grid, ticks: grid, font, space: 70, size: 26, values: times },
         { stroke: text, grid, ticks: grid, font, space: 28, size: 44, values: (_, ticks) => ticks.map((n) => short(n)) },
@@ -143,17 +146,17 @@ export class Chart {
     setText(this.#when, pointed == null ? '' : clock(new Date(times[at] * 1000)));
     for (const [i, entry] of [...this.#legend.children].entries()) {
       const value = curves[i]?.[at];
-      setText(entry.lastChild, value == null ? '–' : this.#unit(value));
+      setText(entry.lastChild, value == null ? text.unknown : this.#write(value));
     }
   }
 }
 
 /** The charts of the section of rates. */
 export class Rates {
-  #charts = layout.map(({ title, unit, of }) => {
+  #charts = layout.map(({ title, unit, write, of }) => {
     const figure = el('figure', { class: 'chart panel' });
     $('charts').append(figure);
-    return [new Chart(figure, title, unit, 140), of];
+    return [new Chart(figure, title, unit, write, 140), of];
   });
 
   show(history) {

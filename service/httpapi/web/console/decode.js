@@ -2,14 +2,14 @@
 // number holds no more than 53 bits.
 
 import { $, describe, el, setAttribute, setText } from './dom.js';
+import { text } from './en.js';
+import { digits } from './format.js';
 import { AnswerError, ask } from './net.js';
 
-const kinds = [['queue', 'Queue'], ['snowflake', 'Snowflake'], ['uid', 'UID']];
+const kinds = Object.entries(text.decode.kinds);
 
 /** Fields of the answer that are not parts. */
 const others = new Set(['code', 'id', 'idStr', 'kind', 'message']);
-
-const labels = { index: 'index', shardId: 'shard', appId: 'app', timestamp: 'timestamp', time: 'time', workerId: 'worker ID', sequenceId: 'sequence', sequence: 'sequence' };
 
 /** The box that takes IDs apart. */
 export class Decoder {
@@ -45,9 +45,9 @@ export class Decoder {
     setAttribute($('decode-id'), 'aria-invalid', message === '' ? null : 'true');
   }
 
-  async #decode(text) {
+  async #decode(written) {
     this.#clear();
-    const id = text.replace(/[\s,_"']/g, ''); // as IDs are copied from elsewhere
+    const id = written.replace(/[\s,_"']/g, ''); // as IDs are copied from elsewhere
     const wrong = problem(id);
     if (wrong) {
       this.#complain(wrong);
@@ -77,19 +77,20 @@ export class Decoder {
   #parts(answer) {
     return Object.entries(answer)
       .filter(([name]) => !others.has(name))
-      .map(([name, value]) => [labels[name] ?? name, this.#word(name, value)]);
+      .map(([name, value]) => [text.decode.parts[name] ?? name, this.#word(name, value)]);
   }
 
   #word(name, value) {
     const known = name === 'appId' ? this.#nameOf(value) : '';
-    return known ? `${value} (${known})` : String(value);
+    if (known) return `${value} (${known})`;
+    return Number.isInteger(value) && name !== 'timestamp' ? digits(String(value)) : String(value);
   }
 }
 
 /** What is wrong with a text that should be an ID; '' for nothing. */
 function problem(id) {
-  if (id === '') return 'Enter an ID: its decimal digits.';
-  if (!/^\d+$/.test(id)) return 'An ID has decimal digits only.';
-  if (BigInt(id) >= 1n << 63n) return 'That is no ID of ours: they are below 2^63, 9223372036854775808.';
+  if (id === '') return text.decode.empty;
+  if (!/^\d+$/.test(id)) return text.decode.digits;
+  if (BigInt(id) >= 1n << 63n) return text.decode.tooLarge;
   return '';
 }

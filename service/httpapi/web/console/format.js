@@ -1,16 +1,23 @@
-// How numbers and times are written. Numbers above 2^53 never come here: they stay
-// the strings that the server sent.
+// How numbers and times are written. Numbers above 2^53 stay the strings that the server
+// sent; digits() alone takes these.
+
+import { text } from './en.js';
 
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 
 /** 12,345; a dash for what is not known. */
 export function count(n) {
-  return Number.isFinite(n) ? whole.format(n) : '–';
+  return Number.isFinite(n) ? whole.format(n) : text.unknown;
+}
+
+/** The same of a decimal string, however long: 9,007,199,254,740,993. */
+export function digits(decimal) {
+  return decimal.replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
 /** At most four characters: 812, 1.2k, 34k, 5.6M, 0.05. */
 export function short(n) {
-  if (!Number.isFinite(n)) return '–';
+  if (!Number.isFinite(n)) return text.unknown;
   const units = ['', 'k', 'M', 'G', 'T', 'P'];
   let unit = 0;
   for (; Math.abs(n) >= 999.5 && unit < units.length - 1; unit++) n /= 1000;
@@ -20,16 +27,16 @@ export function short(n) {
 
 /** A rate: 0.5 /s, 1,234 /s. */
 export function rate(perSecond) {
-  if (!Number.isFinite(perSecond)) return '–';
-  const text = perSecond > 0 && perSecond < 9.95 ? perSecond.toFixed(1) : count(perSecond);
-  return `${text} /s`;
+  if (!Number.isFinite(perSecond)) return text.unknown;
+  return `${perSecond > 0 && perSecond < 9.95 ? perSecond.toFixed(1) : count(perSecond)} /s`;
 }
 
-/** A share of 1 in per cent; small ones are not rounded to nothing. */
+/** A share of 1 in per cent. Neither a little nor all but a little is rounded away. */
 export function percent(share) {
-  if (!Number.isFinite(share)) return '–';
+  if (!Number.isFinite(share)) return text.unknown;
   if (share > 0 && share < 0.01) return '< 1 %';
-  return `${Math.floor(share * 100)} %`;
+  if (share > 0.9999 && share < 1) return '> 99.99 %';
+  return share > 0.99 ? `${Math.floor(share * 10000) / 100} %` : `${Math.floor(share * 100)} %`;
 }
 
 const units = [
@@ -42,7 +49,7 @@ const units = [
 
 /** A duration in its two largest units: 3 d 4 h. */
 export function duration(seconds) {
-  if (!Number.isFinite(seconds)) return '–';
+  if (!Number.isFinite(seconds)) return text.unknown;
   if (seconds < 0) return `-${duration(-seconds)}`;
   if (seconds < 10) return `${Number(seconds.toFixed(1))} s`;
   const first = units.findIndex(([, size]) => seconds >= size);
@@ -67,7 +74,7 @@ export function about(time, now) {
 /** An instant in the browser's time zone: 2026-11-20 08:18:00; a dash without one. */
 export function instant(time) {
   const at = new Date(time);
-  if (!time || Number.isNaN(at.getTime())) return '–';
+  if (!time || Number.isNaN(at.getTime())) return text.unknown;
   const two = (n) => String(n).padStart(2, '0');
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(at)}`;
 }

@@ -1,120 +1,122 @@
-// Health at a glance: alarms, the stores and the modes. Each state has a word and a
-// shape, so that it can be told without its colour.
+// Health at a glance. Each cause of trouble is one tile with its whole message; what only
+// follows from it is named without alarm, and what is well is one line. Each state has a
+// word and a shape, so that it can be told without its colour.
 
 import { $, KeyedList, el, icon, setAttribute, setIcon, setText } from './dom.js';
+import { text } from './en.js';
 import { about } from './format.js';
 
 const severities = ['critical', 'warning', 'info'];
 
-function severityOf(alarm) {
-  return severities.includes(alarm.severity) ? alarm.severity : 'warning';
-}
+/** The alarm of a store that is away, and those that follow from it when they came later. */
+const storeAway = 'ShardidStoreAway';
+const followers = new Set(['ShardidStarved', 'ShardidRefillFailing', 'ShardidConditionFailing', 'ShardidLeaseNotTrusted', 'ShardidWorkerOffline', 'ShardidRingDry', 'ShardidUIDRunway']);
 
-function createAlarm() {
-  return el('li', {}, icon('warning'), el('strong'), el('span', { class: 'message' }), el('span', { class: 'since' }));
-}
+/** An alarm may be seen this much earlier than its cause, in milliseconds: both are looked for now and then. */
+const tolerance = 10000;
 
-/** What is wrong and how grave it is, worst first. */
-export class Alarms {
-  #list;
-  #now = 0;
+/** The section of the runbook about an alarm. */
+const runbook = (name) => `docs/operations.md#${name.toLowerCase()}`;
 
-  constructor() {
-    this.#list = new KeyedList($('alarm-list'), createAlarm, (node, alarm) => this.#fill(node, alarm));
-  }
+/** The section about what is no alarm. */
+const failures = 'docs/operations.md#when-something-fails';
 
-  show(alarms, now) {
-    this.#now = now;
-    const sorted = [...alarms].sort((a, b) => severities.indexOf(severityOf(a)) - severities.indexOf(severityOf(b)));
-    // The message is no part of the key: a figure in it changes all the time.
-    const seen = new Map();
-    const keys = new Map(sorted.map((alarm) => {
-      const times = (seen.get(alarm.name) ?? 0) + 1;
-      seen.set(alarm.name, times);
-      return [alarm, `${alarm.name} ${times}`];
-    }));
-    this.#list.show(sorted, (alarm) => keys.get(alarm));
-    setAttribute($('alarms'), 'hidden', sorted.length === 0);
-  }
+/**
+ * What is wrong, worst first: the alarms, then what none of them is about. A message that
+ * another one has in it is no cause of its own.
+ */
+function causes(status) {
+  const all = (status.alarms ?? []).map((alarm) => ({
+    name: alarm.name, severity: severities.includes(alarm.severity) ? alarm.severity : 'warning',
+    message: alarm.message ?? '', since: alarm.since, runbook: runbook(alarm.name), follows: [],
+  }));
+  const away = all.find(({ name }) => name === storeAway);
+  const follows = ({ name, since }) => away && followers.has(name) && Date.parse(since) > Date.parse(away.since) - tolerance;
+  const found = all.filter((alarm) => !follows(alarm));
+  if (away) away.follows = all.filter(follows).map(({ name }) => name);
 
-  #fill(node, alarm) {
-    const [sign, name, message, since] = node.children;
-    const severity = severityOf(alarm);
-    setAttribute(node, 'data-state', severity);
-    setIcon(sign, severity);
-    setText(name, `${severity}: ${alarm.name}`);
-    setText(message, alarm.message ?? '');
-    const lasted = about(alarm.since, this.#now);
-    setText(since, lasted && `for ${lasted}`);
-  }
-}
-
-/** The modes with their titles, in the order of the page. */
-const modes = [['queue', 'queue mode'], ['segment', 'segment mode'], ['snowflake', 'snowflake mode'], ['uid', 'UID mode']];
-
-function overall(status) {
-  return {
-    name: 'replica',
-    state: status.ready ? (status.message ? 'warning' : 'ok') : 'critical',
-    text: status.ready ? (status.message ? 'ready, degraded' : 'ready') : 'not ready',
-    detail: status.message ?? '',
-    since: null,
+  const add = (name, severity, message, since) => {
+    const told = away || found.some((cause) => cause.severity !== 'info' && (cause.message.includes(message) || message.includes(cause.message)));
+    if (!told) found.push({ name, severity, message, since, runbook: failures, follows: [] });
   };
+  for (const store of status.stores ?? []) if (!store.ok) add(store.name, 'critical', store.error ?? '', store.since);
+  for (const [name, mode] of Object.entries(status.modes ?? {})) {
+    if (mode.enabled && !mode.ready) add(text.mode(name), 'critical', mode.error ?? '', mode.since);
+  }
+  // With all of these well, it starts or stops.
+  if (!status.ready) add(text.health.replica, 'warning', status.message ?? '', null);
+  return found.sort((a, b) => severities.indexOf(a.severity) - severities.indexOf(b.severity));
 }
 
-function ofMode(name, mode) {
-  if (!mode?.enabled) return { name, state: 'off', text: 'switched off', detail: '', since: null };
-  return {
-    name,
-    state: mode.ready ? 'ok' : 'critical',
-    text: mode.ready ? 'serving' : 'refusing',
-    detail: mode.error ?? '',
-    since: mode.ready ? null : mode.since, // readiness is looked at only when somebody asks
-  };
+/**
+ * What is looked at, well or not. A mode that could serve is not said to while its replica
+ * is not ready: then it gets no requests.
+ */
+function parts(status) {
+  const replica = { name: text.health.replica, state: 'ok', word: text.health.ready };
+  if (!status.ready) Object.assign(replica, { state: 'affected', word: text.health.notReady });
+  else if (status.message) Object.assign(replica, { state: 'affected', word: text.health.degraded });
+  const modes = Object.keys(text.modes).map((name) => {
+    const mode = status.modes?.[name];
+    if (!mode?.enabled) return { name: text.mode(name), state: 'off', word: text.switchedOff };
+    if (!mode.ready) return { name: text.mode(name), state: 'affected', word: text.health.notReady, since: mode.since };
+    return { name: text.mode(name), state: 'ok', word: status.ready ? text.health.serving : text.health.able };
+  });
+  const stores = (status.stores ?? []).map(({ name, ok, since }) => (ok ? { name, state: 'ok', word: text.health.works, since } : { name, state: 'affected', word: text.health.fails, since }));
+  return [replica, ...modes, ...stores];
 }
 
-function ofStore(store) {
-  return {
-    name: store.name,
-    state: store.ok ? 'ok' : 'critical',
-    text: store.ok ? 'well' : 'failing',
-    detail: store.error ?? '',
-    since: store.since,
-  };
+function createCause() {
+  return el('li', {}, icon('warning'), el('strong'), el('p', { class: 'message' }), el('p', { class: 'follows' }),
+    el('a', {}, text.health.runbook), el('span', { class: 'since' }));
 }
 
 function createTile() {
-  return el('li', { class: 'tile' }, icon('unknown'), el('div', {},
-    el('span', { class: 'name' }), el('strong'), el('span', { class: 'since' }), el('p', { class: 'message' })));
+  return el('li', { class: 'tile' }, icon('unknown'), el('span', { class: 'name' }), el('strong'), el('span', { class: 'since' }));
 }
 
-/** One tile each for the replica, its modes, and what they depend on. */
+/** The section of health. */
 export class Health {
-  #modes = this.#tiles('mode-list');
-  #stores = this.#tiles('store-list');
   #now = 0;
-
-  #tiles(id) {
-    return new KeyedList($(id), createTile, (node, tile) => this.#fill(node, tile));
-  }
+  #causes = new KeyedList($('alarm-list'), createCause, (node, cause) => this.#fillCause(node, cause));
+  #affected = new KeyedList($('affected-list'), createTile, (node, tile) => this.#fillTile(node, tile));
+  #well = new KeyedList($('well-list'), createTile, (node, tile) => this.#fillTile(node, tile));
 
   show(status, now) {
     this.#now = now;
-    const own = modes.map(([name, title]) => ofMode(title, status.modes?.[name]));
-    this.#modes.show([overall(status), ...own], (tile) => tile.name);
-    this.#stores.show((status.stores ?? []).map(ofStore), (tile) => tile.name);
+    const found = causes(status);
+    this.#causes.show(found, ({ name }) => name);
+    const tiles = parts(status);
+    const affected = tiles.filter(({ state }) => state === 'affected');
+    const well = tiles.filter(({ state }) => state !== 'affected');
+    this.#affected.show(affected, ({ name }) => name);
+    this.#well.show(well, ({ name }) => name);
+    setText($('well-sum'), text.health.well(well.filter(({ state }) => state === 'ok').map(({ name, word }) => (word === text.health.works || word === text.health.serving ? name : `${name} ${word}`))));
+    setIcon($('well-icon').firstElementChild ?? $('well-icon').appendChild(icon('ok')), found.some(({ severity }) => severity === 'critical') ? 'off' : 'ok');
   }
 
-  #fill(node, tile) {
-    const [sign, text] = node.children;
-    const [name, state, since, message] = text.children;
+  #fillCause(node, cause) {
+    const [sign, name, message, follows, link, since] = node.children;
+    setAttribute(node, 'data-state', cause.severity);
+    setIcon(sign, cause.severity);
+    setText(name, text.health.heading(cause.severity, cause.name));
+    setText(message, cause.message);
+    setText(follows, cause.follows.length > 0 ? text.health.follows(cause.follows) : '');
+    setAttribute(link, 'href', cause.runbook);
+    setText(since, this.#lasted(cause.since));
+  }
+
+  #fillTile(node, tile) {
+    const [sign, name, word, since] = node.children;
     setAttribute(node, 'data-state', tile.state);
-    setIcon(sign, tile.state);
+    setIcon(sign, tile.state === 'affected' ? 'off' : tile.state);
     setText(name, tile.name);
-    setText(state, tile.text);
-    const lasted = tile.since ? about(tile.since, this.#now) : '';
-    setText(since, lasted && `for ${lasted}`);
-    setText(message, tile.detail);
-    setAttribute(message, 'hidden', tile.detail === '');
+    setText(word, tile.word);
+    setText(since, this.#lasted(tile.since));
+  }
+
+  #lasted(since) {
+    const lasted = since ? about(since, this.#now) : '';
+    return lasted && text.since(lasted);
   }
 }

@@ -2,6 +2,7 @@
 // bottom right.
 
 import { el, setAttribute, setText } from './dom.js';
+import { text } from './en.js';
 import { count, percent, short } from './format.js';
 
 const side = 8;
@@ -12,25 +13,33 @@ const side = 8;
  */
 const levels = 5;
 
-/** The level that a depth is on: unknown, empty, or 1 (low) to 5. */
-export function level(depth, step) {
-  if (depth < 0) return 'unknown';
-  if (depth === 0) return 'empty';
-  return String(Math.min(levels, Math.max(1, Math.ceil((depth * levels) / step))));
+/**
+ * The levels of an app's lists: unknown, unused, empty, or 1 (low) to 5. A list that never
+ * had an index is no trouble: it is filled when it is asked for, or by the next sweep.
+ */
+export function levelsOf(app) {
+  const unused = new Set(app.unused ?? []);
+  return app.depths.map((depth, shard) => {
+    if (depth < 0) return 'unknown';
+    if (depth === 0) return unused.has(shard) ? 'unused' : 'empty';
+    return String(Math.min(levels, Math.max(1, Math.ceil((depth * levels) / app.step))));
+  });
 }
 
 /** What a list holds, in words. */
-export function words(depth) {
-  if (depth < 0) return 'unknown';
-  return depth === 1 ? '1 index' : `${count(depth)} indices`;
+function words(depth, level) {
+  if (level === 'unknown') return text.list.unknown;
+  return level === 'unused' ? text.list.unused : text.list.indices(depth, count(depth));
 }
 
-/** How many lists of an app are unknown, empty and low, and the lowest depth that is known. */
+/** How many lists of an app are unknown, unused, empty and low; the lowest depth of those in use, -1 without any. */
 export function summary(app) {
-  const many = (which) => app.depths.filter((depth) => level(depth, app.step) === which).length;
-  const known = app.depths.filter((depth) => depth >= 0);
+  const found = levelsOf(app);
+  const many = (which) => found.filter((level) => level === which).length;
+  const known = app.depths.filter((_, shard) => found[shard] !== 'unknown' && found[shard] !== 'unused');
   return {
     unknown: many('unknown'),
+    unused: many('unused'),
     empty: many('empty'),
     low: many('1'),
     lowest: known.length > 0 ? Math.min(...known) : -1,
@@ -71,11 +80,11 @@ export class Heatmap {
   /** Shows the lists of an app. */
   show(app) {
     this.#app = app;
-    for (const [shard, cell] of this.#cells.entries()) {
+    for (const [shard, level] of levelsOf(app).entries()) {
       const depth = app.depths[shard];
-      setAttribute(cell, 'data-level', level(depth, app.step));
-      setAttribute(cell, 'aria-label', `shard ${shard}: ${words(depth)}`);
-      setText(cell, depth < 0 ? '?' : short(depth));
+      setAttribute(this.#cells[shard], 'data-level', level);
+      setAttribute(this.#cells[shard], 'aria-label', text.list.cell(shard, words(depth, level)));
+      setText(this.#cells[shard], { unknown: '?', unused: '·' }[level] ?? short(depth));
     }
     this.#write();
   }
@@ -128,14 +137,16 @@ function target(event, from) {
 
 function single(app, shard) {
   const depth = app.depths[shard];
-  const share = depth < 0 ? '' : `, ${percent(depth / app.step)} of a step`;
-  return `shard ${shard}: ${words(depth)}${share}`;
+  const level = levelsOf(app)[shard];
+  const share = level === 'unknown' || level === 'unused' ? [] : [text.list.share(percent(depth / app.step))];
+  return text.list.cell(shard, [words(depth, level), ...share].join(', '));
 }
 
 function whole(app) {
   const s = summary(app);
-  if (s.lowest < 0) return 'no list can be read';
-  const parts = [`lowest ${count(s.lowest)}`, `${count(s.total)} indices in all`];
-  if (s.unknown > 0) parts.push(`${s.unknown} unknown`);
+  if (s.unknown === app.depths.length) return text.list.unreadable;
+  const parts = s.lowest < 0 ? [] : [text.queue.lowest(count(s.lowest)), text.queue.total(count(s.total))];
+  if (s.unused > 0) parts.push(text.queue.unused(s.unused));
+  if (s.unknown > 0) parts.push(text.queue.unknown(s.unknown));
   return parts.join(', ');
 }

@@ -1,19 +1,23 @@
-// The console of one replica: asks api/status and api/history for as long as the page
-// is seen, and hands the answers to the sections.
+// The console: asks its replica for as long as the page is seen, and hands the answers
+// to the sections.
 
 import { $, setAttribute, setText } from './dom.js';
+import { text } from './en.js';
 import { age, duration } from './format.js';
 import { Poller } from './net.js';
-import { Alarms, Health } from './health.js';
+import { Admin } from './admin.js';
 import { Decoder } from './decode.js';
+import { Fleet } from './fleet.js';
+import { Health } from './health.js';
 import { Modes } from './modes.js';
-import { Provision } from './provision.js';
 import { Queue } from './queue.js';
 import { Rates } from './charts.js';
 
 /** How often the server is asked, in milliseconds. */
 const statusPeriod = 2000;
+const replicasPeriod = 3000;
 const historyPeriod = 5000;
+const tagsPeriod = 30000;
 
 class Console {
   #token = ''; // shown to the monitoring routes; in memory only
@@ -23,13 +27,16 @@ class Console {
   #away = null; // since when the server is away, likewise; null while it is there
   #next = 0; // when it is asked again
 
-  #alarms = new Alarms();
+  #admin = new Admin(() => this.#token, (path, answer) => this.#administered(path, answer));
   #health = new Health();
-  #modes = new Modes();
+  #fleet = new Fleet();
+  #modes = new Modes(this.#admin);
   #rates = new Rates();
-  #queue = new Queue(() => this.#appHistory.wake());
+  #queue = new Queue(() => this.#appHistory.wake(), this.#admin);
 
   #status = this.#poller(statusPeriod, () => 'api/status', (status, now) => this.#show(status, now), (err, pause) => this.#fail(err, pause));
+  #replicas = this.#poller(replicasPeriod, () => 'api/replicas', (view, now) => this.#fleet.show(view, now), () => {});
+  #tags = this.#poller(tagsPeriod, () => 'db', ({ tags }) => this.#modes.showAll(tags), () => {});
   #history = this.#poller(historyPeriod, () => 'api/history', (history) => this.#rates.show(history), () => {});
   #appHistory = this.#poller(historyPeriod, () => `api/history?app=${this.#queue.selected}`, (history) => this.#queue.showHistory(history), () => {});
 
@@ -39,7 +46,6 @@ class Console {
 
   start() {
     new Decoder(() => this.#token, (id) => this.#apps.find((app) => app.appId === id)?.name ?? '');
-    new Provision(() => this.#token, (path, fields) => this.#created(path, fields));
     document.addEventListener('visibilitychange', () => this.#watch());
     window.addEventListener('online', () => this.#watch());
     $('retry').addEventListener('click', () => this.#watch());
@@ -55,39 +61,42 @@ class Console {
 
   /** Asks while the page is seen, and only then. */
   #watch() {
-    const pollers = [this.#status, this.#history, this.#appHistory];
     if (!document.hidden) {
       this.#status.wake();
       return;
     }
-    for (const poller of pollers) poller.hold();
-    this.#link('paused', 'paused');
+    this.#status.hold();
+    this.#holdOthers();
+    this.#link('paused', text.link.paused);
   }
 
   #show(status, now) {
     const resumed = document.body.dataset.link !== 'live';
     this.#seen = Date.now();
     this.#away = null;
-    this.#link('live', 'live');
+    this.#link('live', text.link.live);
     setAttribute($('lock'), 'hidden', true);
     this.#head(status, now);
     this.#apps = status.queue?.apps ?? [];
-    this.#alarms.show(status.alarms ?? [], now);
     this.#health.show(status, now);
     this.#queue.show(status.queue);
     this.#modes.show(status, now);
-    if (resumed) this.#histories();
+    if (resumed) this.#wakeOthers();
   }
 
-  #histories() {
-    this.#history.wake();
+  #holdOthers() {
+    for (const poller of [this.#replicas, this.#tags, this.#history, this.#appHistory]) poller.hold();
+  }
+
+  #wakeOthers() {
+    for (const poller of [this.#replicas, this.#tags, this.#history]) poller.wake();
     if (!Number.isNaN(this.#queue.selected)) this.#appHistory.wake();
   }
 
   #head(status, now) {
     setText($('version'), status.version ?? '');
     const up = age(status.startedAt, now);
-    setText($('uptime'), up && `up ${up}`);
+    setText($('uptime'), up && text.link.up(up));
     this.#version ??= status.version;
     setAttribute($('renewed'), 'hidden', status.version === this.#version);
   }
@@ -99,18 +108,18 @@ class Console {
     }
     this.#away ??= Date.now();
     this.#next = Date.now() + pause;
-    this.#history.hold();
-    this.#appHistory.hold();
+    this.#holdOthers();
     this.#link('away', err.message);
     this.#tick();
   }
 
   /** Asks for a token: the server shows its status to nobody else. */
   #ask(err) {
-    for (const poller of [this.#status, this.#history, this.#appHistory]) poller.hold();
+    this.#status.hold();
+    this.#holdOthers();
     setText($('lock-error'), this.#token ? err.message : '');
     setAttribute($('lock'), 'hidden', false);
-    this.#link('locked', 'waiting for a token');
+    this.#link('locked', text.link.locked);
     $('lock-token').focus();
   }
 
@@ -121,9 +130,9 @@ class Console {
     this.#watch();
   }
 
-  #link(state, text) {
+  #link(state, words) {
     setAttribute($('link'), 'data-state', state);
-    setText($('link-text'), text);
+    setText($('link-text'), words);
     setAttribute($('retry'), 'hidden', state !== 'away');
     setAttribute($('stale'), 'hidden', state !== 'away');
     setAttribute(document.body, 'data-link', state);
@@ -132,14 +141,15 @@ class Console {
   /** Counts the seconds while the server is away. */
   #tick() {
     if (this.#away === null || document.hidden) return;
-    const since = this.#seen === 0 ? 'Nothing has come from the server yet.' : `What is shown is ${duration(Math.round((Date.now() - this.#seen) / 1000))} old.`;
+    const since = this.#seen === 0 ? text.link.nothingYet : text.link.old(duration(Math.round((Date.now() - this.#seen) / 1000)));
     const wait = Math.max(0, Math.round((this.#next - Date.now()) / 1000));
-    setText($('stale'), `The server does not answer. ${since} ${wait > 0 ? `Next attempt in ${wait} s.` : 'Trying now.'}`);
+    setText($('stale'), text.link.away(since, wait));
   }
 
-  #created(path, fields) {
-    if (path === 'admin/apps') this.#queue.select(Number(fields.get('id')));
+  #administered(path, answer) {
+    if (path === 'admin/apps') this.#queue.select(answer.id);
     this.#status.wake();
+    this.#tags.wake();
   }
 }
 
@@ -147,7 +157,7 @@ class Console {
 function themeButton(changed) {
   const themes = ['system', 'light', 'dark'];
   const root = document.documentElement;
-  const write = () => setText($('theme-text'), `Theme: ${root.dataset.theme ?? 'system'}`);
+  const write = () => setText($('theme-text'), text.link.theme(root.dataset.theme ?? 'system'));
   $('theme').addEventListener('click', () => {
     const theme = themes[(themes.indexOf(root.dataset.theme ?? 'system') + 1) % themes.length];
     if (theme === 'system') delete root.dataset.theme;

@@ -1,7 +1,8 @@
 // The modes beside the queue: segment tags, snowflake and UID.
 
 import { $, KeyedList, describe, el, setAttribute, setText } from './dom.js';
-import { about, count, duration, instant, percent, rate } from './format.js';
+import { text } from './en.js';
+import { about, count, digits, duration, instant, percent, rate } from './format.js';
 
 /** Rows that are drawn at most; the search finds the others. */
 const mostRows = 200;
@@ -19,26 +20,37 @@ function cell(name, ...children) {
 }
 
 function bufferCell(buffer) {
-  return cell(`Buffer ${buffer}`, el('div', { class: 'buffer' },
+  return cell(text.tags.columns.buffer(buffer), el('div', { class: 'buffer' },
     el('progress', { max: 1, value: 0 }), el('span', { class: 'left' }), el('span', { class: 'next' })));
 }
 
-function createRow() {
+function createRow(tag, admin) {
   const number = (name) => el('td', { 'data-name': name, class: 'number' });
+  const { columns } = text.tags;
+  const button = (words, label, open) => {
+    const made = el('button', { type: 'button', class: 'quiet', 'aria-label': label(text.admin.tag(tag)) }, words);
+    made.addEventListener('click', () => open(tag));
+    return made;
+  };
   return el('tr', {}, el('th', { scope: 'row' }), bufferCell(0), bufferCell(1),
-    number('Step'), number('Held'), number('Rate'), number('Lasts'), number('Last load'));
+    number(columns.step), number(columns.held), number(columns.rate), number(columns.lasts), number(columns.loaded),
+    cell(columns.change, el('span', { class: 'buttons' }, button(text.admin.edit, text.admin.editOf, (t) => admin.edit(t)), button(text.admin.remove, text.admin.removeOf, (t) => admin.remove(t)))));
 }
 
 /** The section of the modes. */
 export class Modes {
   #segment = null;
   #now = 0;
-  #rows = new KeyedList($('tag-rows'), createRow, (row, tag) => this.#fill(row, tag));
-  #ring = el('progress', { max: 1, value: 0, 'aria-label': 'ring' });
+  #all = []; // the tags of the database
+  #rows;
+  #ring = el('progress', { max: 1, value: 0, 'aria-label': text.uid.ring });
   #filled = el('span');
   #gauge = el('span', { class: 'gauge' }, this.#ring, this.#filled);
 
-  constructor() {
+  /** admin opens the dialogs. */
+  constructor(admin) {
+    this.#rows = new KeyedList($('tag-rows'), (tag) => createRow(tag, admin), (row, tag) => this.#fill(row, tag));
+    $('new-tag').addEventListener('click', () => admin.createTag());
     $('tag-search').addEventListener('input', () => this.#tags());
   }
 
@@ -46,16 +58,24 @@ export class Modes {
     this.#segment = status.segment ?? null;
     this.#now = now;
     this.#tags();
-    describe($('snowflake'), status.snowflake ? this.#snowflake(status.snowflake) : [['State', 'switched off', 'off']]);
-    describe($('uid'), status.uid ? this.#uid(status.uid) : [['State', 'switched off', 'off']]);
+    describe($('snowflake'), status.snowflake ? this.#snowflake(status.snowflake) : [[text.snowflake.rows.state, text.switchedOff, 'off']]);
+    describe($('uid'), status.uid ? this.#uid(status.uid) : [[text.snowflake.rows.state, text.switchedOff, 'off']]);
+  }
+
+  /** Shows the tags of the database too: those that this replica has not loaded. */
+  showAll(tags) {
+    this.#all = tags;
+    this.#tags();
   }
 
   #tags() {
-    const all = this.#segment?.tags ?? [];
+    const loaded = this.#segment?.tags ?? [];
+    const known = new Set(loaded.map(({ key }) => key));
+    const all = this.#segment ? [...loaded, ...this.#all.filter(({ key }) => !known.has(key))] : [];
     const words = $('tag-search').value.trim().toLowerCase();
     const found = all.filter((tag) => tag.key.toLowerCase().includes(words)).sort((a, b) => (a.key < b.key ? -1 : 1));
     this.#rows.show(found.slice(0, mostRows), (tag) => tag.key);
-    setText($('tag-sum'), this.#segment ? `${count(all.length)} tag${all.length === 1 ? '' : 's'}, ${count(this.#segment.issued)} IDs issued since the start` : 'switched off');
+    setText($('tag-sum'), this.#segment ? text.tags.sum(all.length, loaded.length, count(this.#segment.issued)) : text.switchedOff);
     setText($('tag-none'), remark(all.length, found.length, this.#segment !== null));
     setAttribute($('tag-none'), 'hidden', found.length > 0 && found.length <= mostRows);
     setAttribute($('tag-search'), 'hidden', all.length < 2);
@@ -67,12 +87,12 @@ export class Modes {
     setText(name, tag.key);
     this.#buffer(first.firstChild, tag, 0);
     this.#buffer(second.firstChild, tag, 1);
-    setText(step, count(tag.pos === 0 ? tag.step0 : tag.step1));
+    setText(step, count(tag.step ?? (tag.pos === 0 ? tag.step0 : tag.step1)));
     setText(held, count(tag.held));
     setText(speed, rate(tag.rate));
-    setText(lasts, tag.initOk ? duration(tag.runwaySeconds) : '–');
+    setText(lasts, tag.initOk ? duration(tag.runwaySeconds) : text.unknown);
     const ago = about(tag.lastLoad, this.#now);
-    setText(loaded, ago ? `${ago} ago` : '–');
+    setText(loaded, ago ? text.ago(ago) : text.unknown);
   }
 
   /** The bar is what is left of a buffer; the next ID is below it. */
@@ -83,60 +103,62 @@ export class Modes {
     const rest = ready ? leftOf(tag, buffer) : 0;
     setAttribute(node, 'data-use', inUse);
     bar.value = ready ? rest / tag[`step${buffer}`] : 0;
-    setAttribute(bar, 'aria-label', `left of buffer ${buffer} of ${tag.key}`);
-    setText(left, ready ? `${count(rest)} left` : 'not loaded');
-    setText(next, ready ? `${inUse ? 'in use, next' : 'from'} ${tag[`value${buffer}Str`]}` : '');
+    setAttribute(bar, 'aria-label', text.tags.label(buffer, tag.key));
+    setText(left, ready ? text.tags.left(count(rest)) : text.tags.notLoaded);
+    setText(next, ready ? text.tags.next(inUse, digits(tag[`value${buffer}Str`])) : '');
   }
 
   #snowflake(s) {
-    const states = { serving: null, offline: 'warning', waiting: 'critical' };
+    const states = { serving: null, offline: 'warning', waiting: 'warning' };
+    const names = text.snowflake.rows;
     return [
-      ['State', s.state, states[s.state] ?? null],
-      ['Worker ID', s.workerId < 0 ? 'none' : String(s.workerId), s.workerId < 0 ? 'critical' : null],
-      ['Registry', s.mode],
-      ['Address', s.address],
-      ['Time bound', instant(s.reservedUntil)],
-      ['Trusted for', duration(s.trustSeconds), s.trustSeconds <= 0 ? 'critical' : null],
-      ['Clock', against(s.clockOffsetSeconds, 'the registry\'s')],
+      [names.state, text.snowflake.states[s.state] ?? s.state, states[s.state] ?? null],
+      [names.worker, s.workerId < 0 ? text.snowflake.none : String(s.workerId)],
+      [names.registry, s.mode],
+      [names.address, s.address],
+      [names.bound, instant(s.reservedUntil)],
+      [names.trusted, duration(s.trustSeconds)],
+      [names.clock, against(s.clockOffsetSeconds, text.snowflake.registrys)],
       lifetime(s),
-      ['Issued', count(s.issued)],
-      s.error ? ['Registry says', s.error, 'warning'] : null,
+      [names.issued, count(s.issued)],
+      s.error ? [names.error, s.error, 'warning'] : null,
     ];
   }
 
   #uid(u) {
+    const names = text.uid.rows;
     return [
-      ['Generator', u.mode],
-      ['Worker ID', u.workerId < 0 ? 'none' : String(u.workerId), u.workerId < 0 ? 'critical' : null],
-      u.ringSize > 0 ? ['Ring', this.#gaugeOf(u), u.ringFilled === 0 ? 'critical' : null] : null,
-      ['Newest ID', instant(u.lastSecond)],
-      ['That is', against(u.aheadSeconds, 'the clock')],
-      ['Marked until', instant(u.markedUntil)],
-      u.discarded > 0 ? ['Discarded', count(u.discarded)] : null,
+      [names.generator, u.mode],
+      [names.worker, u.workerId < 0 ? text.snowflake.none : digits(String(u.workerId)), u.workerId < 0 ? 'warning' : null],
+      u.ringSize > 0 ? [names.ring, this.#gaugeOf(u), u.ringFilled === 0 ? 'warning' : null] : null,
+      [names.newest, instant(u.lastSecond)],
+      [names.ahead, against(u.aheadSeconds, text.uid.clock)],
+      [names.marked, instant(u.markedUntil)],
+      u.discarded > 0 ? [names.discarded, count(u.discarded)] : null,
       lifetime(u),
-      ['Issued', count(u.issued)],
+      [names.issued, count(u.issued)],
     ];
   }
 
   #gaugeOf(u) {
     this.#ring.value = u.ringFilled / u.ringSize;
-    setText(this.#filled, `${percent(u.ringFilled / u.ringSize)}, ${count(u.ringFilled)} of ${count(u.ringSize)}`);
+    setText(this.#filled, text.uid.filled(percent(u.ringFilled / u.ringSize), count(u.ringFilled), count(u.ringSize)));
     return this.#gauge;
   }
 }
 
 function against(seconds, what) {
-  return `${duration(Math.abs(seconds))} ${seconds < 0 ? 'behind' : 'ahead of'} ${what}`;
+  return text.against(duration(Math.abs(seconds)), seconds < 0, what);
 }
 
 function lifetime(mode) {
   const left = mode.remainingLifetimeSeconds;
-  return ['IDs last another', duration(left), left < year ? 'warning' : null];
+  return [text.lifetime, duration(left), left < year ? 'warning' : null];
 }
 
 function remark(all, found, enabled) {
-  if (!enabled) return 'The segment mode is switched off.';
-  if (all === 0) return 'No tag is loaded: one is when it is asked for first, or make one below.';
-  if (found === 0) return 'no tag is called so';
-  return `and ${count(found - mostRows)} more: search for them`;
+  if (!enabled) return text.tags.off;
+  if (all === 0) return text.tags.none;
+  if (found === 0) return text.tags.noneFound;
+  return text.tags.more(count(found - mostRows));
 }

@@ -1,5 +1,7 @@
 // Asking the server, again and again, for as long as somebody looks.
 
+import { text } from './en.js';
+
 /** An answer with an error, or none at all: then status is 0. */
 export class AnswerError extends Error {
   constructor(status, code, message) {
@@ -13,15 +15,16 @@ export class AnswerError extends Error {
 const patience = 8000;
 
 /** The only place that sends a token. It stands in a header, never in a URL. */
-async function request(path, { token = '', method = 'GET', body, signal } = {}) {
+async function request(path, { token = '', method = 'GET', body, confirm, signal } = {}) {
   const headers = { Accept: 'application/json' };
   if (token) headers.Authorization = `Bearer ${token}`;
   if (body !== undefined) headers['Content-Type'] = 'application/json';
+  if (confirm !== undefined) headers['X-Confirm'] = encodeURIComponent(confirm);
   const signals = [AbortSignal.timeout(patience), ...(signal ? [signal] : [])];
   try {
     return await fetch(path, { method, headers, body, cache: 'no-store', redirect: 'error', signal: AbortSignal.any(signals) });
   } catch (err) {
-    throw new AnswerError(0, 0, err.name === 'TimeoutError' ? `no answer within ${patience / 1000} s` : 'the server cannot be reached');
+    throw new AnswerError(0, 0, err.name === 'TimeoutError' ? text.net.late(patience / 1000) : text.net.unreachable);
   }
 }
 
@@ -32,10 +35,10 @@ export async function ask(path, options) {
   try {
     answer = await response.json();
   } catch {
-    throw new AnswerError(response.status, 0, `HTTP ${response.status}, and the answer is not JSON`);
+    throw new AnswerError(response.status, 0, text.net.notJSON(response.status));
   }
   if (!response.ok) {
-    throw new AnswerError(response.status, answer?.code ?? 0, answer?.message ?? `HTTP ${response.status}`);
+    throw new AnswerError(response.status, answer?.code ?? 0, answer?.message ?? text.net.status(response.status));
   }
   return { answer, now: Date.parse(response.headers.get('Date')) || Date.now() };
 }

@@ -2,8 +2,9 @@
 // them in detail.
 
 import { $, KeyedList, describe, el, setAttribute, setText } from './dom.js';
-import { count, percent, rate, short } from './format.js';
-import { Heatmap, level, summary } from './heatmap.js';
+import { text } from './en.js';
+import { count, digits, percent, rate, short } from './format.js';
+import { Heatmap, levelsOf, summary } from './heatmap.js';
 import { Chart } from './charts.js';
 
 /** Less than this share of its indices left is worth a sign, as for the alarm. */
@@ -19,28 +20,32 @@ function badge(text, kind) {
 /** Shows an app's badges; those that stay are left alone. */
 function showBadges(place, app) {
   const found = [];
-  if (app.exhausted > 0) found.push(badge('limit reached', 'critical'));
-  if (app.unconfirmed > 0) found.push(badge('confirm', 'critical'));
-  if (app.limitPolicy === 'wrap') found.push(badge('wrap', 'warning'));
+  if (app.exhausted > 0) found.push(badge(text.queue.badges.exhausted, 'critical'));
+  if (app.unconfirmed > 0) found.push(badge(text.queue.badges.unconfirmed, 'critical'));
+  if (app.limitPolicy === 'wrap') found.push(badge(text.queue.badges.wrap, 'warning'));
   if (place.textContent !== found.map((b) => b.textContent).join('')) place.replaceChildren(...found);
 }
 
 /** What stands out in an app's lists, in a few words. */
 function remark(s) {
-  if (s.lowest < 0) return 'cannot be read';
-  const parts = [];
-  if (s.empty > 0) parts.push(`${s.empty} empty`);
-  if (s.unknown > 0) parts.push(`${s.unknown} unknown`);
-  if (s.low > 0) parts.push(`${s.low} low`);
-  return parts.length > 0 ? parts.join(', ') : `lowest ${short(s.lowest)}`;
+  if (s.unknown === 64) return text.queue.unreadable;
+  const parts = standingOut(s);
+  return parts.length > 0 ? parts.join(', ') : text.queue.lowest(short(s.lowest));
+}
+
+function standingOut(s) {
+  return ['empty', 'unknown', 'low', 'unused'].filter((what) => s[what] > 0).map((what) => text.queue[what](s[what]));
 }
 
 const orders = {
   id: () => (a, b) => a.appId - b.appId,
   rate: () => (a, b) => (rateOf(b) || 0) - (rateOf(a) || 0) || a.appId - b.appId,
   low: (apps) => {
-    const fill = new Map(apps.map((app) => [app, summary(app).lowest / app.step]));
-    return (a, b) => fill.get(a) - fill.get(b) || a.appId - b.appId;
+    const fill = new Map(apps.map((app) => {
+      const s = summary(app);
+      return [app, s.unused === 64 ? Infinity : s.lowest / app.step];
+    }));
+    return (a, b) => (fill.get(a) === fill.get(b) ? a.appId - b.appId : fill.get(a) - fill.get(b));
   },
 };
 
@@ -53,12 +58,15 @@ export class Queue {
   #drawn = new WeakMap(); // what a thumbnail shows
   #list = new KeyedList($('app-list'), (id) => this.#create(id), (row, app) => this.#fill(row, app));
   #heatmap = new Heatmap($('heatmap'), $('readout'));
-  #chart = new Chart($('app-chart'), 'IDs a second', rate, 110);
+  #chart = new Chart($('app-chart'), text.charts.issued, text.charts.units.ids, rate, 110);
   #changed;
 
-  /** changed(appId) is told when another app is looked at. */
-  constructor(changed) {
+  /** changed(appId) is told when another app is looked at; admin opens the dialogs. */
+  constructor(changed, admin) {
     this.#changed = changed;
+    $('new-app').addEventListener('click', () => admin.createApp());
+    $('edit-app').addEventListener('click', () => admin.edit(this.#current));
+    $('delete-app').addEventListener('click', () => admin.remove(this.#current));
     this.#wanted = Number(/^#app=(\d{1,3})$/.exec(location.hash)?.[1] ?? NaN);
     $('app-search').addEventListener('input', () => this.#draw());
     $('app-order').addEventListener('change', () => this.#draw());
@@ -71,16 +79,20 @@ export class Queue {
     return there ? this.#wanted : (this.#apps[0]?.appId ?? NaN);
   }
 
+  get #current() {
+    return this.#apps.find((app) => app.appId === this.selected);
+  }
+
   show(queue) {
     this.#apps = queue?.apps ?? [];
-    setText($('queue-sum'), `${count(this.#apps.length)} app${this.#apps.length === 1 ? '' : 's'}, ${count(queue?.issued)} IDs issued since the start, ${count(queue?.held)} held here`);
+    setText($('queue-sum'), text.queue.sum(this.#apps.length, count(queue?.issued), count(queue?.held)));
     this.#draw();
   }
 
   /** Shows the history of one app. */
   showHistory(history) {
     this.#history = history;
-    this.#chart.show(history, [['app.issued', 'issued']]);
+    this.#chart.show(history, [['app.issued', text.charts.app]]);
   }
 
   /** Looks at an app. */
@@ -109,7 +121,7 @@ export class Queue {
     const current = shown.find((app) => app.appId === this.selected) ?? shown[0];
     for (const app of shown) setAttribute(this.#list.get(app.appId), 'tabindex', app === current ? 0 : -1);
     setAttribute($('app-none'), 'hidden', shown.length > 0);
-    setText($('app-none'), this.#apps.length > 0 ? 'no app is called so' : 'No app is provisioned: make one below.');
+    setText($('app-none'), this.#apps.length > 0 ? text.queue.noneFound : text.queue.noApp);
     this.#detail();
   }
 
@@ -135,7 +147,7 @@ export class Queue {
     const [canvas, , name, marks, note, speed] = row.children;
     const s = summary(app);
     setAttribute(row, 'aria-selected', String(app.appId === this.selected));
-    setAttribute(row, 'data-trouble', s.empty > 0 || s.lowest < 0);
+    setAttribute(row, 'data-trouble', s.empty > 0 || s.unknown > 0);
     setText(name, app.name);
     setAttribute(name, 'title', app.name);
     this.#thumbnail(canvas, app);
@@ -146,7 +158,7 @@ export class Queue {
 
   /** Draws a pixel for each list, in the colours of the scale. */
   #thumbnail(canvas, app) {
-    const levels = app.depths.map((depth) => level(depth, app.step));
+    const levels = levelsOf(app);
     if (this.#drawn.get(canvas) === levels.join()) return;
     const context = canvas.getContext('2d');
     for (const [shard, which] of levels.entries()) {
@@ -166,7 +178,7 @@ export class Queue {
   }
 
   #detail() {
-    const app = this.#apps.find((a) => a.appId === this.selected);
+    const app = this.#current;
     setAttribute($('app-detail'), 'hidden', !app);
     if (!app) return;
     setText($('app-name'), `${app.appId} ${app.name}`);
@@ -189,14 +201,15 @@ export class Queue {
 /** The rows of an app's description. */
 function facts(app) {
   const s = summary(app);
+  const names = text.queue.facts;
   return [
-    ['Rate', rate(rateOf(app))],
-    ['Issued', `${count(app.issued)} IDs since the start`],
-    ['In the lists', `${count(s.total)} indices`],
-    ['Held here', `${count(app.held)} indices`],
-    ['Lists', `${s.empty} empty, ${s.low} low of 64`, s.empty > 0 ? 'warning' : null],
-    ['Refills', `${count(app.refills)} since the start`],
-    ['Step', `${count(app.step)} indices`],
+    [names.rate, rate(rateOf(app))],
+    [names.issued, text.queue.ids(count(app.issued))],
+    [names.inLists, text.queue.indices(count(s.total))],
+    [names.held, text.queue.indices(count(app.held))],
+    [names.lists, text.queue.ofLists(standingOut(s)), s.empty > 0 ? 'warning' : null],
+    [names.refills, text.queue.sinceStart(count(app.refills))],
+    [names.step, text.queue.indices(count(app.step))],
     ...limits(app),
   ];
 }
@@ -205,11 +218,13 @@ function facts(app) {
 function limits(app) {
   const limit = app.maxLimitIdStr ?? '0';
   const wrap = app.limitPolicy === 'wrap';
+  const names = text.queue.facts;
   return [
-    ['Highest ID', limit === '0' ? 'no limit' : limit],
-    limit === '0' ? null : ['Beyond it', wrap ? 'wrap: IDs repeat' : 'reject: no ID', wrap ? 'warning' : null],
-    ['Left', `${percent(app.leftShare)} of the indices`, app.leftShare < nearLimit ? 'warning' : null],
-    app.exhausted > 0 ? ['Limit reached by', `${app.exhausted} of 64 lists`, 'critical'] : null,
-    app.unconfirmed > 0 ? ['Wait for confirm', `${app.unconfirmed} of 64 lists`, 'critical'] : null,
+    [names.limit, limit === '0' ? text.queue.noLimit : digits(limit)],
+    limit === '0' ? null : [names.beyond, wrap ? text.queue.wraps : text.queue.rejects, wrap ? 'warning' : null],
+    [names.highest, app.highestIndex > 0 ? count(app.highestIndex) : text.queue.nothingAllocated],
+    [names.left, text.queue.left(percent(app.leftShare)), app.leftShare < nearLimit ? 'warning' : null],
+    app.exhausted > 0 ? [names.exhausted, text.queue.of64(app.exhausted), 'critical'] : null,
+    app.unconfirmed > 0 ? [names.unconfirmed, text.queue.of64(app.unconfirmed), 'critical'] : null,
   ];
 }

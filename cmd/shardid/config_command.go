@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"shardid/service/access"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *cli) config() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Print or check the configuration",
+		Example: `  shardid config print
+  shardid config check --config /etc/shardid/config.yaml`,
+		Args: cobra.NoArgs,
+	}
+	cmd.AddCommand(c.configPrint(), c.configCheck())
+	return cmd
+}
+
+// setting is the value of a key and where it comes from.
+type setting struct {
+	Value string `json:"value"`
+	From  string `json:"from"` // "default", "config.yaml:12", "environment SHARDID_LOG_LEVEL", "flag --log.level"
+}
+
+func (c *cli) configPrint() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "print",
+		Short: "Print every key with its value and where it comes from, without secrets",
+		Example: `  shardid config print
+  SHARDID_LOG_LEVEL=debug shardid config print --json`,
+		Args: cobra.NoArgs,
+	}
+	return c.loading(cmd, func(cmd *cobra.Command, _ []string, l *loader, err error) error {
+		if err != nil {
+			return err
+		}
+		settings := map[string]setting{}
+		for _, k := range l.keys {
+			s := setting{Value: fmt.Sprint(k.value), From: "default"}
+			if k.secret() && s.Value != "" {
+				s.Value = "(secret)"
+			}
+			if from, ok := l.origins[k.path]; ok {
+				s.From = from.where
+			}
+			settings[k.path] = s
+		}
+		return c.print(cmd, settings, func(w io.Writer) {
+			fmt.Fprintln(w, "KEY\tVALUE\tFROM")
+			for _, k := range l.keys {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", k.path, settings[k.path].Value, settings[k.path].From)
+			}
+		})
+	})
+}
+
+func (c *cli) configCheck() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Check the configuration and the files that it names; stores are for shardid doctor",
+		Example: `  shardid config check
+  shardid config check --config /etc/shardid/config.yaml`,
+		Args: cobra.NoArgs,
+	}
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		_, database := databaseTLS(cfg.Database)
+		_, redis := redisTLS(cfg.Redis)
+		_, tokens := access.NewGuard(access.Options{File: cfg.Server.TokensFile})
+		var own error
+		if s := cfg.Server; s.TLSCertFile != "" {
+			_, own = access.NewCertificates(access.CertificateFiles{Cert: s.TLSCertFile, Key: s.TLSKeyFile, ClientCA: s.TLSClientCAFile}, nil)
+		}
+		if err := errors.Join(tokens, own, database, redis); err != nil {
+			return err
+		}
+		return c.print(cmd, map[string]bool{"ok": true}, func(w io.Writer) { fmt.Fprintln(w, "the configuration is right") })
+	})
+}

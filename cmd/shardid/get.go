@@ -1,0 +1,217 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"shardid/model"
+	"shardid/service/httpapi"
+
+	"github.com/spf13/cobra"
+)
+
+// maxAnswer is more than any answer of a server, in bytes.
+const maxAnswer = 16 << 20
+
+// asking says which server a command asks, and as whom.
+type asking struct {
+	healthFlags
+	tokenFile string
+}
+
+func (a *asking) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&a.url, "url", "", "`URL` of the server (default that of the configured server.addr)")
+	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "`time` an answer may take")
+	f.StringVar(&a.tokenFile, "token-file", "", "`FILE` with a bearer token to send")
+	f.StringVar(&a.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
+	f.BoolVar(&a.insecure, "insecure", false, "accept any certificate with https")
+}
+
+// fetch gives the answer to a GET of path. An answer that is an error is one, in the
+// server's own words.
+func (a asking) fetch(ctx context.Context, cfg Config, path string) (body []byte, err error) {
+	a.url = strings.TrimRight(a.url, "/") + path
+	target, client, err := a.resolve(cfg)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", target, err)
+	}
+	req.Header.Set("Accept", "application/json")
+	if a.tokenFile != "" {
+		token, err := os.ReadFile(a.tokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the bearer token: %w", err)
+		}
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("ask the server: %w: start it, or correct --url or server.addr", err)
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	if body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil {
+		return nil, fmt.Errorf("read the answer of %s: %w", target, err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return body, nil
+	}
+	var said struct{ Message string }
+	if json.Unmarshal(body, &said) != nil || said.Message == "" {
+		said.Message = "not as shardid does: check the URL"
+	}
+	return nil, fmt.Errorf("%s answers %d: %s", target, resp.StatusCode, said.Message)
+}
+
+func (c *cli) get() *cobra.Command {
+	var ask asking
+	var mode, gatePass, tag string
+	var app, count int
+	cmd := &cobra.Command{
+		Use:   "get [--mode queue|segment|snowflake|uid]",
+		Short: "Get IDs from a running server",
+		Example: `  shardid get --app 1 --gate-pass alice
+  shardid get --mode segment --tag orders --count 100
+  shardid get --mode snowflake --url https://ids.example.com --token-file token --json`,
+		Args: cobra.NoArgs,
+	}
+	ask.register(cmd)
+	choose(cmd, &mode, "mode", "queue", "queue, segment, snowflake or uid", modes()...)
+	cmd.Flags().IntVar(&app, "app", 1, "app `ID` of the queue mode, 0…255")
+	cmd.Flags().StringVar(&gatePass, "gate-pass", "shardid", "gatePass of the queue mode: its `text` chooses the shard")
+	cmd.Flags().StringVar(&tag, "tag", "", "`tag` of the segment mode")
+	cmd.Flags().IntVar(&count, "count", 0, "a batch of so many `IDs`, 1…10000 (default a single one)")
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		query := url.Values{}
+		if cmd.Flags().Changed("count") {
+			query.Set("count", strconv.Itoa(count))
+		}
+		var path string
+		switch mode {
+		case "queue":
+			path = "/get"
+			query.Set("appId", strconv.Itoa(app))
+			query.Set("gatePass", gatePass)
+		case "segment":
+			if tag == "" {
+				return fmt.Errorf("%w: the segment mode needs --tag", model.ErrInvalidArgument)
+			}
+			path = "/api/segment/get/" + url.PathEscape(tag)
+		case "snowflake":
+			path = "/api/snowflake/get/shardid"
+		case "uid":
+			path = "/api/uid/get"
+		default:
+			return fmt.Errorf("%w: --mode %q is none of queue, segment, snowflake, uid", model.ErrInvalidArgument, mode)
+		}
+		body, err := ask.fetch(cmd.Context(), cfg, path+"?"+query.Encode())
+		if err != nil {
+			return err
+		}
+		var answer struct {
+			ID  int64   `json:"id"`
+			IDs []int64 `json:"ids"`
+		}
+		if json.Unmarshal(body, &answer) != nil && json.Unmarshal(body, &answer.IDs) != nil { // an object, a list, or else a number
+			_ = json.Unmarshal(body, &answer.ID)
+		}
+		ids := answer.IDs
+		if answer.ID > 0 {
+			ids = []int64{answer.ID}
+		}
+		if len(ids) != max(1, count) {
+			return fmt.Errorf("the server answers with something else than %d IDs: check the URL", max(1, count))
+		}
+		object := map[string]any{"code": 0, "ids": ids}
+		if count == 0 {
+			object = map[string]any{"code": 0, "id": ids[0], "idStr": strconv.FormatInt(ids[0], 10)}
+		}
+		return c.print(cmd, object, func(w io.Writer) {
+			for _, id := range ids {
+				fmt.Fprintln(w, id)
+			}
+		})
+	})
+}
+
+func (c *cli) status() *cobra.Command {
+	var ask asking
+	cmd := &cobra.Command{
+		Use:   "status [--url URL]",
+		Short: "Show how a running server is doing, as its console does",
+		Example: `  shardid status
+  shardid status --url https://ids.example.com --token-file token --json`,
+		Args: cobra.NoArgs,
+	}
+	ask.register(cmd)
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
+		body, err := ask.fetch(cmd.Context(), cfg, "/api/status")
+		if err != nil {
+			return err
+		}
+		var status httpapi.Status
+		if err := json.Unmarshal(body, &status); err != nil || status.Version == "" {
+			return fmt.Errorf("the server does not answer as shardid does: check the URL")
+		}
+		return c.print(cmd, json.RawMessage(body), func(w io.Writer) { statusTable(w, status) })
+	})
+}
+
+func statusTable(w io.Writer, s httpapi.Status) {
+	ready := map[bool]string{true: "ready", false: "not ready"}
+	fmt.Fprintf(w, "shardid %s is %s since %s\t%s\n", s.Version, ready[s.Ready], s.StartedAt.Format(time.RFC3339), s.Message)
+	fmt.Fprintln(w, "\nWHAT\tSTATE\tSINCE\tWHY")
+	for _, name := range modes() {
+		m := s.Modes[name]
+		state := ready[m.Ready]
+		if !m.Enabled {
+			state = "disabled"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", name, state, instant(unixMilli(m.Since)), cmp.Or(m.Error, "-"))
+	}
+	for _, store := range s.Stores {
+		state := map[bool]string{true: "ok", false: "fails"}[store.OK]
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", store.Name, state, instant(unixMilli(store.Since)), cmp.Or(store.Error, "-"))
+	}
+	if len(s.Alarms) > 0 {
+		fmt.Fprintln(w, "\nALARM\tSEVERITY\tSINCE\tMESSAGE")
+	}
+	for _, a := range s.Alarms {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", a.Name, a.Severity, instant(unixMilli(a.Since)), a.Message)
+	}
+	if s.Queue != nil && len(s.Queue.Apps) > 0 {
+		fmt.Fprintln(w, "\nAPP\tNAME\tISSUED\tA SECOND\tHIGHEST INDEX\tLEFT")
+		for _, a := range s.Queue.Apps {
+			fmt.Fprintf(w, "%d\t%s\t%d\t%.0f\t%d\t%.4g %%\n", a.AppID, a.Name, a.Issued, a.IssuedPerSecond, a.HighestIndex, 100*a.LeftShare)
+		}
+	}
+	if s.Segment != nil && len(s.Segment.Tags) > 0 {
+		fmt.Fprintln(w, "\nTAG\tHELD\tA SECOND\tLASTS")
+		for _, t := range s.Segment.Tags {
+			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\n", t.Key, t.Held, t.Rate, time.Duration(t.RunwaySeconds*float64(time.Second)).Round(time.Second))
+		}
+	}
+}
+
+// unixMilli is 0 for the zero time.
+func unixMilli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

@@ -1,0 +1,10 @@
+// Package docs holds the documentation, so that the binary can show the runbook on a
+// machine without internet, in the version that fits.
+package docs
+
+import "embed"
+
+// Pages are the documents, by file name.
+//
+//go:embed *.md
+var Pages embed.FS

@@ -1,0 +1,35 @@
+-- Keeps a short-lived record of each replica of a deployment.
+--   KEYS[1]  hash: for each replica "<Unix ms of the record by this server's clock> <record>";
+--            it expires with the last record where the user may PEXPIRE
+--   ARGV[1]  replica whose record is written or removed; '' only reads
+--   ARGV[2]  its record, one line; '' removes it
+--   ARGV[3]  how long a record counts, in ms
+--   ARGV[4]  how many records there may be
+--   returns  "OK" or "FULL" after a write; else "<Unix ms>" and a line for each
+--            record that counts: "<ms old> <record>"
+
+local key, replica, record, lasts, most = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local flat = redis.call('HGETALL', key)
+local kept, lines = {}, { string.format('%.0f', now) }
+for i = 1, #flat, 2 do
+  local written, text = string.match(flat[i + 1], '^(%d+) (.*)$')
+  if written and now - written <= lasts and (replica == '' or flat[i] ~= replica) then
+    kept[#kept + 1], kept[#kept + 2] = flat[i], flat[i + 1]
+    lines[#lines + 1] = string.format('%.0f', math.max(now - written, 0)) .. ' ' .. text
+  end
+end
+if replica == '' then
+  return table.concat(lines, '\n')
+end
+local full = record ~= '' and #kept >= 2 * most
+if record ~= '' and not full then
+  kept[#kept + 1], kept[#kept + 2] = replica, string.format('%.0f', now) .. ' ' .. record
+end
+redis.call('UNLINK', key) -- with the records that count no more
+if #kept > 0 then
+  redis.call('HSET', key, unpack(kept))
+  redis.pcall('PEXPIRE', key, lasts)
+end
+return full and 'FULL' or 'OK'

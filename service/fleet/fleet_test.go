@@ -1,0 +1,162 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// records is a store of records by the clock of the test.
+type records struct {
+	mu    sync.Mutex
+	kept  map[string]string
+	at    map[string]time.Time
+	err   error
+	reads int
+}
+
+func newRecords() *records { return &records{kept: map[string]string{}, at: map[string]time.Time{}} }
+
+func (r *records) Put(_ context.Context, instance, record string, _ time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.kept[instance], r.at[instance] = record, time.Now()
+	}
+	return r.err
+}
+
+func (r *records) Remove(_ context.Context, instance string, _ time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.kept, instance)
+	return r.err
+}
+
+func (r *records) All(_ context.Context, lasts time.Duration) (map[string]time.Duration, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.reads++; r.err != nil {
+		return nil, r.err
+	}
+	maps.DeleteFunc(r.kept, func(instance, _ string) bool { return time.Since(r.at[instance]) > lasts })
+	ages := map[string]time.Duration{}
+	for instance, record := range r.kept {
+		ages[record] = time.Since(r.at[instance])
+	}
+	return ages, nil
+}
+
+func (r *records) set(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+}
+
+func replica(store Store, host string) *Fleet {
+	return New(store, func() Record { return Record{Host: host, StartedAt: time.Now()} })
+}
+
+// hosts are those of a view that is not of a second ago.
+func hosts(t *testing.T, f *Fleet) (all string) {
+	t.Helper()
+	time.Sleep(fresh)
+	for _, r := range f.View(t.Context()).Replicas {
+		all += r.Host
+	}
+	return all
+}
+
+// Each replica sees all that live, in order; one that stops is gone at once, one that
+// dies after a while.
+func TestReplicasSeeEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newRecords()
+		a, b, c := replica(store, "a"), replica(store, "b"), replica(store, "c")
+		for _, f := range []*Fleet{c, a, b} {
+			f.Start()
+			defer f.Stop(t.Context())
+		}
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		for _, f := range []*Fleet{a, b, c} {
+			if got := hosts(t, f); got != "abc" {
+				t.Errorf("%q are seen", got)
+			}
+		}
+		c.Stop(t.Context())
+		if got := hosts(t, a); got != "ab" {
+			t.Errorf("after an orderly stop: %q", got)
+		}
+		b.cancel() // as if it were killed: its record stays
+		b.wg.Wait()
+		if got := hosts(t, a); got != "ab" {
+			t.Errorf("right after a kill: %q", got)
+		}
+		time.Sleep(lasts)
+		if view := a.View(t.Context()); len(view.Replicas) != 1 || view.Self != view.Replicas[0].Instance || !view.Shared || view.Message != "" {
+			t.Errorf("after a kill: %+v", view)
+		}
+	})
+}
+
+// A replica without a store, or whose store is away, shows itself and says why.
+func TestAReplicaAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		alone := replica(nil, "a")
+		alone.Start()
+		if view := alone.View(t.Context()); len(view.Replicas) != 1 || view.Shared || view.Message != "" {
+			t.Errorf("%+v", view)
+		}
+		alone.Stop(t.Context())
+
+		store := newRecords()
+		a, b := replica(store, "a"), replica(store, "b")
+		for _, f := range []*Fleet{a, b} {
+			f.Start()
+			defer f.Stop(t.Context())
+		}
+		synctest.Wait()
+		store.set(errors.New("away"))
+		time.Sleep(fresh)
+		if view := a.View(t.Context()); len(view.Replicas) != 1 || view.Message != "away" || !view.Shared {
+			t.Errorf("with the store away: %+v", view)
+		}
+		store.set(nil)
+		time.Sleep(every)
+		if got := hosts(t, a); got != "ab" {
+			t.Errorf("with the store back: %q", got)
+		}
+	})
+}
+
+// Many consoles cost the store one reading a second; what another version wrote is left
+// out.
+func TestReadingsAreShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newRecords()
+		f := replica(store, "a")
+		_ = store.Put(t.Context(), "x", "no record of ours", lasts)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 10 {
+			var consoles sync.WaitGroup
+			for range 50 {
+				consoles.Go(func() {
+					if n := len(f.View(gone).Replicas); n != 1 {
+						t.Errorf("%d replicas", n)
+					}
+				})
+			}
+			consoles.Wait()
+			time.Sleep(fresh)
+		}
+		if store.reads != 10 {
+			t.Errorf("%d readings", store.reads)
+		}
+	})
+}

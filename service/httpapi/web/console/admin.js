@@ -1,0 +1,210 @@
+// Making, changing and deleting apps and tags, in a dialog that opens on demand. The
+// administrator's token stays in this page's memory and goes into the header of these
+// requests only. What cannot be taken back wants the name typed.
+
+import { $, el, setAttribute, setText } from './dom.js';
+import { text } from './en.js';
+import { digits } from './format.js';
+import { AnswerError, ask } from './net.js';
+
+/** The fields of an app and of a tag, those of a new one and those that can be changed. */
+const number = { inputmode: 'numeric', 'data-kind': 'number', required: true };
+const fields = {
+  newApp: [['id', number], ['name', { maxlength: 128, required: true }], ['description', { maxlength: 255 }], ['step', { ...number, value: '1000' }], ['maxLimitId', { ...number, value: '0' }], ['limitPolicy', {}]],
+  app: [['name', { maxlength: 128, required: true }], ['description', { maxlength: 255 }], ['step', number], ['maxLimitId', number], ['limitPolicy', {}]],
+  newTag: [['tag', { maxlength: 128, required: true }], ['description', { maxlength: 256 }], ['step', { ...number, value: '2000' }], ['maxId', { ...number, value: '1' }]],
+  tag: [['description', { maxlength: 256 }], ['step', number], ['maxId', number, 'nextId']],
+};
+
+/** What the dialog is opened for. Each has a path to send to, and says how it begins. */
+const tasks = {
+  newApp: () => ({ kind: 'create', title: text.admin.titles.newApp, path: 'admin/apps', fields: fields.newApp, what: (sent) => text.admin.app(sent.get('id'), sent.get('name')) }),
+  newTag: () => ({ kind: 'create', title: text.admin.titles.newTag, path: 'admin/tags', fields: fields.newTag, what: (sent) => text.admin.tag(sent.get('tag')) }),
+  app: (app) => ({ path: `admin/apps/${app.appId}`, name: app.name, label: text.admin.app(app.appId, app.name), fields: fields.app, warning: text.admin.removeApp }),
+  tag: (tag) => ({ path: `admin/tags/${encodeURIComponent(tag)}`, name: tag, label: text.admin.tag(tag), fields: fields.tag, warning: text.admin.removeTag }),
+};
+
+/** The dialog. */
+export class Admin {
+  #token = '';
+  #pageToken;
+  #changed;
+  #task = null;
+  #before = {}; // the fields as the server has them, as texts
+  #ready = false; // the token is right and the fields are shown
+
+  /** pageToken() stands in for an administrator's that was not entered; changed(path, answer) is told of success. */
+  constructor(pageToken, changed) {
+    this.#pageToken = pageToken;
+    this.#changed = changed;
+    $('admin-form').addEventListener('submit', (event) => {
+      event.preventDefault();
+      this.#submit();
+    });
+    $('admin-form').addEventListener('input', () => this.#guard());
+    $('admin-cancel').addEventListener('click', () => $('admin').close());
+    $('admin').addEventListener('close', () => $('admin-fields').replaceChildren());
+  }
+
+  createApp() {
+    this.#open(tasks.newApp());
+  }
+
+  createTag() {
+    this.#open(tasks.newTag());
+  }
+
+  edit(target) {
+    const task = target.appId === undefined ? tasks.tag(target) : tasks.app(target);
+    this.#open({ ...task, kind: 'edit', title: text.admin.titles.edit(task.label), what: () => task.label });
+  }
+
+  remove(target) {
+    const task = target.appId === undefined ? tasks.tag(target) : tasks.app(target);
+    this.#open({ ...task, kind: 'remove', title: text.admin.titles.remove(task.label), what: () => task.label, fields: [] });
+  }
+
+  #open(task) {
+    this.#task = task;
+    this.#ready = false;
+    this.#token ||= this.#pageToken();
+    setText($('admin-title'), task.title);
+    setAttribute($('admin-done'), 'hidden', true);
+    this.#say('', '');
+    this.#show();
+    $('admin').showModal();
+    if (this.#token) this.#load();
+  }
+
+  /** Shows the box for the token, or the fields of the task. */
+  #show() {
+    const { kind, warning } = this.#task;
+    setAttribute($('admin-token-row'), 'hidden', this.#ready || this.#token !== '');
+    setAttribute($('admin-fields'), 'hidden', !this.#ready);
+    setText($('admin-warning'), this.#ready && kind === 'remove' ? warning : '');
+    setText($('admin-submit'), this.#ready ? text.admin.submits[kind] : text.admin.submits.token);
+    setAttribute($('admin-submit'), 'data-kind', this.#ready && kind === 'remove' ? 'critical' : null);
+    this.#guard();
+  }
+
+  /** Looks whether the token is right, and what there is to change. */
+  async #load() {
+    const task = this.#task;
+    await this.#busy(async () => {
+      const { answer } = await ask(task.path, { token: this.#token });
+      if (task !== this.#task) return;
+      this.#before = Object.fromEntries(task.fields.map(([name]) => [name, String(answer[`${name}Str`] ?? answer[name] ?? '')]));
+      this.#ready = true;
+      $('admin-fields').replaceChildren(...this.#inputs());
+      this.#show();
+      $('admin-fields').querySelector('input')?.focus();
+    });
+  }
+
+  #inputs() {
+    const { kind, name } = this.#task;
+    const rows = this.#task.fields.flatMap(([field, attributes, label = field]) => {
+      const present = kind === 'edit' ? this.#before[field] : attributes.value ?? '';
+      const input = field === 'limitPolicy'
+        ? el('select', {}, ...Object.entries(text.admin.policies).map(([value, words]) => el('option', { value, selected: value === present }, words)))
+        : el('input', { ...attributes, value: attributes['data-kind'] === 'number' ? digits(present) : present, autocomplete: 'off', spellcheck: 'false' });
+      return row(field, text.admin.fields[label], input, text.admin.hints[label]);
+    });
+    if (kind === 'create') return rows;
+    const confirm = row('confirm', text.admin.fields.confirm(name), el('input', { autocomplete: 'off', spellcheck: 'false' }), kind === 'edit' ? text.admin.wrapWarning : '');
+    return [...rows, ...confirm];
+  }
+
+  /** Wants the name where something cannot be taken back: a deletion, and IDs that repeat. */
+  #guard() {
+    const { kind, name } = this.#task;
+    const { confirm, limitPolicy } = $('admin-form').elements;
+    const wanted = this.#ready && (kind === 'remove' || (kind === 'edit' && limitPolicy?.value === 'wrap' && this.#before.limitPolicy !== 'wrap'));
+    for (const node of $('admin-fields').querySelectorAll('[data-field=confirm]')) setAttribute(node, 'hidden', !wanted);
+    $('admin-submit').disabled = wanted && confirm?.value !== name;
+    return wanted;
+  }
+
+  #submit() {
+    if (this.#ready) {
+      this.#send();
+      return;
+    }
+    this.#token = $('admin-token').value.trim();
+    $('admin-token').value = '';
+    this.#load();
+  }
+
+  async #send() {
+    const task = this.#task;
+    const confirm = this.#guard() ? task.name : undefined;
+    await this.#busy(async () => {
+      const sent = this.#values();
+      if (task.kind === 'edit' && sent.size === 0) throw new AnswerError(0, 0, text.admin.nothing);
+      const method = { create: 'POST', edit: 'PATCH', remove: 'DELETE' }[task.kind];
+      const body = task.kind === 'remove' ? undefined : toJSON(sent);
+      const { answer } = await ask(task.path, { method, body, confirm, token: this.#token });
+      $('admin').close();
+      setText($('admin-done'), text.admin.done[task.kind](task.what(sent), answer.effective));
+      setAttribute($('admin-done'), 'hidden', false);
+      this.#changed(task.path, answer);
+    });
+  }
+
+  /** The fields that were filled, or changed, by name. Throws AnswerError for a number that is none. */
+  #values() {
+    const sent = new Map();
+    for (const [name, attributes, label = name] of this.#task.fields) {
+      let { value } = $('admin-form').elements[name];
+      if (attributes['data-kind'] === 'number') {
+        value = value.replace(/[\s,_]/g, '');
+        if (!/^(0|[1-9]\d{0,18})$/.test(value)) throw new AnswerError(0, 0, text.admin.wholeNumber(text.admin.fields[label], value));
+      }
+      if (this.#task.kind === 'create' || value !== this.#before[name]) sent.set(name, value);
+    }
+    return sent;
+  }
+
+  /** Runs a question and says what came of it; another token can be given when this one is refused. */
+  async #busy(question) {
+    this.#say('busy', text.admin.busy);
+    $('admin-submit').disabled = true;
+    try {
+      await question();
+      this.#say('', '');
+    } catch (err) {
+      if (!(err instanceof AnswerError)) throw err;
+      if (err.status === 401 || err.status === 403) {
+        this.#token = '';
+        this.#ready = false;
+        this.#show();
+      }
+      this.#say('critical', err.message);
+    } finally {
+      this.#guard();
+    }
+  }
+
+  #say(state, words) {
+    setAttribute($('admin-result'), 'data-state', state || null);
+    setText($('admin-result'), words);
+  }
+}
+
+/** The parts of a field: its label, its input, and a hint. */
+function row(name, label, input, hint) {
+  const id = `admin-${name}`;
+  for (const [attribute, value] of [['id', id], ['name', name], ['data-field', name]]) setAttribute(input, attribute, value);
+  if (hint) setAttribute(input, 'aria-describedby', `${id}-hint`);
+  return [
+    el('label', { for: id, 'data-field': name }, label),
+    input,
+    ...(hint ? [el('p', { id: `${id}-hint`, class: 'hint', 'data-field': name }, hint)] : []),
+  ];
+}
+
+/** Fields as JSON. Numbers are copied digit by digit: a limit is a 64-bit number, which JSON.stringify could not write. */
+function toJSON(sent) {
+  const isNumber = new Set(Object.values(fields).flat().filter(([, attributes]) => attributes['data-kind'] === 'number').map(([name]) => name));
+  return `{${[...sent].map(([name, value]) => `${JSON.stringify(name)}:${isNumber.has(name) ? value : JSON.stringify(value)}`).join(',')}}`;
+}

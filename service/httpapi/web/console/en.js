@@ -1,0 +1,161 @@
+// Every text that the scripts write, in English.
+
+/** n is a number, or one as it is written. */
+const plural = (n, one, many) => (String(n) === '1' ? one : many);
+
+export const text = {
+  unknown: '–',
+  modes: { queue: 'queue', segment: 'segment', snowflake: 'snowflake', uid: 'UID' },
+  mode: (name) => `${text.modes[name]} mode`,
+  since: (lasted) => `for ${lasted}`,
+  ago: (age) => `${age} ago`,
+  switchedOff: 'switched off',
+
+  net: {
+    late: (seconds) => `no answer within ${seconds} s`,
+    unreachable: 'the server cannot be reached',
+    notJSON: (status) => `HTTP ${status}, and the answer is not JSON`,
+    status: (status) => `HTTP ${status}`,
+  },
+
+  link: {
+    live: 'live', paused: 'paused', locked: 'waiting for a token',
+    nothingYet: 'Nothing has come from the server yet.',
+    old: (age) => `What is shown is ${age} old.`,
+    away: (since, wait) => `The server does not answer. ${since} ${wait > 0 ? `Next attempt in ${wait} s.` : 'Trying now.'}`,
+    up: (age) => `up ${age}`,
+    theme: (theme) => `Theme: ${theme}`,
+  },
+
+  health: {
+    replica: 'replica',
+    ready: 'ready', degraded: 'ready, degraded', notReady: 'not ready',
+    serving: 'serving', able: 'able to serve',
+    works: 'works', fails: 'fails',
+    severity: { critical: 'critical', warning: 'warning', info: 'info' },
+    heading: (severity, name) => `${text.health.severity[severity]}: ${name}`,
+    follows: (names) => `What follows from it: ${names.join(', ')}.`,
+    runbook: 'What to do',
+    well: (names) => (names.length === 0 ? 'Nothing else is known' : `Well: ${names.join(', ')}`),
+  },
+
+  fleet: {
+    sum: (replicas, ready, rate) => `${replicas} ${plural(replicas, 'replica', 'replicas')}, ${ready} ready, ${rate} in all`,
+    alone: 'Without a Redis that replicas share, only this one can be shown.',
+    away: (message) => `Only this replica is shown, as the others' records cannot be read: ${message}`,
+    self: 'this page',
+    ready: 'ready', notReady: 'not ready',
+    heard: (age) => `last heard of ${age} ago`,
+    off: 'off',
+    none: 'none',
+    alarms: (counts) => Object.keys(text.health.severity).filter((s) => counts[s] > 0).map((s) => `${counts[s]} ${s}`).join(', ') || 'none',
+    columns: { replica: 'Replica', state: 'State', worker: 'Worker ID', alarms: 'Alarms', version: 'Version', up: 'Up' },
+  },
+
+  queue: {
+    sum: (apps, issued, held) => `${apps} ${plural(apps, 'app', 'apps')}, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start, ${held} held here`,
+    badges: { exhausted: 'limit reached', unconfirmed: 'confirm', wrap: 'wrap' },
+    unreadable: 'cannot be read',
+    empty: (n) => `${n} empty`,
+    unknown: (n) => `${n} unknown`,
+    low: (n) => `${n} low`,
+    unused: (n) => (n === 64 ? 'not used yet' : `${n} not used yet`),
+    lowest: (n) => `lowest ${n}`,
+    total: (n) => `${n} indices in all`,
+    noneFound: 'no app is called so',
+    noApp: 'No app is provisioned yet.',
+    facts: {
+      rate: 'Rate', issued: 'Issued', inLists: 'In the lists', held: 'Held here', lists: 'Lists', refills: 'Refills', step: 'Step',
+      limit: 'Highest ID', beyond: 'Beyond it', highest: 'Highest index', left: 'Left', exhausted: 'Limit reached by', unconfirmed: 'Wait for confirm',
+    },
+    sinceStart: (n) => `${n} since the start`,
+    ids: (n) => `${n} ${plural(n, 'ID', 'IDs')} since the start`,
+    indices: (n) => `${n} ${plural(n, 'index', 'indices')}`,
+    ofLists: (parts) => (parts.length === 0 ? 'all 64 filled' : `${parts.join(', ')} of 64`),
+    of64: (n) => `${n} of 64 lists`,
+    noLimit: 'no limit',
+    wraps: 'wrap: IDs repeat',
+    rejects: 'reject: no ID',
+    nothingAllocated: 'none is allocated yet',
+    left: (share) => `${share} of the indices`,
+  },
+
+  list: {
+    indices: (n, text) => (n === 1 ? '1 index' : `${text} indices`),
+    unknown: 'unknown',
+    unused: 'not used yet',
+    cell: (shard, words) => `shard ${shard}: ${words}`,
+    share: (share) => `${share} of a step`,
+    unreadable: 'no list can be read',
+  },
+
+  charts: {
+    issued: 'IDs a second', p99: 'Latency, 99th percentile', p50: 'Latency, median', refused: 'Refused requests a second',
+    refills: 'Refills in 5 s', wasted: 'IDs wasted in 5 s',
+    byCaller: 'the caller is wrong', byService: 'we cannot serve', lists: 'queue lists', tags: 'segment tags', app: 'issued',
+    units: { ids: 'IDs/s', milliseconds: 'ms', requests: 'requests/s', refills: 'refills', wasted: 'IDs' },
+    none: 'no history yet',
+  },
+
+  tags: {
+    columns: { buffer: (n) => `Buffer ${n}`, step: 'Step', held: 'Held', rate: 'Rate', lasts: 'Lasts', loaded: 'Last load', change: 'Change' },
+    sum: (all, loaded, issued) => `${all} ${plural(all, 'tag', 'tags')}, ${loaded} loaded here, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start`,
+    label: (buffer, tag) => `left of buffer ${buffer} of ${tag}`,
+    left: (n) => `${n} left`,
+    notLoaded: 'not loaded',
+    next: (inUse, id) => `${inUse ? 'in use, next' : 'from'} ${id}`,
+    off: 'The segment mode is switched off.',
+    none: 'There is no tag yet.',
+    noneFound: 'no tag is called so',
+    more: (n) => `and ${n} more: search for them`,
+  },
+
+  snowflake: {
+    rows: {
+      state: 'State', worker: 'Worker ID', registry: 'Registry', address: 'Address', bound: 'Time bound', trusted: 'Trusted for',
+      clock: 'Clock', issued: 'Issued', error: 'Registry says',
+    },
+    states: { serving: 'worker ID is held', offline: 'registry is away, goes on from its file', waiting: 'waits for a worker ID' },
+    none: 'none',
+    registrys: "the registry's",
+  },
+
+  uid: {
+    rows: {
+      generator: 'Generator', worker: 'Worker ID', ring: 'Ring', newest: 'Newest ID', ahead: 'That is', marked: 'Marked until',
+      discarded: 'Discarded', issued: 'Issued',
+    },
+    ring: 'ring',
+    filled: (share, n, size) => `${share}, ${n} of ${size}`,
+    clock: 'the clock',
+  },
+
+  against: (time, behind, what) => `${time} ${behind ? 'behind' : 'ahead of'} ${what}`,
+  lifetime: 'IDs last another',
+
+  decode: {
+    kinds: { queue: 'Queue', snowflake: 'Snowflake', uid: 'UID' },
+    parts: { index: 'index', shardId: 'shard', appId: 'app', timestamp: 'timestamp', time: 'time', workerId: 'worker ID', sequenceId: 'sequence', sequence: 'sequence' },
+    empty: 'Enter an ID: its decimal digits.',
+    digits: 'An ID has decimal digits only.',
+    tooLarge: 'That is no ID of ours: they are below 2^63, 9,223,372,036,854,775,808.',
+  },
+
+  admin: {
+    edit: 'Edit', remove: 'Delete', editOf: (what) => `Edit ${what}`, removeOf: (what) => `Delete ${what}`,
+    app: (id, name) => `app ${id} ${name}`,
+    tag: (name) => `tag ${name}`,
+    titles: { newApp: 'A new app', newTag: 'A new segment tag', edit: (what) => `Change ${what}`, remove: (what) => `Delete ${what}` },
+    submits: { token: 'Continue', create: 'Create', edit: 'Change', remove: 'Delete' },
+    fields: { id: 'App ID', tag: 'Tag', name: 'Name', description: 'Description', step: 'Step', maxLimitId: 'Highest ID', limitPolicy: 'Beyond it', maxId: 'First ID', nextId: 'Next ID', confirm: (name) => `To confirm, type ${name}` },
+    hints: { maxLimitId: '0 means no limit', nextId: 'it only rises' },
+    policies: { reject: 'reject: no ID is issued', wrap: 'wrap: IDs repeat' },
+    wrapWarning: 'With wrap, IDs repeat from the limit on.',
+    removeApp: 'Its callers get no ID any more (-2). What was handed out is remembered: an app made again under this ID goes on above it, so no ID comes twice. Never give the ID to another application.',
+    removeTag: 'Its callers get no ID any more (-2). What was handed out is remembered: a tag made again under this name goes on above it, so no ID comes twice.',
+    wholeNumber: (label, value) => `${label} must be a whole number, not ${JSON.stringify(value)}`,
+    nothing: 'Nothing is changed yet.',
+    busy: 'asking the server …',
+    done: { create: (what, when) => `Made ${what}. It counts ${when}.`, edit: (what, when) => `Changed ${what}. It counts ${when}.`, remove: (what, when) => `Deleted ${what}. It counts ${when}.` },
+  },
+};

@@ -1,0 +1,207 @@
+package loadgen
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// breach is what must never be in an answer. One fails the run, unlike a refusal.
+type breach string
+
+// Error names the breach; it is also its kind in reports.
+func (b breach) Error() string { return string(b) }
+
+const (
+	errUnreadable breach = "an answer without an error and without IDs"
+	errTwoIDs     breach = "id and idStr of an answer differ"
+	errWrongCount breach = "not as many IDs as were asked for"
+	errBelowOne   breach = "an ID below 1"
+	errIDInError  breach = "an error that carries an ID"
+)
+
+// refusal is an error the server answered with.
+type refusal struct {
+	status  int
+	code    int
+	coded   bool // there was a code
+	message string
+}
+
+// Error is what the server said.
+func (r *refusal) Error() string {
+	if r.message == "" {
+		return fmt.Sprintf("the server answered %d %s", r.status, http.StatusText(r.status))
+	}
+	return "the server answered: " + r.message
+}
+
+// judge reads the IDs of an answer and appends them to dst. IDs that came are in it
+// also with an error, as they count as issued. Errors: *refusal and the breaches.
+func (t *target) judge(status int, body []byte, dst []int64) ([]int64, error) {
+	if status/100 != 2 {
+		return dst, t.refused(status, body)
+	}
+	if t.decode == nil {
+		return dst, nil
+	}
+	ids, err := t.decode(body, dst)
+	if errors.Is(err, errRefused) {
+		return dst, t.refused(status, body)
+	}
+	if err != nil {
+		return dst, err
+	}
+	for _, id := range ids[len(dst):] {
+		if id < 1 {
+			return ids, fmt.Errorf("%w: %d", errBelowOne, id)
+		}
+	}
+	if n := len(ids) - len(dst); n != t.count {
+		return ids, fmt.Errorf("%w: %d instead of %d", errWrongCount, n, t.count)
+	}
+	return ids, nil
+}
+
+// refused is the error of an answer that has one. Errors: *refusal, errIDInError.
+func (t *target) refused(status int, body []byte) error {
+	r := &refusal{status: status}
+	var said jsonAnswer
+	if err := json.Unmarshal(body, &said); err != nil {
+		// The first line of a text for people, if it is one.
+		line, _, _ := bytes.Cut(bytes.TrimSpace(body), []byte{'\n'})
+		if len(line) > 0 && line[0] != '<' {
+			r.message = strings.Trim(excerpt(line), `"`)
+		}
+	} else {
+		r.message = said.Message
+	}
+	if said.Code != nil {
+		r.code, r.coded = *said.Code, true
+	}
+	if t.decode == nil {
+		return r
+	}
+	if _, err := decodeLines(body, nil); err == nil || said.ID != nil || said.IDStr != nil || said.IDs != nil {
+		return fmt.Errorf("%w: %d %s", errIDInError, status, excerpt(body))
+	}
+	return r
+}
+
+// decoder appends the IDs of an answer to dst. It never gives IDs that it could not
+// read to the end. Errors: errUnreadable, errTwoIDs, errRefused.
+type decoder func(body []byte, dst []int64) ([]int64, error)
+
+// errRefused: the answer has a code other than 0.
+var errRefused = errors.New("refused")
+
+// decodeLines reads one decimal a line, or a single one without an end of line.
+func decodeLines(body []byte, dst []int64) ([]int64, error) {
+	if ids, ok := parseIDs(bytes.TrimSuffix(body, []byte{'\n'}), '\n', dst); ok {
+		return ids, nil
+	}
+	return dst, fmt.Errorf("%w: %s", errUnreadable, excerpt(body))
+}
+
+// parseIDs reads decimals, without a leading 0, with a separator between them.
+// Negative ones are read too, so that they can be reported as what they are.
+func parseIDs(text []byte, separator byte, dst []int64) ([]int64, bool) {
+	const maxDigits = 19 // of the highest int64
+	ids := dst
+	for {
+		digits := bytes.TrimPrefix(text, []byte{'-'})
+		n, value := 0, uint64(0)
+		for n < len(digits) && n <= maxDigits && digits[n]-'0' <= 9 {
+			value = value*10 + uint64(digits[n]-'0')
+			n++
+		}
+		if n == 0 || n > maxDigits || value > math.MaxInt64 || n > 1 && digits[0] == '0' {
+			return dst, false
+		}
+		id := int64(value)
+		if len(digits) < len(text) {
+			id = -id
+		}
+		ids = append(ids, id)
+		if n == len(digits) {
+			return ids, true
+		}
+		if digits[n] != separator {
+			return dst, false
+		}
+		text = digits[n+1:]
+	}
+}
+
+// decodeJSON reads {"code":0,"id":N,"idStr":"N"} or {"code":0,"ids":[…]}: written as
+// shardid writes it by the short cuts, any other way as JSON.
+func decodeJSON(body []byte, dst []int64) ([]int64, error) {
+	if ids, ok := decodeQuickly(body, dst); ok {
+		return ids, nil
+	}
+	unreadable := fmt.Errorf("%w: %s", errUnreadable, excerpt(body))
+	var a jsonAnswer
+	var numbers []json.Number // or strings of digits
+	switch err := json.Unmarshal(body, &a); {
+	case err != nil || a.Code == nil:
+		return dst, unreadable
+	case *a.Code != 0:
+		return dst, errRefused
+	case a.ID != nil && a.IDStr != nil && string(a.IDStr) != `"`+string(a.ID)+`"`:
+		return dst, fmt.Errorf("%w: %s", errTwoIDs, excerpt(body))
+	case a.ID != nil:
+		numbers = []json.Number{json.Number(a.ID)}
+	case a.IDs != nil && json.Unmarshal(a.IDs, &numbers) != nil:
+		return dst, unreadable
+	}
+	ids := dst
+	for _, n := range numbers {
+		id, err := n.Int64()
+		if err != nil {
+			return dst, unreadable
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// jsonAnswer is what an answer in JSON may hold.
+type jsonAnswer struct {
+	Code    *int            `json:"code"`
+	Message string          `json:"message"`
+	ID      json.RawMessage `json:"id"`
+	IDStr   json.RawMessage `json:"idStr"`
+	IDs     json.RawMessage `json:"ids"`
+}
+
+// decodeQuickly reads what shardid writes, byte for byte.
+func decodeQuickly(body []byte, dst []int64) ([]int64, bool) {
+	if list, ok := bytes.CutPrefix(body, []byte(`{"code":0,"ids":[`)); ok {
+		list, ok = bytes.CutSuffix(list, []byte("]}"))
+		if !ok {
+			return dst, false
+		}
+		return parseIDs(list, ',', dst)
+	}
+	rest, begins := bytes.CutPrefix(body, []byte(`{"code":0,"id":`))
+	number, again, goesOn := bytes.Cut(rest, []byte(`,"idStr":"`))
+	again, ends := bytes.CutSuffix(again, []byte(`"}`))
+	if !begins || !goesOn || !ends || !bytes.Equal(number, again) {
+		return dst, false
+	}
+	return parseIDs(number, 0, dst)
+}
+
+// excerpt shows the beginning of a body, safely for a terminal.
+func excerpt(body []byte) string {
+	const most = 100
+	if len(body) > most {
+		return strconv.Quote(string(body[:most])) + "…"
+	}
+	return strconv.Quote(string(body))
+}

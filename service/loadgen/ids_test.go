@@ -1,0 +1,184 @@
+package loadgen
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestDecodeLines(t *testing.T) {
+	for body, want := range map[string][]int64{
+		"1":                          {1},
+		"1\n":                        {1},
+		"16385\n16386\n7\n":          {16385, 16386, 7},
+		"9223372036854775807":        {9223372036854775807},
+		"0":                          {0},
+		"-5\n6":                      {-5, 6},
+		"":                           nil,
+		"\n":                         nil,
+		"1\n\n":                      nil,
+		"1 ":                         nil,
+		"1\r\n":                      nil,
+		"01":                         nil,
+		"+1":                         nil,
+		"-":                          nil,
+		"9223372036854775808":        nil,
+		"99999999999999999999999999": nil,
+		"no ID today":                nil,
+		"1\nno more":                 nil,
+	} {
+		got, err := decodeLines([]byte(body), nil)
+		if want == nil {
+			if !errors.Is(err, errUnreadable) {
+				t.Errorf("%q: %v, %v", body, got, err)
+			}
+		} else if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: %v, %v, want %v", body, got, err, want)
+		}
+	}
+}
+
+func TestDecodeJSON(t *testing.T) {
+	for body, want := range map[string][]int64{
+		`{"code":0,"id":16385,"idStr":"16385"}`:            {16385},
+		`{"code":0,"id":-1,"idStr":"-1"}`:                  {-1},
+		`{ "code": 0, "idStr": "7", "id": 7, "more": [] }`: {7},
+		`{"code":0,"id":7}`:                                {7},
+		`{"code":0,"ids":[1,2,9223372036854775807]}`:       {1, 2, 9223372036854775807},
+		`{"code":0,"ids":["1","2"]}`:                       {1, 2},
+		"{\"code\":0,\"ids\":[ 1, 2 ]}\n":                  {1, 2},
+		`{"code":0,"ids":[]}`:                              {},
+		`{"code":0}`:                                       {},
+	} {
+		got, err := decodeJSON([]byte(body), nil)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, %v, want %v", body, got, err, want)
+		}
+	}
+	for body, want := range map[string]error{
+		`{"code":0,"id":7,"idStr":"8"}`:            errTwoIDs,
+		`{"code":0,"id":7,"idStr":"70"}`:           errTwoIDs,
+		`{"id":7,"idStr":"7"}`:                     errUnreadable,
+		`{"code":0,"id":7,"idStr":"7"`:             errUnreadable,
+		`{"code":0,"ids":[1,2]`:                    errUnreadable,
+		`{"code":0,"ids":[1,1.5]}`:                 errUnreadable,
+		`{"code":0,"ids":[1,9223372036854775808]}`: errUnreadable,
+		`<html>`: errUnreadable,
+		``:       errUnreadable,
+	} {
+		if got, err := decodeJSON([]byte(body), nil); !errors.Is(err, want) || len(got) > 0 {
+			t.Errorf("%s: %v, %v, want %v", body, got, err, want)
+		}
+	}
+}
+
+// FuzzDecodeJSON: the short cuts read what encoding/json reads.
+func FuzzDecodeJSON(f *testing.F) {
+	f.Add([]byte(`{"code":0,"id":16385,"idStr":"16385"}`))
+	f.Add([]byte(`{"code":0,"ids":[1,2,3]}`))
+	f.Add([]byte(`{"code":0,"ids":[-1,00,9223372036854775808]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got, ok := decodeQuickly(body, nil)
+		if !ok {
+			return
+		}
+		want, err := decodeJSON(append([]byte(" "), body...), nil)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: %v, encoding/json says %v, %v", body, got, want, err)
+		}
+	})
+}
+
+// FuzzDecodeLines: what is read is written the same way.
+func FuzzDecodeLines(f *testing.F) {
+	f.Add([]byte("1\n2\n"))
+	f.Add([]byte("-9223372036854775807"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		ids, err := decodeLines(body, nil)
+		if err != nil {
+			return
+		}
+		var again strings.Builder
+		for _, id := range ids {
+			again.WriteString(strconv.FormatInt(id, 10) + "\n")
+		}
+		if got, want := again.String(), strings.TrimSuffix(string(body), "\n")+"\n"; got != want && !strings.Contains(want, "-0") {
+			t.Errorf("%q read as %v", body, ids)
+		}
+	})
+}
+
+type answer struct {
+	status int
+	body   []byte
+}
+
+func TestJudge(t *testing.T) {
+	queue := &target{decode: decodeJSON, count: 1}
+	lines := &target{decode: decodeLines, count: 2}
+	raw := &target{count: 1}
+	for _, c := range []struct {
+		name string
+		t    *target
+		a    answer
+		ids  []int64
+		want string // kind; empty for none
+	}{
+		{"one", queue, answer{200, []byte(`{"code":0,"id":7,"idStr":"7"}`)}, []int64{7}, ""},
+		{"two", lines, answer{200, []byte("7\n8\n")}, []int64{7, 8}, ""},
+		{"too few", lines, answer{200, []byte("7\n")}, []int64{7}, errWrongCount.Error()},
+		{"too many", lines, answer{200, []byte("7\n8\n9\n")}, []int64{7, 8, 9}, errWrongCount.Error()},
+		{"none", queue, answer{200, []byte(`{"code":0}`)}, nil, errWrongCount.Error()},
+		{"zero", lines, answer{200, []byte("7\n0\n")}, []int64{7, 0}, errBelowOne.Error()},
+		{"negative", queue, answer{200, []byte(`{"code":0,"id":-7,"idStr":"-7"}`)}, []int64{-7}, errBelowOne.Error()},
+		{"text", queue, answer{200, []byte("hello")}, nil, errUnreadable.Error()},
+		{"refused", queue, answer{503, []byte(`{"code":-4,"message":"empty"}`)}, nil, "503 code -4"},
+		{"refused with 200", queue, answer{200, []byte(`{"code":-4,"message":"empty"}`)}, nil, "200 code -4"},
+		{"refused with an ID", queue, answer{503, []byte(`{"code":-4,"id":7}`)}, nil, errIDInError.Error()},
+		{"refused with IDs", queue, answer{503, []byte(`{"code":-4,"ids":[7]}`)}, nil, errIDInError.Error()},
+		{"refused with an ID and 200", queue, answer{200, []byte(`{"code":-4,"idStr":"7"}`)}, nil, errIDInError.Error()},
+		{"refused with a line", lines, answer{500, []byte("7")}, nil, errIDInError.Error()},
+		{"no shardid", lines, answer{404, []byte("<h1>not here</h1>")}, nil, "404"},
+		{"redirected", queue, answer{301, nil}, nil, "301"},
+		{"raw", raw, answer{200, []byte("pong")}, nil, ""},
+		{"raw refused", raw, answer{500, []byte("7")}, nil, "500"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ids, err := c.t.judge(c.a.status, c.a.body, nil)
+			if !slices.Equal(ids, c.ids) || kindName(err) != c.want {
+				t.Errorf("%v, %v, want %v, %q", ids, err, c.ids, c.want)
+			}
+		})
+	}
+}
+
+func kindName(err error) string {
+	if b, ok := errors.AsType[breach](err); ok || err == nil {
+		return string(b)
+	}
+	return kindOf(err)
+}
+
+// TestRefusalMessage: the first error is for people, so it shows what the server
+// said, on one line.
+func TestRefusalMessage(t *testing.T) {
+	message, err := json.Marshal("app is not provisioned: 9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]string{
+		fmt.Sprintf(`{"code":-2,"message":%s}`, message):    "the server answered: app is not provisioned: 9",
+		"Client sent an HTTP request to an HTTPS server.\n": "the server answered: Client sent an HTTP request to an HTTPS server.",
+		"<html>\n</html>": "the server answered 404 Not Found",
+		"a\x1b[2J\nb":     `the server answered: a\x1b[2J`,
+	} {
+		q := &target{decode: decodeJSON, count: 1}
+		if got := q.refused(404, []byte(body)); got.Error() != want {
+			t.Errorf("%q: %v, want %s", body, got, want)
+		}
+	}
+}

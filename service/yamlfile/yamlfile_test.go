@@ -1,0 +1,94 @@
+package yamlfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                  "nothing",
+		"# only this\n":                     "nothing",
+		"---\n":                             "nothing",
+		"null":                              "nothing",
+		"\uFEFFa: 1\n":                      "!!map",
+		"[]":                                "!!seq",
+		"---\na\n":                          "!!str",
+		"a: 1\n---\nb: 2\n":                 "f.yaml:2: begins a second document: keep one, without ---",
+		"[]\n[]\n":                          "f.yaml:1: is not YAML: did not find expected <document start>: check indentation, colons and quotes around this line",
+		"a: *secret\n":                      "f.yaml:1: is not YAML: unknown anchor: check indentation, colons and quotes around this line",
+		"\xff":                              "f.yaml:1: is not UTF-8 text: save it as UTF-8",
+		"#" + strings.Repeat(" ", MaxBytes): "f.yaml:1: is larger than 1 MiB: check the name of the file",
+	} {
+		root, err := Parse("f.yaml", []byte(text))
+		got := "nothing"
+		switch {
+		case err != nil:
+			got = err.Error()
+		case root != nil:
+			got = root.ShortTag()
+		}
+		if got != want || strings.Contains(got, "secret") {
+			t.Errorf("%.40q:\ngot  %s\nwant %s", text, got, want)
+		}
+	}
+}
+
+// What is made to keep a parser busy is refused at once, or read at once.
+func TestParseIsQuick(t *testing.T) {
+	for _, part := range []string{"[", "{", "- ", "? ", "{a: ", "[[1],", "a: b\n", "a:\n", "- x\n", "&a ", "!!x ", "*a ", "\"", "|\n", "# x\n", "-\n "} {
+		begun := time.Now()
+		_, err := Parse("f.yaml", []byte(strings.Repeat(part, 100_000)))
+		if took := time.Since(begun); took > 10*time.Second { // half a second on an idle machine; a quadratic parser takes minutes
+			t.Errorf("%q: %v, %v", part, took, err)
+		}
+		if deep := strings.ContainsAny(part, "[{?") || part == "- "; deep != (err != nil && strings.Contains(err.Error(), "exceeded max depth")) {
+			t.Errorf("%q: %v", part, err)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Read(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), "none: cannot be read: no such file or directory") {
+		t.Error(err)
+	}
+	if _, err := Read(dir); err == nil || !strings.HasSuffix(err.Error(), ": cannot be read: is a directory") {
+		t.Error(err)
+	}
+	if _, err := Read("a\nb"); err == nil || !strings.HasPrefix(err.Error(), `"a\nb": cannot be read`) {
+		t.Error(err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, make([]byte, MaxBytes+100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := Read(file); err != nil || len(data) != MaxBytes+1 {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}
+
+func TestText(t *testing.T) {
+	for text, want := range map[string]string{
+		"a b": "a b", "'7'": "7", "7": "7", "1.50": "1.50", "2027-01-31": "2027-01-31",
+		"true": "", "~": "", "[a]": "", "{a: b}": "", "&a x": "", "!!str x": "", "|\n  two\n  lines\n": "two\nlines\n",
+	} {
+		root, err := Parse("f.yaml", []byte("k: "+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Text(root.Content[1]); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if Text(&yaml.Node{Kind: yaml.AliasNode, Value: "x"}) != "" {
+		t.Error("an alias has a text")
+	}
+}
