@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // AppSummary is an app with what has been handed out of it.
 type AppSummary struct {
@@ -38,7 +41,7 @@ func (c AppChange) Empty() bool {
 // Errors: ErrInvalidArgument, ErrRefused.
 func (c AppChange) Apply(app App, lists []ListConfig) (App, error) {
 	next := c.edited(app)
-	if err := next.Validate(); err != nil {
+	if err := cmp.Or(next.Validate(), checkText(c.Name), checkText(c.Description)); err != nil {
 		return App{}, err
 	}
 	if c.MinIndex != nil && (*c.MinIndex < 0 || *c.MinIndex >= MaxIndex) {
@@ -130,13 +133,21 @@ func (c TagChange) Apply(tag Tag) (Tag, error) {
 	if c.MaxID != nil && *c.MaxID < tag.MaxID {
 		return Tag{}, fmt.Errorf("%w: max_id of tag %q is %d and only rises: IDs below it may have been issued", ErrRefused, tag.Name, tag.MaxID)
 	}
-	if err := checkRate(c.MaxRate, MaxTagRate); err != nil {
+	if err := cmp.Or(checkRate(c.MaxRate, MaxTagRate), checkText(c.Description)); err != nil {
 		return Tag{}, err
 	}
 	set(&tag.Step, c.Step)
 	set(&tag.Description, c.Description)
 	set(&tag.MaxID, c.MaxID)
 	return tag, nil
+}
+
+// checkText is CheckText of what is to be changed; nil is not.
+func checkText(text *string) error {
+	if text == nil {
+		return nil
+	}
+	return CheckText(*text)
 }
 
 // WorkerState says what is with a worker ID that a registry has a row for.

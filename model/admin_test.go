@@ -25,6 +25,8 @@ func TestAppChange(t *testing.T) {
 	}{
 		"name":                          {none, AppChange{Name: text("订单")}, nil, ""},
 		"no name":                       {none, AppChange{Name: text("")}, ErrInvalidArgument, "name"},
+		"a line end in the name":        {none, AppChange{Name: text("a\nb")}, ErrInvalidArgument, "U+000A"},
+		"an escape in the description":  {none, AppChange{Description: text("\x1b[31m")}, ErrInvalidArgument, "U+001B"},
 		"not UTF-8":                     {none, AppChange{Description: text("\xff")}, ErrInvalidArgument, "UTF-8"},
 		"step":                          {none, AppChange{Step: num(MaxStep)}, nil, ""},
 		"step 0":                        {none, AppChange{Step: num(0)}, ErrInvalidArgument, "step"},
@@ -81,6 +83,26 @@ func TestTagChange(t *testing.T) {
 	}
 	if _, err := (TagChange{MaxID: num(5000)}).Apply(tag); !errors.Is(err, ErrRefused) {
 		t.Errorf("max_id was lowered: %v", err)
+	}
+	description := "a\u202eb"
+	if _, err := (TagChange{Description: &description}).Apply(tag); !errors.Is(err, ErrInvalidArgument) {
+		t.Errorf("a description that turns the text around: %v", err)
+	}
+}
+
+// Names of all languages are good, and what tables of others hold stays changeable.
+func TestCheckText(t *testing.T) {
+	if err := CheckText("", "orders 1", "订单", "नमस्ते", "سفارش\u200cها", "👩‍💻"); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{"a\nb", "\x00", "\x7f", "\u0085", "\u2028", "a\u202e", "\t"} {
+		if err := CheckText("good", bad); !errors.Is(err, ErrInvalidArgument) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	step := int64(7)
+	if _, err := (AppChange{Step: &step}).Apply(App{Name: "a\nb", Step: 1, Limit: Limit{Policy: LimitReject}}, nil); err != nil {
+		t.Errorf("the step of an app with an odd name: %v", err)
 	}
 }
 

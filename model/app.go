@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -92,6 +93,20 @@ func (a App) Validate() error {
 	}
 	_, err := ParseLimitPolicy(string(a.Limit.Policy))
 	return err
+}
+
+// CheckText refuses names and descriptions with characters that are not seen and change
+// what is: line ends, what controls a terminal or the direction of a text. It is for what
+// is new; tables may hold others. The error is ErrInvalidArgument.
+func CheckText(texts ...string) error {
+	for _, text := range texts {
+		for _, r := range text {
+			if unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, unicode.Bidi_Control) {
+				return fmt.Errorf("%w: %.64q has the control character %U: names and descriptions must have none", ErrInvalidArgument, text, r)
+			}
+		}
+	}
+	return nil
 }
 
 // ListConfig is the configuration of one list, a row of id_alloc.

@@ -86,6 +86,8 @@ var (
 	// ErrClockApart: the clocks of the database server and of this machine differ by
 	// more than MaxClockApart, so that the age of a copy could not be told.
 	ErrClockApart = errors.New("the clocks of the database server and of this machine differ")
+	// ErrPartlyAway: some servers of a store cannot be used, and others serve.
+	ErrPartlyAway = errors.New("a part of it cannot be used")
 	// ErrForeign: what was found belongs to another deployment.
 	ErrForeign = errors.New("it belongs to another deployment")
 

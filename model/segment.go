@@ -65,9 +65,6 @@ type AllocRequest struct {
 	// MaxStep bounds the segment, in indices; the row's step is more than that where
 	// the list is not narrow.
 	MaxStep int64
-	// MaxRate bounds what the list hands out, in indices a second, where the
-	// database stores no lower rate; 0 is no bound.
-	MaxRate int64
 }
 
 // Allocation is the answer to one AllocRequest: either Err is set or Segment is

@@ -52,11 +52,12 @@ type App struct {
 	fleet   *fleet.Fleet
 	url     string // of the console, once the listener is open
 
-	monitor *health.Monitor
-	watch   *settingsWatch
-	api     *httpapi.API
-	server  *http.Server
-	pprof   *http.Server
+	monitor     *health.Monitor
+	watch       *settingsWatch
+	connections *connections
+	api         *httpapi.API
+	server      *http.Server
+	pprof       *http.Server
 
 	startedAt time.Time
 
@@ -75,44 +76,58 @@ type step struct {
 // NewApp builds the service and starts nothing but the sending of spans; stores may be
 // away. level is that of log.
 func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
-	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 2), stores: metrics.NewStores()}
+	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 2), stores: metrics.NewStores(),
+		connections: newConnections(cfg.Server.MaxConnections, log)}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.Stop(0))
 	}
 	a.server = newServer(cfg, a.api, log)
+	if cfg.Server.TLSClientCAFile != "" {
+		a.server.ConnContext = a.certificates.Connection
+	}
 	return a, nil
 }
 
 // newServer bounds what a client can cost in time and memory.
 func newServer(cfg Config, h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
+	s := &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: cfg.Server.ReadHeaderTimeout,
-		ReadTimeout:       readTimeout(cfg),
+		ReadTimeout:       requestTimeout(cfg),
 		IdleTimeout:       -1, // see limits
 		MaxHeaderBytes:    cfg.Server.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
+	if cfg.Server.TLSCertFile != "" { // and HTTP/2, of whose streams a connection knows nothing
+		s.IdleTimeout, s.WriteTimeout = cfg.Server.IdleTimeout, requestTimeout(cfg)
+		s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 100} // the least that RFC 9113 recommends
+	}
+	return s
 }
 
 // slack is for what should take no time: to read a request, to write an answer.
 const slack = 10 * time.Second
 
-// readTimeout is for a whole request. Its end would cancel one that waits.
-func readTimeout(cfg Config) time.Duration {
-	wait := max(cfg.Queue.Timeout, cfg.Segment.Timeout, cfg.Snowflake.Timeout, cfg.UID.Timeout)
-	return cfg.Server.ReadHeaderTimeout + wait + slack
+// longestWait is how long a request may wait for its IDs.
+func longestWait(cfg Config) time.Duration {
+	return max(cfg.Queue.Timeout, cfg.Segment.Timeout, cfg.Snowflake.Timeout, cfg.UID.Timeout)
+}
+
+// requestTimeout is for a whole request and, with TLS, for its answer. Its end would
+// cancel one that waits.
+func requestTimeout(cfg Config) time.Duration {
+	return cfg.Server.ReadHeaderTimeout + longestWait(cfg) + slack
 }
 
 // limits bound a connection between requests, and one that reads no answer, which as
-// deadlines of net/http would cost each request two readings of the clock. TLS hides
-// which Read watches a client that waits.
+// deadlines of net/http would cost each request two readings of the clock. With TLS these
+// cost little beside it, and records do not tell what is a request: there net/http does
+// the first.
 func limits(cfg Config) deadline.Limits {
-	l := deadline.Limits{Read: cfg.Server.IdleTimeout, Write: slack}
 	if cfg.Server.TLSCertFile != "" {
-		l.Read = max(l.Read, readTimeout(cfg))
+		return deadline.Limits{Write: slack}
 	}
-	return l
+	return deadline.Limits{Read: cfg.Server.IdleTimeout, Write: slack}
 }
 
 // Start listens and serves. With demo it provisions app 1 in an embedded
@@ -122,7 +137,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	if err != nil {
 		return err
 	}
-	a.onStop("http", a.server.Shutdown)
+	a.onStop("http", a.stopHTTP)
 	if err := a.prepare(ctx, demo); err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -139,7 +154,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	a.history.Start()
 	a.url = consoleURL(a.cfg, listener.Addr())
 	a.fleet.Start()
-	go a.run(a.server, a.secure(deadline.Listen(listener, limits(a.cfg))))
+	go a.run(a.server, a.secure(deadline.Listen(boundListener{listener, a.connections}, limits(a.cfg))))
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
 		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.scheme(), listener.Addr()))
 	return nil
@@ -193,6 +208,20 @@ func (a *App) run(server *http.Server, listener net.Listener) {
 	}
 }
 
+// stopHTTP lets the requests in flight end, for as long as one may wait. A client that
+// does not end its own is cut then: the steps that follow have half of the time.
+func (a *App) stopHTTP(ctx context.Context) error {
+	last, _ := ctx.Deadline() // see tearDown
+	ctx, cancel := context.WithTimeout(ctx, min(longestWait(a.cfg)+time.Second, time.Until(last)/2))
+	defer cancel()
+	err := a.server.Shutdown(ctx)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	a.log.Warn("clients did not end their requests: their connections are closed", "connections", a.connections.open.Load())
+	return a.server.Close()
+}
+
 // Failed tells when the service cannot go on.
 func (a *App) Failed() <-chan error { return a.failed }
 
@@ -243,10 +272,11 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 		return err
 	}
 	log.Info("provisioning the demo app", "app", 1, "name", "test")
-	return db.Provision(ctx, model.App{
+	_, err = db.CreateApp(ctx, model.App{
 		ID: 1, Name: "test", Description: "demo app of shardid serve --demo",
 		Step: defaultStep, Limit: model.Limit{Policy: model.LimitReject},
 	})
+	return err
 }
 
 // provisionDemoTag adds the tag of Leaf's own example to a database without tags.
@@ -256,5 +286,6 @@ func provisionDemoTag(ctx context.Context, db *sqlstore.Store, log *slog.Logger)
 		return err
 	}
 	log.Info("adding the demo tag", "tag", demoTag)
-	return db.AddTag(ctx, model.Tag{Name: demoTag, MaxID: 1, Step: defaultTagStep, Description: "demo tag of shardid serve --demo"})
+	_, err = db.CreateTag(ctx, model.Tag{Name: demoTag, MaxID: 1, Step: defaultTagStep, Description: "demo tag of shardid serve --demo"})
+	return err
 }

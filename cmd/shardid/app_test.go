@@ -25,8 +25,9 @@ func TestServerOutlastsItsCallers(t *testing.T) {
 			t.Errorf("%s: limits %+v", name, l)
 		}
 		cfg.Server.TLSCertFile, cfg.Server.IdleTimeout = "cert.pem", time.Second
-		if l := limits(cfg); l.Read <= time.Minute {
-			t.Errorf("%s: limits with TLS %+v", name, l)
+		s = newServer(cfg, nil, slog.New(slog.DiscardHandler))
+		if l := limits(cfg); l.Read != 0 || l.Write < time.Second || s.ReadTimeout <= time.Minute || s.WriteTimeout <= time.Minute || s.IdleTimeout != time.Second {
+			t.Errorf("%s: limits with TLS %+v, read %v, write %v, idle %v", name, l, s.ReadTimeout, s.WriteTimeout, s.IdleTimeout)
 		}
 	}
 }

@@ -61,10 +61,13 @@ type ServerConfig struct {
 	TLSClientCAFile string `yaml:"tls_client_ca_file"`
 	// PprofAddr is a separate listener for pprof, host:port. Default empty: none.
 	PprofAddr string `yaml:"pprof_addr" format:"listen"`
+	// MaxConnections is the most connections of clients at once; further ones are
+	// closed. 0…1000000, default 0: three quarters of the process's limit of open files,
+	// at most 16384.
+	MaxConnections int `yaml:"max_connections" range:"0..1000000"`
 	// ReadHeaderTimeout bounds reading a request's head. 1ms…1h, default 5s.
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" range:"1ms..1h"`
-	// IdleTimeout is how long an idle connection is kept; with TLS at least as long as
-	// a request may take. 1ms…24h, default 60s.
+	// IdleTimeout is how long an idle connection is kept. 1ms…24h, default 60s.
 	IdleTimeout time.Duration `yaml:"idle_timeout" range:"1ms..24h"`
 	// MaxHeaderBytes is the largest request head in bytes.
 	// 1024…1048576, default 16384.
@@ -194,7 +197,7 @@ type TracingConfig struct {
 	// Endpoint is the URL of an OTLP/HTTP receiver. Default empty: no tracing.
 	Endpoint string `yaml:"endpoint" format:"url"`
 	// SampleRatio is the share of traces that begin here and are recorded; of others
-	// it is the caller's decision. 0…1, default 0.01.
+	// it is the caller's decision. 0 records none at all. 0…1, default 0.01.
 	SampleRatio float64 `yaml:"sample_ratio" range:"0..1"`
 }
 

@@ -10,12 +10,31 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// confirm is what an operator says when the stores cannot know it any more. Nothing is
-// changed where nothing waits for it.
+// confirmation is what an operator says when the stores cannot know it any more.
+type confirmation struct {
+	app                   int64
+	name, tag, deployment string
+	uid, registry         bool
+}
+
+// on gives what is confirmed, for people, and what does that.
+func (c confirmation) on(db *sqlstore.Store) (target string, run func(context.Context) (waited int64, err error)) {
+	switch {
+	case c.tag != "":
+		return "tag " + c.tag, func(ctx context.Context) (int64, error) { return db.ConfirmTag(ctx, c.tag) }
+	case c.uid:
+		return "starts of the UID mode", db.ConfirmNodes
+	case c.registry:
+		return "registry of worker IDs", db.ForgetWorkerClaims
+	case c.deployment != "":
+		return "deployment " + c.deployment, func(ctx context.Context) (int64, error) { return db.Adopt(ctx, c.deployment) }
+	}
+	return fmt.Sprintf("app %d", c.app), func(ctx context.Context) (int64, error) { return db.ConfirmApp(ctx, uint8(c.app), c.name) }
+}
+
+// confirm changes nothing where nothing waits for it.
 func (c *cli) confirm() *cobra.Command {
-	var id int64
-	var name, tag, deployment string
-	var uid, registry bool
+	var what confirmation
 	cmd := &cobra.Command{
 		Use:   "confirm (--app ID --name NAME | --tag TAG | --uid | --registry | --deployment ID)",
 		Short: "Say that a database which went back in time is right now",
@@ -32,18 +51,17 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.Int64Var(&id, "app", -1, "app `ID`, 0…255")
-	f.StringVar(&name, "name", "", "the app's `name`")
-	f.StringVar(&tag, "tag", "", "segment `tag`")
-	f.BoolVar(&uid, "uid", false, "the starts of the UID mode")
-	f.BoolVar(&registry, "registry", false, "another registry of worker IDs, or snowflake.name")
-	f.StringVar(&deployment, "deployment", "", "`ID` of the deployment whose database is gone")
+	f.Int64Var(&what.app, "app", -1, "app `ID`, 0…255")
+	f.StringVar(&what.name, "name", "", "the app's `name`")
+	f.StringVar(&what.tag, "tag", "", "segment `tag`")
+	f.BoolVar(&what.uid, "uid", false, "the starts of the UID mode")
+	f.BoolVar(&what.registry, "registry", false, "another registry of worker IDs, or snowflake.name")
+	f.StringVar(&what.deployment, "deployment", "", "`ID` of the deployment whose database is gone")
 	cmd.MarkFlagsRequiredTogether("app", "name")
 	cmd.MarkFlagsOneRequired("app", "tag", "uid", "registry", "deployment")
 	cmd.MarkFlagsMutuallyExclusive("app", "tag", "uid", "registry", "deployment")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		key, err := model.NewListKey(id, 0)
-		if err != nil && cmd.Flags().Changed("app") {
+		if _, err := model.NewListKey(what.app, 0); err != nil && cmd.Flags().Changed("app") {
 			return err
 		}
 		return withData(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
@@ -51,29 +69,16 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 			if err != nil {
 				return err
 			}
-			var target string
-			var run func(context.Context) (int64, error)
-			switch {
-			case tag != "":
-				target, run = "tag "+tag, func(ctx context.Context) (int64, error) { return db.ConfirmTag(ctx, tag) }
-			case uid:
-				target, run = "starts of the UID mode", db.ConfirmNodes
-			case registry:
-				target, run = "registry of worker IDs", db.ForgetWorkerClaims
-			case deployment != "":
-				target, run = "deployment "+deployment, func(ctx context.Context) (int64, error) { return db.Adopt(ctx, deployment) }
-			default:
-				target, run = fmt.Sprintf("app %d", id), func(ctx context.Context) (int64, error) { return db.ConfirmApp(ctx, key.App, name) }
-			}
+			target, run := what.on(db)
+			result := "confirmed; running replicas go on within seconds"
 			waited, err := service.Confirm(ctx, operator(), target, run)
-			switch {
-			case err != nil:
+			if err != nil {
 				return err
-			case waited == 0:
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: nothing waited for a confirmation, nothing was changed\n", target)
-			default:
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: confirmed; running replicas go on within seconds\n", target)
 			}
+			if waited == 0 {
+				result = "nothing waited for a confirmation, nothing was changed"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", target, result)
 			return err
 		})
 	})

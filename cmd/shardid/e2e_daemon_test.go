@@ -38,7 +38,17 @@ func serve(t *testing.T, s settings, args ...string) *daemon {
 
 func serveIn(t *testing.T, dir string, s settings, args ...string) *daemon {
 	t.Helper()
-	d := launch(t, dir, s, args...)
+	return listening(t, launch(t, dir, s, args...))
+}
+
+// serveBy is serve with a command that is changed first.
+func serveBy(t *testing.T, s settings, change func(*exec.Cmd), args ...string) *daemon {
+	t.Helper()
+	return listening(t, launchBy(t, t.TempDir(), s, change, args...))
+}
+
+func listening(t *testing.T, d *daemon) *daemon {
+	t.Helper()
 	eventually(t, startLimit, "shardid listens", func() bool {
 		d.url = d.address()
 		return d.url != "" || d.gone()
@@ -52,11 +62,17 @@ func serveIn(t *testing.T, dir string, s settings, args ...string) *daemon {
 // launch starts shardid and returns at once.
 func launch(t *testing.T, dir string, s settings, args ...string) *daemon {
 	t.Helper()
+	return launchBy(t, dir, s, func(*exec.Cmd) {}, args...)
+}
+
+func launchBy(t *testing.T, dir string, s settings, change func(*exec.Cmd), args ...string) *daemon {
+	t.Helper()
 	d := &daemon{
 		t: t, ended: make(chan struct{}), log: filepath.Join(t.TempDir(), "log"),
 		cmd:    command(t, dir, s, append([]string{"serve", "--server.addr", "127.0.0.1:0"}, args...)...),
 		client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 128}},
 	}
+	change(d.cmd)
 	out, err := os.Create(d.log)
 	if err != nil {
 		t.Fatal(err)
@@ -172,6 +188,7 @@ type answer struct {
 	header  http.Header
 	body    string
 	took    time.Duration
+	closes  bool // the server closes the connection after it
 	Code    int
 	Message string
 	Status  string // of the health endpoints
@@ -201,7 +218,7 @@ func (d *daemon) send(req *http.Request) (a answer, err error) {
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	a.status, a.header, a.body, a.took = resp.StatusCode, resp.Header, string(raw), time.Since(begun)
+	a.status, a.header, a.body, a.took, a.closes = resp.StatusCode, resp.Header, string(raw), time.Since(begun), resp.Close
 	if err == nil && strings.HasPrefix(a.header.Get("Content-Type"), "application/json") && len(raw) > 0 {
 		err = json.Unmarshal(raw, &a)
 	}

@@ -56,7 +56,7 @@ type attack struct {
 }
 
 func attacks(token string) []attack {
-	const end = "Host: x\r\nConnection: close\r\n\r\n"
+	const end = "Host: localhost\r\nConnection: close\r\n\r\n"
 	mine := "Authorization: Bearer " + token + "\r\n"
 	admin := "Authorization: Bearer open-sesame\r\n"
 	get := func(target, header string) string { return "GET " + target + " HTTP/1.1\r\n" + header + end }
@@ -70,7 +70,7 @@ func attacks(token string) []attack {
 		{"token in the query", get(aliceGet+"&token="+token+"&access_token="+token+"&authorization=Bearer%20"+token, ""), 401},
 		{"token in a cookie", get(aliceGet, "Cookie: token="+token+"; Authorization=Bearer "+token+"\r\n"), 401},
 		{"token in another header", get(aliceGet, "X-Authorization: Bearer "+token+"\r\nProxy-Authorization: Bearer "+token+"\r\n"), 401},
-		{"token as user", get("http://"+token+"@x"+aliceGet, ""), 401},
+		{"token as user", get("http://"+token+"@localhost"+aliceGet, ""), 401},
 		{"two tokens", get(aliceGet, mine+mine), 401},
 		{"two tokens, one wrong", get(aliceGet, "Authorization: Bearer x\r\n"+mine), 401},
 		{"two in one header", get(aliceGet, "Authorization: Bearer x, Bearer "+token+"\r\n"), 401},
@@ -79,6 +79,19 @@ func attacks(token string) []attack {
 		{"another's tag", get("/api/segment/get/other", mine), 403},
 		{"another's tag, encoded", get("/api/segment/get/%6fther", mine), 403},
 		{"another's mode", get("/api/uid/get", mine), 403},
+		{"a page of another site", get(aliceGet, mine+"Sec-Fetch-Site: cross-site\r\n"), 403},
+		{"a page of another site reads", get("/decode?id=16385", mine+"Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n"), 403},
+		{"a name that leads here", "GET " + aliceGet + " HTTP/1.1\r\n" + mine + "Host: evil.example\r\nConnection: close\r\n\r\n", 403},
+		{"a name that leads here, in the target", get("http://evil.example"+aliceGet, mine), 403},
+		{"any address of the machine", "GET " + aliceGet + " HTTP/1.1\r\n" + mine + "Host: 0.0.0.0\r\nConnection: close\r\n\r\n", 403},
+		{"two IDs to decode", get("/decode?id=16385&id=1", mine), 400},
+		{"two IDs to decode, one encoded", get("/decode?id=16385&%69d=1", mine), 400},
+		{"two kinds to decode", get("/decode?id=16385&kind=queue&kind=uid", mine), 400},
+		{"two snowflakes to decode", get("/decodeSnowflakeId?snowflakeId=4194304&snowflakeId=1", mine), 400},
+		{"two apps of the charts", get("/api/history?app=1&app=2", mine), 400},
+		{"two counts", get("/api/segment/get/leaf-segment-test?count=1&count=2", mine), 400},
+		{"a line end in an app's name", post("/admin/apps", admin, `{"id":9,"name":"a\nb"}`), 400},
+		{"an escape in a tag", post("/admin/tags", admin, `{"tag":"a\u001b[31m"}`), 400},
 		{"two apps", get(aliceGet+"&appId=2", mine), 400},
 		{"two apps, one encoded", get("/get?app%49d=2&appId=1&gatePass=alice", mine), 400},
 		{"an app by semicolon", get("/get?appId=1;appId=2&gatePass=alice", mine), 400},
@@ -156,13 +169,13 @@ func TestE2ESlowAndLarge(t *testing.T) {
 	const large = 64 << 20
 	var wg sync.WaitGroup
 	for name, begin := range map[string]string{
-		"a head that never ends":   "GET " + aliceGet + " HTTP/1.1\r\nHost: x\r\nX-A: ",
+		"a head that never ends":   "GET " + aliceGet + " HTTP/1.1\r\nHost: localhost\r\nX-A: ",
 		"half a line":              "GET /get?appId=1",
 		"nothing":                  "",
-		"a body that never comes":  "POST /admin/apps HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer open-sesame\r\nContent-Length: 1000\r\n\r\n",
-		"a body of GET, slowly":    "GET " + aliceGet + " HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n",
-		"chunks that never end":    "POST /admin/apps HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer open-sesame\r\nTransfer-Encoding: chunked\r\n\r\n",
-		"a body without its token": "POST /admin/apps HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n",
+		"a body that never comes":  "POST /admin/apps HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer open-sesame\r\nContent-Length: 1000\r\n\r\n",
+		"a body of GET, slowly":    "GET " + aliceGet + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n",
+		"chunks that never end":    "POST /admin/apps HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer open-sesame\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"a body without its token": "POST /admin/apps HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n",
 	} {
 		wg.Go(func() {
 			if took := d.drip(begin); took > 25*time.Second {
@@ -177,7 +190,7 @@ func TestE2ESlowAndLarge(t *testing.T) {
 		"no token":       "POST /admin/apps HTTP/1.1\r\n",
 		"IDs":            "GET " + aliceGet + " HTTP/1.1\r\nAuthorization: Bearer " + token + "\r\n",
 	} {
-		got, sent := d.pour(fmt.Sprintf("%sHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", head, large), large)
+		got, sent := d.pour(fmt.Sprintf("%sHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", head, large), large)
 		if sent > 16<<20 || strings.HasPrefix(got, "HTTP/1.1 2") != (name == "IDs") || strings.HasPrefix(got, "HTTP/1.1 5") {
 			t.Errorf("%s: %d bytes were taken, %.100q", name, sent, got)
 		}
@@ -303,7 +316,7 @@ func (d *daemon) flood(from, to, step int) {
 		for ; n < to && sent < 50; n, sent = n+step, sent+1 {
 			name := long + strconv.Itoa(n)
 			target := strings.NewReplacer("APP", strconv.Itoa(n%256), "NAME", name).Replace(targets[n%len(targets)])
-			fmt.Fprintf(&batch, "GET %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nX-Request-Id: %s\r\n\r\n", target, name, name, name)
+			fmt.Fprintf(&batch, "GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nX-Request-Id: %s\r\n\r\n", target, name, name)
 		}
 		_, _ = io.WriteString(conn, batch.String())
 		for range sent {

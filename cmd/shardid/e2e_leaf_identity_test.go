@@ -19,15 +19,15 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// notReadyFor waits until /readyz, for which the other modes count too, says that
-// snowflakes are not issued, and why.
+// notReadyFor waits until the readiness of the snowflake mode says that none are issued,
+// and why.
 func notReadyFor(t *testing.T, i *instance, reasons ...string) {
 	t.Helper()
 	var a answer
 	defer func() { t.Logf("%s: %d %s", i.name, a.status, a.Message) }()
 	eventually(t, 20*time.Second, i.name+" says why it is not ready: "+strings.Join(reasons, ", "), func() bool {
-		a = i.now.Load().get("/readyz")
-		says := strings.HasPrefix(a.Message, "snowflake: ")
+		a = i.now.Load().get("/readyz/snowflake")
+		says := a.status == 503
 		for _, r := range reasons {
 			says = says && strings.Contains(a.Message, r)
 		}

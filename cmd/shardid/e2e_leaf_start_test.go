@@ -84,17 +84,19 @@ func (t trio) start() {
 	}
 }
 
-// waits: nothing but the snowflakes waits for the registry, and /readyz names it.
+// waits: nothing but the snowflakes waits for the registry, which their readiness names.
 func (t trio) waits(test *testing.T) {
 	test.Helper()
 	d := t.fresh.now.Load()
-	eventually(test, takeover, "/readyz names "+t.store, func() bool {
-		a := d.get("/readyz")
+	eventually(test, takeover, "/readyz/snowflake names "+t.store, func() bool {
+		a := d.get("/readyz/snowflake")
 		return a.status == 503 && a.Status == "not ready" && strings.Contains(a.Message, t.store) &&
 			strings.Contains(a.body, `{"name":"snowflake","ok":false`)
 	})
 	if a, came := t.fresh.flake(); came {
 		test.Errorf("%s: a snowflake without a worker ID: %s", t.fresh.name, a.body)
+	} else if !strings.Contains(a.Message, t.store) {
+		test.Errorf("%s: the refusal does not name its cause: %s", t.fresh.name, a.body)
 	}
 	if t.store == "database" {
 		if a := d.want(segmentGet+demoTag, 503, -1); a.header.Get("Retry-After") == "" || !strings.Contains(a.Message, "database") {
@@ -102,8 +104,8 @@ func (t trio) waits(test *testing.T) {
 		}
 		return
 	}
-	eventually(test, startLimit, "the other modes serve", func() bool {
-		return d.get(aliceGet).status == 200 && d.get(segmentGet+demoTag).status == 200
+	eventually(test, startLimit, "the other modes serve, and the replica is in service", func() bool {
+		return d.get(aliceGet).status == 200 && d.get(segmentGet+demoTag).status == 200 && d.get("/readyz").Status == "degraded"
 	})
 }
 

@@ -99,7 +99,7 @@ func pester(d *daemon, length time.Duration) string {
 	d.t.Helper()
 	var said strings.Builder
 	for begun := time.Now(); time.Since(begun) < length; time.Sleep(10 * time.Millisecond) {
-		for _, target := range []string{aliceGet, helloGet, "/readyz", "/healthz"} {
+		for _, target := range []string{aliceGet, helloGet, "/readyz/queue", "/healthz"} {
 			a := d.get(target)
 			if a.status != http.StatusServiceUnavailable {
 				d.t.Fatalf("%s: %d %s", target, a.status, a.body)

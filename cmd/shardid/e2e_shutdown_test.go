@@ -3,6 +3,8 @@
 package main_test
 
 import (
+	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -42,6 +44,33 @@ func TestE2EDrains(t *testing.T) {
 	t.Logf("ended %v after SIGTERM", time.Since(begun).Round(time.Millisecond))
 	l.stop()
 	l.books.settle(t)
+	wantStopped(t, d)
+}
+
+// TestE2EStopsOnHalfABody: clients that never end what they began to send do not hold a
+// stop up, and the others are told to connect elsewhere.
+func TestE2EStopsOnHalfABody(t *testing.T) {
+	story(t)
+	d := serve(t, settings{"SERVER_DRAIN_DELAY": "1s", "SERVER_ADMIN_TOKEN": "open-sesame-open-sesame"}, "--demo")
+	d.ready()
+	for _, head := range []string{"GET " + aliceGet, "POST /admin/apps"} {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, _ = fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer open-sesame-open-sesame\r\nContent-Length: 100\r\n\r\n{", head)
+	}
+	if a := d.want(aliceGet, 200, 0); a.closes {
+		t.Error("the connection is closed while nothing stops")
+	}
+	d.signal(syscall.SIGTERM)
+	begun := time.Now()
+	eventually(t, 900*time.Millisecond, "draining answers close their connection", func() bool { return d.want(aliceGet, 200, 0).closes })
+	code := d.exit(20 * time.Second)
+	if took := time.Since(begun); code != 0 || took > 8*time.Second {
+		t.Errorf("exit %d after %v", code, took)
+	}
 	wantStopped(t, d)
 }
 

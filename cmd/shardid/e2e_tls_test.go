@@ -3,6 +3,7 @@
 package main_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -11,12 +12,14 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"io"
 	"math/big"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -115,6 +118,7 @@ func fetchOver(transport http.RoundTripper, url string) (status int, proto, name
 		return 0, "", "", err
 	}
 	defer r.Body.Close()
+	_, _ = io.Copy(io.Discard, r.Body) // so that the connection can be used again
 	if r.TLS != nil {
 		name = r.TLS.PeerCertificates[0].Subject.CommonName
 	}
@@ -178,6 +182,71 @@ func TestE2EServerTLS(t *testing.T) {
 	edit(t, cert, func(string) string { return "x" })
 	eventually(t, 10*time.Second, "the bad certificate is reported", func() bool { ok, problem := d.condition("tls"); return !ok && strings.Contains(problem, "PEM") })
 	d.want(aliceGet, 200, 0)
+}
+
+// TestE2EClientCAChanges: a connection that is open does not outlive the trust in its
+// client; one whose client is still trusted is not cut.
+func TestE2EClientCAChanges(t *testing.T) {
+	story(t)
+	a, leaving, staying := newAuthority(t), newAuthority(t), newAuthority(t)
+	cert, key := a.issue("server", "server")
+	trusted := a.path("clients.pem")
+	trust := func(all ...*authority) {
+		var pems []byte
+		for _, one := range all {
+			pem, err := os.ReadFile(one.path("ca.pem"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pems = append(pems, pem...)
+		}
+		if err := os.WriteFile(trusted, pems, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trust(leaving, staying)
+	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TLS_CLIENT_CA_FILE": trusted}, "--demo")
+	var dials atomic.Int64
+	open := func(who *authority, h2 bool) *http.Transport {
+		transport := a.client(who.issue("client", "client"))
+		transport.ForceAttemptHTTP2 = h2
+		transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dials.Add(1)
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
+		}
+		return transport
+	}
+	d.overTLS(open(staying, true))
+	d.ready()
+	clients := []*http.Transport{open(leaving, true), open(leaving, false), open(staying, true), open(staying, false)}
+	for _, c := range clients {
+		if status, _, _, err := fetchOver(c, d.url+aliceGet); status != 200 {
+			t.Fatalf("%d %v", status, err)
+		}
+	}
+	trust(staying)
+	before := dials.Load()
+	for i, c := range clients[:2] {
+		eventually(t, 10*time.Second, "the open connection is refused", func() bool {
+			status, _, _, err := fetchOver(c, d.url+aliceGet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return status == http.StatusForbidden
+		})
+		if status, _, _, err := fetchOver(c, d.url+aliceGet); err == nil {
+			t.Errorf("client %d is let in again: %d", i, status)
+		}
+	}
+	again := dials.Load()
+	for i, c := range clients[2:] {
+		if status, _, _, err := fetchOver(c, d.url+aliceGet); status != 200 {
+			t.Errorf("client %d: %d %v", i, status, err)
+		}
+	}
+	if dials.Load() != again || again == before {
+		t.Errorf("%d, then %d, then %d connections: those of trusted clients stay, the others do not", before, again, dials.Load())
+	}
 }
 
 // The load generator measures a server with TLS and tokens.

@@ -84,8 +84,8 @@ func TestE2EUIDWorkersRunOut(t *testing.T) {
 		t.Errorf("%v %s", a.header, a.body)
 	}
 	eventually(t, startLimit, "/readyz says so too", func() bool {
-		a := late.get("/readyz")
-		return a.status == 503 && strings.Contains(a.Message, "uid: ") && strings.Contains(a.Message, "no worker ID is free")
+		a := late.get("/readyz/uid")
+		return a.status == 503 && strings.Contains(a.Message, "no worker ID is free")
 	})
 	if n := len(nodeRows(t, dsn)); n != 3 {
 		t.Errorf("%d rows after a start that got none", n)

@@ -51,6 +51,7 @@ func (c *cli) health() *cobra.Command {
 		Use:   "health [--url URL]",
 		Short: "Ask a server whether it should get requests; for images that hold no other client",
 		Example: `  shardid health
+  shardid health --url /readyz/queue
   shardid health --url /livez
   shardid health --url http://127.0.0.1:8080 --timeout 500ms`,
 		Args: cobra.NoArgs,

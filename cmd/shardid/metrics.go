@@ -1,19 +1,22 @@
 package main
 
 import (
-	"net/http"
+	"context"
 
 	"shardid/service/httpapi"
 	"shardid/service/metrics"
 )
 
 // metrics shows the counters of what is enabled to Prometheus.
-func (a *App) metrics() http.Handler {
+func (a *App) metrics() func(context.Context) ([]byte, error) {
 	sources := metrics.Sources{
 		Version: versionString(), UnsafeNoHistory: a.cfg.Redis.UnsafeNoHistory,
 		Queue: a.queue.Stats, Apps: a.queue.Seen, Conditions: a.monitor.Conditions,
 		Answers: func() map[int]int64 { return a.api.Answers() }, Traffic: a.traffic,
 		Settings: a.watch.Findings, Stores: a.stores,
+		Connections: func() metrics.Connections {
+			return metrics.Connections{Open: a.connections.open.Load(), Refused: a.connections.refused.Load(), Failed: a.connections.failed.Load()}
+		},
 	}
 	if a.segment != nil {
 		sources.Segment = &metrics.Segment{Stats: a.segment.Stats, Views: a.segment.Views}
@@ -24,7 +27,7 @@ func (a *App) metrics() http.Handler {
 	if a.uid != nil {
 		sources.UID = a.uidSample
 	}
-	return metrics.Handler(sources)
+	return metrics.Text(sources)
 }
 
 // traffic is that of the modes that are enabled.

@@ -2,10 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"time"
 	_ "time/tzdata" // time_zone works on machines without the database of zones
 
+	"shardid/model"
 	"shardid/service/httpapi"
 	"shardid/service/segment"
 )
@@ -19,11 +22,17 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 		Status: a.status, History: a.history, Replicas: a.fleet, Location: zone,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 	}
+	host, _, _ := net.SplitHostPort(a.cfg.Server.Addr) // is checked with the configuration
+	o.Loopback = host != "" && httpapi.IsLoopback(host)
+	if a.cfg.Server.TLSClientCAFile != "" {
+		o.CheckClient = a.certificates.CheckClient
+	}
 	o.LogLevel, o.AccessLog = a.level, a.cfg.Log.Access
 	o.Admin = a.admin()
 	if a.tracer != nil {
 		o.Tracer = a.tracer.Request
 	}
+	o.Modes = []httpapi.Mode{{Name: httpapi.ModeQueue, Ready: a.queueReady}}
 	if a.segment != nil {
 		o.Segment, o.Segments, o.Tags = a.segment, a.segmentViews, a.db.Tags
 		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSegment, Ready: a.segment.Ready})
@@ -37,6 +46,17 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeUID, Ready: a.uid.Ready})
 	}
 	return o, err
+}
+
+// queueReady is nil while the queue mode can serve any list, as far as is known.
+func (a *App) queueReady() error {
+	if err := a.queue.Ready(); err != nil {
+		return err
+	}
+	if err := a.monitor.Err(conditionRedis); err != nil && !errors.Is(err, model.ErrPartlyAway) {
+		return fmt.Errorf("the lists cannot be used: %w", err)
+	}
+	return nil
 }
 
 // startModes starts the modes beside the queue.

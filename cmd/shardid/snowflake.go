@@ -26,9 +26,6 @@ const (
 	workerLocal       = workerfile.ModeLocal
 )
 
-// conditionZooKeeper is the name under which the ensemble is probed.
-const conditionZooKeeper = "zookeeper"
-
 // snowflakeMode is the snowflake mode as it is wired.
 type snowflakeMode struct {
 	generator *snowflake.Generator
@@ -82,7 +79,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	if err != nil {
 		return err
 	}
-	m.service = snowflake.NewService(m.generator, s.Timeout)
+	m.service = snowflake.NewService(m.generator, s.Timeout, func() string { return m.keeper.Status().Error })
 	opts := worker.Options{
 		Mode: s.Worker.Mode, Generator: m.generator,
 		Layout: a.snowflakeLayoutAge, Claim: a.db.ClaimWorker,

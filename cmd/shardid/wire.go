@@ -19,6 +19,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// The names under which the stores are probed.
+const (
+	conditionDatabase  = "database"
+	conditionRedis     = "redis"
+	conditionZooKeeper = "zookeeper"
+)
+
 // redisEmbedded is the redis.mode that keeps the lists in the process.
 const redisEmbedded = "embedded"
 
@@ -47,8 +54,8 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.monitor = health.New(a.log, append(zooKeeperProbe(zoo),
-		health.Probe{Name: httpapi.ConditionDatabase, Check: a.checkDatabase},
-		health.Probe{Name: httpapi.ConditionRedis, Check: lists.check})...)
+		health.Probe{Name: conditionDatabase, Check: a.checkDatabase},
+		health.Probe{Name: conditionRedis, Check: lists.check})...)
 	a.onStop("health", func(context.Context) error { a.monitor.Stop(); return nil })
 	a.watch = newSettingsWatch(a.log, inspection{"database", a.db.Settings}, inspection{"redis", lists.settings})
 	a.onStop("settings", func(context.Context) error { a.watch.Stop(); return nil })
@@ -95,7 +102,7 @@ func queueOptions(a *App, lists listStore) queue.Options {
 		Lists: a.meterLists(lists), Locker: lists, Allocator: a.meterAllocator(a.db), Catalogue: a.meterCatalogue(a.db), Reporter: a.monitor,
 		Log: a.log, Probe: lists.ready,
 		Timeout: q.Timeout, LowWatermark: q.LowWatermark, PrefetchMax: q.PrefetchMax,
-		MaxStep: int64(q.MaxStep), MaxListRate: int64(q.MaxListRate), LiftAlarm: int64(q.LiftAlarm),
+		MaxStep: int64(q.MaxStep), LiftAlarm: int64(q.LiftAlarm),
 		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron,
 	}
 }

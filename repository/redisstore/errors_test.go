@@ -103,13 +103,15 @@ func TestReplicaRefuses(t *testing.T) {
 	wantAdvice(t, s.Delete(t.Context(), []model.ListKey{key()}), "READONLY")
 }
 
-// Full memory stops pushes, not pops, and leaves no half of a push behind.
+// Full memory stops pushes and is told by Probe, which writes; it does not stop pops and
+// states, and leaves no half of a push behind.
 func TestOutOfMemory(t *testing.T) {
 	server := testserver.Redis(t)
 	s, c := openAt(t, server.Addr), server.Client()
 	listtest.Fill(t, s, key(), 1, 1000)
 	do(t, c, "CONFIG", "SET", "maxmemory", "1mb", "maxmemory-policy", "noeviction")
 	req := request(t, s, 1001, 2000)
+	wantAdvice(t, s.Probe(t.Context(), []model.ListKey{key()})[0].Err, "OOM", "maxmemory")
 	wantAdvice(t, s.Push(t.Context(), []model.PushRequest{req})[0], "OOM", "maxmemory", "noeviction")
 	listtest.Expect(t, listtest.Pop(t, s, key(), 1).Indices, 1, 1)
 	listtest.Expect(t, listtest.Pop(t, s, key(), 9).Indices, 2, 10)

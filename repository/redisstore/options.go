@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -58,64 +59,27 @@ const (
 // validate refuses, with model.ErrInvalidArgument, what cannot work. It never
 // quotes an address that may hold a password.
 func (o Options) validate() error {
-	var problem error
-	switch o.Mode {
-	case ModeSingle:
-		problem = o.validateSingle()
-	case ModeSentinel:
-		problem = o.validateSentinel()
-	case ModeCluster:
-		problem = o.validateCluster()
-	default:
-		problem = fmt.Errorf("redis.mode %q is neither single, sentinel nor cluster", o.Mode)
-	}
-	if err := errors.Join(problem, o.validateCommon()); err != nil {
-		return fmt.Errorf("%w: %w", model.ErrInvalidArgument, err)
-	}
-	return nil
-}
-
-func (o Options) validateSingle() error {
-	if len(o.Addrs) > 1 {
-		return fmt.Errorf("redis.addrs has %d addresses: mode single takes one; for more set redis.mode to sentinel or cluster", len(o.Addrs))
-	}
-	return o.noMasterName()
-}
-
-func (o Options) validateSentinel() error {
-	if o.MasterName == "" {
-		return errors.New("redis.master_name is missing: mode sentinel needs the name the sentinels monitor")
-	}
-	return nil
-}
-
-func (o Options) validateCluster() error {
-	if o.DB != 0 {
-		return fmt.Errorf("redis.db is %d: a cluster has only database 0", o.DB)
-	}
-	return o.noMasterName()
-}
-
-func (o Options) noMasterName() error {
-	if o.MasterName != "" {
-		return fmt.Errorf("redis.master_name is set: mode %s has no sentinels", o.Mode)
-	}
-	return nil
-}
-
-func (o Options) validateCommon() error {
-	switch {
-	case len(o.Addrs) == 0:
-		return errors.New("redis.addrs is empty: give at least one host:port")
-	case o.DB < 0 || o.PoolSize < 0:
-		return errors.New("redis.db and the pool size cannot be negative")
-	case min(o.DialTimeout, o.ReadTimeout, o.WriteTimeout) < 0:
-		return errors.New("timeouts cannot be negative: every call must end")
-	}
-	for i, addr := range o.Addrs {
-		if err := checkAddr(addr); err != nil {
-			return fmt.Errorf("redis.addrs[%d]: %w", i, err)
+	var problems []error
+	refuse := func(wrong bool, format string, args ...any) {
+		if wrong {
+			problems = append(problems, fmt.Errorf(format, args...))
 		}
+	}
+	single, sentinel, cluster := o.Mode == ModeSingle, o.Mode == ModeSentinel, o.Mode == ModeCluster
+	refuse(!single && !sentinel && !cluster, "redis.mode %q is neither single, sentinel nor cluster", o.Mode)
+	refuse(single && len(o.Addrs) > 1, "redis.addrs has %d addresses: mode single takes one; for more set redis.mode to sentinel or cluster", len(o.Addrs))
+	refuse(sentinel && o.MasterName == "", "redis.master_name is missing: mode sentinel needs the name the sentinels monitor")
+	refuse((single || cluster) && o.MasterName != "", "redis.master_name is set: mode %s has no sentinels", o.Mode)
+	refuse(cluster && o.DB != 0, "redis.db is %d: a cluster has only database 0", o.DB)
+	refuse(len(o.Addrs) == 0, "redis.addrs is empty: give at least one host:port")
+	refuse(o.DB < 0 || o.PoolSize < 0, "redis.db and the pool size cannot be negative")
+	refuse(min(o.DialTimeout, o.ReadTimeout, o.WriteTimeout) < 0, "timeouts cannot be negative: every call must end")
+	for i, addr := range o.Addrs {
+		err := checkAddr(addr)
+		refuse(err != nil, "redis.addrs[%d]: %w", i, err)
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("%w: %w", model.ErrInvalidArgument, errors.Join(problems...))
 	}
 	return nil
 }
@@ -125,10 +89,8 @@ func checkAddr(addr string) error {
 		return errors.New("is a URL: give host:port, and user and password in their own keys")
 	}
 	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("%q is not host:port", addr)
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
+	n, notNumber := strconv.ParseUint(port, 10, 16)
+	if err != nil || notNumber != nil || n == 0 || host == "" {
 		return fmt.Errorf("%q is not host:port", addr)
 	}
 	return nil
@@ -162,15 +124,13 @@ func (o Options) universal() *redis.UniversalOptions {
 		Addrs: append([]string(nil), o.Addrs...), MasterName: o.MasterName, DB: o.DB, TLSConfig: o.TLS,
 		Username: o.Username, Password: o.Password,
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
-		DialTimeout: orDefault(o.DialTimeout), ReadTimeout: orDefault(o.ReadTimeout), WriteTimeout: orDefault(o.WriteTimeout),
-		ContextTimeoutEnabled: true,
-		DialerRetries:         1, // a retry belongs to the caller, who has a deadline
-		Protocol:              2, // no server pushes to look for before each command
-		DisableIdentity:       true,
-		PipelinePoolSize:      -1, // a second pool would double the connections
-		MaintNotificationsConfig: &maintnotifications.Config{
-			Mode: maintnotifications.ModeDisabled,
-		},
+		DialTimeout: cmp.Or(o.DialTimeout, defaultTimeout), ReadTimeout: cmp.Or(o.ReadTimeout, defaultTimeout), WriteTimeout: cmp.Or(o.WriteTimeout, defaultTimeout),
+		ContextTimeoutEnabled:    true,
+		DialerRetries:            1, // a retry belongs to the caller, who has a deadline
+		Protocol:                 2, // no server pushes to look for before each command
+		DisableIdentity:          true,
+		PipelinePoolSize:         -1, // a second pool would double the connections
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
 }
 
@@ -185,11 +145,4 @@ func (o Options) open(u *redis.UniversalOptions) redis.UniversalClient {
 	default:
 		return redis.NewClient(u.Simple())
 	}
-}
-
-func orDefault(d time.Duration) time.Duration {
-	if d == 0 {
-		return defaultTimeout
-	}
-	return d
 }

@@ -29,7 +29,7 @@ func TestPreludeJudgesHistory(t *testing.T) {
 		if strings.HasPrefix(name, "opted") {
 			fallback = c.want
 		}
-		got, err := client.Eval(t.Context(), stub+preludeLua+"\nreturn history", nil, "d "+fallback, c.info).Text()
+		got, err := client.Eval(t.Context(), stub+newScript("prelude").text+"\nreturn history", nil, "d "+fallback, c.info).Text()
 		if err != nil {
 			got = err.Error()
 		}

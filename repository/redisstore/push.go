@@ -40,14 +40,21 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	errs := make([]error, len(reqs))
 	var todo []piece
 	for i, r := range reqs {
-		if errs[i] = checkPush(r); errs[i] == nil {
-			todo = append(todo, pieceAt(r, i, 0))
+		if seg := r.Segment; seg.First < 1 || seg.Last < seg.First || seg.Last > model.MaxIndex || r.History == "" {
+			errs[i] = explain("push", fmt.Errorf("%w: segment %d…%d of list %s, history %q", model.ErrInvalidArgument, seg.First, seg.Last, r.Key, r.History))
+			continue
 		}
+		todo = append(todo, pieceAt(r, i, 0))
 	}
 	for len(todo) > 0 {
 		batch := todo[:batchLen(todo)]
-		results := s.pushInTurn(ctx, s.pushCalls(reqs, batch))
 		todo = todo[len(batch):]
+		calls := make([]call, len(batch))
+		for i, p := range batch {
+			r := reqs[p.req] // the cap is raised by the pieces that are already there
+			calls[i] = call{[]string{metaKey(r.Key)}, []any{s.self(), r.History, p.First, p.Last, r.Cap + p.offset}}
+		}
+		results := s.pushInTurn(ctx, calls)
 		for i, p := range batch {
 			errs[p.req] = s.pushError(results[i])
 			if next := p.offset + p.Len(); errs[p.req] == nil && next < reqs[p.req].Segment.Len() {
@@ -130,27 +137,17 @@ func (s *Store) pushAsking(ctx context.Context, node *redis.Client, in call) res
 // Mark raises high-water marks that are lower than asked for, and answers in order:
 // nil, model.ErrHistoryChanged, or a *model.StoreError. It may be repeated.
 func (s *Store) Mark(ctx context.Context, reqs []model.MarkRequest) []error {
+	calls := make([]call, len(reqs))
+	for i, r := range reqs {
+		calls[i] = call{[]string{metaKey(r.Key)}, []any{s.self(), r.History, r.Index + 1, r.Index, math.MaxInt64}}
+	}
 	errs := make([]error, len(reqs))
-	for _, part := range chunks(len(reqs), pipelineCalls) {
-		calls := make([]call, 0, part.to-part.from)
-		for _, r := range reqs[part.from:part.to] {
-			calls = append(calls, call{[]string{metaKey(r.Key)}, []any{s.self(), r.History, r.Index + 1, r.Index, math.MaxInt64}})
-		}
-		for i, r := range s.push.runAll(ctx, s.reader, calls) {
-			if err := s.pushError(r); !errors.Is(err, model.ErrNotAboveHighWater) {
-				errs[part.from+i] = err
-			}
+	for i, r := range s.push.runParts(ctx, s.reader, calls) {
+		if err := s.pushError(r); !errors.Is(err, model.ErrNotAboveHighWater) {
+			errs[i] = err
 		}
 	}
 	return errs
-}
-
-func checkPush(r model.PushRequest) error {
-	if seg := r.Segment; seg.First < 1 || seg.Last < seg.First || seg.Last > model.MaxIndex || r.History == "" {
-		return explain("push", fmt.Errorf("%w: segment %d…%d of list %s, history %q",
-			model.ErrInvalidArgument, seg.First, seg.Last, r.Key, r.History))
-	}
-	return nil
 }
 
 func pieceAt(r model.PushRequest, req int, offset int64) piece {
@@ -167,19 +164,6 @@ func batchLen(todo []piece) int {
 		}
 	}
 	return len(todo)
-}
-
-// pushCalls raises the cap by the pieces that are already there.
-func (s *Store) pushCalls(reqs []model.PushRequest, batch []piece) []call {
-	calls := make([]call, len(batch))
-	for i, p := range batch {
-		r := reqs[p.req]
-		calls[i] = call{
-			keys: []string{metaKey(r.Key)},
-			args: []any{s.self(), r.History, p.First, p.Last, r.Cap + p.offset},
-		}
-	}
-	return calls
 }
 
 func (s *Store) pushError(r result) error {

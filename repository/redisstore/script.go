@@ -3,36 +3,17 @@ package redisstore
 import (
 	"context"
 	"crypto/sha1" //nolint:gosec // the name Redis gives a script, no protection
-	_ "embed"
+	"embed"
 	"encoding/hex"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed prelude.lua
-var preludeLua string
-
-//go:embed pop.lua
-var popLua string
-
-//go:embed state.lua
-var stateLua string
-
-//go:embed push.lua
-var pushLua string
-
-//go:embed check.lua
-var checkLua string
-
-//go:embed delete.lua
-var deleteLua string
-
-//go:embed marks.lua
-var marksLua string
-
-//go:embed unlock.lua
-var unlockLua string
+//go:embed *.lua
+var sources embed.FS
 
 // errNoReply reports a command that go-redis ended with neither reply nor error.
 var errNoReply = errors.New("no reply")
@@ -40,9 +21,18 @@ var errNoReply = errors.New("no reply")
 // script is a Lua script. Every one returns a string that is not empty.
 type script struct{ text, sha string }
 
-func newScript(text string) script {
-	sum := sha1.Sum([]byte(text)) //nolint:gosec // see the import
-	return script{text: text, sha: hex.EncodeToString(sum[:])}
+// newScript joins the files of those names.
+func newScript(files ...string) script {
+	var text strings.Builder
+	for _, name := range files {
+		source, err := sources.ReadFile(name + ".lua")
+		if err != nil {
+			panic(err) // it is not embedded: no program with this error passes a test
+		}
+		text.Write(source)
+	}
+	sum := sha1.Sum([]byte(text.String())) //nolint:gosec // see the import
+	return script{text: text.String(), sha: hex.EncodeToString(sum[:])}
 }
 
 // call is one run of a script.
@@ -85,6 +75,15 @@ func (s script) runAll(ctx context.Context, c redis.UniversalClient, calls []cal
 		for i, r := range exec(ctx, c, again, s.byText) {
 			results[unknown[i]] = r
 		}
+	}
+	return results
+}
+
+// runParts is runAll for any number of calls.
+func (s script) runParts(ctx context.Context, c redis.UniversalClient, calls []call) []result {
+	results := make([]result, 0, len(calls))
+	for part := range slices.Chunk(calls, pipelineCalls) {
+		results = append(results, s.runAll(ctx, c, part)...)
 	}
 	return results
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -46,11 +47,7 @@ func (s *Store) inspect(ctx context.Context, c redis.UniversalClient) ([]model.F
 	if err != nil {
 		return nil, err
 	}
-	found := f.findings()
-	for i := range found {
-		found[i].Store, found[i].Node = "redis", f.node
-	}
-	return found, nil
+	return f.findings(), nil
 }
 
 // facts are what one server says about itself.
@@ -135,4 +132,163 @@ func parseInfo(text string) map[string]string {
 		}
 	}
 	return info
+}
+
+// findings judges what the server says.
+func (f facts) findings() []model.Finding {
+	var found []model.Finding
+	for _, s := range []struct {
+		name, want string
+		judge      func() (value string, level model.Level, why string)
+	}{
+		{"product", "Redis or Valkey", f.product},
+		{"history (master_replid)", "readable", f.history},
+		{"role", "master", f.role},
+		{"version", "6.2 or newer", f.version},
+		{"maxmemory-policy", "noeviction", f.eviction},
+		{"replica-read-only", "yes", f.readOnly},
+		{"persistence", "any", f.persistence},
+		{"active-active", "no", f.activeActive},
+	} {
+		value, level, why := s.judge()
+		found = append(found, model.Finding{Store: "redis", Node: f.node, Setting: s.name, Value: value, Want: s.want, Level: level, Why: why})
+	}
+	return found
+}
+
+const (
+	whyNoInfo   = "INFO is refused: ACL SETUSER <user> +info"
+	whyNoConfig = "CONFIG GET is refused: ACL SETUSER <user> +config|get, or look at the parameters at your provider"
+)
+
+// product is judged by the table of what cannot be tested.
+func (f facts) product() (string, model.Level, string) {
+	if f.info["redis_version"] == "" {
+		return "", model.LevelUnknown, whyNoInfo
+	}
+	judged := model.ProductFinding(model.Finding{}, f.kind())
+	return f.kind(), judged.Level, judged.Why
+}
+
+// kind is the product; all of them claim a redis_version.
+func (f facts) kind() string {
+	switch {
+	case f.info["dragonfly_version"] != "", f.info["dfly_version"] != "":
+		return "Dragonfly"
+	case f.info["os"] == "Amazon ElastiCache":
+		return "ElastiCache"
+	case f.info["mvcc_depth"] != "" || strings.Contains(f.info["executable"], "keydb"):
+		return "KeyDB"
+	case f.info["server_name"] == "valkey":
+		return "Valkey"
+	}
+	return "Redis"
+}
+
+// history is judged as scripts see it: that is what guards a pop.
+func (f facts) history() (string, model.Level, string) {
+	switch {
+	case f.hidden():
+		return "hidden", model.LevelUnsafe, "what an old snapshot or a lagging replica brought back cannot be told from what is current, so no ID is served: " +
+			"let scripts read INFO replication (ACL SETUSER <user> +info), and connect to Redis itself instead of a proxy"
+	case f.unsafe:
+		return "redis.unsafe_no_history", model.LevelUnsafe, "IDs repeat when a server that hides its history loses what it held: remove redis.unsafe_no_history where the history can be read"
+	}
+	return "readable", model.LevelOK, ""
+}
+
+func (f facts) hidden() bool { return f.refusal != nil && has(f.refusal, "HISTORYHIDDEN") }
+
+func (f facts) role() (string, model.Level, string) {
+	role := f.info["role"]
+	switch {
+	case role == "slave" || f.refusal != nil && !f.hidden():
+		return "replica", model.LevelUnsafe, "a replica is refused: give the master's address in redis.addrs, or follow it with redis.mode sentinel or cluster"
+	case role == "":
+		return "", model.LevelUnknown, whyNoInfo
+	}
+	return role, model.LevelOK, "" // KeyDB's active-replica is judged below
+}
+
+func (f facts) version() (string, model.Level, string) {
+	text, kind := f.info["redis_version"], f.kind()
+	if text == "" {
+		return "", model.LevelUnknown, whyNoInfo
+	}
+	value := kind + " " + text
+	if kind == "Valkey" && f.info["valkey_version"] != "" {
+		value = kind + " " + f.info["valkey_version"] // redis_version is the Redis it replaces
+	}
+	var have []int
+	for part := range strings.SplitSeq(text, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			break
+		}
+		have = append(have, n)
+	}
+	if slices.Compare(have, []int{6, 2}) < 0 {
+		return value, model.LevelUnsafe, "LPOP takes no count there, so no ID is served: upgrade to Redis 6.2 or newer"
+	}
+	return value, model.LevelOK, ""
+}
+
+// eviction reads INFO memory, which managed servers show as well.
+func (f facts) eviction() (string, model.Level, string) {
+	policy, limit := f.info["maxmemory_policy"], f.info["maxmemory"]
+	switch {
+	case policy == "" || limit == "":
+		return policy, model.LevelUnknown, whyNoInfo
+	case limit == "0":
+		return policy + ", no maxmemory", model.LevelOK, ""
+	case policy == "noeviction":
+		return policy, model.LevelOK, ""
+	case strings.HasPrefix(policy, "volatile-"):
+		return policy, model.LevelWarn, "only locks have an expiry here, so lists are safe; an evicted lock costs work done twice and lists filled too far: CONFIG SET maxmemory-policy noeviction"
+	}
+	return policy, model.LevelUnsafe, "a list that is evicted is a gap; a meta hash that is evicted costs its list and the mark w, which keeps IDs from repeating when the database goes back in time: " +
+		"CONFIG SET maxmemory-policy noeviction"
+}
+
+func (f facts) readOnly() (string, model.Level, string) {
+	value := f.config["replica-read-only"]
+	switch {
+	case value == "":
+		return "", model.LevelUnknown, whyNoConfig
+	case value == "yes":
+		return value, model.LevelOK, ""
+	case f.hidden() || f.unsafe:
+		return value, model.LevelUnsafe, "with the history hidden scripts cannot tell a replica from a master, and a pop from either gives the same IDs: CONFIG SET replica-read-only yes"
+	}
+	return value, model.LevelWarn, "our scripts refuse a replica, but others could change lists on one: CONFIG SET replica-read-only yes, here and on each replica"
+}
+
+// persistence is never wrong: a restart is a new history, whose lists are
+// dropped anyway.
+func (f facts) persistence() (string, model.Level, string) {
+	aof := map[string]string{"0": "AOF off", "1": "AOF on"}[f.info["aof_enabled"]]
+	save, known := f.config["save"]
+	switch {
+	case aof == "":
+		return "", model.LevelUnknown, whyNoInfo
+	case !known:
+		return aof + ", RDB not told", model.LevelOK, ""
+	case save != "":
+		return aof + ", RDB on", model.LevelOK, ""
+	case aof == "AOF on":
+		return aof + ", RDB off", model.LevelOK, ""
+	}
+	return aof + ", RDB off", model.LevelOK, "a restart loses the lists, which is a gap, and the marks w, which help when the database goes back in time: AOF or RDB keeps them"
+}
+
+// activeActive finds KeyDB's; Redis Enterprise does not show INFO to scripts, so
+// its history is hidden.
+func (f facts) activeActive() (string, model.Level, string) {
+	switch {
+	case f.info["role"] == "active-replica" || f.config["active-replica"] == "yes" || f.config["multi-master"] == "yes":
+		return "yes", model.LevelUnsafe, "two servers pop the same list, so IDs repeat: use a server that has one master"
+	case f.info["redis_version"] == "" || f.kind() == "KeyDB" && f.config == nil:
+		return "", model.LevelUnknown, whyNoConfig
+	}
+	return "no", model.LevelOK, ""
 }

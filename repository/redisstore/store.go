@@ -1,9 +1,51 @@
+// Package redisstore keeps the lists of indices, the refill locks and the worker
+// IDs in Redis: a single server, one behind Sentinel, or a Redis Cluster. Redis
+// 6.2 or newer.
+//
+// # The promise
+//
+// A pop never returns an index twice, even when the server restarts from an old
+// RDB or AOF file or an out-of-date replica is promoted. Each of these events
+// gives the server a new master_replid, its history. Beside each list a hash
+// holds the history for which the list is valid, and every script compares the
+// two before it serves: what another timeline left behind is dropped, which
+// costs a gap. A server whose history cannot be read is refused.
+//
+// Worker IDs are bound to the history in the same way, see Workers.
+//
+// # Two clients
+//
+// Pops, states, unlocks and all about worker IDs go through a client that may
+// retry and follow redirects: repeated, pops lose indices at worst, and the
+// others do no harm. Pushes and locks go through one that never sends a command
+// twice. A push whose reply is lost, or that meets a moved slot, is an error, and
+// its segment is never used.
+//
+// # Keys
+//
+//	id.gen.idList_<app>_<shard>                    list of indices, oldest left
+//	id.gen.meta_{id.gen.idList_<app>_<shard>}      hash: h history, w highest index pushed,
+//	                                               e since when it is kept, in µs,
+//	                                               d ID of the deployment
+//	id.gen.marks_{<deployment>}                    hash: h and e as above; how far each counter of
+//	                                               the database has come, see Marks
+//	id.gen.lock_<name>                             string: token of the holder
+//	id.gen.worker_{<name>}_<id>                    string: token of the holder, expires
+//	id.gen.workers_{<name>}                        hash: h, e and d as above; for each worker ID
+//	                                               its bounds, last report and last owner
+//
+// The scripts are the .lua files of this folder; prelude.lua precedes all but
+// unlock.lua, and workers.lua the others of worker IDs.
+//
+// go-redis writes failures of its connection pool to stderr. Whoever wants them
+// elsewhere calls redis.SetLogger once, in main.
 package redisstore
 
 import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -47,15 +89,15 @@ func New(o Options) (*Store, error) {
 		reader: o.reader(),
 		writer: o.writer(),
 		// Half the time a reply may take: WAIT must answer before the client gives up.
-		waitLimit: orDefault(o.ReadTimeout) / 2,
+		waitLimit: cmp.Or(o.ReadTimeout, defaultTimeout) / 2,
 		pushing:   make(chan struct{}, o.pushTurns()),
-		pop:       newScript(preludeLua + popLua),
-		state:     newScript(preludeLua + stateLua),
-		push:      newScript(preludeLua + pushLua),
-		remove:    newScript(preludeLua + deleteLua),
-		marks:     newScript(preludeLua + marksLua),
-		check:     newScript(preludeLua + checkLua),
-		unlock:    newScript(unlockLua),
+		pop:       newScript("prelude", "pop"),
+		state:     newScript("prelude", "state"),
+		push:      newScript("prelude", "push"),
+		remove:    newScript("prelude", "delete"),
+		marks:     newScript("prelude", "marks"),
+		check:     newScript("prelude", "check"),
+		unlock:    newScript("unlock"),
 	}
 	if o.UnsafeNoHistory {
 		s.fallback = unsafeHistory
@@ -80,44 +122,6 @@ func (s *Store) Close() error {
 	return errors.Join(s.reader.Close(), s.writer.Close())
 }
 
-// Delete drops lists; their meta hashes, and so their high-water marks, stay. A
-// failure does not keep it from trying the others; it returns the first one.
-func (s *Store) Delete(ctx context.Context, keys []model.ListKey) error {
-	var failed error
-	for _, part := range chunks(len(keys), pipelineCalls) {
-		calls := make([]call, 0, part.to-part.from)
-		for _, meta := range metaKeys(keys[part.from:part.to]) {
-			calls = append(calls, call{[]string{meta}, []any{s.self()}})
-		}
-		for _, r := range s.remove.runAll(ctx, s.reader, calls) {
-			failed = cmp.Or(failed, r.err)
-		}
-	}
-	return s.fail("delete", failed)
-}
-
-// Foreign counts the lists that belong to another deployment, and names one of these.
-// It changes nothing. Errors: *model.StoreError.
-func (s *Store) Foreign(ctx context.Context, keys []model.ListKey) (lists int, deployment string, err error) {
-	own, _, _ := strings.Cut(s.self(), " ")
-	for _, part := range chunks(len(keys), pipelineCalls) {
-		pipe := s.reader.Pipeline()
-		var owners []*redis.SliceCmd
-		for _, key := range keys[part.from:part.to] {
-			owners = append(owners, pipe.HMGet(ctx, metaKey(key), "d"))
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return 0, "", s.fail("look for lists of another deployment", err)
-		}
-		for _, o := range owners {
-			if d, known := o.Val()[0].(string); known && d != own {
-				lists, deployment = lists+1, d
-			}
-		}
-	}
-	return lists, deployment, nil
-}
-
 // fail makes the error of an operation. In a cluster it also has both clients
 // look for moved slots: go-redis does so by itself only for MOVED and ASK, and
 // would go on asking a master that is gone.
@@ -140,17 +144,129 @@ func topologyMayHaveChanged(err error) bool {
 	return has(err, "MOVED", "ASK", "CLUSTERDOWN", "READONLY", "MASTERDOWN", "TRYAGAIN")
 }
 
-// pipelineCalls bounds a pipeline, in commands.
-const pipelineCalls = 512
+// errMode reports a server of another kind than Options.Mode says.
+var errMode = errors.New("wrong redis.mode")
 
-// span is a part of a slice: from included, to excluded.
-type span struct{ from, to int }
-
-// chunks cuts n items into parts of at most size.
-func chunks(n, size int) []span {
-	parts := make([]span, 0, (n+size-1)/size)
-	for from := 0; from < n; from += size {
-		parts = append(parts, span{from, min(from+size, n)})
+// Check says whether IDs could be served now: each master is reachable, has
+// loaded its data, runs our scripts and tells its history; a cluster serves all
+// its slots. It writes nothing. The error wraps model.ErrPartlyAway while a cluster
+// serves some of its slots.
+func (s *Store) Check(ctx context.Context) error {
+	cluster, ok := s.reader.(*redis.ClusterClient)
+	if !ok {
+		return s.fail("check", s.checkServer(ctx, s.reader))
 	}
-	return parts
+	var some atomic.Bool
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		err := s.checkServer(ctx, node)
+		if err == nil {
+			err = checkSlots(ctx, node)
+			if err == nil || errors.Is(err, model.ErrPartlyAway) {
+				some.Store(true)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("node %s: %w", node.Options().Addr, err)
+		}
+		return nil
+	})
+	if err != nil && some.Load() && !errors.Is(err, model.ErrPartlyAway) {
+		err = fmt.Errorf("%w: %w", model.ErrPartlyAway, err)
+	}
+	return s.fail("check", err)
+}
+
+func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error {
+	mode, err := s.check.run(ctx, c, nil, "- "+s.fallback)
+	if err != nil {
+		return err
+	}
+	if clustered := mode == "cluster"; clustered != (s.mode == ModeCluster) && mode != "unknown" {
+		return fmt.Errorf("%w: the server says it runs in mode %s, redis.mode is %s", errMode, mode, s.mode)
+	}
+	return nil
+}
+
+// checkSlots asks a node that answers. Those that say cluster_state:ok serve their own
+// slots whatever becomes of the others.
+func checkSlots(ctx context.Context, node *redis.Client) error {
+	info, err := node.ClusterInfo(ctx).Result()
+	if err != nil {
+		return err
+	}
+	for _, want := range []string{"cluster_state:ok", "cluster_slots_assigned:16384", "cluster_slots_fail:0"} {
+		if !strings.Contains(info+"\r\n", want+"\r\n") {
+			name, _, _ := strings.Cut(want, ":")
+			_, got, _ := strings.Cut(info, name+":")
+			got, _, _ = strings.Cut(got, "\r\n")
+			err = fmt.Errorf("CLUSTERDOWN %s is %q", name, got)
+			if name != "cluster_state" {
+				err = fmt.Errorf("%w: %w", model.ErrPartlyAway, err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// cleanupTimeout bounds the unlocking after a failed TryLock.
+const cleanupTimeout = time.Second
+
+// TryLock tries to take each name for ttl (whole milliseconds, at least one)
+// under the token and says, in order, which it got. After an error nothing is
+// held, unless Redis cannot be reached to say so: then until ttl is over.
+//
+// It uses the client that never repeats a command: repeated after a lost reply,
+// SET NX would report a lock as not taken that it had just taken.
+func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
+	if token == "" || ttl < time.Millisecond {
+		return nil, explain("lock", fmt.Errorf("%w: token %q, ttl %v", model.ErrInvalidArgument, token, ttl))
+	}
+	got := make([]bool, len(names))
+	for _, part := range chunks(len(names), pipelineCalls) {
+		err := s.tryLock(ctx, names[part.from:part.to], got[part.from:part.to], token, ttl)
+		if err == nil {
+			continue
+		}
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		if s.Unlock(cleanup, names[:part.to], token) != nil {
+			err = fmt.Errorf("%w (locks taken before stay until they expire)", err)
+		}
+		return nil, s.fail("lock", err)
+	}
+	return got, nil
+}
+
+func (s *Store) tryLock(ctx context.Context, names []string, got []bool, token string, ttl time.Duration) error {
+	pipe := s.writer.Pipeline()
+	cmds := make([]*redis.StatusCmd, len(names))
+	for i, name := range names {
+		cmds[i] = redis.NewStatusCmd(ctx, "set", lockPrefix+name, token, "nx", "px", ttl.Milliseconds())
+		_ = pipe.Process(ctx, cmds[i]) // only queues
+	}
+	// Exec's own error is that of the first command that has one, most often
+	// the nil of a lock held by somebody else.
+	_, execErr := pipe.Exec(ctx)
+	for i, cmd := range cmds {
+		switch err := cmd.Err(); {
+		case err == nil && cmd.Val() == "OK":
+			got[i] = true
+		case err == nil:
+			return unanswered(execErr)
+		case !isNil(err):
+			return err
+		}
+	}
+	return nil
+}
+
+// Unlock frees those names that the token still holds. A failure does not keep
+// it from trying the others; it returns the first one.
+func (s *Store) Unlock(ctx context.Context, names []string, token string) error {
+	calls := make([]call, len(names))
+	for i, name := range names {
+		calls[i] = call{[]string{lockPrefix + name}, []any{token}}
+	}
+	return s.fail("unlock", firstError(s.unlock.runParts(ctx, s.reader, calls)))
 }

@@ -3,7 +3,7 @@ package redisstore
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,23 +11,10 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/redis/go-redis/v9"
+
 	"shardid/model"
 )
-
-//go:embed workers.lua
-var workersLua string
-
-//go:embed worker_acquire.lua
-var workerAcquireLua string
-
-//go:embed worker_renew.lua
-var workerRenewLua string
-
-//go:embed worker_release.lua
-var workerReleaseLua string
-
-//go:embed worker_peers.lua
-var workerPeersLua string
 
 const (
 	// defaultLeaseTTL lets an instance miss two of its reports, which Leaf sends
@@ -87,13 +74,12 @@ func (s *Store) Workers(o WorkersOptions) *Workers {
 	if o.TTL == 0 {
 		o.TTL = defaultLeaseTTL
 	}
-	shared := preludeLua + workersLua
 	return &Workers{
 		store: s, o: o, keys: workerKeys(o.Name),
-		acquire: newScript(shared + workerAcquireLua),
-		renew:   newScript(shared + workerRenewLua),
-		release: newScript(shared + workerReleaseLua),
-		peers:   newScript(shared + workerPeersLua),
+		acquire: newScript("prelude", "workers", "worker_acquire"),
+		renew:   newScript("prelude", "workers", "worker_renew"),
+		release: newScript("prelude", "workers", "worker_release"),
+		peers:   newScript("prelude", "workers", "worker_peers"),
 	}
 }
 
@@ -101,25 +87,24 @@ func (s *Store) Workers(o WorkersOptions) *Workers {
 // Errors: model.ErrNoWorkerID when all are held, *model.StoreError.
 func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
 	const op = "acquire a worker ID"
-	if err := w.check(owner, model.Lease{}); err != nil {
+	lease := model.Lease{Owner: owner}
+	if err := w.check(lease); err != nil {
 		return model.Lease{}, explain(op, err)
 	}
-	lease := model.Lease{WorkerID: -1}
-	reply, err := w.run(ctx, w.acquire, func(reply string) (replicas int) {
-		lease, replicas = w.decodeAcquired(reply)
+	held, err := w.run(ctx, w.acquire, "none", func(f *fields) (replicas int64) {
+		lease.Node, lease.KeptSince, lease.ServerTime, replicas = strings.Clone(f.word()), f.number(), f.number(), f.number()
+		lease.Registry = "redis " + w.o.Name + " " + f.word()
+		lease.WorkerID, lease.After = int(f.number()), f.number()
+		f.bad = f.bad || lease.WorkerID >= model.SnowflakeWorkers
 		return replicas
 	}, w.keys, w.store.self(), owner.Token, identityOf(owner), owner.Address, w.o.TTL.Milliseconds(), rand.Text())
 	if err != nil {
 		return model.Lease{}, w.store.fail(op, err)
 	}
-	if reply == "none" {
+	if !held {
 		return model.Lease{}, fmt.Errorf("%w: %d instances named %s hold one each: stop some, or wait %v after a crash of one",
 			model.ErrNoWorkerID, model.SnowflakeWorkers, w.o.Name, w.o.TTL)
 	}
-	if lease.WorkerID < 0 {
-		return model.Lease{}, explain(op, fmt.Errorf("%w: acquire answered %.80q", errMalformed, reply))
-	}
-	lease.Owner = owner
 	return lease, nil
 }
 
@@ -128,29 +113,20 @@ func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 // been stored.
 func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
 	const op = "renew a worker ID"
-	if err := w.check(lease.Owner, lease); err != nil {
+	if err := w.check(lease); err != nil {
 		return model.Lease{}, explain(op, err)
 	}
-	var f fields
-	reply, err := w.run(ctx, w.renew, func(reply string) int {
-		f = fields{rest: reply}
+	held, err := w.run(ctx, w.renew, "lost", func(f *fields) int64 {
 		lease.KeptSince, lease.ServerTime = f.number(), f.number()
-		replicas := int(f.number())
-		if f.bad || f.rest != "" {
-			return -1
-		}
-		return replicas
+		return f.number()
 	}, w.leaseKeys(lease), w.store.self(), lease.Node, lease.Owner.Token, lease.WorkerID,
 		w.o.TTL.Milliseconds(), lease.Reserved, lease.Expires, lease.Reported)
 	if err != nil {
 		return model.Lease{}, w.store.fail(op, err)
 	}
-	if reply == "lost" {
+	if !held {
 		return model.Lease{}, fmt.Errorf("redis: %w: worker ID %d of %s ran out, was taken over, or Redis has another history since",
 			model.ErrLeaseLost, lease.WorkerID, w.o.Name)
-	}
-	if f.bad || f.rest != "" {
-		return model.Lease{}, explain(op, fmt.Errorf("%w: renew answered %.80q", errMalformed, reply))
 	}
 	return lease, nil
 }
@@ -160,7 +136,7 @@ func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, er
 // *model.StoreError.
 func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
 	const op = "release a worker ID"
-	if err := w.check(lease.Owner, lease); err != nil {
+	if err := w.check(lease); err != nil {
 		return explain(op, err)
 	}
 	bound := max(lease.Reserved, lease.After)
@@ -179,8 +155,15 @@ func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
 	if err != nil || reply == "none" {
 		return nil, w.store.fail(op, err)
 	}
-	peers, err := decodePeers(reply)
-	return peers, explain(op, err)
+	peers := make([]model.WorkerPeer, 0, strings.Count(reply, "\n")+1)
+	for line := range strings.SplitSeq(reply, "\n") {
+		f := fields{rest: line}
+		peers = append(peers, model.WorkerPeer{WorkerID: int(f.number()), Reported: f.number(), Seen: f.number(), Address: f.word()})
+		if f.bad || f.rest != "" {
+			return nil, explain(op, fmt.Errorf("%w: peers answered %.80q", errMalformed, line))
+		}
+	}
+	return peers, nil
 }
 
 // workerKeys names the hash and, after it, the leases. The braces make a cluster
@@ -205,7 +188,8 @@ func identityOf(owner model.Owner) string {
 	return owner.Identity
 }
 
-func (w *Workers) check(owner model.Owner, lease model.Lease) error {
+func (w *Workers) check(lease model.Lease) error {
+	owner := lease.Owner
 	switch {
 	case !isWord(owner.Token) || !isWord(owner.Address) || !isWord(identityOf(owner)):
 		return fmt.Errorf("%w: owner %+v: address and token are words", model.ErrInvalidArgument, owner)
@@ -230,27 +214,78 @@ func (w *Workers) checkOptions() error {
 // isWord tells what one word of a reply can hold.
 func isWord(s string) bool { return s != "" && !strings.ContainsFunc(s, unicode.IsSpace) }
 
-// decodeAcquired reads what worker_acquire.lua returns; -1 replicas without a lease.
-func (w *Workers) decodeAcquired(reply string) (lease model.Lease, replicas int) {
-	f := fields{rest: reply}
-	lease.Node, lease.KeptSince, lease.ServerTime, replicas = strings.Clone(f.word()), f.number(), f.number(), int(f.number())
-	lease.Registry = "redis " + w.o.Name + " " + f.word()
-	lease.WorkerID, lease.After = int(f.number()), f.number()
-	if f.bad || f.rest != "" || lease.WorkerID >= model.SnowflakeWorkers {
-		return model.Lease{WorkerID: -1}, -1
+// errTooFewAcks reports a write that too few replicas have confirmed.
+var errTooFewAcks = errors.New("too few replicas have confirmed")
+
+// run runs a script that writes, and has replicas confirm it: as many as the options
+// say, else so many that they are a majority with the server, of the most that any
+// server of the registry was seen with. decode reads a lease from the reply, and that
+// number; the reply none holds no lease, and needs no replicas. The first time more
+// have to confirm than were known, the script runs again.
+func (w *Workers) run(ctx context.Context, s script, none string, decode func(*fields) (replicas int64), keys []string, args ...any) (held bool, err error) {
+	c, err := w.store.nodeOf(ctx, keys[0])
+	if err != nil {
+		return false, err
 	}
-	return lease, replicas
+	in := call{keys, args}
+	for {
+		asked := w.acks(w.replicas.Load())
+		reply, confirmed, err := w.runConfirmed(ctx, c, s.byHash(ctx, in), asked)
+		if isNoScript(err) {
+			reply, confirmed, err = w.runConfirmed(ctx, c, s.byText(ctx, in), asked)
+		}
+		if err != nil || reply == none {
+			return false, err
+		}
+		f := fields{rest: reply}
+		seen := decode(&f)
+		need := w.acks(seen)
+		switch {
+		case f.bad || f.rest != "":
+			return false, fmt.Errorf("%w: a lease is %.80q", errMalformed, reply)
+		case confirmed >= need:
+			return true, nil
+		case need <= asked:
+			return false, fmt.Errorf("%w: %d of %d within %v", errTooFewAcks, confirmed, need, w.store.waitLimit)
+		}
+		w.replicas.Store(seen)
+	}
 }
 
-// decodePeers reads what worker_peers.lua returns.
-func decodePeers(reply string) ([]model.WorkerPeer, error) {
-	peers := make([]model.WorkerPeer, 0, strings.Count(reply, "\n")+1)
-	for line := range strings.SplitSeq(reply, "\n") {
-		f := fields{rest: line}
-		peers = append(peers, model.WorkerPeer{WorkerID: int(f.number()), Reported: f.number(), Seen: f.number(), Address: f.word()})
-		if f.bad || f.rest != "" {
-			return nil, fmt.Errorf("%w: peers answered %.80q", errMalformed, line)
-		}
+// acks is how many replicas must confirm, of so many.
+func (w *Workers) acks(replicas int64) int {
+	if w.o.Acks >= 0 {
+		return w.o.Acks
 	}
-	return peers, nil
+	return int(replicas+1) / 2
+}
+
+// nodeOf is the client of the one server that has the key: WAIT counts the
+// replicas that have what was written over its own connection, and a cluster
+// client would send it, as it names no key, to any node. Only MOVED tells that
+// the key is elsewhere by now; the caller asks again.
+func (s *Store) nodeOf(ctx context.Context, key string) (redis.UniversalClient, error) {
+	if cluster, ok := s.reader.(*redis.ClusterClient); ok {
+		return cluster.MasterForKey(ctx, key)
+	}
+	return s.reader, nil
+}
+
+// runConfirmed sends cmd and WAIT in one pipeline, which is one connection, and says
+// how many replicas have confirmed. WAIT ends before the client gives up the reply.
+func (w *Workers) runConfirmed(ctx context.Context, c redis.UniversalClient, cmd *redis.StringCmd, acks int) (reply string, confirmed int, err error) {
+	pipe := c.Pipeline()
+	_ = pipe.Process(ctx, cmd) // only queues; each command has its own error
+	wait := redis.NewIntCmd(ctx, "wait", acks, w.store.waitLimit.Milliseconds())
+	if acks > 0 {
+		_ = pipe.Process(ctx, wait)
+	}
+	_, execErr := pipe.Exec(ctx)
+	if err := errors.Join(cmd.Err(), wait.Err()); err != nil {
+		return "", 0, err
+	}
+	if cmd.Val() == "" {
+		return "", 0, unanswered(execErr)
+	}
+	return cmd.Val(), int(wait.Val()), nil
 }

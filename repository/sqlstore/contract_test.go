@@ -254,18 +254,18 @@ func TestProvisionAllOrNone(t *testing.T) {
 		provision(t, s, a)
 		again := a
 		again.Name = "other"
-		err := s.Provision(ctx, again)
+		_, err := s.CreateApp(ctx, again)
 		if !errors.Is(err, model.ErrAppExists) || !strings.Contains(err.Error(), `app 1 already has 64 of 64 shards, name "名前"`) {
 			t.Errorf("second call: %v", err)
 		}
 		run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (2, 'half', 63)")
-		if err := s.Provision(ctx, app(2)); !errors.Is(err, model.ErrAppExists) || !strings.Contains(err.Error(), "1 of 64") {
+		if _, err := s.CreateApp(ctx, app(2)); !errors.Is(err, model.ErrAppExists) || !strings.Contains(err.Error(), "1 of 64") {
 			t.Errorf("half an app: %v", err)
 		}
 		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); n != 65 {
 			t.Errorf("%d rows", n)
 		}
-		if err := s.Provision(ctx, model.App{ID: 3}); !errors.Is(err, model.ErrInvalidArgument) {
+		if _, err := s.CreateApp(ctx, model.App{ID: 3}); !errors.Is(err, model.ErrInvalidArgument) {
 			t.Errorf("no name: %v", err)
 		}
 		wantSegment(t, one(s, key(1, 0), 0), 1, 50)
@@ -283,7 +283,7 @@ func TestProvisionConcurrently(t *testing.T) {
 		var wg sync.WaitGroup
 		errs := make([]error, 8)
 		for i := range errs {
-			wg.Go(func() { errs[i] = s.Provision(context.Background(), app(1)) })
+			wg.Go(func() { _, errs[i] = s.CreateApp(context.Background(), app(1)) })
 		}
 		wg.Wait()
 		won := 0
@@ -307,12 +307,8 @@ func TestAppOutOfRangeIsRefused(t *testing.T) {
 				t.Errorf("row %s was taken", row)
 			}
 		}
-		// The path of Provision, past the type of model.App.ID.
-		rows := appRows(app(44))
-		for i := range rows {
-			rows[i].AppID = 300
-		}
-		if err := insertRows(s.query(context.Background()), rows); err == nil {
+		row := allocRow{AppID: 300, AppName: "x", Step: 1000, LimitPolicy: string(model.LimitReject)} // past the type of model.App.ID
+		if err := s.gorm.Create(&row).Error; err == nil {
 			t.Error("app 300 was provisioned")
 		}
 		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); n != 0 {
@@ -372,7 +368,7 @@ func TestCheck(t *testing.T) {
 			_, err := s.Load(ctx)
 			wantAdvice(t, err, "shardid migrate")
 			wantAdvice(t, one(s, key(1, 0), 0).Err, "shardid migrate")
-			wantAdvice(t, s.Provision(ctx, app(1)), "shardid migrate")
+			wantAdvice(t, createApp(s, app(1)), "shardid migrate")
 			if err := s.Migrate(ctx, nil); err != nil {
 				t.Fatal(err)
 			}

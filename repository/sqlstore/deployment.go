@@ -1,12 +1,14 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,38 +19,9 @@ import (
 	"shardid/model"
 )
 
-const (
-	// witnessFresh is how long ago the witness' last heartbeat may be for it to count as
-	// used without a break: the probe that sends them takes 4 s at most. For as long
-	// nothing is handed out while the witness does not answer.
-	witnessFresh = 6 * time.Second
-	// witnessPatience is how long a witness that does not answer is waited for before
-	// the store goes on without it.
-	witnessPatience = 10 * time.Second
-	// witnessTimeout bounds one call of the witness.
-	witnessTimeout = 300 * time.Millisecond
-	// nodeRate is how many starts of the UID mode may register in a second.
-	nodeRate = 50
-)
-
 // errServerChanged: the row of shardid_deployment names another life of the database
 // than the one that answers. inTx notes it and runs the transaction again.
 var errServerChanged = errors.New("the database server has changed")
-
-// Witness remembers, in another store, how far counters have come, so that it can
-// vouch for them when the database went back in time. life names a time in which the
-// other store has forgotten nothing and was in use without a break. Safe for concurrent
-// use.
-type Witness interface {
-	// Beat notes that the deployment uses the witness. When it did not for longer than
-	// most, another life begins.
-	Beat(ctx context.Context, most time.Duration) (life string, err error)
-	// Peek gives how long ago the last beat was, by the witness' own clock, and the mark
-	// of a counter, which is 0 without one.
-	Peek(ctx context.Context, counter string) (life string, age time.Duration, mark int64, err error)
-	// Raise raises the mark of a counter to value and gives what it was before.
-	Raise(ctx context.Context, counter string, value int64) (life string, before int64, err error)
-}
 
 // deploymentRow is the row of shardid_deployment, and what the server that holds it
 // says of itself in the same statement. Times are Unix ms but for BootedAt, Unix s.
@@ -87,6 +60,9 @@ type moment struct {
 	// kept is since when, Unix ms, the database has forgotten nothing for sure: it has
 	// served in this life, as the row says.
 	kept int64
+	// listRate and tagRate are the highest rates that this process may use at present;
+	// 0 is no bound.
+	listRate, tagRate int64
 }
 
 // seen is what this process knows of the row; a row that says less went back in time.
@@ -97,42 +73,45 @@ type seen struct {
 	witness   time.Time // when the witness answered last; the start before that
 }
 
-// moment reads the row, on the transaction's own connection, as a proxy may send
-// another one elsewhere. The error may be errServerChanged.
+// moment reads the row for a transaction that writes, on its own connection, as a proxy
+// may send another one elsewhere. The error may be errServerChanged, and errReadOnly
+// even for a user who may write to a server that is no primary.
 func (s *Store) moment(tx *gorm.DB) (moment, error) {
 	m, err := s.readMoment(tx, "")
-	if err == nil && s.changed(m) {
-		err = errServerChanged
+	switch {
+	case err != nil:
+		return m, err
+	case isOn(m.Frozen):
+		return m, errReadOnly
+	case s.changed(m):
+		return m, errServerChanged
 	}
-	return m, err
+	return m, nil
 }
 
 // counting is moment for what hands out numbers: how old a copy is can only be told
 // while the clocks agree. The error may be model.ErrClockApart too.
 func (s *Store) counting(tx *gorm.DB) (moment, error) {
 	m, err := s.moment(tx)
-	if err == nil {
-		err = m.apart
-	}
-	return m, err
+	return m, cmp.Or(err, m.apart)
 }
 
-const deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_life, witness_life"
+const (
+	deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_life, witness_life"
+	// serverNow is the server's clock, Unix ms.
+	serverNow = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000"
+	// identityColumns are the server's own name and that of its group, if it is a member
+	// of one. Only MariaDB reads a comment of the first kind, only MySQL the second.
+	identityColumns = "/*M!100000 CONCAT_WS('|', @@hostname, @@port, @@datadir) *//*!80000 @@server_uuid */ AS host, " +
+		"/*M!100000 '' *//*!80000 COALESCE((SELECT variable_value FROM performance_schema.global_variables WHERE variable_name = 'group_replication_group_name'), '') */ AS `group`"
+)
 
 func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 	var m moment
-	columns := ", 0 AS now"
-	before := s.opts.Now()
-	if s.server != nil {
-		group, host, err := s.identityColumns(tx)
-		if err != nil {
-			return m, err
-		}
-		columns = ", TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000 AS now, " +
-			host + " AS host, " + group + " AS `group`, @@global.read_only AS frozen"
-	}
 	var rows []deploymentRow
-	if err := tx.Raw("SELECT " + deploymentColumns + columns + " FROM " + deploymentTable + lock).Scan(&rows).Error; err != nil {
+	columns := s.either(serverNow+" AS now, @@global.read_only AS frozen, "+identityColumns, "0 AS now, '0' AS frozen")
+	before := s.opts.Now()
+	if err := tx.Raw("SELECT " + deploymentColumns + ", " + columns + " FROM " + deploymentTable + lock).Scan(&rows).Error; err != nil {
 		return m, fmt.Errorf("read %s: %w", deploymentTable, err)
 	}
 	if len(rows) == 0 {
@@ -147,8 +126,13 @@ func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 	m.now = time.UnixMilli(m.Now)
 	m.apart = clockApart(m.now, before, s.opts.Now())
 	var err error
-	if m.server, err = s.identify(tx, m); err != nil {
+	if m.server, err = identify(tx, m); err != nil {
 		return m, err
+	}
+	// A higher rate than before waits until copies know of it.
+	m.listRate, m.tagRate = min(s.opts.ListRate, m.ListRate), min(s.opts.TagRate, m.TagRate)
+	if m.Now < m.RatesFrom {
+		m.listRate, m.tagRate = min(m.listRate, DefaultListRate), min(m.tagRate, DefaultTagRate)
 	}
 	m.kept = m.Since
 	if !m.server.BootedAt.IsZero() { // in whole seconds: it had started by the end of that one
@@ -158,7 +142,7 @@ func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 }
 
 // clockApart refuses a server whose clock is further from this machine's than the age
-// of a copy allows. The server was asked between the two readings; the kinder counts.
+// of a copy allows. It was asked between the two readings; the smaller difference counts.
 func clockApart(server, before, after time.Time) error {
 	apart := max(before.Sub(server), server.Sub(after))
 	if apart <= model.MaxClockApart {
@@ -167,42 +151,22 @@ func clockApart(server, before, after time.Time) error {
 	return fmt.Errorf("%w by %v, more than %v: set both clocks (NTP); nothing is handed out until then", model.ErrClockApart, apart.Round(time.Millisecond), model.MaxClockApart)
 }
 
-// identityColumns is SQL for the name of the server's group, if it is a member of one,
-// and for its own name: this is where MySQL and MariaDB differ.
-func (s *Store) identityColumns(tx *gorm.DB) (group, host string, err error) {
-	s.flavour.Lock()
-	defer s.flavour.Unlock()
-	if s.version == "" {
-		if err := tx.Raw("SELECT VERSION()").Row().Scan(&s.version); err != nil {
-			return "", "", fmt.Errorf("ask for the version: %w", err)
-		}
-	}
-	if strings.Contains(s.version, "MariaDB") {
-		return "''", "CONCAT_WS('|', @@hostname, @@port, @@datadir)", nil
-	}
-	return "COALESCE((SELECT variable_value FROM performance_schema.global_variables WHERE variable_name = 'group_replication_group_name'), '')", "@@server_uuid", nil
-}
-
 // identify says which life of which server the transaction runs on. A restored or
 // restarted server has a new boot time, one that took over another name. In a cluster
 // that certifies commits every node has what another one acknowledged, so the cluster
 // is the server, and it has no boot time.
-func (s *Store) identify(tx *gorm.DB, m moment) (model.Server, error) {
-	rows, err := tx.Raw("SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')").Rows() // on MySQL and MariaDB, without any privilege
+func identify(tx *gorm.DB, m moment) (model.Server, error) {
+	var found []struct {
+		Name  string `gorm:"column:Variable_name"`
+		Value string `gorm:"column:Value"`
+	}
+	err := tx.Raw("SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')").Scan(&found).Error // without any privilege
 	if err != nil {
 		return model.Server{}, fmt.Errorf("identify the server: %w", err)
 	}
-	defer rows.Close()
 	status := map[string]string{}
-	for rows.Next() {
-		var name, value string
-		if err := rows.Scan(&name, &value); err != nil {
-			return model.Server{}, fmt.Errorf("identify the server: %w", err)
-		}
-		status[strings.ToLower(name)] = value
-	}
-	if err := rows.Err(); err != nil {
-		return model.Server{}, fmt.Errorf("identify the server: %w", err)
+	for _, variable := range found {
+		status[strings.ToLower(variable.Name)] = variable.Value
 	}
 	for _, cluster := range []string{m.Group, status["wsrep_cluster_state_uuid"]} {
 		if strings.Trim(cluster, "0-") != "" {
@@ -254,7 +218,7 @@ func (s *Store) changed(m moment) bool {
 // transaction, once, however many processes try.
 func (s *Store) noteServer(ctx context.Context) error {
 	var noted moment
-	vouches := false
+	vouched := false
 	_, err := s.tryTx(ctx, func(tx *gorm.DB) error {
 		m, err := s.readMoment(tx, s.forUpdate())
 		if err != nil || !s.changed(m) {
@@ -270,13 +234,13 @@ func (s *Store) noteServer(ctx context.Context) error {
 		if m.apart != nil {
 			return m.apart
 		}
-		if vouches, err = s.askWitness(ctx, m.WitnessLife); err != nil {
+		if vouched, err = s.vouched(ctx, m.WitnessLife); err != nil {
 			return err
 		}
 		s.seen.mu.Lock()
 		next, gap := m.timeline().Note(s.seen.timeline, m.now, m.recorded().ID == m.server.ID)
 		s.seen.mu.Unlock()
-		if err := s.doubt(tx, m, gap, vouches); err != nil {
+		if err := s.doubt(tx, m, gap, vouched); err != nil {
 			return err
 		}
 		return storeServer(tx, m, next, s.opts)
@@ -285,7 +249,7 @@ func (s *Store) noteServer(ctx context.Context) error {
 		return fmt.Errorf("note the database server: %w", err)
 	}
 	if s.opts.OnServerChange != nil && noted.Server != "" {
-		s.opts.OnServerChange(noted.now.Sub(time.UnixMilli(noted.BeatAt)), vouches)
+		s.opts.OnServerChange(noted.now.Sub(time.UnixMilli(noted.BeatAt)), vouched)
 	}
 	return nil
 }
@@ -297,53 +261,22 @@ func storeServer(tx *gorm.DB, m moment, t model.Timeline, opts Options) error {
 		max(m.ListRate, opts.ListRate), max(m.TagRate, opts.TagRate)).Error
 }
 
-// askWitness says whether the witness was in use without a break, in the life that the
-// database knows, until now. One that does not answer is waited for, by errors, and then
-// does not vouch.
-func (s *Store) askWitness(ctx context.Context, known string) (vouches bool, err error) {
-	if s.opts.Witness == nil {
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
-	defer cancel()
-	life, age, _, err := s.opts.Witness.Peek(ctx, "")
-	if err == nil {
-		return life == known && age <= witnessFresh, nil
-	}
-	s.seen.mu.Lock()
-	defer s.seen.mu.Unlock()
-	if s.seen.changedAt.IsZero() {
-		s.seen.changedAt = s.opts.Now()
-	}
-	if s.opts.Now().Sub(s.seen.changedAt) < witnessPatience {
-		return false, fmt.Errorf("%w: waiting up to %v for Redis, which knows what was handed out: %w", errServerChanged, witnessPatience, err)
-	}
-	return false, nil
-}
-
 // doubt adds to each counter what its row may lack, as model.Gap.Doubt says. Without a
 // witness that vouches, no mark of the past counts any more.
-func (s *Store) doubt(tx *gorm.DB, m moment, gap model.Gap, vouches bool) error {
-	forget := func(column string) string {
-		if vouches {
-			return ""
-		}
-		return ", " + column + " = ''"
-	}
-	for _, t := range []struct {
-		name, life string
-		rate       int64
-	}{
-		{table, "list_history", max(m.ListRate, s.opts.ListRate)},
-		{tagTable, "mark_life", max(m.TagRate, s.opts.TagRate)},
-	} {
-		if err := tx.Exec("UPDATE " + t.name + " SET doubt = " + doubtSQL(gap, t.rate) + forget(t.life)).Error; err != nil {
-			return fmt.Errorf("note what %s may lack: %w", t.name, err)
-		}
-	}
+func (s *Store) doubt(tx *gorm.DB, m moment, gap model.Gap, vouched bool) error {
 	nodes := gap.Doubt(nodeRate, atMilli(m.NodeAt), m.NodeDoubt)
-	if err := tx.Exec("UPDATE "+deploymentTable+" SET node_doubt = ?"+forget("node_life"), nodes).Error; err != nil {
-		return fmt.Errorf("note what %s may lack: %w", nodeTable, err)
+	for _, t := range []struct{ name, doubt, mark string }{
+		{table, "doubt = " + doubtSQL(gap, max(m.ListRate, s.opts.ListRate)), "list_history"},
+		{tagTable, "doubt = " + doubtSQL(gap, max(m.TagRate, s.opts.TagRate)), "mark_life"},
+		{deploymentTable, fmt.Sprint("node_doubt = ", nodes), "node_life"},
+	} {
+		sql := "UPDATE " + t.name + " SET " + t.doubt
+		if !vouched {
+			sql += ", " + t.mark + " = ''"
+		}
+		if err := write(tx, "note what "+t.name+" may lack", sql); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -372,19 +305,6 @@ func doubtSQL(gap model.Gap, rate int64) string {
 		age, -slack, age, model.MaxGap.Milliseconds(), model.UnknownDoubt, model.UnknownDoubt, doubt)
 }
 
-// rates are the highest rates that this process may use at present. A higher one than
-// before waits until copies know of it.
-func (s *Store) rates(m moment) (list, tag int64) {
-	if s.server == nil {
-		return 0, 0
-	}
-	list, tag = min(s.opts.ListRate, m.ListRate), min(s.opts.TagRate, m.TagRate)
-	if m.Now < m.RatesFrom {
-		list, tag = min(list, DefaultListRate), min(tag, DefaultTagRate)
-	}
-	return list, tag
-}
-
 // Beat says to the database, and to the witness, that all is used as it was: a copy of
 // either that is found later is at least that new. It notes a change of the server, and
 // brings up to date what the witness does not cover, so that a restart of one store
@@ -395,16 +315,14 @@ func (s *Store) Beat(ctx context.Context) error {
 		return nil
 	}
 	life := s.beatWitness(ctx)
-	due := false
+	var due, nodes bool
 	err := s.inTx(ctx, func(tx *gorm.DB) error {
 		m, err := s.counting(tx)
 		if err != nil {
 			return err
 		}
-		if isOn(m.Frozen) {
-			return errReadOnly
-		}
 		due = m.Now-m.BeatAt >= (model.BeatEvery - time.Second).Milliseconds()
+		nodes = m.NodeLife != life
 		if due {
 			err = tx.Exec("UPDATE "+deploymentTable+" SET beat_at = ? WHERE beat_at < ?", m.Now, m.Now).Error
 		}
@@ -414,58 +332,28 @@ func (s *Store) Beat(ctx context.Context) error {
 				m.Now+model.RaiseDelay.Milliseconds(), s.opts.ListRate, s.opts.ListRate, s.opts.TagRate, s.opts.TagRate).Error
 		}
 		if err == nil && life != "" && m.WitnessLife != life {
-			err = newWitness(tx, life)
-		}
-		if err == nil && due && life != "" && m.NodeLife != life {
-			err = s.settleNodes(tx, m)
+			// Lists are marked in the new life at the next sweep. What an earlier one says of
+			// them never counts again, not even when it is back.
+			err = write(tx, "note another life of Redis", "UPDATE "+deploymentTable+" SET witness_life = ?", life)
+			if err == nil {
+				err = write(tx, "note another life of Redis", "UPDATE "+table+" SET list_history = '' WHERE list_history <> ''")
+			}
 		}
 		return err
 	})
+	if err == nil && due && life != "" && nodes {
+		err = s.settleStarts(ctx)
+	}
 	if err == nil && due && life != "" {
 		err = s.settleTags(ctx, life)
 	}
-	if err != nil {
-		return s.fail(ctx, "heartbeat", err)
-	}
-	return nil
-}
-
-// newWitness notes another life of the witness. Lists are marked in it anew, at the next
-// sweep; what an earlier one says of them never counts again, not even when it is back.
-func newWitness(tx *gorm.DB, life string) error {
-	err := tx.Exec("UPDATE "+deploymentTable+" SET witness_life = ?", life).Error
-	if err == nil {
-		err = tx.Exec("UPDATE " + table + " SET list_history = '' WHERE list_history <> ''").Error
-	}
-	if err != nil {
-		return fmt.Errorf("note another life of Redis: %w", err)
-	}
-	return nil
-}
-
-// beatWitness gives the life of the witness; "" without one that answers. Nothing is
-// said to the witness before the database has answered: it could be one that came back
-// with the database from the past, and this would hide that.
-func (s *Store) beatWitness(ctx context.Context) (life string) {
-	s.seen.mu.Lock()
-	met := !s.seen.timeline.Since.IsZero()
-	s.seen.mu.Unlock()
-	if s.opts.Witness == nil || !met {
-		return ""
-	}
-	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
-	defer cancel()
-	life, err := s.opts.Witness.Beat(ctx, witnessFresh)
-	if err != nil {
-		return "" // its own condition reports it
-	}
-	return life
+	return s.fail(ctx, "heartbeat", err)
 }
 
 // Deployment is the random ID of the deployment that the database belongs to. Errors:
 // *model.StoreError.
 func (s *Store) Deployment(ctx context.Context) (id string, err error) {
-	err = s.query(ctx).Raw("SELECT deployment FROM " + deploymentTable).Row().Scan(&id)
+	err = s.gorm.WithContext(ctx).Raw("SELECT deployment FROM " + deploymentTable).Row().Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("%w: %s", errNoLockRow, deploymentTable)
 	}
@@ -473,4 +361,15 @@ func (s *Store) Deployment(ctx context.Context) (id string, err error) {
 		return "", s.explain("read the deployment", err)
 	}
 	return id, nil
+}
+
+// Adopt makes the database that of another deployment: it takes the place of one that
+// is gone, with what Redis keeps for it. It gives 0 when it is that one's already.
+// Errors: model.ErrInvalidArgument, *model.StoreError.
+func (s *Store) Adopt(ctx context.Context, deployment string) (databases int64, err error) {
+	if !regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`).MatchString(deployment) {
+		return 0, fmt.Errorf("%w: deployment %q: it is the ID that the error names", model.ErrInvalidArgument, deployment)
+	}
+	return s.confirm(ctx, "take the place of another deployment", nil,
+		"UPDATE "+deploymentTable+" SET deployment = ? WHERE deployment <> ?", deployment, deployment)
 }

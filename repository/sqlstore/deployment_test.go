@@ -21,6 +21,8 @@ type fakeWitness struct {
 	age   time.Duration // since its last beat
 	marks map[string]int64
 	err   error
+	peeks int
+	next  func() // happens once, after the next Peek
 }
 
 func aWitness() *fakeWitness { return &fakeWitness{life: "r1", marks: map[string]int64{}} }
@@ -35,7 +37,13 @@ func (w *fakeWitness) Beat(context.Context, time.Duration) (life string, err err
 func (w *fakeWitness) Peek(_ context.Context, counter string) (life string, age time.Duration, mark int64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.life, w.age, w.marks[counter], w.err
+	w.peeks++
+	life, age, mark = w.life, w.age, w.marks[counter]
+	if w.next != nil {
+		w.next()
+		w.next = nil
+	}
+	return life, age, mark, w.err
 }
 
 func (w *fakeWitness) Raise(_ context.Context, counter string, value int64) (life string, before int64, err error) {
@@ -61,7 +69,7 @@ func mariaDB(t *testing.T, opts Options) *Store {
 	opts.Driver, opts.DSN = MySQL, testserver.SharedMariaDB(t).NewDatabase(t)
 	s := openMigrated(t, opts)
 	provision(t, s, app(1))
-	if err := s.AddTag(t.Context(), model.Tag{Name: "t", MaxID: 1, Step: 1000}); err != nil {
+	if _, err := s.CreateTag(t.Context(), model.Tag{Name: "t", MaxID: 1, Step: 1000}); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -226,6 +234,9 @@ func TestWitnessIsWaitedFor(t *testing.T) {
 	if err := s.Beat(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"}); err != nil {
+		t.Fatal(err)
+	}
 	w.mu.Lock()
 	w.err = errors.New("away")
 	w.mu.Unlock()
@@ -239,6 +250,40 @@ func TestWitnessIsWaitedFor(t *testing.T) {
 	s.seen.mu.Unlock()
 	if a := takeList(t, s, "h1", 0); !errors.Is(a.Err, model.ErrJumping) {
 		t.Errorf("afterwards: %v", a.Err)
+	}
+	// What it says when it is back is too late, even of the same life.
+	w.mu.Lock()
+	w.err = nil
+	w.mu.Unlock()
+	run(t, s, "UPDATE shardid_deployment SET jump_from = 0")
+	if seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"}); err != nil || seg.Jumped == 0 {
+		t.Errorf("once it is back: %+v, %v", seg, err)
+	}
+}
+
+// What the witness has learned since it was asked counts: a transaction that meets it
+// runs again.
+func TestMarkHasRisen(t *testing.T) {
+	t.Parallel()
+	w := aWitness()
+	s := mariaDB(t, Options{Witness: w})
+	for range 2 { // the first one meets the database, the second one the witness
+		if err := s.Beat(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		next  func()
+		least int64
+	}{
+		"another replica, on another copy of the database": {func() { w.marks["t:t"] = 5000 }, 5001},
+		"another life": {func() { w.life = "r2" }, 1},
+	} {
+		w.peeks, w.next = 0, c.next
+		seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})
+		if err != nil || seg.First < c.least || w.peeks != 2 {
+			t.Errorf("%s: %+v, %v, asked %d times", name, seg, err, w.peeks)
+		}
 	}
 }
 
@@ -330,6 +375,9 @@ func TestClocksApart(t *testing.T) {
 		if _, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"}); !errors.Is(err, model.ErrClockApart) {
 			t.Errorf("%v: %v", off, err)
 		}
+		if _, err := s.RegisterNode(t.Context(), startOf(off.String())); !errors.Is(err, model.ErrClockApart) {
+			t.Errorf("%v: %v", off, err)
+		}
 	}
 	if off = 4 * time.Second; takeList(t, s, "h1", 0).Err != nil {
 		t.Error("refused at 4 s")
@@ -370,6 +418,8 @@ func TestConfirm(t *testing.T) {
 	if n, err := s.ConfirmNodes(t.Context()); err != nil || n != 1 {
 		t.Errorf("starts: %d, %v", n, err)
 	}
+	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
+	confirm("test", model.Shards) // what is confirmed is what this change left
 }
 
 func TestSettle(t *testing.T) {

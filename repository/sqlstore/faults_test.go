@@ -236,7 +236,7 @@ func TestReadOnlyServer(t *testing.T) {
 	}
 	_, layout := user.LayoutOnce(ctx, model.LayoutRecord{Kind: "uid", Layout: "x"})
 	wantAdvice(t, layout, "point database.dsn at the primary")
-	wantAdvice(t, user.Provision(ctx, app(2)), "point database.dsn at the primary")
+	wantAdvice(t, createApp(user, app(2)), "point database.dsn at the primary")
 	run(t, s, "SET GLOBAL read_only = OFF")
 	wantSegment(t, one(s, key(1, 0), 0), 1001, 2000)
 	wantSegment(t, one(user, key(1, 0), 0), 2001, 3000)
@@ -258,7 +258,7 @@ func TestServerRefusals(t *testing.T) {
 		{func(c *gosql.Config) { c.Addr = "no.such.host.invalid:3306" }, `the host "no.such.host.invalid" is not known`},
 	} {
 		bad := open(t, Options{Driver: MySQL, DSN: withDSN(t, dsn, c.change)})
-		for _, err := range []error{bad.Check(ctx), one(bad, key(1, 0), 0).Err, bad.Migrate(ctx, nil), bad.Provision(ctx, app(1))} {
+		for _, err := range []error{bad.Check(ctx), one(bad, key(1, 0), 0).Err, bad.Migrate(ctx, nil), createApp(bad, app(1))} {
 			wantAdvice(t, err, c.advice)
 			if err != nil && strings.Contains(err.Error(), "-word") {
 				t.Errorf("a password: %v", err)

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"shardid/model"
 )
@@ -22,20 +23,27 @@ func (s *Store) LayoutOnce(ctx context.Context, want model.LayoutRecord) (alread
 	}
 	found, err := s.hasLayout(ctx, want)
 	if found || err != nil {
-		return found, s.answerIf(ctx, op, err)
+		return found, s.answer(ctx, op, err)
 	}
-	err = s.query(ctx).Exec("INSERT INTO "+layoutTable+" (kind, layout) VALUES (?, ?)", want.Kind, want.Layout).Error
+	err = s.gorm.WithContext(ctx).Exec("INSERT INTO "+layoutTable+" (kind, layout) VALUES (?, ?)", want.Kind, want.Layout).Error
 	if isDuplicate(err) { // another starter was faster
 		found, err = s.hasLayout(ctx, want)
 	}
-	return found && err == nil, s.answerIf(ctx, op, err)
+	return found && err == nil, s.answer(ctx, op, err)
+}
+
+// CheckLayout refuses, with *model.LayoutChangedError, a layout that is not the
+// recorded one; none recorded is fine, and none is. Errors: *model.StoreError too.
+func (s *Store) CheckLayout(ctx context.Context, want model.LayoutRecord) error {
+	_, err := s.hasLayout(ctx, want)
+	return s.answer(ctx, "read the layout", err)
 }
 
 // hasLayout says whether a layout is recorded; the error is
 // *model.LayoutChangedError when it is another.
 func (s *Store) hasLayout(ctx context.Context, want model.LayoutRecord) (bool, error) {
 	var found []string
-	err := s.query(ctx).Raw("SELECT layout FROM "+layoutTable+" WHERE kind = ?", want.Kind).Scan(&found).Error
+	err := s.gorm.WithContext(ctx).Raw("SELECT layout FROM "+layoutTable+" WHERE kind = ?", want.Kind).Scan(&found).Error
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("read: %w", err)
@@ -47,9 +55,12 @@ func (s *Store) hasLayout(ctx context.Context, want model.LayoutRecord) (bool, e
 	return true, nil
 }
 
-func (s *Store) answerIf(ctx context.Context, op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return s.answer(ctx, op, err)
+// LayoutAge is for how long, by the database's clock, the layout of a kind has been
+// recorded, to the millisecond; 0 when none is. Errors: *model.StoreError.
+func (s *Store) LayoutAge(ctx context.Context, kind string) (time.Duration, error) {
+	age := s.either("TIMESTAMPDIFF(MICROSECOND, recorded_at, CURRENT_TIMESTAMP(3)) DIV 1000",
+		"CAST(round((julianday('now') - julianday(recorded_at)) * 86400000) AS INTEGER)")
+	var ms int64 // stays 0 without a row
+	err := s.gorm.WithContext(ctx).Raw("SELECT "+age+" FROM "+layoutTable+" WHERE kind = ?", kind).Scan(&ms).Error
+	return time.Duration(ms) * time.Millisecond, s.answer(ctx, "read the layout", err)
 }

@@ -75,9 +75,14 @@ func app(id uint8) model.App {
 
 func provision(t testing.TB, s *Store, a model.App) {
 	t.Helper()
-	if err := s.Provision(context.Background(), a); err != nil {
+	if err := createApp(s, a); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func createApp(s *Store, a model.App) error {
+	_, err := s.CreateApp(context.Background(), a)
+	return err
 }
 
 // run executes statements on the store's database.

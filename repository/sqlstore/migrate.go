@@ -13,6 +13,7 @@ import (
 	gosql "github.com/go-sql-driver/mysql"
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/lock"
+	"gorm.io/gorm"
 
 	"shardid/model"
 	migrations "shardid/sql"
@@ -35,20 +36,22 @@ func (s *Store) Migrate(ctx context.Context, progress func(string)) error {
 	if progress == nil {
 		progress = func(string) {}
 	}
-	work := s.migrateMySQL
 	if s.server == nil {
-		work = s.migrateSQLite
+		return s.explain("migrate", s.migrateSQLite(ctx, progress))
 	}
-	if err := work(ctx, progress); err != nil {
-		return s.explain("migrate", err)
-	}
-	return nil
+	return s.explain("migrate", s.migrateMySQL(ctx, progress))
 }
 
 // migrateMySQL works on connections of its own: goose needs two at once, and an
 // ALTER may take longer than a query may.
 func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
-	db, err := openPool(migrationConfig(s.server))
+	if err := s.greet(ctx); err != nil {
+		return err
+	}
+	cfg := s.server.Clone()
+	cfg.ReadTimeout = max(cfg.ReadTimeout, 10*time.Minute)
+	cfg.RejectReadOnly = false // it is seen as such
+	db, err := openPool(cfg)
 	if err != nil {
 		return err
 	}
@@ -68,26 +71,27 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 		if err := up(ctx, db, files, progress); err != nil {
 			return err
 		}
-		return s.firstServer(ctx)
+		var server string
+		err := s.gorm.WithContext(ctx).Raw("SELECT server FROM " + deploymentTable).Row().Scan(&server)
+		if err == nil && server == "" { // nothing can be missing in a new schema
+			err = s.noteServer(ctx)
+		}
+		return err
 	})
 }
 
-// firstServer notes the server of a new schema, which nothing can be missing in.
-func (s *Store) firstServer(ctx context.Context) error {
-	var server string
-	err := s.query(ctx).Raw("SELECT server FROM " + deploymentTable).Row().Scan(&server)
-	if err != nil || server != "" {
+// greet connects before a migration, which waits for long: what listens there may never
+// answer.
+func (s *Store) greet(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	err := s.pool.PingContext(ctx)
+	if !isBroken(err) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	return s.noteServer(ctx)
-}
-
-// migrationConfig waits longer, and sees a read-only server as such.
-func migrationConfig(cfg *gosql.Config) *gosql.Config {
-	c := cfg.Clone()
-	c.ReadTimeout = max(c.ReadTimeout, 10*time.Minute)
-	c.RejectReadOnly = false
-	return c
+	return &model.StoreError{Store: "database", Op: "migrate",
+		Err:    fmt.Errorf("%s takes connections but does not greet as MySQL and MariaDB do: %w", s.address(), err),
+		Advice: "correct host and port in database.dsn, or look at the server's log"}
 }
 
 // withLock holds a row of a table while work runs, so that it keeps others out
@@ -100,23 +104,20 @@ func withLock(ctx context.Context, db *sql.DB, work func() error) (err error) {
 		lock.WithTableHeartbeatInterval(3*time.Second),
 		lock.WithTableLockTimeout(250*time.Millisecond, 400),
 		lock.WithTableUnlockTimeout(250*time.Millisecond, 8),
-		lock.WithTableRetryPolicy(worthWaiting),
+		lock.WithTableRetryPolicy(func(err error) bool { // a lock that is held, not a server that refuses
+			var server *gosql.MySQLError
+			return !errors.As(err, &server) || isRolledBack(err)
+		}),
 		lock.WithTableLogger(slog.New(slog.DiscardHandler)),
 	)
-	if err != nil {
-		return fmt.Errorf("migration lock: %w", err)
+	if err == nil {
+		err = locker.Lock(ctx, db)
 	}
-	if err := locker.Lock(ctx, db); err != nil {
+	if err != nil {
 		return fmt.Errorf("migration lock: %w", err)
 	}
 	defer func() { err = errors.Join(err, locker.Unlock(ctx, db)) }()
 	return work()
-}
-
-// worthWaiting tells a lock that is held from a server that refuses.
-func worthWaiting(err error) bool {
-	var server *gosql.MySQLError
-	return !errors.As(err, &server) || isRolledBack(err)
 }
 
 func up(ctx context.Context, db *sql.DB, files fs.FS, progress func(string)) error {
@@ -172,4 +173,69 @@ func refuseNewer(have int64, list []migration) error {
 	return &model.StoreError{Store: "database", Op: "migrate",
 		Err:    fmt.Errorf("%w: it is at version %d, the program knows %d", errNewerSchema, have, newest),
 		Advice: "use the newer shardid that made it; nothing was changed"}
+}
+
+// migrateSQLite upgrades in one transaction that holds the write lock from its
+// beginning: a process that waited finds the work done, and one that is killed leaves
+// nothing behind.
+func (s *Store) migrateSQLite(ctx context.Context, progress func(string)) error {
+	files, err := migrations.SQLite()
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	list, err := listMigrations(files)
+	if err != nil {
+		return err
+	}
+	var done []string
+	err = s.untilFree(ctx, func() error {
+		return s.inTx(ctx, func(tx *gorm.DB) (err error) {
+			done, err = applySQLite(tx, files, list)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, step := range append(done, fmt.Sprintf("schema is at version %d", list[len(list)-1].version)) {
+		progress(step)
+	}
+	return nil
+}
+
+func applySQLite(tx *gorm.DB, files fs.FS, list []migration) (done []string, err error) {
+	// goose's layout, so that its tool can read the file.
+	err = write(tx, "version table", `CREATE TABLE IF NOT EXISTS `+versionTable+` (
+		id INTEGER PRIMARY KEY AUTOINCREMENT,
+		version_id INTEGER NOT NULL,
+		is_applied INTEGER NOT NULL,
+		tstamp TIMESTAMP DEFAULT (datetime('now'))
+	)`)
+	if err != nil {
+		return nil, err
+	}
+	var have int64
+	if err := tx.Raw("SELECT COALESCE(MAX(version_id), 0) FROM " + versionTable).Scan(&have).Error; err != nil {
+		return nil, fmt.Errorf("read version: %w", err)
+	}
+	if err := refuseNewer(have, list); err != nil {
+		return nil, err
+	}
+	for _, m := range list {
+		if m.version <= have {
+			continue
+		}
+		text, err := fs.ReadFile(files, m.name)
+		if err == nil {
+			err = write(tx, m.name, string(text))
+		}
+		if err == nil {
+			err = write(tx, m.name, "INSERT INTO "+versionTable+" (version_id, is_applied) VALUES (?, 1)", m.version)
+		}
+		if err != nil {
+			return nil, err
+		}
+		done = append(done, "applied "+m.name)
+	}
+	return done, nil
 }

@@ -1,7 +1,6 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +18,15 @@ const (
 	// nodeCandidates is how many used worker IDs are tried, should others be marked
 	// while they are looked at.
 	nodeCandidates = 16
+	// nodeRate is how many starts of the UID mode may register in a second.
+	nodeRate = 50
+	// nodeRest is for how many seconds after its mark a worker ID is not used again once
+	// the database has gone on from a copy: that may have an earlier mark than the
+	// instance had, which used no more seconds than this while the copy lagged.
+	nodeRest = 86_400
+	// jumpShare is the share of the free worker IDs, one part in so many, that may be
+	// left out without an operator's word.
+	jumpShare = 100
 )
 
 // nodeRow is a row of WORKER_NODE. Times are Unix seconds.
@@ -27,11 +35,6 @@ type nodeRow struct {
 	Token      string
 	UsedUntil  int64
 	UsedBefore int64
-	ReadOnly   string
-}
-
-func (r nodeRow) node() model.Node {
-	return model.Node{ID: r.ID, WorkerID: r.ID, Token: r.Token, AfterSecond: r.UsedBefore, Recycled: r.UsedBefore > 0}
 }
 
 // RegisterNode gives a start its worker ID: the ID of a new row, as Baidu has it,
@@ -47,14 +50,14 @@ func (s *Store) RegisterNode(ctx context.Context, start model.NodeStart) (model.
 		return model.Node{}, fmt.Errorf("%s: %w", op, err)
 	}
 	var row nodeRow
-	err := s.inTx(ctx, func(tx *gorm.DB) (err error) {
+	err := s.do(ctx, op, func(tx *gorm.DB) (err error) {
 		row, err = s.registerNode(tx, start)
 		return err
 	})
 	if err != nil {
-		return model.Node{}, s.answer(ctx, op, err)
+		return model.Node{}, err
 	}
-	return row.node(), nil
+	return model.Node{ID: row.ID, WorkerID: row.ID, Token: row.Token, AfterSecond: row.UsedBefore, Recycled: row.UsedBefore > 0}, nil
 }
 
 func checkStart(n model.NodeStart) error {
@@ -72,7 +75,8 @@ func checkStart(n model.NodeStart) error {
 // registerNode is the body of the transaction. Starts are numbered: the number is the
 // ID of the row as long as the layout has worker IDs, and only counts after that.
 func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error) {
-	if err := s.lockNamed(tx, nodeTable); err != nil {
+	m, err := s.lockNamed(tx, nodeTable)
+	if err != nil {
 		return nodeRow{}, err
 	}
 	row, found, err := s.findNode(tx, "TOKEN = ?", start.Token)
@@ -81,20 +85,19 @@ func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error
 		return nodeRow{}, err
 	case found:
 		return row, markNode(tx, row, start.MarkSecond)
+	case m.apart != nil:
+		return nodeRow{}, m.apart
 	}
-	m, err := s.counting(tx)
+	starts, err := s.starts(tx, m)
 	if err != nil {
 		return nodeRow{}, err
 	}
-	last, err := lastNode(tx, m)
+	ctx, last := tx.Statement.Context, starts.Last
+	known, err := s.peek(ctx, nodeCounter)
 	if err != nil {
 		return nodeRow{}, err
 	}
-	known, err := s.peek(tx.Statement.Context, nodeCounter)
-	if err != nil {
-		return nodeRow{}, err
-	}
-	number, next, err := s.numberNode(m, known, last, start.Workers)
+	number, next, err := nextStart(starts, known, start.Workers, m.now)
 	if err != nil {
 		return nodeRow{}, err
 	}
@@ -103,14 +106,14 @@ func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error
 		return nodeRow{}, err
 	}
 	next.Last = max(next.Last, row.ID)
-	if err := s.mark(tx.Statement.Context, nodeCounter, known, number-1, &next); err != nil {
+	if err := s.mark(ctx, nodeCounter, known, number-1, &next); err != nil {
 		return nodeRow{}, err
 	}
-	if err := storeNodes(tx, next); err != nil || row.ID < start.Workers {
+	if err := storeStarts(tx, next); err != nil || row.ID < start.Workers {
 		return row, err
 	}
-	if err := tx.Exec("DELETE FROM "+nodeTable+" WHERE ID = ?", row.ID).Error; err != nil {
-		return nodeRow{}, fmt.Errorf("remove row %d: %w", row.ID, err)
+	if err := write(tx, "remove the row beyond the worker IDs", "DELETE FROM "+nodeTable+" WHERE ID = ?", row.ID); err != nil {
+		return nodeRow{}, err
 	}
 	return recycleNode(tx, m, start, number-max(last+1, start.Workers))
 }
@@ -118,58 +121,53 @@ func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error
 // nodeCounter is the name of the starts at the witness.
 const nodeCounter = "node"
 
-// lastNode is the number of the last start: other programs insert rows too.
-func lastNode(tx *gorm.DB, m moment) (last int64, err error) {
-	if err := tx.Raw("SELECT COALESCE(MAX(ID), 0) FROM " + nodeTable).Scan(&last).Error; err != nil {
-		return 0, fmt.Errorf("look for the last start: %w", err)
-	}
-	return max(last, m.NodeLast), nil
-}
-
-// nodes is the counter of the starts.
-func (s *Store) nodes(m moment, last int64) model.Counter {
-	c := model.Counter{
-		Last: last, Tokens: m.NodeTokens, At: atMilli(m.NodeAt),
-		Doubt: m.NodeDoubt, JumpFrom: time.UnixMilli(m.JumpFrom), Life: m.NodeLife,
-	}
+// starts is the counter of the starts: other programs insert rows too.
+func (s *Store) starts(tx *gorm.DB, m moment) (model.Counter, error) {
+	c := model.Counter{Tokens: m.NodeTokens, At: atMilli(m.NodeAt), Doubt: m.NodeDoubt, JumpFrom: time.UnixMilli(m.JumpFrom), Life: m.NodeLife}
 	if s.server != nil {
 		c.Rate = nodeRate
 	}
-	return c
+	if err := tx.Raw("SELECT COALESCE(MAX(ID), 0) FROM " + nodeTable).Scan(&c.Last).Error; err != nil {
+		return c, fmt.Errorf("look for the last start: %w", err)
+	}
+	c.Last = max(c.Last, m.NodeLast)
+	return c, nil
 }
 
-func storeNodes(tx *gorm.DB, c model.Counter) error {
-	return tx.Exec("UPDATE "+deploymentTable+" SET node_last = ?, node_doubt = ?, node_tokens = ?, node_at = ?, node_life = ?",
-		c.Last, c.Doubt, c.Tokens, max(0, c.At.UnixMilli()), c.Life).Error
+func storeStarts(tx *gorm.DB, c model.Counter) error {
+	return write(tx, "store the number of the start", "UPDATE "+deploymentTable+" SET node_last = ?, node_doubt = ?, node_tokens = ?, node_at = ?, node_life = ?",
+		c.Last, c.Doubt, c.Tokens, max(0, c.At.UnixMilli()), c.Life)
 }
 
-// settleNodes marks the starts in the witness' present life, or lets its mark end a
+// settleStarts marks the starts in the witness' present life, or lets its mark end a
 // doubt.
-func (s *Store) settleNodes(tx *gorm.DB, m moment) error {
-	if err := s.lockNamed(tx, nodeTable); err != nil {
-		return err
-	}
-	last, err := lastNode(tx, m)
-	if err != nil {
-		return err
-	}
-	next, err := s.settleCounter(tx.Statement.Context, nodeCounter, s.nodes(m, last))
-	if err != nil {
-		return err
-	}
-	return storeNodes(tx, next)
+func (s *Store) settleStarts(ctx context.Context) error {
+	return s.inTx(ctx, func(tx *gorm.DB) error {
+		m, err := s.lockNamed(tx, nodeTable)
+		if err != nil {
+			return err
+		}
+		starts, err := s.starts(tx, m)
+		if err == nil {
+			starts, err = s.settleCounter(ctx, nodeCounter, starts)
+		}
+		if err != nil {
+			return err
+		}
+		return storeStarts(tx, starts)
+	})
 }
 
-// numberNode gives the next start its number, above those that a copy of the database
+// nextStart gives the next start its number, above those that a copy of the database
 // may lack. Errors: those of model.Counter.Take.
-func (s *Store) numberNode(m moment, known model.Evidence, last, workers int64) (int64, model.Counter, error) {
-	c, limit := s.nodes(m, last), workers-1
-	if last >= limit { // used worker IDs are given out again
+func nextStart(starts model.Counter, known model.Evidence, workers int64, now time.Time) (number int64, next model.Counter, err error) {
+	limit := workers - 1
+	if starts.Last >= limit { // used worker IDs are given out again
 		limit = math.MaxInt64
 	}
-	number, _, next, err := c.Take(known, 1, limit, m.now)
+	number, _, next, err = starts.Take(known, 1, limit, now)
 	if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
-		number, _, next, err = c.Take(known, 1, math.MaxInt64, m.now)
+		number, _, next, err = starts.Take(known, 1, math.MaxInt64, now)
 	}
 	if errors.Is(err, model.ErrUnconfirmed) {
 		err = fmt.Errorf("%w: make sure that no instance of the UID mode is running that the table does not have, then run `shardid confirm --uid`", err)
@@ -182,7 +180,7 @@ const nodeColumns = "ID AS id, COALESCE(TOKEN, '') AS token, USED_UNTIL AS used_
 // findNode reads the latest committed row and locks it.
 func (s *Store) findNode(tx *gorm.DB, where string, arg any) (row nodeRow, found bool, err error) {
 	var rows []nodeRow
-	err = tx.Raw("SELECT "+nodeColumns+", "+s.readOnlyColumn()+" AS read_only FROM "+nodeTable+" WHERE "+where+s.forUpdate(), arg).Scan(&rows).Error
+	err = tx.Raw("SELECT "+nodeColumns+" FROM "+nodeTable+" WHERE "+where+s.forUpdate(), arg).Scan(&rows).Error
 	if err != nil || len(rows) == 0 {
 		return nodeRow{}, false, err
 	}
@@ -196,11 +194,11 @@ func (s *Store) insertNode(tx *gorm.DB, start model.NodeStart, number int64, lea
 	if leaveOut {
 		id = number
 	}
-	err := tx.Exec("INSERT INTO "+nodeTable+" (ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED, TOKEN, USED_UNTIL) "+
+	err := write(tx, "insert", "INSERT INTO "+nodeTable+" (ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED, TOKEN, USED_UNTIL) "+
 		"VALUES (?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?)",
-		id, start.Host, start.Port, start.Type, launchDate(start), start.Token, start.MarkSecond).Error
+		id, start.Host, start.Port, start.Type, launchDate(start), start.Token, start.MarkSecond)
 	if err != nil {
-		return nodeRow{}, fmt.Errorf("insert: %w", err)
+		return nodeRow{}, err
 	}
 	row, found, err := s.findNode(tx, "TOKEN = ?", start.Token)
 	if err == nil && !found {
@@ -215,12 +213,7 @@ func launchDate(start model.NodeStart) string {
 	return time.Unix(start.NowSecond, 0).Format(time.DateOnly)
 }
 
-// nodeRest is for how many seconds after its mark a worker ID is not used again once the
-// database has gone on from a copy: that may have an earlier mark than the instance had,
-// which used no more seconds than this while the copy lagged.
-const nodeRest = 86_400
-
-// recycleNode takes over the worker ID that nobody has used for longest. The rows
+// recycleNode takes over the worker ID that has not been used for longest. The rows
 // are read without a lock, so that marks go on; the one that is taken must still
 // be as it was read. As many as skip may have been taken over already, by starts that
 // the database has lost: they are never used again.
@@ -240,8 +233,8 @@ func recycleNode(tx *gorm.DB, m moment, start model.NodeStart, skip int64) (node
 			"make sure that no instance of the UID mode is running that the table does not have, then run `shardid confirm --uid`", model.ErrUnconfirmed, skip, len(rows))
 	}
 	for _, old := range rows[:skip] {
-		if err := tx.Exec("UPDATE "+nodeTable+" SET USED_UNTIL = 0 WHERE ID = ? AND USED_UNTIL = ?", old.ID, old.UsedUntil).Error; err != nil {
-			return nodeRow{}, fmt.Errorf("leave out row %d: %w", old.ID, err)
+		if err := write(tx, "leave out a row", "UPDATE "+nodeTable+" SET USED_UNTIL = 0 WHERE ID = ? AND USED_UNTIL = ?", old.ID, old.UsedUntil); err != nil {
+			return nodeRow{}, err
 		}
 	}
 	for _, old := range rows[skip:] {
@@ -254,10 +247,6 @@ func recycleNode(tx *gorm.DB, m moment, start model.NodeStart, skip int64) (node
 		"wait until the marks of instances that are gone have passed, or set more uid.worker_bits together with a new uid.epoch",
 		model.ErrNoWorkerID, start.Workers-1, nodeTable)
 }
-
-// jumpShare is the share of the free worker IDs, one part in so many, that may be left
-// out without an operator's word.
-const jumpShare = 100
 
 // takeNode says whether the row was still as it was read and is the start's now.
 func takeNode(tx *gorm.DB, old nodeRow, start model.NodeStart) (bool, error) {
@@ -275,22 +264,19 @@ func takeNode(tx *gorm.DB, old nodeRow, start model.NodeStart) (bool, error) {
 // is never lowered. Errors: model.ErrLeaseLost when the row is gone or another
 // start's, *model.StoreError when that is not known.
 func (s *Store) MarkNode(ctx context.Context, node model.Node, until int64) error {
-	err := s.inTx(ctx, func(tx *gorm.DB) error {
+	return s.do(ctx, "mark the worker ID", func(tx *gorm.DB) error {
 		row, found, err := s.findNode(tx, "ID = ?", node.ID)
 		switch {
 		case err != nil:
 			return fmt.Errorf("lock the row: %w", err)
 		case !found || node.Token == "" || row.Token != node.Token:
 			return fmt.Errorf("%w: worker ID %d is not this start's", model.ErrLeaseLost, node.WorkerID)
-		case isOn(row.ReadOnly):
-			return errReadOnly
+		}
+		if _, err := s.moment(tx); err != nil {
+			return err
 		}
 		return markNode(tx, row, until)
 	})
-	if err != nil {
-		return s.answer(ctx, "mark the worker ID", err)
-	}
-	return nil
 }
 
 // markNode raises the mark of a locked row.
@@ -298,9 +284,11 @@ func markNode(tx *gorm.DB, row nodeRow, until int64) error {
 	if until <= row.UsedUntil {
 		return nil
 	}
-	res := tx.Exec("UPDATE "+nodeTable+" SET USED_UNTIL = ?, MODIFIED = CURRENT_TIMESTAMP WHERE ID = ? AND USED_UNTIL = ?", until, row.ID, row.UsedUntil)
-	if res.Error != nil || res.RowsAffected != 1 {
-		return fmt.Errorf("store the mark: %w", cmp.Or(res.Error, errRowChanged))
-	}
-	return nil
+	return updateRows(tx, 1, "store the mark", "UPDATE "+nodeTable+" SET USED_UNTIL = ?, MODIFIED = CURRENT_TIMESTAMP WHERE ID = ? AND USED_UNTIL = ?", until, row.ID, row.UsedUntil)
+}
+
+// ConfirmNodes ends the doubt about the starts of the UID mode: whoever calls it says
+// that WORKER_NODE has all instances that are running.
+func (s *Store) ConfirmNodes(ctx context.Context) (tables int64, err error) {
+	return s.confirm(ctx, "confirm the starts of the UID mode", nil, "UPDATE "+deploymentTable+" SET node_doubt = 0, node_life = '' WHERE node_doubt > 0")
 }

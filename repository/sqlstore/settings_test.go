@@ -151,14 +151,13 @@ func wantRefusals(t *testing.T, s *Store) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	a := &asker{conn: conn}
+	a := &asker{ctx: t.Context(), conn: conn}
 	for _, query := range []string{"SHOW REPLICAS", "SHOW SLAVE HOSTS"} { // unknown to MariaDB, forbidden
-		if _, ok := a.count(t.Context(), query); ok || a.broken != nil {
+		if _, ok := a.rows(query); ok || a.broken != nil {
 			t.Errorf("%s: ok %t, %v", query, ok, a.broken)
 		}
 	}
-	f := variable(t.Context(), a, model.Finding{Setting: "of_another_server"}, model.LevelUnsafe, "", func(string) bool { return true })
-	wantLevel(t, f, "", model.LevelUnknown)
+	wantLevel(t, setting{name: "of_another_server"}.finding(a), "", model.LevelUnknown)
 }
 
 // TestSettingsAway: no answer is an error, with advice and without the password.
@@ -250,7 +249,7 @@ func TestJudgeFileSystem(t *testing.T) {
 		"disk": model.LevelOK, "network (NFS)": model.LevelUnsafe, "tmpfs": model.LevelWarn,
 		"overlay": model.LevelWarn, "": model.LevelUnknown,
 	} {
-		if got := judgeFS(kind); got.Level != want {
+		if got := judgeFS(model.Finding{}, kind); got.Level != want {
 			t.Errorf("%q: %+v, want %s", kind, got, want)
 		}
 	}

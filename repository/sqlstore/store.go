@@ -1,3 +1,22 @@
+// Package sqlstore keeps in MySQL, MariaDB or SQLite what must never be forgotten:
+//
+//   - id_alloc, which indices of the queue mode have been handed out;
+//   - leaf_alloc, which IDs of each segment tag;
+//   - leaf_workerid_alloc, which instance may use which snowflake worker ID, and up
+//     to which time;
+//   - WORKER_NODE, the same for the UID mode;
+//   - shardid_worker_claim, until when instances of each registry of worker IDs issue;
+//   - id_layout, the layouts that IDs have been issued with;
+//   - shardid_deployment, which server wrote last, and what it may have lost
+//     (deployment.go).
+//
+// A segment is taken in one transaction under the rows' locks and belongs to the
+// caller only when COMMIT was acknowledged; any other outcome drops it, which
+// costs a gap and never a repeat. Nothing is retried unless the server said that
+// the transaction was rolled back.
+//
+// Every failure is a *model.StoreError that says what was tried and what an
+// operator should do; none of them holds a password.
 package sqlstore
 
 import (
@@ -6,7 +25,6 @@ import (
 	"crypto/tls"
 	"database/sql"
 	"fmt"
-	"sync"
 	"time"
 
 	gosql "github.com/go-sql-driver/mysql"
@@ -20,6 +38,20 @@ import (
 const (
 	MySQL  = "mysql" // MySQL 8.0.16+ and MariaDB 10.11+
 	SQLite = "sqlite"
+)
+
+// The tables of the modes.
+const (
+	table           = "id_alloc" // of the queue mode, and of all functions that name none
+	tagTable        = "leaf_alloc"
+	layoutTable     = "id_layout"
+	workerTable     = "leaf_workerid_alloc"
+	claimTable      = "shardid_worker_claim"
+	nodeTable       = "WORKER_NODE" // in upper case, as Baidu's programs write it
+	mutexTable      = "shardid_lock"
+	deploymentTable = "shardid_deployment"
+	deletedTable    = "id_alloc_deleted"
+	deletedTagTable = "leaf_alloc_deleted"
 )
 
 // Options say where the database is.
@@ -59,9 +91,6 @@ type Store struct {
 	server *gosql.Config // nil for SQLite
 	file   string        // SQLite's file
 	seen   seen
-
-	flavour sync.Mutex
-	version string // of the server, as it calls itself; "" before it was asked
 }
 
 // The rates that are enforced unless Options say otherwise: far above what lists and
@@ -82,34 +111,21 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	s.opts.ListRate = cmp.Or(s.opts.ListRate, DefaultListRate)
 	s.opts.TagRate = cmp.Or(s.opts.TagRate, DefaultTagRate)
 	s.seen.witness = s.opts.Now()
-	if err := s.open(ctx); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func (s *Store) open(ctx context.Context) error {
 	switch s.opts.Driver {
 	case MySQL:
-		return s.openMySQL()
+		return s, s.openMySQL()
 	case SQLite:
-		return s.openSQLite(ctx)
+		return s, s.openSQLite(ctx)
 	}
-	return fmt.Errorf("%w: database driver %q is neither %s nor %s",
-		model.ErrInvalidArgument, s.opts.Driver, MySQL, SQLite)
+	return nil, fmt.Errorf("%w: database driver %q is neither %s nor %s", model.ErrInvalidArgument, s.opts.Driver, MySQL, SQLite)
 }
 
 // limitPool sets the pool's bounds, the given ones or the driver's defaults.
 func (s *Store) limitPool(conns int, life time.Duration) {
-	if s.opts.MaxOpenConns > 0 {
-		conns = s.opts.MaxOpenConns
-	}
-	if s.opts.ConnMaxLifetime > 0 {
-		life = s.opts.ConnMaxLifetime
-	}
+	conns = cmp.Or(s.opts.MaxOpenConns, conns)
 	s.pool.SetMaxOpenConns(conns)
 	s.pool.SetMaxIdleConns(conns)
-	s.pool.SetConnMaxLifetime(life)
+	s.pool.SetConnMaxLifetime(cmp.Or(s.opts.ConnMaxLifetime, life))
 }
 
 // gormConfig: transactions are begun where they are needed, errors are logged
@@ -122,13 +138,47 @@ func gormConfig() *gorm.Config {
 	}
 }
 
-// query is a gorm session outside any transaction.
-func (s *Store) query(ctx context.Context) *gorm.DB { return s.gorm.WithContext(ctx) }
-
 // Close closes the connections. It may be called twice.
-func (s *Store) Close() error {
-	if err := s.pool.Close(); err != nil {
-		return s.explain("close", err)
+func (s *Store) Close() error { return s.explain("close", s.pool.Close()) }
+
+// probe reads every column that is used, and no row.
+const probe = "SELECT app_id, app_name, max_id, shard_id, step, description, create_time, update_time, " +
+	"max_limit_id, limit_policy, current_step, taken_at, list_history, last_max_id, doubt, tokens, max_rate, rate_from FROM " + table +
+	" WHERE 1 = 0 AND NOT EXISTS (SELECT app_id, shard_id, max_id FROM " + deletedTable + ") AND NOT EXISTS (SELECT " + deploymentColumns + " FROM " + deploymentTable + ")"
+
+// Check says whether segments can be taken: the server answers, is a writable
+// primary, and has id_alloc with all its columns and the tombstones. It is cheap: two
+// queries that read no row. Errors: *model.StoreError with what to do.
+func (s *Store) Check(ctx context.Context) error {
+	err := s.checkPrimary(ctx)
+	if err == nil {
+		_, err = s.pool.ExecContext(ctx, probe)
+	}
+	return s.explain("check", err)
+}
+
+// checkPrimary returns errReadOnly for a server or a file that takes no writes.
+// super_read_only switches read_only on as well.
+func (s *Store) checkPrimary(ctx context.Context) error {
+	if s.server == nil { // take the write lock and give it back
+		tx, err := s.pool.BeginTx(ctx, nil)
+		if err != nil {
+			return fmt.Errorf("begin: %w", err)
+		}
+		return tx.Rollback()
+	}
+	var readOnly, innodb, engine string
+	err := s.pool.QueryRowContext(ctx, `SELECT @@global.read_only, @@global.innodb_read_only,
+		COALESCE((SELECT engine FROM information_schema.tables
+			WHERE table_schema = DATABASE() AND table_name = ?), '')`, table).Scan(&readOnly, &innodb, &engine)
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask for the server's state: %w", err)
+	case isOn(readOnly) || isOn(innodb):
+		return errReadOnly
+	case engine != "" && engine != "InnoDB":
+		return &model.StoreError{Store: "database", Op: "check", Advice: adviceMigrate,
+			Err: fmt.Errorf("the engine of %s is %s, which cannot lock rows", table, engine)}
 	}
 	return nil
 }

@@ -23,41 +23,46 @@ type tagRow struct {
 	MaxID       int64
 	Step        int64
 	Description string
-	Updated     int64 // Unix s
-	ReadOnly    string
-
-	Doubt    int64
-	Tokens   int64
-	TakenAt  int64 // Unix ms; 0 before the first time
-	MaxRate  int64 // 0: as all tags
-	RateFrom int64 // when MaxRate counts, Unix ms
-	OwnMaxID int64 // max_id as shardid stored it; another program may have raised it
-	MarkLife string
+	Updated     int64      // Unix s
+	Counter     counterRow `gorm:"embedded"`
+	OwnMaxID    int64      // max_id as shardid stored it; another program may have raised it
+	MarkLife    string
 	// Stored is the row's own max_id where MaxID was raised to what had been handed
 	// out before the tag was deleted; see lockTag.
 	Stored int64 `gorm:"-"`
 }
 
-// tag checks the row and gives its tag; the error is model.ErrInvalidArgument.
-func (r tagRow) tag() (model.Tag, error) {
-	err := model.CheckTag(r.BizTag)
-	if err == nil {
-		err = checkStep(r.Step)
-	}
-	if err != nil {
-		return model.Tag{}, fmt.Errorf("%s row %q cannot be used: %w", tagTable, r.BizTag, err)
-	}
-	return r.asIs(), nil
+// tag is the row's tag whether it can be used or not.
+func (r tagRow) tag() model.Tag {
+	return model.Tag{Name: r.BizTag, MaxID: r.MaxID, Step: r.Step, Description: r.Description, UpdatedAt: time.Unix(r.Updated, 0)}
 }
 
-// asIs is the row's tag whether it can be used or not.
-func (r tagRow) asIs() model.Tag {
-	return model.Tag{Name: r.BizTag, MaxID: r.MaxID, Step: r.Step, Description: r.Description, UpdatedAt: time.Unix(r.Updated, 0)}
+// check refuses, with model.ErrInvalidArgument, a row that cannot be used.
+func (r tagRow) check() error {
+	if err := cmp.Or(model.CheckTag(r.BizTag), checkStep(r.Step)); err != nil {
+		return fmt.Errorf("%s row %q cannot be used: %w", tagTable, r.BizTag, err)
+	}
+	return nil
 }
 
 func checkStep(step int64) error {
 	if step < 1 || step > model.MaxTagStep {
 		return fmt.Errorf("%w: step %d is not in 1…%d", model.ErrInvalidArgument, step, int64(model.MaxTagStep))
+	}
+	return nil
+}
+
+// checkNewTag refuses, with model.ErrInvalidArgument, what the table could not
+// hold and a tag that has no segment left.
+func checkNewTag(tag model.Tag) error {
+	if err := cmp.Or(model.CheckTag(tag.Name), checkStep(tag.Step)); err != nil {
+		return err
+	}
+	switch {
+	case tag.MaxID < 1 || tag.MaxID > model.MaxTagID-tag.Step:
+		return fmt.Errorf("%w: max_id %d is not in 1…2^63-1-step: it is the first ID to hand out", model.ErrInvalidArgument, tag.MaxID)
+	case utf8.RuneCountInString(tag.Description) > maxTagDescription:
+		return fmt.Errorf("%w: the description is longer than %d characters", model.ErrInvalidArgument, maxTagDescription)
 	}
 	return nil
 }
@@ -69,186 +74,93 @@ func checkStep(step int64) error {
 // lost for good. Safe for concurrent use, over processes and with Leaf's own
 // programs. Errors: model.ErrUnknownTag, model.ErrLimitReached,
 // model.ErrInvalidArgument for a row that cannot be used, *model.StoreError.
-func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.TagSegment, error) {
-	var segment model.TagSegment
-	err := s.inTx(ctx, func(tx *gorm.DB) (err error) {
-		segment, err = s.allocateTag(tx, req)
-		return err
+func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (segment model.TagSegment, err error) {
+	err = s.do(ctx, "allocate a segment", func(tx *gorm.DB) error {
+		row, m, err := s.lockTag(tx, req.Tag)
+		if err := cmp.Or(err, m.apart); err != nil {
+			return err
+		}
+		known, err := s.peek(ctx, tagCounter(req.Tag))
+		if err != nil {
+			return err
+		}
+		var next model.Counter
+		segment, next, err = req.Next(row.counter(m), row.Step, known, m.now)
+		if errors.Is(err, model.ErrUnconfirmed) {
+			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; then run `shardid confirm --tag %s`", err, req.Tag)
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.mark(ctx, tagCounter(req.Tag), known, segment.First-1, &next); err != nil {
+			return err
+		}
+		return storeTag(tx, row, next)
 	})
 	if err != nil {
-		return model.TagSegment{}, s.answer(ctx, "allocate a segment", err)
+		return model.TagSegment{}, err
 	}
 	return segment, nil
 }
 
-func (s *Store) allocateTag(tx *gorm.DB, req model.TagRequest) (model.TagSegment, error) {
-	row, err := s.lockTag(tx, req.Tag)
+// lockTag reads the latest committed row and locks it. Its MaxID is raised to what a
+// tag of the name had handed out before it was deleted. Errors: model.ErrUnknownTag,
+// and those of moment.
+func (s *Store) lockTag(tx *gorm.DB, name string) (row tagRow, m moment, err error) {
+	var found []tagRow
+	err = tx.Raw("SELECT biz_tag, max_id, step, doubt, tokens, taken_at, max_rate, rate_from, own_max_id, mark_life FROM "+tagTable+
+		" WHERE biz_tag = ?"+s.forUpdate(), name).Scan(&found).Error
+	switch {
+	case err != nil:
+		return row, m, fmt.Errorf("lock the row: %w", err)
+	case len(found) == 0:
+		return row, m, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
+	}
+	row = found[0]
+	before, err := tagTombstone(tx, name)
 	if err != nil {
-		return model.TagSegment{}, err
+		return row, m, err
 	}
-	m, err := s.counting(tx)
-	if err != nil {
-		return model.TagSegment{}, err
-	}
-	ctx := tx.Statement.Context
-	known, err := s.peek(ctx, tagCounter(req.Tag))
-	if err != nil {
-		return model.TagSegment{}, err
-	}
-	segment, next, err := req.Next(row.counter(s, m), row.Step, known, m.now)
-	if err != nil {
-		if errors.Is(err, model.ErrUnconfirmed) {
-			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; then run `shardid confirm --tag %s`", err, req.Tag)
-		}
-		return model.TagSegment{}, err
-	}
-	if err := s.mark(ctx, tagCounter(req.Tag), known, segment.First-1, &next); err != nil {
-		return model.TagSegment{}, err
-	}
-	return segment, storeTag(tx, row, next)
-}
-
-// storeTag writes what a tag has handed out, if its max_id is still the one that was
-// read.
-func storeTag(tx *gorm.DB, row tagRow, c model.Counter) error {
-	res := tx.Exec("UPDATE "+tagTable+" SET doubt = ?, tokens = ?, taken_at = ?, mark_life = ?, own_max_id = ?, max_id = ?, "+
-		"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id = ?",
-		c.Doubt, c.Tokens, max(0, c.At.UnixMilli()), c.Life, c.Last+1, c.Last+1, row.BizTag, row.Stored)
-	if res.Error != nil || res.RowsAffected != 1 {
-		return fmt.Errorf("store: %w", cmp.Or(res.Error, errRowChanged))
-	}
-	return nil
+	row.Stored, row.MaxID = row.MaxID, max(row.MaxID, before)
+	m, err = s.moment(tx)
+	return row, m, err
 }
 
 // counter is what the row says. Where another program has raised max_id since, no mark
 // covers it.
-func (r tagRow) counter(s *Store, m moment) model.Counter {
-	_, rate := s.rates(m)
-	c := model.Counter{
-		Last: max(r.MaxID, 1) - 1, Rate: rateOf(rate, r.MaxRate, r.RateFrom, r.Step, m), Tokens: r.Tokens, At: atMilli(r.TakenAt),
-		Doubt: r.Doubt, JumpFrom: time.UnixMilli(m.JumpFrom), Life: r.MarkLife,
-	}
+func (r tagRow) counter(m moment) model.Counter {
+	life := r.MarkLife
 	if r.OwnMaxID > 0 && r.OwnMaxID != r.Stored {
-		c.Life = ""
+		life = ""
 	}
-	return c
+	return r.Counter.counter(m, m.tagRate, max(r.MaxID, 1)-1, life, r.Step)
 }
 
 func tagCounter(name string) string { return "t:" + name }
 
-// peek asks the witness about a counter. While it does not answer, and until a beat of
-// it would be too old to vouch, that is an error: numbers that it did not learn of must
-// not be used before. After that nothing is known, and the row will say so.
-func (s *Store) peek(ctx context.Context, counter string) (model.Evidence, error) {
-	if s.opts.Witness == nil || s.server == nil {
-		return model.Evidence{}, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
-	defer cancel()
-	now := s.opts.Now()
-	life, age, mark, err := s.opts.Witness.Peek(ctx, counter)
-	if err == nil && age > witnessFresh { // the next heartbeat may begin another life
-		err = fmt.Errorf("its last heartbeat was %v ago", age.Round(time.Second))
-	}
-	s.seen.mu.Lock()
-	defer s.seen.mu.Unlock()
-	if err == nil {
-		s.seen.witness = now
-		return model.Evidence{Floor: mark, Mark: mark, Life: life}, nil
-	}
-	if wait := s.seen.witness.Add(witnessFresh).Sub(now); wait > 0 {
-		return model.Evidence{}, fmt.Errorf("%w for %v more: %w", errWitnessAway, wait.Round(time.Second), err)
-	}
-	return model.Evidence{}, nil
-}
-
-// errWitnessAway: Redis, which vouches for the counter, does not answer.
-var errWitnessAway = errors.New("waiting for Redis, which would vouch for what is handed out,")
-
-// errMarkAhead: the witness has seen higher numbers of the counter than a moment ago.
-var errMarkAhead = errors.New("the mark has risen meanwhile")
-
-// mark raises the mark of a counter from at most floor to its Last, in the life in which
-// it was peeked at, and names that life in the counter. It must be called before the
-// counter is committed, and so before its numbers are used.
-func (s *Store) mark(ctx context.Context, name string, known model.Evidence, floor int64, c *model.Counter) error {
-	c.Life = ""
-	if known.Life == "" {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
-	defer cancel()
-	life, before, err := s.opts.Witness.Raise(ctx, name, c.Last)
-	switch {
-	case err != nil:
-		return fmt.Errorf("mark it at Redis: %w", err)
-	case before > floor || life != known.Life:
-		return errMarkAhead
-	}
-	c.Life = life
-	return nil
-}
-
-// lockTag reads the latest committed row and locks it. Its MaxID is raised to what a
-// tag of the name had handed out before it was deleted.
-func (s *Store) lockTag(tx *gorm.DB, name string) (tagRow, error) {
-	var found []tagRow
-	err := tx.Raw("SELECT biz_tag, max_id, step, doubt, tokens, taken_at, max_rate, rate_from, own_max_id, mark_life, "+
-		s.readOnlyColumn()+" AS read_only FROM "+tagTable+
-		" WHERE biz_tag = ?"+s.forUpdate(), name).Scan(&found).Error
-	switch {
-	case err != nil:
-		return tagRow{}, fmt.Errorf("lock the row: %w", err)
-	case len(found) == 0:
-		return tagRow{}, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
-	case isOn(found[0].ReadOnly):
-		return tagRow{}, errReadOnly
-	}
-	row := found[0]
-	before, err := tagTombstone(tx, name)
-	row.Stored, row.MaxID = row.MaxID, max(row.MaxID, before)
-	return row, err
-}
-
-// Tags reads every tag, ordered by name. A row that cannot be used is left out
-// and told to Options.OnBadRow. Errors: *model.StoreError.
-func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
-	rows, err := s.tagRows(s.query(ctx), "1 = 1")
-	if err != nil {
-		return nil, s.explain("load the tags", err)
-	}
-	tags := make([]model.Tag, 0, len(rows))
-	for _, row := range rows {
-		tag, err := row.tag()
-		if err == nil {
-			tags = append(tags, tag)
-		} else if s.opts.OnBadRow != nil {
-			s.opts.OnBadRow(err)
-		}
-	}
-	slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) })
-	return tags, nil
+// storeTag writes what a tag has handed out, if its max_id is still the one that was
+// read.
+func storeTag(tx *gorm.DB, row tagRow, c model.Counter) error {
+	return updateRows(tx, 1, "store", "UPDATE "+tagTable+" SET doubt = ?, tokens = ?, taken_at = ?, mark_life = ?, own_max_id = ?, max_id = ?, "+
+		"update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND max_id = ?",
+		c.Doubt, c.Tokens, max(0, c.At.UnixMilli()), c.Life, c.Last+1, c.Last+1, row.BizTag, row.Stored)
 }
 
 // settleTags marks at the witness, in its present life, the tags that this life does not
 // cover yet, and ends the doubts that its marks can end.
 func (s *Store) settleTags(ctx context.Context, life string) error {
 	var names []string
-	err := s.query(ctx).Raw("SELECT biz_tag FROM "+tagTable+" WHERE doubt = 0 AND mark_life <> ? OR doubt > 0 AND mark_life <> ''", life).Scan(&names).Error
+	err := s.gorm.WithContext(ctx).Raw("SELECT biz_tag FROM "+tagTable+" WHERE doubt = 0 AND mark_life <> ? OR doubt > 0 AND mark_life <> ''", life).Scan(&names).Error
 	for _, name := range names {
 		if err != nil {
 			break
 		}
 		err = s.inTx(ctx, func(tx *gorm.DB) error {
-			row, err := s.lockTag(tx, name)
-			if err != nil {
+			row, m, err := s.lockTag(tx, name)
+			if err := cmp.Or(err, m.apart); err != nil {
 				return err
 			}
-			m, err := s.counting(tx)
-			if err != nil {
-				return err
-			}
-			stored := row.counter(s, m)
+			stored := row.counter(m)
 			next, err := s.settleCounter(ctx, tagCounter(name), stored)
 			if err != nil || next == stored {
 				return err
@@ -262,68 +174,150 @@ func (s *Store) settleTags(ctx context.Context, life string) error {
 	return err
 }
 
-// settleCounter is a counter as the witness leaves it.
-func (s *Store) settleCounter(ctx context.Context, name string, c model.Counter) (model.Counter, error) {
-	known, err := s.peek(ctx, name)
+// Tags reads every tag, ordered by name. A row that cannot be used is left out
+// and told to Options.OnBadRow. Errors: *model.StoreError.
+func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
+	rows, err := s.tagRows(s.gorm.WithContext(ctx), "1 = 1")
 	if err != nil {
-		return c, err
+		return nil, s.explain("load the tags", err)
 	}
-	next := c.Settle(known)
-	if next.Doubt > 0 {
-		return next, nil
+	tags := make([]model.Tag, 0, len(rows))
+	for _, row := range rows {
+		if err := row.check(); err == nil {
+			tags = append(tags, row.tag())
+		} else if s.opts.OnBadRow != nil {
+			s.opts.OnBadRow(err)
+		}
 	}
-	err = s.mark(ctx, name, known, next.Last, &next)
-	return next, err
+	slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) })
+	return tags, nil
 }
 
 // Tag reads one tag; the row's own name is in the answer. Errors:
 // model.ErrUnknownTag, model.ErrInvalidArgument for a row that cannot be used,
 // *model.StoreError.
 func (s *Store) Tag(ctx context.Context, name string) (model.Tag, error) {
-	rows, err := s.tagRows(s.query(ctx), "biz_tag = ?", name)
+	rows, err := s.tagRows(s.gorm.WithContext(ctx), "biz_tag = ?", name)
 	if err != nil {
 		return model.Tag{}, s.explain("read a tag", err)
 	}
 	if len(rows) == 0 {
 		return model.Tag{}, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
 	}
-	return rows[0].tag()
+	return rows[0].tag(), rows[0].check()
+}
+
+// oneTag reads a tag by its exact name: another one that the table's collation takes
+// for the same must not be changed in its place. A row that cannot be used is given all
+// the same: it can still be mended or deleted. The error may be model.ErrUnknownTag.
+func (s *Store) oneTag(g *gorm.DB, name string) (model.Tag, error) {
+	rows, err := s.tagRows(g, "biz_tag = ?", name)
+	switch {
+	case err != nil:
+		return model.Tag{}, err
+	case len(rows) == 0:
+		return model.Tag{}, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
+	case rows[0].BizTag != name:
+		return model.Tag{}, fmt.Errorf("%w: tag %q: the table has %q", model.ErrUnknownTag, name, rows[0].BizTag)
+	}
+	return rows[0].tag(), nil
 }
 
 // tagRows asks for seconds since 1970, which no time zone of the server's or of
 // the connection changes.
 func (s *Store) tagRows(g *gorm.DB, where string, args ...any) (rows []tagRow, err error) {
-	updated := "UNIX_TIMESTAMP(update_time)"
-	if s.server == nil {
-		updated = "CAST(strftime('%s', update_time) AS INTEGER)"
-	}
+	updated := s.either("UNIX_TIMESTAMP(update_time)", "CAST(strftime('%s', update_time) AS INTEGER)")
 	err = g.Raw("SELECT biz_tag, max_id, step, description, "+updated+" AS updated FROM "+tagTable+
 		" WHERE "+where, args...).Scan(&rows).Error
 	return rows, err
 }
 
-// AddTag provisions a tag. Its first segment starts at MaxID, or above what a tag of
-// the name had handed out before it was deleted. Errors: model.ErrInvalidArgument,
-// model.ErrTagExists, *model.StoreError.
-func (s *Store) AddTag(ctx context.Context, tag model.Tag) error {
-	_, err := s.CreateTag(ctx, tag)
-	return err
+// CreateTag makes a tag and answers it. Its first segment starts at MaxID, or above what
+// a tag of the name had handed out before it was deleted. Errors:
+// model.ErrInvalidArgument, model.ErrTagExists, *model.StoreError.
+func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (made model.Tag, err error) {
+	op := fmt.Sprintf("add tag %q", tag.Name)
+	if err := cmp.Or(checkNewTag(tag), model.CheckText(tag.Name, tag.Description)); err != nil {
+		return model.Tag{}, fmt.Errorf("%s: %w", op, err)
+	}
+	err = s.do(ctx, op, func(tx *gorm.DB) error {
+		err := tx.Exec("INSERT INTO "+tagTable+" (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
+			tag.Name, tag.MaxID, tag.Step, tag.Description).Error
+		if isDuplicate(err) {
+			return model.ErrTagExists
+		}
+		if err != nil {
+			return err
+		}
+		before, err := tagTombstone(tx, tag.Name)
+		if err == nil && before > tag.MaxID {
+			err = write(tx, "go on above what was handed out before", "UPDATE "+tagTable+" SET max_id = ? WHERE biz_tag = ?", before, tag.Name)
+		}
+		if err == nil {
+			made, err = s.oneTag(tx, tag.Name)
+		}
+		return err
+	})
+	return made, err
 }
 
-// checkNewTag refuses, with model.ErrInvalidArgument, what the table could not
-// hold and a tag that has no segment left.
-func checkNewTag(tag model.Tag) error {
-	if err := model.CheckTag(tag.Name); err != nil {
+// ChangeTag changes a tag and answers it as it was and as it is. Errors:
+// model.ErrUnknownTag, ErrInvalidArgument, ErrRefused for a max_id that would go
+// down, *model.StoreError.
+func (s *Store) ChangeTag(ctx context.Context, name string, change model.TagChange) (before, after model.Tag, err error) {
+	err = s.do(ctx, fmt.Sprintf("change tag %q", name), func(tx *gorm.DB) error {
+		row, _, err := s.lockTag(tx, name)
+		if err != nil {
+			return err
+		}
+		if before, err = s.oneTag(tx, name); err != nil {
+			return err
+		}
+		current := before
+		current.MaxID = max(row.MaxID, 1) // it includes what the tag had before it was deleted
+		next, err := change.Apply(current)
+		if err := cmp.Or(err, checkNewTag(next)); err != nil {
+			return err
+		}
+		err = write(tx, "store", "UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?",
+			next.MaxID, next.Step, next.Description, name)
+		if err == nil && change.MaxRate != nil {
+			err = write(tx, "store", "UPDATE "+tagTable+" SET max_rate = ?, rate_from = "+s.rateFrom()+" WHERE biz_tag = ?", *change.MaxRate, name)
+		}
+		if err == nil {
+			after, err = s.oneTag(tx, name)
+		}
 		return err
+	})
+	if err != nil {
+		return before, before, err
 	}
-	if err := checkStep(tag.Step); err != nil {
-		return err
-	}
-	switch {
-	case tag.MaxID < 1 || tag.MaxID > model.MaxTagID-tag.Step:
-		return fmt.Errorf("%w: max_id %d is not in 1…2^63-1-step: it is the first ID to hand out", model.ErrInvalidArgument, tag.MaxID)
-	case utf8.RuneCountInString(tag.Description) > maxTagDescription:
-		return fmt.Errorf("%w: the description is longer than %d characters", model.ErrInvalidArgument, maxTagDescription)
-	}
-	return nil
+	return before, after, nil
+}
+
+// DeleteTag removes a tag and remembers in the same transaction what it had handed
+// out, so that it goes on above that should it come back. It answers what was
+// deleted. Errors: model.ErrUnknownTag, *model.StoreError.
+func (s *Store) DeleteTag(ctx context.Context, name string) (deleted model.Tag, err error) {
+	err = s.do(ctx, fmt.Sprintf("delete tag %q", name), func(tx *gorm.DB) error {
+		row, _, err := s.lockTag(tx, name)
+		if err != nil {
+			return err
+		}
+		if deleted, err = s.oneTag(tx, name); err != nil {
+			return err
+		}
+		if err := buryTag(tx, row); err != nil {
+			return err
+		}
+		return write(tx, "delete the row", "DELETE FROM "+tagTable+" WHERE biz_tag = ?", name)
+	})
+	return deleted, err
+}
+
+// ConfirmTag is ConfirmApp for a tag.
+func (s *Store) ConfirmTag(ctx context.Context, tag string) (tags int64, err error) {
+	exists := func(tx *gorm.DB) error { _, err := s.oneTag(tx, tag); return err }
+	return s.confirm(ctx, fmt.Sprintf("confirm tag %q", tag), exists,
+		"UPDATE "+tagTable+" SET doubt = 0, mark_life = '', update_time = CURRENT_TIMESTAMP WHERE biz_tag = ? AND doubt > 0", tag)
 }

@@ -104,26 +104,19 @@ func resume(tx *gorm.DB, app model.App) (model.AppSummary, error) {
 		summary.TotalIndices += index
 	}
 	const grave = "FROM " + deletedTable + " AS d WHERE d.app_id = " + table + ".app_id AND d.shard_id = " + table + ".shard_id"
-	err = tx.Exec("UPDATE "+table+" SET max_id = (SELECT d.max_id "+grave+") WHERE app_id = ? AND EXISTS (SELECT 1 "+grave+" AND d.max_id > "+table+".max_id)", app.ID).Error
-	if err != nil {
-		return summary, fmt.Errorf("go on above what was handed out before: %w", err)
-	}
-	return summary, nil
+	return summary, write(tx, "go on above what was handed out before",
+		"UPDATE "+table+" SET max_id = (SELECT d.max_id "+grave+") WHERE app_id = ? AND EXISTS (SELECT 1 "+grave+" AND d.max_id > "+table+".max_id)", app.ID)
 }
 
 // tagTombstone is the first ID that a tag of the name had not handed out before it
 // was deleted; 0 for one that never was. It must follow the statement that locked or
 // inserted the tag's row, as tombstones.
-func tagTombstone(tx *gorm.DB, name string) (int64, error) {
-	var found []int64
-	err := tx.Raw("SELECT max_id FROM "+deletedTagTable+" WHERE biz_tag = ?", name).Scan(&found).Error
-	switch {
-	case err != nil:
+func tagTombstone(tx *gorm.DB, name string) (maxID int64, err error) {
+	err = tx.Raw("SELECT max_id FROM "+deletedTagTable+" WHERE biz_tag = ?", name).Scan(&maxID).Error
+	if err != nil {
 		return 0, fmt.Errorf("read what was handed out before a deletion: %w", err)
-	case len(found) == 0:
-		return 0, nil
 	}
-	return found[0], nil
+	return maxID, nil
 }
 
 // buryTag leaves a tombstone for a tag that is locked, in place of the one that is
@@ -133,12 +126,8 @@ func buryTag(tx *gorm.DB, row tagRow) error {
 	if err != nil {
 		return err
 	}
-	if err := tx.Exec("DELETE FROM "+deletedTagTable+" WHERE biz_tag = ?", row.BizTag).Error; err != nil {
-		return fmt.Errorf("replace what was handed out before: %w", err)
+	if err := write(tx, "replace what was handed out before", "DELETE FROM "+deletedTagTable+" WHERE biz_tag = ?", row.BizTag); err != nil {
+		return err
 	}
-	err = tx.Exec("INSERT INTO "+deletedTagTable+" (biz_tag, max_id) VALUES (?, ?)", row.BizTag, max(before, row.MaxID)).Error
-	if err != nil {
-		return fmt.Errorf("remember what was handed out: %w", err)
-	}
-	return nil
+	return write(tx, "remember what was handed out", "INSERT INTO "+deletedTagTable+" (biz_tag, max_id) VALUES (?, ?)", row.BizTag, max(before, row.MaxID))
 }

@@ -121,7 +121,7 @@ func TestProvisionBelowATombstone(t *testing.T) {
 		a := app(7)
 		for _, policy := range []model.LimitPolicy{model.LimitReject, model.LimitWrap} {
 			a.Limit = model.Limit{MaxID: key(7, 3).Compose(1000) - 1, Policy: policy}
-			if err := s.Provision(t.Context(), a); !errors.Is(err, model.ErrRefused) || count(t, s, "SELECT COUNT(*) FROM id_alloc") != 0 {
+			if _, err := s.CreateApp(t.Context(), a); !errors.Is(err, model.ErrRefused) || count(t, s, "SELECT COUNT(*) FROM id_alloc") != 0 {
 				t.Errorf("%s: %v", policy, err)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 
 	"gorm.io/gorm"
 )
@@ -12,12 +13,25 @@ import (
 // txRetries is how often a transaction is run again that the server rolled back.
 const txRetries = 2
 
+// errRowChanged would mean that the rows were not locked, or that the table
+// cannot roll back.
+var errRowChanged = errors.New("a row changed under its lock")
+
+// errNoLockRow: the row that callers wait for each other at, or that of the
+// deployment, is missing.
+var errNoLockRow = errors.New("a row of the schema is missing")
+
+// do runs body in a transaction. The error is a refusal or a *model.StoreError.
+func (s *Store) do(ctx context.Context, op string, body func(*gorm.DB) error) error {
+	return s.answer(ctx, op, s.inTx(ctx, body))
+}
+
 // inTx runs body in one transaction and commits it. body runs again, at most
 // txRetries times, when nothing of it can have been stored: the connection broke or
-// the SQLite file was held before the transaction began, or the server named a deadlock or lock wait and
-// acknowledged the ROLLBACK. It also runs again once the database server's change,
-// which body met, is noted. After any other error, that of COMMIT included, the
-// transaction may or may not be stored.
+// the SQLite file was held before the transaction began, or the server named a deadlock
+// or lock wait and acknowledged the ROLLBACK, or the mark at the witness had risen. It
+// also runs again once the database server's change, which body met, is noted. After
+// any other error, that of COMMIT included, the transaction may or may not be stored.
 func (s *Store) inTx(ctx context.Context, body func(*gorm.DB) error) error {
 	for try := 0; ; try++ {
 		again, err := s.tryTx(ctx, body)
@@ -27,7 +41,7 @@ func (s *Store) inTx(ctx context.Context, body func(*gorm.DB) error) error {
 			}
 			again = true
 		}
-		again = again || errors.Is(err, errMarkAhead) // nothing was written
+		again = again || errors.Is(err, errMarkAhead)
 		if err == nil || !again || try == txRetries || ctx.Err() != nil {
 			return err
 		}
@@ -51,8 +65,14 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 	if err != nil {
 		return errors.Is(err, driver.ErrBadConn) || isBusy(err), err
 	}
-	if err := body(s.session(ctx, tx)); err != nil {
-		return rollback(conn, tx) && isRolledBack(err), err
+	session := s.gorm.Session(&gorm.Session{NewDB: true, Context: ctx})
+	session.Statement.ConnPool = tx
+	if err := body(session); err != nil {
+		if tx.Rollback() != nil {
+			discard(conn)
+			return false, err
+		}
+		return isRolledBack(err), err
 	}
 	if err := tx.Commit(); err != nil {
 		discard(conn)
@@ -61,24 +81,81 @@ func (s *Store) tryTx(ctx context.Context, body func(*gorm.DB) error) (again boo
 	return false, nil
 }
 
-// session binds gorm to the transaction.
-func (s *Store) session(ctx context.Context, tx *sql.Tx) *gorm.DB {
-	g := s.gorm.Session(&gorm.Session{NewDB: true, Context: ctx})
-	g.Statement.ConnPool = tx
-	return g
-}
-
-// rollback says whether the server acknowledged it.
-func rollback(conn *sql.Conn, tx *sql.Tx) bool {
-	if err := tx.Rollback(); err != nil {
-		discard(conn)
-		return false
-	}
-	return true
-}
-
 // discard closes a connection that may still hold an open transaction, instead
 // of giving it back to the pool.
 func discard(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // its error is the one given here
+}
+
+// lockNamed makes this transaction the only one that gives out rows of a table,
+// until it ends. As the first statement it also makes all that follow see what
+// the others before it have stored. Locking the table's own rows instead would
+// make callers who find none deadlock over the gap, and hold up renewals. The
+// row is locked and never changed. Errors: errNoLockRow, and those of moment.
+func (s *Store) lockNamed(tx *gorm.DB, name string) (moment, error) {
+	if s.server != nil {
+		var found []string
+		err := tx.Raw("SELECT name FROM "+mutexTable+" WHERE name = ?"+s.forUpdate(), name).Scan(&found).Error
+		if err != nil {
+			return moment{}, fmt.Errorf("lock %s: %w", name, err)
+		}
+		if len(found) == 0 {
+			return moment{}, fmt.Errorf("%w: %s", errNoLockRow, name)
+		}
+	}
+	return s.moment(tx)
+}
+
+// forUpdate ends a SELECT that locks its rows. SQLite's lock was taken by BEGIN.
+func (s *Store) forUpdate() string { return s.either(" FOR UPDATE", "") }
+
+// either gives the wording of the database that is used.
+func (s *Store) either(mysql, sqlite string) string {
+	if s.server == nil {
+		return sqlite
+	}
+	return mysql
+}
+
+// write runs a statement of a transaction. Its error begins with what was tried.
+func write(tx *gorm.DB, what, sql string, args ...any) error {
+	if err := tx.Exec(sql, args...).Error; err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// updateRows is write for a statement that must change so many rows; the error may be
+// errRowChanged.
+func updateRows(tx *gorm.DB, rows int, what, sql string, args ...any) error {
+	res := tx.Exec(sql, args...)
+	if res.Error != nil {
+		return fmt.Errorf("%s: %w", what, res.Error)
+	}
+	if res.RowsAffected != int64(rows) {
+		return fmt.Errorf("%s: %w: %d of %d rows were as read", what, errRowChanged, res.RowsAffected, rows)
+	}
+	return nil
+}
+
+// confirm runs a statement that an operator's word stands for, and gives how many rows
+// it changed. check, which may be nil, comes first.
+func (s *Store) confirm(ctx context.Context, op string, check func(*gorm.DB) error, statement string, args ...any) (n int64, err error) {
+	err = s.do(ctx, op, func(tx *gorm.DB) error {
+		if _, err := s.moment(tx); err != nil { // a change that is not noted yet comes first
+			return err
+		}
+		if check != nil {
+			if err := check(tx); err != nil {
+				return err
+			}
+		}
+		res := tx.Exec(statement, args...)
+		n = res.RowsAffected
+		return res.Error
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"time"
 
@@ -54,21 +55,24 @@ func (s *Store) Workers(opts WorkersOptions) *Workers {
 // Renew. The same token, and the same identity in a new process, gets the one it has
 // or had; another owner that of its address once that lease has run out, else a free
 // one. Errors: model.ErrNoWorkerID, *model.AddressTakenError, *model.StoreError.
-func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
+func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (lease model.Lease, err error) {
 	const op = "get a worker ID"
 	if err := checkOwner(owner); err != nil {
 		return model.Lease{}, w.store.explain(op, err)
 	}
 	for try := 0; ; try++ {
-		lease, err := w.tryAcquire(ctx, owner)
-		switch {
-		case err == nil:
-			return lease, nil
-		case (isDuplicate(err) || errors.Is(err, errRowChanged) || isRolledBack(err)) && try < acquireRetries:
-			continue
+		err = w.store.inTx(ctx, func(tx *gorm.DB) (err error) {
+			lease, err = w.acquire(tx, owner)
+			return err
+		})
+		if again := isDuplicate(err) || errors.Is(err, errRowChanged) || isRolledBack(err); !again || try == acquireRetries {
+			break
 		}
+	}
+	if err != nil {
 		return model.Lease{}, w.store.answer(ctx, op, err)
 	}
+	return lease, nil
 }
 
 func checkOwner(o model.Owner) error {
@@ -84,20 +88,9 @@ func checkOwner(o model.Owner) error {
 	return nil
 }
 
-func (w *Workers) tryAcquire(ctx context.Context, owner model.Owner) (lease model.Lease, err error) {
-	err = w.store.inTx(ctx, func(tx *gorm.DB) (err error) {
-		lease, err = w.acquire(tx, owner)
-		return err
-	})
-	return lease, err
-}
-
 // acquire is the body of the transaction.
 func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
-	if err := w.store.lockNamed(tx, workerTable); err != nil {
-		return model.Lease{}, err
-	}
-	at, err := w.store.moment(tx)
+	at, err := w.store.lockNamed(tx, workerTable)
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -109,9 +102,13 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 	if err != nil {
 		return model.Lease{}, err
 	}
-	lease := row.lease(owner)
-	lease.Registry, lease.ServerTime, lease.KeptSince = "mysql "+at.Deployment, at.Now, since
-	return lease, nil
+	// After a claim nothing may be issued before a renewal, as everything up to Reserved
+	// lies before After.
+	return model.Lease{
+		WorkerID: row.workerID(), Owner: owner, Node: fmt.Sprintf("%s/%d", workerTable, row.ID),
+		After: row.ReservedUntil, Reserved: row.ReservedUntil, Expires: row.ExpiresAt,
+		Registry: "mysql " + at.Deployment, ServerTime: at.Now, KeptSince: since,
+	}, nil
 }
 
 // keptSince is from when on the table has forgotten nothing: a server that came
@@ -169,32 +166,25 @@ func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, e
 	case own != nil:
 		return storeWorker(tx, *own, own.claimed(owner, named, own.ReservedUntil, now))
 	case foreign != nil:
-		return workerRow{}, foreign.taken()
+		return workerRow{}, &model.AddressTakenError{Address: foreign.IPPort, WorkerID: foreign.workerID(), Until: time.UnixMilli(foreign.takenUntil())}
 	case here != nil:
 		return storeWorker(tx, *here, here.claimed(owner, named, here.bound(), now))
 	}
 	return w.assign(tx, owner, named, now)
 }
 
-// readWorkers reads rows without a lock. A lock on a row that is not there would
-// hold up other programs that insert theirs, and one on rows that are there
-// renewals; what is then written must still be as it was read.
-func readWorkers(tx *gorm.DB, where string, args ...any) (rows []workerRow, err error) {
-	err = tx.Raw("SELECT "+workerColumns+" FROM "+workerTable+" WHERE "+where, args...).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read the rows: %w", err)
-	}
-	return rows, nil
-}
-
-// assign gives a new owner an ID that was freed, the smallest that nobody has, or
-// recycles one.
+// assign gives a new owner an ID that an operator has freed, the smallest that is not
+// taken, or recycles one.
 func (w *Workers) assign(tx *gorm.DB, owner model.Owner, named, now int64) (workerRow, error) {
-	if row, found, err := claimFreed(tx, owner, named, now); found || err != nil {
-		return row, err
+	freed, err := readWorkers(tx, poolRows+" AND ip_port LIKE '"+freedPrefix+"%' ORDER BY id LIMIT 1", model.SnowflakeWorkers)
+	if err != nil {
+		return workerRow{}, err
+	}
+	if len(freed) > 0 {
+		return storeWorker(tx, freed[0], freed[0].claimed(owner, named, freed[0].bound(), now))
 	}
 	var free int64
-	err := tx.Raw("SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+workerTable+
+	err = tx.Raw("SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+workerTable+
 		" WHERE id BETWEEN 1 AND ?) AS c WHERE NOT EXISTS (SELECT 1 FROM "+workerTable+" AS t WHERE t.id = c.id)",
 		model.SnowflakeWorkers-1).Scan(&free).Error
 	if err != nil {
@@ -203,8 +193,10 @@ func (w *Workers) assign(tx *gorm.DB, owner model.Owner, named, now int64) (work
 	if free == 0 {
 		return w.recycle(tx, owner, named, now)
 	}
-	row := workerRow{ID: free, MadeAt: now}.claimed(owner, named, 0, now)
-	return row, insertWorker(tx, row)
+	r := workerRow{ID: free, MadeAt: now}.claimed(owner, named, 0, now)
+	return r, write(tx, fmt.Sprintf("insert row %d", r.ID), "INSERT INTO "+workerTable+" (id, ip, port, ip_port, max_timestamp, create_time, update_time, identity, token, "+
+		"reserved_until, expires_at, claimed_at, made_at) VALUES (?, ?, ?, ?, 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?, ?, ?, ?, ?)",
+		r.ID, r.IP, r.Port, r.IPPort, r.Identity, r.Token, r.ReservedUntil, r.ExpiresAt, r.ClaimedAt, r.MadeAt)
 }
 
 // recycle takes the worker ID whose lease ended longest ago. The rows are read
@@ -212,64 +204,99 @@ func (w *Workers) assign(tx *gorm.DB, owner model.Owner, named, now int64) (work
 // it was read.
 func (w *Workers) recycle(tx *gorm.DB, owner model.Owner, named, now int64) (workerRow, error) {
 	rows, err := readWorkers(tx, poolRows, model.SnowflakeWorkers)
-	switch {
-	case err != nil:
+	if err != nil {
 		return workerRow{}, err
-	case len(rows) == 0:
-		return workerRow{}, fmt.Errorf("look for leases that have run out: %w", errRowChanged)
 	}
-	row, ok := w.oldest(rows, now)
-	if !ok {
-		return workerRow{}, w.allLeased(rows)
-	}
-	return storeWorker(tx, row, row.claimed(owner, named, row.bound(), now))
-}
-
-// oldest is, of the rows whose lease has run out, the one where that was longest
-// ago.
-func (w *Workers) oldest(rows []workerRow, now int64) (found workerRow, ok bool) {
-	for _, row := range rows {
-		if row.keptUntil()+w.margin < now && (!ok || row.bound() < found.bound()) {
-			found, ok = row, true
+	var oldest *workerRow
+	next := int64(math.MaxInt64) // when another one may be taken
+	for i, row := range rows {
+		ends := row.keptUntil() + w.margin
+		next = min(next, ends)
+		if ends < now && (oldest == nil || row.bound() < oldest.bound()) {
+			oldest = &rows[i]
 		}
 	}
-	return found, ok
-}
-
-func (w *Workers) allLeased(rows []workerRow) error {
-	next := rows[0].keptUntil()
-	for _, row := range rows {
-		next = min(next, row.keptUntil())
+	switch {
+	case len(rows) == 0:
+		return workerRow{}, fmt.Errorf("look for leases that have run out: %w", errRowChanged)
+	case oldest == nil:
+		return workerRow{}, fmt.Errorf("%w: all %d of %s are leased, the next one may run out at %s: "+
+			"stop instances that are not needed, or wait until those that are gone have been silent long enough",
+			model.ErrNoWorkerID, model.SnowflakeWorkers, workerTable, time.UnixMilli(next).UTC().Format(time.RFC3339))
 	}
-	return fmt.Errorf("%w: all %d of %s are leased, the next one may run out at %s: "+
-		"stop instances that are not needed, or wait until those that are gone have been silent long enough",
-		model.ErrNoWorkerID, model.SnowflakeWorkers, workerTable, time.UnixMilli(next+w.margin).UTC().Format(time.RFC3339))
+	return storeWorker(tx, *oldest, oldest.claimed(owner, named, oldest.bound(), now))
 }
 
-func insertWorker(tx *gorm.DB, r workerRow) error {
-	err := tx.Exec("INSERT INTO "+workerTable+" (id, ip, port, ip_port, max_timestamp, create_time, update_time, identity, token, "+
-		"reserved_until, expires_at, claimed_at, made_at) VALUES (?, ?, ?, ?, 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?, ?, ?, ?, ?)",
-		r.ID, r.IP, r.Port, r.IPPort, r.Identity, r.Token, r.ReservedUntil, r.ExpiresAt, r.ClaimedAt, r.MadeAt).Error
+// Renew stores Reserved, Expires and Reported; the first two never go down. It
+// answers what is stored. Errors: model.ErrLeaseLost when the row is not the
+// owner's any more, *model.StoreError when that is not known.
+func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
+	err := w.change(ctx, &lease, func(row workerRow, now int64) workerRow {
+		row.ReservedUntil = max(row.ReservedUntil, lease.Reserved)
+		row.ExpiresAt = max(row.ExpiresAt, lease.Expires)
+		row.MaxTimestamp, row.OwnTimestamp = lease.Reported, lease.Reported
+		row.ClaimedAt, row.SeenAt = 0, now
+		return row
+	})
 	if err != nil {
-		return fmt.Errorf("insert row %d: %w", r.ID, err)
+		return model.Lease{}, w.store.answer(ctx, "renew worker ID", err)
 	}
-	return nil
+	return lease, nil
 }
 
-// storeWorker writes the row, if it is still as it was read. Nothing is sent when
-// nothing changes: MySQL counts changed rows and not matching ones.
-func storeWorker(tx *gorm.DB, old, row workerRow) (workerRow, error) {
-	if row == old {
-		return row, nil
+// Release gives the lease up: the same identity may follow at once, above its
+// Reserved, the last time issued; others follow at and above its Expires. A lost
+// lease is no error. Errors: *model.StoreError.
+func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
+	err := w.change(ctx, &lease, func(row workerRow, _ int64) workerRow {
+		bound := max(lease.Reserved, lease.After) // what came before this lease stays issued
+		row.Token, row.ReservedUntil, row.ExpiresAt, row.ClaimedAt = "", bound, max(bound, lease.Expires), 0
+		return row
+	})
+	if errors.Is(err, model.ErrLeaseLost) {
+		return nil
 	}
-	res := tx.Exec("UPDATE "+workerTable+" SET ip = ?, port = ?, ip_port = ?, max_timestamp = ?, own_timestamp = ?, identity = ?, token = ?, "+
-		"reserved_until = ?, expires_at = ?, claimed_at = ?, seen_at = ?, update_time = CURRENT_TIMESTAMP "+
-		"WHERE id = ? AND token = ? AND reserved_until = ? AND expires_at = ? AND COALESCE(max_timestamp, 0) = ? AND claimed_at = ?",
-		row.IP, row.Port, row.IPPort, row.MaxTimestamp, row.OwnTimestamp, row.Identity, row.Token,
-		row.ReservedUntil, row.ExpiresAt, row.ClaimedAt, row.SeenAt,
-		old.ID, old.Token, old.ReservedUntil, old.ExpiresAt, old.MaxTimestamp, old.ClaimedAt)
-	if res.Error != nil || res.RowsAffected != 1 {
-		return workerRow{}, fmt.Errorf("store row %d: %w", old.ID, cmp.Or(res.Error, errRowChanged))
+	return w.store.fail(ctx, "release worker ID", err)
+}
+
+// change edits the latest committed row of the owner's lease under its lock and puts
+// what is then stored into the lease.
+func (w *Workers) change(ctx context.Context, lease *model.Lease, edit func(row workerRow, now int64) workerRow) error {
+	return w.store.inTx(ctx, func(tx *gorm.DB) error {
+		rows, err := readWorkers(tx, "id = ?"+w.store.forUpdate(), workerRowID(lease.WorkerID))
+		if err != nil {
+			return err
+		}
+		if len(rows) == 0 || !rows[0].heldBy(lease.Owner) {
+			return fmt.Errorf("%w: worker ID %d is not held for %s", model.ErrLeaseLost, lease.WorkerID, lease.Owner.Address)
+		}
+		at, err := w.store.moment(tx)
+		if err != nil {
+			return err
+		}
+		row, err := storeWorker(tx, rows[0], edit(rows[0], at.Now))
+		if err != nil {
+			return err
+		}
+		lease.Reserved, lease.Expires = row.ReservedUntil, row.ExpiresAt
+		lease.ServerTime, lease.KeptSince = at.Now, max(lease.KeptSince, at.kept)
+		return nil
+	})
+}
+
+// Peers gives the last report of every instance that renewed its lease, however
+// long ago. Reports of other programs are left out, as they come without a time of
+// the server's. Errors: *model.StoreError.
+func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
+	rows, err := readWorkers(w.store.gorm.WithContext(ctx), poolRows+" AND seen_at > 0", model.SnowflakeWorkers)
+	if err != nil {
+		return nil, w.store.explain("read the instances", err)
 	}
-	return row, nil
+	peers := make([]model.WorkerPeer, 0, len(rows))
+	for _, row := range rows {
+		if !row.foreign() {
+			peers = append(peers, model.WorkerPeer{Address: row.IPPort, WorkerID: row.workerID(), Reported: row.MaxTimestamp, Seen: row.SeenAt})
+		}
+	}
+	return peers, nil
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -217,7 +219,7 @@ func TestWorkersChangedRow(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		w := s.Workers(WorkersOptions{})
 		lease := renewed(t, w, workertest.Owner(0), 1000, 2000)
-		rows, err := readWorkers(s.query(t.Context()), "id = ?", 1)
+		rows, err := readWorkers(s.gorm.WithContext(t.Context()), "id = ?", 1)
 		if err != nil || len(rows) != 1 {
 			t.Fatal(rows, err)
 		}
@@ -325,4 +327,189 @@ func TestWorkersRefuses(t *testing.T) {
 		_, err = w.Peers(t.Context())
 		wantAdvice(t, err, "shardid migrate")
 	})
+}
+
+func TestFreeWorkerID(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		w := s.Workers(WorkersOptions{})
+		gone, live := workertest.Owner(0), workertest.Owner(1)
+		lease := renewed(t, w, gone, -60_000, -60_000)
+		renewed(t, w, live, 60_000, 60_000)
+		for name, c := range map[string]struct {
+			id      int
+			address string
+			want    error
+		}{
+			"another address":     {1, live.Address, model.ErrInvalidArgument},
+			"no address":          {1, "", model.ErrInvalidArgument},
+			"an ID without a row": {3, gone.Address, model.ErrInvalidArgument},
+			"an ID that is none":  {1025, gone.Address, model.ErrInvalidArgument},
+			"a live one":          {2, live.Address, model.ErrRefused},
+		} {
+			if _, err := w.Free(t.Context(), c.id, c.address); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		wantStates(t, w, "1 10.0.0.0:8080 expired", "2 10.0.0.1:8080 leased")
+		if was, err := w.Free(t.Context(), 1, gone.Address); err != nil || was.State != model.WorkerExpired {
+			t.Fatalf("freed %+v, %v", was, err)
+		}
+		wantStates(t, w, "1  free", "2 10.0.0.1:8080 leased")
+		if _, err := w.Free(t.Context(), 1, gone.Address); !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("the second time: %v", err)
+		}
+		if _, err := w.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
+			t.Errorf("the one that had it: %v", err)
+		}
+		if peers, err := w.Peers(t.Context()); err != nil || len(peers) != 1 {
+			t.Errorf("peers %+v, %v", peers, err)
+		}
+	})
+}
+
+// The next new address gets a freed ID, above all that was reserved with it.
+func TestFreedWorkerIDGoesOn(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		w := s.Workers(WorkersOptions{})
+		var leases []model.Lease
+		for i := range 3 {
+			leases = append(leases, renewed(t, w, workertest.Owner(i), -61_000, -60_000))
+		}
+		lease := leases[1]
+		if _, err := w.Free(t.Context(), 2, workertest.Owner(1).Address); err != nil {
+			t.Fatal(err)
+		}
+		next := acquire(t, w, workertest.Owner(7))
+		if next.WorkerID != 2 || next.After < lease.Expires || next.After < lease.Reserved {
+			t.Errorf("got %+v after %+v", next, lease)
+		}
+		if back := acquire(t, w, workertest.Owner(1)); back.WorkerID != 4 {
+			t.Errorf("the one that had it got %+v", back)
+		}
+	})
+}
+
+// A bound that has only just passed may be one by another clock.
+func TestFreeWaitsForTheMargin(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		owner := workertest.Owner(0)
+		renewed(t, s.Workers(WorkersOptions{}), owner, -1000, -1000)
+		if _, err := s.Workers(WorkersOptions{}).Free(t.Context(), 1, owner.Address); !errors.Is(err, model.ErrRefused) {
+			t.Error(err)
+		}
+	})
+}
+
+// A row of another program is kept for an hour after its last report.
+func TestFreeForeignWorkerID(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		w := s.Workers(WorkersOptions{})
+		now := acquire(t, w, workertest.Owner(0)).ServerTime
+		insertOriginal(t, s, 5, "10.9.9.9:80", now-foreignSilence+60_000)
+		insertOriginal(t, s, 6, "10.9.9.8:80", now-foreignSilence-60_000)
+		if _, err := w.Free(t.Context(), 5, "10.9.9.9:80"); !errors.Is(err, model.ErrRefused) {
+			t.Error(err)
+		}
+		if was, err := w.Free(t.Context(), 6, "10.9.9.8:80"); err != nil || !was.Foreign {
+			t.Errorf("%+v, %v", was, err)
+		}
+		if next := acquire(t, w, workertest.Owner(7)); next.WorkerID != 6 || next.After < now-foreignSilence-60_000 {
+			t.Errorf("got %+v", next)
+		}
+	})
+}
+
+func wantStates(t *testing.T, w *Workers, want ...string) {
+	t.Helper()
+	entries, err := w.List(t.Context())
+	if err != nil || len(entries) != len(want) {
+		t.Fatalf("%+v, %v", entries, err)
+	}
+	for i, e := range entries {
+		if got := fmt.Sprintf("%d %s %s", e.WorkerID, e.Address, e.State); got != want[i] {
+			t.Errorf("got %s, want %s", got, want[i])
+		}
+	}
+}
+
+// Claims keep those apart who ask different registries, and nobody else.
+func TestWorkerClaims(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		now := time.Now().UnixMilli()
+		claim := func(token, registry string, until int64, watched bool) (model.ClaimGrant, error) {
+			return s.ClaimWorker(t.Context(), model.WorkerClaim{Token: token, Registry: registry, WorkerID: 7, Until: until, Watched: watched})
+		}
+		granted := func(what, token, registry string, until int64, watched bool) model.ClaimGrant {
+			t.Helper()
+			grant, err := claim(token, registry, until, watched)
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+			return grant
+		}
+		refused := func(what, token, registry string, watched bool) {
+			t.Helper()
+			_, err := claim(token, registry, now+60_000, watched)
+			var use *model.RegistryInUseError
+			if !errors.As(err, &use) || !errors.Is(err, model.ErrRegistryInUse) || use.Registry == registry || use.Mine != registry || use.WorkerID != 7 {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		granted("the first", "a", "mysql 1", now+20_000, false)
+		granted("another of the registry", "b", "mysql 1", now+30_000, false)
+		granted("renewed", "a", "mysql 1", now+40_000, false)
+		refused("another registry", "c", "redis x 2", true)
+		granted("given up", "a", "mysql 1", now-1, false)
+		refused("the other goes on", "c", "redis x 2", true)
+		granted("lowered", "b", "mysql 1", now-5000, false)
+		refused("a moment ago", "c", "redis x 2", false)
+		if grant := granted("watched", "c", "redis x 2", now+20_000, true); grant.After != now-1 || grant.Kept < 0 {
+			t.Errorf("IDs may be in use up to %+d ms, want -1: %v", grant.After-now, grant)
+		}
+		refused("one that comes back", "b", "mysql 1", true)
+		granted("given up although it has ended", "b", "mysql 1", now-1, false)
+		granted("to a registry of its own", "c", "zk x 3", now+20_000, true)
+		refused("that one", "d", "mysql 1", true)
+		if n, err := s.ForgetWorkerClaims(t.Context()); err != nil || n != 1 {
+			t.Errorf("%d claims were ended: %v", n, err)
+		}
+		refused("not watched", "d", "mysql 1", false)
+		granted("it lives", "c", "zk x 3", now+20_000, true)
+		refused("as before", "d", "mysql 1", true)
+		run(t, s, "UPDATE shardid_worker_claim SET until_ms = 5")
+		if grant := granted("long ago", "d", "mysql 1", now+20_000, false); grant.After != 0 {
+			t.Errorf("%+v", grant)
+		}
+		if n := count(t, s, "SELECT COUNT(*) FROM shardid_worker_claim"); n != 1 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// Of many who ask different registries at once, those of one get through.
+func TestWorkerClaimsRace(t *testing.T) {
+	opts := backends()[0].empty(t)
+	s := openMigrated(t, opts)
+	for round := range 10 {
+		run(t, s, "DELETE FROM shardid_worker_claim")
+		var got [2]atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				_, err := s.ClaimWorker(t.Context(), model.WorkerClaim{
+					Token: string(rune('a' + i)), Registry: []string{"mysql 1", "redis x 2"}[i%2], Until: time.Now().Add(time.Minute).UnixMilli(), Watched: true,
+				})
+				switch {
+				case err == nil:
+					got[i%2].Add(1)
+				case !errors.Is(err, model.ErrRegistryInUse):
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if one, two := got[0].Load(), got[1].Load(); one+two != 8 || one*two != 0 {
+			t.Errorf("round %d: %d and %d got through", round, one, two)
+		}
+	}
 }

@@ -42,11 +42,12 @@ func (s *suite) deploy(t *testing.T, steps map[uint8]int64) (d deployment) {
 		}
 		for id, step := range steps {
 			app := model.App{ID: id, Name: fmt.Sprint("app ", id), Step: step, Limit: model.Limit{Policy: model.LimitReject}}
-			if err := db.Provision(ctx, app); err != nil {
+			if _, err := db.CreateApp(ctx, app); err != nil {
 				return err
 			}
 		}
-		return db.AddTag(ctx, model.Tag{Name: tag, MaxID: 1, Step: 1000})
+		_, err := db.CreateTag(ctx, model.Tag{Name: tag, MaxID: 1, Step: 1000})
+		return err
 	})
 	return d
 }

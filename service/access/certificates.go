@@ -1,9 +1,12 @@
 package access
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
@@ -46,6 +49,35 @@ func (c *Certificates) Server() *tls.Config {
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
 	}
+}
+
+// connKey is where a connection keeps what its client was last checked against.
+type connKey struct{}
+
+// Connection is for http.Server.ConnContext, as CheckClient needs it.
+func (c *Certificates) Connection(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, new(atomic.Pointer[tls.Config]))
+}
+
+// CheckClient refuses a request over a connection that is older than the present
+// authorities and whose client none of them knows.
+func (c *Certificates) CheckClient(r *http.Request) error {
+	current := c.current.Load()
+	checked, _ := r.Context().Value(connKey{}).(*atomic.Pointer[tls.Config])
+	if checked.Load() == current {
+		return nil
+	}
+	chain := r.TLS.PeerCertificates
+	between := x509.NewCertPool()
+	for _, cert := range chain[1:] {
+		between.AddCert(cert)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: current.ClientCAs, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return fmt.Errorf("the certificate of this connection's client is not trusted any more: connect with one of an authority in server.tls_client_ca_file: %w", err)
+	}
+	checked.Store(current)
+	return nil
 }
 
 // load reads the files into a new configuration. The tickets with which clients skip

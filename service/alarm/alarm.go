@@ -31,6 +31,9 @@ type Alarm struct {
 // Prometheus.
 const recently = 15 * time.Minute
 
+// lately is how long a caller that got no ID is an alarm after it.
+const lately = 2 * time.Minute
+
 // Board keeps since when each alarm is on, and what rose of late. Whoever looks
 // updates it. The zero value is ready. Safe for concurrent use.
 type Board struct {
@@ -66,18 +69,18 @@ func (b *Board) Look(now time.Time, f Facts) []Alarm {
 // events says which counters rose recently. Callers hold mu.
 func (b *Board) events(now time.Time, f Facts) events {
 	return events{
-		lifts:     b.rose(now, "lifts", f.Queue.Lifts+f.Segment.Lifts),
-		farLifts:  b.rose(now, "far lifts", f.Queue.LiftAlarms),
-		jumps:     b.rose(now, "jumps", f.Queue.Jumps),
-		starved:   b.rose(now, "starved", f.Queue.Starved+f.Segment.Starved),
-		ringEmpty: b.rose(now, "ring", f.RingEmpty),
-		faults:    b.rose(now, "faults", f.Faults),
+		lifts:     b.rose(now, recently, "lifts", f.Queue.Lifts+f.Segment.Lifts),
+		farLifts:  b.rose(now, recently, "far lifts", f.Queue.LiftAlarms),
+		jumps:     b.rose(now, recently, "jumps", f.Queue.Jumps),
+		starved:   b.rose(now, lately, "starved", f.Queue.Starved+f.Segment.Starved),
+		ringEmpty: b.rose(now, lately, "ring", f.RingEmpty),
+		faults:    b.rose(now, recently, "faults", f.Faults),
 	}
 }
 
 // rose notes a counter, which was 0 at the start of the process, and says whether it
-// rose recently. Callers hold mu.
-func (b *Board) rose(now time.Time, name string, value int64) bool {
+// rose within d. Callers hold mu.
+func (b *Board) rose(now time.Time, d time.Duration, name string, value int64) bool {
 	r := b.rises[name]
 	if value > r.value {
 		r = rise{value, now}
@@ -86,5 +89,5 @@ func (b *Board) rose(now time.Time, name string, value int64) bool {
 		}
 		b.rises[name] = r
 	}
-	return !r.at.IsZero() && now.Sub(r.at) < recently
+	return !r.at.IsZero() && now.Sub(r.at) < d
 }

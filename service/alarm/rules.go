@@ -136,7 +136,7 @@ func kind(condition string) string {
 
 func (r *rules) requests(e events) {
 	r.when(e.starved, Critical, "ShardidStarved",
-		"in the last 15 minutes callers got -4, as no index or segment could be had in time: look at the stores and at how long refills take")
+		"in the last two minutes callers got -4, as no index or segment could be had in time: look at the stores and at how long refills take")
 	r.when(e.faults, Warning, "ShardidInternalErrors",
 		"in the last 15 minutes callers got -11, a fault of shardid: the log has it; please report it")
 }

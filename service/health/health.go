@@ -4,6 +4,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -53,6 +54,7 @@ type Monitor struct {
 
 type condition struct {
 	Condition
+	err       error     // the latest failure, nil while OK
 	logged    time.Time // last line
 	announced bool      // that line said it fails
 	told      string    // the failure that line told of
@@ -149,7 +151,7 @@ func (m *Monitor) explained(c *condition, now time.Time) bool {
 
 // update takes over the outcome.
 func (c *condition) update(err error, now time.Time) {
-	c.Error = ""
+	c.Error, c.err = "", err
 	if err != nil {
 		c.Error = err.Error()
 		c.failures++
@@ -202,14 +204,13 @@ func (m *Monitor) Conditions() []Condition {
 	return out
 }
 
-// OK says whether the named conditions all work; one never reported does not.
-func (m *Monitor) OK(names ...string) bool {
+// Err is why a condition does not work, nil when it does. What was never reported is
+// not known to work.
+func (m *Monitor) Err(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, n := range names {
-		if c := m.conditions[n]; c == nil || !c.OK {
-			return false
-		}
+	if c := m.conditions[name]; c != nil {
+		return c.err
 	}
-	return true
+	return errors.New("it has not been looked at yet")
 }

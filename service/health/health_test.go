@@ -145,22 +145,49 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-func TestOK(t *testing.T) {
+func TestErr(t *testing.T) {
 	w := newWorld()
 	w.Report("redis", nil)
 	w.Report("database", errA)
-	for want, sets := range map[bool][][]string{
-		true:  {nil, {"redis"}, {"redis", "redis"}},
-		false: {{"database"}, {"redis", "database"}, {"never reported"}, {"redis", "never reported"}, {""}},
-	} {
-		for _, names := range sets {
-			if got := w.OK(names...); got != want {
-				t.Errorf("OK(%q) = %v", names, got)
-			}
-		}
+	if w.Err("redis") != nil || !errors.Is(w.Err("database"), errA) || w.Err("never reported") == nil {
+		t.Errorf("redis %v, database %v, another %v", w.Err("redis"), w.Err("database"), w.Err("never reported"))
+	}
+	w.Report("database", nil)
+	if err := w.Err("database"); err != nil {
+		t.Errorf("after it works again: %v", err)
 	}
 	if got := w.Conditions(); len(got) != 2 {
 		t.Errorf("asking for a name made a condition: %v", got)
+	}
+}
+
+// Of many things that share a condition each counts by itself: it fails while one of
+// them does, with one message, and works once none does.
+func TestFailing(t *testing.T) {
+	var told []error
+	f := NewFailing[int](func(err error) { told = append(told, err) })
+	for _, step := range []struct {
+		key  int
+		err  error
+		want string
+		keys int
+	}{
+		{0, nil, "[<nil>]", 0},
+		{1, nil, "[]", 0}, // it is known
+		{1, errA, "[refused]", 1},
+		{2, nil, "[refused]", 1},
+		{2, errB, "[refused]", 2},
+		{1, nil, "[timed out]", 1},
+		{1, errA, "[timed out]", 2},
+		{2, nil, "[refused]", 1},
+		{1, nil, "[<nil>]", 0},
+		{1, nil, "[]", 0},
+	} {
+		told = nil
+		f.Note(step.key, step.err)
+		if got := fmt.Sprint(told); got != step.want || len(f.Keys()) != step.keys {
+			t.Errorf("Note(%d, %v) told %s, failing are %v, want %s and %d", step.key, step.err, got, f.Keys(), step.want, step.keys)
+		}
 	}
 }
 

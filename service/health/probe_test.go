@@ -28,7 +28,7 @@ func TestProbesRunEverySecond(t *testing.T) {
 		m := quietMonitor(Probe{"good", good.check}, Probe{"bad", bad.check})
 		m.Start()
 		synctest.Wait()
-		if !m.OK("good") || m.OK("bad") || good.runs.Load() != 1 {
+		if m.Err("good") != nil || m.Err("bad") == nil || good.runs.Load() != 1 {
 			t.Errorf("at once: %v after %d runs", m.Conditions(), good.runs.Load())
 		}
 		time.Sleep(10*time.Second + time.Millisecond)
@@ -118,7 +118,7 @@ func TestConcurrentUse(t *testing.T) {
 			m.Start()
 			for j := range 200 {
 				m.Report("redis", []error{nil, errors.New("x")}[(i+j)%2])
-				m.OK("redis", "store")
+				_ = m.Err("redis")
 				m.Conditions()
 			}
 			m.Stop()

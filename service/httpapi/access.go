@@ -68,6 +68,11 @@ func (a *API) requireAdmin(c *gin.Context) {
 	a.requestID(c) // what is changed can be found in the log
 	if !a.mayAdmin(c) {
 		c.Abort()
+		return
+	}
+	c.Next()
+	if c.Request.Method != http.MethodGet {
+		a.changes.Add(1)
 	}
 }
 

@@ -166,29 +166,23 @@ func needConfirmation(c *gin.Context, path string) (string, error) {
 // none. The error is model.ErrInvalidArgument.
 func confirmation(c *gin.Context) (string, error) {
 	const name = "confirm"
-	raw, given := c.Request.Header[confirmHeader], 0
-	for query := c.Request.URL.RawQuery; query != ""; {
-		var param, value string
-		if param, value, query = cutParam(query); param == name {
-			raw, given = append(raw, value), given+1
-		}
-	}
-	switch len(raw) {
-	case 0:
-		return "", nil
-	case 1:
-	default:
-		return "", errTwice(name)
-	}
-	unescape := url.PathUnescape // of a header: a plus is a plus
-	if given > 0 {
-		unescape = url.QueryUnescape
-	}
-	value, err := unescape(raw[0])
+	values, err := readQuery(c.Request.URL.RawQuery, name)
 	if err != nil {
-		return "", fmt.Errorf("%w: %s is not percent-encoded rightly: %w", model.ErrInvalidArgument, name, err)
+		return "", err
 	}
-	return value, nil
+	value, given := values[name]
+	switch header := c.Request.Header[confirmHeader]; {
+	case len(header) == 0:
+		return value, nil
+	case len(header) > 1 || given:
+		return "", errTwice(name)
+	default:
+		value, err = url.PathUnescape(header[0]) // a plus is a plus
+		if err != nil {
+			return "", errEncoding(name, err)
+		}
+		return value, nil
+	}
 }
 
 // value is what a pointer points at, or what it stands for without.

@@ -25,14 +25,21 @@ type Options struct {
 	Decoder     model.Decoder
 	Conditions  Conditions
 	Log         *slog.Logger
-	Metrics     http.Handler // serves /metrics
-	MaxURLBytes int          // longest request target, in bytes
+	MaxURLBytes int // longest request target, in bytes
+	// Metrics reads what /metrics shows, in Prometheus' text format.
+	Metrics func(context.Context) ([]byte, error)
+	// Loopback: the server is for this machine only, so requests for a Host that is
+	// not come from a page of another site whose name was made to lead here.
+	Loopback bool
+	// CheckClient refuses requests over connections whose client is not trusted any
+	// more. nil: no client shows who it is.
+	CheckClient func(*http.Request) error
 
 	// The other modes: nil for one that is disabled, whose path answers -9.
 	Segment   Segment
 	Snowflake Generator
 	UID       Generator
-	// Modes are those of them that are enabled, for readiness.
+	// Modes are those that are enabled, the queue first, for readiness.
 	Modes []Mode
 
 	// Segments is what this replica holds of each tag, for /cache; Tags is what
@@ -67,22 +74,24 @@ type Options struct {
 
 // API serves HTTP. Safe for concurrent use.
 type API struct {
-	opts     Options
-	engine   *gin.Engine
-	errors   []apiError
-	headers  headers
-	pages    pages
-	console  console
-	now      func() time.Time
-	draining atomic.Bool
-	faults   *sparse                    // of ours, in the log
-	answers  [1 - lastCode]atomic.Int64 // by the code's magnitude
-	traffic  map[string]*traffic        // of the ID routes, by mode; never changed
+	opts      Options
+	engine    *gin.Engine
+	errors    []apiError
+	headers   headers
+	pages     pages
+	console   console
+	now       func() time.Time
+	startedAt time.Time   // when New was called
+	complete  atomic.Bool // every mode was seen ready at once
+	draining  atomic.Bool
+	changes   atomic.Int64               // by administration
+	faults    *sparse                    // of ours, in the log
+	answers   [1 - lastCode]atomic.Int64 // by the code's magnitude
+	traffic   map[string]*traffic        // of the ID routes, by mode; never changed
 	// scratches are the buffers of the ID routes, used again and again.
 	scratches sync.Pool
 
-	queue *watched   // for the status; readiness has rules of its own for it
-	modes []*watched // the other modes that are enabled
+	modes []*watched // those that are enabled
 }
 
 // New builds the routes.
@@ -95,7 +104,7 @@ func New(opts Options) *API {
 	a.traffic, a.faults = newTraffic(), newSparse(faultLines)
 	a.console = newConsole()
 	a.scratches.New = func() any { return new(scratch) }
-	a.queue = &watched{Mode: Mode{ModeQueue, opts.Queue.Ready}}
+	a.startedAt = a.now()
 	for _, m := range opts.Modes {
 		a.modes = append(a.modes, &watched{Mode: m})
 	}
@@ -121,17 +130,17 @@ func (a *API) route() {
 		"/decode":                 a.decode,
 		"/decodeSnowflakeId":      a.decodeSnowflake,
 		"/api/uid/parse/*uid":     a.parseUID,
-		"/cache":                  a.cache,
-		"/db":                     a.db,
-		"/api/status":             a.status,
+		"/cache":                  a.cache(),
+		"/db":                     a.db(),
+		"/api/status":             a.page(a.readStatus, a.writeJSONBody),
 		"/api/history":            a.history,
-		"/api/replicas":           a.replicas,
+		"/api/replicas":           a.page(a.readReplicas, a.writeJSONBody),
 		"/openapi.yaml":           a.openAPI,
-		"/metrics":                gin.WrapH(a.opts.Metrics),
+		"/metrics":                a.metrics(),
 	} {
 		e.GET(path, a.guarded(path, handler))
 	}
-	for path, handler := range map[string]gin.HandlerFunc{"/livez": a.livez, "/readyz": a.readyz, "/healthz": a.healthz} {
+	for path, handler := range map[string]gin.HandlerFunc{"/livez": a.livez, "/readyz": a.readyz, "/readyz/:mode": a.readyzOf, "/healthz": a.healthz} {
 		e.GET(path, handler)
 		e.HEAD(path, handler)
 	}
@@ -145,7 +154,7 @@ func (a *API) route() {
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.ServeHTTP(w, r) }
 
 // Drain makes /readyz answer that the process goes away; requests are still
-// served.
+// served, and their answers close the connections.
 func (a *API) Drain() { a.draining.Store(true) }
 
 // Answers counts, by code of the error table, what has been answered since the
@@ -174,14 +183,6 @@ func (a *API) recover(c *gin.Context) {
 		}
 	}()
 	c.Next()
-}
-
-// bound refuses a request target that is too long before anything reads it.
-func (a *API) bound(c *gin.Context) {
-	if n := len(c.Request.RequestURI); n > a.opts.MaxURLBytes {
-		a.writeError(c, errURLTooLong, fmt.Sprintf("the request target has %d bytes, at most %d are allowed", n, a.opts.MaxURLBytes))
-		c.Abort()
-	}
 }
 
 func (a *API) noRoute(c *gin.Context) {

@@ -164,7 +164,7 @@ func TestConsoleScripts(t *testing.T) {
 
 // The console is there while nothing else is.
 func TestConsoleWhileNotReady(t *testing.T) {
-	api := newAPIWith(&fakeQueue{ready: model.ErrNotReady}, fakeConditions{ConditionDatabase, ConditionRedis}, io.Discard)
+	api := newAPIWith(&fakeQueue{ready: model.ErrNotReady}, fakeConditions{"database", "redis"}, io.Discard)
 	api.Drain()
 	if got := ask(api, http.MethodGet, "/"); got.Code != 200 {
 		t.Errorf("%d %s", got.Code, got.Body)

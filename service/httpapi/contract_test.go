@@ -46,7 +46,7 @@ func TestDocumentListsTheRoutes(t *testing.T) {
 			documented = append(documented, method+" "+path)
 		}
 	}
-	star := regexp.MustCompile(`\*(\w+)$`)
+	star := regexp.MustCompile(`[:*](\w+)$`)
 	for _, r := range newAPIOf(administrated(&fakeAdmin{})).engine.Routes() {
 		served = append(served, r.Method+" "+star.ReplaceAllString(r.Path, "{$1}"))
 	}
@@ -196,6 +196,9 @@ func healthExchanges() []exchange {
 			exchange{name: "not ready", method: method, target: "/readyz", queue: away(), status: 503},
 			exchange{name: "a mode not ready", method: method, target: "/readyz", change: late, status: 503},
 			exchange{name: "a mode not healthy", method: method, target: "/healthz", change: late, status: 503},
+			exchange{name: "one mode ready", method: method, target: "/readyz/segment", status: 200},
+			exchange{name: "that mode not ready", method: method, target: "/readyz/segment", change: late, status: 503},
+			exchange{name: "that mode disabled", method: method, target: "/readyz/segment", change: disableModes, status: 404},
 			exchange{name: "healthy", method: method, target: "/healthz", status: 200},
 			exchange{name: "not healthy", method: method, target: "/healthz", queue: away(), status: 503},
 		)

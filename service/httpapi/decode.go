@@ -12,12 +12,20 @@ import (
 
 // decode takes an ID apart.
 func (a *API) decode(c *gin.Context) {
-	id, err := parseID("id", c.Query("id"), "/decode?kind=queue&id=16385")
+	given, err := readQuery(c.Request.URL.RawQuery, "id", "kind")
 	if err != nil {
 		a.fail(c, err)
 		return
 	}
-	kind := c.DefaultQuery("kind", model.KindQueue)
+	id, err := parseID("id", given["id"], "/decode?kind=queue&id=16385")
+	if err != nil {
+		a.fail(c, err)
+		return
+	}
+	kind, ok := given["kind"]
+	if !ok {
+		kind = model.KindQueue
+	}
 	parts, err := a.opts.Decoder.Decode(kind, id)
 	if err != nil {
 		a.fail(c, err)
@@ -66,11 +74,12 @@ type snowflakeAnswer struct {
 // so it works while the mode is disabled.
 func (a *API) decodeSnowflake(c *gin.Context) {
 	const name = "snowflakeId"
-	if len(c.QueryArray(name)) > 1 {
-		a.fail(c, errTwice(name))
+	given, err := readQuery(c.Request.URL.RawQuery, name)
+	if err != nil {
+		a.fail(c, err)
 		return
 	}
-	_, parts, err := a.parts(model.KindSnowflake, name, c.Query(name), "/decodeSnowflakeId?snowflakeId=4194304")
+	_, parts, err := a.parts(model.KindSnowflake, name, given[name], "/decodeSnowflakeId?snowflakeId=4194304")
 	if err != nil {
 		a.fail(c, err)
 		return

@@ -94,9 +94,9 @@ func (a *API) fail(c *gin.Context, err error) {
 // shown, as its reader is the operator. A deadline is that of the reading.
 func (a *API) failStore(c *gin.Context, err error) {
 	var store *model.StoreError
-	switch {
-	case c.Request.Context().Err() != nil:
-		a.fail(c, err)
+	switch gone := c.Request.Context().Err(); {
+	case gone != nil:
+		a.fail(c, gone) // whatever ended a reading that others wait for too
 	case errors.As(err, &store):
 		a.writeError(c, errStoreAway, store.Error())
 	case errors.Is(err, context.DeadlineExceeded):

@@ -31,7 +31,6 @@ const maxURL = 4096
 type fakeQueue struct {
 	next     func(context.Context) error
 	ready    error
-	starved  bool
 	calls    int
 	index    int64
 	gatePass string
@@ -55,7 +54,13 @@ func (q *fakeQueue) Next(ctx context.Context, app int, gatePass string, count in
 
 func (q *fakeQueue) Ready() error { return q.ready }
 
-func (q *fakeQueue) Starved(d time.Duration) bool { return q.starved && d == 5*time.Second }
+// readiness is that of the queue, if it has one.
+func readiness(q Queue) func() error {
+	if r, ok := q.(interface{ Ready() error }); ok {
+		return r.Ready
+	}
+	return well
+}
 
 // broken is a fakeQueue that answers with err.
 func broken(err error) *fakeQueue {
@@ -65,14 +70,10 @@ func broken(err error) *fakeQueue {
 // fakeConditions fail when they are in the list.
 type fakeConditions []string
 
-func (f fakeConditions) OK(names ...string) bool {
-	return !slices.ContainsFunc(names, func(n string) bool { return slices.Contains(f, n) })
-}
-
 func (f fakeConditions) Conditions() []health.Condition {
 	var all []health.Condition
-	for _, name := range []string{ConditionDatabase, ConditionRedis} {
-		c := health.Condition{Name: name, OK: f.OK(name), Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	for _, name := range []string{"database", "redis"} {
+		c := health.Condition{Name: name, OK: !slices.Contains(f, name), Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 		if !c.OK {
 			c.Error = "read 10.0.0.1:1->10.0.0.2:2: connection reset"
 		}
@@ -134,7 +135,7 @@ func failModes(err error) func(*Options) {
 
 // disableModes is what the configuration does that has only the queue mode.
 func disableModes(o *Options) {
-	o.Segment, o.Snowflake, o.UID, o.Modes, o.Segments, o.Tags = nil, nil, nil, nil, nil, nil
+	o.Segment, o.Snowflake, o.UID, o.Modes, o.Segments, o.Tags = nil, nil, nil, o.Modes[:1], nil, nil
 }
 
 // newAPI is the API over a fake queue, with everything else well.
@@ -156,14 +157,14 @@ func testOptions(q Queue, failing fakeConditions, log io.Writer) (Options, *fake
 	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000}, uid: fakeGenerator{first: 3200169789968523265}}
 	modes.segment.first = 1
 	return Options{
-		Queue: q, Conditions: failing, MaxURLBytes: maxURL, Metrics: fakeMetrics(),
+		Queue: q, Conditions: failing, MaxURLBytes: maxURL, Metrics: fakeMetrics,
 		Decoder: model.Decoder{
 			SnowflakeEpochMs: 1288834974657,
 			UID:              model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
 		},
 		Log:     slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
-		Modes:    []Mode{{ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
+		Modes:    []Mode{{ModeQueue, readiness(q)}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
 		LogLevel: &fakeLevel{},
 		Segments: fakeViews, Tags: fakeTags, Location: time.FixedZone("Asia/Shanghai", 8*3600),
 	}, modes
@@ -190,12 +191,9 @@ func fakeTags(context.Context) ([]model.Tag, error) {
 	}, nil
 }
 
-// fakeMetrics stands for the handler that cmd passes in.
-func fakeMetrics() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		_, _ = io.WriteString(w, "shardid_queue_issued_total 1\n")
-	})
+// fakeMetrics stands for what cmd passes in.
+func fakeMetrics(context.Context) ([]byte, error) {
+	return []byte("shardid_queue_issued_total 1\n"), nil
 }
 
 // ask sends one request without a body.

@@ -125,108 +125,117 @@ func TestGatePassIsDecoded(t *testing.T) {
 	}
 }
 
+// Readiness is that of any mode, and of one mode by its name; /healthz is of everything.
 func TestReadiness(t *testing.T) {
-	starting := &fakeQueue{ready: wrap(model.ErrNotReady)}
-	database, redis := fakeConditions{ConditionDatabase}, fakeConditions{ConditionRedis}
+	const away = "read 10.0.0.1:1->10.0.0.2:2: connection reset"
+	database := fakeConditions{"database"}
+	lost := fmt.Errorf("%w: the registry is away", model.ErrNoLease)
 	for _, c := range []struct {
-		name    string
-		queue   *fakeQueue
-		failing fakeConditions
-		drain   bool
-		readyz  string // status, then what the body begins with
-		healthz string
+		name                         string
+		failing                      fakeConditions
+		queue, snowflake, uid        error
+		drain, young                 bool
+		readyz, readyzOfUID, healthz string // status, then what the body begins with
 	}{
-		{"all well", &fakeQueue{}, nil, false, `200 {"status":"ok",`, `200 {"status":"ok",`},
-		{"starved, but the database is back", &fakeQueue{starved: true}, nil, false, `200 {"status":"ok",`, `200 {"status":"ok",`},
 		{
-			"database away", &fakeQueue{}, database, false, `200 {"status":"degraded","checks":`,
-			`503 {"status":"degraded","message":"database: read 10.0.0.1:1->10.0.0.2:2: connection reset",`,
+			name:   "all well",
+			readyz: `200 {"status":"ok","checks":`, readyzOfUID: `200 {"status":"ok",`, healthz: `200 {"status":"ok",`,
 		},
 		{
-			"database away and starved", &fakeQueue{starved: true}, database, false,
-			`503 {"status":"not ready","message":"the database cannot be used and the lists have run dry",`, `503 {"status":"degraded",`,
+			name: "a store is away, and every mode serves", failing: database,
+			readyz: `200 {"status":"degraded","message":"database: ` + away + `",`, readyzOfUID: `200 {"status":"degraded",`,
+			healthz: `503 {"status":"degraded","message":"database: ` + away + `",`,
 		},
-		{"redis away", &fakeQueue{}, redis, false, `503 {"status":"not ready","message":"redis cannot be used",`, `503 {"status":"degraded","message":"redis: `},
-		{"not initialised", starting, nil, false, `503 {"status":"not ready","message":"next: not initialised yet",`, `503 {"status":"degraded","message":"next: not initialised yet",`},
-		{"draining", &fakeQueue{}, nil, true, `503 {"status":"not ready","message":"shutting down",`, `200 {"status":"ok",`},
-		{"draining, and all else fails", starting, append(database, redis...), true, `503 {"status":"not ready","message":"shutting down",`, `503 `},
+		{
+			name: "the queue cannot serve", queue: wrap(model.ErrNotReady),
+			readyz: `200 {"status":"degraded","message":"queue: next: not initialised yet",`, readyzOfUID: `200 {"status":"degraded",`,
+			healthz: `503 {"status":"degraded","message":"queue: next: not initialised yet",`,
+		},
+		{
+			name: "one mode serves alone", failing: database, queue: wrap(model.ErrNotReady), snowflake: lost,
+			readyz: `200 {"status":"degraded","message":"database: `, readyzOfUID: `200 {"status":"degraded",`,
+			healthz: `503 {"status":"degraded","message":"database: `,
+		},
+		{
+			name: "none serves", failing: database, queue: wrap(model.ErrNotReady), snowflake: lost, uid: lost,
+			readyz:      `503 {"status":"not ready","message":"no mode can serve: queue: next: not initialised yet",`,
+			readyzOfUID: `503 {"status":"not ready","message":"no worker ID is held: the registry is away",`,
+			healthz:     `503 {"status":"degraded","message":"database: `,
+		},
+		{
+			name: "one mode cannot serve yet", snowflake: lost, young: true,
+			readyz:      `503 {"status":"not ready","message":"starting: snowflake: no worker ID is held: the registry is away",`,
+			readyzOfUID: `200 {"status":"degraded",`, healthz: `503 {"status":"degraded","message":"snowflake: `,
+		},
+		{
+			name: "draining", drain: true,
+			readyz: `503 {"status":"not ready","message":"shutting down",`, readyzOfUID: `503 {"status":"not ready","message":"shutting down",`,
+			healthz: `200 {"status":"ok",`,
+		},
+		{
+			name: "draining, and all else fails", failing: database, queue: lost, snowflake: lost, uid: lost, drain: true,
+			readyz: `503 {"status":"not ready","message":"shutting down",`, readyzOfUID: `503 {"status":"not ready","message":"shutting down",`,
+			healthz: `503 `,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			api := newAPIWith(c.queue, c.failing, io.Discard)
+			opts, _ := testOptions(&fakeQueue{ready: c.queue}, c.failing, io.Discard)
+			opts.Segment = nil
+			opts.Modes = []Mode{opts.Modes[0], {ModeSnowflake, func() error { return c.snowflake }}, {ModeUID, func() error { return c.uid }}}
+			api := New(opts)
 			if c.drain {
 				api.Drain()
 			}
+			if !c.young {
+				api.startedAt = api.startedAt.Add(-startPatience)
+			}
 			wantHealth(t, api, "/readyz", c.readyz)
+			wantHealth(t, api, "/readyz/uid", c.readyzOfUID)
 			wantHealth(t, api, "/healthz", c.healthz)
 			wantAnswer(t, ask(api, "GET", "/livez"), 200, "{\"status\":\"ok\"}\n")
+			wantHealth(t, api, "/readyz/segment", `404 {"code":-9,`)
+			wantHealth(t, api, "/readyz/nothing", `404 {"code":-10,`)
 		})
 	}
 }
 
-// The other modes: one that was never ready keeps the replica out of service, one
-// that was and is not leaves it degraded, and monitoring is told of both.
-func TestReadinessOfModes(t *testing.T) {
-	lost := fmt.Errorf("%w: the registry is away", model.ErrNoLease)
-	now := time.Date(2025, 12, 31, 23, 0, 0, 0, time.UTC)
-	var snowflake, uid error
-	api := newAPIOf(func(o *Options) {
-		o.Modes = []Mode{{ModeSegment, well}, {ModeSnowflake, func() error { return snowflake }}, {ModeUID, func() error { return uid }}}
-	})
+// A replica that has just started waits for all of its modes once, and not for long.
+func TestReadinessAtTheStart(t *testing.T) {
+	uid := model.ErrNoLease
+	api := newAPIOf(func(o *Options) { o.Modes[3].Ready = func() error { return uid } })
+	now := api.startedAt
+	api.now = func() time.Time { return now }
+	wantHealth(t, api, "/readyz", `503 {"status":"not ready","message":"starting: uid: no worker ID is held",`)
+	now = now.Add(startPatience)
+	wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
+	now = now.Add(-startPatience)
+	uid = nil
+	wantHealth(t, api, "/readyz", `200 {"status":"ok",`)
+	uid = model.ErrNoLease
+	wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
+}
+
+// A check says since when its mode is as it is.
+func TestReadinessSince(t *testing.T) {
+	var snowflake error
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	api := newAPIOf(func(o *Options) { o.Modes[2].Ready = func() error { return snowflake } })
 	api.now = func() time.Time { return now }
 	for _, step := range []struct {
-		name                       string
-		snowflake, uid             error
-		readyz, healthz, snowCheck string
+		ready error
+		want  string
 	}{
-		{
-			"never ready", wrap(model.ErrNotReady), nil,
-			`503 {"status":"not ready","message":"snowflake: next: not initialised yet",`, `503 {"status":"degraded","message":"snowflake: next: not initialised yet",`,
-			`{"name":"snowflake","ok":false,"since":"2026-01-01T00:00:00Z","error":"next: not initialised yet"},{"name":"uid","ok":true,`,
-		},
-		{
-			"never ready, for another reason", lost, nil,
-			`503 {"status":"not ready","message":"snowflake: no worker ID is held: the registry is away",`, `503 {"status":"degraded","message":"snowflake: `,
-			`{"name":"snowflake","ok":false,"since":"2026-01-01T00:00:00Z","error":"no worker ID is held: the registry is away"}`,
-		},
-		{
-			"ready", nil, nil, `200 {"status":"ok","checks":`, `200 {"status":"ok","checks":`,
-			`{"name":"segment","ok":true,"since":"2026-01-01T00:00:00Z"},{"name":"snowflake","ok":true,"since":"2026-01-01T02:00:00Z"},{"name":"uid",`,
-		},
-		{
-			"not any more", lost, nil, `200 {"status":"degraded","message":"snowflake: no worker ID is held: the registry is away","checks":`, `503 {"status":"degraded","message":"snowflake: `,
-			`{"name":"snowflake","ok":false,"since":"2026-01-01T03:00:00Z","error":"no worker ID is held: the registry is away"}`,
-		},
-		{
-			"nor another", lost, lost, `200 {"status":"degraded","message":"snowflake: no worker`, `503 {"status":"degraded","message":"snowflake: `,
-			`{"name":"snowflake","ok":false,"since":"2026-01-01T03:00:00Z","error"`,
-		},
-		{
-			"again", nil, nil, `200 {"status":"ok","checks":`, `200 {"status":"ok","checks":`,
-			`{"name":"snowflake","ok":true,"since":"2026-01-01T05:00:00Z"}`,
-		},
+		{nil, `{"name":"snowflake","ok":true,"since":"2026-01-01T00:00:00Z"},{"name":"uid","ok":true,`},
+		{model.ErrNoLease, `{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"no worker ID is held"}`},
+		{model.ErrClockBack, `{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"the clock went back"}`},
+		{nil, `{"name":"snowflake","ok":true,"since":"2026-01-01T03:00:00Z"}`},
 	} {
-		t.Run(step.name, func(t *testing.T) {
-			now = now.Add(time.Hour)
-			snowflake, uid = step.snowflake, step.uid
-			wantHealth(t, api, "/readyz", step.readyz)
-			wantHealth(t, api, "/healthz", step.healthz)
-			if got := ask(api, "GET", "/readyz").Body.String(); !strings.Contains(got, step.snowCheck) {
-				t.Errorf("checks %s\nwant %s", got, step.snowCheck)
-			}
-		})
+		snowflake = step.ready
+		if got := ask(api, "GET", "/readyz").Body.String(); !strings.Contains(got, step.want) {
+			t.Errorf("checks %s\nwant %s", got, step.want)
+		}
+		now = now.Add(time.Hour)
 	}
-}
-
-// The queue and the stores come before the modes, and a store's failure before
-// what waits for it.
-func TestReadinessNamesTheCause(t *testing.T) {
-	opts, _ := testOptions(&fakeQueue{}, fakeConditions{ConditionDatabase, ConditionRedis}, io.Discard)
-	opts.Modes[0].Ready = func() error { return model.ErrNotReady }
-	api := New(opts)
-	wantHealth(t, api, "/readyz", `503 {"status":"not ready","message":"redis cannot be used",`)
-	wantHealth(t, api, "/healthz", `503 {"status":"degraded","message":"database: read `)
-	opts.Conditions, opts.Queue = fakeConditions{}, &fakeQueue{ready: wrap(model.ErrNotReady)}
-	wantHealth(t, New(opts), "/readyz", `503 {"status":"not ready","message":"next: not initialised yet",`)
 }
 
 func wantHealth(t *testing.T, api *API, path, want string) {

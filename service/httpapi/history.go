@@ -1,9 +1,6 @@
 package httpapi
 
 import (
-	"fmt"
-	"net/url"
-
 	"shardid/model"
 	"shardid/service/history"
 
@@ -28,23 +25,11 @@ func (a *API) history(c *gin.Context) {
 
 // parseHistory reads the parameter app. Errors: model.ErrInvalidArgument.
 func parseHistory(query string) (app int, given bool, err error) {
-	for query != "" {
-		var name, raw string
-		name, raw, query = cutParam(query)
-		if name != "app" {
-			continue
-		}
-		if given {
-			return 0, false, errTwice(name)
-		}
-		value, err := url.QueryUnescape(raw)
-		if err != nil {
-			return 0, false, fmt.Errorf("%w: app is not percent-encoded rightly: %w", model.ErrInvalidArgument, err)
-		}
-		if app, err = parseRange(name, value, 0, model.Apps-1); err != nil {
-			return 0, false, err
-		}
-		given = true
+	values, err := readQuery(query, "app")
+	text, given := values["app"]
+	if err != nil || !given {
+		return 0, false, err
 	}
-	return app, given, nil
+	app, err = parseRange("app", text, 0, model.Apps-1)
+	return app, err == nil, err
 }

@@ -18,9 +18,6 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// readTimeout bounds what a page reads from a store.
-const readTimeout = 2 * time.Second
-
 //go:embed web/monitor.html
 var monitorHTML string
 
@@ -57,18 +54,36 @@ type column struct {
 }
 
 // cache shows the segments that this replica holds, Leaf's page of that name.
-func (a *API) cache(c *gin.Context) {
-	if a.opts.Segments == nil {
-		a.failDisabled(c, ModeSegment)
-		return
+func (a *API) cache() gin.HandlerFunc {
+	views := func() []SegmentView {
+		views := append([]SegmentView{}, a.opts.Segments()...)
+		slices.SortFunc(views, func(x, y SegmentView) int { return cmp.Compare(x.Key, y.Key) })
+		return views
 	}
-	views := append([]SegmentView{}, a.opts.Segments()...)
-	slices.SortFunc(views, func(x, y SegmentView) int { return cmp.Compare(x.Key, y.Key) })
-	if wantsJSON(c.Request, "text/html") {
-		a.writeJSON(c, cacheAnswer{Tags: views})
-		return
+	return a.leafPage(a.opts.Segments != nil,
+		func(context.Context) ([]byte, error) { return encodeJSON(cacheAnswer{Tags: views()}) },
+		func(context.Context) ([]byte, error) { return a.pages.render(cachePage(views())) })
+}
+
+// leafPage answers in the form that the client wants; a browser's is escaped, without a
+// script, and has a policy that would let none run.
+func (a *API) leafPage(enabled bool, json, html func(context.Context) ([]byte, error)) gin.HandlerFunc {
+	program := a.page(json, a.writeJSONBody)
+	browser := a.page(html, func(c *gin.Context, body []byte) {
+		c.Writer.Header()["Content-Security-Policy"] = a.pages.csp
+		isolate(c.Writer.Header())
+		a.writeBody(c, http.StatusOK, a.headers.html, body)
+	})
+	return func(c *gin.Context) {
+		switch {
+		case !enabled:
+			a.failDisabled(c, ModeSegment)
+		case wantsJSON(c.Request, "text/html"):
+			program(c)
+		default:
+			browser(c)
+		}
 	}
-	a.writePage(c, cachePage(views))
 }
 
 type cacheAnswer struct {
@@ -95,24 +110,21 @@ func cachePage(views []SegmentView) table {
 }
 
 // db shows the rows of leaf_alloc, Leaf's page of that name.
-func (a *API) db(c *gin.Context) {
-	if a.opts.Tags == nil {
-		a.failDisabled(c, ModeSegment)
-		return
+func (a *API) db() gin.HandlerFunc {
+	read := func(ctx context.Context, encode func([]model.Tag) ([]byte, error)) ([]byte, error) {
+		tags, err := a.opts.Tags(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return encode(slices.SortedFunc(slices.Values(tags), func(x, y model.Tag) int { return cmp.Compare(x.Name, y.Name) }))
 	}
-	ctx, cancel := context.WithTimeout(c.Request.Context(), readTimeout)
-	defer cancel()
-	tags, err := a.opts.Tags(ctx)
-	if err != nil {
-		a.failStore(c, err)
-		return
-	}
-	tags = slices.SortedFunc(slices.Values(tags), func(x, y model.Tag) int { return cmp.Compare(x.Name, y.Name) })
-	if wantsJSON(c.Request, "text/html") {
-		a.writeJSON(c, newDBAnswer(tags))
-		return
-	}
-	a.writePage(c, a.dbPage(tags))
+	return a.leafPage(a.opts.Tags != nil,
+		func(ctx context.Context) ([]byte, error) {
+			return read(ctx, func(tags []model.Tag) ([]byte, error) { return encodeJSON(newDBAnswer(tags)) })
+		},
+		func(ctx context.Context) ([]byte, error) {
+			return read(ctx, func(tags []model.Tag) ([]byte, error) { return a.pages.render(a.dbPage(tags)) })
+		})
 }
 
 type dbAnswer struct {
@@ -150,18 +162,11 @@ func (a *API) dbPage(tags []model.Tag) table {
 	return t
 }
 
-// writePage sends a table for a browser: escaped, without a script, and with a
-// policy that would let none run.
-func (a *API) writePage(c *gin.Context, t table) {
+func (p pages) render(t table) ([]byte, error) {
 	t.Style = template.CSS(monitorCSS) //nolint:gosec // embedded, nothing of a caller is in it
 	var body bytes.Buffer
-	if err := a.pages.template.Execute(&body, t); err != nil {
-		a.fail(c, err)
-		return
-	}
-	c.Writer.Header()["Content-Security-Policy"] = a.pages.csp
-	isolate(c.Writer.Header())
-	a.writeBody(c, http.StatusOK, a.headers.html, body.Bytes())
+	err := p.template.Execute(&body, t)
+	return body.Bytes(), err
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

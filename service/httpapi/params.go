@@ -3,6 +3,7 @@ package httpapi
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -78,6 +79,32 @@ func errTwice(name string) error {
 	return fmt.Errorf("%w: %s is given twice", model.ErrInvalidArgument, name)
 }
 
+func errEncoding(name string, err error) error {
+	return fmt.Errorf("%w: %s is not percent-encoded rightly: %w", model.ErrInvalidArgument, name, err)
+}
+
+// readQuery is parseQuery for routes that are not asked often: the values of the known
+// parameters that are given, by name.
+func readQuery(query string, known ...string) (map[string]string, error) {
+	values := map[string]string{}
+	for query != "" {
+		var name, raw string
+		name, raw, query = cutParam(query)
+		if !slices.Contains(known, name) {
+			continue
+		}
+		if _, twice := values[name]; twice {
+			return nil, errTwice(name)
+		}
+		value, err := url.QueryUnescape(raw)
+		if err != nil {
+			return nil, errEncoding(name, err)
+		}
+		values[name] = value
+	}
+	return values, nil
+}
+
 // cutParam takes the first parameter off a query: its name decoded, so that none
 // is given twice in disguise, its value not.
 func cutParam(query string) (name, raw, rest string) {
@@ -107,7 +134,7 @@ func paramNamed(name string) paramSet {
 func (p *params) set(param paramSet, name, raw string) error {
 	value, err := url.QueryUnescape(raw)
 	if err != nil {
-		return fmt.Errorf("%w: %s is not percent-encoded rightly: %w", model.ErrInvalidArgument, name, err)
+		return errEncoding(name, err)
 	}
 	switch param {
 	case paramApp:

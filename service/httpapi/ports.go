@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"context"
-	"time"
 
 	"shardid/model"
 	"shardid/service/admin"
@@ -16,10 +15,6 @@ type Queue interface {
 	// Next issues count IDs and appends them to dst, all or none. Errors: those
 	// of the model package that carry a code, or the context's.
 	Next(ctx context.Context, app int, gatePass string, count int, dst []int64) ([]int64, error)
-	// Ready is nil or wraps model.ErrNotReady and says what is waited for.
-	Ready() error
-	// Starved says whether a caller was refused for want of indices within d.
-	Starved(d time.Duration) bool
 }
 
 // Segment is the service behind /api/segment/get.
@@ -37,10 +32,11 @@ type Generator interface {
 	Next(ctx context.Context, count int, dst []int64) ([]int64, error)
 }
 
-// Mode is a way to make IDs, beside the queue, whose readiness is looked at.
+// Mode is a way to make IDs whose readiness is looked at.
 type Mode struct {
-	Name string // ModeSegment, ModeSnowflake or ModeUID
-	// Ready is nil or says what is missing. It must not block.
+	Name string // ModeQueue, ModeSegment, ModeSnowflake or ModeUID
+	// Ready is nil while the mode can serve anything, or says what is missing. It must
+	// not block.
 	Ready func() error
 }
 
@@ -55,7 +51,6 @@ const (
 // Conditions tells how the things the service depends on are doing.
 type Conditions interface {
 	Conditions() []health.Condition
-	OK(names ...string) bool
 }
 
 // Tags reads the rows of leaf_alloc. Errors: *model.StoreError, or the context's.

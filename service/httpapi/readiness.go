@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,15 +11,10 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// Names of the conditions that readiness looks at.
-const (
-	ConditionDatabase = "database"
-	ConditionRedis    = "redis"
-)
-
-// starvedFor is how long after a refusal for want of indices a replica with its
-// database away counts as not ready.
-const starvedFor = 5 * time.Second
+// startPatience is how long after its start a replica waits for all of its modes before
+// it is ready, so that a rollout takes none into service a moment too early. For a mode
+// that needs longer the others do not wait.
+const startPatience = 5 * time.Second
 
 // What a healthAnswer says.
 const (
@@ -27,69 +23,106 @@ const (
 	statusNotReady = "not ready"
 )
 
-// healthAnswer is the body of the three health endpoints.
+// healthAnswer is the body of the health endpoints.
 type healthAnswer struct {
 	Status  string             `json:"status"`
 	Message string             `json:"message,omitempty"`
 	Checks  []health.Condition `json:"checks,omitempty"`
 }
 
-// watched is a mode and what was last seen of it. Whoever asks for its health
-// looks, so Since is when a change was seen first. Safe for concurrent use.
+// watched is a mode and what was last seen of it. A request for its health looks, so
+// Since is when a change was seen first. Safe for concurrent use.
 type watched struct {
 	Mode
 	mu   sync.Mutex
-	last sight
+	last health.Condition
 }
 
-// sight is a mode at one instant.
-type sight struct {
-	health.Condition
-	wasReady bool // now or earlier
-}
-
-func (w *watched) look(now time.Time) sight {
+func (w *watched) look(now time.Time) health.Condition {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err := w.Ready()
-	ok := err == nil
-	if w.last.Since.IsZero() || ok != w.last.OK {
+	if ok := err == nil; w.last.Since.IsZero() || ok != w.last.OK {
 		w.last.OK, w.last.Since = ok, now
 	}
-	w.last.Name, w.last.Error, w.last.wasReady = w.Name, "", w.last.wasReady || ok
+	w.last.Name, w.last.Error = w.Name, ""
 	if err != nil {
 		w.last.Error = err.Error()
 	}
 	return w.last
 }
 
-// look looks at all modes beside the queue.
-func (a *API) look() []sight {
+// look looks at all modes that are enabled.
+func (a *API) look() []health.Condition {
 	now := a.now()
-	seen := make([]sight, len(a.modes))
+	seen := make([]health.Condition, len(a.modes))
 	for i, m := range a.modes {
 		seen[i] = m.look(now)
 	}
 	return seen
 }
 
-// checks are the conditions of the stores, then those of the modes.
-func (a *API) checks(modes []sight) []health.Condition {
-	all := a.opts.Conditions.Conditions()
-	for _, m := range modes {
-		all = append(all, m.Condition)
+// assess says how everything is doing, and the modes, which are the last of its checks,
+// by themselves. The message is of the first check that fails: the conditions come
+// before the modes that wait for them.
+func (a *API) assess() (answer healthAnswer, modes []health.Condition) {
+	modes = a.look()
+	answer = healthAnswer{Status: statusOK, Checks: append(a.opts.Conditions.Conditions(), modes...)}
+	if i := slices.IndexFunc(answer.Checks, func(c health.Condition) bool { return !c.OK }); i >= 0 {
+		answer.Status, answer.Message = statusDegraded, answer.Checks[i].Name+": "+answer.Checks[i].Error
 	}
-	return all
+	return answer, modes
 }
 
 // livez says that the process answers; it looks at no store.
 func (a *API) livez(c *gin.Context) { a.writeHealth(c, http.StatusOK, healthAnswer{Status: statusOK}) }
 
-// readyz says whether this replica should get requests. With the database away
-// it stays ready for as long as the lists last, and so it does when a mode that
-// was ready refuses for now: the others may serve.
-func (a *API) readyz(c *gin.Context) {
-	answer := a.readiness()
+// readyz says whether this replica should get requests: while any of its modes can
+// serve. To be taken out of service for one that cannot would end the others.
+func (a *API) readyz(c *gin.Context) { a.writeReadiness(c, a.readiness()) }
+
+func (a *API) readiness() healthAnswer {
+	answer, modes := a.assess()
+	failing := slices.DeleteFunc(modes, func(m health.Condition) bool { return m.OK })
+	if len(failing) == 0 {
+		a.complete.Store(true)
+	}
+	reason := ""
+	switch {
+	case a.draining.Load():
+		reason = "shutting down"
+	case len(failing) == len(a.modes):
+		reason = "no mode can serve: " + failing[0].Name + ": " + failing[0].Error
+	case len(failing) > 0 && !a.complete.Load() && a.now().Sub(a.startedAt) < startPatience:
+		reason = "starting: " + failing[0].Name + ": " + failing[0].Error
+	}
+	if reason != "" {
+		answer.Status, answer.Message = statusNotReady, reason
+	}
+	return answer
+}
+
+// readyzOf is readyz of one mode, for balancers that route by mode.
+func (a *API) readyzOf(c *gin.Context) {
+	name := c.Param("mode")
+	answer, modes := a.assess()
+	i := slices.IndexFunc(modes, func(m health.Condition) bool { return m.Name == name })
+	switch {
+	case i < 0 && slices.Contains([]string{ModeSegment, ModeSnowflake, ModeUID}, name):
+		a.failDisabled(c, name)
+		return
+	case i < 0:
+		a.noRoute(c)
+		return
+	case a.draining.Load():
+		answer.Status, answer.Message = statusNotReady, "shutting down"
+	case !modes[i].OK:
+		answer.Status, answer.Message = statusNotReady, modes[i].Error
+	}
+	a.writeReadiness(c, answer)
+}
+
+func (a *API) writeReadiness(c *gin.Context, answer healthAnswer) {
 	status := http.StatusOK
 	if answer.Status == statusNotReady {
 		status = http.StatusServiceUnavailable
@@ -97,62 +130,12 @@ func (a *API) readyz(c *gin.Context) {
 	a.writeHealth(c, status, answer)
 }
 
-func (a *API) readiness() healthAnswer {
-	modes := a.look()
-	answer := healthAnswer{Status: statusOK, Checks: a.checks(modes)}
-	if reason := a.notReady(modes); reason != "" {
-		answer.Status, answer.Message = statusNotReady, reason
-		return answer
-	}
-	answer.Message = firstOf(modes, func(m sight) bool { return m.wasReady })
-	if answer.Message != "" || !a.opts.Conditions.OK(ConditionDatabase) {
-		answer.Status = statusDegraded
-	}
-	return answer
-}
-
-// notReady says why this replica should get no requests, "" when it should.
-func (a *API) notReady(modes []sight) string {
-	never := firstOf(modes, func(m sight) bool { return !m.wasReady })
-	switch err := a.opts.Queue.Ready(); {
-	case a.draining.Load():
-		return "shutting down"
-	case err != nil:
-		return err.Error()
-	case !a.opts.Conditions.OK(ConditionRedis):
-		return "redis cannot be used"
-	case !a.opts.Conditions.OK(ConditionDatabase) && a.opts.Queue.Starved(starvedFor):
-		return "the database cannot be used and the lists have run dry"
-	}
-	return never
-}
-
-// firstOf is the name and the reason of the first mode that is not ready and of
-// which also holds, "" when there is none.
-func firstOf(modes []sight, also func(sight) bool) string {
-	for _, m := range modes {
-		if !m.OK && also(m) {
-			return m.Name + ": " + m.Error
-		}
-	}
-	return ""
-}
-
-// healthz is for monitoring: anything that does not work makes it 503. The
-// message names a store before what waits for it.
+// healthz is for monitoring: anything that does not work makes it 503.
 func (a *API) healthz(c *gin.Context) {
-	answer := healthAnswer{Status: statusOK, Checks: a.checks(a.look())}
+	answer, _ := a.assess()
 	status := http.StatusOK
-	for _, check := range answer.Checks {
-		if !check.OK && answer.Message == "" {
-			answer.Message = check.Name + ": " + check.Error
-		}
-	}
-	if err := a.opts.Queue.Ready(); err != nil && answer.Message == "" {
-		answer.Message = err.Error()
-	}
-	if answer.Message != "" {
-		answer.Status, status = statusDegraded, http.StatusServiceUnavailable
+	if answer.Status != statusOK {
+		status = http.StatusServiceUnavailable
 	}
 	a.writeHealth(c, status, answer)
 }

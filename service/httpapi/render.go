@@ -14,17 +14,18 @@ import (
 // headers are the values of the headers that answers have, made once. They are
 // shared by all answers: whoever wants another value replaces the slice.
 type headers struct {
-	json, text, html, yaml, noStore, nosniff []string
+	json, text, html, yaml, prometheus, noStore, nosniff []string
 }
 
 func newHeaders() headers {
 	return headers{
-		json:    []string{"application/json; charset=utf-8"},
-		text:    []string{"text/plain; charset=utf-8"},
-		html:    []string{"text/html; charset=utf-8"},
-		yaml:    []string{"application/yaml"},
-		noStore: []string{"no-store"},
-		nosniff: []string{"nosniff"},
+		json:       []string{"application/json; charset=utf-8"},
+		text:       []string{"text/plain; charset=utf-8"},
+		html:       []string{"text/html; charset=utf-8"},
+		yaml:       []string{"application/yaml"},
+		prometheus: []string{"text/plain; version=0.0.4; charset=utf-8"},
+		noStore:    []string{"no-store"},
+		nosniff:    []string{"nosniff"},
 	}
 }
 
@@ -64,6 +65,11 @@ func (a *API) writeJSONAs(c *gin.Context, status int, v any) {
 		return
 	}
 	a.writeBody(c, status, a.headers.json, body)
+}
+
+// writeJSONBody is writeJSON of what is encoded.
+func (a *API) writeJSONBody(c *gin.Context, body []byte) {
+	a.writeBody(c, http.StatusOK, a.headers.json, body)
 }
 
 // form is how IDs are shown.

@@ -68,7 +68,7 @@ func TestHeadOfHealth(t *testing.T) {
 	api := newAPIWith(&fakeQueue{ready: wrap(model.ErrNotReady)}, nil, io.Discard)
 	server := httptest.NewServer(api)
 	defer server.Close()
-	for path, status := range map[string]int{"/livez": 200, "/readyz": 503, "/healthz": 503} {
+	for path, status := range map[string]int{"/livez": 200, "/readyz": 503, "/readyz/queue": 503, "/readyz/uid": 200, "/healthz": 503} {
 		head, get := fetch(t, http.MethodHead, server.URL+path, ""), fetch(t, http.MethodGet, server.URL+path, "")
 		if head.StatusCode != status || head.body != "" || get.StatusCode != status {
 			t.Errorf("HEAD %s: %d %q, GET %d, want %d", path, head.StatusCode, head.body, get.StatusCode, status)

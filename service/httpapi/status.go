@@ -9,8 +9,6 @@ import (
 	"shardid/service/alarm"
 	"shardid/service/fleet"
 	"shardid/service/health"
-
-	"github.com/gin-gonic/gin"
 )
 
 // Status is the body of /api/status, what the console shows. Options.Status fills
@@ -164,19 +162,17 @@ type UIDStatus struct {
 	RemainingLifetimeSeconds int64     `json:"remainingLifetimeSeconds"`
 }
 
-// status answers what the console shows.
-func (a *API) status(c *gin.Context) {
+// readStatus is what the console shows.
+func (a *API) readStatus(ctx context.Context) ([]byte, error) {
 	var s Status
 	if a.opts.Status != nil {
-		ctx, cancel := context.WithTimeout(c.Request.Context(), readTimeout)
-		defer cancel()
 		s = a.opts.Status(ctx)
 	}
 	ready := a.readiness()
 	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
 	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions.Conditions()
 	s.Alarms = append([]alarm.Alarm{}, s.Alarms...) // none is [], not null
-	a.writeJSON(c, s)
+	return encodeJSON(s)
 }
 
 // Readiness is what /readyz answers, and how each mode is doing.
@@ -184,19 +180,18 @@ func (a *API) Readiness() (ready bool, modes map[string]ModeStatus) {
 	return a.readiness().Status != statusNotReady, a.modeStatus()
 }
 
-// replicas answers how all replicas of the deployment are doing.
-func (a *API) replicas(c *gin.Context) {
-	if a.opts.Replicas == nil {
-		a.writeJSON(c, fleet.View{Replicas: []fleet.Record{}})
-		return
+// readReplicas is how all replicas of the deployment are doing.
+func (a *API) readReplicas(ctx context.Context) ([]byte, error) {
+	view := fleet.View{Replicas: []fleet.Record{}}
+	if a.opts.Replicas != nil {
+		view = a.opts.Replicas.View(ctx)
 	}
-	a.writeJSON(c, a.opts.Replicas.View(c.Request.Context()))
+	return encodeJSON(view)
 }
 
 // modeStatus has every mode, the disabled ones too.
 func (a *API) modeStatus() map[string]ModeStatus {
 	all := map[string]ModeStatus{
-		ModeQueue:     statusOf(a.queue.look(a.now())),
 		ModeSegment:   {Enabled: a.opts.Segment != nil},
 		ModeSnowflake: {Enabled: a.opts.Snowflake != nil},
 		ModeUID:       {Enabled: a.opts.UID != nil},
@@ -207,6 +202,6 @@ func (a *API) modeStatus() map[string]ModeStatus {
 	return all
 }
 
-func statusOf(m sight) ModeStatus {
+func statusOf(m health.Condition) ModeStatus {
 	return ModeStatus{Enabled: true, Ready: m.OK, Since: m.Since, Error: m.Error}
 }

@@ -43,13 +43,13 @@ func fullStatus(context.Context) Status {
 func TestStatus(t *testing.T) {
 	away := wrap(model.ErrNoLease)
 	api := newAPIOf(func(o *Options) {
-		o.Status, o.UID, o.Modes = fullStatus, nil, o.Modes[:2]
-		o.Modes[1].Ready = func() error { return away }
+		o.Status, o.UID, o.Modes = fullStatus, nil, o.Modes[:3]
+		o.Modes[2].Ready = func() error { return away }
 	})
 	api.now = func() time.Time { return loaded }
 	got := ask(api, http.MethodGet, "/api/status")
 	for _, want := range []string{
-		`{"version":"1.2.3","startedAt":"2026-11-20T00:18:00Z","ready":false,"message":"snowflake: next: no worker ID is held","modes":{`,
+		`{"version":"1.2.3","startedAt":"2026-11-20T00:18:00Z","ready":false,"message":"starting: snowflake: next: no worker ID is held","modes":{`,
 		`"queue":{"enabled":true,"ready":true,"since":"2026-11-20T00:18:00Z"}`,
 		`"segment":{"enabled":true,"ready":true,"since":"2026-11-20T00:18:00Z"}`,
 		`"snowflake":{"enabled":true,"ready":false,"since":"2026-11-20T00:18:00Z","error":"next: no worker ID is held"}`,
@@ -75,16 +75,18 @@ func TestStatus(t *testing.T) {
 // Without Options.Status there is what the API knows itself. The readiness of the
 // status and that of /readyz are one.
 func TestStatusOfTheAPIAlone(t *testing.T) {
-	api := newAPIOf(disableModes)
 	var s Status
 	for _, ready := range []bool{true, false} {
+		api := newAPIOf(disableModes)
+		if !ready {
+			api.Drain()
+		}
 		if err := json.Unmarshal(ask(api, http.MethodGet, "/api/status").Body.Bytes(), &s); err != nil {
 			t.Fatal(err)
 		}
 		if s.Ready != ready || len(s.Modes) != 4 || len(s.Stores) != 2 || s.Segment != nil || s.Alarms == nil {
 			t.Errorf("%+v, want ready %t", s, ready)
 		}
-		api.Drain()
 	}
 }
 

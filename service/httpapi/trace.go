@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/gin-gonic/gin"
 )
@@ -33,7 +34,7 @@ func (a *API) around() []gin.HandlerFunc {
 	if l := newAccessLog(a.opts.Log, a.opts.AccessLog); l.isOn() {
 		all = append(all, l.logged)
 	}
-	return append(all, a.recover, a.bound)
+	return append(all, a.recover, a.screen)
 }
 
 // traced observes a request; it is there only when tracing is on.
@@ -58,5 +59,5 @@ func isProbe(path string) bool {
 	case "/livez", "/readyz", "/healthz", "/metrics":
 		return true
 	}
-	return false
+	return strings.HasPrefix(path, "/readyz/")
 }

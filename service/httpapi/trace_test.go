@@ -47,6 +47,7 @@ func TestRequestsAreObserved(t *testing.T) {
 		{"/nothing", &fakeQueue{}, []ended{{"", 404, -10}}},
 		{"/livez", &fakeQueue{}, nil},
 		{"/readyz", &fakeQueue{}, nil},
+		{"/readyz/uid", &fakeQueue{}, nil},
 		{"/healthz", &fakeQueue{}, nil},
 		{"/metrics", &fakeQueue{}, nil},
 	} {

@@ -16,6 +16,17 @@ type collector struct {
 	build     *prometheus.Desc
 	unsafe    *prometheus.Desc
 	settings  *prometheus.Desc
+	open      *prometheus.Desc
+	refused   *prometheus.Desc
+	failed    *prometheus.Desc
+}
+
+// Connections are how many clients are connected, and how many could not be since the
+// start.
+type Connections struct {
+	Open    int64
+	Refused int64 // closed at once, as too many were open
+	Failed  int64 // not accepted, for want of descriptors mostly
 }
 
 func newCollector(s Sources) *collector {
@@ -26,12 +37,15 @@ func newCollector(s Sources) *collector {
 		build:     prometheus.NewDesc("shardid_build_info", "Always 1; the version is the label.", []string{"version"}, nil),
 		unsafe:    prometheus.NewDesc("shardid_unsafe_no_history", "Whether redis.unsafe_no_history is set: 1 or 0. With 1 IDs can repeat.", nil, nil),
 		settings:  prometheus.NewDesc("shardid_store_settings", "Settings of the stores by what shardid doctor says of them: ok, warn, unsafe or unknown.", []string{"level"}, nil),
+		open:      prometheus.NewDesc("shardid_connections", "Connections of clients that are open.", nil, nil),
+		refused:   prometheus.NewDesc("shardid_connections_refused_total", "Connections of clients that were closed at once, as server.max_connections were open.", nil, nil),
+		failed:    prometheus.NewDesc("shardid_accept_errors_total", "Connections of clients that could not be accepted, for want of descriptors mostly.", nil, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{c.condition, c.answers, c.build, c.unsafe, c.settings} {
+	for _, d := range []*prometheus.Desc{c.condition, c.answers, c.build, c.unsafe, c.settings, c.open, c.refused, c.failed} {
 		out <- d
 	}
 }
@@ -47,6 +61,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	for level, n := range levels(c.sources.Settings()) {
 		out <- prometheus.MustNewConstMetric(c.settings, prometheus.GaugeValue, float64(n), string(level))
 	}
+	n := c.sources.Connections()
+	out <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(n.Open))
+	out <- prometheus.MustNewConstMetric(c.refused, prometheus.CounterValue, float64(n.Refused))
+	out <- prometheus.MustNewConstMetric(c.failed, prometheus.CounterValue, float64(n.Failed))
 	out <- prometheus.MustNewConstMetric(c.build, prometheus.GaugeValue, 1, c.sources.Version)
 	out <- prometheus.MustNewConstMetric(c.unsafe, prometheus.GaugeValue, gauge(c.sources.UnsafeNoHistory))
 }

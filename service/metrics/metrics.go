@@ -5,7 +5,9 @@
 package metrics
 
 import (
-	"net/http"
+	"bytes"
+	"context"
+	"fmt"
 
 	"shardid/model"
 	"shardid/service/health"
@@ -13,7 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/expfmt"
 )
 
 // Sources are what is shown. The functions must be safe for concurrent use; all
@@ -32,6 +34,8 @@ type Sources struct {
 	// Settings are what the stores said of theirs, when last asked.
 	Settings func() []model.Finding
 	Stores   *Stores
+	// Connections are those of clients.
+	Connections func() Connections
 
 	// The other modes; nil for one that is disabled.
 	Segment   *Segment
@@ -39,8 +43,9 @@ type Sources struct {
 	UID       func() UID
 }
 
-// Handler serves the metrics in Prometheus' text format.
-func Handler(s Sources) http.Handler {
+// Text reads the metrics in Prometheus' text format. What it gives is safe for concurrent
+// use.
+func Text(s Sources) func(context.Context) ([]byte, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		newCollector(s), newQueue(s.Queue, s.Apps), newTraffic(s.Traffic), s.Stores)
@@ -53,5 +58,17 @@ func Handler(s Sources) http.Handler {
 	if s.UID != nil {
 		registry.MustRegister(newUID(s.UID))
 	}
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	return func(context.Context) ([]byte, error) {
+		families, err := registry.Gather()
+		if err != nil {
+			return nil, fmt.Errorf("read the metrics: %w", err)
+		}
+		var out bytes.Buffer
+		for _, family := range families {
+			if _, err := expfmt.MetricFamilyToText(&out, family); err != nil {
+				return nil, fmt.Errorf("write the metrics: %w", err)
+			}
+		}
+		return out.Bytes(), nil
+	}
 }

@@ -2,8 +2,6 @@ package metrics_test
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +63,7 @@ func full() metrics.Sources {
 		Traffic: func() map[string]metrics.Traffic {
 			return map[string]metrics.Traffic{"queue": {OK: reading(), Codes: map[int]int64{-4: 61, -12: 0}}}
 		},
+		Connections: func() metrics.Connections { return metrics.Connections{Open: 61, Refused: 62, Failed: 63} },
 		Settings: func() []model.Finding {
 			return []model.Finding{{Level: model.LevelUnsafe}, {Level: model.LevelOK}, {Level: model.LevelOK}}
 		},
@@ -95,17 +94,17 @@ func full() metrics.Sources {
 // scrape is what Prometheus reads.
 func scrape(t *testing.T, s metrics.Sources) string {
 	t.Helper()
-	w := httptest.NewRecorder()
-	metrics.Handler(s).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if w.Code != http.StatusOK {
-		t.Fatalf("%d %s", w.Code, w.Body)
+	body, err := metrics.Text(s)(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return w.Body.String()
+	return string(body)
 }
 
-func TestHandlerShowsEverything(t *testing.T) {
+func TestTextShowsEverything(t *testing.T) {
 	body := scrape(t, full())
 	for _, want := range []string{
+		"shardid_connections 61", "shardid_connections_refused_total 62", "shardid_accept_errors_total 63",
 		"shardid_queue_issued_total 1", "shardid_queue_pops_total 2", "shardid_queue_refills_total 3",
 		`shardid_queue_wasted_indices_total{reason="history"} 21`, `shardid_queue_wasted_indices_total{reason="high_water"} 22`,
 		`shardid_queue_wasted_indices_total{reason="full"} 23`, `shardid_queue_wasted_indices_total{reason="failed"} 24`,

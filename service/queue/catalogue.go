@@ -73,7 +73,7 @@ type reloadGate struct {
 func (s *Service) find(ctx context.Context, key model.ListKey) (*list, error) {
 	c := s.catalogue.Load()
 	if c == nil {
-		return nil, s.Ready()
+		return nil, s.notReady()
 	}
 	l, err := c.find(key)
 	if err == nil {
@@ -128,6 +128,7 @@ func (s *Service) reloadInFlight(done chan struct{}) {
 func (s *Service) reloadAndReport() error {
 	err := s.reload(s.ctx)
 	if s.ctx.Err() == nil {
+		s.reloadFails.Store(err != nil)
 		s.opts.Reporter.Report(ConditionReload, err)
 	}
 	return err

@@ -152,6 +152,14 @@ func (l *list) fillsAhead() bool {
 	return !model.Narrow(l.left()) && !time.Now().Before(l.pauseUntil)
 }
 
+// mayBeRechecked says whether a list that failed is refilled again although nobody asks
+// for it. A push that failed has cost a segment: the next may cost another one.
+func (l *list) mayBeRechecked(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !now.Before(l.pauseUntil) && now.Sub(l.lostAt) > time.Hour/lossesPerHour
+}
+
 // beginRefill claims the list for one refill; false means one is in flight.
 func (l *list) beginRefill() bool {
 	l.mu.Lock()

@@ -3,6 +3,7 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -56,12 +57,82 @@ func TestDatabaseAwayServesWhatIsHeldThenRefusesThenRecovers(t *testing.T) {
 	if !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
 		t.Errorf("refusal: %v", err)
 	}
-	if !r.Starved(time.Second) || r.reports.of(queue.ConditionRefill) == nil {
+	if r.Stats().Starved == 0 || r.reports.of(queue.ConditionRefill) == nil {
 		t.Error("the failure was not reported")
 	}
+	if err := r.Ready(); err != nil {
+		t.Errorf("one dry list of 64 makes the mode not ready: %v", err)
+	}
 	db.fail(nil)
-	eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
-	eventually(t, "reports it", func() error { return r.reports.of(queue.ConditionRefill) })
+	eventually(t, "recovers, without a caller", func() error { return r.reports.of(queue.ConditionRefill) })
+	if _, err := r.one(1, "alice"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Only when no list has anything left is the mode not ready.
+func TestNotReadyOnceEveryListIsDry(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	db.change(func(rows map[model.ListKey]model.AllocState) {
+		for key := range rows {
+			if key.Shard > 1 {
+				delete(rows, key)
+			}
+		}
+	})
+	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 50 * time.Millisecond })
+	passes := map[uint8]string{}
+	for i := range 1000 {
+		pass := strconv.Itoa(i)
+		passes[model.ShardOf(pass)] = pass
+	}
+	db.fail(errAway)
+	dry := func(shard uint8) {
+		for {
+			if _, err := r.one(1, passes[shard]); err != nil {
+				return
+			}
+		}
+	}
+	dry(0)
+	if err := r.Ready(); err != nil {
+		t.Errorf("one list is dry, the other is not: %v", err)
+	}
+	dry(1)
+	if err := r.Ready(); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
+		t.Errorf("both lists are dry: %v", err)
+	}
+	db.fail(nil)
+	eventually(t, "recovers, without a caller", r.Ready)
+}
+
+// What failed once is tried again until it works, although nobody asks: the list that
+// was not refilled, the pop, and the reading of the apps.
+func TestFailuresEndWithTheirCause(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 50 * time.Millisecond; o.PrefetchMax = 1 })
+	if _, err := r.one(1, "alice"); err != nil {
+		t.Fatal(err)
+	}
+	l.set(func(l *lists) { l.err = errAway })
+	db.fail(errAway)
+	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) {
+		t.Fatal(err)
+	}
+	if err := r.Reload(t.Context()); !errors.Is(err, errAway) {
+		t.Fatal(err)
+	}
+	conditions := []string{queue.ConditionPop, queue.ConditionReload}
+	for _, c := range conditions {
+		if r.reports.of(c) == nil {
+			t.Errorf("%s was not reported", c)
+		}
+	}
+	l.set(func(l *lists) { l.err = nil })
+	db.fail(nil)
+	for _, c := range conditions {
+		eventually(t, c+" works again", func() error { return r.reports.of(c) })
+	}
 }
 
 func TestListsAwayRefusesThenRecovers(t *testing.T) {
@@ -349,12 +420,23 @@ func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, model.ErrUnconfirmed) {
 		t.Errorf("one: %v", err)
 	}
+	for range 200 { // lists that work hide none that fails
+		if _, err := r.one(1, "hello"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := r.reports.of(queue.ConditionRefill); !errors.Is(err, model.ErrUnconfirmed) {
 		t.Errorf("reported: %v", err)
 	}
 	row.Doubt = 0 // confirmed
 	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
-	eventually(t, "serves", func() error { _, err := r.one(1, "alice"); return err })
+	eventually(t, "it ends with its cause, without a caller", func() error { return r.reports.of(queue.ConditionRefill) })
+	if _, err := r.one(1, "alice"); err != nil {
+		t.Error(err)
+	}
+	if n := r.Seen()[0].Unconfirmed; n != 0 {
+		t.Errorf("%d lists are unconfirmed still", n)
+	}
 }
 
 func TestAnUnvouchedDatabaseMakesALargeSpaceJump(t *testing.T) {

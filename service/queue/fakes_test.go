@@ -264,7 +264,7 @@ func options(l *lists, db *table, r *reports) queue.Options {
 		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r,
 		Log:     slog.New(slog.DiscardHandler),
 		Probe:   func(context.Context) error { l.mu.Lock(); defer l.mu.Unlock(); return l.err },
-		Timeout: 2 * time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100_000, MaxListRate: 1000, LiftAlarm: 1000,
+		Timeout: 2 * time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100_000, LiftAlarm: 1000,
 		RefillCron: "0 */2 * * * *", ReloadCron: "30 */2 * * * *",
 	}
 }
@@ -278,11 +278,16 @@ func stop(t *testing.T, s *queue.Service) {
 	}
 }
 
-// ready starts a replica and waits until it serves.
+// ready starts a replica and waits until it has read the apps.
 func ready(t *testing.T, l *lists, db *table, change ...func(*queue.Options)) replica {
 	t.Helper()
 	r := start(t, l, db, change...)
-	eventually(t, "ready", func() error { return r.Ready() })
+	eventually(t, "ready", func() error {
+		if err := r.Ready(); errors.Is(err, model.ErrNotReady) {
+			return err
+		}
+		return nil
+	})
 	return r
 }
 

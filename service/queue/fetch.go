@@ -122,7 +122,9 @@ func (f *fetcher) step(n int) bool {
 		return f.progress
 	}
 	p, err := f.pop(n)
-	f.svc.popped(err)
+	if f.svc.ctx.Err() == nil {
+		f.svc.pops.Note(f.list, err)
+	}
 	if err != nil {
 		f.pause(err)
 		return false
@@ -184,14 +186,6 @@ func (l *list) pop(n int) (model.Popped, error) {
 	defer cancel()
 	l.svc.stats.pops.Add(1)
 	return l.svc.opts.Lists.Pop(ctx, l.key, n)
-}
-
-// popped reports a failing pop, and the first good one after it.
-func (s *Service) popped(err error) {
-	failing := err != nil && s.ctx.Err() == nil
-	if s.popFailing.Swap(failing) || failing {
-		s.opts.Reporter.Report(ConditionPop, err)
-	}
 }
 
 // pause notes why there is nothing and waits a little, longer each time.

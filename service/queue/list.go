@@ -180,7 +180,6 @@ func (l *list) gaveUp(cause error) error {
 	if !errors.Is(cause, model.ErrQueueEmpty) {
 		return cause
 	}
-	l.svc.starvedAt.Store(time.Now().UnixNano())
 	l.svc.stats.starved.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,6 +266,13 @@ func (l *list) isLowLocked(length int64) bool {
 		step = min(step, max(l.narrow, 1))
 	}
 	return float64(length) <= l.svc.opts.LowWatermark*float64(step)
+}
+
+// isDry says whether nothing is held and the store had nothing when last seen.
+func (l *list) isDry() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held() == 0 && l.depth == 0
 }
 
 // measured notes how many indices the store held a moment ago; -1 is unknown.

@@ -34,6 +34,7 @@ var errBusy = errors.New("another replica is refilling the list")
 type job struct {
 	*list
 	settle  bool // the list and its row are brought up to each other, and that is all
+	low     bool // it is due for a refill
 	state   model.ListState
 	segment model.Segment
 	err     error // how it ended; nil also when nothing was due
@@ -170,7 +171,7 @@ func (s *Service) settle(ctx context.Context, jobs []*job) {
 func (s *Service) due(jobs []*job) []*job {
 	due := jobs[:0:0]
 	for _, j := range jobs {
-		if !j.settle && j.isLow(j.state.Len) {
+		if j.low = !j.settle && j.isLow(j.state.Len); j.low {
 			due = append(due, j)
 		}
 	}
@@ -202,7 +203,6 @@ func (j *job) request() model.AllocRequest {
 		Mark:    j.state.HighWater,
 		Grow:    grow,
 		MaxStep: j.maxStep(grow),
-		MaxRate: j.svc.opts.MaxListRate,
 	}
 }
 
@@ -271,23 +271,28 @@ func (j *job) setSlow(slow bool) {
 	j.slow = slow
 }
 
-// report tells how the pass went as a whole. A list at its limit, or one that
-// another replica is refilling, is no failure.
+// report tells how the jobs ended: a list that is not low works as well as one that
+// was refilled, and one at its limit is no failure. What another replica is refilling
+// stays as it was.
 func (s *Service) report(jobs []*job) {
-	worked := false
+	if s.ctx.Err() != nil {
+		return
+	}
+	failed := false
 	for _, j := range jobs {
 		switch {
-		case j.err == nil:
-			worked = worked || j.segment.Last > 0
-		case errors.Is(j.err, errBusy), errors.Is(j.err, model.ErrLimitReached), errors.Is(j.err, model.ErrUnknownShard):
-		case s.ctx.Err() == nil:
-			s.stats.failedPasses.Add(1)
-			s.opts.Reporter.Report(ConditionRefill, fmt.Errorf("list %s: %w", j.key, j.err))
-			return
+		case errors.Is(j.err, errBusy):
+		case j.err == nil && (j.settle || j.low && j.segment.Last == 0): // that says nothing of a refill
+		case j.err == nil, errors.Is(j.err, model.ErrLimitReached), errors.Is(j.err, model.ErrUnknownShard):
+			s.refills.Note(j.list, nil)
+			s.pops.Note(j.list, nil) // the store has answered for it
+		default:
+			failed = true
+			s.refills.Note(j.list, fmt.Errorf("list %s: %w", j.key, j.err))
 		}
 	}
-	if worked {
-		s.opts.Reporter.Report(ConditionRefill, nil)
+	if failed {
+		s.stats.failedPasses.Add(1)
 	}
 }
 

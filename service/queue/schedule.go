@@ -24,6 +24,8 @@ const (
 	sweepChunk = 1024
 	// sweepWorkers is how many passes the sweep runs side by side.
 	sweepWorkers = 4
+	// recheckEvery is the pause between two looks at what failed, on average.
+	recheckEvery = 2 * time.Second
 	// maxSpread bounds spread: with the default cron, 120 s apart, it is 5 s.
 	maxSpread = 5 * time.Second
 )
@@ -37,12 +39,7 @@ func (s *Service) schedule() error {
 	if err := s.scheduleSweep(); err != nil {
 		return fmt.Errorf("%w: refill cron %q: %w", model.ErrInvalidArgument, s.opts.RefillCron, err)
 	}
-	reload := func() {
-		if s.reloadAndReport() == nil { // else it has been reported
-			s.settleAll()
-		}
-	}
-	job, err := s.cron.AddFunc(s.opts.ReloadCron, reload)
+	job, err := s.cron.AddFunc(s.opts.ReloadCron, s.reloadAndSettle)
 	if err != nil {
 		return fmt.Errorf("%w: reload cron %q: %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
 	}
@@ -83,8 +80,43 @@ func (s *Service) run() {
 		return
 	}
 	s.opts.Log.Info("queue mode is ready", "lists", len(s.catalogue.Load().all()))
-	if s.startJobs() {
-		s.sweep(s.ctx)
+	if !s.startJobs() {
+		return
+	}
+	s.sweep(s.ctx)
+	for s.sleep(recheckEvery/2 + mathrand.N(recheckEvery)) {
+		s.recheck()
+	}
+}
+
+// reloadAndSettle is what the cron job does. A failure has been reported.
+func (s *Service) reloadAndSettle() {
+	if s.reloadAndReport() == nil {
+		s.settleAll()
+	}
+}
+
+// recheck tries again what failed last, until it works: whether it does must not wait
+// for a caller or for the next sweep. With a store away the first pass shows that.
+func (s *Service) recheck() {
+	if s.reloadFails.Load() {
+		s.reloadAndSettle()
+	}
+	var again []*list
+	for _, l := range append(s.refills.Keys(), s.pops.Keys()...) {
+		if now, _ := s.catalogue.Load().find(l.key); now != l { // it was removed
+			s.refills.Note(l, nil)
+			s.pops.Note(l, nil)
+		} else if l.mayBeRechecked(time.Now()) {
+			again = append(again, l)
+		}
+	}
+	for lists := range slices.Chunk(again, passSize) {
+		failed := s.stats.failedPasses.Load()
+		s.refill(lists, false)
+		if s.stats.failedPasses.Load() != failed || s.ctx.Err() != nil {
+			return
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/health"
 
 	"github.com/robfig/cron/v3"
 )
@@ -22,7 +23,8 @@ type Reporter interface {
 	Report(condition string, err error)
 }
 
-// The conditions that the service reports.
+// The conditions that the service reports. The first two fail while they do for at
+// least one list.
 const (
 	ConditionPop    = "pop"
 	ConditionRefill = "refill"
@@ -50,7 +52,6 @@ type Options struct {
 	LowWatermark float64       // share of the step, in (0,1), at which a list is refilled
 	PrefetchMax  int           // most indices taken from one list at once, 1…10 000
 	MaxStep      int64         // longest segment, in indices
-	MaxListRate  int64         // more than a list ever hands out, in indices a second
 	LiftAlarm    int64         // a max_id that went back by more, in indices, is an alarm
 	RefillCron   string        // six fields, seconds first
 	ReloadCron   string        // six fields, seconds first
@@ -58,17 +59,18 @@ type Options struct {
 
 // Service issues queue IDs. Safe for concurrent use.
 type Service struct {
-	opts       Options
-	cron       *cron.Cron
-	reloadJob  cron.EntryID
-	catalogue  atomic.Pointer[catalogue] // nil until the first reload
-	waitsFor   atomic.Pointer[error]     // why the service is not initialised yet
-	reloading  reloadGate
-	popFailing atomic.Bool
-	stats      counters
-	events     *events
-	depths     depthGate
-	starvedAt  atomic.Int64 // Unix ns of the last caller that found nothing
+	opts      Options
+	cron      *cron.Cron
+	reloadJob cron.EntryID
+	catalogue atomic.Pointer[catalogue] // nil until the first reload
+	waitsFor  atomic.Pointer[error]     // why the service is not initialised yet
+	reloading reloadGate
+	// pops and refills are of the lists for which the latest one failed.
+	pops, refills *health.Failing[*list]
+	reloadFails   atomic.Bool // the latest reload did
+	stats         counters
+	events        *events
+	depths        depthGate
 
 	ctx     context.Context // ends at Stop; parents all background work
 	cancel  context.CancelFunc
@@ -83,6 +85,8 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{opts: opts, events: newEvents(opts.Log)}
+	s.pops = health.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionPop, err) })
+	s.refills = health.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionRefill, err) })
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.schedule(); err != nil {
 		s.cancel()
@@ -132,21 +136,32 @@ func (s *Service) Next(ctx context.Context, app int, gatePass string, count int,
 	return l.await(ctx, count, dst)
 }
 
-// Ready is nil once the first configuration was read and the lists answered,
-// else model.ErrNotReady with what the service waits for.
+// Ready is nil while IDs of at least one app may be had, as far as is known without
+// asking a store. Errors: model.ErrNotReady with what the service waits for, and
+// model.ErrQueueEmpty once every list is empty and cannot be refilled.
 func (s *Service) Ready() error {
-	if s.catalogue.Load() != nil {
+	c := s.catalogue.Load()
+	if c == nil {
+		return s.notReady()
+	}
+	lists := c.all()
+	if len(lists) == 0 || len(s.refills.Keys()) < len(lists) {
 		return nil
 	}
+	for _, l := range lists {
+		if !l.isDry() {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: no list has an index left: %w", model.ErrQueueEmpty, s.refills.Err())
+}
+
+// notReady is model.ErrNotReady with what the service waits for.
+func (s *Service) notReady() error {
 	if err := s.waitsFor.Load(); err != nil {
 		return fmt.Errorf("%w: waiting for %w", model.ErrNotReady, *err)
 	}
 	return fmt.Errorf("%w: starting", model.ErrNotReady)
-}
-
-// Starved says whether a caller got ErrQueueEmpty within the last d.
-func (s *Service) Starved(d time.Duration) bool {
-	return time.Since(time.Unix(0, s.starvedAt.Load())) < d
 }
 
 // spawn runs f in the background and Stop waits for it; false means that the

@@ -215,7 +215,7 @@ func (w *world) newReplica() *simReplica {
 	r := &simReplica{world: w, node: w.redis.master}
 	s, err := New(Options{
 		Lists: r, Locker: r, Allocator: r, Catalogue: nil, Reporter: r, Log: slog.New(slog.DiscardHandler),
-		Timeout: time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100, MaxListRate: 5000,
+		Timeout: time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100,
 		RefillCron: "@yearly", ReloadCron: "@yearly",
 	})
 	if err != nil {

@@ -55,7 +55,7 @@ func (s *Service) find(ctx context.Context, name string) (*Tag, error) {
 		return nil, err
 	}
 	if s.catalogue.Load() == nil {
-		return nil, s.Ready()
+		return nil, s.notReady()
 	}
 	if err := s.reloadForUnknown(ctx); err != nil {
 		return nil, fmt.Errorf("%w: tag %q is not known and the tags cannot be read now: %w", model.ErrSegmentEmpty, name, err)
@@ -118,6 +118,7 @@ func (g *reloadGate) outcome() error {
 func (s *Service) reloadAndReport() error {
 	err := s.reload()
 	if s.ctx.Err() == nil {
+		s.reloadFails.Store(err != nil)
 		s.opts.Reporter.Report(ConditionReload, err)
 	}
 	return err

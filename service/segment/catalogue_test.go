@@ -103,6 +103,11 @@ func TestUnknownWhileTheTableCannotBeRead(t *testing.T) {
 		if err := r.reports.of(segment.ConditionReload); !errors.Is(err, errAway) {
 			t.Errorf("reported: %v", err)
 		}
+		db.fail(nil)
+		time.Sleep(3 * time.Second) // the next reading is due in a minute
+		if err := r.reports.of(segment.ConditionReload); err != nil {
+			t.Errorf("the database is back, nobody has asked: %v", err)
+		}
 	})
 }
 

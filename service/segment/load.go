@@ -46,8 +46,9 @@ func (t *Tag) observe(now time.Time) {
 	}
 }
 
-// wanted says whether a segment is to be loaded: for those who wait, as Leaf
-// does, or because what is held would not last. Callers hold mu.
+// wanted says whether a segment is to be loaded: for those who wait, as Leaf does,
+// because what is held would not last, or because the last load failed: whether the
+// next one works must not wait for a caller. Callers hold mu.
 func (t *Tag) wanted(now time.Time) bool {
 	b := t.current.Load()
 	switch {
@@ -57,7 +58,7 @@ func (t *Tag) wanted(now time.Time) bool {
 		return true
 	case len(t.ahead) >= maxAhead:
 		return false
-	case t.behind:
+	case t.behind, t.unloaded:
 		return true
 	case t.loads == 0: // the first one waits for a caller
 		return false
@@ -132,9 +133,9 @@ func (t *Tag) loadOnce(p plan) bool {
 	began := time.Now()
 	s, err := t.svc.opts.Table.AllocateTag(ctx, p.req)
 	t.svc.stats.loadTimes.Observe(time.Since(began))
-	t.svc.loaded(err)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.loaded(err)
 	if err != nil {
 		t.loadFailed(err)
 		return false
@@ -144,15 +145,17 @@ func (t *Tag) loadOnce(p plan) bool {
 	return t.accept(p, s, time.Now())
 }
 
-// loaded counts a load and reports a failing database, and that it works again.
-// What is wrong with one row says nothing of the others.
-func (s *Service) loaded(err error) {
-	s.stats.loads.Add(1)
-	if s.ctx.Err() != nil || ofRow(err) || errors.Is(err, model.ErrRate) || errors.Is(err, model.ErrJumping) {
-		return
-	}
-	if s.loadFails.Swap(err != nil) || err != nil {
-		s.opts.Reporter.Report(ConditionLoad, err)
+// loaded counts a load and reports whether the database works. What is wrong with one
+// row, or a wait that is meant to be, is no failure of it. Callers hold mu.
+func (t *Tag) loaded(err error) {
+	t.svc.stats.loads.Add(1)
+	t.unloaded = err != nil && !ofRow(err) && t.closed == nil
+	switch {
+	case t.svc.ctx.Err() != nil:
+	case t.unloaded && !errors.Is(err, model.ErrRate) && !errors.Is(err, model.ErrJumping):
+		t.svc.loads.Note(t, fmt.Errorf("tag %q: %w", t.name, err))
+	default:
+		t.svc.loads.Note(t, nil)
 	}
 }
 

@@ -249,11 +249,17 @@ func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if !r.Starved(time.Minute) {
-			t.Error("not starved")
+		if s := r.Stats(); s.Starved != 2 {
+			t.Errorf("%d starved", s.Starved)
+		}
+		if err := r.Ready(); !errors.Is(err, model.ErrSegmentEmpty) || !errors.Is(err, errAway) {
+			t.Errorf("nothing can be had, and the mode is ready: %v", err)
 		}
 		db.fail(nil)
 		time.Sleep(2 * time.Second)
+		if err := errors.Join(r.Ready(), r.reports.of(segment.ConditionLoad)); err != nil {
+			t.Errorf("the database is back, nobody has asked: %v", err)
+		}
 		r.mustTake(t, "orders", 1, 20) // nothing went to those who left
 	})
 }

@@ -10,7 +10,7 @@ import (
 // *model.StoreError, or that of ctx, when it may still take place.
 func (s *Service) Reload(ctx context.Context) error {
 	if s.catalogue.Load() == nil {
-		return s.Ready()
+		return s.notReady()
 	}
 	done := make(chan error, 1)
 	if !s.spawn(func() { done <- s.reloadAndReport() }) {

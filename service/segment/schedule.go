@@ -12,6 +12,8 @@ const (
 	startRetry = 500 * time.Millisecond
 	// observeEvery is how often the rate of each tag is looked at.
 	observeEvery = time.Second
+	// reloadRetry is the pause before tags that could not be read are read again.
+	reloadRetry = 2 * time.Second
 )
 
 // Start begins to read the tags in the background and returns at once: the
@@ -33,6 +35,13 @@ func (s *Service) run() {
 	}
 	s.opts.Log.Info("segment mode is ready", "tags", len(s.catalogue.Load().live))
 	s.spawn(func() { s.every(s.opts.Reload, func() { _ = s.reloadAndReport() }) }) // it has been reported
+	s.spawn(func() {
+		s.every(reloadRetry, func() {
+			if s.reloadFails.Load() {
+				_ = s.reloadAndReport()
+			}
+		})
+	})
 	s.every(observeEvery, s.observe)
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/health"
 )
 
 // MaxBatch is the most IDs one call may ask for.
@@ -45,10 +46,11 @@ type Service struct {
 	catalogue atomic.Pointer[catalogue] // nil until the tags were read first
 	waitsFor  atomic.Pointer[error]     // why they were not yet
 	reloading reloadGate
-	loadFails atomic.Bool // the last load of any tag failed at the database
-	starvedAt atomic.Int64
-	stats     counters
-	events    *events
+	// loads are of the tags whose latest one failed at the database.
+	loads       *health.Failing[*Tag]
+	reloadFails atomic.Bool // the latest reload did
+	stats       counters
+	events      *events
 
 	ctx     context.Context // ends at Stop; parents all background work
 	cancel  context.CancelFunc
@@ -65,6 +67,7 @@ func New(opts Options) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{opts: opts, events: newEvents(opts.Log)}
+	s.loads = health.NewFailing[*Tag](func(err error) { opts.Reporter.Report(ConditionLoad, err) })
 	s.reloading.running = make(chan struct{}, 1)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
@@ -139,26 +142,36 @@ func (s *Service) nextOfUnknown(ctx context.Context, tag string, count int, dst 
 func (s *Service) Tag(name string) (*Tag, error) {
 	c := s.catalogue.Load()
 	if c == nil {
-		return nil, s.Ready()
+		return nil, s.notReady()
 	}
 	return c.find(name)
 }
 
-// Ready is nil once the tags were read, else model.ErrNotReady with what the
-// service waits for.
+// Ready is nil while IDs of at least one tag may be had, as far as is known without
+// asking the database. Errors: model.ErrNotReady with what the service waits for, and
+// model.ErrSegmentEmpty once every tag is used up and none can be loaded.
 func (s *Service) Ready() error {
-	if s.catalogue.Load() != nil {
+	c := s.catalogue.Load()
+	if c == nil {
+		return s.notReady()
+	}
+	if len(c.live) == 0 || len(s.loads.Keys()) < len(c.live) {
 		return nil
 	}
+	for _, t := range c.live {
+		if !t.isDry() {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: no tag holds an ID: %w", model.ErrSegmentEmpty, s.loads.Err())
+}
+
+// notReady is model.ErrNotReady with what the service waits for.
+func (s *Service) notReady() error {
 	if err := s.waitsFor.Load(); err != nil {
 		return fmt.Errorf("%w: waiting for %w", model.ErrNotReady, *err)
 	}
 	return fmt.Errorf("%w: starting", model.ErrNotReady)
-}
-
-// Starved says whether a caller got ErrSegmentEmpty within the last d.
-func (s *Service) Starved(d time.Duration) bool {
-	return time.Since(time.Unix(0, s.starvedAt.Load())) < d
 }
 
 // spawn runs f in the background and Stop waits for it; false means that the

@@ -40,6 +40,7 @@ type Tag struct {
 	floorAtReload int64     // what floor was before the row was read last
 	behind        bool      // the row was below that: the table went back in time
 	lastErr       error     // why waiters are not served; nil when the last load went well
+	unloaded      bool      // the last load failed, and not because of the row
 	refused       error     // why the table gives no segment, whoever asks
 	refusedUntil  time.Time // until then it is not asked again
 }
@@ -144,6 +145,13 @@ func (t *Tag) advance(n int64, dst []int64) []int64 {
 // held is how many IDs can be issued without the database. Callers hold mu.
 func (t *Tag) held() int64 { return t.current.Load().left() + t.aheadIDs }
 
+// isDry says whether no ID can be issued without the database.
+func (t *Tag) isDry() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.held() == 0
+}
+
 // issuedLocked is how many IDs callers got since the start. Callers hold mu.
 func (t *Tag) issuedLocked() int64 { return t.issued + t.current.Load().used() }
 
@@ -180,7 +188,8 @@ func (t *Tag) close(err error) {
 	}
 	t.closed = err
 	t.life++
-	t.loads = 0
+	t.loads, t.unloaded = 0, false
+	t.svc.loads.Note(t, nil)
 	t.drop()
 	t.failLocked(err)
 }

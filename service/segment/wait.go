@@ -87,7 +87,6 @@ func (t *Tag) gaveUp(cause error) error {
 	if !errors.Is(cause, model.ErrSegmentEmpty) && !errors.Is(cause, context.DeadlineExceeded) {
 		return cause
 	}
-	t.svc.starvedAt.Store(time.Now().UnixNano())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := t.lastErr

@@ -59,7 +59,7 @@ func New(opts Options) (*Generator, error) {
 		opts.Now = SystemClock()
 	}
 	g := &Generator{opts: opts}
-	g.End(fmt.Errorf("%w: none was asked for yet", model.ErrNoLease))
+	g.End(fmt.Errorf("%w: none has been acquired yet", model.ErrNoLease))
 	return g, nil
 }
 

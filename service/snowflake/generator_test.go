@@ -339,6 +339,6 @@ func ExampleGenerator() {
 	id, _, _, err := g.Take(1)
 	fmt.Println(id>>12&1023, err)
 	// Output:
-	// no worker ID is held: none was asked for yet
+	// no worker ID is held: none has been acquired yet
 	// 7 <nil>
 }

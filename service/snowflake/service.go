@@ -2,7 +2,9 @@ package snowflake
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +19,7 @@ const MaxBatch = 10_000
 type Service struct {
 	gen     *Generator
 	timeout time.Duration
+	missing func() string
 	stats   struct{ issued, refused, wasted, waits atomic.Int64 }
 }
 
@@ -28,9 +31,10 @@ type Stats struct {
 	Waits   int64 // sleeps for the next millisecond, or for a clock a little behind
 }
 
-// NewService serves from gen; a call waits for timeout at most.
-func NewService(gen *Generator, timeout time.Duration) *Service {
-	return &Service{gen: gen, timeout: timeout}
+// NewService serves from gen; a call waits for timeout at most. missing says what
+// keeps gen from having a worker ID that it trusts, "" when nothing is known to.
+func NewService(gen *Generator, timeout time.Duration, missing func() string) *Service {
+	return &Service{gen: gen, timeout: timeout, missing: missing}
 }
 
 // Next issues count IDs, 1…10 000, ascending, and appends them to dst, all or
@@ -51,10 +55,21 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 	if err != nil {
 		s.stats.wasted.Add(int64(len(dst) - start))
 		s.stats.refused.Add(1)
-		return dst[:start], err
+		return dst[:start], s.explain(err)
 	}
 	s.stats.issued.Add(int64(count))
 	return dst, nil
+}
+
+// explain adds why there is no worker ID, which only its keeper knows.
+func (s *Service) explain(err error) error {
+	if !errors.Is(err, model.ErrNoLease) {
+		return err
+	}
+	if cause := s.missing(); cause != "" && !strings.Contains(err.Error(), cause) {
+		return fmt.Errorf("%w: %s", err, cause)
+	}
+	return err
 }
 
 func (s *Service) fill(ctx context.Context, count int, dst []int64) ([]int64, error) {

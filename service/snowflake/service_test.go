@@ -3,7 +3,9 @@ package snowflake_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,7 +24,39 @@ func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *snowflak
 	}
 	g.Begin(1, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)
-	return snowflake.NewService(g, timeout), g
+	return snowflake.NewService(g, timeout, func() string { return "" }), g
+}
+
+// A refusal for want of a worker ID names its cause, once; other refusals do not.
+func TestARefusalNamesItsCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := snowflake.New(snowflake.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cause := "zookeeper: acquire worker ID: connection refused"
+		s := snowflake.NewService(g, time.Second, func() string { return cause })
+		refused := func(want string) {
+			t.Helper()
+			if _, err := s.Next(t.Context(), 1, nil); err == nil || err.Error() != want || !errors.Is(err, model.ErrNoLease) {
+				t.Errorf("%v, want %s", err, want)
+			}
+		}
+		refused("no worker ID is held: none has been acquired yet: " + cause)
+		g.End(fmt.Errorf("%w: %s", model.ErrNoLease, cause))
+		refused("no worker ID is held: " + cause)
+		g.Begin(1, 0)
+		g.Extend(math.MaxInt64, 0)
+		refused("no worker ID is held: its lease was not renewed in time: " + cause)
+		cause = ""
+		refused("no worker ID is held: its lease was not renewed in time")
+		cause = "not the reason"
+		g.Begin(1, time.Now().Add(time.Hour).UnixMilli())
+		g.Extend(math.MaxInt64, math.MaxInt64)
+		if _, err := s.Next(t.Context(), 1, nil); !errors.Is(err, model.ErrTooEarly) || strings.Contains(err.Error(), cause) {
+			t.Error(err)
+		}
+	})
 }
 
 func TestNextWaitsForTheNextMillisecond(t *testing.T) {

@@ -38,7 +38,7 @@ func (t *term) refusal(ms int64) error {
 	case until == 0:
 		return fmt.Errorf("%w: its time has not been reserved yet", model.ErrNoLease)
 	case ms > until:
-		return fmt.Errorf("%w: time is reserved up to %s only and the reservation was not renewed: see /readyz", model.ErrNoLease, formatMs(until))
+		return fmt.Errorf("%w: time is reserved up to %s only and the reservation was not renewed", model.ErrNoLease, formatMs(until))
 	}
-	return fmt.Errorf("%w: its lease was not renewed in time: see /readyz", model.ErrNoLease)
+	return fmt.Errorf("%w: its lease was not renewed in time", model.ErrNoLease)
 }

@@ -54,7 +54,8 @@ func TestRequestGoesOn(t *testing.T) {
 		recorded bool
 		same     bool
 	}{
-		{parent1 + "1", 0, true, true},
+		{parent1 + "1", 0.01, true, true},
+		{parent1 + "1", 0, false, true},
 		{parent1 + "0", 1, false, true},
 		{"", 1, true, false},
 		{"", 0, false, false},

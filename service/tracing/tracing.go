@@ -28,7 +28,7 @@ type Options struct {
 	// /v1/traces.
 	Endpoint string
 	// SampleRatio is the share of traces that begin here and are recorded, 0…1. Of
-	// those that began elsewhere it is decided there.
+	// those that began elsewhere it is decided there, but for 0: nothing is recorded.
 	SampleRatio float64
 	Version     string // of the program
 	Instance    string // of this process, not that of any other
@@ -69,8 +69,12 @@ func Start(opts Options) (*Tracer, error) {
 	return t, nil
 }
 
-// sampler decides what is recorded: what began elsewhere as it was decided there.
+// sampler decides what is recorded: what began elsewhere as it was decided there, and
+// with the ratio 0 nothing, so that no caller can switch on what the operator has not.
 func sampler(ratio float64) sdktrace.Sampler {
+	if ratio == 0 {
+		return sdktrace.NeverSample()
+	}
 	return sdktrace.ParentBased(sdktrace.TraceIDRatioBased(ratio))
 }
 

@@ -151,13 +151,15 @@ func (s *Service) span() int64 { return 1 << s.opts.BoostPower }
 // and a clock that must catch up is as it should be.
 func (s *Service) filled(g *grant, err error) {
 	if err == nil {
-		if g.fillErr.Swap(nil) != nil {
+		g.fillErr.Store(nil)
+		if s.fillFails.Swap(false) {
 			s.opts.Reporter.Report(ConditionFill, nil)
 		}
 		return
 	}
 	g.fillErr.Store(&err)
 	if !errors.Is(err, model.ErrNoLease) && !errors.Is(err, model.ErrRingEmpty) {
+		s.fillFails.Store(true)
 		s.opts.Reporter.Report(ConditionFill, err)
 	}
 }

@@ -75,6 +75,7 @@ func (s *Service) register() *grant {
 		node, err := s.tryRegister(start)
 		s.opts.Reporter.Report(ConditionNode, err)
 		if err == nil {
+			s.opts.Reporter.Report(ConditionMark, nil) // the node has one
 			return newGrant(s.opts.Layout, start, node)
 		}
 		s.reason.Store(&err)

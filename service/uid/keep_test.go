@@ -75,6 +75,30 @@ func TestDatabaseAway(t *testing.T) {
 	}
 }
 
+// What failed for a node that is lost does not fail for the next one.
+func TestConditionsEndWithALostNode(t *testing.T) {
+	story(t, func(t *testing.T) {
+		db := newTable()
+		s := started(t, db, nil)
+		time.Sleep(time.Second)
+		s.filled(s.grant.Load(), errAway)
+		db.set(func(db *table) { clear(db.rows) })
+		reports := s.opts.Reporter.(*reporter)
+		for s.Stats().Nodes < 2 {
+			time.Sleep(time.Millisecond)
+			if s.Stats().Nodes < 2 && reports.of(ConditionFill) == nil {
+				t.Fatal("the failure was not reported")
+			}
+		}
+		time.Sleep(time.Second)
+		for _, c := range []string{ConditionNode, ConditionMark, ConditionFill} {
+			if err := reports.of(c); err != nil {
+				t.Errorf("%s: %v", c, err)
+			}
+		}
+	})
+}
+
 // While the database answers, the mark is raised before it is used up, however fast
 // that goes, and comes to last ten minutes at the present rate.
 func TestMarkFollowsTheRate(t *testing.T) {

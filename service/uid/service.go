@@ -83,7 +83,9 @@ type Service struct {
 	grant  atomic.Pointer[grant] // nil while no node is held
 	reason atomic.Pointer[error] // why none is; nil at the start
 	stats  counters
-	life   lifetime
+	// fillFails: a failed fill was reported, of whichever node.
+	fillFails atomic.Bool
+	life      lifetime
 
 	ctx     context.Context // ends at Stop; parents all background work
 	cancel  context.CancelFunc

@@ -148,7 +148,7 @@ func TestOneOfManyWins(t *testing.T) {
 			wg.Wait()
 			return n
 		}
-		made := wins(model.ErrAppExists, func() error { return s.Provision(t.Context(), app(7)) })
+		made := wins(model.ErrAppExists, func() error { _, err := s.CreateApp(t.Context(), app(7)); return err })
 		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); made != 1 || n != 64 {
 			t.Errorf("%d created the app, it has %d rows", made, n)
 		}

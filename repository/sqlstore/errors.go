@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"slices"
+	"strings"
 
 	gosql "github.com/go-sql-driver/mysql"
 	gosqlite "modernc.org/sqlite"
@@ -22,10 +24,6 @@ var errReadOnly = errors.New("the server is read-only")
 const (
 	adviceMigrate  = "run `shardid migrate`"
 	adviceReadOnly = "point database.dsn at the primary, or make this server writable (SET GLOBAL read_only = OFF) if it is the primary"
-	adviceDiskFull = "the database server's disk is full: free space there"
-	adviceRights   = "grant the user of database.dsn SELECT, INSERT, UPDATE, DELETE and, for `shardid migrate`, CREATE, ALTER, INDEX, DROP, CREATE ROUTINE, ALTER ROUTINE, EXECUTE on the database"
-	adviceTooMany  = "lower database.max_open_conns or raise the server's max_connections"
-	adviceContend  = "another transaction holds the rows; it is tried again, look for long transactions if it goes on"
 )
 
 // mysqlAdvice is by the server's error number, MySQL's and MariaDB's.
@@ -34,7 +32,7 @@ func mysqlAdvice(number uint16) string {
 	case 1045, 1698:
 		return "check user and password in database.dsn"
 	case 1044, 1142, 1143, 1227, 1370, 1410:
-		return adviceRights
+		return "grant the user of database.dsn SELECT, INSERT, UPDATE, DELETE and, for `shardid migrate`, CREATE, ALTER, INDEX, DROP, CREATE ROUTINE, ALTER ROUTINE, EXECUTE on the database"
 	case 1049:
 		return "create the database (CREATE DATABASE … CHARACTER SET utf8mb4) or correct its name in database.dsn"
 	case 1146, 1054:
@@ -42,11 +40,11 @@ func mysqlAdvice(number uint16) string {
 	case 1290, 1792, 1836, 1874:
 		return adviceReadOnly
 	case 1040, 1203, 1226:
-		return adviceTooMany
+		return "lower database.max_open_conns or raise the server's max_connections"
 	case 1205, 1213, 1020:
-		return adviceContend
+		return "another transaction holds the rows; it is tried again, look for long transactions if it goes on"
 	case 3, 1021, 1114:
-		return adviceDiskFull
+		return "the database server's disk is full: free space there"
 	case 1129, 1130:
 		return "the server refuses this host: allow it for the user of database.dsn (FLUSH HOSTS after too many failed attempts)"
 	case 1047, 1053:
@@ -78,10 +76,10 @@ func sqliteAdvice(code int, file string) string {
 	return ""
 }
 
-// explain wraps err with the operation and what to do about it.
+// explain wraps err, which may be nil, with the operation and what to do about it.
 func (s *Store) explain(op string, err error) error {
 	var known *model.StoreError
-	if errors.As(err, &known) {
+	if err == nil || errors.As(err, &known) {
 		return err
 	}
 	return &model.StoreError{Store: "database", Op: op, Advice: s.advice(err), Err: err}
@@ -93,6 +91,8 @@ func (s *Store) advice(err error) string {
 		file   *gosqlite.Error
 		dial   *net.OpError
 		name   *net.DNSError
+		verify *tls.CertificateVerificationError
+		alert  tls.AlertError
 	)
 	switch {
 	case errors.As(err, &server):
@@ -111,7 +111,7 @@ func (s *Store) advice(err error) string {
 		return adviceMigrate + ", or, if a row is missing, INSERT INTO " + mutexTable + " (name) VALUES ('" + workerTable + "'), ('" + claimTable + "'), ('" + nodeTable + "'), INSERT INTO " + deploymentTable + " (deployment) VALUES (a new random name)"
 	case errors.Is(err, errRowChanged):
 		return "something writes to the table without locking its rows, or its engine is not InnoDB: " + adviceMigrate
-	case isTLS(err):
+	case errors.As(err, &verify), errors.As(err, &alert):
 		return "TLS failed: trust the authority of the server's certificate (database.tls_ca_file) and ask for the name that is in it (database.tls_server_name)"
 	case errors.Is(err, gosql.ErrNoTLS):
 		return "the server speaks no TLS: give it a certificate (ssl_cert, ssl_key), or set database.tls to false"
@@ -120,7 +120,7 @@ func (s *Store) advice(err error) string {
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return fmt.Sprintf("no database server answers at %s: start it, or correct database.dsn", s.address())
 	case isBroken(err):
-		return "the connection broke; it is opened again, look at the database server if it goes on"
+		return fmt.Sprintf("the connection to %s broke; it is opened again. If it goes on, see whether a MySQL or MariaDB server listens there (database.dsn), and look at its log", s.address())
 	case errors.Is(err, fs.ErrPermission):
 		return "let the user of this process write there"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
@@ -136,19 +136,10 @@ func (s *Store) address() string {
 	return s.server.Addr
 }
 
-// isTLS says whether it was TLS that failed; a server that wants none is not.
-func isTLS(err error) bool {
-	var (
-		verify *tls.CertificateVerificationError
-		alert  tls.AlertError
-	)
-	return errors.As(err, &verify) || errors.As(err, &alert)
-}
-
+// isBroken says whether the connection is gone, or its session: idle for too long, or
+// killed.
 func isBroken(err error) bool {
-	var server *gosql.MySQLError // of a session that it has ended: idle for too long, or killed
-	ended := errors.As(err, &server) && (server.Number == 4031 || server.Number == 1927)
-	return ended || errors.Is(err, driver.ErrBadConn) || errors.Is(err, gosql.ErrInvalidConn)
+	return serverSaid(err, 4031, 1927) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, gosql.ErrInvalidConn)
 }
 
 // fail is explain for a write. The driver reports a server that turned read-only
@@ -169,7 +160,7 @@ func (s *Store) answer(ctx context.Context, op string, err error) error {
 	for _, refusal := range []error{
 		model.ErrUnknownTag, model.ErrTagExists, model.ErrLimitReached, model.ErrInvalidArgument,
 		model.ErrNoWorkerID, model.ErrAddressTaken, model.ErrRegistryInUse, model.ErrLeaseLost, model.ErrLayoutChanged,
-		model.ErrUnknownApp, model.ErrRefused, model.ErrUnconfirmed, model.ErrJumping, model.ErrRate,
+		model.ErrUnknownApp, model.ErrAppExists, model.ErrRefused, model.ErrUnconfirmed, model.ErrJumping, model.ErrRate,
 	} {
 		if errors.Is(err, refusal) {
 			return fmt.Errorf("%s: %w", op, err)
@@ -180,25 +171,28 @@ func (s *Store) answer(ctx context.Context, op string, err error) error {
 
 // isRolledBack says whether the server gave the transaction up for the sake of
 // another: deadlock, lock wait, a row that changed before its lock was had.
-func isRolledBack(err error) bool {
-	var server *gosql.MySQLError
-	if !errors.As(err, &server) {
-		return false
-	}
-	return server.Number == 1213 || server.Number == 1205 || server.Number == 1020
-}
+func isRolledBack(err error) bool { return serverSaid(err, 1213, 1205, 1020) }
 
 // isDuplicate says whether a row with this primary key exists.
 func isDuplicate(err error) bool {
-	var server *gosql.MySQLError
 	var file *gosqlite.Error
 	const sqlitePrimaryKey = 1555 // SQLITE_CONSTRAINT_PRIMARYKEY
-	return errors.As(err, &server) && server.Number == 1062 ||
-		errors.As(err, &file) && file.Code() == sqlitePrimaryKey
+	return serverSaid(err, 1062) || errors.As(err, &file) && file.Code() == sqlitePrimaryKey
+}
+
+// serverSaid says whether the error is MySQL's or MariaDB's of one of the numbers.
+func serverSaid(err error, numbers ...uint16) bool {
+	var server *gosql.MySQLError
+	return errors.As(err, &server) && slices.Contains(numbers, server.Number)
 }
 
 // isBusy says whether another process holds the SQLite file.
 func isBusy(err error) bool {
 	var file *gosqlite.Error
 	return errors.As(err, &file) && (file.Code()&0xff == 5 || file.Code()&0xff == 6)
+}
+
+// isOn reads a server variable; MariaDB 12 has more than one way of on.
+func isOn(value string) bool {
+	return value != "0" && !strings.EqualFold(value, "OFF")
 }

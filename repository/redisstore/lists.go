@@ -1,0 +1,270 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"shardid/model"
+)
+
+const (
+	metaPrefix = "id.gen.meta_{id.gen.idList_"
+	lockPrefix = "id.gen.lock_"
+)
+
+// metaKey names the meta hash of a list. The braces make a cluster place it by the
+// list's name, which they hold, so both share a slot.
+func metaKey(k model.ListKey) string {
+	return metaPrefix + strconv.Itoa(int(k.App)) + "_" + strconv.Itoa(int(k.Shard)) + "}"
+}
+
+func metaKeys(keys []model.ListKey) []string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = metaKey(k)
+	}
+	return names
+}
+
+// MaxPop is the most indices one pop takes.
+const MaxPop = 10_000
+
+// Pop takes up to n of the oldest indices, n in 1…MaxPop. An empty list is no
+// error. When a reply is lost the pop may be repeated, and the indices of the
+// lost reply are a gap.
+func (s *Store) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error) {
+	if n < 1 || n > MaxPop {
+		return model.Popped{}, explain("pop", fmt.Errorf("%w: %d indices are not 1…%d", model.ErrInvalidArgument, n, MaxPop))
+	}
+	reply, err := s.pop.run(ctx, s.reader, []string{metaKey(key)}, s.self(), n)
+	if err != nil {
+		return model.Popped{}, s.fail("pop", err)
+	}
+	popped, err := decodePopped(reply)
+	if err != nil {
+		return model.Popped{}, explain("pop", fmt.Errorf("list %s: %w", key, err))
+	}
+	return popped, nil
+}
+
+const (
+	// stateLists is how many lists one script call reads, some 200 µs of Redis.
+	// In a cluster it is one: keys of a call must share a slot.
+	stateLists = 128
+	// statePipelined is how many lists are asked for in one round trip.
+	statePipelined = 1024
+)
+
+// State answers for every key, in order. A list that cannot be read has its own
+// Err; when the server does not answer at all the rest is not tried.
+func (s *Store) State(ctx context.Context, keys []model.ListKey) []model.ListState {
+	return s.states(ctx, keys, 0)
+}
+
+// Probe is State after a write beside each list: a server that is full, or takes no
+// writes for another reason, says so in Err.
+func (s *Store) Probe(ctx context.Context, keys []model.ListKey) []model.ListState {
+	return s.states(ctx, keys, 1)
+}
+
+func (s *Store) states(ctx context.Context, keys []model.ListKey, write int) []model.ListState {
+	states := make([]model.ListState, len(keys))
+	for _, part := range chunks(len(keys), statePipelined) {
+		if err := s.stateOf(ctx, keys[part.from:part.to], states[part.from:part.to], write); err != nil {
+			setErr(states[part.to:], err)
+			break
+		}
+	}
+	return states
+}
+
+// stateOf is one round trip. Its error says that no call was answered.
+func (s *Store) stateOf(ctx context.Context, keys []model.ListKey, states []model.ListState, write int) error {
+	perCall := stateLists
+	if s.mode == ModeCluster {
+		perCall = 1
+	}
+	parts := chunks(len(keys), perCall)
+	calls := make([]call, len(parts))
+	for i, part := range parts {
+		calls[i] = call{metaKeys(keys[part.from:part.to]), []any{s.self(), write}}
+	}
+	results := s.state.runAll(ctx, s.reader, calls)
+	for i, part := range parts {
+		own := states[part.from:part.to]
+		err := s.fail("state", results[i].err)
+		if err == nil {
+			err = explain("state", decodeStates(results[i].reply, own))
+		}
+		if err != nil {
+			setErr(own, err)
+		}
+	}
+	return s.silence("state", results)
+}
+
+func setErr(states []model.ListState, err error) {
+	for i := range states {
+		states[i] = model.ListState{Err: err}
+	}
+}
+
+// silence returns an error when no server answered any of the calls: whoever
+// has more to send would wait for a timeout again and again.
+func (s *Store) silence(op string, results []result) error {
+	var last error
+	for _, r := range results {
+		if r.err == nil || isReply(r.err) {
+			return nil
+		}
+		last = r.err
+	}
+	return explain(op, last)
+}
+
+// errMalformed reports a reply that our scripts do not give from lists that only
+// we have filled.
+var errMalformed = errors.New("unexpected content")
+
+// fields reads blank-separated words from a reply, without copying it. The
+// first malformed one sticks in bad.
+type fields struct {
+	rest string
+	bad  bool
+}
+
+func (f *fields) word() string {
+	word, rest, _ := strings.Cut(f.rest, " ")
+	f.bad = f.bad || word == ""
+	f.rest = rest
+	return word
+}
+
+// number reads an integer in 0…model.MaxIndex in plain digits.
+func (f *fields) number() int64 {
+	var n int64
+	i := 0
+	for ; i < len(f.rest) && f.rest[i] != ' '; i++ {
+		digit := f.rest[i] - '0'
+		if digit > 9 || n > model.MaxIndex/10 {
+			f.bad = true
+			return 0
+		}
+		n = n*10 + int64(digit)
+	}
+	f.bad = f.bad || i == 0 || n > model.MaxIndex || f.rest[0] == '0' && i > 1
+	f.rest = f.rest[min(i+1, len(f.rest)):]
+	return n
+}
+
+// decodePopped reads what pop.lua returns.
+func decodePopped(reply string) (model.Popped, error) {
+	f := fields{rest: reply}
+	// A clone, as the history is kept and the reply may be long.
+	p := model.Popped{History: strings.Clone(f.word()), Purged: f.number(), Len: f.number()}
+	more := f.number()
+	if f.rest != "" && !f.bad {
+		p.Indices = make([]int64, 0, strings.Count(f.rest, " ")+1)
+	}
+	for f.rest != "" && !f.bad {
+		index := f.number()
+		f.bad = f.bad || index == 0
+		p.Indices = append(p.Indices, index)
+	}
+	if more > 0 { // they are the so many after the one that is given
+		f.bad = f.bad || len(p.Indices) != 1 || more >= MaxPop || p.Indices[0] > model.MaxIndex-more
+	}
+	if f.bad || strings.HasSuffix(reply, " ") {
+		return model.Popped{}, fmt.Errorf("%w: pop answered %.80q", errMalformed, reply)
+	}
+	p.Indices = slices.Grow(p.Indices, int(more))
+	for i := range more {
+		p.Indices = append(p.Indices, p.Indices[0]+1+i)
+	}
+	return p, nil
+}
+
+// decodeStates reads what state.lua returns for n lists. What is kept is cloned, as the
+// reply may be long.
+func decodeStates(reply string, states []model.ListState) error {
+	rest := reply
+	for i := range states {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\n")
+		if reason, failed := strings.CutPrefix(line, "!"); failed {
+			states[i] = model.ListState{Err: explain("state", errors.New(strings.Clone(reason)))}
+			continue
+		}
+		f := fields{rest: line}
+		states[i] = model.ListState{History: strings.Clone(f.word()), Len: f.number(), HighWater: f.number(), Purged: f.number()}
+		if f.bad || f.rest != "" {
+			states[i] = model.ListState{Err: explain("state", fmt.Errorf("%w: state line %.80q", errMalformed, line))}
+		}
+	}
+	if rest != "" {
+		return fmt.Errorf("%w: state answered %.80q for %d lists", errMalformed, reply, len(states))
+	}
+	return nil
+}
+
+// Delete drops lists; their meta hashes, and so their high-water marks, stay. A
+// failure does not keep it from trying the others; it returns the first one.
+func (s *Store) Delete(ctx context.Context, keys []model.ListKey) error {
+	calls := make([]call, len(keys))
+	for i, meta := range metaKeys(keys) {
+		calls[i] = call{[]string{meta}, []any{s.self()}}
+	}
+	return s.fail("delete", firstError(s.remove.runParts(ctx, s.reader, calls)))
+}
+
+func firstError(results []result) error {
+	for _, r := range results {
+		if r.err != nil {
+			return r.err
+		}
+	}
+	return nil
+}
+
+// Foreign counts the lists that belong to another deployment, and names one of these.
+// It changes nothing. Errors: *model.StoreError.
+func (s *Store) Foreign(ctx context.Context, keys []model.ListKey) (lists int, deployment string, err error) {
+	own, _, _ := strings.Cut(s.self(), " ")
+	for _, part := range chunks(len(keys), pipelineCalls) {
+		pipe := s.reader.Pipeline()
+		var owners []*redis.SliceCmd
+		for _, key := range keys[part.from:part.to] {
+			owners = append(owners, pipe.HMGet(ctx, metaKey(key), "d"))
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return 0, "", s.fail("look for lists of another deployment", err)
+		}
+		for _, o := range owners {
+			if d, known := o.Val()[0].(string); known && d != own {
+				lists, deployment = lists+1, d
+			}
+		}
+	}
+	return lists, deployment, nil
+}
+
+// pipelineCalls bounds a pipeline, in commands.
+const pipelineCalls = 512
+
+// span is a part of a slice: from included, to excluded.
+type span struct{ from, to int }
+
+// chunks cuts n items into parts of at most size.
+func chunks(n, size int) []span {
+	parts := make([]span, 0, (n+size-1)/size)
+	for from := 0; from < n; from += size {
+		parts = append(parts, span{from, min(from+size, n)})
+	}
+	return parts
+}

@@ -1,0 +1,316 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+// allocRow is a row of id_alloc. Numbers are as wide as the table's, so that a
+// value out of range is seen and not cut off.
+type allocRow struct {
+	AppID       int64
+	AppName     string
+	MaxID       int64
+	ShardID     int64
+	Step        int64
+	Description string
+	MaxLimitID  int64
+	LimitPolicy string
+	CurrentStep int64
+	ListHistory string
+	LastMaxID   int64
+	Counter     counterRow `gorm:"embedded"`
+	// Stored is the row's own max_id where MaxID was raised to what had been handed
+	// out before the app was deleted; see lockLists.
+	Stored int64 `gorm:"-"`
+}
+
+// TableName tells gorm the table.
+func (allocRow) TableName() string { return table }
+
+// config checks the row and gives its list. The error, model.ErrInvalidArgument,
+// names the row: app 300 must not be taken for app 44.
+func (r allocRow) config() (model.ListConfig, error) {
+	key, err := model.NewListKey(r.AppID, r.ShardID)
+	policy, bad := model.ParseLimitPolicy(r.LimitPolicy)
+	switch err = cmp.Or(err, bad); {
+	case err != nil:
+	case r.Step < 1 || r.Step > model.MaxStep:
+		err = fmt.Errorf("%w: step %d is not in 1…%d", model.ErrInvalidArgument, r.Step, model.MaxStep)
+	case r.MaxID < 0:
+		err = fmt.Errorf("%w: max_id %d is negative", model.ErrInvalidArgument, r.MaxID)
+	case r.MaxLimitID < 0:
+		err = fmt.Errorf("%w: max_limit_id %d is negative", model.ErrInvalidArgument, r.MaxLimitID)
+	}
+	if err != nil {
+		return model.ListConfig{}, fmt.Errorf("%s row (app_id %d, shard_id %d) cannot be used: %w", table, r.AppID, r.ShardID, err)
+	}
+	return model.ListConfig{
+		Key: key, AppName: r.AppName, MaxID: r.MaxID, Step: r.Step,
+		CurrentStep: max(r.CurrentStep, r.Step),
+		Limit:       model.Limit{MaxID: r.MaxLimitID, Policy: policy},
+		History:     r.ListHistory, Doubt: r.Counter.Doubt,
+	}, nil
+}
+
+// counterRow is what a row of id_alloc or leaf_alloc keeps of its counter. Times are
+// Unix ms.
+type counterRow struct {
+	Doubt    int64
+	Tokens   int64
+	TakenAt  int64 // 0 before the first allocation
+	MaxRate  int64 // 0: as all
+	RateFrom int64 // when MaxRate counts
+}
+
+// counter is the row's at that moment. Its highest rate is the row's own once that
+// counts, else the common one, but always a step a second. 0, a file's, is no bound.
+func (r counterRow) counter(m moment, common, last int64, life string, step int64) model.Counter {
+	rate := common
+	if r.MaxRate > 0 {
+		rate = r.MaxRate
+		if m.Now < r.RateFrom {
+			rate = min(r.MaxRate, common)
+		}
+	}
+	if rate = max(rate, step); common == 0 {
+		rate = 0
+	}
+	return model.Counter{
+		Last: last, Rate: rate, Tokens: r.Tokens, At: atMilli(r.TakenAt), Doubt: r.Doubt, JumpFrom: time.UnixMilli(m.JumpFrom), Life: life,
+	}
+}
+
+// atMilli is zero for 0.
+func atMilli(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+// Load reads every list's configuration, ordered by app and shard. A row that
+// cannot be used (out of range on a server that ignores CHECK, or of an unknown
+// policy) is left out and told to Options.OnBadRow. Errors: *model.StoreError.
+func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
+	var rows []allocRow
+	if err := s.gorm.WithContext(ctx).Order("app_id, shard_id").Find(&rows).Error; err != nil {
+		return nil, s.explain("load the lists", err)
+	}
+	lists := make([]model.ListConfig, 0, len(rows))
+	for _, row := range rows {
+		list, err := row.config()
+		if err == nil {
+			lists = append(lists, list)
+		} else if s.opts.OnBadRow != nil {
+			s.opts.OnBadRow(err)
+		}
+	}
+	return lists, nil
+}
+
+// Apps lists the provisioned apps in order. Errors: *model.StoreError.
+func (s *Store) Apps(ctx context.Context) ([]model.AppSummary, error) {
+	apps, err := readSummaries(s.gorm.WithContext(ctx), "app_id BETWEEN 0 AND ?", model.Apps-1)
+	return apps, s.explain("list the apps", err)
+}
+
+// summaryRow is a group of rows; what the shards of an app share is the same in
+// each of them.
+type summaryRow struct {
+	Row     allocRow `gorm:"embedded"`
+	Shards  int
+	Highest int64
+	Total   int64
+}
+
+func readSummaries(g *gorm.DB, where string, arg any) ([]model.AppSummary, error) {
+	var rows []summaryRow
+	err := g.Table(table).Where(where, arg).Group("app_id").Order("app_id").
+		Select("app_id, MIN(app_name) AS app_name, MIN(description) AS description, MIN(step) AS step, " +
+			"MIN(max_limit_id) AS max_limit_id, MIN(limit_policy) AS limit_policy, " +
+			"COUNT(*) AS shards, MAX(max_id) AS highest, SUM(max_id) AS total").Find(&rows).Error
+	if err != nil {
+		return nil, err
+	}
+	apps := make([]model.AppSummary, len(rows))
+	for i, r := range rows {
+		apps[i] = model.AppSummary{
+			App: model.App{
+				ID: uint8(r.Row.AppID), Name: r.Row.AppName, Description: r.Row.Description, Step: r.Row.Step,
+				Limit: model.Limit{MaxID: r.Row.MaxLimitID, Policy: model.LimitPolicy(r.Row.LimitPolicy)},
+			},
+			Shards: r.Shards, HighestIndex: r.Highest, TotalIndices: r.Total,
+		}
+	}
+	return apps, nil
+}
+
+// App reads one app. Errors: model.ErrUnknownApp, *model.StoreError.
+func (s *Store) App(ctx context.Context, id uint8) (model.AppSummary, error) {
+	app, err := oneApp(s.gorm.WithContext(ctx), id)
+	return app, s.answer(ctx, "read an app", err)
+}
+
+func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
+	apps, err := readSummaries(g, "app_id = ?", id)
+	if err != nil {
+		return model.AppSummary{}, err
+	}
+	if len(apps) == 0 {
+		return model.AppSummary{}, fmt.Errorf("%w: app %d", model.ErrUnknownApp, id)
+	}
+	return apps[0], nil
+}
+
+// CreateApp makes the shards of an app, all or none, and answers what it made: an app
+// that was deleted before goes on above what it had handed out. Errors:
+// model.ErrInvalidArgument, model.ErrAppExists when the app has any shard,
+// model.ErrRefused for a limit below IDs of a deleted app, *model.StoreError.
+func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.AppSummary, err error) {
+	op := fmt.Sprintf("provision app %d", app.ID)
+	if err := cmp.Or(app.Validate(), model.CheckText(app.Name, app.Description)); err != nil {
+		return summary, fmt.Errorf("%s: %w", op, err)
+	}
+	rows := make([]allocRow, model.Shards)
+	for shard := range rows {
+		rows[shard] = allocRow{
+			AppID: int64(app.ID), AppName: app.Name, ShardID: int64(shard), Step: app.Step,
+			Description: app.Description, MaxLimitID: app.Limit.MaxID, LimitPolicy: string(app.Limit.Policy),
+		}
+	}
+	err = s.inTx(ctx, func(tx *gorm.DB) (err error) {
+		if err := tx.Create(&rows).Error; err != nil {
+			return fmt.Errorf("insert: %w", err)
+		}
+		summary, err = resume(tx, app)
+		return err
+	})
+	if isDuplicate(err) {
+		err = fmt.Errorf("%w: app %d", model.ErrAppExists, app.ID)
+		if there, readErr := s.App(ctx, app.ID); readErr == nil {
+			err = fmt.Errorf("%w already has %d of %d shards, name %q", err, there.Shards, model.Shards, there.Name)
+		}
+	}
+	if err != nil {
+		return model.AppSummary{}, s.answer(ctx, op, err)
+	}
+	return summary, nil
+}
+
+// ChangeApp changes what all shards of an app share, and raises their max_id to
+// change.MinIndex, in one transaction under their locks. It answers the app as it was
+// and as it is. Errors: model.ErrUnknownApp, ErrInvalidArgument, ErrRefused,
+// *model.StoreError.
+func (s *Store) ChangeApp(ctx context.Context, id uint8, change model.AppChange) (before, after model.AppSummary, err error) {
+	err = s.do(ctx, fmt.Sprintf("change app %d", id), func(tx *gorm.DB) error {
+		rows, err := s.lockLists(tx, wholeApp(id))
+		if err != nil {
+			return err
+		}
+		if before, err = s.writableApp(tx, id); err != nil {
+			return err
+		}
+		// Rows as they are: those that cannot be used are what the change may be for.
+		lists := make([]model.ListConfig, 0, len(rows))
+		for key, row := range rows {
+			limit := model.Limit{MaxID: row.MaxLimitID, Policy: model.LimitPolicy(row.LimitPolicy)}
+			lists = append(lists, model.ListConfig{Key: key, MaxID: row.MaxID, Limit: limit})
+		}
+		next, err := change.Apply(before.App, lists)
+		if err != nil {
+			return err
+		}
+		if sets, args := s.changes(next, change); len(sets) > 0 {
+			sql := "UPDATE " + table + " SET " + strings.Join(sets, ", ") + ", update_time = CURRENT_TIMESTAMP WHERE app_id = ?"
+			if err := write(tx, "store", sql, append(args, id)...); err != nil {
+				return err
+			}
+		}
+		after, err = oneApp(tx, id)
+		return err
+	})
+	if err != nil {
+		return before, before, err
+	}
+	return before, after, nil
+}
+
+// writableApp is oneApp on a server that may be written to, after the rows are locked.
+func (s *Store) writableApp(tx *gorm.DB, id uint8) (model.AppSummary, error) {
+	if _, err := s.moment(tx); err != nil {
+		return model.AppSummary{}, err
+	}
+	return oneApp(tx, id)
+}
+
+// changes are the SET clauses of what is to change and no others: an operator may have
+// given shards values of their own.
+func (s *Store) changes(next model.App, change model.AppChange) (sets []string, args []any) {
+	add := func(given bool, set string, values ...any) {
+		if given {
+			sets, args = append(sets, set), append(args, values...)
+		}
+	}
+	add(change.Name != nil, "app_name = ?", next.Name)
+	add(change.Description != nil, "description = ?", next.Description)
+	add(change.Step != nil, "step = ?", next.Step)
+	add(change.MaxLimitID != nil, "max_limit_id = ?", next.Limit.MaxID)
+	add(change.LimitPolicy != nil, "limit_policy = ?", string(next.Limit.Policy))
+	add(change.MinIndex != nil, "max_id = CASE WHEN max_id < ? THEN ? ELSE max_id END", change.MinIndex, change.MinIndex)
+	add(change.MaxRate != nil, "max_rate = ?, rate_from = "+s.rateFrom(), change.MaxRate)
+	return sets, args
+}
+
+// rateFrom is SQL for the moment, Unix ms, from which on a rate counts that is stored
+// now.
+func (s *Store) rateFrom() string {
+	return s.either(fmt.Sprintf("%s + %d", serverNow, model.RaiseDelay.Milliseconds()), "0")
+}
+
+// DeleteApp removes all rows of the app whose name is confirmed, and remembers in the
+// same transaction what each shard had handed out, so that the app goes on above that
+// should it come back. It answers what was deleted. Errors: model.ErrUnknownApp,
+// ErrInvalidArgument for another name, *model.StoreError.
+func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (deleted model.AppSummary, err error) {
+	err = s.do(ctx, fmt.Sprintf("delete app %d", id), func(tx *gorm.DB) error {
+		rows, err := s.lockLists(tx, wholeApp(id))
+		if err != nil {
+			return err
+		}
+		if deleted, err = s.writableApp(tx, id); err != nil {
+			return err
+		}
+		if name != deleted.Name {
+			return fmt.Errorf("%w: confirm the deletion with the app's name, which is %q", model.ErrInvalidArgument, deleted.Name)
+		}
+		if err := bury(tx, id, rows); err != nil {
+			return err
+		}
+		return write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id)
+	})
+	return deleted, err
+}
+
+// ConfirmApp ends the doubts about an app's lists: whoever calls it says that max_id of
+// each is right. name must be the app's, so that no other one is confirmed. It gives
+// how many lists waited for it, and changes nothing when none did. Errors:
+// model.ErrUnknownApp, ErrInvalidArgument for another name, *model.StoreError.
+func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (lists int64, err error) {
+	named := func(tx *gorm.DB) error {
+		found, err := oneApp(tx, app)
+		if err == nil && found.Name != name {
+			err = fmt.Errorf("%w: confirm it with the app's name, which is %q", model.ErrInvalidArgument, found.Name)
+		}
+		return err
+	}
+	return s.confirm(ctx, fmt.Sprintf("confirm app %d", app), named,
+		"UPDATE "+table+" SET doubt = 0, list_history = '', update_time = CURRENT_TIMESTAMP WHERE app_id = ? AND doubt > 0", app)
+}

@@ -1,0 +1,253 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	gosql "github.com/go-sql-driver/mysql"
+	"gorm.io/driver/mysql"
+	"gorm.io/gorm"
+	"gorm.io/gorm/callbacks"
+	"gorm.io/gorm/clause"
+	"gorm.io/gorm/schema"
+	_ "modernc.org/sqlite" // registers sqliteDriver
+
+	"shardid/model"
+)
+
+// Bounds on a server that does not answer, unless the DSN sets its own.
+const (
+	dialTimeout  = 3 * time.Second
+	readTimeout  = 10 * time.Second
+	writeTimeout = 10 * time.Second
+	// lockWait is below readTimeout, so that the server says what it waited for
+	// instead of the connection being cut.
+	lockWait = "3" // seconds
+	// idleWait is how long the server keeps a session that sends nothing, and with
+	// it the locks of a transaction whose host has died. A session that waits for a
+	// lock when its host dies ends lockWait later: both together are below 10 s. A
+	// caller who meets such a lock tries txRetries times again, longer than idleWait.
+	idleWait = "6" // seconds
+	// poolIdle is how long the pool keeps an idle connection: well below
+	// idleWait, so that the server never ends one of the pool's.
+	poolIdle = 4 * time.Second
+)
+
+func (s *Store) openMySQL() error {
+	cfg, err := parseDSN(s.opts.DSN)
+	if err != nil {
+		return err
+	}
+	if s.opts.TLS != nil {
+		cfg.TLS = s.opts.TLS
+	}
+	if s.pool, err = openPool(cfg); err != nil {
+		return err
+	}
+	s.server = cfg
+	s.limitPool(8, 3*time.Minute)
+	s.pool.SetConnMaxIdleTime(poolIdle)
+	s.gorm, err = gorm.Open(mysql.New(mysql.Config{Conn: s.pool, SkipInitializeWithVersion: true}), gormConfig())
+	if err != nil {
+		return s.explain("open", err)
+	}
+	return nil
+}
+
+// openPool connects lazily.
+func openPool(cfg *gosql.Config) (*sql.DB, error) {
+	connector, err := gosql.NewConnector(cfg)
+	if err != nil {
+		return nil, badDSN(err)
+	}
+	return sql.OpenDB(connector), nil
+}
+
+// parseDSN reads a DSN and settles what the store relies on.
+func parseDSN(dsn string) (*gosql.Config, error) {
+	cfg, err := gosql.ParseDSN(dsn)
+	if err != nil {
+		return nil, badDSN(err)
+	}
+	if cfg.DBName == "" {
+		return nil, fmt.Errorf("%w: the database DSN names no database: it must end in /<database>", model.ErrInvalidArgument)
+	}
+	cfg.ParseTime = true
+	cfg.RejectReadOnly = true    // a demoted primary's connections are dropped
+	cfg.InterpolateParams = true // one round trip for a statement instead of three
+	cfg.MultiStatements = false
+	cfg.CheckConnLiveness = true
+	cfg.Logger = &gosql.NopLogger{} // errors are logged where they are handled
+	cfg.Timeout = cmp.Or(cfg.Timeout, dialTimeout)
+	cfg.ReadTimeout = cmp.Or(cfg.ReadTimeout, readTimeout)
+	cfg.WriteTimeout = cmp.Or(cfg.WriteTimeout, writeTimeout)
+	if cfg.Params == nil {
+		cfg.Params = map[string]string{}
+	}
+	cfg.Params["innodb_lock_wait_timeout"] = cmp.Or(cfg.Params["innodb_lock_wait_timeout"], lockWait)
+	// Only MariaDB reads what stands in such a comment. MySQL has no
+	// idle_transaction_timeout; there wait_timeout ends transactions too.
+	cfg.Params["wait_timeout"] = idleWait + " /*M!100300 , idle_transaction_timeout = " + idleWait + " */"
+	collation := cfg.Collation
+	if !strings.HasPrefix(collation, "utf8mb4_") {
+		collation = "utf8mb4_general_ci" // known to MySQL and MariaDB
+	}
+	return cfg, cfg.Apply(gosql.Charset("utf8mb4", collation))
+}
+
+// badDSN hides the parser's words, which may quote the password, except the
+// fixed ones.
+func badDSN(err error) error {
+	const form = "it must be user:password@tcp(host:3306)/database"
+	if strings.HasPrefix(err.Error(), "invalid DSN: ") {
+		return fmt.Errorf("%w: database DSN: %w: %s", model.ErrInvalidArgument, err, form)
+	}
+	return fmt.Errorf("%w: the database DSN cannot be read: %s", model.ErrInvalidArgument, form)
+}
+
+// busyPatience is how long a start waits for a file that others are opening or
+// migrating.
+const busyPatience = 30 * time.Second
+
+func (s *Store) openSQLite(ctx context.Context) error {
+	path, err := sqlitePath(s.opts.DSN)
+	if err != nil {
+		return err
+	}
+	s.file = path
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return s.explain("create the folder of "+path, err)
+	}
+	// A commit is on the disk before it is acknowledged, and a transaction takes the
+	// write lock when it begins. A URI tells any path from the settings.
+	uri := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(FULL)"},
+		"_txlock": {"immediate"},
+	}.Encode()}
+	err = s.untilFree(ctx, func() (err error) { // each try has a pool of its own
+		if s.pool, err = sql.Open(sqliteDriver, uri.String()); err != nil {
+			return err
+		}
+		s.limitPool(1, 0)
+		if s.gorm, err = gorm.Open(sqliteDialect{mysql.Dialector{Config: &mysql.Config{}}, s.pool}, gormConfig()); err == nil {
+			err = s.pool.PingContext(ctx) // a connection sets the journal mode, which makes or reads the file
+		}
+		if err != nil {
+			_ = s.pool.Close() // the first error is the one to tell
+		}
+		return err
+	})
+	return s.explain("open "+path, err)
+}
+
+// sqlitePath makes the path absolute. Errors: model.ErrInvalidArgument.
+func sqlitePath(dsn string) (string, error) {
+	if dsn == "" || strings.HasPrefix(dsn, "file:") || strings.HasPrefix(dsn, ":memory:") {
+		return "", fmt.Errorf("%w: database DSN %q: for SQLite it is the path of a file, without file: or options", model.ErrInvalidArgument, dsn)
+	}
+	path, err := filepath.Abs(dsn)
+	if err != nil {
+		return "", fmt.Errorf("%w: database DSN %q: %w", model.ErrInvalidArgument, dsn, err)
+	}
+	return path, nil
+}
+
+// untilFree runs work again while another process holds the file.
+func (s *Store) untilFree(ctx context.Context, work func() error) error {
+	for deadline := time.Now().Add(busyPatience); ; {
+		err := work()
+		if !isBusy(err) || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// sqliteDriver is the name under which modernc.org/sqlite registers itself.
+const sqliteDriver = "sqlite"
+
+// sqliteDialect lets gorm speak to SQLite by modernc.org/sqlite, which is SQLite
+// itself without cgo; gorm's own driver needs cgo. SQLite understands all of MySQL's
+// dialect that the store uses but for these. Its tables are made by migrations.
+type sqliteDialect struct {
+	mysql.Dialector
+	pool gorm.ConnPool
+}
+
+func (sqliteDialect) Name() string { return sqliteDriver }
+
+// Initialize sends nothing. A row lock is left out: a transaction holds the file's
+// only write lock from its beginning.
+func (d sqliteDialect) Initialize(db *gorm.DB) error {
+	db.ConnPool = d.pool
+	callbacks.RegisterDefaultCallbacks(db, &callbacks.Config{LastInsertIDReversed: true})
+	db.ClauseBuilders["FOR"] = func(clause.Clause, clause.Builder) {}
+	return nil
+}
+
+func (sqliteDialect) DefaultValueOf(*schema.Field) clause.Expression {
+	return clause.Expr{SQL: "NULL"} // SQLite has no DEFAULT in VALUES
+}
+
+// FileState is what stands at the path of a SQLite file.
+type FileState string
+
+// The states of a file. Only FileOurs may follow an earlier start.
+const (
+	FileMissing FileState = "missing"
+	FileEmpty   FileState = "empty"   // of no byte, or a database without tables
+	FileForeign FileState = "foreign" // a database whose tables shardid did not make
+	FileOurs    FileState = "ours"
+)
+
+// InspectSQLite looks at the file of a DSN and changes nothing: it makes no file, and
+// no journal beside one. Errors: model.ErrInvalidArgument, *model.StoreError for a
+// file that cannot be read.
+func InspectSQLite(ctx context.Context, dsn string) (FileState, error) {
+	path, err := sqlitePath(dsn)
+	if err != nil {
+		return "", err
+	}
+	s, op := &Store{file: path}, "look at "+path // for the advice
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return FileMissing, nil
+	case err != nil:
+		return "", s.explain(op, err)
+	case info.Size() == 0:
+		return FileEmpty, nil
+	}
+	uri := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_pragma=busy_timeout(5000)"}
+	db, err := sql.Open(sqliteDriver, uri.String())
+	if err != nil {
+		return "", s.explain(op, err)
+	}
+	defer db.Close()
+	var tables, ours int
+	err = s.untilFree(ctx, func() error {
+		return db.QueryRowContext(ctx, "SELECT COUNT(*), COUNT(CASE WHEN name = ? THEN 1 END) FROM sqlite_master WHERE type = 'table'", versionTable).Scan(&tables, &ours)
+	})
+	switch {
+	case err != nil:
+		return "", s.explain(op, fmt.Errorf("read its tables: %w", err))
+	case ours > 0:
+		return FileOurs, nil
+	case tables > 0:
+		return FileForeign, nil
+	}
+	return FileEmpty, nil
+}

@@ -1,0 +1,231 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+const (
+	// foreignLease is for how long, in ms, an instance of another program is taken
+	// to live after its last report: it reports every 3 s and may miss two.
+	foreignLease = 10_000
+	// foreignSilence is after how long, in ms, the worker ID of another program's
+	// instance may go to another address. Such an instance does not stop by itself
+	// when it cannot report. An hour is what that program's own pool waits.
+	foreignSilence = 3_600_000
+	// claimGrace is for how long, in ms, a lease that was got is left alone before
+	// its first renewal, which follows at once.
+	claimGrace = 10_000
+)
+
+// workerRow is a row of leaf_workerid_alloc. All times are Unix ms; those of the
+// row itself are by the server's clock. A NULL reads as zero.
+type workerRow struct {
+	ID            int64
+	IP            string
+	Port          string
+	IPPort        string `gorm:"column:ip_port"`
+	MaxTimestamp  int64
+	Identity      string
+	Token         string
+	ReservedUntil int64
+	ExpiresAt     int64
+	ClaimedAt     int64
+	SeenAt        int64
+	OwnTimestamp  int64
+	MadeAt        int64
+}
+
+// workerColumns are read in this shape everywhere.
+const workerColumns = "id, ip, port, ip_port, COALESCE(max_timestamp, 0) AS max_timestamp, identity, token, " +
+	"reserved_until, expires_at, claimed_at, seen_at, own_timestamp, made_at"
+
+// poolRows are the rows that stand for worker IDs.
+const poolRows = "id BETWEEN 1 AND ?"
+
+// foreign says that another program has reported in this row since shardid last
+// wrote it.
+func (r workerRow) foreign() bool { return r.MaxTimestamp != r.OwnTimestamp }
+
+// heldBy says whether the row's lease is the owner's process's.
+func (r workerRow) heldBy(o model.Owner) bool {
+	return o.Token != "" && r.Token == o.Token && !r.foreign()
+}
+
+// cameBack says whether the owner is the one that had the lease, perhaps in an
+// earlier life.
+func (r workerRow) cameBack(o model.Owner) bool {
+	return r.heldBy(o) || o.Identity != "" && r.Identity == o.Identity && !r.foreign()
+}
+
+// bound is up to which time IDs may have been issued, whoever did it.
+func (r workerRow) bound() int64 {
+	bound := max(r.ReservedUntil, r.ExpiresAt)
+	if r.foreign() {
+		bound = max(bound, r.MaxTimestamp+foreignLease)
+	}
+	return bound
+}
+
+// takenUntil is until when the row's lease keeps others out, a moment ago or later
+// when it was released.
+func (r workerRow) takenUntil() int64 {
+	switch {
+	case r.foreign():
+		return max(r.ExpiresAt, r.MaxTimestamp+foreignLease)
+	case r.ClaimedAt > 0:
+		return max(r.ExpiresAt, r.ClaimedAt+claimGrace)
+	}
+	return r.ExpiresAt
+}
+
+// keptUntil is until when the worker ID is not given to another address.
+func (r workerRow) keptUntil() int64 {
+	if r.foreign() {
+		return max(r.takenUntil(), r.MaxTimestamp+foreignSilence)
+	}
+	return r.takenUntil()
+}
+
+// claimed is the row as the owner's whose IDs must be later than after. named is the
+// row that has the owner's address as its ip_port, 0 without one.
+func (r workerRow) claimed(o model.Owner, named, after, now int64) workerRow {
+	r.IPPort, r.Identity, r.Token = o.Address, o.Identity, o.Token
+	if named != 0 && named != r.ID {
+		r.IPPort = fmt.Sprintf("%s/%d", o.Address, r.ID)
+	}
+	r.IP, r.Port, _ = net.SplitHostPort(o.Address) // checked before
+	r.ReservedUntil, r.ExpiresAt = after, max(r.ExpiresAt, after)
+	r.ClaimedAt, r.OwnTimestamp = now, r.MaxTimestamp
+	r.SeenAt = 0 // the report is the predecessor's
+	return r
+}
+
+// workerID is the row's, one of 0…1023: the first 1024 IDs of the table, of which
+// the last stands for 0.
+func (r workerRow) workerID() int { return int(r.ID % model.SnowflakeWorkers) }
+
+// workerRowID is the row that keeps a worker ID.
+func workerRowID(worker int) int64 {
+	if worker == 0 {
+		return model.SnowflakeWorkers
+	}
+	return int64(worker)
+}
+
+// freedPrefix begins the address of a row that an operator has freed; its ID follows,
+// because addresses are unique. No owner has such an address: it has no port.
+const freedPrefix = "freed/"
+
+func (r workerRow) isFree() bool { return strings.HasPrefix(r.IPPort, freedPrefix) }
+
+// freed is the row without an owner. Its bounds stay: whoever gets it next begins
+// above them, whatever the clocks say by then.
+func (r workerRow) freed() workerRow {
+	bound := r.bound()
+	r.IPPort, r.IP, r.Port, r.Identity, r.Token = fmt.Sprint(freedPrefix, r.ID), "", "", "", ""
+	r.ReservedUntil, r.ExpiresAt, r.ClaimedAt, r.SeenAt = bound, bound, 0, 0
+	r.OwnTimestamp = r.MaxTimestamp
+	return r
+}
+
+// endsAt is when the last bound of the row has passed and another address may have
+// its worker ID, Unix ms.
+func (w *Workers) endsAt(r workerRow) int64 { return max(r.keptUntil(), r.bound()) + w.margin }
+
+func (w *Workers) entry(r workerRow, now int64) model.WorkerEntry {
+	e := model.WorkerEntry{
+		WorkerID: r.workerID(), Address: r.IPPort, Foreign: r.foreign(), State: model.WorkerLeased,
+		Reported: r.MaxTimestamp, Reserved: r.ReservedUntil, Expires: w.endsAt(r),
+	}
+	switch {
+	case r.isFree():
+		e.Address, e.State = "", model.WorkerFree
+	case w.endsAt(r) < now:
+		e.State = model.WorkerExpired
+	}
+	return e
+}
+
+// List gives every worker ID that has a row, in order of the rows. Errors:
+// *model.StoreError.
+func (w *Workers) List(ctx context.Context) (entries []model.WorkerEntry, err error) {
+	err = w.store.inTx(ctx, func(tx *gorm.DB) error {
+		at, err := w.store.readMoment(tx, "")
+		if err != nil {
+			return err
+		}
+		rows, err := readWorkers(tx, poolRows+" ORDER BY id", model.SnowflakeWorkers)
+		entries = make([]model.WorkerEntry, len(rows))
+		for i, row := range rows {
+			entries[i] = w.entry(row, at.Now)
+		}
+		return err
+	})
+	return entries, w.store.explain("list the worker IDs", err)
+}
+
+// Free takes a worker ID from the address that is confirmed, so that the next new
+// address gets it. It answers what it was. Errors: model.ErrInvalidArgument for
+// another address or a worker ID without a row, model.ErrRefused while a bound of it
+// has not passed, *model.StoreError.
+func (w *Workers) Free(ctx context.Context, workerID int, address string) (was model.WorkerEntry, err error) {
+	err = w.store.do(ctx, fmt.Sprintf("free worker ID %d", workerID), func(tx *gorm.DB) error {
+		at, err := w.store.lockNamed(tx, workerTable)
+		if err != nil {
+			return err
+		}
+		rows, err := readWorkers(tx, "id = ?", workerRowID(workerID))
+		if err != nil {
+			return err
+		}
+		if workerID < 0 || workerID >= model.SnowflakeWorkers || len(rows) == 0 || rows[0].isFree() {
+			return fmt.Errorf("%w: no address has worker ID %d: see shardid workers", model.ErrInvalidArgument, workerID)
+		}
+		row := rows[0]
+		was = w.entry(row, at.Now)
+		switch ends := w.endsAt(row); {
+		case row.IPPort != address:
+			return fmt.Errorf("%w: confirm it with the address that has worker ID %d, which is %s", model.ErrInvalidArgument, workerID, row.IPPort)
+		case ends >= at.Now:
+			return fmt.Errorf("%w: worker ID %d may be in use by %s until %s: stop that instance and wait",
+				model.ErrRefused, workerID, row.IPPort, time.UnixMilli(ends).UTC().Format(time.RFC3339))
+		}
+		_, err = storeWorker(tx, row, row.freed()) // fails if the instance has come back meanwhile
+		return err
+	})
+	return was, err
+}
+
+// readWorkers reads rows without a lock. A lock on a row that is not there would
+// hold up other programs that insert theirs, and one on rows that are there
+// renewals; what is then written must still be as it was read.
+func readWorkers(tx *gorm.DB, where string, args ...any) (rows []workerRow, err error) {
+	err = tx.Raw("SELECT "+workerColumns+" FROM "+workerTable+" WHERE "+where, args...).Scan(&rows).Error
+	if err != nil {
+		return nil, fmt.Errorf("read the rows: %w", err)
+	}
+	return rows, nil
+}
+
+// storeWorker writes the row, if it is still as it was read. Nothing is sent when
+// nothing changes: MySQL counts changed rows and not matching ones.
+func storeWorker(tx *gorm.DB, old, row workerRow) (workerRow, error) {
+	if row == old {
+		return row, nil
+	}
+	return row, updateRows(tx, 1, fmt.Sprintf("store row %d", old.ID),
+		"UPDATE "+workerTable+" SET ip = ?, port = ?, ip_port = ?, max_timestamp = ?, own_timestamp = ?, identity = ?, token = ?, "+
+			"reserved_until = ?, expires_at = ?, claimed_at = ?, seen_at = ?, update_time = CURRENT_TIMESTAMP "+
+			"WHERE id = ? AND token = ? AND reserved_until = ? AND expires_at = ? AND COALESCE(max_timestamp, 0) = ? AND claimed_at = ?",
+		row.IP, row.Port, row.IPPort, row.MaxTimestamp, row.OwnTimestamp, row.Identity, row.Token,
+		row.ReservedUntil, row.ExpiresAt, row.ClaimedAt, row.SeenAt,
+		old.ID, old.Token, old.ReservedUntil, old.ExpiresAt, old.MaxTimestamp, old.ClaimedAt)
+}
