@@ -130,9 +130,9 @@ func (f *Fleet) Stop(ctx context.Context) {
 	f.cancel()
 	f.wg.Wait()
 	if f.store != nil {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
+		within, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		_ = f.store.Remove(ctx, f.instance, lasts) // it expires anyway
+		_ = f.store.Remove(within, f.instance, lasts) // it expires anyway
 	}
 }
 
@@ -141,9 +141,9 @@ func (f *Fleet) Stop(ctx context.Context) {
 func (f *Fleet) View(ctx context.Context) View {
 	view := View{Self: f.instance, Shared: f.store != nil, Replicas: []Record{f.self()}}
 	if view.Shared {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
+		within, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		records, err := f.store.All(ctx, lasts)
+		records, err := f.store.All(within, lasts)
 		if err != nil {
 			view.Message = err.Error()
 		}
