@@ -20,9 +20,6 @@ const (
 	lasts = 10 * time.Second
 	// timeout bounds a call of the store.
 	timeout = 2 * time.Second
-	// fresh is how long a reading of all records is good enough: several consoles cost
-	// the store no more than one.
-	fresh = time.Second
 )
 
 // Record is the status of a replica at one instant.
@@ -79,10 +76,6 @@ type Fleet struct {
 	instance string
 	status   func() Record
 
-	mu   sync.Mutex // held while the store is read: callers at the same time share a reading
-	read View
-	at   time.Time // of read
-
 	ctx    context.Context // ends at Stop
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -137,26 +130,20 @@ func (f *Fleet) Stop(ctx context.Context) {
 	f.cancel()
 	f.wg.Wait()
 	if f.store != nil {
-		limited, cancel := context.WithTimeout(ctx, timeout)
+		within, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		_ = f.store.Remove(limited, f.instance, lasts) // it expires anyway
+		_ = f.store.Remove(within, f.instance, lasts) // it expires anyway
 	}
 }
 
-// View gives all replicas, in order of their hosts and URLs; this one is always among
-// them. It reads the store at most once a second, within 2 s.
+// View reads the records of all replicas, in order of their hosts and URLs; this one is
+// always among them.
 func (f *Fleet) View(ctx context.Context) View {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if !f.at.IsZero() && time.Since(f.at) < fresh {
-		return f.read
-	}
 	view := View{Self: f.instance, Shared: f.store != nil, Replicas: []Record{f.self()}}
 	if view.Shared {
-		// Not the caller's end: others wait for this reading.
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		within, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		records, err := f.store.All(limited, lasts)
+		records, err := f.store.All(within, lasts)
 		if err != nil {
 			view.Message = err.Error()
 		}
@@ -171,6 +158,5 @@ func (f *Fleet) View(ctx context.Context) View {
 	slices.SortFunc(view.Replicas, func(a, b Record) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.URL, b.URL), cmp.Compare(a.Instance, b.Instance))
 	})
-	f.read, f.at = view, time.Now()
 	return view
 }

@@ -134,7 +134,7 @@ func (a *API) route() {
 		"/db":                     a.db(),
 		"/api/status":             a.page(a.readStatus, a.writeJSONBody),
 		"/api/history":            a.history,
-		"/api/replicas":           a.replicas,
+		"/api/replicas":           a.page(a.readReplicas, a.writeJSONBody),
 		"/openapi.yaml":           a.openAPI,
 		"/metrics":                a.metrics(),
 	} {

@@ -9,8 +9,6 @@ import (
 	"shardid/service/alarm"
 	"shardid/service/fleet"
 	"shardid/service/health"
-
-	"github.com/gin-gonic/gin"
 )
 
 // Status is the body of /api/status, what the console shows. Options.Status fills
@@ -182,13 +180,13 @@ func (a *API) Readiness() (ready bool, modes map[string]ModeStatus) {
 	return a.readiness().Status != statusNotReady, a.modeStatus()
 }
 
-// replicas answers how all replicas of the deployment are doing.
-func (a *API) replicas(c *gin.Context) {
-	if a.opts.Replicas == nil {
-		a.writeJSON(c, fleet.View{Replicas: []fleet.Record{}})
-		return
+// readReplicas is how all replicas of the deployment are doing.
+func (a *API) readReplicas(ctx context.Context) ([]byte, error) {
+	view := fleet.View{Replicas: []fleet.Record{}}
+	if a.opts.Replicas != nil {
+		view = a.opts.Replicas.View(ctx)
 	}
-	a.writeJSON(c, a.opts.Replicas.View(c.Request.Context()))
+	return encodeJSON(view)
 }
 
 // modeStatus has every mode, the disabled ones too.
