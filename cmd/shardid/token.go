@@ -131,7 +131,7 @@ func appendEntry(file, entry string) (err error) {
 		return fmt.Errorf("append the token: lock the folder of %s: %w", file, err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	old, err := os.ReadFile(file) //nolint:gosec // the operator names the file
+	old, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("append the token: %w", err)
 	}
