@@ -24,8 +24,9 @@ func TestE2EAlarmsEndWithTheirCause(t *testing.T) {
 	d.recovers()
 	eventually(t, 15*time.Second, "served", func() bool { return batch(d, books, "alice", 10).status == 200 })
 	d.want(segmentGet+demoTag, 200, 0)
-	s.redis.Kill()
 	s.db.Kill()
+	eventually(t, 20*time.Second, "the list runs dry", func() bool { return batch(d, books, "alice", 50).status != 200 })
+	s.redis.Kill()
 	eventually(t, 20*time.Second, "all that can fail does", func() bool {
 		batch(d, books, "alice", 50)
 		d.get("/get?appId=9&gatePass=a") // has the apps read

@@ -4,6 +4,7 @@ package sqlstore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -168,7 +169,8 @@ func TestDeletionDuringALockWait(t *testing.T) {
 	provision(t, s, app(1))
 	provision(t, s, app(7))
 	wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
-	holder, err := admin.Begin()
+	// It locks no gaps, which would keep the row of app 7 from being inserted below.
+	holder, err := admin.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		t.Fatal(err)
 	}

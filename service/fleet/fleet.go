@@ -137,9 +137,9 @@ func (f *Fleet) Stop(ctx context.Context) {
 	f.cancel()
 	f.wg.Wait()
 	if f.store != nil {
-		ctx, cancel := context.WithTimeout(ctx, timeout)
+		limited, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		_ = f.store.Remove(ctx, f.instance, lasts) // it expires anyway
+		_ = f.store.Remove(limited, f.instance, lasts) // it expires anyway
 	}
 }
 
@@ -154,9 +154,9 @@ func (f *Fleet) View(ctx context.Context) View {
 	view := View{Self: f.instance, Shared: f.store != nil, Replicas: []Record{f.self()}}
 	if view.Shared {
 		// Not the caller's end: others wait for this reading.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 		defer cancel()
-		records, err := f.store.All(ctx, lasts)
+		records, err := f.store.All(limited, lasts)
 		if err != nil {
 			view.Message = err.Error()
 		}
