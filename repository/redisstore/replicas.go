@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,9 +9,6 @@ import (
 
 	"shardid/model"
 )
-
-//go:embed replicas.lua
-var replicasLua string
 
 const (
 	// mostReplicas bounds the records of a deployment, and so the time and the answer of
@@ -33,7 +29,7 @@ type Replicas struct {
 }
 
 // Replicas gives the records of the deployment, over the connections of the store.
-func (s *Store) Replicas() *Replicas { return &Replicas{s, newScript(replicasLua)} }
+func (s *Store) Replicas() *Replicas { return &Replicas{s, newScript("replicas")} }
 
 // Put stores the record of a replica, one line of at most 4096 bytes, in place of an
 // earlier one. It counts for the time that lasts says, in whole ms. Errors:
