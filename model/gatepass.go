@@ -5,6 +5,9 @@ import (
 	"unicode/utf8"
 )
 
+// MaxBatch is the most IDs one call may ask for, in every mode.
+const MaxBatch = 10_000
+
 // MaxGatePassBytes is the longest gatePass that is hashed, in bytes of UTF-8.
 const MaxGatePassBytes = 1024
 

@@ -81,7 +81,7 @@ func measureLibraries(t *testing.T, s *suite) {
 		{name: segmentLibrary, dir: "service/segment", pattern: "HandleAndAtomicAdd|Issue/(atomic_add|handle|key)$/parallel", cpu: "2"},
 		{name: snowflakeLibrary, dir: "scripts/bench", pattern: "Snowflake", cpu: "2"},
 		{name: uidLibrary, dir: "service/uid", pattern: "Cached", cpu: "2"},
-		{name: ringLibrary, dir: "service/ring", pattern: "AtomicAdd|Take$", cpu: "2"},
+		{name: ringLibrary, dir: "service/uid", pattern: "AtomicAdd|Take$", cpu: "2"},
 		{name: peers, dir: "scripts/bench/peers", pattern: "Peer", cpu: "1,2"},
 	} {
 		contenders = append(contenders, l.contender(t, s.root, s.plan.bench))

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"shardid/model"
-	"shardid/service/queue"
 )
 
 // What is accepted is in range, and url.ParseQuery reads the same from it: a
@@ -37,7 +36,7 @@ func FuzzParseGet(f *testing.F) {
 			}
 			return
 		}
-		inRange := p.app >= 0 && p.app < model.Apps && p.count >= 1 && p.count <= queue.MaxBatch && (p.batch || p.count == 1)
+		inRange := p.app >= 0 && p.app < model.Apps && p.count >= 1 && p.count <= model.MaxBatch && (p.batch || p.count == 1)
 		if !inRange || p.gatePass == "" || len(p.gatePass) > model.MaxGatePassBytes || !utf8.ValidString(p.gatePass) {
 			t.Fatalf("%q accepted as %+v", query, p)
 		}
@@ -80,7 +79,7 @@ func FuzzParseBatch(f *testing.F) {
 			}
 			return
 		}
-		if p.app != -1 || p.gatePass != "" || p.count < 1 || p.count > queue.MaxBatch || !p.batch && p.count != 1 {
+		if p.app != -1 || p.gatePass != "" || p.count < 1 || p.count > model.MaxBatch || !p.batch && p.count != 1 {
 			t.Fatalf("%q accepted as %+v", query, p)
 		}
 		values, err := url.ParseQuery(query)

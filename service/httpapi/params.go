@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"shardid/model"
-	"shardid/service/queue"
 
 	"github.com/gin-gonic/gin"
 )
@@ -143,7 +142,7 @@ func (p *params) set(param paramSet, name, raw string) error {
 		p.gatePass = value
 	case paramCount:
 		p.batch = true
-		p.count, err = parseRange(name, value, 1, queue.MaxBatch)
+		p.count, err = parseRange(name, value, 1, model.MaxBatch)
 	case paramStringify:
 		p.stringify, err = parseBool(name, value)
 	}

@@ -2,8 +2,10 @@ package queue
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
-	"sync"
+	"slices"
 	"time"
 
 	"shardid/model"
@@ -15,7 +17,7 @@ const (
 	// unknownReloadEvery is the shortest time between two reloads that requests
 	// for unknown apps cause.
 	unknownReloadEvery = 500 * time.Millisecond
-	// reloadLock names the lock of whoever cleans the lists of removed apps.
+	// reloadLock names the lock for deleting the lists of removed apps.
 	reloadLock = "reload"
 )
 
@@ -57,77 +59,52 @@ func (c *catalogue) all() []*list {
 	return out
 }
 
-// reloadGate lets one reload run at a time and limits those that requests for
-// unknown apps cause.
-type reloadGate struct {
-	running sync.Mutex // held during a reload
-
-	mu       sync.Mutex
-	inFlight chan struct{} // a reload caused by an unknown app
-	last     time.Time     // when the last such reload began
-	err      error         // how it ended
+// current is the present catalogue, or model.ErrNotReady.
+func (s *Service) current() (*catalogue, error) {
+	if c := s.catalogue.Load(); c != nil {
+		return c, nil
+	}
+	return nil, s.background.NotReady()
 }
 
 // find looks a list up, once more after a reload when it is not known: an app
 // that was provisioned a moment ago works at once.
 func (s *Service) find(ctx context.Context, key model.ListKey) (*list, error) {
-	c := s.catalogue.Load()
-	if c == nil {
-		return nil, s.notReady()
+	c, err := s.current()
+	if err != nil {
+		return nil, err
 	}
 	l, err := c.find(key)
 	if err == nil {
 		return l, nil
 	}
-	if err := s.reloadForUnknown(ctx); err != nil {
+	if err := s.reloads.Do(ctx); err != nil {
 		return nil, fmt.Errorf("%w: list %s is not known and the configuration cannot be read now: %w", model.ErrQueueEmpty, key, err)
 	}
 	return s.catalogue.Load().find(key)
 }
 
-// reloadForUnknown reloads, or waits for the reload in flight; soon after one it
-// does nothing but repeat how that went.
-func (s *Service) reloadForUnknown(ctx context.Context) error {
-	g := &s.reloading
-	g.mu.Lock()
-	if g.inFlight == nil {
-		if time.Since(g.last) < unknownReloadEvery {
-			defer g.mu.Unlock()
-			return g.err
-		}
-		done := make(chan struct{})
-		if s.spawn(func() { s.reloadInFlight(done) }) {
-			g.inFlight, g.last = done, time.Now()
-		}
+// Reload reads the configuration now, after a change that is committed; a reload that
+// is under way and may have missed it is followed by another. Errors:
+// model.ErrNotReady, *model.StoreError, or that of ctx, when it may still take place.
+func (s *Service) Reload(ctx context.Context) error {
+	if _, err := s.current(); err != nil {
+		return err
 	}
-	done := g.inFlight
-	g.mu.Unlock()
-	if done == nil { // stopping
-		return nil
-	}
-	select {
-	case <-done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.err
+	return s.background.Do(ctx, s.reloadAndReport)
 }
 
-func (s *Service) reloadInFlight(done chan struct{}) {
-	err := s.reloadAndReport()
-	s.reloading.mu.Lock()
-	defer s.reloading.mu.Unlock()
-	s.reloading.inFlight, s.reloading.err = nil, err
-	close(done)
+// NextReload is when every replica of this configuration reads the apps anew after
+// now.
+func (s *Service) NextReload(now time.Time) time.Time {
+	return s.cron.Entry(s.reloadJob).Schedule.Next(now)
 }
 
 // reloadAndReport is reload for a service that is running; at the start the
 // database's own probe reports.
 func (s *Service) reloadAndReport() error {
-	err := s.reload(s.ctx)
-	if s.ctx.Err() == nil {
+	err := s.reload()
+	if s.background.Context().Err() == nil {
 		s.reloadFails.Store(err != nil)
 		s.opts.Reporter.Report(ConditionReload, err)
 	}
@@ -136,21 +113,15 @@ func (s *Service) reloadAndReport() error {
 
 // reload reads the configuration and takes it over. Lists keep what they hold;
 // those of removed apps are closed and deleted.
-func (s *Service) reload(ctx context.Context) error {
-	s.reloading.running.Lock()
-	defer s.reloading.running.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
+func (s *Service) reload() error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	ctx, cancel := context.WithTimeout(s.background.Context(), reloadTimeout)
 	defer cancel()
 	configs, err := s.opts.Catalogue.Load(ctx)
 	if err != nil {
 		return err
 	}
-	s.clean(ctx, s.adopt(configs))
-	return nil
-}
-
-// adopt publishes a new catalogue and returns the lists that are gone.
-func (s *Service) adopt(configs []model.ListConfig) []*list {
 	old := s.catalogue.Load()
 	if old == nil {
 		old = &catalogue{}
@@ -160,50 +131,31 @@ func (s *Service) adopt(configs []model.ListConfig) []*list {
 		next.add(s, old, cfg)
 	}
 	s.catalogue.Store(next)
-	return old.missing(next)
+	s.clean(ctx, slices.DeleteFunc(old.all(), func(l *list) bool {
+		_, err := next.find(l.key)
+		return err == nil
+	}))
+	return nil
 }
 
-// add enters one list, the one that old holds if there is one.
+// add enters one list, the one that old holds if there is one. It warns once, when an
+// app appears or is switched to wrap, that its IDs will repeat.
 func (c *catalogue) add(s *Service, old *catalogue, cfg model.ListConfig) {
+	l, err := old.find(cfg.Key)
+	if err != nil {
+		l = &list{svc: s, key: cfg.Key, depth: -1}
+	}
+	wrapped := l.configure(cfg)
 	a := c.apps[cfg.Key.App]
 	if a == nil {
 		a = &app{name: cfg.AppName}
 		c.apps[cfg.Key.App] = a
-		s.warnWrap(old, cfg)
-	}
-	if l, err := old.find(cfg.Key); err == nil {
-		l.configure(cfg)
-		a.lists[cfg.Key.Shard] = l
-		return
-	}
-	a.lists[cfg.Key.Shard] = newList(s, cfg)
-}
-
-// warnWrap says once, when an app appears or is switched to it, that its IDs will
-// repeat.
-func (s *Service) warnWrap(old *catalogue, cfg model.ListConfig) {
-	before, err := old.find(cfg.Key)
-	if cfg.Limit.Policy == model.LimitWrap && (err != nil || !before.wraps()) {
-		s.opts.Log.Warn("app has the wrap policy: its IDs repeat once they pass the limit",
-			"app", cfg.Key.App, "name", cfg.AppName, "max_limit_id", cfg.Limit.MaxID)
-	}
-}
-
-func (l *list) wraps() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cfg.Limit.Policy == model.LimitWrap
-}
-
-// missing returns the lists that next does not have.
-func (c *catalogue) missing(next *catalogue) []*list {
-	var gone []*list
-	for _, l := range c.all() {
-		if _, err := next.find(l.key); err != nil {
-			gone = append(gone, l)
+		if cfg.Limit.Policy == model.LimitWrap && !wrapped {
+			s.opts.Log.Warn("app has the wrap policy: its IDs repeat once they pass the limit",
+				"app", cfg.Key.App, "name", cfg.AppName, "max_limit_id", cfg.Limit.MaxID)
 		}
 	}
-	return gone
+	a.lists[cfg.Key.Shard] = l
 }
 
 // clean closes lists that are gone and, if no other replica is at it, deletes
@@ -218,7 +170,16 @@ func (s *Service) clean(ctx context.Context, gone []*list) {
 		l.close(fmt.Errorf("%w: appId %d was removed", model.ErrUnknownApp, l.key.App))
 		keys[i] = l.key
 	}
-	if err := s.deleteLists(ctx, keys); err != nil {
+	token := rand.Text()
+	got, err := s.opts.Locker.TryLock(ctx, []string{reloadLock}, token, lockTTL)
+	if err == nil && !got[0] {
+		return
+	}
+	if err == nil {
+		s.opts.Log.Info("deleting the lists of removed apps", "lists", len(keys))
+		err = errors.Join(s.opts.Lists.Delete(ctx, keys), s.opts.Locker.Unlock(ctx, []string{reloadLock}, token))
+	}
+	if err != nil {
 		s.opts.Log.Warn("lists of removed apps were not deleted", "lists", len(keys), "error", err)
 	}
 }

@@ -243,7 +243,7 @@ type replica struct {
 	reports *reports
 }
 
-func start(t *testing.T, l *lists, db *table, change ...func(*queue.Options)) replica {
+func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) replica {
 	t.Helper()
 	r := &reports{last: map[string]error{}}
 	opts := options(l, db, r)
@@ -269,7 +269,7 @@ func options(l *lists, db *table, r *reports) queue.Options {
 	}
 }
 
-func stop(t *testing.T, s *queue.Service) {
+func stop(t testing.TB, s *queue.Service) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -279,7 +279,7 @@ func stop(t *testing.T, s *queue.Service) {
 }
 
 // ready starts a replica and waits until it has read the apps.
-func ready(t *testing.T, l *lists, db *table, change ...func(*queue.Options)) replica {
+func ready(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) replica {
 	t.Helper()
 	r := start(t, l, db, change...)
 	eventually(t, "ready", func() error {
@@ -291,7 +291,7 @@ func ready(t *testing.T, l *lists, db *table, change ...func(*queue.Options)) re
 	return r
 }
 
-func eventually(t *testing.T, what string, f func() error) {
+func eventually(t testing.TB, what string, f func() error) {
 	t.Helper()
 	var err error
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
 	"sync"
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 )
 
 // list is what this replica holds of one list of the store: IDs taken ahead of
@@ -24,7 +24,7 @@ type list struct {
 	slow    bool  // pushing it took so long that the next should not be longer
 	ids     []int64
 	head    int // ids[head:] are not issued yet
-	waiters []*waiter
+	waiters background.Waiters
 	demand  demand
 	issued  int64
 	refills int64 // segments pushed by this process
@@ -54,47 +54,26 @@ type list struct {
 	seen    string // the history in which the store was seen last; "" before
 }
 
-// waiter is a caller that waits for n IDs.
-type waiter struct {
-	n    int
-	ids  []int64 // the caller's slice; n are appended when served
-	err  error
-	done chan struct{}
-}
-
-func newList(svc *Service, cfg model.ListConfig) *list {
-	l := &list{svc: svc, key: cfg.Key, depth: -1}
-	l.configure(cfg)
-	return l
-}
-
-// configure takes over a new configuration.
-func (l *list) configure(cfg model.ListConfig) {
+// configure takes over a new configuration and says whether IDs wrapped under the one
+// before.
+func (l *list) configure(cfg model.ListConfig) (wrapped bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if cfg.Limit != l.cfg.Limit {
-		l.limitChanged(cfg.Limit)
+	wrapped = l.cfg.Limit.Policy == model.LimitWrap
+	if limit := cfg.Limit; limit != l.cfg.Limit {
+		l.pauseUntil = time.Time{}
+		if wrapped || limit.Policy == model.LimitWrap { // folded IDs do not tell what is allowed
+			l.drop()
+		} else if limit.MaxID != 0 { // held IDs rise
+			n := sort.Search(l.held(), func(i int) bool { return l.ids[l.head+i] > limit.MaxID })
+			l.svc.stats.dropped.Add(int64(l.held() - n))
+			l.ids = l.ids[:l.head+n]
+		}
 	}
 	l.cfg = cfg
 	l.step = max(cfg.Step, cfg.CurrentStep, 1)
 	l.known = max(l.known, cfg.MaxID)
-}
-
-// limitChanged gives up the held IDs that another limit does not allow; those
-// folded by wrap, before or from now on, do not tell. Callers hold mu.
-func (l *list) limitChanged(limit model.Limit) {
-	l.pauseUntil = time.Time{}
-	if limit.Policy == model.LimitWrap || l.cfg.Limit.Policy == model.LimitWrap {
-		l.drop()
-		return
-	}
-	kept := l.ids[l.head:]
-	if limit.MaxID != 0 {
-		n := sort.Search(len(kept), func(i int) bool { return kept[i] > limit.MaxID }) // they rise
-		l.svc.stats.dropped.Add(int64(len(kept) - n))
-		kept = kept[:n]
-	}
-	l.ids, l.head = kept, 0
+	return wrapped
 }
 
 // unsettled says whether the list and its row, as last read, should be told of each
@@ -111,11 +90,8 @@ func (l *list) unsettled() bool {
 	return l.known > l.cfg.MaxID || (l.seen == l.cfg.History) == (l.cfg.Doubt > 0)
 }
 
-// saw notes what the store says.
+// saw notes what the store says. Callers hold mu.
 func (l *list) saw(st model.ListState) {
-	l.svc.purged(l.key, st.Purged)
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.known = max(l.known, st.HighWater)
 	l.seen, l.depth = st.History, st.Len
 }
@@ -128,8 +104,11 @@ func (l *list) drop() {
 
 func (l *list) held() int { return len(l.ids) - l.head }
 
-// give moves n held IDs to dst. Callers hold mu and have checked held.
-func (l *list) give(n int, dst []int64) []int64 {
+// take moves n held IDs to dst, or none if fewer are held. Callers hold mu.
+func (l *list) take(n int, dst []int64) ([]int64, bool) {
+	if l.held() < n {
+		return dst, false
+	}
 	dst = append(dst, l.ids[l.head:l.head+n]...)
 	l.head += n
 	l.issued += int64(n)
@@ -139,41 +118,32 @@ func (l *list) give(n int, dst []int64) []int64 {
 			l.ids = nil
 		}
 	}
-	return dst
+	return dst, true
 }
 
 // tryTake takes n IDs if so many are held, and fetches more in time.
 func (l *list) tryTake(n int, dst []int64) ([]int64, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held() < n {
-		return dst, false
-	}
-	dst = l.give(n, dst)
-	if 2*l.held() < l.ahead() {
+	dst, ok := l.take(n, dst)
+	if ok && 2*l.held() < l.ahead() {
 		l.startFetch()
 	}
-	return dst, true
+	return dst, ok
 }
 
 // await waits for n IDs. The caller's context or the timeout ends it.
 func (l *list) await(ctx context.Context, n int, dst []int64) ([]int64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, l.svc.opts.Timeout, model.ErrQueueEmpty)
 	defer cancel()
-	w := &waiter{n: n, ids: dst, done: make(chan struct{})}
-	l.enqueue(w)
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		if l.leave(w) {
-			return dst, l.gaveUp(context.Cause(ctx))
-		}
-		<-w.done
+	l.mu.Lock()
+	w := l.waiters.Add(n, dst)
+	l.waiters.Serve(l.take)
+	if len(l.waiters) > 0 {
+		l.startFetch()
 	}
-	if w.err != nil {
-		return dst, w.err
-	}
-	return w.ids, nil
+	l.mu.Unlock()
+	return l.waiters.Await(ctx, &l.mu, w, l.gaveUp)
 }
 
 // gaveUp explains why a waiter that ran out of time was not served.
@@ -191,55 +161,11 @@ func (l *list) gaveUp(cause error) error {
 	return fmt.Errorf("%w: list %s gave nothing within %v, try again: %w", cause, l.key, l.svc.opts.Timeout, err)
 }
 
-func (l *list) enqueue(w *waiter) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.waiters = append(l.waiters, w)
-	l.serve()
-	if len(l.waiters) > 0 {
-		l.startFetch()
-	}
-}
-
-// leave takes a waiter out of the queue; false means that it was served.
-func (l *list) leave(w *waiter) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	i := slices.Index(l.waiters, w)
-	if i < 0 {
-		return false
-	}
-	l.waiters = slices.Delete(l.waiters, i, i+1)
-	return true
-}
-
-// serve hands out what is held to those waiters, in order, whom it suffices.
-// Callers hold mu.
-func (l *list) serve() {
-	l.waiters = slices.DeleteFunc(l.waiters, func(w *waiter) bool {
-		if l.held() < w.n {
-			return false
-		}
-		w.ids = l.give(w.n, w.ids)
-		close(w.done)
-		return true
-	})
-}
-
 // fail ends all waiting with err.
 func (l *list) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.failLocked(err)
-}
-
-func (l *list) failLocked(err error) {
-	for _, w := range l.waiters {
-		w.err = err
-		close(w.done)
-	}
-	clear(l.waiters)
-	l.waiters = l.waiters[:0]
+	l.waiters.FailAll(err)
 }
 
 // close ends the list: its app was removed (err is model.ErrUnknownApp), or the
@@ -249,19 +175,13 @@ func (l *list) close(err error) {
 	defer l.mu.Unlock()
 	l.closed = err
 	l.drop()
-	l.failLocked(err)
+	l.waiters.FailAll(err)
 	l.svc.stats.issued.Add(l.issued)
 	l.issued = 0
 }
 
-// isLow says whether a list of that length is due for a refill.
+// isLow says whether a list of that length is due for a refill. Callers hold mu.
 func (l *list) isLow(length int64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.isLowLocked(length)
-}
-
-func (l *list) isLowLocked(length int64) bool {
 	step := l.step
 	if model.Narrow(l.left()) {
 		step = min(step, max(l.narrow, 1))
@@ -269,23 +189,46 @@ func (l *list) isLowLocked(length int64) bool {
 	return float64(length) <= l.svc.opts.LowWatermark*float64(step)
 }
 
-// isDry says whether nothing is held and the store had nothing when last seen.
-func (l *list) isDry() bool {
+// deliver takes over what was popped and serves the waiters. It says whether an
+// index was above the app's limit, as all later ones then are, and whether what is left
+// in the store is due for a refill.
+func (l *list) deliver(p model.Popped) (overLimit, low bool) {
+	l.svc.purged(l.key, p.Purged)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.held() == 0 && l.depth == 0
+	if p.History != l.history {
+		l.history, l.highest, l.popped = p.History, 0, 0
+	}
+	l.popped += int64(len(p.Indices))
+	l.depth = p.Len
+	l.ids, l.head = append(l.ids[:0], l.ids[l.head:]...), 0
+	for _, index := range p.Indices {
+		if index <= l.highest || index > model.MaxIndex {
+			l.svc.repeated(l.key, index, l.highest, l.history)
+			continue
+		}
+		l.highest = index
+		id, err := l.cfg.Limit.Apply(l.key.Compose(index))
+		switch {
+		case err != nil:
+			overLimit = true
+			l.svc.stats.overLimit.Add(1)
+		case id != 0: // 0 is what wrap makes of the limit itself: no ID
+			l.ids = append(l.ids, id)
+		}
+	}
+	l.known = max(l.known, l.highest)
+	l.lastErr = nil
+	l.waiters.Serve(l.take)
+	return overLimit, l.isLow(p.Len)
 }
 
-// measured notes how many indices the store held a moment ago; -1 is unknown.
-func (l *list) measured(depth int64) {
+func (l *list) limitReached() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.depth = depth
-}
-
-// soFar is how many IDs callers got, and how many are held for them.
-func (l *list) soFar() (issued, held int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.issued, int64(l.held())
+	if l.cfg.Limit.MaxID == 0 || l.cfg.Limit.Policy == model.LimitWrap {
+		return fmt.Errorf("%w: list %s has used all %d indices: provision another app", model.ErrLimitReached, l.key, model.MaxIndex)
+	}
+	return fmt.Errorf("%w: list %s: the next ID would exceed max_limit_id %d: raise it or provision another app",
+		model.ErrLimitReached, l.key, l.cfg.Limit.MaxID)
 }

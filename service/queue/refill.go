@@ -34,9 +34,13 @@ var errBusy = errors.New("another replica is refilling the list")
 type job struct {
 	*list
 	settle  bool // the list and its row are brought up to each other, and that is all
-	low     bool // it is due for a refill
 	state   model.ListState
+	low     bool  // a refill is due
+	maxID   int64 // of the row, as read last
+	used    int64 // indices popped since the last segment
 	segment model.Segment
+	delayed bool  // pushing the segment took long
+	arrived bool  // the push went well
 	err     error // how it ended; nil also when nothing was due
 }
 
@@ -45,74 +49,77 @@ type job struct {
 func (s *Service) refill(lists []*list, settle bool) {
 	var jobs []*job
 	for _, l := range lists {
-		if l.beginRefill() {
+		l.mu.Lock()
+		if l.claim() {
 			jobs = append(jobs, &job{list: l, settle: settle})
 		}
+		l.mu.Unlock()
 	}
 	if len(jobs) > 0 {
 		s.runPass(jobs, false)
 	}
 }
 
-// runPass is one pass over lists that beginRefill has claimed.
+// runPass is one pass over lists that are claimed. The state must come before the
+// allocation, as a push succeeds only on the history read there. It is read with a
+// write: what could not be pushed is not allocated.
 func (s *Service) runPass(jobs []*job, withoutLock bool) {
-	ctx, cancel := context.WithTimeout(s.ctx, refillTimeout)
+	ctx, cancel := context.WithTimeout(s.background.Context(), refillTimeout)
 	defer cancel()
 	if s.opts.Observe != nil {
 		var end func()
 		ctx, end = s.opts.Observe(ctx, len(jobs))
 		defer end()
 	}
-	began := time.Now()
-	s.pass(ctx, jobs, withoutLock)
+	began, locked, unlock := time.Now(), jobs, func() {}
+	if !withoutLock {
+		locked, unlock = s.lock(ctx, jobs)
+	}
+	seen := s.observe(ctx, locked, s.opts.Lists.Probe)
+	s.settle(ctx, seen)
+	s.push(ctx, s.allocate(ctx, seen))
+	unlock()
 	s.stats.passes.Observe(time.Since(began))
 	s.report(jobs)
 	for _, j := range jobs {
-		j.endRefill(j.err)
+		j.finish()
 	}
 }
 
-// pass takes the jobs through the steps; each drops those that end there. The state
-// must come before the allocation, as a push succeeds only on the history read there.
-// It is read with a write: what could not be pushed is not allocated.
-func (s *Service) pass(ctx context.Context, jobs []*job, withoutLock bool) {
-	if !withoutLock {
-		token := rand.Text()
-		jobs = s.lock(ctx, jobs, token)
-		defer s.unlock(ctx, jobs, token)
+// lock takes the locks of the lists and returns the jobs that have theirs, and what
+// frees them, even when the pass ran out of time.
+func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock func()) {
+	names := make([]string, len(jobs))
+	for i, j := range jobs {
+		names[i] = j.key.String()
 	}
-	jobs = s.look(ctx, jobs, s.opts.Lists.Probe)
-	s.settle(ctx, jobs)
-	s.push(ctx, s.allocate(ctx, s.due(jobs)))
-}
-
-func (s *Service) lock(ctx context.Context, jobs []*job, token string) []*job {
-	got, err := s.opts.Locker.TryLock(ctx, names(jobs), token, lockTTL)
-	if err != nil {
-		return keep(jobs, func(int, *job) error { return fmt.Errorf("lock: %w", err) })
-	}
-	return keep(jobs, func(i int, _ *job) error {
-		if !got[i] {
-			return errBusy
+	token := rand.Text()
+	got, err := s.opts.Locker.TryLock(ctx, names, token, lockTTL)
+	var held []string
+	for i, j := range jobs {
+		switch {
+		case err != nil:
+			j.err = fmt.Errorf("lock: %w", err)
+		case !got[i]:
+			j.err = errBusy
+		default:
+			locked, held = append(locked, j), append(held, names[i])
 		}
-		return nil
-	})
-}
-
-// unlock frees the locks even when the pass ran out of time.
-func (s *Service) unlock(ctx context.Context, jobs []*job, token string) {
-	if len(jobs) == 0 {
-		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if err := s.opts.Locker.Unlock(ctx, names(jobs), token); err != nil {
-		s.opts.Log.Debug("refill locks were not freed; they expire", "error", err)
+	return locked, func() {
+		if len(held) == 0 {
+			return
+		}
+		freeing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		if err := s.opts.Locker.Unlock(freeing, held, token); err != nil {
+			s.opts.Log.Debug("refill locks were not freed; they expire", "error", err)
+		}
 	}
 }
 
-// look asks for the state of the lists.
-func (s *Service) look(ctx context.Context, jobs []*job, ask func(context.Context, []model.ListKey) []model.ListState) []*job {
+// observe asks for the state of the lists and returns the jobs whose lists answered.
+func (s *Service) observe(ctx context.Context, jobs []*job, ask func(context.Context, []model.ListKey) []model.ListState) (seen []*job) {
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -122,11 +129,17 @@ func (s *Service) look(ctx context.Context, jobs []*job, ask func(context.Contex
 	}
 	states := ask(ctx, keys)
 	for i, j := range jobs {
-		if j.state = states[i]; j.state.Err == nil {
-			j.saw(j.state)
+		if j.state, j.err = states[i], states[i].Err; j.err != nil {
+			continue
 		}
+		s.purged(j.key, j.state.Purged)
+		j.mu.Lock()
+		j.saw(j.state)
+		j.low, j.maxID = !j.settle && j.isLow(j.state.Len), j.cfg.MaxID
+		j.mu.Unlock()
+		seen = append(seen, j)
 	}
-	return keep(jobs, func(_ int, j *job) error { return j.state.Err })
+	return seen
 }
 
 // settle brings lists and their rows up to each other: the mark of a list is raised to
@@ -139,10 +152,8 @@ func (s *Service) settle(ctx context.Context, jobs []*job) {
 	var marks []model.MarkRequest
 	for _, j := range jobs {
 		if j.settle {
-			j.mu.Lock()
-			marks = append(marks, model.MarkRequest{Key: j.key, History: j.state.History, Index: j.cfg.MaxID})
-			j.mu.Unlock()
 			todo = append(todo, j)
+			marks = append(marks, model.MarkRequest{Key: j.key, History: j.state.History, Index: j.maxID})
 		}
 	}
 	if len(todo) == 0 {
@@ -153,7 +164,7 @@ func (s *Service) settle(ctx context.Context, jobs []*job) {
 		j := todo[i]
 		if j.err = err; err == nil {
 			j.mu.Lock()
-			reqs = append(reqs, model.AllocRequest{Key: j.key, Floor: j.known, History: j.state.History, Mark: max(marks[i].Index, j.state.HighWater)})
+			reqs = append(reqs, model.AllocRequest{Key: j.key, Floor: j.known, History: j.state.History, Mark: max(j.maxID, j.state.HighWater)})
 			j.mu.Unlock()
 			marked = append(marked, j)
 		}
@@ -167,35 +178,37 @@ func (s *Service) settle(ctx context.Context, jobs []*job) {
 	}
 }
 
-// due are the jobs whose lists are low.
-func (s *Service) due(jobs []*job) []*job {
-	due := jobs[:0:0]
+// allocate takes a segment for each list that is low and returns the jobs that got one.
+func (s *Service) allocate(ctx context.Context, jobs []*job) (got []*job) {
+	var due []*job
+	var reqs []model.AllocRequest
 	for _, j := range jobs {
-		if j.low = !j.settle && j.isLow(j.state.Len); j.low {
-			due = append(due, j)
+		if j.low {
+			due, reqs = append(due, j), append(reqs, j.request())
 		}
 	}
-	return due
-}
-
-func (s *Service) allocate(ctx context.Context, jobs []*job) []*job {
-	if len(jobs) == 0 {
+	if len(due) == 0 {
 		return nil
 	}
-	reqs := make([]model.AllocRequest, len(jobs))
-	for i, j := range jobs {
-		reqs[i] = j.request()
-	}
 	for i, a := range s.opts.Allocator.Allocate(ctx, reqs) {
-		jobs[i].allocated(a)
+		j := due[i]
+		if j.err = a.Err; a.Err != nil {
+			continue
+		}
+		s.lifted(j.key, a.Lifted)
+		s.jumped(j.key, a.Jumped)
+		j.segment = a.Segment
+		got = append(got, j)
 	}
-	return keep(jobs, func(_ int, j *job) error { return j.err })
+	return got
 }
 
+// request is what to ask the database for.
 func (j *job) request() model.AllocRequest {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	grow := j.popped > 0 && j.history == j.state.History && !j.slow
+	j.used, j.popped = j.popped, 0
 	return model.AllocRequest{
 		Key:     j.key,
 		Floor:   j.known, // the high-water mark included
@@ -206,21 +219,8 @@ func (j *job) request() model.AllocRequest {
 	}
 }
 
-// allocated notes the answer to the request.
-func (j *job) allocated(a model.Allocation) {
-	j.segment, j.err = a.Segment, a.Err
-	if a.Err != nil {
-		return
-	}
-	j.svc.lifted(j.key, a.Lifted)
-	j.svc.jumped(j.key, a.Jumped)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.known = max(j.known, a.Segment.Last)
-	j.step = max(a.Segment.Len(), j.cfg.Step)
-	j.popped = 0
-}
-
+// push pushes the segments. After any error a segment is given up: it may or may not
+// have arrived, and pushing it again could repeat it.
 func (s *Service) push(ctx context.Context, jobs []*job) {
 	if len(jobs) == 0 {
 		return
@@ -231,51 +231,30 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 	}
 	began := time.Now()
 	errs := s.opts.Lists.Push(ctx, reqs)
-	slow := time.Since(began) > slowPush
+	delayed := time.Since(began) > slowPush
 	for i, err := range errs {
-		jobs[i].pushed(err, slow)
+		j := jobs[i]
+		j.delayed, j.arrived = delayed, err == nil
+		if j.arrived {
+			s.stats.refills.Add(1)
+			continue
+		}
+		s.discarded(j, err)
+		switch {
+		case errors.Is(err, model.ErrListFull):
+		case errors.Is(err, model.ErrHistoryChanged): // what the store then says is new
+			j.err = err
+		default:
+			j.err = j.pushFailed(j.segment, err)
+		}
 	}
-}
-
-// pushed notes how a push went. After any error the segment is given up: it may
-// or may not have arrived, and pushing it again could repeat it.
-func (j *job) pushed(err error, slow bool) {
-	j.setSlow(slow)
-	if err == nil {
-		j.arrived()
-		return
-	}
-	j.svc.discarded(j, err)
-	if errors.Is(err, model.ErrListFull) {
-		return
-	}
-	if !errors.Is(err, model.ErrHistoryChanged) { // what the store then says is new
-		err = j.pushFailed(j.segment.Len(), err)
-	}
-	j.err = err
-}
-
-// arrived counts a segment that was pushed.
-func (j *job) arrived() {
-	j.svc.stats.refills.Add(1)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.refills++
-	j.pauseFor = 0
-	j.depth = j.state.Len + j.segment.Len()
-}
-
-func (j *job) setSlow(slow bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.slow = slow
 }
 
 // report tells how the jobs ended: a list that is not low works as well as one that
 // was refilled, and one at its limit is no failure. What another replica is refilling
 // stays as it was.
 func (s *Service) report(jobs []*job) {
-	if s.ctx.Err() != nil {
+	if s.background.Context().Err() != nil {
 		return
 	}
 	failed := false
@@ -296,21 +275,21 @@ func (s *Service) report(jobs []*job) {
 	}
 }
 
-// keep records the error that end gives for each job and returns those without.
-func keep(jobs []*job, end func(int, *job) error) []*job {
-	kept := jobs[:0:0]
-	for i, j := range jobs {
-		if j.err = end(i, j); j.err == nil {
-			kept = append(kept, j)
-		}
+// finish notes what the pass did to the list, and lets the next one begin.
+func (j *job) finish() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if allocated := j.segment.Last > 0; allocated {
+		j.known = max(j.known, j.segment.Last)
+		j.step = max(j.segment.Len(), j.cfg.Step)
+		j.slow = j.delayed
+	} else if j.history == j.state.History {
+		j.popped += j.used
 	}
-	return kept
-}
-
-func names(jobs []*job) []string {
-	out := make([]string, len(jobs))
-	for i, j := range jobs {
-		out[i] = j.key.String()
+	if j.arrived {
+		j.refills++
+		j.pauseFor = 0
+		j.depth = j.state.Len + j.segment.Len()
 	}
-	return out
+	j.release(j.err)
 }

@@ -1,27 +1,37 @@
+// Package queue is shardid's main job: it hashes a gatePass to one of 64
+// shards, takes an index from the list of that app and shard, and composes the
+// ID. Lists are refilled from allocated segments, at once when a pop sees the
+// low watermark and by a sweep every other minute.
+//
+// It knows nothing of HTTP and nothing of the stores behind its interfaces
+// (stores.go). The pieces, in the order a request meets them:
+//
+//	service.go    Next: validate, find the list, take, wait
+//	catalogue.go  which lists exist; reload
+//	list.go       what this replica holds of one list, and who waits for it
+//	fetch.go      pops on behalf of the waiters, and a little ahead of demand
+//	pacing.go     when a list is refilled, and with how much
+//	refill.go     one pass: lock, state, allocate, push
+//	sweep.go      the cron jobs: refill what is low, settle what differs
+//	stats.go      what is counted, and logged when a store went back in time
+//	view.go       what is shown of each app
 package queue
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 	"shardid/service/health"
 
 	"github.com/robfig/cron/v3"
 )
-
-// MaxBatch is the most IDs one call may ask for.
-const MaxBatch = 10_000
-
-// Reporter is told how something that is tried again and again went: nil when it
-// works. It must not block.
-type Reporter interface {
-	Report(condition string, err error)
-}
 
 // The conditions that the service reports. The first two fail while they do for at
 // least one list.
@@ -31,16 +41,13 @@ const (
 	ConditionReload = "reload"
 )
 
-// errStopping is what callers get who still wait when the service stops.
-var errStopping = fmt.Errorf("%w: shutting down, ask another replica", model.ErrNotReady)
-
 // Options are what a Service is made of. All fields are required.
 type Options struct {
 	Lists     Lists
 	Locker    Locker
 	Allocator Allocator
 	Catalogue Catalogue
-	Reporter  Reporter
+	Reporter  background.Reporter
 	Log       *slog.Logger
 	// Probe fails while the lists cannot be used; it gates the start only.
 	Probe func(context.Context) error
@@ -59,24 +66,19 @@ type Options struct {
 
 // Service issues queue IDs. Safe for concurrent use.
 type Service struct {
-	opts      Options
-	cron      *cron.Cron
-	reloadJob cron.EntryID
-	catalogue atomic.Pointer[catalogue] // nil until the first reload
-	waitsFor  atomic.Pointer[error]     // why the service is not initialised yet
-	reloading reloadGate
+	opts       Options
+	background *background.Group
+	cron       *cron.Cron
+	reloadJob  cron.EntryID
+	catalogue  atomic.Pointer[catalogue] // nil until the first reload
+	reloading  sync.Mutex                // held during a reload
+	reloads    background.Shared         // those that requests for unknown apps cause
+	depths     background.Shared         // readings of all depths
 	// pops and refills are of the lists for which the latest one failed.
 	pops, refills *health.Failing[*list]
 	reloadFails   atomic.Bool // the latest reload did
 	stats         counters
-	events        *events
-	depths        depthGate
-
-	ctx     context.Context // ends at Stop; parents all background work
-	cancel  context.CancelFunc
-	mu      sync.Mutex // guards stopped, and wg against Add after Wait
-	stopped bool
-	wg      sync.WaitGroup
+	events        background.RateLimitedLog // of single lists
 }
 
 // New validates the options and starts nothing.
@@ -84,12 +86,12 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{opts: opts, events: newEvents(opts.Log)}
+	s := &Service{opts: opts, background: background.NewGroup("queue service"), events: background.RateLimitedLog{Logger: opts.Log}}
+	s.reloads = background.Shared{Group: s.background, Work: s.reloadAndReport, Every: unknownReloadEvery}
+	s.depths = background.Shared{Group: s.background, Work: s.readDepths, Every: depthsEvery, Share: depthsShare}
 	s.pops = health.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionPop, err) })
 	s.refills = health.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionRefill, err) })
-	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if err := s.schedule(); err != nil {
-		s.cancel()
 		return nil, err
 	}
 	return s, nil
@@ -101,8 +103,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("%w: queue timeout %v is not positive", model.ErrInvalidArgument, o.Timeout)
 	case o.LowWatermark <= 0 || o.LowWatermark >= 1:
 		return fmt.Errorf("%w: low watermark %v is not between 0 and 1", model.ErrInvalidArgument, o.LowWatermark)
-	case o.PrefetchMax < 1 || o.PrefetchMax > MaxBatch:
-		return fmt.Errorf("%w: prefetch max %d is not in 1…%d", model.ErrInvalidArgument, o.PrefetchMax, MaxBatch)
+	case o.PrefetchMax < 1 || o.PrefetchMax > model.MaxBatch:
+		return fmt.Errorf("%w: prefetch max %d is not in 1…%d", model.ErrInvalidArgument, o.PrefetchMax, model.MaxBatch)
 	case o.MaxStep < 1 || o.MaxStep > model.MaxStep:
 		return fmt.Errorf("%w: max step %d is not in 1…%d", model.ErrInvalidArgument, o.MaxStep, model.MaxStep)
 	}
@@ -119,8 +121,8 @@ func (s *Service) Next(ctx context.Context, app int, gatePass string, count int,
 	if err := model.CheckGatePass(gatePass); err != nil {
 		return dst, err
 	}
-	if count < 1 || count > MaxBatch {
-		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, MaxBatch)
+	if count < 1 || count > model.MaxBatch {
+		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, model.MaxBatch)
 	}
 	key, err := model.NewListKey(int64(app), int64(model.ShardOf(gatePass)))
 	if err != nil {
@@ -136,54 +138,68 @@ func (s *Service) Next(ctx context.Context, app int, gatePass string, count int,
 	return l.await(ctx, count, dst)
 }
 
+// Start begins to initialise in the background and returns at once: the service
+// becomes ready when the stores have answered.
+func (s *Service) Start() {
+	s.background.Start(func() {
+		if !s.background.Initialise(s.initialise) {
+			return
+		}
+		s.opts.Log.Info("queue mode is ready", "lists", len(s.catalogue.Load().all()))
+		s.cron.Start()
+		s.sweep()
+		for s.background.Sleep(recheckEvery/2 + rand.N(recheckEvery)) {
+			s.recheck()
+		}
+		<-s.cron.Stop().Done()
+	})
+}
+
+func (s *Service) initialise() error {
+	ctx, cancel := context.WithTimeout(s.background.Context(), reloadTimeout)
+	defer cancel()
+	if err := s.opts.Probe(ctx); err != nil {
+		return err
+	}
+	return s.reload()
+}
+
+// Stop ends all background work and fails all callers that still wait. It may be
+// called twice and returns when all has ended or ctx has.
+func (s *Service) Stop(ctx context.Context) error {
+	return s.background.Stop(ctx, func() {
+		c := s.catalogue.Load()
+		if c == nil {
+			return
+		}
+		for _, l := range c.all() {
+			l.close(background.ErrStopping)
+		}
+		if n := s.stats.dropped.Load(); n > 0 {
+			s.opts.Log.Info("indices taken ahead of demand were given up; they are gaps", "indices", n)
+		}
+	})
+}
+
 // Ready is nil while IDs of at least one app may be had, as far as is known without
 // asking a store. Errors: model.ErrNotReady with what the service waits for, and
 // model.ErrQueueEmpty once every list is empty and cannot be refilled.
 func (s *Service) Ready() error {
-	c := s.catalogue.Load()
-	if c == nil {
-		return s.notReady()
+	c, err := s.current()
+	if err != nil {
+		return err
 	}
 	lists := c.all()
 	if len(lists) == 0 || len(s.refills.Keys()) < len(lists) {
 		return nil
 	}
 	for _, l := range lists {
-		if !l.isDry() {
+		l.mu.Lock()
+		dry := l.held() == 0 && l.depth == 0
+		l.mu.Unlock()
+		if !dry {
 			return nil
 		}
 	}
 	return fmt.Errorf("%w: no list has an index left: %w", model.ErrQueueEmpty, s.refills.Err())
-}
-
-// notReady is model.ErrNotReady with what the service waits for.
-func (s *Service) notReady() error {
-	if err := s.waitsFor.Load(); err != nil {
-		return fmt.Errorf("%w: waiting for %w", model.ErrNotReady, *err)
-	}
-	return fmt.Errorf("%w: starting", model.ErrNotReady)
-}
-
-// spawn runs f in the background and Stop waits for it; false means that the
-// service is stopping and f will not run.
-func (s *Service) spawn(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped {
-		return false
-	}
-	s.wg.Go(f)
-	return true
-}
-
-// sleep waits for d or until the service stops; false means it stops.
-func (s *Service) sleep(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-s.ctx.Done():
-		return false
-	}
 }

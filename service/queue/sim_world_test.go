@@ -222,7 +222,9 @@ func (w *world) newReplica() *simReplica {
 		panic(err)
 	}
 	for _, key := range simKeys() {
-		r.lists = append(r.lists, newList(s, model.ListConfig{Key: key, Step: simStep}))
+		l := &list{svc: s, key: key, depth: -1}
+		l.configure(model.ListConfig{Key: key, Step: simStep})
+		r.lists = append(r.lists, l)
 	}
 	r.next, r.end = iter.Pull(r.live)
 	return r
@@ -255,7 +257,10 @@ func (r *simReplica) live(yield func(struct{}) bool) {
 
 // refillIn refills with or without the lock, whose holder may have died.
 func (l *list) refillIn(w *world) {
-	if l.beginRefill() {
+	l.mu.Lock()
+	claimed := l.claim()
+	l.mu.Unlock()
+	if claimed {
 		l.svc.runPass([]*job{{list: l}}, w.chance(50))
 	}
 }
@@ -263,7 +268,7 @@ func (l *list) refillIn(w *world) {
 // reload reads the list's row and its state, as the cron jobs do, and settles them.
 func (r *simReplica) reload(l *list) {
 	row := r.world.database.rows[l.key]
-	l.svc.look(context.Background(), []*job{{list: l}}, r.State)
+	l.svc.observe(context.Background(), []*job{{list: l}}, r.State)
 	l.configure(model.ListConfig{Key: l.key, MaxID: row.Last, Step: simStep, CurrentStep: row.CurrentStep, History: row.Life, Doubt: row.Doubt})
 	if l.unsettled() {
 		r.world.faults["a list is settled"]++

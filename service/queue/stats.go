@@ -1,8 +1,11 @@
 package queue
 
 import (
+	"errors"
+	"log/slog"
 	"sync/atomic"
 
+	"shardid/model"
 	"shardid/service/latency"
 )
 
@@ -58,8 +61,9 @@ func (s *Service) Stats() Stats {
 	issued, held := c.issued.Load(), int64(0)
 	if catalogue := s.catalogue.Load(); catalogue != nil {
 		for _, l := range catalogue.all() {
-			i, h := l.soFar()
-			issued, held = issued+i, held+h
+			l.mu.Lock()
+			issued, held = issued+l.issued, held+int64(l.held())
+			l.mu.Unlock()
 		}
 	}
 	return Stats{
@@ -82,4 +86,68 @@ func (s Stats) Wasted() map[string]int64 {
 		"full": s.Discarded.Full, "failed": s.Discarded.Failed,
 		"purged": s.Purged, "over_limit": s.OverLimit, "dropped": s.Dropped, "jumped": s.Jumped,
 	}
+}
+
+// event logs what happened to one list.
+func (s *Service) event(level slog.Level, message string, key model.ListKey, args ...any) {
+	s.events.Log(level, message, append([]any{"app", key.App, "shard", key.Shard}, args...)...)
+}
+
+// repeated counts an index that the tripwire refuses.
+func (s *Service) repeated(key model.ListKey, index, highest int64, history string) {
+	s.stats.repeated.Add(1)
+	s.event(slog.LevelError, "index refused: the list gave it, or a later one, before; look for a second writer of the list",
+		key, "index", index, "highest", highest, "history", history)
+}
+
+// purged counts indices that the store dropped with an earlier history.
+func (s *Service) purged(key model.ListKey, n int64) {
+	if n == 0 {
+		return
+	}
+	s.stats.purgedLists.Add(1)
+	s.stats.purged.Add(n)
+	s.event(slog.LevelWarn, "list dropped: its Redis may have gone back in time; the indices are a gap", key, "indices", n)
+}
+
+// discarded counts a segment that was allocated and not pushed for sure.
+func (s *Service) discarded(j *job, err error) {
+	n := j.segment.Len()
+	switch {
+	case errors.Is(err, model.ErrHistoryChanged):
+		s.stats.discardedHistory.Add(n)
+	case errors.Is(err, model.ErrNotAboveHighWater):
+		s.stats.discardedHighWater.Add(n)
+	case errors.Is(err, model.ErrListFull):
+		s.stats.discardedFull.Add(n)
+	default:
+		s.stats.discardedFailed.Add(n)
+	}
+	s.event(slog.LevelWarn, "segment given up: a gap", j.key, "first", j.segment.First, "last", j.segment.Last, "error", err)
+}
+
+// lifted counts a max_id that was below what has been handed out. Nothing but a
+// database that went back in time explains it.
+func (s *Service) lifted(key model.ListKey, by int64) {
+	if by == 0 {
+		return
+	}
+	s.stats.lifts.Add(1)
+	level := slog.LevelWarn
+	if by > s.opts.LiftAlarm {
+		s.stats.liftAlarms.Add(1)
+		level = slog.LevelError
+	}
+	s.event(level, "max_id was below what has been handed out and was lifted: the database went back in time", key, "by", by)
+}
+
+// jumped counts indices left out because nobody could tell how far the database
+// went back.
+func (s *Service) jumped(key model.ListKey, n int64) {
+	if n == 0 {
+		return
+	}
+	s.stats.jumps.Add(1)
+	s.stats.jumped.Add(n)
+	s.event(slog.LevelError, "indices left out: another database server, or an earlier state of it, and the lists cannot tell what was handed out", key, "indices", n)
 }

@@ -1,7 +1,10 @@
 package queue
 
 import (
+	"context"
 	"errors"
+	"slices"
+	"time"
 
 	"shardid/model"
 )
@@ -44,22 +47,19 @@ func (s *Service) Seen() []View {
 	}
 	var views []View
 	for id, a := range c.apps {
-		if a != nil {
-			views = append(views, a.view(uint8(id)))
+		if a == nil {
+			continue
 		}
+		v := View{App: uint8(id), Name: a.name, Left: 1, Unused: []int{}}
+		for shard, l := range a.lists {
+			v.Depths[shard] = -1
+			if l != nil {
+				l.addTo(&v)
+			}
+		}
+		views = append(views, v)
 	}
 	return views
-}
-
-func (a *app) view(id uint8) View {
-	v := View{App: id, Name: a.name, Left: 1, Unused: []int{}}
-	for shard, l := range a.lists {
-		v.Depths[shard] = -1
-		if l != nil {
-			l.addTo(&v)
-		}
-	}
-	return v
 }
 
 // addTo adds what is known of one list.
@@ -76,7 +76,7 @@ func (l *list) addTo(v *View) {
 	if l.known == 0 {
 		v.Unused = append(v.Unused, int(l.key.Shard))
 	}
-	v.Left = min(v.Left, l.leftShare())
+	v.Left = min(v.Left, float64(l.left())/float64(max(1, l.cfg.Limit.LastIndex(l.key)))) // of no indices none are left
 	v.Depths[l.key.Shard] = l.depth
 	if l.left() == 0 && l.held() == 0 && l.depth == 0 {
 		v.Exhausted++
@@ -86,8 +86,56 @@ func (l *list) addTo(v *View) {
 	}
 }
 
-// leftShare is the share of the list's indices that can still be allocated; of none
-// there are none left. Callers hold mu.
-func (l *list) leftShare() float64 {
-	return float64(l.left()) / float64(max(1, l.cfg.Limit.LastIndex(l.key)))
+const (
+	// depthsEvery is the shortest time between two readings of all depths: several
+	// consoles cost the store no more than one.
+	depthsEvery = time.Second
+	// depthsShare is the share of the time, one part in so many, that readings may
+	// take: a store that needs long for thousands of lists is asked less often.
+	depthsShare = 5
+	// depthsTimeout bounds one reading.
+	depthsTimeout = 3 * time.Second
+)
+
+// Views is Seen after the store was asked for the depth of every list, in few round
+// trips and at most once a second, however many ask. A list that could not be asked
+// has the depth -1. When ctx ends first, what is known is returned.
+func (s *Service) Views(ctx context.Context) []View {
+	_ = s.depths.Do(ctx) // it has no error but ctx's, and that the service stops
+	return s.Seen()
+}
+
+// readDepths asks for all lists, some at a time, so that pops do not wait for long. A
+// store that answers nothing is not asked for the rest.
+func (s *Service) readDepths() error {
+	c := s.catalogue.Load()
+	if c == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.background.Context(), depthsTimeout)
+	defer cancel()
+	away := false
+	for lists := range slices.Chunk(c.all(), sweepChunk) {
+		var states []model.ListState
+		if !away {
+			keys := make([]model.ListKey, len(lists))
+			for i, l := range lists {
+				keys[i] = l.key
+			}
+			states = s.opts.Lists.State(ctx, keys)
+			away = !slices.ContainsFunc(states, func(st model.ListState) bool { return st.Err == nil })
+		}
+		for i, l := range lists {
+			seen := !away && states[i].Err == nil
+			if seen {
+				s.purged(l.key, states[i].Purged)
+			}
+			l.mu.Lock()
+			if l.depth = -1; seen {
+				l.saw(states[i])
+			}
+			l.mu.Unlock()
+		}
+	}
+	return nil
 }

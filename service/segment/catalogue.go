@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	"shardid/model"
@@ -37,87 +36,50 @@ func (c *catalogue) find(name string) (*Tag, error) {
 	return nil, fmt.Errorf("%w: %q: add it with `shardid tags add --tag NAME --step 2000`", model.ErrUnknownTag, name)
 }
 
-// reloadGate lets one reload run at a time and limits those that requests for
-// unknown tags cause.
-type reloadGate struct {
-	running chan struct{} // holds one element during a reload
-
-	mu       sync.Mutex
-	inFlight chan struct{} // closed at the end of a reload caused by an unknown tag
-	last     time.Time     // when the last such reload began
-	err      error         // how it ended
+// current is the present catalogue, or model.ErrNotReady.
+func (s *Service) current() (*catalogue, error) {
+	if c := s.catalogue.Load(); c != nil {
+		return c, nil
+	}
+	return nil, s.background.NotReady()
 }
 
-// find looks a tag up, once more after a reload when it is not known: a tag that
-// was added a moment ago works at once. Nothing is kept of unknown names.
+// find looks up a tag that was not there a moment ago, after a reload: one that was
+// added since works at once. Nothing is kept of unknown names.
 func (s *Service) find(ctx context.Context, name string) (*Tag, error) {
 	if err := model.CheckTag(name); err != nil {
 		return nil, err
 	}
-	if s.catalogue.Load() == nil {
-		return nil, s.notReady()
+	if _, err := s.current(); err != nil {
+		return nil, err
 	}
-	if err := s.reloadForUnknown(ctx); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	if err := s.reloads.Do(ctx); err != nil {
 		return nil, fmt.Errorf("%w: tag %q is not known and the tags cannot be read now: %w", model.ErrSegmentEmpty, name, err)
 	}
 	return s.catalogue.Load().find(name)
 }
 
-// reloadForUnknown reloads, or waits for the reload in flight; soon after one it
-// does nothing but repeat how that went.
-func (s *Service) reloadForUnknown(ctx context.Context) error {
-	done, err := s.reloading.join(s)
-	if done == nil {
+// Reload reads the tags now, after a change that is committed; a reload that is under
+// way and may have missed it is followed by another. Errors: model.ErrNotReady,
+// *model.StoreError, or that of ctx, when it may still take place.
+func (s *Service) Reload(ctx context.Context) error {
+	if _, err := s.current(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
-	defer cancel()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return s.reloading.outcome()
+	return s.background.Do(ctx, s.reloadAndReport)
 }
 
-// join returns the end of the reload in flight, which it starts if none is; or
-// nil and how the last one ended, if that was a moment ago.
-func (g *reloadGate) join(s *Service) (<-chan struct{}, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.inFlight != nil {
-		return g.inFlight, nil
-	}
-	if time.Since(g.last) < unknownReloadEvery {
-		return nil, g.err
-	}
-	done := make(chan struct{})
-	if !s.spawn(func() { g.finish(s.reloadAndReport()) }) {
-		return nil, errStopping
-	}
-	g.inFlight, g.last = done, time.Now()
-	return done, nil
-}
-
-func (g *reloadGate) finish(err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.err = err
-	close(g.inFlight)
-	g.inFlight = nil
-}
-
-func (g *reloadGate) outcome() error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.err
-}
+// NextReload is by when every replica of this configuration has read the tags anew
+// after now.
+func (s *Service) NextReload(now time.Time) time.Time { return now.Add(s.opts.Reload) }
 
 // reloadAndReport is reload for a service that is running; at the start the
 // database's own probe reports.
 func (s *Service) reloadAndReport() error {
 	err := s.reload()
-	if s.ctx.Err() == nil {
+	if s.background.Context().Err() == nil {
 		s.reloadFails.Store(err != nil)
 		s.opts.Reporter.Report(ConditionReload, err)
 	}
@@ -127,19 +89,21 @@ func (s *Service) reloadAndReport() error {
 // reload reads the tags and takes them over. After an error all stays as it is.
 func (s *Service) reload() error {
 	select {
-	case s.reloading.running <- struct{}{}:
-		defer func() { <-s.reloading.running }()
-	case <-s.ctx.Done():
-		return s.ctx.Err()
+	case s.reloading <- struct{}{}:
+		defer func() { <-s.reloading }()
+	case <-s.background.Context().Done():
+		return s.background.Context().Err()
 	}
 	old := s.catalogue.Load()
 	if old == nil {
 		old = &catalogue{}
 	}
 	for _, t := range old.known {
-		t.beforeReload()
+		t.mu.Lock()
+		t.floorAtReload = t.floor // a segment that is taken meanwhile may or may not show in the reading
+		t.mu.Unlock()
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, reloadTimeout)
+	ctx, cancel := context.WithTimeout(s.background.Context(), reloadTimeout)
 	defer cancel()
 	rows, err := s.opts.Table.Tags(ctx)
 	if err != nil {
@@ -147,14 +111,6 @@ func (s *Service) reload() error {
 	}
 	s.adopt(old, rows)
 	return nil
-}
-
-// beforeReload notes what the row is at least, if the table has not gone back: a
-// segment that is taken meanwhile may or may not show in the reading.
-func (t *Tag) beforeReload() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.floorAtReload = t.floor
 }
 
 // adopt publishes the tags of a reading and closes those that are gone.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 )
 
 const (
@@ -31,9 +32,7 @@ const (
 func (t *Tag) loadInTime() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.wanted(time.Now()) {
-		t.startLoad()
-	}
+	t.startLoad(time.Now())
 }
 
 // observe notes how fast the tag is used, and loads if more should be held.
@@ -41,9 +40,7 @@ func (t *Tag) observe(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.demand.observe(now, t.issuedLocked(), t.svc.opts.Runway)
-	if t.wanted(now) {
-		t.startLoad()
-	}
+	t.startLoad(now)
 }
 
 // wanted says whether a segment is to be loaded: for those who wait, as Leaf does,
@@ -68,17 +65,16 @@ func (t *Tag) wanted(now time.Time) bool {
 	return t.held() < t.demand.target
 }
 
-// startLoad loads in the background unless that is under way. Callers hold mu.
-func (t *Tag) startLoad() {
-	if t.loading || t.closed != nil {
+// startLoad loads in the background if that is wanted and not under way. Callers
+// hold mu.
+func (t *Tag) startLoad(now time.Time) {
+	if t.loading || !t.wanted(now) {
 		return
 	}
-	if !t.svc.spawn(t.load) {
-		t.closed = errStopping
-		t.failLocked(t.closed)
-		return
+	if t.loading = t.svc.background.Go(t.load); !t.loading {
+		t.closed = background.ErrStopping
+		t.waiters.FailAll(t.closed)
 	}
-	t.loading = true
 }
 
 // load takes segments until no more are wanted. A tag has at most one load, so
@@ -96,7 +92,7 @@ func (t *Tag) load() {
 			continue
 		}
 		jittered := pause/2 + mathrand.N(pause/2) // replicas must not come back in step
-		t.svc.sleep(jittered - time.Since(began))
+		t.svc.background.Sleep(jittered - time.Since(began))
 		pause = min(2*pause, maxBackoff)
 	}
 }
@@ -121,14 +117,14 @@ func (t *Tag) plan() (plan, bool) {
 	if t.loads >= 2 { // Leaf tunes from the third on
 		p.tuned = t.step.next(now, t.svc.opts.MaxStep)
 	}
-	all, largest := t.needed()
-	p.req.Step = max(p.tuned, min(all, max(t.svc.opts.MaxStep, largest)))
+	all, largest := t.waiters.Needed()
+	p.req.Step = max(p.tuned, min(int64(all), max(t.svc.opts.MaxStep, int64(largest))))
 	return p, true
 }
 
 // loadOnce takes one segment; false asks for a pause before the next.
 func (t *Tag) loadOnce(p plan) bool {
-	ctx, cancel := context.WithTimeout(t.svc.ctx, loadTimeout)
+	ctx, cancel := context.WithTimeout(t.svc.background.Context(), loadTimeout)
 	defer cancel()
 	began := time.Now()
 	s, err := t.svc.opts.Table.AllocateTag(ctx, p.req)
@@ -151,7 +147,7 @@ func (t *Tag) loaded(err error) {
 	t.svc.stats.loads.Add(1)
 	t.unloaded = err != nil && !ofRow(err) && t.closed == nil
 	switch {
-	case t.svc.ctx.Err() != nil:
+	case t.svc.background.Context().Err() != nil:
 	case t.unloaded && !errors.Is(err, model.ErrRate) && !errors.Is(err, model.ErrJumping):
 		t.svc.loads.Note(t, fmt.Errorf("tag %q: %w", t.name, err))
 	default:
@@ -173,18 +169,12 @@ func (t *Tag) loadFailed(err error) {
 	if !ofRow(err) {
 		return
 	}
-	t.svc.events.add(slog.LevelWarn, "no segment could be taken", t.name, "error", err)
+	t.svc.events.Log(slog.LevelWarn, "no segment could be taken", "tag", t.name, "error", err)
 	if errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, model.ErrUnconfirmed) { // the row is the operator's, not the caller's
 		err = fmt.Errorf("%w: %w", model.ErrSegmentEmpty, err)
 	}
-	t.refuse(err)
-}
-
-// refuse ends all waiting, and that of whoever comes within refusedFor. Callers
-// hold mu.
-func (t *Tag) refuse(err error) {
 	t.refused, t.refusedUntil = err, time.Now().Add(refusedFor)
-	t.failLocked(err)
+	t.waiters.FailAll(err)
 }
 
 // accept takes over a segment; false refuses one that was handed out before.
@@ -205,7 +195,7 @@ func (t *Tag) accept(p plan, s model.TagSegment, now time.Time) bool {
 	b := newBlock(s.First, s.End)
 	t.ahead = append(t.ahead, b)
 	t.aheadIDs += b.length
-	t.serve()
+	t.waiters.Serve(t.grab)
 	return true
 }
 
@@ -214,8 +204,8 @@ func (t *Tag) repeated(s model.TagSegment, floor int64) {
 	t.svc.stats.repeated.Add(1)
 	t.svc.stats.wasted.Add(max(0, s.End-max(s.First, floor)))
 	t.lastErr = fmt.Errorf("segment [%d, %d) refused: IDs below %d were handed out before", s.First, s.End, floor)
-	t.svc.events.add(slog.LevelError, "segment refused: its IDs were handed out before; look for a second writer of leaf_alloc",
-		t.name, "first", s.First, "end", s.End, "floor", floor)
+	t.svc.events.Log(slog.LevelError, "segment refused: its IDs were handed out before; look for a second writer of leaf_alloc",
+		"tag", t.name, "first", s.First, "end", s.End, "floor", floor)
 }
 
 // lifted counts a max_id that was below what has been handed out. Nothing but a
@@ -225,7 +215,7 @@ func (t *Tag) lifted(by int64) {
 		return
 	}
 	t.svc.stats.lifts.Add(1)
-	t.svc.events.add(slog.LevelWarn, "max_id was below what has been handed out and was lifted: the database went back in time, or the tag was added again", t.name, "by", by)
+	t.svc.events.Log(slog.LevelWarn, "max_id was below what has been handed out and was lifted: the database went back in time, or the tag was added again", "tag", t.name, "by", by)
 }
 
 // jumped tells of IDs that were left out because nobody could say how far the database
@@ -236,5 +226,5 @@ func (t *Tag) jumped(n int64) {
 	}
 	t.svc.stats.jumps.Add(1)
 	t.svc.stats.jumped.Add(n)
-	t.svc.events.add(slog.LevelError, "IDs left out: another database server, or an earlier state of it, and Redis cannot tell what was handed out", t.name, "ids", n)
+	t.svc.events.Log(slog.LevelError, "IDs left out: another database server, or an earlier state of it, and Redis cannot tell what was handed out", "tag", t.name, "ids", n)
 }

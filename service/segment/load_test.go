@@ -339,7 +339,7 @@ func TestALargeBatchIsNotStarvedBySmallOnes(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		began := time.Now()
-		_ = r.batch(t, "orders", segment.MaxBatch)
+		_ = r.batch(t, "orders", model.MaxBatch)
 		if d := time.Since(began); d > 50*time.Millisecond {
 			t.Errorf("the batch took %v", d)
 		}

@@ -38,7 +38,7 @@ func TestABatchSpansSegments(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := ready(t, newTable(step, "orders"), func(o *segment.Options) { o.MaxStep = 50 })
 				next := int64(1)
-				for _, n := range []int{1, 3, segment.MaxBatch, 2, 100, segment.MaxBatch} {
+				for _, n := range []int{1, 3, model.MaxBatch, 2, 100, model.MaxBatch} {
 					for _, id := range r.batch(t, "orders", n) {
 						if id != next {
 							t.Fatalf("ID %d, want %d", id, next)
@@ -75,7 +75,7 @@ func TestInvalidArguments(t *testing.T) {
 			count int
 		}{
 			{"", 1}, {strings.Repeat("x", 129), 1}, {"\xff", 1},
-			{"orders", 0}, {"orders", -1}, {"orders", segment.MaxBatch + 1},
+			{"orders", 0}, {"orders", -1}, {"orders", model.MaxBatch + 1},
 		} {
 			if ids, err := r.Next(t.Context(), c.tag, c.count, nil); !errors.Is(err, model.ErrInvalidArgument) || ids != nil {
 				t.Errorf("Next(%.10q, %d) = %v, %v", c.tag, c.count, ids, err)
@@ -219,4 +219,31 @@ type deaf struct {
 func (d *deaf) AllocateTag(_ context.Context, req model.TagRequest) (model.TagSegment, error) {
 	<-d.answer
 	return d.table.AllocateTag(context.Background(), req)
+}
+
+// Every load is timed, a failed one too, and callers that got none for want of a
+// segment are counted apart from those who asked for what there is not.
+func TestStatsOfLoads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(100, "a")
+		db.put("full", math.MaxInt64, 100)
+		db.set(func(t *table) { t.delay = 30 * time.Millisecond })
+		r := ready(t, db)
+		if _, err := r.Next(context.Background(), "a", 1, nil); err != nil {
+			t.Fatal(err)
+		}
+		if s := r.Stats(); s.Loads != 1 || s.LoadTimes.Count() != 1 || s.LoadTimes.Sum < 30*time.Millisecond || s.Starved != 0 {
+			t.Errorf("%+v", s)
+		}
+		if _, err := r.Next(context.Background(), "full", 1, nil); !errors.Is(err, model.ErrLimitReached) {
+			t.Errorf("of a tag that is used up: %v", err)
+		}
+		db.fail(errAway)
+		if _, err := r.Next(context.Background(), "a", 5000, nil); !errors.Is(err, model.ErrSegmentEmpty) {
+			t.Errorf("with the database away: %v", err)
+		}
+		if s := r.Stats(); s.Starved != 1 || s.FailedLoads == 0 || s.LoadTimes.Count() != s.Loads {
+			t.Errorf("%+v", s)
+		}
+	})
 }

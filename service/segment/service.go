@@ -1,19 +1,37 @@
+// Package segment is Leaf's segment mode: a tag's IDs are dense numbers, taken
+// from ranges that one transaction each commits in the table leaf_alloc, and
+// handed out from memory.
+//
+// A range is used as it was committed and by nobody else; after any error it is
+// a gap. So an ID is issued once, whatever the database does, and this process
+// never goes below an ID that it has seen handed out, not even when the table
+// went back in time.
+//
+// Ranges are fetched ahead of demand: the next one when 10 % of the current is
+// used, as in Leaf, and as many more as the tag needs to go on for
+// Options.Runway without its database. The pieces, in the order a request meets
+// them:
+//
+//	service.go    Next: find the tag by name; start, the regular work, stop
+//	catalogue.go  which tags exist; reload
+//	tag.go        take IDs from what is held, or wait
+//	block.go      one range: a counter and where it ends
+//	load.go       fetch ranges until enough is held
+//	demand.go     how much should be held, and how long a range should be
+//	view.go       what is counted, and shown of each tag
 package segment
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 	"shardid/service/health"
 )
-
-// MaxBatch is the most IDs one call may ask for.
-const MaxBatch = 10_000
 
 const (
 	// DefaultMaxStep is Leaf's bound of a tuned step (SegmentIDGenImpl.MAX_STEP).
@@ -24,14 +42,36 @@ const (
 	DefaultReload = time.Minute
 )
 
-// errStopping is what callers get who still wait when the service stops.
-var errStopping = fmt.Errorf("%w: shutting down, ask another replica", model.ErrNotReady)
+const (
+	// observeEvery is how often the rate of each tag is looked at.
+	observeEvery = time.Second
+	// reloadRetry is the pause before tags that could not be read are read again.
+	reloadRetry = 2 * time.Second
+)
+
+// Table is leaf_alloc. Safe for concurrent use, over processes too.
+type Table interface {
+	// AllocateTag takes the next segment of a tag, as model.TagRequest.Next
+	// chooses it, in one transaction: a segment is returned only when it is
+	// committed for sure. After an error it may have been committed and must not
+	// be used. Errors: model.ErrUnknownTag, ErrLimitReached, ErrInvalidArgument
+	// for a row that cannot be used, *model.StoreError.
+	AllocateTag(ctx context.Context, req model.TagRequest) (model.TagSegment, error)
+	// Tags reads all rows, as they are committed. Errors: *model.StoreError.
+	Tags(ctx context.Context) ([]model.Tag, error)
+}
+
+// The conditions that the service reports.
+const (
+	ConditionLoad   = "segment load"
+	ConditionReload = "segment reload"
+)
 
 // Options are what a Service is made of. The first four are required; for the
 // others 0 means the default.
 type Options struct {
 	Table    Table
-	Reporter Reporter
+	Reporter background.Reporter
 	Log      *slog.Logger
 	Timeout  time.Duration // how long a caller may wait for a segment
 
@@ -42,22 +82,16 @@ type Options struct {
 
 // Service issues the IDs of tags. Safe for concurrent use.
 type Service struct {
-	opts      Options
-	catalogue atomic.Pointer[catalogue] // nil until the tags were read first
-	waitsFor  atomic.Pointer[error]     // why they were not yet
-	reloading reloadGate
+	opts       Options
+	background *background.Group
+	catalogue  atomic.Pointer[catalogue] // nil until the tags were read first
+	reloading  chan struct{}             // holds one element during a reload
+	reloads    background.Shared         // those that requests for unknown tags cause
 	// loads are of the tags whose latest one failed at the database.
 	loads       *health.Failing[*Tag]
 	reloadFails atomic.Bool // the latest reload did
 	stats       counters
-	events      *events
-
-	ctx     context.Context // ends at Stop; parents all background work
-	cancel  context.CancelFunc
-	mu      sync.Mutex // guards started, stopped, and wg against Add after Wait
-	started bool
-	stopped bool
-	wg      sync.WaitGroup
+	events      background.RateLimitedLog // of single tags
 }
 
 // New validates the options and starts nothing.
@@ -66,10 +100,12 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{opts: opts, events: newEvents(opts.Log)}
+	s := &Service{
+		opts: opts, background: background.NewGroup("segment service"),
+		reloading: make(chan struct{}, 1), events: background.RateLimitedLog{Logger: opts.Log},
+	}
+	s.reloads = background.Shared{Group: s.background, Work: s.reloadAndReport, Every: unknownReloadEvery}
 	s.loads = health.NewFailing[*Tag](func(err error) { opts.Reporter.Report(ConditionLoad, err) })
-	s.reloading.running = make(chan struct{}, 1)
-	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
 
@@ -106,10 +142,17 @@ func (o *Options) validate() error {
 // Errors: model.ErrNotReady, ErrUnknownTag, ErrSegmentEmpty, ErrLimitReached,
 // ErrInvalidArgument, or the error of a ctx that was canceled.
 func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error) {
-	t := s.lookUp(tag)
+	var t *Tag
+	if c := s.catalogue.Load(); c != nil {
+		t = c.live[tag]
+	}
 	switch {
 	case t == nil:
-		return s.nextOfUnknown(ctx, tag, count, dst)
+		fresh, err := s.find(ctx, tag)
+		if err != nil {
+			return dst, err
+		}
+		return fresh.Next(ctx, count, dst)
 	case count != 1:
 		return t.many(ctx, count, dst)
 	}
@@ -120,29 +163,12 @@ func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) 
 	return append(dst, b.first+n-1), nil
 }
 
-// lookUp is the tag of the name, or nil.
-func (s *Service) lookUp(name string) *Tag {
-	if c := s.catalogue.Load(); c != nil {
-		return c.live[name]
-	}
-	return nil
-}
-
-// nextOfUnknown is Next for a tag that was not there when the tags were last read.
-func (s *Service) nextOfUnknown(ctx context.Context, tag string, count int, dst []int64) ([]int64, error) {
-	t, err := s.find(ctx, tag)
-	if err != nil {
-		return dst, err
-	}
-	return t.Next(ctx, count, dst)
-}
-
 // Tag returns a handle of a tag, which issues without looking the name up. It
 // stays valid when the tag is removed and added again. Errors: those of Next.
 func (s *Service) Tag(name string) (*Tag, error) {
-	c := s.catalogue.Load()
-	if c == nil {
-		return nil, s.notReady()
+	c, err := s.current()
+	if err != nil {
+		return nil, err
 	}
 	return c.find(name)
 }
@@ -151,49 +177,79 @@ func (s *Service) Tag(name string) (*Tag, error) {
 // asking the database. Errors: model.ErrNotReady with what the service waits for, and
 // model.ErrSegmentEmpty once every tag is used up and none can be loaded.
 func (s *Service) Ready() error {
-	c := s.catalogue.Load()
-	if c == nil {
-		return s.notReady()
+	c, err := s.current()
+	if err != nil {
+		return err
 	}
 	if len(c.live) == 0 || len(s.loads.Keys()) < len(c.live) {
 		return nil
 	}
 	for _, t := range c.live {
-		if !t.isDry() {
+		t.mu.Lock()
+		held := t.held()
+		t.mu.Unlock()
+		if held > 0 {
 			return nil
 		}
 	}
 	return fmt.Errorf("%w: no tag holds an ID: %w", model.ErrSegmentEmpty, s.loads.Err())
 }
 
-// notReady is model.ErrNotReady with what the service waits for.
-func (s *Service) notReady() error {
-	if err := s.waitsFor.Load(); err != nil {
-		return fmt.Errorf("%w: waiting for %w", model.ErrNotReady, *err)
-	}
-	return fmt.Errorf("%w: starting", model.ErrNotReady)
+// Start begins to read the tags in the background and returns at once: the
+// service becomes ready when the database has answered. A second call does
+// nothing.
+func (s *Service) Start() {
+	s.background.Start(func() {
+		if !s.background.Initialise(s.reload) {
+			return
+		}
+		s.opts.Log.Info("segment mode is ready", "tags", len(s.catalogue.Load().live))
+		s.background.Go(func() { s.every(s.opts.Reload, func() { _ = s.reloadAndReport() }) }) // it has been reported
+		s.background.Go(func() {
+			s.every(reloadRetry, func() {
+				if s.reloadFails.Load() {
+					_ = s.reloadAndReport()
+				}
+			})
+		})
+		s.every(observeEvery, func() {
+			now := time.Now()
+			for _, t := range s.catalogue.Load().live {
+				t.observe(now)
+			}
+		})
+	})
 }
 
-// spawn runs f in the background and Stop waits for it; false means that the
-// service is stopping and f will not run.
-func (s *Service) spawn(f func()) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped {
-		return false
+// every calls f again and again until the service stops; a call that takes longer
+// than d delays the next.
+func (s *Service) every(d time.Duration, f func()) {
+	ticker := time.NewTicker(d)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			f()
+		case <-s.background.Context().Done():
+			return
+		}
 	}
-	s.wg.Go(f)
-	return true
 }
 
-// sleep waits for d or until the service stops; false means it stops.
-func (s *Service) sleep(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-s.ctx.Done():
-		return false
-	}
+// Stop ends all background work and fails all callers that still wait; no ID is issued
+// after it. It may be called twice and returns when all has ended or ctx has.
+func (s *Service) Stop(ctx context.Context) error {
+	return s.background.Stop(ctx, func() {
+		c := s.catalogue.Load()
+		if c == nil {
+			return
+		}
+		before := s.stats.wasted.Load()
+		for _, t := range c.known { // one that a reload is about to add holds nothing, and can load nothing
+			t.close(background.ErrStopping)
+		}
+		if n := s.stats.wasted.Load() - before; n > 0 {
+			s.opts.Log.Info("IDs held ahead of demand were given up; they are gaps", "ids", n)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 )
 
 // Tag is what this process holds of one tag. Safe for concurrent use.
@@ -25,7 +27,7 @@ type Tag struct {
 	aheadIDs int64    // in them
 	previous *block   // used up last; nil before
 	switches int64    // how often one block followed another
-	waiters  []*waiter
+	waiters  background.Waiters
 	demand   demand
 	issued   int64 // of blocks that are used up or were given up
 	closed   error // why nothing is issued; nil while the tag exists
@@ -46,9 +48,8 @@ type Tag struct {
 }
 
 func newTag(svc *Service, name string) *Tag {
-	t := &Tag{svc: svc, name: name}
+	t := &Tag{svc: svc, name: name, demand: demand{last: time.Now()}}
 	t.current.Store(newBlock(0, 0))
-	t.demand.last = time.Now()
 	return t
 }
 
@@ -98,13 +99,13 @@ func (t *Tag) Next(ctx context.Context, count int, dst []int64) ([]int64, error)
 
 // many is Next for any count.
 func (t *Tag) many(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	if count < 1 || count > MaxBatch {
-		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, MaxBatch)
+	if count < 1 || count > model.MaxBatch {
+		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, model.MaxBatch)
 	}
 	b, n := t.current.Load(), int64(count)
 	at, _, ok := b.claim(n, n)
 	if !ok {
-		return t.take(ctx, n, dst)
+		return t.take(ctx, count, dst)
 	}
 	if at < b.mark && b.mark <= at+n {
 		t.loadInTime()
@@ -112,70 +113,51 @@ func (t *Tag) many(ctx context.Context, count int, dst []int64) ([]int64, error)
 	return b.appendTo(dst, at, n), nil
 }
 
-// grab takes n IDs from all that is held, or none. Callers hold mu.
-func (t *Tag) grab(n int64, dst []int64) ([]int64, bool) {
-	b := t.current.Load()
+// grab takes count IDs from all that is held, or none. Callers hold mu.
+func (t *Tag) grab(count int, dst []int64) ([]int64, bool) {
+	b, n := t.current.Load(), int64(count)
 	at, got, ok := b.claim(n-t.aheadIDs, n)
 	if !ok {
 		return dst, false
 	}
 	dst = b.appendTo(dst, at, got)
 	for n -= got; n > 0; n -= got {
-		got = min(n, t.ahead[0].length)
-		dst = t.advance(got, dst)
+		// The next block becomes the current one, with what is taken of it taken before
+		// other callers see it. All IDs of the one before are claimed.
+		next := t.ahead[0]
+		got = min(n, next.length)
+		next.claimed.Store(got)
+		t.ahead = slices.Delete(t.ahead, 0, 1)
+		t.aheadIDs -= next.length
+		t.previous = t.current.Swap(next)
+		t.issued += t.previous.length
+		if t.previous.length > 0 { // Leaf's first segment is in buffer 0
+			t.switches++
+		}
+		dst = next.appendTo(dst, 0, got)
 	}
 	return dst, true
-}
-
-// advance makes the next block the current one, whose IDs are all claimed, with
-// the first n of it taken before anybody else sees it. Callers hold mu.
-func (t *Tag) advance(n int64, dst []int64) []int64 {
-	next := t.ahead[0]
-	next.claimed.Store(n)
-	t.ahead = slices.Delete(t.ahead, 0, 1)
-	t.aheadIDs -= next.length
-	t.previous = t.current.Swap(next)
-	t.issued += t.previous.length
-	if t.previous.length > 0 { // Leaf's first segment is in buffer 0
-		t.switches++
-	}
-	return next.appendTo(dst, 0, n)
 }
 
 // held is how many IDs can be issued without the database. Callers hold mu.
 func (t *Tag) held() int64 { return t.current.Load().left() + t.aheadIDs }
 
-// isDry says whether no ID can be issued without the database.
-func (t *Tag) isDry() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.held() == 0
-}
-
 // issuedLocked is how many IDs callers got since the start. Callers hold mu.
 func (t *Tag) issuedLocked() int64 { return t.issued + t.current.Load().used() }
 
-func (t *Tag) issuedSoFar() int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.issuedLocked()
-}
-
 // open takes over a row: of a tag that exists, or exists again. Every max_id ever
-// read says that the IDs below it were handed out, by whomever.
+// read says that the IDs below it were handed out, by this process or another.
 func (t *Tag) open(row model.Tag) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.svc.ctx.Err() != nil { // Stop has closed it, or is about to
+	if t.svc.background.Context().Err() != nil { // Stop has closed it, or is about to
 		return
 	}
 	t.closed, t.refusedUntil = nil, time.Time{}
 	t.step.row = row.Step
 	t.behind = t.floorAtReload > max(row.MaxID, 1) && t.step.last > 0
 	t.floor = max(t.floor, row.MaxID)
-	if t.wanted(time.Now()) {
-		t.startLoad()
-	}
+	t.startLoad(time.Now())
 }
 
 // close ends the tag: its row was removed (err is model.ErrUnknownTag), or the
@@ -190,14 +172,63 @@ func (t *Tag) close(err error) {
 	t.life++
 	t.loads, t.unloaded = 0, false
 	t.svc.loads.Note(t, nil)
-	t.drop()
-	t.failLocked(err)
-}
-
-// drop gives up what is held. Callers hold mu.
-func (t *Tag) drop() {
 	left, used := t.current.Swap(newBlock(0, 0)).close()
 	t.issued += used
 	t.svc.stats.wasted.Add(left + t.aheadIDs)
 	t.ahead, t.aheadIDs, t.previous = nil, 0, nil
+	t.waiters.FailAll(err)
+}
+
+// take takes n IDs from what is held or waits for a segment. The caller's
+// context or the timeout ends it. What a waiter did not get it has not taken.
+func (t *Tag) take(ctx context.Context, n int, dst []int64) ([]int64, error) {
+	ids, w, err := t.takeOrQueue(n, dst)
+	if w != nil {
+		patience, cancel := context.WithTimeoutCause(ctx, t.svc.opts.Timeout, model.ErrSegmentEmpty)
+		defer cancel()
+		ids, err = t.waiters.Await(patience, &t.mu, w, t.gaveUp)
+	}
+	if err != nil {
+		t.svc.stats.refused.Add(1)
+		if errors.Is(err, model.ErrSegmentEmpty) {
+			t.svc.stats.starved.Add(1)
+		}
+	}
+	return ids, err
+}
+
+// takeOrQueue takes n IDs, says why there never will be any, or makes the caller
+// wait for them.
+func (t *Tag) takeOrQueue(n int, dst []int64) ([]int64, *background.Waiter, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	ids, ok := t.grab(n, dst)
+	switch {
+	case ok:
+		t.startLoad(now)
+		return ids, nil, nil
+	case t.closed != nil:
+		return dst, nil, t.closed
+	case now.Before(t.refusedUntil):
+		return dst, nil, t.refused
+	}
+	w := t.waiters.Add(n, dst)
+	t.svc.stats.waits.Add(1)
+	t.startLoad(now)
+	return dst, w, nil
+}
+
+// gaveUp explains why a waiter that ran out of time was not served.
+func (t *Tag) gaveUp(cause error) error {
+	if !errors.Is(cause, model.ErrSegmentEmpty) && !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.lastErr
+	if err == nil {
+		err = errors.New("the database has not answered yet")
+	}
+	return fmt.Errorf("%w: tag %q got no segment in time, try again: %w", model.ErrSegmentEmpty, t.name, err)
 }

@@ -1,3 +1,15 @@
+// Package snowflake makes 64-bit IDs of 41 bits of milliseconds since an epoch, a
+// 10-bit worker ID and a 12-bit sequence, as Twitter's Snowflake and Meituan's
+// Leaf do.
+//
+// A [Generator] turns a clock and a granted worker ID into IDs. It never waits,
+// logs or remembers anything beyond its last ID, and it issues only inside the
+// bounds it was granted: IDs carry a time later than everything an earlier holder
+// of the worker ID may have used, and no later than the time that has durably
+// been reserved for this one. Who grants the bounds is package worker.
+//
+// A [Service] waits where waiting helps: for the next millisecond when the
+// sequence is used up, and for a clock that went back a little.
 package snowflake
 
 import (
@@ -10,9 +22,6 @@ import (
 
 	"shardid/model"
 )
-
-// MaxBatch is the most IDs one call may ask for.
-const MaxBatch = 10_000
 
 // Service serves IDs from a generator and waits where that helps. Safe for
 // concurrent use.
@@ -41,8 +50,8 @@ func NewService(gen *Generator, timeout time.Duration, missing func() string) *S
 // none. Errors: model.ErrInvalidArgument, ErrSaturated, those of
 // Generator.Take, the context's.
 func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	if count < 1 || count > MaxBatch {
-		return dst, fmt.Errorf("%w: count must be in 1…%d, not %d", model.ErrInvalidArgument, MaxBatch, count)
+	if count < 1 || count > model.MaxBatch {
+		return dst, fmt.Errorf("%w: count must be in 1…%d, not %d", model.ErrInvalidArgument, model.MaxBatch, count)
 	}
 	if count == 1 { // mostly there is one
 		if id, got, _, _ := s.gen.Take(1); got == 1 {

@@ -63,8 +63,8 @@ func TestNextWaitsForTheNextMillisecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := running(t, time.Second)
 		began := time.Now()
-		ids, err := s.Next(t.Context(), snowflake.MaxBatch, nil)
-		if err != nil || len(ids) != snowflake.MaxBatch {
+		ids, err := s.Next(t.Context(), model.MaxBatch, nil)
+		if err != nil || len(ids) != model.MaxBatch {
 			t.Fatalf("%d IDs, %v", len(ids), err)
 		}
 		ascending(t, ids)
@@ -118,7 +118,7 @@ func TestNextIsAllOrNone(t *testing.T) {
 		s, g := running(t, 50*time.Millisecond)
 		g.Extend(time.Now().UnixMilli()+1, math.MaxInt64) // two milliseconds
 		held := []int64{42}
-		ids, err := s.Next(t.Context(), snowflake.MaxBatch, held)
+		ids, err := s.Next(t.Context(), model.MaxBatch, held)
 		if !errors.Is(err, model.ErrNoLease) || len(ids) != 1 || ids[0] != 42 {
 			t.Errorf("%d IDs, %v", len(ids), err)
 		}
@@ -131,14 +131,14 @@ func TestNextIsAllOrNone(t *testing.T) {
 func TestNextGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := running(t, time.Second)
-		for _, count := range []int{-1, 0, snowflake.MaxBatch + 1} {
+		for _, count := range []int{-1, 0, model.MaxBatch + 1} {
 			if _, err := s.Next(t.Context(), count, nil); !errors.Is(err, model.ErrInvalidArgument) {
 				t.Errorf("count %d: %v", count, err)
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Microsecond)
 		defer cancel()
-		if _, err := s.Next(ctx, snowflake.MaxBatch, nil); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Next(ctx, model.MaxBatch, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("past the caller's deadline: %v", err)
 		}
 	})

@@ -86,7 +86,7 @@ func (s *Service) fillLoop(ctx context.Context, g *grant) {
 }
 
 // fill fills the ring. It returns an error when there is room that it could not
-// fill, which is then the answer to callers who find nothing.
+// fill, which is then the answer to callers that find nothing.
 func (s *Service) fill(ctx context.Context, g *grant) error {
 	err := s.guard("fill the ring", func() error { return s.fillRing(ctx, g) })
 	if ctx.Err() == nil {

@@ -1,3 +1,23 @@
+// Package uid makes the IDs of Baidu's UidGenerator: seconds since an epoch, a
+// worker ID that each start gets anew, and a sequence number. In default mode an ID
+// carries the second it was asked for. In cached mode IDs come from a ring that is
+// filled ahead, and their seconds are a counter that may run ahead of the clock.
+//
+// It knows nothing of HTTP and nothing of the database behind its interface
+// Nodes. The pieces:
+//
+//	service.go  Next: validate, take, explain why there is nothing
+//	default.go  default mode: the clock and one counter
+//	cached.go   cached mode: fill the ring
+//	ring.go     the ring of prepared IDs, usable by itself
+//	node.go     get a node, keep its mark, get another when it is lost
+//	status.go   what is shown, what is counted, the warnings
+//
+// Why no ID repeats: a worker ID and a second belong to one node for ever. Before a
+// node issues the IDs of a second, its row holds a mark at or above it, durably. A
+// worker ID is used again only with seconds above the mark of whoever had it
+// before. Within a node no second is put into the ring twice, and in default mode
+// second and sequence number are one counter that only rises.
 package uid
 
 import (
@@ -5,16 +25,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"shardid/model"
-	"shardid/service/ring"
+	"shardid/service/background"
 )
-
-// MaxBatch is the most IDs one call may ask for.
-const MaxBatch = 10_000
 
 // The modes.
 const (
@@ -43,9 +59,6 @@ const (
 	TakeWait = "wait"
 )
 
-// errStopping is what callers get who still wait when the service stops.
-var errStopping = fmt.Errorf("%w: shutting down, ask another replica", model.ErrNotReady)
-
 // Options are what a Service is made of.
 type Options struct {
 	Mode   string // ModeDefault or ModeCached
@@ -70,15 +83,16 @@ type Options struct {
 	FollowClock bool
 
 	Nodes    Nodes
-	Reporter Reporter
+	Reporter background.Reporter
 	Log      *slog.Logger
 	Now      func() time.Time // nil: time.Now
 }
 
 // Service issues UIDs. Safe for concurrent use.
 type Service struct {
-	opts Options
-	ring *ring.Ring // nil in default mode
+	opts       Options
+	background *background.Group
+	ring       *Ring // nil in default mode
 
 	grant  atomic.Pointer[grant] // nil while no node is held
 	reason atomic.Pointer[error] // why none is; nil at the start
@@ -86,12 +100,6 @@ type Service struct {
 	// fillFails: a failed fill was reported, of whichever node.
 	fillFails atomic.Bool
 	life      lifetime
-
-	ctx     context.Context // ends at Stop; parents all background work
-	cancel  context.CancelFunc
-	mu      sync.Mutex // guards stopped, and wg against Add after Wait
-	stopped bool
-	wg      sync.WaitGroup
 }
 
 // New validates the options and starts nothing. Errors: model.ErrInvalidArgument.
@@ -102,18 +110,21 @@ func New(opts Options) (*Service, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	s := &Service{opts: opts}
+	s := &Service{opts: opts, background: background.NewGroup("UID service")}
 	if opts.Mode == ModeCached {
 		size := opts.Layout.Sequences() << opts.BoostPower
-		r, err := ring.New(size, max(1, size*int64(opts.PaddingFactor)/100))
+		r, err := NewRing(size, max(1, size*int64(opts.PaddingFactor)/100))
 		if err != nil {
 			return nil, err
 		}
 		s.ring = r
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
+
+// maxRing bounds the ring, as a power of two: its IDs are not stored, but more than
+// 2^30 of them would be a mistake.
+const maxRing = 30
 
 func (o Options) validate() error {
 	if err := o.Layout.Check(); err != nil {
@@ -126,18 +137,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("%w: UID timeout %v is not positive", model.ErrInvalidArgument, o.Timeout)
 	case o.Place.Type != model.NodeContainer && o.Place.Type != model.NodeActual:
 		return fmt.Errorf("%w: node type %d is neither %d nor %d", model.ErrInvalidArgument, o.Place.Type, model.NodeContainer, model.NodeActual)
-	case o.Mode == ModeCached:
-		return o.validateCached()
-	}
-	return nil
-}
-
-// maxRing bounds the ring: its IDs are not stored, but more than 2^30 of them would
-// be a mistake.
-const maxRing = 30
-
-func (o Options) validateCached() error {
-	switch {
+	case o.Mode == ModeDefault:
+		return nil
 	case o.BoostPower < 1 || o.BoostPower > 16:
 		return fmt.Errorf("%w: boost power %d is not in 1…16", model.ErrInvalidArgument, o.BoostPower)
 	case int(o.Layout.SeqBits)+o.BoostPower > maxRing:
@@ -154,7 +155,7 @@ func (o Options) validateCached() error {
 	return nil
 }
 
-// Next issues count IDs, 1…MaxBatch, in ascending order and appends them to dst: all
+// Next issues count IDs, 1…model.MaxBatch, in ascending order and appends them to dst: all
 // of them or, with an error, none. In default mode it waits for the next second when
 // this one is used up; in cached mode it waits for the ring only with TakeWait, or
 // for the rest of a batch that is larger than the ring.
@@ -162,8 +163,8 @@ func (o Options) validateCached() error {
 // Errors: model.ErrNotReady, ErrNoLease, ErrRingEmpty, ErrClockBack,
 // ErrTimeExhausted, ErrInvalidArgument, or the error of ctx.
 func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, error) {
-	if count < 1 || count > MaxBatch {
-		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, MaxBatch)
+	if count < 1 || count > model.MaxBatch {
+		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, model.MaxBatch)
 	}
 	if s.ring == nil {
 		return s.nextByClock(ctx, count, dst)
@@ -199,8 +200,8 @@ func (s *Service) Parse(id int64, zone *time.Location) (model.UIDParts, error) {
 // noGrant says why no node is held: model.ErrNotReady before the first one,
 // model.ErrNoLease after it.
 func (s *Service) noGrant() error {
-	if s.ctx.Err() != nil {
-		return errStopping
+	if s.background.Context().Err() != nil {
+		return background.ErrStopping
 	}
 	sentinel := model.ErrNotReady
 	if s.stats.nodes.Load() > 0 {
@@ -218,7 +219,7 @@ var errTimeout = errors.New("timeout")
 // patience bounds a caller's wait.
 func (s *Service) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.opts.Timeout, errTimeout)
-	stop := context.AfterFunc(s.ctx, cancel)
+	stop := context.AfterFunc(s.background.Context(), cancel)
 	return ctx, func() { stop(); cancel() }
 }
 
@@ -228,8 +229,27 @@ func (s *Service) gaveUp(ctx context.Context, why error) error {
 	switch {
 	case errors.Is(context.Cause(ctx), errTimeout):
 		return fmt.Errorf("nothing within %v: %w", s.opts.Timeout, why)
-	case s.ctx.Err() != nil:
-		return errStopping
+	case s.background.Context().Err() != nil:
+		return background.ErrStopping
 	}
 	return context.Cause(ctx)
 }
+
+// Nodes gives worker IDs to starts. Safe for concurrent use, over processes too.
+type Nodes interface {
+	// RegisterNode gets a worker ID for a start and stores its MarkSecond. Called
+	// again with the same token it returns the same node, so a call whose answer
+	// was lost may be repeated. Errors: model.ErrNoWorkerID, *model.StoreError.
+	RegisterNode(ctx context.Context, start model.NodeStart) (model.Node, error)
+	// MarkNode raises the highest Unix second that the node may issue, durably.
+	// Errors: model.ErrLeaseLost when the row is gone or another's;
+	// *model.StoreError when it is not known whether the mark was raised.
+	MarkNode(ctx context.Context, node model.Node, until int64) error
+}
+
+// The conditions that the service reports.
+const (
+	ConditionNode = "uid node" // getting a worker ID
+	ConditionMark = "uid mark" // raising the mark of the seconds that may be issued
+	ConditionFill = "uid fill" // filling the ring
+)

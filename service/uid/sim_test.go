@@ -1,6 +1,7 @@
 package uid
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -72,7 +73,7 @@ func newWorld(seed uint64, m mutant) *world {
 // boot forgets everything, as a crash does. Nothing is said to the database.
 func (i *instance) boot() {
 	if i.svc != nil {
-		i.svc.cancel()
+		_ = i.svc.Stop(context.Background()) // it has nothing under way
 	}
 	svc, err := New(i.opts)
 	if err != nil {
@@ -85,7 +86,7 @@ func (i *instance) boot() {
 func (w *world) run() error {
 	defer func() {
 		for _, i := range w.instances {
-			i.svc.cancel()
+			_ = i.svc.Stop(context.Background()) // it has nothing under way
 		}
 	}()
 	for range simSteps {
@@ -173,7 +174,7 @@ func (i *instance) keep() {
 
 func (i *instance) fill() {
 	if i.keeper != nil && i.opts.Mode == ModeCached {
-		_ = i.svc.fill(i.svc.ctx, i.keeper.g) // what it could not fill is not there to be taken
+		_ = i.svc.fill(context.Background(), i.keeper.g) // what it could not fill is not there to be taken
 	}
 }
 
@@ -197,7 +198,7 @@ func (i *instance) take(n int) error {
 	if i.opts.Mode == ModeDefault {
 		ids, _ = i.svc.takeByClock(n, nil) // with an error, what came before it
 	} else {
-		ids, _ = i.svc.Next(i.svc.ctx, n, nil)
+		ids, _ = i.svc.Next(context.Background(), n, nil)
 	}
 	for _, id := range ids {
 		if id <= 0 {

@@ -40,13 +40,10 @@ func (s *Service) Status() Status {
 	if s.ring != nil {
 		out.RingSize, out.RingFill, out.Discarded = s.ring.Cap(), s.ring.Len(), s.ring.Stats().Discarded
 	}
-	if g := s.grant.Load(); g != nil {
-		s.describe(&out, g, now)
+	g := s.grant.Load()
+	if g == nil {
+		return out
 	}
-	return out
-}
-
-func (s *Service) describe(out *Status, g *grant, now int64) {
 	out.WorkerID, out.NodeID, out.Recycled = g.node.WorkerID, g.node.ID, g.node.Recycled
 	if last := g.last.Load(); last > 0 {
 		out.LastSecond, out.AheadSeconds = last, last-now
@@ -55,6 +52,7 @@ func (s *Service) describe(out *Status, g *grant, now int64) {
 	out.MarkSecond = g.mark.Load()
 	out.RunwaySeconds = max(0, out.MarkSecond-position) / g.rate.Load()
 	out.RemainingSeconds = remaining(s.opts.Layout, position)
+	return out
 }
 
 // remaining is how many seconds after one are left in the time bits.
@@ -86,19 +84,16 @@ func (s *Service) Stats() Stats {
 	return out
 }
 
-// lifetime warns of time bits that run out, once for each share of them. Only the
+// lifetime warns of time bits that run out, once below 10 % of them and once below 1 %. Only the
 // keeper uses it.
 type lifetime struct{ warned int }
-
-// lifeShares are the shares of the time bits, in percent, at which to warn.
-func lifeShares() []float64 { return []float64{10, 1} }
 
 // check warns when few seconds are left after one.
 func (l *lifetime) check(log *slog.Logger, layout model.UIDLayout, second int64) {
 	left := remaining(layout, second)
 	percent := 100 * float64(left) / float64(layout.MaxSecond()-layout.Epoch.Unix()+1)
 	below := 0
-	for _, share := range lifeShares() {
+	for _, share := range []float64{10, 1} {
 		if percent < share {
 			below++
 		}

@@ -1,3 +1,24 @@
+// Package worker keeps a snowflake generator supplied with a worker ID. Six kinds
+// of registry give them; one [Keeper] acquires, renews and releases for them all.
+//
+// # Why no ID repeats
+//
+// Before the generator uses a millisecond, that millisecond has been reserved: the
+// keeper stores a bound a few seconds ahead of the clock in the registry, and in a
+// file on this machine where the registry's kind has one, and only then lets the
+// generator go up to it. Whoever follows with the same worker ID starts above the
+// bound that is stored. So it does not matter how long a process was stopped, what
+// its clock did meanwhile, or whether it noticed that its lease had gone: each
+// millisecond of each worker ID belongs to one lease.
+//
+// With a file, the registry may be away: it was told a far bound (Expires) that
+// nobody else starts below, and the file keeps the near one (Reserved) that this
+// machine itself starts above. Without one, both are the near bound.
+//
+// Clocks matter in one place only: a registry that lost its state cannot vouch for
+// what was reserved. Then the keeper waits until everything that could have been
+// reserved has passed, which it can tell because no instance reserves while its
+// clock is further from the registry's than max_clock_offset.
 package worker
 
 import (
@@ -9,6 +30,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 )
 
 // Condition is the name under which the keeper reports.
@@ -55,7 +77,7 @@ type Options struct {
 	// MaxClockOffset is how far the clock may be from the registry's and from that
 	// of the other instances.
 	MaxClockOffset time.Duration
-	Reporter       Reporter
+	Reporter       background.Reporter // told how the worker ID is doing
 	Log            *slog.Logger
 	// Now is the wall clock in Unix nanoseconds and the monotonic clock, as
 	// snowflake.Clock.
@@ -64,7 +86,8 @@ type Options struct {
 
 // Keeper holds one worker ID for a generator. Safe for concurrent use.
 type Keeper struct {
-	opts Options
+	opts       Options
+	background *background.Group
 
 	mu       sync.Mutex
 	status   Status
@@ -91,11 +114,6 @@ type Keeper struct {
 	// watching is since when, by the monotonic clock, the database has answered every
 	// claim, and was asked all the time; nil before it did.
 	watching *time.Duration
-
-	ctx     context.Context
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
-	started bool // guarded by mu
 }
 
 // New checks the options and starts nothing. The error is model.ErrInvalidArgument.
@@ -107,55 +125,43 @@ func New(opts Options) (*Keeper, error) {
 		return nil, fmt.Errorf("%w: expiry must be at least %v, the lease longer than %v, the clock offset above 0",
 			model.ErrInvalidArgument, 2*Ahead, every)
 	}
-	k := &Keeper{opts: opts, status: Status{Mode: opts.Mode, State: StateWaiting, WorkerID: -1}}
-	k.ctx, k.cancel = context.WithCancel(context.Background())
-	return k, nil
+	status := Status{Mode: opts.Mode, State: StateWaiting, WorkerID: -1}
+	return &Keeper{opts: opts, background: background.NewGroup("worker ID keeper"), status: status}, nil
 }
 
 // Start begins to acquire a worker ID for the owner and keeps it until Stop. A
 // second call, and one after Stop, does nothing.
 func (k *Keeper) Start(address, token string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.started || k.ctx.Err() != nil {
-		return
-	}
-	k.started = true
-	k.owner = model.Owner{Address: address, Token: token}
-	k.status.Address = address
-	k.wg.Go(k.run)
-}
-
-func (k *Keeper) run() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-			timer.Reset(k.step(k.ctx))
-		case <-k.ctx.Done():
-			return
+	k.background.Start(func() {
+		k.owner = model.Owner{Address: address, Token: token}
+		k.mu.Lock()
+		k.status.Address = address
+		k.mu.Unlock()
+		for pause := time.Duration(0); k.background.Sleep(pause); {
+			pause = k.step(k.background.Context())
 		}
-	}
+	})
 }
 
 // Stop gives the worker ID back and waits, for seconds at most; it tries although
 // ctx has ended. It may be called twice, and without Start.
 func (k *Keeper) Stop(ctx context.Context) error {
-	k.mu.Lock()
-	k.cancel()
-	k.mu.Unlock()
-	k.wg.Wait()
+	if err := k.background.Stop(context.WithoutCancel(ctx), nil); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if err := k.release(ctx); err != nil {
 		k.opts.Log.Warn("the worker ID was not given back: the next start waits until what is reserved has passed", "error", err)
 	}
-	return k.closeFile()
+	if k.file == nil {
+		return nil
+	}
+	return k.file.Close()
 }
 
-// release ends the term and stores how far it really went, so that a restart need
-// not wait for the rest of the reservation, nor the instances of another registry.
+// release ends the term and stores how far it really went, so that a restart need not
+// wait for the rest of the reservation, nor the instances of another registry.
 func (k *Keeper) release(ctx context.Context) error {
 	return errors.Join(k.giveBack(ctx), k.unclaim(ctx))
 }
@@ -179,13 +185,6 @@ func (k *Keeper) giveBack(ctx context.Context) error {
 		return err
 	}
 	return k.opts.Registry.Release(ctx, lease)
-}
-
-func (k *Keeper) closeFile() error {
-	if k.file == nil {
-		return nil
-	}
-	return k.file.Close()
 }
 
 // Ready is nil while the generator can issue, else it wraps model.ErrNotReady and

@@ -252,7 +252,7 @@ func TestStopWithoutStart(t *testing.T) {
 		}
 	}
 	l.Start(address, "late")
-	l.wg.Wait()
+	_ = l.background.Stop(t.Context(), nil)
 	if m.folder.locked || l.reports.told != 0 {
 		t.Error("it started after Stop")
 	}

@@ -213,9 +213,10 @@ func TestRegainsWithoutWaitingAfterItWentOnInItsFile(t *testing.T) {
 
 func TestTheFilesTermGoesOnOnceTheRegistryIsBack(t *testing.T) {
 	for _, c := range []struct {
-		name string
-		give bool // the registry gave the worker ID to another meanwhile
-	}{{"nobody had it", false}, {"another had it", true}} {
+		name     string
+		give     bool // the registry gave the worker ID to another meanwhile
+		exchange bool // it is another registry, where another had reserved as much
+	}{{"nobody had it", false, false}, {"another had it", true, false}, {"another registry", true, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			m := wentOn(t, 6*time.Second)
 			m.registry.fail(errAway)
@@ -226,6 +227,10 @@ func TestTheFilesTermGoesOnOnceTheRegistryIsBack(t *testing.T) {
 			}
 			l.issues("from the file")
 			bound := m.clock.wall.Load() + 30_000
+			if c.exchange {
+				bound = l.lease.Reserved
+				m.registry.identity = "test 2"
+			}
 			if c.give {
 				m.registry.give(bound)
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 )
 
 const (
@@ -42,8 +43,8 @@ func (l *list) refillSoon() {
 	if now := time.Now(); l.soon || now.Before(l.retryAt) || now.Before(l.pauseUntil) {
 		return
 	}
-	l.soon = l.svc.spawn(func() {
-		if l.svc.sleep(mathrand.N(maxJitter)) {
+	l.soon = l.svc.background.Go(func() {
+		if l.svc.background.Sleep(mathrand.N(maxJitter)) {
 			l.svc.refill([]*list{l}, false)
 		}
 		l.mu.Lock()
@@ -56,58 +57,60 @@ func (l *list) refillSoon() {
 // went. After the patience it waits no more, which is no error: a long segment
 // arrives in parts, and the first may be there.
 func (l *list) refillNow(withoutLock bool, patience time.Duration) error {
-	if err := l.pausing(); err != nil {
+	l.mu.Lock()
+	pausing := time.Now().Before(l.pauseUntil)
+	if !pausing && l.claim() && !l.svc.background.Go(func() { l.svc.runPass([]*job{{list: l}}, withoutLock) }) {
+		l.release(background.ErrStopping)
+	}
+	ended, err := l.refill, l.refillErr
+	l.mu.Unlock()
+	if pausing || ended == nil {
 		return err
-	}
-	if l.beginRefill() && !l.svc.spawn(func() { l.svc.runPass([]*job{{list: l}}, withoutLock) }) {
-		l.endRefill(errStopping)
-	}
-	ended := l.refillInFlight()
-	if ended == nil {
-		return l.howRefillEnded()
 	}
 	patient := time.NewTimer(patience)
 	defer patient.Stop()
 	select {
 	case <-ended:
-		return l.howRefillEnded()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.refillErr
 	case <-patient.C:
 		return nil
 	}
 }
 
-// refillInFlight is closed at its end; nil means there is none.
-func (l *list) refillInFlight() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.refill
-}
-
-func (l *list) howRefillEnded() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.refillErr
-}
-
-// pausing is why no segment is asked for at present; nil when one may be.
-func (l *list) pausing() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if time.Now().Before(l.pauseUntil) {
-		return l.refillErr
+// claim keeps the list for one refill; false means one is under way. Callers hold mu.
+func (l *list) claim() bool {
+	if l.refill != nil || l.closed != nil {
+		return false
 	}
-	return nil
+	l.refill = make(chan struct{})
+	return true
 }
 
-// pushFailed lets the list pause after a push that failed and cost n indices, longer
+// release ends the refill that claim began. Callers hold mu.
+func (l *list) release(err error) {
+	if err != nil {
+		l.retryAt = time.Now().Add(refillRetry)
+	}
+	if errors.Is(err, model.ErrLimitReached) {
+		l.pauseUntil = time.Now().Add(exhaustedFor)
+	}
+	l.refillErr = err
+	close(l.refill)
+	l.refill = nil
+}
+
+// pushFailed lets the list pause after a push that failed and cost a segment, longer
 // each time, and gives the error to report. Beyond an hour's budget the list waits
 // until time has paid for what was lost.
-func (l *list) pushFailed(n int64, err error) error {
+func (l *list) pushFailed(lost model.Segment, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.known = max(l.known, lost.Last)
 	now := time.Now()
 	l.lost = max(0, l.lost-now.Sub(l.lostAt).Hours())
-	l.lost += max(1.0/lossesPerHour, float64(n)*lossShare/float64(max(1, l.left())))
+	l.lost += max(1.0/lossesPerHour, float64(lost.Len())*lossShare/float64(max(1, l.left())))
 	l.lostAt = now
 	l.pauseFor = min(max(2*l.pauseFor, refillRetry), longestPause)
 	pause := l.pauseFor
@@ -138,49 +141,6 @@ func (l *list) maxStep(grow bool) int64 {
 	if l.pauseFor > 0 {
 		return 1
 	}
-	n := l.narrow
-	for _, w := range l.waiters {
-		n += int64(w.n)
-	}
-	return min(n, l.svc.opts.MaxStep)
-}
-
-// fillsAhead says whether the sweep fills the list, before anybody asks for an index.
-func (l *list) fillsAhead() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !model.Narrow(l.left()) && !time.Now().Before(l.pauseUntil)
-}
-
-// mayBeRechecked says whether a list that failed is refilled again although nobody asks
-// for it. A push that failed has cost a segment: the next may cost another one.
-func (l *list) mayBeRechecked(now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return !now.Before(l.pauseUntil) && now.Sub(l.lostAt) > time.Hour/lossesPerHour
-}
-
-// beginRefill claims the list for one refill; false means one is in flight.
-func (l *list) beginRefill() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.refill != nil || l.closed != nil {
-		return false
-	}
-	l.refill = make(chan struct{})
-	return true
-}
-
-func (l *list) endRefill(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err != nil {
-		l.retryAt = time.Now().Add(refillRetry)
-	}
-	if errors.Is(err, model.ErrLimitReached) {
-		l.pauseUntil = time.Now().Add(exhaustedFor)
-	}
-	l.refillErr = err
-	close(l.refill)
-	l.refill = nil
+	needed, _ := l.waiters.Needed()
+	return min(l.narrow+int64(needed), l.svc.opts.MaxStep)
 }

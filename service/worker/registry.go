@@ -56,8 +56,3 @@ type Generator interface {
 	// LastIssued is the time of the latest ID, Unix ms.
 	LastIssued() int64
 }
-
-// Reporter is told how the worker ID is doing: nil when it can be used.
-type Reporter interface {
-	Report(name string, err error)
-}

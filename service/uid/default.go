@@ -94,23 +94,11 @@ func (s *Service) awaitSeconds(ctx context.Context, end int, ids []int64) ([]int
 	defer cancel()
 	err := errSecondUsed
 	for errors.Is(err, errSecondUsed) {
-		if !s.awaitNextSecond(ctx) {
+		now := s.opts.Now()
+		if !pause(ctx, now.Truncate(time.Second).Add(time.Second).Sub(now), nil) {
 			return ids, s.gaveUp(ctx, fmt.Errorf("%w: all %d IDs of the second are used up", model.ErrRingEmpty, s.opts.Layout.Sequences()))
 		}
 		ids, err = s.takeByClock(end, ids)
 	}
 	return ids, err
-}
-
-// awaitNextSecond says whether the second began before ctx ended.
-func (s *Service) awaitNextSecond(ctx context.Context) bool {
-	now := s.opts.Now()
-	t := time.NewTimer(now.Truncate(time.Second).Add(time.Second).Sub(now))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -1,0 +1,208 @@
+package background_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+	"shardid/service/background"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Stop calls its function once, ends sleeps, waits for the work for as long as it is
+// told to, and no work begins afterwards.
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, firsts, runs := background.NewGroup("test"), 0, 0
+		g.Start(func() { runs++; time.Sleep(time.Minute) })
+		g.Start(func() { runs++ })
+		slept := make(chan bool, 1)
+		g.Go(func() { slept <- g.Sleep(time.Hour) })
+		stop := func(patience time.Duration) error {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			return g.Stop(ctx, func() { firsts++ })
+		}
+		if err := stop(time.Second); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "stop test") {
+			t.Errorf("while a minute's work is under way: %v", err)
+		}
+		if err := stop(time.Hour); err != nil || firsts != 1 || runs != 1 || <-slept {
+			t.Errorf("%v; first was called %d times, Start ran %d", err, firsts, runs)
+		}
+		err := g.Do(t.Context(), func() error { runs++; return nil })
+		if g.Go(func() { runs++ }) || !errors.Is(err, model.ErrNotReady) || runs != 1 {
+			t.Errorf("work began after Stop: %v", err)
+		}
+	})
+}
+
+// Initialise tries again, ever less often, and NotReady tells the reason meanwhile.
+func TestInitialise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, away, tries := background.NewGroup("test"), errors.New("away"), 0
+		if err := g.NotReady(); !errors.Is(err, model.ErrNotReady) || errors.Is(err, away) {
+			t.Errorf("before the first try: %v", err)
+		}
+		began := time.Now()
+		ok := g.Initialise(func() error {
+			if tries++; tries == 7 {
+				return nil
+			}
+			return away
+		})
+		if err := g.NotReady(); !ok || time.Since(began) != 1750*time.Millisecond || !errors.Is(err, away) { // 50+100+200+400+500+500
+			t.Errorf("%t after %v, then %v", ok, time.Since(began), err)
+		}
+		go func() { time.Sleep(time.Minute); _ = g.Stop(t.Context(), nil) }()
+		if g.Initialise(func() error { return away }) {
+			t.Error("initialised by a stop")
+		}
+	})
+}
+
+// Many callers cost one run, a caller that leaves does not end it, and further runs
+// wait until they are due.
+func TestShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, runs, took := background.NewGroup("test"), 0, 100*time.Millisecond
+		odd := errors.New("odd run")
+		s := background.Shared{Group: g, Every: time.Second, Share: 5, Work: func() error {
+			time.Sleep(took)
+			if runs++; runs%2 == 1 {
+				return odd
+			}
+			return nil
+		}}
+		look := func(want error) {
+			t.Helper()
+			if err := s.Do(t.Context()); !errors.Is(err, want) || want == nil && err != nil {
+				t.Errorf("after %d runs: %v, want %v", runs, err, want)
+			}
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		if err := s.Do(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("the caller that left got %v", err)
+		}
+		var callers sync.WaitGroup
+		for range 20 {
+			callers.Go(func() { look(odd) })
+		}
+		callers.Wait()
+		time.Sleep(899 * time.Millisecond)
+		look(odd)
+		if runs != 1 {
+			t.Errorf("%d runs in the first second, want 1", runs)
+		}
+		time.Sleep(time.Millisecond)
+		took = 400 * time.Millisecond
+		look(nil)
+		time.Sleep(1599 * time.Millisecond) // a fifth of the time is 2 s
+		if look(nil); runs != 2 {
+			t.Errorf("%d runs, want 2", runs)
+		}
+		time.Sleep(time.Millisecond)
+		look(odd)
+		time.Sleep(time.Minute)
+		if err := g.Stop(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		look(background.ErrStopping)
+	})
+}
+
+// Waiters are served in order where their count allows it; who leaves gets nothing,
+// and loses nothing that was served.
+func TestWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var q background.Waiters
+		held, next := 0, int64(0)
+		take := func(n int, dst []int64) ([]int64, bool) {
+			if n > held {
+				return dst, false
+			}
+			for range n {
+				next++
+				dst = append(dst, next)
+			}
+			held -= n
+			return dst, true
+		}
+		late, hopeless := errors.New("late"), errors.New("hopeless")
+		type answer struct {
+			ids []int64
+			err error
+		}
+		wait := func(ctx context.Context, n int) <-chan answer {
+			mu.Lock()
+			w := q.Add(n, []int64{0})
+			mu.Unlock()
+			got := make(chan answer, 1)
+			go func() {
+				ids, err := q.Await(ctx, &mu, w, func(error) error { return late })
+				got <- answer{ids, err}
+			}()
+			return got
+		}
+		want := func(got <-chan answer, err error, ids ...int64) {
+			t.Helper()
+			synctest.Wait()
+			if a := <-got; !errors.Is(a.err, err) || !slices.Equal(a.ids, append([]int64{0}, ids...)) {
+				t.Errorf("%v, %v, want %v, %v", a.ids, a.err, ids, err)
+			}
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		five, two, one, leaver := wait(t.Context(), 5), wait(t.Context(), 2), wait(t.Context(), 1), wait(ctx, 1)
+		mu.Lock()
+		if all, largest := q.Needed(); all != 9 || largest != 5 {
+			t.Errorf("%d needed, the largest %d", all, largest)
+		}
+		held = 3
+		q.Serve(take)
+		mu.Unlock()
+		want(two, nil, 1, 2)
+		want(one, nil, 3)
+		leave()
+		want(leaver, late)
+		mu.Lock()
+		if q.Fail(hopeless, func(n int) bool { return n > 5 }) || !q.Fail(hopeless, func(n int) bool { return n > 4 }) || len(q) != 0 {
+			t.Errorf("%d are left", len(q))
+		}
+		mu.Unlock()
+		want(five, hopeless)
+	})
+}
+
+// A message is logged once a second, and the next line tells how many were left out.
+func TestRateLimitedLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		plain := func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+				return slog.Attr{}
+			}
+			return a
+		}
+		l := background.RateLimitedLog{Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: plain}))}
+		for i := range 21 {
+			l.Log(slog.LevelWarn, "gap", "list", i)
+			time.Sleep(100 * time.Millisecond)
+		}
+		l.Log(slog.LevelWarn, "other", "list", 1)
+		want := "msg=gap list=0\nmsg=gap list=10 more_since_the_last_line=9\nmsg=gap list=20 more_since_the_last_line=9\nmsg=other list=1\n"
+		if out.String() != want {
+			t.Errorf("logged:\n%s", out.String())
+		}
+	})
+}

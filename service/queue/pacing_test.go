@@ -1,0 +1,134 @@
+package queue
+
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+
+	"github.com/robfig/cron/v3"
+)
+
+// Pushes that fail all day cost a list a budget, and the error says for how long it
+// waits. The first failures cost no more than a pause.
+func TestFailedPushesHaveABudget(t *testing.T) {
+	for name, test := range map[string]struct {
+		limit  model.Limit
+		length int64 // of each segment
+		hour   int64 // most indices an hour
+	}{
+		"wide":   {model.Limit{}, 1000, 61_000},
+		"narrow": {model.Limit{MaxID: 1 << 31}, 1000, 131_071/20 + 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, err := New(Options{Log: slog.New(slog.DiscardHandler), Timeout: 1, LowWatermark: 0.5, PrefetchMax: 1, MaxStep: 1000, RefillCron: "@yearly", ReloadCron: "@yearly"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				l := &list{svc: s, depth: -1}
+				l.configure(model.ListConfig{Limit: test.limit, Step: 1})
+				oom, began := errors.New("OOM"), time.Now()
+				fail := func() error {
+					time.Sleep(time.Until(l.pauseUntil))
+					return l.pushFailed(model.Segment{First: 1, Last: test.length}, oom)
+				}
+				for range 5 {
+					if err := fail(); !errors.Is(err, oom) {
+						t.Errorf("after %v: %v", time.Since(began), err)
+					}
+				}
+				lost := 5 * test.length
+				for time.Since(began) < 12*time.Hour {
+					if err := fail(); !errors.Is(err, oom) {
+						t.Fatal(err)
+					}
+					lost += test.length
+				}
+				if most := 13 * test.hour; lost > most {
+					t.Errorf("%d indices are lost in 12 h, want at most %d", lost, most)
+				}
+				if time.Until(l.pauseUntil) < 30*time.Second {
+					t.Errorf("the list waits %v", time.Until(l.pauseUntil))
+				}
+				time.Sleep(3 * time.Hour)
+				if err := fail(); !errors.Is(err, oom) {
+					t.Errorf("the budget is back after a while: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func TestDemand(t *testing.T) {
+	for name, c := range map[string]struct {
+		every []time.Duration // intervals between pops; the first one is cold
+		want  int
+	}{
+		"the first pop":       {[]time.Duration{time.Hour}, 0},
+		"one a second":        {repeat(time.Second, 100), 0},
+		"hot doubles":         {repeat(time.Millisecond, 6), 16},
+		"up to the bound":     {repeat(time.Millisecond, 50), 999},
+		"warm keeps":          {append(repeat(time.Millisecond, 6), repeat(150*time.Millisecond, 20)...), 16},
+		"cool halves":         {append(repeat(time.Millisecond, 6), repeat(400*time.Millisecond, 2)...), 4},
+		"cold forgets":        {append(repeat(time.Millisecond, 6), time.Second), 0},
+		"and starts again":    {append(repeat(time.Millisecond, 6), time.Second, time.Millisecond), 1},
+		"five a second, long": {repeat(200*time.Millisecond, 100), 0},
+		"twenty a second":     {repeat(50*time.Millisecond, 6), 16},
+	} {
+		var d demand
+		now := time.Now()
+		for _, interval := range c.every {
+			now = now.Add(interval)
+			d.observe(now, 999)
+		}
+		if d.ahead != c.want {
+			t.Errorf("%s: %d ahead, want %d", name, d.ahead, c.want)
+		}
+	}
+}
+
+// A list that a caller at a time takes from is popped when half of what is held
+// ahead is left.
+func TestDemandSettles(t *testing.T) {
+	for _, rate := range []int{780, 2000, 20_000} { // IDs a second
+		var d demand
+		now := time.Now()
+		for range 100 {
+			took := max(1, d.ahead/2)
+			now = now.Add(time.Duration(took) * time.Second / time.Duration(rate))
+			d.observe(now, 9999)
+		}
+		if d.ahead/2 < 50 || d.ahead > rate/2 {
+			t.Errorf("%d ahead at %d a second, want a pop for at least 50 IDs and at most half a second's", d.ahead, rate)
+		}
+	}
+}
+
+func repeat(d time.Duration, n int) []time.Duration {
+	out := make([]time.Duration, n)
+	for i := range out {
+		out[i] = d
+	}
+	return out
+}
+
+// Sweeps spread over a twentieth of their period, and over five seconds at most.
+func TestSpread(t *testing.T) {
+	now := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
+	for spec, want := range map[string]time.Duration{
+		"0 */2 * * * *": 5 * time.Second, "0 0 * * * *": maxSpread, "* * * * * *": 50 * time.Millisecond, "*/10 * * * * *": 500 * time.Millisecond,
+		"@every 1m": 3 * time.Second,
+	} {
+		when, err := cron.NewParser(cronFields).Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := spread(when, now); got != want {
+			t.Errorf("%s: %v, want %v", spec, got, want)
+		}
+	}
+}

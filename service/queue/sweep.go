@@ -1,0 +1,161 @@
+package queue
+
+import (
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"shardid/model"
+
+	"github.com/robfig/cron/v3"
+)
+
+const (
+	// cronFields are six, seconds first.
+	cronFields = cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor
+	// sweepChunk is how many lists one State of the sweep asks for.
+	sweepChunk = 1024
+	// sweepWorkers is how many passes the sweep runs side by side.
+	sweepWorkers = 4
+	// recheckEvery is the pause between two looks at what failed, on average.
+	recheckEvery = 2 * time.Second
+	// maxSpread bounds spread: with the default cron, 120 s apart, it is 5 s.
+	maxSpread = 5 * time.Second
+)
+
+// schedule builds the cron jobs. SkipIfStillRunning must be outside Recover: the
+// other way round one panic would keep a job from ever running again.
+func (s *Service) schedule() error {
+	logger := cronLog{s.opts.Log}
+	s.cron = cron.New(cron.WithSeconds(), cron.WithLogger(logger),
+		cron.WithChain(cron.SkipIfStillRunning(cron.DiscardLogger), cron.Recover(logger)))
+	when, err := cron.NewParser(cronFields).Parse(s.opts.RefillCron)
+	if err != nil {
+		return fmt.Errorf("%w: refill cron %q: %w", model.ErrInvalidArgument, s.opts.RefillCron, err)
+	}
+	s.cron.Schedule(when, cron.FuncJob(func() {
+		if s.background.Sleep(mathrand.N(spread(when, time.Now()))) {
+			s.sweep()
+		}
+	}))
+	if s.reloadJob, err = s.cron.AddFunc(s.opts.ReloadCron, s.reloadAndSettle); err != nil {
+		return fmt.Errorf("%w: reload cron %q: %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
+	}
+	return nil
+}
+
+// spread is how long after its second a sweep begins, at most: all replicas have the
+// same cron, and their sweeps at once would show in the slowest requests.
+func spread(when cron.Schedule, now time.Time) time.Duration {
+	return max(1, min(when.Next(now).Sub(now)/20, maxSpread))
+}
+
+// reloadAndSettle is what the cron job does. A failure has been reported.
+func (s *Service) reloadAndSettle() {
+	if s.reloadAndReport() == nil {
+		s.settleAll()
+	}
+}
+
+// recheck tries again what failed last, until it works: whether it does must not wait
+// for a caller or for the next sweep. With a store away the first pass shows that. A
+// push that failed has cost a segment: the next may cost another one, and waits.
+func (s *Service) recheck() {
+	if s.reloadFails.Load() {
+		s.reloadAndSettle()
+	}
+	var again []*list
+	for _, l := range append(s.refills.Keys(), s.pops.Keys()...) {
+		if present, _ := s.catalogue.Load().find(l.key); present != l { // it was removed
+			s.refills.Note(l, nil)
+			s.pops.Note(l, nil)
+			continue
+		}
+		l.mu.Lock()
+		if now := time.Now(); !now.Before(l.pauseUntil) && now.Sub(l.lostAt) > time.Hour/lossesPerHour {
+			again = append(again, l)
+		}
+		l.mu.Unlock()
+	}
+	for lists := range slices.Chunk(again, passSize) {
+		failed := s.stats.failedPasses.Load()
+		s.refill(lists, false)
+		if s.stats.failedPasses.Load() != failed || s.background.Context().Err() != nil {
+			return
+		}
+	}
+}
+
+// settleAll settles every list of which the database, as it was just read, and the
+// store do not know the same, be it used or not: so what one of them has lost is
+// mended before the other can lose something too.
+func (s *Service) settleAll() {
+	todo := slices.DeleteFunc(s.catalogue.Load().all(), func(l *list) bool { return !l.unsettled() })
+	for lists := range slices.Chunk(todo, passSize) {
+		s.refill(lists, true)
+	}
+}
+
+// sweep refills every list that is low, but for narrow ones.
+func (s *Service) sweep() {
+	c := s.catalogue.Load()
+	if c == nil {
+		return
+	}
+	due := s.lowLists(c.all())
+	passes := make(chan []*list)
+	var workers sync.WaitGroup
+	for range min(sweepWorkers, len(due)/passSize+1) {
+		workers.Go(func() {
+			for lists := range passes {
+				s.refill(lists, false)
+			}
+		})
+	}
+	for lists := range slices.Chunk(due, passSize) {
+		if s.background.Context().Err() != nil {
+			break
+		}
+		passes <- lists
+	}
+	close(passes)
+	workers.Wait()
+}
+
+// lowLists asks for the state of all lists and returns those that are low and may be
+// filled before a caller asks for an index: not the narrow ones, and not those that
+// pause.
+func (s *Service) lowLists(lists []*list) (due []*list) {
+	ctx := s.background.Context()
+	for chunk := range slices.Chunk(lists, sweepChunk) {
+		if ctx.Err() != nil {
+			break
+		}
+		jobs := make([]*job, len(chunk))
+		for i, l := range chunk {
+			jobs[i] = &job{list: l}
+		}
+		for _, j := range s.observe(ctx, jobs, s.opts.Lists.State) {
+			j.mu.Lock()
+			if j.low && !model.Narrow(j.left()) && !time.Now().Before(j.pauseUntil) {
+				due = append(due, j.list)
+			}
+			j.mu.Unlock()
+		}
+		s.report(jobs)
+	}
+	return due
+}
+
+// cronLog shows cron's own messages: a recovered panic is an error, the rest is
+// for debugging.
+type cronLog struct{ log *slog.Logger }
+
+func (c cronLog) Info(msg string, kv ...any) { c.log.Debug("cron: "+msg, kv...) }
+
+func (c cronLog) Error(err error, msg string, kv ...any) {
+	c.log.Error("cron: "+msg, append(kv, "error", err)...)
+}
