@@ -31,7 +31,7 @@ func TestE2ECommands(t *testing.T) {
 		{"decode -- -5", 2, `^$`, "-5"},
 		{"decode --kind what 5", 2, `^$`, "queue"},
 		{"decode", 2, `^$`, "shardid decode --help"},
-		{"decode 16385 2", 2, `^index`, "2 is not a queue ID"},
+		{"decode 16385 2", 2, `^id +16385\n`, "2 is not a queue ID"},
 		{"apps", 1, `^$`, "no database"},
 		{"provision", 2, `^$`, "app"},
 		{"provision --app 1", 2, `^$`, "name"},
