@@ -21,11 +21,14 @@ var errNoReply = errors.New("no reply")
 // script is a Lua script. Every one returns a string that is not empty.
 type script struct{ text, sha string }
 
-// newScript joins the files of those names.
-func newScript(files ...string) script {
+// luaFile is the name of a script's file, without its ending.
+type luaFile string
+
+// newScript joins files.
+func newScript(files ...luaFile) script {
 	var text strings.Builder
 	for _, name := range files {
-		source, err := sources.ReadFile(name + ".lua")
+		source, err := sources.ReadFile(string(name) + ".lua")
 		if err != nil {
 			panic(err) // it is not embedded: no program with this error passes a test
 		}

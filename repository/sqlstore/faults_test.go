@@ -31,7 +31,7 @@ func TestLostCommitReply(t *testing.T) {
 	wantSegment(t, one(through, key(1, 0), 0), 1, 1000)
 	p.cutAfterCommit.Store(true)
 	for i, got := range through.Allocate(context.Background(), ask(key(1, 0), key(1, 1), key(9, 9))) {
-		wantAdvice(t, got.Err, "connection broke")
+		wantAdvice(t, got.Err, "broke; it is opened again")
 		if got.Segment != (model.Segment{}) {
 			t.Errorf("answer %d: %+v", i, got)
 		}

@@ -243,7 +243,7 @@ func TestRegisterNodeLostReply(t *testing.T) {
 	through := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })})
 	p.cutAfterCommit.Store(true)
 	got, err := through.RegisterNode(t.Context(), nodeStart("new", 2, now))
-	wantAdvice(t, err, "connection broke")
+	wantAdvice(t, err, "broke; it is opened again")
 	if got != (model.Node{}) {
 		t.Errorf("%+v with an error", got)
 	}
@@ -254,6 +254,6 @@ func TestRegisterNodeLostReply(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	p.cutAfterCommit.Store(true)
-	wantAdvice(t, through.MarkNode(t.Context(), want, now+9999), "connection broke")
+	wantAdvice(t, through.MarkNode(t.Context(), want, now+9999), "broke; it is opened again")
 	waitFor(t, func() bool { return count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE") == now+9999 })
 }

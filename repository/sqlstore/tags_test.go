@@ -285,7 +285,7 @@ func TestTagLostCommitReply(t *testing.T) {
 	through := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })})
 	p.cutAfterCommit.Store(true)
 	got, err := through.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
-	wantAdvice(t, err, "connection broke")
+	wantAdvice(t, err, "broke; it is opened again")
 	if got != (model.TagSegment{}) || p.commits.Load() != 1 {
 		t.Errorf("%+v with an error, %d COMMITs", got, p.commits.Load())
 	}

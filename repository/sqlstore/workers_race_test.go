@@ -165,7 +165,7 @@ func TestWorkersLostReply(t *testing.T) {
 	w := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })}).Workers(WorkersOptions{})
 	p.cutAfterCommit.Store(true)
 	lease, err := w.Acquire(t.Context(), workertest.Owner(0))
-	wantAdvice(t, err, "connection broke")
+	wantAdvice(t, err, "broke; it is opened again")
 	if lease != (model.Lease{}) {
 		t.Errorf("%+v with an error", lease)
 	}
@@ -178,7 +178,7 @@ func TestWorkersLostReply(t *testing.T) {
 	p.cutAfterCommit.Store(true)
 	lease.Reserved, lease.Expires, lease.Reported = 5000, 6000, 4000
 	renewed, err := w.Renew(t.Context(), lease)
-	wantAdvice(t, err, "connection broke")
+	wantAdvice(t, err, "broke; it is opened again")
 	if renewed != (model.Lease{}) {
 		t.Errorf("%+v with an error", renewed)
 	}
