@@ -127,7 +127,7 @@ func tagCommands(t *testing.T, dir string, s settings) {
 		{"tags add --tag other extra", 2, "", "extra"},
 		{"tags extra", 2, "", "extra"},
 		{"tags", 0, "orders  50001    500   ", ""},
-		{"tags --json", 0, `{"tag":"orders","maxId":50001,"step":500,"description":"paid"`, ""},
+		{"tags --json", 0, `{"tag":"orders","maxId":50001,"maxIdStr":"50001","step":500,"description":"paid"`, ""},
 	} {
 		o := shardidIn(t, dir, s, strings.Fields(c.args)...)
 		if o.exit != c.exit || !strings.Contains(o.stdout, c.stdout) || !strings.Contains(o.stderr, c.stderr) || c.exit != 0 && o.stdout != "" {

@@ -90,7 +90,7 @@ func wantDecoded(t *testing.T, d *daemon, uid string, at time.Time) {
 	t.Helper()
 	out := must(t, nil, "decode", "--kind", "uid", uid)
 	want := "timestamp  " + strconv.FormatInt(at.Unix(), 10) + "\ntime       " + at.Format(time.RFC3339) + "\nworkerId   1\nsequence   0\n"
-	if out != want {
+	if !strings.HasPrefix(out, want) { // a hint at another kind may follow
 		t.Errorf("got %q, want %q", out, want)
 	}
 	body := d.want("/decode?kind=uid&id="+uid, 200, 0).body

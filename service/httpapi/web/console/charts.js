@@ -121,7 +121,7 @@ export class Chart {
     return {
       width,
       height: this.#height,
-      padding: [8, 8, 0, 0],
+      padding: [8, 20, 0, 0],
       legend: { show: false },
       cursor: { y: false, points: { size: 6 }, drag: { setScale: false }, sync: { key: 'shardid' } },
       scales: { x: { range: (_, min, max) => [Math.max(max - longest, Math.min(min, max - shortest)), max] }, y: { range: (_, min, max) => [0, Math.max(max ?? 0, this.#write === milliseconds ? 0.1 : 1) * 1.1] } },
