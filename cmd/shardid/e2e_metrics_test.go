@@ -287,7 +287,7 @@ func (all metricLabels) check(t *testing.T, what, expr, text string) {
 
 // functions and operators are those of PromQL that are in use.
 func functions() []string {
-	return []string{"abs", "count", "histogram_quantile", "increase", "max", "min", "rate", "sum", "vector", "or", "and", "unless"}
+	return []string{"abs", "absent", "count", "histogram_quantile", "increase", "max", "min", "rate", "sum", "vector", "or", "and", "unless"}
 }
 
 func operators() []string {

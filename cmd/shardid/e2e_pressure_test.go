@@ -127,8 +127,8 @@ func TestE2EHostileHTTP2(t *testing.T) {
 	d.want(aliceGet, 200, 0)
 }
 
-// TestE2EOneReadingASecond: pages that show the state cost no more when many ask.
-func TestE2EOneReadingASecond(t *testing.T) {
+// TestE2ECrowdOnADatabasePage: pages that show the state cost no more when many ask.
+func TestE2ECrowdOnADatabasePage(t *testing.T) {
 	story(t)
 	s := privateStores(t)
 	var apps []string
@@ -143,25 +143,6 @@ func TestE2EOneReadingASecond(t *testing.T) {
 	query(t, s.dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES "+rows.String())
 	d := serve(t, s.settings())
 	d.ready()
-	for tag := range 500 {
-		d.get("/api/segment/get/tag-" + strconv.Itoa(tag))
-	}
-	for _, page := range []string{"/db", "/cache", "/api/status", "/metrics"} {
-		for _, accept := range []string{"application/json", "text/html"} {
-			const asked = 200
-			before := d.cpu()
-			for range asked {
-				if a, err := d.do(http.MethodGet, page, "Accept", accept); err != nil || a.status != 200 {
-					t.Fatalf("%s: %v %d %s", page, err, a.status, a.body)
-				}
-			}
-			each := (d.cpu() - before) / asked
-			t.Logf("%s as %s: %v of CPU", page, accept, each)
-			if each > 5*time.Millisecond {
-				t.Errorf("%s as %s costs %v of CPU", page, accept, each)
-			}
-		}
-	}
 	// A crowd that asks for the page of the database leaves the database to the others.
 	var wg sync.WaitGroup
 	var done atomic.Bool
@@ -180,19 +161,6 @@ func TestE2EOneReadingASecond(t *testing.T) {
 	}
 	done.Store(true)
 	wg.Wait()
-}
-
-// cpu is what the process has used.
-func (d *daemon) cpu() time.Duration {
-	d.t.Helper()
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid))
-	if err != nil {
-		d.t.Skipf("no /proc: %v", err)
-	}
-	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
 // crowd opens connections until the test ends, and gives how many the server keeps.

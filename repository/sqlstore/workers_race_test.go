@@ -106,9 +106,14 @@ func TestWorkersRecycleAtOnce(t *testing.T) {
 					}
 				})
 			}
+			start := time.Now()
 			got := raceWorkers(t, opts, 48, 100)
+			took := time.Since(start)
 			stop()
 			wg.Wait()
+			if took > claimGrace*time.Millisecond {
+				t.Skipf("the race took %v: the first leases have run out, and others may have them", took)
+			}
 			seen := map[int]bool{}
 			for _, l := range append(got, live...) {
 				if seen[l.WorkerID] {

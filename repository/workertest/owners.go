@@ -88,7 +88,7 @@ func testRace(t *testing.T, b Backend) {
 	leases := make([]model.Lease, n)
 	inParallel(t, instancesOf(t, b.New, n), n, func(r Registry, i int) {
 		var err error
-		if leases[i], err = r.Acquire(t.Context(), Owner(i)); err != nil {
+		if leases[i], err = patient(r, t, Owner(i)); err != nil {
 			t.Errorf("owner %d: %v", i, err)
 		}
 	})
