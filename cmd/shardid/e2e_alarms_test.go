@@ -212,7 +212,7 @@ func TestConsolesShareOneReading(t *testing.T) {
 	}
 	consoles.Wait()
 	const calls = apps * model.Shards / 1024 // of one reading
-	time.Sleep(1200 * time.Millisecond) // /metrics is read once a second too
+	time.Sleep(1200 * time.Millisecond)      // /metrics is read once a second too
 	most := calls * (3 + int64(time.Since(begun)/time.Second))
 	if n := states() - before; n < calls || n > most {
 		t.Errorf("%d looks asked Redis %d times, want %d to %d", looks, n, calls, most)

@@ -158,6 +158,12 @@ func TestAFullStoreCostsFewSegments(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	l.set(func(l *lists) { l.full = errors.New("OOM command not allowed") })
 	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = time.Second })
+	eventually(t, "the first sweep has tried each list", func() error {
+		if len(db.segments()) < model.Shards {
+			return errors.New("some have not")
+		}
+		return nil
+	})
 	before := len(db.segments())
 	var callers sync.WaitGroup
 	for range 8 {
