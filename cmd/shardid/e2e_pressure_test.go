@@ -5,6 +5,7 @@ package main_test
 import (
 	"bytes"
 	"crypto/tls"
+	"database/sql"
 	"fmt"
 	"io"
 	"net"
@@ -144,12 +145,28 @@ func TestE2ECrowdOnADatabasePage(t *testing.T) {
 	d := serve(t, s.settings())
 	d.ready()
 	// A crowd that asks for the page of the database leaves the database to the others.
+	db, err := sql.Open("mysql", s.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	statements := func() (n int64) {
+		var name string
+		if err := db.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE 'Questions'").Scan(&name, &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := statements()
 	var wg sync.WaitGroup
 	var done atomic.Bool
+	var answered atomic.Int64
 	for range 200 {
 		wg.Go(func() {
 			for !done.Load() {
-				_, _ = d.do(http.MethodGet, "/db")
+				if a, err := d.do(http.MethodGet, "/db"); err == nil && a.status == 200 {
+					answered.Add(1)
+				}
 			}
 		})
 	}
@@ -161,6 +178,12 @@ func TestE2ECrowdOnADatabasePage(t *testing.T) {
 	}
 	done.Store(true)
 	wg.Wait()
+	// Each reading takes one statement at least.
+	n := statements() - before
+	if answered.Load() < 2*n {
+		t.Errorf("%d answers took %d statements of the database", answered.Load(), n)
+	}
+	t.Logf("%d answers took %d statements of the database", answered.Load(), n)
 }
 
 // crowd opens connections until the test ends, and gives how many the server keeps.

@@ -101,39 +101,22 @@ func (c *cli) get() *cobra.Command {
 		if cmd.Flags().Changed("count") {
 			query.Set("count", strconv.Itoa(count))
 		}
-		var path string
-		switch mode {
-		case "queue":
-			path = "/get"
+		path := map[string]string{"queue": "/get", "segment": "/api/segment/get/" + url.PathEscape(tag),
+			"snowflake": "/api/snowflake/get/shardid", "uid": "/api/uid/get"}[mode]
+		switch {
+		case path == "":
+			return fmt.Errorf("%w: --mode %q is none of queue, segment, snowflake, uid", model.ErrInvalidArgument, mode)
+		case mode == "queue":
 			query.Set("appId", strconv.Itoa(app))
 			query.Set("gatePass", gatePass)
-		case "segment":
-			if tag == "" {
-				return fmt.Errorf("%w: the segment mode needs --tag", model.ErrInvalidArgument)
-			}
-			path = "/api/segment/get/" + url.PathEscape(tag)
-		case "snowflake":
-			path = "/api/snowflake/get/shardid"
-		case "uid":
-			path = "/api/uid/get"
-		default:
-			return fmt.Errorf("%w: --mode %q is none of queue, segment, snowflake, uid", model.ErrInvalidArgument, mode)
+		case mode == "segment" && tag == "":
+			return fmt.Errorf("%w: the segment mode needs --tag", model.ErrInvalidArgument)
 		}
 		body, err := ask.fetch(cmd.Context(), cfg, path+"?"+query.Encode())
 		if err != nil {
 			return err
 		}
-		var answer struct {
-			ID  int64   `json:"id"`
-			IDs []int64 `json:"ids"`
-		}
-		if json.Unmarshal(body, &answer) != nil && json.Unmarshal(body, &answer.IDs) != nil { // an object, a list, or else a number
-			_ = json.Unmarshal(body, &answer.ID)
-		}
-		ids := answer.IDs
-		if answer.ID > 0 {
-			ids = []int64{answer.ID}
-		}
+		ids := readAnswer(body)
 		if len(ids) != max(1, count) {
 			return fmt.Errorf("the server answers with something else than %d IDs: check the URL", max(1, count))
 		}
@@ -147,6 +130,24 @@ func (c *cli) get() *cobra.Command {
 			}
 		})
 	})
+}
+
+// readAnswer gives the IDs of an answer: one number, a list, or an object. Another text
+// has none.
+func readAnswer(body []byte) []int64 {
+	var one int64
+	if json.Unmarshal(body, &one) == nil {
+		return []int64{one}
+	}
+	var list []int64
+	if json.Unmarshal(body, &list) == nil {
+		return list
+	}
+	var object struct{ ID, IDs json.RawMessage }
+	if json.Unmarshal(body, &object) != nil || object.ID == nil && object.IDs == nil {
+		return nil
+	}
+	return readAnswer([]byte(cmp.Or(string(object.ID), string(object.IDs))))
 }
 
 func (c *cli) status() *cobra.Command {

@@ -77,58 +77,71 @@ func distinct(t *testing.T, leases []model.Lease) {
 func TestWorkersRecycleAtOnce(t *testing.T) {
 	for _, dsn := range []string{"", "&innodb_snapshot_isolation=1"} {
 		t.Run("with"+dsn, func(t *testing.T) {
-			opts := backends()[0].empty(t)
-			s := openMigrated(t, opts)
-			opts.DSN += dsn
 			if dsn != "" && testserver.OnMySQL() {
 				t.Skip("MySQL does not have it")
 			}
-			now := time.Now().UnixMilli()
-			fillWorkers(t, s, func(id int64) int64 { return now - 3_600_000 + id })
-			run(t, s, "DELETE FROM leaf_workerid_alloc WHERE id > 1000")
-			w := open(t, opts).Workers(WorkersOptions{})
-			var live []model.Lease
-			for i := range 24 {
-				live = append(live, renewed(t, w, workertest.Owner(i), 1000, 3_600_000))
-			}
-			ctx, stop := context.WithCancel(t.Context())
-			var renewals atomic.Int64
-			var wg sync.WaitGroup
-			for _, lease := range live[:4] {
-				wg.Go(func() {
-					for ctx.Err() == nil {
-						if _, err := w.Renew(t.Context(), lease); err != nil {
-							t.Errorf("renew: %v", err)
-							return
-						}
-						renewals.Add(1)
-						time.Sleep(5 * time.Millisecond)
-					}
-				})
-			}
-			start := time.Now()
-			got := raceWorkers(t, opts, 48, 100)
-			took := time.Since(start)
-			stop()
-			wg.Wait()
-			if took > claimGrace*time.Millisecond {
-				t.Skipf("the race took %v: the first leases have run out, and others may have them", took)
-			}
-			seen := map[int]bool{}
-			for _, l := range append(got, live...) {
-				if seen[l.WorkerID] {
-					t.Errorf("worker ID %d twice", l.WorkerID)
-				}
-				seen[l.WorkerID] = true
-			}
-			for _, l := range got {
-				if want := now - 3_600_000 + int64(l.WorkerID); l.After != want {
-					t.Errorf("worker ID %d after %d, want %d", l.WorkerID, l.After, want)
+			// A race says something only while the first leases of it have not run out.
+			var took time.Duration
+			for range 3 {
+				if took = recycleAtOnce(t, dsn); took < claimGrace*time.Millisecond {
+					return
 				}
 			}
-			t.Logf("%d renewals meanwhile", renewals.Load())
+			t.Errorf("three races took longer than %d ms, the last %v", claimGrace, took)
 		})
 	}
+}
+
+func recycleAtOnce(t *testing.T, dsn string) (took time.Duration) {
+	t.Helper()
+	opts := backends()[0].empty(t)
+	s := openMigrated(t, opts)
+	opts.DSN += dsn
+	now := time.Now().UnixMilli()
+	fillWorkers(t, s, func(id int64) int64 { return now - 3_600_000 + id })
+	run(t, s, "DELETE FROM leaf_workerid_alloc WHERE id > 1000")
+	w := open(t, opts).Workers(WorkersOptions{})
+	var live []model.Lease
+	for i := range 24 {
+		live = append(live, renewed(t, w, workertest.Owner(i), 1000, 3_600_000))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var renewals atomic.Int64
+	var wg sync.WaitGroup
+	for _, lease := range live[:4] {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := w.Renew(t.Context(), lease); err != nil {
+					t.Errorf("renew: %v", err)
+					return
+				}
+				renewals.Add(1)
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	start := time.Now()
+	got := raceWorkers(t, opts, 48, 100)
+	took = time.Since(start)
+	stop()
+	wg.Wait()
+	if took >= claimGrace*time.Millisecond {
+		return took
+	}
+	seen := map[int]bool{}
+	for _, l := range append(got, live...) {
+		if seen[l.WorkerID] {
+			t.Errorf("worker ID %d twice", l.WorkerID)
+		}
+		seen[l.WorkerID] = true
+	}
+	for _, l := range got {
+		if want := now - 3_600_000 + int64(l.WorkerID); l.After != want {
+			t.Errorf("worker ID %d after %d, want %d", l.WorkerID, l.After, want)
+		}
+	}
+	t.Logf("%d renewals meanwhile", renewals.Load())
+	return took
 }
 
 // The Java program inserts rows by auto-increment and waits for no lock of ours.

@@ -197,11 +197,7 @@ func (a *API) modeStatus() map[string]ModeStatus {
 		ModeUID:       {Enabled: a.opts.UID != nil},
 	}
 	for _, m := range a.look() {
-		all[m.Name] = statusOf(m)
+		all[m.Name] = ModeStatus{Enabled: true, Ready: m.OK, Since: m.Since, Error: m.Error}
 	}
 	return all
-}
-
-func statusOf(m health.Condition) ModeStatus {
-	return ModeStatus{Enabled: true, Ready: m.OK, Since: m.Since, Error: m.Error}
 }
