@@ -31,9 +31,9 @@ build: ## build bin/shardid, one static binary
 	CGO_ENABLED=0 go build -trimpath -o $(BIN) ./cmd/shardid
 
 test: test-plan test-servers build lint vulncheck ## everything CI runs; installs the servers the tests need when they are missing
-	$(GOTEST) -run '^$$' ./cmd/shardid
-	$(GOTEST) -run '$(OUTAGES)' ./cmd/shardid & outages=$$!; \
-	  $(GOTEST) -run '$(LEASES)' ./cmd/shardid & leases=$$!; \
+	$(GOTEST) -run '^$$' ./scripts/e2e
+	$(GOTEST) -run '$(OUTAGES)' ./scripts/e2e & outages=$$!; \
+	  $(GOTEST) -run '$(LEASES)' ./scripts/e2e & leases=$$!; \
 	  $(GOTEST) -skip '$(OUTAGES)|$(LEASES)' ./...; rest=$$?; \
 	  wait $$outages || rest=1; wait $$leases || rest=1; exit $$rest
 	$(MAKE) --no-print-directory simulate bench-once
@@ -99,7 +99,7 @@ soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C 
 	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/nemesis -soak $(DURATION)
 
 restarts: test-servers ## N (1000) restarts of both stores and of every replica, with apps of narrow limits; about an hour
-	go test -count=1 -timeout 0 -v -run '^TestDirectedManyRestarts$$' ./cmd/shardid -restarts $(N)
+	go test -count=1 -timeout 0 -v -run '^TestDirectedManyRestarts$$' ./scripts/e2e -restarts $(N)
 
 bench: test-servers ## compare with bare Gin, a plain design and other libraries; the goals, 15 to 20 minutes
 	go test -count=1 -timeout 40m -run '^TestCompare$$' -v ./scripts/bench -compare full $(BENCHFLAGS)

@@ -17,7 +17,7 @@ valkey-9.1; without any, these:
   mysql-9.7+redis-8.0
 
   contracts   the packages of repository and service that start a database or a Redis
-  stories     cmd/shardid: shardid itself on the stores
+  stories     scripts/e2e: shardid itself on the stores
   nemesis     a minute of faults under load
 
 --main runs the main stories only, as make test does. A server that is missing is
@@ -89,7 +89,7 @@ for combination in "$@"; do
 	# The contracts and the stories mostly wait; nemesis needs the machine.
 	# shellcheck disable=SC2086 # a list of words
 	part contracts $packages &
-	part stories -run "$stories" ./cmd/shardid &
+	part stories -run "$stories" ./scripts/e2e &
 	wait
 	part nemesis -run '^TestSoak$' ./scripts/nemesis -soak 1m
 	printf '%-15s  %-12s  %-14s  %-14s  %s\n' "${db:-installed}" "${kv:-installed}" \

@@ -74,6 +74,8 @@ func check(t *testing.T, err error) {
 	}
 }
 
+func TestMain(m *testing.M) { testserver.Main(m) }
+
 // tlsRedis is a server that speaks TLS only to clients with a certificate.
 func tlsRedis(t *testing.T, a *authority) string {
 	t.Helper()

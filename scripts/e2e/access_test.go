@@ -1,0 +1,237 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// newToken makes a token as an operator does, and adds it to the file.
+func newToken(t *testing.T, file, name, role string, args ...string) (token string) {
+	t.Helper()
+	args = append([]string{"token", "new", "--name", name, "--role", role, "--append", file}, args...)
+	return strings.TrimSpace(must(t, nil, args...))
+}
+
+// as asks with a token and checks status and code.
+func (d *daemon) as(token, target string, status, code int) answer {
+	d.t.Helper()
+	a, err := d.do(http.MethodGet, target, "Authorization", "Bearer "+token)
+	if err != nil || a.status != status || a.Code != code {
+		d.t.Fatalf("GET %s: %d %s, %v, want %d and code %d", target, a.status, a.body, err, status, code)
+	}
+	return a
+}
+
+func (d *daemon) ready() {
+	d.t.Helper()
+	eventually(d.t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+}
+
+// condition is what /readyz says of one condition.
+func (d *daemon) condition(name string) (ok bool, problem string) {
+	var all struct {
+		Checks []struct {
+			Name, Error string
+			OK          bool
+		}
+	}
+	if err := json.Unmarshal([]byte(d.get("/readyz").body), &all); err != nil {
+		d.t.Fatal(err)
+	}
+	for _, c := range all.Checks {
+		if c.Name == name {
+			return c.OK, c.Error
+		}
+	}
+	return false, "there is no " + name
+}
+
+func edit(t *testing.T, file string, change func(string) string) {
+	t.Helper()
+	old, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(change(string(old))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The life of a token: it is made, used for what it is for and nothing else, replaced
+// while both are good, and outlives a file that somebody breaks.
+func TestE2ETokens(t *testing.T) {
+	story(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tokens.yaml")
+	old := newToken(t, file, "orders-service", "get", "--apps", "1,7", "--tags", "leaf*")
+	d := serveIn(t, dir, settings{"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true"}, "--demo")
+	d.ready()
+
+	d.want(aliceGet, 401, -7)
+	d.as(old+"x", aliceGet, 401, -7)
+	d.as(old, "/get?appId=2&gatePass=alice", 403, -7)
+	d.as(old, "/get?appId=7&gatePass=alice", 404, -2)
+	d.as(old, "/api/uid/get", 403, -7)
+	d.as(old, "/admin/apps", 403, -7)
+	if id := d.as(old, aliceGet, 200, 0).ID; id != 16385 {
+		t.Errorf("first ID is %d: a refused request issued one", id)
+	}
+	if body := d.as(old, "/api/segment/get/leaf-segment-test", 200, 0).body; body != "1" {
+		t.Errorf("first ID of the segment is %s", body)
+	}
+
+	replaced := newToken(t, file, "orders-service", "get", "--apps", "1")
+	works := func(token string) func() bool {
+		return func() bool {
+			a, err := d.do("GET", aliceGet, "Authorization", "Bearer "+token)
+			return err == nil && a.status == 200
+		}
+	}
+	eventually(t, 10*time.Second, "the new token is good", works(replaced))
+	d.as(old, aliceGet, 200, 0)
+	edit(t, file, func(s string) string { return s[strings.LastIndex(s, "- name"):] })
+	eventually(t, 10*time.Second, "the old token is refused", func() bool { return !works(old)() })
+	d.as(replaced, aliceGet, 200, 0)
+
+	edit(t, file, func(s string) string { return s + "  apps: [300]\n" })
+	eventually(t, 10*time.Second, "the bad file is reported", func() bool {
+		ok, problem := d.condition("tokens")
+		return !ok && strings.Contains(problem, "tokens.yaml:5: apps: is there twice")
+	})
+	d.as(replaced, aliceGet, 200, 0)
+	d.want(aliceGet, 401, -7)
+	if a := d.get("/healthz"); a.status != 503 || !strings.Contains(a.body, "tokens") {
+		t.Errorf("/healthz: %d %s", a.status, a.body)
+	}
+	eventually(t, 10*time.Second, "it is logged", func() bool { return len(d.lines(`"msg":"tokens fails"`)) == 1 })
+	good := ""
+	edit(t, file, func(s string) string { good = strings.TrimSuffix(s, "  apps: [300]\n"); return "" })
+	eventually(t, 10*time.Second, "the emptied file is reported", func() bool {
+		ok, problem := d.condition("tokens")
+		return !ok && strings.Contains(problem, "server.tokens_file: ") && strings.Contains(problem, "has no token: if that is meant, write []")
+	})
+	d.as(replaced, aliceGet, 200, 0)
+	edit(t, file, func(string) string { return good })
+	eventually(t, 10*time.Second, "it is well again", func() bool { ok, _ := d.condition("tokens"); return ok })
+	if n := len(d.lines(`"level":"INFO"`, "tokens are read again", "tokens.yaml")); n != 3 {
+		t.Errorf("%d lines about three files that were read again", n)
+	}
+	if n := len(d.lines(`"msg":"tokens fails"`)); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+}
+
+// What is wrong with a file is said by the check and by the start, and nothing is
+// half done.
+func TestE2ETokenCommand(t *testing.T) {
+	story(t)
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	o := shardid(t, nil, "token", "new", "--name", "a", "--role", "get", "--tags", "x,pre*", "--modes", "segment,uid", "--rate", "2.5", "--burst", "9", "--expires", "2027-01-31")
+	token, entry, _ := strings.Cut(o.stdout, "\n")
+	if o.exit != 0 || !strings.HasPrefix(token, "shardid_") || strings.Contains(entry, token) {
+		t.Fatalf("%+v", o)
+	}
+	if err := os.WriteFile(file, []byte(entry), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	newToken(t, file, "b", "admin")
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	got := must(t, nil, "token", "check", "--file", file)
+	for _, want := range []string{"segment of tags x, pre*; uid", "2.5 a second, 9 at once", "2027-01-31T00:00:00Z", "administration"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+	for _, wrong := range [][]string{
+		{"token", "new", "--name", "a b", "--role", "get"},
+		{"token", "new", "--name", "admin", "--role", "admin"},
+		{"token", "new", "--name", "a", "--role", "root"},
+		{"token", "new", "--name", "a", "--role", "get", "--apps", "256"},
+		{"token", "new", "--name", "a", "--role", "get", "--apps", "1]\n- name: x"},
+		{"token", "new", "--name", "a", "--role", "get", "--tags", "x", "--modes", "uid"},
+		{"token", "new", "--name", "a", "--role", "get", "--expires", "soon"},
+		{"token", "check"},
+	} {
+		if o := shardid(t, nil, wrong...); o.exit != 2 || o.stdout != "" || strings.Count(o.stderr, "\n") != 1 {
+			t.Errorf("%q: %+v", wrong, o)
+		}
+	}
+	edit(t, file, func(s string) string { return s + "- name: c\n" })
+	before, _ := os.ReadFile(file)
+	for _, args := range [][]string{
+		{"token", "check", "--file", file},
+		{"token", "new", "--name", "d", "--role", "admin", "--append", file},
+		{"serve", "--server.addr", "127.0.0.1:0", "--server.tokens_file", file},
+	} {
+		if o := shardid(t, nil, args...); o.exit != 1 || !strings.Contains(o.stderr, "tokens.yaml:") || !strings.Contains(o.stderr, "sha256: is missing") {
+			t.Errorf("%q: %+v", args, o)
+		}
+	}
+	if after, _ := os.ReadFile(file); string(after) != string(before) {
+		t.Errorf("a bad file was written: %s", after)
+	}
+}
+
+// With protected monitoring Prometheus sends a token; health needs none.
+func TestE2EProtectedMonitoring(t *testing.T) {
+	story(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tokens.yaml")
+	prometheus := newToken(t, file, "prometheus", "get")
+	d := serveIn(t, dir, settings{"SERVER_TOKENS_FILE": file, "SERVER_PROTECT_MONITORING": "true", "SERVER_ADMIN_TOKEN": adminToken}, "--demo")
+	d.ready()
+	for _, page := range []string{"/metrics", "/api/status", "/cache", "/db"} {
+		d.want(page, 401, -7)
+		d.as("hunter3", page, 401, -7)
+		d.as(prometheus, page, 200, 0)
+		d.as(adminToken, page, 200, 0)
+	}
+	for _, page := range []string{"/livez", "/readyz", "/healthz", aliceGet} {
+		d.want(page, 200, 0)
+	}
+	d.as(prometheus, "/admin/apps", 403, -7)
+}
+
+// A token's rate holds whoever uses it, and what is over it issues nothing.
+func TestE2ERate(t *testing.T) {
+	story(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "tokens.yaml")
+	slow := newToken(t, file, "slow", "get", "--apps", "1", "--rate", "0.01", "--burst", "5")
+	other := newToken(t, file, "other", "get", "--apps", "1")
+	d := serveIn(t, dir, settings{"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true"}, "--demo")
+	d.ready()
+	for range 5 {
+		d.as(slow, aliceGet, 200, 0)
+	}
+	for range 20 {
+		a := d.as(slow, aliceGet, 429, -12)
+		if wait, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || wait < 10 || wait > 100 {
+			t.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
+		}
+	}
+	if id := d.as(other, aliceGet, 200, 0).ID; id != 6<<14|1 {
+		t.Errorf("the next ID is %d: one that was refused was issued", id)
+	}
+}
+
+// Profiles show what is in memory: on an address that others reach, the log warns.
+func TestE2EPprofWarns(t *testing.T) {
+	story(t)
+	for addr, warnings := range map[string]int{"127.0.0.1:0": 0, ":0": 1} {
+		d := serve(t, settings{"SERVER_PPROF_ADDR": addr}, "--demo")
+		if n := len(d.lines(`"level":"WARN"`, "profiles are served", "set server.pprof_addr to 127.0.0.1")); n != warnings {
+			t.Errorf("%s: %d warnings", addr, n)
+		}
+	}
+}

@@ -1,0 +1,392 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/user"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shardid/scripts/testserver"
+)
+
+const adminToken = "an-administrators-token"
+
+// administer sends a request with a body and the administrator's token.
+func (d *daemon) administer(method, target, body string) answer {
+	d.t.Helper()
+	req, err := http.NewRequest(method, d.url+target, strings.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+adminToken)
+	a, err := d.send(req)
+	if err != nil {
+		d.t.Fatalf("%s %s: %v", method, target, err)
+	}
+	return a
+}
+
+// wantAdmin is administer with a status that must come.
+func (d *daemon) wantAdmin(status int, method, target, body string) answer {
+	d.t.Helper()
+	a := d.administer(method, target, body)
+	if a.status != status {
+		d.t.Fatalf("%s %s %s: %d %s, want %d", method, target, body, a.status, a.body, status)
+	}
+	return a
+}
+
+// gone says whether a refusal is one that a deletion explains.
+func goneOrComeAgain(a answer, err error) bool {
+	return err == nil && (a.status == 404 && (a.Code == -2 || a.Code == -3) || comeAgain(a))
+}
+
+// TestE2EAdminDeleteUnderLoad: an app is deleted and comes back on every road while
+// two replicas serve it and Redis forgets everything, and no ID comes twice.
+func TestE2EAdminDeleteUnderLoad(t *testing.T) {
+	story(t)
+	redis := testserver.Redis(t).Addr
+	s := onMariaDB(migrated(t)).with(onRedis(redis)).with(settings{"SERVER_ADMIN_TOKEN": adminToken})
+	dsn := s["DATABASE_DSN"]
+	l := &load{apps: []int64{7}, books: newLedger(), trouble: goneOrComeAgain}
+	for range 2 {
+		l.replicas = append(l.replicas, serve(t, s))
+	}
+	for _, d := range l.replicas {
+		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	}
+	roads := []func(){
+		func() { l.replicas[0].wantAdmin(201, "POST", "/admin/apps", `{"id":7,"name":"orders"}`) },
+		func() { must(t, s, "provision", "--app", "7", "--name", "orders") },
+		func() { byClient(t, dsn, "CALL alloc_initData(7, 'orders', '')") },
+		func() {
+			var rows []string
+			for shard := range 64 {
+				rows = append(rows, fmt.Sprintf("(7, 'orders', %d)", shard))
+			}
+			byClient(t, dsn, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES "+strings.Join(rows, ", "))
+		},
+	}
+	roads[0]()
+	l.start(t, 16)
+	for i := range 8 {
+		l.reach(t, l.books.count()+2000)
+		if i%2 == 0 {
+			l.replicas[i/2%2].wantAdmin(200, "DELETE", "/admin/apps/7?confirm=orders", "")
+		} else {
+			must(t, s, "apps", "delete", "--app", "7", "--confirm", "orders")
+		}
+		if i%4 > 1 { // both replicas notice at times, and at times not
+			for _, d := range l.replicas {
+				eventually(t, 10*time.Second, "a replica notices", func() bool { d.get("/get?appId=8&gatePass=x"); return d.get("/get?appId=7&gatePass=x").Code == -2 })
+			}
+		}
+		flush(t, redis)
+		roads[i%len(roads)]()
+	}
+	l.reach(t, l.books.count()+2000)
+	l.stop()
+	l.books.settle(t)
+}
+
+// flush empties a Redis, as somebody might who sees that an app is gone.
+func flush(t *testing.T, addr string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answer := make([]byte, 5)
+	if _, err := fmt.Fprint(conn, "FLUSHALL\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "+OK\r\n" {
+		t.Fatalf("FLUSHALL: %q, %v", answer, err)
+	}
+}
+
+// byClient runs a statement with the database's own client until it is in nobody's
+// way.
+func byClient(t *testing.T, dsn, statement string) {
+	t.Helper()
+	eventually(t, 10*time.Second, statement, func() bool {
+		out, err := mariadb(t, dsn, statement)
+		if err != nil && !strings.Contains(out, "1213") {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return err == nil
+	})
+}
+
+// TestE2EAdminTagUnderLoad: the same with a tag of the segment mode.
+func TestE2EAdminTagUnderLoad(t *testing.T) {
+	story(t)
+	s := onMariaDB(migrated(t)).with(settings{"SERVER_ADMIN_TOKEN": adminToken})
+	replicas := []*daemon{serve(t, s), serve(t, s)}
+	for _, d := range replicas {
+		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	}
+	add := func() { replicas[0].wantAdmin(201, "POST", "/admin/tags", `{"tag":"a/b","step":10}`) }
+	add()
+	books := &numbers{seen: map[int64]bool{}}
+	done := make(chan struct{})
+	var callers sync.WaitGroup
+	for i := range 4 {
+		callers.Go(func() { books.fill(replicas[i%2], done) })
+	}
+	for i := range 6 {
+		books.reach(t, 500*(i+1))
+		replicas[i%2].wantAdmin(200, "DELETE", "/admin/tags/a%2Fb?confirm=a/b", "")
+		if i%2 == 0 {
+			add()
+		} else {
+			query(t, s["DATABASE_DSN"], "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('a/b', 1, 10)")
+		}
+	}
+	books.reach(t, 4000)
+	close(done)
+	callers.Wait()
+	for _, problem := range books.problems {
+		t.Error(problem)
+	}
+}
+
+// numbers are the IDs of one tag.
+type numbers struct {
+	mu       sync.Mutex
+	seen     map[int64]bool
+	problems []string
+}
+
+func (n *numbers) fill(d *daemon, done <-chan struct{}) {
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		a, err := d.do(http.MethodGet, "/api/segment/get/a%2Fb?count=7")
+		n.mu.Lock()
+		switch {
+		case err != nil:
+			n.problems = append(n.problems, err.Error())
+		case a.status == 200:
+			n.enter(a.body)
+		case !goneOrComeAgain(a, nil):
+			n.problems = append(n.problems, a.body)
+		}
+		n.mu.Unlock()
+	}
+}
+
+func (n *numbers) enter(lines string) {
+	for line := range strings.Lines(lines) {
+		id, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+		if err != nil || n.seen[id] {
+			n.problems = append(n.problems, fmt.Sprintf("%q came twice, or is none: %v", line, err))
+		}
+		n.seen[id] = true
+	}
+}
+
+func (n *numbers) reach(t *testing.T, count int) {
+	t.Helper()
+	eventually(t, time.Minute, fmt.Sprint(count, " IDs"), func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return len(n.seen) >= count
+	})
+}
+
+// TestE2EAdminChange: a change over HTTP counts at once on the replica that made it,
+// and on the other with its next reload; what could repeat an ID is refused.
+func TestE2EAdminChange(t *testing.T) {
+	story(t)
+	s := onMariaDB(migrated(t)).with(onRedis(testserver.Redis(t).Addr)).with(settings{"SERVER_ADMIN_TOKEN": adminToken})
+	here, there := serve(t, s), serve(t, s.with(settings{"QUEUE_RELOAD_CRON": "* * * * * *"}))
+	for _, d := range []*daemon{here, there} {
+		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	}
+	here.wantAdmin(201, "POST", "/admin/apps", `{"id":1,"name":"test","step":10}`)
+	for _, d := range []*daemon{here, there} {
+		d.want(aliceGet, 200, 0)
+	}
+	issued := here.want(aliceGet, 200, 0).ID
+	a := here.wantAdmin(200, "PATCH", "/admin/apps/1", `{"step":77,"minIndex":500}`)
+	if !strings.Contains(a.body, `"step":77,`) || !strings.Contains(a.body, `"effective":"here now, on every replica by `) {
+		t.Errorf("%s", a.body)
+	}
+	if got := stepOf(here); got != 77 {
+		t.Errorf("here the step is %d", got)
+	}
+	eventually(t, 10*time.Second, "the other replica has the step too", func() bool { return stepOf(there) == 77 })
+	for body, code := range map[string]int{
+		fmt.Sprintf(`{"maxLimitId":%d}`, issued):                            -13,
+		fmt.Sprintf(`{"maxLimitId":%d,"limitPolicy":"wrap"}`, int64(1)<<40): -6,
+	} {
+		if a := here.administer("PATCH", "/admin/apps/1", body); a.Code != code {
+			t.Errorf("%s: %d %s", body, a.status, a.body)
+		}
+	}
+	here.wantAdmin(409, "POST", "/admin/apps", `{"id":1,"name":"again"}`)
+	if a := here.administer("DELETE", "/admin/apps/1?confirm=Test", ""); a.status != 400 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	here.want(aliceGet, 200, 0)
+	here.wantAdmin(200, "DELETE", "/admin/apps/1?confirm=test", "")
+	here.want(aliceGet, 404, -2)
+	eventually(t, 10*time.Second, "the other replica has no app either", func() bool { return there.get(aliceGet).Code == -2 })
+	wantAudit(t, here)
+}
+
+// wantAudit: each request for a change left one line, without the token.
+func wantAudit(t *testing.T, d *daemon) {
+	t.Helper()
+	for _, c := range []struct {
+		words []string
+		lines int
+	}{
+		{[]string{`"action":"app.create"`, `"outcome":"done"`, `"who":"admin"`, `"target":"app 1"`, `"remote":"127.0.0.1:`}, 1},
+		{[]string{`"action":"app.create"`, `"outcome":"refused"`}, 1},
+		{[]string{`"action":"app.change"`, `"outcome":"done"`, `"before":{"name":"test","description":"","step":10,`, `"after":{"name":"test","description":"","step":77,`}, 1},
+		{[]string{`"action":"app.change"`, `"outcome":"refused"`}, 2},
+		{[]string{`"action":"app.delete"`, `"outcome":"refused"`}, 1},
+		{[]string{`"action":"app.delete"`, `"outcome":"done"`}, 1},
+	} {
+		if got := d.lines(append(c.words, `"msg":"audit"`)...); len(got) != c.lines {
+			t.Errorf("%d audit lines with %q, want %d: %q", len(got), c.words, c.lines, d.lines(`"msg":"audit"`))
+		}
+	}
+	if strings.Contains(d.output(), adminToken) {
+		t.Error("the token is in the log")
+	}
+}
+
+// stepOf is the step of app 1 as a replica has it.
+func stepOf(d *daemon) int64 {
+	var status struct {
+		Queue struct{ Apps []struct{ AppID, Step int64 } }
+	}
+	if err := json.Unmarshal([]byte(d.get("/api/status").body), &status); err != nil {
+		d.t.Fatal(err)
+	}
+	for _, app := range status.Queue.Apps {
+		if app.AppID == 1 {
+			return app.Step
+		}
+	}
+	return 0
+}
+
+// TestE2EAdminCommands: the command line does the same, says what it did, and leaves
+// the same line.
+func TestE2EAdminCommands(t *testing.T) {
+	story(t)
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args    string
+		exit    int
+		says    string // part of stdout, or of stderr when it failed
+		outcome string // of the audit line; "" for none
+	}{
+		{"provision --app 7 --name orders", 0, "app 7 (orders) has its 64 shards", "done"},
+		{"provision --app 7 --name orders", 1, "app 7 already has 64 of 64 shards", "refused"},
+		{"apps set --app 7", 2, "nothing is to be changed", ""},
+		{"apps set --app 7 --step 0", 2, "step 0", "refused"},
+		{"apps set --app 8 --step 5", 1, "app is not provisioned", "refused"},
+		{"apps set --app 256 --step 5", 2, "0…255", ""},
+		{"apps set --app 7 --min-index 4000 --description d", 0, "running replicas follow", "done"},
+		{"apps set --app 7 --max-limit-id 16391", 1, "may have been issued", "refused"},
+		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap", 2, `confirm it with the app's name`, "refused"},
+		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap --confirm orders", 0, "wrap", "done"},
+		{"apps delete --app 7 --confirm Orders", 2, `which is "orders"`, "refused"},
+		{"apps delete --app 7", 2, "confirm", ""},
+		{"apps delete --app 7 --confirm orders", 0, "it goes on above index 4000", "done"},
+		{"apps delete --app 7 --confirm orders", 1, "app is not provisioned", "refused"},
+		{"provision --app 7 --name again --max-limit-id 16391", 1, "may have been issued", "refused"},
+		{"provision --app 7 --name again", 0, "up to index 4000", "done"},
+		{"tags add --tag a/b --max-id 9", 0, "tag a/b starts at 9", "done"},
+		{"tags set --tag a/b --max-id 8", 1, "only rises", "refused"},
+		{"tags set --tag a/b --step 5 --max-id 80", 0, "tag a/b is changed", "done"},
+		{"tags set --tag a/b", 2, "nothing is to be changed", ""},
+		{"tags delete --tag a/b --confirm a", 2, "confirm", "refused"},
+		{"tags delete --tag a/b --confirm a/b", 0, "it goes on at 80", "done"},
+		{"tags add --tag a/b", 0, "tag a/b starts at 80", "done"},
+		{"workers", 0, "no address has had a worker ID yet", ""},
+		{"workers --json", 0, "[]", ""},
+		{"workers free --id 5 --confirm 10.0.0.7:80", 2, "no address has worker ID 5", "refused"},
+		{"workers --snowflake.worker.mode zk --zookeeper.addrs 127.0.0.1:1", 2, "this command is for mode mysql", ""},
+	} {
+		o := shardidIn(t, dir, nil, strings.Fields(c.args)...)
+		wantOneLine(t, o)
+		if o.exit != c.exit || !strings.Contains(o.stdout+o.stderr, c.says) || o.exit != 0 && o.stdout != "" {
+			t.Errorf("%s: %+v", c.args, o)
+		}
+		wantAuditOf(t, o, c.outcome)
+	}
+	o := shardidIn(t, dir, nil, "tags", "set", "--tag", "a/b", "--step", "6", "--log.level", "warn")
+	if o.exit != 0 || o.audit != nil {
+		t.Errorf("%+v", o)
+	}
+}
+
+func wantAuditOf(t *testing.T, o outcome, want string) {
+	t.Helper()
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want == "" && len(o.audit) == 0 {
+		return
+	}
+	if len(o.audit) != 1 || !strings.Contains(o.audit[0], `"outcome":"`+want+`"`) || !strings.Contains(o.audit[0], `"who":"cli:`+me.Username+`"`) {
+		t.Errorf("audit %q, want one that is %s", o.audit, want)
+	}
+}
+
+// TestE2EWorkers: an operator frees the worker ID of an instance that is gone, not
+// before its bounds have passed, and the next one gets it.
+func TestE2EWorkers(t *testing.T) {
+	story(t)
+	dsn := migrated(t)
+	s := onMariaDB(dsn).with(settings{"SNOWFLAKE_ADVERTISE": "10.0.0.7:80"})
+	d := serve(t, s)
+	eventually(t, startLimit, "a snowflake", func() bool { return d.get("/api/snowflake/get/x").status == 200 })
+	d.kill()
+	free := []string{"workers", "free", "--id", "1", "--confirm", "10.0.0.7:80"}
+	o := shardid(t, s, free...)
+	if o.exit != 1 || !strings.Contains(o.stderr, "may be in use by 10.0.0.7:80 until") {
+		t.Errorf("%+v", o)
+	}
+	if out := must(t, s, "workers"); !strings.Contains(out, "10.0.0.7:80  leased") {
+		t.Errorf("%s", out)
+	}
+	const hour = 3_600_000
+	query(t, dsn, fmt.Sprintf("UPDATE leaf_workerid_alloc SET reserved_until = reserved_until - 2 * %d, expires_at = expires_at - 2 * %[1]d, claimed_at = 0", hour))
+	if out := must(t, s, "workers"); !strings.Contains(out, "10.0.0.7:80  expired") {
+		t.Errorf("%s", out)
+	}
+	bound := number(t, dsn, "SELECT GREATEST(expires_at, reserved_until) FROM leaf_workerid_alloc")
+	must(t, s, free...)
+	if out := must(t, s, "workers", "--json"); !strings.Contains(out, `"workerId":1,"address":"","state":"free"`) {
+		t.Errorf("%s", out)
+	}
+	if kept := number(t, dsn, "SELECT LEAST(expires_at, reserved_until) FROM leaf_workerid_alloc"); kept != bound {
+		t.Errorf("the bound fell from %d to %d", bound, kept)
+	}
+	next := serve(t, s.with(settings{"SNOWFLAKE_ADVERTISE": "10.0.0.8:80"}))
+	eventually(t, startLimit, "a snowflake", func() bool { return next.get("/api/snowflake/get/x").status == 200 })
+	if out := must(t, s, "workers"); !strings.Contains(out, "1          10.0.0.8:80  leased") {
+		t.Errorf("%s", out)
+	}
+}

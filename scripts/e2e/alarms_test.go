@@ -1,0 +1,224 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/scripts/testserver"
+)
+
+// status is what these stories read of /api/status.
+type status struct {
+	Alarms []struct {
+		Name, Severity, Message string
+		Since                   time.Time
+	}
+	Queue struct {
+		Issued, Held, Pops, Refills int64
+		Wasted                      map[string]int64
+		Apps                        []struct {
+			AppID           int
+			Issued, Refills int64
+			IssuedPerSecond float64
+			LeftShare       float64
+			Exhausted       int
+			HighestIndex    int64
+			Depths          []int64
+		}
+	}
+}
+
+func (d *daemon) status() (s status) {
+	d.t.Helper()
+	if err := json.Unmarshal([]byte(d.want("/api/status", 200, 0).body), &s); err != nil {
+		d.t.Fatal(err)
+	}
+	return s
+}
+
+// alarms are the names of those that are on.
+func (d *daemon) alarms() (names []string) {
+	d.t.Helper()
+	for _, a := range d.status().Alarms {
+		names = append(names, a.Name)
+	}
+	return names
+}
+
+// alarm waits until the alarm is on, or off, and gives since when.
+func (d *daemon) alarm(name string, on bool) (since time.Time) {
+	d.t.Helper()
+	eventually(d.t, 20*time.Second, fmt.Sprintf("alarm %s is on: %t", name, on), func() bool {
+		since = time.Time{}
+		for _, a := range d.status().Alarms {
+			if a.Name == name {
+				since = a.Since
+			}
+		}
+		return since.IsZero() != on
+	})
+	return since
+}
+
+// TestAlarmsOfRealStores: what goes wrong with the stores, and with the limits of apps,
+// is an alarm until it is over, and Prometheus can see the same.
+func TestAlarmsOfRealStores(t *testing.T) {
+	story(t)
+	dsn, rdb := migrated(t), testserver.Redis(t)
+	on := onMariaDB(dsn).with(onRedis(rdb.Addr)).with(settings{"QUEUE_RELOAD_CRON": "*/1 * * * * *", "QUEUE_TIMEOUT": "200ms"})
+	must(t, on, "provision", "--app", "1", "--name", "orders")
+	small := model.ListKey{App: 2}.Compose(3)
+	must(t, on, "provision", "--app", "2", "--name", "small", "--step", "2", "--max-limit-id", fmt.Sprint(small))
+	must(t, on, "provision", "--app", "3", "--name", "round", "--max-limit-id", fmt.Sprint(int64(1)<<40), "--limit-policy", "wrap")
+	d := serve(t, on)
+	eventually(t, startLimit, "it serves", func() bool { return d.get("/get?appId=1&gatePass=alice").status == 200 })
+
+	d.alarm("ShardidWrapApp", true)
+	for range 3 {
+		eventually(t, startLimit, "a slow machine serves", func() bool { return d.get("/get?appId=2&gatePass=alice").status == 200 })
+	}
+	d.want("/get?appId=2&gatePass=alice", 409, -5)
+	since := d.alarm("ShardidLimitReached", true)
+	time.Sleep(1100 * time.Millisecond)
+	if again := d.alarm("ShardidLimitReached", true); again != since {
+		t.Errorf("since %v, then %v", since, again)
+	}
+	if m := d.get("/metrics").body; !strings.Contains(m, "\nshardid_queue_app_exhausted_lists{app=\"2\"} 1\n") || !strings.Contains(m, "\nshardid_queue_wrap_apps 1\n") {
+		t.Error("the metrics do not say so")
+	}
+	query(t, dsn, "UPDATE id_alloc SET max_limit_id = 0, step = 1000 WHERE app_id = 2")
+	d.alarm("ShardidLimitReached", false)
+
+	rdb.Kill()
+	eventually(t, 20*time.Second, "starved", func() bool { return d.get("/get?appId=1&gatePass=nobody&count=9000").Code == -4 })
+	d.alarm("ShardidStoreAway", true)
+	d.alarm("ShardidStarved", true)
+	if names := d.alarms(); slices.Contains(names, "ShardidConditionFailing") || slices.Contains(names, "ShardidRefillFailing") {
+		t.Errorf("what follows from a store that is away is an alarm too: %v", names)
+	}
+	m := d.get("/metrics").body
+	if !regexp.MustCompile(`\nshardid_store_errors_total\{operation="pop",store="redis"\} [1-9]`).MatchString(m) ||
+		!strings.Contains(m, "\nshardid_condition_ok{name=\"redis\"} 0\n") || !regexp.MustCompile(`\nshardid_queue_starved_total [1-9]`).MatchString(m) {
+		t.Error("the metrics do not say that Redis is away")
+	}
+	rdb.Restart()
+	d.alarm("ShardidStoreAway", false)
+}
+
+// TestHistoryOfAReplica: what was issued is in the charts, of all and of its app.
+func TestHistoryOfAReplica(t *testing.T) {
+	story(t)
+	d := serve(t, nil, "--demo")
+	eventually(t, startLimit, "it serves", func() bool { return d.get("/get?appId=1&gatePass=alice").status == 200 })
+	d.want("/get?appId=9&gatePass=alice", 404, -2)
+	d.want("/get?appId=1&gatePass=alice&count=999", 200, 0)
+	var all, app, other struct {
+		PeriodSeconds int
+		Times         []int64
+		Series        map[string][]*float64
+	}
+	read := func(target string, into any) {
+		if err := json.Unmarshal([]byte(d.want(target, 200, 0).body), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, startLimit, "two samples", func() bool { read("/api/history", &all); return len(all.Times) >= 2 })
+	read("/api/history?app=1", &app)
+	read("/api/history?app=2", &other)
+	total := func(series []*float64) (n float64) {
+		for _, v := range series {
+			if v != nil {
+				n += *v * 5
+			}
+		}
+		return n
+	}
+	// The first readings are taken at the start, so nothing is missing; a period may be
+	// a little longer than five seconds.
+	if n := total(all.Series["queue.issued"]); n < 700 || n > 1010 {
+		t.Errorf("%v issued: %v", n, all.Series["queue.issued"])
+	}
+	if n := total(app.Series["app.issued"]); n < 700 || n > 1010 {
+		t.Errorf("%v issued of the app", n)
+	}
+	if n := total(all.Series["refused.caller"]); n < 0.7 || n > 1.1 {
+		t.Errorf("%v refused", n)
+	}
+	if got := other.Series["app.issued"]; len(got) == 0 || got[0] != nil {
+		t.Errorf("an app that does not exist: %v", got)
+	}
+	if len(all.Series) != 22 || all.PeriodSeconds != 5 {
+		t.Errorf("%d series, period %d s", len(all.Series), all.PeriodSeconds)
+	}
+	s := d.status().Queue
+	if a := s.Apps[0]; s.Issued != 1000 || a.Issued != 1000 || a.IssuedPerSecond <= 0 || a.HighestIndex < 1000 || s.Refills < 64 || s.Pops == 0 || s.Wasted["purged"] != 0 {
+		t.Errorf("status: %+v", s)
+	}
+}
+
+// TestConsolesShareOneReading: however many look at thousands of lists, Redis is asked
+// once a second.
+func TestConsolesShareOneReading(t *testing.T) {
+	story(t)
+	const apps = 64
+	dsn, rdb := migrated(t), testserver.Redis(t)
+	var provision []string
+	for app := range apps {
+		provision = append(provision, fmt.Sprintf("CALL alloc_initData(%d, 'app', '')", app))
+	}
+	query(t, dsn, provision...)
+	on := onMariaDB(dsn).with(onRedis(rdb.Addr))
+	d := serve(t, on)
+	// Not by the count of refills: one whose answer was lost has filled its list too.
+	eventually(t, 3*time.Minute, "the sweep has filled all lists, or the next one", func() bool {
+		got := d.status().Queue.Apps
+		for _, app := range got {
+			if slices.Min(app.Depths) < 1000 {
+				return false
+			}
+		}
+		return len(got) == apps
+	})
+	states := func() int64 {
+		return metric(t, d, regexp.QuoteMeta(`shardid_store_operation_seconds_count{operation="state",store="redis"}`))
+	}
+	time.Sleep(1200 * time.Millisecond) // the last reading ages, so that one of the looks asks
+	before, begun := states(), time.Now()
+	looks, slowest := 0, time.Duration(0)
+	var mu sync.Mutex
+	var consoles sync.WaitGroup
+	for range 8 {
+		consoles.Go(func() {
+			for range 5 {
+				a, err := d.do("GET", "/api/status")
+				mu.Lock()
+				looks++
+				slowest = max(slowest, a.took)
+				mu.Unlock()
+				if err != nil || a.status != 200 {
+					t.Errorf("%v, %d", err, a.status)
+				}
+			}
+		})
+	}
+	consoles.Wait()
+	const calls = apps * model.Shards / 1024 // of one reading
+	time.Sleep(1200 * time.Millisecond)      // /metrics is read once a second too
+	most := calls * (3 + int64(time.Since(begun)/time.Second))
+	if n := states() - before; n < calls || n > most {
+		t.Errorf("%d looks asked Redis %d times, want %d to %d", looks, n, calls, most)
+	}
+	t.Logf("%d looks in %v, the slowest %v", looks, time.Since(begun), slowest)
+	if got := d.status().Queue.Apps; len(got) != apps || len(got[apps-1].Depths) != model.Shards || got[apps-1].Depths[63] != 1000 {
+		t.Errorf("%d apps: %+v", len(got), got)
+	}
+}

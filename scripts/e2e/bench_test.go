@@ -1,0 +1,227 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// benched is what `shardid bench --json` prints.
+type benched struct {
+	URL, Mode                                 string
+	Duration, RequestsPerSecond, IDsPerSecond float64
+	IntendedRate, AchievedRate                float64
+	Requests, IDs, Duplicates, ComparedIDs    int64
+	Unsent                                    int64
+	Errors, BadAnswers                        map[string]int64
+	Interrupted                               bool
+	Latency                                   struct {
+		P50, P90, P99, Max, Mean float64
+		P999                     float64 `json:"p99.9"`
+	}
+}
+
+// bench runs a short benchmark that has to succeed.
+func bench(t *testing.T, d *daemon, args ...string) benched {
+	t.Helper()
+	args = append([]string{"bench", "--json", "--url", d.url, "--duration", "500ms", "--warmup", "100ms"}, args...)
+	return fromBench(t, must(t, nil, args...))
+}
+
+func fromBench(t *testing.T, out string) (b benched) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(out), &b); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return b
+}
+
+// TestE2EBench: every mode of a fresh shardid, single IDs and batches, at full speed
+// and at a rate.
+func TestE2EBench(t *testing.T) {
+	story(t)
+	d := serve(t, nil, "--demo")
+	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").Status == "ok" })
+	for _, mode := range []string{"queue", "segment", "snowflake", "uid"} {
+		t.Run(mode, func(t *testing.T) {
+			wantBench(t, bench(t, d, "--mode", mode), mode, 1)
+			wantBench(t, bench(t, d, "--mode", mode, "--count", "50", "--concurrency", "4"), mode, 50)
+		})
+	}
+	t.Run("rate", func(t *testing.T) {
+		b := bench(t, d, "--rate", "100", "--duration", "1s")
+		wantBench(t, b, "queue", 1)
+		if b.IntendedRate != 100 || b.Requests+b.Unsent != 100 {
+			t.Errorf("%+v", b)
+		}
+	})
+	t.Run("raw", func(t *testing.T) {
+		if b := bench(t, d, "--raw", "/livez"); b.Requests == 0 || b.Mode != "raw" || b.IDs+b.ComparedIDs != 0 {
+			t.Errorf("%+v", b)
+		}
+	})
+}
+
+func wantBench(t *testing.T, b benched, mode string, count int64) {
+	t.Helper()
+	if b.Mode != mode || b.Requests == 0 || b.IDs != b.Requests*count || b.Duplicates != 0 || len(b.Errors)+len(b.BadAnswers) > 0 {
+		t.Errorf("%+v", b)
+	}
+	if b.ComparedIDs <= b.IDs || b.Duration < 0.5 || b.RequestsPerSecond <= 0 || b.AchievedRate < b.RequestsPerSecond ||
+		b.IDsPerSecond < b.RequestsPerSecond {
+		t.Errorf("%+v", b)
+	}
+	l := b.Latency
+	if l.P50 <= 0 || l.P90 < l.P50 || l.P99 < l.P90 || l.P999 < l.P99 || l.Max < l.P999 || l.Mean <= 0 {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestE2EBenchDefaults: on the server's machine its configuration says where it is;
+// the report is for people, and counts the shards' IDs once each.
+func TestE2EBenchDefaults(t *testing.T) {
+	story(t)
+	d := serve(t, nil, "--demo")
+	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	s := settings{"SERVER_ADDR": strings.TrimPrefix(d.url, "http://")}
+	out := must(t, s, "bench", "--duration", "200ms")
+	for _, part := range []string{"queue        " + d.url, "latency      p50 ", "p99.9 ", "errors       none", "duplicates   none among "} {
+		if !strings.Contains(out, part) {
+			t.Errorf("no %q in\n%s", part, out)
+		}
+	}
+}
+
+// TestE2EBenchFails: a run whose IDs repeat fails, with the report and one line; one
+// that cannot begin says what to do.
+func TestE2EBenchFails(t *testing.T) {
+	story(t)
+	d := serve(t, nil, "--demo")
+	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	repeats, garbage := repeater(t, "%d"), repeater(t, "ID-%d")
+	for _, c := range []struct {
+		args   string
+		exit   int
+		stderr string
+	}{
+		{"--mode uid --url " + repeats, 1, "had come before, such as 500"},
+		{"--mode uid --no-duplicates --url " + repeats, 0, ""},
+		{"--mode uid --url " + garbage, 1, "is this a shardid"},
+		{"--app 9 --url " + d.url, 1, "app is not provisioned"},
+		{"--mode segment --tag nothing --url " + d.url, 1, "--tag"},
+		{"--url http://127.0.0.1:1", 1, "is the server running?"},
+		{"--token-file none --url " + d.url, 1, "none"},
+		{"--url 127.0.0.1:8080", 2, "http://127.0.0.1:8080"},
+		{"--mode uuid --url " + d.url, 2, "queue, segment, snowflake"},
+		{"--concurrency 0 --url " + d.url, 2, "concurrency"},
+		{"--duration soon --url " + d.url, 2, "duration"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			o := shardid(t, nil, strings.Fields("bench --warmup 0s --duration 300ms "+c.args)...)
+			if o.exit != c.exit || !strings.Contains(o.stderr, c.stderr) {
+				t.Errorf("%+v, want exit %d, %q", o, c.exit, c.stderr)
+			}
+			wantOneLine(t, o)
+		})
+	}
+}
+
+// repeater is a server that issues 1, 2, … and 500 once more.
+func repeater(t *testing.T, form string) string {
+	t.Helper()
+	var last atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		n := last.Add(1)
+		if n == 501 {
+			n = 500
+		}
+		fmt.Fprintf(w, form, n)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestE2EBenchInterrupted: Ctrl-C ends the run, and the report is of what was done.
+func TestE2EBenchInterrupted(t *testing.T) {
+	story(t)
+	d := serve(t, nil, "--demo")
+	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	cmd := command(t, t.TempDir(), nil, "bench", "--json", "--url", d.url, "--warmup", "0s", "--duration", "1h")
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer guard(t, cmd.Process.Pid)()
+	before := d.answered()
+	eventually(t, startLimit, "load", func() bool { return d.answered() > before+1000 })
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	bound := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer bound.Stop()
+	if err := cmd.Wait(); err != nil || stderr.Len() > 0 {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	if b := fromBench(t, stdout.String()); !b.Interrupted || b.Requests < 900 || b.Duration > 60 || b.Duplicates != 0 {
+		t.Errorf("%+v", b)
+	}
+}
+
+// answered is how many requests for IDs this server has answered.
+func (d *daemon) answered() int {
+	n := 0
+	for line := range strings.Lines(d.get("/metrics").body) {
+		var v float64
+		if name, rest, ok := strings.Cut(line, " "); ok && strings.HasPrefix(name, "shardid_http_answers_total") {
+			if _, err := fmt.Sscan(rest, &v); err == nil {
+				n += int(v)
+			}
+		}
+	}
+	return n
+}
+
+// TestE2EBenchToken: the token is that of the file.
+func TestE2EBenchToken(t *testing.T) {
+	story(t)
+	var wrong atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+password {
+			wrong.Add(1)
+		}
+	}))
+	t.Cleanup(s.Close)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must(t, nil, "bench", "--url", s.URL, "--raw", "/x", "--token-file", file, "--duration", "50ms", "--warmup", "0s")
+	if n := wrong.Load(); n > 0 {
+		t.Errorf("%d requests without the token", n)
+	}
+}
+
+// TestE2EBenchHelp lists the command and shows how to call it.
+func TestE2EBenchHelp(t *testing.T) {
+	story(t)
+	if help := must(t, nil, "--help"); !strings.Contains(help, "\n  bench ") {
+		t.Errorf("--help does not list it:\n%s", help)
+	}
+	text := must(t, nil, "bench", "--help")
+	for _, part := range []string{"Examples:\n  shardid bench --url ", "--rate", "--count", "--no-duplicates", "--json"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("--help has no %q:\n%s", part, text)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"shardid/scripts/testserver"
+
+	"github.com/goccy/go-yaml"
+)
+
+// composed is deploy/compose/compose.yaml, its variables replaced by password.
+type composed struct {
+	Services map[string]struct {
+		Command     []string
+		Environment map[string]string
+	}
+}
+
+func readCompose(t *testing.T) (c composed) {
+	t.Helper()
+	raw, err := os.ReadFile("../../deploy/compose/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := regexp.MustCompile(`\$\{\w+[^}]*\}`).ReplaceAllString(string(raw), password)
+	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// settings are a service's, the hosts replaced by what runs here.
+func (c composed) settings(service string, hosts ...string) settings {
+	s := settings{}
+	for name, value := range c.Services[service].Environment {
+		if key, ok := strings.CutPrefix(name, "SHARDID_"); ok {
+			s[key] = strings.NewReplacer(hosts...).Replace(value)
+		}
+	}
+	return s
+}
+
+// stores starts what the file calls mariadb and redis, with its arguments, users and
+// passwords, and gives what to replace their names by.
+func (c composed) stores(t *testing.T) (hosts []string) {
+	t.Helper()
+	db := testserver.MariaDB(t, c.Services["mariadb"].Command...)
+	env := c.Services["mariadb"].Environment
+	query(t, db.DSN(""), "CREATE DATABASE "+env["MARIADB_DATABASE"],
+		fmt.Sprintf("CREATE USER %s IDENTIFIED BY '%s'", env["MARIADB_USER"], env["MARIADB_PASSWORD"]),
+		fmt.Sprintf("GRANT ALL ON %s.* TO %s", env["MARIADB_DATABASE"], env["MARIADB_USER"]))
+	args := c.Services["redis"].Command
+	if n := len(args); args[0] != "redis-server" || args[n-2] != "--requirepass" {
+		t.Fatalf("redis: %v", args)
+	}
+	redis := testserver.Redis(t, args[1:len(args)-2]...)
+	if err := redis.Client().ConfigSet(t.Context(), "requirepass", args[len(args)-1]).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"mariadb:3306", net.JoinHostPort("127.0.0.1", strconv.Itoa(db.Port)), "redis:6379", redis.Addr}
+}
+
+// TestE2ECompose runs what deploy/compose says, without an engine: its stores with its
+// arguments, its migration, its two replicas with its variables.
+func TestE2ECompose(t *testing.T) {
+	story(t)
+	c := readCompose(t)
+	hosts := c.stores(t)
+	s := c.settings("shardid-1", hosts...)
+	for _, args := range [][]string{c.Services["migrate"].Command, c.Services["migrate"].Command, {"provision", "--app", "1", "--name", "orders"}} {
+		if o := shardid(t, c.settings("migrate", hosts...), args...); o.exit != 0 {
+			t.Fatalf("%v: %+v", args, o)
+		}
+	}
+	if o := shardid(t, s, "doctor"); o.exit != 0 {
+		t.Errorf("doctor: %+v", o)
+	}
+	l := &load{apps: []int64{1}, books: newLedger()}
+	for _, name := range []string{"shardid-1", "shardid-2"} {
+		d := serve(t, c.settings(name, hosts...))
+		eventually(t, startLimit, "healthy", func() bool { return shardid(t, nil, "health", "--url", d.url).exit == 0 })
+		l.replicas = append(l.replicas, d)
+	}
+	l.start(t, 8)
+	l.reach(t, 20_000)
+	l.stop()
+	l.books.settle(t)
+}
+
+// TestE2EKubernetes runs the settings of deploy/kubernetes on real stores: a pod's
+// file and variables, with names of services replaced.
+func TestE2EKubernetes(t *testing.T) {
+	story(t)
+	hosts := readCompose(t).stores(t)
+	hosts = append(hosts, "mysql:3306", hosts[1], "CHANGE-ME", password)
+	local := strings.NewReplacer(hosts...)
+	dir := t.TempDir()
+	file := local.Replace(manifest(t, "settings/config.yaml"))
+	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := settings{"DATA_DIR": dir, "SNOWFLAKE_ADVERTISE": "10.1.2.3:8080"}
+	for _, m := range regexp.MustCompile(`(?m)^  SHARDID_(\w+): (.+)$`).FindAllStringSubmatch(manifest(t, "secret.example.yaml"), -1) {
+		s[m[1]] = local.Replace(m[2])
+	}
+	if o := shardidIn(t, dir, s, "migrate"); o.exit != 0 { // the Job has the settings of a pod
+		t.Fatalf("migrate: %+v", o)
+	}
+	d := serveIn(t, dir, s)
+	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	d.want("/api/snowflake/get/test", 200, 0)
+	if a := d.get("/api/status"); !strings.Contains(a.body, `"10.1.2.3:8080"`) {
+		t.Errorf("not the pod's address: %s", a.body)
+	}
+	d.signal(syscall.SIGTERM)
+	eventually(t, 5*time.Second, "draining for what the file says", func() bool { return len(d.lines("draining", `"for":"10s"`)) == 1 })
+	if o := shardid(t, nil, "health", "--url", d.url); o.exit != 1 || !strings.Contains(o.stderr, "503: not ready: shutting down") {
+		t.Errorf("health while draining: %+v", o)
+	}
+	if o := shardid(t, nil, "health", "--url", d.url+"/livez"); o.exit != 0 || o.stdout != "ok\n" {
+		t.Errorf("livez while draining: %+v", o)
+	}
+}
+
+func manifest(t *testing.T, name string) string {
+	t.Helper()
+	raw, err := os.ReadFile("../../deploy/kubernetes/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// TestE2ENotify: systemd is told that the service is ready when it listens, and that
+// it stops before it does.
+func TestE2ENotify(t *testing.T) {
+	story(t)
+	dir, err := os.MkdirTemp("", "notify") //nolint:usetesting // t.TempDir is longer than a socket's path may be
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	conn, err := net.ListenPacket("unixgram", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	cmd := command(t, t.TempDir(), nil, "serve", "--server.addr", "127.0.0.1:0", "--server.drain_delay", "0s")
+	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+conn.LocalAddr().String())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer guard(t, cmd.Process.Pid)()
+	said := []string{hear(t, conn, cmd)}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	said = append(said, hear(t, conn, cmd))
+	if err := cmd.Wait(); err != nil || strings.Join(said, " ") != "READY=1 STOPPING=1" {
+		t.Errorf("%q, %v", said, err)
+	}
+}
+
+// hear is the next datagram; without one the process is ended.
+func hear(t *testing.T, conn net.PacketConn, cmd *exec.Cmd) string {
+	t.Helper()
+	if err := conn.SetReadDeadline(time.Now().Add(startLimit)); err != nil {
+		t.Fatal(err)
+	}
+	text := make([]byte, 100)
+	n, _, err := conn.ReadFrom(text)
+	if err != nil {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		t.Fatal(err)
+	}
+	return string(text[:n])
+}

@@ -1,0 +1,105 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/scripts/testserver"
+)
+
+// TestDirectedRestarts: the stores restart in order, one after the other or together,
+// and nothing is lost. An app without a limit goes on within seconds and leaves out
+// little; one with a small limit goes on as long as one store still knows, and else
+// names the command that an operator has to run.
+func TestDirectedRestarts(t *testing.T) {
+	story(t)
+	type restart func(t *testing.T, s stores)
+	database := func(_ *testing.T, s stores) { s.db.Restart() }
+	redis := func(_ *testing.T, s stores) { s.redis.Restart() }
+	emptied := func(_ *testing.T, s stores) { s.redis.FlushAll(); s.redis.Restart() }
+	both := func(_ *testing.T, s stores) { s.db.Stop(); s.redis.Restart(); s.db.Restart() }
+	// Weeks in which nobody asks, and replicas sweep, and send their heartbeats.
+	idle := func(t *testing.T, s stores) {
+		time.Sleep(12 * time.Second)
+		query(t, s.dsn, "UPDATE id_alloc SET allocated_at = allocated_at - 65 * 86400000 WHERE allocated_at > 0")
+	}
+	for name, c := range map[string]struct {
+		events []restart
+		asks   bool // the operator, for the app with a small limit
+	}{
+		"database":                              {events: []restart{database}},
+		"Redis":                                 {events: []restart{redis}},
+		"Redis, which comes back empty":         {events: []restart{emptied}},
+		"database, and weeks later Redis":       {events: []restart{database, idle, redis}},
+		"database, and weeks later empty Redis": {events: []restart{database, idle, emptied}},
+		"Redis, and weeks later the database":   {events: []restart{redis, idle, database}},
+		"each twice, with weeks between":        {events: []restart{database, idle, emptied, idle, database, idle, redis}},
+		"both":                                  {events: []restart{both}, asks: true},
+		"both after weeks":                      {events: []restart{idle, both}, asks: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := stores{db: testserver.MariaDB(t), redis: testserver.Redis(t, "--appendonly", "yes")}
+			s.dsn = s.db.NewDatabase(t)
+			must(t, onMariaDB(s.dsn), "migrate")
+			must(t, onMariaDB(s.dsn), "provision", "--app", "1", "--name", "wide")
+			must(t, onMariaDB(s.dsn), "provision", "--app", "2", "--name", "narrow", "--max-limit-id", "2147483648")
+			d := serve(t, s.settings().with(settings{"QUEUE_REFILL_CRON": "*/2 * * * * *", "QUEUE_RELOAD_CRON": "*/3 * * * * *", "QUEUE_PREFETCH_MAX": "1"}))
+			books := newLedger()
+			take(d, books, 1500)
+			takeNarrow(d, books, 300, "")
+			// Servers are told apart by when they started, give or take five seconds.
+			eventually(t, startLimit, "the database has run for a while", func() bool { return uptime(t, s.dsn) > 8 })
+			for _, event := range c.events {
+				event(t, s)
+			}
+			before := number(t, s.dsn, aliceMaxID)
+			begun := time.Now()
+			take(d, books, 5000)
+			took, left := time.Since(begun).Round(100*time.Millisecond), number(t, s.dsn, aliceMaxID)-before
+			if t.Logf("the wide app: max_id rose by %d in %v", left, took); left > 100_000_000 || took > 20*time.Second {
+				t.Errorf("max_id of the wide app rose by %d in %v", left, took)
+			}
+			asked := takeNarrow(d, books, 2000, s.dsn)
+			if asked != c.asks {
+				t.Errorf("the operator was asked: %v", asked)
+			}
+			books.settle(t)
+		})
+	}
+}
+
+// takeNarrow gets n IDs of the app with a small limit. When a message names a command,
+// it is run, as an operator would, once, and asked says so.
+func takeNarrow(d *daemon, books *ledger, n int, dsn string) (asked bool) {
+	d.t.Helper()
+	command := regexp.MustCompile("shardid (confirm[^`]*)`")
+	f := form{count: 50}
+	for goal := books.count() + n; books.count() < goal; {
+		eventually(d.t, 25*time.Second, "the narrow app is served", func() bool {
+			a := d.get(f.target(2, "alice"))
+			if a.status == 200 {
+				ids, err := f.parse(a)
+				if err != nil {
+					d.t.Fatal(err)
+				}
+				books.enter(2, "alice", ids...)
+				return true
+			}
+			if words := command.FindStringSubmatch(a.Message); words != nil && !asked && dsn != "" {
+				asked = true
+				d.t.Logf("the operator is asked: %s", a.Message)
+				o := shardid(d.t, onMariaDB(dsn), strings.Fields(strings.ReplaceAll(words[1], `"`, ""))...)
+				if d.t.Logf("%+v", o); o.exit != 0 {
+					d.t.Fatalf("%s: %+v", words[1], o)
+				}
+			}
+			return false
+		})
+	}
+	return asked
+}

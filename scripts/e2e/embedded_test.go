@@ -1,0 +1,117 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"database/sql"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	_ "modernc.org/sqlite" // the driver "sqlite", for a file of others
+)
+
+// TestE2ENoDataYet: a command that only reads or changes what is there makes nothing
+// where nothing is.
+func TestE2ENoDataYet(t *testing.T) {
+	story(t)
+	for _, args := range [][]string{
+		{"apps"}, {"apps", "--json"}, {"tags"}, {"workers"},
+		{"apps", "set", "--app", "1", "--step", "5"}, {"apps", "delete", "--app", "1", "--confirm", "test"},
+		{"tags", "set", "--tag", "a", "--step", "5"}, {"tags", "delete", "--tag", "a", "--confirm", "a"},
+		{"workers", "free", "--id", "5", "--confirm", "10.0.0.7:8080"}, {"confirm", "--app", "1", "--name", "test"},
+	} {
+		dir := t.TempDir()
+		o := shardidIn(t, dir, nil, args...)
+		wantOneLine(t, o)
+		if o.exit != 1 || !strings.Contains(o.stderr, "there is no database at data/shardid.db: nothing was made") || o.stdout != "" {
+			t.Errorf("%v: %+v", args, o)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("%v made %v, %v", args, left, err)
+		}
+	}
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args, stdout, stderr string
+		exit                 int
+	}{
+		{"migrate", "schema is at version", "", 0},
+		{"apps", "shardid provision", "", 0},
+		{"apps --json", "[]", "", 0},
+		{"confirm --app 9 --name x", "", "not provisioned", 1},
+	} {
+		o := shardidIn(t, dir, nil, strings.Fields(c.args)...)
+		if o.exit != c.exit || !strings.Contains(o.stdout, c.stdout) || !strings.Contains(o.stderr, c.stderr) {
+			t.Errorf("%s: %+v", c.args, o)
+		}
+	}
+}
+
+// TestE2ELostDatabase: a folder that has been in use does not begin anew when its
+// database is gone, empty or another one, and goes on once it is back.
+func TestE2ELostDatabase(t *testing.T) {
+	story(t)
+	dir := t.TempDir()
+	d := serveIn(t, dir, nil, "--demo")
+	d.ready()
+	d.want("/api/snowflake/get/x", 200, 0)
+	d.signal(syscall.SIGTERM)
+	d.exit(startLimit)
+	file, saved := filepath.Join(dir, "data", "shardid.db"), filepath.Join(dir, "saved.db")
+	if err := os.Rename(file, saved); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		make func()
+		word string
+	}{
+		"missing":     {func() {}, "is not there"},
+		"zero length": {func() { writeFile(t, file, "") }, "is empty"},
+		"no table":    {func() { sqliteFile(t, file, "PRAGMA user_version = 7") }, "is empty"},
+		"foreign":     {func() { sqliteFile(t, file, "CREATE TABLE theirs (x)") }, "has no table of shardid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.make()
+			before, _ := os.ReadFile(file)
+			for _, args := range [][]string{{"serve"}, {"migrate"}, {"provision", "--app", "2", "--name", "b"}, {"doctor"}} {
+				o := shardidIn(t, dir, settings{"SERVER_ADDR": "127.0.0.1:0"}, args...)
+				wantOneLine(t, o)
+				if o.exit != 1 || !strings.Contains(o.stderr, "data/shardid.db "+c.word+", but data/shardid/") || !strings.Contains(o.stderr, "restore the file from a backup") {
+					t.Errorf("%v: %+v", args, o)
+				}
+			}
+			if after, _ := os.ReadFile(file); string(after) != string(before) {
+				t.Error("the file was changed")
+			}
+			if err := os.Remove(file); err != nil && name != "missing" {
+				t.Error(err)
+			}
+		})
+	}
+	if err := os.Rename(saved, file); err != nil {
+		t.Fatal(err)
+	}
+	serveIn(t, dir, nil).ready()
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func sqliteFile(t *testing.T, path, statement string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), statement); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,63 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestE2EFirstMinute: an empty folder, one command, one curl.
+func TestE2EFirstMinute(t *testing.T) {
+	story(t)
+	begun := time.Now()
+	d := serve(t, nil, "--demo")
+	var a answer
+	eventually(t, startLimit, "the first ID", func() bool {
+		a = d.get("/get?appId=1&gatePass=alice")
+		return a.status == 200
+	})
+	t.Logf("first ID %v after exec", time.Since(begun).Round(time.Millisecond))
+	if want := `{"code":0,"id":16385,"idStr":"16385"}`; a.body != want {
+		t.Errorf("got %s, want %s", a.body, want)
+	}
+}
+
+// TestE2EKilledUnderLoad: the embedded stores survive kill -9 without an ID
+// that comes twice.
+func TestE2EKilledUnderLoad(t *testing.T) {
+	story(t)
+	const lives = 6
+	dir, books := t.TempDir(), newLedger()
+	for range lives {
+		d := serveIn(t, dir, nil, "--demo")
+		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+		var dying atomic.Bool
+		l := &load{replicas: []*daemon{d}, apps: []int64{1}, books: books,
+			trouble: func(_ answer, err error) bool { return err != nil && dying.Load() }}
+		l.start(t, 16)
+		l.reach(t, books.count()+4000)
+		dying.Store(true)
+		d.kill()
+		l.stop()
+	}
+	books.settle(t)
+}
+
+// TestE2ETwoOnOneFolder: a second process on the folder, in a rolling restart
+// for example, issues other IDs.
+func TestE2ETwoOnOneFolder(t *testing.T) {
+	story(t)
+	dir := t.TempDir()
+	l := &load{apps: []int64{1}, books: newLedger()}
+	for range 2 {
+		d := serveIn(t, dir, nil, "--demo")
+		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+		l.replicas = append(l.replicas, d)
+	}
+	l.start(t, 16)
+	l.reach(t, 10_000)
+	l.stop()
+	l.books.settle(t)
+}

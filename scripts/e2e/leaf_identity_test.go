@@ -1,0 +1,222 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/scripts/testserver"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// notReadyFor waits until the readiness of the snowflake mode says that none are issued,
+// and why.
+func notReadyFor(t *testing.T, i *instance, reasons ...string) {
+	t.Helper()
+	var a answer
+	defer func() { t.Logf("%s: %d %s", i.name, a.status, a.Message) }()
+	eventually(t, 20*time.Second, i.name+" says why it is not ready: "+strings.Join(reasons, ", "), func() bool {
+		a = i.now.Load().get("/readyz/snowflake")
+		says := a.status == 503
+		for _, r := range reasons {
+			says = says && strings.Contains(a.Message, r)
+		}
+		return says
+	})
+	if a, came := i.flake(); came {
+		t.Errorf("%s: %s", i.name, a.body)
+	}
+}
+
+// TestE2ELeafAddresses: an instance is known by its folder. Two that come back with
+// each other's address have their worker IDs back at once, and a third that comes from
+// the address of one of them gets another.
+func TestE2ELeafAddresses(t *testing.T) {
+	story(t)
+	zoo := testserver.SharedZooKeeper(t).Addr()
+	var all []*deployment
+	for _, r := range []registry{
+		{mode: "zk", settings: onZooKeeper("zk", zoo)},
+		{mode: "zk_recycle", settings: onZooKeeper("zk_recycle", zoo)},
+		{mode: "mysql", settings: settings{"SNOWFLAKE_WORKER_MODE": "mysql"}},
+	} {
+		d := newDeployment(t, r, 3)
+		all = append(all, d)
+		for n, i := range d.instances[:2] {
+			i.start()
+			d.workers[n] = i.serves(takeover)
+		}
+	}
+	for _, d := range all {
+		one, two, three := d.instances[0], d.instances[1], d.instances[2]
+		one.kill()
+		two.kill()
+		one.settings["SNOWFLAKE_ADVERTISE"], two.settings["SNOWFLAKE_ADVERTISE"] = address(1), address(0)
+		three.settings["SNOWFLAKE_ADVERTISE"] = address(0)
+		for _, i := range d.instances {
+			i.start()
+		}
+	}
+	for _, d := range all {
+		for n, i := range d.instances {
+			worker := i.serves(takeover)
+			if n < 2 && worker != d.workers[n] {
+				t.Errorf("%s: worker ID %d, it was %d", i.name, worker, d.workers[n])
+			}
+			d.workers[n] = worker
+		}
+		d.apart(t)
+		d.books.settle(t, d.mode)
+	}
+}
+
+// TestE2ELeafFolderTaken: two processes on one folder and address. The second has
+// the worker ID as soon as the first has stopped.
+func TestE2ELeafFolderTaken(t *testing.T) {
+	story(t)
+	first := newInstance(t, "first", address(1), nil, nil)
+	second := newInstance(t, "second", address(1), first.books, nil)
+	second.dir = first.dir
+	first.start("--demo")
+	worker := first.serves(takeover)
+	second.start("--demo")
+	notReadyFor(t, second, "another process uses the folder", filepath.Join("data", "shardid", "8080"))
+	d := second.now.Load()
+	d.want(segmentGet+demoTag, 200, 0)
+	eventually(t, startLimit, "the queue serves", func() bool { return d.get(aliceGet).status == 200 })
+	first.flake()
+	first.stop()
+	if got := second.serves(takeover); got != worker {
+		t.Errorf("worker ID %d, the first one had %d", got, worker)
+	}
+	first.books.settle(t, "the address")
+}
+
+// TestE2ELeafCorruptFile: nothing is guessed from a worker file that is damaged.
+// The other modes serve, and snowflakes do once it is mended or gone.
+func TestE2ELeafCorruptFile(t *testing.T) {
+	story(t)
+	kept, lost := newInstance(t, "kept", address(1), nil, nil), newInstance(t, "lost", address(2), nil, nil)
+	kept.start("--demo")
+	worker := kept.serves(takeover)
+	kept.stop()
+	if o := shardidIn(t, lost.dir, nil, "migrate"); o.exit != 0 { // a worker file beside no database is refused
+		t.Fatalf("%+v", o)
+	}
+	good, err := os.ReadFile(workerFile(kept))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, text := range map[*instance]string{kept: string(good[:len(good)/2]), lost: "\x00\x00\x00"} {
+		damage(t, i, text)
+		d := i.start("--demo")
+		notReadyFor(t, i, "corrupt", filepath.Join("data", "shardid", "8080", "worker.json"))
+		eventually(t, startLimit, "the other modes serve", func() bool {
+			return d.get(aliceGet).status == 200 && d.get(segmentGet+demoTag).status == 200
+		})
+	}
+	damage(t, kept, string(good))
+	if err := os.Remove(workerFile(lost)); err != nil {
+		t.Fatal(err)
+	}
+	if got := kept.serves(takeover); got != worker {
+		t.Errorf("worker ID %d, it was %d", got, worker)
+	}
+	lost.serves(takeover)
+	kept.books.settle(t, "mended")
+}
+
+func workerFile(i *instance) string {
+	return filepath.Join(i.dir, "data", "shardid", "8080", "worker.json")
+}
+
+func damage(t *testing.T, i *instance, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(workerFile(i)), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(workerFile(i), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestE2ELeafTreeOfJava: a Java Leaf's node keeps its address' worker ID, and stays
+// readable to it. While its last report is fresh, the Java Leaf may live.
+func TestE2ELeafTreeOfJava(t *testing.T) {
+	story(t)
+	server := testserver.SharedZooKeeper(t)
+	s := onZooKeeper("zk", server.Addr())
+	conn := zooClient(t, server)
+	dir := path.Join("/snowflake", s["SNOWFLAKE_NAME"], "forever")
+	node := path.Join(dir, address(1)+"-0000000005")
+	for _, at := range []string{"/snowflake", path.Dir(dir), dir} {
+		makeNode(t, conn, at, "")
+	}
+	makeNode(t, conn, node, `{"ip":"10.0.0.1","port":"8080","timestamp":1567733700834}`)
+
+	i := newInstance(t, "instance", address(1), nil, s)
+	i.start()
+	notReadyFor(t, i, "taken", address(1))
+	if worker := i.serves(takeover); worker != 5 {
+		t.Errorf("worker ID %d, Leaf's node says 5", worker)
+	}
+	i.books.settle(t, "the address")
+	wantLeafs(t, conn, dir, node)
+}
+
+// wantLeafs: there is one node, and in it are Leaf's fields and no others, as its
+// decoder refuses any; the report is new.
+func wantLeafs(t *testing.T, conn *zk.Conn, dir, node string) {
+	t.Helper()
+	names, _, err := conn.Children(dir)
+	if err != nil || !slices.Equal(names, []string{path.Base(node)}) {
+		t.Errorf("%v: %v", names, err)
+	}
+	data, _, err := conn.Get(node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(data, &fields); err != nil {
+		t.Fatalf("%v: %s", err, data)
+	}
+	at, isNumber := fields["timestamp"].(float64)
+	want := map[string]any{"ip": "10.0.0.1", "port": "8080", "timestamp": at}
+	if !isNumber || !maps.Equal(fields, want) || time.Since(time.UnixMilli(int64(at))).Abs() > time.Minute {
+		t.Errorf("%s", data)
+	}
+}
+
+func zooClient(t *testing.T, server *testserver.ZooKeeperServer) *zk.Conn {
+	t.Helper()
+	conn, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogger(quiet{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn
+}
+
+// quiet is a logger of the client library: its errors come back to the caller.
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+// makeNode makes a node; others may have made it before.
+func makeNode(t *testing.T, conn *zk.Conn, at, data string) {
+	t.Helper()
+	_, err := conn.Create(at, []byte(data), 0, zk.WorldACL(zk.PermAll))
+	if err != nil && (data != "" || !errors.Is(err, zk.ErrNodeExists)) {
+		t.Fatalf("%s: %v", at, err)
+	}
+}

@@ -1,0 +1,172 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What clients of Leaf ask for.
+const (
+	demoTag      = "leaf-segment-test" // --demo makes it
+	segmentGet   = "/api/segment/get/"
+	snowflakeGet = "/api/snowflake/get/test"
+)
+
+// onlyLeaf leaves out the mode that the leaf stories do not tell of, and stops at
+// once.
+func onlyLeaf() settings {
+	return settings{"UID_ENABLED": "false", "SERVER_DRAIN_DELAY": "0s"}
+}
+
+// take gets a batch of exactly count IDs as text, or one ID when count is 0. The
+// IDs are nil when the answer is a refusal. Safe for concurrent use.
+func (d *daemon) take(target string, count int) (ids []int64, a answer, err error) {
+	if count > 0 {
+		target += "?count=" + strconv.Itoa(count)
+	}
+	a, err = d.do(http.MethodGet, target)
+	if err != nil || a.status != http.StatusOK {
+		return nil, a, err
+	}
+	if kind := a.header.Get("Content-Type"); !strings.HasPrefix(kind, "text/plain") {
+		return nil, a, fmt.Errorf("GET %s: Content-Type %q", target, kind)
+	}
+	ids, err = digits(a.body, count)
+	return ids, a, err
+}
+
+// digits reads a text answer: one decimal without anything around it, or with a
+// count as many lines.
+func digits(body string, count int) (ids []int64, err error) {
+	texts := []string{body}
+	if count > 0 {
+		texts = strings.Split(strings.TrimSuffix(body, "\n"), "\n")
+	}
+	if len(texts) != max(1, count) {
+		return nil, fmt.Errorf("%d lines, want %d", len(texts), count)
+	}
+	for _, text := range texts {
+		id, err := strconv.ParseUint(text, 10, 63)
+		if err != nil || text[0] == '0' {
+			return nil, fmt.Errorf("%.80q is no ID", text)
+		}
+		ids = append(ids, int64(id))
+	}
+	return ids, nil
+}
+
+// workerOf is the contract's: 41 bits of time, 10 bits of worker ID, 12 of
+// sequence.
+func workerOf(flake int64) int64 { return flake >> 12 & 1023 }
+
+// timeOf is that of a snowflake with Leaf's epoch.
+func timeOf(flake int64) time.Time { return time.UnixMilli(flake>>22 + 1288834974657) }
+
+// harvest is what callers got of one series of IDs, in which none may come twice.
+// Safe for concurrent use.
+type harvest struct {
+	mu       sync.Mutex
+	ids      []int64
+	problems []string
+}
+
+// add notes the IDs of one caller, which rise, and are above last, his latest.
+func (h *harvest) add(last int64, ids ...int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range ids {
+		if id <= last {
+			h.problems = append(h.problems, fmt.Sprintf("ID %d came after %d", id, last))
+		}
+		last = id
+	}
+	h.ids = append(h.ids, ids...)
+}
+
+// complain notes something else that must not happen.
+func (h *harvest) complain(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.problems = append(h.problems, fmt.Sprintf(format, args...))
+}
+
+func (h *harvest) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.ids)
+}
+
+// verdict is everything that is wrong.
+func (h *harvest) verdict() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	found := slices.Clone(h.problems)
+	slices.Sort(h.ids)
+	for i, id := range h.ids {
+		switch {
+		case id < 1:
+			found = append(found, fmt.Sprintf("ID %d was issued", id))
+		case i > 0 && h.ids[i-1] == id:
+			found = append(found, fmt.Sprintf("ID %d came twice", id))
+		}
+	}
+	return found
+}
+
+// settle fails the test for what is wrong; what names the series.
+func (h *harvest) settle(t *testing.T, what string) {
+	t.Helper()
+	problems := h.verdict()
+	for _, p := range problems[:min(len(problems), 10)] {
+		t.Errorf("%s: %s", what, p)
+	}
+	if n := len(problems) - 10; n > 0 {
+		t.Errorf("%s: and %d problems more", what, n)
+	}
+	t.Logf("%s: %d IDs", what, h.count())
+}
+
+// TestE2ELeafHarvestNotices: a harvest that saw nothing wrong would prove nothing.
+func TestE2ELeafHarvestNotices(t *testing.T) {
+	story(t)
+	good := &harvest{}
+	good.add(0, 1, 2, 5)
+	good.add(2, 3, 9)
+	good.settle(t, "a good one")
+	for name, ids := range map[string][]int64{"twice": {1, 5}, "falling": {7, 6}, "zero": {0}, "negative": {-4}} {
+		bad := &harvest{}
+		bad.add(0, 5)
+		if bad.add(-9, ids...); len(bad.verdict()) != 1 {
+			t.Errorf("%s: %v", name, bad.verdict())
+		}
+	}
+	for _, body := range []string{"", "0", "-1", "01", "+1", "1\n", " 1", "9223372036854775808", "1\n2", `{"code":0}`} {
+		if ids, err := digits(body, 0); err == nil {
+			t.Errorf("%q: %v", body, ids)
+		}
+	}
+	if _, err := digits("1\n2\n", 3); err == nil {
+		t.Error("a short batch was not noticed")
+	}
+	if ids, err := digits("1\n2\n", 2); err != nil || !slices.Equal(ids, []int64{1, 2}) {
+		t.Error(ids, err)
+	}
+}
+
+// fromJSON reads an answer of JSON.
+func fromJSON[T any](t *testing.T, a answer) (v T) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(a.body), &v); err != nil {
+		t.Fatalf("%v: %s", err, a.body)
+	}
+	return v
+}

@@ -1,0 +1,204 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"shardid/scripts/testserver"
+)
+
+// password is what no output may hold.
+const password = "hunter2-streng-geheim"
+
+// mistake is a configuration that cannot work.
+type mistake struct {
+	name     string
+	settings func(t *testing.T) settings
+	mentions string // what the log line holds
+	advice   string // and what it says to do
+}
+
+func mistakes() []mistake {
+	return []mistake{
+		{"wrong redis password", wrongRedisPassword, "WRONGPASS", "redis.password"},
+		{"no redis password", noRedisPassword, "NOAUTH", "redis.password"},
+		{"wrong database password", wrongDatabasePassword, "Access denied", "database.dsn"},
+		{"unknown database", unknownDatabase, "Unknown database", "create the database"},
+		{"no migrate", notMigrated, "id_alloc", "shardid migrate"},
+		{"a replica for a master", readOnlyReplica, "READONLY", "master"},
+		{"a sentinel for a master", sentinelAsSingle, "redis", "redis.mode"},
+	}
+}
+
+func provisioned(t *testing.T) settings {
+	t.Helper()
+	s := onMariaDB(migrated(t))
+	must(t, s, "provision", "--app", "1", "--name", "test")
+	return s
+}
+
+func wrongRedisPassword(t *testing.T) settings {
+	return noRedisPassword(t).with(settings{"REDIS_PASSWORD": password + "-wrong"})
+}
+
+func noRedisPassword(t *testing.T) settings {
+	r := testserver.Redis(t)
+	if err := r.Client().ConfigSet(t.Context(), "requirepass", password).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return provisioned(t).with(onRedis(r.Addr))
+}
+
+func wrongDatabasePassword(t *testing.T) settings {
+	dsn := strings.Replace(testserver.SharedMariaDB(t).NewDatabase(t), "root@", "root:"+password+"@", 1)
+	return onMariaDB(dsn).with(onRedis(testserver.Redis(t).Addr))
+}
+
+func unknownDatabase(t *testing.T) settings {
+	return onMariaDB(testserver.SharedMariaDB(t).DSN("nowhere")).with(onRedis(testserver.Redis(t).Addr))
+}
+
+func notMigrated(t *testing.T) settings {
+	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
+	return onMariaDB(dsn).with(onRedis(testserver.Redis(t).Addr))
+}
+
+func readOnlyReplica(t *testing.T) settings {
+	replica := testserver.RedisReplica(t, testserver.Redis(t))
+	return provisioned(t).with(onRedis(replica.Addr))
+}
+
+func sentinelAsSingle(t *testing.T) settings {
+	return provisioned(t).with(onRedis(testserver.Sentinel(t).Addrs[0]))
+}
+
+// TestE2EMistakes: each is said in one clear line and not in a flood, callers
+// get an answer, and no password is told to anybody.
+func TestE2EMistakes(t *testing.T) {
+	story(t)
+	for _, m := range mistakes() {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			d := serve(t, m.settings(t).with(settings{"QUEUE_TIMEOUT": "300ms"}))
+			said := pester(d, 5*time.Second)
+			wantClear(t, d, m)
+			if strings.Contains(said+d.output(), password) {
+				t.Errorf("the password is told:\n%s\n%s", said, d.output())
+			}
+		})
+	}
+}
+
+// pester asks for IDs and for the health for a while and gives the answers.
+func pester(d *daemon, length time.Duration) string {
+	d.t.Helper()
+	var said strings.Builder
+	for begun := time.Now(); time.Since(begun) < length; time.Sleep(10 * time.Millisecond) {
+		for _, target := range []string{aliceGet, helloGet, "/readyz/queue", "/healthz"} {
+			a := d.get(target)
+			if a.status != http.StatusServiceUnavailable {
+				d.t.Fatalf("%s: %d %s", target, a.status, a.body)
+			}
+			fmt.Fprintln(&said, a.body)
+		}
+	}
+	return said.String()
+}
+
+// wantClear finds the mistake, with advice, in one to three lines of a log that
+// has few others.
+func wantClear(t *testing.T, d *daemon, m mistake) {
+	t.Helper()
+	if n := len(d.lines(m.mentions, m.advice)); n < 1 || n > 3 {
+		t.Errorf("%d lines with %q and %q", n, m.mentions, m.advice)
+	}
+	if n := len(d.lines(`"level":"ERROR"`)) + len(d.lines(`"level":"WARN"`)); n > 5 {
+		t.Errorf("%d lines of errors:\n%s", n, d.output())
+	}
+	t.Log(strings.Join(d.lines(m.mentions), ""))
+}
+
+// TestE2ERedisFull: a Redis at its maxmemory takes no refills; raised again, it
+// does, and nothing is lost but what was refused.
+func TestE2ERedisFull(t *testing.T) {
+	story(t)
+	r, books := testserver.Redis(t), newLedger()
+	d := serve(t, provisioned(t).with(onRedis(r.Addr)).with(settings{"QUEUE_TIMEOUT": "300ms"}))
+	eventually(t, startLimit, "served", func() bool { return batch(d, books, "alice", 10).status == 200 })
+	setMaxMemory(t, r, "1")
+	a := untilRefused(t, d, books)
+	if !comeAgain(a) || a.Code != -4 || !strings.Contains(a.Message, "maxmemory") {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	for begun := time.Now(); time.Since(begun) < 4*time.Second; {
+		batch(d, books, "alice", 10)
+	}
+	if n := len(d.lines(`"level":"ERROR"`, "OOM")); n < 1 || n > 3 {
+		t.Errorf("%d lines:\n%s", n, d.output())
+	}
+	setMaxMemory(t, r, "0")
+	took := eventually(t, 15*time.Second, "recovered", func() bool { return batch(d, books, "alice", 300).status == 200 })
+	t.Logf("recovered after %v", took.Round(time.Millisecond))
+	books.settle(t)
+}
+
+func setMaxMemory(t *testing.T, r *testserver.RedisServer, bytes string) {
+	t.Helper()
+	if err := r.Client().ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestE2EStartMistakes: what stops a command is one line with what to do.
+func TestE2EStartMistakes(t *testing.T) {
+	story(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "mine"), 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	const serve = "serve --server.addr 127.0.0.1:0 "
+	for _, c := range []struct {
+		args string
+		exit int
+		says []string
+	}{
+		{"srve", 2, []string{`unknown command "srve" for "shardid": did you mean serve: see shardid --help`}},
+		{serve + "--server.tls_cert_file no.pem --server.tls_key_file no.key", 1, []string{"server.tls_cert_file", "no.pem", "name the PEM files"}},
+		{serve + "--redis.mode single --redis.addrs 127.0.0.1:1 --redis.tls --redis.tls_ca_file no.pem", 1, []string{"redis.tls_ca_file", "no.pem", "name a PEM file of authorities"}},
+		{serve + "--data_dir file", 1, []string{"/file", "that is a file: set data_dir to a folder"}},
+		{serve + "--data_dir file/below", 1, []string{"/file", "that is a file: set data_dir to a folder"}},
+		{serve + "--data_dir mine", 1, []string{"/mine/shardid.db", "set another data_dir"}},
+		{serve + "--data_dir mine/below", 1, []string{"/mine/below", "set data_dir to a folder that it may write"}},
+		{serve + "--server.tokens_file file", 1, []string{"server.tokens_file: file:1: is not a list"}},
+		{serve + "--server.tokens_file none", 1, []string{"server.tokens_file: none: cannot be read", "shardid token new --append makes one"}},
+		{"token new --name a --role get --append mine/tokens.yaml", 1, []string{"mine/tokens.yaml", "owner or root"}},
+	} {
+		cmd := command(t, dir, nil, strings.Fields(c.args)...)
+		if os.Geteuid() == 0 { // who may write everywhere
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			if err := errors.Join(os.Chown(dir, 65534, 65534), os.Chown(filepath.Join(dir, "file"), 65534, 65534)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, _ := cmd.CombinedOutput() // the status is in ProcessState
+		o := outcome{exit: cmd.ProcessState.ExitCode(), stderr: string(out)}
+		wantOneLine(t, o)
+		for _, want := range c.says {
+			if o.exit != c.exit || !strings.Contains(o.stderr, want) {
+				t.Errorf("%s: %+v, want %q", c.args, o, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,287 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"database/sql"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// metric is the value of a metric without labels.
+func (d *daemon) metric(name string) float64 {
+	d.t.Helper()
+	for line := range strings.Lines(d.get("/metrics").body) {
+		if text, ok := strings.CutPrefix(line, name+" "); ok {
+			value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			if err != nil {
+				d.t.Fatal(err)
+			}
+			return value
+		}
+	}
+	d.t.Fatalf("no metric %s", name)
+	return 0
+}
+
+// deafPeer is an HTTP/2 connection that takes no byte of any answer: its windows are 0.
+type deafPeer struct {
+	*http2.Framer
+	ended chan struct{} // closed when the server has closed the connection
+}
+
+func (d *daemon) deafPeer(cfg *tls.Config) deafPeer {
+	d.t.Helper()
+	cfg.NextProtos = []string{"h2"}
+	conn, err := tls.Dial("tcp", strings.TrimPrefix(d.url, "https://"), cfg)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = conn.Close() })
+	_, _ = io.WriteString(conn, http2.ClientPreface)
+	h := deafPeer{http2.NewFramer(conn, conn), make(chan struct{})}
+	_ = h.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	go func() {
+		defer close(h.ended)
+		_, _ = io.Copy(io.Discard, conn)
+	}()
+	return h
+}
+
+// ask opens a stream that asks for a large answer.
+func (h deafPeer) ask(stream uint32) error {
+	var head bytes.Buffer
+	enc := hpack.NewEncoder(&head)
+	for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "127.0.0.1"}, {":path", aliceGet + "&count=10000&stringify=1"}} {
+		_ = enc.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	return h.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: head.Bytes(), EndStream: true, EndHeaders: true})
+}
+
+// TestE2EHostileHTTP2: what one connection can hold by reading nothing is little and
+// for seconds, and PINGs keep none that is idle.
+func TestE2EHostileHTTP2(t *testing.T) {
+	story(t)
+	a := newAuthority(t)
+	cert, key := a.issue("server", "server")
+	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_IDLE_TIMEOUT": "2s", "SERVER_READ_HEADER_TIMEOUT": "1s",
+		"QUEUE_TIMEOUT": "1s", "SEGMENT_TIMEOUT": "100ms", "SNOWFLAKE_TIMEOUT": "100ms", "UID_TIMEOUT": "100ms"}, "--demo")
+	transport := a.client("", "")
+	d.overTLS(transport)
+	d.ready()
+	d.want(aliceGet+"&count=10000", 200, 0)
+	const streams, idle = 250, 2 * time.Second
+	goroutines, before := d.metric("go_goroutines"), d.rss()
+	h := d.deafPeer(transport.TLSClientConfig.Clone())
+	for i := range uint32(streams) {
+		_ = h.ask(2*i + 1)
+	}
+	time.Sleep(3 * time.Second) // the answers are made
+	held := d.metric("go_goroutines") - goroutines
+	t.Logf("holds %.0f goroutines and %d MiB", held, (d.rss()-before)>>20)
+	if held > 130 {
+		t.Errorf("%.0f goroutines of one connection", held)
+	}
+	began := time.Now()
+	stop := time.After(25 * time.Second)
+	for pinged := false; !pinged; {
+		select {
+		case <-h.ended:
+			pinged = true
+		case <-stop:
+			t.Errorf("a connection that takes nothing and sends PINGs is kept for %v", time.Since(began))
+			pinged = true
+		case <-time.After(200 * time.Millisecond):
+			_ = h.WritePing(false, [8]byte{})
+		}
+	}
+	t.Logf("let go of after %v", time.Since(began))
+	eventually(t, 5*time.Second, "no goroutine is left of it", func() bool { return d.metric("go_goroutines") < goroutines+20 })
+	// A connection without any stream.
+	h, began = d.deafPeer(transport.TLSClientConfig.Clone()), time.Now()
+	for pinged := false; !pinged; {
+		select {
+		case <-h.ended:
+			pinged = true
+		case <-time.After(200 * time.Millisecond):
+			_ = h.WritePing(false, [8]byte{})
+		}
+		if time.Since(began) > 5*idle {
+			t.Fatalf("PINGs keep a connection for %v", time.Since(began))
+		}
+	}
+	d.want(aliceGet, 200, 0)
+}
+
+// TestE2ECrowdOnADatabasePage: pages that show the state cost no more when many ask.
+func TestE2ECrowdOnADatabasePage(t *testing.T) {
+	story(t)
+	s := privateStores(t)
+	var apps []string
+	for app := 2; app < 52; app++ {
+		apps = append(apps, fmt.Sprintf("CALL alloc_initData(%d, 'app%d', '')", app, app))
+	}
+	query(t, s.dsn, apps...)
+	var rows strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&rows, "%s('tag-%d', 1, 1000)", []string{"", ","}[min(i, 1)], i)
+	}
+	query(t, s.dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES "+rows.String())
+	d := serve(t, s.settings())
+	d.ready()
+	// A crowd that asks for the page of the database leaves the database to the others.
+	db, err := sql.Open("mysql", s.dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range []string{"SET GLOBAL log_output = 'TABLE'", "SET GLOBAL general_log = 1"} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	var wg sync.WaitGroup
+	var done atomic.Bool
+	var answered atomic.Int64
+	for range 200 {
+		wg.Go(func() {
+			for !done.Load() {
+				if a, err := d.do(http.MethodGet, "/db"); err == nil && a.status == 200 {
+					answered.Add(1)
+				}
+			}
+		})
+	}
+	for ; time.Since(began) < 5*time.Second; time.Sleep(200 * time.Millisecond) {
+		if a := d.get("/readyz"); a.status != 200 || a.Status != "ok" {
+			t.Errorf("/readyz: %d %s", a.status, a.body)
+			break
+		}
+	}
+	done.Store(true)
+	wg.Wait()
+	// Only a reading of the page lists the tags with their descriptions.
+	var readings int
+	const listing = "SELECT COUNT(*) FROM mysql.general_log WHERE CONVERT(argument USING utf8mb4) LIKE 'SELECT biz_tag,%description%FROM leaf_alloc%'"
+	if err := db.QueryRowContext(t.Context(), listing).Scan(&readings); err != nil {
+		t.Fatal(err)
+	}
+	seconds := int(time.Since(began).Seconds()) + 1
+	if readings == 0 || readings > seconds || answered.Load() < 200 {
+		t.Errorf("%d readings for %d answers in %d s, want at most one a second and at least one answer a client", readings, answered.Load(), seconds)
+	}
+	t.Logf("%d readings for %d answers", readings, answered.Load())
+}
+
+// crowd opens connections until the test ends, and gives how many the server keeps.
+func (d *daemon) crowd(n int) (kept int, leave func()) {
+	d.t.Helper()
+	conns := make([]net.Conn, n)
+	for i := range conns {
+		conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		conns[i] = conn
+	}
+	time.Sleep(time.Second)
+	for _, conn := range conns {
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
+		if _, err := conn.Read(make([]byte, 1)); os.IsTimeout(err) {
+			kept++
+		}
+	}
+	return kept, func() {
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	}
+}
+
+// TestE2EConnectionsAreBounded: beyond the bound a client is let go of at once, and the
+// operator is told.
+func TestE2EConnectionsAreBounded(t *testing.T) {
+	story(t)
+	d := serve(t, settings{"SERVER_MAX_CONNECTIONS": "20", "SERVER_READ_HEADER_TIMEOUT": "30s"}, "--demo")
+	d.ready()
+	kept, leave := d.crowd(50)
+	if kept > 20 || kept < 15 {
+		t.Errorf("%d connections are kept", kept)
+	}
+	if lines := d.lines(`"level":"WARN"`, "server.max_connections"); len(lines) != 1 {
+		t.Errorf("%d warnings: %v", len(lines), lines)
+	}
+	leave()
+	eventually(t, 10*time.Second, "there is room again", func() bool {
+		a, err := d.do(http.MethodGet, aliceGet)
+		return err == nil && a.status == 200
+	})
+	if n := d.metric("shardid_connections_refused_total"); n < 30 || n > 40 {
+		t.Errorf("%v connections were refused", n)
+	}
+}
+
+// TestE2EOutOfDescriptors: a process that may open no further file says so, and serves
+// again when it may.
+func TestE2EOutOfDescriptors(t *testing.T) {
+	story(t)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := serveBy(t, settings{"SERVER_MAX_CONNECTIONS": "1000", "SERVER_READ_HEADER_TIMEOUT": "3s"}, func(cmd *exec.Cmd) {
+		cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 60; exec "$0" "$@"`, path}, cmd.Args[1:]...)
+	}, "--demo")
+	d.ready()
+	_, leave := d.crowd(120)
+	defer leave()
+	if lines := d.lines(`"level":"WARN"`, "too many open files"); len(lines) != 1 || !strings.Contains(lines[0], "server.max_connections") {
+		t.Errorf("%d warnings: %v", len(lines), lines)
+	}
+	leave()
+	eventually(t, 20*time.Second, "served again", func() bool {
+		a, err := d.do(http.MethodGet, aliceGet)
+		return err == nil && a.status == 200
+	})
+	if n := d.metric("shardid_accept_errors_total"); n < 1 {
+		t.Errorf("%v accept errors", n)
+	}
+}
+
+// TestE2EMigrateSilentServer: a port that takes connections and says nothing is no reason
+// to wait for long.
+func TestE2EMigrateSilentServer(t *testing.T) {
+	story(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := onMariaDB("shardid:hunter2@tcp(" + l.Addr().String() + ")/ids?readTimeout=10m")
+	if _, err := binary(); err != nil { // what it takes to build it does not count
+		t.Fatal(err)
+	}
+	began := time.Now()
+	o := shardid(t, s, "migrate")
+	took := time.Since(began)
+	t.Logf("after %v: %s", took, o.stderr)
+	if o.exit != 1 || took > 14*time.Second || !strings.Contains(o.stderr, l.Addr().String()+" takes connections but does not greet") || !strings.Contains(o.stderr, "database.dsn") || strings.Contains(o.stderr, "hunter2") {
+		t.Errorf("%+v", o)
+	}
+}

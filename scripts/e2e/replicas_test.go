@@ -1,0 +1,114 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"shardid/scripts/testserver"
+)
+
+// callers is how many ask at the same time in the stories with two replicas.
+const callers = 64
+
+// TestE2EReplicasOnOneRedis: two replicas share a MariaDB and a Redis.
+func TestE2EReplicasOnOneRedis(t *testing.T) {
+	story(t)
+	l := twoReplicas(t, onRedis(testserver.Redis(t).Addr))
+	l.start(t, callers)
+	l.reach(t, 200_000)
+	l.stop()
+	l.books.settle(t)
+}
+
+// TestE2EReplicasOnCluster: the same on a Redis Cluster of three masters.
+func TestE2EReplicasOnCluster(t *testing.T) {
+	story(t)
+	l := twoReplicas(t, onCluster(testserver.Cluster(t)))
+	l.start(t, callers)
+	l.reach(t, 200_000)
+	l.stop()
+	l.books.settle(t)
+}
+
+// TestE2EFailover: the same behind Sentinel, and the master dies in the middle.
+// Callers see 503 with Retry-After for a while, and no ID twice.
+func TestE2EFailover(t *testing.T) {
+	story(t)
+	sentinel := testserver.Sentinel(t)
+	l := twoReplicas(t, onSentinel(sentinel))
+	l.trouble = func(a answer, err error) bool { return err == nil && comeAgain(a) }
+	l.start(t, callers)
+	l.reach(t, 100_000)
+	sentinel.Master.Kill()
+	killed, before := time.Now(), l.books.count()
+	sentinel.MasterAddr(t, sentinel.Master.Addr)
+	t.Logf("new master after %v", time.Since(killed).Round(time.Millisecond))
+	for _, d := range l.replicas {
+		eventually(t, 20*time.Second, "every shard is served again", func() bool { return servesAll(d, l.books) })
+	}
+	t.Logf("service resumed %v after the kill, %d requests refused", time.Since(killed).Round(time.Millisecond), l.refused.Load())
+	l.reach(t, max(l.books.count()+30_000, 200_000))
+	l.stop()
+	l.books.settle(t)
+	if after := l.books.count(); after < 200_000 || before < 100_000 {
+		t.Errorf("%d IDs before, %d in all", before, after)
+	}
+}
+
+// comeAgain says whether a refusal is one that tells the caller to try again.
+func comeAgain(a answer) bool {
+	return a.status == 503 && (a.Code == -4 || a.Code == -1) && a.header.Get("Retry-After") != "" && a.Message != ""
+}
+
+// servesAll asks for a batch large enough that no replica holds it.
+func servesAll(d *daemon, books *ledger) bool {
+	f := form{count: 1500}
+	a := d.get(f.target(255, "alice"))
+	ids, err := f.parse(a)
+	if a.status != 200 || err != nil {
+		return false
+	}
+	books.enter(255, "alice", ids...)
+	return true
+}
+
+// twoReplicas migrates a database from two starters at once, provisions three
+// apps by the stored procedure and starts two replicas.
+func twoReplicas(t *testing.T, redis settings) *load {
+	t.Helper()
+	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
+	migrateTwice(t, dsn)
+	for _, call := range []string{"1, 'test', NULL", "7, '订单', 'orders'", "255, 'last', ''"} {
+		if out, err := mariadb(t, dsn, "CALL alloc_initData("+call+")"); err != nil {
+			t.Fatalf("alloc_initData(%s): %v: %s", call, err, out)
+		}
+	}
+	l := &load{apps: []int64{1, 7, 255}, books: newLedger()}
+	for range 2 {
+		l.replicas = append(l.replicas, serve(t, onMariaDB(dsn).with(redis)))
+	}
+	for _, d := range l.replicas {
+		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	}
+	return l
+}
+
+func migrateTwice(t *testing.T, dsn string) {
+	t.Helper()
+	var starters sync.WaitGroup
+	for range 2 {
+		cmd := command(t, t.TempDir(), onMariaDB(dsn), "migrate")
+		starters.Go(func() {
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("migrate: %v: %s", err, out)
+			}
+		})
+	}
+	starters.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}

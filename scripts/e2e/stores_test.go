@@ -1,0 +1,89 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"database/sql"
+	"net"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"shardid/scripts/testserver"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+func onMariaDB(dsn string) settings {
+	return settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": dsn}
+}
+
+func onRedis(addr string) settings {
+	return settings{"REDIS_MODE": "single", "REDIS_ADDRS": addr}
+}
+
+func onSentinel(s *testserver.SentinelSetup) settings {
+	return settings{"REDIS_MODE": "sentinel", "REDIS_ADDRS": strings.Join(s.Addrs, ","), "REDIS_MASTER_NAME": s.MasterName}
+}
+
+func onCluster(c *testserver.ClusterSetup) settings {
+	return settings{"REDIS_MODE": "cluster", "REDIS_ADDRS": strings.Join(c.Addrs, ",")}
+}
+
+// migrated is a new database of the shared MariaDB with the schema in place.
+func migrated(t *testing.T) (dsn string) {
+	t.Helper()
+	dsn = testserver.SharedMariaDB(t).NewDatabase(t)
+	must(t, onMariaDB(dsn), "migrate")
+	return dsn
+}
+
+// query runs statements one by one; they must succeed.
+func query(t *testing.T, dsn string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+// number is the one number that a query gives.
+func number(t *testing.T, dsn, statement string) (n int64) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRowContext(t.Context(), statement).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	return n
+}
+
+// mariadb runs a statement through the command line client, as an operator
+// would, and gives what it printed.
+func mariadb(t *testing.T, dsn, statement string) (string, error) {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port, err := net.SplitHostPort(cfg.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := testserver.MariaDBClient()
+	if client == "" {
+		t.Fatal("no mariadb client: install the Debian package mariadb-client")
+	}
+	out, err := exec.Command(client, "--no-defaults", "--protocol=tcp", "--default-character-set=utf8mb4",
+		"-h", host, "-P", port, "-u", cfg.User, cfg.DBName, "-e", statement).CombinedOutput()
+	return string(out), err
+}

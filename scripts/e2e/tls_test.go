@@ -1,0 +1,359 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"shardid/scripts/testserver"
+)
+
+// authority issues certificates for 127.0.0.1 into a folder.
+type authority struct {
+	t    *testing.T
+	dir  string
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// newAuthority writes its own certificate to ca.pem.
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t, dir: t.TempDir()}
+	a.cert, a.key = a.sign("authority", nil, nil)
+	a.write("ca.pem", "CERTIFICATE", a.cert.Raw)
+	return a
+}
+
+func (a *authority) sign(name string, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"db.example"},
+		IsCA: parent == nil, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	if parent == nil {
+		parent, signer = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return cert, key
+}
+
+// issue writes NAME.pem and NAME.key and gives their paths.
+func (a *authority) issue(name, subject string) (cert, key string) {
+	a.t.Helper()
+	c, k := a.sign(subject, a.cert, a.key)
+	der, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.write(name+".pem", "CERTIFICATE", c.Raw), a.write(name+".key", "PRIVATE KEY", der)
+}
+
+func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
+
+func (a *authority) write(name, kind string, der []byte) string {
+	a.t.Helper()
+	data := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	if err := os.WriteFile(a.path(name), data, 0o600); err != nil {
+		a.t.Fatal(err)
+	}
+	return a.path(name)
+}
+
+// client trusts the authority and shows a certificate when it is named.
+func (a *authority) client(cert, key string) *http.Transport {
+	a.t.Helper()
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	cfg := &tls.Config{RootCAs: pool}
+	if cert != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		cfg.Certificates = []tls.Certificate{pair}
+	}
+	transport := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}
+	a.t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
+// fetchOver asks by GET; it gives the status, the protocol and the name in the
+// server's certificate.
+func fetchOver(transport http.RoundTripper, url string) (status int, proto, name string, err error) {
+	r, err := (&http.Client{Transport: transport, Timeout: 20 * time.Second}).Get(url)
+	if err != nil {
+		return 0, "", "", err
+	}
+	defer r.Body.Close()
+	_, _ = io.Copy(io.Discard, r.Body) // so that the connection can be used again
+	if r.TLS != nil {
+		name = r.TLS.PeerCertificates[0].Subject.CommonName
+	}
+	return r.StatusCode, r.Proto, name, nil
+}
+
+// overTLS makes the daemon's client one of TLS.
+func (d *daemon) overTLS(transport *http.Transport) {
+	d.url, d.client.Transport = strings.Replace(d.url, "http://", "https://", 1), transport
+}
+
+// The server speaks TLS to clients it knows and to nobody else, over HTTP/1.1 and 2,
+// and takes a renewed certificate while it runs.
+func TestE2EServerTLS(t *testing.T) {
+	story(t)
+	a, stranger := newAuthority(t), newAuthority(t)
+	cert, key := a.issue("server", "first")
+	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TLS_CLIENT_CA_FILE": a.path("ca.pem"),
+		"SERVER_READ_HEADER_TIMEOUT": "1s"}, "--demo")
+	plain := strings.TrimPrefix(d.url, "http://")
+	if status, _, _, err := fetchOver(http.DefaultTransport, d.url+"/livez"); err != nil || status != http.StatusBadRequest {
+		t.Errorf("without TLS: %d, %v", status, err)
+	}
+	if len(d.lines(`curl 'https://`)) != 1 {
+		t.Error("the log does not say https")
+	}
+	known, knownKey := a.issue("client", "client")
+	d.overTLS(a.client(known, knownKey))
+	d.ready()
+	d.want(aliceGet, 200, 0)
+	for http2, want := range map[bool]string{true: "HTTP/2.0", false: "HTTP/1.1"} {
+		transport := a.client(known, knownKey)
+		transport.ForceAttemptHTTP2 = http2
+		if status, proto, _, err := fetchOver(transport, d.url+aliceGet); err != nil || proto != want || status != http.StatusOK {
+			t.Errorf("%s: %d by %s, %v", want, status, proto, err)
+		}
+	}
+	strange, strangeKey := stranger.issue("client", "client")
+	for what, transport := range map[string]*http.Transport{"no certificate": a.client("", ""), "another's": a.client(strange, strangeKey)} {
+		if status, _, _, err := fetchOver(transport, d.url+"/livez"); err == nil {
+			t.Errorf("%s: %d", what, status)
+		}
+	}
+	// Who connects and says nothing is let go of.
+	silent, err := net.Dial("tcp", plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	_ = silent.SetReadDeadline(time.Now().Add(20 * time.Second))
+	if _, err := silent.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("who says nothing is kept: %v", err)
+	}
+	a.issue("server", "second")
+	eventually(t, 15*time.Second, "the renewed certificate", func() bool {
+		transport := a.client(known, knownKey)
+		defer transport.CloseIdleConnections()
+		_, _, name, err := fetchOver(transport, d.url+"/livez")
+		return err == nil && name == "second"
+	})
+	edit(t, cert, func(string) string { return "x" })
+	eventually(t, 10*time.Second, "the bad certificate is reported", func() bool { ok, problem := d.condition("tls"); return !ok && strings.Contains(problem, "PEM") })
+	d.want(aliceGet, 200, 0)
+}
+
+// TestE2EClientCAChanges: a connection that is open does not outlive the trust in its
+// client; one whose client is still trusted is not cut.
+func TestE2EClientCAChanges(t *testing.T) {
+	story(t)
+	a, leaving, staying := newAuthority(t), newAuthority(t), newAuthority(t)
+	cert, key := a.issue("server", "server")
+	trusted := a.path("clients.pem")
+	trust := func(all ...*authority) {
+		var pems []byte
+		for _, one := range all {
+			pem, err := os.ReadFile(one.path("ca.pem"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			pems = append(pems, pem...)
+		}
+		if err := os.WriteFile(trusted, pems, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	trust(leaving, staying)
+	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TLS_CLIENT_CA_FILE": trusted}, "--demo")
+	var dials atomic.Int64
+	open := func(who *authority, h2 bool) *http.Transport {
+		transport := a.client(who.issue("client", "client"))
+		transport.ForceAttemptHTTP2 = h2
+		transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			dials.Add(1)
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
+		}
+		return transport
+	}
+	d.overTLS(open(staying, true))
+	d.ready()
+	clients := []*http.Transport{open(leaving, true), open(leaving, false), open(staying, true), open(staying, false)}
+	for _, c := range clients {
+		if status, _, _, err := fetchOver(c, d.url+aliceGet); status != 200 {
+			t.Fatalf("%d %v", status, err)
+		}
+	}
+	trust(staying)
+	before := dials.Load()
+	for i, c := range clients[:2] {
+		eventually(t, 10*time.Second, "the open connection is refused", func() bool {
+			status, _, _, err := fetchOver(c, d.url+aliceGet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return status == http.StatusForbidden
+		})
+		if status, _, _, err := fetchOver(c, d.url+aliceGet); err == nil {
+			t.Errorf("client %d is let in again: %d", i, status)
+		}
+	}
+	again := dials.Load()
+	for i, c := range clients[2:] {
+		if status, _, _, err := fetchOver(c, d.url+aliceGet); status != 200 {
+			t.Errorf("client %d: %d %v", i, status, err)
+		}
+	}
+	if dials.Load() != again || again == before {
+		t.Errorf("%d, then %d, then %d connections: those of trusted clients stay, the others do not", before, again, dials.Load())
+	}
+}
+
+// The load generator measures a server with TLS and tokens.
+func TestE2EBenchOverTLS(t *testing.T) {
+	story(t)
+	a, file := newAuthority(t), filepath.Join(t.TempDir(), "tokens.yaml")
+	cert, key := a.issue("server", "server")
+	token := a.path("token")
+	if err := os.WriteFile(token, []byte(newToken(t, file, "bench", "get", "--apps", "1")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true"}, "--demo")
+	d.overTLS(a.client("", ""))
+	d.ready()
+	args := []string{"bench", "--url", d.url, "--duration", "500ms", "--warmup", "0s", "--concurrency", "4"}
+	for _, c := range []struct {
+		more []string
+		exit int
+		says string
+	}{
+		{[]string{"--token-file", token, "--ca-file", a.path("ca.pem")}, 0, ""},
+		{[]string{"--token-file", token, "--insecure"}, 0, ""},
+		{[]string{"--token-file", token}, 1, "certificate"},
+		{[]string{"--insecure"}, 1, "no valid token"},
+		{[]string{"--ca-file", key}, 1, "--ca-file: " + key + " holds no PEM certificate"},
+	} {
+		if o := shardid(t, nil, append(args, c.more...)...); o.exit != c.exit || !strings.Contains(o.stderr, c.says) {
+			t.Errorf("%v: %+v", c.more, o)
+		}
+	}
+}
+
+// MariaDB that lets nobody in without TLS and a certificate.
+func TestE2EDatabaseTLS(t *testing.T) {
+	story(t)
+	a, stranger := newAuthority(t), newAuthority(t)
+	cert, key := a.issue("server", "db.example")
+	server := testserver.MariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key, "--ssl-ca="+a.path("ca.pem"))
+	query(t, server.DSN(""), "CREATE DATABASE ids", "CREATE USER tls@'127.0.0.1' IDENTIFIED BY 'hunter2' REQUIRE X509", "GRANT ALL ON ids.* TO tls@'127.0.0.1'")
+	base := onMariaDB(strings.Replace(server.DSN("ids"), "root@", "tls:hunter2@", 1))
+	mine, mineKey := a.issue("client", "client")
+	secure := base.with(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.path("ca.pem"), "DATABASE_TLS_CERT_FILE": mine, "DATABASE_TLS_KEY_FILE": mineKey})
+	for what, c := range map[string]struct {
+		s    settings
+		says string
+	}{
+		"no TLS":            {base, "Access denied"},
+		"no certificate":    {base.with(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.path("ca.pem")}), "Access denied"},
+		"another authority": {secure.with(settings{"DATABASE_TLS_CA_FILE": stranger.path("ca.pem")}), "database.tls_ca_file"},
+		"another name":      {secure.with(settings{"DATABASE_TLS_SERVER_NAME": "other.example"}), "database.tls_server_name"},
+		"no such file":      {secure.with(settings{"DATABASE_TLS_CA_FILE": "none.pem"}), "database.tls_ca_file: open none.pem"},
+	} {
+		if o := shardid(t, c.s, "migrate"); o.exit != 1 || !strings.Contains(o.stderr, c.says) || strings.Contains(o.stderr, "hunter2") {
+			t.Errorf("%s: %+v, want %q", what, o, c.says)
+		}
+	}
+	for _, name := range []string{"", "db.example"} {
+		must(t, secure.with(settings{"DATABASE_TLS_SERVER_NAME": name}), "migrate")
+	}
+	must(t, secure, "provision", "--app", "1", "--name", "test")
+	d := serve(t, secure.with(settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"}))
+	d.ready()
+	d.want(aliceGet, 200, 0)
+	if n := number(t, server.DSN("ids"), "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'tls'"); n == 0 {
+		t.Error("nobody is connected over TLS")
+	}
+	o := shardid(t, onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t)).with(settings{"DATABASE_TLS": "true"}), "migrate")
+	if o.exit != 1 || !strings.Contains(o.stderr, "TLS") {
+		t.Errorf("a server without TLS: %+v", o)
+	}
+}
+
+// Redis that lets nobody in without a certificate.
+func TestE2ERedisTLS(t *testing.T) {
+	story(t)
+	a, stranger := newAuthority(t), newAuthority(t)
+	cert, key := a.issue("server", "redis")
+	addr := freeAddress(t)
+	_, port, _ := net.SplitHostPort(addr)
+	testserver.Redis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", a.path("ca.pem"))
+	mine, mineKey := a.issue("client", "client")
+	secure := onRedis(addr).with(settings{"REDIS_TLS": "true", "REDIS_TLS_CA_FILE": a.path("ca.pem"), "REDIS_TLS_CERT_FILE": mine, "REDIS_TLS_KEY_FILE": mineKey})
+	d := serve(t, secure, "--demo")
+	d.ready()
+	d.want(aliceGet, 200, 0)
+	for what, s := range map[string]settings{
+		"another authority": secure.with(settings{"REDIS_TLS_CA_FILE": stranger.path("ca.pem")}),
+		"no certificate":    secure.with(settings{"REDIS_TLS_CERT_FILE": "", "REDIS_TLS_KEY_FILE": ""}),
+		"no TLS":            onRedis(addr),
+	} {
+		d := serve(t, s, "--demo")
+		eventually(t, startLimit, what+": the reason is told", func() bool {
+			ok, problem := d.condition("redis")
+			return !ok && (strings.Contains(problem, "TLS") || strings.Contains(problem, "tls"))
+		})
+		d.want(aliceGet, 503, -1)
+		d.kill()
+	}
+}
+
+// freeAddress is one that nobody listens on now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

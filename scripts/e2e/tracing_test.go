@@ -1,0 +1,205 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// receiver takes spans as a collector does.
+type receiver struct {
+	*httptest.Server
+	mu       sync.Mutex
+	spans    []*trace.Span
+	resource map[string]string
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{resource: map[string]string{}}
+	r.Server = httptest.NewServer(http.HandlerFunc(r.take))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) take(w http.ResponseWriter, req *http.Request) {
+	body := io.Reader(req.Body)
+	if req.Header.Get("Content-Encoding") == "gzip" {
+		unzipped, err := gzip.NewReader(body)
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		body = unzipped
+	}
+	raw, err := io.ReadAll(body)
+	var sent collector.ExportTraceServiceRequest
+	if req.URL.Path != "/v1/traces" || err != nil || proto.Unmarshal(raw, &sent) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, of := range sent.ResourceSpans {
+		for _, a := range of.Resource.Attributes {
+			r.resource[a.Key] = a.Value.GetStringValue()
+		}
+		for _, scope := range of.ScopeSpans {
+			r.spans = append(r.spans, scope.Spans...)
+		}
+	}
+}
+
+// named are the spans of a name that were received so far.
+func (r *receiver) named(name string) (found []*trace.Span) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.spans {
+		if s.Name == name {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// text is an attribute of a span as text, "" without it.
+func text(s *trace.Span, key string) string {
+	i := slices.IndexFunc(s.Attributes, func(a *common.KeyValue) bool { return a.Key == key })
+	if i < 0 {
+		return ""
+	}
+	return strings.Trim(s.Attributes[i].Value.String()[strings.Index(s.Attributes[i].Value.String(), ":")+1:], `"`)
+}
+
+// tracedTo are settings that send every trace to a receiver.
+func tracedTo(url string) settings {
+	return settings{"TRACING_ENDPOINT": url, "TRACING_SAMPLE_RATIO": "1"}
+}
+
+// TestE2ETracing: a collector gets the spans of requests and of what was asked of the
+// stores, in the caller's trace where there is one, and nothing of whom an ID is for.
+func TestE2ETracing(t *testing.T) {
+	story(t)
+	r := newReceiver(t)
+	d := serve(t, tracedTo(r.URL), "--demo")
+	eventually(t, startLimit, "served", func() bool { return d.get("/get?appId=1&gatePass=someone").status == 200 })
+	eventually(t, startLimit, "every mode", func() bool {
+		return d.get("/api/segment/get/leaf-segment-test").status == 200 && d.get("/api/snowflake/get/x").status == 200
+	})
+	a, err := d.do(http.MethodGet, "/get?appId=9&gatePass=someone", "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	if err != nil || a.status != 404 || a.header.Get("X-Request-Id") != "0af7651916cd43dd8448eb211c80319c" || !strings.HasPrefix(a.header.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-") {
+		t.Errorf("%v %d %v", err, a.status, a.header)
+	}
+	d.signal(syscall.SIGTERM)
+	if code := d.exit(15 * time.Second); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	wantStopped(t, d)
+	checkSpans(t, r)
+	checkRefill(t, r)
+}
+
+// checkSpans: what the spans of requests and of the process tell.
+func checkSpans(t *testing.T, r *receiver) {
+	t.Helper()
+	requests := r.named("GET /get")
+	i := slices.IndexFunc(requests, func(s *trace.Span) bool { return len(s.ParentSpanId) > 0 })
+	if i < 0 {
+		t.Fatalf("none of %d requests is of the caller's trace", len(requests))
+	}
+	if s := requests[i]; text(s, "http.route") != "/get" || text(s, "http.response.status_code") != "404" || text(s, "shardid.code") != "-2" || s.Kind != trace.Span_SPAN_KIND_SERVER {
+		t.Errorf("request %v", s)
+	}
+	for _, name := range []string{"segment load", "lease acquire", "lease renew", "uid node", "catalogue load"} {
+		if found := r.named(name); len(found) == 0 || text(found[0], "shardid.store") != "database" {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+	if r.resource["service.name"] != "shardid" || r.resource["service.version"] == "" || r.resource["service.instance.id"] == "" {
+		t.Errorf("resource %v", r.resource)
+	}
+	for _, s := range r.spans {
+		if strings.Contains(s.String(), "someone") || strings.Contains(s.Name, "livez") || strings.Contains(s.Name, "readyz") {
+			t.Errorf("span %v", s)
+		}
+	}
+}
+
+// checkRefill: a pass has its steps below it.
+func checkRefill(t *testing.T, r *receiver) {
+	t.Helper()
+	pushes := r.named("push")
+	if len(pushes) == 0 {
+		t.Fatal("no push")
+	}
+	pass := pushes[0].ParentSpanId
+	for name, store := range map[string]string{"lock": "memory", "probe": "memory", "allocate": "database", "push": "memory", "unlock": "memory"} {
+		below := slices.ContainsFunc(r.named(name), func(s *trace.Span) bool {
+			return string(s.ParentSpanId) == string(pass) && text(s, "shardid.store") == store
+		})
+		if !below {
+			t.Errorf("no %s of %s below the pass", name, store)
+		}
+	}
+	if !slices.ContainsFunc(r.named("refill"), func(s *trace.Span) bool { return string(s.SpanId) == string(pass) && len(s.ParentSpanId) == 0 }) {
+		t.Error("the pass has no span")
+	}
+}
+
+// TestE2ETracingWithoutReceiver: one that is away or hangs costs a line in the log and
+// a moment at the end.
+func TestE2ETracingWithoutReceiver(t *testing.T) {
+	story(t)
+	free := make(chan struct{})
+	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-free }))
+	t.Cleanup(hanging.Close)
+	t.Cleanup(func() { close(free) }) // first
+	for name, url := range map[string]string{"away": "http://127.0.0.1:1", "hanging": hanging.URL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := serve(t, tracedTo(url).with(settings{"SERVER_DRAIN_DELAY": "0s"}), "--demo")
+			eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+			slowest := time.Duration(0)
+			eventually(t, 40*time.Second, "the log tells", func() bool {
+				slowest = max(slowest, d.want(aliceGet, 200, 0).took)
+				return len(d.lines("spans cannot be sent")) > 0
+			})
+			d.want("/healthz", 200, 0)
+			begun := time.Now()
+			d.signal(syscall.SIGTERM)
+			if code := d.exit(15 * time.Second); code != 0 {
+				t.Errorf("exit %d", code)
+			}
+			t.Logf("slowest request %v, ended in %v", slowest, time.Since(begun))
+			if n := len(d.lines("spans cannot be sent")); n != 1 {
+				t.Errorf("told %d times", n)
+			}
+			wantStopped(t, d)
+		})
+	}
+}
+
+// TestE2ETracingOff: without an endpoint nothing is traced and no answer is another.
+func TestE2ETracingOff(t *testing.T) {
+	story(t)
+	d := serve(t, settings{"TRACING_SAMPLE_RATIO": "1"}, "--demo")
+	eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
+	a, err := d.do(http.MethodGet, aliceGet, "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	if err != nil || a.header.Get("Traceparent")+a.header.Get("X-Request-Id") != "" {
+		t.Errorf("%v %v", err, a.header)
+	}
+}

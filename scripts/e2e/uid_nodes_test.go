@@ -1,0 +1,156 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"database/sql"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// nodeRow is a row of WORKER_NODE as Baidu has it.
+type nodeRow struct {
+	id         int64
+	host, port string
+	kind       int
+	launched   string
+	age        int64 // seconds since CREATED or MODIFIED, the larger one
+}
+
+func nodeRows(t *testing.T, dsn string) (rows []nodeRow) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	found, err := db.QueryContext(t.Context(), `SELECT ID, HOST_NAME, PORT, TYPE, DATE_FORMAT(LAUNCH_DATE, '%Y-%m-%d'),
+		GREATEST(ABS(TIMESTAMPDIFF(SECOND, CREATED, NOW())), ABS(TIMESTAMPDIFF(SECOND, MODIFIED, NOW()))) FROM WORKER_NODE ORDER BY ID`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer found.Close()
+	for found.Next() {
+		var r nodeRow
+		if err := found.Scan(&r.id, &r.host, &r.port, &r.kind, &r.launched, &r.age); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, r)
+	}
+	if err := found.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// wantRow checks a row that a start has written.
+func (r nodeRow) want(t *testing.T, host, port string, kind int) {
+	t.Helper()
+	days := []string{time.Now().Format(time.DateOnly), time.Now().Add(-time.Minute).Format(time.DateOnly)}
+	if r.host != host || !regexp.MustCompile(port).MatchString(r.port) || r.kind != kind || !slices.Contains(days, r.launched) || r.age > 90 {
+		t.Errorf("row %+v; want %s, %s, type %d, %s", r, host, port, kind, days[0])
+	}
+}
+
+// machine is what a start writes that nobody tells where it runs: this machine's
+// name, Baidu's port of milliseconds and a random number, and 1 in a container, 2
+// elsewhere.
+func machine(t *testing.T) (host, port string, kind int) {
+	t.Helper()
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind = 2
+	for _, sign := range []string{"/.dockerenv", "/run/.containerenv"} {
+		if _, err := os.Stat(sign); err == nil {
+			kind = 1
+		}
+	}
+	return host, `^\d{13}-\d{1,5}$`, kind
+}
+
+// uidAlone is a replica without the other modes that use the database, so that
+// readiness is the UID mode's.
+func uidAlone(dsn string) settings {
+	return onMariaDB(dsn).with(settings{"SNOWFLAKE_ENABLED": "false", "SEGMENT_ENABLED": "false"})
+}
+
+// TestE2EUIDReplicas: two replicas share a database and nothing else. A million
+// UIDs, none twice, each with the worker ID of its replica's row.
+func TestE2EUIDReplicas(t *testing.T) {
+	story(t)
+	dsn := migrated(t)
+	books := &uidBooks{bits: uidDefaults()}
+	l := &uidLoad{books: books, count: func(caller int) int { return []int{10_000, 1000, 999, 5000}[caller/2%4] },
+		trouble: func(a answer, err error) bool { return err == nil && uidRefused(a) }}
+	for range 2 {
+		l.replicas = append(l.replicas, serveUID(t, t.TempDir(), onMariaDB(dsn), books))
+	}
+	l.start(t, 8)
+	l.reach(t, 1_000_000)
+	l.stop()
+	books.settle(t)
+
+	rows := nodeRows(t, dsn)
+	if len(rows) != 2 || rows[0].port == rows[1].port {
+		t.Fatalf("%+v", rows)
+	}
+	workers := slices.Sorted(maps.Keys(books.by(books.bits.workerOf)))
+	for i, d := range l.replicas {
+		host, port, kind := machine(t)
+		rows[i].want(t, host, port, kind)
+		v := uidStatus(t, d)
+		if v.WorkerID != rows[i].id || v.NodeID != rows[i].id || len(workers) != 2 || workers[i] != v.WorkerID || v.Mode != "cached" {
+			t.Errorf("replica %d: %+v, rows %+v, UIDs of %v", i, v, rows, workers)
+		}
+		if mark := number(t, dsn, fmt.Sprint("SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = ", rows[i].id)); mark < books.lastSecond() {
+			t.Errorf("replica %d: the mark %d is below what was issued", i, mark)
+		}
+	}
+}
+
+// TestE2EUIDContainer: the variables by which Baidu's library knows its container.
+func TestE2EUIDContainer(t *testing.T) {
+	story(t)
+	dsn := migrated(t)
+	cmd := command(t, t.TempDir(), onMariaDB(dsn), "serve", "--server.addr", "127.0.0.1:0")
+	cmd.Env = append(cmd.Env, "JPAAS_HOST=10.9.8.7", "JPAAS_HTTP_PORT=8123")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	release := guard(t, cmd.Process.Pid)
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); release() })
+	eventually(t, startLimit, "a row", func() bool { return len(nodeRows(t, dsn)) == 1 })
+	nodeRows(t, dsn)[0].want(t, "10.9.8.7", "^8123$", 1)
+}
+
+// TestE2EUIDKilled: kill -9 under load, again and again, in both modes: each life
+// has a worker ID of its own, and no UID comes twice.
+func TestE2EUIDKilled(t *testing.T) {
+	story(t)
+	const lives = 6
+	dir, books := t.TempDir(), &uidBooks{bits: uidDefaults()}
+	for life := range lives {
+		mode := []string{"cached", "default"}[life%2]
+		d := serveUID(t, dir, settings{"UID_MODE": mode}, books)
+		var dying atomic.Bool
+		l := &uidLoad{replicas: []*daemon{d}, books: books, count: batchOf(7),
+			trouble: func(a answer, err error) bool { return err != nil && dying.Load() || err == nil && uidRefused(a) }}
+		l.start(t, 16)
+		l.reach(t, books.count()+3000)
+		dying.Store(true)
+		d.kill()
+		l.stop()
+		if workers := books.by(books.bits.workerOf); workers[int64(life+1)] < 3000 || len(workers) != life+1 {
+			t.Errorf("life %d: UIDs by worker ID: %v", life, workers)
+		}
+	}
+	books.settle(t)
+}

@@ -1,0 +1,123 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// TestE2EUIDDefaultMode: 8192 UIDs a second and worker, each of the second in
+// which it was asked for; who wants more waits.
+func TestE2EUIDDefaultMode(t *testing.T) {
+	story(t)
+	books := &uidBooks{bits: uidDefaults()}
+	d := serveUID(t, t.TempDir(), settings{"UID_MODE": "default"}, books)
+	begun := time.Now()
+	for range 2 {
+		if a := takeUIDs(d, books, 10_000); a.status != 200 {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	if took := time.Since(begun); took < time.Second {
+		t.Errorf("20 000 UIDs took %v", took)
+	}
+	l := &uidLoad{replicas: []*daemon{d}, books: books, count: batchOf(500),
+		trouble: func(a answer, err error) bool { return err == nil && uidRefused(a) }}
+	l.start(t, 32)
+	l.reach(t, 30_000)
+	l.stop()
+	for second, count := range books.by(books.bits.secondOf) {
+		if count > 8192 || second < begun.Unix()-60 || second > time.Now().Unix() {
+			t.Errorf("%d UIDs of second %d, asked for from %d on", count, second, begun.Unix())
+		}
+	}
+	if v := uidStatus(t, d); v.Mode != "default" || v.RingSize != 0 {
+		t.Errorf("%+v", v)
+	}
+	books.settle(t)
+}
+
+// smallRing is one of 16 IDs, two seconds of 8.
+func smallRing() (settings, *uidBooks) {
+	return settings{"UID_TIME_BITS": "40", "UID_WORKER_BITS": "20", "UID_SEQ_BITS": "3", "UID_BOOST_POWER": "1"},
+		&uidBooks{bits: uidBits{worker: 20, seq: 3, epoch: uidDefaults().epoch}}
+}
+
+// TestE2EUIDSmallRing: 32 callers and a ring of 16 IDs, which is empty most of the
+// time: they are refused, or they wait, and no two get one ID.
+func TestE2EUIDSmallRing(t *testing.T) {
+	story(t)
+	for name, more := range map[string]settings{
+		"refuse":          {"UID_REJECT_TAKE": "refuse"},
+		"wait":            {"UID_REJECT_TAKE": "wait", "UID_TIMEOUT": "30s"},
+		"wait, put block": {"UID_REJECT_TAKE": "wait", "UID_TIMEOUT": "30s", "UID_REJECT_PUT": "block"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, books := smallRing()
+			d := serveUID(t, t.TempDir(), s.with(more), books)
+			if v := uidStatus(t, d); v.RingSize != 16 {
+				t.Errorf("%+v", v)
+			}
+			l := &uidLoad{replicas: []*daemon{d}, books: books, count: func(caller int) int { return 1 + caller%8 }}
+			if name == "refuse" {
+				l.trouble = func(a answer, err error) bool { return err == nil && uidRefused(a) }
+			}
+			l.start(t, 32)
+			l.reach(t, 20_000)
+			eventually(t, time.Minute, "a refusal, where there are any", func() bool { return name != "refuse" || l.refused.Load() > 0 })
+			l.stop()
+			for second, count := range books.by(books.bits.secondOf) {
+				if count > 8 {
+					t.Errorf("%d UIDs of second %d", count, second)
+				}
+			}
+			books.settle(t)
+		})
+	}
+}
+
+// TestE2EUIDLargerThanTheRing: a batch that the ring cannot hold is served too, also
+// where others are refused.
+func TestE2EUIDLargerThanTheRing(t *testing.T) {
+	story(t)
+	s, books := smallRing()
+	d := serveUID(t, t.TempDir(), s, books)
+	for range 3 {
+		if a := takeUIDs(d, books, 2000); a.status != http.StatusOK {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	books.settle(t)
+}
+
+// TestE2EUIDFollowsTheClock: by option no ID is of a time more than the ring's span
+// ahead, however many are asked for; without it the ring runs into the future.
+func TestE2EUIDFollowsTheClock(t *testing.T) {
+	story(t)
+	for follow, name := range map[string]string{"true": "follows", "false": "runs ahead"} {
+		t.Run(name, func(t *testing.T) {
+			books := &uidBooks{bits: uidBits{worker: 22, seq: 9, epoch: uidDefaults().epoch}}
+			d := serveUID(t, t.TempDir(), settings{"UID_TIME_BITS": "32", "UID_SEQ_BITS": "9", "UID_BOOST_POWER": "1",
+				"UID_FOLLOW_CLOCK": follow, "UID_REJECT_TAKE": "wait", "UID_TIMEOUT": "20s"}, books)
+			begun := time.Now()
+			ahead := int64(0)
+			for range 5 {
+				if a := takeUIDs(d, books, 500); a.status != 200 {
+					t.Fatalf("%d %s", a.status, a.body)
+				}
+				now := time.Now().Unix()
+				for second := range books.by(books.bits.secondOf) {
+					ahead = max(ahead, second-now)
+				}
+			}
+			took := time.Since(begun)
+			t.Logf("2500 UIDs of 512 a second took %v, up to %d s ahead", took.Round(time.Millisecond), ahead)
+			if follow == "true" && (ahead > 2 || took < time.Second) || follow == "false" && took < time.Second && ahead < 3 {
+				t.Errorf("%d s ahead after %v", ahead, took)
+			}
+			books.settle(t)
+		})
+	}
+}
