@@ -189,3 +189,20 @@ func files(names ...string) (set []string) {
 	}
 	return set
 }
+
+// Credential is what a connection keeps of the token that it came with: its digest.
+type Credential struct{ sum digest }
+
+// NewCredential is of a token that came in a protocol other than HTTP.
+func NewCredential(token []byte) Credential { return Credential{digest(sha256.Sum256(token))} }
+
+// Use is Client for a credential: it finds the token and uses up one request of its rate.
+func (g *Guard) Use(c Credential) (*Token, error) { return g.find(c.sum) }
+
+// Knows is Use that uses nothing up.
+func (g *Guard) Knows(c Credential) error {
+	if t := g.file.Load().byDigest[c.sum]; t == nil || t.Expired(g.opts.Now()) {
+		return errUnknown()
+	}
+	return nil
+}
