@@ -52,7 +52,7 @@ type Options struct {
 	// Probe fails while the lists cannot be used; it gates the start only.
 	Probe func(context.Context) error
 	// Observe is told of a refill pass over so many lists. It gives the context of the
-	// pass' steps, and is told of its end. nil: nobody is; it is not required.
+	// pass' steps, and is told of its end. nil: nothing is told.
 	Observe func(ctx context.Context, lists int) (context.Context, func())
 
 	Timeout      time.Duration // how long a caller may wait for a refill

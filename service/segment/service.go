@@ -2,7 +2,7 @@
 // from ranges that one transaction each commits in the table leaf_alloc, and
 // handed out from memory.
 //
-// A range is used as it was committed and by nobody else; after any error it is
+// A range is used as it was committed and by this process alone; after any error it is
 // a gap. So an ID is issued once, whatever the database does, and this process
 // never goes below an ID that it has seen handed out, not even when the table
 // went back in time.

@@ -89,7 +89,7 @@ type Stats struct {
 
 	Repeated int64 // segments refused because IDs of them were handed out before: must stay 0
 	Lifts    int64 // times max_id was below what had been handed out
-	Jumps    int64 // times nobody could tell how far the database went back
+	Jumps    int64 // times the database went back by an unknown amount
 	Jumped   int64 // IDs left out for it
 }
 

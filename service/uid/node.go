@@ -199,7 +199,7 @@ func (k *keeper) raise(now time.Time, position int64) error {
 	return nil
 }
 
-// guard turns a panic of f into an error: whoever runs it tries again.
+// guard turns a panic of f into an error: the caller tries again.
 func (s *Service) guard(what string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
