@@ -2,7 +2,7 @@ package httpapi
 
 import (
 	"shardid/model"
-	"shardid/service/history"
+	"shardid/service/monitor"
 
 	"github.com/gin-gonic/gin"
 )
@@ -15,11 +15,11 @@ func (a *API) history(c *gin.Context) {
 	case err != nil:
 		a.fail(c, err)
 	case a.opts.History == nil:
-		a.writeJSON(c, history.Chart{PeriodSeconds: int(history.Every.Seconds()), Times: []int64{}, Series: map[string][]history.Value{}})
+		a.writeJSON(c, monitor.NewChart())
 	case given:
-		a.writeJSON(c, a.opts.History.App(uint8(app)))
+		a.writeJSON(c, a.opts.History.AppHistory(uint8(app)))
 	default:
-		a.writeJSON(c, a.opts.History.All())
+		a.writeJSON(c, a.opts.History.History())
 	}
 }
 

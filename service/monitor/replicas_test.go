@@ -1,4 +1,4 @@
-package fleet
+package monitor
 
 import (
 	"context"
@@ -56,12 +56,12 @@ func (r *records) set(err error) {
 	r.err = err
 }
 
-func replica(store Store, host string) *Fleet {
-	return New(store, func() Record { return Record{Host: host, StartedAt: time.Now()} })
+func replica(store RecordStore, host string) *Replicas {
+	return NewReplicas(store, func() Record { return Record{Host: host, StartedAt: time.Now()} })
 }
 
 // hosts are those of a view.
-func hosts(t *testing.T, f *Fleet) (all string) {
+func hosts(t *testing.T, f *Replicas) (all string) {
 	t.Helper()
 	for _, r := range f.View(t.Context()).Replicas {
 		all += r.Host
@@ -75,27 +75,26 @@ func TestReplicasSeeEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newRecords()
 		a, b, c := replica(store, "a"), replica(store, "b"), replica(store, "c")
-		for _, f := range []*Fleet{c, a, b} {
+		for _, f := range []*Replicas{c, a, b} {
 			f.Start()
-			defer f.Stop(t.Context())
+			defer func() { _ = f.Stop(t.Context()) }()
 		}
 		synctest.Wait()
 		time.Sleep(time.Minute)
-		for _, f := range []*Fleet{a, b, c} {
+		for _, f := range []*Replicas{a, b, c} {
 			if got := hosts(t, f); got != "abc" {
 				t.Errorf("%q are seen", got)
 			}
 		}
-		c.Stop(t.Context())
+		_ = c.Stop(t.Context())
 		if got := hosts(t, a); got != "ab" {
 			t.Errorf("after an orderly stop: %q", got)
 		}
-		b.cancel() // as if it were killed: its record stays
-		b.wg.Wait()
+		_ = b.group.Stop(t.Context(), nil) // as if it were killed: its record stays
 		if got := hosts(t, a); got != "ab" {
 			t.Errorf("right after a kill: %q", got)
 		}
-		time.Sleep(lasts + time.Millisecond)
+		time.Sleep(recordLasts + time.Millisecond)
 		if view := a.View(t.Context()); len(view.Replicas) != 1 || view.Self != view.Replicas[0].Instance || !view.Shared || view.Message != "" {
 			t.Errorf("after a kill: %+v", view)
 		}
@@ -110,13 +109,13 @@ func TestAReplicaAlone(t *testing.T) {
 		if view := alone.View(t.Context()); len(view.Replicas) != 1 || view.Shared || view.Message != "" {
 			t.Errorf("%+v", view)
 		}
-		alone.Stop(t.Context())
+		_ = alone.Stop(t.Context())
 
 		store := newRecords()
 		a, b := replica(store, "a"), replica(store, "b")
-		for _, f := range []*Fleet{a, b} {
+		for _, f := range []*Replicas{a, b} {
 			f.Start()
-			defer f.Stop(t.Context())
+			defer func() { _ = f.Stop(t.Context()) }()
 		}
 		synctest.Wait()
 		store.set(errors.New("away"))
@@ -124,7 +123,7 @@ func TestAReplicaAlone(t *testing.T) {
 			t.Errorf("with the store away: %+v", view)
 		}
 		store.set(nil)
-		time.Sleep(every)
+		time.Sleep(recordEvery)
 		if got := hosts(t, a); got != "ab" {
 			t.Errorf("with the store back: %q", got)
 		}
@@ -134,7 +133,7 @@ func TestAReplicaAlone(t *testing.T) {
 // What another version wrote is left out.
 func TestRecordsOfAnotherVersion(t *testing.T) {
 	store := newRecords()
-	_ = store.Put(t.Context(), "x", "no record of ours", lasts)
+	_ = store.Put(t.Context(), "x", "no record of ours", recordLasts)
 	if view := replica(store, "a").View(t.Context()); len(view.Replicas) != 1 || view.Message != "" {
 		t.Errorf("%+v", view)
 	}

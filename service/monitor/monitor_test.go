@@ -1,4 +1,4 @@
-package health
+package monitor
 
 import (
 	"bytes"
@@ -7,8 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"shardid/model"
 
 	"go.uber.org/goleak"
 )
@@ -26,16 +31,23 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	w.Monitor = New(slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})))
+	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	w.Monitor = New(slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})), nothing)
 	w.now = func() time.Time { return w.at }
 	return w
 }
 
-func withoutTime(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == slog.TimeKey {
-		return slog.Attr{}
-	}
-	return a
+// nothing is the snapshot of a replica without a mode.
+func nothing() Snapshot { return Snapshot{} }
+
+// silent is a monitor without a log.
+func silent(snapshot func() Snapshot, probes ...Probe) *Monitor {
+	return New(slog.New(slog.DiscardHandler), snapshot, probes...)
 }
 
 // lines returns what was logged since the last call.
@@ -130,10 +142,10 @@ func TestConditions(t *testing.T) {
 	w.Report("redis", nil)
 	w.Report("database", errB)
 	w.Report("queue", nil)
-	want := []Condition{
-		{"database", false, start, "timed out"},
-		{"queue", true, start.Add(time.Second), ""},
-		{"redis", true, start, ""},
+	want := []model.Condition{
+		{Name: "database", Since: start, Error: "timed out"},
+		{Name: "queue", OK: true, Since: start.Add(time.Second)},
+		{Name: "redis", OK: true, Since: start},
 	}
 	if got := w.Conditions(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("Conditions = %v, want %v", got, want)
@@ -160,44 +172,6 @@ func TestErr(t *testing.T) {
 		t.Errorf("asking for a name made a condition: %v", got)
 	}
 }
-
-// Of many things that share a condition each counts by itself: it fails while one of
-// them does, with one message, and works once none does.
-func TestFailing(t *testing.T) {
-	var told []error
-	f := NewFailing[int](func(err error) { told = append(told, err) })
-	for _, step := range []struct {
-		key  int
-		err  error
-		want string
-		keys int
-	}{
-		{0, nil, "[<nil>]", 0},
-		{1, nil, "[]", 0}, // it is known
-		{1, errA, "[refused]", 1},
-		{2, nil, "[refused]", 1},
-		{2, errB, "[refused]", 2},
-		{1, nil, "[timed out]", 1},
-		{1, errA, "[timed out]", 2},
-		{2, nil, "[refused]", 1},
-		{1, nil, "[<nil>]", 0},
-		{1, nil, "[]", 0},
-	} {
-		told = nil
-		f.Note(step.key, step.err)
-		if got := fmt.Sprint(told); got != step.want || len(f.Keys()) != step.keys {
-			t.Errorf("Note(%d, %v) told %s, failing are %v, want %s and %d", step.key, step.err, got, f.Keys(), step.want, step.keys)
-		}
-	}
-}
-
-// quietMonitor logs to nobody.
-func quietMonitor(probes ...Probe) *Monitor {
-	return New(slog.New(slog.DiscardHandler), probes...)
-}
-
-// nothing is a probe of a store that always works.
-func nothing(context.Context) error { return nil }
 
 // One cause is told of once: what a store's failure brings about has no line of
 // its own, and what fails by itself has one as soon as the stores were probed.
@@ -227,5 +201,127 @@ func TestAFailingStoreExplainsTheRest(t *testing.T) {
 		if got := strings.Join(w.lines(), "\n"); got != step.want {
 			t.Errorf("%s %v: logged %q, want %q", step.name, step.err, got, step.want)
 		}
+	}
+}
+
+// fakeStore is a probe that counts its runs and answers with err.
+type fakeStore struct {
+	runs atomic.Int64
+	err  error
+}
+
+func (c *fakeStore) check(context.Context) error {
+	c.runs.Add(1)
+	return c.err
+}
+
+// Each store is probed at once and then every second; Stop ends it.
+func TestProbesRunEverySecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		good, bad := &fakeStore{}, &fakeStore{err: errA}
+		m := silent(nothing, Probe{"good", good.check}, Probe{"bad", bad.check})
+		m.Start()
+		synctest.Wait()
+		if m.Err("good") != nil || m.Err("bad") == nil || good.runs.Load() != 1 {
+			t.Errorf("at once: %v after %d runs", m.Conditions(), good.runs.Load())
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		_ = m.Stop(t.Context())
+		time.Sleep(time.Minute)
+		if good.runs.Load() != 11 || bad.runs.Load() != 11 {
+			t.Errorf("%d and %d runs in 10 seconds, want 11", good.runs.Load(), bad.runs.Load())
+		}
+	})
+}
+
+// A probe that hangs counts as failed after three seconds and keeps no other
+// probe waiting.
+func TestProbeTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := &fakeStore{}
+		m := silent(nothing, Probe{"hangs", hang}, Probe{"other", other.check})
+		m.Start()
+		defer func() { _ = m.Stop(t.Context()) }()
+		time.Sleep(probeTimeout - time.Millisecond)
+		if got := m.Conditions(); len(got) != 1 || got[0].Name != "other" {
+			t.Errorf("before the timeout: %v", got)
+		}
+		time.Sleep(2 * time.Millisecond)
+		if got := m.Conditions(); len(got) != 2 || got[0].OK || got[0].Error != context.DeadlineExceeded.Error() {
+			t.Errorf("after the timeout: %v", got)
+		}
+		if other.runs.Load() != 4 {
+			t.Errorf("the other probe ran %d times in 3 s", other.runs.Load())
+		}
+	})
+}
+
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Stop interrupts a probe, at once, and does not take that for a failure.
+func TestStopInterruptsAProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := silent(nothing, Probe{"hangs", hang})
+		m.Start()
+		time.Sleep(time.Second)
+		before := time.Now()
+		_ = m.Stop(t.Context())
+		if took := time.Since(before); took != 0 || len(m.Conditions()) != 0 {
+			t.Errorf("Stop took %v and left %v", took, m.Conditions())
+		}
+	})
+}
+
+func TestStartAndStopInAnyOrder(t *testing.T) {
+	const start, stop = true, false
+	for _, c := range []struct {
+		name  string
+		calls []bool
+		runs  int64 // in the three seconds after each call
+	}{
+		{"Stop alone", []bool{stop, stop}, 0},
+		{"Start twice", []bool{start, start, stop, stop}, 7},
+		{"Start after Stop", []bool{stop, start}, 0},
+		{"no restart", []bool{start, stop, start, stop}, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				probe := &fakeStore{}
+				m := silent(nothing, Probe{"store", probe.check})
+				for _, call := range c.calls {
+					map[bool]func(){start: m.Start, stop: func() { _ = m.Stop(t.Context()) }}[call]()
+					time.Sleep(3*time.Second + time.Millisecond)
+				}
+				if got := probe.runs.Load(); got != c.runs {
+					t.Errorf("%d runs, want %d", got, c.runs)
+				}
+			})
+		})
+	}
+}
+
+// For the race detector: everything at the same time.
+func TestConcurrentUse(t *testing.T) {
+	m := silent(nothing, Probe{"store", func(context.Context) error { return nil }})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			m.Start()
+			for j := range 200 {
+				m.Report("redis", []error{nil, errors.New("x")}[(i+j)%2])
+				_ = m.Err("redis")
+				m.Conditions()
+				m.Alarms()
+				m.History()
+			}
+			_ = m.Stop(t.Context())
+		})
+	}
+	wg.Wait()
+	if got := m.Conditions(); len(got) == 0 || got[0].Name != "redis" {
+		t.Errorf("Conditions = %v", got)
 	}
 }
