@@ -28,7 +28,9 @@ func (a *App) snapshot() monitor.Snapshot {
 		s.UID = &sample
 	}
 	for mode, t := range a.api.Traffic() {
-		s.Traffic[mode] = monitor.Traffic{Refused: t.Refused.Count(), Failed: t.Failed.Count(), Times: t.OK.Plus(t.Failed)}
+		s.Traffic[mode] = monitor.Traffic{
+			Refused: t.Refused.Count(), Failed: t.Failed.Count(), Times: t.OK.Plus(t.Failed),
+		}
 	}
 	return s
 }

@@ -128,7 +128,7 @@ func TestRate(t *testing.T) {
 	}
 	// A file that was written again, with the same rate, gives nothing back.
 	write(t, file, one("slow", "  rate: 0.5\n  burst: 3\n  apps: [1]\n"))
-	if err := g.Load(); err != nil || allowed("slow") == nil {
+	if err := g.reload(); err != nil || allowed("slow") == nil {
 		t.Errorf("after a reload: %v", err)
 	}
 	clock = clock.Add(2 * time.Second)
@@ -137,7 +137,7 @@ func TestRate(t *testing.T) {
 	}
 	// Another rate is a new one.
 	write(t, file, one("slow", "  rate: 1\n  burst: 3\n"))
-	if err := g.Load(); err != nil || allowed("slow") != nil {
+	if err := g.reload(); err != nil || allowed("slow") != nil {
 		t.Errorf("with another rate: %v", err)
 	}
 }

@@ -46,7 +46,7 @@ func TestTokensFollowTheFile(t *testing.T) {
 		}
 		g.Start()
 		g.Start() // does nothing
-		defer g.Stop()
+		defer func() { _ = g.Stop(t.Context()) }()
 		after := func(what string, change func(), problem string, good ...string) {
 			t.Helper()
 			log.Reset()
@@ -100,8 +100,8 @@ func TestReloaderSeesAnotherFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	loads := 0
-	r := NewReloader(func() error { loads++; return nil }, nil, file)
-	if err := r.Load(); err != nil {
+	r := newReloader(func() error { loads++; return nil }, nil, file)
+	if err := r.reload(); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -123,13 +123,13 @@ func TestReloaderSeesAnotherFile(t *testing.T) {
 func TestReloaderTriesAgain(t *testing.T) {
 	file, broken := fileOf(t, "x"), true
 	var r told
-	reloader := NewReloader(func() error {
+	reloader := newReloader(func() error {
 		if broken {
 			return errors.New("permission denied")
 		}
 		return nil
 	}, r.report, file)
-	if reloader.Load() == nil {
+	if reloader.reload() == nil {
 		t.Fatal("no error")
 	}
 	reloader.look()
@@ -142,15 +142,15 @@ func TestReloaderTriesAgain(t *testing.T) {
 
 // Stop may come at any time, and ends what Start began.
 func TestReloaderStops(t *testing.T) {
-	for _, use := range []func(*Reloader){
-		func(*Reloader) {},
-		func(r *Reloader) { r.Start() },
-		func(r *Reloader) { r.Stop(); r.Start() },
-		func(r *Reloader) { go r.Start(); go r.Start() },
+	for _, use := range []func(*reloader){
+		func(*reloader) {},
+		func(r *reloader) { r.Start() },
+		func(r *reloader) { _ = r.Stop(t.Context()); r.Start() },
+		func(r *reloader) { go r.Start(); go r.Start() },
 	} {
-		r := NewReloader(func() error { return nil }, nil, "x")
+		r := newReloader(func() error { return nil }, nil, "x")
 		use(r)
-		r.Stop()
-		r.Stop()
+		_ = r.Stop(t.Context())
+		_ = r.Stop(t.Context())
 	}
 }
