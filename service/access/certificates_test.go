@@ -1,6 +1,7 @@
 package access
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -22,20 +23,19 @@ import (
 
 // authority issues certificates.
 type authority struct {
-	t    *testing.T
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
+	t *testing.T
+	tls.Certificate
 }
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{t: t}
-	a.cert, a.key = a.issue("authority", time.Now().Add(time.Hour), nil)
+	a.Certificate = a.issue("authority", time.Now().Add(time.Hour))
 	return a
 }
 
-// issue makes a certificate, signed by itself when there is no authority yet.
-func (a *authority) issue(name string, until time.Time, parent *authority) (*x509.Certificate, *ecdsa.PrivateKey) {
+// issue makes a certificate, signed by itself when it is the authority's own.
+func (a *authority) issue(name string, until time.Time) tls.Certificate {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -44,33 +44,33 @@ func (a *authority) issue(name string, until time.Time, parent *authority) (*x50
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: until,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: parent == nil, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: a.Leaf == nil, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 	}
-	signer, signerKey := template, key
-	if parent != nil {
-		signer, signerKey = parent.cert, parent.key
+	signer, signerKey := template, crypto.PrivateKey(key)
+	if a.Leaf != nil {
+		signer, signerKey = a.Leaf, a.PrivateKey
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, signer, key.Public(), signerKey)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	cert, err := x509.ParseCertificate(der)
+	leaf, err := x509.ParseCertificate(der)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return cert, key
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
 // save writes a new certificate and its key.
 func (a *authority) save(files CertificateFiles, name string, until time.Time) {
 	a.t.Helper()
-	cert, key := a.issue(name, until, a)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
+	cert := a.issue(name, until)
+	der, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	write(a.t, files.Cert, block("CERTIFICATE", cert.Raw))
+	write(a.t, files.Cert, block("CERTIFICATE", cert.Leaf.Raw))
 	write(a.t, files.Key, block("PRIVATE KEY", der))
 }
 
@@ -80,7 +80,7 @@ func block(kind string, der []byte) string {
 
 func (a *authority) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
+	pool.AddCert(a.Leaf)
 	return pool
 }
 
@@ -121,6 +121,9 @@ func fetch(t *testing.T, url string, cfg *tls.Config, http2 bool) (proto, name s
 func TestCertificatesFollowTheFiles(t *testing.T) {
 	ca, names := newAuthority(t), newFiles(t)
 	later := time.Now().Add(time.Hour)
+	if _, err := NewCertificates(names, nil); err == nil || !strings.Contains(err.Error(), "server.tls_cert_file "+names.Cert) {
+		t.Errorf("no files: %v", err)
+	}
 	ca.save(names, "first", later)
 	var r told
 	c, err := NewCertificates(names, r.report)
@@ -191,7 +194,11 @@ func TestClientCertificates(t *testing.T) {
 	names := newFiles(t)
 	names.ClientCA = names.Cert + ".clients"
 	ours.save(names, "server", time.Now().Add(time.Hour))
-	write(t, names.ClientCA, block("CERTIFICATE", ours.cert.Raw))
+	write(t, names.ClientCA, "x")
+	if _, err := NewCertificates(names, nil); err == nil || !strings.Contains(err.Error(), "server.tls_client_ca_file: "+names.ClientCA+" holds no PEM certificate") {
+		t.Errorf("no authority: %v", err)
+	}
+	write(t, names.ClientCA, block("CERTIFICATE", ours.Leaf.Raw))
 	c, err := NewCertificates(names, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -200,8 +207,7 @@ func TestClientCertificates(t *testing.T) {
 	as := func(a *authority) *tls.Config {
 		cfg := &tls.Config{RootCAs: ours.pool()}
 		if a != nil {
-			cert, key := a.issue("client", time.Now().Add(time.Hour), a)
-			cfg.Certificates = []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}
+			cfg.Certificates = []tls.Certificate{a.issue("client", time.Now().Add(time.Hour))}
 		}
 		return cfg
 	}
@@ -214,7 +220,7 @@ func TestClientCertificates(t *testing.T) {
 	wantIn(ours, true)
 	wantIn(theirs, false)
 	wantIn(nil, false)
-	write(t, names.ClientCA, block("CERTIFICATE", theirs.cert.Raw))
+	write(t, names.ClientCA, block("CERTIFICATE", theirs.Leaf.Raw))
 	c.look()
 	wantIn(theirs, true)
 	wantIn(ours, false)
@@ -222,16 +228,4 @@ func TestClientCertificates(t *testing.T) {
 	c.look()
 	wantIn(theirs, true)
 	wantIn(nil, false)
-}
-
-func TestCertificatesThatCannotBeRead(t *testing.T) {
-	ca, names := newAuthority(t), newFiles(t)
-	if _, err := NewCertificates(names, nil); err == nil || !strings.Contains(err.Error(), "server.tls_cert_file "+names.Cert) {
-		t.Errorf("no files: %v", err)
-	}
-	ca.save(names, "server", time.Now().Add(time.Hour))
-	names.ClientCA = names.Key
-	if _, err := NewCertificates(names, nil); err == nil || !strings.Contains(err.Error(), "server.tls_client_ca_file: "+names.Key+" holds no PEM certificate") {
-		t.Errorf("a key for an authority: %v", err)
-	}
 }

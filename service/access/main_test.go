@@ -25,7 +25,7 @@ func one(token, rest string) string {
 	return fmt.Sprintf("- name: %s-service\n  sha256: %s\n  role: get\n%s", token, sumOf(token), rest)
 }
 
-func write(t *testing.T, file, text string) {
+func write(t testing.TB, file, text string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func write(t *testing.T, file, text string) {
 }
 
 // fileOf is a new file with a text.
-func fileOf(t *testing.T, text string) string {
+func fileOf(t testing.TB, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
 	write(t, file, text)
@@ -41,7 +41,7 @@ func fileOf(t *testing.T, text string) string {
 }
 
 // guardOf has the tokens of a text, and "root" as that of the configuration.
-func guardOf(t *testing.T, text string) *Guard {
+func guardOf(t testing.TB, text string) *Guard {
 	t.Helper()
 	g, err := NewGuard(Options{AdminToken: "root", File: fileOf(t, text), Now: func() time.Time { return now }})
 	if err != nil {

@@ -46,7 +46,7 @@ func TestSamples(t *testing.T) {
 		c.s.Queue.Issued, c.s.Queue.Refills = 1000, 100 // before the start of the history
 		m := silent(c.snapshot)
 		m.Start()
-		defer func() { _ = m.Stop(t.Context()) }()
+		defer stop(t, m)
 		began := time.Now().Unix()
 		time.Sleep(time.Second)
 		for range 100 {
@@ -111,6 +111,9 @@ func issued(n int64) reading { return read(Snapshot{Queue: queue.Stats{Issued: n
 // A reading that came late is spread over the time since the last one.
 func TestALateSample(t *testing.T) {
 	m, at := silent(nothing), time.Unix(1_800_000_000, 0)
+	if got := encode(t, m.History()); got != `{"periodSeconds":5,"times":[],"series":{}}` {
+		t.Errorf("before the first: %s", got)
+	}
 	m.history.add(issued(0), at)
 	m.history.add(issued(100), at.Add(20*time.Second))
 	if got := m.History(); got.Series["queue.issued"][0] != 5 || got.Times[0] != at.Unix()+20 {
@@ -124,7 +127,7 @@ func TestTheRingIsBounded(t *testing.T) {
 		var c counters
 		m := silent(c.snapshot)
 		m.Start()
-		defer func() { _ = m.Stop(t.Context()) }()
+		defer stop(t, m)
 		began := time.Now().Unix()
 		synctest.Wait()
 		for i := range int64(samples + 7) {
@@ -160,42 +163,13 @@ func TestSamplesLookAtAlarms(t *testing.T) {
 		if got := m.Alarms(); len(got) != 1 || time.Since(got[0].Since) != 56*time.Second {
 			t.Errorf("%+v at %v", got, time.Now())
 		}
-		_ = m.Stop(t.Context())
+		stop(t, m)
 		before := m.History()
 		time.Sleep(time.Minute)
 		if after := m.History(); len(after.Times) != 12 || len(after.Times) != len(before.Times) {
 			t.Errorf("%d samples, %d after Stop", len(before.Times), len(after.Times))
 		}
 	})
-}
-
-func TestEmptyHistory(t *testing.T) {
-	if got := encode(t, silent(nothing).History()); got != `{"periodSeconds":5,"times":[],"series":{}}` {
-		t.Error(got)
-	}
-}
-
-// A reader beside the sampling sees whole samples.
-func TestReadingWhileItSamples(t *testing.T) {
-	m := silent(nothing)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for range 500 {
-			m.sample()
-		}
-	})
-	wg.Go(func() {
-		for range 200 {
-			chart := m.History()
-			for name, s := range chart.Series {
-				if len(s) != len(chart.Times) {
-					t.Errorf("%s has %d values for %d times", name, len(s), len(chart.Times))
-				}
-			}
-			m.AppRates()
-		}
-	})
-	wg.Wait()
 }
 
 func BenchmarkHistory(b *testing.B) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,53 +124,35 @@ func TestNothingFloodsTheLog(t *testing.T) {
 	}
 }
 
-// Conditions do not share their quiet times.
-func TestConditionsAreToldApart(t *testing.T) {
-	w := newWorld()
-	w.Report("redis", errA)
-	w.Report("database", errB)
-	if got := w.lines(); len(got) != 2 || !strings.Contains(got[1], "database fails") {
-		t.Errorf("logged %q", got)
-	}
-}
-
+// Each condition has its own times, also of quiet in the log.
 func TestConditions(t *testing.T) {
 	w := newWorld()
 	start := w.at
 	w.Report("redis", nil)
 	w.Report("database", errA)
+	w.Report("pop", errB)
+	if got := w.lines(); len(got) != 2 || !strings.Contains(got[1], "pop fails") {
+		t.Errorf("logged %q", got)
+	}
 	w.at = w.at.Add(time.Second)
 	w.Report("redis", nil)
 	w.Report("database", errB)
-	w.Report("queue", nil)
+	w.Report("pop", nil)
+	if w.Err("redis") != nil || !errors.Is(w.Err("database"), errB) || w.Err("never reported") == nil {
+		t.Errorf("redis %v, database %v, another %v", w.Err("redis"), w.Err("database"), w.Err("never reported"))
+	}
 	want := []model.Condition{
 		{Name: "database", Since: start, Error: "timed out"},
-		{Name: "queue", OK: true, Since: start.Add(time.Second)},
+		{Name: "pop", OK: true, Since: start.Add(time.Second)},
 		{Name: "redis", OK: true, Since: start},
 	}
-	if got := w.Conditions(); fmt.Sprint(got) != fmt.Sprint(want) {
+	if got := w.Conditions(); !slices.Equal(got, want) {
 		t.Errorf("Conditions = %v, want %v", got, want)
 	}
 	w.at = w.at.Add(time.Second)
 	w.Report("database", nil)
-	if got := w.Conditions()[0]; !got.OK || got.Error != "" || !got.Since.Equal(w.at) {
-		t.Errorf("after the end: %+v", got)
-	}
-}
-
-func TestErr(t *testing.T) {
-	w := newWorld()
-	w.Report("redis", nil)
-	w.Report("database", errA)
-	if w.Err("redis") != nil || !errors.Is(w.Err("database"), errA) || w.Err("never reported") == nil {
-		t.Errorf("redis %v, database %v, another %v", w.Err("redis"), w.Err("database"), w.Err("never reported"))
-	}
-	w.Report("database", nil)
-	if err := w.Err("database"); err != nil {
-		t.Errorf("after it works again: %v", err)
-	}
-	if got := w.Conditions(); len(got) != 2 {
-		t.Errorf("asking for a name made a condition: %v", got)
+	if got := w.Conditions()[0]; !got.OK || got.Error != "" || !got.Since.Equal(w.at) || w.Err("database") != nil {
+		t.Errorf("after the end: %+v, %v", got, w.Err("database"))
 	}
 }
 
@@ -215,33 +198,51 @@ func (c *fakeStore) check(context.Context) error {
 	return c.err
 }
 
-// Each store is probed at once and then every second; Stop ends it.
+// Each store is probed at once and then every second, once; Stop ends it for ever.
 func TestProbesRunEverySecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		good, bad := &fakeStore{}, &fakeStore{err: errA}
 		m := silent(nothing, Probe{"good", good.check}, Probe{"bad", bad.check})
+		m.Start()
 		m.Start()
 		synctest.Wait()
 		if m.Err("good") != nil || m.Err("bad") == nil || good.runs.Load() != 1 {
 			t.Errorf("at once: %v after %d runs", m.Conditions(), good.runs.Load())
 		}
 		time.Sleep(10*time.Second + time.Millisecond)
-		_ = m.Stop(t.Context())
+		stop(t, m)
+		stop(t, m)
+		m.Start()
 		time.Sleep(time.Minute)
 		if good.runs.Load() != 11 || bad.runs.Load() != 11 {
 			t.Errorf("%d and %d runs in 10 seconds, want 11", good.runs.Load(), bad.runs.Load())
 		}
+		never := &fakeStore{}
+		m = silent(nothing, Probe{"never", never.check})
+		stop(t, m)
+		m.Start()
+		time.Sleep(time.Minute)
+		if n := never.runs.Load(); n != 0 {
+			t.Errorf("%d runs of a monitor that was stopped", n)
+		}
 	})
 }
 
-// A probe that hangs counts as failed after three seconds and keeps no other
-// probe waiting.
-func TestProbeTimeout(t *testing.T) {
+func stop(t *testing.T, m *Monitor) {
+	t.Helper()
+	if err := m.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A probe that hangs counts as failed after three seconds and keeps no other probe
+// waiting. Stop interrupts it at once and does not take that for a failure.
+func TestProbeThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := &fakeStore{}
+		hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 		m := silent(nothing, Probe{"hangs", hang}, Probe{"other", other.check})
 		m.Start()
-		defer func() { _ = m.Stop(t.Context()) }()
 		time.Sleep(probeTimeout - time.Millisecond)
 		if got := m.Conditions(); len(got) != 1 || got[0].Name != "other" {
 			t.Errorf("before the timeout: %v", got)
@@ -253,71 +254,36 @@ func TestProbeTimeout(t *testing.T) {
 		if other.runs.Load() != 4 {
 			t.Errorf("the other probe ran %d times in 3 s", other.runs.Load())
 		}
-	})
-}
-
-func hang(ctx context.Context) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// Stop interrupts a probe, at once, and does not take that for a failure.
-func TestStopInterruptsAProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := silent(nothing, Probe{"hangs", hang})
-		m.Start()
-		time.Sleep(time.Second)
 		before := time.Now()
-		_ = m.Stop(t.Context())
-		if took := time.Since(before); took != 0 || len(m.Conditions()) != 0 {
-			t.Errorf("Stop took %v and left %v", took, m.Conditions())
+		stop(t, m)
+		if got := m.Conditions(); time.Since(before) != 0 || got[0].Error != context.DeadlineExceeded.Error() {
+			t.Errorf("Stop took %v and left %v", time.Since(before), got)
 		}
 	})
 }
 
-func TestStartAndStopInAnyOrder(t *testing.T) {
-	const start, stop = true, false
-	for _, c := range []struct {
-		name  string
-		calls []bool
-		runs  int64 // in the three seconds after each call
-	}{
-		{"Stop alone", []bool{stop, stop}, 0},
-		{"Start twice", []bool{start, start, stop, stop}, 7},
-		{"Start after Stop", []bool{stop, start}, 0},
-		{"no restart", []bool{start, stop, start, stop}, 4},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				probe := &fakeStore{}
-				m := silent(nothing, Probe{"store", probe.check})
-				for _, call := range c.calls {
-					map[bool]func(){start: m.Start, stop: func() { _ = m.Stop(t.Context()) }}[call]()
-					time.Sleep(3*time.Second + time.Millisecond)
-				}
-				if got := probe.runs.Load(); got != c.runs {
-					t.Errorf("%d runs, want %d", got, c.runs)
-				}
-			})
-		})
-	}
-}
-
-// For the race detector: everything at the same time.
+// For the race detector: everything at the same time. A reader sees whole samples.
 func TestConcurrentUse(t *testing.T) {
-	m := silent(nothing, Probe{"store", func(context.Context) error { return nil }})
+	m := silent(nothing, Probe{"store", (&fakeStore{}).check})
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			m.Start()
-			for j := range 200 {
+			for j := range 20 {
 				m.Report("redis", []error{nil, errors.New("x")}[(i+j)%2])
 				_ = m.Err("redis")
-				m.Conditions()
 				m.Alarms()
-				m.History()
+				m.sample()
+				chart := m.History()
+				for name, s := range chart.Series {
+					if len(s) != len(chart.Times) {
+						t.Errorf("%s has %d values for %d times", name, len(s), len(chart.Times))
+					}
+				}
+				m.AppHistory(1)
+				m.AppRates()
 			}
-			_ = m.Stop(t.Context())
+			stop(t, m)
 		})
 	}
 	wg.Wait()
