@@ -21,8 +21,7 @@ import (
 const (
 	// maxTokens bounds a file, which may be read every few seconds.
 	maxTokens = 10_000
-	// maxRate is the highest rate and the largest burst, in requests a second and
-	// requests: more than a server answers.
+	// maxRate is the highest rate, in requests a second, and the largest burst.
 	maxRate = 1_000_000
 )
 
@@ -107,8 +106,7 @@ func (e *entry) read() error {
 	return e.complete()
 }
 
-// setText reads the value of a key that is a text or a number, and returns what is wrong with
-// it or "".
+// setText reads a text or a number, and returns what is wrong with it or "".
 func (e *entry) setText(key string, node *yaml.Node) string {
 	t, text := e.token, yamlfile.Text(node)
 	var err error

@@ -26,8 +26,8 @@ import (
 )
 
 const (
-	// MinToken is the shortest token of the configuration, in bytes: with one of 16
-	// random characters nobody finds it by trying, at any rate that a server answers.
+	// MinToken is the shortest token of the configuration, in bytes: with 16 random
+	// characters it cannot be found by trying, at any rate that a server answers.
 	MinToken = 16
 	// MaxToken is the longest token that is looked at, in bytes; one of Generate has
 	// 51.

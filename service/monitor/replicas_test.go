@@ -3,7 +3,6 @@ package monitor
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,18 +12,20 @@ import (
 // records is a store of records by the clock of the test.
 type records struct {
 	mu   sync.Mutex
-	kept map[string]string
-	at   map[string]time.Time
+	kept map[string]kept // by instance
 	err  error
 }
 
-func newRecords() *records { return &records{kept: map[string]string{}, at: map[string]time.Time{}} }
+type kept struct {
+	record string
+	at     time.Time
+}
 
 func (r *records) Put(_ context.Context, instance, record string, _ time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil {
-		r.kept[instance], r.at[instance] = record, time.Now()
+		r.kept[instance] = kept{record, time.Now()}
 	}
 	return r.err
 }
@@ -39,13 +40,14 @@ func (r *records) Remove(_ context.Context, instance string, _ time.Duration) er
 func (r *records) All(_ context.Context, lasts time.Duration) (map[string]time.Duration, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	ages := map[string]time.Duration{}
+	for _, k := range r.kept {
+		if age := time.Since(k.at); age <= lasts {
+			ages[k.record] = age
+		}
+	}
 	if r.err != nil {
 		return nil, r.err
-	}
-	maps.DeleteFunc(r.kept, func(instance, _ string) bool { return time.Since(r.at[instance]) > lasts })
-	ages := map[string]time.Duration{}
-	for instance, record := range r.kept {
-		ages[record] = time.Since(r.at[instance])
 	}
 	return ages, nil
 }
@@ -73,7 +75,7 @@ func hosts(t *testing.T, f *Replicas) (all string) {
 // dies after a while. What another version wrote is left out.
 func TestReplicasSeeEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newRecords()
+		store := &records{kept: map[string]kept{}}
 		a, b, c := replica(store, "a"), replica(store, "b"), replica(store, "c")
 		for _, f := range []*Replicas{c, a, b} {
 			f.Start()
@@ -112,7 +114,7 @@ func TestAReplicaAlone(t *testing.T) {
 		}
 		_ = alone.Stop(t.Context())
 
-		store := newRecords()
+		store := &records{kept: map[string]kept{}}
 		a, b := replica(store, "a"), replica(store, "b")
 		for _, f := range []*Replicas{a, b} {
 			f.Start()
