@@ -15,13 +15,10 @@ import (
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
 	"shardid/service/access"
-	"shardid/service/alarm"
 	"shardid/service/deadline"
-	"shardid/service/fleet"
-	"shardid/service/health"
-	"shardid/service/history"
 	"shardid/service/httpapi"
 	"shardid/service/metrics"
+	"shardid/service/monitor"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/tracing"
@@ -46,13 +43,11 @@ type App struct {
 	certificates *access.Certificates // nil without TLS
 	tracer       *tracing.Tracer      // nil without tracing
 
-	stores  *metrics.Stores // times their calls
-	history *history.History
-	alarms  alarm.Board
-	fleet   *fleet.Fleet
-	url     string // of the console, once the listener is open
+	stores   *metrics.Stores // times their calls
+	replicas *monitor.Replicas
+	url      string // of the console, once the listener is open
 
-	monitor     *health.Monitor
+	monitor     *monitor.Monitor
 	watch       *settingsWatch
 	connections *connections
 	api         *httpapi.API
@@ -151,9 +146,8 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	if err := a.startModes(listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	a.history.Start()
 	a.url = consoleURL(a.cfg, listener.Addr())
-	a.fleet.Start()
+	a.replicas.Start()
 	go a.run(a.server, a.secure(deadline.Listen(boundListener{listener, a.connections}, limits(a.cfg))))
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
 		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.scheme(), listener.Addr()))

@@ -13,13 +13,18 @@ import (
 	"shardid/service/segment"
 )
 
+// modes are the names of all four, in their usual order.
+func modes() []string {
+	return []string{httpapi.ModeQueue, httpapi.ModeSegment, httpapi.ModeSnowflake, httpapi.ModeUID}
+}
+
 // apiOptions shows the modes that are enabled to the HTTP front end.
 func (a *App) apiOptions() (httpapi.Options, error) {
 	zone, err := time.LoadLocation(a.cfg.TimeZone)
 	o := httpapi.Options{
 		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor, Log: a.log,
 		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
-		Status: a.status, History: a.history, Replicas: a.fleet, Location: zone,
+		Status: a.status, History: a.monitor, Replicas: a.replicas, Location: zone,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 	}
 	host, _, _ := net.SplitHostPort(a.cfg.Server.Addr) // is checked with the configuration

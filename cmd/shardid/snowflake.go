@@ -11,7 +11,7 @@ import (
 	"shardid/repository/sqlstore"
 	"shardid/repository/workerfile"
 	"shardid/repository/zkstore"
-	"shardid/service/health"
+	"shardid/service/monitor"
 	"shardid/service/snowflake"
 	"shardid/service/worker"
 )
@@ -57,11 +57,11 @@ func (a *App) openZooKeeper() (*zkstore.Store, error) {
 }
 
 // zooKeeperProbe is nothing without an ensemble.
-func zooKeeperProbe(store *zkstore.Store) []health.Probe {
+func zooKeeperProbe(store *zkstore.Store) []monitor.Probe {
 	if store == nil {
 		return nil
 	}
-	return []health.Probe{{Name: conditionZooKeeper, Check: store.Check}}
+	return []monitor.Probe{{Name: conditionZooKeeper, Check: store.Check}}
 }
 
 // wireSnowflake builds the generator and the keeper of its worker ID; the keeper is

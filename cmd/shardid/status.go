@@ -9,7 +9,7 @@ import (
 
 // status is what /api/status tells beyond what the HTTP front end knows itself.
 func (a *App) status(ctx context.Context) httpapi.Status {
-	s := httpapi.Status{Version: versionString(), StartedAt: a.startedAt, Queue: a.queueStatus(ctx), Alarms: a.lookForAlarms()}
+	s := httpapi.Status{Version: versionString(), StartedAt: a.startedAt, Queue: a.queueStatus(ctx), Alarms: a.monitor.Alarms()}
 	if a.segment != nil {
 		s.Segment = &httpapi.SegmentStatus{Issued: a.segment.Stats().Issued, Tags: a.segmentViews()}
 	}
@@ -24,7 +24,7 @@ func (a *App) status(ctx context.Context) httpapi.Status {
 
 func (a *App) queueStatus(ctx context.Context) *httpapi.QueueStatus {
 	views := a.queue.Views(ctx)
-	rates := a.history.Rates()
+	rates := a.monitor.AppRates()
 	apps := make([]httpapi.AppStatus, len(views))
 	for i, v := range views {
 		apps[i] = httpapi.AppStatus{

@@ -12,8 +12,8 @@ import (
 	"shardid/repository/memstore"
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
-	"shardid/service/health"
 	"shardid/service/httpapi"
+	"shardid/service/monitor"
 	"shardid/service/queue"
 
 	"github.com/redis/go-redis/v9"
@@ -53,10 +53,10 @@ func (a *App) wire() (err error) {
 	if err != nil {
 		return err
 	}
-	a.monitor = health.New(a.log, append(zooKeeperProbe(zoo),
-		health.Probe{Name: conditionDatabase, Check: a.checkDatabase},
-		health.Probe{Name: conditionRedis, Check: lists.check})...)
-	a.onStop("health", func(context.Context) error { a.monitor.Stop(); return nil })
+	a.monitor = monitor.New(a.log, a.snapshot, append(zooKeeperProbe(zoo),
+		monitor.Probe{Name: conditionDatabase, Check: a.checkDatabase},
+		monitor.Probe{Name: conditionRedis, Check: lists.check})...)
+	a.onStop("monitor", a.monitor.Stop)
 	a.watch = newSettingsWatch(a.log, inspection{"database", a.db.Settings}, inspection{"redis", lists.settings})
 	a.onStop("settings", func(context.Context) error { a.watch.Stop(); return nil })
 	if a.queue, err = queue.New(a.tracedQueue(queueOptions(a, lists), lists.name())); err != nil {
@@ -69,8 +69,7 @@ func (a *App) wire() (err error) {
 	if err := a.wireAccess(); err != nil {
 		return err
 	}
-	a.wireHistory()
-	a.wireFleet()
+	a.wireReplicas()
 	options, err := a.apiOptions()
 	a.api = httpapi.New(options)
 	return err

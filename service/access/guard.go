@@ -1,3 +1,15 @@
+// Package access says what a caller may do: it knows the bearer tokens of the service
+// and reads them, and the certificates it is reached with, again when their files
+// change.
+//
+// A Guard holds the tokens of a file, and one for administration from the
+// configuration. The file has the SHA-256 of each token and not the token, so its
+// readers can use none. A plain hash is enough: Generate's tokens are 32 random bytes,
+// which cannot be found by trying, however fast the hash is. Slow hashes and salts are
+// for passwords, which people choose.
+//
+// A token of the role RoleGet is for IDs, one of RoleAdmin for administration; both
+// may read the pages of monitoring.
 package access
 
 import (
@@ -14,8 +26,8 @@ import (
 )
 
 const (
-	// MinToken is the shortest token of the configuration, in bytes: with one of 16
-	// random characters nobody finds it by trying, at any rate that a server answers.
+	// MinToken is the shortest token of the configuration, in bytes: with 16 random
+	// characters it cannot be found by trying, at any rate that a server answers.
 	MinToken = 16
 	// MaxToken is the longest token that is looked at, in bytes; one of Generate has
 	// 51.
@@ -26,9 +38,7 @@ const (
 
 // Options of a Guard.
 type Options struct {
-	// AdminToken is the token for administration that the configuration has; "" for
-	// none.
-	AdminToken string
+	AdminToken string // for administration, from the configuration; "" for none
 	// File has the other tokens; "" for none.
 	File string
 	// Report is told, every Period, whether File could be read; it may be nil.
@@ -42,7 +52,7 @@ type Options struct {
 // Guard knows the tokens. Start keeps those of the file up to date until Stop. Safe
 // for concurrent use.
 type Guard struct {
-	*Reloader
+	*reloader
 	opts  Options
 	admin *Token                   // of the configuration; nil for none
 	file  atomic.Pointer[tokenSet] // nil only before the first load
@@ -66,8 +76,8 @@ func NewGuard(opts Options) (*Guard, error) {
 	if opts.AdminToken != "" {
 		g.admin = &Token{name: AdminName, role: RoleAdmin, sum: digest(sha256.Sum256([]byte(opts.AdminToken)))}
 	}
-	g.Reloader = NewReloader(g.load, opts.Report, files(opts.File)...)
-	if err := g.Load(); err != nil {
+	g.reloader = newReloader(g.load, opts.Report, opts.File)
+	if err := g.reload(); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -92,8 +102,11 @@ func (g *Guard) load() error {
 		known := 0
 		for sum, t := range set.byDigest {
 			if before := old.byDigest[sum]; before != nil {
-				t.inherit(before)
 				known++
+				now, then := t.limiter, before.limiter
+				if now != nil && then != nil && now.Limit() == then.Limit() && now.Burst() == then.Burst() {
+					t.limiter = then // a file that was written again gives no new burst
+				}
 			}
 		}
 		g.opts.Log.Info("tokens are read again", "file", g.opts.File, "tokens", len(tokens),
@@ -103,49 +116,30 @@ func (g *Guard) load() error {
 	return nil
 }
 
-// inherit goes on with the limiter of the same token as it was before, so that
-// nobody gets a new burst from a file that was written again.
-func (t *Token) inherit(old *Token) {
-	if t.limiter == nil || old.limiter == nil {
-		return
-	}
-	if t.limiter.Limit() == old.limiter.Limit() && t.limiter.Burst() == old.limiter.Burst() {
-		t.limiter = old.limiter
-	}
-}
-
 // HasAdmin says whether there is a token for administration at all.
 func (g *Guard) HasAdmin() bool { return g.admin != nil || g.file.Load().admins }
 
 // Client finds the token of a request for IDs: one of the file. A request of its
 // rate is used up. Errors: model.ErrNoToken, *TooManyError.
-func (g *Guard) Client(h http.Header) (*Token, error) {
-	sum, err := bearer(h)
-	if err != nil {
-		return nil, err
-	}
-	return g.find(sum)
-}
+func (g *Guard) Client(h http.Header) (*Token, error) { return g.find(h, nil) }
 
 // Operator is Client for administration and monitoring, where the token of the
 // configuration is good too.
-func (g *Guard) Operator(h http.Header) (*Token, error) {
+func (g *Guard) Operator(h http.Header) (*Token, error) { return g.find(h, g.admin) }
+
+// find returns admin, which may be nil, or a token of the file and uses one request of its
+// rate. The time of the lookup depends on digests at most, which a caller cannot choose.
+func (g *Guard) find(h http.Header, admin *Token) (*Token, error) {
 	sum, err := bearer(h)
 	if err != nil {
 		return nil, err
 	}
-	if g.admin != nil && subtle.ConstantTimeCompare(g.admin.sum[:], sum[:]) == 1 {
-		return g.admin, nil
+	if admin != nil && subtle.ConstantTimeCompare(admin.sum[:], sum[:]) == 1 {
+		return admin, nil
 	}
-	return g.find(sum)
-}
-
-// find uses one request of the rate of a token of the file. How long the lookup takes
-// tells something of digests at most, and nobody can choose those.
-func (g *Guard) find(sum digest) (*Token, error) {
 	t, now := g.file.Load().byDigest[sum], g.opts.Now()
 	if t == nil || subtle.ConstantTimeCompare(t.sum[:], sum[:]) == 0 || t.Expired(now) {
-		return nil, errUnknown()
+		return nil, errUnknown
 	}
 	if err := t.take(now); err != nil {
 		return nil, err
@@ -153,9 +147,7 @@ func (g *Guard) find(sum digest) (*Token, error) {
 	return t, nil
 }
 
-func errUnknown() error {
-	return fmt.Errorf("%w: nobody has this token, or it has expired", model.ErrNoToken)
-}
+var errUnknown = fmt.Errorf("%w: nobody has this token, or it has expired", model.ErrNoToken)
 
 // bearer is the digest of the token of a request. It does not allocate for one that
 // has a token. Errors: model.ErrNoToken.
@@ -174,18 +166,8 @@ func bearer(h http.Header) (digest, error) {
 	}
 	token := strings.TrimLeft(value[len(scheme):], " ")
 	if len(token) > MaxToken {
-		return digest{}, errUnknown()
+		return digest{}, errUnknown
 	}
 	var text [MaxToken]byte
 	return digest(sha256.Sum256(text[:copy(text[:], token)])), nil
-}
-
-// files leaves out what is not set.
-func files(names ...string) (set []string) {
-	for _, name := range names {
-		if name != "" {
-			set = append(set, name)
-		}
-	}
-	return set
 }

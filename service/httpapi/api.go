@@ -133,7 +133,7 @@ func (a *API) route() {
 		"/cache":                  a.cache(),
 		"/db":                     a.db(),
 		"/api/status":             a.page(a.readStatus, a.writeJSONBody),
-		"/api/history":            a.history,
+		"/api/history":            a.history(),
 		"/api/replicas":           a.page(a.readReplicas, a.writeJSONBody),
 		"/openapi.yaml":           a.openAPI,
 		"/metrics":                a.metrics(),

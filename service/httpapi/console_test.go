@@ -206,7 +206,7 @@ func TestDocumentationLinks(t *testing.T) {
 			t.Errorf("%s links to what is not in the binary", name)
 		}
 	}
-	rules, err := os.ReadFile("../alarm/rules.go")
+	rules, err := os.ReadFile("../monitor/alarms.go")
 	if err != nil {
 		t.Fatal(err)
 	}

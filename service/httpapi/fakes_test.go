@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/health"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"go.uber.org/goleak"
@@ -70,10 +69,10 @@ func broken(err error) *fakeQueue {
 // fakeConditions fail when they are in the list.
 type fakeConditions []string
 
-func (f fakeConditions) Conditions() []health.Condition {
-	var all []health.Condition
+func (f fakeConditions) Conditions() []model.Condition {
+	var all []model.Condition
 	for _, name := range []string{"database", "redis"} {
-		c := health.Condition{Name: name, OK: !slices.Contains(f, name), Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+		c := model.Condition{Name: name, OK: !slices.Contains(f, name), Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 		if !c.OK {
 			c.Error = "read 10.0.0.1:1->10.0.0.2:2: connection reset"
 		}

@@ -1,25 +1,40 @@
 package httpapi
 
 import (
+	"context"
+
 	"shardid/model"
-	"shardid/service/history"
+	"shardid/service/monitor"
 
 	"github.com/gin-gonic/gin"
 )
 
 // history answers what happened in the last minutes: of the whole replica or, with an
-// app, of that one.
-func (a *API) history(c *gin.Context) {
-	app, given, err := parseHistory(c.Request.URL.RawQuery)
-	switch {
-	case err != nil:
-		a.fail(c, err)
-	case a.opts.History == nil:
-		a.writeJSON(c, history.Chart{PeriodSeconds: int(history.Every.Seconds()), Times: []int64{}, Series: map[string][]history.Value{}})
-	case given:
-		a.writeJSON(c, a.opts.History.App(uint8(app)))
-	default:
-		a.writeJSON(c, a.opts.History.All())
+// app, of that one. Each chart is read once a second.
+func (a *API) history() gin.HandlerFunc {
+	page := func(read func() monitor.Chart) gin.HandlerFunc {
+		return a.page(func(context.Context) ([]byte, error) {
+			if a.opts.History == nil {
+				return encodeJSON(monitor.NewChart())
+			}
+			return encodeJSON(read())
+		}, a.writeJSONBody)
+	}
+	replica := page(func() monitor.Chart { return a.opts.History.History() })
+	var apps [model.Apps]gin.HandlerFunc
+	for app := range apps {
+		apps[app] = page(func() monitor.Chart { return a.opts.History.AppHistory(uint8(app)) })
+	}
+	return func(c *gin.Context) {
+		app, given, err := parseHistory(c.Request.URL.RawQuery)
+		switch {
+		case err != nil:
+			a.fail(c, err)
+		case given:
+			apps[app](c)
+		default:
+			replica(c)
+		}
 	}
 }
 

@@ -5,24 +5,24 @@ import (
 	"net/http"
 	"testing"
 
-	"shardid/service/history"
+	"shardid/service/monitor"
 )
 
 // fakeHistory has one sample of an app that existed, and knows which was asked for.
 type fakeHistory struct{}
 
-func (fakeHistory) All() history.Chart {
-	return chart(map[string][]history.Value{
-		"queue.issued": {0.12345, 2}, "queue.p99Ms": {history.Value(math.NaN()), 1e6},
+func (fakeHistory) History() monitor.Chart {
+	return chart(map[string][]monitor.Value{
+		"queue.issued": {0.12345, 2}, "queue.p99Ms": {monitor.Value(math.NaN()), 1e6},
 	})
 }
 
-func (fakeHistory) App(app uint8) history.Chart {
-	return chart(map[string][]history.Value{"app.issued": {history.Value(app), history.Value(math.Inf(1))}})
+func (fakeHistory) AppHistory(app uint8) monitor.Chart {
+	return chart(map[string][]monitor.Value{"app.issued": {monitor.Value(app), monitor.Value(math.Inf(1))}})
 }
 
-func chart(series map[string][]history.Value) history.Chart {
-	return history.Chart{PeriodSeconds: 5, Times: []int64{1795192496, 1795192501}, Series: series}
+func chart(series map[string][]monitor.Value) monitor.Chart {
+	return monitor.Chart{PeriodSeconds: 5, Times: []int64{1795192496, 1795192501}, Series: series}
 }
 
 func withHistory(o *Options) { o.History = fakeHistory{} }

@@ -5,9 +5,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/admin"
-	"shardid/service/fleet"
-	"shardid/service/health"
-	"shardid/service/history"
+	"shardid/service/monitor"
 )
 
 // Queue is the service behind /get.
@@ -50,7 +48,7 @@ const (
 
 // Conditions tells how the things the service depends on are doing.
 type Conditions interface {
-	Conditions() []health.Condition
+	Conditions() []model.Condition
 }
 
 // Tags reads the rows of leaf_alloc. Errors: *model.StoreError, or the context's.
@@ -95,12 +93,12 @@ type TagAdmin interface {
 
 // History remembers what happened in the last minutes.
 type History interface {
-	// All is what the whole replica did, App what it issued of one app.
-	All() history.Chart
-	App(app uint8) history.Chart
+	// History is what the whole replica did, AppHistory what it issued of one app.
+	History() monitor.Chart
+	AppHistory(app uint8) monitor.Chart
 }
 
 // Replicas knows all replicas of the deployment.
 type Replicas interface {
-	View(ctx context.Context) fleet.View
+	View(ctx context.Context) monitor.View
 }

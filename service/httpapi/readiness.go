@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"shardid/service/health"
+	"shardid/model"
 
 	"github.com/gin-gonic/gin"
 )
@@ -26,9 +26,9 @@ const (
 
 // healthAnswer is the body of the health endpoints.
 type healthAnswer struct {
-	Status  string             `json:"status"`
-	Message string             `json:"message,omitempty"`
-	Checks  []health.Condition `json:"checks,omitempty"`
+	Status  string            `json:"status"`
+	Message string            `json:"message,omitempty"`
+	Checks  []model.Condition `json:"checks,omitempty"`
 }
 
 // watched is a mode and what was last seen of it. A request for its health looks, so
@@ -36,10 +36,10 @@ type healthAnswer struct {
 type watched struct {
 	Mode
 	mu   sync.Mutex
-	last health.Condition
+	last model.Condition
 }
 
-func (w *watched) look(now time.Time) health.Condition {
+func (w *watched) look(now time.Time) model.Condition {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err := w.Ready()
@@ -54,9 +54,9 @@ func (w *watched) look(now time.Time) health.Condition {
 }
 
 // look looks at all modes that are enabled.
-func (a *API) look() []health.Condition {
+func (a *API) look() []model.Condition {
 	now := a.now()
-	seen := make([]health.Condition, len(a.modes))
+	seen := make([]model.Condition, len(a.modes))
 	for i, m := range a.modes {
 		seen[i] = m.look(now)
 	}
@@ -66,10 +66,10 @@ func (a *API) look() []health.Condition {
 // assess says how everything is doing, and the modes, which are the last of its checks,
 // by themselves. The message is of the first check that fails: the conditions come
 // before the modes that wait for them.
-func (a *API) assess() (answer healthAnswer, modes []health.Condition) {
+func (a *API) assess() (answer healthAnswer, modes []model.Condition) {
 	modes = a.look()
 	answer = healthAnswer{Status: statusOK, Checks: append(a.opts.Conditions.Conditions(), modes...)}
-	if i := slices.IndexFunc(answer.Checks, func(c health.Condition) bool { return !c.OK }); i >= 0 {
+	if i := slices.IndexFunc(answer.Checks, func(c model.Condition) bool { return !c.OK }); i >= 0 {
 		answer.Status, answer.Message = statusDegraded, answer.Checks[i].Name+": "+answer.Checks[i].Error
 	}
 	return answer, modes
@@ -84,7 +84,7 @@ func (a *API) readyz(c *gin.Context) { a.writeReadiness(c, a.readiness()) }
 
 func (a *API) readiness() healthAnswer {
 	answer, modes := a.assess()
-	failing := slices.DeleteFunc(modes, func(m health.Condition) bool { return m.OK })
+	failing := slices.DeleteFunc(modes, func(m model.Condition) bool { return m.OK })
 	if len(failing) == 0 {
 		a.complete.Store(true)
 	}
@@ -107,7 +107,7 @@ func (a *API) readiness() healthAnswer {
 func (a *API) readyzOf(c *gin.Context) {
 	name := c.Param("mode")
 	answer, modes := a.assess()
-	i := slices.IndexFunc(modes, func(m health.Condition) bool { return m.Name == name })
+	i := slices.IndexFunc(modes, func(m model.Condition) bool { return m.Name == name })
 	switch {
 	case i < 0 && slices.Contains([]string{ModeSegment, ModeSnowflake, ModeUID}, name):
 		a.failDisabled(c, name)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/monitor"
 )
 
 // counting is an API that counts what is read for its pages; each reading lasts for took
@@ -29,12 +30,19 @@ func counting(took time.Duration, err *error) (*API, *atomic.Int64) {
 		o.Status = func(context.Context) Status { read(); return Status{} }
 		o.Segments = func() []SegmentView { read(); return nil }
 		o.Tags = func(context.Context) ([]model.Tag, error) { read(); return nil, *err }
+		o.History = countedHistory(read)
 	}), &reads
 }
 
+// countedHistory is called for each reading.
+type countedHistory func()
+
+func (f countedHistory) History() monitor.Chart         { f(); return monitor.NewChart() }
+func (f countedHistory) AppHistory(uint8) monitor.Chart { f(); return monitor.NewChart() }
+
 // However many ask, and however, each form of a page is read once a second.
 func TestPagesAreReadOnceASecond(t *testing.T) {
-	for _, target := range []string{"/db", "/cache", "/api/status", "/metrics"} {
+	for _, target := range []string{"/db", "/cache", "/api/status", "/metrics", "/api/history", "/api/history?app=7"} {
 		for _, accept := range []string{"application/json", "text/html"} {
 			synctest.Test(t, func(t *testing.T) {
 				var none error

@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/alarm"
-	"shardid/service/fleet"
-	"shardid/service/health"
+	"shardid/service/monitor"
 )
 
 // Status is the body of /api/status, what the console shows. Options.Status fills
@@ -25,9 +23,9 @@ type Status struct {
 	Modes map[string]ModeStatus `json:"modes"`
 	// Stores are the conditions of the stores, and of what is tried again and
 	// again.
-	Stores []health.Condition `json:"stores"`
+	Stores []model.Condition `json:"stores"`
 	// Alarms are what an operator should look at, the most severe first.
-	Alarms []alarm.Alarm `json:"alarms"`
+	Alarms []monitor.Alarm `json:"alarms"`
 
 	Queue     *QueueStatus     `json:"queue,omitempty"`
 	Segment   *SegmentStatus   `json:"segment,omitempty"`
@@ -171,7 +169,7 @@ func (a *API) readStatus(ctx context.Context) ([]byte, error) {
 	ready := a.readiness()
 	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
 	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions.Conditions()
-	s.Alarms = append([]alarm.Alarm{}, s.Alarms...) // none is [], not null
+	s.Alarms = append([]monitor.Alarm{}, s.Alarms...) // none is [], not null
 	return encodeJSON(s)
 }
 
@@ -182,7 +180,7 @@ func (a *API) Readiness() (ready bool, modes map[string]ModeStatus) {
 
 // readReplicas is how all replicas of the deployment are doing.
 func (a *API) readReplicas(ctx context.Context) ([]byte, error) {
-	view := fleet.View{Replicas: []fleet.Record{}}
+	view := monitor.View{Replicas: []monitor.Record{}}
 	if a.opts.Replicas != nil {
 		view = a.opts.Replicas.View(ctx)
 	}

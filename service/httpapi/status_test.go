@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/alarm"
-	"shardid/service/fleet"
+	"shardid/service/monitor"
 )
 
 // fullStatus has every field.
@@ -25,7 +24,7 @@ func fullStatus(context.Context) Status {
 	}
 	return Status{
 		Version: "1.2.3", StartedAt: loaded,
-		Alarms:  []alarm.Alarm{{Name: "ShardidStarved", Severity: alarm.Critical, Message: "callers got -4", Since: loaded}},
+		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Critical, Message: "callers got -4", Since: loaded}},
 		Queue:   &QueueStatus{Issued: 7, Pops: 6, Refills: 65, Held: 3, Wasted: map[string]int64{"purged": 9}, Apps: []AppStatus{app}},
 		Segment: &SegmentStatus{Issued: 8, Tags: fakeViews()},
 		Snowflake: &SnowflakeStatus{
@@ -106,10 +105,10 @@ func TestStatusThatCannotBeShown(t *testing.T) {
 
 type fakeReplicas struct{}
 
-func (fakeReplicas) View(context.Context) fleet.View {
-	return fleet.View{Self: "a", Shared: true, Message: "redis: away", Replicas: []fleet.Record{{
+func (fakeReplicas) View(context.Context) monitor.View {
+	return monitor.View{Self: "a", Shared: true, Message: "redis: away", Replicas: []monitor.Record{{
 		Instance: "a", Host: "h", URL: "http://10.0.0.5:8080/", Version: "1.2.3", StartedAt: loaded, Ready: true,
-		Modes:    map[string]fleet.Mode{ModeQueue: {Enabled: true, Ready: true, IDsPerSecond: 0.5}},
+		Modes:    map[string]monitor.ModeRecord{ModeQueue: {Enabled: true, Ready: true, IDsPerSecond: 0.5}},
 		WorkerID: -1, Alarms: map[string]int{"critical": 1}, AgeSeconds: 2.5,
 	}}}
 }

@@ -10,7 +10,6 @@ import (
 	"fmt"
 
 	"shardid/model"
-	"shardid/service/health"
 	"shardid/service/queue"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,7 +27,7 @@ type Sources struct {
 
 	Queue      func() queue.Stats
 	Apps       func() []queue.View // as last seen: a scrape asks no store
-	Conditions func() []health.Condition
+	Conditions func() []model.Condition
 	Answers    func() map[int]int64      // by code of the error table; 0 is IDs served
 	Traffic    func() map[string]Traffic // of the ID routes, by mode
 	// Settings are what the stores said of theirs, when last asked.

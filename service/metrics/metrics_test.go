@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/health"
 	"shardid/service/latency"
 	"shardid/service/metrics"
 	"shardid/service/queue"
@@ -58,7 +57,7 @@ func full() metrics.Sources {
 			}
 			return []queue.View{v, unknown}
 		},
-		Conditions: func() []health.Condition { return []health.Condition{{Name: "redis", OK: true}, {Name: "database"}} },
+		Conditions: func() []model.Condition { return []model.Condition{{Name: "redis", OK: true}, {Name: "database"}} },
 		Answers:    func() map[int]int64 { return map[int]int64{0: 10, -4: 11} },
 		Traffic: func() map[string]metrics.Traffic {
 			return map[string]metrics.Traffic{"queue": {OK: reading(), Codes: map[int]int64{-4: 61, -12: 0}}}

@@ -1,4 +1,4 @@
-package health
+package background
 
 import (
 	"maps"
@@ -7,24 +7,24 @@ import (
 	"sync/atomic"
 )
 
-// Failing remembers which of many like things, such as lists, fail at present, and
-// reports them as one condition: it works again once the last of them does, and not
-// when any other succeeds. Safe for concurrent use.
+// Failing remembers which of many things of a kind, such as lists, fail at present, and
+// reports them as one condition, which works again when none of them fails. Safe for
+// concurrent use.
 type Failing[K comparable] struct {
 	report func(error)
 
 	mu      sync.Mutex
 	errs    map[K]error
-	shown   K           // the one whose failure was reported
+	shown   K           // the thing whose failure was reported
 	working atomic.Bool // nothing fails, and that was reported
 }
 
-// NewFailing makes one that reports to report, which must not block.
+// NewFailing makes a Failing that calls report, which must not block.
 func NewFailing[K comparable](report func(error)) *Failing[K] {
 	return &Failing[K]{report: report, errs: map[K]error{}}
 }
 
-// Note notes how it went with key, nil when it works.
+// Note takes the outcome of key, nil when it works.
 func (f *Failing[K]) Note(key K, err error) {
 	if err == nil && f.working.Load() {
 		return
@@ -45,14 +45,14 @@ func (f *Failing[K]) Note(key K, err error) {
 	f.report(f.errs[f.shown])
 }
 
-// Err is the failure that was reported last; nil when nothing fails.
+// Err is the failure that was reported last, nil when nothing fails.
 func (f *Failing[K]) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.errs[f.shown]
 }
 
-// Keys are those that fail, in no order.
+// Keys are the things that fail, in no order.
 func (f *Failing[K]) Keys() []K {
 	if f.working.Load() {
 		return nil

@@ -1,4 +1,4 @@
-package health
+package monitor
 
 import (
 	"bytes"
@@ -6,9 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"shardid/model"
 
 	"go.uber.org/goleak"
 )
@@ -26,16 +32,23 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	w.Monitor = New(slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})))
+	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	w.Monitor = New(slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})), nothing)
 	w.now = func() time.Time { return w.at }
 	return w
 }
 
-func withoutTime(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == slog.TimeKey {
-		return slog.Attr{}
-	}
-	return a
+// nothing is the snapshot of a replica without a mode.
+func nothing() Snapshot { return Snapshot{} }
+
+// silent is a monitor without a log.
+func silent(snapshot func() Snapshot, probes ...Probe) *Monitor {
+	return New(slog.New(slog.DiscardHandler), snapshot, probes...)
 }
 
 // lines returns what was logged since the last call.
@@ -111,93 +124,37 @@ func TestNothingFloodsTheLog(t *testing.T) {
 	}
 }
 
-// Conditions do not share their quiet times.
-func TestConditionsAreToldApart(t *testing.T) {
-	w := newWorld()
-	w.Report("redis", errA)
-	w.Report("database", errB)
-	if got := w.lines(); len(got) != 2 || !strings.Contains(got[1], "database fails") {
-		t.Errorf("logged %q", got)
-	}
-}
-
+// Each condition has its own times, also of quiet in the log.
 func TestConditions(t *testing.T) {
 	w := newWorld()
 	start := w.at
 	w.Report("redis", nil)
 	w.Report("database", errA)
+	w.Report("pop", errB)
+	if got := w.lines(); len(got) != 2 || !strings.Contains(got[1], "pop fails") {
+		t.Errorf("logged %q", got)
+	}
 	w.at = w.at.Add(time.Second)
 	w.Report("redis", nil)
 	w.Report("database", errB)
-	w.Report("queue", nil)
-	want := []Condition{
-		{"database", false, start, "timed out"},
-		{"queue", true, start.Add(time.Second), ""},
-		{"redis", true, start, ""},
+	w.Report("pop", nil)
+	if w.Err("redis") != nil || !errors.Is(w.Err("database"), errB) || w.Err("never reported") == nil {
+		t.Errorf("redis %v, database %v, another %v", w.Err("redis"), w.Err("database"), w.Err("never reported"))
 	}
-	if got := w.Conditions(); fmt.Sprint(got) != fmt.Sprint(want) {
+	want := []model.Condition{
+		{Name: "database", Since: start, Error: "timed out"},
+		{Name: "pop", OK: true, Since: start.Add(time.Second)},
+		{Name: "redis", OK: true, Since: start},
+	}
+	if got := w.Conditions(); !slices.Equal(got, want) {
 		t.Errorf("Conditions = %v, want %v", got, want)
 	}
 	w.at = w.at.Add(time.Second)
 	w.Report("database", nil)
-	if got := w.Conditions()[0]; !got.OK || got.Error != "" || !got.Since.Equal(w.at) {
-		t.Errorf("after the end: %+v", got)
+	if got := w.Conditions()[0]; !got.OK || got.Error != "" || !got.Since.Equal(w.at) || w.Err("database") != nil {
+		t.Errorf("after the end: %+v, %v", got, w.Err("database"))
 	}
 }
-
-func TestErr(t *testing.T) {
-	w := newWorld()
-	w.Report("redis", nil)
-	w.Report("database", errA)
-	if w.Err("redis") != nil || !errors.Is(w.Err("database"), errA) || w.Err("never reported") == nil {
-		t.Errorf("redis %v, database %v, another %v", w.Err("redis"), w.Err("database"), w.Err("never reported"))
-	}
-	w.Report("database", nil)
-	if err := w.Err("database"); err != nil {
-		t.Errorf("after it works again: %v", err)
-	}
-	if got := w.Conditions(); len(got) != 2 {
-		t.Errorf("asking for a name made a condition: %v", got)
-	}
-}
-
-// Of many things that share a condition each counts by itself: it fails while one of
-// them does, with one message, and works once none does.
-func TestFailing(t *testing.T) {
-	var told []error
-	f := NewFailing[int](func(err error) { told = append(told, err) })
-	for _, step := range []struct {
-		key  int
-		err  error
-		want string
-		keys int
-	}{
-		{0, nil, "[<nil>]", 0},
-		{1, nil, "[]", 0}, // it is known
-		{1, errA, "[refused]", 1},
-		{2, nil, "[refused]", 1},
-		{2, errB, "[refused]", 2},
-		{1, nil, "[timed out]", 1},
-		{1, errA, "[timed out]", 2},
-		{2, nil, "[refused]", 1},
-		{1, nil, "[<nil>]", 0},
-		{1, nil, "[]", 0},
-	} {
-		told = nil
-		f.Note(step.key, step.err)
-		if got := fmt.Sprint(told); got != step.want || len(f.Keys()) != step.keys {
-			t.Errorf("Note(%d, %v) told %s, failing are %v, want %s and %d", step.key, step.err, got, f.Keys(), step.want, step.keys)
-		}
-	}
-}
-
-// quietMonitor logs to nobody.
-func quietMonitor(probes ...Probe) *Monitor {
-	return New(slog.New(slog.DiscardHandler), probes...)
-}
-
-// nothing is a probe of a store that always works.
-func nothing(context.Context) error { return nil }
 
 // One cause is told of once: what a store's failure brings about has no line of
 // its own, and what fails by itself has one as soon as the stores were probed.
@@ -227,5 +184,110 @@ func TestAFailingStoreExplainsTheRest(t *testing.T) {
 		if got := strings.Join(w.lines(), "\n"); got != step.want {
 			t.Errorf("%s %v: logged %q, want %q", step.name, step.err, got, step.want)
 		}
+	}
+}
+
+// fakeStore is a probe that counts its runs and answers with err.
+type fakeStore struct {
+	runs atomic.Int64
+	err  error
+}
+
+func (c *fakeStore) check(context.Context) error {
+	c.runs.Add(1)
+	return c.err
+}
+
+// Each store is probed at once and then every second, once; Stop ends it for ever.
+func TestProbesRunEverySecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		good, bad := &fakeStore{}, &fakeStore{err: errA}
+		m := silent(nothing, Probe{"good", good.check}, Probe{"bad", bad.check})
+		m.Start()
+		m.Start()
+		synctest.Wait()
+		if m.Err("good") != nil || m.Err("bad") == nil || good.runs.Load() != 1 {
+			t.Errorf("at once: %v after %d runs", m.Conditions(), good.runs.Load())
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		stop(t, m)
+		stop(t, m)
+		m.Start()
+		time.Sleep(time.Minute)
+		if good.runs.Load() != 11 || bad.runs.Load() != 11 {
+			t.Errorf("%d and %d runs in 10 seconds, want 11", good.runs.Load(), bad.runs.Load())
+		}
+		never := &fakeStore{}
+		m = silent(nothing, Probe{"never", never.check})
+		stop(t, m)
+		m.Start()
+		time.Sleep(time.Minute)
+		if n := never.runs.Load(); n != 0 {
+			t.Errorf("%d runs of a monitor that was stopped", n)
+		}
+	})
+}
+
+func stop(t *testing.T, m *Monitor) {
+	t.Helper()
+	if err := m.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A probe that hangs counts as failed after three seconds and keeps no other probe
+// waiting. Stop interrupts it at once and does not take that for a failure.
+func TestProbeThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := &fakeStore{}
+		hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		m := silent(nothing, Probe{"hangs", hang}, Probe{"other", other.check})
+		m.Start()
+		time.Sleep(probeTimeout - time.Millisecond)
+		if got := m.Conditions(); len(got) != 1 || got[0].Name != "other" {
+			t.Errorf("before the timeout: %v", got)
+		}
+		time.Sleep(2 * time.Millisecond)
+		if got := m.Conditions(); len(got) != 2 || got[0].OK || got[0].Error != context.DeadlineExceeded.Error() {
+			t.Errorf("after the timeout: %v", got)
+		}
+		if other.runs.Load() != 4 {
+			t.Errorf("the other probe ran %d times in 3 s", other.runs.Load())
+		}
+		before := time.Now()
+		stop(t, m)
+		if got := m.Conditions(); time.Since(before) != 0 || got[0].Error != context.DeadlineExceeded.Error() {
+			t.Errorf("Stop took %v and left %v", time.Since(before), got)
+		}
+	})
+}
+
+// For the race detector: everything at the same time. A reader sees whole samples.
+func TestConcurrentUse(t *testing.T) {
+	m := silent(nothing, Probe{"store", (&fakeStore{}).check})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			m.Start()
+			for j := range 20 {
+				m.Report("redis", []error{nil, errors.New("x")}[(i+j)%2])
+				_ = m.Err("redis")
+				m.Alarms()
+				m.sample()
+				chart := m.History()
+				for name, s := range chart.Series {
+					if len(s) != len(chart.Times) {
+						t.Errorf("%s has %d values for %d times", name, len(s), len(chart.Times))
+					}
+				}
+				m.AppHistory(1)
+				m.AppRates()
+			}
+			stop(t, m)
+		})
+	}
+	wg.Wait()
+	if got := m.Conditions(); len(got) == 0 || got[0].Name != "redis" {
+		t.Errorf("Conditions = %v", got)
 	}
 }

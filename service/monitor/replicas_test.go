@@ -1,9 +1,8 @@
-package fleet
+package monitor
 
 import (
 	"context"
 	"errors"
-	"maps"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,18 +12,20 @@ import (
 // records is a store of records by the clock of the test.
 type records struct {
 	mu   sync.Mutex
-	kept map[string]string
-	at   map[string]time.Time
+	kept map[string]kept // by instance
 	err  error
 }
 
-func newRecords() *records { return &records{kept: map[string]string{}, at: map[string]time.Time{}} }
+type kept struct {
+	record string
+	at     time.Time
+}
 
 func (r *records) Put(_ context.Context, instance, record string, _ time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil {
-		r.kept[instance], r.at[instance] = record, time.Now()
+		r.kept[instance] = kept{record, time.Now()}
 	}
 	return r.err
 }
@@ -39,13 +40,14 @@ func (r *records) Remove(_ context.Context, instance string, _ time.Duration) er
 func (r *records) All(_ context.Context, lasts time.Duration) (map[string]time.Duration, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	ages := map[string]time.Duration{}
+	for _, k := range r.kept {
+		if age := time.Since(k.at); age <= lasts {
+			ages[k.record] = age
+		}
+	}
 	if r.err != nil {
 		return nil, r.err
-	}
-	maps.DeleteFunc(r.kept, func(instance, _ string) bool { return time.Since(r.at[instance]) > lasts })
-	ages := map[string]time.Duration{}
-	for instance, record := range r.kept {
-		ages[record] = time.Since(r.at[instance])
 	}
 	return ages, nil
 }
@@ -56,12 +58,12 @@ func (r *records) set(err error) {
 	r.err = err
 }
 
-func replica(store Store, host string) *Fleet {
-	return New(store, func() Record { return Record{Host: host, StartedAt: time.Now()} })
+func replica(store RecordStore, host string) *Replicas {
+	return NewReplicas(store, func() Record { return Record{Host: host, StartedAt: time.Now()} })
 }
 
 // hosts are those of a view.
-func hosts(t *testing.T, f *Fleet) (all string) {
+func hosts(t *testing.T, f *Replicas) (all string) {
 	t.Helper()
 	for _, r := range f.View(t.Context()).Replicas {
 		all += r.Host
@@ -70,32 +72,32 @@ func hosts(t *testing.T, f *Fleet) (all string) {
 }
 
 // Each replica sees all that live, in order; one that stops is gone at once, one that
-// dies after a while.
+// dies after a while. What another version wrote is left out.
 func TestReplicasSeeEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newRecords()
+		store := &records{kept: map[string]kept{}}
 		a, b, c := replica(store, "a"), replica(store, "b"), replica(store, "c")
-		for _, f := range []*Fleet{c, a, b} {
+		for _, f := range []*Replicas{c, a, b} {
 			f.Start()
-			defer f.Stop(t.Context())
+			defer func() { _ = f.Stop(t.Context()) }()
 		}
 		synctest.Wait()
 		time.Sleep(time.Minute)
-		for _, f := range []*Fleet{a, b, c} {
+		_ = store.Put(t.Context(), "x", "no record of ours", recordLasts)
+		for _, f := range []*Replicas{a, b, c} {
 			if got := hosts(t, f); got != "abc" {
 				t.Errorf("%q are seen", got)
 			}
 		}
-		c.Stop(t.Context())
+		_ = c.Stop(t.Context())
 		if got := hosts(t, a); got != "ab" {
 			t.Errorf("after an orderly stop: %q", got)
 		}
-		b.cancel() // as if it were killed: its record stays
-		b.wg.Wait()
+		_ = b.group.Stop(t.Context(), nil) // as if it were killed: its record stays
 		if got := hosts(t, a); got != "ab" {
 			t.Errorf("right after a kill: %q", got)
 		}
-		time.Sleep(lasts + time.Millisecond)
+		time.Sleep(recordLasts + time.Millisecond)
 		if view := a.View(t.Context()); len(view.Replicas) != 1 || view.Self != view.Replicas[0].Instance || !view.Shared || view.Message != "" {
 			t.Errorf("after a kill: %+v", view)
 		}
@@ -110,13 +112,13 @@ func TestAReplicaAlone(t *testing.T) {
 		if view := alone.View(t.Context()); len(view.Replicas) != 1 || view.Shared || view.Message != "" {
 			t.Errorf("%+v", view)
 		}
-		alone.Stop(t.Context())
+		_ = alone.Stop(t.Context())
 
-		store := newRecords()
+		store := &records{kept: map[string]kept{}}
 		a, b := replica(store, "a"), replica(store, "b")
-		for _, f := range []*Fleet{a, b} {
+		for _, f := range []*Replicas{a, b} {
 			f.Start()
-			defer f.Stop(t.Context())
+			defer func() { _ = f.Stop(t.Context()) }()
 		}
 		synctest.Wait()
 		store.set(errors.New("away"))
@@ -124,18 +126,9 @@ func TestAReplicaAlone(t *testing.T) {
 			t.Errorf("with the store away: %+v", view)
 		}
 		store.set(nil)
-		time.Sleep(every)
+		time.Sleep(recordEvery)
 		if got := hosts(t, a); got != "ab" {
 			t.Errorf("with the store back: %q", got)
 		}
 	})
-}
-
-// What another version wrote is left out.
-func TestRecordsOfAnotherVersion(t *testing.T) {
-	store := newRecords()
-	_ = store.Put(t.Context(), "x", "no record of ours", lasts)
-	if view := replica(store, "a").View(t.Context()); len(view.Replicas) != 1 || view.Message != "" {
-		t.Errorf("%+v", view)
-	}
 }
