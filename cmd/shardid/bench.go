@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"shardid/cmd/shardid/config"
 	"shardid/model"
 	"shardid/service/loadgen"
 
@@ -107,7 +108,7 @@ func (b benchFlags) apply(opts *loadgen.Options, cfg Config) error {
 }
 
 // serverURL is where a server of this configuration is reached from its own machine.
-func serverURL(s ServerConfig) (string, error) {
+func serverURL(s config.Server) (string, error) {
 	host, port, err := net.SplitHostPort(s.Addr)
 	if err != nil || port == "0" {
 		return "", fmt.Errorf("%w: server.addr %q does not tell where the server is: give --url", model.ErrInvalidArgument, s.Addr)
@@ -115,7 +116,7 @@ func serverURL(s ServerConfig) (string, error) {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return s.scheme() + "://" + net.JoinHostPort(host, port), nil
+	return s.Scheme() + "://" + net.JoinHostPort(host, port), nil
 }
 
 // bench runs until the time is up or Ctrl-C, reports, and fails when an ID came

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/cmd/shardid/config"
 	"shardid/model"
 	"shardid/service/loadgen"
 )
@@ -110,7 +111,7 @@ func TestBenchURL(t *testing.T) {
 		"ids.example.com:1": "http://ids.example.com:1",
 		"127.0.0.1:0":       "",
 	} {
-		got, err := serverURL(ServerConfig{Addr: addr})
+		got, err := serverURL(config.Server{Addr: addr})
 		if got != want || errors.Is(err, model.ErrInvalidArgument) != (want == "") {
 			t.Errorf("%s: %q, %v", addr, got, err)
 		}

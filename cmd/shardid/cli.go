@@ -10,9 +10,16 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"shardid/cmd/shardid/config"
 	"shardid/repository/sqlstore"
 
 	"github.com/spf13/cobra"
+)
+
+// What most of this package takes.
+type (
+	Config       = config.Config
+	ServerConfig = config.Server
 )
 
 // cli is the command tree of one invocation.
@@ -41,18 +48,14 @@ func newCLI() *cli {
 
 // command completes cmd: run gets the configuration.
 func (c *cli) command(cmd *cobra.Command, run func(*cobra.Command, []string, Config) error) *cobra.Command {
-	return c.loading(cmd, func(cmd *cobra.Command, args []string, l *loader, err error) error {
-		if err != nil {
-			return err
-		}
-		return run(cmd, args, *l.config)
+	return c.loading(cmd, func(cmd *cobra.Command, args []string, l *config.Loaded) error {
+		return run(cmd, args, l.Config)
 	})
 }
 
-// loading is command for one that looks at where the configuration comes from; err says
-// what is wrong with it.
-func (c *cli) loading(cmd *cobra.Command, run func(cmd *cobra.Command, args []string, l *loader, err error) error) *cobra.Command {
-	addConfigFlags(cmd.Flags())
+// loading is command for one that looks at where the configuration comes from.
+func (c *cli) loading(cmd *cobra.Command, run func(*cobra.Command, []string, *config.Loaded) error) *cobra.Command {
+	config.AddFlags(cmd.Flags())
 	if cmd.Name() != "serve" {
 		cmd.Flags().BoolVar(&c.json, "json", false, "print JSON, with the names that HTTP uses")
 	}
@@ -60,8 +63,11 @@ func (c *cli) loading(cmd *cobra.Command, run func(cmd *cobra.Command, args []st
 		"example, and an environment variable, SHARDID_SERVER_ADDR: shardid serve --help\nlists them."
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c.ran = true
-		l, err := loaderFromFlags(cmd.Flags(), os.Environ())
-		return run(cmd, args, l, err)
+		l, err := config.Load(cmd.Flags(), os.Environ())
+		if err != nil {
+			return err
+		}
+		return run(cmd, args, l)
 	}
 	return cmd
 }
@@ -95,12 +101,12 @@ func offer(cmd *cobra.Command, flag string, values ...string) {
 func keysHelp() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, k := range newLoader().keys {
-		note := cmp.Or(k.std, `""`)
-		if k.secret() {
-			note = "secret: no flag, best " + k.env()
+	for _, k := range config.Defaults().Keys {
+		note := cmp.Or(k.Default, `""`)
+		if k.Secret {
+			note = "secret: no flag, best " + k.Env()
 		}
-		fmt.Fprintf(w, "  %s\t%s\n", k.path, note)
+		fmt.Fprintf(w, "  %s\t%s\n", k.Path, note)
 	}
 	_ = w.Flush() // a Builder takes everything
 	return b.String()

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"shardid/cmd/shardid/config"
 )
 
 // How many lines about rows that cannot be used there are at once, those of an app, and
@@ -21,7 +23,7 @@ const (
 
 // newLogger writes text to a terminal and JSON elsewhere, unless the format is
 // chosen. The level can be changed while it is in use.
-func newLogger(f *os.File, cfg LogConfig) (*slog.Logger, *logLevel, error) {
+func newLogger(f *os.File, cfg config.Log) (*slog.Logger, *logLevel, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
 		return nil, nil, fmt.Errorf("log.level: %w", err)

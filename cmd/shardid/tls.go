@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 
-	"shardid/repository/sqlstore"
+	"shardid/cmd/shardid/config"
 	"shardid/service/access"
 )
 
@@ -18,20 +18,10 @@ func (a *App) secure(l net.Listener) net.Listener {
 	return tls.NewListener(l, a.certificates.Server())
 }
 
-// scheme is that of the server's URLs.
-func (s ServerConfig) scheme() string {
-	if s.TLSCertFile == "" {
-		return "http"
-	}
-	return "https"
-}
-
-// clientTLS is TLS to a server that is somebody else's. section is for messages.
+// clientTLS is TLS to another server.
 type clientTLS struct {
-	section                   string
-	caFile, certFile, keyFile string
-	serverName                string
-	insecure                  bool
+	serverName string
+	insecure   bool
 }
 
 // trusting is without a certificate of the client; an empty caFile means the
@@ -49,44 +39,27 @@ func (c clientTLS) trusting(caFile string) (*tls.Config, error) {
 	return cfg, err
 }
 
-// config reads the files. The certificate is read again for each connection, so that
-// one that is renewed needs no restart.
-func (c clientTLS) config() (*tls.Config, error) {
-	cfg, err := c.trusting(c.caFile)
-	if err != nil {
-		return nil, fmt.Errorf("%s.tls_ca_file: %w: name a PEM file of authorities that this user may read", c.section, err)
+// storeTLS reads the files of a section. It gives nil without TLS, which is what the
+// stores take for none. The certificate is read again for each connection, so that one
+// that is renewed needs no restart.
+func storeTLS(section string, c config.ClientTLS) (*tls.Config, error) {
+	if !c.TLS {
+		return nil, nil //nolint:nilnil // see above
 	}
-	if c.certFile == "" {
+	cfg, err := clientTLS{c.TLSServerName, c.TLSInsecureSkipVerify}.trusting(c.TLSCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s.tls_ca_file: %w: name a PEM file of authorities that this user may read", section, err)
+	}
+	if c.TLSCertFile == "" {
 		return cfg, nil
 	}
 	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		cert, err := tls.LoadX509KeyPair(c.certFile, c.keyFile)
+		cert, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
 		return &cert, err
 	}
 	if _, err := cfg.GetClientCertificate(nil); err != nil {
-		return nil, fmt.Errorf("%s.tls_cert_file and %s.tls_key_file: %w: name the PEM files of a certificate and its key that this user may read", c.section, c.section, err)
+		return nil, fmt.Errorf("%[1]s.tls_cert_file and %[1]s.tls_key_file: %[2]w: "+
+			"name the PEM files of a certificate and its key that this user may read", section, err)
 	}
 	return cfg, nil
-}
-
-// redisTLS is nil without redis.tls.
-func redisTLS(c RedisConfig) (*tls.Config, error) {
-	if !c.TLS {
-		return nil, nil //nolint:nilnil // no configuration is what go-redis takes for no TLS
-	}
-	return clientTLS{
-		section: "redis", caFile: c.TLSCAFile, certFile: c.TLSCertFile, keyFile: c.TLSKeyFile,
-		serverName: c.TLSServerName, insecure: c.TLSInsecureSkipVerify,
-	}.config()
-}
-
-// databaseTLS is nil without database.tls.
-func databaseTLS(c DatabaseConfig) (*tls.Config, error) {
-	if !c.TLS || c.Driver != sqlstore.MySQL {
-		return nil, nil //nolint:nilnil // no configuration is what the store takes for no TLS
-	}
-	return clientTLS{
-		section: "database", caFile: c.TLSCAFile, certFile: c.TLSCertFile, keyFile: c.TLSKeyFile,
-		serverName: c.TLSServerName, insecure: c.TLSInsecureSkipVerify,
-	}.config()
 }

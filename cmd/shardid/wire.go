@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"shardid/cmd/shardid/config"
 	"shardid/model"
 	"shardid/repository/memstore"
 	"shardid/repository/redisstore"
@@ -110,7 +111,7 @@ func queueOptions(a *App, lists listStore) queue.Options {
 // openDatabase opens the configured database, for which client vouches; it may be nil.
 // log is told of rows that cannot be used; it may be nil.
 func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *redisstore.Store) (*sqlstore.Store, error) {
-	secure, err := databaseTLS(cfg.Database)
+	secure, err := storeTLS("database", cfg.Database.ClientTLS)
 	if err != nil {
 		return nil, err
 	}
@@ -200,8 +201,8 @@ func (a *App) openLists(client *redisstore.Store) listStore {
 	return listStore{client, client, client, client.Check, ready, client.Settings}
 }
 
-func redisOptions(c RedisConfig) (redisstore.Options, error) {
-	tlsConfig, err := redisTLS(c)
+func redisOptions(c config.Redis) (redisstore.Options, error) {
+	tlsConfig, err := storeTLS("redis", c.ClientTLS)
 	return redisstore.Options{
 		Mode: c.Mode, Addrs: c.Addrs, MasterName: c.MasterName,
 		Username: c.Username, Password: c.Password,
