@@ -9,6 +9,7 @@ import (
 	_ "time/tzdata" // time_zone works on machines without the database of zones
 
 	"shardid/model"
+	"shardid/service/admin"
 	"shardid/service/httpapi"
 	"shardid/service/segment"
 )
@@ -84,4 +85,17 @@ func (a *App) wireSegment() (err error) {
 	}
 	a.onStop("segment", func(ctx context.Context) error { return a.segment.Stop(ctx) })
 	return nil
+}
+
+// admin is the administration over HTTP. It has this replica's modes take changes over,
+// and its lines are in the log whatever its level is.
+func (a *App) admin() *admin.Service {
+	opts := admin.Options{Store: a.db, Log: a.log, Queue: a.queue}
+	if a.level != nil {
+		opts.Log = a.level.audit
+	}
+	if a.segment != nil {
+		opts.Segment = a.segment
+	}
+	return admin.New(opts)
 }

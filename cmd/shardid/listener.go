@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -99,4 +100,13 @@ func (c *boundConn) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return nil
+}
+
+// secure puts TLS on the listener where it is configured. net/http shakes hands
+// within server.read_header_timeout and speaks HTTP/2 with who offers it.
+func (a *App) secure(l net.Listener) net.Listener {
+	if a.certificates == nil {
+		return l
+	}
+	return tls.NewListener(l, a.certificates.Server())
 }
