@@ -125,10 +125,14 @@ func (c *cli) workers() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.print(cmd, workerObjects(entries), table(entries, "no address has had a worker ID yet",
-			"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tBY", func(e model.WorkerEntry) []any {
-				by := map[bool]string{true: "another program", false: "shardid"}[e.Foreign]
-				return []any{e.WorkerID, e.Address, e.State, instant(e.Reported), instant(e.Reserved), instant(e.Expires), by}
+		objects := make([]workerObject, len(entries))
+		for i, e := range entries {
+			objects[i] = newWorkerObject(e)
+		}
+		return c.print(cmd, objects, table(objects, "no address has had a worker ID yet",
+			"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tBY", func(o workerObject) []any {
+				by := map[bool]string{true: "another program", false: "shardid"}[o.Foreign]
+				return []any{o.WorkerID, o.Address, o.State, instant(o.ReportedAt), instant(o.ReservedUntil), instant(o.KeptUntil), by}
 			}))
 	})
 }
@@ -160,18 +164,18 @@ func (c *cli) workersFree() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.print(cmd, workerObjects([]model.WorkerEntry{was})[0], func(w io.Writer) {
+		return c.print(cmd, newWorkerObject(was), func(w io.Writer) {
 			fmt.Fprintf(w, "worker ID %d is free: the next new address gets it\n", was.WorkerID)
 		})
 	})
 }
 
-// instant is a time in Unix ms for people.
-func instant(ms int64) string {
-	if ms == 0 {
+// instant is a time for people.
+func instant(t time.Time) string {
+	if t.IsZero() {
 		return "-"
 	}
-	return time.UnixMilli(ms).UTC().Format(time.RFC3339)
+	return t.UTC().Format(time.RFC3339)
 }
 
 // workerObject is a worker ID in JSON; times are left out that never were.
@@ -185,19 +189,15 @@ type workerObject struct {
 	KeptUntil     time.Time         `json:"keptUntil,omitzero"`
 }
 
-func workerObjects(entries []model.WorkerEntry) []workerObject {
+func newWorkerObject(e model.WorkerEntry) workerObject {
 	at := func(ms int64) time.Time {
 		if ms == 0 {
 			return time.Time{}
 		}
 		return time.UnixMilli(ms).UTC()
 	}
-	out := make([]workerObject, len(entries))
-	for i, e := range entries {
-		out[i] = workerObject{
-			WorkerID: e.WorkerID, Address: e.Address, State: e.State, Foreign: e.Foreign,
-			ReportedAt: at(e.Reported), ReservedUntil: at(e.Reserved), KeptUntil: at(e.Expires),
-		}
+	return workerObject{
+		WorkerID: e.WorkerID, Address: e.Address, State: e.State, Foreign: e.Foreign,
+		ReportedAt: at(e.Reported), ReservedUntil: at(e.Reserved), KeptUntil: at(e.Expires),
 	}
-	return out
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -38,18 +37,15 @@ func (c *cli) doctor() *cobra.Command {
 	}
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		redis.SetLogger(redisLog{slog.New(slog.DiscardHandler)}) // its failures come back as errors
-		found, err := examine(cmd.Context(), configured(cfg))
-		return errors.Join(c.print(cmd, found, findingsTable(found)), err)
+		found, err := examine(cmd.Context(), []inspection{
+			{"database", func(ctx context.Context) ([]model.Finding, error) { return askDatabase(ctx, cfg) }},
+			{"redis", func(ctx context.Context) ([]model.Finding, error) { return askRedis(ctx, cfg) }},
+		})
+		return errors.Join(c.print(cmd, found, table(found, "",
+			"STORE\tNODE\tSETTING\tVALUE\tWANTED\tVERDICT\tWHY", func(f model.Finding) []any {
+				return []any{f.Store, cmp.Or(f.Node, "-"), f.Setting, cmp.Or(f.Value, "-"), f.Want, f.Level, cmp.Or(f.Why, "-")}
+			})), err)
 	})
-}
-
-// configured are the stores of the configuration, each opened only for the
-// question.
-func configured(cfg Config) []inspection {
-	return []inspection{
-		{"database", func(ctx context.Context) ([]model.Finding, error) { return askDatabase(ctx, cfg) }},
-		{"redis", func(ctx context.Context) ([]model.Finding, error) { return askRedis(ctx, cfg) }},
-	}
 }
 
 // askDatabase creates no file: whoever examines may be another user than the one
@@ -129,54 +125,33 @@ func examine(ctx context.Context, stores []inspection) ([]model.Finding, error) 
 	errs := make([]error, len(stores))
 	var wg sync.WaitGroup
 	for i, s := range stores {
-		wg.Go(func() { found[i], errs[i] = s.examine(ctx) })
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+			defer cancel()
+			found[i], errs[i] = s.ask(ctx)
+		})
 	}
 	wg.Wait()
 	all := []model.Finding{}
 	var problems []string
-	for i := range stores {
+	for i, s := range stores {
 		all = append(all, found[i]...)
-		problems = append(problems, unsafeOf(found[i])...)
+		for _, f := range found[i] {
+			if f.Level == model.LevelUnsafe {
+				problems = append(problems, fmt.Sprintf("%s: unsafe: %s is %s, it should be %s",
+					strings.TrimSpace(f.Store+" "+f.Node), f.Setting, f.Value, f.Want))
+			}
+		}
 		if errs[i] != nil {
 			problems = append(problems, oneLine(errs[i]))
+			all = append(all, model.Finding{Store: s.store, Setting: "reachable", Value: "no", Want: "yes",
+				Level: model.LevelUnknown, Why: oneLine(errs[i])})
 		}
 	}
 	if len(problems) > 0 {
 		return all, errors.New(strings.Join(problems, "; ")) // no invalid argument of ours, whatever it wraps
 	}
 	return all, nil
-}
-
-// examine is bounded in time.
-func (i inspection) examine(ctx context.Context) ([]model.Finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
-	defer cancel()
-	found, err := i.ask(ctx)
-	if err != nil {
-		found = append(found, model.Finding{Store: i.store, Setting: "reachable", Value: "no", Want: "yes",
-			Level: model.LevelUnknown, Why: oneLine(err)})
-	}
-	return found, err
-}
-
-func unsafeOf(found []model.Finding) (problems []string) {
-	for _, f := range found {
-		if f.Level == model.LevelUnsafe {
-			problems = append(problems, fmt.Sprintf("%s: unsafe: %s is %s, it should be %s",
-				strings.TrimSpace(f.Store+" "+f.Node), f.Setting, f.Value, f.Want))
-		}
-	}
-	return problems
-}
-
-func findingsTable(found []model.Finding) func(io.Writer) {
-	return func(w io.Writer) {
-		fmt.Fprintln(w, "STORE\tNODE\tSETTING\tVALUE\tWANTED\tVERDICT\tWHY")
-		for _, f := range found {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Store, cmp.Or(f.Node, "-"), f.Setting,
-				cmp.Or(f.Value, "-"), f.Want, f.Level, cmp.Or(f.Why, "-"))
-		}
-	}
 }
 
 // askAgain is the pause before a store that was away is asked again.
@@ -220,10 +195,18 @@ func (w *settingsWatch) run(s inspection) {
 		ctx, cancel := context.WithTimeout(w.ctx, inspectTimeout)
 		found, err := s.ask(ctx)
 		cancel()
-		w.note(s.store, found)
+		if len(found) > 0 { // else what it said before holds
+			w.mu.Lock()
+			w.found[s.store] = found
+			w.mu.Unlock()
+		}
 		for _, f := range found {
-			if key := f.Node + " " + f.Setting; !said[key] {
-				said[key] = w.say(f)
+			line := map[model.Level]string{
+				model.LevelUnsafe: "setting of a store is unsafe", model.LevelWarn: "setting of a store could be better",
+			}[f.Level]
+			if key := f.Node + " " + f.Setting; line != "" && !said[key] {
+				said[key] = true
+				w.log.Warn(line, "store", f.Store, "node", f.Node, "setting", f.Setting, "value", f.Value, "want", f.Want, "why", f.Why)
 			}
 		}
 		if err == nil {
@@ -237,15 +220,6 @@ func (w *settingsWatch) run(s inspection) {
 	}
 }
 
-// note keeps what a store said; a store that said nothing leaves what it said before.
-func (w *settingsWatch) note(store string, found []model.Finding) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if len(found) > 0 {
-		w.found[store] = found
-	}
-}
-
 // Findings are what the stores said of their settings, when last asked, in the order
 // of the stores. Safe for concurrent use.
 func (w *settingsWatch) Findings() (all []model.Finding) {
@@ -255,17 +229,4 @@ func (w *settingsWatch) Findings() (all []model.Finding) {
 		all = append(all, w.found[s.store]...)
 	}
 	return all
-}
-
-// say logs a finding that matters and tells whether it did.
-func (w *settingsWatch) say(f model.Finding) bool {
-	if f.Level != model.LevelUnsafe && f.Level != model.LevelWarn {
-		return false
-	}
-	line := "setting of a store is unsafe"
-	if f.Level == model.LevelWarn {
-		line = "setting of a store could be better"
-	}
-	w.log.Warn(line, "store", f.Store, "node", f.Node, "setting", f.Setting, "value", f.Value, "want", f.Want, "why", f.Why)
-	return true
 }
