@@ -132,7 +132,8 @@ func (c *cli) workers() *cobra.Command {
 		return c.print(cmd, objects, table(objects, "no address has had a worker ID yet",
 			"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tBY", func(o workerObject) []any {
 				by := map[bool]string{true: "another program", false: "shardid"}[o.Foreign]
-				return []any{o.WorkerID, o.Address, o.State, instant(o.ReportedAt), instant(o.ReservedUntil), instant(o.KeptUntil), by}
+				return []any{o.WorkerID, o.Address, o.State, instant(o.ReportedAt), instant(o.ReservedUntil),
+					instant(o.KeptUntil), by}
 			}))
 	})
 }

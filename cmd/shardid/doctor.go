@@ -43,13 +43,14 @@ func (c *cli) doctor() *cobra.Command {
 		})
 		return errors.Join(c.print(cmd, found, table(found, "",
 			"STORE\tNODE\tSETTING\tVALUE\tWANTED\tVERDICT\tWHY", func(f model.Finding) []any {
-				return []any{f.Store, cmp.Or(f.Node, "-"), f.Setting, cmp.Or(f.Value, "-"), f.Want, f.Level, cmp.Or(f.Why, "-")}
+				return []any{f.Store, cmp.Or(f.Node, "-"), f.Setting, cmp.Or(f.Value, "-"), f.Want, f.Level,
+					cmp.Or(f.Why, "-")}
 			})), err)
 	})
 }
 
-// askDatabase creates no file: whoever examines may be another user than the one
-// who serves.
+// askDatabase creates no file: the user who examines may be another than the one who
+// serves.
 func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err error) {
 	path := cfg.DatabaseDSN()
 	if errors.Is(needData(ctx, cfg), errNoData) && checkEmbedded(ctx, cfg) == nil {
@@ -108,7 +109,9 @@ func askDeployment(ctx context.Context, cfg Config, store *redisstore.Store) mod
 	if foreign > 0 {
 		f.Value = fmt.Sprintf("%d lists of %s", foreign, other)
 	}
-	return model.Judged(f, foreign == 0, model.LevelUnsafe, "these lists are refused: give each deployment a Redis database of its own, or, if this database takes the place of that one, run `shardid confirm --deployment "+other+"`")
+	return model.Judged(f, foreign == 0, model.LevelUnsafe,
+		"these lists are refused: give each deployment a Redis database of its own, or, if this database takes the "+
+			"place of that one, run `shardid confirm --deployment "+other+"`")
 }
 
 // embeddedLists: they cannot be set up wrongly.
@@ -202,11 +205,13 @@ func (w *settingsWatch) run(s inspection) {
 		}
 		for _, f := range found {
 			line := map[model.Level]string{
-				model.LevelUnsafe: "setting of a store is unsafe", model.LevelWarn: "setting of a store could be better",
+				model.LevelUnsafe: "setting of a store is unsafe",
+				model.LevelWarn:   "setting of a store could be better",
 			}[f.Level]
 			if key := f.Node + " " + f.Setting; line != "" && !said[key] {
 				said[key] = true
-				w.log.Warn(line, "store", f.Store, "node", f.Node, "setting", f.Setting, "value", f.Value, "want", f.Want, "why", f.Why)
+				w.log.Warn(line, "store", f.Store, "node", f.Node, "setting", f.Setting,
+					"value", f.Value, "want", f.Want, "why", f.Why)
 			}
 		}
 		if err == nil {

@@ -37,7 +37,8 @@ func newConnections(most int, log *slog.Logger) *connections {
 	if most == 0 {
 		most = defaultConnections()
 	}
-	return &connections{most: int64(most), log: log, full: rate.Sometimes{Interval: time.Minute}, failing: rate.Sometimes{Interval: time.Minute}}
+	return &connections{most: int64(most), log: log,
+		full: rate.Sometimes{Interval: time.Minute}, failing: rate.Sometimes{Interval: time.Minute}}
 }
 
 // boundListener is a listener whose connections are bounded.

@@ -90,8 +90,11 @@ func (c *cli) loading(cmd *cobra.Command, run func(*cobra.Command, []string, *co
 	if cmd.Name() != "serve" {
 		cmd.Flags().BoolVar(&c.json, "json", false, "print JSON, with the names that HTTP uses")
 	}
-	cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + "\n\nEvery key of config.yaml that is no secret is also a flag, --server.addr for\n" +
-		"example, and an environment variable, SHARDID_SERVER_ADDR: shardid serve --help\nlists them."
+	cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + `
+
+Every key of config.yaml that is no secret is also a flag, --server.addr for
+example, and an environment variable, SHARDID_SERVER_ADDR: shardid serve --help
+lists them.`
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c.ran = true
 		l, err := config.Load(cmd.Flags(), os.Environ())

@@ -28,12 +28,13 @@ type opened struct {
 	cfg     Config
 	db      *sqlstore.Store
 	workers *sqlstore.Workers
-	admin   *admin.Service // its audit lines go to stderr, in the form and from the level on that the configuration says
+	admin   *admin.Service // audit lines go to stderr, in the form and from the level that the configuration says
 }
 
 // withStores completes cmd: run gets the database, with the schema in place on SQLite.
 // Redis vouches for it as it does for replicas. check, which may be nil, comes before.
-func (c *cli) withStores(cmd *cobra.Command, check func(context.Context, Config) error, run func(context.Context, opened) error) *cobra.Command {
+func (c *cli) withStores(cmd *cobra.Command, check func(context.Context, Config) error,
+	run func(context.Context, opened) error) *cobra.Command {
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) (err error) {
 		ctx := cmd.Context()
 		if check != nil {
@@ -68,7 +69,8 @@ func (c *cli) withStores(cmd *cobra.Command, check func(context.Context, Config)
 
 // openDatabase opens the configured database, for which client vouches; it may be nil.
 // log is told of rows that cannot be used; it may be nil.
-func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *redisstore.Store) (*sqlstore.Store, error) {
+func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *redisstore.Store,
+) (*sqlstore.Store, error) {
 	secure, err := storeTLS("database", cfg.Database.ClientTLS)
 	if err != nil {
 		return nil, err
@@ -76,8 +78,10 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *red
 	if err := checkEmbedded(ctx, cfg); err != nil {
 		return nil, err
 	}
-	opts := sqlstore.Options{Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), ConnMaxLifetime: cfg.Database.ConnMaxLifetime, TLS: secure,
-		ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate)}
+	opts := sqlstore.Options{
+		Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), ConnMaxLifetime: cfg.Database.ConnMaxLifetime,
+		TLS: secure, ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate),
+	}
 	if opts.Driver == sqlstore.MySQL {
 		opts.MaxOpenConns = cfg.Database.MaxOpenConns
 	}
@@ -94,8 +98,8 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *red
 	return sqlstore.Open(ctx, opts)
 }
 
-// ownSchema brings the schema of an embedded database up to date: nobody else
-// would. A server's schema is its operator's, by shardid migrate.
+// ownSchema brings the schema of an embedded database up to date. That of a server is
+// the operator's, by shardid migrate.
 func ownSchema(ctx context.Context, cfg Config, db *sqlstore.Store) error {
 	if cfg.Database.Driver != sqlstore.SQLite {
 		return nil

@@ -192,15 +192,16 @@ func (c *cli) tokenCheck() *cobra.Command {
 		for i, t := range tokens {
 			views[i] = t.View()
 		}
-		return c.print(cmd, views, table(tokens, "the file has no token", "NAME\tROLE\tMAY\tRATE\tEXPIRES", func(t *access.Token) []any {
+		cells := func(t *access.Token) []any {
 			v, expires := t.View(), "never"
 			if !v.Expires.IsZero() {
-				expires = v.Expires.UTC().Format(time.RFC3339)
+				expires = instant(v.Expires)
 			}
 			if t.Expired(time.Now()) {
 				expires += ", so it is refused"
 			}
 			return []any{v.Name, v.Role, v.May, v.Rate, expires}
-		}))
+		}
+		return c.print(cmd, views, table(tokens, "the file has no token", "NAME\tROLE\tMAY\tRATE\tEXPIRES", cells))
 	})
 }
