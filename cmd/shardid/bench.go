@@ -116,7 +116,7 @@ func verdict(r *loadgen.Report) error {
 	case len(breaches) > 0:
 		return fmt.Errorf("the server broke its promises, %d times: %s", r.Breaches[breaches[0]], breaches[0])
 	case r.Requests == 0 && len(r.Errors) > 0:
-		return fmt.Errorf("no request was answered as it should be, first error: %v", r.FirstError)
+		return errors.New("no request was answered as it should be, first error: " + r.FirstError.Error())
 	case r.Requests == 0:
 		return fmt.Errorf("no request was answered in %v: try a longer --duration", r.Duration.Round(time.Millisecond))
 	}

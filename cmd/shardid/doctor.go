@@ -129,9 +129,9 @@ func examine(ctx context.Context, stores []inspection) ([]model.Finding, error) 
 	var wg sync.WaitGroup
 	for i, s := range stores {
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
+			bounded, cancel := context.WithTimeout(ctx, inspectTimeout)
 			defer cancel()
-			found[i], errs[i] = s.ask(ctx)
+			found[i], errs[i] = s.ask(bounded)
 		})
 	}
 	wg.Wait()
