@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"shardid/model"
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
 	"shardid/service/access"
@@ -150,7 +149,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	a.replicas.Start()
 	go a.run(a.server, a.secure(deadline.Listen(boundListener{listener, a.connections}, limits(a.cfg))))
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
-		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.scheme(), listener.Addr()))
+		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.Scheme(), listener.Addr()))
 	return nil
 }
 
@@ -252,38 +251,4 @@ func (a *App) tearDown(delay time.Duration) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// demoTag is the segment tag that --demo adds.
-const demoTag = "leaf-segment-test"
-
-// provisionDemo makes the first curls work.
-func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slog.Logger) error {
-	if cfg.Database.Driver != sqlstore.SQLite {
-		return fmt.Errorf("%w: --demo is for the embedded database: use shardid provision", model.ErrInvalidArgument)
-	}
-	if err := provisionDemoTag(ctx, db, log); err != nil {
-		return err
-	}
-	apps, err := db.Apps(ctx)
-	if err != nil || len(apps) > 0 {
-		return err
-	}
-	log.Info("provisioning the demo app", "app", 1, "name", "test")
-	_, err = db.CreateApp(ctx, model.App{
-		ID: 1, Name: "test", Description: "demo app of shardid serve --demo",
-		Step: defaultStep, Limit: model.Limit{Policy: model.LimitReject},
-	})
-	return err
-}
-
-// provisionDemoTag adds the tag of Leaf's own example to a database without tags.
-func provisionDemoTag(ctx context.Context, db *sqlstore.Store, log *slog.Logger) error {
-	tags, err := db.Tags(ctx)
-	if err != nil || len(tags) > 0 {
-		return err
-	}
-	log.Info("adding the demo tag", "tag", demoTag)
-	_, err = db.CreateTag(ctx, model.Tag{Name: demoTag, MaxID: 1, Step: defaultTagStep, Description: "demo tag of shardid serve --demo"})
-	return err
 }

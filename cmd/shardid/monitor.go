@@ -79,5 +79,5 @@ func consoleURL(cfg Config, listens net.Addr) string {
 			address = known
 		}
 	}
-	return cfg.Server.scheme() + "://" + address + "/"
+	return cfg.Server.Scheme() + "://" + address + "/"
 }

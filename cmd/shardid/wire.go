@@ -4,14 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
-	"time"
 
 	"shardid/model"
 	"shardid/repository/memstore"
 	"shardid/repository/redisstore"
-	"shardid/repository/sqlstore"
 	"shardid/service/httpapi"
 	"shardid/service/monitor"
 	"shardid/service/queue"
@@ -25,9 +21,6 @@ const (
 	conditionRedis     = "redis"
 	conditionZooKeeper = "zookeeper"
 )
-
-// redisEmbedded is the redis.mode that keeps the lists in the process.
-const redisEmbedded = "embedded"
 
 // wire picks the stores that the configuration names and builds the service on
 // them. It is the only place that knows which store is behind which interface.
@@ -83,18 +76,6 @@ func (a *App) checkDatabase(ctx context.Context) error {
 	return cmp.Or(a.db.Check(ctx), beat, told)
 }
 
-// tellDeployment tells Redis whose keys to use, as only the database knows it.
-func tellDeployment(ctx context.Context, db *sqlstore.Store, client *redisstore.Store) error {
-	if client == nil {
-		return nil
-	}
-	id, err := db.Deployment(ctx)
-	if err == nil {
-		client.SetDeployment(id)
-	}
-	return err
-}
-
 func queueOptions(a *App, lists listStore) queue.Options {
 	q := a.cfg.Queue
 	return queue.Options{
@@ -104,43 +85,6 @@ func queueOptions(a *App, lists listStore) queue.Options {
 		MaxStep: int64(q.MaxStep), LiftAlarm: int64(q.LiftAlarm),
 		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron,
 	}
-}
-
-// openDatabase opens the configured database, for which client vouches; it may be nil.
-// log is told of rows that cannot be used; it may be nil.
-func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *redisstore.Store) (*sqlstore.Store, error) {
-	secure, err := databaseTLS(cfg.Database)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkEmbedded(ctx, cfg); err != nil {
-		return nil, err
-	}
-	opts := sqlstore.Options{Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), ConnMaxLifetime: cfg.Database.ConnMaxLifetime, TLS: secure,
-		ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate)}
-	if opts.Driver == sqlstore.MySQL {
-		opts.MaxOpenConns = cfg.Database.MaxOpenConns
-	}
-	if client != nil {
-		opts.Witness = client.Marks()
-	}
-	if log != nil {
-		opts.OnBadRow = newBadRows(log).tell
-		opts.OnServerChange = func(gap time.Duration, vouched bool) {
-			log.Warn("the database was restarted, failed over or restored: what it may lack is left out, unless Redis vouches for it",
-				"may_lack", gap.Round(time.Second).String(), "redis_vouches", vouched)
-		}
-	}
-	return sqlstore.Open(ctx, opts)
-}
-
-// ownSchema brings the schema of an embedded database up to date: nobody else
-// would. A server's schema is its operator's, by shardid migrate.
-func ownSchema(ctx context.Context, cfg Config, db *sqlstore.Store) error {
-	if cfg.Database.Driver != sqlstore.SQLite {
-		return nil
-	}
-	return db.Migrate(ctx, func(string) {})
 }
 
 // listStore is a store of lists and locks with its probe and its settings.
@@ -159,18 +103,6 @@ func (l listStore) name() string {
 		return storeMemory
 	}
 	return storeRedis
-}
-
-// openRedis gives nil for lists in the process.
-func openRedis(cfg Config) (*redisstore.Store, error) {
-	if cfg.Redis.Mode == redisEmbedded {
-		return nil, nil
-	}
-	opts, err := redisOptions(cfg.Redis)
-	if err != nil {
-		return nil, err
-	}
-	return redisstore.New(opts)
 }
 
 func (a *App) openLists(client *redisstore.Store) listStore {
@@ -199,26 +131,7 @@ func (a *App) openLists(client *redisstore.Store) listStore {
 	return listStore{client, client, client, client.Check, ready, client.Settings}
 }
 
-func redisOptions(c RedisConfig) (redisstore.Options, error) {
-	tlsConfig, err := redisTLS(c)
-	return redisstore.Options{
-		Mode: c.Mode, Addrs: c.Addrs, MasterName: c.MasterName,
-		Username: c.Username, Password: c.Password,
-		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword,
-		DB: c.DB, TLS: tlsConfig, PoolSize: c.PoolSize, UnsafeNoHistory: c.UnsafeNoHistory,
-	}, err
-}
-
 // decoder knows the layouts and epochs of the configuration.
 func decoder(cfg Config) model.Decoder {
 	return model.Decoder{SnowflakeEpochMs: cfg.Snowflake.EpochMS, UID: uidLayout(cfg)}
-}
-
-// redisLog takes what go-redis writes by itself; the failures it tells of come
-// back as errors too.
-type redisLog struct{ log *slog.Logger }
-
-// Printf implements go-redis' logger.
-func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
-	l.log.DebugContext(ctx, "go-redis: "+fmt.Sprintf(format, v...))
 }

@@ -15,6 +15,7 @@ package access
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -38,7 +39,9 @@ const (
 
 // Options of a Guard.
 type Options struct {
-	AdminToken string // for administration, from the configuration; "" for none
+	// AdminToken is the token for administration that the configuration has, and that
+	// CheckToken accepts; "" for none.
+	AdminToken string
 	// File has the other tokens; "" for none.
 	File string
 	// Report is told, every Period, whether File could be read; it may be nil.
@@ -62,6 +65,20 @@ type Guard struct {
 type tokenSet struct {
 	byDigest map[digest]*Token
 	admins   bool // one of them is of RoleAdmin
+}
+
+// CheckToken refuses a token of the configuration that an Authorization header cannot
+// carry, such as one with the line end of a file, and one that can be guessed. The error
+// follows the token's name in a message and says what to choose.
+func CheckToken(text string) error {
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("holds a space, a line end or a character beyond ASCII: use visible ASCII only")
+	}
+	if n := len(text); n < MinToken || n > MaxToken {
+		return fmt.Errorf("has %d bytes: choose %d to %d, best from shardid token new or openssl rand -hex 32",
+			n, MinToken, MaxToken)
+	}
+	return nil
 }
 
 // NewGuard reads the file and starts nothing. The error names file, line and key.

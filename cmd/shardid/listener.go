@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"log/slog"
 	"net"
@@ -36,7 +37,8 @@ func newConnections(most int, log *slog.Logger) *connections {
 	if most == 0 {
 		most = defaultConnections()
 	}
-	return &connections{most: int64(most), log: log, full: rate.Sometimes{Interval: time.Minute}, failing: rate.Sometimes{Interval: time.Minute}}
+	return &connections{most: int64(most), log: log,
+		full: rate.Sometimes{Interval: time.Minute}, failing: rate.Sometimes{Interval: time.Minute}}
 }
 
 // boundListener is a listener whose connections are bounded.
@@ -99,4 +101,13 @@ func (c *boundConn) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return nil
+}
+
+// secure puts TLS on the listener where it is configured. net/http shakes hands
+// within server.read_header_timeout and speaks HTTP/2 with who offers it.
+func (a *App) secure(l net.Listener) net.Listener {
+	if a.certificates == nil {
+		return l
+	}
+	return tls.NewListener(l, a.certificates.Server())
 }

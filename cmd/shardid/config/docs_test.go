@@ -1,47 +1,34 @@
-package main
+package config
 
 import (
-	"os"
-	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
 
-const configDocs = "../../config.yaml"
+const configDocs = "../../../config.yaml"
 
 // TestConfigDocsAreTheDefaults holds the documented values; the loader itself
 // refuses keys that do not exist.
 func TestConfigDocsAreTheDefaults(t *testing.T) {
-	got, err := loadFor(configDocs, true, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := defaultConfig(); !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	got, err := loadArgs(t, nil, "--config", configDocs)
+	wantConfig(t, got, err, nothing)
 }
 
 // TestConfigDocsAreComplete: every key, in the order of the struct.
 func TestConfigDocsAreComplete(t *testing.T) {
-	data, err := os.ReadFile(configDocs)
+	l, err := loadArgs(t, nil, "--config", configDocs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, last := newLoader(), ""
-	if err := l.parse(configDocs, data); err != nil {
-		t.Fatal(err)
-	}
-	for _, k := range l.keys {
-		from, ok := l.origins[k.path]
-		if !ok {
-			t.Errorf("%s is not documented", k.path)
-			continue
+	last := 0
+	for _, k := range l.Keys {
+		line, err := strconv.Atoi(strings.TrimPrefix(k.From, configDocs+":"))
+		if err != nil || line <= last {
+			t.Errorf("%s is not documented or out of order: %s", k.Path, k.From)
 		}
-		if line := strings.TrimPrefix(from.where, configDocs+":"); len(line) < len(last) || len(line) == len(last) && line <= last {
-			t.Errorf("%s is out of order", k.path)
-		} else {
-			last = line
-		}
+		last = line
 	}
 }
 
@@ -54,8 +41,8 @@ func TestConfigCoversTheContract(t *testing.T) {
 		snowflake.worker.local_map=map[] zookeeper.addrs=[] uid.mode=cached uid.time_bits=28 uid.worker_bits=22 uid.seq_bits=13
 		uid.epoch=2026-01-01 uid.boost_power=3 uid.padding_factor=50 uid.schedule_interval=off`
 	std := map[string]string{}
-	for _, k := range newLoader().keys {
-		std[k.path] = k.std
+	for _, k := range Defaults().Keys {
+		std[k.Path] = k.Default
 	}
 	for _, entry := range strings.Fields(contract) {
 		path, want, _ := strings.Cut(entry, "=")
@@ -68,22 +55,18 @@ func TestConfigCoversTheContract(t *testing.T) {
 	}
 }
 
-// TestConfigTags: every tag is one that the checks know and the default
-// passes, by itself and with all others.
+// TestConfigTags: the validator knows every tag, and the defaults pass.
 func TestConfigTags(t *testing.T) {
-	if err := newLoader().validate(); err != nil {
+	if err := Defaults().check(); err != nil {
 		t.Fatal(err)
 	}
-	known := map[string]bool{"": true, "listen": true, "hostport": true, "ipport": true, "name": true, "cron": true, "token": true, "zone": true, "url": true}
-	for _, k := range newLoader().keys {
-		if !known[k.tag.Get("format")] {
-			t.Errorf("%s: format %q", k.path, k.tag.Get("format"))
+	tags := regexp.MustCompile(`^(min=-?\w+,max=\w+|gt=\w+,lt=\w+|oneof=[a-z_ ]+)$`)
+	for _, k := range Defaults().Keys {
+		for _, prefix := range []string{"omitempty,", "unique,", "dive,", "keys,ipport,endkeys,"} {
+			k.must = strings.TrimPrefix(k.must, prefix)
 		}
-		if r := k.tag.Get("range"); r != "" {
-			low, high, ok := strings.Cut(r, "..")
-			if _, err := k.within(low, low, high, false); err != nil || !ok {
-				t.Errorf("%s: range %q: %v", k.path, r, err)
-			}
+		if k.must != "" && formats()[k.must] == nil && !tags.MatchString(k.must) {
+			t.Errorf("%s: %q has no message", k.Path, k.must)
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"shardid/cmd/shardid/config"
 )
 
 // newTestLevel is a level whose changes are written to the buffer.
@@ -96,7 +98,7 @@ func TestLoggerFollowsItsLevel(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	log, level, err := newLogger(f, LogConfig{Level: "error", Format: "auto"})
+	log, level, err := newLogger(f, config.Log{Level: "error", Format: "auto"})
 	if err != nil {
 		t.Fatal(err)
 	}

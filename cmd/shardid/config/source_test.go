@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ func TestConfigEnvErrors(t *testing.T) {
 	for _, c := range []struct{ entry, want string }{
 		{"SHARDID_QUEUE_LOW_WATERMARK=1.5", `environment SHARDID_QUEUE_LOW_WATERMARK: 1.5 is not in 0…1 (ends excluded): choose a value in this range, the default is 0.2`},
 		{"SHARDID_QUEUE_LOW_WATERMARK=NaN", `environment SHARDID_QUEUE_LOW_WATERMARK: NaN is not in 0…1 (ends excluded): choose a value in this range, the default is 0.2`},
-		{"SHARDID_QUEUE_LOW_WATER=0.5", `environment SHARDID_QUEUE_LOW_WATER: unknown variable: did you mean SHARDID_QUEUE_LOW_WATERMARK?`},
+		{"SHARDID_QUEUE_LOW_WATER=0.5", `environment SHARDID_QUEUE_LOW_WATER: unknown variable: unset it, or see config.yaml in the sources for every key`},
 		{"SHARDID_CONFIG=x", `environment SHARDID_CONFIG: unknown variable: unset it, or see config.yaml in the sources for every key`},
 		{"SHARDID_A\nB=x", `environment SHARDID_A…: unknown variable: unset it, or see config.yaml in the sources for every key`},
 		{"SHARDID_REDIS_TLS=", `environment SHARDID_REDIS_TLS: "" is not a boolean: write true or false`},
@@ -61,17 +61,17 @@ func TestConfigSecretsNeverLeak(t *testing.T) {
 		"|\n hunter2", "hunter2: hunter2: x", "\thunter2", "@hunter2", "%hunter2", "\"\\hunter2\"", "- hunter2", "hunter2\n  hunter2", "hunter2\nhunter2",
 		"hunter2:hunter2@tcp(h)/x?tls=hunter2", "x@hunter2(h)/x", "x@/%zzhunter2", "x@/hunter2?hunter2", "u:hunter2@tcp(h)/", "\"hunter2\\n\"",
 	}
-	for _, k := range newLoader().keys {
-		if !k.secret() {
+	for _, k := range Defaults().Keys {
+		if !k.Secret {
 			continue
 		}
-		section, name, _ := strings.Cut(k.path, ".")
+		section, name, _ := strings.Cut(k.Path, ".")
 		for _, wrong := range wrongs {
 			_, inFile := loadText(t, section+":\n  "+name+": "+wrong+"\n", []string{"SHARDID_DATABASE_DRIVER=mysql"})
-			_, inEnv := loadText(t, "", []string{"SHARDID_DATABASE_DRIVER=mysql", k.env() + "=" + wrong})
+			_, inEnv := loadText(t, "", []string{"SHARDID_DATABASE_DRIVER=mysql", k.Env() + "=" + wrong})
 			for _, err := range []error{inFile, inEnv} {
 				if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "\n")) {
-					t.Errorf("%s %q: %v", k.path, wrong, err)
+					t.Errorf("%s %q: %v", k.Path, wrong, err)
 				}
 			}
 		}

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"os"
@@ -13,7 +13,7 @@ import (
 
 // loadText loads text as config.yaml in a folder of its own, so that messages
 // name the file as a user sees it.
-func loadText(t *testing.T, text string, environ []string, args ...string) (Config, error) {
+func loadText(t *testing.T, text string, environ []string, args ...string) (*Loaded, error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("config.yaml", []byte(text), 0o600); err != nil {
@@ -22,63 +22,52 @@ func loadText(t *testing.T, text string, environ []string, args ...string) (Conf
 	return loadArgs(t, environ, args...)
 }
 
-func loadArgs(t *testing.T, environ []string, args ...string) (Config, error) {
+func loadArgs(t *testing.T, environ []string, args ...string) (*Loaded, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("shardid", pflag.ContinueOnError)
-	addConfigFlags(flags)
+	AddFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return configOf(loaderFromFlags(flags, environ))
+	return Load(flags, environ)
 }
 
-func configOf(l *loader, err error) (Config, error) {
+// wantConfig holds what was loaded against the defaults with some changes.
+func wantConfig(t *testing.T, got *Loaded, err error, change func(*Config)) {
+	t.Helper()
+	want := Defaults().Config
+	change(&want)
 	if err != nil {
-		return Config{}, err
-	}
-	return *l.config, nil
-}
-
-func loadFor(file string, explicit bool, environ []string, flags *pflag.FlagSet) (Config, error) {
-	return configOf(loadConfig(file, explicit, environ, flags))
-}
-
-func TestConfigDefaultsNeedNoFile(t *testing.T) {
-	t.Chdir(t.TempDir())
-	got, err := loadFor(defaultConfigFile, false, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := defaultConfig(); !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
+		t.Error(err)
+	} else if !reflect.DeepEqual(got.Config, want) {
+		t.Errorf("got  %+v\nwant %+v", got.Config, want)
 	}
 }
 
-func TestConfigEmptyFiles(t *testing.T) {
+func nothing(*Config) {}
+
+func TestConfigFiles(t *testing.T) {
 	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "\uFEFF# mark\n", "server:\n", "{}", "redis: {addrs: []}"} {
 		got, err := loadText(t, text, nil)
-		if want := defaultConfig(); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: got %+v, %v", text, got, err)
-		}
+		wantConfig(t, got, err, nothing)
 	}
+	t.Chdir(t.TempDir()) // without a file
+	got, err := loadArgs(t, nil)
+	wantConfig(t, got, err, nothing)
 }
 
 func TestConfigFile(t *testing.T) {
-	got, err := loadFor("testdata/full.yaml", true, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := defaultConfig()
-	want.Server.Addr, want.Server.AdminToken, want.Server.DrainDelay = ":9090", "token-of-the-file", 0
-	want.Database.Driver, want.Database.DSN = "mysql", "app:pw@tcp(db:3306)/ids?parseTime=true"
-	want.Redis.Mode, want.Redis.MasterName, want.Redis.TLS = "sentinel", "m", true
-	want.Redis.Addrs = []string{"s1:26379", "s2:26379"}
-	want.UID.Epoch = Date{time.Date(2025, time.May, 1, 0, 0, 0, 0, time.UTC)}
-	want.UID.ScheduleInterval = Interval(5 * time.Minute)
-	want.Snowflake.Worker.Mode, want.Snowflake.Worker.LocalMap = "local", map[string]int{"10.0.0.1:8080": 0, "10.0.0.2:8080": 1023}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	got, err := loadArgs(t, nil, "--config", "testdata/full.yaml")
+	wantConfig(t, got, err, func(want *Config) {
+		want.Server.Addr, want.Server.AdminToken, want.Server.DrainDelay = ":9090", "token-of-the-file", 0
+		want.Database.Driver, want.Database.DSN = "mysql", "app:pw@tcp(db:3306)/ids?parseTime=true"
+		want.Redis.Mode, want.Redis.MasterName, want.Redis.TLS = "sentinel", "m", true
+		want.Redis.Addrs = []string{"s1:26379", "s2:26379"}
+		want.UID.Epoch = Date{time.Date(2025, time.May, 1, 0, 0, 0, 0, time.UTC)}
+		want.UID.ScheduleInterval = Interval(5 * time.Minute)
+		want.Snowflake.Worker.Mode = "local"
+		want.Snowflake.Worker.LocalMap = map[string]int{"10.0.0.1:8080": 0, "10.0.0.2:8080": 1023}
+	})
 }
 
 func TestConfigPrecedence(t *testing.T) {
@@ -88,15 +77,20 @@ func TestConfigPrecedence(t *testing.T) {
 		"SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP=10.0.0.1:80=1,[::1]:80=2", "SHARDID_UID_SCHEDULE_INTERVAL=off", "SHARDID_REDIS_PASSWORD=p=q,r",
 	}
 	got, err := loadText(t, file, environ, "--server.addr", ":3", "--redis.tls", "--redis.addrs=c:1", "--redis.addrs=d:1", "--queue.low_watermark=0.5")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := defaultConfig()
-	want.Server.Addr, want.Queue.Timeout, want.Queue.LowWatermark, want.Log.Level = ":3", 3*time.Second, 0.5, "warn"
-	want.Redis = RedisConfig{Mode: "cluster", Addrs: []string{"c:1", "d:1"}, TLS: true, Password: "p=q,r"}
-	want.Snowflake.Worker.LocalMap = map[string]int{"10.0.0.1:80": 1, "[::1]:80": 2}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
+	wantConfig(t, got, err, func(want *Config) {
+		want.Server.Addr, want.Queue.Timeout, want.Queue.LowWatermark, want.Log.Level = ":3", 3*time.Second, 0.5, "warn"
+		want.Redis = Redis{Mode: "cluster", Addrs: []string{"c:1", "d:1"}, ClientTLS: ClientTLS{TLS: true}, Password: "p=q,r"}
+		want.Snowflake.Worker.LocalMap = map[string]int{"10.0.0.1:80": 1, "[::1]:80": 2}
+	})
+	from := map[string]string{"server.addr": "flag --server.addr", "queue.timeout": "environment SHARDID_QUEUE_TIMEOUT",
+		"log.level": "config.yaml:3", "data_dir": "default"}
+	for _, k := range got.Keys {
+		if want, ok := from[k.Path]; ok && k.From != want {
+			t.Errorf("%s is from %s, want %s", k.Path, k.From, want)
+		}
+		if k.Secret && strings.Contains(k.Value(), "p=q") {
+			t.Errorf("%s is shown", k.Path)
+		}
 	}
 }
 
@@ -107,12 +101,10 @@ func TestConfigKubernetesVariablesAreIgnored(t *testing.T) {
 		"SHARDID_REDIS_SERVICE_HOST=10.0.0.2", "SHARDID_REDIS_PORT=tcp://10.0.0.2:6379", "SHARDID_REDIS_PORT_6379_TCP_ADDR=10.0.0.2",
 	}
 	t.Chdir(t.TempDir())
-	got, err := loadFor(defaultConfigFile, false, environ, nil)
-	if want := defaultConfig(); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, %v", got, err)
-	}
+	got, err := loadArgs(t, environ)
+	wantConfig(t, got, err, nothing)
 	for _, name := range []string{"SHARDID_REDIS_PORT", "SHARDID_PORT_", "SHARDID_PORT_X_TCP", "SHARDID_SERVICE", "SHARDID_"} {
-		if _, err := loadFor(defaultConfigFile, false, []string{name + "=1"}, nil); err == nil {
+		if _, err := loadArgs(t, []string{name + "=1"}); err == nil {
 			t.Errorf("%s passes", name)
 		}
 	}
@@ -125,7 +117,7 @@ func TestConfigDatabaseDSN(t *testing.T) {
 		{"mysql", "u@/x", "u@/x"},
 		{"mysql", "", ""},
 	} {
-		config := Config{DataDir: "d", Database: DatabaseConfig{Driver: c.driver, DSN: c.dsn}}
+		config := Config{DataDir: "d", Database: Database{Driver: c.driver, DSN: c.dsn}}
 		if got := config.DatabaseDSN(); got != c.want {
 			t.Errorf("%+v: got %q", c, got)
 		}
@@ -134,15 +126,15 @@ func TestConfigDatabaseDSN(t *testing.T) {
 
 func TestConfigFlagsOfSecretsDoNotExist(t *testing.T) {
 	flags := pflag.NewFlagSet("shardid", pflag.ContinueOnError)
-	addConfigFlags(flags)
+	AddFlags(flags)
 	var secrets []string
-	for _, k := range newLoader().keys {
-		f := flags.Lookup(k.path)
-		if k.secret() {
-			secrets = append(secrets, k.path)
+	for _, k := range Defaults().Keys {
+		f := flags.Lookup(k.Path)
+		if k.Secret {
+			secrets = append(secrets, k.Path)
 		}
-		if k.secret() != (f == nil) || (f != nil && !f.Hidden) {
-			t.Errorf("%s: secret %t, flag %+v", k.path, k.secret(), f)
+		if k.Secret != (f == nil) || (f != nil && !f.Hidden) {
+			t.Errorf("%s: secret %t, flag %+v", k.Path, k.Secret, f)
 		}
 	}
 	if got := strings.Join(secrets, " "); got != "server.admin_token database.dsn redis.password redis.sentinel_password" {

@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"os"
@@ -22,10 +22,10 @@ func FuzzConfig(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		l := newLoader()
-		err := l.parse("config.yaml", data)
+		l := Defaults()
+		err := l.readFile("config.yaml", data)
 		if err == nil {
-			err = l.validate()
+			err = l.check()
 		}
 		if err == nil {
 			return
