@@ -21,10 +21,9 @@ import (
 	"shardid/service/health"
 	"shardid/service/history"
 	"shardid/service/httpapi"
-	"shardid/service/metrics"
+	"shardid/service/observe"
 	"shardid/service/queue"
 	"shardid/service/segment"
-	"shardid/service/tracing"
 	"shardid/service/uid"
 )
 
@@ -44,9 +43,9 @@ type App struct {
 
 	access       *access.Guard
 	certificates *access.Certificates // nil without TLS
-	tracer       *tracing.Tracer      // nil without tracing
+	tracer       *observe.Tracer      // nil without tracing
 
-	stores  *metrics.Stores // times their calls
+	stores  *observe.Stores // decorates them
 	history *history.History
 	alarms  alarm.Board
 	fleet   *fleet.Fleet
@@ -76,7 +75,7 @@ type step struct {
 // NewApp builds the service and starts nothing but the sending of spans; stores may be
 // away. level is that of log.
 func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
-	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 2), stores: metrics.NewStores(),
+	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 2),
 		connections: newConnections(cfg.Server.MaxConnections, log)}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.Stop(0))

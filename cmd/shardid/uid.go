@@ -7,6 +7,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/httpapi"
+	"shardid/service/observe"
 	"shardid/service/uid"
 )
 
@@ -29,7 +30,7 @@ func (a *App) wireUID() (err error) {
 		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: time.Duration(c.ScheduleInterval),
 		RejectPut: c.RejectPut, RejectTake: c.RejectTake, FollowClock: c.FollowClock,
 		RecordLayout: func(ctx context.Context) error { return a.recordLayout(ctx, uidRecord(a.cfg)) },
-		Nodes:        a.tracer.Nodes(storeDatabase, a.meterNodes(a.db)), Reporter: a.monitor, Log: a.log,
+		Nodes:        a.stores.Nodes(observe.Database, a.db), Reporter: a.monitor, Log: a.log,
 	})
 	if err != nil {
 		return err
