@@ -16,11 +16,10 @@ import (
 	"shardid/service/access"
 	"shardid/service/deadline"
 	"shardid/service/httpapi"
-	"shardid/service/metrics"
 	"shardid/service/monitor"
+	"shardid/service/observe"
 	"shardid/service/queue"
 	"shardid/service/segment"
-	"shardid/service/tracing"
 	"shardid/service/uid"
 )
 
@@ -40,9 +39,9 @@ type App struct {
 
 	access       *access.Guard
 	certificates *access.Certificates // nil without TLS
-	tracer       *tracing.Tracer      // nil without tracing
+	tracer       *observe.Tracer      // nil without tracing
 
-	stores   *metrics.Stores // times their calls
+	stores   *observe.Stores // decorates them
 	replicas *monitor.Replicas
 	url      string // of the console, once the listener is open
 
@@ -70,7 +69,7 @@ type step struct {
 // NewApp builds the service and starts nothing but the sending of spans; stores may be
 // away. level is that of log.
 func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
-	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 2), stores: metrics.NewStores(),
+	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 2),
 		connections: newConnections(cfg.Server.MaxConnections, log)}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.Stop(0))

@@ -11,6 +11,7 @@ import (
 	"shardid/model"
 	"shardid/service/admin"
 	"shardid/service/httpapi"
+	"shardid/service/observe"
 	"shardid/service/segment"
 )
 
@@ -82,7 +83,7 @@ func (a *App) wireSegment() (err error) {
 		return nil
 	}
 	a.segment, err = segment.New(segment.Options{
-		Table: a.tracer.Table(storeDatabase, a.meterTable(a.db)), Reporter: a.monitor, Log: a.log,
+		Table: a.stores.Table(observe.Database, a.db), Reporter: a.monitor, Log: a.log,
 		Timeout: s.Timeout, MaxStep: int64(s.MaxStep), Runway: s.Runway,
 	})
 	if err != nil {

@@ -24,8 +24,7 @@ func (a *App) snapshot() monitor.Snapshot {
 		s.Snowflake = &sample
 	}
 	if a.uid != nil {
-		sample := monitor.UID(a.uidSample())
-		s.UID = &sample
+		s.UID = &monitor.UID{Stats: a.uid.Stats(), Status: a.uid.Status()}
 	}
 	for mode, t := range a.api.Traffic() {
 		s.Traffic[mode] = monitor.Traffic{

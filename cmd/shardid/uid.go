@@ -7,6 +7,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/httpapi"
+	"shardid/service/observe"
 	"shardid/service/uid"
 )
 
@@ -28,29 +29,14 @@ func (a *App) wireUID() (err error) {
 		Mode: c.Mode, Layout: uidLayout(a.cfg), Place: place, Timeout: c.Timeout,
 		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: time.Duration(c.ScheduleInterval),
 		RejectPut: c.RejectPut, RejectTake: c.RejectTake, FollowClock: c.FollowClock,
-		Nodes: a.tracer.Nodes(storeDatabase, a.meterNodes(uidNodes{a})), Reporter: a.monitor, Log: a.log,
+		RecordLayout: func(ctx context.Context) error { return a.recordLayout(ctx, uidRecord(a.cfg)) },
+		Nodes:        a.stores.Nodes(observe.Database, a.db), Reporter: a.monitor, Log: a.log,
 	})
 	if err != nil {
 		return err
 	}
 	a.onStop("uid", func(ctx context.Context) error { return a.uid.Stop(ctx) })
 	return nil
-}
-
-// uidNodes registers no node before the layout is known to be that of all IDs.
-type uidNodes struct{ *App }
-
-// RegisterNode implements uid.Nodes.
-func (n uidNodes) RegisterNode(ctx context.Context, start model.NodeStart) (model.Node, error) {
-	if err := n.recordLayout(ctx, uidRecord(n.cfg)); err != nil {
-		return model.Node{}, err
-	}
-	return n.db.RegisterNode(ctx, start)
-}
-
-// MarkNode implements uid.Nodes.
-func (n uidNodes) MarkNode(ctx context.Context, node model.Node, until int64) error {
-	return n.db.MarkNode(ctx, node, until)
 }
 
 func uidLayout(cfg Config) model.UIDLayout {

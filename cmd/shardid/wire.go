@@ -10,6 +10,7 @@ import (
 	"shardid/repository/redisstore"
 	"shardid/service/httpapi"
 	"shardid/service/monitor"
+	"shardid/service/observe"
 	"shardid/service/queue"
 
 	"github.com/redis/go-redis/v9"
@@ -25,7 +26,7 @@ const (
 // wire picks the stores that the configuration names and builds the service on
 // them. It is the only place that knows which store is behind which interface.
 func (a *App) wire() (err error) {
-	if err := a.wireTracing(); err != nil {
+	if err := a.wireObserve(); err != nil {
 		return err
 	}
 	client, err := openRedis(a.cfg)
@@ -52,7 +53,7 @@ func (a *App) wire() (err error) {
 	a.onStop("monitor", a.monitor.Stop)
 	a.watch = newSettingsWatch(a.log, inspection{"database", a.db.Settings}, inspection{"redis", lists.settings})
 	a.onStop("settings", func(context.Context) error { a.watch.Stop(); return nil })
-	if a.queue, err = queue.New(a.tracedQueue(queueOptions(a, lists), lists.name())); err != nil {
+	if a.queue, err = queue.New(queueOptions(a, lists)); err != nil {
 		return err
 	}
 	a.onStop("queue", a.queue.Stop)
@@ -77,14 +78,22 @@ func (a *App) checkDatabase(ctx context.Context) error {
 }
 
 func queueOptions(a *App, lists listStore) queue.Options {
-	q := a.cfg.Queue
-	return queue.Options{
-		Lists: a.meterLists(lists), Locker: lists, Allocator: a.meterAllocator(a.db), Catalogue: a.meterCatalogue(a.db), Reporter: a.monitor,
-		Log: a.log, Probe: lists.ready,
+	q, store := a.cfg.Queue, observe.Redis
+	if lists.redis == nil {
+		store = observe.Memory
+	}
+	o := queue.Options{
+		Lists: a.stores.Lists(store, lists), Locker: a.stores.Locker(store, lists),
+		Allocator: a.stores.Allocator(observe.Database, a.db), Catalogue: a.stores.Catalogue(observe.Database, a.db),
+		Reporter: a.monitor, Log: a.log, Probe: lists.ready,
 		Timeout: q.Timeout, LowWatermark: q.LowWatermark, PrefetchMax: q.PrefetchMax,
 		MaxStep: int64(q.MaxStep), LiftAlarm: int64(q.LiftAlarm),
 		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron,
 	}
+	if a.tracer != nil {
+		o.Observe = a.tracer.Refill
+	}
+	return o
 }
 
 // listStore is a store of lists and locks with its probe and its settings.
@@ -95,14 +104,6 @@ type listStore struct {
 	check    func(context.Context) error
 	ready    func(context.Context) error // gates the start of the queue
 	settings func(context.Context) ([]model.Finding, error)
-}
-
-// name is what the store is called in the metrics.
-func (l listStore) name() string {
-	if l.redis == nil {
-		return storeMemory
-	}
-	return storeRedis
 }
 
 func (a *App) openLists(client *redisstore.Store) listStore {

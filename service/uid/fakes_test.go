@@ -225,7 +225,8 @@ func options(nodes Nodes) Options {
 	return Options{
 		Mode: ModeCached, Layout: tiny(), Place: Place{Host: "host", Type: model.NodeActual}, Timeout: 2 * time.Second,
 		BoostPower: 1, PaddingFactor: 50, RejectPut: PutDiscard, RejectTake: TakeRefuse,
-		Nodes: nodes, Reporter: &reporter{last: map[string]error{}}, Log: slog.New(slog.DiscardHandler),
+		RecordLayout: func(context.Context) error { return nil },
+		Nodes:        nodes, Reporter: &reporter{last: map[string]error{}}, Log: slog.New(slog.DiscardHandler),
 	}
 }
 

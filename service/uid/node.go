@@ -81,6 +81,9 @@ func (s *Service) tryRegister(start model.NodeStart) (node model.Node, err error
 	ctx, cancel := context.WithTimeout(s.background.Context(), callTimeout)
 	defer cancel()
 	err = s.guard("register a node", func() (err error) {
+		if err = s.opts.RecordLayout(ctx); err != nil {
+			return err
+		}
 		node, err = s.opts.Nodes.RegisterNode(ctx, start)
 		return err
 	})

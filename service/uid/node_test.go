@@ -1,9 +1,11 @@
 package uid
 
 import (
+	"context"
 	"errors"
 	"math"
 	"regexp"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,6 +38,33 @@ func TestDatabaseAwayAtTheStart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// No node is registered before the layout is recorded, and none with a layout that is
+// refused.
+func TestLayoutIsRecordedFirst(t *testing.T) {
+	story(t, func(t *testing.T) {
+		db, refused := newTable(), atomic.Bool{}
+		refused.Store(true)
+		s := started(t, db, func(o *Options) {
+			o.RecordLayout = func(context.Context) error {
+				if refused.Load() {
+					return &model.LayoutChangedError{Kind: model.KindUID}
+				}
+				return nil
+			}
+		})
+		time.Sleep(10 * time.Second)
+		db.set(func(db *table) {
+			if len(db.starts) != 0 {
+				t.Errorf("%d nodes were asked for", len(db.starts))
+			}
+		})
+		mustFail(t, s, 1, model.ErrLayoutChanged)
+		refused.Store(false)
+		time.Sleep(time.Second)
+		mustNext(t, s, 1)
+	})
 }
 
 // With the database away, IDs go on for at least an hour, then are refused with the

@@ -82,6 +82,11 @@ type Options struct {
 	// same while no ID is taken.
 	FollowClock bool
 
+	// RecordLayout records Layout in the database, once, or refuses it. No node is
+	// registered before it succeeds. It is required. Errors: *model.LayoutChangedError,
+	// *model.StoreError.
+	RecordLayout func(context.Context) error
+
 	Nodes    Nodes
 	Reporter background.Reporter
 	Log      *slog.Logger
@@ -131,6 +136,8 @@ func (o Options) validate() error {
 		return err
 	}
 	switch {
+	case o.RecordLayout == nil:
+		return fmt.Errorf("%w: nothing records the UID layout", model.ErrInvalidArgument)
 	case o.Mode != ModeDefault && o.Mode != ModeCached:
 		return fmt.Errorf("%w: UID mode %q is neither default nor cached", model.ErrInvalidArgument, o.Mode)
 	case o.Timeout <= 0:

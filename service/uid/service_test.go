@@ -84,6 +84,7 @@ func mustFail(t *testing.T, s *Service, n int, want error) {
 func TestNewRefuses(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"layout":            func(o *Options) { o.Layout.SeqBits++ },
+		"no record":         func(o *Options) { o.RecordLayout = nil },
 		"mode":              func(o *Options) { o.Mode = "fast" },
 		"timeout":           func(o *Options) { o.Timeout = 0 },
 		"type":              func(o *Options) { o.Place.Type = 3 },

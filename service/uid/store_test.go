@@ -31,7 +31,8 @@ func start(t *testing.T, dsn, mode string) *uid.Service {
 		Mode: mode, Place: uid.Place{Host: "127.0.0.1", Type: model.NodeActual}, Timeout: 2 * time.Second,
 		Layout:     model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Now().Add(-time.Hour).Truncate(time.Second)},
 		BoostPower: 3, PaddingFactor: 50, RejectPut: uid.PutDiscard, RejectTake: uid.TakeWait,
-		Nodes: db, Reporter: silent{}, Log: slog.New(slog.DiscardHandler),
+		RecordLayout: func(context.Context) error { return nil },
+		Nodes:        db, Reporter: silent{}, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
