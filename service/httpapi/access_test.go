@@ -84,15 +84,15 @@ func accessExchanges() []exchange {
 		{name: "queue, another app", target: "/get?appId=2&gatePass=alice", token: "orders", status: 403, code: -7, says: "token orders-token may not have IDs of app 2"},
 		{name: "queue, app given twice", target: alice + "&appId=2", token: "orders", status: 400, code: -6, says: "appId is given twice"},
 		{name: "queue, app given twice in disguise", target: "/get?app%49d=2&appId=1&gatePass=alice", token: "orders", status: 400, code: -6, says: "appId is given twice"},
-		{name: "segment, its tag", target: segment, token: "orders", status: 200},
+		{name: "segment, its tag", target: segmentURL, token: "orders", status: 200},
 		{name: "segment, another tag", target: "/api/segment/get/lea", token: "orders", status: 403, code: -7, says: `tag \"lea\"`},
 		{name: "segment, another tag, encoded", target: "/api/segment/get/%6Cea%66", token: "orders", status: 200},
-		{name: "snowflake, its mode", target: snowflake, token: "times", status: 200},
-		{name: "uid, its mode", target: uid, token: "times", status: 200},
+		{name: "snowflake, its mode", target: snowflakeURL, token: "times", status: 200},
+		{name: "uid, its mode", target: uidURL, token: "times", status: 200},
 	}
-	for mode, target := range map[string]string{"queue": alice, "segment": segment, "snowflake": snowflake, "uid": uid} {
+	for mode, target := range map[string]string{"queue": alice, "segment": segmentURL, "snowflake": snowflakeURL, "uid": uidURL} {
 		other := "times"
-		if target == snowflake || target == uid {
+		if target == snowflakeURL || target == uidURL {
 			other = "orders"
 		}
 		all = append(all,
@@ -149,7 +149,7 @@ func TestTokensAreNotLookedAtWhereNoneIsNeeded(t *testing.T) {
 		closed(o)
 		o.RequireToken, o.ProtectMonitoring = false, false
 	}
-	for _, target := range append(monitored(), alice, segment, snowflake, uid) {
+	for _, target := range append(monitored(), alice, segmentURL, snowflakeURL, uidURL) {
 		for _, token := range []string{"", "wrong", "times", "spent"} {
 			if got, _, _ := (exchange{target: target, token: token, change: open}).do(); got.Code != 200 {
 				t.Errorf("%s with %q: %d %s", target, token, got.Code, clip(got.Body.Bytes()))
@@ -162,7 +162,7 @@ func TestTokensAreNotLookedAtWhereNoneIsNeeded(t *testing.T) {
 // of the token.
 func adminAPI(g *access.Guard) *API {
 	a := newAPIOf(func(o *Options) { o.Access = g })
-	a.adminGroup().POST("/guarded/:id", func(c *gin.Context) { c.String(http.StatusCreated, who(c)) })
+	a.engine.Group(adminPath, a.requireAdmin).POST("/guarded/:id", func(c *gin.Context) { c.String(http.StatusCreated, caller(c)) })
 	return a
 }
 
@@ -230,14 +230,14 @@ func TestHotPathWithTokens(t *testing.T) {
 	}
 	for _, x := range hot() {
 		api, w, r := x.serveClosed()
-		if n := testing.AllocsPerRun(1000, func() { api.ServeHTTP(w, r) }); n > whoCosts {
+		if n := testing.AllocsPerRun(1000, func() { api.ServeHTTP(w, r) }); n > callerCosts {
 			t.Errorf("%s: %v allocations", x.name, n)
 		}
 	}
 }
 
-// whoCosts is what keeping the token's name in the request allocates: gin's map.
-const whoCosts = 3
+// callerCosts is what keeping the token's name in the request allocates: gin's map.
+const callerCosts = 3
 
 func (x exchange) serveClosed() (*API, http.ResponseWriter, *http.Request) {
 	r := httptest.NewRequest(http.MethodGet, x.target, nil)
@@ -272,7 +272,7 @@ func TestProtectedMonitoringHidesStores(t *testing.T) {
 			o.Conditions = fakeConditions{"redis"}
 			failModes(fmt.Errorf("%w: %w", model.ErrNoLease, away))(o)
 		}
-		for _, target := range []string{alice, segment, snowflake, uid, "/readyz", "/healthz"} {
+		for _, target := range []string{alice, segmentURL, snowflakeURL, uidURL, "/readyz", "/healthz"} {
 			health := strings.HasSuffix(target, "z")
 			for token, hidden := range map[string]bool{"": protected, "root": protected && !health} {
 				got, _, _ := exchange{target: target, token: token, queue: q, change: change}.do()

@@ -142,7 +142,7 @@ func TestErrorTableIsTheContracts(t *testing.T) {
 func TestBatchSizes(t *testing.T) {
 	server := httptest.NewServer(newAPI(&fakeQueue{}))
 	defer server.Close()
-	for _, target := range []string{alice + "&count=", segment + "?count=", snowflake + "?count=", uid + "?count="} {
+	for _, target := range []string{alice + "&count=", segmentURL + "?count=", snowflakeURL + "?count=", uidURL + "?count="} {
 		for accept, separator := range map[string]string{"application/json": ",", "text/plain": "\n"} {
 			for _, count := range append(around(100, 300), 1, 10_000) {
 				got := fetch(t, http.MethodGet, server.URL+target+strconv.Itoa(count), accept)

@@ -75,12 +75,12 @@ func hot() []exchange {
 		{name: "get", target: alice},
 		{name: "get, batch", target: alice + "&count=10&stringify=1"},
 		{name: "get, text", target: alice, accept: "text/plain"},
-		{name: "segment", target: segment},
-		{name: "segment, batch", target: segment + "?count=10"},
-		{name: "segment, JSON", target: segment, accept: "application/json, text/plain, */*"},
-		{name: "segment, browser", target: segment, accept: "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"},
-		{name: "snowflake", target: snowflake, accept: "*/*"},
-		{name: "uid", target: uid},
+		{name: "segment", target: segmentURL},
+		{name: "segment, batch", target: segmentURL + "?count=10"},
+		{name: "segment, JSON", target: segmentURL, accept: "application/json, text/plain, */*"},
+		{name: "segment, browser", target: segmentURL, accept: "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"},
+		{name: "snowflake", target: snowflakeURL, accept: "*/*"},
+		{name: "uid", target: uidURL},
 	}
 }
 
@@ -104,7 +104,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkModes(b *testing.B) {
-	for _, x := range append(hot(), exchange{name: "segment, batch of 100", target: segment + "?count=100"}) {
+	for _, x := range append(hot(), exchange{name: "segment, batch of 100", target: segmentURL + "?count=100"}) {
 		b.Run(x.name, func(b *testing.B) {
 			api, w, r := x.serve()
 			b.ReportAllocs()

@@ -35,7 +35,7 @@ func TestConsoleFiles(t *testing.T) {
 	kinds := map[string]string{
 		".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".LICENSE": "text/plain; charset=utf-8",
 	}
-	for name, file := range api.console.assets {
+	for name, file := range api.pages.assets {
 		target, kind := "/console/"+name, kinds[path.Ext(name)]
 		if name == consolePage {
 			target, kind = "/", "text/html; charset=utf-8"
@@ -45,7 +45,7 @@ func TestConsoleFiles(t *testing.T) {
 			t.Errorf("%s: %d %v, %d bytes", target, got.Code, got.Header(), got.Body.Len())
 		}
 	}
-	if n := len(api.console.assets); n < 10 {
+	if n := len(api.pages.assets); n < 10 {
 		t.Errorf("%d files only", n)
 	}
 }
@@ -139,7 +139,7 @@ func TestConsoleScripts(t *testing.T) {
 	api := newAPI(&fakeQueue{})
 	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|srcdoc|createContextualFragment|sessionStorage|indexedDB|document\.cookie|https?://(?:[^w]|w[^w])`)
 	var stores []string
-	for name, file := range api.console.assets {
+	for name, file := range api.pages.assets {
 		if path.Ext(name) != ".js" || strings.HasPrefix(name, "uplot-") {
 			continue
 		}
@@ -148,7 +148,7 @@ func TestConsoleScripts(t *testing.T) {
 			t.Errorf("%s has %q", name, bad)
 		}
 		for _, found := range regexp.MustCompile(`from '\./([^']+)'`).FindAllStringSubmatch(script, -1) {
-			if _, ok := api.console.assets[found[1]]; !ok {
+			if _, ok := api.pages.assets[found[1]]; !ok {
 				t.Errorf("%s imports %s, which is not embedded", name, found[1])
 			}
 		}
@@ -217,7 +217,7 @@ func TestDocumentationLinks(t *testing.T) {
 			t.Errorf("%s has no section", found[1])
 		}
 	}
-	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(string(api.console.assets["health.js"].body), -1) {
+	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(string(api.pages.assets["health.js"].body), -1) {
 		if !alarms[found[1]] {
 			t.Errorf("the console knows %s, which is no alarm", found[1])
 		}
@@ -231,7 +231,7 @@ func TestDocumentationLinks(t *testing.T) {
 func TestConsoleTexts(t *testing.T) {
 	api := newAPI(&fakeQueue{})
 	words := regexp.MustCompile(`['\x60"][A-Za-z][a-z]+ [a-z]+ [^'\x60"]*['\x60"]`)
-	for name, file := range api.console.assets {
+	for name, file := range api.pages.assets {
 		if path.Ext(name) != ".js" || strings.HasPrefix(name, "uplot-") || name == "en.js" {
 			continue
 		}
@@ -241,8 +241,8 @@ func TestConsoleTexts(t *testing.T) {
 			}
 		}
 	}
-	english, used := string(api.console.assets["en.js"].body), 0
-	for name, file := range api.console.assets {
+	english, used := string(api.pages.assets["en.js"].body), 0
+	for name, file := range api.pages.assets {
 		for _, found := range regexp.MustCompile(`\btext\.(\w+)(?:\.(\w+))?`).FindAllStringSubmatch(string(file.body), -1) {
 			if path.Ext(name) != ".js" || !strings.Contains(string(file.body), "import { text } from './en.js'") {
 				continue

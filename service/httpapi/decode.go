@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"shardid/model"
@@ -33,62 +35,52 @@ func (a *API) decode(c *gin.Context) {
 	}
 	body := appendID(nil, id)
 	body = append(body[:len(body)-1], `,"kind":"`+kind+`"`...)
-	a.writeBody(c, http.StatusOK, a.headers.json, append(appendParts(body, parts), '}'))
-}
-
-// uidAnswer is Baidu's parseUID, field by field.
-type uidAnswer struct {
-	UID       int64  `json:"UID,string"`
-	Timestamp string `json:"timestamp"`
-	WorkerID  int64  `json:"workerId,string"`
-	Sequence  int64  `json:"sequence,string"`
+	for _, p := range parts {
+		body = append(body, `,"`+p.Name+`":`...)
+		switch v := p.Value.(type) {
+		case int64:
+			body = strconv.AppendInt(body, v, 10)
+		case string:
+			body = appendJSON(body, v)
+		}
+	}
+	a.writeBody(c, http.StatusOK, a.headers.json, append(body, '}'))
 }
 
 // parseUID takes a UID apart as Baidu's UidGenerator does. It needs the layout
 // only, so it works while the mode is disabled.
-func (a *API) parseUID(c *gin.Context) {
-	value, ok := lastSegment(c, "uid")
-	if !ok {
-		a.noRoute(c)
-		return
+func (a *API) parseUID(_ context.Context, c *gin.Context) (any, error) {
+	value, err := lastSegment(c, "uid")
+	if err != nil {
+		return nil, err
 	}
 	id, parts, err := a.parts(model.KindUID, "uid", value, "/api/uid/parse/34359738368")
-	if err != nil {
-		a.fail(c, err)
-		return
-	}
-	a.writeJSON(c, uidAnswer{
-		UID: id, Timestamp: a.local(time.Unix(parts["timestamp"], 0), time.DateTime),
-		WorkerID: parts["workerId"], Sequence: parts["sequence"],
-	})
-}
-
-// snowflakeAnswer is Leaf's /decodeSnowflakeId, field by field.
-type snowflakeAnswer struct {
-	Timestamp  string `json:"timestamp"`
-	WorkerID   int64  `json:"workerId,string"`
-	SequenceID int64  `json:"sequenceId,string"`
+	return struct { // Baidu's parseUID, field by field
+		UID       int64  `json:"UID,string"`
+		Timestamp string `json:"timestamp"`
+		WorkerID  int64  `json:"workerId,string"`
+		Sequence  int64  `json:"sequence,string"`
+	}{id, a.local(time.Unix(parts["timestamp"], 0), time.DateTime), parts["workerId"], parts["sequence"]}, err
 }
 
 // decodeSnowflake takes a snowflake apart as Leaf does. It needs the layout only,
 // so it works while the mode is disabled.
-func (a *API) decodeSnowflake(c *gin.Context) {
+func (a *API) decodeSnowflake(_ context.Context, c *gin.Context) (any, error) {
 	const name = "snowflakeId"
 	given, err := readQuery(c.Request.URL.RawQuery, name)
 	if err != nil {
-		a.fail(c, err)
-		return
+		return nil, err
 	}
 	_, parts, err := a.parts(model.KindSnowflake, name, given[name], "/decodeSnowflakeId?snowflakeId=4194304")
-	if err != nil {
-		a.fail(c, err)
-		return
-	}
 	ms := parts["timestamp"]
-	a.writeJSON(c, snowflakeAnswer{
-		Timestamp: fmt.Sprintf("%d(%s)", ms, a.local(time.UnixMilli(ms), "2006-01-02 15:04:05.000")),
-		WorkerID:  parts["workerId"], SequenceID: parts["sequenceId"],
-	})
+	return struct { // Leaf's /decodeSnowflakeId, field by field
+		Timestamp  string `json:"timestamp"`
+		WorkerID   int64  `json:"workerId,string"`
+		SequenceID int64  `json:"sequenceId,string"`
+	}{
+		fmt.Sprintf("%d(%s)", ms, a.local(time.UnixMilli(ms), "2006-01-02 15:04:05.000")),
+		parts["workerId"], parts["sequenceId"],
+	}, err
 }
 
 // parts reads the ID that is called name and returns its numbers by their names;
@@ -99,16 +91,13 @@ func (a *API) parts(kind, name, value, example string) (int64, map[string]int64,
 		return 0, nil, err
 	}
 	parts, err := a.opts.Decoder.Decode(kind, id)
-	if err != nil {
-		return 0, nil, err
-	}
 	numbers := make(map[string]int64, len(parts))
 	for _, p := range parts {
 		if n, ok := p.Value.(int64); ok {
 			numbers[p.Name] = n
 		}
 	}
-	return id, numbers, nil
+	return id, numbers, err
 }
 
 // local formats a time for answers that do not name its zone.

@@ -13,6 +13,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/health"
+	"shardid/service/segment"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"go.uber.org/goleak"
@@ -176,11 +177,11 @@ func well() error { return nil }
 var loaded = time.Date(2026, 11, 20, 0, 18, 0, 0, time.UTC)
 
 // fakeViews are not in order, one needs escaping, one has IDs beyond 2^53.
-func fakeViews() []SegmentView {
-	return []SegmentView{
-		{Key: "z", InitOK: true, NextReady: true, Pos: 1, Value0: 2001, Step0: 2000, Max0: 2001, Value1: 2007, Step1: 4000, Max1: 6001, Ahead: 1, Held: 3994, Rate: 0.5, RunwaySeconds: 7988, LastLoad: loaded},
-		{Key: `<script>alert("1")</script>`, RunwaySeconds: 86400},
-		{Key: "big", InitOK: true, Value0: 9007199254740993, Step0: 1000, Max0: 9007199254741993, RunwaySeconds: 86400, LastLoad: loaded},
+func fakeViews() []segment.View {
+	return []segment.View{
+		{Name: "z", InitOK: true, NextReady: true, Pos: 1, Value0: 2001, Step0: 2000, Max0: 2001, Value1: 2007, Step1: 4000, Max1: 6001, Ahead: 1, Held: 3994, Rate: 0.5, Runway: 7988, LastLoad: loaded},
+		{Name: `<script>alert("1")</script>`, Runway: 86400},
+		{Name: "big", InitOK: true, Value0: 9007199254740993, Step0: 1000, Max0: 9007199254741993, Runway: 86400, LastLoad: loaded},
 	}
 }
 

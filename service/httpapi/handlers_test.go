@@ -89,11 +89,11 @@ func TestBuffersHoldNothingOver(t *testing.T) {
 func TestModesShareBuffers(t *testing.T) {
 	opts, modes := testOptions(&fakeQueue{}, nil, io.Discard)
 	api := New(opts)
-	ask(api, "GET", uid+"?count=10000")
-	wantAnswer(t, ask(api, "GET", segment), 200, "1")
-	wantAnswer(t, ask(api, "GET", segment+"?count=2"), 200, "2\n3\n")
+	ask(api, "GET", uidURL+"?count=10000")
+	wantAnswer(t, ask(api, "GET", segmentURL), 200, "1")
+	wantAnswer(t, ask(api, "GET", segmentURL+"?count=2"), 200, "2\n3\n")
 	modes.segment.next = func(context.Context) error { panic("boom") }
-	wantAnswer(t, ask(api, "GET", segment), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`)
+	wantAnswer(t, ask(api, "GET", segmentURL), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`)
 	wantAnswer(t, ask(api, "GET", alice), 200, `{"code":0,"id":16385,"idStr":"16385"}`)
 	if api.Answers()[0] != 4 || api.Answers()[-11] != 1 {
 		t.Errorf("counted %v", api.Answers())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/segment"
 )
 
 // Leaf's two pages as programs read them.
@@ -38,7 +39,7 @@ func TestPagesAsJSON(t *testing.T) {
 // Pages without a row are lists without an element.
 func TestEmptyPages(t *testing.T) {
 	api := newAPIOf(func(o *Options) {
-		o.Segments = func() []SegmentView { return nil }
+		o.Segments = func() []segment.View { return nil }
 		o.Tags = func(context.Context) ([]model.Tag, error) { return nil, nil }
 	})
 	for _, target := range []string{"/cache", "/db"} {
@@ -119,12 +120,12 @@ func TestPagesLeaveTheirSourceAlone(t *testing.T) {
 	views := fakeViews()
 	tags, _ := fakeTags(t.Context())
 	api := newAPIOf(func(o *Options) {
-		o.Segments = func() []SegmentView { return views }
+		o.Segments = func() []segment.View { return views }
 		o.Tags = func(context.Context) ([]model.Tag, error) { return tags, nil }
 	})
 	ask(api, http.MethodGet, "/cache")
 	ask(api, http.MethodGet, "/db")
-	if views[0].Key != "z" || tags[0].Name != "z" {
+	if views[0].Name != "z" || tags[0].Name != "z" {
 		t.Errorf("sorted: %v, %v", views, tags)
 	}
 }

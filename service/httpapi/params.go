@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -182,16 +183,22 @@ func parseID(name, value, example string) (int64, error) {
 }
 
 // lastSegment is the value of a path that ends in one: what the star of its route
-// stands for, decoded. An encoded slash belongs to the value; false means that
+// stands for, decoded. An encoded slash belongs to the value. The error is errNoRoute:
 // there are further segments, so no such path.
-func lastSegment(c *gin.Context, name string) (string, bool) {
+func lastSegment(c *gin.Context, name string) (string, error) {
 	value := c.Param(name)[1:] // it begins with the slash before it
 	raw := c.Request.URL.RawPath
 	if raw == "" { // nothing is encoded in a way that matters
-		return value, !strings.Contains(value, "/")
+		if strings.Contains(value, "/") {
+			return "", noSuchPath(c)
+		}
+		return value, nil
 	}
 	decoded, err := url.PathUnescape(raw[strings.LastIndexByte(raw, '/')+1:])
-	return value, err == nil && decoded == value
+	if err != nil || decoded != value {
+		return "", noSuchPath(c)
+	}
+	return value, nil
 }
 
 // quote shows a client its value, cut so that an answer stays short.
@@ -201,4 +208,52 @@ func quote(value string) string {
 		return strconv.Quote(value[:most]) + "…"
 	}
 	return strconv.Quote(value)
+}
+
+// wantsText says whether an Accept header prefers text/plain to JSON. No header
+// means JSON, and so does one that does not name text.
+func wantsText(r *http.Request) bool {
+	return prefers(r, [2]string{"text/plain", "text/*"}, [3]string{"application/json", "application/*", "*/*"})
+}
+
+// wantsJSON says whether an Accept header prefers JSON to another type of text,
+// for the answers that are that text by default: no header means the text, and so
+// does one that does not name JSON.
+func wantsJSON(r *http.Request, text string) bool {
+	return prefers(r, [2]string{"application/json", "application/*"}, [3]string{text, "text/*", "*/*"})
+}
+
+// prefers says whether an Accept header names a wanted range and prefers it to the
+// others: the one with the higher quality wins, of equals the first.
+func prefers(r *http.Request, wanted [2]string, others [3]string) bool {
+	accept := strings.ToLower(strings.Join(r.Header["Accept"], ","))
+	if !strings.Contains(accept, wanted[0]) && !strings.Contains(accept, wanted[1]) {
+		return false
+	}
+	want, wantAt := quality(accept, wanted[:]...)
+	other, otherAt := quality(accept, others[:]...)
+	return want > 0 && (want > other || want == other && wantAt < otherAt)
+}
+
+// quality is how much an Accept header wants a media type, and the place of the
+// range that says so: of the given ranges, most specific first, the first that
+// occurs. It is 0 when none does. A quality that is no number in 0…1 counts as 0.
+func quality(accept string, ranges ...string) (q float64, place int) {
+	best, at := len(ranges), 0
+	for part := range strings.SplitSeq(accept, ",") {
+		kind, params, _ := strings.Cut(part, ";") // "text/plain;q=0.5"
+		if i := slices.Index(ranges, strings.TrimSpace(kind)); i >= 0 && i < best {
+			best, q, place = i, 1, at
+			for p := range strings.SplitSeq(params, ";") {
+				if text, ok := strings.CutPrefix(strings.TrimSpace(p), "q="); ok {
+					var err error
+					if q, err = strconv.ParseFloat(text, 64); err != nil || !(q >= 0 && q <= 1) { // NaN too
+						q = 0
+					}
+				}
+			}
+		}
+		at++
+	}
+	return q, place
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/segment"
 )
 
 // counting is an API that counts what is read for its pages; each reading lasts for took
@@ -27,7 +28,7 @@ func counting(took time.Duration, err *error) (*API, *atomic.Int64) {
 	return newAPIOf(func(o *Options) {
 		o.Metrics = func(context.Context) ([]byte, error) { read(); return []byte("m 1\n"), nil }
 		o.Status = func(context.Context) Status { read(); return Status{} }
-		o.Segments = func() []SegmentView { read(); return nil }
+		o.Segments = func() []segment.View { read(); return nil }
 		o.Tags = func(context.Context) ([]model.Tag, error) { read(); return nil, *err }
 	}), &reads
 }

@@ -49,7 +49,7 @@ func TestOtherVerbsIssueNothing(t *testing.T) {
 	server := httptest.NewServer(New(opts))
 	defer server.Close()
 	for _, method := range []string{"HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "get", "BREW"} {
-		for _, target := range []string{"/get", alice, alice + "&count=3", "/api/segment/get/", segment, segment + "?count=3", snowflake, uid, uid + "?count=3"} {
+		for _, target := range []string{"/get", alice, alice + "&count=3", "/api/segment/get/", segmentURL, segmentURL + "?count=3", snowflakeURL, uidURL, uidURL + "?count=3"} {
 			got := fetch(t, method, server.URL+target, "")
 			if got.StatusCode != http.StatusMethodNotAllowed || got.Header.Get("Allow") != "GET" || got.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s %s: %d %v", method, target, got.StatusCode, got.Header)
@@ -82,7 +82,7 @@ func TestHeadOfHealth(t *testing.T) {
 // A client that closes its sending half, as `nc -N` does, cancels its request
 // but still reads: it must not see an empty 200.
 func TestHalfClosedClientGetsAnError(t *testing.T) {
-	for _, target := range []string{alice, segment, snowflake, uid + "?count=2"} {
+	for _, target := range []string{alice, segmentURL, snowflakeURL, uidURL + "?count=2"} {
 		halfClose(t, target)
 	}
 }

@@ -12,13 +12,16 @@ import (
 	"shardid/model"
 	"shardid/service/alarm"
 	"shardid/service/fleet"
+	"shardid/service/queue"
+	"shardid/service/segment"
+	"shardid/service/uid"
 )
 
 // fullStatus has every field.
 func fullStatus(context.Context) Status {
-	app := AppStatus{
-		AppID: 1, Name: "test", Step: 1000, MaxLimitID: math.MaxInt64, LimitPolicy: model.LimitReject,
-		Issued: 5, Refills: 64, Held: 2, IssuedPerSecond: 0.5, HighestIndex: 2000, LeftShare: 0.25, Exhausted: 3, Unconfirmed: 4, Unused: []int{7, 63},
+	app := queue.View{
+		App: 1, Name: "test", Step: 1000, Limit: model.Limit{MaxID: math.MaxInt64, Policy: model.LimitReject},
+		Issued: 5, Refills: 64, Held: 2, PerSecond: 0.5, Highest: 2000, Left: 0.25, Exhausted: 3, Unconfirmed: 4, Unused: []int{7, 63},
 	}
 	for i := range app.Depths {
 		app.Depths[i] = int64(i) - 1
@@ -26,15 +29,15 @@ func fullStatus(context.Context) Status {
 	return Status{
 		Version: "1.2.3", StartedAt: loaded,
 		Alarms:  []alarm.Alarm{{Name: "ShardidStarved", Severity: alarm.Critical, Message: "callers got -4", Since: loaded}},
-		Queue:   &QueueStatus{Issued: 7, Pops: 6, Refills: 65, Held: 3, Wasted: map[string]int64{"purged": 9}, Apps: []AppStatus{app}},
-		Segment: &SegmentStatus{Issued: 8, Tags: fakeViews()},
+		Queue:   &queue.Status{Issued: 7, Pops: 6, Refills: 65, Held: 3, Wasted: map[string]int64{"purged": 9}, Apps: []queue.View{app}},
+		Segment: &segment.Status{Issued: 8, Tags: fakeViews()},
 		Snowflake: &SnowflakeStatus{
 			Issued: 9, WorkerID: 21, Mode: "mysql", Address: "10.0.0.5:8080", State: "serving", ReservedUntil: loaded,
 			TrustSeconds: 7.5, ClockOffsetSeconds: -0.25, RemainingLifetimeSeconds: 1_000_000_000, Error: "away",
 		},
-		UID: &UIDStatus{
-			Issued: 10, Mode: "cached", WorkerID: 3, NodeID: 3, RingSize: 65536, RingFilled: 40000, Discarded: 1,
-			LastSecond: loaded, AheadSeconds: 7, MarkedUntil: loaded.Add(time.Hour), RemainingLifetimeSeconds: 1_000_000_000,
+		UID: &uid.Status{
+			Issued: 10, Mode: "cached", WorkerID: 3, NodeID: 3, RingSize: 65536, RingFill: 40000, Discarded: 1,
+			LastSecond: uid.Second(loaded.Unix()), AheadSeconds: 7, MarkSecond: uid.Second(loaded.Unix() + 3600), RemainingSeconds: 1_000_000_000,
 		},
 	}
 }
@@ -98,7 +101,7 @@ func TestStatusThatCannotBeShown(t *testing.T) {
 			if at, ok := ctx.Deadline(); !ok || time.Until(at) > readTimeout {
 				t.Errorf("no deadline, or a late one: %v", at)
 			}
-			return Status{Segment: &SegmentStatus{Tags: []SegmentView{{RunwaySeconds: math.Inf(1)}}}}
+			return Status{Segment: &segment.Status{Tags: []segment.View{{Runway: math.Inf(1)}}}}
 		}
 	})
 	wantAnswer(t, ask(api, http.MethodGet, "/api/status"), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`)

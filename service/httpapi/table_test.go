@@ -33,9 +33,9 @@ type exchange struct {
 const alice = "/get?appId=1&gatePass=alice"
 
 const (
-	segment   = "/api/segment/get/leaf-segment-test"
-	snowflake = "/api/snowflake/get/x"
-	uid       = "/api/uid/get"
+	segmentURL   = "/api/segment/get/leaf-segment-test"
+	snowflakeURL = "/api/snowflake/get/x"
+	uidURL       = "/api/uid/get"
 )
 
 // exchanges are all answers of the ID routes, of what takes IDs apart, and of what
@@ -67,26 +67,26 @@ func issued() []exchange {
 func issuedByModes() []exchange {
 	const json, axios, browser = "application/json", "application/json, text/plain, */*", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 	return []exchange{
-		{name: "segment", target: segment, status: 200, text: true, body: "1"},
-		{name: "segment, batch of one", target: segment + "?count=1", status: 200, text: true, body: "1\n"},
-		{name: "segment, batch", target: segment + "?count=3", status: 200, text: true, body: "1\n2\n3\n"},
-		{name: "segment, text", target: segment, accept: "text/plain", status: 200, text: true, body: "1"},
-		{name: "segment, browser", target: segment, accept: browser, status: 200, text: true, body: "1"},
-		{name: "segment, Java", target: segment, accept: "text/plain, application/json, */*", status: 200, text: true, body: "1"},
-		{name: "segment, JSON", target: segment, accept: json, status: 200, body: `{"code":0,"id":1,"idStr":"1"}`},
-		{name: "segment, axios", target: segment, accept: axios, status: 200, body: `{"code":0,"id":1,"idStr":"1"}`},
-		{name: "segment, JSON batch", target: segment + "?count=2", accept: json, status: 200, body: `{"code":0,"ids":[1,2]}`},
-		{name: "segment, JSON strings", target: segment + "?count=2&stringify=true", accept: json, status: 200, body: `{"code":0,"ids":["1","2"]}`},
-		{name: "segment, text cannot be stringified", target: segment + "?count=2&stringify=1", status: 200, text: true, body: "1\n2\n"},
-		{name: "segment, unknown parameters", target: segment + "?appId=999&gatePass=&appId=2&x", status: 200, text: true, body: "1"},
+		{name: "segment", target: segmentURL, status: 200, text: true, body: "1"},
+		{name: "segment, batch of one", target: segmentURL + "?count=1", status: 200, text: true, body: "1\n"},
+		{name: "segment, batch", target: segmentURL + "?count=3", status: 200, text: true, body: "1\n2\n3\n"},
+		{name: "segment, text", target: segmentURL, accept: "text/plain", status: 200, text: true, body: "1"},
+		{name: "segment, browser", target: segmentURL, accept: browser, status: 200, text: true, body: "1"},
+		{name: "segment, Java", target: segmentURL, accept: "text/plain, application/json, */*", status: 200, text: true, body: "1"},
+		{name: "segment, JSON", target: segmentURL, accept: json, status: 200, body: `{"code":0,"id":1,"idStr":"1"}`},
+		{name: "segment, axios", target: segmentURL, accept: axios, status: 200, body: `{"code":0,"id":1,"idStr":"1"}`},
+		{name: "segment, JSON batch", target: segmentURL + "?count=2", accept: json, status: 200, body: `{"code":0,"ids":[1,2]}`},
+		{name: "segment, JSON strings", target: segmentURL + "?count=2&stringify=true", accept: json, status: 200, body: `{"code":0,"ids":["1","2"]}`},
+		{name: "segment, text cannot be stringified", target: segmentURL + "?count=2&stringify=1", status: 200, text: true, body: "1\n2\n"},
+		{name: "segment, unknown parameters", target: segmentURL + "?appId=999&gatePass=&appId=2&x", status: 200, text: true, body: "1"},
 		{name: "segment, longest tag", target: "/api/segment/get/" + strings.Repeat("%00", 128), status: 200, text: true, body: "1"},
-		{name: "snowflake", target: snowflake, status: 200, text: true, body: "1169786042799259000"},
-		{name: "snowflake, batch", target: snowflake + "?count=2", status: 200, text: true, body: "1169786042799259000\n1169786042799259001\n"},
-		{name: "snowflake, JSON", target: snowflake, accept: json, status: 200, body: `{"code":0,"id":1169786042799259000,"idStr":"1169786042799259000"}`},
+		{name: "snowflake", target: snowflakeURL, status: 200, text: true, body: "1169786042799259000"},
+		{name: "snowflake, batch", target: snowflakeURL + "?count=2", status: 200, text: true, body: "1169786042799259000\n1169786042799259001\n"},
+		{name: "snowflake, JSON", target: snowflakeURL, accept: json, status: 200, body: `{"code":0,"id":1169786042799259000,"idStr":"1169786042799259000"}`},
 		{name: "snowflake, the key is not used", target: "/api/snowflake/get/" + strings.Repeat("%ff", 200), status: 200, text: true, body: "1169786042799259000"},
-		{name: "uid", target: uid, status: 200, text: true, body: "3200169789968523265"},
-		{name: "uid, batch", target: uid + "?c%6funt=2", status: 200, text: true, body: "3200169789968523265\n3200169789968523266\n"},
-		{name: "uid, JSON strings", target: uid + "?count=1&stringify=1", accept: json, status: 200, body: `{"code":0,"ids":["3200169789968523265"]}`},
+		{name: "uid", target: uidURL, status: 200, text: true, body: "3200169789968523265"},
+		{name: "uid, batch", target: uidURL + "?c%6funt=2", status: 200, text: true, body: "3200169789968523265\n3200169789968523266\n"},
+		{name: "uid, JSON strings", target: uidURL + "?count=1&stringify=1", accept: json, status: 200, body: `{"code":0,"ids":["3200169789968523265"]}`},
 	}
 }
 
@@ -181,21 +181,21 @@ func badParameters() []exchange {
 		{"/api/segment/get/?count=2", "the tag is empty"},
 		{"/api/segment/get/" + strings.Repeat("a", 129), "the tag has 129 bytes"},
 		{"/api/segment/get/%ff", "the tag is not valid UTF-8"},
-		{segment + "?count=0", "count must be a whole number in 1…10000"},
-		{segment + "?count=", `not ""`},
-		{segment + "?count=10001", `not "10001"`},
-		{segment + "?count=%2B1", `not "+1"`},
-		{segment + "?count=%zz", "count is not percent-encoded rightly"},
-		{segment + "?count=1&count=1", "count is given twice"},
-		{segment + "?count=1&c%6funt=2", "count is given twice"},
-		{segment + "?stringify=yes", "stringify must be true or false"},
+		{segmentURL + "?count=0", "count must be a whole number in 1…10000"},
+		{segmentURL + "?count=", `not ""`},
+		{segmentURL + "?count=10001", `not "10001"`},
+		{segmentURL + "?count=%2B1", `not "+1"`},
+		{segmentURL + "?count=%zz", "count is not percent-encoded rightly"},
+		{segmentURL + "?count=1&count=1", "count is given twice"},
+		{segmentURL + "?count=1&c%6funt=2", "count is given twice"},
+		{segmentURL + "?stringify=yes", "stringify must be true or false"},
 		{"/api/snowflake/get/", "the key is missing: GET /api/snowflake/get/any"},
-		{snowflake + "?count=-1", `not "-1"`},
-		{snowflake + "?count=2&count=3", "count is given twice"},
-		{uid + "?count=1.0", `not "1.0"`},
-		{uid + "?count=1e1", `not "1e1"`},
-		{uid + "?count=4294967297", "count must be"},
-		{uid + "?count=2&count=", "count is given twice"},
+		{snowflakeURL + "?count=-1", `not "-1"`},
+		{snowflakeURL + "?count=2&count=3", "count is given twice"},
+		{uidURL + "?count=1.0", `not "1.0"`},
+		{uidURL + "?count=1e1", `not "1e1"`},
+		{uidURL + "?count=4294967297", "count must be"},
+		{uidURL + "?count=2&count=", "count is given twice"},
 		{"/api/uid/parse/", "uid is missing: GET /api/uid/parse/34359738368"},
 		{"/api/uid/parse/0", "IDs are positive"},
 		{"/api/uid/parse/-5", "IDs are positive"},
@@ -268,11 +268,11 @@ func refusedByModes() []exchange {
 		{"ring empty", wrap(model.ErrRingEmpty), 503, -8, "next: the ring is empty"},
 		{"unknown error", errors.New("secret"), 500, -11, "internal error: it has been logged"},
 	} {
-		for mode, target := range map[string]string{"segment": segment, "snowflake": snowflake, "uid": uid + "?count=2"} {
+		for mode, target := range map[string]string{"segment": segmentURL, "snowflake": snowflakeURL, "uid": uidURL + "?count=2"} {
 			all = append(all, exchange{name: mode + ": " + c.name, target: target, change: failModes(c.err), status: c.status, code: c.code, says: c.says})
 		}
 	}
-	limit := exchange{name: "segment: limit", target: segment, change: failModes(wrap(model.ErrLimitReached)), status: 409, code: -5, says: "reached its limit"}
+	limit := exchange{name: "segment: limit", target: segmentURL, change: failModes(wrap(model.ErrLimitReached)), status: 409, code: -5, says: "reached its limit"}
 	return append(append(all, limit), noMode()...)
 }
 
@@ -281,33 +281,33 @@ func refusedByModes() []exchange {
 func noMode() []exchange {
 	const tail = "to true and restart to use it"
 	return []exchange{
-		{name: "segment off", target: segment, change: disableModes, status: 404, code: -9, says: "mode is disabled: set segment.enabled " + tail},
+		{name: "segment off", target: segmentURL, change: disableModes, status: 404, code: -9, says: "mode is disabled: set segment.enabled " + tail},
 		{name: "segment off, no key", target: "/api/segment/get/?count=0", change: disableModes, status: 404, code: -9, says: "segment.enabled"},
-		{name: "snowflake off", target: snowflake, change: disableModes, status: 404, code: -9, says: "set snowflake.enabled " + tail},
-		{name: "uid off", target: uid, accept: "text/plain", change: disableModes, status: 404, code: -9, says: "set uid.enabled " + tail},
+		{name: "snowflake off", target: snowflakeURL, change: disableModes, status: 404, code: -9, says: "set snowflake.enabled " + tail},
+		{name: "uid off", target: uidURL, accept: "text/plain", change: disableModes, status: 404, code: -9, says: "set uid.enabled " + tail},
 		{name: "cache off", target: "/cache", change: disableModes, status: 404, code: -9, says: "segment.enabled"},
 		{name: "db off", target: "/db", accept: "text/html", change: disableModes, status: 404, code: -9, says: "segment.enabled"},
-		{name: "segment, further segment", target: segment + "/2", status: 404, code: -10, says: "/leaf-segment-test/2"},
-		{name: "segment, further slash", target: segment + "/", status: 404, code: -10, says: "/leaf-segment-test/"},
+		{name: "segment, further segment", target: segmentURL + "/2", status: 404, code: -10, says: "/leaf-segment-test/2"},
+		{name: "segment, further slash", target: segmentURL + "/", status: 404, code: -10, says: "/leaf-segment-test/"},
 		{name: "segment, further segment beside an encoded slash", target: "/api/segment/get/a%2Fb/c", status: 404, code: -10, says: "a/b/c"},
 		{name: "segment, its own slash encoded", target: "/api/segment/get%2Fa/b", status: 404, code: -10, says: "a/b"},
 		{name: "segment, no slash", target: "/api/segment/get", status: 404, code: -10, says: "no such path"},
 		{name: "segment, other path", target: "/api/segment/take/x", status: 404, code: -10, says: "no such path"},
-		{name: "snowflake, further segment", target: snowflake + "/y", status: 404, code: -10, says: "/x/y"},
-		{name: "uid, trailing slash", target: uid + "/", status: 404, code: -10, says: "/api/uid/get/"},
-		{name: "uid, further segment", target: uid + "/x?count=2", status: 404, code: -10, says: "/api/uid/get/x"},
+		{name: "snowflake, further segment", target: snowflakeURL + "/y", status: 404, code: -10, says: "/x/y"},
+		{name: "uid, trailing slash", target: uidURL + "/", status: 404, code: -10, says: "/api/uid/get/"},
+		{name: "uid, further segment", target: uidURL + "/x?count=2", status: 404, code: -10, says: "/api/uid/get/x"},
 		{name: "parse, further segment", target: "/api/uid/parse/1/2", status: 404, code: -10, says: "/1/2"},
-		{name: "segment, POST", method: http.MethodPost, target: segment, status: 405, code: -10, says: "takes GET only: nothing was issued"},
-		{name: "snowflake, PUT", method: http.MethodPut, target: snowflake, status: 405, code: -10, says: "takes GET only"},
-		{name: "uid, DELETE", method: http.MethodDelete, target: uid, status: 405, code: -10, says: "takes GET only"},
+		{name: "segment, POST", method: http.MethodPost, target: segmentURL, status: 405, code: -10, says: "takes GET only: nothing was issued"},
+		{name: "snowflake, PUT", method: http.MethodPut, target: snowflakeURL, status: 405, code: -10, says: "takes GET only"},
+		{name: "uid, DELETE", method: http.MethodDelete, target: uidURL, status: 405, code: -10, says: "takes GET only"},
 		{name: "parse, POST", method: http.MethodPost, target: "/api/uid/parse/1", status: 405, code: -10, says: "takes GET only"},
 		{name: "decodeSnowflakeId, POST", method: http.MethodPost, target: "/decodeSnowflakeId", status: 405, code: -10, says: "takes GET only"},
 		{name: "cache, POST", method: http.MethodPost, target: "/cache", status: 405, code: -10, says: "/cache takes GET only"},
 		{name: "db, POST", method: http.MethodPost, target: "/db", status: 405, code: -10, says: "/db takes GET only"},
 		{name: "status, POST", method: http.MethodPost, target: "/api/status", status: 405, code: -10, says: "/api/status takes GET only"},
 		{name: "too long, segment", target: "/api/segment/get/" + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
-		{name: "too long, snowflake", target: snowflake + "?" + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
-		{name: "too long, uid", target: uid + "?" + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
+		{name: "too long, snowflake", target: snowflakeURL + "?" + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
+		{name: "too long, uid", target: uidURL + "?" + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
 		{name: "too long, parse", target: "/api/uid/parse/" + strings.Repeat("1", maxURL), status: 414, code: -6, says: "at most 4096"},
 		{name: "too long, decodeSnowflakeId", target: "/decodeSnowflakeId?snowflakeId=" + strings.Repeat("1", maxURL), status: 414, code: -6, says: "at most 4096"},
 	}

@@ -43,7 +43,7 @@ func TestRequestsAreObserved(t *testing.T) {
 		{"/get", &fakeQueue{}, []ended{{"/get", 400, -6}}},
 		{alice, broken(model.ErrQueueEmpty), []ended{{"/get", 503, -4}}},
 		{alice, panicking("boom"), []ended{{"/get", 500, -11}}},
-		{segment, &fakeQueue{}, []ended{{"/api/segment/get/*key", 200, 0}}},
+		{segmentURL, &fakeQueue{}, []ended{{"/api/segment/get/*key", 200, 0}}},
 		{"/nothing", &fakeQueue{}, []ended{{"", 404, -10}}},
 		{"/livez", &fakeQueue{}, nil},
 		{"/readyz", &fakeQueue{}, nil},

@@ -14,7 +14,7 @@ import (
 // refuses before it asks the service.
 func TestTraffic(t *testing.T) {
 	api := newAPI(&fakeQueue{})
-	for _, target := range []string{alice, alice + "&count=7", "/get?appId=1", segment, uid, "/decode?id=x", "/get/more"} {
+	for _, target := range []string{alice, alice + "&count=7", "/get?appId=1", segmentURL, uidURL, "/decode?id=x", "/get/more"} {
 		ask(api, http.MethodGet, target)
 	}
 	all := api.Traffic()
@@ -41,7 +41,7 @@ func TestTraffic(t *testing.T) {
 func TestTrafficByCode(t *testing.T) {
 	for _, e := range apiErrors() {
 		api := newAPIOf(failModes(e.err))
-		ask(api, http.MethodGet, snowflake)
+		ask(api, http.MethodGet, snowflakeURL)
 		got := api.Traffic()[ModeSnowflake]
 		refused, failed := int64(1), int64(0)
 		if e.status >= 500 {

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,31 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
+// serveJSON makes the handler of a route that answers with a JSON object: what route
+// returns, with that status, or its error by the error table. The router has checked the
+// method and the group's guard who asks; route reads the parameters and the body. ctx
+// is bounded by readTimeout for GET, which reads a store at most.
+func (a *API) serveJSON(status int, route func(ctx context.Context, c *gin.Context) (any, error)) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		ctx := c.Request.Context()
+		if c.Request.Method == http.MethodGet {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, readTimeout)
+			defer cancel()
+		}
+		answer, err := route(ctx, c)
+		var body []byte
+		if err == nil {
+			body, err = encodeJSON(answer) // what cannot be encoded is a fault of ours
+		}
+		if err != nil {
+			a.failStore(c, err)
+			return
+		}
+		a.writeBody(c, status, a.headers.json, body)
+	}
+}
+
 // maxBody is the longest body that is read, in bytes.
 const maxBody = 64 << 10
 
@@ -30,65 +56,69 @@ type object struct {
 // readObject reads the body. The fields that may be there are known by their exact
 // names; one given twice is refused, because two readers could take different values.
 func readObject(c *gin.Context, known ...string) *object {
+	o := &object{values: map[string]any{}}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long):
-		return refusedObject("the body has more than %d bytes", maxBody)
+		o.refuse("the body has more than %d bytes", maxBody)
 	case err != nil:
-		return refusedObject("the body cannot be read: %w", err)
+		o.refuse("the body cannot be read: %w", err)
 	case !utf8.Valid(body):
-		return refusedObject("the body is not UTF-8")
-	}
-	return parseObject(body, known)
-}
-
-func refusedObject(format string, args ...any) *object {
-	return &object{err: fmt.Errorf("%w: %w", model.ErrInvalidArgument, fmt.Errorf(format, args...))}
-}
-
-func parseObject(body []byte, known []string) *object {
-	in := json.NewDecoder(bytes.NewReader(body))
-	in.UseNumber()
-	if first, err := in.Token(); err != nil || first != json.Delim('{') {
-		return refusedObject("the body must be a JSON object with some of %s", strings.Join(known, ", "))
-	}
-	o := &object{values: map[string]any{}}
-	for in.More() {
-		if err := o.readField(in, known); err != nil {
-			return refusedObject("%w", err)
-		}
-	}
-	if _, err := in.Token(); err != nil { // its end
-		return refusedObject("the body is not JSON: %w", err)
-	}
-	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return refusedObject("something follows the JSON object")
+		o.refuse("the body is not UTF-8")
+	default:
+		o.parse(body, known)
 	}
 	return o
 }
 
-func (o *object) readField(in *json.Decoder, known []string) error {
-	token, err := in.Token()
-	if err != nil {
-		return fmt.Errorf("the body is not JSON: %w", err)
+func (o *object) parse(body []byte, known []string) {
+	fields := strings.Join(known, ", ")
+	in := json.NewDecoder(bytes.NewReader(body))
+	in.UseNumber()
+	if first, err := in.Token(); err != nil || first != json.Delim('{') {
+		o.refuse("the body must be a JSON object with some of %s", fields)
+		return
 	}
-	name, _ := token.(string)
-	if !slices.Contains(known, name) {
-		return fmt.Errorf("unknown field %s: there are %s", quote(name), strings.Join(known, ", "))
+	for in.More() {
+		token, err := in.Token()
+		if err != nil {
+			o.refuse("the body is not JSON: %w", err)
+			return
+		}
+		name, _ := token.(string)
+		_, twice := o.values[name]
+		switch {
+		case !slices.Contains(known, name):
+			o.refuse("unknown field %s: there are %s", quote(name), fields)
+			return
+		case twice:
+			o.refuse("%s is given twice", name)
+			return
+		}
+		value, err := in.Token()
+		if err != nil {
+			o.refuse("%s: the body is not JSON: %w", name, err)
+			return
+		}
+		if _, nested := value.(json.Delim); nested {
+			o.refuse("%s must not be a list or an object", name)
+			return
+		}
+		o.values[name] = value
 	}
-	if _, twice := o.values[name]; twice {
-		return fmt.Errorf("%s is given twice", name)
+	if _, err := in.Token(); err != nil { // its end
+		o.refuse("the body is not JSON: %w", err)
+	} else if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		o.refuse("something follows the JSON object")
 	}
-	value, err := in.Token()
-	if err != nil {
-		return fmt.Errorf("%s: the body is not JSON: %w", name, err)
+}
+
+// refuse keeps the first error.
+func (o *object) refuse(format string, args ...any) {
+	if o.err == nil {
+		o.err = fmt.Errorf("%w: %w", model.ErrInvalidArgument, fmt.Errorf(format, args...))
 	}
-	if _, nested := value.(json.Delim); nested {
-		return fmt.Errorf("%s must not be a list or an object", name)
-	}
-	o.values[name] = value
-	return nil
 }
 
 // text is a string; nil when it is not given.
@@ -129,12 +159,6 @@ func (o *object) need(names ...string) {
 	}
 }
 
-func (o *object) refuse(format string, args ...any) {
-	if o.err == nil {
-		o.err = refusedObject(format, args...).err
-	}
-}
-
 // shown is a value of the client's, cut so that an answer stays short.
 func shown(value any) string {
 	switch v := value.(type) {
@@ -149,4 +173,12 @@ func shown(value any) string {
 		return s[:most] + "…"
 	}
 	return s
+}
+
+// value is what a pointer points at, or what it stands for without.
+func value[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
 }

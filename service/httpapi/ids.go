@@ -4,18 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	"shardid/model"
 	"shardid/service/access"
+	"shardid/service/latency"
 
 	"github.com/gin-gonic/gin"
 )
-
-// scratch is what a request for IDs needs and gives back.
-type scratch struct {
-	ids  []int64
-	body []byte
-}
 
 // get issues IDs of the queue mode.
 func (a *API) get(c *gin.Context) {
@@ -24,11 +21,10 @@ func (a *API) get(c *gin.Context) {
 		return
 	}
 	p, err := parseGet(c.Request.URL.RawQuery)
-	if err != nil {
-		a.fail(c, err)
-		return
+	if err == nil {
+		err = token.App(p.app)
 	}
-	if err := token.App(p.app); err != nil {
+	if err != nil {
 		a.fail(c, err)
 		return
 	}
@@ -43,8 +39,8 @@ func (a *API) get(c *gin.Context) {
 
 // getSegment issues IDs of a tag.
 func (a *API) getSegment(c *gin.Context) {
-	tag, ok := lastSegment(c, "key")
-	if !ok {
+	tag, err := lastSegment(c, "key")
+	if err != nil {
 		a.noRoute(c)
 		return
 	}
@@ -53,7 +49,7 @@ func (a *API) getSegment(c *gin.Context) {
 		return
 	}
 	if a.opts.Segment == nil {
-		a.failDisabled(c, ModeSegment)
+		a.fail(c, errDisabled(ModeSegment))
 		return
 	}
 	if err := cmp.Or(model.CheckTag(tag), token.Tag(tag)); err != nil {
@@ -68,8 +64,8 @@ func (a *API) getSegment(c *gin.Context) {
 // getSnowflake issues snowflakes. The key must be there, as Leaf has it, and is
 // not used.
 func (a *API) getSnowflake(c *gin.Context) {
-	key, ok := lastSegment(c, "key")
-	if !ok {
+	key, err := lastSegment(c, "key")
+	if err != nil {
 		a.noRoute(c)
 		return
 	}
@@ -78,7 +74,7 @@ func (a *API) getSnowflake(c *gin.Context) {
 	}
 	switch {
 	case a.opts.Snowflake == nil:
-		a.failDisabled(c, ModeSnowflake)
+		a.fail(c, errDisabled(ModeSnowflake))
 	case key == "":
 		a.fail(c, fmt.Errorf("%w: the key is missing: GET /api/snowflake/get/any", model.ErrInvalidArgument))
 	default:
@@ -92,7 +88,7 @@ func (a *API) getUID(c *gin.Context) {
 		return
 	}
 	if a.opts.UID == nil {
-		a.failDisabled(c, ModeUID)
+		a.fail(c, errDisabled(ModeUID))
 		return
 	}
 	a.getFrom(c, a.opts.UID)
@@ -121,12 +117,18 @@ func (a *API) getBatch(c *gin.Context, next func(count int, dst []int64) ([]int6
 	a.issue(c, p, f, func(dst []int64) ([]int64, error) { return next(p.count, dst) })
 }
 
+// buffer is what a request for IDs needs and gives back.
+type buffer struct {
+	ids  []int64
+	body []byte
+}
+
 // issue answers with the IDs that take appends to dst.
 func (a *API) issue(c *gin.Context, p params, f form, take func(dst []int64) ([]int64, error)) {
-	s, _ := a.scratches.Get().(*scratch)
-	defer a.scratches.Put(s)
+	b, _ := a.buffers.Get().(*buffer)
+	defer a.buffers.Put(b)
 	var err error
-	s.ids, err = take(s.ids[:0])
+	b.ids, err = take(b.ids[:0])
 	if err != nil {
 		a.fail(c, err)
 		return
@@ -136,11 +138,61 @@ func (a *API) issue(c *gin.Context, p params, f form, take func(dst []int64) ([]
 	if f == asJSON {
 		contentType = a.headers.json
 	}
-	s.body = appendIssued(s.body[:0], s.ids, p, f)
-	a.write(c, http.StatusOK, contentType, s.body) // digits: nothing that could be taken for a page
+	b.body = appendIssued(b.body[:0], b.ids, p, f)
+	a.write(c, http.StatusOK, contentType, b.body) // digits: nothing that could be taken for a page
 }
 
-// failDisabled answers for a mode that is switched off.
-func (a *API) failDisabled(c *gin.Context, mode string) {
-	a.fail(c, fmt.Errorf("%w: set %s.enabled to true and restart to use it", model.ErrModeDisabled, mode))
+// errDisabled is of a mode that is switched off.
+func errDisabled(mode string) error {
+	return fmt.Errorf("%w: set %s.enabled to true and restart to use it", model.ErrModeDisabled, mode)
+}
+
+// Traffic is what the ID route of one mode has answered since the start, but for what a
+// panic ended. Its times are from when the request was routed until its answer was
+// written.
+type Traffic struct {
+	OK      latency.Reading // requests that got their IDs
+	Refused latency.Reading // those that were answered 4xx: the caller's to change
+	Failed  latency.Reading // those that were answered 5xx: ours
+	Codes   map[int]int64   // requests by the code of their error
+}
+
+// traffic counts for one mode. Safe for concurrent use.
+type traffic struct {
+	ok, refused, failed latency.Histogram
+	codes               [1 - lastCode]atomic.Int64 // by the code's magnitude
+}
+
+// timed counts what next answers for a mode. The clock is read twice, as cheaply as
+// it can be: its monotonic part only.
+func (a *API) timed(mode string, next gin.HandlerFunc) gin.HandlerFunc {
+	t, start := a.traffic[mode], time.Now()
+	return func(c *gin.Context) {
+		began := time.Since(start)
+		next(c)
+		took := time.Since(start) - began
+		switch status := c.Writer.Status(); {
+		case status < http.StatusBadRequest:
+			t.ok.Observe(took)
+			return
+		case status < http.StatusInternalServerError:
+			t.refused.Observe(took)
+		default:
+			t.failed.Observe(took)
+		}
+		t.codes[-c.GetInt(codeKey)].Add(1)
+	}
+}
+
+// Traffic returns what each of the four modes has answered, by name.
+func (a *API) Traffic() map[string]Traffic {
+	all := make(map[string]Traffic, len(a.traffic))
+	for mode, t := range a.traffic {
+		one := Traffic{OK: t.ok.Read(), Refused: t.refused.Read(), Failed: t.failed.Read(), Codes: map[int]int64{}}
+		for i := 1; i < len(t.codes); i++ {
+			one.Codes[-i] = t.codes[i].Load()
+		}
+		all[mode] = one
+	}
+	return all
 }
