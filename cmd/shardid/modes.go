@@ -17,9 +17,9 @@ import (
 func (a *App) apiOptions() (httpapi.Options, error) {
 	zone, err := time.LoadLocation(a.cfg.TimeZone)
 	o := httpapi.Options{
-		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor, Log: a.log,
+		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
 		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
-		Status: a.status, History: a.history, Replicas: a.fleet, Location: zone,
+		Status: a.status, History: a.history, Replicas: a.fleet.View, Location: zone,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 	}
 	host, _, _ := net.SplitHostPort(a.cfg.Server.Addr) // is checked with the configuration

@@ -160,7 +160,7 @@ func (a *API) changeApp(ctx context.Context, c *gin.Context) (any, error) {
 	o := readObject(c, "name", "description", "step", "maxLimitId", "limitPolicy", "minIndex", "maxRate")
 	change := appFields(o)
 	change.MinIndex, change.MaxRate = o.number("minIndex", 0, model.MaxIndex-1), o.number("maxRate", 0, model.MaxListRate)
-	change.Confirm, err = confirmation(c)
+	change.Confirm, err = confirmation(c, "")
 	if err = cmp.Or(o.err, err); err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (a *API) deleteApp(ctx context.Context, c *gin.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	confirm, err := needConfirmation(c, fmt.Sprintf("/admin/apps/%d", id))
+	confirm, err := confirmation(c, fmt.Sprintf("DELETE /admin/apps/%d", id))
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +284,7 @@ func (a *API) deleteTag(ctx context.Context, c *gin.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	confirm, err := needConfirmation(c, "/admin/tags/"+url.PathEscape(name))
+	confirm, err := confirmation(c, "DELETE /admin/tags/"+url.PathEscape(name))
 	if err != nil {
 		return nil, err
 	}
@@ -296,35 +296,26 @@ func (a *API) deleteTag(ctx context.Context, c *gin.Context) (any, error) {
 const confirmHeader = "X-Confirm"
 
 // confirmation is the name that the query or the header confirms a change with; "" for
-// none. The error is model.ErrInvalidArgument.
-func confirmation(c *gin.Context) (string, error) {
-	const name = "confirm"
-	values, err := readQuery(c.Request.URL.RawQuery, name)
+// none, which is refused when what must be confirmed is given, as a request. The error is
+// model.ErrInvalidArgument.
+func confirmation(c *gin.Context, must string) (name string, err error) {
+	given, err := readQuery(c.Request.URL.RawQuery, "confirm")
 	if err != nil {
 		return "", err
 	}
-	value, given := values[name]
+	name = given[0].text
 	switch header := c.Request.Header[confirmHeader]; {
-	case len(header) == 0:
-		return value, nil
-	case len(header) > 1 || given:
-		return "", errTwice(name)
-	default:
-		value, err = url.PathUnescape(header[0]) // a plus is a plus
-		if err != nil {
-			return "", errEncoding(name, err)
+	case len(header) > 1 || len(header) == 1 && given[0].given:
+		return "", errTwice("confirm")
+	case len(header) == 1:
+		if name, err = url.PathUnescape(header[0]); err != nil { // a plus is a plus
+			return "", errEncoding("confirm", err)
 		}
-		return value, nil
 	}
-}
-
-// needConfirmation is confirmation where there must be one.
-func needConfirmation(c *gin.Context, path string) (string, error) {
-	confirm, err := confirmation(c)
-	if err == nil && confirm == "" {
-		err = fmt.Errorf("%w: confirm is missing, nothing was done: DELETE %s?confirm=NAME", model.ErrInvalidArgument, path)
+	if must != "" && name == "" {
+		err = fmt.Errorf("%w: confirm is missing, nothing was done: %s?confirm=NAME", model.ErrInvalidArgument, must)
 	}
-	return confirm, err
+	return name, err
 }
 
 // LogLevel is the level of the log, which can be another for a while. Safe for

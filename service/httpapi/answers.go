@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"net/http"
@@ -57,6 +58,31 @@ func (a *API) write(c *gin.Context, status int, contentType []string, body []byt
 // writeJSON sends what is encoded.
 func (a *API) writeJSON(c *gin.Context, body []byte) {
 	a.writeBody(c, http.StatusOK, a.headers.json, body)
+}
+
+// serveJSON makes the handler of a route that answers with a JSON object: what route
+// returns, with that status, or its error by the error table. The router has checked the
+// method and the group's guard who asks; route reads the parameters and the body. ctx
+// is bounded by readTimeout for GET, which reads a store at most.
+func (a *API) serveJSON(status int, route func(ctx context.Context, c *gin.Context) (any, error)) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		ctx := c.Request.Context()
+		if c.Request.Method == http.MethodGet {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, readTimeout)
+			defer cancel()
+		}
+		answer, err := route(ctx, c)
+		var body []byte
+		if err == nil {
+			body, err = encodeJSON(answer) // what cannot be encoded is a fault of ours
+		}
+		if err != nil {
+			a.failStore(c, err)
+			return
+		}
+		a.writeBody(c, status, a.headers.json, body)
+	}
 }
 
 // form is how IDs are shown.

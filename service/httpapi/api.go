@@ -58,11 +58,6 @@ const (
 	ModeUID       = "uid"
 )
 
-// Conditions tells how the things the service depends on are doing.
-type Conditions interface {
-	Conditions() []health.Condition
-}
-
 // Admin administrates apps and tags; a change says from when on it counts. Errors:
 // model.ErrUnknownApp, ErrUnknownTag, ErrAppExists, ErrTagExists, ErrInvalidArgument,
 // ErrRefused, *model.StoreError.
@@ -87,17 +82,12 @@ type History interface {
 	App(app uint8) history.Chart
 }
 
-// Replicas knows all replicas of the deployment.
-type Replicas interface {
-	View(ctx context.Context) fleet.View
-}
-
 // Options are what the API is made of. Queue, Decoder, Conditions, Log, Metrics and
 // MaxURLBytes are required.
 type Options struct {
 	Queue       Queue
 	Decoder     model.Decoder
-	Conditions  Conditions
+	Conditions  func() []health.Condition // how what the service depends on is doing
 	Log         *slog.Logger
 	MaxURLBytes int // longest request target, in bytes
 	// Metrics reads what /metrics shows, in Prometheus' text format.
@@ -126,7 +116,7 @@ type Options struct {
 	// History is what happened in the last minutes, for /api/history; nil: nothing.
 	History History
 	// Replicas is the deployment as this replica sees it, for /api/replicas; nil: nothing.
-	Replicas Replicas
+	Replicas func(context.Context) fleet.View
 	// Access knows the tokens; nil: there are none, and administration is closed. It
 	// is required for the next two.
 	Access *access.Guard
@@ -199,13 +189,13 @@ func (a *API) route() {
 		"/api/segment/get/*key":   a.timed(ModeSegment, a.getSegment),
 		"/api/snowflake/get/*key": a.timed(ModeSnowflake, a.getSnowflake),
 		"/api/uid/get":            a.timed(ModeUID, a.getUID),
-		"/decode":                 a.decode,
+		"/decode":                 a.serveJSON(http.StatusOK, a.decode),
 		"/decodeSnowflakeId":      a.serveJSON(http.StatusOK, a.decodeSnowflake),
 		"/api/uid/parse/*uid":     a.serveJSON(http.StatusOK, a.parseUID),
 		"/openapi.yaml":           a.openAPI,
-		"/":                       a.consolePage,
-		"/console/*file":          a.consoleFile,
-		"/docs/*file":             a.docs,
+		"/":                       func(c *gin.Context) { a.writeAsset(c, a.pages.console) },
+		"/console/*file":          a.file(func() map[string]asset { return a.pages.assets }),
+		"/docs/*file":             a.file(manual),
 		"/cache":                  a.monitoring(a.cache()),
 		"/db":                     a.monitoring(a.db()),
 		"/metrics":                a.monitoring(a.metrics()),

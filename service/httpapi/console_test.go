@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -35,12 +36,12 @@ func TestConsoleFiles(t *testing.T) {
 	kinds := map[string]string{
 		".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".LICENSE": "text/plain; charset=utf-8",
 	}
+	files := map[string]asset{"/": api.pages.console}
 	for name, file := range api.pages.assets {
-		target, kind := "/console/"+name, kinds[path.Ext(name)]
-		if name == consolePage {
-			target, kind = "/", "text/html; charset=utf-8"
-		}
-		got := ask(api, http.MethodGet, target)
+		files["/console/"+name] = file
+	}
+	for target, file := range files {
+		got, kind := ask(api, http.MethodGet, target), cmp.Or(kinds[path.Ext(target)], "text/html; charset=utf-8")
 		if got.Code != 200 || got.Header().Get("Content-Type") != kind || got.Body.Len() != len(file.body) || got.Body.Len() == 0 {
 			t.Errorf("%s: %d %v, %d bytes", target, got.Code, got.Header(), got.Body.Len())
 		}

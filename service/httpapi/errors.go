@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"shardid/model"
+	"shardid/service/access"
 
 	"github.com/gin-gonic/gin"
 )
@@ -88,35 +90,38 @@ func noSuchPath(c *gin.Context) error {
 	return fmt.Errorf("%w %s: try GET /get?appId=1&gatePass=alice", errNoRoute.err, quote(c.Request.URL.Path))
 }
 
-// fail answers with the error's code and status. An error without one is a
-// fault of ours: it is logged and not shown.
+// fail answers with the error's code and status, and says how a token is sent or when the
+// next request may come. An error without a code is a fault of ours: it is logged and not
+// shown.
 func (a *API) fail(c *gin.Context, err error) {
 	if ended := c.Request.Context().Err(); ended != nil && errors.Is(err, ended) {
 		a.writeError(c, errGaveUp, "the request was given up while it waited: nothing was issued, try again")
 		return
 	}
+	var many *access.TooManyError
+	switch {
+	case errors.Is(err, model.ErrNoToken):
+		c.Header("WWW-Authenticate", "Bearer")
+	case errors.As(err, &many):
+		c.Header("Retry-After", strconv.Itoa(int(math.Ceil(max(1, many.After.Seconds())))))
+	}
 	for _, e := range a.errors {
 		if errors.Is(err, e.err) {
 			a.opts.Log.Debug("request refused", "path", c.Request.URL.Path, "code", e.code, "error", err, "request_id", a.requestID(c))
-			a.writeError(c, e, a.publicText(err))
+			text := err.Error()
+			// With server.protect_monitoring callers do not learn what a store said, which
+			// holds its address; the log has it.
+			var store *model.StoreError
+			if a.opts.ProtectMonitoring && errors.As(err, &store) {
+				at := max(0, strings.Index(text, store.Error()))
+				text = text[:at] + store.Store + " cannot be used: " + reasonHidden
+			}
+			a.writeError(c, e, text)
 			return
 		}
 	}
 	a.fault(c, "request failed", "error", err)
 	a.writeError(c, errInternal, internalError)
-}
-
-// publicText is an error for callers. With server.protect_monitoring they do not learn
-// what a store said, which holds its address; the log has it.
-func (a *API) publicText(err error) string {
-	text := err.Error()
-	var store *model.StoreError
-	if !a.opts.ProtectMonitoring || !errors.As(err, &store) {
-		return text
-	}
-	said := store.Error()
-	at := max(0, strings.Index(text, said))
-	return text[:at] + store.Store + " cannot be used: " + reasonHidden
 }
 
 // failStore is fail for a page that reads a store: the store's own message is

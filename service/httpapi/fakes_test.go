@@ -158,7 +158,7 @@ func testOptions(q Queue, failing fakeConditions, log io.Writer) (Options, *fake
 	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000}, uid: fakeGenerator{first: 3200169789968523265}}
 	modes.segment.first = 1
 	return Options{
-		Queue: q, Conditions: failing, MaxURLBytes: maxURL, Metrics: fakeMetrics,
+		Queue: q, Conditions: failing.Conditions, MaxURLBytes: maxURL, Metrics: fakeMetrics,
 		Decoder: model.Decoder{
 			SnowflakeEpochMs: 1288834974657,
 			UID:              model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},

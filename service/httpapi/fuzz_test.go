@@ -72,7 +72,7 @@ func FuzzParseBatch(f *testing.F) {
 		f.Add(query)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
-		p, err := parseQuery(query, batchParams)
+		p, err := parseBatch(query)
 		if err != nil {
 			if !errors.Is(err, model.ErrInvalidArgument) {
 				t.Fatalf("%q: %v", query, err)

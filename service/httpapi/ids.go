@@ -2,6 +2,8 @@ package httpapi
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync/atomic"
@@ -102,7 +104,7 @@ func (a *API) getFrom(c *gin.Context, g Generator) {
 
 // getBatch issues IDs to clients of Leaf and Baidu: what they read is text.
 func (a *API) getBatch(c *gin.Context, next func(count int, dst []int64) ([]int64, error)) {
-	p, err := parseQuery(c.Request.URL.RawQuery, batchParams)
+	p, err := parseBatch(c.Request.URL.RawQuery)
 	if err != nil {
 		a.fail(c, err)
 		return
@@ -146,6 +148,88 @@ func (a *API) issue(c *gin.Context, p params, f form, take func(dst []int64) ([]
 func errDisabled(mode string) error {
 	return fmt.Errorf("%w: set %s.enabled to true and restart to use it", model.ErrModeDisabled, mode)
 }
+
+// decode takes an ID apart.
+func (a *API) decode(_ context.Context, c *gin.Context) (any, error) {
+	given, err := readQuery(c.Request.URL.RawQuery, "id", "kind")
+	if err != nil {
+		return nil, err
+	}
+	id, err := parseID("id", given[0].text, "/decode?kind=queue&id=16385")
+	if err != nil {
+		return nil, err
+	}
+	kind := model.KindQueue
+	if given[1].given {
+		kind = given[1].text
+	}
+	parts, err := a.opts.Decoder.Decode(kind, id)
+	if err != nil {
+		return nil, err
+	}
+	body := appendID(nil, id)
+	body = append(body[:len(body)-1], `,"kind":"`+kind+`"`...)
+	for _, p := range parts {
+		body = appendJSON(append(body, `,"`+p.Name+`":`...), p.Value)
+	}
+	return json.RawMessage(append(body, '}')), nil
+}
+
+// parseUID takes a UID apart as Baidu's UidGenerator does. It needs the layout
+// only, so it works while the mode is disabled.
+func (a *API) parseUID(_ context.Context, c *gin.Context) (any, error) {
+	value, err := lastSegment(c, "uid")
+	if err != nil {
+		return nil, err
+	}
+	id, parts, err := a.parts(model.KindUID, "uid", value, "/api/uid/parse/34359738368")
+	return struct { // Baidu's parseUID, field by field
+		UID       int64  `json:"UID,string"`
+		Timestamp string `json:"timestamp"`
+		WorkerID  int64  `json:"workerId,string"`
+		Sequence  int64  `json:"sequence,string"`
+	}{id, a.local(time.Unix(parts["timestamp"], 0), time.DateTime), parts["workerId"], parts["sequence"]}, err
+}
+
+// decodeSnowflake takes a snowflake apart as Leaf does. It needs the layout only,
+// so it works while the mode is disabled.
+func (a *API) decodeSnowflake(_ context.Context, c *gin.Context) (any, error) {
+	const name = "snowflakeId"
+	given, err := readQuery(c.Request.URL.RawQuery, name)
+	if err != nil {
+		return nil, err
+	}
+	_, parts, err := a.parts(model.KindSnowflake, name, given[0].text, "/decodeSnowflakeId?snowflakeId=4194304")
+	ms := parts["timestamp"]
+	return struct { // Leaf's /decodeSnowflakeId, field by field
+		Timestamp  string `json:"timestamp"`
+		WorkerID   int64  `json:"workerId,string"`
+		SequenceID int64  `json:"sequenceId,string"`
+	}{
+		fmt.Sprintf("%d(%s)", ms, a.local(time.UnixMilli(ms), "2006-01-02 15:04:05.000")),
+		parts["workerId"], parts["sequenceId"],
+	}, err
+}
+
+// parts reads the ID that is called name and returns its numbers by their names;
+// example is a request that has one. Errors: model.ErrInvalidArgument.
+func (a *API) parts(kind, name, value, example string) (int64, map[string]int64, error) {
+	id, err := parseID(name, value, example)
+	if err != nil {
+		return 0, nil, err
+	}
+	parts, err := a.opts.Decoder.Decode(kind, id)
+	numbers := make(map[string]int64, len(parts))
+	for _, p := range parts {
+		if n, ok := p.Value.(int64); ok {
+			numbers[p.Name] = n
+		}
+	}
+	return id, numbers, err
+}
+
+// local formats a time for answers that do not name its zone.
+func (a *API) local(t time.Time, layout string) string { return t.In(a.opts.Location).Format(layout) }
 
 // Traffic is what the ID route of one mode has answered since the start, but for what a
 // panic ended. Its times are from when the request was routed until its answer was

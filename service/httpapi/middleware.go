@@ -3,21 +3,17 @@ package httpapi
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"shardid/model"
 	"shardid/service/access"
 
 	"github.com/gin-gonic/gin"
@@ -63,12 +59,8 @@ const (
 // isRequestID says whether a text can be in a head and a line of a log as it is:
 // visible ASCII.
 func isRequestID(text string) bool {
-	for i := range len(text) {
-		if text[i] <= ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return text != "" && len(text) <= maxRequestID
+	hidden := func(r rune) bool { return r <= ' ' || r > '~' }
+	return text != "" && len(text) <= maxRequestID && strings.IndexFunc(text, hidden) < 0
 }
 
 // requestID is the ID of the request, which it shows to the caller: its own, that of
@@ -181,7 +173,7 @@ func (l *accessLog) logged(c *gin.Context) {
 		return
 	}
 	attrs := append(make([]slog.Attr, 0, 10),
-		slog.String("method", cut(c.Request.Method)), slog.String("path", cut(c.Request.URL.Path)),
+		slog.String("method", cut(c.Request.Method, maxLogged)), slog.String("path", cut(c.Request.URL.Path, maxLogged)),
 		slog.Int("status", c.Writer.Status()), slog.Int("code", c.GetInt(codeKey)),
 		slog.Float64("ms", float64(time.Since(began).Microseconds())/1000),
 		slog.Int("bytes", max(0, c.Writer.Size())),
@@ -211,9 +203,9 @@ func (l *accessLog) due(status int) bool {
 }
 
 // cut shortens what a caller chose.
-func cut(text string) string {
-	if len(text) > maxLogged {
-		return text[:maxLogged] + "…"
+func cut(text string, most int) string {
+	if len(text) > most {
+		return text[:most] + "…"
 	}
 	return text
 }
@@ -243,7 +235,7 @@ func (a *API) fault(c *gin.Context, message string, args ...any) {
 	if !a.faults.allow() {
 		return
 	}
-	args = append(append([]any{"path", cut(c.Request.URL.Path)}, args...), "request_id", id)
+	args = append(append([]any{"path", cut(c.Request.URL.Path, maxLogged)}, args...), "request_id", id)
 	if n := a.faults.skipped.Swap(0); n > 0 {
 		args = append(args, slog.Int64(moreLines, n))
 	}
@@ -335,7 +327,7 @@ func (a *API) admit(c *gin.Context, m access.Modes) (*access.Token, bool) {
 		err = token.Mode(m)
 	}
 	if err != nil {
-		a.deny(c, err)
+		a.fail(c, err)
 		return nil, false
 	}
 	return token, true
@@ -346,7 +338,7 @@ func (a *API) admit(c *gin.Context, m access.Modes) (*access.Token, bool) {
 func (a *API) operator(c *gin.Context) (*access.Token, bool) {
 	token, err := a.opts.Access.Operator(c.Request.Header)
 	if err != nil {
-		a.deny(c, err)
+		a.fail(c, err)
 		return nil, false
 	}
 	c.Set(callerKey, token.Name())
@@ -399,20 +391,8 @@ func (a *API) mayAdmin(c *gin.Context) bool {
 		return false
 	}
 	if err := token.Admin(); err != nil {
-		a.deny(c, err)
+		a.fail(c, err)
 		return false
 	}
 	return true
-}
-
-// deny answers a request that has not the token it needs.
-func (a *API) deny(c *gin.Context, err error) {
-	var many *access.TooManyError
-	switch {
-	case errors.Is(err, model.ErrNoToken):
-		c.Header("WWW-Authenticate", "Bearer")
-	case errors.As(err, &many):
-		c.Header("Retry-After", strconv.Itoa(int(math.Ceil(max(1, many.After.Seconds())))))
-	}
-	a.fail(c, err)
 }

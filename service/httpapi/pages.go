@@ -36,6 +36,11 @@ import (
 //go:embed web/console.html web/console web/uplot-1.6.32.min.js web/uplot-1.6.32.min.css web/uplot.LICENSE
 var consoleFiles embed.FS
 
+// manualHTML is around a page of the documentation: a format for its name and its HTML.
+//
+//go:embed web/manual.html
+var manualHTML string
+
 //go:embed web/monitor.html
 var monitorHTML string
 
@@ -47,13 +52,11 @@ var monitorCSS string
 //go:embed openapi.yaml
 var openAPI string
 
-// consolePage is the name of the console's page among its files.
-const consolePage = "console.html"
-
 // pages is what the pages for people are made of. They hold nothing of a caller: figures
 // come from the routes that the console asks.
 type pages struct {
-	assets     map[string]asset // files of the console, by name
+	console    asset            // the console's page
+	assets     map[string]asset // the files that it asks for, by name
 	consoleCSP []string         // Content-Security-Policy of the console and the documentation
 	// revalidate lets a browser keep a file, and makes it ask each time: after an
 	// upgrade it shows no page of the earlier version.
@@ -92,46 +95,36 @@ func newPages() pages {
 	if err != nil { // not with files that are part of the program
 		panic(fmt.Sprintf("read the embedded console: %v", err))
 	}
+	p.console = p.assets["console.html"]
+	delete(p.assets, "console.html")
 	return p
 }
 
 func newAsset(name string, body []byte) asset {
 	// The machine is not asked for the type, as its table may say anything.
 	kind, known := map[string]string{
-		".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml",
+		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+		".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
 	}[path.Ext(name)]
 	if !known {
-		kind = "text/plain"
-	}
-	if strings.HasPrefix(kind, "text/") {
-		kind += "; charset=utf-8"
+		kind = "text/plain; charset=utf-8"
 	}
 	hash := sha256.Sum256(body)
 	tag := `"` + base64.RawURLEncoding.EncodeToString(hash[:12]) + `"` // 96 bits: no two files share them
 	return asset{body: body, contentType: []string{kind}, tag: tag}
 }
 
-func (a *API) consolePage(c *gin.Context) { a.writeAsset(c, a.pages.assets[consolePage]) }
-
-func (a *API) consoleFile(c *gin.Context) {
-	name, err := lastSegment(c, "file")
-	file, found := a.pages.assets[name]
-	if err != nil || !found || name == consolePage {
-		a.noRoute(c)
-		return
+// file answers a file of a folder.
+func (a *API) file(folder func() map[string]asset) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		name, err := lastSegment(c, "file")
+		file, found := folder()[name]
+		if err != nil || !found {
+			a.noRoute(c)
+			return
+		}
+		a.writeAsset(c, file)
 	}
-	a.writeAsset(c, file)
-}
-
-// docs answers a page of the documentation.
-func (a *API) docs(c *gin.Context) {
-	name, err := lastSegment(c, "file")
-	page, found := manual()[name]
-	if err != nil || !found {
-		a.noRoute(c)
-		return
-	}
-	a.writeAsset(c, page)
 }
 
 func (a *API) openAPI(c *gin.Context) {
@@ -167,59 +160,33 @@ func isolate(h http.Header) {
 	h["Cross-Origin-Resource-Policy"] = []string{"same-origin"}
 }
 
+// outside matches what is not part of the binary: images, and links to files that are not
+// in the folder of the documentation.
+var outside = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\[([^\]]*)\]\(\.\./[^)]*\)`)
+
 // manual is the documentation as pages, by file name: alarms of the console link to
-// their sections of it.
+// their sections of it. Headings have the anchors that they have on GitHub.
 var manual = sync.OnceValue(func() map[string]asset {
-	files, err := fs.ReadDir(docs.Pages, ".")
-	pages := make(map[string]asset, len(files))
-	for _, file := range files {
-		var page asset
-		if page, err = manualPage(file.Name()); err != nil {
-			break
+	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+	pages := map[string]asset{}
+	err := fs.WalkDir(docs.Pages, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
 		}
-		pages[file.Name()] = page
-	}
+		source, err := docs.Pages.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		var body bytes.Buffer
+		err = markdown.Convert(outside.ReplaceAll(source, []byte("$1")), &body)
+		pages[name] = newAsset("page.html", fmt.Appendf(nil, manualHTML, html.EscapeString(name), body.Bytes()))
+		return err
+	})
 	if err != nil { // not with files that are part of the program
 		panic(fmt.Sprintf("render the documentation: %v", err))
 	}
 	return pages
 })
-
-// outside matches what is not part of the binary: images, and links to files that are not
-// in the folder of the documentation.
-var outside = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\[([^\]]*)\]\(\.\./[^)]*\)`)
-
-// manualPage renders a document. Headings have the anchors that they have on GitHub.
-func manualPage(name string) (asset, error) {
-	source, err := docs.Pages.ReadFile(name)
-	if err != nil {
-		return asset{}, err
-	}
-	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
-	var body bytes.Buffer
-	if err := markdown.Convert(outside.ReplaceAll(source, []byte("$1")), &body); err != nil {
-		return asset{}, err
-	}
-	page := fmt.Sprintf(`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>%s</title>
-<link rel="icon" href="../console/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="../console/console.css">
-<script src="../console/theme.js"></script>
-</head>
-<body class="manual">
-<nav><a href="../">Console</a> <a href="operations.md">Operation</a> <a href="never-twice.md">Never twice</a></nav>
-<main>
-%s</main>
-</body>
-</html>
-`, html.EscapeString(name), body.Bytes())
-	return newAsset("page.html", []byte(page)), nil
-}
 
 const (
 	// readingAge is how old what a page shows may be: it is read once in that time,

@@ -76,7 +76,7 @@ func (a *API) look() []health.Condition {
 // before the modes that wait for them.
 func (a *API) assess() (answer healthAnswer, modes []health.Condition) {
 	modes = a.look()
-	answer = healthAnswer{Status: statusOK, Checks: append(a.opts.Conditions.Conditions(), modes...)}
+	answer = healthAnswer{Status: statusOK, Checks: append(a.opts.Conditions(), modes...)}
 	if i := slices.IndexFunc(answer.Checks, func(c health.Condition) bool { return !c.OK }); i >= 0 {
 		answer.Status, answer.Message = statusDegraded, answer.Checks[i].Name+": "+answer.Checks[i].Error
 	}
@@ -217,7 +217,7 @@ func (a *API) readStatus(ctx context.Context) ([]byte, error) {
 	}
 	ready := a.readiness()
 	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
-	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions.Conditions()
+	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions()
 	s.Alarms = append([]alarm.Alarm{}, s.Alarms...) // none is [], not null
 	return encodeJSON(s)
 }
@@ -244,7 +244,7 @@ func (a *API) modeStatus() map[string]ModeStatus {
 func (a *API) readReplicas(ctx context.Context) ([]byte, error) {
 	view := fleet.View{Replicas: []fleet.Record{}}
 	if a.opts.Replicas != nil {
-		view = a.opts.Replicas.View(ctx)
+		view = a.opts.Replicas(ctx)
 	}
 	return encodeJSON(view)
 }
@@ -253,20 +253,16 @@ func (a *API) readReplicas(ctx context.Context) ([]byte, error) {
 // app, of that one.
 func (a *API) history(_ context.Context, c *gin.Context) (any, error) {
 	given, err := readQuery(c.Request.URL.RawQuery, "app")
-	if err != nil {
-		return nil, err
-	}
-	text, one := given["app"]
 	app := 0
-	if one {
-		if app, err = parseRange("app", text, 0, model.Apps-1); err != nil {
-			return nil, err
-		}
+	if err == nil && given[0].given {
+		app, err = parseRange("app", given[0].text, 0, model.Apps-1)
 	}
 	switch {
+	case err != nil:
+		return nil, err
 	case a.opts.History == nil:
 		return history.Chart{PeriodSeconds: int(history.Every.Seconds()), Times: []int64{}, Series: map[string][]history.Value{}}, nil
-	case one:
+	case given[0].given:
 		return a.opts.History.App(uint8(app)), nil
 	}
 	return a.opts.History.All(), nil

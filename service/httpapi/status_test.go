@@ -107,9 +107,7 @@ func TestStatusThatCannotBeShown(t *testing.T) {
 	wantAnswer(t, ask(api, http.MethodGet, "/api/status"), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`)
 }
 
-type fakeReplicas struct{}
-
-func (fakeReplicas) View(context.Context) fleet.View {
+func fakeReplicas(context.Context) fleet.View {
 	return fleet.View{Self: "a", Shared: true, Message: "redis: away", Replicas: []fleet.Record{{
 		Instance: "a", Host: "h", URL: "http://10.0.0.5:8080/", Version: "1.2.3", StartedAt: loaded, Ready: true,
 		Modes:    map[string]fleet.Mode{ModeQueue: {Enabled: true, Ready: true, IDsPerSecond: 0.5}},
@@ -117,7 +115,7 @@ func (fakeReplicas) View(context.Context) fleet.View {
 	}}}
 }
 
-func withReplicas(o *Options) { o.Replicas = fakeReplicas{} }
+func withReplicas(o *Options) { o.Replicas = fakeReplicas }
 
 func TestReplicas(t *testing.T) {
 	wantAnswer(t, ask(newAPIOf(withReplicas), http.MethodGet, "/api/replicas"), 200,
