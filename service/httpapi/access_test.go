@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,18 +17,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 )
-
-// ask sends the request with its token.
-func (x exchange) ask(h http.Handler) *httptest.ResponseRecorder {
-	r := x.request()
-	r.Header["Accept"] = []string{x.accept}
-	if x.token != "" {
-		r.Header.Set("Authorization", "Bearer "+x.token)
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
-}
 
 // guardOf knows the token of the configuration, root, and those of a file whose
 // entries are a token and what it may do each.
@@ -219,42 +206,6 @@ func TestWhoIsKnown(t *testing.T) {
 			if slices.Contains(strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \"=:\\", r) }), token) {
 				t.Errorf("the log has the token %s: %s", token, line)
 			}
-		}
-	}
-}
-
-// A request with a token costs its lookup and nothing that grows.
-func TestHotPathWithTokens(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector makes sync.Pool forget")
-	}
-	for _, x := range hot() {
-		api, w, r := x.serveClosed()
-		if n := testing.AllocsPerRun(1000, func() { api.ServeHTTP(w, r) }); n > callerCosts {
-			t.Errorf("%s: %v allocations", x.name, n)
-		}
-	}
-}
-
-// callerCosts is what keeping the token's name in the request allocates: gin's map.
-const callerCosts = 3
-
-func (x exchange) serveClosed() (*API, http.ResponseWriter, *http.Request) {
-	r := httptest.NewRequest(http.MethodGet, x.target, nil)
-	r.Header.Set("Accept", x.accept)
-	r.Header.Set("Authorization", "Bearer all")
-	return newAPIOf(func(o *Options) {
-		o.Queue, o.Segment, o.Snowflake, o.UID = &instant{}, instantSegment{}, instantModes{}, instantModes{}
-		o.Access, o.RequireToken = guardOf("", "all", "role: get, apps: '*', tags: '*', modes: [queue, segment, snowflake, uid]"), true
-	}), sink{http.Header{}}, r
-}
-
-func BenchmarkWithToken(b *testing.B) {
-	for _, x := range hot()[:1] {
-		api, w, r := x.serveClosed()
-		b.ReportAllocs()
-		for b.Loop() {
-			api.ServeHTTP(w, r)
 		}
 	}
 }

@@ -98,11 +98,10 @@ func (a *API) fail(c *gin.Context, err error) {
 		a.writeError(c, errGaveUp, "the request was given up while it waited: nothing was issued, try again")
 		return
 	}
-	var many *access.TooManyError
-	switch {
-	case errors.Is(err, model.ErrNoToken):
+	if errors.Is(err, model.ErrNoToken) {
 		c.Header("WWW-Authenticate", "Bearer")
-	case errors.As(err, &many):
+	}
+	if many, ok := errors.AsType[*access.TooManyError](err); ok {
 		c.Header("Retry-After", strconv.Itoa(int(math.Ceil(max(1, many.After.Seconds())))))
 	}
 	for _, e := range a.errors {
@@ -111,8 +110,8 @@ func (a *API) fail(c *gin.Context, err error) {
 			text := err.Error()
 			// With server.protect_monitoring callers do not learn what a store said, which
 			// holds its address; the log has it.
-			var store *model.StoreError
-			if a.opts.ProtectMonitoring && errors.As(err, &store) {
+			store, ok := errors.AsType[*model.StoreError](err)
+			if ok && a.opts.ProtectMonitoring {
 				at := max(0, strings.Index(text, store.Error()))
 				text = text[:at] + store.Store + " cannot be used: " + reasonHidden
 			}

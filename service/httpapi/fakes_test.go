@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -166,7 +167,7 @@ func testOptions(q Queue, failing fakeConditions, log io.Writer) (Options, *fake
 		Log:     slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
 		Modes:    []Mode{{ModeQueue, readiness(q)}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
-		LogLevel: &fakeLevel{},
+		LogLevel: &fakeAdmin{},
 		Segments: fakeViews, Tags: fakeTags, Location: time.FixedZone("Asia/Shanghai", 8*3600),
 	}, modes
 }
@@ -199,11 +200,7 @@ func fakeMetrics(context.Context) ([]byte, error) {
 
 // ask sends one request without a body.
 func ask(h http.Handler, method, target string, accept ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, target, nil)
-	r.Header["Accept"] = accept
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
+	return exchange{method: method, target: target, accept: strings.Join(accept, ",")}.ask(h)
 }
 
 // wantAnswer compares status and whole body.
