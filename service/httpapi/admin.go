@@ -291,12 +291,8 @@ func (a *API) deleteTag(ctx context.Context, c *gin.Context) (any, error) {
 	return changedTag(a.opts.Admin.DeleteTag(ctx, a.actor(c), name, confirm))
 }
 
-// confirmHeader confirms what cannot be taken back, for those who do not want the name
-// in a URL. Its value is URL-escaped.
-const confirmHeader = "X-Confirm"
-
-// confirmation is the name that the query or the header confirms a change with; "" for
-// none, which is refused when what must be confirmed is given, as a request. The error is
+// confirmation is the name that the query confirms a change with, or the header, for those
+// who do not want the name in a URL; its value is URL-escaped. "" is for none, which is refused when what must be confirmed is given, as a request. The error is
 // model.ErrInvalidArgument.
 func confirmation(c *gin.Context, must string) (name string, err error) {
 	given, err := readQuery(c.Request.URL.RawQuery, "confirm")
@@ -304,7 +300,7 @@ func confirmation(c *gin.Context, must string) (name string, err error) {
 		return "", err
 	}
 	name = given[0].text
-	switch header := c.Request.Header[confirmHeader]; {
+	switch header := c.Request.Header["X-Confirm"]; {
 	case len(header) > 1 || len(header) == 1 && given[0].given:
 		return "", errTwice("confirm")
 	case len(header) == 1:

@@ -351,7 +351,7 @@ func TestConfirmHeader(t *testing.T) {
 		f := &fakeAdmin{}
 		x := exchange{method: http.MethodDelete, target: appTarget + c.query, token: adminSecret, change: administrated(f)}
 		for _, value := range c.header {
-			x.header = append(x.header, confirmHeader, value)
+			x.header = append(x.header, "X-Confirm", value)
 		}
 		w, _, _ := x.do()
 		if done := strings.Join(f.calls, ""); done != c.want || (w.Code == http.StatusBadRequest) != (c.want == "") {

@@ -12,23 +12,18 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// headers are the values of the headers that answers have, made once. They are
-// shared by all answers: to change one, replace the slice.
-type headers struct {
-	json, text, html, yaml, prometheus, noStore, nosniff []string
-}
-
-func newHeaders() headers {
-	return headers{
-		json:       []string{"application/json; charset=utf-8"},
-		text:       []string{"text/plain; charset=utf-8"},
-		html:       []string{"text/html; charset=utf-8"},
-		yaml:       []string{"application/yaml"},
-		prometheus: []string{"text/plain; version=0.0.4; charset=utf-8"},
-		noStore:    []string{"no-store"},
-		nosniff:    []string{"nosniff"},
-	}
-}
+// Values of the headers that answers have, made once. They are shared by all answers: to
+// change one, replace the slice.
+var (
+	typeJSON       = []string{"application/json; charset=utf-8"}
+	typeText       = []string{"text/plain; charset=utf-8"}
+	typeHTML       = []string{"text/html; charset=utf-8"}
+	typeYAML       = []string{"application/yaml"}
+	typePrometheus = []string{"text/plain; version=0.0.4; charset=utf-8"}
+	noStore        = []string{"no-store"}
+	revalidate     = []string{"no-cache"} // a browser keeps a file, and asks each time
+	nosniff        = []string{"nosniff"}
+)
 
 // counted is how long a body net/http gives its length by itself, in bytes; a
 // longer one without a length it would send in chunks.
@@ -37,7 +32,7 @@ const counted = 2048
 // writeBody sends a whole answer, of which a browser makes nothing else than what
 // it is said to be.
 func (a *API) writeBody(c *gin.Context, status int, contentType []string, body []byte) {
-	c.Writer.Header()["X-Content-Type-Options"] = a.headers.nosniff
+	c.Writer.Header()["X-Content-Type-Options"] = nosniff
 	a.write(c, status, contentType, body)
 }
 
@@ -46,7 +41,7 @@ func (a *API) writeBody(c *gin.Context, status int, contentType []string, body [
 func (a *API) write(c *gin.Context, status int, contentType []string, body []byte) {
 	h := c.Writer.Header()
 	h["Content-Type"] = contentType
-	h["Cache-Control"] = a.headers.noStore
+	h["Cache-Control"] = noStore
 	if len(body) > counted || c.Request.Method == http.MethodHead {
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
@@ -57,7 +52,7 @@ func (a *API) write(c *gin.Context, status int, contentType []string, body []byt
 
 // writeJSON sends what is encoded.
 func (a *API) writeJSON(c *gin.Context, body []byte) {
-	a.writeBody(c, http.StatusOK, a.headers.json, body)
+	a.writeBody(c, http.StatusOK, typeJSON, body)
 }
 
 // serveJSON makes the handler of a route that answers with a JSON object: what route
@@ -81,7 +76,7 @@ func (a *API) serveJSON(status int, route func(ctx context.Context, c *gin.Conte
 			a.failStore(c, err)
 			return
 		}
-		a.writeBody(c, status, a.headers.json, body)
+		a.writeBody(c, status, typeJSON, body)
 	}
 }
 

@@ -142,7 +142,6 @@ type API struct {
 	opts      Options
 	engine    *gin.Engine
 	errors    []apiError
-	headers   headers
 	pages     pages
 	now       func() time.Time
 	startedAt time.Time   // when New was called
@@ -163,7 +162,7 @@ func New(opts Options) *API {
 		opts.Location = time.Local
 	}
 	a := &API{
-		opts: opts, engine: gin.New(), errors: apiErrors(), headers: newHeaders(), pages: newPages(),
+		opts: opts, engine: gin.New(), errors: apiErrors(), pages: newPages(),
 		now: time.Now, startedAt: time.Now(), faults: newLineLimit(faultLines),
 		traffic: map[string]*traffic{ModeQueue: {}, ModeSegment: {}, ModeSnowflake: {}, ModeUID: {}},
 	}

@@ -152,5 +152,5 @@ func (a *API) writeError(c *gin.Context, e apiError, message string) {
 	body := append([]byte(`{"code":`), strconv.Itoa(e.code)...)
 	body = append(body, `,"message":`...)
 	body = appendJSON(body, message)
-	a.writeBody(c, e.status, a.headers.json, append(body, '}'))
+	a.writeBody(c, e.status, typeJSON, append(body, '}'))
 }

@@ -80,7 +80,9 @@ func (a *API) getSnowflake(c *gin.Context) {
 	case key == "":
 		a.fail(c, fmt.Errorf("%w: the key is missing: GET /api/snowflake/get/any", model.ErrInvalidArgument))
 	default:
-		a.getFrom(c, a.opts.Snowflake)
+		a.getBatch(c, func(count int, dst []int64) ([]int64, error) {
+			return a.opts.Snowflake.Next(c.Request.Context(), count, dst)
+		})
 	}
 }
 
@@ -93,12 +95,8 @@ func (a *API) getUID(c *gin.Context) {
 		a.fail(c, errDisabled(ModeUID))
 		return
 	}
-	a.getFrom(c, a.opts.UID)
-}
-
-func (a *API) getFrom(c *gin.Context, g Generator) {
 	a.getBatch(c, func(count int, dst []int64) ([]int64, error) {
-		return g.Next(c.Request.Context(), count, dst)
+		return a.opts.UID.Next(c.Request.Context(), count, dst)
 	})
 }
 
@@ -136,9 +134,9 @@ func (a *API) issue(c *gin.Context, p params, f form, take func(dst []int64) ([]
 		return
 	}
 	a.answers[0].Add(1)
-	contentType := a.headers.text
+	contentType := typeText
 	if f == asJSON {
-		contentType = a.headers.json
+		contentType = typeJSON
 	}
 	b.body = appendIssued(b.body[:0], b.ids, p, f)
 	a.write(c, http.StatusOK, contentType, b.body) // digits: nothing that could be taken for a page

@@ -169,7 +169,18 @@ type accessLog struct {
 func (l *accessLog) logged(c *gin.Context) {
 	began := time.Now()
 	c.Next()
-	if !l.log.Enabled(context.Background(), slog.LevelInfo) || !l.due(c.Writer.Status()) {
+	if !l.log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	due := l.mode == AccessAll
+	switch status := c.Writer.Status(); {
+	case due:
+	case status < http.StatusBadRequest:
+		due = l.mode == AccessSampled && l.served.Add(1)%sampleEvery == 1
+	default:
+		due = l.errors.allow()
+	}
+	if !due {
 		return
 	}
 	attrs := append(make([]slog.Attr, 0, 10),
@@ -189,17 +200,6 @@ func (l *accessLog) logged(c *gin.Context) {
 		attrs = append(attrs, slog.Int64(moreLines, n))
 	}
 	l.log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
-}
-
-// due says whether a request that was answered so has a line.
-func (l *accessLog) due(status int) bool {
-	switch {
-	case l.mode == AccessAll:
-		return true
-	case status < http.StatusBadRequest:
-		return l.mode == AccessSampled && l.served.Add(1)%sampleEvery == 1
-	}
-	return l.errors.allow()
 }
 
 // cut shortens what a caller chose.

@@ -19,7 +19,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"shardid/docs"
@@ -55,12 +54,9 @@ var openAPI string
 // pages is what the pages for people are made of. They hold nothing of a caller: figures
 // come from the routes that the console asks.
 type pages struct {
-	console    asset            // the console's page
-	assets     map[string]asset // the files that it asks for, by name
-	consoleCSP []string         // Content-Security-Policy of the console and the documentation
-	// revalidate lets a browser keep a file, and makes it ask each time: after an
-	// upgrade it shows no page of the earlier version.
-	revalidate []string
+	console    asset              // the console's page
+	assets     map[string]asset   // the files that it asks for, by name
+	consoleCSP []string           // Content-Security-Policy of the console and the documentation
 	monitor    *template.Template // of Leaf's two monitor pages
 	monitorCSP []string
 }
@@ -76,7 +72,7 @@ func newPages() pages {
 	style := sha256.Sum256([]byte(monitorCSS))
 	const isolated = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	p := pages{
-		assets: map[string]asset{}, revalidate: []string{"no-cache"},
+		assets: map[string]asset{},
 		// The console loads its own files and asks its own server, and nothing else: no
 		// inline script or style, no frame around it.
 		consoleCSP: []string{"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " + isolated},
@@ -128,15 +124,15 @@ func (a *API) file(folder func() map[string]asset) gin.HandlerFunc {
 }
 
 func (a *API) openAPI(c *gin.Context) {
-	a.writeBody(c, http.StatusOK, a.headers.yaml, []byte(openAPI))
+	a.writeBody(c, http.StatusOK, typeYAML, []byte(openAPI))
 }
 
 // writeAsset sends a file, or 304 to a browser that has it.
 func (a *API) writeAsset(c *gin.Context, file asset) {
 	h := c.Writer.Header()
 	h["Content-Security-Policy"] = a.pages.consoleCSP
-	h["Cache-Control"] = a.pages.revalidate
-	h["X-Content-Type-Options"] = a.headers.nosniff
+	h["Cache-Control"] = revalidate
+	h["X-Content-Type-Options"] = nosniff
 	h.Set("ETag", file.tag)
 	isolate(h)
 	for _, field := range c.Request.Header.Values("If-None-Match") {
@@ -196,42 +192,34 @@ const (
 	readTimeout = 2 * time.Second
 )
 
-// reading is the body of a page that is costly to make. Those who ask while it is made
-// wait for it. Safe for concurrent use.
-type reading struct {
-	read    func(context.Context) ([]byte, error) // the body is not changed afterwards
-	changes *atomic.Int64                         // what was read before the latest one is out of date
-	turn    chan struct{}                         // holds one while it is read; guards the rest
-
-	at     time.Time // of body and err; zero before the first
-	change int64     // the latest one then
-	body   []byte
-	err    error
-}
-
-// get is the latest reading, or a new one, which does not end with the request that
-// causes it, as others may wait for it.
-func (r *reading) get(ctx context.Context) ([]byte, error) {
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	if change := r.changes.Load(); r.at.IsZero() || time.Since(r.at) >= readingAge || r.change != change {
-		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
-		defer cancel()
-		r.body, r.err = r.read(bounded)
-		r.at, r.change = time.Now(), change
-	}
-	return r.body, r.err
-}
-
-// page answers with a reading.
+// page answers with a body that is costly to make. Those who ask while it is made wait for
+// it; it does not end with the request that causes it.
 func (a *API) page(read func(context.Context) ([]byte, error), write func(c *gin.Context, body []byte)) gin.HandlerFunc {
-	r := &reading{read: read, changes: &a.changes, turn: make(chan struct{}, 1)}
+	var latest struct {
+		at     time.Time // zero before the first
+		change int64     // by administration, the last one then: any later one outdates it
+		body   []byte    // not changed afterwards
+		err    error
+	}
+	turn := make(chan struct{}, 1) // holds one while it is read; guards the latest
+	get := func(ctx context.Context) ([]byte, error) {
+		select {
+		case turn <- struct{}{}:
+			defer func() { <-turn }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		change := a.changes.Load()
+		if latest.at.IsZero() || time.Since(latest.at) >= readingAge || latest.change != change {
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+			defer cancel()
+			latest.body, latest.err = read(bounded)
+			latest.at, latest.change = time.Now(), change
+		}
+		return latest.body, latest.err
+	}
 	return func(c *gin.Context) {
-		body, err := r.get(c.Request.Context())
+		body, err := get(c.Request.Context())
 		if err != nil {
 			a.failStore(c, err)
 			return
@@ -242,7 +230,7 @@ func (a *API) page(read func(context.Context) ([]byte, error), write func(c *gin
 
 // metrics answers in Prometheus' text format, which every scraper reads.
 func (a *API) metrics() gin.HandlerFunc {
-	write := func(c *gin.Context, body []byte) { a.writeBody(c, http.StatusOK, a.headers.prometheus, body) }
+	write := func(c *gin.Context, body []byte) { a.writeBody(c, http.StatusOK, typePrometheus, body) }
 	plain := a.page(a.opts.Metrics, write)
 	zipped := a.page(func(ctx context.Context) ([]byte, error) {
 		body, err := a.opts.Metrics(ctx)
@@ -345,30 +333,31 @@ func (a *API) db() gin.HandlerFunc {
 // leafPage answers with rows in the form that the client wants. That of a browser is
 // escaped, without a script, and has a policy that would let none run.
 func leafPage[Row any](a *API, enabled bool, rows func(context.Context) ([]Row, error), show func([]Row) table) gin.HandlerFunc {
-	program := a.page(func(ctx context.Context) ([]byte, error) {
-		tags, err := rows(ctx)
-		if err != nil {
-			return nil, err
+	read := func(encode func([]Row) ([]byte, error)) func(context.Context) ([]byte, error) {
+		return func(ctx context.Context) ([]byte, error) {
+			all, err := rows(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return encode(append([]Row{}, all...)) // none is [], not null
 		}
+	}
+	program := a.page(read(func(all []Row) ([]byte, error) {
 		return encodeJSON(struct {
 			Code int   `json:"code"`
 			Tags []Row `json:"tags"`
-		}{Tags: append([]Row{}, tags...)}) // none is [], not null
-	}, a.writeJSON)
-	browser := a.page(func(ctx context.Context) ([]byte, error) {
-		tags, err := rows(ctx)
-		if err != nil {
-			return nil, err
-		}
-		t := show(tags)
+		}{Tags: all})
+	}), a.writeJSON)
+	browser := a.page(read(func(all []Row) ([]byte, error) {
+		t := show(all)
 		t.Style = template.CSS(monitorCSS) //nolint:gosec // embedded, nothing of a caller is in it
 		var body bytes.Buffer
-		err = a.pages.monitor.Execute(&body, t)
+		err := a.pages.monitor.Execute(&body, t)
 		return body.Bytes(), err
-	}, func(c *gin.Context, body []byte) {
+	}), func(c *gin.Context, body []byte) {
 		c.Writer.Header()["Content-Security-Policy"] = a.pages.monitorCSP
 		isolate(c.Writer.Header())
-		a.writeBody(c, http.StatusOK, a.headers.html, body)
+		a.writeBody(c, http.StatusOK, typeHTML, body)
 	})
 	return func(c *gin.Context) {
 		switch {

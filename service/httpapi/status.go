@@ -160,7 +160,7 @@ func (a *API) writeHealth(c *gin.Context, ok bool, answer healthAnswer) {
 	if !ok {
 		status = http.StatusServiceUnavailable
 	}
-	a.writeBody(c, status, a.headers.json, append(appendJSON(nil, answer), '\n'))
+	a.writeBody(c, status, typeJSON, append(appendJSON(nil, answer), '\n'))
 }
 
 // Status is the body of /api/status, what the console shows. Options.Status fills
