@@ -29,7 +29,7 @@ func (q *instant) Next(_ context.Context, _ int, _ string, count int, dst []int6
 func BenchmarkGet(b *testing.B) {
 	for _, c := range []struct{ name, target, accept string }{
 		{"one", alice, ""},
-		{"one, browser", alice, "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"},
+		{"one, browser", alice, browserAccept},
 		{"one, text", alice, "text/plain"},
 		{"one, encoded", "/get?appId=1&gatePass=%E5%BC%A0%E4%B8%89", ""},
 		{"batch of 100", alice + "&count=100", ""},
@@ -74,7 +74,7 @@ func hot() []exchange {
 		{name: "segment", target: segmentURL},
 		{name: "segment, batch", target: segmentURL + "?count=10"},
 		{name: "segment, JSON", target: segmentURL, accept: "application/json, text/plain, */*"},
-		{name: "segment, browser", target: segmentURL, accept: "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"},
+		{name: "segment, browser", target: segmentURL, accept: browserAccept},
 		{name: "snowflake", target: snowflakeURL, accept: "*/*"},
 		{name: "uid", target: uidURL},
 	}

@@ -140,19 +140,26 @@ func disableModes(o *Options) {
 	o.Segment, o.Snowflake, o.UID, o.Modes, o.Segments, o.Tags = nil, nil, nil, o.Modes[:1], nil, nil
 }
 
-// newAPI is the API over a fake queue, with everything else well.
-func newAPI(q Queue) *API { return newAPIWith(q, nil, io.Discard) }
-
-func newAPIWith(q Queue, failing fakeConditions, log io.Writer) *API {
-	opts, _ := testOptions(q, failing, log)
-	return New(opts)
+// newAPI is the API over a queue, with everything else well.
+func newAPI(q Queue) *API {
+	return newAPIOf(func(o *Options) { o.Queue, o.Modes[0].Ready = q, readiness(q) })
 }
 
-// newAPIOf is newAPI with something else.
+// newAPIOf is the API with something else than testOptions.
 func newAPIOf(change func(*Options)) *API {
 	opts, _ := testOptions(&fakeQueue{}, nil, io.Discard)
 	change(&opts)
 	return New(opts)
+}
+
+// logging is an API and its log.
+func logging(q Queue, change func(*Options)) (*API, *strings.Builder) {
+	log := &strings.Builder{}
+	opts, _ := testOptions(q, nil, log)
+	if change != nil {
+		change(&opts)
+	}
+	return New(opts), log
 }
 
 func testOptions(q Queue, failing fakeConditions, log io.Writer) (Options, *fakeModes) {

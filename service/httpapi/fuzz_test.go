@@ -123,7 +123,7 @@ func FuzzAccept(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, accept string) {
 		ask := func(accept string) bool {
-			return wantsText(&http.Request{Header: http.Header{"Accept": {accept}}})
+			return wantsText(accepted(accept))
 		}
 		got, lower := ask(accept), strings.ToLower(accept)
 		if got && !strings.Contains(lower, "text/plain") && !strings.Contains(lower, "text/*") {
@@ -135,7 +135,7 @@ func FuzzAccept(f *testing.F) {
 		if !ask("text/plain,"+accept) && !strings.Contains(lower, "application/") && !strings.Contains(lower, "*/*") && !strings.Contains(lower, "text/plain") {
 			t.Fatalf("%q keeps text/plain away", accept)
 		}
-		json := wantsJSON(&http.Request{Header: http.Header{"Accept": {accept}}}, "text/plain")
+		json := wantsJSON(accepted(accept), "text/plain")
 		if json && (got || !strings.Contains(lower, "application/json") && !strings.Contains(lower, "application/*")) {
 			t.Fatalf("%q is answered with JSON, and with text: %t", accept, got)
 		}
@@ -187,7 +187,7 @@ func FuzzDecodeHandler(f *testing.F) {
 	for _, query := range []string{"id=-9223372036854775808", "id=0x4001", "id=16385&id=2", "kind=uid&id=1", "id=16385;kind=uid", "id=%31"} {
 		f.Add(query)
 	}
-	api := newAPIWith(&fakeQueue{}, nil, io.Discard)
+	api := newAPI(&fakeQueue{})
 	f.Fuzz(func(t *testing.T, query string) {
 		r := httptest.NewRequest(http.MethodGet, "/decode", nil)
 		r.URL.RawQuery = query

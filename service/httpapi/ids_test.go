@@ -34,13 +34,13 @@ func TestPanicIsAnsweredAndLogged(t *testing.T) {
 
 // http.ErrAbortHandler asks net/http to cut the connection: it is not ours.
 func TestAbortPassesThrough(t *testing.T) {
-	var log strings.Builder
+	api, log := logging(panicking(http.ErrAbortHandler), nil)
 	defer func() {
 		if p := recover(); p != http.ErrAbortHandler || log.Len() > 0 { //nolint:errorlint // a panic value
 			t.Errorf("recovered %v, logged %q", p, log.String())
 		}
 	}()
-	ask(newAPIWith(panicking(http.ErrAbortHandler), nil, &log), "GET", alice)
+	ask(api, "GET", alice)
 }
 
 // brokenPipe panics when the answer is written, after its headers.
@@ -49,9 +49,9 @@ type brokenPipe struct{ *httptest.ResponseRecorder }
 func (brokenPipe) Write([]byte) (int, error) { panic("broken pipe") }
 
 func TestPanicAfterTheHeadersWritesNoSecondAnswer(t *testing.T) {
-	var log strings.Builder
+	api, log := logging(&fakeQueue{}, nil)
 	w := httptest.NewRecorder()
-	newAPIWith(&fakeQueue{}, nil, &log).ServeHTTP(brokenPipe{w}, httptest.NewRequest(http.MethodGet, alice, nil))
+	api.ServeHTTP(brokenPipe{w}, httptest.NewRequest(http.MethodGet, alice, nil))
 	wantAnswer(t, w, 200, "")
 	if !strings.Contains(log.String(), "broken pipe") {
 		t.Errorf("logged %q", log.String())
@@ -186,7 +186,7 @@ func TestOtherVerbsIssueNothing(t *testing.T) {
 }
 
 func TestHeadOfHealth(t *testing.T) {
-	api := newAPIWith(&fakeQueue{ready: wrap(model.ErrNotReady)}, nil, io.Discard)
+	api := newAPI(&fakeQueue{ready: wrap(model.ErrNotReady)})
 	server := httptest.NewServer(api)
 	defer server.Close()
 	for path, status := range map[string]int{"/livez": 200, "/readyz": 503, "/readyz/queue": 503, "/readyz/uid": 200, "/healthz": 503} {
@@ -203,34 +203,29 @@ func TestHeadOfHealth(t *testing.T) {
 // A client that closes its sending half, as `nc -N` does, cancels its request
 // but still reads: it must not see an empty 200.
 func TestHalfClosedClientGetsAnError(t *testing.T) {
-	for _, target := range []string{alice, segmentURL, snowflakeURL, uidURL + "?count=2"} {
-		halfClose(t, target)
-	}
-}
-
-func halfClose(t *testing.T, target string) {
-	t.Helper()
 	opts, modes := testOptions(&fakeQueue{next: waitForEnd}, nil, io.Discard)
 	modes.segment.next, modes.snowflake.next, modes.uid.next = waitForEnd, waitForEnd, waitForEnd
 	server := httptest.NewServer(New(opts))
 	defer server.Close()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = conn.Close() }()
-	_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", target)
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	body, _ := io.ReadAll(res.Body)
-	if res.StatusCode != http.StatusServiceUnavailable || !strings.HasPrefix(string(body), `{"code":-4,`) {
-		t.Errorf("%s: answered %d %q", target, res.StatusCode, body)
+	for _, target := range []string{alice, segmentURL, snowflakeURL, uidURL + "?count=2"} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", target)
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusServiceUnavailable || !strings.HasPrefix(string(body), `{"code":-4,`) {
+			t.Errorf("%s: answered %d %q", target, res.StatusCode, body)
+		}
 	}
 }
 
@@ -249,9 +244,9 @@ func TestRequestThatEnds(t *testing.T) {
 	expired, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
 	for name, ctx := range map[string]context.Context{"canceled": canceled, "expired": expired} {
-		var log strings.Builder
+		api, log := logging(&fakeQueue{next: waitForEnd}, nil)
 		w := httptest.NewRecorder()
-		newAPIWith(&fakeQueue{next: waitForEnd}, nil, &log).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, alice, nil))
+		api.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, alice, nil))
 		wantAnswer(t, w, http.StatusServiceUnavailable, want)
 		if w.Header().Get("Retry-After") != "1" || strings.Contains(log.String(), "level=ERROR") {
 			t.Errorf("%s: %v, log %s", name, w.Header(), log.String())

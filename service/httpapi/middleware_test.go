@@ -184,16 +184,6 @@ func TestTraceIsPassedOn(t *testing.T) {
 	}
 }
 
-// logging is an API and its log.
-func logging(q Queue, change func(*Options)) (*API, *strings.Builder) {
-	log := &strings.Builder{}
-	opts, _ := testOptions(q, nil, log)
-	if change != nil {
-		change(&opts)
-	}
-	return New(opts), log
-}
-
 // accessLines are the lines that requests have.
 func accessLines(mode string, targets ...string) (lines []string) {
 	api, log := logging(&fakeQueue{}, func(o *Options) { o.AccessLog = mode })

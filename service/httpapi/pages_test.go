@@ -176,7 +176,9 @@ func TestConsoleScripts(t *testing.T) {
 
 // The console is there while nothing else is.
 func TestConsoleWhileNotReady(t *testing.T) {
-	api := newAPIWith(&fakeQueue{ready: model.ErrNotReady}, fakeConditions{"database", "redis"}, io.Discard)
+	api := newAPIOf(func(o *Options) {
+		o.Modes[0].Ready, o.Conditions = func() error { return model.ErrNotReady }, fakeConditions{"database", "redis"}.Conditions
+	})
 	api.Drain()
 	if got := ask(api, http.MethodGet, "/"); got.Code != 200 {
 		t.Errorf("%d %s", got.Code, got.Body)
@@ -326,7 +328,7 @@ func TestPagesAsHTML(t *testing.T) {
 				`<td data-name="description">of &lt;b&gt;Leaf&lt;/b&gt;</td><td data-name="update_time">2026-11-20 08:18:00</td>`,
 		},
 	} {
-		for _, accept := range []string{"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "*/*", ""} {
+		for _, accept := range []string{browserAccept, "*/*", ""} {
 			got := ask(api, http.MethodGet, target, accept)
 			wantPage(t, got)
 			rest := got.Body.String()

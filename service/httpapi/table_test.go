@@ -71,7 +71,7 @@ func issued() []exchange {
 // issuedByModes are those of Leaf's and Baidu's paths: one ID is its digits and
 // nothing else.
 func issuedByModes() []exchange {
-	const json, axios, browser = "application/json", "application/json, text/plain, */*", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	const json, axios, browser = "application/json", "application/json, text/plain, */*", browserAccept
 	return []exchange{
 		{name: "segment", target: segmentURL, status: 200, text: true, body: "1"},
 		{name: "segment, batch of one", target: segmentURL + "?count=1", status: 200, text: true, body: "1\n"},
