@@ -46,8 +46,7 @@ func (a *API) write(c *gin.Context, status int, contentType []string, body []byt
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	c.Status(status)
-	// A failed write means the client has gone; there is nobody to tell.
-	_, _ = c.Writer.Write(body)
+	_, _ = c.Writer.Write(body) // a failed write means the client has gone
 }
 
 // writeJSON sends what is encoded.

@@ -75,9 +75,11 @@ func newPages() pages {
 		assets: map[string]asset{},
 		// The console loads its own files and asks its own server, and nothing else: no
 		// inline script or style, no frame around it.
-		consoleCSP: []string{"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " + isolated},
+		consoleCSP: []string{"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
+			"connect-src 'self'; " + isolated},
 		// A monitor page has a style of its own and would let no script run.
-		monitorCSP: []string{"default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(style[:]) + "'; " + isolated},
+		monitorCSP: []string{"default-src 'none'; style-src 'sha256-" +
+			base64.StdEncoding.EncodeToString(style[:]) + "'; " + isolated},
 		monitor:    template.Must(template.New("monitor").Parse(monitorHTML)),
 	}
 	err := fs.WalkDir(consoleFiles, "web", func(name string, d fs.DirEntry, err error) error {
