@@ -80,7 +80,7 @@ func newPages() pages {
 		// A monitor page has a style of its own and would let no script run.
 		monitorCSP: []string{"default-src 'none'; style-src 'sha256-" +
 			base64.StdEncoding.EncodeToString(style[:]) + "'; " + isolated},
-		monitor:    template.Must(template.New("monitor").Parse(monitorHTML)),
+		monitor: template.Must(template.New("monitor").Parse(monitorHTML)),
 	}
 	err := fs.WalkDir(consoleFiles, "web", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

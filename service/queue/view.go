@@ -48,7 +48,7 @@ func (v View) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plain
 		MaxLimitIDStr int64 `json:"maxLimitIdStr,string"`
-	}{plain(v), v.Limit.MaxID})
+	}{plain(v), v.MaxID})
 }
 
 // Status is the queue mode in /api/status, counted since the start of the process.
