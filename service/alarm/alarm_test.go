@@ -72,7 +72,7 @@ func all() []rule {
 		{"limit", func(f *Facts) { f.Apps[0].Exhausted, f.Apps[0].Left = 1, 0 }, "ShardidLimitReached", Critical, "app 1 (orders): callers"},
 		{"near the limit", func(f *Facts) { f.Apps[0].Left = 0.099 }, "ShardidLimitNear", Warning, "app 1 (orders): less"},
 		{"not yet near", func(f *Facts) { f.Apps[0].Left = 0.1 }, "", "", ""},
-		{"wrap", func(f *Facts) { f.Apps[0].Limit.Policy, f.Apps[1].Limit.Policy = "wrap", "wrap" }, "ShardidWrapApp", Info, "apps 1 (orders), 7 (users)"},
+		{"wrap", func(f *Facts) { f.Apps[0].Policy, f.Apps[1].Policy = "wrap", "wrap" }, "ShardidWrapApp", Info, "apps 1 (orders), 7 (users)"},
 		{"database", fails("database"), "ShardidStoreAway", Critical, "database: refused by 10.0.0.1"},
 		{"redis", fails("redis"), "ShardidStoreAway", Critical, "redis"},
 		{"zookeeper", fails("zookeeper"), "ShardidStoreAway", Critical, "zookeeper"},

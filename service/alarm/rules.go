@@ -90,7 +90,7 @@ func (r *rules) limits(apps []queue.View) {
 	near := appsWhere(apps, func(v queue.View) bool { return v.Exhausted == 0 && v.Left < nearLimit })
 	r.when(len(near) > 0, Warning, "ShardidLimitNear",
 		"%s: less than a tenth of the indices of a shard is left: raise max_limit_id or provision another app in time", names(near))
-	wrap := appsWhere(apps, func(v queue.View) bool { return v.Limit.Policy == model.LimitWrap })
+	wrap := appsWhere(apps, func(v queue.View) bool { return v.Policy == model.LimitWrap })
 	r.when(len(wrap) > 0, Info, "ShardidWrapApp",
 		"%s: the wrap policy repeats IDs once they pass the limit: use reject unless that is wanted", names(wrap))
 }

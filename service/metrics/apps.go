@@ -56,7 +56,7 @@ func (a *apps) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(v), strconv.Itoa(int(v.App)))
 		}
 		unconfirmed += v.Unconfirmed
-		if v.Limit.Policy == model.LimitWrap {
+		if v.Policy == model.LimitWrap {
 			wrap++
 		}
 	}
