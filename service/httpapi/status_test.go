@@ -76,6 +76,13 @@ func TestStatus(t *testing.T) {
 	if got.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("it may be cached: %v", got.Header())
 	}
+	// shardid status reads it back.
+	api = newAPIOf(func(o *Options) { o.Status = fullStatus })
+	body := ask(api, http.MethodGet, "/api/status").Body.Bytes()
+	var s Status
+	if err := json.Unmarshal(body, &s); err != nil || s.Queue.Apps[0].MaxID != math.MaxInt64 || s.UID.LastSecond != uid.Second(loaded.Unix()) {
+		t.Errorf("%v, read %+v", err, s)
+	}
 }
 
 // Without Options.Status there is what the API knows itself. The readiness of the
