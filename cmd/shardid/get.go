@@ -210,13 +210,13 @@ func statusTable(w io.Writer, s httpapi.Status) {
 	if s.Queue != nil && len(s.Queue.Apps) > 0 {
 		fmt.Fprintln(w, "\nAPP\tNAME\tISSUED\tA SECOND\tHIGHEST INDEX\tLEFT")
 		for _, a := range s.Queue.Apps {
-			fmt.Fprintf(w, "%d\t%s\t%d\t%.0f\t%d\t%.4g %%\n", a.AppID, a.Name, a.Issued, a.IssuedPerSecond, a.HighestIndex, 100*a.LeftShare)
+			fmt.Fprintf(w, "%d\t%s\t%d\t%.0f\t%d\t%.4g %%\n", a.App, a.Name, a.Issued, a.PerSecond, a.Highest, 100*a.Left)
 		}
 	}
 	if s.Segment != nil && len(s.Segment.Tags) > 0 {
 		fmt.Fprintln(w, "\nTAG\tHELD\tA SECOND\tLASTS")
 		for _, t := range s.Segment.Tags {
-			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\n", t.Key, t.Held, t.Rate, time.Duration(t.RunwaySeconds*float64(time.Second)).Round(time.Second))
+			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\n", t.Name, t.Held, t.Rate, time.Duration(t.Runway*float64(time.Second)).Round(time.Second))
 		}
 	}
 }

@@ -24,9 +24,9 @@ func modes() []string {
 func (a *App) apiOptions() (httpapi.Options, error) {
 	zone, err := time.LoadLocation(a.cfg.TimeZone)
 	o := httpapi.Options{
-		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor, Log: a.log,
+		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
 		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
-		Status: a.status, History: a.monitor, Replicas: a.replicas, Location: zone,
+		Status: a.status, History: a.monitor, Replicas: a.replicas.View, Location: zone,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 	}
 	host, _, _ := net.SplitHostPort(a.cfg.Server.Addr) // is checked with the configuration
@@ -41,7 +41,7 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 	}
 	o.Modes = []httpapi.Mode{{Name: httpapi.ModeQueue, Ready: a.queueReady}}
 	if a.segment != nil {
-		o.Segment, o.Segments, o.Tags = a.segment, a.segmentViews, a.db.Tags
+		o.Segment, o.Segments, o.Tags = a.segment, a.segment.Views, a.db.Tags
 		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSegment, Ready: a.segment.Ready})
 	}
 	if a.snowflake != nil {

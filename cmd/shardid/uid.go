@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/httpapi"
 	"shardid/service/observe"
 	"shardid/service/uid"
 )
@@ -48,20 +47,4 @@ func uidLayout(cfg Config) model.UIDLayout {
 
 func uidRecord(cfg Config) model.LayoutRecord {
 	return model.LayoutRecord{Kind: model.KindUID, Layout: uidLayout(cfg).String()}
-}
-
-func (a *App) uidStatus() *httpapi.UIDStatus {
-	s := a.uid.Status()
-	out := &httpapi.UIDStatus{
-		Issued: a.uid.Stats().Issued, Mode: s.Mode, WorkerID: s.WorkerID, NodeID: s.NodeID,
-		RingSize: s.RingSize, RingFilled: s.RingFill, Discarded: s.Discarded,
-		AheadSeconds: float64(s.AheadSeconds), RemainingLifetimeSeconds: s.RemainingSeconds,
-	}
-	if s.LastSecond > 0 {
-		out.LastSecond = time.Unix(s.LastSecond, 0).UTC()
-	}
-	if s.MarkSecond > 0 {
-		out.MarkedUntil = time.Unix(s.MarkSecond, 0).UTC()
-	}
-	return out
 }

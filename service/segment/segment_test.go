@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -117,21 +118,21 @@ func TestNotReadyUntilTheTagsWereRead(t *testing.T) {
 func TestTheViewIsLeafs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := ready(t, newTable(100, "orders", "a"))
-		want := func(when string, pos int, next bool, buffers ...segment.Buffer) {
+		want := func(when string, pos int, next bool, buffers ...int64) {
 			t.Helper()
 			synctest.Wait()
 			v := r.Views()[1]
-			if v.Name != "orders" || v.InitOK != (when != "before") || v.Pos != pos || v.NextReady != next || v.Buffers != [2]segment.Buffer(buffers) {
+			if v.Name != "orders" || v.InitOK != (when != "before") || v.Pos != pos || v.NextReady != next || !slices.Equal([]int64{v.Value0, v.Step0, v.Max0, v.Value1, v.Step1, v.Max1}, buffers) {
 				t.Errorf("%s: %+v", when, v)
 			}
 		}
-		want("before", 0, false, segment.Buffer{}, segment.Buffer{})
+		want("before", 0, false, 0, 0, 0, 0, 0, 0)
 		r.mustTake(t, "orders", 1, 9)
-		want("first", 0, false, segment.Buffer{Value: 10, Step: 100, Max: 101}, segment.Buffer{})
+		want("first", 0, false, 10, 100, 101, 0, 0, 0)
 		r.mustTake(t, "orders", 10, 1)
-		want("a tenth used", 0, true, segment.Buffer{Value: 11, Step: 100, Max: 101}, segment.Buffer{Value: 101, Step: 100, Max: 201})
+		want("a tenth used", 0, true, 11, 100, 101, 101, 100, 201)
 		r.mustTake(t, "orders", 11, 91)
-		want("switched", 1, false, segment.Buffer{Value: 101, Step: 100, Max: 101}, segment.Buffer{Value: 102, Step: 100, Max: 201})
+		want("switched", 1, false, 101, 100, 101, 102, 100, 201)
 		if v := r.Views()[1]; v.Held != 99 || v.LastLoad.IsZero() || v.Runway != (365*24*time.Hour).Seconds() {
 			t.Errorf("%+v", v)
 		}
