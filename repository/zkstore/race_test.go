@@ -11,6 +11,8 @@ import (
 
 	"shardid/model"
 	"shardid/repository/zkstore"
+
+	"shardid/scripts/check"
 )
 
 // All worker IDs there are, to as many first starts at once, over several
@@ -22,7 +24,7 @@ func TestRaceForAll(t *testing.T) {
 	for _, mode := range modes() {
 		t.Run(mode, func(t *testing.T) {
 			w, racers := newWorld(t), model.SnowflakeWorkers
-			if raceDetector && mode != zkstore.ModeRecycle {
+			if check.Race && mode != zkstore.ModeRecycle {
 				racers = 200
 			}
 			stores := make([]instance, 8)

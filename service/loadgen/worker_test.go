@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // parrot answers every request with the same bytes, without allocating, and ends the
@@ -123,7 +125,7 @@ func TestWire(t *testing.T) {
 // TestAllocations: a request allocates nothing, so the garbage collector does not
 // show in the latencies.
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if check.Race {
 		t.Skip("the race detector allocates")
 	}
 	w := newWorker(t, oneID, false)

@@ -1,0 +1,102 @@
+// Package check holds what the tests of many packages share: checks of one line, the
+// reporter of conditions that services are given, and whether the race detector is on.
+package check
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Must ends the test if err is not nil.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// OK reports an error. What says what was done, in the manner of fmt.Sprintln.
+func OK(t testing.TB, err error, what ...any) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s%v", label(what), err)
+	}
+}
+
+// Is reports an error that is not want, as errors.Is has it.
+func Is(t testing.TB, err, want error, what ...any) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%sgot %v, want %v", label(what), err, want)
+	}
+}
+
+// Equal reports a value that is not want.
+func Equal[T comparable](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%sgot %+v, want %+v", label(what), got, want)
+	}
+}
+
+// Err is the error of a call that returns more than that: check.Must(t, check.Err(f())).
+func Err(results ...any) error {
+	err, _ := results[len(results)-1].(error)
+	return err
+}
+
+// label begins a message with what was done.
+func label(what []any) string {
+	if len(what) == 0 {
+		return ""
+	}
+	text := fmt.Sprintln(what...)
+	return text[:len(text)-1] + ": "
+}
+
+// Eventually waits up to ten seconds until f returns nil; else the test ends.
+func Eventually(t testing.TB, what string, f func() error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if err = f(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("%s: %v", what, err)
+}
+
+// Reports is a reporter that keeps the last report of each condition. Its zero value
+// is ready; it may be used by many goroutines.
+type Reports struct {
+	mu   sync.Mutex
+	last map[string]error
+	told map[string]int
+}
+
+// Report keeps err as what is wrong with the condition.
+func (r *Reports) Report(condition string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil {
+		r.last, r.told = map[string]error{}, map[string]int{}
+	}
+	r.last[condition], r.told[condition] = err, r.told[condition]+1
+}
+
+// Of returns the last report of a condition.
+func (r *Reports) Of(condition string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last[condition]
+}
+
+// Told returns how often a condition was reported.
+func (r *Reports) Told(condition string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.told[condition]
+}
