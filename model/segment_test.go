@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func state(last, step int64) model.AllocState {
@@ -147,9 +148,7 @@ func TestLimitApply(t *testing.T) {
 
 func TestAppValidate(t *testing.T) {
 	good := model.App{Name: "test", Step: 1000, Limit: model.Limit{Policy: model.LimitReject}}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, good.Validate())
 	for name, change := range map[string]func(*model.App){
 		"no name":           func(a *model.App) { a.Name = "" },
 		"step 0":            func(a *model.App) { a.Step = 0 },

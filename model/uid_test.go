@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // shanghai has had no summer time since 1991.
@@ -33,9 +34,7 @@ func TestUIDEpochIsADayInAZone(t *testing.T) {
 		zone *time.Location
 		want string
 	}{{time.UTC, "2016-05-20T00:00:00Z"}, {shanghai(), "2016-05-19T16:00:00Z"}} {
-		if got := model.UIDEpoch(day, c.zone).UTC().Format(time.RFC3339); got != c.want {
-			t.Errorf("epoch in %v: %s, want %s", c.zone, got, c.want)
-		}
+		check.Equal(t, model.UIDEpoch(day, c.zone).UTC().Format(time.RFC3339), c.want, "epoch in", c.zone)
 	}
 }
 
@@ -82,9 +81,7 @@ func TestUIDBounds(t *testing.T) {
 			t.Errorf("%v: IDs from %d to %d", widths, first, last)
 		}
 		for _, second := range []int64{l.MinSecond(), l.MaxSecond()} {
-			if err := l.CheckSecond(second); err != nil {
-				t.Errorf("%v: %v", widths, err)
-			}
+			check.OK(t, l.CheckSecond(second), widths)
 		}
 		for _, second := range []int64{l.MinSecond() - 1, l.MaxSecond() + 1, 0, math.MaxInt64} {
 			if err := l.CheckSecond(second); !errors.Is(err, model.ErrTimeExhausted) {

@@ -7,6 +7,7 @@ import (
 
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -31,9 +32,7 @@ func TestContractSentinel(t *testing.T) {
 	listtest.Run(t, func(t *testing.T) listtest.Store {
 		setup.Master.FlushAll()
 		s := open(t, redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName})
-		if err := s.Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Check(t.Context()))
 		return s
 	})
 }
@@ -45,9 +44,7 @@ func TestContractCluster(t *testing.T) {
 			node.FlushAll()
 		}
 		s := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs})
-		if err := s.Check(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Check(t.Context()))
 		return s
 	})
 }

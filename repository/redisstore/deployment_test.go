@@ -3,7 +3,6 @@
 package redisstore_test
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -32,12 +32,8 @@ func TestNothingIsDoneBeforeTheDeploymentIsKnown(t *testing.T) {
 	for _, err := range []error{popErr(t, s), s.State(t.Context(), []model.ListKey{key()})[0].Err, s.Delete(t.Context(), []model.ListKey{key()}), peek} {
 		wantAdvice(t, err, "not known yet", "database")
 	}
-	if err := s.Check(t.Context()); err != nil {
-		t.Error("the server can be used, whoever asks:", err)
-	}
-	if n := do(t, server.Client(), "DBSIZE"); n != int64(0) {
-		t.Errorf("%v keys were written", n)
-	}
+	check.OK(t, s.Check(t.Context()), "the server can be used, whoever asks:")
+	check.Equal(t, do(t, server.Client(), "DBSIZE"), any(int64(0)), "keys were written")
 }
 
 // A second deployment on one Redis is refused, by each call, and changes nothing: not
@@ -59,9 +55,7 @@ func TestTwoDeploymentsOnOneRedis(t *testing.T) {
 			two.Delete(t.Context(), []model.ListKey{key()}),
 		} {
 			wantAdvice(t, err, "deployment one", "this one, two", "redis.db", "shardid confirm --deployment")
-			if !errors.Is(err, model.ErrForeign) {
-				t.Errorf("%v is not ErrForeign", err)
-			}
+			check.Is(t, err, model.ErrForeign)
 		}
 		if after := do(t, server.Client(), "HGETALL", metaName); !equal(before, after) {
 			t.Errorf("the meta hash was %v and is %v", before, after)
@@ -87,14 +81,10 @@ func TestWorkersOfTwoDeployments(t *testing.T) {
 	server := testserver.SharedRedis(t)
 	server.FlushAll()
 	one, two := of(t, server, "one").Workers(redisstore.WorkersOptions{Name: "x"}), of(t, server, "two").Workers(redisstore.WorkersOptions{Name: "x"})
-	if _, err := one.Acquire(t.Context(), model.Owner{Address: "a:1", Token: "t"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(one.Acquire(t.Context(), model.Owner{Address: "a:1", Token: "t"})))
 	_, err := two.Acquire(t.Context(), model.Owner{Address: "a:2", Token: "u"})
 	wantAdvice(t, err, "deployment one", "this one, two")
-	if _, err = two.Peers(t.Context()); !errors.Is(err, model.ErrForeign) {
-		t.Error(err)
-	}
+	check.Is(t, check.Err(two.Peers(t.Context())), model.ErrForeign)
 }
 
 func equal(a, b any) bool {
@@ -113,9 +103,7 @@ func old(t *testing.T, c redis.UniversalClient, script string, args ...any) stri
 	text := ""
 	for _, name := range []string{"prelude", script} {
 		part, err := os.ReadFile("testdata/v0.1/" + name + ".lua")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		text += string(part)
 	}
 	return do(t, c, append([]any{"EVAL", text, 2, listName, metaName, ""}, args...)...).(string)
@@ -130,16 +118,12 @@ func TestBesideVersionOne(t *testing.T) {
 		t.Fatal(got)
 	}
 	listtest.Expect(t, listtest.Pop(t, s, key(), 10).Indices, 1, 10) // taken over, not purged
-	if d := do(t, c, "HGET", metaName, "d"); d != "ours" {
-		t.Errorf("the hash belongs to %v", d)
-	}
+	check.Equal(t, do(t, c, "HGET", metaName, "d"), "ours", "the hash belongs to")
 	if got := old(t, c, "pop", 10); !strings.HasSuffix(got, " 80 9 11") {
 		t.Errorf("popped %q", got)
 	}
 	listtest.Fill(t, s, key(), 101, 200)
-	if got := old(t, c, "push", history(), 150, 250, 1000); got != "highwater" {
-		t.Error(got)
-	}
+	check.Equal(t, old(t, c, "push", history(), 150, 250, 1000), "highwater")
 	if st := listtest.State(t, s, key()); st.History != history() || st.Len != 180 {
 		t.Errorf("state %+v, history %s", st, history())
 	}
@@ -154,9 +138,7 @@ func TestBesideVersionOne(t *testing.T) {
 		t.Errorf("state %+v", st)
 	}
 	do(t, c, "DEL", metaName) // an old replica makes a new hash, which names no deployment
-	if got := old(t, c, "push", history(), 201, 300, 1000); got != "ok" {
-		t.Error(got)
-	}
+	check.Equal(t, old(t, c, "push", history(), 201, 300, 1000), "ok")
 	listtest.Expect(t, listtest.Pop(t, s, key(), 500).Indices, 201, 300)
 }
 
@@ -177,9 +159,7 @@ func TestForeign(t *testing.T) {
 			t.Errorf("%s: %d of %q, %v", name, n, other, err)
 		}
 	}
-	if n := server.Client().DBSize(t.Context()).Val(); n != 2 {
-		t.Errorf("%d keys", n)
-	}
+	check.Equal(t, server.Client().DBSize(t.Context()).Val(), 2, "keys")
 }
 
 func TestMarks(t *testing.T) {

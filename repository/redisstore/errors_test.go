@@ -15,6 +15,7 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -50,9 +51,7 @@ func TestCredentials(t *testing.T) {
 		})
 	}
 	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Password: "right"})
-	if err := s.Check(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.Check(t.Context()))
 }
 
 func TestHiddenHistory(t *testing.T) {
@@ -61,9 +60,7 @@ func TestHiddenHistory(t *testing.T) {
 	o := redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Username: "bob", Password: secret}
 	s := open(t, o)
 	wantAll(t, s, "history cannot be read", "+info")
-	if err := popErr(t, s); !errors.Is(err, model.ErrHistoryHidden) {
-		t.Errorf("%v is not ErrHistoryHidden", err)
-	}
+	check.Is(t, popErr(t, s), model.ErrHistoryHidden)
 	o.UnsafeNoHistory = true
 	unsafe := open(t, o)
 	listtest.Fill(t, unsafe, key(), 1, 10)
@@ -91,9 +88,7 @@ func TestACL(t *testing.T) {
 	listtest.Expect(t, listtest.Pop(t, s, key(), 9).Indices, 2, 10)
 	_, err := s.TryLock(t.Context(), []string{"a"}, "me", 1e9)
 	err = errors.Join(err, s.Unlock(t.Context(), []string{"a"}, "me"), s.Delete(t.Context(), []model.ListKey{key()}), s.Check(t.Context()))
-	if err != nil {
-		t.Error(err)
-	}
+	check.OK(t, err)
 }
 
 func TestReplicaRefuses(t *testing.T) {
@@ -189,9 +184,7 @@ func TestTLSMismatch(t *testing.T) {
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return nil, errors.New("no certificate")
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	go serveTLS(l)
 	defer l.Close()
 	wantAll(t, openAt(t, l.Addr().String()), "TLS")
@@ -216,9 +209,7 @@ func TestAnotherServer(t *testing.T) {
 		"SSH-2.0-OpenSSH_9.9\r\n",
 	} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		var served sync.WaitGroup
 		served.Go(func() {
 			for {

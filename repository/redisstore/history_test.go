@@ -12,6 +12,7 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -92,9 +93,7 @@ func TestPushForLostHistory(t *testing.T) {
 		}
 		return nil
 	})
-	if st := listtest.State(t, s, key()); st.Len != 0 {
-		t.Errorf("state %+v", st)
-	}
+	check.Equal(t, listtest.State(t, s, key()).Len, 0, "state")
 }
 
 // cut stops a replica from hearing its master, as a network split would.
@@ -183,9 +182,7 @@ func TestListsOfUnknownOrigin(t *testing.T) {
 				default:
 					// Allocated for the list that was lost, it may be below what
 					// another one has held since.
-					if err := s.Push(t.Context(), []model.PushRequest{req})[0]; !errors.Is(err, model.ErrHistoryChanged) {
-						t.Error(err)
-					}
+					check.Is(t, s.Push(t.Context(), []model.PushRequest{req})[0], model.ErrHistoryChanged)
 					listtest.Fill(t, s, key(), 1011, 1020)
 					listtest.Expect(t, listtest.Pop(t, s, key(), 100).Indices, 1011, 1020)
 				}
@@ -213,19 +210,13 @@ func TestScriptFlush(t *testing.T) {
 	flush := func() { do(t, c, "SCRIPT", "FLUSH", "SYNC") }
 	req := request(t, s, 1, 25_000)
 	flush()
-	if err := s.Push(t.Context(), []model.PushRequest{req})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Push(t.Context(), []model.PushRequest{req})[0])
 	flush()
 	listtest.Expect(t, listtest.Pop(t, s, key(), 10_000).Indices, 1, 10_000)
 	flush()
-	if st := listtest.State(t, s, key()); st.Len != 15_000 {
-		t.Errorf("state %+v", st)
-	}
+	check.Equal(t, listtest.State(t, s, key()).Len, 15_000, "state")
 	flush()
-	if err := errors.Join(s.Check(t.Context()), s.Unlock(t.Context(), []string{"1_2"}, "me")); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, errors.Join(s.Check(t.Context()), s.Unlock(t.Context(), []string{"1_2"}, "me")))
 }
 
 // A list of another type is somebody else's: an error, and nothing is removed.
@@ -257,9 +248,7 @@ func TestForeignKeys(t *testing.T) {
 			if errs[1] != nil {
 				t.Error(errs[1])
 			}
-			if got := do(t, c, "GET", test.set[1]); got != "x" {
-				t.Errorf("the foreign key holds %v", got)
-			}
+			check.Equal(t, do(t, c, "GET", test.set[1]), "x", "the foreign key holds")
 		})
 	}
 	t.Run("list holds words", func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func TestDecodePopped(t *testing.T) {
@@ -39,9 +40,7 @@ func TestDecodePopped(t *testing.T) {
 
 func TestDecodeStates(t *testing.T) {
 	states := make([]model.ListState, 3)
-	if err := decodeStates("abc 1 2 3\n!WRONGTYPE no list\nd 0 0 0", states); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, decodeStates("abc 1 2 3\n!WRONGTYPE no list\nd 0 0 0", states))
 	if states[0] != (model.ListState{History: "abc", Len: 1, HighWater: 2, Purged: 3}) || states[1].Err == nil ||
 		states[2] != (model.ListState{History: "d"}) {
 		t.Errorf("%+v", states)
@@ -107,18 +106,14 @@ func BenchmarkDecodePopped(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := decodePopped(reply.String()); err != nil {
-					b.Fatal(err)
-				}
+				check.Must(b, check.Err(decodePopped(reply.String())))
 			}
 		})
 	}
 	b.Run("a run of 10000", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := decodePopped("8371b4fb1155b71f4a04d3e1bc3e18c4a990aeeb 0 0 9999 1000000000"); err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, check.Err(decodePopped("8371b4fb1155b71f4a04d3e1bc3e18c4a990aeeb 0 0 9999 1000000000")))
 		}
 	})
 }
@@ -177,9 +172,7 @@ func TestJudgeWritableReplica(t *testing.T) {
 // trip, whatever became of it.
 func TestPushesTakeTurns(t *testing.T) {
 	s, err := New(Options{Mode: ModeSingle, Addrs: []string{"127.0.0.1:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer s.Close()
 	push := func(ctx context.Context) error {
 		return s.Push(ctx, []model.PushRequest{{History: "h", Segment: model.Segment{First: 1, Last: 9000}, Cap: 1}})[0]
@@ -189,9 +182,7 @@ func TestPushesTakeTurns(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := push(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("without a turn: %v", err)
-	}
+	check.Is(t, push(ctx), context.DeadlineExceeded, "without a turn")
 	for len(s.pushing) > 0 {
 		<-s.pushing
 	}
@@ -201,7 +192,5 @@ func TestPushesTakeTurns(t *testing.T) {
 			t.Errorf("no server: %v", err)
 		}
 	}
-	if n := len(s.pushing); n != 0 {
-		t.Errorf("%d turns were not given back", n)
-	}
+	check.Equal(t, len(s.pushing), 0, "turns were not given back")
 }

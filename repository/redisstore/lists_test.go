@@ -14,6 +14,7 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -68,9 +69,7 @@ func indices(t *testing.T, c *redis.Client, n int) (out []int64) {
 	t.Helper()
 	for _, text := range c.LRange(t.Context(), listName, 0, int64(n-1)).Val() {
 		index, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		out = append(out, index)
 	}
 	return out
@@ -118,9 +117,7 @@ func TestALongSegmentGoesInPieces(t *testing.T) {
 	s := open(t, at.options)
 	req := request(t, s, 1, 100_000)
 	before := at.fault(false, false)
-	if err := s.Push(t.Context(), []model.PushRequest{req})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Push(t.Context(), []model.PushRequest{req})[0])
 	if n := at.fault(false, false) - before; n < 50 {
 		t.Errorf("%d pieces, want at least 50: Redis does nothing else during one", n)
 	}
@@ -178,9 +175,7 @@ func TestEachPieceRaisesTheMark(t *testing.T) {
 	look := func() {
 		tx := c.TxPipeline()
 		w, last := tx.HGet(t.Context(), metaName, "w"), tx.LIndex(t.Context(), listName, -1)
-		if _, err := tx.Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(tx.Exec(t.Context())))
 		if w.Val() != last.Val() {
 			t.Fatalf("mark %s, last index %s", w.Val(), last.Val())
 		}
@@ -191,9 +186,7 @@ func TestEachPieceRaisesTheMark(t *testing.T) {
 			look()
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if len(seen) < 3 {
 		t.Errorf("%d marks seen, want some on the way: %v", len(seen), seen)
 	}

@@ -14,6 +14,7 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -38,14 +39,10 @@ const (
 func open(t testing.TB, o redisstore.Options) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s.SetDeployment("ours")
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.Close())
 	})
 	return s
 }

@@ -7,6 +7,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 )
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
@@ -49,11 +50,7 @@ func TestNewConnectsToNothing(t *testing.T) {
 		{Mode: "cluster", Addrs: []string{"nowhere.invalid:1", "nowhere.invalid:2"}},
 	} {
 		s, err := redisstore.New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		check.Must(t, err)
+		check.OK(t, s.Close())
 	}
 }

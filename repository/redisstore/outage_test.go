@@ -14,6 +14,7 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -187,9 +188,7 @@ func TestClusterWithoutOneMaster(t *testing.T) {
 // A server that accepts and says nothing must not hold up a sweep once per pipeline.
 func TestSweepOfSilentServerEnds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer l.Close()
 	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{l.Addr().String()}, ReadTimeout: 100 * time.Millisecond})
 	start := time.Now()

@@ -11,6 +11,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -22,16 +23,12 @@ func TestReplicas(t *testing.T) {
 	all := func() map[string]time.Duration {
 		t.Helper()
 		records, err := r.All(t.Context(), time.Second)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return records
 	}
 	put := func(replica, record string) {
 		t.Helper()
-		if err := r.Put(t.Context(), replica, record, time.Second); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, r.Put(t.Context(), replica, record, time.Second))
 	}
 	put("a", `{"n": 1}`)
 	put("b", "two words")
@@ -42,25 +39,17 @@ func TestReplicas(t *testing.T) {
 	if got, err := other.All(t.Context(), time.Second); err != nil || len(got) != 0 {
 		t.Errorf("another deployment sees %v, %v", got, err)
 	}
-	if err := r.Remove(t.Context(), "b", time.Second); err != nil {
-		t.Fatal(err)
-	}
-	if got := all(); len(got) != 1 {
-		t.Errorf("after the removal: %v", got)
-	}
+	check.Must(t, r.Remove(t.Context(), "b", time.Second))
+	check.Equal(t, len(all()), 1, "after the removal")
 	time.Sleep(600 * time.Millisecond)
 	put("c", "younger")
 	if age, there := all()[`{"n": 2}`]; !there || age < 600*time.Millisecond {
 		t.Errorf("a record of 0.6 s is %v old, %v", age, there)
 	}
 	time.Sleep(600 * time.Millisecond)
-	if got := all(); len(got) != 1 {
-		t.Errorf("a record of more than a second is kept: %v", got)
-	}
+	check.Equal(t, len(all()), 1, "a record of more than a second is kept")
 	time.Sleep(600 * time.Millisecond)
-	if n := do(t, server.Client(), "DBSIZE"); n != int64(0) {
-		t.Errorf("%v keys are left when all records are too old", n)
-	}
+	check.Equal(t, do(t, server.Client(), "DBSIZE"), any(int64(0)), "keys are left when all records are too old")
 }
 
 // However many replicas crash under ever new names, the hash stays small.
@@ -76,9 +65,7 @@ func TestReplicasAreBounded(t *testing.T) {
 	if n != 257 || !strings.Contains(err.Error(), "256 replicas") {
 		t.Errorf("the %dth is refused with %v", n, err)
 	}
-	if err := r.Put(t.Context(), "0", "anew", time.Minute); err != nil {
-		t.Errorf("one that has a record may replace it: %v", err)
-	}
+	check.OK(t, r.Put(t.Context(), "0", "anew", time.Minute), "one that has a record may replace it")
 	for _, bad := range []string{"", "two\nlines", strings.Repeat("x", 5000)} {
 		if err := r.Put(t.Context(), "a", bad, time.Minute); !errors.Is(err, model.ErrInvalidArgument) {
 			t.Errorf("a record of %d bytes: %v", len(bad), err)
@@ -93,9 +80,7 @@ func TestReplicasOfARestrictedUser(t *testing.T) {
 	r := of(t, server, "one").Replicas()
 	do(t, server.Client(), "HSET", "id.gen.replicas_{one}", "x", "nonsense")
 	do(t, server.Client(), "ACL", "SETUSER", "default", "-pexpire", "-hdel")
-	if err := r.Put(t.Context(), "a", "record", time.Second); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Put(t.Context(), "a", "record", time.Second))
 	if got, err := r.All(t.Context(), time.Second); err != nil || len(got) != 1 {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -104,9 +89,7 @@ func TestReplicasOfARestrictedUser(t *testing.T) {
 func TestReplicasOnCluster(t *testing.T) {
 	setup := testserver.Cluster(t)
 	r := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs}).Replicas()
-	if err := r.Put(t.Context(), "a", "record", time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Put(t.Context(), "a", "record", time.Minute))
 	if got, err := r.All(t.Context(), time.Minute); err != nil || len(got) != 1 {
 		t.Errorf("%v, %v", got, err)
 	}

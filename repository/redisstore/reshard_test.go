@@ -9,6 +9,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -65,9 +66,7 @@ func TestAnOpenSlotStopsNoList(t *testing.T) {
 				return err
 			}
 			if name != "no keys yet" {
-				if err := errors.Join(fill(), pop()); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, errors.Join(fill(), pop()))
 			}
 			for name == "the list was empty" && pop() == nil {
 			}

@@ -8,6 +8,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -15,9 +16,7 @@ import (
 func settings(t *testing.T, s *redisstore.Store) map[string]model.Finding {
 	t.Helper()
 	found, err := s.Settings(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	by := map[string]model.Finding{}
 	for _, f := range found {
 		if f.Store != "redis" || f.Node == "" || f.Want == "" || f.Level != model.LevelOK && f.Why == "" || strings.Contains(f.Why, "\n") {
@@ -38,9 +37,7 @@ func wantLevels(t *testing.T, found map[string]model.Finding, except map[string]
 		if !ok {
 			want = model.LevelOK
 		}
-		if f.Level != want {
-			t.Errorf("%+v, want %s", f, want)
-		}
+		check.Equal(t, f.Level, want, f)
 	}
 }
 
@@ -114,23 +111,17 @@ func TestSettingsOfCluster(t *testing.T) {
 	do(t, cluster.Nodes[1].Client(), "CONFIG", "SET", "maxmemory", "1gb", "maxmemory-policy", "allkeys-random")
 	s := open(t, redisstore.Options{Mode: "cluster", Addrs: cluster.Addrs})
 	found, err := s.Settings(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	wantOnly(t, found, cluster.Addrs[1], "maxmemory-policy")
 	nodes := map[string]bool{}
 	for _, f := range found {
 		nodes[f.Node] = true
 	}
-	if len(nodes) != 3 {
-		t.Errorf("nodes %v", nodes)
-	}
+	check.Equal(t, len(nodes), 3, "nodes", nodes)
 	cluster.Nodes[2].Kill()
 	found, err = s.Settings(t.Context())
 	wantAdvice(t, err, cluster.Addrs[2], "start Redis")
-	if n := strings.Count(err.Error(), "connection refused"); n != 1 {
-		t.Errorf("told %d times: %v", n, err)
-	}
+	check.Equal(t, strings.Count(err.Error(), "connection refused"), 1, "told in", err)
 	wantOnly(t, found, cluster.Addrs[1], "maxmemory-policy")
 }
 
@@ -147,9 +138,7 @@ func wantOnly(t *testing.T, found []model.Finding, node, setting string) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if n != 1 {
-		t.Errorf("%d findings about %s of %s", n, setting, node)
-	}
+	check.Equal(t, n, 1, "findings about", setting, "of", node)
 }
 
 func TestSettingsBehindSentinel(t *testing.T) {

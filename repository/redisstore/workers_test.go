@@ -14,6 +14,7 @@ import (
 	"shardid/model"
 	"shardid/repository/redisstore"
 	"shardid/repository/workertest"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -96,9 +97,7 @@ func TestWorkersCluster(t *testing.T) {
 		fresh(t)
 		_, err := workersAt(t, o, redisstore.WorkersOptions{Acks: 1}).Acquire(t.Context(), owner(0))
 		wantAdvice(t, err, "0 of 1")
-		if lease := acquire(t, workersAt(t, o, redisstore.WorkersOptions{}), owner(0)); lease.WorkerID != 0 {
-			t.Errorf("worker ID %d", lease.WorkerID)
-		}
+		check.Equal(t, acquire(t, workersAt(t, o, redisstore.WorkersOptions{}), owner(0)).WorkerID, 0, "worker ID")
 	})
 }
 
@@ -107,9 +106,7 @@ func owner(i int) model.Owner { return workertest.Owner(i) }
 func acquire(t testing.TB, w *redisstore.Workers, o model.Owner) model.Lease {
 	t.Helper()
 	lease, err := w.Acquire(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return lease
 }
 
@@ -118,9 +115,7 @@ func renew(t testing.TB, w *redisstore.Workers, lease model.Lease, reserved, exp
 	t.Helper()
 	lease.Reserved, lease.Expires, lease.Reported = lease.ServerTime+reserved, lease.ServerTime+expires, lease.ServerTime
 	got, err := w.Renew(t.Context(), lease)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return got
 }
 
@@ -254,9 +249,7 @@ func TestWorkerAcksByThemselves(t *testing.T) {
 	auto := redisstore.WorkersOptions{Acks: -1}
 	w := workersAt(t, single(master.Addr), auto)
 	alone := acquire(t, w, owner(0))
-	if _, err := w.Renew(t.Context(), alone); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(w.Renew(t.Context(), alone)))
 	replica := testserver.RedisReplica(t, master)
 	info := func(want string) {
 		t.Helper()
@@ -270,9 +263,7 @@ func TestWorkerAcksByThemselves(t *testing.T) {
 	info("state=online")
 	lease := soon(t, w, owner(0)) // the first replica makes another history
 	eventually(t, "renew", func() error { _, err := w.Renew(t.Context(), lease); return err })
-	if n := do(t, master.Client(), "HGET", workersName, "r"); n != "1" {
-		t.Errorf("%v replicas were seen", n)
-	}
+	check.Equal(t, do(t, master.Client(), "HGET", workersName, "r"), "1", "replicas were seen")
 	replica.Pause()
 	_, err := w.Renew(t.Context(), lease)
 	wantAdvice(t, err, "0 of 1", "worker.redis_acks")
@@ -308,9 +299,7 @@ func TestWorkerRepliesLost(t *testing.T) {
 		t.Error("released without a reply")
 	}
 	at.fault(false, false)
-	if err := w.Release(t.Context(), lease); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, w.Release(t.Context(), lease))
 }
 
 // TestOldPeers: a report of more than a minute ago says nothing about a clock.
@@ -332,9 +321,7 @@ func TestOldPeers(t *testing.T) {
 	lease = acquire(t, w, next) // it has the entry, and the report is not its own
 	wantNoPeers(t, w)
 	renew(t, w, lease, 1000, 2000)
-	if err := w.Release(t.Context(), lease); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, w.Release(t.Context(), lease))
 	wantNoPeers(t, w)
 }
 
@@ -395,9 +382,7 @@ func TestWorkersArguments(t *testing.T) {
 		wantInvalid(t, err)
 	}
 	other := acquire(t, s.Workers(redisstore.WorkersOptions{Name: "other"}), owner(1))
-	if other.WorkerID != 0 {
-		t.Errorf("names share worker IDs: %+v", other)
-	}
+	check.Equal(t, other.WorkerID, 0, "names share worker IDs:", other)
 }
 
 func wantInvalid(t testing.TB, err error) {
@@ -425,9 +410,7 @@ func TestWorkersACL(t *testing.T) {
 	w := workersAt(t, o, redisstore.WorkersOptions{})
 	lease := renew(t, w, acquire(t, w, owner(0)), 1000, 2000)
 	_, err = w.Peers(t.Context())
-	if err := errors.Join(err, w.Release(t.Context(), lease)); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, errors.Join(err, w.Release(t.Context(), lease)))
 	_, err = workersAt(t, o, redisstore.WorkersOptions{Acks: 1}).Acquire(t.Context(), owner(0))
 	wantAdvice(t, err, "0 of 1")
 }
@@ -535,13 +518,9 @@ func TestWorkersHashLost(t *testing.T) {
 			do(t, server.Client(), damage...)
 			wantLost(t, w, lease)
 			next := acquire(t, w, owner(1))
-			if next.KeptSince != next.ServerTime {
-				t.Errorf("kept since %d, now %d", next.KeptSince, next.ServerTime)
-			}
+			check.Equal(t, next.KeptSince, next.ServerTime, "kept since")
 			wantLost(t, w, lease)
-			if err := w.Release(t.Context(), lease); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, w.Release(t.Context(), lease))
 			renew(t, w, next, 1000, 2000)
 		})
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -54,9 +55,7 @@ func TestChangeAppRefused(t *testing.T) {
 			"step":                 {model.AppChange{Name: ptr("x"), Step: ptr(int64(0))}, model.ErrInvalidArgument},
 			"floor over the limit": {model.AppChange{Name: ptr("x"), MinIndex: ptr(int64(60_000))}, model.ErrRefused},
 		} {
-			if _, _, err := s.ChangeApp(t.Context(), 7, c.change); !errors.Is(err, c.want) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, c.change)), c.want, name)
 			if got, err := s.App(t.Context(), 7); err != nil || got.App != a || got.TotalIndices != 1489 {
 				t.Errorf("%s: now %+v, %v", name, got, err)
 			}
@@ -64,9 +63,7 @@ func TestChangeAppRefused(t *testing.T) {
 		if _, after, err := s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: &issued}); err != nil || after.Limit.MaxID != issued {
 			t.Errorf("a limit at the last ID: %+v, %v", after, err)
 		}
-		if got := one(s, key(7, 3), 0); !errors.Is(got.Err, model.ErrLimitReached) {
-			t.Errorf("got %+v", got)
-		}
+		check.Is(t, one(s, key(7, 3), 0).Err, model.ErrLimitReached)
 		if _, _, err := s.ChangeApp(t.Context(), 9, model.AppChange{Step: ptr(int64(7))}); !errors.Is(err, model.ErrUnknownApp) {
 			t.Error(err)
 		}
@@ -78,14 +75,10 @@ func TestChangeAppKnowsTheTombstone(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(7))
 		wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
-		if _, err := s.DeleteApp(t.Context(), 7, "test"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
 		run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (7, 'test', 3)")
 		limit := key(7, 3).Compose(999)
-		if _, _, err := s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: &limit}); !errors.Is(err, model.ErrRefused) {
-			t.Error(err)
-		}
+		check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: &limit})), model.ErrRefused)
 	})
 }
 
@@ -98,9 +91,7 @@ func TestChangeAppKeepsTheRest(t *testing.T) {
 		if _, _, err := s.ChangeApp(t.Context(), 7, model.AppChange{Name: ptr("x"), MinIndex: ptr(int64(800))}); !errors.Is(err, model.ErrRefused) {
 			t.Errorf("a floor beyond the limit of one shard: %v", err)
 		}
-		if _, _, err := s.ChangeApp(t.Context(), 7, model.AppChange{Name: ptr("x"), Step: ptr(int64(9))}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{Name: ptr("x"), Step: ptr(int64(9))})))
 		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc WHERE app_name = 'x' AND step = 9 AND (max_limit_id = 99 AND max_id = 700 OR shard_id <> 3 AND max_limit_id = 0)"); n != 64 {
 			t.Errorf("%d rows are as they should be", n)
 		}
@@ -111,16 +102,12 @@ func TestDeleteAppNeedsItsName(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(7))
 		for _, name := range []string{"", "Test", "test ", "7"} {
-			if _, err := s.DeleteApp(t.Context(), 7, name); !errors.Is(err, model.ErrInvalidArgument) {
-				t.Errorf("%q: %v", name, err)
-			}
+			check.Is(t, check.Err(s.DeleteApp(t.Context(), 7, name)), model.ErrInvalidArgument, name)
 		}
 		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc") - count(t, s, "SELECT COUNT(*) FROM id_alloc_deleted"); n != 64 {
 			t.Errorf("%d rows more than tombstones", n)
 		}
-		if _, err := s.DeleteApp(t.Context(), 9, ""); !errors.Is(err, model.ErrUnknownApp) {
-			t.Error(err)
-		}
+		check.Is(t, check.Err(s.DeleteApp(t.Context(), 9, "")), model.ErrUnknownApp)
 	})
 }
 

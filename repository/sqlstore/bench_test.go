@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -107,7 +108,5 @@ func BenchmarkAllocateTag(b *testing.B) {
 }
 
 func takeTag(b *testing.B, s *Store, tag string) {
-	if _, err := s.AllocateTag(context.Background(), model.TagRequest{Tag: tag}); err != nil {
-		b.Error(err)
-	}
+	check.OK(b, check.Err(s.AllocateTag(context.Background(), model.TagRequest{Tag: tag})))
 }

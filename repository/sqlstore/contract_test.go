@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func TestAllocateFollowsOn(t *testing.T) {
@@ -49,14 +50,10 @@ func TestAllocateLiftsToFloor(t *testing.T) {
 		provision(t, s, app(1))
 		lifted := one(s, key(1, 0), 5000)
 		wantSegment(t, lifted, 5001, 6000)
-		if lifted.Lifted != 5000 {
-			t.Errorf("Lifted %d", lifted.Lifted)
-		}
+		check.Equal(t, lifted.Lifted, 5000, "Lifted")
 		next := one(s, key(1, 0), 5999)
 		wantSegment(t, next, 6001, 7000)
-		if next.Lifted != 0 {
-			t.Errorf("Lifted %d", next.Lifted)
-		}
+		check.Equal(t, next.Lifted, 0, "Lifted")
 	})
 }
 
@@ -75,9 +72,7 @@ func TestAllocateStopsAtTheLimitExactly(t *testing.T) {
 				t.Fatalf("got %+v", got)
 			}
 		}
-		if n := count(t, s, "SELECT max_id FROM id_alloc WHERE shard_id = 7"); n != 1003 {
-			t.Errorf("max_id %d", n)
-		}
+		check.Equal(t, count(t, s, "SELECT max_id FROM id_alloc WHERE shard_id = 7"), 1003, "max_id")
 	})
 }
 
@@ -124,9 +119,7 @@ func TestAllocateAnswersEachRequest(t *testing.T) {
 			}
 		}
 		wantSegment(t, got[6], 1, 1000)
-		if n := count(t, s, "SELECT SUM(max_id) FROM id_alloc"); n != 1000+1077+1000 {
-			t.Errorf("stored %d", n)
-		}
+		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM id_alloc"), 1000+1077+1000, "stored")
 		if s.Allocate(context.Background(), nil) != nil {
 			t.Error("an answer without a request")
 		}
@@ -150,9 +143,7 @@ func TestAllocateAllOrNothing(t *testing.T) {
 				t.Errorf("answer %d: %+v", i, got)
 			}
 		}
-		if n := count(t, s, "SELECT SUM(max_id) FROM id_alloc"); n != 0 {
-			t.Errorf("stored %d", n)
-		}
+		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM id_alloc"), 0, "stored")
 		run(t, s, "DROP TRIGGER stop")
 		wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
 	})
@@ -262,12 +253,8 @@ func TestProvisionAllOrNone(t *testing.T) {
 		if _, err := s.CreateApp(ctx, app(2)); !errors.Is(err, model.ErrAppExists) || !strings.Contains(err.Error(), "1 of 64") {
 			t.Errorf("half an app: %v", err)
 		}
-		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); n != 65 {
-			t.Errorf("%d rows", n)
-		}
-		if _, err := s.CreateApp(ctx, model.App{ID: 3}); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("no name: %v", err)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), 65, "rows")
+		check.Is(t, check.Err(s.CreateApp(ctx, model.App{ID: 3})), model.ErrInvalidArgument, "no name")
 		wantSegment(t, one(s, key(1, 0), 0), 1, 50)
 		apps, err := s.Apps(ctx)
 		want := model.AppSummary{App: a, Shards: 64, HighestIndex: 50, TotalIndices: 50}
@@ -311,9 +298,7 @@ func TestAppOutOfRangeIsRefused(t *testing.T) {
 		if err := s.gorm.Create(&row).Error; err == nil {
 			t.Error("app 300 was provisioned")
 		}
-		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); n != 0 {
-			t.Errorf("%d rows", n)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), 0, "rows")
 	})
 }
 
@@ -369,12 +354,8 @@ func TestCheck(t *testing.T) {
 			wantAdvice(t, err, "shardid migrate")
 			wantAdvice(t, one(s, key(1, 0), 0).Err, "shardid migrate")
 			wantAdvice(t, createApp(s, app(1)), "shardid migrate")
-			if err := s.Migrate(ctx, nil); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Check(ctx); err != nil {
-				t.Error(err)
-			}
+			check.Must(t, s.Migrate(ctx, nil))
+			check.OK(t, s.Check(ctx))
 			run(t, s, "ALTER TABLE id_alloc DROP COLUMN taken_at")
 			wantAdvice(t, s.Check(ctx), "shardid migrate")
 		})

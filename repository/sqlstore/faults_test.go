@@ -17,6 +17,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/workertest"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -37,9 +38,7 @@ func TestLostCommitReply(t *testing.T) {
 		}
 	}
 	p.cutAfterCommit.Store(false)
-	if n := p.commits.Load(); n != 2 {
-		t.Errorf("%d COMMITs were sent: an unclear one must not be tried again", n)
-	}
+	check.Equal(t, p.commits.Load(), 2, "COMMITs were sent: an unclear one must not be tried again")
 	waitFor(t, func() bool { return maxID(t, s, 0) == 2000 && maxID(t, s, 1) == 1000 })
 	wantSegment(t, one(through, key(1, 0), 0), 2001, 3000)
 	wantSegment(t, one(s, key(1, 1), 0), 1001, 2000)
@@ -66,9 +65,7 @@ type proxy struct {
 func newProxy(t *testing.T, server string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	p := &proxy{listener: l, server: server}
 	p.wg.Go(p.accept)
 	t.Cleanup(func() { _ = l.Close() })
@@ -176,9 +173,7 @@ func TestServerKilledAndBack(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	close(stop)
 	wg.Wait()
-	if err := s.Check(context.Background()); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.Check(context.Background()))
 	seen := map[int64]bool{}
 	for _, segment := range segments {
 		if seen[segment.First] || segment.Len() != 1000 || segment.First%1000 != 1 {
@@ -198,12 +193,8 @@ func TestOpenWithoutServer(t *testing.T) {
 	wantAdvice(t, s.Check(context.Background()), "no database server answers")
 	wantAdvice(t, s.Migrate(context.Background(), nil), "no database server answers")
 	server.Restart()
-	if err := s.Migrate(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Check(context.Background()); err != nil {
-		t.Error(err)
-	}
+	check.Must(t, s.Migrate(context.Background(), nil))
+	check.OK(t, s.Check(context.Background()))
 }
 
 // A server that was made read-only is no primary, not even for root, who could
@@ -275,16 +266,12 @@ func TestBadDSN(t *testing.T) {
 			t.Errorf("%q: %v", dsn, err)
 		}
 	}
-	if _, err := Open(context.Background(), Options{Driver: "oracle"}); !errors.Is(err, model.ErrInvalidArgument) {
-		t.Error(err)
-	}
+	check.Is(t, check.Err(Open(context.Background(), Options{Driver: "oracle"})), model.ErrInvalidArgument)
 }
 
 func TestDSNSettings(t *testing.T) {
 	cfg, err := parseDSN("u:p@tcp(h:1)/d?multiStatements=true&parseTime=false&charset=latin1&collation=latin1_swedish_ci&readTimeout=2s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if cfg.MultiStatements || !cfg.ParseTime || !cfg.RejectReadOnly || cfg.Timeout != dialTimeout ||
 		cfg.ReadTimeout != 2*time.Second || cfg.WriteTimeout != writeTimeout || cfg.Collation != "utf8mb4_general_ci" {
 		t.Errorf("%+v", cfg)
@@ -302,12 +289,8 @@ func TestLockWait(t *testing.T) {
 	provision(t, s, app(1))
 	hasty := open(t, Options{Driver: MySQL, DSN: opts.DSN + "&innodb_lock_wait_timeout=1"})
 	tx, err := plain(t, opts.DSN).Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec("UPDATE id_alloc SET max_id = 500 WHERE app_id = 1 AND shard_id = 0"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, check.Err(tx.Exec("UPDATE id_alloc SET max_id = 500 WHERE app_id = 1 AND shard_id = 0")))
 	start := time.Now()
 	wantAdvice(t, one(hasty, key(1, 0), 0).Err, "another transaction holds the rows")
 	if d := time.Since(start); d < 2500*time.Millisecond || d > 6*time.Second {
@@ -317,9 +300,7 @@ func TestLockWait(t *testing.T) {
 	waiting := make(chan model.Allocation)
 	go func() { waiting <- one(s, key(1, 0), 0) }()
 	time.Sleep(200 * time.Millisecond)
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, tx.Commit())
 	wantSegment(t, <-waiting, 501, 1500) // the latest committed row
 }
 

@@ -8,25 +8,18 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func TestCheckLayout(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		one := model.LayoutRecord{Kind: "uid", Layout: "28/22/13 from 2026-01-01"}
 		for range 2 { // it records nothing
-			if err := s.CheckLayout(t.Context(), one); err != nil {
-				t.Error(err)
-			}
-			if err := s.CheckLayout(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "another"}); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, s.CheckLayout(t.Context(), one))
+			check.OK(t, s.CheckLayout(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "another"}))
 		}
-		if _, err := s.LayoutOnce(t.Context(), one); err != nil {
-			t.Fatal(err)
-		}
-		if err := s.CheckLayout(t.Context(), one); err != nil {
-			t.Error(err)
-		}
+		check.Must(t, check.Err(s.LayoutOnce(t.Context(), one)))
+		check.OK(t, s.CheckLayout(t.Context(), one))
 		if err := s.CheckLayout(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "another"}); !errors.Is(err, model.ErrLayoutChanged) {
 			t.Errorf("another layout: %v", err)
 		}
@@ -40,17 +33,11 @@ func TestLayoutAge(t *testing.T) {
 		age := func() time.Duration {
 			t.Helper()
 			d, err := s.LayoutAge(t.Context(), "uid")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			return d
 		}
-		if d := age(); d != 0 {
-			t.Errorf("none is recorded, age %v", d)
-		}
-		if _, err := s.LayoutOnce(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "x"}); err != nil {
-			t.Fatal(err)
-		}
+		check.Equal(t, age(), 0, "none is recorded, age")
+		check.Must(t, check.Err(s.LayoutOnce(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "x"})))
 		first := age()
 		time.Sleep(20 * time.Millisecond)
 		if later := age(); first < 0 || later < first+15*time.Millisecond || later > time.Minute {

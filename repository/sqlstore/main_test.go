@@ -12,6 +12,7 @@ import (
 	gosql "github.com/go-sql-driver/mysql"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -49,13 +50,9 @@ func onBoth(t *testing.T, test func(t *testing.T, s *Store)) {
 func open(t testing.TB, opts Options) *Store {
 	t.Helper()
 	s, err := Open(context.Background(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.Close())
 	})
 	return s
 }
@@ -63,9 +60,7 @@ func open(t testing.TB, opts Options) *Store {
 func openMigrated(t testing.TB, opts Options) *Store {
 	t.Helper()
 	s := open(t, opts)
-	if err := s.Migrate(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Migrate(context.Background(), nil))
 	return s
 }
 
@@ -75,9 +70,7 @@ func app(id uint8) model.App {
 
 func provision(t testing.TB, s *Store, a model.App) {
 	t.Helper()
-	if err := createApp(s, a); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, createApp(s, a))
 }
 
 func createApp(s *Store, a model.App) error {
@@ -129,9 +122,7 @@ func wantSegment(t testing.TB, got model.Allocation, first, last int64) {
 func withDSN(t testing.TB, dsn string, change func(*gosql.Config)) string {
 	t.Helper()
 	cfg, err := gosql.ParseDSN(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	change(cfg)
 	return cfg.FormatDSN()
 }
@@ -140,9 +131,7 @@ func withDSN(t testing.TB, dsn string, change func(*gosql.Config)) string {
 func plain(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

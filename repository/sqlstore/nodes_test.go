@@ -15,6 +15,7 @@ import (
 	"gorm.io/gorm"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // nodeStart is a start at second now with room for some worker IDs.
@@ -40,9 +41,7 @@ func TestRegisterNodeRests(t *testing.T) {
 func register(t testing.TB, s *Store, start model.NodeStart) model.Node {
 	t.Helper()
 	node, err := s.RegisterNode(context.Background(), start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return node
 }
 
@@ -52,9 +51,7 @@ func TestRegisterNode(t *testing.T) {
 		for i := range int64(3) {
 			want := model.Node{ID: i + 1, WorkerID: i + 1, Token: fmt.Sprint("t", i)}
 			for range 2 { // a repeated call
-				if got := register(t, s, nodeStart(want.Token, 1<<22, now)); got != want {
-					t.Errorf("got %+v, want %+v", got, want)
-				}
+				check.Equal(t, register(t, s, nodeStart(want.Token, 1<<22, now)), want)
 			}
 		}
 		day := text(t, s, "SELECT CONCAT(HOST_NAME, ' ', PORT, ' ', TYPE, ' ', LAUNCH_DATE) FROM WORKER_NODE WHERE ID = 1")
@@ -86,14 +83,10 @@ func TestRegisterNodeRecycles(t *testing.T) {
 		}
 		refused(now)
 		refused(now - 20 + 3600) // the mark itself may have been issued
-		if n := count(t, s, "SELECT COUNT(*) FROM WORKER_NODE"); n != 4 {
-			t.Errorf("%d rows are left by refused starts", n)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE"), 4, "rows are left by refused starts")
 		want := model.Node{ID: 4, WorkerID: 4, Token: "new", AfterSecond: now - 20 + 3600, Recycled: true}
 		for range 2 {
-			if got := register(t, s, nodeStart("new", 5, now+3581)); got != want {
-				t.Errorf("got %+v, want %+v", got, want)
-			}
+			check.Equal(t, register(t, s, nodeStart("new", 5, now+3581)), want)
 		}
 		if _, err := s.RegisterNode(t.Context(), nodeStart("newer", 5, now+3581)); !errors.Is(err, model.ErrNoWorkerID) {
 			t.Errorf("a row that was just taken over: %v", err)
@@ -114,12 +107,8 @@ func TestMarkNode(t *testing.T) {
 		node := register(t, s, nodeStart("a", 2, now))
 		mark := func(until, want int64) {
 			t.Helper()
-			if err := s.MarkNode(t.Context(), node, until); err != nil {
-				t.Error(err)
-			}
-			if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"); n != want {
-				t.Errorf("mark %d, want %d", n, want)
-			}
+			check.OK(t, s.MarkNode(t.Context(), node, until))
+			check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"), want, "mark")
 		}
 		mark(now+5000, now+5000)
 		mark(now+5000, now+5000)
@@ -131,9 +120,7 @@ func TestMarkNode(t *testing.T) {
 		for name, lost := range map[string]model.Node{
 			"taken over": node, "no such row": {ID: 99, WorkerID: 99, Token: "a"}, "no token": {ID: node.ID},
 		} {
-			if err := s.MarkNode(t.Context(), lost, now+9000); !errors.Is(err, model.ErrLeaseLost) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, s.MarkNode(t.Context(), lost, now+9000), model.ErrLeaseLost, name)
 		}
 		if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"); n != now+5001+3600 {
 			t.Errorf("mark %d after marks of others", n)
@@ -161,13 +148,9 @@ func TestNodeChangedRow(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 		}
-		if err := s.MarkNode(t.Context(), node, 1_800_009_999); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.MarkNode(t.Context(), node, 1_800_009_999))
 	})
 }
 
@@ -180,9 +163,7 @@ func TestRegisterNodeRefuses(t *testing.T) {
 		} {
 			bad := nodeStart("a", 5, 1_800_000_000)
 			change(&bad)
-			if _, err := s.RegisterNode(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, check.Err(s.RegisterNode(t.Context(), bad)), model.ErrInvalidArgument, name)
 		}
 	})
 }
@@ -244,15 +225,11 @@ func TestRegisterNodeLostReply(t *testing.T) {
 	p.cutAfterCommit.Store(true)
 	got, err := through.RegisterNode(t.Context(), nodeStart("new", 2, now))
 	wantAdvice(t, err, "broke; it is opened again")
-	if got != (model.Node{}) {
-		t.Errorf("%+v with an error", got)
-	}
+	check.Equal(t, got, (model.Node{}), "with an error")
 	p.cutAfterCommit.Store(false)
 	waitFor(t, func() bool { return text(t, s, "SELECT TOKEN FROM WORKER_NODE") == "new" })
 	want := model.Node{ID: 1, WorkerID: 1, Token: "new", AfterSecond: now - 100_000 + 3600, Recycled: true}
-	if got := register(t, through, nodeStart("new", 2, now)); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	check.Equal(t, register(t, through, nodeStart("new", 2, now)), want)
 	p.cutAfterCommit.Store(true)
 	wantAdvice(t, through.MarkNode(t.Context(), want, now+9999), "broke; it is opened again")
 	waitFor(t, func() bool { return count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE") == now+9999 })

@@ -15,13 +15,12 @@ import (
 	gosql "github.com/go-sql-driver/mysql"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func addTag(t testing.TB, s *Store, name string, step int64) {
 	t.Helper()
-	if _, err := s.CreateTag(context.Background(), model.Tag{Name: name, MaxID: 1, Step: step}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(s.CreateTag(context.Background(), model.Tag{Name: name, MaxID: 1, Step: step})))
 }
 
 func wantTag(t testing.TB, s *Store, req model.TagRequest, want model.TagSegment) {
@@ -63,14 +62,10 @@ func TestTagRefusals(t *testing.T) {
 				t.Errorf("tag %q: %+v, %v, want %v", name, got, err, want)
 			}
 		}
-		if n := count(t, s, "SELECT SUM(max_id) FROM leaf_alloc WHERE biz_tag <> 'full'"); n != 1+1+12 {
-			t.Errorf("stored %d", n)
-		}
+		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM leaf_alloc WHERE biz_tag <> 'full'"), 1+1+12, "stored")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := s.AllocateTag(ctx, model.TagRequest{Tag: "a"}); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		check.Is(t, check.Err(s.AllocateTag(ctx, model.TagRequest{Tag: "a"})), context.Canceled)
 		run(t, s, "DROP TABLE leaf_alloc")
 		_, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
 		wantAdvice(t, err, "shardid migrate")
@@ -91,9 +86,7 @@ func TestTagChangedRow(t *testing.T) {
 		run(t, s, meddle)
 		got, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
 		wantAdvice(t, err, "engine is not InnoDB")
-		if got != (model.TagSegment{}) {
-			t.Errorf("%+v with an error", got)
-		}
+		check.Equal(t, got, (model.TagSegment{}), "with an error")
 	})
 }
 
@@ -108,9 +101,7 @@ func TestTagsAreListed(t *testing.T) {
 				t.Fatalf("%v, %v", tags, err)
 			}
 			want := model.Tag{Name: "b", MaxID: 7, Step: 1_000_000_000, Description: strings.Repeat("描", 256)}
-			if _, err := s.CreateTag(t.Context(), want); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(s.CreateTag(t.Context(), want)))
 			addTag(t, s, "a", 1)
 			addTag(t, s, "C", 1)
 			run(t, s, "INSERT INTO leaf_alloc (biz_tag, step) VALUES ('', 5), ('bad step', 0)",
@@ -128,15 +119,9 @@ func TestTagsAreListed(t *testing.T) {
 				t.Errorf("%+v, %v", one, err)
 			}
 			one.UpdatedAt = time.Time{}
-			if one != want {
-				t.Errorf("%+v, want %+v", one, want)
-			}
-			if _, err := s.Tag(t.Context(), "c d"); !errors.Is(err, model.ErrUnknownTag) {
-				t.Error(err)
-			}
-			if _, err := s.Tag(t.Context(), "bad step"); !errors.Is(err, model.ErrInvalidArgument) {
-				t.Error(err)
-			}
+			check.Equal(t, one, want)
+			check.Is(t, check.Err(s.Tag(t.Context(), "c d")), model.ErrUnknownTag)
+			check.Is(t, check.Err(s.Tag(t.Context(), "bad step")), model.ErrInvalidArgument)
 		})
 	}
 }
@@ -144,12 +129,8 @@ func TestTagsAreListed(t *testing.T) {
 func TestAddTagRefuses(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		good := model.Tag{Name: "a", MaxID: 1, Step: 1000, Description: "d"}
-		if _, err := s.CreateTag(t.Context(), good); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.CreateTag(t.Context(), good); !errors.Is(err, model.ErrTagExists) {
-			t.Error(err)
-		}
+		check.Must(t, check.Err(s.CreateTag(t.Context(), good)))
+		check.Is(t, check.Err(s.CreateTag(t.Context(), good)), model.ErrTagExists)
 		for name, change := range map[string]func(*model.Tag){
 			"no name": func(t *model.Tag) { t.Name = "" }, "long name": func(t *model.Tag) { t.Name = strings.Repeat("长", 43) },
 			"step 0": func(t *model.Tag) { t.Step = 0 }, "step": func(t *model.Tag) { t.Step = model.MaxTagStep + 1 },
@@ -159,13 +140,9 @@ func TestAddTagRefuses(t *testing.T) {
 			bad := good
 			bad.Name = "b"
 			change(&bad)
-			if _, err := s.CreateTag(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, check.Err(s.CreateTag(t.Context(), bad)), model.ErrInvalidArgument, name)
 		}
-		if n := count(t, s, "SELECT COUNT(*) FROM leaf_alloc"); n != 1 {
-			t.Errorf("%d tags", n)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_alloc"), 1, "tags")
 	})
 }
 
@@ -255,9 +232,7 @@ func javaLeaf(t *testing.T, s *Store, n int, took func(first, end int64)) {
 func TestTagCollation(t *testing.T) {
 	s := open(t, backends()[0].empty(t))
 	run(t, s, leafOriginal+" CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
-	if err := s.Migrate(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Migrate(t.Context(), nil))
 	addTag(t, s, "Order", 10)
 	if _, err := s.CreateTag(t.Context(), model.Tag{Name: "order", MaxID: 1, Step: 10}); !errors.Is(err, model.ErrTagExists) {
 		t.Error(err)
@@ -271,9 +246,7 @@ func TestTagCollation(t *testing.T) {
 	addTag(t, fresh, "Order", 10)
 	addTag(t, fresh, "order", 10)
 	wantTag(t, fresh, model.TagRequest{Tag: "order"}, model.TagSegment{First: 1, End: 11, Step: 10})
-	if _, err := fresh.AllocateTag(t.Context(), model.TagRequest{Tag: "ORDER"}); !errors.Is(err, model.ErrUnknownTag) {
-		t.Error(err)
-	}
+	check.Is(t, check.Err(fresh.AllocateTag(t.Context(), model.TagRequest{Tag: "ORDER"})), model.ErrUnknownTag)
 }
 
 // A COMMIT whose reply is lost costs the segment.
@@ -312,9 +285,7 @@ func TestLayoutOnce(t *testing.T) {
 			t.Errorf("changed: %v, %v", already, err)
 		}
 		for _, bad := range []model.LayoutRecord{{Layout: "x"}, {Kind: "x"}, {Kind: "x", Layout: strings.Repeat("l", 256)}} {
-			if _, err := s.LayoutOnce(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
-				t.Errorf("%+v: %v", bad, err)
-			}
+			check.Is(t, check.Err(s.LayoutOnce(t.Context(), bad)), model.ErrInvalidArgument, bad)
 		}
 		run(t, s, "DROP TABLE id_layout")
 		_, err = s.LayoutOnce(t.Context(), one)
@@ -372,9 +343,7 @@ func TestChangeTag(t *testing.T) {
 			"step":         {model.TagChange{Step: ptr(int64(0))}, model.ErrInvalidArgument},
 			"nothing left": {model.TagChange{MaxID: ptr(int64(model.MaxTagID))}, model.ErrInvalidArgument},
 		} {
-			if _, _, err := s.ChangeTag(t.Context(), "订单", c.change); !errors.Is(err, c.want) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, check.Err(s.ChangeTag(t.Context(), "订单", c.change)), c.want, name)
 		}
 		if got, err := s.Tag(t.Context(), "订单"); err != nil || got.MaxID != 520 || got.Step != 20 {
 			t.Errorf("now %+v, %v", got, err)
@@ -401,9 +370,7 @@ func TestDeletedTagGoesOn(t *testing.T) {
 			if deleted, err := s.DeleteTag(t.Context(), "a"); err != nil || deleted.MaxID != next {
 				t.Fatalf("deleted %+v, %v", deleted, err)
 			}
-			if _, err := s.DeleteTag(t.Context(), "a"); !errors.Is(err, model.ErrUnknownTag) {
-				t.Error(err)
-			}
+			check.Is(t, check.Err(s.DeleteTag(t.Context(), "a")), model.ErrUnknownTag)
 			back()
 		}
 		if _, _, err := s.ChangeTag(t.Context(), "a", model.TagChange{MaxID: ptr(next - 1)}); !errors.Is(err, model.ErrRefused) {
@@ -424,20 +391,14 @@ func TestDeletedTagGoesOn(t *testing.T) {
 func TestDeletedTagWithAnotherCase(t *testing.T) {
 	s := open(t, backends()[0].empty(t))
 	run(t, s, leafOriginal+" DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci")
-	if err := s.Migrate(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Migrate(t.Context(), nil))
 	addTag(t, s, "orders", 2000)
 	wantTag(t, s, model.TagRequest{Tag: "Orders"}, model.TagSegment{First: 1, End: 2001, Step: 2000})
-	if _, err := s.DeleteTag(t.Context(), "Orders"); !errors.Is(err, model.ErrUnknownTag) {
-		t.Error(err)
-	}
+	check.Is(t, check.Err(s.DeleteTag(t.Context(), "Orders")), model.ErrUnknownTag)
 	if _, _, err := s.ChangeTag(t.Context(), "ORDERS", model.TagChange{Step: ptr(int64(1))}); !errors.Is(err, model.ErrUnknownTag) {
 		t.Error(err)
 	}
-	if _, err := s.DeleteTag(t.Context(), "orders"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(s.DeleteTag(t.Context(), "orders")))
 	made, err := s.CreateTag(t.Context(), model.Tag{Name: "ORDERS", MaxID: 1, Step: 10})
 	if err != nil || made.MaxID != 2001 {
 		t.Errorf("made %+v, %v", made, err)

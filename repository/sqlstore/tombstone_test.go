@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // road is a way on which an app comes back after it was deleted.
@@ -97,9 +98,7 @@ func TestTombstonesOnlyRise(t *testing.T) {
 		provision(t, s, app(7))
 		run(t, s, "UPDATE id_alloc SET max_id = 9000 WHERE shard_id = 3")
 		for range 2 {
-			if _, err := s.DeleteApp(t.Context(), 7, "test"); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
 			run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id, max_id) VALUES (7, 'test', 3, 5)", "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (7, 'test', 4)")
 		}
 		wantSegment(t, one(s, key(7, 3), 0), 9001, 10_000)
@@ -116,9 +115,7 @@ func TestProvisionBelowATombstone(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(7))
 		wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
-		if _, err := s.DeleteApp(t.Context(), 7, "test"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
 		a := app(7)
 		for _, policy := range []model.LimitPolicy{model.LimitReject, model.LimitWrap} {
 			a.Limit = model.Limit{MaxID: key(7, 3).Compose(1000) - 1, Policy: policy}
@@ -146,9 +143,7 @@ func TestDeleteUnderLoad(t *testing.T) {
 		}
 		for i := range 9 {
 			books.wait(t, 10*(i+1))
-			if _, err := s.DeleteApp(t.Context(), 7, "test"); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
 			if r := roads()[i%3]; !r.mysql || s.server != nil {
 				r.take(t, s)
 			} else {
@@ -171,23 +166,15 @@ func TestDeletionDuringALockWait(t *testing.T) {
 	wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
 	// It locks no gaps, which would keep the row of app 7 from being inserted below.
 	holder, err := admin.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer func() { _ = holder.Rollback() }() // done below, unless the test fails
-	if _, err := holder.Exec("SELECT * FROM id_alloc WHERE app_id = 1 FOR UPDATE"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(holder.Exec("SELECT * FROM id_alloc WHERE app_id = 1 FOR UPDATE")))
 	got := make(chan []model.Allocation, 1)
 	go func() { got <- s.Allocate(context.Background(), ask(key(1, 0), key(7, 3))) }()
 	eventuallyLocked(t, s)
-	if _, err := s.DeleteApp(t.Context(), 7, "test"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
 	run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (7, 'test', 3)")
-	if err := holder.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, holder.Rollback())
 	wantSegment(t, (<-got)[1], 1001, 2000)
 }
 

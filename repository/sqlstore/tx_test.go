@@ -12,6 +12,7 @@ import (
 	"gorm.io/gorm"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // A row that is not as it was read, whatever the reason, undoes everything.
@@ -25,13 +26,9 @@ func TestChangedRowIsNotWritten(t *testing.T) {
 			changes = append(changes, change{key: next.Key, old: 0, next: next})
 		}
 		err := s.inTx(context.Background(), func(tx *gorm.DB) error { return storeChanges(tx, changes) })
-		if !errors.Is(err, errRowChanged) {
-			t.Error(err)
-		}
+		check.Is(t, err, errRowChanged)
 		wantAdvice(t, s.explain("allocate", err), "engine is not InnoDB")
-		if n := count(t, s, "SELECT SUM(max_id) FROM id_alloc"); n != 10 {
-			t.Errorf("stored %d", n)
-		}
+		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM id_alloc"), 10, "stored")
 	})
 }
 
@@ -77,9 +74,7 @@ func TestSessionTimeouts(t *testing.T) {
 	s := openMigrated(t, backends()[0].empty(t))
 	want := map[string]string{"wait_timeout": idleWait, "innodb_lock_wait_timeout": lockWait}
 	var version string
-	if err := s.pool.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.pool.QueryRow("SELECT VERSION()").Scan(&version))
 	if strings.Contains(version, "MariaDB") {
 		want["idle_transaction_timeout"] = idleWait
 	}
@@ -136,9 +131,7 @@ func TestSilentOwner(t *testing.T) {
 			opts := backends()[0].empty(t)
 			silent, s := openMigrated(t, opts), open(t, opts)
 			provision(t, s, app(1))
-			if _, err := s.CreateTag(t.Context(), model.Tag{Name: "orders", MaxID: 1, Step: 1000}); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "orders", MaxID: 1, Step: 1000})))
 			wakes, holds := make(chan struct{}), make(chan error)
 			ended := make(chan error)
 			go func() {
@@ -148,9 +141,7 @@ func TestSilentOwner(t *testing.T) {
 					return nil
 				})
 			}()
-			if err := <-holds; err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, <-holds)
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 			defer cancel()
 			begun := time.Now()
@@ -174,8 +165,6 @@ func TestRestedPool(t *testing.T) {
 	provision(t, s, app(1))
 	wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
 	time.Sleep(poolIdle + 1500*time.Millisecond)
-	if open := s.pool.Stats().OpenConnections; open != 0 {
-		t.Errorf("%d connections are kept", open)
-	}
+	check.Equal(t, s.pool.Stats().OpenConnections, 0, "connections are kept")
 	wantSegment(t, one(s, key(1, 0), 0), 1001, 2000)
 }

@@ -15,6 +15,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/workertest"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -157,9 +158,7 @@ func TestWorkersBesideTheOriginal(t *testing.T) {
 			if errors.As(err, &server) && server.Number == 1062 {
 				continue // it would try again
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 		}
 	})
 	leases := raceWorkers(t, opts, 40, 0)
@@ -184,9 +183,7 @@ func TestWorkersLostReply(t *testing.T) {
 	p.cutAfterCommit.Store(true)
 	lease, err := w.Acquire(t.Context(), workertest.Owner(0))
 	wantAdvice(t, err, "broke; it is opened again")
-	if lease != (model.Lease{}) {
-		t.Errorf("%+v with an error", lease)
-	}
+	check.Equal(t, lease, (model.Lease{}), "with an error")
 	waitFor(t, func() bool { return count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc") == 1 })
 	p.cutAfterCommit.Store(false)
 	lease = acquire(t, w, workertest.Owner(0))
@@ -197,12 +194,8 @@ func TestWorkersLostReply(t *testing.T) {
 	lease.Reserved, lease.Expires, lease.Reported = 5000, 6000, 4000
 	renewed, err := w.Renew(t.Context(), lease)
 	wantAdvice(t, err, "broke; it is opened again")
-	if renewed != (model.Lease{}) {
-		t.Errorf("%+v with an error", renewed)
-	}
+	check.Equal(t, renewed, (model.Lease{}), "with an error")
 	waitFor(t, func() bool { return count(t, s, "SELECT expires_at FROM leaf_workerid_alloc") == 6000 })
 	p.cutAfterCommit.Store(false)
-	if _, err := w.Renew(t.Context(), lease); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, check.Err(w.Renew(t.Context(), lease)))
 }

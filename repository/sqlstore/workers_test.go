@@ -16,6 +16,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/workertest"
+	"shardid/scripts/check"
 )
 
 func TestWorkersContract(t *testing.T) {
@@ -45,9 +46,7 @@ func waitUp(t *testing.T, s *Store) {
 		var name string
 		up := 2
 		if s.server != nil {
-			if err := s.pool.QueryRow("SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(&name, &up); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, s.pool.QueryRow("SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(&name, &up))
 		}
 		return up >= 2
 	})
@@ -56,9 +55,7 @@ func waitUp(t *testing.T, s *Store) {
 func acquire(t testing.TB, w *Workers, o model.Owner) model.Lease {
 	t.Helper()
 	lease, err := w.Acquire(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return lease
 }
 
@@ -69,9 +66,7 @@ func renewed(t testing.TB, w *Workers, o model.Owner, reserved, expires int64) m
 	lease := acquire(t, w, o)
 	lease.Reserved, lease.Expires, lease.Reported = lease.ServerTime+reserved, lease.ServerTime+expires, lease.ServerTime
 	lease, err := w.Renew(context.Background(), lease)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return lease
 }
 
@@ -81,9 +76,7 @@ func insertOriginal(t testing.TB, s *Store, id int64, address string, reported i
 	ip, port, _ := strings.Cut(address, ":")
 	_, err := s.pool.Exec("INSERT INTO leaf_workerid_alloc (id, ip_port, ip, port, max_timestamp, create_time, update_time) VALUES (?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)",
 		id, address, ip, port, reported)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }
 
 func TestWorkersOriginalRows(t *testing.T) {
@@ -121,9 +114,7 @@ func TestWorkersOriginalRows(t *testing.T) {
 				if err != nil || lease.WorkerID != c.want || lease.After != after || lease.Expires > time.Now().UnixMilli() {
 					t.Errorf("got %+v, %v, want worker ID %d after %d", lease, err, c.want, after)
 				}
-				if n := count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc"); n != 1 {
-					t.Errorf("%d rows", n)
-				}
+				check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc"), 1, "rows")
 			})
 		})
 	}
@@ -142,15 +133,9 @@ func TestWorkersOriginalOnOurRow(t *testing.T) {
 			}
 		}
 		report(lease.ServerTime + 1)
-		if _, err := w.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
-			t.Errorf("renew: %v", err)
-		}
-		if err := w.Release(t.Context(), lease); err != nil {
-			t.Errorf("release: %v", err)
-		}
-		if _, err := w.Acquire(t.Context(), lease.Owner); !errors.Is(err, model.ErrAddressTaken) {
-			t.Errorf("acquire: %v", err)
-		}
+		check.Is(t, check.Err(w.Renew(t.Context(), lease)), model.ErrLeaseLost, "renew")
+		check.OK(t, w.Release(t.Context(), lease), "release")
+		check.Is(t, check.Err(w.Acquire(t.Context(), lease.Owner)), model.ErrAddressTaken, "acquire")
 		if peers, err := w.Peers(t.Context()); err != nil || len(peers) != 0 {
 			t.Errorf("peers %v, %v: a report without the server's time tells nothing", peers, err)
 		}
@@ -233,13 +218,9 @@ func TestWorkersChangedRow(t *testing.T) {
 				_, err := storeWorker(tx, old, old.claimed(workertest.Owner(1), 0, old.bound(), 1))
 				return err
 			})
-			if !errors.Is(err, errRowChanged) {
-				t.Errorf("%s: %v", what, err)
-			}
+			check.Is(t, err, errRowChanged, what)
 		}
-		if _, err := w.Renew(t.Context(), lease); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, check.Err(w.Renew(t.Context(), lease)))
 	})
 }
 
@@ -284,9 +265,7 @@ func TestWorkersKeptSince(t *testing.T) {
 	if err != nil || back.KeptSince <= lease.KeptSince || back.KeptSince > back.ServerTime {
 		t.Errorf("renewed on another server: %+v, %v", back, err)
 	}
-	if third := acquire(t, w, workertest.Owner(2)); third.KeptSince != back.KeptSince {
-		t.Errorf("acquired on another server: %+v", third)
-	}
+	check.Equal(t, acquire(t, w, workertest.Owner(2)).KeptSince, back.KeptSince, "acquired on another server")
 	run(t, s, "DELETE FROM leaf_workerid_alloc")
 	if fresh := acquire(t, w, workertest.Owner(3)); fresh.KeptSince != fresh.ServerTime {
 		t.Errorf("an emptied table: %+v", fresh)
@@ -304,18 +283,12 @@ func TestWorkersRefuses(t *testing.T) {
 		} {
 			bad := good
 			change(&bad)
-			if _, err := w.Acquire(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, check.Err(w.Acquire(t.Context(), bad)), model.ErrInvalidArgument, name)
 		}
 		lease := renewed(t, w, good, 0, 0)
-		if err := w.Release(t.Context(), lease); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, w.Release(t.Context(), lease))
 		lease.Owner.Token = "" // as the row has it now
-		if _, err := w.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
-			t.Errorf("renew without a token: %v", err)
-		}
+		check.Is(t, check.Err(w.Renew(t.Context(), lease)), model.ErrLeaseLost, "renew without a token")
 		if s.server != nil {
 			run(t, s, "DELETE FROM shardid_lock")
 			_, err := w.Acquire(t.Context(), good)
@@ -346,21 +319,15 @@ func TestFreeWorkerID(t *testing.T) {
 			"an ID that is none":  {1025, gone.Address, model.ErrInvalidArgument},
 			"a live one":          {2, live.Address, model.ErrRefused},
 		} {
-			if _, err := w.Free(t.Context(), c.id, c.address); !errors.Is(err, c.want) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, check.Err(w.Free(t.Context(), c.id, c.address)), c.want, name)
 		}
 		wantStates(t, w, "1 10.0.0.0:8080 expired", "2 10.0.0.1:8080 leased")
 		if was, err := w.Free(t.Context(), 1, gone.Address); err != nil || was.State != model.WorkerExpired {
 			t.Fatalf("freed %+v, %v", was, err)
 		}
 		wantStates(t, w, "1  free", "2 10.0.0.1:8080 leased")
-		if _, err := w.Free(t.Context(), 1, gone.Address); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("the second time: %v", err)
-		}
-		if _, err := w.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
-			t.Errorf("the one that had it: %v", err)
-		}
+		check.Is(t, check.Err(w.Free(t.Context(), 1, gone.Address)), model.ErrInvalidArgument, "the second time")
+		check.Is(t, check.Err(w.Renew(t.Context(), lease)), model.ErrLeaseLost, "the one that had it")
 		if peers, err := w.Peers(t.Context()); err != nil || len(peers) != 1 {
 			t.Errorf("peers %+v, %v", peers, err)
 		}
@@ -376,16 +343,12 @@ func TestFreedWorkerIDGoesOn(t *testing.T) {
 			leases = append(leases, renewed(t, w, workertest.Owner(i), -61_000, -60_000))
 		}
 		lease := leases[1]
-		if _, err := w.Free(t.Context(), 2, workertest.Owner(1).Address); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(w.Free(t.Context(), 2, workertest.Owner(1).Address)))
 		next := acquire(t, w, workertest.Owner(7))
 		if next.WorkerID != 2 || next.After < lease.Expires || next.After < lease.Reserved {
 			t.Errorf("got %+v after %+v", next, lease)
 		}
-		if back := acquire(t, w, workertest.Owner(1)); back.WorkerID != 4 {
-			t.Errorf("the one that had it got %+v", back)
-		}
+		check.Equal(t, acquire(t, w, workertest.Owner(1)).WorkerID, 4, "the one that had it")
 	})
 }
 
@@ -394,9 +357,7 @@ func TestFreeWaitsForTheMargin(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		owner := workertest.Owner(0)
 		renewed(t, s.Workers(WorkersOptions{}), owner, -1000, -1000)
-		if _, err := s.Workers(WorkersOptions{}).Free(t.Context(), 1, owner.Address); !errors.Is(err, model.ErrRefused) {
-			t.Error(err)
-		}
+		check.Is(t, check.Err(s.Workers(WorkersOptions{}).Free(t.Context(), 1, owner.Address)), model.ErrRefused)
 	})
 }
 
@@ -407,9 +368,7 @@ func TestFreeForeignWorkerID(t *testing.T) {
 		now := acquire(t, w, workertest.Owner(0)).ServerTime
 		insertOriginal(t, s, 5, "10.9.9.9:80", now-foreignSilence+60_000)
 		insertOriginal(t, s, 6, "10.9.9.8:80", now-foreignSilence-60_000)
-		if _, err := w.Free(t.Context(), 5, "10.9.9.9:80"); !errors.Is(err, model.ErrRefused) {
-			t.Error(err)
-		}
+		check.Is(t, check.Err(w.Free(t.Context(), 5, "10.9.9.9:80")), model.ErrRefused)
 		if was, err := w.Free(t.Context(), 6, "10.9.9.8:80"); err != nil || !was.Foreign {
 			t.Errorf("%+v, %v", was, err)
 		}
@@ -426,9 +385,7 @@ func wantStates(t *testing.T, w *Workers, want ...string) {
 		t.Fatalf("%+v, %v", entries, err)
 	}
 	for i, e := range entries {
-		if got := fmt.Sprintf("%d %s %s", e.WorkerID, e.Address, e.State); got != want[i] {
-			t.Errorf("got %s, want %s", got, want[i])
-		}
+		check.Equal(t, fmt.Sprintf("%d %s %s", e.WorkerID, e.Address, e.State), want[i])
 	}
 }
 
@@ -442,9 +399,7 @@ func TestWorkerClaims(t *testing.T) {
 		granted := func(what, token, registry string, until int64, watched bool) model.ClaimGrant {
 			t.Helper()
 			grant, err := claim(token, registry, until, watched)
-			if err != nil {
-				t.Errorf("%s: %v", what, err)
-			}
+			check.OK(t, err, what)
 			return grant
 		}
 		refused := func(what, token, registry string, watched bool) {
@@ -477,12 +432,8 @@ func TestWorkerClaims(t *testing.T) {
 		granted("it lives", "c", "zk x 3", now+20_000, true)
 		refused("as before", "d", "mysql 1", true)
 		run(t, s, "UPDATE shardid_worker_claim SET until_ms = 5")
-		if grant := granted("long ago", "d", "mysql 1", now+20_000, false); grant.After != 0 {
-			t.Errorf("%+v", grant)
-		}
-		if n := count(t, s, "SELECT COUNT(*) FROM shardid_worker_claim"); n != 1 {
-			t.Errorf("%d rows", n)
-		}
+		check.Equal(t, granted("long ago", "d", "mysql 1", now+20_000, false).After, 0)
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_worker_claim"), 1, "rows")
 	})
 }
 

@@ -2,7 +2,6 @@ package workerfile
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // TestPowerCut: what may lie beside the file when the machine stops between two
@@ -66,9 +67,7 @@ func TestAlwaysWhole(t *testing.T) {
 			return
 		default:
 		}
-		if _, err := read(filepath.Join(dir, fileName)); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, check.Err(read(filepath.Join(dir, fileName))))
 	}
 }
 
@@ -114,12 +113,8 @@ func killed(t *testing.T, dir string, after int) (stored int64) {
 	cmd.Env = append(os.Environ(), crasherEnv+"="+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	limit := time.AfterFunc(30*time.Second, func() { _ = cmd.Process.Kill() })
 	defer limit.Stop()
 	lines := bufio.NewScanner(out)
@@ -128,9 +123,7 @@ func killed(t *testing.T, dir string, after int) (stored int64) {
 			t.Fatal(err)
 		}
 		if n == 0 {
-			if _, err := Open(options(dir)); !errors.Is(err, ErrLocked) {
-				t.Errorf("opened what another process uses: %v", err)
-			}
+			check.Is(t, check.Err(Open(options(dir))), ErrLocked, "opened what another process uses")
 		}
 		if n == after {
 			_ = cmd.Process.Kill()

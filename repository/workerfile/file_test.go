@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func TestFirstLife(t *testing.T) {
@@ -41,9 +42,7 @@ func TestNextLife(t *testing.T) {
 	}
 	closeFile(t, f)
 	f = open(t, options(dir))
-	if f.Identity() != identity {
-		t.Errorf("identity %s became %s", identity, f.Identity())
-	}
+	check.Equal(t, f.Identity(), identity, "identity became")
 	wantLease(t, f, 1023, 5000)
 	if epoch, ok := f.Recorded(); !ok || epoch != options(dir).EpochMs {
 		t.Errorf("recorded %d, %v", epoch, ok)
@@ -116,17 +115,13 @@ func TestFailedStore(t *testing.T) {
 	f := open(t, options(dir))
 	store(t, f, lease(7, 5000))
 	inTheWay := filepath.Join(dir, tempName)
-	if err := os.Mkdir(inTheWay, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir(inTheWay, 0o700))
 	err := f.Store(lease(7, 9000))
 	if !errors.Is(err, ErrNotWritable) || !strings.Contains(err.Error(), dir) {
 		t.Fatalf("got %v, want ErrNotWritable with the folder", err)
 	}
 	wantLease(t, f, 7, 5000)
-	if err := os.Remove(inTheWay); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Remove(inTheWay))
 	store(t, f, lease(7, 9500))
 	wantLease(t, f, 7, 9500)
 }
@@ -137,9 +132,7 @@ func TestBadLease(t *testing.T) {
 	elsewhere := lease(7, 9000)
 	elsewhere.Owner.Address = "10.0.0.6:8080"
 	for _, bad := range []model.Lease{lease(-1, 9000), lease(-2, 9000), lease(1024, 9000), lease(7, -1), elsewhere} {
-		if err := f.Store(bad); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%+v: %v", bad, err)
-		}
+		check.Is(t, f.Store(bad), model.ErrInvalidArgument, bad)
 	}
 	wantLease(t, f, 7, 5000)
 }
@@ -151,9 +144,7 @@ func TestClosed(t *testing.T) {
 	closeFile(t, f)
 	next := open(t, options(dir))
 	store(t, next, lease(7, 5000))
-	if err := f.Store(lease(7, 1)); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("stored after Close: %v", err)
-	}
+	check.Is(t, f.Store(lease(7, 1)), os.ErrClosed, "stored after Close")
 	closeFile(t, f) // takes nothing from the next one
 	if _, err := Open(options(dir)); !errors.Is(err, ErrLocked) {
 		t.Errorf("%v, want ErrLocked", err)
@@ -165,9 +156,7 @@ func TestBadOptions(t *testing.T) {
 	dir := t.TempDir()
 	for _, o := range []Options{{}, {Dir: dir, Registry: "zk"}, {Dir: dir, Address: address}, {Registry: "zk", Address: address},
 		{Dir: dir, Registry: "zk", Address: address, EpochMs: -1}} {
-		if _, err := Open(o); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%+v: %v", o, err)
-		}
+		check.Is(t, check.Err(Open(o)), model.ErrInvalidArgument, o)
 	}
 }
 
@@ -190,9 +179,7 @@ func TestOneProcessAtATime(t *testing.T) {
 func TestFolderCannotBeMade(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "file", "")
-	if err := os.MkdirAll(filepath.Join(dir, "taken", lockName), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.MkdirAll(filepath.Join(dir, "taken", lockName), 0o700))
 	for _, path := range []string{"file", "file/8080", "taken"} {
 		path = filepath.Join(dir, path)
 		_, err := Open(options(path))
@@ -209,9 +196,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	}
 	dir := t.TempDir()
 	closeFile(t, open(t, options(dir)))
-	if err := os.Chmod(dir, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Chmod(dir, 0o500))
 	defer os.Chmod(dir, 0o700) //nolint:errcheck // for the cleanup of TempDir
 	if _, err := Open(options(dir)); !errors.Is(err, ErrNotWritable) {
 		t.Errorf("got %v, want ErrNotWritable", err)
@@ -223,9 +208,7 @@ func TestReadOnlyFolder(t *testing.T) {
 func TestUnwritableAtOpen(t *testing.T) {
 	dir := t.TempDir()
 	closeFile(t, open(t, options(dir)))
-	if err := os.Mkdir(filepath.Join(dir, tempName), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir(filepath.Join(dir, tempName), 0o700))
 	for range 2 { // and the lock is given back
 		if _, err := Open(options(dir)); !errors.Is(err, ErrNotWritable) {
 			t.Fatalf("got %v, want ErrNotWritable", err)

@@ -8,6 +8,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/workertest"
+	"shardid/scripts/check"
 )
 
 // addresses is how many the map of the contract test lists; the last is that of
@@ -20,9 +21,7 @@ func TestLocalContract(t *testing.T) {
 		ids[workertest.Address(i)] = model.SnowflakeWorkers - 1 - i
 	}
 	registry, err := Local(ids)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	workertest.Run(t, func(*testing.T) workertest.Backend {
 		return workertest.Backend{
 			New:        func(*testing.T) workertest.Registry { return registry },
@@ -53,9 +52,7 @@ func TestLocalRefuses(t *testing.T) {
 func TestLocal(t *testing.T) {
 	ids := map[string]int{"10.0.0.1:80": 0, "[::1]:80": 1023}
 	registry, err := Local(ids)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ids["10.0.0.1:80"] = 7 // the caller's own
 	lease, err := registry.Acquire(t.Context(), model.Owner{Address: "10.0.0.1:80", Token: "t"})
 	if err != nil || lease.WorkerID != 0 || lease.ServerTime != 0 || lease.KeptSince != 0 {

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // crasherEnv makes the test binary the process that is killed, see crash_test.go.
@@ -33,22 +34,16 @@ func options(dir string) Options {
 func open(t *testing.T, o Options) *File {
 	t.Helper()
 	f, err := Open(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, f.Close())
 	})
 	return f
 }
 
 func closeFile(t *testing.T, f *File) {
 	t.Helper()
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, f.Close())
 }
 
 func lease(worker int, reserved int64) model.Lease {
@@ -57,9 +52,7 @@ func lease(worker int, reserved int64) model.Lease {
 
 func store(t *testing.T, f *File, l model.Lease) {
 	t.Helper()
-	if err := f.Store(l); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, f.Store(l))
 }
 
 // wantLease wants the lease to be loaded, as an earlier life stored it.
@@ -76,7 +69,5 @@ func wantLease(t *testing.T, f *File, worker int, reserved int64) {
 // put writes a file as something else than this package would.
 func put(t *testing.T, dir, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // good is a file as it was written once; files of today must be readable by
@@ -94,9 +95,7 @@ func TestCorrupt(t *testing.T) {
 // TestUnreadable: what cannot be read is not taken for absent.
 func TestUnreadable(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, fileName), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir(filepath.Join(dir, fileName), 0o700))
 	if f, err := Open(options(dir)); err == nil {
 		t.Errorf("opened with identity %s", f.Identity())
 	}

@@ -12,6 +12,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/zkstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -75,9 +76,7 @@ func acquireDuring(t *testing.T, stores []instance, first int, fault func()) []m
 	time.Sleep(100 * time.Millisecond)
 	fault()
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, errors.Join(errs...))
 	return leases
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/zkstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -28,9 +29,7 @@ func TestEphemeralSmallest(t *testing.T) {
 		leases = append(leases, acquire(t, s, owner(i)))
 	}
 	for _, i := range []int{2, 1} {
-		if err := s.Release(t.Context(), leases[i]); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Release(t.Context(), leases[i]))
 	}
 	if next := acquire(t, s, owner(9)); next.WorkerID != 1 {
 		t.Errorf("worker ID %d, want 1", next.WorkerID)
@@ -65,9 +64,7 @@ func TestEphemeralSessionEnds(t *testing.T) {
 		}
 		return errors.Join(err, errors.New("not lost"))
 	})
-	if again := acquire(t, s, owner(0)); again.WorkerID != 1 {
-		t.Errorf("again %+v", again)
-	}
+	check.Equal(t, acquire(t, s, owner(0)).WorkerID, 1, "again")
 }
 
 // A process that has a new session while its old one has not ended yet keeps its
@@ -80,9 +77,7 @@ func TestEphemeralNewSession(t *testing.T) {
 	reserved := lease.ServerTime + second
 	lease = renew(t, old, lease, reserved, reserved+hour)
 	s := w.mode(zkstore.ModeEphemeral)
-	if _, err := s.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
-		t.Errorf("renewed in another session: %v", err)
-	}
+	check.Is(t, check.Err(s.Renew(t.Context(), lease)), model.ErrLeaseLost, "renewed in another session")
 	next := acquire(t, s, owner(0))
 	if next.WorkerID != 0 || next.After != reserved {
 		t.Errorf("%+v", next)
@@ -161,9 +156,7 @@ func TestEphemeralRemovedByHand(t *testing.T) {
 	c, s := w.client(), w.mode(zkstore.ModeEphemeral)
 	lease := renew(t, s, acquire(t, s, owner(0)), 1000, 2000)
 	w.allow(c.Delete(lease.Node, -1))
-	if _, err := s.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
-		t.Errorf("renewed: %v", err)
-	}
+	check.Is(t, check.Err(s.Renew(t.Context(), lease)), model.ErrLeaseLost, "renewed")
 	if next := acquire(t, s, owner(0)); next.WorkerID != 0 || next.After != 1000 {
 		t.Errorf("%+v", next)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/zkstore"
+	"shardid/scripts/check"
 )
 
 // javaLeaf is a node as Java Leaf wrote it in 2019.
@@ -35,14 +36,10 @@ func TestForeverIsLeafs(t *testing.T) {
 				t.Errorf("%+v, want timestamp %d", got, reported)
 			}
 			lease.Reported = 1567733700834
-			if _, err := s.Renew(t.Context(), lease); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(s.Renew(t.Context(), lease)))
 		}
 	}
-	if got := w.children(c, w.forever()); len(got) != 2 {
-		t.Errorf("children %v", got)
-	}
+	check.Equal(t, len(w.children(c, w.forever())), 2, "children")
 }
 
 // A node that Java Leaf has just written is alive; we wait until it is silent,
@@ -65,19 +62,13 @@ func TestForeverFollowsJavaLeaf(t *testing.T) {
 	if lease.WorkerID != 7 || lease.After != 1567733700834+10*second || lease.KeptSince != 0 {
 		t.Errorf("%+v", lease)
 	}
-	if got := decodeLeaf(t, w.read(c, at)); got.Timestamp != 1567733700834 {
-		t.Errorf("its report became %+v", got)
-	}
+	check.Equal(t, decodeLeaf(t, w.read(c, at)).Timestamp, 1567733700834, "its report became")
 	lease = renew(t, s, lease, 1567733800000, lease.ServerTime+hour)
 
 	// Java Leaf comes back to its address: it cannot know that it is ours.
 	w.write(c, at, strings.Replace(javaLeaf, "1567733700834", "1567733900000", 1))
-	if _, err := s.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
-		t.Errorf("renewed beside Java Leaf: %v", err)
-	}
-	if _, err := s.Acquire(t.Context(), java); !errors.Is(err, model.ErrAddressTaken) {
-		t.Errorf("taken from a live Java Leaf: %v", err)
-	}
+	check.Is(t, check.Err(s.Renew(t.Context(), lease)), model.ErrLeaseLost, "renewed beside Java Leaf")
+	check.Is(t, check.Err(s.Acquire(t.Context(), java)), model.ErrAddressTaken, "taken from a live Java Leaf")
 }
 
 // Peers are Java's and ours; a node without a report is none.
@@ -137,9 +128,7 @@ func TestForeverLeftNodes(t *testing.T) {
 			t.Errorf("worker ID %d, want %d", lease.WorkerID, want)
 		}
 	}
-	if nodes := w.children(c, w.forever()); len(nodes) != 2 {
-		t.Errorf("nodes %v", nodes)
-	}
+	check.Equal(t, len(w.children(c, w.forever())), 2, "nodes")
 }
 
 // An owner that comes from another address takes its node along, with Leaf's fields in
@@ -162,19 +151,13 @@ func TestForeverMoves(t *testing.T) {
 		t.Errorf("the life before renews: %v", err)
 	}
 	moved.Reported = 1567733700834
-	if _, err := s.Renew(t.Context(), moved); err != nil {
-		t.Fatal(err)
-	}
-	if got := decodeLeaf(t, w.read(c, at)); got != (leaf{"10.7.7.7", "8080", 1567733700834}) {
-		t.Errorf("%+v", got)
-	}
+	check.Must(t, check.Err(s.Renew(t.Context(), moved)))
+	check.Equal(t, decodeLeaf(t, w.read(c, at)), (leaf{"10.7.7.7", "8080", 1567733700834}))
 	name, err := c.Create(path.Join(w.forever(), owner(0).Address+"-"), []byte(javaLeaf), zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	if err != nil || strings.HasSuffix(name, "-0000000000") {
 		t.Errorf("Java Leaf has %s: %v", name, err)
 	}
-	if nodes := w.children(c, w.forever()); len(nodes) != 2 {
-		t.Errorf("nodes %v", nodes)
-	}
+	check.Equal(t, len(w.children(c, w.forever())), 2, "nodes")
 }
 
 // The 1025th address gets no node, or not for long.
@@ -190,9 +173,7 @@ func TestForeverNumbersEnd(t *testing.T) {
 		if !errors.Is(err, model.ErrNoWorkerID) || !strings.Contains(err.Error(), "zk_recycle") || lease != (model.Lease{}) {
 			t.Errorf("%+v, %v", lease, err)
 		}
-		if after := len(w.children(c, w.forever())); after != before {
-			t.Errorf("%d nodes, before %d", after, before)
-		}
+		check.Equal(t, len(w.children(c, w.forever())), before, "nodes")
 	}
 	refused()
 	last := w.children(c, w.forever())

@@ -22,6 +22,7 @@ import (
 	"shardid/model"
 	"shardid/repository/workertest"
 	"shardid/repository/zkstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -309,9 +310,7 @@ func acquire(t *testing.T, s instance, owner model.Owner) model.Lease {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	lease, err := s.Acquire(ctx, owner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return lease
 }
 
@@ -323,9 +322,7 @@ func with(lease model.Lease, reserved, expires int64) model.Lease {
 func renew(t *testing.T, s instance, lease model.Lease, reserved, expires int64) model.Lease {
 	t.Helper()
 	renewed, err := s.Renew(t.Context(), with(lease, reserved, expires))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return renewed
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/zkstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -79,9 +80,7 @@ func TestCloseWaits(t *testing.T) {
 			time.Sleep(2 * time.Second) // longer than the library waits by itself
 			return nil, errors.New("no answer")
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := s.Check(ctx); err == nil {
@@ -93,9 +92,7 @@ func TestCloseWaits(t *testing.T) {
 		if got := strings.Contains(string(stacks), "zk.(*Conn)"); got != want {
 			t.Errorf("goroutines of the library: %v, want %v\n%s", got, want, stacks)
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.Close())
 	}
 }
 
@@ -213,9 +210,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 		go func() { waiting <- s.Check(context.Background()) }()
 	}
 	time.Sleep(50 * time.Millisecond) // some wait by now; either way they must end
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.Close())
 	for range 40 {
 		if err := <-waiting; err == nil {
 			t.Error("checked a server that is not there")
@@ -272,19 +267,13 @@ func TestOptions(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if _, err := zkstore.New(o); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Is(t, check.Err(zkstore.New(o)), model.ErrInvalidArgument, name)
 	}
 	s, err := zkstore.New(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for name, o := range map[string]model.Owner{"token": {Address: "1.2.3.4:5"}, "slash": {Address: "1.2.3.4:5", Token: "a/b"},
 		"port": {Address: "1.2.3.4", Token: "t"}, "address": {Address: "1.2/3.4:5", Token: "t"}} {
-		if _, err := s.Acquire(t.Context(), o); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Is(t, check.Err(s.Acquire(t.Context(), o)), model.ErrInvalidArgument, name)
 	}
 	if err := s.Close(); err != nil { // never connected
 		t.Error(err)
@@ -313,9 +302,7 @@ func TestLostTake(t *testing.T) {
 		wantAdvice(t, err, "opened again")
 		var lease model.Lease
 		eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
-		if taken := w.children(c, nodes[mode](w)); len(taken) != 2 {
-			t.Errorf("worker IDs %v", taken)
-		}
+		check.Equal(t, len(w.children(c, nodes[mode](w))), 2, "worker IDs")
 		renew(t, s, lease, 1000, 2000)
 	})
 }
@@ -324,9 +311,7 @@ func TestLostTake(t *testing.T) {
 func TestHungServer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer l.Close()
 	w := newWorld(t)
 	first := true // one goroutine dials

@@ -37,9 +37,7 @@ func TestRaceForAll(t *testing.T) {
 			if racers < model.SnowflakeWorkers {
 				return
 			}
-			if _, err := stores[0].Acquire(t.Context(), owner(5000)); !errors.Is(err, model.ErrNoWorkerID) {
-				t.Errorf("one more: %v", err)
-			}
+			check.Is(t, check.Err(stores[0].Acquire(t.Context(), owner(5000))), model.ErrNoWorkerID, "one more")
 		})
 	}
 }
@@ -55,9 +53,7 @@ func race(t *testing.T, stores []instance, n int) []model.Lease {
 		wg.Go(func() { leases[i], errs[i] = stores[i%len(stores)].Acquire(ctx, owner(i)) })
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, errors.Join(errs...))
 	return leases
 }
 
@@ -101,9 +97,7 @@ func TestOvertaken(t *testing.T) {
 		if _, err := slow.Renew(t.Context(), with(lease, past+hour, past+hour)); !errors.Is(err, model.ErrLeaseLost) {
 			t.Errorf("renewed: %v", err)
 		}
-		if next.WorkerID != lease.WorkerID {
-			t.Errorf("the other has %+v", next)
-		}
+		check.Equal(t, next.WorkerID, lease.WorkerID, "the other has", next)
 		if got := renew(t, quick, next, past, past); got.Reserved > past || got.Expires > past {
 			t.Errorf("the bounds became %+v", got)
 		}

@@ -3,7 +3,6 @@
 package zkstore_test
 
 import (
-	"errors"
 	"path"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/zkstore"
+	"shardid/scripts/check"
 )
 
 func (w world) pool(name string) string { return path.Join(w.root(), "recycle", name) }
@@ -34,9 +34,7 @@ func TestRecycleReclaims(t *testing.T) {
 	if lease.WorkerID != 17 || lease.After != live-hour-2*minute {
 		t.Errorf("%+v", lease)
 	}
-	if _, err := s.Acquire(t.Context(), owner(1)); !errors.Is(err, model.ErrNoWorkerID) {
-		t.Errorf("got %v, want %v", err, model.ErrNoWorkerID)
-	}
+	check.Is(t, check.Err(s.Acquire(t.Context(), owner(1))), model.ErrNoWorkerID)
 	if index := w.children(c, w.pool("address")); len(index) != 2 || !slices.Contains(index, owner(0).Address) || !slices.Contains(index, owner(0).Identity) {
 		t.Errorf("the addresses are %v", index)
 	}
@@ -62,20 +60,12 @@ func TestRecyclePools(t *testing.T) {
 		if lease.WorkerID != 1023 || lease.After != int64(round)*second {
 			t.Errorf("round %d: %+v", round, lease)
 		}
-		if got := w.children(c, w.pool("notuse")); len(got) != 1 {
-			t.Errorf("not in use: %v", got)
-		}
+		check.Equal(t, len(w.children(c, w.pool("notuse"))), 1, "not in use")
 		lease.Reserved = int64(round+1) * second
-		if err := s.Release(t.Context(), lease); err != nil {
-			t.Fatal(err)
-		}
-		if got := len(w.children(c, w.pool("inuse"))); got != model.SnowflakeWorkers-1 {
-			t.Errorf("%d in use", got)
-		}
+		check.Must(t, s.Release(t.Context(), lease))
+		check.Equal(t, len(w.children(c, w.pool("inuse"))), model.SnowflakeWorkers-1, "in use")
 	}
-	if index := w.children(c, w.pool("address")); len(index) != 2 {
-		t.Errorf("the addresses are %v", index)
-	}
+	check.Equal(t, len(w.children(c, w.pool("address"))), 2, "addresses")
 }
 
 // A first holder must not get past one that came and went meanwhile, whose bounds

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"shardid/scripts/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,9 +55,7 @@ func inBubble(t *testing.T, test func(t *testing.T, l *Listener, c net.Conn, inn
 		l := Listen(accepted, Limits{Read: limit, Write: limit})
 		time.Sleep(time.Second) // past what net/http takes for long ago, as in a real process
 		c, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		test(t, l, c, inner, client)
 		_ = c.Close()
 		_ = client.Close()
@@ -135,9 +135,7 @@ func TestLimitEndsACall(t *testing.T) {
 					ended := begin(read(c, 100))
 					time.Sleep(limit - 2*Period)
 					_, _ = client.Write([]byte("y"))
-					if err := <-ended; err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, <-ended)
 				}
 				time.Sleep(2 * limit)
 				began := time.Now()
@@ -161,9 +159,7 @@ func TestAWatchHasNoLimit(t *testing.T) {
 		default:
 		}
 		_ = client.Close()
-		if err := <-ended; !errors.Is(err, io.EOF) {
-			t.Error(err)
-		}
+		check.Is(t, <-ended, io.EOF)
 	})
 }
 
@@ -177,17 +173,11 @@ func TestLongAgoCountsAtOnce(t *testing.T) {
 			_ = c.SetReadDeadline(time.Unix(1, 0))
 			wantTimeout(t, <-ended)
 			wantTimeout(t, <-begin(read(c, n)))
-			if took := time.Since(began); took != 0 {
-				t.Errorf("%d bytes: after %v", n, took)
-			}
+			check.Equal(t, time.Since(began), 0, n, "bytes: after")
 			_ = c.SetReadDeadline(time.Time{})
 			ended = begin(read(c, n))
-			if _, err := client.Write([]byte("y")); err != nil {
-				t.Error(err)
-			}
-			if err := <-ended; err != nil {
-				t.Errorf("%d bytes, afterwards: %v", n, err)
-			}
+			check.OK(t, check.Err(client.Write([]byte("y"))))
+			check.OK(t, <-ended, n, "bytes, afterwards")
 		})
 	}
 }
@@ -229,9 +219,7 @@ func TestCloseEndsCalls(t *testing.T) {
 			ended := begin(read(c, n))
 			_ = c.Close()
 			for range 2 {
-				if err := <-ended; !errors.Is(err, io.ErrClosedPipe) {
-					t.Errorf("%d bytes: %v", n, err)
-				}
+				check.Is(t, <-ended, io.ErrClosedPipe, n, "bytes")
 				ended = begin(read(c, n))
 			}
 			if err := <-ended; err == nil {

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 const headTimeout = 300 * time.Millisecond
@@ -18,18 +20,14 @@ const headTimeout = 300 * time.Millisecond
 func serve(t *testing.T, h http.HandlerFunc) (addr string) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	server := &http.Server{Handler: h, ReadHeaderTimeout: headTimeout, ReadTimeout: time.Minute, IdleTimeout: -1}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(Listen(l, Limits{Read: headTimeout, Write: headTimeout})) })
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, server.Shutdown(ctx))
 		serving.Wait()
 	})
 	return l.Addr().String()
@@ -38,14 +36,10 @@ func serve(t *testing.T, h http.HandlerFunc) (addr string) {
 func dial(t *testing.T, addr, send string) net.Conn {
 	t.Helper()
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	if _, err := io.WriteString(c, send); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(io.WriteString(c, send)))
 	return c
 }
 
@@ -96,9 +90,7 @@ func TestHandlerLearnsThatTheClientIsGone(t *testing.T) {
 	c := dial(t, addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-began
 	_ = c.Close()
-	if err := <-ended; err != nil {
-		t.Error("the handler was not told")
-	}
+	check.OK(t, <-ended, "the handler was not told")
 }
 
 // Requests one after the other, some slower than a sweep, some sent before the

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 func TestDecodeLines(t *testing.T) {
@@ -167,9 +169,7 @@ func kindName(err error) string {
 // said, on one line.
 func TestRefusalMessage(t *testing.T) {
 	message, err := json.Marshal("app is not provisioned: 9")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for body, want := range map[string]string{
 		fmt.Sprintf(`{"code":-2,"message":%s}`, message):    "the server answered: app is not provisioned: 9",
 		"Client sent an HTTP request to an HTTPS server.\n": "the server answered: Client sent an HTTP request to an HTTPS server.",
@@ -177,8 +177,6 @@ func TestRefusalMessage(t *testing.T) {
 		"a\x1b[2J\nb":     `the server answered: a\x1b[2J`,
 	} {
 		q := &target{decode: decodeJSON, count: 1}
-		if got := q.refused(404, []byte(body)); got.Error() != want {
-			t.Errorf("%q: %v, want %s", body, got, want)
-		}
+		check.Equal(t, q.refused(404, []byte(body)).Error(), want, body)
 	}
 }

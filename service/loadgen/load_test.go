@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // TestModes: every mode asks for what the contract says and reads its answers,
@@ -37,9 +38,7 @@ func TestModes(t *testing.T) {
 				if r.Requests == 0 || r.IDs != r.Requests*int64(max(count, 1)) || r.Failed() > 0 || r.Duplicates.Count > 0 {
 					t.Errorf("%+v", r)
 				}
-				if r.Compared != s.last.Load() {
-					t.Errorf("compared %d IDs of %d that were issued", r.Compared, s.last.Load())
-				}
+				check.Equal(t, r.Compared, s.last.Load(), "compared IDs")
 			})
 		}
 	}
@@ -48,15 +47,11 @@ func TestModes(t *testing.T) {
 // TestShards: the passes of an ordinary run use all 64 shards alike.
 func TestShards(t *testing.T) {
 	l, err := New(brief("http://127.0.0.1:1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var used [model.Shards]int
 	for _, request := range l.target.requests {
 		u, err := url.ParseRequestURI(strings.Fields(string(request))[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		used[model.ShardOf(u.Query().Get("gatePass"))]++
 	}
 	for shard, n := range used {
@@ -71,24 +66,16 @@ func TestApps(t *testing.T) {
 	o := brief("http://127.0.0.1:1")
 	o.App, o.Apps, o.Passes = 0, model.Apps, model.Apps*model.Shards
 	l, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	used := map[model.ListKey]bool{}
 	for _, request := range l.target.requests {
 		u, err := url.ParseRequestURI(strings.Fields(string(request))[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		app, err := strconv.ParseUint(u.Query().Get("appId"), 10, 8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		used[model.ListKey{App: uint8(app), Shard: model.ShardOf(u.Query().Get("gatePass"))}] = true
 	}
-	if len(used) != o.Passes {
-		t.Errorf("%d of %d lists are asked", len(used), o.Passes)
-	}
+	check.Equal(t, len(used), o.Passes, "lists asked")
 }
 
 // TestOneInAMillion: one ID that is issued for the second time is found among a
@@ -108,9 +95,7 @@ func TestOneInAMillion(t *testing.T) {
 	defer cancel()
 	go func() { <-done; cancel() }()
 	l, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	r, err := l.Run(ctx)
 	if err != nil || r.Compared < 1_100_000 || r.Duplicates.Count != 1 || r.Duplicates.First[0] != 1 {
 		t.Errorf("%+v, %v", r, err)
@@ -213,9 +198,7 @@ func TestBreaches(t *testing.T) {
 	o.Count = 3
 	r := mustRun(t, o)
 	for _, b := range []breach{errWrongCount, errBelowOne, errIDInError, errUnreadable} {
-		if r.Breaches[b.Error()] != 1 {
-			t.Errorf("%s: %d times", b, r.Breaches[b.Error()])
-		}
+		check.Equal(t, r.Breaches[b.Error()], 1, b, "times")
 	}
 	if r.Duplicates.Count != 1 || len(r.Errors) > 0 {
 		t.Errorf("%+v", r)
@@ -313,9 +296,7 @@ func TestIdle(t *testing.T) {
 // TestTLSAndToken: https works, and the token is sent.
 func TestTLSAndToken(t *testing.T) {
 	s := httptest.NewTLSServer(&issuer{spoil: func(_ http.ResponseWriter, r *http.Request, _ int64) bool {
-		if got := r.Header.Get("Authorization"); got != "Bearer secret" {
-			t.Errorf("Authorization: %q", got)
-		}
+		check.Equal(t, r.Header.Get("Authorization"), "Bearer secret", "Authorization")
 		return false
 	}})
 	defer s.Close()
@@ -330,9 +311,7 @@ func TestTLSAndToken(t *testing.T) {
 // TestRaw reads nothing but the status, below a path of the URL.
 func TestRaw(t *testing.T) {
 	o := brief(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.String() != "/base/x?y=1" {
-			t.Errorf("asked for %s", r.URL)
-		}
+		check.Equal(t, r.URL.String(), "/base/x?y=1", "asked for", r.URL)
 		fmt.Fprint(w, "7")
 	})) + "/base/")
 	o.Raw = "/x?y=1"

@@ -7,15 +7,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // paceRun runs the pacer of a run at 10000 a second that has begun.
 func paceRun(t *testing.T, ctx func(*run) context.Context, from, end int64, due chan int64) (r *run, wait func()) {
 	t.Helper()
 	timer, err := newTimer()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(timer.close)
 	r = &run{Load: &Load{opts: Options{Rate: 10_000}}, clock: clock{time.Now()}, account: newAccount(0), from: from, end: end}
 	var wg sync.WaitGroup

@@ -20,9 +20,7 @@ import (
 func parrot(tb testing.TB, answer string, ends bool) string {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -54,9 +52,7 @@ func newWorker(tb testing.TB, answer string, ends bool) *worker {
 	o := brief(parrot(tb, answer, ends))
 	o.Concurrency, o.Timeout = 1, 2*time.Second
 	l, err := New(o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	w := &worker{run: &run{Load: l, clock: clock{time.Now()}, account: newAccount(1 << 20)}}
 	tb.Cleanup(w.hangUp)
 	return w

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/queue"
 )
 
@@ -17,7 +18,7 @@ func TestStartsWithoutItsStores(t *testing.T) {
 	l.set(func(l *lists) { l.err = errAway })
 	db.fail(errAway)
 	r := start(t, l, db)
-	eventually(t, "says what it waits for", func() error {
+	check.Eventually(t, "says what it waits for", func() error {
 		if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrNotReady) || !errors.Is(err, errAway) {
 			return errors.New("no reason yet")
 		}
@@ -25,12 +26,10 @@ func TestStartsWithoutItsStores(t *testing.T) {
 	})
 	l.set(func(l *lists) { l.err = nil })
 	time.Sleep(100 * time.Millisecond)
-	if err := r.Ready(); !errors.Is(err, model.ErrNotReady) {
-		t.Errorf("ready without a database: %v", err)
-	}
+	check.Is(t, r.Ready(), model.ErrNotReady, "ready without a database")
 	db.fail(nil)
 	arrived := time.Now()
-	eventually(t, "serves", func() error { _, err := r.one(1, "alice"); return err })
+	check.Eventually(t, "serves", func() error { _, err := r.one(1, "alice"); return err })
 	if d := time.Since(arrived); d > 2*time.Second {
 		t.Errorf("served %v after the store's arrival", d)
 	}
@@ -39,9 +38,7 @@ func TestStartsWithoutItsStores(t *testing.T) {
 func TestDatabaseAwayServesWhatIsHeldThenRefusesThenRecovers(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(1, "alice")))
 	db.fail(errAway)
 	served := 0
 	var err error
@@ -57,17 +54,13 @@ func TestDatabaseAwayServesWhatIsHeldThenRefusesThenRecovers(t *testing.T) {
 	if !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
 		t.Errorf("refusal: %v", err)
 	}
-	if r.Stats().Starved == 0 || r.reports.of(queue.ConditionRefill) == nil {
+	if r.Stats().Starved == 0 || r.reports.Of(queue.ConditionRefill) == nil {
 		t.Error("the failure was not reported")
 	}
-	if err := r.Ready(); err != nil {
-		t.Errorf("one dry list of 64 makes the mode not ready: %v", err)
-	}
+	check.OK(t, r.Ready(), "one dry list of 64 makes the mode not ready")
 	db.fail(nil)
-	eventually(t, "recovers, without a caller", func() error { return r.reports.of(queue.ConditionRefill) })
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Error(err)
-	}
+	check.Eventually(t, "recovers, without a caller", func() error { return r.reports.Of(queue.ConditionRefill) })
+	check.OK(t, check.Err(r.one(1, "alice")))
 }
 
 // Only when no list has anything left is the mode not ready.
@@ -95,15 +88,13 @@ func TestNotReadyOnceEveryListIsDry(t *testing.T) {
 		}
 	}
 	dry(0)
-	if err := r.Ready(); err != nil {
-		t.Errorf("one list is dry, the other is not: %v", err)
-	}
+	check.OK(t, r.Ready(), "one list is dry, the other is not")
 	dry(1)
 	if err := r.Ready(); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
 		t.Errorf("both lists are dry: %v", err)
 	}
 	db.fail(nil)
-	eventually(t, "recovers, without a caller", r.Ready)
+	check.Eventually(t, "recovers, without a caller", r.Ready)
 }
 
 // What failed once is tried again until it works, although nobody asks: the list that
@@ -111,9 +102,7 @@ func TestNotReadyOnceEveryListIsDry(t *testing.T) {
 func TestFailuresEndWithTheirCause(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 50 * time.Millisecond; o.PrefetchMax = 1 })
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(1, "alice")))
 	l.set(func(l *lists) { l.err = errAway })
 	db.fail(errAway)
 	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) {
@@ -124,14 +113,14 @@ func TestFailuresEndWithTheirCause(t *testing.T) {
 	}
 	conditions := []string{queue.ConditionPop, queue.ConditionReload}
 	for _, c := range conditions {
-		if r.reports.of(c) == nil {
+		if r.reports.Of(c) == nil {
 			t.Errorf("%s was not reported", c)
 		}
 	}
 	l.set(func(l *lists) { l.err = nil })
 	db.fail(nil)
 	for _, c := range conditions {
-		eventually(t, c+" works again", func() error { return r.reports.of(c) })
+		check.Eventually(t, c+" works again", func() error { return r.reports.Of(c) })
 	}
 }
 
@@ -142,14 +131,12 @@ func TestListsAwayRefusesThenRecovers(t *testing.T) {
 	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
 		t.Errorf("refusal: %v", err)
 	}
-	if r.reports.of(queue.ConditionPop) == nil {
+	if r.reports.Of(queue.ConditionPop) == nil {
 		t.Error("the failure was not reported")
 	}
 	l.set(func(l *lists) { l.err = nil })
-	eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
-	if err := r.reports.of(queue.ConditionPop); err != nil {
-		t.Error(err)
-	}
+	check.Eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
+	check.OK(t, r.reports.Of(queue.ConditionPop))
 }
 
 // A store that gives and takes nothing, such as a Redis without memory: each push
@@ -158,7 +145,7 @@ func TestAFullStoreCostsFewSegments(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	l.set(func(l *lists) { l.full = errors.New("OOM command not allowed") })
 	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = time.Second })
-	eventually(t, "the first sweep has tried each list", func() error {
+	check.Eventually(t, "the first sweep has tried each list", func() error {
 		if len(db.segments()) < model.Shards {
 			return errors.New("some have not")
 		}
@@ -169,9 +156,7 @@ func TestAFullStoreCostsFewSegments(t *testing.T) {
 	for range 8 {
 		callers.Go(func() {
 			for range 3 {
-				if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) {
-					t.Errorf("refusal: %v", err)
-				}
+				check.Is(t, check.Err(r.one(1, "alice")), model.ErrQueueEmpty, "refusal")
 			}
 		})
 	}
@@ -180,7 +165,7 @@ func TestAFullStoreCostsFewSegments(t *testing.T) {
 		t.Errorf("%d segments were used up in 3 s", n)
 	}
 	l.set(func(l *lists) { l.full = nil })
-	eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
+	check.Eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
 }
 
 func TestCallersWaitForTheRefillInFlight(t *testing.T) {
@@ -192,9 +177,7 @@ func TestCallersWaitForTheRefillInFlight(t *testing.T) {
 	for i := range 60 {
 		wg.Go(func() {
 			ids, err := []replica{a, b}[i%2].Next(context.Background(), 1, "alice", 10, nil)
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 			got.add(ids, 1, "alice")
 		})
 	}
@@ -213,9 +196,7 @@ func TestCallersGetTheFirstPartOfASegmentThatIsOnItsWay(t *testing.T) {
 				if part := reqs[i]; part.Key == alice && part.Segment.First == 1 {
 					part.Segment.Last = 10
 					reqs[i].Segment.First, reqs[i].Cap = 11, part.Cap+10
-					if err := l.Store.Push(context.Background(), []model.PushRequest{part})[0]; err != nil {
-						t.Error(err)
-					}
+					check.OK(t, l.Store.Push(context.Background(), []model.PushRequest{part})[0])
 					<-served
 				}
 			}
@@ -224,16 +205,14 @@ func TestCallersGetTheFirstPartOfASegmentThatIsOnItsWay(t *testing.T) {
 	})
 	db.provision(1, 100, model.Limit{Policy: model.LimitReject})
 	got := newCollector()
-	eventually(t, "the first ten", func() error {
+	check.Eventually(t, "the first ten", func() error {
 		ids, err := r.Next(context.Background(), 1, "alice", 10, nil)
 		got.add(ids, 1, "alice")
 		return err
 	})
 	close(served)
 	ids, err := r.Next(context.Background(), 1, "alice", 90, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	got.add(ids, 1, "alice")
 	got.check(t, 100)
 	if last := alice.Compose(100); !got.seen[last] {
@@ -247,10 +226,8 @@ func TestALockOfTheDeadIsOutlived(t *testing.T) {
 	r := ready(t, l, db)
 	db.provision(1, 100, model.Limit{Policy: model.LimitReject})
 	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
-	if _, err := l.Store.TryLock(context.Background(), []string{key.String()}, "dead", time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "served without the lock", func() error { _, err := r.one(1, "alice"); return err })
+	check.Must(t, check.Err(l.Store.TryLock(context.Background(), []string{key.String()}, "dead", time.Minute)))
+	check.Eventually(t, "served without the lock", func() error { _, err := r.one(1, "alice"); return err })
 }
 
 func TestASegmentOfAnotherHistoryIsDropped(t *testing.T) {
@@ -266,9 +243,7 @@ func TestASegmentOfAnotherHistoryIsDropped(t *testing.T) {
 	}
 	r := ready(t, l, db)
 	id, err := r.one(1, "alice")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if id <= 100<<14 {
 		t.Errorf("ID %d is of the dropped segment", id)
 	}
@@ -293,9 +268,7 @@ func TestTheTripwireRefusesWhatCameBefore(t *testing.T) {
 	got := newCollector()
 	for range 50 {
 		id, err := r.one(1, "alice")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		got.add([]int64{id}, 1, "alice")
 	}
 	got.check(t, 50)
@@ -311,9 +284,7 @@ func TestADatabaseThatWentBackIsLifted(t *testing.T) {
 	take := func() {
 		for range 150 {
 			id, err := r.one(1, "alice")
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			got.add([]int64{id}, 1, "alice")
 		}
 	}
@@ -341,28 +312,22 @@ func TestStopFailsWhoWaitsAndMayBeCalledTwice(t *testing.T) {
 	go func() { _, err := r.one(1, "nobody has this yet"); done <- err }()
 	time.Sleep(20 * time.Millisecond)
 	stop(t, r.Service)
-	if err := <-done; !errors.Is(err, model.ErrNotReady) {
-		t.Errorf("waiter: %v", err)
-	}
-	if _, err := r.one(1, "bob"); !errors.Is(err, model.ErrNotReady) {
-		t.Errorf("after stop: %v", err)
-	}
+	check.Is(t, <-done, model.ErrNotReady, "waiter")
+	check.Is(t, check.Err(r.one(1, "bob")), model.ErrNotReady, "after stop")
 	stop(t, r.Service)
 }
 
 func TestACallerThatLeavesLosesNothing(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db)
-	eventually(t, "first", func() error { _, err := r.one(1, "alice"); return err })
+	check.Eventually(t, "first", func() error { _, err := r.one(1, "alice"); return err })
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for range 10 {
 		_, _ = r.Next(ctx, 1, "alice", 50, nil)
 	}
 	ids, err := r.Next(context.Background(), 1, "alice", 500, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if parts, _ := model.DecodeQueueID(ids[0]); parts.Index > 600 {
 		t.Errorf("index %d: callers that left cost indices", parts.Index)
 	}
@@ -390,9 +355,7 @@ func TestARolledBackMaxIDIsLiftedSoon(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	filler := ready(t, l, db)
 	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
-	if _, err := filler.Next(context.Background(), 1, "alice", 5000, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(filler.Next(context.Background(), 1, "alice", 5000, nil)))
 	stop(t, filler.Service)
 	db.change(func(rows map[model.ListKey]model.AllocState) {
 		row := rows[key]
@@ -400,7 +363,7 @@ func TestARolledBackMaxIDIsLiftedSoon(t *testing.T) {
 		rows[key] = row
 	})
 	r := ready(t, l, db, everySecond)
-	eventually(t, "lifted", func() error {
+	check.Eventually(t, "lifted", func() error {
 		configs, err := db.Load(context.Background())
 		for _, c := range configs {
 			if c.Key == key && c.MaxID < 5000 {
@@ -427,22 +390,14 @@ func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 		t.Errorf("one: %v", err)
 	}
 	for range 200 { // lists that work hide none that fails
-		if _, err := r.one(1, "hello"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "hello")))
 	}
-	if err := r.reports.of(queue.ConditionRefill); !errors.Is(err, model.ErrUnconfirmed) {
-		t.Errorf("reported: %v", err)
-	}
+	check.Is(t, r.reports.Of(queue.ConditionRefill), model.ErrUnconfirmed, "reported")
 	row.Doubt = 0 // confirmed
 	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
-	eventually(t, "it ends with its cause, without a caller", func() error { return r.reports.of(queue.ConditionRefill) })
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Error(err)
-	}
-	if n := r.Seen()[0].Unconfirmed; n != 0 {
-		t.Errorf("%d lists are unconfirmed still", n)
-	}
+	check.Eventually(t, "it ends with its cause, without a caller", func() error { return r.reports.Of(queue.ConditionRefill) })
+	check.OK(t, check.Err(r.one(1, "alice")))
+	check.Equal(t, r.Seen()[0].Unconfirmed, 0, "lists are unconfirmed still")
 }
 
 func TestAnUnvouchedDatabaseMakesALargeSpaceJump(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/memstore"
+	"shardid/scripts/check"
 	"shardid/service/queue"
 )
 
@@ -89,9 +90,7 @@ func TestALowRateTakesOneIndexAtATime(t *testing.T) {
 	l := newLists()
 	r := ready(t, l, newTable(1))
 	for range 3 {
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 		time.Sleep(550 * time.Millisecond)
 	}
 	if got := fmt.Sprint(l.popped()); got != "[1 1 1]" && got != "[1 1 1 1]" { // the first may find the list empty
@@ -105,9 +104,7 @@ func TestAHighRateTakesMany(t *testing.T) {
 	r := ready(t, l, db)
 	const calls = 20_000
 	for range calls {
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 	}
 	if n := len(l.popped()); n > calls/20 {
 		t.Errorf("%d pops for %d IDs, want at most a twentieth", n, calls)
@@ -118,9 +115,7 @@ func TestPrefetchOfOneIsOnePopPerID(t *testing.T) {
 	l := newLists()
 	r := ready(t, l, newTable(1), func(o *queue.Options) { o.PrefetchMax = 1 })
 	for range 500 {
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 	}
 	for _, n := range l.popped() {
 		if n != 1 {
@@ -158,9 +153,7 @@ func TestExactlyThreeLeft(t *testing.T) {
 	}
 	got := newCollector()
 	id, err := b.one(1, "alice")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	got.add([]int64{id}, 1, "alice")
 	for i := range 20 {
 		for _, r := range []replica{a, b} {
@@ -185,9 +178,7 @@ func TestALoweredLimitIsKept(t *testing.T) {
 	r := ready(t, l, db, everySecond)
 	alice := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
 	for range 200 { // hold some ahead of demand
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 	}
 	limit := alice.Compose(205)
 	db.change(func(rows map[model.ListKey]model.AllocState) {
@@ -196,7 +187,7 @@ func TestALoweredLimitIsKept(t *testing.T) {
 		rows[alice] = row
 	})
 	reloads := db.countLoads()
-	eventually(t, "two reloads", func() error {
+	check.Eventually(t, "two reloads", func() error {
 		if n := db.countLoads(); n < reloads+2 {
 			return fmt.Errorf("%d", n-reloads)
 		}
@@ -225,9 +216,7 @@ func TestAListAtItsLimitIsLeftAlone(t *testing.T) {
 	db.provision(1, 100, model.Limit{MaxID: alice.Compose(3), Policy: model.LimitReject})
 	r := ready(t, l, db)
 	for range 3 {
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 	}
 	began, before := time.Now(), db.askedFor(alice)
 	for range 300 {
@@ -244,12 +233,8 @@ func TestAListAtItsLimitIsLeftAlone(t *testing.T) {
 		row.Limit.MaxID = alice.Compose(500) // above the segment that was taken whole
 		rows[alice] = row
 	})
-	if err := r.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Errorf("under the new limit: %v", err)
-	}
+	check.Must(t, r.Reload(t.Context()))
+	check.OK(t, check.Err(r.one(1, "alice")), "under the new limit")
 }
 
 func TestWrapSkipsZero(t *testing.T) {
@@ -259,9 +244,7 @@ func TestWrapSkipsZero(t *testing.T) {
 	db.provision(0, 100, limit)
 	r := ready(t, l, db)
 	ids, err := r.Next(context.Background(), 0, "alice", 7, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	want := []int64{1 << 14, 2 << 14, 3 << 14, 1 << 14, 2 << 14, 3 << 14, 1 << 14}
 	if fmt.Sprint(ids) != fmt.Sprint(want) {
 		t.Errorf("IDs %v, want %v", ids, want)
@@ -276,7 +259,7 @@ func TestUnknownAppIsFoundWithinASecondAndReloadsAreLimited(t *testing.T) {
 	}
 	db.provision(9, 100, model.Limit{Policy: model.LimitReject})
 	start := time.Now()
-	eventually(t, "new app", func() error { _, err := r.one(9, "alice"); return err })
+	check.Eventually(t, "new app", func() error { _, err := r.one(9, "alice"); return err })
 	if d := time.Since(start); d > time.Second {
 		t.Errorf("a new app took %v", d)
 	}
@@ -301,12 +284,8 @@ func TestUnknownShard(t *testing.T) {
 		delete(rows, model.ListKey{App: 1, Shard: model.ShardOf("alice")})
 	})
 	r := ready(t, l, db)
-	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrUnknownShard) {
-		t.Errorf("alice: %v", err)
-	}
-	if _, err := r.one(1, "bob"); err != nil {
-		t.Errorf("bob: %v", err)
-	}
+	check.Is(t, check.Err(r.one(1, "alice")), model.ErrUnknownShard, "alice")
+	check.OK(t, check.Err(r.one(1, "bob")), "bob")
 }
 
 // everySecond makes the cron jobs run each second.
@@ -317,9 +296,7 @@ func TestARemovedAppIsCleanedAndComesBackAbove(t *testing.T) {
 	r := ready(t, l, db, everySecond)
 	alice := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
 	last, err := r.one(1, "alice")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	db.change(func(rows map[model.ListKey]model.AllocState) {
 		for key := range rows {
 			if key.App == 1 {
@@ -327,7 +304,7 @@ func TestARemovedAppIsCleanedAndComesBackAbove(t *testing.T) {
 			}
 		}
 	})
-	eventually(t, "list deleted", func() error {
+	check.Eventually(t, "list deleted", func() error {
 		if s := l.State(context.Background(), []model.ListKey{alice})[0]; s.Len != 0 {
 			return fmt.Errorf("list holds %d", s.Len)
 		}
@@ -338,7 +315,7 @@ func TestARemovedAppIsCleanedAndComesBackAbove(t *testing.T) {
 	}
 	db.provision(1, 100, model.Limit{Policy: model.LimitReject}) // max_id is 0 again
 	var id int64
-	eventually(t, "app is back", func() error { id, err = r.one(1, "alice"); return err })
+	check.Eventually(t, "app is back", func() error { id, err = r.one(1, "alice"); return err })
 	if id <= last {
 		t.Errorf("ID %d after %d", id, last)
 	}
@@ -347,7 +324,7 @@ func TestARemovedAppIsCleanedAndComesBackAbove(t *testing.T) {
 func TestTheSweepRefillsWhatIsLow(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db, everySecond)
-	eventually(t, "all lists filled", func() error {
+	check.Eventually(t, "all lists filled", func() error {
 		for shard := range uint8(model.Shards) {
 			key := model.ListKey{App: 1, Shard: shard}
 			if s := l.State(context.Background(), []model.ListKey{key})[0]; s.Len < 100 {
@@ -360,15 +337,13 @@ func TestTheSweepRefillsWhatIsLow(t *testing.T) {
 	if _, err := l.Store.Pop(context.Background(), key, 85); err != nil { // another replica's doing
 		t.Fatal(err)
 	}
-	eventually(t, "refilled by the sweep", func() error {
+	check.Eventually(t, "refilled by the sweep", func() error {
 		if s := l.State(context.Background(), []model.ListKey{key})[0]; s.Len <= 20 {
 			return fmt.Errorf("list holds %d", s.Len)
 		}
 		return nil
 	})
-	if err := r.reports.of(queue.ConditionRefill); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, r.reports.Of(queue.ConditionRefill))
 }
 
 func TestTheLowWatermarkRefillsAtOnce(t *testing.T) {
@@ -376,18 +351,16 @@ func TestTheLowWatermarkRefillsAtOnce(t *testing.T) {
 	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
 	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
 	length := func() int64 { return l.State(context.Background(), []model.ListKey{key})[0].Len }
-	eventually(t, "filled", func() error {
+	check.Eventually(t, "filled", func() error {
 		if n := length(); n < 100 {
 			return fmt.Errorf("list holds %d", n)
 		}
 		return nil
 	})
 	for range 85 {
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 	}
-	eventually(t, "refilled without a further request", func() error {
+	check.Eventually(t, "refilled without a further request", func() error {
 		if n := length(); n <= 20 {
 			return fmt.Errorf("list holds %d", n)
 		}
@@ -398,19 +371,11 @@ func TestTheLowWatermarkRefillsAtOnce(t *testing.T) {
 func TestTheStepGrowsWithDemandAndNotWithLoss(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db)
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(1, "alice")))
 	l.set(func(l *lists) { l.Store = memstore.New() }) // Redis restarted empty
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Fatal(err)
-	}
-	if n := db.longest(); n != 100 {
-		t.Errorf("a lost list led to a segment of %d", n)
-	}
-	if _, err := r.Next(context.Background(), 1, "alice", 1000, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(1, "alice")))
+	check.Equal(t, db.longest(), 100, "a lost list led to a segment of")
+	check.Must(t, check.Err(r.Next(context.Background(), 1, "alice", 1000, nil)))
 	if n := db.longest(); n < 200 {
 		t.Errorf("demand led to a segment of %d", n)
 	}
@@ -426,9 +391,7 @@ func TestTheStepDoesNotGrowWhilePushesAreSlow(t *testing.T) {
 			return reqs
 		}
 	})
-	if _, err := r.Next(context.Background(), 1, "alice", 350, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.Next(context.Background(), 1, "alice", 350, nil)))
 	// The first may have been pushed before.
 	if n := db.longest(); n > 200 {
 		t.Errorf("a segment of %d", n)
@@ -450,24 +413,18 @@ func (t *table) longest() int64 {
 func TestReloadTakesAChangeOver(t *testing.T) {
 	db := newTable(1)
 	r := ready(t, newLists(), db)
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(1, "alice")))
 	db.change(func(rows map[model.ListKey]model.AllocState) { clear(rows) })
-	if err := r.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Reload(t.Context()))
 	if id, err := r.one(1, "alice"); !errors.Is(err, model.ErrUnknownApp) {
 		t.Errorf("got %d, %v of a removed app", id, err)
 	}
 	db.fail(errAway)
-	if err := r.Reload(t.Context()); !errors.Is(err, errAway) || !errors.Is(r.reports.of(queue.ConditionReload), errAway) {
-		t.Errorf("%v, reported %v", err, r.reports.of(queue.ConditionReload))
+	if err := r.Reload(t.Context()); !errors.Is(err, errAway) || !errors.Is(r.reports.Of(queue.ConditionReload), errAway) {
+		t.Errorf("%v, reported %v", err, r.reports.Of(queue.ConditionReload))
 	}
 	stop(t, r.Service)
-	if err := r.Reload(t.Context()); !errors.Is(err, model.ErrNotReady) {
-		t.Errorf("after the end: %v", err)
-	}
+	check.Is(t, r.Reload(t.Context()), model.ErrNotReady, "after the end")
 }
 
 // Before the stores have answered there is nothing to reload, and readiness does not
@@ -518,9 +475,7 @@ func TestSwitchToWrapWarns(t *testing.T) {
 		}
 	})
 	for range 3 {
-		if err := r.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, r.Reload(t.Context()))
 	}
 	log.mu.Lock()
 	defer log.mu.Unlock()

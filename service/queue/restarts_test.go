@@ -10,6 +10,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/memstore"
+	"shardid/scripts/check"
 	"shardid/service/queue"
 )
 
@@ -27,9 +28,7 @@ func TestRestartsOfOneStoreNeverAddUp(t *testing.T) {
 	take := func(pass string) {
 		t.Helper()
 		ids, err := r.Next(context.Background(), 1, pass, 10, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		got.add(ids, 1, pass)
 	}
 	take("alice")
@@ -52,7 +51,7 @@ func TestRestartsOfOneStoreNeverAddUp(t *testing.T) {
 	}
 	for week := range 3 {
 		marked = map[model.ListKey]int64{}
-		eventually(t, "settled", settled)
+		check.Eventually(t, "settled", settled)
 		before := len(db.segments())
 		db.change(func(rows map[model.ListKey]model.AllocState) { // the database has restarted
 			for key, row := range rows {
@@ -60,12 +59,10 @@ func TestRestartsOfOneStoreNeverAddUp(t *testing.T) {
 				rows[key] = row
 			}
 		})
-		eventually(t, "the doubt is over", settled)
+		check.Eventually(t, "the doubt is over", settled)
 		l.set(func(l *lists) { l.Store = memstore.New() }) // the lists' store has
-		eventually(t, "the marks are back", settled)
-		if n := len(db.segments()) - before; n != 0 {
-			t.Errorf("week %d: %d segments were taken", week, n)
-		}
+		check.Eventually(t, "the marks are back", settled)
+		check.Equal(t, len(db.segments()) - before, 0, "week", week, "segments were taken")
 		take("alice")
 		take([]string{"b", "c", "d"}[week]) // for the first time
 	}
@@ -90,21 +87,17 @@ func TestAStoreThatTakesNoWritesCostsNoSegment(t *testing.T) {
 	for range 8 {
 		callers.Go(func() {
 			for range 3 {
-				if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) {
-					t.Errorf("refusal: %v", err)
-				}
+				check.Is(t, check.Err(r.one(1, "alice")), model.ErrQueueEmpty, "refusal")
 			}
 		})
 	}
 	callers.Wait()
-	if n := len(db.segments()); n != 0 {
-		t.Errorf("%d segments were used up in 3 s", n)
-	}
-	if r.reports.of(queue.ConditionRefill) == nil {
+	check.Equal(t, len(db.segments()), 0, "segments were used up in 3 s")
+	if r.reports.Of(queue.ConditionRefill) == nil {
 		t.Error("nothing was reported")
 	}
 	l.set(func(l *lists) { l.readOnly = nil })
-	eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
+	check.Eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
 }
 
 // An app whose IDs must stay below 2^31 has 131,071 indices in each shard. It survives
@@ -120,11 +113,9 @@ func TestANarrowListSurvivesRestarts(t *testing.T) {
 	for range restarts {
 		s := replica{mustNew(t, newLists(), db), nil} // the lists are lost each time
 		s.Start()
-		eventually(t, "ready", s.Ready)
+		check.Eventually(t, "ready", s.Ready)
 		id, err := s.one(1, "alice")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		got.add([]int64{id}, 1, "alice")
 		stop(t, s.Service)
 	}
@@ -149,9 +140,7 @@ func TestANarrowListFollowsDemand(t *testing.T) {
 	got := newCollector()
 	for range 2000 {
 		id, err := r.one(1, "alice")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		got.add([]int64{id}, 1, "alice")
 	}
 	got.check(t, 2000)
@@ -173,9 +162,7 @@ func TestANarrowListFollowsDemand(t *testing.T) {
 
 func mustNew(t *testing.T, l *lists, db *table) *queue.Service {
 	t.Helper()
-	s, err := queue.New(options(l, db, &reports{last: map[string]error{}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, err := queue.New(options(l, db, &check.Reports{}))
+	check.Must(t, err)
 	return s
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/queue"
 )
 
@@ -19,7 +20,7 @@ func TestViewsShowDepths(t *testing.T) {
 	if _, err := r.one(7, "alice"); err != nil { // shard 0, step 100
 		t.Fatal(err)
 	}
-	eventually(t, "the sweep filled all lists", func() error {
+	check.Eventually(t, "the sweep filled all lists", func() error {
 		views := r.Views(t.Context())
 		if len(views) != 2 || views[0].App != 1 || views[1].App != 7 || views[1].Step != 100 {
 			return fmt.Errorf("views: %+v", views)
@@ -33,7 +34,7 @@ func TestViewsShowDepths(t *testing.T) {
 		return nil
 	})
 	l.set(func(l *lists) { l.err = errAway })
-	eventually(t, "unknown with the store away", func() error {
+	check.Eventually(t, "unknown with the store away", func() error {
 		if got := r.Views(t.Context())[1].Depths; got != [model.Shards]int64(unknown()) {
 			return fmt.Errorf("depths: %v", got)
 		}
@@ -94,9 +95,7 @@ func TestViewsShareOneReading(t *testing.T) {
 		defer cancel()
 		begun := time.Now()
 		r.Views(ctx)
-		if took := time.Since(begun); took != time.Millisecond {
-			t.Errorf("a look of 1 ms took %v", took)
-		}
+		check.Equal(t, time.Since(begun), time.Millisecond, "a look of 1 ms took")
 		r.Views(t.Context())
 		if n, took := a.times()-before, time.Since(begun); n != 2 || took != 100*time.Millisecond {
 			t.Errorf("asked %d times, want 2; the second look ended after %v, want with the first reading", n, took)
@@ -125,16 +124,14 @@ func TestSeenTellsOfTheLimit(t *testing.T) {
 	db.provision(2, 100, model.Limit{Policy: model.LimitReject})
 	db.provision(3, 4, limit) // nobody asks for it, and it is left alone
 	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
-	eventually(t, "the first sweep", func() error {
+	check.Eventually(t, "the first sweep", func() error {
 		if v := r.Seen()[1]; v.Refills != 64 {
 			return fmt.Errorf("%+v", v)
 		}
 		return nil
 	})
 	for i := range int64(4) {
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 		if v := r.Seen()[0]; i == 2 && (v.Highest < 3 || v.Left > 0.25 || v.Exhausted != 0) {
 			t.Errorf("after three: %+v", v)
 		}
@@ -159,18 +156,16 @@ func TestStatsOfRefillsAndHeld(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	db.delay = 2 * time.Millisecond
 	r := ready(t, l, db)
-	eventually(t, "the first sweep", func() error {
+	check.Eventually(t, "the first sweep", func() error {
 		if s := r.Stats(); s.Refills != 64 || s.Passes.Count() == 0 || s.Passes.Sum < 2*time.Millisecond || s.FailedPasses != 0 {
 			return fmt.Errorf("%+v", s)
 		}
 		return nil
 	})
 	for range 30 { // one after the other is a hot list
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 	}
-	eventually(t, "IDs are held, as many as the view says", func() error {
+	check.Eventually(t, "IDs are held, as many as the view says", func() error {
 		if s, v := r.Stats(), r.Seen()[0]; s.Held == 0 || s.Held != v.Held || s.Issued != v.Issued {
 			return fmt.Errorf("%+v, %+v", s, v)
 		}
@@ -182,7 +177,7 @@ func TestStatsOfRefillsAndHeld(t *testing.T) {
 			break
 		}
 	}
-	eventually(t, "a failed pass", func() error {
+	check.Eventually(t, "a failed pass", func() error {
 		if s := r.Stats(); s.FailedPasses == 0 {
 			return fmt.Errorf("%+v", s)
 		}
@@ -202,7 +197,7 @@ func TestSeenTellsOfAConfirmation(t *testing.T) {
 	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
 	wait := func(what string, want int) {
 		t.Helper()
-		eventually(t, what, func() error {
+		check.Eventually(t, what, func() error {
 			_, _ = r.one(1, "alice") // its refill is what is looked at
 			if v := r.Seen()[0]; v.Unconfirmed != want {
 				return fmt.Errorf("%+v", v)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/service/segment"
 )
 
@@ -16,9 +17,7 @@ func BenchmarkIssue(b *testing.B) {
 	db := newTable(1_000_000, "orders", "users", "payments")
 	r := ready(b, db)
 	orders, err := r.Tag("orders")
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	var counter atomic.Int64
 	for _, c := range []struct {
 		name string
@@ -33,9 +32,7 @@ func BenchmarkIssue(b *testing.B) {
 			b.ReportAllocs()
 			dst := make([]int64, 0, 100)
 			for b.Loop() {
-				if err := c.call(dst); err != nil {
-					b.Fatal(err)
-				}
+				check.Must(b, c.call(dst))
 			}
 		})
 		b.Run(c.name+"/parallel", func(b *testing.B) {
@@ -57,9 +54,7 @@ func BenchmarkIssue(b *testing.B) {
 func BenchmarkHandleAndAtomicAdd(b *testing.B) {
 	r := ready(b, newTable(1_000_000, "orders"))
 	orders, err := r.Tag("orders")
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	ctx := b.Context()
 	b.Run("atomic add", func(b *testing.B) {
 		var counter atomic.Int64
@@ -69,17 +64,13 @@ func BenchmarkHandleAndAtomicAdd(b *testing.B) {
 	})
 	b.Run("handle", func(b *testing.B) {
 		for range b.N {
-			if _, err := orders.One(ctx); err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, check.Err(orders.One(ctx)))
 		}
 	})
 	b.Run("key", func(b *testing.B) {
 		dst := make([]int64, 0, 1)
 		for range b.N {
-			if _, err := r.Next(ctx, "orders", 1, dst); err != nil {
-				b.Fatal(err)
-			}
+			check.Must(b, check.Err(r.Next(ctx, "orders", 1, dst)))
 		}
 	})
 }
@@ -92,9 +83,7 @@ func BenchmarkSlowDatabase(b *testing.B) {
 	r := ready(b, db, func(o *segment.Options) { o.Timeout = 5 * time.Second })
 	db.set(func(db *table) { db.delay = 30 * time.Millisecond })
 	orders, err := r.Tag("orders")
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	var longest atomic.Int64
 	var wg sync.WaitGroup
 	b.ResetTimer()

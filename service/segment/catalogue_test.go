@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/segment"
 )
 
@@ -16,13 +17,9 @@ func TestAHandleSkipsTheNameAndOutlivesARemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := newTable(10, "orders")
 		r := ready(t, db)
-		if _, err := r.Tag("nobody"); !errors.Is(err, model.ErrUnknownTag) {
-			t.Errorf("unknown tag: %v", err)
-		}
+		check.Is(t, check.Err(r.Tag("nobody")), model.ErrUnknownTag, "unknown tag")
 		orders, err := r.Tag("orders")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		if id, err := orders.One(t.Context()); err != nil || id != 1 {
 			t.Fatalf("One = %d, %v", id, err)
 		}
@@ -100,14 +97,10 @@ func TestUnknownWhileTheTableCannotBeRead(t *testing.T) {
 		if _, err := r.one("fresh"); !errors.Is(err, model.ErrSegmentEmpty) || !errors.Is(err, errAway) {
 			t.Errorf("unknown tag: %v", err)
 		}
-		if err := r.reports.of(segment.ConditionReload); !errors.Is(err, errAway) {
-			t.Errorf("reported: %v", err)
-		}
+		check.Is(t, r.reports.Of(segment.ConditionReload), errAway, "reported")
 		db.fail(nil)
 		time.Sleep(3 * time.Second) // the next reading is due in a minute
-		if err := r.reports.of(segment.ConditionReload); err != nil {
-			t.Errorf("the database is back, nobody has asked: %v", err)
-		}
+		check.OK(t, r.reports.Of(segment.ConditionReload), "the database is back, nobody has asked")
 	})
 }
 
@@ -120,9 +113,7 @@ func TestARemovedTagVanishesAndWhatWasHeldIsCounted(t *testing.T) {
 		synctest.Wait()
 		db.set(func(db *table) { delete(db.rows, "orders") })
 		time.Sleep(61 * time.Second)
-		if _, err := r.one("orders"); !errors.Is(err, model.ErrUnknownTag) {
-			t.Errorf("removed tag: %v", err)
-		}
+		check.Is(t, check.Err(r.one("orders")), model.ErrUnknownTag, "removed tag")
 		r.mustTake(t, "users", 2, 1)
 		if s := r.Stats(); s.Issued != 32 || s.Wasted != 170 {
 			t.Errorf("stats: %+v", s)
@@ -136,17 +127,13 @@ func TestAnEmptiedTableEmptiesTheCacheAndAFailedReadKeepsIt(t *testing.T) {
 		r := ready(t, db)
 		db.fail(errAway)
 		time.Sleep(2 * time.Minute)
-		if n := len(r.Views()); n != 2 {
-			t.Errorf("%d tags while the table cannot be read", n)
-		}
+		check.Equal(t, len(r.Views()), 2, "tags while the table cannot be read")
 		db.set(func(db *table) { db.err = nil; clear(db.rows) })
 		time.Sleep(61 * time.Second)
 		if n := len(r.Views()); n != 0 || r.Ready() != nil {
 			t.Errorf("%d tags, ready: %v", n, r.Ready())
 		}
-		if err := r.reports.of(segment.ConditionReload); err != nil {
-			t.Errorf("reported: %v", err)
-		}
+		check.OK(t, r.reports.Of(segment.ConditionReload), "reported")
 	})
 }
 
@@ -189,9 +176,7 @@ func TestASegmentOfARemovedRowIsGivenUp(t *testing.T) {
 				return s
 			}
 		})
-		if _, err := r.one("orders"); !errors.Is(err, model.ErrUnknownTag) {
-			t.Errorf("while it was removed: %v", err)
-		}
+		check.Is(t, check.Err(r.one("orders")), model.ErrUnknownTag, "while it was removed")
 		time.Sleep(3 * time.Second)
 		r.mustTake(t, "orders", 500, 3)
 		if s := r.Stats(); s.Wasted != 100 || s.Repeated != 0 {
@@ -205,9 +190,7 @@ func TestARowRemovedBeforeTheReload(t *testing.T) {
 		db := newTable(100, "orders")
 		r := ready(t, db)
 		db.set(func(db *table) { clear(db.rows) })
-		if _, err := r.one("orders"); !errors.Is(err, model.ErrUnknownTag) {
-			t.Errorf("removed tag: %v", err)
-		}
+		check.Is(t, check.Err(r.one("orders")), model.ErrUnknownTag, "removed tag")
 	})
 }
 
@@ -220,15 +203,11 @@ func TestReloadTakesAChangeOver(t *testing.T) {
 			t.Fatal(id, err)
 		}
 		db.set(func(db *table) { delete(db.rows, "orders") })
-		if err := r.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, r.Reload(t.Context()))
 		if id, err := r.one("orders"); !errors.Is(err, model.ErrUnknownTag) {
 			t.Errorf("got %d, %v of a removed tag", id, err)
 		}
 		now := time.Now()
-		if got := r.NextReload(now); got.Sub(now) != time.Minute {
-			t.Errorf("the next reload is in %v", got.Sub(now))
-		}
+		check.Equal(t, r.NextReload(now).Sub(now), time.Minute, "the next reload is in")
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 func TestDemand(t *testing.T) {
@@ -58,9 +60,7 @@ func TestRunway(t *testing.T) {
 		{0, 0, maxRunway}, {0, 1000, maxRunway}, {100, 0, 0}, {100, 1000, 10 * time.Second}, {1e-9, 1000, maxRunway},
 	} {
 		d := demand{rate: c.rate, weight: 1}
-		if got := d.runway(c.held); got != c.want {
-			t.Errorf("%d at %v: %v, want %v", c.held, c.rate, got, c.want)
-		}
+		check.Equal(t, d.runway(c.held), c.want, c.held, "at", c.rate)
 	}
 }
 
@@ -82,8 +82,6 @@ func TestStep(t *testing.T) {
 	} {
 		now := time.Now()
 		s := step{row: c.row, last: c.last, at: now.Add(-c.age)}
-		if got := s.next(now, c.limit); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		check.Equal(t, s.next(now, c.limit), c.want, name)
 	}
 }

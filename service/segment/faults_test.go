@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/segment"
 )
 
@@ -24,12 +25,8 @@ func TestATableThatWentBackIsLiftedAndMendedByTheReload(t *testing.T) {
 		if got := db.maxID("orders"); got <= seen {
 			t.Errorf("max_id is %d, was %d", got, seen)
 		}
-		if got := db.maxID("unused"); got != -7 {
-			t.Errorf("max_id of a tag that nobody uses became %d", got)
-		}
-		if s := r.Stats(); s.Lifts != 1 {
-			t.Errorf("stats: %+v", s)
-		}
+		check.Equal(t, db.maxID("unused"), -7, "max_id of a tag that nobody uses became")
+		check.Equal(t, r.Stats().Lifts, 1, "stats")
 		r.mustTake(t, "orders", 151, 1000)
 		if s := r.Stats(); s.Lifts != 1 || s.Repeated != 0 {
 			t.Errorf("stats: %+v", s)
@@ -84,9 +81,7 @@ func TestTheTripwireRefusesWhatWasHandedOut(t *testing.T) {
 				}
 				last = id
 			}
-			if s := r.Stats(); s.Repeated != 2 {
-				t.Errorf("stats: %+v", s)
-			}
+			check.Equal(t, r.Stats().Repeated, 2, "stats")
 		}))
 	}
 }
@@ -123,9 +118,7 @@ func TestARowThatCannotBeUsed(t *testing.T) {
 		if n := len(db.asked()); n > 1 {
 			t.Errorf("the table was asked %d times", n)
 		}
-		if err := r.reports.of(segment.ConditionLoad); err != nil {
-			t.Errorf("one row made the database count as failing: %v", err)
-		}
+		check.OK(t, r.reports.Of(segment.ConditionLoad), "one row made the database count as failing")
 		db.put("broken", 1, 10)
 		time.Sleep(time.Second)
 		r.mustTake(t, "broken", 1, 3)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/segment"
 )
 
@@ -44,9 +45,7 @@ func TestALowRateLoadsNoMoreThanLeaf(t *testing.T) {
 			}
 		}
 		for i, n := range db.lengths() {
-			if n != step {
-				t.Errorf("segment %d has %d IDs", i, n)
-			}
+			check.Equal(t, n, step, "segment", i, "has IDs")
 		}
 	})
 }
@@ -126,9 +125,7 @@ func TestTenMinutesWithoutTheDatabase(t *testing.T) {
 			use := func(d time.Duration) {
 				t.Helper()
 				for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(c.every) {
-					if _, err := r.Next(t.Context(), "orders", c.count, ids); err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, check.Err(r.Next(t.Context(), "orders", c.count, ids)))
 				}
 			}
 			use(c.warm)
@@ -239,9 +236,7 @@ func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 				began := time.Now()
 				ids, err := r.Next(c.ctx, "orders", 2, nil)
 				for _, want := range c.want {
-					if !errors.Is(err, want) {
-						t.Errorf("after %v: %v, want %v", c.after, err, want)
-					}
+					check.Is(t, err, want, "after", c.after)
 				}
 				if d := time.Since(began); d != c.after || ids != nil {
 					t.Errorf("%v after %v, want %v", ids, d, c.after)
@@ -249,15 +244,13 @@ func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if s := r.Stats(); s.Starved != 2 {
-			t.Errorf("%d starved", s.Starved)
-		}
+		check.Equal(t, r.Stats().Starved, 2, "starved")
 		if err := r.Ready(); !errors.Is(err, model.ErrSegmentEmpty) || !errors.Is(err, errAway) {
 			t.Errorf("nothing can be had, and the mode is ready: %v", err)
 		}
 		db.fail(nil)
 		time.Sleep(2 * time.Second)
-		if err := errors.Join(r.Ready(), r.reports.of(segment.ConditionLoad)); err != nil {
+		if err := errors.Join(r.Ready(), r.reports.Of(segment.ConditionLoad)); err != nil {
 			t.Errorf("the database is back, nobody has asked: %v", err)
 		}
 		r.mustTake(t, "orders", 1, 20) // nothing went to those who left
@@ -282,9 +275,7 @@ func TestWaitersAreServedSoonAfterTheDatabaseReturns(t *testing.T) {
 		if n := len(db.asked()); n < 250 || n > 700 {
 			t.Errorf("the table was asked %d times in five minutes", n)
 		}
-		if err := r.reports.of(segment.ConditionLoad); err != nil {
-			t.Errorf("reported: %v", err)
-		}
+		check.OK(t, r.reports.Of(segment.ConditionLoad), "reported")
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/segment"
 )
 
@@ -158,9 +159,7 @@ func TestStop(t *testing.T) {
 		for range 2 {
 			stop(t, r.Service)
 		}
-		if err := <-waited; !errors.Is(err, model.ErrNotReady) {
-			t.Errorf("the waiter got %v", err)
-		}
+		check.Is(t, <-waited, model.ErrNotReady, "the waiter")
 		for range 3 {
 			id, err := orders.One(t.Context())
 			ids, batchErr := orders.Next(t.Context(), 2, nil)
@@ -177,9 +176,7 @@ func TestStop(t *testing.T) {
 func TestStopBeforeStartAndWhileTheDatabaseHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := segment.New(segment.Options{Table: newTable(1), Timeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		stop(t, s)
 		s.Start()
 		db := newTable(100, "orders")
@@ -203,9 +200,7 @@ func TestStopIsBounded(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := r.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Stop: %v", err)
-		}
+		check.Is(t, r.Stop(ctx), context.DeadlineExceeded, "Stop")
 		close(db.answer)
 	})
 }
@@ -229,9 +224,7 @@ func TestStatsOfLoads(t *testing.T) {
 		db.put("full", math.MaxInt64, 100)
 		db.set(func(t *table) { t.delay = 30 * time.Millisecond })
 		r := ready(t, db)
-		if _, err := r.Next(context.Background(), "a", 1, nil); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.Next(context.Background(), "a", 1, nil)))
 		if s := r.Stats(); s.Loads != 1 || s.LoadTimes.Count() != 1 || s.LoadTimes.Sum < 30*time.Millisecond || s.Starved != 0 {
 			t.Errorf("%+v", s)
 		}

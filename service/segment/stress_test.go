@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/segment"
 )
 
@@ -36,9 +37,7 @@ func TestNeverTwiceUnderStress(t *testing.T) {
 			for _, r := range replicas {
 				s := r.Stats()
 				issued += s.Issued
-				if s.Refused+s.Repeated+s.Lifts != 0 {
-					t.Errorf("stats: %+v", s)
-				}
+				check.Equal(t, s.Refused+s.Repeated+s.Lifts, 0, "stats:", s)
 			}
 			if issued != int64(want) {
 				t.Errorf("%d IDs are counted, want %d", issued, want)
@@ -80,9 +79,7 @@ func TestNeverTwiceWhileATagComesAndGoes(t *testing.T) {
 	db := newTable(50, "orders")
 	r := ready(t, db, func(o *segment.Options) { o.Reload = time.Millisecond })
 	orders, err := r.Tag("orders")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	got := make([][]int64, 8)

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/snowflake"
 )
 
@@ -33,9 +34,7 @@ func granted(t testing.TB, sequenceStart int) (*snowflake.Generator, *hand) {
 	h := &hand{}
 	h.set(someday)
 	g, err := snowflake.New(snowflake.Options{EpochMs: epoch, SequenceStart: sequenceStart, Tolerance: 5 * time.Millisecond, Now: h.now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	g.Begin(7, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)
 	return g, h
@@ -135,9 +134,7 @@ func TestClockRules(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g, h := granted(t, 0)
 			before, _, _, err := g.Take(1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			h.set(c.to)
 			id, got, wait, err := g.Take(1)
 			if wait != c.wait || !errors.Is(err, c.err) || c.err == nil && err != nil {
@@ -244,16 +241,12 @@ func TestTermEndsInTheMiddleOfACall(t *testing.T) {
 				return h.now()
 			}
 			g, err := snowflake.New(snowflake.Options{EpochMs: epoch, Now: now})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			h.set(someday)
 			g.Begin(7, 0)
 			g.Extend(math.MaxInt64, math.MaxInt64)
 			before, _, _, err := g.Take(1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			h.set(someday + c.to)
 			left = c.reading
 			id, got, _, err := g.Take(1)

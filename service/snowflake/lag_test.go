@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 func TestSaturatedGeneratorCatchesUp(t *testing.T) {
@@ -26,9 +28,7 @@ func TestSaturatedGeneratorCatchesUp(t *testing.T) {
 			h.set(someday + step.to)
 			total += take(step.enough)
 		}
-		if total != 111*4096 {
-			t.Errorf("%d IDs of 111 ms, taken by %d, want %d", total, n, 111*4096)
-		}
+		check.Equal(t, total, 111*4096, "IDs of 111 ms, taken by", n)
 	}
 }
 
@@ -78,9 +78,7 @@ func TestTimeOfIDs(t *testing.T) {
 			for range 1 << r.IntN(6) {
 				n := 1 + r.IntN(1<<r.IntN(13))
 				first, got, _, err := g.Take(n)
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				if got == 0 {
 					break
 				}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // The ring begins with the clock's second and goes on with whole seconds when less
@@ -17,9 +18,7 @@ func TestCachedFills(t *testing.T) {
 	story(t, func(t *testing.T) {
 		s := started(t, newTable(), nil)
 		synctest.Wait()
-		if err := s.Ready(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Ready())
 		for i := range 800 {
 			want := tiny().Compose(second0+int64(i/8), 1, int64(i%8))
 			if id := mustNext(t, s, 1)[0]; id != want {
@@ -101,9 +100,7 @@ func TestCachedBlocks(t *testing.T) {
 				t.Fatalf("ring holds %d, want %d", fill, c.left)
 			}
 		}
-		if d := s.Stats().Discarded; d != 0 {
-			t.Errorf("%d puts discarded", d)
-		}
+		check.Equal(t, s.Stats().Discarded, 0, "puts discarded")
 	})
 }
 
@@ -157,9 +154,7 @@ func TestCachedManyTakers(t *testing.T) {
 				})
 			}
 			takers.Wait()
-			if n := s.Stats().Issued; n != int64(len(seen)) {
-				t.Errorf("%d issued, %d seen", n, len(seen))
-			}
+			check.Equal(t, s.Stats().Issued, int64(len(seen)), "issued,", len(seen), "seen")
 		})
 	}
 }
@@ -218,9 +213,7 @@ func TestCachedFillSurvives(t *testing.T) {
 				time.Sleep(2 * fillRetry)
 			}
 		}
-		if err := s.opts.Reporter.(*reporter).of(ConditionFill); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.opts.Reporter.(*check.Reports).Of(ConditionFill))
 	})
 }
 
@@ -261,10 +254,6 @@ func TestRingSize(t *testing.T) {
 	opts.Layout = model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: epoch()}
 	opts.BoostPower = 3
 	s, err := New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if size := s.Status().RingSize; size != 65536 {
-		t.Errorf("ring of %d", size)
-	}
+	check.Must(t, err)
+	check.Equal(t, s.Status().RingSize, 65536, "ring of")
 }

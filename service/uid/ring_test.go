@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func ExampleRing() {
@@ -48,9 +49,7 @@ func ExampleRing_Wait() {
 func newRing(tb testing.TB, size, low int64) *Ring {
 	tb.Helper()
 	r, err := NewRing(size, low)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	return r
 }
 
@@ -194,9 +193,7 @@ func TestWait(t *testing.T) {
 		got := make(chan []int64)
 		go func() {
 			ids, err := r.Wait(t.Context(), 3, nil)
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 			got <- ids
 		}()
 		synctest.Wait()
@@ -230,9 +227,7 @@ func TestAwaitRoom(t *testing.T) {
 		if err := r.AwaitRoom(t.Context(), 9); !errors.Is(err, model.ErrInvalidArgument) {
 			t.Errorf("AwaitRoom for more than the ring holds = %v", err)
 		}
-		if err := r.AwaitRoom(t.Context(), 8); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, r.AwaitRoom(t.Context(), 8))
 		r.Put(1, 8)
 		ended := make(chan error, 1)
 		go func() { ended <- r.AwaitRoom(t.Context(), 3) }()
@@ -247,14 +242,10 @@ func TestAwaitRoom(t *testing.T) {
 		default:
 		}
 		r.Take()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.OK(t, <-ended)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := r.AwaitRoom(ctx, 8); !errors.Is(err, context.Canceled) {
-			t.Errorf("AwaitRoom of an ended context = %v", err)
-		}
+		check.Is(t, r.AwaitRoom(ctx, 8), context.Canceled, "AwaitRoom of an ended context =")
 	})
 }
 
@@ -366,9 +357,7 @@ func (s stress) run(t *testing.T) (taken, empty int64) {
 	for i := range all {
 		all[i] = &taker{ring: r, batches: s.batches, budget: &budget}
 		takers.Go(func() {
-			if err := all[i].run(ctx); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, all[i].run(ctx))
 		})
 	}
 	takers.Wait()
@@ -380,9 +369,7 @@ func (s stress) run(t *testing.T) (taken, empty int64) {
 func (s stress) check(t *testing.T, r *Ring, all []*taker) (taken, empty int64) {
 	last := &taker{}
 	for id, ok := r.Take(); ok; id, ok = r.Take() { // what was left
-		if err := last.note([]int64{id}); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, last.note([]int64{id}))
 	}
 	runs := last.got
 	for _, w := range all {
@@ -454,9 +441,7 @@ func TestStressClear(t *testing.T) {
 	for i := range all {
 		all[i] = &taker{ring: r, batches: []int{1, 3, 20}, budget: &budget}
 		takers.Go(func() {
-			if err := all[i].run(ctx); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, all[i].run(ctx))
 		})
 	}
 	filler.Go(func() {

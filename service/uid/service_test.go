@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // In default mode a caller waits for the next second when this one is used up.
@@ -24,9 +25,7 @@ func TestDefaultWaitsForTheNextSecond(t *testing.T) {
 		mustFail(t, s, 100, model.ErrRingEmpty) // 13 s; the timeout is 2 s
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := s.Next(ctx, 100, nil); !errors.Is(err, context.Canceled) {
-			t.Errorf("Next of an ended context = %v", err)
-		}
+		check.Is(t, check.Err(s.Next(ctx, 100, nil)), context.Canceled, "Next of an ended context =")
 		if stats := s.Stats(); stats.Issued != 20 || stats.Dropped == 0 {
 			t.Errorf("%+v", stats)
 		}
@@ -45,9 +44,7 @@ func TestDefaultRefusesAClockThatWentBack(t *testing.T) {
 		mustNext(t, s, 1)
 		c.add(-100 * 365 * 24 * time.Hour)
 		mustFail(t, s, 1, model.ErrTimeExhausted)
-		if err := s.Ready(); !errors.Is(err, model.ErrTimeExhausted) {
-			t.Errorf("Ready = %v", err)
-		}
+		check.Is(t, s.Ready(), model.ErrTimeExhausted, "Ready =")
 	})
 }
 

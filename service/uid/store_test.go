@@ -11,6 +11,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/sqlstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 	"shardid/service/uid"
 )
@@ -24,23 +25,17 @@ func (silent) Report(string, error) {}
 func start(t *testing.T, dsn, mode string) *uid.Service {
 	t.Helper()
 	db, err := sqlstore.Open(t.Context(), sqlstore.Options{Driver: sqlstore.MySQL, DSN: dsn})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s, err := uid.New(uid.Options{
 		Mode: mode, Place: uid.Place{Host: "127.0.0.1", Type: model.NodeActual}, Timeout: 2 * time.Second,
 		Layout:     model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Now().Add(-time.Hour).Truncate(time.Second)},
 		BoostPower: 3, PaddingFactor: 50, RejectPut: uid.PutDiscard, RejectTake: uid.TakeWait,
 		Nodes: db, Reporter: silent{}, Log: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s.Start()
 	t.Cleanup(func() {
-		if err := errors.Join(s.Stop(context.Background()), db.Close()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, errors.Join(s.Stop(context.Background()), db.Close()))
 	})
 	return s
 }
@@ -98,18 +93,12 @@ func TestRealDatabase(t *testing.T) {
 	for _, s := range []*uid.Service{first, second, third} {
 		workers[s.Status().WorkerID] = true
 	}
-	if len(workers) != 3 {
-		t.Errorf("worker IDs %v", workers)
-	}
+	check.Equal(t, len(workers), 3, "worker IDs", workers)
 }
 
 func migrate(t *testing.T, dsn string) {
 	t.Helper()
 	db, err := sqlstore.Open(t.Context(), sqlstore.Options{Driver: sqlstore.MySQL, DSN: dsn})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(db.Migrate(t.Context(), func(string) {}), db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, errors.Join(db.Migrate(t.Context(), func(string) {}), db.Close()))
 }

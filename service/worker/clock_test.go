@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func TestARenewalThatShowsAClockOffExtendsNothing(t *testing.T) {
@@ -25,9 +26,7 @@ func TestARenewalThatShowsAClockOffExtendsNothing(t *testing.T) {
 	l.issues("at the old bound")
 	m.clock.wall.Add(1)
 	l.refuses("past the old bound", model.ErrNoLease)
-	if file := m.folder.lease.Reserved; file != bound {
-		t.Errorf("the file's bound went from %d to %d", bound, file)
-	}
+	check.Equal(t, m.folder.lease.Reserved, bound, "the file's bound went from to")
 	m.clock.set(0)
 	m.clock.wall.Store(bound - Ahead.Milliseconds() + 10_000)
 	m.clock.server.Store(bound - Ahead.Milliseconds() + 10_000)
@@ -47,9 +46,7 @@ func TestAClockThatJumpedReservesNothing(t *testing.T) {
 			row, file := m.registry.stored(), m.folder.lease
 			m.registry.fail(cause)
 			m.clock.set(time.Hour)
-			if err := l.steps(); !errors.Is(err, ErrClockOff) {
-				t.Errorf("jumped: %v", err)
-			}
+			check.Is(t, l.steps(), ErrClockOff, "jumped")
 			if now := m.registry.stored(); now.Reserved != row.Reserved || now.Expires != row.Expires {
 				t.Errorf("the registry's bounds went to %+d and %+d ms", now.Reserved-someday, now.Expires-someday)
 			}
@@ -224,9 +221,7 @@ func TestDoubt(t *testing.T) {
 				m = withFile(t)
 			}
 			l := m.boot()
-			if err := l.prepare(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, l.prepare())
 			lease := model.Lease{ServerTime: someday}
 			if c.keptSince != 0 {
 				lease.KeptSince = someday + c.keptSince
@@ -235,9 +230,7 @@ func TestDoubt(t *testing.T) {
 			if c.want != 0 {
 				want = someday + c.want
 			}
-			if got := l.doubt(lease, time.Duration(c.issued)*time.Millisecond); got != want {
-				t.Errorf("%d, want %d", got, want)
-			}
+			check.Equal(t, l.doubt(lease, time.Duration(c.issued)*time.Millisecond), want)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 var errInUse = &model.RegistryInUseError{Registry: "redis shardid 2", Mine: "test 1", WorkerID: 5, Until: time.UnixMilli(someday + 60_000)}
@@ -32,9 +33,7 @@ func TestClaimsReachBeyondWhatIsGranted(t *testing.T) {
 				m.clock.pass(every)
 			}
 			l.issues("claimed")
-			if err := l.release(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, l.release(t.Context()))
 			bound := l.gen.LastIssued()
 			if m.folder != nil {
 				bound = m.folder.lease.Expires
@@ -83,15 +82,11 @@ func TestAStartWaitsForAnotherRegistry(t *testing.T) {
 				if !errors.Is(err, model.ErrRegistryInUse) || !strings.Contains(err.Error(), "confirm --registry") {
 					t.Fatal(err)
 				}
-				if c := m.lastClaim(); c.Watched != (i >= 10) {
-					t.Errorf("after %d s: watched is %t", i, c.Watched)
-				}
+				check.Equal(t, m.lastClaim().Watched, (i >= 10), "after", i, "s: watched is")
 				m.clock.pass(retry)
 			}
 			l.refuses("others may issue", model.ErrNoLease)
-			if n := len(m.registry.releases); n != 15 {
-				t.Errorf("the worker ID was given back %d times", n)
-			}
+			check.Equal(t, len(m.registry.releases), 15, "the worker ID was given back times")
 			m.claim, m.grant.After = nil, someday+20_000
 			l.mustStep()
 			l.startsAfter(someday + 20_000)
@@ -148,9 +143,7 @@ func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
 	m.claim = errAway
 	l.goesOn(2 * time.Minute)
 	l.issues("it goes on")
-	if n := strings.Count(l.log.String(), "the database is away"); n != 1 {
-		t.Errorf("said %d times: %s", n, l.log)
-	}
+	check.Equal(t, strings.Count(l.log.String(), "the database is away"), 1, "said times:", l.log)
 	if c := m.lastClaim(); !c.Watched {
 		t.Error("a holder does not watch others")
 	}
@@ -164,9 +157,7 @@ func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
 
 	m.registry.identity = "test 2"
 	l = m.boot()
-	if err := l.steps(); !errors.Is(err, errAway) {
-		t.Errorf("on another registry: %v", err)
-	}
+	check.Is(t, l.steps(), errAway, "on another registry")
 	if l.held && !l.offline {
 		t.Error("nobody knows who uses the other registry")
 	}
@@ -174,9 +165,7 @@ func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
 	m = fileless(t)
 	m.claim = errAway
 	l = m.boot()
-	if err := l.steps(); !errors.Is(err, errAway) {
-		t.Errorf("without a file: %v", err)
-	}
+	check.Is(t, l.steps(), errAway, "without a file")
 	l.refuses("nobody knows who uses another registry", model.ErrNoLease)
 }
 

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/snowflake"
 )
 
@@ -225,27 +226,6 @@ func (f openFolder) Close() error {
 	return nil
 }
 
-// reports remembers what the reporter was told.
-type reports struct {
-	mu   sync.Mutex
-	last error
-	told int
-}
-
-func (r *reports) Report(name string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if name == Condition {
-		r.last, r.told = err, r.told+1
-	}
-}
-
-func (r *reports) of() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.last
-}
-
 // machine runs one process after the other.
 type machine struct {
 	*testing.T
@@ -278,7 +258,7 @@ type life struct {
 	*Keeper
 	m       *machine
 	gen     *snowflake.Generator
-	reports *reports
+	reports *check.Reports
 	log     *bytes.Buffer
 }
 
@@ -311,7 +291,7 @@ func (m *machine) boot(change ...func(*Options)) *life {
 // process is a life with an owner to come.
 func (m *machine) process(now func() (int64, time.Duration), change ...func(*Options)) *life {
 	m.Helper()
-	l := &life{m: m, reports: &reports{}, log: &bytes.Buffer{}}
+	l := &life{m: m, reports: &check.Reports{}, log: &bytes.Buffer{}}
 	var err error
 	if l.gen, err = snowflake.New(snowflake.Options{Now: now}); err != nil {
 		m.Fatal(err)
@@ -330,7 +310,7 @@ func (m *machine) process(now func() (int64, time.Duration), change ...func(*Opt
 func (l *life) steps() error {
 	l.m.Helper()
 	pause := l.step(l.m.Context())
-	err := l.reports.of()
+	err := l.reports.Of(Condition)
 	if want := map[bool]time.Duration{true: every, false: retry}[err == nil]; pause != want {
 		l.m.Errorf("the next step comes after %v, want %v: %v", pause, want, err)
 	}
@@ -340,9 +320,7 @@ func (l *life) steps() error {
 // mustStep does what is due without an error.
 func (l *life) mustStep() {
 	l.m.Helper()
-	if err := l.steps(); err != nil {
-		l.m.Fatal(err)
-	}
+	check.Must(l.m, l.steps())
 }
 
 // goesOn lets time pass in steps, with whatever outcome.

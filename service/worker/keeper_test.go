@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // started is a life on the clock of a synctest bubble, which is the registry's
@@ -50,12 +51,8 @@ func TestRenewsEveryThreeSeconds(t *testing.T) {
 		if n := len(m.registry.renewals); n != 11 {
 			t.Errorf("%d renewals in 30 s, want 11", n)
 		}
-		if l.take() != time.Now().UnixMilli() {
-			t.Error("no ID")
-		}
-		if err := l.Ready(); err != nil {
-			t.Error(err)
-		}
+		check.Equal(t, l.take(), time.Now().UnixMilli(), "no ID")
+		check.OK(t, l.Ready())
 	})
 }
 
@@ -86,9 +83,7 @@ func TestAHangingRegistryIsGivenUp(t *testing.T) {
 		if l.take() == 0 {
 			t.Error("the file does not go on")
 		}
-		if s := l.Status(); s.State != StateOffline {
-			t.Errorf("status %+v", s)
-		}
+		check.Equal(t, l.Status().State, StateOffline, "status")
 	})
 }
 
@@ -143,9 +138,7 @@ func TestStopWithoutAnID(t *testing.T) {
 		m := withFile(t)
 		m.registry.give(time.Now().UnixMilli() + 5000)
 		l := m.started()
-		if _, err := l.stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, check.Err(l.stop(t.Context())))
 		if r, bound := m.registry.releases, time.Now().UnixMilli()+5000; len(r) != 1 || r[0].Reserved != bound || m.folder.lease.Reserved != bound {
 			t.Errorf("released %+v, the file has %+v, want %d", r, m.folder.lease, bound)
 		}
@@ -163,15 +156,11 @@ func TestStopOffline(t *testing.T) {
 		issued := l.take()
 		time.Sleep(retry / 2)
 		m.registry.fail(nil)
-		if _, err := l.stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, check.Err(l.stop(t.Context())))
 		if f := m.folder.lease; issued == 0 || f.Reserved != issued || f.Expires != now+50_000 || m.folder.locked {
 			t.Errorf("issued %d, the file has %+v", issued, f)
 		}
-		if len(m.registry.releases) != 0 {
-			t.Errorf("released %+v", m.registry.releases)
-		}
+		check.Equal(t, len(m.registry.releases), 0, "released", m.registry.releases)
 	})
 }
 
@@ -221,9 +210,7 @@ func TestStopTellsThatTheFileFailed(t *testing.T) {
 		l := m.started()
 		bound := m.registry.stored().Reserved
 		m.folder.store = errDisk
-		if _, err := l.stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, check.Err(l.stop(t.Context())))
 		l.wantNotGivenBack(errDisk)
 		if m.registry.stored().Reserved != bound || m.folder.lease.Reserved != bound || m.folder.locked {
 			t.Errorf("the bound went from %d to %d", bound, m.registry.stored().Reserved)
@@ -247,13 +234,11 @@ func TestStopWithoutStart(t *testing.T) {
 	m := withFile(t)
 	l := m.process(m.clock.now)
 	for range 2 {
-		if err := l.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, l.Stop(t.Context()))
 	}
 	l.Start(address, "late")
 	_ = l.background.Stop(t.Context(), nil)
-	if m.folder.locked || l.reports.told != 0 {
+	if m.folder.locked || l.reports.Told(Condition) != 0 {
 		t.Error("it started after Stop")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // pastIt is when the clock has passed whatever a life that crashed reserved.
@@ -242,9 +243,7 @@ func TestTheFilesTermGoesOnOnceTheRegistryIsBack(t *testing.T) {
 				return
 			}
 			l.issues("confirmed")
-			if s := l.Status(); s.State != StateServing {
-				t.Errorf("state %s", s.State)
-			}
+			check.Equal(t, l.Status().State, StateServing, "state")
 		})
 	}
 }

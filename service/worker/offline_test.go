@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func TestStartWithoutTheRegistry(t *testing.T) {
@@ -102,9 +103,7 @@ func TestADenialEndsTheFilesTerm(t *testing.T) {
 		_ = l.steps()
 		l.issues("from the file")
 		m.registry.fail(denial)
-		if err := l.steps(); !errors.Is(err, denial) {
-			t.Error(err)
-		}
+		check.Is(t, l.steps(), denial)
 		l.refuses("denied", denial)
 		if f := m.folder.lease; f.Expires > f.Reserved {
 			t.Errorf("the file may still go on, up to %+d ms", f.Expires-someday)
@@ -116,9 +115,7 @@ func TestTheDatabaseIsAwayAndTheRegistryIsNot(t *testing.T) {
 	m := fileless(t)
 	m.layout = errAway
 	l := m.boot()
-	if err := l.steps(); !errors.Is(err, errAway) {
-		t.Error(err)
-	}
+	check.Is(t, l.steps(), errAway)
 	l.refuses("nobody knows the layout", model.ErrNoLease)
 	m.layout = nil
 	l.mustStep()
@@ -137,9 +134,7 @@ func TestAnotherLayoutIsRefused(t *testing.T) {
 	m.clock.pass(pastIt)
 	m.layout = &model.LayoutChangedError{Kind: "snowflake"}
 	l := m.boot()
-	if err := l.steps(); !errors.Is(err, model.ErrLayoutChanged) {
-		t.Error(err)
-	}
+	check.Is(t, l.steps(), model.ErrLayoutChanged)
 	l.refuses("another layout", model.ErrLayoutChanged)
 	if err := l.Ready(); !errors.Is(err, model.ErrNotReady) || !strings.Contains(err.Error(), m.layout.Error()) {
 		t.Errorf("not ready: %v", err)
@@ -222,13 +217,9 @@ func TestAFolderThatIsAllThereIs(t *testing.T) {
 	m := withFile(t)
 	m.folder.open = model.ErrNotWritable
 	l := m.boot(func(o *Options) { o.FileOnly = true })
-	if err := l.steps(); !errors.Is(err, model.ErrNotWritable) {
-		t.Error(err)
-	}
+	check.Is(t, l.steps(), model.ErrNotWritable)
 	l.refuses("no file", model.ErrNoLease)
-	if err := l.Ready(); !errors.Is(err, model.ErrNotReady) {
-		t.Error(err)
-	}
+	check.Is(t, l.Ready(), model.ErrNotReady)
 }
 
 func TestACorruptFileIsWaitedFor(t *testing.T) {
@@ -237,9 +228,7 @@ func TestACorruptFileIsWaitedFor(t *testing.T) {
 	m.folder.open = corrupt
 	l := m.boot()
 	for range 2 {
-		if err := l.steps(); !errors.Is(err, corrupt) {
-			t.Error(err)
-		}
+		check.Is(t, l.steps(), corrupt)
 	}
 	if err := l.Ready(); !errors.Is(err, model.ErrNotReady) || !strings.Contains(err.Error(), corrupt.Error()) {
 		t.Errorf("not ready: %v", err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // looks holds the status and the readiness against a state.
@@ -49,9 +50,7 @@ func TestStatusOfALife(t *testing.T) {
 	m.clock.pass(every)
 	_ = l.steps()
 	l.looks("the file goes on", StateOffline, theirs, "connection refused")
-	if s := l.Status(); s.Trust != testExpiry-margin-every {
-		t.Errorf("trust %v", s.Trust)
-	}
+	check.Equal(t, l.Status().Trust, testExpiry-margin-every, "trust")
 
 	m.registry.fail(nil)
 	m.registry.lose()
@@ -95,13 +94,9 @@ func TestTheReporterIsTold(t *testing.T) {
 	l := m.boot()
 	for _, want := range []error{nil, errAway, nil} {
 		m.registry.fail(want)
-		if err := l.steps(); !errors.Is(err, want) {
-			t.Errorf("%v, want %v", err, want)
-		}
+		check.Is(t, l.steps(), want)
 	}
-	if l.reports.told != 3 {
-		t.Errorf("told %d times", l.reports.told)
-	}
+	check.Equal(t, l.reports.Told(Condition), 3, "reports")
 }
 
 func TestTimesThatNeverComeAreNone(t *testing.T) {
