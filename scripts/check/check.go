@@ -12,32 +12,32 @@ import (
 
 // Must ends the test if err is not nil.
 func Must(t testing.TB, err error) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Fatal(err)
 	}
 }
 
 // OK reports an error. What says what was done, in the manner of fmt.Sprintln.
 func OK(t testing.TB, err error, what ...any) {
-	t.Helper()
 	if err != nil {
+		t.Helper()
 		t.Errorf("%s%v", label(what), err)
 	}
 }
 
 // Is reports an error that is not want, as errors.Is has it.
 func Is(t testing.TB, err, want error, what ...any) {
-	t.Helper()
 	if !errors.Is(err, want) {
+		t.Helper()
 		t.Errorf("%sgot %v, want %v", label(what), err, want)
 	}
 }
 
 // Equal reports a value that is not want.
 func Equal[T comparable](t testing.TB, got, want T, what ...any) {
-	t.Helper()
 	if got != want {
+		t.Helper()
 		t.Errorf("%sgot %+v, want %+v", label(what), got, want)
 	}
 }

@@ -32,7 +32,9 @@ func BenchmarkIssue(b *testing.B) {
 			b.ReportAllocs()
 			dst := make([]int64, 0, 100)
 			for b.Loop() {
-				check.Must(b, c.call(dst))
+				if err := c.call(dst); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 		b.Run(c.name+"/parallel", func(b *testing.B) {
@@ -64,13 +66,17 @@ func BenchmarkHandleAndAtomicAdd(b *testing.B) {
 	})
 	b.Run("handle", func(b *testing.B) {
 		for range b.N {
-			check.Must(b, check.Err(orders.One(ctx)))
+			if _, err := orders.One(ctx); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 	b.Run("key", func(b *testing.B) {
 		dst := make([]int64, 0, 1)
 		for range b.N {
-			check.Must(b, check.Err(r.Next(ctx, "orders", 1, dst)))
+			if _, err := r.Next(ctx, "orders", 1, dst); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 }
