@@ -85,9 +85,8 @@ func TestTagChange(t *testing.T) {
 	}
 	check.Is(t, check.Err((TagChange{MaxID: num(5000)}).Apply(tag)), ErrRefused, "max_id was lowered")
 	description := "a\u202eb"
-	if _, err := (TagChange{Description: &description}).Apply(tag); !errors.Is(err, ErrInvalidArgument) {
-		t.Errorf("a description that turns the text around: %v", err)
-	}
+	check.Is(t, check.Err((TagChange{Description: &description}).Apply(tag)), ErrInvalidArgument,
+		"a description that turns the text around")
 }
 
 // Names of all languages are good, and what tables of others hold stays changeable.

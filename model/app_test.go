@@ -1,7 +1,6 @@
 package model_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"unicode/utf16"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func ExampleShardOf() {
@@ -58,14 +58,10 @@ func FuzzJavaHash(f *testing.F) {
 
 func TestCheckGatePass(t *testing.T) {
 	for _, pass := range []string{"", strings.Repeat("x", 1025), "\xff", "a\xc3"} {
-		if err := model.CheckGatePass(pass); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("CheckGatePass(%q) = %v", pass, err)
-		}
+		check.Is(t, model.CheckGatePass(pass), model.ErrInvalidArgument, "CheckGatePass", pass)
 	}
 	for _, pass := range []string{"a", "张三", "😀", strings.Repeat("x", 1024), " "} {
-		if err := model.CheckGatePass(pass); err != nil {
-			t.Errorf("CheckGatePass(%q) = %v", pass, err)
-		}
+		check.OK(t, model.CheckGatePass(pass), "CheckGatePass", pass)
 	}
 }
 

@@ -44,17 +44,13 @@ func TestComposeAtTheEdges(t *testing.T) {
 
 func TestDecodeRefusesWhatIsNeverIssued(t *testing.T) {
 	for _, id := range []int64{math.MinInt64, -1, 0, 1, 1<<14 - 1} {
-		if got, err := model.DecodeQueueID(id); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("DecodeQueueID(%d) = %v, %v", id, got, err)
-		}
+		check.Is(t, check.Err(model.DecodeQueueID(id)), model.ErrInvalidArgument, "DecodeQueueID", id)
 	}
 }
 
 func TestNewListKeyRanges(t *testing.T) {
 	for _, c := range [][2]int64{{-1, 0}, {256, 0}, {300, 0}, {0, -1}, {0, 64}, {math.MaxInt64, 0}} {
-		if got, err := model.NewListKey(c[0], c[1]); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("NewListKey(%d, %d) = %v, %v", c[0], c[1], got, err)
-		}
+		check.Is(t, check.Err(model.NewListKey(c[0], c[1])), model.ErrInvalidArgument, "NewListKey", c[0], c[1])
 	}
 	if got, err := model.NewListKey(255, 63); err != nil || got.String() != "255_63" {
 		t.Errorf("NewListKey(255, 63) = %v, %v", got, err)
@@ -72,9 +68,7 @@ func TestLastIndexWithin(t *testing.T) {
 		{key.Compose(4), 4},
 		{math.MaxInt64, model.MaxIndex},
 	} {
-		if got := key.LastIndexWithin(c.limit); got != c.want {
-			t.Errorf("LastIndexWithin(%d) = %d, want %d", c.limit, got, c.want)
-		}
+		check.Equal(t, key.LastIndexWithin(c.limit), c.want, "LastIndexWithin", c.limit)
 	}
 }
 
@@ -194,9 +188,7 @@ func TestUIDBounds(t *testing.T) {
 			check.OK(t, l.CheckSecond(second), widths)
 		}
 		for _, second := range []int64{l.MinSecond() - 1, l.MaxSecond() + 1, 0, math.MaxInt64} {
-			if err := l.CheckSecond(second); !errors.Is(err, model.ErrTimeExhausted) {
-				t.Errorf("%v: CheckSecond(%d) = %v", widths, second, err)
-			}
+			check.Is(t, l.CheckSecond(second), model.ErrTimeExhausted, widths, "CheckSecond", second)
 		}
 	}
 }

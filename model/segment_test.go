@@ -161,9 +161,7 @@ func TestAppValidate(t *testing.T) {
 	} {
 		app := good
 		change(&app)
-		if err := app.Validate(); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%s: Validate = %v", name, err)
-		}
+		check.Is(t, app.Validate(), model.ErrInvalidArgument, name, "Validate")
 	}
 }
 

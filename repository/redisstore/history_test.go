@@ -257,8 +257,7 @@ func TestForeignKeys(t *testing.T) {
 		s := openAt(t, server.Addr)
 		listtest.Fill(t, s, key(), 1, 1)
 		do(t, server.Client(), "RPUSH", listName, "two")
-		_, err := s.Pop(context.Background(), key(), 2)
-		wantAdvice(t, err, "something else writes")
+		wantAdvice(t, check.Err(s.Pop(context.Background(), key(), 2)), "something else writes")
 	})
 }
 

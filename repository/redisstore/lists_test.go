@@ -247,9 +247,8 @@ func TestTwoDeploymentsOnOneRedis(t *testing.T) {
 	server.Restart()
 	eventually(t, "the restart", func() error { return one.Check(t.Context()) })
 	refuse()
-	if n := do(t, server.Client(), "LLEN", listName); n != int64(990) {
-		t.Errorf("the other deployment left %v of 990 indices", n)
-	}
+	check.Equal(t, do(t, server.Client(), "LLEN", listName), any(int64(990)),
+		"indices that the other deployment left")
 	if st := listtest.State(t, one, key()); st.Purged != 990 || st.HighWater != 1000 {
 		t.Errorf("state %+v", st)
 	}
@@ -449,9 +448,8 @@ func TestReplicasAreBounded(t *testing.T) {
 	}
 	check.OK(t, r.Put(t.Context(), "0", "anew", time.Minute), "one that has a record may replace it")
 	for _, bad := range []string{"", "two\nlines", strings.Repeat("x", 5000)} {
-		if err := r.Put(t.Context(), "a", bad, time.Minute); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("a record of %d bytes: %v", len(bad), err)
-		}
+		check.Is(t, r.Put(t.Context(), "a", bad, time.Minute), model.ErrInvalidArgument,
+			"a record of", len(bad), "bytes")
 	}
 }
 

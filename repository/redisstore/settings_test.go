@@ -262,8 +262,7 @@ func TestReplicaRefuses(t *testing.T) {
 	master := testserver.Redis(t)
 	s := openAt(t, testserver.RedisReplica(t, master).Addr)
 	wantAll(t, s, "READONLY", "replica", "master's address")
-	_, err := s.TryLock(t.Context(), []string{"a"}, "me", 1e9)
-	wantAdvice(t, err, "READONLY")
+	wantAdvice(t, check.Err(s.TryLock(t.Context(), []string{"a"}, "me", 1e9)), "READONLY")
 	wantAdvice(t, s.Delete(t.Context(), []model.ListKey{key()}), "READONLY")
 }
 
@@ -279,8 +278,7 @@ func TestOutOfMemory(t *testing.T) {
 	wantAdvice(t, s.Push(t.Context(), []model.PushRequest{req})[0], "OOM", "maxmemory", "noeviction")
 	listtest.Expect(t, listtest.Pop(t, s, key(), 1).Indices, 1, 1)
 	listtest.Expect(t, listtest.Pop(t, s, key(), 9).Indices, 2, 10)
-	_, err := s.TryLock(t.Context(), []string{"a"}, "me", 1e9)
-	wantAdvice(t, err, "OOM")
+	wantAdvice(t, check.Err(s.TryLock(t.Context(), []string{"a"}, "me", 1e9)), "OOM")
 	// A purge under full memory still removes the list before it trusts it.
 	do(t, c, "CONFIG", "SET", "maxmemory", "0")
 	do(t, c, "HSET", metaName, "h", "another")

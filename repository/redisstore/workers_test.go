@@ -171,9 +171,7 @@ func TestWorkerIDsInOrder(t *testing.T) {
 		t.Errorf("worker ID %d after %d, want 2: its bounds pass first", got.WorkerID, got.After)
 	}
 	do(t, server.Client(), "SET", fmt.Sprint(leaseName, 1), "somebody")
-	if got, err := w.Acquire(t.Context(), owner(12)); !errors.Is(err, model.ErrNoWorkerID) {
-		t.Errorf("%+v, %v", got, err)
-	}
+	check.Is(t, check.Err(w.Acquire(t.Context(), owner(12))), model.ErrNoWorkerID)
 	if got := acquire(t, w, owner(10)); got.WorkerID != 4 {
 		t.Errorf("a repeated call got %d, want 4", got.WorkerID)
 	}
@@ -224,8 +222,7 @@ func TestWorkerAcks(t *testing.T) {
 		t.Errorf("%v after %v", err, time.Since(start))
 	}
 	for range 2 { // a repeated call asks anew
-		_, err = w.Acquire(t.Context(), owner(1))
-		wantAdvice(t, err, "0 of 1")
+		wantAdvice(t, check.Err(w.Acquire(t.Context(), owner(1))), "0 of 1")
 	}
 	replica.Resume()
 	eventually(t, "renew", func() error {
@@ -236,8 +233,7 @@ func TestWorkerAcks(t *testing.T) {
 		t.Errorf("worker ID %d, want the 1 of the call that was not confirmed", again.WorkerID)
 	}
 	two := workersAt(t, single(master.Addr), redisstore.WorkersOptions{Acks: 2})
-	_, err = two.Renew(t.Context(), sent)
-	wantAdvice(t, err, "1 of 2")
+	wantAdvice(t, check.Err(two.Renew(t.Context(), sent)), "1 of 2")
 }
 
 // TestWorkerAcksByThemselves: nobody has to say how many replicas there are. One server
@@ -271,10 +267,8 @@ func TestWorkerAcksByThemselves(t *testing.T) {
 	eventually(t, "renew", func() error { _, err := w.Renew(t.Context(), lease); return err })
 	do(t, replica.Client(), "REPLICAOF", "NO", "ONE") // as when it takes over
 	info("connected_slaves:0")
-	_, err = w.Renew(t.Context(), lease)
-	wantAdvice(t, err, "0 of 1")
-	_, err = workersAt(t, single(master.Addr), auto).Acquire(t.Context(), owner(1))
-	wantAdvice(t, err, "0 of 1")
+	wantAdvice(t, check.Err(w.Renew(t.Context(), lease)), "0 of 1")
+	wantAdvice(t, check.Err(workersAt(t, single(master.Addr), auto).Acquire(t.Context(), owner(1))), "0 of 1")
 	if _, err := workersAt(t, single(master.Addr), redisstore.WorkersOptions{}).Renew(t.Context(), lease); err != nil {
 		t.Errorf("nobody has to confirm: %v", err)
 	}
@@ -287,8 +281,7 @@ func TestWorkerRepliesLost(t *testing.T) {
 	w := workersAt(t, at.options, redisstore.WorkersOptions{})
 	acquire(t, w, owner(9))
 	at.fault(true, false)
-	_, err := w.Acquire(t.Context(), owner(0))
-	wantAdvice(t, err, "acquire")
+	wantAdvice(t, check.Err(w.Acquire(t.Context(), owner(0))), "acquire")
 	at.fault(false, false)
 	lease := acquire(t, w, owner(0))
 	if lease.WorkerID != 1 {
@@ -367,19 +360,15 @@ func TestWorkersArguments(t *testing.T) {
 	negative, late, far := lease, lease, lease
 	negative.Reserved, late.Expires, far.WorkerID = -1, 1<<49, 1024
 	for _, bad := range []model.Lease{negative, late, far} {
-		_, err := good.Renew(t.Context(), bad)
-		wantInvalid(t, err)
+		wantInvalid(t, check.Err(good.Renew(t.Context(), bad)))
 		wantInvalid(t, good.Release(t.Context(), bad))
 	}
 	for _, o := range []model.Owner{{Address: "a"}, {Token: "t"}, {Address: "a b", Token: "t"}, {Address: "a", Token: "t", Identity: "\n"}} {
-		_, err := good.Acquire(t.Context(), o)
-		wantInvalid(t, err)
+		wantInvalid(t, check.Err(good.Acquire(t.Context(), o)))
 	}
 	for _, o := range []redisstore.WorkersOptions{{}, {Name: "a}b"}, {Name: "a b"}, {Name: "a", TTL: -1}, {Name: "a", TTL: 1}} {
-		_, err := s.Workers(o).Acquire(t.Context(), owner(0))
-		wantInvalid(t, err)
-		_, err = s.Workers(o).Peers(t.Context())
-		wantInvalid(t, err)
+		wantInvalid(t, check.Err(s.Workers(o).Acquire(t.Context(), owner(0))))
+		wantInvalid(t, check.Err(s.Workers(o).Peers(t.Context())))
 	}
 	other := acquire(t, s.Workers(redisstore.WorkersOptions{Name: "other"}), owner(1))
 	check.Equal(t, other.WorkerID, 0, "names share worker IDs:", other)
@@ -498,8 +487,7 @@ func TestWorkersFailOver(t *testing.T) {
 	do(t, b.Client(), "REPLICAOF", "NO", "ONE")
 	wantDropped(t, after, lease, lease.Expires)
 	// The old master has lost its replica: it renews nothing.
-	_, err := w.Renew(t.Context(), lease)
-	wantAdvice(t, err, "too few replicas have confirmed: 0 of 1", "replicas")
+	wantAdvice(t, check.Err(w.Renew(t.Context(), lease)), "too few replicas have confirmed: 0 of 1", "replicas")
 }
 
 // TestWorkersHashLost: without its hash a lease is not worth more than one of

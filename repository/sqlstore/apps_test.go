@@ -238,9 +238,8 @@ func TestTombstonesOnlyRise(t *testing.T) {
 		}
 		wantSegment(t, one(s, key(7, 3), 0), 9001, 10_000)
 		wantSegment(t, one(s, key(7, 4), 0), 1, 1000)
-		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc_deleted"); n != 64 {
-			t.Errorf("%d tombstones: a shard that did not come back was forgotten", n)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc_deleted"), 64,
+			"tombstones: a shard that did not come back was forgotten")
 	})
 }
 
@@ -411,7 +410,6 @@ func TestNoTombstones(t *testing.T) {
 		run(t, s, "DROP TABLE id_alloc_deleted", "DROP TABLE leaf_alloc_deleted")
 		wantAdvice(t, one(s, key(7, 3), 0).Err, "shardid migrate")
 		wantAdvice(t, s.Check(t.Context()), "shardid migrate")
-		_, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
-		wantAdvice(t, err, "shardid migrate")
+		wantAdvice(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})), "shardid migrate")
 	})
 }

@@ -26,9 +26,8 @@ func TestAllocateFollowsOn(t *testing.T) {
 		if n := count(t, s, "SELECT taken_at FROM id_alloc WHERE app_id = 1 AND shard_id = 0"); time.Since(time.UnixMilli(n)) > time.Minute {
 			t.Errorf("taken_at %d", n)
 		}
-		if n := count(t, s, "SELECT current_step FROM id_alloc WHERE app_id = 1 AND shard_id = 0"); n != 2000 {
-			t.Errorf("current_step %d", n)
-		}
+		check.Equal(t, count(t, s, "SELECT current_step FROM id_alloc WHERE app_id = 1 AND shard_id = 0"), 2000,
+			"current_step")
 	})
 }
 
@@ -174,9 +173,8 @@ func TestAllocateConcurrently(t *testing.T) {
 			}
 			segments := allocateConcurrently(t, stores, workers, 25)
 			for shard := range uint8(8) {
-				if last := contiguous(t, segments[key(1, shard)]); last != maxID(t, stores[0], shard) {
-					t.Errorf("shard %d: last %d, max_id %d", shard, last, maxID(t, stores[0], shard))
-				}
+				check.Equal(t, contiguous(t, segments[key(1, shard)]), maxID(t, stores[0], shard),
+					"shard", shard, "last index")
 			}
 		})
 	}
@@ -350,8 +348,7 @@ func TestCheck(t *testing.T) {
 			ctx := context.Background()
 			s := open(t, b.empty(t))
 			wantAdvice(t, s.Check(ctx), "shardid migrate")
-			_, err := s.Load(ctx)
-			wantAdvice(t, err, "shardid migrate")
+			wantAdvice(t, check.Err(s.Load(ctx)), "shardid migrate")
 			wantAdvice(t, one(s, key(1, 0), 0).Err, "shardid migrate")
 			wantAdvice(t, createApp(s, app(1)), "shardid migrate")
 			check.Must(t, s.Migrate(ctx, nil))

@@ -164,9 +164,8 @@ func TestDoubtIsTheModels(t *testing.T) {
 		}
 		gap := model.Gap{Known: time.UnixMilli(beat), Now: now, Slack: 2 * model.MaxClockApart, Rows: true}
 		want := gap.Doubt(rate, time.UnixMilli(r.at), r.before)
-		if got := count(t, s, "SELECT doubt FROM id_alloc WHERE shard_id = "+string(rune('0'+i))); got != want {
-			t.Errorf("row %d: %d, want %d", i, got, want)
-		}
+		check.Equal(t, count(t, s, "SELECT doubt FROM id_alloc WHERE shard_id = "+string(rune('0'+i))), want,
+			"row", i)
 	}
 }
 

@@ -34,9 +34,7 @@ func TestLostCommitReply(t *testing.T) {
 	p.cutAfterCommit.Store(true)
 	for i, got := range through.Allocate(context.Background(), ask(key(1, 0), key(1, 1), key(9, 9))) {
 		wantAdvice(t, got.Err, "broke; it is opened again")
-		if got.Segment != (model.Segment{}) {
-			t.Errorf("answer %d: %+v", i, got)
-		}
+		check.Equal(t, got.Segment, (model.Segment{}), "answer", i, got)
 	}
 	p.cutAfterCommit.Store(false)
 	check.Equal(t, p.commits.Load(), 2, "COMMITs were sent: an unclear one must not be tried again")

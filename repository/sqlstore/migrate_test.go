@@ -43,9 +43,8 @@ func TestMigrateManyAtOnce(t *testing.T) {
 			t.Logf("8 starters took %v", time.Since(start))
 			s := open(t, opts)
 			check.OK(t, s.Check(context.Background()))
-			if n := count(t, s, "SELECT COUNT(*) - COUNT(DISTINCT version_id) FROM shardid_schema"); n != 0 {
-				t.Errorf("%d migrations ran twice", n)
-			}
+			check.Equal(t, count(t, s, "SELECT COUNT(*) - COUNT(DISTINCT version_id) FROM shardid_schema"), 0,
+				"migrations ran twice")
 			provision(t, s, app(1))
 		})
 	}

@@ -61,9 +61,8 @@ func TestRegisterNode(t *testing.T) {
 		later := nodeStart("t0", 1<<22, now)
 		later.MarkSecond += 50
 		register(t, s, later)
-		if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"); n != now+3650 {
-			t.Errorf("mark %d: the repeated call believes in its own", n)
-		}
+		check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"), now+3650,
+			"the mark that the repeated call believes in")
 	})
 }
 
@@ -88,9 +87,8 @@ func TestRegisterNodeRecycles(t *testing.T) {
 		for range 2 {
 			check.Equal(t, register(t, s, nodeStart("new", 5, now+3581)), want)
 		}
-		if _, err := s.RegisterNode(t.Context(), nodeStart("newer", 5, now+3581)); !errors.Is(err, model.ErrNoWorkerID) {
-			t.Errorf("a row that was just taken over: %v", err)
-		}
+		check.Is(t, check.Err(s.RegisterNode(t.Context(), nodeStart("newer", 5, now+3581))), model.ErrNoWorkerID,
+			"a row that was just taken over")
 		got := register(t, s, nodeStart("last", 5, now+1_000_000))
 		if got.WorkerID != 3 || got.AfterSecond != now-10+3600 {
 			t.Errorf("got %+v", got)
@@ -122,13 +120,11 @@ func TestMarkNode(t *testing.T) {
 		} {
 			check.Is(t, s.MarkNode(t.Context(), lost, now+9000), model.ErrLeaseLost, name)
 		}
-		if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"); n != now+5001+3600 {
-			t.Errorf("mark %d after marks of others", n)
-		}
+		check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"), now+5001+3600,
+			"mark after marks of others")
 		run(t, s, "UPDATE WORKER_NODE SET TOKEN = NULL")
-		if err := s.MarkNode(t.Context(), model.Node{ID: node.ID}, now+9000); !errors.Is(err, model.ErrLeaseLost) {
-			t.Errorf("an original's row: %v", err)
-		}
+		check.Is(t, s.MarkNode(t.Context(), model.Node{ID: node.ID}, now+9000), model.ErrLeaseLost,
+			"an original's row")
 		run(t, s, "DROP TABLE WORKER_NODE")
 		wantAdvice(t, s.MarkNode(t.Context(), next, now), "shardid migrate")
 	})

@@ -293,14 +293,11 @@ func TestWorkersRefuses(t *testing.T) {
 		check.Is(t, check.Err(w.Renew(t.Context(), lease)), model.ErrLeaseLost, "renew without a token")
 		if s.server != nil {
 			run(t, s, "DELETE FROM shardid_lock")
-			_, err := w.Acquire(t.Context(), good)
-			wantAdvice(t, err, "INSERT INTO shardid_lock")
+			wantAdvice(t, check.Err(w.Acquire(t.Context(), good)), "INSERT INTO shardid_lock")
 		}
 		run(t, s, "DROP TABLE leaf_workerid_alloc")
-		_, err := w.Renew(t.Context(), lease)
-		wantAdvice(t, err, "shardid migrate")
-		_, err = w.Peers(t.Context())
-		wantAdvice(t, err, "shardid migrate")
+		wantAdvice(t, check.Err(w.Renew(t.Context(), lease)), "shardid migrate")
+		wantAdvice(t, check.Err(w.Peers(t.Context())), "shardid migrate")
 	})
 }
 

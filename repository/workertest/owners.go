@@ -186,9 +186,8 @@ func testIdentity(t *testing.T, b Backend) {
 	if first.Registry == "" || first.Registry != acquire(t, b.New(t), Owner(1)).Registry {
 		t.Errorf("the registry is %q to one and another to the other", first.Registry)
 	}
-	if got := renew(t, r, first, now(first), now(first)+second); got.Registry != first.Registry {
-		t.Errorf("renewed, the registry is %q, it was %q", got.Registry, first.Registry)
-	}
+	check.Equal(t, renew(t, r, first, now(first), now(first)+second).Registry, first.Registry,
+		"the registry of a renewed lease")
 	release(t, r, first, now(first))
 	check.Equal(t, acquire(t, b.New(t), Owner(2)).Registry, first.Registry, "the registry")
 	if fresh := acquire(t, b.fresh(t).New(t), Owner(0)); fresh.Registry == first.Registry && !b.Stateless {

@@ -105,8 +105,7 @@ func TestForeverLostCreate(t *testing.T) {
 		}
 		return hit
 	}
-	_, err := s.Acquire(t.Context(), owner(1))
-	wantAdvice(t, err, "connection")
+	wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(1))), "connection")
 	var lease model.Lease
 	eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
 	if nodes := w.children(c, w.forever()); lost != 1 || lease.WorkerID != 1 || len(nodes) != 2 {
@@ -147,9 +146,8 @@ func TestForeverMoves(t *testing.T) {
 	if moved.WorkerID != 0 || moved.Node != at || moved.After != lease.Reserved {
 		t.Errorf("%+v", moved)
 	}
-	if _, err := s.Renew(t.Context(), with(lease, lease.Reserved, lease.Expires)); !errors.Is(err, model.ErrLeaseLost) {
-		t.Errorf("the life before renews: %v", err)
-	}
+	check.Is(t, check.Err(s.Renew(t.Context(), with(lease, lease.Reserved, lease.Expires))), model.ErrLeaseLost,
+		"the life before renews")
 	moved.Reported = 1567733700834
 	check.Must(t, check.Err(s.Renew(t.Context(), moved)))
 	check.Equal(t, decodeLeaf(t, w.read(c, at)), (leaf{"10.7.7.7", "8080", 1567733700834}))
@@ -190,6 +188,5 @@ func TestForeverForeignNode(t *testing.T) {
 	w := newWorld(t)
 	c, s := w.client(), w.mode(zkstore.ModeForever)
 	w.write(c, path.Join(w.forever(), owner(0).Address+"-0000000000"), "rubbish")
-	_, err := s.Acquire(t.Context(), owner(0))
-	wantAdvice(t, err, "snowflake.name", "0000000000")
+	wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(0))), "snowflake.name", "0000000000")
 }

@@ -229,8 +229,7 @@ func TestNoAuth(t *testing.T) {
 		w.write(c, "/lock/"+w.name, "")
 		_, err := c.SetACL("/lock/"+w.name, zk.WorldACL(zk.PermRead), -1)
 		w.allow(err)
-		_, err = w.mode(mode).Acquire(t.Context(), owner(0))
-		wantAdvice(t, err, "setAcl")
+		wantAdvice(t, check.Err(w.mode(mode).Acquire(t.Context(), owner(0))), "setAcl")
 	})
 }
 
@@ -299,8 +298,7 @@ func TestLostTake(t *testing.T) {
 			lost = lost || hit
 			return hit
 		}
-		_, err := s.Acquire(t.Context(), owner(1))
-		wantAdvice(t, err, "opened again")
+		wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(1))), "opened again")
 		var lease model.Lease
 		eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
 		check.Equal(t, len(w.children(c, nodes[mode](w))), 2, "worker IDs")
@@ -491,9 +489,8 @@ func TestOvertaken(t *testing.T) {
 			}
 			next = acquire(t, quick, other)
 		})
-		if _, err := slow.Renew(t.Context(), with(lease, past+hour, past+hour)); !errors.Is(err, model.ErrLeaseLost) {
-			t.Errorf("renewed: %v", err)
-		}
+		check.Is(t, check.Err(slow.Renew(t.Context(), with(lease, past+hour, past+hour))), model.ErrLeaseLost,
+			"renewed")
 		check.Equal(t, next.WorkerID, lease.WorkerID, "the other has", next)
 		if got := renew(t, quick, next, past, past); got.Reserved > past || got.Expires > past {
 			t.Errorf("the bounds became %+v", got)

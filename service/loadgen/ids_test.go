@@ -36,9 +36,7 @@ func TestDecodeLines(t *testing.T) {
 	} {
 		got, err := decodeLines([]byte(body), nil)
 		if want == nil {
-			if !errors.Is(err, errUnreadable) {
-				t.Errorf("%q: %v, %v", body, got, err)
-			}
+			check.Is(t, err, errUnreadable, body, got)
 		} else if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, %v, want %v", body, got, err, want)
 		}

@@ -58,9 +58,8 @@ func TestShards(t *testing.T) {
 		used[model.ShardOf(u.Query().Get("gatePass"))]++
 	}
 	for shard, n := range used {
-		if n != len(l.target.requests)/model.Shards {
-			t.Errorf("%d of %d passes are of shard %d", n, len(l.target.requests), shard)
-		}
+		check.Equal(t, n, len(l.target.requests)/model.Shards,
+			"of", len(l.target.requests), "passes are of shard", shard)
 	}
 }
 

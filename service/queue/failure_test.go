@@ -346,9 +346,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	} {
 		o := queue.Options{Timeout: 1, LowWatermark: 0.5, PrefetchMax: 1, MaxStep: 1, RefillCron: "@daily", ReloadCron: "@daily"}
 		change(&o)
-		if _, err := queue.New(o); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%s: New = %v", name, err)
-		}
+		check.Is(t, check.Err(queue.New(o)), model.ErrInvalidArgument, name, "New")
 	}
 }
 

@@ -417,9 +417,7 @@ func TestReloadTakesAChangeOver(t *testing.T) {
 	check.Must(t, check.Err(r.one(1, "alice")))
 	db.change(func(rows map[model.ListKey]model.AllocState) { clear(rows) })
 	check.Must(t, r.Reload(t.Context()))
-	if id, err := r.one(1, "alice"); !errors.Is(err, model.ErrUnknownApp) {
-		t.Errorf("got %d, %v of a removed app", id, err)
-	}
+	check.Is(t, check.Err(r.one(1, "alice")), model.ErrUnknownApp, "of a removed app")
 	db.fail(errAway)
 	if err := r.Reload(t.Context()); !errors.Is(err, errAway) || !errors.Is(r.reports.Of(queue.ConditionReload), errAway) {
 		t.Errorf("%v, reported %v", err, r.reports.Of(queue.ConditionReload))

@@ -251,9 +251,8 @@ func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 		}
 		db.fail(nil)
 		time.Sleep(2 * time.Second)
-		if err := errors.Join(r.Ready(), r.reports.Of(segment.ConditionLoad)); err != nil {
-			t.Errorf("the database is back, nobody has asked: %v", err)
-		}
+		check.OK(t, errors.Join(r.Ready(), r.reports.Of(segment.ConditionLoad)),
+			"the database is back, nobody has asked")
 		r.mustTake(t, "orders", 1, 20) // nothing went to those who left
 	})
 }

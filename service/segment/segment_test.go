@@ -91,9 +91,7 @@ func TestInvalidOptions(t *testing.T) {
 		{}, {Timeout: -1}, {Timeout: 1, MaxStep: -1}, {Timeout: 1, MaxStep: model.MaxTagStep + 1},
 		{Timeout: 1, Runway: -1}, {Timeout: 1, Reload: -1},
 	} {
-		if _, err := segment.New(o); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("New(%+v): %v", o, err)
-		}
+		check.Is(t, check.Err(segment.New(o)), model.ErrInvalidArgument, "New", o)
 	}
 }
 
@@ -229,13 +227,11 @@ func TestStatsOfLoads(t *testing.T) {
 		if s := r.Stats(); s.Loads != 1 || s.LoadTimes.Count() != 1 || s.LoadTimes.Sum < 30*time.Millisecond || s.Starved != 0 {
 			t.Errorf("%+v", s)
 		}
-		if _, err := r.Next(context.Background(), "full", 1, nil); !errors.Is(err, model.ErrLimitReached) {
-			t.Errorf("of a tag that is used up: %v", err)
-		}
+		check.Is(t, check.Err(r.Next(context.Background(), "full", 1, nil)), model.ErrLimitReached,
+			"of a tag that is used up")
 		db.fail(errAway)
-		if _, err := r.Next(context.Background(), "a", 5000, nil); !errors.Is(err, model.ErrSegmentEmpty) {
-			t.Errorf("with the database away: %v", err)
-		}
+		check.Is(t, check.Err(r.Next(context.Background(), "a", 5000, nil)), model.ErrSegmentEmpty,
+			"with the database away")
 		if s := r.Stats(); s.Starved != 1 || s.FailedLoads == 0 || s.LoadTimes.Count() != s.Loads {
 			t.Errorf("%+v", s)
 		}
@@ -269,9 +265,7 @@ func TestOnlyTheExactNameIsServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := ready(t, newTable(10, "orders"))
 		for _, name := range []string{"Orders", "ORDERS", "orders ", "órders"} {
-			if id, err := r.one(name); !errors.Is(err, model.ErrUnknownTag) {
-				t.Errorf("%q: %d, %v", name, id, err)
-			}
+			check.Is(t, check.Err(r.one(name)), model.ErrUnknownTag, name)
 		}
 	})
 }
@@ -433,9 +427,7 @@ func TestReloadTakesAChangeOver(t *testing.T) {
 		}
 		db.set(func(db *table) { delete(db.rows, "orders") })
 		check.Must(t, r.Reload(t.Context()))
-		if id, err := r.one("orders"); !errors.Is(err, model.ErrUnknownTag) {
-			t.Errorf("got %d, %v of a removed tag", id, err)
-		}
+		check.Is(t, check.Err(r.one("orders")), model.ErrUnknownTag, "of a removed tag")
 		now := time.Now()
 		check.Equal(t, r.NextReload(now).Sub(now), time.Minute, "the next reload is in")
 	})

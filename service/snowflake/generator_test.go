@@ -308,9 +308,8 @@ func TestTermEndsForCallsUnderWay(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, start := range []int{-1, 4097} {
-		if _, err := snowflake.New(snowflake.Options{SequenceStart: start}); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("sequence start %d: %v", start, err)
-		}
+		check.Is(t, check.Err(snowflake.New(snowflake.Options{SequenceStart: start})), model.ErrInvalidArgument,
+			"sequence start", start)
 	}
 	g, h := granted(t, 0)
 	h.set(epoch + 1<<41 - 1 - 60_000)

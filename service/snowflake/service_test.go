@@ -131,9 +131,8 @@ func TestNextGivesUp(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Microsecond)
 		defer cancel()
-		if _, err := s.Next(ctx, model.MaxBatch, nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("past the caller's deadline: %v", err)
-		}
+		check.Is(t, check.Err(s.Next(ctx, model.MaxBatch, nil)), context.DeadlineExceeded,
+			"past the caller's deadline")
 	})
 }
 

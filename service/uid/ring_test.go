@@ -215,18 +215,15 @@ func TestWaitEnds(t *testing.T) {
 		if ids, err := r.Wait(ctx, 1, nil); !errors.Is(err, reason) || ids != nil {
 			t.Errorf("Wait = %v, %v", ids, err)
 		}
-		if _, err := r.Wait(t.Context(), 9, nil); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("Wait for more than the ring holds = %v", err)
-		}
+		check.Is(t, check.Err(r.Wait(t.Context(), 9, nil)), model.ErrInvalidArgument,
+			"Wait for more than the ring holds")
 	})
 }
 
 func TestAwaitRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t, 8, 1)
-		if err := r.AwaitRoom(t.Context(), 9); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("AwaitRoom for more than the ring holds = %v", err)
-		}
+		check.Is(t, r.AwaitRoom(t.Context(), 9), model.ErrInvalidArgument, "AwaitRoom for more than the ring holds")
 		check.OK(t, r.AwaitRoom(t.Context(), 8))
 		r.Put(1, 8)
 		ended := make(chan error, 1)
