@@ -32,16 +32,13 @@ func TestAllocateFollowsOn(t *testing.T) {
 }
 
 func TestAllocateStepShrinksWhenIdle(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			s := openMigrated(t, b.empty(t))
-			provision(t, s, app(1))
-			run(t, s, "UPDATE id_alloc SET current_step = 8000")
-			wantSegment(t, one(s, key(1, 0), 0), 1, 8000)
-			run(t, s, "UPDATE id_alloc SET taken_at = taken_at - 31 * 60 * 1000")
-			wantSegment(t, one(s, key(1, 0), 0), 8001, 12000)
-		})
-	}
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(1))
+		run(t, s, "UPDATE id_alloc SET current_step = 8000")
+		wantSegment(t, one(s, key(1, 0), 0), 1, 8000)
+		run(t, s, "UPDATE id_alloc SET taken_at = taken_at - 31 * 60 * 1000")
+		wantSegment(t, one(s, key(1, 0), 0), 8001, 12000)
+	})
 }
 
 func TestAllocateLiftsToFloor(t *testing.T) {
@@ -162,22 +159,19 @@ func TestAllocateAfterTheContextEnded(t *testing.T) {
 
 // Two stores, as two processes have them, allocate the same lists at once.
 func TestAllocateConcurrently(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			opts := b.empty(t)
-			stores := []*Store{openMigrated(t, opts), open(t, opts)}
-			provision(t, stores[0], app(1))
-			workers := 16
-			if testing.Short() {
-				workers = 2
-			}
-			segments := allocateConcurrently(t, stores, workers, 25)
-			for shard := range uint8(8) {
-				check.Equal(t, contiguous(t, segments[key(1, shard)]), maxID(t, stores[0], shard),
-					"shard", shard, "last index")
-			}
-		})
-	}
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		stores := []*Store{openMigrated(t, opts), open(t, opts)}
+		provision(t, stores[0], app(1))
+		workers := 16
+		if testing.Short() {
+			workers = 2
+		}
+		segments := allocateConcurrently(t, stores, workers, 25)
+		for shard := range uint8(8) {
+			check.Equal(t, contiguous(t, segments[key(1, shard)]), maxID(t, stores[0], shard),
+				"shard", shard, "last index")
+		}
+	})
 }
 
 func maxID(t *testing.T, s *Store, shard uint8) (n int64) {
@@ -262,29 +256,6 @@ func TestProvisionAllOrNone(t *testing.T) {
 	})
 }
 
-// Only one of many racing calls provisions an app.
-func TestProvisionConcurrently(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		var wg sync.WaitGroup
-		errs := make([]error, 8)
-		for i := range errs {
-			wg.Go(func() { _, errs[i] = s.CreateApp(context.Background(), app(1)) })
-		}
-		wg.Wait()
-		won := 0
-		for _, err := range errs {
-			if err == nil {
-				won++
-			} else if !errors.Is(err, model.ErrAppExists) {
-				t.Error(err)
-			}
-		}
-		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); won != 1 || n != 64 {
-			t.Errorf("%d won, %d rows", won, n)
-		}
-	})
-}
-
 func TestAppOutOfRangeIsRefused(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		for _, row := range []string{"300, 'x', 0", "-1, 'x', 0", "1, 'x', 64", "1, 'x', -1"} {
@@ -302,34 +273,31 @@ func TestAppOutOfRangeIsRefused(t *testing.T) {
 
 // A server that ignores CHECK may hold anything: app 300 must not become app 44.
 func TestLoadLeavesBadRowsOut(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			var bad []string
-			opts := b.empty(t)
-			opts.OnBadRow = func(err error) { bad = append(bad, err.Error()) }
-			s := openMigrated(t, opts)
-			provision(t, s, app(44))
-			dropChecks(t, s)
-			run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (300, 'x', 0), (44, 'x', 64)",
-				"UPDATE id_alloc SET limit_policy = 'what' WHERE shard_id = 1",
-				"UPDATE id_alloc SET step = 2000000 WHERE shard_id = 2",
-				"UPDATE id_alloc SET max_id = -1 WHERE shard_id = 3",
-				"UPDATE id_alloc SET max_limit_id = -1 WHERE shard_id = 4")
-			lists, err := s.Load(context.Background())
-			if err != nil || len(lists) != 60 || len(bad) != 6 {
-				t.Fatalf("%d lists, bad %q, %v", len(lists), bad, err)
-			}
-			if lists[0].Key != key(44, 0) || lists[59].Key != key(44, 63) || lists[0].AppName != "test" {
-				t.Errorf("lists %+v", lists)
-			}
-			if !strings.Contains(strings.Join(bad, "\n"), "(app_id 300, shard_id 0) cannot be used") {
-				t.Errorf("bad %q", bad)
-			}
-			if apps, err := s.Apps(context.Background()); err != nil || len(apps) != 1 {
-				t.Errorf("apps %+v, %v", apps, err)
-			}
-		})
-	}
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		var bad []string
+		opts.OnBadRow = func(err error) { bad = append(bad, err.Error()) }
+		s := openMigrated(t, opts)
+		provision(t, s, app(44))
+		dropChecks(t, s)
+		run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (300, 'x', 0), (44, 'x', 64)",
+			"UPDATE id_alloc SET limit_policy = 'what' WHERE shard_id = 1",
+			"UPDATE id_alloc SET step = 2000000 WHERE shard_id = 2",
+			"UPDATE id_alloc SET max_id = -1 WHERE shard_id = 3",
+			"UPDATE id_alloc SET max_limit_id = -1 WHERE shard_id = 4")
+		lists, err := s.Load(context.Background())
+		if err != nil || len(lists) != 60 || len(bad) != 6 {
+			t.Fatalf("%d lists, bad %q, %v", len(lists), bad, err)
+		}
+		if lists[0].Key != key(44, 0) || lists[59].Key != key(44, 63) || lists[0].AppName != "test" {
+			t.Errorf("lists %+v", lists)
+		}
+		if !strings.Contains(strings.Join(bad, "\n"), "(app_id 300, shard_id 0) cannot be used") {
+			t.Errorf("bad %q", bad)
+		}
+		if apps, err := s.Apps(context.Background()); err != nil || len(apps) != 1 {
+			t.Errorf("apps %+v, %v", apps, err)
+		}
+	})
 }
 
 func dropChecks(t *testing.T, s *Store) {
@@ -343,20 +311,18 @@ func dropChecks(t *testing.T, s *Store) {
 }
 
 func TestCheck(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			ctx := context.Background()
-			s := open(t, b.empty(t))
-			wantAdvice(t, s.Check(ctx), "shardid migrate")
-			wantAdvice(t, check.Err(s.Load(ctx)), "shardid migrate")
-			wantAdvice(t, one(s, key(1, 0), 0).Err, "shardid migrate")
-			wantAdvice(t, createApp(s, app(1)), "shardid migrate")
-			check.Must(t, s.Migrate(ctx, nil))
-			check.OK(t, s.Check(ctx))
-			run(t, s, "ALTER TABLE id_alloc DROP COLUMN taken_at")
-			wantAdvice(t, s.Check(ctx), "shardid migrate")
-		})
-	}
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		ctx := context.Background()
+		s := open(t, opts)
+		wantAdvice(t, s.Check(ctx), "shardid migrate")
+		wantAdvice(t, check.Err(s.Load(ctx)), "shardid migrate")
+		wantAdvice(t, one(s, key(1, 0), 0).Err, "shardid migrate")
+		wantAdvice(t, createApp(s, app(1)), "shardid migrate")
+		check.Must(t, s.Migrate(ctx, nil))
+		check.OK(t, s.Check(ctx))
+		run(t, s, "ALTER TABLE id_alloc DROP COLUMN taken_at")
+		wantAdvice(t, s.Check(ctx), "shardid migrate")
+	})
 }
 
 // wantAdvice checks an error for operators.

@@ -25,11 +25,9 @@ import (
 // A COMMIT whose reply is lost fails the items, although the server did it: the
 // segment is a gap, and nobody gets it again.
 func TestLostCommitReply(t *testing.T) {
-	opts := backends()[0].empty(t)
-	s := openMigrated(t, opts)
+	s := openMigrated(t, backends()[0].empty(t))
 	provision(t, s, app(1))
-	p := newProxy(t, s.server.Addr)
-	through := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })})
+	through, p := behindProxy(t, s)
 	wantSegment(t, one(through, key(1, 0), 0), 1, 1000)
 	p.cutAfterCommit.Store(true)
 	for i, got := range through.Allocate(context.Background(), ask(key(1, 0), key(1, 1), key(9, 9))) {
@@ -71,7 +69,13 @@ func newProxy(t *testing.T, server string) *proxy {
 	return p
 }
 
-func (p *proxy) addr() string { return p.listener.Addr().String() }
+// behindProxy is another store on the database of s, through a proxy.
+func behindProxy(t *testing.T, s *Store) (*Store, *proxy) {
+	t.Helper()
+	p := newProxy(t, s.server.Addr)
+	dsn := withDSN(t, s.opts.DSN, func(c *gosql.Config) { c.Addr = p.listener.Addr().String() })
+	return open(t, Options{Driver: MySQL, DSN: dsn}), p
+}
 
 func (p *proxy) accept() {
 	for {
@@ -338,19 +342,35 @@ func TestMyISAMRepeatsNothing(t *testing.T) {
 	opts := backends()[0].empty(t)
 	stores := []*Store{openMigrated(t, opts), open(t, opts)}
 	provision(t, stores[0], app(1))
+	addTag(t, stores[0], "a", 10)
 	run(t, stores[0], "ALTER TABLE id_alloc ENGINE = MyISAM")
 	wantAdvice(t, stores[0].Check(context.Background()), "shardid migrate")
-	got := make(chan model.Allocation, 400)
-	for i := range cap(got) {
-		go func() { got <- one(stores[i%2], key(1, 0), 0) }()
-	}
-	seen := map[model.Segment]bool{}
-	for range cap(got) {
-		a := <-got
-		if a.Err == nil && seen[a.Segment] {
-			t.Fatalf("segment %+v twice", a.Segment)
+	run(t, stores[0], "ALTER TABLE leaf_alloc ENGINE = MyISAM")
+	for what, take := range map[string]func(*Store) (int64, error){
+		"list": func(s *Store) (int64, error) { a := one(s, key(1, 0), 0); return a.Segment.First, a.Err },
+		"tag": func(s *Store) (int64, error) {
+			segment, err := s.AllocateTag(context.Background(), model.TagRequest{Tag: "a"})
+			return segment.First, err
+		},
+	} {
+		got := make(chan int64, 400)
+		for i := range cap(got) {
+			go func() {
+				first, err := take(stores[i%2])
+				if err != nil { // others were faster
+					first = 0
+				}
+				got <- first
+			}()
 		}
-		seen[a.Segment] = a.Err == nil
+		seen := map[int64]bool{}
+		for range cap(got) {
+			first := <-got
+			if first != 0 && seen[first] {
+				t.Fatalf("%s: the segment from %d twice", what, first)
+			}
+			seen[first] = true
+		}
 	}
 }
 

@@ -42,8 +42,13 @@ func backends() []backend {
 
 // onBoth runs a test over a migrated store of each kind.
 func onBoth(t *testing.T, test func(t *testing.T, s *Store)) {
+	onBothEmpty(t, func(t *testing.T, opts Options) { test(t, openMigrated(t, opts)) })
+}
+
+// onBothEmpty runs a test over an empty database of each kind.
+func onBothEmpty(t *testing.T, test func(t *testing.T, opts Options)) {
 	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) { test(t, openMigrated(t, b.empty(t))) })
+		t.Run(b.name, func(t *testing.T) { test(t, b.empty(t)) })
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	gosql "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
 
 	"shardid/model"
@@ -167,57 +166,52 @@ func TestRegisterNodeRefuses(t *testing.T) {
 // Many start at once, as two processes' worth of stores, some on new worker IDs
 // and some on used ones, while those that run raise their marks.
 func TestRegisterNodesAtOnce(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			const now, workers = 1_800_000_000, 33
-			opts := b.empty(t)
-			stores := []*Store{openMigrated(t, opts), open(t, opts)}
-			for i := range 16 { // gone since long
-				register(t, stores[0], nodeStart(fmt.Sprint("old", i), workers, now-100_000))
-			}
-			var (
-				mu    sync.Mutex
-				wg    sync.WaitGroup
-				nodes = map[int64]model.Node{}
-				none  int
-			)
-			for i := range 40 {
-				wg.Go(func() {
-					s := stores[i%2]
-					node, err := s.RegisterNode(context.Background(), nodeStart(fmt.Sprint("new", i), workers, now))
-					for m := int64(1); err == nil && m < 4; m++ {
-						err = s.MarkNode(context.Background(), node, now+3600+m)
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					switch other, taken := nodes[node.WorkerID]; {
-					case errors.Is(err, model.ErrNoWorkerID):
-						none++
-					case err != nil:
-						t.Error(err)
-					case taken:
-						t.Errorf("%+v and %+v", node, other)
-					default:
-						nodes[node.WorkerID] = node
-					}
-				})
-			}
-			wg.Wait()
-			if len(nodes) != workers-1 || none != 40-(workers-1) {
-				t.Errorf("%d got worker IDs and %d did not", len(nodes), none)
-			}
-		})
-	}
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		const now, workers = 1_800_000_000, 33
+		stores := []*Store{openMigrated(t, opts), open(t, opts)}
+		for i := range 16 { // gone since long
+			register(t, stores[0], nodeStart(fmt.Sprint("old", i), workers, now-100_000))
+		}
+		var (
+			mu    sync.Mutex
+			wg    sync.WaitGroup
+			nodes = map[int64]model.Node{}
+			none  int
+		)
+		for i := range 40 {
+			wg.Go(func() {
+				s := stores[i%2]
+				node, err := s.RegisterNode(context.Background(), nodeStart(fmt.Sprint("new", i), workers, now))
+				for m := int64(1); err == nil && m < 4; m++ {
+					err = s.MarkNode(context.Background(), node, now+3600+m)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				switch other, taken := nodes[node.WorkerID]; {
+				case errors.Is(err, model.ErrNoWorkerID):
+					none++
+				case err != nil:
+					t.Error(err)
+				case taken:
+					t.Errorf("%+v and %+v", node, other)
+				default:
+					nodes[node.WorkerID] = node
+				}
+			})
+		}
+		wg.Wait()
+		if len(nodes) != workers-1 || none != 40-(workers-1) {
+			t.Errorf("%d got worker IDs and %d did not", len(nodes), none)
+		}
+	})
 }
 
 // A registration whose COMMIT was not answered is found again by its token.
 func TestRegisterNodeLostReply(t *testing.T) {
-	opts := backends()[0].empty(t)
-	s := openMigrated(t, opts)
+	s := openMigrated(t, backends()[0].empty(t))
 	const now = 1_800_000_000
 	register(t, s, nodeStart("old", 2, now-100_000))
-	p := newProxy(t, s.server.Addr)
-	through := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })})
+	through, p := behindProxy(t, s)
 	p.cutAfterCommit.Store(true)
 	got, err := through.RegisterNode(t.Context(), nodeStart("new", 2, now))
 	wantAdvice(t, err, "broke; it is opened again")

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	gosql "github.com/go-sql-driver/mysql"
-
 	"shardid/model"
 	"shardid/scripts/check"
 )
@@ -89,39 +87,36 @@ func TestTagChangedRow(t *testing.T) {
 }
 
 func TestTagsAreListed(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			var bad []string
-			opts := b.empty(t)
-			opts.OnBadRow = func(err error) { bad = append(bad, err.Error()) }
-			s := openMigrated(t, opts)
-			if tags, err := s.Tags(t.Context()); err != nil || len(tags) != 0 {
-				t.Fatalf("%v, %v", tags, err)
-			}
-			want := model.Tag{Name: "b", MaxID: 7, Step: 1_000_000_000, Description: strings.Repeat("描", 256)}
-			check.Must(t, check.Err(s.CreateTag(t.Context(), want)))
-			addTag(t, s, "a", 1)
-			addTag(t, s, "C", 1)
-			run(t, s, "INSERT INTO leaf_alloc (biz_tag, step) VALUES ('', 5), ('bad step', 0)",
-				"INSERT INTO leaf_alloc (biz_tag, step) VALUES ('"+strings.Repeat("长", 50)+"', 5)")
-			tags, err := s.Tags(t.Context())
-			var names []string
-			for _, tag := range tags {
-				names = append(names, tag.Name)
-			}
-			if err != nil || !slices.Equal(names, []string{"C", "a", "b"}) || len(bad) != 3 {
-				t.Fatalf("tags %v, %v, bad %q", names, err, bad)
-			}
-			one, err := s.Tag(t.Context(), "b")
-			if err != nil || one != tags[2] || time.Since(one.UpdatedAt).Abs() > time.Minute {
-				t.Errorf("%+v, %v", one, err)
-			}
-			one.UpdatedAt = time.Time{}
-			check.Equal(t, one, want)
-			check.Is(t, check.Err(s.Tag(t.Context(), "c d")), model.ErrUnknownTag)
-			check.Is(t, check.Err(s.Tag(t.Context(), "bad step")), model.ErrInvalidArgument)
-		})
-	}
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		var bad []string
+		opts.OnBadRow = func(err error) { bad = append(bad, err.Error()) }
+		s := openMigrated(t, opts)
+		if tags, err := s.Tags(t.Context()); err != nil || len(tags) != 0 {
+			t.Fatalf("%v, %v", tags, err)
+		}
+		want := model.Tag{Name: "b", MaxID: 7, Step: 1_000_000_000, Description: strings.Repeat("描", 256)}
+		check.Must(t, check.Err(s.CreateTag(t.Context(), want)))
+		addTag(t, s, "a", 1)
+		addTag(t, s, "C", 1)
+		run(t, s, "INSERT INTO leaf_alloc (biz_tag, step) VALUES ('', 5), ('bad step', 0)",
+			"INSERT INTO leaf_alloc (biz_tag, step) VALUES ('"+strings.Repeat("长", 50)+"', 5)")
+		tags, err := s.Tags(t.Context())
+		var names []string
+		for _, tag := range tags {
+			names = append(names, tag.Name)
+		}
+		if err != nil || !slices.Equal(names, []string{"C", "a", "b"}) || len(bad) != 3 {
+			t.Fatalf("tags %v, %v, bad %q", names, err, bad)
+		}
+		one, err := s.Tag(t.Context(), "b")
+		if err != nil || one != tags[2] || time.Since(one.UpdatedAt).Abs() > time.Minute {
+			t.Errorf("%+v, %v", one, err)
+		}
+		one.UpdatedAt = time.Time{}
+		check.Equal(t, one, want)
+		check.Is(t, check.Err(s.Tag(t.Context(), "c d")), model.ErrUnknownTag)
+		check.Is(t, check.Err(s.Tag(t.Context(), "bad step")), model.ErrInvalidArgument)
+	})
 }
 
 func TestAddTagRefuses(t *testing.T) {
@@ -146,65 +141,39 @@ func TestAddTagRefuses(t *testing.T) {
 
 // Two stores, as two processes have them, and a Java Leaf beside them on MySQL.
 func TestTagsConcurrently(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			opts := b.empty(t)
-			stores := []*Store{openMigrated(t, opts), open(t, opts)}
-			addTag(t, stores[0], "a", 10)
-			var (
-				mu       sync.Mutex
-				wg       sync.WaitGroup
-				segments []model.Segment
-			)
-			took := func(first, end int64) {
-				mu.Lock()
-				defer mu.Unlock()
-				segments = append(segments, model.Segment{First: first, Last: end - 1})
-			}
-			for w := range 8 {
-				wg.Go(func() {
-					for r := range 25 {
-						got, err := stores[w%2].AllocateTag(context.Background(), model.TagRequest{Tag: "a", Step: int64(r % 30)})
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						took(got.First, got.End)
-					}
-				})
-			}
-			if stores[0].server != nil {
-				wg.Go(func() { javaLeaf(t, stores[0], 25, took) })
-			}
-			wg.Wait()
-			if last := contiguous(t, segments); last+1 != count(t, stores[0], "SELECT max_id FROM leaf_alloc") {
-				t.Errorf("last ID %d", last)
-			}
-		})
-	}
-}
-
-// A table that cannot lock rows hands out nothing twice either.
-func TestTagsOfMyISAM(t *testing.T) {
-	opts := backends()[0].empty(t)
-	stores := []*Store{openMigrated(t, opts), open(t, opts)}
-	addTag(t, stores[0], "a", 10)
-	run(t, stores[0], "ALTER TABLE leaf_alloc ENGINE = MyISAM")
-	got := make(chan model.TagSegment, 400)
-	for i := range cap(got) {
-		go func() {
-			segment, _ := stores[i%2].AllocateTag(context.Background(), model.TagRequest{Tag: "a"}) // refused when others are faster
-			got <- segment
-		}()
-	}
-	seen := map[int64]bool{}
-	for range cap(got) {
-		first := (<-got).First
-		if first != 0 && seen[first] {
-			t.Fatalf("the segment from %d twice", first)
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		stores := []*Store{openMigrated(t, opts), open(t, opts)}
+		addTag(t, stores[0], "a", 10)
+		var (
+			mu       sync.Mutex
+			wg       sync.WaitGroup
+			segments []model.Segment
+		)
+		took := func(first, end int64) {
+			mu.Lock()
+			defer mu.Unlock()
+			segments = append(segments, model.Segment{First: first, Last: end - 1})
 		}
-		seen[first] = true
-	}
+		for w := range 8 {
+			wg.Go(func() {
+				for r := range 25 {
+					got, err := stores[w%2].AllocateTag(context.Background(), model.TagRequest{Tag: "a", Step: int64(r % 30)})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					took(got.First, got.End)
+				}
+			})
+		}
+		if stores[0].server != nil {
+			wg.Go(func() { javaLeaf(t, stores[0], 25, took) })
+		}
+		wg.Wait()
+		if last := contiguous(t, segments); last+1 != count(t, stores[0], "SELECT max_id FROM leaf_alloc") {
+			t.Errorf("last ID %d", last)
+		}
+	})
 }
 
 // javaLeaf takes segments as Leaf's IDAllocDaoImpl does.
@@ -249,11 +218,9 @@ func TestTagCollation(t *testing.T) {
 
 // A COMMIT whose reply is lost costs the segment.
 func TestTagLostCommitReply(t *testing.T) {
-	opts := backends()[0].empty(t)
-	s := openMigrated(t, opts)
+	s := openMigrated(t, backends()[0].empty(t))
 	addTag(t, s, "a", 1000)
-	p := newProxy(t, s.server.Addr)
-	through := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })})
+	through, p := behindProxy(t, s)
 	p.cutAfterCommit.Store(true)
 	got, err := through.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
 	wantAdvice(t, err, "broke; it is opened again")

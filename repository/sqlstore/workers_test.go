@@ -438,8 +438,7 @@ func TestWorkerClaims(t *testing.T) {
 
 // Of many who ask different registries at once, those of one get through.
 func TestWorkerClaimsRace(t *testing.T) {
-	opts := backends()[0].empty(t)
-	s := openMigrated(t, opts)
+	s := openMigrated(t, backends()[0].empty(t))
 	for round := range 10 {
 		run(t, s, "DELETE FROM shardid_worker_claim")
 		var got [2]atomic.Int64
@@ -618,13 +617,12 @@ func TestWorkersBesideTheOriginal(t *testing.T) {
 // A call whose COMMIT was not answered is an error; called again it gives what the
 // first one did.
 func TestWorkersLostReply(t *testing.T) {
-	opts := backends()[0].empty(t)
-	s := openMigrated(t, opts)
+	s := openMigrated(t, backends()[0].empty(t))
 	if _, err := s.Workers(WorkersOptions{}).List(t.Context()); err != nil { // notes the server, which is a COMMIT too
 		t.Fatal(err)
 	}
-	p := newProxy(t, s.server.Addr)
-	w := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })}).Workers(WorkersOptions{})
+	through, p := behindProxy(t, s)
+	w := through.Workers(WorkersOptions{})
 	p.cutAfterCommit.Store(true)
 	lease, err := w.Acquire(t.Context(), workertest.Owner(0))
 	wantAdvice(t, err, "broke; it is opened again")
