@@ -193,8 +193,7 @@ func TestListsOfUnknownOrigin(t *testing.T) {
 }
 
 func TestListOfTheOriginalService(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	s := openAt(t, server.Addr)
 	do(t, server.Client(), "RPUSH", listName, 7, 8, 9)
 	if p := listtest.Pop(t, s, key(), 2); len(p.Indices) != 0 || p.Purged != 3 {
@@ -205,8 +204,7 @@ func TestListOfTheOriginalService(t *testing.T) {
 }
 
 func TestScriptFlush(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	s, c := openAt(t, server.Addr), server.Client()
 	flush := func() { do(t, c, "SCRIPT", "FLUSH", "SYNC") }
 	req := request(t, s, 1, 25_000)

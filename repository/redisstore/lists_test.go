@@ -204,8 +204,7 @@ func of(t *testing.T, server *testserver.RedisServer, deployment string) *rediss
 }
 
 func TestNothingIsDoneBeforeTheDeploymentIsKnown(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	s := of(t, server, "")
 	_, _, _, peek := s.Marks().Peek(t.Context(), "a")
 	for _, err := range []error{popErr(t, s), s.State(t.Context(), []model.ListKey{key()})[0].Err, s.Delete(t.Context(), []model.ListKey{key()}), peek} {
@@ -242,9 +241,7 @@ func TestTwoDeploymentsOnOneRedis(t *testing.T) {
 	}
 	refuse()
 	listtest.Expect(t, listtest.Pop(t, one, key(), 10).Indices, 1, 10)
-	do(t, server.Client(), "SAVE")
-	server.Kill()
-	server.Restart()
+	restartSaved(t, server)
 	eventually(t, "the restart", func() error { return one.Check(t.Context()) })
 	refuse()
 	check.Equal(t, do(t, server.Client(), "LLEN", listName), any(int64(990)),
@@ -256,8 +253,7 @@ func TestTwoDeploymentsOnOneRedis(t *testing.T) {
 }
 
 func TestWorkersOfTwoDeployments(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	one, two := of(t, server, "one").Workers(redisstore.WorkersOptions{Name: "x"}), of(t, server, "two").Workers(redisstore.WorkersOptions{Name: "x"})
 	check.Must(t, check.Err(one.Acquire(t.Context(), model.Owner{Address: "a:1", Token: "t"})))
 	_, err := two.Acquire(t.Context(), model.Owner{Address: "a:2", Token: "u"})
@@ -305,9 +301,7 @@ func TestBesideVersionOne(t *testing.T) {
 	if st := listtest.State(t, s, key()); st.History != history() || st.Len != 180 {
 		t.Errorf("state %+v, history %s", st, history())
 	}
-	do(t, c, "SAVE")
-	server.Kill()
-	server.Restart()
+	restartSaved(t, server)
 	eventually(t, "the restart", func() error { return s.Check(t.Context()) })
 	if got := old(t, c, "pop", 10); !strings.Contains(got, " 180 0 0") {
 		t.Errorf("popped %q", got)
@@ -379,9 +373,7 @@ func TestMarks(t *testing.T) {
 	if now, _, got, err := one.Peek(ctx, "t:a b"); now != life || got != highest {
 		t.Errorf("the marks stay: %s %d %v", now, got, err)
 	}
-	do(t, server.Client(), "SAVE")
-	server.Kill()
-	server.Restart()
+	restartSaved(t, server)
 	var l string
 	eventually(t, "a new life", func() error { l, age, mark, err = one.Peek(ctx, "t:a b"); return err })
 	if l == life || age < never || mark != 0 {
@@ -398,8 +390,7 @@ func TestMarks(t *testing.T) {
 
 // A record is there until it is removed or too old; each deployment has its own.
 func TestReplicas(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	r, other := of(t, server, "one").Replicas(), of(t, server, "two").Replicas()
 	all := func() map[string]time.Duration {
 		t.Helper()
@@ -435,8 +426,7 @@ func TestReplicas(t *testing.T) {
 
 // However many replicas crash under ever new names, the hash stays small.
 func TestReplicasAreBounded(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	r := of(t, server, "one").Replicas()
 	var err error
 	n := 0

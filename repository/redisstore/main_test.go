@@ -58,6 +58,22 @@ func request(t testing.TB, s *redisstore.Store, first, last int64) model.PushReq
 		Segment: model.Segment{First: first, Last: last}, Cap: 1 << 40}
 }
 
+// emptied is the shared server without any key.
+func emptied(t testing.TB) *testserver.RedisServer {
+	t.Helper()
+	server := testserver.SharedRedis(t)
+	server.FlushAll()
+	return server
+}
+
+// restartSaved writes a snapshot, kills the server and starts it again.
+func restartSaved(t testing.TB, server *testserver.RedisServer) {
+	t.Helper()
+	do(t, server.Client(), "SAVE")
+	server.Kill()
+	server.Restart()
+}
+
 // do runs a command beside the store.
 func do(t testing.TB, c redis.UniversalClient, args ...any) any {
 	t.Helper()

@@ -147,8 +147,7 @@ func soon(t testing.TB, w *redisstore.Workers, o model.Owner) (lease model.Lease
 // TestWorkerIDsInOrder: the smallest free one comes first, unless its bounds
 // make the owner wait.
 func TestWorkerIDsInOrder(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
 	leases := make([]model.Lease, 4)
 	for i := range leases {
@@ -179,8 +178,7 @@ func TestWorkerIDsInOrder(t *testing.T) {
 
 // TestWorkerLeaseRunsOut: a silent holder loses its worker ID by the TTL alone.
 func TestWorkerLeaseRunsOut(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	silent := workersAt(t, single(server.Addr), redisstore.WorkersOptions{TTL: 300 * time.Millisecond})
 	lease := renew(t, silent, acquire(t, silent, owner(0)), -3_600_000, -60_000)
 	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
@@ -297,8 +295,7 @@ func TestWorkerRepliesLost(t *testing.T) {
 
 // TestOldPeers: a report of more than a minute ago says nothing about a clock.
 func TestOldPeers(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
 	lease := renew(t, w, acquire(t, w, owner(0)), 1000, 2000)
 	for age, want := range map[int64]int{30_000: 1, 61_000: 0} {
@@ -352,8 +349,7 @@ func TestWorkersForeignContent(t *testing.T) {
 }
 
 func TestWorkersArguments(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	s := openAt(t, server.Addr)
 	good := s.Workers(redisstore.WorkersOptions{Name: "leaf"})
 	lease := acquire(t, good, owner(0))
