@@ -57,11 +57,11 @@ func label(what []any) string {
 	return text[:len(text)-1] + ": "
 }
 
-// Eventually waits up to ten seconds until f returns nil; else the test ends.
+// Eventually waits up to twenty seconds until f returns nil; else the test ends.
 func Eventually(t testing.TB, what string, f func() error) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if err = f(); err == nil {
 			return
 		}

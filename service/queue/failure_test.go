@@ -191,7 +191,7 @@ func TestCallersWaitForTheRefillInFlight(t *testing.T) {
 func TestCallersGetTheFirstPartOfASegmentThatIsOnItsWay(t *testing.T) {
 	l, db := newLists(), newTable()
 	r := ready(t, l, db)
-	alice, served := model.ListKey{App: 1, Shard: model.ShardOf("alice")}, make(chan struct{})
+	alice, served := aliceKey(), make(chan struct{})
 	l.set(func(l *lists) {
 		l.onPush = func(reqs []model.PushRequest) []model.PushRequest {
 			for i := range reqs {
@@ -213,9 +213,7 @@ func TestCallersGetTheFirstPartOfASegmentThatIsOnItsWay(t *testing.T) {
 		return err
 	})
 	close(served)
-	ids, err := r.Next(context.Background(), 1, "alice", 90, nil)
-	check.Must(t, err)
-	got.add(ids, 1, "alice")
+	got.take(t, r, "alice", 90)
 	got.check(t, 100)
 	if last := alice.Compose(100); !got.seen[last] {
 		t.Errorf("ID %d is missing: the other parts were given up", last)
@@ -227,7 +225,7 @@ func TestALockOfTheDeadIsOutlived(t *testing.T) {
 	l, db := newLists(), newTable()
 	r := ready(t, l, db)
 	db.provision(1, 100, model.Limit{Policy: model.LimitReject})
-	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	key := aliceKey()
 	check.Must(t, check.Err(l.Store.TryLock(context.Background(), []string{key.String()}, "dead", time.Minute)))
 	check.Eventually(t, "served without the lock", func() error { _, err := r.one(1, "alice"); return err })
 }
@@ -269,9 +267,7 @@ func TestTheTripwireRefusesWhatCameBefore(t *testing.T) {
 	r := ready(t, l, db)
 	got := newCollector()
 	for range 50 {
-		id, err := r.one(1, "alice")
-		check.Must(t, err)
-		got.add([]int64{id}, 1, "alice")
+		got.take(t, r, "alice", 1)
 	}
 	got.check(t, 50)
 	if s := r.Stats(); s.Repeated < 2 {
@@ -285,9 +281,7 @@ func TestADatabaseThatWentBackIsLifted(t *testing.T) {
 	got := newCollector()
 	take := func() {
 		for range 150 {
-			id, err := r.one(1, "alice")
-			check.Must(t, err)
-			got.add([]int64{id}, 1, "alice")
+			got.take(t, r, "alice", 1)
 		}
 	}
 	take()
@@ -354,14 +348,10 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestARolledBackMaxIDIsLiftedSoon(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	filler := ready(t, l, db)
-	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	key := aliceKey()
 	check.Must(t, check.Err(filler.Next(context.Background(), 1, "alice", 5000, nil)))
 	stop(t, filler.Service)
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		row := rows[key]
-		row.Last, row.LastMaxID = 7, 7
-		rows[key] = row
-	})
+	db.edit(key, func(row *model.AllocState) { row.Last, row.LastMaxID = 7, 7 })
 	r := ready(t, l, db, everySecond)
 	check.Eventually(t, "lifted", func() error {
 		configs, err := db.Load(context.Background())
@@ -379,7 +369,7 @@ func TestARolledBackMaxIDIsLiftedSoon(t *testing.T) {
 
 func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 	l, db := newLists(), newTable(1)
-	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	key := aliceKey()
 	row := model.AllocState{
 		Counter: model.Counter{Last: 1000, At: time.Now().Add(-time.Minute), Doubt: 60_000},
 		Key:     key, Step: 100, Limit: model.Limit{MaxID: key.Compose(100_000), Policy: model.LimitReject},
@@ -402,7 +392,7 @@ func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 
 func TestAnUnvouchedDatabaseMakesALargeSpaceJump(t *testing.T) {
 	l, db := newLists(), newTable(1)
-	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	key := aliceKey()
 	db.change(func(rows map[model.ListKey]model.AllocState) {
 		rows[key] = model.AllocState{
 			Counter: model.Counter{Last: 1000, At: time.Now().Add(-time.Minute), Doubt: 60_000},
@@ -424,7 +414,7 @@ func TestAnUnvouchedDatabaseMakesALargeSpaceJump(t *testing.T) {
 // a segment. So no restart ever finds that neither can vouch.
 func TestRestartsOfOneStoreNeverAddUp(t *testing.T) {
 	l, db := newLists(), newTable()
-	alice := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	alice := aliceKey()
 	idle := model.ListKey{App: 1, Shard: model.ShardOf("a")}
 	unused := model.ListKey{App: 1, Shard: 63}
 	db.provision(1, 100, model.Limit{MaxID: 1 << 31, Policy: model.LimitReject}) // a jump would wait for an operator
@@ -432,9 +422,7 @@ func TestRestartsOfOneStoreNeverAddUp(t *testing.T) {
 	got := newCollector()
 	take := func(pass string) {
 		t.Helper()
-		ids, err := r.Next(context.Background(), 1, pass, 10, nil)
-		check.Must(t, err)
-		got.add(ids, 1, pass)
+		got.take(t, r, pass, 10)
 	}
 	take("alice")
 	take("a")
@@ -510,7 +498,7 @@ func TestAStoreThatTakesNoWritesCostsNoSegment(t *testing.T) {
 func TestANarrowListSurvivesRestarts(t *testing.T) {
 	db := newTable()
 	db.provision(1, 1000, model.Limit{MaxID: 1 << 31, Policy: model.LimitReject})
-	alice := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	alice := aliceKey()
 	got, restarts := newCollector(), 1000
 	if testing.Short() {
 		restarts = 100
@@ -519,9 +507,7 @@ func TestANarrowListSurvivesRestarts(t *testing.T) {
 		s := replica{mustNew(t, newLists(), db), nil} // the lists are lost each time
 		s.Start()
 		check.Eventually(t, "ready", s.Ready)
-		id, err := s.one(1, "alice")
-		check.Must(t, err)
-		got.add([]int64{id}, 1, "alice")
+		got.take(t, s, "alice", 1)
 		stop(t, s.Service)
 	}
 	got.check(t, restarts)
@@ -544,9 +530,7 @@ func TestANarrowListFollowsDemand(t *testing.T) {
 	r := ready(t, l, db)
 	got := newCollector()
 	for range 2000 {
-		id, err := r.one(1, "alice")
-		check.Must(t, err)
-		got.add([]int64{id}, 1, "alice")
+		got.take(t, r, "alice", 1)
 	}
 	got.check(t, 2000)
 	longest := int64(0)

@@ -57,6 +57,15 @@ func (t *table) change(f func(map[model.ListKey]model.AllocState)) {
 	f(t.rows)
 }
 
+// edit changes one row.
+func (t *table) edit(key model.ListKey, f func(*model.AllocState)) {
+	t.change(func(rows map[model.ListKey]model.AllocState) {
+		row := rows[key]
+		f(&row)
+		rows[key] = row
+	})
+}
+
 func (t *table) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -270,6 +279,8 @@ func ready(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 	return r
 }
 
+func aliceKey() model.ListKey { return model.ListKey{App: 1, Shard: model.ShardOf("alice")} }
+
 // one asks for a single ID.
 func (r replica) one(app int, pass string) (int64, error) {
 	ids, err := r.Next(context.Background(), app, pass, 1, nil)
@@ -303,6 +314,14 @@ func (c *collector) add(ids []int64, app uint8, pass string) {
 		}
 		c.seen[id] = true
 	}
+}
+
+// take asks for n IDs of app 1 and adds them.
+func (c *collector) take(t *testing.T, r replica, pass string, n int) {
+	t.Helper()
+	ids, err := r.Next(context.Background(), 1, pass, n, nil)
+	check.Must(t, err)
+	c.add(ids, 1, pass)
 }
 
 func (c *collector) check(t *testing.T, want int) {

@@ -138,14 +138,10 @@ func TestBatchBeyondTheStep(t *testing.T) {
 
 func TestExactlyThreeLeft(t *testing.T) {
 	l, db := newLists(), newTable(1)
-	alice, bob := model.ListKey{App: 1, Shard: model.ShardOf("alice")}, model.ListKey{App: 1, Shard: model.ShardOf("bob")}
+	alice, bob := aliceKey(), model.ListKey{App: 1, Shard: model.ShardOf("bob")}
 	limit := model.Limit{MaxID: alice.Compose(1003), Policy: model.LimitReject}
 	db.provision(1, 100, limit)
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		row := rows[alice]
-		row.Last = 1000
-		rows[alice] = row
-	})
+	db.edit(alice, func(row *model.AllocState) { row.Last = 1000 })
 	a, b := ready(t, l, db), ready(t, l, db)
 
 	// A batch that is too large takes nothing away, from nobody.
@@ -153,9 +149,7 @@ func TestExactlyThreeLeft(t *testing.T) {
 		t.Fatalf("Next = %v, %v", ids, err)
 	}
 	got := newCollector()
-	id, err := b.one(1, "alice")
-	check.Must(t, err)
-	got.add([]int64{id}, 1, "alice")
+	got.take(t, b, "alice", 1)
 	for i := range 20 {
 		for _, r := range []replica{a, b} {
 			id, err := r.one(1, "alice")
@@ -177,16 +171,12 @@ func TestALoweredLimitIsKept(t *testing.T) {
 	l, db := newLists(), newTable()
 	db.provision(1, 1000, model.Limit{Policy: model.LimitReject})
 	r := ready(t, l, db, everySecond)
-	alice := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	alice := aliceKey()
 	for range 200 { // hold some ahead of demand
 		check.Must(t, check.Err(r.one(1, "alice")))
 	}
 	limit := alice.Compose(205)
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		row := rows[alice]
-		row.Limit.MaxID = limit
-		rows[alice] = row
-	})
+	db.edit(alice, func(row *model.AllocState) { row.Limit.MaxID = limit })
 	reloads := db.countLoads()
 	check.Eventually(t, "two reloads", func() error {
 		if n := db.countLoads(); n < reloads+2 {
@@ -213,7 +203,7 @@ func TestALoweredLimitIsKept(t *testing.T) {
 // raised counts as soon as it has been read.
 func TestAListAtItsLimitIsLeftAlone(t *testing.T) {
 	l, db := newLists(), newTable()
-	alice := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	alice := aliceKey()
 	db.provision(1, 100, model.Limit{MaxID: alice.Compose(3), Policy: model.LimitReject})
 	r := ready(t, l, db)
 	for range 3 {
@@ -229,11 +219,8 @@ func TestAListAtItsLimitIsLeftAlone(t *testing.T) {
 	if n, most := db.askedFor(alice)-before, int(time.Since(began)/time.Second)+3; n > most {
 		t.Errorf("300 callers asked for %d segments, at most %d are due", n, most)
 	}
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		row := rows[alice]
-		row.Limit.MaxID = alice.Compose(500) // above the segment that was taken whole
-		rows[alice] = row
-	})
+	// Above the segment that was taken whole.
+	db.edit(alice, func(row *model.AllocState) { row.Limit.MaxID = alice.Compose(500) })
 	check.Must(t, r.Reload(t.Context()))
 	check.OK(t, check.Err(r.one(1, "alice")), "under the new limit")
 }
@@ -282,7 +269,7 @@ func (t *table) countLoads() int {
 func TestUnknownShard(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	db.change(func(rows map[model.ListKey]model.AllocState) {
-		delete(rows, model.ListKey{App: 1, Shard: model.ShardOf("alice")})
+		delete(rows, aliceKey())
 	})
 	r := ready(t, l, db)
 	check.Is(t, check.Err(r.one(1, "alice")), model.ErrUnknownShard, "alice")
@@ -295,7 +282,7 @@ func everySecond(o *queue.Options) { o.RefillCron, o.ReloadCron = "* * * * * *",
 func TestARemovedAppIsCleanedAndComesBackAbove(t *testing.T) {
 	l, db := newLists(), newTable(1, 2)
 	r := ready(t, l, db, everySecond)
-	alice := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	alice := aliceKey()
 	last, err := r.one(1, "alice")
 	check.Must(t, err)
 	db.change(func(rows map[model.ListKey]model.AllocState) {
@@ -350,7 +337,7 @@ func TestTheSweepRefillsWhatIsLow(t *testing.T) {
 func TestTheLowWatermarkRefillsAtOnce(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
-	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	key := aliceKey()
 	length := func() int64 { return l.State(context.Background(), []model.ListKey{key})[0].Len }
 	check.Eventually(t, "filled", func() error {
 		if n := length(); n < 100 {
@@ -657,7 +644,7 @@ func TestStatsOfRefillsAndHeld(t *testing.T) {
 // A list whose max_id awaits an operator shows so, until its refill works again.
 func TestSeenTellsOfAConfirmation(t *testing.T) {
 	l, db := newLists(), newTable(1)
-	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	key := aliceKey()
 	row := model.AllocState{
 		Counter: model.Counter{Last: 1000, At: time.Now().Add(-time.Minute), Doubt: 60_000},
 		Key:     key, Step: 100, Limit: model.Limit{MaxID: key.Compose(100_000), Policy: model.LimitReject},

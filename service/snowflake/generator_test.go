@@ -37,9 +37,14 @@ func granted(t testing.TB, sequenceStart int) (*snowflake.Generator, *hand) {
 	h.set(someday)
 	g, err := snowflake.New(snowflake.Options{EpochMs: epoch, SequenceStart: sequenceStart, Tolerance: 5 * time.Millisecond, Now: h.now})
 	check.Must(t, err)
-	g.Begin(7, 0)
-	g.Extend(math.MaxInt64, math.MaxInt64)
+	begin(g, 7, 0)
 	return g, h
+}
+
+// begin begins a term without an end.
+func begin(g *snowflake.Generator, worker int, after int64) {
+	g.Begin(worker, after)
+	g.Extend(math.MaxInt64, math.MaxInt64)
 }
 
 func parts(id int64) (ms, worker, seq int64) {
@@ -104,13 +109,11 @@ func TestAsMuchAsOneLikes(t *testing.T) {
 func TestFirstMillisecondOfTheEpoch(t *testing.T) {
 	g, h := granted(t, 0)
 	h.set(epoch)
-	g.Begin(7, epoch)
-	g.Extend(math.MaxInt64, math.MaxInt64)
+	begin(g, 7, epoch)
 	if id, got, wait, err := g.Take(1); got != 0 || wait != time.Millisecond || err != nil {
 		t.Errorf("an earlier holder may have used it: %d, %d, wait %v, %v", id, got, wait, err)
 	}
-	g.Begin(7, epoch-1)
-	g.Extend(math.MaxInt64, math.MaxInt64)
+	begin(g, 7, epoch-1)
 	if id, got, _, err := g.Take(1); id != 7<<12 || got != 1 || err != nil {
 		t.Errorf("nobody used it: %d, %d, %v", id, got, err)
 	}
@@ -205,8 +208,7 @@ func TestNewTermStaysAheadOfTheOld(t *testing.T) {
 		t.Fatalf("last issued %d and, after the term, %d, want %d", during, g.LastIssued(), someday)
 	}
 	h.set(someday - 4000)
-	g.Begin(8, 0)
-	g.Extend(math.MaxInt64, math.MaxInt64)
+	begin(g, 8, 0)
 	if _, got, _, err := g.Take(1); got != 0 || !errors.Is(err, model.ErrTooEarly) {
 		t.Errorf("behind the last term: %d, %v", got, err)
 	}
@@ -236,8 +238,7 @@ func TestTermEndsInTheMiddleOfACall(t *testing.T) {
 			now := func() (int64, time.Duration) {
 				if left--; left == 0 {
 					g.End(model.ErrNoLease)
-					g.Begin(7, g.LastIssued())
-					g.Extend(math.MaxInt64, math.MaxInt64)
+					begin(g, 7, g.LastIssued())
 					nested, _, _, _ = g.Take(1)
 				}
 				return h.now()
@@ -245,8 +246,7 @@ func TestTermEndsInTheMiddleOfACall(t *testing.T) {
 			g, err := snowflake.New(snowflake.Options{EpochMs: epoch, Now: now})
 			check.Must(t, err)
 			h.set(someday)
-			g.Begin(7, 0)
-			g.Extend(math.MaxInt64, math.MaxInt64)
+			begin(g, 7, 0)
 			before, _, _, err := g.Take(1)
 			check.Must(t, err)
 			h.set(someday + c.to)
@@ -285,8 +285,7 @@ func TestTermEndsForCallsUnderWay(t *testing.T) {
 	for i := int64(0); i < rounds || taken.Load() < enough && time.Now().Before(deadline); i++ {
 		h.set(someday + i/2)
 		g.End(model.ErrNoLease)
-		g.Begin(7, g.LastIssued())
-		g.Extend(math.MaxInt64, math.MaxInt64)
+		begin(g, 7, g.LastIssued())
 	}
 	stop.Store(true)
 	wg.Wait()

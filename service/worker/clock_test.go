@@ -10,9 +10,7 @@ import (
 )
 
 func TestARenewalThatShowsAClockOffExtendsNothing(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := withFile(t).serving()
 	bound := m.registry.stored().Reserved
 	m.clock.server.Add(-6000) // what this machine cannot see before it asks
 	m.clock.pass(every)
@@ -40,9 +38,7 @@ func TestARenewalThatShowsAClockOffExtendsNothing(t *testing.T) {
 func TestAClockThatJumpedReservesNothing(t *testing.T) {
 	for name, cause := range map[string]error{"there": nil, "away": errAway} {
 		t.Run(name, func(t *testing.T) {
-			m := withFile(t)
-			l := m.boot()
-			l.mustStep()
+			m, l := withFile(t).serving()
 			row, file := m.registry.stored(), m.folder.lease
 			m.registry.fail(cause)
 			m.clock.set(time.Hour)
@@ -71,9 +67,7 @@ func TestAClockThatJumpedReservesNothing(t *testing.T) {
 func TestASuspendIsNoJump(t *testing.T) {
 	for name, on := range map[string]func(*testing.T) *machine{"file": withFile, "fileless": fileless} {
 		t.Run(name, func(t *testing.T) {
-			m := on(t)
-			l := m.boot()
-			l.mustStep()
+			m, l := on(t).serving()
 			m.clock.suspend(time.Hour)
 			l.refuses("just awake", model.ErrNoLease)
 			l.mustStep()
@@ -86,9 +80,7 @@ func TestASuspendIsNoJump(t *testing.T) {
 // A call was stored, its answer lost, and the clock set right: what the registry
 // holds since is not taken for the grant that was asked for.
 func TestOnlyWhatWasAskedForIsGranted(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := withFile(t).serving()
 	m.registry.set(func(r *registry) { r.row.Reserved += 3_600_000 })
 	m.clock.pass(every)
 	l.mustStep()
@@ -249,8 +241,7 @@ func TestARegistryYoungerThanTheFirstIDsIsDoubted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := fileless(t)
 			m.recorded, m.registry.keptSince = c.recorded, someday
-			l := m.boot()
-			l.mustStep()
+			_, l := m.serving()
 			if c.doubted {
 				l.startsAfter(someday + (Ahead + testOffset).Milliseconds())
 				return

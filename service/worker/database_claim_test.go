@@ -48,8 +48,7 @@ func TestClaimsReachBeyondWhatIsGranted(t *testing.T) {
 func TestALossGivesTheClaimUp(t *testing.T) {
 	for name, m := range map[string]*machine{"with a file": withFile(t), "without": fileless(t)} {
 		t.Run(name, func(t *testing.T) {
-			l := m.boot()
-			l.mustStep()
+			_, l := m.serving()
 			l.issues("before")
 			last := l.gen.LastIssued()
 			m.clock.pass(every)
@@ -97,9 +96,7 @@ func TestAStartWaitsForAnotherRegistry(t *testing.T) {
 // An instance whose claim has ended, as the database was away, stops when others have
 // moved to another registry meanwhile; its file is not gone on with.
 func TestAnotherRegistryEndsTheTerm(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := withFile(t).serving()
 	l.issues("before")
 	m.clock.pass(every)
 	m.claim = errInUse
@@ -115,9 +112,7 @@ func TestAnotherRegistryEndsTheTerm(t *testing.T) {
 // A file that goes on without its registry keeps its claim, and ends when others have
 // moved to another registry since the database forgot it.
 func TestAFileKeepsItsClaim(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := withFile(t).serving()
 	m.registry.fail(errAway)
 	m.clock.pass(every)
 	_ = l.steps()
@@ -137,9 +132,7 @@ func TestAFileKeepsItsClaim(t *testing.T) {
 }
 
 func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := withFile(t).serving()
 	m.claim = errAway
 	l.goesOn(2 * time.Minute)
 	l.issues("it goes on")
@@ -173,17 +166,14 @@ func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
 func TestForgottenClaimsAreDoubted(t *testing.T) {
 	m := fileless(t)
 	m.grant.Kept = time.Second
-	l := m.boot()
-	l.mustStep()
+	_, l := m.serving()
 	l.startsAfter(someday - 1000 + Ahead.Milliseconds() + testOffset.Milliseconds())
 }
 
 // A claim that ended before the database was away stands for nothing: others may have
 // moved to another registry since.
 func TestAnEndedClaimIsNotGoneOnWith(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := withFile(t).serving()
 	m.registry.fail(errAway)
 	l.goesOn(testExpiry + claimAhead + 2*every) // cut off from the registry, while others claim
 	m.claim = errAway
@@ -196,9 +186,7 @@ func TestAnEndedClaimIsNotGoneOnWith(t *testing.T) {
 
 // A claim that was made anew, as it had ended, shows what others did meanwhile.
 func TestWhatOthersDidMeanwhileEndsTheTerm(t *testing.T) {
-	m := fileless(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := fileless(t).serving()
 	l.issues("before")
 	m.clock.pass(every)
 	m.grant.After = someday + 1000
@@ -214,13 +202,10 @@ func TestWhatOthersDidMeanwhileEndsTheTerm(t *testing.T) {
 // The file of another registry does not vouch for what this one has forgotten.
 func TestTheFileVouchesForItsRegistryOnly(t *testing.T) {
 	for _, identity := range []string{"test 1", "test 2"} {
-		m := withFile(t)
-		l := m.boot()
-		l.mustStep()
+		m, l := withFile(t).serving()
 		reserved := m.folder.lease.Reserved
 		m.registry.set(func(r *registry) { r.identity, r.keptSince = identity, someday })
-		l = m.boot()
-		l.mustStep()
+		_, l = m.serving()
 		if identity == "test 1" {
 			l.startsAfter(reserved)
 			continue

@@ -288,6 +288,14 @@ func (m *machine) boot(change ...func(*Options)) *life {
 	return l
 }
 
+// serving boots a life and lets it take its first step, which must succeed.
+func (m *machine) serving() (*machine, *life) {
+	m.Helper()
+	l := m.boot()
+	l.mustStep()
+	return m, l
+}
+
 // process is a life with an owner to come.
 func (m *machine) process(now func() (int64, time.Duration), change ...func(*Options)) *life {
 	m.Helper()

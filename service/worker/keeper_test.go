@@ -314,8 +314,7 @@ func TestStatusOfALife(t *testing.T) {
 func TestStatusWhileTheBoundIsAhead(t *testing.T) {
 	m := withFile(t)
 	m.registry.give(someday + 4000)
-	l := m.boot()
-	l.mustStep()
+	_, l := m.serving()
 	l.looks("before it", StateWaiting, theirs, "4.001s to go")
 	m.clock.pass(4 * time.Second)
 	l.looks("at it", StateWaiting, theirs, "1ms to go")
@@ -333,9 +332,7 @@ func TestStatusOnceTheGrantHasEnded(t *testing.T) {
 		{"trust", func(h *hand) { h.mono.Add((testTTL - margin).Milliseconds()) }},
 		{"reservation", func(h *hand) { h.wall.Add(Ahead.Milliseconds() + 1) }},
 	} {
-		m := fileless(t)
-		l := m.boot()
-		l.mustStep()
+		m, l := fileless(t).serving()
 		c.end(m.clock)
 		l.refuses(c.name, model.ErrNoLease)
 		l.looks(c.name, StateWaiting, theirs, "worker ID 7 was not renewed in time")

@@ -78,8 +78,7 @@ func TestAnInterruptedStartLowersNoBound(t *testing.T) {
 			}
 			m.registry.failing, m.folder.store = map[string]error{}, nil
 			m.clock.set(-4 * time.Second)
-			l := m.boot()
-			l.mustStep()
+			_, l := m.serving()
 			l.startsAfter(file.Reserved)
 		})
 	}
@@ -129,12 +128,10 @@ func TestACrashDoesNotEndADoubt(t *testing.T) {
 	m := withFile(t)
 	m.registry.keptSince = m.clock.server.Load()
 	bound := someday + (Ahead + testOffset).Milliseconds()
-	l := m.boot()
-	l.mustStep()
+	_, l := m.serving()
 	l.startsAfter(bound)
 	m.clock.pass(time.Second)
-	l = m.boot()
-	l.mustStep()
+	_, l = m.serving()
 	l.startsAfter(bound)
 	l.goesOn(15 * time.Second)
 	l.issues("past all doubt")
@@ -149,8 +146,7 @@ func TestARestartOfBothCostsNoWait(t *testing.T) {
 		m.clock.pass(pastIt)
 		m.registry.keptSince = m.clock.server.Load()
 		m.registry.row.Reserved -= back
-		l := m.boot()
-		l.mustStep()
+		_, l := m.serving()
 		if back > 0 {
 			l.startsAfter(m.clock.server.Load() + (Ahead + testOffset).Milliseconds())
 			continue
@@ -174,9 +170,7 @@ func TestRegainsAfterALoss(t *testing.T) {
 		}, func(confirmed int64) int64 { return confirmed + 2000 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := withFile(t)
-			l := m.boot()
-			l.mustStep()
+			m, l := withFile(t).serving()
 			m.clock.pass(time.Millisecond)
 			l.issues("serving")
 			confirmed := m.registry.stored().Reserved
@@ -198,9 +192,7 @@ func TestRegainsAfterALoss(t *testing.T) {
 
 // Reserved in the file alone and then lost: what was issued is all there is.
 func TestRegainsWithoutWaitingAfterItWentOnInItsFile(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := withFile(t).serving()
 	m.registry.fail(errAway)
 	l.goesOn(12 * time.Second)
 	l.issues("offline")
@@ -256,8 +248,7 @@ func TestALapsedLeaseCountsOnlyIfTheRegistryForgotNothing(t *testing.T) {
 	for _, forgot := range []bool{false, true} {
 		m := withFile(t)
 		m.registry.keptSince = someday - 3_600_000
-		l := m.boot()
-		l.mustStep()
+		_, l := m.serving()
 		m.registry.fail(errAway)
 		l.goesOn(testExpiry + 3*time.Second)
 		m.registry.fail(nil)
@@ -390,8 +381,7 @@ func TestTheDatabaseIsAwayAndTheRegistryIsNot(t *testing.T) {
 	m = wentOn(t, 6*time.Second)
 	m.layout = errAway
 	m.clock.pass(pastIt)
-	l = m.boot()
-	l.mustStep()
+	_, l = m.serving()
 	l.issues("its file is proof enough")
 }
 
@@ -425,8 +415,7 @@ func TestTrustEndsByTheMonotonicClock(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d ms back", c.name, back), func(t *testing.T) {
 				m := c.on(t)
 				m.registry.during["renew"] = func() { m.clock.pass(2 * time.Second) }
-				l := m.boot()
-				l.mustStep()
+				_, l := m.serving()
 				m.registry.fail(errAway)
 				delete(m.registry.during, "renew")
 				m.clock.wall.Add(-back)
@@ -463,8 +452,7 @@ func TestTheFilesTermIsTrustedUpToItsEnd(t *testing.T) {
 func TestAFolderThatCannotBeWritten(t *testing.T) {
 	m := withFile(t)
 	m.folder.open = fmt.Errorf("/data: %w", model.ErrNotWritable)
-	l := m.boot()
-	l.mustStep()
+	_, l := m.serving()
 	l.goesOn(3 * every)
 	l.issues("the registry alone keeps the reservation")
 	if row := m.registry.stored(); row.Expires != row.Reserved+1 || row.Reserved != m.clock.wall.Load()+Ahead.Milliseconds() {
@@ -508,9 +496,7 @@ func TestACorruptFileIsWaitedFor(t *testing.T) {
 func TestAFileThatCannotBeWrittenAnyMore(t *testing.T) {
 	for name, cause := range map[string]error{"the registry is there": nil, "it is away": errAway} {
 		t.Run(name, func(t *testing.T) {
-			m := withFile(t)
-			l := m.boot()
-			l.mustStep()
+			m, l := withFile(t).serving()
 			bound := m.folder.lease.Reserved
 			m.folder.store = errDisk
 			m.registry.fail(cause)

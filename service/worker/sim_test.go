@@ -347,7 +347,7 @@ func (w *world) boot(i *instance) {
 		},
 		Claim:  func(_ context.Context, c model.WorkerClaim) (model.ClaimGrant, error) { return w.db.claim(i, c) },
 		Expiry: time.Minute, TTL: simTTL, MaxClockOffset: 5 * time.Second,
-		Reporter: silent{}, Log: slog.New(slog.DiscardHandler), Now: i.clock,
+		Reporter: &check.Reports{}, Log: slog.New(slog.DiscardHandler), Now: i.clock,
 	}
 	if i.registry().kind != leased {
 		opts.OpenFile = func(string) (File, error) { return simFile{i}, nil }
@@ -359,10 +359,6 @@ func (w *world) boot(i *instance) {
 	i.due = w.now
 	w.note("%s starts", i)
 }
-
-type silent struct{}
-
-func (silent) Report(string, error) {}
 
 func (w *world) crash(i *instance) {
 	if i.life != 0 {
