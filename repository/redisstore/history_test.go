@@ -54,7 +54,7 @@ func TestRestartFromOldFile(t *testing.T) {
 			server.Kill()
 			server.Restart()
 			var p model.Popped
-			eventually(t, "pop after the restart", func() (err error) {
+			check.Eventually(t, "pop after the restart", func() (err error) {
 				p, err = s.Pop(t.Context(), key(), 1)
 				return err
 			})
@@ -88,7 +88,7 @@ func TestPushForLostHistory(t *testing.T) {
 	req := request(t, s, 1, 100)
 	server.Kill()
 	server.Restart()
-	eventually(t, "push after the restart", func() error {
+	check.Eventually(t, "push after the restart", func() error {
 		if err := s.Push(t.Context(), []model.PushRequest{req})[0]; !errors.Is(err, model.ErrHistoryChanged) {
 			return errors.Join(errors.New("want ErrHistoryChanged"), err)
 		}
@@ -122,7 +122,7 @@ func TestPromotedReplica(t *testing.T) {
 
 func waitReplicated(t *testing.T, master, replica *redis.Client) {
 	t.Helper()
-	eventually(t, "replication", func() error {
+	check.Eventually(t, "replication", func() error {
 		a, errA := master.LLen(t.Context(), listName).Result()
 		b, errB := replica.LLen(t.Context(), listName).Result()
 		if a != b {
@@ -323,7 +323,7 @@ func TestAnOpenSlotStopsNoList(t *testing.T) {
 			}
 			tries := 0
 			for range 8 { // each empties the list
-				eventually(t, "pop and refill", func() error {
+				check.Eventually(t, "pop and refill", func() error {
 					tries++
 					if pop() == nil {
 						return nil
@@ -342,7 +342,7 @@ func TestAnOpenSlotStopsNoList(t *testing.T) {
 			for _, n := range []*testserver.RedisServer{target, source} { // the reshard ends
 				do(t, n.Client(), "CLUSTER", "SETSLOT", slot, "NODE", id(source))
 			}
-			eventually(t, "back", func() error {
+			check.Eventually(t, "back", func() error {
 				if pop() == nil {
 					return nil
 				}

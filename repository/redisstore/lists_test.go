@@ -160,7 +160,7 @@ func pushMeanwhile(t *testing.T, s *redisstore.Store, c *redis.Client, event fun
 	var err error
 	var wg sync.WaitGroup
 	wg.Go(func() { err = s.Push(t.Context(), []model.PushRequest{req})[0] })
-	eventually(t, "the first piece", func() error {
+	check.Eventually(t, "the first piece", func() error {
 		if c.LLen(t.Context(), listName).Val() == 0 {
 			return errors.New("nothing yet")
 		}
@@ -242,7 +242,7 @@ func TestTwoDeploymentsOnOneRedis(t *testing.T) {
 	refuse()
 	listtest.Expect(t, listtest.Pop(t, one, key(), 10).Indices, 1, 10)
 	restartSaved(t, server)
-	eventually(t, "the restart", func() error { return one.Check(t.Context()) })
+	check.Eventually(t, "the restart", func() error { return one.Check(t.Context()) })
 	refuse()
 	check.Equal(t, do(t, server.Client(), "LLEN", listName), any(int64(990)),
 		"indices that the other deployment left")
@@ -302,7 +302,7 @@ func TestBesideVersionOne(t *testing.T) {
 		t.Errorf("state %+v, history %s", st, history())
 	}
 	restartSaved(t, server)
-	eventually(t, "the restart", func() error { return s.Check(t.Context()) })
+	check.Eventually(t, "the restart", func() error { return s.Check(t.Context()) })
 	if got := old(t, c, "pop", 10); !strings.Contains(got, " 180 0 0") {
 		t.Errorf("popped %q", got)
 	}
@@ -375,7 +375,7 @@ func TestMarks(t *testing.T) {
 	}
 	restartSaved(t, server)
 	var l string
-	eventually(t, "a new life", func() error { l, age, mark, err = one.Peek(ctx, "t:a b"); return err })
+	check.Eventually(t, "a new life", func() error { l, age, mark, err = one.Peek(ctx, "t:a b"); return err })
 	if l == life || age < never || mark != 0 {
 		t.Errorf("after a restart: %s %v %d", l, age, mark)
 	}

@@ -14,6 +14,7 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/repository/workertest"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
@@ -84,34 +85,17 @@ func do(t testing.TB, c redis.UniversalClient, args ...any) any {
 	return got
 }
 
-// eventually waits up to 20 s for f to succeed.
+// eventually waits until f returns nil, and says how long that took.
 func eventually(t testing.TB, what string, f func() error) time.Duration {
 	t.Helper()
 	start := time.Now()
-	for {
-		err := f()
-		if err == nil {
-			return time.Since(start)
-		}
-		if time.Since(start) > 20*time.Second {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	check.Eventually(t, what, f)
+	return time.Since(start)
 }
 
-// wantAdvice wants a StoreError of one line whose text holds all the words.
 func wantAdvice(t testing.TB, err error, words ...string) {
 	t.Helper()
-	var store *model.StoreError
-	if !errors.As(err, &store) || store.Store != "redis" || store.Advice == "" || strings.Contains(err.Error(), "\n") {
-		t.Fatalf("no StoreError with advice in one line: %v", err)
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%q does not mention %q", err, word)
-		}
-	}
+	workertest.WantAdvice(t, "redis", err, words...)
 }
 
 func popErr(t testing.TB, s *redisstore.Store) error {

@@ -67,7 +67,7 @@ func clusterSite(t *testing.T) site {
 		s.options.Addrs = append(s.options.Addrs, p.addr)
 	}
 	for _, node := range setup.Nodes {
-		eventually(t, "announce the proxies", func() error {
+		check.Eventually(t, "announce the proxies", func() error {
 			slots := fmt.Sprint(do(t, node.Client(), "CLUSTER", "SLOTS"))
 			for _, p := range s.proxies {
 				if _, port, _ := net.SplitHostPort(p.addr); !strings.Contains(slots, port) {

@@ -302,14 +302,14 @@ func TestLoading(t *testing.T) {
 	do(t, c, "CONFIG", "SET", "key-load-delay", "5000") // microseconds
 	done := make(chan error, 1)
 	go func() { done <- c.Do(t.Context(), "DEBUG", "RELOAD").Err() }()
-	eventually(t, "see it loading", func() error {
+	check.Eventually(t, "see it loading", func() error {
 		if err := s.Check(t.Context()); err != nil && strings.Contains(err.Error(), "LOADING") {
 			wantAdvice(t, err, "wait")
 			return nil
 		}
 		return errors.New("not loading")
 	})
-	eventually(t, "go on", func() error { return s.Check(t.Context()) })
+	check.Eventually(t, "go on", func() error { return s.Check(t.Context()) })
 	if err := <-done; err != nil {
 		t.Log("reload:", err) // its client may have given up
 	}

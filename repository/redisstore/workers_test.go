@@ -41,7 +41,7 @@ func single(addr string) redisstore.Options {
 func expire(t testing.TB, c redis.UniversalClient, id int) {
 	t.Helper()
 	do(t, c, "PEXPIRE", fmt.Sprint(leaseName, id), 1)
-	eventually(t, "expire", func() error {
+	check.Eventually(t, "expire", func() error {
 		if n := do(t, c, "EXISTS", fmt.Sprint(leaseName, id)); n != int64(0) {
 			return errors.New("still there")
 		}
@@ -121,7 +121,7 @@ func renew(t testing.TB, w *redisstore.Workers, lease model.Lease, reserved, exp
 
 func wantLost(t testing.TB, w *redisstore.Workers, lease model.Lease) {
 	t.Helper()
-	eventually(t, "lose the lease", func() error {
+	check.Eventually(t, "lose the lease", func() error {
 		_, err := w.Renew(t.Context(), lease)
 		if err == nil {
 			t.Fatalf("renewed %+v", lease)
@@ -137,7 +137,7 @@ func wantLost(t testing.TB, w *redisstore.Workers, lease model.Lease) {
 // for the first time, which takes a second.
 func soon(t testing.TB, w *redisstore.Workers, o model.Owner) (lease model.Lease) {
 	t.Helper()
-	eventually(t, "acquire", func() (err error) {
+	check.Eventually(t, "acquire", func() (err error) {
 		lease, err = w.Acquire(t.Context(), o)
 		return err
 	})
@@ -223,7 +223,7 @@ func TestWorkerAcks(t *testing.T) {
 		wantAdvice(t, check.Err(w.Acquire(t.Context(), owner(1))), "0 of 1")
 	}
 	replica.Resume()
-	eventually(t, "renew", func() error {
+	check.Eventually(t, "renew", func() error {
 		_, err := w.Renew(t.Context(), sent)
 		return err
 	})
@@ -247,7 +247,7 @@ func TestWorkerAcksByThemselves(t *testing.T) {
 	replica := testserver.RedisReplica(t, master)
 	info := func(want string) {
 		t.Helper()
-		eventually(t, want, func() error {
+		check.Eventually(t, want, func() error {
 			if info := do(t, master.Client(), "INFO", "replication").(string); !strings.Contains(info, want) {
 				return errors.New("not yet")
 			}
@@ -256,13 +256,13 @@ func TestWorkerAcksByThemselves(t *testing.T) {
 	}
 	info("state=online")
 	lease := soon(t, w, owner(0)) // the first replica makes another history
-	eventually(t, "renew", func() error { _, err := w.Renew(t.Context(), lease); return err })
+	check.Eventually(t, "renew", func() error { _, err := w.Renew(t.Context(), lease); return err })
 	check.Equal(t, do(t, master.Client(), "HGET", workersName, "r"), "1", "replicas were seen")
 	replica.Pause()
 	_, err := w.Renew(t.Context(), lease)
 	wantAdvice(t, err, "0 of 1", "worker.redis_acks")
 	replica.Resume()
-	eventually(t, "renew", func() error { _, err := w.Renew(t.Context(), lease); return err })
+	check.Eventually(t, "renew", func() error { _, err := w.Renew(t.Context(), lease); return err })
 	do(t, replica.Client(), "REPLICAOF", "NO", "ONE") // as when it takes over
 	info("connected_slaves:0")
 	wantAdvice(t, check.Err(w.Renew(t.Context(), lease)), "0 of 1")

@@ -22,9 +22,7 @@ const javaLeaf = `{"ip":"10.0.0.5","port":"8080","timestamp":1567733700834}`
 
 // Java Leaf goes on with our nodes: name, data, and no other node beside them.
 func TestForeverIsLeafs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	for i := range 2 {
 		lease := acquire(t, s, owner(i))
 		at := path.Join(w.forever(), owner(i).Address+"-000000000"+string(rune('0'+i)))
@@ -45,9 +43,7 @@ func TestForeverIsLeafs(t *testing.T) {
 // A node that Java Leaf has just written is alive; we wait until it is silent,
 // and start above all it can have issued.
 func TestForeverFollowsJavaLeaf(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	at := path.Join(w.forever(), "10.0.0.5:8080-0000000007")
 	w.write(c, at, javaLeaf)
 	java := model.Owner{Address: "10.0.0.5:8080", Identity: "ours", Token: "ours"}
@@ -58,7 +54,7 @@ func TestForeverFollowsJavaLeaf(t *testing.T) {
 	}
 	time.Sleep(time.Until(taken.Until)) // no clock of the server's can be set
 	var lease model.Lease
-	eventually(t, "follow Java Leaf", func() (err error) { lease, err = s.Acquire(t.Context(), java); return err })
+	check.Eventually(t, "follow Java Leaf", func() (err error) { lease, err = s.Acquire(t.Context(), java); return err })
 	if lease.WorkerID != 7 || lease.After != 1567733700834+10*second || lease.KeptSince != 0 {
 		t.Errorf("%+v", lease)
 	}
@@ -73,9 +69,7 @@ func TestForeverFollowsJavaLeaf(t *testing.T) {
 
 // Peers are Java's and ours; a node without a report is none.
 func TestForeverPeers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	w.write(c, path.Join(w.forever(), "10.0.0.5:8080-0000000007"), javaLeaf)
 	w.write(c, path.Join(w.forever(), "10.0.0.7:8080-0000000009"), "rubbish")
 	w.write(c, path.Join(w.forever(), "unnumbered"), javaLeaf)
@@ -93,9 +87,7 @@ func TestForeverPeers(t *testing.T) {
 
 // A create whose answer is lost leaves a node: the next call finds it.
 func TestForeverLostCreate(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	acquire(t, s, owner(0))
 	lost := 0
 	s.lose = func(opcode int32, packet []byte) bool {
@@ -107,7 +99,7 @@ func TestForeverLostCreate(t *testing.T) {
 	}
 	wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(1))), "connection")
 	var lease model.Lease
-	eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
+	check.Eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
 	if nodes := w.children(c, w.forever()); lost != 1 || lease.WorkerID != 1 || len(nodes) != 2 {
 		t.Errorf("%d answers lost, worker ID %d, nodes %v", lost, lease.WorkerID, nodes)
 	}
@@ -116,9 +108,7 @@ func TestForeverLostCreate(t *testing.T) {
 // What creates whose answers were lost left at an address is used by the next owners
 // there.
 func TestForeverLeftNodes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	for _, number := range []string{"3", "5"} {
 		w.write(c, path.Join(w.forever(), "10.0.0.5:8080-000000000"+number), strings.Replace(javaLeaf, "1567733700834", "0", 1))
 	}
@@ -134,9 +124,7 @@ func TestForeverLeftNodes(t *testing.T) {
 // it: a Java Leaf that is given the old address gets a number of its own, and none
 // appears twice.
 func TestForeverMoves(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	o := owner(0)
 	lease := acquire(t, s, o)
 	lease = renew(t, s, lease, lease.ServerTime, lease.ServerTime+hour)
@@ -160,9 +148,7 @@ func TestForeverMoves(t *testing.T) {
 
 // The 1025th address gets no node, or not for long.
 func TestForeverNumbersEnd(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	w.fillForever(c, model.SnowflakeWorkers)
 	refused := func() {
 		t.Helper()
@@ -184,9 +170,7 @@ func TestForeverNumbersEnd(t *testing.T) {
 }
 
 func TestForeverForeignNode(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	w.write(c, path.Join(w.forever(), owner(0).Address+"-0000000000"), "rubbish")
 	wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(0))), "snowflake.name", "0000000000")
 }

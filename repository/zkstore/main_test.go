@@ -56,6 +56,15 @@ func newWorld(t *testing.T) world {
 	return world{t, testserver.SharedZooKeeper(t).Addr(), "test-" + rand.Text()}
 }
 
+// alone lets a test run beside others, in a world of its own, with a session and a
+// store of the mode.
+func alone(t *testing.T, mode string) (world, *zk.Conn, instance) {
+	t.Helper()
+	t.Parallel()
+	w := newWorld(t)
+	return w, w.client(), w.mode(mode)
+}
+
 // network connects one store, and can be cut.
 type network struct {
 	mu    sync.Mutex
@@ -327,32 +336,9 @@ func renew(t *testing.T, s instance, lease model.Lease, reserved, expires int64)
 	return renewed
 }
 
-// eventually waits up to 20 s for f to succeed.
-func eventually(t *testing.T, what string, f func() error) {
+func wantAdvice(t testing.TB, err error, words ...string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
-}
-
-// wantAdvice wants a StoreError of one line whose text holds all the words.
-func wantAdvice(t *testing.T, err error, words ...string) {
-	t.Helper()
-	var store *model.StoreError
-	if !errors.As(err, &store) || store.Store != "zookeeper" || store.Advice == "" || strings.Contains(err.Error(), "\n") {
-		t.Fatalf("no StoreError with advice in one line: %v", err)
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%q does not mention %q", err, word)
-		}
-	}
+	workertest.WantAdvice(t, "zookeeper", err, words...)
 }
 
 func modes() []string {
@@ -399,7 +385,7 @@ func TestEphemeralContract(t *testing.T) {
 			Lapse: func(t *testing.T, r workertest.Registry, _ model.Lease) {
 				w.expire(r.(instance))
 				r.(instance).mend()
-				eventually(t, "reconnect", func() error { return r.(instance).Check(t.Context()) })
+				check.Eventually(t, "reconnect", func() error { return r.(instance).Check(t.Context()) })
 			},
 			Fill: func(*testing.T) { w.fillEphemeral(w.client()) }}
 	})

@@ -113,7 +113,7 @@ func TestNoSession(t *testing.T) {
 			go accept(l, test.drop)
 			s := world{t: t}.plain(zkstore.Options{Addrs: []string{l.Addr().String()}})
 			if test.drop {
-				eventually(t, "notice the drop", func() error { return noticed(t, s, "no session was opened") })
+				check.Eventually(t, "notice the drop", func() error { return noticed(t, s, "no session was opened") })
 			}
 			wantAll(t, s, test.word)
 		})
@@ -161,7 +161,7 @@ func TestServerLife(t *testing.T) {
 	goOn := func() {
 		t.Helper()
 		for mode, s := range stores {
-			eventually(t, mode+" goes on", func() error {
+			check.Eventually(t, mode+" goes on", func() error {
 				lease, err := s.Renew(t.Context(), leases[mode])
 				if mode == zkstore.ModeEphemeral && errors.Is(err, model.ErrLeaseLost) { // it took too long
 					lease, err = s.Acquire(t.Context(), owner(0))
@@ -185,7 +185,7 @@ func TestServerLife(t *testing.T) {
 	server.Wipe()
 	server.Restart()
 	for mode, s := range stores {
-		eventually(t, mode+" sees the loss", func() error {
+		check.Eventually(t, mode+" sees the loss", func() error {
 			_, err := s.Renew(t.Context(), leases[mode])
 			if !errors.Is(err, model.ErrLeaseLost) {
 				return fmt.Errorf("renew says %w", err)
@@ -241,7 +241,7 @@ func TestSessionTimesOut(t *testing.T) {
 	lease := held(t, s)
 	s.sever()
 	other := w.mode(zkstore.ModeEphemeral)
-	eventually(t, "follow", func() error {
+	check.Eventually(t, "follow", func() error {
 		next := acquire(t, other, owner(1))
 		if next.WorkerID == lease.WorkerID && next.After == 2000 {
 			return nil
@@ -300,7 +300,7 @@ func TestLostTake(t *testing.T) {
 		}
 		wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(1))), "opened again")
 		var lease model.Lease
-		eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
+		check.Eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
 		check.Equal(t, len(w.children(c, nodes[mode](w))), 2, "worker IDs")
 		renew(t, s, lease, 1000, 2000)
 	})
@@ -323,7 +323,7 @@ func TestHungServer(t *testing.T) {
 		})
 	w.allow(err)
 	defer s.Close()
-	eventually(t, "reach the other", func() error {
+	check.Eventually(t, "reach the other", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		return s.Check(ctx)
@@ -397,7 +397,7 @@ func acquireDuring(t *testing.T, stores []instance, first int, fault func()) []m
 // goesOn renews a lease; only one that ended with its session is taken anew.
 func goesOn(t *testing.T, mode string, s instance, lease model.Lease) model.Lease {
 	t.Helper()
-	eventually(t, fmt.Sprintf("%s goes on", lease.Owner.Address), func() error {
+	check.Eventually(t, fmt.Sprintf("%s goes on", lease.Owner.Address), func() error {
 		got, err := s.Renew(t.Context(), with(lease, lease.Reserved+1000, lease.Expires+2000))
 		if mode == zkstore.ModeEphemeral && errors.Is(err, model.ErrLeaseLost) {
 			got, err = s.Acquire(t.Context(), lease.Owner)

@@ -53,9 +53,7 @@ func (w world) set(t *testing.T, id int, expires int64) {
 
 // A worker ID is in one pool or in none; worker IDs are 0…1023.
 func TestRecyclePools(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeRecycle)
+	w, c, s := alone(t, zkstore.ModeRecycle)
 	w.fillRecycle(c, time.Now().UnixMilli()+hour)
 	w.allow(c.Delete(path.Join(w.pool("inuse"), "1023"), -1))
 	w.write(c, path.Join(w.pool("notuse"), "1024"), "") // of the original, one too many
@@ -75,9 +73,7 @@ func TestRecyclePools(t *testing.T) {
 // A first holder must not get past one that came and went meanwhile, whose bounds
 // it would not know.
 func TestRecycleSlowFirst(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeRecycle)
+	w, c, s := alone(t, zkstore.ModeRecycle)
 	w.fillRecycle(c, time.Now().UnixMilli()+hour)
 	for _, id := range []string{"5", "6"} { // the first makes the folders, which would disturb the second
 		w.allow(c.Delete(path.Join(w.pool("inuse"), id), -1))
@@ -99,9 +95,7 @@ func (w world) locks() string { return path.Join("/lock", w.name) }
 
 // The smallest free worker ID, among nodes that are nothing but numbers.
 func TestEphemeralSmallest(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeEphemeral)
+	w, c, s := alone(t, zkstore.ModeEphemeral)
 	var leases []model.Lease
 	for i := range 4 {
 		leases = append(leases, acquire(t, s, owner(i)))
@@ -135,7 +129,7 @@ func TestEphemeralSessionEnds(t *testing.T) {
 		t.Errorf("the next is %+v", next)
 	}
 	s.mend()
-	eventually(t, "learn of it", func() error {
+	check.Eventually(t, "learn of it", func() error {
 		_, err := s.Renew(t.Context(), lease)
 		if errors.Is(err, model.ErrLeaseLost) {
 			return nil
@@ -178,7 +172,7 @@ func TestEphemeralServerPauses(t *testing.T) {
 	time.Sleep(2 * time.Second)
 	server.Resume()
 	var now model.Lease
-	eventually(t, "go on", func() (err error) {
+	check.Eventually(t, "go on", func() (err error) {
 		if now, err = s.Renew(t.Context(), lease); errors.Is(err, model.ErrLeaseLost) {
 			now, err = s.Acquire(t.Context(), owner(0))
 		}
@@ -197,7 +191,7 @@ func TestEphemeralServerPauses(t *testing.T) {
 // it in between.
 func held(t *testing.T, s instance) (lease model.Lease) {
 	t.Helper()
-	eventually(t, "hold a worker ID", func() (err error) {
+	check.Eventually(t, "hold a worker ID", func() (err error) {
 		if lease, err = s.Acquire(t.Context(), owner(0)); err == nil {
 			lease, err = s.Renew(t.Context(), with(lease, 1000, 2000))
 		}
@@ -208,9 +202,7 @@ func held(t *testing.T, s instance) (lease model.Lease) {
 
 // Whoever holds the queue up is taken out of it.
 func TestEphemeralQueueHeldUp(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeEphemeral)
+	w, c, s := alone(t, zkstore.ModeEphemeral)
 	w.write(c, path.Join(w.locks(), "clock"), "")
 	_, err := c.Create(path.Join(w.locks(), "lock-"), nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	w.allow(err)
@@ -229,9 +221,7 @@ func TestEphemeralQueueHeldUp(t *testing.T) {
 
 // Removed by hand, the worker ID is lost, and another comes.
 func TestEphemeralRemovedByHand(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeEphemeral)
+	w, c, s := alone(t, zkstore.ModeEphemeral)
 	lease := renew(t, s, acquire(t, s, owner(0)), 1000, 2000)
 	w.allow(c.Delete(lease.Node, -1))
 	check.Is(t, check.Err(s.Renew(t.Context(), lease)), model.ErrLeaseLost, "renewed")

@@ -47,37 +47,34 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestShards: the passes of an ordinary run use all 64 shards alike.
-func TestShards(t *testing.T) {
-	l, err := New(brief("http://127.0.0.1:1"))
-	check.Must(t, err)
-	var used [model.Shards]int
-	for _, request := range l.target.requests {
-		u, err := url.ParseRequestURI(strings.Fields(string(request))[1])
-		check.Must(t, err)
-		used[model.ShardOf(u.Query().Get("gatePass"))]++
-	}
-	for shard, n := range used {
-		check.Equal(t, n, len(l.target.requests)/model.Shards,
-			"of", len(l.target.requests), "passes are of shard", shard)
-	}
-}
-
-// TestApps: with 64 passes an app, all lists of all apps take turns.
-func TestApps(t *testing.T) {
-	o := brief("http://127.0.0.1:1")
-	o.App, o.Apps, o.Passes = 0, model.Apps, model.Apps*model.Shards
+// asked counts how often each list is asked for by the requests of a run.
+func asked(t *testing.T, o Options) (lists map[model.ListKey]int, requests int) {
+	t.Helper()
 	l, err := New(o)
 	check.Must(t, err)
-	used := map[model.ListKey]bool{}
+	lists = map[model.ListKey]int{}
 	for _, request := range l.target.requests {
 		u, err := url.ParseRequestURI(strings.Fields(string(request))[1])
 		check.Must(t, err)
 		app, err := strconv.ParseUint(u.Query().Get("appId"), 10, 8)
 		check.Must(t, err)
-		used[model.ListKey{App: uint8(app), Shard: model.ShardOf(u.Query().Get("gatePass"))}] = true
+		lists[model.ListKey{App: uint8(app), Shard: model.ShardOf(u.Query().Get("gatePass"))}]++
 	}
-	check.Equal(t, len(used), o.Passes, "lists asked")
+	return lists, len(l.target.requests)
+}
+
+// TestShards: the passes of an ordinary run use all 64 shards alike; with 64 passes an
+// app, all lists of all apps take turns.
+func TestShards(t *testing.T) {
+	o := brief("http://127.0.0.1:1")
+	lists, requests := asked(t, o)
+	check.Equal(t, len(lists), model.Shards, "shards")
+	for key, n := range lists {
+		check.Equal(t, n, requests/model.Shards, "passes of list", key)
+	}
+	o.App, o.Apps, o.Passes = 0, model.Apps, model.Apps*model.Shards
+	lists, _ = asked(t, o)
+	check.Equal(t, len(lists), o.Passes, "lists of all apps")
 }
 
 // TestOneInAMillion: one ID that is issued for the second time is found among a
