@@ -210,7 +210,7 @@ func TestNothingIsDoneBeforeTheDeploymentIsKnown(t *testing.T) {
 	for _, err := range []error{popErr(t, s), s.State(t.Context(), []model.ListKey{key()})[0].Err, s.Delete(t.Context(), []model.ListKey{key()}), peek} {
 		wantAdvice(t, err, "not known yet", "database")
 	}
-	check.OK(t, s.Check(t.Context()), "the server can be used, whoever asks:")
+	check.OK(t, s.Check(t.Context()), "the server can be used")
 	check.Equal(t, do(t, server.Client(), "DBSIZE"), any(int64(0)), "keys were written")
 }
 
@@ -292,7 +292,7 @@ func TestBesideVersionOne(t *testing.T) {
 		t.Fatal(got)
 	}
 	listtest.Expect(t, listtest.Pop(t, s, key(), 10).Indices, 1, 10) // taken over, not purged
-	check.Equal(t, do(t, c, "HGET", metaName, "d"), "ours", "the hash belongs to")
+	check.Equal(t, do(t, c, "HGET", metaName, "d"), "ours", "the deployment of the hash")
 	if got := old(t, c, "pop", 10); !strings.HasSuffix(got, " 80 9 11") {
 		t.Errorf("popped %q", got)
 	}

@@ -128,7 +128,7 @@ func TestSettingsOfCluster(t *testing.T) {
 	cluster.Nodes[2].Kill()
 	found, err = s.Settings(t.Context())
 	wantAdvice(t, err, cluster.Addrs[2], "start Redis")
-	check.Equal(t, strings.Count(err.Error(), "connection refused"), 1, "told in", err)
+	check.Equal(t, strings.Count(err.Error(), "connection refused"), 1, "told in one error:", err)
 	wantOnly(t, found, cluster.Addrs[1], "maxmemory-policy")
 }
 

@@ -367,7 +367,7 @@ func TestWorkersArguments(t *testing.T) {
 		wantInvalid(t, check.Err(s.Workers(o).Peers(t.Context())))
 	}
 	other := acquire(t, s.Workers(redisstore.WorkersOptions{Name: "other"}), owner(1))
-	check.Equal(t, other.WorkerID, 0, "names share worker IDs:", other)
+	check.Equal(t, other.WorkerID, 0, "the worker ID of another name")
 }
 
 func wantInvalid(t testing.TB, err error) {

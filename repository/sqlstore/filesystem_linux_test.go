@@ -15,6 +15,6 @@ func TestFileSystem(t *testing.T) {
 	}
 	check.Equal(t, fileSystem("/nowhere/at/all"), "", "the file system of no folder")
 	if _, err := os.Stat("/dev/shm"); err == nil {
-		check.Equal(t, fileSystem("/dev/shm"), "tmpfs", "/dev/shm is")
+		check.Equal(t, fileSystem("/dev/shm"), "tmpfs", "/dev/shm")
 	}
 }

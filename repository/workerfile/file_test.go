@@ -42,7 +42,7 @@ func TestNextLife(t *testing.T) {
 	}
 	closeFile(t, f)
 	f = open(t, options(dir))
-	check.Equal(t, f.Identity(), identity, "identity became")
+	check.Equal(t, f.Identity(), identity, "identity")
 	wantLease(t, f, 1023, 5000)
 	if epoch, ok := f.Recorded(); !ok || epoch != options(dir).EpochMs {
 		t.Errorf("recorded %d, %v", epoch, ok)

@@ -58,7 +58,7 @@ func TestForeverFollowsJavaLeaf(t *testing.T) {
 	if lease.WorkerID != 7 || lease.After != 1567733700834+10*second || lease.KeptSince != 0 {
 		t.Errorf("%+v", lease)
 	}
-	check.Equal(t, decodeLeaf(t, w.read(c, at)).Timestamp, 1567733700834, "its report became")
+	check.Equal(t, decodeLeaf(t, w.read(c, at)).Timestamp, 1567733700834, "its report")
 	lease = renew(t, s, lease, 1567733800000, lease.ServerTime+hour)
 
 	// Java Leaf comes back to its address: it cannot know that it is ours.

@@ -491,7 +491,7 @@ func TestOvertaken(t *testing.T) {
 		})
 		check.Is(t, check.Err(slow.Renew(t.Context(), with(lease, past+hour, past+hour))), model.ErrLeaseLost,
 			"renewed")
-		check.Equal(t, next.WorkerID, lease.WorkerID, "the other has", next)
+		check.Equal(t, next.WorkerID, lease.WorkerID, "the worker ID of", next)
 		if got := renew(t, quick, next, past, past); got.Reserved > past || got.Expires > past {
 			t.Errorf("the bounds became %+v", got)
 		}

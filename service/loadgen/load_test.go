@@ -197,7 +197,7 @@ func TestBreaches(t *testing.T) {
 	o.Count = 3
 	r := mustRun(t, o)
 	for _, b := range []breach{errWrongCount, errBelowOne, errIDInError, errUnreadable} {
-		check.Equal(t, r.Breaches[b.Error()], 1, b, "times")
+		check.Equal(t, r.Breaches[b.Error()], 1, b)
 	}
 	if r.Duplicates.Count != 1 || len(r.Errors) > 0 {
 		t.Errorf("%+v", r)

@@ -362,7 +362,7 @@ func TestTheStepGrowsWithDemandAndNotWithLoss(t *testing.T) {
 	check.Must(t, check.Err(r.one(1, "alice")))
 	l.set(func(l *lists) { l.Store = memstore.New() }) // Redis restarted empty
 	check.Must(t, check.Err(r.one(1, "alice")))
-	check.Equal(t, db.longest(), 100, "a lost list led to a segment of")
+	check.Equal(t, db.longest(), 100, "the longest segment after a loss")
 	check.Must(t, check.Err(r.Next(context.Background(), 1, "alice", 1000, nil)))
 	if n := db.longest(); n < 200 {
 		t.Errorf("demand led to a segment of %d", n)
@@ -551,7 +551,7 @@ func TestViewsShareOneReading(t *testing.T) {
 		defer cancel()
 		begun := time.Now()
 		r.Views(ctx)
-		check.Equal(t, time.Since(begun), time.Millisecond, "a look of 1 ms took")
+		check.Equal(t, time.Since(begun), time.Millisecond, "the time of a look of 1 ms")
 		r.Views(t.Context())
 		if n, took := a.times()-before, time.Since(begun); n != 2 || took != 100*time.Millisecond {
 			t.Errorf("asked %d times, want 2; the second look ended after %v, want with the first reading", n, took)

@@ -368,7 +368,7 @@ func TestATableThatWentBackIsLiftedAndMendedByTheReload(t *testing.T) {
 		if got := db.maxID("orders"); got <= seen {
 			t.Errorf("max_id is %d, was %d", got, seen)
 		}
-		check.Equal(t, db.maxID("unused"), -7, "max_id of a tag that nobody uses became")
+		check.Equal(t, db.maxID("unused"), -7, "max_id of a tag that nobody uses")
 		check.Equal(t, r.Stats().Lifts, 1, "stats")
 		r.mustTake(t, "orders", 151, 1000)
 		if s := r.Stats(); s.Lifts != 1 || s.Repeated != 0 {
@@ -507,7 +507,7 @@ func TestNeverTwiceUnderStress(t *testing.T) {
 			for _, r := range replicas {
 				s := r.Stats()
 				issued += s.Issued
-				check.Equal(t, s.Refused+s.Repeated+s.Lifts, 0, "stats:", s)
+				check.Equal(t, s.Refused+s.Repeated+s.Lifts, 0, "stats", s)
 			}
 			if issued != int64(want) {
 				t.Errorf("%d IDs are counted, want %d", issued, want)

@@ -429,6 +429,6 @@ func TestReloadTakesAChangeOver(t *testing.T) {
 		check.Must(t, r.Reload(t.Context()))
 		check.Is(t, check.Err(r.one("orders")), model.ErrUnknownTag, "of a removed tag")
 		now := time.Now()
-		check.Equal(t, r.NextReload(now).Sub(now), time.Minute, "the next reload is in")
+		check.Equal(t, r.NextReload(now).Sub(now), time.Minute, "time to the next reload")
 	})
 }

@@ -156,7 +156,7 @@ func TestCachedManyTakers(t *testing.T) {
 				})
 			}
 			takers.Wait()
-			check.Equal(t, s.Stats().Issued, int64(len(seen)), "issued,", len(seen), "seen")
+			check.Equal(t, s.Stats().Issued, int64(len(seen)), "issued")
 		})
 	}
 }
@@ -257,7 +257,7 @@ func TestRingSize(t *testing.T) {
 	opts.BoostPower = 3
 	s, err := New(opts)
 	check.Must(t, err)
-	check.Equal(t, s.Status().RingSize, 65536, "ring of")
+	check.Equal(t, s.Status().RingSize, 65536, "ring size")
 }
 
 // In default mode a caller waits for the next second when this one is used up.
@@ -273,7 +273,7 @@ func TestDefaultWaitsForTheNextSecond(t *testing.T) {
 		mustFail(t, s, 100, model.ErrRingEmpty) // 13 s; the timeout is 2 s
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		check.Is(t, check.Err(s.Next(ctx, 100, nil)), context.Canceled, "Next of an ended context =")
+		check.Is(t, check.Err(s.Next(ctx, 100, nil)), context.Canceled, "Next of an ended context")
 		if stats := s.Stats(); stats.Issued != 20 || stats.Dropped == 0 {
 			t.Errorf("%+v", stats)
 		}
@@ -292,7 +292,7 @@ func TestDefaultRefusesAClockThatWentBack(t *testing.T) {
 		mustNext(t, s, 1)
 		c.add(-100 * 365 * 24 * time.Hour)
 		mustFail(t, s, 1, model.ErrTimeExhausted)
-		check.Is(t, s.Ready(), model.ErrTimeExhausted, "Ready =")
+		check.Is(t, s.Ready(), model.ErrTimeExhausted, "Ready")
 	})
 }
 

@@ -300,7 +300,7 @@ func TestTakeToTheLastSecond(t *testing.T) {
 			last = first + count - 1
 		}
 	}
-	check.Equal(t, last, 1<<63-1, "the last ID is")
+	check.Equal(t, last, 1<<63-1, "the last ID")
 }
 
 // The mark stays an hour, or ten minutes at the present rate, ahead, and within the

@@ -242,7 +242,7 @@ func TestAwaitRoom(t *testing.T) {
 		check.OK(t, <-ended)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		check.Is(t, r.AwaitRoom(ctx, 8), context.Canceled, "AwaitRoom of an ended context =")
+		check.Is(t, r.AwaitRoom(ctx, 8), context.Canceled, "AwaitRoom of an ended context")
 	})
 }
 

@@ -24,7 +24,7 @@ func TestARenewalThatShowsAClockOffExtendsNothing(t *testing.T) {
 	l.issues("at the old bound")
 	m.clock.wall.Add(1)
 	l.refuses("past the old bound", model.ErrNoLease)
-	check.Equal(t, m.folder.lease.Reserved, bound, "the file's bound went from to")
+	check.Equal(t, m.folder.lease.Reserved, bound, "the file's bound")
 	m.clock.set(0)
 	m.clock.wall.Store(bound - Ahead.Milliseconds() + 10_000)
 	m.clock.server.Store(bound - Ahead.Milliseconds() + 10_000)

@@ -81,11 +81,11 @@ func TestAStartWaitsForAnotherRegistry(t *testing.T) {
 				if !errors.Is(err, model.ErrRegistryInUse) || !strings.Contains(err.Error(), "confirm --registry") {
 					t.Fatal(err)
 				}
-				check.Equal(t, m.lastClaim().Watched, (i >= 10), "after", i, "s: watched is")
+				check.Equal(t, m.lastClaim().Watched, i >= 10, "watched after", i, "s")
 				m.clock.pass(retry)
 			}
 			l.refuses("others may issue", model.ErrNoLease)
-			check.Equal(t, len(m.registry.releases), 15, "the worker ID was given back times")
+			check.Equal(t, len(m.registry.releases), 15, "releases")
 			m.claim, m.grant.After = nil, someday+20_000
 			l.mustStep()
 			l.startsAfter(someday + 20_000)
@@ -136,7 +136,7 @@ func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
 	m.claim = errAway
 	l.goesOn(2 * time.Minute)
 	l.issues("it goes on")
-	check.Equal(t, strings.Count(l.log.String(), "the database is away"), 1, "said times:", l.log)
+	check.Equal(t, strings.Count(l.log.String(), "the database is away"), 1, "lines about it in", l.log)
 	if c := m.lastClaim(); !c.Watched {
 		t.Error("a holder does not watch others")
 	}
