@@ -353,24 +353,26 @@ func TestMyISAMRepeatsNothing(t *testing.T) {
 			return segment.First, err
 		},
 	} {
-		got := make(chan int64, 400)
-		for i := range cap(got) {
-			go func() {
-				first, err := take(stores[i%2])
-				if err != nil { // others were faster
-					first = 0
-				}
-				got <- first
-			}()
-		}
-		seen := map[int64]bool{}
-		for range cap(got) {
-			first := <-got
-			if first != 0 && seen[first] {
-				t.Fatalf("%s: the segment from %d twice", what, first)
+		t.Run(what, func(t *testing.T) {
+			got := make(chan int64, 400)
+			for i := range cap(got) {
+				go func() {
+					first, err := take(stores[i%2])
+					if err != nil { // others were faster
+						first = 0
+					}
+					got <- first
+				}()
 			}
-			seen[first] = true
-		}
+			seen := map[int64]bool{}
+			for range cap(got) {
+				first := <-got
+				if first != 0 && seen[first] {
+					t.Fatalf("the segment from %d twice", first)
+				}
+				seen[first] = true
+			}
+		})
 	}
 }
 
