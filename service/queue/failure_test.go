@@ -146,7 +146,9 @@ func TestListsAwayRefusesThenRecovers(t *testing.T) {
 func TestAFullStoreCostsFewSegments(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	l.set(func(l *lists) { l.full = errors.New("OOM command not allowed") })
-	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = time.Second })
+	r := ready(t, l, db, func(o *queue.Options) {
+		o.Timeout, o.RefillCron = time.Second, "@yearly" // the first sweep only
+	})
 	check.Eventually(t, "the first sweep has tried each list", func() error {
 		if len(db.segments()) < model.Shards {
 			return errors.New("some have not")
