@@ -202,10 +202,10 @@ func TestWhatOthersDidMeanwhileEndsTheTerm(t *testing.T) {
 // The file of another registry does not vouch for what this one has forgotten.
 func TestTheFileVouchesForItsRegistryOnly(t *testing.T) {
 	for _, identity := range []string{"test 1", "test 2"} {
-		m, l := withFile(t).serving()
+		m, _ := withFile(t).serving()
 		reserved := m.folder.lease.Reserved
 		m.registry.set(func(r *registry) { r.identity, r.keptSince = identity, someday })
-		_, l = m.serving()
+		_, l := m.serving()
 		if identity == "test 1" {
 			l.startsAfter(reserved)
 			continue
