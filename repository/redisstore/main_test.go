@@ -42,9 +42,7 @@ func open(t testing.TB, o redisstore.Options) *redisstore.Store {
 	s, err := redisstore.New(o)
 	check.Must(t, err)
 	s.SetDeployment("ours")
-	t.Cleanup(func() {
-		check.OK(t, s.Close())
-	})
+	t.Cleanup(func() { check.OK(t, s.Close()) })
 	return s
 }
 

@@ -56,9 +56,7 @@ func open(t testing.TB, opts Options) *Store {
 	t.Helper()
 	s, err := Open(context.Background(), opts)
 	check.Must(t, err)
-	t.Cleanup(func() {
-		check.OK(t, s.Close())
-	})
+	t.Cleanup(func() { check.OK(t, s.Close()) })
 	return s
 }
 

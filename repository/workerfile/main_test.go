@@ -43,9 +43,7 @@ func open(t *testing.T, o Options) *File {
 	t.Helper()
 	f, err := Open(o)
 	check.Must(t, err)
-	t.Cleanup(func() {
-		check.OK(t, f.Close())
-	})
+	t.Cleanup(func() { check.OK(t, f.Close()) })
 	return f
 }
 

@@ -196,6 +196,13 @@ func ready(t testing.TB, db segment.Table, change ...func(*segment.Options)) rep
 	return r
 }
 
+// orders is a table with one tag, and a replica that serves it.
+func orders(t testing.TB, step int64, change ...func(*segment.Options)) (*table, replica) {
+	t.Helper()
+	db := newTable(step, "orders")
+	return db, ready(t, db, change...)
+}
+
 // one asks for a single ID.
 func (r replica) one(tag string) (int64, error) {
 	ids, err := r.Next(context.Background(), tag, 1, nil)

@@ -18,8 +18,7 @@ import (
 
 func TestTheNextSegmentIsLoadedAtATenthAndOnlyThat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(2000, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 2000)
 		for _, c := range []struct {
 			take, loads int // IDs, and segments taken in all after them
 		}{{1, 1}, {198, 1}, {1, 2}, {1799, 2}, {1, 2}, {1, 2}, {198, 2}, {300, 3}} {
@@ -36,8 +35,7 @@ func TestTheNextSegmentIsLoadedAtATenthAndOnlyThat(t *testing.T) {
 func TestALowRateLoadsNoMoreThanLeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const step, day = 2000, 24 * 60
-		db := newTable(step, "orders")
-		r := ready(t, db)
+		db, r := orders(t, step)
 		for i := range 3 * day { // one a minute
 			_ = r.batch(t, "orders", 1)
 			time.Sleep(time.Minute)
@@ -53,8 +51,7 @@ func TestALowRateLoadsNoMoreThanLeaf(t *testing.T) {
 
 func TestABurstOfASecondHoldsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(2000, "orders")
-		r := ready(t, db)
+		_, r := orders(t, 2000)
 		_ = r.batch(t, "orders", 10_000)
 		time.Sleep(time.Hour)
 		if v := r.Views()[0]; v.Held > 30_000 {
@@ -84,8 +81,7 @@ func TestLeafsTuningOfTheStep(t *testing.T) {
 		"a lowered row lets the step fall": {0, []use{{0, 0, 1000}, {0, 100, 100}, {idle, 0, 100}, {quick, 0, 200}, {idle, 0, 100}}},
 	} {
 		t.Run(name, inBubble(func(t *testing.T) {
-			db := newTable(1000, "orders")
-			r := ready(t, db, func(o *segment.Options) { o.MaxStep = c.maxStep; o.Runway = 1 }) // Leaf's rule alone
+			db, r := orders(t, 1000, func(o *segment.Options) { o.MaxStep = c.maxStep; o.Runway = 1 }) // Leaf's rule alone
 			for i, u := range c.uses {
 				time.Sleep(u.after)
 				if u.row != 0 {
@@ -155,8 +151,7 @@ func TestTenMinutesWithoutTheDatabase(t *testing.T) {
 
 func TestWhatIsHeldIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db, func(o *segment.Options) { o.MaxStep = 1000; o.Runway = 24 * time.Hour })
+		_, r := orders(t, 10, func(o *segment.Options) { o.MaxStep = 1000; o.Runway = 24 * time.Hour })
 		for range 100 {
 			_ = r.batch(t, "orders", 10_000)
 			time.Sleep(100 * time.Millisecond)
@@ -173,8 +168,7 @@ func Test64CallersAndASlowDatabase(t *testing.T) {
 	const latency = 30 * time.Millisecond
 	for name, pause := range map[string]time.Duration{"6 400/s": 10 * time.Millisecond, "64 000/s": time.Millisecond, "1 280 000/s": 50 * time.Microsecond} {
 		t.Run(name, inBubble(func(t *testing.T) {
-			db := newTable(2000, "orders")
-			r := ready(t, db)
+			db, r := orders(t, 2000)
 			db.set(func(db *table) { db.delay = latency })
 			var wg sync.WaitGroup
 			got := make([][]int64, 64)
@@ -201,8 +195,7 @@ func Test64CallersAndASlowDatabase(t *testing.T) {
 
 func TestWaitersGetWhatTheyNeedInOneLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 10)
 		db.set(func(db *table) { db.delay = 30 * time.Millisecond })
 		var wg sync.WaitGroup
 		began := time.Now()
@@ -219,8 +212,7 @@ func TestWaitersGetWhatTheyNeedInOneLoad(t *testing.T) {
 
 func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 10)
 		db.fail(errAway)
 		canceled, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
@@ -259,8 +251,7 @@ func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 
 func TestWaitersAreServedSoonAfterTheDatabaseReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db, func(o *segment.Options) { o.Timeout = time.Hour })
+		db, r := orders(t, 10, func(o *segment.Options) { o.Timeout = time.Hour })
 		db.fail(errAway)
 		var back time.Time
 		time.AfterFunc(5*time.Minute, func() { back = time.Now(); db.fail(nil) })
@@ -281,8 +272,7 @@ func TestWaitersAreServedSoonAfterTheDatabaseReturns(t *testing.T) {
 
 func TestAHangingConnectionDoesNotKeepTheNextFromServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db, func(o *segment.Options) { o.Timeout = time.Minute })
+		db, r := orders(t, 10, func(o *segment.Options) { o.Timeout = time.Minute })
 		db.set(func(db *table) { db.delay = time.Hour })
 		go func() {
 			time.Sleep(time.Second)
@@ -299,8 +289,7 @@ func TestAHangingConnectionDoesNotKeepTheNextFromServing(t *testing.T) {
 // A call that fails has taken nothing: what was left goes to others.
 func TestABatchThatFailsTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(100, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 100)
 		_ = r.batch(t, "orders", 5)
 		db.fail(errAway)
 		if ids, err := r.Next(t.Context(), "orders", 96, nil); !errors.Is(err, model.ErrSegmentEmpty) || ids != nil {
@@ -404,8 +393,7 @@ func TestTheTripwireRefusesWhatWasHandedOut(t *testing.T) {
 		"nothing":        func(s model.TagSegment) model.TagSegment { s.End = s.First; return s },
 	} {
 		t.Run(name, inBubble(func(t *testing.T) {
-			db := newTable(100, "orders")
-			r := ready(t, db)
+			db, r := orders(t, 100)
 			r.mustTake(t, "orders", 1, 5)
 			times := 0
 			db.set(func(db *table) {
@@ -431,8 +419,7 @@ func TestTheTripwireRefusesWhatWasHandedOut(t *testing.T) {
 
 func TestALostAnswerIsAGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(100, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 100)
 		r.mustTake(t, "orders", 1, 5)
 		db.set(func(db *table) { db.lose = true })
 		r.mustTake(t, "orders", 6, 95) // [101, 201) is lost, and what follows
@@ -546,8 +533,7 @@ func stress(t *testing.T, r replica, caller, calls int) []int64 {
 
 // Callers race with a tag that is removed and added again, below what was issued.
 func TestNeverTwiceWhileATagComesAndGoes(t *testing.T) {
-	db := newTable(50, "orders")
-	r := ready(t, db, func(o *segment.Options) { o.Reload = time.Millisecond })
+	db, r := orders(t, 50, func(o *segment.Options) { o.Reload = time.Millisecond })
 	orders, err := r.Tag("orders")
 	check.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

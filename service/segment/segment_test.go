@@ -178,8 +178,7 @@ func TestStopBeforeStartAndWhileTheDatabaseHangs(t *testing.T) {
 		check.Must(t, err)
 		stop(t, s)
 		s.Start()
-		db := newTable(100, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 100)
 		db.set(func(db *table) { db.delay = time.Hour })
 		go func() { _, _ = r.one("orders") }()
 		synctest.Wait()
@@ -240,8 +239,7 @@ func TestStatsOfLoads(t *testing.T) {
 
 func TestAHandleSkipsTheNameAndOutlivesARemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 10)
 		check.Is(t, check.Err(r.Tag("nobody")), model.ErrUnknownTag, "unknown tag")
 		orders, err := r.Tag("orders")
 		check.Must(t, err)
@@ -272,8 +270,7 @@ func TestOnlyTheExactNameIsServed(t *testing.T) {
 
 func TestAFreshTagWorksWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 10)
 		if _, err := r.one("fresh"); !errors.Is(err, model.ErrUnknownTag) {
 			t.Fatalf("unknown tag: %v", err)
 		}
@@ -285,8 +282,7 @@ func TestAFreshTagWorksWithinASecond(t *testing.T) {
 
 func TestABombOfUnknownTagsCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 10)
 		reads, heap := db.readCount(), heapInUse()
 		for i := range 100_000 {
 			if i%10_000 == 0 {
@@ -314,8 +310,7 @@ func heapInUse() int64 {
 
 func TestUnknownWhileTheTableCannotBeRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 10)
 		db.fail(errAway)
 		if _, err := r.one("fresh"); !errors.Is(err, model.ErrSegmentEmpty) || !errors.Is(err, errAway) {
 			t.Errorf("unknown tag: %v", err)
@@ -362,8 +357,7 @@ func TestAnEmptiedTableEmptiesTheCacheAndAFailedReadKeepsIt(t *testing.T) {
 
 func TestATagAddedAgainGoesOnAboveWhatWasIssued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(100, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 100)
 		r.mustTake(t, "orders", 1, 5) // [1, 101) is held
 		db.set(func(db *table) { delete(db.rows, "orders") })
 		time.Sleep(61 * time.Second)
@@ -381,8 +375,7 @@ func TestATagAddedAgainGoesOnAboveWhatWasIssued(t *testing.T) {
 
 func TestASegmentOfARemovedRowIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(100, "orders")
-		r := ready(t, db, func(o *segment.Options) { o.Reload = time.Second })
+		db, r := orders(t, 100, func(o *segment.Options) { o.Reload = time.Second })
 		time.Sleep(500 * time.Millisecond) // between two reloads
 		var first int64
 		db.set(func(db *table) {
@@ -410,8 +403,7 @@ func TestASegmentOfARemovedRowIsGivenUp(t *testing.T) {
 
 func TestARowRemovedBeforeTheReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(100, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 100)
 		db.set(func(db *table) { clear(db.rows) })
 		check.Is(t, check.Err(r.one("orders")), model.ErrUnknownTag, "removed tag")
 	})
@@ -420,8 +412,7 @@ func TestARowRemovedBeforeTheReload(t *testing.T) {
 // A change that is committed counts as soon as Reload has returned.
 func TestReloadTakesAChangeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 10)
 		if id, err := r.one("orders"); err != nil || id != 1 {
 			t.Fatal(id, err)
 		}

@@ -20,9 +20,7 @@ func benchmarked(b *testing.B, change func(*Options)) *Service {
 	s, err := New(opts)
 	check.Must(b, err)
 	s.Start()
-	b.Cleanup(func() {
-		check.OK(b, s.Stop(context.Background()))
-	})
+	b.Cleanup(func() { check.OK(b, s.Stop(context.Background())) })
 	for s.Ready() != nil {
 		time.Sleep(time.Millisecond)
 	}

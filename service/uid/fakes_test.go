@@ -223,9 +223,7 @@ func started(t *testing.T, nodes Nodes, change func(*Options)) *Service {
 	s, err := New(opts)
 	check.Must(t, err)
 	s.Start()
-	t.Cleanup(func() {
-		check.OK(t, s.Stop(context.Background()))
-	})
+	t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
 	return s
 }
 

@@ -353,9 +353,7 @@ func (s stress) run(t *testing.T) (taken, empty int64) {
 	all := make([]*taker, s.takers)
 	for i := range all {
 		all[i] = &taker{ring: r, batches: s.batches, budget: &budget}
-		takers.Go(func() {
-			check.OK(t, all[i].run(ctx))
-		})
+		takers.Go(func() { check.OK(t, all[i].run(ctx)) })
 	}
 	takers.Wait()
 	cancel()
@@ -437,9 +435,7 @@ func TestStressClear(t *testing.T) {
 	all := make([]*taker, 4)
 	for i := range all {
 		all[i] = &taker{ring: r, batches: []int{1, 3, 20}, budget: &budget}
-		takers.Go(func() {
-			check.OK(t, all[i].run(ctx))
-		})
+		takers.Go(func() { check.OK(t, all[i].run(ctx)) })
 	}
 	filler.Go(func() {
 		for budget.Load() > 0 {

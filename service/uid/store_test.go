@@ -29,9 +29,7 @@ func start(t *testing.T, dsn, mode string) *uid.Service {
 	})
 	check.Must(t, err)
 	s.Start()
-	t.Cleanup(func() {
-		check.OK(t, errors.Join(s.Stop(context.Background()), db.Close()))
-	})
+	t.Cleanup(func() { check.OK(t, errors.Join(s.Stop(context.Background()), db.Close())) })
 	return s
 }
 

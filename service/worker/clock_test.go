@@ -65,16 +65,14 @@ func TestAClockThatJumpedReservesNothing(t *testing.T) {
 // After a suspend the wall clock is right and looks as if it had jumped, as the
 // monotonic one stood: the registry's answer shows it.
 func TestASuspendIsNoJump(t *testing.T) {
-	for name, on := range map[string]func(*testing.T) *machine{"file": withFile, "fileless": fileless} {
-		t.Run(name, func(t *testing.T) {
-			m, l := on(t).serving()
-			m.clock.suspend(time.Hour)
-			l.refuses("just awake", model.ErrNoLease)
-			l.mustStep()
-			l.mustStep()
-			l.issues("awake")
-		})
-	}
+	withAndWithoutFile(t, func(t *testing.T, m *machine) {
+		_, l := m.serving()
+		m.clock.suspend(time.Hour)
+		l.refuses("just awake", model.ErrNoLease)
+		l.mustStep()
+		l.mustStep()
+		l.issues("awake")
+	})
 }
 
 // A call was stored, its answer lost, and the clock set right: what the registry

@@ -21,76 +21,70 @@ func (m *machine) lastClaim() model.WorkerClaim {
 }
 
 func TestClaimsReachBeyondWhatIsGranted(t *testing.T) {
-	for name, m := range map[string]*machine{"with a file": withFile(t), "without": fileless(t)} {
-		t.Run(name, func(t *testing.T) {
-			l := m.boot()
-			for range 5 {
-				l.mustStep()
-				c, until := m.lastClaim(), l.lease.Expires
-				if c.Token != l.owner.Token || c.Registry != "test 1" || c.WorkerID != theirs || c.Until < until+claimAhead.Milliseconds()/2 || l.lease.Reserved >= until {
-					t.Errorf("claimed %+v, granted up to %+d, %+d ms", c, l.lease.Reserved-someday, until-someday)
-				}
-				m.clock.pass(every)
+	withAndWithoutFile(t, func(t *testing.T, m *machine) {
+		l := m.boot()
+		for range 5 {
+			l.mustStep()
+			c, until := m.lastClaim(), l.lease.Expires
+			if c.Token != l.owner.Token || c.Registry != "test 1" || c.WorkerID != theirs || c.Until < until+claimAhead.Milliseconds()/2 || l.lease.Reserved >= until {
+				t.Errorf("claimed %+v, granted up to %+d, %+d ms", c, l.lease.Reserved-someday, until-someday)
 			}
-			l.issues("claimed")
-			check.Must(t, l.release(t.Context()))
-			bound := l.gen.LastIssued()
-			if m.folder != nil {
-				bound = m.folder.lease.Expires
-			}
-			if c := m.lastClaim(); c.Until != bound+1 {
-				t.Errorf("stopped, the claim ends %+d ms after the last ID that is possible", c.Until-bound)
-			}
-		})
-	}
+			m.clock.pass(every)
+		}
+		l.issues("claimed")
+		check.Must(t, l.release(t.Context()))
+		bound := l.gen.LastIssued()
+		if m.folder != nil {
+			bound = m.folder.lease.Expires
+		}
+		if c := m.lastClaim(); c.Until != bound+1 {
+			t.Errorf("stopped, the claim ends %+d ms after the last ID that is possible", c.Until-bound)
+		}
+	})
 }
 
 func TestALossGivesTheClaimUp(t *testing.T) {
-	for name, m := range map[string]*machine{"with a file": withFile(t), "without": fileless(t)} {
-		t.Run(name, func(t *testing.T) {
-			_, l := m.serving()
-			l.issues("before")
-			last := l.gen.LastIssued()
-			m.clock.pass(every)
-			m.registry.lose()
-			m.registry.fail(errAway)
-			m.registry.set(func(r *registry) { r.failing["renew"] = model.ErrLeaseLost; r.err = nil })
-			if err := l.steps(); !errors.Is(err, model.ErrLeaseLost) {
-				t.Fatal(err)
-			}
-			bound := last
-			if m.folder != nil {
-				bound = m.folder.lease.Reserved // what a restart starts above
-			}
-			if c := m.lastClaim(); c.Until != bound+1 {
-				t.Errorf("the claim ends %+d ms after the last ID", c.Until-last)
-			}
-		})
-	}
+	withAndWithoutFile(t, func(t *testing.T, m *machine) {
+		_, l := m.serving()
+		l.issues("before")
+		last := l.gen.LastIssued()
+		m.clock.pass(every)
+		m.registry.lose()
+		m.registry.fail(errAway)
+		m.registry.set(func(r *registry) { r.failing["renew"] = model.ErrLeaseLost; r.err = nil })
+		if err := l.steps(); !errors.Is(err, model.ErrLeaseLost) {
+			t.Fatal(err)
+		}
+		bound := last
+		if m.folder != nil {
+			bound = m.folder.lease.Reserved // what a restart starts above
+		}
+		if c := m.lastClaim(); c.Until != bound+1 {
+			t.Errorf("the claim ends %+d ms after the last ID", c.Until-last)
+		}
+	})
 }
 
 // A start beside instances of another registry waits, and says for whom; then it
 // starts above all that they may have issued.
 func TestAStartWaitsForAnotherRegistry(t *testing.T) {
-	for name, m := range map[string]*machine{"with a file": withFile(t), "without": fileless(t)} {
-		t.Run(name, func(t *testing.T) {
-			m.claim = errInUse
-			l := m.boot()
-			for i := range 15 {
-				err := l.steps()
-				if !errors.Is(err, model.ErrRegistryInUse) || !strings.Contains(err.Error(), "confirm --registry") {
-					t.Fatal(err)
-				}
-				check.Equal(t, m.lastClaim().Watched, i >= 10, "watched after", i, "s")
-				m.clock.pass(retry)
+	withAndWithoutFile(t, func(t *testing.T, m *machine) {
+		m.claim = errInUse
+		l := m.boot()
+		for i := range 15 {
+			err := l.steps()
+			if !errors.Is(err, model.ErrRegistryInUse) || !strings.Contains(err.Error(), "confirm --registry") {
+				t.Fatal(err)
 			}
-			l.refuses("others may issue", model.ErrNoLease)
-			check.Equal(t, len(m.registry.releases), 15, "releases")
-			m.claim, m.grant.After = nil, someday+20_000
-			l.mustStep()
-			l.startsAfter(someday + 20_000)
-		})
-	}
+			check.Equal(t, m.lastClaim().Watched, i >= 10, "watched after", i, "s")
+			m.clock.pass(retry)
+		}
+		l.refuses("others may issue", model.ErrNoLease)
+		check.Equal(t, len(m.registry.releases), 15, "releases")
+		m.claim, m.grant.After = nil, someday+20_000
+		l.mustStep()
+		l.startsAfter(someday + 20_000)
+	})
 }
 
 // An instance whose claim has ended, as the database was away, stops when others have

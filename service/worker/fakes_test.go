@@ -248,6 +248,13 @@ func withFile(t *testing.T) *machine {
 	return m
 }
 
+// withAndWithoutFile runs a test on a machine of each kind.
+func withAndWithoutFile(t *testing.T, test func(*testing.T, *machine)) {
+	t.Helper()
+	t.Run("with a file", func(t *testing.T) { test(t, withFile(t)) })
+	t.Run("fileless", func(t *testing.T) { test(t, fileless(t)) })
+}
+
 func fileless(t *testing.T) *machine {
 	h := newHand()
 	return &machine{T: t, clock: h, registry: newRegistry(h.server.Load), recorded: 24 * time.Hour, grant: model.ClaimGrant{Kept: 48 * time.Hour}}
