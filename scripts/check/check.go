@@ -57,16 +57,21 @@ func label(what []any) string {
 	return text[:len(text)-1] + ": "
 }
 
-// Eventually waits up to twenty seconds until f returns nil; else the test ends.
+// Eventually waits up to twenty seconds until f returns nil; else the test ends. It asks
+// at first after a millisecond and, in the end, every twenty.
 func Eventually(t testing.TB, what string, f func() error) {
 	t.Helper()
-	var err error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if err = f(); err == nil {
+	end := time.Now().Add(20 * time.Second)
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		err := f()
+		if err == nil {
 			return
 		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(pause)
 	}
-	t.Fatalf("%s: %v", what, err)
 }
 
 // Reports is a reporter that keeps the last report of each condition. Its zero value
