@@ -43,9 +43,13 @@ func Equal[T comparable](t testing.TB, got, want T, what ...any) {
 }
 
 // Err is the error of a call that returns more than that: check.Must(t, check.Err(f())).
+// It panics if the last result is no error.
 func Err(results ...any) error {
-	err, _ := results[len(results)-1].(error)
-	return err
+	last := results[len(results)-1]
+	if last == nil {
+		return nil
+	}
+	return last.(error)
 }
 
 // label begins a message with what was done.
