@@ -118,13 +118,14 @@ func contract() []subtest {
 // WantAdvice wants a StoreError of that store, with advice and in one line, whose text
 // holds all the words.
 func WantAdvice(t testing.TB, store string, err error, words ...string) {
-	t.Helper()
 	var failed *model.StoreError
 	if !errors.As(err, &failed) || failed.Store != store || failed.Advice == "" || strings.Contains(err.Error(), "\n") {
+		t.Helper()
 		t.Fatalf("no StoreError with advice in one line: %v", err)
 	}
 	for _, word := range words {
 		if !strings.Contains(err.Error(), word) {
+			t.Helper()
 			t.Errorf("%q does not mention %q", err, word)
 		}
 	}
