@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/background"
 
 	"go.uber.org/goleak"
@@ -105,9 +106,7 @@ func TestShared(t *testing.T) {
 		}
 		ctx, leave := context.WithCancel(t.Context())
 		leave()
-		if err := s.Do(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("the caller that left got %v", err)
-		}
+		check.Is(t, s.Do(ctx), context.Canceled, "the caller that left")
 		var callers sync.WaitGroup
 		for range 20 {
 			callers.Go(func() { look(odd) })
@@ -128,9 +127,7 @@ func TestShared(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		look(odd)
 		time.Sleep(time.Minute)
-		if err := g.Stop(t.Context(), nil); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, g.Stop(t.Context(), nil))
 		look(background.ErrStopping)
 	})
 }
@@ -215,9 +212,7 @@ func TestRateLimitedLog(t *testing.T) {
 		}
 		l.Log(slog.LevelWarn, "other", "list", 1)
 		want := "msg=gap list=0\nmsg=gap list=10 more_since_the_last_line=9\nmsg=gap list=20 more_since_the_last_line=9\nmsg=other list=1\n"
-		if out.String() != want {
-			t.Errorf("logged:\n%s", out.String())
-		}
+		check.Equal(t, out.String(), want, "the log")
 	})
 }
 

@@ -1,13 +1,14 @@
 package model_test
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf16"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func ExampleShardOf() {
@@ -57,19 +58,38 @@ func FuzzJavaHash(f *testing.F) {
 
 func TestCheckGatePass(t *testing.T) {
 	for _, pass := range []string{"", strings.Repeat("x", 1025), "\xff", "a\xc3"} {
-		if err := model.CheckGatePass(pass); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("CheckGatePass(%q) = %v", pass, err)
-		}
+		check.Is(t, model.CheckGatePass(pass), model.ErrInvalidArgument, "CheckGatePass", pass)
 	}
 	for _, pass := range []string{"a", "张三", "😀", strings.Repeat("x", 1024), " "} {
-		if err := model.CheckGatePass(pass); err != nil {
-			t.Errorf("CheckGatePass(%q) = %v", pass, err)
-		}
+		check.OK(t, model.CheckGatePass(pass), "CheckGatePass", pass)
 	}
 }
 
 func BenchmarkShardOf(b *testing.B) {
 	for b.Loop() {
 		model.ShardOf("alice.liddell@wonderland.example")
+	}
+}
+
+// The snowflake decodes as Leaf's own monitor page shows it, the UID is the
+// published example of Baidu's README.
+func TestDecode(t *testing.T) {
+	d := model.Decoder{
+		SnowflakeEpochMs: 1288834974657,
+		UID:              model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
+	}
+	for _, c := range []struct {
+		kind string
+		id   int64
+		want string
+	}{
+		{"queue", 16385, "[{index 1} {shardId 0} {appId 1}]"},
+		{"snowflake", 1169786042799259000, "[{timestamp 1567733700834} {time 2019-09-06T01:35:00.834Z} {workerId 39} {sequenceId 3448}]"},
+		{"uid", 3200169789968523265, "[{timestamp 1556810799} {time 2019-05-02T15:26:39Z} {workerId 21} {sequence 1}]"},
+	} {
+		parts, err := d.Decode(c.kind, c.id)
+		if got := fmt.Sprint(parts); err != nil || got != c.want {
+			t.Errorf("Decode(%s, %d) = %s, %v, want %s", c.kind, c.id, got, err, c.want)
+		}
 	}
 }
