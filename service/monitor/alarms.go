@@ -145,7 +145,7 @@ func (r *rules) apps(apps []queue.View) {
 		} else if v.Left < nearLimit {
 			near = append(near, app)
 		}
-		if v.Limit.Policy == model.LimitWrap {
+		if v.Policy == model.LimitWrap {
 			wrap = append(wrap, app)
 		}
 	}

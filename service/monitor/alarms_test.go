@@ -67,7 +67,7 @@ func all() []rule {
 		{"limit", func(s *Snapshot) { s.Apps[0].Exhausted, s.Apps[0].Left = 1, 0 }, "ShardidLimitReached", Critical, "app 1 (orders): callers"},
 		{"near the limit", func(s *Snapshot) { s.Apps[0].Left = 0.099 }, "ShardidLimitNear", Warning, "app 1 (orders): less"},
 		{"not yet near", func(s *Snapshot) { s.Apps[0].Left = 0.1 }, "", "", ""},
-		{"wrap", func(s *Snapshot) { s.Apps[0].Limit.Policy, s.Apps[1].Limit.Policy = "wrap", "wrap" }, "ShardidWrapApp", Info, "apps 1 (orders), 7 (users)"},
+		{"wrap", func(s *Snapshot) { s.Apps[0].Policy, s.Apps[1].Policy = "wrap", "wrap" }, "ShardidWrapApp", Info, "apps 1 (orders), 7 (users)"},
 		{"database", fails("database"), "ShardidStoreAway", Critical, "database: refused by 10.0.0.1"},
 		{"redis", fails("redis"), "ShardidStoreAway", Critical, "redis"},
 		{"zookeeper", fails("zookeeper"), "ShardidStoreAway", Critical, "zookeeper"},

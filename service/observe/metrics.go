@@ -247,7 +247,7 @@ func (out scrape) queue(s queue.Stats, apps []queue.View) {
 	for _, v := range apps {
 		out.app(v)
 		unconfirmed += v.Unconfirmed
-		wrap += oneIf(v.Limit.Policy == model.LimitWrap)
+		wrap += oneIf(v.Policy == model.LimitWrap)
 	}
 	out.gauge("shardid_queue_unconfirmed_lists",
 		"Lists that take no segment before an operator confirms their max_id.", float64(unconfirmed))
