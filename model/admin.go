@@ -14,7 +14,7 @@ type AppSummary struct {
 }
 
 // AppChange is what to change of an app; nil stays as it is. A change that would let
-// an ID repeat is refused, whoever asks for it.
+// an ID repeat is refused, also to an operator.
 type AppChange struct {
 	Name        *string
 	Description *string
@@ -26,7 +26,7 @@ type AppChange struct {
 	// MaxRate is how many indices a second each list hands out at most, 0 for
 	// queue.max_list_rate. A higher one counts after RaiseDelay.
 	MaxRate *int64
-	// Confirm is the app's name. Whoever switches the app to the wrap policy must
+	// Confirm is the app's name. A switch to the wrap policy must
 	// give it, because the app's IDs repeat from its limit on.
 	Confirm string
 }

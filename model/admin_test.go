@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 // What may be changed of an app of which IDs up to index 1000 have been handed out.
@@ -81,24 +83,17 @@ func TestTagChange(t *testing.T) {
 	if next, err := (TagChange{MaxID: num(5001)}).Apply(tag); err != nil || next != tag {
 		t.Errorf("%+v, %v", next, err)
 	}
-	if _, err := (TagChange{MaxID: num(5000)}).Apply(tag); !errors.Is(err, ErrRefused) {
-		t.Errorf("max_id was lowered: %v", err)
-	}
+	check.Is(t, check.Err((TagChange{MaxID: num(5000)}).Apply(tag)), ErrRefused, "max_id was lowered")
 	description := "a\u202eb"
-	if _, err := (TagChange{Description: &description}).Apply(tag); !errors.Is(err, ErrInvalidArgument) {
-		t.Errorf("a description that turns the text around: %v", err)
-	}
+	check.Is(t, check.Err((TagChange{Description: &description}).Apply(tag)), ErrInvalidArgument,
+		"a description that turns the text around")
 }
 
 // Names of all languages are good, and what tables of others hold stays changeable.
 func TestCheckText(t *testing.T) {
-	if err := CheckText("", "orders 1", "订单", "नमस्ते", "سفارش\u200cها", "👩‍💻"); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, CheckText("", "orders 1", "订单", "नमस्ते", "سفارش\u200cها", "👩‍💻"))
 	for _, bad := range []string{"a\nb", "\x00", "\x7f", "\u0085", "\u2028", "a\u202e", "\t"} {
-		if err := CheckText("good", bad); !errors.Is(err, ErrInvalidArgument) {
-			t.Errorf("%q: %v", bad, err)
-		}
+		check.Is(t, CheckText("good", bad), ErrInvalidArgument, bad)
 	}
 	step := int64(7)
 	if _, err := (AppChange{Step: &step}).Apply(App{Name: "a\nb", Step: 1, Limit: Limit{Policy: LimitReject}}, nil); err != nil {

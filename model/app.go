@@ -30,8 +30,8 @@ func ParseLimitPolicy(s string) (LimitPolicy, error) {
 
 // Limit bounds the IDs of an app.
 type Limit struct {
-	MaxID  int64 // highest ID; 0 means none
-	Policy LimitPolicy
+	MaxID  int64       `json:"maxLimitId"` // highest ID; 0 means none
+	Policy LimitPolicy `json:"limitPolicy"`
 }
 
 // Apply turns a composed ID into the one to issue. The error is ErrLimitReached

@@ -12,7 +12,7 @@ import (
 // that. The factor 2 and the wait are for a second doubt whose copy knows nothing of
 // the first: it jumps 2·Rate further for each second after the first one, while at most
 // Rate is used up in each. That pays for two bursts, and for what g is larger because
-// clocks differ, when so much time has passed; so long nobody takes a number.
+// clocks differ, when so much time has passed; no number is taken until then.
 const (
 	// burst is how many seconds' worth of numbers may be taken at once. A segment
 	// has at most one second's worth.
@@ -27,7 +27,7 @@ const (
 	// at most, which is added to g when another server takes over.
 	MaxClockApart = 5 * time.Second
 	// BeatEvery is the time between two heartbeats in the database. A heartbeat says
-	// that whoever reads it has everything that was stored before.
+	// that a reader of it has everything that was stored before.
 	BeatEvery = 10 * time.Second
 	// RaiseDelay is for how long a higher rate must have been stored before it is
 	// used, so that a copy that lags by less knows of it.
@@ -97,7 +97,7 @@ type Gap struct {
 	Slack time.Duration // clocks may differ so much
 	// Rows says that a row's own time counts where it is later than Known.
 	Rows bool
-	// Again says that nobody can have gone beyond an earlier doubt yet.
+	// Again says that no server can have gone beyond an earlier doubt yet.
 	Again bool
 }
 

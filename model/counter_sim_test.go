@@ -6,14 +6,16 @@ import (
 	"math/rand/v2"
 	"sort"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/simtest"
 )
 
 //nolint:gochecknoglobals // a flag
-var counterWorlds = flag.Int("counter.worlds", 1000, "how many worlds TestSimulationCounter simulates")
+var counterWorlds = flag.Uint64("counter.worlds", 1000, "how many worlds TestSimulationCounter simulates")
 
 // witnessFresh is how old the last beat of a witness may be.
 const witnessFresh = 6 * time.Second
@@ -295,32 +297,26 @@ func runCounterWorld(seed uint64, m counterMutant) (w *counterWorld, err error) 
 // Whatever the database and its witness do, alone, together or in a row, no number is
 // handed out twice.
 func TestSimulationCounter(t *testing.T) {
-	segments, jumps := 0, 0
-	for seed := range uint64(*counterWorlds) {
+	var segments, jumps atomic.Int64
+	worlds := *counterWorlds
+	simtest.Run(t, worlds, func(_ *testing.T, seed uint64) error {
 		w, err := runCounterWorld(seed, wholeMechanism)
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		segments, jumps = segments+len(w.issued), jumps+w.jumps
-	}
-	t.Logf("%d worlds: %d segments, %d jumps, no overlap", *counterWorlds, segments, jumps)
-	if segments < 200**counterWorlds || jumps < *counterWorlds {
+		segments.Add(int64(len(w.issued)))
+		jumps.Add(int64(w.jumps))
+		return err
+	})
+	t.Logf("%d worlds: %d segments, %d jumps, no overlap", worlds, segments.Load(), jumps.Load())
+	if segments.Load() < 200*int64(worlds) || jumps.Load() < int64(worlds) {
 		t.Error("the simulation stands still")
 	}
 }
 
 // Each part that is left out shows.
 func TestSimulationCounterCatchesMutants(t *testing.T) {
-	for _, m := range []counterMutant{noBucket, noHeartbeat, noWait, oneRate, identityIgnored, staleMark, lateMark, anyLife, memoryless, sameLife} {
-		t.Run(string(m), func(t *testing.T) {
-			t.Parallel()
-			for seed := range uint64(5000) {
-				if _, err := runCounterWorld(seed, m); err != nil {
-					t.Logf("caught: seed %d: %v", seed, err)
-					return
-				}
-			}
-			t.Error("no world noticed")
+	simtest.Catches(t, 5000, []counterMutant{noBucket, noHeartbeat, noWait, oneRate, identityIgnored, staleMark,
+		lateMark, anyLife, memoryless, sameLife},
+		func(_ *testing.T, seed uint64, m counterMutant) error {
+			_, err := runCounterWorld(seed, m)
+			return err
 		})
-	}
 }

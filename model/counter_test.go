@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 const plenty = int64(1) << 50
@@ -39,13 +40,9 @@ func TestCounterTakesItsRate(t *testing.T) {
 		{time.Hour - time.Minute, 1000, 0},    // a clock that went back gives nothing
 		{time.Hour + time.Second, 1000, 1000}, //
 	} {
-		if got := take(s.after, s.want); got != s.gets {
-			t.Errorf("after %v: %d of %d, want %d", s.after, got, s.want, s.gets)
-		}
+		check.Equal(t, take(s.after, s.want), s.gets, "after", s.after, "of", s.want)
 	}
-	if c.Last != taken {
-		t.Errorf("last is %d after %d numbers", c.Last, taken)
-	}
+	check.Equal(t, c.Last, taken, "last is after numbers")
 }
 
 func TestCounterWithoutRate(t *testing.T) {
@@ -140,9 +137,7 @@ func TestDoubt(t *testing.T) {
 	} {
 		timeline := model.Timeline{Since: ago(1000), Beat: c.beat, JumpFrom: c.jumpFrom}
 		next, gap := timeline.Note(c.seen, noon, c.same)
-		if got := gap.Doubt(100, c.at, c.before); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		check.Equal(t, gap.Doubt(100, c.at, c.before), c.want, name)
 		wait := 24 * time.Second
 		if c.same {
 			wait = 6 * time.Second

@@ -25,7 +25,7 @@ var (
 	// (code -9).
 	ErrModeDisabled = errors.New("mode is disabled")
 
-	// ErrNoToken: the bearer token is missing, or nobody has it (code -7, 401).
+	// ErrNoToken: the bearer token is missing or unknown (code -7, 401).
 	ErrNoToken = errors.New("no valid token")
 	// ErrForbidden: the token is valid and does not allow this (code -7, 403).
 	ErrForbidden = errors.New("not allowed")
@@ -72,11 +72,11 @@ var (
 	// ErrTagExists: the segment tag has been provisioned before.
 	ErrTagExists = errors.New("tag is already provisioned")
 
-	// ErrUnconfirmed: a list's max_id may have gone back in time, nobody can tell
-	// how far, and leaving out enough would burn much of a small ID space: an
+	// ErrUnconfirmed: a list's max_id may have gone back in time by an unknown
+	// amount, and leaving out enough would burn much of a small ID space: an
 	// operator must confirm it. Callers get ErrQueueEmpty meanwhile.
 	ErrUnconfirmed = errors.New("max_id awaits an operator's confirmation")
-	// ErrJumping: the database has just changed its server and nobody can vouch for
+	// ErrJumping: the database has just changed its server and no witness vouches for
 	// the row, so that numbers are left out, and a moment must pass first. Callers get
 	// ErrQueueEmpty or ErrSegmentEmpty meanwhile.
 	ErrJumping = errors.New("waiting before numbers are left out, as the database server has changed")

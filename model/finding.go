@@ -1,5 +1,7 @@
 package model
 
+import "time"
+
 // Level is how far a store's setting keeps the promise that no ID repeats.
 type Level string
 
@@ -25,6 +27,14 @@ type Finding struct {
 	Want    string `json:"want"`    // what it should be, for people
 	Level   Level  `json:"level"`
 	Why     string `json:"why"` // what happens otherwise and what to do; may be empty when ok
+}
+
+// Condition is how one thing that the service depends on is doing.
+type Condition struct {
+	Name  string    `json:"name"`
+	OK    bool      `json:"ok"`
+	Since time.Time `json:"since"`           // when OK last changed
+	Error string    `json:"error,omitempty"` // the latest failure
 }
 
 // Judged is the finding for a value that was read: ok, or level for the reason.

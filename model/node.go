@@ -27,7 +27,7 @@ type Node struct {
 	WorkerID int64
 	Token    string
 	// AfterSecond: IDs carry a later Unix second than this. 0 for a worker ID
-	// that nobody used before.
+	// that was not used before.
 	AfterSecond int64
 	Recycled    bool
 }

@@ -1,12 +1,15 @@
 package model_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func ExampleListKey_Compose() {
@@ -41,17 +44,13 @@ func TestComposeAtTheEdges(t *testing.T) {
 
 func TestDecodeRefusesWhatIsNeverIssued(t *testing.T) {
 	for _, id := range []int64{math.MinInt64, -1, 0, 1, 1<<14 - 1} {
-		if got, err := model.DecodeQueueID(id); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("DecodeQueueID(%d) = %v, %v", id, got, err)
-		}
+		check.Is(t, check.Err(model.DecodeQueueID(id)), model.ErrInvalidArgument, "DecodeQueueID", id)
 	}
 }
 
 func TestNewListKeyRanges(t *testing.T) {
 	for _, c := range [][2]int64{{-1, 0}, {256, 0}, {300, 0}, {0, -1}, {0, 64}, {math.MaxInt64, 0}} {
-		if got, err := model.NewListKey(c[0], c[1]); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("NewListKey(%d, %d) = %v, %v", c[0], c[1], got, err)
-		}
+		check.Is(t, check.Err(model.NewListKey(c[0], c[1])), model.ErrInvalidArgument, "NewListKey", c[0], c[1])
 	}
 	if got, err := model.NewListKey(255, 63); err != nil || got.String() != "255_63" {
 		t.Errorf("NewListKey(255, 63) = %v, %v", got, err)
@@ -69,9 +68,7 @@ func TestLastIndexWithin(t *testing.T) {
 		{key.Compose(4), 4},
 		{math.MaxInt64, model.MaxIndex},
 	} {
-		if got := key.LastIndexWithin(c.limit); got != c.want {
-			t.Errorf("LastIndexWithin(%d) = %d, want %d", c.limit, got, c.want)
-		}
+		check.Equal(t, key.LastIndexWithin(c.limit), c.want, "LastIndexWithin", c.limit)
 	}
 }
 
@@ -117,4 +114,101 @@ func BenchmarkCompose(b *testing.B) {
 		sum += key.Compose(i)
 	}
 	_ = sum
+}
+
+// shanghai has had no summer time since 1991.
+func shanghai() *time.Location { return time.FixedZone("Asia/Shanghai", 8*3600) }
+
+// baidu is the layout of the published example: its epoch is a day in Shanghai.
+func baidu() model.UIDLayout {
+	day := time.Date(2016, time.May, 20, 0, 0, 0, 0, time.UTC)
+	return model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: model.UIDEpoch(day, shanghai())}
+}
+
+func ExampleUIDLayout_Parse() {
+	parts, _ := baidu().Parse(3200169789968523265, shanghai())
+	text, _ := json.Marshal(parts)
+	fmt.Println(string(text))
+	// Output: {"UID":"3200169789968523265","timestamp":"2019-05-02 23:26:39","workerId":"21","sequence":"1"}
+}
+
+func TestUIDEpochIsADayInAZone(t *testing.T) {
+	day := time.Date(2016, time.May, 20, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		zone *time.Location
+		want string
+	}{{time.UTC, "2016-05-20T00:00:00Z"}, {shanghai(), "2016-05-19T16:00:00Z"}} {
+		check.Equal(t, model.UIDEpoch(day, c.zone).UTC().Format(time.RFC3339), c.want, "epoch in", c.zone)
+	}
+}
+
+func TestUIDParseRefusesWhatIsNoID(t *testing.T) {
+	for _, id := range []int64{0, -1, math.MinInt64} {
+		if parts, err := baidu().Parse(id, time.UTC); !errors.Is(err, model.ErrInvalidArgument) || parts != (model.UIDParts{}) {
+			t.Errorf("Parse(%d) = %v, %v", id, parts, err)
+		}
+	}
+}
+
+func TestUIDCheck(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*model.UIDLayout)
+		ok     bool
+	}{
+		"Baidu's":         {func(*model.UIDLayout) {}, true},
+		"narrow":          {func(l *model.UIDLayout) { l.TimeBits, l.WorkerBits, l.SeqBits = 61, 1, 1 }, true},
+		"62 bits":         {func(l *model.UIDLayout) { l.TimeBits = 27 }, false},
+		"64 bits":         {func(l *model.UIDLayout) { l.TimeBits = 29 }, false},
+		"no time":         {func(l *model.UIDLayout) { l.TimeBits, l.SeqBits = 0, 41 }, false},
+		"no worker":       {func(l *model.UIDLayout) { l.WorkerBits, l.SeqBits = 0, 35 }, false},
+		"no sequence":     {func(l *model.UIDLayout) { l.TimeBits, l.SeqBits = 41, 0 }, false},
+		"sum that wraps":  {func(l *model.UIDLayout) { l.TimeBits += 1 << 63; l.WorkerBits += 1 << 63 }, false},
+		"no epoch":        {func(l *model.UIDLayout) { l.Epoch = time.Time{} }, false},
+		"epoch in millis": {func(l *model.UIDLayout) { l.Epoch = l.Epoch.Add(time.Millisecond) }, false},
+	} {
+		l := baidu()
+		c.change(&l)
+		if err := l.Check(); c.ok != (err == nil) || !c.ok && !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("%s: Check = %v", name, err)
+		}
+	}
+}
+
+// The first and the last ID that a layout allows are positive, and beyond them
+// there is an error.
+func TestUIDBounds(t *testing.T) {
+	for _, widths := range [][3]uint{{28, 22, 13}, {61, 1, 1}, {1, 1, 61}, {1, 61, 1}, {32, 18, 13}} {
+		l := model.UIDLayout{TimeBits: widths[0], WorkerBits: widths[1], SeqBits: widths[2], Epoch: baidu().Epoch}
+		first := l.Compose(l.MinSecond(), 0, 0)
+		last := l.Compose(l.MaxSecond(), l.Workers()-1, l.Sequences()-1)
+		if first <= 0 || last != math.MaxInt64 {
+			t.Errorf("%v: IDs from %d to %d", widths, first, last)
+		}
+		for _, second := range []int64{l.MinSecond(), l.MaxSecond()} {
+			check.OK(t, l.CheckSecond(second), widths)
+		}
+		for _, second := range []int64{l.MinSecond() - 1, l.MaxSecond() + 1, 0, math.MaxInt64} {
+			check.Is(t, l.CheckSecond(second), model.ErrTimeExhausted, widths, "CheckSecond", second)
+		}
+	}
+}
+
+func FuzzUIDCompose(f *testing.F) {
+	f.Add(uint32(93_110_799), uint32(21), uint16(1))
+	f.Add(uint32(1), uint32(0), uint16(0))
+	f.Fuzz(func(t *testing.T, seconds, worker uint32, seq uint16) {
+		l := baidu()
+		second := l.MinSecond() + int64(seconds)%(l.MaxSecond()-l.MinSecond()+1)
+		w, q := int64(worker)%l.Workers(), int64(seq)%l.Sequences()
+		parts, err := l.Parse(l.Compose(second, w, q), time.UTC)
+		want := time.Unix(second, 0).UTC().Format(time.DateTime)
+		if err != nil || parts.Timestamp != want || parts.WorkerID != fmt.Sprint(w) || parts.Sequence != fmt.Sprint(q) {
+			t.Fatalf("%v, %v, want %s, %d, %d", parts, err, want, w, q)
+		}
+	})
+}
+
+func ExampleUIDLayout_String() {
+	fmt.Println(baidu())
+	// Output: time_bits=28 worker_bits=22 seq_bits=13 epoch=2016-05-19T16:00:00Z
 }

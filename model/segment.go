@@ -75,7 +75,7 @@ type Allocation struct {
 	// in time. 0 in normal operation.
 	Lifted int64
 	// Jumped is how many indices were left out because the row may have gone
-	// back in time and nobody could tell how far. 0 in normal operation.
+	// back in time by an unknown amount. 0 in normal operation.
 	Jumped int64
 	Err    error // ErrLimitReached, ErrUnconfirmed, ErrJumping, ErrRate, ErrUnknownShard, or the store's failure
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func state(last, step int64) model.AllocState {
@@ -16,89 +17,52 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func TestNextSegment(t *testing.T) {
 	key := model.ListKey{App: 1, Shard: 2}
+	none := model.Limit{}
 	reject := func(last int64) model.Limit {
 		return model.Limit{MaxID: key.Compose(last), Policy: model.LimitReject}
 	}
+	wrap := model.Limit{MaxID: key.Compose(10), Policy: model.LimitWrap}
+	const most = model.MaxIndex
+	never, ago := time.Time{}, func(d time.Duration) time.Time { return noon.Add(-d) }
+	plain := model.AllocRequest{MaxStep: 1e6}
+	grow := model.AllocRequest{MaxStep: 1e6, Grow: true}
 	for name, c := range map[string]struct {
-		state model.AllocState
-		req   model.AllocRequest
-		want  model.Segment
-		step  int64
+		last          int64 // max_id
+		at            time.Time
+		step, current int64 // of the table, and of the last segment
+		limit         model.Limit
+		req           model.AllocRequest
+		first, end    int64 // of the segment
+		next          int64 // step
 	}{
-		"first": {
-			model.AllocState{Step: 1000}, model.AllocRequest{MaxStep: 1e6},
-			model.Segment{First: 1, Last: 1000}, 1000,
-		},
-		"goes on after max_id": {
-			model.AllocState{Counter: model.Counter{Last: 5000}, Step: 1000}, model.AllocRequest{MaxStep: 1e6},
-			model.Segment{First: 5001, Last: 6000}, 1000,
-		},
-		"lifted above the floor": {
-			model.AllocState{Counter: model.Counter{Last: 5000}, Step: 1000}, model.AllocRequest{Floor: 25000, MaxStep: 1e6},
-			model.Segment{First: 25001, Last: 26000}, 1000,
-		},
-		"a floor below max_id changes nothing": {
-			model.AllocState{Counter: model.Counter{Last: 5000}, Step: 1000}, model.AllocRequest{Floor: 4999, MaxStep: 1e6},
-			model.Segment{First: 5001, Last: 6000}, 1000,
-		},
-		"a negative max_id counts as 0": {
-			model.AllocState{Counter: model.Counter{Last: -7}, Step: 10}, model.AllocRequest{MaxStep: 1e6},
-			model.Segment{First: 1, Last: 10}, 10,
-		},
-		"demand doubles the step": {
-			model.AllocState{Counter: model.Counter{At: noon.Add(-14 * time.Minute)}, Step: 1000, CurrentStep: 4000}, model.AllocRequest{Grow: true, MaxStep: 1e6},
-			model.Segment{First: 1, Last: 8000}, 8000,
-		},
-		"a segment that vanished does not": {
-			model.AllocState{Counter: model.Counter{At: noon.Add(-time.Second)}, Step: 1000, CurrentStep: 4000}, model.AllocRequest{MaxStep: 1e6},
-			model.Segment{First: 1, Last: 4000}, 4000,
-		},
-		"up to the bound": {
-			model.AllocState{Counter: model.Counter{At: noon.Add(-time.Second)}, Step: 1000, CurrentStep: 4000}, model.AllocRequest{Grow: true, MaxStep: 5000},
-			model.Segment{First: 1, Last: 5000}, 5000,
-		},
-		"15 to 30 minutes keep it": {
-			model.AllocState{Counter: model.Counter{At: noon.Add(-20 * time.Minute)}, Step: 1000, CurrentStep: 4000}, model.AllocRequest{Grow: true, MaxStep: 1e6},
-			model.Segment{First: 1, Last: 4000}, 4000,
-		},
-		"30 minutes halve it": {
-			model.AllocState{Counter: model.Counter{At: noon.Add(-30 * time.Minute)}, Step: 1000, CurrentStep: 4000}, model.AllocRequest{Grow: true, MaxStep: 1e6},
-			model.Segment{First: 1, Last: 2000}, 2000,
-		},
-		"never below the table's": {
-			model.AllocState{Counter: model.Counter{At: noon.Add(-time.Hour)}, Step: 1000, CurrentStep: 1000}, model.AllocRequest{MaxStep: 1e6},
-			model.Segment{First: 1, Last: 1000}, 1000,
-		},
-		"not even by the bound": {
-			model.AllocState{Step: 1000}, model.AllocRequest{MaxStep: 10},
-			model.Segment{First: 1, Last: 1000}, 1000,
-		},
-		"a hundredth of what is left under a limit": {
-			model.AllocState{Counter: model.Counter{Last: 7}, Step: 1000, Limit: reject(10)}, model.AllocRequest{MaxStep: 1e6},
-			model.Segment{First: 8, Last: 8}, 1,
-		},
-		"a small space is not taken by doubling": {
-			model.AllocState{Counter: model.Counter{At: noon}, Step: 10, CurrentStep: 1000, Limit: reject(10000)}, model.AllocRequest{Grow: true, MaxStep: 1e6},
-			model.Segment{First: 1, Last: 100}, 100,
-		},
-		"wrap goes on past the limit": {
-			model.AllocState{Counter: model.Counter{Last: 10}, Step: 5, Limit: model.Limit{MaxID: key.Compose(10), Policy: model.LimitWrap}}, model.AllocRequest{MaxStep: 1e6},
-			model.Segment{First: 11, Last: 15}, 5,
-		},
-		"cut at the last index": {
-			model.AllocState{Counter: model.Counter{Last: model.MaxIndex - 2}, Step: 1000}, model.AllocRequest{MaxStep: 1e6},
-			model.Segment{First: model.MaxIndex - 1, Last: model.MaxIndex}, 1000,
-		},
+		"first":                  {0, never, 1000, 0, none, plain, 1, 1000, 1000},
+		"goes on after max_id":   {5000, never, 1000, 0, none, plain, 5001, 6000, 1000},
+		"lifted above the floor": {5000, never, 1000, 0, none, model.AllocRequest{Floor: 25_000, MaxStep: 1e6}, 25_001, 26_000, 1000},
+		"a floor below max_id changes nothing": {5000, never, 1000, 0, none, model.AllocRequest{Floor: 4999, MaxStep: 1e6},
+			5001, 6000, 1000},
+		"a negative max_id counts as 0":    {-7, never, 10, 0, none, plain, 1, 10, 10},
+		"demand doubles the step":          {0, ago(14 * time.Minute), 1000, 4000, none, grow, 1, 8000, 8000},
+		"a segment that vanished does not": {0, ago(time.Second), 1000, 4000, none, plain, 1, 4000, 4000},
+		"up to the bound": {0, ago(time.Second), 1000, 4000, none, model.AllocRequest{Grow: true, MaxStep: 5000},
+			1, 5000, 5000},
+		"15 to 30 minutes keep it":                  {0, ago(20 * time.Minute), 1000, 4000, none, grow, 1, 4000, 4000},
+		"30 minutes halve it":                       {0, ago(30 * time.Minute), 1000, 4000, none, grow, 1, 2000, 2000},
+		"never below the table's":                   {0, ago(time.Hour), 1000, 1000, none, plain, 1, 1000, 1000},
+		"not even by the bound":                     {0, never, 1000, 0, none, model.AllocRequest{MaxStep: 10}, 1, 1000, 1000},
+		"a hundredth of what is left under a limit": {7, never, 1000, 0, reject(10), plain, 8, 8, 1},
+		"a small space is not taken by doubling":    {0, noon, 10, 1000, reject(10_000), grow, 1, 100, 100},
+		"wrap goes on past the limit":               {10, never, 5, 0, wrap, plain, 11, 15, 5},
+		"cut at the last index":                     {most - 2, never, 1000, 0, none, plain, most - 1, most, 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.state.Key = key
-			a, after, err := c.state.Next(c.req, noon)
-			got := a.Segment
-			if err != nil || got != c.want {
-				t.Fatalf("Next = %v, %v, want %v", got, err, c.want)
+			before := model.AllocState{Counter: model.Counter{Last: c.last, At: c.at}, Key: key, Step: c.step,
+				CurrentStep: c.current, Limit: c.limit}
+			a, after, err := before.Next(c.req, noon)
+			if err != nil || a.Segment != (model.Segment{First: c.first, Last: c.end}) {
+				t.Fatalf("Next = %v, %v, want %d…%d", a.Segment, err, c.first, c.end)
 			}
-			if after.Last != got.Last || after.CurrentStep != c.step || !after.At.Equal(noon) {
-				t.Fatalf("state to store: %+v, want max_id %d, step %d", after, got.Last, c.step)
+			if after.Last != c.end || after.CurrentStep != c.next || !after.At.Equal(noon) {
+				t.Fatalf("state to store: %+v, want max_id %d, step %d", after, c.end, c.next)
 			}
 		})
 	}
@@ -147,9 +111,7 @@ func TestLimitApply(t *testing.T) {
 
 func TestAppValidate(t *testing.T) {
 	good := model.App{Name: "test", Step: 1000, Limit: model.Limit{Policy: model.LimitReject}}
-	if err := good.Validate(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, good.Validate())
 	for name, change := range map[string]func(*model.App){
 		"no name":           func(a *model.App) { a.Name = "" },
 		"step 0":            func(a *model.App) { a.Step = 0 },
@@ -162,9 +124,7 @@ func TestAppValidate(t *testing.T) {
 	} {
 		app := good
 		change(&app)
-		if err := app.Validate(); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%s: Validate = %v", name, err)
-		}
+		check.Is(t, app.Validate(), model.ErrInvalidArgument, name, "Validate")
 	}
 }
 

@@ -30,7 +30,7 @@ type TagSegment struct {
 	First, End int64 // [First, End), as Leaf's [old, new); First is at least 1
 	Step       int64 // the row's step, from the same transaction
 	Lifted     int64 // by how much max_id was below Floor: the table went back in time
-	Jumped     int64 // IDs left out because nobody could tell how far it went back
+	Jumped     int64 // IDs left out because it went back by an unknown amount
 }
 
 // Next is the segment that a row gives, and its counter to store: the row's max_id is

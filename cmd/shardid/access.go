@@ -1,10 +1,6 @@
 package main
 
-import (
-	"context"
-
-	"shardid/service/access"
-)
+import "shardid/service/access"
 
 // Names of the conditions of what is read again when its files change.
 const (
@@ -22,7 +18,7 @@ func (a *App) wireAccess() (err error) {
 	if err != nil {
 		return err
 	}
-	a.onStop(conditionTokens, func(context.Context) error { a.access.Stop(); return nil })
+	a.onStop(conditionTokens, a.access.Stop)
 	if s.TLSCertFile == "" {
 		return nil
 	}
@@ -32,7 +28,7 @@ func (a *App) wireAccess() (err error) {
 	if err != nil {
 		return err
 	}
-	a.onStop(conditionTLS, func(context.Context) error { a.certificates.Stop(); return nil })
+	a.onStop(conditionTLS, a.certificates.Stop)
 	return nil
 }
 

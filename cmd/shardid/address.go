@@ -36,12 +36,12 @@ type card struct {
 	ips  []netip.Addr
 }
 
-func networkCards() ([]card, error) {
+// networkCards lists them with the addresses that can be read.
+func networkCards() (cards []card, err error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {
 		return nil, fmt.Errorf("list the network interfaces: %w: set snowflake.advertise", err)
 	}
-	var cards []card
 	for _, i := range interfaces {
 		if i.Flags&net.FlagUp == 0 {
 			continue
@@ -50,27 +50,26 @@ func networkCards() ([]card, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list the addresses of %s: %w: set snowflake.advertise", i.Name, err)
 		}
-		cards = append(cards, card{i.Name, prefixes(addrs)})
+		c := card{name: i.Name}
+		for _, a := range addrs {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				c.ips = append(c.ips, p.Addr().Unmap())
+			}
+		}
+		cards = append(cards, c)
 	}
 	return cards, nil
-}
-
-func prefixes(addrs []net.Addr) (ips []netip.Addr) {
-	for _, a := range addrs {
-		if p, err := netip.ParsePrefix(a.String()); err == nil {
-			ips = append(ips, p.Addr().Unmap())
-		}
-	}
-	return ips
 }
 
 // usableIP prefers IPv4, as Leaf's tables do, and passes over the bridges of
 // container engines: their address is the same on every machine. Without any other
 // it is the loopback's, which is an identity on one machine only.
 func usableIP(cards []card) netip.Addr {
+	bridges := []string{"docker", "br-", "veth", "virbr", "cni", "flannel", "cali", "podman", "lxc", "lxdbr",
+		"kube", "dummy"}
 	for _, is := range []func(netip.Addr) bool{netip.Addr.Is4, netip.Addr.Is6} {
 		for _, c := range cards {
-			if isBridge(c.name) {
+			if slices.ContainsFunc(bridges, func(prefix string) bool { return strings.HasPrefix(c.name, prefix) }) {
 				continue
 			}
 			for _, ip := range c.ips {
@@ -81,9 +80,4 @@ func usableIP(cards []card) netip.Addr {
 		}
 	}
 	return netip.AddrFrom4([4]byte{127, 0, 0, 1})
-}
-
-func isBridge(name string) bool {
-	return slices.ContainsFunc([]string{"docker", "br-", "veth", "virbr", "cni", "flannel", "cali", "podman", "lxc", "lxdbr", "kube", "dummy"},
-		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }

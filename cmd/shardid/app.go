@@ -11,20 +11,15 @@ import (
 	"sync"
 	"time"
 
-	"shardid/model"
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
 	"shardid/service/access"
-	"shardid/service/alarm"
 	"shardid/service/deadline"
-	"shardid/service/fleet"
-	"shardid/service/health"
-	"shardid/service/history"
 	"shardid/service/httpapi"
-	"shardid/service/metrics"
+	"shardid/service/monitor"
+	"shardid/service/observe"
 	"shardid/service/queue"
 	"shardid/service/segment"
-	"shardid/service/tracing"
 	"shardid/service/uid"
 )
 
@@ -44,15 +39,13 @@ type App struct {
 
 	access       *access.Guard
 	certificates *access.Certificates // nil without TLS
-	tracer       *tracing.Tracer      // nil without tracing
+	tracer       *observe.Tracer      // nil without tracing
 
-	stores  *metrics.Stores // times their calls
-	history *history.History
-	alarms  alarm.Board
-	fleet   *fleet.Fleet
-	url     string // of the console, once the listener is open
+	stores   *observe.Stores // decorates them
+	replicas *monitor.Replicas
+	url      string // of the console, once the listener is open
 
-	monitor     *health.Monitor
+	monitor     *monitor.Monitor
 	watch       *settingsWatch
 	connections *connections
 	api         *httpapi.API
@@ -76,7 +69,7 @@ type step struct {
 // NewApp builds the service and starts nothing but the sending of spans; stores may be
 // away. level is that of log.
 func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
-	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 2), stores: metrics.NewStores(),
+	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 2),
 		connections: newConnections(cfg.Server.MaxConnections, log)}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.Stop(0))
@@ -151,12 +144,11 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	if err := a.startModes(listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	a.history.Start()
 	a.url = consoleURL(a.cfg, listener.Addr())
-	a.fleet.Start()
+	a.replicas.Start()
 	go a.run(a.server, a.secure(deadline.Listen(boundListener{listener, a.connections}, limits(a.cfg))))
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
-		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.scheme(), listener.Addr()))
+		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.Scheme(), listener.Addr()))
 	return nil
 }
 
@@ -258,38 +250,4 @@ func (a *App) tearDown(delay time.Duration) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// demoTag is the segment tag that --demo adds.
-const demoTag = "leaf-segment-test"
-
-// provisionDemo makes the first curls work.
-func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slog.Logger) error {
-	if cfg.Database.Driver != sqlstore.SQLite {
-		return fmt.Errorf("%w: --demo is for the embedded database: use shardid provision", model.ErrInvalidArgument)
-	}
-	if err := provisionDemoTag(ctx, db, log); err != nil {
-		return err
-	}
-	apps, err := db.Apps(ctx)
-	if err != nil || len(apps) > 0 {
-		return err
-	}
-	log.Info("provisioning the demo app", "app", 1, "name", "test")
-	_, err = db.CreateApp(ctx, model.App{
-		ID: 1, Name: "test", Description: "demo app of shardid serve --demo",
-		Step: defaultStep, Limit: model.Limit{Policy: model.LimitReject},
-	})
-	return err
-}
-
-// provisionDemoTag adds the tag of Leaf's own example to a database without tags.
-func provisionDemoTag(ctx context.Context, db *sqlstore.Store, log *slog.Logger) error {
-	tags, err := db.Tags(ctx)
-	if err != nil || len(tags) > 0 {
-		return err
-	}
-	log.Info("adding the demo tag", "tag", demoTag)
-	_, err = db.CreateTag(ctx, model.Tag{Name: demoTag, MaxID: 1, Step: defaultTagStep, Description: "demo tag of shardid serve --demo"})
-	return err
 }

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"testing"
 	"time"
+
+	"shardid/cmd/shardid/config"
 )
 
 // TestServerOutlastsItsCallers: a deadline of the connection that ends while a
@@ -15,7 +17,7 @@ func TestServerOutlastsItsCallers(t *testing.T) {
 		"snowflake": func(c *Config) { c.Snowflake.Timeout = time.Minute },
 		"uid":       func(c *Config) { c.UID.Timeout = time.Minute },
 	} {
-		cfg := defaultConfig()
+		cfg := config.Defaults().Config
 		set(&cfg)
 		s := newServer(cfg, nil, slog.New(slog.DiscardHandler))
 		if s.ReadTimeout <= time.Minute || s.WriteTimeout != 0 || s.ReadHeaderTimeout != cfg.Server.ReadHeaderTimeout {

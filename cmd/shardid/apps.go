@@ -1,23 +1,58 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/user"
+	"strconv"
 
 	"shardid/model"
-	"shardid/repository/sqlstore"
 	"shardid/service/admin"
 	"shardid/service/httpapi"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
-// defaultStep is the smallest segment of an app that names none, in indices.
-const defaultStep = admin.DefaultStep
+// operator is who runs the command, by the name that the system has.
+func operator() admin.Actor {
+	name := ""
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	return admin.Actor{Name: "cli:" + cmp.Or(name, os.Getenv("USER"), strconv.Itoa(os.Getuid()))}
+}
+
+// appFlag registers --app.
+func appFlag(cmd *cobra.Command, app *uint8) {
+	cmd.Flags().Func("app", "app `ID`, 0…255", func(text string) error {
+		id, err := strconv.ParseUint(text, 10, 8)
+		if *app = uint8(id); err != nil {
+			return errors.New("the ID of an app is 0…255")
+		}
+		return nil
+	})
+}
+
+// given is the flag's value, nil when it was not given.
+func given[T any](f *pflag.FlagSet, name string, value *T) *T {
+	if !f.Changed(name) {
+		return nil
+	}
+	return value
+}
+
+// tell prints what was done and from when on it counts.
+func tell(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, format+"\nrunning replicas follow with their next reload: within queue.reload_cron "+
+		"(2 minutes by default) for an app, within a minute for a tag\n", args...)
+}
 
 func (c *cli) provision() *cobra.Command {
-	var id int64
 	var policy string
 	var app model.App
 	cmd := &cobra.Command{
@@ -28,72 +63,121 @@ func (c *cli) provision() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	f.Int64Var(&id, "app", -1, "app `ID`, 0…255")
+	appFlag(cmd, &app.ID)
 	f.StringVar(&app.Name, "name", "", "app `name`")
 	f.StringVar(&app.Description, "description", "", "`text` for people")
-	f.Int64Var(&app.Step, "step", defaultStep, "smallest segment, in `indices`")
+	f.Int64Var(&app.Step, "step", admin.DefaultStep, "smallest segment, in `indices`")
 	f.Int64Var(&app.Limit.MaxID, "max-limit-id", 0, "highest `ID` that may be issued, 0 for none")
 	choose(cmd, &policy, "limit-policy", string(model.LimitReject), "above the limit: reject, or wrap, which repeats IDs", "reject", "wrap")
 	required(cmd, "app", "name")
-	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		key, err := model.NewListKey(id, 0)
+	return c.withStores(cmd, nil, func(ctx context.Context, o opened) error {
+		app.Limit.Policy = model.LimitPolicy(policy)
+		made, _, err := o.admin.CreateApp(ctx, operator(), app)
 		if err != nil {
 			return err
 		}
-		app.ID, app.Limit.Policy = key.App, model.LimitPolicy(policy)
-		return c.runAdmin(cmd, cfg, func(ctx context.Context, service *admin.Service) error {
-			made, _, err := service.CreateApp(ctx, operator(), app)
-			if err != nil {
-				return err
+		return c.print(cmd, httpapi.NewAppItem(made), func(w io.Writer) {
+			fmt.Fprintf(w, "app %d (%s) has its %d shards", made.ID, made.Name, made.Shards)
+			if made.HighestIndex > 0 { // it was deleted before
+				fmt.Fprintf(w, "; it goes on above what it had handed out before it was deleted, up to index %d", made.HighestIndex)
 			}
-			return c.print(cmd, httpapi.NewAppItem(made), func(w io.Writer) {
-				fmt.Fprintf(w, "app %d (%s) has its %d shards%s\n", made.ID, made.Name, made.Shards, cameBack(made))
-			})
+			fmt.Fprintln(w)
 		})
 	})
-}
-
-// cameBack says where an app goes on that was deleted before.
-func cameBack(app model.AppSummary) string {
-	if app.HighestIndex == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; it goes on above what it had handed out before it was deleted, up to index %d", app.HighestIndex)
 }
 
 func (c *cli) apps() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "apps",
-		Short:   "List the provisioned apps",
-		Example: "  shardid apps\n  shardid apps --json\n  shardid apps set --app 7 --step 5000\n  shardid apps delete --app 7 --confirm orders",
-		Args:    cobra.NoArgs,
+		Use:   "apps",
+		Short: "List the provisioned apps",
+		Example: `  shardid apps
+  shardid apps --json
+  shardid apps set --app 7 --step 5000
+  shardid apps delete --app 7 --confirm orders`,
+		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(c.appsSet(), c.appsDelete())
-	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		return withData(cmd.Context(), cfg, func(ctx context.Context, db *sqlstore.Store) error {
-			apps, err := db.Apps(ctx)
-			if err != nil {
-				return err
-			}
-			items := make([]httpapi.AppItem, len(apps))
-			for i, a := range apps {
-				items[i] = httpapi.NewAppItem(a)
-			}
-			return c.print(cmd, items, appsTable(apps))
+	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
+		apps, err := o.db.Apps(ctx)
+		if err != nil {
+			return err
+		}
+		items := make([]httpapi.AppItem, len(apps))
+		for i, a := range apps {
+			items[i] = httpapi.NewAppItem(a)
+		}
+		return c.print(cmd, items, appsTable(apps...))
+	})
+}
+
+func appsTable(apps ...model.AppSummary) func(io.Writer) {
+	return table(apps, "no app is provisioned: shardid provision --app 1 --name test",
+		"APP\tNAME\tSHARDS\tSTEP\tHIGHEST INDEX\tMAX LIMIT ID\tPOLICY\tDESCRIPTION", func(a model.AppSummary) []any {
+			return []any{a.ID, a.Name, a.Shards, a.Step, a.HighestIndex, a.Limit.MaxID, a.Limit.Policy, a.Description}
+		})
+}
+
+func (c *cli) appsSet() *cobra.Command {
+	var app uint8
+	var name, description, policy, confirm string
+	var step, maxLimitID, minIndex, maxRate int64
+	cmd := &cobra.Command{
+		Use:   "set --app ID",
+		Short: "Change an app: only what is given, and nothing that would let an ID repeat",
+		Example: `  shardid apps set --app 7 --step 5000
+  shardid apps set --app 7 --max-limit-id 0 --name "orders, all of them"
+  shardid apps set --app 7 --min-index 1000000                         # every shard goes on above it
+  shardid apps set --app 7 --max-limit-id 4294967295 --limit-policy wrap --confirm orders`,
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	appFlag(cmd, &app)
+	f.StringVar(&name, "name", "", "app `name`")
+	f.StringVar(&description, "description", "", "`text` for people")
+	f.Int64Var(&step, "step", 0, "smallest segment, in `indices`")
+	f.Int64Var(&maxLimitID, "max-limit-id", 0, "highest `ID` that may be issued, 0 for none; not below one that may have been")
+	choose(cmd, &policy, "limit-policy", "", "above the limit: reject, or wrap, which repeats IDs and needs --confirm", "reject", "wrap")
+	f.Int64Var(&minIndex, "min-index", 0, "raise max_id of every shard to this `index`")
+	f.Int64Var(&maxRate, "max-rate", 0, "most `indices` a second of each shard, 0 for queue.max_list_rate; a higher one counts a minute later")
+	f.StringVar(&confirm, "confirm", "", "`name` of the app")
+	required(cmd, "app")
+	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
+		limit := model.LimitPolicy(policy)
+		after, _, err := o.admin.ChangeApp(ctx, operator(), app, model.AppChange{
+			Name: given(f, "name", &name), Description: given(f, "description", &description),
+			Step: given(f, "step", &step), MaxLimitID: given(f, "max-limit-id", &maxLimitID),
+			LimitPolicy: given(f, "limit-policy", &limit), MinIndex: given(f, "min-index", &minIndex),
+			MaxRate: given(f, "max-rate", &maxRate), Confirm: confirm,
+		})
+		if err != nil {
+			return err
+		}
+		return c.print(cmd, httpapi.NewAppItem(after), func(w io.Writer) {
+			appsTable(after)(w)
+			tell(w, "app %d is changed", after.ID)
 		})
 	})
 }
 
-func appsTable(apps []model.AppSummary) func(io.Writer) {
-	return func(w io.Writer) {
-		if len(apps) == 0 {
-			fmt.Fprintln(w, "no app is provisioned: shardid provision --app 1 --name test")
-			return
-		}
-		fmt.Fprintln(w, "APP\tNAME\tSHARDS\tSTEP\tHIGHEST INDEX\tMAX LIMIT ID\tPOLICY\tDESCRIPTION")
-		for _, a := range apps {
-			fmt.Fprintf(w, "%d\t%s\t%d\t%d\t%d\t%d\t%s\t%s\n",
-				a.ID, a.Name, a.Shards, a.Step, a.HighestIndex, a.Limit.MaxID, a.Limit.Policy, a.Description)
-		}
+func (c *cli) appsDelete() *cobra.Command {
+	var app uint8
+	var confirm string
+	cmd := &cobra.Command{
+		Use:     "delete --app ID --confirm NAME",
+		Short:   "Delete an app; what it handed out is remembered, should it come back",
+		Example: "  shardid apps delete --app 7 --confirm orders",
+		Args:    cobra.NoArgs,
 	}
+	appFlag(cmd, &app)
+	cmd.Flags().StringVar(&confirm, "confirm", "", "`name` of the app")
+	required(cmd, "app", "confirm")
+	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
+		was, _, err := o.admin.DeleteApp(ctx, operator(), app, confirm)
+		if err != nil {
+			return err
+		}
+		return c.print(cmd, httpapi.NewAppItem(was), func(w io.Writer) {
+			tell(w, "app %d (%s) is deleted; should it come back, it goes on above index %d", was.ID, was.Name, was.HighestIndex)
+		})
+	})
 }

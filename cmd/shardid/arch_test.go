@@ -27,7 +27,7 @@ func rules() []rule {
 		{imported: "shardid/cmd", only: []string{"cmd"}},
 		{imported: "shardid/scripts", only: []string{"scripts"}},
 		{imported: "github.com/gin-gonic/gin", only: []string{"service/httpapi", "scripts/bench"}},
-		{imported: "go.opentelemetry.io", only: []string{"service/tracing"}},
+		{imported: "go.opentelemetry.io", only: []string{"service/observe"}},
 		{imported: "gorm.io", only: []string{"repository/sqlstore", "client/gormid"}},
 		{imported: "github.com/redis/go-redis", only: []string{"repository/redisstore", "cmd", "scripts/testserver", "scripts/bench"}},
 	}

@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,27 +11,22 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"shardid/cmd/shardid/config"
 	"shardid/model"
 	"shardid/service/loadgen"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
-// benchFlags are what is not an option of the run itself.
-type benchFlags struct {
-	tokenFile    string
-	caFile       string
-	insecure     bool
-	noDuplicates bool
-}
-
 func (c *cli) bench() *cobra.Command {
-	opts, flags := loadgen.Defaults(), benchFlags{}
+	var ask asking
+	var noDuplicates bool
+	opts := loadgen.Defaults()
 	cmd := &cobra.Command{
 		Use:   "bench [--url URL] [--mode queue|segment|snowflake|uid]",
 		Short: "Put a server under load and check that no ID comes twice",
@@ -41,20 +36,9 @@ func (c *cli) bench() *cobra.Command {
   shardid bench --url http://127.0.0.1:9090 --raw /ping`,
 		Args: cobra.NoArgs,
 	}
-	addLoadFlags(cmd.Flags(), &opts)
-	offer(cmd, "mode", modes()...)
-	addBenchFlags(cmd.Flags(), &flags, &opts)
-	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		if err := flags.apply(&opts, cfg); err != nil {
-			return err
-		}
-		return bench(cmd.Context(), opts, c.json, cmd.OutOrStdout())
-	})
-}
-
-func addLoadFlags(f *pflag.FlagSet, opts *loadgen.Options) {
-	f.StringVar(&opts.URL, "url", "", "`URL` of the server (default http:// and the configured server.addr)")
-	f.StringVar(&opts.Mode, "mode", opts.Mode, "queue, segment, snowflake or uid")
+	ask.register(cmd, opts.Timeout)
+	choose(cmd, &opts.Mode, "mode", opts.Mode, "queue, segment, snowflake or uid", modes()...)
+	f := cmd.Flags()
 	f.IntVar(&opts.App, "app", opts.App, "app `ID` of the queue mode, 0…255")
 	f.IntVar(&opts.Apps, "apps", 1, "how many `apps` from --app on take turns in the queue mode")
 	f.IntVar(&opts.Passes, "passes", opts.Passes, "how many `values` of gatePass take turns in the queue mode")
@@ -64,50 +48,34 @@ func addLoadFlags(f *pflag.FlagSet, opts *loadgen.Options) {
 	f.Float64Var(&opts.Rate, "rate", 0, "`requests` due a second, over all connections (default a closed loop)")
 	f.DurationVar(&opts.Duration, "duration", opts.Duration, "`time` that is measured")
 	f.DurationVar(&opts.Warmup, "warmup", opts.Warmup, "`time` before, in which only duplicates are looked for")
-	f.DurationVar(&opts.Timeout, "timeout", opts.Timeout, "`time` an answer may take")
 	f.IntVar(&opts.Concurrency, "concurrency", opts.Concurrency, "`connections`, each with one request in flight")
-}
-
-func addBenchFlags(f *pflag.FlagSet, flags *benchFlags, opts *loadgen.Options) {
 	f.Int64Var(&opts.Compare, "compare", opts.Compare, "look for duplicates among the first so many `IDs`, at 8 bytes each")
-	f.BoolVar(&flags.noDuplicates, "no-duplicates", false, "do not look for duplicates, and keep no IDs")
-	f.StringVar(&flags.tokenFile, "token-file", "", "`FILE` with a bearer token to send")
-	f.StringVar(&flags.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
-	f.BoolVar(&flags.insecure, "insecure", false, "accept any certificate with https")
-}
-
-// apply completes the options.
-func (b benchFlags) apply(opts *loadgen.Options, cfg Config) error {
-	if opts.URL == "" {
-		url, err := serverURL(cfg.Server)
-		if err != nil {
+	f.BoolVar(&noDuplicates, "no-duplicates", false, "do not look for duplicates, and keep no IDs")
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) (err error) {
+		opts.URL, opts.Timeout = ask.url, ask.timeout
+		if opts.URL == "" {
+			if opts.URL, err = serverURL(cfg.Server); err != nil {
+				return err
+			}
+		}
+		if noDuplicates {
+			opts.Compare = 0
+		}
+		if opts.Token, err = ask.token(); err != nil {
 			return err
 		}
-		opts.URL = url
-	}
-	if b.noDuplicates {
-		opts.Compare = 0
-	}
-	if b.tokenFile != "" {
-		token, err := os.ReadFile(b.tokenFile)
-		if err != nil {
-			return fmt.Errorf("read the bearer token: %w", err)
+		if opts.TLS, err = (clientTLS{insecure: ask.insecure}).trusting(ask.caFile); err != nil {
+			return fmt.Errorf("--ca-file: %w", err)
 		}
-		opts.Token = strings.TrimSpace(string(token))
-	}
-	secure, err := clientTLS{insecure: b.insecure}.trusting(b.caFile)
-	if err != nil {
-		return fmt.Errorf("--ca-file: %w", err)
-	}
-	opts.TLS = secure
-	if isTerminal(os.Stderr) {
-		opts.Progress = func(p loadgen.Progress) { printProgress(os.Stderr, p) }
-	}
-	return nil
+		if isTerminal(os.Stderr) {
+			opts.Progress = func(p loadgen.Progress) { printProgress(os.Stderr, p) }
+		}
+		return c.runBench(cmd, opts)
+	})
 }
 
 // serverURL is where a server of this configuration is reached from its own machine.
-func serverURL(s ServerConfig) (string, error) {
+func serverURL(s config.Server) (string, error) {
 	host, port, err := net.SplitHostPort(s.Addr)
 	if err != nil || port == "0" {
 		return "", fmt.Errorf("%w: server.addr %q does not tell where the server is: give --url", model.ErrInvalidArgument, s.Addr)
@@ -115,53 +83,206 @@ func serverURL(s ServerConfig) (string, error) {
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return s.scheme() + "://" + net.JoinHostPort(host, port), nil
+	return s.Scheme() + "://" + net.JoinHostPort(host, port), nil
 }
 
-// bench runs until the time is up or Ctrl-C, reports, and fails when an ID came
+// runBench runs until the time is up or Ctrl-C, reports, and fails when an ID came
 // twice, an answer was not what it must be, or nothing was answered.
-func bench(ctx context.Context, opts loadgen.Options, asJSON bool, w io.Writer) error {
+func (c *cli) runBench(cmd *cobra.Command, opts loadgen.Options) error {
 	l, err := loadgen.New(opts)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // from here on a signal kills
 	report, err := l.Run(ctx)
 	if opts.Progress != nil {
-		clearProgress(os.Stderr)
+		fmt.Fprint(os.Stderr, clearLine)
 	}
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		err = json.NewEncoder(w).Encode(newBenchObject(report))
-	} else {
-		err = printReport(w, report)
-	}
+	err = c.print(cmd, newBenchObject(report), func(w io.Writer) { printReport(w, report) })
 	return errors.Join(err, verdict(report))
 }
 
-// verdict is what is wrong with a run, in one line.
+// verdict is what is wrong with a run, in one line, the most serious first.
 func verdict(r *loadgen.Report) error {
-	switch {
+	switch breaches := slices.Sorted(maps.Keys(r.Breaches)); {
 	case r.Duplicates.Count > 0:
-		return fmt.Errorf("%d IDs came that had come before, such as %s: this must never be", r.Duplicates.Count, listed(r.Duplicates.First))
-	case len(r.Breaches) > 0:
-		return fmt.Errorf("the server broke its promises, %s", withFirst(r))
+		return fmt.Errorf("%d IDs came that had come before, such as %s: this must never be",
+			r.Duplicates.Count, listed(r.Duplicates.First))
+	case len(breaches) > 0:
+		return fmt.Errorf("the server broke its promises, %d times: %s", r.Breaches[breaches[0]], breaches[0])
 	case r.Requests == 0 && len(r.Errors) > 0:
-		return fmt.Errorf("no request was answered as it should be, %s", withFirst(r))
+		return errors.New("no request was answered as it should be, first error: " + r.FirstError.Error())
 	case r.Requests == 0:
 		return fmt.Errorf("no request was answered in %v: try a longer --duration", r.Duration.Round(time.Millisecond))
 	}
 	return nil
 }
 
-func withFirst(r *loadgen.Report) string {
-	name := slices.Sorted(maps.Keys(r.Breaches))
-	if len(name) == 0 {
-		return fmt.Sprintf("first error: %v", r.FirstError)
+// benchObject is a report in JSON. Fields may be added; those that are here keep
+// their names and meanings.
+type benchObject struct {
+	URL      string  `json:"url"`
+	Mode     string  `json:"mode"`     // queue, segment, snowflake, uid or raw
+	Duration float64 `json:"duration"` // s that were measured
+	Requests int64   `json:"requests"` // answered as they should be
+	IDs      int64   `json:"ids"`      // that came with them
+
+	RequestsPerSecond float64 `json:"requestsPerSecond"`
+	IDsPerSecond      float64 `json:"idsPerSecond"`
+	// IntendedRate is --rate, 0 for a closed loop; AchievedRate counts requests
+	// whatever came of them. Both are requests a second.
+	IntendedRate float64 `json:"intendedRate"`
+	AchievedRate float64 `json:"achievedRate"`
+	// Unsent requests were due and not sent when the time was up.
+	Unsent int64 `json:"unsent"`
+
+	Latency latencyObject `json:"latency"`
+
+	Errors     map[string]int64 `json:"errors"`     // by kind: "503 code -4", "timeout", …
+	BadAnswers map[string]int64 `json:"badAnswers"` // what must never be, by what it was
+	FirstError string           `json:"firstError,omitempty"`
+
+	// Duplicates are IDs that had come before, warm-up included, among the first
+	// ComparedIDs; NotComparedIDs came after those.
+	Duplicates     int64 `json:"duplicates"`
+	ComparedIDs    int64 `json:"comparedIds"`
+	NotComparedIDs int64 `json:"notComparedIds"`
+	Interrupted    bool  `json:"interrupted"`
+}
+
+// latencyObject is in milliseconds.
+type latencyObject struct {
+	P50  float64 `json:"p50"`
+	P90  float64 `json:"p90"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p99.9"`
+	Max  float64 `json:"max"`
+	Mean float64 `json:"mean"`
+}
+
+func newBenchObject(r *loadgen.Report) benchObject {
+	out := benchObject{
+		URL: r.URL, Mode: r.Mode, Duration: r.Duration.Seconds(), Requests: r.Requests, IDs: r.IDs,
+		RequestsPerSecond: r.RequestsPerSecond(), IDsPerSecond: r.IDsPerSecond(),
+		IntendedRate: r.Rate, AchievedRate: r.AchievedRate(), Unsent: r.Unsent,
+		Latency: latencyObject{
+			P50: millis(r.Latency.P50), P90: millis(r.Latency.P90), P99: millis(r.Latency.P99),
+			P999: millis(r.Latency.P999), Max: millis(r.Latency.Max), Mean: millis(r.Latency.Mean),
+		},
+		Errors: r.Errors, BadAnswers: r.Breaches,
+		Duplicates: r.Duplicates.Count, ComparedIDs: r.Compared, NotComparedIDs: r.NotCompared,
+		Interrupted: r.Interrupted,
 	}
-	return fmt.Sprintf("%d times: %s", r.Breaches[name[0]], name[0])
+	if r.FirstError != nil {
+		out.FirstError = r.FirstError.Error()
+	}
+	return out
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// rawMode is the mode of a report without IDs.
+const rawMode = "raw"
+
+// printReport is the report for people, in columns.
+func printReport(w io.Writer, r *loadgen.Report) {
+	interrupted := map[bool]string{true: ", interrupted"}[r.Interrupted]
+	fmt.Fprintf(w, "%s\t%s, %s measured%s\n", r.Mode, r.URL, r.Duration.Round(time.Millisecond), interrupted)
+	fmt.Fprintf(w, "requests\t%s\t%s/s\n", grouped(r.Requests), grouped(int64(r.RequestsPerSecond())))
+	if r.Mode != rawMode {
+		fmt.Fprintf(w, "IDs\t%s\t%s/s\n", grouped(r.IDs), grouped(int64(r.IDsPerSecond())))
+	}
+	if r.Rate > 0 {
+		fmt.Fprintf(w, "rate\t%.6g/s intended, %.6g/s achieved", r.Rate, r.AchievedRate())
+		if r.Unsent > 0 {
+			fmt.Fprintf(w, ", %s due and not sent in time: the latencies count how long they had waited", grouped(r.Unsent))
+		}
+		fmt.Fprintln(w)
+	}
+	l := r.Latency
+	fmt.Fprintf(w, "latency\tp50 %s  p90 %s  p99 %s  p99.9 %s  max %s  mean %s\n",
+		short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max), short(l.Mean))
+	fmt.Fprintf(w, "errors\t%s\n", failures(r.Errors))
+	if r.FirstError != nil {
+		fmt.Fprintf(w, "first error\t%v\n", r.FirstError)
+	}
+	if r.Mode != rawMode {
+		fmt.Fprintf(w, "bad answers\t%s\n", failures(r.Breaches))
+		fmt.Fprintf(w, "duplicates\t%s\n", duplicates(r))
+	}
+}
+
+// failures lists kinds, the most frequent first.
+func failures(counts map[string]int64) string {
+	if len(counts) == 0 {
+		return "none"
+	}
+	kinds := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	})
+	for i, k := range kinds {
+		kinds[i] = fmt.Sprintf("%s × %s", grouped(counts[k]), k)
+	}
+	return strings.Join(kinds, ", ")
+}
+
+// duplicates says how many there are, and among how many IDs: none among few would
+// say little.
+func duplicates(r *loadgen.Report) string {
+	if r.Compared == 0 {
+		return "not looked for"
+	}
+	s := fmt.Sprintf("%s among %s IDs", grouped(r.Duplicates.Count), grouped(r.Compared))
+	if r.Duplicates.Count == 0 {
+		s = fmt.Sprintf("none among %s IDs, warm-up included", grouped(r.Compared))
+	}
+	if len(r.Duplicates.First) > 0 {
+		s += ", such as " + listed(r.Duplicates.First)
+	}
+	if r.NotCompared > 0 {
+		s += fmt.Sprintf("; %s more were not compared: --compare sets how many are", grouped(r.NotCompared))
+	}
+	return s
+}
+
+func listed(ids []int64) string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = strconv.FormatInt(id, 10)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// grouped writes 1234567 as 1,234,567.
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// short writes a latency in milliseconds, with three digits at least.
+func short(d time.Duration) string {
+	ms := millis(d)
+	digits := 0
+	for bound := 100.0; ms < bound && digits < 3; bound /= 10 {
+		digits++
+	}
+	return strconv.FormatFloat(ms, 'f', digits, 64) + "ms"
+}
+
+// clearLine goes to the start of a terminal's line and empties it.
+const clearLine = "\r\x1b[K"
+
+// printProgress replaces the line of a terminal.
+func printProgress(w io.Writer, p loadgen.Progress) {
+	warm := map[bool]string{true: ", warming up"}[p.WarmingUp]
+	fmt.Fprintf(w, clearLine+"%s: %s requests, %s IDs, %s failed%s", p.Elapsed.Round(time.Second),
+		grouped(p.Requests), grouped(p.IDs), grouped(p.Failed), warm)
 }

@@ -25,11 +25,7 @@ func (c *cli) decode() *cobra.Command {
 	}
 	choose(cmd, &kind, "kind", model.KindQueue, "queue, snowflake or uid", model.KindQueue, model.KindSnowflake, model.KindUID)
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
-		given := len(args) > 0
-		if !given && isTerminal(os.Stdin) {
-			return fmt.Errorf("%w: give an ID, or IDs on standard input: see shardid decode --help", model.ErrInvalidArgument)
-		}
-		if !given {
+		if len(args) == 0 && !isTerminal(os.Stdin) {
 			words := bufio.NewScanner(cmd.InOrStdin())
 			for words.Split(bufio.ScanWords); words.Scan(); {
 				args = append(args, words.Text())
@@ -39,11 +35,14 @@ func (c *cli) decode() *cobra.Command {
 			}
 		}
 		if len(args) == 0 {
-			return fmt.Errorf("%w: give an ID: see shardid decode --help", model.ErrInvalidArgument)
+			return fmt.Errorf("%w: give an ID, or IDs on standard input: see shardid decode --help", model.ErrInvalidArgument)
 		}
-		ids, err := readIDs(args)
-		if err != nil {
-			return err
+		ids := make([]int64, len(args))
+		for i, word := range args {
+			var err error
+			if ids[i], err = strconv.ParseInt(word, 10, 64); err != nil {
+				return fmt.Errorf("%w: %.60q is not an ID: IDs are whole numbers below 2^63", model.ErrInvalidArgument, word)
+			}
 		}
 		decoder := decoder(cfg)
 		for i, id := range ids {
@@ -71,17 +70,6 @@ func (c *cli) decode() *cobra.Command {
 		}
 		return nil
 	})
-}
-
-func readIDs(words []string) ([]int64, error) {
-	ids := make([]int64, len(words))
-	for i, word := range words {
-		var err error
-		if ids[i], err = strconv.ParseInt(word, 10, 64); err != nil {
-			return nil, fmt.Errorf("%w: %.60q is not an ID: IDs are whole numbers below 2^63", model.ErrInvalidArgument, word)
-		}
-	}
-	return ids, nil
 }
 
 // otherKinds are hints at kinds of which the ID may be as well: a time that has been, and

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	"github.com/spf13/pflag"
+
+	"shardid/cmd/shardid/config"
 )
 
 const deployDir = "../../deploy/"
@@ -31,11 +34,11 @@ func section[T any](t *testing.T, file, path string) (v T) {
 }
 
 // environment is an environ of what a file gives, filled in: with a value for each of
-// the variables it uses and for each placeholder.
+// the variables it uses and for each config.Placeholder.
 func environment(vars map[string]string) (environ []string) {
 	used := regexp.MustCompile(`\$\{\w+[^}]*\}`)
 	for name, value := range vars {
-		value = strings.NewReplacer("$(POD_IP)", "10.1.2.3", placeholder, filledIn).Replace(used.ReplaceAllString(value, filledIn))
+		value = strings.NewReplacer("$(POD_IP)", "10.1.2.3", config.Placeholder, filledIn).Replace(used.ReplaceAllString(value, filledIn))
 		environ = append(environ, name+"="+value)
 	}
 	return environ
@@ -86,6 +89,17 @@ func systemdEnv(t *testing.T) map[string]string {
 	return vars
 }
 
+// load reads a configuration as shardid does.
+func load(t *testing.T, file string, environ []string) (*config.Loaded, error) {
+	t.Helper()
+	flags := pflag.NewFlagSet("shardid", pflag.ContinueOnError)
+	config.AddFlags(flags)
+	if err := flags.Set("config", file); err != nil {
+		t.Fatal(err)
+	}
+	return config.Load(flags, environ)
+}
+
 // TestDeployConfigs: what deploy/ gives shardid, shardid takes.
 func TestDeployConfigs(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -102,12 +116,12 @@ func TestDeployConfigs(t *testing.T) {
 			if name == "systemd" {
 				delete(c.vars, "SHARDID_DATABASE_DSN") // for the driver that the operator writes
 			}
-			cfg, err := loadFor(deployDir+c.file, true, environment(c.vars), nil)
+			cfg, err := load(t, deployDir+c.file, environment(c.vars))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for key, value := range c.vars {
-				if _, err := loadFor(deployDir+c.file, true, append(environment(c.vars), key+"="+value), nil); strings.Contains(value, placeholder) && err == nil {
+				if _, err := load(t, deployDir+c.file, append(environment(c.vars), key+"="+value)); strings.Contains(value, config.Placeholder) && err == nil {
 					t.Errorf("%s is taken as the example has it", key)
 				}
 			}
@@ -123,22 +137,22 @@ func TestDeployConfigs(t *testing.T) {
 // no other place does.
 func TestDeploySecrets(t *testing.T) {
 	secret := map[string]bool{}
-	for _, k := range newLoader().keys {
-		secret[k.env()] = k.secret()
+	for _, k := range config.Defaults().Keys {
+		secret[k.Env()] = k.Secret
 	}
 	for name := range section[map[string]string](t, "kubernetes/secret.example.yaml", "$.stringData") {
 		if !secret[name] {
 			t.Errorf("%s is no secret", name)
 		}
 	}
-	l := newLoader()
 	file := deployDir + "kubernetes/settings/config.yaml"
-	if err := l.readFile(file, true); err != nil {
+	cfg, err := load(t, file, environment(kubernetesEnv(t)))
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range l.keys {
-		if _, set := l.origins[k.path]; set && k.secret() {
-			t.Errorf("%s is in %s", k.path, file)
+	for _, k := range cfg.Keys {
+		if k.Secret && strings.HasPrefix(k.From, file) {
+			t.Errorf("%s is in %s", k.Path, file)
 		}
 	}
 }
@@ -147,9 +161,9 @@ func TestDeploySecrets(t *testing.T) {
 // one of shardid's.
 func TestDeployNames(t *testing.T) {
 	known, sections := map[string]bool{}, map[string]bool{}
-	for _, k := range newLoader().keys {
-		known[k.env()], known[k.path] = true, true
-		if head, _, ok := strings.Cut(k.path, "."); ok {
+	for _, k := range config.Defaults().Keys {
+		known[k.Env()], known[k.Path] = true, true
+		if head, _, ok := strings.Cut(k.Path, "."); ok {
 			sections[head] = true
 		}
 	}

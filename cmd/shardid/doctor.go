@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -38,22 +37,20 @@ func (c *cli) doctor() *cobra.Command {
 	}
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		redis.SetLogger(redisLog{slog.New(slog.DiscardHandler)}) // its failures come back as errors
-		found, err := examine(cmd.Context(), configured(cfg))
-		return errors.Join(c.print(cmd, found, findingsTable(found)), err)
+		found, err := examine(cmd.Context(), []inspection{
+			{"database", func(ctx context.Context) ([]model.Finding, error) { return askDatabase(ctx, cfg) }},
+			{"redis", func(ctx context.Context) ([]model.Finding, error) { return askRedis(ctx, cfg) }},
+		})
+		return errors.Join(c.print(cmd, found, table(found, "",
+			"STORE\tNODE\tSETTING\tVALUE\tWANTED\tVERDICT\tWHY", func(f model.Finding) []any {
+				return []any{f.Store, cmp.Or(f.Node, "-"), f.Setting, cmp.Or(f.Value, "-"), f.Want, f.Level,
+					cmp.Or(f.Why, "-")}
+			})), err)
 	})
 }
 
-// configured are the stores of the configuration, each opened only for the
-// question.
-func configured(cfg Config) []inspection {
-	return []inspection{
-		{"database", func(ctx context.Context) ([]model.Finding, error) { return askDatabase(ctx, cfg) }},
-		{"redis", func(ctx context.Context) ([]model.Finding, error) { return askRedis(ctx, cfg) }},
-	}
-}
-
-// askDatabase creates no file: whoever examines may be another user than the one
-// who serves.
+// askDatabase creates no file: the user who examines may be another than the one who
+// serves.
 func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err error) {
 	path := cfg.DatabaseDSN()
 	if errors.Is(needData(ctx, cfg), errNoData) && checkEmbedded(ctx, cfg) == nil {
@@ -112,7 +109,9 @@ func askDeployment(ctx context.Context, cfg Config, store *redisstore.Store) mod
 	if foreign > 0 {
 		f.Value = fmt.Sprintf("%d lists of %s", foreign, other)
 	}
-	return model.Judged(f, foreign == 0, model.LevelUnsafe, "these lists are refused: give each deployment a Redis database of its own, or, if this database takes the place of that one, run `shardid confirm --deployment "+other+"`")
+	return model.Judged(f, foreign == 0, model.LevelUnsafe,
+		"these lists are refused: give each deployment a Redis database of its own, or, if this database takes the "+
+			"place of that one, run `shardid confirm --deployment "+other+"`")
 }
 
 // embeddedLists: they cannot be set up wrongly.
@@ -129,16 +128,27 @@ func examine(ctx context.Context, stores []inspection) ([]model.Finding, error) 
 	errs := make([]error, len(stores))
 	var wg sync.WaitGroup
 	for i, s := range stores {
-		wg.Go(func() { found[i], errs[i] = s.examine(ctx) })
+		wg.Go(func() {
+			bounded, cancel := context.WithTimeout(ctx, inspectTimeout)
+			defer cancel()
+			found[i], errs[i] = s.ask(bounded)
+		})
 	}
 	wg.Wait()
 	all := []model.Finding{}
 	var problems []string
-	for i := range stores {
+	for i, s := range stores {
 		all = append(all, found[i]...)
-		problems = append(problems, unsafeOf(found[i])...)
+		for _, f := range found[i] {
+			if f.Level == model.LevelUnsafe {
+				problems = append(problems, fmt.Sprintf("%s: unsafe: %s is %s, it should be %s",
+					strings.TrimSpace(f.Store+" "+f.Node), f.Setting, f.Value, f.Want))
+			}
+		}
 		if errs[i] != nil {
 			problems = append(problems, oneLine(errs[i]))
+			all = append(all, model.Finding{Store: s.store, Setting: "reachable", Value: "no", Want: "yes",
+				Level: model.LevelUnknown, Why: oneLine(errs[i])})
 		}
 	}
 	if len(problems) > 0 {
@@ -147,36 +157,81 @@ func examine(ctx context.Context, stores []inspection) ([]model.Finding, error) 
 	return all, nil
 }
 
-// examine is bounded in time.
-func (i inspection) examine(ctx context.Context) ([]model.Finding, error) {
-	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
-	defer cancel()
-	found, err := i.ask(ctx)
-	if err != nil {
-		found = append(found, model.Finding{Store: i.store, Setting: "reachable", Value: "no", Want: "yes",
-			Level: model.LevelUnknown, Why: oneLine(err)})
-	}
-	return found, err
+// askAgain is the pause before a store that was away is asked again.
+const askAgain = 2 * time.Second
+
+// settingsWatch asks each store for its settings until it has answered once, and
+// logs every finding that endangers IDs once. It keeps quiet about stores that
+// are away: the health monitor tells of them.
+type settingsWatch struct {
+	log    *slog.Logger
+	stores []inspection
+	ctx    context.Context // ends at Stop
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu    sync.Mutex
+	found map[string][]model.Finding // by store, as it last answered
 }
 
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+func newSettingsWatch(log *slog.Logger, stores ...inspection) *settingsWatch {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &settingsWatch{log: log, stores: stores, ctx: ctx, cancel: cancel, found: map[string][]model.Finding{}}
+}
 
-func unsafeOf(found []model.Finding) (problems []string) {
-	for _, f := range found {
-		if f.Level == model.LevelUnsafe {
-			problems = append(problems, fmt.Sprintf("%s: unsafe: %s is %s, it should be %s",
-				strings.TrimSpace(f.Store+" "+f.Node), f.Setting, f.Value, f.Want))
+// Start returns at once. Call it at most once, and not while Stop runs.
+func (w *settingsWatch) Start() {
+	for _, s := range w.stores {
+		w.wg.Go(func() { w.run(s) })
+	}
+}
+
+// Stop ends the questions and waits. It may be called twice, and without Start.
+func (w *settingsWatch) Stop() {
+	w.cancel()
+	w.wg.Wait()
+}
+
+func (w *settingsWatch) run(s inspection) {
+	said := map[string]bool{}
+	for w.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(w.ctx, inspectTimeout)
+		found, err := s.ask(ctx)
+		cancel()
+		if len(found) > 0 { // else what it said before holds
+			w.mu.Lock()
+			w.found[s.store] = found
+			w.mu.Unlock()
 		}
-	}
-	return problems
-}
-
-func findingsTable(found []model.Finding) func(io.Writer) {
-	return func(w io.Writer) {
-		fmt.Fprintln(w, "STORE\tNODE\tSETTING\tVALUE\tWANTED\tVERDICT\tWHY")
 		for _, f := range found {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.Store, cmp.Or(f.Node, "-"), f.Setting,
-				cmp.Or(f.Value, "-"), f.Want, f.Level, cmp.Or(f.Why, "-"))
+			line := map[model.Level]string{
+				model.LevelUnsafe: "setting of a store is unsafe",
+				model.LevelWarn:   "setting of a store could be better",
+			}[f.Level]
+			if key := f.Node + " " + f.Setting; line != "" && !said[key] {
+				said[key] = true
+				w.log.Warn(line, "store", f.Store, "node", f.Node, "setting", f.Setting,
+					"value", f.Value, "want", f.Want, "why", f.Why)
+			}
+		}
+		if err == nil {
+			return
+		}
+		w.log.Debug("the settings of a store cannot be read yet", "store", s.store, "error", err)
+		select {
+		case <-time.After(askAgain):
+		case <-w.ctx.Done():
 		}
 	}
+}
+
+// Findings are what the stores said of their settings, when last asked, in the order
+// of the stores. Safe for concurrent use.
+func (w *settingsWatch) Findings() (all []model.Finding) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range w.stores {
+		all = append(all, w.found[s.store]...)
+	}
+	return all
 }

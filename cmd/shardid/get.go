@@ -29,13 +29,25 @@ type asking struct {
 	tokenFile string
 }
 
-func (a *asking) register(cmd *cobra.Command) {
+func (a *asking) register(cmd *cobra.Command, timeout time.Duration) {
 	f := cmd.Flags()
 	f.StringVar(&a.url, "url", "", "`URL` of the server (default that of the configured server.addr)")
-	f.DurationVar(&a.timeout, "timeout", 10*time.Second, "`time` an answer may take")
+	f.DurationVar(&a.timeout, "timeout", timeout, "`time` an answer may take")
 	f.StringVar(&a.tokenFile, "token-file", "", "`FILE` with a bearer token to send")
 	f.StringVar(&a.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
 	f.BoolVar(&a.insecure, "insecure", false, "accept any certificate with https")
+}
+
+// token reads the token file; "" without one.
+func (a asking) token() (string, error) {
+	if a.tokenFile == "" {
+		return "", nil
+	}
+	token, err := os.ReadFile(a.tokenFile)
+	if err != nil {
+		return "", fmt.Errorf("read the bearer token: %w", err)
+	}
+	return strings.TrimSpace(string(token)), nil
 }
 
 // fetch gives the answer to a GET of path. An answer that is an error is one, in the
@@ -53,12 +65,12 @@ func (a asking) fetch(ctx context.Context, cfg Config, path string) (body []byte
 		return nil, fmt.Errorf("ask %s: %w", target, err)
 	}
 	req.Header.Set("Accept", "application/json")
-	if a.tokenFile != "" {
-		token, err := os.ReadFile(a.tokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the bearer token: %w", err)
-		}
-		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	token, err := a.token()
+	if err != nil {
+		return nil, err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -90,7 +102,7 @@ func (c *cli) get() *cobra.Command {
   shardid get --mode snowflake --url https://ids.example.com --token-file token --json`,
 		Args: cobra.NoArgs,
 	}
-	ask.register(cmd)
+	ask.register(cmd, 10*time.Second)
 	choose(cmd, &mode, "mode", "queue", "queue, segment, snowflake or uid", modes()...)
 	cmd.Flags().IntVar(&app, "app", 1, "app `ID` of the queue mode, 0…255")
 	cmd.Flags().StringVar(&gatePass, "gate-pass", "shardid", "gatePass of the queue mode: its `text` chooses the shard")
@@ -159,7 +171,7 @@ func (c *cli) status() *cobra.Command {
   shardid status --url https://ids.example.com --token-file token --json`,
 		Args: cobra.NoArgs,
 	}
-	ask.register(cmd)
+	ask.register(cmd, 10*time.Second)
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		body, err := ask.fetch(cmd.Context(), cfg, "/api/status")
 		if err != nil {
@@ -183,36 +195,28 @@ func statusTable(w io.Writer, s httpapi.Status) {
 		if !m.Enabled {
 			state = "disabled"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", name, state, instant(unixMilli(m.Since)), cmp.Or(m.Error, "-"))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", name, state, instant(m.Since), cmp.Or(m.Error, "-"))
 	}
 	for _, store := range s.Stores {
 		state := map[bool]string{true: "ok", false: "fails"}[store.OK]
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", store.Name, state, instant(unixMilli(store.Since)), cmp.Or(store.Error, "-"))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", store.Name, state, instant(store.Since), cmp.Or(store.Error, "-"))
 	}
 	if len(s.Alarms) > 0 {
 		fmt.Fprintln(w, "\nALARM\tSEVERITY\tSINCE\tMESSAGE")
 	}
 	for _, a := range s.Alarms {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", a.Name, a.Severity, instant(unixMilli(a.Since)), a.Message)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", a.Name, a.Severity, instant(a.Since), a.Message)
 	}
 	if s.Queue != nil && len(s.Queue.Apps) > 0 {
 		fmt.Fprintln(w, "\nAPP\tNAME\tISSUED\tA SECOND\tHIGHEST INDEX\tLEFT")
 		for _, a := range s.Queue.Apps {
-			fmt.Fprintf(w, "%d\t%s\t%d\t%.0f\t%d\t%.4g %%\n", a.AppID, a.Name, a.Issued, a.IssuedPerSecond, a.HighestIndex, 100*a.LeftShare)
+			fmt.Fprintf(w, "%d\t%s\t%d\t%.0f\t%d\t%.4g %%\n", a.App, a.Name, a.Issued, a.PerSecond, a.Highest, 100*a.Left)
 		}
 	}
 	if s.Segment != nil && len(s.Segment.Tags) > 0 {
 		fmt.Fprintln(w, "\nTAG\tHELD\tA SECOND\tLASTS")
 		for _, t := range s.Segment.Tags {
-			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\n", t.Key, t.Held, t.Rate, time.Duration(t.RunwaySeconds*float64(time.Second)).Round(time.Second))
+			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\n", t.Name, t.Held, t.Rate, time.Duration(t.Runway*float64(time.Second)).Round(time.Second))
 		}
 	}
-}
-
-// unixMilli is 0 for the zero time.
-func unixMilli(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }

@@ -3,13 +3,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"text/tabwriter"
 
+	"shardid/cmd/shardid/config"
 	"shardid/model"
+
+	"github.com/spf13/cobra"
 )
 
 // Exit statuses, public surface.
@@ -19,12 +26,37 @@ const (
 	exitUsage  = 2
 )
 
+// What most of this package takes.
+type (
+	Config       = config.Config
+	ServerConfig = config.Server
+)
+
+// cli is the command tree of one invocation.
+type cli struct {
+	root *cobra.Command
+	ran  bool // a command began: what fails from here on is no wrong usage
+	json bool // --json
+}
+
 func main() { os.Exit(run(context.Background(), os.Args[1:])) }
 
 // run executes one command and returns the exit status. Errors go to stderr, one
 // line.
 func run(ctx context.Context, args []string) int {
-	c := newCLI()
+	c := &cli{root: &cobra.Command{
+		Use:     "shardid",
+		Version: versionLine(),
+		Short:   "A distributed ID service that never issues an ID twice",
+		Example: `  shardid serve --demo
+  shardid get --app 1 --gate-pass alice
+  shardid decode 16385`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}}
+	c.root.SetVersionTemplate("{{.Version}}\n")
+	c.root.AddCommand(c.serve(), c.get(), c.status(), c.migrate(), c.provision(), c.apps(), c.confirm(), c.tags(),
+		c.workers(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version())
 	c.root.SetArgs(args)
 	err := c.root.ExecuteContext(ctx)
 	switch {
@@ -35,9 +67,92 @@ func run(ctx context.Context, args []string) int {
 		fmt.Fprintf(os.Stderr, "shardid: %s: see shardid --help\n", text)
 		return exitUsage
 	}
-	fmt.Fprintf(os.Stderr, "shardid: %s\n", strings.ReplaceAll(err.Error(), "\n", "; ")) // joined errors are one line each
+	fmt.Fprintf(os.Stderr, "shardid: %s\n", oneLine(err))
 	if errors.Is(err, model.ErrInvalidArgument) {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// oneLine is an error, of which joined ones are a line each.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// command completes cmd: run gets the configuration.
+func (c *cli) command(cmd *cobra.Command, run func(*cobra.Command, []string, Config) error) *cobra.Command {
+	return c.loading(cmd, func(cmd *cobra.Command, args []string, l *config.Loaded) error {
+		return run(cmd, args, l.Config)
+	})
+}
+
+// loading is command for one that looks at where the configuration comes from.
+func (c *cli) loading(cmd *cobra.Command, run func(*cobra.Command, []string, *config.Loaded) error) *cobra.Command {
+	config.AddFlags(cmd.Flags())
+	if cmd.Name() != "serve" {
+		cmd.Flags().BoolVar(&c.json, "json", false, "print JSON, with the names that HTTP uses")
+	}
+	cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + `
+
+Every key of config.yaml that is no secret is also a flag, --server.addr for
+example, and an environment variable, SHARDID_SERVER_ADDR: shardid serve --help
+lists them.`
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c.ran = true
+		l, err := config.Load(cmd.Flags(), os.Environ())
+		if err != nil {
+			return err
+		}
+		return run(cmd, args, l)
+	}
+	return cmd
+}
+
+// print writes value as JSON in one line with --json, and else what text writes, in
+// columns where it has tabs.
+func (c *cli) print(cmd *cobra.Command, value any, text func(io.Writer)) error {
+	if c.json {
+		enc := json.NewEncoder(cmd.OutOrStdout())
+		enc.SetEscapeHTML(false) // names are for people
+		return enc.Encode(value)
+	}
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	text(w)
+	return w.Flush()
+}
+
+// table is a text for print: a header and a line of cells for each item, or none when
+// there are no items.
+func table[T any](items []T, none, header string, cells func(T) []any) func(io.Writer) {
+	return func(w io.Writer) {
+		if len(items) == 0 {
+			fmt.Fprintln(w, none)
+			return
+		}
+		fmt.Fprintln(w, header)
+		for _, item := range items {
+			line := cells(item)
+			fmt.Fprintf(w, strings.Repeat("%v\t", len(line)-1)+"%v\n", line...)
+		}
+	}
+}
+
+// choose registers a flag that takes one of a few values, which shells complete.
+func choose(cmd *cobra.Command, target *string, name, value, usage string, values ...string) {
+	cmd.Flags().StringVar(target, name, value, usage)
+	offer(cmd, name, values...)
+}
+
+// offer has shells complete the values of a flag.
+func offer(cmd *cobra.Command, flag string, values ...string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is registered before
+	}
+}
+
+// required marks flags that were just registered.
+func required(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // the flag is registered a few lines above
+		}
+	}
 }

@@ -9,17 +9,24 @@ import (
 	_ "time/tzdata" // time_zone works on machines without the database of zones
 
 	"shardid/model"
+	"shardid/service/admin"
 	"shardid/service/httpapi"
+	"shardid/service/observe"
 	"shardid/service/segment"
 )
+
+// modes are the names of all four, in their usual order.
+func modes() []string {
+	return []string{httpapi.ModeQueue, httpapi.ModeSegment, httpapi.ModeSnowflake, httpapi.ModeUID}
+}
 
 // apiOptions shows the modes that are enabled to the HTTP front end.
 func (a *App) apiOptions() (httpapi.Options, error) {
 	zone, err := time.LoadLocation(a.cfg.TimeZone)
 	o := httpapi.Options{
-		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor, Log: a.log,
+		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
 		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
-		Status: a.status, History: a.history, Replicas: a.fleet, Location: zone,
+		Status: a.status, History: a.monitor, Replicas: a.replicas.View, Location: zone,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 	}
 	host, _, _ := net.SplitHostPort(a.cfg.Server.Addr) // is checked with the configuration
@@ -34,7 +41,7 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 	}
 	o.Modes = []httpapi.Mode{{Name: httpapi.ModeQueue, Ready: a.queueReady}}
 	if a.segment != nil {
-		o.Segment, o.Segments, o.Tags = a.segment, a.segmentViews, a.db.Tags
+		o.Segment, o.Segments, o.Tags = a.segment, a.segment.Views, a.db.Tags
 		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSegment, Ready: a.segment.Ready})
 	}
 	if a.snowflake != nil {
@@ -76,7 +83,7 @@ func (a *App) wireSegment() (err error) {
 		return nil
 	}
 	a.segment, err = segment.New(segment.Options{
-		Table: a.tracer.Table(storeDatabase, a.meterTable(a.db)), Reporter: a.monitor, Log: a.log,
+		Table: a.stores.Table(observe.Database, a.db), Reporter: a.monitor, Log: a.log,
 		Timeout: s.Timeout, MaxStep: int64(s.MaxStep), Runway: s.Runway,
 	})
 	if err != nil {
@@ -84,4 +91,67 @@ func (a *App) wireSegment() (err error) {
 	}
 	a.onStop("segment", func(ctx context.Context) error { return a.segment.Stop(ctx) })
 	return nil
+}
+
+// admin is the administration over HTTP. It has this replica's modes take changes over,
+// and its lines are in the log whatever its level is.
+func (a *App) admin() *admin.Service {
+	opts := admin.Options{Store: a.db, Log: a.log, Queue: a.queue}
+	if a.level != nil {
+		opts.Log = a.level.audit
+	}
+	if a.segment != nil {
+		opts.Segment = a.segment
+	}
+	return admin.New(opts)
+}
+
+// layoutTimeout bounds the question at the start; a database that is away is asked
+// again by the modes themselves.
+const layoutTimeout = 3 * time.Second
+
+// snowflakeRecord is what the database remembers of snowflake IDs.
+func snowflakeRecord(cfg Config) model.LayoutRecord {
+	return model.LayoutRecord{Kind: model.KindSnowflake, Layout: fmt.Sprintf("epoch_ms=%d", cfg.Snowflake.EpochMS)}
+}
+
+// checkLayouts refuses a start whose IDs could equal ones that were issued with
+// another layout or epoch.
+func (a *App) checkLayouts(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
+	defer cancel()
+	var changed *model.LayoutChangedError
+	for record, enabled := range map[model.LayoutRecord]bool{
+		snowflakeRecord(a.cfg): a.cfg.Snowflake.Enabled,
+		uidRecord(a.cfg):       a.cfg.UID.Enabled,
+	} {
+		if !enabled {
+			continue
+		}
+		if err := a.db.CheckLayout(ctx, record); errors.As(err, &changed) {
+			return changed
+		}
+	}
+	return nil
+}
+
+// recordLayout remembers the layout for ever. One that is not the recorded one ends
+// the process, as it would have ended the start if the database had answered then.
+func (a *App) recordLayout(ctx context.Context, record model.LayoutRecord) error {
+	_, err := a.db.LayoutOnce(ctx, record)
+	if errors.Is(err, model.ErrLayoutChanged) {
+		select {
+		case a.failed <- err:
+		default: // it is ending already
+		}
+	}
+	return err
+}
+
+// snowflakeLayoutAge is for how long snowflake IDs may have been issued.
+func (a *App) snowflakeLayoutAge(ctx context.Context) (time.Duration, error) {
+	if err := a.recordLayout(ctx, snowflakeRecord(a.cfg)); err != nil {
+		return 0, err
+	}
+	return a.db.LayoutAge(ctx, model.KindSnowflake)
 }

@@ -1,11 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"net"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
 	"syscall"
+	"text/tabwriter"
+
+	"shardid/cmd/shardid/config"
+	"shardid/model"
+	"shardid/repository/sqlstore"
+	"shardid/service/admin"
 
 	"github.com/spf13/cobra"
 )
@@ -74,4 +88,131 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 		log.Info("stopped")
 	}
 	return err
+}
+
+// keysHelp lists the keys of the configuration with their defaults.
+func keysHelp() string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, k := range config.Defaults().Keys {
+		note := cmp.Or(k.Default, `""`)
+		if k.Secret {
+			note = "secret: no flag, best " + k.Env()
+		}
+		fmt.Fprintf(w, "  %s\t%s\n", k.Path, note)
+	}
+	_ = w.Flush() // a Builder takes everything
+	return b.String()
+}
+
+// provisionDemo makes the first curls work: it adds app 1 and the tag of Leaf's own
+// example to an embedded database that has no app and no tag.
+func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slog.Logger) error {
+	if cfg.Database.Driver != sqlstore.SQLite {
+		return fmt.Errorf("%w: --demo is for the embedded database: use shardid provision", model.ErrInvalidArgument)
+	}
+	const name = "leaf-segment-test"
+	tags, err := db.Tags(ctx)
+	if err != nil {
+		return err
+	}
+	if len(tags) == 0 {
+		log.Info("adding the demo tag", "tag", name)
+		tag := model.Tag{Name: name, MaxID: 1, Step: admin.DefaultTagStep, Description: "demo tag of shardid serve --demo"}
+		if _, err := db.CreateTag(ctx, tag); err != nil {
+			return err
+		}
+	}
+	apps, err := db.Apps(ctx)
+	if err != nil || len(apps) > 0 {
+		return err
+	}
+	log.Info("provisioning the demo app", "app", 1, "name", "test")
+	_, err = db.CreateApp(ctx, model.App{
+		ID: 1, Name: "test", Description: "demo app of shardid serve --demo",
+		Step: admin.DefaultStep, Limit: model.Limit{Policy: model.LimitReject},
+	})
+	return err
+}
+
+// What the service manager is told, as sd_notify(3) has it.
+const (
+	notifyReady    = "READY=1"
+	notifyStopping = "STOPPING=1"
+)
+
+// notify tells systemd, for a unit of Type=notify, how far the process is. Without
+// systemd it does nothing. That it could not be told stops nobody: systemd then
+// ends the start by its own timeout, and the log says why.
+func notify(ctx context.Context, log *slog.Logger, state string) {
+	socket := os.Getenv("NOTIFY_SOCKET")
+	if socket == "" {
+		return
+	}
+	if err := send(ctx, socket, state); err != nil {
+		log.Warn("systemd could not be told", "state", state, "error", err)
+	}
+}
+
+// send writes one datagram; a leading "@" is an abstract socket, for Go as for
+// systemd.
+func send(ctx context.Context, socket, state string) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unixgram", socket)
+	if err != nil {
+		return fmt.Errorf("connect to NOTIFY_SOCKET: %w", err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte(state)); err != nil {
+		return fmt.Errorf("write to NOTIFY_SOCKET: %w", err)
+	}
+	return nil
+}
+
+// heapRoom is how far the heap grows, at least, between two garbage collections,
+// in bytes. Go's default lets it double, which for the few MiB that shardid holds
+// means a collection for every few thousand requests. At maxGCPercent the room is
+// less, so that a small process stays small.
+const (
+	heapRoom     = 12 << 20
+	maxGCPercent = 400
+)
+
+// widenGC spaces out the garbage collections of a small heap, unless the operator
+// says how they are to be spaced. GOMEMLIMIT holds beside it.
+func widenGC() {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	followHeap(&pacer{percent: 100})
+}
+
+// pacer knows the present GC percentage.
+type pacer struct{ percent int }
+
+// followHeap adjusts the percentage to what the last collection left, now and
+// after each collection: the cleanup of an object that nothing holds is then due.
+func followHeap(p *pacer) {
+	p.adjust(liveHeap())
+	runtime.AddCleanup(new([16]byte), followHeap, p)
+}
+
+// adjust sets a percentage that differs enough; setting one stops the world.
+func (p *pacer) adjust(live uint64) {
+	want := gcPercent(live)
+	if d := want - p.percent; d > -20 && d < 20 {
+		return
+	}
+	p.percent = want
+	debug.SetGCPercent(want)
+}
+
+// gcPercent gives a heap with that many live bytes its room.
+func gcPercent(live uint64) int {
+	return int(min(max(100, heapRoom*100/max(live, 1)), maxGCPercent))
+}
+
+func liveHeap() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }

@@ -11,7 +11,8 @@ import (
 	"shardid/repository/sqlstore"
 	"shardid/repository/workerfile"
 	"shardid/repository/zkstore"
-	"shardid/service/health"
+	"shardid/service/monitor"
+	"shardid/service/observe"
 	"shardid/service/snowflake"
 	"shardid/service/worker"
 )
@@ -57,11 +58,11 @@ func (a *App) openZooKeeper() (*zkstore.Store, error) {
 }
 
 // zooKeeperProbe is nothing without an ensemble.
-func zooKeeperProbe(store *zkstore.Store) []health.Probe {
+func zooKeeperProbe(store *zkstore.Store) []monitor.Probe {
 	if store == nil {
 		return nil
 	}
-	return []health.Probe{{Name: conditionZooKeeper, Check: store.Check}}
+	return []monitor.Probe{{Name: conditionZooKeeper, Check: store.Check}}
 }
 
 // wireSnowflake builds the generator and the keeper of its worker ID; the keeper is
@@ -86,11 +87,9 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 		Expiry: s.Worker.Expiry, TTL: s.Worker.Lease, MaxClockOffset: s.MaxClockOffset,
 		Reporter: a.monitor, Log: a.log, Now: now,
 	}
-	registry, err := a.registry(zoo, lists)
-	if err != nil {
+	if opts.Registry, err = a.registry(zoo, lists); err != nil {
 		return err
 	}
-	opts.Registry = a.tracer.Registry(registryStore(a.cfg), a.meterRegistry(registry))
 	switch s.Worker.Mode {
 	case workerZKEphemeral:
 		opts.TTL = a.cfg.ZooKeeper.SessionTimeout
@@ -106,18 +105,20 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	return nil
 }
 
-// registry is what snowflake.worker.mode names.
+// registry is what snowflake.worker.mode names, decorated.
 func (a *App) registry(zoo *zkstore.Store, lists *redisstore.Store) (worker.Registry, error) {
 	s := a.cfg.Snowflake
 	switch s.Worker.Mode {
 	case workerMySQL:
-		return a.db.Workers(sqlstore.WorkersOptions{ReclaimMargin: s.MaxClockOffset}), nil
+		return a.stores.Registry(observe.Database, a.db.Workers(sqlstore.WorkersOptions{ReclaimMargin: s.MaxClockOffset})), nil
 	case workerRedis:
-		return lists.Workers(redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Acks: s.Worker.RedisAcks}), nil
+		opts := redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Acks: s.Worker.RedisAcks}
+		return a.stores.Registry(observe.Redis, lists.Workers(opts)), nil
 	case workerLocal:
-		return workerfile.Local(s.Worker.LocalMap)
+		local, err := workerfile.Local(s.Worker.LocalMap)
+		return a.stores.Registry(observe.File, local), err
 	default:
-		return zoo, nil
+		return a.stores.Registry(observe.ZooKeeper, zoo), nil
 	}
 }
 

@@ -4,67 +4,33 @@ import (
 	"context"
 
 	"shardid/service/httpapi"
-	"shardid/service/segment"
 )
 
 // status is what /api/status tells beyond what the HTTP front end knows itself.
 func (a *App) status(ctx context.Context) httpapi.Status {
-	s := httpapi.Status{Version: versionString(), StartedAt: a.startedAt, Queue: a.queueStatus(ctx), Alarms: a.lookForAlarms()}
+	queue, rates := a.queue.Status(ctx), a.monitor.AppRates()
+	for i, app := range queue.Apps {
+		queue.Apps[i].PerSecond = rates[app.App]
+	}
+	s := httpapi.Status{
+		Version: versionString(), StartedAt: a.startedAt, Alarms: a.monitor.Alarms(), Queue: &queue,
+	}
 	if a.segment != nil {
-		s.Segment = &httpapi.SegmentStatus{Issued: a.segment.Stats().Issued, Tags: a.segmentViews()}
+		segment := a.segment.Status()
+		s.Segment = &segment
 	}
-	if a.snowflake != nil {
-		s.Snowflake = a.snowflake.status()
-	}
-	if a.uid != nil {
-		s.UID = a.uidStatus()
-	}
-	return s
-}
-
-func (a *App) queueStatus(ctx context.Context) *httpapi.QueueStatus {
-	views := a.queue.Views(ctx)
-	rates := a.history.Rates()
-	apps := make([]httpapi.AppStatus, len(views))
-	for i, v := range views {
-		apps[i] = httpapi.AppStatus{
-			AppID: int(v.App), Name: v.Name, Step: v.Step,
-			MaxLimitID: v.Limit.MaxID, LimitPolicy: v.Limit.Policy,
-			Issued: v.Issued, Refills: v.Refills, Held: v.Held, IssuedPerSecond: rates[v.App],
-			HighestIndex: v.Highest, LeftShare: v.Left, Exhausted: v.Exhausted, Unconfirmed: v.Unconfirmed,
-			Unused: v.Unused, Depths: v.Depths,
+	if m := a.snowflake; m != nil {
+		lease := m.keeper.Status()
+		s.Snowflake = &httpapi.SnowflakeStatus{
+			Issued: m.service.Stats().Issued, WorkerID: lease.WorkerID, Mode: lease.Mode,
+			Address: lease.Address, State: lease.State, ReservedUntil: lease.Reserved,
+			TrustSeconds: lease.Trust.Seconds(), ClockOffsetSeconds: lease.ClockOffset.Seconds(),
+			RemainingLifetimeSeconds: int64(m.generator.Remaining().Seconds()), Error: lease.Error,
 		}
 	}
-	s := a.queue.Stats()
-	return &httpapi.QueueStatus{
-		Issued: s.Issued, Pops: s.Pops, Refills: s.Refills, Held: s.Held, Wasted: s.Wasted(), Apps: apps,
+	if a.uid != nil {
+		uid := a.uid.Status()
+		s.UID = &uid
 	}
-}
-
-func (a *App) segmentViews() []httpapi.SegmentView {
-	views := a.segment.Views()
-	out := make([]httpapi.SegmentView, len(views))
-	for i, v := range views {
-		out[i] = segmentView(v)
-	}
-	return out
-}
-
-func segmentView(v segment.View) httpapi.SegmentView {
-	b := v.Buffers
-	return httpapi.SegmentView{
-		Key: v.Name, InitOK: v.InitOK, NextReady: v.NextReady, Pos: v.Pos,
-		Value0: b[0].Value, Step0: b[0].Step, Max0: b[0].Max,
-		Value1: b[1].Value, Step1: b[1].Step, Max1: b[1].Max,
-		Ahead: v.Ahead, Held: v.Held, Rate: v.Rate, RunwaySeconds: v.Runway, LastLoad: v.LastLoad,
-	}
-}
-
-func (m *snowflakeMode) status() *httpapi.SnowflakeStatus {
-	s := m.keeper.Status()
-	return &httpapi.SnowflakeStatus{
-		Issued: m.service.Stats().Issued, WorkerID: s.WorkerID, Mode: s.Mode, Address: s.Address, State: s.State,
-		ReservedUntil: s.Reserved, TrustSeconds: s.Trust.Seconds(), ClockOffsetSeconds: s.ClockOffset.Seconds(),
-		RemainingLifetimeSeconds: int64(m.generator.Remaining().Seconds()), Error: s.Error,
-	}
+	return s
 }

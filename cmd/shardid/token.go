@@ -60,25 +60,23 @@ func (c *cli) tokenNew() *cobra.Command {
 	f.StringVar(&flags.expires, "expires", "", "`day` from which it is refused, such as 2027-01-31")
 	f.StringVar(&flags.file, "append", "", "add the entry to this `FILE` and print the token only")
 	required(cmd, "name", "role")
-	return c.command(cmd, func(cmd *cobra.Command, _ []string, _ Config) error { return c.newToken(cmd, flags) })
-}
-
-func (c *cli) newToken(cmd *cobra.Command, f tokenFlags) error {
-	token, sum := access.Generate()
-	entry := f.entry(sum)
-	if _, err := access.Parse("the token", []byte(entry)); err != nil {
-		return fmt.Errorf("%w: %w", model.ErrInvalidArgument, err)
-	}
-	if f.file != "" {
-		if err := appendEntry(f.file, entry); err != nil {
-			return err
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, _ Config) error {
+		token, sum := access.Generate()
+		entry := flags.entry(sum)
+		if _, err := access.Parse("the token", []byte(entry)); err != nil {
+			return fmt.Errorf("%w: %w", model.ErrInvalidArgument, err)
 		}
-	}
-	return c.print(cmd, map[string]string{"name": f.name, "token": token, "entry": entry}, func(w io.Writer) {
-		fmt.Fprintln(w, token)
-		if f.file == "" {
-			fmt.Fprintf(w, "\n# for server.tokens_file:\n%s", entry)
+		if flags.file != "" {
+			if err := appendEntry(flags.file, entry); err != nil {
+				return err
+			}
 		}
+		return c.print(cmd, map[string]string{"name": flags.name, "token": token, "entry": entry}, func(w io.Writer) {
+			fmt.Fprintln(w, token)
+			if flags.file == "" {
+				fmt.Fprintf(w, "\n# for server.tokens_file:\n%s", entry)
+			}
+		})
 	})
 }
 
@@ -136,14 +134,11 @@ func appendEntry(file, entry string) (err error) {
 		return fmt.Errorf("append the token: %w", err)
 	}
 	text := strings.TrimRight(string(old), "\n")
-	switch text {
-	case "":
-	case "[]":
-		text = ""
-	default:
-		text += "\n\n"
+	if text == "[]" || text == "" {
+		text = entry
+	} else {
+		text += "\n\n" + entry
 	}
-	text += entry
 	if _, err := access.Parse(file, []byte(text)); err != nil {
 		return err
 	}
@@ -197,18 +192,16 @@ func (c *cli) tokenCheck() *cobra.Command {
 		for i, t := range tokens {
 			views[i] = t.View()
 		}
-		return c.print(cmd, views, func(w io.Writer) {
-			fmt.Fprintln(w, "NAME\tROLE\tMAY\tRATE\tEXPIRES")
-			for i, v := range views {
-				expires := "never"
-				if !v.Expires.IsZero() {
-					expires = v.Expires.UTC().Format(time.RFC3339)
-				}
-				if tokens[i].Expired(time.Now()) {
-					expires += ", so it is refused"
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", v.Name, v.Role, v.May, v.Rate, expires)
+		cells := func(t *access.Token) []any {
+			v, expires := t.View(), "never"
+			if !v.Expires.IsZero() {
+				expires = instant(v.Expires)
 			}
-		})
+			if t.Expired(time.Now()) {
+				expires += ", so it is refused"
+			}
+			return []any{v.Name, v.Role, v.May, v.Rate, expires}
+		}
+		return c.print(cmd, views, table(tokens, "the file has no token", "NAME\tROLE\tMAY\tRATE\tEXPIRES", cells))
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/httpapi"
+	"shardid/service/observe"
 	"shardid/service/uid"
 )
 
@@ -28,29 +28,14 @@ func (a *App) wireUID() (err error) {
 		Mode: c.Mode, Layout: uidLayout(a.cfg), Place: place, Timeout: c.Timeout,
 		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: time.Duration(c.ScheduleInterval),
 		RejectPut: c.RejectPut, RejectTake: c.RejectTake, FollowClock: c.FollowClock,
-		Nodes: a.tracer.Nodes(storeDatabase, a.meterNodes(uidNodes{a})), Reporter: a.monitor, Log: a.log,
+		RecordLayout: func(ctx context.Context) error { return a.recordLayout(ctx, uidRecord(a.cfg)) },
+		Nodes:        a.stores.Nodes(observe.Database, a.db), Reporter: a.monitor, Log: a.log,
 	})
 	if err != nil {
 		return err
 	}
 	a.onStop("uid", func(ctx context.Context) error { return a.uid.Stop(ctx) })
 	return nil
-}
-
-// uidNodes registers no node before the layout is known to be that of all IDs.
-type uidNodes struct{ *App }
-
-// RegisterNode implements uid.Nodes.
-func (n uidNodes) RegisterNode(ctx context.Context, start model.NodeStart) (model.Node, error) {
-	if err := n.recordLayout(ctx, uidRecord(n.cfg)); err != nil {
-		return model.Node{}, err
-	}
-	return n.db.RegisterNode(ctx, start)
-}
-
-// MarkNode implements uid.Nodes.
-func (n uidNodes) MarkNode(ctx context.Context, node model.Node, until int64) error {
-	return n.db.MarkNode(ctx, node, until)
 }
 
 func uidLayout(cfg Config) model.UIDLayout {
@@ -62,20 +47,4 @@ func uidLayout(cfg Config) model.UIDLayout {
 
 func uidRecord(cfg Config) model.LayoutRecord {
 	return model.LayoutRecord{Kind: model.KindUID, Layout: uidLayout(cfg).String()}
-}
-
-func (a *App) uidStatus() *httpapi.UIDStatus {
-	s := a.uid.Status()
-	out := &httpapi.UIDStatus{
-		Issued: a.uid.Stats().Issued, Mode: s.Mode, WorkerID: s.WorkerID, NodeID: s.NodeID,
-		RingSize: s.RingSize, RingFilled: s.RingFill, Discarded: s.Discarded,
-		AheadSeconds: float64(s.AheadSeconds), RemainingLifetimeSeconds: s.RemainingSeconds,
-	}
-	if s.LastSecond > 0 {
-		out.LastSecond = time.Unix(s.LastSecond, 0).UTC()
-	}
-	if s.MarkSecond > 0 {
-		out.MarkedUntil = time.Unix(s.MarkSecond, 0).UTC()
-	}
-	return out
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/cmd/shardid/config"
 	"shardid/repository/redisstore"
 	"shardid/scripts/testserver"
 )
@@ -94,20 +95,20 @@ func TestRedisOverTLS(t *testing.T) {
 	a.issue(t, "server", &x509.Certificate{DNSNames: []string{"redis.test"}})
 	a.issue(t, "client", &x509.Certificate{Subject: pkix.Name{CommonName: "shardid"}})
 	addr := tlsRedis(t, a)
-	good := RedisConfig{
-		Mode: "single", Addrs: []string{addr}, TLS: true, TLSCAFile: a.file("ca.pem"),
-		TLSCertFile: a.file("client.pem"), TLSKeyFile: a.file("client.key"), TLSServerName: "redis.test",
+	good := config.Redis{
+		Mode: "single", Addrs: []string{addr}, ClientTLS: config.ClientTLS{TLS: true, TLSCAFile: a.file("ca.pem"),
+			TLSCertFile: a.file("client.pem"), TLSKeyFile: a.file("client.key"), TLSServerName: "redis.test"},
 	}
 	for name, c := range map[string]struct {
-		change func(*RedisConfig)
+		change func(*config.Redis)
 		want   string // in the error; "" means it works
 	}{
-		"as it should be":     {func(*RedisConfig) {}, ""},
-		"any certificate":     {func(c *RedisConfig) { c.TLSCAFile, c.TLSServerName, c.TLSInsecureSkipVerify = "", "", true }, ""},
-		"unknown authority":   {func(c *RedisConfig) { c.TLSCAFile = "" }, "unknown authority"},
-		"another server name": {func(c *RedisConfig) { c.TLSServerName = "other.test" }, "other.test"},
-		"no client key":       {func(c *RedisConfig) { c.TLSCertFile, c.TLSKeyFile = "", "" }, "redis: check"},
-		"plain":               {func(c *RedisConfig) { c.TLS = false }, "redis.tls"},
+		"as it should be":     {func(*config.Redis) {}, ""},
+		"any certificate":     {func(c *config.Redis) { c.TLSCAFile, c.TLSServerName, c.TLSInsecureSkipVerify = "", "", true }, ""},
+		"unknown authority":   {func(c *config.Redis) { c.TLSCAFile = "" }, "unknown authority"},
+		"another server name": {func(c *config.Redis) { c.TLSServerName = "other.test" }, "other.test"},
+		"no client key":       {func(c *config.Redis) { c.TLSCertFile, c.TLSKeyFile = "", "" }, "redis: check"},
+		"plain":               {func(c *config.Redis) { c.TLS = false }, "redis.tls"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := good
@@ -128,12 +129,12 @@ func TestRedisOverTLS(t *testing.T) {
 func TestRedisTLSFilesThatAreNone(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.pem")
 	check(t, os.WriteFile(empty, nil, 0o600))
-	for _, cfg := range []RedisConfig{
+	for _, cfg := range []config.ClientTLS{
 		{TLS: true, TLSCAFile: "/does/not/exist.pem"},
 		{TLS: true, TLSCAFile: empty},
 		{TLS: true, TLSCertFile: empty, TLSKeyFile: empty},
 	} {
-		if _, err := redisOptions(cfg); err == nil || !strings.Contains(err.Error(), "redis.tls_") {
+		if _, err := redisOptions(config.Redis{ClientTLS: cfg}); err == nil || !strings.Contains(err.Error(), "redis.tls_") {
 			t.Errorf("redisOptions(%+v) = %v", cfg, err)
 		}
 	}

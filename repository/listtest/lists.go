@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func aKey() model.ListKey { return model.ListKey{App: 255, Shard: 63} }
@@ -30,9 +31,8 @@ func testOrder(t *testing.T, s Store) {
 		t.Errorf("after 1 of 15: %+v, popped %+v", st, p)
 	}
 	Expect(t, Pop(t, s, aKey(), 11).Indices, 2, 12)
-	if p = Pop(t, s, aKey(), 10); p.Len != 0 {
-		t.Errorf("%d left of an empty list", p.Len)
-	}
+	p = Pop(t, s, aKey(), 10)
+	check.Equal(t, p.Len, 0, "the length of the list")
 	Expect(t, p.Indices, 13, 15) // fewer than asked for
 	if p = Pop(t, s, aKey(), 10); len(p.Indices) != 0 {
 		t.Errorf("an empty list gave %v", p.Indices)
@@ -55,9 +55,7 @@ func testBadN(t *testing.T, s Store) {
 	for _, n := range []int{-1, 0, 10_001} {
 		p, err := s.Pop(t.Context(), aKey(), n)
 		wantStoreErr(t, err)
-		if len(p.Indices) != 0 {
-			t.Errorf("n = %d gave %v with an error", n, p.Indices)
-		}
+		check.Equal(t, len(p.Indices), 0, "n =", n, "gave", p.Indices, "with an error")
 	}
 }
 
@@ -117,9 +115,7 @@ func testMark(t *testing.T, s Store) {
 	before := State(t, s, aKey())
 	mark(9) // lower than the mark of the one list
 	mark(10)
-	if st := State(t, s, aKey()); st != before {
-		t.Errorf("state %+v, before %+v", st, before)
-	}
+	check.Equal(t, State(t, s, aKey()), before, "state")
 	mark(model.MaxIndex)
 	if st := State(t, s, aKey()); st.HighWater != model.MaxIndex || st.Len != 10 || st.History != before.History {
 		t.Errorf("state %+v", st)
@@ -154,9 +150,7 @@ func testDelete(t *testing.T, s Store) {
 	other := model.ListKey{App: 1, Shard: 1}
 	Fill(t, s, aKey(), 1, 100)
 	Fill(t, s, other, 1, 3)
-	if err := s.Delete(t.Context(), []model.ListKey{aKey(), {App: 9, Shard: 9}}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Delete(t.Context(), []model.ListKey{aKey(), {App: 9, Shard: 9}}))
 	if st := State(t, s, aKey()); st.Len != 0 || st.HighWater != 100 {
 		t.Errorf("after delete: %+v", st)
 	}
@@ -200,9 +194,7 @@ func testHighest(t *testing.T, s Store) {
 	Expect(t, Pop(t, s, aKey(), 11).Indices, 1_000_000-5, 1_000_000+5)
 	Expect(t, Pop(t, s, aKey(), 7).Indices, 100_000_000_000_000-3, 100_000_000_000_000+3)
 	Expect(t, Pop(t, s, aKey(), 2000).Indices, model.MaxIndex-1234, model.MaxIndex)
-	if w := State(t, s, aKey()).HighWater; w != model.MaxIndex {
-		t.Errorf("high water %d, want %d", w, model.MaxIndex)
-	}
+	check.Equal(t, State(t, s, aKey()).HighWater, model.MaxIndex, "high water")
 	wantErr(t, push(t, s, aKey(), model.MaxIndex, model.MaxIndex, unlimited), model.ErrNotAboveHighWater)
 }
 

@@ -3,7 +3,7 @@
 //
 // A list is a queue of segments, so memory grows with the segments held and not
 // with their length. All is lost with a process that does not Drain; the history, a random name
-// per Store, tells that to whoever allocates. No I/O.
+// per Store, tells that to the allocator. No I/O.
 package memstore
 
 import (

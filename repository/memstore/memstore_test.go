@@ -12,6 +12,7 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/memstore"
+	"shardid/scripts/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,14 +69,10 @@ func TestDrainAndRestore(t *testing.T) {
 	if p := listtest.Pop(t, a, key, 10); len(p.Indices) != 0 || len(a.Drain()) != 0 {
 		t.Errorf("popped %v from a store that was drained", p.Indices)
 	}
-	if err := b.Restore(left); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, b.Restore(left))
 	listtest.Expect(t, listtest.Pop(t, b, key, 6).Indices, 5, 10)
 	listtest.Expect(t, listtest.Pop(t, b, key, 20).Indices, 21, 30)
-	if st := listtest.State(t, b, key); st.HighWater != 30 {
-		t.Errorf("state %+v", st)
-	}
+	check.Equal(t, listtest.State(t, b, key).HighWater, 30, "state")
 	if err := b.Restore(left); err == nil {
 		t.Error("the same indices went in twice")
 	}

@@ -11,6 +11,7 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -97,9 +98,7 @@ func BenchmarkStateOf16384(b *testing.B) {
 					}
 					return nil
 				})
-				if err != nil {
-					b.Fatal(err)
-				}
+				check.Must(b, err)
 			}
 		}
 	})
@@ -113,9 +112,7 @@ func fill(b *testing.B, s *redisstore.Store, keys []model.ListKey, n int64) {
 			Segment: model.Segment{First: st.HighWater + 1, Last: st.HighWater + n}}
 	}
 	for _, err := range s.Push(b.Context(), reqs) {
-		if err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, err)
 	}
 }
 
@@ -125,9 +122,7 @@ func BenchmarkPush1024Times1000(b *testing.B) {
 	keys := manyKeys(1024)
 	empty := func(b *testing.B) {
 		b.StopTimer()
-		if err := s.Delete(b.Context(), keys); err != nil {
-			b.Fatal(err)
-		}
+		check.Must(b, s.Delete(b.Context(), keys))
 		b.StartTimer()
 	}
 	b.Run("guarded", func(b *testing.B) {
@@ -160,7 +155,5 @@ func pushPlain(b *testing.B, c *redis.Client, keys []model.ListKey) {
 		}
 		return nil
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 }

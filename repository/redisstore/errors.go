@@ -64,7 +64,7 @@ func networkAdvice(err error) string {
 	case errors.Is(err, errMalformed):
 		return "something else writes to keys named id.gen.*: give shardid a database or server of its own"
 	case errors.Is(err, errTooFewAcks):
-		return "bring the replicas back, or lower snowflake.worker.redis_acks if there are fewer for good; a master without its replicas may have been replaced"
+		return "bring the replicas back, or lower snowflake.worker.redis_acks if there are permanently fewer; a master without its replicas may have been replaced"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return "nothing listens there: start Redis or correct redis.addrs"
 	case errors.As(err, &dns):

@@ -5,6 +5,7 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -12,6 +13,7 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -52,7 +54,7 @@ func TestRestartFromOldFile(t *testing.T) {
 			server.Kill()
 			server.Restart()
 			var p model.Popped
-			eventually(t, "pop after the restart", func() (err error) {
+			check.Eventually(t, "pop after the restart", func() (err error) {
 				p, err = s.Pop(t.Context(), key(), 1)
 				return err
 			})
@@ -86,15 +88,13 @@ func TestPushForLostHistory(t *testing.T) {
 	req := request(t, s, 1, 100)
 	server.Kill()
 	server.Restart()
-	eventually(t, "push after the restart", func() error {
+	check.Eventually(t, "push after the restart", func() error {
 		if err := s.Push(t.Context(), []model.PushRequest{req})[0]; !errors.Is(err, model.ErrHistoryChanged) {
 			return errors.Join(errors.New("want ErrHistoryChanged"), err)
 		}
 		return nil
 	})
-	if st := listtest.State(t, s, key()); st.Len != 0 {
-		t.Errorf("state %+v", st)
-	}
+	check.Equal(t, listtest.State(t, s, key()).Len, 0, "state")
 }
 
 // cut stops a replica from hearing its master, as a network split would.
@@ -122,7 +122,7 @@ func TestPromotedReplica(t *testing.T) {
 
 func waitReplicated(t *testing.T, master, replica *redis.Client) {
 	t.Helper()
-	eventually(t, "replication", func() error {
+	check.Eventually(t, "replication", func() error {
 		a, errA := master.LLen(t.Context(), listName).Result()
 		b, errB := replica.LLen(t.Context(), listName).Result()
 		if a != b {
@@ -183,9 +183,7 @@ func TestListsOfUnknownOrigin(t *testing.T) {
 				default:
 					// Allocated for the list that was lost, it may be below what
 					// another one has held since.
-					if err := s.Push(t.Context(), []model.PushRequest{req})[0]; !errors.Is(err, model.ErrHistoryChanged) {
-						t.Error(err)
-					}
+					check.Is(t, s.Push(t.Context(), []model.PushRequest{req})[0], model.ErrHistoryChanged)
 					listtest.Fill(t, s, key(), 1011, 1020)
 					listtest.Expect(t, listtest.Pop(t, s, key(), 100).Indices, 1011, 1020)
 				}
@@ -195,8 +193,7 @@ func TestListsOfUnknownOrigin(t *testing.T) {
 }
 
 func TestListOfTheOriginalService(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	s := openAt(t, server.Addr)
 	do(t, server.Client(), "RPUSH", listName, 7, 8, 9)
 	if p := listtest.Pop(t, s, key(), 2); len(p.Indices) != 0 || p.Purged != 3 {
@@ -207,25 +204,18 @@ func TestListOfTheOriginalService(t *testing.T) {
 }
 
 func TestScriptFlush(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	s, c := openAt(t, server.Addr), server.Client()
 	flush := func() { do(t, c, "SCRIPT", "FLUSH", "SYNC") }
 	req := request(t, s, 1, 25_000)
 	flush()
-	if err := s.Push(t.Context(), []model.PushRequest{req})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Push(t.Context(), []model.PushRequest{req})[0])
 	flush()
 	listtest.Expect(t, listtest.Pop(t, s, key(), 10_000).Indices, 1, 10_000)
 	flush()
-	if st := listtest.State(t, s, key()); st.Len != 15_000 {
-		t.Errorf("state %+v", st)
-	}
+	check.Equal(t, listtest.State(t, s, key()).Len, 15_000, "state")
 	flush()
-	if err := errors.Join(s.Check(t.Context()), s.Unlock(t.Context(), []string{"1_2"}, "me")); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, errors.Join(s.Check(t.Context()), s.Unlock(t.Context(), []string{"1_2"}, "me")))
 }
 
 // A list of another type is somebody else's: an error, and nothing is removed.
@@ -257,9 +247,7 @@ func TestForeignKeys(t *testing.T) {
 			if errs[1] != nil {
 				t.Error(errs[1])
 			}
-			if got := do(t, c, "GET", test.set[1]); got != "x" {
-				t.Errorf("the foreign key holds %v", got)
-			}
+			check.Equal(t, do(t, c, "GET", test.set[1]), "x", "the foreign key holds")
 		})
 	}
 	t.Run("list holds words", func(t *testing.T) {
@@ -267,7 +255,100 @@ func TestForeignKeys(t *testing.T) {
 		s := openAt(t, server.Addr)
 		listtest.Fill(t, s, key(), 1, 1)
 		do(t, server.Client(), "RPUSH", listName, "two")
-		_, err := s.Pop(context.Background(), key(), 2)
-		wantAdvice(t, err, "something else writes")
+		wantAdvice(t, check.Err(s.Pop(context.Background(), key(), 2)), "something else writes")
 	})
+}
+
+// A reshard that was interrupted leaves a slot open for as long as nobody looks. Its
+// lists go on: filled or empty, moved as a whole, in part or not at all.
+func TestAnOpenSlotStopsNoList(t *testing.T) {
+	setup := testserver.Cluster(t)
+	s := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs})
+	slot := do(t, setup.Nodes[0].Client(), "CLUSTER", "KEYSLOT", listName).(int64)
+	from := int(slot * 3 / 16384)
+	source, target := setup.Nodes[from], setup.Nodes[(from+1)%3]
+	id := func(n *testserver.RedisServer) string {
+		return strings.TrimSpace(do(t, n.Client(), "CLUSTER", "MYID").(string))
+	}
+	move := func(keys ...any) {
+		t.Helper()
+		host, port, _ := strings.Cut(target.Addr, ":")
+		do(t, source.Client(), append([]any{"MIGRATE", host, port, "", 0, 5000, "KEYS"}, keys...)...)
+	}
+	for name, keys := range map[string][]any{
+		"nothing moved":      nil,
+		"the hash moved":     {metaName},
+		"the list moved":     {listName},
+		"both moved":         {metaName, listName},
+		"the list was empty": nil,
+		"no keys yet":        nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, n := range setup.Nodes {
+				do(t, n.Client(), "CLUSTER", "SETSLOT", slot, "STABLE")
+				n.FlushAll()
+			}
+			seen, next := map[int64]bool{}, int64(1)
+			fill := func() error {
+				st := s.Probe(t.Context(), []model.ListKey{key()})[0]
+				if st.Err != nil {
+					return st.Err
+				}
+				first := max(next, st.HighWater+1)
+				next = first + 3000
+				return s.Push(t.Context(), []model.PushRequest{{Key: key(), History: st.History, Segment: model.Segment{First: first, Last: next - 1}, Cap: 1 << 40}})[0]
+			}
+			pop := func() error {
+				p, err := s.Pop(t.Context(), key(), 1000)
+				if err == nil && len(p.Indices) == 0 {
+					err = errors.New("nothing came")
+				}
+				for _, index := range p.Indices {
+					if seen[index] {
+						t.Errorf("index %d came twice", index)
+					}
+					seen[index] = true
+				}
+				return err
+			}
+			if name != "no keys yet" {
+				check.Must(t, errors.Join(fill(), pop()))
+			}
+			for name == "the list was empty" && pop() == nil {
+			}
+			do(t, target.Client(), "CLUSTER", "SETSLOT", slot, "IMPORTING", id(source))
+			do(t, source.Client(), "CLUSTER", "SETSLOT", slot, "MIGRATING", id(target))
+			if keys != nil {
+				move(keys...)
+			}
+			tries := 0
+			for range 8 { // each empties the list
+				check.Eventually(t, "pop and refill", func() error {
+					tries++
+					if pop() == nil {
+						return nil
+					}
+					return fill()
+				})
+				for pop() == nil {
+				}
+			}
+			if tries > 40 {
+				t.Errorf("%d tries for 8 rounds", tries)
+			}
+			if len(seen) < 10_000 {
+				t.Errorf("%d indices in all", len(seen))
+			}
+			for _, n := range []*testserver.RedisServer{target, source} { // the reshard ends
+				do(t, n.Client(), "CLUSTER", "SETSLOT", slot, "NODE", id(source))
+			}
+			check.Eventually(t, "back", func() error {
+				if pop() == nil {
+					return nil
+				}
+				_ = fill()
+				return errors.New("not yet")
+			})
+		})
+	}
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package redisstore
 
 import (
@@ -11,6 +13,8 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
+	"shardid/scripts/testserver"
 )
 
 func TestDecodePopped(t *testing.T) {
@@ -39,9 +43,7 @@ func TestDecodePopped(t *testing.T) {
 
 func TestDecodeStates(t *testing.T) {
 	states := make([]model.ListState, 3)
-	if err := decodeStates("abc 1 2 3\n!WRONGTYPE no list\nd 0 0 0", states); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, decodeStates("abc 1 2 3\n!WRONGTYPE no list\nd 0 0 0", states))
 	if states[0] != (model.ListState{History: "abc", Len: 1, HighWater: 2, Purged: 3}) || states[1].Err == nil ||
 		states[2] != (model.ListState{History: "d"}) {
 		t.Errorf("%+v", states)
@@ -177,9 +179,7 @@ func TestJudgeWritableReplica(t *testing.T) {
 // trip, whatever became of it.
 func TestPushesTakeTurns(t *testing.T) {
 	s, err := New(Options{Mode: ModeSingle, Addrs: []string{"127.0.0.1:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer s.Close()
 	push := func(ctx context.Context) error {
 		return s.Push(ctx, []model.PushRequest{{History: "h", Segment: model.Segment{First: 1, Last: 9000}, Cap: 1}})[0]
@@ -189,9 +189,7 @@ func TestPushesTakeTurns(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := push(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("without a turn: %v", err)
-	}
+	check.Is(t, push(ctx), context.DeadlineExceeded, "without a turn")
 	for len(s.pushing) > 0 {
 		<-s.pushing
 	}
@@ -201,7 +199,35 @@ func TestPushesTakeTurns(t *testing.T) {
 			t.Errorf("no server: %v", err)
 		}
 	}
-	if n := len(s.pushing); n != 0 {
-		t.Errorf("%d turns were not given back", n)
+	check.Equal(t, len(s.pushing), 0, "turns were not given back")
+}
+
+// TestPreludeJudgesHistory: what other servers say of their replication, before the
+// scripts' own first lines. redis is hidden by a table that answers for them.
+func TestPreludeJudgesHistory(t *testing.T) {
+	client := testserver.SharedRedis(t).Client()
+	id := strings.Repeat("5f", 20)
+	for name, c := range map[string]struct{ info, want string }{
+		"Redis":       {"role:master\r\nmaster_replid:" + id + "\r\nmaster_replid2:0000\r\n", id},
+		"Dragonfly":   {"role:master\r\nconnected_slaves:0\r\nmaster_replid:" + id + "\r\n", "HISTORYHIDDEN"},
+		"zeros":       {"role:master\r\nmaster_replid:0000\r\nmaster_replid2:0000\r\n", "HISTORYHIDDEN"},
+		"a replica":   {"role:slave\r\nmaster_replid:" + id + "\r\nmaster_replid2:0000\r\n", "READONLY"},
+		"no ID":       {"role:master\r\nmaster_replid2:0000\r\n", "HISTORYHIDDEN"},
+		"no answer":   {"", "HISTORYHIDDEN"},
+		"opted out":   {"role:master\r\n", "opted"},
+		"opted out 2": {"role:master\r\nmaster_replid:" + id + "\r\n", "opted"},
+	} {
+		const stub = "local redis = {pcall = function() return ARGV[2] end, error_reply = redis.error_reply, call = redis.call}\n"
+		fallback := ""
+		if strings.HasPrefix(name, "opted") {
+			fallback = c.want
+		}
+		got, err := client.Eval(t.Context(), stub+newScript("prelude").text+"\nreturn history", nil, "d "+fallback, c.info).Text()
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }

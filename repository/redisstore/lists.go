@@ -115,8 +115,8 @@ func setErr(states []model.ListState, err error) {
 	}
 }
 
-// silence returns an error when no server answered any of the calls: whoever
-// has more to send would wait for a timeout again and again.
+// silence returns an error when no server answered any of the calls: a caller
+// with more to send would wait for one timeout after the other.
 func (s *Store) silence(op string, results []result) error {
 	var last error
 	for _, r := range results {

@@ -4,16 +4,21 @@ package redisstore_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -68,9 +73,7 @@ func indices(t *testing.T, c *redis.Client, n int) (out []int64) {
 	t.Helper()
 	for _, text := range c.LRange(t.Context(), listName, 0, int64(n-1)).Val() {
 		index, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		out = append(out, index)
 	}
 	return out
@@ -118,9 +121,7 @@ func TestALongSegmentGoesInPieces(t *testing.T) {
 	s := open(t, at.options)
 	req := request(t, s, 1, 100_000)
 	before := at.fault(false, false)
-	if err := s.Push(t.Context(), []model.PushRequest{req})[0]; err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Push(t.Context(), []model.PushRequest{req})[0])
 	if n := at.fault(false, false) - before; n < 50 {
 		t.Errorf("%d pieces, want at least 50: Redis does nothing else during one", n)
 	}
@@ -159,7 +160,7 @@ func pushMeanwhile(t *testing.T, s *redisstore.Store, c *redis.Client, event fun
 	var err error
 	var wg sync.WaitGroup
 	wg.Go(func() { err = s.Push(t.Context(), []model.PushRequest{req})[0] })
-	eventually(t, "the first piece", func() error {
+	check.Eventually(t, "the first piece", func() error {
 		if c.LLen(t.Context(), listName).Val() == 0 {
 			return errors.New("nothing yet")
 		}
@@ -178,9 +179,7 @@ func TestEachPieceRaisesTheMark(t *testing.T) {
 	look := func() {
 		tx := c.TxPipeline()
 		w, last := tx.HGet(t.Context(), metaName, "w"), tx.LIndex(t.Context(), listName, -1)
-		if _, err := tx.Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(tx.Exec(t.Context())))
 		if w.Val() != last.Val() {
 			t.Fatalf("mark %s, last index %s", w.Val(), last.Val())
 		}
@@ -191,10 +190,277 @@ func TestEachPieceRaisesTheMark(t *testing.T) {
 			look()
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if len(seen) < 3 {
 		t.Errorf("%d marks seen, want some on the way: %v", len(seen), seen)
+	}
+}
+
+func of(t *testing.T, server *testserver.RedisServer, deployment string) *redisstore.Store {
+	t.Helper()
+	s := openAt(t, server.Addr)
+	s.SetDeployment(deployment)
+	return s
+}
+
+func TestNothingIsDoneBeforeTheDeploymentIsKnown(t *testing.T) {
+	server := emptied(t)
+	s := of(t, server, "")
+	_, _, _, peek := s.Marks().Peek(t.Context(), "a")
+	for _, err := range []error{popErr(t, s), s.State(t.Context(), []model.ListKey{key()})[0].Err, s.Delete(t.Context(), []model.ListKey{key()}), peek} {
+		wantAdvice(t, err, "not known yet", "database")
+	}
+	check.OK(t, s.Check(t.Context()), "the server can be used")
+	check.Equal(t, do(t, server.Client(), "DBSIZE"), any(int64(0)), "keys were written")
+}
+
+// A second deployment on one Redis is refused, by each call, and changes nothing: not
+// even after a restart, when lists are purged.
+func TestTwoDeploymentsOnOneRedis(t *testing.T) {
+	server := testserver.Redis(t)
+	one, two := of(t, server, "one"), of(t, server, "two")
+	listtest.Fill(t, one, key(), 1, 1000)
+	request := model.PushRequest{Key: key(), History: listtest.State(t, one, key()).History, Segment: model.Segment{First: 5000, Last: 5999}, Cap: 9999}
+	refuse := func() {
+		t.Helper()
+		before := do(t, server.Client(), "HGETALL", metaName)
+		for _, err := range []error{
+			popErr(t, two),
+			two.State(t.Context(), []model.ListKey{key()})[0].Err,
+			two.Probe(t.Context(), []model.ListKey{key()})[0].Err,
+			two.Push(t.Context(), []model.PushRequest{request})[0],
+			two.Mark(t.Context(), []model.MarkRequest{{Key: key(), History: request.History, Index: 5000}})[0],
+			two.Delete(t.Context(), []model.ListKey{key()}),
+		} {
+			wantAdvice(t, err, "deployment one", "this one, two", "redis.db", "shardid confirm --deployment")
+			check.Is(t, err, model.ErrForeign)
+		}
+		if after := do(t, server.Client(), "HGETALL", metaName); !equal(before, after) {
+			t.Errorf("the meta hash was %v and is %v", before, after)
+		}
+	}
+	refuse()
+	listtest.Expect(t, listtest.Pop(t, one, key(), 10).Indices, 1, 10)
+	restartSaved(t, server)
+	check.Eventually(t, "the restart", func() error { return one.Check(t.Context()) })
+	refuse()
+	check.Equal(t, do(t, server.Client(), "LLEN", listName), any(int64(990)),
+		"indices that the other deployment left")
+	if st := listtest.State(t, one, key()); st.Purged != 990 || st.HighWater != 1000 {
+		t.Errorf("state %+v", st)
+	}
+	refuse()
+}
+
+func TestWorkersOfTwoDeployments(t *testing.T) {
+	server := emptied(t)
+	one, two := of(t, server, "one").Workers(redisstore.WorkersOptions{Name: "x"}), of(t, server, "two").Workers(redisstore.WorkersOptions{Name: "x"})
+	check.Must(t, check.Err(one.Acquire(t.Context(), model.Owner{Address: "a:1", Token: "t"})))
+	_, err := two.Acquire(t.Context(), model.Owner{Address: "a:2", Token: "u"})
+	wantAdvice(t, err, "deployment one", "this one, two")
+	check.Is(t, check.Err(two.Peers(t.Context())), model.ErrForeign)
+}
+
+func equal(a, b any) bool {
+	x, y := a.(map[any]any), b.(map[any]any)
+	for k, v := range x {
+		if y[k] != v {
+			return false
+		}
+	}
+	return len(x) == len(y)
+}
+
+// old runs a script of version 0.1, as a replica that was not replaced yet does.
+func old(t *testing.T, c redis.UniversalClient, script string, args ...any) string {
+	t.Helper()
+	text := ""
+	for _, name := range []string{"prelude", script} {
+		part, err := os.ReadFile("testdata/v0.1/" + name + ".lua")
+		check.Must(t, err)
+		text += string(part)
+	}
+	return do(t, c, append([]any{"EVAL", text, 2, listName, metaName, ""}, args...)...).(string)
+}
+
+// Replicas of version 0.1 and of this one serve the same lists during a rollout.
+func TestBesideVersionOne(t *testing.T) {
+	server := testserver.Redis(t)
+	s, c := of(t, server, "ours"), server.Client()
+	history := func() string { return strings.Fields(old(t, c, "state"))[0] }
+	if got := old(t, c, "push", history(), 1, 100, 1000); got != "ok" {
+		t.Fatal(got)
+	}
+	listtest.Expect(t, listtest.Pop(t, s, key(), 10).Indices, 1, 10) // taken over, not purged
+	check.Equal(t, do(t, c, "HGET", metaName, "d"), "ours", "the deployment of the hash")
+	if got := old(t, c, "pop", 10); !strings.HasSuffix(got, " 80 9 11") {
+		t.Errorf("popped %q", got)
+	}
+	listtest.Fill(t, s, key(), 101, 200)
+	check.Equal(t, old(t, c, "push", history(), 150, 250, 1000), "highwater")
+	if st := listtest.State(t, s, key()); st.History != history() || st.Len != 180 {
+		t.Errorf("state %+v, history %s", st, history())
+	}
+	restartSaved(t, server)
+	check.Eventually(t, "the restart", func() error { return s.Check(t.Context()) })
+	if got := old(t, c, "pop", 10); !strings.Contains(got, " 180 0 0") {
+		t.Errorf("popped %q", got)
+	}
+	if st := listtest.State(t, s, key()); st.History != history() || st.Len != 0 || st.HighWater != 200 {
+		t.Errorf("state %+v", st)
+	}
+	do(t, c, "DEL", metaName) // an old replica makes a new hash, which names no deployment
+	check.Equal(t, old(t, c, "push", history(), 201, 300, 1000), "ok")
+	listtest.Expect(t, listtest.Pop(t, s, key(), 500).Indices, 201, 300)
+}
+
+// Foreign counts what another deployment has, and changes nothing.
+func TestForeign(t *testing.T) {
+	server := testserver.Redis(t)
+	one, two := of(t, server, "one"), of(t, server, "two")
+	keys := []model.ListKey{{App: 1}, {App: 1, Shard: 1}, {App: 2}}
+	listtest.State(t, one, keys[0])
+	listtest.State(t, two, keys[2])
+	for name, c := range map[string]struct {
+		store *redisstore.Store
+		lists int
+		other string
+	}{"one": {one, 1, "two"}, "two": {two, 1, "one"}, "three": {of(t, server, "three"), 2, ""}} {
+		n, other, err := c.store.Foreign(t.Context(), keys)
+		if err != nil || n != c.lists || c.other != "" && other != c.other {
+			t.Errorf("%s: %d of %q, %v", name, n, other, err)
+		}
+	}
+	check.Equal(t, server.Client().DBSize(t.Context()).Val(), 2, "keys")
+}
+
+func TestMarks(t *testing.T) {
+	server := testserver.Redis(t)
+	one, two := of(t, server, "one").Marks(), of(t, server, "two").Marks()
+	ctx := t.Context()
+	const never = 365 * 24 * time.Hour
+	life, age, mark, err := one.Peek(ctx, "t:a b")
+	if err != nil || age < never || mark != 0 || life == "" {
+		t.Fatal(life, age, mark, err)
+	}
+	const highest = 1<<63 - 1
+	for _, raise := range []struct{ value, before int64 }{{9, 0}, {100, 9}, {11, 100}, {highest, 100}, {5, highest}} {
+		l, before, err := one.Raise(ctx, "t:a b", raise.value)
+		if err != nil || before != raise.before || l != life {
+			t.Errorf("raise to %d: life %s, before %d, %v", raise.value, l, before, err)
+		}
+	}
+	for range 2 {
+		if l, err := one.Beat(ctx, time.Minute); err != nil || l != life {
+			t.Fatal(l, err)
+		}
+	}
+	for counter, want := range map[string]int64{"t:a b": highest, "h": 0, "": 0} {
+		l, since, got, err := one.Peek(ctx, counter)
+		if err != nil || since > time.Minute || got != want || l != life {
+			t.Errorf("peek %q: %s %v %d %v", counter, l, since, got, err)
+		}
+	}
+	if _, since, got, err := two.Peek(ctx, "t:a b"); err != nil || since < never || got != 0 {
+		t.Errorf("another deployment: %v %d %v", since, got, err)
+	}
+	time.Sleep(20 * time.Millisecond)
+	after, err := one.Beat(ctx, 10*time.Millisecond)
+	if err != nil || after == life {
+		t.Errorf("after a break: %s, %v", after, err)
+	}
+	life = after
+	if now, _, got, err := one.Peek(ctx, "t:a b"); now != life || got != highest {
+		t.Errorf("the marks stay: %s %d %v", now, got, err)
+	}
+	restartSaved(t, server)
+	var l string
+	check.Eventually(t, "a new life", func() error { l, age, mark, err = one.Peek(ctx, "t:a b"); return err })
+	if l == life || age < never || mark != 0 {
+		t.Errorf("after a restart: %s %v %d", l, age, mark)
+	}
+	if now, before, err := one.Raise(ctx, "t:a b", 7); err != nil || before != 0 || now == life {
+		t.Error(now, before, err)
+	}
+	do(t, server.Client(), "DEL", "id.gen.marks_{one}")
+	if again, _, mark, err := one.Peek(ctx, "t:a b"); err != nil || again == l || mark != 0 {
+		t.Error("a hash that was deleted has another life:", again, mark, err)
+	}
+}
+
+// A record is there until it is removed or too old; each deployment has its own.
+func TestReplicas(t *testing.T) {
+	server := emptied(t)
+	r, other := of(t, server, "one").Replicas(), of(t, server, "two").Replicas()
+	all := func() map[string]time.Duration {
+		t.Helper()
+		records, err := r.All(t.Context(), time.Second)
+		check.Must(t, err)
+		return records
+	}
+	put := func(replica, record string) {
+		t.Helper()
+		check.Must(t, r.Put(t.Context(), replica, record, time.Second))
+	}
+	put("a", `{"n": 1}`)
+	put("b", "two words")
+	put("a", `{"n": 2}`)
+	if got := all(); len(got) != 2 || got[`{"n": 2}`] > 500*time.Millisecond || got["two words"] > time.Second {
+		t.Fatalf("%v", got)
+	}
+	if got, err := other.All(t.Context(), time.Second); err != nil || len(got) != 0 {
+		t.Errorf("another deployment sees %v, %v", got, err)
+	}
+	check.Must(t, r.Remove(t.Context(), "b", time.Second))
+	check.Equal(t, len(all()), 1, "after the removal")
+	time.Sleep(600 * time.Millisecond)
+	put("c", "younger")
+	if age, there := all()[`{"n": 2}`]; !there || age < 600*time.Millisecond {
+		t.Errorf("a record of 0.6 s is %v old, %v", age, there)
+	}
+	time.Sleep(600 * time.Millisecond)
+	check.Equal(t, len(all()), 1, "a record of more than a second is kept")
+	time.Sleep(600 * time.Millisecond)
+	check.Equal(t, do(t, server.Client(), "DBSIZE"), any(int64(0)), "keys are left when all records are too old")
+}
+
+// However many replicas crash under ever new names, the hash stays small.
+func TestReplicasAreBounded(t *testing.T) {
+	server := emptied(t)
+	r := of(t, server, "one").Replicas()
+	var err error
+	n := 0
+	for ; err == nil && n < 1000; n++ {
+		err = r.Put(t.Context(), fmt.Sprint(n), strings.Repeat("x", 100), time.Minute)
+	}
+	if n != 257 || !strings.Contains(err.Error(), "256 replicas") {
+		t.Errorf("the %dth is refused with %v", n, err)
+	}
+	check.OK(t, r.Put(t.Context(), "0", "anew", time.Minute), "one that has a record may replace it")
+	for _, bad := range []string{"", "two\nlines", strings.Repeat("x", 5000)} {
+		check.Is(t, r.Put(t.Context(), "a", bad, time.Minute), model.ErrInvalidArgument,
+			"a record of", len(bad), "bytes")
+	}
+}
+
+// A user that may do what the documentation says may also keep records; what something
+// else wrote is not read.
+func TestReplicasOfARestrictedUser(t *testing.T) {
+	server := testserver.Redis(t)
+	r := of(t, server, "one").Replicas()
+	do(t, server.Client(), "HSET", "id.gen.replicas_{one}", "x", "nonsense")
+	do(t, server.Client(), "ACL", "SETUSER", "default", "-pexpire", "-hdel")
+	check.Must(t, r.Put(t.Context(), "a", "record", time.Second))
+	if got, err := r.All(t.Context(), time.Second); err != nil || len(got) != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestReplicasOnCluster(t *testing.T) {
+	setup := testserver.Cluster(t)
+	r := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs}).Replicas()
+	check.Must(t, r.Put(t.Context(), "a", "record", time.Minute))
+	if got, err := r.All(t.Context(), time.Minute); err != nil || len(got) != 1 {
+		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/repository/workertest"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -38,15 +40,9 @@ const (
 func open(t testing.TB, o redisstore.Options) *redisstore.Store {
 	t.Helper()
 	s, err := redisstore.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s.SetDeployment("ours")
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { check.OK(t, s.Close()) })
 	return s
 }
 
@@ -61,6 +57,22 @@ func request(t testing.TB, s *redisstore.Store, first, last int64) model.PushReq
 		Segment: model.Segment{First: first, Last: last}, Cap: 1 << 40}
 }
 
+// emptied is the shared server without any key.
+func emptied(t testing.TB) *testserver.RedisServer {
+	t.Helper()
+	server := testserver.SharedRedis(t)
+	server.FlushAll()
+	return server
+}
+
+// restartSaved writes a snapshot, kills the server and starts it again.
+func restartSaved(t testing.TB, server *testserver.RedisServer) {
+	t.Helper()
+	do(t, server.Client(), "SAVE")
+	server.Kill()
+	server.Restart()
+}
+
 // do runs a command beside the store.
 func do(t testing.TB, c redis.UniversalClient, args ...any) any {
 	t.Helper()
@@ -71,34 +83,17 @@ func do(t testing.TB, c redis.UniversalClient, args ...any) any {
 	return got
 }
 
-// eventually waits up to 20 s for f to succeed.
+// eventually waits until f returns nil, and says how long that took.
 func eventually(t testing.TB, what string, f func() error) time.Duration {
 	t.Helper()
 	start := time.Now()
-	for {
-		err := f()
-		if err == nil {
-			return time.Since(start)
-		}
-		if time.Since(start) > 20*time.Second {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	check.Eventually(t, what, f)
+	return time.Since(start)
 }
 
-// wantAdvice wants a StoreError of one line whose text holds all the words.
 func wantAdvice(t testing.TB, err error, words ...string) {
 	t.Helper()
-	var store *model.StoreError
-	if !errors.As(err, &store) || store.Store != "redis" || store.Advice == "" || strings.Contains(err.Error(), "\n") {
-		t.Fatalf("no StoreError with advice in one line: %v", err)
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%q does not mention %q", err, word)
-		}
-	}
+	workertest.WantAdvice(t, "redis", err, words...)
 }
 
 func popErr(t testing.TB, s *redisstore.Store) error {
@@ -108,4 +103,87 @@ func popErr(t testing.TB, s *redisstore.Store) error {
 		t.Errorf("%v came with an error: %v", p.Indices, err)
 	}
 	return err
+}
+
+func TestContractSingle(t *testing.T) {
+	server := testserver.SharedRedis(t)
+	listtest.Run(t, func(t *testing.T) listtest.Store {
+		server.FlushAll()
+		return openAt(t, server.Addr)
+	})
+}
+
+func TestContractUnsafe(t *testing.T) {
+	server := testserver.SharedRedis(t)
+	listtest.Run(t, func(t *testing.T) listtest.Store {
+		server.FlushAll()
+		return open(t, redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, UnsafeNoHistory: true})
+	})
+}
+
+func TestContractSentinel(t *testing.T) {
+	setup := testserver.Sentinel(t)
+	listtest.Run(t, func(t *testing.T) listtest.Store {
+		setup.Master.FlushAll()
+		s := open(t, redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName})
+		check.Must(t, s.Check(t.Context()))
+		return s
+	})
+}
+
+func TestContractCluster(t *testing.T) {
+	setup := testserver.Cluster(t)
+	listtest.Run(t, func(t *testing.T) listtest.Store {
+		for _, node := range setup.Nodes {
+			node.FlushAll()
+		}
+		s := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs})
+		check.Must(t, s.Check(t.Context()))
+		return s
+	})
+}
+
+func TestNewRefusesWhatCannotWork(t *testing.T) {
+	one := []string{"localhost:6379"}
+	for name, test := range map[string]struct {
+		o    redisstore.Options
+		want string
+	}{
+		"no mode":              {redisstore.Options{Addrs: one}, "redis.mode"},
+		"unknown mode":         {redisstore.Options{Mode: "ring", Addrs: one}, "redis.mode"},
+		"no address":           {redisstore.Options{Mode: "cluster"}, "redis.addrs"},
+		"no port":              {redisstore.Options{Mode: "cluster", Addrs: []string{"localhost"}}, "redis.addrs[0]"},
+		"bad port":             {redisstore.Options{Mode: "cluster", Addrs: []string{"a:1", "a:70000"}}, "redis.addrs[1]"},
+		"no host":              {redisstore.Options{Mode: "single", Addrs: []string{":1"}}, "redis.addrs[0]"},
+		"URL":                  {redisstore.Options{Mode: "single", Addrs: []string{"redis://u:secret@h:1"}}, "URL"},
+		"two for single":       {redisstore.Options{Mode: "single", Addrs: []string{"a:1", "b:1"}}, "single takes one"},
+		"no master name":       {redisstore.Options{Mode: "sentinel", Addrs: one}, "redis.master_name"},
+		"master name, single":  {redisstore.Options{Mode: "single", Addrs: one, MasterName: "m"}, "redis.master_name"},
+		"master name, cluster": {redisstore.Options{Mode: "cluster", Addrs: one, MasterName: "m"}, "redis.master_name"},
+		"database in cluster":  {redisstore.Options{Mode: "cluster", Addrs: one, DB: 1}, "redis.db"},
+		"negative database":    {redisstore.Options{Mode: "single", Addrs: one, DB: -1}, "negative"},
+		"negative timeout":     {redisstore.Options{Mode: "single", Addrs: one, ReadTimeout: -1}, "negative"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := redisstore.New(test.o)
+			if s != nil || !errors.Is(err, model.ErrInvalidArgument) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an invalid argument that mentions %q", err, test.want)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("%q tells the password", err)
+			}
+		})
+	}
+}
+
+func TestNewConnectsToNothing(t *testing.T) {
+	for _, o := range []redisstore.Options{
+		{Mode: "single", Addrs: []string{"[::1]:1"}},
+		{Mode: "sentinel", Addrs: []string{"nowhere.invalid:1"}, MasterName: "m"},
+		{Mode: "cluster", Addrs: []string{"nowhere.invalid:1", "nowhere.invalid:2"}},
+	} {
+		s, err := redisstore.New(o)
+		check.Must(t, err)
+		check.OK(t, s.Close())
+	}
 }

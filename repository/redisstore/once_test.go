@@ -20,6 +20,7 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -66,7 +67,7 @@ func clusterSite(t *testing.T) site {
 		s.options.Addrs = append(s.options.Addrs, p.addr)
 	}
 	for _, node := range setup.Nodes {
-		eventually(t, "announce the proxies", func() error {
+		check.Eventually(t, "announce the proxies", func() error {
 			slots := fmt.Sprint(do(t, node.Client(), "CLUSTER", "SLOTS"))
 			for _, p := range s.proxies {
 				if _, port, _ := net.SplitHostPort(p.addr); !strings.Contains(slots, port) {
@@ -113,9 +114,7 @@ func TestPushIsSentOnce(t *testing.T) {
 				before := at.fault(fault.drop, fault.stall)
 				errs := s.Push(t.Context(), reqs)
 				sent := at.fault(false, false) - before
-				if sent != len(reqs) {
-					t.Errorf("%d pushes were sent %d times", len(reqs), sent)
-				}
+				check.Equal(t, sent, len(reqs), "pushes sent")
 				for i, err := range errs {
 					wantAdvice(t, err, "push")
 					if n := at.direct.LLen(t.Context(), nameOf(reqs[i].Key)).Val(); n != 10 {
@@ -124,12 +123,8 @@ func TestPushIsSentOnce(t *testing.T) {
 				}
 				next := reqs[0]
 				next.Segment.First, next.Segment.Last = next.Segment.Last+1, next.Segment.Last+10
-				if err := s.Push(t.Context(), []model.PushRequest{next})[0]; err != nil {
-					t.Errorf("the next push: %v", err)
-				}
-				if err := s.Delete(t.Context(), keysIn(reqs)); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, s.Push(t.Context(), []model.PushRequest{next})[0], "the next push")
+				check.OK(t, s.Delete(t.Context(), keysIn(reqs)))
 			})
 		}
 	})
@@ -210,9 +205,7 @@ type proxy struct {
 func newProxy(t *testing.T, server string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	p := &proxy{addr: l.Addr().String(), server: server}
 	p.wg.Go(func() {
 		for {

@@ -14,6 +14,7 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -81,12 +82,12 @@ func TestSentinelFailover(t *testing.T) {
 	listtest.Expect(t, listtest.Pop(t, s, key(), 100).Indices, 1, 100)
 	setup.Master.Kill()
 	setup.MasterAddr(t, setup.Master.Addr)
-	eventually(t, "reader follows", func() error { return s.Check(t.Context()) })
+	check.Eventually(t, "reader follows", func() error { return s.Check(t.Context()) })
 	if st := listtest.State(t, s, key()); st.Len != 0 || st.HighWater != 1000 {
 		t.Errorf("after the failover: %+v", st)
 	}
 	req := request(t, s, 1001, 1010)
-	eventually(t, "writer follows", func() error {
+	check.Eventually(t, "writer follows", func() error {
 		err := s.Push(t.Context(), []model.PushRequest{req})[0]
 		req.Segment.First, req.Segment.Last = req.Segment.Last+1, req.Segment.Last+10
 		return err
@@ -111,7 +112,7 @@ func TestMovedSlot(t *testing.T) {
 	}
 	req := request(t, s, 1, 10) // the reader follows the redirect
 	wantAdvice(t, s.Push(t.Context(), []model.PushRequest{req})[0], "MOVED", "passes")
-	eventually(t, "writer follows", func() error {
+	check.Eventually(t, "writer follows", func() error {
 		req.Segment.First, req.Segment.Last = req.Segment.Last+1, req.Segment.Last+10
 		return s.Push(t.Context(), []model.PushRequest{req})[0]
 	})
@@ -129,7 +130,7 @@ func TestClusterWithoutOneMaster(t *testing.T) {
 		listtest.Fill(t, s, keys[i], 1, 10)
 	}
 	setup.Nodes[1].Kill()
-	eventually(t, "the cluster to be down", func() error {
+	check.Eventually(t, "the cluster to be down", func() error {
 		for _, st := range s.State(t.Context(), keys) {
 			if st.Err == nil {
 				return errors.New("a list is still served")
@@ -138,7 +139,7 @@ func TestClusterWithoutOneMaster(t *testing.T) {
 		}
 		return nil
 	})
-	eventually(t, "all of it to be away", func() error {
+	check.Eventually(t, "all of it to be away", func() error {
 		err := s.Check(t.Context())
 		if wantAdvice(t, err, "check"); errors.Is(err, model.ErrPartlyAway) {
 			return err
@@ -148,7 +149,7 @@ func TestClusterWithoutOneMaster(t *testing.T) {
 	for _, i := range []int{0, 2} {
 		do(t, setup.Nodes[i].Client(), "CONFIG", "SET", "cluster-require-full-coverage", "no")
 	}
-	eventually(t, "a part of it to serve", func() error {
+	check.Eventually(t, "a part of it to serve", func() error {
 		if err := s.Check(t.Context()); !errors.Is(err, model.ErrPartlyAway) {
 			return fmt.Errorf("check: %w", err)
 		}
@@ -165,7 +166,7 @@ func TestClusterWithoutOneMaster(t *testing.T) {
 	})
 	setup.Nodes[1].Restart()
 	setup.WaitOK()
-	eventually(t, "recover", func() error {
+	check.Eventually(t, "recover", func() error {
 		err := s.Check(t.Context())
 		for _, st := range s.State(t.Context(), keys) {
 			err = errors.Join(err, st.Err)
@@ -187,9 +188,7 @@ func TestClusterWithoutOneMaster(t *testing.T) {
 // A server that accepts and says nothing must not hold up a sweep once per pipeline.
 func TestSweepOfSilentServerEnds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer l.Close()
 	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{l.Addr().String()}, ReadTimeout: 100 * time.Millisecond})
 	start := time.Now()
@@ -227,7 +226,7 @@ func TestMasterGoneForGood(t *testing.T) {
 	do(t, setup.Nodes[0].Client(), "CLUSTER", "ADDSLOTSRANGE", 5461, 10_921)
 	do(t, setup.Nodes[0].Client(), "CLUSTER", "BUMPEPOCH")
 	setup.Nodes[1].Kill()
-	eventually(t, "node 2 to know", func() error {
+	check.Eventually(t, "node 2 to know", func() error {
 		if info := do(t, setup.Nodes[2].Client(), "CLUSTER", "INFO").(string); !strings.Contains(info, "cluster_slots_assigned:16384") {
 			return errors.New(info)
 		}

@@ -19,7 +19,7 @@ const (
 	// some 0.2 µs each.
 	pieceLen = 2_000
 	// pushPipelined bounds the indices sent in one round trip, for which Redis
-	// answers nobody else: some 2 ms.
+	// answers no other client: some 2 ms.
 	pushPipelined = 10_000
 )
 

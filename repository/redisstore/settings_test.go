@@ -3,11 +3,19 @@
 package redisstore_test
 
 import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"shardid/model"
+	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -15,9 +23,7 @@ import (
 func settings(t *testing.T, s *redisstore.Store) map[string]model.Finding {
 	t.Helper()
 	found, err := s.Settings(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	by := map[string]model.Finding{}
 	for _, f := range found {
 		if f.Store != "redis" || f.Node == "" || f.Want == "" || f.Level != model.LevelOK && f.Why == "" || strings.Contains(f.Why, "\n") {
@@ -38,9 +44,7 @@ func wantLevels(t *testing.T, found map[string]model.Finding, except map[string]
 		if !ok {
 			want = model.LevelOK
 		}
-		if f.Level != want {
-			t.Errorf("%+v, want %s", f, want)
-		}
+		check.Equal(t, f.Level, want, f)
 	}
 }
 
@@ -114,23 +118,17 @@ func TestSettingsOfCluster(t *testing.T) {
 	do(t, cluster.Nodes[1].Client(), "CONFIG", "SET", "maxmemory", "1gb", "maxmemory-policy", "allkeys-random")
 	s := open(t, redisstore.Options{Mode: "cluster", Addrs: cluster.Addrs})
 	found, err := s.Settings(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	wantOnly(t, found, cluster.Addrs[1], "maxmemory-policy")
 	nodes := map[string]bool{}
 	for _, f := range found {
 		nodes[f.Node] = true
 	}
-	if len(nodes) != 3 {
-		t.Errorf("nodes %v", nodes)
-	}
+	check.Equal(t, len(nodes), 3, "nodes", nodes)
 	cluster.Nodes[2].Kill()
 	found, err = s.Settings(t.Context())
 	wantAdvice(t, err, cluster.Addrs[2], "start Redis")
-	if n := strings.Count(err.Error(), "connection refused"); n != 1 {
-		t.Errorf("told %d times: %v", n, err)
-	}
+	check.Equal(t, strings.Count(err.Error(), "connection refused"), 1, "told in one error:", err)
 	wantOnly(t, found, cluster.Addrs[1], "maxmemory-policy")
 }
 
@@ -147,9 +145,7 @@ func wantOnly(t *testing.T, found []model.Finding, node, setting string) {
 			t.Errorf("%+v", f)
 		}
 	}
-	if n != 1 {
-		t.Errorf("%d findings about %s of %s", n, setting, node)
-	}
+	check.Equal(t, n, 1, "findings about", setting, "of", node)
 }
 
 func TestSettingsBehindSentinel(t *testing.T) {
@@ -187,5 +183,212 @@ func TestSettingsAway(t *testing.T) {
 		if strings.Contains(err.Error(), secret) {
 			t.Errorf("%v tells the password", err)
 		}
+	}
+}
+
+const secret = "s3cret-pass"
+
+// wantAll wants the same kind of error from every operation.
+func wantAll(t *testing.T, s *redisstore.Store, words ...string) {
+	t.Helper()
+	wantAdvice(t, popErr(t, s), words...)
+	wantAdvice(t, s.State(t.Context(), []model.ListKey{key()})[0].Err, words...)
+	err := s.Push(t.Context(), []model.PushRequest{{Key: key(), History: "h", Segment: model.Segment{First: 1, Last: 1}, Cap: 1}})[0]
+	wantAdvice(t, err, words...)
+	wantAdvice(t, s.Check(t.Context()), words...)
+	for _, err := range []error{err, popErr(t, s)} {
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("%q tells the password", err)
+		}
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	server := testserver.Redis(t)
+	do(t, server.Client(), "CONFIG", "SET", "requirepass", "right")
+	for name, test := range map[string]struct{ user, pass, word string }{
+		"none":          {"", "", "NOAUTH"},
+		"wrong":         {"", secret, "WRONGPASS"},
+		"unknown user":  {"bob", secret, "WRONGPASS"},
+		"wrong default": {"default", secret, "WRONGPASS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Username: test.user, Password: test.pass})
+			wantAll(t, s, test.word, "redis.password")
+		})
+	}
+	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Password: "right"})
+	check.OK(t, s.Check(t.Context()))
+}
+
+func TestHiddenHistory(t *testing.T) {
+	server := testserver.Redis(t)
+	do(t, server.Client(), "ACL", "SETUSER", "bob", "on", ">"+secret, "~*", "+@all", "-info")
+	o := redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Username: "bob", Password: secret}
+	s := open(t, o)
+	wantAll(t, s, "history cannot be read", "+info")
+	check.Is(t, popErr(t, s), model.ErrHistoryHidden)
+	o.UnsafeNoHistory = true
+	unsafe := open(t, o)
+	listtest.Fill(t, unsafe, key(), 1, 10)
+	if p := listtest.Pop(t, unsafe, key(), 4); !strings.HasPrefix(p.History, "unsafe-no-history-") || p.Len != 6 {
+		t.Errorf("popped %+v", p)
+	}
+	// Once the history can be read, what was filled without it is not trusted.
+	if p := listtest.Pop(t, openAt(t, server.Addr), key(), 4); len(p.Indices) != 0 || p.Purged != 6 {
+		t.Errorf("popped %+v", p)
+	}
+}
+
+func TestACL(t *testing.T) {
+	server := testserver.Redis(t)
+	user := func(rules ...any) *redisstore.Store {
+		do(t, server.Client(), append([]any{"ACL", "SETUSER", "bob", "reset", "on", ">" + secret}, rules...)...)
+		return open(t, redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Username: "bob", Password: secret})
+	}
+	wantAll(t, user("~id.gen.*", "-@all"), "NOPERM", "+evalsha")
+	wantAdvice(t, popErr(t, user("~other.*", "+@all")), "NOPERM", "~id.gen.*")
+	// What the advice names is enough.
+	s := user("~id.gen.*", "+evalsha", "+eval", "+info", "+hmget", "+hset", "+time", "+llen", "+lindex", "+lpop", "+ltrim", "+rpush", "+unlink", "+set", "+get", "+del")
+	listtest.Fill(t, s, key(), 1, 10)
+	listtest.Expect(t, listtest.Pop(t, s, key(), 1).Indices, 1, 1)
+	listtest.Expect(t, listtest.Pop(t, s, key(), 9).Indices, 2, 10)
+	_, err := s.TryLock(t.Context(), []string{"a"}, "me", 1e9)
+	err = errors.Join(err, s.Unlock(t.Context(), []string{"a"}, "me"), s.Delete(t.Context(), []model.ListKey{key()}), s.Check(t.Context()))
+	check.OK(t, err)
+}
+
+func TestReplicaRefuses(t *testing.T) {
+	master := testserver.Redis(t)
+	s := openAt(t, testserver.RedisReplica(t, master).Addr)
+	wantAll(t, s, "READONLY", "replica", "master's address")
+	wantAdvice(t, check.Err(s.TryLock(t.Context(), []string{"a"}, "me", 1e9)), "READONLY")
+	wantAdvice(t, s.Delete(t.Context(), []model.ListKey{key()}), "READONLY")
+}
+
+// Full memory stops pushes and is told by Probe, which writes; it does not stop pops and
+// states, and leaves no half of a push behind.
+func TestOutOfMemory(t *testing.T) {
+	server := testserver.Redis(t)
+	s, c := openAt(t, server.Addr), server.Client()
+	listtest.Fill(t, s, key(), 1, 1000)
+	do(t, c, "CONFIG", "SET", "maxmemory", "1mb", "maxmemory-policy", "noeviction")
+	req := request(t, s, 1001, 2000)
+	wantAdvice(t, s.Probe(t.Context(), []model.ListKey{key()})[0].Err, "OOM", "maxmemory")
+	wantAdvice(t, s.Push(t.Context(), []model.PushRequest{req})[0], "OOM", "maxmemory", "noeviction")
+	listtest.Expect(t, listtest.Pop(t, s, key(), 1).Indices, 1, 1)
+	listtest.Expect(t, listtest.Pop(t, s, key(), 9).Indices, 2, 10)
+	wantAdvice(t, check.Err(s.TryLock(t.Context(), []string{"a"}, "me", 1e9)), "OOM")
+	// A purge under full memory still removes the list before it trusts it.
+	do(t, c, "CONFIG", "SET", "maxmemory", "0")
+	do(t, c, "HSET", metaName, "h", "another")
+	do(t, c, "CONFIG", "SET", "maxmemory", "1mb")
+	p, err := s.Pop(t.Context(), key(), 10)
+	if len(p.Indices) != 0 || err == nil && p.Purged != 990 {
+		t.Errorf("popped %+v, %v", p, err)
+	}
+	do(t, c, "CONFIG", "SET", "maxmemory", "0")
+	listtest.Fill(t, s, key(), 2001, 2010)
+	listtest.Expect(t, listtest.Pop(t, s, key(), 100).Indices, 2001, 2010)
+}
+
+func TestLoading(t *testing.T) {
+	server := testserver.Redis(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes", "1024")
+	s, c := openAt(t, server.Addr), server.Client()
+	for i := range 400 {
+		do(t, c, "SET", "filler"+strconv.Itoa(i), strings.Repeat("x", 100))
+	}
+	listtest.Fill(t, s, key(), 1, 100)
+	do(t, c, "CONFIG", "SET", "key-load-delay", "5000") // microseconds
+	done := make(chan error, 1)
+	go func() { done <- c.Do(t.Context(), "DEBUG", "RELOAD").Err() }()
+	check.Eventually(t, "see it loading", func() error {
+		if err := s.Check(t.Context()); err != nil && strings.Contains(err.Error(), "LOADING") {
+			wantAdvice(t, err, "wait")
+			return nil
+		}
+		return errors.New("not loading")
+	})
+	check.Eventually(t, "go on", func() error { return s.Check(t.Context()) })
+	if err := <-done; err != nil {
+		t.Log("reload:", err) // its client may have given up
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	wantAll(t, openAt(t, "127.0.0.1:1"), "connection refused", "start Redis")
+	wantAll(t, openAt(t, "nowhere.invalid:6379"), "host name is unknown")
+	refused := open(t, redisstore.Options{Mode: "cluster", Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}})
+	wantAll(t, refused, "connection refused", "start Redis")
+	silent := open(t, redisstore.Options{Mode: "sentinel", Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}, MasterName: "m"})
+	wantAll(t, silent, "sentinels")
+}
+
+func TestWrongMode(t *testing.T) {
+	single, cluster, sentinel := testserver.SharedRedis(t), testserver.Cluster(t), testserver.Sentinel(t)
+	asCluster := open(t, redisstore.Options{Mode: "cluster", Addrs: []string{single.Addr}})
+	wantAll(t, asCluster, "cluster support disabled", "redis.mode to single")
+	asSingle := openAt(t, cluster.Addrs[0])
+	wantAdvice(t, asSingle.Check(t.Context()), "redis.mode")
+	for shard := range uint8(8) { // some of these are on the other nodes
+		if _, err := asSingle.Pop(t.Context(), model.ListKey{App: 1, Shard: shard}, 1); err != nil {
+			wantAdvice(t, err, "MOVED", "redis.mode to cluster")
+		}
+	}
+	wantAll(t, openAt(t, sentinel.Addrs[0]), "unknown command", "sentinel")
+	asSentinel := open(t, redisstore.Options{Mode: "sentinel", Addrs: []string{single.Addr}, MasterName: "m"})
+	wantAll(t, asSentinel, "redis.mode")
+	unknown := open(t, redisstore.Options{Mode: "sentinel", Addrs: sentinel.Addrs, MasterName: "nobody"})
+	wantAll(t, unknown, "redis.master_name")
+}
+
+func TestTLSMismatch(t *testing.T) {
+	plain := testserver.SharedRedis(t)
+	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{plain.Addr}, TLS: &tls.Config{MinVersion: tls.VersionTLS12}})
+	wantAll(t, s, "TLS")
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		return nil, errors.New("no certificate")
+	}})
+	check.Must(t, err)
+	go serveTLS(l)
+	defer l.Close()
+	wantAll(t, openAt(t, l.Addr().String()), "TLS")
+}
+
+func serveTLS(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_ = conn.(*tls.Conn).Handshake() // fails: the client speaks plain Redis
+		conn.Close()
+	}
+}
+
+// Something else than a Redis at redis.addrs is named as that.
+func TestAnotherServer(t *testing.T) {
+	for _, greeting := range []string{
+		"\x52\x00\x00\x00\x0a11.8.2-MariaDB\x00\x05\x00\x00\x00abcdefgh\x00",
+		"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+		"SSH-2.0-OpenSSH_9.9\r\n",
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		check.Must(t, err)
+		var served sync.WaitGroup
+		served.Go(func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				_, _ = io.WriteString(c, greeting)
+				_, _ = c.Read(make([]byte, 4096))
+				_ = c.Close()
+			}
+		})
+		wantAdvice(t, openAt(t, l.Addr().String()).Check(t.Context()), "does not speak as Redis does", "MySQL", "correct redis.addrs")
+		_ = l.Close()
+		served.Wait()
 	}
 }

@@ -37,8 +37,8 @@
 // The scripts are the .lua files of this folder; prelude.lua precedes all but
 // unlock.lua, and workers.lua the others of worker IDs.
 //
-// go-redis writes failures of its connection pool to stderr. Whoever wants them
-// elsewhere calls redis.SetLogger once, in main.
+// go-redis writes failures of its connection pool to stderr. A program that wants
+// them elsewhere calls redis.SetLogger once.
 package redisstore
 
 import (

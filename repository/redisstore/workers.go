@@ -49,8 +49,8 @@ type WorkersOptions struct {
 // bounds of all worker IDs, who had them last, and its report are in one hash,
 // for ever; it also tells for which history of the server the leases are valid.
 // On any other they are all dropped, as an old snapshot or a lagging replica
-// brought them back: whoever holds one loses it, and may get it back above what
-// it reserved. The bounds are kept then; they may be too old, which the lease's
+// brought them back: the holders lose them, and may get them back above what
+// they reserved. The bounds are kept then; they may be too old, which the lease's
 // KeptSince tells. All keys of a name share a slot of a cluster.
 //
 // A crashed holder with an identity gets its worker ID back at once. Owners are

@@ -14,6 +14,7 @@ import (
 	"shardid/model"
 	"shardid/repository/redisstore"
 	"shardid/repository/workertest"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -40,7 +41,7 @@ func single(addr string) redisstore.Options {
 func expire(t testing.TB, c redis.UniversalClient, id int) {
 	t.Helper()
 	do(t, c, "PEXPIRE", fmt.Sprint(leaseName, id), 1)
-	eventually(t, "expire", func() error {
+	check.Eventually(t, "expire", func() error {
 		if n := do(t, c, "EXISTS", fmt.Sprint(leaseName, id)); n != int64(0) {
 			return errors.New("still there")
 		}
@@ -96,9 +97,7 @@ func TestWorkersCluster(t *testing.T) {
 		fresh(t)
 		_, err := workersAt(t, o, redisstore.WorkersOptions{Acks: 1}).Acquire(t.Context(), owner(0))
 		wantAdvice(t, err, "0 of 1")
-		if lease := acquire(t, workersAt(t, o, redisstore.WorkersOptions{}), owner(0)); lease.WorkerID != 0 {
-			t.Errorf("worker ID %d", lease.WorkerID)
-		}
+		check.Equal(t, acquire(t, workersAt(t, o, redisstore.WorkersOptions{}), owner(0)).WorkerID, 0, "worker ID")
 	})
 }
 
@@ -107,9 +106,7 @@ func owner(i int) model.Owner { return workertest.Owner(i) }
 func acquire(t testing.TB, w *redisstore.Workers, o model.Owner) model.Lease {
 	t.Helper()
 	lease, err := w.Acquire(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return lease
 }
 
@@ -118,15 +115,13 @@ func renew(t testing.TB, w *redisstore.Workers, lease model.Lease, reserved, exp
 	t.Helper()
 	lease.Reserved, lease.Expires, lease.Reported = lease.ServerTime+reserved, lease.ServerTime+expires, lease.ServerTime
 	got, err := w.Renew(t.Context(), lease)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return got
 }
 
 func wantLost(t testing.TB, w *redisstore.Workers, lease model.Lease) {
 	t.Helper()
-	eventually(t, "lose the lease", func() error {
+	check.Eventually(t, "lose the lease", func() error {
 		_, err := w.Renew(t.Context(), lease)
 		if err == nil {
 			t.Fatalf("renewed %+v", lease)
@@ -142,7 +137,7 @@ func wantLost(t testing.TB, w *redisstore.Workers, lease model.Lease) {
 // for the first time, which takes a second.
 func soon(t testing.TB, w *redisstore.Workers, o model.Owner) (lease model.Lease) {
 	t.Helper()
-	eventually(t, "acquire", func() (err error) {
+	check.Eventually(t, "acquire", func() (err error) {
 		lease, err = w.Acquire(t.Context(), o)
 		return err
 	})
@@ -152,8 +147,7 @@ func soon(t testing.TB, w *redisstore.Workers, o model.Owner) (lease model.Lease
 // TestWorkerIDsInOrder: the smallest free one comes first, unless its bounds
 // make the owner wait.
 func TestWorkerIDsInOrder(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
 	leases := make([]model.Lease, 4)
 	for i := range leases {
@@ -176,9 +170,7 @@ func TestWorkerIDsInOrder(t *testing.T) {
 		t.Errorf("worker ID %d after %d, want 2: its bounds pass first", got.WorkerID, got.After)
 	}
 	do(t, server.Client(), "SET", fmt.Sprint(leaseName, 1), "somebody")
-	if got, err := w.Acquire(t.Context(), owner(12)); !errors.Is(err, model.ErrNoWorkerID) {
-		t.Errorf("%+v, %v", got, err)
-	}
+	check.Is(t, check.Err(w.Acquire(t.Context(), owner(12))), model.ErrNoWorkerID)
 	if got := acquire(t, w, owner(10)); got.WorkerID != 4 {
 		t.Errorf("a repeated call got %d, want 4", got.WorkerID)
 	}
@@ -186,8 +178,7 @@ func TestWorkerIDsInOrder(t *testing.T) {
 
 // TestWorkerLeaseRunsOut: a silent holder loses its worker ID by the TTL alone.
 func TestWorkerLeaseRunsOut(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	silent := workersAt(t, single(server.Addr), redisstore.WorkersOptions{TTL: 300 * time.Millisecond})
 	lease := renew(t, silent, acquire(t, silent, owner(0)), -3_600_000, -60_000)
 	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
@@ -229,11 +220,10 @@ func TestWorkerAcks(t *testing.T) {
 		t.Errorf("%v after %v", err, time.Since(start))
 	}
 	for range 2 { // a repeated call asks anew
-		_, err = w.Acquire(t.Context(), owner(1))
-		wantAdvice(t, err, "0 of 1")
+		wantAdvice(t, check.Err(w.Acquire(t.Context(), owner(1))), "0 of 1")
 	}
 	replica.Resume()
-	eventually(t, "renew", func() error {
+	check.Eventually(t, "renew", func() error {
 		_, err := w.Renew(t.Context(), sent)
 		return err
 	})
@@ -241,8 +231,7 @@ func TestWorkerAcks(t *testing.T) {
 		t.Errorf("worker ID %d, want the 1 of the call that was not confirmed", again.WorkerID)
 	}
 	two := workersAt(t, single(master.Addr), redisstore.WorkersOptions{Acks: 2})
-	_, err = two.Renew(t.Context(), sent)
-	wantAdvice(t, err, "1 of 2")
+	wantAdvice(t, check.Err(two.Renew(t.Context(), sent)), "1 of 2")
 }
 
 // TestWorkerAcksByThemselves: nobody has to say how many replicas there are. One server
@@ -254,13 +243,11 @@ func TestWorkerAcksByThemselves(t *testing.T) {
 	auto := redisstore.WorkersOptions{Acks: -1}
 	w := workersAt(t, single(master.Addr), auto)
 	alone := acquire(t, w, owner(0))
-	if _, err := w.Renew(t.Context(), alone); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(w.Renew(t.Context(), alone)))
 	replica := testserver.RedisReplica(t, master)
 	info := func(want string) {
 		t.Helper()
-		eventually(t, want, func() error {
+		check.Eventually(t, want, func() error {
 			if info := do(t, master.Client(), "INFO", "replication").(string); !strings.Contains(info, want) {
 				return errors.New("not yet")
 			}
@@ -269,21 +256,17 @@ func TestWorkerAcksByThemselves(t *testing.T) {
 	}
 	info("state=online")
 	lease := soon(t, w, owner(0)) // the first replica makes another history
-	eventually(t, "renew", func() error { _, err := w.Renew(t.Context(), lease); return err })
-	if n := do(t, master.Client(), "HGET", workersName, "r"); n != "1" {
-		t.Errorf("%v replicas were seen", n)
-	}
+	check.Eventually(t, "renew", func() error { _, err := w.Renew(t.Context(), lease); return err })
+	check.Equal(t, do(t, master.Client(), "HGET", workersName, "r"), "1", "replicas were seen")
 	replica.Pause()
 	_, err := w.Renew(t.Context(), lease)
 	wantAdvice(t, err, "0 of 1", "worker.redis_acks")
 	replica.Resume()
-	eventually(t, "renew", func() error { _, err := w.Renew(t.Context(), lease); return err })
+	check.Eventually(t, "renew", func() error { _, err := w.Renew(t.Context(), lease); return err })
 	do(t, replica.Client(), "REPLICAOF", "NO", "ONE") // as when it takes over
 	info("connected_slaves:0")
-	_, err = w.Renew(t.Context(), lease)
-	wantAdvice(t, err, "0 of 1")
-	_, err = workersAt(t, single(master.Addr), auto).Acquire(t.Context(), owner(1))
-	wantAdvice(t, err, "0 of 1")
+	wantAdvice(t, check.Err(w.Renew(t.Context(), lease)), "0 of 1")
+	wantAdvice(t, check.Err(workersAt(t, single(master.Addr), auto).Acquire(t.Context(), owner(1))), "0 of 1")
 	if _, err := workersAt(t, single(master.Addr), redisstore.WorkersOptions{}).Renew(t.Context(), lease); err != nil {
 		t.Errorf("nobody has to confirm: %v", err)
 	}
@@ -296,8 +279,7 @@ func TestWorkerRepliesLost(t *testing.T) {
 	w := workersAt(t, at.options, redisstore.WorkersOptions{})
 	acquire(t, w, owner(9))
 	at.fault(true, false)
-	_, err := w.Acquire(t.Context(), owner(0))
-	wantAdvice(t, err, "acquire")
+	wantAdvice(t, check.Err(w.Acquire(t.Context(), owner(0))), "acquire")
 	at.fault(false, false)
 	lease := acquire(t, w, owner(0))
 	if lease.WorkerID != 1 {
@@ -308,15 +290,12 @@ func TestWorkerRepliesLost(t *testing.T) {
 		t.Error("released without a reply")
 	}
 	at.fault(false, false)
-	if err := w.Release(t.Context(), lease); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, w.Release(t.Context(), lease))
 }
 
 // TestOldPeers: a report of more than a minute ago says nothing about a clock.
 func TestOldPeers(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
 	lease := renew(t, w, acquire(t, w, owner(0)), 1000, 2000)
 	for age, want := range map[int64]int{30_000: 1, 61_000: 0} {
@@ -332,9 +311,7 @@ func TestOldPeers(t *testing.T) {
 	lease = acquire(t, w, next) // it has the entry, and the report is not its own
 	wantNoPeers(t, w)
 	renew(t, w, lease, 1000, 2000)
-	if err := w.Release(t.Context(), lease); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, w.Release(t.Context(), lease))
 	wantNoPeers(t, w)
 }
 
@@ -372,32 +349,25 @@ func TestWorkersForeignContent(t *testing.T) {
 }
 
 func TestWorkersArguments(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
+	server := emptied(t)
 	s := openAt(t, server.Addr)
 	good := s.Workers(redisstore.WorkersOptions{Name: "leaf"})
 	lease := acquire(t, good, owner(0))
 	negative, late, far := lease, lease, lease
 	negative.Reserved, late.Expires, far.WorkerID = -1, 1<<49, 1024
 	for _, bad := range []model.Lease{negative, late, far} {
-		_, err := good.Renew(t.Context(), bad)
-		wantInvalid(t, err)
+		wantInvalid(t, check.Err(good.Renew(t.Context(), bad)))
 		wantInvalid(t, good.Release(t.Context(), bad))
 	}
 	for _, o := range []model.Owner{{Address: "a"}, {Token: "t"}, {Address: "a b", Token: "t"}, {Address: "a", Token: "t", Identity: "\n"}} {
-		_, err := good.Acquire(t.Context(), o)
-		wantInvalid(t, err)
+		wantInvalid(t, check.Err(good.Acquire(t.Context(), o)))
 	}
 	for _, o := range []redisstore.WorkersOptions{{}, {Name: "a}b"}, {Name: "a b"}, {Name: "a", TTL: -1}, {Name: "a", TTL: 1}} {
-		_, err := s.Workers(o).Acquire(t.Context(), owner(0))
-		wantInvalid(t, err)
-		_, err = s.Workers(o).Peers(t.Context())
-		wantInvalid(t, err)
+		wantInvalid(t, check.Err(s.Workers(o).Acquire(t.Context(), owner(0))))
+		wantInvalid(t, check.Err(s.Workers(o).Peers(t.Context())))
 	}
 	other := acquire(t, s.Workers(redisstore.WorkersOptions{Name: "other"}), owner(1))
-	if other.WorkerID != 0 {
-		t.Errorf("names share worker IDs: %+v", other)
-	}
+	check.Equal(t, other.WorkerID, 0, "the worker ID of another name")
 }
 
 func wantInvalid(t testing.TB, err error) {
@@ -425,9 +395,7 @@ func TestWorkersACL(t *testing.T) {
 	w := workersAt(t, o, redisstore.WorkersOptions{})
 	lease := renew(t, w, acquire(t, w, owner(0)), 1000, 2000)
 	_, err = w.Peers(t.Context())
-	if err := errors.Join(err, w.Release(t.Context(), lease)); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, errors.Join(err, w.Release(t.Context(), lease)))
 	_, err = workersAt(t, o, redisstore.WorkersOptions{Acks: 1}).Acquire(t.Context(), owner(0))
 	wantAdvice(t, err, "0 of 1")
 }
@@ -515,8 +483,7 @@ func TestWorkersFailOver(t *testing.T) {
 	do(t, b.Client(), "REPLICAOF", "NO", "ONE")
 	wantDropped(t, after, lease, lease.Expires)
 	// The old master has lost its replica: it renews nothing.
-	_, err := w.Renew(t.Context(), lease)
-	wantAdvice(t, err, "too few replicas have confirmed: 0 of 1", "replicas")
+	wantAdvice(t, check.Err(w.Renew(t.Context(), lease)), "too few replicas have confirmed: 0 of 1", "replicas")
 }
 
 // TestWorkersHashLost: without its hash a lease is not worth more than one of
@@ -535,13 +502,9 @@ func TestWorkersHashLost(t *testing.T) {
 			do(t, server.Client(), damage...)
 			wantLost(t, w, lease)
 			next := acquire(t, w, owner(1))
-			if next.KeptSince != next.ServerTime {
-				t.Errorf("kept since %d, now %d", next.KeptSince, next.ServerTime)
-			}
+			check.Equal(t, next.KeptSince, next.ServerTime, "kept since")
 			wantLost(t, w, lease)
-			if err := w.Release(t.Context(), lease); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, w.Release(t.Context(), lease))
 			renew(t, w, next, 1000, 2000)
 		})
 	}

@@ -19,7 +19,7 @@ import (
 // lists. A list without a row gets model.ErrUnknownShard, one without an index
 // left model.ErrLimitReached, and the others still get theirs. When the
 // transaction fails, or its COMMIT is not acknowledged, every answer is a
-// *model.StoreError and the segments are lost for good. Safe for concurrent use,
+// *model.StoreError and the segments are never handed out. Safe for concurrent use,
 // over processes too; 64 requests are one SELECT and one UPDATE.
 func (s *Store) Allocate(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
 	return s.change(ctx, "allocate", reqs, model.AllocState.Next)

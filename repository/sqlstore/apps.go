@@ -299,7 +299,7 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (deleted m
 	return deleted, err
 }
 
-// ConfirmApp ends the doubts about an app's lists: whoever calls it says that max_id of
+// ConfirmApp ends the doubts about an app's lists: the caller says that max_id of
 // each is right. name must be the app's, so that no other one is confirmed. It gives
 // how many lists waited for it, and changes nothing when none did. Errors:
 // model.ErrUnknownApp, ErrInvalidArgument for another name, *model.StoreError.

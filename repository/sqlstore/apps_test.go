@@ -3,11 +3,17 @@
 package sqlstore
 
 import (
+	"context"
+	"database/sql"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -54,9 +60,7 @@ func TestChangeAppRefused(t *testing.T) {
 			"step":                 {model.AppChange{Name: ptr("x"), Step: ptr(int64(0))}, model.ErrInvalidArgument},
 			"floor over the limit": {model.AppChange{Name: ptr("x"), MinIndex: ptr(int64(60_000))}, model.ErrRefused},
 		} {
-			if _, _, err := s.ChangeApp(t.Context(), 7, c.change); !errors.Is(err, c.want) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, c.change)), c.want, name)
 			if got, err := s.App(t.Context(), 7); err != nil || got.App != a || got.TotalIndices != 1489 {
 				t.Errorf("%s: now %+v, %v", name, got, err)
 			}
@@ -64,9 +68,7 @@ func TestChangeAppRefused(t *testing.T) {
 		if _, after, err := s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: &issued}); err != nil || after.Limit.MaxID != issued {
 			t.Errorf("a limit at the last ID: %+v, %v", after, err)
 		}
-		if got := one(s, key(7, 3), 0); !errors.Is(got.Err, model.ErrLimitReached) {
-			t.Errorf("got %+v", got)
-		}
+		check.Is(t, one(s, key(7, 3), 0).Err, model.ErrLimitReached)
 		if _, _, err := s.ChangeApp(t.Context(), 9, model.AppChange{Step: ptr(int64(7))}); !errors.Is(err, model.ErrUnknownApp) {
 			t.Error(err)
 		}
@@ -78,14 +80,10 @@ func TestChangeAppKnowsTheTombstone(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(7))
 		wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
-		if _, err := s.DeleteApp(t.Context(), 7, "test"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
 		run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (7, 'test', 3)")
 		limit := key(7, 3).Compose(999)
-		if _, _, err := s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: &limit}); !errors.Is(err, model.ErrRefused) {
-			t.Error(err)
-		}
+		check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{MaxLimitID: &limit})), model.ErrRefused)
 	})
 }
 
@@ -98,9 +96,7 @@ func TestChangeAppKeepsTheRest(t *testing.T) {
 		if _, _, err := s.ChangeApp(t.Context(), 7, model.AppChange{Name: ptr("x"), MinIndex: ptr(int64(800))}); !errors.Is(err, model.ErrRefused) {
 			t.Errorf("a floor beyond the limit of one shard: %v", err)
 		}
-		if _, _, err := s.ChangeApp(t.Context(), 7, model.AppChange{Name: ptr("x"), Step: ptr(int64(9))}); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{Name: ptr("x"), Step: ptr(int64(9))})))
 		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc WHERE app_name = 'x' AND step = 9 AND (max_limit_id = 99 AND max_id = 700 OR shard_id <> 3 AND max_limit_id = 0)"); n != 64 {
 			t.Errorf("%d rows are as they should be", n)
 		}
@@ -111,16 +107,12 @@ func TestDeleteAppNeedsItsName(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(7))
 		for _, name := range []string{"", "Test", "test ", "7"} {
-			if _, err := s.DeleteApp(t.Context(), 7, name); !errors.Is(err, model.ErrInvalidArgument) {
-				t.Errorf("%q: %v", name, err)
-			}
+			check.Is(t, check.Err(s.DeleteApp(t.Context(), 7, name)), model.ErrInvalidArgument, name)
 		}
 		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc") - count(t, s, "SELECT COUNT(*) FROM id_alloc_deleted"); n != 64 {
 			t.Errorf("%d rows more than tombstones", n)
 		}
-		if _, err := s.DeleteApp(t.Context(), 9, ""); !errors.Is(err, model.ErrUnknownApp) {
-			t.Error(err)
-		}
+		check.Is(t, check.Err(s.DeleteApp(t.Context(), 9, "")), model.ErrUnknownApp)
 	})
 }
 
@@ -156,5 +148,268 @@ func TestOneOfManyWins(t *testing.T) {
 		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); gone != 1 || n != 0 {
 			t.Errorf("%d deleted the app, it has %d rows", gone, n)
 		}
+	})
+}
+
+// road is a way on which an app comes back after it was deleted.
+type road struct {
+	name  string
+	mysql bool // only there
+	lifts bool // the row has it at once, and not only its first segment
+	take  func(t *testing.T, s *Store)
+}
+
+func roads() []road {
+	insert := func(columns, values string) func(*testing.T, *Store) {
+		return func(t *testing.T, s *Store) {
+			rows := make([]string, model.Shards)
+			for shard := range rows {
+				rows[shard] = fmt.Sprintf("(7, 'test', %d%s)", shard, values)
+			}
+			byHand(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id"+columns+") VALUES "+strings.Join(rows, ", "))
+		}
+	}
+	return []road{
+		{"provision", false, true, func(t *testing.T, s *Store) { provision(t, s, app(7)) }},
+		{"the stored procedure", true, true, func(t *testing.T, s *Store) { byHand(t, s, "CALL alloc_initData(7, 'test', '')") }},
+		{"a plain INSERT", false, false, insert("", "")},
+		{"rows of a backup", false, false, insert(", max_id, last_max_id, allocated_at, current_step", ", 500, 500, 1700000000000, 500")},
+	}
+}
+
+// byHand runs a statement until it is not in another's way.
+func byHand(t *testing.T, s *Store, statement string) {
+	t.Helper()
+	for try := 0; ; try++ {
+		if _, err := s.pool.Exec(statement); err == nil {
+			return
+		} else if !isRolledBack(err) || try == 20 {
+			t.Errorf("%s: %v", statement, err)
+			return
+		}
+	}
+}
+
+// An app that was deleted goes on above what it had handed out, on whatever road it
+// comes back, and nothing calls that a database that went back in time.
+func TestDeletedAppGoesOn(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(7))
+		wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
+		wantSegment(t, one(s, key(7, 3), 0), 1001, 2000)
+		wantSegment(t, one(s, key(7, 63), 0), 1, 1000)
+		end := int64(2000)
+		for _, r := range roads() {
+			if r.mysql && s.server == nil {
+				continue
+			}
+			deleted, err := s.DeleteApp(t.Context(), 7, "test")
+			if err != nil || deleted.HighestIndex != end || count(t, s, "SELECT COUNT(*) FROM id_alloc") != 0 {
+				t.Fatalf("%s: deleted %+v, %v", r.name, deleted, err)
+			}
+			if got := one(s, key(7, 3), 0); !errors.Is(got.Err, model.ErrUnknownShard) {
+				t.Fatalf("a deleted app gave %+v", got)
+			}
+			r.take(t, s)
+			if n := count(t, s, "SELECT max_id FROM id_alloc WHERE app_id = 7 AND shard_id = 3"); r.lifts && n != end {
+				t.Errorf("%s: max_id is %d at first, want %d", r.name, n, end)
+			}
+			got := one(s, key(7, 3), 0)
+			if got.Err != nil || got.Segment.First != end+1 || got.Lifted != 0 || got.Jumped != 0 {
+				t.Errorf("%s: got %+v, want it from %d on", r.name, got, end+1)
+			}
+			if first := one(s, key(7, 62), 0); first.Segment.First < 1 || first.Err != nil {
+				t.Errorf("%s: a shard that was never used: %+v", r.name, first)
+			}
+			end = got.Segment.Last
+		}
+	})
+}
+
+// The tombstone holds what was handed out, even of a row that came back lower and was
+// never used before the app was deleted again.
+func TestTombstonesOnlyRise(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(7))
+		run(t, s, "UPDATE id_alloc SET max_id = 9000 WHERE shard_id = 3")
+		for range 2 {
+			check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
+			run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id, max_id) VALUES (7, 'test', 3, 5)", "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (7, 'test', 4)")
+		}
+		wantSegment(t, one(s, key(7, 3), 0), 9001, 10_000)
+		wantSegment(t, one(s, key(7, 4), 0), 1, 1000)
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc_deleted"), 64,
+			"tombstones: a shard that did not come back was forgotten")
+	})
+}
+
+// What the app had is not only a floor: a limit below it would make an app that can
+// issue nothing, or folds onto issued IDs.
+func TestProvisionBelowATombstone(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(7))
+		wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
+		check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
+		a := app(7)
+		for _, policy := range []model.LimitPolicy{model.LimitReject, model.LimitWrap} {
+			a.Limit = model.Limit{MaxID: key(7, 3).Compose(1000) - 1, Policy: policy}
+			if _, err := s.CreateApp(t.Context(), a); !errors.Is(err, model.ErrRefused) || count(t, s, "SELECT COUNT(*) FROM id_alloc") != 0 {
+				t.Errorf("%s: %v", policy, err)
+			}
+		}
+		a.Limit.MaxID++
+		made, err := s.CreateApp(t.Context(), a)
+		if err != nil || made.HighestIndex != 1000 || made.TotalIndices != 1000 || made.Shards != 64 {
+			t.Errorf("made %+v, %v", made, err)
+		}
+	})
+}
+
+// Deletions and every road back, under allocations by four: no index twice.
+func TestDeleteUnderLoad(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(7))
+		books := &segments{}
+		var callers sync.WaitGroup
+		done := make(chan struct{})
+		for range 4 {
+			callers.Go(func() { books.fill(t, s, done) })
+		}
+		for i := range 9 {
+			books.wait(t, 10*(i+1))
+			check.OK(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
+			if r := roads()[i%3]; !r.mysql || s.server != nil {
+				r.take(t, s)
+			} else {
+				provision(t, s, app(7))
+			}
+		}
+		close(done)
+		callers.Wait()
+		books.settle(t)
+	})
+}
+
+// An allocation that waited for a lock while the app was deleted and came back sees
+// the deletion: it looks for it once it has the locks.
+func TestDeletionDuringALockWait(t *testing.T) {
+	opts := backends()[0].empty(t)
+	s, admin := openMigrated(t, opts), plain(t, opts.DSN)
+	provision(t, s, app(1))
+	provision(t, s, app(7))
+	wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
+	// It locks no gaps, which would keep the row of app 7 from being inserted below.
+	holder, err := admin.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	check.Must(t, err)
+	defer func() { _ = holder.Rollback() }() // done below, unless the test fails
+	check.Must(t, check.Err(holder.Exec("SELECT * FROM id_alloc WHERE app_id = 1 FOR UPDATE")))
+	got := make(chan []model.Allocation, 1)
+	go func() { got <- s.Allocate(context.Background(), ask(key(1, 0), key(7, 3))) }()
+	eventuallyLocked(t, s)
+	check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
+	run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (7, 'test', 3)")
+	check.Must(t, holder.Rollback())
+	wantSegment(t, (<-got)[1], 1001, 2000)
+}
+
+// eventuallyLocked waits until a transaction waits for a lock. The server reads the
+// table anew only when nobody has for a tenth of a second.
+func eventuallyLocked(t *testing.T, s *Store) {
+	t.Helper()
+	for range 50 {
+		time.Sleep(200 * time.Millisecond)
+		if count(t, s, "SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'") > 0 {
+			return
+		}
+	}
+	t.Fatal("no transaction waits for a lock")
+}
+
+// segments are all that was handed out of the shards 0…2 of app 7.
+type segments struct {
+	mu  sync.Mutex
+	n   int
+	all map[model.ListKey][]model.Segment
+}
+
+func (b *segments) fill(t *testing.T, s *Store, done <-chan struct{}) {
+	reqs := ask(key(7, 0), key(7, 1), key(7, 2))
+	for {
+		select {
+		case <-done:
+			return
+		default:
+		}
+		for i, a := range s.Allocate(t.Context(), reqs) {
+			if errors.Is(a.Err, model.ErrUnknownShard) {
+				continue
+			}
+			if a.Err != nil {
+				t.Error(a.Err)
+				return
+			}
+			b.enter(reqs[i].Key, a.Segment)
+		}
+	}
+}
+
+func (b *segments) enter(k model.ListKey, s model.Segment) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.all == nil {
+		b.all = map[model.ListKey][]model.Segment{}
+	}
+	b.all[k] = append(b.all[k], s)
+	b.n++
+}
+
+// wait is until so many segments were handed out.
+func (b *segments) wait(t *testing.T, n int) {
+	waitFor(t, func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.n >= n
+	})
+}
+
+func (b *segments) settle(t *testing.T) {
+	for k, list := range b.all {
+		seen := map[int64]bool{}
+		for _, s := range list {
+			for i := s.First; i <= s.Last; i += 1000 { // segments are 1000 long
+				if seen[i/1000] {
+					t.Errorf("list %s: index %d came twice", k, i)
+				}
+				seen[i/1000] = true
+			}
+		}
+	}
+	t.Logf("%d segments", b.n)
+}
+
+// SQLite remembers a DELETE by hand as well.
+func TestDeleteByHand(t *testing.T) {
+	s := openMigrated(t, backends()[1].empty(t))
+	provision(t, s, app(7))
+	wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
+	addTag(t, s, "a", 2000)
+	wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1, End: 2001, Step: 2000})
+	for range 2 { // the second time with the tombstones in place
+		run(t, s, "DELETE FROM id_alloc", "DELETE FROM leaf_alloc", "INSERT INTO leaf_alloc (biz_tag, step) VALUES ('a', 2000)")
+		provision(t, s, app(7))
+	}
+	wantSegment(t, one(s, key(7, 3), 0), 1001, 2000)
+	wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: 2001, End: 4001, Step: 2000})
+}
+
+// Without the tables of the deleted nothing may be handed out.
+func TestNoTombstones(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(7))
+		addTag(t, s, "a", 2000)
+		run(t, s, "DROP TABLE id_alloc_deleted", "DROP TABLE leaf_alloc_deleted")
+		wantAdvice(t, one(s, key(7, 3), 0).Err, "shardid migrate")
+		wantAdvice(t, s.Check(t.Context()), "shardid migrate")
+		wantAdvice(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})), "shardid migrate")
 	})
 }

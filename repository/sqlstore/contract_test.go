@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func TestAllocateFollowsOn(t *testing.T) {
@@ -25,23 +26,19 @@ func TestAllocateFollowsOn(t *testing.T) {
 		if n := count(t, s, "SELECT taken_at FROM id_alloc WHERE app_id = 1 AND shard_id = 0"); time.Since(time.UnixMilli(n)) > time.Minute {
 			t.Errorf("taken_at %d", n)
 		}
-		if n := count(t, s, "SELECT current_step FROM id_alloc WHERE app_id = 1 AND shard_id = 0"); n != 2000 {
-			t.Errorf("current_step %d", n)
-		}
+		check.Equal(t, count(t, s, "SELECT current_step FROM id_alloc WHERE app_id = 1 AND shard_id = 0"), 2000,
+			"current_step")
 	})
 }
 
 func TestAllocateStepShrinksWhenIdle(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			s := openMigrated(t, b.empty(t))
-			provision(t, s, app(1))
-			run(t, s, "UPDATE id_alloc SET current_step = 8000")
-			wantSegment(t, one(s, key(1, 0), 0), 1, 8000)
-			run(t, s, "UPDATE id_alloc SET taken_at = taken_at - 31 * 60 * 1000")
-			wantSegment(t, one(s, key(1, 0), 0), 8001, 12000)
-		})
-	}
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(1))
+		run(t, s, "UPDATE id_alloc SET current_step = 8000")
+		wantSegment(t, one(s, key(1, 0), 0), 1, 8000)
+		run(t, s, "UPDATE id_alloc SET taken_at = taken_at - 31 * 60 * 1000")
+		wantSegment(t, one(s, key(1, 0), 0), 8001, 12000)
+	})
 }
 
 func TestAllocateLiftsToFloor(t *testing.T) {
@@ -49,14 +46,10 @@ func TestAllocateLiftsToFloor(t *testing.T) {
 		provision(t, s, app(1))
 		lifted := one(s, key(1, 0), 5000)
 		wantSegment(t, lifted, 5001, 6000)
-		if lifted.Lifted != 5000 {
-			t.Errorf("Lifted %d", lifted.Lifted)
-		}
+		check.Equal(t, lifted.Lifted, 5000, "Lifted")
 		next := one(s, key(1, 0), 5999)
 		wantSegment(t, next, 6001, 7000)
-		if next.Lifted != 0 {
-			t.Errorf("Lifted %d", next.Lifted)
-		}
+		check.Equal(t, next.Lifted, 0, "Lifted")
 	})
 }
 
@@ -75,9 +68,7 @@ func TestAllocateStopsAtTheLimitExactly(t *testing.T) {
 				t.Fatalf("got %+v", got)
 			}
 		}
-		if n := count(t, s, "SELECT max_id FROM id_alloc WHERE shard_id = 7"); n != 1003 {
-			t.Errorf("max_id %d", n)
-		}
+		check.Equal(t, count(t, s, "SELECT max_id FROM id_alloc WHERE shard_id = 7"), 1003, "max_id")
 	})
 }
 
@@ -124,9 +115,7 @@ func TestAllocateAnswersEachRequest(t *testing.T) {
 			}
 		}
 		wantSegment(t, got[6], 1, 1000)
-		if n := count(t, s, "SELECT SUM(max_id) FROM id_alloc"); n != 1000+1077+1000 {
-			t.Errorf("stored %d", n)
-		}
+		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM id_alloc"), 1000+1077+1000, "stored")
 		if s.Allocate(context.Background(), nil) != nil {
 			t.Error("an answer without a request")
 		}
@@ -150,9 +139,7 @@ func TestAllocateAllOrNothing(t *testing.T) {
 				t.Errorf("answer %d: %+v", i, got)
 			}
 		}
-		if n := count(t, s, "SELECT SUM(max_id) FROM id_alloc"); n != 0 {
-			t.Errorf("stored %d", n)
-		}
+		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM id_alloc"), 0, "stored")
 		run(t, s, "DROP TRIGGER stop")
 		wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
 	})
@@ -172,23 +159,19 @@ func TestAllocateAfterTheContextEnded(t *testing.T) {
 
 // Two stores, as two processes have them, allocate the same lists at once.
 func TestAllocateConcurrently(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			opts := b.empty(t)
-			stores := []*Store{openMigrated(t, opts), open(t, opts)}
-			provision(t, stores[0], app(1))
-			workers := 16
-			if testing.Short() {
-				workers = 2
-			}
-			segments := allocateConcurrently(t, stores, workers, 25)
-			for shard := range uint8(8) {
-				if last := contiguous(t, segments[key(1, shard)]); last != maxID(t, stores[0], shard) {
-					t.Errorf("shard %d: last %d, max_id %d", shard, last, maxID(t, stores[0], shard))
-				}
-			}
-		})
-	}
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		stores := []*Store{openMigrated(t, opts), open(t, opts)}
+		provision(t, stores[0], app(1))
+		workers := 16
+		if testing.Short() {
+			workers = 2
+		}
+		segments := allocateConcurrently(t, stores, workers, 25)
+		for shard := range uint8(8) {
+			check.Equal(t, contiguous(t, segments[key(1, shard)]), maxID(t, stores[0], shard),
+				"shard", shard, "last index")
+		}
+	})
 }
 
 func maxID(t *testing.T, s *Store, shard uint8) (n int64) {
@@ -262,40 +245,13 @@ func TestProvisionAllOrNone(t *testing.T) {
 		if _, err := s.CreateApp(ctx, app(2)); !errors.Is(err, model.ErrAppExists) || !strings.Contains(err.Error(), "1 of 64") {
 			t.Errorf("half an app: %v", err)
 		}
-		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); n != 65 {
-			t.Errorf("%d rows", n)
-		}
-		if _, err := s.CreateApp(ctx, model.App{ID: 3}); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("no name: %v", err)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), 65, "rows")
+		check.Is(t, check.Err(s.CreateApp(ctx, model.App{ID: 3})), model.ErrInvalidArgument, "no name")
 		wantSegment(t, one(s, key(1, 0), 0), 1, 50)
 		apps, err := s.Apps(ctx)
 		want := model.AppSummary{App: a, Shards: 64, HighestIndex: 50, TotalIndices: 50}
 		if err != nil || len(apps) != 2 || apps[0] != want || apps[1].Shards != 1 {
 			t.Errorf("apps %+v, %v", apps, err)
-		}
-	})
-}
-
-// Only one of many racing calls provisions an app.
-func TestProvisionConcurrently(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		var wg sync.WaitGroup
-		errs := make([]error, 8)
-		for i := range errs {
-			wg.Go(func() { _, errs[i] = s.CreateApp(context.Background(), app(1)) })
-		}
-		wg.Wait()
-		won := 0
-		for _, err := range errs {
-			if err == nil {
-				won++
-			} else if !errors.Is(err, model.ErrAppExists) {
-				t.Error(err)
-			}
-		}
-		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); won != 1 || n != 64 {
-			t.Errorf("%d won, %d rows", won, n)
 		}
 	})
 }
@@ -311,42 +267,37 @@ func TestAppOutOfRangeIsRefused(t *testing.T) {
 		if err := s.gorm.Create(&row).Error; err == nil {
 			t.Error("app 300 was provisioned")
 		}
-		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); n != 0 {
-			t.Errorf("%d rows", n)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), 0, "rows")
 	})
 }
 
 // A server that ignores CHECK may hold anything: app 300 must not become app 44.
 func TestLoadLeavesBadRowsOut(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			var bad []string
-			opts := b.empty(t)
-			opts.OnBadRow = func(err error) { bad = append(bad, err.Error()) }
-			s := openMigrated(t, opts)
-			provision(t, s, app(44))
-			dropChecks(t, s)
-			run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (300, 'x', 0), (44, 'x', 64)",
-				"UPDATE id_alloc SET limit_policy = 'what' WHERE shard_id = 1",
-				"UPDATE id_alloc SET step = 2000000 WHERE shard_id = 2",
-				"UPDATE id_alloc SET max_id = -1 WHERE shard_id = 3",
-				"UPDATE id_alloc SET max_limit_id = -1 WHERE shard_id = 4")
-			lists, err := s.Load(context.Background())
-			if err != nil || len(lists) != 60 || len(bad) != 6 {
-				t.Fatalf("%d lists, bad %q, %v", len(lists), bad, err)
-			}
-			if lists[0].Key != key(44, 0) || lists[59].Key != key(44, 63) || lists[0].AppName != "test" {
-				t.Errorf("lists %+v", lists)
-			}
-			if !strings.Contains(strings.Join(bad, "\n"), "(app_id 300, shard_id 0) cannot be used") {
-				t.Errorf("bad %q", bad)
-			}
-			if apps, err := s.Apps(context.Background()); err != nil || len(apps) != 1 {
-				t.Errorf("apps %+v, %v", apps, err)
-			}
-		})
-	}
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		var bad []string
+		opts.OnBadRow = func(err error) { bad = append(bad, err.Error()) }
+		s := openMigrated(t, opts)
+		provision(t, s, app(44))
+		dropChecks(t, s)
+		run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (300, 'x', 0), (44, 'x', 64)",
+			"UPDATE id_alloc SET limit_policy = 'what' WHERE shard_id = 1",
+			"UPDATE id_alloc SET step = 2000000 WHERE shard_id = 2",
+			"UPDATE id_alloc SET max_id = -1 WHERE shard_id = 3",
+			"UPDATE id_alloc SET max_limit_id = -1 WHERE shard_id = 4")
+		lists, err := s.Load(context.Background())
+		if err != nil || len(lists) != 60 || len(bad) != 6 {
+			t.Fatalf("%d lists, bad %q, %v", len(lists), bad, err)
+		}
+		if lists[0].Key != key(44, 0) || lists[59].Key != key(44, 63) || lists[0].AppName != "test" {
+			t.Errorf("lists %+v", lists)
+		}
+		if !strings.Contains(strings.Join(bad, "\n"), "(app_id 300, shard_id 0) cannot be used") {
+			t.Errorf("bad %q", bad)
+		}
+		if apps, err := s.Apps(context.Background()); err != nil || len(apps) != 1 {
+			t.Errorf("apps %+v, %v", apps, err)
+		}
+	})
 }
 
 func dropChecks(t *testing.T, s *Store) {
@@ -360,25 +311,18 @@ func dropChecks(t *testing.T, s *Store) {
 }
 
 func TestCheck(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			ctx := context.Background()
-			s := open(t, b.empty(t))
-			wantAdvice(t, s.Check(ctx), "shardid migrate")
-			_, err := s.Load(ctx)
-			wantAdvice(t, err, "shardid migrate")
-			wantAdvice(t, one(s, key(1, 0), 0).Err, "shardid migrate")
-			wantAdvice(t, createApp(s, app(1)), "shardid migrate")
-			if err := s.Migrate(ctx, nil); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Check(ctx); err != nil {
-				t.Error(err)
-			}
-			run(t, s, "ALTER TABLE id_alloc DROP COLUMN taken_at")
-			wantAdvice(t, s.Check(ctx), "shardid migrate")
-		})
-	}
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		ctx := context.Background()
+		s := open(t, opts)
+		wantAdvice(t, s.Check(ctx), "shardid migrate")
+		wantAdvice(t, check.Err(s.Load(ctx)), "shardid migrate")
+		wantAdvice(t, one(s, key(1, 0), 0).Err, "shardid migrate")
+		wantAdvice(t, createApp(s, app(1)), "shardid migrate")
+		check.Must(t, s.Migrate(ctx, nil))
+		check.OK(t, s.Check(ctx))
+		run(t, s, "ALTER TABLE id_alloc DROP COLUMN taken_at")
+		wantAdvice(t, s.Check(ctx), "shardid migrate")
+	})
 }
 
 // wantAdvice checks an error for operators.

@@ -308,8 +308,8 @@ func doubtSQL(gap model.Gap, rate int64) string {
 // Beat says to the database, and to the witness, that all is used as it was: a copy of
 // either that is found later is at least that new. It notes a change of the server, and
 // brings up to date what the witness does not cover, so that a restart of one store
-// never adds up with a later one of the other. Whoever serves calls it every second or
-// so; it writes every model.BeatEvery. Errors: *model.StoreError.
+// never adds up with a later one of the other. A replica that serves calls it every
+// second or so; it writes every model.BeatEvery. Errors: *model.StoreError.
 func (s *Store) Beat(ctx context.Context) error {
 	if s.server == nil {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -69,9 +70,7 @@ func mariaDB(t *testing.T, opts Options) *Store {
 	opts.Driver, opts.DSN = MySQL, testserver.SharedMariaDB(t).NewDatabase(t)
 	s := openMigrated(t, opts)
 	provision(t, s, app(1))
-	if _, err := s.CreateTag(t.Context(), model.Tag{Name: "t", MaxID: 1, Step: 1000}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "t", MaxID: 1, Step: 1000})))
 	return s
 }
 
@@ -80,9 +79,7 @@ func mariaDB(t *testing.T, opts Options) *Store {
 func anotherServer(t *testing.T, s *Store, ago time.Duration) {
 	t.Helper()
 	run(t, s, "UPDATE shardid_deployment SET server = 'another', beat_at = beat_at - "+ms(ago))
-	if err := s.Beat(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Beat(t.Context()))
 	run(t, s, "UPDATE shardid_deployment SET jump_from = 0")
 }
 
@@ -104,15 +101,11 @@ func TestServerChange(t *testing.T) {
 	tag := func() model.TagSegment {
 		t.Helper()
 		seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return seg
 	}
 	for range 2 { // the first one meets the database, the second one the witness
-		if err := s.Beat(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Beat(t.Context()))
 	}
 	a, b := takeList(t, s, "h1", 0), tag()
 	if a.Err != nil || a.Segment.First != 1 || b.First != 1 {
@@ -161,12 +154,8 @@ func TestDoubtIsTheModels(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.pool.Exec("UPDATE shardid_deployment SET server = 'another', beat_at = ?", beat); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Beat(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(s.pool.Exec("UPDATE shardid_deployment SET server = 'another', beat_at = ?", beat)))
+	check.Must(t, s.Beat(t.Context()))
 	now := time.UnixMilli(count(t, s, "SELECT since FROM shardid_deployment"))
 	for i, r := range rows {
 		rate := max(r.step, 300)
@@ -175,9 +164,8 @@ func TestDoubtIsTheModels(t *testing.T) {
 		}
 		gap := model.Gap{Known: time.UnixMilli(beat), Now: now, Slack: 2 * model.MaxClockApart, Rows: true}
 		want := gap.Doubt(rate, time.UnixMilli(r.at), r.before)
-		if got := count(t, s, "SELECT doubt FROM id_alloc WHERE shard_id = "+string(rune('0'+i))); got != want {
-			t.Errorf("row %d: %d, want %d", i, got, want)
-		}
+		check.Equal(t, count(t, s, "SELECT doubt FROM id_alloc WHERE shard_id = "+string(rune('0'+i))), want,
+			"row", i)
 	}
 }
 
@@ -185,16 +173,12 @@ func TestDoubtIsTheModels(t *testing.T) {
 func TestBeatWentBack(t *testing.T) {
 	t.Parallel()
 	s := mariaDB(t, Options{})
-	if err := s.Beat(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Beat(t.Context()))
 	if n := count(t, s, "SELECT SUM(doubt) FROM id_alloc"); n != 0 {
 		t.Fatalf("a doubt of %d at the first server", n)
 	}
 	for range 2 { // it is read, not only written
-		if err := s.Beat(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Beat(t.Context()))
 	}
 	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 1")
 	if a := takeList(t, s, "h1", 0); !errors.Is(a.Err, model.ErrJumping) {
@@ -210,20 +194,14 @@ func TestRestartIsNoted(t *testing.T) {
 	s := openMigrated(t, Options{Driver: MySQL, DSN: server.NewDatabase(t), OnServerChange: func(gap time.Duration, _ bool) { gaps = append(gaps, gap) }})
 	provision(t, s, app(1))
 	for i := range 2 {
-		if err := s.Beat(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if len(gaps) != i {
-			t.Errorf("%d changes after %d restarts", len(gaps), i)
-		}
+		check.Must(t, s.Beat(t.Context()))
+		check.Equal(t, len(gaps), i, "changes after restarts")
 		if i == 0 {
 			time.Sleep(7 * time.Second) // more than two boot times may differ by
 			server.Restart()
 		}
 	}
-	if a := takeList(t, s, "h1", 0); !errors.Is(a.Err, model.ErrJumping) {
-		t.Errorf("nobody vouches: %+v", a)
-	}
+	check.Is(t, takeList(t, s, "h1", 0).Err, model.ErrJumping, "nobody vouches")
 }
 
 // A witness that does not answer is waited for, and then it does not vouch.
@@ -231,12 +209,8 @@ func TestWitnessIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	now, w := time.Now(), aWitness()
 	s := mariaDB(t, Options{Witness: w, Now: func() time.Time { return now.Add(time.Since(now)) }})
-	if err := s.Beat(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Beat(t.Context()))
+	check.Must(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})))
 	w.mu.Lock()
 	w.err = errors.New("away")
 	w.mu.Unlock()
@@ -248,9 +222,7 @@ func TestWitnessIsWaitedFor(t *testing.T) {
 	s.seen.mu.Lock()
 	s.seen.changedAt = now.Add(-witnessPatience)
 	s.seen.mu.Unlock()
-	if a := takeList(t, s, "h1", 0); !errors.Is(a.Err, model.ErrJumping) {
-		t.Errorf("afterwards: %v", a.Err)
-	}
+	check.Is(t, takeList(t, s, "h1", 0).Err, model.ErrJumping, "afterwards")
 	// What it says when it is back is too late, even of the same life.
 	w.mu.Lock()
 	w.err = nil
@@ -268,9 +240,7 @@ func TestMarkHasRisen(t *testing.T) {
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w})
 	for range 2 { // the first one meets the database, the second one the witness
-		if err := s.Beat(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Beat(t.Context()))
 	}
 	for name, c := range map[string]struct {
 		next  func()
@@ -293,23 +263,15 @@ func TestRestartsDoNotAddUp(t *testing.T) {
 	t.Parallel()
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w})
-	if err := s.Beat(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.RegisterNode(t.Context(), startOf("one")); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Beat(t.Context()))
+	check.Must(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})))
+	check.Must(t, check.Err(s.RegisterNode(t.Context(), startOf("one"))))
 	w.lose("r2")
 	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 9500") // a beat is due
 	s.seen.mu.Lock()
 	s.seen.timeline.Beat = s.seen.timeline.Beat.Add(-9500 * time.Millisecond)
 	s.seen.mu.Unlock()
-	if err := s.Beat(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Beat(t.Context()))
 	if w.marks["t:t"] != 1000 || w.marks["node"] != 1 {
 		t.Fatalf("marks after the witness was lost: %v", w.marks)
 	}
@@ -341,9 +303,7 @@ func TestLostStarts(t *testing.T) {
 			}
 			s := mariaDB(t, opts)
 			for range 2 {
-				if err := s.Beat(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, s.Beat(t.Context()))
 			}
 			var last model.Node
 			for _, token := range []string{"a", "b", "c"} {
@@ -369,15 +329,9 @@ func TestClocksApart(t *testing.T) {
 	off := time.Duration(0)
 	s := mariaDB(t, Options{Now: func() time.Time { return time.Now().Add(off) }})
 	for _, off = range []time.Duration{6 * time.Second, -6 * time.Second} {
-		if a := takeList(t, s, "h1", 0); !errors.Is(a.Err, model.ErrClockApart) {
-			t.Errorf("%v: %+v", off, a)
-		}
-		if _, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"}); !errors.Is(err, model.ErrClockApart) {
-			t.Errorf("%v: %v", off, err)
-		}
-		if _, err := s.RegisterNode(t.Context(), startOf(off.String())); !errors.Is(err, model.ErrClockApart) {
-			t.Errorf("%v: %v", off, err)
-		}
+		check.Is(t, takeList(t, s, "h1", 0).Err, model.ErrClockApart, off)
+		check.Is(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})), model.ErrClockApart, off)
+		check.Is(t, check.Err(s.RegisterNode(t.Context(), startOf(off.String()))), model.ErrClockApart, off)
 	}
 	if off = 4 * time.Second; takeList(t, s, "h1", 0).Err != nil {
 		t.Error("refused at 4 s")
@@ -401,12 +355,8 @@ func TestConfirm(t *testing.T) {
 	if a := takeList(t, s, "h", 0); !errors.Is(a.Err, model.ErrUnconfirmed) || !strings.Contains(a.Err.Error(), `shardid confirm --app 1 --name "test"`) {
 		t.Errorf("a narrow app under %+v: %v", limit, a.Err)
 	}
-	if _, err := s.ConfirmApp(t.Context(), 1, "another"); !errors.Is(err, model.ErrInvalidArgument) {
-		t.Errorf("another name: %v", err)
-	}
-	if _, err := s.ConfirmApp(t.Context(), 2, "test"); !errors.Is(err, model.ErrUnknownApp) {
-		t.Errorf("no app: %v", err)
-	}
+	check.Is(t, check.Err(s.ConfirmApp(t.Context(), 1, "another")), model.ErrInvalidArgument, "another name")
+	check.Is(t, check.Err(s.ConfirmApp(t.Context(), 2, "test")), model.ErrUnknownApp, "no app")
 	confirm("test", model.Shards)
 	confirm("test", 0)
 	if a := takeList(t, s, "h", 0); a.Err != nil || a.Jumped != 0 {
@@ -449,12 +399,8 @@ func TestOwnRate(t *testing.T) {
 	t.Parallel()
 	s := mariaDB(t, Options{})
 	rate := int64(500_000)
-	if _, _, err := s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: &rate}); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := s.ChangeTag(t.Context(), "t", model.TagChange{MaxRate: &rate}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: &rate})))
+	check.Must(t, check.Err(s.ChangeTag(t.Context(), "t", model.TagChange{MaxRate: &rate})))
 	want := func(what string, most int64) {
 		t.Helper()
 		req := model.AllocRequest{Key: model.ListKey{App: 1}, MaxStep: model.MaxStep}
@@ -480,9 +426,7 @@ func TestRaisedRate(t *testing.T) {
 	s := mariaDB(t, Options{})
 	raised := open(t, Options{Driver: MySQL, DSN: s.opts.DSN, ListRate: 300_000})
 	for _, want := range []int64{DefaultListRate, 300_000} {
-		if err := raised.Beat(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, raised.Beat(t.Context()))
 		run(t, s, "UPDATE id_alloc SET current_step = 1000000, taken_at = 0, tokens = 0")
 		req := model.AllocRequest{Key: model.ListKey{App: 1}, MaxStep: model.MaxStep}
 		if a := raised.Allocate(t.Context(), []model.AllocRequest{req})[0]; a.Err != nil || a.Segment.Len() != want {

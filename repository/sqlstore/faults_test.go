@@ -14,32 +14,28 @@ import (
 	"time"
 
 	gosql "github.com/go-sql-driver/mysql"
+	"gorm.io/gorm"
 
 	"shardid/model"
 	"shardid/repository/workertest"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
 // A COMMIT whose reply is lost fails the items, although the server did it: the
 // segment is a gap, and nobody gets it again.
 func TestLostCommitReply(t *testing.T) {
-	opts := backends()[0].empty(t)
-	s := openMigrated(t, opts)
+	s := openMigrated(t, backends()[0].empty(t))
 	provision(t, s, app(1))
-	p := newProxy(t, s.server.Addr)
-	through := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })})
+	through, p := behindProxy(t, s)
 	wantSegment(t, one(through, key(1, 0), 0), 1, 1000)
 	p.cutAfterCommit.Store(true)
 	for i, got := range through.Allocate(context.Background(), ask(key(1, 0), key(1, 1), key(9, 9))) {
 		wantAdvice(t, got.Err, "broke; it is opened again")
-		if got.Segment != (model.Segment{}) {
-			t.Errorf("answer %d: %+v", i, got)
-		}
+		check.Equal(t, got.Segment, (model.Segment{}), "answer", i, got)
 	}
 	p.cutAfterCommit.Store(false)
-	if n := p.commits.Load(); n != 2 {
-		t.Errorf("%d COMMITs were sent: an unclear one must not be tried again", n)
-	}
+	check.Equal(t, p.commits.Load(), 2, "COMMITs were sent: an unclear one must not be tried again")
 	waitFor(t, func() bool { return maxID(t, s, 0) == 2000 && maxID(t, s, 1) == 1000 })
 	wantSegment(t, one(through, key(1, 0), 0), 2001, 3000)
 	wantSegment(t, one(s, key(1, 1), 0), 1001, 2000)
@@ -66,16 +62,20 @@ type proxy struct {
 func newProxy(t *testing.T, server string) *proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	p := &proxy{listener: l, server: server}
 	p.wg.Go(p.accept)
 	t.Cleanup(func() { _ = l.Close() })
 	return p
 }
 
-func (p *proxy) addr() string { return p.listener.Addr().String() }
+// behindProxy is another store on the database of s, through a proxy.
+func behindProxy(t *testing.T, s *Store) (*Store, *proxy) {
+	t.Helper()
+	p := newProxy(t, s.server.Addr)
+	dsn := withDSN(t, s.opts.DSN, func(c *gosql.Config) { c.Addr = p.listener.Addr().String() })
+	return open(t, Options{Driver: MySQL, DSN: dsn}), p
+}
 
 func (p *proxy) accept() {
 	for {
@@ -176,9 +176,7 @@ func TestServerKilledAndBack(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	close(stop)
 	wg.Wait()
-	if err := s.Check(context.Background()); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.Check(context.Background()))
 	seen := map[int64]bool{}
 	for _, segment := range segments {
 		if seen[segment.First] || segment.Len() != 1000 || segment.First%1000 != 1 {
@@ -198,12 +196,8 @@ func TestOpenWithoutServer(t *testing.T) {
 	wantAdvice(t, s.Check(context.Background()), "no database server answers")
 	wantAdvice(t, s.Migrate(context.Background(), nil), "no database server answers")
 	server.Restart()
-	if err := s.Migrate(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Check(context.Background()); err != nil {
-		t.Error(err)
-	}
+	check.Must(t, s.Migrate(context.Background(), nil))
+	check.OK(t, s.Check(context.Background()))
 }
 
 // A server that was made read-only is no primary, not even for root, who could
@@ -275,16 +269,12 @@ func TestBadDSN(t *testing.T) {
 			t.Errorf("%q: %v", dsn, err)
 		}
 	}
-	if _, err := Open(context.Background(), Options{Driver: "oracle"}); !errors.Is(err, model.ErrInvalidArgument) {
-		t.Error(err)
-	}
+	check.Is(t, check.Err(Open(context.Background(), Options{Driver: "oracle"})), model.ErrInvalidArgument)
 }
 
 func TestDSNSettings(t *testing.T) {
 	cfg, err := parseDSN("u:p@tcp(h:1)/d?multiStatements=true&parseTime=false&charset=latin1&collation=latin1_swedish_ci&readTimeout=2s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if cfg.MultiStatements || !cfg.ParseTime || !cfg.RejectReadOnly || cfg.Timeout != dialTimeout ||
 		cfg.ReadTimeout != 2*time.Second || cfg.WriteTimeout != writeTimeout || cfg.Collation != "utf8mb4_general_ci" {
 		t.Errorf("%+v", cfg)
@@ -302,12 +292,8 @@ func TestLockWait(t *testing.T) {
 	provision(t, s, app(1))
 	hasty := open(t, Options{Driver: MySQL, DSN: opts.DSN + "&innodb_lock_wait_timeout=1"})
 	tx, err := plain(t, opts.DSN).Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec("UPDATE id_alloc SET max_id = 500 WHERE app_id = 1 AND shard_id = 0"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, check.Err(tx.Exec("UPDATE id_alloc SET max_id = 500 WHERE app_id = 1 AND shard_id = 0")))
 	start := time.Now()
 	wantAdvice(t, one(hasty, key(1, 0), 0).Err, "another transaction holds the rows")
 	if d := time.Since(start); d < 2500*time.Millisecond || d > 6*time.Second {
@@ -317,9 +303,7 @@ func TestLockWait(t *testing.T) {
 	waiting := make(chan model.Allocation)
 	go func() { waiting <- one(s, key(1, 0), 0) }()
 	time.Sleep(200 * time.Millisecond)
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, tx.Commit())
 	wantSegment(t, <-waiting, 501, 1500) // the latest committed row
 }
 
@@ -334,4 +318,176 @@ func TestSnapshotIsolation(t *testing.T) {
 	stores := []*Store{open(t, opts), open(t, opts)}
 	provision(t, stores[0], app(1))
 	contiguous(t, allocateConcurrently(t, stores, 2, 20)[key(1, 0)])
+}
+
+// A row that is not as it was read, whatever the reason, undoes everything.
+func TestChangedRowIsNotWritten(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(1))
+		run(t, s, "UPDATE id_alloc SET max_id = 10 WHERE shard_id = 1")
+		var changes []change
+		for shard := range uint8(3) {
+			next := model.AllocState{Counter: model.Counter{Last: 100}, Key: key(1, shard), CurrentStep: 100}
+			changes = append(changes, change{key: next.Key, old: 0, next: next})
+		}
+		err := s.inTx(context.Background(), func(tx *gorm.DB) error { return storeChanges(tx, changes) })
+		check.Is(t, err, errRowChanged)
+		wantAdvice(t, s.explain("allocate", err), "engine is not InnoDB")
+		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM id_alloc"), 10, "stored")
+	})
+}
+
+// A table that cannot lock rows hands out nothing twice either.
+func TestMyISAMRepeatsNothing(t *testing.T) {
+	opts := backends()[0].empty(t)
+	stores := []*Store{openMigrated(t, opts), open(t, opts)}
+	provision(t, stores[0], app(1))
+	addTag(t, stores[0], "a", 10)
+	run(t, stores[0], "ALTER TABLE id_alloc ENGINE = MyISAM")
+	wantAdvice(t, stores[0].Check(context.Background()), "shardid migrate")
+	run(t, stores[0], "ALTER TABLE leaf_alloc ENGINE = MyISAM")
+	for what, take := range map[string]func(*Store) (int64, error){
+		"list": func(s *Store) (int64, error) { a := one(s, key(1, 0), 0); return a.Segment.First, a.Err },
+		"tag": func(s *Store) (int64, error) {
+			segment, err := s.AllocateTag(context.Background(), model.TagRequest{Tag: "a"})
+			return segment.First, err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			got := make(chan int64, 400)
+			for i := range cap(got) {
+				go func() {
+					first, err := take(stores[i%2])
+					if err != nil { // others were faster
+						first = 0
+					}
+					got <- first
+				}()
+			}
+			seen := map[int64]bool{}
+			for range cap(got) {
+				first := <-got
+				if first != 0 && seen[first] {
+					t.Fatalf("the segment from %d twice", first)
+				}
+				seen[first] = true
+			}
+		})
+	}
+}
+
+// SQLite keeps a transaction open whose COMMIT failed. Its connection must not
+// be used again.
+func TestSQLiteFailedCommit(t *testing.T) {
+	s := openMigrated(t, backends()[1].empty(t))
+	provision(t, s, app(1))
+	run(t, s, "PRAGMA foreign_keys = 1", "CREATE TABLE p (id INTEGER PRIMARY KEY)",
+		"CREATE TABLE c (p INTEGER REFERENCES p (id) DEFERRABLE INITIALLY DEFERRED)",
+		"CREATE TRIGGER fail AFTER UPDATE ON id_alloc BEGIN INSERT INTO c VALUES (1); END")
+	for i, got := range s.Allocate(context.Background(), ask(key(1, 0), key(1, 1))) {
+		if got.Err == nil || got.Segment != (model.Segment{}) {
+			t.Errorf("answer %d: %+v", i, got)
+		}
+	}
+	wantSegment(t, one(s, key(1, 0), 0), 1, 1000) // on a new connection, without the pragma
+}
+
+// A server knows what it may wait for in a session of ours.
+func TestSessionTimeouts(t *testing.T) {
+	s := openMigrated(t, backends()[0].empty(t))
+	want := map[string]string{"wait_timeout": idleWait, "innodb_lock_wait_timeout": lockWait}
+	var version string
+	check.Must(t, s.pool.QueryRow("SELECT VERSION()").Scan(&version))
+	if strings.Contains(version, "MariaDB") {
+		want["idle_transaction_timeout"] = idleWait
+	}
+	for name, seconds := range want {
+		var got string
+		if err := s.pool.QueryRow("SELECT @@session." + name).Scan(&got); err != nil || got != seconds {
+			t.Errorf("%s: %s, %v, want %s", name, got, err, seconds)
+		}
+	}
+}
+
+// A host that falls silent between its lock and its COMMIT stops no other for more
+// than 10 s, and nothing that it did is stored.
+func TestSilentOwner(t *testing.T) {
+	for name, c := range map[string]struct {
+		lock  func(s *Store, tx *gorm.DB) error
+		other func(ctx context.Context, s *Store) error
+	}{
+		"list": {
+			func(_ *Store, tx *gorm.DB) error {
+				return tx.Exec("UPDATE id_alloc SET max_id = max_id + 1000 WHERE app_id = 1").Error
+			},
+			func(ctx context.Context, s *Store) error {
+				got := s.Allocate(ctx, ask(key(1, 0)))[0]
+				if got.Err == nil && got.Segment.First != 1 {
+					return errors.New("the silent owner's segment was stored")
+				}
+				return got.Err
+			},
+		},
+		"tag": {
+			func(s *Store, tx *gorm.DB) error { _, _, err := s.lockTag(tx, "orders"); return err },
+			func(ctx context.Context, s *Store) error {
+				_, err := s.AllocateTag(ctx, model.TagRequest{Tag: "orders"})
+				return err
+			},
+		},
+		"worker nodes": {
+			func(s *Store, tx *gorm.DB) error { _, err := s.lockNamed(tx, nodeTable); return err },
+			func(ctx context.Context, s *Store) error {
+				_, err := s.RegisterNode(ctx, nodeStart("new", 100, time.Now().Unix()))
+				return err
+			},
+		},
+		"migration": {
+			func(_ *Store, tx *gorm.DB) error {
+				return tx.Exec("UPDATE shardid_schema_lock SET locked = false").Error
+			},
+			func(ctx context.Context, s *Store) error { return s.Migrate(context.Background(), nil) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := backends()[0].empty(t)
+			silent, s := openMigrated(t, opts), open(t, opts)
+			provision(t, s, app(1))
+			check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "orders", MaxID: 1, Step: 1000})))
+			wakes, holds := make(chan struct{}), make(chan error)
+			ended := make(chan error)
+			go func() {
+				ended <- silent.inTx(context.Background(), func(tx *gorm.DB) error {
+					holds <- c.lock(silent, tx)
+					<-wakes
+					return nil
+				})
+			}()
+			check.Must(t, <-holds)
+			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+			defer cancel()
+			begun := time.Now()
+			err := c.other(ctx, s)
+			took := time.Since(begun)
+			close(wakes)
+			if err != nil || took < time.Second || took > 10*time.Second {
+				t.Errorf("after %v: %v", took, err)
+			}
+			if err := <-ended; !isBroken(err) {
+				t.Errorf("the silent owner's COMMIT: %v", err)
+			}
+		})
+	}
+}
+
+// What the pool keeps is never what the server has ended: after a rest, however
+// long, the first call succeeds.
+func TestRestedPool(t *testing.T) {
+	s := openMigrated(t, backends()[0].empty(t))
+	provision(t, s, app(1))
+	wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
+	time.Sleep(poolIdle + 1500*time.Millisecond)
+	check.Equal(t, s.pool.Stats().OpenConnections, 0, "connections are kept")
+	wantSegment(t, one(s, key(1, 0), 0), 1001, 2000)
 }

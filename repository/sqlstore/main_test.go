@@ -12,6 +12,7 @@ import (
 	gosql "github.com/go-sql-driver/mysql"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -41,31 +42,28 @@ func backends() []backend {
 
 // onBoth runs a test over a migrated store of each kind.
 func onBoth(t *testing.T, test func(t *testing.T, s *Store)) {
+	onBothEmpty(t, func(t *testing.T, opts Options) { test(t, openMigrated(t, opts)) })
+}
+
+// onBothEmpty runs a test over an empty database of each kind.
+func onBothEmpty(t *testing.T, test func(t *testing.T, opts Options)) {
 	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) { test(t, openMigrated(t, b.empty(t))) })
+		t.Run(b.name, func(t *testing.T) { test(t, b.empty(t)) })
 	}
 }
 
 func open(t testing.TB, opts Options) *Store {
 	t.Helper()
 	s, err := Open(context.Background(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	check.Must(t, err)
+	t.Cleanup(func() { check.OK(t, s.Close()) })
 	return s
 }
 
 func openMigrated(t testing.TB, opts Options) *Store {
 	t.Helper()
 	s := open(t, opts)
-	if err := s.Migrate(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Migrate(context.Background(), nil))
 	return s
 }
 
@@ -75,9 +73,7 @@ func app(id uint8) model.App {
 
 func provision(t testing.TB, s *Store, a model.App) {
 	t.Helper()
-	if err := createApp(s, a); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, createApp(s, a))
 }
 
 func createApp(s *Store, a model.App) error {
@@ -129,9 +125,7 @@ func wantSegment(t testing.TB, got model.Allocation, first, last int64) {
 func withDSN(t testing.TB, dsn string, change func(*gosql.Config)) string {
 	t.Helper()
 	cfg, err := gosql.ParseDSN(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	change(cfg)
 	return cfg.FormatDSN()
 }
@@ -140,9 +134,7 @@ func withDSN(t testing.TB, dsn string, change func(*gosql.Config)) string {
 func plain(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = db.Close() })
 	return db
 }

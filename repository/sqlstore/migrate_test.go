@@ -4,7 +4,6 @@ package sqlstore
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -18,41 +17,22 @@ import (
 
 	"shardid/model"
 	"shardid/repository/workertest"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 	migrations "shardid/sql"
 )
 
 func TestMigrateManyAtOnce(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			opts := b.empty(t)
-			var wg sync.WaitGroup
-			start := time.Now()
-			for range 8 {
-				wg.Go(func() {
-					s, err := Open(context.Background(), opts)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					defer s.Close()
-					if err := s.Migrate(context.Background(), nil); err != nil {
-						t.Error(err)
-					}
-				})
-			}
-			wg.Wait()
-			t.Logf("8 starters took %v", time.Since(start))
-			s := open(t, opts)
-			if err := s.Check(context.Background()); err != nil {
-				t.Error(err)
-			}
-			if n := count(t, s, "SELECT COUNT(*) - COUNT(DISTINCT version_id) FROM shardid_schema"); n != 0 {
-				t.Errorf("%d migrations ran twice", n)
-			}
-			provision(t, s, app(1))
-		})
-	}
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		start := time.Now()
+		migrateAtOnce(t, opts, 8)
+		t.Logf("8 starters took %v", time.Since(start))
+		s := open(t, opts)
+		check.OK(t, s.Check(context.Background()))
+		check.Equal(t, count(t, s, "SELECT COUNT(*) - COUNT(DISTINCT version_id) FROM shardid_schema"), 0,
+			"migrations that ran twice")
+		provision(t, s, app(1))
+	})
 }
 
 func TestMigrateTellsAndRepeats(t *testing.T) {
@@ -71,9 +51,7 @@ func TestMigrateTellsAndRepeats(t *testing.T) {
 		if err := s.Migrate(context.Background(), tell); err != nil || said[0] != "applied 00001_id_alloc.sql" {
 			t.Errorf("third run said %q, %v", said, err)
 		}
-		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); n != 64 {
-			t.Errorf("%d rows", n)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), 64, "rows")
 	})
 }
 
@@ -82,9 +60,7 @@ func TestMigrateRefusesANewerSchema(t *testing.T) {
 		run(t, s, "INSERT INTO shardid_schema (version_id, is_applied) VALUES (9999, 1)")
 		err := s.Migrate(context.Background(), nil)
 		wantAdvice(t, err, "use the newer shardid")
-		if !errors.Is(err, errNewerSchema) {
-			t.Error(err)
-		}
+		check.Is(t, err, errNewerSchema)
 	})
 }
 
@@ -99,9 +75,7 @@ func TestMigrateWaitsForTheLock(t *testing.T) {
 	run(t, s, "UPDATE shardid_schema_lock SET locked = true, locked_by = 'alive', lease_expires_at = now(6) + INTERVAL 1 HOUR")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if err := s.Migrate(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
+	check.Is(t, s.Migrate(ctx, nil), context.DeadlineExceeded)
 }
 
 // The files load through the client, twice, before and after migrate.
@@ -110,21 +84,13 @@ func TestMigrateByHand(t *testing.T) {
 		t.Run(first+" first", func(t *testing.T) {
 			s := open(t, backends()[0].empty(t))
 			if first == "migrate" {
-				if err := s.Migrate(context.Background(), nil); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, s.Migrate(context.Background(), nil))
 			}
 			loadByClient(t, s)
-			if _, err := s.pool.Exec("CALL alloc_initData(7, '名', 'd')"); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(s.pool.Exec("CALL alloc_initData(7, '名', 'd')")))
 			loadByClient(t, s)
-			if err := s.Migrate(context.Background(), nil); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Check(context.Background()); err != nil {
-				t.Error(err)
-			}
+			check.Must(t, s.Migrate(context.Background(), nil))
+			check.OK(t, s.Check(context.Background()))
 			checkProcedure(t, s)
 		})
 	}
@@ -133,18 +99,12 @@ func TestMigrateByHand(t *testing.T) {
 func loadByClient(t *testing.T, s *Store) {
 	t.Helper()
 	files, err := migrations.MySQL()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	names, err := fs.Glob(files, "*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, name := range names {
 		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		client(t, s, string(text))
 	}
 }
@@ -221,12 +181,8 @@ func TestMigrateAdoptsTheOriginal(t *testing.T) {
 func adopt(t *testing.T, s *Store) {
 	t.Helper()
 	ctx := context.Background()
-	if err := s.Migrate(ctx, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Check(ctx); err != nil {
-		t.Error(err)
-	}
+	check.Must(t, s.Migrate(ctx, nil))
+	check.OK(t, s.Check(ctx))
 	lists, err := s.Load(ctx)
 	if err != nil || len(lists) != 64 || lists[9].MaxID != 5000 || lists[9].Limit.MaxID != 0 || lists[9].Step != 1000 || lists[9].AppName != "old" {
 		t.Fatalf("lists %+v, %v", lists, err)
@@ -292,9 +248,7 @@ func TestMigrateRefusesRowsInTheWay(t *testing.T) {
 					t.Errorf("got  %v\nwant %s", err, want)
 				}
 			}
-			if after := text2(t, s); after != before {
-				t.Errorf("changed from %s\nto %s", before, after)
-			}
+			check.Equal(t, text2(t, s), before, "the text")
 			if n := count(t, s, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()"); n != 1 {
 				t.Errorf("%d tables", n)
 			}
@@ -314,9 +268,7 @@ func TestMigrateReadOnlyServer(t *testing.T) {
 	admin := plain(t, dsn)
 	for _, statement := range []string{"CREATE USER u@'127.0.0.1' IDENTIFIED BY 'secret-word'", "GRANT ALL ON *.* TO u@'127.0.0.1'",
 		"REVOKE " + testserver.BypassReadOnly() + " ON *.* FROM u@'127.0.0.1'", "SET GLOBAL read_only = ON"} {
-		if _, err := admin.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(admin.Exec(statement)))
 	}
 	store := open(t, Options{Driver: MySQL, DSN: withDSN(t, dsn, func(c *gosql.Config) { c.User, c.Passwd = "u", "secret-word" })})
 	wantAdvice(t, store.Migrate(context.Background(), nil), "primary")
@@ -325,9 +277,7 @@ func TestMigrateReadOnlyServer(t *testing.T) {
 func TestMigrationFiles(t *testing.T) {
 	for name, open := range map[string]func() (fs.FS, error){"mysql": migrations.MySQL, "sqlite": migrations.SQLite} {
 		files, err := open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		list, err := listMigrations(files)
 		if err != nil || len(list) == 0 {
 			t.Fatalf("%s: %v", name, err)
@@ -416,9 +366,7 @@ func adoptOriginals(t *testing.T, s *Store) {
 	if lease.WorkerID != 1 || lease.After != 1567733700834+10_000 {
 		t.Errorf("got %+v", lease)
 	}
-	if node := register(t, s, nodeStart("t", 1<<22, 1_800_000_000)); node.WorkerID != 2 {
-		t.Errorf("got %+v", node)
-	}
+	check.Equal(t, register(t, s, nodeStart("t", 1<<22, 1_800_000_000)).WorkerID, 2)
 	fresh := openMigrated(t, backends()[0].empty(t))
 	for _, name := range []string{tagTable, workerTable, nodeTable} {
 		want := strings.Split(tableColumns(t, fresh, name), ",")
@@ -431,9 +379,7 @@ func adoptOriginals(t *testing.T, s *Store) {
 		if engine := text(t, s, "SELECT engine FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '"+name+"'"); engine != "InnoDB" {
 			t.Errorf("%s is of %s", name, engine)
 		}
-		if keys(t, s, name) != keys(t, fresh, name) {
-			t.Errorf("%s has keys %s, want %s", name, keys(t, s, name), keys(t, fresh, name))
-		}
+		check.Equal(t, keys(t, s, name), keys(t, fresh, name), name, "keys")
 	}
 	loadByClient(t, s)
 	loadByClient(t, s)
@@ -460,11 +406,14 @@ func migrateAtOnce(t *testing.T, opts Options, starters int) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for range starters {
-		s := open(t, opts)
 		wg.Go(func() {
-			if err := s.Migrate(context.Background(), nil); err != nil {
+			s, err := Open(context.Background(), opts)
+			if err != nil {
 				t.Error(err)
+				return
 			}
+			defer s.Close()
+			check.OK(t, s.Migrate(context.Background(), nil))
 		})
 	}
 	wg.Wait()

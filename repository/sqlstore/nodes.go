@@ -287,7 +287,7 @@ func markNode(tx *gorm.DB, row nodeRow, until int64) error {
 	return updateRows(tx, 1, "store the mark", "UPDATE "+nodeTable+" SET USED_UNTIL = ?, MODIFIED = CURRENT_TIMESTAMP WHERE ID = ? AND USED_UNTIL = ?", until, row.ID, row.UsedUntil)
 }
 
-// ConfirmNodes ends the doubt about the starts of the UID mode: whoever calls it says
+// ConfirmNodes ends the doubt about the starts of the UID mode: the caller says
 // that WORKER_NODE has all instances that are running.
 func (s *Store) ConfirmNodes(ctx context.Context) (tables int64, err error) {
 	return s.confirm(ctx, "confirm the starts of the UID mode", nil, "UPDATE "+deploymentTable+" SET node_doubt = 0, node_life = '' WHERE node_doubt > 0")

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	gosql "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // nodeStart is a start at second now with room for some worker IDs.
@@ -40,9 +40,7 @@ func TestRegisterNodeRests(t *testing.T) {
 func register(t testing.TB, s *Store, start model.NodeStart) model.Node {
 	t.Helper()
 	node, err := s.RegisterNode(context.Background(), start)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return node
 }
 
@@ -52,9 +50,7 @@ func TestRegisterNode(t *testing.T) {
 		for i := range int64(3) {
 			want := model.Node{ID: i + 1, WorkerID: i + 1, Token: fmt.Sprint("t", i)}
 			for range 2 { // a repeated call
-				if got := register(t, s, nodeStart(want.Token, 1<<22, now)); got != want {
-					t.Errorf("got %+v, want %+v", got, want)
-				}
+				check.Equal(t, register(t, s, nodeStart(want.Token, 1<<22, now)), want)
 			}
 		}
 		day := text(t, s, "SELECT CONCAT(HOST_NAME, ' ', PORT, ' ', TYPE, ' ', LAUNCH_DATE) FROM WORKER_NODE WHERE ID = 1")
@@ -64,9 +60,8 @@ func TestRegisterNode(t *testing.T) {
 		later := nodeStart("t0", 1<<22, now)
 		later.MarkSecond += 50
 		register(t, s, later)
-		if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"); n != now+3650 {
-			t.Errorf("mark %d: the repeated call believes in its own", n)
-		}
+		check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"), now+3650,
+			"the mark that the repeated call believes in")
 	})
 }
 
@@ -86,18 +81,13 @@ func TestRegisterNodeRecycles(t *testing.T) {
 		}
 		refused(now)
 		refused(now - 20 + 3600) // the mark itself may have been issued
-		if n := count(t, s, "SELECT COUNT(*) FROM WORKER_NODE"); n != 4 {
-			t.Errorf("%d rows are left by refused starts", n)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE"), 4, "rows are left by refused starts")
 		want := model.Node{ID: 4, WorkerID: 4, Token: "new", AfterSecond: now - 20 + 3600, Recycled: true}
 		for range 2 {
-			if got := register(t, s, nodeStart("new", 5, now+3581)); got != want {
-				t.Errorf("got %+v, want %+v", got, want)
-			}
+			check.Equal(t, register(t, s, nodeStart("new", 5, now+3581)), want)
 		}
-		if _, err := s.RegisterNode(t.Context(), nodeStart("newer", 5, now+3581)); !errors.Is(err, model.ErrNoWorkerID) {
-			t.Errorf("a row that was just taken over: %v", err)
-		}
+		check.Is(t, check.Err(s.RegisterNode(t.Context(), nodeStart("newer", 5, now+3581))), model.ErrNoWorkerID,
+			"a row that was just taken over")
 		got := register(t, s, nodeStart("last", 5, now+1_000_000))
 		if got.WorkerID != 3 || got.AfterSecond != now-10+3600 {
 			t.Errorf("got %+v", got)
@@ -114,12 +104,8 @@ func TestMarkNode(t *testing.T) {
 		node := register(t, s, nodeStart("a", 2, now))
 		mark := func(until, want int64) {
 			t.Helper()
-			if err := s.MarkNode(t.Context(), node, until); err != nil {
-				t.Error(err)
-			}
-			if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"); n != want {
-				t.Errorf("mark %d, want %d", n, want)
-			}
+			check.OK(t, s.MarkNode(t.Context(), node, until))
+			check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"), want, "mark")
 		}
 		mark(now+5000, now+5000)
 		mark(now+5000, now+5000)
@@ -131,17 +117,13 @@ func TestMarkNode(t *testing.T) {
 		for name, lost := range map[string]model.Node{
 			"taken over": node, "no such row": {ID: 99, WorkerID: 99, Token: "a"}, "no token": {ID: node.ID},
 		} {
-			if err := s.MarkNode(t.Context(), lost, now+9000); !errors.Is(err, model.ErrLeaseLost) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, s.MarkNode(t.Context(), lost, now+9000), model.ErrLeaseLost, name)
 		}
-		if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"); n != now+5001+3600 {
-			t.Errorf("mark %d after marks of others", n)
-		}
+		check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE"), now+5001+3600,
+			"mark after marks of others")
 		run(t, s, "UPDATE WORKER_NODE SET TOKEN = NULL")
-		if err := s.MarkNode(t.Context(), model.Node{ID: node.ID}, now+9000); !errors.Is(err, model.ErrLeaseLost) {
-			t.Errorf("an original's row: %v", err)
-		}
+		check.Is(t, s.MarkNode(t.Context(), model.Node{ID: node.ID}, now+9000), model.ErrLeaseLost,
+			"an original's row")
 		run(t, s, "DROP TABLE WORKER_NODE")
 		wantAdvice(t, s.MarkNode(t.Context(), next, now), "shardid migrate")
 	})
@@ -161,13 +143,9 @@ func TestNodeChangedRow(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 		}
-		if err := s.MarkNode(t.Context(), node, 1_800_009_999); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.MarkNode(t.Context(), node, 1_800_009_999))
 	})
 }
 
@@ -180,9 +158,7 @@ func TestRegisterNodeRefuses(t *testing.T) {
 		} {
 			bad := nodeStart("a", 5, 1_800_000_000)
 			change(&bad)
-			if _, err := s.RegisterNode(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, check.Err(s.RegisterNode(t.Context(), bad)), model.ErrInvalidArgument, name)
 		}
 	})
 }
@@ -190,69 +166,60 @@ func TestRegisterNodeRefuses(t *testing.T) {
 // Many start at once, as two processes' worth of stores, some on new worker IDs
 // and some on used ones, while those that run raise their marks.
 func TestRegisterNodesAtOnce(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			const now, workers = 1_800_000_000, 33
-			opts := b.empty(t)
-			stores := []*Store{openMigrated(t, opts), open(t, opts)}
-			for i := range 16 { // gone since long
-				register(t, stores[0], nodeStart(fmt.Sprint("old", i), workers, now-100_000))
-			}
-			var (
-				mu    sync.Mutex
-				wg    sync.WaitGroup
-				nodes = map[int64]model.Node{}
-				none  int
-			)
-			for i := range 40 {
-				wg.Go(func() {
-					s := stores[i%2]
-					node, err := s.RegisterNode(context.Background(), nodeStart(fmt.Sprint("new", i), workers, now))
-					for m := int64(1); err == nil && m < 4; m++ {
-						err = s.MarkNode(context.Background(), node, now+3600+m)
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					switch other, taken := nodes[node.WorkerID]; {
-					case errors.Is(err, model.ErrNoWorkerID):
-						none++
-					case err != nil:
-						t.Error(err)
-					case taken:
-						t.Errorf("%+v and %+v", node, other)
-					default:
-						nodes[node.WorkerID] = node
-					}
-				})
-			}
-			wg.Wait()
-			if len(nodes) != workers-1 || none != 40-(workers-1) {
-				t.Errorf("%d got worker IDs and %d did not", len(nodes), none)
-			}
-		})
-	}
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		const now, workers = 1_800_000_000, 33
+		stores := []*Store{openMigrated(t, opts), open(t, opts)}
+		for i := range 16 { // gone since long
+			register(t, stores[0], nodeStart(fmt.Sprint("old", i), workers, now-100_000))
+		}
+		var (
+			mu    sync.Mutex
+			wg    sync.WaitGroup
+			nodes = map[int64]model.Node{}
+			none  int
+		)
+		for i := range 40 {
+			wg.Go(func() {
+				s := stores[i%2]
+				node, err := s.RegisterNode(context.Background(), nodeStart(fmt.Sprint("new", i), workers, now))
+				for m := int64(1); err == nil && m < 4; m++ {
+					err = s.MarkNode(context.Background(), node, now+3600+m)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				switch other, taken := nodes[node.WorkerID]; {
+				case errors.Is(err, model.ErrNoWorkerID):
+					none++
+				case err != nil:
+					t.Error(err)
+				case taken:
+					t.Errorf("%+v and %+v", node, other)
+				default:
+					nodes[node.WorkerID] = node
+				}
+			})
+		}
+		wg.Wait()
+		if len(nodes) != workers-1 || none != 40-(workers-1) {
+			t.Errorf("%d got worker IDs and %d did not", len(nodes), none)
+		}
+	})
 }
 
 // A registration whose COMMIT was not answered is found again by its token.
 func TestRegisterNodeLostReply(t *testing.T) {
-	opts := backends()[0].empty(t)
-	s := openMigrated(t, opts)
+	s := openMigrated(t, backends()[0].empty(t))
 	const now = 1_800_000_000
 	register(t, s, nodeStart("old", 2, now-100_000))
-	p := newProxy(t, s.server.Addr)
-	through := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })})
+	through, p := behindProxy(t, s)
 	p.cutAfterCommit.Store(true)
 	got, err := through.RegisterNode(t.Context(), nodeStart("new", 2, now))
 	wantAdvice(t, err, "broke; it is opened again")
-	if got != (model.Node{}) {
-		t.Errorf("%+v with an error", got)
-	}
+	check.Equal(t, got, (model.Node{}), "with an error")
 	p.cutAfterCommit.Store(false)
 	waitFor(t, func() bool { return text(t, s, "SELECT TOKEN FROM WORKER_NODE") == "new" })
 	want := model.Node{ID: 1, WorkerID: 1, Token: "new", AfterSecond: now - 100_000 + 3600, Recycled: true}
-	if got := register(t, through, nodeStart("new", 2, now)); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	check.Equal(t, register(t, through, nodeStart("new", 2, now)), want)
 	p.cutAfterCommit.Store(true)
 	wantAdvice(t, through.MarkNode(t.Context(), want, now+9999), "broke; it is opened again")
 	waitFor(t, func() bool { return count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE") == now+9999 })

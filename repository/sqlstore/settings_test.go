@@ -12,6 +12,7 @@ import (
 	gosql "github.com/go-sql-driver/mysql"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -19,9 +20,7 @@ import (
 func settingsOf(t *testing.T, s *Store) map[string]model.Finding {
 	t.Helper()
 	found, err := s.Settings(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	by := map[string]model.Finding{}
 	for _, f := range found {
 		wantSensible(t, f)
@@ -147,9 +146,7 @@ func TestSettingsWithoutRights(t *testing.T) {
 func wantRefusals(t *testing.T, s *Store) {
 	t.Helper()
 	conn, err := s.pool.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer conn.Close()
 	a := &asker{ctx: t.Context(), conn: conn}
 	for _, query := range []string{"SHOW REPLICAS", "SHOW SLAVE HOSTS"} { // unknown to MariaDB, forbidden
@@ -207,9 +204,7 @@ func TestJudgeVersion(t *testing.T) {
 		"5.7.44-log":                     model.LevelUnsafe,
 		"what":                           model.LevelUnknown,
 	} {
-		if got := judgeVersion(model.Finding{}, version); got.Level != want {
-			t.Errorf("%s: %+v, want %s", version, got, want)
-		}
+		check.Equal(t, judgeVersion(model.Finding{}, version).Level, want, version)
 	}
 }
 
@@ -238,9 +233,7 @@ func TestRefusedProduct(t *testing.T) {
 	err := refuseProduct("8.0.11-TiDB-v8.5.0")
 	wantAdvice(t, err, "no stored procedures")
 	for _, version := range []string{"9.7.4", "11.8.6-MariaDB", "8.0.30-Vitess"} {
-		if err := refuseProduct(version); err != nil {
-			t.Errorf("%s: %v", version, err)
-		}
+		check.OK(t, refuseProduct(version), version)
 	}
 }
 
@@ -249,8 +242,6 @@ func TestJudgeFileSystem(t *testing.T) {
 		"disk": model.LevelOK, "network (NFS)": model.LevelUnsafe, "tmpfs": model.LevelWarn,
 		"overlay": model.LevelWarn, "": model.LevelUnknown,
 	} {
-		if got := judgeFS(model.Finding{}, kind); got.Level != want {
-			t.Errorf("%q: %+v, want %s", kind, got, want)
-		}
+		check.Equal(t, judgeFS(model.Finding{}, kind).Level, want, kind)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"gorm.io/gorm/clause"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // childFile names, in the environment, the file that this program allocates from
@@ -73,12 +74,8 @@ func killedAfter(t *testing.T, file string, d time.Duration) (segments []model.S
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childFile+"="+file)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if len(segments) == 0 {
@@ -122,9 +119,7 @@ func TestSQLiteTakesAnyPath(t *testing.T) {
 		path := filepath.Join(t.TempDir(), name, "deep", name+".db")
 		s := openMigrated(t, Options{Driver: SQLite, DSN: path})
 		provision(t, s, app(1))
-		if _, err := os.Stat(path); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, check.Err(os.Stat(path)))
 	}
 	for _, bad := range []string{"", ":memory:", "file:x.db?mode=memory"} {
 		if _, err := Open(context.Background(), Options{Driver: SQLite, DSN: bad}); err == nil {
@@ -137,15 +132,10 @@ func TestSQLiteErrors(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
 	garbage := filepath.Join(dir, "garbage")
-	if err := os.WriteFile(garbage, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := Open(ctx, Options{Driver: SQLite, DSN: garbage})
-	wantAdvice(t, err, "not a usable SQLite database")
-	_, err = Open(ctx, Options{Driver: SQLite, DSN: dir})
-	wantAdvice(t, err, "read and write")
-	_, err = Open(ctx, Options{Driver: SQLite, DSN: filepath.Join(garbage, "x")})
-	wantAdvice(t, err, "")
+	check.Must(t, os.WriteFile(garbage, []byte(strings.Repeat("no database ", 1000)), 0o600))
+	wantAdvice(t, check.Err(Open(ctx, Options{Driver: SQLite, DSN: garbage})), "not a usable SQLite database")
+	wantAdvice(t, check.Err(Open(ctx, Options{Driver: SQLite, DSN: dir})), "read and write")
+	wantAdvice(t, check.Err(Open(ctx, Options{Driver: SQLite, DSN: filepath.Join(garbage, "x")})), "")
 
 	s := openMigrated(t, Options{Driver: SQLite, DSN: filepath.Join(dir, "a.db")})
 	provision(t, s, app(1))
@@ -156,14 +146,10 @@ func TestSQLiteErrors(t *testing.T) {
 	run(t, s, "PRAGMA max_page_count = 1000000", "PRAGMA busy_timeout = 50")
 	other := open(t, Options{Driver: SQLite, DSN: s.file})
 	tx, err := other.pool.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	wantAdvice(t, one(s, key(1, 0), 0).Err, "another process holds")
 	wantAdvice(t, s.Check(ctx), "another process holds")
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, tx.Rollback())
 	wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
 }
 
@@ -175,31 +161,21 @@ func TestOpenOutwaitsALock(t *testing.T) {
 	}
 	path := filepath.Join(t.TempDir(), "shardid.db")
 	holder, err := sql.Open(sqliteDriver, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	holder.SetMaxOpenConns(1)
 	defer holder.Close()
 	for _, statement := range []string{"CREATE TABLE t (x)", "BEGIN EXCLUSIVE"} {
-		if _, err := holder.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(holder.ExecContext(t.Context(), statement)))
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	wg.Go(func() {
 		time.Sleep(6 * time.Second) // SQLite gives up after five
-		if _, err := holder.ExecContext(context.Background(), "ROLLBACK"); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, check.Err(holder.ExecContext(context.Background(), "ROLLBACK")))
 	})
 	s, err := Open(t.Context(), Options{Driver: SQLite, DSN: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	check.Must(t, err)
+	check.OK(t, s.Close())
 }
 
 // modernc.org/sqlite is C translated for one version of modernc.org/libc, and its
@@ -207,13 +183,9 @@ func TestOpenOutwaitsALock(t *testing.T) {
 func TestSQLiteHasItsLibc(t *testing.T) {
 	const engine, libc = "modernc.org/sqlite", "modernc.org/libc"
 	graph, err := exec.Command("go", "mod", "graph").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	selected, err := exec.Command("go", "list", "-m", engine, libc).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	versions := strings.Fields(string(selected)) // engine, version, libc, version
 	want := engine + "@" + versions[1] + " " + libc + "@" + versions[3] + "\n"
 	if !strings.Contains(string(graph), want) {
@@ -245,9 +217,7 @@ func TestLeftovers(t *testing.T) {
 	s := openMigrated(t, Options{Driver: SQLite, DSN: t.TempDir() + "/x.db"})
 	provision(t, s, app(1))
 	wantLeftovers(t, s, nil)
-	if err := s.KeepLeftovers(t.Context(), leftovers()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.KeepLeftovers(t.Context(), leftovers()))
 	wantLeftovers(t, s, leftovers())
 	wantLeftovers(t, s, nil)
 }
@@ -262,9 +232,7 @@ func TestLeftoversOfARaisedListAreNotUsed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := openMigrated(t, Options{Driver: SQLite, DSN: t.TempDir() + "/x.db"})
 			provision(t, s, app(1))
-			if err := s.KeepLeftovers(t.Context(), leftovers()); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, s.KeepLeftovers(t.Context(), leftovers()))
 			run(t, s, change)
 			wantLeftovers(t, s, leftovers()[2:])
 			wantLeftovers(t, s, nil)
@@ -275,9 +243,7 @@ func TestLeftoversOfARaisedListAreNotUsed(t *testing.T) {
 // A server may go back in time, so it keeps nothing.
 func TestLeftoversAreNotForServers(t *testing.T) {
 	s := open(t, Options{Driver: MySQL, DSN: "nobody@tcp(127.0.0.1:1)/x"})
-	if err := s.KeepLeftovers(t.Context(), leftovers()); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.KeepLeftovers(t.Context(), leftovers()))
 	wantLeftovers(t, s, nil)
 }
 

@@ -71,7 +71,7 @@ type Options struct {
 	// ListRate and TagRate bound how fast a list and a tag hand out, in a second, on a
 	// MySQL server; 0 means DefaultListRate and DefaultTagRate.
 	ListRate, TagRate int64
-	// Witness can vouch for what was handed out when the server has changed; nil: nobody.
+	// Witness can vouch for what was handed out when the server has changed; nil: nothing can.
 	Witness Witness
 	// OnServerChange is told that another life of the database was met: its copy is at
 	// most that old, and the witness vouches for what the copy lacks, or does not. It

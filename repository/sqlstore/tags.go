@@ -70,8 +70,8 @@ func checkNewTag(tag model.Tag) error {
 // AllocateTag takes the next segment of a tag, in one transaction under the row's
 // lock. Which names are one tag is the table's to say: where its collation
 // ignores case, "A" takes from the row "a" and never what that row gave before.
-// When the transaction fails, or its COMMIT is not acknowledged, the segment is
-// lost for good. Safe for concurrent use, over processes and with Leaf's own
+// When the transaction fails, or its COMMIT is not acknowledged, the segment
+// is never handed out. Safe for concurrent use, over processes and with Leaf's own
 // programs. Errors: model.ErrUnknownTag, model.ErrLimitReached,
 // model.ErrInvalidArgument for a row that cannot be used, *model.StoreError.
 func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (segment model.TagSegment, err error) {

@@ -12,16 +12,13 @@ import (
 	"testing"
 	"time"
 
-	gosql "github.com/go-sql-driver/mysql"
-
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func addTag(t testing.TB, s *Store, name string, step int64) {
 	t.Helper()
-	if _, err := s.CreateTag(context.Background(), model.Tag{Name: name, MaxID: 1, Step: step}); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(s.CreateTag(context.Background(), model.Tag{Name: name, MaxID: 1, Step: step})))
 }
 
 func wantTag(t testing.TB, s *Store, req model.TagRequest, want model.TagSegment) {
@@ -63,19 +60,13 @@ func TestTagRefusals(t *testing.T) {
 				t.Errorf("tag %q: %+v, %v, want %v", name, got, err, want)
 			}
 		}
-		if n := count(t, s, "SELECT SUM(max_id) FROM leaf_alloc WHERE biz_tag <> 'full'"); n != 1+1+12 {
-			t.Errorf("stored %d", n)
-		}
+		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM leaf_alloc WHERE biz_tag <> 'full'"), 1+1+12, "stored")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := s.AllocateTag(ctx, model.TagRequest{Tag: "a"}); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
+		check.Is(t, check.Err(s.AllocateTag(ctx, model.TagRequest{Tag: "a"})), context.Canceled)
 		run(t, s, "DROP TABLE leaf_alloc")
-		_, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
-		wantAdvice(t, err, "shardid migrate")
-		_, err = s.Tags(t.Context())
-		wantAdvice(t, err, "shardid migrate")
+		wantAdvice(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})), "shardid migrate")
+		wantAdvice(t, check.Err(s.Tags(t.Context())), "shardid migrate")
 	})
 }
 
@@ -91,65 +82,48 @@ func TestTagChangedRow(t *testing.T) {
 		run(t, s, meddle)
 		got, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
 		wantAdvice(t, err, "engine is not InnoDB")
-		if got != (model.TagSegment{}) {
-			t.Errorf("%+v with an error", got)
-		}
+		check.Equal(t, got, (model.TagSegment{}), "with an error")
 	})
 }
 
 func TestTagsAreListed(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			var bad []string
-			opts := b.empty(t)
-			opts.OnBadRow = func(err error) { bad = append(bad, err.Error()) }
-			s := openMigrated(t, opts)
-			if tags, err := s.Tags(t.Context()); err != nil || len(tags) != 0 {
-				t.Fatalf("%v, %v", tags, err)
-			}
-			want := model.Tag{Name: "b", MaxID: 7, Step: 1_000_000_000, Description: strings.Repeat("描", 256)}
-			if _, err := s.CreateTag(t.Context(), want); err != nil {
-				t.Fatal(err)
-			}
-			addTag(t, s, "a", 1)
-			addTag(t, s, "C", 1)
-			run(t, s, "INSERT INTO leaf_alloc (biz_tag, step) VALUES ('', 5), ('bad step', 0)",
-				"INSERT INTO leaf_alloc (biz_tag, step) VALUES ('"+strings.Repeat("长", 50)+"', 5)")
-			tags, err := s.Tags(t.Context())
-			var names []string
-			for _, tag := range tags {
-				names = append(names, tag.Name)
-			}
-			if err != nil || !slices.Equal(names, []string{"C", "a", "b"}) || len(bad) != 3 {
-				t.Fatalf("tags %v, %v, bad %q", names, err, bad)
-			}
-			one, err := s.Tag(t.Context(), "b")
-			if err != nil || one != tags[2] || time.Since(one.UpdatedAt).Abs() > time.Minute {
-				t.Errorf("%+v, %v", one, err)
-			}
-			one.UpdatedAt = time.Time{}
-			if one != want {
-				t.Errorf("%+v, want %+v", one, want)
-			}
-			if _, err := s.Tag(t.Context(), "c d"); !errors.Is(err, model.ErrUnknownTag) {
-				t.Error(err)
-			}
-			if _, err := s.Tag(t.Context(), "bad step"); !errors.Is(err, model.ErrInvalidArgument) {
-				t.Error(err)
-			}
-		})
-	}
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		var bad []string
+		opts.OnBadRow = func(err error) { bad = append(bad, err.Error()) }
+		s := openMigrated(t, opts)
+		if tags, err := s.Tags(t.Context()); err != nil || len(tags) != 0 {
+			t.Fatalf("%v, %v", tags, err)
+		}
+		want := model.Tag{Name: "b", MaxID: 7, Step: 1_000_000_000, Description: strings.Repeat("描", 256)}
+		check.Must(t, check.Err(s.CreateTag(t.Context(), want)))
+		addTag(t, s, "a", 1)
+		addTag(t, s, "C", 1)
+		run(t, s, "INSERT INTO leaf_alloc (biz_tag, step) VALUES ('', 5), ('bad step', 0)",
+			"INSERT INTO leaf_alloc (biz_tag, step) VALUES ('"+strings.Repeat("长", 50)+"', 5)")
+		tags, err := s.Tags(t.Context())
+		var names []string
+		for _, tag := range tags {
+			names = append(names, tag.Name)
+		}
+		if err != nil || !slices.Equal(names, []string{"C", "a", "b"}) || len(bad) != 3 {
+			t.Fatalf("tags %v, %v, bad %q", names, err, bad)
+		}
+		one, err := s.Tag(t.Context(), "b")
+		if err != nil || one != tags[2] || time.Since(one.UpdatedAt).Abs() > time.Minute {
+			t.Errorf("%+v, %v", one, err)
+		}
+		one.UpdatedAt = time.Time{}
+		check.Equal(t, one, want)
+		check.Is(t, check.Err(s.Tag(t.Context(), "c d")), model.ErrUnknownTag)
+		check.Is(t, check.Err(s.Tag(t.Context(), "bad step")), model.ErrInvalidArgument)
+	})
 }
 
 func TestAddTagRefuses(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		good := model.Tag{Name: "a", MaxID: 1, Step: 1000, Description: "d"}
-		if _, err := s.CreateTag(t.Context(), good); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.CreateTag(t.Context(), good); !errors.Is(err, model.ErrTagExists) {
-			t.Error(err)
-		}
+		check.Must(t, check.Err(s.CreateTag(t.Context(), good)))
+		check.Is(t, check.Err(s.CreateTag(t.Context(), good)), model.ErrTagExists)
 		for name, change := range map[string]func(*model.Tag){
 			"no name": func(t *model.Tag) { t.Name = "" }, "long name": func(t *model.Tag) { t.Name = strings.Repeat("长", 43) },
 			"step 0": func(t *model.Tag) { t.Step = 0 }, "step": func(t *model.Tag) { t.Step = model.MaxTagStep + 1 },
@@ -159,77 +133,47 @@ func TestAddTagRefuses(t *testing.T) {
 			bad := good
 			bad.Name = "b"
 			change(&bad)
-			if _, err := s.CreateTag(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, check.Err(s.CreateTag(t.Context(), bad)), model.ErrInvalidArgument, name)
 		}
-		if n := count(t, s, "SELECT COUNT(*) FROM leaf_alloc"); n != 1 {
-			t.Errorf("%d tags", n)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_alloc"), 1, "tags")
 	})
 }
 
 // Two stores, as two processes have them, and a Java Leaf beside them on MySQL.
 func TestTagsConcurrently(t *testing.T) {
-	for _, b := range backends() {
-		t.Run(b.name, func(t *testing.T) {
-			opts := b.empty(t)
-			stores := []*Store{openMigrated(t, opts), open(t, opts)}
-			addTag(t, stores[0], "a", 10)
-			var (
-				mu       sync.Mutex
-				wg       sync.WaitGroup
-				segments []model.Segment
-			)
-			took := func(first, end int64) {
-				mu.Lock()
-				defer mu.Unlock()
-				segments = append(segments, model.Segment{First: first, Last: end - 1})
-			}
-			for w := range 8 {
-				wg.Go(func() {
-					for r := range 25 {
-						got, err := stores[w%2].AllocateTag(context.Background(), model.TagRequest{Tag: "a", Step: int64(r % 30)})
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						took(got.First, got.End)
-					}
-				})
-			}
-			if stores[0].server != nil {
-				wg.Go(func() { javaLeaf(t, stores[0], 25, took) })
-			}
-			wg.Wait()
-			if last := contiguous(t, segments); last+1 != count(t, stores[0], "SELECT max_id FROM leaf_alloc") {
-				t.Errorf("last ID %d", last)
-			}
-		})
-	}
-}
-
-// A table that cannot lock rows hands out nothing twice either.
-func TestTagsOfMyISAM(t *testing.T) {
-	opts := backends()[0].empty(t)
-	stores := []*Store{openMigrated(t, opts), open(t, opts)}
-	addTag(t, stores[0], "a", 10)
-	run(t, stores[0], "ALTER TABLE leaf_alloc ENGINE = MyISAM")
-	got := make(chan model.TagSegment, 400)
-	for i := range cap(got) {
-		go func() {
-			segment, _ := stores[i%2].AllocateTag(context.Background(), model.TagRequest{Tag: "a"}) // refused when others are faster
-			got <- segment
-		}()
-	}
-	seen := map[int64]bool{}
-	for range cap(got) {
-		first := (<-got).First
-		if first != 0 && seen[first] {
-			t.Fatalf("the segment from %d twice", first)
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		stores := []*Store{openMigrated(t, opts), open(t, opts)}
+		addTag(t, stores[0], "a", 10)
+		var (
+			mu       sync.Mutex
+			wg       sync.WaitGroup
+			segments []model.Segment
+		)
+		took := func(first, end int64) {
+			mu.Lock()
+			defer mu.Unlock()
+			segments = append(segments, model.Segment{First: first, Last: end - 1})
 		}
-		seen[first] = true
-	}
+		for w := range 8 {
+			wg.Go(func() {
+				for r := range 25 {
+					got, err := stores[w%2].AllocateTag(context.Background(), model.TagRequest{Tag: "a", Step: int64(r % 30)})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					took(got.First, got.End)
+				}
+			})
+		}
+		if stores[0].server != nil {
+			wg.Go(func() { javaLeaf(t, stores[0], 25, took) })
+		}
+		wg.Wait()
+		if last := contiguous(t, segments); last+1 != count(t, stores[0], "SELECT max_id FROM leaf_alloc") {
+			t.Errorf("last ID %d", last)
+		}
+	})
 }
 
 // javaLeaf takes segments as Leaf's IDAllocDaoImpl does.
@@ -255,9 +199,7 @@ func javaLeaf(t *testing.T, s *Store, n int, took func(first, end int64)) {
 func TestTagCollation(t *testing.T) {
 	s := open(t, backends()[0].empty(t))
 	run(t, s, leafOriginal+" CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
-	if err := s.Migrate(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Migrate(t.Context(), nil))
 	addTag(t, s, "Order", 10)
 	if _, err := s.CreateTag(t.Context(), model.Tag{Name: "order", MaxID: 1, Step: 10}); !errors.Is(err, model.ErrTagExists) {
 		t.Error(err)
@@ -271,18 +213,14 @@ func TestTagCollation(t *testing.T) {
 	addTag(t, fresh, "Order", 10)
 	addTag(t, fresh, "order", 10)
 	wantTag(t, fresh, model.TagRequest{Tag: "order"}, model.TagSegment{First: 1, End: 11, Step: 10})
-	if _, err := fresh.AllocateTag(t.Context(), model.TagRequest{Tag: "ORDER"}); !errors.Is(err, model.ErrUnknownTag) {
-		t.Error(err)
-	}
+	check.Is(t, check.Err(fresh.AllocateTag(t.Context(), model.TagRequest{Tag: "ORDER"})), model.ErrUnknownTag)
 }
 
 // A COMMIT whose reply is lost costs the segment.
 func TestTagLostCommitReply(t *testing.T) {
-	opts := backends()[0].empty(t)
-	s := openMigrated(t, opts)
+	s := openMigrated(t, backends()[0].empty(t))
 	addTag(t, s, "a", 1000)
-	p := newProxy(t, s.server.Addr)
-	through := open(t, Options{Driver: MySQL, DSN: withDSN(t, opts.DSN, func(c *gosql.Config) { c.Addr = p.addr() })})
+	through, p := behindProxy(t, s)
 	p.cutAfterCommit.Store(true)
 	got, err := through.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
 	wantAdvice(t, err, "broke; it is opened again")
@@ -312,13 +250,10 @@ func TestLayoutOnce(t *testing.T) {
 			t.Errorf("changed: %v, %v", already, err)
 		}
 		for _, bad := range []model.LayoutRecord{{Layout: "x"}, {Kind: "x"}, {Kind: "x", Layout: strings.Repeat("l", 256)}} {
-			if _, err := s.LayoutOnce(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
-				t.Errorf("%+v: %v", bad, err)
-			}
+			check.Is(t, check.Err(s.LayoutOnce(t.Context(), bad)), model.ErrInvalidArgument, bad)
 		}
 		run(t, s, "DROP TABLE id_layout")
-		_, err = s.LayoutOnce(t.Context(), one)
-		wantAdvice(t, err, "shardid migrate")
+		wantAdvice(t, check.Err(s.LayoutOnce(t.Context(), one)), "shardid migrate")
 	})
 }
 
@@ -372,9 +307,7 @@ func TestChangeTag(t *testing.T) {
 			"step":         {model.TagChange{Step: ptr(int64(0))}, model.ErrInvalidArgument},
 			"nothing left": {model.TagChange{MaxID: ptr(int64(model.MaxTagID))}, model.ErrInvalidArgument},
 		} {
-			if _, _, err := s.ChangeTag(t.Context(), "订单", c.change); !errors.Is(err, c.want) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, check.Err(s.ChangeTag(t.Context(), "订单", c.change)), c.want, name)
 		}
 		if got, err := s.Tag(t.Context(), "订单"); err != nil || got.MaxID != 520 || got.Step != 20 {
 			t.Errorf("now %+v, %v", got, err)
@@ -401,9 +334,7 @@ func TestDeletedTagGoesOn(t *testing.T) {
 			if deleted, err := s.DeleteTag(t.Context(), "a"); err != nil || deleted.MaxID != next {
 				t.Fatalf("deleted %+v, %v", deleted, err)
 			}
-			if _, err := s.DeleteTag(t.Context(), "a"); !errors.Is(err, model.ErrUnknownTag) {
-				t.Error(err)
-			}
+			check.Is(t, check.Err(s.DeleteTag(t.Context(), "a")), model.ErrUnknownTag)
 			back()
 		}
 		if _, _, err := s.ChangeTag(t.Context(), "a", model.TagChange{MaxID: ptr(next - 1)}); !errors.Is(err, model.ErrRefused) {
@@ -424,22 +355,61 @@ func TestDeletedTagGoesOn(t *testing.T) {
 func TestDeletedTagWithAnotherCase(t *testing.T) {
 	s := open(t, backends()[0].empty(t))
 	run(t, s, leafOriginal+" DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci")
-	if err := s.Migrate(t.Context(), nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, s.Migrate(t.Context(), nil))
 	addTag(t, s, "orders", 2000)
 	wantTag(t, s, model.TagRequest{Tag: "Orders"}, model.TagSegment{First: 1, End: 2001, Step: 2000})
-	if _, err := s.DeleteTag(t.Context(), "Orders"); !errors.Is(err, model.ErrUnknownTag) {
-		t.Error(err)
-	}
+	check.Is(t, check.Err(s.DeleteTag(t.Context(), "Orders")), model.ErrUnknownTag)
 	if _, _, err := s.ChangeTag(t.Context(), "ORDERS", model.TagChange{Step: ptr(int64(1))}); !errors.Is(err, model.ErrUnknownTag) {
 		t.Error(err)
 	}
-	if _, err := s.DeleteTag(t.Context(), "orders"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(s.DeleteTag(t.Context(), "orders")))
 	made, err := s.CreateTag(t.Context(), model.Tag{Name: "ORDERS", MaxID: 1, Step: 10})
 	if err != nil || made.MaxID != 2001 {
 		t.Errorf("made %+v, %v", made, err)
 	}
+}
+
+func TestCheckLayout(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		one := model.LayoutRecord{Kind: "uid", Layout: "28/22/13 from 2026-01-01"}
+		for range 2 { // it records nothing
+			check.OK(t, s.CheckLayout(t.Context(), one))
+			check.OK(t, s.CheckLayout(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "another"}))
+		}
+		check.Must(t, check.Err(s.LayoutOnce(t.Context(), one)))
+		check.OK(t, s.CheckLayout(t.Context(), one))
+		if err := s.CheckLayout(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "another"}); !errors.Is(err, model.ErrLayoutChanged) {
+			t.Errorf("another layout: %v", err)
+		}
+		run(t, s, "DROP TABLE id_layout")
+		wantAdvice(t, s.CheckLayout(t.Context(), one), "shardid migrate")
+	})
+}
+
+func TestLayoutAge(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		age := func() time.Duration {
+			t.Helper()
+			d, err := s.LayoutAge(t.Context(), "uid")
+			check.Must(t, err)
+			return d
+		}
+		check.Equal(t, age(), 0, "none is recorded, age")
+		check.Must(t, check.Err(s.LayoutOnce(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "x"})))
+		first := age()
+		time.Sleep(20 * time.Millisecond)
+		if later := age(); first < 0 || later < first+15*time.Millisecond || later > time.Minute {
+			t.Errorf("recorded now: %v, then %v", first, later)
+		}
+		if s.server == nil {
+			run(t, s, "UPDATE id_layout SET recorded_at = datetime('now', '-1 hour')")
+		} else {
+			run(t, s, "UPDATE id_layout SET recorded_at = CURRENT_TIMESTAMP - INTERVAL 1 HOUR")
+		}
+		if d := age(); d < time.Hour || d > time.Hour+time.Minute {
+			t.Errorf("recorded an hour ago, age %v", d)
+		}
+		run(t, s, "DROP TABLE id_layout")
+		wantAdvice(t, check.Err(s.LayoutAge(t.Context(), "uid")), "shardid migrate")
+	})
 }

@@ -65,7 +65,7 @@ func (r workerRow) cameBack(o model.Owner) bool {
 	return r.heldBy(o) || o.Identity != "" && r.Identity == o.Identity && !r.foreign()
 }
 
-// bound is up to which time IDs may have been issued, whoever did it.
+// bound is up to which time IDs may have been issued by any instance.
 func (r workerRow) bound() int64 {
 	bound := max(r.ReservedUntil, r.ExpiresAt)
 	if r.foreign() {
@@ -126,7 +126,7 @@ const freedPrefix = "freed/"
 
 func (r workerRow) isFree() bool { return strings.HasPrefix(r.IPPort, freedPrefix) }
 
-// freed is the row without an owner. Its bounds stay: whoever gets it next begins
+// freed is the row without an owner. Its bounds stay: its next owner begins
 // above them, whatever the clocks say by then.
 func (r workerRow) freed() workerRow {
 	bound := r.bound()

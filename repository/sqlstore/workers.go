@@ -33,8 +33,8 @@ type WorkersOptions struct {
 }
 
 // Workers gives snowflake worker IDs out of leaf_workerid_alloc. The table is one
-// pool: instances of every snowflake.name share it. An identity, and an address where
-// nobody lives, keeps its worker ID for good, unless all 1024 are taken: then the ID
+// pool: instances of every snowflake.name share it. An identity, and an address without a
+// live instance, keeps its worker ID, unless all 1024 are taken: then the ID
 // whose lease ended longest ago goes to the owner that needs one. ip_port is unique:
 // of several rows with one address all but one have their ID after it, 10.0.0.5:80/7,
 // which the Java program leaves alone. Only the database's clock decides whether a
@@ -128,7 +128,7 @@ func keptSince(tx *gorm.DB, at moment) (int64, error) {
 }
 
 // claim makes a row the owner's: the one it has, wherever it was then; else the one of
-// its address if nobody lives there; else a free one.
+// its address if no live instance is there; else a free one.
 func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, error) {
 	ip, port, _ := net.SplitHostPort(owner.Address) // checked before
 	rows, err := readWorkers(tx, "token = ? OR identity = ? AND identity <> '' OR ip_port = ? OR ip = ? AND port = ? ORDER BY id",

@@ -12,10 +12,13 @@ import (
 	"testing"
 	"time"
 
+	gosql "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
 
 	"shardid/model"
 	"shardid/repository/workertest"
+	"shardid/scripts/check"
+	"shardid/scripts/testserver"
 )
 
 func TestWorkersContract(t *testing.T) {
@@ -45,9 +48,7 @@ func waitUp(t *testing.T, s *Store) {
 		var name string
 		up := 2
 		if s.server != nil {
-			if err := s.pool.QueryRow("SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(&name, &up); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, s.pool.QueryRow("SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(&name, &up))
 		}
 		return up >= 2
 	})
@@ -56,9 +57,7 @@ func waitUp(t *testing.T, s *Store) {
 func acquire(t testing.TB, w *Workers, o model.Owner) model.Lease {
 	t.Helper()
 	lease, err := w.Acquire(context.Background(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return lease
 }
 
@@ -69,9 +68,7 @@ func renewed(t testing.TB, w *Workers, o model.Owner, reserved, expires int64) m
 	lease := acquire(t, w, o)
 	lease.Reserved, lease.Expires, lease.Reported = lease.ServerTime+reserved, lease.ServerTime+expires, lease.ServerTime
 	lease, err := w.Renew(context.Background(), lease)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return lease
 }
 
@@ -81,9 +78,7 @@ func insertOriginal(t testing.TB, s *Store, id int64, address string, reported i
 	ip, port, _ := strings.Cut(address, ":")
 	_, err := s.pool.Exec("INSERT INTO leaf_workerid_alloc (id, ip_port, ip, port, max_timestamp, create_time, update_time) VALUES (?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP)",
 		id, address, ip, port, reported)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 }
 
 func TestWorkersOriginalRows(t *testing.T) {
@@ -121,9 +116,7 @@ func TestWorkersOriginalRows(t *testing.T) {
 				if err != nil || lease.WorkerID != c.want || lease.After != after || lease.Expires > time.Now().UnixMilli() {
 					t.Errorf("got %+v, %v, want worker ID %d after %d", lease, err, c.want, after)
 				}
-				if n := count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc"); n != 1 {
-					t.Errorf("%d rows", n)
-				}
+				check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc"), 1, "rows")
 			})
 		})
 	}
@@ -142,15 +135,9 @@ func TestWorkersOriginalOnOurRow(t *testing.T) {
 			}
 		}
 		report(lease.ServerTime + 1)
-		if _, err := w.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
-			t.Errorf("renew: %v", err)
-		}
-		if err := w.Release(t.Context(), lease); err != nil {
-			t.Errorf("release: %v", err)
-		}
-		if _, err := w.Acquire(t.Context(), lease.Owner); !errors.Is(err, model.ErrAddressTaken) {
-			t.Errorf("acquire: %v", err)
-		}
+		check.Is(t, check.Err(w.Renew(t.Context(), lease)), model.ErrLeaseLost, "renew")
+		check.OK(t, w.Release(t.Context(), lease), "release")
+		check.Is(t, check.Err(w.Acquire(t.Context(), lease.Owner)), model.ErrAddressTaken, "acquire")
 		if peers, err := w.Peers(t.Context()); err != nil || len(peers) != 0 {
 			t.Errorf("peers %v, %v: a report without the server's time tells nothing", peers, err)
 		}
@@ -233,13 +220,9 @@ func TestWorkersChangedRow(t *testing.T) {
 				_, err := storeWorker(tx, old, old.claimed(workertest.Owner(1), 0, old.bound(), 1))
 				return err
 			})
-			if !errors.Is(err, errRowChanged) {
-				t.Errorf("%s: %v", what, err)
-			}
+			check.Is(t, err, errRowChanged, what)
 		}
-		if _, err := w.Renew(t.Context(), lease); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, check.Err(w.Renew(t.Context(), lease)))
 	})
 }
 
@@ -284,9 +267,7 @@ func TestWorkersKeptSince(t *testing.T) {
 	if err != nil || back.KeptSince <= lease.KeptSince || back.KeptSince > back.ServerTime {
 		t.Errorf("renewed on another server: %+v, %v", back, err)
 	}
-	if third := acquire(t, w, workertest.Owner(2)); third.KeptSince != back.KeptSince {
-		t.Errorf("acquired on another server: %+v", third)
-	}
+	check.Equal(t, acquire(t, w, workertest.Owner(2)).KeptSince, back.KeptSince, "acquired on another server")
 	run(t, s, "DELETE FROM leaf_workerid_alloc")
 	if fresh := acquire(t, w, workertest.Owner(3)); fresh.KeptSince != fresh.ServerTime {
 		t.Errorf("an emptied table: %+v", fresh)
@@ -304,28 +285,19 @@ func TestWorkersRefuses(t *testing.T) {
 		} {
 			bad := good
 			change(&bad)
-			if _, err := w.Acquire(t.Context(), bad); !errors.Is(err, model.ErrInvalidArgument) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, check.Err(w.Acquire(t.Context(), bad)), model.ErrInvalidArgument, name)
 		}
 		lease := renewed(t, w, good, 0, 0)
-		if err := w.Release(t.Context(), lease); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, w.Release(t.Context(), lease))
 		lease.Owner.Token = "" // as the row has it now
-		if _, err := w.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
-			t.Errorf("renew without a token: %v", err)
-		}
+		check.Is(t, check.Err(w.Renew(t.Context(), lease)), model.ErrLeaseLost, "renew without a token")
 		if s.server != nil {
 			run(t, s, "DELETE FROM shardid_lock")
-			_, err := w.Acquire(t.Context(), good)
-			wantAdvice(t, err, "INSERT INTO shardid_lock")
+			wantAdvice(t, check.Err(w.Acquire(t.Context(), good)), "INSERT INTO shardid_lock")
 		}
 		run(t, s, "DROP TABLE leaf_workerid_alloc")
-		_, err := w.Renew(t.Context(), lease)
-		wantAdvice(t, err, "shardid migrate")
-		_, err = w.Peers(t.Context())
-		wantAdvice(t, err, "shardid migrate")
+		wantAdvice(t, check.Err(w.Renew(t.Context(), lease)), "shardid migrate")
+		wantAdvice(t, check.Err(w.Peers(t.Context())), "shardid migrate")
 	})
 }
 
@@ -346,21 +318,15 @@ func TestFreeWorkerID(t *testing.T) {
 			"an ID that is none":  {1025, gone.Address, model.ErrInvalidArgument},
 			"a live one":          {2, live.Address, model.ErrRefused},
 		} {
-			if _, err := w.Free(t.Context(), c.id, c.address); !errors.Is(err, c.want) {
-				t.Errorf("%s: %v", name, err)
-			}
+			check.Is(t, check.Err(w.Free(t.Context(), c.id, c.address)), c.want, name)
 		}
 		wantStates(t, w, "1 10.0.0.0:8080 expired", "2 10.0.0.1:8080 leased")
 		if was, err := w.Free(t.Context(), 1, gone.Address); err != nil || was.State != model.WorkerExpired {
 			t.Fatalf("freed %+v, %v", was, err)
 		}
 		wantStates(t, w, "1  free", "2 10.0.0.1:8080 leased")
-		if _, err := w.Free(t.Context(), 1, gone.Address); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("the second time: %v", err)
-		}
-		if _, err := w.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
-			t.Errorf("the one that had it: %v", err)
-		}
+		check.Is(t, check.Err(w.Free(t.Context(), 1, gone.Address)), model.ErrInvalidArgument, "the second time")
+		check.Is(t, check.Err(w.Renew(t.Context(), lease)), model.ErrLeaseLost, "the one that had it")
 		if peers, err := w.Peers(t.Context()); err != nil || len(peers) != 1 {
 			t.Errorf("peers %+v, %v", peers, err)
 		}
@@ -376,16 +342,12 @@ func TestFreedWorkerIDGoesOn(t *testing.T) {
 			leases = append(leases, renewed(t, w, workertest.Owner(i), -61_000, -60_000))
 		}
 		lease := leases[1]
-		if _, err := w.Free(t.Context(), 2, workertest.Owner(1).Address); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(w.Free(t.Context(), 2, workertest.Owner(1).Address)))
 		next := acquire(t, w, workertest.Owner(7))
 		if next.WorkerID != 2 || next.After < lease.Expires || next.After < lease.Reserved {
 			t.Errorf("got %+v after %+v", next, lease)
 		}
-		if back := acquire(t, w, workertest.Owner(1)); back.WorkerID != 4 {
-			t.Errorf("the one that had it got %+v", back)
-		}
+		check.Equal(t, acquire(t, w, workertest.Owner(1)).WorkerID, 4, "the one that had it")
 	})
 }
 
@@ -394,9 +356,7 @@ func TestFreeWaitsForTheMargin(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		owner := workertest.Owner(0)
 		renewed(t, s.Workers(WorkersOptions{}), owner, -1000, -1000)
-		if _, err := s.Workers(WorkersOptions{}).Free(t.Context(), 1, owner.Address); !errors.Is(err, model.ErrRefused) {
-			t.Error(err)
-		}
+		check.Is(t, check.Err(s.Workers(WorkersOptions{}).Free(t.Context(), 1, owner.Address)), model.ErrRefused)
 	})
 }
 
@@ -407,9 +367,7 @@ func TestFreeForeignWorkerID(t *testing.T) {
 		now := acquire(t, w, workertest.Owner(0)).ServerTime
 		insertOriginal(t, s, 5, "10.9.9.9:80", now-foreignSilence+60_000)
 		insertOriginal(t, s, 6, "10.9.9.8:80", now-foreignSilence-60_000)
-		if _, err := w.Free(t.Context(), 5, "10.9.9.9:80"); !errors.Is(err, model.ErrRefused) {
-			t.Error(err)
-		}
+		check.Is(t, check.Err(w.Free(t.Context(), 5, "10.9.9.9:80")), model.ErrRefused)
 		if was, err := w.Free(t.Context(), 6, "10.9.9.8:80"); err != nil || !was.Foreign {
 			t.Errorf("%+v, %v", was, err)
 		}
@@ -426,9 +384,7 @@ func wantStates(t *testing.T, w *Workers, want ...string) {
 		t.Fatalf("%+v, %v", entries, err)
 	}
 	for i, e := range entries {
-		if got := fmt.Sprintf("%d %s %s", e.WorkerID, e.Address, e.State); got != want[i] {
-			t.Errorf("got %s, want %s", got, want[i])
-		}
+		check.Equal(t, fmt.Sprintf("%d %s %s", e.WorkerID, e.Address, e.State), want[i])
 	}
 }
 
@@ -442,9 +398,7 @@ func TestWorkerClaims(t *testing.T) {
 		granted := func(what, token, registry string, until int64, watched bool) model.ClaimGrant {
 			t.Helper()
 			grant, err := claim(token, registry, until, watched)
-			if err != nil {
-				t.Errorf("%s: %v", what, err)
-			}
+			check.OK(t, err, what)
 			return grant
 		}
 		refused := func(what, token, registry string, watched bool) {
@@ -477,19 +431,14 @@ func TestWorkerClaims(t *testing.T) {
 		granted("it lives", "c", "zk x 3", now+20_000, true)
 		refused("as before", "d", "mysql 1", true)
 		run(t, s, "UPDATE shardid_worker_claim SET until_ms = 5")
-		if grant := granted("long ago", "d", "mysql 1", now+20_000, false); grant.After != 0 {
-			t.Errorf("%+v", grant)
-		}
-		if n := count(t, s, "SELECT COUNT(*) FROM shardid_worker_claim"); n != 1 {
-			t.Errorf("%d rows", n)
-		}
+		check.Equal(t, granted("long ago", "d", "mysql 1", now+20_000, false).After, 0)
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_worker_claim"), 1, "rows")
 	})
 }
 
 // Of many who ask different registries at once, those of one get through.
 func TestWorkerClaimsRace(t *testing.T) {
-	opts := backends()[0].empty(t)
-	s := openMigrated(t, opts)
+	s := openMigrated(t, backends()[0].empty(t))
 	for round := range 10 {
 		run(t, s, "DELETE FROM shardid_worker_claim")
 		var got [2]atomic.Int64
@@ -512,4 +461,184 @@ func TestWorkerClaimsRace(t *testing.T) {
 			t.Errorf("round %d: %d and %d got through", round, one, two)
 		}
 	}
+}
+
+// 1024 instances start at once: all get a worker ID, and one more does not.
+func TestWorkersAllAtOnce(t *testing.T) {
+	opts := backends()[0].empty(t)
+	s := openMigrated(t, opts)
+	start := time.Now()
+	distinct(t, raceWorkers(t, opts, 1024, 0))
+	took := time.Since(start)
+	t.Logf("1024 first starts took %v", took)
+	if took > claimGrace*time.Millisecond {
+		return // the first ones have run out, as nobody renewed them
+	}
+	if _, err := s.Workers(WorkersOptions{}).Acquire(t.Context(), workertest.Owner(5000)); !errors.Is(err, model.ErrNoWorkerID) {
+		t.Error(err)
+	}
+}
+
+// raceWorkers has n owners get worker IDs at once, over 64 connections: with more
+// of them opened at once the listen queue of the server would overflow.
+func raceWorkers(t *testing.T, opts Options, n, firstOwner int) []model.Lease {
+	t.Helper()
+	opts.MaxOpenConns = 1
+	leases := make([]model.Lease, n)
+	var wg sync.WaitGroup
+	for p := range min(n, 64) {
+		w := open(t, opts).Workers(WorkersOptions{})
+		for i := p; i < n; i += 64 {
+			wg.Go(func() {
+				var err error
+				if leases[i], err = w.Acquire(context.Background(), workertest.Owner(firstOwner+i)); err != nil {
+					t.Errorf("owner %d: %v", i, err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	return leases
+}
+
+func distinct(t *testing.T, leases []model.Lease) {
+	t.Helper()
+	holder := map[int]string{}
+	for _, l := range leases {
+		if other, taken := holder[l.WorkerID]; taken {
+			t.Errorf("%s and %s have worker ID %d", other, l.Owner.Address, l.WorkerID)
+		}
+		holder[l.WorkerID] = l.Owner.Address
+	}
+	for id := range leases { // the smallest: 1…n, 1024 being 0
+		if holder[(id+1)%model.SnowflakeWorkers] == "" {
+			t.Errorf("worker ID %d was left out", (id+1)%model.SnowflakeWorkers)
+		}
+	}
+}
+
+// Leases that have run out are recycled by many at once, while others renew; and
+// where the server refuses locking reads of changed rows.
+func TestWorkersRecycleAtOnce(t *testing.T) {
+	for _, dsn := range []string{"", "&innodb_snapshot_isolation=1"} {
+		t.Run("with"+dsn, func(t *testing.T) {
+			if dsn != "" && testserver.OnMySQL() {
+				t.Skip("MySQL does not have it")
+			}
+			// A race says something only while the first leases of it have not run out.
+			var took time.Duration
+			for range 3 {
+				if took = recycleAtOnce(t, dsn); took < claimGrace*time.Millisecond {
+					return
+				}
+			}
+			t.Errorf("three races took longer than %d ms, the last %v", claimGrace, took)
+		})
+	}
+}
+
+func recycleAtOnce(t *testing.T, dsn string) (took time.Duration) {
+	t.Helper()
+	opts := backends()[0].empty(t)
+	s := openMigrated(t, opts)
+	opts.DSN += dsn
+	now := time.Now().UnixMilli()
+	fillWorkers(t, s, func(id int64) int64 { return now - 3_600_000 + id })
+	run(t, s, "DELETE FROM leaf_workerid_alloc WHERE id > 1000")
+	w := open(t, opts).Workers(WorkersOptions{})
+	var live []model.Lease
+	for i := range 24 {
+		live = append(live, renewed(t, w, workertest.Owner(i), 1000, 3_600_000))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var renewals atomic.Int64
+	var wg sync.WaitGroup
+	for _, lease := range live[:4] {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := w.Renew(t.Context(), lease); err != nil {
+					t.Errorf("renew: %v", err)
+					return
+				}
+				renewals.Add(1)
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	start := time.Now()
+	got := raceWorkers(t, opts, 48, 100)
+	took = time.Since(start)
+	stop()
+	wg.Wait()
+	if took >= claimGrace*time.Millisecond {
+		return took
+	}
+	seen := map[int]bool{}
+	for _, l := range append(got, live...) {
+		if seen[l.WorkerID] {
+			t.Errorf("worker ID %d twice", l.WorkerID)
+		}
+		seen[l.WorkerID] = true
+	}
+	for _, l := range got {
+		if want := now - 3_600_000 + int64(l.WorkerID); l.After != want {
+			t.Errorf("worker ID %d after %d, want %d", l.WorkerID, l.After, want)
+		}
+	}
+	t.Logf("%d renewals meanwhile", renewals.Load())
+	return took
+}
+
+// The Java program inserts rows by auto-increment and waits for no lock of ours.
+func TestWorkersBesideTheOriginal(t *testing.T) {
+	opts := backends()[0].empty(t)
+	s := openMigrated(t, opts)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range 40 {
+			_, err := s.pool.Exec("INSERT INTO leaf_workerid_alloc (ip_port, ip, port, max_timestamp, create_time, update_time) VALUES (?, '1.1.1.1', '1', ?, NOW(), NOW())",
+				fmt.Sprintf("1.1.1.1:%d", i), time.Now().UnixMilli())
+			var server *gosql.MySQLError
+			if errors.As(err, &server) && server.Number == 1062 {
+				continue // it would try again
+			}
+			check.OK(t, err)
+		}
+	})
+	leases := raceWorkers(t, opts, 40, 0)
+	wg.Wait()
+	for _, l := range leases {
+		if n := count(t, s, fmt.Sprintf("SELECT COUNT(*) FROM leaf_workerid_alloc WHERE id = %d AND ip_port = '%s'", workerRowID(l.WorkerID), l.Owner.Address)); n != 1 {
+			t.Errorf("%+v is not in the table", l)
+		}
+	}
+}
+
+// A call whose COMMIT was not answered is an error; called again it gives what the
+// first one did.
+func TestWorkersLostReply(t *testing.T) {
+	s := openMigrated(t, backends()[0].empty(t))
+	if _, err := s.Workers(WorkersOptions{}).List(t.Context()); err != nil { // notes the server, which is a COMMIT too
+		t.Fatal(err)
+	}
+	through, p := behindProxy(t, s)
+	w := through.Workers(WorkersOptions{})
+	p.cutAfterCommit.Store(true)
+	lease, err := w.Acquire(t.Context(), workertest.Owner(0))
+	wantAdvice(t, err, "broke; it is opened again")
+	check.Equal(t, lease, (model.Lease{}), "with an error")
+	waitFor(t, func() bool { return count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc") == 1 })
+	p.cutAfterCommit.Store(false)
+	lease = acquire(t, w, workertest.Owner(0))
+	if lease.WorkerID != 1 || lease.After != 0 || count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc") != 1 {
+		t.Errorf("%+v", lease)
+	}
+	p.cutAfterCommit.Store(true)
+	lease.Reserved, lease.Expires, lease.Reported = 5000, 6000, 4000
+	renewed, err := w.Renew(t.Context(), lease)
+	wantAdvice(t, err, "broke; it is opened again")
+	check.Equal(t, renewed, (model.Lease{}), "with an error")
+	waitFor(t, func() bool { return count(t, s, "SELECT expires_at FROM leaf_workerid_alloc") == 6000 })
+	p.cutAfterCommit.Store(false)
+	check.OK(t, check.Err(w.Renew(t.Context(), lease)))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func TestFirstLife(t *testing.T) {
@@ -41,9 +42,7 @@ func TestNextLife(t *testing.T) {
 	}
 	closeFile(t, f)
 	f = open(t, options(dir))
-	if f.Identity() != identity {
-		t.Errorf("identity %s became %s", identity, f.Identity())
-	}
+	check.Equal(t, f.Identity(), identity, "identity")
 	wantLease(t, f, 1023, 5000)
 	if epoch, ok := f.Recorded(); !ok || epoch != options(dir).EpochMs {
 		t.Errorf("recorded %d, %v", epoch, ok)
@@ -116,17 +115,13 @@ func TestFailedStore(t *testing.T) {
 	f := open(t, options(dir))
 	store(t, f, lease(7, 5000))
 	inTheWay := filepath.Join(dir, tempName)
-	if err := os.Mkdir(inTheWay, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir(inTheWay, 0o700))
 	err := f.Store(lease(7, 9000))
 	if !errors.Is(err, ErrNotWritable) || !strings.Contains(err.Error(), dir) {
 		t.Fatalf("got %v, want ErrNotWritable with the folder", err)
 	}
 	wantLease(t, f, 7, 5000)
-	if err := os.Remove(inTheWay); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Remove(inTheWay))
 	store(t, f, lease(7, 9500))
 	wantLease(t, f, 7, 9500)
 }
@@ -137,9 +132,7 @@ func TestBadLease(t *testing.T) {
 	elsewhere := lease(7, 9000)
 	elsewhere.Owner.Address = "10.0.0.6:8080"
 	for _, bad := range []model.Lease{lease(-1, 9000), lease(-2, 9000), lease(1024, 9000), lease(7, -1), elsewhere} {
-		if err := f.Store(bad); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%+v: %v", bad, err)
-		}
+		check.Is(t, f.Store(bad), model.ErrInvalidArgument, bad)
 	}
 	wantLease(t, f, 7, 5000)
 }
@@ -151,9 +144,7 @@ func TestClosed(t *testing.T) {
 	closeFile(t, f)
 	next := open(t, options(dir))
 	store(t, next, lease(7, 5000))
-	if err := f.Store(lease(7, 1)); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("stored after Close: %v", err)
-	}
+	check.Is(t, f.Store(lease(7, 1)), os.ErrClosed, "stored after Close")
 	closeFile(t, f) // takes nothing from the next one
 	if _, err := Open(options(dir)); !errors.Is(err, ErrLocked) {
 		t.Errorf("%v, want ErrLocked", err)
@@ -165,9 +156,7 @@ func TestBadOptions(t *testing.T) {
 	dir := t.TempDir()
 	for _, o := range []Options{{}, {Dir: dir, Registry: "zk"}, {Dir: dir, Address: address}, {Registry: "zk", Address: address},
 		{Dir: dir, Registry: "zk", Address: address, EpochMs: -1}} {
-		if _, err := Open(o); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%+v: %v", o, err)
-		}
+		check.Is(t, check.Err(Open(o)), model.ErrInvalidArgument, o)
 	}
 }
 
@@ -190,9 +179,7 @@ func TestOneProcessAtATime(t *testing.T) {
 func TestFolderCannotBeMade(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "file", "")
-	if err := os.MkdirAll(filepath.Join(dir, "taken", lockName), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.MkdirAll(filepath.Join(dir, "taken", lockName), 0o700))
 	for _, path := range []string{"file", "file/8080", "taken"} {
 		path = filepath.Join(dir, path)
 		_, err := Open(options(path))
@@ -209,9 +196,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	}
 	dir := t.TempDir()
 	closeFile(t, open(t, options(dir)))
-	if err := os.Chmod(dir, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Chmod(dir, 0o500))
 	defer os.Chmod(dir, 0o700) //nolint:errcheck // for the cleanup of TempDir
 	if _, err := Open(options(dir)); !errors.Is(err, ErrNotWritable) {
 		t.Errorf("got %v, want ErrNotWritable", err)
@@ -223,12 +208,119 @@ func TestReadOnlyFolder(t *testing.T) {
 func TestUnwritableAtOpen(t *testing.T) {
 	dir := t.TempDir()
 	closeFile(t, open(t, options(dir)))
-	if err := os.Mkdir(filepath.Join(dir, tempName), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir(filepath.Join(dir, tempName), 0o700))
 	for range 2 { // and the lock is given back
 		if _, err := Open(options(dir)); !errors.Is(err, ErrNotWritable) {
 			t.Fatalf("got %v, want ErrNotWritable", err)
 		}
 	}
+}
+
+// good is a file as it was written once; files of today must be readable by
+// later versions.
+const good = `{"version":1,"identity":"00112233445566778899aabbccddeeff","registry":"zk","address":"10.0.0.5:8080",` +
+	`"worker_id":7,"reserved_until":5000,"expires_at":6000,"epoch_ms":1288834974657,"saved_at":1567733700834}` + "\n"
+
+const fresh = `{"version":1,"identity":"00112233445566778899aabbccddeeff","registry":"","address":"",` +
+	`"worker_id":-1,"reserved_until":0,"expires_at":0,"epoch_ms":0,"saved_at":1567733700834}` + "\n"
+
+func TestRecordedFile(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, fileName, good)
+	f := open(t, options(dir))
+	wantLease(t, f, 7, 5000)
+	if text, err := os.ReadFile(filepath.Join(dir, fileName)); err != nil || string(text) != good {
+		t.Errorf("written back as %s, %v", text, err)
+	}
+}
+
+// TestCorrupt: no file that says something else than we write is taken for one
+// that says nothing.
+func TestCorrupt(t *testing.T) {
+	change := func(old, new string) string {
+		if !strings.Contains(good, old) {
+			t.Fatal("nothing to replace: " + old)
+		}
+		return strings.Replace(good, old, new, 1)
+	}
+	for name, text := range map[string]string{
+		"empty":                    "",
+		"blank":                    " \n",
+		"zeros, as after a crash":  string(make([]byte, 200)),
+		"truncated":                good[:100],
+		"without its last brace":   strings.TrimSuffix(good, "}\n"),
+		"text":                     "worker 7",
+		"null":                     "null",
+		"list":                     "[" + good + "]",
+		"two objects":              good + good,
+		"no object":                "{}",
+		"later version":            change(`"version":1`, `"version":2`),
+		"version is text":          change(`"version":1`, `"version":"1"`),
+		"no version":               change(`"version":1,`, ``),
+		"worker ID 5000":           change(`"worker_id":7`, `"worker_id":5000`),
+		"worker ID 1024":           change(`"worker_id":7`, `"worker_id":1024`),
+		"worker ID -2":             change(`"worker_id":7`, `"worker_id":-2`),
+		"worker ID is null":        change(`"worker_id":7`, `"worker_id":null`),
+		"worker ID is missing":     change(`"worker_id":7,`, ``),
+		"no worker ID, reserved":   change(`"worker_id":7`, `"worker_id":-1`),
+		"negative reservation":     change(`5000`, `-5000`),
+		"negative expiry":          change(`6000`, `-1`),
+		"negative epoch":           change(`:1288834974657`, `:-1`),
+		"reservation is missing":   change(`"reserved_until":5000,`, ``),
+		"reservation is a word":    change(`5000`, `"5000"`),
+		"reservation is a half":    change(`5000`, `5000.5`),
+		"reservation out of range": change(`5000`, `99999999999999999999`),
+		"second spelling":          change(`"worker_id":7`, `"worker_id":7,"Worker_ID":8`),
+		"unknown key":              change(`"worker_id":7`, `"worker_id":7,"more":8`),
+		"short identity":           change(`00112233445566778899aabbccddeeff`, `0011`),
+		"identity of letters":      change(`00112233445566778899aabbccddeeff`, `xx112233445566778899aabbccddeeff`),
+		"no registry":              change(`"zk"`, `""`),
+		"no address":               change(`"10.0.0.5:8080"`, `""`),
+		"too long":                 strings.Repeat(" ", maxSize) + good,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			put(t, dir, fileName, text)
+			_, err := Open(options(dir))
+			if !errors.Is(err, ErrCorrupt) {
+				t.Fatalf("got %v, want ErrCorrupt", err)
+			}
+			for _, word := range []string{filepath.Join(dir, fileName), "delete it", "until its last lease has run out"} {
+				if !strings.Contains(err.Error(), word) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("%q does not say %q", err, word)
+				}
+			}
+			if kept, err := os.ReadFile(filepath.Join(dir, fileName)); err != nil || string(kept) != text {
+				t.Errorf("the file was changed: %q, %v", kept, err)
+			}
+		})
+	}
+}
+
+// TestUnreadable: what cannot be read is not taken for absent.
+func TestUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	check.Must(t, os.Mkdir(filepath.Join(dir, fileName), 0o700))
+	if f, err := Open(options(dir)); err == nil {
+		t.Errorf("opened with identity %s", f.Identity())
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(good))
+	f.Add([]byte(fresh))
+	f.Add([]byte(good[:100]))
+	f.Add([]byte(`{"version":1}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := parse(text)
+		if err != nil {
+			return
+		}
+		if r.WorkerID < noWorker || r.WorkerID >= model.SnowflakeWorkers || min(r.ReservedUntil, r.ExpiresAt, r.EpochMs) < 0 {
+			t.Errorf("accepted %+v", r)
+		}
+		if again, err := parse(r.text()); err != nil || again != r {
+			t.Errorf("%+v became %+v, %v", r, again, err)
+		}
+	})
 }

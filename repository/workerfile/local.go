@@ -53,7 +53,7 @@ func (l *LocalRegistry) Acquire(ctx context.Context, owner model.Owner) (model.L
 	return model.Lease{WorkerID: id, Owner: owner, Registry: ModeLocal}, nil
 }
 
-// Renew returns the lease as it is: nobody can take it.
+// Renew returns the lease as it is: no other instance can take it.
 func (l *LocalRegistry) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
 	if err := done(ctx); err != nil {
 		return model.Lease{}, err

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // held is a lease of Owner(0) whose bounds are stored: the registry's clock is
@@ -130,9 +131,7 @@ func testReleaseKept(t *testing.T, b Backend) {
 	issued := now(lease) - minute
 	lease = renew(t, r, lease, now(lease)-second, now(lease)+hour)
 	lease.Reserved, lease.Expires = issued, now(lease)+minute
-	if err := r.Release(t.Context(), lease); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, r.Release(t.Context(), lease))
 	if again := acquire(t, b.New(t), Owner(1)); again.WorkerID == lease.WorkerID {
 		wantAfter(t, again, lease.Expires, lease.Expires+second)
 		return // it may be taken, above what is kept

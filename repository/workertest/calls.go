@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // All tests count time from the registry's clock, in these steps of ms.
@@ -57,9 +58,7 @@ func Fill(t *testing.T, newRegistry func(t *testing.T) Registry, first, n int) {
 		if err == nil {
 			_, err = r.Renew(t.Context(), with(lease, now(lease)+second, now(lease)+hour))
 		}
-		if err != nil {
-			t.Errorf("owner %d: %v", first+i, err)
-		}
+		check.OK(t, err, "owner", first+i)
 	})
 }
 

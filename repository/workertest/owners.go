@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // racers is how many owners race: all of them would take too long with the race
@@ -44,9 +45,7 @@ func testSameToken(t *testing.T, b Backend) {
 	acquire(t, b.New(t), Owner(1))
 	r = another(t, b, r)
 	again := follow(t, r, Owner(0), first)
-	if again.After != first.After {
-		t.Errorf("After went from %d to %d", first.After, again.After)
-	}
+	check.Equal(t, again.After, first.After, "After")
 	renew(t, r, again, now(first)-hour, now(first)+hour)
 	third := follow(t, r, Owner(0), first)
 	if third.After < first.After || third.After > now(first)-hour {
@@ -66,9 +65,7 @@ func testRaceSelf(t *testing.T, b Backend) {
 		}
 	})
 	for _, lease := range leases {
-		if lease.WorkerID != leases[0].WorkerID {
-			t.Errorf("one owner has worker IDs %d and %d", leases[0].WorkerID, lease.WorkerID)
-		}
+		check.Equal(t, lease.WorkerID, leases[0].WorkerID, "the worker ID of one owner")
 	}
 	renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour)
 }
@@ -137,9 +134,7 @@ func testSharedAddress(t *testing.T, b Backend) {
 		if err == nil {
 			lease, err = r.Renew(t.Context(), with(lease, now(lease)-hour, now(lease)+hour))
 		}
-		if err != nil {
-			t.Errorf("owner %d: %v", i, err)
-		}
+		check.OK(t, err, "owner", i)
 		leases[i] = lease
 	})
 	holder := map[int]int{}
@@ -191,13 +186,10 @@ func testIdentity(t *testing.T, b Backend) {
 	if first.Registry == "" || first.Registry != acquire(t, b.New(t), Owner(1)).Registry {
 		t.Errorf("the registry is %q to one and another to the other", first.Registry)
 	}
-	if got := renew(t, r, first, now(first), now(first)+second); got.Registry != first.Registry {
-		t.Errorf("renewed, the registry is %q, it was %q", got.Registry, first.Registry)
-	}
+	check.Equal(t, renew(t, r, first, now(first), now(first)+second).Registry, first.Registry,
+		"the registry of a renewed lease")
 	release(t, r, first, now(first))
-	if again := acquire(t, b.New(t), Owner(2)); again.Registry != first.Registry {
-		t.Errorf("the registry became %q, it was %q", again.Registry, first.Registry)
-	}
+	check.Equal(t, acquire(t, b.New(t), Owner(2)).Registry, first.Registry, "the registry")
 	if fresh := acquire(t, b.fresh(t).New(t), Owner(0)); fresh.Registry == first.Registry && !b.Stateless {
 		t.Errorf("a registry that knows nothing is %q as well", fresh.Registry)
 	}
@@ -228,9 +220,7 @@ func testPeers(t *testing.T, b Backend) {
 		lease := acquire(t, r, Owner(i))
 		sent := with(lease, now(lease)-hour, now(lease)+hour)
 		sent.Reported -= int64(i) * 7 * second // its clock is wrong
-		if _, err := r.Renew(t.Context(), sent); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.Renew(t.Context(), sent)))
 		want[sent.Owner.Address] = model.WorkerPeer{Address: sent.Owner.Address, WorkerID: sent.WorkerID, Reported: sent.Reported, Seen: lease.ServerTime}
 	}
 	peers, err := b.New(t).Peers(t.Context())

@@ -6,6 +6,8 @@ package workertest
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"shardid/model"
@@ -110,5 +112,21 @@ func contract() []subtest {
 		{"peers are reported", stateless, testPeers},
 		{"a full registry refuses", func(b Backend) bool { return b.Fill == nil }, testFull},
 		{"a cancelled call returns", nil, testCancelled},
+	}
+}
+
+// WantAdvice wants a StoreError of that store, with advice and in one line, whose text
+// holds all the words.
+func WantAdvice(t testing.TB, store string, err error, words ...string) {
+	var failed *model.StoreError
+	if !errors.As(err, &failed) || failed.Store != store || failed.Advice == "" || strings.Contains(err.Error(), "\n") {
+		t.Helper()
+		t.Fatalf("no StoreError with advice in one line: %v", err)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Helper()
+			t.Errorf("%q does not mention %q", err, word)
+		}
 	}
 }

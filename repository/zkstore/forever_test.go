@@ -14,6 +14,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/zkstore"
+	"shardid/scripts/check"
 )
 
 // javaLeaf is a node as Java Leaf wrote it in 2019.
@@ -21,9 +22,7 @@ const javaLeaf = `{"ip":"10.0.0.5","port":"8080","timestamp":1567733700834}`
 
 // Java Leaf goes on with our nodes: name, data, and no other node beside them.
 func TestForeverIsLeafs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	for i := range 2 {
 		lease := acquire(t, s, owner(i))
 		at := path.Join(w.forever(), owner(i).Address+"-000000000"+string(rune('0'+i)))
@@ -35,22 +34,16 @@ func TestForeverIsLeafs(t *testing.T) {
 				t.Errorf("%+v, want timestamp %d", got, reported)
 			}
 			lease.Reported = 1567733700834
-			if _, err := s.Renew(t.Context(), lease); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, check.Err(s.Renew(t.Context(), lease)))
 		}
 	}
-	if got := w.children(c, w.forever()); len(got) != 2 {
-		t.Errorf("children %v", got)
-	}
+	check.Equal(t, len(w.children(c, w.forever())), 2, "children")
 }
 
 // A node that Java Leaf has just written is alive; we wait until it is silent,
 // and start above all it can have issued.
 func TestForeverFollowsJavaLeaf(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	at := path.Join(w.forever(), "10.0.0.5:8080-0000000007")
 	w.write(c, at, javaLeaf)
 	java := model.Owner{Address: "10.0.0.5:8080", Identity: "ours", Token: "ours"}
@@ -61,30 +54,22 @@ func TestForeverFollowsJavaLeaf(t *testing.T) {
 	}
 	time.Sleep(time.Until(taken.Until)) // no clock of the server's can be set
 	var lease model.Lease
-	eventually(t, "follow Java Leaf", func() (err error) { lease, err = s.Acquire(t.Context(), java); return err })
+	check.Eventually(t, "follow Java Leaf", func() (err error) { lease, err = s.Acquire(t.Context(), java); return err })
 	if lease.WorkerID != 7 || lease.After != 1567733700834+10*second || lease.KeptSince != 0 {
 		t.Errorf("%+v", lease)
 	}
-	if got := decodeLeaf(t, w.read(c, at)); got.Timestamp != 1567733700834 {
-		t.Errorf("its report became %+v", got)
-	}
+	check.Equal(t, decodeLeaf(t, w.read(c, at)).Timestamp, 1567733700834, "its report")
 	lease = renew(t, s, lease, 1567733800000, lease.ServerTime+hour)
 
 	// Java Leaf comes back to its address: it cannot know that it is ours.
 	w.write(c, at, strings.Replace(javaLeaf, "1567733700834", "1567733900000", 1))
-	if _, err := s.Renew(t.Context(), lease); !errors.Is(err, model.ErrLeaseLost) {
-		t.Errorf("renewed beside Java Leaf: %v", err)
-	}
-	if _, err := s.Acquire(t.Context(), java); !errors.Is(err, model.ErrAddressTaken) {
-		t.Errorf("taken from a live Java Leaf: %v", err)
-	}
+	check.Is(t, check.Err(s.Renew(t.Context(), lease)), model.ErrLeaseLost, "renewed beside Java Leaf")
+	check.Is(t, check.Err(s.Acquire(t.Context(), java)), model.ErrAddressTaken, "taken from a live Java Leaf")
 }
 
 // Peers are Java's and ours; a node without a report is none.
 func TestForeverPeers(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	w.write(c, path.Join(w.forever(), "10.0.0.5:8080-0000000007"), javaLeaf)
 	w.write(c, path.Join(w.forever(), "10.0.0.7:8080-0000000009"), "rubbish")
 	w.write(c, path.Join(w.forever(), "unnumbered"), javaLeaf)
@@ -102,9 +87,7 @@ func TestForeverPeers(t *testing.T) {
 
 // A create whose answer is lost leaves a node: the next call finds it.
 func TestForeverLostCreate(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	acquire(t, s, owner(0))
 	lost := 0
 	s.lose = func(opcode int32, packet []byte) bool {
@@ -114,10 +97,9 @@ func TestForeverLostCreate(t *testing.T) {
 		}
 		return hit
 	}
-	_, err := s.Acquire(t.Context(), owner(1))
-	wantAdvice(t, err, "connection")
+	wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(1))), "connection")
 	var lease model.Lease
-	eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
+	check.Eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
 	if nodes := w.children(c, w.forever()); lost != 1 || lease.WorkerID != 1 || len(nodes) != 2 {
 		t.Errorf("%d answers lost, worker ID %d, nodes %v", lost, lease.WorkerID, nodes)
 	}
@@ -126,9 +108,7 @@ func TestForeverLostCreate(t *testing.T) {
 // What creates whose answers were lost left at an address is used by the next owners
 // there.
 func TestForeverLeftNodes(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	for _, number := range []string{"3", "5"} {
 		w.write(c, path.Join(w.forever(), "10.0.0.5:8080-000000000"+number), strings.Replace(javaLeaf, "1567733700834", "0", 1))
 	}
@@ -137,18 +117,14 @@ func TestForeverLeftNodes(t *testing.T) {
 			t.Errorf("worker ID %d, want %d", lease.WorkerID, want)
 		}
 	}
-	if nodes := w.children(c, w.forever()); len(nodes) != 2 {
-		t.Errorf("nodes %v", nodes)
-	}
+	check.Equal(t, len(w.children(c, w.forever())), 2, "nodes")
 }
 
 // An owner that comes from another address takes its node along, with Leaf's fields in
 // it: a Java Leaf that is given the old address gets a number of its own, and none
 // appears twice.
 func TestForeverMoves(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	o := owner(0)
 	lease := acquire(t, s, o)
 	lease = renew(t, s, lease, lease.ServerTime, lease.ServerTime+hour)
@@ -158,30 +134,21 @@ func TestForeverMoves(t *testing.T) {
 	if moved.WorkerID != 0 || moved.Node != at || moved.After != lease.Reserved {
 		t.Errorf("%+v", moved)
 	}
-	if _, err := s.Renew(t.Context(), with(lease, lease.Reserved, lease.Expires)); !errors.Is(err, model.ErrLeaseLost) {
-		t.Errorf("the life before renews: %v", err)
-	}
+	check.Is(t, check.Err(s.Renew(t.Context(), with(lease, lease.Reserved, lease.Expires))), model.ErrLeaseLost,
+		"the life before renews")
 	moved.Reported = 1567733700834
-	if _, err := s.Renew(t.Context(), moved); err != nil {
-		t.Fatal(err)
-	}
-	if got := decodeLeaf(t, w.read(c, at)); got != (leaf{"10.7.7.7", "8080", 1567733700834}) {
-		t.Errorf("%+v", got)
-	}
+	check.Must(t, check.Err(s.Renew(t.Context(), moved)))
+	check.Equal(t, decodeLeaf(t, w.read(c, at)), (leaf{"10.7.7.7", "8080", 1567733700834}))
 	name, err := c.Create(path.Join(w.forever(), owner(0).Address+"-"), []byte(javaLeaf), zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	if err != nil || strings.HasSuffix(name, "-0000000000") {
 		t.Errorf("Java Leaf has %s: %v", name, err)
 	}
-	if nodes := w.children(c, w.forever()); len(nodes) != 2 {
-		t.Errorf("nodes %v", nodes)
-	}
+	check.Equal(t, len(w.children(c, w.forever())), 2, "nodes")
 }
 
 // The 1025th address gets no node, or not for long.
 func TestForeverNumbersEnd(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	w.fillForever(c, model.SnowflakeWorkers)
 	refused := func() {
 		t.Helper()
@@ -190,9 +157,7 @@ func TestForeverNumbersEnd(t *testing.T) {
 		if !errors.Is(err, model.ErrNoWorkerID) || !strings.Contains(err.Error(), "zk_recycle") || lease != (model.Lease{}) {
 			t.Errorf("%+v, %v", lease, err)
 		}
-		if after := len(w.children(c, w.forever())); after != before {
-			t.Errorf("%d nodes, before %d", after, before)
-		}
+		check.Equal(t, len(w.children(c, w.forever())), before, "nodes")
 	}
 	refused()
 	last := w.children(c, w.forever())
@@ -205,10 +170,7 @@ func TestForeverNumbersEnd(t *testing.T) {
 }
 
 func TestForeverForeignNode(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeForever)
+	w, c, s := alone(t, zkstore.ModeForever)
 	w.write(c, path.Join(w.forever(), owner(0).Address+"-0000000000"), "rubbish")
-	_, err := s.Acquire(t.Context(), owner(0))
-	wantAdvice(t, err, "snowflake.name", "0000000000")
+	wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(0))), "snowflake.name", "0000000000")
 }

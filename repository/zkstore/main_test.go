@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"shardid/model"
 	"shardid/repository/workertest"
 	"shardid/repository/zkstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -52,6 +54,15 @@ type world struct {
 func newWorld(t *testing.T) world {
 	t.Helper()
 	return world{t, testserver.SharedZooKeeper(t).Addr(), "test-" + rand.Text()}
+}
+
+// alone lets a test run beside others, in a world of its own, with a session and a
+// store of the mode.
+func alone(t *testing.T, mode string) (world, *zk.Conn, instance) {
+	t.Helper()
+	t.Parallel()
+	w := newWorld(t)
+	return w, w.client(), w.mode(mode)
 }
 
 // network connects one store, and can be cut.
@@ -309,9 +320,7 @@ func acquire(t *testing.T, s instance, owner model.Owner) model.Lease {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	lease, err := s.Acquire(ctx, owner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return lease
 }
 
@@ -323,38 +332,13 @@ func with(lease model.Lease, reserved, expires int64) model.Lease {
 func renew(t *testing.T, s instance, lease model.Lease, reserved, expires int64) model.Lease {
 	t.Helper()
 	renewed, err := s.Renew(t.Context(), with(lease, reserved, expires))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return renewed
 }
 
-// eventually waits up to 20 s for f to succeed.
-func eventually(t *testing.T, what string, f func() error) {
+func wantAdvice(t testing.TB, err error, words ...string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		err := f()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
-}
-
-// wantAdvice wants a StoreError of one line whose text holds all the words.
-func wantAdvice(t *testing.T, err error, words ...string) {
-	t.Helper()
-	var store *model.StoreError
-	if !errors.As(err, &store) || store.Store != "zookeeper" || store.Advice == "" || strings.Contains(err.Error(), "\n") {
-		t.Fatalf("no StoreError with advice in one line: %v", err)
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%q does not mention %q", err, word)
-		}
-	}
+	workertest.WantAdvice(t, "zookeeper", err, words...)
 }
 
 func modes() []string {
@@ -373,3 +357,91 @@ func eachMode(t *testing.T, test func(t *testing.T, w world, mode string)) {
 }
 
 func owner(i int) model.Owner { return workertest.Owner(i) }
+
+func TestForeverContract(t *testing.T) {
+	t.Parallel()
+	workertest.Run(t, func(t *testing.T) workertest.Backend {
+		w := newWorld(t)
+		return workertest.Backend{New: opener(w, zkstore.ModeForever), Max: model.SnowflakeWorkers, PerAddress: true, FixedIDs: true,
+			Fill: func(*testing.T) { w.fillForever(w.client(), model.SnowflakeWorkers) }}
+	})
+}
+
+func TestRecycleContract(t *testing.T) {
+	t.Parallel()
+	workertest.Run(t, func(t *testing.T) workertest.Backend {
+		w := newWorld(t)
+		return workertest.Backend{New: opener(w, zkstore.ModeRecycle), Max: model.SnowflakeWorkers, PerAddress: true,
+			Fill: func(*testing.T) { w.fillRecycle(w.client(), time.Now().UnixMilli()+hour) }}
+	})
+}
+
+func TestEphemeralContract(t *testing.T) {
+	t.Parallel()
+	workertest.Run(t, func(t *testing.T) workertest.Backend {
+		w := newWorld(t)
+		return workertest.Backend{New: opener(w, zkstore.ModeEphemeral), Max: model.SnowflakeWorkers, Session: true,
+			Crash: func(_ *testing.T, r workertest.Registry) { w.expire(r.(instance)) },
+			Lapse: func(t *testing.T, r workertest.Registry, _ model.Lease) {
+				w.expire(r.(instance))
+				r.(instance).mend()
+				check.Eventually(t, "reconnect", func() error { return r.(instance).Check(t.Context()) })
+			},
+			Fill: func(*testing.T) { w.fillEphemeral(w.client()) }}
+	})
+}
+
+func opener(w world, mode string) func(*testing.T) workertest.Registry {
+	return func(*testing.T) workertest.Registry { return w.mode(mode) }
+}
+
+// expire cuts an instance off and ends its session.
+func (w world) expire(s instance) {
+	w.t.Helper()
+	w.allow(s.endSession(w.addr))
+}
+
+// fillForever makes n nodes of Java Leaf.
+func (w world) fillForever(c *zk.Conn, n int) {
+	w.t.Helper()
+	w.write(c, path.Join(w.forever(), "x"), "")
+	w.allow(c.Delete(path.Join(w.forever(), "x"), -1))
+	w.inBatches(c, n-1, func(i int) any { // the one above took the first number
+		at := path.Join(w.forever(), workertest.Address(i)+"-")
+		return &zk.CreateRequest{Path: at, Data: []byte(`{"ip":"10.0.0.5","port":"8080","timestamp":1567733700834}`),
+			Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagSequence}
+	})
+}
+
+// fillRecycle makes every worker ID held until then.
+func (w world) fillRecycle(c *zk.Conn, expires int64) {
+	w.t.Helper()
+	dir := path.Join(w.root(), "recycle", "inuse")
+	w.write(c, path.Join(dir, "x"), "")
+	w.allow(c.Delete(path.Join(dir, "x"), -1))
+	w.inBatches(c, model.SnowflakeWorkers, func(i int) any {
+		data := `{"ip":"10.1.1.1","port":"` + strconv.Itoa(i) + `","timestamp":5,"identity":"someone","token":"t","after":0,"reserved":7,"expires":` +
+			strconv.FormatInt(expires, 10) + `,"acquired":0}`
+		return &zk.CreateRequest{Path: path.Join(dir, strconv.Itoa(i)), Data: []byte(data), Acl: zk.WorldACL(zk.PermAll)}
+	})
+}
+
+func (w world) fillEphemeral(c *zk.Conn) {
+	w.t.Helper()
+	w.write(c, path.Join(w.root(), "forever"), "") // another mode's, in the same folder
+	w.inBatches(c, model.SnowflakeWorkers, func(i int) any {
+		return &zk.CreateRequest{Path: path.Join(w.root(), strconv.Itoa(i)), Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral}
+	})
+}
+
+func (w world) inBatches(c *zk.Conn, n int, change func(i int) any) {
+	w.t.Helper()
+	for from := 0; from < n; from += 128 {
+		var changes []any
+		for i := from; i < min(from+128, n); i++ {
+			changes = append(changes, change(i))
+		}
+		_, err := c.Multi(changes...)
+		w.allow(err)
+	}
+}

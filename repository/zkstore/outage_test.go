@@ -9,6 +9,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/zkstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -79,9 +81,7 @@ func TestCloseWaits(t *testing.T) {
 			time.Sleep(2 * time.Second) // longer than the library waits by itself
 			return nil, errors.New("no answer")
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := s.Check(ctx); err == nil {
@@ -93,9 +93,7 @@ func TestCloseWaits(t *testing.T) {
 		if got := strings.Contains(string(stacks), "zk.(*Conn)"); got != want {
 			t.Errorf("goroutines of the library: %v, want %v\n%s", got, want, stacks)
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.Close())
 	}
 }
 
@@ -115,7 +113,7 @@ func TestNoSession(t *testing.T) {
 			go accept(l, test.drop)
 			s := world{t: t}.plain(zkstore.Options{Addrs: []string{l.Addr().String()}})
 			if test.drop {
-				eventually(t, "notice the drop", func() error { return noticed(t, s, "no session was opened") })
+				check.Eventually(t, "notice the drop", func() error { return noticed(t, s, "no session was opened") })
 			}
 			wantAll(t, s, test.word)
 		})
@@ -163,7 +161,7 @@ func TestServerLife(t *testing.T) {
 	goOn := func() {
 		t.Helper()
 		for mode, s := range stores {
-			eventually(t, mode+" goes on", func() error {
+			check.Eventually(t, mode+" goes on", func() error {
 				lease, err := s.Renew(t.Context(), leases[mode])
 				if mode == zkstore.ModeEphemeral && errors.Is(err, model.ErrLeaseLost) { // it took too long
 					lease, err = s.Acquire(t.Context(), owner(0))
@@ -187,7 +185,7 @@ func TestServerLife(t *testing.T) {
 	server.Wipe()
 	server.Restart()
 	for mode, s := range stores {
-		eventually(t, mode+" sees the loss", func() error {
+		check.Eventually(t, mode+" sees the loss", func() error {
 			_, err := s.Renew(t.Context(), leases[mode])
 			if !errors.Is(err, model.ErrLeaseLost) {
 				return fmt.Errorf("renew says %w", err)
@@ -213,9 +211,7 @@ func TestCloseWhileWaiting(t *testing.T) {
 		go func() { waiting <- s.Check(context.Background()) }()
 	}
 	time.Sleep(50 * time.Millisecond) // some wait by now; either way they must end
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.Close())
 	for range 40 {
 		if err := <-waiting; err == nil {
 			t.Error("checked a server that is not there")
@@ -233,8 +229,7 @@ func TestNoAuth(t *testing.T) {
 		w.write(c, "/lock/"+w.name, "")
 		_, err := c.SetACL("/lock/"+w.name, zk.WorldACL(zk.PermRead), -1)
 		w.allow(err)
-		_, err = w.mode(mode).Acquire(t.Context(), owner(0))
-		wantAdvice(t, err, "setAcl")
+		wantAdvice(t, check.Err(w.mode(mode).Acquire(t.Context(), owner(0))), "setAcl")
 	})
 }
 
@@ -246,7 +241,7 @@ func TestSessionTimesOut(t *testing.T) {
 	lease := held(t, s)
 	s.sever()
 	other := w.mode(zkstore.ModeEphemeral)
-	eventually(t, "follow", func() error {
+	check.Eventually(t, "follow", func() error {
 		next := acquire(t, other, owner(1))
 		if next.WorkerID == lease.WorkerID && next.After == 2000 {
 			return nil
@@ -272,19 +267,13 @@ func TestOptions(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if _, err := zkstore.New(o); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Is(t, check.Err(zkstore.New(o)), model.ErrInvalidArgument, name)
 	}
 	s, err := zkstore.New(good)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for name, o := range map[string]model.Owner{"token": {Address: "1.2.3.4:5"}, "slash": {Address: "1.2.3.4:5", Token: "a/b"},
 		"port": {Address: "1.2.3.4", Token: "t"}, "address": {Address: "1.2/3.4:5", Token: "t"}} {
-		if _, err := s.Acquire(t.Context(), o); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Is(t, check.Err(s.Acquire(t.Context(), o)), model.ErrInvalidArgument, name)
 	}
 	if err := s.Close(); err != nil { // never connected
 		t.Error(err)
@@ -309,13 +298,10 @@ func TestLostTake(t *testing.T) {
 			lost = lost || hit
 			return hit
 		}
-		_, err := s.Acquire(t.Context(), owner(1))
-		wantAdvice(t, err, "opened again")
+		wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(1))), "opened again")
 		var lease model.Lease
-		eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
-		if taken := w.children(c, nodes[mode](w)); len(taken) != 2 {
-			t.Errorf("worker IDs %v", taken)
-		}
+		check.Eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
+		check.Equal(t, len(w.children(c, nodes[mode](w))), 2, "worker IDs")
 		renew(t, s, lease, 1000, 2000)
 	})
 }
@@ -324,9 +310,7 @@ func TestLostTake(t *testing.T) {
 func TestHungServer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer l.Close()
 	w := newWorld(t)
 	first := true // one goroutine dials
@@ -339,9 +323,202 @@ func TestHungServer(t *testing.T) {
 		})
 	w.allow(err)
 	defer s.Close()
-	eventually(t, "reach the other", func() error {
+	check.Eventually(t, "reach the other", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		return s.Check(ctx)
 	})
+}
+
+// TestEnsemble: on three servers each registry gives distinct worker IDs while the
+// leader is killed, and while a follower that some clients are connected to is cut
+// off; leases from before go on.
+func TestEnsemble(t *testing.T) {
+	t.Parallel()
+	e := testserver.Ensemble(t)
+	for _, mode := range modes() {
+		t.Run(mode, func(t *testing.T) {
+			w := world{t, e.Servers[0].Addr(), "ensemble-" + mode}
+			stores := make([]instance, 6)
+			for i := range stores {
+				// Each begins at another server: the client goes round.
+				addrs := e.Addrs()
+				addrs = append(addrs[i%3:], addrs[:i%3]...)
+				stores[i] = w.open(zkstore.Options{Mode: mode, Addrs: addrs, SessionTimeout: 2 * time.Second})
+			}
+			leases := acquireDuring(t, stores, 0, func() {})
+			leader := e.Leader()
+			leases = append(leases, acquireDuring(t, stores, len(leases), func() { e.Servers[leader].Kill() })...)
+			e.Servers[leader].Restart()
+			e.WaitAll()
+			follower := (e.Leader() + 1) % len(e.Servers)
+			leases = append(leases, acquireDuring(t, stores, len(leases), func() { e.Cut(follower) })...)
+			if mode != zkstore.ModeEphemeral { // whose leases end with a session that was away for too long
+				wantDistinct(t, leases)
+			}
+			e.Mend(follower)
+			e.WaitAll()
+			for i := range leases {
+				leases[i] = goesOn(t, mode, stores[i%len(stores)], leases[i])
+			}
+			wantDistinct(t, leases)
+		})
+	}
+}
+
+// acquireDuring acquires for 24 owners at once, from the first on, with a fault after
+// some of them; what fails is tried again.
+func acquireDuring(t *testing.T, stores []instance, first int, fault func()) []model.Lease {
+	t.Helper()
+	const owners = 24
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	leases, errs := make([]model.Lease, owners), make([]error, owners)
+	var wg sync.WaitGroup
+	for i := range owners {
+		wg.Go(func() {
+			time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+			for {
+				leases[i], errs[i] = stores[(first+i)%len(stores)].Acquire(ctx, owner(first+i))
+				if errs[i] == nil || ctx.Err() != nil {
+					return
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+		})
+	}
+	time.Sleep(100 * time.Millisecond)
+	fault()
+	wg.Wait()
+	check.Must(t, errors.Join(errs...))
+	return leases
+}
+
+// goesOn renews a lease; only one that ended with its session is taken anew.
+func goesOn(t *testing.T, mode string, s instance, lease model.Lease) model.Lease {
+	t.Helper()
+	check.Eventually(t, fmt.Sprintf("%s goes on", lease.Owner.Address), func() error {
+		got, err := s.Renew(t.Context(), with(lease, lease.Reserved+1000, lease.Expires+2000))
+		if mode == zkstore.ModeEphemeral && errors.Is(err, model.ErrLeaseLost) {
+			got, err = s.Acquire(t.Context(), lease.Owner)
+		}
+		if err == nil {
+			lease = got
+		}
+		return err
+	})
+	return lease
+}
+
+// All worker IDs there are, to as many first starts at once, over several
+// connections: each gets another one, and the one after them none. The race
+// detector makes that slow; under it all are given out in one mode only, in which
+// they race for the last ones.
+func TestRaceForAll(t *testing.T) {
+	t.Parallel()
+	for _, mode := range modes() {
+		t.Run(mode, func(t *testing.T) {
+			w, racers := newWorld(t), model.SnowflakeWorkers
+			if check.Race && mode != zkstore.ModeRecycle {
+				racers = 200
+			}
+			stores := make([]instance, 8)
+			for i := range stores {
+				stores[i] = w.mode(mode)
+			}
+			start := time.Now()
+			wantDistinct(t, race(t, stores, racers))
+			t.Logf("%d worker IDs in %v", racers, time.Since(start))
+			if racers < model.SnowflakeWorkers {
+				return
+			}
+			check.Is(t, check.Err(stores[0].Acquire(t.Context(), owner(5000))), model.ErrNoWorkerID, "one more")
+		})
+	}
+}
+
+// race acquires for n owners at once.
+func race(t *testing.T, stores []instance, n int) []model.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	leases, errs := make([]model.Lease, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { leases[i], errs[i] = stores[i%len(stores)].Acquire(ctx, owner(i)) })
+	}
+	wg.Wait()
+	check.Must(t, errors.Join(errs...))
+	return leases
+}
+
+func wantDistinct(t *testing.T, leases []model.Lease) {
+	t.Helper()
+	holder := map[int]model.Owner{}
+	for _, lease := range leases {
+		if other, taken := holder[lease.WorkerID]; taken {
+			t.Errorf("%s and %s have worker ID %d", lease.Owner.Address, other.Address, lease.WorkerID)
+		}
+		if lease.WorkerID < 0 || lease.WorkerID >= model.SnowflakeWorkers {
+			t.Errorf("worker ID %d", lease.WorkerID)
+		}
+		holder[lease.WorkerID] = lease.Owner
+	}
+}
+
+// A renewal on its way while somebody else takes the worker ID over changes
+// nothing: it names what it has seen.
+func TestOvertaken(t *testing.T) {
+	t.Parallel()
+	eachMode(t, func(t *testing.T, w world, mode string) {
+		c, slow, quick := w.client(), w.mode(mode), w.mode(mode)
+		other := owner(1)
+		other.Address = owner(0).Address
+		lease := acquire(t, slow, owner(0))
+		past := lease.ServerTime - minute
+		if mode != zkstore.ModeEphemeral { // there a session keeps the others away
+			lease = renew(t, slow, lease, past, past)
+		}
+		var next model.Lease
+		slow.before(func() {
+			if next.Owner == other {
+				return
+			}
+			if mode == zkstore.ModeEphemeral {
+				w.allow(c.Delete(lease.Node, -1))
+			}
+			next = acquire(t, quick, other)
+		})
+		check.Is(t, check.Err(slow.Renew(t.Context(), with(lease, past+hour, past+hour))), model.ErrLeaseLost,
+			"renewed")
+		check.Equal(t, next.WorkerID, lease.WorkerID, "the worker ID of", next)
+		if got := renew(t, quick, next, past, past); got.Reserved > past || got.Expires > past {
+			t.Errorf("the bounds became %+v", got)
+		}
+	})
+}
+
+// The same for a takeover: of two, one gets the worker ID.
+func TestOvertakenFollower(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []string{zkstore.ModeForever, zkstore.ModeRecycle} {
+		t.Run(mode, func(t *testing.T) {
+			w := newWorld(t)
+			slow, quick := w.mode(mode), w.mode(mode)
+			lease := acquire(t, slow, owner(0))
+			renew(t, slow, lease, 1000, 2000)
+			one, two := owner(1), owner(2)
+			one.Address, two.Address = owner(0).Address, owner(0).Address
+			var next model.Lease
+			slow.before(func() {
+				if next.Owner != two {
+					next = acquire(t, quick, two)
+				}
+			})
+			if got := acquire(t, slow, one); got.WorkerID == next.WorkerID {
+				t.Errorf("both have worker ID %d", got.WorkerID)
+			}
+			renew(t, quick, next, 3000, 4000)
+		})
+	}
 }

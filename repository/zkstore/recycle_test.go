@@ -10,8 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"shardid/model"
 	"shardid/repository/zkstore"
+	"shardid/scripts/check"
+	"shardid/scripts/testserver"
 )
 
 func (w world) pool(name string) string { return path.Join(w.root(), "recycle", name) }
@@ -34,9 +38,7 @@ func TestRecycleReclaims(t *testing.T) {
 	if lease.WorkerID != 17 || lease.After != live-hour-2*minute {
 		t.Errorf("%+v", lease)
 	}
-	if _, err := s.Acquire(t.Context(), owner(1)); !errors.Is(err, model.ErrNoWorkerID) {
-		t.Errorf("got %v, want %v", err, model.ErrNoWorkerID)
-	}
+	check.Is(t, check.Err(s.Acquire(t.Context(), owner(1))), model.ErrNoWorkerID)
 	if index := w.children(c, w.pool("address")); len(index) != 2 || !slices.Contains(index, owner(0).Address) || !slices.Contains(index, owner(0).Identity) {
 		t.Errorf("the addresses are %v", index)
 	}
@@ -51,9 +53,7 @@ func (w world) set(t *testing.T, id int, expires int64) {
 
 // A worker ID is in one pool or in none; worker IDs are 0…1023.
 func TestRecyclePools(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeRecycle)
+	w, c, s := alone(t, zkstore.ModeRecycle)
 	w.fillRecycle(c, time.Now().UnixMilli()+hour)
 	w.allow(c.Delete(path.Join(w.pool("inuse"), "1023"), -1))
 	w.write(c, path.Join(w.pool("notuse"), "1024"), "") // of the original, one too many
@@ -62,28 +62,18 @@ func TestRecyclePools(t *testing.T) {
 		if lease.WorkerID != 1023 || lease.After != int64(round)*second {
 			t.Errorf("round %d: %+v", round, lease)
 		}
-		if got := w.children(c, w.pool("notuse")); len(got) != 1 {
-			t.Errorf("not in use: %v", got)
-		}
+		check.Equal(t, len(w.children(c, w.pool("notuse"))), 1, "not in use")
 		lease.Reserved = int64(round+1) * second
-		if err := s.Release(t.Context(), lease); err != nil {
-			t.Fatal(err)
-		}
-		if got := len(w.children(c, w.pool("inuse"))); got != model.SnowflakeWorkers-1 {
-			t.Errorf("%d in use", got)
-		}
+		check.Must(t, s.Release(t.Context(), lease))
+		check.Equal(t, len(w.children(c, w.pool("inuse"))), model.SnowflakeWorkers-1, "in use")
 	}
-	if index := w.children(c, w.pool("address")); len(index) != 2 {
-		t.Errorf("the addresses are %v", index)
-	}
+	check.Equal(t, len(w.children(c, w.pool("address"))), 2, "addresses")
 }
 
 // A first holder must not get past one that came and went meanwhile, whose bounds
 // it would not know.
 func TestRecycleSlowFirst(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c, s := w.client(), w.mode(zkstore.ModeRecycle)
+	w, c, s := alone(t, zkstore.ModeRecycle)
 	w.fillRecycle(c, time.Now().UnixMilli()+hour)
 	for _, id := range []string{"5", "6"} { // the first makes the folders, which would disturb the second
 		w.allow(c.Delete(path.Join(w.pool("inuse"), id), -1))
@@ -98,5 +88,144 @@ func TestRecycleSlowFirst(t *testing.T) {
 		if strconv.Itoa(lease.WorkerID) != id || came && lease.After != 9000 {
 			t.Errorf("%+v", lease)
 		}
+	}
+}
+
+func (w world) locks() string { return path.Join("/lock", w.name) }
+
+// The smallest free worker ID, among nodes that are nothing but numbers.
+func TestEphemeralSmallest(t *testing.T) {
+	w, c, s := alone(t, zkstore.ModeEphemeral)
+	var leases []model.Lease
+	for i := range 4 {
+		leases = append(leases, acquire(t, s, owner(i)))
+	}
+	for _, i := range []int{2, 1} {
+		check.Must(t, s.Release(t.Context(), leases[i]))
+	}
+	if next := acquire(t, s, owner(9)); next.WorkerID != 1 {
+		t.Errorf("worker ID %d, want 1", next.WorkerID)
+	}
+	names := w.children(c, w.root())
+	slices.Sort(names)
+	if !slices.Equal(names, []string{"0", "1", "3"}) {
+		t.Errorf("nodes %v", names)
+	}
+	decodeLeaf(t, w.read(c, path.Join(w.root(), "0")))
+}
+
+// A session that ended is a lost lease. The process takes a worker ID anew, above
+// what it had reserved.
+func TestEphemeralSessionEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := w.mode(zkstore.ModeEphemeral)
+	lease := acquire(t, s, owner(0))
+	reserved := lease.ServerTime + hour
+	lease = renew(t, s, lease, reserved, reserved+second)
+	w.expire(s)
+	other := w.mode(zkstore.ModeEphemeral)
+	if next := acquire(t, other, owner(1)); next.WorkerID != 0 || next.After != reserved+second {
+		t.Errorf("the next is %+v", next)
+	}
+	s.mend()
+	check.Eventually(t, "learn of it", func() error {
+		_, err := s.Renew(t.Context(), lease)
+		if errors.Is(err, model.ErrLeaseLost) {
+			return nil
+		}
+		return errors.Join(err, errors.New("not lost"))
+	})
+	check.Equal(t, acquire(t, s, owner(0)).WorkerID, 1, "again")
+}
+
+// A process that has a new session while its old one has not ended yet keeps its
+// worker ID, above what it had reserved.
+func TestEphemeralNewSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	old := w.mode(zkstore.ModeEphemeral)
+	lease := acquire(t, old, owner(0))
+	reserved := lease.ServerTime + second
+	lease = renew(t, old, lease, reserved, reserved+hour)
+	s := w.mode(zkstore.ModeEphemeral)
+	check.Is(t, check.Err(s.Renew(t.Context(), lease)), model.ErrLeaseLost, "renewed in another session")
+	next := acquire(t, s, owner(0))
+	if next.WorkerID != 0 || next.After != reserved {
+		t.Errorf("%+v", next)
+	}
+	if err := old.Close(); err != nil { // its session takes nothing along
+		t.Fatal(err)
+	}
+	renew(t, s, next, reserved+second, reserved+hour)
+}
+
+// The server stands still for longer than a session lasts: the worker ID is lost
+// or not, but nobody keeps one that another has.
+func TestEphemeralServerPauses(t *testing.T) {
+	t.Parallel()
+	server := testserver.ZooKeeper(t)
+	w := world{t, server.Addr(), "pause"}
+	s := w.open(zkstore.Options{Mode: zkstore.ModeEphemeral, SessionTimeout: time.Second})
+	lease := held(t, s)
+	server.Pause()
+	time.Sleep(2 * time.Second)
+	server.Resume()
+	var now model.Lease
+	check.Eventually(t, "go on", func() (err error) {
+		if now, err = s.Renew(t.Context(), lease); errors.Is(err, model.ErrLeaseLost) {
+			now, err = s.Acquire(t.Context(), owner(0))
+		}
+		return err
+	})
+	if now.WorkerID != 0 || now.After != lease.After && now.After != 1000 {
+		t.Errorf("%+v", now)
+	}
+	other := acquire(t, w.mode(zkstore.ModeEphemeral), owner(1))
+	if _, err := s.Renew(t.Context(), now); err == nil && other.WorkerID == now.WorkerID {
+		t.Errorf("%+v, and before %+v", other, now)
+	}
+}
+
+// held acquires and renews. Its session is so short that a busy machine may lose
+// it in between.
+func held(t *testing.T, s instance) (lease model.Lease) {
+	t.Helper()
+	check.Eventually(t, "hold a worker ID", func() (err error) {
+		if lease, err = s.Acquire(t.Context(), owner(0)); err == nil {
+			lease, err = s.Renew(t.Context(), with(lease, 1000, 2000))
+		}
+		return err
+	})
+	return lease
+}
+
+// Whoever holds the queue up is taken out of it.
+func TestEphemeralQueueHeldUp(t *testing.T) {
+	w, c, s := alone(t, zkstore.ModeEphemeral)
+	w.write(c, path.Join(w.locks(), "clock"), "")
+	_, err := c.Create(path.Join(w.locks(), "lock-"), nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	w.allow(err)
+	start := time.Now()
+	acquire(t, s, owner(0))
+	if took := time.Since(start); took < 4*time.Second {
+		t.Errorf("it waited %v for the one before", took)
+	}
+	acquire(t, s, owner(1))
+	for _, name := range w.children(c, w.locks()) {
+		if name[0] == 'l' {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
+// Removed by hand, the worker ID is lost, and another comes.
+func TestEphemeralRemovedByHand(t *testing.T) {
+	w, c, s := alone(t, zkstore.ModeEphemeral)
+	lease := renew(t, s, acquire(t, s, owner(0)), 1000, 2000)
+	w.allow(c.Delete(lease.Node, -1))
+	check.Is(t, check.Err(s.Renew(t.Context(), lease)), model.ErrLeaseLost, "renewed")
+	if next := acquire(t, s, owner(0)); next.WorkerID != 0 || next.After != 1000 {
+		t.Errorf("%+v", next)
 	}
 }

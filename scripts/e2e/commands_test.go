@@ -153,7 +153,7 @@ func TestE2EUnknownKey(t *testing.T) {
 	for _, args := range [][]string{{"serve"}, {"apps"}, {"migrate", "--config", file}} {
 		o := shardidIn(t, dir, nil, args...)
 		wantOneLine(t, o)
-		if o.exit != 1 || !strings.Contains(o.stderr, "config.yaml:4: queue.low_watermerk: unknown key: did you mean queue.low_watermark?") {
+		if o.exit != 1 || !strings.Contains(o.stderr, "config.yaml:4: queue.low_watermerk: unknown key: the keys here are refill_cron, reload_cron, low_watermark, ") {
 			t.Errorf("%v: %+v", args, o)
 		}
 	}

@@ -135,7 +135,7 @@ func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for c := range p.conns {
-		_ = c.Close() // whoever reads or writes it sees the error
+		_ = c.Close() // its reader or writer sees the error
 	}
 	clear(p.conns)
 }

@@ -61,7 +61,7 @@ func (s *MariaDBServer) DSN(db string) string {
 	return fmt.Sprintf("root@tcp(127.0.0.1:%d)/%s?parseTime=true", s.Port, db)
 }
 
-// NewDatabase creates an empty database under a name nobody else uses, drops
+// NewDatabase creates an empty database under a name of its own, drops
 // it when t ends, and returns its DSN. A transaction left open by the test
 // makes the drop, and with it the test, fail after 40 s. Safe for concurrent
 // use on a shared server.
@@ -96,7 +96,7 @@ func (s *MariaDBServer) isReady() error {
 }
 
 // withDB connects by the socket, which lies in the server's own folder: on a
-// clash of ports nobody else can answer there. A server binds its port first.
+// clash of ports no other server can answer there. A server binds its port first.
 func (s *MariaDBServer) withDB(limit time.Duration, use func(context.Context, *sql.DB) error) error {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr = "root", "unix", s.Socket

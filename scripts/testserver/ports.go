@@ -11,7 +11,7 @@ import (
 // startTries is how often a start is tried on other ports.
 const startTries = 4
 
-// freePorts names n different ports of 127.0.0.1 that nobody listens on. They
+// freePorts names n different ports of 127.0.0.1 without a listener. They
 // are not reserved: another process may take one before the server does.
 func freePorts(n int) (ports []int, err error) {
 	for range n {

@@ -85,7 +85,7 @@ func (p *process) check(ready func() error) error {
 }
 
 // restart stops the server if it runs and starts it with the same arguments.
-// Its port was free for a moment: whoever took it gets a second to go away.
+// Its port was free for a moment: a program that took it gets a second to go away.
 func (p *process) restart() error {
 	if err := p.stop(); err != nil {
 		return err

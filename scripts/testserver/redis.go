@@ -15,7 +15,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// askLimit bounds one question to a server; whoever asks asks again.
+// askLimit bounds one question to a server; the caller asks again.
 const askLimit = time.Second
 
 // RedisServer is one redis-server process, see Redis.

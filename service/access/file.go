@@ -1,20 +1,31 @@
 package access
 
 import (
-	"errors"
+	"cmp"
+	"encoding/hex"
 	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
+	"shardid/model"
 	"shardid/service/yamlfile"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/time/rate"
 )
 
-// maxTokens bounds a file, which is read every few seconds by whoever writes it again
-// and again.
-const maxTokens = 10_000
+const (
+	// maxTokens bounds a file, which may be read every few seconds.
+	maxTokens = 10_000
+	// maxRate is the highest rate, in requests a second, and the largest burst.
+	maxRate = 1_000_000
+)
 
-// errNoTokens: a file that was emptied by accident must not close the service.
-var errNoTokens = errors.New("has no token: if that is meant, write []; else restore it, or add one by shardid token new --append")
+var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // ReadFile reads the tokens of a file. The error has file, line and key in one line and
 // shows nothing that could be a token.
@@ -32,8 +43,8 @@ func Parse(name string, data []byte) ([]*Token, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case root == nil:
-		return nil, fmt.Errorf("%s: %w", yamlfile.At(name, nil), errNoTokens)
+	case root == nil: // a file that was emptied by accident must not close the service
+		return nil, yamlfile.Fail(name, nil, "", "has no token: if that is meant, write []; else restore it, or add one by shardid token new --append")
 	case root.Kind != yaml.SequenceNode:
 		return nil, yamlfile.Fail(name, root, "", "is not a list: begin each token with - name:")
 	case len(root.Content) > maxTokens:
@@ -42,7 +53,7 @@ func Parse(name string, data []byte) ([]*Token, error) {
 	var all []*Token
 	seen := map[digest]bool{}
 	for _, node := range root.Content {
-		e := entry{file: name, node: node, token: &Token{}, at: map[string]*yaml.Node{}}
+		e := entry{file: name, node: node, token: &Token{tags: map[string]bool{}}, at: map[string]*yaml.Node{}}
 		if err := e.read(); err != nil {
 			return nil, err
 		}
@@ -53,4 +64,175 @@ func Parse(name string, data []byte) ([]*Token, error) {
 		all = append(all, e.token)
 	}
 	return all, nil
+}
+
+// entry is a token on its way out of a file.
+type entry struct {
+	file  string
+	node  *yaml.Node
+	at    map[string]*yaml.Node // where each key is
+	token *Token
+	rate  float64 // 0: none
+	burst int     // 0: not given
+}
+
+// fail is about a key, or about the whole entry when the key is not there.
+func (e *entry) fail(key, problem string) error {
+	return yamlfile.Fail(e.file, cmp.Or(e.at[key], e.node), key, problem)
+}
+
+func (e *entry) read() error {
+	if e.node.Kind != yaml.MappingNode {
+		return e.fail("", "is no token: write its keys, beginning with - name:")
+	}
+	for pair := range slices.Chunk(e.node.Content, 2) {
+		key, set := yamlfile.Text(pair[0]), e.setText
+		switch key {
+		case "name", "sha256", "role", "rate", "burst", "expires":
+		case "apps", "tags", "modes":
+			set = e.setList
+		default:
+			like := regexp.MustCompile(`^[a-z0-9_]{0,20}`).FindString(key) // what follows may be a token
+			return yamlfile.Fail(e.file, pair[0], like, "unknown key: the keys are name, sha256, role, apps, tags, modes, rate, burst and expires")
+		}
+		if e.at[key] != nil {
+			return yamlfile.Fail(e.file, pair[0], key, "is there twice: keep one")
+		}
+		e.at[key] = pair[0]
+		if problem := set(key, pair[1]); problem != "" {
+			return e.fail(key, problem)
+		}
+	}
+	return e.complete()
+}
+
+// setText reads a text or a number, and returns what is wrong with it or "".
+func (e *entry) setText(key string, node *yaml.Node) string {
+	t, text := e.token, yamlfile.Text(node)
+	var err error
+	switch key {
+	case "name":
+		if t.name = text; !tokenName.MatchString(text) {
+			return "is not 1 to 64 of letters, digits, '.', '_' and '-'"
+		}
+		if text == AdminName {
+			return "is the name of server.admin_token: choose another"
+		}
+	case "sha256":
+		sum, err := hex.DecodeString(text)
+		if copy(t.sum[:], sum); err != nil || len(sum) != len(t.sum) {
+			return "is not a SHA-256: write the 64 hex digits that shardid token new prints, in quotes, and never the token"
+		}
+	case "role":
+		if t.role = text; text != RoleAdmin && text != RoleGet {
+			return "is neither admin nor get"
+		}
+	case "rate":
+		e.rate, err = strconv.ParseFloat(text, 64)
+		if err != nil || !(e.rate > 0 && e.rate <= maxRate) { // the negation holds for NaN
+			return fmt.Sprintf("is not a number of requests a second, above 0 and at most %d", maxRate)
+		}
+	case "burst":
+		if e.burst, err = strconv.Atoi(text); err != nil || e.burst < 1 || e.burst > maxRate {
+			return fmt.Sprintf("is not a number of requests, 1…%d", maxRate)
+		}
+	case "expires": // a day stands for its midnight UTC
+		if t.expires, err = time.Parse(time.DateOnly, text); err != nil {
+			t.expires, err = time.Parse(time.RFC3339, text)
+		}
+		if err != nil {
+			return "is not a date: write it as 2027-01-31, from whose midnight UTC on the token is refused, or with time and zone as 2027-01-31T18:00:00+08:00"
+		}
+	}
+	return ""
+}
+
+// setList is setText for keys with lists. apps and tags may be "*".
+func (e *entry) setList(key string, node *yaml.Node) string {
+	t, names := e.token, modeNames()
+	var add func(item string) bool
+	var problem string
+	switch everything := node.Value == "*" && yamlfile.Text(node) != ""; {
+	case key == "apps" && everything:
+		for i := range t.apps {
+			t.apps[i] = math.MaxUint64
+		}
+		return ""
+	case key == "tags" && everything:
+		t.prefixes = []string{""}
+		return ""
+	case key == "apps":
+		problem = `is not "*" or a list of appIds, 0…255: write [1, 7]`
+		add = func(item string) bool {
+			app, err := strconv.ParseUint(item, 10, 8)
+			t.apps[app/64] |= 1 << (app % 64)
+			return err == nil
+		}
+	case key == "tags":
+		problem = `is not "*" or a list of tags: write ["orders", "pre*"], where * at the end stands for any end`
+		add = func(item string) bool {
+			if prefix, ok := strings.CutSuffix(item, "*"); ok {
+				t.prefixes = append(t.prefixes, prefix)
+				return true
+			}
+			t.tags[item] = true
+			return model.CheckTag(item) == nil
+		}
+	default:
+		problem = "is not a list of queue, segment, snowflake and uid: write [queue, segment]"
+		add = func(item string) bool {
+			i := slices.Index(names[:], item)
+			t.modes |= 1 << max(i, 0)
+			return i >= 0
+		}
+	}
+	if node.Kind != yaml.SequenceNode || !yamlfile.Plain(node) || len(node.Content) == 0 {
+		return problem
+	}
+	for _, item := range node.Content {
+		if text := yamlfile.Text(item); text == "" || !add(text) {
+			return problem
+		}
+	}
+	return ""
+}
+
+// complete checks what belongs together and settles what was left out.
+func (e *entry) complete() error {
+	for _, key := range []string{"name", "sha256", "role"} {
+		if e.at[key] == nil {
+			return e.fail(key, "is missing: every token has a name, a sha256 and a role")
+		}
+	}
+	if e.burst > 0 && e.rate == 0 {
+		return e.fail("burst", "needs a rate: add one, or remove burst")
+	}
+	if e.rate > 0 {
+		e.token.limiter = rate.NewLimiter(rate.Limit(e.rate), cmp.Or(e.burst, int(math.Ceil(e.rate))))
+	}
+	if e.token.role == RoleAdmin {
+		for _, key := range []string{"apps", "tags", "modes"} {
+			if e.at[key] != nil {
+				return e.fail(key, "is for the role get: one of admin is for administration and has no IDs")
+			}
+		}
+		return nil
+	}
+	var given Modes
+	if e.at["apps"] != nil {
+		given |= Queue
+	}
+	if e.at["tags"] != nil {
+		given |= Segment
+	}
+	if e.at["modes"] == nil {
+		e.token.modes = given
+	}
+	if bad := given &^ e.token.modes; bad != 0 {
+		return e.fail("modes", "leaves out "+bad.String()+", of which apps or tags are given: add it, or remove those")
+	}
+	if bad := e.token.modes & (Queue | Segment) &^ given; bad != 0 {
+		return e.fail("modes", "has "+bad.String()+" but nothing of it is given: list apps for queue and tags for segment")
+	}
+	return nil
 }

@@ -1,8 +1,21 @@
+// Package access says what a caller may do: it knows the bearer tokens of the service
+// and reads them, and the certificates it is reached with, again when their files
+// change.
+//
+// A Guard holds the tokens of a file, and one for administration from the
+// configuration. The file has the SHA-256 of each token and not the token, so its
+// readers can use none. A plain hash is enough: Generate's tokens are 32 random bytes,
+// which cannot be found by trying, however fast the hash is. Slow hashes and salts are
+// for passwords, which people choose.
+//
+// A token of the role RoleGet is for IDs, one of RoleAdmin for administration; both
+// may read the pages of monitoring.
 package access
 
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,8 +27,8 @@ import (
 )
 
 const (
-	// MinToken is the shortest token of the configuration, in bytes: with one of 16
-	// random characters nobody finds it by trying, at any rate that a server answers.
+	// MinToken is the shortest token of the configuration, in bytes: with 16 random
+	// characters it cannot be found by trying, at any rate that a server answers.
 	MinToken = 16
 	// MaxToken is the longest token that is looked at, in bytes; one of Generate has
 	// 51.
@@ -26,8 +39,8 @@ const (
 
 // Options of a Guard.
 type Options struct {
-	// AdminToken is the token for administration that the configuration has; "" for
-	// none.
+	// AdminToken is the token for administration that the configuration has, and that
+	// CheckToken accepts; "" for none.
 	AdminToken string
 	// File has the other tokens; "" for none.
 	File string
@@ -42,7 +55,7 @@ type Options struct {
 // Guard knows the tokens. Start keeps those of the file up to date until Stop. Safe
 // for concurrent use.
 type Guard struct {
-	*Reloader
+	*reloader
 	opts  Options
 	admin *Token                   // of the configuration; nil for none
 	file  atomic.Pointer[tokenSet] // nil only before the first load
@@ -52,6 +65,20 @@ type Guard struct {
 type tokenSet struct {
 	byDigest map[digest]*Token
 	admins   bool // one of them is of RoleAdmin
+}
+
+// CheckToken refuses a token of the configuration that an Authorization header cannot
+// carry, such as one with the line end of a file, and one that can be guessed. The error
+// follows the token's name in a message and says what to choose.
+func CheckToken(text string) error {
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("holds a space, a line end or a character beyond ASCII: use visible ASCII only")
+	}
+	if n := len(text); n < MinToken || n > MaxToken {
+		return fmt.Errorf("has %d bytes: choose %d to %d, best from shardid token new or openssl rand -hex 32",
+			n, MinToken, MaxToken)
+	}
+	return nil
 }
 
 // NewGuard reads the file and starts nothing. The error names file, line and key.
@@ -66,8 +93,8 @@ func NewGuard(opts Options) (*Guard, error) {
 	if opts.AdminToken != "" {
 		g.admin = &Token{name: AdminName, role: RoleAdmin, sum: digest(sha256.Sum256([]byte(opts.AdminToken)))}
 	}
-	g.Reloader = NewReloader(g.load, opts.Report, files(opts.File)...)
-	if err := g.Load(); err != nil {
+	g.reloader = newReloader(g.load, opts.Report, opts.File)
+	if err := g.reload(); err != nil {
 		return nil, err
 	}
 	return g, nil
@@ -92,8 +119,11 @@ func (g *Guard) load() error {
 		known := 0
 		for sum, t := range set.byDigest {
 			if before := old.byDigest[sum]; before != nil {
-				t.inherit(before)
 				known++
+				now, then := t.limiter, before.limiter
+				if now != nil && then != nil && now.Limit() == then.Limit() && now.Burst() == then.Burst() {
+					t.limiter = then // a file that was written again gives no new burst
+				}
 			}
 		}
 		g.opts.Log.Info("tokens are read again", "file", g.opts.File, "tokens", len(tokens),
@@ -101,17 +131,6 @@ func (g *Guard) load() error {
 	}
 	g.file.Store(set)
 	return nil
-}
-
-// inherit goes on with the limiter of the same token as it was before, so that
-// nobody gets a new burst from a file that was written again.
-func (t *Token) inherit(old *Token) {
-	if t.limiter == nil || old.limiter == nil {
-		return
-	}
-	if t.limiter.Limit() == old.limiter.Limit() && t.limiter.Burst() == old.limiter.Burst() {
-		t.limiter = old.limiter
-	}
 }
 
 // HasAdmin says whether there is a token for administration at all.
@@ -124,7 +143,7 @@ func (g *Guard) Client(h http.Header) (*Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	return g.find(sum)
+	return g.use(sum)
 }
 
 // Operator is Client for administration and monitoring, where the token of the
@@ -137,25 +156,47 @@ func (g *Guard) Operator(h http.Header) (*Token, error) {
 	if g.admin != nil && subtle.ConstantTimeCompare(g.admin.sum[:], sum[:]) == 1 {
 		return g.admin, nil
 	}
-	return g.find(sum)
+	return g.use(sum)
 }
 
-// find uses one request of the rate of a token of the file. How long the lookup takes
-// tells something of digests at most, and nobody can choose those.
-func (g *Guard) find(sum digest) (*Token, error) {
-	t, now := g.file.Load().byDigest[sum], g.opts.Now()
-	if t == nil || subtle.ConstantTimeCompare(t.sum[:], sum[:]) == 0 || t.Expired(now) {
-		return nil, errUnknown()
+// Credential is what a connection keeps of the token that it came with: its digest.
+type Credential struct{ sum digest }
+
+// NewCredential is of a token that came by another protocol than HTTP.
+func NewCredential(token []byte) Credential { return Credential{sha256.Sum256(token)} }
+
+// Use is Client for a credential: one request of the token's rate is used up.
+func (g *Guard) Use(c Credential) (*Token, error) { return g.use(c.sum) }
+
+// Check says whether a credential is of a token of the file. Errors: model.ErrNoToken.
+func (g *Guard) Check(c Credential) error {
+	_, err := g.find(c.sum)
+	return err
+}
+
+// use finds a token and uses up one request of its rate.
+func (g *Guard) use(sum digest) (*Token, error) {
+	t, err := g.find(sum)
+	if err != nil {
+		return nil, err
 	}
-	if err := t.take(now); err != nil {
+	if err := t.take(g.opts.Now()); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-func errUnknown() error {
-	return fmt.Errorf("%w: nobody has this token, or it has expired", model.ErrNoToken)
+// find returns a token of the file. The time of the lookup depends on digests at most,
+// which a caller cannot choose.
+func (g *Guard) find(sum digest) (*Token, error) {
+	t := g.file.Load().byDigest[sum]
+	if t == nil || subtle.ConstantTimeCompare(t.sum[:], sum[:]) == 0 || t.Expired(g.opts.Now()) {
+		return nil, errUnknown
+	}
+	return t, nil
 }
+
+var errUnknown = fmt.Errorf("%w: nobody has this token, or it has expired", model.ErrNoToken)
 
 // bearer is the digest of the token of a request. It does not allocate for one that
 // has a token. Errors: model.ErrNoToken.
@@ -174,35 +215,8 @@ func bearer(h http.Header) (digest, error) {
 	}
 	token := strings.TrimLeft(value[len(scheme):], " ")
 	if len(token) > MaxToken {
-		return digest{}, errUnknown()
+		return digest{}, errUnknown
 	}
 	var text [MaxToken]byte
 	return digest(sha256.Sum256(text[:copy(text[:], token)])), nil
-}
-
-// files leaves out what is not set.
-func files(names ...string) (set []string) {
-	for _, name := range names {
-		if name != "" {
-			set = append(set, name)
-		}
-	}
-	return set
-}
-
-// Credential is what a connection keeps of the token that it came with: its digest.
-type Credential struct{ sum digest }
-
-// NewCredential is of a token that came in a protocol other than HTTP.
-func NewCredential(token []byte) Credential { return Credential{digest(sha256.Sum256(token))} }
-
-// Use is Client for a credential: it finds the token and uses up one request of its rate.
-func (g *Guard) Use(c Credential) (*Token, error) { return g.find(c.sum) }
-
-// Knows is Use that uses nothing up.
-func (g *Guard) Knows(c Credential) error {
-	if t := g.file.Load().byDigest[c.sum]; t == nil || t.Expired(g.opts.Now()) {
-		return errUnknown()
-	}
-	return nil
 }

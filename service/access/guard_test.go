@@ -1,14 +1,61 @@
 package access
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"shardid/model"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// now is when these tests happen.
+var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// sumOf is the SHA-256 of a token as a file has it.
+func sumOf(token string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(token))) }
+
+// one is the entry of a token of the role get.
+func one(token, rest string) string {
+	return fmt.Sprintf("- name: %s-service\n  sha256: %s\n  role: get\n%s", token, sumOf(token), rest)
+}
+
+func write(t testing.TB, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// fileOf is a new file with a text.
+func fileOf(t testing.TB, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	write(t, file, text)
+	return file
+}
+
+// guardOf has the tokens of a text, and "root" as that of the configuration.
+func guardOf(t testing.TB, text string) *Guard {
+	t.Helper()
+	g, err := NewGuard(Options{AdminToken: "root", File: fileOf(t, text), Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func with(authorization ...string) http.Header { return http.Header{"Authorization": authorization} }
 
 // people are the tokens of most tests.
 func people() string {
@@ -48,17 +95,15 @@ func TestWhoIsWho(t *testing.T) {
 		{"long", with("Bearer " + strings.Repeat("x", 100_000)), "", ""},
 	} {
 		g := guardOf(t, people()) // of which nothing has been tried
-		client, err := g.Client(c.header)
-		wantWho(t, c.name+", client", client, err, c.client)
-		operator, err := g.Operator(c.header)
-		wantWho(t, c.name+", operator", operator, err, c.operator)
-	}
-}
-
-func wantWho(t *testing.T, name string, got *Token, err error, want string) {
-	t.Helper()
-	if got.Name() != want || errors.Is(err, model.ErrNoToken) != (want == "") || (got == nil) != (want == "") {
-		t.Errorf("%s: %q, %v, want %q", name, got.Name(), err, want)
+		for _, as := range []struct {
+			find func(http.Header) (*Token, error)
+			want string
+		}{{g.Client, c.client}, {g.Operator, c.operator}} {
+			got, err := as.find(c.header)
+			if got.Name() != as.want || errors.Is(err, model.ErrNoToken) != (as.want == "") || (got == nil) != (as.want == "") {
+				t.Errorf("%s: %q, %v, want %q", c.name, got.Name(), err, as.want)
+			}
+		}
 	}
 }
 
@@ -128,7 +173,7 @@ func TestRate(t *testing.T) {
 	}
 	// A file that was written again, with the same rate, gives nothing back.
 	write(t, file, one("slow", "  rate: 0.5\n  burst: 3\n  apps: [1]\n"))
-	if err := g.Load(); err != nil || allowed("slow") == nil {
+	if err := g.reload(); err != nil || allowed("slow") == nil {
 		t.Errorf("after a reload: %v", err)
 	}
 	clock = clock.Add(2 * time.Second)
@@ -137,37 +182,27 @@ func TestRate(t *testing.T) {
 	}
 	// Another rate is a new one.
 	write(t, file, one("slow", "  rate: 1\n  burst: 3\n"))
-	if err := g.Load(); err != nil || allowed("slow") != nil {
+	if err := g.reload(); err != nil || allowed("slow") != nil {
 		t.Errorf("with another rate: %v", err)
 	}
 }
 
-// Wrong tokens, however many, shut nobody out.
+// Wrong tokens, however many, shut nobody out. The longest token is good, and one that
+// goes on after it is another.
 func TestWrongTokensShutNobodyOut(t *testing.T) {
-	g := guardOf(t, people())
-	try := func(token string) error { _, err := g.Operator(with("Bearer " + token)); return err }
-	for range 1000 {
-		if err := try("wrong"); !errors.Is(err, model.ErrNoToken) {
-			t.Fatal(err)
-		}
-	}
-	if err := errors.Join(try("root"), try("boss")); err != nil {
-		t.Error(err)
-	}
-}
-
-// The longest token is good, and one that goes on after it is another.
-func TestLongestToken(t *testing.T) {
 	long := strings.Repeat("x", MaxToken)
-	g, err := NewGuard(Options{AdminToken: long})
+	g, err := NewGuard(Options{AdminToken: long, File: fileOf(t, people())})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Operator(with("Bearer " + long)); err != nil {
-		t.Error(err)
+	try := func(token string) error { _, err := g.Operator(with("Bearer " + token)); return err }
+	for _, wrong := range append(slices.Repeat([]string{"wrong"}, 1000), long+"y", "") {
+		if err := try(wrong); !errors.Is(err, model.ErrNoToken) {
+			t.Fatalf("%.9s: %v", wrong, err)
+		}
 	}
-	if _, err := g.Operator(with("Bearer " + long + "y")); !errors.Is(err, model.ErrNoToken) {
-		t.Errorf("a longer one: %v", err)
+	if err := errors.Join(try(long), try("boss")); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -175,8 +210,12 @@ func TestHasAdmin(t *testing.T) {
 	for _, c := range []struct {
 		token, file string
 		want        bool
-	}{{"", "[]", false}, {"x", "[]", true}, {"", one("a", ""), false}, {"", people(), true}} {
-		g, err := NewGuard(Options{AdminToken: c.token, File: fileOf(t, c.file)})
+	}{{"", "", false}, {"", "[]", false}, {"x", "", true}, {"", one("a", ""), false}, {"", people(), true}} {
+		opts := Options{AdminToken: c.token}
+		if c.file != "" {
+			opts.File = fileOf(t, c.file)
+		}
+		g, err := NewGuard(opts)
 		if err != nil || g.HasAdmin() != c.want {
 			t.Errorf("%q and %q: %v", c.token, c.file, err)
 		}
@@ -206,23 +245,13 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkClient(b *testing.B) {
-	token, sum := Generate()
 	for name, rest := range map[string]string{
 		"plain":   "",
 		"expires": "  expires: 2099-01-01\n",
 		"rate":    "  rate: 1000000\n  burst: 1000000\n",
 	} {
 		b.Run(name, func(b *testing.B) {
-			tokens, err := Parse("t.yaml", []byte("- {name: x, role: get, sha256: '"+sum+"'}\n"))
-			if rest != "" {
-				tokens, err = Parse("t.yaml", []byte("- name: x\n  role: get\n  sha256: '"+sum+"'\n"+rest))
-			}
-			if err != nil {
-				b.Fatal(err)
-			}
-			g, _ := NewGuard(Options{})
-			g.file.Store(&tokenSet{byDigest: map[digest]*Token{tokens[0].sum: tokens[0]}})
-			h := with("Bearer " + token)
+			g, h := guardOf(b, one("x", rest)), with("Bearer x")
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := g.Client(h); err != nil && !errors.Is(err, model.ErrTooMany) {

@@ -2,109 +2,187 @@ package access
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
 	"io/fs"
+	"net"
+	"net/http"
 	"os"
 	"slices"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"shardid/service/background"
 )
 
 // Period is the pause between two looks at a file.
 const Period = 2 * time.Second
 
-// Reloader loads something again when one of the files it is made of changes. Start
-// and Stop may be called from any goroutine.
-type Reloader struct {
+// reloader loads something again when one of the files it is made of changes.
+type reloader struct {
 	files  []string
 	load   func() error
 	report func(error)
+	group  *background.Group
 
-	seen []stamp // of the files when they were last loaded
-	err  error   // of that; what was loaded before stays in use
-
-	mu      sync.Mutex
-	ctx     context.Context // ends at Stop
-	cancel  context.CancelFunc
-	started bool
-	wg      sync.WaitGroup
+	seen []fs.FileInfo // of the files when they were last loaded, nil for one that cannot be looked at
+	err  error         // of that; what was loaded before stays in use
 }
 
-// NewReloader makes a Reloader and loads nothing yet. load must keep what it has
-// when it fails. report, which may be nil, is told the outcome of the latest load
-// every Period: whoever writes it down decides how often.
-func NewReloader(load func() error, report func(error), files ...string) *Reloader {
-	ctx, cancel := context.WithCancel(context.Background())
-	if report == nil {
-		report = func(error) {}
-	}
-	return &Reloader{files: files, load: load, report: report, ctx: ctx, cancel: cancel}
-}
-
-// Load loads now. It is for the goroutine that calls Start, before that.
-func (r *Reloader) Load() error {
-	r.seen = stamps(r.files) // before, so that a change meanwhile is seen later
-	r.err = r.load()
-	return r.err
+// newReloader loads nothing yet. load must keep what it has when it fails. report, which
+// may be nil, gets the outcome of the latest load every Period. Files without a name do
+// not count.
+func newReloader(load func() error, report func(error), files ...string) *reloader {
+	files = slices.DeleteFunc(files, func(name string) bool { return name == "" })
+	return &reloader{files: files, load: load, report: report, group: background.NewGroup("looking at files")}
 }
 
 // Start looks at the files every Period until Stop. Without files, a second time and
 // after Stop it does nothing.
-func (r *Reloader) Start() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.started || len(r.files) == 0 || r.ctx.Err() != nil {
-		return
+func (r *reloader) Start() {
+	if len(r.files) > 0 {
+		r.group.Start(func() { r.group.Every(Period, r.look) })
 	}
-	r.started = true
-	r.wg.Go(r.run)
 }
 
 // Stop ends that and waits. It may be called twice, and without Start.
-func (r *Reloader) Stop() {
-	r.mu.Lock() // so that no Start adds to wg while Wait runs
-	r.cancel()
-	r.mu.Unlock()
-	r.wg.Wait()
-}
+func (r *reloader) Stop(ctx context.Context) error { return r.group.Stop(ctx, nil) }
 
-func (r *Reloader) run() {
-	tick := time.NewTicker(Period)
-	defer tick.Stop()
-	for {
-		r.look()
-		select {
-		case <-tick.C:
-		case <-r.ctx.Done():
-			return
-		}
-	}
+// reload loads now. Before Start it is for the goroutine that calls Start.
+func (r *reloader) reload() error {
+	r.seen = r.stat() // before, so that a change meanwhile is seen later
+	r.err = r.load()
+	return r.err
 }
 
 // look loads what has changed, and what could not be loaded: its files may be well
-// again in a way that no stamp shows, such as their permissions.
-func (r *Reloader) look() {
-	if now := stamps(r.files); r.err != nil || !slices.EqualFunc(now, r.seen, stamp.same) {
-		_ = r.Load() // is in err
+// again in a way that their times do not show, such as their permissions.
+func (r *reloader) look() {
+	same := func(a, b fs.FileInfo) bool {
+		if a == nil || b == nil {
+			return a == b
+		}
+		return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && os.SameFile(a, b)
 	}
-	r.report(r.err)
+	if r.err != nil || !slices.EqualFunc(r.stat(), r.seen, same) {
+		_ = r.reload() // is in err
+	}
+	if r.report != nil {
+		r.report(r.err)
+	}
 }
 
-// stamp is what tells that a file has changed; nil for one that cannot be looked at.
-type stamp struct{ fs.FileInfo }
-
-func stamps(files []string) []stamp {
-	all := make([]stamp, len(files))
-	for i, name := range files {
+func (r *reloader) stat() []fs.FileInfo {
+	all := make([]fs.FileInfo, len(r.files))
+	for i, name := range r.files {
 		if info, err := os.Stat(name); err == nil {
-			all[i] = stamp{info}
+			all[i] = info
 		}
 	}
 	return all
 }
 
-func (s stamp) same(other stamp) bool {
-	if s.FileInfo == nil || other.FileInfo == nil {
-		return s.FileInfo == other.FileInfo
+// CertificateFiles are PEM files.
+type CertificateFiles struct {
+	Cert, Key string // the server's certificate, with what leads to its authority, and its key
+	ClientCA  string // authorities of the clients' certificates; "" for clients without
+}
+
+// Certificates are what the server shows to clients, and what it asks of them. Start
+// keeps them up to date until Stop. Safe for concurrent use.
+type Certificates struct {
+	*reloader
+	names   CertificateFiles
+	current atomic.Pointer[tls.Config]
+}
+
+// NewCertificates reads the files and starts nothing. report is told, every Period,
+// whether they could be read and the certificate is still good; it may be nil.
+func NewCertificates(names CertificateFiles, report func(error)) (*Certificates, error) {
+	c := &Certificates{names: names}
+	c.reloader = newReloader(c.load, func(err error) {
+		leaf := c.current.Load().Certificates[0].Leaf
+		if err == nil && leaf != nil && time.Now().After(leaf.NotAfter) {
+			err = fmt.Errorf("server.tls_cert_file %s expired on %s: renew it, it is read again without a restart",
+				names.Cert, leaf.NotAfter.UTC().Format(time.RFC3339))
+		}
+		if report != nil {
+			report(err)
+		}
+	}, names.Cert, names.Key, names.ClientCA)
+	return c, c.reload()
+}
+
+// Server is the configuration of a listener: each connection gets the certificates
+// of its time.
+func (c *Certificates) Server() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
 	}
-	return s.Size() == other.Size() && s.ModTime().Equal(other.ModTime()) && os.SameFile(s.FileInfo, other.FileInfo)
+}
+
+// connKey is where a connection keeps what its client was last checked against.
+type connKey struct{}
+
+// Connection is for http.Server.ConnContext, as CheckClient needs it.
+func (c *Certificates) Connection(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, new(atomic.Pointer[tls.Config]))
+}
+
+// CheckClient refuses a request over a connection that is older than the present
+// authorities and whose client none of them knows.
+func (c *Certificates) CheckClient(r *http.Request) error {
+	current := c.current.Load()
+	checked, _ := r.Context().Value(connKey{}).(*atomic.Pointer[tls.Config])
+	if checked.Load() == current {
+		return nil
+	}
+	chain := r.TLS.PeerCertificates
+	between := x509.NewCertPool()
+	for _, cert := range chain[1:] {
+		between.AddCert(cert)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: current.ClientCAs, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	if err != nil {
+		return fmt.Errorf("the certificate of this connection's client is not trusted any more: connect with one of an authority in server.tls_client_ca_file: %w", err)
+	}
+	checked.Store(current)
+	return nil
+}
+
+// load reads the files into a new configuration. The tickets with which clients skip
+// the next handshake are of one configuration, so a client that came with the old
+// certificates shows its own again.
+func (c *Certificates) load() error {
+	cert, err := tls.LoadX509KeyPair(c.names.Cert, c.names.Key)
+	if err != nil {
+		return fmt.Errorf("server.tls_cert_file %s and server.tls_key_file %s: %w: name the PEM files of a certificate and its key that this user may read", c.names.Cert, c.names.Key, err)
+	}
+	cfg := &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert},
+		NextProtos: []string{"h2", "http/1.1"}, // net/http speaks both
+	}
+	if c.names.ClientCA != "" {
+		if cfg.ClientCAs, err = ReadPool(c.names.ClientCA); err != nil {
+			return fmt.Errorf("server.tls_client_ca_file: %w: name a PEM file of authorities that this user may read", err)
+		}
+		cfg.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	c.current.Store(cfg)
+	return nil
+}
+
+// ReadPool reads authorities from a PEM file.
+func ReadPool(name string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(name) //nolint:gosec // the operator names the file
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s holds no PEM certificate", name)
+	}
+	return pool, nil
 }

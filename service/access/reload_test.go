@@ -2,8 +2,21 @@ package access
 
 import (
 	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
+	"io"
 	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,7 +59,6 @@ func TestTokensFollowTheFile(t *testing.T) {
 		}
 		g.Start()
 		g.Start() // does nothing
-		defer g.Stop()
 		after := func(what string, change func(), problem string, good ...string) {
 			t.Helper()
 			log.Reset()
@@ -85,11 +97,18 @@ func TestTokensFollowTheFile(t *testing.T) {
 		}, "", "old")
 		after("emptied by accident", func() { write(t, file, "") }, "tokens.yaml:1: has no token", "old")
 		after("none on purpose", func() { write(t, file, "[]") }, "")
+		before, _ := r.latest()
+		err = errors.Join(g.Stop(t.Context()), g.Stop(t.Context()))
+		g.Start()
+		time.Sleep(time.Minute)
+		if n, _ := r.latest(); err != nil || n != before {
+			t.Errorf("%d looks after Stop, %v", n-before, err)
+		}
 	})
 }
 
 // A file whose size and time stay the same and that is another one is read; one that
-// stays the same is not read at all.
+// stays the same is not, unless it could not be loaded: its permissions may be another's.
 func TestReloaderSeesAnotherFile(t *testing.T) {
 	dir := t.TempDir()
 	file, other := filepath.Join(dir, "a"), filepath.Join(dir, "b")
@@ -99,58 +118,237 @@ func TestReloaderSeesAnotherFile(t *testing.T) {
 	if err := errors.Join(os.Chtimes(file, long, long), os.Chtimes(other, long, long)); err != nil {
 		t.Fatal(err)
 	}
-	loads := 0
-	r := NewReloader(func() error { loads++; return nil }, nil, file)
-	if err := r.Load(); err != nil {
+	loads, denied := 0, error(nil)
+	var r told
+	reloader := newReloader(func() error { loads++; return denied }, r.report, file, "")
+	if err := reloader.reload(); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 {
-		r.look()
+	look := func(want int) {
+		t.Helper()
+		reloader.look()
+		if _, err := r.latest(); loads != want || !errors.Is(err, denied) {
+			t.Errorf("loaded %d times, want %d; reported %v", loads, want, err)
+		}
 	}
-	if loads != 1 {
-		t.Errorf("loaded %d times, want once", loads)
-	}
+	look(1)
+	look(1)
 	if err := os.Rename(other, file); err != nil {
 		t.Fatal(err)
 	}
-	r.look()
-	if loads != 2 {
-		t.Errorf("loaded %d times after another file came", loads)
-	}
+	denied = errors.New("permission denied")
+	look(2)
+	look(3)
+	denied = nil
+	look(4)
+	look(4)
 }
 
-// What failed is tried again although its files look the same.
-func TestReloaderTriesAgain(t *testing.T) {
-	file, broken := fileOf(t, "x"), true
+// authority issues certificates.
+type authority struct {
+	t *testing.T
+	tls.Certificate
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{t: t}
+	a.Certificate = a.issue("authority", time.Now().Add(time.Hour))
+	return a
+}
+
+// issue makes a certificate, signed by itself when it is the authority's own.
+func (a *authority) issue(name string, until time.Time) tls.Certificate {
+	a.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: until,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: a.Leaf == nil, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	signer, signerKey := template, crypto.PrivateKey(key)
+	if a.Leaf != nil {
+		signer, signerKey = a.Leaf, a.PrivateKey
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, signer, key.Public(), signerKey)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+}
+
+// save writes a new certificate and its key.
+func (a *authority) save(files CertificateFiles, name string, until time.Time) {
+	a.t.Helper()
+	cert := a.issue(name, until)
+	der, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	write(a.t, files.Cert, block("CERTIFICATE", cert.Leaf.Raw))
+	write(a.t, files.Key, block("PRIVATE KEY", der))
+}
+
+func block(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+func (a *authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.Leaf)
+	return pool
+}
+
+func newFiles(t *testing.T) CertificateFiles {
+	dir := t.TempDir()
+	return CertificateFiles{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+}
+
+// serveTLS is a server with these certificates.
+func serveTLS(t *testing.T, c *Certificates) (url string) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.Proto)
+	}))
+	s.Listener = tls.NewListener(s.Listener, c.Server())
+	s.Start()
+	t.Cleanup(s.Close)
+	return "https://" + s.Listener.Addr().String()
+}
+
+// fetch asks over a new connection; it gives the protocol and the name in the
+// server's certificate.
+func fetch(t *testing.T, url string, cfg *tls.Config, http2 bool) (proto, name string, err error) {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: http2}
+	defer transport.CloseIdleConnections()
+	res, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Get(url)
+	if err != nil {
+		return "", "", err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	return string(body), res.TLS.PeerCertificates[0].Subject.CommonName, err
+}
+
+// A certificate that is renewed is served without a restart; one that cannot be
+// read, or of which the key has not come yet, changes nothing and is reported.
+func TestCertificatesFollowTheFiles(t *testing.T) {
+	ca, names := newAuthority(t), newFiles(t)
+	later := time.Now().Add(time.Hour)
+	if _, err := NewCertificates(names, nil); err == nil || !strings.Contains(err.Error(), "server.tls_cert_file "+names.Cert) {
+		t.Errorf("no files: %v", err)
+	}
+	ca.save(names, "first", later)
 	var r told
-	reloader := NewReloader(func() error {
-		if broken {
-			return errors.New("permission denied")
-		}
-		return nil
-	}, r.report, file)
-	if reloader.Load() == nil {
-		t.Fatal("no error")
+	c, err := NewCertificates(names, r.report)
+	if err != nil {
+		t.Fatal(err)
 	}
-	reloader.look()
-	broken = false
-	reloader.look()
-	if n, err := r.latest(); n != 2 || err != nil {
-		t.Errorf("%d reports, the latest %v", n, err)
+	url, trusting := serveTLS(t, c), &tls.Config{RootCAs: ca.pool()}
+	good, err := os.ReadFile(names.Cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		what   string
+		change func()
+		name   string
+		report string
+	}{
+		{"nothing", func() {}, "first", ""},
+		{"renewed", func() { ca.save(names, "second", later) }, "second", ""},
+		{"another one's certificate", func() { write(t, names.Cert, string(good)) }, "second", "private key does not match public key"},
+		{"no certificate", func() { write(t, names.Cert, "x") }, "second", "failed to find any PEM data"},
+		{"gone", func() { _ = os.Remove(names.Key) }, "second", "no such file"},
+		{"renewed again", func() { ca.save(names, "third", later) }, "third", ""},
+		{"expired", func() { ca.save(names, "fourth", time.Now().Add(-time.Minute)) }, "", "expired on"},
+	} {
+		step.change()
+		c.look()
+		if _, err := r.latest(); (err == nil) != (step.report == "") || err != nil && !strings.Contains(err.Error(), step.report) {
+			t.Errorf("%s: reported %v, want %q", step.what, err, step.report)
+		}
+		_, name, err := fetch(t, url, trusting, false)
+		if name != step.name || (err == nil) != (step.name != "") {
+			t.Errorf("%s: served %q, %v", step.what, name, err)
+		}
 	}
 }
 
-// Stop may come at any time, and ends what Start began.
-func TestReloaderStops(t *testing.T) {
-	for _, use := range []func(*Reloader){
-		func(*Reloader) {},
-		func(r *Reloader) { r.Start() },
-		func(r *Reloader) { r.Stop(); r.Start() },
-		func(r *Reloader) { go r.Start(); go r.Start() },
-	} {
-		r := NewReloader(func() error { return nil }, nil, "x")
-		use(r)
-		r.Stop()
-		r.Stop()
+func TestProtocols(t *testing.T) {
+	ca, names := newAuthority(t), newFiles(t)
+	ca.save(names, "server", time.Now().Add(time.Hour))
+	c, err := NewCertificates(names, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	url := serveTLS(t, c)
+	for _, test := range []struct {
+		cfg   *tls.Config
+		http2 bool
+		want  string // "" is refused
+	}{
+		{&tls.Config{RootCAs: ca.pool()}, true, "HTTP/2.0"},
+		{&tls.Config{RootCAs: ca.pool()}, false, "HTTP/1.1"},
+		{&tls.Config{RootCAs: ca.pool(), MaxVersion: tls.VersionTLS12}, true, "HTTP/2.0"},
+		{&tls.Config{RootCAs: ca.pool(), MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, false, ""},
+		{&tls.Config{}, false, ""}, // does not trust it
+	} {
+		proto, _, err := fetch(t, url, test.cfg, test.http2)
+		if proto != test.want || (err == nil) != (test.want != "") {
+			t.Errorf("%+v: %q, %v", test, proto, err)
+		}
+	}
+}
+
+// With authorities of clients, only those get in that one of them knows, and another
+// authority counts as soon as its file is there.
+func TestClientCertificates(t *testing.T) {
+	ours, theirs := newAuthority(t), newAuthority(t)
+	names := newFiles(t)
+	names.ClientCA = names.Cert + ".clients"
+	ours.save(names, "server", time.Now().Add(time.Hour))
+	write(t, names.ClientCA, "x")
+	if _, err := NewCertificates(names, nil); err == nil || !strings.Contains(err.Error(), "server.tls_client_ca_file: "+names.ClientCA+" holds no PEM certificate") {
+		t.Errorf("no authority: %v", err)
+	}
+	write(t, names.ClientCA, block("CERTIFICATE", ours.Leaf.Raw))
+	c, err := NewCertificates(names, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := serveTLS(t, c)
+	as := func(a *authority) *tls.Config {
+		cfg := &tls.Config{RootCAs: ours.pool()}
+		if a != nil {
+			cfg.Certificates = []tls.Certificate{a.issue("client", time.Now().Add(time.Hour))}
+		}
+		return cfg
+	}
+	wantIn := func(who *authority, want bool) {
+		t.Helper()
+		if _, _, err := fetch(t, url, as(who), false); (err == nil) != want {
+			t.Errorf("%v", err)
+		}
+	}
+	wantIn(ours, true)
+	wantIn(theirs, false)
+	wantIn(nil, false)
+	write(t, names.ClientCA, block("CERTIFICATE", theirs.Leaf.Raw))
+	c.look()
+	wantIn(theirs, true)
+	wantIn(ours, false)
+	write(t, names.ClientCA, "x")
+	c.look()
+	wantIn(theirs, true)
+	wantIn(nil, false)
 }

@@ -5,6 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,17 +61,18 @@ func Generate() (token, sum string) {
 	return token, fmt.Sprintf("%x", sha256.Sum256([]byte(token)))
 }
 
-// Token is what the bearer of a token may do. nil, for who needs none, may do
-// everything. Safe for concurrent use; but for the use of its rate it does not change.
+// Token is what the bearer of a token may do. nil, for a caller that needs none, may do
+// everything. Safe for concurrent use; only the use of its rate changes.
 type Token struct {
-	name    string
-	sum     digest
-	role    string
-	modes   Modes
-	apps    [model.Apps / 64]uint64 // a bit for each
-	tags    patterns
-	expires time.Time     // zero: never
-	limiter *rate.Limiter // nil: no limit
+	name     string
+	sum      digest
+	role     string
+	modes    Modes
+	apps     [model.Apps / 64]uint64 // a bit for each
+	tags     map[string]bool
+	prefixes []string      // of further tags
+	expires  time.Time     // zero: never
+	limiter  *rate.Limiter // nil: no limit
 }
 
 // Name tells tokens apart for people; it is never the token itself. "" for nil.
@@ -78,9 +82,6 @@ func (t *Token) Name() string {
 	}
 	return t.name
 }
-
-// Role is RoleAdmin or RoleGet.
-func (t *Token) Role() string { return t.role }
 
 // Expired says whether the token is no longer good.
 func (t *Token) Expired(now time.Time) bool { return !t.expires.IsZero() && !now.Before(t.expires) }
@@ -111,7 +112,8 @@ func (t *Token) App(app int) error {
 
 // Tag is nil for a token that may have IDs of a tag. Errors: model.ErrForbidden.
 func (t *Token) Tag(tag string) error {
-	if t == nil || t.tags.match(tag) {
+	begins := func(prefix string) bool { return strings.HasPrefix(tag, prefix) }
+	if t == nil || t.tags[tag] || slices.ContainsFunc(t.prefixes, begins) {
 		return nil
 	}
 	return t.forbidden(fmt.Sprintf("have IDs of tag %q", tag))
@@ -145,32 +147,55 @@ func (t *Token) take(now time.Time) error {
 	return &TooManyError{Who: t.name, After: r.DelayFrom(now)}
 }
 
-// patterns are names, and beginnings of names.
-type patterns struct {
-	names    map[string]bool
-	prefixes []string
+// View is a token for people.
+type View struct {
+	Name    string    `json:"name"`
+	Role    string    `json:"role"`
+	May     string    `json:"may"` // what it may do beside monitoring
+	Rate    string    `json:"rate"`
+	Expires time.Time `json:"expires,omitzero"` // zero: never
 }
 
-// add takes a name, or a beginning followed by a star.
-func (p *patterns) add(pattern string) {
-	if beginning, ok := strings.CutSuffix(pattern, "*"); ok {
-		p.prefixes = append(p.prefixes, beginning)
-		return
+// View shows what the token may do.
+func (t *Token) View() View {
+	v := View{Name: t.name, Role: t.role, May: t.may(), Rate: "no limit", Expires: t.expires}
+	if t.limiter != nil {
+		v.Rate = fmt.Sprintf("%s a second, %d at once", strconv.FormatFloat(float64(t.limiter.Limit()), 'f', -1, 64), t.limiter.Burst())
 	}
-	if p.names == nil {
-		p.names = map[string]bool{}
-	}
-	p.names[pattern] = true
+	return v
 }
 
-func (p *patterns) match(name string) bool {
-	if p.names[name] {
-		return true
+func (t *Token) may() string {
+	if t.role == RoleAdmin {
+		return "administration"
 	}
-	for _, beginning := range p.prefixes {
-		if strings.HasPrefix(name, beginning) {
-			return true
+	var all []string
+	for i, name := range modeNames() {
+		switch m := Modes(1 << i); {
+		case t.modes&m == 0:
+			continue
+		case m == Queue:
+			var apps []string
+			for app := range model.Apps {
+				if t.App(app) == nil {
+					apps = append(apps, strconv.Itoa(app))
+				}
+			}
+			if len(apps) == model.Apps {
+				apps = []string{"*"}
+			}
+			name += " of apps " + strings.Join(apps, ", ")
+		case m == Segment:
+			tags := slices.Sorted(maps.Keys(t.tags))
+			for _, prefix := range t.prefixes {
+				tags = append(tags, prefix+"*")
+			}
+			name += " of tags " + strings.Join(tags, ", ")
 		}
+		all = append(all, name)
 	}
-	return false
+	if all == nil {
+		return "nothing but monitoring"
+	}
+	return strings.Join(all, "; ")
 }

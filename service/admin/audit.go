@@ -15,36 +15,32 @@ type event struct {
 	err                  error
 }
 
-// audit writes the one line about a call.
+// audit writes the one line about a call. Handlers leave zero attributes out.
 func (s *Service) audit(ctx context.Context, by Actor, e event) {
 	attrs := []slog.Attr{slog.String("who", by.Name), slog.String("action", e.action), slog.String("target", e.target)}
-	for _, a := range []slog.Attr{slog.String("remote", by.Remote), slog.String("request_id", by.RequestID)} {
-		if a.Value.String() != "" {
-			attrs = append(attrs, a)
-		}
+	if by.Remote != "" {
+		attrs = append(attrs, slog.String("remote", by.Remote))
+	}
+	if by.RequestID != "" {
+		attrs = append(attrs, slog.String("request_id", by.RequestID))
 	}
 	if e.err != nil {
-		attrs = append(attrs, group("asked", e.asked)...)
-		attrs = append(attrs, slog.String("outcome", outcome(e.err)), slog.String("error", e.err.Error()))
+		attrs = append(attrs, group("asked", e.asked), slog.String("outcome", outcome(e.err)), slog.String("error", e.err.Error()))
 	} else {
-		attrs = append(append(attrs, group("before", e.before)...), group("after", e.after)...)
-		attrs = append(attrs, slog.String("outcome", outcome(nil)))
+		attrs = append(attrs, group("before", e.before), group("after", e.after), slog.String("outcome", "done"))
 	}
 	s.opts.Log.LogAttrs(context.WithoutCancel(ctx), slog.LevelInfo, "audit", attrs...)
 }
 
-func group(key string, v slog.Value) []slog.Attr {
-	if v.Kind() != slog.KindGroup {
-		return nil
+func group(key string, v slog.Value) (a slog.Attr) {
+	if v.Kind() == slog.KindGroup {
+		a = slog.Attr{Key: key, Value: v}
 	}
-	return []slog.Attr{{Key: key, Value: v}}
+	return a
 }
 
-// outcome is done, refused or failed.
+// outcome is that of an error: refused or failed.
 func outcome(err error) string {
-	if err == nil {
-		return "done"
-	}
 	for _, refusal := range []error{
 		model.ErrInvalidArgument, model.ErrRefused, model.ErrAppExists, model.ErrTagExists, model.ErrUnknownApp, model.ErrUnknownTag,
 	} {
@@ -71,28 +67,21 @@ func workerValue(w model.WorkerEntry) slog.Value {
 }
 
 func changeValue(c model.AppChange) slog.Value {
-	return slog.GroupValue(present(
+	return slog.GroupValue(
 		maybe("name", c.Name), maybe("description", c.Description), maybe("step", c.Step),
-		maybe("max_limit_id", c.MaxLimitID), maybe("limit_policy", c.LimitPolicy), maybe("min_index", c.MinIndex), maybe("max_rate", c.MaxRate))...)
+		maybe("max_limit_id", c.MaxLimitID), maybe("limit_policy", c.LimitPolicy),
+		maybe("min_index", c.MinIndex), maybe("max_rate", c.MaxRate))
 }
 
 func tagChangeValue(c model.TagChange) slog.Value {
-	return slog.GroupValue(present(maybe("max_id", c.MaxID), maybe("step", c.Step), maybe("description", c.Description), maybe("max_rate", c.MaxRate))...)
+	return slog.GroupValue(
+		maybe("max_id", c.MaxID), maybe("step", c.Step), maybe("description", c.Description), maybe("max_rate", c.MaxRate))
 }
 
-// maybe is an attribute without a name when there is no value.
+// maybe is the zero attribute, which handlers leave out, when there is no value.
 func maybe[T any](key string, value *T) slog.Attr {
 	if value == nil {
 		return slog.Attr{}
 	}
 	return slog.Any(key, *value)
-}
-
-func present(attrs ...slog.Attr) (some []slog.Attr) {
-	for _, a := range attrs {
-		if a.Key != "" {
-			some = append(some, a)
-		}
-	}
-	return some
 }

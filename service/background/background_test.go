@@ -3,6 +3,7 @@ package background_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/background"
 
 	"go.uber.org/goleak"
@@ -42,6 +44,19 @@ func TestStop(t *testing.T) {
 		err := g.Do(t.Context(), func() error { runs++; return nil })
 		if g.Go(func() { runs++ }) || !errors.Is(err, model.ErrNotReady) || runs != 1 {
 			t.Errorf("work began after Stop: %v", err)
+		}
+	})
+}
+
+// Every runs its function at once and then each period, until Stop, which waits for it.
+func TestEvery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, runs := background.NewGroup("test"), 0
+		g.Go(func() { g.Every(5*time.Second, func() { runs++; time.Sleep(time.Second) }) })
+		time.Sleep(10*time.Second + time.Millisecond)
+		began := time.Now()
+		if err := g.Stop(t.Context(), nil); err != nil || runs != 3 || time.Since(began) != 999*time.Millisecond {
+			t.Errorf("%d runs, stopped after %v, %v", runs, time.Since(began), err)
 		}
 	})
 }
@@ -91,9 +106,7 @@ func TestShared(t *testing.T) {
 		}
 		ctx, leave := context.WithCancel(t.Context())
 		leave()
-		if err := s.Do(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("the caller that left got %v", err)
-		}
+		check.Is(t, s.Do(ctx), context.Canceled, "the caller that left")
 		var callers sync.WaitGroup
 		for range 20 {
 			callers.Go(func() { look(odd) })
@@ -114,9 +127,7 @@ func TestShared(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		look(odd)
 		time.Sleep(time.Minute)
-		if err := g.Stop(t.Context(), nil); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, g.Stop(t.Context(), nil))
 		look(background.ErrStopping)
 	})
 }
@@ -201,8 +212,37 @@ func TestRateLimitedLog(t *testing.T) {
 		}
 		l.Log(slog.LevelWarn, "other", "list", 1)
 		want := "msg=gap list=0\nmsg=gap list=10 more_since_the_last_line=9\nmsg=gap list=20 more_since_the_last_line=9\nmsg=other list=1\n"
-		if out.String() != want {
-			t.Errorf("logged:\n%s", out.String())
-		}
+		check.Equal(t, out.String(), want, "the log")
 	})
+}
+
+// Of many things that share a condition each counts by itself: it fails while one of
+// them does, with one message, and works once none does.
+func TestFailing(t *testing.T) {
+	refused, late := errors.New("refused"), errors.New("timed out")
+	var told []error
+	f := background.NewFailing[int](func(err error) { told = append(told, err) })
+	for _, step := range []struct {
+		key  int
+		err  error
+		want string
+		keys int
+	}{
+		{0, nil, "[<nil>]", 0},
+		{1, nil, "[]", 0}, // it is known
+		{1, refused, "[refused]", 1},
+		{2, nil, "[refused]", 1},
+		{2, late, "[refused]", 2},
+		{1, nil, "[timed out]", 1},
+		{1, refused, "[timed out]", 2},
+		{2, nil, "[refused]", 1},
+		{1, nil, "[<nil>]", 0},
+		{1, nil, "[]", 0},
+	} {
+		told = nil
+		f.Note(step.key, step.err)
+		if got := fmt.Sprint(told); got != step.want || len(f.Keys()) != step.keys {
+			t.Errorf("Note(%d, %v) told %s, failing are %v, want %s and %d", step.key, step.err, got, f.Keys(), step.want, step.keys)
+		}
+	}
 }

@@ -90,6 +90,20 @@ func (g *Group) Sleep(d time.Duration) bool {
 	}
 }
 
+// Every calls f now and then once each period, until the service stops.
+func (g *Group) Every(period time.Duration, f func()) {
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		f()
+		select {
+		case <-tick.C:
+		case <-g.ctx.Done():
+			return
+		}
+	}
+}
+
 // Stop ends the context, calls first, but only the first time, and waits for all
 // background work or the end of ctx, which is then the error. first may be nil.
 func (g *Group) Stop(ctx context.Context, first func()) error {

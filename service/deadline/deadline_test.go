@@ -1,16 +1,23 @@
 package deadline
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"os"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"shardid/scripts/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,9 +60,7 @@ func inBubble(t *testing.T, test func(t *testing.T, l *Listener, c net.Conn, inn
 		l := Listen(accepted, Limits{Read: limit, Write: limit})
 		time.Sleep(time.Second) // past what net/http takes for long ago, as in a real process
 		c, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		test(t, l, c, inner, client)
 		_ = c.Close()
 		_ = client.Close()
@@ -135,9 +140,7 @@ func TestLimitEndsACall(t *testing.T) {
 					ended := begin(read(c, 100))
 					time.Sleep(limit - 2*Period)
 					_, _ = client.Write([]byte("y"))
-					if err := <-ended; err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, <-ended)
 				}
 				time.Sleep(2 * limit)
 				began := time.Now()
@@ -161,9 +164,7 @@ func TestAWatchHasNoLimit(t *testing.T) {
 		default:
 		}
 		_ = client.Close()
-		if err := <-ended; !errors.Is(err, io.EOF) {
-			t.Error(err)
-		}
+		check.Is(t, <-ended, io.EOF)
 	})
 }
 
@@ -177,17 +178,11 @@ func TestLongAgoCountsAtOnce(t *testing.T) {
 			_ = c.SetReadDeadline(time.Unix(1, 0))
 			wantTimeout(t, <-ended)
 			wantTimeout(t, <-begin(read(c, n)))
-			if took := time.Since(began); took != 0 {
-				t.Errorf("%d bytes: after %v", n, took)
-			}
+			check.Equal(t, time.Since(began), 0, n, "bytes: after")
 			_ = c.SetReadDeadline(time.Time{})
 			ended = begin(read(c, n))
-			if _, err := client.Write([]byte("y")); err != nil {
-				t.Error(err)
-			}
-			if err := <-ended; err != nil {
-				t.Errorf("%d bytes, afterwards: %v", n, err)
-			}
+			check.OK(t, check.Err(client.Write([]byte("y"))))
+			check.OK(t, <-ended, n, "bytes, afterwards")
 		})
 	}
 }
@@ -229,14 +224,135 @@ func TestCloseEndsCalls(t *testing.T) {
 			ended := begin(read(c, n))
 			_ = c.Close()
 			for range 2 {
-				if err := <-ended; !errors.Is(err, io.ErrClosedPipe) {
-					t.Errorf("%d bytes: %v", n, err)
-				}
+				check.Is(t, <-ended, io.ErrClosedPipe, n, "bytes")
 				ended = begin(read(c, n))
 			}
 			if err := <-ended; err == nil {
 				t.Error("a read of what is closed")
 			}
 		})
+	}
+}
+
+const headTimeout = 300 * time.Millisecond
+
+// serve runs a server as the service does, on the loopback.
+func serve(t *testing.T, h http.HandlerFunc) (addr string) {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	check.Must(t, err)
+	server := &http.Server{Handler: h, ReadHeaderTimeout: headTimeout, ReadTimeout: time.Minute, IdleTimeout: -1}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(Listen(l, Limits{Read: headTimeout, Write: headTimeout})) })
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		check.OK(t, server.Shutdown(ctx))
+		serving.Wait()
+	})
+	return l.Addr().String()
+}
+
+func dial(t *testing.T, addr, send string) net.Conn {
+	t.Helper()
+	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", addr)
+	check.Must(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	check.Must(t, check.Err(io.WriteString(c, send)))
+	return c
+}
+
+// A client that sends its head too slowly, or nothing more, is closed on.
+func TestSlowClientIsClosed(t *testing.T) {
+	addr := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	for name, send := range map[string]string{
+		"nothing": "", "half a head": "GET / HTTP/1.1\r\nHost: a\r\n", "idle after an answer": "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+	} {
+		got, err := io.ReadAll(dial(t, addr, send))
+		if err != nil || strings.HasSuffix(send, "\r\n\r\n") != strings.HasSuffix(string(got), "ok") {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+}
+
+// A client that reads nothing is closed on.
+func TestClientThatReadsNothingIsClosed(t *testing.T) {
+	ended := make(chan error, 1)
+	addr := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		var err error
+		for err == nil {
+			_, err = w.Write(make([]byte, 1<<20))
+		}
+		ended <- err
+	})
+	dial(t, addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	select {
+	case err := <-ended:
+		wantTimeout(t, err)
+	case <-time.After(10 * time.Second):
+		t.Error("still writing")
+	}
+}
+
+// A handler that waits learns that its client has gone.
+func TestHandlerLearnsThatTheClientIsGone(t *testing.T) {
+	began, ended := make(chan bool), make(chan error, 1)
+	addr := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		close(began)
+		select {
+		case <-r.Context().Done():
+			ended <- nil
+		case <-time.After(10 * time.Second):
+			ended <- context.DeadlineExceeded
+		}
+	})
+	c := dial(t, addr, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-began
+	_ = c.Close()
+	check.OK(t, <-ended, "the handler was not told")
+}
+
+// Requests one after the other, some slower than a sweep, some sent before the
+// answer to the one before: each is answered once.
+func TestRequestsOnOneConnection(t *testing.T) {
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			time.Sleep(Period + Period/2)
+		}
+		_, _ = io.WriteString(w, r.URL.Path)
+	})
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			c := dial(t, addr, "")
+			answers := bufio.NewReader(c)
+			for i := range 200 {
+				paths := []string{"/a", "/b"}
+				if i%100 == 50 {
+					paths = []string{"/slow", "/b"}
+				}
+				for _, path := range paths {
+					_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: a\r\n\r\n")
+				}
+				for _, path := range paths {
+					wantAnswer(t, answers, path)
+				}
+			}
+		})
+	}
+	clients.Wait()
+}
+
+func wantAnswer(t *testing.T, answers *bufio.Reader, want string) {
+	t.Helper()
+	r, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer r.Body.Close()
+	if body, err := io.ReadAll(r.Body); err != nil || string(body) != want {
+		t.Errorf("%q, %v; want %q", body, err, want)
 	}
 }

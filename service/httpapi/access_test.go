@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,18 +17,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 )
-
-// ask sends the request with its token.
-func (x exchange) ask(h http.Handler) *httptest.ResponseRecorder {
-	r := x.request()
-	r.Header["Accept"] = []string{x.accept}
-	if x.token != "" {
-		r.Header.Set("Authorization", "Bearer "+x.token)
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
-}
 
 // guardOf knows the token of the configuration, root, and those of a file whose
 // entries are a token and what it may do each.
@@ -84,15 +71,15 @@ func accessExchanges() []exchange {
 		{name: "queue, another app", target: "/get?appId=2&gatePass=alice", token: "orders", status: 403, code: -7, says: "token orders-token may not have IDs of app 2"},
 		{name: "queue, app given twice", target: alice + "&appId=2", token: "orders", status: 400, code: -6, says: "appId is given twice"},
 		{name: "queue, app given twice in disguise", target: "/get?app%49d=2&appId=1&gatePass=alice", token: "orders", status: 400, code: -6, says: "appId is given twice"},
-		{name: "segment, its tag", target: segment, token: "orders", status: 200},
+		{name: "segment, its tag", target: segmentURL, token: "orders", status: 200},
 		{name: "segment, another tag", target: "/api/segment/get/lea", token: "orders", status: 403, code: -7, says: `tag \"lea\"`},
 		{name: "segment, another tag, encoded", target: "/api/segment/get/%6Cea%66", token: "orders", status: 200},
-		{name: "snowflake, its mode", target: snowflake, token: "times", status: 200},
-		{name: "uid, its mode", target: uid, token: "times", status: 200},
+		{name: "snowflake, its mode", target: snowflakeURL, token: "times", status: 200},
+		{name: "uid, its mode", target: uidURL, token: "times", status: 200},
 	}
-	for mode, target := range map[string]string{"queue": alice, "segment": segment, "snowflake": snowflake, "uid": uid} {
+	for mode, target := range map[string]string{"queue": alice, "segment": segmentURL, "snowflake": snowflakeURL, "uid": uidURL} {
 		other := "times"
-		if target == snowflake || target == uid {
+		if target == snowflakeURL || target == uidURL {
 			other = "orders"
 		}
 		all = append(all,
@@ -149,7 +136,7 @@ func TestTokensAreNotLookedAtWhereNoneIsNeeded(t *testing.T) {
 		closed(o)
 		o.RequireToken, o.ProtectMonitoring = false, false
 	}
-	for _, target := range append(monitored(), alice, segment, snowflake, uid) {
+	for _, target := range append(monitored(), alice, segmentURL, snowflakeURL, uidURL) {
 		for _, token := range []string{"", "wrong", "times", "spent"} {
 			if got, _, _ := (exchange{target: target, token: token, change: open}).do(); got.Code != 200 {
 				t.Errorf("%s with %q: %d %s", target, token, got.Code, clip(got.Body.Bytes()))
@@ -162,7 +149,7 @@ func TestTokensAreNotLookedAtWhereNoneIsNeeded(t *testing.T) {
 // of the token.
 func adminAPI(g *access.Guard) *API {
 	a := newAPIOf(func(o *Options) { o.Access = g })
-	a.adminGroup().POST("/guarded/:id", func(c *gin.Context) { c.String(http.StatusCreated, who(c)) })
+	a.engine.Group(adminPath, a.requireAdmin).POST("/guarded/:id", func(c *gin.Context) { c.String(http.StatusCreated, caller(c)) })
 	return a
 }
 
@@ -223,42 +210,6 @@ func TestWhoIsKnown(t *testing.T) {
 	}
 }
 
-// A request with a token costs its lookup and nothing that grows.
-func TestHotPathWithTokens(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector makes sync.Pool forget")
-	}
-	for _, x := range hot() {
-		api, w, r := x.serveClosed()
-		if n := testing.AllocsPerRun(1000, func() { api.ServeHTTP(w, r) }); n > whoCosts {
-			t.Errorf("%s: %v allocations", x.name, n)
-		}
-	}
-}
-
-// whoCosts is what keeping the token's name in the request allocates: gin's map.
-const whoCosts = 3
-
-func (x exchange) serveClosed() (*API, http.ResponseWriter, *http.Request) {
-	r := httptest.NewRequest(http.MethodGet, x.target, nil)
-	r.Header.Set("Accept", x.accept)
-	r.Header.Set("Authorization", "Bearer all")
-	return newAPIOf(func(o *Options) {
-		o.Queue, o.Segment, o.Snowflake, o.UID = &instant{}, instantSegment{}, instantModes{}, instantModes{}
-		o.Access, o.RequireToken = guardOf("", "all", "role: get, apps: '*', tags: '*', modes: [queue, segment, snowflake, uid]"), true
-	}), sink{http.Header{}}, r
-}
-
-func BenchmarkWithToken(b *testing.B) {
-	for _, x := range hot()[:1] {
-		api, w, r := x.serveClosed()
-		b.ReportAllocs()
-		for b.Loop() {
-			api.ServeHTTP(w, r)
-		}
-	}
-}
-
 // With protected monitoring an error tells callers that a store is away and not where it
 // is; who sends a token reads it all in the health pages.
 func TestProtectedMonitoringHidesStores(t *testing.T) {
@@ -269,10 +220,10 @@ func TestProtectedMonitoringHidesStores(t *testing.T) {
 		q.ready = fmt.Errorf("%w: waiting for %w", model.ErrNotReady, away)
 		change := func(o *Options) {
 			o.Access, o.ProtectMonitoring = guardOf("root"), protected
-			o.Conditions = fakeConditions{"redis"}
+			o.Conditions = fakeConditions{"redis"}.Conditions
 			failModes(fmt.Errorf("%w: %w", model.ErrNoLease, away))(o)
 		}
-		for _, target := range []string{alice, segment, snowflake, uid, "/readyz", "/healthz"} {
+		for _, target := range []string{alice, segmentURL, snowflakeURL, uidURL, "/readyz", "/healthz"} {
 			health := strings.HasSuffix(target, "z")
 			for token, hidden := range map[string]bool{"": protected, "root": protected && !health} {
 				got, _, _ := exchange{target: target, token: token, queue: q, change: change}.do()

@@ -4,9 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"shardid/model"
 	"shardid/service/admin"
@@ -14,82 +19,107 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// confirmHeader confirms what cannot be taken back, for those who do not want the name
-// in a URL. Its value is URL-escaped.
-const confirmHeader = "X-Confirm"
-
-// routeAdmin adds the routes of apps and tags to the guarded group.
+// routeAdmin adds the routes of apps, tags and the log's level to the guarded group.
 func (a *API) routeAdmin(g *gin.RouterGroup) {
+	if a.opts.LogLevel != nil {
+		g.GET("log", a.serveJSON(http.StatusOK, func(context.Context, *gin.Context) (any, error) {
+			return a.opts.LogLevel.State(), nil
+		}))
+		g.PATCH("log", a.serveJSON(http.StatusOK, a.setLogLevel))
+	}
 	if a.opts.Admin == nil {
 		return
 	}
-	g.GET("apps", a.listApps)
-	g.POST("apps", a.createApp)
-	g.GET("apps/*id", a.withApp(a.showApp))
-	g.PATCH("apps/*id", a.withApp(a.changeApp))
-	g.DELETE("apps/*id", a.withApp(a.deleteApp))
-	g.GET("tags", a.listTags)
-	g.POST("tags", a.createTag)
-	g.GET("tags/*tag", a.withTag(a.showTag))
-	g.PATCH("tags/*tag", a.withTag(a.changeTag))
-	g.DELETE("tags/*tag", a.withTag(a.deleteTag))
+	g.GET("apps", a.serveJSON(http.StatusOK, a.listApps))
+	g.POST("apps", a.serveJSON(http.StatusCreated, a.createApp))
+	g.GET("apps/*id", a.serveJSON(http.StatusOK, a.showApp))
+	g.PATCH("apps/*id", a.serveJSON(http.StatusOK, a.changeApp))
+	g.DELETE("apps/*id", a.serveJSON(http.StatusOK, a.deleteApp))
+	g.GET("tags", a.serveJSON(http.StatusOK, a.listTags))
+	g.POST("tags", a.serveJSON(http.StatusCreated, a.createTag))
+	g.GET("tags/*tag", a.serveJSON(http.StatusOK, a.showTag))
+	g.PATCH("tags/*tag", a.serveJSON(http.StatusOK, a.changeTag))
+	g.DELETE("tags/*tag", a.serveJSON(http.StatusOK, a.deleteTag))
 }
 
 // actor is who sends the request, for the log.
 func (a *API) actor(c *gin.Context) admin.Actor {
-	return admin.Actor{Name: who(c), Remote: c.Request.RemoteAddr, RequestID: a.requestID(c)}
+	return admin.Actor{Name: caller(c), Remote: c.Request.RemoteAddr, RequestID: a.requestID(c)}
 }
 
-// withApp reads the app's ID from the path.
-func (a *API) withApp(handler func(*gin.Context, uint8)) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		text, ok := lastSegment(c, "id")
-		if !ok || text == "" {
-			a.noRoute(c)
-			return
-		}
-		id, err := parseRange("id", text, 0, model.Apps-1)
-		if err != nil {
-			a.fail(c, err)
-			return
-		}
-		handler(c, uint8(id))
+// AppItem is an app in JSON, over HTTP and from the command line. Numbers that may be above
+// 2^53 also come as strings. ID is the older name of AppID.
+type AppItem struct {
+	AppID         uint8             `json:"appId"`
+	ID            uint8             `json:"id"`
+	Name          string            `json:"name"`
+	Description   string            `json:"description"`
+	Shards        int               `json:"shards"`
+	Step          int64             `json:"step"`
+	MaxLimitID    int64             `json:"maxLimitId"`
+	MaxLimitIDStr string            `json:"maxLimitIdStr"`
+	LimitPolicy   model.LimitPolicy `json:"limitPolicy"`
+	HighestIndex  int64             `json:"highestIndex"`
+	TotalIndices  int64             `json:"totalIndices"`
+}
+
+// NewAppItem shows an app.
+func NewAppItem(a model.AppSummary) AppItem {
+	return AppItem{
+		AppID: a.ID, ID: a.ID, Name: a.Name, Description: a.Description, Shards: a.Shards, Step: a.Step,
+		MaxLimitID: a.Limit.MaxID, MaxLimitIDStr: strconv.FormatInt(a.Limit.MaxID, 10), LimitPolicy: a.Limit.Policy,
+		HighestIndex: a.HighestIndex, TotalIndices: a.TotalIndices,
 	}
 }
 
-func (a *API) listApps(c *gin.Context) {
-	ctx, cancel := context.WithTimeout(c.Request.Context(), readTimeout)
-	defer cancel()
+// appAnswer is an app and, after a change, from when on that counts.
+type appAnswer struct {
+	Code int `json:"code"` // always 0
+	AppItem
+	Effective string `json:"effective,omitempty"`
+}
+
+// changedApp is the answer to a change.
+func changedApp(app model.AppSummary, effect admin.Effect, err error) (any, error) {
+	return appAnswer{AppItem: NewAppItem(app), Effective: effect.String()}, err
+}
+
+// appID reads the app's ID from the path. Errors: errNoRoute, model.ErrInvalidArgument.
+func appID(c *gin.Context) (uint8, error) {
+	text, err := lastSegment(c, "id")
+	if err == nil && text == "" {
+		err = noSuchPath(c)
+	}
+	if err != nil {
+		return 0, err
+	}
+	id, err := parseRange("id", text, 0, model.Apps-1)
+	return uint8(id), err
+}
+
+func (a *API) listApps(ctx context.Context, _ *gin.Context) (any, error) {
 	apps, err := a.opts.Admin.Apps(ctx)
-	if err != nil {
-		a.failStore(c, err)
-		return
+	list := struct {
+		Code int       `json:"code"` // always 0
+		Apps []AppItem `json:"apps"`
+	}{Apps: make([]AppItem, len(apps))}
+	for i, app := range apps {
+		list.Apps[i] = NewAppItem(app)
 	}
-	a.writeJSON(c, newAppList(apps))
+	return list, err
 }
 
-func (a *API) showApp(c *gin.Context, id uint8) {
-	ctx, cancel := context.WithTimeout(c.Request.Context(), readTimeout)
-	defer cancel()
+func (a *API) showApp(ctx context.Context, c *gin.Context) (any, error) {
+	id, err := appID(c)
+	if err != nil {
+		return nil, err
+	}
 	app, err := a.opts.Admin.App(ctx, id)
-	if err != nil {
-		a.failStore(c, err)
-		return
-	}
-	a.writeJSON(c, newAppView(app))
+	return appAnswer{AppItem: NewAppItem(app)}, err
 }
 
-func (a *API) createApp(c *gin.Context) {
-	app, err := newApp(readObject(c, "id", "name", "description", "step", "maxLimitId", "limitPolicy"))
-	if err != nil {
-		a.fail(c, err)
-		return
-	}
-	made, effect, err := a.opts.Admin.CreateApp(c.Request.Context(), a.actor(c), app)
-	a.writeApp(c, http.StatusCreated, made, effect, err)
-}
-
-func newApp(o *object) (model.App, error) {
+func (a *API) createApp(ctx context.Context, c *gin.Context) (any, error) {
+	o := readObject(c, "id", "name", "description", "step", "maxLimitId", "limitPolicy")
 	o.need("id", "name")
 	change := appFields(o)
 	app := model.App{
@@ -100,7 +130,10 @@ func newApp(o *object) (model.App, error) {
 			MaxID: value(change.MaxLimitID, 0), Policy: value(change.LimitPolicy, model.LimitReject),
 		},
 	}
-	return app, o.err
+	if o.err != nil {
+		return nil, o.err
+	}
+	return changedApp(a.opts.Admin.CreateApp(ctx, a.actor(c), app))
 }
 
 // appFields are those fields that can be given at first and changed later.
@@ -119,76 +152,202 @@ func appFields(o *object) model.AppChange {
 	return change
 }
 
-func (a *API) changeApp(c *gin.Context, id uint8) {
+func (a *API) changeApp(ctx context.Context, c *gin.Context) (any, error) {
+	id, err := appID(c)
+	if err != nil {
+		return nil, err
+	}
 	o := readObject(c, "name", "description", "step", "maxLimitId", "limitPolicy", "minIndex", "maxRate")
 	change := appFields(o)
 	change.MinIndex, change.MaxRate = o.number("minIndex", 0, model.MaxIndex-1), o.number("maxRate", 0, model.MaxListRate)
-	confirm, err := confirmation(c)
+	change.Confirm, err = confirmation(c, "")
 	if err = cmp.Or(o.err, err); err != nil {
-		a.fail(c, err)
-		return
+		return nil, err
 	}
-	change.Confirm = confirm
-	after, effect, err := a.opts.Admin.ChangeApp(c.Request.Context(), a.actor(c), id, change)
-	a.writeApp(c, http.StatusOK, after, effect, err)
+	return changedApp(a.opts.Admin.ChangeApp(ctx, a.actor(c), id, change))
 }
 
-func (a *API) deleteApp(c *gin.Context, id uint8) {
-	confirm, err := needConfirmation(c, fmt.Sprintf("/admin/apps/%d", id))
+func (a *API) deleteApp(ctx context.Context, c *gin.Context) (any, error) {
+	id, err := appID(c)
 	if err != nil {
-		a.fail(c, err)
-		return
+		return nil, err
 	}
-	was, effect, err := a.opts.Admin.DeleteApp(c.Request.Context(), a.actor(c), id, confirm)
-	a.writeApp(c, http.StatusOK, was, effect, err)
-}
-
-func (a *API) writeApp(c *gin.Context, status int, app model.AppSummary, effect admin.Effect, err error) {
+	confirm, err := confirmation(c, fmt.Sprintf("DELETE /admin/apps/%d", id))
 	if err != nil {
-		a.failStore(c, err)
-		return
+		return nil, err
 	}
-	view := newAppView(app)
-	view.Effective = effect.String()
-	a.writeJSONAs(c, status, view)
+	return changedApp(a.opts.Admin.DeleteApp(ctx, a.actor(c), id, confirm))
 }
 
-// needConfirmation is confirmation where there must be one.
-func needConfirmation(c *gin.Context, path string) (string, error) {
-	confirm, err := confirmation(c)
-	if err == nil && confirm == "" {
-		err = fmt.Errorf("%w: confirm is missing, nothing was done: DELETE %s?confirm=NAME", model.ErrInvalidArgument, path)
-	}
-	return confirm, err
+// TagItem is a tag in JSON, over HTTP and from the command line.
+type TagItem struct {
+	Tag         string    `json:"tag"`
+	MaxID       int64     `json:"maxId"`
+	MaxIDStr    string    `json:"maxIdStr"`
+	Step        int64     `json:"step"`
+	Description string    `json:"description"`
+	UpdatedAt   time.Time `json:"updatedAt"`
 }
 
-// confirmation is the name that the query or the header confirms a change with; "" for
-// none. The error is model.ErrInvalidArgument.
-func confirmation(c *gin.Context) (string, error) {
-	const name = "confirm"
-	values, err := readQuery(c.Request.URL.RawQuery, name)
+// NewTagItem shows a tag.
+func NewTagItem(t model.Tag) TagItem {
+	return TagItem{
+		Tag: t.Name, MaxID: t.MaxID, MaxIDStr: strconv.FormatInt(t.MaxID, 10),
+		Step: t.Step, Description: t.Description, UpdatedAt: t.UpdatedAt.UTC(),
+	}
+}
+
+// tagAnswer is a tag and, after a change, from when on that counts.
+type tagAnswer struct {
+	Code int `json:"code"` // always 0
+	TagItem
+	Effective string `json:"effective,omitempty"`
+}
+
+// changedTag is the answer to a change.
+func changedTag(tag model.Tag, effect admin.Effect, err error) (any, error) {
+	return tagAnswer{TagItem: NewTagItem(tag), Effective: effect.String()}, err
+}
+
+// tagName reads the tag's name from the path. Errors: errNoRoute,
+// model.ErrInvalidArgument.
+func tagName(c *gin.Context) (string, error) {
+	name, err := lastSegment(c, "tag")
+	if err == nil && name == "" {
+		err = noSuchPath(c)
+	}
+	if err == nil {
+		err = model.CheckTag(name)
+	}
+	return name, err
+}
+
+func (a *API) listTags(ctx context.Context, _ *gin.Context) (any, error) {
+	tags, err := a.opts.Admin.Tags(ctx)
+	list := struct {
+		Code int       `json:"code"` // always 0
+		Tags []TagItem `json:"tags"`
+	}{Tags: make([]TagItem, len(tags))}
+	for i, tag := range tags {
+		list.Tags[i] = NewTagItem(tag)
+	}
+	return list, err
+}
+
+func (a *API) showTag(ctx context.Context, c *gin.Context) (any, error) {
+	name, err := tagName(c)
+	if err != nil {
+		return nil, err
+	}
+	tag, err := a.opts.Admin.Tag(ctx, name)
+	return tagAnswer{TagItem: NewTagItem(tag)}, err
+}
+
+func (a *API) createTag(ctx context.Context, c *gin.Context) (any, error) {
+	o := readObject(c, "tag", "step", "maxId", "description")
+	o.need("tag")
+	change := tagFields(o)
+	tag := model.Tag{
+		Name: value(o.text("tag"), ""), Step: value(change.Step, admin.DefaultTagStep),
+		MaxID: value(change.MaxID, 1), Description: value(change.Description, ""),
+	}
+	if o.err != nil {
+		return nil, o.err
+	}
+	return changedTag(a.opts.Admin.CreateTag(ctx, a.actor(c), tag))
+}
+
+// tagFields are those fields that can be given at first and changed later.
+func tagFields(o *object) model.TagChange {
+	return model.TagChange{
+		Step: o.number("step", 1, model.MaxTagStep), MaxID: o.number("maxId", 1, model.MaxTagID),
+		Description: o.text("description"),
+	}
+}
+
+func (a *API) changeTag(ctx context.Context, c *gin.Context) (any, error) {
+	name, err := tagName(c)
+	if err != nil {
+		return nil, err
+	}
+	o := readObject(c, "step", "maxId", "description", "maxRate")
+	change := tagFields(o)
+	change.MaxRate = o.number("maxRate", 0, model.MaxTagRate)
+	if o.err != nil {
+		return nil, o.err
+	}
+	return changedTag(a.opts.Admin.ChangeTag(ctx, a.actor(c), name, change))
+}
+
+func (a *API) deleteTag(ctx context.Context, c *gin.Context) (any, error) {
+	name, err := tagName(c)
+	if err != nil {
+		return nil, err
+	}
+	confirm, err := confirmation(c, "DELETE /admin/tags/"+url.PathEscape(name))
+	if err != nil {
+		return nil, err
+	}
+	return changedTag(a.opts.Admin.DeleteTag(ctx, a.actor(c), name, confirm))
+}
+
+// confirmation is the name that the query confirms a change with, or the header, for those
+// who do not want the name in a URL; its value is URL-escaped. "" is for none, which is refused when what must be confirmed is given, as a request. The error is
+// model.ErrInvalidArgument.
+func confirmation(c *gin.Context, must string) (name string, err error) {
+	given, err := readQuery(c.Request.URL.RawQuery, "confirm")
 	if err != nil {
 		return "", err
 	}
-	value, given := values[name]
-	switch header := c.Request.Header[confirmHeader]; {
-	case len(header) == 0:
-		return value, nil
-	case len(header) > 1 || given:
-		return "", errTwice(name)
-	default:
-		value, err = url.PathUnescape(header[0]) // a plus is a plus
-		if err != nil {
-			return "", errEncoding(name, err)
+	name = given[0].text
+	switch header := c.Request.Header["X-Confirm"]; {
+	case len(header) > 1 || len(header) == 1 && given[0].given:
+		return "", errTwice("confirm")
+	case len(header) == 1:
+		if name, err = url.PathUnescape(header[0]); err != nil { // a plus is a plus
+			return "", errEncoding("confirm", err)
 		}
-		return value, nil
 	}
+	if must != "" && name == "" {
+		err = fmt.Errorf("%w: confirm is missing, nothing was done: %s?confirm=NAME", model.ErrInvalidArgument, must)
+	}
+	return name, err
 }
 
-// value is what a pointer points at, or what it stands for without.
-func value[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
+// LogLevel is the level of the log, which can be another for a while. Safe for
+// concurrent use.
+type LogLevel interface {
+	State() LogState
+	// Set changes the level for d, and says in the log that by did, in the request of
+	// that ID. The configured level ends an earlier change.
+	Set(level slog.Level, d time.Duration, by, requestID string) LogState
+}
+
+// LogState is how a log is.
+type LogState struct {
+	Code       int       `json:"code"` // always 0
+	Level      string    `json:"level"`
+	Configured string    `json:"configured"`     // the level that holds from Until on
+	Until      time.Time `json:"until,omitzero"` // when the level is another than the configured one
+}
+
+// setLogLevel changes the level for a while: 10 minutes when nothing else is asked for,
+// a day at most, as a log that is forgotten at debug fills the disk.
+func (a *API) setLogLevel(_ context.Context, c *gin.Context) (any, error) {
+	o := readObject(c, "level", "for")
+	o.need("level")
+	name, text := value(o.text("level"), ""), value(o.text("for"), "")
+	if o.err != nil {
+		return nil, o.err
 	}
-	return *p
+	var level slog.Level
+	names := []string{"debug", "info", "warn", "error"}
+	if !slices.Contains(names, name) || level.UnmarshalText([]byte(name)) != nil {
+		return nil, fmt.Errorf("%w: level must be one of %s, not %s", model.ErrInvalidArgument, strings.Join(names, ", "), quote(name))
+	}
+	d, err := time.ParseDuration(cmp.Or(text, "10m"))
+	if err != nil || d < time.Second || d > 24*time.Hour {
+		return nil, fmt.Errorf("%w: for must be a duration in 1s…24h such as 10m, not %s", model.ErrInvalidArgument, quote(text))
+	}
+	return a.opts.LogLevel.Set(level, d, caller(c), a.requestID(c)), nil
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +42,8 @@ const (
 	newAppBody  = `{"id":7,"name":"x"}`
 	newTagBody  = `{"tag":"a/b"}`
 	stepBody    = `{"step":5}`
+	logTarget   = "/admin/log"
+	levelBody   = `{"level":"debug"}`
 	confirmed   = "?confirm=x"
 	adminSecret = "root"
 )
@@ -93,6 +95,15 @@ func (f *fakeAdmin) DeleteTag(_ context.Context, by admin.Actor, name, confirm s
 	return ordersTag, effect, f.err
 }
 
+// State implements LogLevel.
+func (f *fakeAdmin) State() LogState { return LogState{Level: "info", Configured: "info"} }
+
+// Set implements LogLevel.
+func (f *fakeAdmin) Set(level slog.Level, d time.Duration, by, requestID string) LogState {
+	f.note(admin.Actor{Name: by, RequestID: requestID}, "log %v for %v", level, d)
+	return LogState{Level: "debug", Configured: "info", Until: effect.Everywhere}
+}
+
 // said is what a pointer points at, in a form to compare.
 func said[T any](p *T) string {
 	if p == nil {
@@ -104,7 +115,7 @@ func said[T any](p *T) string {
 // administrated gives the API the token root and that administration.
 func administrated(f *fakeAdmin) func(*Options) {
 	return func(o *Options) {
-		o.Admin, o.Access = f, guardOf(adminSecret, "orders", "role: get, apps: '*'")
+		o.Admin, o.LogLevel, o.Access = f, f, guardOf(adminSecret, "orders", "role: get, apps: '*'")
 	}
 }
 
@@ -128,6 +139,8 @@ func operations() []operation {
 		{"GET", tagTarget, "", 200, tag + "}"},
 		{"PATCH", tagTarget, stepBody, 200, tag + effectJSON},
 		{"DELETE", tagTarget + confirmed, "", 200, tag + effectJSON},
+		{"GET", logTarget, "", 200, `{"code":0,"level":"info","configured":"info"}`},
+		{"PATCH", logTarget, levelBody, 200, `{"code":0,"level":"debug","configured":"info","until":"2026-11-20T16:02:35Z"}`},
 	}
 }
 
@@ -145,6 +158,17 @@ func adminExchanges() []exchange {
 			all = append(all, y)
 		}
 		add("done", nil, op.status, 0, "")
+		x.name, x.change = op.method+" "+op.target+": no token", administrated(&fakeAdmin{})
+		x.status, x.code = 401, -7
+		denied := []exchange{x}
+		denied[0].token = ""
+		x.name, x.token, x.status = op.method+" "+op.target+": for IDs", "orders", 403
+		denied = append(denied, x)
+		x.name, x.change, x.token, x.status, x.code = op.method+" "+op.target+": spent", spentAdmin, "slow", 429, -12
+		if all = append(append(all, denied...), x); op.target == logTarget {
+			continue // it asks no store
+		}
+		x.token = adminSecret
 		add("the database is away", storeAway(), 503, -1, "connection refused")
 		add("a fault", errors.New("secret"), 500, -11, "internal error")
 		if one := strings.Count(op.target, "/") > 2; one {
@@ -159,13 +183,6 @@ func adminExchanges() []exchange {
 		if op.method != "GET" {
 			add("bad", wrap(model.ErrInvalidArgument), 400, -6, "invalid argument")
 		}
-		x.name, x.change = op.method+" "+op.target+": no token", administrated(&fakeAdmin{})
-		x.token, x.status, x.code = "", 401, -7
-		all = append(all, x)
-		x.name, x.token, x.status = op.method+" "+op.target+": for IDs", "orders", 403
-		all = append(all, x)
-		x.name, x.change, x.token, x.status, x.code = op.method+" "+op.target+": spent", spentAdmin, "slow", 429, -12
-		all = append(all, x)
 	}
 	return append(all, badAdminRequests()...)
 }
@@ -174,7 +191,7 @@ func adminExchanges() []exchange {
 func spentAdmin(o *Options) {
 	g := guardOf("", "slow", "role: admin, rate: 0.1")
 	_, _ = g.Operator(http.Header{"Authorization": {"Bearer slow"}})
-	o.Admin, o.Access = &fakeAdmin{}, g
+	o.Admin, o.LogLevel, o.Access = &fakeAdmin{}, &fakeAdmin{}, g
 }
 
 // badAdminRequests never reach the service.
@@ -227,6 +244,18 @@ func badAdminRequests() []exchange {
 		{"PATCH", "/admin/tags/%ff", stepBody, "not valid UTF-8"},
 		{"GET", "/admin/tags/" + strings.Repeat("a", 129), "", "129 bytes"},
 		{"DELETE", tagTarget, "", "DELETE /admin/tags/a%2Fb?confirm=NAME"},
+		{"PATCH", logTarget, "debug", "JSON object with some of level, for"},
+		{"PATCH", logTarget, `{}`, "level is missing"},
+		{"PATCH", logTarget, `{"level":"trace"}`, "level must be one of debug, info, warn, error"},
+		{"PATCH", logTarget, `{"level":"DEBUG"}`, "level must be one of"},
+		{"PATCH", logTarget, `{"level":"info+2"}`, "level must be one of"},
+		{"PATCH", logTarget, `{"level":7}`, "level must be a string"},
+		{"PATCH", logTarget, `{"level":"debug","fro":"1h"}`, "unknown field"},
+		{"PATCH", logTarget, `{"level":"debug"}]`, "something follows"},
+		{"PATCH", logTarget, `{"level":"debug","for":"10"}`, "for must be a duration"},
+		{"PATCH", logTarget, `{"level":"debug","for":"-1h"}`, "for must be a duration"},
+		{"PATCH", logTarget, `{"level":"debug","for":"25h"}`, "1s…24h"},
+		{"PATCH", logTarget, `{"level":"debug","for":"1ms"}`, "1s…24h"},
 	} {
 		all = append(all, exchange{name: "400 " + c.says, method: c.method, target: c.target, send: c.send, token: adminSecret,
 			change: administrated(&fakeAdmin{}), status: 400, code: -6, says: strings.ReplaceAll(c.says, `\"`, `"`)})
@@ -236,7 +265,7 @@ func badAdminRequests() []exchange {
 		status         int
 	}{
 		{"PUT", "/admin/apps", 405}, {"PUT", appTarget, 405}, {"POST", appTarget, 405}, {"DELETE", "/admin/apps", 405}, {"HEAD", "/admin/apps", 405},
-		{"PUT", "/admin/tags", 405}, {"PUT", tagTarget, 405},
+		{"PUT", "/admin/tags", 405}, {"PUT", tagTarget, 405}, {"DELETE", logTarget, 405},
 		{"GET", "/admin/apps/", 404}, {"DELETE", "/admin/apps/7/8", 404}, {"GET", "/admin/tags/", 404}, {"GET", "/admin/tags/a/b", 404}, {"GET", "/admin/", 404},
 	} {
 		all = append(all, exchange{name: fmt.Sprint(c.status, " ", c.method, c.target), method: c.method, target: c.target, token: adminSecret,
@@ -265,7 +294,13 @@ func TestAdminAnswers(t *testing.T) {
 
 // What does not pass never reaches the service.
 func TestAdminRefusesBeforeTheService(t *testing.T) {
-	for _, x := range badAdminRequests() {
+	refused := badAdminRequests()
+	for _, op := range operations() {
+		for _, token := range []string{"", "orders", "wrong"} {
+			refused = append(refused, exchange{name: op.target + " with " + token, method: op.method, target: op.target, send: op.send, token: token})
+		}
+	}
+	for _, x := range refused {
 		f := &fakeAdmin{}
 		x.change = administrated(f)
 		if x.do(); len(f.calls) > 0 {
@@ -288,6 +323,10 @@ func TestAdminRequests(t *testing.T) {
 		{"PATCH", tagTarget, `{"maxId":9,"step":1,"description":"d"}`, `change "a/b" step 1 max 9 description d`},
 		{"DELETE", tagTarget + "?confirm=a/b", "", `delete "a/b" "a/b"`},
 		{"GET", "/admin/tags/%E8%AE%A2%20x", "", `show "订 x"`},
+		{"PATCH", logTarget, `{"level":"debug","for":"90s"}`, "log DEBUG for 1m30s"},
+		{"PATCH", logTarget, `{"level":"warn"}`, "log WARN for 10m0s"},
+		{"PATCH", logTarget, ` {"for":"24h", "level":"error"} `, "log ERROR for 24h0m0s"},
+		{"PATCH", logTarget, `{"level":"info","for":"1s"}`, "log INFO for 1s"},
 	} {
 		f := &fakeAdmin{}
 		got, _, _ := exchange{method: c.method, target: c.target, send: c.send, token: adminSecret, change: administrated(f)}.do()
@@ -310,11 +349,11 @@ func TestConfirmHeader(t *testing.T) {
 		{"", []string{"%zz"}, ""},
 	} {
 		f := &fakeAdmin{}
-		api := newAPIOf(administrated(f))
-		r := httptest.NewRequest(http.MethodDelete, appTarget+c.query, nil)
-		r.Header["X-Confirm"], r.Header["Authorization"] = c.header, []string{"Bearer " + adminSecret}
-		w := httptest.NewRecorder()
-		api.ServeHTTP(w, r)
+		x := exchange{method: http.MethodDelete, target: appTarget + c.query, token: adminSecret, change: administrated(f)}
+		for _, value := range c.header {
+			x.header = append(x.header, "X-Confirm", value)
+		}
+		w, _, _ := x.do()
 		if done := strings.Join(f.calls, ""); done != c.want || (w.Code == http.StatusBadRequest) != (c.want == "") {
 			t.Errorf("%q, %q: %d, %q", c.query, c.header, w.Code, done)
 		}
@@ -323,21 +362,27 @@ func TestConfirmHeader(t *testing.T) {
 
 // The service learns who asks, from where, and in which request, and never the token.
 func TestAdminActor(t *testing.T) {
-	f := &fakeAdmin{}
-	api := newAPIOf(administrated(f))
-	r := httptest.NewRequest(http.MethodPost, "/admin/tags", strings.NewReader(newTagBody))
-	r.Header["Authorization"], r.Header["X-Request-Id"] = []string{"Bearer " + adminSecret}, []string{"r-1"}
-	w := httptest.NewRecorder()
-	api.ServeHTTP(w, r)
-	if want := (admin.Actor{Name: "admin", Remote: "192.0.2.1:1234", RequestID: "r-1"}); f.by != want || w.Code != http.StatusCreated {
-		t.Errorf("%d, by %+v", w.Code, f.by)
+	for _, c := range []struct {
+		method, target, send string
+		want                 admin.Actor
+	}{
+		{"POST", "/admin/tags", newTagBody, admin.Actor{Name: "admin", Remote: "192.0.2.1:1234", RequestID: "r-1"}},
+		{"PATCH", logTarget, levelBody, admin.Actor{Name: "admin", RequestID: "r-1"}},
+	} {
+		f := &fakeAdmin{}
+		x := exchange{method: c.method, target: c.target, send: c.send, token: adminSecret, header: []string{requestIDHeader, "r-1"}, change: administrated(f)}
+		if got, _, _ := x.do(); f.by != c.want || got.Code >= 300 {
+			t.Errorf("%s: %d, by %+v", c.target, got.Code, f.by)
+		}
 	}
 }
 
 // Without administration there are no such paths, with a token or without.
 func TestNoAdministration(t *testing.T) {
 	for _, op := range operations() {
-		x := exchange{method: op.method, target: op.target, send: op.send, token: adminSecret, change: func(o *Options) { o.Access = guardOf(adminSecret) }}
+		x := exchange{method: op.method, target: op.target, send: op.send, token: adminSecret, change: func(o *Options) {
+			o.LogLevel, o.Access = nil, guardOf(adminSecret)
+		}}
 		if got, _, _ := x.do(); got.Code != http.StatusNotFound {
 			t.Errorf("%s %s: %d %s", op.method, op.target, got.Code, got.Body)
 		}
@@ -350,12 +395,14 @@ func FuzzParseObject(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		o := parseObject(body, []string{"id", "name"})
+		o := &object{values: map[string]any{}}
+		o.parse(body, []string{"id", "name"})
+		refused := o.err != nil
 		n, s := o.number("id", 1, 9), o.text("name")
 		if o.err != nil && !errors.Is(o.err, model.ErrInvalidArgument) {
 			t.Error(o.err)
 		}
-		if n != nil && (*n < 1 || *n > 9) || o.values == nil && (n != nil || s != nil) {
+		if n != nil && (*n < 1 || *n > 9) || refused && (n != nil || s != nil) {
 			t.Errorf("%q gives %v, %v", body, n, s)
 		}
 	})

@@ -7,23 +7,85 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"shardid/model"
 	"shardid/service/access"
+	"shardid/service/admin"
+	"shardid/service/monitor"
+	"shardid/service/segment"
 
 	"github.com/gin-gonic/gin"
 )
+
+// Queue is the service behind /get.
+type Queue interface {
+	// Next issues count IDs and appends them to dst, all or none. Errors: those
+	// of the model package that carry a code, or the context's.
+	Next(ctx context.Context, app int, gatePass string, count int, dst []int64) ([]int64, error)
+}
+
+// Segment is the service behind /api/segment/get.
+type Segment interface {
+	// Next issues count IDs of the tag, as Queue.Next.
+	Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error)
+}
+
+// Generator is a service whose IDs depend on nothing that the caller says: those
+// behind /api/snowflake/get and /api/uid/get.
+type Generator interface {
+	// Next issues count IDs, as Queue.Next.
+	Next(ctx context.Context, count int, dst []int64) ([]int64, error)
+}
+
+// Mode is a way to make IDs whose readiness is looked at.
+type Mode struct {
+	Name string // ModeQueue, ModeSegment, ModeSnowflake or ModeUID
+	// Ready is nil while the mode can serve anything, or says what is missing. It must
+	// not block.
+	Ready func() error
+}
+
+// Names of the modes, as they are in the configuration and in the paths.
+const (
+	ModeQueue     = "queue"
+	ModeSegment   = "segment"
+	ModeSnowflake = "snowflake"
+	ModeUID       = "uid"
+)
+
+// Admin administrates apps and tags; a change says from when on it counts. Errors:
+// model.ErrUnknownApp, ErrUnknownTag, ErrAppExists, ErrTagExists, ErrInvalidArgument,
+// ErrRefused, *model.StoreError.
+type Admin interface {
+	Apps(ctx context.Context) ([]model.AppSummary, error)
+	App(ctx context.Context, id uint8) (model.AppSummary, error)
+	CreateApp(ctx context.Context, by admin.Actor, app model.App) (model.AppSummary, admin.Effect, error)
+	ChangeApp(ctx context.Context, by admin.Actor, id uint8, c model.AppChange) (model.AppSummary, admin.Effect, error)
+	DeleteApp(ctx context.Context, by admin.Actor, id uint8, name string) (model.AppSummary, admin.Effect, error)
+
+	Tags(ctx context.Context) ([]model.Tag, error)
+	Tag(ctx context.Context, name string) (model.Tag, error)
+	CreateTag(ctx context.Context, by admin.Actor, tag model.Tag) (model.Tag, admin.Effect, error)
+	ChangeTag(ctx context.Context, by admin.Actor, name string, c model.TagChange) (model.Tag, admin.Effect, error)
+	DeleteTag(ctx context.Context, by admin.Actor, name, confirm string) (model.Tag, admin.Effect, error)
+}
+
+// History remembers what happened in the last minutes.
+type History interface {
+	// History is what the whole replica did, AppHistory what it issued of one app.
+	History() monitor.Chart
+	AppHistory(app uint8) monitor.Chart
+}
 
 // Options are what the API is made of. Queue, Decoder, Conditions, Log, Metrics and
 // MaxURLBytes are required.
 type Options struct {
 	Queue       Queue
 	Decoder     model.Decoder
-	Conditions  Conditions
+	Conditions  func() []model.Condition // how what the service depends on is doing
 	Log         *slog.Logger
 	MaxURLBytes int // longest request target, in bytes
 	// Metrics reads what /metrics shows, in Prometheus' text format.
@@ -42,16 +104,17 @@ type Options struct {
 	// Modes are those that are enabled, the queue first, for readiness.
 	Modes []Mode
 
-	// Segments is what this replica holds of each tag, for /cache; Tags is what
-	// the database holds, for /db. nil with the segment mode disabled.
-	Segments func() []SegmentView
-	Tags     Tags
+	// Segments is what this replica holds of each tag, for /cache; Tags is what the
+	// database holds, for /db. Errors of Tags: *model.StoreError, or the context's. Both
+	// are nil with the segment mode disabled.
+	Segments func() []segment.View
+	Tags     func(context.Context) ([]model.Tag, error)
 	// Status fills what only the services know of /api/status; nil: nothing.
 	Status func(context.Context) Status
 	// History is what happened in the last minutes, for /api/history; nil: nothing.
 	History History
 	// Replicas is the deployment as this replica sees it, for /api/replicas; nil: nothing.
-	Replicas Replicas
+	Replicas func(context.Context) monitor.View
 	// Access knows the tokens; nil: there are none, and administration is closed. It
 	// is required for the next two.
 	Access *access.Guard
@@ -65,7 +128,7 @@ type Options struct {
 	// AccessLog is which requests have a line in the log: one of AccessOff and its
 	// like; "" is AccessOff.
 	AccessLog string
-	// Tracer observes the requests; nil: nobody does.
+	// Tracer observes the requests; nil: they are not traced.
 	Tracer Tracer
 	// Location is the time zone of the answers that have none in their format;
 	// nil means the machine's.
@@ -77,21 +140,17 @@ type API struct {
 	opts      Options
 	engine    *gin.Engine
 	errors    []apiError
-	headers   headers
 	pages     pages
-	console   console
 	now       func() time.Time
 	startedAt time.Time   // when New was called
 	complete  atomic.Bool // every mode was seen ready at once
 	draining  atomic.Bool
 	changes   atomic.Int64               // by administration
-	faults    *sparse                    // of ours, in the log
+	faults    *lineLimit                 // of errors of ours, in the log
 	answers   [1 - lastCode]atomic.Int64 // by the code's magnitude
 	traffic   map[string]*traffic        // of the ID routes, by mode; never changed
-	// scratches are the buffers of the ID routes, used again and again.
-	scratches sync.Pool
-
-	modes []*watched // those that are enabled
+	buffers   sync.Pool                  // of *buffer, for the ID routes
+	modes     []*watched                 // those that are enabled
 }
 
 // New builds the routes.
@@ -100,20 +159,20 @@ func New(opts Options) *API {
 	if opts.Location == nil {
 		opts.Location = time.Local
 	}
-	a := &API{opts: opts, engine: gin.New(), errors: apiErrors(), headers: newHeaders(), pages: newPages(), now: time.Now}
-	a.traffic, a.faults = newTraffic(), newSparse(faultLines)
-	a.console = newConsole()
-	a.scratches.New = func() any { return new(scratch) }
-	a.startedAt = a.now()
+	a := &API{
+		opts: opts, engine: gin.New(), errors: apiErrors(), pages: newPages(),
+		now: time.Now, startedAt: time.Now(), faults: newLineLimit(faultLines),
+		traffic: map[string]*traffic{ModeQueue: {}, ModeSegment: {}, ModeSnowflake: {}, ModeUID: {}},
+	}
+	a.buffers.New = func() any { return new(buffer) }
 	for _, m := range opts.Modes {
 		a.modes = append(a.modes, &watched{Mode: m})
 	}
-	e := a.engine
-	e.HandleMethodNotAllowed = true
-	e.RedirectTrailingSlash = false
-	e.Use(a.around()...)
-	e.NoRoute(a.noRoute)
-	e.NoMethod(a.noMethod)
+	a.engine.HandleMethodNotAllowed = true
+	a.engine.RedirectTrailingSlash = false
+	a.engine.Use(a.middleware()...)
+	a.engine.NoRoute(a.noRoute)
+	a.engine.NoMethod(a.noMethod)
 	a.route()
 	return a
 }
@@ -127,27 +186,29 @@ func (a *API) route() {
 		"/api/segment/get/*key":   a.timed(ModeSegment, a.getSegment),
 		"/api/snowflake/get/*key": a.timed(ModeSnowflake, a.getSnowflake),
 		"/api/uid/get":            a.timed(ModeUID, a.getUID),
-		"/decode":                 a.decode,
-		"/decodeSnowflakeId":      a.decodeSnowflake,
-		"/api/uid/parse/*uid":     a.parseUID,
-		"/cache":                  a.cache(),
-		"/db":                     a.db(),
-		"/api/status":             a.page(a.readStatus, a.writeJSONBody),
-		"/api/history":            a.history,
-		"/api/replicas":           a.page(a.readReplicas, a.writeJSONBody),
+		"/decode":                 a.serveJSON(http.StatusOK, a.decode),
+		"/decodeSnowflakeId":      a.serveJSON(http.StatusOK, a.decodeSnowflake),
+		"/api/uid/parse/*uid":     a.serveJSON(http.StatusOK, a.parseUID),
 		"/openapi.yaml":           a.openAPI,
-		"/metrics":                a.metrics(),
+		"/":                       func(c *gin.Context) { a.writeAsset(c, a.pages.console) },
+		"/console/*file":          a.file(func() map[string]asset { return a.pages.assets }),
+		"/docs/*file":             a.file(manual),
+		"/cache":                  a.monitoring(a.cache()),
+		"/db":                     a.monitoring(a.db()),
+		"/metrics":                a.monitoring(a.metrics()),
+		"/api/status":             a.monitoring(a.page(a.readStatus, a.writeJSON)),
+		"/api/history":            a.monitoring(a.history()),
+		"/api/replicas":           a.monitoring(a.page(a.readReplicas, a.writeJSON)),
 	} {
-		e.GET(path, a.guarded(path, handler))
+		e.GET(path, handler)
 	}
-	for path, handler := range map[string]gin.HandlerFunc{"/livez": a.livez, "/readyz": a.readyz, "/readyz/:mode": a.readyzOf, "/healthz": a.healthz} {
+	for path, handler := range map[string]gin.HandlerFunc{
+		"/livez": a.livez, "/readyz": a.readyz, "/readyz/:mode": a.readyzOf, "/healthz": a.healthz,
+	} {
 		e.GET(path, handler)
 		e.HEAD(path, handler)
 	}
-	group := a.adminGroup()
-	a.routeLog(group)
-	a.routeAdmin(group)
-	a.routeConsole()
+	a.routeAdmin(e.Group(adminPath, a.requireAdmin))
 }
 
 // ServeHTTP implements http.Handler.
@@ -167,34 +228,17 @@ func (a *API) Answers() map[int]int64 {
 	return counts
 }
 
-// recover turns a panic into an answer with code -11 and logs it.
-func (a *API) recover(c *gin.Context) {
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		if p == http.ErrAbortHandler { //nolint:errorlint // a panic value, compared as net/http does
-			panic(p)
-		}
-		a.fault(c, "panic in a handler", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		if !c.Writer.Written() {
-			a.writeError(c, errInternal, "internal error: it has been logged, try again")
-		}
-	}()
-	c.Next()
-}
-
+// noRoute and noMethod answer below /admin/ only to those who may administrate: others
+// do not learn which paths exist.
 func (a *API) noRoute(c *gin.Context) {
-	if a.hidden(c) {
-		return
+	if !isAdmin(c) || a.mayAdmin(c) {
+		a.writeError(c, errNoRoute, noSuchPath(c).Error())
 	}
-	a.writeError(c, errNoRoute, fmt.Sprintf("no such path %s: try GET /get?appId=1&gatePass=alice", quote(c.Request.URL.Path)))
 }
 
 func (a *API) noMethod(c *gin.Context) {
-	if a.hidden(c) {
-		return
+	if !isAdmin(c) || a.mayAdmin(c) {
+		allowed := c.Writer.Header().Get("Allow")
+		a.writeError(c, errNoMethod, fmt.Sprintf("%s takes %s only: nothing was issued", c.Request.URL.Path, allowed))
 	}
-	a.writeError(c, errNoMethod, fmt.Sprintf("%s takes %s only: nothing was issued", c.Request.URL.Path, c.Writer.Header().Get("Allow")))
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"runtime/debug"
+	"slices"
 	"testing"
 )
 
@@ -27,7 +29,7 @@ func (q *instant) Next(_ context.Context, _ int, _ string, count int, dst []int6
 func BenchmarkGet(b *testing.B) {
 	for _, c := range []struct{ name, target, accept string }{
 		{"one", alice, ""},
-		{"one, browser", alice, "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"},
+		{"one, browser", alice, browserAccept},
 		{"one, text", alice, "text/plain"},
 		{"one, encoded", "/get?appId=1&gatePass=%E5%BC%A0%E4%B8%89", ""},
 		{"batch of 100", alice + "&count=100", ""},
@@ -62,12 +64,6 @@ func (s instantSegment) Next(ctx context.Context, _ string, count int, dst []int
 	return s.instantModes.Next(ctx, count, dst)
 }
 
-func instantAPI() *API {
-	return newAPIOf(func(o *Options) {
-		o.Queue, o.Segment, o.Snowflake, o.UID = &instant{}, instantSegment{}, instantModes{}, instantModes{}
-	})
-}
-
 // hot are the requests whose answers cost no allocation: what a client sends who
 // wants one ID, or a batch that is not very long.
 func hot() []exchange {
@@ -75,36 +71,69 @@ func hot() []exchange {
 		{name: "get", target: alice},
 		{name: "get, batch", target: alice + "&count=10&stringify=1"},
 		{name: "get, text", target: alice, accept: "text/plain"},
-		{name: "segment", target: segment},
-		{name: "segment, batch", target: segment + "?count=10"},
-		{name: "segment, JSON", target: segment, accept: "application/json, text/plain, */*"},
-		{name: "segment, browser", target: segment, accept: "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"},
-		{name: "snowflake", target: snowflake, accept: "*/*"},
-		{name: "uid", target: uid},
+		{name: "segment", target: segmentURL},
+		{name: "segment, batch", target: segmentURL + "?count=10"},
+		{name: "segment, JSON", target: segmentURL, accept: "application/json, text/plain, */*"},
+		{name: "segment, browser", target: segmentURL, accept: browserAccept},
+		{name: "snowflake", target: snowflakeURL, accept: "*/*"},
+		{name: "uid", target: uidURL},
 	}
 }
 
 func (x exchange) serve() (api *API, w http.ResponseWriter, r *http.Request) {
-	r = httptest.NewRequest(http.MethodGet, x.target, nil)
+	r = x.request()
 	r.Header.Set("Accept", x.accept)
-	return instantAPI(), sink{http.Header{}}, r
+	return newAPIOf(func(o *Options) {
+		o.Queue, o.Segment, o.Snowflake, o.UID = &instant{}, instantSegment{}, instantModes{}, instantModes{}
+		if x.token != "" {
+			r.Header.Set("Authorization", "Bearer "+x.token)
+			o.Access, o.RequireToken = guardOf("", x.token, "role: get, apps: '*', tags: '*', modes: [queue, segment, snowflake, uid]"), true
+		}
+	}), sink{http.Header{}}, r
 }
 
+// raceEnabled says whether the race detector is on.
+var raceEnabled = func() bool {
+	info, _ := debug.ReadBuildInfo()
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}()
+
+// A request costs no allocation, one with an ID of its own neither. One with a token costs
+// what keeps the token's name in the request: gin's map.
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes sync.Pool forget")
 	}
 	for _, x := range hot() {
-		api, w, r := x.serve()
-		// Below 1, as the collector may empty the pools meanwhile.
-		if n := testing.AllocsPerRun(1000, func() { api.ServeHTTP(w, r) }); n >= 1 {
-			t.Errorf("%s: %v allocations", x.name, n)
+		named, known := x, x
+		named.header, known.token = []string{requestIDHeader, "a-1"}, "all"
+		for most, x := range map[float64][]exchange{0: {x, named}, 3: {known}} {
+			for _, x := range x {
+				api, w, r := x.serve()
+				// Below the next, as the collector may empty the pools meanwhile.
+				if n := testing.AllocsPerRun(1000, func() { api.ServeHTTP(w, r) }); n >= most+1 {
+					t.Errorf("%s, header %q, token %q: %v allocations", x.name, x.header, x.token, n)
+				}
+				if got := w.Header().Get(requestIDHeader); x.header != nil && got != "a-1" {
+					t.Errorf("%s: the ID is shown as %q", x.name, got)
+				}
+			}
 		}
 	}
 }
 
+func BenchmarkWithToken(b *testing.B) {
+	x := hot()[0]
+	x.token = "all"
+	api, w, r := x.serve()
+	b.ReportAllocs()
+	for b.Loop() {
+		api.ServeHTTP(w, r)
+	}
+}
+
 func BenchmarkModes(b *testing.B) {
-	for _, x := range append(hot(), exchange{name: "segment, batch of 100", target: segment + "?count=100"}) {
+	for _, x := range append(hot(), exchange{name: "segment, batch of 100", target: segmentURL + "?count=100"}) {
 		b.Run(x.name, func(b *testing.B) {
 			api, w, r := x.serve()
 			b.ReportAllocs()

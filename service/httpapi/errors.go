@@ -3,11 +3,14 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"shardid/model"
+	"shardid/service/access"
 
 	"github.com/gin-gonic/gin"
 )
@@ -46,7 +49,7 @@ func apiErrors() []apiError {
 		{model.ErrAppExists, -13, http.StatusConflict, false},
 		{model.ErrTagExists, -13, http.StatusConflict, false},
 		{model.ErrRefused, -13, http.StatusConflict, false},
-		errStoreAway, errNoAdmin, errURLTooLong, errNoRoute, errNoMethod, errInternal,
+		errStoreAway, errNoAdmin, errForeign, errURLTooLong, errNoRoute, errNoMethod, errInternal,
 	}
 }
 
@@ -54,7 +57,10 @@ func apiErrors() []apiError {
 // modes share: no path or method, and a fault of ours; -12 and -13 are of access
 // and administration.
 var (
-	errNoAdmin    = apiError{errors.New("administration is closed"), -7, http.StatusForbidden, false}
+	errNoAdmin = apiError{errors.New("administration is closed"), -7, http.StatusForbidden, false}
+	// errForeign: a browser sends what a page of another site makes it send, or the
+	// client's certificate is not trusted any more.
+	errForeign    = apiError{errors.New("not from here"), -7, http.StatusForbidden, false}
 	errURLTooLong = apiError{errors.New("URL too long"), -6, http.StatusRequestURITooLong, false}
 	errNoRoute    = apiError{errors.New("no such path"), -10, http.StatusNotFound, false}
 	errNoMethod   = apiError{errors.New("no such method"), -10, http.StatusMethodNotAllowed, false}
@@ -70,49 +76,60 @@ var (
 // lastCode is the lowest code there is.
 const lastCode = -13
 
-// retryAfter is what a client is asked to wait, in seconds.
-const retryAfter = "1"
+const (
+	// retryAfter is what a client is asked to wait, in seconds.
+	retryAfter = "1"
+	// reasonHidden stands for what only operators may see.
+	reasonHidden = "the log says why, and /readyz to who sends a token"
+	// internalError stands for what is only logged.
+	internalError = "internal error: it has been logged, try again"
+)
 
-// fail answers with the error's code and status. An error without one is a
-// fault of ours: it is logged and not shown.
+// noSuchPath is errNoRoute for the path of a request.
+func noSuchPath(c *gin.Context) error {
+	return fmt.Errorf("%w %s: try GET /get?appId=1&gatePass=alice", errNoRoute.err, quote(c.Request.URL.Path))
+}
+
+// fail answers with the error's code and status, and says how a token is sent or when the
+// next request may come. An error without a code is a fault of ours: it is logged and not
+// shown.
 func (a *API) fail(c *gin.Context, err error) {
 	if ended := c.Request.Context().Err(); ended != nil && errors.Is(err, ended) {
 		a.writeError(c, errGaveUp, "the request was given up while it waited: nothing was issued, try again")
 		return
 	}
+	if errors.Is(err, model.ErrNoToken) {
+		c.Header("WWW-Authenticate", "Bearer")
+	}
+	if many, ok := errors.AsType[*access.TooManyError](err); ok {
+		c.Header("Retry-After", strconv.Itoa(int(math.Ceil(max(1, many.After.Seconds())))))
+	}
 	for _, e := range a.errors {
 		if errors.Is(err, e.err) {
 			a.opts.Log.Debug("request refused", "path", c.Request.URL.Path, "code", e.code, "error", err, "request_id", a.requestID(c))
-			a.writeError(c, e, a.publicText(err))
+			text := err.Error()
+			// With server.protect_monitoring callers do not learn what a store said, which
+			// holds its address; the log has it.
+			store, ok := errors.AsType[*model.StoreError](err)
+			if ok && a.opts.ProtectMonitoring {
+				at := max(0, strings.Index(text, store.Error()))
+				text = text[:at] + store.Store + " cannot be used: " + reasonHidden
+			}
+			a.writeError(c, e, text)
 			return
 		}
 	}
 	a.fault(c, "request failed", "error", err)
-	a.writeError(c, errInternal, "internal error: it has been logged, try again")
+	a.writeError(c, errInternal, internalError)
 }
-
-// publicText is an error for callers. With server.protect_monitoring they do not learn
-// what a store said, which holds its address; the log has it.
-func (a *API) publicText(err error) string {
-	text := err.Error()
-	var store *model.StoreError
-	if !a.opts.ProtectMonitoring || !errors.As(err, &store) {
-		return text
-	}
-	said := store.Error()
-	at := max(0, strings.Index(text, said))
-	return text[:at] + store.Store + " cannot be used: " + reasonHidden
-}
-
-// reasonHidden stands for what only operators may see.
-const reasonHidden = "the log says why, and /readyz to who sends a token"
 
 // failStore is fail for a page that reads a store: the store's own message is
 // shown, as its reader is the operator. A deadline is that of the reading.
 func (a *API) failStore(c *gin.Context, err error) {
 	var store *model.StoreError
+	asked := errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, errNoRoute.err)
 	switch gone := c.Request.Context().Err(); {
-	case gone != nil:
+	case gone != nil && !asked:
 		a.fail(c, gone) // whatever ended a reading that others wait for too
 	case errors.As(err, &store):
 		a.writeError(c, errStoreAway, store.Error())
@@ -128,12 +145,12 @@ func (a *API) failStore(c *gin.Context, err error) {
 func (a *API) writeError(c *gin.Context, e apiError, message string) {
 	a.answers[-e.code].Add(1)
 	c.Set(codeKey, e.code)
-	a.requestID(c) // so that whoever sees the answer can find it in the log
+	a.requestID(c) // by which the caller's operator finds it in the log
 	if e.retry && c.Writer.Header().Get("Retry-After") == "" {
 		c.Header("Retry-After", retryAfter)
 	}
 	body := append([]byte(`{"code":`), strconv.Itoa(e.code)...)
 	body = append(body, `,"message":`...)
 	body = appendJSON(body, message)
-	a.writeBody(c, e.status, a.headers.json, append(body, '}'))
+	a.writeBody(c, e.status, typeJSON, append(body, '}'))
 }

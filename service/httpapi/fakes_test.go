@@ -8,11 +8,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"shardid/model"
-	"shardid/service/health"
+	"shardid/service/segment"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"go.uber.org/goleak"
@@ -70,10 +71,10 @@ func broken(err error) *fakeQueue {
 // fakeConditions fail when they are in the list.
 type fakeConditions []string
 
-func (f fakeConditions) Conditions() []health.Condition {
-	var all []health.Condition
+func (f fakeConditions) Conditions() []model.Condition {
+	var all []model.Condition
 	for _, name := range []string{"database", "redis"} {
-		c := health.Condition{Name: name, OK: !slices.Contains(f, name), Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+		c := model.Condition{Name: name, OK: !slices.Contains(f, name), Since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 		if !c.OK {
 			c.Error = "read 10.0.0.1:1->10.0.0.2:2: connection reset"
 		}
@@ -138,26 +139,33 @@ func disableModes(o *Options) {
 	o.Segment, o.Snowflake, o.UID, o.Modes, o.Segments, o.Tags = nil, nil, nil, o.Modes[:1], nil, nil
 }
 
-// newAPI is the API over a fake queue, with everything else well.
-func newAPI(q Queue) *API { return newAPIWith(q, nil, io.Discard) }
-
-func newAPIWith(q Queue, failing fakeConditions, log io.Writer) *API {
-	opts, _ := testOptions(q, failing, log)
-	return New(opts)
+// newAPI is the API over a queue, with everything else well.
+func newAPI(q Queue) *API {
+	return newAPIOf(func(o *Options) { o.Queue, o.Modes[0].Ready = q, readiness(q) })
 }
 
-// newAPIOf is newAPI with something else.
+// newAPIOf is the API with something else than testOptions.
 func newAPIOf(change func(*Options)) *API {
 	opts, _ := testOptions(&fakeQueue{}, nil, io.Discard)
 	change(&opts)
 	return New(opts)
 }
 
+// logging is an API and its log.
+func logging(q Queue, change func(*Options)) (*API, *strings.Builder) {
+	log := &strings.Builder{}
+	opts, _ := testOptions(q, nil, log)
+	if change != nil {
+		change(&opts)
+	}
+	return New(opts), log
+}
+
 func testOptions(q Queue, failing fakeConditions, log io.Writer) (Options, *fakeModes) {
 	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000}, uid: fakeGenerator{first: 3200169789968523265}}
 	modes.segment.first = 1
 	return Options{
-		Queue: q, Conditions: failing, MaxURLBytes: maxURL, Metrics: fakeMetrics,
+		Queue: q, Conditions: failing.Conditions, MaxURLBytes: maxURL, Metrics: fakeMetrics,
 		Decoder: model.Decoder{
 			SnowflakeEpochMs: 1288834974657,
 			UID:              model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
@@ -165,7 +173,7 @@ func testOptions(q Queue, failing fakeConditions, log io.Writer) (Options, *fake
 		Log:     slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
 		Modes:    []Mode{{ModeQueue, readiness(q)}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
-		LogLevel: &fakeLevel{},
+		LogLevel: &fakeAdmin{},
 		Segments: fakeViews, Tags: fakeTags, Location: time.FixedZone("Asia/Shanghai", 8*3600),
 	}, modes
 }
@@ -176,11 +184,11 @@ func well() error { return nil }
 var loaded = time.Date(2026, 11, 20, 0, 18, 0, 0, time.UTC)
 
 // fakeViews are not in order, one needs escaping, one has IDs beyond 2^53.
-func fakeViews() []SegmentView {
-	return []SegmentView{
-		{Key: "z", InitOK: true, NextReady: true, Pos: 1, Value0: 2001, Step0: 2000, Max0: 2001, Value1: 2007, Step1: 4000, Max1: 6001, Ahead: 1, Held: 3994, Rate: 0.5, RunwaySeconds: 7988, LastLoad: loaded},
-		{Key: `<script>alert("1")</script>`, RunwaySeconds: 86400},
-		{Key: "big", InitOK: true, Value0: 9007199254740993, Step0: 1000, Max0: 9007199254741993, RunwaySeconds: 86400, LastLoad: loaded},
+func fakeViews() []segment.View {
+	return []segment.View{
+		{Name: "z", InitOK: true, NextReady: true, Pos: 1, Value0: 2001, Step0: 2000, Max0: 2001, Value1: 2007, Step1: 4000, Max1: 6001, Ahead: 1, Held: 3994, Rate: 0.5, Runway: 7988, LastLoad: loaded},
+		{Name: `<script>alert("1")</script>`, Runway: 86400},
+		{Name: "big", InitOK: true, Value0: 9007199254740993, Step0: 1000, Max0: 9007199254741993, Runway: 86400, LastLoad: loaded},
 	}
 }
 
@@ -198,11 +206,7 @@ func fakeMetrics(context.Context) ([]byte, error) {
 
 // ask sends one request without a body.
 func ask(h http.Handler, method, target string, accept ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, target, nil)
-	r.Header["Accept"] = accept
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return w
+	return exchange{method: method, target: target, accept: strings.Join(accept, ",")}.ask(h)
 }
 
 // wantAnswer compares status and whole body.

@@ -29,6 +29,15 @@ func FuzzParseGet(f *testing.F) {
 		f.Add(query)
 	}
 	f.Fuzz(func(t *testing.T, query string) {
+		values, unreadable := url.ParseQuery(query)
+		switch p, err := parseBatch(query); { // the parameters of /get mean nothing here
+		case err != nil && !errors.Is(err, model.ErrInvalidArgument):
+			t.Fatalf("%q: %v", query, err)
+		case err == nil && (p.app != -1 || p.gatePass != "" || p.count < 1 || p.count > model.MaxBatch || !p.batch && p.count != 1):
+			t.Fatalf("%q accepted as %+v", query, p)
+		case err == nil && unreadable == nil:
+			sameAs(t, p, url.Values{"appId": {"-1"}, "count": values["count"], "stringify": values["stringify"]})
+		}
 		p, err := parseGet(query)
 		if err != nil {
 			if !errors.Is(err, model.ErrInvalidArgument) {
@@ -40,7 +49,7 @@ func FuzzParseGet(f *testing.F) {
 		if !inRange || p.gatePass == "" || len(p.gatePass) > model.MaxGatePassBytes || !utf8.ValidString(p.gatePass) {
 			t.Fatalf("%q accepted as %+v", query, p)
 		}
-		if values, err := url.ParseQuery(query); err == nil {
+		if unreadable == nil {
 			sameAs(t, p, values)
 		}
 	})
@@ -48,7 +57,7 @@ func FuzzParseGet(f *testing.F) {
 
 func sameAs(t *testing.T, p params, values url.Values) {
 	t.Helper()
-	want := params{count: 1, gatePass: values.Get("gatePass"), batch: values.Has("count")}
+	want := params{count: 1, gatePass: values.Get("gatePass"), batch: len(values["count"]) > 0}
 	want.app, _ = strconv.Atoi(values.Get("appId"))
 	if want.batch {
 		want.count, _ = strconv.Atoi(values.Get("count"))
@@ -62,35 +71,6 @@ func sameAs(t *testing.T, p params, values url.Values) {
 			t.Fatalf("%s is there %d times: %v", name, len(values[name]), values)
 		}
 	}
-}
-
-// What is accepted is in range, url.ParseQuery reads the same, and the parameters
-// of /get mean nothing here.
-func FuzzParseBatch(f *testing.F) {
-	for _, x := range exchanges() {
-		_, query, _ := strings.Cut(x.target, "?")
-		f.Add(query)
-	}
-	f.Fuzz(func(t *testing.T, query string) {
-		p, err := parseQuery(query, batchParams)
-		if err != nil {
-			if !errors.Is(err, model.ErrInvalidArgument) {
-				t.Fatalf("%q: %v", query, err)
-			}
-			return
-		}
-		if p.app != -1 || p.gatePass != "" || p.count < 1 || p.count > model.MaxBatch || !p.batch && p.count != 1 {
-			t.Fatalf("%q accepted as %+v", query, p)
-		}
-		values, err := url.ParseQuery(query)
-		if err != nil {
-			return
-		}
-		count, _ := strconv.Atoi(values.Get("count"))
-		if len(values["count"]) > 1 || len(values["stringify"]) > 1 || p.batch != values.Has("count") || p.batch && p.count != count {
-			t.Fatalf("%q read as %+v", query, p)
-		}
-	})
 }
 
 // Whatever follows /api/segment/get/ is one segment that is the tag, or nothing is
@@ -131,17 +111,19 @@ func FuzzTag(f *testing.F) {
 	})
 }
 
-// Text is answered only to who names it, and with a range that matches it.
-func FuzzWantsText(f *testing.F) {
+// Text and JSON are answered only to who names them, with a range that matches, and
+// never both.
+func FuzzAccept(f *testing.F) {
 	for _, accept := range []string{
 		"text/plain", "application/json, text/plain, */*", "text/html,*/*;q=0.8", "text/*;q=NaN", "TEXT/PLAIN;q=0.5,application/*;q=0.4",
 		"text/plain;q=0, text/*", ",;q=1,text/plain;;q=0.1;q=1", "text/plain;q=1e-400, application/json;q=0",
+		"application/json", "application/*;q=NaN", "Application/JSON;q=0.5,text/*;q=0.4",
 	} {
 		f.Add(accept)
 	}
 	f.Fuzz(func(t *testing.T, accept string) {
 		ask := func(accept string) bool {
-			return wantsText(&http.Request{Header: http.Header{"Accept": {accept}}})
+			return wantsText(accepted(accept))
 		}
 		got, lower := ask(accept), strings.ToLower(accept)
 		if got && !strings.Contains(lower, "text/plain") && !strings.Contains(lower, "text/*") {
@@ -153,24 +135,9 @@ func FuzzWantsText(f *testing.F) {
 		if !ask("text/plain,"+accept) && !strings.Contains(lower, "application/") && !strings.Contains(lower, "*/*") && !strings.Contains(lower, "text/plain") {
 			t.Fatalf("%q keeps text/plain away", accept)
 		}
-	})
-}
-
-// JSON is answered only to who names it, and nobody gets both.
-func FuzzWantsJSON(f *testing.F) {
-	for _, accept := range []string{
-		"application/json", "application/json, text/plain, */*", "text/html,*/*;q=0.8", "application/*;q=NaN", "Application/JSON;q=0.5,text/*;q=0.4",
-	} {
-		f.Add(accept)
-	}
-	f.Fuzz(func(t *testing.T, accept string) {
-		r := &http.Request{Header: http.Header{"Accept": {accept}}}
-		got, lower := wantsJSON(r, "text/plain"), strings.ToLower(accept)
-		if got && !strings.Contains(lower, "application/json") && !strings.Contains(lower, "application/*") {
-			t.Fatalf("%q is answered with JSON", accept)
-		}
-		if got && wantsText(r) {
-			t.Fatalf("%q prefers each to the other", accept)
+		json := wantsJSON(accepted(accept), "text/plain")
+		if json && (got || !strings.Contains(lower, "application/json") && !strings.Contains(lower, "application/*")) {
+			t.Fatalf("%q is answered with JSON, and with text: %t", accept, got)
 		}
 	})
 }
@@ -220,7 +187,7 @@ func FuzzDecodeHandler(f *testing.F) {
 	for _, query := range []string{"id=-9223372036854775808", "id=0x4001", "id=16385&id=2", "kind=uid&id=1", "id=16385;kind=uid", "id=%31"} {
 		f.Add(query)
 	}
-	api := newAPIWith(&fakeQueue{}, nil, io.Discard)
+	api := newAPI(&fakeQueue{})
 	f.Fuzz(func(t *testing.T, query string) {
 		r := httptest.NewRequest(http.MethodGet, "/decode", nil)
 		r.URL.RawQuery = query

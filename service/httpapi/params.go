@@ -1,11 +1,17 @@
 package httpapi
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"shardid/model"
 
@@ -21,57 +27,82 @@ type params struct {
 	stringify bool
 }
 
-// paramSet is a set of parameters.
-type paramSet uint8
-
-const (
-	paramApp paramSet = 1 << iota
-	paramGatePass
-	paramCount
-	paramStringify
-)
-
-// The parameters that a route knows.
-const (
-	batchParams = paramCount | paramStringify
-	getParams   = paramApp | paramGatePass | batchParams
-)
-
 // parseGet reads the parameters of /get from a raw query. Errors:
 // model.ErrInvalidArgument.
 func parseGet(query string) (params, error) {
-	p, err := parseQuery(query, getParams)
+	given, err := readQuery(query, "count", "stringify", "appId", "gatePass")
+	if err != nil {
+		return params{}, err
+	}
+	p, err := newParams(given)
+	if app := given[2]; err == nil && app.given {
+		p.app, err = parseRange("appId", app.text, 0, model.Apps-1)
+	}
 	if err != nil {
 		return p, err
 	}
 	if p.app < 0 {
 		return p, fmt.Errorf("%w: appId is missing: GET /get?appId=1&gatePass=alice", model.ErrInvalidArgument)
 	}
+	p.gatePass = given[3].text
 	return p, model.CheckGatePass(p.gatePass)
 }
 
-// parseQuery reads the known parameters from a raw query without building a map.
-// Others are ignored; one given twice is refused, because two readers could take
-// different values. Errors: model.ErrInvalidArgument.
-func parseQuery(query string, known paramSet) (params, error) {
-	p := params{app: -1, count: 1}
-	var seen paramSet
-	for query != "" {
-		var name, raw string
-		name, raw, query = cutParam(query)
-		param := paramNamed(name) & known
-		if param == 0 {
-			continue
-		}
-		if seen&param != 0 {
-			return p, errTwice(name)
-		}
-		seen |= param
-		if err := p.set(param, name, raw); err != nil {
-			return p, err
+// parseBatch reads the parameters of the other ID routes from a raw query. Errors:
+// model.ErrInvalidArgument.
+func parseBatch(query string) (params, error) {
+	given, err := readQuery(query, "count", "stringify")
+	if err != nil {
+		return params{}, err
+	}
+	return newParams(given)
+}
+
+// newParams reads count and stringify, the first two of given.
+func newParams(given [4]param) (p params, err error) {
+	p = params{app: -1, count: 1, batch: given[0].given}
+	if p.batch {
+		p.count, err = parseRange("count", given[0].text, 1, model.MaxBatch)
+	}
+	if text := given[1].text; err == nil && given[1].given {
+		p.stringify = text == "true" || text == "1"
+		if !p.stringify && text != "false" && text != "0" {
+			err = fmt.Errorf("%w: stringify must be true or false, not %s", model.ErrInvalidArgument, quote(text))
 		}
 	}
-	return p, nil
+	return p, err
+}
+
+// param is a decoded parameter.
+type param struct {
+	text  string
+	given bool
+}
+
+// readQuery reads the known parameters, at most 4, from a raw query without building a
+// map. Others are ignored; one given twice is refused, because two readers could take
+// different values. Errors: model.ErrInvalidArgument.
+func readQuery(query string, known ...string) (values [4]param, err error) {
+	for query != "" {
+		var pair string
+		pair, query, _ = strings.Cut(query, "&")
+		name, raw, _ := strings.Cut(pair, "=")
+		if strings.Contains(name, "%") { // so that none is given twice in disguise
+			name, _ = url.QueryUnescape(name) // one that cannot be read is an unknown one
+		}
+		i := slices.Index(known, name)
+		if i < 0 {
+			continue
+		}
+		if values[i].given {
+			return values, errTwice(name)
+		}
+		values[i].given = true
+		if values[i].text, err = url.QueryUnescape(raw); err != nil {
+			return values, errEncoding(name, err)
+		}
+	}
+	return values, nil
 }
 
 func errTwice(name string) error {
@@ -82,73 +113,6 @@ func errEncoding(name string, err error) error {
 	return fmt.Errorf("%w: %s is not percent-encoded rightly: %w", model.ErrInvalidArgument, name, err)
 }
 
-// readQuery is parseQuery for routes that are not asked often: the values of the known
-// parameters that are given, by name.
-func readQuery(query string, known ...string) (map[string]string, error) {
-	values := map[string]string{}
-	for query != "" {
-		var name, raw string
-		name, raw, query = cutParam(query)
-		if !slices.Contains(known, name) {
-			continue
-		}
-		if _, twice := values[name]; twice {
-			return nil, errTwice(name)
-		}
-		value, err := url.QueryUnescape(raw)
-		if err != nil {
-			return nil, errEncoding(name, err)
-		}
-		values[name] = value
-	}
-	return values, nil
-}
-
-// cutParam takes the first parameter off a query: its name decoded, so that none
-// is given twice in disguise, its value not.
-func cutParam(query string) (name, raw, rest string) {
-	pair, rest, _ := strings.Cut(query, "&")
-	name, raw, _ = strings.Cut(pair, "=")
-	if strings.Contains(name, "%") {
-		name, _ = url.QueryUnescape(name) // one that cannot be read is an unknown one
-	}
-	return name, raw, rest
-}
-
-// paramNamed is 0 for a name that no route knows.
-func paramNamed(name string) paramSet {
-	switch name {
-	case "appId":
-		return paramApp
-	case "gatePass":
-		return paramGatePass
-	case "count":
-		return paramCount
-	case "stringify":
-		return paramStringify
-	}
-	return 0
-}
-
-func (p *params) set(param paramSet, name, raw string) error {
-	value, err := url.QueryUnescape(raw)
-	if err != nil {
-		return errEncoding(name, err)
-	}
-	switch param {
-	case paramApp:
-		p.app, err = parseRange(name, value, 0, model.Apps-1)
-	case paramGatePass:
-		p.gatePass = value
-	case paramCount:
-		p.batch = true
-		p.count, err = parseRange(name, value, 1, model.MaxBatch)
-	case paramStringify:
-		p.stringify, err = parseBool(name, value)
-	}
-	return err
-}
-
 // parseRange reads a plain decimal: digits only, no sign, space or exponent.
 func parseRange(name, value string, low, high int) (int, error) {
 	n, err := strconv.ParseUint(value, 10, 31)
@@ -156,16 +120,6 @@ func parseRange(name, value string, low, high int) (int, error) {
 		return -1, fmt.Errorf("%w: %s must be a whole number in %d…%d, not %s", model.ErrInvalidArgument, name, low, high, quote(value))
 	}
 	return int(n), nil
-}
-
-func parseBool(name, value string) (bool, error) {
-	switch value {
-	case "true", "1":
-		return true, nil
-	case "false", "0":
-		return false, nil
-	}
-	return false, fmt.Errorf("%w: %s must be true or false, not %s", model.ErrInvalidArgument, name, quote(value))
 }
 
 // parseID reads an ID that is called name; example is a request that has one. The
@@ -182,23 +136,214 @@ func parseID(name, value, example string) (int64, error) {
 }
 
 // lastSegment is the value of a path that ends in one: what the star of its route
-// stands for, decoded. An encoded slash belongs to the value; false means that
+// stands for, decoded. An encoded slash belongs to the value. The error is errNoRoute:
 // there are further segments, so no such path.
-func lastSegment(c *gin.Context, name string) (string, bool) {
+func lastSegment(c *gin.Context, name string) (string, error) {
 	value := c.Param(name)[1:] // it begins with the slash before it
 	raw := c.Request.URL.RawPath
 	if raw == "" { // nothing is encoded in a way that matters
-		return value, !strings.Contains(value, "/")
+		if strings.Contains(value, "/") {
+			return "", noSuchPath(c)
+		}
+		return value, nil
 	}
 	decoded, err := url.PathUnescape(raw[strings.LastIndexByte(raw, '/')+1:])
-	return value, err == nil && decoded == value
+	if err != nil || decoded != value {
+		return "", noSuchPath(c)
+	}
+	return value, nil
 }
 
-// quote shows a client its value, cut so that an answer stays short.
+// maxShown is how much of a client's value an answer shows, in bytes.
+const maxShown = 64
+
+// quote shows a client its value.
 func quote(value string) string {
-	const most = 64
-	if len(value) > most {
-		return strconv.Quote(value[:most]) + "…"
+	if len(value) > maxShown {
+		return strconv.Quote(value[:maxShown]) + "…"
 	}
 	return strconv.Quote(value)
+}
+
+// wantsText says whether an Accept header prefers text/plain to JSON. No header
+// means JSON, and so does one that does not name text.
+func wantsText(r *http.Request) bool {
+	return prefers(r, [2]string{"text/plain", "text/*"}, [3]string{"application/json", "application/*", "*/*"})
+}
+
+// wantsJSON says whether an Accept header prefers JSON to another type of text,
+// for the answers that are that text by default: no header means the text, and so
+// does one that does not name JSON.
+func wantsJSON(r *http.Request, text string) bool {
+	return prefers(r, [2]string{"application/json", "application/*"}, [3]string{text, "text/*", "*/*"})
+}
+
+// prefers says whether an Accept header names a wanted range and prefers it to the
+// others: the one with the higher quality wins, of equals the first.
+func prefers(r *http.Request, wanted [2]string, others [3]string) bool {
+	accept := strings.ToLower(strings.Join(r.Header["Accept"], ","))
+	if !strings.Contains(accept, wanted[0]) && !strings.Contains(accept, wanted[1]) {
+		return false
+	}
+	want, wantAt := quality(accept, wanted[:]...)
+	other, otherAt := quality(accept, others[:]...)
+	return want > 0 && (want > other || want == other && wantAt < otherAt)
+}
+
+// quality is how much an Accept header wants a media type, and the place of the
+// range that says so: of the given ranges, most specific first, the first that
+// occurs. It is 0 when none does. A quality that is no number in 0…1 counts as 0.
+func quality(accept string, ranges ...string) (q float64, place int) {
+	best, at := len(ranges), 0
+	for part := range strings.SplitSeq(accept, ",") {
+		kind, params, _ := strings.Cut(part, ";") // "text/plain;q=0.5"
+		if i := slices.Index(ranges, strings.TrimSpace(kind)); i >= 0 && i < best {
+			best, q, place = i, 1, at
+			for p := range strings.SplitSeq(params, ";") {
+				if text, ok := strings.CutPrefix(strings.TrimSpace(p), "q="); ok {
+					var err error
+					if q, err = strconv.ParseFloat(text, 64); err != nil || !(q >= 0 && q <= 1) { // NaN too
+						q = 0
+					}
+				}
+			}
+		}
+		at++
+	}
+	return q, place
+}
+
+// maxBody is the longest body that is read, in bytes.
+const maxBody = 64 << 10
+
+// object is a flat JSON object that a client sent. What is asked of it that it cannot
+// give is kept in err, the first such thing; everything else is then nil.
+type object struct {
+	values map[string]any // a string, json.Number, bool or nil each
+	err    error          // wraps model.ErrInvalidArgument and names the field
+}
+
+// readObject reads the body. The fields that may be there are known by their exact
+// names; one given twice is refused, because two readers could take different values.
+func readObject(c *gin.Context, known ...string) *object {
+	o := &object{values: map[string]any{}}
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		o.refuse("the body has more than %d bytes", maxBody)
+	case err != nil:
+		o.refuse("the body cannot be read: %w", err)
+	case !utf8.Valid(body):
+		o.refuse("the body is not UTF-8")
+	default:
+		o.parse(body, known)
+	}
+	return o
+}
+
+func (o *object) parse(body []byte, known []string) {
+	fields := strings.Join(known, ", ")
+	in := json.NewDecoder(bytes.NewReader(body))
+	in.UseNumber()
+	if first, err := in.Token(); err != nil || first != json.Delim('{') {
+		o.refuse("the body must be a JSON object with some of %s", fields)
+		return
+	}
+	for in.More() {
+		token, err := in.Token()
+		if err != nil {
+			o.refuse("the body is not JSON: %w", err)
+			return
+		}
+		name, _ := token.(string)
+		_, twice := o.values[name]
+		switch {
+		case !slices.Contains(known, name):
+			o.refuse("unknown field %s: there are %s", quote(name), fields)
+			return
+		case twice:
+			o.refuse("%s is given twice", name)
+			return
+		}
+		value, err := in.Token()
+		if err != nil {
+			o.refuse("%s: the body is not JSON: %w", name, err)
+			return
+		}
+		if _, nested := value.(json.Delim); nested {
+			o.refuse("%s must not be a list or an object", name)
+			return
+		}
+		o.values[name] = value
+	}
+	if _, err := in.Token(); err != nil { // its end
+		o.refuse("the body is not JSON: %w", err)
+	} else if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		o.refuse("something follows the JSON object")
+	}
+}
+
+// refuse keeps the first error.
+func (o *object) refuse(format string, args ...any) {
+	if o.err == nil {
+		o.err = fmt.Errorf("%w: %w", model.ErrInvalidArgument, fmt.Errorf(format, args...))
+	}
+}
+
+// text is a string; nil when it is not given.
+func (o *object) text(name string) *string {
+	value, given := o.values[name]
+	if !given || o.err != nil {
+		return nil
+	}
+	s, ok := value.(string)
+	if !ok {
+		o.refuse("%s must be a string, not %s", name, shown(value))
+		return nil
+	}
+	return &s
+}
+
+// number is a whole number in low…high; nil when it is not given.
+func (o *object) number(name string, low, high int64) *int64 {
+	value, given := o.values[name]
+	if !given || o.err != nil {
+		return nil
+	}
+	digits, _ := value.(json.Number)
+	n, err := strconv.ParseInt(digits.String(), 10, 64)
+	if err != nil || n < low || n > high {
+		o.refuse("%s must be a whole number in %d…%d, not %s", name, low, high, shown(value))
+		return nil
+	}
+	return &n
+}
+
+// need refuses an object without these fields.
+func (o *object) need(names ...string) {
+	for _, name := range names {
+		if _, given := o.values[name]; !given {
+			o.refuse("%s is missing", name)
+		}
+	}
+}
+
+// shown shows a client a value of its JSON.
+func shown(value any) string {
+	switch v := value.(type) {
+	case string:
+		return quote(v)
+	case nil:
+		return "null"
+	}
+	return cut(fmt.Sprint(value), maxShown)
+}
+
+// value is what a pointer points at, or what it stands for without.
+func value[T any](p *T, otherwise T) T {
+	if p == nil {
+		return otherwise
+	}
+	return *p
 }

@@ -2,14 +2,163 @@ package httpapi
 
 import (
 	"context"
-	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"shardid/model"
-	"shardid/service/alarm"
-	"shardid/service/fleet"
-	"shardid/service/health"
+	"shardid/service/monitor"
+	"shardid/service/queue"
+	"shardid/service/segment"
+	"shardid/service/uid"
+
+	"github.com/gin-gonic/gin"
 )
+
+// startPatience is how long after its start a replica waits for all of its modes before
+// it is ready, so that a rollout takes none into service a moment too early. For a mode
+// that needs longer the others do not wait.
+const startPatience = 5 * time.Second
+
+// What a healthAnswer says.
+const (
+	statusOK       = "ok"
+	statusDegraded = "degraded"
+	statusNotReady = "not ready"
+)
+
+// healthAnswer is the body of the health endpoints.
+type healthAnswer struct {
+	Status  string            `json:"status"`
+	Message string            `json:"message,omitempty"`
+	Checks  []model.Condition `json:"checks,omitempty"`
+}
+
+// watched is a mode and what was last seen of it. A request for its health looks, so
+// Since is when a change was seen first. Safe for concurrent use.
+type watched struct {
+	Mode
+	mu   sync.Mutex
+	last model.Condition
+}
+
+func (w *watched) look(now time.Time) model.Condition {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.Ready()
+	if ok := err == nil; w.last.Since.IsZero() || ok != w.last.OK {
+		w.last.OK, w.last.Since = ok, now
+	}
+	w.last.Name, w.last.Error = w.Name, ""
+	if err != nil {
+		w.last.Error = err.Error()
+	}
+	return w.last
+}
+
+// look looks at all modes that are enabled.
+func (a *API) look() []model.Condition {
+	now := a.now()
+	seen := make([]model.Condition, len(a.modes))
+	for i, m := range a.modes {
+		seen[i] = m.look(now)
+	}
+	return seen
+}
+
+// assess says how everything is doing, and the modes, which are the last of its checks,
+// by themselves. The message is of the first check that fails: the conditions come
+// before the modes that wait for them.
+func (a *API) assess() (answer healthAnswer, modes []model.Condition) {
+	modes = a.look()
+	answer = healthAnswer{Status: statusOK, Checks: append(a.opts.Conditions(), modes...)}
+	if i := slices.IndexFunc(answer.Checks, func(c model.Condition) bool { return !c.OK }); i >= 0 {
+		answer.Status, answer.Message = statusDegraded, answer.Checks[i].Name+": "+answer.Checks[i].Error
+	}
+	return answer, modes
+}
+
+// livez says that the process answers; it looks at no store.
+func (a *API) livez(c *gin.Context) { a.writeHealth(c, true, healthAnswer{Status: statusOK}) }
+
+// readyz says whether this replica should get requests: while any of its modes can
+// serve. To be taken out of service for one that cannot would end the others.
+func (a *API) readyz(c *gin.Context) {
+	answer := a.readiness()
+	a.writeHealth(c, answer.Status != statusNotReady, answer)
+}
+
+func (a *API) readiness() healthAnswer {
+	answer, modes := a.assess()
+	failing := slices.DeleteFunc(modes, func(m model.Condition) bool { return m.OK })
+	if len(failing) == 0 {
+		a.complete.Store(true)
+	}
+	reason := ""
+	switch {
+	case a.draining.Load():
+		reason = "shutting down"
+	case len(failing) == len(a.modes):
+		reason = "no mode can serve: " + failing[0].Name + ": " + failing[0].Error
+	case len(failing) > 0 && !a.complete.Load() && a.now().Sub(a.startedAt) < startPatience:
+		reason = "starting: " + failing[0].Name + ": " + failing[0].Error
+	}
+	if reason != "" {
+		answer.Status, answer.Message = statusNotReady, reason
+	}
+	return answer
+}
+
+// readyzOf is readyz of one mode, for balancers that route by mode.
+func (a *API) readyzOf(c *gin.Context) {
+	name := c.Param("mode")
+	answer, modes := a.assess()
+	i := slices.IndexFunc(modes, func(m model.Condition) bool { return m.Name == name })
+	switch {
+	case i < 0 && slices.Contains([]string{ModeSegment, ModeSnowflake, ModeUID}, name):
+		a.fail(c, errDisabled(name))
+		return
+	case i < 0:
+		a.noRoute(c)
+		return
+	case a.draining.Load():
+		answer.Status, answer.Message = statusNotReady, "shutting down"
+	case !modes[i].OK:
+		answer.Status, answer.Message = statusNotReady, modes[i].Error
+	}
+	a.writeHealth(c, answer.Status != statusNotReady, answer)
+}
+
+// healthz is for monitoring: anything that does not work makes it 503.
+func (a *API) healthz(c *gin.Context) {
+	answer, _ := a.assess()
+	a.writeHealth(c, answer.Status == statusOK, answer)
+}
+
+// writeHealth answers 200 or 503. With server.protect_monitoring the reasons, which hold
+// addresses of stores, are for requests with a token; others learn what works and what
+// does not.
+func (a *API) writeHealth(c *gin.Context, ok bool, answer healthAnswer) {
+	if a.opts.ProtectMonitoring {
+		if _, err := a.opts.Access.Operator(c.Request.Header); err != nil {
+			for i := range answer.Checks {
+				if answer.Checks[i].Error != "" {
+					answer.Checks[i].Error = reasonHidden
+				}
+			}
+			if what, _, more := strings.Cut(answer.Message, ": "); more {
+				answer.Message = what + ": " + reasonHidden
+			}
+		}
+	}
+	status := http.StatusOK
+	if !ok {
+		status = http.StatusServiceUnavailable
+	}
+	a.writeBody(c, status, typeJSON, append(appendJSON(nil, answer), '\n'))
+}
 
 // Status is the body of /api/status, what the console shows. Options.Status fills
 // Version, StartedAt and the parts of the modes; the API fills the rest. Fields
@@ -25,14 +174,14 @@ type Status struct {
 	Modes map[string]ModeStatus `json:"modes"`
 	// Stores are the conditions of the stores, and of what is tried again and
 	// again.
-	Stores []health.Condition `json:"stores"`
+	Stores []model.Condition `json:"stores"`
 	// Alarms are what an operator should look at, the most severe first.
-	Alarms []alarm.Alarm `json:"alarms"`
+	Alarms []monitor.Alarm `json:"alarms"`
 
-	Queue     *QueueStatus     `json:"queue,omitempty"`
-	Segment   *SegmentStatus   `json:"segment,omitempty"`
+	Queue     *queue.Status    `json:"queue,omitempty"`
+	Segment   *segment.Status  `json:"segment,omitempty"`
 	Snowflake *SnowflakeStatus `json:"snowflake,omitempty"`
-	UID       *UIDStatus       `json:"uid,omitempty"`
+	UID       *uid.Status      `json:"uid,omitempty"`
 }
 
 // ModeStatus is whether a mode can issue.
@@ -43,97 +192,7 @@ type ModeStatus struct {
 	Error   string    `json:"error,omitempty"`
 }
 
-// QueueStatus is the queue mode.
-type QueueStatus struct {
-	Issued  int64 `json:"issued"`  // IDs since the start
-	Pops    int64 `json:"pops"`    // since the start
-	Refills int64 `json:"refills"` // segments pushed since the start
-	Held    int64 `json:"held"`    // IDs that this replica holds ahead of its callers
-	// Wasted are the indices since the start that nobody will get, by reason.
-	Wasted map[string]int64 `json:"wasted"`
-	Apps   []AppStatus      `json:"apps"`
-}
-
-// AppStatus is one app and its lists.
-type AppStatus struct {
-	AppID       int               `json:"appId"`
-	Name        string            `json:"name"`
-	Step        int64             `json:"step"`       // smallest segment, in indices
-	MaxLimitID  int64             `json:"maxLimitId"` // 0 means none
-	LimitPolicy model.LimitPolicy `json:"limitPolicy"`
-	Issued      int64             `json:"issued"`  // IDs since the start
-	Refills     int64             `json:"refills"` // segments pushed since the start
-	Held        int64             `json:"held"`    // IDs that this replica holds ahead of its callers
-	// IssuedPerSecond is the average of the last quarter of a minute.
-	IssuedPerSecond float64 `json:"issuedPerSecond"`
-	// HighestIndex is the highest index of any shard that was issued or may be at any
-	// moment; LeftShare is the share, in 0…1, of its indices that the shard which has
-	// the fewest can still allocate.
-	HighestIndex int64   `json:"highestIndex"`
-	LeftShare    float64 `json:"leftShare"`
-	// Exhausted is how many shards have nothing more to give under the limit,
-	// Unconfirmed how many wait for shardid confirm.
-	Exhausted   int `json:"exhausted"`
-	Unconfirmed int `json:"unconfirmed"`
-	// Unused are the shards of which no index was ever allocated: their lists are empty
-	// as long as nobody asks for them, and no sweep came.
-	Unused []int `json:"unused"`
-	// Depths are the indices that the store holds for each shard; -1 is unknown. They
-	// are at most a second old.
-	Depths [model.Shards]int64 `json:"depths"`
-}
-
-// MarshalJSON adds the ID as a string.
-func (s AppStatus) MarshalJSON() ([]byte, error) {
-	type plain AppStatus // without this method
-	return json.Marshal(struct {
-		plain
-		MaxLimitIDStr int64 `json:"maxLimitIdStr,string"`
-	}{plain(s), s.MaxLimitID})
-}
-
-// SegmentStatus is the segment mode.
-type SegmentStatus struct {
-	Issued int64         `json:"issued"` // IDs since the start
-	Tags   []SegmentView `json:"tags"`
-}
-
-// SegmentView is what a replica holds of one tag: the columns of Leaf's page and
-// how long it lasts. Leaf has two buffers; Pos says which one is in use, of
-// which Value is the next ID and Max the end, which is not issued.
-type SegmentView struct {
-	Key       string `json:"key"`
-	InitOK    bool   `json:"initOk"`
-	NextReady bool   `json:"nextReady"`
-	Pos       int    `json:"pos"` // 0 or 1
-
-	Value0 int64 `json:"value0"`
-	Step0  int64 `json:"step0"`
-	Max0   int64 `json:"max0"`
-	Value1 int64 `json:"value1"`
-	Step1  int64 `json:"step1"`
-	Max1   int64 `json:"max1"`
-
-	Ahead         int       `json:"ahead"`             // segments held beyond the one in use
-	Held          int64     `json:"held"`              // IDs that can be issued without the database
-	Rate          float64   `json:"rate"`              // IDs a second, smoothed
-	RunwaySeconds float64   `json:"runwaySeconds"`     // how long Held lasts at Rate, with a bound for a Rate of 0
-	LastLoad      time.Time `json:"lastLoad,omitzero"` // of the latest segment
-}
-
-// MarshalJSON adds the IDs as strings.
-func (v SegmentView) MarshalJSON() ([]byte, error) {
-	type plain SegmentView // without this method
-	return json.Marshal(struct {
-		plain
-		Value0Str int64 `json:"value0Str,string"`
-		Max0Str   int64 `json:"max0Str,string"`
-		Value1Str int64 `json:"value1Str,string"`
-		Max1Str   int64 `json:"max1Str,string"`
-	}{plain(v), v.Value0, v.Max0, v.Value1, v.Max1})
-}
-
-// SnowflakeStatus is the snowflake mode.
+// SnowflakeStatus is the snowflake mode: its generator and the lease of its worker ID.
 type SnowflakeStatus struct {
 	Issued                   int64     `json:"issued"`   // IDs since the start
 	WorkerID                 int       `json:"workerId"` // -1 while none is held
@@ -147,21 +206,6 @@ type SnowflakeStatus struct {
 	Error                    string    `json:"error,omitempty"` // the registry's latest
 }
 
-// UIDStatus is the UID mode.
-type UIDStatus struct {
-	Issued                   int64     `json:"issued"`   // IDs since the start
-	Mode                     string    `json:"mode"`     // default or cached
-	WorkerID                 int64     `json:"workerId"` // -1 while none is held
-	NodeID                   int64     `json:"nodeId"`   // row of WORKER_NODE; 0 while there is none
-	RingSize                 int64     `json:"ringSize"` // IDs; 0 in default mode
-	RingFilled               int64     `json:"ringFilled"`
-	Discarded                int64     `json:"discarded"`            // IDs put on a full ring
-	LastSecond               time.Time `json:"lastSecond,omitzero"`  // time of the newest ID
-	AheadSeconds             float64   `json:"aheadSeconds"`         // how far LastSecond is ahead of the clock
-	MarkedUntil              time.Time `json:"markedUntil,omitzero"` // IDs may be issued up to this second
-	RemainingLifetimeSeconds int64     `json:"remainingLifetimeSeconds"`
-}
-
 // readStatus is what the console shows.
 func (a *API) readStatus(ctx context.Context) ([]byte, error) {
 	var s Status
@@ -170,23 +214,14 @@ func (a *API) readStatus(ctx context.Context) ([]byte, error) {
 	}
 	ready := a.readiness()
 	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
-	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions.Conditions()
-	s.Alarms = append([]alarm.Alarm{}, s.Alarms...) // none is [], not null
+	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions()
+	s.Alarms = append([]monitor.Alarm{}, s.Alarms...) // none is [], not null
 	return encodeJSON(s)
 }
 
 // Readiness is what /readyz answers, and how each mode is doing.
 func (a *API) Readiness() (ready bool, modes map[string]ModeStatus) {
 	return a.readiness().Status != statusNotReady, a.modeStatus()
-}
-
-// readReplicas is how all replicas of the deployment are doing.
-func (a *API) readReplicas(ctx context.Context) ([]byte, error) {
-	view := fleet.View{Replicas: []fleet.Record{}}
-	if a.opts.Replicas != nil {
-		view = a.opts.Replicas.View(ctx)
-	}
-	return encodeJSON(view)
 }
 
 // modeStatus has every mode, the disabled ones too.
@@ -200,4 +235,46 @@ func (a *API) modeStatus() map[string]ModeStatus {
 		all[m.Name] = ModeStatus{Enabled: true, Ready: m.OK, Since: m.Since, Error: m.Error}
 	}
 	return all
+}
+
+// readReplicas is how all replicas of the deployment are doing.
+func (a *API) readReplicas(ctx context.Context) ([]byte, error) {
+	view := monitor.View{Replicas: []monitor.Record{}}
+	if a.opts.Replicas != nil {
+		view = a.opts.Replicas(ctx)
+	}
+	return encodeJSON(view)
+}
+
+// history answers what happened in the last minutes: of the whole replica or, with an
+// app, of that one. Each chart is read once a second.
+func (a *API) history() gin.HandlerFunc {
+	page := func(read func() monitor.Chart) gin.HandlerFunc {
+		return a.page(func(context.Context) ([]byte, error) {
+			if a.opts.History == nil {
+				return encodeJSON(monitor.NewChart())
+			}
+			return encodeJSON(read())
+		}, a.writeJSON)
+	}
+	replica := page(func() monitor.Chart { return a.opts.History.History() })
+	var apps [model.Apps]gin.HandlerFunc
+	for app := range apps {
+		apps[app] = page(func() monitor.Chart { return a.opts.History.AppHistory(uint8(app)) })
+	}
+	return func(c *gin.Context) {
+		given, err := readQuery(c.Request.URL.RawQuery, "app")
+		app := 0
+		if err == nil && given[0].given {
+			app, err = parseRange("app", given[0].text, 0, model.Apps-1)
+		}
+		switch {
+		case err != nil:
+			a.fail(c, err)
+		case given[0].given:
+			apps[app](c)
+		default:
+			replica(c)
+		}
+	}
 }

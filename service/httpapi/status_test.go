@@ -3,6 +3,8 @@ package httpapi
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"strings"
@@ -10,31 +12,33 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/alarm"
-	"shardid/service/fleet"
+	"shardid/service/monitor"
+	"shardid/service/queue"
+	"shardid/service/segment"
+	"shardid/service/uid"
 )
 
 // fullStatus has every field.
 func fullStatus(context.Context) Status {
-	app := AppStatus{
-		AppID: 1, Name: "test", Step: 1000, MaxLimitID: math.MaxInt64, LimitPolicy: model.LimitReject,
-		Issued: 5, Refills: 64, Held: 2, IssuedPerSecond: 0.5, HighestIndex: 2000, LeftShare: 0.25, Exhausted: 3, Unconfirmed: 4, Unused: []int{7, 63},
+	app := queue.View{
+		App: 1, Name: "test", Step: 1000, Limit: model.Limit{MaxID: math.MaxInt64, Policy: model.LimitReject},
+		Issued: 5, Refills: 64, Held: 2, PerSecond: 0.5, Highest: 2000, Left: 0.25, Exhausted: 3, Unconfirmed: 4, Unused: []int{7, 63},
 	}
 	for i := range app.Depths {
 		app.Depths[i] = int64(i) - 1
 	}
 	return Status{
 		Version: "1.2.3", StartedAt: loaded,
-		Alarms:  []alarm.Alarm{{Name: "ShardidStarved", Severity: alarm.Critical, Message: "callers got -4", Since: loaded}},
-		Queue:   &QueueStatus{Issued: 7, Pops: 6, Refills: 65, Held: 3, Wasted: map[string]int64{"purged": 9}, Apps: []AppStatus{app}},
-		Segment: &SegmentStatus{Issued: 8, Tags: fakeViews()},
+		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Critical, Message: "callers got -4", Since: loaded}},
+		Queue:   &queue.Status{Issued: 7, Pops: 6, Refills: 65, Held: 3, Wasted: map[string]int64{"purged": 9}, Apps: []queue.View{app}},
+		Segment: &segment.Status{Issued: 8, Tags: fakeViews()},
 		Snowflake: &SnowflakeStatus{
 			Issued: 9, WorkerID: 21, Mode: "mysql", Address: "10.0.0.5:8080", State: "serving", ReservedUntil: loaded,
 			TrustSeconds: 7.5, ClockOffsetSeconds: -0.25, RemainingLifetimeSeconds: 1_000_000_000, Error: "away",
 		},
-		UID: &UIDStatus{
-			Issued: 10, Mode: "cached", WorkerID: 3, NodeID: 3, RingSize: 65536, RingFilled: 40000, Discarded: 1,
-			LastSecond: loaded, AheadSeconds: 7, MarkedUntil: loaded.Add(time.Hour), RemainingLifetimeSeconds: 1_000_000_000,
+		UID: &uid.Status{
+			Issued: 10, Mode: "cached", WorkerID: 3, NodeID: 3, RingSize: 65536, RingFill: 40000, Discarded: 1,
+			LastSecond: uid.Second(loaded.Unix()), AheadSeconds: 7, MarkSecond: uid.Second(loaded.Unix() + 3600), RemainingSeconds: 1_000_000_000,
 		},
 	}
 }
@@ -70,6 +74,13 @@ func TestStatus(t *testing.T) {
 	if got.Header().Get("Cache-Control") != "no-store" {
 		t.Errorf("it may be cached: %v", got.Header())
 	}
+	// shardid status reads it back.
+	api = newAPIOf(func(o *Options) { o.Status = fullStatus })
+	body := ask(api, http.MethodGet, "/api/status").Body.Bytes()
+	var s Status
+	if err := json.Unmarshal(body, &s); err != nil || s.Queue.Apps[0].MaxID != math.MaxInt64 || s.UID.LastSecond != uid.Second(loaded.Unix()) {
+		t.Errorf("%v, read %+v", err, s)
+	}
 }
 
 // Without Options.Status there is what the API knows itself. The readiness of the
@@ -98,27 +109,192 @@ func TestStatusThatCannotBeShown(t *testing.T) {
 			if at, ok := ctx.Deadline(); !ok || time.Until(at) > readTimeout {
 				t.Errorf("no deadline, or a late one: %v", at)
 			}
-			return Status{Segment: &SegmentStatus{Tags: []SegmentView{{RunwaySeconds: math.Inf(1)}}}}
+			return Status{Segment: &segment.Status{Tags: []segment.View{{Runway: math.Inf(1)}}}}
 		}
 	})
 	wantAnswer(t, ask(api, http.MethodGet, "/api/status"), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`)
 }
 
-type fakeReplicas struct{}
-
-func (fakeReplicas) View(context.Context) fleet.View {
-	return fleet.View{Self: "a", Shared: true, Message: "redis: away", Replicas: []fleet.Record{{
+func fakeReplicas(context.Context) monitor.View {
+	return monitor.View{Self: "a", Shared: true, Message: "redis: away", Replicas: []monitor.Record{{
 		Instance: "a", Host: "h", URL: "http://10.0.0.5:8080/", Version: "1.2.3", StartedAt: loaded, Ready: true,
-		Modes:    map[string]fleet.Mode{ModeQueue: {Enabled: true, Ready: true, IDsPerSecond: 0.5}},
+		Modes:    map[string]monitor.ModeRecord{ModeQueue: {Enabled: true, Ready: true, IDsPerSecond: 0.5}},
 		WorkerID: -1, Alarms: map[string]int{"critical": 1}, AgeSeconds: 2.5,
 	}}}
 }
 
-func withReplicas(o *Options) { o.Replicas = fakeReplicas{} }
+func withReplicas(o *Options) { o.Replicas = fakeReplicas }
 
 func TestReplicas(t *testing.T) {
 	wantAnswer(t, ask(newAPIOf(withReplicas), http.MethodGet, "/api/replicas"), 200,
 		`{"self":"a","shared":true,"message":"redis: away","replicas":[{"instance":"a","host":"h","url":"http://10.0.0.5:8080/","version":"1.2.3","startedAt":"2026-11-20T00:18:00Z","ready":true,`+
 			`"modes":{"queue":{"enabled":true,"ready":true,"idsPerSecond":0.5}},"workerId":-1,"alarms":{"critical":1},"ageSeconds":2.5}]}`)
 	wantAnswer(t, ask(newAPI(&fakeQueue{}), http.MethodGet, "/api/replicas"), 200, `{"self":"","shared":false,"replicas":[]}`)
+}
+
+// fakeHistory has one sample of an app that existed, and knows which was asked for.
+type fakeHistory struct{}
+
+func (fakeHistory) History() monitor.Chart {
+	return chart(map[string][]monitor.Value{
+		"queue.issued": {0.12345, 2}, "queue.p99Ms": {monitor.Value(math.NaN()), 1e6},
+	})
+}
+
+func (fakeHistory) AppHistory(app uint8) monitor.Chart {
+	return chart(map[string][]monitor.Value{"app.issued": {monitor.Value(app), monitor.Value(math.Inf(1))}})
+}
+
+func chart(series map[string][]monitor.Value) monitor.Chart {
+	return monitor.Chart{PeriodSeconds: 5, Times: []int64{1795192496, 1795192501}, Series: series}
+}
+
+func withHistory(o *Options) { o.History = fakeHistory{} }
+
+func TestHistory(t *testing.T) {
+	const head = `{"periodSeconds":5,"times":[1795192496,1795192501],"series":`
+	api := newAPIOf(withHistory)
+	for target, want := range map[string]string{
+		"/api/history":              head + `{"queue.issued":[0.123,2],"queue.p99Ms":[null,1000000]}}`,
+		"/api/history?x=1&ap%70=7":  head + `{"app.issued":[7,null]}}`,
+		"/api/history?app=0":        head + `{"app.issued":[0,null]}}`,
+		"/api/history?app=255&y":    head + `{"app.issued":[255,null]}}`,
+		"/api/history?application=": head + `{"queue.issued":[0.123,2],"queue.p99Ms":[null,1000000]}}`,
+	} {
+		wantAnswer(t, ask(api, http.MethodGet, target), 200, want)
+	}
+	wantAnswer(t, ask(newAPI(&fakeQueue{}), http.MethodGet, "/api/history"), 200, `{"periodSeconds":5,"times":[],"series":{}}`)
+}
+
+// Parameters that a reader could take in two ways are refused.
+func TestHistoryRefusesBadParameters(t *testing.T) {
+	for _, query := range []string{"app=256", "app=-1", "app=", "app=x", "app=1&app=1", "app=%zz", "app=1&%61pp=2", "app=+1"} {
+		if got := ask(newAPIOf(withHistory), http.MethodGet, "/api/history?"+query); got.Code != 400 {
+			t.Errorf("%s: %d %s", query, got.Code, got.Body)
+		}
+	}
+}
+
+// Readiness is that of any mode, and of one mode by its name; /healthz is of everything.
+func TestReadiness(t *testing.T) {
+	const away = "read 10.0.0.1:1->10.0.0.2:2: connection reset"
+	database := fakeConditions{"database"}
+	lost := fmt.Errorf("%w: the registry is away", model.ErrNoLease)
+	for _, c := range []struct {
+		name                         string
+		failing                      fakeConditions
+		queue, snowflake, uid        error
+		drain, young                 bool
+		readyz, readyzOfUID, healthz string // status, then what the body begins with
+	}{
+		{
+			name:   "all well",
+			readyz: `200 {"status":"ok","checks":`, readyzOfUID: `200 {"status":"ok",`, healthz: `200 {"status":"ok",`,
+		},
+		{
+			name: "a store is away, and every mode serves", failing: database,
+			readyz: `200 {"status":"degraded","message":"database: ` + away + `",`, readyzOfUID: `200 {"status":"degraded",`,
+			healthz: `503 {"status":"degraded","message":"database: ` + away + `",`,
+		},
+		{
+			name: "the queue cannot serve", queue: wrap(model.ErrNotReady),
+			readyz: `200 {"status":"degraded","message":"queue: next: not initialised yet",`, readyzOfUID: `200 {"status":"degraded",`,
+			healthz: `503 {"status":"degraded","message":"queue: next: not initialised yet",`,
+		},
+		{
+			name: "one mode serves alone", failing: database, queue: wrap(model.ErrNotReady), snowflake: lost,
+			readyz: `200 {"status":"degraded","message":"database: `, readyzOfUID: `200 {"status":"degraded",`,
+			healthz: `503 {"status":"degraded","message":"database: `,
+		},
+		{
+			name: "none serves", failing: database, queue: wrap(model.ErrNotReady), snowflake: lost, uid: lost,
+			readyz:      `503 {"status":"not ready","message":"no mode can serve: queue: next: not initialised yet",`,
+			readyzOfUID: `503 {"status":"not ready","message":"no worker ID is held: the registry is away",`,
+			healthz:     `503 {"status":"degraded","message":"database: `,
+		},
+		{
+			name: "one mode cannot serve yet", snowflake: lost, young: true,
+			readyz:      `503 {"status":"not ready","message":"starting: snowflake: no worker ID is held: the registry is away",`,
+			readyzOfUID: `200 {"status":"degraded",`, healthz: `503 {"status":"degraded","message":"snowflake: `,
+		},
+		{
+			name: "draining", drain: true,
+			readyz: `503 {"status":"not ready","message":"shutting down",`, readyzOfUID: `503 {"status":"not ready","message":"shutting down",`,
+			healthz: `200 {"status":"ok",`,
+		},
+		{
+			name: "draining, and all else fails", failing: database, queue: lost, snowflake: lost, uid: lost, drain: true,
+			readyz: `503 {"status":"not ready","message":"shutting down",`, readyzOfUID: `503 {"status":"not ready","message":"shutting down",`,
+			healthz: `503 `,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			opts, _ := testOptions(&fakeQueue{ready: c.queue}, c.failing, io.Discard)
+			opts.Segment = nil
+			opts.Modes = []Mode{opts.Modes[0], {ModeSnowflake, func() error { return c.snowflake }}, {ModeUID, func() error { return c.uid }}}
+			api := New(opts)
+			if c.drain {
+				api.Drain()
+			}
+			if !c.young {
+				api.startedAt = api.startedAt.Add(-startPatience)
+			}
+			wantHealth(t, api, "/readyz", c.readyz)
+			wantHealth(t, api, "/readyz/uid", c.readyzOfUID)
+			wantHealth(t, api, "/healthz", c.healthz)
+			wantAnswer(t, ask(api, "GET", "/livez"), 200, "{\"status\":\"ok\"}\n")
+			wantHealth(t, api, "/readyz/segment", `404 {"code":-9,`)
+			wantHealth(t, api, "/readyz/nothing", `404 {"code":-10,`)
+		})
+	}
+}
+
+// A replica that has just started waits for all of its modes once, and not for long.
+func TestReadinessAtTheStart(t *testing.T) {
+	uid := model.ErrNoLease
+	api := newAPIOf(func(o *Options) { o.Modes[3].Ready = func() error { return uid } })
+	now := api.startedAt
+	api.now = func() time.Time { return now }
+	wantHealth(t, api, "/readyz", `503 {"status":"not ready","message":"starting: uid: no worker ID is held",`)
+	now = now.Add(startPatience)
+	wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
+	now = now.Add(-startPatience)
+	uid = nil
+	wantHealth(t, api, "/readyz", `200 {"status":"ok",`)
+	uid = model.ErrNoLease
+	wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
+}
+
+// A check says since when its mode is as it is.
+func TestReadinessSince(t *testing.T) {
+	var snowflake error
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	api := newAPIOf(func(o *Options) { o.Modes[2].Ready = func() error { return snowflake } })
+	api.now = func() time.Time { return now }
+	for _, step := range []struct {
+		ready error
+		want  string
+	}{
+		{nil, `{"name":"snowflake","ok":true,"since":"2026-01-01T00:00:00Z"},{"name":"uid","ok":true,`},
+		{model.ErrNoLease, `{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"no worker ID is held"}`},
+		{model.ErrClockBack, `{"name":"snowflake","ok":false,"since":"2026-01-01T01:00:00Z","error":"the clock went back"}`},
+		{nil, `{"name":"snowflake","ok":true,"since":"2026-01-01T03:00:00Z"}`},
+	} {
+		snowflake = step.ready
+		if got := ask(api, "GET", "/readyz").Body.String(); !strings.Contains(got, step.want) {
+			t.Errorf("checks %s\nwant %s", got, step.want)
+		}
+		now = now.Add(time.Hour)
+	}
+}
+
+func wantHealth(t *testing.T, api *API, path, want string) {
+	t.Helper()
+	got := ask(api, "GET", path)
+	if line := fmt.Sprint(got.Code, " ", got.Body); !strings.HasPrefix(line, want) {
+		t.Errorf("%s: %s, want %s", path, line, want)
+	}
+	if got.Header().Get("Cache-Control") != "no-store" {
+		t.Errorf("%s may be cached", path)
+	}
 }

@@ -2,11 +2,16 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
+	"testing"
 
 	"shardid/model"
 )
@@ -20,6 +25,7 @@ type exchange struct {
 	accept string
 	token  string         // sent as a bearer token, unless empty
 	send   string         // the body, JSON
+	header []string       // further headers: names and values
 	queue  *fakeQueue     // one that works when nil
 	change func(*Options) // of an API whose modes work; may be nil
 
@@ -33,9 +39,9 @@ type exchange struct {
 const alice = "/get?appId=1&gatePass=alice"
 
 const (
-	segment   = "/api/segment/get/leaf-segment-test"
-	snowflake = "/api/snowflake/get/x"
-	uid       = "/api/uid/get"
+	segmentURL   = "/api/segment/get/leaf-segment-test"
+	snowflakeURL = "/api/snowflake/get/x"
+	uidURL       = "/api/uid/get"
 )
 
 // exchanges are all answers of the ID routes, of what takes IDs apart, and of what
@@ -65,28 +71,28 @@ func issued() []exchange {
 // issuedByModes are those of Leaf's and Baidu's paths: one ID is its digits and
 // nothing else.
 func issuedByModes() []exchange {
-	const json, axios, browser = "application/json", "application/json, text/plain, */*", "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	const json, axios, browser = "application/json", "application/json, text/plain, */*", browserAccept
 	return []exchange{
-		{name: "segment", target: segment, status: 200, text: true, body: "1"},
-		{name: "segment, batch of one", target: segment + "?count=1", status: 200, text: true, body: "1\n"},
-		{name: "segment, batch", target: segment + "?count=3", status: 200, text: true, body: "1\n2\n3\n"},
-		{name: "segment, text", target: segment, accept: "text/plain", status: 200, text: true, body: "1"},
-		{name: "segment, browser", target: segment, accept: browser, status: 200, text: true, body: "1"},
-		{name: "segment, Java", target: segment, accept: "text/plain, application/json, */*", status: 200, text: true, body: "1"},
-		{name: "segment, JSON", target: segment, accept: json, status: 200, body: `{"code":0,"id":1,"idStr":"1"}`},
-		{name: "segment, axios", target: segment, accept: axios, status: 200, body: `{"code":0,"id":1,"idStr":"1"}`},
-		{name: "segment, JSON batch", target: segment + "?count=2", accept: json, status: 200, body: `{"code":0,"ids":[1,2]}`},
-		{name: "segment, JSON strings", target: segment + "?count=2&stringify=true", accept: json, status: 200, body: `{"code":0,"ids":["1","2"]}`},
-		{name: "segment, text cannot be stringified", target: segment + "?count=2&stringify=1", status: 200, text: true, body: "1\n2\n"},
-		{name: "segment, unknown parameters", target: segment + "?appId=999&gatePass=&appId=2&x", status: 200, text: true, body: "1"},
+		{name: "segment", target: segmentURL, status: 200, text: true, body: "1"},
+		{name: "segment, batch of one", target: segmentURL + "?count=1", status: 200, text: true, body: "1\n"},
+		{name: "segment, batch", target: segmentURL + "?count=3", status: 200, text: true, body: "1\n2\n3\n"},
+		{name: "segment, text", target: segmentURL, accept: "text/plain", status: 200, text: true, body: "1"},
+		{name: "segment, browser", target: segmentURL, accept: browser, status: 200, text: true, body: "1"},
+		{name: "segment, Java", target: segmentURL, accept: "text/plain, application/json, */*", status: 200, text: true, body: "1"},
+		{name: "segment, JSON", target: segmentURL, accept: json, status: 200, body: `{"code":0,"id":1,"idStr":"1"}`},
+		{name: "segment, axios", target: segmentURL, accept: axios, status: 200, body: `{"code":0,"id":1,"idStr":"1"}`},
+		{name: "segment, JSON batch", target: segmentURL + "?count=2", accept: json, status: 200, body: `{"code":0,"ids":[1,2]}`},
+		{name: "segment, JSON strings", target: segmentURL + "?count=2&stringify=true", accept: json, status: 200, body: `{"code":0,"ids":["1","2"]}`},
+		{name: "segment, text cannot be stringified", target: segmentURL + "?count=2&stringify=1", status: 200, text: true, body: "1\n2\n"},
+		{name: "segment, unknown parameters", target: segmentURL + "?appId=999&gatePass=&appId=2&x", status: 200, text: true, body: "1"},
 		{name: "segment, longest tag", target: "/api/segment/get/" + strings.Repeat("%00", 128), status: 200, text: true, body: "1"},
-		{name: "snowflake", target: snowflake, status: 200, text: true, body: "1169786042799259000"},
-		{name: "snowflake, batch", target: snowflake + "?count=2", status: 200, text: true, body: "1169786042799259000\n1169786042799259001\n"},
-		{name: "snowflake, JSON", target: snowflake, accept: json, status: 200, body: `{"code":0,"id":1169786042799259000,"idStr":"1169786042799259000"}`},
+		{name: "snowflake", target: snowflakeURL, status: 200, text: true, body: "1169786042799259000"},
+		{name: "snowflake, batch", target: snowflakeURL + "?count=2", status: 200, text: true, body: "1169786042799259000\n1169786042799259001\n"},
+		{name: "snowflake, JSON", target: snowflakeURL, accept: json, status: 200, body: `{"code":0,"id":1169786042799259000,"idStr":"1169786042799259000"}`},
 		{name: "snowflake, the key is not used", target: "/api/snowflake/get/" + strings.Repeat("%ff", 200), status: 200, text: true, body: "1169786042799259000"},
-		{name: "uid", target: uid, status: 200, text: true, body: "3200169789968523265"},
-		{name: "uid, batch", target: uid + "?c%6funt=2", status: 200, text: true, body: "3200169789968523265\n3200169789968523266\n"},
-		{name: "uid, JSON strings", target: uid + "?count=1&stringify=1", accept: json, status: 200, body: `{"code":0,"ids":["3200169789968523265"]}`},
+		{name: "uid", target: uidURL, status: 200, text: true, body: "3200169789968523265"},
+		{name: "uid, batch", target: uidURL + "?c%6funt=2", status: 200, text: true, body: "3200169789968523265\n3200169789968523266\n"},
+		{name: "uid, JSON strings", target: uidURL + "?count=1&stringify=1", accept: json, status: 200, body: `{"code":0,"ids":["3200169789968523265"]}`},
 	}
 }
 
@@ -181,21 +187,21 @@ func badParameters() []exchange {
 		{"/api/segment/get/?count=2", "the tag is empty"},
 		{"/api/segment/get/" + strings.Repeat("a", 129), "the tag has 129 bytes"},
 		{"/api/segment/get/%ff", "the tag is not valid UTF-8"},
-		{segment + "?count=0", "count must be a whole number in 1…10000"},
-		{segment + "?count=", `not ""`},
-		{segment + "?count=10001", `not "10001"`},
-		{segment + "?count=%2B1", `not "+1"`},
-		{segment + "?count=%zz", "count is not percent-encoded rightly"},
-		{segment + "?count=1&count=1", "count is given twice"},
-		{segment + "?count=1&c%6funt=2", "count is given twice"},
-		{segment + "?stringify=yes", "stringify must be true or false"},
+		{segmentURL + "?count=0", "count must be a whole number in 1…10000"},
+		{segmentURL + "?count=", `not ""`},
+		{segmentURL + "?count=10001", `not "10001"`},
+		{segmentURL + "?count=%2B1", `not "+1"`},
+		{segmentURL + "?count=%zz", "count is not percent-encoded rightly"},
+		{segmentURL + "?count=1&count=1", "count is given twice"},
+		{segmentURL + "?count=1&c%6funt=2", "count is given twice"},
+		{segmentURL + "?stringify=yes", "stringify must be true or false"},
 		{"/api/snowflake/get/", "the key is missing: GET /api/snowflake/get/any"},
-		{snowflake + "?count=-1", `not "-1"`},
-		{snowflake + "?count=2&count=3", "count is given twice"},
-		{uid + "?count=1.0", `not "1.0"`},
-		{uid + "?count=1e1", `not "1e1"`},
-		{uid + "?count=4294967297", "count must be"},
-		{uid + "?count=2&count=", "count is given twice"},
+		{snowflakeURL + "?count=-1", `not "-1"`},
+		{snowflakeURL + "?count=2&count=3", "count is given twice"},
+		{uidURL + "?count=1.0", `not "1.0"`},
+		{uidURL + "?count=1e1", `not "1e1"`},
+		{uidURL + "?count=4294967297", "count must be"},
+		{uidURL + "?count=2&count=", "count is given twice"},
 		{"/api/uid/parse/", "uid is missing: GET /api/uid/parse/34359738368"},
 		{"/api/uid/parse/0", "IDs are positive"},
 		{"/api/uid/parse/-5", "IDs are positive"},
@@ -268,11 +274,11 @@ func refusedByModes() []exchange {
 		{"ring empty", wrap(model.ErrRingEmpty), 503, -8, "next: the ring is empty"},
 		{"unknown error", errors.New("secret"), 500, -11, "internal error: it has been logged"},
 	} {
-		for mode, target := range map[string]string{"segment": segment, "snowflake": snowflake, "uid": uid + "?count=2"} {
+		for mode, target := range map[string]string{"segment": segmentURL, "snowflake": snowflakeURL, "uid": uidURL + "?count=2"} {
 			all = append(all, exchange{name: mode + ": " + c.name, target: target, change: failModes(c.err), status: c.status, code: c.code, says: c.says})
 		}
 	}
-	limit := exchange{name: "segment: limit", target: segment, change: failModes(wrap(model.ErrLimitReached)), status: 409, code: -5, says: "reached its limit"}
+	limit := exchange{name: "segment: limit", target: segmentURL, change: failModes(wrap(model.ErrLimitReached)), status: 409, code: -5, says: "reached its limit"}
 	return append(append(all, limit), noMode()...)
 }
 
@@ -281,33 +287,33 @@ func refusedByModes() []exchange {
 func noMode() []exchange {
 	const tail = "to true and restart to use it"
 	return []exchange{
-		{name: "segment off", target: segment, change: disableModes, status: 404, code: -9, says: "mode is disabled: set segment.enabled " + tail},
+		{name: "segment off", target: segmentURL, change: disableModes, status: 404, code: -9, says: "mode is disabled: set segment.enabled " + tail},
 		{name: "segment off, no key", target: "/api/segment/get/?count=0", change: disableModes, status: 404, code: -9, says: "segment.enabled"},
-		{name: "snowflake off", target: snowflake, change: disableModes, status: 404, code: -9, says: "set snowflake.enabled " + tail},
-		{name: "uid off", target: uid, accept: "text/plain", change: disableModes, status: 404, code: -9, says: "set uid.enabled " + tail},
+		{name: "snowflake off", target: snowflakeURL, change: disableModes, status: 404, code: -9, says: "set snowflake.enabled " + tail},
+		{name: "uid off", target: uidURL, accept: "text/plain", change: disableModes, status: 404, code: -9, says: "set uid.enabled " + tail},
 		{name: "cache off", target: "/cache", change: disableModes, status: 404, code: -9, says: "segment.enabled"},
 		{name: "db off", target: "/db", accept: "text/html", change: disableModes, status: 404, code: -9, says: "segment.enabled"},
-		{name: "segment, further segment", target: segment + "/2", status: 404, code: -10, says: "/leaf-segment-test/2"},
-		{name: "segment, further slash", target: segment + "/", status: 404, code: -10, says: "/leaf-segment-test/"},
+		{name: "segment, further segment", target: segmentURL + "/2", status: 404, code: -10, says: "/leaf-segment-test/2"},
+		{name: "segment, further slash", target: segmentURL + "/", status: 404, code: -10, says: "/leaf-segment-test/"},
 		{name: "segment, further segment beside an encoded slash", target: "/api/segment/get/a%2Fb/c", status: 404, code: -10, says: "a/b/c"},
 		{name: "segment, its own slash encoded", target: "/api/segment/get%2Fa/b", status: 404, code: -10, says: "a/b"},
 		{name: "segment, no slash", target: "/api/segment/get", status: 404, code: -10, says: "no such path"},
 		{name: "segment, other path", target: "/api/segment/take/x", status: 404, code: -10, says: "no such path"},
-		{name: "snowflake, further segment", target: snowflake + "/y", status: 404, code: -10, says: "/x/y"},
-		{name: "uid, trailing slash", target: uid + "/", status: 404, code: -10, says: "/api/uid/get/"},
-		{name: "uid, further segment", target: uid + "/x?count=2", status: 404, code: -10, says: "/api/uid/get/x"},
+		{name: "snowflake, further segment", target: snowflakeURL + "/y", status: 404, code: -10, says: "/x/y"},
+		{name: "uid, trailing slash", target: uidURL + "/", status: 404, code: -10, says: "/api/uid/get/"},
+		{name: "uid, further segment", target: uidURL + "/x?count=2", status: 404, code: -10, says: "/api/uid/get/x"},
 		{name: "parse, further segment", target: "/api/uid/parse/1/2", status: 404, code: -10, says: "/1/2"},
-		{name: "segment, POST", method: http.MethodPost, target: segment, status: 405, code: -10, says: "takes GET only: nothing was issued"},
-		{name: "snowflake, PUT", method: http.MethodPut, target: snowflake, status: 405, code: -10, says: "takes GET only"},
-		{name: "uid, DELETE", method: http.MethodDelete, target: uid, status: 405, code: -10, says: "takes GET only"},
+		{name: "segment, POST", method: http.MethodPost, target: segmentURL, status: 405, code: -10, says: "takes GET only: nothing was issued"},
+		{name: "snowflake, PUT", method: http.MethodPut, target: snowflakeURL, status: 405, code: -10, says: "takes GET only"},
+		{name: "uid, DELETE", method: http.MethodDelete, target: uidURL, status: 405, code: -10, says: "takes GET only"},
 		{name: "parse, POST", method: http.MethodPost, target: "/api/uid/parse/1", status: 405, code: -10, says: "takes GET only"},
 		{name: "decodeSnowflakeId, POST", method: http.MethodPost, target: "/decodeSnowflakeId", status: 405, code: -10, says: "takes GET only"},
 		{name: "cache, POST", method: http.MethodPost, target: "/cache", status: 405, code: -10, says: "/cache takes GET only"},
 		{name: "db, POST", method: http.MethodPost, target: "/db", status: 405, code: -10, says: "/db takes GET only"},
 		{name: "status, POST", method: http.MethodPost, target: "/api/status", status: 405, code: -10, says: "/api/status takes GET only"},
 		{name: "too long, segment", target: "/api/segment/get/" + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
-		{name: "too long, snowflake", target: snowflake + "?" + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
-		{name: "too long, uid", target: uid + "?" + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
+		{name: "too long, snowflake", target: snowflakeURL + "?" + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
+		{name: "too long, uid", target: uidURL + "?" + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
 		{name: "too long, parse", target: "/api/uid/parse/" + strings.Repeat("1", maxURL), status: 414, code: -6, says: "at most 4096"},
 		{name: "too long, decodeSnowflakeId", target: "/decodeSnowflakeId?snowflakeId=" + strings.Repeat("1", maxURL), status: 414, code: -6, says: "at most 4096"},
 	}
@@ -323,4 +329,170 @@ func wrap(err error) error { return fmt.Errorf("next: %w", err) }
 // panicking is a queue that panics with p.
 func panicking(p any) *fakeQueue {
 	return &fakeQueue{next: func(context.Context) error { panic(p) }}
+}
+
+// do runs the exchange against an API of its own and also returns what served it.
+func (x exchange) do() (*httptest.ResponseRecorder, *fakeQueue, *fakeModes) {
+	q := x.queue
+	if q == nil {
+		q = &fakeQueue{}
+	}
+	opts, modes := testOptions(q, nil, io.Discard)
+	if x.change != nil {
+		x.change(&opts)
+	}
+	return x.ask(New(opts)), q, modes
+}
+
+// ask sends the request with its token.
+func (x exchange) ask(h http.Handler) *httptest.ResponseRecorder {
+	r := x.request()
+	r.Header["Accept"] = []string{x.accept}
+	if x.token != "" {
+		r.Header.Set("Authorization", "Bearer "+x.token)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// request is the exchange's, without its Accept and its token.
+func (x exchange) request() *http.Request {
+	r := httptest.NewRequest(x.verb(), x.target, nil)
+	if x.send != "" {
+		r = httptest.NewRequest(x.verb(), x.target, strings.NewReader(x.send))
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(x.header); i += 2 {
+		r.Header.Add(x.header[i], x.header[i+1])
+	}
+	return r
+}
+
+func (x exchange) verb() string {
+	if x.method == "" {
+		return http.MethodGet
+	}
+	return x.method
+}
+
+func TestAnswers(t *testing.T) {
+	for _, x := range exchanges() {
+		t.Run(x.name, func(t *testing.T) {
+			got, q, modes := x.do()
+			checkHeaders(t, x, got.Header(), got.Body.Len())
+			if x.status == http.StatusOK {
+				wantAnswer(t, got, x.status, x.body)
+				return
+			}
+			checkError(t, x, got)
+			if q.index != 0 || q.calls != 0 && x.queue == nil {
+				t.Errorf("%d calls took %d IDs", q.calls, q.index)
+			}
+			if modes.calls() != 0 || modes.issued() != 0 {
+				t.Errorf("%d calls took %d IDs of the modes", modes.calls(), modes.issued())
+			}
+		})
+	}
+}
+
+// checkError wants {"code":N,"message":"…"}, byte for byte, with the message in
+// the form in which it can be read.
+func checkError(t *testing.T, x exchange, got *httptest.ResponseRecorder) {
+	t.Helper()
+	var parsed struct{ Message string }
+	if err := json.Unmarshal(got.Body.Bytes(), &parsed); err != nil {
+		t.Fatalf("%v: %s", err, got.Body)
+	}
+	wantAnswer(t, got, x.status, fmt.Sprintf(`{"code":%d,"message":%s}`, x.code, appendJSON(nil, parsed.Message)))
+	if !strings.Contains(parsed.Message, x.says) || strings.Contains(got.Body.String(), "secret") {
+		t.Errorf("message %q, want %q in it", parsed.Message, x.says)
+	}
+}
+
+// The bytes of an error, its URL fit to be copied from a terminal.
+func TestErrorCanBeRead(t *testing.T) {
+	wantAnswer(t, ask(newAPI(&fakeQueue{}), http.MethodGet, "/nope"), 404,
+		`{"code":-10,"message":"no such path \"/nope\": try GET /get?appId=1&gatePass=alice"}`)
+}
+
+// checkHeaders wants no-store on every answer, nosniff on each but IDs, Retry-After
+// on each 503 and Allow on each 405, and only there. The length of a short body is
+// for net/http to say, unless it does not see the body.
+func checkHeaders(t *testing.T, x exchange, h http.Header, length int) {
+	t.Helper()
+	want := map[string]string{
+		"Content-Type":           "application/json; charset=utf-8",
+		"Cache-Control":          "no-store",
+		"X-Content-Type-Options": "nosniff",
+	}
+	if x.method == http.MethodHead {
+		want["Content-Length"] = strconv.Itoa(length)
+	}
+	switch x.status {
+	case http.StatusOK:
+		if strings.Contains(x.target, "/get") {
+			delete(want, "X-Content-Type-Options")
+		}
+		if x.text {
+			want["Content-Type"] = "text/plain; charset=utf-8"
+		}
+	case http.StatusServiceUnavailable:
+		want["Retry-After"] = "1"
+	case http.StatusMethodNotAllowed:
+		want["Allow"] = http.MethodGet
+	}
+	if x.status != http.StatusOK {
+		want[requestIDHeader] = h.Get(requestIDHeader) // each has one of its own
+	}
+	if len(h) != len(want) {
+		t.Errorf("headers %v, want %v", h, want)
+	}
+	for name, value := range want {
+		if got := h.Values(name); len(got) != 1 || got[0] != value {
+			t.Errorf("%s: %q, want %q", name, got, value)
+		}
+	}
+}
+
+// The table of the contract, as it is written there.
+func TestErrorTableIsTheContracts(t *testing.T) {
+	got := map[string]bool{}
+	for _, x := range exchanges() {
+		got[fmt.Sprint(x.code, " ", x.status)] = true
+	}
+	for _, want := range []string{"0 200", "-1 503", "-2 404", "-3 404", "-4 503", "-5 409", "-6 400", "-6 414", "-8 503", "-9 404", "-10 404", "-10 405", "-11 500"} {
+		if !got[want] {
+			t.Errorf("no exchange shows %q", want)
+		}
+		delete(got, want)
+	}
+	if len(got) > 0 {
+		t.Errorf("beyond the contract: %v", got)
+	}
+}
+
+// A batch of any size arrives whole and with its length, above all around the
+// 2048 bytes from which on net/http would send chunks.
+func TestBatchSizes(t *testing.T) {
+	server := httptest.NewServer(newAPI(&fakeQueue{}))
+	defer server.Close()
+	for _, target := range []string{alice + "&count=", segmentURL + "?count=", snowflakeURL + "?count=", uidURL + "?count="} {
+		for accept, separator := range map[string]string{"application/json": ",", "text/plain": "\n"} {
+			for _, count := range append(around(100, 300), 1, 10_000) {
+				got := fetch(t, http.MethodGet, server.URL+target+strconv.Itoa(count), accept)
+				if n := strings.Count(got.body, separator); got.ContentLength != int64(len(got.body)) || n != count {
+					t.Errorf("%s%d as %s: Content-Length %d of %d bytes, %d separators", target, count, accept, got.ContentLength, len(got.body), n)
+				}
+			}
+		}
+	}
+}
+
+func around(low, high int) []int {
+	var all []int
+	for n := low; n <= high; n++ {
+		all = append(all, n)
+	}
+	return all
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // issuer is a server of IDs that rise from 1; the tests spoil it.
@@ -75,13 +77,9 @@ func mustRun(t *testing.T, o Options) *Report {
 func execute(t *testing.T, o Options) (*Report, *run) {
 	t.Helper()
 	l, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	r, err := l.execute(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return r.report(), r
 }
 

@@ -3,6 +3,7 @@ package loadgen
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // TestModes: every mode asks for what the contract says and reads its answers,
@@ -37,58 +41,40 @@ func TestModes(t *testing.T) {
 				if r.Requests == 0 || r.IDs != r.Requests*int64(max(count, 1)) || r.Failed() > 0 || r.Duplicates.Count > 0 {
 					t.Errorf("%+v", r)
 				}
-				if r.Compared != s.last.Load() {
-					t.Errorf("compared %d IDs of %d that were issued", r.Compared, s.last.Load())
-				}
+				check.Equal(t, r.Compared, s.last.Load(), "compared IDs")
 			})
 		}
 	}
 }
 
-// TestShards: the passes of an ordinary run use all 64 shards alike.
-func TestShards(t *testing.T) {
-	l, err := New(brief("http://127.0.0.1:1"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var used [model.Shards]int
+// asked counts how often each list is asked for by the requests of a run.
+func asked(t *testing.T, o Options) (lists map[model.ListKey]int, requests int) {
+	t.Helper()
+	l, err := New(o)
+	check.Must(t, err)
+	lists = map[model.ListKey]int{}
 	for _, request := range l.target.requests {
 		u, err := url.ParseRequestURI(strings.Fields(string(request))[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		used[model.ShardOf(u.Query().Get("gatePass"))]++
+		check.Must(t, err)
+		app, err := strconv.ParseUint(u.Query().Get("appId"), 10, 8)
+		check.Must(t, err)
+		lists[model.ListKey{App: uint8(app), Shard: model.ShardOf(u.Query().Get("gatePass"))}]++
 	}
-	for shard, n := range used {
-		if n != len(l.target.requests)/model.Shards {
-			t.Errorf("%d of %d passes are of shard %d", n, len(l.target.requests), shard)
-		}
-	}
+	return lists, len(l.target.requests)
 }
 
-// TestApps: with 64 passes an app, all lists of all apps take turns.
-func TestApps(t *testing.T) {
+// TestShards: the passes of an ordinary run use all 64 shards alike; with 64 passes an
+// app, all lists of all apps take turns.
+func TestShards(t *testing.T) {
 	o := brief("http://127.0.0.1:1")
+	lists, requests := asked(t, o)
+	check.Equal(t, len(lists), model.Shards, "shards")
+	for key, n := range lists {
+		check.Equal(t, n, requests/model.Shards, "passes of list", key)
+	}
 	o.App, o.Apps, o.Passes = 0, model.Apps, model.Apps*model.Shards
-	l, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	used := map[model.ListKey]bool{}
-	for _, request := range l.target.requests {
-		u, err := url.ParseRequestURI(strings.Fields(string(request))[1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		app, err := strconv.ParseUint(u.Query().Get("appId"), 10, 8)
-		if err != nil {
-			t.Fatal(err)
-		}
-		used[model.ListKey{App: uint8(app), Shard: model.ShardOf(u.Query().Get("gatePass"))}] = true
-	}
-	if len(used) != o.Passes {
-		t.Errorf("%d of %d lists are asked", len(used), o.Passes)
-	}
+	lists, _ = asked(t, o)
+	check.Equal(t, len(lists), o.Passes, "lists of all apps")
 }
 
 // TestOneInAMillion: one ID that is issued for the second time is found among a
@@ -108,9 +94,7 @@ func TestOneInAMillion(t *testing.T) {
 	defer cancel()
 	go func() { <-done; cancel() }()
 	l, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	r, err := l.Run(ctx)
 	if err != nil || r.Compared < 1_100_000 || r.Duplicates.Count != 1 || r.Duplicates.First[0] != 1 {
 		t.Errorf("%+v, %v", r, err)
@@ -213,9 +197,7 @@ func TestBreaches(t *testing.T) {
 	o.Count = 3
 	r := mustRun(t, o)
 	for _, b := range []breach{errWrongCount, errBelowOne, errIDInError, errUnreadable} {
-		if r.Breaches[b.Error()] != 1 {
-			t.Errorf("%s: %d times", b, r.Breaches[b.Error()])
-		}
+		check.Equal(t, r.Breaches[b.Error()], 1, b)
 	}
 	if r.Duplicates.Count != 1 || len(r.Errors) > 0 {
 		t.Errorf("%+v", r)
@@ -313,9 +295,7 @@ func TestIdle(t *testing.T) {
 // TestTLSAndToken: https works, and the token is sent.
 func TestTLSAndToken(t *testing.T) {
 	s := httptest.NewTLSServer(&issuer{spoil: func(_ http.ResponseWriter, r *http.Request, _ int64) bool {
-		if got := r.Header.Get("Authorization"); got != "Bearer secret" {
-			t.Errorf("Authorization: %q", got)
-		}
+		check.Equal(t, r.Header.Get("Authorization"), "Bearer secret", "Authorization")
 		return false
 	}})
 	defer s.Close()
@@ -330,9 +310,7 @@ func TestTLSAndToken(t *testing.T) {
 // TestRaw reads nothing but the status, below a path of the URL.
 func TestRaw(t *testing.T) {
 	o := brief(serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.String() != "/base/x?y=1" {
-			t.Errorf("asked for %s", r.URL)
-		}
+		check.Equal(t, r.URL.String(), "/base/x?y=1", "asked for", r.URL)
 		fmt.Fprint(w, "7")
 	})) + "/base/")
 	o.Raw = "/x?y=1"
@@ -354,3 +332,73 @@ func TestProgress(t *testing.T) {
 		t.Errorf("%+v", seen)
 	}
 }
+
+// TestCannotBegin: a run with a wrong address or app fails at once, with advice.
+func TestCannotBegin(t *testing.T) {
+	refuse := func(status int, body string) string {
+		return serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, body, status) }))
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	secure := httptest.NewTLSServer(nil)
+	defer secure.Close()
+	page := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }))
+	for name, c := range map[string]struct {
+		change func(*Options)
+		want   string
+	}{
+		"away":          {func(o *Options) { o.URL = gone.URL }, "is the server running?"},
+		"unknown app":   {func(o *Options) { o.URL = refuse(404, `{"code":-2,"message":"no app 1"}`) }, "no app 1: or choose another with --app"},
+		"unknown tag":   {func(o *Options) { o.Mode, o.URL = ModeSegment, refuse(404, `{"code":-2,"message":"no tag"}`) }, "--tag"},
+		"disabled":      {func(o *Options) { o.Mode, o.URL = ModeUID, refuse(404, `{"code":-9,"message":"is off"}`) }, "is off"},
+		"no shardid":    {func(o *Options) { o.URL = refuse(404, "not here") }, "is this a shardid?"},
+		"a page":        {func(o *Options) { o.URL = page }, "is this a shardid"},
+		"raw":           {func(o *Options) { o.URL, o.Raw = refuse(404, "not here"), "/x" }, "--raw needs a path"},
+		"untrusted":     {func(o *Options) { o.URL = secure.URL }, "SSL_CERT_FILE"},
+		"http to https": {func(o *Options) { o.URL = strings.Replace(secure.URL, "https", "http", 1) }, "HTTPS server"},
+		"https to http": {func(o *Options) { o.URL = strings.Replace(page, "http", "https", 1) }, "http:// and https://"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := brief("")
+			c.change(&o)
+			err := runError(t, t.Context(), o)
+			if !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") || errors.Is(err, model.ErrInvalidArgument) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestOptionsRefused(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"no URL":      func(o *Options) { o.URL = "" },
+		"no scheme":   func(o *Options) { o.URL = "127.0.0.1:8080" },
+		"no host":     func(o *Options) { o.URL = "http://:8080" },
+		"ftp":         func(o *Options) { o.URL = "ftp://127.0.0.1" },
+		"a query":     func(o *Options) { o.URL += "/get?appId=1" },
+		"a user":      func(o *Options) { o.URL = "http://me:secret@127.0.0.1" },
+		"mode":        func(o *Options) { o.Mode = "uuid" },
+		"app":         func(o *Options) { o.App = 256 },
+		"apps":        func(o *Options) { o.App, o.Apps = 255, 2 },
+		"passes":      func(o *Options) { o.Passes = 0 },
+		"count":       func(o *Options) { o.Count = 10_001 },
+		"rate":        func(o *Options) { o.Rate = -1 },
+		"duration":    func(o *Options) { o.Duration = 0 },
+		"warm-up":     func(o *Options) { o.Warmup = -time.Second },
+		"timeout":     func(o *Options) { o.Timeout = 0 },
+		"concurrency": func(o *Options) { o.Concurrency = 0 },
+		"compare":     func(o *Options) { o.Compare = -1 },
+		"token":       func(o *Options) { o.Token = "a\r\nX: y" },
+		"raw":         func(o *Options) { o.Raw = "ping" },
+		"raw lines":   func(o *Options) { o.Raw = "/ping HTTP/1.1\r\n" },
+		"tag":         func(o *Options) { o.Mode, o.Tag = ModeSegment, "" },
+	} {
+		o := brief("http://127.0.0.1:1")
+		change(&o)
+		if l, err := New(o); !errors.Is(err, model.ErrInvalidArgument) || l != nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

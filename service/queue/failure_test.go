@@ -3,12 +3,15 @@ package queue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"shardid/model"
+	"shardid/repository/memstore"
+	"shardid/scripts/check"
 	"shardid/service/queue"
 )
 
@@ -17,7 +20,7 @@ func TestStartsWithoutItsStores(t *testing.T) {
 	l.set(func(l *lists) { l.err = errAway })
 	db.fail(errAway)
 	r := start(t, l, db)
-	eventually(t, "says what it waits for", func() error {
+	check.Eventually(t, "says what it waits for", func() error {
 		if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrNotReady) || !errors.Is(err, errAway) {
 			return errors.New("no reason yet")
 		}
@@ -25,12 +28,10 @@ func TestStartsWithoutItsStores(t *testing.T) {
 	})
 	l.set(func(l *lists) { l.err = nil })
 	time.Sleep(100 * time.Millisecond)
-	if err := r.Ready(); !errors.Is(err, model.ErrNotReady) {
-		t.Errorf("ready without a database: %v", err)
-	}
+	check.Is(t, r.Ready(), model.ErrNotReady, "ready without a database")
 	db.fail(nil)
 	arrived := time.Now()
-	eventually(t, "serves", func() error { _, err := r.one(1, "alice"); return err })
+	check.Eventually(t, "serves", func() error { _, err := r.one(1, "alice"); return err })
 	if d := time.Since(arrived); d > 2*time.Second {
 		t.Errorf("served %v after the store's arrival", d)
 	}
@@ -39,9 +40,7 @@ func TestStartsWithoutItsStores(t *testing.T) {
 func TestDatabaseAwayServesWhatIsHeldThenRefusesThenRecovers(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(1, "alice")))
 	db.fail(errAway)
 	served := 0
 	var err error
@@ -57,17 +56,13 @@ func TestDatabaseAwayServesWhatIsHeldThenRefusesThenRecovers(t *testing.T) {
 	if !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
 		t.Errorf("refusal: %v", err)
 	}
-	if r.Stats().Starved == 0 || r.reports.of(queue.ConditionRefill) == nil {
+	if r.Stats().Starved == 0 || r.reports.Of(queue.ConditionRefill) == nil {
 		t.Error("the failure was not reported")
 	}
-	if err := r.Ready(); err != nil {
-		t.Errorf("one dry list of 64 makes the mode not ready: %v", err)
-	}
+	check.OK(t, r.Ready(), "one dry list of 64 makes the mode not ready")
 	db.fail(nil)
-	eventually(t, "recovers, without a caller", func() error { return r.reports.of(queue.ConditionRefill) })
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Error(err)
-	}
+	check.Eventually(t, "recovers, without a caller", func() error { return r.reports.Of(queue.ConditionRefill) })
+	check.OK(t, check.Err(r.one(1, "alice")))
 }
 
 // Only when no list has anything left is the mode not ready.
@@ -95,15 +90,13 @@ func TestNotReadyOnceEveryListIsDry(t *testing.T) {
 		}
 	}
 	dry(0)
-	if err := r.Ready(); err != nil {
-		t.Errorf("one list is dry, the other is not: %v", err)
-	}
+	check.OK(t, r.Ready(), "one list is dry, the other is not")
 	dry(1)
 	if err := r.Ready(); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
 		t.Errorf("both lists are dry: %v", err)
 	}
 	db.fail(nil)
-	eventually(t, "recovers, without a caller", r.Ready)
+	check.Eventually(t, "recovers, without a caller", r.Ready)
 }
 
 // What failed once is tried again until it works, although nobody asks: the list that
@@ -111,9 +104,7 @@ func TestNotReadyOnceEveryListIsDry(t *testing.T) {
 func TestFailuresEndWithTheirCause(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 50 * time.Millisecond; o.PrefetchMax = 1 })
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(1, "alice")))
 	l.set(func(l *lists) { l.err = errAway })
 	db.fail(errAway)
 	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) {
@@ -124,14 +115,14 @@ func TestFailuresEndWithTheirCause(t *testing.T) {
 	}
 	conditions := []string{queue.ConditionPop, queue.ConditionReload}
 	for _, c := range conditions {
-		if r.reports.of(c) == nil {
+		if r.reports.Of(c) == nil {
 			t.Errorf("%s was not reported", c)
 		}
 	}
 	l.set(func(l *lists) { l.err = nil })
 	db.fail(nil)
 	for _, c := range conditions {
-		eventually(t, c+" works again", func() error { return r.reports.of(c) })
+		check.Eventually(t, c+" works again", func() error { return r.reports.Of(c) })
 	}
 }
 
@@ -142,14 +133,12 @@ func TestListsAwayRefusesThenRecovers(t *testing.T) {
 	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
 		t.Errorf("refusal: %v", err)
 	}
-	if r.reports.of(queue.ConditionPop) == nil {
+	if r.reports.Of(queue.ConditionPop) == nil {
 		t.Error("the failure was not reported")
 	}
 	l.set(func(l *lists) { l.err = nil })
-	eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
-	if err := r.reports.of(queue.ConditionPop); err != nil {
-		t.Error(err)
-	}
+	check.Eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
+	check.OK(t, r.reports.Of(queue.ConditionPop))
 }
 
 // A store that gives and takes nothing, such as a Redis without memory: each push
@@ -157,8 +146,10 @@ func TestListsAwayRefusesThenRecovers(t *testing.T) {
 func TestAFullStoreCostsFewSegments(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	l.set(func(l *lists) { l.full = errors.New("OOM command not allowed") })
-	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = time.Second })
-	eventually(t, "the first sweep has tried each list", func() error {
+	r := ready(t, l, db, func(o *queue.Options) {
+		o.Timeout, o.RefillCron = time.Second, "@yearly" // the first sweep only
+	})
+	check.Eventually(t, "the first sweep has tried each list", func() error {
 		if len(db.segments()) < model.Shards {
 			return errors.New("some have not")
 		}
@@ -169,9 +160,7 @@ func TestAFullStoreCostsFewSegments(t *testing.T) {
 	for range 8 {
 		callers.Go(func() {
 			for range 3 {
-				if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) {
-					t.Errorf("refusal: %v", err)
-				}
+				check.Is(t, check.Err(r.one(1, "alice")), model.ErrQueueEmpty, "refusal")
 			}
 		})
 	}
@@ -180,7 +169,7 @@ func TestAFullStoreCostsFewSegments(t *testing.T) {
 		t.Errorf("%d segments were used up in 3 s", n)
 	}
 	l.set(func(l *lists) { l.full = nil })
-	eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
+	check.Eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
 }
 
 func TestCallersWaitForTheRefillInFlight(t *testing.T) {
@@ -192,9 +181,7 @@ func TestCallersWaitForTheRefillInFlight(t *testing.T) {
 	for i := range 60 {
 		wg.Go(func() {
 			ids, err := []replica{a, b}[i%2].Next(context.Background(), 1, "alice", 10, nil)
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 			got.add(ids, 1, "alice")
 		})
 	}
@@ -206,16 +193,14 @@ func TestCallersWaitForTheRefillInFlight(t *testing.T) {
 func TestCallersGetTheFirstPartOfASegmentThatIsOnItsWay(t *testing.T) {
 	l, db := newLists(), newTable()
 	r := ready(t, l, db)
-	alice, served := model.ListKey{App: 1, Shard: model.ShardOf("alice")}, make(chan struct{})
+	alice, served := aliceKey(), make(chan struct{})
 	l.set(func(l *lists) {
 		l.onPush = func(reqs []model.PushRequest) []model.PushRequest {
 			for i := range reqs {
 				if part := reqs[i]; part.Key == alice && part.Segment.First == 1 {
 					part.Segment.Last = 10
 					reqs[i].Segment.First, reqs[i].Cap = 11, part.Cap+10
-					if err := l.Store.Push(context.Background(), []model.PushRequest{part})[0]; err != nil {
-						t.Error(err)
-					}
+					check.OK(t, l.Store.Push(context.Background(), []model.PushRequest{part})[0])
 					<-served
 				}
 			}
@@ -224,17 +209,13 @@ func TestCallersGetTheFirstPartOfASegmentThatIsOnItsWay(t *testing.T) {
 	})
 	db.provision(1, 100, model.Limit{Policy: model.LimitReject})
 	got := newCollector()
-	eventually(t, "the first ten", func() error {
+	check.Eventually(t, "the first ten", func() error {
 		ids, err := r.Next(context.Background(), 1, "alice", 10, nil)
 		got.add(ids, 1, "alice")
 		return err
 	})
 	close(served)
-	ids, err := r.Next(context.Background(), 1, "alice", 90, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got.add(ids, 1, "alice")
+	got.take(t, r, "alice", 90)
 	got.check(t, 100)
 	if last := alice.Compose(100); !got.seen[last] {
 		t.Errorf("ID %d is missing: the other parts were given up", last)
@@ -246,11 +227,9 @@ func TestALockOfTheDeadIsOutlived(t *testing.T) {
 	l, db := newLists(), newTable()
 	r := ready(t, l, db)
 	db.provision(1, 100, model.Limit{Policy: model.LimitReject})
-	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
-	if _, err := l.Store.TryLock(context.Background(), []string{key.String()}, "dead", time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "served without the lock", func() error { _, err := r.one(1, "alice"); return err })
+	key := aliceKey()
+	check.Must(t, check.Err(l.Store.TryLock(context.Background(), []string{key.String()}, "dead", time.Minute)))
+	check.Eventually(t, "served without the lock", func() error { _, err := r.one(1, "alice"); return err })
 }
 
 func TestASegmentOfAnotherHistoryIsDropped(t *testing.T) {
@@ -266,9 +245,7 @@ func TestASegmentOfAnotherHistoryIsDropped(t *testing.T) {
 	}
 	r := ready(t, l, db)
 	id, err := r.one(1, "alice")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if id <= 100<<14 {
 		t.Errorf("ID %d is of the dropped segment", id)
 	}
@@ -292,11 +269,7 @@ func TestTheTripwireRefusesWhatCameBefore(t *testing.T) {
 	r := ready(t, l, db)
 	got := newCollector()
 	for range 50 {
-		id, err := r.one(1, "alice")
-		if err != nil {
-			t.Fatal(err)
-		}
-		got.add([]int64{id}, 1, "alice")
+		got.take(t, r, "alice", 1)
 	}
 	got.check(t, 50)
 	if s := r.Stats(); s.Repeated < 2 {
@@ -310,11 +283,7 @@ func TestADatabaseThatWentBackIsLifted(t *testing.T) {
 	got := newCollector()
 	take := func() {
 		for range 150 {
-			id, err := r.one(1, "alice")
-			if err != nil {
-				t.Fatal(err)
-			}
-			got.add([]int64{id}, 1, "alice")
+			got.take(t, r, "alice", 1)
 		}
 	}
 	take()
@@ -341,28 +310,22 @@ func TestStopFailsWhoWaitsAndMayBeCalledTwice(t *testing.T) {
 	go func() { _, err := r.one(1, "nobody has this yet"); done <- err }()
 	time.Sleep(20 * time.Millisecond)
 	stop(t, r.Service)
-	if err := <-done; !errors.Is(err, model.ErrNotReady) {
-		t.Errorf("waiter: %v", err)
-	}
-	if _, err := r.one(1, "bob"); !errors.Is(err, model.ErrNotReady) {
-		t.Errorf("after stop: %v", err)
-	}
+	check.Is(t, <-done, model.ErrNotReady, "waiter")
+	check.Is(t, check.Err(r.one(1, "bob")), model.ErrNotReady, "after stop")
 	stop(t, r.Service)
 }
 
 func TestACallerThatLeavesLosesNothing(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db)
-	eventually(t, "first", func() error { _, err := r.one(1, "alice"); return err })
+	check.Eventually(t, "first", func() error { _, err := r.one(1, "alice"); return err })
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for range 10 {
 		_, _ = r.Next(ctx, 1, "alice", 50, nil)
 	}
 	ids, err := r.Next(context.Background(), 1, "alice", 500, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	if parts, _ := model.DecodeQueueID(ids[0]); parts.Index > 600 {
 		t.Errorf("index %d: callers that left cost indices", parts.Index)
 	}
@@ -379,9 +342,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	} {
 		o := queue.Options{Timeout: 1, LowWatermark: 0.5, PrefetchMax: 1, MaxStep: 1, RefillCron: "@daily", ReloadCron: "@daily"}
 		change(&o)
-		if _, err := queue.New(o); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("%s: New = %v", name, err)
-		}
+		check.Is(t, check.Err(queue.New(o)), model.ErrInvalidArgument, name, "New")
 	}
 }
 
@@ -389,18 +350,12 @@ func TestOptionsAreChecked(t *testing.T) {
 func TestARolledBackMaxIDIsLiftedSoon(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	filler := ready(t, l, db)
-	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
-	if _, err := filler.Next(context.Background(), 1, "alice", 5000, nil); err != nil {
-		t.Fatal(err)
-	}
+	key := aliceKey()
+	check.Must(t, check.Err(filler.Next(context.Background(), 1, "alice", 5000, nil)))
 	stop(t, filler.Service)
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		row := rows[key]
-		row.Last, row.LastMaxID = 7, 7
-		rows[key] = row
-	})
+	db.edit(key, func(row *model.AllocState) { row.Last, row.LastMaxID = 7, 7 })
 	r := ready(t, l, db, everySecond)
-	eventually(t, "lifted", func() error {
+	check.Eventually(t, "lifted", func() error {
 		configs, err := db.Load(context.Background())
 		for _, c := range configs {
 			if c.Key == key && c.MaxID < 5000 {
@@ -416,7 +371,7 @@ func TestARolledBackMaxIDIsLiftedSoon(t *testing.T) {
 
 func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 	l, db := newLists(), newTable(1)
-	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	key := aliceKey()
 	row := model.AllocState{
 		Counter: model.Counter{Last: 1000, At: time.Now().Add(-time.Minute), Doubt: 60_000},
 		Key:     key, Step: 100, Limit: model.Limit{MaxID: key.Compose(100_000), Policy: model.LimitReject},
@@ -427,27 +382,19 @@ func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 		t.Errorf("one: %v", err)
 	}
 	for range 200 { // lists that work hide none that fails
-		if _, err := r.one(1, "hello"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "hello")))
 	}
-	if err := r.reports.of(queue.ConditionRefill); !errors.Is(err, model.ErrUnconfirmed) {
-		t.Errorf("reported: %v", err)
-	}
+	check.Is(t, r.reports.Of(queue.ConditionRefill), model.ErrUnconfirmed, "reported")
 	row.Doubt = 0 // confirmed
 	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
-	eventually(t, "it ends with its cause, without a caller", func() error { return r.reports.of(queue.ConditionRefill) })
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Error(err)
-	}
-	if n := r.Seen()[0].Unconfirmed; n != 0 {
-		t.Errorf("%d lists are unconfirmed still", n)
-	}
+	check.Eventually(t, "it ends with its cause, without a caller", func() error { return r.reports.Of(queue.ConditionRefill) })
+	check.OK(t, check.Err(r.one(1, "alice")))
+	check.Equal(t, r.Seen()[0].Unconfirmed, 0, "lists are unconfirmed still")
 }
 
 func TestAnUnvouchedDatabaseMakesALargeSpaceJump(t *testing.T) {
 	l, db := newLists(), newTable(1)
-	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	key := aliceKey()
 	db.change(func(rows map[model.ListKey]model.AllocState) {
 		rows[key] = model.AllocState{
 			Counter: model.Counter{Last: 1000, At: time.Now().Add(-time.Minute), Doubt: 60_000},
@@ -462,4 +409,151 @@ func TestAnUnvouchedDatabaseMakesALargeSpaceJump(t *testing.T) {
 	if s := r.Stats(); s.Jumps != 1 || s.Jumped < 60_000 {
 		t.Errorf("stats: %+v", s)
 	}
+}
+
+// One store restarts, weeks later the other one, and so on: each time what one has
+// lost is settled from the other, for lists that are idle or were never used too, without
+// a segment. So no restart ever finds that neither can vouch.
+func TestRestartsOfOneStoreNeverAddUp(t *testing.T) {
+	l, db := newLists(), newTable()
+	alice := aliceKey()
+	idle := model.ListKey{App: 1, Shard: model.ShardOf("a")}
+	unused := model.ListKey{App: 1, Shard: 63}
+	db.provision(1, 100, model.Limit{MaxID: 1 << 31, Policy: model.LimitReject}) // a jump would wait for an operator
+	r := ready(t, l, db, everySecond)
+	got := newCollector()
+	take := func(pass string) {
+		t.Helper()
+		got.take(t, r, pass, 10)
+	}
+	take("alice")
+	take("a")
+	var marked map[model.ListKey]int64
+	settled := func() error {
+		db.mu.Lock()
+		defer db.mu.Unlock()
+		for _, key := range []model.ListKey{alice, idle, unused} {
+			row := db.rows[key]
+			l.mu.Lock()
+			st := l.Store.State(context.Background(), []model.ListKey{key})[0]
+			l.mu.Unlock()
+			if row.Doubt != 0 || row.Life != st.History || st.HighWater < row.Last {
+				return fmt.Errorf("list %s: row %+v, store %+v", key, row.Counter, st)
+			}
+			marked[key] = row.Last
+		}
+		return nil
+	}
+	for week := range 3 {
+		marked = map[model.ListKey]int64{}
+		check.Eventually(t, "settled", settled)
+		before := len(db.segments())
+		db.change(func(rows map[model.ListKey]model.AllocState) { // the database has restarted
+			for key, row := range rows {
+				row.Doubt = 5_000_000
+				rows[key] = row
+			}
+		})
+		check.Eventually(t, "the doubt is over", settled)
+		l.set(func(l *lists) { l.Store = memstore.New() }) // the lists' store has
+		check.Eventually(t, "the marks are back", settled)
+		check.Equal(t, len(db.segments())-before, 0, "week", week, "segments were taken")
+		take("alice")
+		take([]string{"b", "c", "d"}[week]) // for the first time
+	}
+	got.check(t, 80)
+	if s := r.Stats(); s.Jumps != 0 || s.Repeated != 0 {
+		t.Errorf("stats: %+v", s)
+	}
+	db.change(func(rows map[model.ListKey]model.AllocState) {
+		if row := rows[unused]; row.Last != 0 {
+			t.Errorf("a list that nobody used: %+v", row)
+		}
+	})
+}
+
+// A store that is full says so before a segment is taken, whoever waits and however
+// long, and it never passes for one whose locks another replica holds.
+func TestAStoreThatTakesNoWritesCostsNoSegment(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	l.set(func(l *lists) { l.readOnly = errors.New("OOM command not allowed") })
+	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = time.Second }, everySecond)
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			for range 3 {
+				check.Is(t, check.Err(r.one(1, "alice")), model.ErrQueueEmpty, "refusal")
+			}
+		})
+	}
+	callers.Wait()
+	check.Equal(t, len(db.segments()), 0, "segments were used up in 3 s")
+	if r.reports.Of(queue.ConditionRefill) == nil {
+		t.Error("nothing was reported")
+	}
+	l.set(func(l *lists) { l.readOnly = nil })
+	check.Eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
+}
+
+// An app whose IDs must stay below 2^31 has 131,071 indices in each shard. It survives
+// a thousand restarts of the store of lists and of every replica.
+func TestANarrowListSurvivesRestarts(t *testing.T) {
+	db := newTable()
+	db.provision(1, 1000, model.Limit{MaxID: 1 << 31, Policy: model.LimitReject})
+	alice := aliceKey()
+	got, restarts := newCollector(), 1000
+	if testing.Short() {
+		restarts = 100
+	}
+	for range restarts {
+		s := replica{mustNew(t, newLists(), db), nil} // the lists are lost each time
+		s.Start()
+		check.Eventually(t, "ready", s.Ready)
+		got.take(t, s, "alice", 1)
+		stop(t, s.Service)
+	}
+	got.check(t, restarts)
+	db.change(func(rows map[model.ListKey]model.AllocState) {
+		if last := rows[alice].Last; last > 10*int64(restarts) {
+			t.Errorf("%d indices are gone after %d restarts with an ID each", last, restarts)
+		}
+		for key, row := range rows {
+			if key != alice && row.Last != 0 {
+				t.Errorf("list %s, which nobody used, is at %d", key, row.Last)
+			}
+		}
+	})
+}
+
+// A narrow list grows with demand, and stays a small share of what is left.
+func TestANarrowListFollowsDemand(t *testing.T) {
+	l, db := newLists(), newTable()
+	db.provision(1, 1000, model.Limit{MaxID: 1 << 31, Policy: model.LimitReject})
+	r := ready(t, l, db)
+	got := newCollector()
+	for range 2000 {
+		got.take(t, r, "alice", 1)
+	}
+	got.check(t, 2000)
+	longest := int64(0)
+	for _, s := range db.segments() {
+		longest = max(longest, s.Len())
+	}
+	if longest < 100 || longest > 140 || len(db.segments()) > 40 {
+		t.Errorf("%d segments, the longest of %d indices", len(db.segments()), longest)
+	}
+	if held := r.Stats().Held; held > 1 {
+		t.Errorf("%d IDs are held ahead", held)
+	}
+	ids, err := r.Next(context.Background(), 1, "a", 5000, nil)
+	if err != nil || len(ids) != 5000 {
+		t.Errorf("a batch of %d: %v", len(ids), err)
+	}
+}
+
+func mustNew(t *testing.T, l *lists, db *table) *queue.Service {
+	t.Helper()
+	s, err := queue.New(options(l, db, &check.Reports{}))
+	check.Must(t, err)
+	return s
 }

@@ -13,6 +13,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/memstore"
+	"shardid/scripts/check"
 	"shardid/service/queue"
 
 	"go.uber.org/goleak"
@@ -54,6 +55,15 @@ func (t *table) change(f func(map[model.ListKey]model.AllocState)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f(t.rows)
+}
+
+// edit changes one row.
+func (t *table) edit(key model.ListKey, f func(*model.AllocState)) {
+	t.change(func(rows map[model.ListKey]model.AllocState) {
+		row := rows[key]
+		f(&row)
+		rows[key] = row
+	})
 }
 
 func (t *table) fail(err error) {
@@ -219,47 +229,27 @@ func (l *lists) TryLock(ctx context.Context, names []string, token string, ttl t
 	return l.Store.TryLock(ctx, names, token, ttl)
 }
 
-// reports remembers what was reported.
-type reports struct {
-	mu   sync.Mutex
-	last map[string]error
-}
-
-func (r *reports) Report(condition string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.last[condition] = err
-}
-
-func (r *reports) of(condition string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.last[condition]
-}
-
 // replica is one started service.
 type replica struct {
 	*queue.Service
-	reports *reports
+	reports *check.Reports
 }
 
 func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) replica {
 	t.Helper()
-	r := &reports{last: map[string]error{}}
+	r := &check.Reports{}
 	opts := options(l, db, r)
 	for _, f := range change {
 		f(&opts)
 	}
 	s, err := queue.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s.Start()
 	t.Cleanup(func() { stop(t, s) })
 	return replica{s, r}
 }
 
-func options(l *lists, db *table, r *reports) queue.Options {
+func options(l *lists, db *table, r *check.Reports) queue.Options {
 	return queue.Options{
 		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r,
 		Log:     slog.New(slog.DiscardHandler),
@@ -273,16 +263,14 @@ func stop(t testing.TB, s *queue.Service) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := s.Stop(ctx); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.Stop(ctx))
 }
 
 // ready starts a replica and waits until it has read the apps.
 func ready(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) replica {
 	t.Helper()
 	r := start(t, l, db, change...)
-	eventually(t, "ready", func() error {
+	check.Eventually(t, "ready", func() error {
 		if err := r.Ready(); errors.Is(err, model.ErrNotReady) {
 			return err
 		}
@@ -291,16 +279,7 @@ func ready(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 	return r
 }
 
-func eventually(t testing.TB, what string, f func() error) {
-	t.Helper()
-	var err error
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if err = f(); err == nil {
-			return
-		}
-	}
-	t.Fatalf("%s: %v", what, err)
-}
+func aliceKey() model.ListKey { return model.ListKey{App: 1, Shard: model.ShardOf("alice")} }
 
 // one asks for a single ID.
 func (r replica) one(app int, pass string) (int64, error) {
@@ -337,12 +316,18 @@ func (c *collector) add(ids []int64, app uint8, pass string) {
 	}
 }
 
+// take asks for n IDs of app 1 and adds them.
+func (c *collector) take(t *testing.T, r replica, pass string, n int) {
+	t.Helper()
+	ids, err := r.Next(context.Background(), 1, pass, n, nil)
+	check.Must(t, err)
+	c.add(ids, 1, pass)
+}
+
 func (c *collector) check(t *testing.T, want int) {
 	t.Helper()
 	if c.err != nil {
 		t.Error(c.err)
 	}
-	if len(c.seen) != want {
-		t.Errorf("%d distinct IDs, want %d", len(c.seen), want)
-	}
+	check.Equal(t, len(c.seen), want, "distinct IDs")
 }

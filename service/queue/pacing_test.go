@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 
 	"github.com/robfig/cron/v3"
 )
@@ -26,9 +27,7 @@ func TestFailedPushesHaveABudget(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, err := New(Options{Log: slog.New(slog.DiscardHandler), Timeout: 1, LowWatermark: 0.5, PrefetchMax: 1, MaxStep: 1000, RefillCron: "@yearly", ReloadCron: "@yearly"})
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, err)
 				l := &list{svc: s, depth: -1}
 				l.configure(model.ListConfig{Limit: test.limit, Step: 1})
 				oom, began := errors.New("OOM"), time.Now()
@@ -37,9 +36,7 @@ func TestFailedPushesHaveABudget(t *testing.T) {
 					return l.pushFailed(model.Segment{First: 1, Last: test.length}, oom)
 				}
 				for range 5 {
-					if err := fail(); !errors.Is(err, oom) {
-						t.Errorf("after %v: %v", time.Since(began), err)
-					}
+					check.Is(t, fail(), oom, "after", time.Since(began))
 				}
 				lost := 5 * test.length
 				for time.Since(began) < 12*time.Hour {
@@ -55,9 +52,7 @@ func TestFailedPushesHaveABudget(t *testing.T) {
 					t.Errorf("the list waits %v", time.Until(l.pauseUntil))
 				}
 				time.Sleep(3 * time.Hour)
-				if err := fail(); !errors.Is(err, oom) {
-					t.Errorf("the budget is back after a while: %v", err)
-				}
+				check.Is(t, fail(), oom, "the budget is back after a while")
 			})
 		})
 	}
@@ -85,9 +80,7 @@ func TestDemand(t *testing.T) {
 			now = now.Add(interval)
 			d.observe(now, 999)
 		}
-		if d.ahead != c.want {
-			t.Errorf("%s: %d ahead, want %d", name, d.ahead, c.want)
-		}
+		check.Equal(t, d.ahead, c.want, name, "ahead")
 	}
 }
 
@@ -124,11 +117,7 @@ func TestSpread(t *testing.T) {
 		"@every 1m": 3 * time.Second,
 	} {
 		when, err := cron.NewParser(cronFields).Parse(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := spread(when, now); got != want {
-			t.Errorf("%s: %v, want %v", spec, got, want)
-		}
+		check.Must(t, err)
+		check.Equal(t, spread(when, now), want, spec)
 	}
 }

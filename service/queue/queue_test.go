@@ -8,10 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shardid/model"
 	"shardid/repository/memstore"
+	"shardid/scripts/check"
 	"shardid/service/queue"
 )
 
@@ -89,9 +91,7 @@ func TestALowRateTakesOneIndexAtATime(t *testing.T) {
 	l := newLists()
 	r := ready(t, l, newTable(1))
 	for range 3 {
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 		time.Sleep(550 * time.Millisecond)
 	}
 	if got := fmt.Sprint(l.popped()); got != "[1 1 1]" && got != "[1 1 1 1]" { // the first may find the list empty
@@ -105,9 +105,7 @@ func TestAHighRateTakesMany(t *testing.T) {
 	r := ready(t, l, db)
 	const calls = 20_000
 	for range calls {
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 	}
 	if n := len(l.popped()); n > calls/20 {
 		t.Errorf("%d pops for %d IDs, want at most a twentieth", n, calls)
@@ -118,9 +116,7 @@ func TestPrefetchOfOneIsOnePopPerID(t *testing.T) {
 	l := newLists()
 	r := ready(t, l, newTable(1), func(o *queue.Options) { o.PrefetchMax = 1 })
 	for range 500 {
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 	}
 	for _, n := range l.popped() {
 		if n != 1 {
@@ -142,14 +138,10 @@ func TestBatchBeyondTheStep(t *testing.T) {
 
 func TestExactlyThreeLeft(t *testing.T) {
 	l, db := newLists(), newTable(1)
-	alice, bob := model.ListKey{App: 1, Shard: model.ShardOf("alice")}, model.ListKey{App: 1, Shard: model.ShardOf("bob")}
+	alice, bob := aliceKey(), model.ListKey{App: 1, Shard: model.ShardOf("bob")}
 	limit := model.Limit{MaxID: alice.Compose(1003), Policy: model.LimitReject}
 	db.provision(1, 100, limit)
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		row := rows[alice]
-		row.Last = 1000
-		rows[alice] = row
-	})
+	db.edit(alice, func(row *model.AllocState) { row.Last = 1000 })
 	a, b := ready(t, l, db), ready(t, l, db)
 
 	// A batch that is too large takes nothing away, from nobody.
@@ -157,11 +149,7 @@ func TestExactlyThreeLeft(t *testing.T) {
 		t.Fatalf("Next = %v, %v", ids, err)
 	}
 	got := newCollector()
-	id, err := b.one(1, "alice")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got.add([]int64{id}, 1, "alice")
+	got.take(t, b, "alice", 1)
 	for i := range 20 {
 		for _, r := range []replica{a, b} {
 			id, err := r.one(1, "alice")
@@ -183,20 +171,14 @@ func TestALoweredLimitIsKept(t *testing.T) {
 	l, db := newLists(), newTable()
 	db.provision(1, 1000, model.Limit{Policy: model.LimitReject})
 	r := ready(t, l, db, everySecond)
-	alice := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	alice := aliceKey()
 	for range 200 { // hold some ahead of demand
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 	}
 	limit := alice.Compose(205)
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		row := rows[alice]
-		row.Limit.MaxID = limit
-		rows[alice] = row
-	})
+	db.edit(alice, func(row *model.AllocState) { row.Limit.MaxID = limit })
 	reloads := db.countLoads()
-	eventually(t, "two reloads", func() error {
+	check.Eventually(t, "two reloads", func() error {
 		if n := db.countLoads(); n < reloads+2 {
 			return fmt.Errorf("%d", n-reloads)
 		}
@@ -221,13 +203,11 @@ func TestALoweredLimitIsKept(t *testing.T) {
 // raised counts as soon as it has been read.
 func TestAListAtItsLimitIsLeftAlone(t *testing.T) {
 	l, db := newLists(), newTable()
-	alice := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	alice := aliceKey()
 	db.provision(1, 100, model.Limit{MaxID: alice.Compose(3), Policy: model.LimitReject})
 	r := ready(t, l, db)
 	for range 3 {
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 	}
 	began, before := time.Now(), db.askedFor(alice)
 	for range 300 {
@@ -239,17 +219,10 @@ func TestAListAtItsLimitIsLeftAlone(t *testing.T) {
 	if n, most := db.askedFor(alice)-before, int(time.Since(began)/time.Second)+3; n > most {
 		t.Errorf("300 callers asked for %d segments, at most %d are due", n, most)
 	}
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		row := rows[alice]
-		row.Limit.MaxID = alice.Compose(500) // above the segment that was taken whole
-		rows[alice] = row
-	})
-	if err := r.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Errorf("under the new limit: %v", err)
-	}
+	// Above the segment that was taken whole.
+	db.edit(alice, func(row *model.AllocState) { row.Limit.MaxID = alice.Compose(500) })
+	check.Must(t, r.Reload(t.Context()))
+	check.OK(t, check.Err(r.one(1, "alice")), "under the new limit")
 }
 
 func TestWrapSkipsZero(t *testing.T) {
@@ -259,9 +232,7 @@ func TestWrapSkipsZero(t *testing.T) {
 	db.provision(0, 100, limit)
 	r := ready(t, l, db)
 	ids, err := r.Next(context.Background(), 0, "alice", 7, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	want := []int64{1 << 14, 2 << 14, 3 << 14, 1 << 14, 2 << 14, 3 << 14, 1 << 14}
 	if fmt.Sprint(ids) != fmt.Sprint(want) {
 		t.Errorf("IDs %v, want %v", ids, want)
@@ -276,7 +247,7 @@ func TestUnknownAppIsFoundWithinASecondAndReloadsAreLimited(t *testing.T) {
 	}
 	db.provision(9, 100, model.Limit{Policy: model.LimitReject})
 	start := time.Now()
-	eventually(t, "new app", func() error { _, err := r.one(9, "alice"); return err })
+	check.Eventually(t, "new app", func() error { _, err := r.one(9, "alice"); return err })
 	if d := time.Since(start); d > time.Second {
 		t.Errorf("a new app took %v", d)
 	}
@@ -298,15 +269,11 @@ func (t *table) countLoads() int {
 func TestUnknownShard(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	db.change(func(rows map[model.ListKey]model.AllocState) {
-		delete(rows, model.ListKey{App: 1, Shard: model.ShardOf("alice")})
+		delete(rows, aliceKey())
 	})
 	r := ready(t, l, db)
-	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrUnknownShard) {
-		t.Errorf("alice: %v", err)
-	}
-	if _, err := r.one(1, "bob"); err != nil {
-		t.Errorf("bob: %v", err)
-	}
+	check.Is(t, check.Err(r.one(1, "alice")), model.ErrUnknownShard, "alice")
+	check.OK(t, check.Err(r.one(1, "bob")), "bob")
 }
 
 // everySecond makes the cron jobs run each second.
@@ -315,11 +282,9 @@ func everySecond(o *queue.Options) { o.RefillCron, o.ReloadCron = "* * * * * *",
 func TestARemovedAppIsCleanedAndComesBackAbove(t *testing.T) {
 	l, db := newLists(), newTable(1, 2)
 	r := ready(t, l, db, everySecond)
-	alice := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	alice := aliceKey()
 	last, err := r.one(1, "alice")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	db.change(func(rows map[model.ListKey]model.AllocState) {
 		for key := range rows {
 			if key.App == 1 {
@@ -327,7 +292,7 @@ func TestARemovedAppIsCleanedAndComesBackAbove(t *testing.T) {
 			}
 		}
 	})
-	eventually(t, "list deleted", func() error {
+	check.Eventually(t, "list deleted", func() error {
 		if s := l.State(context.Background(), []model.ListKey{alice})[0]; s.Len != 0 {
 			return fmt.Errorf("list holds %d", s.Len)
 		}
@@ -338,7 +303,7 @@ func TestARemovedAppIsCleanedAndComesBackAbove(t *testing.T) {
 	}
 	db.provision(1, 100, model.Limit{Policy: model.LimitReject}) // max_id is 0 again
 	var id int64
-	eventually(t, "app is back", func() error { id, err = r.one(1, "alice"); return err })
+	check.Eventually(t, "app is back", func() error { id, err = r.one(1, "alice"); return err })
 	if id <= last {
 		t.Errorf("ID %d after %d", id, last)
 	}
@@ -347,7 +312,7 @@ func TestARemovedAppIsCleanedAndComesBackAbove(t *testing.T) {
 func TestTheSweepRefillsWhatIsLow(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db, everySecond)
-	eventually(t, "all lists filled", func() error {
+	check.Eventually(t, "all lists filled", func() error {
 		for shard := range uint8(model.Shards) {
 			key := model.ListKey{App: 1, Shard: shard}
 			if s := l.State(context.Background(), []model.ListKey{key})[0]; s.Len < 100 {
@@ -360,34 +325,30 @@ func TestTheSweepRefillsWhatIsLow(t *testing.T) {
 	if _, err := l.Store.Pop(context.Background(), key, 85); err != nil { // another replica's doing
 		t.Fatal(err)
 	}
-	eventually(t, "refilled by the sweep", func() error {
+	check.Eventually(t, "refilled by the sweep", func() error {
 		if s := l.State(context.Background(), []model.ListKey{key})[0]; s.Len <= 20 {
 			return fmt.Errorf("list holds %d", s.Len)
 		}
 		return nil
 	})
-	if err := r.reports.of(queue.ConditionRefill); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, r.reports.Of(queue.ConditionRefill))
 }
 
 func TestTheLowWatermarkRefillsAtOnce(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
-	key := model.ListKey{App: 1, Shard: model.ShardOf("alice")}
+	key := aliceKey()
 	length := func() int64 { return l.State(context.Background(), []model.ListKey{key})[0].Len }
-	eventually(t, "filled", func() error {
+	check.Eventually(t, "filled", func() error {
 		if n := length(); n < 100 {
 			return fmt.Errorf("list holds %d", n)
 		}
 		return nil
 	})
 	for range 85 {
-		if _, err := r.one(1, "alice"); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.one(1, "alice")))
 	}
-	eventually(t, "refilled without a further request", func() error {
+	check.Eventually(t, "refilled without a further request", func() error {
 		if n := length(); n <= 20 {
 			return fmt.Errorf("list holds %d", n)
 		}
@@ -398,19 +359,11 @@ func TestTheLowWatermarkRefillsAtOnce(t *testing.T) {
 func TestTheStepGrowsWithDemandAndNotWithLoss(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db)
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(1, "alice")))
 	l.set(func(l *lists) { l.Store = memstore.New() }) // Redis restarted empty
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Fatal(err)
-	}
-	if n := db.longest(); n != 100 {
-		t.Errorf("a lost list led to a segment of %d", n)
-	}
-	if _, err := r.Next(context.Background(), 1, "alice", 1000, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(1, "alice")))
+	check.Equal(t, db.longest(), 100, "the longest segment after a loss")
+	check.Must(t, check.Err(r.Next(context.Background(), 1, "alice", 1000, nil)))
 	if n := db.longest(); n < 200 {
 		t.Errorf("demand led to a segment of %d", n)
 	}
@@ -426,9 +379,7 @@ func TestTheStepDoesNotGrowWhilePushesAreSlow(t *testing.T) {
 			return reqs
 		}
 	})
-	if _, err := r.Next(context.Background(), 1, "alice", 350, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.Next(context.Background(), 1, "alice", 350, nil)))
 	// The first may have been pushed before.
 	if n := db.longest(); n > 200 {
 		t.Errorf("a segment of %d", n)
@@ -450,24 +401,16 @@ func (t *table) longest() int64 {
 func TestReloadTakesAChangeOver(t *testing.T) {
 	db := newTable(1)
 	r := ready(t, newLists(), db)
-	if _, err := r.one(1, "alice"); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(1, "alice")))
 	db.change(func(rows map[model.ListKey]model.AllocState) { clear(rows) })
-	if err := r.Reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if id, err := r.one(1, "alice"); !errors.Is(err, model.ErrUnknownApp) {
-		t.Errorf("got %d, %v of a removed app", id, err)
-	}
+	check.Must(t, r.Reload(t.Context()))
+	check.Is(t, check.Err(r.one(1, "alice")), model.ErrUnknownApp, "of a removed app")
 	db.fail(errAway)
-	if err := r.Reload(t.Context()); !errors.Is(err, errAway) || !errors.Is(r.reports.of(queue.ConditionReload), errAway) {
-		t.Errorf("%v, reported %v", err, r.reports.of(queue.ConditionReload))
+	if err := r.Reload(t.Context()); !errors.Is(err, errAway) || !errors.Is(r.reports.Of(queue.ConditionReload), errAway) {
+		t.Errorf("%v, reported %v", err, r.reports.Of(queue.ConditionReload))
 	}
 	stop(t, r.Service)
-	if err := r.Reload(t.Context()); !errors.Is(err, model.ErrNotReady) {
-		t.Errorf("after the end: %v", err)
-	}
+	check.Is(t, r.Reload(t.Context()), model.ErrNotReady, "after the end")
 }
 
 // Before the stores have answered there is nothing to reload, and readiness does not
@@ -518,13 +461,255 @@ func TestSwitchToWrapWarns(t *testing.T) {
 		}
 	})
 	for range 3 {
-		if err := r.Reload(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, r.Reload(t.Context()))
 	}
 	log.mu.Lock()
 	defer log.mu.Unlock()
 	if len(log.said) != 1 || !strings.Contains(log.said[0], "wrap policy") {
 		t.Errorf("warned %q", log.said)
+	}
+}
+
+func TestViewsShowDepths(t *testing.T) {
+	l, db := newLists(), newTable(1, 7)
+	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
+	if _, err := r.one(7, "alice"); err != nil { // shard 0, step 100
+		t.Fatal(err)
+	}
+	check.Eventually(t, "the sweep filled all lists", func() error {
+		views := r.Views(t.Context())
+		if len(views) != 2 || views[0].App != 1 || views[1].App != 7 || views[1].Step != 100 {
+			return fmt.Errorf("views: %+v", views)
+		}
+		if v := views[1]; v.Depths[0] != 99 || v.Depths[63] != 100 || v.Issued != 1 || v.Highest != 100 || v.Refills != model.Shards {
+			return fmt.Errorf("app 7: %+v", v)
+		}
+		if len(views[0].Unused)+len(views[1].Unused) != 0 {
+			return fmt.Errorf("unused after the sweep: %v, %v", views[0].Unused, views[1].Unused)
+		}
+		return nil
+	})
+	l.set(func(l *lists) { l.err = errAway })
+	check.Eventually(t, "unknown with the store away", func() error {
+		if got := r.Views(t.Context())[1].Depths; got != [model.Shards]int64(unknown()) {
+			return fmt.Errorf("depths: %v", got)
+		}
+		return nil
+	})
+}
+
+func unknown() []int64 {
+	out := make([]int64, model.Shards)
+	for i := range out {
+		out[i] = -1
+	}
+	return out
+}
+
+// asked counts how often the lists were asked for their state, and may hold that up.
+type asked struct {
+	*lists
+	mu    sync.Mutex
+	count int
+	delay time.Duration
+}
+
+func (a *asked) State(ctx context.Context, keys []model.ListKey) []model.ListState {
+	a.mu.Lock()
+	a.count++
+	delay := a.delay
+	a.mu.Unlock()
+	time.Sleep(delay)
+	return a.lists.State(ctx, keys)
+}
+
+func (a *asked) times() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.count
+}
+
+// However many look, the store is asked once a second; whoever gives up keeps the
+// others from nothing.
+func TestViewsShareOneReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &asked{lists: newLists()}
+		r := ready(t, a.lists, newTable(1), func(o *queue.Options) { o.Lists = a })
+		time.Sleep(2 * time.Second)
+		before := a.times()
+		for range 50 {
+			r.Views(t.Context())
+		}
+		if n := a.times() - before; n != 1 {
+			t.Errorf("50 looks within a second asked %d times, want once", n)
+		}
+		time.Sleep(time.Second)
+		a.mu.Lock()
+		a.delay = 100 * time.Millisecond
+		a.mu.Unlock()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		begun := time.Now()
+		r.Views(ctx)
+		check.Equal(t, time.Since(begun), time.Millisecond, "the time of a look of 1 ms")
+		r.Views(t.Context())
+		if n, took := a.times()-before, time.Since(begun); n != 2 || took != 100*time.Millisecond {
+			t.Errorf("asked %d times, want 2; the second look ended after %v, want with the first reading", n, took)
+		}
+		a.mu.Lock()
+		a.delay = 2 * time.Second
+		a.mu.Unlock()
+		time.Sleep(time.Second)
+		r.Views(t.Context()) // a slow one
+		for range 70 {
+			time.Sleep(100 * time.Millisecond)
+			r.Views(t.Context())
+		}
+		if n := a.times() - before; n != 3 {
+			t.Errorf("asked %d times, want 3: a reading of 2 s is good for 8", n)
+		}
+	})
+}
+
+// What an app has left is that of its poorest shard, and the state of the limit is
+// known without asking the store.
+func TestSeenTellsOfTheLimit(t *testing.T) {
+	l, db := newLists(), newTable()
+	limit := model.Limit{MaxID: 4<<14 + 63<<8 + 1, Policy: model.LimitReject} // indices 1…4 of every shard
+	db.provision(1, 3, limit)
+	db.provision(2, 100, model.Limit{Policy: model.LimitReject})
+	db.provision(3, 4, limit) // nobody asks for it, and it is left alone
+	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
+	check.Eventually(t, "the first sweep", func() error {
+		if v := r.Seen()[1]; v.Refills != 64 {
+			return fmt.Errorf("%+v", v)
+		}
+		return nil
+	})
+	for i := range int64(4) {
+		check.Must(t, check.Err(r.one(1, "alice")))
+		if v := r.Seen()[0]; i == 2 && (v.Highest < 3 || v.Left > 0.25 || v.Exhausted != 0) {
+			t.Errorf("after three: %+v", v)
+		}
+	}
+	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrLimitReached) {
+		t.Fatal(err)
+	}
+	views := r.Seen()
+	if v := views[0]; v.Issued != 4 || v.Highest != 4 || v.Left != 0 || v.Exhausted != 1 || v.Limit != limit {
+		t.Errorf("at the limit: %+v", v)
+	}
+	if v := views[2]; v.Refills != 0 || v.Left != 1 || v.Exhausted != 0 {
+		t.Errorf("unused: %+v", v)
+	}
+	if v := views[1]; v.Left < 0.99 || v.Exhausted != 0 || v.Unconfirmed != 0 {
+		t.Errorf("without a limit: %+v", v)
+	}
+}
+
+// The passes are timed, what failed is counted, and what is held is shown.
+func TestStatsOfRefillsAndHeld(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	db.delay = 2 * time.Millisecond
+	r := ready(t, l, db)
+	check.Eventually(t, "the first sweep", func() error {
+		if s := r.Stats(); s.Refills != 64 || s.Passes.Count() == 0 || s.Passes.Sum < 2*time.Millisecond || s.FailedPasses != 0 {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+	for range 30 { // one after the other is a hot list
+		check.Must(t, check.Err(r.one(1, "alice")))
+	}
+	check.Eventually(t, "IDs are held, as many as the view says", func() error {
+		if s, v := r.Stats(), r.Seen()[0]; s.Held == 0 || s.Held != v.Held || s.Issued != v.Issued {
+			return fmt.Errorf("%+v, %+v", s, v)
+		}
+		return nil
+	})
+	db.fail(errAway)
+	for range 200 {
+		if _, err := r.one(1, "alice"); err != nil {
+			break
+		}
+	}
+	check.Eventually(t, "a failed pass", func() error {
+		if s := r.Stats(); s.FailedPasses == 0 {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+}
+
+// A list whose max_id awaits an operator shows so, until its refill works again.
+func TestSeenTellsOfAConfirmation(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	key := aliceKey()
+	row := model.AllocState{
+		Counter: model.Counter{Last: 1000, At: time.Now().Add(-time.Minute), Doubt: 60_000},
+		Key:     key, Step: 100, Limit: model.Limit{MaxID: key.Compose(100_000), Policy: model.LimitReject},
+	}
+	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
+	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
+	wait := func(what string, want int) {
+		t.Helper()
+		check.Eventually(t, what, func() error {
+			_, _ = r.one(1, "alice") // its refill is what is looked at
+			if v := r.Seen()[0]; v.Unconfirmed != want {
+				return fmt.Errorf("%+v", v)
+			}
+			return nil
+		})
+	}
+	wait("it waits", 1)
+	row.Doubt = 0 // confirmed
+	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
+	wait("it goes on", 0)
+}
+
+// A shard of which no index was ever allocated is unused, and no longer once one was.
+func TestViewsTellUnusedShards(t *testing.T) {
+	db := newTable(1)
+	r := ready(t, newLists(), db, func(o *queue.Options) { o.RefillCron = "0 0 0 1 1 *" })
+	db.provision(7, 100, model.Limit{Policy: model.LimitReject})
+	if _, err := r.one(7, "alice"); err != nil { // shard 0
+		t.Fatal(err)
+	}
+	if got := r.Seen()[1].Unused; len(got) != model.Shards-1 || got[0] != 1 {
+		t.Errorf("after an ID of shard 0 unused are %v", got)
+	}
+}
+
+// BenchmarkNext is a caller's part: the IDs are mostly held, and a goroutine pops and
+// refills from a store in memory.
+func BenchmarkNext(b *testing.B) {
+	serve := func(b *testing.B) replica {
+		db := newTable()
+		db.provision(1, 1_000_000, model.Limit{Policy: model.LimitReject})
+		return ready(b, newLists(), db, func(o *queue.Options) { o.MaxStep, o.PrefetchMax = 1_000_000, 10_000 })
+	}
+	next := func(b *testing.B, r replica, n int, dst []int64) {
+		if ids, err := r.Next(context.Background(), 1, "alice", n, dst[:0]); err != nil || len(ids) != n {
+			b.Errorf("%d IDs, %v", len(ids), err)
+		}
+	}
+	for name, n := range map[string]int{"one": 1, "hundred": 100} {
+		b.Run(name+"/one_goroutine", func(b *testing.B) {
+			r, dst := serve(b), make([]int64, n)
+			b.ReportAllocs()
+			for b.Loop() {
+				next(b, r, n, dst)
+			}
+		})
+		b.Run(name+"/parallel", func(b *testing.B) {
+			r := serve(b)
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				dst := make([]int64, n)
+				for pb.Next() {
+					next(b, r, n, dst)
+				}
+			})
+		})
 	}
 }

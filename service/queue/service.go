@@ -28,7 +28,6 @@ import (
 
 	"shardid/model"
 	"shardid/service/background"
-	"shardid/service/health"
 
 	"github.com/robfig/cron/v3"
 )
@@ -52,7 +51,7 @@ type Options struct {
 	// Probe fails while the lists cannot be used; it gates the start only.
 	Probe func(context.Context) error
 	// Observe is told of a refill pass over so many lists. It gives the context of the
-	// pass' steps, and is told of its end. nil: nobody is; it is not required.
+	// pass' steps, and is told of its end. nil: nothing is told.
 	Observe func(ctx context.Context, lists int) (context.Context, func())
 
 	Timeout      time.Duration // how long a caller may wait for a refill
@@ -75,7 +74,7 @@ type Service struct {
 	reloads    background.Shared         // those that requests for unknown apps cause
 	depths     background.Shared         // readings of all depths
 	// pops and refills are of the lists for which the latest one failed.
-	pops, refills *health.Failing[*list]
+	pops, refills *background.Failing[*list]
 	reloadFails   atomic.Bool // the latest reload did
 	stats         counters
 	events        background.RateLimitedLog // of single lists
@@ -89,8 +88,8 @@ func New(opts Options) (*Service, error) {
 	s := &Service{opts: opts, background: background.NewGroup("queue service"), events: background.RateLimitedLog{Logger: opts.Log}}
 	s.reloads = background.Shared{Group: s.background, Work: s.reloadAndReport, Every: unknownReloadEvery}
 	s.depths = background.Shared{Group: s.background, Work: s.readDepths, Every: depthsEvery, Share: depthsShare}
-	s.pops = health.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionPop, err) })
-	s.refills = health.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionRefill, err) })
+	s.pops = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionPop, err) })
+	s.refills = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionRefill, err) })
 	if err := s.schedule(); err != nil {
 		return nil, err
 	}

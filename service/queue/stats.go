@@ -32,7 +32,7 @@ type Stats struct {
 	Repeated   int64 // indices refused because the list gave them before: must stay 0
 	Lifts      int64 // times max_id was below what had been handed out
 	LiftAlarms int64 // those by more than Options.LiftAlarm
-	Jumps      int64 // times nobody could tell how far the database went back
+	Jumps      int64 // times the database went back by an unknown amount
 	Jumped     int64 // indices left out for it
 }
 
@@ -79,7 +79,7 @@ func (s *Service) Stats() Stats {
 	}
 }
 
-// Wasted are the indices that nobody will get, gaps, by reason.
+// Wasted are the indices that no caller will get, gaps, by reason.
 func (s Stats) Wasted() map[string]int64 {
 	return map[string]int64{
 		"history": s.Discarded.History, "high_water": s.Discarded.HighWater,
@@ -141,7 +141,7 @@ func (s *Service) lifted(key model.ListKey, by int64) {
 	s.event(level, "max_id was below what has been handed out and was lifted: the database went back in time", key, "by", by)
 }
 
-// jumped counts indices left out because nobody could tell how far the database
+// jumped counts indices left out because it is unknown how far the database
 // went back.
 func (s *Service) jumped(key model.ListKey, n int64) {
 	if n == 0 {

@@ -1,10 +1,12 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,19 +34,42 @@ func (s *Service) schedule() error {
 	logger := cronLog{s.opts.Log}
 	s.cron = cron.New(cron.WithSeconds(), cron.WithLogger(logger),
 		cron.WithChain(cron.SkipIfStillRunning(cron.DiscardLogger), cron.Recover(logger)))
-	when, err := cron.NewParser(cronFields).Parse(s.opts.RefillCron)
+	when, err := ParseCron(s.opts.RefillCron)
 	if err != nil {
-		return fmt.Errorf("%w: refill cron %q: %w", model.ErrInvalidArgument, s.opts.RefillCron, err)
+		return fmt.Errorf("%w: refill cron %q %w", model.ErrInvalidArgument, s.opts.RefillCron, err)
+	}
+	reload, err := ParseCron(s.opts.ReloadCron)
+	if err != nil {
+		return fmt.Errorf("%w: reload cron %q %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
 	}
 	s.cron.Schedule(when, cron.FuncJob(func() {
 		if s.background.Sleep(mathrand.N(spread(when, time.Now()))) {
 			s.sweep()
 		}
 	}))
-	if s.reloadJob, err = s.cron.AddFunc(s.opts.ReloadCron, s.reloadAndSettle); err != nil {
-		return fmt.Errorf("%w: reload cron %q: %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
-	}
+	s.reloadJob = s.cron.Schedule(reload, cron.FuncJob(s.reloadAndSettle))
 	return nil
+}
+
+// ParseCron reads six fields, seconds first, or a descriptor such as @hourly. The error
+// follows the text in a message and says what to write.
+func ParseCron(text string) (cron.Schedule, error) {
+	errNone := errors.New("is not a schedule: " +
+		"write six fields (second minute hour day month weekday) such as 0 */2 * * * *")
+	// cron v3.0.1 panics on a time zone with no schedule behind it.
+	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
+		if zone, rest, _ := strings.Cut(text, " "); zone == text || strings.TrimSpace(rest) == "" {
+			return nil, errNone
+		}
+	}
+	schedule, err := cron.NewParser(cronFields).Parse(text)
+	if err != nil {
+		return nil, errNone
+	}
+	if schedule.Next(time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
+		return nil, errors.New("never comes: choose a day that exists in its month")
+	}
+	return schedule, nil
 }
 
 // spread is how long after its second a sweep begins, at most: all replicas have the

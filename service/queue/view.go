@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -10,32 +11,62 @@ import (
 )
 
 // View is an app and what this process knows of its lists, counted since the start
-// of the process.
+// of the process. Its JSON is that of /api/status.
 type View struct {
-	App   uint8
-	Name  string
-	Step  int64 // smallest segment, in indices, of its first shard
-	Limit model.Limit
+	App         uint8  `json:"appId"`
+	Name        string `json:"name"`
+	Step        int64  `json:"step"` // smallest segment, in indices, of its first shard
+	model.Limit        // as Limit; MaxID also as a string, maxLimitIdStr
 
-	Issued  int64 // IDs given to callers
-	Refills int64 // segments pushed
-	Held    int64 // IDs held ahead of callers
+	Issued  int64 `json:"issued"`  // IDs given to callers
+	Refills int64 `json:"refills"` // segments pushed
+	Held    int64 `json:"held"`    // IDs held ahead of callers
+	// PerSecond is the average of the last quarter of a minute. The caller of Status
+	// fills it: the queue keeps no history.
+	PerSecond float64 `json:"issuedPerSecond"`
 	// Highest is the highest index of any shard that is known to be allocated: it was
 	// issued, or may be at any moment.
-	Highest int64
+	Highest int64 `json:"highestIndex"`
 	// Left is the share, in 0…1, of its indices that the shard which has the fewest
 	// can still allocate.
-	Left float64
+	Left float64 `json:"leftShare"`
 	// Exhausted is how many shards have nothing more to give under the limit.
-	Exhausted int
+	Exhausted int `json:"exhausted"`
 	// Unconfirmed is how many shards take no segment before an operator confirms their
 	// max_id.
-	Unconfirmed int
+	Unconfirmed int `json:"unconfirmed"`
 	// Unused are the shards that no index is known to be allocated of.
-	Unused []int
+	Unused []int `json:"unused"`
 	// Depths are the indices in the store by shard; -1 for a shard that is not
 	// provisioned or has not been seen.
-	Depths [model.Shards]int64
+	Depths [model.Shards]int64 `json:"depths"`
+}
+
+// MarshalJSON adds the limit as a string.
+func (v View) MarshalJSON() ([]byte, error) {
+	type plain View // without this method
+	return json.Marshal(struct {
+		plain
+		MaxLimitIDStr int64 `json:"maxLimitIdStr,string"`
+	}{plain(v), v.MaxID})
+}
+
+// Status is the queue mode in /api/status, counted since the start of the process.
+type Status struct {
+	Issued  int64            `json:"issued"`  // IDs given to callers
+	Pops    int64            `json:"pops"`    // sent to the lists
+	Refills int64            `json:"refills"` // segments pushed
+	Held    int64            `json:"held"`    // IDs held ahead of callers
+	Wasted  map[string]int64 `json:"wasted"`  // indices that no caller will get, by reason
+	Apps    []View           `json:"apps"`    // never nil
+}
+
+// Status returns the counters and, as Views does, the apps.
+func (s *Service) Status(ctx context.Context) Status {
+	apps, c := append([]View{}, s.Views(ctx)...), s.Stats()
+	return Status{
+		Issued: c.Issued, Pops: c.Pops, Refills: c.Refills, Held: c.Held, Wasted: c.Wasted(), Apps: apps,
+	}
 }
 
 // Seen returns the apps in order of their IDs, as this process last saw their lists:

@@ -314,7 +314,7 @@ func (c *conn) auth(args [][]byte) {
 func (c *conn) authenticate(token []byte) bool {
 	credential := access.NewCredential(token)
 	if c.server.opts.RequireToken {
-		if err := c.server.opts.Access.Knows(credential); err != nil {
+		if err := c.server.opts.Access.Check(credential); err != nil {
 			c.failed(err)
 			return false
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/service/segment"
 )
 
@@ -16,9 +17,7 @@ func BenchmarkIssue(b *testing.B) {
 	db := newTable(1_000_000, "orders", "users", "payments")
 	r := ready(b, db)
 	orders, err := r.Tag("orders")
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	var counter atomic.Int64
 	for _, c := range []struct {
 		name string
@@ -57,9 +56,7 @@ func BenchmarkIssue(b *testing.B) {
 func BenchmarkHandleAndAtomicAdd(b *testing.B) {
 	r := ready(b, newTable(1_000_000, "orders"))
 	orders, err := r.Tag("orders")
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	ctx := b.Context()
 	b.Run("atomic add", func(b *testing.B) {
 		var counter atomic.Int64
@@ -92,9 +89,7 @@ func BenchmarkSlowDatabase(b *testing.B) {
 	r := ready(b, db, func(o *segment.Options) { o.Timeout = 5 * time.Second })
 	db.set(func(db *table) { db.delay = 30 * time.Millisecond })
 	orders, err := r.Tag("orders")
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	var longest atomic.Int64
 	var wg sync.WaitGroup
 	b.ResetTimer()

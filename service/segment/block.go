@@ -3,10 +3,10 @@ package segment
 import "sync/atomic"
 
 // block is a committed range of IDs, [first, first+length), and how many of them
-// are claimed. Whoever moves the counter owns the IDs it passed, so each is
+// are claimed. The caller that moves the counter owns the IDs it passed, so each is
 // claimed once. Safe for concurrent use.
 //
-// The counter has a cache line (64 bytes) of its own. Whoever has moved it reads the
+// The counter has a cache line (64 bytes) of its own. A caller that has moved it reads the
 // rest, and would have to get the line back if another core moved the counter since.
 type block struct {
 	claimed atomic.Int64 // runs past length when more was asked for than was left

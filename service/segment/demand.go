@@ -11,7 +11,7 @@ const (
 	rateWindow = 30 * time.Second
 	// maxWanted bounds what a rate can ask for, in IDs; far above what is held.
 	maxWanted = 1e15
-	// maxRunway is what a tag that nobody uses shows.
+	// maxRunway is what an unused tag shows.
 	maxRunway = 365 * 24 * time.Hour
 )
 

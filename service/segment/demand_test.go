@@ -4,6 +4,9 @@ import (
 	"math"
 	"testing"
 	"time"
+	"unsafe"
+
+	"shardid/scripts/check"
 )
 
 func TestDemand(t *testing.T) {
@@ -58,9 +61,7 @@ func TestRunway(t *testing.T) {
 		{0, 0, maxRunway}, {0, 1000, maxRunway}, {100, 0, 0}, {100, 1000, 10 * time.Second}, {1e-9, 1000, maxRunway},
 	} {
 		d := demand{rate: c.rate, weight: 1}
-		if got := d.runway(c.held); got != c.want {
-			t.Errorf("%d at %v: %v, want %v", c.held, c.rate, got, c.want)
-		}
+		check.Equal(t, d.runway(c.held), c.want, c.held, "at", c.rate)
 	}
 }
 
@@ -82,8 +83,21 @@ func TestStep(t *testing.T) {
 	} {
 		now := time.Now()
 		s := step{row: c.row, last: c.last, at: now.Add(-c.age)}
-		if got := s.next(now, c.limit); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
+		check.Equal(t, s.next(now, c.limit), c.want, name)
+	}
+}
+
+// What is read after each claim must not share a cache line with what is written,
+// nor must two blocks share one.
+func TestTheCounterHasACacheLineOfItsOwn(t *testing.T) {
+	const line = 64
+	for range 100 {
+		tag := newTag(nil, "orders")
+		if at := uintptr(unsafe.Pointer(tag.current.Load())) % line; at != 0 {
+			t.Fatalf("a block begins at byte %d of a line", at)
 		}
+	}
+	if unsafe.Offsetof(block{}.first) < line || unsafe.Sizeof(block{})%line != 0 {
+		t.Errorf("the counter's line ends at byte %d, the block at %d", unsafe.Offsetof(block{}.first), unsafe.Sizeof(block{}))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/segment"
 
 	"go.uber.org/goleak"
@@ -154,41 +155,21 @@ func (t *table) allocate(req model.TagRequest) (model.TagSegment, error) {
 	return s, nil
 }
 
-// reports remembers what was reported.
-type reports struct {
-	mu   sync.Mutex
-	last map[string]error
-}
-
-func (r *reports) Report(condition string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.last[condition] = err
-}
-
-func (r *reports) of(condition string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.last[condition]
-}
-
 // replica is one started service.
 type replica struct {
 	*segment.Service
-	reports *reports
+	reports *check.Reports
 }
 
 func start(t testing.TB, db segment.Table, change ...func(*segment.Options)) replica {
 	t.Helper()
-	r := &reports{last: map[string]error{}}
+	r := &check.Reports{}
 	opts := segment.Options{Table: db, Reporter: r, Log: slog.New(slog.DiscardHandler), Timeout: 2 * time.Second}
 	for _, f := range change {
 		f(&opts)
 	}
 	s, err := segment.New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s.Start()
 	t.Cleanup(func() { stop(t, s) })
 	return replica{s, r}
@@ -198,9 +179,7 @@ func stop(t testing.TB, s *segment.Service) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := s.Stop(ctx); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.Stop(ctx))
 }
 
 // ready starts a replica and waits until it serves.
@@ -215,6 +194,13 @@ func ready(t testing.TB, db segment.Table, change ...func(*segment.Options)) rep
 	}
 	t.Fatal(err)
 	return r
+}
+
+// orders is a table with one tag, and a replica that serves it.
+func orders(t testing.TB, step int64, change ...func(*segment.Options)) (*table, replica) {
+	t.Helper()
+	db := newTable(step, "orders")
+	return db, ready(t, db, change...)
 }
 
 // one asks for a single ID.

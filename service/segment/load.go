@@ -218,7 +218,7 @@ func (t *Tag) lifted(by int64) {
 	t.svc.events.Log(slog.LevelWarn, "max_id was below what has been handed out and was lifted: the database went back in time, or the tag was added again", "tag", t.name, "by", by)
 }
 
-// jumped tells of IDs that were left out because nobody could say how far the database
+// jumped tells of IDs that were left out because it is unknown how far the database
 // went back. Callers hold mu.
 func (t *Tag) jumped(n int64) {
 	if n == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -11,13 +12,13 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/segment"
 )
 
 func TestTheNextSegmentIsLoadedAtATenthAndOnlyThat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(2000, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 2000)
 		for _, c := range []struct {
 			take, loads int // IDs, and segments taken in all after them
 		}{{1, 1}, {198, 1}, {1, 2}, {1799, 2}, {1, 2}, {1, 2}, {198, 2}, {300, 3}} {
@@ -34,8 +35,7 @@ func TestTheNextSegmentIsLoadedAtATenthAndOnlyThat(t *testing.T) {
 func TestALowRateLoadsNoMoreThanLeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const step, day = 2000, 24 * 60
-		db := newTable(step, "orders")
-		r := ready(t, db)
+		db, r := orders(t, step)
 		for i := range 3 * day { // one a minute
 			_ = r.batch(t, "orders", 1)
 			time.Sleep(time.Minute)
@@ -44,17 +44,14 @@ func TestALowRateLoadsNoMoreThanLeaf(t *testing.T) {
 			}
 		}
 		for i, n := range db.lengths() {
-			if n != step {
-				t.Errorf("segment %d has %d IDs", i, n)
-			}
+			check.Equal(t, n, step, "segment", i, "has IDs")
 		}
 	})
 }
 
 func TestABurstOfASecondHoldsLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(2000, "orders")
-		r := ready(t, db)
+		_, r := orders(t, 2000)
 		_ = r.batch(t, "orders", 10_000)
 		time.Sleep(time.Hour)
 		if v := r.Views()[0]; v.Held > 30_000 {
@@ -84,8 +81,7 @@ func TestLeafsTuningOfTheStep(t *testing.T) {
 		"a lowered row lets the step fall": {0, []use{{0, 0, 1000}, {0, 100, 100}, {idle, 0, 100}, {quick, 0, 200}, {idle, 0, 100}}},
 	} {
 		t.Run(name, inBubble(func(t *testing.T) {
-			db := newTable(1000, "orders")
-			r := ready(t, db, func(o *segment.Options) { o.MaxStep = c.maxStep; o.Runway = 1 }) // Leaf's rule alone
+			db, r := orders(t, 1000, func(o *segment.Options) { o.MaxStep = c.maxStep; o.Runway = 1 }) // Leaf's rule alone
 			for i, u := range c.uses {
 				time.Sleep(u.after)
 				if u.row != 0 {
@@ -126,9 +122,7 @@ func TestTenMinutesWithoutTheDatabase(t *testing.T) {
 			use := func(d time.Duration) {
 				t.Helper()
 				for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(c.every) {
-					if _, err := r.Next(t.Context(), "orders", c.count, ids); err != nil {
-						t.Fatal(err)
-					}
+					check.Must(t, check.Err(r.Next(t.Context(), "orders", c.count, ids)))
 				}
 			}
 			use(c.warm)
@@ -157,8 +151,7 @@ func TestTenMinutesWithoutTheDatabase(t *testing.T) {
 
 func TestWhatIsHeldIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db, func(o *segment.Options) { o.MaxStep = 1000; o.Runway = 24 * time.Hour })
+		_, r := orders(t, 10, func(o *segment.Options) { o.MaxStep = 1000; o.Runway = 24 * time.Hour })
 		for range 100 {
 			_ = r.batch(t, "orders", 10_000)
 			time.Sleep(100 * time.Millisecond)
@@ -175,8 +168,7 @@ func Test64CallersAndASlowDatabase(t *testing.T) {
 	const latency = 30 * time.Millisecond
 	for name, pause := range map[string]time.Duration{"6 400/s": 10 * time.Millisecond, "64 000/s": time.Millisecond, "1 280 000/s": 50 * time.Microsecond} {
 		t.Run(name, inBubble(func(t *testing.T) {
-			db := newTable(2000, "orders")
-			r := ready(t, db)
+			db, r := orders(t, 2000)
 			db.set(func(db *table) { db.delay = latency })
 			var wg sync.WaitGroup
 			got := make([][]int64, 64)
@@ -203,8 +195,7 @@ func Test64CallersAndASlowDatabase(t *testing.T) {
 
 func TestWaitersGetWhatTheyNeedInOneLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 10)
 		db.set(func(db *table) { db.delay = 30 * time.Millisecond })
 		var wg sync.WaitGroup
 		began := time.Now()
@@ -221,8 +212,7 @@ func TestWaitersGetWhatTheyNeedInOneLoad(t *testing.T) {
 
 func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 10)
 		db.fail(errAway)
 		canceled, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
@@ -239,9 +229,7 @@ func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 				began := time.Now()
 				ids, err := r.Next(c.ctx, "orders", 2, nil)
 				for _, want := range c.want {
-					if !errors.Is(err, want) {
-						t.Errorf("after %v: %v, want %v", c.after, err, want)
-					}
+					check.Is(t, err, want, "after", c.after)
 				}
 				if d := time.Since(began); d != c.after || ids != nil {
 					t.Errorf("%v after %v, want %v", ids, d, c.after)
@@ -249,25 +237,21 @@ func TestWaitingEndsWithTheDeadlineAndSaysWhy(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if s := r.Stats(); s.Starved != 2 {
-			t.Errorf("%d starved", s.Starved)
-		}
+		check.Equal(t, r.Stats().Starved, 2, "starved")
 		if err := r.Ready(); !errors.Is(err, model.ErrSegmentEmpty) || !errors.Is(err, errAway) {
 			t.Errorf("nothing can be had, and the mode is ready: %v", err)
 		}
 		db.fail(nil)
 		time.Sleep(2 * time.Second)
-		if err := errors.Join(r.Ready(), r.reports.of(segment.ConditionLoad)); err != nil {
-			t.Errorf("the database is back, nobody has asked: %v", err)
-		}
+		check.OK(t, errors.Join(r.Ready(), r.reports.Of(segment.ConditionLoad)),
+			"the database is back, nobody has asked")
 		r.mustTake(t, "orders", 1, 20) // nothing went to those who left
 	})
 }
 
 func TestWaitersAreServedSoonAfterTheDatabaseReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db, func(o *segment.Options) { o.Timeout = time.Hour })
+		db, r := orders(t, 10, func(o *segment.Options) { o.Timeout = time.Hour })
 		db.fail(errAway)
 		var back time.Time
 		time.AfterFunc(5*time.Minute, func() { back = time.Now(); db.fail(nil) })
@@ -282,16 +266,13 @@ func TestWaitersAreServedSoonAfterTheDatabaseReturns(t *testing.T) {
 		if n := len(db.asked()); n < 250 || n > 700 {
 			t.Errorf("the table was asked %d times in five minutes", n)
 		}
-		if err := r.reports.of(segment.ConditionLoad); err != nil {
-			t.Errorf("reported: %v", err)
-		}
+		check.OK(t, r.reports.Of(segment.ConditionLoad), "reported")
 	})
 }
 
 func TestAHangingConnectionDoesNotKeepTheNextFromServing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(10, "orders")
-		r := ready(t, db, func(o *segment.Options) { o.Timeout = time.Minute })
+		db, r := orders(t, 10, func(o *segment.Options) { o.Timeout = time.Minute })
 		db.set(func(db *table) { db.delay = time.Hour })
 		go func() {
 			time.Sleep(time.Second)
@@ -308,8 +289,7 @@ func TestAHangingConnectionDoesNotKeepTheNextFromServing(t *testing.T) {
 // A call that fails has taken nothing: what was left goes to others.
 func TestABatchThatFailsTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := newTable(100, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 100)
 		_ = r.batch(t, "orders", 5)
 		db.fail(errAway)
 		if ids, err := r.Next(t.Context(), "orders", 96, nil); !errors.Is(err, model.ErrSegmentEmpty) || ids != nil {
@@ -361,5 +341,238 @@ func checkDistinct(t *testing.T, byCaller [][]int64, want int) {
 	slices.Sort(all)
 	if n := len(slices.Compact(slices.Clone(all))); n != want || len(all) != want || all[0] < 1 {
 		t.Errorf("%d distinct of %d IDs, want %d; the lowest is %d", n, len(all), want, all[0])
+	}
+}
+
+func TestATableThatWentBackIsLiftedAndMendedByTheReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(100, "orders", "unused")
+		r := ready(t, db, func(o *segment.Options) { o.Runway = 1 }) // Leaf's rule alone
+		r.mustTake(t, "orders", 1, 150)                              // up to 301 is taken, or more
+		synctest.Wait()
+		seen := db.maxID("orders")
+		db.put("orders", 50, 100)
+		db.put("unused", -7, 100)
+		time.Sleep(61 * time.Second)
+		if got := db.maxID("orders"); got <= seen {
+			t.Errorf("max_id is %d, was %d", got, seen)
+		}
+		check.Equal(t, db.maxID("unused"), -7, "max_id of a tag that nobody uses")
+		check.Equal(t, r.Stats().Lifts, 1, "stats")
+		r.mustTake(t, "orders", 151, 1000)
+		if s := r.Stats(); s.Lifts != 1 || s.Repeated != 0 {
+			t.Errorf("stats: %+v", s)
+		}
+	})
+}
+
+func TestAHealthyTableIsNeverTakenForOneThatWentBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(1000, "orders")
+		db.delay = 7 * time.Millisecond // readings grow old while segments are taken
+		r := ready(t, db, func(o *segment.Options) { o.Reload, o.Runway, o.MaxStep = 10*time.Millisecond, 1, 1000 })
+		for range 500 {
+			r.batch(t, "orders", 999)
+			time.Sleep(13 * time.Millisecond)
+			if v := r.Views()[0]; v.Ahead > 1 {
+				t.Fatalf("%d blocks are held ahead", v.Ahead)
+			}
+		}
+		if s := r.Stats(); s.Lifts != 0 || s.Repeated != 0 {
+			t.Errorf("stats: %+v", s)
+		}
+	})
+}
+
+func TestTheTripwireRefusesWhatWasHandedOut(t *testing.T) {
+	for name, bad := range map[string]func(model.TagSegment) model.TagSegment{
+		"an old segment": func(s model.TagSegment) model.TagSegment { s.First, s.End = 1, 101; return s },
+		"an overlap":     func(s model.TagSegment) model.TagSegment { s.First--; return s },
+		"0":              func(s model.TagSegment) model.TagSegment { s.First, s.End = 0, 100; return s },
+		"negative":       func(s model.TagSegment) model.TagSegment { s.First, s.End = -100, 0; return s },
+		"nothing":        func(s model.TagSegment) model.TagSegment { s.End = s.First; return s },
+	} {
+		t.Run(name, inBubble(func(t *testing.T) {
+			db, r := orders(t, 100)
+			r.mustTake(t, "orders", 1, 5)
+			times := 0
+			db.set(func(db *table) {
+				db.change = func(s model.TagSegment) model.TagSegment {
+					if times++; times <= 2 {
+						return bad(s)
+					}
+					return s
+				}
+			})
+			last := int64(5)
+			for range 1000 {
+				id, err := r.one("orders")
+				if err != nil || id <= last {
+					t.Fatalf("one = %d, %v after %d", id, err, last)
+				}
+				last = id
+			}
+			check.Equal(t, r.Stats().Repeated, 2, "stats")
+		}))
+	}
+}
+
+func TestALostAnswerIsAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 100)
+		r.mustTake(t, "orders", 1, 5)
+		db.set(func(db *table) { db.lose = true })
+		r.mustTake(t, "orders", 6, 95) // [101, 201) is lost, and what follows
+		time.Sleep(time.Second)
+		lost := db.maxID("orders")
+		db.set(func(db *table) { db.lose = false })
+		if id, err := r.one("orders"); err != nil || id != lost {
+			t.Errorf("one = %d, %v, want %d", id, err, lost)
+		}
+		if s := r.Stats(); s.FailedLoads == 0 || s.Repeated != 0 || s.Lifts != 0 {
+			t.Errorf("stats: %+v", s)
+		}
+	})
+}
+
+func TestARowThatCannotBeUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(100, "orders")
+		db.put("broken", 1, 0)
+		r := ready(t, db)
+		for range 1000 {
+			if _, err := r.one("broken"); !errors.Is(err, model.ErrSegmentEmpty) {
+				t.Fatal(err)
+			}
+		}
+		if n := len(db.asked()); n > 1 {
+			t.Errorf("the table was asked %d times", n)
+		}
+		check.OK(t, r.reports.Of(segment.ConditionLoad), "one row made the database count as failing")
+		db.put("broken", 1, 10)
+		time.Sleep(time.Second)
+		r.mustTake(t, "broken", 1, 3)
+	})
+}
+
+func TestTheLastIDsBelow2To63(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const left = 1005 // with a step of 100, ten segments and a part of one
+		db := newTable(100)
+		db.put("orders", math.MaxInt64-left, 100)
+		r := ready(t, db)
+		r.mustTake(t, "orders", math.MaxInt64-left, left)
+		for range 10 {
+			if id, err := r.one("orders"); !errors.Is(err, model.ErrLimitReached) {
+				t.Fatalf("one = %d, %v", id, err)
+			}
+		}
+	})
+}
+
+// Two processes, many goroutines, segments so short that nearly every call meets
+// the end of one.
+func TestNeverTwiceUnderStress(t *testing.T) {
+	for _, step := range []int64{1, 7, 64} {
+		t.Run(fmt.Sprint(step), func(t *testing.T) {
+			db := newTable(step, "orders")
+			short := func(o *segment.Options) { o.MaxStep = 50; o.Timeout = 20 * time.Second }
+			replicas := []replica{ready(t, db, short), ready(t, db, short)}
+			got := make([][]int64, 16)
+			want := 0
+			var wg sync.WaitGroup
+			for i := range got {
+				r, calls := replicas[i%2], 3000
+				for j := range calls {
+					want += 1 + stressCount(i, j)
+				}
+				wg.Go(func() { got[i] = stress(t, r, i, calls) })
+			}
+			wg.Wait()
+			checkDistinct(t, got, want)
+			issued := int64(0)
+			for _, r := range replicas {
+				s := r.Stats()
+				issued += s.Issued
+				check.Equal(t, s.Refused+s.Repeated+s.Lifts, 0, "stats", s)
+			}
+			if issued != int64(want) {
+				t.Errorf("%d IDs are counted, want %d", issued, want)
+			}
+		})
+	}
+}
+
+// stressCount is the size of a caller's batch.
+func stressCount(caller, call int) int { return (caller + call) % 13 }
+
+// stress takes IDs, one by the handle and a batch by name in turn.
+func stress(t *testing.T, r replica, caller, calls int) []int64 {
+	orders, err := r.Tag("orders")
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	var ids []int64
+	for j := range calls {
+		id, err := orders.One(t.Context())
+		if err != nil {
+			t.Error(err)
+			return ids
+		}
+		ids = append(ids, id)
+		if n := stressCount(caller, j); n > 0 {
+			if ids, err = r.Next(t.Context(), "orders", n, ids); err != nil {
+				t.Error(err)
+				return ids
+			}
+		}
+	}
+	return ids
+}
+
+// Callers race with a tag that is removed and added again, below what was issued.
+func TestNeverTwiceWhileATagComesAndGoes(t *testing.T) {
+	db, r := orders(t, 50, func(o *segment.Options) { o.Reload = time.Millisecond })
+	orders, err := r.Tag("orders")
+	check.Must(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	got := make([][]int64, 8)
+	var wg sync.WaitGroup
+	for i := range got {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				if len(got[i]) > 100_000 {
+					time.Sleep(time.Millisecond) // enough, unless others wait for more
+				}
+				ids, err := orders.Next(ctx, 1+len(got[i])%5, got[i])
+				if err != nil && ctx.Err() == nil && !errors.Is(err, model.ErrUnknownTag) {
+					t.Error(err)
+				}
+				got[i] = ids
+			}
+		})
+	}
+	seen := func() bool { s := r.Stats(); return s.Wasted > 0 && s.Lifts > 0 }
+	for i := 0; i < 100 || !seen() && ctx.Err() == nil; i++ {
+		db.set(func(db *table) { delete(db.rows, "orders") })
+		time.Sleep(3 * time.Millisecond)
+		db.put("orders", 1, 50)
+		time.Sleep(3 * time.Millisecond)
+	}
+	cancel()
+	wg.Wait()
+	want := 0
+	for _, ids := range got {
+		want += len(ids)
+	}
+	if want < 1000 {
+		t.Fatalf("%d IDs only", want)
+	}
+	checkDistinct(t, got, want)
+	s := r.Stats()
+	if s.Issued != int64(want) || s.Repeated != 0 || s.Wasted == 0 || s.Lifts == 0 {
+		t.Errorf("%d IDs, stats: %+v", want, s)
 	}
 }

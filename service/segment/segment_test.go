@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/segment"
 )
 
@@ -89,9 +92,7 @@ func TestInvalidOptions(t *testing.T) {
 		{}, {Timeout: -1}, {Timeout: 1, MaxStep: -1}, {Timeout: 1, MaxStep: model.MaxTagStep + 1},
 		{Timeout: 1, Runway: -1}, {Timeout: 1, Reload: -1},
 	} {
-		if _, err := segment.New(o); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("New(%+v): %v", o, err)
-		}
+		check.Is(t, check.Err(segment.New(o)), model.ErrInvalidArgument, "New", o)
 	}
 }
 
@@ -117,21 +118,21 @@ func TestNotReadyUntilTheTagsWereRead(t *testing.T) {
 func TestTheViewIsLeafs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := ready(t, newTable(100, "orders", "a"))
-		want := func(when string, pos int, next bool, buffers ...segment.Buffer) {
+		want := func(when string, pos int, next bool, buffers ...int64) {
 			t.Helper()
 			synctest.Wait()
 			v := r.Views()[1]
-			if v.Name != "orders" || v.InitOK != (when != "before") || v.Pos != pos || v.NextReady != next || v.Buffers != [2]segment.Buffer(buffers) {
+			if v.Name != "orders" || v.InitOK != (when != "before") || v.Pos != pos || v.NextReady != next || !slices.Equal([]int64{v.Value0, v.Step0, v.Max0, v.Value1, v.Step1, v.Max1}, buffers) {
 				t.Errorf("%s: %+v", when, v)
 			}
 		}
-		want("before", 0, false, segment.Buffer{}, segment.Buffer{})
+		want("before", 0, false, 0, 0, 0, 0, 0, 0)
 		r.mustTake(t, "orders", 1, 9)
-		want("first", 0, false, segment.Buffer{Value: 10, Step: 100, Max: 101}, segment.Buffer{})
+		want("first", 0, false, 10, 100, 101, 0, 0, 0)
 		r.mustTake(t, "orders", 10, 1)
-		want("a tenth used", 0, true, segment.Buffer{Value: 11, Step: 100, Max: 101}, segment.Buffer{Value: 101, Step: 100, Max: 201})
+		want("a tenth used", 0, true, 11, 100, 101, 101, 100, 201)
 		r.mustTake(t, "orders", 11, 91)
-		want("switched", 1, false, segment.Buffer{Value: 101, Step: 100, Max: 101}, segment.Buffer{Value: 102, Step: 100, Max: 201})
+		want("switched", 1, false, 101, 100, 101, 102, 100, 201)
 		if v := r.Views()[1]; v.Held != 99 || v.LastLoad.IsZero() || v.Runway != (365*24*time.Hour).Seconds() {
 			t.Errorf("%+v", v)
 		}
@@ -158,9 +159,7 @@ func TestStop(t *testing.T) {
 		for range 2 {
 			stop(t, r.Service)
 		}
-		if err := <-waited; !errors.Is(err, model.ErrNotReady) {
-			t.Errorf("the waiter got %v", err)
-		}
+		check.Is(t, <-waited, model.ErrNotReady, "the waiter")
 		for range 3 {
 			id, err := orders.One(t.Context())
 			ids, batchErr := orders.Next(t.Context(), 2, nil)
@@ -177,13 +176,10 @@ func TestStop(t *testing.T) {
 func TestStopBeforeStartAndWhileTheDatabaseHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := segment.New(segment.Options{Table: newTable(1), Timeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		stop(t, s)
 		s.Start()
-		db := newTable(100, "orders")
-		r := ready(t, db)
+		db, r := orders(t, 100)
 		db.set(func(db *table) { db.delay = time.Hour })
 		go func() { _, _ = r.one("orders") }()
 		synctest.Wait()
@@ -203,9 +199,7 @@ func TestStopIsBounded(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := r.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Stop: %v", err)
-		}
+		check.Is(t, r.Stop(ctx), context.DeadlineExceeded, "Stop")
 		close(db.answer)
 	})
 }
@@ -229,21 +223,204 @@ func TestStatsOfLoads(t *testing.T) {
 		db.put("full", math.MaxInt64, 100)
 		db.set(func(t *table) { t.delay = 30 * time.Millisecond })
 		r := ready(t, db)
-		if _, err := r.Next(context.Background(), "a", 1, nil); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, check.Err(r.Next(context.Background(), "a", 1, nil)))
 		if s := r.Stats(); s.Loads != 1 || s.LoadTimes.Count() != 1 || s.LoadTimes.Sum < 30*time.Millisecond || s.Starved != 0 {
 			t.Errorf("%+v", s)
 		}
-		if _, err := r.Next(context.Background(), "full", 1, nil); !errors.Is(err, model.ErrLimitReached) {
-			t.Errorf("of a tag that is used up: %v", err)
-		}
+		check.Is(t, check.Err(r.Next(context.Background(), "full", 1, nil)), model.ErrLimitReached,
+			"of a tag that is used up")
 		db.fail(errAway)
-		if _, err := r.Next(context.Background(), "a", 5000, nil); !errors.Is(err, model.ErrSegmentEmpty) {
-			t.Errorf("with the database away: %v", err)
-		}
+		check.Is(t, check.Err(r.Next(context.Background(), "a", 5000, nil)), model.ErrSegmentEmpty,
+			"with the database away")
 		if s := r.Stats(); s.Starved != 1 || s.FailedLoads == 0 || s.LoadTimes.Count() != s.Loads {
 			t.Errorf("%+v", s)
 		}
+	})
+}
+
+func TestAHandleSkipsTheNameAndOutlivesARemoval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 10)
+		check.Is(t, check.Err(r.Tag("nobody")), model.ErrUnknownTag, "unknown tag")
+		orders, err := r.Tag("orders")
+		check.Must(t, err)
+		if id, err := orders.One(t.Context()); err != nil || id != 1 {
+			t.Fatalf("One = %d, %v", id, err)
+		}
+		db.set(func(db *table) { delete(db.rows, "orders") })
+		time.Sleep(2 * time.Minute)
+		if id, err := orders.One(t.Context()); !errors.Is(err, model.ErrUnknownTag) || id != 0 {
+			t.Fatalf("One = %d, %v of a removed tag", id, err)
+		}
+		db.put("orders", 1, 10)
+		time.Sleep(2 * time.Minute)
+		if ids, err := orders.Next(t.Context(), 3, nil); err != nil || ids[0] != 21 { // [11, 21) was held, too
+			t.Fatalf("Next = %v, %v", ids, err)
+		}
+	})
+}
+
+func TestOnlyTheExactNameIsServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := ready(t, newTable(10, "orders"))
+		for _, name := range []string{"Orders", "ORDERS", "orders ", "órders"} {
+			check.Is(t, check.Err(r.one(name)), model.ErrUnknownTag, name)
+		}
+	})
+}
+
+func TestAFreshTagWorksWithinASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 10)
+		if _, err := r.one("fresh"); !errors.Is(err, model.ErrUnknownTag) {
+			t.Fatalf("unknown tag: %v", err)
+		}
+		db.put("fresh", 1, 10)
+		time.Sleep(600 * time.Millisecond)
+		r.mustTake(t, "fresh", 1, 3)
+	})
+}
+
+func TestABombOfUnknownTagsCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 10)
+		reads, heap := db.readCount(), heapInUse()
+		for i := range 100_000 {
+			if i%10_000 == 0 {
+				time.Sleep(100 * time.Millisecond) // a second in all
+			}
+			if _, err := r.Next(t.Context(), fmt.Sprintf("bomb-%d", i), 1, nil); !errors.Is(err, model.ErrUnknownTag) {
+				t.Fatal(err)
+			}
+		}
+		if n := db.readCount() - reads; n > 3 {
+			t.Errorf("the table was read %d times in a second", n)
+		}
+		if grown := heapInUse() - heap; grown > 1<<20 {
+			t.Errorf("memory grew by %d bytes", grown)
+		}
+	})
+}
+
+func heapInUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestUnknownWhileTheTableCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 10)
+		db.fail(errAway)
+		if _, err := r.one("fresh"); !errors.Is(err, model.ErrSegmentEmpty) || !errors.Is(err, errAway) {
+			t.Errorf("unknown tag: %v", err)
+		}
+		check.Is(t, r.reports.Of(segment.ConditionReload), errAway, "reported")
+		db.fail(nil)
+		time.Sleep(3 * time.Second) // the next reading is due in a minute
+		check.OK(t, r.reports.Of(segment.ConditionReload), "the database is back, nobody has asked")
+	})
+}
+
+func TestARemovedTagVanishesAndWhatWasHeldIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(100, "orders", "users")
+		r := ready(t, db)
+		r.mustTake(t, "orders", 1, 30) // the next segment is held, too
+		r.mustTake(t, "users", 1, 1)
+		synctest.Wait()
+		db.set(func(db *table) { delete(db.rows, "orders") })
+		time.Sleep(61 * time.Second)
+		check.Is(t, check.Err(r.one("orders")), model.ErrUnknownTag, "removed tag")
+		r.mustTake(t, "users", 2, 1)
+		if s := r.Stats(); s.Issued != 32 || s.Wasted != 170 {
+			t.Errorf("stats: %+v", s)
+		}
+	})
+}
+
+func TestAnEmptiedTableEmptiesTheCacheAndAFailedReadKeepsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(100, "orders", "users")
+		r := ready(t, db)
+		db.fail(errAway)
+		time.Sleep(2 * time.Minute)
+		check.Equal(t, len(r.Views()), 2, "tags while the table cannot be read")
+		db.set(func(db *table) { db.err = nil; clear(db.rows) })
+		time.Sleep(61 * time.Second)
+		if n := len(r.Views()); n != 0 || r.Ready() != nil {
+			t.Errorf("%d tags, ready: %v", n, r.Ready())
+		}
+		check.OK(t, r.reports.Of(segment.ConditionReload), "reported")
+	})
+}
+
+func TestATagAddedAgainGoesOnAboveWhatWasIssued(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 100)
+		r.mustTake(t, "orders", 1, 5) // [1, 101) is held
+		db.set(func(db *table) { delete(db.rows, "orders") })
+		time.Sleep(61 * time.Second)
+		db.put("orders", 1, 100)
+		time.Sleep(61 * time.Second)
+		r.mustTake(t, "orders", 101, 5)
+		if got := db.maxID("orders"); got < 201 {
+			t.Errorf("max_id is %d", got)
+		}
+		if s := r.Stats(); s.Lifts != 1 || s.Wasted != 95 {
+			t.Errorf("stats: %+v", s)
+		}
+	})
+}
+
+func TestASegmentOfARemovedRowIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 100, func(o *segment.Options) { o.Reload = time.Second })
+		time.Sleep(500 * time.Millisecond) // between two reloads
+		var first int64
+		db.set(func(db *table) {
+			db.change = func(s model.TagSegment) model.TagSegment { // removed and added while its answer is under way
+				if first == 0 {
+					first = s.First
+					delete(db.rows, "orders")
+					db.mu.Unlock()
+					time.Sleep(time.Second)
+					db.put("orders", 500, 100)
+					time.Sleep(time.Second)
+					db.mu.Lock()
+				}
+				return s
+			}
+		})
+		check.Is(t, check.Err(r.one("orders")), model.ErrUnknownTag, "while it was removed")
+		time.Sleep(3 * time.Second)
+		r.mustTake(t, "orders", 500, 3)
+		if s := r.Stats(); s.Wasted != 100 || s.Repeated != 0 {
+			t.Errorf("stats: %+v", s)
+		}
+	})
+}
+
+func TestARowRemovedBeforeTheReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 100)
+		db.set(func(db *table) { clear(db.rows) })
+		check.Is(t, check.Err(r.one("orders")), model.ErrUnknownTag, "removed tag")
+	})
+}
+
+// A change that is committed counts as soon as Reload has returned.
+func TestReloadTakesAChangeOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 10)
+		if id, err := r.one("orders"); err != nil || id != 1 {
+			t.Fatal(id, err)
+		}
+		db.set(func(db *table) { delete(db.rows, "orders") })
+		check.Must(t, r.Reload(t.Context()))
+		check.Is(t, check.Err(r.one("orders")), model.ErrUnknownTag, "of a removed tag")
+		now := time.Now()
+		check.Equal(t, r.NextReload(now).Sub(now), time.Minute, "time to the next reload")
 	})
 }

@@ -2,7 +2,7 @@
 // from ranges that one transaction each commits in the table leaf_alloc, and
 // handed out from memory.
 //
-// A range is used as it was committed and by nobody else; after any error it is
+// A range is used as it was committed and by this process alone; after any error it is
 // a gap. So an ID is issued once, whatever the database does, and this process
 // never goes below an ID that it has seen handed out, not even when the table
 // went back in time.
@@ -30,7 +30,6 @@ import (
 
 	"shardid/model"
 	"shardid/service/background"
-	"shardid/service/health"
 )
 
 const (
@@ -88,7 +87,7 @@ type Service struct {
 	reloading  chan struct{}             // holds one element during a reload
 	reloads    background.Shared         // those that requests for unknown tags cause
 	// loads are of the tags whose latest one failed at the database.
-	loads       *health.Failing[*Tag]
+	loads       *background.Failing[*Tag]
 	reloadFails atomic.Bool // the latest reload did
 	stats       counters
 	events      background.RateLimitedLog // of single tags
@@ -105,7 +104,7 @@ func New(opts Options) (*Service, error) {
 		reloading: make(chan struct{}, 1), events: background.RateLimitedLog{Logger: opts.Log},
 	}
 	s.reloads = background.Shared{Group: s.background, Work: s.reloadAndReport, Every: unknownReloadEvery}
-	s.loads = health.NewFailing[*Tag](func(err error) { opts.Reporter.Report(ConditionLoad, err) })
+	s.loads = background.NewFailing[*Tag](func(err error) { opts.Reporter.Report(ConditionLoad, err) })
 	return s, nil
 }
 

@@ -1,71 +1,46 @@
 package segment_test
 
 import (
-	"flag"
+	"context"
 	"fmt"
-	"runtime"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"shardid/model"
+	"shardid/scripts/check"
+	"shardid/scripts/simtest"
+	"shardid/service/segment"
 )
 
-// simSeed runs one seed of the simulation again. The faults are the same; which
-// of the goroutines that are due at one instant runs first is not.
-//
-//nolint:gochecknoglobals // a flag
-var simSeed = flag.Uint64("sim.seed", 0, "run this seed of TestSimulation only, a hundred times")
-
-// simSeeds is how many worlds are simulated; under the race detector fewer.
-func simSeeds() uint64 {
-	if raceEnabled {
-		return 200
-	}
-	return 2000
-}
-
 func TestSimulation(t *testing.T) {
-	if *simSeed != 0 {
-		for range 100 {
-			if _, err := simulate(t, *simSeed, faithful); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return
+	worlds := uint64(2000)
+	if check.Race {
+		worlds = 200
 	}
-	workers := uint64(runtime.GOMAXPROCS(0))
-	for i := range workers {
-		t.Run(fmt.Sprintf("worker %d", i), func(t *testing.T) {
-			t.Parallel()
-			issued := 0
-			for seed := 1 + i; seed <= simSeeds(); seed += workers {
-				n, err := simulate(t, seed, faithful)
-				if err != nil {
-					t.Fatalf("seed %d: %v\nrun it again: go test ./service/segment -run 'TestSimulation$' -sim.seed %d", seed, err, seed)
-				}
-				issued += n
-			}
-			if least := 100 * int(simSeeds()/workers); issued < least {
-				t.Errorf("%d IDs were issued, want at least %d: the simulation stands still", issued, least)
-			}
-			t.Logf("%d IDs, none twice", issued)
-		})
+	var issued atomic.Int64
+	simtest.Run(t, worlds, func(t *testing.T, seed uint64) error {
+		n, err := simulate(t, seed, faithful)
+		issued.Add(int64(n))
+		return err
+	})
+	t.Logf("%d worlds, %d IDs, none twice", worlds, issued.Load())
+	if least := int64(worlds) * 100; issued.Load() < least {
+		t.Errorf("%d IDs were issued, want at least %d: the simulation stands still", issued.Load(), least)
 	}
 }
 
-// A table that breaks its promise must be noticed in some world, or the
-// simulation proves nothing.
+// A table that breaks its promise must be noticed in some world, or the simulation
+// proves nothing.
 func TestSimulationCatchesMutants(t *testing.T) {
-	for _, m := range []mutant{ignoresFloor, rereadsStep, reusesRolledBack, sharesRange, noDoubt, noWait} {
-		t.Run(string(m), func(t *testing.T) {
-			t.Parallel()
-			for seed := uint64(1); seed <= 2000; seed++ {
-				if _, err := simulate(t, seed, m); err != nil {
-					t.Logf("caught: seed %d: %v", seed, err)
-					return
-				}
-			}
-			t.Error("no world noticed")
+	simtest.Catches(t, 2000, []mutant{ignoresFloor, rereadsStep, reusesRolledBack, sharesRange, noDoubt, noWait},
+		func(t *testing.T, seed uint64, m mutant) error {
+			_, err := simulate(t, seed, m)
+			return err
 		})
-	}
 }
 
 // simulate runs one world and says how many IDs it issued, and what was wrong.
@@ -76,4 +51,327 @@ func simulate(t *testing.T, seed uint64, m mutant) (issued int, err error) {
 		issued, err = w.check()
 	})
 	return issued, err
+}
+
+// mutant is a promise of the table that a world breaks on purpose.
+type mutant string
+
+const (
+	faithful         mutant = ""
+	ignoresFloor     mutant = "the floor is ignored"
+	rereadsStep      mutant = "the range is computed from a step that was read again"
+	reusesRolledBack mutant = "a segment is used although its transaction was rolled back"
+	sharesRange      mutant = "two processes get one segment"
+	noDoubt          mutant = "another server is taken for the same"
+	noWait           mutant = "a doubt is jumped over at once"
+)
+
+const (
+	simTime    = 1500 * time.Millisecond // of faults, then the world heals
+	simHealing = 40 * time.Second        // until then everybody must be served again: a jump waits 24
+	simRate    = 40_000                  // highest rate of the tag, IDs a second
+	simCallers = 3                       // a process
+)
+
+// world is a table and the processes that use it. Even seeds have one process and
+// a table that goes back in time unnoticed, forgets the tag, or changes its step; odd
+// seeds two processes, and a database that fails, or fails over to an older copy.
+type world struct {
+	mutant mutant
+	rng    *rand.Rand
+	db     *simTable
+	procs  []*process
+	faults []string
+}
+
+// process is one service with its callers.
+type process struct {
+	replica
+	view    *simView
+	callers []*caller
+}
+
+type caller struct {
+	rng   *rand.Rand
+	ids   []int64
+	bad   error
+	final error // of the call after the world has healed
+}
+
+func newWorld(seed uint64, m mutant) *world {
+	w := &world{mutant: m, rng: rand.New(rand.NewPCG(seed, 1))}
+	w.db = &simTable{mutant: m, step: 1 + w.rng.Int64N(40), simCopy: simCopy{maxID: 1}, exists: true, latency: time.Duration(w.rng.IntN(20)) * time.Millisecond}
+	w.db.Timeline = model.Timeline{Since: time.Now(), Beat: time.Now()}
+	w.db.keep()
+	for range 1 + seed%2 {
+		w.procs = append(w.procs, &process{view: &simView{db: w.db, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 2))}})
+	}
+	return w
+}
+
+func (w *world) run(t *testing.T) {
+	ctx, heal := context.WithTimeout(t.Context(), simTime)
+	defer heal()
+	var wg sync.WaitGroup
+	for _, p := range w.procs {
+		p.replica = ready(t, p.view, func(o *segment.Options) {
+			o.MaxStep, o.Runway, o.Reload, o.Timeout = 200, time.Second, 50*time.Millisecond, 300*time.Millisecond
+		})
+		for range simCallers {
+			c := &caller{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3))}
+			p.callers = append(p.callers, c)
+			wg.Go(func() { c.run(ctx, p.replica) })
+		}
+	}
+	for ctx.Err() == nil {
+		time.Sleep(time.Duration(1+w.rng.IntN(60)) * time.Millisecond)
+		w.fault()
+	}
+	w.db.heal()
+	wg.Wait()
+}
+
+// run takes IDs until the faults end, and then once more.
+func (c *caller) run(ctx context.Context, r replica) {
+	for ctx.Err() == nil {
+		before, n := len(c.ids), 1
+		if c.rng.IntN(3) == 0 {
+			n = 1 + c.rng.IntN(60)
+		}
+		ids, err := r.Next(ctx, "orders", n, c.ids)
+		if (err == nil) != (len(ids) == before+n) {
+			c.bad = fmt.Errorf("%d IDs instead of %d, error %w", len(ids)-before, n, err)
+		}
+		c.ids = ids
+		time.Sleep(time.Duration(c.rng.IntN(10_000)) * time.Microsecond)
+	}
+	for end := time.Now().Add(simHealing); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		if c.ids, c.final = r.Next(context.Background(), "orders", 20, c.ids); c.final == nil {
+			return
+		}
+	}
+}
+
+func (w *world) fault() {
+	faults := []string{"ok", "fails", "loses", "rolls back", "slow", "hangs"}
+	if len(w.procs) == 1 {
+		faults = append(faults, "goes back", "goes back", "tag removed", "tag added again", "step changes")
+	} else {
+		faults = append(faults, "fails over", "fails over")
+	}
+	f := faults[w.rng.IntN(len(faults))]
+	w.faults = append(w.faults, f)
+	w.db.mu.Lock()
+	defer w.db.mu.Unlock()
+	switch f {
+	case "fails over":
+		w.db.simCopy = w.db.past[w.rng.IntN(len(w.db.past))]
+		w.db.life++
+	case "goes back":
+		w.db.maxID = w.rng.Int64N(max(w.db.maxID, 1)) - 1
+	case "tag removed":
+		w.db.exists = false
+	case "tag added again":
+		w.db.exists, w.db.maxID = true, 1
+	case "step changes":
+		w.db.step = 1 + w.rng.Int64N(100)
+	default:
+		w.db.trouble = f
+	}
+}
+
+// check is the promise: no ID twice, none that was not committed for its process,
+// every caller's IDs rise, and all are served again.
+func (w *world) check() (issued int, err error) {
+	seen := map[int64]bool{}
+	for i, p := range w.procs {
+		for _, c := range p.callers {
+			if err := c.check(p, seen); err != nil {
+				return 0, fmt.Errorf("process %d after %v: %w", i, w.faults, err)
+			}
+		}
+		if s := p.Stats(); s.Repeated != 0 {
+			return 0, fmt.Errorf("process %d after %v: %d segments were refused", i, w.faults, s.Repeated)
+		}
+	}
+	return len(seen), nil
+}
+
+func (c *caller) check(p *process, seen map[int64]bool) error {
+	last := int64(0)
+	for _, id := range c.ids {
+		switch {
+		case seen[id]:
+			return fmt.Errorf("ID %d came twice", id)
+		case id <= last:
+			return fmt.Errorf("ID %d came after %d", id, last)
+		case !p.view.committed(id):
+			return fmt.Errorf("ID %d was not committed", id)
+		}
+		seen[id], last = true, id
+	}
+	if c.bad == nil && c.final != nil {
+		return fmt.Errorf("not served after all has healed: %w", c.final)
+	}
+	return c.bad
+}
+
+// simCopy is what one server of the database holds.
+type simCopy struct {
+	maxID   int64
+	counter model.Counter // of the row; Last is maxID's
+	model.Timeline
+	server int // the life of the server that the row names
+}
+
+// simTable is the row of one tag, with the faults of a database.
+type simTable struct {
+	mutant mutant
+	mu     sync.Mutex
+	simCopy
+	past    []simCopy
+	life    int            // of the server that answers
+	seen    model.Timeline // by the processes
+	step    int64
+	exists  bool
+	latency time.Duration
+	trouble string
+	last    model.TagSegment
+}
+
+func (db *simTable) keep() { db.past = append(db.past, db.simCopy) }
+
+// note does what the store does when another server answers. Callers hold mu.
+func (db *simTable) note() {
+	if db.server == db.life || db.mutant == noDoubt {
+		return
+	}
+	next, gap := db.Note(db.seen, time.Now(), false)
+	db.counter.Doubt = gap.Doubt(simRate, db.counter.At, db.counter.Doubt)
+	db.counter.JumpFrom, db.Timeline, db.server = next.JumpFrom, next, db.life
+	if db.mutant == noWait {
+		db.counter.JumpFrom = time.Time{}
+	}
+	db.keep()
+}
+
+func (db *simTable) heal() {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.trouble, db.exists = "ok", true
+}
+
+// simView is the table as one process sees it, and what was committed for that.
+type simView struct {
+	db  *simTable
+	rng *rand.Rand
+
+	mu   sync.Mutex
+	mine []model.TagSegment
+}
+
+func (v *simView) committed(id int64) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, s := range v.mine {
+		if s.First <= id && id < s.End {
+			return true
+		}
+	}
+	return false
+}
+
+// pause is the way to the database or back from it.
+func (v *simView) pause(ctx context.Context) error {
+	v.db.mu.Lock()
+	d := v.db.latency
+	switch v.db.trouble {
+	case "slow":
+		d *= 10
+	case "hangs":
+		d = time.Hour
+	}
+	v.db.mu.Unlock()
+	v.mu.Lock()
+	d = time.Duration(v.rng.Int64N(int64(d) + 1))
+	v.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (v *simView) Tags(ctx context.Context) ([]model.Tag, error) {
+	if err := v.pause(ctx); err != nil {
+		return nil, err
+	}
+	v.db.mu.Lock()
+	rows, err := []model.Tag{{Name: "orders", MaxID: v.db.maxID, Step: v.db.step}}, error(nil)
+	if !v.db.exists {
+		rows = nil
+	}
+	if v.db.trouble == "fails" {
+		rows, err = nil, errAway
+	}
+	v.db.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return rows, v.pause(ctx)
+}
+
+func (v *simView) AllocateTag(ctx context.Context, req model.TagRequest) (model.TagSegment, error) {
+	if err := v.pause(ctx); err != nil {
+		return model.TagSegment{}, err
+	}
+	s, err := v.transaction(req)
+	if late := v.pause(ctx); late != nil { // committed, and the answer is lost
+		return s, late
+	}
+	if v.db.mutant == rereadsStep && err == nil {
+		v.db.mu.Lock()
+		s.End = s.First + max(req.Step, v.db.step)
+		v.db.mu.Unlock()
+	}
+	return s, err
+}
+
+func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
+	db := v.db
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !db.exists {
+		return model.TagSegment{}, model.ErrUnknownTag
+	}
+	if db.mutant == ignoresFloor {
+		req.Floor = 0
+	}
+	db.note()
+	db.seen = db.Timeline
+	row := db.counter
+	row.Last, row.Rate = max(db.maxID, 1)-1, simRate
+	s, next, err := req.Next(row, db.step, model.Evidence{}, time.Now())
+	switch {
+	case err != nil || db.trouble == "fails":
+		return model.TagSegment{}, errAway
+	case db.trouble == "rolls back" && db.mutant == reusesRolledBack:
+		return s, nil
+	case db.trouble == "rolls back":
+		return s, errAway
+	case db.mutant == sharesRange && db.last.End > 0 && v.rng.IntN(50) == 0:
+		return db.last, nil
+	}
+	db.maxID, db.counter, db.last = s.End, next, s
+	db.keep()
+	if db.trouble == "loses" {
+		return s, errAway
+	}
+	v.mine = append(v.mine, s)
+	return s, nil
 }

@@ -43,7 +43,7 @@ type Tag struct {
 	behind        bool      // the row was below that: the table went back in time
 	lastErr       error     // why waiters are not served; nil when the last load went well
 	unloaded      bool      // the last load failed, and not because of the row
-	refused       error     // why the table gives no segment, whoever asks
+	refused       error     // why the table gives no segment to any caller
 	refusedUntil  time.Time // until then it is not asked again
 }
 

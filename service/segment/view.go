@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -9,27 +10,50 @@ import (
 	"shardid/service/latency"
 )
 
-// View is what Leaf's /cache page and the status show of a tag. Leaf keeps two
-// buffers that take turns; further blocks are in Ahead.
+// View is what Leaf's /cache page and /api/status show of a tag; its JSON is that of
+// both. Leaf keeps two buffers that take turns; further blocks are in Ahead.
 type View struct {
-	Name      string
-	InitOK    bool // a segment was taken
-	NextReady bool // the other buffer holds the next one
-	Pos       int  // the buffer in use, 0 or 1
-	Buffers   [2]Buffer
+	Name      string `json:"key"`
+	InitOK    bool   `json:"initOk"`    // a segment was taken
+	NextReady bool   `json:"nextReady"` // the other buffer holds the next one
+	Pos       int    `json:"pos"`       // the buffer in use, 0 or 1
 
-	Ahead    int       // blocks that follow the one in use
-	Held     int64     // IDs that can be issued without the database
-	Rate     float64   // IDs a second, the average of half a minute
-	Runway   float64   // seconds for which Held lasts at that rate, at most a year
-	LastLoad time.Time // when the last segment was taken; zero before the first
+	// The two buffers: next ID, length of the segment, and its end, not included.
+	Value0 int64 `json:"value0"`
+	Step0  int64 `json:"step0"`
+	Max0   int64 `json:"max0"`
+	Value1 int64 `json:"value1"`
+	Step1  int64 `json:"step1"`
+	Max1   int64 `json:"max1"`
+
+	Ahead    int       `json:"ahead"`             // blocks that follow the one in use
+	Held     int64     `json:"held"`              // IDs that can be issued without the database
+	Rate     float64   `json:"rate"`              // IDs a second, the average of half a minute
+	Runway   float64   `json:"runwaySeconds"`     // for which Held lasts at that rate, at most a year
+	LastLoad time.Time `json:"lastLoad,omitzero"` // when the last segment was taken
 }
 
-// Buffer is one of Leaf's SegmentBufferView.
-type Buffer struct {
-	Value int64 // the next ID
-	Step  int64 // length of the segment
-	Max   int64 // its end, not included
+// MarshalJSON adds the IDs as strings.
+func (v View) MarshalJSON() ([]byte, error) {
+	type plain View // without this method
+	return json.Marshal(struct {
+		plain
+		Value0Str int64 `json:"value0Str,string"`
+		Max0Str   int64 `json:"max0Str,string"`
+		Value1Str int64 `json:"value1Str,string"`
+		Max1Str   int64 `json:"max1Str,string"`
+	}{plain(v), v.Value0, v.Max0, v.Value1, v.Max1})
+}
+
+// Status is the segment mode in /api/status.
+type Status struct {
+	Issued int64  `json:"issued"` // IDs since the start of the process
+	Tags   []View `json:"tags"`   // never nil
+}
+
+// Status returns the counter and, as Views does, the tags.
+func (s *Service) Status() Status {
+	return Status{Issued: s.Stats().Issued, Tags: append([]View{}, s.Views()...)}
 }
 
 // Views returns the tags that exist, by name. Each is read at one instant.
@@ -54,8 +78,12 @@ func (t *Tag) view() View {
 		Ahead: len(t.ahead), Held: held, Rate: t.demand.perSecond(),
 		Runway: t.demand.runway(held).Seconds(), LastLoad: t.step.at,
 	}
-	v.Buffers[v.Pos] = t.current.Load().view()
-	v.Buffers[1-v.Pos] = t.other().view()
+	first, second := t.current.Load(), t.other()
+	if v.Pos == 1 {
+		first, second = second, first
+	}
+	v.Value0, v.Step0, v.Max0 = first.first+first.used(), first.length, first.first+first.length
+	v.Value1, v.Step1, v.Max1 = second.first+second.used(), second.length, second.first+second.length
 	return v
 }
 
@@ -69,10 +97,6 @@ func (t *Tag) other() *block {
 		return t.previous
 	}
 	return newBlock(0, 0)
-}
-
-func (b *block) view() Buffer {
-	return Buffer{Value: b.first + b.used(), Step: b.length, Max: b.first + b.length}
 }
 
 // Stats counts since the start of the process.
@@ -89,7 +113,7 @@ type Stats struct {
 
 	Repeated int64 // segments refused because IDs of them were handed out before: must stay 0
 	Lifts    int64 // times max_id was below what had been handed out
-	Jumps    int64 // times nobody could tell how far the database went back
+	Jumps    int64 // times the database went back by an unknown amount
 	Jumped   int64 // IDs left out for it
 }
 

@@ -69,7 +69,7 @@ func (g *Generator) Begin(workerID int, after int64) {
 	g.replace(&term{worker: int64(workerID) << seqBits}, after)
 }
 
-// replace ends the present term for good before the next one can issue: their
+// replace ends the present term before the next one can issue: their
 // worker IDs may be the same.
 func (g *Generator) replace(t *term, after int64) {
 	if old := g.term.Load(); old != nil {

@@ -4,14 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/snowflake"
 )
 
@@ -33,12 +36,15 @@ func granted(t testing.TB, sequenceStart int) (*snowflake.Generator, *hand) {
 	h := &hand{}
 	h.set(someday)
 	g, err := snowflake.New(snowflake.Options{EpochMs: epoch, SequenceStart: sequenceStart, Tolerance: 5 * time.Millisecond, Now: h.now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Begin(7, 0)
-	g.Extend(math.MaxInt64, math.MaxInt64)
+	check.Must(t, err)
+	begin(g, 7, 0)
 	return g, h
+}
+
+// begin begins a term without an end.
+func begin(g *snowflake.Generator, worker int, after int64) {
+	g.Begin(worker, after)
+	g.Extend(math.MaxInt64, math.MaxInt64)
 }
 
 func parts(id int64) (ms, worker, seq int64) {
@@ -103,13 +109,11 @@ func TestAsMuchAsOneLikes(t *testing.T) {
 func TestFirstMillisecondOfTheEpoch(t *testing.T) {
 	g, h := granted(t, 0)
 	h.set(epoch)
-	g.Begin(7, epoch)
-	g.Extend(math.MaxInt64, math.MaxInt64)
+	begin(g, 7, epoch)
 	if id, got, wait, err := g.Take(1); got != 0 || wait != time.Millisecond || err != nil {
 		t.Errorf("an earlier holder may have used it: %d, %d, wait %v, %v", id, got, wait, err)
 	}
-	g.Begin(7, epoch-1)
-	g.Extend(math.MaxInt64, math.MaxInt64)
+	begin(g, 7, epoch-1)
 	if id, got, _, err := g.Take(1); id != 7<<12 || got != 1 || err != nil {
 		t.Errorf("nobody used it: %d, %d, %v", id, got, err)
 	}
@@ -135,9 +139,7 @@ func TestClockRules(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g, h := granted(t, 0)
 			before, _, _, err := g.Take(1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			h.set(c.to)
 			id, got, wait, err := g.Take(1)
 			if wait != c.wait || !errors.Is(err, c.err) || c.err == nil && err != nil {
@@ -206,8 +208,7 @@ func TestNewTermStaysAheadOfTheOld(t *testing.T) {
 		t.Fatalf("last issued %d and, after the term, %d, want %d", during, g.LastIssued(), someday)
 	}
 	h.set(someday - 4000)
-	g.Begin(8, 0)
-	g.Extend(math.MaxInt64, math.MaxInt64)
+	begin(g, 8, 0)
 	if _, got, _, err := g.Take(1); got != 0 || !errors.Is(err, model.ErrTooEarly) {
 		t.Errorf("behind the last term: %d, %v", got, err)
 	}
@@ -237,23 +238,17 @@ func TestTermEndsInTheMiddleOfACall(t *testing.T) {
 			now := func() (int64, time.Duration) {
 				if left--; left == 0 {
 					g.End(model.ErrNoLease)
-					g.Begin(7, g.LastIssued())
-					g.Extend(math.MaxInt64, math.MaxInt64)
+					begin(g, 7, g.LastIssued())
 					nested, _, _, _ = g.Take(1)
 				}
 				return h.now()
 			}
 			g, err := snowflake.New(snowflake.Options{EpochMs: epoch, Now: now})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			h.set(someday)
-			g.Begin(7, 0)
-			g.Extend(math.MaxInt64, math.MaxInt64)
+			begin(g, 7, 0)
 			before, _, _, err := g.Take(1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			h.set(someday + c.to)
 			left = c.reading
 			id, got, _, err := g.Take(1)
@@ -290,8 +285,7 @@ func TestTermEndsForCallsUnderWay(t *testing.T) {
 	for i := int64(0); i < rounds || taken.Load() < enough && time.Now().Before(deadline); i++ {
 		h.set(someday + i/2)
 		g.End(model.ErrNoLease)
-		g.Begin(7, g.LastIssued())
-		g.Extend(math.MaxInt64, math.MaxInt64)
+		begin(g, 7, g.LastIssued())
 	}
 	stop.Store(true)
 	wg.Wait()
@@ -313,9 +307,8 @@ func TestTermEndsForCallsUnderWay(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, start := range []int{-1, 4097} {
-		if _, err := snowflake.New(snowflake.Options{SequenceStart: start}); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("sequence start %d: %v", start, err)
-		}
+		check.Is(t, check.Err(snowflake.New(snowflake.Options{SequenceStart: start})), model.ErrInvalidArgument,
+			"sequence start", start)
 	}
 	g, h := granted(t, 0)
 	h.set(epoch + 1<<41 - 1 - 60_000)
@@ -341,4 +334,138 @@ func ExampleGenerator() {
 	// Output:
 	// no worker ID is held: none has been acquired yet
 	// 7 <nil>
+}
+
+func TestSystemClockIsTheMachines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock, began := snowflake.SystemClock(), time.Now()
+		for _, step := range []time.Duration{0, 1, time.Microsecond, 300 * time.Microsecond, time.Millisecond, time.Second, 1, time.Hour} {
+			time.Sleep(step)
+			wall, mono := clock()
+			if now := time.Now(); wall != now.UnixNano() || mono != now.Sub(began) {
+				t.Errorf("after %v: wall %d, monotonic %v; the machine says %d and %v", step, wall, mono, now.UnixNano(), now.Sub(began))
+			}
+		}
+	})
+}
+
+func TestSystemClockIsSafeForConcurrentUse(t *testing.T) {
+	clock := snowflake.SystemClock()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); {
+				before := time.Now()
+				wall, mono := clock()
+				if off := time.Duration(wall - before.UnixNano()); off < -5*time.Millisecond || off > 5*time.Second || mono < 0 {
+					t.Errorf("off by %v, monotonic %v", off, mono)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func BenchmarkSystemClock(b *testing.B) {
+	clock := snowflake.SystemClock()
+	for b.Loop() {
+		clock()
+	}
+}
+
+func TestSaturatedGeneratorCatchesUp(t *testing.T) {
+	for _, n := range []int{1, 500, 512, 4096, 10_000} {
+		g, h := granted(t, 100)
+		take := func(enough int) (total int) {
+			for got := 1; got > 0 && total < enough; total += got {
+				_, got, _, _ = g.Take(n)
+			}
+			return total
+		}
+		if take(math.MaxInt) == 0 {
+			t.Fatal("no IDs")
+		}
+		total := 0
+		for _, step := range []struct {
+			to     int64 // the callers overslept
+			enough int   // or were stopped before they had taken all
+		}{{8, math.MaxInt}, {9, 1000}, {11, 5000}, {11, math.MaxInt}, {111, 300}, {111, math.MaxInt}} {
+			h.set(someday + step.to)
+			total += take(step.enough)
+		}
+		check.Equal(t, total, 111*4096, "IDs of 111 ms, taken by", n)
+	}
+}
+
+func TestLagEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		each int64 // ms between two IDs
+		last int64 // ms after which there is no lag
+	}{
+		"one a ms":     {1, 100},
+		"one in 30 ms": {30, 100},
+		"nearly idle":  {100, 100},
+		"idle":         {101, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, h := granted(t, 100)
+			if _, got, _, err := g.Take(10_000); got == 0 || err != nil { // saturated, at someday
+				t.Fatal(got, err)
+			}
+			starts := map[int64]bool{}
+			for at := c.each; at < 2000; at += c.each {
+				h.set(someday + at)
+				id, _, _, err := g.Take(1)
+				ms, _, seq := parts(id)
+				if err != nil || ms > someday+at || at > c.last && ms != someday+at {
+					t.Fatalf("%d ms after: the ID says %d, %v", at, ms-someday, err)
+				}
+				if at > c.last {
+					starts[seq] = true
+				}
+			}
+			if c.each == 1 && len(starts) < 90 {
+				t.Errorf("%d different sequences after the lag", len(starts))
+			}
+		})
+	}
+}
+
+// TestTimeOfIDs takes what chance wants for ten seconds and holds each ID against
+// the clock and against when a millisecond was used up in time.
+func TestTimeOfIDs(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		g, h := granted(t, int(seed*10))
+		last, usedUp, lagged := int64(0), int64(math.MinInt32), 0
+		for now := int64(0); now < 10_000; now += r.Int64N(1 + 1<<r.IntN(9)) {
+			h.set(someday + now)
+			for range 1 << r.IntN(6) {
+				n := 1 + r.IntN(1<<r.IntN(13))
+				first, got, _, err := g.Take(n)
+				check.Must(t, err)
+				if got == 0 {
+					break
+				}
+				ms, worker, seq := parts(first)
+				lag := someday + now - ms
+				if first <= last || got > n || seq+int64(got) > 4096 || worker != 7 {
+					t.Fatalf("seed %d: %d (sequence %d), %d of %d after %d", seed, first, seq, got, n, last)
+				}
+				if lag < 0 || lag > 0 && now-usedUp > 100 {
+					t.Fatalf("seed %d: %d ms behind, %d ms after one was used up in time", seed, lag, now-usedUp)
+				}
+				if last = first + int64(got) - 1; lag == 0 && seq+int64(got) == 4096 {
+					usedUp = now
+				}
+				if lag > 0 {
+					lagged++
+				}
+			}
+		}
+		if lagged < 100 {
+			t.Errorf("seed %d: only %d calls met a lag", seed, lagged)
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/snowflake"
 )
 
@@ -19,9 +20,7 @@ import (
 func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *snowflake.Generator) {
 	t.Helper()
 	g, err := snowflake.New(snowflake.Options{EpochMs: 0, SequenceStart: 100, Tolerance: 5 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	g.Begin(1, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)
 	return snowflake.NewService(g, timeout, func() string { return "" }), g
@@ -31,9 +30,7 @@ func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *snowflak
 func TestARefusalNamesItsCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, err := snowflake.New(snowflake.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		cause := "zookeeper: acquire worker ID: connection refused"
 		s := snowflake.NewService(g, time.Second, func() string { return cause })
 		refused := func(want string) {
@@ -68,9 +65,7 @@ func TestNextWaitsForTheNextMillisecond(t *testing.T) {
 			t.Fatalf("%d IDs, %v", len(ids), err)
 		}
 		ascending(t, ids)
-		if took := time.Since(began); took != 2*time.Millisecond {
-			t.Errorf("10 000 IDs took %v, three milliseconds have 12 288", took)
-		}
+		check.Equal(t, time.Since(began), 2*time.Millisecond, "10 000 IDs took, three milliseconds have 12 288")
 		if st := s.Stats(); st.Issued != 10_000 || st.Wasted != 0 || st.Refused != 0 || st.Waits != 2 {
 			t.Errorf("stats %+v", st)
 		}
@@ -132,15 +127,12 @@ func TestNextGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := running(t, time.Second)
 		for _, count := range []int{-1, 0, model.MaxBatch + 1} {
-			if _, err := s.Next(t.Context(), count, nil); !errors.Is(err, model.ErrInvalidArgument) {
-				t.Errorf("count %d: %v", count, err)
-			}
+			check.Is(t, check.Err(s.Next(t.Context(), count, nil)), model.ErrInvalidArgument, "count", count)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Microsecond)
 		defer cancel()
-		if _, err := s.Next(ctx, model.MaxBatch, nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("past the caller's deadline: %v", err)
-		}
+		check.Is(t, check.Err(s.Next(ctx, model.MaxBatch, nil)), context.DeadlineExceeded,
+			"past the caller's deadline")
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // benchmarked is a service with Baidu's defaults and the fill in its own goroutine.
@@ -17,15 +18,9 @@ func benchmarked(b *testing.B, change func(*Options)) *Service {
 	opts.BoostPower, opts.RejectTake = 3, TakeWait
 	change(&opts)
 	s, err := New(opts)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	s.Start()
-	b.Cleanup(func() {
-		if err := s.Stop(context.Background()); err != nil {
-			b.Error(err)
-		}
-	})
+	b.Cleanup(func() { check.OK(b, s.Stop(context.Background())) })
 	for s.Ready() != nil {
 		time.Sleep(time.Millisecond)
 	}
@@ -83,9 +78,7 @@ func BenchmarkDefault(b *testing.B) {
 // baiduRing is Baidu's default: 8 blocks of 8192, refilled below half.
 func baiduRing(tb testing.TB) (*Ring, func()) {
 	r, err := NewRing(65536, 32768)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	var filler sync.WaitGroup
 	filler.Go(func() { fill(ctx, r, 8192) })
@@ -171,9 +164,7 @@ func BenchmarkTakeN100(b *testing.B) {
 // Filling is cheap whatever a block holds.
 func BenchmarkPut(b *testing.B) {
 	r, err := NewRing(8192, 1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.Must(b, err)
 	for b.Loop() {
 		r.Put(1, 8192)
 		r.Clear()

@@ -1,14 +1,17 @@
 package uid
 
 import (
+	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // The ring begins with the clock's second and goes on with whole seconds when less
@@ -17,9 +20,7 @@ func TestCachedFills(t *testing.T) {
 	story(t, func(t *testing.T) {
 		s := started(t, newTable(), nil)
 		synctest.Wait()
-		if err := s.Ready(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, s.Ready())
 		for i := range 800 {
 			want := tiny().Compose(second0+int64(i/8), 1, int64(i%8))
 			if id := mustNext(t, s, 1)[0]; id != want {
@@ -101,9 +102,7 @@ func TestCachedBlocks(t *testing.T) {
 				t.Fatalf("ring holds %d, want %d", fill, c.left)
 			}
 		}
-		if d := s.Stats().Discarded; d != 0 {
-			t.Errorf("%d puts discarded", d)
-		}
+		check.Equal(t, s.Stats().Discarded, 0, "puts discarded")
 	})
 }
 
@@ -157,9 +156,7 @@ func TestCachedManyTakers(t *testing.T) {
 				})
 			}
 			takers.Wait()
-			if n := s.Stats().Issued; n != int64(len(seen)) {
-				t.Errorf("%d issued, %d seen", n, len(seen))
-			}
+			check.Equal(t, s.Stats().Issued, int64(len(seen)), "issued")
 		})
 	}
 }
@@ -218,9 +215,7 @@ func TestCachedFillSurvives(t *testing.T) {
 				time.Sleep(2 * fillRetry)
 			}
 		}
-		if err := s.opts.Reporter.(*reporter).of(ConditionFill); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.opts.Reporter.(*check.Reports).Of(ConditionFill))
 	})
 }
 
@@ -249,7 +244,7 @@ func TestCachedStopsAtTheMark(t *testing.T) {
 		db.set(func(db *table) { db.away = nil })
 		time.Sleep(time.Second)
 		mustNext(t, s, 8)
-		if status := s.Status(); status.MarkSecond < mark+7200 || status.RunwaySeconds < markRate {
+		if status := s.Status(); int64(status.MarkSecond) < mark+7200 || status.RunwaySeconds < markRate {
 			t.Errorf("%+v", status)
 		}
 	})
@@ -261,10 +256,106 @@ func TestRingSize(t *testing.T) {
 	opts.Layout = model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: epoch()}
 	opts.BoostPower = 3
 	s, err := New(opts)
-	if err != nil {
-		t.Fatal(err)
+	check.Must(t, err)
+	check.Equal(t, s.Status().RingSize, 65536, "ring size")
+}
+
+// In default mode a caller waits for the next second when this one is used up.
+func TestDefaultWaitsForTheNextSecond(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := started(t, newTable(), func(o *Options) { o.Mode = ModeDefault })
+		synctest.Wait()
+		began := time.Now()
+		ids := mustNext(t, s, 20)
+		if took := time.Since(began); took != 2*time.Second || ids[19] != tiny().Compose(second0+2, 1, 3) {
+			t.Errorf("20 IDs took %v and end with %d", took, ids[19])
+		}
+		mustFail(t, s, 100, model.ErrRingEmpty) // 13 s; the timeout is 2 s
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		check.Is(t, check.Err(s.Next(ctx, 100, nil)), context.Canceled, "Next of an ended context")
+		if stats := s.Stats(); stats.Issued != 20 || stats.Dropped == 0 {
+			t.Errorf("%+v", stats)
+		}
+	})
+}
+
+func TestDefaultRefusesAClockThatWentBack(t *testing.T) {
+	story(t, func(t *testing.T) {
+		c := newClock()
+		s := started(t, newTable(), func(o *Options) { o.Mode, o.Now = ModeDefault, c.now })
+		synctest.Wait()
+		mustNext(t, s, 1)
+		c.add(-time.Second)
+		mustFail(t, s, 1, model.ErrClockBack)
+		c.add(time.Second)
+		mustNext(t, s, 1)
+		c.add(-100 * 365 * 24 * time.Hour)
+		mustFail(t, s, 1, model.ErrTimeExhausted)
+		check.Is(t, s.Ready(), model.ErrTimeExhausted, "Ready")
+	})
+}
+
+// story runs f in a bubble, where time passes as soon as everything waits.
+func story(t *testing.T, f func(*testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+// mustNext asks for n IDs and wants them positive and rising.
+func mustNext(t *testing.T, s *Service, n int) []int64 {
+	t.Helper()
+	ids, err := s.Next(t.Context(), n, nil)
+	if err != nil || len(ids) != n {
+		t.Fatalf("Next(%d) = %d IDs, %v", n, len(ids), err)
 	}
-	if size := s.Status().RingSize; size != 65536 {
-		t.Errorf("ring of %d", size)
+	for i, id := range ids {
+		if id <= 0 || i > 0 && id <= ids[i-1] {
+			t.Fatalf("ID %d is %d", i, id)
+		}
 	}
+	return ids
+}
+
+// mustFail asks for n IDs and wants that error and none of them.
+func mustFail(t *testing.T, s *Service, n int, want error) {
+	t.Helper()
+	kept := []int64{7}
+	if ids, err := s.Next(t.Context(), n, kept); !errors.Is(err, want) || !slices.Equal(ids, kept) {
+		t.Fatalf("Next(%d) = %v, %v, want %v", n, ids, err, want)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, change := range map[string]func(*Options){
+		"layout":            func(o *Options) { o.Layout.SeqBits++ },
+		"no record":         func(o *Options) { o.RecordLayout = nil },
+		"mode":              func(o *Options) { o.Mode = "fast" },
+		"timeout":           func(o *Options) { o.Timeout = 0 },
+		"type":              func(o *Options) { o.Place.Type = 3 },
+		"boost 0":           func(o *Options) { o.BoostPower = 0 },
+		"boost 17":          func(o *Options) { o.BoostPower = 17 },
+		"huge ring":         func(o *Options) { o.Layout.TimeBits, o.Layout.SeqBits, o.BoostPower = 21, 20, 11 },
+		"padding 0":         func(o *Options) { o.PaddingFactor = 0 },
+		"padding 100":       func(o *Options) { o.PaddingFactor = 100 },
+		"negative schedule": func(o *Options) { o.ScheduleInterval = -1 },
+		"reject put":        func(o *Options) { o.RejectPut = "" },
+		"reject take":       func(o *Options) { o.RejectTake = "maybe" },
+	} {
+		opts := options(newTable())
+		change(&opts)
+		if s, err := New(opts); s != nil || !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("%s: New = %v", name, err)
+		}
+	}
+}
+
+func TestNextChecksItsCount(t *testing.T) {
+	story(t, func(t *testing.T) {
+		s := started(t, newTable(), nil)
+		synctest.Wait()
+		for _, n := range []int{-1, 0, model.MaxBatch + 1} {
+			mustFail(t, s, n, model.ErrInvalidArgument)
+		}
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 
 	"go.uber.org/goleak"
 )
@@ -194,24 +195,6 @@ func (t *table) lost() error {
 	return nil
 }
 
-// reporter keeps the last report of each condition.
-type reporter struct {
-	mu   sync.Mutex
-	last map[string]error
-}
-
-func (r *reporter) Report(condition string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.last[condition] = err
-}
-
-func (r *reporter) of(condition string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.last[condition]
-}
-
 // epoch is before 2000-01-01, when the clock of a synctest bubble starts.
 func epoch() time.Time { return time.Date(1999, time.December, 1, 0, 0, 0, 0, time.UTC) }
 
@@ -225,7 +208,8 @@ func options(nodes Nodes) Options {
 	return Options{
 		Mode: ModeCached, Layout: tiny(), Place: Place{Host: "host", Type: model.NodeActual}, Timeout: 2 * time.Second,
 		BoostPower: 1, PaddingFactor: 50, RejectPut: PutDiscard, RejectTake: TakeRefuse,
-		Nodes: nodes, Reporter: &reporter{last: map[string]error{}}, Log: slog.New(slog.DiscardHandler),
+		RecordLayout: func(context.Context) error { return nil },
+		Nodes:        nodes, Reporter: &check.Reports{}, Log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -238,15 +222,9 @@ func started(t *testing.T, nodes Nodes, change func(*Options)) *Service {
 		change(&opts)
 	}
 	s, err := New(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s.Start()
-	t.Cleanup(func() {
-		if err := s.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
 	return s
 }
 

@@ -81,6 +81,9 @@ func (s *Service) tryRegister(start model.NodeStart) (node model.Node, err error
 	ctx, cancel := context.WithTimeout(s.background.Context(), callTimeout)
 	defer cancel()
 	err = s.guard("register a node", func() (err error) {
+		if err = s.opts.RecordLayout(ctx); err != nil {
+			return err
+		}
 		node, err = s.opts.Nodes.RegisterNode(ctx, start)
 		return err
 	})
@@ -199,7 +202,7 @@ func (k *keeper) raise(now time.Time, position int64) error {
 	return nil
 }
 
-// guard turns a panic of f into an error: whoever runs it tries again.
+// guard turns a panic of f into an error: the caller tries again.
 func (s *Service) guard(what string, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

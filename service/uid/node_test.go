@@ -1,14 +1,17 @@
 package uid
 
 import (
+	"context"
 	"errors"
 	"math"
 	"regexp"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // With the database away at the start, the service is not ready, keeps trying with
@@ -36,6 +39,33 @@ func TestDatabaseAwayAtTheStart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// No node is registered before the layout is recorded, and none with a layout that is
+// refused.
+func TestLayoutIsRecordedFirst(t *testing.T) {
+	story(t, func(t *testing.T) {
+		db, refused := newTable(), atomic.Bool{}
+		refused.Store(true)
+		s := started(t, db, func(o *Options) {
+			o.RecordLayout = func(context.Context) error {
+				if refused.Load() {
+					return &model.LayoutChangedError{Kind: model.KindUID}
+				}
+				return nil
+			}
+		})
+		time.Sleep(10 * time.Second)
+		db.set(func(db *table) {
+			if len(db.starts) != 0 {
+				t.Errorf("%d nodes were asked for", len(db.starts))
+			}
+		})
+		mustFail(t, s, 1, model.ErrLayoutChanged)
+		refused.Store(false)
+		time.Sleep(time.Second)
+		mustNext(t, s, 1)
+	})
 }
 
 // With the database away, IDs go on for at least an hour, then are refused with the
@@ -84,18 +114,16 @@ func TestConditionsEndWithALostNode(t *testing.T) {
 		time.Sleep(time.Second)
 		s.filled(s.grant.Load(), errAway)
 		db.set(func(db *table) { clear(db.rows) })
-		reports := s.opts.Reporter.(*reporter)
+		reports := s.opts.Reporter.(*check.Reports)
 		for s.Stats().Nodes < 2 {
 			time.Sleep(time.Millisecond)
-			if s.Stats().Nodes < 2 && reports.of(ConditionFill) == nil {
+			if s.Stats().Nodes < 2 && reports.Of(ConditionFill) == nil {
 				t.Fatal("the failure was not reported")
 			}
 		}
 		time.Sleep(time.Second)
 		for _, c := range []string{ConditionNode, ConditionMark, ConditionFill} {
-			if err := reports.of(c); err != nil {
-				t.Errorf("%s: %v", c, err)
-			}
+			check.OK(t, reports.Of(c), c)
 		}
 	})
 }
@@ -190,9 +218,7 @@ func TestStopEndsWaiting(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		began := time.Now()
-		if err := s.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.Stop(t.Context()))
 		if err := <-got; !errors.Is(err, model.ErrNotReady) || time.Since(began) > time.Second {
 			t.Errorf("Next = %v, %v after Stop", err, time.Since(began))
 		}
@@ -206,13 +232,9 @@ func TestStopEndsWaiting(t *testing.T) {
 // Stop without Start, twice, and Start after it.
 func TestStopAlone(t *testing.T) {
 	s, err := New(options(newTable()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for range 2 {
-		if err := s.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.Stop(t.Context()))
 		s.Start()
 	}
 	mustFail(t, s, 1, model.ErrNotReady)
@@ -307,9 +329,7 @@ func TestTakeToTheLastSecond(t *testing.T) {
 			last = first + count - 1
 		}
 	}
-	if last != 1<<63-1 {
-		t.Errorf("the last ID is %d", last)
-	}
+	check.Equal(t, last, 1<<63-1, "the last ID")
 }
 
 // The mark stays an hour, or ten minutes at the present rate, ahead, and within the
@@ -368,7 +388,5 @@ func TestPlacePort(t *testing.T) {
 	if len(seen) < 10 {
 		t.Errorf("20 ports, %d differ", len(seen))
 	}
-	if p := (Place{Port: "8080"}).port(now); p != "8080" {
-		t.Errorf("port %q", p)
-	}
+	check.Equal(t, (Place{Port: "8080"}).port(now), "8080", "port")
 }

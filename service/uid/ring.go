@@ -16,7 +16,7 @@ import (
 const cacheLine = 128
 
 // Ring is a bounded store of int64 IDs that are handed out in the order in which
-// they were put, each once, however far the takers outrun whoever fills it. All
+// they were put, each once, however far the takers outrun the filler. All
 // methods are safe for concurrent use.
 //
 // IDs are put as blocks of consecutive numbers. The ring is virtual: a block is
@@ -60,8 +60,8 @@ type Ring struct {
 	mu      sync.Mutex
 	last    *block        // of the list that begins with head
 	armed   bool          // Low is to be signalled
-	filled  chan struct{} // closed by the next Put; nil when nobody waits for it
-	room    chan struct{} // closed when there is room for roomFor; nil when nobody waits
+	filled  chan struct{} // closed by the next Put; nil when no caller waits for it
+	room    chan struct{} // closed when there is room for roomFor; nil when no filler waits
 	roomFor int64
 }
 
@@ -141,9 +141,9 @@ func (r *Ring) takeAcross(n int64, dst []int64) ([]int64, bool) {
 	return dst, ok
 }
 
-// takeLocked claims what is left of the first block. Nobody can take from the
+// takeLocked claims what is left of the first block. No caller can take from the
 // others before head shows them, which is once all is decided: what was claimed in
-// vain becomes the first block again, and no one has taken a later ID meanwhile.
+// vain becomes the first block again, and no caller has taken a later ID meanwhile.
 // Callers hold mu.
 func (r *Ring) takeLocked(n int64, dst []int64) ([]int64, bool) {
 	head := r.head.Load()

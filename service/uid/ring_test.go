@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func ExampleRing() {
@@ -48,9 +49,7 @@ func ExampleRing_Wait() {
 func newRing(tb testing.TB, size, low int64) *Ring {
 	tb.Helper()
 	r, err := NewRing(size, low)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	check.Must(tb, err)
 	return r
 }
 
@@ -194,9 +193,7 @@ func TestWait(t *testing.T) {
 		got := make(chan []int64)
 		go func() {
 			ids, err := r.Wait(t.Context(), 3, nil)
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 			got <- ids
 		}()
 		synctest.Wait()
@@ -218,21 +215,16 @@ func TestWaitEnds(t *testing.T) {
 		if ids, err := r.Wait(ctx, 1, nil); !errors.Is(err, reason) || ids != nil {
 			t.Errorf("Wait = %v, %v", ids, err)
 		}
-		if _, err := r.Wait(t.Context(), 9, nil); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("Wait for more than the ring holds = %v", err)
-		}
+		check.Is(t, check.Err(r.Wait(t.Context(), 9, nil)), model.ErrInvalidArgument,
+			"Wait for more than the ring holds")
 	})
 }
 
 func TestAwaitRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t, 8, 1)
-		if err := r.AwaitRoom(t.Context(), 9); !errors.Is(err, model.ErrInvalidArgument) {
-			t.Errorf("AwaitRoom for more than the ring holds = %v", err)
-		}
-		if err := r.AwaitRoom(t.Context(), 8); err != nil {
-			t.Error(err)
-		}
+		check.Is(t, r.AwaitRoom(t.Context(), 9), model.ErrInvalidArgument, "AwaitRoom for more than the ring holds")
+		check.OK(t, r.AwaitRoom(t.Context(), 8))
 		r.Put(1, 8)
 		ended := make(chan error, 1)
 		go func() { ended <- r.AwaitRoom(t.Context(), 3) }()
@@ -247,14 +239,10 @@ func TestAwaitRoom(t *testing.T) {
 		default:
 		}
 		r.Take()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		check.OK(t, <-ended)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := r.AwaitRoom(ctx, 8); !errors.Is(err, context.Canceled) {
-			t.Errorf("AwaitRoom of an ended context = %v", err)
-		}
+		check.Is(t, r.AwaitRoom(ctx, 8), context.Canceled, "AwaitRoom of an ended context")
 	})
 }
 
@@ -365,11 +353,7 @@ func (s stress) run(t *testing.T) (taken, empty int64) {
 	all := make([]*taker, s.takers)
 	for i := range all {
 		all[i] = &taker{ring: r, batches: s.batches, budget: &budget}
-		takers.Go(func() {
-			if err := all[i].run(ctx); err != nil {
-				t.Error(err)
-			}
-		})
+		takers.Go(func() { check.OK(t, all[i].run(ctx)) })
 	}
 	takers.Wait()
 	cancel()
@@ -380,9 +364,7 @@ func (s stress) run(t *testing.T) (taken, empty int64) {
 func (s stress) check(t *testing.T, r *Ring, all []*taker) (taken, empty int64) {
 	last := &taker{}
 	for id, ok := r.Take(); ok; id, ok = r.Take() { // what was left
-		if err := last.note([]int64{id}); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, last.note([]int64{id}))
 	}
 	runs := last.got
 	for _, w := range all {
@@ -453,11 +435,7 @@ func TestStressClear(t *testing.T) {
 	all := make([]*taker, 4)
 	for i := range all {
 		all[i] = &taker{ring: r, batches: []int{1, 3, 20}, budget: &budget}
-		takers.Go(func() {
-			if err := all[i].run(ctx); err != nil {
-				t.Error(err)
-			}
-		})
+		takers.Go(func() { check.OK(t, all[i].run(ctx)) })
 	}
 	filler.Go(func() {
 		for budget.Load() > 0 {

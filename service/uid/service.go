@@ -15,7 +15,7 @@
 //
 // Why no ID repeats: a worker ID and a second belong to one node for ever. Before a
 // node issues the IDs of a second, its row holds a mark at or above it, durably. A
-// worker ID is used again only with seconds above the mark of whoever had it
+// worker ID is used again only with seconds above the mark of its previous holder
 // before. Within a node no second is put into the ring twice, and in default mode
 // second and sequence number are one counter that only rises.
 package uid
@@ -79,8 +79,13 @@ type Options struct {
 	// than the clock, and never goes on more than the ring's own span, 2^BoostPower
 	// seconds, ahead of it. In the long run there are then no more IDs than one
 	// second's sequence numbers a second. What lies in the ring grows old all the
-	// same while nobody takes it.
+	// same while no ID is taken.
 	FollowClock bool
+
+	// RecordLayout records Layout in the database, once, or refuses it. No node is
+	// registered before it succeeds. It is required. Errors: *model.LayoutChangedError,
+	// *model.StoreError.
+	RecordLayout func(context.Context) error
 
 	Nodes    Nodes
 	Reporter background.Reporter
@@ -131,6 +136,8 @@ func (o Options) validate() error {
 		return err
 	}
 	switch {
+	case o.RecordLayout == nil:
+		return fmt.Errorf("%w: nothing records the UID layout", model.ErrInvalidArgument)
 	case o.Mode != ModeDefault && o.Mode != ModeCached:
 		return fmt.Errorf("%w: UID mode %q is neither default nor cached", model.ErrInvalidArgument, o.Mode)
 	case o.Timeout <= 0:

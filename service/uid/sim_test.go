@@ -3,23 +3,18 @@ package uid
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/simtest"
 )
 
-// simSeed replays one seed of the simulation.
-//
-//nolint:gochecknoglobals // a flag
-var simSeed = flag.Uint64("sim.seed", 0, "replay this seed of TestSimulation only")
-
 const (
-	simSeeds = 1000 // worlds
-	simSteps = 300  // in each
+	simSteps = 300 // in each world
 
 	// jump is the unit of clocks that are set: with few times to be at, the same
 	// seconds come again and again.
@@ -212,44 +207,27 @@ func (i *instance) take(n int) error {
 	return nil
 }
 
-// simulate runs worlds until one fails.
-func simulate(m mutant, from, to uint64) (issued, recycled int, err error) {
-	for seed := from; seed <= to; seed++ {
-		w := newWorld(seed, m)
-		if err := w.run(); err != nil {
-			return issued, recycled, fmt.Errorf("seed %d: %w", seed, err)
-		}
-		issued, recycled = issued+len(w.issued), recycled+w.recycled
-	}
-	return issued, recycled, nil
-}
-
 // No UID twice over crashes, restarts, clocks that are set back, worker IDs that are
 // used again, rows that vanish, lost answers and two instances in either mode.
 func TestSimulation(t *testing.T) {
-	from, to := uint64(1), uint64(simSeeds)
-	if *simSeed != 0 {
-		from, to = *simSeed, *simSeed
-	}
-	issued, recycled, err := simulate(noMutant, from, to)
-	if err != nil {
-		t.Fatalf("%v\nreplay it: go test ./service/uid -run 'TestSimulation$' -sim.seed N", err)
-	}
-	t.Logf("%d IDs, %d worker IDs used again", issued, recycled)
-	if n := int(to - from + 1); n > 1 && (issued < 50*n || recycled < n/4) {
-		t.Errorf("%d IDs and %d worker IDs used again in %d worlds: the simulation stands still", issued, recycled, n)
+	var issued, recycled atomic.Int64
+	const worlds = 1000
+	simtest.Run(t, worlds, func(_ *testing.T, seed uint64) error {
+		w := newWorld(seed, noMutant)
+		err := w.run()
+		issued.Add(int64(len(w.issued)))
+		recycled.Add(int64(w.recycled))
+		return err
+	})
+	t.Logf("%d IDs, %d worker IDs used again", issued.Load(), recycled.Load())
+	if issued.Load() < 50*worlds || recycled.Load() < worlds/4 {
+		t.Errorf("%d IDs and %d worker IDs used again in %d worlds: the simulation stands still",
+			issued.Load(), recycled.Load(), worlds)
 	}
 }
 
 // Each promise that the database breaks must let an ID repeat in some world.
 func TestSimulationCatchesMutants(t *testing.T) {
-	for _, m := range []mutant{noMark, recycleUnmarked, recycleTooEarly, noDoubt} {
-		t.Run(string(m), func(t *testing.T) {
-			_, _, err := simulate(m, 1, 20_000)
-			if err == nil {
-				t.Fatal("no world noticed")
-			}
-			t.Logf("caught: %v", err)
-		})
-	}
+	simtest.Catches(t, 20_000, []mutant{noMark, recycleUnmarked, recycleTooEarly, noDoubt},
+		func(_ *testing.T, seed uint64, m mutant) error { return newWorld(seed, m).run() })
 }

@@ -3,40 +3,58 @@ package uid
 import (
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"shardid/model"
 )
 
-// Status is how the generator is doing. Seconds of IDs are Unix seconds.
+// Status is how the generator is doing; its JSON is that of /api/status.
 type Status struct {
+	Issued   int64  `json:"issued"` // IDs since the start of the process
 	Mode     string `json:"mode"`
 	WorkerID int64  `json:"workerId"` // -1 while no node is held
 	NodeID   int64  `json:"nodeId"`   // the row in WORKER_NODE; 0 while none is held
-	Recycled bool   `json:"recycled"` // another start had the worker ID before
+	Recycled bool   `json:"-"`        // another start had the worker ID before
 
 	// For cached mode, else 0.
-	RingSize   int64 `json:"ringSize"` // IDs that the ring has room for
-	RingFill   int64 `json:"ringFill"` // IDs in the ring
-	LastSecond int64 `json:"lastSecond"`
+	RingSize   int64  `json:"ringSize"`   // IDs that the ring has room for
+	RingFill   int64  `json:"ringFilled"` // IDs in the ring
+	Discarded  int64  `json:"discarded"`  // puts that found the ring full
+	LastSecond Second `json:"lastSecond,omitzero"`
 	// AheadSeconds is how far LastSecond, the last that was filled, is ahead of the
 	// clock; negative when it is behind.
 	AheadSeconds int64 `json:"aheadSeconds"`
-	Discarded    int64 `json:"discarded"` // puts that found the ring full
 
 	// MarkSecond is the last second that may be issued; the database holds it.
-	MarkSecond int64 `json:"markSecond"`
+	MarkSecond Second `json:"markedUntil,omitzero"`
 	// RunwaySeconds is how long the mark lasts at the present rate of use, should
 	// the database go away.
-	RunwaySeconds int64 `json:"runwaySeconds"`
+	RunwaySeconds int64 `json:"-"`
 	// RemainingSeconds is how many seconds are left in the time bits. In cached
 	// mode they can be used faster than the clock goes.
 	RemainingSeconds int64 `json:"remainingLifetimeSeconds"`
 }
 
+// Second is the time of an ID in Unix seconds; in JSON it is a date.
+type Second int64
+
+// MarshalJSON implements json.Marshaler.
+func (s Second) MarshalJSON() ([]byte, error) { return time.Unix(int64(s), 0).UTC().MarshalJSON() }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Second) UnmarshalJSON(text []byte) error {
+	var t time.Time
+	err := t.UnmarshalJSON(text)
+	*s = Second(t.Unix())
+	return err
+}
+
 // Status returns the state; its parts are read one by one, not at one instant.
 func (s *Service) Status() Status {
 	now := s.opts.Now().Unix()
-	out := Status{Mode: s.opts.Mode, WorkerID: -1, RemainingSeconds: remaining(s.opts.Layout, now)}
+	out := Status{
+		Issued: s.Stats().Issued, Mode: s.opts.Mode, WorkerID: -1, RemainingSeconds: remaining(s.opts.Layout, now),
+	}
 	if s.ring != nil {
 		out.RingSize, out.RingFill, out.Discarded = s.ring.Cap(), s.ring.Len(), s.ring.Stats().Discarded
 	}
@@ -46,11 +64,11 @@ func (s *Service) Status() Status {
 	}
 	out.WorkerID, out.NodeID, out.Recycled = g.node.WorkerID, g.node.ID, g.node.Recycled
 	if last := g.last.Load(); last > 0 {
-		out.LastSecond, out.AheadSeconds = last, last-now
+		out.LastSecond, out.AheadSeconds = Second(last), last-now
 	}
 	position := g.position(now, s.byClock())
-	out.MarkSecond = g.mark.Load()
-	out.RunwaySeconds = max(0, out.MarkSecond-position) / g.rate.Load()
+	mark := g.mark.Load()
+	out.MarkSecond, out.RunwaySeconds = Second(mark), max(0, mark-position)/g.rate.Load()
 	out.RemainingSeconds = remaining(s.opts.Layout, position)
 	return out
 }

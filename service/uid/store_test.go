@@ -11,47 +11,27 @@ import (
 
 	"shardid/model"
 	"shardid/repository/sqlstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 	"shardid/service/uid"
 )
-
-// silent is a reporter that nobody reads.
-type silent struct{}
-
-func (silent) Report(string, error) {}
 
 // start runs a service with Baidu's defaults on a database until the test ends.
 func start(t *testing.T, dsn, mode string) *uid.Service {
 	t.Helper()
 	db, err := sqlstore.Open(t.Context(), sqlstore.Options{Driver: sqlstore.MySQL, DSN: dsn})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s, err := uid.New(uid.Options{
 		Mode: mode, Place: uid.Place{Host: "127.0.0.1", Type: model.NodeActual}, Timeout: 2 * time.Second,
 		Layout:     model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Now().Add(-time.Hour).Truncate(time.Second)},
 		BoostPower: 3, PaddingFactor: 50, RejectPut: uid.PutDiscard, RejectTake: uid.TakeWait,
-		Nodes: db, Reporter: silent{}, Log: slog.New(slog.DiscardHandler),
+		RecordLayout: func(context.Context) error { return nil },
+		Nodes:        db, Reporter: &check.Reports{}, Log: slog.New(slog.DiscardHandler),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s.Start()
-	t.Cleanup(func() {
-		if err := errors.Join(s.Stop(context.Background()), db.Close()); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { check.OK(t, errors.Join(s.Stop(context.Background()), db.Close())) })
 	return s
-}
-
-func eventuallyReady(t *testing.T, s *uid.Service) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); s.Ready() != nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal(s.Ready())
-		}
-	}
 }
 
 // issue takes IDs and wants none of them to have been seen before.
@@ -84,32 +64,26 @@ func TestRealDatabase(t *testing.T) {
 		}
 	}
 	server.Restart()
-	eventuallyReady(t, first)
-	eventuallyReady(t, second)
+	check.Eventually(t, "ready", first.Ready)
+	check.Eventually(t, "ready", second.Ready)
 	server.Kill()
 	issue(t, first, 10_000, seen)
 	issue(t, second, 1_000, seen)
 	third := start(t, dsn, uid.ModeCached)
 	server.Restart()
-	eventuallyReady(t, third)
+	check.Eventually(t, "ready", third.Ready)
 	issue(t, third, 10_000, seen)
 	issue(t, first, 10_000, seen)
 	workers := map[int64]bool{}
 	for _, s := range []*uid.Service{first, second, third} {
 		workers[s.Status().WorkerID] = true
 	}
-	if len(workers) != 3 {
-		t.Errorf("worker IDs %v", workers)
-	}
+	check.Equal(t, len(workers), 3, "worker IDs", workers)
 }
 
 func migrate(t *testing.T, dsn string) {
 	t.Helper()
 	db, err := sqlstore.Open(t.Context(), sqlstore.Options{Driver: sqlstore.MySQL, DSN: dsn})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(db.Migrate(t.Context(), func(string) {}), db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, errors.Join(db.Migrate(t.Context(), func(string) {}), db.Close()))
 }

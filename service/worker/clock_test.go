@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 func TestARenewalThatShowsAClockOffExtendsNothing(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := withFile(t).serving()
 	bound := m.registry.stored().Reserved
 	m.clock.server.Add(-6000) // what this machine cannot see before it asks
 	m.clock.pass(every)
@@ -25,9 +24,7 @@ func TestARenewalThatShowsAClockOffExtendsNothing(t *testing.T) {
 	l.issues("at the old bound")
 	m.clock.wall.Add(1)
 	l.refuses("past the old bound", model.ErrNoLease)
-	if file := m.folder.lease.Reserved; file != bound {
-		t.Errorf("the file's bound went from %d to %d", bound, file)
-	}
+	check.Equal(t, m.folder.lease.Reserved, bound, "the file's bound")
 	m.clock.set(0)
 	m.clock.wall.Store(bound - Ahead.Milliseconds() + 10_000)
 	m.clock.server.Store(bound - Ahead.Milliseconds() + 10_000)
@@ -41,15 +38,11 @@ func TestARenewalThatShowsAClockOffExtendsNothing(t *testing.T) {
 func TestAClockThatJumpedReservesNothing(t *testing.T) {
 	for name, cause := range map[string]error{"there": nil, "away": errAway} {
 		t.Run(name, func(t *testing.T) {
-			m := withFile(t)
-			l := m.boot()
-			l.mustStep()
+			m, l := withFile(t).serving()
 			row, file := m.registry.stored(), m.folder.lease
 			m.registry.fail(cause)
 			m.clock.set(time.Hour)
-			if err := l.steps(); !errors.Is(err, ErrClockOff) {
-				t.Errorf("jumped: %v", err)
-			}
+			check.Is(t, l.steps(), ErrClockOff, "jumped")
 			if now := m.registry.stored(); now.Reserved != row.Reserved || now.Expires != row.Expires {
 				t.Errorf("the registry's bounds went to %+d and %+d ms", now.Reserved-someday, now.Expires-someday)
 			}
@@ -72,26 +65,20 @@ func TestAClockThatJumpedReservesNothing(t *testing.T) {
 // After a suspend the wall clock is right and looks as if it had jumped, as the
 // monotonic one stood: the registry's answer shows it.
 func TestASuspendIsNoJump(t *testing.T) {
-	for name, on := range map[string]func(*testing.T) *machine{"file": withFile, "fileless": fileless} {
-		t.Run(name, func(t *testing.T) {
-			m := on(t)
-			l := m.boot()
-			l.mustStep()
-			m.clock.suspend(time.Hour)
-			l.refuses("just awake", model.ErrNoLease)
-			l.mustStep()
-			l.mustStep()
-			l.issues("awake")
-		})
-	}
+	withAndWithoutFile(t, func(t *testing.T, m *machine) {
+		_, l := m.serving()
+		m.clock.suspend(time.Hour)
+		l.refuses("just awake", model.ErrNoLease)
+		l.mustStep()
+		l.mustStep()
+		l.issues("awake")
+	})
 }
 
 // A call was stored, its answer lost, and the clock set right: what the registry
 // holds since is not taken for the grant that was asked for.
 func TestOnlyWhatWasAskedForIsGranted(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := withFile(t).serving()
 	m.registry.set(func(r *registry) { r.row.Reserved += 3_600_000 })
 	m.clock.pass(every)
 	l.mustStep()
@@ -224,9 +211,7 @@ func TestDoubt(t *testing.T) {
 				m = withFile(t)
 			}
 			l := m.boot()
-			if err := l.prepare(); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, l.prepare())
 			lease := model.Lease{ServerTime: someday}
 			if c.keptSince != 0 {
 				lease.KeptSince = someday + c.keptSince
@@ -235,9 +220,7 @@ func TestDoubt(t *testing.T) {
 			if c.want != 0 {
 				want = someday + c.want
 			}
-			if got := l.doubt(lease, time.Duration(c.issued)*time.Millisecond); got != want {
-				t.Errorf("%d, want %d", got, want)
-			}
+			check.Equal(t, l.doubt(lease, time.Duration(c.issued)*time.Millisecond), want)
 		})
 	}
 }
@@ -256,8 +239,7 @@ func TestARegistryYoungerThanTheFirstIDsIsDoubted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := fileless(t)
 			m.recorded, m.registry.keptSince = c.recorded, someday
-			l := m.boot()
-			l.mustStep()
+			_, l := m.serving()
 			if c.doubted {
 				l.startsAfter(someday + (Ahead + testOffset).Milliseconds())
 				return

@@ -21,8 +21,8 @@ const (
 )
 
 // claim tells the database that IDs of the lease may be issued up to until. While the
-// database is away a term goes on whose claim had not ended when that began: nobody
-// else can have made one since. Else others may have, and the error is
+// database is away a term goes on whose claim had not ended when that began: no
+// other instance can have made one since. Else one may have, and the error is
 // model.ErrRegistryInUse.
 func (k *Keeper) claim(ctx context.Context, lease model.Lease, until int64) (model.ClaimGrant, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 var errInUse = &model.RegistryInUseError{Registry: "redis shardid 2", Mine: "test 1", WorkerID: 5, Until: time.UnixMilli(someday + 60_000)}
@@ -20,91 +21,76 @@ func (m *machine) lastClaim() model.WorkerClaim {
 }
 
 func TestClaimsReachBeyondWhatIsGranted(t *testing.T) {
-	for name, m := range map[string]*machine{"with a file": withFile(t), "without": fileless(t)} {
-		t.Run(name, func(t *testing.T) {
-			l := m.boot()
-			for range 5 {
-				l.mustStep()
-				c, until := m.lastClaim(), l.lease.Expires
-				if c.Token != l.owner.Token || c.Registry != "test 1" || c.WorkerID != theirs || c.Until < until+claimAhead.Milliseconds()/2 || l.lease.Reserved >= until {
-					t.Errorf("claimed %+v, granted up to %+d, %+d ms", c, l.lease.Reserved-someday, until-someday)
-				}
-				m.clock.pass(every)
+	withAndWithoutFile(t, func(t *testing.T, m *machine) {
+		l := m.boot()
+		for range 5 {
+			l.mustStep()
+			c, until := m.lastClaim(), l.lease.Expires
+			if c.Token != l.owner.Token || c.Registry != "test 1" || c.WorkerID != theirs || c.Until < until+claimAhead.Milliseconds()/2 || l.lease.Reserved >= until {
+				t.Errorf("claimed %+v, granted up to %+d, %+d ms", c, l.lease.Reserved-someday, until-someday)
 			}
-			l.issues("claimed")
-			if err := l.release(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			bound := l.gen.LastIssued()
-			if m.folder != nil {
-				bound = m.folder.lease.Expires
-			}
-			if c := m.lastClaim(); c.Until != bound+1 {
-				t.Errorf("stopped, the claim ends %+d ms after the last ID that is possible", c.Until-bound)
-			}
-		})
-	}
+			m.clock.pass(every)
+		}
+		l.issues("claimed")
+		check.Must(t, l.release(t.Context()))
+		bound := l.gen.LastIssued()
+		if m.folder != nil {
+			bound = m.folder.lease.Expires
+		}
+		if c := m.lastClaim(); c.Until != bound+1 {
+			t.Errorf("stopped, the claim ends %+d ms after the last ID that is possible", c.Until-bound)
+		}
+	})
 }
 
 func TestALossGivesTheClaimUp(t *testing.T) {
-	for name, m := range map[string]*machine{"with a file": withFile(t), "without": fileless(t)} {
-		t.Run(name, func(t *testing.T) {
-			l := m.boot()
-			l.mustStep()
-			l.issues("before")
-			last := l.gen.LastIssued()
-			m.clock.pass(every)
-			m.registry.lose()
-			m.registry.fail(errAway)
-			m.registry.set(func(r *registry) { r.failing["renew"] = model.ErrLeaseLost; r.err = nil })
-			if err := l.steps(); !errors.Is(err, model.ErrLeaseLost) {
-				t.Fatal(err)
-			}
-			bound := last
-			if m.folder != nil {
-				bound = m.folder.lease.Reserved // what a restart starts above
-			}
-			if c := m.lastClaim(); c.Until != bound+1 {
-				t.Errorf("the claim ends %+d ms after the last ID", c.Until-last)
-			}
-		})
-	}
+	withAndWithoutFile(t, func(t *testing.T, m *machine) {
+		_, l := m.serving()
+		l.issues("before")
+		last := l.gen.LastIssued()
+		m.clock.pass(every)
+		m.registry.lose()
+		m.registry.fail(errAway)
+		m.registry.set(func(r *registry) { r.failing["renew"] = model.ErrLeaseLost; r.err = nil })
+		if err := l.steps(); !errors.Is(err, model.ErrLeaseLost) {
+			t.Fatal(err)
+		}
+		bound := last
+		if m.folder != nil {
+			bound = m.folder.lease.Reserved // what a restart starts above
+		}
+		if c := m.lastClaim(); c.Until != bound+1 {
+			t.Errorf("the claim ends %+d ms after the last ID", c.Until-last)
+		}
+	})
 }
 
 // A start beside instances of another registry waits, and says for whom; then it
 // starts above all that they may have issued.
 func TestAStartWaitsForAnotherRegistry(t *testing.T) {
-	for name, m := range map[string]*machine{"with a file": withFile(t), "without": fileless(t)} {
-		t.Run(name, func(t *testing.T) {
-			m.claim = errInUse
-			l := m.boot()
-			for i := range 15 {
-				err := l.steps()
-				if !errors.Is(err, model.ErrRegistryInUse) || !strings.Contains(err.Error(), "confirm --registry") {
-					t.Fatal(err)
-				}
-				if c := m.lastClaim(); c.Watched != (i >= 10) {
-					t.Errorf("after %d s: watched is %t", i, c.Watched)
-				}
-				m.clock.pass(retry)
+	withAndWithoutFile(t, func(t *testing.T, m *machine) {
+		m.claim = errInUse
+		l := m.boot()
+		for i := range 15 {
+			err := l.steps()
+			if !errors.Is(err, model.ErrRegistryInUse) || !strings.Contains(err.Error(), "confirm --registry") {
+				t.Fatal(err)
 			}
-			l.refuses("others may issue", model.ErrNoLease)
-			if n := len(m.registry.releases); n != 15 {
-				t.Errorf("the worker ID was given back %d times", n)
-			}
-			m.claim, m.grant.After = nil, someday+20_000
-			l.mustStep()
-			l.startsAfter(someday + 20_000)
-		})
-	}
+			check.Equal(t, m.lastClaim().Watched, i >= 10, "watched after", i, "s")
+			m.clock.pass(retry)
+		}
+		l.refuses("others may issue", model.ErrNoLease)
+		check.Equal(t, len(m.registry.releases), 15, "releases")
+		m.claim, m.grant.After = nil, someday+20_000
+		l.mustStep()
+		l.startsAfter(someday + 20_000)
+	})
 }
 
 // An instance whose claim has ended, as the database was away, stops when others have
 // moved to another registry meanwhile; its file is not gone on with.
 func TestAnotherRegistryEndsTheTerm(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := withFile(t).serving()
 	l.issues("before")
 	m.clock.pass(every)
 	m.claim = errInUse
@@ -120,9 +106,7 @@ func TestAnotherRegistryEndsTheTerm(t *testing.T) {
 // A file that goes on without its registry keeps its claim, and ends when others have
 // moved to another registry since the database forgot it.
 func TestAFileKeepsItsClaim(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := withFile(t).serving()
 	m.registry.fail(errAway)
 	m.clock.pass(every)
 	_ = l.steps()
@@ -142,15 +126,11 @@ func TestAFileKeepsItsClaim(t *testing.T) {
 }
 
 func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := withFile(t).serving()
 	m.claim = errAway
 	l.goesOn(2 * time.Minute)
 	l.issues("it goes on")
-	if n := strings.Count(l.log.String(), "the database is away"); n != 1 {
-		t.Errorf("said %d times: %s", n, l.log)
-	}
+	check.Equal(t, strings.Count(l.log.String(), "the database is away"), 1, "lines about it in", l.log)
 	if c := m.lastClaim(); !c.Watched {
 		t.Error("a holder does not watch others")
 	}
@@ -164,9 +144,7 @@ func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
 
 	m.registry.identity = "test 2"
 	l = m.boot()
-	if err := l.steps(); !errors.Is(err, errAway) {
-		t.Errorf("on another registry: %v", err)
-	}
+	check.Is(t, l.steps(), errAway, "on another registry")
 	if l.held && !l.offline {
 		t.Error("nobody knows who uses the other registry")
 	}
@@ -174,9 +152,7 @@ func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
 	m = fileless(t)
 	m.claim = errAway
 	l = m.boot()
-	if err := l.steps(); !errors.Is(err, errAway) {
-		t.Errorf("without a file: %v", err)
-	}
+	check.Is(t, l.steps(), errAway, "without a file")
 	l.refuses("nobody knows who uses another registry", model.ErrNoLease)
 }
 
@@ -184,17 +160,14 @@ func TestTheDatabaseIsAwayWhenAClaimIsDue(t *testing.T) {
 func TestForgottenClaimsAreDoubted(t *testing.T) {
 	m := fileless(t)
 	m.grant.Kept = time.Second
-	l := m.boot()
-	l.mustStep()
+	_, l := m.serving()
 	l.startsAfter(someday - 1000 + Ahead.Milliseconds() + testOffset.Milliseconds())
 }
 
 // A claim that ended before the database was away stands for nothing: others may have
 // moved to another registry since.
 func TestAnEndedClaimIsNotGoneOnWith(t *testing.T) {
-	m := withFile(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := withFile(t).serving()
 	m.registry.fail(errAway)
 	l.goesOn(testExpiry + claimAhead + 2*every) // cut off from the registry, while others claim
 	m.claim = errAway
@@ -207,9 +180,7 @@ func TestAnEndedClaimIsNotGoneOnWith(t *testing.T) {
 
 // A claim that was made anew, as it had ended, shows what others did meanwhile.
 func TestWhatOthersDidMeanwhileEndsTheTerm(t *testing.T) {
-	m := fileless(t)
-	l := m.boot()
-	l.mustStep()
+	m, l := fileless(t).serving()
 	l.issues("before")
 	m.clock.pass(every)
 	m.grant.After = someday + 1000
@@ -225,13 +196,10 @@ func TestWhatOthersDidMeanwhileEndsTheTerm(t *testing.T) {
 // The file of another registry does not vouch for what this one has forgotten.
 func TestTheFileVouchesForItsRegistryOnly(t *testing.T) {
 	for _, identity := range []string{"test 1", "test 2"} {
-		m := withFile(t)
-		l := m.boot()
-		l.mustStep()
+		m, _ := withFile(t).serving()
 		reserved := m.folder.lease.Reserved
 		m.registry.set(func(r *registry) { r.identity, r.keptSince = identity, someday })
-		l = m.boot()
-		l.mustStep()
+		_, l := m.serving()
 		if identity == "test 1" {
 			l.startsAfter(reserved)
 			continue

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/snowflake"
 )
 
@@ -225,27 +226,6 @@ func (f openFolder) Close() error {
 	return nil
 }
 
-// reports remembers what the reporter was told.
-type reports struct {
-	mu   sync.Mutex
-	last error
-	told int
-}
-
-func (r *reports) Report(name string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if name == Condition {
-		r.last, r.told = err, r.told+1
-	}
-}
-
-func (r *reports) of() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.last
-}
-
 // machine runs one process after the other.
 type machine struct {
 	*testing.T
@@ -268,6 +248,13 @@ func withFile(t *testing.T) *machine {
 	return m
 }
 
+// withAndWithoutFile runs a test on a machine of each kind.
+func withAndWithoutFile(t *testing.T, test func(*testing.T, *machine)) {
+	t.Helper()
+	t.Run("with a file", func(t *testing.T) { test(t, withFile(t)) })
+	t.Run("fileless", func(t *testing.T) { test(t, fileless(t)) })
+}
+
 func fileless(t *testing.T) *machine {
 	h := newHand()
 	return &machine{T: t, clock: h, registry: newRegistry(h.server.Load), recorded: 24 * time.Hour, grant: model.ClaimGrant{Kept: 48 * time.Hour}}
@@ -278,7 +265,7 @@ type life struct {
 	*Keeper
 	m       *machine
 	gen     *snowflake.Generator
-	reports *reports
+	reports *check.Reports
 	log     *bytes.Buffer
 }
 
@@ -308,10 +295,18 @@ func (m *machine) boot(change ...func(*Options)) *life {
 	return l
 }
 
+// serving boots a life and lets it take its first step, which must succeed.
+func (m *machine) serving() (*machine, *life) {
+	m.Helper()
+	l := m.boot()
+	l.mustStep()
+	return m, l
+}
+
 // process is a life with an owner to come.
 func (m *machine) process(now func() (int64, time.Duration), change ...func(*Options)) *life {
 	m.Helper()
-	l := &life{m: m, reports: &reports{}, log: &bytes.Buffer{}}
+	l := &life{m: m, reports: &check.Reports{}, log: &bytes.Buffer{}}
 	var err error
 	if l.gen, err = snowflake.New(snowflake.Options{Now: now}); err != nil {
 		m.Fatal(err)
@@ -330,7 +325,7 @@ func (m *machine) process(now func() (int64, time.Duration), change ...func(*Opt
 func (l *life) steps() error {
 	l.m.Helper()
 	pause := l.step(l.m.Context())
-	err := l.reports.of()
+	err := l.reports.Of(Condition)
 	if want := map[bool]time.Duration{true: every, false: retry}[err == nil]; pause != want {
 		l.m.Errorf("the next step comes after %v, want %v: %v", pause, want, err)
 	}
@@ -340,9 +335,7 @@ func (l *life) steps() error {
 // mustStep does what is due without an error.
 func (l *life) mustStep() {
 	l.m.Helper()
-	if err := l.steps(); err != nil {
-		l.m.Fatal(err)
-	}
+	check.Must(l.m, l.steps())
 }
 
 // goesOn lets time pass in steps, with whatever outcome.

@@ -6,13 +6,13 @@
 // Before the generator uses a millisecond, that millisecond has been reserved: the
 // keeper stores a bound a few seconds ahead of the clock in the registry, and in a
 // file on this machine where the registry's kind has one, and only then lets the
-// generator go up to it. Whoever follows with the same worker ID starts above the
+// generator go up to it. The next holder of the worker ID starts above the
 // bound that is stored. So it does not matter how long a process was stopped, what
 // its clock did meanwhile, or whether it noticed that its lease had gone: each
 // millisecond of each worker ID belongs to one lease.
 //
 // With a file, the registry may be away: it was told a far bound (Expires) that
-// nobody else starts below, and the file keeps the near one (Reserved) that this
+// no other instance starts below, and the file keeps the near one (Reserved) that this
 // machine itself starts above. Without one, both are the near bound.
 //
 // Clocks matter in one place only: a registry that lost its state cannot vouch for
@@ -93,7 +93,7 @@ type Keeper struct {
 	status   Status
 	trustEnd time.Duration // by the monotonic clock
 
-	// What follows belongs to whoever runs step, and to Stop after that.
+	// What follows belongs to the goroutine that runs step, and to Stop after that.
 	owner   model.Owner
 	file    File
 	held    bool        // the generator has a term

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // started is a life on the clock of a synctest bubble, which is the registry's
@@ -50,12 +51,8 @@ func TestRenewsEveryThreeSeconds(t *testing.T) {
 		if n := len(m.registry.renewals); n != 11 {
 			t.Errorf("%d renewals in 30 s, want 11", n)
 		}
-		if l.take() != time.Now().UnixMilli() {
-			t.Error("no ID")
-		}
-		if err := l.Ready(); err != nil {
-			t.Error(err)
-		}
+		check.Equal(t, l.take(), time.Now().UnixMilli(), "no ID")
+		check.OK(t, l.Ready())
 	})
 }
 
@@ -86,9 +83,7 @@ func TestAHangingRegistryIsGivenUp(t *testing.T) {
 		if l.take() == 0 {
 			t.Error("the file does not go on")
 		}
-		if s := l.Status(); s.State != StateOffline {
-			t.Errorf("status %+v", s)
-		}
+		check.Equal(t, l.Status().State, StateOffline, "status")
 	})
 }
 
@@ -143,9 +138,7 @@ func TestStopWithoutAnID(t *testing.T) {
 		m := withFile(t)
 		m.registry.give(time.Now().UnixMilli() + 5000)
 		l := m.started()
-		if _, err := l.stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, check.Err(l.stop(t.Context())))
 		if r, bound := m.registry.releases, time.Now().UnixMilli()+5000; len(r) != 1 || r[0].Reserved != bound || m.folder.lease.Reserved != bound {
 			t.Errorf("released %+v, the file has %+v, want %d", r, m.folder.lease, bound)
 		}
@@ -163,15 +156,11 @@ func TestStopOffline(t *testing.T) {
 		issued := l.take()
 		time.Sleep(retry / 2)
 		m.registry.fail(nil)
-		if _, err := l.stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, check.Err(l.stop(t.Context())))
 		if f := m.folder.lease; issued == 0 || f.Reserved != issued || f.Expires != now+50_000 || m.folder.locked {
 			t.Errorf("issued %d, the file has %+v", issued, f)
 		}
-		if len(m.registry.releases) != 0 {
-			t.Errorf("released %+v", m.registry.releases)
-		}
+		check.Equal(t, len(m.registry.releases), 0, "released", m.registry.releases)
 	})
 }
 
@@ -221,9 +210,7 @@ func TestStopTellsThatTheFileFailed(t *testing.T) {
 		l := m.started()
 		bound := m.registry.stored().Reserved
 		m.folder.store = errDisk
-		if _, err := l.stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, check.Err(l.stop(t.Context())))
 		l.wantNotGivenBack(errDisk)
 		if m.registry.stored().Reserved != bound || m.folder.lease.Reserved != bound || m.folder.locked {
 			t.Errorf("the bound went from %d to %d", bound, m.registry.stored().Reserved)
@@ -247,13 +234,11 @@ func TestStopWithoutStart(t *testing.T) {
 	m := withFile(t)
 	l := m.process(m.clock.now)
 	for range 2 {
-		if err := l.Stop(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, l.Stop(t.Context()))
 	}
 	l.Start(address, "late")
 	_ = l.background.Stop(t.Context(), nil)
-	if m.folder.locked || l.reports.told != 0 {
+	if m.folder.locked || l.reports.Told(Condition) != 0 {
 		t.Error("it started after Stop")
 	}
 }
@@ -275,5 +260,98 @@ func TestInvalidOptions(t *testing.T) {
 		if k, err := New(o); !errors.Is(err, model.ErrInvalidArgument) || k != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// looks holds the status and the readiness against a state.
+func (l *life) looks(when, state string, workerID int, text string) {
+	l.m.Helper()
+	s := l.Status()
+	if s.Mode != "test" || s.State != state || s.WorkerID != workerID || !strings.Contains(s.Error, text) || text == "" && s.Error != "" {
+		l.m.Errorf("%s: %+v, want %s, worker ID %d, %q", when, s, state, workerID, text)
+	}
+	err := l.Ready()
+	if ok := state != StateWaiting; (err == nil) != ok || !ok && (!errors.Is(err, model.ErrNotReady) || !strings.Contains(err.Error(), text)) {
+		l.m.Errorf("%s: ready: %v", when, err)
+	}
+}
+
+func TestStatusOfALife(t *testing.T) {
+	m := withFile(t)
+	l := m.boot()
+	l.looks("new", StateWaiting, -1, "")
+	if err := l.Ready(); !strings.Contains(err.Error(), "not been acquired yet") {
+		t.Error(err)
+	}
+	m.registry.fail(errAway)
+	_ = l.steps()
+	l.looks("the registry is away", StateWaiting, -1, "connection refused")
+
+	m.registry.fail(nil)
+	m.clock.set(time.Second)
+	l.mustStep()
+	l.looks("served", StateServing, theirs, "")
+	s := l.Status()
+	if want := time.UnixMilli(m.folder.lease.Reserved).UTC(); s.Reserved != want || !s.After.IsZero() {
+		t.Errorf("after %v, reserved %v, want %v", s.After, s.Reserved, want)
+	}
+	if want := time.UnixMilli(m.folder.lease.Expires).UTC(); s.Expires != want || s.Trust != testExpiry-margin || s.ClockOffset != time.Second {
+		t.Errorf("expires %v, want %v, trust %v, offset %v", s.Expires, want, s.Trust, s.ClockOffset)
+	}
+
+	m.registry.fail(errAway)
+	m.clock.pass(every)
+	_ = l.steps()
+	l.looks("the file goes on", StateOffline, theirs, "connection refused")
+	check.Equal(t, l.Status().Trust, testExpiry-margin-every, "trust")
+
+	m.registry.fail(nil)
+	m.registry.lose()
+	_ = l.steps()
+	l.looks("lost", StateWaiting, -1, model.ErrLeaseLost.Error())
+}
+
+func TestStatusWhileTheBoundIsAhead(t *testing.T) {
+	m := withFile(t)
+	m.registry.give(someday + 4000)
+	_, l := m.serving()
+	l.looks("before it", StateWaiting, theirs, "4.001s to go")
+	m.clock.pass(4 * time.Second)
+	l.looks("at it", StateWaiting, theirs, "1ms to go")
+	m.clock.pass(time.Millisecond)
+	l.looks("past it", StateServing, theirs, "")
+	l.issues("past it")
+}
+
+// Ready must not say what the generator denies.
+func TestStatusOnceTheGrantHasEnded(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		end  func(*hand)
+	}{
+		{"trust", func(h *hand) { h.mono.Add((testTTL - margin).Milliseconds()) }},
+		{"reservation", func(h *hand) { h.wall.Add(Ahead.Milliseconds() + 1) }},
+	} {
+		m, l := fileless(t).serving()
+		c.end(m.clock)
+		l.refuses(c.name, model.ErrNoLease)
+		l.looks(c.name, StateWaiting, theirs, "worker ID 7 was not renewed in time")
+	}
+}
+
+func TestTheReporterIsTold(t *testing.T) {
+	m := withFile(t)
+	l := m.boot()
+	for _, want := range []error{nil, errAway, nil} {
+		m.registry.fail(want)
+		check.Is(t, l.steps(), want)
+	}
+	check.Equal(t, l.reports.Told(Condition), 3, "reports")
+}
+
+func TestTimesThatNeverComeAreNone(t *testing.T) {
+	const year9999 = 253402300799999
+	if !at(0).IsZero() || !at(year9999+1).IsZero() || at(year9999).Year() != 9999 || at(1).UnixMilli() != 1 {
+		t.Error("at")
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 const (
 	// restartGrace is how long after an orderly stop an instance with a file may
-	// come back without its registry, and nobody else gets its worker ID.
+	// come back without its registry, and no other instance gets its worker ID.
 	restartGrace = time.Minute
 	// margin is kept between the end of a lease in the registry and the end of the
 	// trust in it: clocks of two machines do not run at quite the same speed.
@@ -150,11 +150,11 @@ func (k *Keeper) take(lease model.Lease) {
 	doubt := k.doubt(lease, k.layoutAge())
 	switch old, ok := k.stored(); {
 	case same && k.held && lease.After <= k.lease.Reserved && k.others <= k.lease.After:
-		// The term that the file began goes on: nobody reserved beyond it.
+		// The term that the file began goes on: no instance reserved beyond it.
 		k.lease.Node, k.offline = lease.Node, false
 		return
 	case same && lease.After == k.confirmed:
-		// Nobody reserved more of it since we did: what we issued is all there is.
+		// No instance reserved more of it since we did: what we issued is all there is.
 		lease.After = max(k.opts.Generator.LastIssued(), k.lease.After, doubt)
 	case ok && old.WorkerID == lease.WorkerID && old.Registry == lease.Registry && old.Expires > lease.ServerTime && lease.After >= old.Reserved:
 		// It remembers all that we reserved, and has kept others away since.
@@ -274,8 +274,8 @@ func (k *Keeper) withoutRegistry(ctx context.Context, cause error) error {
 	return k.reserveInFile(ctx, cause)
 }
 
-// resume begins the term of the last life's lease from the file, if nobody else
-// can have got it.
+// resume begins the term of the last life's lease from the file, if no other
+// instance can have got it.
 func (k *Keeper) resume() bool {
 	old, ok := k.stored()
 	wall, mono := k.opts.Now()
@@ -291,7 +291,7 @@ func (k *Keeper) resume() bool {
 }
 
 // reserveInFile reserves time while the registry is away, up to the bound that
-// nobody else starts below, and that is claimed, as the database may have forgotten
+// no other instance starts below, and that is claimed, as the database may have forgotten
 // it. It returns the cause: the registry is still away.
 func (k *Keeper) reserveInFile(ctx context.Context, cause error) error {
 	if k.lease.Expires == 0 {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"shardid/scripts/check"
 )
 
 func TestParse(t *testing.T) {
@@ -67,9 +69,7 @@ func TestRead(t *testing.T) {
 		t.Error(err)
 	}
 	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, make([]byte, MaxBytes+100), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, make([]byte, MaxBytes+100), 0o600))
 	if data, err := Read(file); err != nil || len(data) != MaxBytes+1 {
 		t.Errorf("%d bytes, %v", len(data), err)
 	}
@@ -81,14 +81,8 @@ func TestText(t *testing.T) {
 		"true": "", "~": "", "[a]": "", "{a: b}": "", "&a x": "", "!!str x": "", "|\n  two\n  lines\n": "two\nlines\n",
 	} {
 		root, err := Parse("f.yaml", []byte("k: "+text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := Text(root.Content[1]); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		check.Must(t, err)
+		check.Equal(t, Text(root.Content[1]), want, text)
 	}
-	if Text(&yaml.Node{Kind: yaml.AliasNode, Value: "x"}) != "" {
-		t.Error("an alias has a text")
-	}
+	check.Equal(t, Text(&yaml.Node{Kind: yaml.AliasNode, Value: "x"}), "", "an alias has a text")
 }

@@ -53,7 +53,7 @@ func pass(near net.Conn, target string, delay time.Duration) {
 	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
 		go func() {
 			relay(way[1], way[0], delay, pause)
-			for _, c := range way { // the other direction has nobody left
+			for _, c := range way { // the other direction has no reader left
 				_ = c.Close()
 			}
 			ended <- struct{}{}

@@ -1,0 +1,266 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"shardid/service/access"
+	"shardid/service/queue"
+
+	"github.com/go-playground/validator/v10"
+	"github.com/go-sql-driver/mysql"
+)
+
+// Placeholder stands for secrets in the examples of deploy/.
+const Placeholder = "CHANGE-ME"
+
+// formats are the texts that the validator does not know, by the name in the tag
+// validate. The error follows the text in a message and says what to write instead.
+func formats() map[string]func(text string) error {
+	return map[string]func(string) error{
+		"token": access.CheckToken,
+		"cron": func(text string) error {
+			_, err := queue.ParseCron(text)
+			return err
+		},
+		"zone": func(text string) error {
+			_, err := time.LoadLocation(text)
+			return unless(err == nil,
+				"is not a time zone: write a name such as Asia/Shanghai, UTC, or Local for the machine's")
+		},
+		"name": func(text string) error { // of one folder and one ZooKeeper node
+			return unless(regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(text),
+				"is not a name: use 1 to 128 of letters, digits, '.', '_' and '-', a letter or digit first")
+		},
+		"listen": func(text string) error {
+			_, _, ok := splitAddr(text)
+			return unless(ok, "is not host:port: write an address such as 127.0.0.1:8080, "+
+				"or :8080 for every interface, with a port from 0 to 65535")
+		},
+		"hostport": func(text string) error {
+			host, port, ok := splitAddr(text)
+			return unless(ok && host != "" && port != 0,
+				"is not host:port: write an address such as 10.0.0.5:6379, with a port from 1 to 65535")
+		},
+		"ipport": func(text string) error {
+			a, err := netip.ParseAddrPort(text)
+			return unless(err == nil && a.Port() != 0,
+				"is not ip:port: write an address such as 10.0.0.5:8080, with a port from 1 to 65535")
+		},
+		"endpoint": func(text string) error { // without a password, which would be in messages about it
+			u, err := url.Parse(text)
+			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery+u.Fragment != "" {
+				return errors.New("is not a URL: write it like http://127.0.0.1:4318")
+			}
+			return unless(u.User == nil, "holds a user: give the password by OTEL_EXPORTER_OTLP_HEADERS")
+		},
+	}
+}
+
+func unless(ok bool, problem string) error {
+	if ok {
+		return nil
+	}
+	return errors.New(problem)
+}
+
+func splitAddr(text string) (host string, port uint64, ok bool) {
+	host, digits, err := net.SplitHostPort(text)
+	if err != nil || strings.ContainsAny(host, " \t\r\n/@\"',;=") {
+		return "", 0, false
+	}
+	port, err = strconv.ParseUint(digits, 10, 16)
+	return host, port, err == nil
+}
+
+// check holds every value against its tag, and then those that belong together.
+func (l *Loaded) check() error {
+	v := validator.New()
+	v.RegisterCustomTypeFunc(func(i reflect.Value) any { return time.Duration(i.Int()) }, Interval(0))
+	for name, is := range formats() {
+		valid := func(f validator.FieldLevel) bool { return is(f.Field().String()) == nil }
+		if err := v.RegisterValidation(name, valid); err != nil {
+			return err
+		}
+	}
+	for _, k := range l.Keys {
+		if problem := k.check(v); problem != "" {
+			return k.fail(problem)
+		}
+	}
+	problem := cmp.Or(l.Server.conflict(), l.Database.conflict(), l.Redis.conflict(), l.modesConflict())
+	if problem == "" {
+		return nil
+	}
+	return fmt.Errorf("%s: %s", l.blame(problem), problem)
+}
+
+// blame is the source of the first of the keys that a problem names and that was set at
+// all; redis.tls_* stands for all that begin so.
+func (l *Loaded) blame(problem string) string {
+	for _, named := range regexp.MustCompile(`\b[a-z]+\.[a-z_.]+\*?`).FindAllString(problem, -1) {
+		beginning, any := strings.CutSuffix(named, "*")
+		for _, k := range l.Keys {
+			if k.From != "default" && (k.Path == named || any && strings.HasPrefix(k.Path, beginning)) {
+				return k.From
+			}
+		}
+	}
+	return "configuration"
+}
+
+// check answers what is wrong with the value by itself, or "".
+func (k *Key) check(v *validator.Validate) string {
+	text, isText := k.value.Interface().(string)
+	switch {
+	case isText && text == "" && k.Default == "":
+		return ""
+	case isText && text == "":
+		return "is empty: set it, the default is " + k.Default
+	case k.Secret && strings.Contains(text, Placeholder):
+		return "the value still holds " + Placeholder + " of the example: write your own secret"
+	case k.must == "":
+		return ""
+	}
+	var wrong validator.ValidationErrors
+	if !errors.As(v.Var(k.value.Interface(), k.must), &wrong) {
+		return ""
+	}
+	value, advice := wrong[0].Value(), ", the default is "+k.Default
+	if k.many() {
+		advice = ""
+	}
+	switch tag := wrong[0].Tag(); tag {
+	case "oneof":
+		choices := strings.ReplaceAll(wrong[0].Param(), " ", ", ")
+		return fmt.Sprintf("%s is not one of %s: choose one%s", show(text), choices, advice)
+	case "unique":
+		return "gives one worker ID to two instances: give each its own"
+	case "min", "max", "gt", "lt":
+		ends := regexp.MustCompile(`(?:min|gt)=([^,]+),(?:max|lt)=([^,]+)`).FindStringSubmatch(k.must)
+		if tag == "gt" || tag == "lt" {
+			ends[2] += " (ends excluded)"
+		}
+		return fmt.Sprintf("%v is not in %s…%s: choose a value in this range%s", value, ends[1], ends[2], advice)
+	default:
+		shown := "the value"
+		if !k.Secret {
+			shown = show(value.(string))
+		}
+		return shown + " " + formats()[tag](value.(string)).Error()
+	}
+}
+
+// The conflict functions answer what is wrong with keys that belong together, or "". The
+// problem names the keys, that which is to blame first: see blame.
+
+func (s Server) conflict() string {
+	switch {
+	case s.DrainDelay >= s.ShutdownTimeout:
+		return fmt.Sprintf("server.drain_delay %s leaves nothing of server.shutdown_timeout %s: "+
+			"raise the timeout or lower the delay", s.DrainDelay, s.ShutdownTimeout)
+	case s.PprofAddr == s.Addr && !strings.HasSuffix(s.Addr, ":0"):
+		return "server.pprof_addr is the same as server.addr: give it a port of its own"
+	case s.RequireToken && s.TokensFile == "":
+		return "server.require_token is true but server.tokens_file is empty: " +
+			"name the file that has the tokens, see shardid token --help"
+	case s.ProtectMonitoring && s.TokensFile+s.AdminToken == "":
+		return "server.protect_monitoring is true but there is no token: " +
+			"set server.tokens_file or server.admin_token"
+	case s.TLSClientCAFile != "" && s.TLSCertFile == "":
+		return "server.tls_client_ca_file is set but server.tls_cert_file is empty: " +
+			"clients show certificates over TLS only"
+	}
+	return pairConflict("server", s.TLSCertFile, s.TLSKeyFile)
+}
+
+func pairConflict(section, cert, key string) string {
+	if (cert == "") == (key == "") {
+		return ""
+	}
+	return fmt.Sprintf("%[1]s.tls_cert_file and %[1]s.tls_key_file belong together: set both or none", section)
+}
+
+func (t ClientTLS) conflict(section string) string {
+	if !t.TLS && t != (ClientTLS{}) {
+		return fmt.Sprintf("a %[1]s.tls_* key is set but %[1]s.tls is false: set %[1]s.tls to true", section)
+	}
+	return pairConflict(section, t.TLSCertFile, t.TLSKeyFile)
+}
+
+func (d Database) conflict() string {
+	const write = "write user:password@tcp(host:3306)/shardid"
+	dsn, err := mysql.ParseDSN(d.DSN)
+	switch isMySQL := d.Driver == "mysql"; {
+	case isMySQL && d.DSN == "":
+		return "database.driver is mysql but database.dsn is empty: " + write + ", best in SHARDID_DATABASE_DSN"
+	case isMySQL && err != nil:
+		return "database.dsn is not a go-sql-driver data source name: " + write
+	case isMySQL && dsn.DBName == "":
+		return "database.dsn names no database: " + write
+	case isMySQL && d.TLS && dsn.TLSConfig != "":
+		return "database.dsn has a parameter tls, and database.tls is true too: remove the parameter"
+	case !isMySQL && namesServer(d.DSN):
+		return "database.dsn is that of a server but database.driver is sqlite, which takes the path of a file: " +
+			"set database.driver to mysql, the only servers are MySQL and MariaDB, or correct database.dsn"
+	case !isMySQL && d.TLS:
+		return "database.tls is true but database.driver is sqlite, a file: set database.driver to mysql"
+	}
+	return d.ClientTLS.conflict("database")
+}
+
+// namesServer reports whether a data source name is plainly no path of a file:
+// user:password@tcp(host)/db, user@/db, postgres://host/db, host=h dbname=d.
+func namesServer(dsn string) bool {
+	server := `^[A-Za-z][A-Za-z0-9+.-]*://|@[a-z]*\(.*\)/|@/|^[^/\\@:]{2,}:[^@]*@|\bdbname=`
+	return regexp.MustCompile(server).MatchString(dsn)
+}
+
+func (r Redis) conflict() string {
+	switch sentinel, embedded := r.Mode == "sentinel", r.Mode == "embedded"; {
+	case embedded && len(r.Addrs) > 0:
+		return "redis.addrs is set but redis.mode is embedded: set redis.mode to single, sentinel or cluster"
+	case !embedded && len(r.Addrs) == 0:
+		return "redis.mode is " + r.Mode + " but redis.addrs is empty: list host:port of the servers"
+	case r.Mode == "single" && len(r.Addrs) > 1:
+		return "redis.addrs has several but redis.mode is single: " +
+			"keep one, or set redis.mode to sentinel or cluster"
+	case sentinel && r.MasterName == "":
+		return "redis.mode is sentinel but redis.master_name is empty: set the name of the master"
+	case !sentinel && r.MasterName+r.SentinelUsername+r.SentinelPassword != "":
+		return "redis.master_name or a redis.sentinel_* key is set but redis.mode is " + r.Mode +
+			": set redis.mode to sentinel or remove them"
+	case r.Mode == "cluster" && r.DB != 0:
+		return "redis.db is not 0 but redis.mode is cluster: remove redis.db, a cluster has only database 0"
+	}
+	return r.ClientTLS.conflict("redis")
+}
+
+func (c Config) modesConflict() string {
+	w, u := c.Snowflake.Worker, c.UID
+	switch sum := u.TimeBits + u.WorkerBits + u.SeqBits; {
+	case w.Mode == "local" && len(w.LocalMap) == 0:
+		return "snowflake.worker.mode is local but snowflake.worker.local_map is empty: " +
+			"list ip:port with a worker ID for each instance"
+	case strings.HasPrefix(w.Mode, "zk") && len(c.ZooKeeper.Addrs) == 0:
+		return "snowflake.worker.mode is " + w.Mode + " but zookeeper.addrs is empty: list host:port of the servers"
+	case w.Mode == "redis" && c.Redis.Mode == "embedded":
+		return "snowflake.worker.mode is redis but redis.mode is embedded: " +
+			"set redis.mode and redis.addrs, or another snowflake.worker.mode"
+	case u.Mode == "cached" && u.SeqBits+u.BoostPower > 30:
+		return fmt.Sprintf("the ring has 2^(uid.boost_power + uid.seq_bits) slots and %d + %d is more than 30: "+
+			"lower uid.boost_power, or set uid.mode to default", u.BoostPower, u.SeqBits)
+	case sum != 63:
+		return fmt.Sprintf("uid.time_bits, uid.worker_bits and uid.seq_bits add up to %d: make the sum 63", sum)
+	}
+	return ""
+}

@@ -1,0 +1,163 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// loadText loads text as config.yaml in a folder of its own, so that messages
+// name the file as a user sees it.
+func loadText(t *testing.T, text string, environ []string, args ...string) (*Loaded, error) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("config.yaml", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return loadArgs(t, environ, args...)
+}
+
+func loadArgs(t *testing.T, environ []string, args ...string) (*Loaded, error) {
+	t.Helper()
+	flags := pflag.NewFlagSet("shardid", pflag.ContinueOnError)
+	AddFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return Load(flags, environ)
+}
+
+// wantConfig holds what was loaded against the defaults with some changes.
+func wantConfig(t *testing.T, got *Loaded, err error, change func(*Config)) {
+	t.Helper()
+	want := Defaults().Config
+	change(&want)
+	if err != nil {
+		t.Error(err)
+	} else if !reflect.DeepEqual(got.Config, want) {
+		t.Errorf("got  %+v\nwant %+v", got.Config, want)
+	}
+}
+
+func nothing(*Config) {}
+
+func TestConfigFiles(t *testing.T) {
+	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "\uFEFF# mark\n", "server:\n", "{}", "redis: {addrs: []}"} {
+		got, err := loadText(t, text, nil)
+		wantConfig(t, got, err, nothing)
+	}
+	t.Chdir(t.TempDir()) // without a file
+	got, err := loadArgs(t, nil)
+	wantConfig(t, got, err, nothing)
+}
+
+func TestConfigFile(t *testing.T) {
+	got, err := loadArgs(t, nil, "--config", "testdata/full.yaml")
+	wantConfig(t, got, err, func(want *Config) {
+		want.Server.Addr, want.Server.AdminToken, want.Server.DrainDelay = ":9090", "token-of-the-file", 0
+		want.Database.Driver, want.Database.DSN = "mysql", "app:pw@tcp(db:3306)/ids?parseTime=true"
+		want.Redis.Mode, want.Redis.MasterName, want.Redis.TLS = "sentinel", "m", true
+		want.Redis.Addrs = []string{"s1:26379", "s2:26379"}
+		want.UID.Epoch = Date{time.Date(2025, time.May, 1, 0, 0, 0, 0, time.UTC)}
+		want.UID.ScheduleInterval = Interval(5 * time.Minute)
+		want.Snowflake.Worker.Mode = "local"
+		want.Snowflake.Worker.LocalMap = map[string]int{"10.0.0.1:8080": 0, "10.0.0.2:8080": 1023}
+	})
+}
+
+func TestConfigPrecedence(t *testing.T) {
+	const file = "server: {addr: ':1'}\nqueue: {timeout: 1s}\nlog: {level: warn}\nredis: {mode: single, addrs: ['f:1']}\n"
+	environ := []string{
+		"PATH=/bin", "SHARDID_SERVER_ADDR=:2", "SHARDID_QUEUE_TIMEOUT=3s", "SHARDID_REDIS_ADDRS=a:1, b:2", "SHARDID_REDIS_MODE=cluster",
+		"SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP=10.0.0.1:80=1,[::1]:80=2", "SHARDID_UID_SCHEDULE_INTERVAL=off", "SHARDID_REDIS_PASSWORD=p=q,r",
+	}
+	got, err := loadText(t, file, environ, "--server.addr", ":3", "--redis.tls", "--redis.addrs=c:1", "--redis.addrs=d:1", "--queue.low_watermark=0.5")
+	wantConfig(t, got, err, func(want *Config) {
+		want.Server.Addr, want.Queue.Timeout, want.Queue.LowWatermark, want.Log.Level = ":3", 3*time.Second, 0.5, "warn"
+		want.Redis = Redis{Mode: "cluster", Addrs: []string{"c:1", "d:1"}, ClientTLS: ClientTLS{TLS: true}, Password: "p=q,r"}
+		want.Snowflake.Worker.LocalMap = map[string]int{"10.0.0.1:80": 1, "[::1]:80": 2}
+	})
+	from := map[string]string{"server.addr": "flag --server.addr", "queue.timeout": "environment SHARDID_QUEUE_TIMEOUT",
+		"log.level": "config.yaml:3", "data_dir": "default"}
+	for _, k := range got.Keys {
+		if want, ok := from[k.Path]; ok && k.From != want {
+			t.Errorf("%s is from %s, want %s", k.Path, k.From, want)
+		}
+		if k.Secret && strings.Contains(k.Value(), "p=q") {
+			t.Errorf("%s is shown", k.Path)
+		}
+	}
+}
+
+func TestConfigKubernetesVariablesAreIgnored(t *testing.T) {
+	environ := []string{
+		"SHARDID_SERVICE_HOST=10.0.0.1", "SHARDID_SERVICE_PORT=80", "SHARDID_SERVICE_PORT_HTTP=80", "SHARDID_PORT=tcp://10.0.0.1:80",
+		"SHARDID_PORT_80_TCP=tcp://10.0.0.1:80", "SHARDID_PORT_80_TCP_PROTO=tcp", "SHARDID_PORT_80_TCP_PORT=80", "SHARDID_PORT_80_TCP_ADDR=10.0.0.1",
+		"SHARDID_REDIS_SERVICE_HOST=10.0.0.2", "SHARDID_REDIS_PORT=tcp://10.0.0.2:6379", "SHARDID_REDIS_PORT_6379_TCP_ADDR=10.0.0.2",
+	}
+	t.Chdir(t.TempDir())
+	got, err := loadArgs(t, environ)
+	wantConfig(t, got, err, nothing)
+	for _, name := range []string{"SHARDID_REDIS_PORT", "SHARDID_PORT_", "SHARDID_PORT_X_TCP", "SHARDID_SERVICE", "SHARDID_"} {
+		if _, err := loadArgs(t, []string{name + "=1"}); err == nil {
+			t.Errorf("%s passes", name)
+		}
+	}
+}
+
+func TestConfigDatabaseDSN(t *testing.T) {
+	for _, c := range []struct{ driver, dsn, want string }{
+		{"sqlite", "", filepath.Join("d", "shardid.db")},
+		{"sqlite", "other.db", "other.db"},
+		{"mysql", "u@/x", "u@/x"},
+		{"mysql", "", ""},
+	} {
+		config := Config{DataDir: "d", Database: Database{Driver: c.driver, DSN: c.dsn}}
+		if got := config.DatabaseDSN(); got != c.want {
+			t.Errorf("%+v: got %q", c, got)
+		}
+	}
+}
+
+func TestConfigFlagsOfSecretsDoNotExist(t *testing.T) {
+	flags := pflag.NewFlagSet("shardid", pflag.ContinueOnError)
+	AddFlags(flags)
+	var secrets []string
+	for _, k := range Defaults().Keys {
+		f := flags.Lookup(k.Path)
+		if k.Secret {
+			secrets = append(secrets, k.Path)
+		}
+		if k.Secret != (f == nil) || (f != nil && !f.Hidden) {
+			t.Errorf("%s: secret %t, flag %+v", k.Path, k.Secret, f)
+		}
+	}
+	if got := strings.Join(secrets, " "); got != "server.admin_token database.dsn redis.password redis.sentinel_password" {
+		t.Errorf("secrets are %s", got)
+	}
+	if usage := flags.FlagUsages(); strings.Count(usage, "--") != 1 || !strings.Contains(usage, "--config FILE") {
+		t.Errorf("usage is %s", usage)
+	}
+}
+
+func TestConfigNamesTheFileThatCannotBeRead(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("folder", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		"none.yaml": "none.yaml: cannot be read: no such file or directory: name a readable file with --config",
+		"folder":    "folder: cannot be read: is a directory: name a readable file with --config",
+		"":          `"": cannot be read: no such file or directory: name a readable file with --config`,
+		"a\nb":      `"a\nb": cannot be read: no such file or directory: name a readable file with --config`,
+	} {
+		if _, err := loadArgs(t, nil, "--config", file); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", file, err, want)
+		}
+	}
+}

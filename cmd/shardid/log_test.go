@@ -1,0 +1,139 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/cmd/shardid/config"
+)
+
+// newTestLevel is a level whose changes are written to the buffer.
+func newTestLevel(configured slog.Level) (*logLevel, *bytes.Buffer) {
+	var log bytes.Buffer
+	return newLogLevel(configured, slog.New(slog.NewTextHandler(&log, nil))), &log
+}
+
+// A change ends by itself, and not before.
+func TestLogLevelGoesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, log := newTestLevel(slog.LevelWarn)
+		state := l.Set(slog.LevelDebug, time.Minute, "root", "a-1")
+		if state.Level != "debug" || state.Configured != "warn" || time.Until(state.Until) != time.Minute {
+			t.Errorf("state %+v", state)
+		}
+		time.Sleep(time.Minute - time.Millisecond)
+		if l.current.Level() != slog.LevelDebug {
+			t.Error("went back too soon")
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if state := l.State(); l.current.Level() != slog.LevelWarn || state.Level != "warn" || !state.Until.IsZero() {
+			t.Errorf("state %+v", state)
+		}
+		for _, want := range []string{
+			`msg="log level changed" level=debug by=root for=1m0s request_id=a-1`, `msg="log level is as configured again" level=warn`,
+		} {
+			if strings.Count(log.String(), want) != 1 {
+				t.Errorf("logged %s", log)
+			}
+		}
+	})
+}
+
+// The latest change counts, and the end of an earlier one does not end it.
+func TestLogLevelLatestChangeCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := newTestLevel(slog.LevelInfo)
+		l.Set(slog.LevelDebug, time.Minute, "root", "")
+		first := l.changes
+		l.Set(slog.LevelError, time.Hour, "root", "")
+		l.expire(first) // as a timer does that fired while the next change was made
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		if l.current.Level() != slog.LevelError {
+			t.Errorf("level %v", l.current.Level())
+		}
+		if state := l.Set(slog.LevelInfo, time.Hour, "root", ""); !state.Until.IsZero() || state.Level != "info" {
+			t.Errorf("the configured level: %+v", state)
+		}
+		l.Set(slog.LevelDebug, time.Hour, "root", "")
+		l.Stop()
+		l.Stop()
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if l.current.Level() != slog.LevelDebug {
+			t.Error("changed after the stop")
+		}
+	})
+}
+
+func TestLogLevelToggles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, log := newTestLevel(slog.LevelInfo)
+		for _, want := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelDebug} {
+			l.Toggle("signal")
+			if l.current.Level() != want {
+				t.Errorf("level %v, want %v", l.current.Level(), want)
+			}
+		}
+		time.Sleep(toggleFor + time.Second)
+		synctest.Wait()
+		if l.current.Level() != slog.LevelInfo || strings.Count(log.String(), "by=signal") != 3 {
+			t.Errorf("level %v, logged %s", l.current.Level(), log)
+		}
+	})
+}
+
+// What the log shows follows the level; who changed it is shown at every level.
+func TestLoggerFollowsItsLevel(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	log, level, err := newLogger(f, config.Log{Level: "error", Format: "auto"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer level.Stop()
+	log.Warn("before")
+	level.Set(slog.LevelDebug, time.Hour, "root", "")
+	log.Debug("during")
+	level.Set(slog.LevelError, time.Hour, "root", "")
+	log.Warn("after")
+	raw, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(raw)
+	if strings.Contains(got, "before") || strings.Contains(got, "after") || !strings.Contains(got, `"msg":"during"`) || strings.Count(got, "log level changed") != 2 {
+		t.Error(got)
+	}
+}
+
+// Rows that cannot be used are told of, and do not fill the disk when there are many or
+// they are read again and again.
+func TestBadRowsAreToldSparsely(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		rows := newBadRows(slog.New(slog.NewTextHandler(&log, nil)))
+		for range 500 {
+			rows.tell(errors.New("app_id 300"))
+		}
+		if n := strings.Count(log.String(), "app_id 300"); n != badRowLines {
+			t.Errorf("%d lines", n)
+		}
+		time.Sleep(badRowEvery)
+		rows.tell(errors.New("app_id 301"))
+		if !strings.Contains(log.String(), `error="app_id 301" more_since_the_last_line=436`) {
+			t.Error(log.String())
+		}
+	})
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"shardid/cmd/shardid/config"
+	"shardid/repository/redisstore"
+	"shardid/repository/sqlstore"
+	"shardid/service/access"
+	"shardid/service/admin"
+
+	"github.com/spf13/cobra"
+)
+
+// redisEmbedded is the redis.mode that keeps the lists in the process.
+const redisEmbedded = "embedded"
+
+// opened is the database for one command.
+type opened struct {
+	cfg     Config
+	db      *sqlstore.Store
+	workers *sqlstore.Workers
+	admin   *admin.Service // audit lines go to stderr, in the form and from the level that the configuration says
+}
+
+// withStores completes cmd: run gets the database, with the schema in place on SQLite.
+// Redis vouches for it as it does for replicas. check, which may be nil, comes before.
+func (c *cli) withStores(cmd *cobra.Command, check func(context.Context, Config) error,
+	run func(context.Context, opened) error) *cobra.Command {
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) (err error) {
+		ctx := cmd.Context()
+		if check != nil {
+			if err := check(ctx, cfg); err != nil {
+				return err
+			}
+		}
+		client, err := openRedis(cfg)
+		if err != nil {
+			return err
+		}
+		if client != nil {
+			defer func() { err = cmp.Or(err, client.Close()) }()
+		}
+		db, err := openDatabase(ctx, cfg, nil, client)
+		if err != nil {
+			return err
+		}
+		defer func() { err = cmp.Or(err, db.Close()) }()
+		if err := ownSchema(ctx, cfg, db); err != nil {
+			return err
+		}
+		_ = tellDeployment(ctx, db, client) // run says what is wrong with the database
+		log, _, err := newLogger(os.Stderr, cfg.Log)
+		if err != nil {
+			return err
+		}
+		workers := db.Workers(sqlstore.WorkersOptions{ReclaimMargin: cfg.Snowflake.MaxClockOffset})
+		return run(ctx, opened{cfg, db, workers, admin.New(admin.Options{Store: db, Log: log, Workers: workers})})
+	})
+}
+
+// openDatabase opens the configured database, for which client vouches; it may be nil.
+// log is told of rows that cannot be used; it may be nil.
+func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *redisstore.Store,
+) (*sqlstore.Store, error) {
+	secure, err := storeTLS("database", cfg.Database.ClientTLS)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkEmbedded(ctx, cfg); err != nil {
+		return nil, err
+	}
+	opts := sqlstore.Options{
+		Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), ConnMaxLifetime: cfg.Database.ConnMaxLifetime,
+		TLS: secure, ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate),
+	}
+	if opts.Driver == sqlstore.MySQL {
+		opts.MaxOpenConns = cfg.Database.MaxOpenConns
+	}
+	if client != nil {
+		opts.Witness = client.Marks()
+	}
+	if log != nil {
+		opts.OnBadRow = newBadRows(log).tell
+		opts.OnServerChange = func(gap time.Duration, vouched bool) {
+			log.Warn("the database was restarted, failed over or restored: what it may lack is left out, unless Redis vouches for it",
+				"may_lack", gap.Round(time.Second).String(), "redis_vouches", vouched)
+		}
+	}
+	return sqlstore.Open(ctx, opts)
+}
+
+// ownSchema brings the schema of an embedded database up to date. That of a server is
+// the operator's, by shardid migrate.
+func ownSchema(ctx context.Context, cfg Config, db *sqlstore.Store) error {
+	if cfg.Database.Driver != sqlstore.SQLite {
+		return nil
+	}
+	return db.Migrate(ctx, func(string) {})
+}
+
+// errNoData: nothing was begun in this data folder.
+var errNoData = errors.New("there is no database")
+
+// checkEmbedded refuses to begin a new database where an earlier one was: its IDs
+// would begin at 1 again. The worker file of an instance is written only after the
+// database was there, so that it tells of one that was lost.
+func checkEmbedded(ctx context.Context, cfg Config) error {
+	if cfg.Database.Driver != sqlstore.SQLite {
+		return nil
+	}
+	// Before the database: what another process makes in between is no trace.
+	traces, err := filepath.Glob(filepath.Join(cfg.DataDir, "*", "*", "worker.json"))
+	if err != nil || len(traces) == 0 {
+		return err
+	}
+	state, err := sqlstore.InspectSQLite(ctx, cfg.DatabaseDSN())
+	if err != nil || state == sqlstore.FileOurs {
+		return err
+	}
+	what := map[sqlstore.FileState]string{
+		sqlstore.FileMissing: "is not there",
+		sqlstore.FileEmpty:   "is empty",
+		sqlstore.FileForeign: "has no table of shardid",
+	}[state]
+	return fmt.Errorf("%s %s, but %s tells of an earlier start: a new database would issue its IDs again: "+
+		"restore the file from a backup, or correct data_dir and database.dsn; if all of its IDs may be forgotten, remove %[3]s",
+		cfg.DatabaseDSN(), what, traces[0])
+}
+
+// needData refuses a command that only reads or changes what is there, where there
+// is nothing yet. Opening the database would make it.
+func needData(ctx context.Context, cfg Config) error {
+	if cfg.Database.Driver != sqlstore.SQLite {
+		return nil
+	}
+	state, err := sqlstore.InspectSQLite(ctx, cfg.DatabaseDSN())
+	if err != nil || state != sqlstore.FileMissing {
+		return err
+	}
+	return fmt.Errorf("%w at %s: nothing was made; begin with `shardid serve` or `shardid provision`, or correct data_dir", errNoData, cfg.DatabaseDSN())
+}
+
+// tellDeployment tells Redis whose keys to use, as only the database knows it.
+func tellDeployment(ctx context.Context, db *sqlstore.Store, client *redisstore.Store) error {
+	if client == nil {
+		return nil
+	}
+	id, err := db.Deployment(ctx)
+	if err == nil {
+		client.SetDeployment(id)
+	}
+	return err
+}
+
+// openRedis gives nil for lists in the process.
+func openRedis(cfg Config) (*redisstore.Store, error) {
+	if cfg.Redis.Mode == redisEmbedded {
+		return nil, nil
+	}
+	opts, err := redisOptions(cfg.Redis)
+	if err != nil {
+		return nil, err
+	}
+	return redisstore.New(opts)
+}
+
+func redisOptions(c config.Redis) (redisstore.Options, error) {
+	tlsConfig, err := storeTLS("redis", c.ClientTLS)
+	return redisstore.Options{
+		Mode: c.Mode, Addrs: c.Addrs, MasterName: c.MasterName,
+		Username: c.Username, Password: c.Password,
+		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword,
+		DB: c.DB, TLS: tlsConfig, PoolSize: c.PoolSize, UnsafeNoHistory: c.UnsafeNoHistory,
+	}, err
+}
+
+// redisLog takes what go-redis writes by itself; the failures it tells of come
+// back as errors too.
+type redisLog struct{ log *slog.Logger }
+
+// Printf implements go-redis' logger.
+func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
+	l.log.DebugContext(ctx, "go-redis: "+fmt.Sprintf(format, v...))
+}
+
+// clientTLS is TLS to another server.
+type clientTLS struct {
+	serverName string
+	insecure   bool
+}
+
+// trusting is without a certificate of the client; an empty caFile means the
+// system's authorities.
+func (c clientTLS) trusting(caFile string) (*tls.Config, error) {
+	cfg := &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: c.serverName,
+		InsecureSkipVerify: c.insecure, //nolint:gosec // the operator's choice, off by default
+	}
+	if caFile == "" {
+		return cfg, nil
+	}
+	pool, err := access.ReadPool(caFile)
+	cfg.RootCAs = pool
+	return cfg, err
+}
+
+// storeTLS reads the files of a section. It gives nil without TLS, which is what the
+// stores take for none. The certificate is read again for each connection, so that one
+// that is renewed needs no restart.
+func storeTLS(section string, c config.ClientTLS) (*tls.Config, error) {
+	if !c.TLS {
+		return nil, nil //nolint:nilnil // see above
+	}
+	cfg, err := clientTLS{c.TLSServerName, c.TLSInsecureSkipVerify}.trusting(c.TLSCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s.tls_ca_file: %w: name a PEM file of authorities that this user may read", section, err)
+	}
+	if c.TLSCertFile == "" {
+		return cfg, nil
+	}
+	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		cert, err := tls.LoadX509KeyPair(c.TLSCertFile, c.TLSKeyFile)
+		return &cert, err
+	}
+	if _, err := cfg.GetClientCertificate(nil); err != nil {
+		return nil, fmt.Errorf("%[1]s.tls_cert_file and %[1]s.tls_key_file: %[2]w: "+
+			"name the PEM files of a certificate and its key that this user may read", section, err)
+	}
+	return cfg, nil
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package zkstore_test
-
-const raceDetector = false

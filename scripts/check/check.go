@@ -1,0 +1,111 @@
+// Package check holds what the tests of many packages share: checks of one line, the
+// reporter of conditions that services are given, and whether the race detector is on.
+package check
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Must ends the test if err is not nil.
+func Must(t testing.TB, err error) {
+	if err != nil {
+		t.Helper()
+		t.Fatal(err)
+	}
+}
+
+// OK reports an error. What says what was done, in the manner of fmt.Sprintln.
+func OK(t testing.TB, err error, what ...any) {
+	if err != nil {
+		t.Helper()
+		t.Errorf("%s%v", label(what), err)
+	}
+}
+
+// Is reports an error that is not want, as errors.Is has it.
+func Is(t testing.TB, err, want error, what ...any) {
+	if !errors.Is(err, want) {
+		t.Helper()
+		t.Errorf("%sgot %v, want %v", label(what), err, want)
+	}
+}
+
+// Equal reports a value that is not want.
+func Equal[T comparable](t testing.TB, got, want T, what ...any) {
+	if got != want {
+		t.Helper()
+		t.Errorf("%sgot %+v, want %+v", label(what), got, want)
+	}
+}
+
+// Err is the error of a call that returns more than that: check.Must(t, check.Err(f())).
+// It panics if the last result is no error.
+func Err(results ...any) error {
+	last := results[len(results)-1]
+	if last == nil {
+		return nil
+	}
+	return last.(error)
+}
+
+// label begins a message with what was done.
+func label(what []any) string {
+	if len(what) == 0 {
+		return ""
+	}
+	text := fmt.Sprintln(what...)
+	return text[:len(text)-1] + ": "
+}
+
+// Eventually waits up to twenty seconds until f returns nil; else the test ends. It asks
+// at first after a millisecond and, in the end, every twenty.
+func Eventually(t testing.TB, what string, f func() error) {
+	t.Helper()
+	end := time.Now().Add(20 * time.Second)
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(pause)
+	}
+}
+
+// Reports is a reporter that keeps the last report of each condition. Its zero value
+// is ready; it may be used by many goroutines.
+type Reports struct {
+	mu   sync.Mutex
+	last map[string]error
+	told map[string]int
+}
+
+// Report keeps err as what is wrong with the condition.
+func (r *Reports) Report(condition string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil {
+		r.last, r.told = map[string]error{}, map[string]int{}
+	}
+	r.last[condition], r.told[condition] = err, r.told[condition]+1
+}
+
+// Of returns the last report of a condition.
+func (r *Reports) Of(condition string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last[condition]
+}
+
+// Told returns how often a condition was reported.
+func (r *Reports) Told(condition string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.told[condition]
+}

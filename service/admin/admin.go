@@ -1,0 +1,293 @@
+// Package admin creates, changes and deletes apps and tags, and frees worker IDs. The
+// HTTP front end and the command line go through it, so both refuse the same things
+// and leave the same line in the log.
+//
+// It decides nothing about IDs itself: what would let one repeat is refused by the
+// store, in the transaction that holds the rows (model.AppChange, model.TagChange).
+// It has a replica that is told of a change take it over at once, and says by when all
+// others will have.
+//
+// Every call that changes something, or was refused, writes one line "audit" at INFO:
+// who, action, target, what was there before and what is there now, outcome. Outcome
+// is done, refused (nothing was changed) or failed (whether it is stored is not known:
+// look).
+package admin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"shardid/model"
+)
+
+const (
+	// changeTimeout bounds a change in the store. It is longer than the store waits
+	// for a row, and shorter than the HTTP server waits for an answer.
+	changeTimeout = 7 * time.Second
+	// reloadTimeout is how long an answer waits for this replica to take a change over.
+	reloadTimeout = 2 * time.Second
+	// readingTime is more than another replica's reload takes once it has begun.
+	readingTime = 5 * time.Second
+)
+
+const (
+	// DefaultStep is the smallest segment of an app that names none, in indices: the
+	// default of the table's column.
+	DefaultStep = 1000
+	// DefaultTagStep is the smallest segment of a tag that names none, in IDs: that of
+	// Leaf's own example row.
+	DefaultTagStep = 2000
+)
+
+// Store is all that the stores of apps and tags do, each change in one transaction.
+// Errors: model.ErrUnknownApp, ErrUnknownTag, ErrAppExists, ErrTagExists,
+// ErrInvalidArgument (for a row that cannot be used, too), ErrRefused; after a
+// *model.StoreError it is not known whether a change is stored.
+type Store interface {
+	Apps(ctx context.Context) ([]model.AppSummary, error)
+	App(ctx context.Context, id uint8) (model.AppSummary, error)
+	CreateApp(ctx context.Context, app model.App) (model.AppSummary, error)
+	ChangeApp(ctx context.Context, id uint8, change model.AppChange) (before, after model.AppSummary, err error)
+	// DeleteApp deletes the app of that ID if it has that name, and remembers what it
+	// handed out.
+	DeleteApp(ctx context.Context, id uint8, name string) (model.AppSummary, error)
+
+	Tags(ctx context.Context) ([]model.Tag, error)
+	Tag(ctx context.Context, name string) (model.Tag, error)
+	CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
+	ChangeTag(ctx context.Context, name string, change model.TagChange) (before, after model.Tag, err error)
+	// DeleteTag remembers what the tag handed out.
+	DeleteTag(ctx context.Context, name string) (model.Tag, error)
+}
+
+// Workers is the database's registry of worker IDs.
+type Workers interface {
+	// Free takes a worker ID from the address that has it. Errors:
+	// model.ErrInvalidArgument, ErrRefused while it may be in use, *model.StoreError.
+	Free(ctx context.Context, workerID int, address string) (model.WorkerEntry, error)
+}
+
+// Replica is a mode that this process serves.
+type Replica interface {
+	// Reload takes over what is stored. Errors: model.ErrNotReady, *model.StoreError,
+	// or that of ctx.
+	Reload(ctx context.Context) error
+	// NextReload is when the replicas begin to read all anew after now.
+	NextReload(now time.Time) time.Time
+}
+
+// Options are what a Service is made of. Store and Log are required.
+type Options struct {
+	Store   Store
+	Workers Workers // nil: FreeWorker may not be called
+	Log     *slog.Logger
+	// Queue and Segment are the modes that this process serves; nil for one that it
+	// does not, as on the command line.
+	Queue, Segment Replica
+	Now            func() time.Time // nil means time.Now
+}
+
+// Service administrates apps and tags. Safe for concurrent use, over processes too.
+type Service struct{ opts Options }
+
+// New makes a Service, which owns nothing and need not be stopped.
+func New(opts Options) *Service {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	return &Service{opts: opts}
+}
+
+// Actor is who wants a change.
+type Actor struct {
+	Name      string // of the token, or cli: and the user
+	Remote    string // address that the request came from; "" for none
+	RequestID string // "" for none
+}
+
+// Effect says from when on a change counts that is stored.
+type Effect struct {
+	Here bool // it does on this replica
+	// New: it is of something new, which every replica looks for when it is asked for
+	// it.
+	New bool
+	// Everywhere is when every replica has taken it over; zero when this process
+	// cannot tell, as it does not serve the mode.
+	Everywhere time.Time
+}
+
+// String is the effect for people.
+func (e Effect) String() string {
+	switch {
+	case e.New:
+		return "now, on every replica"
+	case e.Everywhere.IsZero():
+		return "on every replica with its next reload"
+	case e.Here:
+		return "here now, on every replica by " + e.Everywhere.UTC().Format(time.RFC3339)
+	}
+	return "on every replica, this one included, by " + e.Everywhere.UTC().Format(time.RFC3339)
+}
+
+// takeOver has this replica take a change over. One that cannot now will with its next
+// reload, and has reported why.
+func (s *Service) takeOver(ctx context.Context, r Replica) Effect {
+	if r == nil {
+		return Effect{}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reloadTimeout)
+	defer cancel()
+	by := r.NextReload(s.opts.Now()).Add(readingTime)
+	return Effect{Here: r.Reload(ctx) == nil, Everywhere: by}
+}
+
+// change bounds a change. A client that goes away does not end it: it would not be
+// known then whether it is stored.
+func change(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
+}
+
+// Apps lists the apps in order. Errors: *model.StoreError.
+func (s *Service) Apps(ctx context.Context) ([]model.AppSummary, error) {
+	return s.opts.Store.Apps(ctx)
+}
+
+// App reads one app. Errors: model.ErrUnknownApp, *model.StoreError.
+func (s *Service) App(ctx context.Context, id uint8) (model.AppSummary, error) {
+	return s.opts.Store.App(ctx, id)
+}
+
+// CreateApp provisions the shards of an app, all or none. Errors:
+// model.ErrInvalidArgument, ErrAppExists, ErrRefused for a limit below what an app of
+// this ID had handed out before it was deleted, *model.StoreError.
+func (s *Service) CreateApp(ctx context.Context, by Actor, app model.App) (model.AppSummary, Effect, error) {
+	within, cancel := change(ctx)
+	defer cancel()
+	made, err := s.opts.Store.CreateApp(within, app)
+	s.audit(ctx, by, event{
+		action: "app.create", target: fmt.Sprint("app ", app.ID), err: err,
+		asked: appValue(model.AppSummary{App: app, Shards: model.Shards}), after: appValue(made),
+	})
+	if err != nil {
+		return model.AppSummary{}, Effect{}, err
+	}
+	effect := s.takeOver(ctx, s.opts.Queue)
+	effect.New = true
+	return made, effect, nil
+}
+
+// ChangeApp changes an app. Errors: model.ErrUnknownApp, ErrInvalidArgument,
+// ErrRefused for what would let an ID repeat, *model.StoreError.
+func (s *Service) ChangeApp(ctx context.Context, by Actor, id uint8, c model.AppChange) (model.AppSummary, Effect, error) {
+	if c.Empty() {
+		return model.AppSummary{}, Effect{}, fmt.Errorf("%w: nothing is to be changed: name, description, step, maxLimitId, limitPolicy, minIndex or maxRate must be given", model.ErrInvalidArgument)
+	}
+	within, cancel := change(ctx)
+	defer cancel()
+	before, after, err := s.opts.Store.ChangeApp(within, id, c)
+	s.audit(ctx, by, event{
+		action: "app.change", target: fmt.Sprint("app ", id), err: err,
+		asked: changeValue(c), before: appValue(before), after: appValue(after),
+	})
+	if err != nil {
+		return model.AppSummary{}, Effect{}, err
+	}
+	return after, s.takeOver(ctx, s.opts.Queue), nil
+}
+
+// DeleteApp deletes the app that has that name, and answers what it was. What it
+// handed out is remembered: should it come back, it goes on above that. Errors:
+// model.ErrUnknownApp, ErrInvalidArgument for another name, *model.StoreError.
+func (s *Service) DeleteApp(ctx context.Context, by Actor, id uint8, name string) (model.AppSummary, Effect, error) {
+	within, cancel := change(ctx)
+	defer cancel()
+	was, err := s.opts.Store.DeleteApp(within, id, name)
+	s.audit(ctx, by, event{action: "app.delete", target: fmt.Sprint("app ", id), err: err, before: appValue(was)})
+	if err != nil {
+		return model.AppSummary{}, Effect{}, err
+	}
+	return was, s.takeOver(ctx, s.opts.Queue), nil
+}
+
+// Tags lists the tags by name. Errors: *model.StoreError.
+func (s *Service) Tags(ctx context.Context) ([]model.Tag, error) { return s.opts.Store.Tags(ctx) }
+
+// Tag reads one tag. Errors: model.ErrUnknownTag, model.ErrInvalidArgument for a row
+// that cannot be used, *model.StoreError.
+func (s *Service) Tag(ctx context.Context, name string) (model.Tag, error) {
+	return s.opts.Store.Tag(ctx, name)
+}
+
+// CreateTag adds a tag, above what one of the name had handed out before it was
+// deleted. Errors: model.ErrInvalidArgument, ErrTagExists, *model.StoreError.
+func (s *Service) CreateTag(ctx context.Context, by Actor, tag model.Tag) (model.Tag, Effect, error) {
+	within, cancel := change(ctx)
+	defer cancel()
+	made, err := s.opts.Store.CreateTag(within, tag)
+	s.audit(ctx, by, event{action: "tag.create", target: "tag " + tag.Name, err: err, asked: tagValue(tag), after: tagValue(made)})
+	if err != nil {
+		return model.Tag{}, Effect{}, err
+	}
+	effect := s.takeOver(ctx, s.opts.Segment)
+	effect.New = true
+	return made, effect, nil
+}
+
+// ChangeTag changes a tag. Errors: model.ErrUnknownTag, ErrInvalidArgument, ErrRefused
+// for a max_id that would go down, *model.StoreError.
+func (s *Service) ChangeTag(ctx context.Context, by Actor, name string, c model.TagChange) (model.Tag, Effect, error) {
+	if c.Empty() {
+		return model.Tag{}, Effect{}, fmt.Errorf("%w: nothing is to be changed: step, maxId, description or maxRate must be given", model.ErrInvalidArgument)
+	}
+	within, cancel := change(ctx)
+	defer cancel()
+	before, after, err := s.opts.Store.ChangeTag(within, name, c)
+	s.audit(ctx, by, event{
+		action: "tag.change", target: "tag " + name, err: err,
+		asked: tagChangeValue(c), before: tagValue(before), after: tagValue(after),
+	})
+	if err != nil {
+		return model.Tag{}, Effect{}, err
+	}
+	return after, s.takeOver(ctx, s.opts.Segment), nil
+}
+
+// DeleteTag deletes a tag whose name is given twice, and answers what it was. What it
+// handed out is remembered: should it come back, it goes on above that. Errors:
+// model.ErrUnknownTag, ErrInvalidArgument for two names, *model.StoreError.
+func (s *Service) DeleteTag(ctx context.Context, by Actor, name, confirm string) (was model.Tag, effect Effect, err error) {
+	within, cancel := change(ctx)
+	defer cancel()
+	if name == confirm {
+		was, err = s.opts.Store.DeleteTag(within, name)
+	} else {
+		err = fmt.Errorf("%w: confirm the deletion with the tag's name, which is %q", model.ErrInvalidArgument, name)
+	}
+	s.audit(ctx, by, event{action: "tag.delete", target: "tag " + name, err: err, before: tagValue(was)})
+	if err != nil {
+		return model.Tag{}, Effect{}, err
+	}
+	return was, s.takeOver(ctx, s.opts.Segment), nil
+}
+
+// FreeWorker takes a worker ID from the address that has it, once all its bounds have
+// passed. Errors: model.ErrInvalidArgument, ErrRefused, *model.StoreError.
+func (s *Service) FreeWorker(ctx context.Context, by Actor, workerID int, address string) (model.WorkerEntry, error) {
+	within, cancel := change(ctx)
+	defer cancel()
+	was, err := s.opts.Workers.Free(within, workerID, address)
+	s.audit(ctx, by, event{action: "worker.free", target: fmt.Sprintf("worker ID %d", workerID), err: err, before: workerValue(was)})
+	return was, err
+}
+
+// Confirm runs what an operator confirms about a target, and says how much had waited
+// for that. Errors: those of confirm.
+func (s *Service) Confirm(ctx context.Context, by Actor, target string, confirm func(context.Context) (int64, error)) (int64, error) {
+	within, cancel := change(ctx)
+	defer cancel()
+	waited, err := confirm(within)
+	s.audit(ctx, by, event{action: "confirm", target: target, err: err, after: slog.GroupValue(slog.Int64("confirmed", waited))})
+	return waited, err
+}

@@ -1,0 +1,199 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/gin-gonic/gin"
+)
+
+// Values of the headers that answers have, made once. They are shared by all answers: to
+// change one, replace the slice.
+var (
+	typeJSON       = []string{"application/json; charset=utf-8"}
+	typeText       = []string{"text/plain; charset=utf-8"}
+	typeHTML       = []string{"text/html; charset=utf-8"}
+	typeYAML       = []string{"application/yaml"}
+	typePrometheus = []string{"text/plain; version=0.0.4; charset=utf-8"}
+	noStore        = []string{"no-store"}
+	revalidate     = []string{"no-cache"} // a browser keeps a file, and asks each time
+	nosniff        = []string{"nosniff"}
+)
+
+// counted is how long a body net/http gives its length by itself, in bytes; a
+// longer one without a length it would send in chunks.
+const counted = 2048
+
+// writeBody sends a whole answer, of which a browser makes nothing else than what
+// it is said to be.
+func (a *API) writeBody(c *gin.Context, status int, contentType []string, body []byte) {
+	c.Writer.Header()["X-Content-Type-Options"] = nosniff
+	a.write(c, status, contentType, body)
+}
+
+// write sends a whole answer. No answer may be cached: a cache would issue an ID
+// twice.
+func (a *API) write(c *gin.Context, status int, contentType []string, body []byte) {
+	h := c.Writer.Header()
+	h["Content-Type"] = contentType
+	h["Cache-Control"] = noStore
+	if len(body) > counted || c.Request.Method == http.MethodHead {
+		h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	c.Status(status)
+	_, _ = c.Writer.Write(body) // a failed write means the client has gone
+}
+
+// writeJSON sends what is encoded.
+func (a *API) writeJSON(c *gin.Context, body []byte) {
+	a.writeBody(c, http.StatusOK, typeJSON, body)
+}
+
+// serveJSON makes the handler of a route that answers with a JSON object: what route
+// returns, with that status, or its error by the error table. The router has checked the
+// method and the group's guard who asks; route reads the parameters and the body. ctx
+// is bounded by readTimeout for GET, which reads a store at most.
+func (a *API) serveJSON(status int, route func(ctx context.Context, c *gin.Context) (any, error)) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		ctx := c.Request.Context()
+		if c.Request.Method == http.MethodGet {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, readTimeout)
+			defer cancel()
+		}
+		answer, err := route(ctx, c)
+		var body []byte
+		if err == nil {
+			body, err = encodeJSON(answer) // what cannot be encoded is a fault of ours
+		}
+		if err != nil {
+			a.failStore(c, err)
+			return
+		}
+		a.writeBody(c, status, typeJSON, body)
+	}
+}
+
+// form is how IDs are shown.
+type form int
+
+const (
+	asJSON   form = iota
+	asLines       // one decimal a line
+	asDigits      // one decimal and nothing else, as Leaf's clients read it
+)
+
+// appendIssued appends the IDs that were issued for p.
+func appendIssued(b []byte, ids []int64, p params, f form) []byte {
+	switch {
+	case f == asLines:
+		return appendLines(b, ids)
+	case f == asDigits:
+		return strconv.AppendInt(b, ids[0], 10)
+	case p.batch:
+		return appendIDs(b, ids, p.stringify)
+	}
+	return appendID(b, ids[0])
+}
+
+// appendID appends {"code":0,"id":N,"idStr":"N"}.
+func appendID(b []byte, id int64) []byte {
+	b = append(b, `{"code":0,"id":`...)
+	from := len(b)
+	b = strconv.AppendInt(b, id, 10)
+	digits := b[from:]
+	b = append(append(b, `,"idStr":"`...), digits...)
+	return append(b, '"', '}')
+}
+
+// appendIDs appends {"code":0,"ids":[…]}, as strings when asked.
+func appendIDs(b []byte, ids []int64, stringify bool) []byte {
+	b = append(b, `{"code":0,"ids":[`...)
+	separator := `,`
+	if stringify {
+		b, separator = append(b, '"'), `","`
+	}
+	var d decimals
+	for i, id := range ids {
+		if i > 0 {
+			b = append(b, separator...)
+		}
+		b = d.append(b, id)
+	}
+	if stringify {
+		b = append(b, '"')
+	}
+	return append(b, ']', '}')
+}
+
+// appendLines appends one decimal a line.
+func appendLines(b []byte, ids []int64) []byte {
+	var d decimals
+	for _, id := range ids {
+		b = append(d.append(b, id), '\n')
+	}
+	return b
+}
+
+// appendJSON appends v as JSON.
+func appendJSON(b []byte, v any) []byte {
+	body, err := encodeJSON(v)
+	if err != nil { // not for what is sent here
+		return append(b, "null"...)
+	}
+	return append(b, body...)
+}
+
+// encodeJSON is v as JSON. Unlike json.Marshal it leaves &, < and > alone, so that
+// a message with a URL can be read and copied from a terminal.
+func encodeJSON(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), err
+}
+
+// decimals appends positive IDs. Those of a batch are close to each other: all
+// digits but the last eight are mostly those of the ID before, and the eight are
+// made at once. The zero value is ready; not safe for concurrent use.
+type decimals struct {
+	high int64    // what the first digits show
+	n    int      // how many those are
+	head [16]byte // them
+}
+
+// tail is what the last eight digits count.
+const tail = 100_000_000
+
+func (d *decimals) append(b []byte, id int64) []byte {
+	high, low := id/tail, id%tail
+	if high <= 0 {
+		return strconv.AppendInt(b, id, 10)
+	}
+	if high != d.high {
+		d.high, d.n = high, len(strconv.AppendInt(d.head[:0], high, 10))
+	}
+	at, room := len(b), len(d.head)+8
+	b = slices.Grow(b, room)[:at+room]
+	*(*[16]byte)(b[at:]) = d.head // all of it is faster than so many
+	binary.LittleEndian.PutUint64(b[at+d.n:], eightDigits(uint64(low)))
+	return b[:at+d.n+8]
+}
+
+// eightDigits is a number below 10^8 as ASCII, its first digit in the lowest byte.
+// Each step halves all parts of the number at once: 8 digits, 4 and 4, 2 and 2 and
+// 2 and 2. The multiplications are divisions, exact below 10 000 and below 100.
+func eightDigits(n uint64) uint64 {
+	n = n/10_000 | n%10_000<<32
+	q := n * 5243 >> 19 & 0x7f_0000_007f
+	n = q | (n-q*100)<<16
+	q = n * 103 >> 10 & 0x0f_000f_000f_000f
+	n = q | (n-q*10)<<8
+	return n | 0x3030_3030_3030_3030
+}

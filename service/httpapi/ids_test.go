@@ -1,0 +1,313 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+// A panic is one answer with code -11 and one log line with the stack, and the
+// next request is served.
+func TestPanicIsAnsweredAndLogged(t *testing.T) {
+	for _, p := range []any{"boom", errors.New("boom"), []int{1}, nil} {
+		q := panicking(p)
+		api, log := logging(q, nil)
+		wantAnswer(t, ask(api, "GET", alice), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`)
+		if got := log.String(); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "panicking.func1") || !strings.Contains(got, "path=/get") {
+			t.Errorf("panic(%v) logged %s", p, got)
+		}
+		q.next = nil
+		wantAnswer(t, ask(api, "GET", alice), 200, `{"code":0,"id":16385,"idStr":"16385"}`)
+	}
+}
+
+// http.ErrAbortHandler asks net/http to cut the connection: it is not ours.
+func TestAbortPassesThrough(t *testing.T) {
+	api, log := logging(panicking(http.ErrAbortHandler), nil)
+	defer func() {
+		if p := recover(); p != http.ErrAbortHandler || log.Len() > 0 { //nolint:errorlint // a panic value
+			t.Errorf("recovered %v, logged %q", p, log.String())
+		}
+	}()
+	ask(api, "GET", alice)
+}
+
+// brokenPipe panics when the answer is written, after its headers.
+type brokenPipe struct{ *httptest.ResponseRecorder }
+
+func (brokenPipe) Write([]byte) (int, error) { panic("broken pipe") }
+
+func TestPanicAfterTheHeadersWritesNoSecondAnswer(t *testing.T) {
+	api, log := logging(&fakeQueue{}, nil)
+	w := httptest.NewRecorder()
+	api.ServeHTTP(brokenPipe{w}, httptest.NewRequest(http.MethodGet, alice, nil))
+	wantAnswer(t, w, 200, "")
+	if !strings.Contains(log.String(), "broken pipe") {
+		t.Errorf("logged %q", log.String())
+	}
+}
+
+// What a client may not see is in the log; what it did wrong itself is not an
+// error there.
+func TestLogLevels(t *testing.T) {
+	for err, want := range map[error]string{
+		errors.New("disk full"): `level=ERROR msg="request failed" path=/get error="disk full"`,
+		model.ErrUnknownApp:     `level=DEBUG msg="request refused" path=/get code=-2 error="app is not provisioned"`,
+	} {
+		api, log := logging(broken(err), nil)
+		ask(api, "GET", alice)
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("logged %q, want %q", log.String(), want)
+		}
+	}
+}
+
+// A buffer that served a large batch, or a request that failed, serves the next one with
+// nothing left over, whatever its mode.
+func TestBuffersHoldNothingOver(t *testing.T) {
+	q := &fakeQueue{}
+	opts, modes := testOptions(q, nil, io.Discard)
+	api := New(opts)
+	ask(api, "GET", alice+"&count=10000")
+	q.index = 0
+	wantAnswer(t, ask(api, "GET", alice+"&count=2"), 200, `{"code":0,"ids":[16385,32769]}`)
+	q.next = broken(model.ErrQueueEmpty).next
+	ask(api, "GET", alice)
+	q.next, q.index = nil, 0
+	wantAnswer(t, ask(api, "GET", alice), 200, `{"code":0,"id":16385,"idStr":"16385"}`)
+	q.index = 0
+	ask(api, "GET", uidURL+"?count=10000")
+	wantAnswer(t, ask(api, "GET", segmentURL), 200, "1")
+	wantAnswer(t, ask(api, "GET", segmentURL+"?count=2"), 200, "2\n3\n")
+	modes.segment.next = func(context.Context) error { panic("boom") }
+	wantAnswer(t, ask(api, "GET", segmentURL), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`)
+	wantAnswer(t, ask(api, "GET", alice), 200, `{"code":0,"id":16385,"idStr":"16385"}`)
+	if api.Answers()[0] != 7 || api.Answers()[-11] != 1 {
+		t.Errorf("counted %v", api.Answers())
+	}
+}
+
+// The tag arrives decoded, once; an encoded slash is part of it.
+func TestTagIsDecoded(t *testing.T) {
+	for raw, want := range map[string]string{
+		"leaf-segment-test": "leaf-segment-test", "a.b:c_d": "a.b:c_d", "a%2Fb": "a/b", "%2f": "/", "a%2F%2Fb": "a//b", "a%2526": "a%26",
+		"a+b": "a+b", "a%20b": "a b", "..": "..", "%2e": ".", "%E5%BC%A0%e4%b8%89": "张三", "a;b": "a;b", "%3F": "?", "*": "*", ":key": ":key",
+	} {
+		opts, modes := testOptions(&fakeQueue{}, nil, io.Discard)
+		if got := ask(New(opts), "GET", "/api/segment/get/"+raw); got.Code != 200 || modes.segment.tag != want {
+			t.Errorf("%s: %d %s, the service got %q, want %q", raw, got.Code, got.Body, modes.segment.tag, want)
+		}
+	}
+}
+
+// The gatePass arrives decoded, once.
+func TestGatePassIsDecoded(t *testing.T) {
+	for raw, want := range map[string]string{
+		"a+b": "a b", "a%2Bb": "a+b", "a%2526": "a%26", "a=b": "a=b", "a;b": "a;b", "%F0%9F%98%80": "😀", "%00": "\x00",
+	} {
+		q := &fakeQueue{}
+		if got := ask(newAPI(q), "GET", "/get?appId=1&gatePass="+raw); got.Code != 200 || q.gatePass != want {
+			t.Errorf("gatePass=%s: %d, the queue got %q, want %q", raw, got.Code, q.gatePass, want)
+		}
+	}
+}
+
+func TestAnswersAreCountedByCode(t *testing.T) {
+	a := newAPI(&fakeQueue{})
+	for _, target := range []string{alice, alice, "/get?appId=1", "/nowhere"} {
+		ask(a, http.MethodGet, target)
+	}
+	counts := a.Answers()
+	for code, want := range map[int]int64{0: 2, -6: 1, -10: 1, -4: 0} {
+		if counts[code] != want {
+			t.Errorf("code %d was counted %d times, want %d", code, counts[code], want)
+		}
+	}
+}
+
+type answer struct {
+	*http.Response
+	body string
+}
+
+// fetch sends a request over a connection of its own.
+func fetch(t *testing.T, method, url, accept string) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close = true
+	r.Header.Set("Accept", accept)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{res, string(body)}
+}
+
+// Every verb but GET is answered 405, whatever the parameters, and no mode ever
+// hears of it.
+func TestOtherVerbsIssueNothing(t *testing.T) {
+	q := &fakeQueue{}
+	opts, modes := testOptions(q, nil, io.Discard)
+	server := httptest.NewServer(New(opts))
+	defer server.Close()
+	for _, method := range []string{"HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "get", "BREW"} {
+		for _, target := range []string{"/get", alice, alice + "&count=3", "/api/segment/get/", segmentURL, segmentURL + "?count=3", snowflakeURL, uidURL, uidURL + "?count=3"} {
+			got := fetch(t, method, server.URL+target, "")
+			if got.StatusCode != http.StatusMethodNotAllowed || got.Header.Get("Allow") != "GET" || got.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s %s: %d %v", method, target, got.StatusCode, got.Header)
+			}
+			if (got.body == "") != (method == http.MethodHead) || method != http.MethodHead && !strings.HasPrefix(got.body, `{"code":-10,"message":`) {
+				t.Errorf("%s %s: body %q", method, target, got.body)
+			}
+		}
+	}
+	if q.calls != 0 || modes.calls() != 0 {
+		t.Errorf("the queue was called %d times, the modes %d times", q.calls, modes.calls())
+	}
+}
+
+func TestHeadOfHealth(t *testing.T) {
+	api := newAPI(&fakeQueue{ready: wrap(model.ErrNotReady)})
+	server := httptest.NewServer(api)
+	defer server.Close()
+	for path, status := range map[string]int{"/livez": 200, "/readyz": 503, "/readyz/queue": 503, "/readyz/uid": 200, "/healthz": 503} {
+		head, get := fetch(t, http.MethodHead, server.URL+path, ""), fetch(t, http.MethodGet, server.URL+path, "")
+		if head.StatusCode != status || head.body != "" || get.StatusCode != status {
+			t.Errorf("HEAD %s: %d %q, GET %d, want %d", path, head.StatusCode, head.body, get.StatusCode, status)
+		}
+		if head.ContentLength != int64(len(get.body)) || head.Header.Get("Content-Type") != get.Header.Get("Content-Type") {
+			t.Errorf("HEAD %s: %v, GET %v", path, head.Header, get.Header)
+		}
+	}
+}
+
+// A client that closes its sending half, as `nc -N` does, cancels its request
+// but still reads: it must not see an empty 200.
+func TestHalfClosedClientGetsAnError(t *testing.T) {
+	opts, modes := testOptions(&fakeQueue{next: waitForEnd}, nil, io.Discard)
+	modes.segment.next, modes.snowflake.next, modes.uid.next = waitForEnd, waitForEnd, waitForEnd
+	server := httptest.NewServer(New(opts))
+	defer server.Close()
+	for _, target := range []string{alice, segmentURL, snowflakeURL, uidURL + "?count=2"} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", target)
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusServiceUnavailable || !strings.HasPrefix(string(body), `{"code":-4,`) {
+			t.Errorf("%s: answered %d %q", target, res.StatusCode, body)
+		}
+	}
+}
+
+// waitForEnd is a queue that has nothing until the request ends.
+func waitForEnd(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Whether the client went or its deadline passed: an error, without a word in
+// the log above debug, and nothing that could be an ID.
+func TestRequestThatEnds(t *testing.T) {
+	const want = `{"code":-4,"message":"the request was given up while it waited: nothing was issued, try again"}`
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	expired, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancel()
+	for name, ctx := range map[string]context.Context{"canceled": canceled, "expired": expired} {
+		api, log := logging(&fakeQueue{next: waitForEnd}, nil)
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, alice, nil))
+		wantAnswer(t, w, http.StatusServiceUnavailable, want)
+		if w.Header().Get("Retry-After") != "1" || strings.Contains(log.String(), "level=ERROR") {
+			t.Errorf("%s: %v, log %s", name, w.Header(), log.String())
+		}
+	}
+}
+
+// Each mode counts its own requests, by outcome and code, also those that a handler
+// refuses before it asks the service.
+func TestTraffic(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	for _, target := range []string{alice, alice + "&count=7", "/get?appId=1", segmentURL, uidURL, "/decode?id=x", "/get/more"} {
+		ask(api, http.MethodGet, target)
+	}
+	all := api.Traffic()
+	for mode, want := range map[string][3]int64{ModeQueue: {2, 1, 0}, ModeSegment: {1, 0, 0}, ModeSnowflake: {0, 0, 0}, ModeUID: {1, 0, 0}} {
+		got := all[mode]
+		if n := [3]int64{got.OK.Count(), got.Refused.Count(), got.Failed.Count()}; n != want {
+			t.Errorf("%s: %v, want %v", mode, n, want)
+		}
+		var codes int64
+		for code, n := range got.Codes {
+			if n > 0 && code != -6 {
+				t.Errorf("%s: code %d counted", mode, code)
+			}
+			codes += n
+		}
+		if codes != want[1] || got.Codes[0] != 0 {
+			t.Errorf("%s: codes %v", mode, got.Codes)
+		}
+	}
+}
+
+// The outcome is the service's or the caller's by the status, and every code of the
+// error table is counted under itself.
+func TestTrafficByCode(t *testing.T) {
+	for _, e := range apiErrors() {
+		api := newAPIOf(failModes(e.err))
+		ask(api, http.MethodGet, snowflakeURL)
+		got := api.Traffic()[ModeSnowflake]
+		refused, failed := int64(1), int64(0)
+		if e.status >= 500 {
+			refused, failed = 0, 1
+		}
+		want := map[int]int64{}
+		for i := 1; i <= -lastCode; i++ {
+			want[-i] = 0
+		}
+		want[e.code] = 1
+		if got.OK.Count() != 0 || got.Refused.Count() != refused || got.Failed.Count() != failed || !maps.Equal(got.Codes, want) {
+			t.Errorf("%v: %+v", e.err, got)
+		}
+	}
+}
+
+// The time of a request is that of the service too.
+func TestTrafficTimes(t *testing.T) {
+	q := &fakeQueue{next: func(context.Context) error { time.Sleep(30 * time.Millisecond); return model.ErrQueueEmpty }}
+	api := newAPI(q)
+	ask(api, http.MethodGet, alice)
+	if got := api.Traffic()[ModeQueue].Failed; got.Sum < 30*time.Millisecond || got.Sum > 20*time.Second {
+		t.Errorf("took %v", got.Sum)
+	}
+}

@@ -1,0 +1,398 @@
+package httpapi
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"shardid/service/access"
+
+	"github.com/gin-gonic/gin"
+	"golang.org/x/time/rate"
+)
+
+// What a request keeps for the log and the trace.
+const (
+	traceKey  = "shardid.trace"  // ID of its trace
+	callerKey = "shardid.caller" // name of the token that it came with, never the token
+	codeKey   = "shardid.code"   // code of its error
+)
+
+// middleware is what every request goes through, outermost first.
+func (a *API) middleware() []gin.HandlerFunc {
+	all := []gin.HandlerFunc{a.identify}
+	if a.opts.Tracer != nil {
+		all = append(all, a.traced)
+	}
+	if mode := a.opts.AccessLog; mode != "" && mode != AccessOff {
+		l := &accessLog{log: a.opts.Log, mode: mode, errors: newLineLimit(errorLines)}
+		all = append(all, l.logged)
+	}
+	return append(all, a.recover, a.screen)
+}
+
+// identify answers with the request's own ID, when it has one that can be used.
+// Without one it costs a look into the head.
+func (a *API) identify(c *gin.Context) {
+	if given := c.Request.Header[requestIDHeader]; len(given) == 1 && isRequestID(given[0]) {
+		c.Writer.Header()[requestIDHeader] = given
+	}
+}
+
+const (
+	// requestIDHeader is where a caller and we say which request something is about.
+	requestIDHeader = "X-Request-Id"
+	// maxRequestID is the longest ID of a caller that is taken over, in bytes: more
+	// than any tool makes, and little enough for every line of a log.
+	maxRequestID = 128
+)
+
+// isRequestID says whether a text can be in a head and a line of a log as it is:
+// visible ASCII.
+func isRequestID(text string) bool {
+	hidden := func(r rune) bool { return r <= ' ' || r > '~' }
+	return text != "" && len(text) <= maxRequestID && strings.IndexFunc(text, hidden) < 0
+}
+
+// requestID is the ID of the request, which it shows to the caller: its own, that of
+// its trace, or a new one.
+func (a *API) requestID(c *gin.Context) string {
+	id := knownID(c)
+	if id == "" {
+		if id = traceID(c); id == "" {
+			id = rand.Text()
+		}
+		c.Writer.Header()[requestIDHeader] = []string{id}
+	}
+	return id
+}
+
+// knownID is the ID that the answer shows; "" for none yet.
+func knownID(c *gin.Context) string {
+	if shown := c.Writer.Header()[requestIDHeader]; len(shown) == 1 {
+		return shown[0]
+	}
+	return ""
+}
+
+// traceID is the ID of the request's trace: ours, or the one that its W3C traceparent
+// names, of version 00 or a later one: version, 32 hex digits of the trace, 16 of the
+// span, flags. "" for none.
+func traceID(c *gin.Context) string {
+	if id := c.GetString(traceKey); id != "" {
+		return id
+	}
+	const from, to, shortest = 3, 35, 55
+	given := c.Request.Header["Traceparent"]
+	if len(given) != 1 || len(given[0]) < shortest || given[0][from-1] != '-' || given[0][to] != '-' {
+		return ""
+	}
+	id := given[0][from:to]
+	if strings.Trim(id, "0") == "" || strings.Trim(id, "0123456789abcdef") != "" {
+		return ""
+	}
+	return id
+}
+
+// Trace is a request that is observed.
+type Trace struct {
+	Context context.Context // of the request: what is done with it belongs to its trace
+	ID      string          // of the trace, 32 hex digits
+	Parent  string          // W3C traceparent of the request, "" when it is not recorded
+	// End is called once, with the status of the answer and its code of the error
+	// table, 0 for none.
+	End func(status, code int)
+}
+
+// Tracer begins to observe a request for a route, "" for none that exists. It must not
+// block.
+type Tracer func(r *http.Request, route string) Trace
+
+// traced observes a request. Those that machines send again and again are left out: they
+// would be most of all traces and tell nothing.
+func (a *API) traced(c *gin.Context) {
+	path := c.FullPath()
+	if isHealth(path) || path == "/metrics" || path == "/readyz/:mode" {
+		return
+	}
+	t := a.opts.Tracer(c.Request, path)
+	defer func() { t.End(c.Writer.Status(), c.GetInt(codeKey)) }()
+	c.Request = c.Request.WithContext(t.Context)
+	c.Set(traceKey, t.ID)
+	if t.Parent != "" {
+		c.Writer.Header()["Traceparent"] = []string{t.Parent}
+	}
+	c.Next()
+}
+
+// What log.access can be. The lines are of level info.
+const (
+	AccessOff     = "off"     // nothing
+	AccessErrors  = "errors"  // requests that were refused or failed, up to errorLines a second
+	AccessSampled = "sampled" // those, and one in sampleEvery of the others
+	AccessAll     = "all"     // every request
+)
+
+const (
+	// errorLines is how many refused requests a second have a line: a caller that is
+	// refused again and again must not fill the disk.
+	errorLines = 100
+	// faultLines is the same for errors of ours.
+	faultLines = 10
+	// sampleEvery is the share of the served requests that have a line.
+	sampleEvery = 100
+	// maxLogged is how much of a path a line shows, in bytes.
+	maxLogged = 256
+	// moreLines is how many lines were left out before one.
+	moreLines = "more_since_the_last_line"
+)
+
+// accessLog writes a line for a request. Safe for concurrent use.
+type accessLog struct {
+	log    *slog.Logger
+	mode   string
+	served atomic.Int64
+	errors *lineLimit
+}
+
+// logged writes a line for the request if it is due one. The line shows nothing of the
+// query: a gatePass may be the name of a person.
+func (l *accessLog) logged(c *gin.Context) {
+	began := time.Now()
+	c.Next()
+	if !l.log.Enabled(context.Background(), slog.LevelInfo) {
+		return
+	}
+	due := l.mode == AccessAll
+	switch status := c.Writer.Status(); {
+	case due:
+	case status < http.StatusBadRequest:
+		due = l.mode == AccessSampled && l.served.Add(1)%sampleEvery == 1
+	default:
+		due = l.errors.allow()
+	}
+	if !due {
+		return
+	}
+	attrs := append(make([]slog.Attr, 0, 10),
+		slog.String("method", cut(c.Request.Method, maxLogged)), slog.String("path", cut(c.Request.URL.Path, maxLogged)),
+		slog.Int("status", c.Writer.Status()), slog.Int("code", c.GetInt(codeKey)),
+		slog.Float64("ms", float64(time.Since(began).Microseconds())/1000),
+		slog.Int("bytes", max(0, c.Writer.Size())),
+	)
+	for _, known := range [...]struct{ key, value string }{
+		{"request_id", knownID(c)}, {"trace_id", traceID(c)}, {"token", caller(c)},
+	} {
+		if known.value != "" {
+			attrs = append(attrs, slog.String(known.key, known.value))
+		}
+	}
+	if n := l.errors.skipped.Swap(0); n > 0 {
+		attrs = append(attrs, slog.Int64(moreLines, n))
+	}
+	l.log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
+}
+
+// cut shortens what a caller chose.
+func cut(text string, most int) string {
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}
+
+// lineLimit lets so many lines a second through. Safe for concurrent use.
+type lineLimit struct {
+	limiter *rate.Limiter
+	skipped atomic.Int64 // since the last line that told how many
+}
+
+func newLineLimit(perSecond int) *lineLimit {
+	return &lineLimit{limiter: rate.NewLimiter(rate.Limit(perSecond), perSecond)}
+}
+
+// allow says whether there may be a line, and counts it otherwise.
+func (l *lineLimit) allow() bool {
+	if l.limiter.Allow() {
+		return true
+	}
+	l.skipped.Add(1)
+	return false
+}
+
+// fault logs what the service did wrong.
+func (a *API) fault(c *gin.Context, message string, args ...any) {
+	id := a.requestID(c)
+	if !a.faults.allow() {
+		return
+	}
+	args = append(append([]any{"path", cut(c.Request.URL.Path, maxLogged)}, args...), "request_id", id)
+	if n := a.faults.skipped.Swap(0); n > 0 {
+		args = append(args, slog.Int64(moreLines, n))
+	}
+	a.opts.Log.Error(message, args...)
+}
+
+// recover turns a panic into an answer with code -11 and logs it.
+func (a *API) recover(c *gin.Context) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if p == http.ErrAbortHandler { //nolint:errorlint // a panic value, compared as net/http does
+			panic(p)
+		}
+		a.fault(c, "panic in a handler", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		if !c.Writer.Written() {
+			a.writeError(c, errInternal, internalError)
+		}
+	}()
+	c.Next()
+}
+
+// screen refuses, before anything else looks at it, a request target that is too long,
+// and requests that their sender may not have meant.
+func (a *API) screen(c *gin.Context) {
+	if a.draining.Load() {
+		c.Header("Connection", "close") // its next request finds another replica
+	}
+	refuse := func(e apiError, message string) {
+		a.writeError(c, e, message)
+		c.Abort()
+	}
+	r := c.Request
+	if n := len(r.RequestURI); n > a.opts.MaxURLBytes {
+		refuse(errURLTooLong, fmt.Sprintf("the request target has %d bytes, at most %d are allowed", n, a.opts.MaxURLBytes))
+		return
+	}
+	if a.opts.CheckClient != nil {
+		if err := a.opts.CheckClient(r); err != nil {
+			c.Header("Connection", "close")
+			refuse(errForeign, err.Error())
+			return
+		}
+	}
+	switch {
+	case isHealth(c.FullPath()):
+	case slices.Contains(r.Header["Sec-Fetch-Site"], "cross-site"):
+		refuse(errForeign, "a page of another site asks for this, which could use up IDs or read the state of the service: "+
+			"enter the address in the browser yourself, or ask from a program. Nothing was issued")
+	case a.opts.Loopback && !IsLoopback(r.Host):
+		refuse(errForeign, fmt.Sprintf("shardid listens for this machine only (server.addr) and was asked for the host %s, "+
+			"as a page of another site could: ask for 127.0.0.1 or localhost, have a proxy send such a Host, "+
+			"or let server.addr listen for other machines. Nothing was issued", quote(r.Host)))
+	}
+}
+
+// isHealth says whether a path is asked for by what starts and watches processes, which
+// may use any name.
+func isHealth(path string) bool { return path == "/livez" || path == "/readyz" || path == "/healthz" }
+
+// IsLoopback says whether a host, with a port or without, is this machine's own by its
+// address or as localhost. A client that names none is no browser, so it counts.
+func IsLoopback(host string) bool {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil { // no port
+		name = strings.Trim(host, "[]")
+	}
+	if name == "" || strings.EqualFold(name, "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// caller is the name of the token that a request came with; "" for none.
+func caller(c *gin.Context) string { return c.GetString(callerKey) }
+
+// admit says who asks for IDs of a mode: nil where tokens are not required. false means
+// that the request has been answered. Without server.require_token it costs a comparison.
+func (a *API) admit(c *gin.Context, m access.Modes) (*access.Token, bool) {
+	if !a.opts.RequireToken {
+		return nil, true
+	}
+	token, err := a.opts.Access.Client(c.Request.Header)
+	if err == nil {
+		c.Set(callerKey, token.Name())
+		err = token.Mode(m)
+	}
+	if err != nil {
+		a.fail(c, err)
+		return nil, false
+	}
+	return token, true
+}
+
+// operator says who asks for administration or monitoring; false means that the
+// request has been answered.
+func (a *API) operator(c *gin.Context) (*access.Token, bool) {
+	token, err := a.opts.Access.Operator(c.Request.Header)
+	if err != nil {
+		a.fail(c, err)
+		return nil, false
+	}
+	c.Set(callerKey, token.Name())
+	return token, true
+}
+
+// monitoring guards a page that shows the state of the service, when
+// server.protect_monitoring says so. What the service is made of (/openapi.yaml, the
+// console's page) and what takes IDs apart tells nothing of that and is open.
+func (a *API) monitoring(page gin.HandlerFunc) gin.HandlerFunc {
+	if !a.opts.ProtectMonitoring {
+		return page
+	}
+	return func(c *gin.Context) {
+		if _, ok := a.operator(c); ok {
+			page(c)
+		}
+	}
+}
+
+// adminPath is what the paths of administration begin with.
+const adminPath = "/admin/"
+
+func isAdmin(c *gin.Context) bool { return strings.HasPrefix(c.Request.URL.Path, adminPath) }
+
+// requireAdmin lets requests pass whose token is for administration. Their handlers
+// find its name by caller.
+func (a *API) requireAdmin(c *gin.Context) {
+	a.requestID(c) // what is changed can be found in the log
+	if !a.mayAdmin(c) {
+		c.Abort()
+		return
+	}
+	c.Next()
+	if c.Request.Method != http.MethodGet {
+		a.changes.Add(1)
+	}
+}
+
+// mayAdmin says whether the request may administrate; false means that it has been
+// answered.
+func (a *API) mayAdmin(c *gin.Context) bool {
+	if a.opts.Access == nil || !a.opts.Access.HasAdmin() {
+		a.writeError(c, errNoAdmin, "administration over HTTP is closed: set server.admin_token, "+
+			"or add a token of the role admin to server.tokens_file; the command line works without")
+		return false
+	}
+	token, ok := a.operator(c)
+	if !ok {
+		return false
+	}
+	if err := token.Admin(); err != nil {
+		a.fail(c, err)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,353 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+)
+
+// askAs is ask with headers: names and values.
+func askAs(h http.Handler, method, target string, header ...string) *httptest.ResponseRecorder {
+	return exchange{method: method, target: target, header: header}.ask(h)
+}
+
+const (
+	someTrace  = "0af7651916cd43dd8448eb211c80319c"
+	someParent = "00-" + someTrace + "-b7ad6b7169203331-01"
+)
+
+// An ID that can be used is shown again, with every answer; another one is replaced
+// where an answer needs one, and is in no answer.
+func TestRequestIDs(t *testing.T) {
+	long := strings.Repeat("x", maxRequestID)
+	for _, c := range []struct {
+		name   string
+		header []string
+		want   string // "" for a new one
+	}{
+		{"none", nil, ""},
+		{"given", []string{requestIDHeader, "a-1"}, "a-1"},
+		{"in other letters", []string{"x-request-ID", "a-1"}, "a-1"},
+		{"longest", []string{requestIDHeader, long}, long},
+		{"too long", []string{requestIDHeader, long + "x"}, ""},
+		{"empty", []string{requestIDHeader, ""}, ""},
+		{"space", []string{requestIDHeader, "a 1"}, ""},
+		{"line end", []string{requestIDHeader, "a\r\nSet-Cookie: x"}, ""},
+		{"DEL", []string{requestIDHeader, "a\x7f"}, ""},
+		{"beyond ASCII", []string{requestIDHeader, "é"}, ""},
+		{"two", []string{requestIDHeader, "a", requestIDHeader, "b"}, ""},
+		{"trace", []string{"traceparent", someParent}, someTrace},
+		{"trace of a later version", []string{"traceparent", "01-" + someTrace + "-b7ad6b7169203331-01-more"}, someTrace},
+		{"both", []string{"traceparent", someParent, requestIDHeader, "a-1"}, "a-1"},
+		{"no trace", []string{"traceparent", "00-00000000000000000000000000000000-b7ad6b7169203331-01"}, ""},
+		{"trace with a line end", []string{"traceparent", "00-0af7651916cd43dd8448eb211c8031\r\n-b7ad6b7169203331-01"}, ""},
+		{"short trace", []string{"traceparent", "00-abc-b7ad6b7169203331-01"}, ""},
+		{"two traces", []string{"traceparent", someParent, "traceparent", someParent}, ""},
+	} {
+		served := askAs(newAPI(&fakeQueue{}), http.MethodGet, alice, c.header...).Header()[requestIDHeader]
+		if own := c.want != "" && c.want != someTrace; !own && len(served) > 0 || own && (len(served) != 1 || served[0] != c.want) {
+			t.Errorf("%s: served with %q", c.name, served)
+		}
+		refused := askAs(newAPI(&fakeQueue{}), http.MethodGet, "/get", c.header...).Header()[requestIDHeader]
+		if len(refused) != 1 || c.want != "" && refused[0] != c.want || c.want == "" && !isNew(refused[0], c.header) {
+			t.Errorf("%s: refused with %q, want %q", c.name, refused, c.want)
+		}
+	}
+}
+
+// isNew says whether an ID can only have been made here.
+func isNew(id string, given []string) bool {
+	return len(id) == 26 && isRequestID(id) && !strings.Contains(strings.Join(given, " "), id)
+}
+
+// No two requests get one ID.
+func TestRequestIDsAreDistinct(t *testing.T) {
+	api, seen := newAPI(&fakeQueue{}), map[string]bool{}
+	for range 1000 {
+		seen[ask(api, http.MethodGet, "/get").Header().Get(requestIDHeader)] = true
+	}
+	if len(seen) != 1000 {
+		t.Errorf("%d distinct IDs of 1000", len(seen))
+	}
+}
+
+// The log and the answer name the same request, whatever became of it.
+func TestRequestIDsAreInTheLog(t *testing.T) {
+	for name, q := range map[string]*fakeQueue{
+		"refused": broken(model.ErrUnknownApp), "failed": broken(http.ErrBodyNotAllowed), "panic": panicking("boom"),
+	} {
+		api, log := logging(q, nil)
+		got := ask(api, http.MethodGet, alice)
+		if id := got.Header().Get(requestIDHeader); id == "" || !strings.Contains(log.String(), "request_id="+id) {
+			t.Errorf("%s: %q is not in %s", name, id, log.String())
+		}
+	}
+}
+
+// An answer of administration always names its request.
+func TestAdministrationNamesItsRequest(t *testing.T) {
+	api := adminAPI(guardOf("root"))
+	for _, token := range []string{"root", "wrong"} {
+		got := askAs(api, http.MethodPost, "/admin/guarded/1", "Authorization", "Bearer "+token)
+		if !isNew(got.Header().Get(requestIDHeader), nil) {
+			t.Errorf("%s: %v", token, got.Header())
+		}
+	}
+}
+
+// ctxKey marks a context that the tracer of a test made.
+type ctxKey struct{}
+
+// ended is what a Tracer was told of a request.
+type ended struct {
+	route        string
+	status, code int
+}
+
+// observing is an API whose requests are noted.
+func observing(q Queue, parent string, all *[]ended) *API {
+	return newAPIOf(func(o *Options) {
+		o.Queue = q
+		o.Tracer = func(r *http.Request, route string) Trace {
+			return Trace{
+				Context: context.WithValue(r.Context(), ctxKey{}, true), ID: someTrace, Parent: parent,
+				End: func(status, code int) { *all = append(*all, ended{route, status, code}) },
+			}
+		}
+	})
+}
+
+// Each request is observed once, with what became of it; machines that only look
+// whether we live are not.
+func TestRequestsAreObserved(t *testing.T) {
+	for _, c := range []struct {
+		target string
+		q      *fakeQueue
+		want   []ended
+	}{
+		{alice, &fakeQueue{}, []ended{{"/get", 200, 0}}},
+		{"/get", &fakeQueue{}, []ended{{"/get", 400, -6}}},
+		{alice, broken(model.ErrQueueEmpty), []ended{{"/get", 503, -4}}},
+		{alice, panicking("boom"), []ended{{"/get", 500, -11}}},
+		{segmentURL, &fakeQueue{}, []ended{{"/api/segment/get/*key", 200, 0}}},
+		{"/nothing", &fakeQueue{}, []ended{{"", 404, -10}}},
+		{"/livez", &fakeQueue{}, nil},
+		{"/readyz", &fakeQueue{}, nil},
+		{"/readyz/uid", &fakeQueue{}, nil},
+		{"/healthz", &fakeQueue{}, nil},
+		{"/metrics", &fakeQueue{}, nil},
+	} {
+		var all []ended
+		ask(observing(c.q, "", &all), http.MethodGet, c.target)
+		if !slices.Equal(all, c.want) {
+			t.Errorf("%s: %v, want %v", c.target, all, c.want)
+		}
+	}
+}
+
+// A request that is aborted has its end too.
+func TestAbortedRequestEnds(t *testing.T) {
+	var all []ended
+	defer func() {
+		if recover() != http.ErrAbortHandler || len(all) != 1 { //nolint:errorlint // a panic value
+			t.Errorf("ended %v", all)
+		}
+	}()
+	ask(observing(panicking(http.ErrAbortHandler), "", &all), http.MethodGet, alice)
+}
+
+// What is done for a request belongs to its trace, whose ID is that of a request
+// without one, and the caller learns of a recorded one.
+func TestTraceIsPassedOn(t *testing.T) {
+	var all []ended
+	inside := false
+	q := &fakeQueue{next: func(ctx context.Context) error {
+		inside, _ = ctx.Value(ctxKey{}).(bool)
+		return nil
+	}}
+	if got := ask(observing(q, someParent, &all), http.MethodGet, alice); got.Header().Get("Traceparent") != someParent || !inside {
+		t.Errorf("traceparent %q, inside %t", got.Header().Get("Traceparent"), inside)
+	}
+	got := ask(observing(q, "", &all), http.MethodGet, "/get")
+	if _, ok := got.Header()["Traceparent"]; ok || got.Header().Get(requestIDHeader) != someTrace {
+		t.Errorf("headers %v", got.Header())
+	}
+}
+
+// accessLines are the lines that requests have.
+func accessLines(mode string, targets ...string) (lines []string) {
+	api, log := logging(&fakeQueue{}, func(o *Options) { o.AccessLog = mode })
+	for _, target := range targets {
+		askAs(api, http.MethodGet, target, "traceparent", someParent)
+	}
+	for line := range strings.Lines(log.String()) {
+		if strings.Contains(line, "msg=request ") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func TestAccessLog(t *testing.T) {
+	good, bad := slices.Repeat([]string{alice}, 250), slices.Repeat([]string{"/get?appId=1&gatePass="}, 3)
+	for mode, want := range map[string]int{"": 0, AccessOff: 0, AccessErrors: 3, AccessSampled: 3 + 3, AccessAll: 253} {
+		if got := accessLines(mode, append(bad, good...)...); len(got) != want {
+			t.Errorf("%q: %d lines, want %d", mode, len(got), want)
+		}
+	}
+}
+
+// A line has what is needed to find a request, and nothing of what it asked for; it
+// names the token and never shows it.
+func TestAccessLine(t *testing.T) {
+	line := strings.Join(accessLines(AccessAll, alice), "")
+	for _, want := range []string{"level=INFO", "method=GET", "path=/get", "status=200", "code=0", "ms=", "bytes=37", "trace_id=" + someTrace} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%s is not in %s", want, line)
+		}
+	}
+	line += strings.Join(accessLines(AccessErrors, "/get?appId=300&gatePass=alice"), "")
+	if !strings.Contains(line, "status=400 code=-6") || !strings.Contains(line, "request_id="+someTrace) || strings.Contains(line, "alice") {
+		t.Error(line)
+	}
+	if long := accessLines(AccessAll, "/"+strings.Repeat("x", 3000)); len(long) != 1 || len(long[0]) > 2*maxLogged+300 {
+		t.Errorf("%d bytes", len(long[0]))
+	}
+	api, log := logging(&fakeQueue{}, func(o *Options) {
+		o.AccessLog, o.RequireToken, o.Access = AccessAll, true, guardOf("", "sesame", "role: get, apps: '*'")
+	})
+	got := exchange{target: alice, token: "sesame"}.ask(api)
+	if line := log.String(); got.Code != http.StatusOK || !strings.Contains(line, "token=sesame-token") || strings.Contains(strings.ReplaceAll(line, "sesame-token", ""), "sesame") {
+		t.Error(got.Code, line)
+	}
+}
+
+// A caller that is refused again and again does not fill the disk, nor does a fault that
+// every request meets; each request has its answer, and what has no line is counted in
+// the next.
+func TestLogIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		name, target, line string
+		q                  *fakeQueue
+		status, perSecond  int
+	}{
+		{"refused", "/get", "msg=request ", &fakeQueue{}, 400, errorLines},
+		{"failed", alice, "level=ERROR", broken(errors.New("disk full")), 500, faultLines},
+		{"panic", alice, "level=ERROR", panicking("boom"), 500, faultLines},
+	} {
+		api, log := logging(c.q, func(o *Options) {
+			if c.status == 400 {
+				o.AccessLog = AccessErrors
+			}
+		})
+		asked := 5 * errorLines
+		for range asked {
+			if got := ask(api, http.MethodGet, c.target); got.Code != c.status {
+				t.Fatalf("%s: answered %d", c.name, got.Code)
+			}
+		}
+		time.Sleep(2 * time.Second / time.Duration(c.perSecond)) // the next has a line for sure
+		ask(api, http.MethodGet, c.target)
+		lines, told := strings.Count(log.String(), c.line), 0
+		for _, m := range regexp.MustCompile(moreLines+`=(\d+)`).FindAllStringSubmatch(log.String(), -1) {
+			n, _ := strconv.Atoi(m[1])
+			told += n
+		}
+		if lines < c.perSecond || lines > asked/2 || lines+told != asked+1 {
+			t.Errorf("%s: %d lines tell of %d more, %d requests", c.name, lines, told, asked+1)
+		}
+	}
+}
+
+func TestIsLoopback(t *testing.T) {
+	for host, want := range map[string]bool{
+		"127.0.0.1": true, "127.0.0.1:8080": true, "127.8.9.10:1": true, "localhost": true, "LocalHost:8080": true, "[::1]": true, "[::1]:8080": true, "::1": true,
+		"[::ffff:127.0.0.1]:80": true, "": true,
+		"evil.example": false, "evil.example:8080": false, "127.0.0.1.evil.example": false, "localhost.evil.example:80": false, "10.0.0.5:8080": false,
+		"0.0.0.0:8080": false, "[::]:8080": false, "[2001:db8::1]:80": false, "localhost@evil.example": false, "127.1": false, "a:b:c": false,
+	} {
+		if got := IsLoopback(host); got != want {
+			t.Errorf("IsLoopback(%q) = %t", host, got)
+		}
+	}
+}
+
+// What a page of another site makes a browser send issues and shows nothing; the probes
+// answer everybody.
+func TestScreen(t *testing.T) {
+	q := &fakeQueue{}
+	opts, modes := testOptions(q, nil, nil)
+	opts.Log, opts.Admin = newAPI(q).opts.Log, &fakeAdmin{}
+	local, public := opts, opts
+	local.Loopback = true
+	for _, c := range []struct {
+		name, host, site, says string
+		public, refused        bool
+	}{
+		{"curl", "127.0.0.1:8080", "", "", false, false},
+		{"another port", "localhost:9", "", "", false, false},
+		{"the console", "localhost:8080", "same-origin", "", false, false},
+		{"typed", "[::1]:8080", "none", "", false, false},
+		{"a page of another site", "127.0.0.1:8080", "cross-site", "another site", false, true},
+		{"a name that leads here", "evil.example:8080", "same-origin", "server.addr", false, true},
+		{"the same by an old browser", "evil.example", "", `the host \"evil.example\"`, false, true},
+		{"a public server", "ids.example", "", "", true, false},
+		{"a public server's console", "ids.example", "same-origin", "", true, false},
+		{"a page of another site, public", "ids.example", "cross-site", "another site", true, true},
+	} {
+		api := New(local)
+		if c.public {
+			api = New(public)
+		}
+		for _, route := range api.engine.Routes() {
+			path, _, _ := strings.Cut(route.Path, "*")
+			if route.Path == "/get" {
+				path = alice
+			}
+			r := httptest.NewRequest(route.Method, path, nil)
+			r.Host = c.host
+			if c.site != "" {
+				r.Header.Set("Sec-Fetch-Site", c.site)
+			}
+			w := httptest.NewRecorder()
+			issued := q.calls + modes.calls()
+			api.ServeHTTP(w, r)
+			what := fmt.Sprintf("%s: %s %s: %d %.300s", c.name, route.Method, path, w.Code, w.Body)
+			is := w.Code == http.StatusForbidden && strings.Contains(w.Body.String(), `"code":-7`) && strings.Contains(w.Body.String(), "Nothing was issued")
+			if isHealth(path) {
+				is = w.Code != http.StatusOK
+				if is {
+					t.Error(what)
+				}
+				continue
+			}
+			if is != c.refused || c.refused && (!strings.Contains(w.Body.String(), c.says) || issued != q.calls+modes.calls()) {
+				t.Error(what)
+			}
+		}
+	}
+}
+
+// A replica that goes away says so with every answer, and no other does. It still serves.
+func TestDrainClosesConnections(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	for i, draining := range []bool{false, true} {
+		wantAnswer(t, ask(api, "GET", alice), 200, []string{`{"code":0,"id":16385,"idStr":"16385"}`, `{"code":0,"id":49153,"idStr":"49153"}`}[i])
+		for _, target := range []string{alice, "/readyz", "/nothing", "/get?" + strings.Repeat("x", maxURL)} {
+			if got := ask(api, http.MethodGet, target).Header().Get("Connection") == "close"; got != draining {
+				t.Errorf("%.20s: closes: %t, draining: %t", target, got, draining)
+			}
+		}
+		api.Drain()
+	}
+}

@@ -1,0 +1,547 @@
+package httpapi
+
+import (
+	"cmp"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+	"shardid/service/monitor"
+	"shardid/service/segment"
+)
+
+// consoleExchanges provoke each status of the console's page and files.
+func consoleExchanges() []exchange {
+	return []exchange{
+		{name: "console", target: "/", status: 200},
+		{name: "console, with the other modes disabled", target: "/?x=1", change: disableModes, status: 200},
+		{name: "console, POST", method: http.MethodPost, target: "/", status: 405},
+		{name: "console's script", target: "/console/main.js", status: 200},
+		{name: "console's file, POST", method: http.MethodPost, target: "/console/main.js", status: 405},
+		{name: "documentation", target: "/docs/operations.md", status: 200},
+		{name: "documentation, POST", method: http.MethodPost, target: "/docs/operations.md", status: 405},
+		{name: "documentation, no such page", target: "/docs/docs.go", status: 404},
+		{name: "console, no such file", target: "/console/nothing.js", status: 404},
+	}
+}
+
+// What is embedded is served, by the name of the file and as what it is.
+func TestConsoleFiles(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	kinds := map[string]string{
+		".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".LICENSE": "text/plain; charset=utf-8",
+	}
+	files := map[string]asset{"/": api.pages.console}
+	for name, file := range api.pages.assets {
+		files["/console/"+name] = file
+	}
+	for target, file := range files {
+		got, kind := ask(api, http.MethodGet, target), cmp.Or(kinds[path.Ext(target)], "text/html; charset=utf-8")
+		if got.Code != 200 || got.Header().Get("Content-Type") != kind || got.Body.Len() != len(file.body) || got.Body.Len() == 0 {
+			t.Errorf("%s: %d %v, %d bytes", target, got.Code, got.Header(), got.Body.Len())
+		}
+	}
+	if n := len(api.pages.assets); n < 10 {
+		t.Errorf("%d files only", n)
+	}
+}
+
+// Only files are served: no folder, no path out of it, and the page at one place.
+func TestConsoleHasNoOtherFiles(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	for _, target := range []string{
+		"/console", "/console/", "/console/console.html", "/console/web/console/main.js", "/console/../api.go", "/console/..%2fmonitor.html",
+		"/console/main.js/", "/console/%2e", "/console/main.js%00", "/console/monitor.html", "/index.html",
+	} {
+		if got := ask(api, http.MethodGet, target); got.Code != 404 || !strings.HasPrefix(got.Body.String(), `{"code":-10,`) {
+			t.Errorf("%s: %d %s", target, got.Code, clip(got.Body.Bytes()))
+		}
+	}
+}
+
+// A browser keeps the files, asks each time whether they are the same, and is told
+// so without a body. The policy is on every answer.
+func TestConsoleIsRevalidated(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	for _, target := range []string{"/", "/console/console.css"} {
+		first := ask(api, http.MethodGet, target)
+		tag := first.Header().Get("ETag")
+		if !regexp.MustCompile(`^"[\w-]{16}"$`).MatchString(tag) {
+			t.Fatalf("%s: ETag %q", target, tag)
+		}
+		for match, status := range map[string]int{
+			tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200, strings.Trim(tag, `"`): 200, "": 200,
+		} {
+			r := httptest.NewRequest(http.MethodGet, target, nil)
+			r.Header.Set("If-None-Match", match)
+			w := httptest.NewRecorder()
+			api.ServeHTTP(w, r)
+			if w.Code != status || (w.Body.Len() > 0) != (status == 200) || w.Header().Get("ETag") != tag {
+				t.Errorf("%s, If-None-Match: %s: %d, %d bytes, %v", target, match, w.Code, w.Body.Len(), w.Header())
+			}
+			wantConsoleHeaders(t, target, w.Header())
+		}
+	}
+}
+
+func wantConsoleHeaders(t *testing.T, target string, h http.Header) {
+	t.Helper()
+	for name, want := range map[string]string{
+		"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		"Cache-Control":           "no-cache", "X-Content-Type-Options": "nosniff",
+		"Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin",
+	} {
+		if got := h.Get(name); got != want {
+			t.Errorf("%s: %s: %q, want %q", target, name, got, want)
+		}
+	}
+}
+
+// Other content has another tag, so that an upgrade is seen.
+func TestConsoleTagFollowsTheContent(t *testing.T) {
+	if newAsset("a.js", []byte("1")).tag == newAsset("a.js", []byte("2")).tag {
+		t.Error("two contents share a tag")
+	}
+}
+
+// The page asks for nothing but what is embedded, and holds nothing that its policy
+// forbids.
+func TestConsolePageIsWhole(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	page := ask(api, http.MethodGet, "/").Body.String()
+	for _, found := range regexp.MustCompile(`(?:src|href)="(console/[^"]+)"`).FindAllStringSubmatch(page, -1) {
+		if got := ask(api, http.MethodGet, "/"+found[1]); got.Code != 200 {
+			t.Errorf("%s: %d", found[1], got.Code)
+		}
+	}
+	for _, bad := range []string{"<style", " style=", "javascript:", "http://", "https://", "//cdn", "src=\"/", "href=\"/"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("%q is in the page", bad)
+		}
+	}
+	if inline := regexp.MustCompile(`<script[^>]*>[^<]|\son\w+=`).FindString(page); inline != "" {
+		t.Errorf("inline script: %q", inline)
+	}
+	for _, good := range []string{`<html lang="en">`, "width=device-width", "<noscript>", "<main", "<h1>", `role="grid"`, `type="password" autocomplete="off"`} {
+		if !strings.Contains(page, good) {
+			t.Errorf("%q is not in the page", good)
+		}
+	}
+}
+
+// Every script that one imports is embedded. Names of apps and tags are hostile: no
+// script of ours reads HTML or code from a string, and none keeps a token.
+func TestConsoleScripts(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|srcdoc|createContextualFragment|sessionStorage|indexedDB|document\.cookie|https?://(?:[^w]|w[^w])`)
+	var stores []string
+	for name, file := range api.pages.assets {
+		if path.Ext(name) != ".js" || strings.HasPrefix(name, "uplot-") {
+			continue
+		}
+		script := string(file.body)
+		if bad := forbidden.FindString(script); bad != "" {
+			t.Errorf("%s has %q", name, bad)
+		}
+		for _, found := range regexp.MustCompile(`from '\./([^']+)'`).FindAllStringSubmatch(script, -1) {
+			if _, ok := api.pages.assets[found[1]]; !ok {
+				t.Errorf("%s imports %s, which is not embedded", name, found[1])
+			}
+		}
+		for _, found := range regexp.MustCompile(`localStorage\.\w+\('([^']*)'`).FindAllStringSubmatch(script, -1) {
+			stores = append(stores, found[1])
+		}
+	}
+	slices.Sort(stores)
+	if !slices.Equal(slices.Compact(stores), []string{"shardid.theme"}) {
+		t.Errorf("stored in the browser: %q", stores)
+	}
+}
+
+// The console is there while nothing else is.
+func TestConsoleWhileNotReady(t *testing.T) {
+	api := newAPIOf(func(o *Options) {
+		o.Modes[0].Ready, o.Conditions = func() error { return model.ErrNotReady }, fakeConditions{"database", "redis"}.Conditions
+	})
+	api.Drain()
+	if got := ask(api, http.MethodGet, "/"); got.Code != 200 {
+		t.Errorf("%d %s", got.Code, got.Body)
+	}
+}
+
+// Every alarm links to a section of the runbook, and every link between the pages of the
+// documentation leads to a heading.
+func TestDocumentationLinks(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	headings := map[string]map[string]bool{}
+	pages := map[string]string{}
+	for name := range manual() {
+		got := ask(api, http.MethodGet, "/docs/"+name)
+		if got.Code != 200 || got.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+			t.Errorf("%s: %d %v", name, got.Code, got.Header())
+		}
+		wantConsoleHeaders(t, name, got.Header())
+		pages[name], headings[name] = got.Body.String(), map[string]bool{"": true}
+		for _, found := range regexp.MustCompile(`<h\d id="([^"]+)"`).FindAllStringSubmatch(pages[name], -1) {
+			headings[name][found[1]] = true
+		}
+	}
+	links := 0
+	for name, page := range pages {
+		for _, found := range regexp.MustCompile(`href="([^":]*)"`).FindAllStringSubmatch(page, -1) {
+			file, anchor, _ := strings.Cut(found[1], "#")
+			if strings.HasPrefix(file, "../") {
+				continue // of the page around the document, see below
+			}
+			if file == "" {
+				file = name
+			}
+			if links++; !headings[file][anchor] {
+				t.Errorf("%s links to %s, which is not there", name, found[1])
+			}
+		}
+		if strings.Contains(page, `href="../deploy`) || strings.Contains(page, "<img") {
+			t.Errorf("%s links to what is not in the binary", name)
+		}
+	}
+	rules, err := os.ReadFile("../monitor/alarms.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alarms := map[string]bool{}
+	for _, found := range regexp.MustCompile(`"(Shardid\w+)"`).FindAllStringSubmatch(string(rules), -1) {
+		alarms[found[1]] = true
+		if !headings["operations.md"][strings.ToLower(found[1])] {
+			t.Errorf("%s has no section", found[1])
+		}
+	}
+	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(string(api.pages.assets["health.js"].body), -1) {
+		if !alarms[found[1]] {
+			t.Errorf("the console knows %s, which is no alarm", found[1])
+		}
+	}
+	if !headings["operations.md"]["when-something-fails"] || links < 50 || len(alarms) < 15 {
+		t.Errorf("%d links, %d alarms", links, len(alarms))
+	}
+}
+
+// Texts are in one file for each language, which is en.js.
+func TestConsoleTexts(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	words := regexp.MustCompile(`['\x60"][A-Za-z][a-z]+ [a-z]+ [^'\x60"]*['\x60"]`)
+	for name, file := range api.pages.assets {
+		if path.Ext(name) != ".js" || strings.HasPrefix(name, "uplot-") || name == "en.js" {
+			continue
+		}
+		for line := range strings.Lines(string(file.body)) {
+			if code := strings.TrimSpace(line); !strings.HasPrefix(code, "//") && !strings.HasPrefix(code, "*") && !strings.HasPrefix(code, "/*") && words.MatchString(code) {
+				t.Errorf("%s has a text of its own: %s", name, code)
+			}
+		}
+	}
+	english, used := string(api.pages.assets["en.js"].body), 0
+	for name, file := range api.pages.assets {
+		for _, found := range regexp.MustCompile(`\btext\.(\w+)(?:\.(\w+))?`).FindAllStringSubmatch(string(file.body), -1) {
+			if path.Ext(name) != ".js" || !strings.Contains(string(file.body), "import { text } from './en.js'") {
+				continue
+			}
+			for _, key := range found[1:] {
+				if used++; key != "" && !strings.Contains(english, key+":") {
+					t.Errorf("%s uses %s, which en.js has not", name, found[0])
+				}
+			}
+		}
+	}
+	if used < 100 {
+		t.Errorf("%d texts are used", used)
+	}
+}
+
+// Leaf's two pages as programs read them.
+func TestPagesAsJSON(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	for target, want := range map[string]string{
+		"/cache": `{"code":0,"tags":[` +
+			`{"key":"\u003cscript\u003ealert(\"1\")\u003c/script\u003e","initOk":false,"nextReady":false,"pos":0,"value0":0,"step0":0,"max0":0,"value1":0,"step1":0,"max1":0,` +
+			`"ahead":0,"held":0,"rate":0,"runwaySeconds":86400,"value0Str":"0","max0Str":"0","value1Str":"0","max1Str":"0"},` +
+			`{"key":"big","initOk":true,"nextReady":false,"pos":0,"value0":9007199254740993,"step0":1000,"max0":9007199254741993,"value1":0,"step1":0,"max1":0,` +
+			`"ahead":0,"held":0,"rate":0,"runwaySeconds":86400,"lastLoad":"2026-11-20T00:18:00Z","value0Str":"9007199254740993","max0Str":"9007199254741993","value1Str":"0","max1Str":"0"},` +
+			`{"key":"z","initOk":true,"nextReady":true,"pos":1,"value0":2001,"step0":2000,"max0":2001,"value1":2007,"step1":4000,"max1":6001,` +
+			`"ahead":1,"held":3994,"rate":0.5,"runwaySeconds":7988,"lastLoad":"2026-11-20T00:18:00Z","value0Str":"2001","max0Str":"2001","value1Str":"2007","max1Str":"6001"}]}`,
+		"/db": `{"code":0,"tags":[` +
+			`{"key":"a&b","maxId":9007199254740993,"maxIdStr":"9007199254740993","step":1000,"description":"","updateTime":"2026-11-20T00:18:00Z"},` +
+			`{"key":"z","maxId":6001,"maxIdStr":"6001","step":2000,"description":"of <b>Leaf</b>","updateTime":"2026-11-20T00:18:00Z"}]}`,
+	} {
+		wantAnswer(t, ask(api, http.MethodGet, target, "application/json"), 200, want)
+	}
+}
+
+// Pages without a row are lists without an element.
+func TestEmptyPages(t *testing.T) {
+	api := newAPIOf(func(o *Options) {
+		o.Segments = func() []segment.View { return nil }
+		o.Tags = func(context.Context) ([]model.Tag, error) { return nil, nil }
+	})
+	for _, target := range []string{"/cache", "/db"} {
+		wantAnswer(t, ask(api, http.MethodGet, target, "application/json"), 200, `{"code":0,"tags":[]}`)
+		if got := ask(api, http.MethodGet, target); !strings.Contains(got.Body.String(), "There are no tags.") {
+			t.Errorf("%s: %s", target, got.Body)
+		}
+	}
+}
+
+// Leaf's two pages as a browser, and curl, get them: in order, escaped, with
+// Leaf's columns.
+func TestPagesAsHTML(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	for target, wants := range map[string][]string{
+		"/cache": {
+			`<th scope="col">name</th><th scope="col">init</th><th scope="col">next</th><th scope="col" class="number">pos</th>` +
+				`<th scope="col" class="number">value0</th><th scope="col" class="number">step0</th><th scope="col" class="number">max0</th>` +
+				`<th scope="col" class="number">value1</th><th scope="col" class="number">step1</th><th scope="col" class="number">max1</th>`,
+			`<td data-name="name">&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;</td>`,
+			`<td data-name="name">big</td>`,
+			`<td data-name="name">z</td><td data-name="init">true</td><td data-name="next">true</td><td data-name="pos" class="number">1</td>` +
+				`<td data-name="value0" class="number">2001</td><td data-name="step0" class="number">2000</td><td data-name="max0" class="number">2001</td>` +
+				`<td data-name="value1" class="number">2007</td><td data-name="step1" class="number">4000</td><td data-name="max1" class="number">6001</td>`,
+		},
+		"/db": {
+			`<th scope="col">name</th><th scope="col" class="number">max_id</th><th scope="col" class="number">step</th><th scope="col">description</th><th scope="col">update_time</th>`,
+			`<td data-name="name">a&amp;b</td><td data-name="max_id" class="number">9007199254740993</td>`,
+			`<td data-name="name">z</td><td data-name="max_id" class="number">6001</td><td data-name="step" class="number">2000</td>` +
+				`<td data-name="description">of &lt;b&gt;Leaf&lt;/b&gt;</td><td data-name="update_time">2026-11-20 08:18:00</td>`,
+		},
+	} {
+		for _, accept := range []string{browserAccept, "*/*", ""} {
+			got := ask(api, http.MethodGet, target, accept)
+			wantPage(t, got)
+			rest := got.Body.String()
+			for _, want := range wants {
+				_, after, ok := strings.Cut(rest, want)
+				if !ok {
+					t.Errorf("%s: %s\nhas no %s, or not there", target, got.Body, want)
+				}
+				rest = after
+			}
+		}
+	}
+}
+
+// wantPage wants a policy that allows the style of the page and nothing else, and a
+// page that is fit for a phone and needs nothing else.
+func wantPage(t *testing.T, got *httptest.ResponseRecorder) {
+	t.Helper()
+	body := got.Body.String()
+	_, style, _ := strings.Cut(body, "<style>")
+	style, _, _ = strings.Cut(style, "</style>")
+	hash := sha256.Sum256([]byte(style))
+	want := fmt.Sprintf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", base64.StdEncoding.EncodeToString(hash[:]))
+	h := got.Header()
+	if csp := h.Get("Content-Security-Policy"); csp != want || got.Code != 200 {
+		t.Errorf("%d, policy %s\nwant %s", got.Code, csp, want)
+	}
+	if h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("headers %v", h)
+	}
+	for _, bad := range []string{"<script", "style=", "onclick", "src=", "http://", "https://"} {
+		if strings.Contains(body, bad) {
+			t.Errorf("%q is in the page", bad)
+		}
+	}
+	for _, good := range []string{"width=device-width", "prefers-color-scheme: dark", "max-width: 48rem", `<a href="cache">`, `<a href="db">`} {
+		if !strings.Contains(body, good) {
+			t.Errorf("%q is not in the page", good)
+		}
+	}
+}
+
+// The rows that a caller got from elsewhere are not sorted under it.
+func TestPagesLeaveTheirSourceAlone(t *testing.T) {
+	views := fakeViews()
+	tags, _ := fakeTags(t.Context())
+	api := newAPIOf(func(o *Options) {
+		o.Segments = func() []segment.View { return views }
+		o.Tags = func(context.Context) ([]model.Tag, error) { return tags, nil }
+	})
+	ask(api, http.MethodGet, "/cache")
+	ask(api, http.MethodGet, "/db")
+	if views[0].Name != "z" || tags[0].Name != "z" {
+		t.Errorf("sorted: %v, %v", views, tags)
+	}
+}
+
+// The database's failure is told in its own words; anything else is not.
+func TestDatabasePageFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		status int
+		body   string
+	}{
+		"store":    {fmt.Errorf("tags: %w", storeAway()), 503, `{"code":-1,"message":"database: read leaf_alloc: connection refused: start it"}`},
+		"deadline": {fmt.Errorf("tags: %w", context.DeadlineExceeded), 503, `{"code":-1,"message":"the database has not answered within 2s"}`},
+		"starting": {wrap(model.ErrNotReady), 503, `{"code":-1,"message":"next: not initialised yet"}`},
+		"other":    {errors.New("secret"), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`},
+	} {
+		got := ask(newAPIOf(func(o *Options) { o.Tags = func(context.Context) ([]model.Tag, error) { return nil, c.err } }), http.MethodGet, "/db")
+		wantAnswer(t, got, c.status, c.body)
+		if retry := got.Header().Get("Retry-After"); (retry == "1") != (c.status == 503) {
+			t.Errorf("%s: Retry-After %q", name, retry)
+		}
+	}
+}
+
+// A database that does not answer is waited for no longer than readTimeout, a
+// client that has gone not at all.
+func TestDatabasePageIsBounded(t *testing.T) {
+	hang := func(ctx context.Context) ([]model.Tag, error) { return nil, waitForEnd(ctx) }
+	synctest.Test(t, func(t *testing.T) {
+		api, start := newAPIOf(func(o *Options) { o.Tags = hang }), time.Now()
+		wantAnswer(t, ask(api, http.MethodGet, "/db"), 503, `{"code":-1,"message":"the database has not answered within 2s"}`)
+		if waited := time.Since(start); waited != readTimeout {
+			t.Errorf("waited %v", waited)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, httptest.NewRequestWithContext(gone, http.MethodGet, "/db", nil))
+		if !strings.Contains(w.Body.String(), "given up") || time.Since(start) != readTimeout {
+			t.Errorf("%s after %v", w.Body, time.Since(start))
+		}
+	})
+}
+
+// counting is an API that counts what is read for its pages; each reading lasts for took
+// and ends with err.
+func counting(took time.Duration, err *error) (*API, *atomic.Int64) {
+	var reads atomic.Int64
+	read := func() {
+		reads.Add(1)
+		time.Sleep(took)
+	}
+	return newAPIOf(func(o *Options) {
+		o.Metrics = func(context.Context) ([]byte, error) { read(); return []byte("m 1\n"), nil }
+		o.Status = func(context.Context) Status { read(); return Status{} }
+		o.Segments = func() []segment.View { read(); return nil }
+		o.Tags = func(context.Context) ([]model.Tag, error) { read(); return nil, *err }
+		o.History = countedHistory(read)
+	}), &reads
+}
+
+// countedHistory is called for each reading.
+type countedHistory func()
+
+func (f countedHistory) History() monitor.Chart         { f(); return monitor.NewChart() }
+func (f countedHistory) AppHistory(uint8) monitor.Chart { f(); return monitor.NewChart() }
+
+// However many ask, and however, each form of a page is read once a second.
+func TestPagesAreReadOnceASecond(t *testing.T) {
+	for _, target := range []string{"/db", "/cache", "/api/status", "/metrics", "/api/history", "/api/history?app=7"} {
+		for _, accept := range []string{"application/json", "text/html"} {
+			synctest.Test(t, func(t *testing.T) {
+				var none error
+				api, reads := counting(300*time.Millisecond, &none)
+				var wg sync.WaitGroup
+				for range 50 {
+					wg.Go(func() {
+						if got := ask(api, http.MethodGet, target, accept); got.Code != 200 {
+							t.Errorf("%s: %d", target, got.Code)
+						}
+					})
+				}
+				wg.Wait()
+				time.Sleep(readingAge - time.Millisecond)
+				ask(api, http.MethodGet, target, accept)
+				if n := reads.Load(); n != 1 {
+					t.Errorf("%s as %s: read %d times", target, accept, n)
+				}
+				time.Sleep(time.Millisecond)
+				ask(api, http.MethodGet, target, accept)
+				if n := reads.Load(); n != 2 {
+					t.Errorf("%s as %s: read %d times a second later", target, accept, n)
+				}
+			})
+		}
+	}
+}
+
+// A store that is away is asked once a second too, and its answer counts no longer than
+// that. A client that goes takes nothing from the others.
+func TestReadingOfAStoreThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var err error = &model.StoreError{Store: "database", Op: "read", Err: context.DeadlineExceeded}
+		api, reads := counting(0, &err)
+		for range 10 {
+			if got := ask(api, http.MethodGet, "/db"); got.Code != 503 || got.Header().Get("Retry-After") == "" {
+				t.Errorf("%d %s", got.Code, got.Body)
+			}
+		}
+		if n := reads.Load(); n != 1 {
+			t.Errorf("read %d times", n)
+		}
+		time.Sleep(readingAge)
+		err = nil
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		api.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, http.MethodGet, "/db", nil))
+		if got := ask(api, http.MethodGet, "/db"); got.Code != 200 {
+			t.Errorf("%d %s", got.Code, got.Body)
+		}
+	})
+}
+
+// Who has changed something sees it at once.
+func TestChangesAreSeen(t *testing.T) {
+	var none error
+	api, reads := counting(0, &none)
+	admin := newAPIOf(func(o *Options) { o.Tags, o.Admin, o.Access = api.opts.Tags, &fakeAdmin{}, guardOf("root") })
+	for want, x := range []exchange{
+		{target: "/db"}, {target: "/db"}, {method: http.MethodGet, target: "/admin/tags", token: "root"}, {target: "/db"},
+		{method: http.MethodDelete, target: "/admin/tags/z?confirm=z", token: "root"}, {target: "/db"},
+	} {
+		x.ask(admin)
+		if n := reads.Load(); n != int64(1+want/5) {
+			t.Errorf("after request %d: read %d times", want, n)
+		}
+	}
+}
+
+// Scrapers ask for gzip; who does not gets plain text.
+func TestMetricsForms(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	for encoding, zipped := range map[string]bool{"": false, "gzip": true, "deflate, gzip;q=0.5": true, "gzip;q=0": false, "br": false} {
+		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+		r.Header.Set("Accept-Encoding", encoding)
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		body := io.Reader(w.Body)
+		if zipped {
+			z, err := gzip.NewReader(body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body = z
+		}
+		text, err := io.ReadAll(body)
+		h := w.Header()
+		if err != nil || string(text) != "shardid_queue_issued_total 1\n" || (h.Get("Content-Encoding") == "gzip") != zipped || !strings.HasPrefix(h.Get("Content-Type"), "text/plain; version=0.0.4") {
+			t.Errorf("%q: %v %q %v", encoding, err, text, h)
+		}
+	}
+}

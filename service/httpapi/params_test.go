@@ -1,0 +1,101 @@
+package httpapi
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"testing"
+)
+
+const browserAccept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+// accepted are the fields of a request whose Accept has these lines.
+func accepted(lines ...string) *http.Request {
+	return &http.Request{Header: http.Header{"Accept": lines}}
+}
+
+func TestWantsText(t *testing.T) {
+	for want, accepts := range map[bool][]string{
+		true: {
+			"text/plain", "text/*", "Text/Plain; charset=utf-8", "text/plain, application/json", "text/plain, */*",
+			"text/plain;q=0.1, text/html", "application/json;q=0.5, text/plain", "application/json;q=0, text/plain;q=0.001",
+			"*/*;q=0.8, text/plain;q=0.9", "text/plain;Q=1, application/json;Q=0.9",
+		},
+		false: {
+			"", "*/*", "application/json", "text/html", "text/plainer", // */* is curl
+			"application/json, text/plain, */*", browserAccept, // axios, browsers
+			"text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", // Java's HttpURLConnection
+			"text/plain;q=0", "text/plain;q=0, text/*", // refused; the more specific range counts
+			"text/*, text/plain;q=0.1, application/json;q=0.5", "text/plain;q=0.5, application/json;q=0.6",
+			"text/plain;q=0.5, application/*;q=0.5;x=1, application/json;q=0.6",
+			"application/json;q=0.5, text/plain;q=0.5", // the first of equals
+			"text/plain;q=x", "text/plain;q=NaN", "text/plain;q=", "text/plain;q=Inf, */*", // no quality
+			"text/plain;q=2, */*;q=0.1", "text/plain;q=-1, application/json;q=0", "text/plain;q=1e999, *",
+		},
+	} {
+		for _, accept := range accepts {
+			if got := wantsText(accepted(accept)); got != want {
+				t.Errorf("wantsText(%q) = %v", accept, got)
+			}
+		}
+	}
+	// Several header lines are one list; none at all means JSON.
+	if !wantsText(accepted("text/html", "text/plain")) || wantsText(accepted()) {
+		t.Error("several lines, or none, are misread")
+	}
+}
+
+func TestWantsJSON(t *testing.T) {
+	for want, accepts := range map[bool]map[string][]string{ // by the text that is there
+		true: {
+			"text/plain": {
+				"application/json", "Application/*", "application/json, text/plain, */*", // axios
+				"text/plain;q=0.9, application/json", "text/html, application/json", // HTML is not the text there is
+			},
+			"text/html": {"application/json, */*", "*/*;q=0.8, application/json;q=0.9"},
+		},
+		false: {
+			"text/plain": {
+				"", "*/*", "text/plain", "text/plain, application/json, */*", // the last is Spring's, for a String
+				"*/*, application/json;q=0.9", "application/json;q=0", "application/jsonp, application/xml",
+			},
+			"text/html": {"text/html, application/json", browserAccept, "text/*, application/json"},
+		},
+	} {
+		for text, accepts := range accepts {
+			for _, accept := range accepts {
+				if got := wantsJSON(accepted(accept), text); got != want {
+					t.Errorf("wantsJSON(%q, %s) = %v", accept, text, got)
+				}
+			}
+		}
+	}
+}
+
+func TestDecimals(t *testing.T) {
+	ids := []int64{1, 9, 10, tail - 1, tail, tail + 1, 2*tail - 1, 2 * tail, 16385, 10 * tail, 1 << 53, math.MaxInt64 - 1, math.MaxInt64, 1}
+	for n := range int64(10_000) { // all halves of eight digits
+		ids = append(ids, tail+n, tail+n*10_000, tail+n*10_001)
+	}
+	var d decimals
+	for _, id := range ids {
+		if got, want := string(d.append(nil, id)), strconv.FormatInt(id, 10); got != want {
+			t.Fatalf("%s for %s", got, want)
+		}
+	}
+}
+
+// Two IDs one after the other, as the second reuses what the first left.
+func FuzzDecimals(f *testing.F) {
+	f.Add(int64(16385), int64(32769))
+	f.Add(int64(1169786042799259000), int64(1169786042799259001))
+	f.Add(int64(tail-1), int64(tail))
+	f.Fuzz(func(t *testing.T, first, second int64) {
+		var d decimals
+		for _, id := range []int64{first, second, first} {
+			if got, want := string(d.append([]byte("x"), id)), "x"+strconv.FormatInt(id, 10); got != want {
+				t.Fatalf("%s for %s after %d", got, want, first)
+			}
+		}
+	})
+}

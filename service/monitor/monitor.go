@@ -1,0 +1,232 @@
+// Package monitor is what an operator learns of a replica: the conditions of the things
+// it depends on, the alarms derived from them and from counters, the history for the
+// charts of the console, and the records by which all replicas are seen on one page.
+package monitor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"shardid/model"
+	"shardid/service/background"
+	"shardid/service/latency"
+	"shardid/service/queue"
+	"shardid/service/segment"
+	"shardid/service/snowflake"
+	"shardid/service/uid"
+	"shardid/service/worker"
+)
+
+const (
+	// probeEvery is the pause between two probes of a store.
+	probeEvery = time.Second
+	// probeTimeout bounds one probe.
+	probeTimeout = 3 * time.Second
+	// quiet is the shortest time between two log lines about one condition. Only
+	// that it works again is logged at once: a reporter may say so only once.
+	quiet = 10 * time.Second
+	// remindEvery is how often a lasting failure is logged again.
+	remindEvery = time.Minute
+)
+
+// Probe asks a store whether it can be used.
+type Probe struct {
+	Name  string
+	Check func(context.Context) error // returns soon after its context ends
+}
+
+// Snapshot is how a replica is doing at one instant. Counters are since its start.
+type Snapshot struct {
+	Settings        []model.Finding // what the stores said of theirs, when last asked
+	UnsafeNoHistory bool            // redis.unsafe_no_history is set
+
+	Queue     queue.Stats
+	Apps      []queue.View
+	Segment   *segment.Stats // nil when the mode is disabled, as the next two
+	Snowflake *Snowflake
+	UID       *UID
+
+	Traffic map[string]Traffic // of the ID routes, by mode
+	Faults  int64              // requests that were answered -11
+
+	conditions []model.Condition // by name
+}
+
+// Snowflake is how the snowflake mode is doing.
+type Snowflake struct {
+	Stats     snowflake.Stats
+	Worker    worker.Status
+	MaxOffset time.Duration // how far the clock may be from the registry's
+	Remaining time.Duration // until the 41 bits of time end
+}
+
+// UID is how the UID mode is doing.
+type UID struct {
+	Stats  uid.Stats
+	Status uid.Status
+}
+
+// Traffic is what the ID route of one mode has answered.
+type Traffic struct {
+	Refused, Failed int64           // requests that were answered 4xx and 5xx
+	Times           latency.Reading // of all but those that were answered 4xx
+}
+
+// Monitor keeps the conditions, the alarms and the history of a replica. Safe for
+// concurrent use.
+type Monitor struct {
+	log      *slog.Logger
+	probes   []Probe
+	snapshot func() Snapshot
+	now      func() time.Time
+	group    *background.Group
+
+	mu         sync.Mutex // guards the rest; it is not held during a snapshot
+	conditions map[string]*condition
+	since      map[string]time.Time // when each alarm that is on was first seen
+	rises      map[string]rise
+	history    history
+}
+
+type condition struct {
+	model.Condition
+	err       error     // the latest failure, nil while OK
+	logged    time.Time // time of the last line
+	announced bool      // that line said that it fails
+	told      string    // the failure in that line
+	failures  int64     // since the last line
+}
+
+// New makes a monitor. Start runs the probes and takes a snapshot every few seconds;
+// Report works without. snapshot is not called before Start, Alarms or History.
+func New(log *slog.Logger, snapshot func() Snapshot, probes ...Probe) *Monitor {
+	return &Monitor{
+		log: log, probes: probes, snapshot: snapshot, now: time.Now, group: background.NewGroup("monitor"),
+		conditions: map[string]*condition{}, rises: map[string]rise{},
+	}
+}
+
+// Start probes each store once a second and fills the history until Stop. A second call,
+// and one after Stop, does nothing.
+func (m *Monitor) Start() {
+	m.group.Start(func() {
+		for _, p := range m.probes {
+			m.group.Go(func() { m.group.Every(probeEvery, func() { m.probe(p) }) })
+		}
+		m.group.Every(historyEvery, m.sample)
+	})
+}
+
+// Stop ends what Start began and waits. It may be called twice, and without Start.
+func (m *Monitor) Stop(ctx context.Context) error { return m.group.Stop(ctx, nil) }
+
+func (m *Monitor) probe(p Probe) {
+	ctx, cancel := context.WithTimeout(m.group.Context(), probeTimeout)
+	defer cancel()
+	err := p.Check(ctx)
+	if m.group.Context().Err() == nil {
+		m.Report(p.Name, err)
+	}
+}
+
+// Report implements background.Reporter. A change is logged at once unless a line was
+// written a moment ago; a lasting failure again every minute, with the number of failures
+// since. What is not probed has no line while the failure of a probed store explains it.
+func (m *Monitor) Report(name string, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	c := m.conditions[name]
+	if c == nil {
+		c = &condition{Condition: model.Condition{Name: name, OK: true, Since: now}}
+		m.conditions[name] = c
+	}
+	c.Error, c.err = "", err
+	if err != nil {
+		c.Error = err.Error()
+		c.failures++
+	}
+	if ok := err == nil; ok != c.OK {
+		c.OK, c.Since = ok, now
+	}
+	line := c.line(now)
+	if line == "" || m.explained(c, now) {
+		return
+	}
+	if c.OK {
+		m.log.Info(name + " " + line)
+	} else {
+		m.log.Error(name+" "+line, "error", c.Error, "failures", c.failures)
+	}
+	c.logged, c.announced, c.told, c.failures = now, !c.OK, c.Error, 0
+}
+
+// line is what to log about a condition now, "" for nothing.
+func (c *condition) line(now time.Time) string {
+	age := now.Sub(c.logged)
+	switch {
+	case c.OK && c.announced:
+		return "works again"
+	case c.OK:
+		return ""
+	case !c.announced && age >= quiet:
+		return "fails"
+	case c.Error != c.told && age >= quiet:
+		return "fails otherwise"
+	case age >= remindEvery:
+		return "still fails"
+	}
+	return ""
+}
+
+// explained says whether a failure needs no line of its own: it is not that of a
+// probed store, and such a store fails, or has not been probed since.
+func (m *Monitor) explained(c *condition, now time.Time) bool {
+	if c.OK || len(m.probes) == 0 {
+		return false
+	}
+	for _, p := range m.probes {
+		if p.Name == c.Name {
+			return false
+		}
+		if store := m.conditions[p.Name]; store != nil && !store.OK {
+			return true
+		}
+	}
+	return now.Sub(c.Since) < 2*probeEvery
+}
+
+// take takes a snapshot. Callers do not hold mu.
+func (m *Monitor) take() Snapshot {
+	s := m.snapshot()
+	s.conditions = m.Conditions()
+	return s
+}
+
+// Conditions returns all conditions, by name.
+func (m *Monitor) Conditions() []model.Condition {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := make([]model.Condition, 0, len(m.conditions))
+	for _, c := range m.conditions {
+		all = append(all, c.Condition)
+	}
+	slices.SortFunc(all, func(a, b model.Condition) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Err is the latest failure of a condition, nil while it works. It is also an error for a
+// condition that was never reported.
+func (m *Monitor) Err(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.conditions[name]; c != nil {
+		return c.err
+	}
+	return errors.New("it has not been looked at yet")
+}

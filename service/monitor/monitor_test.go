@@ -1,0 +1,293 @@
+package monitor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errA, errB = errors.New("refused"), errors.New("timed out")
+
+// world is a monitor under a clock that stands still until it is told to go on.
+type world struct {
+	*Monitor
+	at  time.Time
+	log bytes.Buffer
+}
+
+func newWorld() *world {
+	w := &world{at: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	withoutTime := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	w.Monitor = New(slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: withoutTime})), nothing)
+	w.now = func() time.Time { return w.at }
+	return w
+}
+
+// nothing is the snapshot of a replica without a mode.
+func nothing() Snapshot { return Snapshot{} }
+
+// silent is a monitor without a log.
+func silent(snapshot func() Snapshot, probes ...Probe) *Monitor {
+	return New(slog.New(slog.DiscardHandler), snapshot, probes...)
+}
+
+// lines returns what was logged since the last call.
+func (w *world) lines() []string {
+	defer w.log.Reset()
+	return strings.Split(strings.TrimSuffix(w.log.String(), "\n"), "\n")
+}
+
+// A failure is told of at once, a lasting one each minute, another one after ten
+// seconds at the soonest, its end once and at once.
+func TestWhatIsLogged(t *testing.T) {
+	const fails = `level=ERROR msg="redis fails" error=refused failures=1`
+	w := newWorld()
+	for _, step := range []struct {
+		after time.Duration
+		err   error
+		want  string
+	}{
+		{0, nil, ""},
+		{time.Second, errA, fails},
+		{0, errA, ""},
+		{time.Second, errA, ""},
+		{58 * time.Second, errA, ""},
+		{time.Second, errA, `level=ERROR msg="redis still fails" error=refused failures=4`},
+		{time.Second, errB, ""}, // too soon
+		{8 * time.Second, errB, ""},
+		{time.Second, errB, `level=ERROR msg="redis fails otherwise" error="timed out" failures=3`},
+		{10 * time.Second, errB, ""},
+		{10 * time.Second, errA, `level=ERROR msg="redis fails otherwise" error=refused failures=2`},
+		{59 * time.Second, errA, ""},
+		{time.Second, nil, `level=INFO msg="redis works again"`},
+		{0, nil, ""},
+		{time.Hour, nil, ""},
+		{0, errA, fails},
+		{0, nil, `level=INFO msg="redis works again"`},
+		{9 * time.Second, errA, ""}, // too soon after the last line
+		{0, nil, ""},                // nothing was told, so nothing is taken back
+		{time.Second, errA, `level=ERROR msg="redis fails" error=refused failures=2`},
+	} {
+		w.at = w.at.Add(step.after)
+		w.Report("redis", step.err)
+		if got := strings.Join(w.lines(), "; "); got != step.want {
+			t.Errorf("%s: Report(%v) logged %q, want %q", w.at.Format(time.TimeOnly), step.err, got, step.want)
+		}
+	}
+}
+
+// Ten minutes of 100 reports a second: what flaps is told of twice in ten
+// seconds at most, what changes its message once, what just fails once a minute.
+func TestNothingFloodsTheLog(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		report func(i int) error
+		lines  int
+	}{
+		{"works", func(int) error { return nil }, 0},
+		{"fails", func(int) error { return errA }, 10},
+		{"flaps", func(i int) error { return []error{errA, nil}[i%2] }, 120},
+		{"flaps slowly", func(i int) error { return []error{errA, nil}[i/1500%2] }, 40},
+		{"two messages", func(i int) error { return []error{errA, errB}[i%2] }, 60},
+		{"a new message each time", func(i int) error { return fmt.Errorf("port %d", i) }, 60},
+		{"an empty message", func(int) error { return errors.New("") }, 10},
+		{"all at once", func(i int) error { return []error{errA, nil, errB, errA, nil}[i%5] }, 120},
+	} {
+		w := newWorld()
+		for i := range 60_000 {
+			w.Report("redis", c.report(i))
+			w.at = w.at.Add(10 * time.Millisecond)
+		}
+		if got := strings.Count(w.log.String(), "\n"); got != c.lines {
+			t.Errorf("%s: %d lines, want %d", c.name, got, c.lines)
+		}
+	}
+}
+
+// Each condition has its own times, also of quiet in the log.
+func TestConditions(t *testing.T) {
+	w := newWorld()
+	start := w.at
+	w.Report("redis", nil)
+	w.Report("database", errA)
+	w.Report("pop", errB)
+	if got := w.lines(); len(got) != 2 || !strings.Contains(got[1], "pop fails") {
+		t.Errorf("logged %q", got)
+	}
+	w.at = w.at.Add(time.Second)
+	w.Report("redis", nil)
+	w.Report("database", errB)
+	w.Report("pop", nil)
+	if w.Err("redis") != nil || !errors.Is(w.Err("database"), errB) || w.Err("never reported") == nil {
+		t.Errorf("redis %v, database %v, another %v", w.Err("redis"), w.Err("database"), w.Err("never reported"))
+	}
+	want := []model.Condition{
+		{Name: "database", Since: start, Error: "timed out"},
+		{Name: "pop", OK: true, Since: start.Add(time.Second)},
+		{Name: "redis", OK: true, Since: start},
+	}
+	if got := w.Conditions(); !slices.Equal(got, want) {
+		t.Errorf("Conditions = %v, want %v", got, want)
+	}
+	w.at = w.at.Add(time.Second)
+	w.Report("database", nil)
+	if got := w.Conditions()[0]; !got.OK || got.Error != "" || !got.Since.Equal(w.at) || w.Err("database") != nil {
+		t.Errorf("after the end: %+v, %v", got, w.Err("database"))
+	}
+}
+
+// One cause is told of once: what a store's failure brings about has no line of
+// its own, and what fails by itself has one as soon as the stores were probed.
+func TestAFailingStoreExplainsTheRest(t *testing.T) {
+	w := newWorld()
+	w.probes = []Probe{{Name: "redis"}, {Name: "database"}}
+	for _, step := range []struct {
+		after time.Duration
+		name  string
+		err   error
+		want  string
+	}{
+		{0, "redis", nil, ""},
+		{0, "database", nil, ""},
+		{time.Second, "pop", errA, ""}, // redis may fail too, and has not been probed
+		{time.Second, "redis", errB, `level=ERROR msg="redis fails" error="timed out" failures=1`},
+		{time.Minute, "pop", errA, ""},
+		{time.Second, "redis", nil, `level=INFO msg="redis works again"`},
+		{time.Second, "pop", errA, `level=ERROR msg="pop fails" error=refused failures=3`},
+		{time.Second, "pop", nil, `level=INFO msg="pop works again"`},
+		{time.Minute, "refill", errA, ""},
+		{time.Second, "refill", errA, ""},
+		{time.Second, "refill", errA, `level=ERROR msg="refill fails" error=refused failures=3`},
+	} {
+		w.at = w.at.Add(step.after)
+		w.Report(step.name, step.err)
+		if got := strings.Join(w.lines(), "\n"); got != step.want {
+			t.Errorf("%s %v: logged %q, want %q", step.name, step.err, got, step.want)
+		}
+	}
+}
+
+// fakeStore is a probe that counts its runs and answers with err.
+type fakeStore struct {
+	runs atomic.Int64
+	err  error
+}
+
+func (c *fakeStore) check(context.Context) error {
+	c.runs.Add(1)
+	return c.err
+}
+
+// Each store is probed at once and then every second, once; Stop ends it for ever.
+func TestProbesRunEverySecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		good, bad := &fakeStore{}, &fakeStore{err: errA}
+		m := silent(nothing, Probe{"good", good.check}, Probe{"bad", bad.check})
+		m.Start()
+		m.Start()
+		synctest.Wait()
+		if m.Err("good") != nil || m.Err("bad") == nil || good.runs.Load() != 1 {
+			t.Errorf("at once: %v after %d runs", m.Conditions(), good.runs.Load())
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		stop(t, m)
+		stop(t, m)
+		m.Start()
+		time.Sleep(time.Minute)
+		if good.runs.Load() != 11 || bad.runs.Load() != 11 {
+			t.Errorf("%d and %d runs in 10 seconds, want 11", good.runs.Load(), bad.runs.Load())
+		}
+		never := &fakeStore{}
+		m = silent(nothing, Probe{"never", never.check})
+		stop(t, m)
+		m.Start()
+		time.Sleep(time.Minute)
+		if n := never.runs.Load(); n != 0 {
+			t.Errorf("%d runs of a monitor that was stopped", n)
+		}
+	})
+}
+
+func stop(t *testing.T, m *Monitor) {
+	t.Helper()
+	if err := m.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A probe that hangs counts as failed after three seconds and keeps no other probe
+// waiting. Stop interrupts it at once and does not take that for a failure.
+func TestProbeThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := &fakeStore{}
+		hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		m := silent(nothing, Probe{"hangs", hang}, Probe{"other", other.check})
+		m.Start()
+		time.Sleep(probeTimeout - time.Millisecond)
+		if got := m.Conditions(); len(got) != 1 || got[0].Name != "other" {
+			t.Errorf("before the timeout: %v", got)
+		}
+		time.Sleep(2 * time.Millisecond)
+		if got := m.Conditions(); len(got) != 2 || got[0].OK || got[0].Error != context.DeadlineExceeded.Error() {
+			t.Errorf("after the timeout: %v", got)
+		}
+		if other.runs.Load() != 4 {
+			t.Errorf("the other probe ran %d times in 3 s", other.runs.Load())
+		}
+		before := time.Now()
+		stop(t, m)
+		if got := m.Conditions(); time.Since(before) != 0 || got[0].Error != context.DeadlineExceeded.Error() {
+			t.Errorf("Stop took %v and left %v", time.Since(before), got)
+		}
+	})
+}
+
+// For the race detector: everything at the same time. A reader sees whole samples.
+func TestConcurrentUse(t *testing.T) {
+	m := silent(nothing, Probe{"store", (&fakeStore{}).check})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			m.Start()
+			for j := range 20 {
+				m.Report("redis", []error{nil, errors.New("x")}[(i+j)%2])
+				_ = m.Err("redis")
+				m.Alarms()
+				m.sample()
+				chart := m.History()
+				for name, s := range chart.Series {
+					if len(s) != len(chart.Times) {
+						t.Errorf("%s has %d values for %d times", name, len(s), len(chart.Times))
+					}
+				}
+				m.AppHistory(1)
+				m.AppRates()
+			}
+			stop(t, m)
+		})
+	}
+	wg.Wait()
+	if got := m.Conditions(); len(got) == 0 || got[0].Name != "redis" {
+		t.Errorf("Conditions = %v", got)
+	}
+}

@@ -1,0 +1,134 @@
+package monitor
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// records is a store of records by the clock of the test.
+type records struct {
+	mu   sync.Mutex
+	kept map[string]kept // by instance
+	err  error
+}
+
+type kept struct {
+	record string
+	at     time.Time
+}
+
+func (r *records) Put(_ context.Context, instance, record string, _ time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.kept[instance] = kept{record, time.Now()}
+	}
+	return r.err
+}
+
+func (r *records) Remove(_ context.Context, instance string, _ time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.kept, instance)
+	return r.err
+}
+
+func (r *records) All(_ context.Context, lasts time.Duration) (map[string]time.Duration, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ages := map[string]time.Duration{}
+	for _, k := range r.kept {
+		if age := time.Since(k.at); age <= lasts {
+			ages[k.record] = age
+		}
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return ages, nil
+}
+
+func (r *records) set(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+}
+
+func replica(store RecordStore, host string) *Replicas {
+	return NewReplicas(store, func() Record { return Record{Host: host, StartedAt: time.Now()} })
+}
+
+// hosts are those of a view.
+func hosts(t *testing.T, f *Replicas) (all string) {
+	t.Helper()
+	for _, r := range f.View(t.Context()).Replicas {
+		all += r.Host
+	}
+	return all
+}
+
+// Each replica sees all that live, in order; one that stops is gone at once, one that
+// dies after a while. What another version wrote is left out.
+func TestReplicasSeeEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &records{kept: map[string]kept{}}
+		a, b, c := replica(store, "a"), replica(store, "b"), replica(store, "c")
+		for _, f := range []*Replicas{c, a, b} {
+			f.Start()
+			defer func() { _ = f.Stop(t.Context()) }()
+		}
+		synctest.Wait()
+		time.Sleep(time.Minute)
+		_ = store.Put(t.Context(), "x", "no record of ours", recordLasts)
+		for _, f := range []*Replicas{a, b, c} {
+			if got := hosts(t, f); got != "abc" {
+				t.Errorf("%q are seen", got)
+			}
+		}
+		_ = c.Stop(t.Context())
+		if got := hosts(t, a); got != "ab" {
+			t.Errorf("after an orderly stop: %q", got)
+		}
+		_ = b.group.Stop(t.Context(), nil) // as if it were killed: its record stays
+		if got := hosts(t, a); got != "ab" {
+			t.Errorf("right after a kill: %q", got)
+		}
+		time.Sleep(recordLasts + time.Millisecond)
+		if view := a.View(t.Context()); len(view.Replicas) != 1 || view.Self != view.Replicas[0].Instance || !view.Shared || view.Message != "" {
+			t.Errorf("after a kill: %+v", view)
+		}
+	})
+}
+
+// A replica without a store, or whose store is away, shows itself and says why.
+func TestAReplicaAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		alone := replica(nil, "a")
+		alone.Start()
+		if view := alone.View(t.Context()); len(view.Replicas) != 1 || view.Shared || view.Message != "" {
+			t.Errorf("%+v", view)
+		}
+		_ = alone.Stop(t.Context())
+
+		store := &records{kept: map[string]kept{}}
+		a, b := replica(store, "a"), replica(store, "b")
+		for _, f := range []*Replicas{a, b} {
+			f.Start()
+			defer func() { _ = f.Stop(t.Context()) }()
+		}
+		synctest.Wait()
+		store.set(errors.New("away"))
+		if view := a.View(t.Context()); len(view.Replicas) != 1 || view.Message != "away" || !view.Shared {
+			t.Errorf("with the store away: %+v", view)
+		}
+		store.set(nil)
+		time.Sleep(recordEvery)
+		if got := hosts(t, a); got != "ab" {
+			t.Errorf("with the store back: %q", got)
+		}
+	})
+}

@@ -1,0 +1,251 @@
+package observe
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/service/httpapi"
+	"shardid/service/latency"
+	"shardid/service/queue"
+	"shardid/service/segment"
+	"shardid/service/snowflake"
+	"shardid/service/uid"
+	"shardid/service/worker"
+
+	"github.com/prometheus/common/expfmt"
+	prometheus "github.com/prometheus/common/model"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// reading has one duration of 1 ms and two beyond the last bound.
+func reading() latency.Reading {
+	var h latency.Histogram
+	for _, d := range []time.Duration{time.Millisecond, time.Minute, time.Minute} {
+		h.Observe(d)
+	}
+	return h.Read()
+}
+
+// full has every source, each counter a value of its own.
+func full() Sources {
+	stores := NewStores(nil)
+	_, operation := stores.decorate("redis")
+	pop := operation("pop")
+	pop.took.Observe(3 * time.Millisecond)
+	pop.took.Observe(time.Minute)
+	pop.failed.Add(1)
+	return Sources{
+		Version: "1.2.3", UnsafeNoHistory: true, Stores: stores,
+		Conditions: func() []model.Condition {
+			return []model.Condition{{Name: "redis", OK: true}, {Name: "database"}}
+		},
+		Answers: func() map[int]int64 { return map[int]int64{0: 10, -4: 11} },
+		Traffic: func() map[string]httpapi.Traffic {
+			return map[string]httpapi.Traffic{
+				"queue":   {OK: reading(), Codes: map[int]int64{-4: 61, -12: 0}},
+				"segment": {}, "snowflake": {}, "uid": {},
+			}
+		},
+		Connections: func() Connections { return Connections{Open: 61, Refused: 62, Failed: 63} },
+		Settings: func() []model.Finding {
+			return []model.Finding{{Level: model.LevelUnsafe}, {Level: model.LevelOK}, {Level: model.LevelOK}}
+		},
+		Queue: func() (queue.Stats, []queue.View) {
+			v := queue.View{
+				App: 7, Name: "orders", Issued: 51, Refills: 52, Held: 53, Left: 0.25, Exhausted: 2, Unconfirmed: 3,
+				Limit: model.Limit{MaxID: 9, Policy: model.LimitWrap},
+			}
+			unknown := queue.View{App: 8, Left: 1, Unconfirmed: 1}
+			for i := range model.Shards {
+				v.Depths[i], unknown.Depths[i] = 1000, -1
+			}
+			v.Depths[0], v.Depths[1], v.Depths[2] = 100, 40, -1
+			return queue.Stats{
+				Issued: 1, Pops: 2, Refills: 3, Purged: 5, OverLimit: 6, Repeated: 7, Lifts: 8, Dropped: 9,
+				Discarded: queue.Discarded{History: 21, HighWater: 22, Full: 23, Failed: 24},
+				Purges:    31, LiftAlarms: 32, Jumps: 33, Jumped: 34, Held: 35, Starved: 36, FailedPasses: 37,
+				Passes: reading(),
+			}, []queue.View{v, unknown}
+		},
+		Segment: func() (segment.Stats, []segment.View) {
+			return segment.Stats{
+				Issued: 1, Loads: 2, FailedLoads: 3, Waits: 4, Refused: 5, Wasted: 6, Repeated: 7, Lifts: 8,
+				Starved: 12, LoadTimes: reading(),
+			}, []segment.View{{Name: "orders", InitOK: true, Held: 9, Runway: 10}, {Name: "never used", Held: 11}}
+		},
+		Snowflake: func() Snowflake {
+			return Snowflake{
+				Stats: snowflake.Stats{Issued: 21, Refused: 22, Wasted: 23, Waits: 24},
+				Worker: worker.Status{
+					WorkerID: 25, Trust: 26 * time.Second, State: worker.StateOffline,
+					ClockOffset: -27 * time.Millisecond,
+				},
+				MaxOffset: 5 * time.Second, Remaining: 28 * time.Hour,
+			}
+		},
+		UID: func() (uid.Stats, uid.Status) {
+			return uid.Stats{Issued: 31, Refused: 32, Dropped: 33, Discarded: 34, Nodes: 35}, uid.Status{
+				WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RemainingSeconds: 41,
+			}
+		},
+	}
+}
+
+// text is what Prometheus reads.
+func text(t *testing.T, s Sources) string {
+	t.Helper()
+	body, err := Text(s)(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+var update = flag.Bool("update", false, "write testdata/metrics.txt and the table of docs/metrics.md")
+
+// wantFile compares a file with what it should hold, or writes it with -update.
+func wantFile(t *testing.T, name, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(name, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(name); err != nil || string(got) != want {
+		t.Errorf("%s is not what is exported, %v: go test ./service/observe -run %s -update", name, err, t.Name())
+	}
+}
+
+// Every source is exported, with its value, and nothing else of ours is. The buckets of one
+// histogram stand for those of all.
+func TestText(t *testing.T) {
+	var ours strings.Builder
+	body := text(t, full())
+	for line := range strings.Lines(body) {
+		buckets := strings.Contains(line, "_bucket{") && !strings.Contains(line, "refill_pass")
+		if strings.HasPrefix(line, "shardid_") && !buckets {
+			ours.WriteString(line)
+		}
+	}
+	wantFile(t, "testdata/metrics.txt", ours.String())
+	for _, name := range []string{"go_goroutines", "process_resident_memory_bytes"} {
+		if !strings.Contains(body, "\n"+name+" ") {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
+// The table of docs/metrics.md has every metric of ours, as a scrape shows it.
+func TestDocument(t *testing.T) {
+	const (
+		document = "../../docs/metrics.md"
+		begin    = "<!-- table: go test ./service/observe -update -->\n"
+		end      = "<!-- end of the table -->\n"
+	)
+	raw, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok := strings.Cut(string(raw), begin)
+	_, tail, ends := strings.Cut(rest, end)
+	if !ok || !ends {
+		t.Fatalf("%s has no table", document)
+	}
+	parser := expfmt.NewTextParser(prometheus.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text(t, full())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := "| metric | type | labels | |\n|---|---|---|---|\n"
+	for _, name := range slices.Sorted(maps.Keys(families)) {
+		f := families[name]
+		if !strings.HasPrefix(name, "shardid_") {
+			continue
+		}
+		if help := f.GetHelp(); len(help) < 10 || !strings.HasSuffix(help, ".") && !strings.Contains(help, ": ") {
+			t.Errorf("%s: the help %q is no sentence", name, help)
+		}
+		var labels []string
+		for _, l := range f.GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		slices.Sort(labels)
+		table += fmt.Sprintf("| `%s` | %s | %s | %s |\n",
+			name, strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp())
+	}
+	wantFile(t, document, head+begin+table+end+tail)
+}
+
+// Tags come from a table of any size and may have any name: the series stay few, and
+// none makes a scrape fail.
+func TestTagsAreBounded(t *testing.T) {
+	many := func(n int) (tags []string) {
+		for i := range n {
+			tags = append(tags, fmt.Sprintf("tag%05d", i))
+		}
+		return tags
+	}
+	lasts := func(i int) float64 { return float64(10000 - i) }
+	for name, c := range map[string]struct {
+		tags   []string
+		runway func(i int) float64
+		want   string // a line
+	}{
+		"many": {many(5000), lasts, `shardid_segment_held_ids{tag="other"} 4900`},
+		"one is other": {
+			append([]string{"other"}, many(150)...), lasts, `shardid_segment_held_ids{tag="other"} 52`,
+		},
+		"not UTF-8":     {[]string{"a\xff", "a\xfe", "b"}, lasts, `shardid_segment_held_ids{tag="a?"} 2`},
+		"quotes, lines": {[]string{"a\"b\\c", "d\ne"}, lasts, `shardid_segment_held_ids{tag="d\ne"} 1`},
+		"other lasts as long as the shortest of it": { // 449, 501, 450
+			many(103), func(i int) float64 { return []float64{501, 450, 449}[(i+1)%3] },
+			`shardid_segment_runway_seconds{tag="other"} 449`,
+		},
+	} {
+		s := full()
+		s.Segment = func() (_ segment.Stats, views []segment.View) {
+			for i, tag := range c.tags {
+				views = append(views, segment.View{Name: tag, InitOK: true, Held: 1, Runway: c.runway(i)})
+			}
+			return segment.Stats{}, views
+		}
+		body := text(t, s)
+		held, runways, sum := 0, strings.Count(body, "\nshardid_segment_runway_seconds{"), 0
+		for line := range strings.Lines(body) {
+			if strings.HasPrefix(line, "shardid_segment_held_ids{") {
+				var n int
+				if _, err := fmt.Sscan(line[strings.LastIndex(line, " ")+1:], &n); err != nil {
+					t.Fatal(err)
+				}
+				held, sum = held+1, sum+n
+			}
+		}
+		if held > 101 || held != runways || sum != len(c.tags) || !strings.Contains(body, "\n"+c.want+"\n") {
+			t.Errorf("%s: %d series of %v IDs, %d of runways, want %s", name, held, sum, runways, c.want)
+		}
+	}
+}
+
+// The modes that are disabled have no metrics.
+func TestDisabledModes(t *testing.T) {
+	s := full()
+	s.Segment, s.Snowflake, s.UID = nil, nil, nil
+	body := text(t, s)
+	for _, mode := range []string{"segment", "snowflake", "uid"} {
+		if strings.Contains(body, "\nshardid_"+mode) || strings.Contains(body, `mode="`+mode+`"`) {
+			t.Errorf("the mode %s has metrics", mode)
+		}
+	}
+	if !strings.Contains(body, `mode="queue"`) {
+		t.Error("the queue has none")
+	}
+}

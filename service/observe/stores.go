@@ -1,0 +1,381 @@
+// Package observe exports Prometheus metrics and OpenTelemetry spans. The services know
+// nothing of it: their counters are read where they are, and their stores are decorated
+// while they are wired.
+//
+//	stores.go     one decorator per store interface: span, latency and errors together
+//	metrics.go    the text of /metrics
+//	tracing.go    spans of requests, and the sender of all spans
+//
+// The number of series is bounded: no label has a value that a caller chose. No span holds
+// a gatePass, a token or an ID.
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"shardid/model"
+	"shardid/service/latency"
+	"shardid/service/queue"
+	"shardid/service/segment"
+	"shardid/service/uid"
+	"shardid/service/worker"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Names of the stores in metrics and spans.
+const (
+	Database  = "database"
+	Redis     = "redis"
+	Memory    = "memory" // lists in the process
+	ZooKeeper = "zookeeper"
+	File      = "file" // a file that maps addresses to worker IDs
+)
+
+// Attributes of the spans of stores.
+const (
+	storeKey  = attribute.Key("shardid.store") // a name of the above
+	appKey    = attribute.Key("shardid.app")
+	shardKey  = attribute.Key("shardid.shard")
+	listsKey  = attribute.Key("shardid.lists") // how many lists a call is for
+	countKey  = attribute.Key("shardid.count") // indices asked for
+	gotKey    = attribute.Key("shardid.got")   // indices, locks or rows received
+	tagKey    = attribute.Key("shardid.tag")
+	stepKey   = attribute.Key("shardid.step") // IDs of an allocated segment
+	workerKey = attribute.Key("shardid.worker_id")
+)
+
+// Stores decorates stores: every call gets a span when tracing is on, and most are timed and
+// their failures counted. All stores are decorated before the metrics are first read.
+type Stores struct {
+	tracer     *Tracer
+	operations []*operation
+}
+
+// NewStores has no stores yet. tracer is nil when tracing is off.
+func NewStores(tracer *Tracer) *Stores { return &Stores{tracer: tracer} }
+
+// operation counts one kind of call of one store. Safe for concurrent use.
+type operation struct {
+	store, name string
+	took        latency.Histogram
+	failed      atomic.Int64
+}
+
+// call is a call of a store in progress.
+type call struct {
+	op    *operation // nil for a call without metrics
+	span  trace.Span // nil when tracing is off
+	began time.Time
+}
+
+// decorator is what all decorators share.
+type decorator struct {
+	tracer *Tracer
+	store  string
+}
+
+// decorate returns the base of a decorator, and what adds its operations to the metrics.
+func (s *Stores) decorate(store string) (decorator, func(name string) *operation) {
+	return decorator{s.tracer, store}, func(name string) *operation {
+		o := &operation{store: store, name: name}
+		s.operations = append(s.operations, o)
+		return o
+	}
+}
+
+// attr is an attribute of a span. OpenTelemetry's, which are larger, are only made for a
+// span that is recorded.
+type attr struct {
+	key   attribute.Key
+	value int
+}
+
+func keyValues(attrs []attr) []attribute.KeyValue {
+	all := make([]attribute.KeyValue, len(attrs), len(attrs)+1) // and the store
+	for i, a := range attrs {
+		all[i] = a.key.Int(a.value)
+	}
+	return all
+}
+
+// begin starts the span of a call, and its clock when op is not nil.
+func (d *decorator) begin(
+	ctx context.Context, op *operation, span string, attrs ...attr,
+) (context.Context, call) {
+	c := call{op: op}
+	if d.tracer != nil {
+		ctx, c.span = d.tracer.tracer.Start(ctx, span, trace.WithSpanKind(trace.SpanKindClient))
+		if c.span.IsRecording() {
+			c.span.SetAttributes(append(keyValues(attrs), storeKey.String(d.store))...)
+		}
+	}
+	if op != nil {
+		c.began = time.Now()
+	}
+	return ctx, c
+}
+
+// finish ends the span, records err and returns it. In the metrics a call failed when the
+// store could not be used; other errors, such as a limit that is reached, are answers.
+func (c call) finish(err error, attrs ...attr) error {
+	c.end(err, isAway(err), attrs)
+	return err
+}
+
+// finishEach is finish for a call that answers for each of several lists, and returns the
+// answers. The span has the first error; in the metrics the call failed when the store could
+// not be used for any of the lists.
+func finishEach[T any](c call, answers []T, failure func(*T) error) []T {
+	var first error
+	away := false
+	for i := range answers {
+		err := failure(&answers[i])
+		if first == nil && err != nil {
+			first = err
+		}
+		away = away || isAway(err)
+	}
+	if first != nil && c.span != nil {
+		first = fmt.Errorf("one of %d: %w", len(answers), first)
+	}
+	c.end(first, away, nil)
+	return answers
+}
+
+// end is what finish and finishEach share; away says whether the store could not be used.
+func (c call) end(err error, away bool, attrs []attr) {
+	if c.op != nil {
+		c.op.took.Observe(time.Since(c.began))
+		if away {
+			c.op.failed.Add(1)
+		}
+	}
+	if c.span == nil {
+		return
+	}
+	if len(attrs) > 0 && c.span.IsRecording() {
+		c.span.SetAttributes(keyValues(attrs)...)
+	}
+	if err != nil {
+		c.span.SetStatus(codes.Error, clip(err.Error()))
+	}
+	c.span.End()
+}
+
+func isAway(err error) bool {
+	_, away := errors.AsType[*model.StoreError](err)
+	return away
+}
+
+func itself(err *error) error                { return *err }
+func ofState(s *model.ListState) error       { return s.Err }
+func ofAllocation(a *model.Allocation) error { return a.Err }
+
+type lists struct {
+	decorator
+	next                     queue.Lists
+	pop, state, push, remove *operation
+}
+
+// Lists decorates a store of lists.
+func (s *Stores) Lists(store string, next queue.Lists) queue.Lists {
+	d, op := s.decorate(store)
+	return &lists{d, next, op("pop"), op("state"), op("push"), op("delete")}
+}
+
+func (l *lists) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error) {
+	ctx, c := l.begin(ctx, l.pop, "pop",
+		attr{appKey, int(key.App)}, attr{shardKey, int(key.Shard)}, attr{countKey, n})
+	p, err := l.next.Pop(ctx, key, n)
+	return p, c.finish(err, attr{gotKey, len(p.Indices)})
+}
+
+func (l *lists) State(ctx context.Context, keys []model.ListKey) []model.ListState {
+	ctx, c := l.begin(ctx, l.state, "state", attr{listsKey, len(keys)})
+	return finishEach(c, l.next.State(ctx, keys), ofState)
+}
+
+// Probe counts as a state.
+func (l *lists) Probe(ctx context.Context, keys []model.ListKey) []model.ListState {
+	ctx, c := l.begin(ctx, l.state, "probe", attr{listsKey, len(keys)})
+	return finishEach(c, l.next.Probe(ctx, keys), ofState)
+}
+
+func (l *lists) Mark(ctx context.Context, reqs []model.MarkRequest) []error {
+	ctx, c := l.begin(ctx, nil, "mark", attr{listsKey, len(reqs)})
+	return finishEach(c, l.next.Mark(ctx, reqs), itself)
+}
+
+func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
+	ctx, c := l.begin(ctx, l.push, "push", attr{listsKey, len(reqs)})
+	return finishEach(c, l.next.Push(ctx, reqs), itself)
+}
+
+func (l *lists) Delete(ctx context.Context, keys []model.ListKey) error {
+	ctx, c := l.begin(ctx, l.remove, "delete", attr{listsKey, len(keys)})
+	return c.finish(l.next.Delete(ctx, keys))
+}
+
+type locker struct {
+	decorator
+	next queue.Locker
+}
+
+// Locker decorates a store of locks, whose calls have spans only.
+func (s *Stores) Locker(store string, next queue.Locker) queue.Locker {
+	if s.tracer == nil {
+		return next
+	}
+	return &locker{decorator{s.tracer, store}, next}
+}
+
+func (l *locker) TryLock(
+	ctx context.Context, names []string, token string, ttl time.Duration,
+) ([]bool, error) {
+	ctx, c := l.begin(ctx, nil, "lock", attr{listsKey, len(names)})
+	got, err := l.next.TryLock(ctx, names, token, ttl)
+	held := 0
+	for _, ok := range got {
+		if ok {
+			held++
+		}
+	}
+	return got, c.finish(err, attr{gotKey, held})
+}
+
+func (l *locker) Unlock(ctx context.Context, names []string, token string) error {
+	ctx, c := l.begin(ctx, nil, "unlock", attr{listsKey, len(names)})
+	return c.finish(l.next.Unlock(ctx, names, token))
+}
+
+type allocator struct {
+	decorator
+	next             queue.Allocator
+	allocate, settle *operation
+}
+
+// Allocator decorates a store of segments.
+func (s *Stores) Allocator(store string, next queue.Allocator) queue.Allocator {
+	d, op := s.decorate(store)
+	return &allocator{d, next, op("allocate"), op("raise")}
+}
+
+func (a *allocator) Allocate(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
+	ctx, c := a.begin(ctx, a.allocate, "allocate", attr{listsKey, len(reqs)})
+	return finishEach(c, a.next.Allocate(ctx, reqs), ofAllocation)
+}
+
+func (a *allocator) Settle(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
+	ctx, c := a.begin(ctx, a.settle, "settle", attr{listsKey, len(reqs)})
+	return finishEach(c, a.next.Settle(ctx, reqs), ofAllocation)
+}
+
+type catalogue struct {
+	decorator
+	next queue.Catalogue
+	load *operation
+}
+
+// Catalogue decorates the store of the apps and shards.
+func (s *Stores) Catalogue(store string, next queue.Catalogue) queue.Catalogue {
+	d, op := s.decorate(store)
+	return &catalogue{d, next, op("load")}
+}
+
+func (d *catalogue) Load(ctx context.Context) ([]model.ListConfig, error) {
+	ctx, c := d.begin(ctx, d.load, "catalogue load")
+	all, err := d.next.Load(ctx)
+	return all, c.finish(err, attr{gotKey, len(all)})
+}
+
+type table struct {
+	decorator
+	next           segment.Table
+	allocate, tags *operation
+}
+
+// Table decorates a store of tags.
+func (s *Stores) Table(store string, next segment.Table) segment.Table {
+	d, op := s.decorate(store)
+	return &table{d, next, op("allocate_tag"), op("tags")}
+}
+
+func (t *table) AllocateTag(ctx context.Context, req model.TagRequest) (model.TagSegment, error) {
+	ctx, c := t.begin(ctx, t.allocate, "segment load")
+	if c.span != nil {
+		c.span.SetAttributes(tagKey.String(req.Tag))
+	}
+	s, err := t.next.AllocateTag(ctx, req)
+	return s, c.finish(err, attr{stepKey, int(s.End - s.First)})
+}
+
+func (t *table) Tags(ctx context.Context) ([]model.Tag, error) {
+	ctx, c := t.begin(ctx, t.tags, "tags load")
+	tags, err := t.next.Tags(ctx)
+	return tags, c.finish(err, attr{gotKey, len(tags)})
+}
+
+type registry struct {
+	decorator
+	next                    worker.Registry
+	acquire, renew, release *operation
+}
+
+// Registry decorates a registry of worker IDs.
+func (s *Stores) Registry(store string, next worker.Registry) worker.Registry {
+	d, op := s.decorate(store)
+	return &registry{d, next, op("acquire_worker"), op("renew_worker"), op("release_worker")}
+}
+
+func (r *registry) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
+	ctx, c := r.begin(ctx, r.acquire, "lease acquire")
+	lease, err := r.next.Acquire(ctx, owner)
+	return lease, c.finish(err, attr{workerKey, lease.WorkerID})
+}
+
+func (r *registry) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
+	ctx, c := r.begin(ctx, r.renew, "lease renew", attr{workerKey, lease.WorkerID})
+	renewed, err := r.next.Renew(ctx, lease)
+	return renewed, c.finish(err)
+}
+
+func (r *registry) Release(ctx context.Context, lease model.Lease) error {
+	ctx, c := r.begin(ctx, r.release, "lease release", attr{workerKey, lease.WorkerID})
+	return c.finish(r.next.Release(ctx, lease))
+}
+
+func (r *registry) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
+	ctx, c := r.begin(ctx, nil, "lease peers")
+	peers, err := r.next.Peers(ctx)
+	return peers, c.finish(err, attr{gotKey, len(peers)})
+}
+
+type nodes struct {
+	decorator
+	next           uid.Nodes
+	register, mark *operation
+}
+
+// Nodes decorates a store of UID nodes.
+func (s *Stores) Nodes(store string, next uid.Nodes) uid.Nodes {
+	d, op := s.decorate(store)
+	return &nodes{d, next, op("register_node"), op("mark_node")}
+}
+
+func (n *nodes) RegisterNode(ctx context.Context, start model.NodeStart) (model.Node, error) {
+	ctx, c := n.begin(ctx, n.register, "uid node")
+	node, err := n.next.RegisterNode(ctx, start)
+	return node, c.finish(err, attr{workerKey, int(node.WorkerID)})
+}
+
+func (n *nodes) MarkNode(ctx context.Context, node model.Node, until int64) error {
+	ctx, c := n.begin(ctx, n.mark, "uid mark", attr{workerKey, int(node.WorkerID)})
+	return c.finish(n.next.MarkNode(ctx, node, until))
+}
