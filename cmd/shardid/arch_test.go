@@ -25,7 +25,7 @@ func rules() []rule {
 		{imported: "shardid/repository", never: []string{"service", "model", "client"}},
 		{imported: "shardid/service", never: []string{"repository", "model", "client"}},
 		{imported: "shardid/cmd", only: []string{"cmd"}},
-		{imported: "shardid/scripts", only: []string{"scripts"}},
+		{imported: "shardid/scripts", only: []string{"scripts", "repository/listtest", "repository/workertest"}},
 		{imported: "github.com/gin-gonic/gin", only: []string{"service/httpapi", "scripts/bench"}},
 		{imported: "go.opentelemetry.io", only: []string{"service/observe"}},
 		{imported: "gorm.io", only: []string{"repository/sqlstore", "client/gormid"}},
