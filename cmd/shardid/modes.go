@@ -11,6 +11,7 @@ import (
 	"shardid/model"
 	"shardid/service/admin"
 	"shardid/service/httpapi"
+	"shardid/service/issuer"
 	"shardid/service/observe"
 	"shardid/service/segment"
 )
@@ -24,7 +25,8 @@ func modes() []string {
 func (a *App) apiOptions() (httpapi.Options, error) {
 	zone, err := time.LoadLocation(a.cfg.TimeZone)
 	o := httpapi.Options{
-		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
+		Issuer:  issuer.Issuer{Queue: a.queue},
+		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
 		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
 		Status: a.status, History: a.monitor, Replicas: a.replicas.View, Location: zone,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,

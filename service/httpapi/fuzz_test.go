@@ -123,7 +123,7 @@ func FuzzAccept(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, accept string) {
 		ask := func(accept string) bool {
-			return wantsText(accepted(accept))
+			return onlyText(accepted(accept))
 		}
 		got, lower := ask(accept), strings.ToLower(accept)
 		if got && !strings.Contains(lower, "text/plain") && !strings.Contains(lower, "text/*") {
@@ -131,6 +131,9 @@ func FuzzAccept(f *testing.F) {
 		}
 		if got != ask(lower) || got != ask(accept+",image/png") {
 			t.Fatalf("%q depends on case or on another type", accept)
+		}
+		if got && ask(accept+",application/json") {
+			t.Fatalf("%q with JSON is answered with text", accept)
 		}
 		if !ask("text/plain,"+accept) && !strings.Contains(lower, "application/") && !strings.Contains(lower, "*/*") && !strings.Contains(lower, "text/plain") {
 			t.Fatalf("%q keeps text/plain away", accept)

@@ -13,32 +13,46 @@ const (
 	LastCode     = -13 // the lowest there is
 )
 
-// Code is the code of an error in the public error table, which every front end shows.
-// An error may wrap several that have one: what the service lacks comes before what the
-// caller did, since a store's reason for an empty segment is not the caller's fault.
+// Coded is an error with its code in the public error table.
+type Coded struct {
+	Err  error // matches with errors.Is
+	Code int
+}
+
+// Errors is the public error table, which every front end shows. An error may wrap several
+// of them; the first one here counts. So what the service lacks comes before what the
+// caller did: a store's reason for an empty segment is not the caller's fault.
+func Errors() []Coded {
+	return []Coded{
+		{model.ErrNotReady, -1},
+		{model.ErrQueueEmpty, -4},
+		{model.ErrSegmentEmpty, -4},
+		{model.ErrClockBack, -8},
+		{model.ErrTooEarly, -8},
+		{model.ErrTimeExhausted, -8},
+		{model.ErrNoLease, -8},
+		{model.ErrSaturated, -8},
+		{model.ErrRingEmpty, -8},
+		{model.ErrUnknownApp, -2},
+		{model.ErrUnknownTag, -2},
+		{model.ErrUnknownShard, -3},
+		{model.ErrLimitReached, -5},
+		{model.ErrInvalidArgument, -6},
+		{model.ErrModeDisabled, -9},
+		{model.ErrNoToken, -7},
+		{model.ErrForbidden, -7},
+		{model.ErrTooMany, -12},
+		{model.ErrAppExists, -13},
+		{model.ErrTagExists, -13},
+		{model.ErrRefused, -13},
+	}
+}
+
+// Code is the code of an error, CodeInternal for one that has none.
 func Code(err error) int {
-	for _, group := range []struct {
-		code int
-		of   []error
-	}{
-		{-1, []error{model.ErrNotReady}},
-		{-4, []error{model.ErrQueueEmpty, model.ErrSegmentEmpty}},
-		{-8, []error{
-			model.ErrClockBack, model.ErrTooEarly, model.ErrTimeExhausted, model.ErrNoLease, model.ErrSaturated, model.ErrRingEmpty,
-		}},
-		{-2, []error{model.ErrUnknownApp, model.ErrUnknownTag}},
-		{-3, []error{model.ErrUnknownShard}},
-		{-5, []error{model.ErrLimitReached}},
-		{-6, []error{model.ErrInvalidArgument}},
-		{-9, []error{model.ErrModeDisabled}},
-		{-7, []error{model.ErrNoToken, model.ErrForbidden}},
-		{-12, []error{model.ErrTooMany}},
-		{-13, []error{model.ErrAppExists, model.ErrTagExists, model.ErrRefused}},
-	} {
-		for _, coded := range group.of {
-			if errors.Is(err, coded) {
-				return group.code
-			}
+	for _, c := range Errors() {
+		if errors.Is(err, c.Err) {
+			return c.Code
 		}
 	}
 	return CodeInternal

@@ -46,25 +46,29 @@ type Request struct {
 	Count    int          // 1…model.MaxBatch
 }
 
+// Enabled is nil for a mode that is served. Errors: model.ErrModeDisabled.
+func (s *Issuer) Enabled(mode access.Modes) error {
+	if mode == access.Queue && s.Queue != nil || mode == access.Segment && s.Segment != nil ||
+		mode == access.Snowflake && s.Snowflake != nil || mode == access.UID && s.UID != nil {
+		return nil
+	}
+	return fmt.Errorf("%w: set %s.enabled to true and restart to use it", model.ErrModeDisabled, mode)
+}
+
 // Issue appends the IDs to dst, all or none. token is nil where none is required. Errors:
 // those of the model package that have a code, or the context's.
 func (s *Issuer) Issue(ctx context.Context, token *access.Token, r Request, dst []int64) ([]int64, error) {
 	if err := token.Mode(r.Mode); err != nil {
 		return dst, err
 	}
+	if err := s.Enabled(r.Mode); err != nil {
+		return dst, err
+	}
 	if r.Count < 1 || r.Count > model.MaxBatch {
 		return dst, fmt.Errorf("%w: count must be a whole number in 1…%d, not %d", model.ErrInvalidArgument, model.MaxBatch, r.Count)
 	}
-	switch {
-	case r.Mode == access.Queue && s.Queue != nil:
-		if r.App < 0 || r.App >= model.Apps {
-			return dst, fmt.Errorf("%w: appId must be a whole number in 0…%d, not %d", model.ErrInvalidArgument, model.Apps-1, r.App)
-		}
-		if err := token.App(r.App); err != nil {
-			return dst, err
-		}
-		return s.Queue.Next(ctx, r.App, r.GatePass, r.Count, dst)
-	case r.Mode == access.Segment && s.Segment != nil:
+	switch r.Mode {
+	case access.Segment:
 		if err := model.CheckTag(r.Tag); err != nil {
 			return dst, err
 		}
@@ -72,10 +76,16 @@ func (s *Issuer) Issue(ctx context.Context, token *access.Token, r Request, dst 
 			return dst, err
 		}
 		return s.Segment.Next(ctx, r.Tag, r.Count, dst)
-	case r.Mode == access.Snowflake && s.Snowflake != nil:
+	case access.Snowflake:
 		return s.Snowflake.Next(ctx, r.Count, dst)
-	case r.Mode == access.UID && s.UID != nil:
+	case access.UID:
 		return s.UID.Next(ctx, r.Count, dst)
 	}
-	return dst, fmt.Errorf("%w: set %s.enabled to true and restart to use it", model.ErrModeDisabled, r.Mode)
+	if r.App < 0 || r.App >= model.Apps {
+		return dst, fmt.Errorf("%w: appId must be a whole number in 0…%d, not %d", model.ErrInvalidArgument, model.Apps-1, r.App)
+	}
+	if err := token.App(r.App); err != nil {
+		return dst, err
+	}
+	return s.Queue.Next(ctx, r.App, r.GatePass, r.Count, dst)
 }
