@@ -24,8 +24,9 @@ func modes() []string {
 // apiOptions shows the modes that are enabled to the HTTP front end.
 func (a *App) apiOptions() (httpapi.Options, error) {
 	zone, err := time.LoadLocation(a.cfg.TimeZone)
+	a.issuer = &issuer.Issuer{Queue: a.queue}
 	o := httpapi.Options{
-		Issuer:  issuer.Issuer{Queue: a.queue},
+		Issuer:  a.issuer,
 		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
 		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
 		Status: a.status, History: a.monitor, Replicas: a.replicas.View, Location: zone,

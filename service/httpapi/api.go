@@ -65,11 +65,11 @@ type History interface {
 // Options are what the API is made of. Issuer.Queue, Decoder, Conditions, Log, Metrics and
 // MaxURLBytes are required.
 type Options struct {
-	issuer.Issuer // the modes that are enabled; the path of another answers -9
-	Decoder       model.Decoder
-	Conditions    func() []model.Condition // how what the service depends on is doing
-	Log           *slog.Logger
-	MaxURLBytes   int // longest request target, in bytes
+	*issuer.Issuer // the modes that are enabled; the path of another answers -9
+	Decoder        model.Decoder
+	Conditions     func() []model.Condition // how what the service depends on is doing
+	Log            *slog.Logger
+	MaxURLBytes    int // longest request target, in bytes
 	// Metrics reads what /metrics shows, in Prometheus' text format.
 	Metrics func(context.Context) ([]byte, error)
 	// Loopback: the server is for this machine only, so requests for a Host that is
@@ -124,9 +124,9 @@ type API struct {
 	complete  atomic.Bool // every mode was seen ready at once
 	draining  atomic.Bool
 	changes   atomic.Int64                      // by administration
+	accessLog *accessLog                        // nil when it is off
 	faults    *lineLimit                        // of errors of ours, in the log
 	answers   [1 - issuer.LastCode]atomic.Int64 // by the code's magnitude
-	traffic   map[string]*traffic               // of the ID routes, by mode; never changed
 	buffers   sync.Pool                         // of *buffer, for the ID routes
 	modes     []*watched                        // those that are enabled
 }
@@ -140,7 +140,6 @@ func New(opts Options) *API {
 	a := &API{
 		opts: opts, engine: gin.New(), errors: apiErrors(), pages: newPages(),
 		now: time.Now, startedAt: time.Now(), faults: newLineLimit(faultLines),
-		traffic: map[string]*traffic{ModeQueue: {}, ModeSegment: {}, ModeSnowflake: {}, ModeUID: {}},
 	}
 	a.buffers.New = func() any { return new(buffer) }
 	for _, m := range opts.Modes {
@@ -177,14 +176,14 @@ func (a *API) route() {
 		e.GET(path, handler)
 	}
 	for path, handler := range map[string]gin.HandlerFunc{
-		"/get":                    a.timed(ModeQueue, a.get),
-		"/api/segment/get/*key":   a.timed(ModeSegment, a.getSegment),
-		"/api/snowflake/get/*key": a.timed(ModeSnowflake, a.getSnowflake),
-		"/api/uid/get":            a.timed(ModeUID, a.getUID),
-		"/v1/queue/:appId/ids":    a.timed(ModeQueue, a.getV1(access.Queue)),
-		"/v1/segment/*tag":        a.timed(ModeSegment, a.getV1(access.Segment)),
-		"/v1/snowflake/ids":       a.timed(ModeSnowflake, a.getV1(access.Snowflake)),
-		"/v1/uid/ids":             a.timed(ModeUID, a.getV1(access.UID)),
+		"/get":                    a.timed(access.Queue, a.get),
+		"/api/segment/get/*key":   a.timed(access.Segment, a.getSegment),
+		"/api/snowflake/get/*key": a.timed(access.Snowflake, a.getSnowflake),
+		"/api/uid/get":            a.timed(access.UID, a.getUID),
+		"/v1/queue/:appId/ids":    a.timed(access.Queue, a.getV1(access.Queue)),
+		"/v1/segment/*tag":        a.timed(access.Segment, a.getV1(access.Segment)),
+		"/v1/snowflake/ids":       a.timed(access.Snowflake, a.getV1(access.Snowflake)),
+		"/v1/uid/ids":             a.timed(access.UID, a.getV1(access.UID)),
 	} {
 		e.GET(path, handler)
 		e.POST(path, handler)

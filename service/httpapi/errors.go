@@ -101,20 +101,24 @@ func (a *API) fail(c *gin.Context, err error) {
 	for _, e := range a.errors {
 		if errors.Is(err, e.err) {
 			a.opts.Log.Debug("request refused", "path", c.Request.URL.Path, "code", e.code, "error", err, "request_id", a.requestID(c))
-			text := err.Error()
-			// With server.protect_monitoring callers do not learn what a store said, which
-			// holds its address; the log has it.
-			store, ok := errors.AsType[*model.StoreError](err)
-			if ok && a.opts.ProtectMonitoring {
-				at := max(0, strings.Index(text, store.Error()))
-				text = text[:at] + store.Store + " cannot be used: " + reasonHidden
-			}
-			a.writeError(c, e, text)
+			a.writeError(c, e, a.PublicText(err))
 			return
 		}
 	}
 	a.fault(c, "request failed", "error", err)
 	a.writeError(c, errInternal, internalError)
+}
+
+// PublicText is an error as callers may see it. With server.protect_monitoring they do not
+// learn what a store said, which holds its address; the log has it.
+func (a *API) PublicText(err error) string {
+	text := err.Error()
+	store, ok := errors.AsType[*model.StoreError](err)
+	if !ok || !a.opts.ProtectMonitoring {
+		return text
+	}
+	at := max(0, strings.Index(text, store.Error()))
+	return text[:at] + store.Store + " cannot be used: " + reasonHidden
 }
 
 // failStore is fail for a page that reads a store: the store's own message is

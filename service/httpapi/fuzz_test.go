@@ -63,10 +63,11 @@ func sameAs(t *testing.T, p params, values url.Values) {
 		want.count, _ = strconv.Atoi(values.Get("count"))
 	}
 	want.stringify, _ = strconv.ParseBool(values.Get("stringify"))
+	want.format = values.Get("format")
 	if p != want {
 		t.Fatalf("read %+v, url.ParseQuery %+v", p, want)
 	}
-	for _, name := range []string{"appId", "gatePass", "count", "stringify"} {
+	for _, name := range []string{"appId", "gatePass", "count", "stringify", "format"} {
 		if len(values[name]) > 1 {
 			t.Fatalf("%s is there %d times: %v", name, len(values[name]), values)
 		}

@@ -8,13 +8,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/issuer"
-	"shardid/service/latency"
 
 	"github.com/gin-gonic/gin"
 )
@@ -255,52 +253,17 @@ func (a *API) parts(kind, name, value, example string) (int64, map[string]int64,
 // local formats a time for answers that do not name its zone.
 func (a *API) local(t time.Time, layout string) string { return t.In(a.opts.Location).Format(layout) }
 
-// Traffic is what the ID route of one mode has answered since the start, but for what a
-// panic ended. Its times are from when the request was routed until its answer was
-// written.
-type Traffic struct {
-	OK      latency.Reading // requests that got their IDs
-	Refused latency.Reading // those that were answered 4xx: the caller's to change
-	Failed  latency.Reading // those that were answered 5xx: ours
-	Codes   map[int]int64   // requests by the code of their error
-}
-
-// traffic counts for one mode. Safe for concurrent use.
-type traffic struct {
-	ok, refused, failed latency.Histogram
-	codes               [1 - issuer.LastCode]atomic.Int64 // by the code's magnitude
-}
-
 // timed counts what next answers for a mode. The clock is read twice, as cheaply as
 // it can be: its monotonic part only.
-func (a *API) timed(mode string, next gin.HandlerFunc) gin.HandlerFunc {
-	t, start := a.traffic[mode], time.Now()
+func (a *API) timed(mode access.Modes, next gin.HandlerFunc) gin.HandlerFunc {
+	start := time.Now()
 	return func(c *gin.Context) {
 		began := time.Since(start)
 		next(c)
-		took := time.Since(start) - began
-		switch status := c.Writer.Status(); {
-		case status < http.StatusBadRequest:
-			t.ok.Observe(took)
-			return
-		case status < http.StatusInternalServerError:
-			t.refused.Observe(took)
-		default:
-			t.failed.Observe(took)
+		code := 0
+		if c.Writer.Status() >= http.StatusBadRequest {
+			code = c.GetInt(codeKey)
 		}
-		t.codes[-c.GetInt(codeKey)].Add(1)
+		a.opts.Observe(mode, code, time.Since(start)-began)
 	}
-}
-
-// Traffic returns what each of the four modes has answered, by name.
-func (a *API) Traffic() map[string]Traffic {
-	all := make(map[string]Traffic, len(a.traffic))
-	for mode, t := range a.traffic {
-		one := Traffic{OK: t.ok.Read(), Refused: t.refused.Read(), Failed: t.failed.Read(), Codes: map[int]int64{}}
-		for i := 1; i < len(t.codes); i++ {
-			one.Codes[-i] = t.codes[i].Load()
-		}
-		all[mode] = one
-	}
-	return all
 }

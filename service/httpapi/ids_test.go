@@ -286,7 +286,7 @@ func TestTraffic(t *testing.T) {
 	for _, target := range []string{alice, alice + "&count=7", "/get?appId=1", segmentURL, uidURL, "/decode?id=x", "/get/more"} {
 		ask(api, http.MethodGet, target)
 	}
-	all := api.Traffic()
+	all := api.opts.Traffic()
 	for mode, want := range map[string][3]int64{ModeQueue: {2, 1, 0}, ModeSegment: {1, 0, 0}, ModeSnowflake: {0, 0, 0}, ModeUID: {1, 0, 0}} {
 		got := all[mode]
 		if n := [3]int64{got.OK.Count(), got.Refused.Count(), got.Failed.Count()}; n != want {
@@ -311,7 +311,7 @@ func TestTrafficByCode(t *testing.T) {
 	for _, e := range apiErrors() {
 		api := newAPIOf(failModes(e.err))
 		ask(api, http.MethodGet, snowflakeURL)
-		got := api.Traffic()[ModeSnowflake]
+		got := api.opts.Traffic()[ModeSnowflake]
 		refused, failed := int64(1), int64(0)
 		if e.status >= 500 {
 			refused, failed = 0, 1
@@ -332,7 +332,7 @@ func TestTrafficTimes(t *testing.T) {
 	q := &fakeQueue{next: func(context.Context) error { time.Sleep(30 * time.Millisecond); return model.ErrQueueEmpty }}
 	api := newAPI(q)
 	ask(api, http.MethodGet, alice)
-	if got := api.Traffic()[ModeQueue].Failed; got.Sum < 30*time.Millisecond || got.Sum > 20*time.Second {
+	if got := api.opts.Traffic()[ModeQueue].Failed; got.Sum < 30*time.Millisecond || got.Sum > 20*time.Second {
 		t.Errorf("took %v", got.Sum)
 	}
 }

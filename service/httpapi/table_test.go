@@ -558,7 +558,11 @@ func TestBatchSizes(t *testing.T) {
 		for accept, separator := range map[string]string{"application/json": ",", "text/plain": "\n"} {
 			for _, count := range append(around(100, 300), 1, 10_000) {
 				got := fetch(t, http.MethodGet, server.URL+target+strconv.Itoa(count), accept)
-				if n := strings.Count(got.body, separator); got.ContentLength != int64(len(got.body)) || n != count {
+				n := strings.Count(got.body, separator)
+				if got.body[0] == '[' { // no separator before the first
+					n++
+				}
+				if got.ContentLength != int64(len(got.body)) || n != count {
 					t.Errorf("%s%d as %s: Content-Length %d of %d bytes, %d separators", target, count, accept, got.ContentLength, len(got.body), n)
 				}
 			}

@@ -28,13 +28,15 @@ type Generator interface {
 	Next(ctx context.Context, count int, dst []int64) ([]int64, error)
 }
 
-// Issuer asks the modes that a replica serves; a disabled one is nil. Safe for concurrent
-// use.
+// Issuer asks the modes that a replica serves, and counts what they answer; a disabled one
+// is nil. Safe for concurrent use.
 type Issuer struct {
 	Queue     Queue
 	Segment   Segment
 	Snowflake Generator
 	UID       Generator
+
+	meters [4]meter // by the mode's bit
 }
 
 // Request says which IDs a client asks for.

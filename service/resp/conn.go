@@ -177,11 +177,12 @@ func (c *conn) issue(name string, args [][]byte) {
 			*out = appendDigits(*out, id)
 		}
 	}
+	took := time.Since(began)
+	if r.Mode != 0 {
+		c.server.opts.Issuer.Observe(r.Mode, code, took)
+	}
 	if observe := c.server.opts.Observe; observe != nil {
-		observe(Call{
-			Command: name, Mode: r.Mode, Key: shownKey(args), Count: r.Count, Code: code,
-			Began: began, Took: time.Since(began), Token: token.Name(), Remote: c.RemoteAddr(),
-		})
+		observe(name, shownKey(args), r.Count, code, took, token.Name())
 	}
 }
 
@@ -246,7 +247,7 @@ func (c *conn) failed(err error) int {
 		c.fail(-1, "shutting down: nothing was issued, ask another replica")
 		return -1
 	case code == issuer.CodeInternal:
-		c.server.opts.Log.Error("a RESP command failed", "error", err)
+		c.server.faults.Do(func() { c.server.opts.Log.Error("a RESP command failed", "error", err) })
 		c.fail(code, "internal error: it has been logged, try again")
 		return code
 	default:

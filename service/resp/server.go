@@ -19,6 +19,8 @@ import (
 
 	"shardid/service/access"
 	"shardid/service/issuer"
+
+	"golang.org/x/time/rate"
 )
 
 // ErrServerClosed is what Serve ends with after Stop.
@@ -35,22 +37,10 @@ type Options struct {
 	Version      string // of shardid, for INFO and HELLO
 	// PublicText is an error as clients may see it; nil shows all of it.
 	PublicText func(error) string
-	// Observe is told of each command that asks for IDs, after its answer is composed;
-	// nil for none.
-	Observe func(Call)
-}
-
-// Call is one command that asked for IDs. Its texts are valid until Observe returns.
-type Call struct {
-	Command string       // INCR, LPOP or RPOP
-	Mode    access.Modes // 0 for a key of none
-	Key     string       // without the gatePass, which may name a person
-	Count   int          // of IDs that were asked for
-	Code    int          // of the public error table; 0 when they were issued
-	Began   time.Time
-	Took    time.Duration
-	Token   string // its name
-	Remote  net.Addr
+	// Observe is told of each command that asked for IDs: its name, its key without the
+	// gatePass, which may name a person, how many IDs it asked for, the code of its answer,
+	// how long that took, and the token's name. nil for none.
+	Observe func(command, key string, count, code int, took time.Duration, token string)
 }
 
 // Server serves RESP2 and RESP3. Make one with New. Safe for concurrent use.
@@ -60,6 +50,7 @@ type Server struct {
 	cancel   context.CancelFunc
 	draining atomic.Bool
 	nextID   atomic.Int64
+	faults   rate.Sometimes // a line a second
 	handlers sync.WaitGroup
 	scratch  sync.Pool // of *scratch
 
@@ -76,7 +67,7 @@ type scratch struct {
 
 // New makes a server that Serve starts.
 func New(opts Options) *Server {
-	s := &Server{opts: opts, conns: map[*conn]struct{}{}}
+	s := &Server{opts: opts, conns: map[*conn]struct{}{}, faults: rate.Sometimes{Interval: time.Second}}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.scratch.New = func() any { return new(scratch) }
 	if s.opts.PublicText == nil {
