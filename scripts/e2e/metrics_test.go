@@ -78,7 +78,7 @@ func TestAlertsAreComplete(t *testing.T) {
 // The alarms of a replica and the alerts have the same names and severities; only what a
 // replica cannot see of itself has an alert alone.
 func TestAlarmsAreAlerts(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join("..", "..", "service", "alarm", "rules.go"))
+	raw, err := os.ReadFile(filepath.Join("..", "..", "service", "monitor", "alarms.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

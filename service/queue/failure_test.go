@@ -41,6 +41,12 @@ func TestDatabaseAwayServesWhatIsHeldThenRefusesThenRecovers(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
 	check.Must(t, check.Err(r.one(1, "alice")))
+	check.Eventually(t, "all lists are filled", func() error {
+		if n := r.Stats().Refills; n < model.Shards {
+			return fmt.Errorf("%d of them", n)
+		}
+		return nil
+	})
 	db.fail(errAway)
 	served := 0
 	var err error
