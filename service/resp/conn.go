@@ -98,6 +98,12 @@ func (c *conn) handle(command [][]byte) {
 	switch name := upper(command[0]); string(name) {
 	case "INCR":
 		c.issue("INCR", args)
+	case "INCRBY": // what redis-py sends for incr
+		if len(args) != 2 || string(args[1]) != "1" {
+			c.fail(-6, "INCRBY takes a key and 1: for more IDs send LPOP with a count")
+			return
+		}
+		c.issue("INCR", args[:1])
 	case "LPOP":
 		c.issue("LPOP", args)
 	case "RPOP":
@@ -150,7 +156,7 @@ func (c *conn) handle(command [][]byte) {
 }
 
 // commands is how many handle knows.
-const commands = 13
+const commands = 14
 
 func (c *conn) wrongArity(name, want string) {
 	c.fail(-6, fmt.Sprintf("%s takes %s and nothing else", name, want))
