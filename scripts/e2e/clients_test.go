@@ -98,7 +98,8 @@ func TestE2ERedisClients(t *testing.T) {
 	}
 
 	// Each protocol at the other's port: an error, or a closed connection.
-	if _, err := (&http.Client{Timeout: 5 * time.Second}).Get("http://" + addr + "/get?appId=1&gatePass=a"); err == nil {
+	if res, err := (&http.Client{Timeout: 5 * time.Second}).Get("http://" + addr + "/get?appId=1&gatePass=a"); err == nil {
+		_ = res.Body.Close()
 		t.Error("the RESP port answers HTTP")
 	}
 	conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
@@ -259,7 +260,7 @@ func TestE2EClientsPage(t *testing.T) {
 			}
 			dir := t.TempDir()
 			if strings.HasPrefix(name, "go ") { // it imports the module
-				dir, err = os.MkdirTemp(".", "snippet-")
+				dir, err = os.MkdirTemp(".", "snippet-") //nolint:usetesting // it must be in the module
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -115,8 +115,10 @@ func appendIssued(b []byte, ids []int64, p params, f form, stride int64) []byte 
 // appendRanges appends {"code":0,"ranges":[{"first":"N","count":N,"stride":"N"},…]}.
 func appendRanges(b []byte, ids []int64, stride int64) []byte {
 	b = append(b, `{"code":0,"ranges":[`...)
-	for from, to := 0, 0; from < len(ids); from = to {
-		for to = from + 1; to < len(ids) && ids[to]-ids[to-1] == stride; to++ {
+	for from := 0; from < len(ids); {
+		to := from + 1
+		for to < len(ids) && ids[to]-ids[to-1] == stride {
+			to++
 		}
 		if from > 0 {
 			b = append(b, ',')
@@ -125,6 +127,7 @@ func appendRanges(b []byte, ids []int64, stride int64) []byte {
 		b = strconv.AppendInt(append(b, `","count":`...), int64(to-from), 10)
 		b = strconv.AppendInt(append(b, `,"stride":"`...), stride, 10)
 		b = append(b, `"}`...)
+		from = to
 	}
 	return append(b, ']', '}')
 }

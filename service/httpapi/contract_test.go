@@ -128,10 +128,10 @@ func routeOf(doc *openapi3.T, x exchange) (*routers.Route, map[string]string) {
 // it has one, is what stands in its place.
 func documentedPath(doc *openapi3.T, path string) (string, map[string]string) {
 	for documented := range doc.Paths.Map() {
-		prefix, rest, ok := strings.Cut(documented, "{")
-		name, suffix, _ := strings.Cut(rest, "}")
-		value, under := strings.CutPrefix(path, prefix)
-		if value, ends := strings.CutSuffix(value, suffix); ok && under && ends {
+		prefix, end, ok := strings.Cut(documented, "{")
+		name, suffix, _ := strings.Cut(end, "}")
+		rest, under := strings.CutPrefix(path, prefix)
+		if value, ends := strings.CutSuffix(rest, suffix); ok && under && ends {
 			value, _ = url.PathUnescape(value)
 			return documented, map[string]string{name: value}
 		}

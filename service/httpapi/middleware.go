@@ -176,7 +176,7 @@ func (l *accessLog) logged(c *gin.Context) {
 		slog.String("method", cut(c.Request.Method, maxLogged)), slog.String("path", cut(c.Request.URL.Path, maxLogged)),
 		slog.Int("status", c.Writer.Status()), slog.Int("code", c.GetInt(codeKey)), milliseconds(time.Since(began)),
 		slog.Int("bytes", max(0, c.Writer.Size())),
-	}, "request_id", knownID(c), "trace_id", traceID(c), "token", caller(c))
+	}, slog.String("request_id", knownID(c)), slog.String("trace_id", traceID(c)), slog.String("token", caller(c)))
 }
 
 // due says whether a request has a line.
@@ -192,11 +192,11 @@ func (l *accessLog) due(failed bool) bool {
 	return l.mode == AccessSampled && l.served.Add(1)%sampleEvery == 1
 }
 
-// write writes a line. known are names and values; a value that is empty is left out.
-func (l *accessLog) write(attrs []slog.Attr, known ...string) {
-	for i := 0; i < len(known); i += 2 {
-		if known[i+1] != "" {
-			attrs = append(attrs, slog.String(known[i], known[i+1]))
+// write writes a line. Of known, texts that are empty are left out.
+func (l *accessLog) write(attrs []slog.Attr, known ...slog.Attr) {
+	for _, k := range known {
+		if k.Value.String() != "" {
+			attrs = append(attrs, k)
 		}
 	}
 	if n := l.errors.skipped.Swap(0); n > 0 {
@@ -212,7 +212,7 @@ func (a *API) LogCommand(command, key string, count, code int, took time.Duratio
 		l.write([]slog.Attr{
 			slog.String("method", command), slog.String("path", cut(key, maxLogged)),
 			slog.Int("code", code), milliseconds(took), slog.Int("count", count),
-		}, "token", token)
+		}, slog.String("token", token))
 	}
 }
 

@@ -47,8 +47,8 @@ func (s *Issuer) Traffic() map[string]Traffic {
 	for i := range s.meters {
 		m := &s.meters[i]
 		one := Traffic{OK: m.ok.Read(), Refused: m.refused.Read(), Failed: m.failed.Read(), Codes: map[int]int64{}}
-		for i := 1; i < len(m.codes); i++ {
-			one.Codes[-i] = m.codes[i].Load()
+		for code := 1; code < len(m.codes); code++ {
+			one.Codes[-code] = m.codes[code].Load()
 		}
 		all[access.Modes(1<<i).String()] = one
 	}
