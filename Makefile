@@ -19,13 +19,13 @@ LEASES    := ^Test(E2ELeaf|E2EUID)
 OTHERS    := mysql-9.7 valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-plan test-short test-deploy test-stores test-servers lint vulncheck fmt simulate soak restarts bench bench-quick bench-once fuzz clean
+.PHONY: help run build test test-plan test-short test-clients test-deploy test-stores test-servers lint vulncheck fmt simulate soak restarts bench bench-quick bench-once fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: build ## build and serve on 127.0.0.1:8080 with the embedded stores and a demo app
-	$(BIN) serve --demo
+run: build ## build and serve on 127.0.0.1:8080, and Redis clients on 6380, with the embedded stores and a demo app
+	$(BIN) serve --demo --resp.addr 127.0.0.1:6380
 
 build: ## build bin/shardid, one static binary
 	CGO_ENABLED=0 go build -trimpath -o $(BIN) ./cmd/shardid
@@ -48,6 +48,9 @@ test-plan: # say what make test installs and how long that takes
 
 test-stores: ## the tests of the stores on MySQL 9.7, MariaDB 10.11 and 11.8, Redis 7.0 and 8.0, Valkey 9.1, and one table
 	scripts/test-stores.sh
+
+test-clients: ## the programs of docs/clients.md; installs client libraries of Python, PHP and Node where it may
+	scripts/test-clients.sh
 
 test-deploy: $(KUSTOMIZE) $(VALIDATE) $(OPERATOR) ## the files of deploy/ against the schemas of Kubernetes; builds what reads these, once: 5 minutes
 	go test -count=1 ./scripts/deploytest

@@ -19,6 +19,8 @@ const (
 	Apps = 1 << appBits
 	// Shards is how many shards an app has: 0…63.
 	Shards = 1 << shardBits
+	// IndexStride is how far apart the IDs of two successive indices of a shard are.
+	IndexStride int64 = 1 << (shardBits + appBits)
 	// MaxIndex is the highest index an ID can hold, 2^49-1. The lowest is 1.
 	MaxIndex int64 = 1<<indexBits - 1
 )

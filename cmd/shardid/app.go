@@ -16,9 +16,11 @@ import (
 	"shardid/service/access"
 	"shardid/service/deadline"
 	"shardid/service/httpapi"
+	"shardid/service/issuer"
 	"shardid/service/monitor"
 	"shardid/service/observe"
 	"shardid/service/queue"
+	"shardid/service/resp"
 	"shardid/service/segment"
 	"shardid/service/uid"
 )
@@ -37,6 +39,7 @@ type App struct {
 	snowflake *snowflakeMode
 	uid       *uid.Service
 
+	issuer       *issuer.Issuer // of the modes
 	access       *access.Guard
 	certificates *access.Certificates // nil without TLS
 	tracer       *observe.Tracer      // nil without tracing
@@ -50,6 +53,7 @@ type App struct {
 	connections *connections
 	api         *httpapi.API
 	server      *http.Server
+	resp        *resp.Server // nil without resp.addr
 	pprof       *http.Server
 
 	startedAt time.Time
@@ -69,7 +73,7 @@ type step struct {
 // NewApp builds the service and starts nothing but the sending of spans; stores may be
 // away. level is that of log.
 func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
-	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 2),
+	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 3),
 		connections: newConnections(cfg.Server.MaxConnections, log)}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.Stop(0))
@@ -144,6 +148,9 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	if err := a.startModes(listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	if err := a.startRESP(ctx); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	a.url = consoleURL(a.cfg, listener.Addr())
 	a.replicas.Start()
 	go a.run(a.server, a.secure(deadline.Listen(boundListener{listener, a.connections}, limits(a.cfg))))
@@ -198,6 +205,44 @@ func (a *App) startPprof(ctx context.Context) error {
 	return nil
 }
 
+// startRESP serves Redis clients when an address is configured. TLS or not, a connection
+// that sends nothing, or reads no answer, is closed.
+func (a *App) startRESP(ctx context.Context) error {
+	c := a.cfg
+	if c.RESP.Addr == "" {
+		return nil
+	}
+	listener, err := a.listen(ctx, c.RESP.Addr)
+	if err != nil {
+		return fmt.Errorf("resp.addr: %w", err)
+	}
+	a.resp = resp.New(resp.Options{
+		Issuer: a.issuer, Access: a.access, RequireToken: c.Server.RequireToken, Log: a.log,
+		Version: versionString(), PublicText: a.api.PublicText, Observe: a.api.LogCommand,
+	})
+	a.onStop("resp", func(ctx context.Context) error {
+		ctx, cancel := a.drainTime(ctx)
+		defer cancel()
+		return a.resp.Stop(ctx)
+	})
+	bounded := deadline.Listen(boundListener{listener, a.connections}, deadline.Limits{Read: c.Server.IdleTimeout, Write: slack})
+	go func() {
+		if err := a.resp.Serve(a.secure(bounded)); !errors.Is(err, resp.ErrServerClosed) {
+			a.failed <- fmt.Errorf("serve RESP: %w", err)
+		}
+	}()
+	a.log.Info("listening for Redis clients", "addr", listener.Addr().String(),
+		"try", fmt.Sprintf("redis-cli -p %d INCR queue:1:alice", listener.Addr().(*net.TCPAddr).Port))
+	return nil
+}
+
+// drainTime is how long a front end may take to answer what has come: as long as a
+// request may wait, and half of what is left for the stop.
+func (a *App) drainTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	last, _ := ctx.Deadline() // see tearDown
+	return context.WithTimeout(ctx, min(longestWait(a.cfg)+time.Second, time.Until(last)/2))
+}
+
 func (a *App) run(server *http.Server, listener net.Listener) {
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		a.failed <- fmt.Errorf("serve HTTP: %w", err)
@@ -207,8 +252,7 @@ func (a *App) run(server *http.Server, listener net.Listener) {
 // stopHTTP lets the requests in flight end, for as long as one may wait. A client that
 // does not end its own is cut then: the steps that follow have half of the time.
 func (a *App) stopHTTP(ctx context.Context) error {
-	last, _ := ctx.Deadline() // see tearDown
-	ctx, cancel := context.WithTimeout(ctx, min(longestWait(a.cfg)+time.Second, time.Until(last)/2))
+	ctx, cancel := a.drainTime(ctx)
 	defer cancel()
 	err := a.server.Shutdown(ctx)
 	if !errors.Is(err, context.DeadlineExceeded) {

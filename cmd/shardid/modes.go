@@ -11,6 +11,7 @@ import (
 	"shardid/model"
 	"shardid/service/admin"
 	"shardid/service/httpapi"
+	"shardid/service/issuer"
 	"shardid/service/observe"
 	"shardid/service/segment"
 )
@@ -23,8 +24,10 @@ func modes() []string {
 // apiOptions shows the modes that are enabled to the HTTP front end.
 func (a *App) apiOptions() (httpapi.Options, error) {
 	zone, err := time.LoadLocation(a.cfg.TimeZone)
+	a.issuer = &issuer.Issuer{Queue: a.queue}
 	o := httpapi.Options{
-		Queue: a.queue, Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
+		Issuer:  a.issuer,
+		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
 		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
 		Status: a.status, History: a.monitor, Replicas: a.replicas.View, Location: zone,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,

@@ -26,7 +26,7 @@ func (a *App) snapshot() monitor.Snapshot {
 	if a.uid != nil {
 		s.UID = &monitor.UID{Stats: a.uid.Stats(), Status: a.uid.Status()}
 	}
-	for mode, t := range a.api.Traffic() {
+	for mode, t := range a.issuer.Traffic() {
 		s.Traffic[mode] = monitor.Traffic{
 			Refused: t.Refused.Count(), Failed: t.Failed.Count(), Times: t.OK.Plus(t.Failed),
 		}

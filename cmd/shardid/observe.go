@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 
-	"shardid/service/httpapi"
 	"shardid/service/observe"
 	"shardid/service/queue"
 	"shardid/service/segment"
@@ -40,7 +39,7 @@ func (a *App) metrics() func(context.Context) ([]byte, error) {
 		Conditions: a.monitor.Conditions, Settings: a.watch.Findings,
 		// The API comes after its own metrics.
 		Answers: func() map[int]int64 { return a.api.Answers() },
-		Traffic: func() map[string]httpapi.Traffic { return a.api.Traffic() },
+		Traffic: a.issuer.Traffic,
 		Connections: func() observe.Connections {
 			c := a.connections
 			return observe.Connections{Open: c.open.Load(), Refused: c.refused.Load(), Failed: c.failed.Load()}

@@ -178,11 +178,17 @@ func (t tree) numbered(ctx context.Context, dir string) ([]place, error) {
 // numbers says which worker IDs are among the names.
 func numbers(names []string) (is [model.SnowflakeWorkers]bool) {
 	for _, name := range names {
-		if id, err := strconv.Atoi(name); err == nil && id >= 0 && id < len(is) && strconv.Itoa(id) == name {
+		if id, ok := workerOf(name); ok {
 			is[id] = true
 		}
 	}
 	return is
+}
+
+// workerOf is the worker ID that a name is; false for any other.
+func workerOf(name string) (id int, ok bool) {
+	id, err := strconv.Atoi(name)
+	return id, err == nil && id >= 0 && id < model.SnowflakeWorkers && strconv.Itoa(id) == name
 }
 
 // reports reads what the holders of worker IDs have reported.

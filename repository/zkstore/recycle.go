@@ -3,14 +3,17 @@ package zkstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"golang.org/x/sync/errgroup"
 
 	"shardid/model"
 )
@@ -89,7 +92,14 @@ func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index []node, 
 	if err != nil {
 		return model.Lease{}, err
 	}
-	used, spare := numbers(inuse), numbers(notuse)
+	used, err := r.pool(r.inuse, inuse)
+	if err != nil {
+		return model.Lease{}, err
+	}
+	spare, err := r.pool(r.notuse, notuse)
+	if err != nil {
+		return model.Lease{}, err
+	}
 	var unheld, givenBack []int
 	for id := range model.SnowflakeWorkers {
 		switch {
@@ -120,7 +130,7 @@ func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index []node, 
 	if err != nil {
 		return model.Lease{}, err
 	}
-	if s.inuse.found && !r.over(s.rec, m.now) {
+	if s.held && !r.over(s.rec, m.now) {
 		return model.Lease{}, again(s.inuse.path)
 	}
 	return r.take(ctx, s, owner, index, m)
@@ -128,14 +138,21 @@ func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index []node, 
 
 // overdue lists the worker IDs whose holders may lose them.
 func (r *recycle) overdue(ctx context.Context, now int64) (ids []int, err error) {
-	all := make([]string, model.SnowflakeWorkers)
-	for id := range all {
-		all[id] = r.path(r.inuse, id)
+	slots := make([]slot, model.SnowflakeWorkers)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readers)
+	for id := range slots {
+		group.Go(func() (err error) {
+			// A node that is no record is left alone: it does not say whether its holder lives.
+			if slots[id], err = r.slot(ctx, id); errors.Is(err, errForeign) {
+				slots[id], err = slot{}, nil
+			}
+			return err
+		})
 	}
-	nodes, err := r.getAll(ctx, all)
-	for id, n := range nodes {
-		// A node that is no record is left alone: it does not say whether its holder lives.
-		if rec, err := decode[record](n); n.found && err == nil && r.over(rec, now) {
+	err = group.Wait()
+	for id, s := range slots {
+		if s.held && r.over(s.rec, now) {
 			ids = append(ids, id)
 		}
 	}
@@ -204,37 +221,90 @@ func (r *recycle) mine(ctx context.Context, lease model.Lease) (node, record, er
 	return n, rec, cmp.Or(err, rec.lostFrom(lease.Owner, n))
 }
 
-func (r *recycle) places(ctx context.Context) ([]place, error) { return r.numbered(ctx, r.inuse) }
+func (r *recycle) places(ctx context.Context) ([]place, error) {
+	all, err := r.numbered(ctx, r.inuse)
+	if err != nil {
+		return nil, err
+	}
+	names, err := r.children(ctx, r.inuse)
+	for _, name := range names {
+		if id, ok := workerOf(strings.TrimPrefix(name, theirs)); ok && strings.HasPrefix(name, theirs) {
+			all = append(all, place{path: path.Join(r.inuse, name), id: id})
+		}
+	}
+	return all, err
+}
+
+// theirs is what the names begin with that NotFound9's fork of Leaf gives to worker IDs;
+// ours are the numbers alone. Its instances may share the tree while they are replaced:
+// one that reports keeps its worker ID, and what we take leaves its pools.
+const theirs = "workId:"
+
+// theirExpiry is for how long an instance of NotFound9's fork may be silent, in ms, before
+// its worker ID goes back to the pool.
+const theirExpiry = int64(time.Hour / time.Millisecond)
+
+// pool reads the names of a pool. One that is unknown may stand for a worker ID in use, so
+// it stops the mode.
+func (r *recycle) pool(dir string, names []string) (is [model.SnowflakeWorkers]bool, err error) {
+	for _, name := range names {
+		digits := strings.TrimPrefix(name, theirs)
+		if id, ok := workerOf(digits); ok {
+			is[id] = true
+		} else if digits != strconv.Itoa(model.SnowflakeWorkers) { // one too many, which their pool is made with
+			return is, &model.StoreError{
+				Store: "zookeeper", Op: "read the worker IDs in " + dir,
+				Err:    fmt.Errorf("the node %q %w", name, errForeign),
+				Advice: "remove it if it stands for no worker ID in use, or choose another snowflake.name",
+			}
+		}
+	}
+	return is, nil
+}
 
 func (r *recycle) folders() []string { return []string{r.inuse, r.notuse, r.index} }
 
 func (r *recycle) path(pool string, id int) string { return path.Join(pool, strconv.Itoa(id)) }
 
-// slot is a worker ID of ModeRecycle with the node that keeps it, if any.
+// slot is a worker ID of ModeRecycle with the nodes that keep it, if any.
 type slot struct {
 	id            int
-	inuse, notuse node // at most one of them is found
+	inuse, notuse node   // at most one of them is found
+	theirs        []node // those found of NotFound9's fork
+	held          bool   // it is in a pool of worker IDs in use
 	rec           record
 }
 
-func (s slot) found() bool { return s.inuse.found || s.notuse.found }
+func (s slot) found() bool { return s.inuse.found || s.notuse.found || len(s.theirs) > 0 }
 
 // slot reads a worker ID.
 func (r *recycle) slot(ctx context.Context, id int) (s slot, err error) {
-	s.id, s.notuse.path = id, r.path(r.notuse, id)
-	if s.inuse, err = r.get(ctx, r.path(r.inuse, id)); err != nil {
+	name := strconv.Itoa(id)
+	nodes, err := r.getAll(ctx, []string{
+		r.path(r.inuse, id), r.path(r.notuse, id), path.Join(r.inuse, theirs+name), path.Join(r.notuse, theirs+name),
+	})
+	if err != nil {
 		return s, err
 	}
-	if !s.inuse.found {
-		if s.notuse, err = r.get(ctx, s.notuse.path); err != nil {
-			return s, err
-		}
-	}
+	s.id, s.inuse, s.notuse = id, nodes[0], nodes[1]
+	s.held = s.inuse.found || nodes[2].found
 	switch {
 	case s.inuse.found:
 		s.rec, err = decode[record](s.inuse)
 	case s.notuse.found:
 		s.rec, err = decode[record](s.notuse)
+	}
+	if nodes[2].found { // of theirs, who knows neither our leases nor our records
+		s.rec.report, _ = decode[report](nodes[2]) // nothing is there before its first report
+		s.rec.Identity, s.rec.Token = "", ""
+		s.rec.Expires = max(s.rec.Expires, nodes[2].stat.Mtime+theirExpiry)
+	}
+	for _, n := range nodes[2:] {
+		if n.found {
+			s.theirs = append(s.theirs, n)
+			rep, _ := decode[report](n)
+			s.rec.Reserved = max(s.rec.Reserved, max(rep.Timestamp, n.stat.Mtime)+leafTrust)
+		}
 	}
 	return s, err
 }
@@ -243,11 +313,17 @@ func (r *recycle) slot(ctx context.Context, id int) (s slot, err error) {
 // slot is still as it was read. That it is still in neither pool can only be
 // tested by creating what must not be there.
 func (s slot) moveTo(data []byte) []any {
+	var changes []any
+	for _, n := range s.theirs {
+		changes = append(changes, n.remove())
+	}
 	switch {
 	case s.inuse.found:
-		return []any{s.inuse.put(data)}
+		return append(changes, s.inuse.put(data))
 	case s.notuse.found:
-		return []any{s.notuse.remove(), s.inuse.put(data)}
+		return append(changes, s.notuse.remove(), s.inuse.put(data))
+	case len(s.theirs) > 0:
+		return append(changes, s.inuse.put(data))
 	default:
 		return []any{create(s.notuse.path, nil, zk.FlagPersistent),
 			&zk.DeleteRequest{Path: s.notuse.path, Version: -1}, s.inuse.put(data)}

@@ -27,6 +27,7 @@
 //	/snowflake/<name>/forever/<ip:port>-<N>/shardid  whose it is and the bounds: a record as JSON
 //	/snowflake/<name>/recycle/inuse/<id>             zk_recycle: the record of its holder
 //	/snowflake/<name>/recycle/notuse/<id>            the record of its last holder, unless it never had one
+//	/snowflake/<name>/recycle/*/workId:<id>          of NotFound9's fork of Leaf: see theirs
 //	/snowflake/<name>/recycle/address/<key>          which worker ID an identity, or an address, has or had last
 //	/snowflake/<name>/<id>                           zk_ephemeral: Leaf's data, ends with the session
 //	/lock/<name>/reserved/<id>                       the record, stays

@@ -220,7 +220,7 @@ func (d *daemon) send(req *http.Request) (a answer, err error) {
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
 	a.status, a.header, a.body, a.took, a.closes = resp.StatusCode, resp.Header, string(raw), time.Since(begun), resp.Close
-	if err == nil && strings.HasPrefix(a.header.Get("Content-Type"), "application/json") && len(raw) > 0 {
+	if err == nil && strings.HasPrefix(string(raw), "{") && strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
 		err = json.Unmarshal(raw, &a)
 	}
 	return a, err

@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"regexp"
@@ -54,7 +55,7 @@ func TestE2EReadme(t *testing.T) {
 		t.Skip("no curl here")
 	}
 	r := reader{t: t, dir: t.TempDir(), env: settings{}.environ(t.TempDir())}
-	r.run = serveIn(t, r.dir, nil, "--demo")
+	r.run = serveIn(t, r.dir, nil, "--demo", "--resp.addr", "127.0.0.1:0")
 	eventually(t, startLimit, "ready", func() bool { return r.run.get("/readyz").status == 200 })
 	compared := 0
 	for _, s := range readmeSteps(t) {
@@ -78,6 +79,11 @@ func (r *reader) follow(s step) {
 		r.export(words[1])
 	case words[0] == "curl":
 		r.shell(s, strings.Replace(s.command, "curl", "curl -sSf", 1))
+	case words[0] == "redis-cli":
+		if _, err := exec.LookPath("redis-cli"); err == nil {
+			_, port, _ := net.SplitHostPort(r.run.respAddr())
+			r.shell(s, strings.Replace(s.command, "6380", port, 1))
+		}
 	case strings.HasPrefix(s.command, "bin/shardid serve"):
 		r.serves()
 	case strings.HasPrefix(s.command, "bin/shardid bench"):
@@ -85,7 +91,7 @@ func (r *reader) follow(s step) {
 	case words[0] == "bin/shardid":
 		r.shell(s, s.command)
 	default:
-		r.t.Errorf("nobody has taught the test to follow %q", s.command)
+		r.t.Errorf("the test does not know how to follow %q", s.command)
 	}
 }
 

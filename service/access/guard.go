@@ -138,28 +138,60 @@ func (g *Guard) HasAdmin() bool { return g.admin != nil || g.file.Load().admins 
 
 // Client finds the token of a request for IDs: one of the file. A request of its
 // rate is used up. Errors: model.ErrNoToken, *TooManyError.
-func (g *Guard) Client(h http.Header) (*Token, error) { return g.find(h, nil) }
-
-// Operator is Client for administration and monitoring, where the token of the
-// configuration is good too.
-func (g *Guard) Operator(h http.Header) (*Token, error) { return g.find(h, g.admin) }
-
-// find returns admin, which may be nil, or a token of the file and uses one request of its
-// rate. The time of the lookup depends on digests at most, which a caller cannot choose.
-func (g *Guard) find(h http.Header, admin *Token) (*Token, error) {
+func (g *Guard) Client(h http.Header) (*Token, error) {
 	sum, err := bearer(h)
 	if err != nil {
 		return nil, err
 	}
-	if admin != nil && subtle.ConstantTimeCompare(admin.sum[:], sum[:]) == 1 {
-		return admin, nil
-	}
-	t, now := g.file.Load().byDigest[sum], g.opts.Now()
-	if t == nil || subtle.ConstantTimeCompare(t.sum[:], sum[:]) == 0 || t.Expired(now) {
-		return nil, errUnknown
-	}
-	if err := t.take(now); err != nil {
+	return g.use(sum)
+}
+
+// Operator is Client for administration and monitoring, where the token of the
+// configuration is good too.
+func (g *Guard) Operator(h http.Header) (*Token, error) {
+	sum, err := bearer(h)
+	if err != nil {
 		return nil, err
+	}
+	if g.admin != nil && subtle.ConstantTimeCompare(g.admin.sum[:], sum[:]) == 1 {
+		return g.admin, nil
+	}
+	return g.use(sum)
+}
+
+// Credential is what a connection keeps of the token that it came with: its digest.
+type Credential struct{ sum digest }
+
+// NewCredential is of a token that came by another protocol than HTTP.
+func NewCredential(token []byte) Credential { return Credential{sha256.Sum256(token)} }
+
+// Use is Client for a credential: one request of the token's rate is used up.
+func (g *Guard) Use(c Credential) (*Token, error) { return g.use(c.sum) }
+
+// Check says whether a credential is of a token of the file. Errors: model.ErrNoToken.
+func (g *Guard) Check(c Credential) error {
+	_, err := g.find(c.sum)
+	return err
+}
+
+// use finds a token and uses up one request of its rate.
+func (g *Guard) use(sum digest) (*Token, error) {
+	t, err := g.find(sum)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.take(g.opts.Now()); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// find returns a token of the file. The time of the lookup depends on digests at most,
+// which a caller cannot choose.
+func (g *Guard) find(sum digest) (*Token, error) {
+	t := g.file.Load().byDigest[sum]
+	if t == nil || subtle.ConstantTimeCompare(t.sum[:], sum[:]) == 0 || t.Expired(g.opts.Now()) {
+		return nil, errUnknown
 	}
 	return t, nil
 }

@@ -106,6 +106,8 @@ func accessExchanges() []exchange {
 	for _, page := range []string{"/livez", "/readyz", "/healthz", "/openapi.yaml", "/decode?id=16385", "/api/uid/parse/34359738368", "/decodeSnowflakeId?snowflakeId=4194304"} {
 		all = append(all, exchange{name: page + ", open", target: page, status: 200})
 	}
+	all = slices.Concat(all, byV1(all))
+	all = slices.Concat(all, byPOST(all))
 	for i := range all {
 		all[i].name, all[i].change = "closed: "+all[i].name, closed
 	}

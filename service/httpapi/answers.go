@@ -83,22 +83,53 @@ func (a *API) serveJSON(status int, route func(ctx context.Context, c *gin.Conte
 type form int
 
 const (
-	asJSON   form = iota
-	asLines       // one decimal a line
-	asDigits      // one decimal and nothing else, as Leaf's clients read it
+	asJSON    form = iota // an object, as /get has it
+	asStrings             // an object, as /v1 has it
+	asRanges              // the same, of ranges
+	asNumber              // one number
+	asArray               // an array of numbers
+	asDigits              // one decimal and nothing else, as Leaf's clients read it
+	asLines               // one decimal a line
 )
 
-// appendIssued appends the IDs that were issued for p.
-func appendIssued(b []byte, ids []int64, p params, f form) []byte {
-	switch {
-	case f == asLines:
+// appendIssued appends the IDs that were issued for p. In a range they are stride apart.
+func appendIssued(b []byte, ids []int64, p params, f form, stride int64) []byte {
+	switch f {
+	case asLines:
 		return appendLines(b, ids)
-	case f == asDigits:
+	case asDigits, asNumber:
 		return strconv.AppendInt(b, ids[0], 10)
-	case p.batch:
-		return appendIDs(b, ids, p.stringify)
+	case asArray:
+		return appendArray(b, ids, p.stringify)
+	case asStrings:
+		return append(appendArray(append(b, `{"code":0,"ids":`...), ids, true), '}')
+	case asRanges:
+		return appendRanges(b, ids, stride)
+	}
+	if p.batch {
+		return append(appendArray(append(b, `{"code":0,"ids":`...), ids, p.stringify), '}')
 	}
 	return appendID(b, ids[0])
+}
+
+// appendRanges appends {"code":0,"ranges":[{"first":"N","count":N,"stride":"N"},…]}.
+func appendRanges(b []byte, ids []int64, stride int64) []byte {
+	b = append(b, `{"code":0,"ranges":[`...)
+	for from := 0; from < len(ids); {
+		to := from + 1
+		for to < len(ids) && ids[to]-ids[to-1] == stride {
+			to++
+		}
+		if from > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(append(b, `{"first":"`...), ids[from], 10)
+		b = strconv.AppendInt(append(b, `","count":`...), int64(to-from), 10)
+		b = strconv.AppendInt(append(b, `,"stride":"`...), stride, 10)
+		b = append(b, `"}`...)
+		from = to
+	}
+	return append(b, ']', '}')
 }
 
 // appendID appends {"code":0,"id":N,"idStr":"N"}.
@@ -111,9 +142,9 @@ func appendID(b []byte, id int64) []byte {
 	return append(b, '"', '}')
 }
 
-// appendIDs appends {"code":0,"ids":[…]}, as strings when asked.
-func appendIDs(b []byte, ids []int64, stringify bool) []byte {
-	b = append(b, `{"code":0,"ids":[`...)
+// appendArray appends […], of strings when asked.
+func appendArray(b []byte, ids []int64, stringify bool) []byte {
+	b = append(b, '[')
 	separator := `,`
 	if stringify {
 		b, separator = append(b, '"'), `","`
@@ -128,7 +159,7 @@ func appendIDs(b []byte, ids []int64, stringify bool) []byte {
 	if stringify {
 		b = append(b, '"')
 	}
-	return append(b, ']', '}')
+	return append(b, ']')
 }
 
 // appendLines appends one decimal a line.

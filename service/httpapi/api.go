@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,31 +15,12 @@ import (
 	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/admin"
+	"shardid/service/issuer"
 	"shardid/service/monitor"
 	"shardid/service/segment"
 
 	"github.com/gin-gonic/gin"
 )
-
-// Queue is the service behind /get.
-type Queue interface {
-	// Next issues count IDs and appends them to dst, all or none. Errors: those
-	// of the model package that carry a code, or the context's.
-	Next(ctx context.Context, app int, gatePass string, count int, dst []int64) ([]int64, error)
-}
-
-// Segment is the service behind /api/segment/get.
-type Segment interface {
-	// Next issues count IDs of the tag, as Queue.Next.
-	Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error)
-}
-
-// Generator is a service whose IDs depend on nothing that the caller says: those
-// behind /api/snowflake/get and /api/uid/get.
-type Generator interface {
-	// Next issues count IDs, as Queue.Next.
-	Next(ctx context.Context, count int, dst []int64) ([]int64, error)
-}
 
 // Mode is a way to make IDs whose readiness is looked at.
 type Mode struct {
@@ -80,14 +62,14 @@ type History interface {
 	AppHistory(app uint8) monitor.Chart
 }
 
-// Options are what the API is made of. Queue, Decoder, Conditions, Log, Metrics and
+// Options are what the API is made of. Issuer.Queue, Decoder, Conditions, Log, Metrics and
 // MaxURLBytes are required.
 type Options struct {
-	Queue       Queue
-	Decoder     model.Decoder
-	Conditions  func() []model.Condition // how what the service depends on is doing
-	Log         *slog.Logger
-	MaxURLBytes int // longest request target, in bytes
+	*issuer.Issuer // the modes that are enabled; the path of another answers -9
+	Decoder        model.Decoder
+	Conditions     func() []model.Condition // how what the service depends on is doing
+	Log            *slog.Logger
+	MaxURLBytes    int // longest request target, in bytes
 	// Metrics reads what /metrics shows, in Prometheus' text format.
 	Metrics func(context.Context) ([]byte, error)
 	// Loopback: the server is for this machine only, so requests for a Host that is
@@ -97,10 +79,6 @@ type Options struct {
 	// more. nil: no client shows who it is.
 	CheckClient func(*http.Request) error
 
-	// The other modes: nil for one that is disabled, whose path answers -9.
-	Segment   Segment
-	Snowflake Generator
-	UID       Generator
 	// Modes are those that are enabled, the queue first, for readiness.
 	Modes []Mode
 
@@ -145,12 +123,12 @@ type API struct {
 	startedAt time.Time   // when New was called
 	complete  atomic.Bool // every mode was seen ready at once
 	draining  atomic.Bool
-	changes   atomic.Int64               // by administration
-	faults    *lineLimit                 // of errors of ours, in the log
-	answers   [1 - lastCode]atomic.Int64 // by the code's magnitude
-	traffic   map[string]*traffic        // of the ID routes, by mode; never changed
-	buffers   sync.Pool                  // of *buffer, for the ID routes
-	modes     []*watched                 // those that are enabled
+	changes   atomic.Int64                      // by administration
+	accessLog *accessLog                        // nil when it is off
+	faults    *lineLimit                        // of errors of ours, in the log
+	answers   [1 - issuer.LastCode]atomic.Int64 // by the code's magnitude
+	buffers   sync.Pool                         // of *buffer, for the ID routes
+	modes     []*watched                        // those that are enabled
 }
 
 // New builds the routes.
@@ -162,7 +140,6 @@ func New(opts Options) *API {
 	a := &API{
 		opts: opts, engine: gin.New(), errors: apiErrors(), pages: newPages(),
 		now: time.Now, startedAt: time.Now(), faults: newLineLimit(faultLines),
-		traffic: map[string]*traffic{ModeQueue: {}, ModeSegment: {}, ModeSnowflake: {}, ModeUID: {}},
 	}
 	a.buffers.New = func() any { return new(buffer) }
 	for _, m := range opts.Modes {
@@ -182,25 +159,34 @@ func New(opts Options) *API {
 func (a *API) route() {
 	e := a.engine
 	for path, handler := range map[string]gin.HandlerFunc{
-		"/get":                    a.timed(ModeQueue, a.get),
-		"/api/segment/get/*key":   a.timed(ModeSegment, a.getSegment),
-		"/api/snowflake/get/*key": a.timed(ModeSnowflake, a.getSnowflake),
-		"/api/uid/get":            a.timed(ModeUID, a.getUID),
-		"/decode":                 a.serveJSON(http.StatusOK, a.decode),
-		"/decodeSnowflakeId":      a.serveJSON(http.StatusOK, a.decodeSnowflake),
-		"/api/uid/parse/*uid":     a.serveJSON(http.StatusOK, a.parseUID),
-		"/openapi.yaml":           a.openAPI,
-		"/":                       func(c *gin.Context) { a.writeAsset(c, a.pages.console) },
-		"/console/*file":          a.file(func() map[string]asset { return a.pages.assets }),
-		"/docs/*file":             a.file(manual),
-		"/cache":                  a.monitoring(a.cache()),
-		"/db":                     a.monitoring(a.db()),
-		"/metrics":                a.monitoring(a.metrics()),
-		"/api/status":             a.monitoring(a.page(a.readStatus, a.writeJSON)),
-		"/api/history":            a.monitoring(a.history()),
-		"/api/replicas":           a.monitoring(a.page(a.readReplicas, a.writeJSON)),
+		"/decode":             a.serveJSON(http.StatusOK, a.decode),
+		"/decodeSnowflakeId":  a.serveJSON(http.StatusOK, a.decodeSnowflake),
+		"/api/uid/parse/*uid": a.serveJSON(http.StatusOK, a.parseUID),
+		"/openapi.yaml":       a.openAPI,
+		"/":                   func(c *gin.Context) { a.writeAsset(c, a.pages.console) },
+		"/console/*file":      a.file(func() map[string]asset { return a.pages.assets }),
+		"/docs/*file":         a.file(manual),
+		"/cache":              a.monitoring(a.cache()),
+		"/db":                 a.monitoring(a.db()),
+		"/metrics":            a.monitoring(a.metrics()),
+		"/api/status":         a.monitoring(a.page(a.readStatus, a.writeJSON)),
+		"/api/history":        a.monitoring(a.history()),
+		"/api/replicas":       a.monitoring(a.page(a.readReplicas, a.writeJSON)),
 	} {
 		e.GET(path, handler)
+	}
+	for path, handler := range map[string]gin.HandlerFunc{
+		"/get":                    a.timed(access.Queue, a.get),
+		"/api/segment/get/*key":   a.timed(access.Segment, a.getSegment),
+		"/api/snowflake/get/*key": a.timed(access.Snowflake, a.getSnowflake),
+		"/api/uid/get":            a.timed(access.UID, a.getUID),
+		"/v1/queue/:appId/ids":    a.timed(access.Queue, a.getV1(access.Queue)),
+		"/v1/segment/*tag":        a.timed(access.Segment, a.getV1(access.Segment)),
+		"/v1/snowflake/ids":       a.timed(access.Snowflake, a.getV1(access.Snowflake)),
+		"/v1/uid/ids":             a.timed(access.UID, a.getV1(access.UID)),
+	} {
+		e.GET(path, handler)
+		e.POST(path, handler)
 	}
 	for path, handler := range map[string]gin.HandlerFunc{
 		"/livez": a.livez, "/readyz": a.readyz, "/readyz/:mode": a.readyzOf, "/healthz": a.healthz,
@@ -238,7 +224,7 @@ func (a *API) noRoute(c *gin.Context) {
 
 func (a *API) noMethod(c *gin.Context) {
 	if !isAdmin(c) || a.mayAdmin(c) {
-		allowed := c.Writer.Header().Get("Allow")
+		allowed := strings.ReplaceAll(c.Writer.Header().Get("Allow"), ", ", " and ")
 		a.writeError(c, errNoMethod, fmt.Sprintf("%s takes %s only: nothing was issued", c.Request.URL.Path, allowed))
 	}
 }

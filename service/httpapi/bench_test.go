@@ -160,7 +160,7 @@ func BenchmarkParseGet(b *testing.B) {
 	}
 }
 
-func BenchmarkAppendIDs(b *testing.B) {
+func BenchmarkAppendArray(b *testing.B) {
 	ids := make([]int64, 1000)
 	for i := range ids {
 		ids[i] = int64(i+1) << 40
@@ -170,7 +170,7 @@ func BenchmarkAppendIDs(b *testing.B) {
 			b.ReportAllocs()
 			var body []byte
 			for b.Loop() {
-				body = appendIDs(body[:0], ids, stringify)
+				body = appendArray(body[:0], ids, stringify)
 			}
 		})
 	}

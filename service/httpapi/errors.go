@@ -11,6 +11,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/access"
+	"shardid/service/issuer"
 
 	"github.com/gin-gonic/gin"
 )
@@ -23,34 +24,30 @@ type apiError struct {
 	retry  bool // Retry-After is set
 }
 
-// apiErrors is the public error table. An error may wrap several of them; the
-// first one here counts. So what the service lacks comes before what the caller
-// did: a store's reason for an empty segment is not the caller's fault.
+// apiErrors is the public error table with the statuses of HTTP.
 func apiErrors() []apiError {
-	return []apiError{
-		{model.ErrNotReady, -1, http.StatusServiceUnavailable, true},
-		{model.ErrQueueEmpty, -4, http.StatusServiceUnavailable, true},
-		{model.ErrSegmentEmpty, -4, http.StatusServiceUnavailable, true},
-		{model.ErrClockBack, -8, http.StatusServiceUnavailable, true},
-		{model.ErrTooEarly, -8, http.StatusServiceUnavailable, true},
-		{model.ErrTimeExhausted, -8, http.StatusServiceUnavailable, true},
-		{model.ErrNoLease, -8, http.StatusServiceUnavailable, true},
-		{model.ErrSaturated, -8, http.StatusServiceUnavailable, true},
-		{model.ErrRingEmpty, -8, http.StatusServiceUnavailable, true},
-		{model.ErrUnknownApp, -2, http.StatusNotFound, false},
-		{model.ErrUnknownTag, -2, http.StatusNotFound, false},
-		{model.ErrUnknownShard, -3, http.StatusNotFound, false},
-		{model.ErrLimitReached, -5, http.StatusConflict, false},
-		{model.ErrInvalidArgument, -6, http.StatusBadRequest, false},
-		{model.ErrModeDisabled, -9, http.StatusNotFound, false},
-		{model.ErrNoToken, -7, http.StatusUnauthorized, false},
-		{model.ErrForbidden, -7, http.StatusForbidden, false},
-		{model.ErrTooMany, -12, http.StatusTooManyRequests, true},
-		{model.ErrAppExists, -13, http.StatusConflict, false},
-		{model.ErrTagExists, -13, http.StatusConflict, false},
-		{model.ErrRefused, -13, http.StatusConflict, false},
-		errStoreAway, errNoAdmin, errForeign, errURLTooLong, errNoRoute, errNoMethod, errInternal,
+	var all []apiError
+	for _, c := range issuer.Errors() {
+		e := apiError{err: c.Err, code: c.Code}
+		switch c.Code {
+		case -1, -4, -8:
+			e.status, e.retry = http.StatusServiceUnavailable, true
+		case -2, -3, -9:
+			e.status = http.StatusNotFound
+		case -5, -13:
+			e.status = http.StatusConflict
+		case -6:
+			e.status = http.StatusBadRequest
+		case -7:
+			if e.status = http.StatusForbidden; errors.Is(c.Err, model.ErrNoToken) {
+				e.status = http.StatusUnauthorized
+			}
+		case -12:
+			e.status, e.retry = http.StatusTooManyRequests, true
+		}
+		all = append(all, e)
 	}
+	return append(all, errStoreAway, errNoAdmin, errForeign, errURLTooLong, errNoRoute, errNoMethod, errInternal)
 }
 
 // Errors that only HTTP knows. Codes -10 and -11 are beyond the table that the
@@ -72,9 +69,6 @@ var (
 	// sending half still reads the answer, and must not take it for an ID.
 	errGaveUp = apiError{context.Canceled, -4, http.StatusServiceUnavailable, true}
 )
-
-// lastCode is the lowest code there is.
-const lastCode = -13
 
 const (
 	// retryAfter is what a client is asked to wait, in seconds.
@@ -107,20 +101,24 @@ func (a *API) fail(c *gin.Context, err error) {
 	for _, e := range a.errors {
 		if errors.Is(err, e.err) {
 			a.opts.Log.Debug("request refused", "path", c.Request.URL.Path, "code", e.code, "error", err, "request_id", a.requestID(c))
-			text := err.Error()
-			// With server.protect_monitoring callers do not learn what a store said, which
-			// holds its address; the log has it.
-			store, ok := errors.AsType[*model.StoreError](err)
-			if ok && a.opts.ProtectMonitoring {
-				at := max(0, strings.Index(text, store.Error()))
-				text = text[:at] + store.Store + " cannot be used: " + reasonHidden
-			}
-			a.writeError(c, e, text)
+			a.writeError(c, e, a.PublicText(err))
 			return
 		}
 	}
 	a.fault(c, "request failed", "error", err)
 	a.writeError(c, errInternal, internalError)
+}
+
+// PublicText is an error as callers may see it. With server.protect_monitoring they do not
+// learn what a store said, which holds its address; the log has it.
+func (a *API) PublicText(err error) string {
+	text := err.Error()
+	store, ok := errors.AsType[*model.StoreError](err)
+	if !ok || !a.opts.ProtectMonitoring {
+		return text
+	}
+	at := max(0, strings.Index(text, store.Error()))
+	return text[:at] + store.Store + " cannot be used: " + reasonHidden
 }
 
 // failStore is fail for a page that reads a store: the store's own message is

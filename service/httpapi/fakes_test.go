@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/issuer"
 	"shardid/service/segment"
 
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -56,7 +57,7 @@ func (q *fakeQueue) Next(ctx context.Context, app int, gatePass string, count in
 func (q *fakeQueue) Ready() error { return q.ready }
 
 // readiness is that of the queue, if it has one.
-func readiness(q Queue) func() error {
+func readiness(q issuer.Queue) func() error {
 	if r, ok := q.(interface{ Ready() error }); ok {
 		return r.Ready
 	}
@@ -140,7 +141,7 @@ func disableModes(o *Options) {
 }
 
 // newAPI is the API over a queue, with everything else well.
-func newAPI(q Queue) *API {
+func newAPI(q issuer.Queue) *API {
 	return newAPIOf(func(o *Options) { o.Queue, o.Modes[0].Ready = q, readiness(q) })
 }
 
@@ -152,7 +153,7 @@ func newAPIOf(change func(*Options)) *API {
 }
 
 // logging is an API and its log.
-func logging(q Queue, change func(*Options)) (*API, *strings.Builder) {
+func logging(q issuer.Queue, change func(*Options)) (*API, *strings.Builder) {
 	log := &strings.Builder{}
 	opts, _ := testOptions(q, nil, log)
 	if change != nil {
@@ -161,17 +162,17 @@ func logging(q Queue, change func(*Options)) (*API, *strings.Builder) {
 	return New(opts), log
 }
 
-func testOptions(q Queue, failing fakeConditions, log io.Writer) (Options, *fakeModes) {
+func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options, *fakeModes) {
 	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000}, uid: fakeGenerator{first: 3200169789968523265}}
 	modes.segment.first = 1
 	return Options{
-		Queue: q, Conditions: failing.Conditions, MaxURLBytes: maxURL, Metrics: fakeMetrics,
+		Issuer:     &issuer.Issuer{Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid},
+		Conditions: failing.Conditions, MaxURLBytes: maxURL, Metrics: fakeMetrics,
 		Decoder: model.Decoder{
 			SnowflakeEpochMs: 1288834974657,
 			UID:              model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
 		},
-		Log:     slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid,
+		Log:      slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Modes:    []Mode{{ModeQueue, readiness(q)}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
 		LogLevel: &fakeAdmin{},
 		Segments: fakeViews, Tags: fakeTags, Location: time.FixedZone("Asia/Shanghai", 8*3600),

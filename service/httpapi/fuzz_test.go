@@ -63,10 +63,11 @@ func sameAs(t *testing.T, p params, values url.Values) {
 		want.count, _ = strconv.Atoi(values.Get("count"))
 	}
 	want.stringify, _ = strconv.ParseBool(values.Get("stringify"))
+	want.format = values.Get("format")
 	if p != want {
 		t.Fatalf("read %+v, url.ParseQuery %+v", p, want)
 	}
-	for _, name := range []string{"appId", "gatePass", "count", "stringify"} {
+	for _, name := range []string{"appId", "gatePass", "count", "stringify", "format"} {
 		if len(values[name]) > 1 {
 			t.Fatalf("%s is there %d times: %v", name, len(values[name]), values)
 		}
@@ -123,7 +124,7 @@ func FuzzAccept(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, accept string) {
 		ask := func(accept string) bool {
-			return wantsText(accepted(accept))
+			return onlyText(accepted(accept))
 		}
 		got, lower := ask(accept), strings.ToLower(accept)
 		if got && !strings.Contains(lower, "text/plain") && !strings.Contains(lower, "text/*") {
@@ -131,6 +132,9 @@ func FuzzAccept(f *testing.F) {
 		}
 		if got != ask(lower) || got != ask(accept+",image/png") {
 			t.Fatalf("%q depends on case or on another type", accept)
+		}
+		if got && ask(accept+",application/json") {
+			t.Fatalf("%q with JSON is answered with text", accept)
 		}
 		if !ask("text/plain,"+accept) && !strings.Contains(lower, "application/") && !strings.Contains(lower, "*/*") && !strings.Contains(lower, "text/plain") {
 			t.Fatalf("%q keeps text/plain away", accept)

@@ -6,12 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"sync/atomic"
+	"net/url"
+	"strings"
 	"time"
 
 	"shardid/model"
 	"shardid/service/access"
-	"shardid/service/latency"
+	"shardid/service/issuer"
 
 	"github.com/gin-gonic/gin"
 )
@@ -22,21 +23,21 @@ func (a *API) get(c *gin.Context) {
 	if !ok {
 		return
 	}
-	p, err := parseGet(c.Request.URL.RawQuery)
+	query, err := readParams(c)
+	var p params
 	if err == nil {
-		err = token.App(p.app)
+		p, err = parseGet(query)
 	}
 	if err != nil {
 		a.fail(c, err)
 		return
 	}
 	f := asJSON
-	if wantsText(c.Request) {
+	if p.format == "text" || p.format == "" && onlyText(c.Request) {
 		f = asLines
 	}
-	a.issue(c, p, f, func(dst []int64) ([]int64, error) {
-		return a.opts.Queue.Next(c.Request.Context(), p.app, p.gatePass, p.count, dst)
-	})
+	r := issuer.Request{Mode: access.Queue, App: p.app, GatePass: p.gatePass, Count: p.count}
+	a.issue(c, token, r, p, f)
 }
 
 // getSegment issues IDs of a tag.
@@ -46,21 +47,7 @@ func (a *API) getSegment(c *gin.Context) {
 		a.noRoute(c)
 		return
 	}
-	token, ok := a.admit(c, access.Segment)
-	if !ok {
-		return
-	}
-	if a.opts.Segment == nil {
-		a.fail(c, errDisabled(ModeSegment))
-		return
-	}
-	if err := cmp.Or(model.CheckTag(tag), token.Tag(tag)); err != nil {
-		a.fail(c, err)
-		return
-	}
-	a.getBatch(c, func(count int, dst []int64) ([]int64, error) {
-		return a.opts.Segment.Next(c.Request.Context(), tag, count, dst)
-	})
+	a.getLeaf(c, issuer.Request{Mode: access.Segment, Tag: tag})
 }
 
 // getSnowflake issues snowflakes. The key must be there, as Leaf has it, and is
@@ -71,50 +58,83 @@ func (a *API) getSnowflake(c *gin.Context) {
 		a.noRoute(c)
 		return
 	}
-	if _, ok := a.admit(c, access.Snowflake); !ok {
+	if key == "" && a.opts.Snowflake != nil {
+		if _, ok := a.admit(c, access.Snowflake); ok {
+			a.fail(c, fmt.Errorf("%w: the key is missing: GET /api/snowflake/get/any", model.ErrInvalidArgument))
+		}
 		return
 	}
-	switch {
-	case a.opts.Snowflake == nil:
-		a.fail(c, errDisabled(ModeSnowflake))
-	case key == "":
-		a.fail(c, fmt.Errorf("%w: the key is missing: GET /api/snowflake/get/any", model.ErrInvalidArgument))
-	default:
-		a.getBatch(c, func(count int, dst []int64) ([]int64, error) {
-			return a.opts.Snowflake.Next(c.Request.Context(), count, dst)
-		})
-	}
+	a.getLeaf(c, issuer.Request{Mode: access.Snowflake})
 }
 
 // getUID issues UIDs.
-func (a *API) getUID(c *gin.Context) {
-	if _, ok := a.admit(c, access.UID); !ok {
-		return
-	}
-	if a.opts.UID == nil {
-		a.fail(c, errDisabled(ModeUID))
-		return
-	}
-	a.getBatch(c, func(count int, dst []int64) ([]int64, error) {
-		return a.opts.UID.Next(c.Request.Context(), count, dst)
-	})
-}
+func (a *API) getUID(c *gin.Context) { a.getLeaf(c, issuer.Request{Mode: access.UID}) }
 
-// getBatch issues IDs to clients of Leaf and Baidu: what they read is text.
-func (a *API) getBatch(c *gin.Context, next func(count int, dst []int64) ([]int64, error)) {
-	p, err := parseBatch(c.Request.URL.RawQuery)
+// getLeaf issues IDs to clients of Leaf and Baidu: what they read is a number and nothing
+// else. It is JSON too, so for clients that prefer that only the type differs, and a batch
+// is an array.
+func (a *API) getLeaf(c *gin.Context, r issuer.Request) {
+	token, ok := a.admit(c, r.Mode)
+	if !ok {
+		return
+	}
+	query, err := readParams(c)
+	var p params
+	if err == nil {
+		p, err = parseBatch(query)
+	}
 	if err != nil {
-		a.fail(c, err)
+		a.fail(c, cmp.Or(a.opts.Enabled(r.Mode), err))
 		return
 	}
 	f := asDigits
-	switch {
-	case wantsJSON(c.Request, "text/plain"):
-		f = asJSON
+	switch prefersJSON := wantsJSON(c.Request, "text/plain"); {
+	case p.batch && prefersJSON:
+		f = asArray
 	case p.batch:
 		f = asLines
+	case prefersJSON:
+		f = asNumber
 	}
-	a.issue(c, p, f, func(dst []int64) ([]int64, error) { return next(p.count, dst) })
+	r.Count = p.count
+	a.issue(c, token, r, p, f)
+}
+
+// getV1 issues IDs in the uniform shape, of the mode and what the path names.
+func (a *API) getV1(mode access.Modes) gin.HandlerFunc {
+	return func(c *gin.Context) {
+		r := issuer.Request{Mode: mode}
+		if mode == access.Segment {
+			var err error
+			if r.Tag, err = tagOfV1(c); err != nil {
+				a.noRoute(c)
+				return
+			}
+		}
+		token, ok := a.admit(c, mode)
+		if !ok {
+			return
+		}
+		p, err := a.parseV1(c, &r)
+		if err != nil {
+			a.fail(c, cmp.Or(a.opts.Enabled(mode), err))
+			return
+		}
+		f := asStrings
+		if p.ranges {
+			f = asRanges
+		}
+		a.issue(c, token, r, p, f)
+	}
+}
+
+// tagOfV1 is the tag in /v1/segment/{tag}/ids, of which an encoded slash may be a part.
+func tagOfV1(c *gin.Context) (string, error) {
+	tag, found := strings.CutSuffix(strings.TrimPrefix(c.Request.URL.EscapedPath(), "/v1/segment/"), "/ids")
+	if !found || strings.Contains(tag, "/") {
+		return "", noSuchPath(c)
+	}
+	return url.PathUnescape(tag)
 }
 
 // buffer is what a request for IDs needs and gives back.
@@ -123,22 +143,26 @@ type buffer struct {
 	body []byte
 }
 
-// issue answers with the IDs that take appends to dst.
-func (a *API) issue(c *gin.Context, p params, f form, take func(dst []int64) ([]int64, error)) {
+// issue answers with the IDs.
+func (a *API) issue(c *gin.Context, token *access.Token, r issuer.Request, p params, f form) {
 	b, _ := a.buffers.Get().(*buffer)
 	defer a.buffers.Put(b)
 	var err error
-	b.ids, err = take(b.ids[:0])
+	b.ids, err = a.opts.Issue(c.Request.Context(), token, r, b.ids[:0])
 	if err != nil {
 		a.fail(c, err)
 		return
 	}
 	a.answers[0].Add(1)
-	contentType := typeText
-	if f == asJSON {
-		contentType = typeJSON
+	contentType := typeJSON
+	if f == asLines || f == asDigits {
+		contentType = typeText
 	}
-	b.body = appendIssued(b.body[:0], b.ids, p, f)
+	stride := int64(1)
+	if r.Mode == access.Queue {
+		stride = model.IndexStride
+	}
+	b.body = appendIssued(b.body[:0], b.ids, p, f, stride)
 	a.write(c, http.StatusOK, contentType, b.body) // digits: nothing that could be taken for a page
 }
 
@@ -229,52 +253,17 @@ func (a *API) parts(kind, name, value, example string) (int64, map[string]int64,
 // local formats a time for answers that do not name its zone.
 func (a *API) local(t time.Time, layout string) string { return t.In(a.opts.Location).Format(layout) }
 
-// Traffic is what the ID route of one mode has answered since the start, but for what a
-// panic ended. Its times are from when the request was routed until its answer was
-// written.
-type Traffic struct {
-	OK      latency.Reading // requests that got their IDs
-	Refused latency.Reading // those that were answered 4xx: the caller's to change
-	Failed  latency.Reading // those that were answered 5xx: ours
-	Codes   map[int]int64   // requests by the code of their error
-}
-
-// traffic counts for one mode. Safe for concurrent use.
-type traffic struct {
-	ok, refused, failed latency.Histogram
-	codes               [1 - lastCode]atomic.Int64 // by the code's magnitude
-}
-
 // timed counts what next answers for a mode. The clock is read twice, as cheaply as
 // it can be: its monotonic part only.
-func (a *API) timed(mode string, next gin.HandlerFunc) gin.HandlerFunc {
-	t, start := a.traffic[mode], time.Now()
+func (a *API) timed(mode access.Modes, next gin.HandlerFunc) gin.HandlerFunc {
+	start := time.Now()
 	return func(c *gin.Context) {
 		began := time.Since(start)
 		next(c)
-		took := time.Since(start) - began
-		switch status := c.Writer.Status(); {
-		case status < http.StatusBadRequest:
-			t.ok.Observe(took)
-			return
-		case status < http.StatusInternalServerError:
-			t.refused.Observe(took)
-		default:
-			t.failed.Observe(took)
+		code := 0
+		if c.Writer.Status() >= http.StatusBadRequest {
+			code = c.GetInt(codeKey)
 		}
-		t.codes[-c.GetInt(codeKey)].Add(1)
+		a.opts.Observe(mode, code, time.Since(start)-began)
 	}
-}
-
-// Traffic returns what each of the four modes has answered, by name.
-func (a *API) Traffic() map[string]Traffic {
-	all := make(map[string]Traffic, len(a.traffic))
-	for mode, t := range a.traffic {
-		one := Traffic{OK: t.ok.Read(), Refused: t.refused.Read(), Failed: t.failed.Read(), Codes: map[int]int64{}}
-		for i := 1; i < len(t.codes); i++ {
-			one.Codes[-i] = t.codes[i].Load()
-		}
-		all[mode] = one
-	}
-	return all
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/issuer"
 )
 
 // A panic is one answer with code -11 and one log line with the stack, and the
@@ -162,17 +163,17 @@ func fetch(t *testing.T, method, url, accept string) answer {
 	return answer{res, string(body)}
 }
 
-// Every verb but GET is answered 405, whatever the parameters, and no mode ever
+// Every verb but GET and POST is answered 405, whatever the parameters, and no mode ever
 // hears of it.
 func TestOtherVerbsIssueNothing(t *testing.T) {
 	q := &fakeQueue{}
 	opts, modes := testOptions(q, nil, io.Discard)
 	server := httptest.NewServer(New(opts))
 	defer server.Close()
-	for _, method := range []string{"HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "get", "BREW"} {
-		for _, target := range []string{"/get", alice, alice + "&count=3", "/api/segment/get/", segmentURL, segmentURL + "?count=3", snowflakeURL, uidURL, uidURL + "?count=3"} {
+	for _, method := range []string{"HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "get", "BREW"} {
+		for _, target := range []string{"/get", alice, alice + "&count=3", "/api/segment/get/", segmentURL, segmentURL + "?count=3", snowflakeURL, uidURL, uidURL + "?count=3", "/v1/queue/1/ids?gatePass=a", "/v1/segment/a/ids", "/v1/uid/ids"} {
 			got := fetch(t, method, server.URL+target, "")
-			if got.StatusCode != http.StatusMethodNotAllowed || got.Header.Get("Allow") != "GET" || got.Header.Get("Cache-Control") != "no-store" {
+			if got.StatusCode != http.StatusMethodNotAllowed || got.Header.Get("Allow") != "GET, POST" || got.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s %s: %d %v", method, target, got.StatusCode, got.Header)
 			}
 			if (got.body == "") != (method == http.MethodHead) || method != http.MethodHead && !strings.HasPrefix(got.body, `{"code":-10,"message":`) {
@@ -182,6 +183,30 @@ func TestOtherVerbsIssueNothing(t *testing.T) {
 	}
 	if q.calls != 0 || modes.calls() != 0 {
 		t.Errorf("the queue was called %d times, the modes %d times", q.calls, modes.calls())
+	}
+}
+
+// A POST may have its parameters in the query, in a form, or in both, and none twice.
+func TestForms(t *testing.T) {
+	for _, test := range []struct {
+		target, form, kind string
+		status             int
+		body               string
+	}{
+		{"/get", "appId=1&gatePass=alice", "application/x-www-form-urlencoded", 200, `{"code":0,"id":16385,"idStr":"16385"}`},
+		{"/get?appId=1", "gatePass=alice&count=1", "Application/X-WWW-Form-URLencoded; charset=utf-8", 200, `{"code":0,"ids":[16385]}`},
+		{"/v1/queue/1/ids", "gatePass=alice", "application/x-www-form-urlencoded", 200, `{"code":0,"ids":["16385"]}`},
+		{alice, "appId=2", "application/x-www-form-urlencoded", 400, "appId is given twice"},
+		{alice, "appId=2", "text/plain", 200, `{"code":0,"id":16385,"idStr":"16385"}`},
+		{"/get", strings.Repeat("a", maxBody+1), "application/x-www-form-urlencoded", 400, "the form cannot be read"},
+	} {
+		r := httptest.NewRequest(http.MethodPost, test.target, strings.NewReader(test.form))
+		r.Header.Set("Content-Type", test.kind)
+		got := httptest.NewRecorder()
+		newAPI(&fakeQueue{}).ServeHTTP(got, r)
+		if got.Code != test.status || !strings.Contains(got.Body.String(), test.body) {
+			t.Errorf("%s with %.40q: %d %s", test.target, test.form, got.Code, got.Body)
+		}
 	}
 }
 
@@ -261,7 +286,7 @@ func TestTraffic(t *testing.T) {
 	for _, target := range []string{alice, alice + "&count=7", "/get?appId=1", segmentURL, uidURL, "/decode?id=x", "/get/more"} {
 		ask(api, http.MethodGet, target)
 	}
-	all := api.Traffic()
+	all := api.opts.Traffic()
 	for mode, want := range map[string][3]int64{ModeQueue: {2, 1, 0}, ModeSegment: {1, 0, 0}, ModeSnowflake: {0, 0, 0}, ModeUID: {1, 0, 0}} {
 		got := all[mode]
 		if n := [3]int64{got.OK.Count(), got.Refused.Count(), got.Failed.Count()}; n != want {
@@ -286,13 +311,13 @@ func TestTrafficByCode(t *testing.T) {
 	for _, e := range apiErrors() {
 		api := newAPIOf(failModes(e.err))
 		ask(api, http.MethodGet, snowflakeURL)
-		got := api.Traffic()[ModeSnowflake]
+		got := api.opts.Traffic()[ModeSnowflake]
 		refused, failed := int64(1), int64(0)
 		if e.status >= 500 {
 			refused, failed = 0, 1
 		}
 		want := map[int]int64{}
-		for i := 1; i <= -lastCode; i++ {
+		for i := 1; i <= -issuer.LastCode; i++ {
 			want[-i] = 0
 		}
 		want[e.code] = 1
@@ -307,7 +332,7 @@ func TestTrafficTimes(t *testing.T) {
 	q := &fakeQueue{next: func(context.Context) error { time.Sleep(30 * time.Millisecond); return model.ErrQueueEmpty }}
 	api := newAPI(q)
 	ask(api, http.MethodGet, alice)
-	if got := api.Traffic()[ModeQueue].Failed; got.Sum < 30*time.Millisecond || got.Sum > 20*time.Second {
+	if got := api.opts.Traffic()[ModeQueue].Failed; got.Sum < 30*time.Millisecond || got.Sum > 20*time.Second {
 		t.Errorf("took %v", got.Sum)
 	}
 }

@@ -34,8 +34,8 @@ func (a *API) middleware() []gin.HandlerFunc {
 		all = append(all, a.traced)
 	}
 	if mode := a.opts.AccessLog; mode != "" && mode != AccessOff {
-		l := &accessLog{log: a.opts.Log, mode: mode, errors: newLineLimit(errorLines)}
-		all = append(all, l.logged)
+		a.accessLog = &accessLog{log: a.opts.Log, mode: mode, errors: newLineLimit(errorLines)}
+		all = append(all, a.accessLog.logged)
 	}
 	return append(all, a.recover, a.screen)
 }
@@ -169,37 +169,55 @@ type accessLog struct {
 func (l *accessLog) logged(c *gin.Context) {
 	began := time.Now()
 	c.Next()
-	if !l.log.Enabled(context.Background(), slog.LevelInfo) {
+	if !l.due(c.Writer.Status() >= http.StatusBadRequest) {
 		return
 	}
-	due := l.mode == AccessAll
-	switch status := c.Writer.Status(); {
-	case due:
-	case status < http.StatusBadRequest:
-		due = l.mode == AccessSampled && l.served.Add(1)%sampleEvery == 1
-	default:
-		due = l.errors.allow()
-	}
-	if !due {
-		return
-	}
-	attrs := append(make([]slog.Attr, 0, 10),
+	l.write([]slog.Attr{
 		slog.String("method", cut(c.Request.Method, maxLogged)), slog.String("path", cut(c.Request.URL.Path, maxLogged)),
-		slog.Int("status", c.Writer.Status()), slog.Int("code", c.GetInt(codeKey)),
-		slog.Float64("ms", float64(time.Since(began).Microseconds())/1000),
+		slog.Int("status", c.Writer.Status()), slog.Int("code", c.GetInt(codeKey)), milliseconds(time.Since(began)),
 		slog.Int("bytes", max(0, c.Writer.Size())),
-	)
-	for _, known := range [...]struct{ key, value string }{
-		{"request_id", knownID(c)}, {"trace_id", traceID(c)}, {"token", caller(c)},
-	} {
-		if known.value != "" {
-			attrs = append(attrs, slog.String(known.key, known.value))
+	}, slog.String("request_id", knownID(c)), slog.String("trace_id", traceID(c)), slog.String("token", caller(c)))
+}
+
+// due says whether a request has a line.
+func (l *accessLog) due(failed bool) bool {
+	switch {
+	case !l.log.Enabled(context.Background(), slog.LevelInfo):
+		return false
+	case l.mode == AccessAll:
+		return true
+	case failed:
+		return l.errors.allow()
+	}
+	return l.mode == AccessSampled && l.served.Add(1)%sampleEvery == 1
+}
+
+// write writes a line. Of known, texts that are empty are left out.
+func (l *accessLog) write(attrs []slog.Attr, known ...slog.Attr) {
+	for _, k := range known {
+		if k.Value.String() != "" {
+			attrs = append(attrs, k)
 		}
 	}
 	if n := l.errors.skipped.Swap(0); n > 0 {
 		attrs = append(attrs, slog.Int64(moreLines, n))
 	}
 	l.log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
+}
+
+// LogCommand writes a line for a command of a Redis client if it is due one. key is
+// without the gatePass.
+func (a *API) LogCommand(command, key string, count, code int, took time.Duration, token string) {
+	if l := a.accessLog; l != nil && l.due(code != 0) {
+		l.write([]slog.Attr{
+			slog.String("method", command), slog.String("path", cut(key, maxLogged)),
+			slog.Int("code", code), milliseconds(took), slog.Int("count", count),
+		}, slog.String("token", token))
+	}
+}
+
+func milliseconds(took time.Duration) slog.Attr {
+	return slog.Float64("ms", float64(took.Microseconds())/1000)
 }
 
 // cut shortens what a caller chose.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/issuer"
 )
 
 // askAs is ask with headers: names and values.
@@ -115,7 +116,7 @@ type ended struct {
 }
 
 // observing is an API whose requests are noted.
-func observing(q Queue, parent string, all *[]ended) *API {
+func observing(q issuer.Queue, parent string, all *[]ended) *API {
 	return newAPIOf(func(o *Options) {
 		o.Queue = q
 		o.Tracer = func(r *http.Request, route string) Trace {

@@ -14,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"shardid/model"
+	"shardid/service/access"
+	"shardid/service/issuer"
 
 	"github.com/gin-gonic/gin"
 )
@@ -25,12 +27,28 @@ type params struct {
 	count     int  // 1 when batch is false
 	batch     bool // count was given: the answer is a list
 	stringify bool
+	format    string // json, text, or "" when not given
+	ranges    bool
+}
+
+// readParams returns the parameters of the query and, of a POST, those of a form.
+func readParams(c *gin.Context) (string, error) {
+	query := c.Request.URL.RawQuery
+	kind, _, _ := strings.Cut(c.Request.Header.Get("Content-Type"), ";")
+	if c.Request.Method != http.MethodPost || !strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded") {
+		return query, nil
+	}
+	form, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	if err != nil {
+		return "", fmt.Errorf("%w: the form cannot be read: %w", model.ErrInvalidArgument, err)
+	}
+	return query + "&" + string(form), nil
 }
 
 // parseGet reads the parameters of /get from a raw query. Errors:
 // model.ErrInvalidArgument.
 func parseGet(query string) (params, error) {
-	given, err := readQuery(query, "count", "stringify", "appId", "gatePass")
+	given, err := readQuery(query, "count", "stringify", "appId", "gatePass", "format")
 	if err != nil {
 		return params{}, err
 	}
@@ -44,8 +62,54 @@ func parseGet(query string) (params, error) {
 	if p.app < 0 {
 		return p, fmt.Errorf("%w: appId is missing: GET /get?appId=1&gatePass=alice", model.ErrInvalidArgument)
 	}
+	if format := given[4]; format.given {
+		if p.format = format.text; p.format != "json" && p.format != "text" {
+			return p, fmt.Errorf("%w: format must be json or text, not %s", model.ErrInvalidArgument, quote(format.text))
+		}
+	}
 	p.gatePass = given[3].text
 	return p, model.CheckGatePass(p.gatePass)
+}
+
+// parseV1 reads the parameters of /v1 into the request. Errors: model.ErrInvalidArgument.
+func (a *API) parseV1(c *gin.Context, r *issuer.Request) (p params, err error) {
+	query, err := readParams(c)
+	if err != nil {
+		return p, err
+	}
+	given, err := readQuery(query, "count", "ranges", "gatePass")
+	if err != nil {
+		return p, err
+	}
+	r.Count = 1
+	if given[0].given {
+		if r.Count, err = parseRange("count", given[0].text, 1, model.MaxBatch); err != nil {
+			return p, err
+		}
+	}
+	if given[1].given {
+		if p.ranges, err = parseBool("ranges", given[1].text); err != nil {
+			return p, err
+		}
+	}
+	if r.Mode == access.Queue {
+		if r.App, err = parseRange("appId", c.Param("appId"), 0, model.Apps-1); err != nil {
+			return p, err
+		}
+		r.GatePass = given[2].text
+		err = model.CheckGatePass(r.GatePass)
+	}
+	return p, err
+}
+
+func parseBool(name, value string) (bool, error) {
+	switch value {
+	case "true", "1":
+		return true, nil
+	case "false", "0":
+		return false, nil
+	}
+	return false, fmt.Errorf("%w: %s must be true or false, not %s", model.ErrInvalidArgument, name, quote(value))
 }
 
 // parseBatch reads the parameters of the other ID routes from a raw query. Errors:
@@ -59,19 +123,19 @@ func parseBatch(query string) (params, error) {
 }
 
 // newParams reads count and stringify, the first two of given.
-func newParams(given [4]param) (p params, err error) {
+func newParams(given [maxParams]param) (p params, err error) {
 	p = params{app: -1, count: 1, batch: given[0].given}
 	if p.batch {
 		p.count, err = parseRange("count", given[0].text, 1, model.MaxBatch)
 	}
-	if text := given[1].text; err == nil && given[1].given {
-		p.stringify = text == "true" || text == "1"
-		if !p.stringify && text != "false" && text != "0" {
-			err = fmt.Errorf("%w: stringify must be true or false, not %s", model.ErrInvalidArgument, quote(text))
-		}
+	if err == nil && given[1].given {
+		p.stringify, err = parseBool("stringify", given[1].text)
 	}
 	return p, err
 }
+
+// maxParams is the most parameters that a route knows.
+const maxParams = 5
 
 // param is a decoded parameter.
 type param struct {
@@ -79,10 +143,10 @@ type param struct {
 	given bool
 }
 
-// readQuery reads the known parameters, at most 4, from a raw query without building a
+// readQuery reads the known parameters, at most maxParams, from a raw query without building a
 // map. Others are ignored; one given twice is refused, because two readers could take
 // different values. Errors: model.ErrInvalidArgument.
-func readQuery(query string, known ...string) (values [4]param, err error) {
+func readQuery(query string, known ...string) (values [maxParams]param, err error) {
 	for query != "" {
 		var pair string
 		pair, query, _ = strings.Cut(query, "&")
@@ -165,10 +229,17 @@ func quote(value string) string {
 	return strconv.Quote(value)
 }
 
-// wantsText says whether an Accept header prefers text/plain to JSON. No header
-// means JSON, and so does one that does not name text.
-func wantsText(r *http.Request) bool {
-	return prefers(r, [2]string{"text/plain", "text/*"}, [3]string{"application/json", "application/*", "*/*"})
+// onlyText says whether an Accept header takes text/plain and no JSON at all. A client
+// that takes both gets JSON, whatever it prefers: those of Spring name text first and read
+// an object.
+func onlyText(r *http.Request) bool {
+	accept := strings.ToLower(strings.Join(r.Header["Accept"], ","))
+	if !strings.Contains(accept, "text/") {
+		return false
+	}
+	text, _ := quality(accept, "text/plain", "text/*")
+	json, _ := quality(accept, "application/json", "application/*", "*/*")
+	return text > 0 && json == 0
 }
 
 // wantsJSON says whether an Accept header prefers JSON to another type of text,

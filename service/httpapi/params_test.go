@@ -14,33 +14,31 @@ func accepted(lines ...string) *http.Request {
 	return &http.Request{Header: http.Header{"Accept": lines}}
 }
 
-func TestWantsText(t *testing.T) {
+func TestOnlyText(t *testing.T) {
 	for want, accepts := range map[bool][]string{
 		true: {
-			"text/plain", "text/*", "Text/Plain; charset=utf-8", "text/plain, application/json", "text/plain, */*",
-			"text/plain;q=0.1, text/html", "application/json;q=0.5, text/plain", "application/json;q=0, text/plain;q=0.001",
-			"*/*;q=0.8, text/plain;q=0.9", "text/plain;Q=1, application/json;Q=0.9",
+			"text/plain", "text/*", "Text/Plain; charset=utf-8", "text/plain;q=0.1, text/html",
+			"application/json;q=0, text/plain;q=0.001", "text/plain, application/xml",
 		},
 		false: {
 			"", "*/*", "application/json", "text/html", "text/plainer", // */* is curl
 			"application/json, text/plain, */*", browserAccept, // axios, browsers
+			"text/plain, application/json, */*", "text/plain, */*", // Spring for a String, and its like
 			"text/html, image/gif, image/jpeg, *; q=.2, */*; q=.2", // Java's HttpURLConnection
 			"text/plain;q=0", "text/plain;q=0, text/*", // refused; the more specific range counts
-			"text/*, text/plain;q=0.1, application/json;q=0.5", "text/plain;q=0.5, application/json;q=0.6",
-			"text/plain;q=0.5, application/*;q=0.5;x=1, application/json;q=0.6",
-			"application/json;q=0.5, text/plain;q=0.5", // the first of equals
+			"text/plain, application/*;q=0.1", "text/plain;q=0.9, application/json;q=0.1",
 			"text/plain;q=x", "text/plain;q=NaN", "text/plain;q=", "text/plain;q=Inf, */*", // no quality
 			"text/plain;q=2, */*;q=0.1", "text/plain;q=-1, application/json;q=0", "text/plain;q=1e999, *",
 		},
 	} {
 		for _, accept := range accepts {
-			if got := wantsText(accepted(accept)); got != want {
-				t.Errorf("wantsText(%q) = %v", accept, got)
+			if got := onlyText(accepted(accept)); got != want {
+				t.Errorf("onlyText(%q) = %v", accept, got)
 			}
 		}
 	}
 	// Several header lines are one list; none at all means JSON.
-	if !wantsText(accepted("text/html", "text/plain")) || wantsText(accepted()) {
+	if !onlyText(accepted("text/html", "text/plain")) || onlyText(accepted()) {
 		t.Error("several lines, or none, are misread")
 	}
 }

@@ -47,7 +47,77 @@ const (
 // exchanges are all answers of the ID routes, of what takes IDs apart, and of what
 // is no path.
 func exchanges() []exchange {
-	return slices.Concat(issued(), issuedByModes(), decoded(), badParameters(), refused(), refusedByModes())
+	all := slices.Concat(issued(), issuedByModes(), issuedByV1(), decoded(), badParameters(), refused(), refusedByModes())
+	return slices.Concat(all, byV1(all), byPOST(slices.Concat(all, byV1(all))))
+}
+
+// byPOST are the requests for IDs, sent as POST.
+func byPOST(all []exchange) (twins []exchange) {
+	for _, x := range all {
+		if _, ids := v1Target(x.target); x.method == "" && x.code != -10 && (ids || strings.HasPrefix(x.target, "/v1/")) {
+			x.name, x.method = "POST: "+x.name, http.MethodPost
+			twins = append(twins, x)
+		}
+	}
+	return twins
+}
+
+// byV1 are the requests for IDs that are refused, and those whose answer is not looked at,
+// by the paths of /v1.
+func byV1(all []exchange) (twins []exchange) {
+	for _, x := range all {
+		target, ids := v1Target(x.target)
+		other := x.code == -10 || strings.Contains(x.says, "stringify") || strings.Contains(x.says, "key is missing") || strings.Contains(x.says, "format") || x.method != ""
+		if ids && !other && x.body == "" {
+			x.name, x.target, x.says = "v1: "+x.name, target, strings.TrimPrefix(x.says, "the request target has 4123 bytes, ")
+			twins = append(twins, x)
+		}
+	}
+	return twins
+}
+
+// v1Target is where /v1 has the IDs of a path of Leaf or UidGenerator, or of /get with a
+// plain appId; false for any other path.
+func v1Target(target string) (string, bool) {
+	path, query, _ := strings.Cut(target, "?")
+	tag, segment := strings.CutPrefix(path, "/api/segment/get/")
+	app, rest, _ := strings.Cut(strings.TrimPrefix(query, "appId="), "&")
+	_, err := strconv.ParseUint(app, 10, 8)
+	switch {
+	case path == "/get" && err == nil && !strings.Contains(rest, "app"):
+		return "/v1/queue/" + app + "/ids?" + rest, true
+	case segment && !strings.Contains(tag, "/"):
+		return "/v1/segment/" + tag + "/ids?" + query, true
+	case path == snowflakeURL:
+		return "/v1/snowflake/ids?" + query, true
+	case path == uidURL:
+		return "/v1/uid/ids?" + query, true
+	}
+	return "", false
+}
+
+// issuedByV1 are the answers of /v1: one shape, whatever the count.
+func issuedByV1() []exchange {
+	const queue, segment = "/v1/queue/1/ids?gatePass=alice", "/v1/segment/leaf-segment-test/ids"
+	return []exchange{
+		{name: "v1 queue", target: queue, status: 200, body: `{"code":0,"ids":["16385"]}`},
+		{name: "v1 queue, batch", target: queue + "&count=3", status: 200, body: `{"code":0,"ids":["16385","32769","49153"]}`},
+		{name: "v1 queue, ranges", target: queue + "&count=3&ranges=true", status: 200, body: `{"code":0,"ranges":[{"first":"16385","count":3,"stride":"16384"}]}`},
+		{name: "v1 queue, Accept is not looked at", target: queue, accept: "text/plain", status: 200, body: `{"code":0,"ids":["16385"]}`},
+		{name: "v1 segment", target: segment, accept: "application/json", status: 200, body: `{"code":0,"ids":["1"]}`},
+		{name: "v1 segment, ranges", target: segment + "?count=2&ranges=1", status: 200, body: `{"code":0,"ranges":[{"first":"1","count":2,"stride":"1"}]}`},
+		{name: "v1 segment, a slash in the tag", target: "/v1/segment/a%2Fids/ids", status: 200, body: `{"code":0,"ids":["1"]}`},
+		{name: "v1 snowflake", target: "/v1/snowflake/ids?ranges=false", status: 200, body: `{"code":0,"ids":["1169786042799259000"]}`},
+		{name: "v1 uid", target: "/v1/uid/ids?count=2", status: 200, body: `{"code":0,"ids":["3200169789968523265","3200169789968523266"]}`},
+		{name: "v1 ranges", target: "/v1/uid/ids?ranges=yes", status: 400, code: -6, says: "ranges must be true or false"},
+		{name: "v1 app", target: "/v1/queue/256/ids?gatePass=alice", status: 400, code: -6, says: "appId must be a whole number in 0…255"},
+		{name: "v1 segment, no end", target: "/v1/segment/orders", status: 404, code: -10, says: "no such path"},
+		{name: "v1 segment, further segment", target: "/v1/segment/a/b/ids", status: 404, code: -10, says: "no such path"},
+		{name: "v1 queue, PUT", method: http.MethodPut, target: queue, status: 405, code: -10, says: "takes GET and POST only"},
+		{name: "v1 segment, PUT", method: http.MethodPut, target: segment, status: 405, code: -10, says: "takes GET and POST only"},
+		{name: "v1 snowflake, PUT", method: http.MethodPut, target: "/v1/snowflake/ids", status: 405, code: -10, says: "takes GET and POST only"},
+		{name: "v1 uid, PUT", method: http.MethodPut, target: "/v1/uid/ids", status: 405, code: -10, says: "takes GET and POST only"},
+	}
 }
 
 func issued() []exchange {
@@ -61,6 +131,9 @@ func issued() []exchange {
 		{name: "stringify without count", target: alice + "&stringify=true", status: 200, body: `{"code":0,"id":16385,"idStr":"16385"}`},
 		{name: "text", target: alice, accept: "text/plain", status: 200, text: true, body: "16385\n"},
 		{name: "text, batch", target: alice + "&count=3", accept: "text/plain", status: 200, text: true, body: "16385\n32769\n49153\n"},
+		{name: "format=text", target: alice + "&format=text", accept: "application/json", status: 200, text: true, body: "16385\n"},
+		{name: "format=json", target: alice + "&format=json", accept: "text/plain", status: 200, body: `{"code":0,"id":16385,"idStr":"16385"}`},
+		{name: "Spring, a String", target: alice, accept: "text/plain, application/json, */*", status: 200, body: `{"code":0,"id":16385,"idStr":"16385"}`},
 		{name: "unknown parameters", target: alice + "&x=1&x=2&%zz=3&&=", status: 200, body: `{"code":0,"id":16385,"idStr":"16385"}`},
 		{name: "encoded names", target: "/get?app%49d=1&gate%50ass=alice", status: 200, body: `{"code":0,"id":16385,"idStr":"16385"}`},
 		{name: "shard 41", target: "/get?appId=255&gatePass=%E5%BC%A0%E4%B8%89", status: 200, body: `{"code":0,"id":27135,"idStr":"27135"}`},
@@ -79,20 +152,20 @@ func issuedByModes() []exchange {
 		{name: "segment, text", target: segmentURL, accept: "text/plain", status: 200, text: true, body: "1"},
 		{name: "segment, browser", target: segmentURL, accept: browser, status: 200, text: true, body: "1"},
 		{name: "segment, Java", target: segmentURL, accept: "text/plain, application/json, */*", status: 200, text: true, body: "1"},
-		{name: "segment, JSON", target: segmentURL, accept: json, status: 200, body: `{"code":0,"id":1,"idStr":"1"}`},
-		{name: "segment, axios", target: segmentURL, accept: axios, status: 200, body: `{"code":0,"id":1,"idStr":"1"}`},
-		{name: "segment, JSON batch", target: segmentURL + "?count=2", accept: json, status: 200, body: `{"code":0,"ids":[1,2]}`},
-		{name: "segment, JSON strings", target: segmentURL + "?count=2&stringify=true", accept: json, status: 200, body: `{"code":0,"ids":["1","2"]}`},
+		{name: "segment, JSON", target: segmentURL, accept: json, status: 200, body: `1`},
+		{name: "segment, axios", target: segmentURL, accept: axios, status: 200, body: `1`},
+		{name: "segment, JSON batch", target: segmentURL + "?count=2", accept: json, status: 200, body: `[1,2]`},
+		{name: "segment, JSON strings", target: segmentURL + "?count=2&stringify=true", accept: json, status: 200, body: `["1","2"]`},
 		{name: "segment, text cannot be stringified", target: segmentURL + "?count=2&stringify=1", status: 200, text: true, body: "1\n2\n"},
 		{name: "segment, unknown parameters", target: segmentURL + "?appId=999&gatePass=&appId=2&x", status: 200, text: true, body: "1"},
 		{name: "segment, longest tag", target: "/api/segment/get/" + strings.Repeat("%00", 128), status: 200, text: true, body: "1"},
 		{name: "snowflake", target: snowflakeURL, status: 200, text: true, body: "1169786042799259000"},
 		{name: "snowflake, batch", target: snowflakeURL + "?count=2", status: 200, text: true, body: "1169786042799259000\n1169786042799259001\n"},
-		{name: "snowflake, JSON", target: snowflakeURL, accept: json, status: 200, body: `{"code":0,"id":1169786042799259000,"idStr":"1169786042799259000"}`},
+		{name: "snowflake, JSON", target: snowflakeURL, accept: json, status: 200, body: `1169786042799259000`},
 		{name: "snowflake, the key is not used", target: "/api/snowflake/get/" + strings.Repeat("%ff", 200), status: 200, text: true, body: "1169786042799259000"},
 		{name: "uid", target: uidURL, status: 200, text: true, body: "3200169789968523265"},
 		{name: "uid, batch", target: uidURL + "?c%6funt=2", status: 200, text: true, body: "3200169789968523265\n3200169789968523266\n"},
-		{name: "uid, JSON strings", target: uidURL + "?count=1&stringify=1", accept: json, status: 200, body: `{"code":0,"ids":["3200169789968523265"]}`},
+		{name: "uid, JSON strings", target: uidURL + "?count=1&stringify=1", accept: json, status: 200, body: `["3200169789968523265"]`},
 	}
 }
 
@@ -163,6 +236,7 @@ func badParameters() []exchange {
 		{alice + "&count=4294967297", "count must be"},
 		{alice + "&stringify=yes", "stringify must be true or false"},
 		{alice + "&stringify", "stringify must be true or false"},
+		{alice + "&format=xml", "format must be json or text"},
 		{alice + "&appId=1", "appId is given twice"},
 		{alice + "&app%49d=2", "appId is given twice"},
 		{alice + "&gatePass=bob", "gatePass is given twice"},
@@ -240,7 +314,7 @@ func refused() []exchange {
 		{name: "trailing slash", target: "/get/?appId=1&gatePass=alice", status: 404, code: -10, says: `"/get/"`},
 		{name: "other case", target: "/GET?appId=1&gatePass=alice", status: 404, code: -10, says: `"/GET"`},
 		{name: "no path, POST", method: http.MethodPost, target: "/nope", status: 404, code: -10, says: `"/nope"`},
-		{name: "POST", method: http.MethodPost, target: alice, status: 405, code: -10, says: "/get takes GET only: nothing was issued"},
+		{name: "PUT", method: http.MethodPut, target: alice, status: 405, code: -10, says: "/get takes GET and POST only: nothing was issued"},
 		{name: "POST decode", method: http.MethodPost, target: "/decode?id=16385", status: 405, code: -10, says: "/decode takes GET only"},
 		{name: "too long", target: alice + long, status: 414, code: -6, says: "the request target has 4123 bytes, at most 4096 are allowed"},
 		{name: "too long, decode", target: "/decode?id=" + long, status: 414, code: -6, says: "at most 4096"},
@@ -303,9 +377,9 @@ func noMode() []exchange {
 		{name: "uid, trailing slash", target: uidURL + "/", status: 404, code: -10, says: "/api/uid/get/"},
 		{name: "uid, further segment", target: uidURL + "/x?count=2", status: 404, code: -10, says: "/api/uid/get/x"},
 		{name: "parse, further segment", target: "/api/uid/parse/1/2", status: 404, code: -10, says: "/1/2"},
-		{name: "segment, POST", method: http.MethodPost, target: segmentURL, status: 405, code: -10, says: "takes GET only: nothing was issued"},
-		{name: "snowflake, PUT", method: http.MethodPut, target: snowflakeURL, status: 405, code: -10, says: "takes GET only"},
-		{name: "uid, DELETE", method: http.MethodDelete, target: uidURL, status: 405, code: -10, says: "takes GET only"},
+		{name: "segment, PUT", method: http.MethodPut, target: segmentURL, status: 405, code: -10, says: "takes GET and POST only: nothing was issued"},
+		{name: "snowflake, PUT", method: http.MethodPut, target: snowflakeURL, status: 405, code: -10, says: "takes GET and POST only"},
+		{name: "uid, DELETE", method: http.MethodDelete, target: uidURL, status: 405, code: -10, says: "takes GET and POST only"},
 		{name: "parse, POST", method: http.MethodPost, target: "/api/uid/parse/1", status: 405, code: -10, says: "takes GET only"},
 		{name: "decodeSnowflakeId, POST", method: http.MethodPost, target: "/decodeSnowflakeId", status: 405, code: -10, says: "takes GET only"},
 		{name: "cache, POST", method: http.MethodPost, target: "/cache", status: 405, code: -10, says: "/cache takes GET only"},
@@ -431,7 +505,7 @@ func checkHeaders(t *testing.T, x exchange, h http.Header, length int) {
 	}
 	switch x.status {
 	case http.StatusOK:
-		if strings.Contains(x.target, "/get") {
+		if issues := strings.Contains(x.target, "/get") || strings.HasPrefix(x.target, "/v1/"); issues {
 			delete(want, "X-Content-Type-Options")
 		}
 		if x.text {
@@ -441,6 +515,9 @@ func checkHeaders(t *testing.T, x exchange, h http.Header, length int) {
 		want["Retry-After"] = "1"
 	case http.StatusMethodNotAllowed:
 		want["Allow"] = http.MethodGet
+		if issues := strings.Contains(x.target, "/get") || strings.HasPrefix(x.target, "/v1/"); issues {
+			want["Allow"] = "GET, POST"
+		}
 	}
 	if x.status != http.StatusOK {
 		want[requestIDHeader] = h.Get(requestIDHeader) // each has one of its own
@@ -481,7 +558,11 @@ func TestBatchSizes(t *testing.T) {
 		for accept, separator := range map[string]string{"application/json": ",", "text/plain": "\n"} {
 			for _, count := range append(around(100, 300), 1, 10_000) {
 				got := fetch(t, http.MethodGet, server.URL+target+strconv.Itoa(count), accept)
-				if n := strings.Count(got.body, separator); got.ContentLength != int64(len(got.body)) || n != count {
+				n := strings.Count(got.body, separator)
+				if got.body[0] == '[' { // no separator before the first
+					n++
+				}
+				if got.ContentLength != int64(len(got.body)) || n != count {
 					t.Errorf("%s%d as %s: Content-Length %d of %d bytes, %d separators", target, count, accept, got.ContentLength, len(got.body), n)
 				}
 			}

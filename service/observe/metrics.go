@@ -11,6 +11,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/httpapi"
+	"shardid/service/issuer"
 	"shardid/service/latency"
 	"shardid/service/queue"
 	"shardid/service/segment"
@@ -33,10 +34,10 @@ type Sources struct {
 	Stores          *Stores
 
 	Conditions  func() []model.Condition
-	Answers     func() map[int]int64              // by code of the error table; 0 is IDs served
-	Traffic     func() map[string]httpapi.Traffic // of the ID routes, by mode
-	Settings    func() []model.Finding            // of the stores, as last seen
-	Connections func() Connections                // of clients
+	Answers     func() map[int]int64             // by code of the error table; 0 is IDs served
+	Traffic     func() map[string]issuer.Traffic // of the ID routes, by mode
+	Settings    func() []model.Finding           // of the stores, as last seen
+	Connections func() Connections               // of clients
 
 	Queue func() (queue.Stats, []queue.View) // 256 apps at most, as last seen
 	// The other modes; nil for one that is disabled.
@@ -207,7 +208,7 @@ func (out scrape) process(s Sources) {
 }
 
 // traffic exports the ID route of one mode.
-func (out scrape) traffic(mode string, all map[string]httpapi.Traffic) {
+func (out scrape) traffic(mode string, all map[string]issuer.Traffic) {
 	t := all[mode]
 	for outcome, r := range map[string]latency.Reading{"ok": t.OK, "refused": t.Refused, "failed": t.Failed} {
 		out.histogram("shardid_request_duration_seconds", "How long requests for IDs took, by outcome: "+

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/httpapi"
+	"shardid/service/issuer"
 	"shardid/service/latency"
 	"shardid/service/queue"
 	"shardid/service/segment"
@@ -49,8 +49,8 @@ func full() Sources {
 			return []model.Condition{{Name: "redis", OK: true}, {Name: "database"}}
 		},
 		Answers: func() map[int]int64 { return map[int]int64{0: 10, -4: 11} },
-		Traffic: func() map[string]httpapi.Traffic {
-			return map[string]httpapi.Traffic{
+		Traffic: func() map[string]issuer.Traffic {
+			return map[string]issuer.Traffic{
 				"queue":   {OK: reading(), Codes: map[int]int64{-4: 61, -12: 0}},
 				"segment": {}, "snowflake": {}, "uid": {},
 			}

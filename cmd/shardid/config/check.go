@@ -97,7 +97,7 @@ func (l *Loaded) check() error {
 			return k.fail(problem)
 		}
 	}
-	problem := cmp.Or(l.Server.conflict(), l.Database.conflict(), l.Redis.conflict(), l.modesConflict())
+	problem := cmp.Or(l.Server.conflict(), l.Database.conflict(), l.Redis.conflict(), l.RESP.conflict(l.Server), l.modesConflict())
 	if problem == "" {
 		return nil
 	}
@@ -195,6 +195,13 @@ func (t ClientTLS) conflict(section string) string {
 		return fmt.Sprintf("a %[1]s.tls_* key is set but %[1]s.tls is false: set %[1]s.tls to true", section)
 	}
 	return pairConflict(section, t.TLSCertFile, t.TLSKeyFile)
+}
+
+func (r RESP) conflict(s Server) string {
+	if r.Addr != "" && !strings.HasSuffix(r.Addr, ":0") && (r.Addr == s.Addr || r.Addr == s.PprofAddr) {
+		return "resp.addr is the same as server.addr or server.pprof_addr: give it a port of its own"
+	}
+	return ""
 }
 
 func (d Database) conflict() string {

@@ -18,6 +18,7 @@ import (
 // nothing changes it afterwards.
 type Config struct {
 	Server    Server    `yaml:"server"`
+	RESP      RESP      `yaml:"resp"`
 	Database  Database  `yaml:"database"`
 	Redis     Redis     `yaml:"redis"`
 	Queue     Queue     `yaml:"queue"`
@@ -79,6 +80,13 @@ type Server struct {
 	DrainDelay time.Duration `yaml:"drain_delay" default:"2s" validate:"min=0s,max=5m"`
 	// ShutdownTimeout bounds the whole stop, DrainDelay included.
 	ShutdownTimeout time.Duration `yaml:"shutdown_timeout" default:"15s" validate:"min=1s,max=10m"`
+}
+
+// RESP is the front end for Redis clients. Tokens, TLS, the bound on connections and the
+// idle timeout are those of Server.
+type RESP struct {
+	// Addr is the listen address, host:port. Empty: there is no such front end.
+	Addr string `yaml:"addr" validate:"listen"`
 }
 
 // Scheme is that of the server's URLs.

@@ -1,0 +1,308 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// service answers /v1 as shardid does: each path counts on its own, by its stride, in
+// ranges of at most most IDs.
+type service struct {
+	mu       sync.Mutex
+	last     map[string]int64
+	most     int
+	requests atomic.Int64
+	issued   atomic.Int64
+	refuse   atomic.Pointer[answer] // answered in place of IDs
+	status   atomic.Int64           // of refuse
+	delay    atomic.Int64           // in nanoseconds, before an answer
+}
+
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.requests.Add(1)
+	time.Sleep(time.Duration(s.delay.Load()))
+	if refuse := s.refuse.Load(); refuse != nil {
+		w.WriteHeader(int(s.status.Load()))
+		_ = json.NewEncoder(w).Encode(refuse)
+		return
+	}
+	count, _ := strconv.Atoi(r.URL.Query().Get("count"))
+	stride := int64(1)
+	if strings.HasPrefix(r.URL.Path, "/v1/queue/") {
+		stride = 1 << 14
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil {
+		s.last = map[string]int64{}
+	}
+	var ranges []string
+	for left := count; left > 0; {
+		n := min(left, s.most)
+		left -= n
+		ranges = append(ranges, fmt.Sprintf(`{"first":"%d","count":%d,"stride":"%d"}`, s.last[r.URL.Path]+stride, n, stride))
+		s.last[r.URL.Path] += int64(n+1) * stride // a gap
+	}
+	s.issued.Add(int64(count))
+	_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[%s]}`, strings.Join(ranges, ","))
+}
+
+func start(tb testing.TB, s *service) string {
+	tb.Helper()
+	server := httptest.NewServer(s)
+	tb.Cleanup(server.Close)
+	return server.URL
+}
+
+func newClient(tb testing.TB, opts Options) *Client {
+	tb.Helper()
+	c, err := New(opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return c
+}
+
+// Many goroutines, several sources, one and many at a time: no ID twice.
+func TestNoIDTwice(t *testing.T) {
+	for held, rounds := range map[int]int{1: 2, 7: 10, 0: 100} {
+		s := &service{most: 300}
+		c := newClient(t, Options{Addrs: []string{start(t, s)}, MaxHeld: held})
+		var mu sync.Mutex
+		seen := map[string]bool{}
+		issued := func(source string, err error, ids ...int64) {
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, id := range ids {
+				key := source + strconv.FormatInt(id, 10)
+				if seen[key] || id <= 0 {
+					t.Errorf("%s was issued before", key)
+				}
+				seen[key] = true
+			}
+		}
+		var wg sync.WaitGroup
+		for g := range 8 {
+			wg.Go(func() {
+				for i := range rounds {
+					id, err := c.Segment("orders").Next(t.Context())
+					issued("orders/", err, id)
+					id, err = c.Queue(7).Next(t.Context(), "user-"+strconv.Itoa(i%3))
+					issued("shard"+strconv.Itoa(i%3)+"/", err, id)
+					ids, err := c.Snowflake().Take(t.Context(), 100+g)
+					if len(ids) != 100+g {
+						t.Errorf("%d IDs", len(ids))
+					}
+					issued("snowflake/", err, ids...)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
+// A buffer grows with use, and what is held is bounded.
+func TestHeldIsBounded(t *testing.T) {
+	s := &service{most: 1 << 20}
+	c := newClient(t, Options{Addrs: []string{start(t, s)}, MaxHeld: 25_000})
+	uid := c.UID()
+	if _, err := uid.Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.issued.Load(); n != firstTarget {
+		t.Errorf("the first ID fetched %d", n)
+	}
+	const used = 1_000_000
+	for range used {
+		if _, err := uid.Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.fetches.Wait()
+	// One fetch is used from its half on while the next one comes.
+	if held := s.issued.Load() - used; held > 3*25_000/2+1 || s.requests.Load() > 200 {
+		t.Errorf("%d IDs are held, %d requests for %d IDs", held, s.requests.Load(), used)
+	}
+}
+
+func TestIdleHoldsNothing(t *testing.T) {
+	s := &service{most: 1 << 20}
+	c := newClient(t, Options{Addrs: []string{start(t, s)}})
+	first, err := c.Segment("a").Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range idleSweeps { // the first one sees the use
+		c.sweep()
+	}
+	second, _ := c.Segment("a").Next(t.Context())
+	if second != first+1 {
+		t.Errorf("%d after %d: a buffer in use was thrown away", second, first)
+	}
+	for range idleSweeps + 1 {
+		c.sweep()
+	}
+	if third, err := c.Segment("a").Next(t.Context()); err != nil || third <= firstTarget {
+		t.Errorf("%d, %v: what was held for a minute is used", third, err)
+	}
+}
+
+func TestFailover(t *testing.T) {
+	good, bad, starting := &service{most: 1 << 20}, httptest.NewServer(nil), &service{}
+	bad.Close() // refuses connections
+	starting.refuse.Store(&answer{Code: -1, Message: "not initialised yet"})
+	starting.status.Store(503)
+	foreign := httptest.NewServer(http.NotFoundHandler())
+	defer foreign.Close()
+	c := newClient(t, Options{Addrs: []string{bad.URL, start(t, starting), foreign.URL, start(t, good)}, MaxHeld: 1})
+	for range 200 {
+		if _, err := c.UID().Next(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if down := c.replicas[0].failures.Load(); down > 20 {
+		t.Errorf("a replica that is away was asked %d times", down)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	s := &service{most: 1 << 20}
+	c := newClient(t, Options{Addrs: []string{start(t, s)}, Timeout: 300 * time.Millisecond, MaxHeld: 1})
+	s.status.Store(409)
+	s.refuse.Store(&answer{Code: -5, Message: "app reached its limit"})
+	var refused *Error
+	if _, err := c.Queue(1).Next(t.Context(), "alice"); !errors.As(err, &refused) || refused.Code != -5 || refused.Status != 409 {
+		t.Errorf("%v", err)
+	}
+	if n := s.requests.Load(); n != 1 {
+		t.Errorf("a refusal was repeated: %d requests", n)
+	}
+	s.status.Store(503)
+	s.refuse.Store(&answer{Code: -4, Message: "queue is empty"})
+	began := time.Now()
+	if _, err := c.Queue(1).Take(t.Context(), "alice", 3); !errors.As(err, &refused) || refused.Code != -4 || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	if took := time.Since(began); took < 250*time.Millisecond || took > 5*time.Second {
+		t.Errorf("gave up after %v", took)
+	}
+	s.refuse.Store(nil)
+	if _, err := c.Queue(1).Next(t.Context(), "alice"); err != nil {
+		t.Errorf("after the outage: %v", err)
+	}
+	if _, err := c.Queue(1).Next(t.Context(), ""); err == nil {
+		t.Error("an empty gatePass was taken")
+	}
+	if _, err := c.UID().Take(t.Context(), 0); err == nil {
+		t.Error("0 IDs were taken")
+	}
+	s.delay.Store(int64(200 * time.Millisecond))
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := c.UID().Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+	for _, opts := range []Options{{}, {Addrs: []string{"localhost:8080"}}, {Addrs: []string{"http://x"}, MaxHeld: -1}} {
+		if _, err := New(opts); err == nil {
+			t.Errorf("%+v was taken", opts)
+		}
+	}
+}
+
+func TestClose(t *testing.T) {
+	s := &service{most: 1 << 20}
+	c := newClient(t, Options{Addrs: []string{start(t, s)}})
+	if _, err := c.UID().Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.delay.Store(int64(300 * time.Millisecond))
+	waits := make(chan error, 1)
+	go func() { _, err := c.Segment("slow").Next(t.Context()); waits <- err }()
+	for s.requests.Load() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-waits; !errors.Is(err, ErrClosed) {
+		t.Errorf("who waited got %v", err)
+	}
+	for _, source := range []*Source{c.UID(), c.Segment("slow"), c.Segment("new")} {
+		if _, err := source.Next(t.Context()); !errors.Is(err, ErrClosed) {
+			t.Errorf("after Close: %v", err)
+		}
+	}
+}
+
+func TestHeldIDsAllocateNothing(t *testing.T) {
+	c := newClient(t, Options{Addrs: []string{start(t, &service{most: 1 << 20})}})
+	warm, queue := c.Segment("a"), c.Queue(1)
+	if _, err := queue.Take(t.Context(), "alice", 50_000); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := warm.Take(t.Context(), 50_000); err != nil {
+		t.Fatal(err)
+	}
+	c.fetches.Wait()
+	ctx := t.Context()
+	if n := testing.AllocsPerRun(5, func() { _, _ = warm.Next(ctx); _, _ = queue.Next(ctx, "alice") }); n != 0 {
+		t.Errorf("an ID allocates %v times", n)
+	}
+}
+
+// BenchmarkNext is refilled over HTTP on loopback, in this process.
+func BenchmarkNext(b *testing.B) {
+	s := &service{most: 1 << 20}
+	c := newClient(b, Options{Addrs: []string{start(b, s)}})
+	ctx := context.Background()
+	source, queue := c.Segment("a"), c.Queue(1)
+	b.Run("segment", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := source.Next(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("queue", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := queue.Next(ctx, "alice"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("two goroutines", func(b *testing.B) {
+		b.SetParallelism(1)
+		b.RunParallel(func(p *testing.PB) {
+			for p.Next() {
+				if _, err := source.Next(ctx); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	})
+}

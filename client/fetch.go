@@ -1,0 +1,149 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"shardid/model"
+)
+
+const (
+	// maxBatch is the most IDs of one request.
+	maxBatch = model.MaxBatch
+	// maxAnswer bounds an answer, in bytes: one range of each ID at most.
+	maxAnswer = 1 << 20
+	// firstPause and lastPause bound the time between rounds in which no replica had IDs,
+	// and for how long a replica that did not answer is left out.
+	firstPause, lastPause = 50 * time.Millisecond, 2 * time.Second
+)
+
+// replica is one address. Safe for concurrent use.
+type replica struct {
+	url      string
+	failures atomic.Int64 // since its last answer
+	downTill atomic.Int64 // in nanoseconds since 1970; before, it is asked last
+}
+
+// idRange is first, first+stride, …, count of them.
+type idRange struct{ first, count, stride int64 }
+
+// answer is the body of /v1, of an error too.
+type answer struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+	Ranges  []struct {
+		First  int64 `json:"first,string"`
+		Count  int64 `json:"count"`
+		Stride int64 `json:"stride,string"`
+	} `json:"ranges"`
+}
+
+// ask fetches count IDs from the first replica that has them. A refusal that another
+// replica would repeat ends it; anything else is tried at the others, again and again
+// until the context ends.
+func (c *Client) ask(ctx context.Context, path string, count int) ([]idRange, error) {
+	path += "ranges=true&count=" + strconv.Itoa(count)
+	var last error
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		wait := pause
+		for _, r := range c.inTurn() {
+			ranges, err := c.askOne(ctx, r, path, count)
+			if err == nil {
+				r.failures.Store(0)
+				return ranges, nil
+			}
+			if ctx.Err() != nil { // says less than what came before
+				return nil, errors.Join(ctx.Err(), last)
+			}
+			last = err
+			var refused *refusal
+			if errors.As(err, &refused) && !refused.again {
+				return nil, refused.err
+			}
+			if refused != nil {
+				wait = max(wait, refused.after)
+				continue // it answers: it is not down
+			}
+			down := min(firstPause<<min(r.failures.Add(1), 10), lastPause)
+			r.downTill.Store(time.Now().Add(down).UnixNano())
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), last)
+		}
+	}
+}
+
+// inTurn are the replicas, beginning with the next one; those that did not answer lately
+// are last.
+func (c *Client) inTurn() []*replica {
+	turn, now := c.turn.Add(1), time.Now().UnixNano()
+	up, down := make([]*replica, 0, len(c.replicas)), []*replica(nil)
+	for i := range c.replicas {
+		r := c.replicas[(turn+uint64(i))%uint64(len(c.replicas))]
+		if now < r.downTill.Load() {
+			down = append(down, r)
+		} else {
+			up = append(up, r)
+		}
+	}
+	return append(up, down...)
+}
+
+// refusal is an error that a replica answered with.
+type refusal struct {
+	err   *Error
+	again bool          // the same request can succeed later, or elsewhere
+	after time.Duration // of Retry-After
+}
+
+func (r *refusal) Error() string { return r.err.Error() }
+func (r *refusal) Unwrap() error { return r.err }
+
+func (c *Client) askOne(ctx context.Context, r *replica, path string, count int) ([]idRange, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("shardid: %w", err)
+	}
+	if c.opts.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("shardid: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("shardid: the answer of %s: %w", r.url, err)
+	}
+	var a answer
+	if err := json.Unmarshal(body, &a); err != nil || res.StatusCode == http.StatusOK && a.Ranges == nil {
+		return nil, fmt.Errorf("shardid: %s answered %s with what is no answer of shardid: is its address right?", r.url, res.Status)
+	}
+	if res.StatusCode != http.StatusOK || a.Code != 0 {
+		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+		return nil, &refusal{
+			err:   &Error{Code: a.Code, Status: res.StatusCode, Message: a.Message},
+			again: res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests,
+			after: time.Duration(seconds) * time.Second,
+		}
+	}
+	ranges, total := make([]idRange, 0, len(a.Ranges)), int64(0)
+	for _, r := range a.Ranges {
+		ranges = append(ranges, idRange{r.First, r.Count, r.Stride})
+		total += r.Count
+	}
+	if total != int64(count) {
+		return nil, fmt.Errorf("shardid: %s answered %d IDs, not %d: they are not used", r.url, total, count)
+	}
+	return ranges, nil
+}

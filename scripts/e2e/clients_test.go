@@ -1,0 +1,291 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"shardid/client"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// respAddr is where a daemon listens for Redis clients.
+func (d *daemon) respAddr() string {
+	d.t.Helper()
+	for _, line := range d.lines(`"msg":"listening for Redis clients"`) {
+		var said struct{ Addr string }
+		if json.Unmarshal([]byte(line), &said) == nil {
+			return said.Addr
+		}
+	}
+	d.t.Fatal("no Redis clients are listened for")
+	return ""
+}
+
+// TestE2ERedisClients: every mode over RESP and HTTP at once, on real stores, no ID twice;
+// what is no command is refused, and a stop answers what has come.
+func TestE2ERedisClients(t *testing.T) {
+	story(t)
+	s := privateStores(t)
+	query(t, s.dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 100)")
+	d := serve(t, s.settings().with(settings{"RESP_ADDR": "127.0.0.1:0", "LOG_ACCESS": "errors"}))
+	d.ready()
+	addr := d.respAddr()
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	defer c.Close()
+	ctx := t.Context()
+	l := newLedger()
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			pass := fmt.Sprintf("user-%d", g%2)
+			for range 50 {
+				id, err := c.Incr(ctx, "queue:1:"+pass).Result()
+				texts, err2 := c.LPopCount(ctx, "queue:1:"+pass, 20).Result()
+				if err != nil || err2 != nil || len(texts) != 20 {
+					l.complain("%v, %v, %d IDs", err, err2, len(texts))
+					return
+				}
+				l.enter(1, pass, id)
+				a, err := d.do(http.MethodGet, "/v1/queue/1/ids?gatePass="+pass+"&count=2")
+				if err != nil {
+					l.complain("%v", err)
+				}
+				for _, raw := range a.IDs {
+					texts = append(texts, strings.Trim(string(raw), `"`))
+				}
+				for _, text := range texts {
+					id, _ := strconv.ParseInt(text, 10, 64)
+					l.enter(1, pass, id)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if l.settle(t); l.count() != 4*50*23 {
+		t.Errorf("%d IDs", l.count())
+	}
+	for key, want := range map[string]string{"segment:orders": "", "snowflake": "", "uid": "", "segment:x": "SHARDID -2", "nope": "SHARDID -6"} {
+		first, err := c.LPop(ctx, key).Result()
+		second, _ := c.LPop(ctx, key).Result()
+		if want == "" && (err != nil || number64(t, second) <= number64(t, first)) || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("%s: %s, then %s, %v", key, first, second, err)
+		}
+	}
+	if lines := d.lines(`"msg":"request"`, `"method":"LPOP"`, `"path":"segment:x"`, `"code":-2`); len(lines) != 2 {
+		t.Errorf("the log has %d lines of the refusals", len(lines))
+	}
+	if m := d.get("/metrics").body; !strings.Contains(m, `shardid_refused_total{code="-2",mode="segment"} 2`) {
+		t.Error("the metrics do not count the refusals")
+	}
+
+	// Each protocol at the other's port: an error, or a closed connection.
+	if res, err := (&http.Client{Timeout: 5 * time.Second}).Get("http://" + addr + "/get?appId=1&gatePass=a"); err == nil {
+		_ = res.Body.Close()
+		t.Error("the RESP port answers HTTP")
+	}
+	conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+	_, _ = io.WriteString(conn, "*1\r\n$4\r\nPING\r\n")
+	if said, err := io.ReadAll(conn); err != nil || !bytes.HasPrefix(said, []byte("HTTP/1.1 400")) {
+		t.Errorf("the HTTP port answers RESP with %q, %v", said, err)
+	}
+	_ = conn.Close()
+
+	// A client that waits for its next command holds no stop up.
+	d.signal(syscall.SIGTERM)
+	if status := d.exit(20 * time.Second); status != 0 {
+		t.Errorf("ended with status %d", status)
+	}
+	if _, err := c.Incr(ctx, "uid").Result(); err == nil {
+		t.Error("a stopped replica issued an ID")
+	}
+}
+
+// TestE2EGoClient: Go clients that come and go draw from two replicas, each of which is
+// killed and comes back; no ID comes twice.
+func TestE2EGoClient(t *testing.T) {
+	story(t)
+	s := privateStores(t)
+	query(t, s.dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 1000)")
+	addrs := freeAddrs(t, 2)
+	start := func(i int) *daemon {
+		d := launch(t, t.TempDir(), s.settings().with(settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"}), "--server.addr", addrs[i])
+		return listening(t, d)
+	}
+	replicas := []*daemon{start(0), start(1)}
+	replicas[0].ready()
+	l := newLedger()
+	orders := newLedger()
+	end := time.Now().Add(12 * time.Second)
+	var wg sync.WaitGroup
+	for g := range 3 {
+		wg.Go(func() {
+			for time.Now().Before(end) { // a client lives for two seconds and takes its buffers with it
+				c, err := client.New(client.Options{Addrs: []string{"http://" + addrs[0], "http://" + addrs[1]}, Timeout: 10 * time.Second})
+				if err != nil {
+					l.complain("%v", err)
+					return
+				}
+				pass := fmt.Sprintf("user-%d", g)
+				for died := time.Now().Add(2 * time.Second); time.Now().Before(died); time.Sleep(2 * time.Millisecond) {
+					id, err := c.Queue(1).Next(context.Background(), pass)
+					if err == nil {
+						l.enter(1, pass, id)
+					}
+					batch, err := c.Segment("orders").Take(context.Background(), 37)
+					if err == nil {
+						orders.enterPlain(batch...)
+					}
+				}
+				_ = c.Close()
+			}
+		})
+	}
+	for i := 0; time.Now().Before(end.Add(-3 * time.Second)); i++ {
+		time.Sleep(2 * time.Second)
+		replicas[i%2].kill()
+		time.Sleep(300 * time.Millisecond)
+		replicas[i%2] = start(i % 2)
+	}
+	wg.Wait()
+	l.settle(t)
+	orders.settle(t)
+	if l.count() < 1000 || orders.count() < 10_000 {
+		t.Errorf("only %d and %d IDs", l.count(), orders.count())
+	}
+	t.Logf("%d queue IDs, %d IDs of a tag", l.count(), orders.count())
+}
+
+// enterPlain notes IDs of another mode than the queue.
+func (l *ledger) enterPlain(ids ...int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range ids {
+		if _, twice := l.seen[id]; twice {
+			l.blame("ID %d came twice", id)
+		}
+		l.seen[id] = struct{}{}
+	}
+}
+
+// freeAddrs are addresses of this machine that were free a moment ago.
+func freeAddrs(t *testing.T, n int) (addrs []string) {
+	t.Helper()
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		addrs = append(addrs, listener.Addr().String())
+	}
+	return addrs
+}
+
+// snippet is a block of docs/clients.md and how it is run: with these words, of which FILE
+// is the block, when the first of them is installed and needs, if any, succeeds.
+type snippet struct {
+	file  string
+	run   []string
+	needs []string
+}
+
+func snippets() map[string]snippet {
+	node := func(library string) snippet {
+		return snippet{"ids.js", []string{"node", "FILE"}, []string{"node", "-e", "require('" + library + "')"}}
+	}
+	return map[string]snippet{
+		"sh redis-cli":    {"ids.sh", []string{"sh", "-eu", "FILE"}, []string{"redis-cli", "--version"}},
+		"sh curl":         {"ids.sh", []string{"sh", "-eu", "FILE"}, []string{"curl", "--version"}},
+		"python redis-py": {"ids.py", []string{"/usr/bin/python3", "FILE"}, []string{"/usr/bin/python3", "-c", "import redis"}},
+		"python":          {"ids.py", []string{"/usr/bin/python3", "FILE"}, nil},
+		"js ioredis":      node("ioredis"),
+		"js node-redis":   node("redis"),
+		"js":              node("http"),
+		"php phpredis":    {"ids.php", []string{"php", "FILE"}, []string{"php", "-r", "new Redis();"}},
+		"java":            {"Ids.java", []string{"java", "FILE"}, nil},
+		"go go-redis":     {"main.go", []string{"go", "run", "FILE"}, nil},
+		"go client":       {"main.go", []string{"go", "run", "FILE"}, nil},
+	}
+}
+
+// TestE2EClientsPage runs every program of docs/clients.md against a server, as far as
+// its language and its library are here; make test-clients installs them.
+func TestE2EClientsPage(t *testing.T) {
+	story(t)
+	page, err := os.ReadFile("../../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := serve(t, nil, "--demo", "--resp.addr", "127.0.0.1:0")
+	d.ready()
+	_, port, _ := net.SplitHostPort(d.respAddr())
+	replace := strings.NewReplacer("http://127.0.0.1:8080", d.url, "6380", port)
+	all, ran := snippets(), map[string]bool{}
+	for _, block := range regexp.MustCompile("(?s)```([a-z]+(?: [a-z-]+)?)\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		name, text := block[1], block[2]
+		how, known := all[name]
+		if !known {
+			continue
+		}
+		ran[name] = true
+		t.Run(name, func(t *testing.T) {
+			if _, err := exec.LookPath(how.run[0]); err != nil {
+				t.Skip("not installed:", how.run[0])
+			}
+			if how.needs != nil && exec.Command(how.needs[0], how.needs[1:]...).Run() != nil {
+				t.Skip("not installed:", strings.Join(how.needs, " "))
+			}
+			dir := t.TempDir()
+			if strings.HasPrefix(name, "go ") { // it imports the module
+				dir, err = os.MkdirTemp(".", "snippet-") //nolint:usetesting // it must be in the module
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer os.RemoveAll(dir)
+			}
+			file := filepath.Join(dir, how.file)
+			if err := os.WriteFile(file, []byte(replace.Replace(text)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			words := slices.Clone(how.run)
+			words[slices.Index(words, "FILE")] = file
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
+			if err != nil || !regexp.MustCompile(`\d+`).Match(out) {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+	for name := range all {
+		if !ran[name] {
+			t.Errorf("the page has no %s", name)
+		}
+	}
+	if a := d.get("/v1/queue/1/ids?gatePass=alice"); len(a.IDs) != 1 || string(a.IDs[0]) == strconv.Quote("16385") {
+		t.Errorf("no program asked for an ID of alice: %s", a.body)
+	}
+}

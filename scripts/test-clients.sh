@@ -1,0 +1,31 @@
+#!/bin/sh
+# Installs the client libraries that docs/clients.md uses, as far as this machine may, and
+# runs the programs of that page against shardid. Libraries of Node go into a cache
+# outside the repository. What is missing is named in the last lines.
+set -eu
+cd "$(dirname "$0")/.."
+
+cache=${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/shardid/test-clients
+lacking=
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+for package in python3-redis php-cli php-redis redis-tools curl; do
+	if dpkg -s "$package" >/dev/null 2>&1; then continue; fi
+	echo "test-clients: installs $package"
+	as_root apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 || lacking="$lacking $package"
+done
+for library in ioredis@5.8.2 redis@5.9.0; do
+	if [ -d "$cache/node_modules/${library%@*}" ]; then continue; fi
+	echo "test-clients: installs $library for Node"
+	npm install --silent --no-fund --no-audit --prefix "$cache" "$library" >/dev/null 2>&1 || lacking="$lacking $library"
+done
+
+status=0
+NODE_PATH=$cache/node_modules go test -count=1 -v -run '^TestE2EClientsPage$' ./scripts/e2e >"$cache.log" 2>&1 || status=$?
+grep -E '^ *--- |^(ok|FAIL)' "$cache.log" || cat "$cache.log"
+if [ "$status" != 0 ]; then cat "$cache.log"; fi
+if [ -n "$lacking" ]; then echo "NOT INSTALLED:$lacking"; fi
+exit "$status"

@@ -1,0 +1,93 @@
+// Package issuer is what every front end does with a request for IDs, whatever the
+// protocol: check what is asked for, check that the token allows it, and ask the mode.
+package issuer
+
+import (
+	"context"
+	"fmt"
+
+	"shardid/model"
+	"shardid/service/access"
+)
+
+// Queue issues IDs of the queue mode.
+type Queue interface {
+	// Next issues count IDs and appends them to dst, all or none. Errors: those
+	// of the model package that carry a code, or the context's.
+	Next(ctx context.Context, app int, gatePass string, count int, dst []int64) ([]int64, error)
+}
+
+// Segment issues IDs of the segment mode, as Queue does.
+type Segment interface {
+	Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error)
+}
+
+// Generator issues IDs that depend on nothing that the caller says, as Queue does:
+// snowflakes and UIDs.
+type Generator interface {
+	Next(ctx context.Context, count int, dst []int64) ([]int64, error)
+}
+
+// Issuer asks the modes that a replica serves, and counts what they answer; a disabled one
+// is nil. Safe for concurrent use.
+type Issuer struct {
+	Queue     Queue
+	Segment   Segment
+	Snowflake Generator
+	UID       Generator
+
+	meters [4]meter // by the mode's bit
+}
+
+// Request says which IDs a client asks for.
+type Request struct {
+	Mode     access.Modes // one of them
+	App      int          // of the queue mode, 0…255
+	GatePass string       // of the queue mode
+	Tag      string       // of the segment mode
+	Count    int          // 1…model.MaxBatch
+}
+
+// Enabled is nil for a mode that is served. Errors: model.ErrModeDisabled.
+func (s *Issuer) Enabled(mode access.Modes) error {
+	if mode == access.Queue && s.Queue != nil || mode == access.Segment && s.Segment != nil ||
+		mode == access.Snowflake && s.Snowflake != nil || mode == access.UID && s.UID != nil {
+		return nil
+	}
+	return fmt.Errorf("%w: set %s.enabled to true and restart to use it", model.ErrModeDisabled, mode)
+}
+
+// Issue appends the IDs to dst, all or none. token is nil where none is required. Errors:
+// those of the model package that have a code, or the context's.
+func (s *Issuer) Issue(ctx context.Context, token *access.Token, r Request, dst []int64) ([]int64, error) {
+	if err := token.Mode(r.Mode); err != nil {
+		return dst, err
+	}
+	if err := s.Enabled(r.Mode); err != nil {
+		return dst, err
+	}
+	if r.Count < 1 || r.Count > model.MaxBatch {
+		return dst, fmt.Errorf("%w: count must be a whole number in 1…%d, not %d", model.ErrInvalidArgument, model.MaxBatch, r.Count)
+	}
+	switch r.Mode {
+	case access.Segment:
+		if err := model.CheckTag(r.Tag); err != nil {
+			return dst, err
+		}
+		if err := token.Tag(r.Tag); err != nil {
+			return dst, err
+		}
+		return s.Segment.Next(ctx, r.Tag, r.Count, dst)
+	case access.Snowflake:
+		return s.Snowflake.Next(ctx, r.Count, dst)
+	case access.UID:
+		return s.UID.Next(ctx, r.Count, dst)
+	}
+	if r.App < 0 || r.App >= model.Apps {
+		return dst, fmt.Errorf("%w: appId must be a whole number in 0…%d, not %d", model.ErrInvalidArgument, model.Apps-1, r.App)
+	}
+	if err := token.App(r.App); err != nil {
+		return dst, err
+	}
+	return s.Queue.Next(ctx, r.App, r.GatePass, r.Count, dst)
+}

@@ -1,0 +1,392 @@
+package resp
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"shardid/model"
+	"shardid/service/access"
+	"shardid/service/issuer"
+)
+
+// flushAt is how much of a pipeline's answers is held before it is sent, in bytes. A
+// buffer that grew beyond twice of it is not kept.
+const flushAt = 32 << 10
+
+// conn is one client.
+type conn struct {
+	net.Conn
+	server *Server
+	id     int64
+	in     reader
+	work   *scratch // nil while the client is waited for
+
+	resp3 bool
+	name  string             // of CLIENT SETNAME
+	token *access.Credential // of AUTH
+	quit  bool
+}
+
+func (c *conn) serve() {
+	for !c.quit {
+		command, err := c.in.next()
+		var broken protocolError
+		switch {
+		case err == nil:
+			c.acquire()
+			c.handle(command)
+			if len(c.work.out) < flushAt {
+				continue
+			}
+			err = c.flush()
+		case errors.As(err, &broken):
+			c.acquire()
+			c.work.out = appendError(c.work.out, "ERR "+broken.Error())
+			c.quit = true
+		}
+		if err != nil && !c.quit {
+			return
+		}
+	}
+	_ = c.flush()
+}
+
+func (c *conn) acquire() {
+	if c.work == nil {
+		c.work, _ = c.server.scratch.Get().(*scratch)
+	}
+}
+
+// flush sends what is held and gives the buffers back: a client that is waited for holds
+// none.
+func (c *conn) flush() error {
+	if c.work == nil {
+		return nil
+	}
+	_, err := c.Write(c.work.out)
+	c.release()
+	return err
+}
+
+func (c *conn) release() {
+	if c.work == nil {
+		return
+	}
+	if cap(c.work.out) > 2*flushAt {
+		c.work.out = nil
+	}
+	c.work.out = c.work.out[:0]
+	c.server.scratch.Put(c.work)
+	c.work = nil
+}
+
+// fail answers with an error of the public table. Its first word is one that clients do
+// not interpret.
+func (c *conn) fail(code int, text string) {
+	c.work.out = appendError(c.work.out, fmt.Sprintf("SHARDID %d %s", code, text))
+}
+
+// handle answers one command.
+func (c *conn) handle(command [][]byte) {
+	args := command[1:]
+	out := &c.work.out
+	switch name := upper(command[0]); string(name) {
+	case "INCR":
+		c.issue("INCR", args)
+	case "INCRBY": // what redis-py sends for incr
+		if len(args) != 2 || string(args[1]) != "1" {
+			c.fail(-6, "INCRBY takes a key and 1: for more IDs send LPOP with a count")
+			return
+		}
+		c.issue("INCR", args[:1])
+	case "LPOP":
+		c.issue("LPOP", args)
+	case "RPOP":
+		c.issue("RPOP", args)
+	case "PING":
+		switch len(args) {
+		case 0:
+			*out = appendSimple(*out, "PONG")
+		case 1:
+			*out = appendBulk(*out, args[0])
+		default:
+			c.wrongArity("PING", "an optional text")
+		}
+	case "ECHO":
+		if len(args) != 1 {
+			c.wrongArity("ECHO", "a text")
+			return
+		}
+		*out = appendBulk(*out, args[0])
+	case "HELLO":
+		c.hello(args)
+	case "AUTH":
+		c.auth(args)
+	case "SELECT":
+		if len(args) != 1 || string(args[0]) != "0" {
+			c.fail(-6, "there is one database: SELECT 0")
+			return
+		}
+		*out = appendSimple(*out, "OK")
+	case "CLIENT":
+		c.client(args)
+	case "COMMAND":
+		// What clients ask for when they connect; the table is in docs/clients.md.
+		if len(args) == 1 && string(upper(args[0])) == "COUNT" {
+			*out = appendInteger(*out, commands)
+			return
+		}
+		*out = appendArray(*out, 0)
+	case "INFO":
+		*out = appendBulk(*out, c.server.info())
+	case "RESET":
+		c.resp3, c.name, c.token = false, "", nil
+		*out = appendSimple(*out, "RESET")
+	case "QUIT":
+		*out = appendSimple(*out, "OK")
+		c.quit = true
+	default:
+		c.fail(issuer.CodeNoRoute, fmt.Sprintf("there is no command %s: INCR, LPOP and RPOP issue IDs", quote(command[0])))
+	}
+}
+
+// commands is how many handle knows.
+const commands = 14
+
+func (c *conn) wrongArity(name, want string) {
+	c.fail(-6, fmt.Sprintf("%s takes %s and nothing else", name, want))
+}
+
+// issue answers INCR key, LPOP key and LPOP key count.
+func (c *conn) issue(name string, args [][]byte) {
+	began := time.Now()
+	r, token, err := c.request(name, args)
+	if err == nil {
+		c.work.ids, err = c.server.opts.Issuer.Issue(c.server.base, token, r, c.work.ids[:0])
+	}
+	code := 0
+	switch out := &c.work.out; {
+	case err != nil:
+		code = c.failed(err)
+	case name == "INCR":
+		*out = appendInteger(*out, c.work.ids[0])
+	case len(args) == 1:
+		*out = appendDigits(*out, c.work.ids[0])
+	default:
+		*out = appendArray(*out, len(c.work.ids))
+		for _, id := range c.work.ids {
+			*out = appendDigits(*out, id)
+		}
+	}
+	took := time.Since(began)
+	if r.Mode != 0 {
+		c.server.opts.Issuer.Observe(r.Mode, code, took)
+	}
+	if observe := c.server.opts.Observe; observe != nil {
+		observe(name, shownKey(args), r.Count, code, took, token.Name())
+	}
+}
+
+// request reads the arguments and finds the token. A request of the token's rate is used
+// up, as over HTTP.
+func (c *conn) request(name string, args [][]byte) (r issuer.Request, token *access.Token, err error) {
+	r.Count = 1
+	switch {
+	case name == "INCR" && len(args) != 1:
+		return r, nil, fmt.Errorf("%w: INCR takes a key and nothing else", model.ErrInvalidArgument)
+	case len(args) != 1 && len(args) != 2:
+		return r, nil, fmt.Errorf("%w: %s takes a key and an optional count", model.ErrInvalidArgument, name)
+	}
+	if c.server.opts.RequireToken {
+		if c.token == nil {
+			return r, nil, fmt.Errorf("%w: send AUTH with a token first", model.ErrNoToken)
+		}
+		if token, err = c.server.opts.Access.Use(*c.token); err != nil {
+			return r, nil, err
+		}
+	}
+	if err := parseKey(args[0], &r); err != nil {
+		return r, token, err
+	}
+	if len(args) == 2 {
+		count, err := strconv.ParseUint(string(args[1]), 10, 31)
+		if err != nil || count < 1 || count > model.MaxBatch {
+			return r, token, fmt.Errorf("%w: count must be a whole number in 1…%d, not %s", model.ErrInvalidArgument, model.MaxBatch, quote(args[1]))
+		}
+		r.Count = int(count)
+	}
+	return r, token, nil
+}
+
+// parseKey reads queue:<appId>:<gatePass>, segment:<tag>, snowflake or uid.
+func parseKey(key []byte, r *issuer.Request) error {
+	mode, rest, more := bytes.Cut(key, []byte(":"))
+	switch {
+	case string(mode) == "queue" && more:
+		app, gatePass, complete := bytes.Cut(rest, []byte(":"))
+		id, err := strconv.ParseUint(string(app), 10, 8)
+		if err != nil || !complete {
+			return fmt.Errorf("%w: %s is not queue:<appId>:<gatePass> with an appId of 0…%d", model.ErrInvalidArgument, quote(key), model.Apps-1)
+		}
+		r.Mode, r.App, r.GatePass = access.Queue, int(id), string(gatePass)
+	case string(mode) == "segment" && more:
+		r.Mode, r.Tag = access.Segment, string(rest)
+	case string(key) == "snowflake":
+		r.Mode = access.Snowflake
+	case string(key) == "uid":
+		r.Mode = access.UID
+	default:
+		return fmt.Errorf("%w: no key %s: there are queue:<appId>:<gatePass>, segment:<tag>, snowflake and uid", model.ErrInvalidArgument, quote(key))
+	}
+	return nil
+}
+
+// failed answers with an error and gives its code.
+func (c *conn) failed(err error) int {
+	switch code := issuer.Code(err); {
+	case c.server.base.Err() != nil && errors.Is(err, c.server.base.Err()):
+		c.fail(-1, "shutting down: nothing was issued, ask another replica")
+		return -1
+	case code == issuer.CodeInternal:
+		c.server.faults.Do(func() { c.server.opts.Log.Error("a RESP command failed", "error", err) })
+		c.fail(code, "internal error: it has been logged, try again")
+		return code
+	default:
+		c.fail(code, c.server.opts.PublicText(err))
+		return code
+	}
+}
+
+// hello answers HELLO [version [AUTH user token] [SETNAME name]].
+func (c *conn) hello(args [][]byte) {
+	resp3 := c.resp3
+	if len(args) > 0 {
+		switch string(args[0]) {
+		case "2", "3":
+			resp3 = args[0][0] == '3'
+		default:
+			c.work.out = appendError(c.work.out, "NOPROTO unsupported protocol version")
+			return
+		}
+		args = args[1:]
+	}
+	for len(args) > 0 {
+		switch option := string(upper(args[0])); {
+		case option == "AUTH" && len(args) >= 3:
+			if !c.authenticate(args[2]) {
+				return
+			}
+			args = args[3:]
+		case option == "SETNAME" && len(args) >= 2:
+			c.name = string(args[1])
+			args = args[2:]
+		default:
+			c.fail(-6, "HELLO takes a version, AUTH with user and token, and SETNAME with a name")
+			return
+		}
+	}
+	c.resp3 = resp3
+	proto := int64(2)
+	if resp3 {
+		proto = 3
+	}
+	out := appendMap(c.work.out, resp3, 7)
+	out = appendBulk(appendBulk(out, "server"), "shardid")
+	out = appendBulk(appendBulk(out, "version"), c.server.opts.Version)
+	out = appendInteger(appendBulk(out, "proto"), proto)
+	out = appendInteger(appendBulk(out, "id"), c.id)
+	out = appendBulk(appendBulk(out, "mode"), "standalone")
+	out = appendBulk(appendBulk(out, "role"), "master")
+	c.work.out = appendArray(appendBulk(out, "modules"), 0)
+}
+
+// auth answers AUTH token and AUTH user token; the user is not looked at.
+func (c *conn) auth(args [][]byte) {
+	if len(args) != 1 && len(args) != 2 {
+		c.wrongArity("AUTH", "a token, with or without a user before it,")
+		return
+	}
+	if c.authenticate(args[len(args)-1]) {
+		c.work.out = appendSimple(c.work.out, "OK")
+	}
+}
+
+// authenticate keeps the token for the commands to come, each of which looks whether it is
+// still valid. Without server.require_token any is taken, as over HTTP.
+func (c *conn) authenticate(token []byte) bool {
+	credential := access.NewCredential(token)
+	if c.server.opts.RequireToken {
+		if err := c.server.opts.Access.Check(credential); err != nil {
+			c.failed(err)
+			return false
+		}
+	}
+	c.token = &credential
+	return true
+}
+
+// client answers what clients say of themselves when they connect.
+func (c *conn) client(args [][]byte) {
+	out := &c.work.out
+	option := ""
+	if len(args) > 0 {
+		option = string(upper(args[0]))
+	}
+	switch {
+	case option == "SETNAME" && len(args) == 2:
+		c.name = string(args[1])
+		*out = appendSimple(*out, "OK")
+	case option == "GETNAME":
+		*out = appendBulk(*out, c.name)
+	case option == "SETINFO" && len(args) == 3, option == "NO-EVICT", option == "NO-TOUCH":
+		*out = appendSimple(*out, "OK")
+	case option == "ID":
+		*out = appendInteger(*out, c.id)
+	default:
+		c.fail(issuer.CodeNoRoute, "CLIENT has SETNAME, GETNAME, SETINFO and ID here")
+	}
+}
+
+// info is what clients look for before they use a server.
+func (s *Server) info() string {
+	return fmt.Sprintf("# Server\r\nserver_name:shardid\r\nshardid_version:%s\r\nredis_mode:standalone\r\n"+
+		"# Clients\r\nconnected_clients:%d\r\n# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n",
+		s.opts.Version, s.Connections())
+}
+
+// upper makes a name upper case where it is.
+func upper(name []byte) []byte {
+	for i, c := range name {
+		if 'a' <= c && c <= 'z' {
+			name[i] = c - 'a' + 'A'
+		}
+	}
+	return name
+}
+
+// quote shows a client its value, cut so that an answer stays short.
+func quote(value []byte) string {
+	const most = 64
+	if len(value) > most {
+		return strconv.Quote(string(value[:most])) + "…"
+	}
+	return strconv.Quote(string(value))
+}
+
+// shownKey is a key without its gatePass.
+func shownKey(args [][]byte) string {
+	if len(args) == 0 {
+		return ""
+	}
+	key := string(args[0])
+	if strings.HasPrefix(key, "queue:") {
+		app, _, _ := strings.Cut(key[len("queue:"):], ":")
+		return "queue:" + app
+	}
+	return key
+}

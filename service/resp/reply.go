@@ -1,0 +1,60 @@
+package resp
+
+import "strconv"
+
+// The functions of this file append a reply to what is sent. RESP2 and RESP3 share all
+// of them but appendMap.
+
+func appendSimple(out []byte, text string) []byte {
+	out = append(out, '+')
+	out = append(out, text...)
+	return append(out, '\r', '\n')
+}
+
+// appendError takes a text whose first word tells clients the kind of the error. It may
+// come from a store: a line break in it would be the end of the reply.
+func appendError(out []byte, text string) []byte {
+	out = append(out, '-')
+	for i := range len(text) {
+		if c := text[i]; c == '\r' || c == '\n' {
+			out = append(out, ' ')
+		} else {
+			out = append(out, c)
+		}
+	}
+	return append(out, '\r', '\n')
+}
+
+func appendInteger(out []byte, n int64) []byte {
+	out = append(out, ':')
+	out = strconv.AppendInt(out, n, 10)
+	return append(out, '\r', '\n')
+}
+
+func appendBulk[T ~string | ~[]byte](out []byte, text T) []byte {
+	out = appendHead(out, '$', len(text))
+	out = append(out, text...)
+	return append(out, '\r', '\n')
+}
+
+// appendDigits appends an ID as a bulk string.
+func appendDigits(out []byte, id int64) []byte {
+	var digits [20]byte
+	return appendBulk(out, strconv.AppendInt(digits[:0], id, 10))
+}
+
+func appendArray(out []byte, length int) []byte { return appendHead(out, '*', length) }
+
+// appendMap begins a map of so many pairs: RESP2 has none and shows a list.
+func appendMap(out []byte, resp3 bool, pairs int) []byte {
+	if resp3 {
+		return appendHead(out, '%', pairs)
+	}
+	return appendHead(out, '*', 2*pairs)
+}
+
+func appendHead(out []byte, kind byte, length int) []byte {
+	out = append(out, kind)
+	out = strconv.AppendInt(out, int64(length), 10)
+	return append(out, '\r', '\n')
+}

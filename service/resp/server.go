@@ -1,0 +1,171 @@
+// Package resp is the front end for Redis clients: it looks like a Redis whose lists never
+// end. docs/clients.md has its commands and keys.
+//
+// Only commands that Redis clients treat as writes issue IDs, so that no replica read,
+// client-side cache or automatic GET takes any. An answer is exactly the IDs that were
+// asked for, or an error; a connection that ends before its answer has been written has
+// lost IDs, and repeats none.
+package resp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shardid/service/access"
+	"shardid/service/issuer"
+
+	"golang.org/x/time/rate"
+)
+
+// ErrServerClosed is what Serve ends with after Stop.
+var ErrServerClosed = errors.New("the RESP server is stopped")
+
+// Options of a Server. Issuer, Log and Version are required.
+type Options struct {
+	Issuer *issuer.Issuer
+	// Access knows the tokens; it is required with RequireToken, which closes the
+	// commands that issue IDs to connections without AUTH.
+	Access       *access.Guard
+	RequireToken bool
+	Log          *slog.Logger
+	Version      string // of shardid, for INFO and HELLO
+	// PublicText is an error as clients may see it; nil shows all of it.
+	PublicText func(error) string
+	// Observe is told of each command that asked for IDs: its name, its key without the
+	// gatePass, which may name a person, how many IDs it asked for, the code of its answer,
+	// how long that took, and the token's name. nil for none.
+	Observe func(command, key string, count, code int, took time.Duration, token string)
+}
+
+// Server serves RESP2 and RESP3. Make one with New. Safe for concurrent use.
+type Server struct {
+	opts     Options
+	base     context.Context // of every command; Stop ends it at its deadline
+	cancel   context.CancelFunc
+	draining atomic.Bool
+	nextID   atomic.Int64
+	faults   rate.Sometimes // a line a second
+	handlers sync.WaitGroup
+	scratch  sync.Pool // of *scratch
+
+	mu       sync.Mutex
+	listener net.Listener
+	conns    map[*conn]struct{}
+}
+
+// scratch is what a connection needs while it has something to do.
+type scratch struct {
+	ids []int64
+	out []byte
+}
+
+// New makes a server that Serve starts.
+func New(opts Options) *Server {
+	s := &Server{opts: opts, conns: map[*conn]struct{}{}, faults: rate.Sometimes{Interval: time.Second}}
+	s.base, s.cancel = context.WithCancel(context.Background())
+	s.scratch.New = func() any { return new(scratch) }
+	if s.opts.PublicText == nil {
+		s.opts.PublicText = error.Error
+	}
+	return s
+}
+
+// Serve takes connections until Stop, and ends with ErrServerClosed then. The listener
+// bounds how many there are, and how long one may be idle or leave an answer unread.
+func (s *Server) Serve(listener net.Listener) error {
+	s.mu.Lock()
+	s.listener = listener
+	s.mu.Unlock()
+	for pause := 5 * time.Millisecond; ; {
+		inner, err := listener.Accept()
+		if s.draining.Load() {
+			if err == nil {
+				_ = inner.Close()
+			}
+			return ErrServerClosed
+		}
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return err
+			}
+			// As net/http does: the process may be out of descriptors for a moment.
+			s.opts.Log.Warn("a RESP connection could not be accepted", "error", err, "again_in", pause.String())
+			time.Sleep(pause)
+			pause = min(2*pause, time.Second)
+			continue
+		}
+		pause = 5 * time.Millisecond
+		s.begin(inner)
+	}
+}
+
+// begin serves a connection, unless Stop came first.
+func (s *Server) begin(inner net.Conn) {
+	c := &conn{Conn: inner, server: s, id: s.nextID.Add(1)}
+	c.in.from, c.in.beforeRead = inner, c.flush
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() {
+		_ = inner.Close()
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.handlers.Go(func() {
+		defer s.end(c)
+		c.serve()
+	})
+}
+
+func (s *Server) end(c *conn) {
+	if fault := recover(); fault != nil {
+		s.opts.Log.Error("a RESP command panicked", "panic", fault, "stack", string(debug.Stack()))
+	}
+	_ = c.Close()
+	c.release()
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+}
+
+// Connections is how many are open.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Stop takes no more connections and answers the commands that have come. A connection is
+// closed once it waits for the next one, and at the end of ctx in any case.
+func (s *Server) Stop(ctx context.Context) error {
+	s.mu.Lock()
+	s.draining.Store(true)
+	var err error
+	if s.listener != nil {
+		err = s.listener.Close()
+	}
+	for c := range s.conns {
+		_ = c.SetReadDeadline(time.Unix(1, 0)) // wakes those that wait
+	}
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() { s.handlers.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		s.cancel()
+		s.mu.Lock()
+		for c := range s.conns {
+			_ = c.Close()
+		}
+		s.mu.Unlock()
+		<-done
+	}
+	s.cancel()
+	return err
+}

@@ -1,0 +1,396 @@
+package resp
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/service/access"
+	"shardid/service/issuer"
+
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake issues 1, 2, 3… for every mode, or fails.
+type fake struct {
+	last atomic.Int64
+	err  atomic.Pointer[error]
+	wait chan struct{} // nil: do not wait
+}
+
+func (f *fake) take(ctx context.Context, count int, dst []int64) ([]int64, error) {
+	if f.wait != nil {
+		select {
+		case <-f.wait:
+		case <-ctx.Done():
+			return dst, ctx.Err()
+		}
+	}
+	if err := f.err.Load(); err != nil {
+		return dst, *err
+	}
+	for last := f.last.Add(int64(count)); count > 0; count-- {
+		dst = append(dst, last-int64(count)+1)
+	}
+	return dst, nil
+}
+
+type fakeQueue struct{ *fake }
+
+func (f fakeQueue) Next(ctx context.Context, _ int, gatePass string, count int, dst []int64) ([]int64, error) {
+	if err := model.CheckGatePass(gatePass); err != nil {
+		return dst, err
+	}
+	return f.take(ctx, count, dst)
+}
+
+type fakeSegment struct{ *fake }
+
+func (f fakeSegment) Next(ctx context.Context, _ string, count int, dst []int64) ([]int64, error) {
+	return f.take(ctx, count, dst)
+}
+
+type fakeGenerator struct{ *fake }
+
+func (f fakeGenerator) Next(ctx context.Context, count int, dst []int64) ([]int64, error) {
+	return f.take(ctx, count, dst)
+}
+
+// start serves f until the test ends; change sets options.
+func start(t *testing.T, f *fake, change func(*Options)) (s *Server, addr string) {
+	t.Helper()
+	opts := Options{
+		Issuer: &issuer.Issuer{Queue: fakeQueue{f}, Segment: fakeSegment{f}, Snowflake: fakeGenerator{f}},
+		Log:    slog.New(slog.DiscardHandler), Version: "1.2.3",
+	}
+	if change != nil {
+		change(&opts)
+	}
+	s = New(opts)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(listener) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := s.Stop(ctx); err != nil && !errors.Is(err, net.ErrClosed) {
+			t.Error(err)
+		}
+		if err := <-ended; !errors.Is(err, ErrServerClosed) {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return s, listener.Addr().String()
+}
+
+// exchange sends text over a new connection and reads what comes until the server closes
+// it or so many bytes have come.
+func exchange(t *testing.T, addr, text string, want int) string {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(io.LimitReader(c, int64(want)))
+	if err != nil {
+		t.Errorf("%.80q: %q, %v", text, got, err)
+	}
+	return string(got)
+}
+
+func TestCommands(t *testing.T) {
+	for _, test := range []struct {
+		commands [][]string
+		want     string
+	}{
+		{[][]string{{"INCR", "queue:1:alice"}, {"incr", "segment:orders"}, {"INCR", "snowflake"}}, ":1\r\n:2\r\n:3\r\n"},
+		{[][]string{{"INCRBY", "snowflake", "1"}, {"INCRBY", "snowflake", "2"}, {"INCRBY", "snowflake"}}, ":1\r\n-SHARDID -6 INCRBY takes a key and 1: for more IDs send LPOP with a count\r\n-SHARDID -6 "},
+		{[][]string{{"LPOP", "snowflake"}, {"RPOP", "queue:255:a:b"}}, "$1\r\n1\r\n$1\r\n2\r\n"},
+		{[][]string{{"LPOP", "snowflake", "1"}, {"RPOP", "segment:a", "3"}}, "*1\r\n$1\r\n1\r\n*3\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n"},
+		{[][]string{{"PING"}, {"PING", "hi"}, {"ECHO", "x"}, {"SELECT", "0"}, {"AUTH", "any"}, {"AUTH", "default", "any"}}, "+PONG\r\n$2\r\nhi\r\n$1\r\nx\r\n+OK\r\n+OK\r\n+OK\r\n"},
+		{[][]string{{"CLIENT", "SETNAME", "me"}, {"CLIENT", "getname"}, {"CLIENT", "SETINFO", "LIB-NAME", "x"}, {"COMMAND", "DOCS"}, {"COMMAND", "COUNT"}}, "+OK\r\n$2\r\nme\r\n+OK\r\n*0\r\n:14\r\n"},
+		{[][]string{{"RESET"}, {"QUIT"}, {"INCR", "snowflake"}}, "+RESET\r\n+OK\r\n"},
+		{[][]string{{"INCR"}}, "-SHARDID -6 invalid argument: INCR takes a key and nothing else\r\n"},
+		{[][]string{{"INCR", "snowflake", "2"}}, "-SHARDID -6 invalid argument: INCR takes a key and nothing else\r\n"},
+		{[][]string{{"LPOP", "snowflake", "1", "2"}}, "-SHARDID -6 invalid argument: LPOP takes a key and an optional count\r\n"},
+		{[][]string{{"LPOP", "snowflake", "0"}}, "-SHARDID -6 invalid argument: count must be a whole number in 1…10000, not \"0\"\r\n"},
+		{[][]string{{"LPOP", "snowflake", "10001"}}, "-SHARDID -6 invalid argument: count must be a whole number in 1…10000, not \"10001\"\r\n"},
+		{[][]string{{"LPOP", "snowflake", "+1"}}, "-SHARDID -6 invalid argument: count must be a whole number in 1…10000, not \"+1\"\r\n"},
+		{[][]string{{"INCR", "queue:256:a"}}, "-SHARDID -6 invalid argument: \"queue:256:a\" is not queue:<appId>:<gatePass> with an appId of 0…255\r\n"},
+		{[][]string{{"INCR", "queue:1"}}, "-SHARDID -6 invalid argument: \"queue:1\" is not queue:<appId>:<gatePass> with an appId of 0…255\r\n"},
+		{[][]string{{"INCR", "queue:1:"}}, "-SHARDID -6 "},
+		{[][]string{{"INCR", "segment:"}}, "-SHARDID -6 "},
+		{[][]string{{"INCR", "segment"}}, "-SHARDID -6 invalid argument: no key \"segment\": there are queue:<appId>:<gatePass>, segment:<tag>, snowflake and uid\r\n"},
+		{[][]string{{"INCR", "uid"}}, "-SHARDID -9 mode is disabled: set uid.enabled to true and restart to use it\r\n"},
+		{[][]string{{"GET", "snowflake"}}, "-SHARDID -10 there is no command \"GET\": INCR, LPOP and RPOP issue IDs\r\n"},
+		{[][]string{{"SELECT", "1"}}, "-SHARDID -6 there is one database: SELECT 0\r\n"},
+		{[][]string{{"HELLO", "4"}}, "-NOPROTO unsupported protocol version\r\n"},
+		{[][]string{{"HELLO", "2", "SETNAME", "n"}, {"CLIENT", "GETNAME"}}, "*14\r\n$6\r\nserver\r\n$7\r\nshardid\r\n$7\r\nversion\r\n$5\r\n1.2.3\r\n$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n$1\r\nn\r\n"},
+		{[][]string{{"HELLO", "3"}}, "%7\r\n$6\r\nserver\r\n"},
+	} {
+		var text strings.Builder
+		for _, command := range test.commands {
+			text.WriteString(encode(command...))
+		}
+		_, addr := start(t, &fake{}, nil)
+		if got := exchange(t, addr, text.String(), len(test.want)); got != test.want {
+			t.Errorf("%q:\ngot  %q\nwant %q", test.commands, got, test.want)
+		}
+	}
+}
+
+// What is no command closes the connection with a reason, and issues nothing.
+func TestWhatIsNoCommand(t *testing.T) {
+	f := &fake{}
+	_, addr := start(t, f, nil)
+	for _, text := range []string{
+		"GET /get?appId=1&gatePass=alice HTTP/1.1\r\nHost: x\r\n\r\n",
+		"INCR snowflake\r\n",
+		"*2\r\n$4\r\nINCR\r\n$629145600\r\n" + strings.Repeat("x", 1<<20),
+		"*1000000\r\n",
+	} {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		_, _ = io.WriteString(c, text) // the server may close before it has read all
+		line, _ := bufio.NewReader(c).ReadString('\n')
+		// A reset may overtake the reason when something was still on its way.
+		if line != "" && !strings.HasPrefix(line, "-ERR Protocol error: ") || line == "" && len(text) < 1000 {
+			t.Errorf("%.40q: %q", text, line)
+		}
+		_ = c.Close()
+	}
+	if f.last.Load() != 0 {
+		t.Errorf("%d IDs were issued", f.last.Load())
+	}
+}
+
+func TestErrorsHaveTheirCodes(t *testing.T) {
+	for err, want := range map[error]string{
+		fmt.Errorf("%w: app 1", model.ErrLimitReached):             "SHARDID -5 app reached its limit: app 1",
+		fmt.Errorf("%w: line\r\nbreak", model.ErrQueueEmpty):       "SHARDID -4 queue is empty: line  break",
+		errors.New("secret"):                                       "SHARDID -11 internal error: it has been logged, try again",
+		fmt.Errorf("%w: %w", model.ErrRingEmpty, model.ErrNoLease): "SHARDID -8 the ring is empty: no worker ID is held",
+	} {
+		f := &fake{}
+		f.err.Store(&err)
+		_, addr := start(t, f, nil)
+		c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+		if _, got := c.Incr(t.Context(), "snowflake").Result(); got == nil || got.Error() != want {
+			t.Errorf("%v: %v, want %s", err, got, want)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A client that others wrote, in both protocols, with and without a pipeline, from many
+// goroutines: no ID twice.
+func TestGoRedis(t *testing.T) {
+	for _, protocol := range []int{2, 3} {
+		_, addr := start(t, &fake{}, nil)
+		c := redis.NewClient(&redis.Options{Addr: addr, Protocol: protocol, ClientName: "test"})
+		var mu sync.Mutex
+		seen := map[int64]bool{}
+		issued := func(ids ...int64) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, id := range ids {
+				if seen[id] || id <= 0 {
+					t.Errorf("%d was issued before", id)
+				}
+				seen[id] = true
+			}
+		}
+		var wg sync.WaitGroup
+		for g := range 8 {
+			wg.Go(func() {
+				ctx := t.Context()
+				for range 50 {
+					issued(c.Incr(ctx, fmt.Sprintf("queue:1:user-%d", g)).Val())
+					texts := c.LPopCount(ctx, "segment:orders", 100).Val()
+					for _, text := range texts {
+						id, _ := strconv.ParseInt(text, 10, 64)
+						issued(id)
+					}
+					cmds, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+						for range 16 {
+							p.Incr(ctx, "snowflake")
+						}
+						return nil
+					})
+					if err != nil || len(texts) != 100 {
+						t.Errorf("%d IDs, %v", len(texts), err)
+					}
+					for _, cmd := range cmds {
+						issued(cmd.(*redis.IntCmd).Val())
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if want := 8 * 50 * 117; len(seen) != want {
+			t.Errorf("RESP%d: %d IDs, want %d", protocol, len(seen), want)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Stop answers what has come, also a command that waits, and cuts one that waits too long
+// without an ID.
+func TestStopDrains(t *testing.T) {
+	for _, patient := range []bool{true, false} {
+		f := &fake{wait: make(chan struct{})}
+		s, addr := start(t, f, nil)
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, encode("INCR", "snowflake")+encode("INCR", "snowflake")+"*2\r\n$4\r\nINC"); err != nil {
+			t.Fatal(err)
+		}
+		for s.Connections() < 2 {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(20 * time.Millisecond) // the commands are being handled
+		budget := 5 * time.Second
+		if patient {
+			time.AfterFunc(100*time.Millisecond, func() { close(f.wait) })
+		} else {
+			budget = 100 * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), budget)
+		began := time.Now()
+		if err := s.Stop(ctx); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		if time.Since(began) > 4*time.Second {
+			t.Errorf("Stop took %v", time.Since(began))
+		}
+		got, _ := io.ReadAll(c)
+		if patient && string(got) != ":1\r\n:2\r\n" || !patient && strings.Contains(string(got), ":") {
+			t.Errorf("patient %v: %q", patient, got)
+		}
+		if n, err := idle.Read(make([]byte, 1)); n != 0 || err == nil {
+			t.Errorf("an idle connection is open: %d, %v", n, err)
+		}
+		_, _ = c.Close(), idle.Close()
+	}
+}
+
+func TestTokens(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	entry := func(name, token, rest string) string {
+		return fmt.Sprintf("- {name: %s, sha256: '%x', role: get, %s}\n", name, sha256.Sum256([]byte(token)), rest)
+	}
+	text := entry("orders", "orders-token-0001", "apps: [1], tags: [orders]") +
+		entry("slow", "slow-token-000001", "modes: [snowflake], rate: 0.001, burst: 2")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	guard, err := access.NewGuard(access.Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, addr := start(t, &fake{}, func(o *Options) { o.Access, o.RequireToken = guard, true })
+	for _, test := range []struct {
+		commands [][]string
+		want     []string // how each answer begins
+	}{
+		{[][]string{{"PING"}, {"INCR", "queue:1:a"}}, []string{"+PONG", "-SHARDID -7 no valid token: send AUTH with a token first"}},
+		{[][]string{{"AUTH", "wrong"}, {"INCR", "queue:1:a"}}, []string{"-SHARDID -7 no valid token", "-SHARDID -7"}},
+		{
+			[][]string{{"AUTH", "orders-token-0001"}, {"INCR", "queue:1:a"}, {"INCR", "queue:2:a"}, {"INCR", "segment:orders"}, {"INCR", "segment:x"}, {"INCR", "snowflake"}},
+			[]string{"+OK", ":1", "-SHARDID -7 not allowed: token orders may not have IDs of app 2", ":2", "-SHARDID -7 not allowed", "-SHARDID -7 not allowed"},
+		},
+		{
+			[][]string{{"AUTH", "default", "slow-token-000001"}, {"INCR", "snowflake"}, {"INCR", "snowflake"}, {"INCR", "snowflake"}, {"RESET"}, {"INCR", "snowflake"}},
+			[]string{"+OK", ":3", ":4", "-SHARDID -12 too many requests", "+RESET", "-SHARDID -7"},
+		},
+	} {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		in := bufio.NewReader(c)
+		for i, command := range test.commands {
+			if _, err := io.WriteString(c, encode(command...)); err != nil {
+				t.Fatal(err)
+			}
+			line, err := in.ReadString('\n')
+			if err != nil || !strings.HasPrefix(line, test.want[i]) {
+				t.Errorf("%q: %q, %v; want %q", command, line, err, test.want[i])
+			}
+		}
+		_ = c.Close()
+	}
+	for _, protocol := range []int{2, 3} { // which say the token with HELLO
+		c := redis.NewClient(&redis.Options{Addr: addr, Password: "orders-token-0001", Protocol: protocol})
+		if _, err := c.Incr(t.Context(), "queue:1:a").Result(); err != nil {
+			t.Error(err)
+		}
+		_ = c.Close()
+	}
+}
+
+// A pipeline of a hundred thousand is answered in order.
+func TestLongPipeline(t *testing.T) {
+	_, addr := start(t, &fake{}, nil)
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	const n = 100_000
+	go func() {
+		out := bufio.NewWriter(c)
+		for range n {
+			_, _ = out.WriteString(encode("INCR", "snowflake"))
+		}
+		_ = out.Flush()
+	}()
+	in := bufio.NewReader(c)
+	for i := range n {
+		line, err := in.ReadString('\n')
+		if err != nil || line != fmt.Sprintf(":%d\r\n", i+1) {
+			t.Fatalf("answer %d: %q, %v", i+1, line, err)
+		}
+	}
+}
