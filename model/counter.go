@@ -70,7 +70,7 @@ type Evidence struct {
 	Life string
 }
 
-// Timeline is what a database says about its own past, by its own clock.
+// Timeline says what a database knows about its own past, by its own clock.
 type Timeline struct {
 	Since  time.Time // when the present server was noted
 	Beat   time.Time // latest heartbeat
@@ -125,7 +125,7 @@ func (t Timeline) Note(seen Timeline, now time.Time, same bool) (Timeline, Gap) 
 	return Timeline{Since: now, Beat: now, Oldest: oldest, JumpFrom: from}, gap
 }
 
-// earlier is of two times the earlier one; zero is none.
+// earlier returns the earlier of two times; a zero time counts as none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -133,8 +133,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Doubt is how many numbers a row may lack whose counter has that rate, took numbers at
-// last, and had been in doubt by before. Clocks that differ count once.
+// Doubt returns how many numbers a row may lack: one with this rate, that was used last at
+// that time, and whose earlier doubt was before. Clocks that differ count once.
 func (g Gap) Doubt(rate int64, at time.Time, before int64) int64 {
 	gap := g.Now.Sub(g.Known)
 	if g.Rows && at.After(g.Known) {

@@ -65,7 +65,7 @@ type moment struct {
 	listRate, tagRate int64
 }
 
-// seen is what this process knows of the row; a row that says less went back in time.
+// seen holds what this process last read of the row; a row that has less went back.
 type seen struct {
 	mu        sync.Mutex
 	timeline  model.Timeline
@@ -305,8 +305,8 @@ func doubtSQL(gap model.Gap, rate int64) string {
 		age, -slack, age, model.MaxGap.Milliseconds(), model.UnknownDoubt, model.UnknownDoubt, doubt)
 }
 
-// Beat says to the database, and to the witness, that all is used as it was: a copy of
-// either that is found later is at least that new. It notes a change of the server, and
+// Beat writes a heartbeat to the database and to the witness: a copy of either that is
+// found later is at least that new. It notes a change of the server, and
 // brings up to date what the witness does not cover, so that a restart of one store
 // never adds up with a later one of the other. A replica that serves calls it every
 // second or so; it writes every model.BeatEvery. Errors: *model.StoreError.

@@ -23,11 +23,11 @@ import (
 type ephemeral struct {
 	tree
 	reserved, token string
-	queue           queue
+	queue           lockQueue
 }
 
 func newEphemeral(t tree, log *slog.Logger) *ephemeral {
-	return &ephemeral{t, path.Join(t.lock, "reserved"), path.Join(t.lock, "token"), queue{t.link, t.lock, log}}
+	return &ephemeral{t, path.Join(t.lock, "reserved"), path.Join(t.lock, "token"), lockQueue{t.link, t.lock, log}}
 }
 
 func (e *ephemeral) acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
@@ -186,12 +186,12 @@ func (e *ephemeral) mine(ctx context.Context, lease model.Lease) (seat, error) {
 // mark is the node that leads from a process to its worker ID.
 func (e *ephemeral) mark(owner model.Owner) string { return path.Join(e.token, owner.Token) }
 
-// queue is the lock under which a free worker ID is looked for: ephemeral
+// lockQueue is the lock under which a free worker ID is looked for: ephemeral
 // sequential nodes, the lowest of which is served. It only saves work, as taking
 // a worker ID is a transaction that fails when another was quicker. So an instance
 // that holds it up, because its process stands still or its request to leave was
 // lost, is taken out by the others.
-type queue struct {
+type lockQueue struct {
 	*link
 	dir string
 	log *slog.Logger
@@ -209,7 +209,7 @@ const (
 
 // enter waits for its turn. leave must be called; it gives the turn to the next, even
 // when the caller gave up.
-func (q queue) enter(ctx context.Context) (leave func(), err error) {
+func (q lockQueue) enter(ctx context.Context) (leave func(), err error) {
 	ticket, err := q.add(ctx, path.Join(q.dir, ticketPrefix), nil, zk.FlagEphemeralSequential)
 	if err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func (q queue) enter(ctx context.Context) (leave func(), err error) {
 }
 
 // wait returns when the ticket is the lowest, or was taken out.
-func (q queue) wait(ctx context.Context, ticket string) error {
+func (q lockQueue) wait(ctx context.Context, ticket string) error {
 	var head string
 	var since time.Time // of that head
 	for {
@@ -259,7 +259,7 @@ func (q queue) wait(ctx context.Context, ticket string) error {
 // watch returns when the ticket is gone, or something else has happened, at the
 // latest after queuePatience: a watch is lost with its session. One that is not
 // waited for any more stays with the client until the ticket goes.
-func (q queue) watch(ctx context.Context, ticket string) error {
+func (q lockQueue) watch(ctx context.Context, ticket string) error {
 	gone, err := call(ctx, q.link, func(c *zk.Conn) (<-chan zk.Event, error) {
 		_, _, events, err := c.GetW(path.Join(q.dir, ticket)) // unlike ExistsW it does not wait for a node that is gone
 		return events, err

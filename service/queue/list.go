@@ -76,7 +76,7 @@ func (l *list) configure(cfg model.ListConfig) (wrapped bool) {
 	return wrapped
 }
 
-// unsettled says whether the list and its row, as last read, should be told of each
+// unsettled reports whether the list and its row, as last read, must be told of each
 // other: the row has less than is known to be handed out (a segment taken meanwhile
 // looks the same), or is doubted while the list can vouch for it, or the list's mark
 // covers it no more. A list that was never used counts as well: its row must name the

@@ -101,8 +101,8 @@ func (l *list) release(err error) {
 	l.refill = nil
 }
 
-// pushFailed lets the list pause after a push that failed and cost a segment, longer
-// each time, and gives the error to report. Beyond an hour's budget the list waits
+// pushFailed delays the list's next refill after a push that failed and cost a segment,
+// longer each time, and returns the error to report. Beyond an hour's budget the list waits
 // until time has paid for what was lost.
 func (l *list) pushFailed(lost model.Segment, err error) error {
 	l.mu.Lock()

@@ -46,9 +46,9 @@ const cacheLine = 128
 type Ring struct {
 	_ [cacheLine]byte
 	// Read by every take, written once in a block.
-	head  atomic.Pointer[block]
-	alarm atomic.Int64 // a take beyond this position has something to signal
-	_     [cacheLine]byte
+	head      atomic.Pointer[block]
+	threshold atomic.Int64 // a take beyond this position has something to signal
+	_         [cacheLine]byte
 
 	size, lowWater int64
 	low            chan struct{} // of one value
@@ -94,7 +94,7 @@ func (r *Ring) Take() (int64, bool) {
 	if n > b.count {
 		return r.takeSlow()
 	}
-	if b.base+n > r.alarm.Load() {
+	if b.base+n > r.threshold.Load() {
 		r.signal()
 	}
 	return b.first + n - 1, true
@@ -117,7 +117,7 @@ func (r *Ring) TakeN(n int, dst []int64) ([]int64, bool) {
 		if !b.used.CompareAndSwap(used, used+count) {
 			continue
 		}
-		if b.base+used+count > r.alarm.Load() {
+		if b.base+used+count > r.threshold.Load() {
 			r.signal()
 		}
 		return appendRun(dst, b.first+used, count), true
@@ -325,7 +325,7 @@ func (r *Ring) Stats() RingStats {
 	return RingStats{Taken: max(0, r.position()-cleared), Discarded: r.discarded.Load(), Refused: r.refused.Load(), Cleared: cleared}
 }
 
-// signal is for the take that went beyond the alarm.
+// signal wakes the filler after a take that passed the threshold.
 func (r *Ring) signal() {
 	r.mu.Lock()
 	low := r.settle()
@@ -335,8 +335,8 @@ func (r *Ring) signal() {
 	}
 }
 
-// settle signals what is due and sets the alarm for what is not. A take that came
-// too early for the new alarm is seen by looking again. Callers hold mu. It says
+// settle signals what is due and sets the threshold for what is not. A take that came
+// too early for the new threshold is seen by looking again. Callers hold mu. It says
 // whether it signalled Low.
 func (r *Ring) settle() (low bool) {
 	for {
@@ -350,7 +350,7 @@ func (r *Ring) settle() (low bool) {
 			r.room = nil
 		}
 		level := r.level()
-		r.alarm.Store(r.tail.Load() - level)
+		r.threshold.Store(r.tail.Load() - level)
 		if r.left() >= level {
 			return low
 		}

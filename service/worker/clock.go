@@ -26,18 +26,19 @@ type clockMark struct {
 
 // mark notes the registry's clock from an answer to a call that started at the
 // given reading, and refuses one that is too far from ours. The truth lies
-// between the start and the end of the call; the kinder end counts.
+// between the start and the end of the call; the smaller difference counts.
 func (k *Keeper) mark(server, wall int64) error {
 	if server == 0 {
 		return nil
 	}
 	wallNow, monoNow := k.opts.Now()
-	k.clock = clockMark{server: server, mono: monoNow, offset: kinder(millis(wall)-server, millis(wallNow)-server)}
+	k.clock = clockMark{server: server, mono: monoNow, offset: smallerOffset(millis(wall)-server, millis(wallNow)-server)}
 	return k.checkOffset(k.clock.offset, "the registry's")
 }
 
-// kinder is of two offsets in ms the one nearer to zero, and zero between them.
-func kinder(a, b int64) time.Duration {
+// smallerOffset returns the offset, in ms, that is nearer to zero, and zero when the two
+// differ in sign.
+func smallerOffset(a, b int64) time.Duration {
 	if (a < 0) != (b < 0) {
 		return 0
 	}
@@ -59,8 +60,8 @@ func (k *Keeper) checkOffset(offset time.Duration, whose string) error {
 		ErrClockOff, offset.Abs().Round(time.Millisecond), direction, whose, k.opts.MaxClockOffset)
 }
 
-// jumped refuses a clock that left the registry's since the last answer: what it
-// would reserve could not be told from what others may use.
+// jumped refuses a clock that moved against the registry's since the last answer: the
+// time it would reserve might be another instance's.
 func (k *Keeper) jumped(wall int64, mono time.Duration) error {
 	if k.clock.server == 0 {
 		return nil

@@ -163,14 +163,14 @@ func TestAClockThatIsOffEndsTheFilesTerm(t *testing.T) {
 	l.issues("set right")
 }
 
-// The truth lies between the start and the end of a call; the kinder end counts.
+// The truth lies between the start and the end of a call; the smaller difference counts.
 func TestKinder(t *testing.T) {
 	for _, c := range []struct{ start, end, want int64 }{
 		{0, 0, 0}, {-3000, 4000, 0}, {4000, -3000, 0}, {0, 8000, 0}, {2000, 9000, 2000}, {9000, 2000, 2000},
 		{-9000, -2000, -2000}, {-2000, -9000, -2000}, {-8000, 0, 0},
 	} {
-		if got := kinder(c.start, c.end); got != time.Duration(c.want)*time.Millisecond {
-			t.Errorf("kinder(%d, %d) = %v, want %d ms", c.start, c.end, got, c.want)
+		if got := smallerOffset(c.start, c.end); got != time.Duration(c.want)*time.Millisecond {
+			t.Errorf("smallerOffset(%d, %d) = %v, want %d ms", c.start, c.end, got, c.want)
 		}
 	}
 }

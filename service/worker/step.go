@@ -220,8 +220,8 @@ func (k *Keeper) renew(ctx context.Context) error {
 	return k.use(want, mono)
 }
 
-// lapsed says whether another may have had the worker ID since the last renewal
-// although the registry knows nothing of it: the lease had run out, and the
+// lapsed reports whether another instance may have held the worker ID since the last
+// renewal although the registry knows nothing of it: the lease had run out, and the
 // registry may have gone back in time since it last answered.
 func (k *Keeper) lapsed(got model.Lease) bool {
 	const jitter = 5000 // ms: a server's boot time is computed from its uptime
@@ -242,8 +242,7 @@ func (k *Keeper) next(now int64) model.Lease {
 	return next
 }
 
-// use lets the generator go as far as we have asked for and the registry, and the
-// file, have stored; mono is when the renewing call started. The registry may hold
+// use extends the generator to the bound that the registry and the file have stored; mono is when the renewing call started. The registry may hold
 // more, from a call that failed.
 func (k *Keeper) use(lease model.Lease, mono time.Duration) error {
 	trust := mono + k.opts.TTL - margin
