@@ -123,6 +123,44 @@ func TestE2ERedisClients(t *testing.T) {
 	}
 }
 
+// TestE2ERedisClientsOverTLS: with certificates and tokens the port is as closed as that of
+// HTTP.
+func TestE2ERedisClientsOverTLS(t *testing.T) {
+	story(t)
+	a := newAuthority(t)
+	cert, key := a.issue("server", "server")
+	known, knownKey := a.issue("client", "client")
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	token := newToken(t, file, "orders", "get", "--tags", "*", "--rate", "1000")
+	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TLS_CLIENT_CA_FILE": a.path("ca.pem"),
+		"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true", "RESP_ADDR": "127.0.0.1:0"}, "--demo")
+	for name, test := range map[string]struct {
+		change func(*redis.Options)
+		want   string // how the error of INCR begins; "" for an ID
+	}{
+		"as it should be": {func(*redis.Options) {}, ""},
+		"no TLS":          {func(o *redis.Options) { o.TLSConfig = nil }, "?"},
+		"no certificate":  {func(o *redis.Options) { o.TLSConfig = a.client("", "").TLSClientConfig }, "?"},
+		"no token":        {func(o *redis.Options) { o.Password = "" }, "SHARDID -7 no valid token: send AUTH"},
+		"wrong token":     {func(o *redis.Options) { o.Password = "shardid_wrong" }, "SHARDID -7 no valid token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &redis.Options{Addr: d.respAddr(), TLSConfig: a.client(known, knownKey).TLSClientConfig, Password: token, MaxRetries: -1}
+			test.change(o)
+			c := redis.NewClient(o)
+			defer c.Close()
+			var err error
+			eventually(t, startLimit, "the mode serves", func() bool {
+				_, err = c.Incr(t.Context(), "segment:leaf-segment-test").Result()
+				return err == nil || !strings.HasPrefix(err.Error(), "SHARDID -1")
+			})
+			if test.want == "" && err != nil || test.want != "" && (err == nil || test.want != "?" && !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("%v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
 // TestE2EGoClient: Go clients that come and go draw from two replicas, each of which is
 // killed and comes back; no ID comes twice.
 func TestE2EGoClient(t *testing.T) {
