@@ -12,7 +12,8 @@ DURATION  ?= 1h
 N         ?= 1000
 BENCHFLAGS ?=
 GOTEST    := go test -race -count=1 -timeout 25m
-# Stories that mostly wait, for outages and leases: make test runs them beside the rest.
+# The stories mostly wait, for outages and leases: make test runs them in three processes
+# beside the other tests.
 OUTAGES   := ^TestDirected
 LEASES    := ^Test(E2ELeaf|E2EUID)
 # The stores that make test uses beside the installed ones, and what it says first.
@@ -34,8 +35,9 @@ test: test-plan test-servers build lint vulncheck ## everything CI runs; install
 	$(GOTEST) -run '^$$' ./scripts/e2e
 	$(GOTEST) -run '$(OUTAGES)' ./scripts/e2e & outages=$$!; \
 	  $(GOTEST) -run '$(LEASES)' ./scripts/e2e & leases=$$!; \
-	  $(GOTEST) -skip '$(OUTAGES)|$(LEASES)' ./...; rest=$$?; \
-	  wait $$outages || rest=1; wait $$leases || rest=1; exit $$rest
+	  $(GOTEST) -skip '$(OUTAGES)|$(LEASES)' ./scripts/e2e & stories=$$!; \
+	  $(GOTEST) $$(go list ./... | grep -v '/scripts/e2e$$'); rest=$$?; \
+	  wait $$outages || rest=1; wait $$leases || rest=1; wait $$stories || rest=1; exit $$rest
 	$(MAKE) --no-print-directory simulate bench-once
 	scripts/test-stores.sh --main $(subst $() ,+,$(OTHERS))
 	@cat $(TOOLS)/vulncheck-skipped 2>/dev/null || true
