@@ -92,8 +92,8 @@ func TestE2ELeafFolderTaken(t *testing.T) {
 	second.start("--demo")
 	notReadyFor(t, second, "another process uses the folder", filepath.Join("data", "shardid", "8080"))
 	d := second.now.Load()
-	d.want(segmentGet+demoTag, 200, 0)
-	eventually(t, startLimit, "the queue serves", func() bool { return d.get(aliceGet).status == 200 })
+	eventuallyID(t, d.daemon, segmentGet+demoTag)
+	eventuallyID(t, d.daemon, aliceGet)
 	first.flake()
 	first.stop()
 	if got := second.serves(takeover); got != worker {
