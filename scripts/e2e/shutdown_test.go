@@ -127,6 +127,7 @@ func drainWaiting(t *testing.T, back bool) {
 	s, books := privateStores(t), newLedger()
 	d := serve(t, s.settings().with(settings{"QUEUE_TIMEOUT": "4s", "SERVER_DRAIN_DELAY": "1s", "SERVER_SHUTDOWN_TIMEOUT": "10s"}))
 	eventually(t, startLimit, "served", func() bool { return batch(d, books, "alice", 100).status == 200 })
+	eventually(t, startLimit, "every mode serves", func() bool { return d.get("/healthz").status == 200 })
 	s.db.Pause()
 	type result struct {
 		answer
