@@ -30,12 +30,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake issues 1, 2, 3… for every mode, or fails.
 type fake struct {
-	last atomic.Int64
-	err  atomic.Pointer[error]
-	wait chan struct{} // nil: do not wait
+	last  atomic.Int64
+	calls atomic.Int64 // that have begun
+	err   atomic.Pointer[error]
+	wait  chan struct{} // nil: do not wait
 }
 
 func (f *fake) take(ctx context.Context, count int, dst []int64) ([]int64, error) {
+	f.calls.Add(1)
 	if f.wait != nil {
 		select {
 		case <-f.wait:
@@ -283,10 +285,9 @@ func TestStopDrains(t *testing.T) {
 		if _, err := io.WriteString(c, encode("INCR", "snowflake")+encode("INCR", "snowflake")+"*2\r\n$4\r\nINC"); err != nil {
 			t.Fatal(err)
 		}
-		for s.Connections() < 2 {
+		for s.Connections() < 2 || f.calls.Load() == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(20 * time.Millisecond) // the commands are being handled
 		budget := 5 * time.Second
 		if patient {
 			time.AfterFunc(100*time.Millisecond, func() { close(f.wait) })
