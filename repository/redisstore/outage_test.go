@@ -110,7 +110,9 @@ func TestMovedSlot(t *testing.T) {
 	for _, i := range []int{to, from, 3 - from - to} {
 		do(t, setup.Nodes[i].Client(), "CLUSTER", "SETSLOT", slot, "NODE", id)
 	}
-	req := request(t, s, 1, 10) // the reader follows the redirect
+	// The reader follows the redirect, once the nodes agree whose the slot is.
+	check.Eventually(t, "reader follows", func() error { return s.State(t.Context(), []model.ListKey{key()})[0].Err })
+	req := request(t, s, 1, 10)
 	wantAdvice(t, s.Push(t.Context(), []model.PushRequest{req})[0], "MOVED", "passes")
 	check.Eventually(t, "writer follows", func() error {
 		req.Segment.First, req.Segment.Last = req.Segment.Last+1, req.Segment.Last+10
