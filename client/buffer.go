@@ -48,7 +48,7 @@ type buffer struct {
 
 	mu       sync.Mutex
 	ahead    []*block      // that follow current
-	fetching chan struct{} // closed when the fetch under way has ended; nil: none is
+	fetching chan struct{} // closed with the next answer of the fetch under way, and at its end; nil: none is
 	again    bool          // half of what the fetch under way brought is used already
 	err      error         // of the last fetch
 	target   int           // how many IDs the next fetch is for
@@ -116,7 +116,7 @@ func (b *buffer) advance(ctx context.Context, used *block) error {
 		case b.closed:
 			b.mu.Unlock()
 			return ErrClosed
-		case b.current.Load() != used: // somebody else did it
+		case b.current.Load() != used: // another caller did it
 			b.mu.Unlock()
 			return nil
 		case len(b.ahead) > 0:
@@ -201,6 +201,8 @@ func (b *buffer) add(ranges []idRange, refillAt int64) {
 		refillAt -= r.count
 		b.ahead = append(b.ahead, block)
 	}
+	close(b.fetching) // wakes those whose buffer is dry; further answers follow
+	b.fetching = make(chan struct{})
 }
 
 // dropIdle throws away what is held when it was not used for idleSweeps.

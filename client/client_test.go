@@ -30,10 +30,13 @@ type service struct {
 	refuse   atomic.Pointer[answer] // answered in place of IDs
 	status   atomic.Int64           // of refuse
 	delay    atomic.Int64           // in nanoseconds, before an answer
+	gate     chan struct{}          // what requests after the first wait for; nil: nothing
 }
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.requests.Add(1)
+	if s.requests.Add(1) > 1 && s.gate != nil {
+		<-s.gate
+	}
 	time.Sleep(time.Duration(s.delay.Load()))
 	if refuse := s.refuse.Load(); refuse != nil {
 		w.WriteHeader(int(s.status.Load()))
@@ -144,6 +147,35 @@ func TestHeldIsBounded(t *testing.T) {
 	// One fetch is used from its half on while the next one comes.
 	if held := s.issued.Load() - used; held > 3*25_000/2+1 || s.requests.Load() > 200 {
 		t.Errorf("%d IDs are held, %d requests for %d IDs", held, s.requests.Load(), used)
+	}
+}
+
+// A fetch takes several requests: the answer of each is used as soon as it has come.
+func TestAnswersAreUsedAtOnce(t *testing.T) {
+	s := &service{most: 1 << 20, gate: make(chan struct{})}
+	c := newClient(t, Options{Addrs: []string{start(t, s)}})
+	defer close(s.gate)
+	c.UID().buffer.target = 3 * maxBatch
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if ids, err := c.UID().Take(ctx, maxBatch); err != nil || len(ids) != maxBatch {
+		t.Errorf("%d IDs, %v", len(ids), err)
+	}
+}
+
+func TestAnswersThatAreNone(t *testing.T) {
+	for _, ranges := range []string{
+		`[{"first":"1","count":2,"stride":"1"}]`, `[]`, `[{"first":"0","count":1,"stride":"1"}]`,
+		`[{"first":"5","count":-1,"stride":"1"},{"first":"5","count":2,"stride":"1"}]`, `[{"first":"5","count":1,"stride":"0"}]`,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = fmt.Fprintf(w, `{"code":0,"ranges":%s}`, ranges)
+		}))
+		c := newClient(t, Options{Addrs: []string{server.URL}, MaxHeld: 1, Timeout: 100 * time.Millisecond})
+		if id, err := c.UID().Next(t.Context()); err == nil || !strings.Contains(err.Error(), "not used") {
+			t.Errorf("%s: %d, %v", ranges, id, err)
+		}
+		server.Close()
 	}
 }
 

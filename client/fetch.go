@@ -138,9 +138,11 @@ func (c *Client) askOne(ctx context.Context, r *replica, path string, count int)
 		}
 	}
 	ranges, total := make([]idRange, 0, len(a.Ranges)), int64(0)
-	for _, r := range a.Ranges {
-		ranges = append(ranges, idRange{r.First, r.Count, r.Stride})
-		total += r.Count
+	for _, one := range a.Ranges {
+		ranges = append(ranges, idRange{one.First, one.Count, one.Stride})
+		if total += one.Count; one.First < 1 || one.Count < 1 || one.Stride < 1 {
+			return nil, fmt.Errorf("shardid: %s answered the range %+v: its IDs are not used", r.url, one)
+		}
 	}
 	if total != int64(count) {
 		return nil, fmt.Errorf("shardid: %s answered %d IDs, not %d: they are not used", r.url, total, count)

@@ -3,6 +3,7 @@
 package zkstore_test
 
 import (
+	"errors"
 	"path"
 	"strconv"
 	"testing"
@@ -53,6 +54,19 @@ func TestRecycleAdoptsTheirTree(t *testing.T) {
 	peers, err := s.Peers(t.Context())
 	if err != nil || len(peers) < model.SnowflakeWorkers-2 {
 		t.Errorf("%d peers, %v", len(peers), err)
+	}
+}
+
+// An instance of NotFound9's fork that is silent keeps its worker ID for an hour, whatever
+// the margin.
+func TestRecycleLeavesTheirsForAnHour(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.fillTheirs(model.SnowflakeWorkers)
+	s := w.open(zkstore.Options{Mode: zkstore.ModeRecycle, ReclaimMargin: time.Millisecond})
+	time.Sleep(100 * time.Millisecond)
+	if lease, err := s.Acquire(t.Context(), owner(0)); !errors.Is(err, model.ErrNoWorkerID) {
+		t.Errorf("%+v, %v", lease, err)
 	}
 }
 

@@ -123,6 +123,25 @@ func TestE2ERedisClients(t *testing.T) {
 	}
 }
 
+// TestE2EHalfACommand: a client that says half a command, or nothing, is let go of after
+// server.idle_timeout.
+func TestE2EHalfACommand(t *testing.T) {
+	story(t)
+	d := serve(t, nil, "--demo", "--resp.addr", "127.0.0.1:0", "--server.idle_timeout", "1s")
+	for _, text := range []string{"", "*2\r\n$4\r\nINCR\r\n$3\r\nui"} {
+		conn, err := net.Dial("tcp", d.respAddr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetDeadline(time.Now().Add(15 * time.Second))
+		_, _ = io.WriteString(conn, text)
+		if said, err := io.ReadAll(conn); err != nil || len(said) > 0 {
+			t.Errorf("%q: %q, %v", text, said, err)
+		}
+		_ = conn.Close()
+	}
+}
+
 // TestE2ERedisClientsOverTLS: with certificates and tokens the port is as closed as that of
 // HTTP.
 func TestE2ERedisClientsOverTLS(t *testing.T) {

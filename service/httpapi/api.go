@@ -1,5 +1,5 @@
-// Package httpapi is the HTTP front end: routes, parameters, answers, and the
-// one place that maps an error to its code and status (errors.go).
+// Package httpapi is the HTTP front end: routes, parameters, answers, and the statuses of
+// the error table (errors.go), whose codes service/issuer has for all front ends.
 package httpapi
 
 import (

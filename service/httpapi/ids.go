@@ -166,11 +166,6 @@ func (a *API) issue(c *gin.Context, token *access.Token, r issuer.Request, p par
 	a.write(c, http.StatusOK, contentType, b.body) // digits: nothing that could be taken for a page
 }
 
-// errDisabled is of a mode that is switched off.
-func errDisabled(mode string) error {
-	return fmt.Errorf("%w: set %s.enabled to true and restart to use it", model.ErrModeDisabled, mode)
-}
-
 // decode takes an ID apart.
 func (a *API) decode(_ context.Context, c *gin.Context) (any, error) {
 	given, err := readQuery(c.Request.URL.RawQuery, "id", "kind")

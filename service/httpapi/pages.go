@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"shardid/docs"
+	"shardid/service/issuer"
 	"shardid/service/segment"
 
 	"github.com/gin-gonic/gin"
@@ -364,7 +365,7 @@ func leafPage[Row any](a *API, enabled bool, rows func(context.Context) ([]Row, 
 	return func(c *gin.Context) {
 		switch {
 		case !enabled:
-			a.fail(c, errDisabled(ModeSegment))
+			a.fail(c, issuer.Disabled(ModeSegment))
 		case wantsJSON(c.Request, "text/html"):
 			program(c)
 		default:

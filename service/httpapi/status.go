@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/issuer"
 	"shardid/service/monitor"
 	"shardid/service/queue"
 	"shardid/service/segment"
@@ -118,7 +119,7 @@ func (a *API) readyzOf(c *gin.Context) {
 	i := slices.IndexFunc(modes, func(m model.Condition) bool { return m.Name == name })
 	switch {
 	case i < 0 && slices.Contains([]string{ModeSegment, ModeSnowflake, ModeUID}, name):
-		a.fail(c, errDisabled(name))
+		a.fail(c, issuer.Disabled(name))
 		return
 	case i < 0:
 		a.noRoute(c)

@@ -54,6 +54,11 @@ func (s *Issuer) Enabled(mode access.Modes) error {
 		mode == access.Snowflake && s.Snowflake != nil || mode == access.UID && s.UID != nil {
 		return nil
 	}
+	return Disabled(mode.String())
+}
+
+// Disabled is the error of a mode that is switched off.
+func Disabled(mode string) error {
 	return fmt.Errorf("%w: set %s.enabled to true and restart to use it", model.ErrModeDisabled, mode)
 }
 

@@ -355,8 +355,8 @@ func (c *conn) client(args [][]byte) {
 // info is what clients look for before they use a server.
 func (s *Server) info() string {
 	return fmt.Sprintf("# Server\r\nserver_name:shardid\r\nshardid_version:%s\r\nredis_mode:standalone\r\n"+
-		"# Clients\r\nconnected_clients:%d\r\n# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n",
-		s.opts.Version, s.Connections())
+		"# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n",
+		s.opts.Version)
 }
 
 // upper makes a name upper case where it is.

@@ -133,13 +133,6 @@ func (s *Server) end(c *conn) {
 	s.mu.Unlock()
 }
 
-// Connections is how many are open.
-func (s *Server) Connections() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns)
-}
-
 // Stop takes no more connections and answers the commands that have come. A connection is
 // closed once it waits for the next one, and at the end of ctx in any case.
 func (s *Server) Stop(ctx context.Context) error {

@@ -75,6 +75,12 @@ func (f fakeGenerator) Next(ctx context.Context, count int, dst []int64) ([]int6
 	return f.take(ctx, count, dst)
 }
 
+func (s *Server) connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
 // start serves f until the test ends; change sets options.
 func start(t *testing.T, f *fake, change func(*Options)) (s *Server, addr string) {
 	t.Helper()
@@ -285,7 +291,7 @@ func TestStopDrains(t *testing.T) {
 		if _, err := io.WriteString(c, encode("INCR", "snowflake")+encode("INCR", "snowflake")+"*2\r\n$4\r\nINC"); err != nil {
 			t.Fatal(err)
 		}
-		for s.Connections() < 2 || f.calls.Load() == 0 {
+		for s.connections() < 2 || f.calls.Load() == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		budget := 5 * time.Second
