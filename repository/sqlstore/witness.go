@@ -90,7 +90,11 @@ func (s *Store) peek(ctx context.Context, counter string) (model.Evidence, error
 	defer cancel()
 	now := s.opts.Now()
 	life, age, mark, err := s.opts.Witness.Peek(ctx, counter)
-	if err == nil && age > witnessFresh { // the next heartbeat may begin another life
+	switch {
+	case err != nil:
+	case age > 20*365*24*time.Hour: // counted from 1970: there was none
+		err = errors.New("it has had no heartbeat yet")
+	case age > witnessFresh: // the next heartbeat may begin another life
 		err = fmt.Errorf("its last heartbeat was %v ago", age.Round(time.Second))
 	}
 	s.seen.mu.Lock()

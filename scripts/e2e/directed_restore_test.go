@@ -49,6 +49,7 @@ func cold(t *testing.T, more ...settings) coldStores {
 // saves.
 func (s coldStores) copyAway(t *testing.T) {
 	t.Helper()
+	eventually(t, startLimit, "the list is refilled", func() bool { return s.redis.Client().LLen(t.Context(), aliceList).Val() > 0 })
 	order(t, s.redis.Client(), "SAVE")
 	s.db.Stop()
 	for live, kept := range s.folders {

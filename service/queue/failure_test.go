@@ -71,6 +71,25 @@ func TestDatabaseAwayServesWhatIsHeldThenRefusesThenRecovers(t *testing.T) {
 	check.OK(t, check.Err(r.one(1, "alice")))
 }
 
+// A caller hears the last reason while the next try is under way.
+func TestRefusalsKeepTheirReason(t *testing.T) {
+	db := newTable(1)
+	r := ready(t, newLists(), db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
+	db.fail(errAway)
+	check.Eventually(t, "the reason is told", func() error {
+		if _, err := r.one(1, "alice"); !errors.Is(err, errAway) {
+			return fmt.Errorf("%w", err)
+		}
+		return nil
+	})
+	db.change(func(map[model.ListKey]model.AllocState) { db.delay = 300 * time.Millisecond })
+	for range 5 {
+		if _, err := r.one(1, "alice"); !errors.Is(err, errAway) {
+			t.Errorf("refusal: %v", err)
+		}
+	}
+}
+
 // Only when no list has anything left is the mode not ready.
 func TestNotReadyOnceEveryListIsDry(t *testing.T) {
 	l, db := newLists(), newTable(1)

@@ -43,7 +43,7 @@ type list struct {
 	lostAt     time.Time
 	narrow     int64     // length of the last segment while the list is narrow, without what callers waited for
 	asked      time.Time // when that was
-	lastErr    error     // why waiters are not served; nil when the last pop went well
+	lastErr    error     // why waiters were not served last; nil since a pop gave something
 
 	// history and highest are the tripwire: within one history indices only
 	// rise, so one at or below highest was given out before.
@@ -218,7 +218,9 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 		}
 	}
 	l.known = max(l.known, l.highest)
-	l.lastErr = nil
+	if len(p.Indices) > 0 {
+		l.lastErr = nil
+	}
 	l.waiters.Serve(l.take)
 	return overLimit, l.isLow(p.Len)
 }
