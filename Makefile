@@ -12,10 +12,6 @@ DURATION  ?= 1h
 N         ?= 1000
 BENCHFLAGS ?=
 GOTEST    := go test -race -count=1 -timeout 25m
-# The stories mostly wait, for outages and leases: make test runs them in three processes
-# beside the other tests.
-OUTAGES   := ^TestDirected
-LEASES    := ^Test(E2ELeaf|E2EUID)
 # The stores that make test uses beside the installed ones, and what it says first.
 OTHERS    := mysql-9.7 valkey-9.1
 
@@ -32,12 +28,7 @@ build: ## build bin/shardid, one static binary
 	CGO_ENABLED=0 go build -trimpath -o $(BIN) ./cmd/shardid
 
 test: test-plan test-servers build lint vulncheck ## everything CI runs; installs the servers the tests need when they are missing
-	$(GOTEST) -run '^$$' ./scripts/e2e
-	$(GOTEST) -run '$(OUTAGES)' ./scripts/e2e & outages=$$!; \
-	  $(GOTEST) -run '$(LEASES)' ./scripts/e2e & leases=$$!; \
-	  $(GOTEST) -skip '$(OUTAGES)|$(LEASES)' ./scripts/e2e & stories=$$!; \
-	  $(GOTEST) $$(go list ./... | grep -v '/scripts/e2e$$'); rest=$$?; \
-	  wait $$outages || rest=1; wait $$leases || rest=1; wait $$stories || rest=1; exit $$rest
+	scripts/test.sh $(GOTEST)
 	$(MAKE) --no-print-directory simulate bench-once
 	scripts/test-stores.sh --main $(subst $() ,+,$(OTHERS))
 	@cat $(TOOLS)/vulncheck-skipped 2>/dev/null || true
