@@ -288,6 +288,41 @@ func snippets() map[string]snippet {
 	}
 }
 
+// TestE2EGeneratedClients follows docs/clients.md to clients that oapi-codegen and
+// openapi-typescript generate; make test-clients asks for it, as it fetches them.
+func TestE2EGeneratedClients(t *testing.T) {
+	if os.Getenv("SHARDID_TEST_CLIENTS") == "" {
+		t.Skip("make test-clients runs this")
+	}
+	story(t)
+	page, err := os.ReadFile("../../docs/clients.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := serve(t, nil, "--demo")
+	d.ready()
+	for file, block := range map[string]string{"main.go": "oapi-codegen", "ids.mts": "openapi-typescript"} {
+		t.Run(block, func(t *testing.T) {
+			dir := t.TempDir()
+			for name, language := range map[string]string{file: "(?:go|ts)", "follow.sh": "sh"} {
+				text := regexp.MustCompile("(?s)```" + language + " " + block + "\n(.*?)```").FindSubmatch(page)[1]
+				text = bytes.ReplaceAll(text, []byte("http://127.0.0.1:8080"), []byte(d.url))
+				if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			follow := exec.CommandContext(ctx, "sh", "-eu", "follow.sh")
+			follow.Dir = dir
+			out, err := follow.CombinedOutput()
+			if lines := strings.Split(strings.TrimSpace(string(out)), "\n"); err != nil || !regexp.MustCompile(`\d+\D+\d+\D+\d+`).MatchString(lines[len(lines)-1]) {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
+	}
+}
+
 // TestE2EClientsPage runs every program of docs/clients.md against a server, as far as
 // its language and its library are here; make test-clients installs them.
 func TestE2EClientsPage(t *testing.T) {
