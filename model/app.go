@@ -70,6 +70,8 @@ type App struct {
 	Description string // at most 255 characters
 	Step        int64  // smallest segment, in indices; 1…MaxStep
 	Limit       Limit
+	// Scramble: IDs show neither order nor volume, see Scrambler. It never changes.
+	Scramble bool
 }
 
 // MaxStep is the longest segment that is ever taken, in indices: Leaf's bound.
@@ -91,8 +93,21 @@ func (a App) Validate() error {
 	case a.Limit.MaxID == 0 && a.Limit.Policy == LimitWrap:
 		return fmt.Errorf("%w: the wrap policy needs a max limit ID", ErrInvalidArgument)
 	}
+	if a.Scramble {
+		if err := CheckScramble(a.Limit); err != nil {
+			return err
+		}
+	}
 	_, err := ParseLimitPolicy(string(a.Limit.Policy))
 	return err
+}
+
+// CheckScramble refuses, with ErrInvalidArgument, a limit of a scrambled app.
+func CheckScramble(l Limit) error {
+	if l.MaxID == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: a scrambled app has no max limit ID: its IDs are spread over all positive numbers", ErrInvalidArgument)
 }
 
 // CheckText refuses names and descriptions with characters that are not seen and change
@@ -119,6 +134,8 @@ type ListConfig struct {
 	// never below Step.
 	CurrentStep int64
 	Limit       Limit
+	// Scramble is the secret that IDs are scrambled with; "" leaves them as they are.
+	Scramble string
 	// History is that of the list whose high-water mark covers MaxID; "" none does.
 	History string
 	// Doubt is how many indices above MaxID may have been handed out although the

@@ -23,6 +23,8 @@ const (
 type Decoder struct {
 	SnowflakeEpochMs int64 // Unix milliseconds
 	UID              UIDLayout
+	// Scramble gives the secret of a scrambled app, "" for others. nil: no app is.
+	Scramble func(app uint8) (secret string)
 }
 
 // Part is a named part of an ID; Value is an int64 or a string.
@@ -36,7 +38,7 @@ type Part struct {
 func (d Decoder) Decode(kind string, id int64) ([]Part, error) {
 	switch kind {
 	case KindQueue:
-		return decodeQueue(id)
+		return d.decodeQueue(id)
 	case KindSnowflake, KindUID:
 		if id <= 0 {
 			return nil, fmt.Errorf("%w: %d is not an ID: IDs are positive", ErrInvalidArgument, id)
@@ -50,10 +52,15 @@ func (d Decoder) Decode(kind string, id int64) ([]Part, error) {
 	}
 }
 
-func decodeQueue(id int64) ([]Part, error) {
+func (d Decoder) decodeQueue(id int64) ([]Part, error) {
 	q, err := DecodeQueueID(id)
 	if err != nil {
 		return nil, err
+	}
+	if d.Scramble != nil {
+		if secret := d.Scramble(q.App); secret != "" {
+			q.Index = NewScrambler(secret, q.ListKey).Unscramble(q.Index)
+		}
 	}
 	return []Part{{"index", q.Index}, {"shardId", int64(q.Shard)}, {"appId", int64(q.App)}}, nil
 }

@@ -76,7 +76,7 @@ type QueueID struct {
 // issued, and are refused like negative ones with ErrInvalidArgument.
 //
 // An ID of an app with the wrap policy is folded by its limit, so its parts are
-// those of the folded number.
+// those of the folded number. The index of a scrambled app is its image; see Scrambler.
 func DecodeQueueID(id int64) (QueueID, error) {
 	if id < 1<<(shardBits+appBits) {
 		return QueueID{}, fmt.Errorf("%w: %d is not a queue ID: they go from %d to %d",

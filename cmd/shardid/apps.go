@@ -59,7 +59,8 @@ func (c *cli) provision() *cobra.Command {
 		Use:   "provision --app ID --name NAME",
 		Short: "Provision the 64 shards of an app, all or none",
 		Example: `  shardid provision --app 1 --name test
-  shardid provision --app 7 --name orders --step 5000 --max-limit-id 4294967295`,
+  shardid provision --app 7 --name orders --step 5000 --max-limit-id 4294967295
+  shardid provision --app 8 --name invoices --scramble`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
@@ -69,6 +70,7 @@ func (c *cli) provision() *cobra.Command {
 	f.Int64Var(&app.Step, "step", admin.DefaultStep, "smallest segment, in `indices`")
 	f.Int64Var(&app.Limit.MaxID, "max-limit-id", 0, "highest `ID` that may be issued, 0 for none")
 	choose(cmd, &policy, "limit-policy", string(model.LimitReject), "above the limit: reject, or wrap, which repeats IDs", "reject", "wrap")
+	f.BoolVar(&app.Scramble, "scramble", false, "IDs show neither their order nor how many there are; cannot be changed later")
 	required(cmd, "app", "name")
 	return c.withStores(cmd, nil, func(ctx context.Context, o opened) error {
 		app.Limit.Policy = model.LimitPolicy(policy)

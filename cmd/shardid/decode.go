@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -15,15 +17,18 @@ import (
 
 func (c *cli) decode() *cobra.Command {
 	var kind string
+	var scrambled bool
 	cmd := &cobra.Command{
 		Use:   "decode [--kind queue|snowflake|uid] [ID]...",
 		Short: "Take IDs apart, those of the command line or of standard input",
 		Example: `  shardid decode 16385
   shardid decode --kind snowflake 1169786042799259000 1169786042799259001
   shardid decode --json < ids.txt
+  shardid decode --scrambled 7193078914403336193
   shardid decode --kind uid --uid.epoch 2016-05-20T00:00:00+08:00 3200169789968523265`,
 	}
 	choose(cmd, &kind, "kind", model.KindQueue, "queue, snowflake or uid", model.KindQueue, model.KindSnowflake, model.KindUID)
+	cmd.Flags().BoolVar(&scrambled, "scrambled", false, "read the secret of scrambled apps from the database: their index is shown, not its image")
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
 		if len(args) == 0 && !isTerminal(os.Stdin) {
 			words := bufio.NewScanner(cmd.InOrStdin())
@@ -45,6 +50,13 @@ func (c *cli) decode() *cobra.Command {
 			}
 		}
 		decoder := decoder(cfg)
+		if scrambled {
+			secrets, err := readSecrets(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			decoder.Scramble = func(app uint8) string { return secrets[app] }
+		}
 		for i, id := range ids {
 			parts, err := decoder.Decode(kind, id)
 			if err != nil {
@@ -70,6 +82,19 @@ func (c *cli) decode() *cobra.Command {
 		}
 		return nil
 	})
+}
+
+// readSecrets asks the database for those of scrambled apps.
+func readSecrets(ctx context.Context, cfg Config) (secrets map[uint8]string, err error) {
+	if err := needData(ctx, cfg); err != nil {
+		return nil, err
+	}
+	db, err := openDatabase(ctx, cfg, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = cmp.Or(err, db.Close()) }()
+	return db.Scrambled(ctx)
 }
 
 // otherKinds are hints at kinds of which the ID may be as well: a time that has been, and

@@ -39,6 +39,7 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 	}
 	o.LogLevel, o.AccessLog = a.level, a.cfg.Log.Access
 	o.Admin = a.admin()
+	o.Decoder.Scramble = a.queue.Scramble
 	if a.tracer != nil {
 		o.Tracer = a.tracer.Request
 	}

@@ -104,9 +104,17 @@ func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 	if err := s.gorm.WithContext(ctx).Order("app_id, shard_id").Find(&rows).Error; err != nil {
 		return nil, s.explain("load the lists", err)
 	}
+	secrets, err := scrambled(s.gorm.WithContext(ctx))
+	if err != nil {
+		return nil, s.explain("load the lists", err)
+	}
 	lists := make([]model.ListConfig, 0, len(rows))
 	for _, row := range rows {
 		list, err := row.config()
+		if secret, is := secrets[row.AppID]; err == nil && is {
+			list.Scramble = secret.ScrambleSecret
+			err = cmp.Or(secret.check(), model.CheckScramble(list.Limit))
+		}
 		if err == nil {
 			lists = append(lists, list)
 		} else if s.opts.OnBadRow != nil {
@@ -140,6 +148,10 @@ func readSummaries(g *gorm.DB, where string, arg any) ([]model.AppSummary, error
 	if err != nil {
 		return nil, err
 	}
+	scrambled, err := scrambled(g.Session(&gorm.Session{NewDB: true}))
+	if err != nil {
+		return nil, err
+	}
 	apps := make([]model.AppSummary, len(rows))
 	for i, r := range rows {
 		apps[i] = model.AppSummary{
@@ -149,6 +161,7 @@ func readSummaries(g *gorm.DB, where string, arg any) ([]model.AppSummary, error
 			},
 			Shards: r.Shards, HighestIndex: r.Highest, TotalIndices: r.Total,
 		}
+		_, apps[i].Scramble = scrambled[int64(apps[i].ID)]
 	}
 	return apps, nil
 }
@@ -173,7 +186,8 @@ func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
 // CreateApp makes the shards of an app, all or none, and answers what it made: an app
 // that was deleted before goes on above what it had handed out. Errors:
 // model.ErrInvalidArgument, model.ErrAppExists when the app has any shard,
-// model.ErrRefused for a limit below IDs of a deleted app, *model.StoreError.
+// model.ErrRefused for a limit below IDs of a deleted app, and for one that was scrambled and
+// shall not be, or the reverse; *model.StoreError.
 func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.AppSummary, err error) {
 	op := fmt.Sprintf("provision app %d", app.ID)
 	if err := cmp.Or(app.Validate(), model.CheckText(app.Name, app.Description)); err != nil {
@@ -190,8 +204,10 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 		if err := tx.Create(&rows).Error; err != nil {
 			return fmt.Errorf("insert: %w", err)
 		}
-		summary, err = resume(tx, app)
-		return err
+		if summary, err = resume(tx, app); err != nil {
+			return err
+		}
+		return keepScramble(tx, summary)
 	})
 	if isDuplicate(err) {
 		err = fmt.Errorf("%w: app %d", model.ErrAppExists, app.ID)

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -76,7 +77,7 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 		if err == nil && server == "" { // nothing can be missing in a new schema
 			err = s.noteServer(ctx)
 		}
-		return err
+		return cmp.Or(err, makeSecret(s.gorm.WithContext(ctx)))
 	})
 }
 

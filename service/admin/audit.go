@@ -55,6 +55,7 @@ func appValue(a model.AppSummary) slog.Value {
 	return slog.GroupValue(
 		slog.String("name", a.Name), slog.String("description", a.Description), slog.Int64("step", a.Step),
 		slog.Int64("max_limit_id", a.Limit.MaxID), slog.String("limit_policy", string(a.Limit.Policy)),
+		slog.Bool("scramble", a.Scramble),
 		slog.Int("shards", a.Shards), slog.Int64("highest_index", a.HighestIndex))
 }
 

@@ -59,6 +59,7 @@ type AppItem struct {
 	MaxLimitID    int64             `json:"maxLimitId"`
 	MaxLimitIDStr string            `json:"maxLimitIdStr"`
 	LimitPolicy   model.LimitPolicy `json:"limitPolicy"`
+	Scramble      bool              `json:"scramble"`
 	HighestIndex  int64             `json:"highestIndex"`
 	TotalIndices  int64             `json:"totalIndices"`
 }
@@ -68,7 +69,7 @@ func NewAppItem(a model.AppSummary) AppItem {
 	return AppItem{
 		AppID: a.ID, ID: a.ID, Name: a.Name, Description: a.Description, Shards: a.Shards, Step: a.Step,
 		MaxLimitID: a.Limit.MaxID, MaxLimitIDStr: strconv.FormatInt(a.Limit.MaxID, 10), LimitPolicy: a.Limit.Policy,
-		HighestIndex: a.HighestIndex, TotalIndices: a.TotalIndices,
+		Scramble: a.Scramble, HighestIndex: a.HighestIndex, TotalIndices: a.TotalIndices,
 	}
 }
 
@@ -119,7 +120,7 @@ func (a *API) showApp(ctx context.Context, c *gin.Context) (any, error) {
 }
 
 func (a *API) createApp(ctx context.Context, c *gin.Context) (any, error) {
-	o := readObject(c, "id", "name", "description", "step", "maxLimitId", "limitPolicy")
+	o := readObject(c, "id", "name", "description", "step", "maxLimitId", "limitPolicy", "scramble")
 	o.need("id", "name")
 	change := appFields(o)
 	app := model.App{
@@ -129,6 +130,7 @@ func (a *API) createApp(ctx context.Context, c *gin.Context) (any, error) {
 		Limit: model.Limit{
 			MaxID: value(change.MaxLimitID, 0), Policy: value(change.LimitPolicy, model.LimitReject),
 		},
+		Scramble: o.yes("scramble"),
 	}
 	if o.err != nil {
 		return nil, o.err

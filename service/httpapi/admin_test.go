@@ -313,7 +313,8 @@ func TestAdminRefusesBeforeTheService(t *testing.T) {
 func TestAdminRequests(t *testing.T) {
 	for _, c := range []struct{ method, target, send, want string }{
 		{"POST", "/admin/apps", newAppBody, "create {ID:7 Name:x Description: Step:1000 Limit:{MaxID:0 Policy:reject}}"},
-		{"POST", "/admin/apps", ` {"limitPolicy":"wrap","maxLimitId":9223372036854775807,"step":5,"description":"\u8ba2","name":"x","id":255} `, "create {ID:255 Name:x Description:订 Step:5 Limit:{MaxID:9223372036854775807 Policy:wrap}}"},
+		{"POST", "/admin/apps", ` {"limitPolicy":"wrap","maxLimitId":9223372036854775807,"step":5,"description":"\u8ba2","name":"x","id":255} `, "create {ID:255 Name:x Description:订 Step:5 Limit:{MaxID:9223372036854775807 Policy:wrap} Scramble:false}"},
+		{"POST", "/admin/apps", `{"id":9,"name":"y","scramble":true}`, "create {ID:9 Name:y Description: Step:1000 Limit:{MaxID:0 Policy:reject} Scramble:true}"},
 		{"PATCH", appTarget, stepBody, `change 7 name - description - step 5 limit - policy - min - confirm ""`},
 		{"PATCH", appTarget + "?confirm=%E8%AE%A2+%26", `{"limitPolicy":"wrap","maxLimitId":0,"name":"","description":"","minIndex":0}`, `change 7 name  description  step - limit 0 policy wrap min 0 confirm "订 &"`},
 		{"PATCH", "/admin/apps/0", `{}`, `change 0 name - description - step - limit - policy - min - confirm ""`},

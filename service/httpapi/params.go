@@ -376,6 +376,19 @@ func (o *object) text(name string) *string {
 	return &s
 }
 
+// yes is a boolean, false when it is not given.
+func (o *object) yes(name string) bool {
+	value, given := o.values[name]
+	if !given || o.err != nil {
+		return false
+	}
+	b, ok := value.(bool)
+	if !ok {
+		o.refuse("%s must be true or false, not %s", name, shown(value))
+	}
+	return b
+}
+
 // number is a whole number in low…high; nil when it is not given.
 func (o *object) number(name string, low, high int64) *int64 {
 	value, given := o.values[name]

@@ -18,18 +18,19 @@ type list struct {
 	svc *Service
 	key model.ListKey
 
-	mu      sync.Mutex
-	cfg     model.ListConfig
-	step    int64 // length of the last segment, in indices; the low watermark is a share of it
-	slow    bool  // pushing it took so long that the next should not be longer
-	ids     []int64
-	head    int // ids[head:] are not issued yet
-	waiters background.Waiters
-	demand  demand
-	issued  int64
-	refills int64 // segments pushed by this process
-	depth   int64 // indices in the store, as seen last; -1 is unknown
-	closed  error // why the list is used no more; nil while it is
+	mu       sync.Mutex
+	cfg      model.ListConfig
+	scramble *model.Scrambler // nil: IDs are not scrambled
+	step     int64            // length of the last segment, in indices; the low watermark is a share of it
+	slow     bool             // pushing it took so long that the next should not be longer
+	ids      []int64
+	head     int // ids[head:] are not issued yet
+	waiters  background.Waiters
+	demand   demand
+	issued   int64
+	refills  int64 // segments pushed by this process
+	depth    int64 // indices in the store, as seen last; -1 is unknown
+	closed   error // why the list is used no more; nil while it is
 
 	fetching bool          // a goroutine pops on behalf of the waiters
 	refill   chan struct{} // closed when the refill in flight ends; nil when none is
@@ -69,6 +70,9 @@ func (l *list) configure(cfg model.ListConfig) (wrapped bool) {
 			l.svc.stats.dropped.Add(int64(l.held() - n))
 			l.ids = l.ids[:l.head+n]
 		}
+	}
+	if cfg.Scramble != l.cfg.Scramble { // of a new list: it never changes
+		l.scramble = model.NewScrambler(cfg.Scramble, l.key)
 	}
 	l.cfg = cfg
 	l.step = max(cfg.Step, cfg.CurrentStep, 1)
@@ -208,6 +212,9 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 			continue
 		}
 		l.highest = index
+		if l.scramble != nil {
+			index = l.scramble.Scramble(index)
+		}
 		id, err := l.cfg.Limit.Apply(l.key.Compose(index))
 		switch {
 		case err != nil:

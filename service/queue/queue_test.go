@@ -713,3 +713,43 @@ func BenchmarkNext(b *testing.B) {
 		})
 	}
 }
+
+// scrambledTable is a table whose apps are scrambled.
+type scrambledTable struct{ *table }
+
+func (t scrambledTable) Load(ctx context.Context) ([]model.ListConfig, error) {
+	lists, err := t.table.Load(ctx)
+	for i := range lists {
+		lists[i].Scramble = "0123456789abcdef0123456789abcdef"
+	}
+	return lists, err
+}
+
+// Two replicas of a scrambled app issue the image of each index once, and can tell it.
+func TestScrambledApp(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	scramble := func(o *queue.Options) { o.Catalogue = scrambledTable{db} }
+	replicas := []replica{ready(t, l, db, scramble), ready(t, l, db, scramble)}
+	if id, err := replicas[0].one(1, "alice"); err != nil || id != 7193078914403336193 { // the first example of model/testdata
+		t.Errorf("the first ID of alice is %d, %v", id, err)
+	}
+	decoder := model.Decoder{Scramble: replicas[1].Scramble}
+	seen := map[any]bool{int64(1): true}
+	for i := range 2000 {
+		id, err := replicas[i%2].one(1, "alice")
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, err := decoder.Decode(model.KindQueue, id)
+		if index := parts[0].Value; err != nil || seen[index] || index.(int64) > 5000 {
+			t.Fatalf("ID %d is %v, %v", id, parts, err)
+		}
+		seen[parts[0].Value] = true
+	}
+	if secret := replicas[0].Scramble(9); secret != "" {
+		t.Errorf("an unknown app has the secret %q", secret)
+	}
+	if v := replicas[0].Seen()[0]; !v.Scramble || replicas[0].Stats().Repeated != 0 {
+		t.Errorf("%+v", v)
+	}
+}

@@ -17,6 +17,7 @@ type View struct {
 	Name        string `json:"name"`
 	Step        int64  `json:"step"` // smallest segment, in indices, of its first shard
 	model.Limit        // as Limit; MaxID also as a string, maxLimitIdStr
+	Scramble    bool   `json:"scramble"`
 
 	Issued  int64 `json:"issued"`  // IDs given to callers
 	Refills int64 `json:"refills"` // segments pushed
@@ -98,7 +99,7 @@ func (l *list) addTo(v *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v.Step == 0 {
-		v.Step, v.Limit = l.cfg.Step, l.cfg.Limit
+		v.Step, v.Limit, v.Scramble = l.cfg.Step, l.cfg.Limit, l.scramble != nil
 	}
 	v.Issued += l.issued
 	v.Refills += l.refills
@@ -127,6 +128,20 @@ const (
 	// depthsTimeout bounds one reading.
 	depthsTimeout = 3 * time.Second
 )
+
+// Scramble is the secret of a scrambled app, "" for others; see model.Decoder.
+func (s *Service) Scramble(app uint8) string {
+	if c := s.catalogue.Load(); c != nil && c.apps[app] != nil {
+		for _, l := range c.apps[app].lists {
+			if l != nil {
+				l.mu.Lock()
+				defer l.mu.Unlock()
+				return l.cfg.Scramble
+			}
+		}
+	}
+	return ""
+}
 
 // Views is Seen after the store was asked for the depth of every list, in few round
 // trips and at most once a second, however many ask. A list that could not be asked

@@ -54,7 +54,7 @@ export const text = {
 
   queue: {
     sum: (apps, issued, held) => `${apps} ${plural(apps, 'app', 'apps')}, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start, ${held} held here`,
-    badges: { exhausted: 'limit reached', unconfirmed: 'confirm', wrap: 'wrap' },
+    badges: { exhausted: 'limit reached', unconfirmed: 'confirm', wrap: 'wrap', scrambled: 'scrambled' },
     unreadable: 'cannot be read',
     empty: (n) => `${n} empty`,
     unknown: (n) => `${n} unknown`,

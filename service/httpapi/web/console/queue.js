@@ -22,6 +22,7 @@ function showBadges(place, app) {
   const found = [];
   if (app.exhausted > 0) found.push(badge(text.queue.badges.exhausted, 'critical'));
   if (app.unconfirmed > 0) found.push(badge(text.queue.badges.unconfirmed, 'critical'));
+  if (app.scramble) found.push(badge(text.queue.badges.scrambled, 'info'));
   if (app.limitPolicy === 'wrap') found.push(badge(text.queue.badges.wrap, 'warning'));
   if (place.textContent !== found.map((b) => b.textContent).join('')) place.replaceChildren(...found);
 }

@@ -1,0 +1,102 @@
+package sqlstore
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+// makeSecret gives the deployment its secret, of 260 random bits, unless it has one. It is
+// made here and not by the server: a replica that repeats statements would make another.
+func makeSecret(tx *gorm.DB) error {
+	return write(tx, "make the secret of scrambled apps",
+		"UPDATE "+deploymentTable+" SET scramble_secret = ? WHERE scramble_secret = ''", rand.Text()+rand.Text())
+}
+
+// scrambleRow is a scrambled app, with the deployment's secret.
+type scrambleRow struct {
+	AppID          int64
+	SecretSum      string // of the secret that the app was made with
+	ScrambleSecret string
+}
+
+// check refuses, with model.ErrInvalidArgument, a secret that is not the one IDs were
+// issued with: they would repeat.
+func (r scrambleRow) check() error {
+	if sumOf(r.ScrambleSecret) == r.SecretSum {
+		return nil
+	}
+	return fmt.Errorf("%w: app %d is scrambled, and scramble_secret of %s is not the one that its IDs were issued with: restore it from a backup",
+		model.ErrInvalidArgument, r.AppID, deploymentTable)
+}
+
+func sumOf(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// scrambled are the apps whose IDs are scrambled. It must follow the statement that read
+// the apps' rows: a row of shardid_scramble is made with its app and never removed.
+func scrambled(tx *gorm.DB) (map[int64]scrambleRow, error) {
+	var found []scrambleRow
+	err := tx.Raw("SELECT s.app_id, s.secret_sum, d.scramble_secret FROM " + scrambleTable + " AS s CROSS JOIN " + deploymentTable + " AS d").Scan(&found).Error
+	if err != nil {
+		return nil, fmt.Errorf("read which apps are scrambled: %w", err)
+	}
+	apps := make(map[int64]scrambleRow, len(found))
+	for _, row := range found {
+		apps[row.AppID] = row
+	}
+	return apps, nil
+}
+
+// keepScramble notes that a new app is scrambled, or refuses, with model.ErrRefused, an app
+// of which IDs of the other kind were handed out before it was deleted.
+func keepScramble(tx *gorm.DB, made model.AppSummary) error {
+	apps, err := scrambled(tx)
+	if err != nil {
+		return err
+	}
+	row, before := apps[int64(made.ID)]
+	switch {
+	case before && made.Scramble:
+		return row.check()
+	case before:
+		return fmt.Errorf("%w: app %d had scrambled IDs before it was deleted, which plain ones could repeat: provision it with scramble", model.ErrRefused, made.ID)
+	case !made.Scramble:
+		return nil
+	case made.HighestIndex > 0:
+		return fmt.Errorf("%w: app %d had plain IDs before it was deleted, which scrambled ones could repeat: use an app ID that was never used", model.ErrRefused, made.ID)
+	}
+	if err := makeSecret(tx); err != nil {
+		return err
+	}
+	var secret string
+	if err := tx.Raw("SELECT scramble_secret FROM " + deploymentTable).Row().Scan(&secret); err != nil {
+		return fmt.Errorf("read the secret of scrambled apps: %w", err)
+	}
+	return write(tx, "note that the app is scrambled", "INSERT INTO "+scrambleTable+" (app_id, secret_sum) VALUES (?, ?)", made.ID, sumOf(secret))
+}
+
+// Scrambled gives the apps whose IDs are scrambled, each with the deployment's secret.
+// Errors: model.ErrInvalidArgument for a secret that is another one, *model.StoreError.
+func (s *Store) Scrambled(ctx context.Context) (map[uint8]string, error) {
+	apps, err := scrambled(s.gorm.WithContext(ctx))
+	if err != nil {
+		return nil, s.explain("read the secret of scrambled apps", err)
+	}
+	secrets := make(map[uint8]string, len(apps))
+	for id, row := range apps {
+		if err := row.check(); err != nil {
+			return nil, err
+		}
+		secrets[uint8(id)] = row.ScrambleSecret
+	}
+	return secrets, nil
+}
