@@ -6,6 +6,7 @@ LINT      := $(TOOLS)/golangci-lint-v2.15.0
 VULN      := $(TOOLS)/govulncheck-v1.8.0
 KUSTOMIZE := $(TOOLS)/kustomize-v5.8.1
 VALIDATE  := $(TOOLS)/kubectl-validate-v0.0.4
+NFPM      := $(TOOLS)/nfpm-v2.44.1
 OPERATOR  := $(TOOLS)/prometheus-operator-v0.85.0
 FUZZTIME  ?= 30s
 DURATION  ?= 1h
@@ -16,7 +17,7 @@ GOTEST    := go test -race -count=1 -timeout 25m
 OTHERS    := mysql-9.7 valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-plan test-short test-clients test-deploy test-stores test-servers lint vulncheck fmt simulate soak restarts bench bench-quick bench-once fuzz clean
+.PHONY: help run build test test-plan test-short test-clients test-deploy test-stores test-servers lint vulncheck fmt simulate soak restarts release test-release bench bench-quick bench-once fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +87,16 @@ $(VULN):
 
 fmt: $(LINT) ## format the sources
 	$(LINT) fmt ./...
+
+release: $(NFPM) ## binaries, deb and rpm packages, checksums and an SBOM of this commit, into dist/
+	NFPM=$(NFPM) scripts/release.sh
+
+test-release: $(NFPM) ## a release built twice, its package installed, used and removed; needs root and Debian, 5 minutes
+	NFPM=$(NFPM) scripts/test-release.sh
+
+$(NFPM):
+	GOBIN=$(TOOLS) go install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.44.1
+	mv $(TOOLS)/nfpm $@
 
 simulate: ## 10 000 simulated deployments with faults between any two steps, and the mutants they catch
 	go test -count=1 -v -run TestSimulation ./model -counter.worlds 10000

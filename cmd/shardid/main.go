@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string) int {
 	}}
 	c.root.SetVersionTemplate("{{.Version}}\n")
 	c.root.AddCommand(c.serve(), c.get(), c.status(), c.migrate(), c.provision(), c.apps(), c.confirm(), c.tags(),
-		c.workers(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version())
+		c.workers(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version(), c.man())
 	c.root.SetArgs(args)
 	err := c.root.ExecuteContext(ctx)
 	switch {
