@@ -36,7 +36,7 @@ if ! VERSION=$(git describe --exact-match --tags --match 'v[0-9]*' 2>/dev/null);
 	VERSION=v$(sed -n 's/^var version = "\(.*\)"$/\1/p' cmd/shardid/version.go)~$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M).$(git rev-parse --short=12 HEAD)
 fi
 VERSION=${VERSION#v}
-export SOURCE_DATE_EPOCH MTIME VERSION
+export SOURCE_DATE_EPOCH
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 rm -rf "$dist"
@@ -68,7 +68,8 @@ for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64; do
 	if [ "$os" = linux ]; then
 		cp "$stage/$name/shardid" "$stage/shardid"
 		for packager in deb rpm; do
-			STAGE=$stage ARCH=$arch "$nfpm" package --config deploy/package/nfpm.yaml --packager "$packager" --target "$dist/$name.$packager" >/dev/null
+			sed "s|\${STAGE}|$stage|; s|\${ARCH}|$arch|; s|\${VERSION}|$VERSION|; s|\${MTIME}|$MTIME|" deploy/package/nfpm.yaml >"$stage/nfpm.yaml"
+			"$nfpm" package --config "$stage/nfpm.yaml" --packager "$packager" --target "$dist/$name.$packager"
 		done
 	fi
 done
