@@ -71,7 +71,8 @@ func (a *API) tinyidRun(simple bool) gin.HandlerFunc {
 			a.write(c, http.StatusOK, typeText, fmt.Appendf(nil, "%d,%d,%d,1,0", current, loading, last))
 			return
 		}
-		body := fmt.Appendf(nil, `{"data":{"maxId":%d,"loadingId":%d,"currentId":%d,"delta":1,"remainder":0}`, last, loading, current)
+		const data = `{"data":{"maxId":%d,"loadingId":%d,"currentId":%d,"delta":1,"remainder":0}`
+		body := fmt.Appendf(nil, data, last, loading, current)
 		a.write(c, http.StatusOK, typeJSON, appendTinyidEnd(body, tinyidOK, ""))
 	}
 }
