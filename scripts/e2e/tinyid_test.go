@@ -3,7 +3,7 @@
 package e2e_test
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -68,8 +68,8 @@ func (c *tinyidClient) nextID() (int64, error) {
 				next := make(chan *tinyidBuffer, 1)
 				c.next = next
 				go func() {
-					b, _ := c.fetch() // it is tried again
-					next <- b
+					fetched, _ := c.fetch() // it is tried again
+					next <- fetched
 				}()
 			}
 			return b.current, nil
@@ -87,8 +87,8 @@ func (c *tinyidClient) fetch() (*tinyidBuffer, error) {
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != 200 || len(body) == 0 {
-		return nil, fmt.Errorf("status %d, %d bytes, %w", res.StatusCode, len(body), errors.Join(err))
+	if err != nil || res.StatusCode != http.StatusOK || len(body) == 0 {
+		return nil, fmt.Errorf("status %d, %d bytes, %w", res.StatusCode, len(body), cmp.Or(err, io.EOF))
 	}
 	var n [5]int64
 	fields := strings.Split(string(body), ",")
@@ -164,7 +164,7 @@ func TestE2ETinyidClients(t *testing.T) {
 				}
 				body, err := io.ReadAll(res.Body)
 				_ = res.Body.Close()
-				if err != nil || res.StatusCode != 200 {
+				if err != nil || res.StatusCode != http.StatusOK {
 					continue
 				}
 				for _, text := range read(string(body)) {
