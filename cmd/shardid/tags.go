@@ -21,7 +21,7 @@ func (c *cli) tags() *cobra.Command {
 		Example: "  shardid tags\n  shardid tags --json\n  shardid tags add --tag orders --step 2000",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(c.tagsAdd(), c.tagsSet(), c.tagsDelete())
+	cmd.AddCommand(c.tagsAdd(), c.tagsSet(), c.tagsDelete(), c.tagsImport())
 	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
 		tags, err := o.db.Tags(ctx)
 		if err != nil {

@@ -13,20 +13,20 @@ import (
 	"shardid/scripts/testserver"
 )
 
-// step is a command of the README and what it prints, "" when it does not say.
+// step is a command of a page and what it prints, "" when it does not say.
 type step struct{ command, prints string }
 
-// readmeSteps are the lines of its sh blocks: a line "# …" is what the command above it
-// prints, and what follows two blanks and a "#" is for people.
-func readmeSteps(t *testing.T) (steps []step) {
+// pageSteps are the lines of the sh blocks of a page: a line "# …" is what the command above
+// it prints, and what follows two blanks and a "#" is for people.
+func pageSteps(t *testing.T, file string) (steps []step) {
 	t.Helper()
-	raw, err := os.ReadFile("../../README.md")
+	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(raw), -1) {
+	for _, block := range regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$").FindAllStringSubmatch(string(raw), -1) {
 		for line := range strings.Lines(strings.ReplaceAll(block[1], "\\\n", "")) {
-			line = strings.TrimSpace(regexp.MustCompile(`\s{2,}#.*`).ReplaceAllString(line, ""))
+			line = strings.TrimSpace(regexp.MustCompile(`(\S)\s{2,}#.*`).ReplaceAllString(line, "$1"))
 			output, isOutput := strings.CutPrefix(line, "# ")
 			switch last := len(steps) - 1; {
 			case isOutput && last >= 0:
@@ -58,7 +58,7 @@ func TestE2EReadme(t *testing.T) {
 	r.run = serveIn(t, r.dir, nil, "--demo", "--resp.addr", "127.0.0.1:0")
 	eventually(t, startLimit, "ready", func() bool { return r.run.get("/readyz").status == 200 })
 	compared := 0
-	for _, s := range readmeSteps(t) {
+	for _, s := range pageSteps(t, "../../README.md") {
 		r.follow(s)
 		if s.prints != "" {
 			compared++
@@ -135,16 +135,21 @@ func (r *reader) export(assignment string) {
 	r.env = append(r.env, name+"="+value)
 }
 
-// serves: a replica on what was exported gives the IDs that were provisioned.
-func (r *reader) serves() {
-	r.t.Helper()
+// settings are what was exported.
+func (r *reader) settings() settings {
 	s := settings{}
 	for _, entry := range r.env {
 		if name, value, ok := strings.Cut(strings.TrimPrefix(entry, "SHARDID_"), "="); ok && strings.HasPrefix(entry, "SHARDID_") {
 			s[name] = value
 		}
 	}
-	d := serveIn(r.t, r.t.TempDir(), s)
+	return s
+}
+
+// serves: a replica on what was exported gives the IDs that were provisioned.
+func (r *reader) serves() {
+	r.t.Helper()
+	d := serveIn(r.t, r.t.TempDir(), r.settings())
 	eventually(r.t, startLimit, "the first ID", func() bool { return d.get(aliceGet).status == 200 })
 	d.kill()
 }

@@ -184,6 +184,11 @@ func (a *API) route() {
 		"/v1/segment/*tag":        a.timed(access.Segment, a.getV1(access.Segment)),
 		"/v1/snowflake/ids":       a.timed(access.Snowflake, a.getV1(access.Snowflake)),
 		"/v1/uid/ids":             a.timed(access.UID, a.getV1(access.UID)),
+
+		"/tinyid/id/nextId":              a.timed(access.Segment, a.tinyidIDs(false)),
+		"/tinyid/id/nextIdSimple":        a.timed(access.Segment, a.tinyidIDs(true)),
+		"/tinyid/id/nextSegmentId":       a.timed(access.Segment, a.tinyidRun(false)),
+		"/tinyid/id/nextSegmentIdSimple": a.timed(access.Segment, a.tinyidRun(true)),
 	} {
 		e.GET(path, handler)
 		e.POST(path, handler)

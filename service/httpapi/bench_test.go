@@ -64,6 +64,10 @@ func (s instantSegment) Next(ctx context.Context, _ string, count int, dst []int
 	return s.instantModes.Next(ctx, count, dst)
 }
 
+func (s instantSegment) Run(context.Context, string) (first, last int64, err error) {
+	return 1, 2000, nil
+}
+
 // hot are the requests whose answers cost no allocation: what a client sends who
 // wants one ID, or a batch that is not very long.
 func hot() []exchange {

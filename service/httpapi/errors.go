@@ -85,28 +85,32 @@ func noSuchPath(c *gin.Context) error {
 }
 
 // fail answers with the error's code and status, and says how a token is sent or when the
-// next request may come. An error without a code is a fault of ours: it is logged and not
-// shown.
+// next request may come.
 func (a *API) fail(c *gin.Context, err error) {
-	if ended := c.Request.Context().Err(); ended != nil && errors.Is(err, ended) {
-		a.writeError(c, errGaveUp, "the request was given up while it waited: nothing was issued, try again")
-		return
-	}
 	if errors.Is(err, model.ErrNoToken) {
 		c.Header("WWW-Authenticate", "Bearer")
 	}
 	if many, ok := errors.AsType[*access.TooManyError](err); ok {
 		c.Header("Retry-After", strconv.Itoa(int(math.Ceil(max(1, many.After.Seconds())))))
 	}
+	e, message := a.explain(c, err)
+	a.writeError(c, e, message)
+}
+
+// explain gives the error's entry in the table, and what the caller may read of it. An error
+// without a code is a fault of ours: it is logged and not shown.
+func (a *API) explain(c *gin.Context, err error) (apiError, string) {
+	if ended := c.Request.Context().Err(); ended != nil && errors.Is(err, ended) {
+		return errGaveUp, "the request was given up while it waited: nothing was issued, try again"
+	}
 	for _, e := range a.errors {
 		if errors.Is(err, e.err) {
 			a.opts.Log.Debug("request refused", "path", c.Request.URL.Path, "code", e.code, "error", err, "request_id", a.requestID(c))
-			a.writeError(c, e, a.PublicText(err))
-			return
+			return e, a.PublicText(err)
 		}
 	}
 	a.fault(c, "request failed", "error", err)
-	a.writeError(c, errInternal, internalError)
+	return errInternal, internalError
 }
 
 // PublicText is an error as callers may see it. With server.protect_monitoring they do not
@@ -141,9 +145,7 @@ func (a *API) failStore(c *gin.Context, err error) {
 // writeError answers {"code":N,"message":"…"} and nothing that could be taken
 // for an ID.
 func (a *API) writeError(c *gin.Context, e apiError, message string) {
-	a.answers[-e.code].Add(1)
-	c.Set(codeKey, e.code)
-	a.requestID(c) // by which the caller's operator finds it in the log
+	a.count(c, e)
 	if e.retry && c.Writer.Header().Get("Retry-After") == "" {
 		c.Header("Retry-After", retryAfter)
 	}
@@ -151,4 +153,12 @@ func (a *API) writeError(c *gin.Context, e apiError, message string) {
 	body = append(body, `,"message":`...)
 	body = appendJSON(body, message)
 	a.writeBody(c, e.status, typeJSON, append(body, '}'))
+}
+
+// count counts an error, and has the log, the trace and the counters of the mode know its
+// code.
+func (a *API) count(c *gin.Context, e apiError) {
+	a.answers[-e.code].Add(1)
+	c.Set(codeKey, e.code)
+	a.requestID(c) // by which the caller's operator finds it in the log
 }

@@ -117,6 +117,15 @@ func (s *fakeSegment) Next(ctx context.Context, tag string, count int, dst []int
 	return s.fakeGenerator.Next(ctx, count, dst)
 }
 
+// Run issues a run of 100.
+func (s *fakeSegment) Run(ctx context.Context, tag string) (first, last int64, err error) {
+	ids, err := s.Next(ctx, tag, 100, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	return ids[0], ids[99], nil
+}
+
 // fakeModes are the services of one API.
 type fakeModes struct {
 	segment        fakeSegment

@@ -256,7 +256,7 @@ func (a *API) timed(mode access.Modes, next gin.HandlerFunc) gin.HandlerFunc {
 		began := time.Since(start)
 		next(c)
 		code := 0
-		if c.Writer.Status() >= http.StatusBadRequest {
+		if len(c.Keys) > 0 {
 			code = c.GetInt(codeKey)
 		}
 		a.opts.Observe(mode, code, time.Since(start)-began)

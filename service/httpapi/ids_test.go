@@ -196,6 +196,7 @@ func TestForms(t *testing.T) {
 		{"/get", "appId=1&gatePass=alice", "application/x-www-form-urlencoded", 200, `{"code":0,"id":16385,"idStr":"16385"}`},
 		{"/get?appId=1", "gatePass=alice&count=1", "Application/X-WWW-Form-URLencoded; charset=utf-8", 200, `{"code":0,"ids":[16385]}`},
 		{"/v1/queue/1/ids", "gatePass=alice", "application/x-www-form-urlencoded", 200, `{"code":0,"ids":["16385"]}`},
+		{"/tinyid/id/nextIdSimple", "bizType=orders&batchSize=2", "application/x-www-form-urlencoded", 200, "1,2"},
 		{alice, "appId=2", "application/x-www-form-urlencoded", 400, "appId is given twice"},
 		{alice, "appId=2", "text/plain", 200, `{"code":0,"id":16385,"idStr":"16385"}`},
 		{"/get", strings.Repeat("a", maxBody+1), "application/x-www-form-urlencoded", 400, "the form cannot be read"},

@@ -169,7 +169,7 @@ type accessLog struct {
 func (l *accessLog) logged(c *gin.Context) {
 	began := time.Now()
 	c.Next()
-	if !l.due(c.Writer.Status() >= http.StatusBadRequest) {
+	if !l.due(c.Writer.Status() >= http.StatusBadRequest || c.GetInt(codeKey) != 0) {
 		return
 	}
 	l.write([]slog.Attr{

@@ -3,6 +3,7 @@
 package issuer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -20,6 +21,8 @@ type Queue interface {
 // Segment issues IDs of the segment mode, as Queue does.
 type Segment interface {
 	Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error)
+	// Run issues consecutive IDs, from first to last; how many is the tag's to say.
+	Run(ctx context.Context, tag string) (first, last int64, err error)
 }
 
 // Generator issues IDs that depend on nothing that the caller says, as Queue does:
@@ -76,10 +79,7 @@ func (s *Issuer) Issue(ctx context.Context, token *access.Token, r Request, dst 
 	}
 	switch r.Mode {
 	case access.Segment:
-		if err := model.CheckTag(r.Tag); err != nil {
-			return dst, err
-		}
-		if err := token.Tag(r.Tag); err != nil {
+		if err := mayTag(token, r.Tag); err != nil {
 			return dst, err
 		}
 		return s.Segment.Next(ctx, r.Tag, r.Count, dst)
@@ -95,4 +95,24 @@ func (s *Issuer) Issue(ctx context.Context, token *access.Token, r Request, dst 
 		return dst, err
 	}
 	return s.Queue.Next(ctx, r.App, r.GatePass, r.Count, dst)
+}
+
+// IssueRun issues consecutive IDs of a tag, from first to last, to a client that counts on
+// its own. Errors: those of Issue.
+func (s *Issuer) IssueRun(ctx context.Context, token *access.Token, tag string) (first, last int64, err error) {
+	if err := cmp.Or(token.Mode(access.Segment), s.Enabled(access.Segment)); err != nil {
+		return 0, 0, err
+	}
+	if err := mayTag(token, tag); err != nil {
+		return 0, 0, err
+	}
+	return s.Segment.Run(ctx, tag)
+}
+
+// mayTag refuses what can be no tag, and a tag that the token is not for.
+func mayTag(token *access.Token, tag string) error {
+	if err := model.CheckTag(tag); err != nil {
+		return err
+	}
+	return token.Tag(tag)
 }

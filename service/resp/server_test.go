@@ -69,6 +69,11 @@ func (f fakeSegment) Next(ctx context.Context, _ string, count int, dst []int64)
 	return f.take(ctx, count, dst)
 }
 
+// Run has no command.
+func (f fakeSegment) Run(context.Context, string) (first, last int64, err error) {
+	panic("a run was asked for")
+}
+
 type fakeGenerator struct{ *fake }
 
 func (f fakeGenerator) Next(ctx context.Context, count int, dst []int64) ([]int64, error) {

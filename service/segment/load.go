@@ -51,7 +51,7 @@ func (t *Tag) wanted(now time.Time) bool {
 	switch {
 	case t.closed != nil || now.Before(t.refusedUntil):
 		return false
-	case len(t.waiters) > 0:
+	case len(t.waiters) > 0 || len(t.runs) > 0:
 		return true
 	case len(t.ahead) >= maxAhead:
 		return false
@@ -59,7 +59,7 @@ func (t *Tag) wanted(now time.Time) bool {
 		return true
 	case t.loads == 0: // the first one waits for a caller
 		return false
-	case len(t.ahead) == 0 && b.used() >= b.mark:
+	case len(t.ahead) == 0 && (b.used() >= b.mark || b.length == 0): // no current block: all went in runs
 		return true
 	}
 	return t.held() < t.demand.target
@@ -73,7 +73,7 @@ func (t *Tag) startLoad(now time.Time) {
 	}
 	if t.loading = t.svc.background.Go(t.load); !t.loading {
 		t.closed = background.ErrStopping
-		t.waiters.FailAll(t.closed)
+		t.failAll(t.closed)
 	}
 }
 
@@ -118,7 +118,8 @@ func (t *Tag) plan() (plan, bool) {
 		p.tuned = t.step.next(now, t.svc.opts.MaxStep)
 	}
 	all, largest := t.waiters.Needed()
-	p.req.Step = max(p.tuned, min(int64(all), max(t.svc.opts.MaxStep, int64(largest))))
+	allRuns, longest := t.runs.Needed()
+	p.req.Step = max(p.tuned, min(int64(all+allRuns), max(t.svc.opts.MaxStep, int64(largest), int64(longest))))
 	return p, true
 }
 
@@ -174,7 +175,7 @@ func (t *Tag) loadFailed(err error) {
 		err = fmt.Errorf("%w: %w", model.ErrSegmentEmpty, err)
 	}
 	t.refused, t.refusedUntil = err, time.Now().Add(refusedFor)
-	t.waiters.FailAll(err)
+	t.failAll(err)
 }
 
 // accept takes over a segment; false refuses one that was handed out before.
@@ -196,6 +197,7 @@ func (t *Tag) accept(p plan, s model.TagSegment, now time.Time) bool {
 	t.ahead = append(t.ahead, b)
 	t.aheadIDs += b.length
 	t.waiters.Serve(t.grab)
+	t.runs.Serve(t.grabRun)
 	return true
 }
 

@@ -162,6 +162,22 @@ func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) 
 	return append(dst, b.first+n-1), nil
 }
 
+// Run issues consecutive IDs of the tag, from first to last, for a client that counts on
+// its own: as many as the row's step, or what a shorter segment has. It waits as Next does.
+// Errors: those of Next.
+func (s *Service) Run(ctx context.Context, tag string) (first, last int64, err error) {
+	var t *Tag
+	if c := s.catalogue.Load(); c != nil {
+		t = c.live[tag]
+	}
+	if t == nil {
+		if t, err = s.find(ctx, tag); err != nil {
+			return 0, 0, err
+		}
+	}
+	return t.Run(ctx)
+}
+
 // Tag returns a handle of a tag, which issues without looking the name up. It
 // stays valid when the tag is removed and added again. Errors: those of Next.
 func (s *Service) Tag(name string) (*Tag, error) {

@@ -94,6 +94,7 @@ type process struct {
 type caller struct {
 	rng   *rand.Rand
 	ids   []int64
+	runs  [][2]int64 // first and last of each; they may begin above IDs that are still held
 	bad   error
 	final error // of the call after the world has healed
 }
@@ -134,6 +135,11 @@ func (w *world) run(t *testing.T) {
 // run takes IDs until the faults end, and then once more.
 func (c *caller) run(ctx context.Context, r replica) {
 	for ctx.Err() == nil {
+		if c.rng.IntN(4) == 0 {
+			if first, last, err := r.Run(ctx, "orders"); err == nil {
+				c.runs = append(c.runs, [2]int64{first, last})
+			}
+		}
 		before, n := len(c.ids), 1
 		if c.rng.IntN(3) == 0 {
 			n = 1 + c.rng.IntN(60)
@@ -209,6 +215,17 @@ func (c *caller) check(p *process, seen map[int64]bool) error {
 			return fmt.Errorf("ID %d was not committed", id)
 		}
 		seen[id], last = true, id
+	}
+	for _, run := range c.runs {
+		if run[0] > run[1] {
+			return fmt.Errorf("a run from %d to %d", run[0], run[1])
+		}
+		for id := run[0]; id <= run[1]; id++ {
+			if seen[id] || !p.view.committed(id) {
+				return fmt.Errorf("ID %d of a run came twice, or was not committed", id)
+			}
+			seen[id] = true
+		}
 	}
 	if c.bad == nil && c.final != nil {
 		return fmt.Errorf("not served after all has healed: %w", c.final)

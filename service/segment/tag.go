@@ -23,11 +23,12 @@ type Tag struct {
 	current atomic.Pointer[block] // never nil; set under mu
 
 	mu       sync.Mutex
-	ahead    []*block // follow the current one, ascending
-	aheadIDs int64    // in them
-	previous *block   // used up last; nil before
-	switches int64    // how often one block followed another
-	waiters  background.Waiters
+	ahead    []*block           // follow the current one, ascending
+	aheadIDs int64              // in them
+	previous *block             // used up last; nil before
+	switches int64              // how often one block followed another
+	waiters  background.Waiters // for IDs
+	runs     background.Waiters // for runs: the count is the length, what is appended are first and last
 	demand   demand
 	issued   int64 // of blocks that are used up or were given up
 	closed   error // why nothing is issued; nil while the tag exists
@@ -78,7 +79,7 @@ func (t *Tag) claimOne() (b *block, n int64, plain bool) {
 // one at the mark, or one that the block does not have.
 func (t *Tag) finish(ctx context.Context, b *block, n int64, dst []int64) ([]int64, error) {
 	if n > b.length {
-		return t.take(ctx, 1, dst)
+		return t.take(ctx, false, 1, dst)
 	}
 	t.loadInTime()
 	return append(dst, b.first+n-1), nil
@@ -105,7 +106,7 @@ func (t *Tag) many(ctx context.Context, count int, dst []int64) ([]int64, error)
 	b, n := t.current.Load(), int64(count)
 	at, _, ok := b.claim(n, n)
 	if !ok {
-		return t.take(ctx, count, dst)
+		return t.take(ctx, false, count, dst)
 	}
 	if at < b.mark && b.mark <= at+n {
 		t.loadInTime()
@@ -137,6 +138,42 @@ func (t *Tag) grab(count int, dst []int64) ([]int64, bool) {
 		dst = next.appendTo(dst, 0, got)
 	}
 	return dst, true
+}
+
+// Run issues consecutive IDs, from first to last: as many as the row's step, or what a
+// shorter segment has. Errors: those of Service.Next.
+func (t *Tag) Run(ctx context.Context) (first, last int64, err error) {
+	t.mu.Lock()
+	n := t.step.row
+	t.mu.Unlock()
+	ends, err := t.take(ctx, true, int(n), nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	return ends[0], ends[1], nil
+}
+
+// grabRun takes n consecutive IDs from what is held, or none, and appends the first and
+// the last of them. Where the current block has too few, they are cut off the front of
+// the next one, which no other caller sees yet, and may then be fewer than n. So nothing
+// is left out, and what remains of the current block is issued to callers of Next.
+// Callers hold mu.
+func (t *Tag) grabRun(n int, dst []int64) ([]int64, bool) {
+	b, length := t.current.Load(), int64(n)
+	if at, _, ok := b.claim(length, length); ok {
+		return append(dst, b.first+at, b.first+at+length-1), true
+	}
+	if len(t.ahead) == 0 {
+		return dst, false
+	}
+	next := t.ahead[0]
+	length = min(length, next.length)
+	if t.ahead[0] = newBlock(next.first+length, next.first+next.length); length == next.length {
+		t.ahead = slices.Delete(t.ahead, 0, 1)
+	}
+	t.aheadIDs -= length
+	t.issued += length
+	return append(dst, next.first, next.first+length-1), true
 }
 
 // held is how many IDs can be issued without the database. Callers hold mu.
@@ -176,17 +213,27 @@ func (t *Tag) close(err error) {
 	t.issued += used
 	t.svc.stats.wasted.Add(left + t.aheadIDs)
 	t.ahead, t.aheadIDs, t.previous = nil, 0, nil
-	t.waiters.FailAll(err)
+	t.failAll(err)
 }
 
-// take takes n IDs from what is held or waits for a segment. The caller's
+// failAll ends all waiting. Callers hold mu.
+func (t *Tag) failAll(err error) {
+	t.waiters.FailAll(err)
+	t.runs.FailAll(err)
+}
+
+// take takes n IDs, or a run, from what is held or waits for a segment. The caller's
 // context or the timeout ends it. What a waiter did not get it has not taken.
-func (t *Tag) take(ctx context.Context, n int, dst []int64) ([]int64, error) {
-	ids, w, err := t.takeOrQueue(n, dst)
+func (t *Tag) take(ctx context.Context, run bool, n int, dst []int64) ([]int64, error) {
+	queue, grab := &t.waiters, t.grab
+	if run {
+		queue, grab = &t.runs, t.grabRun
+	}
+	ids, w, err := t.takeOrQueue(queue, grab, n, dst)
 	if w != nil {
 		patience, cancel := context.WithTimeoutCause(ctx, t.svc.opts.Timeout, model.ErrSegmentEmpty)
 		defer cancel()
-		ids, err = t.waiters.Await(patience, &t.mu, w, t.gaveUp)
+		ids, err = queue.Await(patience, &t.mu, w, t.gaveUp)
 	}
 	if err != nil {
 		t.svc.stats.refused.Add(1)
@@ -197,13 +244,14 @@ func (t *Tag) take(ctx context.Context, n int, dst []int64) ([]int64, error) {
 	return ids, err
 }
 
-// takeOrQueue takes n IDs, says why there never will be any, or makes the caller
-// wait for them.
-func (t *Tag) takeOrQueue(n int, dst []int64) ([]int64, *background.Waiter, error) {
+// takeOrQueue grabs what a caller wants, says why there never will be any, or makes the
+// caller wait for it in the queue.
+func (t *Tag) takeOrQueue(queue *background.Waiters, grab func(int, []int64) ([]int64, bool), n int,
+	dst []int64) ([]int64, *background.Waiter, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	ids, ok := t.grab(n, dst)
+	ids, ok := grab(n, dst)
 	switch {
 	case ok:
 		t.startLoad(now)
@@ -213,7 +261,7 @@ func (t *Tag) takeOrQueue(n int, dst []int64) ([]int64, *background.Waiter, erro
 	case now.Before(t.refusedUntil):
 		return dst, nil, t.refused
 	}
-	w := t.waiters.Add(n, dst)
+	w := queue.Add(n, dst)
 	t.svc.stats.waits.Add(1)
 	t.startLoad(now)
 	return dst, w, nil

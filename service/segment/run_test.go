@@ -1,0 +1,202 @@
+package segment_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+	"shardid/service/segment"
+)
+
+// run takes a run that must be so.
+func (r replica) run(t *testing.T, wantFirst, wantLast int64) {
+	t.Helper()
+	if first, last, err := r.Run(t.Context(), "orders"); first != wantFirst || last != wantLast || err != nil {
+		t.Fatalf("Run = %d, %d, %v, want %d and %d", first, last, err, wantFirst, wantLast)
+	}
+}
+
+// A run has the row's step. What it leaves of a block is for callers of Next, so no ID is
+// left out.
+func TestRunsAreConsecutiveAndLeaveNothingOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, r := orders(t, 100, func(o *segment.Options) { o.MaxStep = 100 })
+		r.run(t, 1, 100)
+		synctest.Wait()
+		if v := r.Views()[0]; v.Held != 100 {
+			t.Fatalf("%d IDs are held ahead of the next run", v.Held)
+		}
+		r.run(t, 101, 200)
+		r.mustTake(t, "orders", 201, 5)
+		r.run(t, 301, 400) // the current block has 95
+		r.mustTake(t, "orders", 206, 95)
+		synctest.Wait()
+		r.mustTake(t, "orders", 401, 1)
+		stop(t, r.Service)
+		if s := r.Stats(); s.Issued != 401 || s.Issued+s.Wasted != db.maxID("orders")-1 {
+			t.Errorf("%d issued and %d wasted of %d", s.Issued, s.Wasted, db.maxID("orders")-1)
+		}
+	})
+}
+
+// A block of several steps is cut into runs.
+func TestRunsShareALongBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(100, "orders")
+		db.set(func(db *table) {
+			db.change = func(s model.TagSegment) model.TagSegment { s.Step = 40; return s }
+		})
+		db.put("orders", 1, 100)
+		r := ready(t, db)
+		r.batch(t, "orders", 1)
+		for _, want := range [][2]int64{{2, 41}, {42, 81}, {101, 140}, {141, 180}, {181, 200}} {
+			r.run(t, want[0], want[1])
+			synctest.Wait()
+		}
+	})
+}
+
+// Callers that wait for runs share a load, and a block that is shorter than the step is a
+// shorter run.
+func TestRunsWaitForALoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(100, "orders")
+		r := ready(t, db)
+		db.set(func(db *table) { db.delay = 100 * time.Millisecond })
+		var firsts []int64
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				first, last, err := r.Run(t.Context(), "orders")
+				if err != nil || last-first != 99 {
+					t.Errorf("%d, %d, %v", first, last, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				firsts = append(firsts, first)
+			})
+		}
+		wg.Wait()
+		slices.Sort(firsts)
+		if !slices.Equal(firsts, []int64{1, 101, 201, 301, 401}) || len(db.asked()) > 3 {
+			t.Errorf("runs begin at %v, after %d loads", firsts, len(db.asked()))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(100, "orders")
+		db.set(func(db *table) {
+			db.change = func(s model.TagSegment) model.TagSegment { s.End = s.First + 30; return s }
+		})
+		ready(t, db).run(t, 1, 30)
+	})
+}
+
+func TestRunsThatCannotBeHad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable(100, "orders")
+		r := ready(t, db)
+		want := func(tag string, target error) {
+			t.Helper()
+			if first, last, err := r.Run(context.Background(), tag); !errors.Is(err, target) || first != 0 || last != 0 {
+				t.Errorf("Run(%q) = %d, %d, %v, want %v", tag, first, last, err, target)
+			}
+		}
+		want("", model.ErrInvalidArgument)
+		want("unknown", model.ErrUnknownTag)
+		db.fail(errAway)
+		want("orders", model.ErrSegmentEmpty)
+		db.fail(nil)
+		time.Sleep(2 * time.Second)
+		r.run(t, 1, 100)
+		db.put("orders", model.MaxTagID, 100)
+		check := func() error { _, _, err := r.Run(t.Context(), "orders"); return err }
+		for range 3 { // what is held, and then the end
+			if check() != nil {
+				break
+			}
+			time.Sleep(time.Second)
+		}
+		want("orders", model.ErrLimitReached)
+		waited := make(chan error)
+		db.fail(errAway)
+		time.Sleep(2 * time.Second)
+		go func() { waited <- check() }()
+		synctest.Wait()
+		stop(t, r.Service)
+		if err := <-waited; !errors.Is(err, model.ErrNotReady) {
+			t.Errorf("the waiter: %v", err)
+		}
+		want("orders", model.ErrNotReady)
+	})
+}
+
+// TestRunsBesideIDs: callers of one tag take IDs, batches and runs from two replicas. No ID
+// comes twice, and all that were committed are issued, held or given up.
+func TestRunsBesideIDs(t *testing.T) {
+	db := newTable(50, "orders")
+	replicas := []replica{}
+	for range 2 {
+		replicas = append(replicas, ready(t, db, func(o *segment.Options) { o.MaxStep = 400 }))
+	}
+	var mu sync.Mutex
+	seen := map[int64]bool{}
+	note := func(first, last int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		for id := first; id <= last; id++ {
+			if seen[id] {
+				t.Errorf("ID %d came twice", id)
+			}
+			seen[id] = true
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range 8 {
+		r, rng := replicas[i%2], rand.New(rand.NewPCG(uint64(i), 1))
+		wg.Go(func() {
+			for range 400 {
+				switch rng.IntN(3) {
+				case 0:
+					first, last, err := r.Run(t.Context(), "orders")
+					if err != nil || last < first || last-first >= 50 {
+						t.Errorf("Run = %d, %d, %v", first, last, err)
+						return
+					}
+					note(first, last)
+				case 1:
+					id, err := r.one("orders")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					note(id, id)
+				default:
+					ids, err := r.Next(t.Context(), "orders", 1+rng.IntN(120), nil)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					for _, id := range ids {
+						note(id, id)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var issued, wasted int64
+	for _, r := range replicas {
+		stop(t, r.Service)
+		issued, wasted = issued+r.Stats().Issued, wasted+r.Stats().Wasted
+	}
+	if committed := db.maxID("orders") - 1; issued != int64(len(seen)) || issued+wasted != committed {
+		t.Errorf("%d came, %d were counted and %d given up, of %d", len(seen), issued, wasted, committed)
+	}
+}
