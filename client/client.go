@@ -13,6 +13,8 @@
 // when the client or its process ends: these IDs are never used. So IDs are unique, and
 // neither dense nor in the order of time between clients.
 //
+// An ID is a number; [model.Format] writes it as text, for people and URLs, and reads it.
+//
 // The IDs of a buffer belong to the process that fetched them. A process that is copied as
 // a whole, by a snapshot of its virtual machine or a checkpoint, would use them twice:
 // Close before, and make a new client after.

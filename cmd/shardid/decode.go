@@ -16,19 +16,22 @@ import (
 )
 
 func (c *cli) decode() *cobra.Command {
-	var kind string
 	var scrambled bool
+	var kind, format string
 	cmd := &cobra.Command{
-		Use:   "decode [--kind queue|snowflake|uid] [ID]...",
+		Use:   "decode [--kind queue|snowflake|uid] [--format FORMAT] [ID]...",
 		Short: "Take IDs apart, those of the command line or of standard input",
 		Example: `  shardid decode 16385
   shardid decode --kind snowflake 1169786042799259000 1169786042799259001
+  shardid decode --format base62 4GH
   shardid decode --json < ids.txt
   shardid decode --scrambled 7193078914403336193
   shardid decode --kind uid --uid.epoch 2016-05-20T00:00:00+08:00 3200169789968523265`,
 	}
 	choose(cmd, &kind, "kind", model.KindQueue, "queue, snowflake or uid", model.KindQueue, model.KindSnowflake, model.KindUID)
 	cmd.Flags().BoolVar(&scrambled, "scrambled", false, "read the secret of scrambled apps from the database: their index is shown, not its image")
+	cmd.Flags().StringVar(&format, "format", "", "dec, hex, base36, base62 or crockford; empty: what only one of them writes, "+
+		"digits are decimal")
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
 		if len(args) == 0 && !isTerminal(os.Stdin) {
 			words := bufio.NewScanner(cmd.InOrStdin())
@@ -45,8 +48,8 @@ func (c *cli) decode() *cobra.Command {
 		ids := make([]int64, len(args))
 		for i, word := range args {
 			var err error
-			if ids[i], err = strconv.ParseInt(word, 10, 64); err != nil {
-				return fmt.Errorf("%w: %.60q is not an ID: IDs are whole numbers below 2^63", model.ErrInvalidArgument, word)
+			if ids[i], err = model.ParseID(word, format); err != nil {
+				return err
 			}
 		}
 		decoder := decoder(cfg)
@@ -67,8 +70,8 @@ func (c *cli) decode() *cobra.Command {
 				object[p.Name] = p.Value
 			}
 			if err := c.print(cmd, object, func(w io.Writer) {
-				if len(ids) > 1 {
-					fmt.Fprintf(w, "%sid\t%d\n", map[bool]string{true: "\n"}[i > 0], id)
+				if digits := strconv.FormatInt(id, 10); len(ids) > 1 || args[i] != digits {
+					fmt.Fprintf(w, "%sid\t%s\n", map[bool]string{true: "\n"}[i > 0], digits)
 				}
 				for _, p := range parts {
 					fmt.Fprintf(w, "%s\t%v\n", p.Name, p.Value)

@@ -85,6 +85,7 @@ type form int
 const (
 	asJSON    form = iota // an object, as /get has it
 	asStrings             // an object, as /v1 has it
+	asTexts               // the same, in another format than decimal digits
 	asRanges              // the same, of ranges
 	asNumber              // one number
 	asArray               // an array of numbers
@@ -103,6 +104,15 @@ func appendIssued(b []byte, ids []int64, p params, f form, stride int64) []byte 
 		return appendArray(b, ids, p.stringify)
 	case asStrings:
 		return append(appendArray(append(b, `{"code":0,"ids":`...), ids, true), '}')
+	case asTexts:
+		b = append(b, `{"code":0,"ids":[`...)
+		for i, id := range ids {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(p.digits.Append(append(b, '"'), id), '"')
+		}
+		return append(b, "]}"...)
 	case asRanges:
 		return appendRanges(b, ids, stride)
 	}

@@ -188,7 +188,8 @@ func FuzzDecodeHandler(f *testing.F) {
 			f.Add(query)
 		}
 	}
-	for _, query := range []string{"id=-9223372036854775808", "id=0x4001", "id=16385&id=2", "kind=uid&id=1", "id=16385;kind=uid", "id=%31"} {
+	for _, query := range []string{"id=-9223372036854775808", "id=0x4001", "id=16385&id=2", "kind=uid&id=1", "id=16385;kind=uid", "id=%31", "id=4GH&format=base62",
+		"id=7ZZZZZZZZZZZZ", "format=hex&id=4001", "id=1&format=", "id=abc"} {
 		f.Add(query)
 	}
 	api := newAPI(&fakeQueue{})
@@ -205,7 +206,11 @@ func FuzzDecodeHandler(f *testing.F) {
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || !utf8.Valid(w.Body.Bytes()) {
 			t.Fatalf("%q: %v: %s", query, err, w.Body)
 		}
-		want, _ := strconv.ParseInt(r.URL.Query().Get("id"), 10, 64)
+		id, format := r.URL.Query().Get("id"), r.URL.Query().Get("format")
+		want, err := strconv.ParseInt(id, 10, 64)
+		if format != "" || err != nil {
+			want, _ = model.ParseID(id, format)
+		}
 		switch {
 		case w.Code == 200 && got.Code == 0 && got.ID != nil && *got.ID == want && got.IDStr == strconv.FormatInt(want, 10):
 		case w.Code == 400 && got.Code == -6 && got.ID == nil:

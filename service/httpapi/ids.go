@@ -121,8 +121,11 @@ func (a *API) getV1(mode access.Modes) gin.HandlerFunc {
 			return
 		}
 		f := asStrings
-		if p.ranges {
+		switch {
+		case p.ranges:
 			f = asRanges
+		case p.digits != model.Dec:
+			f = asTexts
 		}
 		a.issue(c, token, r, p, f)
 	}
@@ -168,11 +171,17 @@ func (a *API) issue(c *gin.Context, token *access.Token, r issuer.Request, p par
 
 // decode takes an ID apart.
 func (a *API) decode(_ context.Context, c *gin.Context) (any, error) {
-	given, err := readQuery(c.Request.URL.RawQuery, "id", "kind")
+	given, err := readQuery(c.Request.URL.RawQuery, "id", "kind", "format")
 	if err != nil {
 		return nil, err
 	}
-	id, err := parseID("id", given[0].text, "/decode?kind=queue&id=16385")
+	if given[0].text == "" {
+		return nil, missingID("id", "/decode?kind=queue&id=16385")
+	}
+	if _, err := model.ParseFormat(given[2].text); given[2].given && err != nil {
+		return nil, err
+	}
+	id, err := model.ParseID(given[0].text, given[2].text)
 	if err != nil {
 		return nil, err
 	}

@@ -27,8 +27,9 @@ type params struct {
 	count     int  // 1 when batch is false
 	batch     bool // count was given: the answer is a list
 	stringify bool
-	format    string // json, text, or "" when not given
+	format    string // of /get: json, text, or "" when not given
 	ranges    bool
+	digits    model.Format // of /v1
 }
 
 // readParams returns the parameters of the query and, of a POST, those of a form.
@@ -77,7 +78,7 @@ func (a *API) parseV1(c *gin.Context, r *issuer.Request) (p params, err error) {
 	if err != nil {
 		return p, err
 	}
-	given, err := readQuery(query, "count", "ranges", "gatePass")
+	given, err := readQuery(query, "count", "ranges", "gatePass", "format", "padded")
 	if err != nil {
 		return p, err
 	}
@@ -91,6 +92,24 @@ func (a *API) parseV1(c *gin.Context, r *issuer.Request) (p params, err error) {
 		if p.ranges, err = parseBool("ranges", given[1].text); err != nil {
 			return p, err
 		}
+	}
+	if given[3].given {
+		if p.digits, err = model.ParseFormat(given[3].text); err != nil {
+			return p, err
+		}
+	}
+	if given[4].given {
+		padded, err := parseBool("padded", given[4].text)
+		if err != nil {
+			return p, err
+		}
+		if padded {
+			p.digits = p.digits.Padded()
+		}
+	}
+	if p.ranges && (given[3].given || given[4].given) {
+		return p, fmt.Errorf("%w: ranges=true answers numbers to count with: leave format and padded out",
+			model.ErrInvalidArgument)
 	}
 	if r.Mode == access.Queue {
 		if r.App, err = parseRange("appId", c.Param("appId"), 0, model.Apps-1); err != nil {
@@ -190,13 +209,18 @@ func parseRange(name, value string, low, high int) (int, error) {
 // error is model.ErrInvalidArgument.
 func parseID(name, value, example string) (int64, error) {
 	if value == "" {
-		return 0, fmt.Errorf("%w: %s is missing: GET %s", model.ErrInvalidArgument, name, example)
+		return 0, missingID(name, example)
 	}
 	id, err := strconv.ParseInt(value, 10, 64)
 	if err != nil || value[0] == '+' {
 		return 0, fmt.Errorf("%w: %s must be a whole number below 2^63, not %s", model.ErrInvalidArgument, name, quote(value))
 	}
 	return id, nil
+}
+
+// missingID says that there is no ID; example is a request that has one.
+func missingID(name, example string) error {
+	return fmt.Errorf("%w: %s is missing: GET %s", model.ErrInvalidArgument, name, example)
 }
 
 // lastSegment is the value of a path that ends in one: what the star of its route

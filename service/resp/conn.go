@@ -165,7 +165,7 @@ func (c *conn) wrongArity(name, want string) {
 // issue answers INCR key, LPOP key and LPOP key count.
 func (c *conn) issue(name string, args [][]byte) {
 	began := time.Now()
-	r, token, err := c.request(name, args)
+	r, format, token, err := c.request(name, args)
 	if err == nil {
 		c.work.ids, err = c.server.opts.Issuer.Issue(c.server.base, token, r, c.work.ids[:0])
 	}
@@ -176,11 +176,11 @@ func (c *conn) issue(name string, args [][]byte) {
 	case name == "INCR":
 		*out = appendInteger(*out, c.work.ids[0])
 	case len(args) == 1:
-		*out = appendDigits(*out, c.work.ids[0])
+		*out = appendID(*out, c.work.ids[0], format)
 	default:
 		*out = appendArray(*out, len(c.work.ids))
 		for _, id := range c.work.ids {
-			*out = appendDigits(*out, id)
+			*out = appendID(*out, id, format)
 		}
 	}
 	took := time.Since(began)
@@ -194,33 +194,59 @@ func (c *conn) issue(name string, args [][]byte) {
 
 // request reads the arguments and finds the token. A request of the token's rate is used
 // up, as over HTTP.
-func (c *conn) request(name string, args [][]byte) (r issuer.Request, token *access.Token, err error) {
+func (c *conn) request(name string, args [][]byte) (
+	r issuer.Request, format model.Format, token *access.Token, err error,
+) {
 	r.Count = 1
 	switch {
 	case name == "INCR" && len(args) != 1:
-		return r, nil, fmt.Errorf("%w: INCR takes a key and nothing else", model.ErrInvalidArgument)
+		return r, 0, nil, fmt.Errorf("%w: INCR takes a key and nothing else", model.ErrInvalidArgument)
 	case len(args) != 1 && len(args) != 2:
-		return r, nil, fmt.Errorf("%w: %s takes a key and an optional count", model.ErrInvalidArgument, name)
+		return r, 0, nil, fmt.Errorf("%w: %s takes a key and an optional count", model.ErrInvalidArgument, name)
 	}
 	if c.server.opts.RequireToken {
 		if c.token == nil {
-			return r, nil, fmt.Errorf("%w: send AUTH with a token first", model.ErrNoToken)
+			return r, 0, nil, fmt.Errorf("%w: send AUTH with a token first", model.ErrNoToken)
 		}
 		if token, err = c.server.opts.Access.Use(*c.token); err != nil {
-			return r, nil, err
+			return r, 0, nil, err
 		}
 	}
-	if err := parseKey(args[0], &r); err != nil {
-		return r, token, err
+	key, format, formatted := cutFormat(args[0])
+	if formatted && name == "INCR" {
+		return r, format, token, fmt.Errorf("%w: INCR answers an integer: send LPOP for an ID in the format %s",
+			model.ErrInvalidArgument, format)
+	}
+	if err := parseKey(key, &r); err != nil {
+		return r, format, token, err
 	}
 	if len(args) == 2 {
 		count, err := strconv.ParseUint(string(args[1]), 10, 31)
 		if err != nil || count < 1 || count > model.MaxBatch {
-			return r, token, fmt.Errorf("%w: count must be a whole number in 1…%d, not %s", model.ErrInvalidArgument, model.MaxBatch, quote(args[1]))
+			return r, format, token, fmt.Errorf("%w: count must be a whole number in 1…%d, not %s",
+				model.ErrInvalidArgument, model.MaxBatch, quote(args[1]))
 		}
 		r.Count = int(count)
 	}
-	return r, token, nil
+	return r, format, token, nil
+}
+
+// cutFormat takes base62: or base62:padded: from the beginning of a key. No mode has the
+// name of a format.
+func cutFormat(key []byte) (rest []byte, format model.Format, found bool) {
+	name, rest, more := bytes.Cut(key, []byte(":"))
+	switch string(name) {
+	case "queue", "segment", "snowflake", "uid": // no further look, which costs
+		return key, model.Dec, false
+	}
+	format, err := model.ParseFormat(string(name))
+	if err != nil || !more {
+		return key, model.Dec, false
+	}
+	if inner, padded := bytes.CutPrefix(rest, []byte("padded:")); padded {
+		return inner, format.Padded(), true
+	}
+	return rest, format, true
 }
 
 // parseKey reads queue:<appId>:<gatePass>, segment:<tag>, snowflake or uid.
@@ -241,7 +267,8 @@ func parseKey(key []byte, r *issuer.Request) error {
 	case string(key) == "uid":
 		r.Mode = access.UID
 	default:
-		return fmt.Errorf("%w: no key %s: there are queue:<appId>:<gatePass>, segment:<tag>, snowflake and uid", model.ErrInvalidArgument, quote(key))
+		return fmt.Errorf("%w: no key %s: there are queue:<appId>:<gatePass>, segment:<tag>, snowflake and uid, "+
+			"with a format such as base62: or base62:padded: before it or none", model.ErrInvalidArgument, quote(key))
 	}
 	return nil
 }
@@ -383,10 +410,13 @@ func shownKey(args [][]byte) string {
 	if len(args) == 0 {
 		return ""
 	}
-	key := string(args[0])
-	if strings.HasPrefix(key, "queue:") {
-		app, _, _ := strings.Cut(key[len("queue:"):], ":")
-		return "queue:" + app
+	key, whole := string(args[0]), string(args[0])
+	if rest, _, formatted := cutFormat(args[0]); formatted {
+		key = string(rest)
 	}
-	return key
+	if after, queue := strings.CutPrefix(key, "queue:"); queue {
+		app, _, _ := strings.Cut(after, ":")
+		return whole[:len(whole)-len(key)] + "queue:" + app
+	}
+	return whole
 }

@@ -1,6 +1,10 @@
 package resp
 
-import "strconv"
+import (
+	"strconv"
+
+	"shardid/model"
+)
 
 // The functions of this file append a reply to what is sent. RESP2 and RESP3 share all
 // of them but appendMap.
@@ -37,10 +41,10 @@ func appendBulk[T ~string | ~[]byte](out []byte, text T) []byte {
 	return append(out, '\r', '\n')
 }
 
-// appendDigits appends an ID as a bulk string.
-func appendDigits(out []byte, id int64) []byte {
-	var digits [20]byte
-	return appendBulk(out, strconv.AppendInt(digits[:0], id, 10))
+// appendID appends an ID as a bulk string.
+func appendID(out []byte, id int64, format model.Format) []byte {
+	var text [20]byte
+	return appendBulk(out, format.Append(text[:0], id))
 }
 
 func appendArray(out []byte, length int) []byte { return appendHead(out, '*', length) }

@@ -158,7 +158,14 @@ func TestCommands(t *testing.T) {
 		{[][]string{{"INCR", "queue:1"}}, "-SHARDID -6 invalid argument: \"queue:1\" is not queue:<appId>:<gatePass> with an appId of 0…255\r\n"},
 		{[][]string{{"INCR", "queue:1:"}}, "-SHARDID -6 "},
 		{[][]string{{"INCR", "segment:"}}, "-SHARDID -6 "},
-		{[][]string{{"INCR", "segment"}}, "-SHARDID -6 invalid argument: no key \"segment\": there are queue:<appId>:<gatePass>, segment:<tag>, snowflake and uid\r\n"},
+		{[][]string{{"INCR", "segment"}}, "-SHARDID -6 invalid argument: no key \"segment\": there are queue:<appId>:<gatePass>, segment:<tag>, snowflake and uid, with a format such as base62: or base62:padded: before it or none\r\n"},
+		{[][]string{{"LPOP", "base62:queue:1:alice"}, {"LPOP", "hex:snowflake", "10"}}, "$1\r\n1\r\n*10\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n$1\r\n5\r\n$1\r\n6\r\n$1\r\n7\r\n$1\r\n8\r\n$1\r\n9\r\n$1\r\na\r\n$1\r\nb\r\n"},
+		{[][]string{{"RPOP", "base62:padded:segment:padded:x"}, {"LPOP", "dec:padded:snowflake", "1"}}, "$11\r\n00000000001\r\n*1\r\n$19\r\n0000000000000000002\r\n"},
+		{[][]string{{"INCR", "dec:snowflake"}}, "-SHARDID -6 invalid argument: INCR answers an integer: send LPOP for an ID in the format dec\r\n"},
+		{[][]string{{"INCRBY", "hex:padded:snowflake", "1"}}, "-SHARDID -6 invalid argument: INCR answers an integer: send LPOP for an ID in the format hex\r\n"},
+		{[][]string{{"LPOP", "base64:snowflake"}}, "-SHARDID -6 invalid argument: no key \"base64:snowflake\""},
+		{[][]string{{"LPOP", "hex:base62:snowflake"}}, "-SHARDID -6 invalid argument: no key \"base62:snowflake\""},
+		{[][]string{{"LPOP", "padded:snowflake"}, {"LPOP", "hex"}, {"LPOP", "hex:"}}, "-SHARDID -6 "},
 		{[][]string{{"INCR", "uid"}}, "-SHARDID -9 mode is disabled: set uid.enabled to true and restart to use it\r\n"},
 		{[][]string{{"GET", "snowflake"}}, "-SHARDID -10 there is no command \"GET\": INCR, LPOP and RPOP issue IDs\r\n"},
 		{[][]string{{"SELECT", "1"}}, "-SHARDID -6 there is one database: SELECT 0\r\n"},
@@ -173,6 +180,18 @@ func TestCommands(t *testing.T) {
 		_, addr := start(t, &fake{}, nil)
 		if got := exchange(t, addr, text.String(), len(test.want)); got != test.want {
 			t.Errorf("%q:\ngot  %q\nwant %q", test.commands, got, test.want)
+		}
+	}
+}
+
+// The key that is observed, for the log, has no gatePass in it.
+func TestShownKey(t *testing.T) {
+	for key, want := range map[string]string{
+		"queue:1:alice": "queue:1", "base62:queue:1:alice": "base62:queue:1", "hex:padded:queue:255:a:b": "hex:padded:queue:255",
+		"segment:orders": "segment:orders", "base62:segment:queue:1:x": "base62:segment:queue:1:x", "uid": "uid", "hex:uid": "hex:uid",
+	} {
+		if got := shownKey([][]byte{[]byte(key)}); got != want {
+			t.Errorf("%s is shown as %s, want %s", key, got, want)
 		}
 	}
 }
