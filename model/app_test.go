@@ -75,7 +75,7 @@ func BenchmarkShardOf(b *testing.B) {
 // published example of Baidu's README.
 func TestDecode(t *testing.T) {
 	d := model.Decoder{
-		SnowflakeEpochMs: 1288834974657,
+		Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
 		UID:              model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
 	}
 	for _, c := range []struct {

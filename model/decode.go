@@ -12,17 +12,10 @@ const (
 	KindUID       = "uid"
 )
 
-// Bits of a snowflake ID below its 41 bits of milliseconds, as Leaf and Twitter
-// have them.
-const (
-	snowflakeWorkerBits = 10
-	snowflakeSeqBits    = 12
-)
-
 // Decoder takes IDs of every kind apart. It holds what an ID does not tell.
 type Decoder struct {
-	SnowflakeEpochMs int64 // Unix milliseconds
-	UID              UIDLayout
+	Snowflake SnowflakeLayout
+	UID       UIDLayout
 	// Scramble gives the secret of a scrambled app, "" for others. nil: no app is.
 	Scramble func(app uint8) (secret string)
 }
@@ -46,7 +39,7 @@ func (d Decoder) Decode(kind string, id int64) ([]Part, error) {
 		if kind == KindUID {
 			return d.decodeUID(id), nil
 		}
-		return d.decodeSnowflake(id), nil
+		return d.Snowflake.decode(id), nil
 	default:
 		return nil, fmt.Errorf("%w: kind %q is none of queue, snowflake, uid", ErrInvalidArgument, kind)
 	}
@@ -63,16 +56,6 @@ func (d Decoder) decodeQueue(id int64) ([]Part, error) {
 		}
 	}
 	return []Part{{"index", q.Index}, {"shardId", int64(q.Shard)}, {"appId", int64(q.App)}}, nil
-}
-
-func (d Decoder) decodeSnowflake(id int64) []Part {
-	ms := id>>(snowflakeWorkerBits+snowflakeSeqBits) + d.SnowflakeEpochMs
-	return []Part{
-		{"timestamp", ms},
-		{"time", time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")},
-		{"workerId", id >> snowflakeSeqBits & (1<<snowflakeWorkerBits - 1)},
-		{"sequenceId", id & (1<<snowflakeSeqBits - 1)},
-	}
 }
 
 func (d Decoder) decodeUID(id int64) []Part {

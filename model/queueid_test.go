@@ -95,7 +95,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add("queue", int64(16385))
 	f.Add("snowflake", int64(-1))
 	f.Add("uid", int64(math.MaxInt64))
-	d := model.Decoder{SnowflakeEpochMs: 1288834974657, UID: model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13}}
+	d := model.Decoder{Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12}, UID: model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13}}
 	f.Fuzz(func(t *testing.T, kind string, id int64) {
 		parts, err := d.Decode(kind, id)
 		if (err == nil) != (len(parts) > 0) {

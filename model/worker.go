@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// SnowflakeWorkers is how many worker IDs a snowflake has room for, 0…1023: its
-// 10 worker bits, as Leaf and Twitter have them.
-const SnowflakeWorkers = 1 << snowflakeWorkerBits
+// SnowflakeWorkers is the most worker IDs that a registry gives out, 0…1023. With fewer
+// worker bits there are fewer, see SnowflakeLayout.
+const SnowflakeWorkers = 1 << maxWorkerBits
 
 // Owner is an instance as the registries of worker IDs know it.
 type Owner struct {
@@ -32,7 +32,7 @@ type Owner struct {
 // with one that is not below the Reserved it stored last. So each ID time of a
 // worker belongs to one lease.
 type Lease struct {
-	WorkerID int // 0…1023
+	WorkerID int // 0…1023, and below SnowflakeLayout.Workers
 	Owner    Owner
 	// Registry is the identity of the registry that gave the lease: its mode, what it
 	// is called, and an ID that it made at random and keeps. Only leases of one

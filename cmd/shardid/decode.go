@@ -107,7 +107,7 @@ func otherKinds(d model.Decoder, kind string, id int64, now time.Time) (hints []
 		hints = append(hints, fmt.Sprintf("with --kind queue: index %d of shard %d, app %d", q.Index, q.Shard, q.App))
 	}
 	for other, epoch := range map[string]time.Time{
-		model.KindSnowflake: time.UnixMilli(d.SnowflakeEpochMs), model.KindUID: d.UID.Epoch,
+		model.KindSnowflake: time.UnixMilli(d.Snowflake.EpochMs), model.KindUID: d.UID.Epoch,
 	} {
 		parts, err := d.Decode(other, id)
 		if other == kind || err != nil {

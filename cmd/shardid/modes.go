@@ -116,7 +116,7 @@ const layoutTimeout = 3 * time.Second
 
 // snowflakeRecord is what the database remembers of snowflake IDs.
 func snowflakeRecord(cfg Config) model.LayoutRecord {
-	return model.LayoutRecord{Kind: model.KindSnowflake, Layout: fmt.Sprintf("epoch_ms=%d", cfg.Snowflake.EpochMS)}
+	return model.LayoutRecord{Kind: model.KindSnowflake, Layout: snowflakeLayout(cfg).String()}
 }
 
 // checkLayouts refuses a start whose IDs could equal ones that were issued with

@@ -7,6 +7,7 @@ import (
 	"net"
 	"path/filepath"
 
+	"shardid/model"
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
 	"shardid/repository/workerfile"
@@ -34,6 +35,17 @@ type snowflakeMode struct {
 	keeper    *worker.Keeper
 }
 
+// snowflakeLayout is the layout of the configuration.
+func snowflakeLayout(cfg Config) model.SnowflakeLayout {
+	s := cfg.Snowflake
+	return model.SnowflakeLayout{EpochMs: s.EpochMS, WorkerBits: uint(s.WorkerBits), SeqBits: uint(s.SeqBits)}
+}
+
+// workersOptions are those of the worker IDs in the database.
+func workersOptions(cfg Config) sqlstore.WorkersOptions {
+	return sqlstore.WorkersOptions{ReclaimMargin: cfg.Snowflake.MaxClockOffset, Workers: snowflakeLayout(cfg).Workers()}
+}
+
 // openZooKeeper prepares the ensemble when the worker IDs come from it; nil
 // otherwise.
 func (a *App) openZooKeeper() (*zkstore.Store, error) {
@@ -48,7 +60,8 @@ func (a *App) openZooKeeper() (*zkstore.Store, error) {
 	}
 	store, err := zkstore.New(zkstore.Options{
 		Mode: s.Worker.Mode, Addrs: a.cfg.ZooKeeper.Addrs, Name: s.Name,
-		SessionTimeout: a.cfg.ZooKeeper.SessionTimeout, ReclaimMargin: s.MaxClockOffset, Log: a.log,
+		SessionTimeout: a.cfg.ZooKeeper.SessionTimeout, ReclaimMargin: s.MaxClockOffset,
+		Workers: snowflakeLayout(a.cfg).Workers(), Log: a.log,
 	})
 	if err != nil {
 		return nil, err
@@ -74,8 +87,10 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	}
 	now := snowflake.SystemClock() // one for both, as they compare its readings
 	m := &snowflakeMode{}
+	layout := snowflakeLayout(a.cfg)
 	m.generator, err = snowflake.New(snowflake.Options{
-		EpochMs: s.EpochMS, SequenceStart: s.SequenceStart, Tolerance: s.ClockTolerance, Now: now,
+		EpochMs: layout.EpochMs, WorkerBits: layout.WorkerBits, SeqBits: layout.SeqBits,
+		SequenceStart: s.SequenceStart, Tolerance: s.ClockTolerance, Now: now,
 	})
 	if err != nil {
 		return err
@@ -107,15 +122,15 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 
 // registry is what snowflake.worker.mode names, decorated.
 func (a *App) registry(zoo *zkstore.Store, lists *redisstore.Store) (worker.Registry, error) {
-	s := a.cfg.Snowflake
+	s, workers := a.cfg.Snowflake, snowflakeLayout(a.cfg).Workers()
 	switch s.Worker.Mode {
 	case workerMySQL:
-		return a.stores.Registry(observe.Database, a.db.Workers(sqlstore.WorkersOptions{ReclaimMargin: s.MaxClockOffset})), nil
+		return a.stores.Registry(observe.Database, a.db.Workers(workersOptions(a.cfg))), nil
 	case workerRedis:
-		opts := redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Acks: s.Worker.RedisAcks}
+		opts := redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Acks: s.Worker.RedisAcks, Workers: workers}
 		return a.stores.Registry(observe.Redis, lists.Workers(opts)), nil
 	case workerLocal:
-		local, err := workerfile.Local(s.Worker.LocalMap)
+		local, err := workerfile.Local(s.Worker.LocalMap, workers)
 		return a.stores.Registry(observe.File, local), err
 	default:
 		return a.stores.Registry(observe.ZooKeeper, zoo), nil
@@ -130,7 +145,7 @@ func (a *App) openWorkerFile(address string) (worker.File, error) {
 	}
 	return workerfile.Open(workerfile.Options{
 		Dir:      filepath.Join(a.cfg.DataDir, a.cfg.Snowflake.Name, port),
-		Registry: a.cfg.Snowflake.Worker.Mode, Address: address, EpochMs: a.cfg.Snowflake.EpochMS,
+		Registry: a.cfg.Snowflake.Worker.Mode, Address: address, Layout: snowflakeLayout(a.cfg),
 	})
 }
 

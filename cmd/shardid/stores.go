@@ -62,7 +62,7 @@ func (c *cli) withStores(cmd *cobra.Command, check func(context.Context, Config)
 		if err != nil {
 			return err
 		}
-		workers := db.Workers(sqlstore.WorkersOptions{ReclaimMargin: cfg.Snowflake.MaxClockOffset})
+		workers := db.Workers(workersOptions(cfg))
 		return run(ctx, opened{cfg, db, workers, admin.New(admin.Options{Store: db, Log: log, Workers: workers})})
 	})
 }

@@ -134,5 +134,5 @@ func (a *App) openLists(client *redisstore.Store) listStore {
 
 // decoder knows the layouts and epochs of the configuration.
 func decoder(cfg Config) model.Decoder {
-	return model.Decoder{SnowflakeEpochMs: cfg.Snowflake.EpochMS, UID: uidLayout(cfg)}
+	return model.Decoder{Snowflake: snowflakeLayout(cfg), UID: uidLayout(cfg)}
 }

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -40,6 +41,9 @@ type WorkersOptions struct {
 	// its replicas have left it. Negative means that they and the server must be a
 	// majority, of the most replicas that were ever seen; 0 asks none.
 	Acks int
+	// Workers is how many worker IDs there are: 0…Workers-1; 0 means
+	// model.SnowflakeWorkers, which is the most.
+	Workers int
 }
 
 // Workers is the registry of worker IDs in Redis. Safe for concurrent use, over
@@ -74,8 +78,9 @@ func (s *Store) Workers(o WorkersOptions) *Workers {
 	if o.TTL == 0 {
 		o.TTL = defaultLeaseTTL
 	}
+	o.Workers = cmp.Or(o.Workers, model.SnowflakeWorkers)
 	return &Workers{
-		store: s, o: o, keys: workerKeys(o.Name),
+		store: s, o: o, keys: workerKeys(o.Name, max(o.Workers, 0)),
 		acquire: newScript("prelude", "workers", "worker_acquire"),
 		renew:   newScript("prelude", "workers", "worker_renew"),
 		release: newScript("prelude", "workers", "worker_release"),
@@ -95,7 +100,7 @@ func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 		lease.Node, lease.KeptSince, lease.ServerTime, replicas = strings.Clone(f.word()), f.number(), f.number(), f.number()
 		lease.Registry = "redis " + w.o.Name + " " + f.word()
 		lease.WorkerID, lease.After = int(f.number()), f.number()
-		f.bad = f.bad || lease.WorkerID >= model.SnowflakeWorkers
+		f.bad = f.bad || lease.WorkerID >= w.o.Workers
 		return replicas
 	}, w.keys, w.store.self(), owner.Token, identityOf(owner), owner.Address, w.o.TTL.Milliseconds(), rand.Text())
 	if err != nil {
@@ -103,7 +108,7 @@ func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 	}
 	if !held {
 		return model.Lease{}, fmt.Errorf("%w: %d instances named %s hold one each: stop some, or wait %v after a crash of one",
-			model.ErrNoWorkerID, model.SnowflakeWorkers, w.o.Name, w.o.TTL)
+			model.ErrNoWorkerID, w.o.Workers, w.o.Name, w.o.TTL)
 	}
 	return lease, nil
 }
@@ -168,10 +173,10 @@ func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
 
 // workerKeys names the hash and, after it, the leases. The braces make a cluster
 // place all by the name.
-func workerKeys(name string) []string {
-	keys := make([]string, 1, 1+model.SnowflakeWorkers)
+func workerKeys(name string, workers int) []string {
+	keys := make([]string, 1, 1+workers)
 	keys[0] = "id.gen.workers_{" + name + "}"
-	for id := range model.SnowflakeWorkers {
+	for id := range workers {
 		keys = append(keys, "id.gen.worker_{"+name+"}_"+strconv.Itoa(id))
 	}
 	return keys
@@ -193,8 +198,8 @@ func (w *Workers) check(lease model.Lease) error {
 	switch {
 	case !isWord(owner.Token) || !isWord(owner.Address) || !isWord(identityOf(owner)):
 		return fmt.Errorf("%w: owner %+v: address and token are words", model.ErrInvalidArgument, owner)
-	case lease.WorkerID < 0 || lease.WorkerID >= model.SnowflakeWorkers:
-		return fmt.Errorf("%w: worker ID %d is not 0…%d", model.ErrInvalidArgument, lease.WorkerID, model.SnowflakeWorkers-1)
+	case lease.WorkerID < 0 || lease.WorkerID >= w.o.Workers:
+		return fmt.Errorf("%w: worker ID %d is not 0…%d", model.ErrInvalidArgument, lease.WorkerID, w.o.Workers-1)
 	}
 	for _, ms := range []int64{lease.After, lease.Reserved, lease.Expires, lease.Reported} {
 		if ms < 0 || ms > maxMs {
@@ -205,7 +210,8 @@ func (w *Workers) check(lease model.Lease) error {
 }
 
 func (w *Workers) checkOptions() error {
-	if !isWord(w.o.Name) || strings.ContainsAny(w.o.Name, "{}") || w.o.TTL < time.Millisecond {
+	if !isWord(w.o.Name) || strings.ContainsAny(w.o.Name, "{}") || w.o.TTL < time.Millisecond ||
+		w.o.Workers < 1 || w.o.Workers > model.SnowflakeWorkers {
 		return fmt.Errorf("%w: registry of worker IDs %+v", model.ErrInvalidArgument, w.o)
 	}
 	return nil

@@ -65,6 +65,14 @@ func backend(o redisstore.Options, w redisstore.WorkersOptions, c redis.Universa
 	return b
 }
 
+func TestFewWorkers(t *testing.T) {
+	server := testserver.SharedRedis(t)
+	server.FlushAll()
+	workertest.Few(t, 4, func(t *testing.T) workertest.Registry {
+		return workersAt(t, single(server.Addr), redisstore.WorkersOptions{Workers: 4})
+	})
+}
+
 func TestWorkersSingle(t *testing.T) {
 	server := testserver.SharedRedis(t)
 	workertest.Run(t, func(t *testing.T) workertest.Backend {

@@ -108,14 +108,14 @@ func (r workerRow) claimed(o model.Owner, named, after, now int64) workerRow {
 	return r
 }
 
-// workerID is the row's, one of 0…1023: the first 1024 IDs of the table, of which
-// the last stands for 0.
-func (r workerRow) workerID() int { return int(r.ID % model.SnowflakeWorkers) }
+// workerID is the row's: worker IDs are the first IDs of the table, of which the last
+// stands for 0.
+func (w *Workers) workerID(r workerRow) int { return int(r.ID % int64(w.count)) }
 
-// workerRowID is the row that keeps a worker ID.
-func workerRowID(worker int) int64 {
+// rowID is the row that keeps a worker ID.
+func (w *Workers) rowID(worker int) int64 {
 	if worker == 0 {
-		return model.SnowflakeWorkers
+		return int64(w.count)
 	}
 	return int64(worker)
 }
@@ -142,7 +142,7 @@ func (w *Workers) endsAt(r workerRow) int64 { return max(r.keptUntil(), r.bound(
 
 func (w *Workers) entry(r workerRow, now int64) model.WorkerEntry {
 	e := model.WorkerEntry{
-		WorkerID: r.workerID(), Address: r.IPPort, Foreign: r.foreign(), State: model.WorkerLeased,
+		WorkerID: w.workerID(r), Address: r.IPPort, Foreign: r.foreign(), State: model.WorkerLeased,
 		Reported: r.MaxTimestamp, Reserved: r.ReservedUntil, Expires: w.endsAt(r),
 	}
 	switch {
@@ -162,7 +162,7 @@ func (w *Workers) List(ctx context.Context) (entries []model.WorkerEntry, err er
 		if err != nil {
 			return err
 		}
-		rows, err := readWorkers(tx, poolRows+" ORDER BY id", model.SnowflakeWorkers)
+		rows, err := readWorkers(tx, poolRows+" ORDER BY id", w.count)
 		entries = make([]model.WorkerEntry, len(rows))
 		for i, row := range rows {
 			entries[i] = w.entry(row, at.Now)
@@ -182,11 +182,11 @@ func (w *Workers) Free(ctx context.Context, workerID int, address string) (was m
 		if err != nil {
 			return err
 		}
-		rows, err := readWorkers(tx, "id = ?", workerRowID(workerID))
+		rows, err := readWorkers(tx, "id = ?", w.rowID(workerID))
 		if err != nil {
 			return err
 		}
-		if workerID < 0 || workerID >= model.SnowflakeWorkers || len(rows) == 0 || rows[0].isFree() {
+		if workerID < 0 || workerID >= w.count || len(rows) == 0 || rows[0].isFree() {
 			return fmt.Errorf("%w: no address has worker ID %d: see shardid workers", model.ErrInvalidArgument, workerID)
 		}
 		row := rows[0]

@@ -30,11 +30,14 @@ type WorkersOptions struct {
 	// ReclaimMargin is for how long a lease that has run out is left alone before
 	// its worker ID may go to another address; 0 means 5 s.
 	ReclaimMargin time.Duration
+	// Workers is how many worker IDs there are: 0…Workers-1; 0 means
+	// model.SnowflakeWorkers, which is the most.
+	Workers int
 }
 
 // Workers gives snowflake worker IDs out of leaf_workerid_alloc. The table is one
 // pool: instances of every snowflake.name share it. An identity, and an address without a
-// live instance, keeps its worker ID, unless all 1024 are taken: then the ID
+// live instance, keeps its worker ID, unless all are taken: then the ID
 // whose lease ended longest ago goes to the owner that needs one. ip_port is unique:
 // of several rows with one address all but one have their ID after it, 10.0.0.5:80/7,
 // which the Java program leaves alone. Only the database's clock decides whether a
@@ -44,11 +47,15 @@ type WorkersOptions struct {
 type Workers struct {
 	store  *Store
 	margin int64 // ms
+	count  int   // of worker IDs
 }
 
 // Workers gives the registry of worker IDs.
 func (s *Store) Workers(opts WorkersOptions) *Workers {
-	return &Workers{store: s, margin: cmp.Or(opts.ReclaimMargin, defaultReclaimMargin).Milliseconds()}
+	return &Workers{
+		store: s, margin: cmp.Or(opts.ReclaimMargin, defaultReclaimMargin).Milliseconds(),
+		count: cmp.Or(opts.Workers, model.SnowflakeWorkers),
+	}
 }
 
 // Acquire gets a worker ID for the owner. Nothing may be issued with it before a
@@ -105,7 +112,7 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 	// After a claim nothing may be issued before a renewal, as everything up to Reserved
 	// lies before After.
 	return model.Lease{
-		WorkerID: row.workerID(), Owner: owner, Node: fmt.Sprintf("%s/%d", workerTable, row.ID),
+		WorkerID: w.workerID(row), Owner: owner, Node: fmt.Sprintf("%s/%d", workerTable, row.ID),
 		After: row.ReservedUntil, Reserved: row.ReservedUntil, Expires: row.ExpiresAt,
 		Registry: "mysql " + at.Deployment, ServerTime: at.Now, KeptSince: since,
 	}, nil
@@ -140,7 +147,7 @@ func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, e
 	var named int64 // the row that has the address as its ip_port
 	for i := range rows {
 		row := &rows[i]
-		if row.ID < 1 || row.ID > model.SnowflakeWorkers {
+		if row.ID < 1 || row.ID > int64(w.count) {
 			// Beyond the worker IDs: the original makes such rows when its table has seen
 			// more than 1023 addresses.
 			if err := tx.Exec("DELETE FROM "+workerTable+" WHERE id = ?", row.ID).Error; err != nil {
@@ -166,7 +173,7 @@ func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, e
 	case own != nil:
 		return storeWorker(tx, *own, own.claimed(owner, named, own.ReservedUntil, now))
 	case foreign != nil:
-		return workerRow{}, &model.AddressTakenError{Address: foreign.IPPort, WorkerID: foreign.workerID(), Until: time.UnixMilli(foreign.takenUntil())}
+		return workerRow{}, &model.AddressTakenError{Address: foreign.IPPort, WorkerID: w.workerID(*foreign), Until: time.UnixMilli(foreign.takenUntil())}
 	case here != nil:
 		return storeWorker(tx, *here, here.claimed(owner, named, here.bound(), now))
 	}
@@ -176,7 +183,7 @@ func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, e
 // assign gives a new owner an ID that an operator has freed, the smallest that is not
 // taken, or recycles one.
 func (w *Workers) assign(tx *gorm.DB, owner model.Owner, named, now int64) (workerRow, error) {
-	freed, err := readWorkers(tx, poolRows+" AND ip_port LIKE '"+freedPrefix+"%' ORDER BY id LIMIT 1", model.SnowflakeWorkers)
+	freed, err := readWorkers(tx, poolRows+" AND ip_port LIKE '"+freedPrefix+"%' ORDER BY id LIMIT 1", w.count)
 	if err != nil {
 		return workerRow{}, err
 	}
@@ -186,7 +193,7 @@ func (w *Workers) assign(tx *gorm.DB, owner model.Owner, named, now int64) (work
 	var free int64
 	err = tx.Raw("SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+workerTable+
 		" WHERE id BETWEEN 1 AND ?) AS c WHERE NOT EXISTS (SELECT 1 FROM "+workerTable+" AS t WHERE t.id = c.id)",
-		model.SnowflakeWorkers-1).Scan(&free).Error
+		w.count-1).Scan(&free).Error
 	if err != nil {
 		return workerRow{}, fmt.Errorf("look for a free ID: %w", err)
 	}
@@ -203,7 +210,7 @@ func (w *Workers) assign(tx *gorm.DB, owner model.Owner, named, now int64) (work
 // without a lock, so that renewals go on; the one that is taken must still be as
 // it was read.
 func (w *Workers) recycle(tx *gorm.DB, owner model.Owner, named, now int64) (workerRow, error) {
-	rows, err := readWorkers(tx, poolRows, model.SnowflakeWorkers)
+	rows, err := readWorkers(tx, poolRows, w.count)
 	if err != nil {
 		return workerRow{}, err
 	}
@@ -222,7 +229,7 @@ func (w *Workers) recycle(tx *gorm.DB, owner model.Owner, named, now int64) (wor
 	case oldest == nil:
 		return workerRow{}, fmt.Errorf("%w: all %d of %s are leased, the next one may run out at %s: "+
 			"stop instances that are not needed, or wait until those that are gone have been silent long enough",
-			model.ErrNoWorkerID, model.SnowflakeWorkers, workerTable, time.UnixMilli(next).UTC().Format(time.RFC3339))
+			model.ErrNoWorkerID, w.count, workerTable, time.UnixMilli(next).UTC().Format(time.RFC3339))
 	}
 	return storeWorker(tx, *oldest, oldest.claimed(owner, named, oldest.bound(), now))
 }
@@ -263,7 +270,7 @@ func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
 // what is then stored into the lease.
 func (w *Workers) change(ctx context.Context, lease *model.Lease, edit func(row workerRow, now int64) workerRow) error {
 	return w.store.inTx(ctx, func(tx *gorm.DB) error {
-		rows, err := readWorkers(tx, "id = ?"+w.store.forUpdate(), workerRowID(lease.WorkerID))
+		rows, err := readWorkers(tx, "id = ?"+w.store.forUpdate(), w.rowID(lease.WorkerID))
 		if err != nil {
 			return err
 		}
@@ -288,14 +295,14 @@ func (w *Workers) change(ctx context.Context, lease *model.Lease, edit func(row 
 // long ago. Reports of other programs are left out, as they come without a time of
 // the server's. Errors: *model.StoreError.
 func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	rows, err := readWorkers(w.store.gorm.WithContext(ctx), poolRows+" AND seen_at > 0", model.SnowflakeWorkers)
+	rows, err := readWorkers(w.store.gorm.WithContext(ctx), poolRows+" AND seen_at > 0", w.count)
 	if err != nil {
 		return nil, w.store.explain("read the instances", err)
 	}
 	peers := make([]model.WorkerPeer, 0, len(rows))
 	for _, row := range rows {
 		if !row.foreign() {
-			peers = append(peers, model.WorkerPeer{Address: row.IPPort, WorkerID: row.workerID(), Reported: row.MaxTimestamp, Seen: row.SeenAt})
+			peers = append(peers, model.WorkerPeer{Address: row.IPPort, WorkerID: w.workerID(row), Reported: row.MaxTimestamp, Seen: row.SeenAt})
 		}
 	}
 	return peers, nil

@@ -40,6 +40,16 @@ func TestWorkersContract(t *testing.T) {
 	}
 }
 
+func TestFewWorkers(t *testing.T) {
+	for _, b := range backends() {
+		t.Run(b.name, func(t *testing.T) {
+			opts := b.empty(t)
+			openMigrated(t, opts)
+			workertest.Few(t, 4, func(t *testing.T) workertest.Registry { return open(t, opts).Workers(WorkersOptions{Workers: 4}) })
+		})
+	}
+}
+
 // waitUp waits until the server is so old that its start, which it tells in whole
 // seconds, lies before the test.
 func waitUp(t *testing.T, s *Store) {
@@ -608,7 +618,7 @@ func TestWorkersBesideTheOriginal(t *testing.T) {
 	leases := raceWorkers(t, opts, 40, 0)
 	wg.Wait()
 	for _, l := range leases {
-		if n := count(t, s, fmt.Sprintf("SELECT COUNT(*) FROM leaf_workerid_alloc WHERE id = %d AND ip_port = '%s'", workerRowID(l.WorkerID), l.Owner.Address)); n != 1 {
+		if n := count(t, s, fmt.Sprintf("SELECT COUNT(*) FROM leaf_workerid_alloc WHERE id = %d AND ip_port = '%s'", s.Workers(WorkersOptions{}).rowID(l.WorkerID), l.Owner.Address)); n != 1 {
 			t.Errorf("%+v is not in the table", l)
 		}
 	}

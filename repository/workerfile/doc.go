@@ -13,7 +13,8 @@
 //	 "address":"10.0.0.5:8080","worker_id":7,"reserved_until":…,"expires_at":…,"epoch_ms":…,"saved_at":…}
 //
 // registry is the identity of the registry, which begins with its mode; version 0.1
-// wrote the mode alone. Times are Unix milliseconds. Before the first lease worker_id is -1, registry
+// wrote the mode alone. The file of a layout other than Leaf's 10 and 12 bits has
+// worker_bits and seq_bits, too. Times are Unix milliseconds. Before the first lease worker_id is -1, registry
 // and address are empty, and the times of the lease are 0. A file that says
 // anything else is refused: what it reserved cannot be guessed.
 package workerfile

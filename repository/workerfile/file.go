@@ -41,11 +41,11 @@ type Options struct {
 	// Dir is the instance's own folder, <data_dir>/<name>/<port>. It is made when
 	// it is missing.
 	Dir string
-	// Registry is the mode of the registry, EpochMs the start of the IDs' time: a
-	// lease of others is not loaded. Address is the instance's ip:port.
+	// Registry is the mode of the registry, Layout that of the IDs: a lease of others is
+	// not loaded. Address is the instance's ip:port.
 	Registry string
 	Address  string
-	EpochMs  int64
+	Layout   model.SnowflakeLayout
 }
 
 // File is the worker file of this process. Safe for concurrent use.
@@ -63,7 +63,7 @@ type File struct {
 // ErrLocked, ErrCorrupt, ErrNotWritable, model.ErrInvalidArgument; all say which
 // path and what to do.
 func Open(o Options) (*File, error) {
-	if o.Dir == "" || o.Registry == "" || o.Address == "" || o.EpochMs < 0 {
+	if o.Dir == "" || o.Registry == "" || o.Address == "" || o.Layout.EpochMs < 0 || o.Layout.Check() != nil {
 		return nil, fmt.Errorf("%w: worker file %+v", model.ErrInvalidArgument, o)
 	}
 	if err := makeFolder(o.Dir); err != nil {
@@ -142,13 +142,13 @@ func (f *File) Identity() string {
 
 // Load returns the lease that was stored last, in this life or the one before,
 // at whatever address, and false when there is none or it is of another mode or
-// epoch. It has neither token nor node. Its After is its Reserved: all of it may have
+// layout. It has neither token nor node. Its After is its Reserved: all of it may have
 // been used.
 func (f *File) Load() (model.Lease, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := f.saved
-	if mode, _, _ := strings.Cut(r.Registry, " "); r.WorkerID == noWorker || mode != f.o.Registry || r.EpochMs != f.o.EpochMs {
+	if mode, _, _ := strings.Cut(r.Registry, " "); r.WorkerID == noWorker || mode != f.o.Registry || r.layout() != f.o.Layout {
 		return model.Lease{}, false
 	}
 	return model.Lease{
@@ -176,7 +176,8 @@ func (f *File) Store(lease model.Lease) error {
 		return fmt.Errorf("%w: lease %+v in the worker file of %s", model.ErrInvalidArgument, lease, f.o.Address)
 	}
 	r := f.saved
-	r.Registry, r.Address, r.EpochMs = cmp.Or(lease.Registry, f.o.Registry), f.o.Address, f.o.EpochMs
+	r.Registry, r.Address = cmp.Or(lease.Registry, f.o.Registry), f.o.Address
+	r.setLayout(f.o.Layout)
 	r.WorkerID, r.ReservedUntil, r.ExpiresAt = lease.WorkerID, lease.Reserved, lease.Expires
 	r.SavedAt = time.Now().UnixMilli()
 	if err := r.check(); err != nil {

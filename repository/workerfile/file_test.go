@@ -44,7 +44,7 @@ func TestNextLife(t *testing.T) {
 	f = open(t, options(dir))
 	check.Equal(t, f.Identity(), identity, "identity")
 	wantLease(t, f, 1023, 5000)
-	if epoch, ok := f.Recorded(); !ok || epoch != options(dir).EpochMs {
+	if epoch, ok := f.Recorded(); !ok || epoch != options(dir).Layout.EpochMs {
 		t.Errorf("recorded %d, %v", epoch, ok)
 	}
 }
@@ -66,7 +66,9 @@ func TestIdentityWithoutLease(t *testing.T) {
 func TestOtherSettings(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"registry": func(o *Options) { o.Registry = "mysql" },
-		"epoch":    func(o *Options) { o.EpochMs++ },
+		"epoch":    func(o *Options) { o.Layout.EpochMs++ },
+		"widths":   func(o *Options) { o.Layout.WorkerBits, o.Layout.SeqBits = 5, 7 },
+		"sequence": func(o *Options) { o.Layout.SeqBits = 11 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -79,12 +81,40 @@ func TestOtherSettings(t *testing.T) {
 			if l, ok := f.Load(); ok {
 				t.Errorf("loaded %+v", l)
 			}
-			if epoch, ok := f.Recorded(); !ok || epoch != options(dir).EpochMs {
+			if epoch, ok := f.Recorded(); !ok || epoch != options(dir).Layout.EpochMs {
 				t.Errorf("recorded %d, %v", epoch, ok)
 			}
 			closeFile(t, f)
 			wantLease(t, open(t, options(dir)), 7, 5000)
 		})
+	}
+}
+
+// TestOtherWidths: the file of a layout other than Leaf's says so, holds no worker ID that
+// the layout has no room for, and is the same lease for the same layout only.
+func TestOtherWidths(t *testing.T) {
+	dir := t.TempDir()
+	o := options(dir)
+	o.Layout.WorkerBits, o.Layout.SeqBits = 5, 7
+	f := open(t, o)
+	check.Is(t, f.Store(lease(32, 5000)), model.ErrInvalidArgument, "worker ID 32 of 5 bits")
+	store(t, f, lease(31, 5000))
+	closeFile(t, f)
+	text, err := os.ReadFile(filepath.Join(dir, fileName))
+	check.Must(t, err)
+	if !strings.Contains(string(text), `"worker_bits":5,"seq_bits":7`) {
+		t.Errorf("the file has %s", text)
+	}
+	wantLease(t, open(t, o), 31, 5000)
+	for _, wrong := range []string{
+		strings.Replace(string(text), `"worker_bits":5,`, "", 1),
+		strings.Replace(string(text), `"worker_bits":5`, `"worker_bits":4`, 1), // no room for 31
+		strings.Replace(string(text), `"seq_bits":7`, `"seq_bits":15`, 1),
+		strings.Replace(string(text), `"seq_bits":7`, `"seq_bits":0`, 1),
+	} {
+		if r, err := parse([]byte(wrong)); err == nil {
+			t.Errorf("accepted %+v of %s", r, wrong)
+		}
 	}
 }
 
@@ -155,7 +185,8 @@ func TestClosed(t *testing.T) {
 func TestBadOptions(t *testing.T) {
 	dir := t.TempDir()
 	for _, o := range []Options{{}, {Dir: dir, Registry: "zk"}, {Dir: dir, Address: address}, {Registry: "zk", Address: address},
-		{Dir: dir, Registry: "zk", Address: address, EpochMs: -1}} {
+		{Dir: dir, Registry: "zk", Address: address, Layout: model.SnowflakeLayout{EpochMs: -1, WorkerBits: 10, SeqBits: 12}},
+		{Dir: dir, Registry: "zk", Address: address, Layout: model.SnowflakeLayout{WorkerBits: 11, SeqBits: 11}}} {
 		check.Is(t, check.Err(Open(o)), model.ErrInvalidArgument, o)
 	}
 }

@@ -14,21 +14,24 @@ import (
 // keeps nothing and has no clock: what an instance reserved is in its worker file
 // alone, so an address must not move to a machine without it. Safe for
 // concurrent use.
-type LocalRegistry struct{ ids map[string]int }
+type LocalRegistry struct {
+	ids     map[string]int
+	workers int // how many worker IDs there are
+}
 
-// Local makes the registry from snowflake.worker.local_map, ip:port to worker ID.
-// Errors: model.ErrInvalidArgument for a worker ID that is not 0…1023 or given
-// twice, and for an address that is not ip:port.
-func Local(ids map[string]int) (*LocalRegistry, error) {
+// Local makes the registry from snowflake.worker.local_map, ip:port to worker ID, of which
+// there are so many. Errors: model.ErrInvalidArgument for a worker ID that is not
+// 0…workers-1 or given twice, and for an address that is not ip:port.
+func Local(ids map[string]int, workers int) (*LocalRegistry, error) {
 	holder := make(map[int]string, len(ids))
 	for _, address := range slices.Sorted(maps.Keys(ids)) {
 		id := ids[address]
 		if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
 			return nil, fmt.Errorf("%w: snowflake.worker.local_map: %q is not ip:port", model.ErrInvalidArgument, address)
 		}
-		if id < 0 || id >= model.SnowflakeWorkers {
+		if id < 0 || id >= workers {
 			return nil, fmt.Errorf("%w: snowflake.worker.local_map: worker ID %d of %s is not 0…%d",
-				model.ErrInvalidArgument, id, address, model.SnowflakeWorkers-1)
+				model.ErrInvalidArgument, id, address, workers-1)
 		}
 		if other, taken := holder[id]; taken {
 			return nil, fmt.Errorf("%w: snowflake.worker.local_map: %s and %s both have worker ID %d",
@@ -36,7 +39,7 @@ func Local(ids map[string]int) (*LocalRegistry, error) {
 		}
 		holder[id] = address
 	}
-	return &LocalRegistry{ids: maps.Clone(ids)}, nil
+	return &LocalRegistry{maps.Clone(ids), workers}, nil
 }
 
 // Acquire gives the worker ID of the owner's address. Errors:
@@ -48,7 +51,7 @@ func (l *LocalRegistry) Acquire(ctx context.Context, owner model.Owner) (model.L
 	id, listed := l.ids[owner.Address]
 	if !listed {
 		return model.Lease{}, fmt.Errorf("%w: %s is not in snowflake.worker.local_map: add it with a worker ID of its own, 0…%d, "+
-			"or set snowflake.advertise to an address that is listed", model.ErrNoWorkerID, owner.Address, model.SnowflakeWorkers-1)
+			"or set snowflake.advertise to an address that is listed", model.ErrNoWorkerID, owner.Address, l.workers-1)
 	}
 	return model.Lease{WorkerID: id, Owner: owner, Registry: ModeLocal}, nil
 }

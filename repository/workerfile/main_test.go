@@ -36,7 +36,8 @@ func TestMain(m *testing.M) {
 const address = "10.0.0.5:8080"
 
 func options(dir string) Options {
-	return Options{Dir: dir, Registry: "zk", Address: address, EpochMs: 1_288_834_974_657}
+	return Options{Dir: dir, Registry: "zk", Address: address, 
+		Layout: model.SnowflakeLayout{EpochMs: 1_288_834_974_657, WorkerBits: 10, SeqBits: 12}}
 }
 
 func open(t *testing.T, o Options) *File {
@@ -87,7 +88,7 @@ func TestLocalContract(t *testing.T) {
 	for i := range addresses {
 		ids[workertest.Address(i)] = model.SnowflakeWorkers - 1 - i
 	}
-	registry, err := Local(ids)
+	registry, err := Local(ids, model.SnowflakeWorkers)
 	check.Must(t, err)
 	workertest.Run(t, func(*testing.T) workertest.Backend {
 		return workertest.Backend{
@@ -104,11 +105,16 @@ func TestLocalRefuses(t *testing.T) {
 		"10.0.0.1:80 and 10.0.0.2:80": {"10.0.0.1:80": 5, "10.0.0.2:80": 5, "10.0.0.3:80": 6},
 		"worker ID 1024 of 10.0.0.1":  {"10.0.0.1:80": 1024},
 		"worker ID -1 of 10.0.0.1":    {"10.0.0.1:80": -1},
+		"worker ID 32 of 10.0.0.9":    {"10.0.0.9:80": 32},
 		`"10.0.0.1" is not ip:port`:   {"10.0.0.1": 1},
 		`":80" is not ip:port`:        {":80": 1},
 		`"" is not ip:port`:           {"": 1},
 	} {
-		registry, err := Local(ids)
+		workers := model.SnowflakeWorkers
+		if word == "worker ID 32 of 10.0.0.9" {
+			workers = 32
+		}
+		registry, err := Local(ids, workers)
 		if registry != nil || !errors.Is(err, model.ErrInvalidArgument) || !strings.Contains(err.Error(), word) ||
 			!strings.Contains(err.Error(), "snowflake.worker.local_map") {
 			t.Errorf("got %v, want one that says %s", err, word)
@@ -118,7 +124,7 @@ func TestLocalRefuses(t *testing.T) {
 
 func TestLocal(t *testing.T) {
 	ids := map[string]int{"10.0.0.1:80": 0, "[::1]:80": 1023}
-	registry, err := Local(ids)
+	registry, err := Local(ids, model.SnowflakeWorkers)
 	check.Must(t, err)
 	ids["10.0.0.1:80"] = 7 // the caller's own
 	lease, err := registry.Acquire(t.Context(), model.Owner{Address: "10.0.0.1:80", Token: "t"})

@@ -27,6 +27,25 @@ type record struct {
 	ExpiresAt     int64  `json:"expires_at"`
 	EpochMs       int64  `json:"epoch_ms"`
 	SavedAt       int64  `json:"saved_at"`
+	// Both are 0 for Leaf's, so that a version that has no others reads the file, and
+	// refuses one of others.
+	WorkerBits uint `json:"worker_bits,omitempty"`
+	SeqBits    uint `json:"seq_bits,omitempty"`
+}
+
+// layout is that of the IDs of the lease.
+func (r record) layout() model.SnowflakeLayout {
+	if r.WorkerBits == 0 && r.SeqBits == 0 {
+		return model.SnowflakeLayout{EpochMs: r.EpochMs, WorkerBits: model.LeafWorkerBits, SeqBits: model.LeafSeqBits}
+	}
+	return model.SnowflakeLayout{EpochMs: r.EpochMs, WorkerBits: r.WorkerBits, SeqBits: r.SeqBits}
+}
+
+func (r *record) setLayout(l model.SnowflakeLayout) {
+	r.EpochMs, r.WorkerBits, r.SeqBits = l.EpochMs, l.WorkerBits, l.SeqBits
+	if l.IsLeaf() {
+		r.WorkerBits, r.SeqBits = 0, 0
+	}
 }
 
 func (r record) text() []byte {
@@ -60,9 +79,13 @@ func parse(text []byte) (record, error) {
 	return r, r.check()
 }
 
-// complete wants each key of a record, none as null, and no other.
+// complete wants each key of a record, none as null, and no other. The widths are there
+// together or not at all.
 func complete(keys map[string]json.RawMessage) error {
 	names := []string{"version", "identity", "registry", "address", "worker_id", "reserved_until", "expires_at", "epoch_ms", "saved_at"}
+	if len(keys) > len(names) {
+		names = append(names, "worker_bits", "seq_bits")
+	}
 	for _, name := range names {
 		if value := string(keys[name]); value == "" || value == "null" {
 			return fmt.Errorf("%s is missing", name)
@@ -88,8 +111,12 @@ func (r record) check() error {
 		}
 		return nil
 	}
-	if r.WorkerID < 0 || r.WorkerID >= model.SnowflakeWorkers {
-		return fmt.Errorf("worker ID %d is not 0…%d", r.WorkerID, model.SnowflakeWorkers-1)
+	layout := r.layout()
+	if err := layout.Check(); err != nil {
+		return err
+	}
+	if r.WorkerID < 0 || r.WorkerID >= layout.Workers() {
+		return fmt.Errorf("worker ID %d is not 0…%d", r.WorkerID, layout.Workers()-1)
 	}
 	if r.Registry == "" || r.Address == "" {
 		return errors.New("registry or address is empty")

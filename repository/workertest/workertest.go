@@ -75,6 +75,25 @@ func Run(t *testing.T, fresh func(t *testing.T) Backend) {
 	}
 }
 
+// Few checks that a registry of n worker IDs gives out 0…n-1 and no other. newRegistry
+// opens one in an empty store, each time with a connection of its own.
+func Few(t *testing.T, n int, newRegistry func(t *testing.T) Registry) {
+	t.Helper()
+	seen := map[int]bool{}
+	for i := range n {
+		r := newRegistry(t)
+		lease := acquire(t, r, Owner(i))
+		lease = renew(t, r, lease, now(lease)+second, now(lease)+hour)
+		if lease.WorkerID >= n || seen[lease.WorkerID] {
+			t.Errorf("owner %d got worker ID %d of %d", i, lease.WorkerID, n)
+		}
+		seen[lease.WorkerID] = true
+	}
+	if lease, err := newRegistry(t).Acquire(t.Context(), Owner(n)); !errors.Is(err, model.ErrNoWorkerID) {
+		t.Errorf("one more got %+v, %v, want %v", lease, err, model.ErrNoWorkerID)
+	}
+}
+
 type subtest struct {
 	name string
 	skip func(Backend) bool // nil: for all

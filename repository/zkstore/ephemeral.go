@@ -91,9 +91,9 @@ func (e *ephemeral) takeFree(ctx context.Context, owner model.Owner, now int64, 
 		return model.Lease{}, err
 	}
 	taken := numbers(names)
-	id := slices.Index(taken[:], false)
+	id := slices.Index(taken[:e.workers], false)
 	if id < 0 {
-		return model.Lease{}, errAllOnline
+		return model.Lease{}, e.errAllOnline()
 	}
 	s, err := e.seat(ctx, id)
 	if err != nil {
@@ -106,8 +106,10 @@ func (e *ephemeral) takeFree(ctx context.Context, owner model.Owner, now int64, 
 }
 
 // errAllOnline: each worker ID has a session.
-var errAllOnline = fmt.Errorf("%w: all %d of them are held by instances with a session: stop some, or give a part of them another snowflake.name "+
-	"if their IDs may be equal to those of the others", model.ErrNoWorkerID, model.SnowflakeWorkers)
+func (e *ephemeral) errAllOnline() error {
+	return fmt.Errorf("%w: all %d of them are held by instances with a session: stop some, or give a part of them another snowflake.name "+
+		"if their IDs may be equal to those of the others", model.ErrNoWorkerID, e.workers)
+}
 
 // take makes the owner the holder of a worker ID, after changes that free it. A
 // seat without a holder is free whatever its Expires says: that still bounds the

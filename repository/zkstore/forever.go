@@ -236,7 +236,7 @@ func (f *forever) places(ctx context.Context) ([]place, error) {
 	}
 	var all []place
 	for _, name := range names {
-		if p, ok := f.parse(name); ok && p.id < model.SnowflakeWorkers {
+		if p, ok := f.parse(name); ok && p.id < f.workers {
 			all = append(all, p)
 		}
 	}
@@ -246,8 +246,8 @@ func (f *forever) places(ctx context.Context) ([]place, error) {
 
 // make creates a node for the owner's address.
 func (f *forever) make(ctx context.Context, owner model.Owner, all []place) error {
-	if len(all) > 0 && all[len(all)-1].id == model.SnowflakeWorkers-1 {
-		return errNumbers // the next one would be higher still
+	if len(all) > 0 && all[len(all)-1].id == f.workers-1 {
+		return f.errNumbers() // the next one would be higher still
 	}
 	rep, err := reportOf(owner)
 	if err != nil {
@@ -257,15 +257,17 @@ func (f *forever) make(ctx context.Context, owner model.Owner, all []place) erro
 	if err != nil {
 		return err
 	}
-	if p, _ := f.parse(path.Base(at)); p.id < model.SnowflakeWorkers {
+	if p, _ := f.parse(path.Base(at)); p.id < f.workers {
 		return nil
 	}
 	if err := f.delete(ctx, at); err != nil {
-		return fmt.Errorf("%w (and %s could not be removed: %w)", errNumbers, at, err)
+		return fmt.Errorf("%w (and %s could not be removed: %w)", f.errNumbers(), at, err)
 	}
-	return errNumbers
+	return f.errNumbers()
 }
 
 // errNumbers: ZooKeeper counts on for ever.
-var errNumbers = fmt.Errorf("%w: ZooKeeper has numbered %d addresses, and a number is never used again, neither after its node was removed: "+
-	"stop all instances and set snowflake.worker.mode to zk_recycle, or snowflake.name to a new name", model.ErrNoWorkerID, model.SnowflakeWorkers)
+func (f *forever) errNumbers() error {
+	return fmt.Errorf("%w: ZooKeeper has numbered %d addresses, and a number is never used again, neither after its node was removed: "+
+		"stop all instances and set snowflake.worker.mode to zk_recycle, or snowflake.name to a new name", model.ErrNoWorkerID, f.workers)
+}

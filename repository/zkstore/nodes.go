@@ -176,13 +176,14 @@ type tree struct {
 	since    string
 	registry string
 	title    string // mode and name, of which the registry's identity begins
+	workers  int    // how many worker IDs there are
 }
 
 func newTree(o Options, l *link) tree {
 	lock := path.Join("/lock", o.Name)
 	return tree{link: l, root: path.Join("/snowflake", o.Name), lock: lock,
 		clock: path.Join(lock, "clock"), since: path.Join(lock, "since-"+o.Mode),
-		registry: path.Join(lock, "registry"), title: o.Mode + " " + o.Name}
+		registry: path.Join(lock, "registry"), title: o.Mode + " " + o.Name, workers: o.Workers}
 }
 
 // moment is the servers' clock in an Acquire and from when on nothing was

@@ -53,7 +53,7 @@ func (r *recycle) acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 			continue
 		}
 		id, err := strconv.Atoi(string(n.data))
-		if err != nil || id < 0 || id >= model.SnowflakeWorkers {
+		if err != nil || id < 0 || id >= r.workers {
 			return model.Lease{}, fmt.Errorf("%s %w: %q", n.path, errForeign, n.data)
 		}
 		s, err := r.slot(ctx, id)
@@ -101,7 +101,7 @@ func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index []node, 
 		return model.Lease{}, err
 	}
 	var unheld, givenBack []int
-	for id := range model.SnowflakeWorkers {
+	for id := range r.workers {
 		switch {
 		case used[id]:
 		case spare[id]:
@@ -110,7 +110,7 @@ func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index []node, 
 			unheld = append(unheld, id)
 		}
 	}
-	m, err := r.identify(ctx, now, len(unheld) == model.SnowflakeWorkers)
+	m, err := r.identify(ctx, now, len(unheld) == r.workers)
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -124,7 +124,7 @@ func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index []node, 
 		}
 	}
 	if len(free) == 0 {
-		return model.Lease{}, errAllHeld
+		return model.Lease{}, r.errAllHeld()
 	}
 	s, err := r.slot(ctx, free[rand.IntN(len(free))])
 	if err != nil {
@@ -138,7 +138,7 @@ func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index []node, 
 
 // overdue lists the worker IDs whose holders may lose them.
 func (r *recycle) overdue(ctx context.Context, now int64) (ids []int, err error) {
-	slots := make([]slot, model.SnowflakeWorkers)
+	slots := make([]slot, r.workers)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(readers)
 	for id := range slots {
@@ -163,8 +163,10 @@ func (r *recycle) overdue(ctx context.Context, now int64) (ids []int, err error)
 func (r *recycle) over(rec record, now int64) bool { return rec.liveUntil()+r.margin < now }
 
 // errAllHeld: no lease has run out.
-var errAllHeld = fmt.Errorf("%w: all %d of them are held by instances that report: stop some, or give a part of them another snowflake.name "+
-	"if their IDs may be equal to those of the others", model.ErrNoWorkerID, model.SnowflakeWorkers)
+func (r *recycle) errAllHeld() error {
+	return fmt.Errorf("%w: all %d of them are held by instances that report: stop some, or give a part of them another snowflake.name "+
+		"if their IDs may be equal to those of the others", model.ErrNoWorkerID, r.workers)
+}
 
 // take makes the owner the holder of a slot, in one transaction with what leads to it,
 // and no longer leads to the one that had the slot.

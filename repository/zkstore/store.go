@@ -40,6 +40,7 @@
 package zkstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,6 +86,7 @@ func New(o Options) (*Store, error) {
 	if o.ReclaimMargin == 0 {
 		o.ReclaimMargin = defaultMargin
 	}
+	o.Workers = cmp.Or(o.Workers, model.SnowflakeWorkers)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -223,6 +225,9 @@ type Options struct {
 	// other addresses in ModeRecycle; 0 means 5 s. It covers the difference
 	// between the clocks of two servers, one of which leads after the other.
 	ReclaimMargin time.Duration
+	// Workers is how many worker IDs there are: 0…Workers-1; 0 means
+	// model.SnowflakeWorkers, which is the most.
+	Workers int
 	// Log gets what the client library says, at level debug; nil discards it.
 	Log *slog.Logger
 }
@@ -260,6 +265,9 @@ func (o Options) validate() error {
 	}
 	if o.ReclaimMargin < 0 {
 		refuse("the reclaim margin cannot be negative")
+	}
+	if o.Workers < 0 || o.Workers > model.SnowflakeWorkers {
+		refuse("there are 1…%d worker IDs, not %d", model.SnowflakeWorkers, o.Workers)
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("%w: %w", model.ErrInvalidArgument, errors.Join(errs...))

@@ -137,24 +137,57 @@ func tagCommands(t *testing.T, dir string, s settings) {
 	}
 }
 
-// TestE2ELeafEpochChanged: an epoch that IDs were issued with stays.
+// TestE2ELeafEpochChanged: an epoch and widths that IDs were issued with stay.
 func TestE2ELeafEpochChanged(t *testing.T) {
 	story(t)
 	i := newInstance(t, "instance", "10.0.0.1:8080", nil, nil)
-	other := []string{"serve", "--server.addr", "127.0.0.1:0", "--snowflake.epoch_ms", "1600000000000"}
 	i.start()
 	i.serves(startLimit)
 	i.stop()
-	o := shardidIn(t, i.dir, i.settings, other...)
-	for _, part := range []string{"1600000000000", "1288834974657", "epoch_ms"} {
-		if o.exit != 1 || !strings.Contains(o.stderr, part) {
-			t.Errorf("%+v: exit 1 and %q are wanted", o, part)
+	for key, value := range map[string]string{"epoch_ms": "1600000000000", "worker_bits": "9", "seq_bits": "11"} {
+		o := shardidIn(t, i.dir, i.settings, "serve", "--server.addr", "127.0.0.1:0", "--snowflake."+key, value)
+		for _, part := range []string{key + "=" + value, "epoch_ms=1288834974657"} {
+			if o.exit != 1 || !strings.Contains(o.stderr, part) {
+				t.Errorf("%+v: exit 1 and %q are wanted", o, part)
+			}
 		}
-	}
-	if lines := strings.Count(o.stderr, "shardid: "); lines != 1 {
-		t.Errorf("%d explanations: %s", lines, o.stderr)
+		if lines := strings.Count(o.stderr, "shardid: "); lines != 1 {
+			t.Errorf("%d explanations: %s", lines, o.stderr)
+		}
 	}
 	i.start()
 	i.serves(startLimit)
 	i.books.settle(t, "with the old epoch again")
+}
+
+// TestE2ELeafJavaScript: with 5 and 7 bits snowflakes fit JavaScript's numbers, and each
+// place that takes them apart knows the widths.
+func TestE2ELeafJavaScript(t *testing.T) {
+	story(t)
+	widths := []string{"--snowflake.worker_bits", "5", "--snowflake.seq_bits", "7", "--snowflake.sequence_start", "16", "--snowflake.epoch_ms", "1767225600000"}
+	d := serve(t, nil, append([]string{"--demo"}, widths...)...)
+	eventually(t, startLimit, "the mode serves", func() bool { return d.get("/api/snowflake/get/x").status == 200 })
+	seen := map[string]bool{}
+	for range 3 {
+		for id := range strings.Lines(d.want("/api/snowflake/get/x"+"?count=1000", 200, 0).body) {
+			id = strings.TrimSpace(id)
+			if n := number64(t, id); seen[id] || n <= 0 || n >= 1<<53 {
+				t.Fatalf("%s is no number of JavaScript, or came twice: %v", id, seen[id])
+			}
+			seen[id] = true
+		}
+	}
+	for id := range seen {
+		when := 1767225600000 + number64(t, id)>>12
+		worker, seq := number64(t, id)>>7&31, number64(t, id)&127
+		leaf := d.get("/decodeSnowflakeId?snowflakeId=" + id).body
+		if want := fmt.Sprintf(`"workerId":"%d","sequenceId":"%d"`, worker, seq); !strings.Contains(leaf, fmt.Sprint(when)) || !strings.Contains(leaf, want) {
+			t.Errorf("%s: %s, want %d and %s", id, leaf, when, want)
+		}
+		line := must(t, nil, append([]string{"decode", "--json", "--kind", "snowflake", id}, widths...)...)
+		if !strings.Contains(line, fmt.Sprintf(`"timestamp":%d`, when)) || !strings.Contains(line, fmt.Sprintf(`"workerId":%d`, worker)) {
+			t.Errorf("%s: %s", id, line)
+		}
+		break
+	}
 }

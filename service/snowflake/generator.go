@@ -9,22 +9,16 @@ import (
 	"shardid/model"
 )
 
-const (
-	timeBits   = 41 // of milliseconds: 69.7 years
-	workerBits = 10
-	seqBits    = 12
-	// sequences is the format's cap of IDs a millisecond.
-	sequences = 1 << seqBits
-	maxTime   = 1<<timeBits - 1
-)
-
 // Options of a Generator.
 type Options struct {
 	// EpochMs is the start of the IDs' time, Unix milliseconds.
 	EpochMs int64
+	// WorkerBits and SeqBits are the widths of the IDs, see model.SnowflakeLayout; with
+	// both 0 they are Leaf's.
+	WorkerBits, SeqBits uint
 	// SequenceStart bounds the random sequence that a new millisecond starts at:
 	// 0…SequenceStart-1, so that IDs of a low rate are not all even. Leaf has 100;
-	// 0 and 1 start at 0. At most 4096.
+	// 0 and 1 start at 0. At most 2^SeqBits.
 	SequenceStart int
 	// Tolerance is how far the clock may be behind and still be waited for; Leaf
 	// has 5 ms.
@@ -44,7 +38,11 @@ type Options struct {
 // core spins. With fewer callers than IDs no millisecond is used up in time any
 // more, and 100 ms after the last that was, the lag is 0, whatever it had been.
 type Generator struct {
-	opts Options
+	opts      Options
+	layout    model.SnowflakeLayout
+	sequences int  // the layout's cap of IDs a millisecond
+	timeShift uint // where the time begins in an ID
+
 	term atomic.Pointer[term]
 	last atomic.Int64 // time of the last ID of the terms that ended, Unix ms
 }
@@ -52,21 +50,36 @@ type Generator struct {
 // New makes a generator that refuses until Begin and Extend. The error is
 // model.ErrInvalidArgument.
 func New(opts Options) (*Generator, error) {
-	if opts.SequenceStart < 0 || opts.SequenceStart > sequences {
-		return nil, fmt.Errorf("%w: the bound of the sequence's start is %d, not in 0…%d", model.ErrInvalidArgument, opts.SequenceStart, sequences)
+	layout := model.SnowflakeLayout{EpochMs: opts.EpochMs, WorkerBits: opts.WorkerBits, SeqBits: opts.SeqBits}
+	if opts.WorkerBits == 0 && opts.SeqBits == 0 {
+		layout.WorkerBits, layout.SeqBits = model.LeafWorkerBits, model.LeafSeqBits
+	}
+	if err := layout.Check(); err != nil {
+		return nil, err
+	}
+	if opts.SequenceStart < 0 || opts.SequenceStart > layout.Sequences() {
+		return nil, fmt.Errorf("%w: the bound of the sequence's start is %d, not in 0…%d",
+			model.ErrInvalidArgument, opts.SequenceStart, layout.Sequences())
 	}
 	if opts.Now == nil {
 		opts.Now = SystemClock()
 	}
-	g := &Generator{opts: opts}
+	g := &Generator{
+		opts: opts, layout: layout, sequences: layout.Sequences(), timeShift: layout.WorkerBits + layout.SeqBits,
+	}
 	g.End(fmt.Errorf("%w: none has been acquired yet", model.ErrNoLease))
 	return g, nil
 }
 
-// Begin takes up a worker ID, 0…1023, whose IDs up to Unix ms after may have been
-// issued. Nothing is issued before Extend.
+// Begin takes up a worker ID, whose IDs up to Unix ms after may have been issued. Nothing
+// is issued before Extend, and nothing at all with a worker ID that the layout has no room
+// for: its IDs would be those of others.
 func (g *Generator) Begin(workerID int, after int64) {
-	g.replace(&term{worker: int64(workerID) << seqBits}, after)
+	if workerID < 0 || workerID >= g.layout.Workers() {
+		g.End(fmt.Errorf("%w: worker ID %d is not 0…%d", model.ErrNoLease, workerID, g.layout.Workers()-1))
+		return
+	}
+	g.replace(&term{worker: int64(workerID) << g.layout.SeqBits}, after)
 }
 
 // replace ends the present term before the next one can issue: their
@@ -112,9 +125,9 @@ func (g *Generator) Take(n int) (first int64, got int, wait time.Duration, err e
 	m := mark(t.mark.Load())
 	wall, mono := g.opts.Now()
 	ms := m.at() + g.opts.EpochMs
-	if m.goesOn(wall-ms*int64(time.Millisecond), n) && t.allows(ms, mono) &&
+	if m.goesOn(wall-ms*int64(time.Millisecond), n, g.sequences) && t.allows(ms, mono) &&
 		t.mark.CompareAndSwap(int64(m), int64(m)+int64(n)) {
-		return t.id(m), n, 0, nil
+		return g.id(t, m), n, 0, nil
 	}
 	return g.takeAnew(n)
 }
@@ -138,9 +151,9 @@ func (g *Generator) takeAnew(n int) (first int64, got int, wait time.Duration, e
 		if ms := from.at() + g.opts.EpochMs; !t.allows(ms, mono) {
 			return 0, 0, 0, t.refusal(ms)
 		}
-		got = min(n, sequences-from.used())
+		got = min(n, g.sequences-from.used())
 		if t.mark.CompareAndSwap(int64(last), int64(from)+int64(got)) {
-			return t.id(from), got, 0, nil
+			return g.id(t, from), got, 0, nil
 		}
 	}
 }
@@ -149,12 +162,12 @@ func (g *Generator) takeAnew(n int) (first int64, got int, wait time.Duration, e
 // long to wait for one.
 func (g *Generator) next(t *term, m mark, wall int64, n int) (from mark, wait time.Duration, err error) {
 	now := wall/int64(time.Millisecond) - g.opts.EpochMs
-	at, slack, used := m.at(), m.slack(), m.used()
+	at, slack, used, sequences := m.at(), m.slack(), m.used(), g.sequences
 	if m == unused {
 		at, slack, used = max(t.after-g.opts.EpochMs, -1), 0, sequences
 	}
 	switch {
-	case now < 0 || now > maxTime:
+	case now < 0 || now > g.layout.MaxMs()-g.opts.EpochMs:
 		return 0, 0, g.outOfTime(wall)
 	case now < at:
 		wait, err = g.behind(at, wall, m == unused)
@@ -179,7 +192,7 @@ func (g *Generator) start(n int) int {
 	if g.opts.SequenceStart < 2 {
 		return 0
 	}
-	return min(rand.IntN(g.opts.SequenceStart), max(sequences-n, 0))
+	return min(rand.IntN(g.opts.SequenceStart), max(g.sequences-n, 0))
 }
 
 // until is the time to the start of a millisecond since the epoch.
@@ -208,14 +221,14 @@ func (g *Generator) outOfTime(wall int64) error {
 			model.ErrTimeExhausted, formatMs(ms), formatMs(g.opts.EpochMs))
 	}
 	return fmt.Errorf("%w: 41 bits of milliseconds from %s ended at %s: a new snowflake.epoch_ms and a new database are needed",
-		model.ErrTimeExhausted, formatMs(g.opts.EpochMs), formatMs(g.opts.EpochMs+maxTime))
+		model.ErrTimeExhausted, formatMs(g.opts.EpochMs), formatMs(g.layout.MaxMs()))
 }
 
 // Remaining is how long the 41 bits of time last, from the clock's now; negative
 // when they have ended.
 func (g *Generator) Remaining() time.Duration {
 	wall, _ := g.opts.Now()
-	left := g.opts.EpochMs + maxTime - wall/int64(time.Millisecond)
+	left := g.layout.MaxMs() - wall/int64(time.Millisecond)
 	return time.Duration(left) * time.Millisecond
 }
 
@@ -237,9 +250,9 @@ type term struct {
 	ended error
 }
 
-// id is the first ID that continues from a mark.
-func (t *term) id(m mark) int64 {
-	return m.at()<<(workerBits+seqBits) | t.worker | int64(m.used())
+// id is the first ID of a term that continues from a mark.
+func (g *Generator) id(t *term, m mark) int64 {
+	return m.at()<<(g.timeShift&63) | t.worker | int64(m.used())
 }
 
 // allows holds an ID's time, Unix ms, against the bounds of the grant.
@@ -259,8 +272,8 @@ func (t *term) refusal(ms int64) error {
 }
 
 const (
-	// usedBits holds how many sequence numbers of a millisecond are used, 0…4096.
-	usedBits = seqBits + 1
+	// usedBits holds how many sequence numbers of a millisecond are used, 0…2^14.
+	usedBits = 15
 	// slackBits holds 0…catchUp.
 	slackBits = 7
 	// catchUp is for how many milliseconds, after one that was used up in time, the
@@ -277,7 +290,7 @@ const (
 // time, one less for each that followed it without a gap, and else 0.
 type mark int64
 
-// No ID has these: each says that more than 4096 sequences are used.
+// No ID has these: each says that more than 2^14 sequences are used.
 const (
 	unused mark = -2 // before the first ID
 	closed mark = -1 // after the term: it makes a Take fail that read the mark before
@@ -295,6 +308,6 @@ func (m mark) used() int    { return int(m & (1<<usedBits - 1)) }
 // nanoseconds ago that millisecond began, and leave one more: who takes the last
 // may change the slack. It divides nothing, as all that follows the reading of the
 // clock is waited for.
-func (m mark) goesOn(past int64, n int) bool {
+func (m mark) goesOn(past int64, n, sequences int) bool {
 	return uint64(past) < uint64(m.slack()+1)*uint64(time.Millisecond) && n < sequences-m.used()
 }

@@ -97,6 +97,66 @@ func TestSequenceStartsAtRandom(t *testing.T) {
 	}
 }
 
+// TestOtherWidths: every layout issues all IDs of its milliseconds, each once, with the
+// parts in their places, up to its last one; and none of a worker ID it has no room for.
+func TestOtherWidths(t *testing.T) {
+	for _, widths := range [][2]uint{{10, 12}, {5, 7}, {8, 14}, {1, 1}, {10, 1}} {
+		layout := model.SnowflakeLayout{EpochMs: epoch, WorkerBits: widths[0], SeqBits: widths[1]}
+		h := &hand{}
+		newGenerator := func() *snowflake.Generator {
+			g, err := snowflake.New(snowflake.Options{
+				EpochMs: epoch, WorkerBits: widths[0], SeqBits: widths[1], SequenceStart: 2, Now: h.now,
+			})
+			check.Must(t, err)
+			return g
+		}
+		decoder := model.Decoder{Snowflake: layout}
+		seen := map[int64]bool{}
+		for _, worker := range []int{0, layout.Workers() - 1} {
+			g := newGenerator()
+			begin(g, worker, 0)
+			for now := int64(someday); now < someday+20; now += 1 + now%3 { // some milliseconds late
+				h.set(now)
+				for n := 1; ; n = n*3 + 1 {
+					first, got, _, err := g.Take(n)
+					check.Must(t, err)
+					if got == 0 {
+						break
+					}
+					for id := first; id < first+int64(got); id++ {
+						parts, err := decoder.Decode(model.KindSnowflake, id)
+						check.Must(t, err)
+						ms, _ := parts[0].Value.(int64)
+						if seen[id] || parts[2].Value != int64(worker) || ms > now || ms < someday {
+							t.Fatalf("%v: %d twice (%v), or %+v at %d", widths, id, seen[id], parts, now)
+						}
+						seen[id] = true
+					}
+				}
+			}
+			if least := 19 * layout.Sequences(); len(seen) < least { // the first begins at random
+				t.Errorf("%v: %d IDs, want %d at least", widths, len(seen), least)
+			}
+			clear(seen)
+		}
+		g := newGenerator()
+		h.set(layout.MaxMs())
+		begin(g, layout.Workers()-1, 0)
+		first, got, _, err := g.Take(math.MaxInt)
+		check.Must(t, err)
+		check.Equal(t, first+int64(got), int64(1)<<(41+widths[0]+widths[1]), widths, "the ID after the last one")
+		h.set(layout.MaxMs() + 1)
+		check.Is(t, check.Err(g.Take(1)), model.ErrTimeExhausted, widths)
+		for _, worker := range []int{-1, layout.Workers()} {
+			begin(g, worker, 0)
+			check.Is(t, check.Err(g.Take(1)), model.ErrNoLease, widths, "worker", worker)
+		}
+	}
+	for _, widths := range [][2]uint{{0, 12}, {10, 0}, {11, 11}, {7, 15}, {9, 14}, {math.MaxUint, 1}} {
+		check.Is(t, check.Err(snowflake.New(snowflake.Options{WorkerBits: widths[0], SeqBits: widths[1]})), model.ErrInvalidArgument, widths)
+	}
+}
+
 func TestAsMuchAsOneLikes(t *testing.T) {
 	g, _ := granted(t, 0)
 	for _, c := range []struct{ n, got int }{{1, 1}, {math.MaxInt, 4095}, {math.MaxInt, 0}} {

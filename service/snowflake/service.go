@@ -1,6 +1,6 @@
 // Package snowflake makes 64-bit IDs of 41 bits of milliseconds since an epoch, a
-// 10-bit worker ID and a 12-bit sequence, as Twitter's Snowflake and Meituan's
-// Leaf do.
+// worker ID and a sequence, of 10 and 12 bits as Twitter's Snowflake and Meituan's Leaf
+// have them, or of others.
 //
 // A [Generator] turns a clock and a granted worker ID into IDs. It never waits,
 // logs or remembers anything beyond its last ID, and it issues only inside the

@@ -111,6 +111,7 @@ type span struct {
 type world struct {
 	rng        *rand.Rand
 	mutant     mutant
+	layout     model.SnowflakeLayout
 	now        int64 // true time, Unix ms
 	registries []*simRegistry
 	config     int // the registry of the instances that start from now on
@@ -131,6 +132,8 @@ type world struct {
 
 func newWorld(seed uint64, m mutant) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 4)), mutant: m, now: simStart, owned: map[int64][]span{}}
+	widths := [][2]uint{{10, 12}, {5, 7}, {8, 14}, {3, 5}}[seed%4]
+	w.layout = model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: widths[0], SeqBits: widths[1]}
 	for n := range 2 {
 		kind := simKind(w.rng.IntN(3))
 		mode := fmt.Sprint("sim", min(n, w.rng.IntN(2))) // the second may be of the same mode, elsewhere
@@ -332,7 +335,10 @@ func (w *world) setClock(i *instance) {
 func (w *world) boot(i *instance) {
 	w.lives++
 	i.life, i.term, i.born, i.config, i.stale = w.lives, 0, w.now, w.config, false
-	gen, err := snowflake.New(snowflake.Options{EpochMs: 1288834974657, Tolerance: 5 * time.Millisecond, Now: i.clock})
+	gen, err := snowflake.New(snowflake.Options{
+		EpochMs: w.layout.EpochMs, WorkerBits: w.layout.WorkerBits, SeqBits: w.layout.SeqBits,
+		Tolerance: 5 * time.Millisecond, Now: i.clock,
+	})
 	if err != nil {
 		panic(err)
 	}
@@ -418,7 +424,8 @@ func (w *world) issue(i *instance) {
 		return
 	}
 	w.issued++
-	ms, worker := id>>22+1288834974657, id>>12&1023
+	bits := w.layout
+	ms, worker := id>>(bits.WorkerBits+bits.SeqBits)+bits.EpochMs, id>>bits.SeqBits&int64(bits.Workers()-1)
 	if ms > i.durable && w.mutant == noMutant {
 		w.failed = fmt.Errorf("%s issued an ID of %d, its bound is %d", i, ms-simStart, i.durable-simStart)
 	}

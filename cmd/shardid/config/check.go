@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -253,8 +255,20 @@ func (r Redis) conflict() string {
 }
 
 func (c Config) modesConflict() string {
-	w, u := c.Snowflake.Worker, c.UID
+	s, w, u := c.Snowflake, c.Snowflake.Worker, c.UID
+	for _, address := range slices.Sorted(maps.Keys(w.LocalMap)) {
+		if id := w.LocalMap[address]; id >= 1<<s.WorkerBits {
+			return fmt.Sprintf("snowflake.worker.local_map gives %s the worker ID %d, and snowflake.worker_bits %d has room for 0…%d: "+
+				"give it another one", address, id, s.WorkerBits, 1<<s.WorkerBits-1)
+		}
+	}
 	switch sum := u.TimeBits + u.WorkerBits + u.SeqBits; {
+	case s.WorkerBits+s.SeqBits > 22:
+		return fmt.Sprintf("snowflake.worker_bits and snowflake.seq_bits add up to %d: make the sum 22 or less, as 41 bits are time",
+			s.WorkerBits+s.SeqBits)
+	case s.SequenceStart > 1<<s.SeqBits:
+		return fmt.Sprintf("snowflake.sequence_start %d is more than the %d IDs that snowflake.seq_bits %d gives a millisecond: "+
+			"lower it, a few leave room for most of them", s.SequenceStart, 1<<s.SeqBits, s.SeqBits)
 	case w.Mode == "local" && len(w.LocalMap) == 0:
 		return "snowflake.worker.mode is local but snowflake.worker.local_map is empty: " +
 			"list ip:port with a worker ID for each instance"

@@ -209,13 +209,17 @@ type Snowflake struct {
 	// EpochMS is the start of the IDs' time in milliseconds since 1970-01-01 UTC, up to
 	// the year 2100. The default is Leaf's.
 	EpochMS int64 `yaml:"epoch_ms" default:"1288834974657" validate:"min=0,max=4102444800000"`
+	// WorkerBits is the width of the worker ID, SeqBits that of the sequence: together at
+	// most 22, as 41 bits are time. The defaults are Leaf's.
+	WorkerBits int `yaml:"worker_bits" default:"10" validate:"min=1,max=10"`
+	SeqBits    int `yaml:"seq_bits" default:"12" validate:"min=1,max=14"`
 	// Name is the namespace of worker IDs, Leaf's leaf.name: 1…128 of letters,
 	// digits, '.', '_', '-', starting with a letter or digit.
 	Name string `yaml:"name" default:"shardid" validate:"name"`
 	// Advertise is the identity of this instance, ip:port. Empty: the first usable one.
 	Advertise string `yaml:"advertise" validate:"ipport"`
 	// SequenceStart bounds the random sequence a millisecond starts at; 0 starts
-	// at 0. The default is Leaf's.
+	// at 0; at most 2^SeqBits. The default is Leaf's.
 	SequenceStart int `yaml:"sequence_start" default:"100" validate:"min=0,max=4096"`
 	// ClockTolerance is how far the clock may be back and is waited for. The default is
 	// Leaf's.
