@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 
 	"shardid/model"
@@ -26,6 +27,7 @@ const (
 	workerMySQL       = "mysql"
 	workerRedis       = "redis"
 	workerLocal       = workerfile.ModeLocal
+	workerOrdinal     = workerfile.ModeOrdinal
 )
 
 // snowflakeMode is the snowflake mode as it is wired.
@@ -109,6 +111,20 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	case workerZKEphemeral:
 		opts.TTL = a.cfg.ZooKeeper.SessionTimeout
 	case workerRedis:
+	case workerOrdinal:
+		host, err := os.Hostname()
+		if err != nil {
+			return err
+		}
+		ordinal := workerfile.Ordinal(host, layout.Workers())
+		opts.Registry, opts.FileOnly = a.stores.Registry(observe.File, ordinal), true
+		opts.OpenFile = func(address string) (worker.File, error) {
+			o, err := a.workerFile(address)
+			if err != nil {
+				return nil, err
+			}
+			return ordinal.Open(o, worker.Ahead+s.MaxClockOffset)
+		}
 	default:
 		opts.OpenFile, opts.FileOnly = a.openWorkerFile, s.Worker.Mode == workerLocal
 	}
@@ -120,7 +136,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	return nil
 }
 
-// registry is what snowflake.worker.mode names, decorated.
+// registry is what snowflake.worker.mode names, decorated; nil for ordinal.
 func (a *App) registry(zoo *zkstore.Store, lists *redisstore.Store) (worker.Registry, error) {
 	s, workers := a.cfg.Snowflake, snowflakeLayout(a.cfg).Workers()
 	switch s.Worker.Mode {
@@ -129,6 +145,8 @@ func (a *App) registry(zoo *zkstore.Store, lists *redisstore.Store) (worker.Regi
 	case workerRedis:
 		opts := redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Acks: s.Worker.RedisAcks, Workers: workers}
 		return a.stores.Registry(observe.Redis, lists.Workers(opts)), nil
+	case workerOrdinal:
+		return nil, nil //nolint:nilnil // it belongs together with its worker file
 	case workerLocal:
 		local, err := workerfile.Local(s.Worker.LocalMap, workers)
 		return a.stores.Registry(observe.File, local), err
@@ -137,16 +155,25 @@ func (a *App) registry(zoo *zkstore.Store, lists *redisstore.Store) (worker.Regi
 	}
 }
 
-// openWorkerFile opens <data_dir>/<name>/<port>/worker.json.
+// openWorkerFile opens the worker file of an address.
 func (a *App) openWorkerFile(address string) (worker.File, error) {
+	o, err := a.workerFile(address)
+	if err != nil {
+		return nil, err
+	}
+	return workerfile.Open(o)
+}
+
+// workerFile says where the worker file of an address is: <data_dir>/<name>/<port>/worker.json.
+func (a *App) workerFile(address string) (workerfile.Options, error) {
 	_, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("read the address of this instance: %w", err)
+		return workerfile.Options{}, fmt.Errorf("read the address of this instance: %w", err)
 	}
-	return workerfile.Open(workerfile.Options{
+	return workerfile.Options{
 		Dir:      filepath.Join(a.cfg.DataDir, a.cfg.Snowflake.Name, port),
 		Registry: a.cfg.Snowflake.Worker.Mode, Address: address, Layout: snowflakeLayout(a.cfg),
-	})
+	}, nil
 }
 
 // startSnowflake begins to look for a worker ID.

@@ -15,6 +15,7 @@ import (
 // alone, so an address must not move to a machine without it. Safe for
 // concurrent use.
 type LocalRegistry struct {
+	stateless
 	ids     map[string]int
 	workers int // how many worker IDs there are
 }
@@ -39,7 +40,7 @@ func Local(ids map[string]int, workers int) (*LocalRegistry, error) {
 		}
 		holder[id] = address
 	}
-	return &LocalRegistry{maps.Clone(ids), workers}, nil
+	return &LocalRegistry{ids: maps.Clone(ids), workers: workers}, nil
 }
 
 // Acquire gives the worker ID of the owner's address. Errors:
@@ -56,8 +57,11 @@ func (l *LocalRegistry) Acquire(ctx context.Context, owner model.Owner) (model.L
 	return model.Lease{WorkerID: id, Owner: owner, Registry: ModeLocal}, nil
 }
 
+// stateless is what the registries share that store nothing.
+type stateless struct{}
+
 // Renew returns the lease as it is: no other instance can take it.
-func (l *LocalRegistry) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
+func (stateless) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
 	if err := done(ctx); err != nil {
 		return model.Lease{}, err
 	}
@@ -65,10 +69,10 @@ func (l *LocalRegistry) Renew(ctx context.Context, lease model.Lease) (model.Lea
 }
 
 // Release does nothing.
-func (l *LocalRegistry) Release(ctx context.Context, _ model.Lease) error { return done(ctx) }
+func (stateless) Release(ctx context.Context, _ model.Lease) error { return done(ctx) }
 
 // Peers knows none.
-func (l *LocalRegistry) Peers(ctx context.Context) ([]model.WorkerPeer, error) { return nil, done(ctx) }
+func (stateless) Peers(ctx context.Context) ([]model.WorkerPeer, error) { return nil, done(ctx) }
 
 func done(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 const address = "10.0.0.5:8080"
 
 func options(dir string) Options {
-	return Options{Dir: dir, Registry: "zk", Address: address, 
+	return Options{Dir: dir, Registry: "zk", Address: address,
 		Layout: model.SnowflakeLayout{EpochMs: 1_288_834_974_657, WorkerBits: 10, SeqBits: 12}}
 }
 

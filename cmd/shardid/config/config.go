@@ -234,8 +234,9 @@ type Snowflake struct {
 
 // Worker is where a snowflake instance gets its worker ID.
 type Worker struct {
-	// Mode is zk, zk_recycle, zk_ephemeral, mysql (also serves on SQLite), redis or local.
-	Mode string `yaml:"mode" default:"mysql" validate:"oneof=zk zk_recycle zk_ephemeral mysql redis local"`
+	// Mode is zk, zk_recycle, zk_ephemeral, mysql (also serves on SQLite), redis, local or
+	// ordinal.
+	Mode string `yaml:"mode" default:"mysql" validate:"oneof=zk zk_recycle zk_ephemeral mysql redis local ordinal"`
 	// LocalMap maps ip:port to a worker ID, each once, for local.
 	LocalMap map[string]int `yaml:"local_map" validate:"unique,dive,keys,ipport,endkeys,min=0,max=1023"`
 	// Expiry is how long an instance goes on without its registry, and for how long

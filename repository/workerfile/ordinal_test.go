@@ -1,0 +1,90 @@
+package workerfile
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/scripts/check"
+)
+
+func TestOrdinalOfAHost(t *testing.T) {
+	for host, want := range map[string]int{
+		"shardid-0": 0, "shardid-31": 31, "a-b-7": 7, "shardid-12.shardid-pods.ids.svc.cluster.local": 12,
+	} {
+		lease, err := Ordinal(host, 32).Acquire(t.Context(), model.Owner{Address: address, Token: "t"})
+		check.OK(t, err, host)
+		set, _, _ := strings.Cut(host, ".")
+		set = set[:strings.LastIndexByte(set, '-')]
+		if lease.WorkerID != want || lease.Registry != "ordinal "+set {
+			t.Errorf("%s: %+v", host, lease)
+		}
+	}
+	for host, says := range map[string]string{
+		"shardid-32": "not a worker ID, 0…31", "shardid-99999999999999999999": "not a worker ID, 0…31",
+		"shardid": "does not end in a hyphen and a number", "": "does not end", "-3": "does not end", "3": "does not end",
+		"shardid-03": "does not end", "shardid-x2": "does not end", "shardid-7d9f8b6c5-x2x4z": "does not end", "shardid-3-": "does not end",
+		"shardid.example-3": "does not end", "shardid3": "does not end", "shardid-+3": "does not end",
+	} {
+		lease, err := Ordinal(host, 32).Acquire(t.Context(), model.Owner{Address: address, Token: "t"})
+		if !errors.Is(err, model.ErrNoWorkerID) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %+v, %v, want %s", host, lease, err, says)
+		}
+	}
+}
+
+// TestOrdinalFile: a file that is new, or of another mode, says nothing of what an earlier
+// life reserved, so that is left out; one of another pod is refused.
+func TestOrdinalFile(t *testing.T) {
+	dir := t.TempDir()
+	o := options(dir)
+	o.Registry = ModeOrdinal
+	after := func(f *File, r *OrdinalRegistry) int64 {
+		t.Helper()
+		lease, err := r.Acquire(t.Context(), model.Owner{Address: address, Identity: f.Identity(), Token: "t"})
+		check.Must(t, err)
+		return lease.After
+	}
+	for _, registry := range []string{"", ModeLocal} { // an empty folder, and one that another mode has used
+		if registry != "" {
+			local := o
+			local.Registry = registry
+			f := open(t, local)
+			store(t, f, lease(7, 5000))
+			closeFile(t, f)
+		}
+		r := Ordinal("shardid-3", 32)
+		began := time.Now()
+		f, err := r.Open(o, time.Minute)
+		check.Must(t, err)
+		if got := after(f, r); got < began.Add(time.Minute).UnixMilli() || got > time.Now().Add(time.Minute).UnixMilli() {
+			t.Errorf("%q: nothing is left out before %d", registry, got)
+		}
+		closeFile(t, f)
+	}
+	r := Ordinal("shardid-3", 32)
+	f, err := r.Open(o, time.Minute)
+	check.Must(t, err)
+	l := lease(3, 5000)
+	l.Registry = "ordinal shardid"
+	store(t, f, l)
+	closeFile(t, f)
+
+	r = Ordinal("shardid-3", 32)
+	f, err = r.Open(o, time.Minute)
+	check.Must(t, err)
+	check.Equal(t, after(f, r), 0, "a file that tells")
+	closeFile(t, f)
+	_, err = Ordinal("shardid-4", 32).Open(o, time.Minute)
+	if !errors.Is(err, model.ErrInvalidArgument) || !strings.Contains(err.Error(), "worker ID 3") || !strings.Contains(err.Error(), "says 4") {
+		t.Errorf("the file of another pod: %v", err)
+	}
+	f, err = Ordinal("shardid-3", 32).Open(o, time.Minute) // it is not locked by the one that was refused
+	check.Must(t, err)
+	closeFile(t, f)
+	f, err = Ordinal("shardid", 32).Open(o, time.Minute) // its Acquire says what is wrong
+	check.Must(t, err)
+	closeFile(t, f)
+}
