@@ -76,7 +76,7 @@ func BenchmarkShardOf(b *testing.B) {
 func TestDecode(t *testing.T) {
 	d := model.Decoder{
 		Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},
-		UID:              model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
+		UID:       model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Date(2016, 5, 19, 16, 0, 0, 0, time.UTC)},
 	}
 	for _, c := range []struct {
 		kind string
