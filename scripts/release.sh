@@ -26,28 +26,27 @@ esac
 cd "$(dirname "$0")/.."
 dist=$(realpath -m "${1:-dist}")
 nfpm=${NFPM:?is the path of nfpm: run make release}
-if [ -n "$(git status --porcelain)" ]; then
-	echo "release: the tree has changes that are not committed: commit them, so that the version says what was built" >&2
-	exit 1
-fi
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 MTIME=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 if ! VERSION=$(git describe --exact-match --tags --match 'v[0-9]*' 2>/dev/null); then
 	VERSION=v$(sed -n 's/^var version = "\(.*\)"$/\1/p' cmd/shardid/version.go)~$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y%m%d%H%M).$(git rev-parse --short=12 HEAD)
 fi
 VERSION=${VERSION#v}
+revision=$(git rev-parse HEAD)
 export SOURCE_DATE_EPOCH
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 rm -rf "$dist"
-mkdir -p "$dist" "$stage/man" "$stage/completions"
+mkdir -p "$dist" "$stage/man" "$stage/completions" "$stage/src"
+git archive HEAD | tar -xf - -C "$stage/src" # what is not committed is not in it
 
 build() { # OS ARCH FILE
 	CGO_ENABLED=0 GOOS=$1 GOARCH=$2 go build -trimpath -buildvcs=false \
-		-ldflags "-s -w -buildid= -X main.version=$VERSION -X main.revision=$(git rev-parse HEAD)" -o "$3" ./cmd/shardid
+		-ldflags "-s -w -buildid= -X main.version=$VERSION -X main.revision=$revision" -o "$3" ./cmd/shardid
 }
 
 echo "release: $VERSION into $dist"
+cd "$stage/src"
 build "$(go env GOHOSTOS)" "$(go env GOHOSTARCH)" "$stage/host"
 "$stage/host" man "$stage/man"
 gzip -n9 "$stage"/man/*.1

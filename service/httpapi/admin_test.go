@@ -34,7 +34,7 @@ var (
 )
 
 const (
-	ordersJSON  = `"appId":7,"id":7,"name":"订单/&","description":"d","shards":64,"step":1000,"maxLimitId":9223372036854775807,"maxLimitIdStr":"9223372036854775807","limitPolicy":"reject","highestIndex":5000,"totalIndices":5000`
+	ordersJSON  = `"appId":7,"id":7,"name":"订单/&","description":"d","shards":64,"step":1000,"maxLimitId":9223372036854775807,"maxLimitIdStr":"9223372036854775807","limitPolicy":"reject","scramble":false,"highestIndex":5000,"totalIndices":5000`
 	tagJSON     = `"tag":"a/b","maxId":9223372036854775807,"maxIdStr":"9223372036854775807","step":2000,"description":"","updatedAt":"2026-11-20T15:00:00Z"`
 	effectJSON  = `,"effective":"here now, on every replica by 2026-11-20T16:02:35Z"}`
 	appTarget   = "/admin/apps/7"
@@ -312,7 +312,7 @@ func TestAdminRefusesBeforeTheService(t *testing.T) {
 // What the service is asked for, from what a client sent.
 func TestAdminRequests(t *testing.T) {
 	for _, c := range []struct{ method, target, send, want string }{
-		{"POST", "/admin/apps", newAppBody, "create {ID:7 Name:x Description: Step:1000 Limit:{MaxID:0 Policy:reject}}"},
+		{"POST", "/admin/apps", newAppBody, "create {ID:7 Name:x Description: Step:1000 Limit:{MaxID:0 Policy:reject} Scramble:false}"},
 		{"POST", "/admin/apps", ` {"limitPolicy":"wrap","maxLimitId":9223372036854775807,"step":5,"description":"\u8ba2","name":"x","id":255} `, "create {ID:255 Name:x Description:订 Step:5 Limit:{MaxID:9223372036854775807 Policy:wrap} Scramble:false}"},
 		{"POST", "/admin/apps", `{"id":9,"name":"y","scramble":true}`, "create {ID:9 Name:y Description: Step:1000 Limit:{MaxID:0 Policy:reject} Scramble:true}"},
 		{"PATCH", appTarget, stepBody, `change 7 name - description - step 5 limit - policy - min - confirm ""`},
