@@ -37,7 +37,9 @@ type App struct {
 	// The other modes; nil for one that is disabled.
 	segment   *segment.Service
 	snowflake *snowflakeMode
-	uid       *uid.Service
+	// uidRegistry is nil unless uid.worker is registry.
+	uidRegistry *uidRegistry
+	uid         *uid.Service
 
 	issuer       *issuer.Issuer // of the modes
 	access       *access.Guard

@@ -75,10 +75,13 @@ func (a *App) startModes(listens net.Addr) error {
 	if a.segment != nil {
 		a.segment.Start()
 	}
+	if err := a.startWorkers(listens); err != nil {
+		return err
+	}
 	if a.uid != nil {
 		a.uid.Start()
 	}
-	return a.startSnowflake(listens)
+	return nil
 }
 
 func (a *App) wireSegment() (err error) {
@@ -88,7 +91,7 @@ func (a *App) wireSegment() (err error) {
 	}
 	a.segment, err = segment.New(segment.Options{
 		Table: a.stores.Table(observe.Database, a.db), Reporter: a.monitor, Log: a.log,
-		Timeout: s.Timeout, MaxStep: int64(s.MaxStep), Runway: s.Runway,
+		Timeout: s.Timeout, MaxStep: int64(s.MaxStep), Preload: s.Preload, Runway: s.Runway,
 	})
 	if err != nil {
 		return err

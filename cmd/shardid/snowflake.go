@@ -43,27 +43,27 @@ func snowflakeLayout(cfg Config) model.SnowflakeLayout {
 	return model.SnowflakeLayout{EpochMs: s.EpochMS, WorkerBits: uint(s.WorkerBits), SeqBits: uint(s.SeqBits)}
 }
 
-// workersOptions are those of the worker IDs in the database.
+// workersOptions are those of the snowflake mode's worker IDs in the database.
 func workersOptions(cfg Config) sqlstore.WorkersOptions {
 	return sqlstore.WorkersOptions{ReclaimMargin: cfg.Snowflake.MaxClockOffset, Workers: snowflakeLayout(cfg).Workers()}
 }
 
-// openZooKeeper prepares the ensemble when the worker IDs come from it; nil
-// otherwise.
-func (a *App) openZooKeeper() (*zkstore.Store, error) {
+// openZooKeeper prepares the ensemble for so many worker IDs under a name, when they come
+// from it and the mode that needs them is on; nil otherwise.
+func (a *App) openZooKeeper(name string, count int, on bool) (*zkstore.Store, error) {
 	s := a.cfg.Snowflake
 	switch s.Worker.Mode {
 	case workerZK, workerZKRecycle, workerZKEphemeral:
 	default:
 		return nil, nil //nolint:nilnil // no store is needed
 	}
-	if !s.Enabled {
+	if !on {
 		return nil, nil //nolint:nilnil // as above
 	}
 	store, err := zkstore.New(zkstore.Options{
-		Mode: s.Worker.Mode, Addrs: a.cfg.ZooKeeper.Addrs, Name: s.Name,
+		Mode: s.Worker.Mode, Addrs: a.cfg.ZooKeeper.Addrs, Name: name,
 		SessionTimeout: a.cfg.ZooKeeper.SessionTimeout, ReclaimMargin: s.MaxClockOffset,
-		Workers: snowflakeLayout(a.cfg).Workers(), Log: a.log,
+		Workers: count, Log: a.log,
 	})
 	if err != nil {
 		return nil, err
@@ -99,36 +99,10 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	}
 	m.service = snowflake.NewService(m.generator, s.Timeout, func() string { return m.keeper.Status().Error })
 	opts := worker.Options{
-		Mode: s.Worker.Mode, Generator: m.generator,
-		Layout: a.snowflakeLayoutAge, Claim: a.db.ClaimWorker,
-		Expiry: s.Worker.Expiry, TTL: s.Worker.Lease, MaxClockOffset: s.MaxClockOffset,
-		Reporter: a.monitor, Log: a.log, Now: now,
+		Generator: m.generator, Layout: a.snowflakeLayoutAge, Claim: a.db.ClaimWorker, Now: now,
+		FileOnly: s.Worker.Mode == workerLocal || s.Worker.Mode == workerOrdinal,
 	}
-	if opts.Registry, err = a.registry(zoo, lists); err != nil {
-		return err
-	}
-	switch s.Worker.Mode {
-	case workerZKEphemeral:
-		opts.TTL = a.cfg.ZooKeeper.SessionTimeout
-	case workerRedis:
-	case workerOrdinal:
-		host, err := os.Hostname()
-		if err != nil {
-			return err
-		}
-		ordinal := workerfile.Ordinal(host, layout.Workers())
-		opts.Registry, opts.FileOnly = a.stores.Registry(observe.File, ordinal), true
-		opts.OpenFile = func(address string) (worker.File, error) {
-			o, err := a.workerFile(address)
-			if err != nil {
-				return nil, err
-			}
-			return ordinal.Open(o, worker.Ahead+s.MaxClockOffset)
-		}
-	default:
-		opts.OpenFile, opts.FileOnly = a.openWorkerFile, s.Worker.Mode == workerLocal
-	}
-	if m.keeper, err = worker.New(opts); err != nil {
+	if m.keeper, err = a.newKeeper(opts, s.Name, layout, workersOptions(a.cfg), zoo, lists); err != nil {
 		return err
 	}
 	a.snowflake = m
@@ -136,55 +110,73 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	return nil
 }
 
-// registry is what snowflake.worker.mode names, decorated; nil for ordinal.
-func (a *App) registry(zoo *zkstore.Store, lists *redisstore.Store) (worker.Registry, error) {
-	s, workers := a.cfg.Snowflake, snowflakeLayout(a.cfg).Workers()
+// newKeeper completes the options with what snowflake.worker says, which holds for the UID
+// mode too: the registry under a name, and the worker file where its kind has one.
+func (a *App) newKeeper(opts worker.Options, name string, layout model.SnowflakeLayout, workers sqlstore.WorkersOptions,
+	zoo *zkstore.Store, lists *redisstore.Store) (_ *worker.Keeper, err error) {
+	s := a.cfg.Snowflake
+	opts.Mode, opts.Reporter, opts.Log = s.Worker.Mode, a.monitor, a.log
+	opts.Expiry, opts.TTL, opts.MaxClockOffset = s.Worker.Expiry, s.Worker.Lease, s.MaxClockOffset
+	open := workerfile.Open
 	switch s.Worker.Mode {
 	case workerMySQL:
-		return a.stores.Registry(observe.Database, a.db.Workers(workersOptions(a.cfg))), nil
+		opts.Registry = a.stores.Registry(observe.Database, a.db.Workers(workers))
 	case workerRedis:
-		opts := redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Acks: s.Worker.RedisAcks, Workers: workers}
-		return a.stores.Registry(observe.Redis, lists.Workers(opts)), nil
+		o := redisstore.WorkersOptions{Name: name, TTL: s.Worker.Lease, Acks: s.Worker.RedisAcks, Workers: workers.Workers}
+		opts.Registry = a.stores.Registry(observe.Redis, lists.Workers(o))
 	case workerOrdinal:
-		return nil, nil //nolint:nilnil // it belongs together with its worker file
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, err
+		}
+		ordinal := workerfile.Ordinal(host, layout.Workers())
+		opts.Registry = a.stores.Registry(observe.File, ordinal)
+		open = func(o workerfile.Options) (*workerfile.File, error) {
+			return ordinal.Open(o, worker.Ahead+s.MaxClockOffset)
+		}
 	case workerLocal:
-		local, err := workerfile.Local(s.Worker.LocalMap, workers)
-		return a.stores.Registry(observe.File, local), err
+		local, err := workerfile.Local(s.Worker.LocalMap, layout.Workers())
+		if err != nil {
+			return nil, err
+		}
+		opts.Registry = a.stores.Registry(observe.File, local)
 	default:
-		return a.stores.Registry(observe.ZooKeeper, zoo), nil
+		opts.Registry = a.stores.Registry(observe.ZooKeeper, zoo)
 	}
+	switch s.Worker.Mode {
+	case workerZKEphemeral:
+		opts.TTL = a.cfg.ZooKeeper.SessionTimeout
+	case workerRedis:
+	default:
+		opts.OpenFile = func(address string) (worker.File, error) {
+			_, port, err := net.SplitHostPort(address)
+			if err != nil {
+				return nil, fmt.Errorf("read the address of this instance: %w", err)
+			}
+			return open(workerfile.Options{
+				Dir:      filepath.Join(a.cfg.DataDir, name, port),
+				Registry: s.Worker.Mode, Address: address, Layout: layout,
+			})
+		}
+	}
+	return worker.New(opts)
 }
 
-// openWorkerFile opens the worker file of an address.
-func (a *App) openWorkerFile(address string) (worker.File, error) {
-	o, err := a.workerFile(address)
-	if err != nil {
-		return nil, err
-	}
-	return workerfile.Open(o)
-}
-
-// workerFile says where the worker file of an address is: <data_dir>/<name>/<port>/worker.json.
-func (a *App) workerFile(address string) (workerfile.Options, error) {
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return workerfile.Options{}, fmt.Errorf("read the address of this instance: %w", err)
-	}
-	return workerfile.Options{
-		Dir:      filepath.Join(a.cfg.DataDir, a.cfg.Snowflake.Name, port),
-		Registry: a.cfg.Snowflake.Worker.Mode, Address: address, Layout: snowflakeLayout(a.cfg),
-	}, nil
-}
-
-// startSnowflake begins to look for a worker ID.
-func (a *App) startSnowflake(listens net.Addr) error {
-	if a.snowflake == nil {
+// startWorkers begins to look for a worker ID of the snowflake mode, and lets the UID
+// mode do so with its first call.
+func (a *App) startWorkers(listens net.Addr) error {
+	if a.snowflake == nil && a.uidRegistry == nil {
 		return nil
 	}
 	address, err := instanceAddress(a.cfg, listens)
 	if err != nil {
 		return err
 	}
-	a.snowflake.keeper.Start(address, rand.Text())
+	if a.snowflake != nil {
+		a.snowflake.keeper.Start(address, rand.Text())
+	}
+	if a.uidRegistry != nil {
+		a.uidRegistry.address = address
+	}
 	return nil
 }

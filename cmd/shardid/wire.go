@@ -43,11 +43,15 @@ func (a *App) wire() (err error) {
 	}
 	a.onStop("database", func(context.Context) error { return a.db.Close() })
 	lists := a.openLists(client)
-	zoo, err := a.openZooKeeper()
+	zoo, err := a.openZooKeeper(a.cfg.Snowflake.Name, snowflakeLayout(a.cfg).Workers(), a.cfg.Snowflake.Enabled)
 	if err != nil {
 		return err
 	}
-	a.monitor = monitor.New(a.log, a.snapshot, append(zooKeeperProbe(zoo),
+	uidZoo, err := a.openZooKeeper(uidRegistryName(a.cfg), model.SnowflakeWorkers, a.cfg.UID.Enabled && a.cfg.UID.Worker == uidWorkerRegistry)
+	if err != nil {
+		return err
+	}
+	a.monitor = monitor.New(a.log, a.snapshot, append(zooKeeperProbe(cmp.Or(zoo, uidZoo)),
 		monitor.Probe{Name: conditionDatabase, Check: a.checkDatabase},
 		monitor.Probe{Name: conditionRedis, Check: lists.check})...)
 	a.onStop("monitor", a.monitor.Stop)
@@ -57,7 +61,7 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.onStop("queue", a.queue.Stop)
-	if err := errors.Join(a.wireSegment(), a.wireUID(), a.wireSnowflake(zoo, lists.redis)); err != nil {
+	if err := errors.Join(a.wireSegment(), a.wireUID(uidZoo, lists.redis), a.wireSnowflake(zoo, lists.redis)); err != nil {
 		return err
 	}
 	if err := a.wireAccess(); err != nil {

@@ -162,7 +162,7 @@ func (w *Workers) List(ctx context.Context) (entries []model.WorkerEntry, err er
 		if err != nil {
 			return err
 		}
-		rows, err := readWorkers(tx, poolRows+" ORDER BY id", w.count)
+		rows, err := w.rows(tx, poolRows+" ORDER BY id", w.count)
 		entries = make([]model.WorkerEntry, len(rows))
 		for i, row := range rows {
 			entries[i] = w.entry(row, at.Now)
@@ -178,11 +178,11 @@ func (w *Workers) List(ctx context.Context) (entries []model.WorkerEntry, err er
 // has not passed, *model.StoreError.
 func (w *Workers) Free(ctx context.Context, workerID int, address string) (was model.WorkerEntry, err error) {
 	err = w.store.do(ctx, fmt.Sprintf("free worker ID %d", workerID), func(tx *gorm.DB) error {
-		at, err := w.store.lockNamed(tx, workerTable)
+		at, err := w.store.lockNamed(tx, w.table)
 		if err != nil {
 			return err
 		}
-		rows, err := readWorkers(tx, "id = ?", w.rowID(workerID))
+		rows, err := w.rows(tx, "id = ?", w.rowID(workerID))
 		if err != nil {
 			return err
 		}
@@ -198,31 +198,31 @@ func (w *Workers) Free(ctx context.Context, workerID int, address string) (was m
 			return fmt.Errorf("%w: worker ID %d may be in use by %s until %s: stop that instance and wait",
 				model.ErrRefused, workerID, row.IPPort, time.UnixMilli(ends).UTC().Format(time.RFC3339))
 		}
-		_, err = storeWorker(tx, row, row.freed()) // fails if the instance has come back meanwhile
+		_, err = w.replace(tx, row, row.freed()) // fails if the instance has come back meanwhile
 		return err
 	})
 	return was, err
 }
 
-// readWorkers reads rows without a lock. A lock on a row that is not there would
+// rows reads rows without a lock. A lock on a row that is not there would
 // hold up other programs that insert theirs, and one on rows that are there
 // renewals; what is then written must still be as it was read.
-func readWorkers(tx *gorm.DB, where string, args ...any) (rows []workerRow, err error) {
-	err = tx.Raw("SELECT "+workerColumns+" FROM "+workerTable+" WHERE "+where, args...).Scan(&rows).Error
+func (w *Workers) rows(tx *gorm.DB, where string, args ...any) (rows []workerRow, err error) {
+	err = tx.Raw("SELECT "+workerColumns+" FROM "+w.table+" WHERE "+where, args...).Scan(&rows).Error
 	if err != nil {
 		return nil, fmt.Errorf("read the rows: %w", err)
 	}
 	return rows, nil
 }
 
-// storeWorker writes the row, if it is still as it was read. Nothing is sent when
+// replace writes the row, if it is still as it was read. Nothing is sent when
 // nothing changes: MySQL counts changed rows and not matching ones.
-func storeWorker(tx *gorm.DB, old, row workerRow) (workerRow, error) {
+func (w *Workers) replace(tx *gorm.DB, old, row workerRow) (workerRow, error) {
 	if row == old {
 		return row, nil
 	}
 	return row, updateRows(tx, 1, fmt.Sprintf("store row %d", old.ID),
-		"UPDATE "+workerTable+" SET ip = ?, port = ?, ip_port = ?, max_timestamp = ?, own_timestamp = ?, identity = ?, token = ?, "+
+		"UPDATE "+w.table+" SET ip = ?, port = ?, ip_port = ?, max_timestamp = ?, own_timestamp = ?, identity = ?, token = ?, "+
 			"reserved_until = ?, expires_at = ?, claimed_at = ?, seen_at = ?, update_time = CURRENT_TIMESTAMP "+
 			"WHERE id = ? AND token = ? AND reserved_until = ? AND expires_at = ? AND COALESCE(max_timestamp, 0) = ? AND claimed_at = ?",
 		row.IP, row.Port, row.IPPort, row.MaxTimestamp, row.OwnTimestamp, row.Identity, row.Token,

@@ -33,6 +33,8 @@ type WorkersOptions struct {
 	// Workers is how many worker IDs there are: 0…Workers-1; 0 means
 	// model.SnowflakeWorkers, which is the most.
 	Workers int
+	// UID gives the worker IDs of the UID mode, which has a table of its own.
+	UID bool
 }
 
 // Workers gives snowflake worker IDs out of leaf_workerid_alloc. The table is one
@@ -46,16 +48,21 @@ type WorkersOptions struct {
 // concurrent use, over processes too.
 type Workers struct {
 	store  *Store
-	margin int64 // ms
-	count  int   // of worker IDs
+	table  string // leaf_workerid_alloc, or another of its shape
+	margin int64  // ms
+	count  int    // of worker IDs
 }
 
 // Workers gives the registry of worker IDs.
 func (s *Store) Workers(opts WorkersOptions) *Workers {
-	return &Workers{
-		store: s, margin: cmp.Or(opts.ReclaimMargin, defaultReclaimMargin).Milliseconds(),
+	w := &Workers{
+		store: s, table: workerTable, margin: cmp.Or(opts.ReclaimMargin, defaultReclaimMargin).Milliseconds(),
 		count: cmp.Or(opts.Workers, model.SnowflakeWorkers),
 	}
+	if opts.UID {
+		w.table = uidWorkerTable
+	}
+	return w
 }
 
 // Acquire gets a worker ID for the owner. Nothing may be issued with it before a
@@ -97,11 +104,11 @@ func checkOwner(o model.Owner) error {
 
 // acquire is the body of the transaction.
 func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
-	at, err := w.store.lockNamed(tx, workerTable)
+	at, err := w.store.lockNamed(tx, w.table)
 	if err != nil {
 		return model.Lease{}, err
 	}
-	since, err := keptSince(tx, at)
+	since, err := w.keptSince(tx, at)
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -112,7 +119,7 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 	// After a claim nothing may be issued before a renewal, as everything up to Reserved
 	// lies before After.
 	return model.Lease{
-		WorkerID: w.workerID(row), Owner: owner, Node: fmt.Sprintf("%s/%d", workerTable, row.ID),
+		WorkerID: w.workerID(row), Owner: owner, Node: fmt.Sprintf("%s/%d", w.table, row.ID),
 		After: row.ReservedUntil, Reserved: row.ReservedUntil, Expires: row.ExpiresAt,
 		Registry: "mysql " + at.Deployment, ServerTime: at.Now, KeptSince: since,
 	}, nil
@@ -122,9 +129,9 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 // back may have lost what it had, and a table without a row older than that may
 // be a new one in place of a lost one. Rows of other programs have no age of ours,
 // they are as old as can be.
-func keptSince(tx *gorm.DB, at moment) (int64, error) {
+func (w *Workers) keptSince(tx *gorm.DB, at moment) (int64, error) {
 	var oldest []int64
-	err := tx.Raw("SELECT made_at FROM " + workerTable + " ORDER BY made_at LIMIT 1").Scan(&oldest).Error
+	err := tx.Raw("SELECT made_at FROM " + w.table + " ORDER BY made_at LIMIT 1").Scan(&oldest).Error
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("look for the oldest row: %w", err)
@@ -138,7 +145,7 @@ func keptSince(tx *gorm.DB, at moment) (int64, error) {
 // its address if no live instance is there; else a free one.
 func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, error) {
 	ip, port, _ := net.SplitHostPort(owner.Address) // checked before
-	rows, err := readWorkers(tx, "token = ? OR identity = ? AND identity <> '' OR ip_port = ? OR ip = ? AND port = ? ORDER BY id",
+	rows, err := w.rows(tx, "token = ? OR identity = ? AND identity <> '' OR ip_port = ? OR ip = ? AND port = ? ORDER BY id",
 		owner.Token, owner.Identity, owner.Address, ip, port)
 	if err != nil {
 		return workerRow{}, err
@@ -150,7 +157,7 @@ func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, e
 		if row.ID < 1 || row.ID > int64(w.count) {
 			// Beyond the worker IDs: the original makes such rows when its table has seen
 			// more than 1023 addresses.
-			if err := tx.Exec("DELETE FROM "+workerTable+" WHERE id = ?", row.ID).Error; err != nil {
+			if err := tx.Exec("DELETE FROM "+w.table+" WHERE id = ?", row.ID).Error; err != nil {
 				return workerRow{}, fmt.Errorf("remove row %d: %w", row.ID, err)
 			}
 			continue
@@ -171,11 +178,11 @@ func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, e
 	}
 	switch {
 	case own != nil:
-		return storeWorker(tx, *own, own.claimed(owner, named, own.ReservedUntil, now))
+		return w.replace(tx, *own, own.claimed(owner, named, own.ReservedUntil, now))
 	case foreign != nil:
 		return workerRow{}, &model.AddressTakenError{Address: foreign.IPPort, WorkerID: w.workerID(*foreign), Until: time.UnixMilli(foreign.takenUntil())}
 	case here != nil:
-		return storeWorker(tx, *here, here.claimed(owner, named, here.bound(), now))
+		return w.replace(tx, *here, here.claimed(owner, named, here.bound(), now))
 	}
 	return w.assign(tx, owner, named, now)
 }
@@ -183,16 +190,16 @@ func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, e
 // assign gives a new owner an ID that an operator has freed, the smallest that is not
 // taken, or recycles one.
 func (w *Workers) assign(tx *gorm.DB, owner model.Owner, named, now int64) (workerRow, error) {
-	freed, err := readWorkers(tx, poolRows+" AND ip_port LIKE '"+freedPrefix+"%' ORDER BY id LIMIT 1", w.count)
+	freed, err := w.rows(tx, poolRows+" AND ip_port LIKE '"+freedPrefix+"%' ORDER BY id LIMIT 1", w.count)
 	if err != nil {
 		return workerRow{}, err
 	}
 	if len(freed) > 0 {
-		return storeWorker(tx, freed[0], freed[0].claimed(owner, named, freed[0].bound(), now))
+		return w.replace(tx, freed[0], freed[0].claimed(owner, named, freed[0].bound(), now))
 	}
 	var free int64
-	err = tx.Raw("SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+workerTable+
-		" WHERE id BETWEEN 1 AND ?) AS c WHERE NOT EXISTS (SELECT 1 FROM "+workerTable+" AS t WHERE t.id = c.id)",
+	err = tx.Raw("SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+w.table+
+		" WHERE id BETWEEN 1 AND ?) AS c WHERE NOT EXISTS (SELECT 1 FROM "+w.table+" AS t WHERE t.id = c.id)",
 		w.count-1).Scan(&free).Error
 	if err != nil {
 		return workerRow{}, fmt.Errorf("look for a free ID: %w", err)
@@ -201,7 +208,7 @@ func (w *Workers) assign(tx *gorm.DB, owner model.Owner, named, now int64) (work
 		return w.recycle(tx, owner, named, now)
 	}
 	r := workerRow{ID: free, MadeAt: now}.claimed(owner, named, 0, now)
-	return r, write(tx, fmt.Sprintf("insert row %d", r.ID), "INSERT INTO "+workerTable+" (id, ip, port, ip_port, max_timestamp, create_time, update_time, identity, token, "+
+	return r, write(tx, fmt.Sprintf("insert row %d", r.ID), "INSERT INTO "+w.table+" (id, ip, port, ip_port, max_timestamp, create_time, update_time, identity, token, "+
 		"reserved_until, expires_at, claimed_at, made_at) VALUES (?, ?, ?, ?, 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?, ?, ?, ?, ?)",
 		r.ID, r.IP, r.Port, r.IPPort, r.Identity, r.Token, r.ReservedUntil, r.ExpiresAt, r.ClaimedAt, r.MadeAt)
 }
@@ -210,7 +217,7 @@ func (w *Workers) assign(tx *gorm.DB, owner model.Owner, named, now int64) (work
 // without a lock, so that renewals go on; the one that is taken must still be as
 // it was read.
 func (w *Workers) recycle(tx *gorm.DB, owner model.Owner, named, now int64) (workerRow, error) {
-	rows, err := readWorkers(tx, poolRows, w.count)
+	rows, err := w.rows(tx, poolRows, w.count)
 	if err != nil {
 		return workerRow{}, err
 	}
@@ -229,9 +236,9 @@ func (w *Workers) recycle(tx *gorm.DB, owner model.Owner, named, now int64) (wor
 	case oldest == nil:
 		return workerRow{}, fmt.Errorf("%w: all %d of %s are leased, the next one may run out at %s: "+
 			"stop instances that are not needed, or wait until those that are gone have been silent long enough",
-			model.ErrNoWorkerID, w.count, workerTable, time.UnixMilli(next).UTC().Format(time.RFC3339))
+			model.ErrNoWorkerID, w.count, w.table, time.UnixMilli(next).UTC().Format(time.RFC3339))
 	}
-	return storeWorker(tx, *oldest, oldest.claimed(owner, named, oldest.bound(), now))
+	return w.replace(tx, *oldest, oldest.claimed(owner, named, oldest.bound(), now))
 }
 
 // Renew stores Reserved, Expires and Reported; the first two never go down. It
@@ -270,7 +277,7 @@ func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
 // what is then stored into the lease.
 func (w *Workers) change(ctx context.Context, lease *model.Lease, edit func(row workerRow, now int64) workerRow) error {
 	return w.store.inTx(ctx, func(tx *gorm.DB) error {
-		rows, err := readWorkers(tx, "id = ?"+w.store.forUpdate(), w.rowID(lease.WorkerID))
+		rows, err := w.rows(tx, "id = ?"+w.store.forUpdate(), w.rowID(lease.WorkerID))
 		if err != nil {
 			return err
 		}
@@ -281,7 +288,7 @@ func (w *Workers) change(ctx context.Context, lease *model.Lease, edit func(row 
 		if err != nil {
 			return err
 		}
-		row, err := storeWorker(tx, rows[0], edit(rows[0], at.Now))
+		row, err := w.replace(tx, rows[0], edit(rows[0], at.Now))
 		if err != nil {
 			return err
 		}
@@ -295,7 +302,7 @@ func (w *Workers) change(ctx context.Context, lease *model.Lease, edit func(row 
 // long ago. Reports of other programs are left out, as they come without a time of
 // the server's. Errors: *model.StoreError.
 func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	rows, err := readWorkers(w.store.gorm.WithContext(ctx), poolRows+" AND seen_at > 0", w.count)
+	rows, err := w.rows(w.store.gorm.WithContext(ctx), poolRows+" AND seen_at > 0", w.count)
 	if err != nil {
 		return nil, w.store.explain("read the instances", err)
 	}

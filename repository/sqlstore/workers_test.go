@@ -50,6 +50,25 @@ func TestFewWorkers(t *testing.T) {
 	}
 }
 
+// The worker IDs of the UID mode are kept apart from those of the snowflake mode, for one
+// and the same owner.
+func TestWorkersOfTheUIDMode(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		snowflake, uid := s.Workers(WorkersOptions{}), s.Workers(WorkersOptions{UID: true})
+		acquire(t, snowflake, workertest.Owner(0))
+		acquire(t, snowflake, workertest.Owner(1))
+		for range 2 {
+			check.Equal(t, acquire(t, uid, workertest.Owner(1)).WorkerID, 1, "worker ID")
+		}
+		lease := renewed(t, uid, workertest.Owner(1), 1000, 1000)
+		check.OK(t, uid.Release(t.Context(), lease))
+		if n := count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc WHERE reserved_until > 0"); n != 0 {
+			t.Errorf("%d rows of the snowflake mode were renewed", n)
+		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_uid_workerid_alloc WHERE reserved_until > 0"), 1, "rows")
+	})
+}
+
 // waitUp waits until the server is so old that its start, which it tells in whole
 // seconds, lies before the test.
 func waitUp(t *testing.T, s *Store) {
@@ -216,7 +235,7 @@ func TestWorkersChangedRow(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		w := s.Workers(WorkersOptions{})
 		lease := renewed(t, w, workertest.Owner(0), 1000, 2000)
-		rows, err := readWorkers(s.gorm.WithContext(t.Context()), "id = ?", 1)
+		rows, err := s.Workers(WorkersOptions{}).rows(s.gorm.WithContext(t.Context()), "id = ?", 1)
 		if err != nil || len(rows) != 1 {
 			t.Fatal(rows, err)
 		}
@@ -227,7 +246,7 @@ func TestWorkersChangedRow(t *testing.T) {
 			old := rows[0]
 			change(&old)
 			err := s.inTx(t.Context(), func(tx *gorm.DB) error {
-				_, err := storeWorker(tx, old, old.claimed(workertest.Owner(1), 0, old.bound(), 1))
+				_, err := s.Workers(WorkersOptions{}).replace(tx, old, old.claimed(workertest.Owner(1), 0, old.bound(), 1))
 				return err
 			})
 			check.Is(t, err, errRowChanged, what)

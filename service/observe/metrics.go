@@ -382,5 +382,7 @@ func (out scrape) uid(s uid.Stats, now uid.Status) {
 		"How far the time of the newest ID is ahead of the clock.", float64(now.AheadSeconds))
 	out.gauge("shardid_uid_runway_seconds",
 		"How long IDs can be issued at the present rate without the database.", float64(now.RunwaySeconds))
+	out.gauge("shardid_uid_runway_kept_seconds",
+		"The least runway while the database answers.", float64(now.RunwayKept))
 	out.gauge("shardid_uid_lifetime_seconds", "Seconds left in the time bits.", float64(now.RemainingSeconds))
 }

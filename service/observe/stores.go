@@ -359,14 +359,14 @@ func (r *registry) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
 
 type nodes struct {
 	decorator
-	next           uid.Nodes
-	register, mark *operation
+	next                    uid.Nodes
+	register, mark, release *operation
 }
 
 // Nodes decorates a store of UID nodes.
 func (s *Stores) Nodes(store string, next uid.Nodes) uid.Nodes {
 	d, op := s.decorate(store)
-	return &nodes{d, next, op("register_node"), op("mark_node")}
+	return &nodes{d, next, op("register_node"), op("mark_node"), op("release_node")}
 }
 
 func (n *nodes) RegisterNode(ctx context.Context, start model.NodeStart) (model.Node, error) {
@@ -378,4 +378,9 @@ func (n *nodes) RegisterNode(ctx context.Context, start model.NodeStart) (model.
 func (n *nodes) MarkNode(ctx context.Context, node model.Node, until int64) error {
 	ctx, c := n.begin(ctx, n.mark, "uid mark", attr{workerKey, int(node.WorkerID)})
 	return c.finish(n.next.MarkNode(ctx, node, until))
+}
+
+func (n *nodes) ReleaseNode(ctx context.Context, node model.Node, last int64) error {
+	ctx, c := n.begin(ctx, n.release, "uid release", attr{workerKey, int(node.WorkerID)})
+	return c.finish(n.next.ReleaseNode(ctx, node, last))
 }

@@ -76,6 +76,9 @@ func (f *fake) RegisterNode(_ context.Context, start model.NodeStart) (model.Nod
 func (f *fake) MarkNode(_ context.Context, node model.Node, until int64) error {
 	return f.note(node, until)
 }
+func (f *fake) ReleaseNode(_ context.Context, node model.Node, last int64) error {
+	return f.note(node, last)
+}
 
 // stores are those that a process has.
 type stores struct {
@@ -169,6 +172,8 @@ func TestCallsAreObserved(t *testing.T) {
 			[]any{start}, func(c ctx, s stores) []any { n, err := s.RegisterNode(c, start); return two(n, err) }},
 		{"uid mark", "mark_node", attrs{workerKey: int64(6)},
 			[]any{node, int64(11)}, func(c ctx, s stores) []any { return []any{s.MarkNode(c, node, 11)} }},
+		{"uid release", "release_node", attrs{workerKey: int64(6)},
+			[]any{node, int64(12)}, func(c ctx, s stores) []any { return []any{s.ReleaseNode(c, node, 12)} }},
 	} {
 		c.attrs[storeKey] = "s"
 		away := &model.StoreError{Store: "s", Err: errors.New("connection refused")}

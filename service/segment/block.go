@@ -17,14 +17,11 @@ type block struct {
 	_       [5]int64
 }
 
-// markShare is the share of a block, one part in so many, whose use loads the
-// next one: Leaf loads when less than 90 % is left (SegmentIDGenImpl).
-const markShare = 10
-
-// newBlock is the range [first, end).
-func newBlock(first, end int64) *block {
+// newBlock is the range [first, end); when the share preload of it is used, it is time to
+// load the next.
+func newBlock(first, end int64, preload float64) *block {
 	length := end - first
-	return &block{first: first, length: length, mark: max(1, length/markShare)}
+	return &block{first: first, length: length, mark: max(1, int64(float64(length)*preload))}
 }
 
 // claim takes as many IDs as are left, at most most, and none if those are fewer

@@ -37,6 +37,8 @@ const (
 	DefaultMaxStep = 1_000_000
 	// DefaultRunway is how long a tag should go on without its database.
 	DefaultRunway = 10 * time.Minute
+	// DefaultPreload is Leaf's: it loads when less than 90 % is left (SegmentIDGenImpl).
+	DefaultPreload = 0.1
 	// DefaultReload is how often Leaf reads the tags.
 	DefaultReload = time.Minute
 )
@@ -75,6 +77,7 @@ type Options struct {
 	Timeout  time.Duration // how long a caller may wait for a segment
 
 	MaxStep int64         // bound of the tuned step, in IDs; DefaultMaxStep. A row may ask for more
+	Preload float64       // share of a segment whose use loads the next; DefaultPreload. Above 0, below 1
 	Runway  time.Duration // how long what is held should last; DefaultRunway
 	Reload  time.Duration // how often the tags are read anew; DefaultReload
 }
@@ -112,6 +115,9 @@ func (o *Options) setDefaults() {
 	if o.MaxStep == 0 {
 		o.MaxStep = DefaultMaxStep
 	}
+	if o.Preload == 0 {
+		o.Preload = DefaultPreload
+	}
 	if o.Runway == 0 {
 		o.Runway = DefaultRunway
 	}
@@ -126,6 +132,8 @@ func (o *Options) validate() error {
 		return fmt.Errorf("%w: segment timeout %v is not positive", model.ErrInvalidArgument, o.Timeout)
 	case o.MaxStep < 1 || o.MaxStep > model.MaxTagStep:
 		return fmt.Errorf("%w: max step %d is not in 1…%d", model.ErrInvalidArgument, o.MaxStep, int64(model.MaxTagStep))
+	case !(o.Preload > 0 && o.Preload < 1): // nor NaN
+		return fmt.Errorf("%w: preload %v is not above 0 and below 1", model.ErrInvalidArgument, o.Preload)
 	case o.Runway < 0:
 		return fmt.Errorf("%w: runway %v is negative", model.ErrInvalidArgument, o.Runway)
 	case o.Reload < 0:

@@ -50,7 +50,7 @@ type Tag struct {
 
 func newTag(svc *Service, name string) *Tag {
 	t := &Tag{svc: svc, name: name, demand: demand{last: time.Now()}}
-	t.current.Store(newBlock(0, 0))
+	t.current.Store(newBlock(0, 0, 0))
 	return t
 }
 
@@ -168,7 +168,7 @@ func (t *Tag) grabRun(n int, dst []int64) ([]int64, bool) {
 	}
 	next := t.ahead[0]
 	length = min(length, next.length)
-	if t.ahead[0] = newBlock(next.first+length, next.first+next.length); length == next.length {
+	if t.ahead[0] = newBlock(next.first+length, next.first+next.length, t.svc.opts.Preload); length == next.length {
 		t.ahead = slices.Delete(t.ahead, 0, 1)
 	}
 	t.aheadIDs -= length
@@ -209,7 +209,7 @@ func (t *Tag) close(err error) {
 	t.life++
 	t.loads, t.unloaded = 0, false
 	t.svc.loads.Note(t, nil)
-	left, used := t.current.Swap(newBlock(0, 0)).close()
+	left, used := t.current.Swap(newBlock(0, 0, 0)).close()
 	t.issued += used
 	t.svc.stats.wasted.Add(left + t.aheadIDs)
 	t.ahead, t.aheadIDs, t.previous = nil, 0, nil

@@ -96,7 +96,7 @@ func (t *Tag) other() *block {
 	case t.previous != nil:
 		return t.previous
 	}
-	return newBlock(0, 0)
+	return newBlock(0, 0, 0)
 }
 
 // Stats counts since the start of the process.

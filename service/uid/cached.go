@@ -150,6 +150,7 @@ func (s *Service) span() int64 { return 1 << s.opts.BoostPower }
 // filled notes how a fill went. A mark that is used up is the keeper's to report,
 // and a clock that must catch up is as it should be.
 func (s *Service) filled(g *grant, err error) {
+	s.markOpened()
 	if err == nil {
 		g.fillErr.Store(nil)
 		if s.fillFails.Swap(false) {

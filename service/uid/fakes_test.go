@@ -30,6 +30,9 @@ const (
 	recycleUnmarked mutant = "a worker ID is used again without a bound"
 	recycleTooEarly mutant = "a worker ID is used again before its mark has passed"
 	noDoubt         mutant = "another server is taken for the same"
+	placeUnmarked   mutant = "a place's worker ID is used again without a bound"
+	placeForgotten  mutant = "a place keeps its worker ID although marks may be forgotten"
+	releaseTooLow   mutant = "a mark is lowered below what was issued"
 )
 
 // table is WORKER_NODE in memory.
@@ -44,6 +47,8 @@ type table struct {
 	crash  bool           // the next call panics
 	marks  int            // calls of MarkNode
 	starts []model.NodeStart
+	places map[model.NodePlace]place
+	frees  int // calls of ReleaseNode
 
 	// For a database that fails over to an older copy; see failOver.
 	counter  model.Counter // of the starts; its Last is lastID
@@ -53,18 +58,25 @@ type table struct {
 	past     []func()  // each goes back to what was stored then
 }
 
+// place is what a registry's worker ID stands for.
+type place struct {
+	node  int64
+	token string
+	since time.Time // of the timeline
+}
+
 // nodeRate is how many starts the database registers in a second, at most.
 const nodeRate = 50
 
 // remember keeps what is stored, as a replica does.
 func (t *table) remember() {
-	rows, last, counter, timeline := maps.Clone(t.rows), t.lastID, t.counter, t.timeline
+	rows, last, counter, timeline, places := maps.Clone(t.rows), t.lastID, t.counter, t.timeline, maps.Clone(t.places)
 	for id, r := range rows {
 		copied := *r
 		rows[id] = &copied
 	}
 	t.past = append(t.past, func() {
-		t.lastID, t.counter, t.timeline, t.rows = last, counter, timeline, maps.Clone(rows)
+		t.lastID, t.counter, t.timeline, t.rows, t.places = last, counter, timeline, maps.Clone(rows), maps.Clone(places)
 		for id, r := range rows {
 			copied := *r
 			t.rows[id] = &copied
@@ -93,7 +105,7 @@ type row struct {
 	used int64
 }
 
-func newTable() *table { return &table{rows: map[int64]*row{}} }
+func newTable() *table { return &table{rows: map[int64]*row{}, places: map[model.NodePlace]place{}} }
 
 func (t *table) set(change func(*table)) {
 	t.mu.Lock()
@@ -108,19 +120,41 @@ func (t *table) RegisterNode(_ context.Context, start model.NodeStart) (model.No
 	if err := t.fails(); err != nil {
 		return model.Node{}, err
 	}
-	node, err := t.register(start)
+	node, err := t.registerPlace(start)
 	if err != nil || t.lose {
 		return model.Node{}, errors.Join(err, t.lost())
 	}
 	return node, nil
 }
 
-func (t *table) register(start model.NodeStart) (model.Node, error) {
+// registerPlace is register with what a place in a registry stands for.
+func (t *table) registerPlace(start model.NodeStart) (node model.Node, err error) {
 	for _, r := range t.rows {
 		if r.node.Token == start.Token {
 			return r.node, nil
 		}
 	}
+	if start.Place == nil {
+		return t.register(start)
+	}
+	t.note(model.Timeline{})
+	was, ok := t.places[*start.Place]
+	r := t.rows[was.node]
+	if ok && r != nil && r.node.Token == was.token && (was.since.Equal(t.timeline.Since) || t.mutant == placeForgotten) {
+		r.node.Token, r.node.AfterSecond, r.node.Recycled = start.Token, r.used, true
+		if t.mutant == placeUnmarked {
+			r.node.AfterSecond, r.node.Recycled = 0, false
+		}
+		r.used = max(r.used, start.MarkSecond)
+		node = r.node
+	} else if node, err = t.register(start); err != nil {
+		return node, err
+	}
+	t.places[*start.Place] = place{node.ID, node.Token, t.timeline.Since}
+	return node, nil
+}
+
+func (t *table) register(start model.NodeStart) (model.Node, error) {
 	if t.lastID+1 >= start.Workers {
 		return t.recycle(start)
 	}
@@ -180,6 +214,22 @@ func (t *table) MarkNode(_ context.Context, node model.Node, until int64) error 
 	return t.lost()
 }
 
+func (t *table) ReleaseNode(_ context.Context, node model.Node, last int64) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.frees++
+	if err := t.fails(); err != nil {
+		return err
+	}
+	if r := t.rows[node.ID]; r != nil && r.node.Token == node.Token {
+		if t.mutant == releaseTooLow {
+			last -= 2
+		}
+		r.used = min(r.used, max(last, r.node.AfterSecond, 1))
+	}
+	return t.lost()
+}
+
 func (t *table) fails() error {
 	if t.crash {
 		t.crash = false
@@ -213,8 +263,8 @@ func options(nodes Nodes) Options {
 	}
 }
 
-// started makes a service of options that change may alter, starts it, and stops it
-// at the end of the test.
+// started makes a service of options that change may alter, starts it as if it had been
+// asked for IDs, and stops it at the end of the test.
 func started(t *testing.T, nodes Nodes, change func(*Options)) *Service {
 	t.Helper()
 	opts := options(nodes)
@@ -224,8 +274,42 @@ func started(t *testing.T, nodes Nodes, change func(*Options)) *Service {
 	s, err := New(opts)
 	check.Must(t, err)
 	s.Start()
+	begin(s)
 	t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
 	return s
+}
+
+// begin does what the first call does, and does not wait.
+func begin(s *Service) {
+	s.needed.Store(true)
+	s.background.Start(s.run)
+	s.markOpened()
+}
+
+// registry gives what it is told to.
+type registry struct {
+	mu     sync.Mutex
+	place  model.NodePlace
+	err    error
+	starts int
+}
+
+func (r *registry) Start() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.starts++
+}
+
+func (r *registry) Place() (model.NodePlace, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.place, r.err
+}
+
+func (r *registry) set(worker int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.place, r.err = model.NodePlace{Registry: "zk test", WorkerID: worker}, err
 }
 
 // clock is one that can be set.

@@ -30,9 +30,8 @@ const (
 	hostBytes = 64
 )
 
-// Start begins to get a node in the background and returns at once: the service
-// becomes ready when the database has answered. A second call does nothing.
-func (s *Service) Start() { s.background.Start(s.run) }
+// Start lets the first call of Next get a node. A second call does nothing.
+func (s *Service) Start() { s.started.Store(true) }
 
 // Stop ends all background work and fails all callers that still wait. What is left in
 // the ring is a gap. It may be called twice and returns when all has ended or ctx has.
@@ -40,6 +39,9 @@ func (s *Service) Stop(ctx context.Context) error { return s.background.Stop(ctx
 
 // run holds one node after the other until Stop.
 func (s *Service) run() {
+	if s.opts.Registry != nil {
+		s.opts.Registry.Start()
+	}
 	for s.background.Context().Err() == nil {
 		if g := s.register(); g != nil {
 			s.hold(g)
@@ -52,11 +54,19 @@ func (s *Service) run() {
 func (s *Service) register() *grant {
 	start := s.newStart()
 	for retry := minRetry; ; retry = min(2*retry, maxRetry) {
-		node, err := s.tryRegister(start)
+		var node model.Node
+		placed, err := s.placed(start)
+		if err == nil {
+			start = placed
+			node, err = s.tryRegister(start)
+			if err != nil {
+				s.markOpened()
+			}
+		}
 		s.opts.Reporter.Report(ConditionNode, err)
 		if err == nil {
 			s.opts.Reporter.Report(ConditionMark, nil) // the node has one
-			return newGrant(s.opts.Layout, start, node)
+			return newGrant(s.opts.Layout, start, node, s.leastLead())
 		}
 		s.reason.Store(&err)
 		if errors.Is(err, model.ErrNoWorkerID) {
@@ -73,7 +83,7 @@ func (s *Service) newStart() model.NodeStart {
 	return model.NodeStart{
 		Host: place.Host[:min(len(place.Host), hostBytes)], Port: place.port(now), Type: place.Type,
 		Token: rand.Text(), Workers: s.opts.Layout.Workers(),
-		NowSecond: now.Unix(), MarkSecond: min(now.Unix()+2*markHour, s.opts.Layout.MaxSecond()),
+		NowSecond: now.Unix(), MarkSecond: min(now.Unix()+2*s.leastLead(), s.opts.Layout.MaxSecond()),
 	}
 }
 
@@ -98,14 +108,19 @@ func (s *Service) tryRegister(start model.NodeStart) (node model.Node, err error
 func (s *Service) hold(g *grant) {
 	ctx, cancel := context.WithCancel(s.background.Context())
 	defer cancel()
+	k := newKeeper(s, g)
+	_ = s.guard("keep a node", k.step) // where the mark has to be raised for the first IDs; run tries again
 	var filler sync.WaitGroup
 	if s.ring != nil {
 		filler.Go(func() { s.fillLoop(ctx, g) })
 	}
 	s.grant.Store(g)
 	s.stats.nodes.Add(1)
+	if s.ring == nil {
+		s.markOpened()
+	}
 	s.opts.Log.Info("UID mode has a worker ID", "mode", s.opts.Mode, "worker_id", g.node.WorkerID, "node", g.node.ID, "recycled", g.node.Recycled)
-	if lost := newKeeper(s, g).run(ctx); lost != nil {
+	if lost := k.run(ctx); lost != nil {
 		s.reason.Store(&lost)
 		s.opts.Log.Warn("UID node lost, getting another", "worker_id", g.node.WorkerID, "node", g.node.ID, "error", lost)
 	}
@@ -113,6 +128,9 @@ func (s *Service) hold(g *grant) {
 	cancel()
 	filler.Wait()
 	s.drop()
+	if s.opts.Registry != nil {
+		s.release(g)
+	}
 }
 
 // drop gives up what is left in the ring.
@@ -137,12 +155,15 @@ func newKeeper(s *Service, g *grant) *keeper {
 	return &keeper{svc: s, g: g, at: s.opts.Now(), last: g.last.Load()}
 }
 
-// run returns when ctx ends, with nil, or when the node is lost, with
-// model.ErrLeaseLost.
+// run returns when ctx ends, with nil, or when the node, or the registry's worker ID, is
+// lost, with model.ErrLeaseLost.
 func (k *keeper) run(ctx context.Context) error {
 	retry := minRetry
 	for ctx.Err() == nil {
-		err := k.svc.guard("keep a node", k.step)
+		err := k.svc.displaced(k.g)
+		if err == nil {
+			err = k.svc.guard("keep a node", k.step)
+		}
 		switch {
 		case errors.Is(err, model.ErrLeaseLost):
 			return err
@@ -216,17 +237,34 @@ func (s *Service) guard(what string, f func() error) (err error) {
 // How far ahead the mark is kept, in seconds of the IDs' time: enough for an hour
 // by the clock, and for ten minutes at the rate at which IDs were used last. Twice
 // that is asked for when half is used, so that it is never less while the database
-// answers.
+// answers. With a registry, what is left of the mark after a crash is what the next start
+// leaves out: five minutes of a counter of seconds, but of the clock, which it has to
+// wait for, only as much as a call of the database may take.
 const (
-	markHour = 3600
-	markRate = 600
+	markHour    = 3600
+	markRate    = 600
+	markCounter = 300
+	markClock   = 5
 )
+
+// leastLead is how far ahead the mark is kept at least.
+func (s *Service) leastLead() int64 {
+	switch {
+	case s.opts.Registry == nil:
+		return markHour
+	case s.byClock():
+		return markClock
+	}
+	return markCounter
+}
 
 // grant is what one node may issue. Safe for concurrent use.
 type grant struct {
 	layout model.UIDLayout
 	node   model.Node
-	after  int64 // IDs carry a later second than this
+	place  *model.NodePlace // nil without a registry
+	after  int64            // IDs carry a later second than this
+	least  int64            // how far ahead the mark is kept at least
 
 	mark atomic.Int64 // IDs carry at most this second; it is durable
 	lead atomic.Int64 // of the mark, in seconds, when it was raised last
@@ -245,14 +283,16 @@ type grant struct {
 	due     chan struct{}         // of one value: the mark is to be raised
 }
 
-// newGrant is for a node that was registered by start.
-func newGrant(layout model.UIDLayout, start model.NodeStart, node model.Node) *grant {
-	g := &grant{layout: layout, node: node, after: node.AfterSecond, raised: make(chan struct{}, 1), due: make(chan struct{}, 1)}
+// newGrant is for a node that was registered by start; its mark is kept least seconds
+// ahead.
+func newGrant(layout model.UIDLayout, start model.NodeStart, node model.Node, least int64) *grant {
+	g := &grant{layout: layout, node: node, place: start.Place, after: node.AfterSecond, least: least,
+		raised: make(chan struct{}, 1), due: make(chan struct{}, 1)}
 	if node.Recycled { // its mark was below the clock of the start
 		g.after = max(g.after, start.NowSecond-1)
 	}
 	g.mark.Store(start.MarkSecond)
-	g.lead.Store(2 * markHour)
+	g.lead.Store(2 * least)
 	g.rate.Store(1)
 	used := min(max(g.after-layout.Epoch.Unix(), -1), layout.MaxSecond()-layout.Epoch.Unix())
 	g.state.Store((used+1)<<layout.SeqBits - 1) // the last ID of that second
@@ -289,8 +329,11 @@ func (g *grant) position(now int64, byClock bool) int64 {
 
 // target is how far to raise the mark from a position.
 func (g *grant) target(position int64) int64 {
-	lead := 2 * max(markHour, markRate*g.rate.Load())
-	return max(g.mark.Load(), min(position+lead, g.layout.MaxSecond()))
+	lead := g.least
+	if rate := g.rate.Load(); rate > 1 { // never by the clock
+		lead = max(lead, markRate*rate)
+	}
+	return max(g.mark.Load(), min(position+2*lead, g.layout.MaxSecond()))
 }
 
 // halfUsed says whether the mark is due to be raised.

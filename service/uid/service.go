@@ -1,5 +1,5 @@
 // Package uid makes the IDs of Baidu's UidGenerator: seconds since an epoch, a
-// worker ID that each start gets anew, and a sequence number. In default mode an ID
+// worker ID that each start gets anew, or from a registry, and a sequence number. In default mode an ID
 // carries the second it was asked for. In cached mode IDs come from a ring that is
 // filled ahead, and their seconds are a counter that may run ahead of the clock.
 //
@@ -11,13 +11,15 @@
 //	cached.go   cached mode: fill the ring
 //	ring.go     the ring of prepared IDs, usable by itself
 //	node.go     get a node, keep its mark, get another when it is lost
+//	registry.go with a registry: its worker ID chooses the node
 //	status.go   what is shown, what is counted, the warnings
 //
 // Why no ID repeats: a worker ID and a second belong to one node for ever. Before a
 // node issues the IDs of a second, its row holds a mark at or above it, durably. A
 // worker ID is used again only with seconds above the mark of its previous holder
 // before. Within a node no second is put into the ring twice, and in default mode
-// second and sequence number are one counter that only rises.
+// second and sequence number are one counter that only rises. A registry of worker IDs
+// only chooses which row a start takes over; that row's mark bounds it all the same.
 package uid
 
 import (
@@ -25,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -87,7 +90,14 @@ type Options struct {
 	// *model.StoreError.
 	RecordLayout func(context.Context) error
 
-	Nodes    Nodes
+	Nodes Nodes
+	// Registry keeps a worker ID for the instance over its starts; nil: each start gets
+	// one of its own.
+	Registry Registry
+	// Idle says why the mode could not serve a first call, and is nil when it could, as
+	// far as is known. It is asked while there was no call; nil stands for one that
+	// always could.
+	Idle     func() error
 	Reporter background.Reporter
 	Log      *slog.Logger
 	Now      func() time.Time // nil: time.Now
@@ -98,6 +108,11 @@ type Service struct {
 	opts       Options
 	background *background.Group
 	ring       *Ring // nil in default mode
+
+	started  atomic.Bool   // Start was called
+	needed   atomic.Bool   // IDs were asked for since
+	opened   chan struct{} // closed when the first node serves or cannot be had
+	openOnce sync.Once
 
 	grant  atomic.Pointer[grant] // nil while no node is held
 	reason atomic.Pointer[error] // why none is; nil at the start
@@ -115,7 +130,7 @@ func New(opts Options) (*Service, error) {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	s := &Service{opts: opts, background: background.NewGroup("UID service")}
+	s := &Service{opts: opts, background: background.NewGroup("UID service"), opened: make(chan struct{})}
 	if opts.Mode == ModeCached {
 		size := opts.Layout.Sequences() << opts.BoostPower
 		r, err := NewRing(size, max(1, size*int64(opts.PaddingFactor)/100))
@@ -165,7 +180,8 @@ func (o Options) validate() error {
 // Next issues count IDs, 1…model.MaxBatch, in ascending order and appends them to dst: all
 // of them or, with an error, none. In default mode it waits for the next second when
 // this one is used up; in cached mode it waits for the ring only with TakeWait, or
-// for the rest of a batch that is larger than the ring.
+// for the rest of a batch that is larger than the ring. The first call after Start gets
+// the worker ID, and waits for it.
 //
 // Errors: model.ErrNotReady, ErrNoLease, ErrRingEmpty, ErrClockBack,
 // ErrTimeExhausted, ErrInvalidArgument, or the error of ctx.
@@ -173,21 +189,61 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 	if count < 1 || count > model.MaxBatch {
 		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, model.MaxBatch)
 	}
-	if s.ring == nil {
-		return s.nextByClock(ctx, count, dst)
-	}
-	if count == 1 {
+	if s.ring != nil && count == 1 {
 		if id, ok := s.ring.Take(); ok {
 			return append(dst, id), nil
 		}
 	}
+	if s.ring != nil || s.grant.Load() == nil {
+		if err := s.open(ctx); err != nil {
+			return dst, err
+		}
+	}
+	if s.ring == nil {
+		return s.nextByClock(ctx, count, dst)
+	}
 	return s.nextFromRing(ctx, count, dst)
 }
 
-// Ready is nil when IDs can be issued, else the error that Next would give.
+// open begins to get a node at the first call, so that a replica that is never asked for
+// UIDs uses up no worker ID. Calls wait until the node serves or cannot be had, until
+// Timeout at most, and later ones not at all.
+func (s *Service) open(ctx context.Context) error {
+	select {
+	case <-s.opened:
+		return nil
+	default:
+	}
+	if !s.started.Load() {
+		return nil
+	}
+	s.needed.Store(true)
+	s.background.Start(s.run)
+	ctx, cancel := s.patience(ctx)
+	defer cancel()
+	select {
+	case <-s.opened:
+		return nil
+	case <-ctx.Done():
+	}
+	if errors.Is(context.Cause(ctx), errTimeout) {
+		s.markOpened()
+	}
+	return s.gaveUp(ctx, s.noGrant())
+}
+
+func (s *Service) markOpened() { s.openOnce.Do(func() { close(s.opened) }) }
+
+// Ready is nil when IDs can be issued, else the error that Next would give. While none
+// were asked for, it is what Idle says.
 func (s *Service) Ready() error {
 	g := s.grant.Load()
 	switch {
+	case s.started.Load() && !s.needed.Load() && s.background.Context().Err() == nil:
+		if s.opts.Idle == nil {
+			return nil
+		}
+		return s.opts.Idle()
 	case g == nil:
 		return s.noGrant()
 	case s.ring == nil:
@@ -252,6 +308,10 @@ type Nodes interface {
 	// Errors: model.ErrLeaseLost when the row is gone or another's;
 	// *model.StoreError when it is not known whether the mark was raised.
 	MarkNode(ctx context.Context, node model.Node, until int64) error
+	// ReleaseNode lowers that to the last second that the node issued; no other call for
+	// the node follows. A row that is gone or another's is left alone. Errors:
+	// *model.StoreError.
+	ReleaseNode(ctx context.Context, node model.Node, last int64) error
 }
 
 // The conditions that the service reports.

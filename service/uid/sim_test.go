@@ -29,6 +29,7 @@ type world struct {
 	instances []*instance
 	issued    map[int64]string // who got it
 	recycled  int
+	kept      int  // worker IDs that a registry's gave again
 	failsOver bool // the database does, instead of losing single rows
 }
 
@@ -41,6 +42,7 @@ type instance struct {
 	svc    *Service
 	start  model.NodeStart
 	keeper *keeper // nil while no node is held
+	places registry
 }
 
 func newWorld(seed uint64, m mutant) *world {
@@ -70,12 +72,27 @@ func (i *instance) boot() {
 	if i.svc != nil {
 		_ = i.svc.Stop(context.Background()) // it has nothing under way
 	}
+	i.opts.Registry = nil
+	if i.world.rand.IntN(2) == 0 { // the operator may change it at each start
+		i.opts.Registry = &i.places
+		i.move()
+	}
 	svc, err := New(i.opts)
 	if err != nil {
 		panic(err)
 	}
 	i.svc, i.keeper = svc, nil
 	i.start = svc.newStart()
+}
+
+// move has the registry give another worker ID, or none, or one that the other instance
+// has as well: what it forgets must not matter.
+func (i *instance) move() {
+	n := i.world.rand.IntN(4)
+	i.places.set(n, nil)
+	if n == 3 {
+		i.places.set(0, errAway)
+	}
 }
 
 func (w *world) run() error {
@@ -115,9 +132,14 @@ func (i *instance) step() error {
 		i.clock.add(-time.Duration(r.IntN(9)) * jump)
 	case n < 174:
 		i.clock.add(time.Second)
-	case n < 182:
+	case n < 180:
 		i.boot()
-	case n < 186:
+	case n < 182:
+		i.end()
+		i.boot()
+	case n < 184:
+		i.move()
+	case n < 187:
 		i.leap(r.Int64N(3 * markHour))
 	case n < 196:
 		i.world.db.away = nil
@@ -140,6 +162,11 @@ func (i *instance) register() {
 	if i.keeper != nil {
 		return
 	}
+	start, err := i.svc.placed(i.start)
+	if err != nil {
+		return
+	}
+	i.start = start
 	node, err := i.svc.tryRegister(i.start)
 	if errors.Is(err, model.ErrNoWorkerID) {
 		i.start = i.svc.newStart()
@@ -147,10 +174,12 @@ func (i *instance) register() {
 	if err != nil {
 		return
 	}
-	if node.Recycled {
+	if node.Recycled && start.Place != nil {
+		i.world.kept++
+	} else if node.Recycled {
 		i.world.recycled++
 	}
-	g := newGrant(i.opts.Layout, i.start, node)
+	g := newGrant(i.opts.Layout, i.start, node, i.svc.leastLead())
 	i.svc.grant.Store(g)
 	i.svc.stats.nodes.Add(1)
 	i.keeper = newKeeper(i.svc, g)
@@ -160,11 +189,27 @@ func (i *instance) keep() {
 	if i.keeper == nil {
 		return
 	}
-	if err := i.svc.guard("keep", i.keeper.step); errors.Is(err, model.ErrLeaseLost) {
-		i.svc.grant.Store(nil)
-		i.svc.drop()
-		i.keeper, i.start = nil, i.svc.newStart()
+	err := i.svc.displaced(i.keeper.g)
+	if err == nil {
+		err = i.svc.guard("keep", i.keeper.step)
 	}
+	if errors.Is(err, model.ErrLeaseLost) {
+		i.end()
+		i.start = i.svc.newStart()
+	}
+}
+
+// end gives the node up, as hold does.
+func (i *instance) end() {
+	if i.keeper == nil {
+		return
+	}
+	i.svc.grant.Store(nil)
+	i.svc.drop()
+	if i.opts.Registry != nil {
+		_ = i.svc.guard("release", func() error { i.svc.release(i.keeper.g); return nil }) // the database may panic
+	}
+	i.keeper = nil
 }
 
 func (i *instance) fill() {
@@ -208,26 +253,28 @@ func (i *instance) take(n int) error {
 }
 
 // No UID twice over crashes, restarts, clocks that are set back, worker IDs that are
-// used again, rows that vanish, lost answers and two instances in either mode.
+// used again, rows that vanish, lost answers and two instances in either mode, with and
+// without a registry, whatever that gives to them.
 func TestSimulation(t *testing.T) {
-	var issued, recycled atomic.Int64
+	var issued, recycled, kept atomic.Int64
 	const worlds = 1000
 	simtest.Run(t, worlds, func(_ *testing.T, seed uint64) error {
 		w := newWorld(seed, noMutant)
 		err := w.run()
 		issued.Add(int64(len(w.issued)))
 		recycled.Add(int64(w.recycled))
+		kept.Add(int64(w.kept))
 		return err
 	})
-	t.Logf("%d IDs, %d worker IDs used again", issued.Load(), recycled.Load())
-	if issued.Load() < 50*worlds || recycled.Load() < worlds/4 {
-		t.Errorf("%d IDs and %d worker IDs used again in %d worlds: the simulation stands still",
-			issued.Load(), recycled.Load(), worlds)
+	t.Logf("%d IDs, %d worker IDs used again, %d kept", issued.Load(), recycled.Load(), kept.Load())
+	if issued.Load() < 50*worlds || recycled.Load() < worlds/4 || kept.Load() < worlds {
+		t.Errorf("%d IDs, %d worker IDs used again and %d kept in %d worlds: the simulation stands still",
+			issued.Load(), recycled.Load(), kept.Load(), worlds)
 	}
 }
 
 // Each promise that the database breaks must let an ID repeat in some world.
 func TestSimulationCatchesMutants(t *testing.T) {
-	simtest.Catches(t, 20_000, []mutant{noMark, recycleUnmarked, recycleTooEarly, noDoubt},
+	simtest.Catches(t, 20_000, []mutant{noMark, recycleUnmarked, recycleTooEarly, noDoubt, placeUnmarked, placeForgotten, releaseTooLow},
 		func(_ *testing.T, seed uint64, m mutant) error { return newWorld(seed, m).run() })
 }

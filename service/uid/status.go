@@ -30,6 +30,8 @@ type Status struct {
 	// RunwaySeconds is how long the mark lasts at the present rate of use, should
 	// the database go away.
 	RunwaySeconds int64 `json:"-"`
+	// RunwayKept is how long that is at least while the database answers.
+	RunwayKept int64 `json:"-"`
 	// RemainingSeconds is how many seconds are left in the time bits. In cached
 	// mode they can be used faster than the clock goes.
 	RemainingSeconds int64 `json:"remainingLifetimeSeconds"`
@@ -69,6 +71,7 @@ func (s *Service) Status() Status {
 	position := g.position(now, s.byClock())
 	mark := g.mark.Load()
 	out.MarkSecond, out.RunwaySeconds = Second(mark), max(0, mark-position)/g.rate.Load()
+	out.RunwayKept = g.lead.Load() / 2 / g.rate.Load()
 	out.RemainingSeconds = remaining(s.opts.Layout, position)
 	return out
 }

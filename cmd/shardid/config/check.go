@@ -99,6 +99,9 @@ func (l *Loaded) check() error {
 			return k.fail(problem)
 		}
 	}
+	if l.Snowflake.Worker.Mode == "zk_normal" {
+		l.Snowflake.Worker.Mode = "zk"
+	}
 	problem := cmp.Or(l.Server.conflict(), l.Database.conflict(), l.Redis.conflict(), l.RESP.conflict(l.Server), l.modesConflict())
 	if problem == "" {
 		return nil

@@ -198,6 +198,9 @@ type Segment struct {
 	// for each second that a database which went back in time may lack. A tag's step
 	// a second is always allowed. Not on SQLite.
 	MaxRate int `yaml:"max_rate" default:"1000000" validate:"min=1,max=1000000000"`
+	// Preload is the share of a segment whose use loads the next one; the default is
+	// Leaf's.
+	Preload float64 `yaml:"preload" default:"0.1" validate:"gt=0,lt=1"`
 	// Runway is how long what is held ahead should last at the present rate.
 	Runway time.Duration `yaml:"runway" default:"10m" validate:"min=1s,max=24h"`
 }
@@ -232,11 +235,12 @@ type Snowflake struct {
 	Worker  Worker        `yaml:"worker"`
 }
 
-// Worker is where a snowflake instance gets its worker ID.
+// Worker is where a snowflake instance gets its worker ID, and one of the UID mode with
+// uid.worker: registry.
 type Worker struct {
 	// Mode is zk, zk_recycle, zk_ephemeral, mysql (also serves on SQLite), redis, local or
-	// ordinal.
-	Mode string `yaml:"mode" default:"mysql" validate:"oneof=zk zk_recycle zk_ephemeral mysql redis local ordinal"`
+	// ordinal. zk_normal, a name of zk in a fork of Leaf, is read as zk.
+	Mode string `yaml:"mode" default:"mysql" validate:"oneof=zk zk_normal zk_recycle zk_ephemeral mysql redis local ordinal"`
 	// LocalMap maps ip:port to a worker ID, each once, for local.
 	LocalMap map[string]int `yaml:"local_map" validate:"unique,dive,keys,ipport,endkeys,min=0,max=1023"`
 	// Expiry is how long an instance goes on without its registry, and for how long
@@ -265,6 +269,10 @@ type UID struct {
 	Enabled bool `yaml:"enabled" default:"true"`
 	// Mode is cached (a ring filled ahead) or default.
 	Mode string `yaml:"mode" default:"cached" validate:"oneof=default cached"`
+	// Worker is where a worker ID comes from: node (a row of WORKER_NODE for each start)
+	// or registry (one that an instance keeps, from the kind of registry that
+	// Snowflake.Worker says, under a name of its own).
+	Worker string `yaml:"worker" default:"node" validate:"oneof=node registry"`
 	// TimeBits is the width of the seconds.
 	TimeBits int `yaml:"time_bits" default:"28" validate:"min=1,max=61"`
 	// WorkerBits is the width of the worker ID.
