@@ -110,8 +110,11 @@ func (r *uidRegistry) Start() { r.keeper.Start(r.address, rand.Text()) }
 // Place does not look at the lease's After and Reserved, as UIDs are bound by the row.
 func (r *uidRegistry) Place() (model.NodePlace, error) {
 	s := r.keeper.Status()
-	if s.WorkerID < 0 || s.Trust == 0 {
+	switch {
+	case s.WorkerID < 0:
 		return model.NodePlace{}, errors.New(cmp.Or(s.Error, "it is being asked"))
+	case s.Trust == 0:
+		return model.NodePlace{}, fmt.Errorf("worker ID %d of the registry was not renewed in time", s.WorkerID)
 	}
 	return model.NodePlace{Registry: r.name, WorkerID: s.WorkerID}, nil
 }

@@ -31,6 +31,21 @@ func TestTheNextSegmentIsLoadedAtATenthAndOnlyThat(t *testing.T) {
 	})
 }
 
+func TestTheNextSegmentIsLoadedAtPreload(t *testing.T) {
+	for share, at := range map[float64]int{0.0001: 1, 0.5: 1000, 0.999: 1998} {
+		synctest.Test(t, func(t *testing.T) {
+			db, r := orders(t, 2000, func(o *segment.Options) { o.Preload = share })
+			for issued := 1; issued <= at; issued++ {
+				_ = r.batch(t, "orders", 1)
+				synctest.Wait()
+				if n := len(db.segments()); (n == 2) != (issued == at) {
+					t.Fatalf("preload %v: %d segments after %d IDs", share, n, issued)
+				}
+			}
+		})
+	}
+}
+
 // Leaf would hold the same: one segment ahead, loaded at a tenth of the current.
 func TestALowRateLoadsNoMoreThanLeaf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -90,7 +90,8 @@ func TestInvalidArguments(t *testing.T) {
 func TestInvalidOptions(t *testing.T) {
 	for _, o := range []segment.Options{
 		{}, {Timeout: -1}, {Timeout: 1, MaxStep: -1}, {Timeout: 1, MaxStep: model.MaxTagStep + 1},
-		{Timeout: 1, Runway: -1}, {Timeout: 1, Reload: -1},
+		{Timeout: 1, Runway: -1}, {Timeout: 1, Preload: 1}, {Timeout: 1, Preload: -0.1}, {Timeout: 1, Preload: math.NaN()},
+		{Timeout: 1, Reload: -1},
 	} {
 		check.Is(t, check.Err(segment.New(o)), model.ErrInvalidArgument, "New", o)
 	}

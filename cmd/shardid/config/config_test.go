@@ -56,6 +56,17 @@ func TestConfigFiles(t *testing.T) {
 	wantConfig(t, got, err, nothing)
 }
 
+// A fork of Leaf calls the mode zk zk_normal.
+func TestZKNormal(t *testing.T) {
+	got, err := loadText(t, "snowflake: {worker: {mode: zk_normal}}\nzookeeper: {addrs: ['h:2181']}\n", nil)
+	wantConfig(t, got, err, func(c *Config) {
+		c.Snowflake.Worker.Mode, c.ZooKeeper.Addrs = "zk", []string{"h:2181"}
+	})
+	if _, err := loadText(t, "snowflake: {worker: {mode: zk_normal}}\n", nil); err == nil {
+		t.Error("zookeeper.addrs is not asked for")
+	}
+}
+
 func TestConfigFile(t *testing.T) {
 	got, err := loadArgs(t, nil, "--config", "testdata/full.yaml")
 	wantConfig(t, got, err, func(want *Config) {
