@@ -98,7 +98,8 @@ func TestE2ETracing(t *testing.T) {
 	d := serve(t, tracedTo(r.URL), "--demo")
 	eventually(t, startLimit, "served", func() bool { return d.get("/get?appId=1&gatePass=someone").status == 200 })
 	eventually(t, startLimit, "every mode", func() bool {
-		return d.get("/api/segment/get/leaf-segment-test").status == 200 && d.get("/api/snowflake/get/x").status == 200
+		return d.get("/api/segment/get/leaf-segment-test").status == 200 && d.get("/api/snowflake/get/x").status == 200 &&
+			d.get("/api/uid/get").status == 200
 	})
 	a, err := d.do(http.MethodGet, "/get?appId=9&gatePass=someone", "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	if err != nil || a.status != 404 || a.header.Get("X-Request-Id") != "0af7651916cd43dd8448eb211c80319c" || !strings.HasPrefix(a.header.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-") {
