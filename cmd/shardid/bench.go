@@ -26,17 +26,21 @@ import (
 func (c *cli) bench() *cobra.Command {
 	var ask asking
 	var noDuplicates bool
+	var proto string
 	opts := loadgen.Defaults()
 	cmd := &cobra.Command{
-		Use:   "bench [--url URL] [--mode queue|segment|snowflake|uid]",
+		Use:   "bench [--url URL] [--proto http|resp] [--mode queue|segment|snowflake|uid]",
 		Short: "Put a server under load and check that no ID comes twice",
 		Example: `  shardid bench --url http://127.0.0.1:8080
   shardid bench --url http://127.0.0.1:8080 --mode segment --tag orders --count 100
   shardid bench --url https://ids.example.com --rate 5000 --duration 1m --json
+  shardid bench --proto resp --url redis://127.0.0.1:6380 --pipeline 16
+  shardid bench --proto resp --url redis://127.0.0.1:6380 --mode segment --tag orders --count 100
   shardid bench --url http://127.0.0.1:9090 --raw /ping`,
 		Args: cobra.NoArgs,
 	}
 	ask.register(cmd, opts.Timeout)
+	choose(cmd, &proto, "proto", "", "http, or resp for INCR, and LPOP with --count (default that of --url, else http)", "http", "resp")
 	choose(cmd, &opts.Mode, "mode", opts.Mode, "queue, segment, snowflake or uid", modes()...)
 	f := cmd.Flags()
 	f.IntVar(&opts.App, "app", opts.App, "app `ID` of the queue mode, 0…255")
@@ -44,6 +48,7 @@ func (c *cli) bench() *cobra.Command {
 	f.IntVar(&opts.Passes, "passes", opts.Passes, "how many `values` of gatePass take turns in the queue mode")
 	f.StringVar(&opts.Tag, "tag", opts.Tag, "`key` of the segment mode")
 	f.IntVar(&opts.Count, "count", 0, "ask for batches of so many `IDs`, 1…10000 (default single ones)")
+	f.IntVar(&opts.Pipeline, "pipeline", 1, "how many `commands` are sent together over RESP, 1…1000")
 	f.StringVar(&opts.Raw, "raw", "", "fetch this `path` of any server instead, and read no IDs")
 	f.Float64Var(&opts.Rate, "rate", 0, "`requests` due a second, over all connections (default a closed loop)")
 	f.DurationVar(&opts.Duration, "duration", opts.Duration, "`time` that is measured")
@@ -52,11 +57,9 @@ func (c *cli) bench() *cobra.Command {
 	f.Int64Var(&opts.Compare, "compare", opts.Compare, "look for duplicates among the first so many `IDs`, at 8 bytes each")
 	f.BoolVar(&noDuplicates, "no-duplicates", false, "do not look for duplicates, and keep no IDs")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) (err error) {
-		opts.URL, opts.Timeout = ask.url, ask.timeout
-		if opts.URL == "" {
-			if opts.URL, err = serverURL(cfg.Server); err != nil {
-				return err
-			}
+		opts.Timeout = ask.timeout
+		if opts.URL, err = benchURL(ask.url, proto, cfg); err != nil {
+			return err
 		}
 		if noDuplicates {
 			opts.Compare = 0
@@ -72,6 +75,34 @@ func (c *cli) bench() *cobra.Command {
 		}
 		return c.runBench(cmd, opts)
 	})
+}
+
+// benchURL is the server to measure: the one that was asked for, else that of this
+// configuration. proto is "" where the URL decides.
+func benchURL(asked, proto string, cfg Config) (string, error) {
+	scheme, _, _ := strings.Cut(asked, "://")
+	isRESP := scheme == "redis" || scheme == "rediss"
+	switch {
+	case asked == "" && proto != "resp":
+		return serverURL(cfg.Server)
+	case asked == "" && cfg.RESP.Addr == "":
+		return "", fmt.Errorf("%w: resp.addr is not set: set it and restart the server, or give --url, "+
+			"redis://127.0.0.1:6380 for example", model.ErrInvalidArgument)
+	case asked == "":
+		url, err := serverURL(config.Server{Addr: cfg.RESP.Addr, TLSCertFile: cfg.Server.TLSCertFile})
+		if err != nil {
+			return "", fmt.Errorf("%w: resp.addr %q does not tell where the server is: give --url",
+				model.ErrInvalidArgument, cfg.RESP.Addr)
+		}
+		return strings.Replace(url, "http", "redis", 1), nil
+	case proto == "resp" && !isRESP:
+		return "", fmt.Errorf("%w: --proto resp needs a --url like redis://127.0.0.1:6380, or rediss:// with TLS, not %q",
+			model.ErrInvalidArgument, asked)
+	case proto == "http" && isRESP:
+		return "", fmt.Errorf("%w: --proto http needs a --url like http://127.0.0.1:8080, not %q",
+			model.ErrInvalidArgument, asked)
+	}
+	return asked, nil
 }
 
 // serverURL is where a server of this configuration is reached from its own machine.

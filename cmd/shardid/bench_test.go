@@ -126,6 +126,29 @@ func TestBenchURL(t *testing.T) {
 	}
 }
 
+// TestBenchURLProto: --proto and the scheme of --url must agree; each says the other.
+func TestBenchURLProto(t *testing.T) {
+	const addr, redis = "127.0.0.1:8080", "127.0.0.1:6380"
+	for _, test := range []struct{ asked, proto, resp, cert, want string }{
+		{"", "", redis, "", "http://" + addr},
+		{"", "resp", redis, "", "redis://" + redis},
+		{"", "resp", ":6380", "cert.pem", "rediss://127.0.0.1:6380"},
+		{"", "resp", "", "", ""},
+		{"", "resp", "127.0.0.1:0", "", ""},
+		{"redis://a:1", "", "", "", "redis://a:1"},
+		{"rediss://a:1", "resp", "", "", "rediss://a:1"},
+		{"http://a:1", "resp", redis, "", ""},
+		{"redis://a:1", "http", redis, "", ""},
+		{"http://a:1", "http", redis, "", "http://a:1"},
+	} {
+		cfg := Config{Server: config.Server{Addr: addr, TLSCertFile: test.cert}, RESP: config.RESP{Addr: test.resp}}
+		got, err := benchURL(test.asked, test.proto, cfg)
+		if got != test.want || errors.Is(err, model.ErrInvalidArgument) != (test.want == "") {
+			t.Errorf("%+v: %q, %v", test, got, err)
+		}
+	}
+}
+
 func TestGrouped(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -999: "-999", -1000: "-1,000"} {
 		if got := grouped(n); got != want {

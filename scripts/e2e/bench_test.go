@@ -50,12 +50,16 @@ func fromBench(t *testing.T, out string) (b benched) {
 // and at a rate.
 func TestE2EBench(t *testing.T) {
 	story(t)
-	d := serve(t, nil, "--demo")
+	d := serve(t, settings{"RESP_ADDR": "127.0.0.1:0"}, "--demo")
 	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").Status == "ok" })
+	redis := "redis://" + d.respAddr()
 	for _, mode := range []string{"queue", "segment", "snowflake", "uid"} {
 		t.Run(mode, func(t *testing.T) {
 			wantBench(t, bench(t, d, "--mode", mode), mode, 1)
 			wantBench(t, bench(t, d, "--mode", mode, "--count", "50", "--concurrency", "4"), mode, 50)
+			wantBench(t, bench(t, d, "--mode", mode, "--url", redis), mode, 1)
+			wantBench(t, bench(t, d, "--mode", mode, "--url", redis, "--proto", "resp", "--pipeline", "16"), mode, 1)
+			wantBench(t, bench(t, d, "--mode", mode, "--url", redis, "--count", "50", "--concurrency", "4"), mode, 50)
 		})
 	}
 	t.Run("rate", func(t *testing.T) {
@@ -106,7 +110,7 @@ func TestE2EBenchDefaults(t *testing.T) {
 // that cannot begin says what to do.
 func TestE2EBenchFails(t *testing.T) {
 	story(t)
-	d := serve(t, nil, "--demo")
+	d := serve(t, settings{"RESP_ADDR": "127.0.0.1:0"}, "--demo")
 	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
 	repeats, garbage := repeater(t, "%d"), repeater(t, "ID-%d")
 	for _, c := range []struct {
@@ -118,6 +122,12 @@ func TestE2EBenchFails(t *testing.T) {
 		{"--mode uid --no-duplicates --url " + repeats, 0, ""},
 		{"--mode uid --url " + garbage, 1, "is this a shardid"},
 		{"--app 9 --url " + d.url, 1, "app is not provisioned"},
+		{"--app 9 --url redis://" + d.respAddr(), 1, "app is not provisioned"},
+		{"--proto resp --url " + strings.Replace(d.url, "http", "redis", 1), 1, "resp.addr"},
+		{"--url http://" + d.respAddr(), 1, "or with redis://"},
+		{"--proto resp --url " + d.url, 2, "redis://127.0.0.1:6380"},
+		{"--proto resp", 2, "resp.addr is not set"},
+		{"--pipeline 2 --url " + d.url, 2, "redis://"},
 		{"--mode segment --tag nothing --url " + d.url, 1, "--tag"},
 		{"--url http://127.0.0.1:1", 1, "is the server running?"},
 		{"--token-file none --url " + d.url, 1, "none"},

@@ -23,11 +23,12 @@ const (
 	errWrongCount breach = "not as many IDs as were asked for"
 	errBelowOne   breach = "an ID below 1"
 	errIDInError  breach = "an error that carries an ID"
+	errTooMany    breach = "more answers than requests"
 )
 
 // refusal is an error the server answered with.
 type refusal struct {
-	status  int
+	status  int // 0 over RESP
 	code    int
 	coded   bool // there was a code
 	message string
@@ -35,10 +36,17 @@ type refusal struct {
 
 // Error is what the server said.
 func (r *refusal) Error() string {
-	if r.message == "" {
+	if r.message == "" && r.status != 0 {
 		return fmt.Sprintf("the server answered %d %s", r.status, http.StatusText(r.status))
 	}
 	return "the server answered: " + r.message
+}
+
+// mayPass says whether a later request may be answered.
+func (r *refusal) mayPass() bool {
+	const notReady, empty, noLease = -1, -4, -8
+	return r.status == http.StatusServiceUnavailable ||
+		r.status == 0 && (r.code == notReady || r.code == empty || r.code == noLease)
 }
 
 // judge reads the IDs of an answer and appends them to dst. IDs that came are in it
@@ -57,15 +65,20 @@ func (t *target) judge(status int, body []byte, dst []int64) ([]int64, error) {
 	if err != nil {
 		return dst, err
 	}
-	for _, id := range ids[len(dst):] {
+	return ids, t.check(ids[len(dst):])
+}
+
+// check looks at the IDs of one answer. Errors: errBelowOne, errWrongCount.
+func (t *target) check(ids []int64) error {
+	for _, id := range ids {
 		if id < 1 {
-			return ids, fmt.Errorf("%w: %d", errBelowOne, id)
+			return fmt.Errorf("%w: %d", errBelowOne, id)
 		}
 	}
-	if n := len(ids) - len(dst); n != t.count {
-		return ids, fmt.Errorf("%w: %d instead of %d", errWrongCount, n, t.count)
+	if len(ids) != t.count {
+		return fmt.Errorf("%w: %d instead of %d", errWrongCount, len(ids), t.count)
 	}
-	return ids, nil
+	return nil
 }
 
 // refused is the error of an answer that has one. Errors: *refusal, errIDInError.

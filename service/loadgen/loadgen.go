@@ -1,4 +1,4 @@
-// Package loadgen puts an ID service under load over HTTP/1.1 and checks what comes
+// Package loadgen puts an ID service under load over HTTP/1.1 or RESP and checks what comes
 // back: how fast, how late, with which errors, and whether any ID came twice.
 //
 // It knows nothing of the service's inside; any server that answers like it can be
@@ -12,9 +12,9 @@
 package loadgen
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 )
@@ -41,7 +41,7 @@ func New(opts Options) (*Load, error) {
 // Run puts the server under load and reports. When ctx ends early, the report is
 // about the time until then. It fails, with one line that says what to do, when the
 // server is not there or not the one that was meant; a server that refuses for now
-// (503) is tried all the same.
+// (503, or its codes) is tried all the same.
 func (l *Load) Run(ctx context.Context) (*Report, error) {
 	r, err := l.execute(ctx)
 	if err != nil {
@@ -111,18 +111,18 @@ func (l *Load) execute(ctx context.Context) (*run, error) {
 // its error is the run's unless it may pass.
 func (r *run) probe(ctx context.Context, w *worker) error {
 	defer w.hangUp()
-	var ids []int64
+	var got outcome
 	err := w.connect(ctx)
 	if err == nil {
-		ids, err = w.request(ctx, r.now())
+		got = w.request(ctx, r.now())
+		err = errors.Join(got.errs...)
 	}
 	w.pause = 0
-	r.seen.add(ids)
-	refused, ok := errors.AsType[*refusal](err)
-	if err == nil || ok && refused.status == http.StatusServiceUnavailable {
+	r.seen.add(got.ids)
+	if refused, ok := errors.AsType[*refusal](err); err == nil || ok && refused.mayPass() {
 		return nil
 	}
-	return r.advise(err)
+	return r.advise(cmp.Or(append(got.errs, err)...))
 }
 
 // Progress is how a run goes.
@@ -177,7 +177,7 @@ func (r *run) pace(ctx context.Context, timer *timer, due chan<- int64) {
 	if at > now {
 		return
 	}
-	interval := float64(time.Second) / r.opts.Rate
+	interval := r.interval()
 	left := int64(float64(now-at)/interval) + 1
 	const groups = 10_000 // many are recorded together
 	group := max(1, left/groups)
@@ -186,10 +186,15 @@ func (r *run) pace(ctx context.Context, timer *timer, due chan<- int64) {
 	}
 }
 
+// interval is the time from one pipeline, over HTTP a request, that is due to the next, ns.
+func (r *run) interval() float64 {
+	return float64(time.Second) * float64(r.target.pipeline) / r.opts.Rate
+}
+
 // paceUntil sends the times that are due in [from, end). It returns the first that it
 // could not send before ctx ended, else one that is not before end.
 func (r *run) paceUntil(ctx context.Context, timer *timer, due chan<- int64, from, end int64) int64 {
-	interval := float64(time.Second) / r.opts.Rate
+	interval := r.interval()
 	for n := 0; ; n++ {
 		at := from + int64(float64(n)*interval)
 		if at >= end {

@@ -27,17 +27,22 @@ const (
 	maxRate        = 10_000_000
 	maxPasses      = 100_000
 	maxBatch       = 10_000 // of the contract
+	maxPipeline    = 1000
 	maxDuration    = 30 * 24 * time.Hour
 )
 
 // Options of a run.
 type Options struct {
-	// URL is the server: http or https, host, and a path when it is not at the root.
+	// URL is the server: http or https, host, and a path when it is not at the root; or
+	// redis or rediss and a host, for the front end for Redis clients.
 	URL string
 	// Mode is what is asked for IDs.
 	Mode string
+	// Pipeline is how many commands are sent together over RESP, 1…1000; 0 is 1, as
+	// over HTTP. Each is a request, whose latency ends with the last answer.
+	Pipeline int
 	// Raw is a path that is fetched instead of the mode's, with its query; only
-	// the status of its answers is looked at. Empty for none.
+	// the status of its answers is looked at. Empty for none. Not over RESP.
 	Raw string
 	// App is the app of the queue mode, 0…255.
 	App int
@@ -51,10 +56,10 @@ type Options struct {
 	Tag string
 	// Count is the size of a batch, 1…10000; 0 asks for a single ID.
 	Count int
-	// Token is sent as a bearer token; empty for none.
+	// Token is sent as a bearer token, or with AUTH; empty for none.
 	Token string
-	// Rate is how many requests are due a second, over all connections; 0 is a
-	// closed loop.
+	// Rate is how many requests are due a second, over all connections; those of a
+	// pipeline are due together. 0 is a closed loop.
 	Rate float64
 	// Duration is the time that is measured. 1ms…30 days.
 	Duration time.Duration
@@ -99,6 +104,7 @@ func (o Options) check() error {
 		within("apps", o.Apps, 0, model.Apps-o.App),
 		within("passes", o.Passes, 1, maxPasses),
 		within("count", o.Count, 0, maxBatch),
+		within("pipeline", o.Pipeline, 0, maxPipeline),
 		within("compare", o.Compare, 0, 1<<40),
 		within("duration", o.Duration, time.Millisecond, maxDuration),
 		within("warmup", o.Warmup, 0, maxDuration),
@@ -117,31 +123,34 @@ func within[T cmp.Ordered](name string, value, low, up T) error {
 // not change.
 type target struct {
 	address  string      // host:port
-	tls      *tls.Config // nil for http
+	tls      *tls.Config // nil for http and redis
 	requests [][]byte    // they take turns
-	decode   decoder     // nil: the answers are not looked into
-	count    int         // IDs in an answer
+	resp     bool        // requests are commands of RESP
+	pipeline int         // how many are sent together
+	decode   decoder     // over HTTP; nil: the answers are not looked into
+	count    int         // IDs in an answer; 0 when answers are not looked into
+	greeting []byte      // over RESP, what a connection begins with
 }
+
+// schemePorts are the schemes of URLs, each with its port when the URL has none.
+var schemePorts = map[string]string{"http": "80", "https": "443", "redis": "6380", "rediss": "6380"}
 
 // newTarget is that of a run. The error is model.ErrInvalidArgument.
 func newTarget(o Options) (*target, error) {
 	const example = "write it like http://127.0.0.1:8080"
 	u, err := url.Parse(o.URL)
 	switch {
-	case err != nil || u.Scheme != "http" && u.Scheme != "https":
-		return nil, fmt.Errorf("%w: %q is not the URL of a server: %s", model.ErrInvalidArgument, o.URL, example)
+	case err != nil || schemePorts[u.Scheme] == "":
+		return nil, fmt.Errorf("%w: %q is not the URL of a server: %s, or like redis://127.0.0.1:6380",
+			model.ErrInvalidArgument, o.URL, example)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("%w: URL %q has no host: %s", model.ErrInvalidArgument, o.URL, example)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("%w: the URL may hold a host and a path, nothing else: %s", model.ErrInvalidArgument, example)
 	}
-	t := &target{decode: decodeLines, count: max(o.Count, 1)}
-	port := map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	if u.Port() != "" {
-		port = u.Port()
-	}
-	t.address = net.JoinHostPort(u.Hostname(), port)
-	if u.Scheme == "https" {
+	t := &target{decode: decodeLines, count: max(o.Count, 1), pipeline: max(o.Pipeline, 1)}
+	t.address = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), schemePorts[u.Scheme]))
+	if u.Scheme == "https" || u.Scheme == "rediss" {
 		if t.tls = o.TLS.Clone(); t.tls == nil {
 			t.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 		}
@@ -149,13 +158,24 @@ func newTarget(o Options) (*target, error) {
 			t.tls.ServerName = u.Hostname()
 		}
 	}
+	if u.Scheme == "redis" || u.Scheme == "rediss" {
+		if u.Path != "" {
+			return nil, fmt.Errorf("%w: URL %q has a path, and RESP has none: write it like redis://127.0.0.1:6380",
+				model.ErrInvalidArgument, o.URL)
+		}
+		return t, t.useRESP(o)
+	}
+	if t.pipeline > 1 {
+		return nil, fmt.Errorf("%w: HTTP has no pipelines here: measure RESP, at a URL like redis://127.0.0.1:6380",
+			model.ErrInvalidArgument)
+	}
 	paths, err := o.paths()
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case o.Raw != "":
-		t.decode = nil
+		t.decode, t.count = nil, 0
 	case o.Mode == ModeQueue:
 		t.decode = decodeJSON
 	}
@@ -189,8 +209,7 @@ func (o Options) paths() ([]string, error) {
 		// The shards take turns, and then the apps, so that all are asked alike.
 		paths := make([]string, o.Passes)
 		for i := range paths {
-			app := o.App + i/model.Shards%max(o.Apps, 1)
-			paths[i] = fmt.Sprintf("/get?appId=%d&gatePass=%s%s", app, passOf(i), strings.Replace(batch, "?", "&", 1))
+			paths[i] = fmt.Sprintf("/get?appId=%d&gatePass=%s%s", o.appOf(i), passOf(i), strings.Replace(batch, "?", "&", 1))
 		}
 		return paths, nil
 	case o.Mode == ModeSegment:
@@ -202,6 +221,9 @@ func (o Options) paths() ([]string, error) {
 	}
 	return nil, fmt.Errorf("%w: mode %q is none of queue, segment, snowflake and uid", model.ErrInvalidArgument, o.Mode)
 }
+
+// appOf is the app of the request with number i.
+func (o Options) appOf(i int) int { return o.App + i/model.Shards%max(o.Apps, 1) }
 
 // passOf is the gatePass with number i, of shard i mod 64. Its last two letters are
 // chosen for that: numbers alone have hashes that crowd on few shards.

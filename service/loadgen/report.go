@@ -37,13 +37,20 @@ func newAccount(compare int64) account {
 	}
 }
 
-// settle accounts for what came at a time of a request, or a connection, that was due
-// at a time. A breach is counted also in the warm-up.
-func (r *run) settle(ids []int64, err error, due, now int64) {
+// outcome is what came of requests that were sent together.
+type outcome struct {
+	ids  []int64 // all that came, also with errors: they count as issued
+	good int64   // requests that were answered as they should be
+	errs []error // of the others
+}
+
+// settle accounts for what came at a time of requests, or a connection, that were due at a
+// time. A breach is counted also in the warm-up.
+func (r *run) settle(o outcome, due, now int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen.add(ids)
-	if err != nil {
+	r.seen.add(o.ids)
+	for _, err := range o.errs {
 		r.progress.Failed++
 		if b, ok := errors.AsType[breach](err); ok {
 			r.breaches[string(b)]++
@@ -52,25 +59,26 @@ func (r *run) settle(ids []int64, err error, due, now int64) {
 			r.errors[kindOf(err)]++
 			r.firstError = cmp.Or(r.firstError, err)
 		}
+	}
+	ids := o.good * int64(r.target.count)
+	r.progress.Requests += o.good
+	r.progress.IDs += ids
+	if due < r.from || o.good == 0 {
 		return
 	}
-	r.progress.Requests++
-	r.progress.IDs += int64(len(ids))
-	if due < r.from {
-		return
-	}
-	r.requests++
-	r.ids += int64(len(ids))
+	r.requests += o.good
+	r.ids += ids
 	r.last = max(r.last, now)
-	r.record(now-due, 1)
+	r.record(now-due, o.good)
 }
 
-// omit accounts for requests that were due at a time and could not be sent before the
-// end: they waited at least until now.
-func (r *run) omit(due, now, requests int64) {
+// omit accounts for pipelines, over HTTP requests, that were due at a time and could not be
+// sent before the end: they waited at least until now.
+func (r *run) omit(due, now, pipelines int64) {
 	if due < r.from {
 		return
 	}
+	requests := pipelines * int64(r.target.pipeline)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unsent += requests
@@ -151,7 +159,8 @@ type Report struct {
 	// Requests were answered as they should be; IDs came with them.
 	Requests, IDs int64
 	// Errors are refusals and failed connections by kind: "connect", "timeout",
-	// "closed", "malformed", or the status with the code, as in "503 code -4".
+	// "closed", "malformed", or the status with the code, as in "503 code -4"; over RESP
+	// there is no status.
 	Errors map[string]int64
 	// Breaches are answers that must never be, by what was wrong, warm-up included.
 	Breaches map[string]int64

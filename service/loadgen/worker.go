@@ -34,7 +34,8 @@ type worker struct {
 	run   *run
 	turn  int           // of the requests
 	pause time.Duration // before the next connection
-	ids   []int64       // of the last answer
+	got   outcome       // of the last request or pipeline
+	out   []byte        // the last pipeline
 
 	nc       net.Conn // nil while there is none
 	br       *bufio.Reader
@@ -82,7 +83,7 @@ func (w *worker) ready(ctx context.Context) bool {
 		}
 		if err := w.connect(ctx); err != nil && ctx.Err() == nil {
 			now := w.run.now()
-			w.run.settle(nil, err, now, now)
+			w.run.settle(outcome{errs: []error{err}}, now, now)
 		}
 	}
 	return false
@@ -91,7 +92,7 @@ func (w *worker) ready(ctx context.Context) bool {
 // errConnect: no connection could be made.
 var errConnect = errors.New("no connection")
 
-// connect opens the connection. Errors: errConnect.
+// connect opens the connection. Errors: errConnect, those of greet.
 func (w *worker) connect(ctx context.Context) error {
 	t := w.run.target
 	ctx, cancel := context.WithTimeout(ctx, w.run.opts.Timeout)
@@ -110,6 +111,13 @@ func (w *worker) connect(ctx context.Context) error {
 		w.br = bufio.NewReaderSize(nc, bufferBytes)
 	}
 	w.br.Reset(nc)
+	if t.resp {
+		if err := w.greet(); err != nil {
+			w.hangUp()
+			w.slowDown()
+			return err
+		}
+	}
 	return nil
 }
 
@@ -126,24 +134,25 @@ func (w *worker) hangUp() {
 
 // ask makes a request that was due at a time and accounts for what came of it.
 func (w *worker) ask(ctx context.Context, due, now int64) {
-	ids, err := w.request(ctx, now)
-	w.run.settle(ids, err, due, w.used)
+	w.run.settle(w.request(ctx, now), due, w.used)
 }
 
-// request makes the request whose turn it is; once more on a new connection if the
-// server had closed this one while it was idle. The IDs are valid until the next one,
-// and there may be some also with an error. Errors: errConnect, those of exchange,
-// and those of target.judge.
-func (w *worker) request(ctx context.Context, now int64) ([]int64, error) {
-	requests := w.run.target.requests
-	request := requests[w.turn%len(requests)]
-	w.turn++
+// request makes the requests whose turn it is, one over HTTP; once more on a new connection
+// if the server had closed this one while it was idle. What came is valid until the next
+// call. Its errors: errConnect, those of exchange and of target.judge; or of pipeline.
+func (w *worker) request(ctx context.Context, now int64) outcome {
+	t := w.run.target
+	w.out = w.out[:0]
+	for range t.pipeline {
+		w.out = append(w.out, t.requests[w.turn%len(t.requests)]...)
+		w.turn++
+	}
 	idle := w.used > 0 && now-w.used >= stale
-	status, ends, err := w.exchange(request, now)
-	if err != nil && idle && isClosed(err) {
+	ends, err := w.exchange(now)
+	if err != nil && idle && isClosed(err) && w.got.good == 0 && len(w.got.errs) == 0 {
 		w.hangUp()
 		if err = w.connect(context.WithoutCancel(ctx)); err == nil { // what was sent is seen through
-			status, ends, err = w.exchange(request, w.run.now())
+			ends, err = w.exchange(w.run.now())
 		}
 	}
 	w.used = w.run.now()
@@ -152,31 +161,47 @@ func (w *worker) request(ctx context.Context, now int64) ([]int64, error) {
 	}
 	if err != nil {
 		w.slowDown()
-		return nil, err
+		w.got.errs = append(w.got.errs, err)
+		for int(w.got.good)+len(w.got.errs) < t.pipeline {
+			w.got.errs = append(w.got.errs, err)
+		}
+		return w.got
 	}
 	w.pause = 0
-	w.ids, err = w.run.target.judge(status, w.body, w.ids[:0])
-	return w.ids, err
+	return w.got
 }
 
-// exchange sends a request and reads its answer into body; ends says that the
-// connection does too. It fails after the timeout, at most a quarter of it later: the
-// deadline is moved only when it would be too early, as moving it for each request
-// costs.
-func (w *worker) exchange(request []byte, now int64) (status int, ends bool, err error) {
+// exchange sends what is in out and reads what comes of it into got; ends says that the
+// connection does too. An error is of the connection: it is of all requests that are
+// not in got. It fails after the timeout, at most a quarter of it later: the deadline
+// is moved only when it would be too early, as moving it for each request costs.
+func (w *worker) exchange(now int64) (ends bool, err error) {
+	w.got = outcome{ids: w.got.ids[:0], errs: w.got.errs[:0]}
 	if timeout := int64(w.run.opts.Timeout); w.deadline-now < timeout {
 		w.deadline = now + timeout + timeout/4
 		if err := w.nc.SetDeadline(w.run.base.Add(time.Duration(w.deadline))); err != nil {
-			return 0, true, err
+			return true, err
 		}
 	}
-	if _, err := w.nc.Write(request); err != nil {
-		return 0, true, err
+	if _, err := w.nc.Write(w.out); err != nil {
+		return true, err
 	}
-	if status, ends, err = w.read(); err == nil && w.br.Buffered() > 0 {
+	if w.run.target.resp {
+		return false, w.readReplies()
+	}
+	status, ends, err := w.read()
+	if err == nil && w.br.Buffered() > 0 {
 		err = errors.New("malformed HTTP answer: more follows than was asked for")
 	}
-	return status, ends, err
+	if err != nil {
+		return true, err
+	}
+	if w.got.ids, err = w.run.target.judge(status, w.body, w.got.ids); err != nil {
+		w.got.errs = append(w.got.errs, err)
+	} else {
+		w.got.good = 1
+	}
+	return ends, nil
 }
 
 // read reads an answer. One with a plain head is read here and allocates nothing, so
@@ -259,15 +284,20 @@ const (
 	kindConnect   = "connect"   // no connection could be made
 	kindTimeout   = "timeout"   // no answer in time
 	kindClosed    = "closed"    // the connection ended before the answer did
-	kindMalformed = "malformed" // no answer of HTTP/1.x
+	kindMalformed = "malformed" // no answer of HTTP/1.x, or of RESP
 )
 
 // kindOf is the name in reports of an error of a request: "connect", "503",
 // "404 code -2".
 func kindOf(err error) string {
 	if r, ok := errors.AsType[*refusal](err); ok {
-		if r.coded {
+		switch {
+		case r.coded && r.status == 0:
+			return fmt.Sprintf("code %d", r.code)
+		case r.coded:
 			return fmt.Sprintf("%d code %d", r.status, r.code)
+		case r.status == 0:
+			return "error of RESP"
 		}
 		return fmt.Sprint(r.status)
 	}
@@ -295,25 +325,32 @@ func isClosed(err error) bool {
 func (l *Load) advise(err error) error {
 	const unknown = -2 // the code of an app or a tag that is not provisioned
 	advice := ""
+	const noToken = -7
 	refused, _ := errors.AsType[*refusal](err)
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case refused != nil && l.opts.Raw != "":
 		advice = ": --raw needs a path that answers 200"
+	case errors.Is(err, errNotRESP), errors.Is(err, errNotShardid), refused != nil && !refused.coded && l.target.resp:
+		advice = ": --url names the address that the server has in resp.addr, redis://127.0.0.1:6380 for example"
 	case refused != nil && !refused.coded:
 		advice = ": is this a shardid? --raw PATH measures any path of any server"
 	case refused != nil && refused.code == unknown && l.opts.Mode == ModeQueue:
 		advice = ": or choose another with --app"
 	case refused != nil && refused.code == unknown && l.opts.Mode == ModeSegment:
 		advice = ": or choose another with --tag"
+	case refused != nil && refused.code == noToken && l.opts.Token == "":
+		advice = ": name a file with a token by --token-file"
 	case refused != nil: // its message says what to do
 	case errors.Is(err, errUnreadable):
 		advice = ": is this a shardid, and the right mode? --raw PATH measures any path of any server"
 	case untrusted:
 		advice = ": SSL_CERT_FILE can name a file with the certificates to trust"
+	case l.target.resp && (plain || isClosed(err)):
+		advice = ": should the URL begin with the other one of redis:// and rediss://?"
 	case plain, kindOf(err) == kindMalformed, isClosed(err):
-		advice = ": should the URL begin with the other one of http:// and https://?"
+		advice = ": should the URL begin with the other one of http:// and https://, or with redis://?"
 	case errors.Is(err, errConnect):
 		advice = ": is the server running? `shardid serve --demo` starts one, --url says where it is"
 	}

@@ -3,6 +3,7 @@ package loadgen
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -109,7 +110,8 @@ func TestWire(t *testing.T) {
 				if !w.ready(t.Context()) {
 					t.Fatal("no connection")
 				}
-				ids, err := w.request(t.Context(), w.run.now())
+				got := w.request(t.Context(), w.run.now())
+				ids, err := got.ids, cmp.Or(append(got.errs, nil)...)
 				switch {
 				case c.kind == "" && (err != nil || len(ids) != 1):
 					t.Errorf("%v, %v", ids, err)
@@ -168,10 +170,10 @@ func (d *deadlines) Read([]byte) (int, error) { return 0, io.EOF }
 func TestLateDeadline(t *testing.T) {
 	const timeout, requests = time.Second, 10_000
 	nc := &deadlines{}
-	w := worker{run: &run{Load: &Load{opts: Options{Timeout: timeout}}, clock: clock{time.Now()}}, nc: nc, br: bufio.NewReader(nc)}
+	w := worker{run: &run{Load: &Load{opts: Options{Timeout: timeout}, target: &target{}}, clock: clock{time.Now()}}, nc: nc, br: bufio.NewReader(nc)}
 	for n := range requests { // one a millisecond
 		now := int64(n) * int64(time.Millisecond)
-		if _, _, err := w.exchange(nil, now); !errors.Is(err, io.EOF) {
+		if _, err := w.exchange(now); !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
 		if left := nc.last.Sub(w.run.base.Add(time.Duration(now))); left < timeout || left > timeout*5/4 {
@@ -217,7 +219,7 @@ func paceRun(t *testing.T, ctx func(*run) context.Context, from, end int64, due 
 	timer, err := newTimer()
 	check.Must(t, err)
 	t.Cleanup(timer.close)
-	r = &run{Load: &Load{opts: Options{Rate: 10_000}}, clock: clock{time.Now()}, account: newAccount(0), from: from, end: end}
+	r = &run{Load: &Load{opts: Options{Rate: 10_000}, target: &target{pipeline: 1}}, clock: clock{time.Now()}, account: newAccount(0), from: from, end: end}
 	var wg sync.WaitGroup
 	wg.Go(func() { r.pace(ctx(r), timer, due) })
 	return r, wg.Wait
