@@ -81,6 +81,7 @@ func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
 		return nil, errors.Join(err, a.Stop(0))
 	}
 	a.server = newServer(cfg, a.api, log)
+	a.wireRESP()
 	if cfg.Server.TLSClientCAFile != "" {
 		a.server.ConnContext = a.certificates.Connection
 	}
@@ -207,21 +208,32 @@ func (a *App) startPprof(ctx context.Context) error {
 	return nil
 }
 
+// wireRESP builds the front end for Redis clients when an address is configured.
+func (a *App) wireRESP() {
+	if a.cfg.RESP.Addr == "" {
+		return
+	}
+	o := resp.Options{
+		Issuer: a.issuer, Access: a.access, RequireToken: a.cfg.Server.RequireToken, Log: a.log,
+		Version: versionString(), PublicText: a.api.PublicText, Observe: a.api.LogCommand,
+	}
+	if a.tracer != nil {
+		o.Trace = a.tracer.Command
+	}
+	a.resp = resp.New(o)
+}
+
 // startRESP serves Redis clients when an address is configured. TLS or not, a connection
 // that sends nothing, or reads no answer, is closed.
 func (a *App) startRESP(ctx context.Context) error {
 	c := a.cfg
-	if c.RESP.Addr == "" {
+	if a.resp == nil {
 		return nil
 	}
 	listener, err := a.listen(ctx, c.RESP.Addr)
 	if err != nil {
 		return fmt.Errorf("resp.addr: %w", err)
 	}
-	a.resp = resp.New(resp.Options{
-		Issuer: a.issuer, Access: a.access, RequireToken: c.Server.RequireToken, Log: a.log,
-		Version: versionString(), PublicText: a.api.PublicText, Observe: a.api.LogCommand,
-	})
 	a.onStop("resp", func(ctx context.Context) error {
 		ctx, cancel := a.drainTime(ctx)
 		defer cancel()

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 
+	"shardid/service/issuer"
 	"shardid/service/monitor"
 )
 
@@ -13,7 +14,13 @@ func (a *App) snapshot() monitor.Snapshot {
 	s := monitor.Snapshot{
 		Settings: a.watch.Findings(), UnsafeNoHistory: a.cfg.Redis.UnsafeNoHistory,
 		Queue: a.queue.Stats(), Apps: a.queue.Seen(),
-		Traffic: map[string]monitor.Traffic{}, Faults: a.api.Answers()[-11],
+		Traffic: map[string]monitor.Traffic{}, RESP: -1,
+	}
+	s.HTTP, s.Faults = answered(a.api.Answers())
+	if a.resp != nil {
+		var faults int64
+		s.RESP, faults = answered(a.resp.Answers())
+		s.Faults += faults
 	}
 	if a.segment != nil {
 		stats := a.segment.Stats()
@@ -32,6 +39,14 @@ func (a *App) snapshot() monitor.Snapshot {
 		}
 	}
 	return s
+}
+
+// answered sums what was answered by code, and says how much of it was our fault.
+func answered(codes map[int]int64) (all, faults int64) {
+	for _, n := range codes {
+		all += n
+	}
+	return all, codes[issuer.CodeInternal]
 }
 
 // wireReplicas builds what shows all replicas of the deployment.

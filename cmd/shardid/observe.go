@@ -46,6 +46,9 @@ func (a *App) metrics() func(context.Context) ([]byte, error) {
 		},
 		Queue: func() (queue.Stats, []queue.View) { return a.queue.Stats(), a.queue.Seen() },
 	}
+	if a.cfg.RESP.Addr != "" {
+		sources.RESPAnswers = func() map[int]int64 { return a.resp.Answers() }
+	}
 	if a.segment != nil {
 		sources.Segment = func() (segment.Stats, []segment.View) { return a.segment.Stats(), a.segment.Views() }
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -95,7 +96,7 @@ func tracedTo(url string) settings {
 func TestE2ETracing(t *testing.T) {
 	story(t)
 	r := newReceiver(t)
-	d := serve(t, tracedTo(r.URL), "--demo")
+	d := serve(t, tracedTo(r.URL).with(settings{"RESP_ADDR": "127.0.0.1:0", "LOG_ACCESS": "all"}), "--demo")
 	eventually(t, startLimit, "served", func() bool { return d.get("/get?appId=1&gatePass=someone").status == 200 })
 	eventually(t, startLimit, "every mode", func() bool {
 		return d.get("/api/segment/get/leaf-segment-test").status == 200 && d.get("/api/snowflake/get/x").status == 200 &&
@@ -105,11 +106,31 @@ func TestE2ETracing(t *testing.T) {
 	if err != nil || a.status != 404 || a.header.Get("X-Request-Id") != "0af7651916cd43dd8448eb211c80319c" || !strings.HasPrefix(a.header.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-") {
 		t.Errorf("%v %d %v", err, a.status, a.header)
 	}
+	c := redis.NewClient(&redis.Options{Addr: d.respAddr(), MaxRetries: -1})
+	defer c.Close()
+	id, err := c.Incr(t.Context(), "queue:1:someone").Result()
+	wrong := c.Incr(t.Context(), "queue:9:someone").Err()
+	if err != nil || id == 0 || wrong == nil || !strings.HasPrefix(wrong.Error(), "SHARDID -2") {
+		t.Errorf("%d, %v, %v", id, err, wrong)
+	}
+	c.Incr(t.Context(), "nothing")
+	for _, line := range []string{`shardid_resp_answers_total{code="0"} 1`, `shardid_resp_answers_total{code="-6"} 1`} {
+		if !strings.Contains(d.get("/metrics").body, "\n"+line+"\n") {
+			t.Errorf("no %q", line)
+		}
+	}
 	d.signal(syscall.SIGTERM)
 	if code := d.exit(15 * time.Second); code != 0 {
 		t.Errorf("exit %d", code)
 	}
 	wantStopped(t, d)
+	if lines := d.lines(`"path":"queue:9"`); len(lines) != 1 || !strings.Contains(lines[0], `"trace_id":"`) {
+		t.Errorf("the refused command in the log: %q", lines)
+	}
+	commands := r.named("INCR queue")
+	if len(commands) != 2 || text(commands[1], "shardid.code") != "-2" || text(commands[0], "shardid.mode") != "queue" {
+		t.Errorf("commands %v", commands)
+	}
 	checkSpans(t, r)
 	checkRefill(t, r)
 }

@@ -123,12 +123,12 @@ type API struct {
 	startedAt time.Time   // when New was called
 	complete  atomic.Bool // every mode was seen ready at once
 	draining  atomic.Bool
-	changes   atomic.Int64                      // by administration
-	accessLog *accessLog                        // nil when it is off
-	faults    *lineLimit                        // of errors of ours, in the log
-	answers   [1 - issuer.LastCode]atomic.Int64 // by the code's magnitude
-	buffers   sync.Pool                         // of *buffer, for the ID routes
-	modes     []*watched                        // those that are enabled
+	changes   atomic.Int64 // by administration
+	accessLog *accessLog   // nil when it is off
+	faults    *lineLimit   // of errors of ours, in the log
+	answers   issuer.Codes
+	buffers   sync.Pool  // of *buffer, for the ID routes
+	modes     []*watched // those that are enabled
 }
 
 // New builds the routes.
@@ -211,13 +211,7 @@ func (a *API) Drain() { a.draining.Store(true) }
 
 // Answers counts, by code of the error table, what has been answered since the
 // start: 0 is IDs served by any mode, the errors are those of every path.
-func (a *API) Answers() map[int]int64 {
-	counts := make(map[int]int64, len(a.answers))
-	for i := range a.answers {
-		counts[-i] = a.answers[i].Load()
-	}
-	return counts
-}
+func (a *API) Answers() map[int]int64 { return a.answers.Counts() }
 
 // noRoute and noMethod answer below /admin/ only to those who may administrate: others
 // do not learn which paths exist.

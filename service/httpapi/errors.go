@@ -158,7 +158,7 @@ func (a *API) writeError(c *gin.Context, e apiError, message string) {
 // count counts an error, and has the log, the trace and the counters of the mode know its
 // code.
 func (a *API) count(c *gin.Context, e apiError) {
-	a.answers[-e.code].Add(1)
+	a.answers.Add(e.code)
 	c.Set(codeKey, e.code)
 	a.requestID(c) // by which the caller's operator finds it in the log
 }

@@ -156,7 +156,7 @@ func (a *API) issue(c *gin.Context, token *access.Token, r issuer.Request, p par
 		a.fail(c, err)
 		return
 	}
-	a.answers[0].Add(1)
+	a.answers.Add(0)
 	contentType := typeJSON
 	if f == asLines || f == asDigits {
 		contentType = typeText

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"shardid/service/access"
+	"shardid/service/issuer"
 
 	"github.com/gin-gonic/gin"
 	"golang.org/x/time/rate"
@@ -205,14 +206,13 @@ func (l *accessLog) write(attrs []slog.Attr, known ...slog.Attr) {
 	l.log.LogAttrs(context.Background(), slog.LevelInfo, "request", attrs...)
 }
 
-// LogCommand writes a line for a command of a Redis client if it is due one. key is
-// without the gatePass.
-func (a *API) LogCommand(command, key string, count, code int, took time.Duration, token string) {
-	if l := a.accessLog; l != nil && l.due(code != 0) {
+// LogCommand writes a line for a command of a Redis client if it is due one.
+func (a *API) LogCommand(c issuer.Command) {
+	if l := a.accessLog; l != nil && l.due(c.Code != 0) {
 		l.write([]slog.Attr{
-			slog.String("method", command), slog.String("path", cut(key, maxLogged)),
-			slog.Int("code", code), milliseconds(took), slog.Int("count", count),
-		}, slog.String("token", token))
+			slog.String("method", c.Name), slog.String("path", cut(c.Key, maxLogged)),
+			slog.Int("code", c.Code), milliseconds(c.Took), slog.Int("count", c.Count),
+		}, slog.String("trace_id", c.TraceID), slog.String("token", c.Token))
 	}
 }
 

@@ -39,7 +39,7 @@ func (a *API) tinyidIDs(simple bool) gin.HandlerFunc {
 			a.failTinyid(c, simple, err)
 			return
 		}
-		a.answers[0].Add(1)
+		a.answers.Add(0)
 		if simple {
 			b.body = appendArray(b.body[:0], b.ids, false)
 			a.write(c, http.StatusOK, typeText, b.body[1:len(b.body)-1]) // without the brackets
@@ -64,7 +64,7 @@ func (a *API) tinyidRun(simple bool) gin.HandlerFunc {
 			a.failTinyid(c, simple, err)
 			return
 		}
-		a.answers[0].Add(1)
+		a.answers.Add(0)
 		current := first - 1
 		loading := current + (last-current)*tinyidLoading/100
 		if simple { // currentId, loadingId, maxId, delta, remainder

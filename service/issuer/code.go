@@ -2,6 +2,7 @@ package issuer
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"shardid/model"
 )
@@ -56,4 +57,24 @@ func Code(err error) int {
 		}
 	}
 	return CodeInternal
+}
+
+// Failed says whether a code means that this replica could not serve for now; the others
+// are for the caller to change.
+func Failed(code int) bool { return code == -1 || code == -4 || code == -8 || code == CodeInternal }
+
+// Codes counts answers by their code in the public error table, 0 for IDs. Safe for
+// concurrent use.
+type Codes [1 - LastCode]atomic.Int64 // by the code's magnitude
+
+// Add counts one answer.
+func (c *Codes) Add(code int) { c[-code].Add(1) }
+
+// Counts are the answers since the start, by code.
+func (c *Codes) Counts() map[int]int64 {
+	counts := make(map[int]int64, len(c))
+	for i := range c {
+		counts[-i] = c[i].Load()
+	}
+	return counts
 }

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"time"
 
 	"shardid/model"
 	"shardid/service/access"
@@ -49,6 +50,17 @@ type Request struct {
 	GatePass string       // of the queue mode
 	Tag      string       // of the segment mode
 	Count    int          // 1…model.MaxBatch
+}
+
+// Command is a command of a Redis client that asked for IDs and has been answered.
+type Command struct {
+	Name    string
+	Key     string // without the gatePass, which may name a person
+	Count   int    // IDs that it asked for
+	Code    int    // of the answer, 0 for IDs
+	Took    time.Duration
+	TraceID string // "" without tracing
+	Token   string // its name, "" for none
 }
 
 // Enabled is nil for a mode that is served. Errors: model.ErrModeDisabled.

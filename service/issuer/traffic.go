@@ -2,7 +2,6 @@ package issuer
 
 import (
 	"math/bits"
-	"sync/atomic"
 	"time"
 
 	"shardid/service/access"
@@ -22,23 +21,23 @@ type Traffic struct {
 // meter counts for one mode. Safe for concurrent use.
 type meter struct {
 	ok, refused, failed latency.Histogram
-	codes               [1 - LastCode]atomic.Int64 // by the code's magnitude
+	codes               Codes
 }
 
 // Observe counts a request for IDs of a mode that was answered with a code of the public
 // table, 0 for IDs.
 func (s *Issuer) Observe(mode access.Modes, code int, took time.Duration) {
 	m := &s.meters[bits.TrailingZeros8(uint8(mode))]
-	switch code {
-	case 0:
+	switch {
+	case code == 0:
 		m.ok.Observe(took)
 		return
-	case -1, -4, -8, CodeInternal:
+	case Failed(code):
 		m.failed.Observe(took)
 	default:
 		m.refused.Observe(took)
 	}
-	m.codes[-code].Add(1)
+	m.codes.Add(code)
 }
 
 // Traffic returns what each of the four modes has answered, by its name.
@@ -46,10 +45,8 @@ func (s *Issuer) Traffic() map[string]Traffic {
 	all := make(map[string]Traffic, len(s.meters))
 	for i := range s.meters {
 		m := &s.meters[i]
-		one := Traffic{OK: m.ok.Read(), Refused: m.refused.Read(), Failed: m.failed.Read(), Codes: map[int]int64{}}
-		for code := 1; code < len(m.codes); code++ {
-			one.Codes[-code] = m.codes[code].Load()
-		}
+		one := Traffic{OK: m.ok.Read(), Refused: m.refused.Read(), Failed: m.failed.Read(), Codes: m.codes.Counts()}
+		delete(one.Codes, 0) // in OK
 		all[access.Modes(1<<i).String()] = one
 	}
 	return all

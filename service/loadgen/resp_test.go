@@ -64,6 +64,11 @@ func (s segmentMode) Next(ctx context.Context, tag string, count int, dst []int6
 	return s.counting.Next(ctx, count, dst)
 }
 
+// Run has no command.
+func (s segmentMode) Run(context.Context, string) (first, last int64, err error) {
+	panic("a run was asked for")
+}
+
 // serveRESP starts the real front end on a mode.
 func serveRESP(t *testing.T, c *counting, change func(*resp.Options)) (url string, what *atomic.Value) {
 	t.Helper()

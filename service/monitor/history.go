@@ -95,6 +95,8 @@ func read(s Snapshot) reading {
 		{"refused", true, caller + service},
 		{"refused.caller", true, caller},
 		{"refused.service", true, service},
+		{"http.answers", true, s.HTTP},
+		{"resp.answers", true, s.RESP},
 		{"queue.refills", false, s.Queue.Refills},
 		{"queue.pops", false, s.Queue.Pops},
 		{"queue.wasted", false, wasted},

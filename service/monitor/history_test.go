@@ -44,6 +44,7 @@ func TestSamples(t *testing.T) {
 			return map[string]Traffic{"queue": {Failed: failed, Times: took.Read()}, "uid": {Refused: refused}}
 		}
 		c.s.Queue.Issued, c.s.Queue.Refills = 1000, 100 // before the start of the history
+		c.s.RESP = unknown
 		m := silent(c.snapshot)
 		m.Start()
 		defer stop(t, m)
@@ -55,12 +56,13 @@ func TestSamples(t *testing.T) {
 		c.set(func(s *Snapshot) {
 			s.Queue = queue.Stats{Issued: 1050, Refills: 103, Pops: 7, Discarded: queue.Discarded{Full: 2, Failed: 3}}
 			s.Segment = &segment.Stats{Issued: 5, Loads: 1, Wasted: 20}
-			s.Traffic = traffic(10, 5)
+			s.Traffic, s.HTTP = traffic(10, 5), 10
 		})
 		time.Sleep(historyEvery)
 		took.Observe(time.Second)
 		c.set(func(s *Snapshot) {
 			s.Snowflake = &Snowflake{Stats: snowflake.Stats{Issued: 15, Wasted: 4}}
+			s.RESP = 20
 			s.Apps = []queue.View{{App: 7, Issued: 10}}
 			s.Traffic = traffic(10, 5)
 		})
@@ -75,9 +77,9 @@ func TestSamples(t *testing.T) {
 		synctest.Wait()
 
 		head := fmt.Sprintf(`{"periodSeconds":5,"times":[%d,%d,%d],"series":{`, began+5, began+10, began+15)
-		want := head + `"queue.issued":[10,0,1.4],"queue.p50Ms":[0.025,750,null],"queue.p99Ms":[0.05,995,null],` +
+		want := head + `"http.answers":[2,0,0],"queue.issued":[10,0,1.4],"queue.p50Ms":[0.025,750,null],"queue.p99Ms":[0.05,995,null],` +
 			`"queue.pops":[7,0,0],"queue.refills":[3,0,0],"queue.wasted":[5,0,0],` +
-			`"refused":[3,0,0],"refused.caller":[2,0,0],"refused.service":[1,0,0],` +
+			`"refused":[3,0,0],"refused.caller":[2,0,0],"refused.service":[1,0,0],"resp.answers":[null,4,0],` +
 			`"segment.issued":[1,0,null],"segment.loads":[1,0,null],"segment.p50Ms":[null,null,null],` +
 			`"segment.p99Ms":[null,null,null],"segment.wasted":[20,0,null],` +
 			`"snowflake.issued":[null,3,0],"snowflake.p50Ms":[null,null,null],"snowflake.p99Ms":[null,null,null],` +

@@ -53,6 +53,9 @@ type Snapshot struct {
 
 	Traffic map[string]Traffic // of the ID routes, by mode
 	Faults  int64              // requests that were answered -11
+	// HTTP and RESP are requests and commands that were answered with IDs or a code of
+	// the error table; RESP is -1 without resp.addr.
+	HTTP, RESP int64
 
 	conditions []model.Condition // by name
 }

@@ -34,7 +34,8 @@ type Sources struct {
 	Stores          *Stores
 
 	Conditions  func() []model.Condition
-	Answers     func() map[int]int64             // by code of the error table; 0 is IDs served
+	Answers     func() map[int]int64             // over HTTP by code of the error table; 0 is IDs served
+	RESPAnswers func() map[int]int64             // to commands, likewise; nil without resp.addr
 	Traffic     func() map[string]issuer.Traffic // of the ID routes, by mode
 	Settings    func() []model.Finding           // of the stores, as last seen
 	Connections func() Connections               // of clients
@@ -183,6 +184,12 @@ func (out scrape) process(s Sources) {
 		out.counter("shardid_http_answers_total",
 			"Answers by code of the error table: 0 is IDs served, the others are errors of every path.",
 			n, "code", strconv.Itoa(code))
+	}
+	if s.RESPAnswers != nil {
+		for code, n := range s.RESPAnswers() {
+			out.counter("shardid_resp_answers_total", "Answers to commands of Redis clients by code of the error "+
+				"table: 0 is IDs served, the others are errors of every command.", n, "code", strconv.Itoa(code))
+		}
 	}
 	findings := s.Settings()
 	for _, level := range []model.Level{model.LevelOK, model.LevelWarn, model.LevelUnsafe, model.LevelUnknown} {

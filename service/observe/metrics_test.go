@@ -48,7 +48,8 @@ func full() Sources {
 		Conditions: func() []model.Condition {
 			return []model.Condition{{Name: "redis", OK: true}, {Name: "database"}}
 		},
-		Answers: func() map[int]int64 { return map[int]int64{0: 10, -4: 11} },
+		Answers:     func() map[int]int64 { return map[int]int64{0: 10, -4: 11} },
+		RESPAnswers: func() map[int]int64 { return map[int]int64{0: 12, -6: 13} },
 		Traffic: func() map[string]issuer.Traffic {
 			return map[string]issuer.Traffic{
 				"queue":   {OK: reading(), Codes: map[int]int64{-4: 61, -12: 0}},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shardid/service/httpapi"
+	"shardid/service/issuer"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -34,8 +35,11 @@ const (
 	flushTimeout = 2 * time.Second
 )
 
-// codeKey is the code of the error table that a request was answered with.
-const codeKey = attribute.Key("shardid.code")
+const (
+	codeKey    = attribute.Key("shardid.code") // of the error table, of the answer to a request
+	commandKey = attribute.Key("shardid.command")
+	modeKey    = attribute.Key("shardid.mode")
+)
 
 // TracerOptions are the options of a Tracer; all are required.
 type TracerOptions struct {
@@ -168,6 +172,28 @@ func endRequest(span trace.Span, status, code int) {
 		span.SetStatus(codes.Error, "")
 	}
 	span.End()
+}
+
+// Command begins the span of a Redis client's command for IDs of a mode, "" for none. It
+// returns the context of what is done for it, the ID of its trace, and what ends the span
+// with the code of the answer.
+func (t *Tracer) Command(ctx context.Context, command, mode string) (traced context.Context, id string, end func(code int)) {
+	name := command
+	if mode != "" {
+		name += " " + mode
+	}
+	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer))
+	if span.IsRecording() {
+		span.SetAttributes(semconv.NetworkProtocolName("resp"), commandKey.String(command), modeKey.String(mode))
+	}
+	return ctx, span.SpanContext().TraceID().String(), func(code int) {
+		span.SetAttributes(codeKey.Int(code))
+		if issuer.Failed(code) {
+			span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(code)))
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
+	}
 }
 
 // Refill begins the span of a refill pass over so many lists, and returns the context of

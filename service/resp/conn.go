@@ -88,6 +88,7 @@ func (c *conn) release() {
 // fail answers with an error of the public table. Its first word is one that clients do
 // not interpret.
 func (c *conn) fail(code int, text string) {
+	c.server.answers.Add(code)
 	c.work.out = appendError(c.work.out, fmt.Sprintf("SHARDID %d %s", code, text))
 }
 
@@ -166,10 +167,18 @@ func (c *conn) wrongArity(name, want string) {
 func (c *conn) issue(name string, args [][]byte) {
 	began := time.Now()
 	r, format, token, err := c.request(name, args)
-	if err == nil {
-		c.work.ids, err = c.server.opts.Issuer.Issue(c.server.base, token, r, c.work.ids[:0])
+	opts, ctx, traceID, code := &c.server.opts, c.server.base, "", 0
+	if opts.Trace != nil {
+		var end func(int)
+		ctx, traceID, end = opts.Trace(ctx, name, r.Mode.String())
+		defer func() { end(code) }()
 	}
-	code := 0
+	if err == nil {
+		c.work.ids, err = opts.Issuer.Issue(ctx, token, r, c.work.ids[:0])
+	}
+	if err == nil {
+		c.server.answers.Add(0)
+	}
 	switch out := &c.work.out; {
 	case err != nil:
 		code = c.failed(err)
@@ -185,10 +194,11 @@ func (c *conn) issue(name string, args [][]byte) {
 	}
 	took := time.Since(began)
 	if r.Mode != 0 {
-		c.server.opts.Issuer.Observe(r.Mode, code, took)
+		opts.Issuer.Observe(r.Mode, code, took)
 	}
-	if observe := c.server.opts.Observe; observe != nil {
-		observe(name, shownKey(args), r.Count, code, took, token.Name())
+	if opts.Observe != nil {
+		opts.Observe(issuer.Command{Name: name, Key: shownKey(args), Count: r.Count, Code: code, Took: took,
+			TraceID: traceID, Token: token.Name()})
 	}
 }
 

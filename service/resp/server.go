@@ -37,10 +37,12 @@ type Options struct {
 	Version      string // of shardid, for INFO and HELLO
 	// PublicText is an error as clients may see it; nil shows all of it.
 	PublicText func(error) string
-	// Observe is told of each command that asked for IDs: its name, its key without the
-	// gatePass, which may name a person, how many IDs it asked for, the code of its answer,
-	// how long that took, and the token's name. nil for none.
-	Observe func(command, key string, count, code int, took time.Duration, token string)
+	// Observe is told of each command that asked for IDs; nil for none.
+	Observe func(issuer.Command)
+	// Trace begins the span of a command that asks for IDs of a mode, "" when its key names
+	// none. It gives the context of what is done for it, the ID of the trace, and what
+	// ends the span with the code of the answer. nil for none.
+	Trace func(ctx context.Context, command, mode string) (traced context.Context, traceID string, end func(code int))
 }
 
 // Server serves RESP2 and RESP3. Make one with New. Safe for concurrent use.
@@ -53,6 +55,7 @@ type Server struct {
 	faults   rate.Sometimes // a line a second
 	handlers sync.WaitGroup
 	scratch  sync.Pool // of *scratch
+	answers  issuer.Codes
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -132,6 +135,10 @@ func (s *Server) end(c *conn) {
 	delete(s.conns, c)
 	s.mu.Unlock()
 }
+
+// Answers counts, by code of the error table, what has been answered since the start: 0 is
+// IDs, the errors are those of every command.
+func (s *Server) Answers() map[int]int64 { return s.answers.Counts() }
 
 // Stop takes no more connections and answers the commands that have come. A connection is
 // closed once it waits for the next one, and at the end of ctx in any case.

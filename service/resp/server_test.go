@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -422,6 +423,44 @@ func TestLongPipeline(t *testing.T) {
 		line, err := in.ReadString('\n')
 		if err != nil || line != fmt.Sprintf(":%d\r\n", i+1) {
 			t.Fatalf("answer %d: %q, %v", i+1, line, err)
+		}
+	}
+}
+
+// Every answer is counted by its code, and each command for IDs has a span and is told of,
+// without the gatePass, whatever became of it.
+func TestObserved(t *testing.T) {
+	type span struct {
+		name string
+		code int
+	}
+	var spans []span
+	var told []issuer.Command
+	s, addr := start(t, &fake{}, func(o *Options) {
+		o.Observe = func(c issuer.Command) { c.Took = 0; told = append(told, c) }
+		o.Trace = func(ctx context.Context, command, mode string) (context.Context, string, func(int)) {
+			return ctx, "trace", func(code int) { spans = append(spans, span{command + " " + mode, code}) }
+		}
+	})
+	text := encode("INCR", "queue:1:alice") + encode("LPOP", "segment:orders", "3") + encode("LPOP", "uid") +
+		encode("INCR", "nothing") + encode("LPOP", "snowflake", "0") + encode("GET", "snowflake") + encode("SELECT", "1") +
+		encode("PING") + encode("QUIT")
+	exchange(t, addr, text, 1<<20)
+	wantSpans := []span{{"INCR queue", 0}, {"LPOP segment", 0}, {"LPOP uid", -9}, {"INCR ", -6}, {"LPOP snowflake", -6}}
+	wantTold := []issuer.Command{
+		{Name: "INCR", Key: "queue:1", Count: 1, TraceID: "trace"},
+		{Name: "LPOP", Key: "segment:orders", Count: 3, TraceID: "trace"},
+		{Name: "LPOP", Key: "uid", Count: 1, Code: -9, TraceID: "trace"},
+		{Name: "INCR", Key: "nothing", Count: 1, Code: -6, TraceID: "trace"},
+		{Name: "LPOP", Key: "snowflake", Count: 1, Code: -6, TraceID: "trace"},
+	}
+	if !slices.Equal(spans, wantSpans) || !slices.Equal(told, wantTold) {
+		t.Errorf("spans %v\n told %+v", spans, told)
+	}
+	want := map[int]int64{0: 2, -6: 3, -9: 1, issuer.CodeNoRoute: 1}
+	for code, n := range s.Answers() {
+		if n != want[code] {
+			t.Errorf("%d answers with code %d, want %d", n, code, want[code])
 		}
 	}
 }

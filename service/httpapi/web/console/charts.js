@@ -16,6 +16,7 @@ const layout = [
   { title: text.charts.issued, unit: text.charts.units.ids, write: rate, of: ofModes('issued') },
   { title: text.charts.p99, unit: text.charts.units.milliseconds, write: milliseconds, of: ofModes('p99Ms') },
   { title: text.charts.p50, unit: text.charts.units.milliseconds, write: milliseconds, of: ofModes('p50Ms') },
+  { title: text.charts.answers, unit: text.charts.units.requests, write: rate, of: [['http.answers', text.charts.http], ['resp.answers', text.charts.resp]] },
   { title: text.charts.refused, unit: text.charts.units.requests, write: rate, of: [['refused.caller', text.charts.byCaller], ['refused.service', text.charts.byService]] },
   { title: text.charts.refills, unit: text.charts.units.refills, write: count, of: [['queue.refills', text.charts.lists], ['segment.loads', text.charts.tags]] },
   { title: text.charts.wasted, unit: text.charts.units.wasted, write: count, of: ofModes('wasted') },

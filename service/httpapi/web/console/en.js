@@ -91,6 +91,7 @@ export const text = {
 
   charts: {
     issued: 'IDs a second', p99: 'Latency, 99th percentile', p50: 'Latency, median', refused: 'Refused requests a second',
+    answers: 'Answered requests a second', http: 'HTTP', resp: 'Redis clients',
     refills: 'Refills in 5 s', wasted: 'IDs wasted in 5 s',
     byCaller: 'the caller is wrong', byService: 'we cannot serve', lists: 'queue lists', tags: 'segment tags', app: 'issued',
     units: { ids: 'IDs/s', milliseconds: 'ms', requests: 'requests/s', refills: 'refills', wasted: 'IDs' },
