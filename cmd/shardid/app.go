@@ -217,6 +217,9 @@ func (a *App) wireRESP() {
 		Issuer: a.issuer, Access: a.access, RequireToken: a.cfg.Server.RequireToken, Log: a.log,
 		Version: versionString(), PublicText: a.api.PublicText, Observe: a.api.LogCommand,
 	}
+	if a.cfg.Server.TLSClientCAFile != "" {
+		o.CheckClient = a.certificates.ClientCheck
+	}
 	if a.tracer != nil {
 		o.Trace = a.tracer.Command
 	}

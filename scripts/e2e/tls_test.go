@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -12,6 +13,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -185,7 +187,7 @@ func TestE2EServerTLS(t *testing.T) {
 }
 
 // TestE2EClientCAChanges: a connection that is open does not outlive the trust in its
-// client; one whose client is still trusted is not cut.
+// client, over HTTP and RESP; one whose client is still trusted is not cut.
 func TestE2EClientCAChanges(t *testing.T) {
 	story(t)
 	a, leaving, staying := newAuthority(t), newAuthority(t), newAuthority(t)
@@ -205,7 +207,8 @@ func TestE2EClientCAChanges(t *testing.T) {
 		}
 	}
 	trust(leaving, staying)
-	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TLS_CLIENT_CA_FILE": trusted}, "--demo")
+	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TLS_CLIENT_CA_FILE": trusted,
+		"RESP_ADDR": "127.0.0.1:0"}, "--demo")
 	var dials atomic.Int64
 	open := func(who *authority, h2 bool) *http.Transport {
 		transport := a.client(who.issue("client", "client"))
@@ -224,6 +227,26 @@ func TestE2EClientCAChanges(t *testing.T) {
 			t.Fatalf("%d %v", status, err)
 		}
 	}
+	pings := func(who *authority) func() string { // over a connection that stays open
+		c, err := tls.Dial("tcp", d.respAddr(), a.client(who.issue("client", "client")).TLSClientConfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		in := bufio.NewReader(c)
+		return func() string {
+			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			_, _ = io.WriteString(c, "*2\r\n$4\r\nINCR\r\n$13\r\nqueue:1:alice\r\n")
+			line, err := in.ReadString('\n')
+			return fmt.Sprint(line, err)
+		}
+	}
+	leaves, stays := pings(leaving), pings(staying)
+	for _, ask := range []func() string{leaves, stays} {
+		if said := ask(); said[0] != ':' {
+			t.Errorf("RESP: %q", said)
+		}
+	}
 	trust(staying)
 	before := dials.Load()
 	for i, c := range clients[:2] {
@@ -237,6 +260,15 @@ func TestE2EClientCAChanges(t *testing.T) {
 		if status, _, _, err := fetchOver(c, d.url+aliceGet); err == nil {
 			t.Errorf("client %d is let in again: %d", i, status)
 		}
+	}
+	eventually(t, 10*time.Second, "the open RESP connection is refused", func() bool {
+		return strings.HasPrefix(leaves(), "-SHARDID -7 the certificate of this connection's client is not trusted any more")
+	})
+	if said := leaves(); said[0] == ':' || said[0] == '-' {
+		t.Errorf("RESP, after the refusal: %q", said)
+	}
+	if said := stays(); said[0] != ':' {
+		t.Errorf("RESP, trusted: %q", said)
 	}
 	again := dials.Load()
 	for i, c := range clients[2:] {

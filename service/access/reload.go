@@ -139,16 +139,42 @@ func (c *Certificates) CheckClient(r *http.Request) error {
 	if checked.Load() == current {
 		return nil
 	}
-	chain := r.TLS.PeerCertificates
+	if err := trusts(current, r.TLS.PeerCertificates); err != nil {
+		return err
+	}
+	checked.Store(current)
+	return nil
+}
+
+// ClientCheck gives CheckClient for a connection that does not speak HTTP, of a listener
+// with the configuration of Server. It is for the goroutine that serves the connection, once
+// something came over it.
+func (c *Certificates) ClientCheck(conn net.Conn) func() error {
+	var checked *tls.Config
+	return func() error {
+		current := c.current.Load()
+		if checked == current {
+			return nil
+		}
+		if err := trusts(current, conn.(*tls.Conn).ConnectionState().PeerCertificates); err != nil {
+			return err
+		}
+		checked = current
+		return nil
+	}
+}
+
+// trusts is nil for a client whose certificates are of the present authorities.
+func trusts(current *tls.Config, chain []*x509.Certificate) error {
 	between := x509.NewCertPool()
 	for _, cert := range chain[1:] {
 		between.AddCert(cert)
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{Roots: current.ClientCAs, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err := chain[0].Verify(x509.VerifyOptions{Roots: current.ClientCAs, Intermediates: between,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
 		return fmt.Errorf("the certificate of this connection's client is not trusted any more: connect with one of an authority in server.tls_client_ca_file: %w", err)
 	}
-	checked.Store(current)
 	return nil
 }
 

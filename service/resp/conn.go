@@ -24,7 +24,8 @@ type conn struct {
 	server *Server
 	id     int64
 	in     reader
-	work   *scratch // nil while the client is waited for
+	work   *scratch     // nil while the client is waited for
+	check  func() error // of the client's certificate; nil for none
 
 	resp3 bool
 	name  string             // of CLIENT SETNAME
@@ -94,6 +95,13 @@ func (c *conn) fail(code int, text string) {
 
 // handle answers one command.
 func (c *conn) handle(command [][]byte) {
+	if c.check != nil {
+		if err := c.check(); err != nil {
+			c.fail(-7, err.Error())
+			c.quit = true
+			return
+		}
+	}
 	args := command[1:]
 	out := &c.work.out
 	switch name := upper(command[0]); string(name) {

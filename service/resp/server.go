@@ -33,8 +33,11 @@ type Options struct {
 	// commands that issue IDs to connections without AUTH.
 	Access       *access.Guard
 	RequireToken bool
-	Log          *slog.Logger
-	Version      string // of shardid, for INFO and HELLO
+	// CheckClient gives, for a new connection, what says before each command whether its
+	// client is still trusted: an error ends the connection. nil for none.
+	CheckClient func(net.Conn) func() error
+	Log         *slog.Logger
+	Version     string // of shardid, for INFO and HELLO
 	// PublicText is an error as clients may see it; nil shows all of it.
 	PublicText func(error) string
 	// Observe is told of each command that asked for IDs; nil for none.
@@ -112,6 +115,9 @@ func (s *Server) Serve(listener net.Listener) error {
 func (s *Server) begin(inner net.Conn) {
 	c := &conn{Conn: inner, server: s, id: s.nextID.Add(1)}
 	c.in.from, c.in.beforeRead = inner, c.flush
+	if s.opts.CheckClient != nil {
+		c.check = s.opts.CheckClient(inner)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.draining.Load() {

@@ -427,6 +427,27 @@ func TestLongPipeline(t *testing.T) {
 	}
 }
 
+// A client whose certificate is not trusted any more gets an error for its next command, and
+// nothing that it sent with it is answered.
+func TestClientIsNotTrustedAnyMore(t *testing.T) {
+	asked := 0
+	f := &fake{}
+	_, addr := start(t, f, func(o *Options) {
+		o.CheckClient = func(net.Conn) func() error {
+			return func() error {
+				if asked++; asked > 2 {
+					return errors.New("the certificate is not trusted any more")
+				}
+				return nil
+			}
+		}
+	})
+	got := exchange(t, addr, strings.Repeat(encode("INCR", "snowflake"), 4), 1<<20)
+	if want := ":1\r\n:2\r\n-SHARDID -7 the certificate is not trusted any more\r\n"; got != want || f.calls.Load() != 2 {
+		t.Errorf("%q after %d calls, want %q", got, f.calls.Load(), want)
+	}
+}
+
 // Every answer is counted by its code, and each command for IDs has a span and is told of,
 // without the gatePass, whatever became of it.
 func TestObserved(t *testing.T) {
