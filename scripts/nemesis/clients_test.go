@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // breath is how long a client rests after an answer. It leaves the machine some
@@ -31,6 +33,7 @@ type clients struct {
 	http  *http.Client
 
 	requests, refused atomic.Int64
+	popped            atomic.Int64 // IDs that came over RESP, in batches
 	cancel            context.CancelFunc
 	wg                sync.WaitGroup
 }
@@ -72,11 +75,26 @@ func (c *clients) ask(ctx context.Context, rnd *rand.Rand) {
 	}
 	p, app := c.procs[rnd.IntN(len(c.procs))], c.apps[rnd.IntN(len(c.apps))]
 	c.requests.Add(1)
+	n, pass := rnd.IntN(8), randomPass(rnd)
+	resp := p.redis.Load()
+	if rnd.IntN(3) > 0 {
+		resp = nil
+	}
 	var err error
-	if n := rnd.IntN(8); n < len(c.modes) {
+	var ids []int64
+	switch other := n < len(c.modes); {
+	case other && resp != nil:
+		if ids, err = c.pop(ctx, p.name, resp, c.modes[n].key, count); err == nil {
+			c.books.enterAll(p.name, c.modes[n].in, ids)
+		}
+	case other:
 		err = c.getOf(ctx, p, c.modes[n], count)
-	} else {
-		err = c.get(ctx, p, app, randomPass(rnd), count)
+	case resp != nil:
+		if ids, err = c.pop(ctx, p.name, resp, fmt.Sprintf("queue:%d:%s", app, pass), count); err == nil {
+			c.books.enter(p.name, app, pass, ids)
+		}
+	default:
+		err = c.get(ctx, p, app, pass, count)
 	}
 	if err != nil {
 		c.refused.Add(1)
@@ -85,15 +103,15 @@ func (c *clients) ask(ctx context.Context, rnd *rand.Rand) {
 
 // mode is one beside the queue.
 type mode struct {
-	path string
-	in   list // where the ledger keeps its IDs
+	path, key string // over HTTP and for Redis clients
+	in        list   // where the ledger keeps its IDs
 }
 
 func otherModes() []mode {
 	return []mode{
-		{"/api/segment/get/orders", list{app: -1}},
-		{"/api/snowflake/get/any", list{app: -2}},
-		{"/api/uid/get", list{app: -3}},
+		{"/api/segment/get/orders", "segment:orders", list{app: -1}},
+		{"/api/snowflake/get/any", "snowflake", list{app: -2}},
+		{"/api/uid/get", "uid", list{app: -3}},
 	}
 }
 
@@ -116,6 +134,28 @@ func (c *clients) getOf(ctx context.Context, p *proc, m mode, count int) error {
 	}
 	c.books.enterAll(p.name, m.in, ids)
 	return nil
+}
+
+// pop asks as a Redis client does. The error says why nothing was delivered.
+func (c *clients) pop(ctx context.Context, by string, resp *redis.Client, key string, count int) ([]int64, error) {
+	if count == 1 {
+		id, err := resp.Incr(ctx, key).Result()
+		return []int64{id}, err
+	}
+	texts, err := resp.LPopCount(ctx, key, count).Result()
+	if err != nil {
+		return nil, err
+	}
+	var ids []int64
+	for _, text := range texts {
+		id, _ := strconv.ParseInt(text, 10, 64) // 0, which no ID is, for anything else
+		ids = append(ids, id)
+	}
+	if len(ids) != count {
+		c.books.complain("%s answered LPOP %s %d with %q", by, key, count, texts)
+	}
+	c.popped.Add(int64(len(ids)))
+	return ids, nil
 }
 
 // get asks p for count IDs and enters what it delivers. The error says why

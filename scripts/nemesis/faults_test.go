@@ -54,6 +54,9 @@ func faults() []fault {
 		{name: "database and Redis fall back", run: bothFallBack},
 		{name: "process sleeps", run: processSleeps},
 		{name: "process killed", run: processKilled},
+		{name: "Go client killed", run: clientKilled},
+		{name: "Go client sleeps", run: clientSleeps},
+		{name: "Go clients cut off", run: clientsCutOff},
 	}
 }
 

@@ -31,6 +31,10 @@ func TestMain(m *testing.M) {
 		servePlain()
 		return
 	}
+	if os.Getenv(clientVariable) != "" {
+		serveClient()
+		return
+	}
 	redis.SetLogger(silence{}) // faults break connections all the time
 	testserver.Main(m, goleak.Cleanup(func(code int) {
 		if err := os.RemoveAll(binaryDir()); err != nil {
@@ -71,6 +75,7 @@ func binary(t *testing.T) string {
 func shardid(t *testing.T) func(settings) server {
 	path := binary(t)
 	return func(env settings) server {
+		env["SHARDID_RESP_ADDR"] = "127.0.0.1:0"
 		return server{path: path, args: []string{"serve", "--server.addr", "127.0.0.1:0"}, env: env}
 	}
 }
@@ -91,13 +96,13 @@ func TestNemesis(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes one to two minutes and real servers")
 	}
-	p := plan{topology: onSingle, seed: seed(t), rounds: len(faultsOn(onSingle)), procs: 3, server: shardid(t), modes: otherModes(), proof: 1500,
+	p := plan{topology: onSingle, seed: seed(t), rounds: len(faultsOn(onSingle)), procs: 3, server: shardid(t), modes: otherModes(), gophers: 2, proof: 1500,
 		before: func(*world, round) bool { return true }}
 	w, r := p.run(t)
 	t.Log(r)
 	r.check(t, w)
-	if r.ids < 150_000 {
-		t.Errorf("%d IDs are too few to prove anything", r.ids)
+	if r.ids < 150_000 || r.popped < 10_000 || r.drawn < 10_000 {
+		t.Errorf("%d IDs are too few to prove anything, %d over RESP, %d by Go clients", r.ids, r.popped, r.drawn)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // settings are environment variables.
@@ -42,20 +43,21 @@ type proc struct {
 	name    string
 	server  server
 	dir     string
-	log     string                 // path of its output, of all lives
-	baseURL atomic.Pointer[string] // of the present life
+	log     string                       // path of its output, of all lives
+	baseURL atomic.Pointer[string]       // of the present life
+	redis   atomic.Pointer[redis.Client] // asks the present life; nil for one that serves no Redis clients
+	front   *Proxy                       // of the present life's address, for Go clients
 	lives   int
 
-	cmd   *exec.Cmd
-	guard *exec.Cmd // kills the process when the test process is gone
-	pipe  io.Closer // what the guard waits on
+	cmd     *exec.Cmd
+	unguard func() // ends what kills the process when the test process is gone
 }
 
 // startProc starts a process and returns when it listens. It ends with the test.
 func startProc(t *testing.T, name string, s server) *proc {
 	t.Helper()
 	dir := t.TempDir()
-	p := &proc{t: t, name: name, server: s, dir: dir, log: filepath.Join(dir, "log")}
+	p := &proc{t: t, name: name, server: s, dir: dir, log: filepath.Join(dir, "log"), front: newTestProxy(t, "127.0.0.1:1")}
 	t.Cleanup(p.cleanUp)
 	p.start()
 	return p
@@ -76,25 +78,28 @@ func (p *proc) start() {
 		p.t.Fatal(err)
 	}
 	p.lives++
-	p.watch()
-	until(p.t, p.name+" listens", func() error { return p.findURL() })
-}
-
-// watch starts the guard: a shell that waits for the end of a pipe, which the
-// kernel closes when this process ends in whatever way.
-func (p *proc) watch() {
-	p.t.Helper()
-	p.guard = exec.Command("/bin/sh", "-c", `read -r _; kill -9 "$0" 2>/dev/null`, strconv.Itoa(p.cmd.Process.Pid))
-	p.guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	pipe, err := p.guard.StdinPipe()
-	if err == nil {
-		p.pipe = pipe
-		err = p.guard.Start()
-	}
-	if err != nil {
+	if p.unguard, err = guard(p.cmd.Process.Pid); err != nil {
 		_ = p.cmd.Process.Kill()
 		p.t.Fatal(err)
 	}
+	until(p.t, p.name+" listens", func() error { return p.findURL() })
+}
+
+// guard starts a shell that waits for the end of a pipe, which the kernel closes when this
+// process ends in whatever way, and kills a process then. unguard is for one that has ended
+// already.
+func guard(pid int) (unguard func(), err error) {
+	sh := exec.Command("/bin/sh", "-c", `read -r _; kill -9 "$0" 2>/dev/null`, strconv.Itoa(pid))
+	sh.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	pipe, err := sh.StdinPipe()
+	if err == nil {
+		err = sh.Start()
+	}
+	return func() {
+		_ = sh.Process.Kill() // before the pipe's end lets it kill a stranger
+		_ = sh.Wait()
+		_ = pipe.Close()
+	}, err
 }
 
 // findURL learns the address that this life's log names.
@@ -103,19 +108,33 @@ func (p *proc) findURL() error {
 	if err != nil {
 		return err
 	}
-	found := 0
+	found, resp := 0, ""
 	for line := range bytes.Lines(raw) {
 		var said struct{ Msg, Addr string }
 		if json.Unmarshal(line, &said) == nil && said.Msg == "listening" {
 			found++
 			url := "http://" + said.Addr
 			p.baseURL.Store(&url)
+			p.front.Switch(said.Addr)
+		}
+		if said.Msg == "listening for Redis clients" {
+			resp = said.Addr
 		}
 	}
 	if found < p.lives {
 		return fmt.Errorf("%s has not said where it listens: %s", p.name, lastLines(raw, 5))
 	}
+	if resp != "" {
+		p.hangUp(redis.NewClient(&redis.Options{Addr: resp, ReadTimeout: 5 * time.Second, MaxRetries: 1}))
+	}
 	return nil
+}
+
+// hangUp closes the Redis client of the last life and keeps that of the next, if any.
+func (p *proc) hangUp(next *redis.Client) {
+	if last := p.redis.Swap(next); last != nil {
+		_ = last.Close()
+	}
 }
 
 func (p *proc) url() string {
@@ -132,10 +151,8 @@ func (p *proc) kill() {
 	}
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait() // the status is that of the kill
-	if p.guard != nil && p.guard.Process != nil {
-		_ = p.guard.Process.Kill() // before the pipe's end lets it kill a stranger
-		_ = p.guard.Wait()
-		_ = p.pipe.Close()
+	if p.unguard != nil {
+		p.unguard()
 	}
 }
 
@@ -148,6 +165,7 @@ func (p *proc) signal(s syscall.Signal) {
 
 func (p *proc) cleanUp() {
 	p.kill()
+	p.hangUp(nil)
 	if p.t.Failed() {
 		p.t.Logf("end of the log of %s:\n%s", p.name, lastLines(p.output(), 15))
 	}

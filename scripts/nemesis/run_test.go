@@ -23,6 +23,7 @@ type plan struct {
 	procs    int
 	server   func(settings) server
 	modes    []mode // asked for IDs beside the queue
+	gophers  int    // processes with the Go client
 	// proof is how many IDs every process must give at once after a round: more
 	// than it takes ahead, so that they come from the stores.
 	proof int
@@ -37,6 +38,7 @@ const callers = 24
 type report struct {
 	ids, duplicates, gaps, allocated int64
 	requests, refused                int64
+	popped, drawn                    int64 // IDs in batches over RESP, and by Go clients
 	faults                           map[string]int
 	metrics                          map[string]float64
 	tripped                          int // lines of the tripwire in all logs
@@ -98,6 +100,11 @@ func (w *world) close(r *report) {
 	w.t.Helper()
 	w.books.enterPhase("end")
 	w.clients.stop()
+	for _, g := range w.gophers {
+		g.kill()
+		r.drawn += g.drawn.Load()
+	}
+	r.popped = w.clients.popped.Load()
 	r.ids, r.duplicates = w.books.counts()
 	r.requests, r.refused = w.clients.requests.Load(), w.clients.refused.Load()
 	r.allocated = w.allocated()
@@ -156,6 +163,7 @@ func (r report) String() string {
 	for _, name := range slices.Sorted(maps.Keys(r.metrics)) {
 		fmt.Fprintf(&b, "  %s %.0f\n", name, r.metrics[name])
 	}
+	fmt.Fprintf(&b, "  %d IDs came over RESP in batches, %d by Go clients\n", r.popped, r.drawn)
 	rounds := 0
 	for _, n := range r.faults {
 		rounds += n

@@ -69,7 +69,7 @@ func (s *soak) length() time.Duration { return min(spell, s.end.Sub(s.begun)/3) 
 // spell is a run on one topology.
 func (s *soak) spell(t *testing.T, topology string, seed uint64) {
 	until := time.Now().Add(s.length())
-	p := plan{topology: topology, seed: seed, rounds: math.MaxInt16, procs: 3, server: shardid(t), modes: otherModes(), proof: 1500,
+	p := plan{topology: topology, seed: seed, rounds: math.MaxInt16, procs: 3, server: shardid(t), modes: otherModes(), gophers: 2, proof: 1500,
 		before: func(w *world, next round) bool {
 			goesOn := s.goesOn() && time.Now().Before(until) && w.duplicates() == 0
 			if goesOn {
@@ -105,6 +105,8 @@ func (r *report) add(more report) {
 	r.allocated += more.allocated
 	r.requests += more.requests
 	r.refused += more.refused
+	r.popped += more.popped
+	r.drawn += more.drawn
 	r.tripped += more.tripped
 	for name, n := range more.faults {
 		r.faults[name] += n

@@ -48,6 +48,7 @@ type world struct {
 	dbProxies  []*Proxy
 	procs      []*proc
 	clients    *clients
+	gophers    []*gopher // none beside the plain design
 	books      *ledger
 	totals     map[string]float64 // metrics of processes that were killed
 }
@@ -63,6 +64,9 @@ func newWorld(t *testing.T, p plan) *world {
 	}
 	w.clients = newClients(w.procs, apps, w.books)
 	w.clients.modes = p.modes
+	for i := range p.gophers {
+		w.startGopher(i)
+	}
 	return w
 }
 
@@ -258,6 +262,9 @@ func (w *world) verify() {
 		until(w.t, p.name+" issues again", func() error {
 			return w.clients.get(context.Background(), p, w.clients.apps[0], randomPass(w.rnd), w.proof)
 		})
+	}
+	for _, g := range w.gophers {
+		g.verify()
 	}
 }
 

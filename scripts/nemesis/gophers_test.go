@@ -1,0 +1,234 @@
+//go:build unix
+
+package nemesis
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"shardid/client"
+)
+
+// clientVariable in the environment makes the test binary a process that draws IDs with the
+// Go client; its value is the replicas' URLs.
+const clientVariable = "NEMESIS_GO_CLIENT"
+
+// delivery is a line that such a process prints: IDs that it drew. The app is that of a
+// list.
+type delivery struct {
+	App  int64
+	Pass string // of the queue
+	IDs  []int64
+}
+
+// serveClient draws IDs of all modes until it is killed.
+func serveClient() {
+	c, err := client.New(client.Options{Addrs: strings.Split(os.Getenv(clientVariable), ","), MaxHeld: 2000})
+	if err != nil {
+		panic(err)
+	}
+	var mu sync.Mutex
+	for i := range 3 {
+		rnd := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(i)))
+		go func() {
+			for ; ; time.Sleep(breath) {
+				d := draw(c, rnd)
+				if len(d.IDs) == 0 {
+					continue // refused for now
+				}
+				line, err := json.Marshal(d)
+				if err != nil {
+					panic(err)
+				}
+				mu.Lock()
+				if _, err := os.Stdout.Write(append(line, '\n')); err != nil {
+					os.Exit(1) // nobody reads any more
+				}
+				mu.Unlock()
+			}
+		}()
+	}
+	select {}
+}
+
+// draw takes one ID or some, of a random mode.
+func draw(c *client.Client, rnd *rand.Rand) (d delivery) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	take := func(n int) ([]int64, error) { return c.Queue(uint8(d.App)).Take(ctx, d.Pass, n) }
+	next := func() (int64, error) { return c.Queue(uint8(d.App)).Next(ctx, d.Pass) }
+	if n := rnd.IntN(8); n < 3 {
+		source := []*client.Source{c.Segment("orders"), c.Snowflake(), c.UID()}[n]
+		d.App = -1 - int64(n) // as in otherModes
+		take = func(n int) ([]int64, error) { return source.Take(ctx, n) }
+		next = func() (int64, error) { return source.Next(ctx) }
+	} else {
+		d.App, d.Pass = []int64{1, 255}[n%2], randomPass(rnd)
+	}
+	var err error
+	if rnd.IntN(2) == 0 {
+		d.IDs, err = take(1 + rnd.IntN(40))
+	} else {
+		d.IDs = make([]int64, 1)
+		d.IDs[0], err = next()
+	}
+	if err != nil {
+		d.IDs = nil
+	}
+	return d
+}
+
+// gopher is a process with the Go client, over all its lives.
+type gopher struct {
+	t       *testing.T
+	name    string
+	env     settings
+	books   *ledger
+	cmd     *exec.Cmd
+	unguard func() // ends what kills the process when the test process is gone
+	reader  sync.WaitGroup
+	drawn   atomic.Int64 // IDs that it delivered
+}
+
+// startGopher starts one that draws from all processes, each through its front.
+func (w *world) startGopher(i int) {
+	w.t.Helper()
+	var urls []string
+	for _, p := range w.procs {
+		urls = append(urls, "http://"+p.front.Addr)
+	}
+	g := &gopher{t: w.t, name: fmt.Sprintf("Go client %d", i), books: w.books, env: settings{clientVariable: strings.Join(urls, ",")}}
+	w.t.Cleanup(g.kill)
+	g.start()
+	w.gophers = append(w.gophers, g)
+}
+
+// start begins a life of the process.
+func (g *gopher) start() {
+	g.t.Helper()
+	g.cmd = exec.Command(os.Args[0])
+	g.cmd.Env, g.cmd.Stderr = g.env.environ(os.TempDir()), os.Stderr
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, in, err := os.Pipe()
+	if err == nil {
+		g.cmd.Stdout = in
+		err = g.cmd.Start()
+		_ = in.Close()
+	}
+	if err == nil {
+		g.unguard, err = guard(g.cmd.Process.Pid)
+	}
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.reader.Go(func() {
+		defer out.Close()
+		g.read(out)
+	})
+}
+
+// read enters what the process delivers. What it was writing when it was killed was not
+// delivered.
+func (g *gopher) read(out io.Reader) {
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		var d delivery
+		if err := json.Unmarshal(line, &d); err != nil {
+			g.books.complain("%s: %v: %.200q", g.name, err, line)
+			return
+		}
+		if d.App < 0 {
+			g.books.enterAll(g.name, list{app: d.App}, d.IDs)
+		} else {
+			g.books.enter(g.name, d.App, d.Pass, d.IDs)
+		}
+		g.drawn.Add(int64(len(d.IDs)))
+	}
+}
+
+// kill ends the process and reads what it delivered.
+func (g *gopher) kill() {
+	if g.cmd != nil && g.cmd.ProcessState == nil {
+		_ = g.cmd.Process.Kill()
+		_ = g.cmd.Wait() // the status is that of the kill
+		g.unguard()
+	}
+	g.reader.Wait()
+}
+
+// verify returns when the process draws new IDs from the replicas, more than it holds of any
+// source.
+func (g *gopher) verify() {
+	g.t.Helper()
+	begun := g.drawn.Load()
+	until(g.t, g.name+" draws again", func() error {
+		if n := g.drawn.Load() - begun; n < 100 {
+			return fmt.Errorf("%d IDs", n)
+		}
+		return nil
+	})
+}
+
+// someGopher is nil where there are none: the plain design serves no Go clients.
+func (w *world) someGopher() *gopher {
+	if len(w.gophers) == 0 {
+		return nil
+	}
+	return w.gophers[w.rnd.IntN(len(w.gophers))]
+}
+
+func clientKilled(w *world) {
+	g := w.someGopher()
+	if g == nil {
+		return
+	}
+	g.kill()
+	w.later(g.start)
+	w.linger(time.Second)
+}
+
+// clientSleeps: what it holds is as old as the pause when it goes on, and so are the answers
+// that wait for it.
+func clientSleeps(w *world) {
+	g := w.someGopher()
+	if g == nil {
+		return
+	}
+	signal := func(s syscall.Signal) {
+		if err := g.cmd.Process.Signal(s); err != nil {
+			w.t.Errorf("%s: %v: %v", g.name, s, err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	w.later(func() { signal(syscall.SIGCONT) })
+	w.linger(4 * time.Second) // longer than a fetch may take
+}
+
+// clientsCutOff: what was asked for does not arrive, or its answer does not, always or now
+// and then; or it comes late.
+func clientsCutOff(w *world) {
+	weathers := []Weather{{DropRequest: 1}, {DropReply: 1}, {DropReply: 0.3}, {LateReply: 1, Longest: 4 * time.Second}}
+	weather := weathers[w.rnd.IntN(len(weathers))]
+	w.note("clients: %v", weather)
+	for _, p := range w.procs {
+		p.front.SetWeather(weather)
+		w.later(func() { p.front.SetWeather(Weather{}) })
+	}
+	w.linger(4 * time.Second)
+}
