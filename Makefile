@@ -17,7 +17,7 @@ GOTEST    := go test -race -count=1 -timeout 25m
 OTHERS    := mysql-9.7 valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-plan test-short test-clients test-deploy test-stores test-servers lint vulncheck fmt simulate soak restarts release test-release bench bench-quick bench-once fuzz clean
+.PHONY: help run build test test-plan test-short test-clients test-deploy test-stores test-servers lint vulncheck fmt simulate soak restarts release test-release bench bench-quick bench-once fuzz rename clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -123,6 +123,9 @@ fuzz: ## run each fuzz target for FUZZTIME (30s)
 	    echo "== $$pkg $$name"; go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done || exit 1; \
 	done
+
+rename: ## give the Go module the path MODULE, in go.mod and all imports
+	@scripts/rename-module.sh "$$MODULE"
 
 clean: ## remove what was built; the data folder stays
 	rm -rf bin .tools

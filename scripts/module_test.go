@@ -1,0 +1,177 @@
+package scripts
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// goIn runs the go command, or another, in a folder, without the network.
+func goIn(dir string, words ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=", "MAKEFLAGS=", "MAKELEVEL=")
+	if _, err := os.Stat(filepath.Join(dir, "go.work")); err != nil { // which -mod=mod excludes
+		cmd.Env = append(cmd.Env, "GOFLAGS=-mod=mod")
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, out)
+	}
+	return string(out), err
+}
+
+// page is the part of docs/clients.md that tells how to use the Go client from outside: its
+// program, and the commands that come after it.
+func page(t *testing.T, repository string) (program string, commands []string) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(repository, "docs/clients.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile("(?s)```go client\n(.*?)```.*?```sh\n(.*?)```").FindStringSubmatch(string(raw))
+	if found == nil {
+		t.Fatal("docs/clients.md has no program with the Go client, or no commands after it")
+	}
+	return found[1], strings.Split(strings.TrimSpace(found[2]), "\n")
+}
+
+// runs checks that the program of the page works in a module of its own, which prepare makes
+// depend on the client.
+func runs(t *testing.T, repository string, prepare func(dir string, commands []string) error) {
+	t.Helper()
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"7001","count":%s,"stride":"1"}]}`, r.FormValue("count"))
+	}))
+	defer service.Close()
+	program, commands := page(t, repository)
+	dir := t.TempDir()
+	_, err := goIn(dir, "go", "mod", "init", "example.com/app")
+	if err == nil {
+		program = strings.ReplaceAll(program, "http://127.0.0.1:8080", service.URL)
+		err = os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600)
+	}
+	if err == nil {
+		err = prepare(dir, commands)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := goIn(dir, "go", "run", ".")
+	if err != nil || strings.TrimSpace(out) != "7001 [7001 7002 7003]" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// follow runs the commands of the page.
+func follow(repository string) func(string, []string) error {
+	return func(dir string, commands []string) error {
+		for _, command := range commands {
+			words := strings.Fields(strings.ReplaceAll(command, "/path/to/shardid", repository))
+			if _, err := goIn(dir, words...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// TestClientFromOutside: a program of another module uses the client as docs/clients.md
+// says, by replace and in a workspace.
+func TestClientFromOutside(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds programs")
+	}
+	repository, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("replace", func(t *testing.T) { runs(t, repository, follow(repository)) })
+	t.Run("workspace", func(t *testing.T) {
+		runs(t, repository, func(dir string, _ []string) error {
+			_, err := goIn(dir, "go", "work", "init", ".", repository)
+			return err
+		})
+	})
+}
+
+// TestRename: under another path everything builds, tests pass, another module uses the
+// client by that path, and the old path is nowhere left in the code; what is no path of a
+// module is refused and changes nothing.
+func TestRename(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds everything anew")
+	}
+	copied := t.TempDir()
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel("..", path) // it is below
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && rel != "." || rel == "bin" || rel == "data"):
+			return filepath.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(copied, rel), 0o700)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(copied, rel), raw, info.Mode())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(filepath.Join(copied, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"": "name the path", "shardid": "already", "ids": "host name", "ids/shardid": "host name",
+		"example.com/a b": "may not have", "example.com/'x'": "may not have", "example.com/x#y": "may not have",
+		"example.com//x": "no module path", "example.com/x/": "no module path", "https://example.com/x": "host name",
+		"example.com/../x": "no module path",
+	} {
+		out, err := goIn(copied, "make", "--no-print-directory", "rename", "MODULE="+path)
+		if err == nil || !strings.Contains(out, want) {
+			t.Errorf("%q: %v, %s", path, err, out)
+		}
+	}
+	if after, err := os.ReadFile(filepath.Join(copied, "go.mod")); err != nil || string(after) != string(before) {
+		t.Errorf("a path that was refused changed go.mod: %v", err)
+	}
+	const path = "example.com/ids/shardid"
+	for _, words := range [][]string{
+		{"make", "--no-print-directory", "rename", "MODULE=" + path},
+		{"go", "build", "./..."},
+		{"go", "test", "./client", "./model"},
+		{"go", "test", "-run", "TestArchitecture", "./cmd/shardid"},
+	} {
+		if out, err := goIn(copied, words...); err != nil {
+			t.Fatal(err)
+		} else if words[0] == "make" && !strings.Contains(out, "shardid is "+path+" now") {
+			t.Errorf("%s", out)
+		}
+	}
+	if out, _ := goIn(copied, "grep", "-rlE", `"shardid/|pkg: shardid/`, "--include=*.go", "--include=*.yml", "--include=*.md", "."); strings.TrimSpace(out) != "./scripts/module_test.go" {
+		t.Errorf("the old path is left in %s", out)
+	}
+	runs(t, copied, follow(copied))
+}
