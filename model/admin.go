@@ -72,7 +72,8 @@ func (c AppChange) edited(app App) App {
 
 // checkList refuses a limit below what the list has composed. With reject it would
 // issue nothing more; with wrap its next IDs would be folded onto issued ones at
-// once. A limit that stays where it is may be below, in an app that has wrapped. From
+// once. A limit that stays where it is may be below: in an app that has wrapped, or
+// that is switched to wrap past its limit, which is what the confirmation is for. From
 // wrap back to reject is safe above the highest composed ID: all that was issued so
 // far, folded or not, is at most that.
 func (c AppChange) checkList(l ListConfig) error {
@@ -82,7 +83,8 @@ func (c AppChange) checkList(l ListConfig) error {
 	if c.MinIndex != nil {
 		index = max(index, *c.MinIndex)
 	}
-	if limit == l.Limit && index == l.MaxID {
+	samePolicy := limit.Policy == l.Limit.Policy || limit.Policy == LimitWrap
+	if samePolicy && limit.MaxID == l.Limit.MaxID && index == l.MaxID {
 		return nil
 	}
 	return limit.Check(l.Key, index)

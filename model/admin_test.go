@@ -16,6 +16,7 @@ func TestAppChange(t *testing.T) {
 	none := Limit{Policy: LimitReject}
 	wrap := Limit{MaxID: key.Compose(5000), Policy: LimitWrap}
 	wrapped := Limit{MaxID: key.Compose(500), Policy: LimitWrap} // its IDs have passed it
+	passed := Limit{MaxID: key.Compose(500), Policy: LimitReject}
 	num := func(n int64) *int64 { return &n }
 	policy := func(p LimitPolicy) *LimitPolicy { return &p }
 	text := func(s string) *string { return &s }
@@ -45,6 +46,11 @@ func TestAppChange(t *testing.T) {
 		"wrap confirmed":                {reject, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "orders"}, nil, ""},
 		"wrap without a limit":          {none, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "orders"}, ErrInvalidArgument, "needs a max limit"},
 		"wrap below an issued ID":       {none, AppChange{LimitPolicy: policy(LimitWrap), MaxLimitID: num(issued - 1), Confirm: "orders"}, ErrRefused, "repeat"},
+		"wrap past the limit":           {passed, AppChange{LimitPolicy: policy(LimitWrap), Confirm: "orders"}, nil, ""},
+		"wrap past it, named again":     {passed, AppChange{LimitPolicy: policy(LimitWrap), MaxLimitID: num(passed.MaxID), Confirm: "orders"}, nil, ""},
+		"wrap past it, unconfirmed":     {passed, AppChange{LimitPolicy: policy(LimitWrap)}, ErrInvalidArgument, `"orders"`},
+		"wrap past it, another fold":    {passed, AppChange{LimitPolicy: policy(LimitWrap), MaxLimitID: num(key.Compose(600)), Confirm: "orders"}, ErrRefused, "repeat"},
+		"wrap past it, with a floor":    {passed, AppChange{LimitPolicy: policy(LimitWrap), MinIndex: num(2000), Confirm: "orders"}, ErrRefused, "repeat"},
 		"wrap stays wrap":               {wrap, AppChange{LimitPolicy: policy(LimitWrap), Step: num(5)}, nil, ""},
 		"unknown policy":                {reject, AppChange{LimitPolicy: policy("what")}, ErrInvalidArgument, "reject"},
 		"back to reject":                {wrap, AppChange{LimitPolicy: policy(LimitReject)}, nil, ""},

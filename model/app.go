@@ -47,6 +47,12 @@ func (l Limit) Apply(id int64) (int64, error) {
 	return 0, ErrLimitReached
 }
 
+// WrapAdvice says how to choose LimitWrap for an app.
+func WrapAdvice(app uint8, name string) string {
+	return fmt.Sprintf("to issue id mod max_limit_id past the limit, as the original article does, which repeats IDs, "+
+		"run `shardid apps set --app %d --limit-policy wrap --confirm %q`", app, name)
+}
+
 // narrowBelow is how many indices are left to a list at which it counts as narrow.
 const narrowBelow = 10_000_000
 

@@ -31,11 +31,19 @@ func (c *cli) migrate() *cobra.Command {
 			}
 		}()
 		steps := []string{}
-		if err := db.Migrate(cmd.Context(), func(line string) {
+		tell := func(line string) {
 			if steps = append(steps, line); !c.json {
 				fmt.Fprintln(cmd.OutOrStdout(), line)
 			}
-		}); err != nil || !c.json {
+		}
+		if err := db.Migrate(cmd.Context(), tell); err != nil {
+			return err
+		}
+		limits, err := askLimits(cmd.Context(), db)
+		for _, f := range limits {
+			tell(fmt.Sprintf("%s: %s: %s", f.Setting, f.Value, f.Why))
+		}
+		if err != nil || !c.json {
 			return err
 		}
 		return c.print(cmd, map[string][]string{"steps": steps}, nil)

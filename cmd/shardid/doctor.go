@@ -12,6 +12,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/redisstore"
+	"shardid/repository/sqlstore"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -62,7 +63,30 @@ func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return db.Settings(ctx)
+	if found, err = db.Settings(ctx); err != nil {
+		return found, err
+	}
+	limits, err := askLimits(ctx, db)
+	if err != nil {
+		limits = []model.Finding{model.Unread(model.Finding{Store: "database", Setting: "limits of the apps", Want: "any"}, oneLine(err))}
+	}
+	return append(found, limits...), nil
+}
+
+// askLimits tells which apps have a limit and refuse the IDs above it: a table of the
+// original article may have limits, past which its service repeated IDs.
+func askLimits(ctx context.Context, db *sqlstore.Store) (found []model.Finding, err error) {
+	apps, err := db.Apps(ctx)
+	for _, a := range apps {
+		if a.Limit.MaxID > 0 && a.Limit.Policy == model.LimitReject {
+			found = append(found, model.Finding{
+				Store: "database", Setting: fmt.Sprintf("limit of app %d (%s)", a.ID, a.Name),
+				Value: fmt.Sprintf("max_limit_id %d, policy reject", a.Limit.MaxID), Want: "any", Level: model.LevelOK,
+				Why: "an ID above the limit is refused with code -5; " + model.WrapAdvice(a.ID, a.Name),
+			})
+		}
+	}
+	return found, err
 }
 
 func askRedis(ctx context.Context, cfg Config) (found []model.Finding, err error) {

@@ -131,7 +131,7 @@ func (s *Store) Apps(ctx context.Context) ([]model.AppSummary, error) {
 }
 
 // summaryRow is a group of rows; what the shards of an app share is the same in
-// each of them.
+// each of them, but for a table of another program, where some may have a limit.
 type summaryRow struct {
 	Row     allocRow `gorm:"embedded"`
 	Shards  int
@@ -143,7 +143,7 @@ func readSummaries(g *gorm.DB, where string, arg any) ([]model.AppSummary, error
 	var rows []summaryRow
 	err := g.Table(table).Where(where, arg).Group("app_id").Order("app_id").
 		Select("app_id, MIN(app_name) AS app_name, MIN(description) AS description, MIN(step) AS step, " +
-			"MIN(max_limit_id) AS max_limit_id, MIN(limit_policy) AS limit_policy, " +
+			"MAX(max_limit_id) AS max_limit_id, MIN(limit_policy) AS limit_policy, " +
 			"COUNT(*) AS shards, MAX(max_id) AS highest, SUM(max_id) AS total").Find(&rows).Error
 	if err != nil {
 		return nil, err

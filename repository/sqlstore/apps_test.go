@@ -103,6 +103,23 @@ func TestChangeAppKeepsTheRest(t *testing.T) {
 	})
 }
 
+// A table of another program has apps past their limit, or with a limit in some shards.
+func TestChangeAppToWrapPastItsLimit(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(7))
+		run(t, s, "UPDATE id_alloc SET max_limit_id = 99, max_id = 700 WHERE shard_id = 3")
+		change := model.AppChange{LimitPolicy: ptr(model.LimitWrap), Confirm: "test"}
+		_, after, err := s.ChangeApp(t.Context(), 7, change)
+		if want := (model.Limit{MaxID: 99, Policy: model.LimitWrap}); err != nil || after.Limit != want {
+			t.Fatalf("now %+v, %v", after, err)
+		}
+		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc WHERE limit_policy = 'wrap' AND max_limit_id IN (0, 99)"); n != 64 {
+			t.Errorf("%d rows wrap", n)
+		}
+		wantSegment(t, one(s, key(7, 3), 0), 701, 1700)
+	})
+}
+
 func TestDeleteAppNeedsItsName(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(7))

@@ -62,6 +62,7 @@ func (l *list) configure(cfg model.ListConfig) (wrapped bool) {
 	defer l.mu.Unlock()
 	wrapped = l.cfg.Limit.Policy == model.LimitWrap
 	if limit := cfg.Limit; limit != l.cfg.Limit {
+		l.svc.limitTold[l.key.App].Store(false)
 		l.pauseUntil = time.Time{}
 		if wrapped || limit.Policy == model.LimitWrap { // folded IDs do not tell what is allowed
 			l.drop()
@@ -240,4 +241,20 @@ func (l *list) limitReached() error {
 	}
 	return fmt.Errorf("%w: list %s: the next ID would exceed max_limit_id %d: raise it or provision another app",
 		model.ErrLimitReached, l.key, l.cfg.Limit.MaxID)
+}
+
+// tellLimit logs the first refusal of an app under its limit.
+func (l *list) tellLimit(err error) {
+	l.mu.Lock()
+	name, limit := l.cfg.AppName, l.cfg.Limit
+	l.mu.Unlock()
+	if !l.svc.limitTold[l.key.App].CompareAndSwap(false, true) {
+		return
+	}
+	do := "provision another app"
+	if limit.MaxID != 0 && limit.Policy == model.LimitReject {
+		do = "raise max_limit_id or provision another app; " + model.WrapAdvice(l.key.App, name)
+	}
+	l.svc.opts.Log.Warn("an app has reached its limit: its callers get -5; this is said once",
+		"app", l.key.App, "name", name, "max_limit_id", limit.MaxID, "do", do, "error", err)
 }

@@ -225,6 +225,43 @@ func TestAListAtItsLimitIsLeftAlone(t *testing.T) {
 	check.OK(t, check.Err(r.one(1, "alice")), "under the new limit")
 }
 
+// The log tells once of an app that is at its limit, and again under another limit.
+func TestTheLimitIsToldOnce(t *testing.T) {
+	db, log := newTable(), &warnings{Handler: slog.DiscardHandler}
+	limited := func(last int64) model.Limit {
+		return model.Limit{MaxID: aliceKey().Compose(last), Policy: model.LimitReject}
+	}
+	db.provision(1, 100, limited(1))
+	db.provision(2, 100, limited(5000))
+	r := ready(t, newLists(), db, func(o *queue.Options) { o.Log = slog.New(log) })
+	for n, want := range []int{0, 1, 1, 2} {
+		for _, pass := range []string{"alice", "alice", "hello"} {
+			_, err := r.one(1, pass)
+			if err != nil && !errors.Is(err, model.ErrLimitReached) {
+				t.Fatal(err)
+			}
+			if want == 0 {
+				break // the one ID below the limit
+			}
+		}
+		check.Must(t, check.Err(r.one(2, "alice")))
+		if got := log.count("reached its limit"); got != want {
+			t.Fatalf("round %d: told %d times, want %d", n, got, want)
+		}
+		if n == 2 {
+			db.change(func(rows map[model.ListKey]model.AllocState) {
+				for key, row := range rows {
+					if key.App == 1 {
+						row.Limit = limited(2)
+						rows[key] = row
+					}
+				}
+			})
+			check.Must(t, r.Reload(t.Context()))
+		}
+	}
+}
+
 func TestWrapSkipsZero(t *testing.T) {
 	l, db := newLists(), newTable()
 	key := model.ListKey{App: 0, Shard: 0} // "alice" of app 0: IDs are multiples of 1<<14
@@ -448,6 +485,17 @@ func (w *warnings) Handle(_ context.Context, r slog.Record) error {
 		w.said = append(w.said, r.Message)
 	}
 	return nil
+}
+
+func (w *warnings) count(part string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, said := range w.said {
+		if strings.Contains(said, part) {
+			n++
+		}
+	}
+	return n
 }
 
 // Whoever switches an app to wrap is warned once, as at a start.

@@ -19,6 +19,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -78,6 +79,8 @@ type Service struct {
 	reloadFails   atomic.Bool // the latest reload did
 	stats         counters
 	events        background.RateLimitedLog // of single lists
+	// limitTold: the log has it that callers of the app were refused under its limit.
+	limitTold [model.Apps]atomic.Bool
 }
 
 // New validates the options and starts nothing.
@@ -134,7 +137,11 @@ func (s *Service) Next(ctx context.Context, app int, gatePass string, count int,
 	if ids, ok := l.tryTake(count, dst); ok {
 		return ids, nil
 	}
-	return l.await(ctx, count, dst)
+	ids, err := l.await(ctx, count, dst)
+	if errors.Is(err, model.ErrLimitReached) {
+		l.tellLimit(err)
+	}
+	return ids, err
 }
 
 // Start begins to initialise in the background and returns at once: the service
