@@ -29,7 +29,8 @@
 //	                                               d ID of the deployment
 //	id.gen.marks_{<deployment>}                    hash: h and e as above; how far each counter of
 //	                                               the database has come, see Marks
-//	id.gen.lock_<name>                             string: token of the holder
+//	id.gen.lock_<name>                             string: token of the holder; the name is that of a
+//	                                               list, reload, or sweep
 //	id.gen.worker_{<name>}_<id>                    string: token of the holder, expires
 //	id.gen.workers_{<name>}                        hash: h, e and d as above; for each worker ID
 //	                                               its bounds, last report and last owner

@@ -96,7 +96,6 @@ func (s *suite) growApps(t *testing.T, n int) {
 	s.growth(what+"a sweep with a reload: calls to Redis", more.calls/runs, "", fmt.Sprintf("%s ms of Redis, %s ms of the replica, %s statements of the database",
 		number(more.redis.Seconds()*1000/runs), number(more.cpu.Seconds()*1000/runs), number(more.statements/runs)))
 	s.growth(what+"a sweep lasts", (more.redis+more.cpu).Seconds()*1000/runs, "ms", "computed: Redis and the replica take turns")
-	s.growth(what+"a sweep of 100 replicas keeps Redis busy", 100*more.redis.Seconds()/runs, "s", "computed: they begin in the same second, every other minute")
 }
 
 func (s *suite) growth(what string, value float64, unit, note string) {

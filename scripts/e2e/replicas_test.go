@@ -3,6 +3,8 @@
 package e2e_test
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -110,5 +112,56 @@ func migrateTwice(t *testing.T, dsn string) {
 	starters.Wait()
 	if t.Failed() {
 		t.FailNow()
+	}
+}
+
+// TestE2EOneReplicaSweeps: of three replicas with twenty apps one reads the lists each
+// period; when it is killed, another one does.
+func TestE2EOneReplicaSweeps(t *testing.T) {
+	story(t)
+	const period, apps, calls = 10 * time.Second, 20, 2 // of a sweep of 1280 lists, 1024 at a time
+	dsn := migrated(t)
+	for app := range apps {
+		query(t, dsn, fmt.Sprintf("CALL alloc_initData(%d, 'app', '')", app))
+	}
+	s := onMariaDB(dsn).with(onRedis(testserver.Redis(t).Addr)).with(settings{"QUEUE_REFILL_CRON": "*/10 * * * * *"})
+	var replicas []*daemon
+	for range 3 {
+		d := serve(t, s)
+		d.ready()
+		replicas = append(replicas, d)
+	}
+	// sweeps gives how often each replica has swept in so many periods.
+	sweeps := func(periods int) (each []int) {
+		read := func() (now []int) {
+			for _, d := range replicas {
+				state := `shardid_store_operation_seconds_count{operation="state",store="redis"}`
+				now = append(now, int(d.metric(state))/calls)
+			}
+			return now
+		}
+		before := read()
+		time.Sleep(time.Duration(periods) * period)
+		for i, n := range read() {
+			each = append(each, n-before[i])
+		}
+		return each
+	}
+	eventually(t, startLimit, "the first sweeps", func() bool {
+		return number(t, dsn, "SELECT COUNT(*) FROM id_alloc WHERE max_id = 0") == 0
+	})
+	sweeps(1)
+	each := sweeps(3)
+	t.Logf("sweeps in three periods: %v", each)
+	holder := slices.Index(each, slices.Max(each))
+	if sum := each[0] + each[1] + each[2]; sum < 2 || sum > 4 { // periods are not cut at their ends
+		t.Errorf("in three periods the replicas swept %v times", each)
+	}
+	replicas[holder].kill()
+	replicas = slices.Delete(replicas, holder, holder+1)
+	each = sweeps(3)
+	t.Logf("sweeps in three periods, without the first: %v", each)
+	if sum := each[0] + each[1]; sum < 1 || sum > 4 {
+		t.Errorf("after the sweeper died the others swept %v times in three periods", each)
 	}
 }

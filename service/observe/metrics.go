@@ -280,7 +280,7 @@ func (out scrape) app(v queue.View) {
 	out.gauge("shardid_queue_app_held_ids",
 		"IDs of the app that this replica holds ahead of its callers.", float64(v.Held), "app", app)
 	out.gauge("shardid_queue_app_depth_indices",
-		"Indices in the app's lists, as this replica last saw each: at most queue.refill_cron ago.",
+		"Indices in the app's lists, as this replica last saw each, without lists that it has not seen for two sweeps of others.",
 		float64(sum), "app", app)
 	out.gauge("shardid_queue_app_depth_min_indices",
 		"Indices in the shortest of the app's lists, seen likewise; -1 when none was seen.",

@@ -30,6 +30,7 @@ type list struct {
 	issued   int64
 	refills  int64 // segments pushed by this process
 	depth    int64 // indices in the store, as seen last; -1 is unknown
+	unseen   int   // sweeps of other replicas since then
 	closed   error // why the list is used no more; nil while it is
 
 	fetching bool          // a goroutine pops on behalf of the waiters
@@ -98,7 +99,7 @@ func (l *list) unsettled() bool {
 // saw notes what the store says. Callers hold mu.
 func (l *list) saw(st model.ListState) {
 	l.known = max(l.known, st.HighWater)
-	l.seen, l.depth = st.History, st.Len
+	l.seen, l.depth, l.unseen = st.History, st.Len, 0
 }
 
 // drop gives up the IDs that are held. Callers hold mu.
@@ -205,7 +206,7 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 		l.history, l.highest, l.popped = p.History, 0, 0
 	}
 	l.popped += int64(len(p.Indices))
-	l.depth = p.Len
+	l.depth, l.unseen = p.Len, 0
 	l.ids, l.head = append(l.ids[:0], l.ids[l.head:]...), 0
 	for _, index := range p.Indices {
 		if index <= l.highest || index > model.MaxIndex {

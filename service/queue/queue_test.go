@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -369,6 +371,68 @@ func TestTheSweepRefillsWhatIsLow(t *testing.T) {
 		return nil
 	})
 	check.OK(t, r.reports.Of(queue.ConditionRefill))
+}
+
+// counted counts the lists whose state a replica asks for.
+type counted struct {
+	*lists
+	asked atomic.Int64
+}
+
+func (c *counted) State(ctx context.Context, keys []model.ListKey) []model.ListState {
+	c.asked.Add(int64(len(keys)))
+	return c.lists.State(ctx, keys)
+}
+
+// One of three replicas sweeps, and another one once that one is gone; a store that does
+// not answer is swept by all.
+func TestOneReplicaSweeps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const period, apps = 2 * time.Minute, 20
+		db, l := newTable(), newLists()
+		for app := range uint8(apps) {
+			db.provision(app, 100, model.Limit{Policy: model.LimitReject})
+		}
+		var replicas []replica
+		var reads []*counted
+		for range 3 {
+			c := &counted{lists: l}
+			reads = append(reads, c)
+			replicas = append(replicas, ready(t, l, db, func(o *queue.Options) { o.Lists = c }))
+		}
+		// sweeps gives how often each replica has swept in so many periods.
+		sweeps := func(periods int) (each []int) {
+			for _, c := range reads {
+				c.asked.Store(0)
+			}
+			time.Sleep(time.Duration(periods) * period)
+			for _, c := range reads {
+				each = append(each, int(c.asked.Load()/(apps*model.Shards)))
+			}
+			return each
+		}
+		sum := func(each []int) int { return each[0] + each[1] + each[2] }
+		time.Sleep(period) // the first sweep of each, and whose turn it is
+		each := sweeps(10)
+		holder := slices.Index(each, 10)
+		if holder < 0 || sum(each) != 10 {
+			t.Fatalf("in ten periods the replicas swept %v times", each)
+		}
+		for i, r := range replicas {
+			known := r.Seen()[0].Depths[5] >= 0
+			check.Equal(t, known, i == holder, fmt.Sprint("replica ", i, " knows a depth"))
+		}
+		stop(t, replicas[holder].Service)
+		if each = sweeps(10); each[holder] != 0 || sum(each) != 10 || slices.Max(each) != 10 {
+			t.Errorf("after the sweeper stopped they swept %v times", each)
+		}
+		l.set(func(l *lists) { l.err = errAway })
+		if each = sweeps(3); each[holder] != 0 || sum(each) < 5 {
+			t.Errorf("while the store was away they swept %v times", each)
+		}
+		l.set(func(l *lists) { l.err = nil })
+		check.Must(t, check.Err(replicas[(holder+1)%3].one(1, "alice")))
+	})
 }
 
 func TestTheLowWatermarkRefillsAtOnce(t *testing.T) {

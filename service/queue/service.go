@@ -1,7 +1,7 @@
 // Package queue is shardid's main job: it hashes a gatePass to one of 64
 // shards, takes an index from the list of that app and shard, and composes the
 // ID. Lists are refilled from allocated segments, at once when a pop sees the
-// low watermark and by a sweep every other minute.
+// low watermark and by a sweep of one replica every other minute.
 //
 // It knows nothing of HTTP and nothing of the stores behind its interfaces
 // (stores.go). The pieces, in the order a request meets them:
@@ -19,6 +19,7 @@ package queue
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -70,6 +71,7 @@ type Service struct {
 	background *background.Group
 	cron       *cron.Cron
 	reloadJob  cron.EntryID
+	sweepToken string                    // of this replica, for the lock of the sweep
 	catalogue  atomic.Pointer[catalogue] // nil until the first reload
 	reloading  sync.Mutex                // held during a reload
 	reloads    background.Shared         // those that requests for unknown apps cause
@@ -88,7 +90,10 @@ func New(opts Options) (*Service, error) {
 	if err := opts.validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{opts: opts, background: background.NewGroup("queue service"), events: background.RateLimitedLog{Logger: opts.Log}}
+	s := &Service{
+		opts: opts, background: background.NewGroup("queue service"), sweepToken: crand.Text(),
+		events: background.RateLimitedLog{Logger: opts.Log},
+	}
 	s.reloads = background.Shared{Group: s.background, Work: s.reloadAndReport, Every: unknownReloadEvery}
 	s.depths = background.Shared{Group: s.background, Work: s.readDepths, Every: depthsEvery, Share: depthsShare}
 	s.pops = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionPop, err) })

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,8 @@ import (
 const (
 	// cronFields are six, seconds first.
 	cronFields = cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor
+	// sweepLock names the lock of the replica that sweeps.
+	sweepLock = "sweep"
 	// sweepChunk is how many lists one State of the sweep asks for.
 	sweepChunk = 1024
 	// sweepWorkers is how many passes the sweep runs side by side.
@@ -42,11 +45,7 @@ func (s *Service) schedule() error {
 	if err != nil {
 		return fmt.Errorf("%w: reload cron %q %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
 	}
-	s.cron.Schedule(when, cron.FuncJob(func() {
-		if s.background.Sleep(mathrand.N(spread(when, time.Now()))) {
-			s.sweep()
-		}
-	}))
+	s.cron.Schedule(when, cron.FuncJob(func() { s.sweepInTurn(when) }))
 	s.reloadJob = s.cron.Schedule(reload, cron.FuncJob(s.reloadAndSettle))
 	return nil
 }
@@ -72,8 +71,40 @@ func ParseCron(text string) (cron.Schedule, error) {
 	return schedule, nil
 }
 
-// spread is how long after its second a sweep begins, at most: all replicas have the
-// same cron, and their sweeps at once would show in the slowest requests.
+// sweepInTurn is what the cron job does. One replica sweeps, and goes on with it at its
+// next turn; another one takes its place once it is late by more than slack.
+func (s *Service) sweepInTurn(when cron.Schedule) {
+	slack := 2 * spread(when, time.Now())
+	for _, wait := range []time.Duration{mathrand.N(slack / 2), 2 * slack} {
+		if !s.background.Sleep(wait) {
+			return
+		}
+		if s.takeSweep(when.Next(time.Now()).Add(slack)) {
+			s.sweep()
+			return
+		}
+	}
+	for _, l := range s.catalogue.Load().all() {
+		l.mu.Lock()
+		l.unseen++
+		l.mu.Unlock()
+	}
+}
+
+// takeSweep takes or keeps the sweep until then, and says whether this replica is to
+// sweep. A store that does not answer is swept by all: each replica notes so that its
+// lists fail.
+func (s *Service) takeSweep(until time.Time) bool {
+	ctx, cancel := context.WithTimeout(s.background.Context(), popTimeout)
+	defer cancel()
+	names := []string{sweepLock}
+	_ = s.opts.Locker.Unlock(ctx, names, s.sweepToken) // the next call meets the same
+	got, err := s.opts.Locker.TryLock(ctx, names, s.sweepToken, time.Until(until))
+	return err != nil || got[0]
+}
+
+// spread is how long after its second a replica asks for the sweep, at most: all
+// replicas have the same cron. It also covers clocks that differ.
 func spread(when cron.Schedule, now time.Time) time.Duration {
 	return max(1, min(when.Next(now).Sub(now)/20, maxSpread))
 }

@@ -39,7 +39,7 @@ type View struct {
 	// Unused are the shards that no index is known to be allocated of.
 	Unused []int `json:"unused"`
 	// Depths are the indices in the store by shard; -1 for a shard that is not
-	// provisioned or has not been seen.
+	// provisioned, or has not been seen since the last sweep but one.
 	Depths [model.Shards]int64 `json:"depths"`
 }
 
@@ -109,8 +109,12 @@ func (l *list) addTo(v *View) {
 		v.Unused = append(v.Unused, int(l.key.Shard))
 	}
 	v.Left = min(v.Left, float64(l.left())/float64(max(1, l.cfg.Limit.LastIndex(l.key)))) // of no indices none are left
-	v.Depths[l.key.Shard] = l.depth
-	if l.left() == 0 && l.held() == 0 && l.depth == 0 {
+	depth := l.depth
+	if l.unseen > 1 { // it has been another's for longer than a period
+		depth = -1
+	}
+	v.Depths[l.key.Shard] = depth
+	if l.left() == 0 && l.held() == 0 && depth == 0 {
 		v.Exhausted++
 	}
 	if errors.Is(l.refillErr, model.ErrUnconfirmed) {

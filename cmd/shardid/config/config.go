@@ -159,8 +159,8 @@ type Redis struct {
 
 // Queue is the queue mode, GET /get.
 type Queue struct {
-	// RefillCron is the sweep that refills lists: six fields, seconds first. Replicas
-	// begin theirs spread over a twentieth of the pause between two, 5 s at most.
+	// RefillCron is the sweep that refills lists: six fields, seconds first. One replica
+	// at a time sweeps.
 	RefillCron string `yaml:"refill_cron" default:"0 */2 * * * *" validate:"cron"`
 	// ReloadCron is the reload of the apps and shards: six fields, seconds first. Its
 	// default is half a minute after the sweep.
