@@ -69,19 +69,20 @@ local function length(list, meta)
 end
 
 -- guard drops what another timeline left in the list; it returns the list's
--- high-water mark (a string), the number of indices dropped, and the list's own
--- history: the server's, and since when it is kept without loss. So a list whose
--- meta hash was deleted has another history too, and a push that was under way,
--- perhaps below what was popped since, is refused.
+-- high-water mark (a string), the number of indices dropped, the list's own history:
+-- the server's, and since when it is kept without loss, and where our run begins (see
+-- push.lua; false when that is not known). So a list whose meta hash was deleted has
+-- another history too, and a push that was under way, perhaps below what was popped
+-- since, is refused.
 --
 -- The list goes first and h is written last: should the script die in between,
 -- the next one purges again. A list without w was not filled by us.
 local function guard(list, meta)
-  local m = redis.call('HMGET', meta, 'h', 'w', 'e', 'd')
+  local m = redis.call('HMGET', meta, 'h', 'w', 'e', 'd', 'r')
   local w, e = m[2], m[3]
   own(meta, m[4])
   if m[1] == history and w and e then
-    return w, 0, history .. '-' .. e
+    return w, 0, history .. '-' .. e, m[5]
   end
   local purged = length(list, meta)
   if purged > 0 then
@@ -92,5 +93,5 @@ local function guard(list, meta)
     e = now[1] .. string.format('%06d', now[2])
     redis.call('HSET', meta, 'e', e, 'h', history)
   end
-  return w or '0', purged, history .. '-' .. e
+  return w or '0', purged, history .. '-' .. e, m[5]
 end

@@ -11,7 +11,7 @@
 
 local meta, list = KEYS[1], listOf(KEYS[1])
 local first, last = tonumber(ARGV[3]), tonumber(ARGV[4])
-local w, _, life = guard(list, meta)
+local w, _, life, run = guard(list, meta)
 if life ~= ARGV[2] then
   return 'history'
 end
@@ -24,10 +24,19 @@ end
 
 -- Before the indices: were the script to end in between, w would be too high,
 -- which costs a gap. The other way round costs the promise.
-redis.call('HSET', meta, 'w', ARGV[4])
 if first > last then
+  redis.call('HSET', meta, 'w', ARGV[4])
   return 'ok'
 end
+
+-- r is where our run begins: the list ends with the indices from r to w, each once and
+-- in order, as far as they are not popped. It goes on if the list still ends with w
+-- and the segment follows on it. Else, after a gap, or when another program has pushed
+-- or popped there, a new run begins.
+if not run or first ~= tonumber(w) + 1 or redis.call('LINDEX', list, -1) ~= w then
+  run = ARGV[3]
+end
+redis.call('HSET', meta, 'w', ARGV[4], 'r', run)
 
 -- Formatting a number costs twice as much as the rest of a push together, so a
 -- hundred indices share one head. %.0f, as tostring() gives an exponent. They also

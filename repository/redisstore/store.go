@@ -26,6 +26,7 @@
 //	id.gen.idList_<app>_<shard>                    list of indices, oldest left
 //	id.gen.meta_{id.gen.idList_<app>_<shard>}      hash: h history, w highest index pushed,
 //	                                               e since when it is kept, in µs,
+//	                                               r where the run begins that ends at w,
 //	                                               d ID of the deployment
 //	id.gen.marks_{<deployment>}                    hash: h and e as above; how far each counter of
 //	                                               the database has come, see Marks

@@ -3,12 +3,21 @@
 package e2e_test
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"shardid/scripts/testserver"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // articleTable is the table as the original article published it.
@@ -61,7 +70,7 @@ func TestE2EArticleLimits(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"apps set --app 7 --limit-policy wrap", "confirm it"},
 		{"apps set --app 7 --limit-policy wrap --confirm notes", `which is "orders"`},
-		{"apps set --app 7 --limit-policy wrap --confirm orders --max-limit-id 16400391", "may have been issued"}, // another fold
+		{"apps set --app 7 --limit-policy wrap --confirm orders --max-limit-id 16400391", "may have been issued"},
 	} {
 		if o := shardid(t, s, strings.Fields(c.args)...); o.exit == 0 || !strings.Contains(o.stderr, c.says) {
 			t.Errorf("%s: %+v", c.args, o)
@@ -79,5 +88,194 @@ func TestE2EArticleLimits(t *testing.T) {
 	}
 	if out := must(t, s, "migrate"); strings.Contains(out, "orders") || !strings.Contains(out, "app 9 (wide)") {
 		t.Errorf("after the choice: %s", out)
+	}
+}
+
+// articleService is a stand-in of the article's service: it pops one index at a time,
+// from either end, refills a short list under a SETNX lock, with one UPDATE and one
+// RPUSH, and guards nothing. It deletes the lock also when it did not get it, as the
+// article's does.
+type articleService struct {
+	redis *redis.Client
+	db    *sql.DB
+	books *ledger
+
+	mu   sync.Mutex
+	news int // IDs issued
+}
+
+// start runs the service with so many callers of one app until stop is called.
+func startArticle(t *testing.T, dsn, addr string, app int64, books *ledger) (a *articleService, stop func()) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a = &articleService{redis: redis.NewClient(&redis.Options{Addr: addr}), db: db, books: books}
+	ctx, cancel := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	for i := range 8 {
+		rnd := rand.New(rand.NewPCG(7, uint64(i)))
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				pass := fmt.Sprint("user", rnd.IntN(20))
+				if err := a.get(context.WithoutCancel(ctx), app, pass, rnd.IntN(4) == 0); err != nil {
+					books.complain("the article's service: %v", err)
+					return
+				}
+				time.Sleep(time.Millisecond) // the rate of a caller
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() {
+		cancel()
+		callers.Wait()
+		_ = errors.Join(a.redis.Close(), db.Close())
+	})
+	t.Cleanup(stop)
+	return a, stop
+}
+
+func (a *articleService) issued() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.news
+}
+
+// get issues one ID.
+func (a *articleService) get(ctx context.Context, app int64, pass string, right bool) error {
+	list := fmt.Sprintf("id.gen.idList_%d_%d", app, shardOf(pass))
+	for range 1000 {
+		pop := a.redis.LPop
+		if right {
+			pop = a.redis.RPop
+		}
+		index, err := pop(ctx, list).Int64()
+		switch {
+		case err == nil:
+			a.books.enter(app, pass, index<<14|shardOf(pass)<<8|app)
+			a.mu.Lock()
+			a.news++
+			a.mu.Unlock()
+			if a.redis.LLen(ctx, list).Val() > 20 {
+				return nil
+			}
+			return a.refill(ctx, list, app, shardOf(pass))
+		case !errors.Is(err, redis.Nil):
+			return err
+		}
+		if err := a.refill(ctx, list, app, shardOf(pass)); err != nil {
+			return err
+		}
+	}
+	return errors.New("a list stays empty")
+}
+
+func (a *articleService) refill(ctx context.Context, list string, app, shard int64) error {
+	lock := fmt.Sprintf("id.gen.lock_%d_%d", app, shard)
+	defer a.redis.Del(ctx, lock)
+	got, err := a.redis.SetNX(ctx, lock, "1", time.Second).Result()
+	if err != nil || !got {
+		time.Sleep(2 * time.Millisecond)
+		return err
+	}
+	tx, err := a.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	row := []any{app, shard}
+	var last, step int64
+	const where = " WHERE app_id = ? AND shard_id = ?"
+	_, err = tx.ExecContext(ctx, "UPDATE id_alloc SET max_id = max_id + step"+where, row...)
+	if err == nil {
+		err = tx.QueryRowContext(ctx, "SELECT max_id, step FROM id_alloc"+where, row...).Scan(&last, &step)
+	}
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		return err
+	}
+	var indices []any
+	for index := last - step + 1; index <= last; index++ {
+		indices = append(indices, index)
+	}
+	return a.redis.RPush(ctx, list, indices...).Err()
+}
+
+// TestE2EBesideTheArticle follows docs/redis-queue.md: the article's service runs, shardid
+// takes over its table, both serve from the same lists, the callers move, the old service
+// stops. No ID comes twice, and the log of a replica has a handful of lines about it.
+func TestE2EBesideTheArticle(t *testing.T) {
+	story(t)
+	dsn, server := testserver.SharedMariaDB(t).NewDatabase(t), testserver.Redis(t)
+	query(t, dsn, articleTable, articleApp(1, "orders", 1, "NULL"), "UPDATE id_alloc SET step = 100")
+	l := &load{apps: []int64{1}, books: newLedger()}
+	old, stop := startArticle(t, dsn, server.Addr, 1, l.books)
+	alone := func(n int) {
+		goal := old.issued() + n
+		eventually(t, time.Minute, "the old service issues IDs", func() bool { return old.issued() >= goal })
+	}
+	alone(2000)
+	env := settings{}
+	run := func(s step) {
+		words := strings.Fields(s.command)
+		switch {
+		case words[0] == "export":
+			name, value, _ := strings.Cut(strings.TrimPrefix(words[1], "SHARDID_"), "=")
+			env[name] = map[string]string{"DATABASE_DSN": dsn, "REDIS_ADDRS": server.Addr}[name]
+			if env[name] == "" {
+				env[name] = value
+			}
+		case s.command == "bin/shardid serve":
+			for range 2 {
+				d := serve(t, env)
+				d.ready()
+				l.replicas = append(l.replicas, d)
+			}
+			l.start(t, 8)
+			alone(5000)
+			l.reach(t, 40_000)
+		case strings.HasPrefix(s.command, "kill "): // the old service
+			stop()
+			l.reach(t, l.books.count()+10_000)
+		case words[0] == "bin/shardid":
+			must(t, env, words[1:]...)
+			alone(100)
+		case words[0] == "curl":
+			d := l.replicas[0]
+			target, ok := strings.CutPrefix(words[len(words)-1], "'http://127.0.0.1:8080")
+			if a := d.get(strings.TrimSuffix(target, "'")); ok && a.status == http.StatusOK {
+				l.books.enter(1, "alice", a.ID)
+			} else {
+				t.Errorf("%s: %d %s", s.command, a.status, a.body)
+			}
+		default:
+			t.Errorf("the test does not know how to follow %q", s.command)
+		}
+	}
+	english := pageSteps(t, "../../docs/redis-queue.md")
+	if len(english) < 8 {
+		t.Fatalf("the page has %d commands", len(english))
+	}
+	chinese := pageSteps(t, "../../docs/zh/redis-queue.md")
+	if !slices.Equal(english, chinese) {
+		t.Errorf("the pages have other commands: %q and %q", english, chinese)
+	}
+	for _, s := range english {
+		run(s)
+	}
+	l.stop()
+	l.books.settle(t)
+	t.Logf("%d IDs of the old service", old.issued())
+	for _, d := range l.replicas {
+		failed := d.lines(`"level":"ERROR"`)
+		t.Logf("%v indices refused, %d errors", d.metric("shardid_queue_repeated_indices_total"), len(failed))
+		for _, line := range failed {
+			if len(failed) > 1 || !strings.Contains(line, "another writer pushes to this list") {
+				t.Errorf("the log has %s", line)
+			}
+		}
 	}
 }

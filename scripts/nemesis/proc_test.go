@@ -180,7 +180,7 @@ func (p *proc) output() []byte {
 }
 
 // refusals counts what the tripwire said in all lives.
-func (p *proc) refusals() int { return bytes.Count(p.output(), []byte(`index refused`)) }
+func (p *proc) refusals() int { return bytes.Count(p.output(), []byte(`indices refused`)) }
 
 func lastLines(raw []byte, n int) string {
 	lines := strings.Split(strings.TrimSpace(string(raw)), "\n")

@@ -1,20 +1,22 @@
 package background
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
 	"time"
 )
 
-// logEvery is the shortest time between two log lines of one message: a failover
+// logEvery is the default of RateLimitedLog.Every: a failover
 // empties thousands of lists at once.
 const logEvery = time.Second
 
-// RateLimitedLog logs each message at most once a second, and says with the next line
+// RateLimitedLog logs each message at most once in a while, and says with the next line
 // how many were left out. Safe for concurrent use.
 type RateLimitedLog struct {
 	Logger *slog.Logger
+	Every  time.Duration // 0: a second
 
 	mu       sync.Mutex
 	messages map[string]*logged
@@ -37,7 +39,7 @@ func (l *RateLimitedLog) Log(level slog.Level, message string, args ...any) {
 		l.messages[message] = m
 	}
 	now := time.Now()
-	if now.Sub(m.last) < logEvery {
+	if now.Sub(m.last) < cmp.Or(l.Every, logEvery) {
 		m.skipped++
 		l.mu.Unlock()
 		return

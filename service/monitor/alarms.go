@@ -120,7 +120,7 @@ func (r *rules) when(on bool, severity Severity, name, format string, args ...an
 // indices has the rules of indices and segments that repeat or were left out.
 func (r *rules) indices(q queue.Stats, tags segment.Stats) {
 	r.when(q.Repeated > 0, Critical, "ShardidRepeatedIndices",
-		"a list gave %d indices for the second time, and this replica refused them: somebody else writes to the lists; find it before anything else", q.Repeated)
+		"a list gave %d indices for the second time or out of order, and this replica refused them: another program writes to the lists; find it before anything else", q.Repeated)
 	r.when(tags.Repeated > 0, Critical, "ShardidRepeatedSegments",
 		"leaf_alloc gave %d segments for the second time, and this replica refused them: find the second writer of the table", tags.Repeated)
 	lifts, far := r.rose(recently, "lifts", q.Lifts+tags.Lifts), r.rose(recently, "far lifts", q.LiftAlarms)

@@ -208,9 +208,10 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 	l.popped += int64(len(p.Indices))
 	l.depth, l.unseen = p.Len, 0
 	l.ids, l.head = append(l.ids[:0], l.ids[l.head:]...), 0
+	var refused, last int64
 	for _, index := range p.Indices {
 		if index <= l.highest || index > model.MaxIndex {
-			l.svc.repeated(l.key, index, l.highest, l.history)
+			refused, last = refused+1, index
 			continue
 		}
 		l.highest = index
@@ -225,6 +226,9 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 		case id != 0: // 0 is what wrap makes of the limit itself: no ID
 			l.ids = append(l.ids, id)
 		}
+	}
+	if refused > 0 {
+		l.svc.repeated(l.key, refused, last, l.highest, l.history)
 	}
 	l.known = max(l.known, l.highest)
 	if len(p.Indices) > 0 {

@@ -81,6 +81,7 @@ type Service struct {
 	reloadFails   atomic.Bool // the latest reload did
 	stats         counters
 	events        background.RateLimitedLog // of single lists
+	writers       background.RateLimitedLog // of other writers of the lists
 	// limitTold: the log has it that callers of the app were refused under its limit.
 	limitTold [model.Apps]atomic.Bool
 }
@@ -92,7 +93,8 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, background: background.NewGroup("queue service"), sweepToken: crand.Text(),
-		events: background.RateLimitedLog{Logger: opts.Log},
+		events:  background.RateLimitedLog{Logger: opts.Log},
+		writers: background.RateLimitedLog{Logger: opts.Log, Every: writersEvery},
 	}
 	s.reloads = background.Shared{Group: s.background, Work: s.reloadAndReport, Every: unknownReloadEvery}
 	s.depths = background.Shared{Group: s.background, Work: s.readDepths, Every: depthsEvery, Share: depthsShare}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"shardid/model"
 	"shardid/service/latency"
@@ -93,11 +94,16 @@ func (s *Service) event(level slog.Level, message string, key model.ListKey, arg
 	s.events.Log(level, message, append([]any{"app", key.App, "shard", key.Shard}, args...)...)
 }
 
-// repeated counts an index that the tripwire refuses.
-func (s *Service) repeated(key model.ListKey, index, highest int64, history string) {
-	s.stats.repeated.Add(1)
-	s.event(slog.LevelError, "index refused: the list gave it, or a later one, before; look for a second writer of the list",
-		key, "index", index, "highest", highest, "history", history)
+// writersEvery is the shortest time between two log lines about another writer, which
+// may be there for days while a service is replaced.
+const writersEvery = 10 * time.Minute
+
+// repeated counts indices of one pop that the tripwire refuses; index is one of them.
+func (s *Service) repeated(key model.ListKey, n, index, highest int64, history string) {
+	s.stats.repeated.Add(n)
+	s.writers.Log(slog.LevelError, "indices refused: another writer pushes to this list, below what the list gave before; "+
+		"no ID repeats, they are a gap; docs/redis-queue.md says what to do",
+		"app", key.App, "shard", key.Shard, "indices", n, "index", index, "highest", highest, "history", history)
 }
 
 // purged counts indices that the store dropped with an earlier history.
@@ -107,7 +113,7 @@ func (s *Service) purged(key model.ListKey, n int64) {
 	}
 	s.stats.purgedLists.Add(1)
 	s.stats.purged.Add(n)
-	s.event(slog.LevelWarn, "list dropped: its Redis may have gone back in time; the indices are a gap", key, "indices", n)
+	s.event(slog.LevelWarn, "list dropped: its Redis may have gone back in time, or another service filled it; the indices are a gap", key, "indices", n)
 }
 
 // discarded counts a segment that was allocated and not pushed for sure.
