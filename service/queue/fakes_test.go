@@ -221,12 +221,17 @@ func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 
 func (l *lists) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
 	l.mu.Lock()
-	err := cmp.Or(l.err, l.readOnly)
-	l.mu.Unlock()
-	if err != nil {
+	defer l.mu.Unlock()
+	if err := cmp.Or(l.err, l.readOnly); err != nil {
 		return nil, err
 	}
 	return l.Store.TryLock(ctx, names, token, ttl)
+}
+
+func (l *lists) Unlock(ctx context.Context, names []string, token string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Store.Unlock(ctx, names, token)
 }
 
 // replica is one started service.
