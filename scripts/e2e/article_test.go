@@ -273,7 +273,8 @@ func TestE2EBesideTheArticle(t *testing.T) {
 		failed := d.lines(`"level":"ERROR"`)
 		t.Logf("%v indices refused, %d errors", d.metric("shardid_queue_repeated_indices_total"), len(failed))
 		for _, line := range failed {
-			if len(failed) > 1 || !strings.Contains(line, "another writer pushes to this list") {
+			takenOver := strings.Contains(line, "refill fails") && strings.Contains(line, "history changed")
+			if len(failed) > 3 || !takenOver && !strings.Contains(line, "another writer pushes to this list") {
 				t.Errorf("the log has %s", line)
 			}
 		}

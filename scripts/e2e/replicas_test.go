@@ -124,7 +124,9 @@ func TestE2EOneReplicaSweeps(t *testing.T) {
 	for app := range apps {
 		query(t, dsn, fmt.Sprintf("CALL alloc_initData(%d, 'app', '')", app))
 	}
-	s := onMariaDB(dsn).with(onRedis(testserver.Redis(t).Addr)).with(settings{"QUEUE_REFILL_CRON": "*/10 * * * * *"})
+	s := onMariaDB(dsn).with(onRedis(testserver.Redis(t).Addr)).with(settings{
+		"QUEUE_REFILL_CRON": "*/10 * * * * *", "QUEUE_RELOAD_CRON": "0 0 0 1 1 *", // a reload settles lists, which reads them too
+	})
 	var replicas []*daemon
 	for range 3 {
 		d := serve(t, s)
