@@ -159,7 +159,7 @@ func (k kube) images(f tree, c *complaints) {
 
 // version is that of the sources.
 func version(f tree) string {
-	found := regexp.MustCompile(`const version = "(.*)"`).FindStringSubmatch(f.read("cmd/shardid/version.go"))
+	found := regexp.MustCompile(`var version = "(.*)"`).FindStringSubmatch(f.read("cmd/shardid/version.go"))
 	if found == nil {
 		return "unknown"
 	}

@@ -144,8 +144,8 @@ func calls() map[string]func(context.Context, rig) (Effect, error) {
 }
 
 const (
-	oldJSON = `{"name":"old","description":"","step":1000,"max_limit_id":0,"limit_policy":"reject","shards":64,"highest_index":9}`
-	newJSON = `{"name":"new","description":"","step":5000,"max_limit_id":0,"limit_policy":"reject","shards":64,"highest_index":9}`
+	oldJSON = `{"name":"old","description":"","step":1000,"max_limit_id":0,"limit_policy":"reject","scramble":false,"shards":64,"highest_index":9}`
+	newJSON = `{"name":"new","description":"","step":5000,"max_limit_id":0,"limit_policy":"reject","scramble":false,"shards":64,"highest_index":9}`
 	tagJSON = `{"max_id":2001,"step":2000,"description":"d"}`
 )
 

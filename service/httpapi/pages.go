@@ -159,9 +159,9 @@ func isolate(h http.Header) {
 	h["Cross-Origin-Resource-Policy"] = []string{"same-origin"}
 }
 
-// outside matches what is not part of the binary: images, and links to files that are not
-// in the folder of the documentation.
-var outside = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\[([^\]]*)\]\(\.\./[^)]*\)`)
+// outside matches what is not part of the binary: images, links to files that are not in
+// the folder of the documentation, and translations.
+var outside = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\[([^\]]*)\]\((?:\.\./|zh/)[^)]*\)`)
 
 // manual is the documentation as pages, by file name: alarms of the console link to
 // their sections of it. Headings have the anchors that they have on GitHub.
