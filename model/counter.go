@@ -58,6 +58,12 @@ type Counter struct {
 	JumpFrom time.Time
 	// Life is that of the mark, in another store, that covers Last; "" without one.
 	Life string
+
+	// PeriodBits is, for business numbers, how many low bits of a number count within its
+	// period (Numbers); 0 without periods. The counter then also rises to the start of a
+	// period, which no doubt accounts for: a doubt says how many numbers may be missing of
+	// the period that Last is raised to.
+	PeriodBits uint
 }
 
 // Evidence is what is known about a counter beside its row.
@@ -172,6 +178,9 @@ func (c Counter) Settle(e Evidence) Counter {
 		} else if c.Life != e.Life {
 			c.Life = ""
 		}
+	}
+	if start := e.Floor >> c.PeriodBits << c.PeriodBits; c.PeriodBits > 0 && start > c.Last {
+		c.Last = start
 	}
 	if raised := max(e.Floor, 0) - c.Last; raised > 0 {
 		c.Last += raised

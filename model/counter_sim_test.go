@@ -41,6 +41,7 @@ const (
 type copyOfDB struct {
 	row    model.Counter
 	server string // that the deployment's row names
+	opened period // of the mutant storedBase of business numbers
 	model.Timeline
 }
 
@@ -68,7 +69,7 @@ type counterWorld struct {
 	lives     int
 	witness   simWitness
 	elsewhere *simWitness // another Redis that was used before
-	used      bool        // there is a witness
+	present   bool        // there is a witness
 	away      time.Time   // the witness does not answer until then
 	answered  time.Time   // when it answered last
 	seen      model.Timeline
@@ -77,11 +78,16 @@ type counterWorld struct {
 
 	issued []model.Segment
 	jumps  int
+
+	// choose takes numbers of a row, and used is told of them once they are used; nil for
+	// a plain counter.
+	choose func(row model.Counter, known model.Evidence, want int64) (first, n int64, next model.Counter, err error)
+	used   func(first, n int64)
 }
 
 func newCounterWorld(seed uint64, m counterMutant) *counterWorld {
 	w := &counterWorld{mutant: m, rng: rand.New(rand.NewPCG(seed, 7)), now: noon, rate: 100, server: "s0"}
-	w.used, w.skewed = seed%2 == 0, seed%3 == 0
+	w.present, w.skewed = seed%2 == 0, seed%3 == 0
 	w.db = copyOfDB{row: model.Counter{Rate: w.rate}, server: "s0", Timeline: model.Timeline{Since: noon, Beat: noon}}
 	w.witness = simWitness{life: w.newLife(), beat: noon}
 	w.answered, w.met = noon, true
@@ -118,7 +124,7 @@ func (w *counterWorld) step() {
 		w.away = w.now.Add(time.Duration(w.rng.Int64N(int64(time.Minute))))
 	case n < 58: // Redis restarts: with what an old snapshot holds
 		w.witness = simWitness{life: w.newLife(), mark: w.rng.Int64N(w.witness.mark + 1), beat: w.witness.beat}
-	case n < 64 && w.used:
+	case n < 64 && w.present:
 		w.move()
 	default:
 		for range 1 + w.rng.IntN(4) {
@@ -204,8 +210,8 @@ func machine(server string) string {
 
 // note is what sqlstore does when another server answers.
 func (w *counterWorld) note() bool {
-	fresh := w.used && w.now.Sub(w.witness.beat) <= witnessFresh || w.mutant == staleMark
-	if w.used && w.now.Before(w.away) {
+	fresh := w.present && w.now.Sub(w.witness.beat) <= witnessFresh || w.mutant == staleMark
+	if w.present && w.now.Before(w.away) {
 		return false // it is waited for
 	}
 	seen := w.seen
@@ -234,7 +240,7 @@ func (w *counterWorld) take() {
 	}
 	w.met, w.seen = true, w.db.Timeline
 	known := model.Evidence{}
-	if w.used {
+	if w.present {
 		switch {
 		case w.now.After(w.away):
 			known = model.Evidence{Floor: w.witness.mark, Mark: w.witness.mark, Life: w.witness.life}
@@ -253,7 +259,13 @@ func (w *counterWorld) take() {
 	if w.mutant == anyLife && known.Life != "" {
 		row.Life = known.Life
 	}
-	first, n, next, err := row.Take(known, 1+w.rng.Int64N(2*w.rate), 1<<55, w.clock())
+	want := 1 + w.rng.Int64N(2*w.rate)
+	first, n, next, err := int64(0), int64(0), row, error(nil)
+	if w.choose == nil {
+		first, n, next, err = row.Take(known, want, 1<<55, w.clock())
+	} else {
+		first, n, next, err = w.choose(row, known, want)
+	}
 	if err != nil {
 		return
 	}
@@ -273,6 +285,9 @@ func (w *counterWorld) take() {
 	}
 	w.db.row = next
 	w.issued = append(w.issued, model.Segment{First: first, Last: first + n - 1})
+	if w.used != nil {
+		w.used(first, n)
+	}
 }
 
 // check is nil when no number was handed out twice.

@@ -16,6 +16,7 @@ type Tag struct {
 	Step        int64 // smallest segment, in IDs
 	Description string
 	UpdatedAt   time.Time
+	Numbering   // how its IDs are shown; zero as they are
 }
 
 // TagRequest asks for the next segment of a tag.
@@ -23,6 +24,8 @@ type TagRequest struct {
 	Tag   string
 	Step  int64 // wanted length; the row's step when that is more
 	Floor int64 // IDs below it have been handed out for sure
+	// Numbers is the tag's numbering, as the caller knows it; nil for a plain tag.
+	Numbers *Numbers
 }
 
 // TagSegment is a range of IDs that is committed as handed out.
@@ -34,20 +37,27 @@ type TagSegment struct {
 }
 
 // Next is the segment that a row gives, and its counter to store: the row's max_id is
-// one above Last. The error is ErrInvalidArgument for a row whose step is not in
-// 1…MaxTagStep, or one of Counter.Take.
-func (r TagRequest) Next(row Counter, step int64, e Evidence, now time.Time) (TagSegment, Counter, error) {
+// one above Last. now is the database's clock, local the caller's, which says the period
+// of business numbers. The error is ErrInvalidArgument for a row whose step is not in
+// 1…MaxTagStep, ErrTimeExhausted for a period that does not exist, or one of Counter.Take.
+func (r TagRequest) Next(row Counter, step int64, e Evidence, now, local time.Time) (s TagSegment, next Counter, err error) {
 	if step < 1 || step > MaxTagStep {
-		return TagSegment{}, row, fmt.Errorf("%w: step %d of tag %q is outside 1…%d: correct it in leaf_alloc", ErrInvalidArgument, step, r.Tag, int64(MaxTagStep))
+		return s, row, fmt.Errorf("%w: step %d of tag %q is outside 1…%d: correct it in leaf_alloc", ErrInvalidArgument, step, r.Tag, int64(MaxTagStep))
 	}
 	e.Floor = max(e.Floor, r.Floor-1)
-	first, n, next, err := row.Take(e, max(r.Step, step), MaxTagID-1, now)
+	opened, limit := row, int64(MaxTagID-1)
+	if r.Numbers != nil {
+		if opened, limit, err = r.Numbers.open(row, e, local); err != nil {
+			return s, row, fmt.Errorf("tag %q: %w", r.Tag, err)
+		}
+	}
+	first, n, next, err := opened.Take(e, max(r.Step, step), limit, now)
 	if err != nil {
-		return TagSegment{}, row, fmt.Errorf("tag %q: %w", r.Tag, err)
+		return s, row, fmt.Errorf("tag %q: %w", r.Tag, err)
 	}
 	return TagSegment{
 		First: first, End: first + n, Step: step,
-		Lifted: max(0, e.Floor-row.Last), Jumped: first - 1 - row.Settle(e).Last,
+		Lifted: max(0, e.Floor-row.Last), Jumped: first - 1 - opened.Settle(e).Last,
 	}, next, nil
 }
 

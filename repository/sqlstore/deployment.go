@@ -56,6 +56,7 @@ type moment struct {
 	deploymentRow
 	server model.Server
 	now    time.Time // by the server's clock
+	local  time.Time // by this machine's, at most model.MaxClockApart later than now unless apart
 	apart  error     // model.ErrClockApart when this machine's clock is too far from it
 	// kept is since when, Unix ms, the database has forgotten nothing for sure: it has
 	// served in this life, as the row says.
@@ -120,10 +121,11 @@ func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 	m.deploymentRow = rows[0]
 	if s.server == nil {
 		m.now = s.opts.Now()
+		m.local = m.now
 		m.Now = m.now.UnixMilli()
 		return m, nil
 	}
-	m.now = time.UnixMilli(m.Now)
+	m.now, m.local = time.UnixMilli(m.Now), before
 	m.apart = clockApart(m.now, before, s.opts.Now())
 	var err error
 	if m.server, err = identify(tx, m); err != nil {

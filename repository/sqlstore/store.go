@@ -10,6 +10,7 @@
 //   - shardid_worker_claim, until when instances of each registry of worker IDs issue;
 //   - id_layout, the layouts that IDs have been issued with;
 //   - shardid_scramble, which apps have scrambled IDs;
+//   - shardid_number, which tags have business numbers;
 //   - shardid_deployment, which server wrote last, and what it may have lost
 //     (deployment.go).
 //
@@ -58,6 +59,7 @@ const (
 	deletedTable    = "id_alloc_deleted"
 	deletedTagTable = "leaf_alloc_deleted"
 	scrambleTable   = "shardid_scramble"
+	numberTable     = "shardid_number"
 )
 
 // Options say where the database is.
@@ -150,7 +152,8 @@ func (s *Store) Close() error { return s.explain("close", s.pool.Close()) }
 // probe reads every column that is used, and no row.
 const probe = "SELECT app_id, app_name, max_id, shard_id, step, description, create_time, update_time, " +
 	"max_limit_id, limit_policy, current_step, taken_at, list_history, last_max_id, doubt, tokens, max_rate, rate_from FROM " + table +
-	" WHERE 1 = 0 AND NOT EXISTS (SELECT app_id, shard_id, max_id FROM " + deletedTable + ") AND NOT EXISTS (SELECT " + deploymentColumns + " FROM " + deploymentTable + ") AND NOT EXISTS (SELECT app_id FROM " + scrambleTable + ") AND NOT EXISTS (SELECT scramble_secret FROM " + deploymentTable + ")"
+	" WHERE 1 = 0 AND NOT EXISTS (SELECT app_id, shard_id, max_id FROM " + deletedTable + ") AND NOT EXISTS (SELECT " + deploymentColumns + " FROM " + deploymentTable + ") AND NOT EXISTS (SELECT app_id FROM " + scrambleTable + ") AND NOT EXISTS (SELECT scramble_secret FROM " + deploymentTable + ")" +
+	" AND NOT EXISTS (SELECT " + numberColumns + " FROM " + numberTable + ")"
 
 // Check says whether segments can be taken: the server answers, is a writable
 // primary, and has id_alloc with all its columns and the tombstones. It is cheap: two

@@ -30,16 +30,19 @@ type tagRow struct {
 	// Stored is the row's own max_id where MaxID was raised to what had been handed
 	// out before the tag was deleted; see lockTag.
 	Stored int64 `gorm:"-"`
+	// Numbering is how the IDs are shown; see numberOf.
+	Numbering model.Numbering `gorm:"-"`
 }
 
 // tag is the row's tag whether it can be used or not.
 func (r tagRow) tag() model.Tag {
-	return model.Tag{Name: r.BizTag, MaxID: r.MaxID, Step: r.Step, Description: r.Description, UpdatedAt: time.Unix(r.Updated, 0)}
+	return model.Tag{Name: r.BizTag, MaxID: r.MaxID, Step: r.Step, Description: r.Description, UpdatedAt: time.Unix(r.Updated, 0), Numbering: r.Numbering}
 }
 
 // check refuses, with model.ErrInvalidArgument, a row that cannot be used.
 func (r tagRow) check() error {
-	if err := cmp.Or(model.CheckTag(r.BizTag), checkStep(r.Step)); err != nil {
+	_, numbers := r.Numbering.Parse()
+	if err := cmp.Or(model.CheckTag(r.BizTag), checkStep(r.Step), numbers); err != nil {
 		return fmt.Errorf("%s row %q cannot be used: %w", tagTable, r.BizTag, err)
 	}
 	return nil
@@ -84,8 +87,11 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (segment 
 		if err != nil {
 			return err
 		}
+		if err := row.sameNumbers(req.Numbers); err != nil {
+			return err
+		}
 		var next model.Counter
-		segment, next, err = req.Next(row.counter(m), row.Step, known, m.now)
+		segment, next, err = req.Next(row.counter(m), row.Step, known, m.now, m.local)
 		if errors.Is(err, model.ErrUnconfirmed) {
 			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; then run `shardid confirm --tag %s`", err, req.Tag)
 		}
@@ -122,6 +128,9 @@ func (s *Store) lockTag(tx *gorm.DB, name string) (row tagRow, m moment, err err
 		return row, m, err
 	}
 	row.Stored, row.MaxID = row.MaxID, max(row.MaxID, before)
+	if row.Numbering, err = numberOf(tx, name); err != nil {
+		return row, m, err
+	}
 	m, err = s.moment(tx)
 	return row, m, err
 }
@@ -133,7 +142,24 @@ func (r tagRow) counter(m moment) model.Counter {
 	if r.OwnMaxID > 0 && r.OwnMaxID != r.Stored {
 		life = ""
 	}
-	return r.Counter.counter(m, m.tagRate, max(r.MaxID, 1)-1, life, r.Step)
+	c := r.Counter.counter(m, m.tagRate, max(r.MaxID, 1)-1, life, r.Step)
+	if numbers, err := r.Numbering.Parse(); err == nil && numbers != nil {
+		c.PeriodBits = numbers.Bits()
+	}
+	return c
+}
+
+// sameNumbers refuses, with model.ErrInvalidArgument, a caller who would show the IDs as
+// others than the table says.
+func (r tagRow) sameNumbers(numbers *model.Numbers) error {
+	known := model.Numbering{}
+	if numbers != nil {
+		known = numbers.Numbering
+	}
+	if known == r.Numbering {
+		return nil
+	}
+	return fmt.Errorf("%w: tag %q has the pattern %q in %s, and had %q when it was read: a pattern never changes", model.ErrInvalidArgument, r.BizTag, r.Numbering.Pattern, numberTable, known.Pattern)
 }
 
 func tagCounter(name string) string { return "t:" + name }
@@ -181,8 +207,13 @@ func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
 	if err != nil {
 		return nil, s.explain("load the tags", err)
 	}
+	numbers, err := allNumbers(s.gorm.WithContext(ctx))
+	if err != nil {
+		return nil, s.explain("load the tags", err)
+	}
 	tags := make([]model.Tag, 0, len(rows))
 	for _, row := range rows {
+		row.Numbering = numbers[row.BizTag]
 		if err := row.check(); err == nil {
 			tags = append(tags, row.tag())
 		} else if s.opts.OnBadRow != nil {
@@ -204,6 +235,9 @@ func (s *Store) Tag(ctx context.Context, name string) (model.Tag, error) {
 	if len(rows) == 0 {
 		return model.Tag{}, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
 	}
+	if rows[0].Numbering, err = numberOf(s.gorm.WithContext(ctx), name); err != nil {
+		return model.Tag{}, s.explain("read a tag", err)
+	}
 	return rows[0].tag(), rows[0].check()
 }
 
@@ -220,7 +254,8 @@ func (s *Store) oneTag(g *gorm.DB, name string) (model.Tag, error) {
 	case rows[0].BizTag != name:
 		return model.Tag{}, fmt.Errorf("%w: tag %q: the table has %q", model.ErrUnknownTag, name, rows[0].BizTag)
 	}
-	return rows[0].tag(), nil
+	rows[0].Numbering, err = numberOf(g, name)
+	return rows[0].tag(), err
 }
 
 // tagRows asks for seconds since 1970, which no time zone of the server's or of
@@ -234,10 +269,11 @@ func (s *Store) tagRows(g *gorm.DB, where string, args ...any) (rows []tagRow, e
 
 // CreateTag makes a tag and answers it. Its first segment starts at MaxID, or above what
 // a tag of the name had handed out before it was deleted. Errors:
-// model.ErrInvalidArgument, model.ErrTagExists, *model.StoreError.
+// model.ErrInvalidArgument, model.ErrTagExists, model.ErrRefused for other numbers than the
+// tag had before, *model.StoreError.
 func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (made model.Tag, err error) {
 	op := fmt.Sprintf("add tag %q", tag.Name)
-	if err := cmp.Or(checkNewTag(tag), model.CheckText(tag.Name, tag.Description)); err != nil {
+	if err := cmp.Or(checkNumber(&tag), checkNewTag(tag), model.CheckText(tag.Name, tag.Description)); err != nil {
 		return model.Tag{}, fmt.Errorf("%s: %w", op, err)
 	}
 	err = s.do(ctx, op, func(tx *gorm.DB) error {
@@ -250,6 +286,9 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (made model.Tag, e
 			return err
 		}
 		before, err := tagTombstone(tx, tag.Name)
+		if err == nil {
+			err = keepNumber(tx, tag, before)
+		}
 		if err == nil && before > tag.MaxID {
 			err = write(tx, "go on above what was handed out before", "UPDATE "+tagTable+" SET max_id = ? WHERE biz_tag = ?", before, tag.Name)
 		}
@@ -266,7 +305,7 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (made model.Tag, e
 // down, *model.StoreError.
 func (s *Store) ChangeTag(ctx context.Context, name string, change model.TagChange) (before, after model.Tag, err error) {
 	err = s.do(ctx, fmt.Sprintf("change tag %q", name), func(tx *gorm.DB) error {
-		row, _, err := s.lockTag(tx, name)
+		row, m, err := s.lockTag(tx, name)
 		if err != nil {
 			return err
 		}
@@ -277,6 +316,9 @@ func (s *Store) ChangeTag(ctx context.Context, name string, change model.TagChan
 		current.MaxID = max(row.MaxID, 1) // it includes what the tag had before it was deleted
 		next, err := change.Apply(current)
 		if err := cmp.Or(err, checkNewTag(next)); err != nil {
+			return err
+		}
+		if err := m.checkRaise(current, next.MaxID); err != nil {
 			return err
 		}
 		err = write(tx, "store", "UPDATE "+tagTable+" SET max_id = ?, step = ?, description = ?, update_time = CURRENT_TIMESTAMP WHERE biz_tag = ?",

@@ -145,7 +145,7 @@ func (t *table) allocate(req model.TagRequest) (model.TagSegment, error) {
 	if !ok {
 		return model.TagSegment{}, model.ErrUnknownTag
 	}
-	s, _, err := req.Next(model.Counter{Last: max(row.MaxID, 1) - 1}, row.Step, model.Evidence{}, time.Now())
+	s, _, err := req.Next(model.Counter{Last: max(row.MaxID, 1) - 1}, row.Step, model.Evidence{}, time.Now(), time.Now())
 	if err != nil {
 		return s, err
 	}

@@ -373,7 +373,7 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	db.seen = db.Timeline
 	row := db.counter
 	row.Last, row.Rate = max(db.maxID, 1)-1, simRate
-	s, next, err := req.Next(row, db.step, model.Evidence{}, time.Now())
+	s, next, err := req.Next(row, db.step, model.Evidence{}, time.Now(), time.Now())
 	switch {
 	case err != nil || db.trouble == "fails":
 		return model.TagSegment{}, errAway

@@ -1,0 +1,404 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Numbering says how the IDs of a tag are shown as texts such as ORD-20261122-00000001. The
+// zero value is that of a plain tag. A tag gets its numbering when it is made; it never
+// changes, because two of them could give one text.
+type Numbering struct {
+	Pattern  string   // literal text, date fields and one {seq:N}
+	Reset    Reset    // when the sequence begins at 1 again
+	Zone     string   // in which days begin: UTC, +05:30, or a name such as Asia/Shanghai
+	Overflow Overflow // what follows the last sequence of N digits
+}
+
+// Reset is how long a period is; each begins a new sequence.
+type Reset string
+
+// The periods.
+const (
+	ResetDay   Reset = "day"
+	ResetMonth Reset = "month"
+	ResetYear  Reset = "year"
+	ResetNone  Reset = "none" // one period for ever
+)
+
+// Overflow is what happens when a sequence outgrows its width.
+type Overflow string
+
+// The ways to overflow.
+const (
+	OverflowWiden  Overflow = "widen"  // it gets more digits
+	OverflowRefuse Overflow = "refuse" // ErrLimitReached until the next period
+)
+
+const (
+	maxPattern  = 128 // characters
+	maxNumber   = 64  // characters of a text whose sequence has its width
+	maxSequence = 18  // digits of {seq:N}
+)
+
+// Numbers is a numbering that was checked. It maps the IDs of a tag to texts.
+//
+// An ID is period<<bits + sequence. The period is the number of days, months or years since
+// 1970, in the tag's zone. So the tag's one counter, which only rises, says the period too:
+// when one begins, the counter is raised to its start. No ID comes twice, hence no pair of
+// period and sequence; the pattern names both, at known places, hence no text comes twice.
+//
+// The sequence has the low 47 bits for days, 51 for months, 55 for years and 63 for none.
+// Days last until 2149, months until 2311, years until 2225.
+type Numbers struct {
+	Numbering
+	fields []field
+	width  int  // N of {seq:N}
+	fixed  int  // bytes of a text beside its sequence
+	bits   uint // of the sequence
+	zone   *time.Location
+
+	index func(local time.Time) int64  // the period of a time in zone
+	date  func(period int64) time.Time // its begin, as if the zone were UTC
+}
+
+// field is a part of a pattern: literal text, or what kind says.
+type field struct {
+	kind string // "" for literal text
+	text string
+}
+
+// dateWidths are the date fields, with their widths.
+func dateWidth(kind string) int {
+	switch kind {
+	case "yyyyMMdd", "yyyyMM", "yyyy", "MM", "dd":
+		return len(kind)
+	}
+	return 0
+}
+
+// Parse checks a numbering. An empty Zone is UTC, and an empty Overflow widens. It gives nil
+// for that of a plain tag. Errors: ErrInvalidArgument.
+func (n Numbering) Parse() (*Numbers, error) {
+	if n == (Numbering{}) {
+		return nil, nil
+	}
+	if n.Zone == "" {
+		n.Zone = "UTC"
+	}
+	if n.Overflow == "" {
+		n.Overflow = OverflowWiden
+	}
+	p := &Numbers{Numbering: n}
+	if err := p.parse(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidArgument, err)
+	}
+	return p, nil
+}
+
+func (n *Numbers) parse() (err error) {
+	if n.Pattern == "" {
+		return fmt.Errorf("reset, zone and overflow need a pattern, such as ORD-{yyyyMMdd}-{seq:8}")
+	}
+	if n.zone, err = parseZone(n.Zone); err != nil {
+		return err
+	}
+	if n.Overflow != OverflowWiden && n.Overflow != OverflowRefuse {
+		return fmt.Errorf("overflow must be %s or %s, not %q", OverflowWiden, OverflowRefuse, n.Overflow)
+	}
+	if err := n.parsePattern(); err != nil {
+		return err
+	}
+	named := ""
+	for _, f := range n.fields {
+		named += f.kind
+	}
+	needs := map[Reset]string{ResetDay: "yMd", ResetMonth: "yM", ResetYear: "y"}[n.Reset]
+	for _, part := range needs {
+		if !strings.ContainsRune(named, part) {
+			return fmt.Errorf("with reset %s the pattern must show year%s: without, texts would repeat",
+				n.Reset, map[Reset]string{ResetDay: ", month and day", ResetMonth: " and month"}[n.Reset])
+		}
+	}
+	switch n.Reset {
+	case ResetDay:
+		n.bits = 47
+		n.index = func(t time.Time) int64 {
+			y, m, d := t.Date()
+			return time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / (24 * 60 * 60)
+		}
+		n.date = func(period int64) time.Time { return time.Unix(period*24*60*60, 0).UTC() }
+	case ResetMonth:
+		n.bits = 51
+		n.index = func(t time.Time) int64 { return int64(t.Year()-1970)*12 + int64(t.Month()) - 1 }
+		n.date = func(period int64) time.Time { return time.Date(1970, time.Month(1+period), 1, 0, 0, 0, 0, time.UTC) }
+	case ResetYear:
+		n.bits = 55
+		n.index = func(t time.Time) int64 { return int64(t.Year() - 1970) }
+		n.date = func(period int64) time.Time { return time.Date(1970+int(period), 1, 1, 0, 0, 0, 0, time.UTC) }
+	case ResetNone:
+		n.bits = 63
+		n.index = func(time.Time) int64 { return 0 }
+		n.date = func(int64) time.Time { return time.Unix(0, 0).UTC() }
+	default:
+		return fmt.Errorf("reset must be %s, %s, %s or %s, not %q", ResetDay, ResetMonth, ResetYear, ResetNone, n.Reset)
+	}
+	return nil
+}
+
+// parsePattern reads the fields.
+func (n *Numbers) parsePattern() error {
+	const help = "there are {yyyyMMdd}, {yyyyMM}, {yyyy}, {MM}, {dd} and {seq:N}"
+	switch {
+	case !utf8.ValidString(n.Pattern) || utf8.RuneCountInString(n.Pattern) > maxPattern:
+		return fmt.Errorf("the pattern is not UTF-8, or longer than %d characters", maxPattern)
+	case strings.TrimSpace(n.Pattern) != n.Pattern:
+		return fmt.Errorf("the pattern begins or ends with a space")
+	}
+	length := 0
+	for rest := n.Pattern; rest != ""; {
+		at := strings.IndexAny(rest, "{}")
+		if at != 0 {
+			if at < 0 {
+				at = len(rest)
+			}
+			literal := rest[:at]
+			for _, r := range literal {
+				if !unicode.IsPrint(r) {
+					return fmt.Errorf("the pattern has the character %q, which cannot be printed", r)
+				}
+			}
+			n.fields = append(n.fields, field{text: literal})
+			n.fixed, length, rest = n.fixed+len(literal), length+utf8.RuneCountInString(literal), rest[at:]
+			continue
+		}
+		kind, after, closed := strings.Cut(rest[1:], "}")
+		if rest[0] == '}' || !closed {
+			return fmt.Errorf("the pattern has a brace that belongs to no field: %s", help)
+		}
+		rest = after
+		digits, sequence := strings.CutPrefix(kind, "seq:")
+		switch width := dateWidth(kind); {
+		case width > 0:
+			n.fields = append(n.fields, field{kind: kind})
+			n.fixed, length = n.fixed+width, length+width
+		case !sequence:
+			return fmt.Errorf("the pattern has the field {%s}: %s", kind, help)
+		case n.width > 0:
+			return fmt.Errorf("the pattern has {seq:N} twice: where one ends could not be told")
+		default:
+			width, err := strconv.ParseUint(digits, 10, 8)
+			if err != nil || width < 1 || width > maxSequence || digits != strconv.FormatUint(width, 10) {
+				return fmt.Errorf("the pattern has {%s}: N of {seq:N} is the least number of digits, 1…%d", kind, maxSequence)
+			}
+			n.fields = append(n.fields, field{kind: "seq"})
+			n.width = int(width)
+		}
+	}
+	switch {
+	case n.width == 0:
+		return fmt.Errorf("the pattern has no {seq:N}: without, all texts of a day would be one")
+	case length+n.width > maxNumber:
+		return fmt.Errorf("a text of the pattern has %d characters, at most %d are allowed", length+n.width, maxNumber)
+	}
+	return nil
+}
+
+// parseZone reads UTC, an offset such as +05:30, or a name of the zone database.
+func parseZone(name string) (*time.Location, error) {
+	if name[0] == '+' || name[0] == '-' {
+		offset, err := time.Parse("15:04", name[1:])
+		seconds := offset.Hour()*3600 + offset.Minute()*60
+		if err != nil || len(name) != len("+05:30") || seconds > 18*3600 {
+			return nil, fmt.Errorf("zone %q is not an offset such as +05:30, up to 18 hours", name)
+		}
+		if name[0] == '-' {
+			seconds = -seconds
+		}
+		return time.FixedZone(name, seconds), nil
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" || len(name) > 64 {
+		return nil, fmt.Errorf("zone %q is not UTC, an offset such as +05:30, or a name such as Asia/Shanghai", name)
+	}
+	return zone, nil
+}
+
+// Period is the period of a time. The error is ErrTimeExhausted for a time that the IDs or
+// the pattern cannot hold.
+func (n *Numbers) Period(t time.Time) (int64, error) {
+	local := t.In(n.zone)
+	period := n.index(local)
+	if y := local.Year(); y < 1970 || y > 9999 || period > math.MaxInt64>>n.bits {
+		return 0, fmt.Errorf("%w: the year %d: is the clock right?", ErrTimeExhausted, y)
+	}
+	return period, nil
+}
+
+// PeriodOf is the period of an ID.
+func (n *Numbers) PeriodOf(id int64) int64 { return id >> n.bits }
+
+// Sequence is an ID's place in its period, from 1 on.
+func (n *Numbers) Sequence(id int64) int64 { return id & (1<<n.bits - 1) }
+
+// begins is when a period begins, or a little earlier where a zone's clock goes back at
+// midnight.
+func (n *Numbers) begins(period int64) time.Time {
+	d := n.date(period)
+	t := time.Date(d.Year(), d.Month(), d.Day(), d.Hour(), d.Minute(), d.Second(), 0, n.zone)
+	for n.Reset != ResetNone && n.index(t.Add(-time.Second)) >= period {
+		t = t.Add(-time.Hour)
+	}
+	return t
+}
+
+// open raises a counter to the period of a local time, or the latest one that is known to
+// have begun, and gives the highest ID of that period.
+//
+// In a doubt, another copy of the database may have opened any period that had begun when
+// the change of the server was noted, and by JumpFrom all of these are past: numbers are
+// jumped over in the latest of them. Nothing can be missing of a period that began later.
+func (n *Numbers) open(c Counter, e Evidence, local time.Time) (opened Counter, limit int64, err error) {
+	vouched := e.Life != "" && e.Life == c.Life
+	if c.Doubt > 0 && !vouched && c.JumpFrom.After(local) {
+		local = c.JumpFrom
+	}
+	period, err := n.Period(local)
+	if err != nil {
+		return c, 0, err
+	}
+	period = max(period, n.PeriodOf(c.Last), n.PeriodOf(max(0, e.Floor)))
+	if start := period << n.bits; start > c.Last {
+		c.Last = start
+		known := c.JumpFrom.Unix() > 0 && c.Doubt < UnknownDoubt
+		if c.Doubt > 0 && !vouched && known && n.begins(period).After(c.JumpFrom) {
+			c.Doubt, c.Life = 0, ""
+		}
+	}
+	c.PeriodBits = n.bits
+	return c, n.last(period), nil
+}
+
+// Bits is how many low bits of an ID are its sequence, for Counter.PeriodBits.
+func (n *Numbers) Bits() uint { return n.bits }
+
+// last is the highest ID of a period.
+func (n *Numbers) last(period int64) int64 {
+	start := period << n.bits
+	last := min(MaxTagID-1, start|(1<<n.bits-1))
+	if n.Overflow == OverflowRefuse && n.width < 19 {
+		if most := int64(math.Pow10(n.width)) - 1; most < last-start {
+			return start + most
+		}
+	}
+	return last
+}
+
+// Append appends the text of an ID that is handed out at a time. Date fields finer than
+// the period show that time, as far as it lies in the ID's period.
+func (n *Numbers) Append(dst []byte, id int64, at time.Time) []byte {
+	y, m, d := n.day(n.PeriodOf(id), at.In(n.zone)).Date()
+	for _, f := range n.fields {
+		switch f.kind {
+		case "":
+			dst = append(dst, f.text...)
+		case "seq":
+			dst = appendPadded(dst, n.Sequence(id), n.width)
+		default:
+			if strings.HasPrefix(f.kind, "yyyy") {
+				dst = appendPadded(dst, int64(y), 4)
+			}
+			if strings.Contains(f.kind, "MM") {
+				dst = appendPadded(dst, int64(m), 2)
+			}
+			if strings.HasSuffix(f.kind, "dd") {
+				dst = appendPadded(dst, int64(d), 2)
+			}
+		}
+	}
+	return dst
+}
+
+// day is the day of a local time, or that of the period which is nearest to it.
+func (n *Numbers) day(period int64, local time.Time) time.Time {
+	switch index := n.index(local); {
+	case index < period:
+		return n.date(period)
+	case index > period:
+		return n.date(period+1).AddDate(0, 0, -1)
+	}
+	return local
+}
+
+func appendPadded(dst []byte, value int64, width int) []byte {
+	var digits [20]byte
+	text := strconv.AppendInt(digits[:0], value, 10)
+	for range width - len(text) {
+		dst = append(dst, '0')
+	}
+	return append(dst, text...)
+}
+
+// ID is the ID of a text that Append made, at whatever time. Errors: ErrInvalidArgument.
+func (n *Numbers) ID(text string) (int64, error) {
+	wrong := fmt.Errorf("%w: %q is no number of the pattern %s", ErrInvalidArgument, text, n.Pattern)
+	digits := len(text) - n.fixed
+	if digits < n.width {
+		return 0, wrong
+	}
+	parts := map[byte]int{'y': -1, 'M': -1, 'd': -1}
+	var sequence int64
+	for rest, i := text, 0; i < len(n.fields); i++ {
+		f := n.fields[i]
+		if f.kind == "" {
+			if !strings.HasPrefix(rest, f.text) {
+				return 0, wrong
+			}
+			rest = rest[len(f.text):]
+			continue
+		}
+		width := dateWidth(f.kind)
+		if f.kind == "seq" {
+			width = digits
+		}
+		value := rest[:width]
+		rest = rest[width:]
+		number, err := strconv.ParseUint(value, 10, 63)
+		switch {
+		case err != nil, f.kind == "seq" && digits > n.width && value[0] == '0':
+			return 0, wrong
+		case f.kind == "seq":
+			sequence = int64(number)
+			continue
+		}
+		for i := 0; i < len(value); { // each run of a letter is a part of the date
+			letter, end := f.kind[i], strings.LastIndexByte(f.kind, f.kind[i])+1
+			part, _ := strconv.Atoi(value[i:end])
+			if parts[letter] >= 0 && parts[letter] != part {
+				return 0, wrong
+			}
+			parts[letter], i = part, end
+		}
+	}
+	if sequence < 1 || sequence > 1<<n.bits-1 || n.Overflow == OverflowRefuse && digits > n.width {
+		return 0, wrong
+	}
+	if n.Reset == ResetNone {
+		return sequence, nil
+	}
+	month, day := max(1, parts['M']), max(1, parts['d'])
+	date := time.Date(parts['y'], time.Month(month), day, 12, 0, 0, 0, time.UTC)
+	if int(date.Month()) != month || date.Day() != day || parts['y'] < 1970 {
+		return 0, wrong
+	}
+	period := n.index(date)
+	if period > math.MaxInt64>>n.bits {
+		return 0, wrong
+	}
+	return period<<n.bits + sequence, nil
+}

@@ -1,0 +1,211 @@
+package model_test
+
+import (
+	"fmt"
+	"sort"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/scripts/simtest"
+)
+
+// numberMutant is a part of business numbers that a world leaves out.
+type numberMutant string
+
+const (
+	wholeNumbers numberMutant = ""
+	storedBase   numberMutant = "each period begins at a base that is stored, instead of at a number of its own"
+	shrunkDoubt  numberMutant = "the start of a period counts as a part of a doubt"
+	settledDoubt numberMutant = "a mark of a later period shrinks a doubt"
+	callersClock numberMutant = "numbers are jumped over in the caller's period"
+	endedDoubt   numberMutant = "any new period ends a doubt"
+	reopened     numberMutant = "the text shows the caller's period"
+	resetLost    numberMutant = "a period goes on where the last one ended"
+	noWidth      numberMutant = "a number has more digits than it may"
+)
+
+// period is one that was opened, and the number that it began after. floor is the counter
+// before numbers were last jumped over, or known to be missing, at a time.
+type period struct {
+	index, base, floor int64
+	floorAt            time.Time
+}
+
+// numberWorld is a counterWorld whose numbers are shown with periods of a minute. Its
+// replicas' clocks differ from the database's by up to model.MaxClockApart.
+type numberWorld struct {
+	*counterWorld
+	numbers *model.Numbers
+	mutant  numberMutant
+	width   int64 // most of a sequence; 0 is no bound
+	local   time.Time
+	shown   map[int64][]model.Segment // sequences by period
+	wrong   error
+}
+
+func newNumberWorld(seed uint64, m numberMutant) *numberWorld {
+	numbering := model.Numbering{Pattern: "{yyyyMMdd}{seq:9}", Reset: model.ResetDay}
+	w := &numberWorld{counterWorld: newCounterWorld(seed, wholeMechanism), mutant: m, shown: map[int64][]model.Segment{}}
+	if seed%5 == 0 {
+		numbering.Pattern, numbering.Overflow, w.width = "{yyyyMMdd}{seq:5}", model.OverflowRefuse, 99_999
+	}
+	w.numbers = model.NumbersOfMinutes(numbering, noon)
+	if m != settledDoubt {
+		w.db.row.PeriodBits = w.numbers.Bits()
+	}
+	w.counterWorld.choose, w.counterWorld.used = w.choose, w.used
+	return w
+}
+
+func (w *numberWorld) choose(row model.Counter, known model.Evidence, want int64) (first, n int64, next model.Counter, err error) {
+	w.local = w.clock().Add(time.Duration(w.rng.Int64N(int64(2*model.MaxClockApart))) - model.MaxClockApart)
+	p, _ := w.numbers.Period(w.local)
+	if w.mutant == storedBase {
+		return w.fromBase(row, known, want, p)
+	}
+	if known.Life != "" && w.rng.IntN(5) == 0 { // what a heartbeat does
+		settled := row.Settle(known)
+		if settled.Doubt == 0 {
+			w.witness.mark, settled.Life = max(w.witness.mark, settled.Last), known.Life
+		}
+		w.db.row = settled
+		return 0, 0, row, model.ErrRate
+	}
+	if w.mutant != wholeNumbers && w.mutant != reopened && w.mutant != settledDoubt {
+		return w.mutated(row, known, want)
+	}
+	s, next, err := model.TagRequest{Step: want, Numbers: w.numbers}.Next(row, 1, known, w.clock(), w.local)
+	if w.mutant == settledDoubt {
+		next.PeriodBits = 0
+	}
+	if err == nil && row.Doubt == 0 && known.Floor <= row.Last && p > w.numbers.PeriodOf(row.Last) && w.numbers.Sequence(s.First) != 1 {
+		w.wrong = fmt.Errorf("period %d begins with %d", p, w.numbers.Sequence(s.First))
+	}
+	return s.First, s.End - s.First, next, err
+}
+
+// fromBase keeps for each period the counter of its begin, taken before a jump. A copy that
+// has the period goes on with a base that is higher than one that was stored elsewhere.
+func (w *numberWorld) fromBase(row model.Counter, known model.Evidence, want, p int64) (first, n int64, next model.Counter, err error) {
+	before, o := row.Last, w.db.opened
+	row.PeriodBits = 0
+	if first, n, next, err = row.Take(known, want, 1<<55, w.clock()); err != nil {
+		return first, n, next, err
+	}
+	relevant := func(p int64) bool { return !w.numbers.Begins(p).After(o.floorAt.Add(10 * time.Second)) }
+	if first-1 > before {
+		floor := before
+		if relevant(p) {
+			floor = min(floor, o.floor)
+		}
+		o.floor, o.floorAt = floor, w.clock()
+	}
+	if p > o.index {
+		o.index, o.base = p, before
+		if relevant(p) {
+			o.base = min(before, o.floor)
+		}
+	}
+	w.db.opened = o
+	return first, n, next, nil
+}
+
+// mutated is what TagRequest.Next does, but for one thing.
+func (w *numberWorld) mutated(row model.Counter, known model.Evidence, want int64) (first, n int64, next model.Counter, err error) {
+	at := w.local
+	vouched := known.Life != "" && known.Life == row.Life
+	if row.Doubt > 0 && !vouched && row.JumpFrom.After(at) && w.mutant != callersClock {
+		at = row.JumpFrom
+	}
+	p, _ := w.numbers.Period(at)
+	before := w.numbers.PeriodOf(row.Last)
+	bits := w.numbers.Bits()
+	p = max(p, before, w.numbers.PeriodOf(known.Floor))
+	if raised := p<<bits - row.Last; raised > 0 && w.mutant != resetLost {
+		row.Last = p << bits
+		switch {
+		case row.Doubt == 0 || vouched:
+		case w.mutant == shrunkDoubt:
+			row.Doubt = max(1, row.Doubt-raised)
+		case w.mutant == endedDoubt || w.numbers.Begins(p).After(row.JumpFrom):
+			row.Doubt, row.Life = 0, ""
+		}
+	}
+	limit := w.numbers.Last(p)
+	if w.mutant == noWidth {
+		limit = p<<bits | (1<<bits - 1)
+	}
+	if w.mutant == resetLost {
+		limit = 1 << 60
+	}
+	first, n, next, err = row.Take(known, want, limit, w.clock())
+	return first, n, next, err
+}
+
+// used notes the texts of numbers.
+func (w *numberWorld) used(first, n int64) {
+	p, sequence := w.numbers.PeriodOf(first), w.numbers.Sequence(first)
+	now, _ := w.numbers.Period(w.local)
+	switch w.mutant {
+	case storedBase:
+		p, sequence = w.db.opened.index, first-w.db.opened.base
+	case reopened:
+		p = now
+	}
+	switch {
+	case w.wrong != nil:
+	case p < now:
+		w.wrong = fmt.Errorf("numbers of period %d in period %d", p, now)
+	case w.width > 0 && sequence+n-1 > w.width:
+		w.wrong = fmt.Errorf("%d…%d has too many digits", sequence, sequence+n-1)
+	}
+	w.shown[p] = append(w.shown[p], model.Segment{First: sequence, Last: sequence + n - 1})
+}
+
+func (w *numberWorld) check() error {
+	for p, issued := range w.shown {
+		sort.Slice(issued, func(i, j int) bool { return issued[i].First < issued[j].First })
+		for i := 1; i < len(issued); i++ {
+			if issued[i].First <= issued[i-1].Last {
+				return fmt.Errorf("in period %d %v and %v overlap", p, issued[i-1], issued[i])
+			}
+		}
+	}
+	return w.wrong
+}
+
+func runNumberWorld(seed uint64, m numberMutant) (*numberWorld, error) {
+	w := newNumberWorld(seed, m)
+	for range 600 {
+		w.step()
+	}
+	return w, w.check()
+}
+
+// Whatever the database, its witness and the clocks do, no text is handed out twice.
+func TestSimulationNumbers(t *testing.T) {
+	var segments, periods, jumps atomic.Int64
+	worlds := *counterWorlds
+	simtest.Run(t, worlds, func(_ *testing.T, seed uint64) error {
+		w, err := runNumberWorld(seed, wholeNumbers)
+		segments.Add(int64(len(w.issued)))
+		periods.Add(int64(len(w.shown)))
+		jumps.Add(int64(w.jumps))
+		return err
+	})
+	t.Logf("%d worlds: %d segments in %d periods, %d jumps, no text twice", worlds, segments.Load(), periods.Load(), jumps.Load())
+	if segments.Load() < 200*int64(worlds) || periods.Load() < 5*int64(worlds) || jumps.Load() < int64(worlds) {
+		t.Error("the simulation stands still")
+	}
+}
+
+// Each part that is left out shows.
+func TestSimulationNumbersCatchesMutants(t *testing.T) {
+	simtest.Catches(t, 20_000, []numberMutant{storedBase, shrunkDoubt, settledDoubt, callersClock, endedDoubt, reopened, resetLost, noWidth},
+		func(_ *testing.T, seed uint64, m numberMutant) error {
+			_, err := runNumberWorld(seed, m)
+			return err
+		})
+}
