@@ -170,6 +170,13 @@ func (c *Client) Segment(tag string) *Source {
 	return s
 }
 
+// Number is the source of a tag's business numbers, which are texts such as
+// ORD-20261122-00000001. None are held: each call asks a replica, so that each text has the
+// day on which it was asked for.
+func (c *Client) Number(tag string) *Number {
+	return &Number{client: c, path: "/v1/segment/" + url.PathEscape(tag) + "/ids?count="}
+}
+
 // Snowflake is the source of snowflakes.
 func (c *Client) Snowflake() *Source { return &c.snowflake }
 
@@ -259,4 +266,43 @@ func (q *Queue) buffer(gatePass string) (*buffer, error) {
 		shard.Store(q.client.addBuffer(path))
 	}
 	return shard.Load(), nil
+}
+
+// Number is where the business numbers of a tag come from. Safe for concurrent use.
+type Number struct {
+	client *Client
+	path   string
+}
+
+// Next is one text, as Source.Next.
+func (n *Number) Next(ctx context.Context) (string, error) {
+	texts, err := n.Take(ctx, 1)
+	if err != nil {
+		return "", err
+	}
+	return texts[0], nil
+}
+
+// Take is count texts, 1 to 10,000, from one request.
+func (n *Number) Take(ctx context.Context, count int) (texts []string, err error) {
+	if count < 1 || count > maxBatch {
+		return nil, fmt.Errorf("shardid: %d numbers: ask for 1 to %d", count, maxBatch)
+	}
+	c := n.client
+	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	defer cancel()
+	defer context.AfterFunc(c.base, cancel)()
+	err = c.askInTurn(ctx, n.path+strconv.Itoa(count), func(a answer) error {
+		if texts = a.IDs; len(texts) != count {
+			return fmt.Errorf("%d IDs, not %d", len(texts), count)
+		}
+		return nil
+	})
+	if c.base.Err() != nil {
+		return nil, ErrClosed
+	}
+	if err != nil {
+		return nil, err
+	}
+	return texts, nil
 }

@@ -53,6 +53,15 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.last == nil {
 		s.last = map[string]int64{}
 	}
+	if strings.HasPrefix(r.URL.Path, "/v1/segment/numbers/") {
+		texts := []string{}
+		for range count {
+			s.last[r.URL.Path]++
+			texts = append(texts, fmt.Sprintf("O-%04d", s.last[r.URL.Path]))
+		}
+		_ = json.NewEncoder(w).Encode(answer{IDs: texts})
+		return
+	}
 	var ranges []string
 	for left := count; left > 0; {
 		n := min(left, s.most)
@@ -337,4 +346,36 @@ func BenchmarkNext(b *testing.B) {
 			}
 		})
 	})
+}
+
+// Business numbers are asked for when they are wanted, each once.
+func TestNumbers(t *testing.T) {
+	s := &service{most: 100}
+	c := newClient(t, Options{Addrs: []string{"http://127.0.0.1:1", start(t, s)}})
+	orders := c.Number("numbers")
+	text, err := orders.Next(t.Context())
+	if err != nil || text != "O-0001" {
+		t.Fatalf("%q, %v", text, err)
+	}
+	texts, err := orders.Take(t.Context(), 3)
+	if err != nil || strings.Join(texts, " ") != "O-0002 O-0003 O-0004" || s.requests.Load() != 2 {
+		t.Fatalf("%q, %v, %d requests", texts, err, s.requests.Load())
+	}
+	for _, n := range []int{0, maxBatch + 1} {
+		if texts, err := orders.Take(t.Context(), n); err == nil {
+			t.Errorf("%d: %q", n, texts)
+		}
+	}
+	s.refuse.Store(&answer{Code: -5, Message: "no more today"})
+	s.status.Store(http.StatusConflict)
+	var refused *Error
+	if text, err := orders.Next(t.Context()); !errors.As(err, &refused) || refused.Code != -5 {
+		t.Errorf("%q, %v", text, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := orders.Next(t.Context()); !errors.Is(err, ErrClosed) {
+		t.Errorf("%q, %v", text, err)
+	}
 }

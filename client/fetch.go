@@ -17,8 +17,8 @@ import (
 const (
 	// maxBatch is the most IDs of one request.
 	maxBatch = model.MaxBatch
-	// maxAnswer bounds an answer, in bytes: one range of each ID at most.
-	maxAnswer = 1 << 20
+	// maxAnswer bounds an answer, in bytes: one range, or one text, of each ID at most.
+	maxAnswer = 4 << 20
 	// firstPause and lastPause bound the time between rounds in which no replica had IDs,
 	// and for how long a replica that did not answer is left out.
 	firstPause, lastPause = 50 * time.Millisecond, 2 * time.Second
@@ -36,8 +36,9 @@ type idRange struct{ first, count, stride int64 }
 
 // answer is the body of /v1, of an error too.
 type answer struct {
-	Code    int    `json:"code"`
-	Message string `json:"message"`
+	Code    int      `json:"code"`
+	Message string   `json:"message"`
+	IDs     []string `json:"ids"`
 	Ranges  []struct {
 		First  int64 `json:"first,string"`
 		Count  int64 `json:"count"`
@@ -45,27 +46,40 @@ type answer struct {
 	} `json:"ranges"`
 }
 
-// ask fetches count IDs from the first replica that has them. A refusal that another
-// replica would repeat ends it; anything else is tried at the others, again and again
-// until the context ends.
-func (c *Client) ask(ctx context.Context, path string, count int) ([]idRange, error) {
-	path += "ranges=true&count=" + strconv.Itoa(count)
+// ask fetches count IDs, as ranges.
+func (c *Client) ask(ctx context.Context, path string, count int) (ranges []idRange, err error) {
+	err = c.askInTurn(ctx, path+"ranges=true&count="+strconv.Itoa(count), func(a answer) (err error) {
+		ranges, err = a.ranges(count)
+		return err
+	})
+	return ranges, err
+}
+
+// askInTurn asks the first replica that has an answer which use takes. A refusal that
+// another replica would repeat ends it; anything else is tried at the others, again and
+// again until the context ends.
+func (c *Client) askInTurn(ctx context.Context, path string, use func(answer) error) error {
 	var last error
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		wait := pause
 		for _, r := range c.inTurn() {
-			ranges, err := c.askOne(ctx, r, path, count)
+			a, err := c.askOne(ctx, r, path)
+			if err == nil {
+				if err = use(a); err != nil {
+					err = fmt.Errorf("shardid: %s answered %w: they are not used", r.url, err)
+				}
+			}
 			if err == nil {
 				r.failures.Store(0)
-				return ranges, nil
+				return nil
 			}
 			if ctx.Err() != nil { // says less than what came before
-				return nil, errors.Join(ctx.Err(), last)
+				return errors.Join(ctx.Err(), last)
 			}
 			last = err
 			var refused *refusal
 			if errors.As(err, &refused) && !refused.again {
-				return nil, refused.err
+				return refused.err
 			}
 			if refused != nil {
 				wait = max(wait, refused.after)
@@ -77,7 +91,7 @@ func (c *Client) ask(ctx context.Context, path string, count int) ([]idRange, er
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return nil, errors.Join(ctx.Err(), last)
+			return errors.Join(ctx.Err(), last)
 		}
 	}
 }
@@ -108,44 +122,48 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
-func (c *Client) askOne(ctx context.Context, r *replica, path string, count int) ([]idRange, error) {
+func (c *Client) askOne(ctx context.Context, r *replica, path string) (a answer, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+path, nil)
 	if err != nil {
-		return nil, fmt.Errorf("shardid: %w", err)
+		return a, fmt.Errorf("shardid: %w", err)
 	}
 	if c.opts.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("shardid: %w", err)
+		return a, fmt.Errorf("shardid: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("shardid: the answer of %s: %w", r.url, err)
+		return a, fmt.Errorf("shardid: the answer of %s: %w", r.url, err)
 	}
-	var a answer
-	if err := json.Unmarshal(body, &a); err != nil || res.StatusCode == http.StatusOK && a.Ranges == nil {
-		return nil, fmt.Errorf("shardid: %s answered %s with what is no answer of shardid: is its address right?", r.url, res.Status)
+	if err := json.Unmarshal(body, &a); err != nil || res.StatusCode == http.StatusOK && a.Ranges == nil && a.IDs == nil {
+		return a, fmt.Errorf("shardid: %s answered %s with what is no answer of shardid: is its address right?", r.url, res.Status)
 	}
 	if res.StatusCode != http.StatusOK || a.Code != 0 {
 		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
-		return nil, &refusal{
+		return a, &refusal{
 			err:   &Error{Code: a.Code, Status: res.StatusCode, Message: a.Message},
 			again: res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests,
 			after: time.Duration(seconds) * time.Second,
 		}
 	}
+	return a, nil
+}
+
+// ranges are those of an answer, which must have count IDs.
+func (a answer) ranges(count int) ([]idRange, error) {
 	ranges, total := make([]idRange, 0, len(a.Ranges)), int64(0)
 	for _, one := range a.Ranges {
 		ranges = append(ranges, idRange{one.First, one.Count, one.Stride})
 		if total += one.Count; one.First < 1 || one.Count < 1 || one.Stride < 1 {
-			return nil, fmt.Errorf("shardid: %s answered the range %+v: its IDs are not used", r.url, one)
+			return nil, fmt.Errorf("the range %+v", one)
 		}
 	}
 	if total != int64(count) {
-		return nil, fmt.Errorf("shardid: %s answered %d IDs, not %d: they are not used", r.url, total, count)
+		return nil, fmt.Errorf("%d IDs, not %d", total, count)
 	}
 	return ranges, nil
 }

@@ -21,6 +21,8 @@ var (
 	ErrLimitReached = errors.New("app reached its limit")
 	// ErrInvalidArgument: a parameter is missing or malformed (code -6).
 	ErrInvalidArgument = errors.New("invalid argument")
+	// ErrPattern: numbers were asked of a tag whose IDs are texts (code -6).
+	ErrPattern = fmt.Errorf("%w: the tag has a pattern", ErrInvalidArgument)
 	// ErrModeDisabled: the ID mode is switched off, or not part of this version
 	// (code -9).
 	ErrModeDisabled = errors.New("mode is disabled")

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net/url"
+	"strconv"
 	"time"
 
 	"shardid/model"
@@ -12,6 +14,7 @@ import (
 	"shardid/service/httpapi"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (c *cli) tags() *cobra.Command {
@@ -21,7 +24,7 @@ func (c *cli) tags() *cobra.Command {
 		Example: "  shardid tags\n  shardid tags --json\n  shardid tags add --tag orders --step 2000",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(c.tagsAdd(), c.tagsSet(), c.tagsDelete(), c.tagsImport())
+	cmd.AddCommand(c.tagsAdd(), c.tagsSet(), c.tagsDelete(), c.tagsImport(), c.tagsPreview())
 	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
 		tags, err := o.db.Tags(ctx)
 		if err != nil {
@@ -38,7 +41,7 @@ func (c *cli) tags() *cobra.Command {
 func tagsTable(tags ...model.Tag) func(io.Writer) {
 	return table(tags, "there is no tag: shardid tags add --tag orders --step 2000",
 		"TAG\tNEXT ID\tSTEP\tUPDATED\tDESCRIPTION", func(t model.Tag) []any {
-			return []any{t.Name, t.MaxID, t.Step, t.UpdatedAt.UTC().Format(time.RFC3339), t.Description}
+			return []any{t.Name, cmp.Or(t.Example(time.Now()), strconv.FormatInt(t.MaxID, 10)), t.Step, t.UpdatedAt.UTC().Format(time.RFC3339), t.Description}
 		})
 }
 
@@ -48,10 +51,12 @@ func (c *cli) tagsAdd() *cobra.Command {
 		Use:   "add --tag NAME",
 		Short: "Add a tag to leaf_alloc",
 		Example: `  shardid tags add --tag orders --step 2000
-  shardid tags add --tag invoices --step 100 --max-id 50001 --description "after the old system"`,
+  shardid tags add --tag invoices --step 100 --max-id 50001 --description "after the old system"
+  shardid tags add --tag orders --step 100 --pattern 'ORD-{yyyyMMdd}-{seq:8}' --reset day --zone Asia/Shanghai`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
+	numberFlags(f, &tag.Numbering)
 	f.StringVar(&tag.Name, "tag", "", "tag `name`, at most 128 bytes")
 	f.Int64Var(&tag.Step, "step", admin.DefaultTagStep, "smallest segment, in `IDs`")
 	f.Int64Var(&tag.MaxID, "max-id", 1, "first `ID` to hand out")
@@ -63,13 +68,63 @@ func (c *cli) tagsAdd() *cobra.Command {
 			return err
 		}
 		return c.print(cmd, httpapi.NewTagItem(made), func(w io.Writer) {
-			fmt.Fprintf(w, "tag %s starts at %d", made.Name, made.MaxID)
+			path := "/api/segment/get/" + url.PathEscape(made.Name)
+			if made.Pattern != "" {
+				path = "/v1/segment/" + url.PathEscape(made.Name) + "/ids"
+			}
+			fmt.Fprintf(w, "tag %s starts at %s", made.Name, cmp.Or(made.Example(time.Now()), strconv.FormatInt(made.MaxID, 10)))
 			if server, err := serverURL(o.cfg.Server); err == nil {
-				fmt.Fprintf(w, ": curl %s/api/segment/get/%s", server, url.PathEscape(made.Name))
+				fmt.Fprintf(w, ": curl %s%s", server, path)
 			}
 			fmt.Fprintln(w)
 		})
 	})
+}
+
+// numberFlags say how the IDs of a tag are shown.
+func numberFlags(f *pflag.FlagSet, n *model.Numbering) {
+	f.StringVar(&n.Pattern, "pattern", "", "`text` of the IDs, with {yyyyMMdd}, {yyyyMM}, {yyyy}, {MM}, {dd} and one {seq:N}")
+	f.StringVar((*string)(&n.Reset), "reset", "", "when {seq:N} begins at 1 again: day, month, year or none")
+	f.StringVar(&n.Zone, "zone", "", "in which days begin: UTC (default), +05:30, or a `name` such as Asia/Shanghai")
+	f.StringVar((*string)(&n.Overflow), "overflow", "", "what follows N digits: widen (default) or refuse")
+}
+
+func (c *cli) tagsPreview() *cobra.Command {
+	var n model.Numbering
+	var at string
+	cmd := &cobra.Command{
+		Use:   "preview --pattern TEXT --reset PERIOD",
+		Short: "Show what the IDs of a pattern look like; no database is asked",
+		Example: `  shardid tags preview --pattern 'ORD-{yyyyMMdd}-{seq:8}' --reset day --zone Asia/Shanghai
+  shardid tags preview --pattern '{yyyyMM}{seq:4}' --reset month --overflow refuse --at 2026-12-31T23:59:59Z`,
+		Args: cobra.NoArgs,
+	}
+	numberFlags(cmd.Flags(), &n)
+	cmd.Flags().StringVar(&at, "at", "", "`time` of the first ID, such as 2026-12-31T23:59:59Z; now by default")
+	required(cmd, "pattern", "reset")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		now := time.Now()
+		if at != "" {
+			var err error
+			if now, err = time.Parse(time.RFC3339, at); err != nil {
+				return fmt.Errorf("%w: --at %q is not a time such as 2026-12-31T23:59:59Z", model.ErrInvalidArgument, at)
+			}
+		}
+		numbers, err := n.Parse()
+		if err != nil {
+			return err
+		}
+		examples, err := numbers.Examples(now)
+		if err != nil {
+			return err
+		}
+		return c.print(cmd, examples, func(w io.Writer) {
+			for _, e := range examples {
+				fmt.Fprintf(w, "%-22s %s\n", e.What, e.Text)
+			}
+		})
+	}
+	return cmd
 }
 
 func (c *cli) tagsSet() *cobra.Command {

@@ -152,14 +152,11 @@ func (r tagRow) counter(m moment) model.Counter {
 // sameNumbers refuses, with model.ErrInvalidArgument, a caller who would show the IDs as
 // others than the table says.
 func (r tagRow) sameNumbers(numbers *model.Numbers) error {
-	known := model.Numbering{}
-	if numbers != nil {
-		known = numbers.Numbering
+	stored, err := r.Numbering.Parse()
+	if err == nil && !stored.Same(numbers) {
+		err = fmt.Errorf("%w: the pattern of tag %q is %q in %s and was another when the tags were read: a pattern never changes", model.ErrInvalidArgument, r.BizTag, r.Numbering.Pattern, numberTable)
 	}
-	if known == r.Numbering {
-		return nil
-	}
-	return fmt.Errorf("%w: tag %q has the pattern %q in %s, and had %q when it was read: a pattern never changes", model.ErrInvalidArgument, r.BizTag, r.Numbering.Pattern, numberTable, known.Pattern)
+	return err
 }
 
 func tagCounter(name string) string { return "t:" + name }

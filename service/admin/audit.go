@@ -60,7 +60,12 @@ func appValue(a model.AppSummary) slog.Value {
 }
 
 func tagValue(t model.Tag) slog.Value {
-	return slog.GroupValue(slog.Int64("max_id", t.MaxID), slog.Int64("step", t.Step), slog.String("description", t.Description))
+	values := []slog.Attr{slog.Int64("max_id", t.MaxID), slog.Int64("step", t.Step), slog.String("description", t.Description)}
+	if t.Pattern != "" {
+		values = append(values, slog.String("pattern", t.Pattern), slog.String("reset", string(t.Reset)),
+			slog.String("zone", t.Zone), slog.String("overflow", string(t.Overflow)))
+	}
+	return slog.GroupValue(values...)
 }
 
 func workerValue(w model.WorkerEntry) slog.Value {

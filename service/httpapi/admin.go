@@ -189,6 +189,13 @@ type TagItem struct {
 	Step        int64     `json:"step"`
 	Description string    `json:"description"`
 	UpdatedAt   time.Time `json:"updatedAt"`
+
+	// Of a tag with business numbers.
+	Pattern  string         `json:"pattern,omitempty"`
+	Reset    model.Reset    `json:"reset,omitempty"`
+	Zone     string         `json:"zone,omitempty"`
+	Overflow model.Overflow `json:"overflow,omitempty"`
+	Example  string         `json:"example,omitempty"` // the text of MaxID
 }
 
 // NewTagItem shows a tag.
@@ -196,6 +203,7 @@ func NewTagItem(t model.Tag) TagItem {
 	return TagItem{
 		Tag: t.Name, MaxID: t.MaxID, MaxIDStr: strconv.FormatInt(t.MaxID, 10),
 		Step: t.Step, Description: t.Description, UpdatedAt: t.UpdatedAt.UTC(),
+		Pattern: t.Pattern, Reset: t.Reset, Zone: t.Zone, Overflow: t.Overflow, Example: t.Example(time.Now()),
 	}
 }
 
@@ -246,12 +254,16 @@ func (a *API) showTag(ctx context.Context, c *gin.Context) (any, error) {
 }
 
 func (a *API) createTag(ctx context.Context, c *gin.Context) (any, error) {
-	o := readObject(c, "tag", "step", "maxId", "description")
+	o := readObject(c, "tag", "step", "maxId", "description", "pattern", "reset", "zone", "overflow")
 	o.need("tag")
 	change := tagFields(o)
 	tag := model.Tag{
 		Name: value(o.text("tag"), ""), Step: value(change.Step, admin.DefaultTagStep),
 		MaxID: value(change.MaxID, 1), Description: value(change.Description, ""),
+		Numbering: model.Numbering{
+			Pattern: value(o.text("pattern"), ""), Reset: model.Reset(value(o.text("reset"), "")),
+			Zone: value(o.text("zone"), ""), Overflow: model.Overflow(value(o.text("overflow"), "")),
+		},
 	}
 	if o.err != nil {
 		return nil, o.err

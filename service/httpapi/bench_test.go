@@ -60,6 +60,10 @@ func (instantModes) Next(_ context.Context, count int, dst []int64) ([]int64, er
 
 type instantSegment struct{ instantModes }
 
+func (instantSegment) Numbers(context.Context, string, int, []string) ([]string, error) {
+	return nil, context.Canceled
+}
+
 func (s instantSegment) Next(ctx context.Context, _ string, count int, dst []int64) ([]int64, error) {
 	return s.instantModes.Next(ctx, count, dst)
 }

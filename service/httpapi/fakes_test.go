@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -108,12 +109,16 @@ func (g *fakeGenerator) Next(ctx context.Context, count int, dst []int64) ([]int
 
 // fakeSegment is a fakeGenerator that notes the tag.
 type fakeSegment struct {
+	pattern bool // of the tag
 	fakeGenerator
 	tag string
 }
 
 func (s *fakeSegment) Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error) {
 	s.tag = tag
+	if s.pattern {
+		return dst, model.ErrPattern
+	}
 	return s.fakeGenerator.Next(ctx, count, dst)
 }
 
@@ -124,6 +129,15 @@ func (s *fakeSegment) Run(ctx context.Context, tag string) (first, last int64, e
 		return 0, 0, err
 	}
 	return ids[0], ids[99], nil
+}
+
+// Numbers issues the texts no-1, no-2, …
+func (s *fakeSegment) Numbers(ctx context.Context, tag string, count int, dst []string) ([]string, error) {
+	ids, err := s.fakeGenerator.Next(ctx, count, nil)
+	for _, id := range ids {
+		dst = append(dst, fmt.Sprintf("no \"%d\"", id))
+	}
+	return dst, err
 }
 
 // fakeModes are the services of one API.

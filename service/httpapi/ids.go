@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -152,6 +153,10 @@ func (a *API) issue(c *gin.Context, token *access.Token, r issuer.Request, p par
 	defer a.buffers.Put(b)
 	var err error
 	b.ids, err = a.opts.Issue(c.Request.Context(), token, r, b.ids[:0])
+	var texts []string
+	if errors.Is(err, model.ErrPattern) && f == asStrings {
+		texts, err = a.opts.IssueNumbers(c.Request.Context(), r, nil)
+	}
 	if err != nil {
 		a.fail(c, err)
 		return
@@ -160,6 +165,11 @@ func (a *API) issue(c *gin.Context, token *access.Token, r issuer.Request, p par
 	contentType := typeJSON
 	if f == asLines || f == asDigits {
 		contentType = typeText
+	}
+	if texts != nil {
+		b.body = append(appendJSON(append(b.body[:0], `{"code":0,"ids":`...), texts), '}')
+		a.write(c, http.StatusOK, contentType, b.body)
+		return
 	}
 	stride := int64(1)
 	if r.Mode == access.Queue {

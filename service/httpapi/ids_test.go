@@ -337,3 +337,21 @@ func TestTrafficTimes(t *testing.T) {
 		t.Errorf("took %v", got.Sum)
 	}
 }
+
+// The IDs of a tag with a pattern are texts, which only /v1 answers.
+func TestTextsOfATag(t *testing.T) {
+	api := newAPIOf(func(o *Options) {
+		o.Segment = &fakeSegment{pattern: true, fakeGenerator: fakeGenerator{first: 1}}
+	})
+	const refused = `{"code":-6,"message":"invalid argument: the tag has a pattern"}`
+	for _, x := range [][2]string{
+		{"/v1/segment/a/ids", `{"code":0,"ids":["no \"1\""]}`},
+		{"/v1/segment/a/ids?count=2", `{"code":0,"ids":["no \"2\"","no \"3\""]}`},
+		{"/v1/segment/a/ids?ranges=true", refused},
+		{"/api/segment/get/a", refused},
+	} {
+		if got := ask(api, http.MethodGet, x[0]).Body.String(); got != x[1] {
+			t.Errorf("%s: %s, want %s", x[0], got, x[1])
+		}
+	}
+}

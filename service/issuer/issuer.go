@@ -24,6 +24,8 @@ type Segment interface {
 	Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error)
 	// Run issues consecutive IDs, from first to last; how many is the tag's to say.
 	Run(ctx context.Context, tag string) (first, last int64, err error)
+	// Numbers issues texts, of a tag for which Next answers model.ErrPattern.
+	Numbers(ctx context.Context, tag string, count int, dst []string) ([]string, error)
 }
 
 // Generator issues IDs that depend on nothing that the caller says, as Queue does:
@@ -75,6 +77,12 @@ func (s *Issuer) Enabled(mode access.Modes) error {
 // Disabled is the error of a mode that is switched off.
 func Disabled(mode string) error {
 	return fmt.Errorf("%w: set %s.enabled to true and restart to use it", model.ErrModeDisabled, mode)
+}
+
+// IssueNumbers appends texts to dst, all or none, for a request to which Issue answers
+// model.ErrPattern. Errors: those of Issue.
+func (s *Issuer) IssueNumbers(ctx context.Context, r Request, dst []string) ([]string, error) {
+	return s.Segment.Numbers(ctx, r.Tag, r.Count, dst)
 }
 
 // Issue appends the IDs to dst, all or none. token is nil where none is required. Errors:

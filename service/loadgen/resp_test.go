@@ -69,6 +69,11 @@ func (s segmentMode) Run(context.Context, string) (first, last int64, err error)
 	panic("a run was asked for")
 }
 
+// Numbers are of no tag here.
+func (s segmentMode) Numbers(context.Context, string, int, []string) ([]string, error) {
+	panic("numbers were asked for")
+}
+
 // serveRESP starts the real front end on a mode.
 func serveRESP(t *testing.T, c *counting, change func(*resp.Options)) (url string, what *atomic.Value) {
 	t.Helper()

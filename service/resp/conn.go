@@ -184,12 +184,23 @@ func (c *conn) issue(name string, args [][]byte) {
 	if err == nil {
 		c.work.ids, err = opts.Issuer.Issue(ctx, token, r, c.work.ids[:0])
 	}
+	var texts []string
+	if errors.Is(err, model.ErrPattern) && name != "INCR" && format == 0 {
+		texts, err = opts.Issuer.IssueNumbers(ctx, r, nil)
+	}
 	if err == nil {
 		c.server.answers.Add(0)
 	}
 	switch out := &c.work.out; {
 	case err != nil:
 		code = c.failed(err)
+	case texts != nil && len(args) == 1:
+		*out = appendBulk(*out, texts[0])
+	case texts != nil:
+		*out = appendArray(*out, len(texts))
+		for _, text := range texts {
+			*out = appendBulk(*out, text)
+		}
 	case name == "INCR":
 		*out = appendInteger(*out, c.work.ids[0])
 	case len(args) == 1:

@@ -66,7 +66,19 @@ func (f fakeQueue) Next(ctx context.Context, _ int, gatePass string, count int, 
 
 type fakeSegment struct{ *fake }
 
-func (f fakeSegment) Next(ctx context.Context, _ string, count int, dst []int64) ([]int64, error) {
+// Numbers issues the texts of a tag with a pattern.
+func (f fakeSegment) Numbers(ctx context.Context, _ string, count int, dst []string) ([]string, error) {
+	ids, err := f.take(ctx, count, nil)
+	for _, id := range ids {
+		dst = append(dst, fmt.Sprintf("no %d", id))
+	}
+	return dst, err
+}
+
+func (f fakeSegment) Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error) {
+	if tag == "numbers" {
+		return dst, model.ErrPattern
+	}
 	return f.take(ctx, count, dst)
 }
 
@@ -167,6 +179,8 @@ func TestCommands(t *testing.T) {
 		{[][]string{{"LPOP", "base64:snowflake"}}, "-SHARDID -6 invalid argument: no key \"base64:snowflake\""},
 		{[][]string{{"LPOP", "hex:base62:snowflake"}}, "-SHARDID -6 invalid argument: no key \"base62:snowflake\""},
 		{[][]string{{"LPOP", "padded:snowflake"}, {"LPOP", "hex"}, {"LPOP", "hex:"}}, "-SHARDID -6 "},
+		{[][]string{{"LPOP", "segment:numbers"}, {"RPOP", "segment:numbers", "2"}}, "$4\r\nno 1\r\n*2\r\n$4\r\nno 2\r\n$4\r\nno 3\r\n"},
+		{[][]string{{"INCR", "segment:numbers"}, {"LPOP", "segment:a"}}, "-SHARDID -6 invalid argument: the tag has a pattern\r\n$1\r\n1\r\n"},
 		{[][]string{{"INCR", "uid"}}, "-SHARDID -9 mode is disabled: set uid.enabled to true and restart to use it\r\n"},
 		{[][]string{{"GET", "snowflake"}}, "-SHARDID -10 there is no command \"GET\": INCR, LPOP and RPOP issue IDs\r\n"},
 		{[][]string{{"SELECT", "1"}}, "-SHARDID -6 there is one database: SELECT 0\r\n"},

@@ -2,7 +2,9 @@ package segment
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"time"
 
@@ -121,8 +123,16 @@ func (s *Service) adopt(old *catalogue, rows []model.Tag) {
 	}
 	for _, row := range rows {
 		t := next.known[row.Name]
+		numbers, err := row.Numbering.Parse()
+		if err == nil && t != nil && !t.numbers.Same(numbers) {
+			err = errors.New("it is not the one that the tag had, and a pattern never changes: add a tag of another name")
+		}
+		if err != nil {
+			s.events.Log(slog.LevelError, "a tag is left out: its pattern in shardid_number cannot be used", "tag", row.Name, "error", err)
+			continue
+		}
 		if t == nil {
-			t = newTag(s, row.Name)
+			t = newTag(s, row.Name, numbers)
 			next.known[row.Name] = t
 		}
 		t.open(row)

@@ -92,7 +92,7 @@ func TestStep(t *testing.T) {
 func TestTheCounterHasACacheLineOfItsOwn(t *testing.T) {
 	const line = 64
 	for range 100 {
-		tag := newTag(nil, "orders")
+		tag := newTag(nil, "orders", nil)
 		if at := uintptr(unsafe.Pointer(tag.current.Load())) % line; at != 0 {
 			t.Fatalf("a block begins at byte %d of a line", at)
 		}

@@ -113,7 +113,7 @@ func (t *Tag) plan() (plan, bool) {
 		t.loading = false
 		return plan{}, false
 	}
-	p := plan{life: t.life, req: model.TagRequest{Tag: t.name, Floor: t.floor}}
+	p := plan{life: t.life, req: model.TagRequest{Tag: t.name, Floor: t.floor, Numbers: t.numbers}}
 	if t.loads >= 2 { // Leaf tunes from the third on
 		p.tuned = t.step.next(now, t.svc.opts.MaxStep)
 	}
@@ -189,6 +189,9 @@ func (t *Tag) accept(p plan, s model.TagSegment, now time.Time) bool {
 	case t.closed != nil || t.life != p.life: // it is of a row that was removed
 		t.svc.stats.wasted.Add(s.End - s.First)
 		return true
+	case t.late(s):
+		t.svc.stats.wasted.Add(s.End - s.First)
+		return false
 	}
 	t.step.took(p.tuned, s.Step, now)
 	t.loads++

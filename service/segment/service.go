@@ -18,6 +18,7 @@
 //	block.go      one range: a counter and where it ends
 //	load.go       fetch ranges until enough is held
 //	demand.go     how much should be held, and how long a range should be
+//	numbers.go    IDs that are shown as texts, and the periods of their sequences
 //	view.go       what is counted, and shown of each tag
 package segment
 
@@ -80,6 +81,9 @@ type Options struct {
 	Preload float64       // share of a segment whose use loads the next; DefaultPreload. Above 0, below 1
 	Runway  time.Duration // how long what is held should last; DefaultRunway
 	Reload  time.Duration // how often the tags are read anew; DefaultReload
+	// Now is this machine's clock, which says the period of business numbers; nil means
+	// time.Now.
+	Now func() time.Time
 }
 
 // Service issues the IDs of tags. Safe for concurrent use.
@@ -124,6 +128,9 @@ func (o *Options) setDefaults() {
 	if o.Reload == 0 {
 		o.Reload = DefaultReload
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 }
 
 func (o *Options) validate() error {
@@ -147,7 +154,7 @@ func (o *Options) validate() error {
 // configured timeout has passed.
 //
 // Errors: model.ErrNotReady, ErrUnknownTag, ErrSegmentEmpty, ErrLimitReached,
-// ErrInvalidArgument, or the error of a ctx that was canceled.
+// ErrInvalidArgument, ErrPattern, or the error of a ctx that was canceled.
 func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error) {
 	var t *Tag
 	if c := s.catalogue.Load(); c != nil {
@@ -159,7 +166,12 @@ func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) 
 		if err != nil {
 			return dst, err
 		}
+		if err := fresh.plain(); err != nil {
+			return dst, err
+		}
 		return fresh.Next(ctx, count, dst)
+	case t.numbers != nil:
+		return dst, t.plain()
 	case count != 1:
 		return t.many(ctx, count, dst)
 	}
@@ -193,7 +205,11 @@ func (s *Service) Tag(name string) (*Tag, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.find(name)
+	t, err := c.find(name)
+	if err != nil {
+		return nil, err
+	}
+	return t, t.plain()
 }
 
 // Ready is nil while IDs of at least one tag may be had, as far as is known without
@@ -238,6 +254,9 @@ func (s *Service) Start() {
 		s.every(observeEvery, func() {
 			now := time.Now()
 			for _, t := range s.catalogue.Load().live {
+				if t.numbers != nil {
+					_ = t.expire(s.opts.Now()) // callers are told
+				}
 				t.observe(now)
 			}
 		})

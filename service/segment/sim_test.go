@@ -246,14 +246,15 @@ type simTable struct {
 	mutant mutant
 	mu     sync.Mutex
 	simCopy
-	past    []simCopy
-	life    int            // of the server that answers
-	seen    model.Timeline // by the processes
-	step    int64
-	exists  bool
-	latency time.Duration
-	trouble string
-	last    model.TagSegment
+	past            []simCopy
+	life            int            // of the server that answers
+	seen            model.Timeline // by the processes
+	step            int64
+	exists          bool
+	latency         time.Duration
+	trouble         string
+	model.Numbering // of the tag
+	last            model.TagSegment
 }
 
 func (db *simTable) keep() { db.past = append(db.past, db.simCopy) }
@@ -280,12 +281,16 @@ func (db *simTable) heal() {
 
 // simView is the table as one process sees it, and what was committed for that.
 type simView struct {
-	db  *simTable
-	rng *rand.Rand
+	db   *simTable
+	rng  *rand.Rand
+	skew atomic.Int64 // of the process' clock, in nanoseconds
 
 	mu   sync.Mutex
 	mine []model.TagSegment
 }
+
+// now is the process' clock.
+func (v *simView) now() time.Time { return time.Now().Add(time.Duration(v.skew.Load())) }
 
 func (v *simView) committed(id int64) bool {
 	v.mu.Lock()
@@ -327,7 +332,7 @@ func (v *simView) Tags(ctx context.Context) ([]model.Tag, error) {
 		return nil, err
 	}
 	v.db.mu.Lock()
-	rows, err := []model.Tag{{Name: "orders", MaxID: v.db.maxID, Step: v.db.step}}, error(nil)
+	rows, err := []model.Tag{{Name: "orders", MaxID: v.db.maxID, Step: v.db.step, Numbering: v.db.Numbering}}, error(nil)
 	if !v.db.exists {
 		rows = nil
 	}
@@ -373,7 +378,7 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	db.seen = db.Timeline
 	row := db.counter
 	row.Last, row.Rate = max(db.maxID, 1)-1, simRate
-	s, next, err := req.Next(row, db.step, model.Evidence{}, time.Now(), time.Now())
+	s, next, err := req.Next(row, db.step, model.Evidence{}, time.Now(), v.now())
 	switch {
 	case err != nil || db.trouble == "fails":
 		return model.TagSegment{}, errAway

@@ -20,6 +20,7 @@ import (
 type Tag struct {
 	svc     *Service
 	name    string
+	numbers *model.Numbers        // how its IDs are shown; nil for a plain tag
 	current atomic.Pointer[block] // never nil; set under mu
 
 	mu       sync.Mutex
@@ -48,8 +49,8 @@ type Tag struct {
 	refusedUntil  time.Time // until then it is not asked again
 }
 
-func newTag(svc *Service, name string) *Tag {
-	t := &Tag{svc: svc, name: name, demand: demand{last: time.Now()}}
+func newTag(svc *Service, name string, numbers *model.Numbers) *Tag {
+	t := &Tag{svc: svc, name: name, numbers: numbers, demand: demand{last: time.Now()}}
 	t.current.Store(newBlock(0, 0, 0))
 	return t
 }
@@ -143,6 +144,9 @@ func (t *Tag) grab(count int, dst []int64) ([]int64, bool) {
 // Run issues consecutive IDs, from first to last: as many as the row's step, or what a
 // shorter segment has. Errors: those of Service.Next.
 func (t *Tag) Run(ctx context.Context) (first, last int64, err error) {
+	if err := t.plain(); err != nil {
+		return 0, 0, err
+	}
 	t.mu.Lock()
 	n := t.step.row
 	t.mu.Unlock()

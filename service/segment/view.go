@@ -14,9 +14,10 @@ import (
 // both. Leaf keeps two buffers that take turns; further blocks are in Ahead.
 type View struct {
 	Name      string `json:"key"`
-	InitOK    bool   `json:"initOk"`    // a segment was taken
-	NextReady bool   `json:"nextReady"` // the other buffer holds the next one
-	Pos       int    `json:"pos"`       // the buffer in use, 0 or 1
+	Pattern   string `json:"pattern,omitempty"` // of its IDs as texts; the numbers below are then period<<bits + sequence
+	InitOK    bool   `json:"initOk"`            // a segment was taken
+	NextReady bool   `json:"nextReady"`         // the other buffer holds the next one
+	Pos       int    `json:"pos"`               // the buffer in use, 0 or 1
 
 	// The two buffers: next ID, length of the segment, and its end, not included.
 	Value0 int64 `json:"value0"`
@@ -77,6 +78,9 @@ func (t *Tag) view() View {
 		Name: t.name, InitOK: t.loads > 0, NextReady: len(t.ahead) > 0, Pos: int(t.switches % 2),
 		Ahead: len(t.ahead), Held: held, Rate: t.demand.perSecond(),
 		Runway: t.demand.runway(held).Seconds(), LastLoad: t.step.at,
+	}
+	if t.numbers != nil {
+		v.Pattern = t.numbers.Pattern
 	}
 	first, second := t.current.Load(), t.other()
 	if v.Pos == 1 {

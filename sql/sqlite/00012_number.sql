@@ -1,4 +1,4 @@
--- Table shardid_number, as in MySQL; see sql/mysql/00011_number.sql.
+-- Table shardid_number, as in MySQL; see sql/mysql/00012_number.sql.
 --
 -- +goose Up
 

@@ -1,0 +1,207 @@
+package segment_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+	"shardid/scripts/check"
+	"shardid/scripts/simtest"
+	"shardid/service/segment"
+)
+
+var daily = model.Numbering{Pattern: "O{yyyyMMdd}-{seq:6}", Reset: model.ResetDay, Zone: "UTC", Overflow: model.OverflowWiden} //nolint:gochecknoglobals // a constant
+
+// numbered is a table with a tag of business numbers and a replica that serves it. The
+// bubble's clock begins at midnight.
+func numbered(t *testing.T, step int64, n model.Numbering, change ...func(*segment.Options)) (*table, replica) {
+	t.Helper()
+	db := newTable(step, "plain")
+	db.rows["orders"] = model.Tag{Name: "orders", MaxID: 1, Step: step, Numbering: n}
+	return db, ready(t, db, change...)
+}
+
+func (r replica) text(t *testing.T, want ...string) {
+	t.Helper()
+	got, err := r.Numbers(t.Context(), "orders", len(want), nil)
+	if err != nil || strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Fatalf("%q, %v, want %q", got, err, want)
+	}
+}
+
+func TestNumbersBeginAgainAtMidnight(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		db, r := numbered(t, 100, daily)
+		r.text(t, "O20000101-000001", "O20000101-000002")
+		time.Sleep(24*time.Hour - time.Second)
+		r.text(t, "O20000101-000003")
+		held := r.Views()[0].Held
+		time.Sleep(time.Second)
+		r.text(t, "O20000102-000001")
+		if wasted := r.Stats().Wasted; wasted < held {
+			t.Errorf("%d of %d IDs were given up at midnight", wasted, held)
+		}
+		for _, s := range db.segments() {
+			if numbers, _ := daily.Parse(); numbers.PeriodOf(s.First) != numbers.PeriodOf(s.End-1) {
+				t.Errorf("the segment %+v is of two days", s)
+			}
+		}
+	})(t)
+}
+
+// A clock that goes back over midnight goes on with the numbers of the day that has begun.
+func TestNumbersWhenTheClockGoesBack(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		var back atomic.Int64
+		_, r := numbered(t, 3, daily, func(o *segment.Options) {
+			o.Now = func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }
+		})
+		r.text(t, "O20000101-000001")
+		back.Store(int64(time.Minute))
+		r.text(t, "O20000101-000002", "O20000101-000003", "O20000101-000004", "O20000101-000005")
+		back.Store(int64(35 * 365 * 24 * time.Hour)) // before 1970
+		check.Is(t, check.Err(r.Numbers(t.Context(), "orders", 1, nil)), model.ErrTimeExhausted)
+	})(t)
+}
+
+func TestNumbersAreNoIDs(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		db, r := numbered(t, 100, daily)
+		for range 2 {
+			check.Is(t, check.Err(r.one("orders")), model.ErrPattern)
+			check.Is(t, check.Err(r.Tag("orders")), model.ErrPattern)
+			_, _, err := r.Run(t.Context(), "orders")
+			check.Is(t, err, model.ErrPattern, "a run")
+		}
+		if err := check.Err(r.Numbers(t.Context(), "plain", 1, nil)); !errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, model.ErrPattern) {
+			t.Error(err)
+		}
+		check.Is(t, check.Err(r.Numbers(t.Context(), "none", 1, nil)), model.ErrUnknownTag)
+		check.Is(t, check.Err(r.Numbers(t.Context(), "orders", model.MaxBatch+1, nil)), model.ErrInvalidArgument)
+		r.text(t, "O20000101-000001")
+		db.set(func(db *table) { // by SQL; shardid refuses it
+			row := db.rows["orders"]
+			row.Pattern = "{yyyyMMdd}{seq:1}"
+			db.rows["orders"] = row
+		})
+		check.OK(t, r.Reload(t.Context()))
+		check.Is(t, check.Err(r.Numbers(t.Context(), "orders", 1, nil)), model.ErrUnknownTag)
+	})(t)
+}
+
+// Those that are left are issued; then callers are refused until the next period.
+func TestNumbersThatRefuse(t *testing.T) {
+	inBubble(func(t *testing.T) {
+		_, r := numbered(t, 4, model.Numbering{Pattern: "{yyyyMMdd}{seq:1}", Reset: model.ResetDay, Overflow: model.OverflowRefuse})
+		for n := range 9 {
+			r.text(t, fmt.Sprint("20000101", n+1))
+		}
+		check.Is(t, check.Err(r.Numbers(t.Context(), "orders", 1, nil)), model.ErrLimitReached)
+		time.Sleep(24 * time.Hour)
+		r.text(t, "200001021")
+	})(t)
+}
+
+const (
+	staleClock mutant = "numbers of a day that is over are used"
+)
+
+// Two replicas whose clocks are apart and step, over a midnight, on a database that fails
+// and fails over to older copies: no text comes twice, and none has a date that is past.
+func TestSimulationNumbers(t *testing.T) {
+	worlds := uint64(1000)
+	if check.Race {
+		worlds = 100
+	}
+	var issued atomic.Int64
+	simtest.Run(t, worlds, func(t *testing.T, seed uint64) error {
+		n, err := simulateNumbers(t, seed, faithful)
+		issued.Add(int64(n))
+		return err
+	})
+	t.Logf("%d worlds, %d numbers, none twice", worlds, issued.Load())
+	if least := int64(worlds) * 50; issued.Load() < least {
+		t.Errorf("%d numbers were issued, want at least %d: the simulation stands still", issued.Load(), least)
+	}
+}
+
+func TestSimulationNumbersCatchesMutants(t *testing.T) {
+	simtest.Catches(t, 2000, []mutant{staleClock, sharesRange, noDoubt, noWait}, func(t *testing.T, seed uint64, m mutant) error {
+		_, err := simulateNumbers(t, seed, m)
+		return err
+	})
+}
+
+func simulateNumbers(t *testing.T, seed uint64, m mutant) (issued int, err error) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(24*time.Hour - 700*time.Millisecond)
+		w := newWorld(2*seed+1, m) // two processes
+		w.db.Numbering = daily
+		var mu sync.Mutex
+		seen, wrong := map[string]bool{}, error(nil)
+		numbers, _ := daily.Parse()
+		take := func(ctx context.Context, p *process, n int) error {
+			before, _ := numbers.Period(p.view.now())
+			texts, err := p.Numbers(ctx, "orders", n, nil)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, text := range texts {
+				id, bad := numbers.ID(text)
+				if bad != nil || seen[text] || numbers.PeriodOf(id) < before {
+					wrong = fmt.Errorf("%s: twice: %v, past: %v, %w", text, seen[text], numbers.PeriodOf(id) < before, bad)
+				}
+				seen[text] = true
+			}
+			return err
+		}
+		ctx, heal := context.WithTimeout(t.Context(), simTime)
+		defer heal()
+		var wg sync.WaitGroup
+		for _, p := range w.procs {
+			p.replica = ready(t, p.view, func(o *segment.Options) {
+				o.MaxStep, o.Runway, o.Reload, o.Timeout, o.Now = 200, time.Second, 50*time.Millisecond, 300*time.Millisecond, p.view.now
+				if m == staleClock {
+					o.Now = func() time.Time { return p.view.now().Add(-time.Second) }
+				}
+			})
+			for range simCallers {
+				rng := rand.New(rand.NewPCG(w.rng.Uint64(), 3))
+				wg.Go(func() {
+					for ctx.Err() == nil {
+						_ = take(ctx, p, 1+rng.IntN(30))
+						time.Sleep(time.Duration(rng.IntN(10_000)) * time.Microsecond)
+					}
+				})
+			}
+		}
+		for ctx.Err() == nil {
+			time.Sleep(time.Duration(1+w.rng.IntN(60)) * time.Millisecond)
+			if w.rng.IntN(4) == 0 { // a clock steps
+				w.procs[w.rng.IntN(len(w.procs))].view.skew.Store(w.rng.Int64N(int64(600*time.Millisecond)) - int64(300*time.Millisecond))
+				continue
+			}
+			w.fault()
+		}
+		w.db.heal()
+		wg.Wait()
+		final := errors.New("not served after all has healed")
+		for end := time.Now().Add(simHealing); final != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			final = take(t.Context(), w.procs[0], 20)
+		}
+		if issued, err = len(seen), wrong; err == nil {
+			err = final
+		}
+		if err != nil {
+			err = fmt.Errorf("after %v: %w", w.faults, err)
+		}
+	})
+	return issued, err
+}
