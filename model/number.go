@@ -400,6 +400,18 @@ func appendPadded(dst []byte, value int64, width int) []byte {
 	return append(dst, text...)
 }
 
+// ID is Numbers.ID of a tag's text. Errors: ErrInvalidArgument, also for a plain tag.
+func (t Tag) ID(text string) (int64, error) {
+	n, err := t.Numbering.Parse()
+	if err != nil {
+		return 0, err
+	}
+	if n == nil {
+		return 0, fmt.Errorf("%w: tag %q has no pattern", ErrInvalidArgument, t.Name)
+	}
+	return n.ID(text)
+}
+
 // ID is the ID of a text that Append made, at whatever time. Errors: ErrInvalidArgument.
 func (n *Numbers) ID(text string) (int64, error) {
 	wrong := fmt.Errorf("%w: %q is no number of the pattern %s", ErrInvalidArgument, text, n.Pattern)

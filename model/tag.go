@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -52,6 +53,9 @@ func (r TagRequest) Next(row Counter, step int64, e Evidence, now, local time.Ti
 		}
 	}
 	first, n, next, err := opened.Take(e, max(r.Step, step), limit, now)
+	if errors.Is(err, ErrLimitReached) && r.Numbers != nil {
+		err = fmt.Errorf("%w: no number of the pattern %s is left in this period", ErrLimitReached, r.Numbers.Pattern)
+	}
 	if err != nil {
 		return s, row, fmt.Errorf("tag %q: %w", r.Tag, err)
 	}

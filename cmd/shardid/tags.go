@@ -130,31 +130,48 @@ func (c *cli) tagsPreview() *cobra.Command {
 func (c *cli) tagsSet() *cobra.Command {
 	var tag model.Tag
 	var maxRate int64
+	var after string
 	cmd := &cobra.Command{
 		Use:   "set --tag NAME",
 		Short: "Change a tag: only what is given; max_id only rises",
 		Example: `  shardid tags set --tag orders --step 5000
-  shardid tags set --tag orders --max-id 1000000 --description "after the old system"`,
+  shardid tags set --tag orders --max-id 1000000 --description "after the old system"
+  shardid tags set --tag orders --after ORD-20261122-00000500`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
 	f.StringVar(&tag.Name, "tag", "", "tag `name`")
 	f.Int64Var(&tag.Step, "step", 0, "smallest segment, in `IDs`")
 	f.Int64Var(&tag.MaxID, "max-id", 0, "next `ID` to hand out, not below the present one")
+	f.StringVar(&after, "after", "", "business `number` after which to go on, in place of --max-id")
 	f.StringVar(&tag.Description, "description", "", "`text` for people")
 	f.Int64Var(&maxRate, "max-rate", 0, "most `IDs` a second, 0 for segment.max_rate; a higher one counts a minute later")
 	required(cmd, "tag")
+	cmd.MarkFlagsMutuallyExclusive("after", "max-id")
 	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
-		after, _, err := o.admin.ChangeTag(ctx, operator(), tag.Name, model.TagChange{
+		change := model.TagChange{
 			Step: given(f, "step", &tag.Step), MaxID: given(f, "max-id", &tag.MaxID),
 			Description: given(f, "description", &tag.Description), MaxRate: given(f, "max-rate", &maxRate),
-		})
+		}
+		if after != "" {
+			stored, err := o.db.Tag(ctx, tag.Name)
+			if err != nil {
+				return err
+			}
+			id, err := stored.ID(after)
+			if err != nil {
+				return err
+			}
+			id++
+			change.MaxID = &id
+		}
+		changed, _, err := o.admin.ChangeTag(ctx, operator(), tag.Name, change)
 		if err != nil {
 			return err
 		}
-		return c.print(cmd, httpapi.NewTagItem(after), func(w io.Writer) {
-			tagsTable(after)(w)
-			tell(w, "tag %s is changed", after.Name)
+		return c.print(cmd, httpapi.NewTagItem(changed), func(w io.Writer) {
+			tagsTable(changed)(w)
+			tell(w, "tag %s is changed", changed.Name)
 		})
 	})
 }
