@@ -260,7 +260,11 @@ func (w *counterWorld) take() {
 		row.Life = known.Life
 	}
 	want := 1 + w.rng.Int64N(2*w.rate)
-	first, n, next, err := int64(0), int64(0), row, error(nil)
+	var (
+		first, n int64
+		next     model.Counter
+		err      error
+	)
 	if w.choose == nil {
 		first, n, next, err = row.Take(known, want, 1<<55, w.clock())
 	} else {

@@ -5,7 +5,7 @@ import "time"
 // NumbersOfMinutes are business numbers with a period for each minute, for simulations. It
 // begins a little before that time.
 func NumbersOfMinutes(n Numbering, from time.Time) *Numbers {
-	p, err := n.Parse()
+	p, err := n.Numbers()
 	if err != nil {
 		panic(err)
 	}

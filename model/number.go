@@ -82,9 +82,9 @@ func dateWidth(kind string) int {
 	return 0
 }
 
-// Parse checks a numbering. An empty Zone is UTC, and an empty Overflow widens. It gives nil
+// Numbers checks a numbering. An empty Zone is UTC, and an empty Overflow widens. It gives nil
 // for that of a plain tag. Errors: ErrInvalidArgument.
-func (n Numbering) Parse() (*Numbers, error) {
+func (n Numbering) Numbers() (*Numbers, error) {
 	if n == (Numbering{}) {
 		return nil, nil
 	}
@@ -380,7 +380,7 @@ func (n *Numbers) Examples(at time.Time) ([]Example, error) {
 // Example is about the text that a tag's next ID will have: other replicas may hold IDs
 // before it, and a period may begin. It is "" for a plain tag.
 func (t Tag) Example(now time.Time) string {
-	n, err := t.Numbering.Parse()
+	n, err := t.Numbers()
 	if err != nil || n == nil {
 		return ""
 	}
@@ -402,7 +402,7 @@ func appendPadded(dst []byte, value int64, width int) []byte {
 
 // ID is Numbers.ID of a tag's text. Errors: ErrInvalidArgument, also for a plain tag.
 func (t Tag) ID(text string) (int64, error) {
-	n, err := t.Numbering.Parse()
+	n, err := t.Numbers()
 	if err != nil {
 		return 0, err
 	}

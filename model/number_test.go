@@ -14,7 +14,7 @@ import (
 
 func numbers(t testing.TB, n model.Numbering) *model.Numbers {
 	t.Helper()
-	p, err := n.Parse()
+	p, err := n.Numbers()
 	check.Must(t, err)
 	return p
 }
@@ -46,12 +46,12 @@ func TestNumberingIsChecked(t *testing.T) {
 		"is not UTF-8":                {Pattern: "\xff{seq:8}", Reset: model.ResetNone},
 		"reset must be day, month, y": {Pattern: "{seq:8}", Reset: "week"},
 	} {
-		_, err := n.Parse()
+		_, err := n.Numbers()
 		if !errors.Is(err, model.ErrInvalidArgument) || !strings.Contains(err.Error(), text) {
 			t.Errorf("%+v: %v, want %q", n, err, text)
 		}
 	}
-	if plain, err := (model.Numbering{}).Parse(); plain != nil || err != nil {
+	if plain, err := (model.Numbering{}).Numbers(); plain != nil || err != nil {
 		t.Errorf("a plain tag: %v, %v", plain, err)
 	}
 }
@@ -133,7 +133,7 @@ func FuzzNumbers(f *testing.F) {
 	f.Add("{yyyyMM}{seq:4}{yyyy}", "month", "", "refuse", int64(1_795_000_000), int64(9999))
 	f.Add("{seq:3}", "none", "", "widen", int64(1_795_000_000), int64(math.MaxInt64-1))
 	f.Fuzz(func(t *testing.T, pattern, reset, zone, overflow string, unix, sequence int64) {
-		n, err := model.Numbering{Pattern: pattern, Reset: model.Reset(reset), Zone: zone, Overflow: model.Overflow(overflow)}.Parse()
+		n, err := model.Numbering{Pattern: pattern, Reset: model.Reset(reset), Zone: zone, Overflow: model.Overflow(overflow)}.Numbers()
 		at := time.Unix(unix%(1<<36), 0)
 		if err != nil || n == nil {
 			return

@@ -41,8 +41,13 @@ func (c *cli) tags() *cobra.Command {
 func tagsTable(tags ...model.Tag) func(io.Writer) {
 	return table(tags, "there is no tag: shardid tags add --tag orders --step 2000",
 		"TAG\tNEXT ID\tSTEP\tUPDATED\tDESCRIPTION", func(t model.Tag) []any {
-			return []any{t.Name, cmp.Or(t.Example(time.Now()), strconv.FormatInt(t.MaxID, 10)), t.Step, t.UpdatedAt.UTC().Format(time.RFC3339), t.Description}
+			return []any{t.Name, nextOf(t), t.Step, t.UpdatedAt.UTC().Format(time.RFC3339), t.Description}
 		})
+}
+
+// nextOf is a tag's next ID.
+func nextOf(t model.Tag) string {
+	return cmp.Or(t.Example(time.Now()), strconv.FormatInt(t.MaxID, 10))
 }
 
 func (c *cli) tagsAdd() *cobra.Command {
@@ -72,7 +77,7 @@ func (c *cli) tagsAdd() *cobra.Command {
 			if made.Pattern != "" {
 				path = "/v1/segment/" + url.PathEscape(made.Name) + "/ids"
 			}
-			fmt.Fprintf(w, "tag %s starts at %s", made.Name, cmp.Or(made.Example(time.Now()), strconv.FormatInt(made.MaxID, 10)))
+			fmt.Fprintf(w, "tag %s starts at %s", made.Name, nextOf(made))
 			if server, err := serverURL(o.cfg.Server); err == nil {
 				fmt.Fprintf(w, ": curl %s%s", server, path)
 			}
@@ -110,7 +115,7 @@ func (c *cli) tagsPreview() *cobra.Command {
 				return fmt.Errorf("%w: --at %q is not a time such as 2026-12-31T23:59:59Z", model.ErrInvalidArgument, at)
 			}
 		}
-		numbers, err := n.Parse()
+		numbers, err := n.Numbers()
 		if err != nil {
 			return err
 		}
@@ -193,7 +198,7 @@ func (c *cli) tagsDelete() *cobra.Command {
 			return err
 		}
 		return c.print(cmd, httpapi.NewTagItem(was), func(w io.Writer) {
-			tell(w, "tag %s is deleted; should it come back, it goes on at %d", was.Name, was.MaxID)
+			tell(w, "tag %s is deleted; should it come back, it goes on at %s", was.Name, nextOf(was))
 		})
 	})
 }

@@ -74,7 +74,7 @@ func keepNumber(tx *gorm.DB, tag model.Tag, before int64) error {
 // checkNumber refuses, with model.ErrInvalidArgument, a new tag whose IDs could not be shown,
 // and completes its numbering.
 func checkNumber(tag *model.Tag) error {
-	numbers, err := tag.Numbering.Parse()
+	numbers, err := tag.Numbers()
 	if err != nil || numbers == nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func checkNumber(tag *model.Tag) error {
 // checkRaise refuses, with model.ErrRefused, to raise max_id into a period that has not
 // begun: until then texts would show its date.
 func (m moment) checkRaise(tag model.Tag, maxID int64) error {
-	numbers, err := tag.Numbering.Parse()
+	numbers, err := tag.Numbers()
 	if err != nil || numbers == nil || maxID == tag.MaxID {
 		return err
 	}

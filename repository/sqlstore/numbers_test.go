@@ -21,7 +21,7 @@ func addNumbers(t *testing.T, s *Store, name string, n model.Numbering) (*model.
 	t.Helper()
 	_, err := s.CreateTag(t.Context(), model.Tag{Name: name, MaxID: 1, Step: 100, Numbering: n})
 	check.Must(t, err)
-	numbers, err := n.Parse()
+	numbers, err := n.Numbers()
 	check.Must(t, err)
 	today, err := numbers.Period(time.Now())
 	check.Must(t, err)
@@ -123,7 +123,7 @@ func TestNumbersNeverChange(t *testing.T) {
 // A mark at the witness in a later period, of another life, bounds a doubt from the start of
 // that period.
 func TestNumbersSettleWithTheirPeriod(t *testing.T) {
-	numbers, err := daily.Parse()
+	numbers, err := daily.Numbers()
 	check.Must(t, err)
 	start := int64(20_000) << numbers.Bits()
 	row := tagRow{MaxID: start - 1000, Step: 10, Numbering: daily, Counter: counterRow{Doubt: 500}}

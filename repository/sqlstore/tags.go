@@ -41,7 +41,7 @@ func (r tagRow) tag() model.Tag {
 
 // check refuses, with model.ErrInvalidArgument, a row that cannot be used.
 func (r tagRow) check() error {
-	_, numbers := r.Numbering.Parse()
+	_, numbers := r.Numbering.Numbers()
 	if err := cmp.Or(model.CheckTag(r.BizTag), checkStep(r.Step), numbers); err != nil {
 		return fmt.Errorf("%s row %q cannot be used: %w", tagTable, r.BizTag, err)
 	}
@@ -143,7 +143,7 @@ func (r tagRow) counter(m moment) model.Counter {
 		life = ""
 	}
 	c := r.Counter.counter(m, m.tagRate, max(r.MaxID, 1)-1, life, r.Step)
-	if numbers, err := r.Numbering.Parse(); err == nil && numbers != nil {
+	if numbers, err := r.Numbering.Numbers(); err == nil && numbers != nil {
 		c.PeriodBits = numbers.Bits()
 	}
 	return c
@@ -152,7 +152,7 @@ func (r tagRow) counter(m moment) model.Counter {
 // sameNumbers refuses, with model.ErrInvalidArgument, a caller who would show the IDs as
 // others than the table says.
 func (r tagRow) sameNumbers(numbers *model.Numbers) error {
-	stored, err := r.Numbering.Parse()
+	stored, err := r.Numbering.Numbers()
 	if err == nil && !stored.Same(numbers) {
 		err = fmt.Errorf("%w: the pattern of tag %q is %q in %s and was another when the tags were read: a pattern never changes", model.ErrInvalidArgument, r.BizTag, r.Numbering.Pattern, numberTable)
 	}

@@ -320,6 +320,8 @@ func TestAdminRequests(t *testing.T) {
 		{"PATCH", "/admin/apps/0", `{}`, `change 0 name - description - step - limit - policy - min - confirm ""`},
 		{"DELETE", "/admin/apps/255?x=1&con%66irm=a%2Bb", "", `delete 255 "a+b"`},
 		{"GET", appTarget, "", "show 7"},
+		{"POST", "/admin/tags", `{"tag":"n","pattern":"{seq:4}","reset":"none","zone":"+01:00","overflow":"refuse"}`,
+			"create {Name:n MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC Numbering:{Pattern:{seq:4} Reset:none Zone:+01:00 Overflow:refuse}}"},
 		{"POST", "/admin/tags", newTagBody, "create {Name:a/b MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC Numbering:{Pattern: Reset: Zone: Overflow:}}"},
 		{"PATCH", tagTarget, `{"maxId":9,"step":1,"description":"d"}`, `change "a/b" step 1 max 9 description d`},
 		{"DELETE", tagTarget + "?confirm=a/b", "", `delete "a/b" "a/b"`},

@@ -123,7 +123,7 @@ func (s *Service) adopt(old *catalogue, rows []model.Tag) {
 	}
 	for _, row := range rows {
 		t := next.known[row.Name]
-		numbers, err := row.Numbering.Parse()
+		numbers, err := row.Numbers()
 		if err == nil && t != nil && !t.numbers.Same(numbers) {
 			err = errors.New("it is not the one that the tag had, and a pattern never changes: add a tag of another name")
 		}

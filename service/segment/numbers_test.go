@@ -50,7 +50,7 @@ func TestNumbersBeginAgainAtMidnight(t *testing.T) {
 			t.Errorf("%d of %d IDs were given up at midnight", wasted, held)
 		}
 		for _, s := range db.segments() {
-			if numbers, _ := daily.Parse(); numbers.PeriodOf(s.First) != numbers.PeriodOf(s.End-1) {
+			if numbers, _ := daily.Numbers(); numbers.PeriodOf(s.First) != numbers.PeriodOf(s.End-1) {
 				t.Errorf("the segment %+v is of two days", s)
 			}
 		}
@@ -117,7 +117,7 @@ const (
 // Two replicas whose clocks are apart and step, over a midnight, on a database that fails
 // and fails over to older copies: no text comes twice, and none has a date that is past.
 func TestSimulationNumbers(t *testing.T) {
-	worlds := uint64(1000)
+	worlds := uint64(500)
 	if check.Race {
 		worlds = 100
 	}
@@ -147,7 +147,7 @@ func simulateNumbers(t *testing.T, seed uint64, m mutant) (issued int, err error
 		w.db.Numbering = daily
 		var mu sync.Mutex
 		seen, wrong := map[string]bool{}, error(nil)
-		numbers, _ := daily.Parse()
+		numbers, _ := daily.Numbers()
 		take := func(ctx context.Context, p *process, n int) error {
 			before, _ := numbers.Period(p.view.now())
 			texts, err := p.Numbers(ctx, "orders", n, nil)
