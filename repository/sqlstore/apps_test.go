@@ -430,3 +430,36 @@ func TestNoTombstones(t *testing.T) {
 		wantAdvice(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})), "shardid migrate")
 	})
 }
+
+// What a copy of the database may lack is left out, too, by an app or a tag that is deleted
+// in doubt and comes back. Where that is not known, or lies in another period, it is not
+// deleted.
+func TestDeletionInDoubt(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		provision(t, s, app(7))
+		wantSegment(t, one(s, key(7, 3), 0), 1, 1000)
+		run(t, s, "UPDATE id_alloc SET doubt = 5000 WHERE shard_id = 3",
+			"INSERT INTO leaf_alloc (biz_tag, max_id, step, doubt) VALUES ('orders', 101, 10, 700), ('lost', 101, 10, 9000000000000000000)")
+		check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
+		check.Must(t, check.Err(s.CreateApp(t.Context(), app(7))))
+		wantSegment(t, one(s, key(7, 3), 0), 6001, 7000)
+		wantSegment(t, one(s, key(7, 4), 0), 1, 1000)
+
+		check.Must(t, check.Err(s.DeleteTag(t.Context(), "orders")))
+		made, err := s.CreateTag(t.Context(), model.Tag{Name: "orders", MaxID: 1, Step: 10})
+		if err != nil || made.MaxID != 801 {
+			t.Errorf("%+v, %v", made, err)
+		}
+		run(t, s, "UPDATE id_alloc SET doubt = 1152921504606846976 WHERE shard_id = 3")
+		check.Is(t, check.Err(s.DeleteApp(t.Context(), 7, "test")), model.ErrRefused, "an app in unknown doubt")
+		run(t, s, "UPDATE leaf_alloc SET max_id = 9000000000000000000 WHERE biz_tag = 'lost'")
+		check.Is(t, check.Err(s.DeleteTag(t.Context(), "lost")), model.ErrRefused, "a tag in unknown doubt")
+
+		days := model.Numbering{Pattern: "{yyyyMMdd}{seq:4}", Reset: model.ResetDay}
+		check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "days", MaxID: 1, Step: 10, Numbering: days})))
+		run(t, s, "UPDATE leaf_alloc SET doubt = 5 WHERE biz_tag = 'days'")
+		check.Is(t, check.Err(s.DeleteTag(t.Context(), "days")), model.ErrRefused, "business numbers in doubt")
+		check.Must(t, check.Err(s.ConfirmTag(t.Context(), "days")))
+		check.OK(t, check.Err(s.DeleteTag(t.Context(), "days")))
+	})
+}

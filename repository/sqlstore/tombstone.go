@@ -54,7 +54,9 @@ func (s *Store) lockLists(tx *gorm.DB, reqs []model.AllocRequest) (map[model.Lis
 	return rows, nil
 }
 
-// bury leaves tombstones for lists that are locked, in place of those that are there.
+// bury leaves tombstones for lists that are locked, in place of those that are there. What
+// a list may have handed out without its row's knowledge counts too. The error may be
+// model.ErrRefused, when that is not known.
 func bury(tx *gorm.DB, app uint8, rows map[model.ListKey]allocRow) error {
 	reqs := wholeApp(app)
 	before, err := tombstones(tx, reqs)
@@ -62,7 +64,10 @@ func bury(tx *gorm.DB, app uint8, rows map[model.ListKey]allocRow) error {
 		return err
 	}
 	for key, row := range rows {
-		before[key] = max(before[key], row.MaxID)
+		if row.Counter.Doubt > model.MaxIndex-row.MaxID {
+			return fmt.Errorf("%w: the database may be a copy that lacks indices of list %s: run `shardid confirm --app %d` before the deletion", model.ErrRefused, key, app)
+		}
+		before[key] = max(before[key], row.MaxID+row.Counter.Doubt)
 	}
 	var graves []tombstone
 	for _, r := range reqs {
@@ -120,14 +125,18 @@ func tagTombstone(tx *gorm.DB, name string) (maxID int64, err error) {
 }
 
 // buryTag leaves a tombstone for a tag that is locked, in place of the one that is
-// there.
+// there, as bury does. In a period of business numbers what is in doubt lies elsewhere than
+// above max_id.
 func buryTag(tx *gorm.DB, row tagRow) error {
 	before, err := tagTombstone(tx, row.BizTag)
 	if err != nil {
 		return err
 	}
+	if doubt := row.Counter.Doubt; doubt > 0 && (row.Numbering.Pattern != "" || doubt > model.MaxTagID-max(row.MaxID, 1)) {
+		return fmt.Errorf("%w: the database may be a copy that lacks IDs of tag %q: run `shardid confirm --tag %s` before the deletion", model.ErrRefused, row.BizTag, row.BizTag)
+	}
 	if err := write(tx, "replace what was handed out before", "DELETE FROM "+deletedTagTable+" WHERE biz_tag = ?", row.BizTag); err != nil {
 		return err
 	}
-	return write(tx, "remember what was handed out", "INSERT INTO "+deletedTagTable+" (biz_tag, max_id) VALUES (?, ?)", row.BizTag, max(before, row.MaxID))
+	return write(tx, "remember what was handed out", "INSERT INTO "+deletedTagTable+" (biz_tag, max_id) VALUES (?, ?)", row.BizTag, max(before, row.MaxID+row.Counter.Doubt))
 }

@@ -71,7 +71,13 @@ func TestRealDatabase(t *testing.T) {
 	issue(t, second, 1_000, seen)
 	third := start(t, dsn, uid.ModeCached)
 	server.Restart()
-	check.Eventually(t, "ready", third.Ready)
+	check.Eventually(t, "the third issues", func() error { // it asks for a worker ID with its first call
+		ids, err := third.Next(t.Context(), 1, nil)
+		for _, id := range ids {
+			seen[id] = true
+		}
+		return err
+	})
 	issue(t, third, 10_000, seen)
 	issue(t, first, 10_000, seen)
 	workers := map[int64]bool{}
