@@ -48,23 +48,25 @@ type reader struct {
 	env []string
 }
 
-// TestE2EReadme: each command of the README does what it says.
+// TestE2EReadme: each command of the README, and of the page about HTTP, does what it says.
 func TestE2EReadme(t *testing.T) {
 	story(t)
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("no curl here")
 	}
-	r := reader{t: t, dir: t.TempDir(), env: settings{}.environ(t.TempDir())}
-	r.run = serveIn(t, r.dir, nil, "--demo", "--resp.addr", "127.0.0.1:0")
-	eventually(t, startLimit, "ready", func() bool { return r.run.get("/readyz").status == 200 })
 	compared := 0
-	for _, s := range pageSteps(t, "../../README.md") {
-		r.follow(s)
-		if s.prints != "" {
-			compared++
+	for _, page := range []string{"../../README.md", "../../docs/http.md"} {
+		r := reader{t: t, dir: t.TempDir(), env: settings{}.environ(t.TempDir())}
+		r.run = serveIn(t, r.dir, nil, "--demo", "--resp.addr", "127.0.0.1:0")
+		eventually(t, startLimit, "ready", func() bool { return r.run.get("/readyz").status == 200 })
+		for _, s := range pageSteps(t, page) {
+			r.follow(s)
+			if s.prints != "" {
+				compared++
+			}
 		}
 	}
-	if compared < 6 {
+	if compared < 8 {
 		t.Errorf("only %d outputs were compared", compared)
 	}
 }
