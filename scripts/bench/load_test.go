@@ -24,8 +24,11 @@ type request struct {
 	count int    // IDs a request, 0 for a single one
 	// rate is requests a second, their latency counted from when they were due; 0
 	// has each connection send the next when the answer came.
-	rate  int
-	exact bool // look for duplicates, which costs the load time and memory
+	rate     int
+	exact    bool   // look for duplicates, which costs the load time and memory
+	proto    string // resp; "" is http
+	pipeline int    // commands sent together over RESP, 0 for one
+	raw      string // this path, in place of a mode
 }
 
 // loaded is what `shardid bench --json` says.
@@ -51,8 +54,18 @@ type loaded struct {
 const concurrency = 64
 
 func (r request) args(url string, warmup, length time.Duration) []string {
-	args := []string{"bench", "--json", "--url", url, "--mode", r.mode, "--concurrency", strconv.Itoa(concurrency),
+	args := []string{"bench", "--json", "--url", url, "--concurrency", strconv.Itoa(concurrency),
 		"--warmup", warmup.String(), "--duration", length.String()}
+	if r.raw != "" {
+		return append(args, "--raw", r.raw)
+	}
+	args = append(args, "--mode", r.mode)
+	if r.proto != "" {
+		args = append(args, "--proto", r.proto)
+	}
+	if r.pipeline > 0 {
+		args = append(args, "--pipeline", strconv.Itoa(r.pipeline))
+	}
 	if r.mode == "queue" {
 		args = append(args, "--app", strconv.Itoa(r.app))
 	}
@@ -146,6 +159,8 @@ func TestRequestArgs(t *testing.T) {
 		{request{mode: "queue", app: 3, rate: 500}, "--mode queue --app 3 --rate 500 --no-duplicates"},
 		{request{mode: "queue", apps: 256}, "--mode queue --app 0 --apps 256 --passes 16384 --no-duplicates"},
 		{request{mode: "uid", count: 100, exact: true}, "--mode uid --count 100"},
+		{request{mode: "uid", proto: "resp", pipeline: 16, exact: true}, "--mode uid --proto resp --pipeline 16"},
+		{request{raw: "/x"}, "--raw /x"},
 	} {
 		got := strings.Join(c.r.args("http://x", time.Second, time.Minute), " ")
 		got = strings.Replace(got, " --concurrency 64 --warmup 1s --duration 1m0s", "", 1)

@@ -54,7 +54,7 @@ type report struct {
 }
 
 // noGoal is the number of what belongs to none; its lines come last.
-const noGoal = 11
+const noGoal = 12
 
 // goal adds the lines of a goal; noisy series mark them.
 type goal struct {
