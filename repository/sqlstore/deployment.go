@@ -316,7 +316,10 @@ func (s *Store) Beat(ctx context.Context) error {
 	if s.server == nil {
 		return nil
 	}
-	life := s.beatWitness(ctx)
+	met, life := s.met(), ""
+	if met {
+		life = s.beatWitness(ctx)
+	}
 	var due, nodes bool
 	err := s.inTx(ctx, func(tx *gorm.DB) error {
 		m, err := s.counting(tx)
@@ -348,6 +351,9 @@ func (s *Store) Beat(ctx context.Context) error {
 	}
 	if err == nil && due && life != "" {
 		err = s.settleTags(ctx, life)
+	}
+	if err == nil && !met {
+		s.beatWitness(ctx) // so that it vouches from the start; the next heartbeat notes its life
 	}
 	return s.fail(ctx, "heartbeat", err)
 }

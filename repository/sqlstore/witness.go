@@ -60,14 +60,17 @@ func (s *Store) vouched(ctx context.Context, known string) (bool, error) {
 	return false, nil
 }
 
-// beatWitness gives the life of the witness; "" without one that answers. Nothing is
-// said to the witness before the database has answered: it could be one that came back
-// with the database from the past, and this would hide that.
-func (s *Store) beatWitness(ctx context.Context) (life string) {
+// met says whether the database has answered: before, nothing is said to the witness. It
+// could be one that came back with the database from the past, and this would hide that.
+func (s *Store) met() bool {
 	s.seen.mu.Lock()
-	met := !s.seen.timeline.Since.IsZero()
-	s.seen.mu.Unlock()
-	if s.opts.Witness == nil || !met {
+	defer s.seen.mu.Unlock()
+	return !s.seen.timeline.Since.IsZero()
+}
+
+// beatWitness gives the life of the witness; "" without one that answers.
+func (s *Store) beatWitness(ctx context.Context) (life string) {
+	if s.opts.Witness == nil {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)

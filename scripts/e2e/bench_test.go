@@ -118,7 +118,7 @@ func TestE2EBenchFails(t *testing.T) {
 		exit   int
 		stderr string
 	}{
-		{"--mode uid --url " + repeats, 1, "had come before, such as 500"},
+		{"--mode uid --url " + repeats, 1, "had come before, such as 50"},
 		{"--mode uid --no-duplicates --url " + repeats, 0, ""},
 		{"--mode uid --url " + garbage, 1, "is this a shardid"},
 		{"--app 9 --url " + d.url, 1, "app is not provisioned"},
@@ -146,14 +146,14 @@ func TestE2EBenchFails(t *testing.T) {
 	}
 }
 
-// repeater is a server that issues 1, 2, … and 500 once more.
+// repeater is a server that issues 1, 2, … and 50 once more.
 func repeater(t *testing.T, form string) string {
 	t.Helper()
 	var last atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		n := last.Add(1)
-		if n == 501 {
-			n = 500
+		if n == 51 {
+			n = 50
 		}
 		fmt.Fprintf(w, form, n)
 	}))

@@ -274,6 +274,9 @@ func (r *restarts) recover(kind string, before [2]string) (asked []int64) {
 func (r *restarts) closeRound(kind string) (gap time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, d := range r.replicas {
+		_, _ = d.do(http.MethodGet, uidTarget(1)) // uses up a worker ID in each life
+	}
 	gap, r.longest = r.longest, 0
 	r.gaps[kind] = max(r.gaps[kind], gap)
 	return gap
@@ -320,5 +323,5 @@ func (r *restarts) report() {
 	r.t.Logf("refused, by code: %v", r.refused)
 	r.t.Logf("longest time without an ID, by what restarted: %v", r.gaps)
 	r.t.Logf("worker IDs: %d of snowflake, the highest of the UID mode is %d",
-		number(r.t, r.dsn, "SELECT COUNT(*) FROM leaf_workerid_alloc"), number(r.t, r.dsn, "SELECT MAX(ID) FROM WORKER_NODE"))
+		number(r.t, r.dsn, "SELECT COUNT(*) FROM leaf_workerid_alloc"), number(r.t, r.dsn, "SELECT COALESCE(MAX(ID), 0) FROM WORKER_NODE"))
 }

@@ -176,7 +176,7 @@ func TestDashboardIsComplete(t *testing.T) {
 // exports: each metric, and each label of it.
 func TestExpressionsNameWhatIsExported(t *testing.T) {
 	story(t)
-	d := serve(t, nil, "--demo")
+	d := serve(t, nil, "--demo", "--resp.addr", "127.0.0.1:0")
 	eventually(t, startLimit, "every mode serves", func() bool {
 		ok := true
 		for _, target := range []string{"/get?appId=1&gatePass=alice", "/api/segment/get/leaf-segment-test", "/api/snowflake/get/x", "/api/uid/get"} {

@@ -167,6 +167,7 @@ func TestE2ERedisDies(t *testing.T) {
 	s, books := privateStores(t), newLedger()
 	d := serve(t, s.settings())
 	d.recovers()
+	eventually(t, startLimit, "a worker ID of the UID mode", func() bool { return d.get(uidTarget(1)).status == 200 })
 	for round := range 3 {
 		eventually(t, 15*time.Second, "served", func() bool { return batch(d, books, "alice", 300).status == 200 })
 		s.redis.Kill()

@@ -104,7 +104,10 @@ func (r *reader) shell(s step, command string) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	command = strings.NewReplacer("http://127.0.0.1:8080", r.run.url, "127.0.0.1:6380", r.run.respAddr(), "bin/shardid", path).Replace(command)
+	if strings.Contains(command, "127.0.0.1:6380") {
+		command = strings.ReplaceAll(command, "127.0.0.1:6380", r.run.respAddr())
+	}
+	command = strings.NewReplacer("http://127.0.0.1:8080", r.run.url, "bin/shardid", path).Replace(command)
 	cmd := exec.Command("/bin/sh", "-c", command)
 	cmd.Dir, cmd.Env = r.dir, r.env
 	out, err := cmd.CombinedOutput()

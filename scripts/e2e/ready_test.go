@@ -66,6 +66,7 @@ func TestE2EOneMasterOfThreeDies(t *testing.T) {
 		return n
 	}
 	eventually(t, startLimit, "all lists serve", func() bool { return served() == 24 })
+	eventually(t, startLimit, "a worker ID of the UID mode", func() bool { return d.get(uidTarget(1)).status == 200 })
 
 	cluster.Nodes[1].Kill()
 	eventually(t, 20*time.Second, "the cluster refuses everything", func() bool { return d.get("/readyz/queue").status == 503 })

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -120,14 +121,20 @@ func TestE2EUIDReplicas(t *testing.T) {
 func TestE2EUIDContainer(t *testing.T) {
 	story(t)
 	dsn := migrated(t)
-	cmd := command(t, t.TempDir(), onMariaDB(dsn), "serve", "--server.addr", "127.0.0.1:0")
+	addr := freeAddrs(t, 1)[0]
+	cmd := command(t, t.TempDir(), onMariaDB(dsn), "serve", "--server.addr", addr)
 	cmd.Env = append(cmd.Env, "JPAAS_HOST=10.9.8.7", "JPAAS_HTTP_PORT=8123")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	release := guard(t, cmd.Process.Pid)
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); release() })
-	eventually(t, startLimit, "a row", func() bool { return len(nodeRows(t, dsn)) == 1 })
+	eventually(t, startLimit, "a row", func() bool {
+		if answer, err := http.Get("http://" + addr + uidTarget(1)); err == nil {
+			_ = answer.Body.Close()
+		}
+		return len(nodeRows(t, dsn)) == 1
+	})
 	nodeRows(t, dsn)[0].want(t, "10.9.8.7", "^8123$", 1)
 }
 
