@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -123,6 +124,24 @@ func administerTags(t *testing.T, d *daemon, b *tab) {
 	b.fill("#admin-tag", tag)
 	b.submitted("Made tag " + tag)
 	eventually(t, seen, "its IDs are above those of before", func() bool { return ask() == "9007199254740993" })
+
+	b.dialog("#new-tag", "#admin-pattern")
+	b.fill("#admin-tag", "invoices")
+	b.fill("#admin-pattern", "INV-{yyyy}-{seq:6}")
+	first := fmt.Sprintf("INV-%d-000001", time.Now().UTC().Year())
+	b.until("a preview", fmt.Sprintf(`document.querySelector('#admin-pattern-hint').textContent.includes(%q)`, first))
+	b.submit("with reset day the pattern must show")
+	eval[bool](b, `{ const s = document.querySelector('#admin-reset'); s.value = 'year'; s.dispatchEvent(new Event('input', { bubbles: true })) } true`)
+	b.fill("#admin-zone", "UTC")
+	b.submitted("Made tag invoices")
+	eventually(t, seen, "the number of the preview", func() bool { return strings.Contains(d.get("/v1/segment/invoices/ids").body, first) })
+
+	b.dialog("#new-app", "#admin-scramble")
+	b.fill("#admin-id", "78")
+	b.fill("#admin-name", "hidden")
+	eval[bool](b, `{ const s = document.querySelector('#admin-scramble'); s.value = 'true'; s.dispatchEvent(new Event('input', { bubbles: true })) } true`)
+	b.submitted("Made app 78 hidden")
+	b.until("it is scrambled", `document.querySelector('#app-badges').textContent.includes('scrambled')`)
 }
 
 // dialog opens a form and waits for its fields.

@@ -4,15 +4,18 @@
 
 import { $, el, setAttribute, setText } from './dom.js';
 import { text } from './en.js';
-import { digits } from './format.js';
+import { digits, firstNumber } from './format.js';
 import { AnswerError, ask } from './net.js';
 
-/** The fields of an app and of a tag, those of a new one and those that can be changed. */
+/**
+ * The fields of an app and of a tag, those of a new one and those that can be changed. One with `of` is sent only
+ * when that other one is filled.
+ */
 const number = { inputmode: 'numeric', 'data-kind': 'number', required: true };
 const fields = {
-  newApp: [['id', number], ['name', { maxlength: 128, required: true }], ['description', { maxlength: 255 }], ['step', { ...number, value: '1000' }], ['maxLimitId', { ...number, value: '0' }], ['limitPolicy', {}]],
+  newApp: [['id', number], ['name', { maxlength: 128, required: true }], ['description', { maxlength: 255 }], ['step', { ...number, value: '1000' }], ['maxLimitId', { ...number, value: '0' }], ['limitPolicy', {}], ['scramble', { 'data-kind': 'literal' }]],
   app: [['name', { maxlength: 128, required: true }], ['description', { maxlength: 255 }], ['step', number], ['maxLimitId', number], ['limitPolicy', {}]],
-  newTag: [['tag', { maxlength: 128, required: true }], ['description', { maxlength: 256 }], ['step', { ...number, value: '2000' }], ['maxId', { ...number, value: '1' }]],
+  newTag: [['tag', { maxlength: 128, required: true }], ['description', { maxlength: 256 }], ['step', { ...number, value: '2000' }], ['maxId', { ...number, value: '1' }], ['pattern', { maxlength: 128 }], ['reset', { of: 'pattern' }], ['zone', { maxlength: 64, of: 'pattern' }]],
   tag: [['description', { maxlength: 256 }], ['step', number], ['maxId', number, 'nextId']],
 };
 
@@ -41,7 +44,7 @@ export class Admin {
       event.preventDefault();
       this.#submit();
     });
-    $('admin-form').addEventListener('input', () => this.#guard());
+    $('admin-form').addEventListener('input', () => { this.#guard(); this.#preview(); });
     $('admin-cancel').addEventListener('click', () => $('admin').close());
     $('admin').addEventListener('close', () => $('admin-fields').replaceChildren());
   }
@@ -105,14 +108,24 @@ export class Admin {
     const { kind, name } = this.#task;
     const rows = this.#task.fields.flatMap(([field, attributes, label = field]) => {
       const present = kind === 'edit' ? this.#before[field] : attributes.value ?? '';
-      const input = field === 'limitPolicy'
-        ? el('select', {}, ...Object.entries(text.admin.policies).map(([value, words]) => el('option', { value, selected: value === present }, words)))
-        : el('input', { ...attributes, value: attributes['data-kind'] === 'number' ? digits(present) : present, autocomplete: 'off', spellcheck: 'false' });
+      const { of, ...own } = attributes;
+      const choices = text.admin.choices[field];
+      const input = choices
+        ? el('select', {}, ...Object.entries(choices).map(([value, words]) => el('option', { value, selected: value === present }, words)))
+        : el('input', { ...own, value: attributes['data-kind'] === 'number' ? digits(present) : present, autocomplete: 'off', spellcheck: 'false' });
       return row(field, text.admin.fields[label], input, text.admin.hints[label]);
     });
     if (kind === 'create') return rows;
     const confirm = row('confirm', text.admin.fields.confirm(name), el('input', { autocomplete: 'off', spellcheck: 'false' }), kind === 'edit' ? text.admin.wrapWarning : '');
     return [...rows, ...confirm];
+  }
+
+  /** Shows the first text of a pattern, as the server would make it now. */
+  #preview() {
+    const { pattern, zone } = $('admin-form').elements;
+    if (!pattern) return;
+    const shown = pattern.value && firstNumber(pattern.value, zone.value);
+    setText($('admin-pattern-hint'), shown ? text.admin.preview(shown) : text.admin.hints.pattern);
   }
 
   /** Wants the name where something cannot be taken back: a deletion, and IDs that repeat. */
@@ -160,6 +173,8 @@ export class Admin {
         value = value.replace(/[\s,_]/g, '');
         if (!/^(0|[1-9]\d{0,18})$/.test(value)) throw new AnswerError(0, 0, text.admin.wholeNumber(text.admin.fields[label], value));
       }
+      if (attributes.of && $('admin-form').elements[attributes.of].value === '') continue;
+      if (this.#task.kind === 'create' && value === '' && !attributes.required) continue;
       if (this.#task.kind === 'create' || value !== this.#before[name]) sent.set(name, value);
     }
     return sent;
@@ -203,8 +218,8 @@ function row(name, label, input, hint) {
   ];
 }
 
-/** Fields as JSON. Numbers are copied digit by digit: a limit is a 64-bit number, which JSON.stringify could not write. */
+/** Fields as JSON. Numbers, true and false are copied as they are: a limit is a 64-bit number, which JSON.stringify could not write. */
 function toJSON(sent) {
-  const isNumber = new Set(Object.values(fields).flat().filter(([, attributes]) => attributes['data-kind'] === 'number').map(([name]) => name));
+  const isNumber = new Set(Object.values(fields).flat().filter(([, attributes]) => ['number', 'literal'].includes(attributes['data-kind'])).map(([name]) => name));
   return `{${[...sent].map(([name, value]) => `${JSON.stringify(name)}:${isNumber.has(name) ? value : JSON.stringify(value)}`).join(',')}}`;
 }

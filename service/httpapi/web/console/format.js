@@ -15,6 +15,19 @@ export function digits(decimal) {
   return decimal.replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
+/** The first text of a pattern on today's date in a time zone; '' when the browser does not know the zone. */
+export function firstNumber(pattern, zone) {
+  let date;
+  try {
+    date = new Intl.DateTimeFormat('en-CA', { timeZone: zone || 'UTC', year: 'numeric', month: '2-digit', day: '2-digit' }).format(new Date());
+  } catch {
+    return '';
+  }
+  const [yyyy, MM, dd] = date.split('-');
+  const fields = { yyyyMMdd: yyyy + MM + dd, yyyyMM: yyyy + MM, yyyy, MM, dd };
+  return pattern.replace(/\{(?:seq:(\d{1,2})|(\w+))\}/g, (whole, width, field) => (width ? '1'.padStart(Number(width), '0') : fields[field] ?? whole));
+}
+
 /** At most four characters: 812, 1.2k, 34k, 5.6M, 0.05. */
 export function short(n) {
   if (!Number.isFinite(n)) return text.unknown;
