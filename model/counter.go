@@ -62,7 +62,7 @@ type Counter struct {
 	// PeriodBits is, for business numbers, how many low bits of a number count within its
 	// period (Numbers); 0 without periods. The counter then also rises to the start of a
 	// period, which no doubt accounts for: a doubt says how many numbers may be missing of
-	// the period that Last is raised to.
+	// the period that Last is raised to. It does not shrink when Last is raised.
 	PeriodBits uint
 }
 
@@ -179,12 +179,9 @@ func (c Counter) Settle(e Evidence) Counter {
 			c.Life = ""
 		}
 	}
-	if start := e.Floor >> c.PeriodBits << c.PeriodBits; c.PeriodBits > 0 && start > c.Last {
-		c.Last = start
-	}
 	if raised := max(e.Floor, 0) - c.Last; raised > 0 {
 		c.Last += raised
-		if c.Doubt > 0 {
+		if c.Doubt > 0 && c.PeriodBits == 0 {
 			c.Doubt = max(1, c.Doubt-raised) // it reaches as far as before
 		}
 	}
