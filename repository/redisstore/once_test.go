@@ -177,15 +177,36 @@ func TestPopWithLostReply(t *testing.T) {
 func TestLockAfterFailure(t *testing.T) {
 	at := singleSite(t)
 	s := open(t, at.options)
-	do(t, at.direct, "SET", "id.gen.lock_b", "bob")
-	do(t, at.direct, "HSET", "id.gen.lock_c", "not", "a lock")
-	got, err := s.TryLock(t.Context(), []string{"a", "b", "c"}, "me", time.Minute)
+	do(t, at.direct, "SET", "id.gen.lock_1_2", "bob")
+	do(t, at.direct, "HSET", "id.gen.lock_1_3", "not", "a lock")
+	got, err := s.TryLock(t.Context(), []string{"1_1", "1_2", "1_3"}, "me", time.Minute)
 	if err != nil || !got[0] || got[1] || got[2] {
 		t.Fatal(got, err)
 	}
-	wantAdvice(t, s.Unlock(t.Context(), []string{"c", "b", "a"}, "me"), "WRONGTYPE")
-	if n := do(t, at.direct, "EXISTS", "id.gen.lock_a", "id.gen.lock_b"); n != int64(1) {
+	wantAdvice(t, s.Unlock(t.Context(), []string{"1_3", "1_2", "1_1"}, "me"), "WRONGTYPE")
+	if n := do(t, at.direct, "EXISTS", "id.gen.lock_1_1", "id.gen.lock_1_2"); n != int64(1) {
 		t.Errorf("%v locks are left, want bob's", n)
+	}
+}
+
+// A lock that is no list's is the deployment's own.
+func TestLocksOfDeployments(t *testing.T) {
+	at := singleSite(t)
+	one, other := open(t, at.options), open(t, at.options)
+	one.SetDeployment("one")
+	other.SetDeployment("other")
+	for _, c := range []struct {
+		s    *redisstore.Store
+		want []bool
+	}{{one, []bool{true, true, true}}, {one, []bool{false, false, false}}, {other, []bool{true, true, false}}} {
+		got, err := c.s.TryLock(t.Context(), []string{"sweep", "reload", "1_2"}, "me", time.Minute)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%v, %v, want %v", got, err, c.want)
+		}
+	}
+	check.Must(t, one.Unlock(t.Context(), []string{"sweep"}, "me"))
+	if n := do(t, at.direct, "EXISTS", "id.gen.lock_sweep_one", "id.gen.lock_sweep_other"); n != int64(1) {
+		t.Errorf("%v locks of the sweep are left, want the other's", n)
 	}
 }
 

@@ -30,8 +30,8 @@
 //	                                               d ID of the deployment
 //	id.gen.marks_{<deployment>}                    hash: h and e as above; how far each counter of
 //	                                               the database has come, see Marks
-//	id.gen.lock_<name>                             string: token of the holder; the name is that of a
-//	                                               list, reload, or sweep
+//	id.gen.lock_<app>_<shard>                      string: token of the holder
+//	id.gen.lock_<name>_<deployment>                the same, for reload and sweep
 //	id.gen.worker_{<name>}_<id>                    string: token of the holder, expires
 //	id.gen.workers_{<name>}                        hash: h, e and d as above; for each worker ID
 //	                                               its bounds, last report and last owner
@@ -114,6 +114,17 @@ func New(o Options) (*Store, error) {
 func (s *Store) SetDeployment(id string) {
 	first := id + " " + s.fallback
 	s.first.Store(&first)
+}
+
+// lockKey is the key of a lock. That of a list has its name alone, as in the original
+// article; any other is the deployment's own: one that sweeps its lists keeps no other from
+// sweeping its own.
+func (s *Store) lockKey(name string) string {
+	if name != "" && '0' <= name[0] && name[0] <= '9' {
+		return lockPrefix + name
+	}
+	deployment, _, _ := strings.Cut(s.self(), " ")
+	return lockPrefix + name + "_" + deployment
 }
 
 // self says to a script who asks.
@@ -244,7 +255,7 @@ func (s *Store) tryLock(ctx context.Context, names []string, got []bool, token s
 	pipe := s.writer.Pipeline()
 	cmds := make([]*redis.StatusCmd, len(names))
 	for i, name := range names {
-		cmds[i] = redis.NewStatusCmd(ctx, "set", lockPrefix+name, token, "nx", "px", ttl.Milliseconds())
+		cmds[i] = redis.NewStatusCmd(ctx, "set", s.lockKey(name), token, "nx", "px", ttl.Milliseconds())
 		_ = pipe.Process(ctx, cmds[i]) // only queues
 	}
 	// Exec's own error is that of the first command that has one, most often
@@ -268,7 +279,7 @@ func (s *Store) tryLock(ctx context.Context, names []string, got []bool, token s
 func (s *Store) Unlock(ctx context.Context, names []string, token string) error {
 	calls := make([]call, len(names))
 	for i, name := range names {
-		calls[i] = call{[]string{lockPrefix + name}, []any{token}}
+		calls[i] = call{[]string{s.lockKey(name)}, []any{token}}
 	}
 	return s.fail("unlock", firstError(s.unlock.runParts(ctx, s.reader, calls)))
 }
