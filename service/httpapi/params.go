@@ -1,9 +1,6 @@
 package httpapi
 
 import (
-	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"shardid/model"
 	"shardid/service/access"
@@ -306,152 +302,4 @@ func quality(accept string, ranges ...string) (q float64, place int) {
 		at++
 	}
 	return q, place
-}
-
-// maxBody is the longest body that is read, in bytes.
-const maxBody = 64 << 10
-
-// object is a flat JSON object that a client sent. What is asked of it that it cannot
-// give is kept in err, the first such thing; everything else is then nil.
-type object struct {
-	values map[string]any // a string, json.Number, bool or nil each
-	err    error          // wraps model.ErrInvalidArgument and names the field
-}
-
-// readObject reads the body. The fields that may be there are known by their exact
-// names; one given twice is refused, because two readers could take different values.
-func readObject(c *gin.Context, known ...string) *object {
-	o := &object{values: map[string]any{}}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
-	var long *http.MaxBytesError
-	switch {
-	case errors.As(err, &long):
-		o.refuse("the body has more than %d bytes", maxBody)
-	case err != nil:
-		o.refuse("the body cannot be read: %w", err)
-	case !utf8.Valid(body):
-		o.refuse("the body is not UTF-8")
-	default:
-		o.parse(body, known)
-	}
-	return o
-}
-
-func (o *object) parse(body []byte, known []string) {
-	fields := strings.Join(known, ", ")
-	in := json.NewDecoder(bytes.NewReader(body))
-	in.UseNumber()
-	if first, err := in.Token(); err != nil || first != json.Delim('{') {
-		o.refuse("the body must be a JSON object with some of %s", fields)
-		return
-	}
-	for in.More() {
-		token, err := in.Token()
-		if err != nil {
-			o.refuse("the body is not JSON: %w", err)
-			return
-		}
-		name, _ := token.(string)
-		_, twice := o.values[name]
-		switch {
-		case !slices.Contains(known, name):
-			o.refuse("unknown field %s: there are %s", quote(name), fields)
-			return
-		case twice:
-			o.refuse("%s is given twice", name)
-			return
-		}
-		value, err := in.Token()
-		if err != nil {
-			o.refuse("%s: the body is not JSON: %w", name, err)
-			return
-		}
-		if _, nested := value.(json.Delim); nested {
-			o.refuse("%s must not be a list or an object", name)
-			return
-		}
-		o.values[name] = value
-	}
-	if _, err := in.Token(); err != nil { // its end
-		o.refuse("the body is not JSON: %w", err)
-	} else if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		o.refuse("something follows the JSON object")
-	}
-}
-
-// refuse keeps the first error.
-func (o *object) refuse(format string, args ...any) {
-	if o.err == nil {
-		o.err = fmt.Errorf("%w: %w", model.ErrInvalidArgument, fmt.Errorf(format, args...))
-	}
-}
-
-// text is a string; nil when it is not given.
-func (o *object) text(name string) *string {
-	value, given := o.values[name]
-	if !given || o.err != nil {
-		return nil
-	}
-	s, ok := value.(string)
-	if !ok {
-		o.refuse("%s must be a string, not %s", name, shown(value))
-		return nil
-	}
-	return &s
-}
-
-// yes is a boolean, false when it is not given.
-func (o *object) yes(name string) bool {
-	value, given := o.values[name]
-	if !given || o.err != nil {
-		return false
-	}
-	b, ok := value.(bool)
-	if !ok {
-		o.refuse("%s must be true or false, not %s", name, shown(value))
-	}
-	return b
-}
-
-// number is a whole number in low…high; nil when it is not given.
-func (o *object) number(name string, low, high int64) *int64 {
-	value, given := o.values[name]
-	if !given || o.err != nil {
-		return nil
-	}
-	digits, _ := value.(json.Number)
-	n, err := strconv.ParseInt(digits.String(), 10, 64)
-	if err != nil || n < low || n > high {
-		o.refuse("%s must be a whole number in %d…%d, not %s", name, low, high, shown(value))
-		return nil
-	}
-	return &n
-}
-
-// need refuses an object without these fields.
-func (o *object) need(names ...string) {
-	for _, name := range names {
-		if _, given := o.values[name]; !given {
-			o.refuse("%s is missing", name)
-		}
-	}
-}
-
-// shown shows a client a value of its JSON.
-func shown(value any) string {
-	switch v := value.(type) {
-	case string:
-		return quote(v)
-	case nil:
-		return "null"
-	}
-	return cut(fmt.Sprint(value), maxShown)
-}
-
-// value is what a pointer points at, or what it stands for without.
-func value[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
 }

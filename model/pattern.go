@@ -1,0 +1,166 @@
+package model
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// dateWidth is the width of a date field, in digits; 0 for what is none.
+func dateWidth(kind string) int {
+	switch kind {
+	case "yyyyMMdd", "yyyyMM", "yyyy", "MM", "dd":
+		return len(kind)
+	}
+	return 0
+}
+
+// Numbers checks a numbering. An empty Zone is UTC, and an empty Overflow widens. It gives nil
+// for that of a plain tag. Errors: ErrInvalidArgument.
+func (n Numbering) Numbers() (*Numbers, error) {
+	if n == (Numbering{}) {
+		return nil, nil
+	}
+	if n.Zone == "" {
+		n.Zone = "UTC"
+	}
+	if n.Overflow == "" {
+		n.Overflow = OverflowWiden
+	}
+	p := &Numbers{Numbering: n}
+	if err := p.parse(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalidArgument, err)
+	}
+	return p, nil
+}
+
+func (n *Numbers) parse() (err error) {
+	if n.Pattern == "" {
+		return fmt.Errorf("reset, zone and overflow need a pattern, such as ORD-{yyyyMMdd}-{seq:8}")
+	}
+	if n.zone, err = parseZone(n.Zone); err != nil {
+		return err
+	}
+	if n.Overflow != OverflowWiden && n.Overflow != OverflowRefuse {
+		return fmt.Errorf("overflow must be %s or %s, not %q", OverflowWiden, OverflowRefuse, n.Overflow)
+	}
+	if err := n.parsePattern(); err != nil {
+		return err
+	}
+	named := ""
+	for _, f := range n.fields {
+		named += f.kind
+	}
+	needs := map[Reset]string{ResetDay: "yMd", ResetMonth: "yM", ResetYear: "y"}[n.Reset]
+	for _, part := range needs {
+		if !strings.ContainsRune(named, part) {
+			return fmt.Errorf("with reset %s the pattern must show year%s: without, texts would repeat",
+				n.Reset, map[Reset]string{ResetDay: ", month and day", ResetMonth: " and month"}[n.Reset])
+		}
+	}
+	switch n.Reset {
+	case ResetDay:
+		n.bits = 47
+		n.index = func(t time.Time) int64 {
+			y, m, d := t.Date()
+			return time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / (24 * 60 * 60)
+		}
+		n.date = func(period int64) time.Time { return time.Unix(period*24*60*60, 0).UTC() }
+	case ResetMonth:
+		n.bits = 51
+		n.index = func(t time.Time) int64 { return int64(t.Year()-1970)*12 + int64(t.Month()) - 1 }
+		n.date = func(period int64) time.Time { return time.Date(1970, time.Month(1+period), 1, 0, 0, 0, 0, time.UTC) }
+	case ResetYear:
+		n.bits = 55
+		n.index = func(t time.Time) int64 { return int64(t.Year() - 1970) }
+		n.date = func(period int64) time.Time { return time.Date(1970+int(period), 1, 1, 0, 0, 0, 0, time.UTC) }
+	case ResetNone:
+		n.bits = 63
+		n.index = func(time.Time) int64 { return 0 }
+		n.date = func(int64) time.Time { return time.Unix(0, 0).UTC() }
+	default:
+		return fmt.Errorf("reset must be %s, %s, %s or %s, not %q", ResetDay, ResetMonth, ResetYear, ResetNone, n.Reset)
+	}
+	return nil
+}
+
+// parsePattern reads the fields.
+func (n *Numbers) parsePattern() error {
+	const help = "there are {yyyyMMdd}, {yyyyMM}, {yyyy}, {MM}, {dd} and {seq:N}"
+	switch {
+	case !utf8.ValidString(n.Pattern) || utf8.RuneCountInString(n.Pattern) > maxPattern:
+		return fmt.Errorf("the pattern is not UTF-8, or longer than %d characters", maxPattern)
+	case strings.TrimSpace(n.Pattern) != n.Pattern:
+		return fmt.Errorf("the pattern begins or ends with a space")
+	}
+	length := 0
+	for rest := n.Pattern; rest != ""; {
+		at := strings.IndexAny(rest, "{}")
+		if at != 0 {
+			if at < 0 {
+				at = len(rest)
+			}
+			literal := rest[:at]
+			for _, r := range literal {
+				if !unicode.IsPrint(r) {
+					return fmt.Errorf("the pattern has the character %q, which cannot be printed", r)
+				}
+			}
+			n.fields = append(n.fields, field{text: literal})
+			n.fixed, length, rest = n.fixed+len(literal), length+utf8.RuneCountInString(literal), rest[at:]
+			continue
+		}
+		kind, after, closed := strings.Cut(rest[1:], "}")
+		if rest[0] == '}' || !closed {
+			return fmt.Errorf("the pattern has a brace that belongs to no field: %s", help)
+		}
+		rest = after
+		digits, sequence := strings.CutPrefix(kind, "seq:")
+		switch width := dateWidth(kind); {
+		case width > 0:
+			n.fields = append(n.fields, field{kind: kind})
+			n.fixed, length = n.fixed+width, length+width
+		case !sequence:
+			return fmt.Errorf("the pattern has the field {%s}: %s", kind, help)
+		case n.width > 0:
+			return fmt.Errorf("the pattern has {seq:N} twice: where one ends could not be told")
+		default:
+			width, err := strconv.ParseUint(digits, 10, 8)
+			if err != nil || width < 1 || width > maxSequence || digits != strconv.FormatUint(width, 10) {
+				return fmt.Errorf("the pattern has {%s}: N of {seq:N} is the least number of digits, 1…%d", kind, maxSequence)
+			}
+			n.fields = append(n.fields, field{kind: "seq"})
+			n.width = int(width)
+		}
+	}
+	switch {
+	case n.width == 0:
+		return fmt.Errorf("the pattern has no {seq:N}: without, all texts of a day would be one")
+	case length+n.width > maxNumber:
+		return fmt.Errorf("a text of the pattern has %d characters, at most %d are allowed", length+n.width, maxNumber)
+	}
+	return nil
+}
+
+// parseZone reads UTC, an offset such as +05:30, or a name of the zone database.
+func parseZone(name string) (*time.Location, error) {
+	if name[0] == '+' || name[0] == '-' {
+		offset, err := time.Parse("15:04", name[1:])
+		seconds := offset.Hour()*3600 + offset.Minute()*60
+		if err != nil || len(name) != len("+05:30") || seconds > 18*3600 {
+			return nil, fmt.Errorf("zone %q is not an offset such as +05:30, up to 18 hours", name)
+		}
+		if name[0] == '-' {
+			seconds = -seconds
+		}
+		return time.FixedZone(name, seconds), nil
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" || len(name) > 64 {
+		return nil, fmt.Errorf("zone %q is not UTC, an offset such as +05:30, or a name such as Asia/Shanghai", name)
+	}
+	return zone, nil
+}
