@@ -16,8 +16,8 @@ import (
 )
 
 func (c *cli) decode() *cobra.Command {
-	var scrambled bool
 	var kind, format string
+	var scrambled bool
 	cmd := &cobra.Command{
 		Use:   "decode [--kind queue|snowflake|uid] [--format FORMAT] [ID]...",
 		Short: "Take IDs apart, those of the command line or of standard input",
@@ -33,21 +33,12 @@ func (c *cli) decode() *cobra.Command {
 	cmd.Flags().StringVar(&format, "format", "", "dec, hex, base36, base62 or crockford; empty: what only one of them writes, "+
 		"digits are decimal")
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
-		if len(args) == 0 && !isTerminal(os.Stdin) {
-			words := bufio.NewScanner(cmd.InOrStdin())
-			for words.Split(bufio.ScanWords); words.Scan(); {
-				args = append(args, words.Text())
-			}
-			if err := words.Err(); err != nil {
-				return fmt.Errorf("read standard input: %w", err)
-			}
-		}
-		if len(args) == 0 {
-			return fmt.Errorf("%w: give an ID, or IDs on standard input: see shardid decode --help", model.ErrInvalidArgument)
+		args, err := givenOrRead(args, cmd.InOrStdin())
+		if err != nil {
+			return err
 		}
 		ids := make([]int64, len(args))
 		for i, word := range args {
-			var err error
 			if ids[i], err = model.ParseID(word, format); err != nil {
 				return err
 			}
@@ -85,6 +76,23 @@ func (c *cli) decode() *cobra.Command {
 		}
 		return nil
 	})
+}
+
+// givenOrRead are the words of the command line or, without any, of standard input.
+func givenOrRead(args []string, stdin io.Reader) ([]string, error) {
+	if len(args) == 0 && !isTerminal(os.Stdin) {
+		words := bufio.NewScanner(stdin)
+		for words.Split(bufio.ScanWords); words.Scan(); {
+			args = append(args, words.Text())
+		}
+		if err := words.Err(); err != nil {
+			return nil, fmt.Errorf("read standard input: %w", err)
+		}
+	}
+	if len(args) == 0 {
+		return nil, fmt.Errorf("%w: give an ID, or IDs on standard input: see shardid decode --help", model.ErrInvalidArgument)
+	}
+	return args, nil
 }
 
 // readSecrets asks the database for those of scrambled apps.

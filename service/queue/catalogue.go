@@ -27,8 +27,10 @@ type catalogue struct {
 }
 
 type app struct {
-	name  string
-	lists [model.Shards]*list // nil where the shard is not provisioned
+	name string
+	// secret is that of a scrambled app, "" for others.
+	secret string
+	lists  [model.Shards]*list // nil where the shard is not provisioned
 }
 
 // find returns a list, model.ErrUnknownApp or model.ErrUnknownShard.
@@ -148,7 +150,7 @@ func (c *catalogue) add(s *Service, old *catalogue, cfg model.ListConfig) {
 	wrapped := l.configure(cfg)
 	a := c.apps[cfg.Key.App]
 	if a == nil {
-		a = &app{name: cfg.AppName}
+		a = &app{name: cfg.AppName, secret: cfg.Scramble}
 		c.apps[cfg.Key.App] = a
 		if cfg.Limit.Policy == model.LimitWrap && !wrapped {
 			s.opts.Log.Warn("app has the wrap policy: its IDs repeat once they pass the limit",

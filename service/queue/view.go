@@ -136,13 +136,7 @@ const (
 // Scramble is the secret of a scrambled app, "" for others; see model.Decoder.
 func (s *Service) Scramble(app uint8) string {
 	if c := s.catalogue.Load(); c != nil && c.apps[app] != nil {
-		for _, l := range c.apps[app].lists {
-			if l != nil {
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				return l.cfg.Scramble
-			}
-		}
+		return c.apps[app].secret
 	}
 	return ""
 }

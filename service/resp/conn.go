@@ -37,7 +37,9 @@ func (c *conn) serve() {
 		switch {
 		case err == nil:
 			c.acquire()
-			c.handle(command)
+			if c.trusted() {
+				c.handle(command)
+			}
 			if len(c.work.out) < flushAt {
 				continue
 			}
@@ -90,15 +92,21 @@ func (c *conn) fail(code int, text string) {
 	c.work.out = appendError(c.work.out, fmt.Sprintf("SHARDID %d %s", code, text))
 }
 
+// trusted says whether the client's certificate still is; otherwise the connection ends.
+func (c *conn) trusted() bool {
+	if c.check == nil {
+		return true
+	}
+	err := c.check()
+	if err != nil {
+		c.fail(-7, err.Error())
+		c.quit = true
+	}
+	return err == nil
+}
+
 // handle answers one command.
 func (c *conn) handle(command [][]byte) {
-	if c.check != nil {
-		if err := c.check(); err != nil {
-			c.fail(-7, err.Error())
-			c.quit = true
-			return
-		}
-	}
 	args := command[1:]
 	out := &c.work.out
 	switch name := upper(command[0]); string(name) {
