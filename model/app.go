@@ -57,7 +57,7 @@ func WrapAdvice(app uint8, name string) string {
 const narrowBelow = 10_000_000
 
 // Narrow says whether so few indices are left to a list that none may be lost for
-// convenience: it is filled only when somebody uses it, and little at a time.
+// convenience: it is filled only when it is used, and little at a time.
 func Narrow(left int64) bool { return left < narrowBelow }
 
 // LastIndex is the highest index of the list that may be allocated under the
@@ -142,8 +142,8 @@ type ListConfig struct {
 	Limit       Limit
 	// Scramble is the secret that IDs are scrambled with; "" leaves them as they are.
 	Scramble string
-	// History is that of the list whose high-water mark covers MaxID; "" none does.
-	History string
+	// Life is that of the list whose high-water mark covers MaxID; "" none does.
+	Life string
 	// Doubt is how many indices above MaxID may have been handed out although the
 	// database, which went back in time, does not know; see Counter.
 	Doubt int64

@@ -76,8 +76,8 @@ type Evidence struct {
 	Life string
 }
 
-// Timeline says what a database knows about its own past, by its own clock.
-type Timeline struct {
+// ServerTimes are what a database keeps about its servers, by its own clock.
+type ServerTimes struct {
 	Since  time.Time // when the present server was noted
 	Beat   time.Time // latest heartbeat
 	Oldest time.Time // no jump reaches further than one from a copy of that time; zero for none
@@ -86,13 +86,13 @@ type Timeline struct {
 }
 
 // Behind says whether the database lacks something that a process has seen in it.
-func (t Timeline) Behind(seen Timeline) bool {
+func (t ServerTimes) Behind(seen ServerTimes) bool {
 	return t.Since.Before(seen.Since) || t.Since.Equal(seen.Since) && t.Beat.Before(seen.Beat) || t.lacks(seen)
 }
 
 // lacks says whether numbers were jumped over, as a process has seen, that the database
 // does not know of.
-func (t Timeline) lacks(seen Timeline) bool {
+func (t ServerTimes) lacks(seen ServerTimes) bool {
 	return !seen.Oldest.IsZero() && (t.Since.Before(seen.Since) || t.Oldest.IsZero() || seen.Oldest.Before(t.Oldest))
 }
 
@@ -107,11 +107,11 @@ type Gap struct {
 	Again bool
 }
 
-// Note is the timeline after another life of the server was noted at now, and the gap
-// that is left. same says that the server is the one that wrote last and has restarted.
+// Note returns the times to store when another life of the server is noted at now, and
+// the gap that is left. same says that the server is the one that wrote last and has restarted.
 // A jump that the database does not know of went further than one from its own
 // heartbeat would, so that the gap has to begin where that one's did.
-func (t Timeline) Note(seen Timeline, now time.Time, same bool) (Timeline, Gap) {
+func (t ServerTimes) Note(seen ServerTimes, now time.Time, same bool) (ServerTimes, Gap) {
 	gap := Gap{Known: t.Beat, Now: now, Slack: 2 * MaxClockApart, Rows: true}
 	if same {
 		gap.Slack = sameClock
@@ -128,7 +128,7 @@ func (t Timeline) Note(seen Timeline, now time.Time, same bool) (Timeline, Gap) 
 	if from.Before(t.JumpFrom) {
 		from = t.JumpFrom
 	}
-	return Timeline{Since: now, Beat: now, Oldest: oldest, JumpFrom: from}, gap
+	return ServerTimes{Since: now, Beat: now, Oldest: oldest, JumpFrom: from}, gap
 }
 
 // earlier returns the earlier of two times; a zero time counts as none.

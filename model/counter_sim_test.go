@@ -42,7 +42,7 @@ type copyOfDB struct {
 	row    model.Counter
 	server string // that the deployment's row names
 	opened period // of the mutant storedBase of business numbers
-	model.Timeline
+	model.ServerTimes
 }
 
 // simWitness is a Redis: it forgets when it restarts, and it may be swapped.
@@ -72,7 +72,7 @@ type counterWorld struct {
 	present   bool        // there is a witness
 	away      time.Time   // the witness does not answer until then
 	answered  time.Time   // when it answered last
-	seen      model.Timeline
+	seen      model.ServerTimes
 	met       bool      // the database has answered since the witness was swapped
 	deaf      time.Time // no heartbeat is sent until then
 
@@ -88,7 +88,7 @@ type counterWorld struct {
 func newCounterWorld(seed uint64, m counterMutant) *counterWorld {
 	w := &counterWorld{mutant: m, rng: rand.New(rand.NewPCG(seed, 7)), now: noon, rate: 100, server: "s0"}
 	w.present, w.skewed = seed%2 == 0, seed%3 == 0
-	w.db = copyOfDB{row: model.Counter{Rate: w.rate}, server: "s0", Timeline: model.Timeline{Since: noon, Beat: noon}}
+	w.db = copyOfDB{row: model.Counter{Rate: w.rate}, server: "s0", ServerTimes: model.ServerTimes{Since: noon, Beat: noon}}
 	w.witness = simWitness{life: w.newLife(), beat: noon}
 	w.answered, w.met = noon, true
 	return w
@@ -216,7 +216,7 @@ func (w *counterWorld) note() bool {
 	}
 	seen := w.seen
 	if w.mutant == memoryless {
-		seen = model.Timeline{}
+		seen = model.ServerTimes{}
 	}
 	next, gap := w.db.Note(seen, w.clock(), machine(w.db.server) == machine(w.server))
 	if w.mutant == noHeartbeat {
@@ -230,7 +230,7 @@ func (w *counterWorld) note() bool {
 	if !fresh {
 		w.db.row.Life = ""
 	}
-	w.db.server, w.db.Timeline = w.server, next
+	w.db.server, w.db.ServerTimes = w.server, next
 	return true
 }
 
@@ -238,7 +238,7 @@ func (w *counterWorld) take() {
 	if w.db.server != w.server && !w.note() {
 		return
 	}
-	w.met, w.seen = true, w.db.Timeline
+	w.met, w.seen = true, w.db.ServerTimes
 	known := model.Evidence{}
 	if w.present {
 		switch {

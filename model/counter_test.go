@@ -119,7 +119,7 @@ func TestDoubt(t *testing.T) {
 		before   int64
 		jumpFrom time.Time
 		same     bool
-		seen     model.Timeline
+		seen     model.ServerTimes
 		want     int64
 	}{
 		"since the heartbeat, and clocks differ": {beat: ago(20), want: 2*100*30 + 1},
@@ -132,11 +132,11 @@ func TestDoubt(t *testing.T) {
 		"or more":                                {beat: ago(-11), want: model.UnknownDoubt},
 		"four years":                             {beat: ago(4 * 365 * 86400), want: model.UnknownDoubt},
 		"a jump that the copy does not know": {
-			beat: ago(20), at: ago(15), before: 500, seen: model.Timeline{Since: ago(10), Oldest: ago(60)}, want: 2*100*70 + 1,
+			beat: ago(20), at: ago(15), before: 500, seen: model.ServerTimes{Since: ago(10), Oldest: ago(60)}, want: 2*100*70 + 1,
 		},
 	} {
-		timeline := model.Timeline{Since: ago(1000), Beat: c.beat, JumpFrom: c.jumpFrom}
-		next, gap := timeline.Note(c.seen, noon, c.same)
+		times := model.ServerTimes{Since: ago(1000), Beat: c.beat, JumpFrom: c.jumpFrom}
+		next, gap := times.Note(c.seen, noon, c.same)
 		check.Equal(t, gap.Doubt(100, c.at, c.before), c.want, name)
 		wait := 24 * time.Second
 		if c.same {
@@ -145,7 +145,7 @@ func TestDoubt(t *testing.T) {
 		if got := next.JumpFrom.Sub(noon); got != wait || !next.Since.Equal(noon) || !next.Beat.Equal(noon) {
 			t.Errorf("%s: a wait of %v, then %+v", name, got, next)
 		}
-		if behind := timeline.Behind(next); !behind {
+		if behind := times.Behind(next); !behind {
 			t.Errorf("%s: the copy is not behind what was noted", name)
 		}
 	}

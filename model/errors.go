@@ -96,12 +96,12 @@ var (
 	// ErrAppExists: the app has been provisioned before.
 	ErrAppExists = errors.New("app is already provisioned")
 
-	// ErrHistoryChanged: the store's history is not the one that was named; the
+	// ErrLifeChanged: the list is in another life than the one that was named; the
 	// segment must be dropped.
-	ErrHistoryChanged = errors.New("history changed")
+	ErrLifeChanged = errors.New("the list began another life")
 	// ErrHistoryHidden: the store does not tell its history, so nothing it holds
 	// can be trusted.
-	ErrHistoryHidden = errors.New("history cannot be read")
+	ErrHistoryHidden = errors.New("replication ID cannot be read")
 	// ErrNotAboveHighWater: a segment starts at or below an index pushed before;
 	// it must be dropped.
 	ErrNotAboveHighWater = errors.New("segment is not above the high-water mark")

@@ -16,9 +16,9 @@ type NodeStart struct {
 	// NowSecond is the caller's clock, Unix seconds. A worker ID is used again
 	// only if the stored mark of its last user lies before it.
 	NowSecond int64
-	// MarkSecond is up to which Unix second the start may issue before it marks
+	// UsedUntil is up to which Unix second the start may issue before it marks
 	// again.
-	MarkSecond int64
+	UsedUntil int64
 	// Place is what the start holds in a registry of worker IDs; nil without one. A
 	// place keeps its worker ID from start to start.
 	Place *NodePlace

@@ -44,7 +44,7 @@ type AllocState struct {
 	Key         ListKey
 	Step        int64 // smallest segment, in indices
 	CurrentStep int64 // length of the last segment; 0 before the first
-	LastMaxID   int64 // what max_id was then, before somebody lowered it, if that happened
+	LastMaxID   int64 // what max_id was then, before it was lowered by hand, if it was
 	Limit       Limit
 }
 
@@ -55,10 +55,10 @@ type AllocRequest struct {
 	// the row: the list's high-water mark and what this process has seen. The
 	// segment starts above it, so a row that went back in time repeats nothing.
 	Floor int64
-	// History is the list's in the store of lists, and Mark its high-water mark there;
-	// 0 means that nothing was pushed in that history. See Counter.Settle.
-	History string
-	Mark    int64
+	// Life is the list's in the store of lists, and Mark its high-water mark there;
+	// 0 means that nothing was pushed in that life. See Counter.Settle.
+	Life string
+	Mark int64
 	// Grow says that the last segment was used up by callers, and did not
 	// vanish with a store, so that a longer one is due.
 	Grow bool
@@ -81,7 +81,7 @@ type Allocation struct {
 }
 
 func (s AllocState) evidence(req AllocRequest) Evidence {
-	return Evidence{Floor: max(req.Floor, s.LastMaxID), Mark: req.Mark, Life: req.History}
+	return Evidence{Floor: max(req.Floor, s.LastMaxID), Mark: req.Mark, Life: req.Life}
 }
 
 // Next chooses the next segment, and the state to store before it is used. It must

@@ -76,7 +76,7 @@ prepare "$new" new
 rounds=${COUNT:-6}
 for round in $(seq "$rounds"); do
 	echo "round $round of $rounds" >&2
-	# Whoever is second finds a warmer machine, so they take turns in that too.
+	# The second finds a warmer machine, so they take turns in that too.
 	if [ $((round % 2)) = 1 ]; then
 		measure old "$@"
 		measure new "$@"

@@ -160,7 +160,7 @@ func (c *cli) workersFree() *cobra.Command {
 	var address string
 	cmd := &cobra.Command{
 		Use:   "free --id N --confirm IP:PORT",
-		Short: "Take a worker ID from an address that is gone for good, once its bounds have passed",
+		Short: "Take a worker ID from an address that will not come back, once its bounds have passed",
 		Example: `  shardid workers                                   # expired ones can be freed
   shardid workers free --id 5 --confirm 10.0.0.7:8080`,
 		Args: cobra.NoArgs,

@@ -18,7 +18,7 @@ import (
 
 // How many lines about rows that cannot be used there are at once, those of an app, and
 // how often one more. The rows are read every other minute, and up to twice a second
-// while somebody asks for an app that does not exist.
+// while a client asks for an app that does not exist.
 const (
 	badRowLines = 64
 	badRowEvery = 10 * time.Second
@@ -70,7 +70,7 @@ func (b *badRows) tell(err error) {
 }
 
 // toggleFor is how long a signal changes the level: long enough to look at something,
-// and nobody has to remember it.
+// and no one has to remember it.
 const toggleFor = 10 * time.Minute
 
 // logLevel is the level of the log. It goes back to the configured one by itself.

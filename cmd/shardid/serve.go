@@ -142,7 +142,7 @@ const (
 )
 
 // notify tells systemd, for a unit of Type=notify, how far the process is. Without
-// systemd it does nothing. That it could not be told stops nobody: systemd then
+// systemd it does nothing. A failure to tell it stops nothing: systemd then
 // ends the start by its own timeout, and the log says why.
 func notify(ctx context.Context, log *slog.Logger, state string) {
 	socket := os.Getenv("NOTIFY_SOCKET")

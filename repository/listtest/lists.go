@@ -13,11 +13,11 @@ func aKey() model.ListKey { return model.ListKey{App: 255, Shard: 63} }
 
 func testUnknown(t *testing.T, s Store) {
 	st := State(t, s, aKey())
-	if st.History == "" || st.Len != 0 || st.HighWater != 0 || st.Purged != 0 {
+	if st.Life == "" || st.Len != 0 || st.HighWater != 0 || st.Purged != 0 {
 		t.Errorf("state of an unknown list: %+v", st)
 	}
 	p := Pop(t, s, aKey(), 10)
-	if p.History != st.History || len(p.Indices) != 0 || p.Len != 0 || p.Purged != 0 {
+	if p.Life != st.Life || len(p.Indices) != 0 || p.Len != 0 || p.Purged != 0 {
 		t.Errorf("pop of an unknown list: %+v, state %+v", p, st)
 	}
 }
@@ -27,7 +27,7 @@ func testOrder(t *testing.T, s Store) {
 	Fill(t, s, aKey(), 11, 15)
 	p := Pop(t, s, aKey(), 1)
 	Expect(t, p.Indices, 1, 1)
-	if st := State(t, s, aKey()); st.Len != 14 || p.Len != 14 || st.HighWater != 15 || st.History != p.History {
+	if st := State(t, s, aKey()); st.Len != 14 || p.Len != 14 || st.HighWater != 15 || st.Life != p.Life {
 		t.Errorf("after 1 of 15: %+v, popped %+v", st, p)
 	}
 	Expect(t, Pop(t, s, aKey(), 11).Indices, 2, 12)
@@ -71,12 +71,12 @@ func testCap(t *testing.T, s Store) {
 	Expect(t, Pop(t, s, aKey(), 100).Indices, 201, 300)
 }
 
-func testHistory(t *testing.T, s Store) {
-	stale := State(t, s, aKey()).History + "0"
+func testLife(t *testing.T, s Store) {
+	stale := State(t, s, aKey()).Life + "0"
 	err := s.Push(t.Context(), []model.PushRequest{
-		{Key: aKey(), History: stale, Segment: model.Segment{First: 1, Last: 9}, Cap: unlimited},
+		{Key: aKey(), Life: stale, Segment: model.Segment{First: 1, Last: 9}, Cap: unlimited},
 	})[0]
-	wantErr(t, err, model.ErrHistoryChanged)
+	wantErr(t, err, model.ErrLifeChanged)
 	if st := State(t, s, aKey()); st.Len != 0 || st.HighWater != 0 {
 		t.Errorf("a refused push changed the list: %+v", st)
 	}
@@ -107,7 +107,7 @@ func testMark(t *testing.T, s Store) {
 	other := model.ListKey{App: 7, Shard: 7}
 	mark := func(index int64) {
 		t.Helper()
-		reqs := []model.MarkRequest{{Key: aKey(), History: State(t, s, aKey()).History, Index: index}, {Key: other, History: State(t, s, other).History, Index: index}}
+		reqs := []model.MarkRequest{{Key: aKey(), Life: State(t, s, aKey()).Life, Index: index}, {Key: other, Life: State(t, s, other).Life, Index: index}}
 		for _, err := range s.Mark(t.Context(), reqs) {
 			wantErr(t, err, nil)
 		}
@@ -117,7 +117,7 @@ func testMark(t *testing.T, s Store) {
 	mark(10)
 	check.Equal(t, State(t, s, aKey()), before, "state")
 	mark(model.MaxIndex)
-	if st := State(t, s, aKey()); st.HighWater != model.MaxIndex || st.Len != 10 || st.History != before.History {
+	if st := State(t, s, aKey()); st.HighWater != model.MaxIndex || st.Len != 10 || st.Life != before.Life {
 		t.Errorf("state %+v", st)
 	}
 	if st := State(t, s, other); st.HighWater != model.MaxIndex || st.Len != 0 {
@@ -127,11 +127,11 @@ func testMark(t *testing.T, s Store) {
 	Expect(t, Pop(t, s, aKey(), 20).Indices, 1, 10)
 }
 
-func testMarkOfAnotherHistory(t *testing.T, s Store) {
+func testMarkOfAnotherLife(t *testing.T, s Store) {
 	Fill(t, s, aKey(), 1, 10)
 	st := State(t, s, aKey())
-	errs := s.Mark(t.Context(), []model.MarkRequest{{Key: aKey(), History: st.History + "0", Index: 500}, {Key: aKey(), History: st.History, Index: 20}})
-	wantErr(t, errs[0], model.ErrHistoryChanged)
+	errs := s.Mark(t.Context(), []model.MarkRequest{{Key: aKey(), Life: st.Life + "0", Index: 500}, {Key: aKey(), Life: st.Life, Index: 20}})
+	wantErr(t, errs[0], model.ErrLifeChanged)
 	wantErr(t, errs[1], nil)
 	if got := State(t, s, aKey()).HighWater; got != 20 {
 		t.Errorf("high water %d, want 20", got)
@@ -215,7 +215,7 @@ func fillAll(t *testing.T, s Store, keys []model.ListKey, segment func(i int) mo
 		if st.Err != nil {
 			t.Fatal(st.Err)
 		}
-		reqs[i] = model.PushRequest{Key: keys[i], History: st.History, Segment: segment(i), Cap: unlimited}
+		reqs[i] = model.PushRequest{Key: keys[i], Life: st.Life, Segment: segment(i), Cap: unlimited}
 	}
 	return s.Push(t.Context(), reqs)
 }
@@ -253,11 +253,11 @@ func testManyPushes(t *testing.T, s Store) {
 		}
 	}
 	// The same list twice in one call: the second is judged after the first.
-	h := State(t, s, aKey()).History
+	h := State(t, s, aKey()).Life
 	errs := s.Push(t.Context(), []model.PushRequest{
-		{Key: aKey(), History: h, Segment: model.Segment{First: 1, Last: 10}, Cap: 5},
-		{Key: aKey(), History: h, Segment: model.Segment{First: 10, Last: 20}, Cap: unlimited},
-		{Key: aKey(), History: h, Segment: model.Segment{First: 11, Last: 20}, Cap: 5},
+		{Key: aKey(), Life: h, Segment: model.Segment{First: 1, Last: 10}, Cap: 5},
+		{Key: aKey(), Life: h, Segment: model.Segment{First: 10, Last: 20}, Cap: unlimited},
+		{Key: aKey(), Life: h, Segment: model.Segment{First: 11, Last: 20}, Cap: 5},
 	})
 	wantErr(t, errs[0], nil)
 	wantErr(t, errs[1], model.ErrNotAboveHighWater)

@@ -47,11 +47,11 @@ func contract() []subtest {
 		{"a batch of 10 000", testBatch},
 		{"n out of range", testBadN},
 		{"a full list refuses", testCap},
-		{"another history refuses", testHistory},
+		{"another life refuses", testLife},
 		{"segments only go up", testHighWater},
 		{"malformed segments", testMalformed},
 		{"a mark is raised without indices", testMark},
-		{"marks of another history are refused", testMarkOfAnotherHistory},
+		{"marks of another life are refused", testMarkOfAnotherLife},
 		{"a probe is a state", testProbe},
 		{"delete keeps the high-water mark", testDelete},
 		{"a segment of 25 000", testLong},
@@ -113,7 +113,7 @@ func Expect(t testing.TB, got []int64, first, last int64) {
 func push(t testing.TB, s Store, key model.ListKey, first, last, limit int64) error {
 	t.Helper()
 	return s.Push(t.Context(), []model.PushRequest{{
-		Key: key, History: State(t, s, key).History,
+		Key: key, Life: State(t, s, key).Life,
 		Segment: model.Segment{First: first, Last: last}, Cap: limit,
 	}})[0]
 }

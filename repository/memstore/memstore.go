@@ -2,7 +2,7 @@
 // process, for a service of one replica that needs no Redis.
 //
 // A list is a queue of segments, so memory grows with the segments held and not
-// with their length. All is lost with a process that does not Drain; the history, a random name
+// with their length. All is lost with a process that does not Drain; the life, a random name
 // per Store, tells that to the allocator. No I/O.
 package memstore
 
@@ -23,7 +23,7 @@ const maxPop = 10_000
 // Store holds lists and locks. It never waits, so contexts are not looked at.
 // Safe for concurrent use.
 type Store struct {
-	history string
+	life string
 
 	mu    sync.Mutex
 	lists map[model.ListKey]*list
@@ -37,12 +37,12 @@ type list struct {
 	highWater int64 // highest index ever pushed
 }
 
-// New returns an empty store with a history of its own.
+// New returns an empty store with a life of its own.
 func New() *Store {
 	return &Store{
-		history: rand.Text(),
-		lists:   make(map[model.ListKey]*list),
-		locks:   make(locks),
+		life:  rand.Text(),
+		lists: make(map[model.ListKey]*list),
+		locks: make(locks),
 	}
 }
 
@@ -56,7 +56,7 @@ func (s *Store) Pop(_ context.Context, key model.ListKey, n int) (model.Popped, 
 	defer s.mu.Unlock()
 	l := s.list(key)
 	indices := l.pop(int64(n))
-	return model.Popped{History: s.history, Indices: indices, Len: l.len}, nil
+	return model.Popped{Life: s.life, Indices: indices, Len: l.len}, nil
 }
 
 func (l *list) pop(n int64) []int64 {
@@ -86,7 +86,7 @@ func (s *Store) State(_ context.Context, keys []model.ListKey) []model.ListState
 	defer s.mu.Unlock()
 	states := make([]model.ListState, len(keys))
 	for i, key := range keys {
-		states[i].History = s.history
+		states[i].Life = s.life
 		if l := s.lists[key]; l != nil {
 			states[i].Len, states[i].HighWater = l.len, l.highWater
 		}
@@ -99,7 +99,7 @@ func (s *Store) Probe(ctx context.Context, keys []model.ListKey) []model.ListSta
 	return s.State(ctx, keys)
 }
 
-// Push appends segments and answers in order: nil, model.ErrHistoryChanged,
+// Push appends segments and answers in order: nil, model.ErrLifeChanged,
 // model.ErrNotAboveHighWater, model.ErrListFull, or a *model.StoreError wrapping
 // model.ErrInvalidArgument.
 func (s *Store) Push(_ context.Context, reqs []model.PushRequest) []error {
@@ -119,8 +119,8 @@ func (s *Store) push(r model.PushRequest) error {
 	}
 	l := s.list(r.Key)
 	switch {
-	case r.History != s.history:
-		return model.ErrHistoryChanged
+	case r.Life != s.life:
+		return model.ErrLifeChanged
 	case seg.First <= l.highWater:
 		return model.ErrNotAboveHighWater
 	case l.len >= r.Cap:
@@ -133,14 +133,14 @@ func (s *Store) push(r model.PushRequest) error {
 }
 
 // Mark raises high-water marks that are lower than asked for, and answers in order:
-// nil or model.ErrHistoryChanged.
+// nil or model.ErrLifeChanged.
 func (s *Store) Mark(_ context.Context, reqs []model.MarkRequest) []error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	errs := make([]error, len(reqs))
 	for i, r := range reqs {
-		if r.History != s.history {
-			errs[i] = model.ErrHistoryChanged
+		if r.Life != s.life {
+			errs[i] = model.ErrLifeChanged
 			continue
 		}
 		l := s.list(r.Key)
@@ -182,7 +182,7 @@ func (s *Store) Restore(left []model.Leftover) error {
 	defer s.mu.Unlock()
 	var failed error
 	for _, l := range left {
-		failed = cmp.Or(failed, s.push(model.PushRequest{Key: l.Key, History: s.history, Segment: l.Segment, Cap: math.MaxInt64}))
+		failed = cmp.Or(failed, s.push(model.PushRequest{Key: l.Key, Life: s.life, Segment: l.Segment, Cap: math.MaxInt64}))
 	}
 	return failed
 }

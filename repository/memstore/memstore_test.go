@@ -24,8 +24,8 @@ func TestContract(t *testing.T) {
 func TestEachStoreHasItsHistory(t *testing.T) {
 	key := model.ListKey{App: 1}
 	a, b := listtest.State(t, memstore.New(), key), listtest.State(t, memstore.New(), key)
-	if a.History == b.History || len(a.History) < 20 {
-		t.Errorf("histories %q and %q", a.History, b.History)
+	if a.Life == b.Life || len(a.Life) < 20 {
+		t.Errorf("lives %q and %q", a.Life, b.Life)
 	}
 }
 

@@ -108,7 +108,7 @@ func fill(b *testing.B, s *redisstore.Store, keys []model.ListKey, n int64) {
 	b.Helper()
 	reqs := make([]model.PushRequest, len(keys))
 	for i, st := range s.State(b.Context(), keys) {
-		reqs[i] = model.PushRequest{Key: keys[i], History: st.History, Cap: 1 << 40,
+		reqs[i] = model.PushRequest{Key: keys[i], Life: st.Life, Cap: 1 << 40,
 			Segment: model.Segment{First: st.HighWater + 1, Last: st.HighWater + n}}
 	}
 	for _, err := range s.Push(b.Context(), reqs) {

@@ -1,4 +1,4 @@
--- Probes that scripts may run here and that the history can be read.
+-- Probes that scripts may run here and that the replication ID can be read.
 --   KEYS     none
 --   ARGV[1]  see prelude.lua
 --   returns  "standalone", "cluster" or "unknown"

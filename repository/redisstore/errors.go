@@ -99,7 +99,7 @@ type known struct {
 }
 
 // replyAdvice lists the replies of Redis and Sentinel, special ones first: the
-// text of a hidden history may hold NOPERM, that of a script error any code.
+// text of a hidden replication ID may hold NOPERM, that of a script error any code.
 func replyAdvice() []known {
 	return []known{
 		{[]string{"HISTORYHIDDEN"}, "scripts must be able to read master_replid from INFO replication, or IDs could repeat after a failover: " +

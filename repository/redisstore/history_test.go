@@ -89,8 +89,8 @@ func TestPushForLostHistory(t *testing.T) {
 	server.Kill()
 	server.Restart()
 	check.Eventually(t, "push after the restart", func() error {
-		if err := s.Push(t.Context(), []model.PushRequest{req})[0]; !errors.Is(err, model.ErrHistoryChanged) {
-			return errors.Join(errors.New("want ErrHistoryChanged"), err)
+		if err := s.Push(t.Context(), []model.PushRequest{req})[0]; !errors.Is(err, model.ErrLifeChanged) {
+			return errors.Join(errors.New("want ErrLifeChanged"), err)
 		}
 		return nil
 	})
@@ -183,7 +183,7 @@ func TestListsOfUnknownOrigin(t *testing.T) {
 				default:
 					// Allocated for the list that was lost, it may be below what
 					// another one has held since.
-					check.Is(t, s.Push(t.Context(), []model.PushRequest{req})[0], model.ErrHistoryChanged)
+					check.Is(t, s.Push(t.Context(), []model.PushRequest{req})[0], model.ErrLifeChanged)
 					listtest.Fill(t, s, key(), 1011, 1020)
 					listtest.Expect(t, listtest.Pop(t, s, key(), 100).Indices, 1011, 1020)
 				}
@@ -240,8 +240,8 @@ func TestForeignKeys(t *testing.T) {
 			}
 			wantAdvice(t, popErr(t, s), test.word)
 			errs := s.Push(t.Context(), []model.PushRequest{
-				{Key: key(), History: states[1].History, Segment: model.Segment{First: 1, Last: 9}, Cap: 9},
-				{Key: other, History: states[1].History, Segment: model.Segment{First: 1, Last: 9}, Cap: 9},
+				{Key: key(), Life: states[1].Life, Segment: model.Segment{First: 1, Last: 9}, Cap: 9},
+				{Key: other, Life: states[1].Life, Segment: model.Segment{First: 1, Last: 9}, Cap: 9},
 			})
 			wantAdvice(t, errs[0], test.word)
 			if errs[1] != nil {
@@ -296,7 +296,7 @@ func TestAnOpenSlotStopsNoList(t *testing.T) {
 				}
 				first := max(next, st.HighWater+1)
 				next = first + 3000
-				return s.Push(t.Context(), []model.PushRequest{{Key: key(), History: st.History, Segment: model.Segment{First: first, Last: next - 1}, Cap: 1 << 40}})[0]
+				return s.Push(t.Context(), []model.PushRequest{{Key: key(), Life: st.Life, Segment: model.Segment{First: first, Last: next - 1}, Cap: 1 << 40}})[0]
 			}
 			pop := func() error {
 				p, err := s.Pop(t.Context(), key(), 1000)

@@ -19,12 +19,12 @@ import (
 
 func TestDecodePopped(t *testing.T) {
 	good := map[string]model.Popped{
-		"abc 0 0 0":               {History: "abc"},
-		"abc 7 0 0":               {History: "abc", Purged: 7},
-		"abc 0 12 0 1 2 5":        {History: "abc", Len: 12, Indices: []int64{1, 2, 5}},
-		"a 0 0 0 562949953421311": {History: "a", Indices: []int64{model.MaxIndex}},
-		"abc 0 12 3 7":            {History: "abc", Len: 12, Indices: []int64{7, 8, 9, 10}},
-		"a 0 0 1 562949953421310": {History: "a", Indices: []int64{model.MaxIndex - 1, model.MaxIndex}},
+		"abc 0 0 0":               {Life: "abc"},
+		"abc 7 0 0":               {Life: "abc", Purged: 7},
+		"abc 0 12 0 1 2 5":        {Life: "abc", Len: 12, Indices: []int64{1, 2, 5}},
+		"a 0 0 0 562949953421311": {Life: "a", Indices: []int64{model.MaxIndex}},
+		"abc 0 12 3 7":            {Life: "abc", Len: 12, Indices: []int64{7, 8, 9, 10}},
+		"a 0 0 1 562949953421310": {Life: "a", Indices: []int64{model.MaxIndex - 1, model.MaxIndex}},
 	}
 	for reply, want := range good {
 		got, err := decodePopped(reply)
@@ -44,8 +44,8 @@ func TestDecodePopped(t *testing.T) {
 func TestDecodeStates(t *testing.T) {
 	states := make([]model.ListState, 3)
 	check.Must(t, decodeStates("abc 1 2 3\n!WRONGTYPE no list\nd 0 0 0", states))
-	if states[0] != (model.ListState{History: "abc", Len: 1, HighWater: 2, Purged: 3}) || states[1].Err == nil ||
-		states[2] != (model.ListState{History: "d"}) {
+	if states[0] != (model.ListState{Life: "abc", Len: 1, HighWater: 2, Purged: 3}) || states[1].Err == nil ||
+		states[2] != (model.ListState{Life: "d"}) {
 		t.Errorf("%+v", states)
 	}
 	for _, reply := range []string{"", "a", "a 1 2 3", "a 1 2 3\na 1 2 3\na 1 2", "a 1 2 3\na 1 2 3\na 1 2 3 4", "a 1 2 3\na 1 2 3\na x 2 3", "a 1 2 3\na 1 2 3\n1 2 3"} {
@@ -182,7 +182,7 @@ func TestPushesTakeTurns(t *testing.T) {
 	check.Must(t, err)
 	defer s.Close()
 	push := func(ctx context.Context) error {
-		return s.Push(ctx, []model.PushRequest{{History: "h", Segment: model.Segment{First: 1, Last: 9000}, Cap: 1}})[0]
+		return s.Push(ctx, []model.PushRequest{{Life: "h", Segment: model.Segment{First: 1, Last: 9000}, Cap: 1}})[0]
 	}
 	for range cap(s.pushing) { // somebody else's
 		s.pushing <- struct{}{}
@@ -222,7 +222,7 @@ func TestPreludeJudgesHistory(t *testing.T) {
 		if strings.HasPrefix(name, "opted") {
 			fallback = c.want
 		}
-		got, err := client.Eval(t.Context(), stub+newScript("prelude").text+"\nreturn history", nil, "d "+fallback, c.info).Text()
+		got, err := client.Eval(t.Context(), stub+newScript("prelude").text+"\nreturn replid", nil, "d "+fallback, c.info).Text()
 		if err != nil {
 			got = err.Error()
 		}

@@ -166,8 +166,8 @@ func (f *fields) number() int64 {
 // decodePopped reads what pop.lua returns.
 func decodePopped(reply string) (model.Popped, error) {
 	f := fields{rest: reply}
-	// A clone, as the history is kept and the reply may be long.
-	p := model.Popped{History: strings.Clone(f.word()), Purged: f.number(), Len: f.number()}
+	// A clone, as the life is kept and the reply may be long.
+	p := model.Popped{Life: strings.Clone(f.word()), Purged: f.number(), Len: f.number()}
 	more := f.number()
 	if f.rest != "" && !f.bad {
 		p.Indices = make([]int64, 0, strings.Count(f.rest, " ")+1)
@@ -202,7 +202,7 @@ func decodeStates(reply string, states []model.ListState) error {
 			continue
 		}
 		f := fields{rest: line}
-		states[i] = model.ListState{History: strings.Clone(f.word()), Len: f.number(), HighWater: f.number(), Purged: f.number()}
+		states[i] = model.ListState{Life: strings.Clone(f.word()), Len: f.number(), HighWater: f.number(), Purged: f.number()}
 		if f.bad || f.rest != "" {
 			states[i] = model.ListState{Err: explain("state", fmt.Errorf("%w: state line %.80q", errMalformed, line))}
 		}

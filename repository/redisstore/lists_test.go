@@ -134,8 +134,8 @@ func TestAPieceIsRefused(t *testing.T) {
 		happens []any
 		want    error
 	}{
-		"the meta hash is lost": {[]any{"DEL", metaName}, model.ErrHistoryChanged},
-		"another history":       {[]any{"HSET", metaName, "h", "8371b4fb1155b71f4a04d3e1bc3e18c4a990aeeb"}, model.ErrHistoryChanged},
+		"the meta hash is lost": {[]any{"DEL", metaName}, model.ErrLifeChanged},
+		"another history":       {[]any{"HSET", metaName, "h", "8371b4fb1155b71f4a04d3e1bc3e18c4a990aeeb"}, model.ErrLifeChanged},
 		"another push":          {[]any{"HSET", metaName, "w", longest}, model.ErrNotAboveHighWater},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestAPieceIsRefused(t *testing.T) {
 				t.Fatalf("push: %v, want %v", err, test.want)
 			}
 			st := listtest.State(t, s, key())
-			if st.Len >= longest || errors.Is(test.want, model.ErrHistoryChanged) && st.Len > 0 {
+			if st.Len >= longest || errors.Is(test.want, model.ErrLifeChanged) && st.Len > 0 {
 				t.Errorf("%+v: pieces came after the refusal", st)
 			}
 		})
@@ -220,7 +220,7 @@ func TestTwoDeploymentsOnOneRedis(t *testing.T) {
 	server := testserver.Redis(t)
 	one, two := of(t, server, "one"), of(t, server, "two")
 	listtest.Fill(t, one, key(), 1, 1000)
-	request := model.PushRequest{Key: key(), History: listtest.State(t, one, key()).History, Segment: model.Segment{First: 5000, Last: 5999}, Cap: 9999}
+	request := model.PushRequest{Key: key(), Life: listtest.State(t, one, key()).Life, Segment: model.Segment{First: 5000, Last: 5999}, Cap: 9999}
 	refuse := func() {
 		t.Helper()
 		before := do(t, server.Client(), "HGETALL", metaName)
@@ -229,7 +229,7 @@ func TestTwoDeploymentsOnOneRedis(t *testing.T) {
 			two.State(t.Context(), []model.ListKey{key()})[0].Err,
 			two.Probe(t.Context(), []model.ListKey{key()})[0].Err,
 			two.Push(t.Context(), []model.PushRequest{request})[0],
-			two.Mark(t.Context(), []model.MarkRequest{{Key: key(), History: request.History, Index: 5000}})[0],
+			two.Mark(t.Context(), []model.MarkRequest{{Key: key(), Life: request.Life, Index: 5000}})[0],
 			two.Delete(t.Context(), []model.ListKey{key()}),
 		} {
 			wantAdvice(t, err, "deployment one", "this one, two", "redis.db", "shardid confirm --deployment")
@@ -287,8 +287,8 @@ func old(t *testing.T, c redis.UniversalClient, script string, args ...any) stri
 func TestBesideVersionOne(t *testing.T) {
 	server := testserver.Redis(t)
 	s, c := of(t, server, "ours"), server.Client()
-	history := func() string { return strings.Fields(old(t, c, "state"))[0] }
-	if got := old(t, c, "push", history(), 1, 100, 1000); got != "ok" {
+	life := func() string { return strings.Fields(old(t, c, "state"))[0] }
+	if got := old(t, c, "push", life(), 1, 100, 1000); got != "ok" {
 		t.Fatal(got)
 	}
 	listtest.Expect(t, listtest.Pop(t, s, key(), 10).Indices, 1, 10) // taken over, not purged
@@ -297,20 +297,20 @@ func TestBesideVersionOne(t *testing.T) {
 		t.Errorf("popped %q", got)
 	}
 	listtest.Fill(t, s, key(), 101, 200)
-	check.Equal(t, old(t, c, "push", history(), 150, 250, 1000), "highwater")
-	if st := listtest.State(t, s, key()); st.History != history() || st.Len != 180 {
-		t.Errorf("state %+v, history %s", st, history())
+	check.Equal(t, old(t, c, "push", life(), 150, 250, 1000), "highwater")
+	if st := listtest.State(t, s, key()); st.Life != life() || st.Len != 180 {
+		t.Errorf("state %+v, life %s", st, life())
 	}
 	restartSaved(t, server)
 	check.Eventually(t, "the restart", func() error { return s.Check(t.Context()) })
 	if got := old(t, c, "pop", 10); !strings.Contains(got, " 180 0 0") {
 		t.Errorf("popped %q", got)
 	}
-	if st := listtest.State(t, s, key()); st.History != history() || st.Len != 0 || st.HighWater != 200 {
+	if st := listtest.State(t, s, key()); st.Life != life() || st.Len != 0 || st.HighWater != 200 {
 		t.Errorf("state %+v", st)
 	}
 	do(t, c, "DEL", metaName) // an old replica makes a new hash, which names no deployment
-	check.Equal(t, old(t, c, "push", history(), 201, 300, 1000), "ok")
+	check.Equal(t, old(t, c, "push", life(), 201, 300, 1000), "ok")
 	listtest.Expect(t, listtest.Pop(t, s, key(), 500).Indices, 201, 300)
 }
 

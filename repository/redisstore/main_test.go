@@ -53,7 +53,7 @@ func openAt(t testing.TB, addrs ...string) *redisstore.Store {
 
 func request(t testing.TB, s *redisstore.Store, first, last int64) model.PushRequest {
 	t.Helper()
-	return model.PushRequest{Key: key(), History: listtest.State(t, s, key()).History,
+	return model.PushRequest{Key: key(), Life: listtest.State(t, s, key()).Life,
 		Segment: model.Segment{First: first, Last: last}, Cap: 1 << 40}
 }
 

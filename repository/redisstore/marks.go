@@ -10,7 +10,7 @@ import (
 
 // Marks remembers how far the deployment's counters in the database have come. In
 // each call, life names a time in which the server has forgotten nothing and was in use
-// without a break; marks of an earlier history are dropped. All calls may be repeated.
+// without a break; marks of an earlier life are dropped. All calls may be repeated.
 // Safe for concurrent use.
 type Marks struct{ store *Store }
 

@@ -1,5 +1,5 @@
 -- Keeps the marks of a deployment's counters, one hash for all of them.
---   KEYS[1]  hash: h history and e since when it is kept, in µs; c when it was in use
+--   KEYS[1]  hash: h replication ID and e since when it is kept, in µs; c when it was in use
 --            last, Unix ms by this server's clock; and for each counter its mark, 19
 --            digits with leading zeros, so that they compare as texts: numbers here
 --            have 53 bits
@@ -17,10 +17,10 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local fresh = time[1] .. string.format('%06d', time[2])
 local m = redis.call('HMGET', key, 'h', 'e', 'c', counter)
 local e, c, mark = m[2], m[3], m[4] or '0'
-if m[1] ~= history or not e then
+if m[1] ~= replid or not e then
   e, c, mark = fresh, nil, '0'
   redis.call('UNLINK', key)
-  redis.call('HSET', key, 'e', e, 'h', history)
+  redis.call('HSET', key, 'e', e, 'h', replid)
 end
 local age = math.max(now - (c or 0), 0)
 if most ~= '' then
@@ -33,4 +33,4 @@ end
 if value ~= '' and value > mark then
   redis.call('HSET', key, counter, value)
 end
-return history .. '-' .. e .. ' ' .. string.format('%.0f', age) .. ' ' .. mark
+return replid .. '-' .. e .. ' ' .. string.format('%.0f', age) .. ' ' .. mark

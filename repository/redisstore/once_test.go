@@ -151,7 +151,7 @@ func someRequests(t *testing.T, s *redisstore.Store, n int) []model.PushRequest 
 		if st.Err != nil {
 			t.Fatal(st.Err)
 		}
-		reqs[i] = model.PushRequest{Key: keys[i], History: st.History, Cap: 100,
+		reqs[i] = model.PushRequest{Key: keys[i], Life: st.Life, Cap: 100,
 			Segment: model.Segment{First: st.HighWater + 1, Last: st.HighWater + 10}}
 	}
 	return reqs

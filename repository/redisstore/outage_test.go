@@ -63,7 +63,7 @@ func TestRecoversAfterRestart(t *testing.T) {
 	for range 50 { // more than the pools hold
 		wantAdvice(t, popErr(t, s), "pop")
 	}
-	wantAdvice(t, s.Push(t.Context(), []model.PushRequest{{Key: key(), History: "h", Segment: model.Segment{First: 11, Last: 20}, Cap: 99}})[0], "push")
+	wantAdvice(t, s.Push(t.Context(), []model.PushRequest{{Key: key(), Life: "h", Segment: model.Segment{First: 11, Last: 20}, Cap: 99}})[0], "push")
 	server.Restart()
 	took := eventually(t, "recover", func() error {
 		return errors.Join(s.Check(t.Context()), popErr(t, s))
@@ -195,7 +195,7 @@ func TestSweepOfSilentServerEnds(t *testing.T) {
 	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{l.Addr().String()}, ReadTimeout: 100 * time.Millisecond})
 	reqs := make([]model.PushRequest, 200)
 	for i := range reqs {
-		reqs[i] = model.PushRequest{Key: key(), History: "h", Segment: model.Segment{First: 1, Last: pieceLen}, Cap: 1}
+		reqs[i] = model.PushRequest{Key: key(), Life: "h", Segment: model.Segment{First: 1, Last: pieceLen}, Cap: 1}
 	}
 	start := time.Now()
 	states, pushes := s.State(t.Context(), make([]model.ListKey, 16_384)), s.Push(t.Context(), reqs)
@@ -240,7 +240,7 @@ func TestMasterGoneForGood(t *testing.T) {
 		if st.Err != nil {
 			return st.Err
 		}
-		return s.Push(t.Context(), []model.PushRequest{{Key: k, History: st.History,
+		return s.Push(t.Context(), []model.PushRequest{{Key: k, Life: st.Life,
 			Segment: model.Segment{First: st.HighWater + 1, Last: st.HighWater + 10}, Cap: 1000}})[0]
 	})
 	if took > 5*time.Second {

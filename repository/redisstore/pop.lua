@@ -2,7 +2,7 @@
 --   KEYS[1]  meta hash of the list
 --   ARGV[1]  see prelude.lua
 --   ARGV[2]  how many, at most
---   returns  "<history> <purged> <left> <more> <index> <index> ..."; no index: list
+--   returns  "<life> <purged> <left> <more> <index> <index> ..."; no index: list
 --            is empty; more: that many follow the one index given, without a gap
 --   errors   see prelude.lua
 --

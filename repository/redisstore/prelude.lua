@@ -1,7 +1,7 @@
--- Shared by all scripts but unlock. It leaves `history`, the timeline this server
--- is on, own() and guard(), and ends the script when one cannot be trusted.
---   ARGV[1]  "<deployment> <history>": ID of the deployment, '' while it is not known,
---            which refuses; history to assume when the server hides its own, '' refuses
+-- Shared by all scripts but unlock. It leaves `replid`, the server's replication
+-- ID, own() and guard(), and ends the script when the server cannot be trusted.
+--   ARGV[1]  "<deployment> <replication ID>": ID of the deployment, '' while it is not known,
+--            which refuses; replication ID to assume when the server hides its own, '' refuses
 --   errors   HISTORYHIDDEN, READONLY, NODEPLOYMENT; and by guard FOREIGN, TRYAGAIN
 --
 -- A script on a list declares only the key of its meta hash. The list, whose name is
@@ -14,27 +14,27 @@ if deployment == '' then
   return redis.error_reply('NODEPLOYMENT the ID of the deployment is not known yet')
 end
 local info = redis.pcall('INFO', 'replication')
-local history
+local replid
 if type(info) == 'string' then
-  -- A writable replica would accept pops under the history of its master.
+  -- A writable replica would accept pops under the replication ID of its master.
   if string.find(info, 'role:slave', 1, true) then
     return redis.error_reply('READONLY this server is a replica')
   end
   local _, at = string.find(info, 'master_replid:', 1, true)
-  history = at and string.match(info, '^%x+', at + 1)
+  replid = at and string.match(info, '^%x+', at + 1)
   -- A server without the second ID does not keep the first as Redis does: Dragonfly's
   -- outlives a return to older data.
   if not string.find(info, 'master_replid2:', 1, true) then
-    history = nil
+    replid = nil
   end
 end
 -- Servers that only imitate the field fill it with zeros.
-if not history or not string.find(history, '[^0]') then
+if not replid or not string.find(replid, '[^0]') then
   if fallback == '' then
     local why = type(info) == 'table' and info.err or 'INFO replication has no master_replid and master_replid2 as those of Redis and Valkey (docs/stores.md)'
     return redis.error_reply('HISTORYHIDDEN ' .. why)
   end
-  history = fallback
+  replid = fallback
 end
 
 -- own ends the script when the hash belongs to another deployment. A hash of version
@@ -55,7 +55,7 @@ end
 -- length is the number of indices in the list. When the cluster moves the slot away
 -- and the list is not here any more, or is empty, it can only be filled on the other
 -- node. Then the meta hash goes, so that the next call is sent there and starts a
--- new history of the list.
+-- new life of the list.
 local function length(list, meta)
   local n = redis.pcall('LLEN', list)
   if type(n) == 'number' then
@@ -68,11 +68,11 @@ local function length(list, meta)
   error(n.err, 0)
 end
 
--- guard drops what another timeline left in the list; it returns the list's
--- high-water mark (a string), the number of indices dropped, the list's own history:
--- the server's, and since when it is kept without loss, and where our run begins (see
--- push.lua; false when that is not known). So a list whose meta hash was deleted has
--- another history too, and a push that was under way, perhaps below what was popped
+-- guard drops what another life left in the list; it returns the list's high-water
+-- mark (a string), the number of indices dropped, the list's life: the replication ID
+-- and since when the list is kept without loss, and where our run begins (see push.lua;
+-- false when that is not known). So a list whose meta hash was deleted begins another
+-- life too, and a push that was under way, perhaps below what was popped
 -- since, is refused.
 --
 -- The list goes first and h is written last: should the script die in between,
@@ -81,17 +81,17 @@ local function guard(list, meta)
   local m = redis.call('HMGET', meta, 'h', 'w', 'e', 'd', 'r')
   local w, e = m[2], m[3]
   own(meta, m[4])
-  if m[1] == history and w and e then
-    return w, 0, history .. '-' .. e, m[5]
+  if m[1] == replid and w and e then
+    return w, 0, replid .. '-' .. e, m[5]
   end
   local purged = length(list, meta)
   if purged > 0 then
     redis.call('UNLINK', list)
   end
-  if m[1] ~= history or not e or purged > 0 then
+  if m[1] ~= replid or not e or purged > 0 then
     local now = redis.call('TIME')
     e = now[1] .. string.format('%06d', now[2])
-    redis.call('HSET', meta, 'e', e, 'h', history)
+    redis.call('HSET', meta, 'e', e, 'h', replid)
   end
-  return w or '0', purged, history .. '-' .. e, m[5]
+  return w or '0', purged, replid .. '-' .. e, m[5]
 end

@@ -40,8 +40,8 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	errs := make([]error, len(reqs))
 	var todo []piece
 	for i, r := range reqs {
-		if seg := r.Segment; seg.First < 1 || seg.Last < seg.First || seg.Last > model.MaxIndex || r.History == "" {
-			errs[i] = explain("push", fmt.Errorf("%w: segment %d…%d of list %s, history %q", model.ErrInvalidArgument, seg.First, seg.Last, r.Key, r.History))
+		if seg := r.Segment; seg.First < 1 || seg.Last < seg.First || seg.Last > model.MaxIndex || r.Life == "" {
+			errs[i] = explain("push", fmt.Errorf("%w: segment %d…%d of list %s, life %q", model.ErrInvalidArgument, seg.First, seg.Last, r.Key, r.Life))
 			continue
 		}
 		todo = append(todo, pieceAt(r, i, 0))
@@ -52,7 +52,7 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 		calls := make([]call, len(batch))
 		for i, p := range batch {
 			r := reqs[p.req] // the cap is raised by the pieces that are already there
-			calls[i] = call{[]string{metaKey(r.Key)}, []any{s.self(), r.History, p.First, p.Last, r.Cap + p.offset}}
+			calls[i] = call{[]string{metaKey(r.Key)}, []any{s.self(), r.Life, p.First, p.Last, r.Cap + p.offset}}
 		}
 		results := s.pushInTurn(ctx, calls)
 		for i, p := range batch {
@@ -121,7 +121,7 @@ func (s *Store) asked(ctx context.Context, err error) (node *redis.Client) {
 
 // pushAsking pushes through the node that ASK has named. The other one has executed
 // nothing for sure, so this is still the only attempt; and where the slot's list has
-// another history by now, the script refuses.
+// another life by now, the script refuses.
 func (s *Store) pushAsking(ctx context.Context, node *redis.Client, in call) result {
 	pipe := node.Pipeline()
 	_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "asking")) // only queues
@@ -135,11 +135,11 @@ func (s *Store) pushAsking(ctx context.Context, node *redis.Client, in call) res
 }
 
 // Mark raises high-water marks that are lower than asked for, and answers in order:
-// nil, model.ErrHistoryChanged, or a *model.StoreError. It may be repeated.
+// nil, model.ErrLifeChanged, or a *model.StoreError. It may be repeated.
 func (s *Store) Mark(ctx context.Context, reqs []model.MarkRequest) []error {
 	calls := make([]call, len(reqs))
 	for i, r := range reqs {
-		calls[i] = call{[]string{metaKey(r.Key)}, []any{s.self(), r.History, r.Index + 1, r.Index, math.MaxInt64}}
+		calls[i] = call{[]string{metaKey(r.Key)}, []any{s.self(), r.Life, r.Index + 1, r.Index, math.MaxInt64}}
 	}
 	errs := make([]error, len(reqs))
 	for i, r := range s.push.runParts(ctx, s.reader, calls) {
@@ -173,8 +173,8 @@ func (s *Store) pushError(r result) error {
 	switch r.reply {
 	case "ok":
 		return nil
-	case "history":
-		return model.ErrHistoryChanged
+	case "life":
+		return model.ErrLifeChanged
 	case "highwater":
 		return model.ErrNotAboveHighWater
 	case "full":

@@ -2,18 +2,18 @@
 -- the high-water mark is raised to last.
 --   KEYS[1]  meta hash of the list
 --   ARGV[1]  see prelude.lua
---   ARGV[2]  history for which the segment was allocated
+--   ARGV[2]  life for which the segment was allocated
 --   ARGV[3]  first index
 --   ARGV[4]  last index
 --   ARGV[5]  cap: a list that holds this many is not pushed to
---   returns  "ok", or why nothing was done: "history", "highwater", "full"
+--   returns  "ok", or why nothing was done: "life", "highwater", "full"
 --   errors   see prelude.lua
 
 local meta, list = KEYS[1], listOf(KEYS[1])
 local first, last = tonumber(ARGV[3]), tonumber(ARGV[4])
 local w, _, life, run = guard(list, meta)
 if life ~= ARGV[2] then
-  return 'history'
+  return 'life'
 end
 if first <= tonumber(w) then
   return 'highwater'

@@ -142,7 +142,7 @@ func (f facts) findings() []model.Finding {
 		judge      func() (value string, level model.Level, why string)
 	}{
 		{"product", "Redis or Valkey", f.product},
-		{"history (master_replid)", "readable", f.history},
+		{"replication ID (master_replid)", "readable", f.replicationID},
 		{"role", "master", f.role},
 		{"version", "6.2 or newer", f.version},
 		{"maxmemory-policy", "noeviction", f.eviction},
@@ -185,14 +185,14 @@ func (f facts) kind() string {
 	return "Redis"
 }
 
-// history is judged as scripts see it: that is what guards a pop.
-func (f facts) history() (string, model.Level, string) {
+// replicationID is judged as scripts see it: that is what guards a pop.
+func (f facts) replicationID() (string, model.Level, string) {
 	switch {
 	case f.hidden():
 		return "hidden", model.LevelUnsafe, "what an old snapshot or a lagging replica brought back cannot be told from what is current, so no ID is served: " +
 			"let scripts read INFO replication (ACL SETUSER <user> +info), and connect to Redis itself instead of a proxy"
 	case f.unsafe:
-		return "redis.unsafe_no_history", model.LevelUnsafe, "IDs repeat when a server that hides its history loses what it held: remove redis.unsafe_no_history where the history can be read"
+		return "redis.unsafe_no_history", model.LevelUnsafe, "IDs repeat when a server that hides its replication ID loses what it held: remove redis.unsafe_no_history where the replication ID can be read"
 	}
 	return "readable", model.LevelOK, ""
 }
@@ -258,12 +258,12 @@ func (f facts) readOnly() (string, model.Level, string) {
 	case value == "yes":
 		return value, model.LevelOK, ""
 	case f.hidden() || f.unsafe:
-		return value, model.LevelUnsafe, "with the history hidden scripts cannot tell a replica from a master, and a pop from either gives the same IDs: CONFIG SET replica-read-only yes"
+		return value, model.LevelUnsafe, "with the replication ID hidden scripts cannot tell a replica from a master, and a pop from either gives the same IDs: CONFIG SET replica-read-only yes"
 	}
 	return value, model.LevelWarn, "our scripts refuse a replica, but others could change lists on one: CONFIG SET replica-read-only yes, here and on each replica"
 }
 
-// persistence is never wrong: a restart is a new history, whose lists are
+// persistence is never wrong: a restart is a new replication ID, whose lists are
 // dropped anyway.
 func (f facts) persistence() (string, model.Level, string) {
 	aof := map[string]string{"0": "AOF off", "1": "AOF on"}[f.info["aof_enabled"]]
@@ -282,7 +282,7 @@ func (f facts) persistence() (string, model.Level, string) {
 }
 
 // activeActive finds KeyDB's; Redis Enterprise does not show INFO to scripts, so
-// its history is hidden.
+// its replication ID is hidden.
 func (f facts) activeActive() (string, model.Level, string) {
 	switch {
 	case f.info["role"] == "active-replica" || f.config["active-replica"] == "yes" || f.config["multi-master"] == "yes":

@@ -48,7 +48,7 @@ func wantLevels(t *testing.T, found map[string]model.Finding, except map[string]
 	}
 }
 
-const historySetting = "history (master_replid)"
+const historySetting = "replication ID (master_replid)"
 
 func TestSettings(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -193,7 +193,7 @@ func wantAll(t *testing.T, s *redisstore.Store, words ...string) {
 	t.Helper()
 	wantAdvice(t, popErr(t, s), words...)
 	wantAdvice(t, s.State(t.Context(), []model.ListKey{key()})[0].Err, words...)
-	err := s.Push(t.Context(), []model.PushRequest{{Key: key(), History: "h", Segment: model.Segment{First: 1, Last: 1}, Cap: 1}})[0]
+	err := s.Push(t.Context(), []model.PushRequest{{Key: key(), Life: "h", Segment: model.Segment{First: 1, Last: 1}, Cap: 1}})[0]
 	wantAdvice(t, err, words...)
 	wantAdvice(t, s.Check(t.Context()), words...)
 	for _, err := range []error{err, popErr(t, s)} {
@@ -226,12 +226,12 @@ func TestHiddenHistory(t *testing.T) {
 	do(t, server.Client(), "ACL", "SETUSER", "bob", "on", ">"+secret, "~*", "+@all", "-info")
 	o := redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Username: "bob", Password: secret}
 	s := open(t, o)
-	wantAll(t, s, "history cannot be read", "+info")
+	wantAll(t, s, "replication ID cannot be read", "+info")
 	check.Is(t, popErr(t, s), model.ErrHistoryHidden)
 	o.UnsafeNoHistory = true
 	unsafe := open(t, o)
 	listtest.Fill(t, unsafe, key(), 1, 10)
-	if p := listtest.Pop(t, unsafe, key(), 4); !strings.HasPrefix(p.History, "unsafe-no-history-") || p.Len != 6 {
+	if p := listtest.Pop(t, unsafe, key(), 4); !strings.HasPrefix(p.Life, "unsafe-no-history-") || p.Len != 6 {
 		t.Errorf("popped %+v", p)
 	}
 	// Once the history can be read, what was filled without it is not trusted.

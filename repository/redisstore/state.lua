@@ -3,7 +3,7 @@
 --   ARGV[1]  see prelude.lua
 --   ARGV[2]  '1': also write to each meta hash, so that a server that takes no
 --            writes, because it is full or else, says so now
---   returns  a line for each list: "<history> <length> <w> <purged>", or "!<error>"
+--   returns  a line for each list: "<life> <length> <w> <purged>", or "!<error>"
 --            when this list could not be asked
 --   errors   see prelude.lua
 

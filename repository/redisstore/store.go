@@ -6,12 +6,12 @@
 //
 // A pop never returns an index twice, even when the server restarts from an old
 // RDB or AOF file or an out-of-date replica is promoted. Each of these events
-// gives the server a new master_replid, its history. Beside each list a hash
-// holds the history for which the list is valid, and every script compares the
-// two before it serves: what another timeline left behind is dropped, which
-// costs a gap. A server whose history cannot be read is refused.
+// gives the server a new replication ID, master_replid. Beside each list a hash
+// holds the replication ID for which the list is valid, and every script compares the
+// two before it serves: what another life left behind is dropped, which
+// costs a gap. A server whose replication ID cannot be read is refused.
 //
-// Worker IDs are bound to the history in the same way, see Workers.
+// Worker IDs are bound to it in the same way, see Workers.
 //
 // # Two clients
 //
@@ -24,7 +24,7 @@
 // # Keys
 //
 //	id.gen.idList_<app>_<shard>                    list of indices, oldest left
-//	id.gen.meta_{id.gen.idList_<app>_<shard>}      hash: h history, w highest index pushed,
+//	id.gen.meta_{id.gen.idList_<app>_<shard>}      hash: h replication ID, w highest index pushed,
 //	                                               e since when it is kept, in µs,
 //	                                               r where the run begins that ends at w,
 //	                                               d ID of the deployment
@@ -62,7 +62,7 @@ import (
 // for concurrent use.
 type Store struct {
 	mode     string
-	fallback string // history to assume when the server hides its own; "" refuses
+	fallback string // replication ID to assume when the server hides its own; "" refuses
 	// first is the first argument of all scripts but unlock, see prelude.lua.
 	first atomic.Pointer[string]
 
@@ -77,7 +77,7 @@ type Store struct {
 	pop, state, push, remove, marks, check, unlock script
 }
 
-// unsafeHistory is the history of every server under Options.UnsafeNoHistory.
+// unsafeHistory is the replication ID of every server under Options.UnsafeNoHistory.
 const unsafeHistory = "unsafe-no-history"
 
 // New validates the options and connects to nothing. Errors:
@@ -161,7 +161,7 @@ func topologyMayHaveChanged(err error) bool {
 var errMode = errors.New("wrong redis.mode")
 
 // Check says whether IDs could be served now: each master is reachable, has
-// loaded its data, runs our scripts and tells its history; a cluster serves all
+// loaded its data, runs our scripts and tells its replication ID; a cluster serves all
 // its slots. It writes nothing. The error wraps model.ErrPartlyAway while a cluster
 // serves some of its slots.
 func (s *Store) Check(ctx context.Context) error {
@@ -259,7 +259,7 @@ func (s *Store) tryLock(ctx context.Context, names []string, got []bool, token s
 		_ = pipe.Process(ctx, cmds[i]) // only queues
 	}
 	// Exec's own error is that of the first command that has one, most often
-	// the nil of a lock held by somebody else.
+	// the nil of a lock that another process holds.
 	_, execErr := pipe.Exec(ctx)
 	for i, cmd := range cmds {
 		switch err := cmd.Err(); {

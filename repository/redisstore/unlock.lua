@@ -1,4 +1,4 @@
--- Frees a lock unless somebody else holds it by now.
+-- Frees a lock unless another holder has it by now.
 --   KEYS[1]  lock
 --   ARGV[1]  token of the caller
 --   returns  "1" freed, "0" not held under this token

@@ -14,12 +14,12 @@
 
 local token, identity, address = ARGV[2], ARGV[3], ARGV[4]
 
--- Another timeline, or a hash that was lost: what held then says nothing now.
+-- Another replication ID, or a hash that was lost: what held then says nothing now.
 -- The leases go first: should the script die in between, the next one drops again.
 if not since then
   redis.call('UNLINK', unpack(KEYS, 2))
   since = time[1] .. string.format('%06d', time[2])
-  redis.call('HSET', KEYS[1], 'e', since, 'h', history)
+  redis.call('HSET', KEYS[1], 'e', since, 'h', replid)
 end
 
 local registry = kept[4]

@@ -6,7 +6,7 @@
 --   ARGV[3]  token
 --   ARGV[4]  worker ID
 --   ARGV[5]  the bound that the same identity starts after
---   ARGV[6]  the bound that anybody else starts after, not below it
+--   ARGV[6]  the bound that others start after, not below it
 --   returns  "released" or "lost"
 --   errors   see prelude.lua and workers.lua
 
@@ -15,7 +15,7 @@ if life() ~= ARGV[2] or redis.call('GET', KEYS[2]) ~= ARGV[3] then
 end
 local e = entry(redis.call('HGET', KEYS[1], ARGV[4]))
 e.reserved, e.expires, e.reported, e.seen = ARGV[5], ARGV[6], 0, now
--- The bound is lower than before, and right as long as nobody renews: so the
+-- The bound is lower than before, and right as long as none renews: so the
 -- lease goes first.
 redis.call('UNLINK', KEYS[2])
 store(ARGV[4], e)

@@ -51,7 +51,7 @@ type WorkersOptions struct {
 //
 // A lease is a key that expires, with the token of its holder as value. The
 // bounds of all worker IDs, who had them last, and its report are in one hash,
-// for ever; it also tells for which history of the server the leases are valid.
+// for ever; it also tells for which replication ID of the server the leases are valid.
 // On any other they are all dropped, as an old snapshot or a lagging replica
 // brought them back: the holders lose them, and may get them back above what
 // they reserved. The bounds are kept then; they may be too old, which the lease's
@@ -130,7 +130,7 @@ func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, er
 		return model.Lease{}, w.store.fail(op, err)
 	}
 	if !held {
-		return model.Lease{}, fmt.Errorf("redis: %w: worker ID %d of %s ran out, was taken over, or Redis has another history since",
+		return model.Lease{}, fmt.Errorf("redis: %w: worker ID %d of %s ran out, was taken over, or Redis has another replication ID since",
 			model.ErrLeaseLost, lease.WorkerID, w.o.Name)
 	}
 	return lease, nil

@@ -15,13 +15,13 @@ if seen > replicas then
   replicas = seen
   redis.call('HSET', KEYS[1], 'r', replicas)
 end
-local since = kept[1] == history and kept[2]
+local since = kept[1] == replid and kept[2]
 
--- life is what a lease is bound to: the server's history, and since when the
+-- life is what a lease is bound to: the replication ID, and since when the
 -- hash is kept, so that leases do not outlive a hash that was deleted. Without
 -- since no lease counts.
 local function life()
-  return since and history .. '-' .. since
+  return since and replid .. '-' .. since
 end
 
 local function ms(n)

@@ -263,7 +263,7 @@ func TestWorkerAcksByThemselves(t *testing.T) {
 		})
 	}
 	info("state=online")
-	lease := soon(t, w, owner(0)) // the first replica makes another history
+	lease := soon(t, w, owner(0)) // the first replica makes another replication ID
 	check.Eventually(t, "renew", func() error { _, err := w.Renew(t.Context(), lease); return err })
 	check.Equal(t, do(t, master.Client(), "HGET", workersName, "r"), "1", "replicas were seen")
 	replica.Pause()
@@ -427,7 +427,7 @@ func TestWorkersEmptied(t *testing.T) {
 	wantLost(t, w, lease)
 }
 
-// wantDropped wants that the lease does not count on the present timeline, which
+// wantDropped wants that the lease does not count in the present life, which
 // is younger than it, and that the bounds which are known do.
 func wantDropped(t *testing.T, w *redisstore.Workers, lease model.Lease, expires int64) {
 	t.Helper()
@@ -495,7 +495,7 @@ func TestWorkersFailOver(t *testing.T) {
 }
 
 // TestWorkersHashLost: without its hash a lease is not worth more than one of
-// another history.
+// another life.
 func TestWorkersHashLost(t *testing.T) {
 	server := testserver.SharedRedis(t)
 	for name, damage := range map[string][]any{

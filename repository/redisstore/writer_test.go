@@ -52,7 +52,7 @@ func (w *writers) step() {
 	case 0:
 		st := listtest.State(w.t, w.store, key())
 		w.counter = max(w.counter, st.HighWater)
-		w.ours = append(w.ours, model.PushRequest{Key: key(), History: st.History, Segment: w.allocate(), Cap: 1000})
+		w.ours = append(w.ours, model.PushRequest{Key: key(), Life: st.Life, Segment: w.allocate(), Cap: 1000})
 	case 1:
 		if len(w.ours) > 0 {
 			w.store.Push(w.t.Context(), w.ours[:1])

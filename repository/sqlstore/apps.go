@@ -56,7 +56,7 @@ func (r allocRow) config() (model.ListConfig, error) {
 		Key: key, AppName: r.AppName, MaxID: r.MaxID, Step: r.Step,
 		CurrentStep: max(r.CurrentStep, r.Step),
 		Limit:       model.Limit{MaxID: r.MaxLimitID, Policy: policy},
-		History:     r.ListHistory, Doubt: r.Counter.Doubt,
+		Life:        r.ListHistory, Doubt: r.Counter.Doubt,
 	}, nil
 }
 

@@ -69,7 +69,7 @@ type moment struct {
 // seen holds what this process last read of the row; a row that has less went back.
 type seen struct {
 	mu        sync.Mutex
-	timeline  model.Timeline
+	times     model.ServerTimes
 	changedAt time.Time // when a change was met that is not noted yet; zero without one
 	witness   time.Time // when the witness answered last; the start before that
 }
@@ -192,8 +192,8 @@ func (r deploymentRow) recorded() model.Server {
 	return server
 }
 
-func (r deploymentRow) timeline() model.Timeline {
-	return model.Timeline{Since: atMilli(r.Since), Beat: atMilli(r.BeatAt), Oldest: atMilli(r.OldestCopy), JumpFrom: atMilli(r.JumpFrom)}
+func (r deploymentRow) times() model.ServerTimes {
+	return model.ServerTimes{Since: atMilli(r.Since), Beat: atMilli(r.BeatAt), Oldest: atMilli(r.OldestCopy), JumpFrom: atMilli(r.JumpFrom)}
 }
 
 // changed says whether the row was written by another life of the server, or says less
@@ -208,10 +208,10 @@ func (s *Store) changed(m moment) bool {
 	}
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	if !m.server.BootedAt.IsZero() && m.timeline().Behind(s.seen.timeline) {
+	if !m.server.BootedAt.IsZero() && m.times().Behind(s.seen.times) {
 		return true
 	}
-	s.seen.timeline, s.seen.changedAt = m.timeline(), time.Time{}
+	s.seen.times, s.seen.changedAt = m.times(), time.Time{}
 	return false
 }
 
@@ -231,7 +231,7 @@ func (s *Store) noteServer(ctx context.Context) error {
 		}
 		noted = m
 		if m.Server == "" { // the first server ever
-			return storeServer(tx, m, model.Timeline{Since: m.now, Beat: m.now}, s.opts)
+			return storeServer(tx, m, model.ServerTimes{Since: m.now, Beat: m.now}, s.opts)
 		}
 		if m.apart != nil {
 			return m.apart
@@ -240,7 +240,7 @@ func (s *Store) noteServer(ctx context.Context) error {
 			return err
 		}
 		s.seen.mu.Lock()
-		next, gap := m.timeline().Note(s.seen.timeline, m.now, m.recorded().ID == m.server.ID)
+		next, gap := m.times().Note(s.seen.times, m.now, m.recorded().ID == m.server.ID)
 		s.seen.mu.Unlock()
 		if err := s.doubt(tx, m, gap, vouched); err != nil {
 			return err
@@ -257,7 +257,7 @@ func (s *Store) noteServer(ctx context.Context) error {
 }
 
 // storeServer makes the row that of the server that holds it.
-func storeServer(tx *gorm.DB, m moment, t model.Timeline, opts Options) error {
+func storeServer(tx *gorm.DB, m moment, t model.ServerTimes, opts Options) error {
 	return tx.Exec("UPDATE "+deploymentTable+" SET server = ?, booted_at = ?, since = ?, beat_at = ?, oldest_copy = ?, jump_from = ?, list_rate = ?, tag_rate = ?",
 		m.server.ID, max(0, m.server.BootedAt.Unix()), t.Since.UnixMilli(), t.Beat.UnixMilli(), max(0, t.Oldest.UnixMilli()), max(0, t.JumpFrom.UnixMilli()),
 		max(m.ListRate, opts.ListRate), max(m.TagRate, opts.TagRate)).Error

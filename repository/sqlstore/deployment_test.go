@@ -91,7 +91,7 @@ func ms(d time.Duration) string {
 // would, and gives its first index.
 func takeList(t *testing.T, s *Store, history string, mark int64) model.Allocation {
 	t.Helper()
-	return s.Allocate(t.Context(), []model.AllocRequest{{Key: model.ListKey{App: 1}, History: history, Floor: mark, Mark: mark, MaxStep: 1000}})[0]
+	return s.Allocate(t.Context(), []model.AllocRequest{{Key: model.ListKey{App: 1}, Life: history, Floor: mark, Mark: mark, MaxStep: 1000}})[0]
 }
 
 func TestServerChange(t *testing.T) {
@@ -124,7 +124,7 @@ func TestServerChange(t *testing.T) {
 	// Nobody vouches: the lists are of another history, the witness is in another life.
 	w.lose("r2")
 	s.seen.mu.Lock()
-	s.seen.timeline = model.Timeline{} // as in a process that has just begun
+	s.seen.times = model.ServerTimes{} // as in a process that has just begun
 	s.seen.mu.Unlock()
 	anotherServer(t, s, 20*time.Second)
 	a, b = takeList(t, s, "h2", 500), tag()
@@ -269,7 +269,7 @@ func TestRestartsDoNotAddUp(t *testing.T) {
 	w.lose("r2")
 	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 9500") // a beat is due
 	s.seen.mu.Lock()
-	s.seen.timeline.Beat = s.seen.timeline.Beat.Add(-9500 * time.Millisecond)
+	s.seen.times.Beat = s.seen.times.Beat.Add(-9500 * time.Millisecond)
 	s.seen.mu.Unlock()
 	check.Must(t, s.Beat(t.Context()))
 	if w.marks["t:t"] != 1000 || w.marks["node"] != 1 {
@@ -287,7 +287,7 @@ func TestRestartsDoNotAddUp(t *testing.T) {
 
 func startOf(token string) model.NodeStart {
 	now := time.Now().Unix()
-	return model.NodeStart{Host: "h", Port: "1", Type: model.NodeActual, Token: token, Workers: 1 << 22, NowSecond: now, MarkSecond: now + 7200}
+	return model.NodeStart{Host: "h", Port: "1", Type: model.NodeActual, Token: token, Workers: 1 << 22, NowSecond: now, UsedUntil: now + 7200}
 }
 
 // Starts that a copy of the database lacks keep their worker IDs: by the witness' mark,

@@ -72,8 +72,8 @@ func checkStart(n model.NodeStart) error {
 		return fmt.Errorf("%w: node type %d is neither %d nor %d", model.ErrInvalidArgument, n.Type, model.NodeContainer, model.NodeActual)
 	case n.Place != nil && (n.Place.Registry == "" || len(n.Place.Registry) > maxRegistry):
 		return fmt.Errorf("%w: registry %q needs 1…%d bytes", model.ErrInvalidArgument, n.Place.Registry, maxRegistry)
-	case n.Workers < 1 || n.MarkSecond < 1:
-		return fmt.Errorf("%w: %d workers and a mark of %d s: both must be positive", model.ErrInvalidArgument, n.Workers, n.MarkSecond)
+	case n.Workers < 1 || n.UsedUntil < 1:
+		return fmt.Errorf("%w: %d workers and a mark of %d s: both must be positive", model.ErrInvalidArgument, n.Workers, n.UsedUntil)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error
 	case err != nil:
 		return nodeRow{}, err
 	case found:
-		return row, markNode(tx, row, start.MarkSecond)
+		return row, markNode(tx, row, start.UsedUntil)
 	case m.apart != nil:
 		return nodeRow{}, m.apart
 	}
@@ -253,7 +253,7 @@ func (s *Store) insertNode(tx *gorm.DB, start model.NodeStart, number int64, lea
 	}
 	err := write(tx, "insert", "INSERT INTO "+nodeTable+" (ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED, TOKEN, USED_UNTIL) "+
 		"VALUES (?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?)",
-		id, start.Host, start.Port, start.Type, launchDate(start), start.Token, start.MarkSecond)
+		id, start.Host, start.Port, start.Type, launchDate(start), start.Token, start.UsedUntil)
 	if err != nil {
 		return nodeRow{}, err
 	}
@@ -309,7 +309,7 @@ func recycleNode(tx *gorm.DB, m moment, start model.NodeStart, skip int64) (node
 func takeNode(tx *gorm.DB, old nodeRow, start model.NodeStart) (bool, error) {
 	res := tx.Exec("UPDATE "+nodeTable+" SET HOST_NAME = ?, PORT = ?, TYPE = ?, LAUNCH_DATE = ?, MODIFIED = CURRENT_TIMESTAMP, "+
 		"CREATED = CURRENT_TIMESTAMP, TOKEN = ?, USED_BEFORE = ?, USED_UNTIL = ? WHERE ID = ? AND USED_UNTIL = ? AND COALESCE(TOKEN, '') = ?",
-		start.Host, start.Port, start.Type, launchDate(start), start.Token, old.UsedUntil, max(start.MarkSecond, old.UsedUntil),
+		start.Host, start.Port, start.Type, launchDate(start), start.Token, old.UsedUntil, max(start.UsedUntil, old.UsedUntil),
 		old.ID, old.UsedUntil, old.Token)
 	if res.Error != nil {
 		return false, fmt.Errorf("take over row %d: %w", old.ID, res.Error)

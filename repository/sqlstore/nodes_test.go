@@ -21,7 +21,7 @@ import (
 // nodeStart is a start at second now with room for some worker IDs.
 func nodeStart(token string, workers, now int64) model.NodeStart {
 	return model.NodeStart{Host: "host", Port: "1-1", Type: model.NodeActual, Token: token,
-		Workers: workers, NowSecond: now, MarkSecond: now + 3600}
+		Workers: workers, NowSecond: now, UsedUntil: now + 3600}
 }
 
 // After a failover a worker ID rests for a day: its mark may have been higher.
@@ -59,7 +59,7 @@ func TestRegisterNode(t *testing.T) {
 			t.Errorf("%s, want %s", day, want)
 		}
 		later := nodeStart("t0", 1<<22, now)
-		later.MarkSecond += 50
+		later.UsedUntil += 50
 		register(t, s, later)
 		check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"), now+3650,
 			"the mark that the repeated call believes in")
@@ -165,7 +165,7 @@ func TestRegisterNodeInOnePlaceAtOnce(t *testing.T) {
 		for i := range after {
 			all.Go(func() {
 				start := inPlace("zk a", 7, fmt.Sprint("t", i), now)
-				start.MarkSecond = now + int64(i) // all would begin at now
+				start.UsedUntil = now + int64(i) // all would begin at now
 				node, err := s.RegisterNode(t.Context(), start)
 				if err == nil && node.WorkerID != 1 {
 					err = fmt.Errorf("%+v", node)
@@ -237,7 +237,7 @@ func TestRegisterNodeRefuses(t *testing.T) {
 		for name, change := range map[string]func(*model.NodeStart){
 			"no token": func(n *model.NodeStart) { n.Token = "" }, "long host": func(n *model.NodeStart) { n.Host = strings.Repeat("h", 65) },
 			"long port": func(n *model.NodeStart) { n.Port = strings.Repeat("1", 65) }, "type": func(n *model.NodeStart) { n.Type = 3 },
-			"no workers": func(n *model.NodeStart) { n.Workers = 0 }, "no mark": func(n *model.NodeStart) { n.MarkSecond = 0 },
+			"no workers": func(n *model.NodeStart) { n.Workers = 0 }, "no mark": func(n *model.NodeStart) { n.UsedUntil = 0 },
 		} {
 			bad := nodeStart("a", 5, 1_800_000_000)
 			change(&bad)

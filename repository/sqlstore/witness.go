@@ -65,7 +65,7 @@ func (s *Store) vouched(ctx context.Context, known string) (bool, error) {
 func (s *Store) met() bool {
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	return !s.seen.timeline.Since.IsZero()
+	return !s.seen.times.Since.IsZero()
 }
 
 // beatWitness gives the life of the witness; "" without one that answers.

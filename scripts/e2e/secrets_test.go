@@ -97,7 +97,7 @@ func TestE2ENoSecretIsShown(t *testing.T) {
 			}
 		}
 	}
-	if len(d.lines(`"level":"DEBUG"`)) < 10 || !strings.Contains(seen.String(), "nobody has this token") {
+	if len(d.lines(`"level":"DEBUG"`)) < 10 || !strings.Contains(seen.String(), "this token is not known") {
 		t.Error("the story provoked too little")
 	}
 }

@@ -120,7 +120,7 @@ func startRedisOn(n int, args func(p *process, ports []int) ([]string, error)) (
 }
 
 // isReady checks the process ID too: on a port clash the one who answers is
-// somebody else's server.
+// another program's server.
 func (s *RedisServer) isReady() error {
 	return ask(s.Addr, func(ctx context.Context, c *redis.Client) error {
 		if err := c.Ping(ctx).Err(); err != nil {

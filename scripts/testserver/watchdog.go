@@ -48,7 +48,7 @@ func startWatchdog(dir string) (*watchdog, error) {
 }
 
 // watch names the process to kill at the end; 0 is nothing to kill, so that a
-// process ID used again by somebody else is never hit.
+// process ID used again by another process is never hit.
 func (w *watchdog) watch(pid int) error {
 	if _, err := fmt.Fprintln(w.pipe, pid); err != nil {
 		return fmt.Errorf("tell watchdog: %w", err)

@@ -140,7 +140,7 @@ func (s *ZooKeeperServer) configure(port int, settings []string) error {
 }
 
 // isReady checks the data folder too: on a port clash the one who answers is
-// somebody else's server.
+// another program's server.
 func (s *ZooKeeperServer) isReady() error {
 	conf, err := fourLetters(s.addr, "conf")
 	if err != nil {

@@ -196,7 +196,7 @@ func (g *Guard) find(sum digest) (*Token, error) {
 	return t, nil
 }
 
-var errUnknown = fmt.Errorf("%w: nobody has this token, or it has expired", model.ErrNoToken)
+var errUnknown = fmt.Errorf("%w: this token is not known, or it has expired", model.ErrNoToken)
 
 // bearer is the digest of the token of a request. It does not allocate for one that
 // has a token. Errors: model.ErrNoToken.

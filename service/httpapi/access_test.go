@@ -85,8 +85,8 @@ func accessExchanges() []exchange {
 		all = append(all,
 			exchange{name: mode + ", no token", target: target, status: 401, code: -7, says: "send it in the header Authorization"},
 			exchange{name: mode + ", no token and no parameters", target: strings.TrimSuffix(target, "?appId=1&gatePass=alice"), status: 401, code: -7},
-			exchange{name: mode + ", wrong token", target: target, token: "order", status: 401, code: -7, says: "nobody has this token"},
-			exchange{name: mode + ", of the configuration", target: target, token: "root", status: 401, code: -7, says: "nobody has this token"},
+			exchange{name: mode + ", wrong token", target: target, token: "order", status: 401, code: -7, says: "this token is not known"},
+			exchange{name: mode + ", of the configuration", target: target, token: "root", status: 401, code: -7, says: "this token is not known"},
 			exchange{name: mode + ", token in the query", target: target + "?token=orders&access_token=orders&Authorization=Bearer+orders", status: 401, code: -7},
 			exchange{name: mode + ", another mode's", target: target, token: other, status: 403, code: -7, says: "IDs of the mode " + mode},
 			exchange{name: mode + ", for administration", target: target, token: "boss", status: 403, code: -7, says: "IDs of the mode " + mode},
@@ -99,7 +99,7 @@ func accessExchanges() []exchange {
 			exchange{name: page + ", token of administration", target: page, token: "boss", status: 200},
 			exchange{name: page + ", token of the configuration", target: page, token: "root", status: 200},
 			exchange{name: page + ", no token", target: page, status: 401, code: -7, says: "send it in the header"},
-			exchange{name: page + ", wrong token", target: page, token: "Root", status: 401, code: -7, says: "nobody has this token"},
+			exchange{name: page + ", wrong token", target: page, token: "Root", status: 401, code: -7, says: "this token is not known"},
 			exchange{name: page + ", too fast", target: page, token: "spent", status: 429, code: -12, says: "used up"},
 		)
 	}

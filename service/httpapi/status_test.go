@@ -38,7 +38,7 @@ func fullStatus(context.Context) Status {
 		},
 		UID: &uid.Status{
 			Issued: 10, Mode: "cached", WorkerID: 3, NodeID: 3, RingSize: 65536, RingFill: 40000, Discarded: 1,
-			LastSecond: uid.Second(loaded.Unix()), AheadSeconds: 7, MarkSecond: uid.Second(loaded.Unix() + 3600), RemainingSeconds: 1_000_000_000,
+			LastSecond: uid.Second(loaded.Unix()), AheadSeconds: 7, MarkedUntil: uid.Second(loaded.Unix() + 3600), RemainingSeconds: 1_000_000_000,
 		},
 	}
 }

@@ -25,7 +25,7 @@ func Bounds() [Buckets - 1]time.Duration {
 var bounds = Bounds()
 
 // Histogram counts durations. The zero value is empty and ready. Safe for concurrent
-// use; Observe allocates nothing and waits for nobody.
+// use; Observe allocates nothing and never waits.
 type Histogram struct {
 	counts [Buckets]atomic.Int64
 	sum    atomic.Int64 // nanoseconds

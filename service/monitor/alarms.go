@@ -24,14 +24,14 @@ type Alarm struct {
 	Since   time.Time `json:"since"` // when it was first seen
 }
 
-// Severity is how soon somebody should look.
+// Severity is how soon an operator should look.
 type Severity string
 
 // The severities.
 const (
 	Critical Severity = "critical" // IDs may repeat, or are not issued: now
 	Warning  Severity = "warning"  // that may come: today
-	Info     Severity = "info"     // it is as somebody wanted it, and should be known
+	Info     Severity = "info"     // it is as configured, and should be known
 )
 
 const (
@@ -123,9 +123,9 @@ func (r *rules) indices(q queue.Stats, tags segment.Stats) {
 		"a list gave %d indices for the second time or out of order, and this replica refused them: another program writes to the lists; find it before anything else", q.Repeated)
 	r.when(tags.Repeated > 0, Critical, "ShardidRepeatedSegments",
 		"leaf_alloc gave %d segments for the second time, and this replica refused them: find the second writer of the table", tags.Repeated)
-	lifts, far := r.rose(recently, "lifts", q.Lifts+tags.Lifts), r.rose(recently, "far lifts", q.LiftAlarms)
+	lifts, far := r.rose(recently, "lifts", q.Lifts+tags.Lifts), r.rose(recently, "far lifts", q.FarLifts)
 	r.when(far, Critical, "ShardidDatabaseWentBackFar",
-		"the database went back in time by more than queue.lift_alarm: max_id was lifted (%d times by so much); find out what restored it and what else it lost", q.LiftAlarms)
+		"the database went back in time by more than queue.lift_alarm: max_id was lifted (%d times by so much); find out what restored it and what else it lost", q.FarLifts)
 	r.when(lifts && !far, Warning, "ShardidDatabaseWentBack",
 		"max_id was below what had been handed out and was lifted: the database went back in time; no ID repeats, find out what restored it")
 	r.when(r.rose(recently, "jumps", q.Jumps), Warning, "ShardidIndicesLeftOut",

@@ -61,7 +61,7 @@ func all() []rule {
 		{"tripwire of segments", func(s *Snapshot) { s.Segment.Repeated = 1 }, "ShardidRepeatedSegments", Critical, "leaf_alloc"},
 		{"lift", func(s *Snapshot) { s.Queue.Lifts = 1 }, "ShardidDatabaseWentBack", Warning, "went back in time"},
 		{"lift of a tag", func(s *Snapshot) { s.Segment.Lifts = 1 }, "ShardidDatabaseWentBack", Warning, "went back in time"},
-		{"far lift", func(s *Snapshot) { s.Queue.Lifts, s.Queue.LiftAlarms = 1, 1 }, "ShardidDatabaseWentBackFar", Critical, "queue.lift_alarm"},
+		{"far lift", func(s *Snapshot) { s.Queue.Lifts, s.Queue.FarLifts = 1, 1 }, "ShardidDatabaseWentBackFar", Critical, "queue.lift_alarm"},
 		{"jump", func(s *Snapshot) { s.Queue.Jumps, s.Queue.Jumped = 1, 60_000 }, "ShardidIndicesLeftOut", Warning, "60000 indices"},
 		{"confirmation", func(s *Snapshot) { s.Apps[1].Unconfirmed = 64 }, "ShardidConfirmationNeeded", Critical, "app 7 (users)"},
 		{"limit", func(s *Snapshot) { s.Apps[0].Exhausted, s.Apps[0].Left = 1, 0 }, "ShardidLimitReached", Critical, "app 1 (orders): callers"},

@@ -236,10 +236,10 @@ func (out scrape) queue(s queue.Stats, apps []queue.View) {
 	out.counter("shardid_queue_failed_passes_total",
 		"Passes over up to 64 lists in which one could not be looked at or refilled.", s.FailedPasses)
 	out.counter("shardid_queue_purged_lists_total",
-		"Lists dropped because they were of an earlier history.", s.Purges)
+		"Lists dropped because they were of an earlier life.", s.Purges)
 	out.counter("shardid_queue_lifts_total",
 		"Times max_id was below what had been handed out: the database went back in time.", s.Lifts)
-	out.counter("shardid_queue_lift_alarms_total", "Lifts by more than queue.lift_alarm.", s.LiftAlarms)
+	out.counter("shardid_queue_lift_alarms_total", "Lifts by more than queue.lift_alarm.", s.FarLifts)
 	out.counter("shardid_queue_incarnation_jumps_total",
 		"Times the database server changed and the lists could not tell what was handed out.", s.Jumps)
 	out.counter("shardid_queue_repeated_indices_total",
@@ -249,7 +249,7 @@ func (out scrape) queue(s queue.Stats, apps []queue.View) {
 		"How long a pass took that refills up to 64 lists: lock, state, allocate, push.", s.Passes)
 	for reason, n := range s.Wasted() {
 		out.counter("shardid_queue_wasted_indices_total",
-			"Indices that nobody will get, gaps, by reason; docs/metrics.md explains each.", n, "reason", reason)
+			"Indices that no caller will get, gaps, by reason; docs/metrics.md explains each.", n, "reason", reason)
 	}
 	unconfirmed, wrap := 0, 0.0
 	for _, v := range apps {

@@ -73,7 +73,7 @@ func full() Sources {
 			return queue.Stats{
 				Issued: 1, Pops: 2, Refills: 3, Purged: 5, OverLimit: 6, Repeated: 7, Lifts: 8, Dropped: 9,
 				Discarded: queue.Discarded{History: 21, HighWater: 22, Full: 23, Failed: 24},
-				Purges:    31, LiftAlarms: 32, Jumps: 33, Jumped: 34, Held: 35, Starved: 36, FailedPasses: 37,
+				Purges:    31, FarLifts: 32, Jumps: 33, Jumped: 34, Held: 35, Starved: 36, FailedPasses: 37,
 				Passes: reading(),
 			}, []queue.View{v, unknown}
 		},

@@ -263,7 +263,7 @@ func TestASegmentOfAnotherHistoryIsDropped(t *testing.T) {
 	l.onPush = func(reqs []model.PushRequest) []model.PushRequest {
 		once.Do(func() {
 			for i := range reqs {
-				reqs[i].History = "before the failover"
+				reqs[i].Life = "before the failover"
 			}
 		})
 		return reqs
@@ -389,7 +389,7 @@ func TestARolledBackMaxIDIsLiftedSoon(t *testing.T) {
 		}
 		return err
 	})
-	if s := r.Stats(); s.Lifts == 0 || s.LiftAlarms == 0 {
+	if s := r.Stats(); s.Lifts == 0 || s.FarLifts == 0 {
 		t.Errorf("stats: %+v", s)
 	}
 }
@@ -462,7 +462,7 @@ func TestRestartsOfOneStoreNeverAddUp(t *testing.T) {
 			l.mu.Lock()
 			st := l.Store.State(context.Background(), []model.ListKey{key})[0]
 			l.mu.Unlock()
-			if row.Doubt != 0 || row.Life != st.History || st.HighWater < row.Last {
+			if row.Doubt != 0 || row.Life != st.Life || st.HighWater < row.Last {
 				return fmt.Errorf("list %s: row %+v, store %+v", key, row.Counter, st)
 			}
 			marked[key] = row.Last

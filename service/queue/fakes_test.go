@@ -79,7 +79,7 @@ func (t *table) Load(context.Context) ([]model.ListConfig, error) {
 	var out []model.ListConfig
 	for key, r := range t.rows {
 		out = append(out, model.ListConfig{Key: key, AppName: "test", MaxID: r.Last, Step: r.Step, CurrentStep: r.CurrentStep,
-			Limit: r.Limit, History: r.Life, Doubt: r.Doubt})
+			Limit: r.Limit, Life: r.Life, Doubt: r.Doubt})
 	}
 	return out, t.err
 }

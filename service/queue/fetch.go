@@ -43,7 +43,7 @@ func (l *list) startFetch() {
 }
 
 // fetch pops until no caller waits. A list has at most one fetch, so that what
-// it pops within a history only rises.
+// it pops within a life only rises.
 func (l *list) fetch() {
 	f := fetcher{list: l, backoff: minBackoff, since: time.Now()}
 	for n := l.next(true, true); n > 0; n = l.next(false, f.progress) {

@@ -47,13 +47,13 @@ type list struct {
 	asked      time.Time // when that was
 	lastErr    error     // why waiters were not served last; nil since a pop gave something
 
-	// history and highest are the tripwire: within one history indices only
+	// life and highest are the tripwire: within one life indices only
 	// rise, so one at or below highest was given out before.
-	history string
+	life    string
 	highest int64
-	popped  int64  // indices popped in this history since the last refill
+	popped  int64  // indices popped in this life since the last refill
 	known   int64  // highest index this process knows to be handed out
-	seen    string // the history in which the store was seen last; "" before
+	seen    string // the life in which the store was seen last; "" before
 }
 
 // configure takes over a new configuration and says whether IDs wrapped under the one
@@ -93,13 +93,13 @@ func (l *list) unsettled() bool {
 	if l.seen == "" {
 		return false
 	}
-	return l.known > l.cfg.MaxID || (l.seen == l.cfg.History) == (l.cfg.Doubt > 0)
+	return l.known > l.cfg.MaxID || (l.seen == l.cfg.Life) == (l.cfg.Doubt > 0)
 }
 
 // saw notes what the store says. Callers hold mu.
 func (l *list) saw(st model.ListState) {
 	l.known = max(l.known, st.HighWater)
-	l.seen, l.depth, l.unseen = st.History, st.Len, 0
+	l.seen, l.depth, l.unseen = st.Life, st.Len, 0
 }
 
 // drop gives up the IDs that are held. Callers hold mu.
@@ -202,8 +202,8 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 	l.svc.purged(l.key, p.Purged)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p.History != l.history {
-		l.history, l.highest, l.popped = p.History, 0, 0
+	if p.Life != l.life {
+		l.life, l.highest, l.popped = p.Life, 0, 0
 	}
 	l.popped += int64(len(p.Indices))
 	l.depth, l.unseen = p.Len, 0
@@ -228,7 +228,7 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 		}
 	}
 	if refused > 0 {
-		l.svc.repeated(l.key, refused, last, l.highest, l.history)
+		l.svc.repeated(l.key, refused, last, l.highest, l.life)
 	}
 	l.known = max(l.known, l.highest)
 	if len(p.Indices) > 0 {

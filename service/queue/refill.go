@@ -61,7 +61,7 @@ func (s *Service) refill(lists []*list, settle bool) {
 }
 
 // runPass is one pass over lists that are claimed. The state must come before the
-// allocation, as a push succeeds only on the history read there. It is read with a
+// allocation, as a push succeeds only in the life read there. It is read with a
 // write: what could not be pushed is not allocated.
 func (s *Service) runPass(jobs []*job, withoutLock bool) {
 	ctx, cancel := context.WithTimeout(s.background.Context(), refillTimeout)
@@ -144,7 +144,7 @@ func (s *Service) observe(ctx context.Context, jobs []*job, ask func(context.Con
 
 // settle brings lists and their rows up to each other: the mark of a list is raised to
 // what its row has handed out, the row to what the list has, and the row names the
-// list's history if the mark covers it. From then on each can lose what it has, and
+// list's life if the mark covers it. From then on each can lose what it has, and
 // the other still knows. A segment of another replica that is on its way would be
 // refused by the mark; the lock keeps it away.
 func (s *Service) settle(ctx context.Context, jobs []*job) {
@@ -153,7 +153,7 @@ func (s *Service) settle(ctx context.Context, jobs []*job) {
 	for _, j := range jobs {
 		if j.settle {
 			todo = append(todo, j)
-			marks = append(marks, model.MarkRequest{Key: j.key, History: j.state.History, Index: j.maxID})
+			marks = append(marks, model.MarkRequest{Key: j.key, Life: j.state.Life, Index: j.maxID})
 		}
 	}
 	if len(todo) == 0 {
@@ -164,7 +164,7 @@ func (s *Service) settle(ctx context.Context, jobs []*job) {
 		j := todo[i]
 		if j.err = err; err == nil {
 			j.mu.Lock()
-			reqs = append(reqs, model.AllocRequest{Key: j.key, Floor: j.known, History: j.state.History, Mark: max(j.maxID, j.state.HighWater)})
+			reqs = append(reqs, model.AllocRequest{Key: j.key, Floor: j.known, Life: j.state.Life, Mark: max(j.maxID, j.state.HighWater)})
 			j.mu.Unlock()
 			marked = append(marked, j)
 		}
@@ -207,12 +207,12 @@ func (s *Service) allocate(ctx context.Context, jobs []*job) (got []*job) {
 func (j *job) request() model.AllocRequest {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	grow := j.popped > 0 && j.history == j.state.History && !j.slow
+	grow := j.popped > 0 && j.life == j.state.Life && !j.slow
 	j.used, j.popped = j.popped, 0
 	return model.AllocRequest{
 		Key:     j.key,
 		Floor:   j.known, // the high-water mark included
-		History: j.state.History,
+		Life:    j.state.Life,
 		Mark:    j.state.HighWater,
 		Grow:    grow,
 		MaxStep: j.maxStep(grow),
@@ -227,7 +227,7 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 	}
 	reqs := make([]model.PushRequest, len(jobs))
 	for i, j := range jobs {
-		reqs[i] = model.PushRequest{Key: j.key, History: j.state.History, Segment: j.segment, Cap: j.segment.Len()}
+		reqs[i] = model.PushRequest{Key: j.key, Life: j.state.Life, Segment: j.segment, Cap: j.segment.Len()}
 	}
 	began := time.Now()
 	errs := s.opts.Lists.Push(ctx, reqs)
@@ -242,7 +242,7 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 		s.discarded(j, err)
 		switch {
 		case errors.Is(err, model.ErrListFull):
-		case errors.Is(err, model.ErrHistoryChanged): // what the store then says is new
+		case errors.Is(err, model.ErrLifeChanged): // what the store then says is new
 			j.err = err
 		default:
 			j.err = j.pushFailed(j.segment, err)
@@ -283,7 +283,7 @@ func (j *job) finish() {
 		j.known = max(j.known, j.segment.Last)
 		j.step = max(j.segment.Len(), j.cfg.Step)
 		j.slow = j.delayed
-	} else if j.history == j.state.History {
+	} else if j.life == j.state.Life {
 		j.popped += j.used
 	}
 	if j.arrived {

@@ -57,9 +57,9 @@ type mutant string
 
 const (
 	noMutant          mutant = ""
-	noHistoryCheck    mutant = "lists are served whatever their history"
+	noHistoryCheck    mutant = "lists are served whatever their life"
 	runIDForHistory   mutant = "run_id instead of master_replid"
-	pushRetries       mutant = "a push without an answer is sent again, for any history"
+	pushRetries       mutant = "a push without an answer is sent again, in any life"
 	noHighWater       mutant = "no high-water mark"
 	noFloor           mutant = "max_id is not lifted"
 	noBucket          mutant = "the rate is not enforced"
@@ -243,7 +243,7 @@ func (w *world) note(id int64) {
 type simReplica struct {
 	world *world
 	node  int // the Redis node its connections lead to
-	seen  model.Timeline
+	seen  model.ServerTimes
 	lists []*list
 	yield func(struct{}) bool
 	next  func() (struct{}, bool)
@@ -308,7 +308,7 @@ func (l *list) refillIn(w *world) {
 func (r *simReplica) reload(l *list) {
 	row := r.world.database.rows[l.key]
 	l.svc.observe(context.Background(), []*job{{list: l}}, r.State)
-	l.configure(model.ListConfig{Key: l.key, MaxID: row.Last, Step: simStep, CurrentStep: row.CurrentStep, History: row.Life, Doubt: row.Doubt})
+	l.configure(model.ListConfig{Key: l.key, MaxID: row.Last, Step: simStep, CurrentStep: row.CurrentStep, Life: row.Life, Doubt: row.Doubt})
 	if l.unsettled() {
 		r.world.faults["a list is settled"]++
 		l.svc.refill([]*list{l}, true)
@@ -341,7 +341,7 @@ type simData struct {
 	lists       map[model.ListKey][]int64
 	h, e        map[model.ListKey]string
 	w           map[model.ListKey]int64
-	beatH, used string // history in which beat was, and since when that is used without a break
+	beatH, used string // replication ID under which beat was, and since when that is used without a break
 	beat        time.Time
 }
 
@@ -364,29 +364,29 @@ type simNode struct {
 	snapshot simData
 }
 
-func (n *simNode) history() string {
+func (n *simNode) replicationID() string {
 	if n.mutant == runIDForHistory {
 		return n.runID
 	}
 	return n.replID
 }
 
-// life is the history of one list.
-func (n *simNode) life(key model.ListKey) string { return n.history() + "-" + n.e[key] }
+// life is that of one list.
+func (n *simNode) life(key model.ListKey) string { return n.replicationID() + "-" + n.e[key] }
 
-// guard drops what another history left.
+// guard drops what another life left.
 func (n *simNode) guard(key model.ListKey) (purged int64) {
 	if n.mutant == noHistoryCheck {
 		return 0
 	}
 	_, marked := n.w[key]
-	if n.h[key] == n.history() && marked {
+	if n.h[key] == n.replicationID() && marked {
 		return 0
 	}
 	purged = int64(len(n.lists[key]))
 	delete(n.lists, key)
-	if n.h[key] != n.history() || n.e[key] == "" {
-		n.h[key], n.e[key] = n.history(), n.name()
+	if n.h[key] != n.replicationID() || n.e[key] == "" {
+		n.h[key], n.e[key] = n.replicationID(), n.name()
 	}
 	return purged
 }
@@ -402,7 +402,7 @@ func (n *simNode) pop(key model.ListKey, count int) model.Popped {
 		}
 	}
 	n.lists[key] = slices.Clone(list[count:])
-	return model.Popped{History: n.life(key), Indices: popped, Len: int64(len(list) - count), Purged: purged}
+	return model.Popped{Life: n.life(key), Indices: popped, Len: int64(len(list) - count), Purged: purged}
 }
 
 // isRun says whether a list has no gap.
@@ -417,14 +417,14 @@ func (n *simNode) state(key model.ListKey) model.ListState {
 	if n.mutant == noHighWater {
 		highWater = min(highWater, 1) // marked, but nothing remembered
 	}
-	return model.ListState{History: n.life(key), Len: int64(len(n.lists[key])), HighWater: highWater, Purged: purged}
+	return model.ListState{Life: n.life(key), Len: int64(len(n.lists[key])), HighWater: highWater, Purged: purged}
 }
 
 // use gives a name for the time in which the deployment has used the server without a
 // break, and the server has forgotten nothing.
 func (n *simNode) use(now time.Time) string {
-	if n.beatH != n.history() || now.Sub(n.beat) > time.Minute && n.mutant != staleMarkBelieved {
-		n.beatH, n.used = n.history(), n.name()
+	if n.beatH != n.replicationID() || now.Sub(n.beat) > time.Minute && n.mutant != staleMarkBelieved {
+		n.beatH, n.used = n.replicationID(), n.name()
 	}
 	n.beat = now
 	return n.used
@@ -432,8 +432,8 @@ func (n *simNode) use(now time.Time) string {
 
 func (n *simNode) mark(r model.MarkRequest) error {
 	n.guard(r.Key)
-	if n.life(r.Key) != r.History {
-		return model.ErrHistoryChanged
+	if n.life(r.Key) != r.Life {
+		return model.ErrLifeChanged
 	}
 	n.w[r.Key] = max(n.w[r.Key], r.Index)
 	return nil
@@ -443,8 +443,8 @@ func (n *simNode) mark(r model.MarkRequest) error {
 func (n *simNode) push(r model.PushRequest, first bool) error {
 	n.guard(r.Key)
 	switch {
-	case n.mutant != pushRetries && n.mutant != noHistoryCheck && n.life(r.Key) != r.History:
-		return model.ErrHistoryChanged
+	case n.mutant != pushRetries && n.mutant != noHistoryCheck && n.life(r.Key) != r.Life:
+		return model.ErrLifeChanged
 	case n.mutant != noHighWater && r.Segment.First <= n.w[r.Key]:
 		return model.ErrNotAboveHighWater
 	case int64(len(n.lists[r.Key])) >= r.Cap:
@@ -577,7 +577,7 @@ type simCopy struct {
 	rows   map[model.ListKey]model.AllocState
 	server simServer // that wrote last
 	used   string    // the use of Redis in which rows name histories
-	model.Timeline
+	model.ServerTimes
 }
 
 // simDatabase is id_alloc and shardid_deployment. Every state that it was in may come
@@ -647,7 +647,7 @@ func (d *simDatabase) another() simServer {
 // is allocated.
 func (d *simDatabase) notice(by *simReplica) {
 	if d.server == d.answers && !d.Behind(by.seen) || d.world.mutant == identityIgnored {
-		by.seen = d.Timeline
+		by.seen = d.ServerTimes
 		return
 	}
 	now := d.world.now
@@ -667,7 +667,7 @@ func (d *simDatabase) notice(by *simReplica) {
 		}
 		d.rows[key] = row
 	}
-	d.server, d.Timeline = d.answers, next
+	d.server, d.ServerTimes = d.answers, next
 	by.seen = next
 	d.commit()
 }

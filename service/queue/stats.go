@@ -25,23 +25,23 @@ type Stats struct {
 
 	// Indices of segments that were allocated and not pushed for sure, by reason.
 	Discarded Discarded
-	Purges    int64 // lists dropped because they were of an earlier history
+	Purges    int64 // lists dropped because they were of an earlier life
 	Purged    int64 // indices in them
 	OverLimit int64 // indices popped above the app's limit and dropped
 	Dropped   int64 // indices held by this process and given up
 
-	Repeated   int64 // indices refused because the list gave them before: must stay 0
-	Lifts      int64 // times max_id was below what had been handed out
-	LiftAlarms int64 // those by more than Options.LiftAlarm
-	Jumps      int64 // times the database went back by an unknown amount
-	Jumped     int64 // indices left out for it
+	Repeated int64 // indices refused because the list gave them before: must stay 0
+	Lifts    int64 // times max_id was below what had been handed out
+	FarLifts int64 // those by more than Options.LiftAlarm
+	Jumps    int64 // times the database went back by an unknown amount
+	Jumped   int64 // indices left out for it
 }
 
 // Discarded counts indices by the reason for which their segments were given up.
 type Discarded struct {
-	History   int64 // the lists' history changed meanwhile
+	History   int64 // the list began another life meanwhile
 	HighWater int64 // the list had seen higher ones
-	Full      int64 // somebody else had filled the list
+	Full      int64 // another process had filled the list
 	Failed    int64 // the push failed, or its answer was lost
 }
 
@@ -51,7 +51,7 @@ type counters struct {
 	issued, pops, refills                                                atomic.Int64
 	discardedHistory, discardedHighWater, discardedFull, discardedFailed atomic.Int64
 	purgedLists, purged, overLimit, dropped                              atomic.Int64
-	repeated, lifts, liftAlarms, jumps, jumped, failedPasses             atomic.Int64
+	repeated, lifts, farLifts, jumps, jumped, failedPasses               atomic.Int64
 	starved                                                              atomic.Int64
 	passes                                                               latency.Histogram
 }
@@ -75,7 +75,7 @@ func (s *Service) Stats() Stats {
 			Full: c.discardedFull.Load(), Failed: c.discardedFailed.Load(),
 		},
 		Purges: c.purgedLists.Load(), Purged: c.purged.Load(), OverLimit: c.overLimit.Load(), Dropped: c.dropped.Load(),
-		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), LiftAlarms: c.liftAlarms.Load(),
+		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), FarLifts: c.farLifts.Load(),
 		Jumps: c.jumps.Load(), Jumped: c.jumped.Load(),
 	}
 }
@@ -99,14 +99,14 @@ func (s *Service) event(level slog.Level, message string, key model.ListKey, arg
 const writersEvery = 10 * time.Minute
 
 // repeated counts indices of one pop that the tripwire refuses; index is one of them.
-func (s *Service) repeated(key model.ListKey, n, index, highest int64, history string) {
+func (s *Service) repeated(key model.ListKey, n, index, highest int64, life string) {
 	s.stats.repeated.Add(n)
 	s.writers.Log(slog.LevelError, "indices refused: another writer pushes to this list, below what the list gave before; "+
 		"no ID repeats, they are a gap; docs/redis-queue.md says what to do",
-		"app", key.App, "shard", key.Shard, "indices", n, "index", index, "highest", highest, "history", history)
+		"app", key.App, "shard", key.Shard, "indices", n, "index", index, "highest", highest, "life", life)
 }
 
-// purged counts indices that the store dropped with an earlier history.
+// purged counts indices that the store dropped of an earlier life.
 func (s *Service) purged(key model.ListKey, n int64) {
 	if n == 0 {
 		return
@@ -120,7 +120,7 @@ func (s *Service) purged(key model.ListKey, n int64) {
 func (s *Service) discarded(j *job, err error) {
 	n := j.segment.Len()
 	switch {
-	case errors.Is(err, model.ErrHistoryChanged):
+	case errors.Is(err, model.ErrLifeChanged):
 		s.stats.discardedHistory.Add(n)
 	case errors.Is(err, model.ErrNotAboveHighWater):
 		s.stats.discardedHighWater.Add(n)
@@ -141,7 +141,7 @@ func (s *Service) lifted(key model.ListKey, by int64) {
 	s.stats.lifts.Add(1)
 	level := slog.LevelWarn
 	if by > s.opts.LiftAlarm {
-		s.stats.liftAlarms.Add(1)
+		s.stats.farLifts.Add(1)
 		level = slog.LevelError
 	}
 	s.event(level, "max_id was below what has been handed out and was lifted: the database went back in time", key, "by", by)

@@ -10,12 +10,12 @@ import (
 // Lists holds the indices that are ready to be issued. Safe for concurrent use.
 //
 // Whatever happens to the store, a pop never returns an index that it, or an
-// earlier life of it, returned before under another history: each call compares
-// the list's history with the store's own and drops the list when they differ.
+// earlier life of it, returned before: each call compares
+// the life of the list with the store's own and drops the list when they differ.
 type Lists interface {
 	// Pop takes up to n of the oldest indices, n in 1…10 000. An empty list is no
 	// error. Errors: *model.StoreError, wrapping model.ErrHistoryHidden when the
-	// store does not tell its history.
+	// store does not tell its replication ID.
 	Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error)
 	// State answers for every key, in order, in as few round trips as it can.
 	// Failures are in each ListState.Err, as Pop's.
@@ -24,12 +24,12 @@ type Lists interface {
 	// or takes no writes for another reason, says so in ListState.Err.
 	Probe(ctx context.Context, keys []model.ListKey) []model.ListState
 	// Push appends segments, at most one attempt each, and answers in order: nil,
-	// model.ErrHistoryChanged, model.ErrNotAboveHighWater, model.ErrListFull, or
+	// model.ErrLifeChanged, model.ErrNotAboveHighWater, model.ErrListFull, or
 	// a *model.StoreError after which the segment may or may not have arrived.
 	// Whatever the error, the segment must never be pushed again.
 	Push(ctx context.Context, reqs []model.PushRequest) []error
 	// Mark raises high-water marks that are lower than asked for, and answers in
-	// order: nil, model.ErrHistoryChanged, or a *model.StoreError.
+	// order: nil, model.ErrLifeChanged, or a *model.StoreError.
 	Mark(ctx context.Context, reqs []model.MarkRequest) []error
 	// Delete drops lists; their high-water marks stay. Errors: *model.StoreError.
 	Delete(ctx context.Context, keys []model.ListKey) error

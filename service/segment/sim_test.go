@@ -102,7 +102,7 @@ type caller struct {
 func newWorld(seed uint64, m mutant) *world {
 	w := &world{mutant: m, rng: rand.New(rand.NewPCG(seed, 1))}
 	w.db = &simTable{mutant: m, step: 1 + w.rng.Int64N(40), simCopy: simCopy{maxID: 1}, exists: true, latency: time.Duration(w.rng.IntN(20)) * time.Millisecond}
-	w.db.Timeline = model.Timeline{Since: time.Now(), Beat: time.Now()}
+	w.db.ServerTimes = model.ServerTimes{Since: time.Now(), Beat: time.Now()}
 	w.db.keep()
 	for range 1 + seed%2 {
 		w.procs = append(w.procs, &process{view: &simView{db: w.db, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 2))}})
@@ -237,7 +237,7 @@ func (c *caller) check(p *process, seen map[int64]bool) error {
 type simCopy struct {
 	maxID   int64
 	counter model.Counter // of the row; Last is maxID's
-	model.Timeline
+	model.ServerTimes
 	server int // the life of the server that the row names
 }
 
@@ -247,8 +247,8 @@ type simTable struct {
 	mu     sync.Mutex
 	simCopy
 	past            []simCopy
-	life            int            // of the server that answers
-	seen            model.Timeline // by the processes
+	life            int               // of the server that answers
+	seen            model.ServerTimes // by the processes
 	step            int64
 	exists          bool
 	latency         time.Duration
@@ -266,7 +266,7 @@ func (db *simTable) note() {
 	}
 	next, gap := db.Note(db.seen, time.Now(), false)
 	db.counter.Doubt = gap.Doubt(simRate, db.counter.At, db.counter.Doubt)
-	db.counter.JumpFrom, db.Timeline, db.server = next.JumpFrom, next, db.life
+	db.counter.JumpFrom, db.ServerTimes, db.server = next.JumpFrom, next, db.life
 	if db.mutant == noWait {
 		db.counter.JumpFrom = time.Time{}
 	}
@@ -375,7 +375,7 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 		req.Floor = 0
 	}
 	db.note()
-	db.seen = db.Timeline
+	db.seen = db.ServerTimes
 	row := db.counter
 	row.Last, row.Rate = max(db.maxID, 1)-1, simRate
 	s, next, err := req.Next(row, db.step, model.Evidence{}, time.Now(), v.now())

@@ -244,7 +244,7 @@ func TestCachedStopsAtTheMark(t *testing.T) {
 		db.set(func(db *table) { db.away = nil })
 		time.Sleep(time.Second)
 		mustNext(t, s, 8)
-		if status := s.Status(); int64(status.MarkSecond) < mark+7200 || status.RunwaySeconds < markRate {
+		if status := s.Status(); int64(status.MarkedUntil) < mark+7200 || status.RunwaySeconds < markRate {
 			t.Errorf("%+v", status)
 		}
 	})

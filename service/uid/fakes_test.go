@@ -51,18 +51,18 @@ type table struct {
 	frees  int // calls of ReleaseNode
 
 	// For a database that fails over to an older copy; see failOver.
-	counter  model.Counter // of the starts; its Last is lastID
-	timeline model.Timeline
-	now      time.Time // by the server's clock
-	changed  bool      // another server answers, and nobody has noted that
-	past     []func()  // each goes back to what was stored then
+	counter model.Counter // of the starts; its Last is lastID
+	times   model.ServerTimes
+	now     time.Time // by the server's clock
+	changed bool      // another server answers, and nobody has noted that
+	past    []func()  // each goes back to what was stored then
 }
 
 // place is what a registry's worker ID stands for.
 type place struct {
 	node  int64
 	token string
-	since time.Time // of the timeline
+	since time.Time // of the times
 }
 
 // nodeRate is how many starts the database registers in a second, at most.
@@ -70,13 +70,13 @@ const nodeRate = 50
 
 // remember keeps what is stored, as a replica does.
 func (t *table) remember() {
-	rows, last, counter, timeline, places := maps.Clone(t.rows), t.lastID, t.counter, t.timeline, maps.Clone(t.places)
+	rows, last, counter, times, places := maps.Clone(t.rows), t.lastID, t.counter, t.times, maps.Clone(t.places)
 	for id, r := range rows {
 		copied := *r
 		rows[id] = &copied
 	}
 	t.past = append(t.past, func() {
-		t.lastID, t.counter, t.timeline, t.rows, t.places = last, counter, timeline, maps.Clone(rows), maps.Clone(places)
+		t.lastID, t.counter, t.times, t.rows, t.places = last, counter, times, maps.Clone(rows), maps.Clone(places)
 		for id, r := range rows {
 			copied := *r
 			t.rows[id] = &copied
@@ -91,13 +91,13 @@ func (t *table) failOver(copied int) {
 }
 
 // note does what the store does when another server answers.
-func (t *table) note(seen model.Timeline) {
+func (t *table) note(seen model.ServerTimes) {
 	if !t.changed || t.mutant == noDoubt {
 		return
 	}
-	next, gap := t.timeline.Note(seen, t.now, false)
+	next, gap := t.times.Note(seen, t.now, false)
 	t.counter.Doubt = gap.Doubt(nodeRate, t.counter.At, t.counter.Doubt)
-	t.counter.JumpFrom, t.timeline, t.changed = next.JumpFrom, next, false
+	t.counter.JumpFrom, t.times, t.changed = next.JumpFrom, next, false
 }
 
 type row struct {
@@ -137,20 +137,20 @@ func (t *table) registerPlace(start model.NodeStart) (node model.Node, err error
 	if start.Place == nil {
 		return t.register(start)
 	}
-	t.note(model.Timeline{})
+	t.note(model.ServerTimes{})
 	was, ok := t.places[*start.Place]
 	r := t.rows[was.node]
-	if ok && r != nil && r.node.Token == was.token && (was.since.Equal(t.timeline.Since) || t.mutant == placeForgotten) {
+	if ok && r != nil && r.node.Token == was.token && (was.since.Equal(t.times.Since) || t.mutant == placeForgotten) {
 		r.node.Token, r.node.AfterSecond, r.node.Recycled = start.Token, r.used, true
 		if t.mutant == placeUnmarked {
 			r.node.AfterSecond, r.node.Recycled = 0, false
 		}
-		r.used = max(r.used, start.MarkSecond)
+		r.used = max(r.used, start.UsedUntil)
 		node = r.node
 	} else if node, err = t.register(start); err != nil {
 		return node, err
 	}
-	t.places[*start.Place] = place{node.ID, node.Token, t.timeline.Since}
+	t.places[*start.Place] = place{node.ID, node.Token, t.times.Since}
 	return node, nil
 }
 
@@ -164,12 +164,12 @@ func (t *table) register(start model.NodeStart) (model.Node, error) {
 	}
 	t.lastID, t.counter = number, next
 	node := model.Node{ID: t.lastID, WorkerID: t.lastID, Token: start.Token}
-	t.rows[node.ID] = &row{node, start.MarkSecond}
+	t.rows[node.ID] = &row{node, start.UsedUntil}
 	return node, nil
 }
 
 func (t *table) number(workers int64) (int64, model.Counter, error) {
-	t.note(model.Timeline{})
+	t.note(model.ServerTimes{})
 	c := t.counter
 	c.Last, c.Rate = t.lastID, nodeRate
 	number, _, next, err := c.Take(model.Evidence{}, 1, workers-1, t.now)
@@ -193,7 +193,7 @@ func (t *table) recycle(start model.NodeStart) (model.Node, error) {
 	case recycleTooEarly:
 		oldest.node.AfterSecond = 0
 	}
-	oldest.used = start.MarkSecond
+	oldest.used = start.UsedUntil
 	return oldest.node, nil
 }
 

@@ -83,7 +83,7 @@ func (s *Service) newStart() model.NodeStart {
 	return model.NodeStart{
 		Host: place.Host[:min(len(place.Host), hostBytes)], Port: place.port(now), Type: place.Type,
 		Token: rand.Text(), Workers: s.opts.Layout.Workers(),
-		NowSecond: now.Unix(), MarkSecond: min(now.Unix()+2*s.leastLead(), s.opts.Layout.MaxSecond()),
+		NowSecond: now.Unix(), UsedUntil: min(now.Unix()+2*s.leastLead(), s.opts.Layout.MaxSecond()),
 	}
 }
 
@@ -291,7 +291,7 @@ func newGrant(layout model.UIDLayout, start model.NodeStart, node model.Node, le
 	if node.Recycled { // its mark was below the clock of the start
 		g.after = max(g.after, start.NowSecond-1)
 	}
-	g.mark.Store(start.MarkSecond)
+	g.mark.Store(start.UsedUntil)
 	g.lead.Store(2 * least)
 	g.rate.Store(1)
 	used := min(max(g.after-layout.Epoch.Unix(), -1), layout.MaxSecond()-layout.Epoch.Unix())

@@ -146,7 +146,7 @@ func TestMarkFollowsTheRate(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		status := s.Status()
-		if ahead := status.MarkSecond - status.LastSecond; ahead < markRate*rate {
+		if ahead := status.MarkedUntil - status.LastSecond; ahead < markRate*rate {
 			t.Errorf("the mark is %d s ahead at %d s a second", ahead, rate)
 		}
 		if status.RunwaySeconds < markRate {
@@ -243,7 +243,7 @@ func TestStopAlone(t *testing.T) {
 const second0 = int64(946684800) // 2000-01-01 00:00 UTC
 
 func grantOf(layout model.UIDLayout, node model.Node) *grant {
-	return newGrant(layout, model.NodeStart{NowSecond: second0, MarkSecond: second0 + 100}, node, markHour)
+	return newGrant(layout, model.NodeStart{NowSecond: second0, UsedUntil: second0 + 100}, node, markHour)
 }
 
 // In default mode the sequence goes on within a second, begins again in the next,
@@ -317,7 +317,7 @@ func TestTakeWithAnOddBound(t *testing.T) {
 // Past the time bits there is an error and never a negative ID.
 func TestTakeToTheLastSecond(t *testing.T) {
 	short := model.UIDLayout{TimeBits: 4, WorkerBits: 56, SeqBits: 3, Epoch: epoch()}
-	g := newGrant(short, model.NodeStart{MarkSecond: 1 << 60}, model.Node{WorkerID: short.Workers() - 1}, markHour)
+	g := newGrant(short, model.NodeStart{UsedUntil: 1 << 60}, model.Node{WorkerID: short.Workers() - 1}, markHour)
 	var last int64
 	for second := epoch().Unix() - 3; second < epoch().Unix()+40; second++ {
 		first, count, err := g.take(second, 8)

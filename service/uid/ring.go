@@ -40,7 +40,7 @@ const cacheLine = 128
 //	}
 //
 // Low has a value when a take left fewer IDs than the low-water mark: once, until
-// the next Put. It also has one when somebody found too little.
+// the next Put. It also has one when a caller found too little.
 //
 // An ID that has been taken cannot be put back; those of Clear are gone.
 type Ring struct {

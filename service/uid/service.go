@@ -300,7 +300,7 @@ func (s *Service) gaveUp(ctx context.Context, why error) error {
 
 // Nodes gives worker IDs to starts. Safe for concurrent use, over processes too.
 type Nodes interface {
-	// RegisterNode gets a worker ID for a start and stores its MarkSecond. Called
+	// RegisterNode gets a worker ID for a start and stores its UsedUntil. Called
 	// again with the same token it returns the same node, so a call whose answer
 	// was lost may be repeated. Errors: model.ErrNoWorkerID, *model.StoreError.
 	RegisterNode(ctx context.Context, start model.NodeStart) (model.Node, error)

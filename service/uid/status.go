@@ -25,8 +25,8 @@ type Status struct {
 	// clock; negative when it is behind.
 	AheadSeconds int64 `json:"aheadSeconds"`
 
-	// MarkSecond is the last second that may be issued; the database holds it.
-	MarkSecond Second `json:"markedUntil,omitzero"`
+	// MarkedUntil is the last second that may be issued; the database holds it.
+	MarkedUntil Second `json:"markedUntil,omitzero"`
 	// RunwaySeconds is how long the mark lasts at the present rate of use, should
 	// the database go away.
 	RunwaySeconds int64 `json:"-"`
@@ -70,7 +70,7 @@ func (s *Service) Status() Status {
 	}
 	position := g.position(now, s.byClock())
 	mark := g.mark.Load()
-	out.MarkSecond, out.RunwaySeconds = Second(mark), max(0, mark-position)/g.rate.Load()
+	out.MarkedUntil, out.RunwaySeconds = Second(mark), max(0, mark-position)/g.rate.Load()
 	out.RunwayKept = g.lead.Load() / 2 / g.rate.Load()
 	out.RemainingSeconds = remaining(s.opts.Layout, position)
 	return out

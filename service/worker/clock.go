@@ -17,8 +17,8 @@ var ErrClockOff = errors.New("the clock is off")
 // peerLive is how old a report may be whose clock still counts.
 const peerLive = 30 * time.Second
 
-// clockMark is a moment at which the registry's clock was known.
-type clockMark struct {
+// clockReading is a moment at which the registry's clock was known.
+type clockReading struct {
 	server int64         // Unix ms
 	mono   time.Duration // when that was
 	offset time.Duration // how far this clock was ahead of it
@@ -32,7 +32,7 @@ func (k *Keeper) mark(server, wall int64) error {
 		return nil
 	}
 	wallNow, monoNow := k.opts.Now()
-	k.clock = clockMark{server: server, mono: monoNow, offset: smallerOffset(millis(wall)-server, millis(wallNow)-server)}
+	k.clock = clockReading{server: server, mono: monoNow, offset: smallerOffset(millis(wall)-server, millis(wallNow)-server)}
 	return k.checkOffset(k.clock.offset, "the registry's")
 }
 

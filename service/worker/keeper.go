@@ -109,7 +109,7 @@ type Keeper struct {
 	// confirmed is the Reserved of lease that the registry stored.
 	confirmed int64
 	trust     time.Duration // when, by the monotonic clock, the grant ends
-	clock     clockMark
+	clock     clockReading
 	// layoutSince is when, by the monotonic clock, the layout was recorded; nil
 	// before the database was asked.
 	layoutSince *time.Duration

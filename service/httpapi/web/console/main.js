@@ -113,7 +113,7 @@ class Console {
     this.#tick();
   }
 
-  /** Asks for a token: the server shows its status to nobody else. */
+  /** Asks for a token: the server shows its status to no one without. */
   #ask(err) {
     this.#status.hold();
     this.#holdOthers();

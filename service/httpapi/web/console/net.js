@@ -1,4 +1,4 @@
-// Asking the server, again and again, for as long as somebody looks.
+// Asking the server, again and again, for as long as the page is seen.
 
 import { text } from './en.js';
 
