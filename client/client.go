@@ -251,10 +251,11 @@ func (q *Queue) Take(ctx context.Context, gatePass string, n int) ([]int64, erro
 }
 
 func (q *Queue) buffer(gatePass string) (*buffer, error) {
-	if err := model.CheckGatePass(gatePass); err != nil {
+	n, err := model.CheckedShardOf(gatePass)
+	if err != nil {
 		return nil, err
 	}
-	shard := &q.shards[model.ShardOf(gatePass)]
+	shard := &q.shards[n]
 	if b := shard.Load(); b != nil {
 		return b, nil
 	}

@@ -39,7 +39,8 @@ func TestJavaHashVectors(t *testing.T) {
 
 // The hash is the sum over UTF-16 code units, computed here the slow way.
 func FuzzJavaHash(f *testing.F) {
-	for _, s := range []string{"", "alice", "张三", "a😀b", "\xff\xfe", "+8613800138000", "a@b.example"} {
+	for _, s := range []string{"", "alice", "张三", "a😀b", "\xff\xfe", "+8613800138000", "a@b.example",
+		strings.Repeat("x", 1024), strings.Repeat("x", 1025)} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -52,6 +53,10 @@ func FuzzJavaHash(f *testing.F) {
 		}
 		if shard := model.ShardOf(s); shard >= model.Shards {
 			t.Fatalf("ShardOf(%q) = %d", s, shard)
+		}
+		shard, err := model.CheckedShardOf(s)
+		if shard != model.ShardOf(s) || (err == nil) != (model.CheckGatePass(s) == nil) {
+			t.Fatalf("CheckedShardOf(%q) = %d, %v", s, shard, err)
 		}
 	})
 }

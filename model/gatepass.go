@@ -54,7 +54,25 @@ func hashRunes(h int32, s string) int32 {
 
 // ShardOf is the shard of a gatePass: |JavaHash| mod 64. The smallest int32 has
 // no positive counterpart in 32 bits; its magnitude 2^31 falls on shard 0.
-func ShardOf(gatePass string) uint8 {
-	h := int64(JavaHash(gatePass))
+func ShardOf(gatePass string) uint8 { return shardOf(JavaHash(gatePass)) }
+
+func shardOf(hash int32) uint8 {
+	h := int64(hash)
 	return uint8(max(h, -h) % Shards)
+}
+
+// CheckedShardOf is CheckGatePass and ShardOf, in one look at the text when that is ASCII.
+func CheckedShardOf(gatePass string) (uint8, error) {
+	if uint(len(gatePass)-1) < MaxGatePassBytes {
+		var h int32
+		var all byte
+		for i := range len(gatePass) {
+			h = 31*h + int32(gatePass[i])
+			all |= gatePass[i]
+		}
+		if all < utf8.RuneSelf {
+			return shardOf(h), nil
+		}
+	}
+	return ShardOf(gatePass), CheckGatePass(gatePass)
 }

@@ -127,13 +127,14 @@ func (o Options) validate() error {
 // Errors: model.ErrNotReady, ErrUnknownApp, ErrUnknownShard, ErrQueueEmpty,
 // ErrLimitReached, ErrInvalidArgument, or the error of ctx.
 func (s *Service) Next(ctx context.Context, app int, gatePass string, count int, dst []int64) ([]int64, error) {
-	if err := model.CheckGatePass(gatePass); err != nil {
+	shard, err := model.CheckedShardOf(gatePass)
+	if err != nil {
 		return dst, err
 	}
 	if count < 1 || count > model.MaxBatch {
 		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, model.MaxBatch)
 	}
-	key, err := model.NewListKey(int64(app), int64(model.ShardOf(gatePass)))
+	key, err := model.NewListKey(int64(app), int64(shard))
 	if err != nil {
 		return dst, err
 	}
