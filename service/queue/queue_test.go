@@ -435,6 +435,54 @@ func TestOneReplicaSweeps(t *testing.T) {
 	})
 }
 
+// slowState is a store whose State takes a while, and notes when it was asked and for how
+// many lists.
+type slowState struct {
+	*lists
+	took  time.Duration
+	asked []time.Time
+	most  int
+}
+
+func (s *slowState) State(ctx context.Context, keys []model.ListKey) []model.ListState {
+	s.asked, s.most = append(s.asked, time.Now()), max(s.most, len(keys))
+	time.Sleep(s.took)
+	return s.lists.State(ctx, keys)
+}
+
+// A sweep leaves four fifths of the time to callers, and does not ask a store on that does
+// not answer.
+func TestSweepRests(t *testing.T) {
+	for name, c := range map[string]struct {
+		took, apart time.Duration
+		err         error
+		asked       int
+	}{
+		"an app or two at a time": {took: time.Millisecond, apart: 5 * time.Millisecond, asked: 5},
+		"a slow store":            {took: 30 * time.Millisecond, apart: 50 * time.Millisecond, asked: 5},
+		"no answer":               {took: 3 * time.Second, err: errAway, asked: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db, s := newTable(), &slowState{lists: newLists(), took: c.took}
+				for app := range uint8(10) {
+					db.provision(app, 100, model.Limit{Policy: model.LimitReject})
+				}
+				ready(t, s.lists, db, func(o *queue.Options) { o.Lists = s })
+				time.Sleep(time.Minute)
+				s.lists.set(func(l *lists) { l.err = c.err })
+				s.asked = nil
+				time.Sleep(2 * time.Minute) // one sweep
+				check.Equal(t, len(s.asked), c.asked, "calls")
+				check.Equal(t, s.most, 2*model.Shards, "lists a call")
+				for i := 1; i < len(s.asked); i++ {
+					check.Equal(t, s.asked[i].Sub(s.asked[i-1]), c.apart, "from call to call")
+				}
+			})
+		})
+	}
+}
+
 func TestTheLowWatermarkRefillsAtOnce(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })

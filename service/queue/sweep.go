@@ -21,8 +21,13 @@ const (
 	cronFields = cron.Second | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor
 	// sweepLock names the lock of the replica that sweeps.
 	sweepLock = "sweep"
-	// sweepChunk is how many lists one State of the sweep asks for.
-	sweepChunk = 1024
+	// sweepChunk is how many lists one State of the sweep asks for: those of two apps,
+	// which keeps this process and Redis for a millisecond or less each.
+	sweepChunk = 2 * model.Shards
+	// sweepRests is how long a sweep rests after each of these, of the time that it took,
+	// and longestRest bounds that. What callers ask for in between need not wait.
+	sweepRests  = 4
+	longestRest = 20 * time.Millisecond
 	// sweepWorkers is how many passes the sweep runs side by side.
 	sweepWorkers = 4
 	// recheckEvery is the pause between two looks at what failed, on average.
@@ -187,14 +192,13 @@ func (s *Service) sweep() {
 func (s *Service) lowLists(lists []*list) (due []*list) {
 	ctx := s.background.Context()
 	for chunk := range slices.Chunk(lists, sweepChunk) {
-		if ctx.Err() != nil {
-			break
-		}
+		begun := time.Now()
 		jobs := make([]*job, len(chunk))
 		for i, l := range chunk {
 			jobs[i] = &job{list: l}
 		}
-		for _, j := range s.observe(ctx, jobs, s.opts.Lists.State) {
+		seen := s.observe(ctx, jobs, s.opts.Lists.State)
+		for _, j := range seen {
 			j.mu.Lock()
 			if j.low && !model.Narrow(j.left()) && !time.Now().Before(j.pauseUntil) {
 				due = append(due, j.list)
@@ -202,6 +206,12 @@ func (s *Service) lowLists(lists []*list) (due []*list) {
 			j.mu.Unlock()
 		}
 		s.report(jobs)
+		if len(seen) == 0 && time.Since(begun) > time.Second { // the rest would wait as long each
+			break
+		}
+		if !s.background.Sleep(min(sweepRests*time.Since(begun), longestRest)) {
+			break
+		}
 	}
 	return due
 }
