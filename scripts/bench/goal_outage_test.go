@@ -87,7 +87,7 @@ func databaseAway(t *testing.T, d deployment, segment *probe) figures {
 	time.Sleep(settle)
 	left := time.Now()
 	d.db.Kill()
-	eventually(t, time.Minute, "the segment mode runs dry", func() error {
+	measurable(t, time.Minute, "the segment mode runs dry", func() error {
 		if time.Since(left) < time.Second || segment.lasted(left) > time.Since(left)-2*slot {
 			return errors.New("it still issues")
 		}

@@ -60,7 +60,7 @@ func apps(n int) map[uint8]int64 {
 // apps.
 func (d *daemon) awaitFilled(n int) {
 	d.t.Helper()
-	eventually(d.t, 3*time.Minute, "all lists are filled", func() error {
+	measurable(d.t, 3*time.Minute, "all lists are filled", func() error {
 		if filled := d.metric("shardid_queue_refills_total"); filled < float64(n*model.Shards) {
 			time.Sleep(100 * time.Millisecond)
 			return fmt.Errorf("%v of %d", filled, n*model.Shards)

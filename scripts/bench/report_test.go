@@ -97,13 +97,13 @@ func (g goal) tell(what string, value float64, unit, note string) {
 	g.add(line{What: what, Value: value, Unit: unit, Verdict: reported, Note: note})
 }
 
-// failed says that a part could not be measured, or not all of it.
-func (r *report) failed(p part) {
+// absent says that a part could not be measured, or not all of it, and why.
+func (r *report) absent(p part, why string) {
 	for _, g := range p.goals {
-		r.goal(g).absent("all or part of it", "measuring it failed")
+		r.goal(g).absent("all or part of it", why)
 	}
 	if len(p.goals) == 0 {
-		r.goal(noGoal).absent(p.name, "measuring it failed")
+		r.goal(noGoal).absent(p.name, why)
 	}
 }
 
@@ -183,8 +183,8 @@ func TestReport(t *testing.T) {
 	quiet.atMost("never ran", median(nil), 60, "MiB", "")
 	quiet.absent("Java", "it is not here")
 	quiet.tell("for information", 71234.5, "req/s", "")
-	r.failed(part{name: "odd"})
-	r.failed(part{name: "even", goals: []int{2, 4}})
+	r.absent(part{name: "odd"}, "measuring it failed")
+	r.absent(part{name: "even", goals: []int{2, 4}}, "measuring it failed")
 	got := r.table()
 	words := strings.Join(strings.Fields(got), " ")
 	for _, want := range []string{

@@ -69,6 +69,10 @@ type answer struct {
 
 func (s *server) get(c *gin.Context) {
 	key := model.ListKey{App: app, Shard: model.ShardOf(c.Query("gatePass"))}
+	if count, err := strconv.Atoi(c.Query("count")); err == nil {
+		s.batch(c, key, count)
+		return
+	}
 	index, err := s.pop(c.Request.Context(), key)
 	if err != nil {
 		c.JSON(http.StatusServiceUnavailable, gin.H{"code": -4, "message": err.Error()})
@@ -76,6 +80,28 @@ func (s *server) get(c *gin.Context) {
 	}
 	id := key.Compose(index)
 	c.JSON(http.StatusOK, answer{ID: id, IDStr: strconv.FormatInt(id, 10)})
+}
+
+// batch pushes as many indices as it pops, of a list beside the others: the least that a
+// server asks of Redis for them.
+func (s *server) batch(c *gin.Context, key model.ListKey, count int) {
+	last, indices := s.next.Add(int64(count)), make([]any, count)
+	for i := range indices {
+		indices[i] = last - int64(count-i) + 1
+	}
+	pipe, list := s.redis.Pipeline(), nameOf(key)+"_batch"
+	pipe.RPush(c.Request.Context(), list, indices...)
+	popped := pipe.LPopCount(c.Request.Context(), list, count)
+	if _, err := pipe.Exec(c.Request.Context()); err != nil {
+		c.JSON(http.StatusServiceUnavailable, gin.H{"code": -4, "message": err.Error()})
+		return
+	}
+	ids := make([]int64, count)
+	for i, text := range popped.Val() {
+		index, _ := strconv.ParseInt(text, 10, 64)
+		ids[i] = key.Compose(index)
+	}
+	c.JSON(http.StatusOK, gin.H{"code": 0, "ids": ids})
 }
 
 // pop takes one index, and refills the list first when it is empty.
