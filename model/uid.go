@@ -16,15 +16,10 @@ const uidTimeFormat = "2006-01-02 15:04:05"
 // seconds since Epoch.
 type UIDLayout struct {
 	TimeBits, WorkerBits, SeqBits uint
-	Epoch                         time.Time // in whole seconds
-}
-
-// UIDEpoch is the midnight of a day in a zone. Baidu's epochStr is a day in the
-// zone of its JVM: 2016-05-20 in Shanghai is 2016-05-19 16:00 UTC, and only that
-// instant takes apart the IDs that were issued there.
-func UIDEpoch(day time.Time, zone *time.Location) time.Time {
-	year, month, date := day.Date()
-	return time.Date(year, month, date, 0, 0, 0, 0, zone)
+	// Epoch is in whole seconds. Baidu's epochStr is a day in the zone of its JVM:
+	// 2016-05-20 in Shanghai is 2016-05-19 16:00 UTC, and only that instant takes apart
+	// the IDs that were issued there.
+	Epoch time.Time
 }
 
 // Check refuses, with ErrInvalidArgument, a layout that gives no valid IDs.

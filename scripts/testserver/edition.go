@@ -45,9 +45,6 @@ func KeyValue() string { return os.Getenv("KV") }
 // two products has. Safe for concurrent use.
 func OnMySQL() bool { return strings.HasPrefix(Database(), "mysql-") }
 
-// OnValkey reports whether KV chooses a Valkey. Safe for concurrent use.
-func OnValkey() bool { return strings.HasPrefix(KeyValue(), "valkey-") }
-
 // choose returns the edition that the environment variable names, with the folder
 // it was fetched to unless it is the installed one.
 func choose(variable string, known []edition, installed edition) (edition, error) {
