@@ -7,7 +7,7 @@ usage() {
 usage: scripts/rename-module.sh PATH        (or: make rename MODULE=PATH)
 
 Gives the Go module another path, such as example.com/ids/shardid: in go.mod, in all
-imports, in .golangci.yml and in docs/clients.md. `go get PATH/client` works once the
+imports, in .golangci.yml, docs/clients.md and docs/zh/clients.md. `go get PATH/client` works once the
 repository can be fetched at that path. Nothing else changes.
 TEXT
 }
@@ -48,7 +48,9 @@ while IFS= read -r file; do
 	gofmt -w "$file"          # imports are sorted
 done <"$trial/files"
 sed "s#pkg: $pattern/#pkg: $new/#" .golangci.yml >"$trial/new" && cat "$trial/new" >.golangci.yml
-sed -e "s#\"$pattern/#\"$new/#g" -e "s#$pattern@#$new@#g" -e "s#-replace=$pattern=#-replace=$new=#g" docs/clients.md >"$trial/new"
-cat "$trial/new" >docs/clients.md
+for file in docs/clients.md docs/zh/clients.md; do
+	sed -e "s#\"$pattern/#\"$new/#g" -e "s#$pattern@#$new@#g" -e "s#-replace=$pattern=#-replace=$new=#g" "$file" >"$trial/new"
+	cat "$trial/new" >"$file"
+done
 cp "$trial/go.mod" go.mod
 echo "rename: $old is $new now, in $(wc -l <"$trial/files" | tr -d ' ') files; try: go build ./..."

@@ -13,6 +13,7 @@ import (
 
 const (
 	operationsPath = "docs/operations.md"
+	chinesePath    = "docs/zh/operations.md"
 	alertsPath     = "deploy/prometheus/alerts.yml"
 	readmePath     = "deploy/README.md"
 )
@@ -45,7 +46,8 @@ func anchor(title string) string {
 	}, title)
 }
 
-// checkRunbook: each alert has its section, and each section below "Alarms" its alert.
+// checkRunbook: each alert has its section, and each section below "Alarms" its alert. The
+// Chinese page has a row for each, in the table of its severity.
 func checkRunbook(f tree) (c complaints) {
 	page, rules := f.read(operationsPath), f.read(alertsPath)
 	names := regexp.MustCompile(`(?m)^\s*- alert: (\w+)$`).FindAllStringSubmatch(rules, -1)
@@ -64,13 +66,33 @@ func checkRunbook(f tree) (c complaints) {
 	for _, s := range regexp.MustCompile(`(?m)^### (.*)$`).FindAllStringSubmatch(sections, -1) {
 		c.unless(alerts[s[1]], "section %s is about no alert", s[1])
 	}
+	severities := regexp.MustCompile(`(?s)- alert: (\w+)\n.*?severity: (\w+)`).FindAllStringSubmatch(rules, -1)
+	c.unless(len(severities) == len(names), "%d alerts, %d severities", len(names), len(severities))
+	for _, s := range severities {
+		_, table, _ := strings.Cut(f.read(chinesePath), "\n### "+s[2]+"：")
+		table, _, _ = strings.Cut(table, "\n### ")
+		row := "\n| [" + s[1] + "](../operations.md#" + anchor(s[1]) + ") |"
+		c.unless(strings.Contains(table, row), "alert %s has no row below %s in %s", s[1], s[2], chinesePath)
+	}
 	return c
 }
 
-// checkLinks: what the pages link to is there.
+// checkLinks: what the pages link to in the repository is there.
 func checkLinks(f tree) (c complaints) {
-	for _, page := range []string{operationsPath, readmePath} {
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/zh/*.md", readmePath} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		c.unless(err == nil && len(found) > 0, "%s: %v", pattern, err)
+		for _, path := range found {
+			page, _ := filepath.Rel(root, path) // it is below
+			pages = append(pages, filepath.ToSlash(page))
+		}
+	}
+	for _, page := range pages {
 		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(f.read(page), -1) {
+			if strings.Contains(link[1], "://") {
+				continue
+			}
 			file, at, _ := strings.Cut(link[1], "#")
 			target := page
 			if file != "" {
@@ -130,10 +152,15 @@ func TestRunbookMistakes(t *testing.T) {
 		{operationsPath, "### ShardidStarved", "### ShardidStarving", "ShardidStarved has no section"},
 		{operationsPath, "### ShardidStarved", "### ShardidStarving", "ShardidStarving is about no alert"},
 		{alertsPath, "#shardiddown", "#down", "operations.md#down is not there"},
+		{chinesePath, "| [ShardidStarved]", "| [ShardidStarving]", "ShardidStarved has no row below critical"},
+		{alertsPath, "severity: info", "severity: warning", "has no row below warning"},
 	})
 	notices(t, checkLinks, []change{
 		{operationsPath, "(never-twice.md#runbook)", "(never-twice.md#run-book)", "no such heading"},
 		{operationsPath, "(metrics.md)", "(metric.md)", "not there"},
+		{"docs/zh/uid.md", "(#28-位用完之后)", "(#28-位)", "no such heading"},
+		{"docs/zh/leaf.md", "(../never-twice.md)", "(never-twice.md)", "not there"},
+		{"docs/zh/operations.md", "(../performance.md#missed-goals)", "(../performance.md#goals)", "no such heading"},
 	})
 	notices(t, checkReadme, []change{
 		{readmePath, "`poddisruptionbudget.yaml`", "`pdb.yaml`", "poddisruptionbudget.yaml is not explained"},

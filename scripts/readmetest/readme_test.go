@@ -67,10 +67,11 @@ func (s *section) cells(line string, row int) {
 	s.tables[len(s.tables)-1] += " " + columns
 }
 
-// marks finds links and inline code in the prose.
+// marks finds links and inline code in the prose. Links between the translations, and to the
+// pages that exist in Chinese, are left out.
 func (s *section) marks() {
 	for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(s.text, -1) {
-		if m[1] != "README.md" && m[1] != "README.zh-CN.md" {
+		if m[1] != "README.md" && m[1] != "README.zh-CN.md" && !strings.HasPrefix(m[1], "docs/zh/") {
 			s.links = append(s.links, m[1])
 		}
 	}
