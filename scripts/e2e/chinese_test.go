@@ -63,7 +63,7 @@ func (r *chineseReader) follow(s step) {
 	case name == "SHARDID_DATABASE_DSN":
 		r.env = append(r.env, name+"="+r.dsn)
 	case name == "SHARDID_ZOOKEEPER_ADDRS":
-		r.env = append(r.env, name+"="+testserver.ZooKeeper(r.t).Addr())
+		r.env = append(r.env, name+"="+testserver.SharedZooKeeper(r.t).Addr())
 	case words[0] == "mysql" || words[0] == "mysqldump":
 		r.databaseClient(s)
 	case s.command == "bin/shardid serve":

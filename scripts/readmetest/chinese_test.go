@@ -97,3 +97,20 @@ func TestChineseSources(t *testing.T) {
 		}
 	}
 }
+
+// TestChineseFigures: the figures that docs/zh/operations.md gives of the performance are those
+// of docs/performance.md.
+func TestChineseFigures(t *testing.T) {
+	figures := func(text string) []string { return regexp.MustCompile(`\b\d+(?:\.\d+)?\b`).FindAllString(text, -1) }
+	_, section, _ := strings.Cut(read(t, "../../docs/zh/operations.md"), "\n## 性能与压测\n")
+	section, _, _ = strings.Cut(section, "```")
+	measured, found := figures(read(t, "../../docs/performance.md")), figures(section)
+	if len(found) < 20 {
+		t.Errorf("the section has the figures %q", found)
+	}
+	for _, figure := range found {
+		if !slices.Contains(measured, figure) {
+			t.Errorf("docs/performance.md does not have %s", figure)
+		}
+	}
+}
