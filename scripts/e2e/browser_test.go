@@ -40,13 +40,13 @@ func browse(t *testing.T, url string, width int) *tab {
 	return b
 }
 
-// newTab starts a Chromium that the test ends and waits for.
-func newTab(t *testing.T, width int) *tab {
+// newTab starts a Chromium, with further options, that the test ends and waits for.
+func newTab(t *testing.T, width int, more ...chromedp.ExecAllocatorOption) *tab {
 	t.Helper()
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.UserDataDir(profile(t)),
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(width, 900),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), opts...)
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(opts, more...)...)
 	ctx, leave := chromedp.NewContext(allocator)
 	b := &tab{t: t, ctx: ctx}
 	var reading sync.WaitGroup
@@ -134,12 +134,12 @@ func (b *tab) open(url string) {
 	b.until("the page is live", `document.body.dataset.link === 'live'`)
 }
 
-// eval runs a script in the page and gives its value.
+// eval runs a script in the page and gives its value; of a promise, what it becomes.
 func eval[T any](b *tab, script string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](script))
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
 	if err != nil {
 		b.t.Fatalf("%s: %v", script, err)
 	}

@@ -24,7 +24,10 @@ import (
 
 	"shardid/model"
 	"shardid/service/monitor"
+	"shardid/service/queue"
 	"shardid/service/segment"
+	"shardid/service/uid"
+	"shardid/service/worker"
 )
 
 // consoleExchanges provoke each status of the console's page and files.
@@ -170,7 +173,7 @@ func TestConsoleScripts(t *testing.T) {
 		}
 	}
 	slices.Sort(stores)
-	if !slices.Equal(slices.Compact(stores), []string{"shardid.theme"}) {
+	if !slices.Equal(slices.Compact(stores), []string{"shardid.language", "shardid.theme"}) {
 		t.Errorf("stored in the browser: %q", stores)
 	}
 }
@@ -186,8 +189,8 @@ func TestConsoleWhileNotReady(t *testing.T) {
 	}
 }
 
-// Every alarm links to a section of the runbook, and every link between the pages of the
-// documentation leads to a heading.
+// Every alarm links to a section of the runbook and has a title in Chinese, as conditions have a name,
+// and every link between the pages of the documentation leads to a heading.
 func TestDocumentationLinks(t *testing.T) {
 	api := newAPI(&fakeQueue{})
 	headings := map[string]map[string]bool{}
@@ -225,11 +228,22 @@ func TestDocumentationLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alarms := map[string]bool{}
+	alarms, chinese := map[string]bool{}, string(api.pages.assets["zh.js"].body)
+	for _, condition := range []string{
+		queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload, segment.ConditionLoad, segment.ConditionReload,
+		worker.Condition, worker.ConditionUID, uid.ConditionNode, uid.ConditionMark, uid.ConditionFill,
+	} {
+		if !strings.Contains(chinese, condition+": '") && !strings.Contains(chinese, "'"+condition+"': '") {
+			t.Errorf("the condition %q has no name in zh.js", condition)
+		}
+	}
 	for _, found := range regexp.MustCompile(`"(Shardid\w+)"`).FindAllStringSubmatch(string(rules), -1) {
 		alarms[found[1]] = true
 		if !headings["operations.md"][strings.ToLower(found[1])] {
 			t.Errorf("%s has no section", found[1])
+		}
+		if !strings.Contains(chinese, found[1]+": ['") {
+			t.Errorf("%s has no title in zh.js", found[1])
 		}
 	}
 	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(string(api.pages.assets["health.js"].body), -1) {
@@ -242,12 +256,13 @@ func TestDocumentationLinks(t *testing.T) {
 	}
 }
 
-// Texts are in one file for each language, which is en.js.
+// Texts are in one file for each language, en.js and zh.js; a test in a browser compares these and
+// looks at the whole page.
 func TestConsoleTexts(t *testing.T) {
 	api := newAPI(&fakeQueue{})
 	words := regexp.MustCompile(`['\x60"][A-Za-z][a-z]+ [a-z]+ [^'\x60"]*['\x60"]`)
 	for name, file := range api.pages.assets {
-		if path.Ext(name) != ".js" || strings.HasPrefix(name, "uplot-") || name == "en.js" {
+		if path.Ext(name) != ".js" || strings.HasPrefix(name, "uplot-") || name == "en.js" || name == "zh.js" {
 			continue
 		}
 		for line := range strings.Lines(string(file.body)) {
@@ -258,8 +273,8 @@ func TestConsoleTexts(t *testing.T) {
 	}
 	english, used := string(api.pages.assets["en.js"].body), 0
 	for name, file := range api.pages.assets {
-		for _, found := range regexp.MustCompile(`\btext\.(\w+)(?:\.(\w+))?`).FindAllStringSubmatch(string(file.body), -1) {
-			if path.Ext(name) != ".js" || !strings.Contains(string(file.body), "import { text } from './en.js'") {
+		for _, found := range regexp.MustCompile(`[^/]\btext\.(\w+)(?:\.(\w+))?`).FindAllStringSubmatch(string(file.body), -1) {
+			if path.Ext(name) != ".js" || !strings.Contains(string(file.body), "import { text } from './text.js'") {
 				continue
 			}
 			for _, key := range found[1:] {
@@ -271,6 +286,22 @@ func TestConsoleTexts(t *testing.T) {
 	}
 	if used < 100 {
 		t.Errorf("%d texts are used", used)
+	}
+	page := regexp.MustCompile(`(?s)<noscript>.*</noscript>`).ReplaceAllString(string(api.pages.console.body), "")
+	same := strings.Fields("shardid cache db api/status metrics healthz openapi.yaml") // in every language
+	for _, found := range regexp.MustCompile(`>([^<]*\pL[^<]*)<|\s(?:aria-label|placeholder|title|alt)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if !slices.Contains(same, found[1]) {
+			t.Errorf("the page has a text of its own: %s", found[0])
+		}
+	}
+	keys := regexp.MustCompile(`data-(?:text|label|placeholder)="([\w.]+)"`).FindAllStringSubmatch(page, -1)
+	for _, found := range keys {
+		if key := found[1][strings.LastIndex(found[1], ".")+1:]; !strings.Contains(english, key+":") {
+			t.Errorf("the page wants the text %s, which en.js has not", found[1])
+		}
+	}
+	if len(keys) < 70 {
+		t.Errorf("the page has %d texts", len(keys))
 	}
 }
 

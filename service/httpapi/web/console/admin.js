@@ -3,7 +3,7 @@
 // requests only. What cannot be taken back wants the name typed.
 
 import { $, el, setAttribute, setText } from './dom.js';
-import { text } from './en.js';
+import { text } from './text.js';
 import { digits, firstNumber } from './format.js';
 import { AnswerError, ask } from './net.js';
 

@@ -2,14 +2,14 @@
 // legend of each chart shows the latest ones, or those under the pointer.
 
 import { $, el, setAttribute, setText } from './dom.js';
-import { text } from './en.js';
+import { text } from './text.js';
 import { clock, count, rate, short } from './format.js';
 
 /** What a chart shows, in seconds: all that the server keeps, but no less than the shortest. */
 const longest = 15 * 60;
 const shortest = 60;
 
-const milliseconds = (n) => (Number.isFinite(n) ? `${n < 10 ? n.toFixed(2) : short(n)} ms` : text.unknown);
+const milliseconds = (n) => (Number.isFinite(n) ? text.milliseconds(n < 10 ? n.toFixed(2) : short(n)) : text.unknown);
 
 /** The charts of the section; a series without a value, such as one of a disabled mode, is left out. */
 const layout = [

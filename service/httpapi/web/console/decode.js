@@ -2,7 +2,7 @@
 // number holds no more than 53 bits.
 
 import { $, describe, el, setAttribute, setText } from './dom.js';
-import { text } from './en.js';
+import { text } from './text.js';
 import { digits } from './format.js';
 import { AnswerError, ask } from './net.js';
 

@@ -1,15 +1,42 @@
-// Every text that the scripts write, in English.
+// Every text of the console, in English. zh.js has the same keys, and functions with the same
+// parameters.
 
 /** n is a number, or one as it is written. */
 const plural = (n, one, many) => (String(n) === '1' ? one : many);
 
 export const text = {
+  locale: 'en-US',
   unknown: '–',
   modes: { queue: 'queue', segment: 'segment', snowflake: 'snowflake', uid: 'UID' },
   mode: (name) => `${text.modes[name]} mode`,
   since: (lasted) => `for ${lasted}`,
   ago: (age) => `${age} ago`,
   switchedOff: 'switched off',
+  together: (parts) => parts.join(', '),
+  rate: (n) => `${n} /s`,
+  percent: (n) => `${n} %`,
+  milliseconds: (n) => `${n} ms`,
+  units: { year: 'y', day: 'd', hour: 'h', minute: 'min', second: 's' },
+
+  page: {
+    skip: 'Skip to the content', sections: 'Sections', others: 'Other pages',
+    health: 'Health', replicas: 'Replicas', queue: 'Queue', rates: 'Rates', modes: 'Modes', decode: 'Decode',
+    renewed: 'The server has been replaced by another version.', load: 'Load its console',
+    lock: 'This server shows its status to those with a token.', show: 'Show',
+    memory: "It is kept in this page's memory only, until you leave or reload it.",
+    newApp: 'New app', searchApps: 'Search apps', searchAppsBy: 'Search apps by ID or name', apps: 'Apps',
+    order: 'Order of the apps', orders: { id: 'by ID', low: 'emptiest first', rate: 'busiest first' },
+    heatmap: 'Indices in each of the 64 lists. Move with the arrow keys.',
+    scale: "Scale: indices in per cent of the app's step, up to", firstFifth: '≤ 20 %', more: 'more',
+    lately: 'this replica, the last 15 minutes',
+    tags: 'Segment tags', newTag: 'New tag', searchTags: 'Search tags', searchTagsOf: 'Search segment tags',
+  },
+
+  manual: { console: 'Console', operation: 'Operation', neverTwice: 'Never twice' },
+
+  // What the server names, by its names. Its own words are English: they need no others here.
+  alarms: {}, // [title, meaning]
+  conditions: {},
 
   net: {
     late: (seconds) => `no answer within ${seconds} s`,
@@ -19,24 +46,27 @@ export const text = {
   },
 
   link: {
-    live: 'live', paused: 'paused', locked: 'waiting for a token',
+    connecting: 'connecting', live: 'live', paused: 'paused', locked: 'waiting for a token', retry: 'Try now',
     nothingYet: 'Nothing has come from the server yet.',
     old: (age) => `What is shown is ${age} old.`,
     away: (since, wait) => `The server does not answer. ${since} ${wait > 0 ? `Next attempt in ${wait} s.` : 'Trying now.'}`,
     up: (age) => `up ${age}`,
     theme: (theme) => `Theme: ${theme}`,
+    themes: { system: 'system', light: 'light', dark: 'dark' },
+    language: '中文', // the other one, as it calls itself
   },
 
   health: {
+    wrong: 'What is wrong', affected: 'What does not work now', working: 'What works',
     replica: 'replica',
     ready: 'ready', degraded: 'ready, degraded', notReady: 'not ready',
     serving: 'serving', able: 'able to serve',
     works: 'works', fails: 'fails',
     severity: { critical: 'critical', warning: 'warning', info: 'info' },
     heading: (severity, name) => `${text.health.severity[severity]}: ${name}`,
-    follows: (names) => `What follows from it: ${names.join(', ')}.`,
+    follows: (names) => `What follows from it: ${text.together(names)}.`,
     runbook: 'What to do',
-    well: (names) => (names.length === 0 ? 'Nothing else is known' : `Well: ${names.join(', ')}`),
+    well: (names) => (names.length === 0 ? 'Nothing else is known' : `Well: ${text.together(names)}`),
   },
 
   fleet: {
@@ -48,7 +78,7 @@ export const text = {
     heard: (age) => `last heard of ${age} ago`,
     off: 'off',
     none: 'none',
-    alarms: (counts) => Object.keys(text.health.severity).filter((s) => counts[s] > 0).map((s) => `${counts[s]} ${s}`).join(', ') || 'none',
+    alarm: (severity, n) => `${n} ${text.health.severity[severity]}`,
     columns: { replica: 'Replica', state: 'State', worker: 'Worker ID', alarms: 'Alarms', version: 'Version', up: 'Up' },
   },
 
@@ -71,7 +101,7 @@ export const text = {
     sinceStart: (n) => `${n} since the start`,
     ids: (n) => `${n} ${plural(n, 'ID', 'IDs')} since the start`,
     indices: (n) => `${n} ${plural(n, 'index', 'indices')}`,
-    ofLists: (parts) => (parts.length === 0 ? 'all 64 filled' : `${parts.join(', ')} of 64`),
+    ofLists: (parts) => (parts.length === 0 ? 'all 64 filled' : `${text.together(parts)} of 64`),
     of64: (n) => `${n} of 64 lists`,
     noLimit: 'no limit',
     wraps: 'wrap: IDs repeat',
@@ -81,9 +111,7 @@ export const text = {
   },
 
   list: {
-    indices: (n, text) => (n === 1 ? '1 index' : `${text} indices`),
-    unknown: 'unknown',
-    unused: 'not used yet',
+    unknown: 'unknown', unused: 'not used yet', empty: 'empty',
     cell: (shard, words) => `shard ${shard}: ${words}`,
     share: (share) => `${share} of a step`,
     unreadable: 'no list can be read',
@@ -99,7 +127,7 @@ export const text = {
   },
 
   tags: {
-    columns: { buffer: (n) => `Buffer ${n}`, step: 'Step', held: 'Held', rate: 'Rate', lasts: 'Lasts', loaded: 'Last load', change: 'Change' },
+    columns: { tag: 'Tag', buffer0: 'Buffer 0', buffer1: 'Buffer 1', step: 'Step', held: 'Held', rate: 'Rate', lasts: 'Lasts', loaded: 'Last load', change: 'Change' },
     sum: (all, loaded, issued) => `${all} ${plural(all, 'tag', 'tags')}, ${loaded} loaded here, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start`,
     label: (buffer, tag) => `left of buffer ${buffer} of ${tag}`,
     left: (n) => `${n} left`,
@@ -135,6 +163,8 @@ export const text = {
   lifetime: 'IDs last another',
 
   decode: {
+    label: 'An ID of any mode', example: 'such as 16385', submit: 'Decode',
+    hint: 'An ID does not tell its mode, so it is read as each of them. IDs of the segment mode are plain numbers and have no parts.',
     kinds: { queue: 'Queue', snowflake: 'Snowflake', uid: 'UID' },
     parts: { index: 'index', shardId: 'shard', appId: 'app', timestamp: 'timestamp', time: 'time', workerId: 'worker ID', sequenceId: 'sequence', sequence: 'sequence' },
     empty: 'Enter an ID: its decimal digits.',
@@ -143,6 +173,7 @@ export const text = {
   },
 
   admin: {
+    token: "Administrator's token", cancel: 'Cancel',
     edit: 'Edit', remove: 'Delete', editOf: (what) => `Edit ${what}`, removeOf: (what) => `Delete ${what}`,
     app: (id, name) => `app ${id} ${name}`,
     tag: (name) => `tag ${name}`,

@@ -1,7 +1,7 @@
 // All replicas of the deployment, as each reports itself to the Redis that they share.
 
 import { $, KeyedList, el, icon, setAttribute, setIcon, setText } from './dom.js';
-import { text } from './en.js';
+import { text } from './text.js';
 import { age, duration, rate } from './format.js';
 
 /** A record is written every three seconds: one that is older than this was missed twice, in seconds. */
@@ -59,7 +59,8 @@ export class Fleet {
     this.#state(state.firstChild, replica);
     for (const [i, mode] of modes.entries()) setText(rest[i], ofMode(replica.modes[mode]));
     setText(worker, replica.workerId < 0 ? text.fleet.none : String(replica.workerId));
-    setText(alarms, text.fleet.alarms(replica.alarms ?? {}));
+    const on = Object.keys(text.health.severity).filter((severity) => replica.alarms?.[severity] > 0);
+    setText(alarms, text.together(on.map((severity) => text.fleet.alarm(severity, replica.alarms[severity]))) || text.fleet.none);
     setText(version, replica.version);
     setText(up, age(replica.startedAt, this.#now));
   }

@@ -1,9 +1,13 @@
 // How numbers and times are written. Numbers above 2^53 stay the strings that the server
 // sent; digits() alone takes these.
 
-import { text } from './en.js';
+import { text } from './text.js';
 
-const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+const whole = new Intl.NumberFormat(text.locale, { maximumFractionDigits: 0 });
+const toTenth = new Intl.NumberFormat(text.locale, { maximumFractionDigits: 1 });
+const tenths = new Intl.NumberFormat(text.locale, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const hundredths = new Intl.NumberFormat(text.locale, { maximumFractionDigits: 2 });
+const compact = new Intl.NumberFormat(text.locale, { notation: 'compact' });
 
 /** 12,345; a dash for what is not known. */
 export function count(n) {
@@ -12,7 +16,7 @@ export function count(n) {
 
 /** The same of a decimal string, however long: 9,007,199,254,740,993. */
 export function digits(decimal) {
-  return decimal.replace(/\B(?=(\d{3})+$)/g, ',');
+  return decimal && whole.format(BigInt(decimal));
 }
 
 /** The first text of a pattern on today's date in a time zone; '' when the browser does not know the zone. */
@@ -28,60 +32,57 @@ export function firstNumber(pattern, zone) {
   return pattern.replace(/\{(?:seq:(\d{1,2})|(\w+))\}/g, (whole, width, field) => (width ? '1'.padStart(Number(width), '0') : fields[field] ?? whole));
 }
 
-/** At most four characters: 812, 1.2k, 34k, 5.6M, 0.05. */
+/** A few characters: 812, 1.2K, 34K, 5.6M, 0.05; in Chinese 1.2万. */
 export function short(n) {
-  if (!Number.isFinite(n)) return text.unknown;
-  const units = ['', 'k', 'M', 'G', 'T', 'P'];
-  let unit = 0;
-  for (; Math.abs(n) >= 999.5 && unit < units.length - 1; unit++) n /= 1000;
-  const digits = Math.abs(n) >= 9.95 || (unit === 0 && n % 1 === 0) ? 0 : Math.abs(n) < 1 ? 2 : 1;
-  return n.toFixed(digits).replace(/\.0$/, '') + units[unit];
+  return Number.isFinite(n) ? compact.format(n) : text.unknown;
 }
 
 /** A rate: 0.5 /s, 1,234 /s. */
 export function rate(perSecond) {
   if (!Number.isFinite(perSecond)) return text.unknown;
-  return `${perSecond > 0 && perSecond < 9.95 ? perSecond.toFixed(1) : count(perSecond)} /s`;
+  return text.rate((perSecond > 0 && perSecond < 9.95 ? tenths : whole).format(perSecond));
 }
 
 /** A share of 1 in per cent. Neither a little nor all but a little is rounded away. */
 export function percent(share) {
   if (!Number.isFinite(share)) return text.unknown;
-  if (share > 0 && share < 0.01) return '< 1 %';
-  if (share > 0.9999 && share < 1) return '> 99.99 %';
-  return share > 0.99 ? `${Math.floor(share * 10000) / 100} %` : `${Math.floor(share * 100)} %`;
+  if (share > 0 && share < 0.01) return text.percent('< 1');
+  if (share > 0.9999 && share < 1) return text.percent('> 99.99');
+  return text.percent(share > 0.99 ? hundredths.format(Math.floor(share * 10000) / 100) : Math.floor(share * 100));
 }
 
 const units = [
-  ['y', 365.25 * 86400],
-  ['d', 86400],
-  ['h', 3600],
-  ['min', 60],
-  ['s', 1],
+  ['year', 365.25 * 86400],
+  ['day', 86400],
+  ['hour', 3600],
+  ['minute', 60],
+  ['second', 1],
 ];
 
-/** A duration in its two largest units: 3 d 4 h. */
-export function duration(seconds) {
+const one = (n, unit) => `${n}\u00a0${text.units[unit]}`;
+
+/** A duration in its two largest units, or in fewer: 3 d 4 h. */
+export function duration(seconds, most = 2) {
   if (!Number.isFinite(seconds)) return text.unknown;
-  if (seconds < 0) return `-${duration(-seconds)}`;
-  if (seconds < 10) return `${Number(seconds.toFixed(1))} s`;
+  if (seconds < 0) return `-${duration(-seconds, most)}`;
+  if (seconds < 10) return one(toTenth.format(seconds), 'second');
   const first = units.findIndex(([, size]) => seconds >= size);
   const [name, size] = units[first];
   const major = Math.floor(seconds / size);
   const next = units[first + 1];
   const minor = next ? Math.floor((seconds - major * size) / next[1]) : 0;
-  return minor > 0 && major < 100 ? `${major} ${name} ${minor} ${next[0]}` : `${whole.format(major)} ${name}`;
+  return minor > 0 && major < 100 && most > 1 ? `${one(major, name)} ${one(minor, next[0])}` : one(whole.format(major), name);
 }
 
 /** How long ago an instant was by the server's clock; '' without one. */
-export function age(time, now) {
+export function age(time, now, most = 2) {
   const at = Date.parse(time);
-  return Number.isNaN(at) ? '' : duration(Math.max(0, Math.round((now - at) / 1000)));
+  return Number.isNaN(at) ? '' : duration(Math.max(0, Math.round((now - at) / 1000)), most);
 }
 
 /** The same in the largest unit only: 3 d. */
 export function about(time, now) {
-  return age(time, now).split(' ').slice(0, 2).join(' ');
+  return age(time, now, 1);
 }
 
 /** An instant in the browser's time zone: 2026-11-20 08:18:00; a dash without one. */

@@ -3,7 +3,7 @@
 // word and a shape, so that it can be told without its colour.
 
 import { $, KeyedList, el, icon, setAttribute, setIcon, setText } from './dom.js';
-import { text } from './en.js';
+import { text } from './text.js';
 import { about } from './format.js';
 
 const severities = ['critical', 'warning', 'info'];
@@ -62,12 +62,12 @@ function parts(status) {
     if (!mode.ready) return { name: text.mode(name), state: 'affected', word: text.health.notReady, since: mode.since };
     return { name: text.mode(name), state: 'ok', word: status.ready ? text.health.serving : text.health.able };
   });
-  const stores = (status.stores ?? []).map(({ name, ok, since }) => (ok ? { name, state: 'ok', word: text.health.works, since } : { name, state: 'affected', word: text.health.fails, since }));
+  const stores = (status.stores ?? []).map(({ name, ok, since }) => ({ name: text.conditions[name] ?? name, state: ok ? 'ok' : 'affected', word: ok ? text.health.works : text.health.fails, since }));
   return [replica, ...modes, ...stores];
 }
 
 function createCause() {
-  return el('li', {}, icon('warning'), el('strong'), el('p', { class: 'message' }), el('p', { class: 'follows' }),
+  return el('li', {}, icon('warning'), el('strong'), el('p'), el('p', { class: 'message', lang: 'en' }), el('p', { class: 'follows' }),
     el('a', {}, text.health.runbook), el('span', { class: 'since' }));
 }
 
@@ -96,12 +96,14 @@ export class Health {
   }
 
   #fillCause(node, cause) {
-    const [sign, name, message, follows, link, since] = node.children;
+    const [sign, name, meaning, message, follows, link, since] = node.children;
+    const [title, words] = text.alarms[cause.name] ?? [];
     setAttribute(node, 'data-state', cause.severity);
     setIcon(sign, cause.severity);
-    setText(name, text.health.heading(cause.severity, cause.name));
+    setText(name, text.health.heading(cause.severity, title ? `${title} ${cause.name}` : text.conditions[cause.name] ?? cause.name));
+    setText(meaning, words ?? '');
     setText(message, cause.message);
-    setText(follows, cause.follows.length > 0 ? text.health.follows(cause.follows) : '');
+    setText(follows, cause.follows.length > 0 ? text.health.follows(cause.follows.map((alarm) => text.alarms[alarm]?.[0] ?? alarm)) : '');
     setAttribute(link, 'href', cause.runbook);
     setText(since, this.#lasted(cause.since));
   }

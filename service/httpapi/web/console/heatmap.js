@@ -2,7 +2,7 @@
 // bottom right.
 
 import { el, setAttribute, setText } from './dom.js';
-import { text } from './en.js';
+import { text } from './text.js';
 import { count, percent, short } from './format.js';
 
 const side = 8;
@@ -29,7 +29,7 @@ export function levelsOf(app) {
 /** What a list holds, in words. */
 function words(depth, level) {
   if (level === 'unknown') return text.list.unknown;
-  return level === 'unused' ? text.list.unused : text.list.indices(depth, count(depth));
+  return level === 'unused' ? text.list.unused : text.queue.indices(count(depth));
 }
 
 /** How many lists of an app are unknown, unused, empty and low; the lowest depth of those in use, -1 without any. */
@@ -139,7 +139,7 @@ function single(app, shard) {
   const depth = app.depths[shard];
   const level = levelsOf(app)[shard];
   const share = level === 'unknown' || level === 'unused' ? [] : [text.list.share(percent(depth / app.step))];
-  return text.list.cell(shard, [words(depth, level), ...share].join(', '));
+  return text.list.cell(shard, text.together([words(depth, level), ...share]));
 }
 
 function whole(app) {
@@ -148,5 +148,5 @@ function whole(app) {
   const parts = s.lowest < 0 ? [] : [text.queue.lowest(count(s.lowest)), text.queue.total(count(s.total))];
   if (s.unused > 0) parts.push(text.queue.unused(s.unused));
   if (s.unknown > 0) parts.push(text.queue.unknown(s.unknown));
-  return parts.join(', ');
+  return text.together(parts);
 }

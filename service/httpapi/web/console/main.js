@@ -2,7 +2,7 @@
 // to the sections.
 
 import { $, setAttribute, setText } from './dom.js';
-import { text } from './en.js';
+import { text } from './text.js';
 import { age, duration } from './format.js';
 import { Poller } from './net.js';
 import { Admin } from './admin.js';
@@ -157,7 +157,7 @@ class Console {
 function themeButton(changed) {
   const themes = ['system', 'light', 'dark'];
   const root = document.documentElement;
-  const write = () => setText($('theme-text'), text.link.theme(root.dataset.theme ?? 'system'));
+  const write = () => setText($('theme-text'), text.link.theme(text.link.themes[root.dataset.theme ?? 'system']));
   $('theme').addEventListener('click', () => {
     const theme = themes[(themes.indexOf(root.dataset.theme ?? 'system') + 1) % themes.length];
     if (theme === 'system') delete root.dataset.theme;
@@ -174,6 +174,21 @@ function themeButton(changed) {
   write();
 }
 
+/** The button of the other language: the page is loaded again in it. */
+function languageButton() {
+  const other = text.locale === 'zh-CN' ? 'en' : 'zh-CN';
+  setAttribute($('language'), 'lang', other);
+  $('language').addEventListener('click', () => {
+    try {
+      localStorage.setItem('shardid.language', other);
+      location.reload();
+    } catch {
+      location.search = `lang=${other}`; // Storage is forbidden: the choice is in the address.
+    }
+  });
+}
+
 const page = new Console();
+languageButton();
 themeButton(() => page.recolour());
 page.start();

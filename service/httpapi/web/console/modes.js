@@ -1,7 +1,7 @@
 // The modes beside the queue: segment tags, snowflake and UID.
 
 import { $, KeyedList, describe, el, setAttribute, setText } from './dom.js';
-import { text } from './en.js';
+import { text } from './text.js';
 import { about, count, digits, duration, instant, percent, rate } from './format.js';
 
 /** Rows that are drawn at most; the search finds the others. */
@@ -20,7 +20,7 @@ function cell(name, ...children) {
 }
 
 function bufferCell(buffer) {
-  return cell(text.tags.columns.buffer(buffer), el('div', { class: 'buffer' },
+  return cell(text.tags.columns[`buffer${buffer}`], el('div', { class: 'buffer' },
     el('progress', { max: 1, value: 0 }), el('span', { class: 'left' }), el('span', { class: 'next' })));
 }
 

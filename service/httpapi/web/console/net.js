@@ -1,6 +1,6 @@
 // Asking the server, again and again, for as long as the page is seen.
 
-import { text } from './en.js';
+import { text } from './text.js';
 
 /** An answer with an error, or none at all: then status is 0. */
 export class AnswerError extends Error {

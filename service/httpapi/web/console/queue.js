@@ -2,7 +2,7 @@
 // them in detail.
 
 import { $, KeyedList, describe, el, setAttribute, setText } from './dom.js';
-import { text } from './en.js';
+import { text } from './text.js';
 import { count, digits, percent, rate, short } from './format.js';
 import { Heatmap, levelsOf, summary } from './heatmap.js';
 import { Chart } from './charts.js';
@@ -31,7 +31,7 @@ function showBadges(place, app) {
 function remark(s) {
   if (s.unknown === 64) return text.queue.unreadable;
   const parts = standingOut(s);
-  return parts.length > 0 ? parts.join(', ') : text.queue.lowest(short(s.lowest));
+  return parts.length > 0 ? text.together(parts) : text.queue.lowest(short(s.lowest));
 }
 
 function standingOut(s) {

@@ -1,0 +1,233 @@
+// Every text of the console, in Chinese. en.js has the same keys.
+
+/** Since when a change counts, which the server says in English. */
+function effect(said) {
+  const [, here, by] = /^(here now, )?on every replica.* by (\S+)$/.exec(said) ?? [];
+  if (by) {
+    const time = new Date(by).toLocaleTimeString('zh-CN', { hour12: false });
+    return here ? `本副本已生效，其他副本最迟 ${time} 生效` : `各副本（含本副本）最迟 ${time} 生效`;
+  }
+  return { 'now, on every replica': '所有副本已生效', 'on every replica with its next reload': '各副本下次重载时生效' }[said] ?? said;
+}
+
+export const text = {
+  locale: 'zh-CN',
+  unknown: '–',
+  modes: { queue: '队列', segment: '号段', snowflake: '雪花', uid: 'UID' },
+  mode: (name) => (name === 'uid' ? 'UID 模式' : `${text.modes[name]}模式`),
+  since: (lasted) => `持续 ${lasted}`,
+  ago: (age) => `${age}前`,
+  switchedOff: '未启用',
+  together: (parts) => parts.join('，'),
+  rate: (n) => `${n}/秒`,
+  percent: (n) => `${n}%`,
+  milliseconds: (n) => `${n} 毫秒`,
+  units: { year: '年', day: '天', hour: '小时', minute: '分', second: '秒' },
+
+  page: {
+    skip: '跳到正文', sections: '页内导航', others: '其他页面',
+    health: '健康状态', replicas: '副本', queue: '队列', rates: '趋势', modes: '其他模式', decode: 'ID 解析',
+    renewed: '服务端已更换版本。', load: '加载新版控制台',
+    lock: '查看本服务的状态需要令牌。', show: '查看',
+    memory: '令牌只保存在本页内存中，离开或刷新页面后即失效。',
+    newApp: '新建应用', searchApps: '搜索应用', searchAppsBy: '按 ID 或名称搜索应用', apps: '应用',
+    order: '应用排序', orders: { id: '按 ID', low: '余量最低优先', rate: '速率最高优先' },
+    heatmap: '64 个列表各自的余量，用方向键移动。',
+    scale: '图例：余量占应用步长的百分比上限', firstFifth: '≤ 20%', more: '更多',
+    lately: '本副本，最近 15 分钟',
+    tags: '号段标签', newTag: '新建标签', searchTags: '搜索标签', searchTagsOf: '搜索号段标签',
+  },
+
+  manual: { console: '控制台', operation: '运维手册', neverTwice: '为什么不会重复' },
+
+  alarms: {
+    ShardidRepeatedIndices: ['列表给出了重复的序号', '列表中取出了重复或乱序的序号，本副本已拒绝使用。有其他程序在写这些列表：请立即查明。'],
+    ShardidRepeatedSegments: ['分配到重复的号段', 'leaf_alloc 给出了重复的号段，本副本已拒绝使用。请查明还有谁在写这张表。'],
+    ShardidDatabaseWentBackFar: ['数据库数据大幅回退', '数据库回退的幅度超过 queue.lift_alarm，max_id 已自动抬高。请查明数据库从何处恢复、还丢了什么数据。'],
+    ShardidDatabaseWentBack: ['数据库数据回退', 'max_id 低于已发放的序号，已自动抬高，不会重号。请查明数据库从何处恢复。'],
+    ShardidIndicesLeftOut: ['已跳过一段序号', '数据库与 Redis 同时发生变化，为避免重号跳过了一段序号。请查明变化原因。'],
+    ShardidConfirmationNeeded: ['等待人工确认', 'max_id 可能已回退，相关列表暂停发号。请与业务中已使用的 ID 核对，再执行下方给出的 shardid confirm 命令。'],
+    ShardidLimitReached: ['应用已达 ID 上限', '部分分片的调用方收到 -5。请调高 max_limit_id，或为业务新建应用。'],
+    ShardidLimitNear: ['应用即将达到 ID 上限', '有分片剩余的序号不足一成。请提前调高 max_limit_id，或为业务新建应用。'],
+    ShardidWrapApp: ['应用允许 ID 重复', '该应用的策略是 wrap，超过上限后 ID 会重复。若非有意为之，请改用 reject。'],
+    ShardidStoreAway: ['存储不可用', '存储暂时无法使用，只能发放手中已有的 ID。请尽快恢复。'],
+    ShardidRefillFailing: ['补号失败', '无法取得新的序号或号段，只能发放手中已有的 ID。'],
+    ShardidConditionFailing: ['后台任务持续失败', '有后台任务反复重试仍然失败。'],
+    ShardidStarved: ['取号超时', '最近两分钟有调用方收到 -4：没能及时取得序号或号段。请检查存储状态与补号耗时。'],
+    ShardidInternalErrors: ['内部错误', '最近 15 分钟有调用方收到 -11，这是 shardid 自身的问题。详情见日志，请反馈给开发者。'],
+    ShardidLeaseNotTrusted: ['雪花模式停止发号', '没有可信的工作节点 ID 租约，雪花模式无法发号。'],
+    ShardidWorkerOffline: ['工作节点 ID 注册中心不可用', '目前依靠本地文件续用工作节点 ID，请在租约到期前恢复注册中心。'],
+    ShardidClockOffset: ['时钟偏差过大', '本机时钟与注册中心的时钟相差过大。请检查 NTP 校时。'],
+    ShardidSnowflakeLifetime: ['雪花 ID 的时间位即将用尽', '雪花 ID 的 41 位时间不足一年。请规划在新库上使用更晚的起始时间。'],
+    ShardidRingDry: ['UID 环形缓冲耗尽', '取用速度超过填充速度，或无法填充。请检查 uid.boost_power 与 uid.padding_factor。'],
+    ShardidUIDRunway: ['UID 即将停发', 'WORKER_NODE 中登记的时间迟迟没有延长，UID 即将停发。请检查数据库。'],
+    ShardidUIDLifetime: ['UID 的时间位即将用尽', 'UID 的时间位不足一年。请规划在新库上增加时间位宽，或使用更晚的起始时间。'],
+    ShardidUnsafeNoHistory: ['未启用 Redis 回退保护', '已设置 redis.unsafe_no_history，无法发现 Redis 数据回退，ID 可能重复。请改用能提供复制 ID 的 Redis。'],
+    ShardidUnsafeSetting: ['存储配置不安全', '存储的配置可能导致数据丢失，请运行 shardid doctor 查看。'],
+    ShardidDoubtfulSetting: ['存储配置有待改进', '存储的部分配置不够理想，请运行 shardid doctor 查看。'],
+  },
+  conditions: {
+    database: '数据库', redis: 'Redis', zookeeper: 'ZooKeeper', tokens: '令牌文件', tls: 'TLS 证书',
+    pop: '列表取号', refill: '补号', reload: '应用重载', 'segment load': '号段加载', 'segment reload': '标签重载',
+    'snowflake worker ID': '雪花工作节点 ID', 'uid worker ID': 'UID 工作节点 ID', 'uid node': 'UID 节点登记',
+    'uid mark': 'UID 时间登记', 'uid fill': 'UID 环形缓冲填充',
+  },
+
+  net: {
+    late: (seconds) => `${seconds} 秒内没有响应`,
+    unreachable: '无法连接服务端',
+    notJSON: (status) => `HTTP ${status}，响应不是 JSON`,
+    status: (status) => `HTTP ${status}`,
+  },
+
+  link: {
+    connecting: '连接中', live: '实时', paused: '已暂停', locked: '等待输入令牌', retry: '立即重试',
+    nothingYet: '尚未收到服务端的数据。',
+    old: (age) => `当前显示的是 ${age}前的数据。`,
+    away: (since, wait) => `服务端没有响应。${since}${wait > 0 ? `${wait} 秒后重试。` : '正在重试。'}`,
+    up: (age) => `已运行 ${age}`,
+    theme: (theme) => `主题：${theme}`,
+    themes: { system: '跟随系统', light: '浅色', dark: '深色' },
+    language: 'EN', // the other one, as it calls itself
+  },
+
+  health: {
+    wrong: '异常与告警', affected: '当前不可用', working: '运行正常',
+    replica: '本副本',
+    ready: '就绪', degraded: '就绪（降级）', notReady: '未就绪',
+    serving: '服务中', able: '可提供服务',
+    works: '正常', fails: '异常',
+    severity: { critical: '严重', warning: '警告', info: '提示' },
+    heading: (severity, name) => `${text.health.severity[severity]}：${name}`,
+    follows: (names) => `由此引发：${names.join('、')}。`,
+    runbook: '处理手册（英文）',
+    well: (names) => (names.length === 0 ? '没有其他信息' : `正常：${names.join('、')}`),
+  },
+
+  fleet: {
+    sum: (replicas, ready, rate) => `${replicas} 个副本，${ready} 个就绪，合计 ${rate}`,
+    alone: '副本之间没有共享的 Redis，只能显示本副本。',
+    away: (message) => `无法读取其他副本的记录，只显示本副本：${message}`,
+    self: '本页',
+    ready: '就绪', notReady: '未就绪',
+    heard: (age) => `${age}前有消息`,
+    off: '未启用',
+    none: '无',
+    alarm: (severity, n) => `${text.health.severity[severity]} ${n}`,
+    columns: { replica: '副本', state: '状态', worker: '工作节点 ID', alarms: '告警', version: '版本', up: '运行时长' },
+  },
+
+  queue: {
+    sum: (apps, issued, held) => `${apps} 个应用，启动以来发放 ${issued} 个 ID，本副本预取 ${held} 个`,
+    badges: { exhausted: '已达上限', unconfirmed: '待确认', wrap: '允许重复', scrambled: '已打乱' },
+    unreadable: '读取失败',
+    empty: (n) => `${n} 个已空`,
+    unknown: (n) => `${n} 个未知`,
+    low: (n) => `${n} 个低水位`,
+    unused: (n) => (n === 64 ? '尚未使用' : `${n} 个尚未使用`),
+    lowest: (n) => `最低 ${n}`,
+    total: (n) => `共 ${n} 个序号`,
+    noneFound: '没有匹配的应用',
+    noApp: '还没有应用。',
+    facts: {
+      rate: '发号速率', issued: '累计发放', inLists: '列表余量', held: '本副本预取', lists: '列表状态', refills: '补号次数', step: '步长',
+      limit: 'ID 上限', beyond: '超过上限时', highest: '最大序号', left: '剩余', exhausted: '已达上限', unconfirmed: '等待确认',
+    },
+    sinceStart: (n) => `启动以来 ${n} 次`,
+    ids: (n) => `启动以来 ${n} 个 ID`,
+    indices: (n) => `${n} 个序号`,
+    ofLists: (parts) => (parts.length === 0 ? '64 个列表都有余量' : `64 个列表中 ${text.together(parts)}`),
+    of64: (n) => `64 个列表中有 ${n} 个`,
+    noLimit: '无上限',
+    wraps: 'wrap：ID 会重复',
+    rejects: 'reject：拒绝发号',
+    nothingAllocated: '尚未分配',
+    left: (share) => `${share} 的序号`,
+  },
+
+  list: {
+    unknown: '未知', unused: '尚未使用', empty: '已空',
+    cell: (shard, words) => `分片 ${shard}：${words}`,
+    share: (share) => `步长的 ${share}`,
+    unreadable: '所有列表均无法读取',
+  },
+
+  charts: {
+    issued: '每秒发放 ID', p99: '延迟 P99', p50: '延迟中位数', refused: '每秒拒绝请求',
+    answers: '每秒响应请求', http: 'HTTP', resp: 'Redis 客户端',
+    refills: '每 5 秒补号次数', wasted: '每 5 秒弃用 ID',
+    byCaller: '调用方有误', byService: '服务端无法发放', lists: '队列列表', tags: '号段标签', app: '发放',
+    units: { ids: '个/秒', milliseconds: '毫秒', requests: '次/秒', refills: '次', wasted: '个' },
+    none: '暂无历史数据',
+  },
+
+  tags: {
+    columns: { tag: '标签', buffer0: '缓冲区 0', buffer1: '缓冲区 1', step: '步长', held: '本副本持有', rate: '速率', lasts: '可用时长', loaded: '上次加载', change: '操作' },
+    sum: (all, loaded, issued) => `${all} 个标签，本副本已加载 ${loaded} 个，启动以来发放 ${issued} 个 ID`,
+    label: (buffer, tag) => `标签 ${tag} 的缓冲区 ${buffer} 余量`,
+    left: (n) => `剩 ${n}`,
+    notLoaded: '未加载',
+    next: (inUse, id) => (inUse ? `使用中，下一个 ${id}` : `从 ${id} 起`),
+    off: '号段模式未启用。',
+    none: '还没有标签。',
+    noneFound: '没有匹配的标签',
+    more: (n) => `另有 ${n} 个，请搜索`,
+  },
+
+  snowflake: {
+    rows: {
+      state: '状态', worker: '工作节点 ID', registry: '注册中心', address: '实例地址', bound: '发号时间上限', trusted: '租约可信时长',
+      clock: '时钟偏差', issued: '累计发放', error: '注册中心报错',
+    },
+    states: { serving: '已持有工作节点 ID', offline: '注册中心不可用，依靠本地文件续用', waiting: '等待工作节点 ID' },
+    none: '无',
+    registrys: '注册中心',
+  },
+
+  uid: {
+    rows: {
+      generator: '生成器', worker: '工作节点 ID', ring: '环形缓冲', newest: '最新 ID 时间', ahead: '与时钟相比', marked: '时间登记至',
+      discarded: '已弃用', issued: '累计发放',
+    },
+    ring: '环形缓冲',
+    filled: (share, n, size) => `${share}，${n} / ${size}`,
+    clock: '系统时钟',
+  },
+
+  against: (time, behind, what) => `比${what}${behind ? '慢' : '快'} ${time}`,
+  lifetime: '时间位还可用',
+
+  decode: {
+    label: '任意模式的 ID', example: '例如 16385', submit: '解析',
+    hint: '从 ID 本身看不出所属模式，因此按每种模式各解析一次。号段模式的 ID 是纯数字，没有可解析的部分。',
+    kinds: { queue: '队列', snowflake: '雪花', uid: 'UID' },
+    parts: { index: '序号', shardId: '分片', appId: '应用', timestamp: '时间戳', time: '时间', workerId: '工作节点 ID', sequenceId: '序列号', sequence: '序列号' },
+    empty: '请输入十进制的 ID。',
+    digits: 'ID 只能包含十进制数字。',
+    tooLarge: '不是本服务的 ID：ID 都小于 2^63，即 9,223,372,036,854,775,808。',
+  },
+
+  admin: {
+    token: '管理员令牌', cancel: '取消',
+    edit: '编辑', remove: '删除', editOf: (what) => `编辑${what}`, removeOf: (what) => `删除${what}`,
+    app: (id, name) => `应用 ${id} ${name}`,
+    tag: (name) => `标签 ${name}`,
+    titles: { newApp: '新建应用', newTag: '新建号段标签', edit: (what) => `编辑${what}`, remove: (what) => `删除${what}` },
+    submits: { token: '继续', create: '创建', edit: '保存', remove: '删除' },
+    fields: { id: '应用 ID', tag: '标签', name: '名称', description: '描述', step: '步长', maxLimitId: 'ID 上限', limitPolicy: '超过上限时', maxId: '起始 ID', scramble: '打乱 ID', pattern: '单号格式', reset: '重新计数', zone: '时区', nextId: '下一个 ID', confirm: (name) => `请输入 ${name} 以确认` },
+    hints: { maxLimitId: '0 表示无上限', nextId: '只能调大', pattern: '留空则为纯数字；业务单号如 ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC、+05:30 或 Asia/Shanghai；留空为 UTC' },
+    choices: {
+      limitPolicy: { reject: 'reject：拒绝发号', wrap: 'wrap：ID 会重复' },
+      scramble: { false: '否：能看出先后与数量', true: '是：看不出任何信息，以后不能更改' },
+      reset: { day: '每天', month: '每月', year: '每年', none: '从不' },
+    },
+    preview: (first) => `第一个单号是 ${first}`,
+    wrapWarning: '使用 wrap 后，超过上限的 ID 会重复。',
+    removeApp: '删除后，调用方将无法取号（返回 -2）。系统会记住已发放到哪里：以同一应用 ID 重建时从其后继续，不会重号。请勿把这个应用 ID 分给其他业务。',
+    removeTag: '删除后，调用方将无法取号（返回 -2）。系统会记住已发放到哪里：以同一名称重建时从其后继续，不会重号。',
+    wholeNumber: (label, value) => `${label}须为整数，不能是 ${JSON.stringify(value)}`,
+    nothing: '没有改动。',
+    busy: '正在请求服务端…',
+    done: { create: (what, when) => `已创建${what}，${effect(when)}。`, edit: (what, when) => `已修改${what}，${effect(when)}。`, remove: (what, when) => `已删除${what}，${effect(when)}。` },
+  },
+};
