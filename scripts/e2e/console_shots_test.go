@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -22,14 +23,17 @@ import (
 // screenshots is where TestConsoleScreenshots writes; without it the test is skipped.
 var screenshots = flag.String("screenshots", "", "write the console's screenshots into this `folder`, which takes three minutes")
 
-// TestConsoleScreenshots makes the pictures of docs/console.md from a real service
-// under load:
+// TestConsoleScreenshots makes the pictures of docs/console.md and README.zh-CN.md from a real
+// service under load:
 //
 //	go test ./scripts/e2e -run TestConsoleScreenshots -screenshots ../../docs/images
 func TestConsoleScreenshots(t *testing.T) {
 	story(t)
 	if *screenshots == "" {
 		t.Skip("-screenshots is not set")
+	}
+	if fonts, err := exec.Command("fc-list", ":lang=zh").Output(); err != nil || len(fonts) == 0 {
+		t.Fatalf("no Chinese font: install the Debian package fonts-noto-cjk (%v)", err)
 	}
 	d := lively(t)
 	b := browse(t, d.url, 1440)
@@ -46,6 +50,11 @@ func TestConsoleScreenshots(t *testing.T) {
 		b.do(chromedp.Sleep(time.Second)) // the charts follow the width
 		b.picture(filepath.Join(*screenshots, shot.name))
 	}
+	b.resize(1440, 1400, "light")
+	b.click("#language")
+	b.until("the page is Chinese", `document.documentElement?.lang === 'zh-CN' && document.body?.dataset.link === 'live'`)
+	b.do(chromedp.Sleep(6 * time.Second))
+	b.picture(filepath.Join(*screenshots, "console-zh.png"))
 	b.clean()
 }
 
