@@ -114,7 +114,6 @@ func TestE2EConsoleLanguages(t *testing.T) {
 
 // tour opens each view, and has it looked at.
 func tour(t *testing.T, b *tab, look func(view string)) {
-	t.Helper()
 	b.until("all figures are there", `document.querySelectorAll('#charts canvas').length >= 3 && document.querySelectorAll('#replica-rows tr').length === 1 && document.querySelectorAll('#tag-rows tr').length === 2 && document.querySelector('#app-name').innerText === '7 42'`)
 	b.click("#well summary")
 	look("the page")
@@ -154,7 +153,6 @@ func tour(t *testing.T, b *tab, look func(view string)) {
 
 // tourForms makes, changes and deletes an app and a tag.
 func tourForms(b *tab, look func(view string)) {
-	b.t.Helper()
 	b.resize(390, 844, "light")
 	b.click("#new-app")
 	look("the token")

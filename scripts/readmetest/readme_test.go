@@ -72,7 +72,8 @@ func (s *section) cells(line string, row int) {
 func (s *section) marks() {
 	for _, m := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(s.text, -1) {
 		if m[1] != "README.md" && m[1] != "README.zh-CN.md" && !strings.HasPrefix(m[1], "docs/zh/") {
-			s.links = append(s.links, m[1])
+			// Each page shows the console in its language.
+			s.links = append(s.links, strings.Replace(m[1], "/console-zh.png", "/console-light.png", 1))
 		}
 	}
 	s.codes = regexp.MustCompile("`[^`]+`").FindAllString(strings.ReplaceAll(s.text, "\n", " "), -1)
