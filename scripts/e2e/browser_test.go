@@ -45,7 +45,8 @@ func newTab(t *testing.T, width int, more ...chromedp.ExecAllocatorOption) *tab 
 	t.Helper()
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.UserDataDir(profile(t)),
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(width, 900),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("force-prefers-reduced-motion", true)) // a page that still scrolls moves away under a click
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(opts, more...)...)
 	ctx, leave := chromedp.NewContext(allocator)
 	b := &tab{t: t, ctx: ctx}
