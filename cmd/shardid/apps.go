@@ -54,6 +54,7 @@ func tell(w io.Writer, format string, args ...any) {
 
 func (c *cli) provision() *cobra.Command {
 	var policy string
+	var ifMissing bool
 	var app model.App
 	cmd := &cobra.Command{
 		Use:   "provision --app ID --name NAME",
@@ -71,8 +72,14 @@ func (c *cli) provision() *cobra.Command {
 	f.Int64Var(&app.Limit.MaxID, "max-limit-id", 0, "highest `ID` that may be issued, 0 for none")
 	choose(cmd, &policy, "limit-policy", string(model.LimitReject), "above the limit: reject, or wrap, which repeats IDs", "reject", "wrap")
 	f.BoolVar(&app.Scramble, "scramble", false, "IDs show neither their order nor how many there are; cannot be changed later")
+	f.BoolVar(&ifMissing, "if-missing", false, "change nothing when the app is there under that name, for scripts that run again")
 	required(cmd, "app", "name")
 	return c.withStores(cmd, nil, func(ctx context.Context, o opened) error {
+		if there, err := o.db.App(ctx, app.ID); ifMissing && err == nil && there.Name == app.Name && there.Shards == model.Shards {
+			return c.print(cmd, httpapi.NewAppItem(there), func(w io.Writer) {
+				fmt.Fprintf(w, "app %d (%s) is there, nothing was changed\n", there.ID, there.Name)
+			})
+		}
 		app.Limit.Policy = model.LimitPolicy(policy)
 		made, _, err := o.admin.CreateApp(ctx, operator(), app)
 		if err != nil {

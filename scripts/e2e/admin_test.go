@@ -301,6 +301,8 @@ func TestE2EAdminCommands(t *testing.T) {
 	}{
 		{"provision --app 7 --name orders", 0, "app 7 (orders) has its 64 shards", "done"},
 		{"provision --app 7 --name orders", 1, "app 7 already has 64 of 64 shards", "refused"},
+		{"provision --app 7 --name orders --if-missing", 0, "app 7 (orders) is there, nothing was changed", ""},
+		{"provision --app 7 --name others --if-missing", 1, `name "orders"`, "refused"},
 		{"apps set --app 7", 2, "nothing is to be changed", ""},
 		{"apps set --app 7 --step 0", 2, "step 0", "refused"},
 		{"apps set --app 8 --step 5", 1, "app is not provisioned", "refused"},
