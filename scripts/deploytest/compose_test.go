@@ -137,7 +137,7 @@ func TestCompose(t *testing.T) { wantNone(t, checkCompose(nil)) }
 
 func TestComposeMistakes(t *testing.T) {
 	notices(t, checkCompose, []change{
-		{composePath, "image: shardid:0.1.0", "image: shardid:latest", "image"},
+		{composePath, "image: shardid:0.2.0", "image: shardid:latest", "image"},
 		{composePath, "condition: service_healthy\n\nservices", "condition: service_helthy\n\nservices", "service_helthy"},
 		{composePath, "noeviction", "allkeys-lru", "noeviction"},
 		{composePath, "--sync-binlog=1", "--sync-binlog=0", "sync-binlog"},

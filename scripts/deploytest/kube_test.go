@@ -257,7 +257,7 @@ func TestKubernetesMistakes(t *testing.T) {
 		{kubeDir + "monitoring/podmonitor.yaml", "jobLabel: app.kubernetes.io/name", "jobLabel: app.kubernetes.io/component", "the job of the PodMonitor"},
 		{kubeDir + "monitoring/podmonitor.yaml", "component: server", "component: web", "servers' labels"},
 		{alertsPath, "absent(up{job=", "absent(up{service=", "absent(up"},
-		{kubeDir + "settings/kustomization.yaml", "newTag: 0.1.0", "newTag: 0.0.9", "0.0.9"},
+		{kubeDir + "settings/kustomization.yaml", "newTag: 0.2.0", "newTag: 0.0.9", "0.0.9"},
 		{kubeDir + "migrate/job.yaml", "component: migrate\n    spec", "component: server\n    spec", "the migration too"},
 		{kubeDir + "networkpolicy.yaml", "port: 6379", "port: 6380", "6379"},
 		{kubeDir + "networkpolicy.yaml", "port: 3306", "port: 5432", "3306"},
