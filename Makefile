@@ -6,6 +6,7 @@ LINT      := $(TOOLS)/golangci-lint-v2.15.0
 VULN      := $(TOOLS)/govulncheck-v1.8.0
 KUSTOMIZE := $(TOOLS)/kustomize-v5.8.1
 VALIDATE  := $(TOOLS)/kubectl-validate-v0.0.4
+COMPOSE   := $(TOOLS)/compose-go-v2.16.2
 NFPM      := $(TOOLS)/nfpm-v2.44.1
 OPERATOR  := $(TOOLS)/prometheus-operator-v0.85.0
 FUZZTIME  ?= 30s
@@ -46,7 +47,7 @@ test-stores: ## the tests of the stores on MySQL 9.7, MariaDB 10.11 and 11.8, Re
 test-clients: ## the programs of docs/clients.md; installs client libraries of Python, PHP and Node where it may
 	scripts/test-clients.sh
 
-test-deploy: $(KUSTOMIZE) $(VALIDATE) $(OPERATOR) ## the files of deploy/ against the schemas of Kubernetes; builds what reads these, once: 5 minutes
+test-deploy: $(KUSTOMIZE) $(VALIDATE) $(OPERATOR) $(COMPOSE) ## the files of deploy/ against the schemas of Kubernetes; builds what reads these, once: 5 minutes
 	go test -count=1 ./scripts/deploytest
 
 $(KUSTOMIZE):
@@ -56,6 +57,10 @@ $(KUSTOMIZE):
 $(VALIDATE):
 	GOBIN=$(TOOLS) go install sigs.k8s.io/kubectl-validate@v0.0.4
 	mv $(TOOLS)/kubectl-validate $@
+
+$(COMPOSE): # what docker compose reads its file with
+	GOBIN=$(TOOLS) go install github.com/compose-spec/compose-go/v2/cmd@v2.16.2
+	mv $(TOOLS)/cmd $@
 
 $(OPERATOR): # the definitions of its objects
 	mkdir -p $@

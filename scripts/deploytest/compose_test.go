@@ -2,6 +2,9 @@ package deploytest
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -56,14 +59,15 @@ func checkCompose(f tree) (c complaints) {
 	file.dependencies(&c)
 	file.variables(f, &c)
 	image, ports := dockerfile(f), map[string]bool{}
-	for _, name := range []string{"shardid-1", "shardid-2", "migrate"} {
+	for _, name := range []string{"shardid-1", "shardid-2", "migrate", "provision"} {
 		s := file.Services[name]
+		once := name == "migrate" || name == "provision"
 		c.unless(s.Image == "shardid:"+version(f), "%s: image %s, the version is %s", name, s.Image, version(f))
 		c.unless(s.Build.Context == "../.." && s.Build.Dockerfile == dockerfilePath, "%s: build %+v", name, s.Build)
 		c.unless(s.ReadOnly && slices.Contains(s.CapDrop, "ALL") && slices.Contains(s.SecurityOpt, "no-new-privileges:true"), "%s may do more than it needs", name)
 		limit, soft := mebibytes(strings.TrimSuffix(s.MemLimit, "m")), mebibytes(s.Environment["GOMEMLIMIT"])
 		c.unless(soft > limit/2 && soft <= limit*9/10, "%s: GOMEMLIMIT is %d MiB, mem_limit %d", name, soft, limit)
-		c.unless(name == "migrate" || duration(s.StopGrace) > duration("15s"), "%s: stop_grace_period %s is not above shutdown_timeout", name, s.StopGrace)
+		c.unless(once || duration(s.StopGrace) > duration("15s"), "%s: stop_grace_period %s is not above shutdown_timeout", name, s.StopGrace)
 		for _, v := range s.Volumes {
 			c.unless(v == name+":"+image.last("VOLUME"), "%s: volume %s is not its own, at %s", name, v, image.last("VOLUME"))
 		}
@@ -71,28 +75,28 @@ func checkCompose(f tree) (c complaints) {
 			c.unless(strings.HasPrefix(p, "127.0.0.1:") && strings.HasSuffix(p, ":"+image.last("EXPOSE")) && !ports[p], "%s: port %s", name, p)
 			ports[p] = true
 		}
-		c.unless(name == "migrate" || len(s.Volumes) == 1 && len(s.Ports) == 1, "%s: volumes %v, ports %v", name, s.Volumes, s.Ports)
+		c.unless(once || len(s.Volumes) == 1 && len(s.Ports) == 1, "%s: volumes %v, ports %v", name, s.Volumes, s.Ports)
 	}
 	return c
 }
 
 // stores: what never-twice.md asks of them.
 func (f composeFile) stores(c *complaints) {
-	db, redis := f.Services["mariadb"], strings.Join(f.Services["redis"].Command, " ")
+	db, valkey := f.Services["mysql"], strings.Join(f.Services["valkey"].Command, " ")
 	for _, want := range []string{"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"} {
-		c.unless(slices.Contains(db.Command, want), "mariadb without %s", want)
+		c.unless(slices.Contains(db.Command, want), "mysql without %s", want)
 	}
 	for _, want := range []string{"--appendonly yes", "--maxmemory-policy noeviction", "--requirepass "} {
-		c.unless(strings.Contains(redis, want), "redis without %s", want)
+		c.unless(strings.Contains(valkey, want), "valkey without %s", want)
 	}
-	for _, name := range []string{"mariadb", "redis"} {
+	for _, name := range []string{"mysql", "valkey"} {
 		s := f.Services[name]
 		c.unless(len(s.Volumes) == 1 && len(s.Ports) == 0, "%s: volumes %v, ports %v", name, s.Volumes, s.Ports)
 		c.unless(regexp.MustCompile(`:\d+\.\d+`).MatchString(s.Image), "%s: image %s is not pinned", name, s.Image)
 		c.unless(len(s.Healthcheck.Test) > 1 && s.Healthcheck.Retries > 0, "%s has no health check", name)
 	}
 	_, volume, _ := strings.Cut(strings.Join(db.Volumes, ""), ":")
-	c.unless(volume == "/var/lib/mysql", "mariadb keeps its data elsewhere than in %s", volume)
+	c.unless(volume == "/var/lib/mysql", "mysql keeps its data elsewhere than in %s", volume)
 }
 
 // dependencies: what is waited for exists and can come about.
@@ -111,7 +115,18 @@ func (f composeFile) dependencies(c *complaints) {
 			c.unless(ok, "%s: volume %s is not there", name, source)
 		}
 	}
-	c.unless(len(f.Services["shardid-1"].DependsOn) == 2 && f.Services["migrate"].DependsOn["mariadb"].Condition == "service_healthy", "the replicas do not wait for the schema")
+	const healthy, done = "service_healthy", "service_completed_successfully"
+	for _, w := range []struct{ who, whom, condition string }{
+		{"migrate", "mysql", healthy}, {"provision", "migrate", done},
+		{"shardid-1", "provision", done}, {"shardid-1", "valkey", healthy},
+		{"shardid-2", "provision", done}, {"shardid-2", "valkey", healthy},
+	} {
+		got := f.Services[w.who].DependsOn[w.whom].Condition
+		c.unless(got == w.condition, "%s waits for %s: %q, want %s", w.who, w.whom, got, w.condition)
+	}
+	// `up --wait` takes the end of a service for a failure unless another one waits for it.
+	provision := strings.Join(f.Services["provision"].Command, " ")
+	c.unless(strings.HasPrefix(provision, "provision --if-missing "), "a second up fails: %s", provision)
 }
 
 // variables: the example names those that are asked for, and both sides of a store
@@ -123,10 +138,10 @@ func (f composeFile) variables(files tree, c *complaints) {
 	for _, u := range used {
 		c.unless(strings.Contains(example, "\n"+u[1]+"=\n"), ".env.example does not name %s", u[1])
 	}
-	env, db := f.Services["shardid-1"].Environment, f.Services["mariadb"].Environment
-	want := fmt.Sprintf("%s:%s@tcp(mariadb:3306)/%s", db["MARIADB_USER"], db["MARIADB_PASSWORD"], db["MARIADB_DATABASE"])
+	env, db := f.Services["shardid-1"].Environment, f.Services["mysql"].Environment
+	want := fmt.Sprintf("%s:%s@tcp(mysql:3306)/%s", db["MYSQL_USER"], db["MYSQL_PASSWORD"], db["MYSQL_DATABASE"])
 	c.unless(env["SHARDID_DATABASE_DSN"] == want, "the DSN is %s, the database says %s", env["SHARDID_DATABASE_DSN"], want)
-	c.unless(slices.Contains(f.Services["redis"].Command, env["SHARDID_REDIS_PASSWORD"]), "redis has another password")
+	c.unless(slices.Contains(f.Services["valkey"].Command, env["SHARDID_REDIS_PASSWORD"]), "valkey has another password")
 	host, _, _ := strings.Cut(env["SHARDID_REDIS_ADDRS"], ":")
 	_, ok := f.Services[host]
 	c.unless(ok, "redis.addrs: no service %s", host)
@@ -141,15 +156,39 @@ func TestComposeMistakes(t *testing.T) {
 		{composePath, "condition: service_healthy\n\nservices", "condition: service_helthy\n\nservices", "service_helthy"},
 		{composePath, "noeviction", "allkeys-lru", "noeviction"},
 		{composePath, "--sync-binlog=1", "--sync-binlog=0", "sync-binlog"},
-		{composePath, "@tcp(mariadb:3306)/shardid", "@tcp(mariadb:3306)/ids", "DSN"},
-		{composePath, "SHARDID_REDIS_ADDRS: redis:6379", "SHARDID_REDIS_ADDRS: cache:6379", "no service cache"},
+		{composePath, "@tcp(mysql:3306)/shardid", "@tcp(mysql:3306)/ids", "DSN"},
+		{composePath, "SHARDID_REDIS_ADDRS: valkey:6379", "SHARDID_REDIS_ADDRS: cache:6379", "no service cache"},
 		{composePath, "volumes: [shardid-2:/data]", "volumes: [shardid-1:/data]", "not its own"},
 		{composePath, "127.0.0.1:8082:8080", "127.0.0.1:8081:8080", "port"},
 		{composePath, "restart: \"no\"", "restart: always", "which restarts"},
 		{composePath, "stop_grace_period: 20s", "stop_grace_period: 10s", "stop_grace_period"},
 		{composePath, "healthcheck:", "healthchecks:", "healthchecks"},
 		{composePath, "GOMEMLIMIT: 220MiB", "GOMEMLIMIT: 256MiB", "GOMEMLIMIT"},
+		{composePath, "    provision:\n      condition: service_completed_successfully", "    migrate:\n      condition: service_completed_successfully", "shardid-1 waits for provision"},
+		{composePath, "--if-missing, ", "", "a second up fails"},
+		{composePath, "image: valkey/valkey:9.1", "image: valkey/valkey:latest", "not pinned"},
 		{composePath, "read_only: true", "read_only: false", "more than it needs"},
-		{"deploy/compose/.env.example", "REDIS_PASSWORD=", "REDIS_PASS=", "REDIS_PASSWORD"},
+		{"deploy/compose/.env.example", "VALKEY_PASSWORD=", "VALKEY_PASS=", "VALKEY_PASSWORD"},
 	})
+}
+
+// TestComposeSchema: what docker compose reads its file with takes it, and says what it does not take.
+func TestComposeSchema(t *testing.T) {
+	tool, path := kubeTool(t, "compose-go-v2.16.2"), filepath.Join(t.TempDir(), "compose.yaml")
+	filled := regexp.MustCompile(`\$\{\w+[^}]*\}`).ReplaceAllString(tree{}.read(composePath), "password")
+	read := func(text string) (string, error) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(tool, path).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := read(filled); err != nil || !strings.Contains(out, "image: mysql:9.7") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for from, to := range map[string]string{"read_only:": "readonly:", "retries: 60": "retries: many", "8081:8080": "8081:http"} {
+		if out, err := read(strings.Replace(filled, from, to, 1)); err == nil {
+			t.Errorf("%s is taken: %s", to, out)
+		}
+	}
 }

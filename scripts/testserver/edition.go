@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"testing"
 )
 
 // edition is one version of a server that the tests can run on.
@@ -44,6 +45,26 @@ func KeyValue() string { return os.Getenv("KV") }
 // OnMySQL reports whether DB chooses a MySQL, for statements that only one of the
 // two products has. Safe for concurrent use.
 func OnMySQL() bool { return strings.HasPrefix(Database(), "mysql-") }
+
+// On makes MariaDB and Redis start for t what db and kv name, as DB and KV do for a whole
+// run, and skips t where one of them is not here. It returns the folders of their clients,
+// for a PATH. The shared servers stay what they are.
+func On(t *testing.T, db, kv string) (clients []string) {
+	t.Helper()
+	begin(t)
+	t.Setenv("DB", db)
+	t.Setenv("KV", kv)
+	for _, find := range []func() (edition, error){database, keyValue} {
+		e, err := find()
+		if err != nil {
+			t.Skip(err)
+		}
+		if e.root != "" {
+			clients = append(clients, filepath.Join(e.root, "usr", "bin"))
+		}
+	}
+	return clients
+}
 
 // choose returns the edition that the environment variable names, with the folder
 // it was fetched to unless it is the installed one.
