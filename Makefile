@@ -6,6 +6,7 @@ LINT      := $(TOOLS)/golangci-lint-v2.15.0
 VULN      := $(TOOLS)/govulncheck-v1.8.0
 KUSTOMIZE := $(TOOLS)/kustomize-v5.8.1
 VALIDATE  := $(TOOLS)/kubectl-validate-v0.0.4
+HELM      := $(TOOLS)/helm-v3.22.0
 COMPOSE   := $(TOOLS)/compose-go-v2.16.2
 NFPM      := $(TOOLS)/nfpm-v2.44.1
 OPERATOR  := $(TOOLS)/prometheus-operator-v0.85.0
@@ -47,7 +48,8 @@ test-stores: ## the tests of the stores on MySQL 9.7, MariaDB 10.11 and 11.8, Re
 test-clients: ## the programs of docs/clients.md; installs client libraries of Python, PHP and Node where it may
 	scripts/test-clients.sh
 
-test-deploy: $(KUSTOMIZE) $(VALIDATE) $(OPERATOR) $(COMPOSE) ## the files of deploy/ against the schemas of Kubernetes; builds what reads these, once: 5 minutes
+test-deploy: $(KUSTOMIZE) $(VALIDATE) $(OPERATOR) $(HELM) $(COMPOSE) ## the files of deploy/ by what reads them, and on stores; builds Helm, kustomize and others, once: 10 minutes
+	scripts/fetch-test-server.sh $(OTHERS) || true
 	go test -count=1 ./scripts/deploytest
 
 $(KUSTOMIZE):
@@ -57,6 +59,10 @@ $(KUSTOMIZE):
 $(VALIDATE):
 	GOBIN=$(TOOLS) go install sigs.k8s.io/kubectl-validate@v0.0.4
 	mv $(TOOLS)/kubectl-validate $@
+
+$(HELM):
+	GOBIN=$(TOOLS) go install helm.sh/helm/v3/cmd/helm@v3.22.0
+	mv $(TOOLS)/helm $@
 
 $(COMPOSE): # what docker compose reads its file with
 	GOBIN=$(TOOLS) go install github.com/compose-spec/compose-go/v2/cmd@v2.16.2

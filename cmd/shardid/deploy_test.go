@@ -1,10 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -183,6 +185,46 @@ func TestDeployNames(t *testing.T) {
 	}
 	if n < 30 {
 		t.Errorf("only %d names were found", n)
+	}
+}
+
+// TestDeployChartKeys: the chart takes each key of config.yaml, but for secrets and for those that it sets
+// itself, and no other one.
+func TestDeployChartKeys(t *testing.T) {
+	raw, err := os.ReadFile(deployDir + "helm/shardid/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type node struct{ Properties map[string]json.RawMessage }
+	var got []string
+	var walk func(prefix string, raw json.RawMessage)
+	walk = func(prefix string, raw json.RawMessage) {
+		var n node
+		if json.Unmarshal(raw, &n) != nil || len(n.Properties) == 0 { // true, or a key with a type
+			got = append(got, prefix)
+			return
+		}
+		for name, below := range n.Properties {
+			walk(strings.TrimPrefix(prefix+"."+name, "."), below)
+		}
+	}
+	var root node
+	if err := json.Unmarshal(raw, &root); err != nil {
+		t.Fatal(err)
+	}
+	walk("", root.Properties["config"])
+	own := []string{"server.addr", "server.tokens_file", "server.tls_cert_file", "server.tls_key_file",
+		"server.tls_client_ca_file", "resp.addr", "snowflake.advertise", "data_dir"}
+	var want []string
+	for _, k := range config.Defaults().Keys {
+		if !k.Secret && !slices.Contains(own, k.Path) {
+			want = append(want, k.Path)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 

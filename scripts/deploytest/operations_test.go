@@ -80,7 +80,7 @@ func checkRunbook(f tree) (c complaints) {
 // checkLinks: what the pages link to in the repository is there.
 func checkLinks(f tree) (c complaints) {
 	var pages []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/zh/*.md", readmePath} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/zh/*.md", readmePath, chartDir + "README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		c.unless(err == nil && len(found) > 0, "%s: %v", pattern, err)
 		for _, path := range found {
@@ -116,7 +116,7 @@ func checkReadme(f tree) (c complaints) {
 			return err
 		}
 		folder := filepath.Base(filepath.Dir(path))
-		known := strings.Contains(text, d.Name()) || folder == "prometheus" || folder == "grafana"
+		known := strings.Contains(text, d.Name()) || folder == "prometheus" || folder == "grafana" || strings.Contains(path, "/helm/")
 		c.unless(known, "%s is not explained", path)
 		return nil
 	})

@@ -1,0 +1,232 @@
+package deploytest
+
+import (
+	"database/sql"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"shardid/scripts/testserver"
+
+	_ "github.com/go-sql-driver/mysql"
+)
+
+// pod is a pod of the chart without a cluster: its container's arguments, its variables with those of the
+// Secrets that the chart makes, and its config.yaml in a folder of its own.
+type pod struct {
+	dir string
+	box object
+	env []string
+}
+
+// newPod makes the pod of a StatefulSet, Job or Pod. change replaces texts in config.yaml and variables.
+func newPod(t *testing.T, all map[string]object, name string, change ...string) pod {
+	t.Helper()
+	local := strings.NewReplacer(append(change, "$(POD_IP)", "127.0.0.1")...)
+	spec, _ := all[name].at("spec").(map[string]any)
+	if template, ok := object(spec).at("template", "spec").(map[string]any); ok {
+		spec = template
+	}
+	boxes, _ := spec["containers"].([]any)
+	if len(boxes) != 1 {
+		t.Fatalf("%s has %d containers", name, len(boxes))
+	}
+	p := pod{t.TempDir(), boxes[0].(map[string]any), []string{"PATH=" + os.Getenv("PATH")}}
+	if config := object(spec).text("volumes", "configMap", "name"); config != "" {
+		text := all["ConfigMap "+config].text("data", "config.yaml")
+		if err := os.WriteFile(filepath.Join(p.dir, "config.yaml"), []byte(local.Replace(text)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if secret := p.box.text("envFrom", "secretRef", "name"); secret != "" {
+		data, _ := all["Secret "+secret].at("data").(map[string]any)
+		for key, value := range data {
+			plain, err := base64.StdEncoding.DecodeString(value.(string))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.env = append(p.env, key+"="+string(plain))
+		}
+	}
+	for key, value := range containerEnv(p.box) {
+		p.env = append(p.env, key+"="+local.Replace(value))
+	}
+	return p
+}
+
+// command is the container's, or another one in its place; further arguments come after it.
+func (p pod) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(builtBinary(t), args...)
+	cmd.Dir, cmd.Env = p.dir, p.env
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+func (p pod) args() (args []string) {
+	for _, a := range p.box["args"].([]any) {
+		args = append(args, a.(string))
+	}
+	return args
+}
+
+// run runs it to its end, for a minute at most.
+func (p pod) run(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := p.command(t, args...)
+	bound := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer bound.Stop()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("shardid %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// TestChartConfig: shardid takes what the chart renders, each value arrives, and a key that is wrong does not
+// get past the migration.
+func TestChartConfig(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the binary")
+	}
+	given := []string{"--set", "existingSecret=,secrets.databaseDSN=shardid:pw@tcp(mysql:3306)/shardid"} // for a Secret that is made by hand
+	for values, want := range map[string]map[string]string{
+		"kubernetes.yaml": {"server.addr": ":8080", "data_dir": "/data", "redis.addrs": "[redis:6379]", "snowflake.advertise": "127.0.0.1:8080"},
+		"embedded.yaml":   {"database.driver": "sqlite", "redis.mode": "embedded", "snowflake.enabled": "true"},
+		"secrets.yaml":    {"snowflake.worker.mode": "ordinal", "resp.addr": ":6380", "redis.mode": "cluster"},
+		"full.yaml": {
+			"segment.enabled": "false", "uid.enabled": "false", "segment.max_rate": "1000000000", "snowflake.epoch_ms": "1288834974657",
+			"uid.epoch": "2026-01-01", "uid.schedule_interval": "off", "log.access": "off", "zookeeper.addrs": "[zookeeper:2181]", "snowflake.advertise": "[fd00::1]:8080",
+			"server.tokens_file": "/etc/shardid-tokens/tokens.yaml", "server.tls_client_ca_file": "/etc/shardid-tls/ca.crt",
+			"tracing.sample_ratio": "0.01", "time_zone": "Asia/Shanghai", "server.require_token": "true",
+		},
+	} {
+		t.Run(values, func(t *testing.T) {
+			name, args, change := "shardid", []string(nil), []string(nil)
+			switch values {
+			case "kubernetes.yaml":
+				args = given
+			case "full.yaml":
+				name, change = "ids", []string{"$(POD_IP)", "fd00::1"}
+			}
+			all := chart(t, values, args...)
+			p := newPod(t, all, "StatefulSet "+name, change...)
+			var got map[string]struct{ Value string }
+			if err := json.Unmarshal([]byte(p.run(t, "config", "print", "--json")), &got); err != nil {
+				t.Fatal(err)
+			}
+			for key, value := range want {
+				if got[key].Value != value {
+					t.Errorf("%s is %q, want %q", key, got[key].Value, value)
+				}
+			}
+			if name == "shardid" { // the files of the other one are Secrets
+				p.run(t, "config", "check")
+				return
+			}
+			tokens, _ := base64.StdEncoding.DecodeString(all["Secret ids-tokens"].text("data", "tokens.yaml"))
+			if err := os.WriteFile(filepath.Join(p.dir, "tokens.yaml"), tokens, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out := p.run(t, "token", "check", "--file", "tokens.yaml"); !strings.Contains(out, "orders-service") {
+				t.Errorf("the tokens are %s", out)
+			}
+		})
+	}
+	all := chart(t, "kubernetes.yaml", append(given, "--set", "config.server.drain_delay=1h")...)
+	p := newPod(t, all, "Job shardid-migrate")
+	if out, err := p.command(t, p.args()...).CombinedOutput(); err == nil || !strings.Contains(string(out), "server.drain_delay") {
+		t.Errorf("the migration takes a wrong setting: %v\n%s", err, out)
+	}
+}
+
+// TestChartFirstID installs the chart by hand on MySQL 9.7 and Valkey 9.1: its Jobs, twice
+// as an upgrade does, then a replica, until it gives the first ID of the app, and the test pod one of its own.
+func TestChartFirstID(t *testing.T) {
+	testserver.On(t, "mysql-9.7", "valkey-9.1")
+	db, valkey := testserver.MariaDB(t, "--log-bin=binlog", "--server-id=1", "--sync-binlog=1"), testserver.Redis(t)
+	const password = "bff4c1e1a9d84e2f"
+	if err := valkey.Client().ConfigSet(t.Context(), "requirepass", password).Err(); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, db.DSN(""), "CREATE DATABASE shardid", "CREATE USER shardid IDENTIFIED BY '"+password+"'",
+		"GRANT ALL ON shardid.* TO shardid")
+	addr := freeAddr(t)
+	all := chart(t, "secrets.yaml", "--set", strings.Join([]string{
+		fmt.Sprintf("secrets.databaseDSN=shardid:%s@tcp(127.0.0.1:%d)/shardid", password, db.Port), "secrets.redisPassword=" + password,
+		"config.redis.mode=single", "config.redis.addrs={" + valkey.Addr + "}", "config.snowflake.worker.mode=mysql", "resp.enabled=false",
+	}, ","))
+	for range 2 { // an install and an upgrade
+		for _, job := range []string{"Job shardid-migrate", "Job shardid-provision"} {
+			p := newPod(t, all, job)
+			t.Logf("%s: %s", job, p.run(t, p.args()...))
+		}
+	}
+	p := newPod(t, all, "StatefulSet shardid", "addr: :8080", "addr: "+addr, ":8080", addr[strings.LastIndex(addr, ":"):])
+	p.env = append(p.env, "SHARDID_DATA_DIR="+p.dir)
+	server := p.command(t, append(p.args(), "--server.drain_delay", "0s")...)
+	var log strings.Builder
+	server.Stdout, server.Stderr = &log, &log
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	_, notReady := await("http://" + addr + p.box.text("readinessProbe", "httpGet", "path"))
+	_, noWorkerID := await("http://" + addr + "/readyz/snowflake") // what the test pod asks
+	answer, err := await("http://" + addr + "/get?appId=1&gatePass=alice")
+	first := newPod(t, all, "Pod shardid-first-id")
+	args := strings.ReplaceAll(strings.Join(first.args(), " "), "http://shardid:80", "http://"+addr)
+	tested, testErr := first.command(t, strings.Fields(args)...).CombinedOutput()
+	stopped := server.Process.Signal(syscall.SIGTERM)
+	if err := errors.Join(notReady, noWorkerID, err, testErr, stopped, <-ended); err != nil {
+		t.Fatalf("%v, test pod %s\n%s", err, tested, &log)
+	}
+	t.Logf("first ID %s, of the test pod %s", answer, tested)
+	if answer != `{"code":0,"id":16385,"idStr":"16385"}` || !regexp.MustCompile(`^[1-9]\d{15,}\n$`).Match(tested) {
+		t.Errorf("IDs %q and %q", answer, tested)
+	}
+}
+
+// await asks until the answer is 200.
+func await(url string) (body string, err error) {
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for begun := time.Now(); time.Since(begun) < 30*time.Second; time.Sleep(100 * time.Millisecond) {
+		resp, askErr := client.Get(url)
+		if err = askErr; err != nil {
+			continue
+		}
+		text, readErr := io.ReadAll(resp.Body)
+		_ = resp.Body.Close() // read to its end
+		if err = readErr; err == nil && resp.StatusCode == http.StatusOK {
+			return strings.TrimSpace(string(text)), nil
+		}
+		err = fmt.Errorf("%s: %s: %s", url, resp.Status, text)
+	}
+	return "", err
+}
+
+func execute(t *testing.T, dsn string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range statements {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
