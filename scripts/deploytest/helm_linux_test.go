@@ -1,6 +1,7 @@
 package deploytest
 
 import (
+	"context"
 	"database/sql"
 	"encoding/base64"
 	"encoding/json"
@@ -66,9 +67,9 @@ func newPod(t *testing.T, all map[string]object, name string, change ...string) 
 }
 
 // command is the container's, or another one in its place; further arguments come after it.
-func (p pod) command(t *testing.T, args ...string) *exec.Cmd {
+func (p pod) command(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(builtBinary(t), args...)
+	cmd := exec.CommandContext(ctx, builtBinary(t), args...)
 	cmd.Dir, cmd.Env = p.dir, p.env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
@@ -84,10 +85,9 @@ func (p pod) args() (args []string) {
 // run runs it to its end, for a minute at most.
 func (p pod) run(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := p.command(t, args...)
-	bound := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
-	defer bound.Stop()
-	out, err := cmd.CombinedOutput()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := p.command(ctx, t, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("shardid %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
@@ -146,7 +146,7 @@ func TestChartConfig(t *testing.T) {
 	}
 	all := chart(t, "kubernetes.yaml", append(given, "--set", "config.server.drain_delay=1h")...)
 	p := newPod(t, all, "Job shardid-migrate")
-	if out, err := p.command(t, p.args()...).CombinedOutput(); err == nil || !strings.Contains(string(out), "server.drain_delay") {
+	if out, err := p.command(t.Context(), t, p.args()...).CombinedOutput(); err == nil || !strings.Contains(string(out), "server.drain_delay") {
 		t.Errorf("the migration takes a wrong setting: %v\n%s", err, out)
 	}
 }
@@ -175,7 +175,7 @@ func TestChartFirstID(t *testing.T) {
 	}
 	p := newPod(t, all, "StatefulSet shardid", "addr: :8080", "addr: "+addr, ":8080", addr[strings.LastIndex(addr, ":"):])
 	p.env = append(p.env, "SHARDID_DATA_DIR="+p.dir)
-	server := p.command(t, append(p.args(), "--server.drain_delay", "0s")...)
+	server := p.command(t.Context(), t, append(p.args(), "--server.drain_delay", "0s")...)
 	var log strings.Builder
 	server.Stdout, server.Stderr = &log, &log
 	if err := server.Start(); err != nil {
@@ -188,7 +188,7 @@ func TestChartFirstID(t *testing.T) {
 	answer, err := await("http://" + addr + "/get?appId=1&gatePass=alice")
 	first := newPod(t, all, "Pod shardid-first-id")
 	args := strings.ReplaceAll(strings.Join(first.args(), " "), "http://shardid:80", "http://"+addr)
-	tested, testErr := first.command(t, strings.Fields(args)...).CombinedOutput()
+	tested, testErr := first.command(t.Context(), t, strings.Fields(args)...).CombinedOutput()
 	stopped := server.Process.Signal(syscall.SIGTERM)
 	if err := errors.Join(notReady, noWorkerID, err, testErr, stopped, <-ended); err != nil {
 		t.Fatalf("%v, test pod %s\n%s", err, tested, &log)
