@@ -9,6 +9,7 @@ import (
 	_ "time/tzdata" // time_zone works on machines without the database of zones
 
 	"shardid/model"
+	"shardid/repository/sqlstore"
 	"shardid/service/admin"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
@@ -37,6 +38,7 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 	if a.cfg.Server.TLSClientCAFile != "" {
 		o.CheckClient = a.certificates.CheckClient
 	}
+	o.OldSchema = func() bool { return sqlstore.LacksSchema(a.monitor.Err(conditionDatabase)) }
 	o.LogLevel, o.AccessLog = a.level, a.cfg.Log.Access
 	o.Admin = a.admin()
 	o.Decoder.Scramble = a.queue.Scramble

@@ -56,6 +56,13 @@ func mysqlAdvice(number uint16) string {
 	return ""
 }
 
+// LacksSchema says whether err tells of a table or column that migrations of this version
+// make. It is for servers; a file is migrated at each start.
+func LacksSchema(err error) bool {
+	var server *gosql.MySQLError
+	return errors.As(err, &server) && mysqlAdvice(server.Number) == adviceMigrate
+}
+
 // sqliteAdvice is by SQLite's primary result code.
 func sqliteAdvice(code int, file string) string {
 	switch code & 0xff {

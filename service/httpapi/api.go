@@ -68,8 +68,10 @@ type Options struct {
 	*issuer.Issuer // the modes that are enabled; the path of another answers -9
 	Decoder        model.Decoder
 	Conditions     func() []model.Condition // how what the service depends on is doing
-	Log            *slog.Logger
-	MaxURLBytes    int // longest request target, in bytes
+	// OldSchema says whether the database lacks tables of this version; nil: it never does.
+	OldSchema   func() bool
+	Log         *slog.Logger
+	MaxURLBytes int // longest request target, in bytes
 	// Metrics reads what /metrics shows, in Prometheus' text format.
 	Metrics func(context.Context) ([]byte, error)
 	// Loopback: the server is for this machine only, so requests for a Host that is

@@ -103,7 +103,7 @@ func (a *API) readiness() healthAnswer {
 		reason = "shutting down"
 	case len(failing) == len(a.modes):
 		reason = "no mode can serve: " + failing[0].Name + ": " + failing[0].Error
-	case len(failing) > 0 && !a.complete.Load() && a.now().Sub(a.startedAt) < startPatience:
+	case len(failing) > 0 && !a.complete.Load() && (a.now().Sub(a.startedAt) < startPatience || a.oldSchema()):
 		reason = "starting: " + failing[0].Name + ": " + failing[0].Error
 	}
 	if reason != "" {
@@ -111,6 +111,10 @@ func (a *API) readiness() healthAnswer {
 	}
 	return answer
 }
+
+// oldSchema: snowflakes may go on with the worker file of the version before, so that only
+// this stops a rollout without migrations, at the first replica.
+func (a *API) oldSchema() bool { return a.opts.OldSchema != nil && a.opts.OldSchema() }
 
 // readyzOf is readyz of one mode, for balancers that route by mode.
 func (a *API) readyzOf(c *gin.Context) {

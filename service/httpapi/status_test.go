@@ -263,6 +263,19 @@ func TestReadinessAtTheStart(t *testing.T) {
 	wantHealth(t, api, "/readyz", `200 {"status":"ok",`)
 	uid = model.ErrNoLease
 	wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
+
+	old := true // migrations were forgotten: the replica waits for them, unless it was complete before
+	api = newAPIOf(func(o *Options) {
+		o.Modes[3].Ready, o.OldSchema = func() error { return uid }, func() bool { return old }
+	})
+	api.now = func() time.Time { return now.Add(time.Hour) }
+	wantHealth(t, api, "/readyz", `503 {"status":"not ready","message":"starting: uid: no worker ID is held",`)
+	old = false
+	wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
+	uid = nil
+	wantHealth(t, api, "/readyz", `200 {"status":"ok",`)
+	old, uid = true, model.ErrNoLease
+	wantHealth(t, api, "/readyz", `200 {"status":"degraded",`)
 }
 
 // A check says since when its mode is as it is.
