@@ -45,7 +45,7 @@ test-plan: # say what make test installs and how long that takes
 test-stores: ## the tests of the stores on MySQL 9.7, MariaDB 10.11 and 11.8, Redis 7.0 and 8.0, Valkey 9.1, and one table
 	scripts/test-stores.sh
 
-test-clients: ## the programs of docs/clients.md; installs client libraries of Python, PHP and Node where it may
+test-clients: ## the programs of docs/clients.md and docs/examples; installs client libraries of Python, PHP and Node where it may
 	scripts/test-clients.sh
 
 test-deploy: $(KUSTOMIZE) $(VALIDATE) $(OPERATOR) $(HELM) $(COMPOSE) ## the files of deploy/ by what reads them, and on stores; builds Helm, kustomize and others, once: 10 minutes

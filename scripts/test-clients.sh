@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the client libraries that docs/clients.md uses, as far as this machine may, and
-# runs the programs of that page against shardid, with clients that are generated from its
-# OpenAPI document, too. Libraries of Node go into a cache outside the repository. What is
+# runs the programs of that page and of docs/examples against shardid, with clients that are
+# generated from its OpenAPI document, too. Libraries of Node go into a cache outside the repository. What is
 # missing is named in the last lines.
 set -eu
 cd "$(dirname "$0")/.."
@@ -25,7 +25,7 @@ for library in ioredis@5.8.2 redis@5.9.0; do
 done
 
 status=0
-SHARDID_TEST_CLIENTS=1 NODE_PATH=$cache/node_modules go test -count=1 -v -run '^TestE2E(ClientsPage|GeneratedClients)$' ./scripts/e2e >"$cache.log" 2>&1 || status=$?
+SHARDID_TEST_CLIENTS=1 NODE_PATH=$cache/node_modules go test -count=1 -v -run '^TestE2E(ClientsPage|GeneratedClients|Examples)$' ./scripts/e2e >"$cache.log" 2>&1 || status=$?
 SHARDID_TEST_CLIENTS=1 go test -count=1 -v -run '^TestRename$' ./scripts >>"$cache.log" 2>&1 || status=$?
 grep -E '^ *--- |^(ok|FAIL)' "$cache.log" || cat "$cache.log"
 if [ "$status" != 0 ]; then cat "$cache.log"; fi

@@ -28,7 +28,7 @@ func rules() []rule {
 		{imported: "shardid/scripts", only: []string{"scripts", "repository/listtest", "repository/workertest"}},
 		{imported: "github.com/gin-gonic/gin", only: []string{"service/httpapi", "scripts/bench"}},
 		{imported: "go.opentelemetry.io", only: []string{"service/observe"}},
-		{imported: "gorm.io", only: []string{"repository/sqlstore", "client/gormid"}},
+		{imported: "gorm.io", only: []string{"repository/sqlstore", "client/gormid", "docs/examples"}},
 		{imported: "github.com/redis/go-redis", only: []string{"repository/redisstore", "cmd", "scripts/testserver", "scripts/bench"}},
 	}
 }

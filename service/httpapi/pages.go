@@ -160,8 +160,8 @@ func isolate(h http.Header) {
 }
 
 // outside matches what is not part of the binary: images, links to files that are not in
-// the folder of the documentation, and translations.
-var outside = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\[([^\]]*)\]\((?:\.\./|zh/)[^)]*\)`)
+// the folder of the documentation, translations and examples.
+var outside = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\[([^\]]*)\]\((?:\.\./|zh/|examples)[^)]*\)`)
 
 // manual is the documentation as pages, by file name: alarms of the console link to
 // their sections of it. Headings have the anchors that they have on GitHub.
