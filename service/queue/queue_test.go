@@ -470,7 +470,7 @@ func TestSweepRests(t *testing.T) {
 				}
 				ready(t, s.lists, db, func(o *queue.Options) { o.Lists = s })
 				time.Sleep(time.Minute)
-				s.lists.set(func(l *lists) { l.err = c.err })
+				s.set(func(l *lists) { l.err = c.err })
 				s.asked = nil
 				time.Sleep(2 * time.Minute) // one sweep
 				check.Equal(t, len(s.asked), c.asked, "calls")
