@@ -4,7 +4,7 @@ package docs
 
 import "embed"
 
-// Pages are the documents, by file name.
+// Pages are the documents, by path from here: those in Chinese are in zh.
 //
-//go:embed *.md
+//go:embed *.md zh/*.md
 var Pages embed.FS

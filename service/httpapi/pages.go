@@ -27,6 +27,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
 )
@@ -116,9 +117,8 @@ func newAsset(name string, body []byte) asset {
 // file answers a file of a folder.
 func (a *API) file(folder func() map[string]asset) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		name, err := lastSegment(c, "file")
-		file, found := folder()[name]
-		if err != nil || !found {
+		file, found := folder()[strings.TrimPrefix(c.Param("file"), "/")]
+		if !found {
 			a.noRoute(c)
 			return
 		}
@@ -159,14 +159,35 @@ func isolate(h http.Header) {
 	h["Cross-Origin-Resource-Policy"] = []string{"same-origin"}
 }
 
-// outside matches what is not part of the binary: images, links to files that are not in
-// the folder of the documentation, translations and examples.
-var outside = regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\[([^\]]*)\]\((?:\.\./|zh/|examples)[^)]*\)`)
+// outside matches what is not part of the binary: images, links out of the folder of the
+// documentation, and examples. A page in zh is one folder deeper.
+var outside = map[bool]*regexp.Regexp{
+	false: regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\[([^\]]*)\]\((?:\.\./|examples)[^)]*\)`),
+	true:  regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\[([^\]]*)\]\(\.\./(?:\.\./|examples)[^)]*\)`),
+}
 
-// manual is the documentation as pages, by file name: alarms of the console link to
-// their sections of it. Headings have the anchors that they have on GitHub.
+// anchors gives headings the anchors that they have on GitHub, in any script.
+type anchors map[string]bool
+
+var notInAnchors = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+
+// Generate implements parser.IDs.
+func (a anchors) Generate(heading []byte, _ ast.NodeKind) []byte {
+	name := strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(string(heading)), ""), " ", "-")
+	for n, first := 1, name; a[name]; n++ {
+		name = first + "-" + strconv.Itoa(n)
+	}
+	a[name] = true
+	return []byte(name)
+}
+
+// Put implements parser.IDs.
+func (a anchors) Put(name []byte) { a[string(name)] = true }
+
+// manual is the documentation as pages, by path: alarms of the console link to their
+// sections of it.
 var manual = sync.OnceValue(func() map[string]asset {
-	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM, extension.NewCJK(extension.WithEastAsianLineBreaks())), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 	pages := map[string]asset{}
 	err := fs.WalkDir(docs.Pages, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -176,9 +197,17 @@ var manual = sync.OnceValue(func() map[string]asset {
 		if err != nil {
 			return err
 		}
+		chinese := strings.HasPrefix(name, "zh/")
+		language, docsFolder := "en", ""
+		if chinese {
+			language, docsFolder = "zh-CN", "../"
+		}
 		var body bytes.Buffer
-		err = markdown.Convert(outside.ReplaceAll(source, []byte("$1")), &body)
-		pages[name] = newAsset("page.html", fmt.Appendf(nil, manualHTML, html.EscapeString(name), body.Bytes()))
+		err = markdown.Convert(outside[chinese].ReplaceAll(source, []byte("$1")), &body,
+			parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
+		page := strings.NewReplacer("{title}", html.EscapeString(name), "{language}", language, "{docs}", docsFolder,
+			"{body}", body.String()).Replace(manualHTML)
+		pages[name] = newAsset("page.html", []byte(page))
 		return err
 	})
 	if err != nil { // not with files that are part of the program

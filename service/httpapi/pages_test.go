@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path"
 	"regexp"
@@ -40,7 +41,10 @@ func consoleExchanges() []exchange {
 		{name: "console's file, POST", method: http.MethodPost, target: "/console/main.js", status: 405},
 		{name: "documentation", target: "/docs/operations.md", status: 200},
 		{name: "documentation, POST", method: http.MethodPost, target: "/docs/operations.md", status: 405},
+		{name: "documentation, in Chinese", target: "/docs/zh/operations.md", status: 200},
 		{name: "documentation, no such page", target: "/docs/docs.go", status: 404},
+		{name: "documentation, out of its folder", target: "/docs/zh/../../config.yaml", status: 404},
+		{name: "documentation, a folder", target: "/docs/zh", status: 404},
 		{name: "console, no such file", target: "/console/nothing.js", status: 404},
 	}
 }
@@ -210,17 +214,19 @@ func TestDocumentationLinks(t *testing.T) {
 	for name, page := range pages {
 		for _, found := range regexp.MustCompile(`href="([^":]*)"`).FindAllStringSubmatch(page, -1) {
 			file, anchor, _ := strings.Cut(found[1], "#")
-			if strings.HasPrefix(file, "../") {
-				continue // of the page around the document, see below
-			}
+			anchor, err := url.PathUnescape(anchor)
+			target, inDocs := strings.CutPrefix(path.Join("/docs", path.Dir(name), file), "/docs/")
 			if file == "" {
-				file = name
+				target, inDocs = name, true
 			}
-			if links++; !headings[file][anchor] {
+			if !inDocs {
+				continue // of the page around the document
+			}
+			if links++; err != nil || !headings[target][anchor] {
 				t.Errorf("%s links to %s, which is not there", name, found[1])
 			}
 		}
-		if strings.Contains(page, `href="../deploy`) || strings.Contains(page, "<img") {
+		if strings.Contains(page, `/deploy`) || strings.Contains(page, "<img") {
 			t.Errorf("%s links to what is not in the binary", name)
 		}
 	}
@@ -251,7 +257,7 @@ func TestDocumentationLinks(t *testing.T) {
 			t.Errorf("the console knows %s, which is no alarm", found[1])
 		}
 	}
-	if !headings["operations.md"]["when-something-fails"] || links < 50 || len(alarms) < 15 {
+	if !headings["operations.md"]["when-something-fails"] || !headings["zh/operations.md"]["告警处理"] || links < 50 || len(alarms) < 15 {
 		t.Errorf("%d links, %d alarms", links, len(alarms))
 	}
 }
