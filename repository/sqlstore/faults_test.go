@@ -4,9 +4,11 @@ package sqlstore
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -133,7 +135,7 @@ func (p *proxy) replies(client, server net.Conn, cut chan struct{}) {
 }
 
 // kill -9 of the server under load: the store goes on by itself when the server
-// is back, and no segment was handed out twice.
+// is back, and no index was handed out twice.
 func TestServerKilledAndBack(t *testing.T) {
 	server := testserver.MariaDB(t)
 	opts := Options{Driver: MySQL, DSN: server.NewDatabase(t)}
@@ -177,12 +179,13 @@ func TestServerKilledAndBack(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	check.OK(t, s.Check(context.Background()))
-	seen := map[int64]bool{}
-	for _, segment := range segments {
-		if seen[segment.First] || segment.Len() != 1000 || segment.First%1000 != 1 {
-			t.Fatalf("segment %+v twice or askew", segment)
+	slices.SortFunc(segments, func(a, b model.Segment) int { return cmp.Compare(a.First, b.First) })
+	last := int64(0)
+	for _, segment := range segments { // with a gap where the doubt of a restart was left out
+		if segment.First <= last || segment.Len() != 1000 {
+			t.Fatalf("segment %+v after one to %d", segment, last)
 		}
-		seen[segment.First] = true
+		last = segment.Last
 	}
 	t.Logf("%d segments, %d failures, max_id %d", len(segments), failed.Load(), maxID(t, s, 0))
 }
