@@ -119,7 +119,7 @@ func migrateTwice(t *testing.T, dsn string) {
 // period; when it is killed, another one does.
 func TestE2EOneReplicaSweeps(t *testing.T) {
 	story(t)
-	const period, apps, calls = 10 * time.Second, 20, 2 // of a sweep of 1280 lists, 1024 at a time
+	const period, apps, calls = 10 * time.Second, 20, 10 // of a sweep of 1280 lists, 128 at a time
 	dsn := migrated(t)
 	for app := range apps {
 		query(t, dsn, fmt.Sprintf("CALL alloc_initData(%d, 'app', '')", app))

@@ -129,8 +129,9 @@ const (
 	// depthsShare is the share of the time, one part in so many, that readings may
 	// take: a store that needs long for thousands of lists is asked less often.
 	depthsShare = 5
-	// depthsTimeout bounds one reading.
+	// depthsTimeout bounds one reading, and depthsChunk how many lists one State asks for.
 	depthsTimeout = 3 * time.Second
+	depthsChunk   = 1024
 )
 
 // Scramble is the secret of a scrambled app, "" for others; see model.Decoder.
@@ -159,7 +160,7 @@ func (s *Service) readDepths() error {
 	ctx, cancel := context.WithTimeout(s.background.Context(), depthsTimeout)
 	defer cancel()
 	away := false
-	for lists := range slices.Chunk(c.all(), sweepChunk) {
+	for lists := range slices.Chunk(c.all(), depthsChunk) {
 		var states []model.ListState
 		if !away {
 			keys := make([]model.ListKey, len(lists))
