@@ -160,7 +160,7 @@ func TestRunbookMistakes(t *testing.T) {
 		{operationsPath, "(metrics.md)", "(metric.md)", "not there"},
 		{"docs/zh/uid.md", "(#28-位用完之后)", "(#28-位)", "no such heading"},
 		{"docs/zh/leaf.md", "(../never-twice.md)", "(never-twice.md)", "not there"},
-		{"docs/zh/operations.md", "(../performance.md#missed-goals)", "(../performance.md#goals)", "no such heading"},
+		{"docs/zh/operations.md", "(../laboratory.md#the-goals)", "(../laboratory.md#no-goals)", "no such heading"},
 	})
 	notices(t, checkReadme, []change{
 		{readmePath, "`poddisruptionbudget.yaml`", "`pdb.yaml`", "poddisruptionbudget.yaml is not explained"},
