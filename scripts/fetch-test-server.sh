@@ -85,8 +85,10 @@ present() {
 
 # mirror prints where this machine's apt gets Debian from.
 mirror() {
-	found=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -E '/debian/$' | head -n 1)
-	echo "${found:-http://deb.debian.org/debian/}"
+	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 2>/dev/null | grep -E -m 1 '/debian/$' || {
+		echo "this machine's apt names no mirror of Debian" >&2
+		return 1
+	}
 }
 
 # apt_of runs an apt program on an index of its own, in which nothing is installed:
@@ -106,7 +108,8 @@ download() {
 	: >"$index/status"
 	signed=/usr/share/keyrings/debian-archive-keyring.gpg
 	if [ -r "$signed" ]; then signed="[signed-by=$signed] "; else signed=; fi
-	echo "deb $signed$(mirror) $suite main" >"$index/sources.list"
+	from=$(mirror) || return 1
+	echo "deb $signed$from $suite main" >"$index/sources.list"
 	apt_of apt-get update
 	# shellcheck disable=SC2086 # a list of words
 	apt_of apt-get install -y --download-only $packages
