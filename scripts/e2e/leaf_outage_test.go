@@ -130,7 +130,16 @@ func (v *victim) recovers(t *testing.T) {
 		t.Errorf("%s: worker ID %d, it was %d", v.name, worker, before)
 	}
 	eventually(t, takeover, v.name+" is confirmed by its registry", func() bool { return v.now.Load().flakeStatus().State == "serving" })
-	eventually(t, takeover, v.name+" is ready", func() bool { return v.now.Load().get("/readyz").Status == "ok" })
+	var ready answer
+	defer func() {
+		if t.Failed() {
+			t.Logf("%s: /readyz: %s", v.name, ready.body)
+		}
+	}()
+	eventually(t, takeover, v.name+" is ready", func() bool {
+		ready = v.now.Load().get("/readyz")
+		return ready.Status == "ok"
+	})
 	v.callers.stop()
 	v.books.settle(t, v.name)
 }

@@ -110,13 +110,12 @@ func (s *Service) hold(g *grant) {
 	defer cancel()
 	k := newKeeper(s, g)
 	_ = s.guard("keep a node", k.step) // where the mark has to be raised for the first IDs; run tries again
+	s.grant.Store(g) // this and the next before the filler, whose first IDs let the first callers in
+	s.stats.nodes.Add(1)
 	var filler sync.WaitGroup
 	if s.ring != nil {
 		filler.Go(func() { s.fillLoop(ctx, g) })
-	}
-	s.grant.Store(g)
-	s.stats.nodes.Add(1)
-	if s.ring == nil {
+	} else {
 		s.markOpened()
 	}
 	s.opts.Log.Info("UID mode has a worker ID", "mode", s.opts.Mode, "worker_id", g.node.WorkerID, "node", g.node.ID, "recycled", g.node.Recycled)
