@@ -10,7 +10,7 @@ fi
 cd "$(dirname "$0")/.."
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-outages='^TestDirected' leases='^Test(E2ELeaf|E2EUID)'
+outages='^TestDirected' leases='^Test(E2ELeaf|E2EUID|E2EConsole)'
 
 "$@" -run '^$' ./scripts/e2e # compiled once
 parts=()

@@ -136,7 +136,8 @@ func (v *victim) recovers(t *testing.T) {
 			t.Logf("%s: /readyz: %s", v.name, ready.body)
 		}
 	}()
-	eventually(t, takeover, v.name+" is ready", func() bool {
+	// A list whose push was lost with its store is not tried again for a minute unless a caller asks.
+	eventually(t, takeover+time.Minute, v.name+" is ready", func() bool {
 		ready = v.now.Load().get("/readyz")
 		return ready.Status == "ok"
 	})
