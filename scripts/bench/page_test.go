@@ -33,6 +33,7 @@ func TestPerformancePage(t *testing.T) {
 		"memory, 16 384 lists, 1024 of them in use":          number(math.Round(r.value(t, "memory with 16 384 lists, 1024 in use"))) + " MiB",
 		"from the start to the first ID, embedded":           number(math.Round(r.value(t, "embedded, from the start to the first ID"))) + " ms",
 		"segments last without their database":               number(math.Round(r.value(t, "segment: what is held lasts, at the present rate"))) + " s",
+		"back at full speed after the database, after Redis": fmt.Sprintf("%.2f s, %.2f s", r.value(t, "segment that ran dry is at full speed after the database's return"), r.value(t, "queue is at full speed after Redis came back, empty")),
 		"`count=100` over HTTP, embedded":                    number(math.Round(100 * r.value(t, "requests of: "+batchEmbedded+"; of: "+bareGin))),
 		"RESP, one at a time; pipelined by 16":               r.figures(t, "RESP, one ID at a time, of bare Gin", "the same, pipelined by 16"),
 		"RESP, `LPOP key 100`":                               number(math.Round(r.value(t, "IDs by LPOP key 100, of requests to bare Gin"))),

@@ -9,38 +9,25 @@ import (
 	"embed"
 	"encoding/base64"
 	"fmt"
-	"html"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"shardid/docs"
 	"shardid/service/issuer"
 	"shardid/service/segment"
 
 	"github.com/gin-gonic/gin"
-	"github.com/yuin/goldmark"
-	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
-	"github.com/yuin/goldmark/parser"
 )
 
 // consoleFiles are the operators' console: a page, and the files that it asks for.
 //
 //go:embed web/console.html web/console web/uplot-1.6.32.min.js web/uplot-1.6.32.min.css web/uplot.LICENSE
 var consoleFiles embed.FS
-
-// manualHTML is around a page of the documentation: a format for its name and its HTML.
-//
-//go:embed web/manual.html
-var manualHTML string
 
 //go:embed web/monitor.html
 var monitorHTML string
@@ -158,63 +145,6 @@ func isolate(h http.Header) {
 	h["Referrer-Policy"] = []string{"no-referrer"}
 	h["Cross-Origin-Resource-Policy"] = []string{"same-origin"}
 }
-
-// outside matches what is not part of the binary: images, links out of the folder of the
-// documentation, and examples. A page in zh is one folder deeper.
-var outside = map[bool]*regexp.Regexp{
-	false: regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\[([^\]]*)\]\((?:\.\./|examples)[^)]*\)`),
-	true:  regexp.MustCompile(`!\[[^\]]*\]\([^)]*\)|\[([^\]]*)\]\(\.\./(?:\.\./|examples)[^)]*\)`),
-}
-
-// anchors gives headings the anchors that they have on GitHub, in any script.
-type anchors map[string]bool
-
-var notInAnchors = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
-
-// Generate implements parser.IDs.
-func (a anchors) Generate(heading []byte, _ ast.NodeKind) []byte {
-	name := strings.ReplaceAll(notInAnchors.ReplaceAllString(strings.ToLower(string(heading)), ""), " ", "-")
-	for n, first := 1, name; a[name]; n++ {
-		name = first + "-" + strconv.Itoa(n)
-	}
-	a[name] = true
-	return []byte(name)
-}
-
-// Put implements parser.IDs.
-func (a anchors) Put(name []byte) { a[string(name)] = true }
-
-// manual is the documentation as pages, by path: alarms of the console link to their
-// sections of it.
-var manual = sync.OnceValue(func() map[string]asset {
-	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM, extension.NewCJK(extension.WithEastAsianLineBreaks())), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
-	pages := map[string]asset{}
-	err := fs.WalkDir(docs.Pages, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		source, err := docs.Pages.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		chinese := strings.HasPrefix(name, "zh/")
-		language, docsFolder := "en", ""
-		if chinese {
-			language, docsFolder = "zh-CN", "../"
-		}
-		var body bytes.Buffer
-		err = markdown.Convert(outside[chinese].ReplaceAll(source, []byte("$1")), &body,
-			parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
-		page := strings.NewReplacer("{title}", html.EscapeString(name), "{language}", language, "{docs}", docsFolder,
-			"{body}", body.String()).Replace(manualHTML)
-		pages[name] = newAsset("page.html", []byte(page))
-		return err
-	})
-	if err != nil { // not with files that are part of the program
-		panic(fmt.Sprintf("render the documentation: %v", err))
-	}
-	return pages
-})
 
 const (
 	// readingAge is how old what a page shows may be: it is read once in that time,

@@ -110,7 +110,8 @@ func (s *Service) hold(g *grant) {
 	defer cancel()
 	k := newKeeper(s, g)
 	_ = s.guard("keep a node", k.step) // where the mark has to be raised for the first IDs; run tries again
-	s.grant.Store(g)                   // this and the next before the filler, whose first IDs let the first callers in
+	// Both before the filler, whose first IDs let the first callers in.
+	s.grant.Store(g)
 	s.stats.nodes.Add(1)
 	var filler sync.WaitGroup
 	if s.ring != nil {
