@@ -31,15 +31,15 @@ func TestDirectedRestarts(t *testing.T) {
 		events []restart
 		asks   bool // the operator, for the app with a small limit
 	}{
-		"database":                              {events: []restart{database}},
-		"Redis":                                 {events: []restart{redis}},
-		"Redis, which comes back empty":         {events: []restart{emptied}},
-		"database, and weeks later Redis":       {events: []restart{database, idle, redis}},
-		"database, and weeks later empty Redis": {events: []restart{database, idle, emptied}},
-		"Redis, and weeks later the database":   {events: []restart{redis, idle, database}},
-		"each twice, with weeks between":        {events: []restart{database, idle, emptied, idle, database, idle, redis}},
-		"both":                                  {events: []restart{both}, asks: true},
-		"both after weeks":                      {events: []restart{idle, both}, asks: true},
+		"database":                                 {events: []restart{database}},
+		"Redis":                                    {events: []restart{redis}},
+		"Redis, which comes back empty":            {events: []restart{emptied}},
+		"database, and weeks later Redis":          {events: []restart{database, idle, redis}},
+		"database, and weeks later empty Redis":    {events: []restart{database, idle, emptied}},
+		"Redis, and weeks later the database":      {events: []restart{redis, idle, database}},
+		"each again and again, with weeks between": {events: []restart{database, idle, emptied, idle, database, idle, redis}},
+		"both":             {events: []restart{both}, asks: true},
+		"both after weeks": {events: []restart{idle, both}, asks: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
