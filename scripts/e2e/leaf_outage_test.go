@@ -136,8 +136,7 @@ func (v *victim) recovers(t *testing.T) {
 			t.Logf("%s: /readyz: %s", v.name, ready.body)
 		}
 	}()
-	// A list whose push was lost with its store is not tried again for a minute unless a caller asks.
-	eventually(t, takeover+time.Minute, v.name+" is ready", func() bool {
+	eventually(t, takeover, v.name+" is ready", func() bool {
 		ready = v.now.Load().get("/readyz")
 		return ready.Status == "ok"
 	})

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shardid/model"
@@ -106,6 +107,14 @@ func TestNotReadyOnceEveryListIsDry(t *testing.T) {
 		pass := strconv.Itoa(i)
 		passes[model.ShardOf(pass)] = pass
 	}
+	check.Eventually(t, "both lists are filled", func() error {
+		for shard := range uint8(2) {
+			if _, err := r.one(1, passes[shard]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	db.fail(errAway)
 	dry := func(shard uint8) {
 		for {
@@ -195,6 +204,32 @@ func TestAFullStoreCostsFewSegments(t *testing.T) {
 	}
 	l.set(func(l *lists) { l.full = nil })
 	check.Eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
+}
+
+// A push that is lost with its store is no alarm for longer than the outage, and pushes
+// that fail for another reason cost a list a segment a minute, both without a caller.
+func TestLostPushesWithoutACaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable(1)
+		fail := func(err error) { l.set(func(l *lists) { l.full = err }) }
+		fail(errAway)
+		r := ready(t, l, db, func(o *queue.Options) { o.RefillCron = "@yearly" }) // the first sweep only
+		time.Sleep(100 * time.Millisecond)
+		if err := r.reports.Of(queue.ConditionRefill); err == nil {
+			t.Fatal("the failure was not reported")
+		}
+		fail(nil)
+		time.Sleep(5 * time.Second)
+		check.OK(t, r.reports.Of(queue.ConditionRefill), "after the store's return")
+		fail(errAway)
+		before := len(db.segments())
+		l.set(func(l *lists) { l.Store = memstore.New() }) // it restarted empty
+		check.Is(t, check.Err(r.one(1, "alice")), model.ErrQueueEmpty, "refusal")
+		time.Sleep(10 * time.Minute)
+		if n := len(db.segments()) - before; n < 10 || n > 15 {
+			t.Errorf("%d segments of a list were used up in 10 minutes", n)
+		}
+	})
 }
 
 func TestCallersWaitForTheRefillInFlight(t *testing.T) {

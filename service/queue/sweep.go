@@ -122,8 +122,9 @@ func (s *Service) reloadAndSettle() {
 }
 
 // recheck tries again what failed last, until it works: whether it does must not wait
-// for a caller or for the next sweep. With a store away the first pass shows that. A
-// push that failed has cost a segment: the next may cost another one, and waits.
+// for a caller or for the next sweep. With a store away the first pass shows that. A push
+// that failed has cost a segment. One in a row is tried again at once, as its store was
+// most likely going away; after more of them each next one waits a minute.
 func (s *Service) recheck() {
 	if s.reloadFails.Load() {
 		s.reloadAndSettle()
@@ -136,7 +137,9 @@ func (s *Service) recheck() {
 			continue
 		}
 		l.mu.Lock()
-		if now := time.Now(); !now.Before(l.pauseUntil) && now.Sub(l.lostAt) > time.Hour/lossesPerHour {
+		now := time.Now()
+		first := l.pauseFor <= refillRetry
+		if !now.Before(l.pauseUntil) && (first || now.Sub(l.lostAt) > time.Hour/lossesPerHour) {
 			again = append(again, l)
 		}
 		l.mu.Unlock()
