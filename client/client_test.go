@@ -180,7 +180,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = fmt.Fprintf(w, `{"code":0,"ranges":%s}`, ranges)
 		}))
-		c := newClient(t, Options{Addrs: []string{server.URL}, MaxHeld: 1, Timeout: 100 * time.Millisecond})
+		c := newClient(t, Options{Addrs: []string{server.URL}, MaxHeld: 1, Timeout: 500 * time.Millisecond})
 		if id, err := c.UID().Next(t.Context()); err == nil || !strings.Contains(err.Error(), "not used") {
 			t.Errorf("%s: %d, %v", ranges, id, err)
 		}

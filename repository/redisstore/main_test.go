@@ -3,6 +3,7 @@
 package redisstore_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -37,8 +38,11 @@ const (
 )
 
 // open returns a store that is closed when the test ends.
+// open gives the server longer than the default to answer, on a machine that is busy with
+// other tests.
 func open(t testing.TB, o redisstore.Options) *redisstore.Store {
 	t.Helper()
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, 2*time.Second)
 	s, err := redisstore.New(o)
 	check.Must(t, err)
 	s.SetDeployment("ours")

@@ -89,7 +89,6 @@ func forEachSite(t *testing.T, run func(*testing.T, site)) {
 // Whatever happens to the reply, a push is on the wire once.
 func TestPushIsSentOnce(t *testing.T) {
 	forEachSite(t, func(t *testing.T, at site) {
-		at.options.ReadTimeout = time.Second // for a machine that is busy with other tests
 		s := open(t, at.options)
 		listtest.Fill(t, s, model.ListKey{App: 200}, 1, 1) // scripts are known, topology too
 		for _, fault := range []struct {

@@ -424,7 +424,7 @@ func TestRaceForAll(t *testing.T) {
 			}
 			stores := make([]instance, 8)
 			for i := range stores {
-				stores[i] = w.mode(mode)
+				stores[i] = w.open(zkstore.Options{Mode: mode, ReclaimMargin: time.Hour}) // longer than any race
 			}
 			start := time.Now()
 			wantDistinct(t, race(t, stores, racers))

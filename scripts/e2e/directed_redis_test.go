@@ -34,7 +34,7 @@ func TestDirectedSentinelLaggingReplica(t *testing.T) {
 	story(t)
 	setup, books := testserver.Sentinel(t), newLedger()
 	for _, one := range setup.Sentinels { // they take replicas that were cut off for up to ten times this
-		order(t, one.Client(), "SENTINEL", "SET", setup.MasterName, "down-after-milliseconds", 1500)
+		order(t, one.Client(), "SENTINEL", "SET", setup.MasterName, "down-after-milliseconds", 4000)
 	}
 	d := serve(t, onMariaDB(appOne(t)).with(onSentinel(setup)).with(direct()))
 	take(d, books, 700)

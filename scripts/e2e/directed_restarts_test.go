@@ -25,6 +25,9 @@ func TestDirectedRestarts(t *testing.T) {
 	// Weeks in which nobody asks, and replicas sweep, and send their heartbeats.
 	idle := func(t *testing.T, s stores) {
 		time.Sleep(12 * time.Second)
+		eventually(t, startLimit, "each store knows what the other has", func() bool {
+			return number(t, s.dsn, "SELECT COUNT(*) FROM id_alloc WHERE doubt > 0 OR list_history = ''") == 0
+		})
 		query(t, s.dsn, "UPDATE id_alloc SET allocated_at = allocated_at - 65 * 86400000 WHERE allocated_at > 0")
 	}
 	for name, c := range map[string]struct {

@@ -68,7 +68,7 @@ func (e *EnsembleSetup) member(i int, settings []string) *ZooKeeperServer {
 		}
 		return os.WriteFile(filepath.Join(s.path("data"), "myid"), []byte(strconv.Itoa(i+1)), 0o600)
 	}
-	s, err := startZooKeeperWith(prepare, (*ZooKeeperServer).listens, append(settings, "initLimit=50", "syncLimit=10")...)
+	s, err := startZooKeeperWith(prepare, (*ZooKeeperServer).listens, append(settings, "initLimit=100", "syncLimit=25")...)
 	must(e.t, err)
 	s.own(e.t)
 	return &s

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -101,12 +100,12 @@ func up(instances []map[string]string, flags string) (n int) {
 	return n
 }
 
-// MasterAddr waits, 30 s at most, until the sentinels agree on a master that
+// MasterAddr waits, 60 s at most, until the sentinels agree on a master that
 // is not the one at notAddr, and returns its host:port. Give "" to learn the
 // present master.
 func (s *SentinelSetup) MasterAddr(t testing.TB, notAddr string) (addr string) {
 	t.Helper()
-	must(t, waitUntil(30*time.Second, func() (err error) {
+	must(t, waitUntil(startLimit, func() (err error) {
 		addr, err = agreedMaster(s.Addrs, notAddr)
 		return err
 	}))

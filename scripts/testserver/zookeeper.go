@@ -110,10 +110,11 @@ func (s *ZooKeeperServer) launchOn(port int, argv, settings []string, ready func
 }
 
 // zookeeperArgs keeps the virtual machine small and quick to start, and its
-// traces in the server's folder, which is on the class path for the logging.
+// traces in the server's folder, which is on the class path for the logging. A vote that
+// was lost is repeated after a second at most, not after a minute.
 func (s *ZooKeeperServer) zookeeperArgs(java, classes string) []string {
 	return []string{java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-		"-Djava.io.tmpdir=" + s.dir, "-cp", s.dir + ":" + classes,
+		"-Dzookeeper.fastleader.maxNotificationInterval=1000", "-Djava.io.tmpdir=" + s.dir, "-cp", s.dir + ":" + classes,
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg"}
 }
 

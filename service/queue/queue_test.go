@@ -440,12 +440,15 @@ func TestOneReplicaSweeps(t *testing.T) {
 type slowState struct {
 	*lists
 	took  time.Duration
+	mu    sync.Mutex
 	asked []time.Time
 	most  int
 }
 
 func (s *slowState) State(ctx context.Context, keys []model.ListKey) []model.ListState {
+	s.mu.Lock()
 	s.asked, s.most = append(s.asked, time.Now()), max(s.most, len(keys))
+	s.mu.Unlock()
 	time.Sleep(s.took)
 	return s.lists.State(ctx, keys)
 }
@@ -471,8 +474,12 @@ func TestSweepRests(t *testing.T) {
 				ready(t, s.lists, db, func(o *queue.Options) { o.Lists = s })
 				time.Sleep(time.Minute)
 				s.set(func(l *lists) { l.err = c.err })
+				s.mu.Lock()
 				s.asked = nil
+				s.mu.Unlock()
 				time.Sleep(2 * time.Minute) // one sweep
+				s.mu.Lock()
+				defer s.mu.Unlock()
 				check.Equal(t, len(s.asked), c.asked, "calls")
 				check.Equal(t, s.most, 2*model.Shards, "lists a call")
 				for i := 1; i < len(s.asked); i++ {
