@@ -12,7 +12,7 @@ fi
 cd "$(dirname "$0")/.."
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-outages='^Test(Directed|Nemesis|Ledger)' leases='^Test(E2ELeaf|E2EUID|E2EConsole)'
+outages='^TestDirected' leases='^Test(E2ELeaf|E2EUID|E2EConsole|Nemesis|Ledger)'
 plain=()
 for word in "$@"; do
 	[ "$word" = -race ] || plain+=("$word")
@@ -23,11 +23,14 @@ parts=()
 part() {
 	local name=$1
 	shift
-	("$@" 2>&1 | tee "$logs/$name" || touch "$logs/$name.failed") &
+	{
+		"$@" 2>&1 | tee "$logs/$name" || touch "$logs/$name.failed"
+		echo "make test: $name took $SECONDS s"
+	} &
 	parts+=($!)
 }
-part outages "${plain[@]}" -p 1 -run "$outages" ./scripts/e2e ./scripts/nemesis
-part leases "${plain[@]}" -run "$leases" ./scripts/e2e
+part outages "${plain[@]}" -run "$outages" ./scripts/e2e
+part leases "${plain[@]}" -p 1 -run "$leases" ./scripts/e2e ./scripts/nemesis
 part stories "${plain[@]}" -skip "$outages|$leases" ./scripts/e2e
 # shellcheck disable=SC2046 # a list of packages
 part others "$@" $(go list ./... | grep -vE '/scripts/(e2e|nemesis)$')

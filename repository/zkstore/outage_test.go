@@ -37,7 +37,7 @@ func wantAllFor(t *testing.T, s instance, lease model.Lease, words ...string) {
 		"release": func(ctx context.Context) error { return s.Release(ctx, lease) },
 		"peers":   func(ctx context.Context) error { _, err := s.Peers(ctx); return err },
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		start := time.Now()
 		err := call(ctx)
 		cancel()

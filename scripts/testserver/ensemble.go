@@ -19,6 +19,9 @@ import (
 // ensembleSize is the smallest that outlives one of its servers.
 const ensembleSize = 3
 
+// targetLimit is how long a link waits for its target, which may be dead.
+const targetLimit = 3 * time.Second
+
 // EnsembleSetup is three ZooKeepers that elect a leader, see Ensemble.
 type EnsembleSetup struct {
 	Servers []*ZooKeeperServer // server i has the number i+1
@@ -68,7 +71,7 @@ func (e *EnsembleSetup) member(i int, settings []string) *ZooKeeperServer {
 		}
 		return os.WriteFile(filepath.Join(s.path("data"), "myid"), []byte(strconv.Itoa(i+1)), 0o600)
 	}
-	s, err := startZooKeeperWith(prepare, (*ZooKeeperServer).listens, append(settings, "initLimit=100", "syncLimit=25")...)
+	s, err := startZooKeeperWith(prepare, (*ZooKeeperServer).listens, append(settings, "initLimit=50", "syncLimit=25")...)
 	must(e.t, err)
 	s.own(e.t)
 	return &s
@@ -160,32 +163,54 @@ func (l *link) accept() {
 		if err != nil {
 			return // closed
 		}
-		out, err := net.DialTimeout("tcp", l.target, time.Second)
-		if err != nil || !l.enter(in, out) {
-			_ = in.Close()
-			continue
-		}
-		for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
-			l.wg.Go(func() {
-				_, _ = io.Copy(pair[0], pair[1]) // whatever ends one direction ends both
-				_, _ = in.Close(), out.Close()
-			})
-		}
+		l.wg.Go(func() { l.forward(in) })
 	}
 }
 
-// enter notes a connection, unless the link is cut.
-func (l *link) enter(conns ...net.Conn) bool {
+// forward waits a while for the target: a new leader opens its port a moment after its
+// election, and a follower that is cut off before gives it up, which holds up the ensemble
+// for as long as the leader waits for followers.
+func (l *link) forward(in net.Conn) {
+	defer in.Close()
+	if !l.enter(in) {
+		return
+	}
+	var out net.Conn
+	err := waitUntil(targetLimit, func() (err error) {
+		if l.isCut() {
+			return errExited
+		}
+		out, err = net.DialTimeout("tcp", l.target, time.Second)
+		return err
+	})
+	if err != nil {
+		return
+	}
+	defer out.Close()
+	if !l.enter(out) {
+		return
+	}
+	l.wg.Go(func() {
+		_, _ = io.Copy(in, out) // whatever ends one direction ends both
+		_, _ = in.Close(), out.Close()
+	})
+	_, _ = io.Copy(out, in)
+}
+
+func (l *link) isCut() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.cut {
-		for _, c := range conns {
-			_ = c.Close()
-		}
-		return false
+	return l.cut
+}
+
+// enter notes a connection, unless the link is cut.
+func (l *link) enter(c net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.cut {
+		l.conns = append(l.conns, c)
 	}
-	l.conns = append(l.conns, conns...)
-	return true
+	return !l.cut
 }
 
 func (l *link) set(cut bool) {
