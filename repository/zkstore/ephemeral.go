@@ -205,6 +205,10 @@ const (
 	// queuePatience is how long the others wait for one at the head: it needs a
 	// dozen requests.
 	queuePatience = 5 * time.Second
+	// turn is about how long that takes. One that waits looks again after so many turns
+	// as are before it, and after longestLook at the latest.
+	turn        = 5 * time.Millisecond
+	longestLook = time.Second
 	// leaveLimit bounds the removal of a ticket.
 	leaveLimit = time.Second
 )
@@ -252,29 +256,12 @@ func (q lockQueue) wait(ctx context.Context, ticket string) error {
 				return err
 			}
 		}
-		if err := q.watch(ctx, tickets[before-1]); err != nil {
-			return err
+		// No watch: the library restores watches of a lost connection while it already
+		// counts the new one's answers, so that one may never come.
+		select {
+		case <-time.After(min(time.Duration(before)*turn, longestLook)):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-	}
-}
-
-// watch returns when the ticket is gone, or something else has happened, at the
-// latest after queuePatience: a watch is lost with its session. One that is not
-// waited for any more stays with the client until the ticket goes.
-func (q lockQueue) watch(ctx context.Context, ticket string) error {
-	gone, err := call(ctx, q.link, func(c *zk.Conn) (<-chan zk.Event, error) {
-		_, _, events, err := c.GetW(path.Join(q.dir, ticket)) // unlike ExistsW it does not wait for a node that is gone
-		return events, err
-	})
-	if err != nil {
-		return unlessMissing(err)
-	}
-	select {
-	case <-gone:
-		return nil
-	case <-time.After(queuePatience):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
