@@ -17,6 +17,7 @@ import (
 	"shardid/model"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit statuses, public surface.
@@ -35,8 +36,9 @@ type (
 // cli is the command tree of one invocation.
 type cli struct {
 	root *cobra.Command
-	ran  bool // a command began: what fails from here on is no wrong usage
-	json bool // --json
+	ran  bool           // a command began: what fails from here on is no wrong usage
+	json bool           // --json
+	keys *pflag.FlagSet // of the configuration: all commands have the same, as one of them runs
 }
 
 func main() { os.Exit(run(context.Background(), os.Args[1:])) }
@@ -44,7 +46,7 @@ func main() { os.Exit(run(context.Background(), os.Args[1:])) }
 // run executes one command and returns the exit status. Errors go to stderr, one
 // line.
 func run(ctx context.Context, args []string) int {
-	c := &cli{root: &cobra.Command{
+	c := &cli{keys: pflag.NewFlagSet("", pflag.ContinueOnError), root: &cobra.Command{
 		Use:     "shardid",
 		Version: versionLine(),
 		Short:   "A distributed ID service that never issues an ID twice",
@@ -55,6 +57,7 @@ func run(ctx context.Context, args []string) int {
 		SilenceErrors: true,
 	}}
 	c.root.SetVersionTemplate("{{.Version}}\n")
+	config.AddFlags(c.keys)
 	c.root.AddCommand(c.serve(), c.get(), c.status(), c.migrate(), c.provision(), c.apps(), c.confirm(), c.tags(),
 		c.workers(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version(), c.man())
 	c.root.SetArgs(args)
@@ -86,7 +89,7 @@ func (c *cli) command(cmd *cobra.Command, run func(*cobra.Command, []string, Con
 
 // loading is command for one that looks at where the configuration comes from.
 func (c *cli) loading(cmd *cobra.Command, run func(*cobra.Command, []string, *config.Loaded) error) *cobra.Command {
-	config.AddFlags(cmd.Flags())
+	cmd.Flags().AddFlagSet(c.keys)
 	if cmd.Name() != "serve" {
 		cmd.Flags().BoolVar(&c.json, "json", false, "print JSON, with the names that HTTP uses")
 	}

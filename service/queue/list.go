@@ -36,16 +36,12 @@ type list struct {
 	fetching bool          // a goroutine pops on behalf of the waiters
 	refill   chan struct{} // closed when the refill in flight ends; nil when none is
 	// refillErr is how the last refill ended.
-	refillErr  error
-	soon       bool          // a refill in the background is due
-	retryAt    time.Time     // until then the low watermark causes none
-	pauseUntil time.Time     // until then no segment is asked for; refillErr says why
-	pauseFor   time.Duration // the latest one after a push that failed; 0 since one went well
-	lost       float64       // by failed pushes, in budgets of an hour, at lostAt
-	lostAt     time.Time
-	narrow     int64     // length of the last segment while the list is narrow, without what callers waited for
-	asked      time.Time // when that was
-	lastErr    error     // why waiters were not served last; nil since a pop gave something
+	refillErr error
+	soon      bool      // a refill in the background is due
+	setbacks  *setbacks // nil while no refill has failed
+	narrow    int64     // length of the last segment while the list is narrow, without what callers waited for
+	asked     time.Time // when that was
+	lastErr   error     // why waiters were not served last; nil since a pop gave something
 
 	// life and highest are the tripwire: within one life indices only
 	// rise, so one at or below highest was given out before.
@@ -64,7 +60,9 @@ func (l *list) configure(cfg model.ListConfig) (wrapped bool) {
 	wrapped = l.cfg.Limit.Policy == model.LimitWrap
 	if limit := cfg.Limit; limit != l.cfg.Limit {
 		l.svc.limitTold[l.key.App].Store(false)
-		l.pauseUntil = time.Time{}
+		if l.setbacks != nil {
+			l.setbacks.pauseUntil = time.Time{}
+		}
 		if wrapped || limit.Policy == model.LimitWrap { // folded IDs do not tell what is allowed
 			l.drop()
 		} else if limit.MaxID != 0 { // held IDs rise
@@ -76,6 +74,7 @@ func (l *list) configure(cfg model.ListConfig) (wrapped bool) {
 	if cfg.Scramble != l.cfg.Scramble { // of a new list: it never changes
 		l.scramble = model.NewScrambler(cfg.Scramble, l.key)
 	}
+	cfg.Life = l.share(cfg.Life)
 	l.cfg = cfg
 	l.step = max(cfg.Step, cfg.CurrentStep, 1)
 	l.known = max(l.known, cfg.MaxID)
@@ -99,7 +98,18 @@ func (l *list) unsettled() bool {
 // saw notes what the store says. Callers hold mu.
 func (l *list) saw(st model.ListState) {
 	l.known = max(l.known, st.HighWater)
-	l.seen, l.depth, l.unseen = st.Life, st.Len, 0
+	l.seen, l.depth, l.unseen = l.share(st.Life), st.Len, 0
+}
+
+// share returns a life as the list holds it already, if it does: thousands of lists would
+// hold it three times each. Callers hold mu.
+func (l *list) share(life string) string {
+	for _, held := range []string{l.cfg.Life, l.seen, l.life} {
+		if held == life {
+			return held
+		}
+	}
+	return life
 }
 
 // drop gives up the IDs that are held. Callers hold mu.
@@ -203,7 +213,7 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.Life != l.life {
-		l.life, l.highest, l.popped = p.Life, 0, 0
+		l.life, l.highest, l.popped = l.share(p.Life), 0, 0
 	}
 	l.popped += int64(len(p.Indices))
 	l.depth, l.unseen = p.Len, 0

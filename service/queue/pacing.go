@@ -35,12 +35,38 @@ const (
 	narrowLasts = time.Minute
 )
 
+// setbacks is what refills that failed leave behind. Lists of healthy stores have none,
+// which saves memory: there are thousands.
+type setbacks struct {
+	retryAt    time.Time     // until then the low watermark causes no refill
+	pauseUntil time.Time     // until then no segment is asked for; refillErr says why
+	pauseFor   time.Duration // the latest one after a push that failed; 0 since one went well
+	lost       float64       // by failed pushes, in budgets of an hour, at lostAt
+	lostAt     time.Time
+}
+
+// past returns the setbacks to read. Callers hold mu.
+func (l *list) past() setbacks {
+	if l.setbacks == nil {
+		return setbacks{}
+	}
+	return *l.setbacks
+}
+
+// setback returns the setbacks to write. Callers hold mu.
+func (l *list) setback() *setbacks {
+	if l.setbacks == nil {
+		l.setbacks = &setbacks{}
+	}
+	return l.setbacks
+}
+
 // refillSoon refills in the background, unless that is under way or has failed a
 // moment ago.
 func (l *list) refillSoon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); l.soon || now.Before(l.retryAt) || now.Before(l.pauseUntil) {
+	if now, past := time.Now(), l.past(); l.soon || now.Before(past.retryAt) || now.Before(past.pauseUntil) {
 		return
 	}
 	l.soon = l.svc.background.Go(func() {
@@ -58,7 +84,7 @@ func (l *list) refillSoon() {
 // arrives in parts, and the first may be there.
 func (l *list) refillNow(withoutLock bool, patience time.Duration) error {
 	l.mu.Lock()
-	pausing := time.Now().Before(l.pauseUntil)
+	pausing := time.Now().Before(l.past().pauseUntil)
 	if !pausing && l.claim() && !l.svc.background.Go(func() { l.svc.runPass([]*job{{list: l}}, withoutLock) }) {
 		l.release(background.ErrStopping)
 	}
@@ -91,10 +117,10 @@ func (l *list) claim() bool {
 // release ends the refill that claim began. Callers hold mu.
 func (l *list) release(err error) {
 	if err != nil {
-		l.retryAt = time.Now().Add(refillRetry)
+		l.setback().retryAt = time.Now().Add(refillRetry)
 	}
 	if errors.Is(err, model.ErrLimitReached) {
-		l.pauseUntil = time.Now().Add(exhaustedFor)
+		l.setback().pauseUntil = time.Now().Add(exhaustedFor)
 	}
 	l.refillErr = err
 	close(l.refill)
@@ -108,17 +134,17 @@ func (l *list) pushFailed(lost model.Segment, err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.known = max(l.known, lost.Last)
-	now := time.Now()
-	l.lost = max(0, l.lost-now.Sub(l.lostAt).Hours())
-	l.lost += max(1.0/lossesPerHour, float64(lost.Len())*lossShare/float64(max(1, l.left())))
-	l.lostAt = now
-	l.pauseFor = min(max(2*l.pauseFor, refillRetry), longestPause)
-	pause := l.pauseFor
-	if over := time.Duration((l.lost - 1) * float64(time.Hour)); over > pause {
+	now, s := time.Now(), l.setback()
+	s.lost = max(0, s.lost-now.Sub(s.lostAt).Hours())
+	s.lost += max(1.0/lossesPerHour, float64(lost.Len())*lossShare/float64(max(1, l.left())))
+	s.lostAt = now
+	s.pauseFor = min(max(2*s.pauseFor, refillRetry), longestPause)
+	pause := s.pauseFor
+	if over := time.Duration((s.lost - 1) * float64(time.Hour)); over > pause {
 		pause = over
 		err = fmt.Errorf("no segment is taken for %v, as many were lost in failed pushes: %w", over.Round(time.Second), err)
 	}
-	l.pauseUntil = now.Add(pause)
+	s.pauseUntil = now.Add(pause)
 	return err
 }
 
@@ -138,7 +164,7 @@ func (l *list) maxStep(grow bool) int64 {
 	}
 	l.asked = now
 	l.narrow = min(max(firstNarrow, min(l.narrow, l.left()/narrowShare)), l.svc.opts.MaxStep)
-	if l.pauseFor > 0 {
+	if l.past().pauseFor > 0 {
 		return 1
 	}
 	needed, _ := l.waiters.Needed()

@@ -32,7 +32,7 @@ func TestFailedPushesHaveABudget(t *testing.T) {
 				l.configure(model.ListConfig{Limit: test.limit, Step: 1})
 				oom, began := errors.New("OOM"), time.Now()
 				fail := func() error {
-					time.Sleep(time.Until(l.pauseUntil))
+					time.Sleep(time.Until(l.past().pauseUntil))
 					return l.pushFailed(model.Segment{First: 1, Last: test.length}, oom)
 				}
 				for range 5 {
@@ -48,8 +48,8 @@ func TestFailedPushesHaveABudget(t *testing.T) {
 				if most := 13 * test.hour; lost > most {
 					t.Errorf("%d indices are lost in 12 h, want at most %d", lost, most)
 				}
-				if time.Until(l.pauseUntil) < 30*time.Second {
-					t.Errorf("the list waits %v", time.Until(l.pauseUntil))
+				if time.Until(l.past().pauseUntil) < 30*time.Second {
+					t.Errorf("the list waits %v", time.Until(l.past().pauseUntil))
 				}
 				time.Sleep(3 * time.Hour)
 				check.Is(t, fail(), oom, "the budget is back after a while")

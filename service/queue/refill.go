@@ -288,7 +288,9 @@ func (j *job) finish() {
 	}
 	if j.arrived {
 		j.refills++
-		j.pauseFor = 0
+		if j.setbacks != nil {
+			j.setbacks.pauseFor = 0
+		}
 		j.depth = j.state.Len + j.segment.Len()
 	}
 	j.release(j.err)

@@ -137,9 +137,9 @@ func (s *Service) recheck() {
 			continue
 		}
 		l.mu.Lock()
-		now := time.Now()
-		first := l.pauseFor <= refillRetry
-		if !now.Before(l.pauseUntil) && (first || now.Sub(l.lostAt) > time.Hour/lossesPerHour) {
+		now, past := time.Now(), l.past()
+		first := past.pauseFor <= refillRetry
+		if !now.Before(past.pauseUntil) && (first || now.Sub(past.lostAt) > time.Hour/lossesPerHour) {
 			again = append(again, l)
 		}
 		l.mu.Unlock()
@@ -203,7 +203,7 @@ func (s *Service) lowLists(lists []*list) (due []*list) {
 		seen := s.observe(ctx, jobs, s.opts.Lists.State)
 		for _, j := range seen {
 			j.mu.Lock()
-			if j.low && !model.Narrow(j.left()) && !time.Now().Before(j.pauseUntil) {
+			if j.low && !model.Narrow(j.left()) && !time.Now().Before(j.past().pauseUntil) {
 				due = append(due, j.list)
 			}
 			j.mu.Unlock()
