@@ -38,7 +38,7 @@ type cli struct {
 	root *cobra.Command
 	ran  bool           // a command began: what fails from here on is no wrong usage
 	json bool           // --json
-	keys *pflag.FlagSet // of the configuration: all commands have the same, as one of them runs
+	keys *pflag.FlagSet // flags of the configuration, which the commands share: only one of them runs
 }
 
 func main() { os.Exit(run(context.Background(), os.Args[1:])) }

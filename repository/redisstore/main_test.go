@@ -37,9 +37,8 @@ const (
 	metaName = "id.gen.meta_{id.gen.idList_1_2}"
 )
 
-// open returns a store that is closed when the test ends.
-// open gives the server longer than the default to answer, on a machine that is busy with
-// other tests.
+// open returns a store that is closed when the test ends. It waits for answers longer than
+// by default, as the machine may be busy with other tests.
 func open(t testing.TB, o redisstore.Options) *redisstore.Store {
 	t.Helper()
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 2*time.Second)

@@ -177,9 +177,6 @@ func (l *link) forward(in net.Conn) {
 	}
 	var out net.Conn
 	err := waitUntil(targetLimit, func() (err error) {
-		if l.isCut() {
-			return errExited
-		}
 		out, err = net.DialTimeout("tcp", l.target, time.Second)
 		return err
 	})
@@ -195,12 +192,6 @@ func (l *link) forward(in net.Conn) {
 		_, _ = in.Close(), out.Close()
 	})
 	_, _ = io.Copy(out, in)
-}
-
-func (l *link) isCut() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.cut
 }
 
 // enter notes a connection, unless the link is cut.

@@ -123,8 +123,8 @@ func (s *Service) reloadAndSettle() {
 
 // recheck tries again what failed last, until it works: whether it does must not wait
 // for a caller or for the next sweep. With a store away the first pass shows that. A push
-// that failed has cost a segment. One in a row is tried again at once, as its store was
-// most likely going away; after more of them each next one waits a minute.
+// that failed has cost a segment: the first in a row is tried again at once, as its store
+// was most likely going away, and each further one after a minute.
 func (s *Service) recheck() {
 	if s.reloadFails.Load() {
 		s.reloadAndSettle()
