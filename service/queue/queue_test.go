@@ -96,8 +96,9 @@ func TestALowRateTakesOneIndexAtATime(t *testing.T) {
 		check.Must(t, check.Err(r.one(1, "alice")))
 		time.Sleep(550 * time.Millisecond)
 	}
-	if got := fmt.Sprint(l.popped()); got != "[1 1 1]" && got != "[1 1 1 1]" { // the first may find the list empty
-		t.Errorf("pops asked for %s indices, want one each", got)
+	got := l.popped() // the first may find the list empty
+	if len(got) < 3 || slices.Max(got) != 1 {
+		t.Errorf("pops asked for %d indices, want one each", got)
 	}
 }
 
