@@ -232,6 +232,34 @@ func TestLostPushesWithoutACaller(t *testing.T) {
 	})
 }
 
+// Redis goes away before a refill could free its lock, and comes back with it: lists
+// without a caller are no alarm until the lock expires, and cost no segment.
+func TestALockLeftBehindWithoutACaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable(1)
+		r := ready(t, l, db, func(o *queue.Options) { o.RefillCron = "@yearly" }) // the first sweep only
+		time.Sleep(time.Second)
+		before := len(db.segments())
+		l.set(func(l *lists) { l.err = errAway })
+		check.Is(t, check.Err(r.one(1, "alice")), model.ErrQueueEmpty, "refusal")
+		time.Sleep(5 * time.Second)
+		for _, name := range []string{queue.ConditionPop, queue.ConditionRefill} {
+			if r.reports.Of(name) == nil {
+				t.Fatalf("%s: the failure was not reported", name)
+			}
+		}
+		check.Must(t, check.Err(l.Store.TryLock(t.Context(), []string{aliceKey().String()}, "left", time.Minute)))
+		l.set(func(l *lists) { l.err = nil })
+		time.Sleep(7 * time.Second) // the lock is met, and ignored the next time
+		for _, name := range []string{queue.ConditionPop, queue.ConditionRefill} {
+			check.OK(t, r.reports.Of(name), name)
+		}
+		if n := len(db.segments()); n != before {
+			t.Errorf("%d segments were used up", n-before)
+		}
+	})
+}
+
 func TestCallersWaitForTheRefillInFlight(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	a, b := ready(t, l, db), ready(t, l, db)
@@ -289,7 +317,7 @@ func TestALockOfTheDeadIsOutlived(t *testing.T) {
 	db.provision(1, 100, model.Limit{Policy: model.LimitReject})
 	key := aliceKey()
 	check.Must(t, check.Err(l.Store.TryLock(context.Background(), []string{key.String()}, "dead", time.Minute)))
-	check.Eventually(t, "served without the lock", func() error { _, err := r.one(1, "alice"); return err })
+	check.Eventually(t, "served although it is locked", func() error { _, err := r.one(1, "alice"); return err })
 }
 
 func TestASegmentOfAnotherHistoryIsDropped(t *testing.T) {

@@ -16,8 +16,8 @@ const (
 	// so that its callers do not each cost a transaction.
 	exhaustedFor = time.Second
 	// lockPatience is how long callers wait for another replica's refill before
-	// they refill without the lock: its holder may have died. The cap of a push
-	// keeps the list from being over-filled.
+	// they ignore its lock: it may have died. The cap of a push keeps the list from
+	// being over-filled.
 	lockPatience = 500 * time.Millisecond
 
 	// aheadShare is the share of the indices that are left, one part in so many, that

@@ -71,7 +71,7 @@ func (l *list) refillSoon() {
 	}
 	l.soon = l.svc.background.Go(func() {
 		if l.svc.background.Sleep(mathrand.N(maxJitter)) {
-			l.svc.refill([]*list{l}, false)
+			l.svc.refill([]*list{l}, job{})
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -82,10 +82,10 @@ func (l *list) refillSoon() {
 // refillNow refills unless that is under way, waits for the end, and says how it
 // went. After the patience it waits no more, which is no error: a long segment
 // arrives in parts, and the first may be there.
-func (l *list) refillNow(withoutLock bool, patience time.Duration) error {
+func (l *list) refillNow(ignoreLock bool, patience time.Duration) error {
 	l.mu.Lock()
 	pausing := time.Now().Before(l.past().pauseUntil)
-	if !pausing && l.claim() && !l.svc.background.Go(func() { l.svc.runPass([]*job{{list: l}}, withoutLock) }) {
+	if !pausing && l.claim() && !l.svc.background.Go(func() { l.svc.runPass([]*job{{list: l, ignoreLock: ignoreLock}}) }) {
 		l.release(background.ErrStopping)
 	}
 	ended, err := l.refill, l.refillErr

@@ -33,37 +33,38 @@ var errBusy = errors.New("another replica is refilling the list")
 // job is one list on its way through a pass.
 type job struct {
 	*list
-	settle  bool // the list and its row are brought up to each other, and that is all
-	state   model.ListState
-	low     bool  // a refill is due
-	maxID   int64 // of the row, as read last
-	used    int64 // indices popped since the last segment
-	segment model.Segment
-	delayed bool  // pushing the segment took long
-	arrived bool  // the push went well
-	err     error // how it ended; nil also when nothing was due
+	settle     bool // the list and its row are brought up to each other, and that is all
+	ignoreLock bool // go on although another replica has the lock: it may have died
+	state      model.ListState
+	low        bool  // a refill is due
+	maxID      int64 // of the row, as read last
+	used       int64 // indices popped since the last segment
+	segment    model.Segment
+	delayed    bool  // pushing the segment took long
+	arrived    bool  // the push went well
+	err        error // how it ended; nil also when nothing was due
 }
 
-// refill runs one pass over the lists that are not being refilled already. With
-// settle they are settled instead.
-func (s *Service) refill(lists []*list, settle bool) {
+// refill runs one pass over the lists that are not being refilled already, each as
+// how says.
+func (s *Service) refill(lists []*list, how job) {
 	var jobs []*job
 	for _, l := range lists {
 		l.mu.Lock()
 		if l.claim() {
-			jobs = append(jobs, &job{list: l, settle: settle})
+			jobs = append(jobs, &job{list: l, settle: how.settle, ignoreLock: how.ignoreLock})
 		}
 		l.mu.Unlock()
 	}
 	if len(jobs) > 0 {
-		s.runPass(jobs, false)
+		s.runPass(jobs)
 	}
 }
 
 // runPass is one pass over lists that are claimed. The state must come before the
 // allocation, as a push succeeds only in the life read there. It is read with a
 // write: what could not be pushed is not allocated.
-func (s *Service) runPass(jobs []*job, withoutLock bool) {
+func (s *Service) runPass(jobs []*job) {
 	ctx, cancel := context.WithTimeout(s.background.Context(), refillTimeout)
 	defer cancel()
 	if s.opts.Observe != nil {
@@ -71,10 +72,8 @@ func (s *Service) runPass(jobs []*job, withoutLock bool) {
 		ctx, end = s.opts.Observe(ctx, len(jobs))
 		defer end()
 	}
-	began, locked, unlock := time.Now(), jobs, func() {}
-	if !withoutLock {
-		locked, unlock = s.lock(ctx, jobs)
-	}
+	began := time.Now()
+	locked, unlock := s.lock(ctx, jobs)
 	seen := s.observe(ctx, locked, s.opts.Lists.Probe)
 	s.settle(ctx, seen)
 	s.push(ctx, s.allocate(ctx, seen))
@@ -86,8 +85,8 @@ func (s *Service) runPass(jobs []*job, withoutLock bool) {
 	}
 }
 
-// lock takes the locks of the lists and returns the jobs that have theirs, and what
-// frees them, even when the pass ran out of time.
+// lock takes the locks of the lists and returns the jobs that have theirs or ignore it,
+// and what frees the locks, even when the pass ran out of time.
 func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock func()) {
 	names := make([]string, len(jobs))
 	for i, j := range jobs {
@@ -100,10 +99,12 @@ func (s *Service) lock(ctx context.Context, jobs []*job) (locked []*job, unlock 
 		switch {
 		case err != nil:
 			j.err = fmt.Errorf("lock: %w", err)
-		case !got[i]:
-			j.err = errBusy
-		default:
+		case got[i]:
 			locked, held = append(locked, j), append(held, names[i])
+		case j.ignoreLock:
+			locked = append(locked, j)
+		default:
+			j.err = errBusy
 		}
 	}
 	return locked, func() {

@@ -294,13 +294,13 @@ func (r *simReplica) live(yield func(struct{}) bool) {
 	}
 }
 
-// refillIn refills with or without the lock, whose holder may have died.
+// refillIn refills; a lock is heeded or not, as its holder may have died.
 func (l *list) refillIn(w *world) {
 	l.mu.Lock()
 	claimed := l.claim()
 	l.mu.Unlock()
 	if claimed {
-		l.svc.runPass([]*job{{list: l}}, w.chance(50))
+		l.svc.runPass([]*job{{list: l, ignoreLock: w.chance(50)}})
 	}
 }
 
@@ -311,7 +311,7 @@ func (r *simReplica) reload(l *list) {
 	l.configure(model.ListConfig{Key: l.key, MaxID: row.Last, Step: simStep, CurrentStep: row.CurrentStep, Life: row.Life, Doubt: row.Doubt})
 	if l.unsettled() {
 		r.world.faults["a list is settled"]++
-		l.svc.refill([]*list{l}, true)
+		l.svc.refill([]*list{l}, job{settle: true})
 	}
 }
 

@@ -124,12 +124,13 @@ func (s *Service) reloadAndSettle() {
 // recheck tries again what failed last, until it works: whether it does must not wait
 // for a caller or for the next sweep. With a store away the first pass shows that. A push
 // that failed has cost a segment: the first in a row is tried again at once, as its store
-// was most likely going away, and each further one after a minute.
+// was most likely going away, and each further one after a minute. A lock that was in the
+// way at the last look is ignored: Redis may have gone away before it could be freed.
 func (s *Service) recheck() {
 	if s.reloadFails.Load() {
 		s.reloadAndSettle()
 	}
-	var again []*list
+	var again, locked []*list
 	for _, l := range append(s.refills.Keys(), s.pops.Keys()...) {
 		if present, _ := s.catalogue.Load().find(l.key); present != l { // it was removed
 			s.refills.Note(l, nil)
@@ -139,18 +140,26 @@ func (s *Service) recheck() {
 		l.mu.Lock()
 		now, past := time.Now(), l.past()
 		first := past.pauseFor <= refillRetry
-		if !now.Before(past.pauseUntil) && (first || now.Sub(past.lostAt) > time.Hour/lossesPerHour) {
+		switch {
+		case now.Before(past.pauseUntil) || !first && now.Sub(past.lostAt) <= time.Hour/lossesPerHour:
+		case errors.Is(l.refillErr, errBusy):
+			locked = append(locked, l)
+		default:
 			again = append(again, l)
 		}
 		l.mu.Unlock()
 	}
-	for lists := range slices.Chunk(again, passSize) {
-		failed := s.stats.failedPasses.Load()
-		s.refill(lists, false)
-		if s.stats.failedPasses.Load() != failed || s.background.Context().Err() != nil {
-			return
+	work := func(lists []*list, how job) (ok bool) {
+		for lists := range slices.Chunk(lists, passSize) {
+			failed := s.stats.failedPasses.Load()
+			s.refill(lists, how)
+			if s.stats.failedPasses.Load() != failed || s.background.Context().Err() != nil {
+				return false
+			}
 		}
+		return true
 	}
+	_ = work(again, job{}) && work(locked, job{ignoreLock: true})
 }
 
 // settleAll settles every list of which the database, as it was just read, and the
@@ -159,7 +168,7 @@ func (s *Service) recheck() {
 func (s *Service) settleAll() {
 	todo := slices.DeleteFunc(s.catalogue.Load().all(), func(l *list) bool { return !l.unsettled() })
 	for lists := range slices.Chunk(todo, passSize) {
-		s.refill(lists, true)
+		s.refill(lists, job{settle: true})
 	}
 }
 
@@ -175,7 +184,7 @@ func (s *Service) sweep() {
 	for range min(sweepWorkers, len(due)/passSize+1) {
 		workers.Go(func() {
 			for lists := range passes {
-				s.refill(lists, false)
+				s.refill(lists, job{})
 			}
 		})
 	}
