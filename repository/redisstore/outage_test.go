@@ -80,6 +80,7 @@ func TestSentinelFailover(t *testing.T) {
 	listtest.Fill(t, s, key(), 1, 1000)
 	waitReplicated(t, setup.Master.Client(), setup.Replica.Client())
 	listtest.Expect(t, listtest.Pop(t, s, key(), 100).Indices, 1, 100)
+	setup.DownAfter(t, 500*time.Millisecond)
 	setup.Master.Kill()
 	setup.MasterAddr(t, setup.Master.Addr)
 	check.Eventually(t, "reader follows", func() error { return s.Check(t.Context()) })

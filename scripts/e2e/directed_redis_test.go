@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"net"
 	"testing"
+	"time"
 
 	"shardid/scripts/nemesis"
 	"shardid/scripts/testserver"
@@ -33,9 +34,7 @@ func TestDirectedRedisFromOldRDB(t *testing.T) {
 func TestDirectedSentinelLaggingReplica(t *testing.T) {
 	story(t)
 	setup, books := testserver.Sentinel(t), newLedger()
-	for _, one := range setup.Sentinels { // they take replicas that were cut off for up to ten times this
-		order(t, one.Client(), "SENTINEL", "SET", setup.MasterName, "down-after-milliseconds", 4000)
-	}
+	setup.DownAfter(t, 4*time.Second)
 	d := serve(t, onMariaDB(appOne(t)).with(onSentinel(setup)).with(direct()))
 	take(d, books, 700)
 	waitSame(t, setup.Master, setup.Replica)

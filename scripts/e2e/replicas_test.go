@@ -44,6 +44,7 @@ func TestE2EFailover(t *testing.T) {
 	l.trouble = func(a answer, err error) bool { return err == nil && comeAgain(a) }
 	l.start(t, callers)
 	l.reach(t, 100_000)
+	sentinel.DownAfter(t, 500*time.Millisecond)
 	sentinel.Master.Kill()
 	killed, before := time.Now(), l.books.count()
 	sentinel.MasterAddr(t, sentinel.Master.Addr)

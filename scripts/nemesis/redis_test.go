@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"shardid/scripts/testserver"
 
@@ -187,10 +188,7 @@ func newSentinel(t *testing.T) *sentinel {
 	t.Helper()
 	s := &sentinel{setup: testserver.Sentinel(t)}
 	s.pair = &pair{nodes: [2]*node{newNode(t, s.setup.Master), newNode(t, s.setup.Replica)}}
-	for _, one := range s.setup.Sentinels {
-		// Sentinels promote a replica that was cut off for up to ten times this.
-		newNode(t, one).do("SENTINEL", "SET", s.setup.MasterName, "down-after-milliseconds", 1500)
-	}
+	s.setup.DownAfter(t, 1500*time.Millisecond)
 	return s
 }
 

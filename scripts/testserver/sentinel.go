@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -29,9 +30,9 @@ type SentinelSetup struct {
 	Replica    *RedisServer
 }
 
-// Sentinel starts a master, a replica and three sentinels: quorum 2, a server
-// is down after 500 ms, a failover is tried again after 3 s. It returns when
-// every sentinel knows the replica and the other two, which takes about 3 s.
+// Sentinel starts a master, a replica and three sentinels: quorum 2, a failover is
+// tried again after 3 s, see DownAfter. It returns when every sentinel knows the
+// replica and the other two, which takes about 3 s.
 func Sentinel(t testing.TB) *SentinelSetup {
 	t.Helper()
 	master := Redis(t)
@@ -45,6 +46,17 @@ func Sentinel(t testing.TB) *SentinelSetup {
 		must(t, waitUntil(startLimit, func() error { return sentinelKnowsAll(addr) }))
 	}
 	return s
+}
+
+// DownAfter says how long a server may be silent before it counts as down: a minute
+// until then, as a busy machine keeps a healthy one silent for seconds. The sentinels
+// promote a replica that was cut off for up to ten times this.
+func (s *SentinelSetup) DownAfter(t testing.TB, silence time.Duration) {
+	t.Helper()
+	for _, one := range s.Sentinels {
+		c := one.Client()
+		must(t, c.Do(t.Context(), "SENTINEL", "SET", s.MasterName, "down-after-milliseconds", silence.Milliseconds()).Err())
+	}
 }
 
 func startSentinel(t testing.TB, master string) *RedisServer {
@@ -65,7 +77,7 @@ func sentinelConf(own int, host, port string) []byte {
 	return fmt.Appendf(nil, `port %[1]d
 bind 127.0.0.1
 sentinel monitor %[2]s %[3]s %[4]s 2
-sentinel down-after-milliseconds %[2]s 500
+sentinel down-after-milliseconds %[2]s 60000
 sentinel failover-timeout %[2]s 3000
 `, own, sentinelMaster, host, port)
 }

@@ -107,6 +107,7 @@ func TestSentinelFailover(t *testing.T) {
 	if got := s.MasterAddr(t, ""); got != s.Master.Addr || len(s.Addrs) != 3 {
 		t.Fatalf("master %s, want %s; sentinels %v", got, s.Master.Addr, s.Addrs)
 	}
+	s.DownAfter(t, 500*time.Millisecond)
 	s.Master.Kill()
 	if got := s.MasterAddr(t, s.Master.Addr); got != s.Replica.Addr {
 		t.Fatalf("new master %s, want %s", got, s.Replica.Addr)
