@@ -15,6 +15,8 @@ DURATION  ?= 1h
 N         ?= 1000
 BENCHFLAGS ?=
 GOTEST    := go test -race -count=1 -timeout 25m
+# Without the MessagePack codec of Gin, which nothing here uses: 9 MB less, as in release.sh.
+export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
 # The stores that make test uses beside the installed ones, and what it says first.
 OTHERS    := mysql-9.7 valkey-9.1
 

@@ -41,7 +41,7 @@ mkdir -p "$dist" "$stage/man" "$stage/completions" "$stage/src"
 git archive HEAD | tar -xf - -C "$stage/src" # what is not committed is not in it
 
 build() { # OS ARCH FILE
-	CGO_ENABLED=0 GOOS=$1 GOARCH=$2 go build -trimpath -buildvcs=false \
+	CGO_ENABLED=0 GOOS=$1 GOARCH=$2 go build -trimpath -buildvcs=false -tags nomsgpack \
 		-ldflags "-s -w -buildid= -X main.version=$VERSION -X main.revision=$revision" -o "$3" ./cmd/shardid
 }
 

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,7 +27,8 @@ var (
 // plan is how much is measured.
 type plan struct {
 	name    string
-	rounds  int
+	rounds  int           // of a contest
+	races   int           // the same, of servers: many short rounds, as the machine's speed changes
 	warmup  time.Duration // of a load, before it counts
 	load    time.Duration // of one measurement of a server
 	tail    time.Duration // of one measurement of the tail
@@ -43,9 +44,9 @@ type plan struct {
 
 func plans() map[string]plan {
 	return map[string]plan{
-		"full": {name: "full", rounds: 3, warmup: 500 * time.Millisecond, load: 2 * time.Second, tail: 5 * time.Second, bench: "300ms", starts: 9, idle: 10,
+		"full": {name: "full", rounds: 3, races: 11, warmup: 200 * time.Millisecond, load: time.Second, tail: 5 * time.Second, bench: "300ms", starts: 9, idle: 10,
 			away: time.Minute, outages: 3, tries: 8, quiet: 20 * time.Second, bound: 15 * time.Minute},
-		"quick": {name: "quick", rounds: 2, warmup: 200 * time.Millisecond, load: 800 * time.Millisecond, tail: time.Second, bench: "30ms", starts: 3, idle: 3,
+		"quick": {name: "quick", rounds: 2, races: 3, warmup: 200 * time.Millisecond, load: 600 * time.Millisecond, tail: time.Second, bench: "30ms", starts: 3, idle: 3,
 			away: 4 * time.Second, outages: 1, tries: 2, quiet: 500 * time.Millisecond, bound: 30 * time.Second},
 	}
 }
@@ -113,8 +114,8 @@ func newSuite(t *testing.T, p plan) *suite {
 }
 
 // contest holds one and keeps its figures.
-func (s *suite) contest(title string, contenders []contender) map[string]series {
-	got := s.referee.contest(title, s.plan.rounds, contenders)
+func (s *suite) contest(title string, rounds int, contenders []contender) map[string]series {
+	got := s.referee.contest(title, rounds, contenders)
 	s.report.Contests[title] = got
 	return got
 }
@@ -198,11 +199,25 @@ func commit() string {
 	return strings.TrimSpace(string(out))
 }
 
-// ratio is NaN when the median of a contender is not there.
-func ratio(a, b series, figure string) float64 {
-	of := b.median(figure)
-	if of == 0 {
-		return math.NaN()
+// ratio is the median of those of each round: what two contenders did within the same
+// seconds can be compared, even when the machine's speed changes. It is NaN without one.
+func ratio(a, b series, figure string) float64 { return median(ratios(a, b, figure)) }
+
+func ratios(a, b series, figure string) (each []float64) {
+	for i := range min(len(a.Rounds), len(b.Rounds)) {
+		of, known := b.Rounds[i][figure]
+		if v, ok := a.Rounds[i][figure]; ok && known && of != 0 {
+			each = append(each, v/of)
+		}
 	}
-	return a.median(figure) / of
+	return each
+}
+
+// spread says between which ratios half of the rounds are.
+func spread(a, b series, figure string) string {
+	each := slices.Sorted(slices.Values(ratios(a, b, figure)))
+	if len(each) < 4 {
+		return ""
+	}
+	return fmt.Sprintf("; half of the rounds had %.2f to %.2f", each[len(each)/4], each[len(each)-1-len(each)/4])
 }

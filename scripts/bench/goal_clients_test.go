@@ -48,7 +48,7 @@ func measureClients(t *testing.T, s *suite) {
 		r.mode, r.proto = "queue", "resp"
 		return contender{name, func() figures { return s.load(t, "redis://"+addr, r, s.plan.warmup, s.plan.load).figures() }}
 	}
-	got := s.contest(clientContest, []contender{
+	got := s.contest(clientContest, s.plan.races, []contender{
 		{bareGin, s.loadOf(t, bare, request{mode: "queue", app: singleApp})},
 		resp(own, respSingle, request{app: singleApp}),
 		resp(own, respPipelined, request{app: singleApp, pipeline: 16}),

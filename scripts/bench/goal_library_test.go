@@ -86,7 +86,7 @@ func measureLibraries(t *testing.T, s *suite) {
 	} {
 		contenders = append(contenders, l.contender(t, s.root, s.plan.bench))
 	}
-	got := s.contest(libraryContest, contenders)
+	got := s.contest(libraryContest, s.plan.rounds, contenders)
 	judgeSegment(s.report, got[segmentLibrary])
 	judgeSnowflake(s.report, got[snowflakeLibrary])
 	judgeUID(s.report, got[uidLibrary], got[ringLibrary])
@@ -128,7 +128,7 @@ func reference(ours, theirs float64, target string) string {
 func measureStores(t *testing.T, s *suite) {
 	times := map[string]string{"full": "10x", "quick": "3x"}[s.plan.name]
 	l := library{name: "redisstore", dir: "repository/redisstore", pattern: "Push1024Times1000|StateOf16384", cpu: "2", time: times}
-	got := s.contest("stores", []contender{l.contender(t, s.root, "")})[l.name]
+	got := s.contest("stores", s.plan.rounds, []contender{l.contender(t, s.root, "")})[l.name]
 	seven := s.report.goal(7, got)
 	for _, c := range []struct {
 		what, ours, plain string

@@ -24,7 +24,7 @@ func measureRefilling(t *testing.T, s *suite) {
 	d := s.deploy(t, map[uint8]int64{steadyApp: largeStep, refilledApp: smallStep})
 	steady := s.serveShardid(t, d.settings(), steadyApp)
 	refilled := s.serveShardid(t, d.settings().with(settings{"QUEUE_MAX_STEP": fmt.Sprint(smallStep)}), refilledApp)
-	length := 2 * s.plan.load
+	length := 4 * s.plan.load
 	ask := func(own *daemon, app int) func() figures {
 		return func() figures {
 			before := own.metric("shardid_queue_refills_total")
@@ -34,7 +34,7 @@ func measureRefilling(t *testing.T, s *suite) {
 			return got
 		}
 	}
-	got := s.contest("refilling", []contender{{"full lists", ask(steady, steadyApp)}, {"lists being refilled", ask(refilled, refilledApp)}})
+	got := s.contest("refilling", s.plan.rounds, []contender{{"full lists", ask(steady, steadyApp)}, {"lists being refilled", ask(refilled, refilledApp)}})
 	quiet, busy := got["full lists"], got["lists being refilled"]
 	eight := s.report.goal(8, quiet, busy)
 	if n := busy.median("refills"); n < 64 || quiet.median("refills") > n/10 {

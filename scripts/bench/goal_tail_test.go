@@ -52,7 +52,7 @@ func measureTail(t *testing.T, s *suite) {
 // shareOfCapacity is a rate for a load, in whole hundreds.
 func (s *suite) shareOfCapacity(t *testing.T, title string, l tailLoad) int {
 	t.Helper()
-	got := s.contest(title, []contender{l.of(t, s, title, nil)})[title]
+	got := s.contest(title, s.plan.rounds, []contender{l.of(t, s, title, nil)})[title]
 	return int(ofCapacity*got.median("req/s")) / 100 * 100
 }
 
@@ -103,7 +103,7 @@ func (s *suite) tailOfCollections(t *testing.T, d deployment, r request) {
 	pause := func(own *daemon, f figures) {
 		f["longest GC pause ms"] = 1000 * own.metric(`go_gc_duration_seconds{quantile="1"}`)
 	}
-	got := s.contest("garbage collection", []contender{
+	got := s.contest("garbage collection", s.plan.rounds, []contender{
 		tailLoad{d, nil, r}.of(t, s, ordinary, pause),
 		tailLoad{d, settings{"GOGC": "5"}, r}.of(t, s, often, pause),
 	})
@@ -117,7 +117,7 @@ func (s *suite) tailOfCollections(t *testing.T, d deployment, r request) {
 // tailOfLists has all lists in use, and swept far more often than by default.
 func (s *suite) tailOfLists(t *testing.T, one, all deployment, spread request) {
 	const few, many, swept = "64 lists", "16 384 lists", "16 384 lists, a sweep every 2 s"
-	got := s.contest("many lists", []contender{
+	got := s.contest("many lists", s.plan.rounds, []contender{
 		tailLoad{one, nil, request{mode: "queue", app: singleApp, rate: spread.rate}}.of(t, s, few, nil),
 		tailLoad{all, nil, spread}.of(t, s, many, nil),
 		tailLoad{all, settings{"QUEUE_REFILL_CRON": "*/2 * * * * *"}, spread}.of(t, s, swept, nil),
@@ -135,12 +135,12 @@ func (s *suite) tailOfSlowRedis(t *testing.T, d deployment, paced request) {
 	first := func(own *daemon, f figures) { firstRequests(t, own, f) }
 	closed := paced
 	closed.rate = 0
-	got := s.contest("slow Redis", []contender{tailLoad{d, nil, paced}.of(t, s, near, first), tailLoad{d, delayed, paced}.of(t, s, far, first)})
+	got := s.contest("slow Redis", s.plan.rounds, []contender{tailLoad{d, nil, paced}.of(t, s, near, first), tailLoad{d, delayed, paced}.of(t, s, far, first)})
 	s.tellTail("p99.9 while Redis answers 5 ms later", got[far], got[near], paced,
 		"; a PING takes "+number(ping(t, delayed["REDIS_ADDRS"]).Seconds()*1000)+" ms")
 	s.report.goal(8, got[far], got[near]).tell("first request for a list, Redis 5 ms later", got[far].median(coldFigure), "ms", fmt.Sprintf(
 		"longest of 64 %s ms; without the delay %s and %s ms", number(got[far].largest(coldWorst)), number(got[near].median(coldFigure)), number(got[near].largest(coldWorst))))
-	loop := s.contest("slow Redis, closed loop", []contender{tailLoad{d, nil, closed}.of(t, s, near, nil), tailLoad{d, delayed, closed}.of(t, s, far, nil)})
+	loop := s.contest("slow Redis, closed loop", s.plan.rounds, []contender{tailLoad{d, nil, closed}.of(t, s, near, nil), tailLoad{d, delayed, closed}.of(t, s, far, nil)})
 	s.report.goal(8, loop[far], loop[near]).tell("/get while Redis answers 5 ms later, of that without", ratio(loop[far], loop[near], "req/s"), "×", fmt.Sprintf(
 		"%s; p50, p99, p99.9 and max %s ms, without %s ms", perSecond(loop[far]), loop[far].latencies(), loop[near].latencies()))
 }

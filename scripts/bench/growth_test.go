@@ -48,12 +48,12 @@ func (s *suite) growReplicas(t *testing.T, n int) {
 	}
 	what := fmt.Sprintf("%d replicas, ", n)
 	s.settle()
-	idle := during(t, d, own, func() { time.Sleep(10 * s.plan.load) })
+	idle := during(t, d, own, func() { time.Sleep(20 * s.plan.load) })
 	s.growth(what+"idle: calls to Redis a second", idle.calls/idle.seconds, "", "between two sweeps; statements of the database a second: "+number(idle.statements/idle.seconds))
 	s.growth(what+"idle: CPU of a replica", idle.cpu.Seconds()/float64(n)/idle.seconds*60, "s a minute", "")
 	r := request{mode: "queue", app: singleApp, rate: growthRate / n}
-	s.loads(t, urls, r, 0, s.plan.load) // they get used to it
-	busy := during(t, d, own, func() { s.loads(t, urls, r, 0, 2*s.plan.load) })
+	s.loads(t, urls, r, 0, 2*s.plan.load) // they get used to it
+	busy := during(t, d, own, func() { s.loads(t, urls, r, 0, 4*s.plan.load) })
 	s.growth(what+"calls to Redis for an ID", busy.calls/busy.ids, "", fmt.Sprintf("at %d IDs a second over all, 64 lists; %s commits a minute", growthRate, number(busy.commits/busy.seconds*60)))
 }
 
@@ -64,8 +64,8 @@ func (s *suite) shareRate(t *testing.T, replicas []int) {
 	own := s.serveShardid(t, d.settings().with(unswept()), singleApp)
 	for _, n := range replicas {
 		r := request{mode: "queue", app: singleApp, rate: growthRate / n}
-		s.load(t, own.url, r, 0, s.plan.load) // it gets used to the rate
-		got := during(t, d, []*daemon{own}, func() { s.load(t, own.url, r, 0, 2*s.plan.load) })
+		s.load(t, own.url, r, 0, 2*s.plan.load) // it gets used to the rate
+		got := during(t, d, []*daemon{own}, func() { s.load(t, own.url, r, 0, 4*s.plan.load) })
 		s.growth(fmt.Sprintf("one of %d replicas: calls to Redis for an ID", n), got.calls/got.ids, "",
 			fmt.Sprintf("one replica with %d IDs a second", r.rate))
 	}
@@ -83,7 +83,7 @@ func (s *suite) growApps(t *testing.T, n int) {
 	still := s.serveShardid(t, d.settings().with(unswept()), 0)
 	s.growth(what+"start to first ID", time.Since(still.begun).Seconds()*1000, "ms", "the lists are full")
 	s.settle()
-	base := during(t, d, []*daemon{still}, func() { time.Sleep(10 * s.plan.load) })
+	base := during(t, d, []*daemon{still}, func() { time.Sleep(20 * s.plan.load) })
 	s.growth(what+"memory", still.memory(), "MiB", "resident, idle")
 	s.growth(what+"idle: CPU", base.cpu.Seconds()/base.seconds*60, "s a minute", "without sweeps")
 	still.kill()
@@ -103,7 +103,7 @@ func (s *suite) growth(what string, value float64, unit, note string) {
 }
 
 // settle lets what a start brings with it end.
-func (s *suite) settle() { time.Sleep(2 * s.plan.load) }
+func (s *suite) settle() { time.Sleep(4 * s.plan.load) }
 
 func unswept() settings { return settings{"QUEUE_REFILL_CRON": never, "QUEUE_RELOAD_CRON": never} }
 

@@ -174,6 +174,28 @@ func TestMeasureTakesTheQuietestOfNoisyRuns(t *testing.T) {
 	}
 }
 
+// A machine that gets slower from round to round changes no ratio.
+func TestRatioIsOfEachRound(t *testing.T) {
+	slower := func(values ...float64) (s series) {
+		for i, v := range values {
+			s.Rounds = append(s.Rounds, figures{"x": v / float64(1+i)})
+		}
+		return s
+	}
+	own, bare := slower(9, 9, 9, 8, 20), slower(10, 10, 10, 10, 10)
+	if got := ratio(own, bare, "x"); got != 0.9 {
+		t.Errorf("ratio %v", got)
+	}
+	if got := spread(own, bare, "x"); got != "; half of the rounds had 0.90 to 0.90" {
+		t.Error(got)
+	}
+	for name, nothing := range map[string]series{"without the figure": {Rounds: []figures{{"y": 1}}}, "of none": {}, "of zero": slower(0)} {
+		if got := ratio(own, nothing, "x"); !math.IsNaN(got) || spread(own, nothing, "x") != "" {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestMedian(t *testing.T) {
 	for _, c := range []struct {
 		values []float64

@@ -68,7 +68,7 @@ func checkDocker(f tree) (c complaints) {
 	pinned := regexp.MustCompile(`^golang:(\d+\.\d+)\.\d+-[a-z]+ AS build$`).FindStringSubmatch(from[0])
 	c.unless(pinned != nil, "FROM %s is not pinned to a release", from[0])
 	c.unless(pinned == nil || strings.Contains(f.read("go.mod"), "\ngo "+pinned[1]), "FROM %s is not the Go of go.mod", from[0])
-	for _, want := range []string{"CGO_ENABLED=0 ", " -trimpath ", "-X main.revision=${REVISION}", " ./cmd/shardid"} {
+	for _, want := range []string{"CGO_ENABLED=0 ", " -trimpath ", " -tags nomsgpack ", "-X main.revision=${REVISION}", " ./cmd/shardid"} {
 		c.unless(strings.Contains(d.build(), want), "go build without %s: %s", want, d.build())
 	}
 	c.unless(strings.Contains(f.read("cmd/shardid/version.go"), "\nvar revision string\n"), "main.revision is not there to set")
