@@ -335,6 +335,15 @@ func BenchmarkNext(b *testing.B) {
 			}
 		}
 	})
+	var n atomic.Int64
+	b.Run("atomic add, two goroutines", func(b *testing.B) { // the floor of what they can share
+		b.SetParallelism(1)
+		b.RunParallel(func(p *testing.PB) {
+			for p.Next() {
+				n.Add(1)
+			}
+		})
+	})
 	b.Run("two goroutines", func(b *testing.B) {
 		b.SetParallelism(1)
 		b.RunParallel(func(p *testing.PB) {
