@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -102,14 +102,9 @@ func TestNotReadyOnceEveryListIsDry(t *testing.T) {
 		}
 	})
 	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 50 * time.Millisecond })
-	passes := map[uint8]string{}
-	for i := range 1000 {
-		pass := strconv.Itoa(i)
-		passes[model.ShardOf(pass)] = pass
-	}
 	check.Eventually(t, "both lists are filled", func() error {
 		for shard := range uint8(2) {
-			if _, err := r.one(1, passes[shard]); err != nil {
+			if _, err := r.one(1, passOf(shard)); err != nil {
 				return err
 			}
 		}
@@ -118,7 +113,7 @@ func TestNotReadyOnceEveryListIsDry(t *testing.T) {
 	db.fail(errAway)
 	dry := func(shard uint8) {
 		for {
-			if _, err := r.one(1, passes[shard]); err != nil {
+			if _, err := r.one(1, passOf(shard)); err != nil {
 				return
 			}
 		}
@@ -256,6 +251,77 @@ func TestALockLeftBehindWithoutACaller(t *testing.T) {
 		}
 		if n := len(db.segments()); n != before {
 			t.Errorf("%d segments were used up", n-before)
+		}
+	})
+}
+
+// slowPushes are lists of a store that takes a microsecond for an index, and from all
+// pushes in turn.
+type slowPushes struct {
+	*lists
+	turn chan struct{}
+	lose bool // what is pushed is not kept, which saves memory
+}
+
+func (l slowPushes) Push(ctx context.Context, reqs []model.PushRequest) []error {
+	const atOnce = 10_000
+	indices := int64(0)
+	for _, r := range reqs {
+		indices += r.Segment.Len()
+	}
+	for ; indices > 0; indices -= atOnce {
+		l.turn <- struct{}{}
+		time.Sleep(time.Duration(min(indices, atOnce)) * time.Microsecond)
+		<-l.turn
+		if ctx.Err() != nil {
+			return slices.Repeat([]error{ctx.Err()}, len(reqs))
+		}
+	}
+	if l.lose {
+		return make([]error, len(reqs))
+	}
+	return l.lists.Push(ctx, reqs)
+}
+
+// All lists of an app become low together. What they need takes longer than a pass may,
+// and no segment is lost by that.
+func TestListsThatAreLowTogetherTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable()
+		const step = 100_000 // 6.4 s for 64 lists
+		db.provision(1, step, model.Limit{Policy: model.LimitReject})
+		r := ready(t, l, db, func(o *queue.Options) { o.Lists = slowPushes{l, make(chan struct{}, 1), false} })
+		time.Sleep(10 * time.Second) // the first sweep
+		var ids []int64
+		for shard := range uint8(model.Shards) {
+			pass := passOf(shard)
+			for range 8 {
+				var err error
+				ids, err = r.Next(t.Context(), 1, pass, model.MaxBatch, ids[:0])
+				check.Must(t, err)
+			}
+			check.Must(t, check.Err(r.one(1, pass)))
+		}
+		time.Sleep(10 * time.Second)
+		if s := r.Stats(); s.Refills != 2*model.Shards || s.Discarded.Failed > 0 || s.FailedPasses > 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// The same of many apps, which are filled for the first time.
+func TestListsOfManyAppsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const apps, step = 16, 100_000 // 102 s
+		l, db := newLists(), newTable()
+		for app := range uint8(apps) {
+			db.provision(app, step, model.Limit{Policy: model.LimitReject})
+		}
+		time.Sleep(time.Until(time.Now().Truncate(2 * time.Minute).Add(2*time.Minute + time.Second))) // the next sweep is far
+		r := ready(t, l, db, func(o *queue.Options) { o.Lists = slowPushes{l, make(chan struct{}, 1), true} })
+		time.Sleep(110 * time.Second)
+		if s := r.Stats(); s.Refills != apps*model.Shards || s.Discarded.Failed > 0 || s.FailedPasses > 0 {
+			t.Errorf("%+v", s)
 		}
 	})
 }

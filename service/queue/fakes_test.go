@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -285,6 +286,15 @@ func ready(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 }
 
 func aliceKey() model.ListKey { return model.ListKey{App: 1, Shard: model.ShardOf("alice")} }
+
+// passOf is a gatePass of a shard.
+func passOf(shard uint8) string {
+	for i := 0; ; i++ {
+		if pass := strconv.Itoa(i); model.ShardOf(pass) == shard {
+			return pass
+		}
+	}
+}
 
 // one asks for a single ID.
 func (r replica) one(app int, pass string) (int64, error) {

@@ -3,7 +3,9 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"iter"
 	mathrand "math/rand/v2"
+	"sync"
 	"time"
 
 	"shardid/model"
@@ -61,22 +63,77 @@ func (l *list) setback() *setbacks {
 	return l.setbacks
 }
 
-// refillSoon refills in the background, unless that is under way or has failed a
-// moment ago.
+// due are the lists whose refill in the background waits for its turn. Lists of one
+// app are used alike and so become low together; were all of them refilled at once,
+// none would be done in time.
+type due struct {
+	mu      sync.Mutex
+	lists   []*list
+	passing int // goroutines that work on them
+}
+
+// refillSoon refills in the background, in its turn, unless that is under way or has
+// failed a moment ago.
 func (l *list) refillSoon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now, past := time.Now(), l.past(); l.soon || now.Before(past.retryAt) || now.Before(past.pauseUntil) {
 		return
 	}
-	l.soon = l.svc.background.Go(func() {
-		if l.svc.background.Sleep(mathrand.N(maxJitter)) {
-			l.svc.refill([]*list{l}, job{})
+	l.soon = true
+	d := &l.svc.due
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lists = append(d.lists, l)
+	if d.passing < passesAtOnce && l.svc.background.Go(l.svc.refillDue) {
+		d.passing++
+	}
+}
+
+// refillDue refills what is due, until nothing is.
+func (s *Service) refillDue() {
+	s.background.Sleep(mathrand.N(maxJitter))
+	for {
+		s.due.mu.Lock()
+		lists := s.due.lists[:min(len(s.due.lists), passSize)]
+		if s.due.lists = s.due.lists[len(lists):]; len(lists) == 0 {
+			s.due.lists = nil
+			s.due.passing--
+			s.due.mu.Unlock()
+			return
 		}
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.soon = false
-	})
+		s.due.mu.Unlock()
+		for pass := range passes(lists) {
+			s.refill(pass, job{})
+		}
+		for _, l := range lists {
+			l.mu.Lock()
+			l.soon = false
+			l.mu.Unlock()
+		}
+	}
+}
+
+// passes cuts lists to be refilled into passes, by passSize and passIndices.
+func passes(lists []*list) iter.Seq[[]*list] {
+	return func(yield func([]*list) bool) {
+		from, indices := 0, int64(0)
+		for i, l := range lists {
+			l.mu.Lock()
+			step := l.step
+			l.mu.Unlock()
+			if i > from && (i-from == passSize || indices+step > passIndices) {
+				if !yield(lists[from:i]) {
+					return
+				}
+				from, indices = i, 0
+			}
+			indices += step
+		}
+		if from < len(lists) {
+			yield(lists[from:])
+		}
+	}
 }
 
 // refillNow refills unless that is under way, waits for the end, and says how it

@@ -25,6 +25,12 @@ const (
 	// passSize is how many lists one pass refills: one transaction, and a
 	// pipeline for each of its other steps.
 	passSize = 64
+	// passIndices is how many indices the segments of a pass have, if there is more than
+	// one, and passesAtOnce how many passes run side by side for lists without a waiting
+	// caller. Redis takes 0.2 to 0.6 µs for an index, so all of them end within a second,
+	// and those of lists with the longest step within refillTimeout.
+	passIndices  = 400_000
+	passesAtOnce = 4
 )
 
 // errBusy: another replica is refilling the list.

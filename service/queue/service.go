@@ -79,6 +79,7 @@ type Service struct {
 	// pops and refills are of the lists for which the latest one failed.
 	pops, refills *background.Failing[*list]
 	reloadFails   atomic.Bool // the latest reload did
+	due           due
 	stats         counters
 	events        background.RateLimitedLog // of single lists
 	writers       background.RateLimitedLog // of other writers of the lists

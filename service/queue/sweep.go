@@ -8,7 +8,6 @@ import (
 	mathrand "math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"shardid/model"
@@ -28,8 +27,6 @@ const (
 	// and longestRest bounds that. What callers ask for in between need not wait.
 	sweepRests  = 4
 	longestRest = 20 * time.Millisecond
-	// sweepWorkers is how many passes the sweep runs side by side.
-	sweepWorkers = 4
 	// recheckEvery is the pause between two looks at what failed, on average.
 	recheckEvery = 2 * time.Second
 	// maxSpread bounds spread: with the default cron, 120 s apart, it is 5 s.
@@ -150,7 +147,7 @@ func (s *Service) recheck() {
 		l.mu.Unlock()
 	}
 	work := func(lists []*list, how job) (ok bool) {
-		for lists := range slices.Chunk(lists, passSize) {
+		for lists := range passes(lists) {
 			failed := s.stats.failedPasses.Load()
 			s.refill(lists, how)
 			if s.stats.failedPasses.Load() != failed || s.background.Context().Err() != nil {
@@ -172,35 +169,17 @@ func (s *Service) settleAll() {
 	}
 }
 
-// sweep refills every list that is low, but for narrow ones.
+// sweep has every list refilled that is low, but for narrow ones.
 func (s *Service) sweep() {
-	c := s.catalogue.Load()
-	if c == nil {
-		return
-	}
-	due := s.lowLists(c.all())
-	passes := make(chan []*list)
-	var workers sync.WaitGroup
-	for range min(sweepWorkers, len(due)/passSize+1) {
-		workers.Go(func() {
-			for lists := range passes {
-				s.refill(lists, job{})
-			}
-		})
-	}
-	for lists := range slices.Chunk(due, passSize) {
-		if s.background.Context().Err() != nil {
-			break
+	if c := s.catalogue.Load(); c != nil {
+		for _, l := range s.lowLists(c.all()) {
+			l.refillSoon()
 		}
-		passes <- lists
 	}
-	close(passes)
-	workers.Wait()
 }
 
 // lowLists asks for the state of all lists and returns those that are low and may be
-// filled before a caller asks for an index: not the narrow ones, and not those that
-// pause.
+// filled before a caller asks for an index: not the narrow ones.
 func (s *Service) lowLists(lists []*list) (due []*list) {
 	ctx := s.background.Context()
 	for chunk := range slices.Chunk(lists, sweepChunk) {
@@ -212,7 +191,7 @@ func (s *Service) lowLists(lists []*list) (due []*list) {
 		seen := s.observe(ctx, jobs, s.opts.Lists.State)
 		for _, j := range seen {
 			j.mu.Lock()
-			if j.low && !model.Narrow(j.left()) && !time.Now().Before(j.past().pauseUntil) {
+			if j.low && !model.Narrow(j.left()) {
 				due = append(due, j.list)
 			}
 			j.mu.Unlock()
