@@ -105,11 +105,11 @@ func (s *Service) refillDue() {
 		s.due.mu.Unlock()
 		for pass := range passes(lists) {
 			s.refill(pass, job{})
-		}
-		for _, l := range lists {
-			l.mu.Lock()
-			l.soon = false
-			l.mu.Unlock()
+			for _, l := range pass {
+				l.mu.Lock()
+				l.soon = false
+				l.mu.Unlock()
+			}
 		}
 	}
 }
