@@ -151,6 +151,7 @@ func TestE2EACLOfTopologies(t *testing.T) {
 			eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
 			d.ready()
 			if name == "sentinel" {
+				behind.DownAfter(t, 500*time.Millisecond)
 				behind.Master.Kill()
 				behind.MasterAddr(t, behind.Master.Addr)
 				eventually(t, startLimit, "served after a failover", func() bool { return d.get(aliceGet).status == 200 })
