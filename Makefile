@@ -121,7 +121,7 @@ soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C 
 restarts: test-servers ## N (1000) restarts of both stores and of every replica, with apps of narrow limits; about an hour
 	go test -count=1 -timeout 0 -v -run '^TestDirectedManyRestarts$$' ./scripts/e2e -restarts $(N)
 
-bench: test-servers ## compare with bare Gin, a plain design and other libraries; the goals, 15 to 20 minutes
+bench: test-servers ## compare with bare Gin, a plain design and other libraries; the goals, 20 minutes
 	go test -count=1 -timeout 40m -run '^TestCompare$$' -v ./scripts/bench -compare full $(BENCHFLAGS)
 
 bench-quick: test-servers ## the same, less exact, below three minutes; BENCHFLAGS='-goals 1,3 -busy 0.2' for some goals, on a busy machine

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -228,15 +229,19 @@ func TestLostPushesWithoutACaller(t *testing.T) {
 }
 
 // Redis goes away before a refill could free its lock, and comes back with it: lists
-// without a caller are no alarm until the lock expires, and cost no segment.
+// without a caller are no alarm until the lock expires, and cost no segment, even while
+// another list fails for good.
 func TestALockLeftBehindWithoutACaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := newLists(), newTable(1)
 		r := ready(t, l, db, func(o *queue.Options) { o.RefillCron = "@yearly" }) // the first sweep only
 		time.Sleep(time.Second)
 		before := len(db.segments())
+		other := aliceKey()
+		other.Shard = (other.Shard + 1) % model.Shards
 		l.set(func(l *lists) { l.err = errAway })
 		check.Is(t, check.Err(r.one(1, "alice")), model.ErrQueueEmpty, "refusal")
+		check.Is(t, check.Err(r.one(1, passOf(other.Shard))), model.ErrQueueEmpty, "refusal")
 		time.Sleep(5 * time.Second)
 		for _, name := range []string{queue.ConditionPop, queue.ConditionRefill} {
 			if r.reports.Of(name) == nil {
@@ -244,12 +249,19 @@ func TestALockLeftBehindWithoutACaller(t *testing.T) {
 			}
 		}
 		check.Must(t, check.Err(l.Store.TryLock(t.Context(), []string{aliceKey().String()}, "left", time.Minute)))
+		check.OK(t, l.Store.Delete(t.Context(), []model.ListKey{other}))
+		db.fail(errAway) // which only the deleted list needs
 		l.set(func(l *lists) { l.err = nil })
-		time.Sleep(7 * time.Second) // the lock is met, and ignored the next time
+		time.Sleep(9 * time.Second) // the lock is met, and ignored the next time
+		if err := r.reports.Of(queue.ConditionRefill); err == nil || strings.Contains(err.Error(), aliceKey().String()) {
+			t.Errorf("with another list that fails: %v", err)
+		}
+		db.fail(nil)
+		time.Sleep(5 * time.Second)
 		for _, name := range []string{queue.ConditionPop, queue.ConditionRefill} {
 			check.OK(t, r.reports.Of(name), name)
 		}
-		if n := len(db.segments()); n != before {
+		if n := len(db.segments()); n != before+1 { // that of the deleted list
 			t.Errorf("%d segments were used up", n-before)
 		}
 	})
@@ -322,6 +334,23 @@ func TestListsOfManyAppsTakeTurns(t *testing.T) {
 		time.Sleep(110 * time.Second)
 		if s := r.Stats(); s.Refills != apps*model.Shards || s.Discarded.Failed > 0 || s.FailedPasses > 0 {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// A service that stops leaves alone what waits for its turn.
+func TestNoPassBeginsWhileTheServiceStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable()
+		for app := range uint8(16) {
+			db.provision(app, 100_000, model.Limit{Policy: model.LimitReject})
+		}
+		r := ready(t, l, db, func(o *queue.Options) { o.Lists = slowPushes{l, make(chan struct{}, 1), true} })
+		time.Sleep(3 * time.Second)
+		before := r.Stats().Passes.Count()
+		stop(t, r.Service)
+		if n := r.Stats().Passes.Count() - before; n > 4 { // those under way
+			t.Errorf("%d passes ended after the stop began", n)
 		}
 	})
 }

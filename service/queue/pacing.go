@@ -92,8 +92,7 @@ func (l *list) refillSoon() {
 
 // refillDue refills what is due, until nothing is.
 func (s *Service) refillDue() {
-	s.background.Sleep(mathrand.N(maxJitter))
-	for {
+	for s.background.Sleep(mathrand.N(maxJitter)) {
 		s.due.mu.Lock()
 		lists := s.due.lists[:min(len(s.due.lists), passSize)]
 		if s.due.lists = s.due.lists[len(lists):]; len(lists) == 0 {
@@ -104,7 +103,7 @@ func (s *Service) refillDue() {
 		}
 		s.due.mu.Unlock()
 		for pass := range passes(lists) {
-			s.refill(pass, job{})
+			s.refill(pass, manner{})
 			for _, l := range pass {
 				l.mu.Lock()
 				l.soon = false
@@ -142,7 +141,7 @@ func passes(lists []*list) iter.Seq[[]*list] {
 func (l *list) refillNow(ignoreLock bool, patience time.Duration) error {
 	l.mu.Lock()
 	pausing := time.Now().Before(l.past().pauseUntil)
-	if !pausing && l.claim() && !l.svc.background.Go(func() { l.svc.runPass([]*job{{list: l, ignoreLock: ignoreLock}}) }) {
+	if !pausing && l.claim() && !l.svc.background.Go(func() { l.svc.runPass([]*job{{list: l, manner: manner{ignoreLock: ignoreLock}}}) }) {
 		l.release(background.ErrStopping)
 	}
 	ended, err := l.refill, l.refillErr

@@ -36,29 +36,33 @@ const (
 // errBusy: another replica is refilling the list.
 var errBusy = errors.New("another replica is refilling the list")
 
+// manner is how a pass treats its lists. The zero value refills those that are low.
+type manner struct {
+	settle     bool // the list and its row are brought up to each other, and that is all
+	ignoreLock bool // go on although another replica has the lock: it may have died
+}
+
 // job is one list on its way through a pass.
 type job struct {
 	*list
-	settle     bool // the list and its row are brought up to each other, and that is all
-	ignoreLock bool // go on although another replica has the lock: it may have died
-	state      model.ListState
-	low        bool  // a refill is due
-	maxID      int64 // of the row, as read last
-	used       int64 // indices popped since the last segment
-	segment    model.Segment
-	delayed    bool  // pushing the segment took long
-	arrived    bool  // the push went well
-	err        error // how it ended; nil also when nothing was due
+	manner
+	state   model.ListState
+	low     bool  // a refill is due
+	maxID   int64 // of the row, as read last
+	used    int64 // indices popped since the last segment
+	segment model.Segment
+	delayed bool  // pushing the segment took long
+	arrived bool  // the push went well
+	err     error // how it ended; nil also when nothing was due
 }
 
-// refill runs one pass over the lists that are not being refilled already, each as
-// how says.
-func (s *Service) refill(lists []*list, how job) {
+// refill runs one pass over the lists that are not being refilled already.
+func (s *Service) refill(lists []*list, how manner) {
 	var jobs []*job
 	for _, l := range lists {
 		l.mu.Lock()
 		if l.claim() {
-			jobs = append(jobs, &job{list: l, settle: how.settle, ignoreLock: how.ignoreLock})
+			jobs = append(jobs, &job{list: l, manner: how})
 		}
 		l.mu.Unlock()
 	}

@@ -300,7 +300,7 @@ func (l *list) refillIn(w *world) {
 	claimed := l.claim()
 	l.mu.Unlock()
 	if claimed {
-		l.svc.runPass([]*job{{list: l, ignoreLock: w.chance(50)}})
+		l.svc.runPass([]*job{{list: l, manner: manner{ignoreLock: w.chance(50)}}})
 	}
 }
 
@@ -311,7 +311,7 @@ func (r *simReplica) reload(l *list) {
 	l.configure(model.ListConfig{Key: l.key, MaxID: row.Last, Step: simStep, CurrentStep: row.CurrentStep, Life: row.Life, Doubt: row.Doubt})
 	if l.unsettled() {
 		r.world.faults["a list is settled"]++
-		l.svc.refill([]*list{l}, job{settle: true})
+		l.svc.refill([]*list{l}, manner{settle: true})
 	}
 }
 

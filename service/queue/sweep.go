@@ -123,6 +123,7 @@ func (s *Service) reloadAndSettle() {
 // that failed has cost a segment: the first in a row is tried again at once, as its store
 // was most likely going away, and each further one after a minute. A lock that was in the
 // way at the last look is ignored: Redis may have gone away before it could be freed.
+// These lists come first, as others may fail for good.
 func (s *Service) recheck() {
 	if s.reloadFails.Load() {
 		s.reloadAndSettle()
@@ -146,17 +147,19 @@ func (s *Service) recheck() {
 		}
 		l.mu.Unlock()
 	}
-	work := func(lists []*list, how job) (ok bool) {
+	work := func(lists []*list, how manner) (ok bool) {
 		for lists := range passes(lists) {
 			failed := s.stats.failedPasses.Load()
 			s.refill(lists, how)
-			if s.stats.failedPasses.Load() != failed || s.background.Context().Err() != nil {
+			if s.stats.failedPasses.Load() != failed {
 				return false
 			}
 		}
 		return true
 	}
-	_ = work(again, job{}) && work(locked, job{ignoreLock: true})
+	if work(locked, manner{ignoreLock: true}) {
+		work(again, manner{})
+	}
 }
 
 // settleAll settles every list of which the database, as it was just read, and the
@@ -165,7 +168,7 @@ func (s *Service) recheck() {
 func (s *Service) settleAll() {
 	todo := slices.DeleteFunc(s.catalogue.Load().all(), func(l *list) bool { return !l.unsettled() })
 	for lists := range slices.Chunk(todo, passSize) {
-		s.refill(lists, job{settle: true})
+		s.refill(lists, manner{settle: true})
 	}
 }
 
