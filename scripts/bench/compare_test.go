@@ -46,7 +46,7 @@ func plans() map[string]plan {
 	return map[string]plan{
 		"full": {name: "full", rounds: 3, races: 11, warmup: 200 * time.Millisecond, load: time.Second, tail: 5 * time.Second, bench: "300ms", starts: 9, idle: 10,
 			away: time.Minute, outages: 3, tries: 8, quiet: 20 * time.Second, bound: 15 * time.Minute},
-		"quick": {name: "quick", rounds: 2, races: 3, warmup: 200 * time.Millisecond, load: 600 * time.Millisecond, tail: time.Second, bench: "30ms", starts: 3, idle: 3,
+		"quick": {name: "quick", rounds: 2, races: 2, warmup: 200 * time.Millisecond, load: 600 * time.Millisecond, tail: time.Second, bench: "30ms", starts: 3, idle: 3,
 			away: 4 * time.Second, outages: 1, tries: 2, quiet: 500 * time.Millisecond, bound: 30 * time.Second},
 	}
 }

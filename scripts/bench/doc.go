@@ -19,7 +19,7 @@
 //
 // Contenders take turns, and each round begins with another one. A figure is the
 // median of three rounds or more, of two in a quick run; the ratio of
-// a figure of two contenders is the median of those of each round. Servers have eleven short rounds, three in a quick run: the
+// a figure of two contenders is the median of those of each round. Servers have eleven short rounds, two in a quick run: the
 // speed of a shared machine changes within seconds, and by more than most ratios.
 //
 // A measurement during which processes that are not of this run used more than 7 %

@@ -4,6 +4,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -83,6 +84,7 @@ func (r *referee) measure(run func() figures) (best figures, noisy bool) {
 		r.awaitQuiet()
 		var got figures
 		share, known := r.watch(func() { got = run() })
+		maps.DeleteFunc(got, func(_ string, v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) // of nothing
 		if !known {
 			r.unknown = true
 			return got, false
@@ -164,8 +166,8 @@ func TestMeasureTakesTheQuietestOfNoisyRuns(t *testing.T) {
 		f()
 		return shares[runs-1], true
 	}}
-	got, noisy := r.measure(func() figures { runs++; return figures{"x": float64(runs)} })
-	if !noisy || got["x"] != 2 || runs != 3 || r.discarded != 2 || r.noisy != 1 {
+	got, noisy := r.measure(func() figures { runs++; return figures{"x": float64(runs), "y": math.Inf(1), "z": math.NaN()} })
+	if len(got) != 2 || !noisy || got["x"] != 2 || runs != 3 || r.discarded != 2 || r.noisy != 1 {
 		t.Errorf("%v, noisy %v, %d runs, %+v", got, noisy, runs, r)
 	}
 	r.until = time.Now().Add(-time.Second) // no time left: one run, whatever it is

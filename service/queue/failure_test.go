@@ -249,7 +249,7 @@ func TestALockLeftBehindWithoutACaller(t *testing.T) {
 			}
 		}
 		check.Must(t, check.Err(l.Store.TryLock(t.Context(), []string{aliceKey().String()}, "left", time.Minute)))
-		check.OK(t, l.Store.Delete(t.Context(), []model.ListKey{other}))
+		check.OK(t, l.Delete(t.Context(), []model.ListKey{other}))
 		db.fail(errAway) // which only the deleted list needs
 		l.set(func(l *lists) { l.err = nil })
 		time.Sleep(9 * time.Second) // the lock is met, and ignored the next time
