@@ -124,7 +124,7 @@ restarts: test-servers ## N (1000) restarts of both stores and of every replica,
 bench: test-servers ## compare with bare Gin, a plain design and other libraries; the goals, 20 minutes
 	go test -count=1 -timeout 40m -run '^TestCompare$$' -v ./scripts/bench -compare full $(BENCHFLAGS)
 
-bench-quick: test-servers ## the same, less exact, below three minutes; BENCHFLAGS='-goals 1,3 -busy 0.2' for some goals, on a busy machine
+bench-quick: test-servers ## the same, less exact, three minutes; BENCHFLAGS='-goals 1,3 -busy 0.2' for some goals, on a busy machine
 	go test -count=1 -timeout 10m -run '^TestCompare$$' -v ./scripts/bench -compare quick $(BENCHFLAGS)
 
 bench-once: # each benchmark once, so that none rots

@@ -5,7 +5,7 @@
 // machine and one hour only.
 //
 //	go test -count=1 -timeout 30m -v -run TestCompare ./scripts/bench -compare full
-//	go test … -compare quick            # less exact, below three minutes
+//	go test … -compare quick            # less exact, three minutes
 //	go test … -compare full -goals 1,3  # these only
 //	go test … -compare full -goals tail # latency while something disturbs it
 //	go test … -compare full -goals growth -timeout 60m  # of more replicas and apps, 10 minutes
