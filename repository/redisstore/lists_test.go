@@ -112,6 +112,25 @@ func TestAListThatStartsWithAWord(t *testing.T) {
 	}
 }
 
+// Lua, and some versions of Redis, like to write round numbers with an exponent, which
+// other programs that read the list would not understand.
+func TestIndicesAreInPlainDigits(t *testing.T) {
+	server := emptied(t)
+	s, c := openAt(t, server.Addr), server.Client()
+	for _, middle := range []int64{1, 100, 1000, 100_000_000, 1_000_000_000, 20_000_000_000, 100_000_000_000_000, model.MaxIndex} {
+		seg := model.Segment{First: max(1, middle-105), Last: min(middle+105, model.MaxIndex)}
+		do(t, c, "DEL", listName, metaName)
+		listtest.Fill(t, s, key(), seg.First, seg.Last)
+		var want []string
+		for i := seg.First; i <= seg.Last; i++ {
+			want = append(want, strconv.FormatInt(i, 10))
+		}
+		if got := c.LRange(t.Context(), listName, 0, -1).Val(); !slices.Equal(got, want) {
+			t.Errorf("%v was pushed as %v", seg, got)
+		}
+	}
+}
+
 // longest is as long as queue.max_step lets a segment become.
 const longest = 1_000_000
 
