@@ -321,6 +321,27 @@ func TestListsThatAreLowTogetherTakeTurns(t *testing.T) {
 	})
 }
 
+// The same of lists that have run dry: whoever waits for them passes by those that wait
+// for their turn, and not by one another.
+func TestListsThatRunDryTogetherTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable()
+		const step = 100_000
+		r := ready(t, l, db, func(o *queue.Options) {
+			o.Lists, o.Timeout = slowPushes{l, make(chan struct{}, 1), false}, 10*time.Second
+		})
+		db.provision(1, step, model.Limit{Policy: model.LimitReject})
+		var wg sync.WaitGroup
+		for shard := range uint8(model.Shards) {
+			wg.Go(func() { check.OK(t, check.Err(r.one(1, passOf(shard)))) })
+		}
+		wg.Wait()
+		if s := r.Stats(); s.Refills != model.Shards || s.Discarded.Failed > 0 || s.FailedPasses > 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // The same of many apps, which are filled for the first time.
 func TestListsOfManyAppsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

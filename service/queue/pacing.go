@@ -113,14 +113,19 @@ func (s *Service) refillDue() {
 	}
 }
 
+// length is that of the list's last segment, about which the next one will have.
+func (l *list) length() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.step
+}
+
 // passes cuts lists to be refilled into passes, by passSize and passIndices.
 func passes(lists []*list) iter.Seq[[]*list] {
 	return func(yield func([]*list) bool) {
 		from, indices := 0, int64(0)
 		for i, l := range lists {
-			l.mu.Lock()
-			step := l.step
-			l.mu.Unlock()
+			step := l.length()
 			if i > from && (i-from == passSize || indices+step > passIndices) {
 				if !yield(lists[from:i]) {
 					return

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 )
 
 const (
@@ -26,11 +27,13 @@ const (
 	// pipeline for each of its other steps.
 	passSize = 64
 	// passIndices is how many indices the segments of a pass have, if there is more than
-	// one, and passesAtOnce how many passes run side by side for lists without a waiting
-	// caller. Redis takes 0.2 to 0.6 µs for an index, so all of them end within a second,
-	// and those of lists with the longest step within refillTimeout.
-	passIndices  = 400_000
-	passesAtOnce = 4
+	// one, passesAtOnce how many passes run side by side for lists without a waiting caller,
+	// and indicesAtOnce how many indices all passes under way have. Redis takes 0.2 to 0.6 µs
+	// for an index, so a pass ends within a second, and within refillTimeout where Redis is
+	// four times as slow.
+	passIndices   = 400_000
+	passesAtOnce  = 4
+	indicesAtOnce = passesAtOnce * passIndices
 )
 
 // errBusy: another replica is refilling the list.
@@ -71,10 +74,25 @@ func (s *Service) refill(lists []*list, how manner) {
 	}
 }
 
-// runPass is one pass over lists that are claimed. The state must come before the
-// allocation, as a push succeeds only in the life read there. It is read with a
-// write: what could not be pushed is not allocated.
+// runPass is one pass over lists that are claimed, once there is room for its indices. The
+// state must come before the allocation, as a push succeeds only in the life read there. It
+// is read with a write: what could not be pushed is not allocated.
 func (s *Service) runPass(jobs []*job) {
+	room := int64(0)
+	for _, j := range jobs {
+		if !j.settle {
+			room += j.length()
+		}
+	}
+	room = min(room, indicesAtOnce)
+	if s.room.Acquire(s.background.Context(), room) != nil {
+		for _, j := range jobs {
+			j.err = background.ErrStopping
+			j.finish()
+		}
+		return
+	}
+	defer s.room.Release(room)
 	ctx, cancel := context.WithTimeout(s.background.Context(), refillTimeout)
 	defer cancel()
 	if s.opts.Observe != nil {

@@ -32,6 +32,7 @@ import (
 	"shardid/service/background"
 
 	"github.com/robfig/cron/v3"
+	"golang.org/x/sync/semaphore"
 )
 
 // The conditions that the service reports. The first two fail while they do for at
@@ -80,6 +81,7 @@ type Service struct {
 	pops, refills *background.Failing[*list]
 	reloadFails   atomic.Bool // the latest reload did
 	due           due
+	room          *semaphore.Weighted // for indices of passes under way
 	stats         counters
 	events        background.RateLimitedLog // of single lists
 	writers       background.RateLimitedLog // of other writers of the lists
@@ -94,6 +96,7 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, background: background.NewGroup("queue service"), sweepToken: crand.Text(),
+		room:    semaphore.NewWeighted(indicesAtOnce),
 		events:  background.RateLimitedLog{Logger: opts.Log},
 		writers: background.RateLimitedLog{Logger: opts.Log, Every: writersEvery},
 	}
