@@ -211,11 +211,11 @@ func (f *fetcher) lastCall(err error) {
 // below hotInterval between two pops the distance doubles, above coolInterval it
 // halves, and above coldInterval there is none, so that a list with a caller a
 // second costs one index a call. The distance settles where one pop lasts
-// between the first two: so 64 lists at 50 000 requests a second together cost
+// between the first two: so 64 lists at 32 000 requests a second together cost
 // less than one pop for 50 IDs, and a crash loses some tenths of a second's IDs.
 const (
-	hotInterval  = 80 * time.Millisecond
-	coolInterval = 320 * time.Millisecond
+	hotInterval  = 100 * time.Millisecond
+	coolInterval = 400 * time.Millisecond
 	coldInterval = 500 * time.Millisecond
 )
 

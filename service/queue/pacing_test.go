@@ -68,7 +68,7 @@ func TestDemand(t *testing.T) {
 		"hot doubles":         {repeat(time.Millisecond, 6), 16},
 		"up to the bound":     {repeat(time.Millisecond, 50), 999},
 		"warm keeps":          {append(repeat(time.Millisecond, 6), repeat(150*time.Millisecond, 20)...), 16},
-		"cool halves":         {append(repeat(time.Millisecond, 6), repeat(400*time.Millisecond, 2)...), 4},
+		"cool halves":         {append(repeat(time.Millisecond, 6), repeat(450*time.Millisecond, 2)...), 4},
 		"cold forgets":        {append(repeat(time.Millisecond, 6), time.Second), 0},
 		"and starts again":    {append(repeat(time.Millisecond, 6), time.Second, time.Millisecond), 1},
 		"five a second, long": {repeat(200*time.Millisecond, 100), 0},
@@ -87,7 +87,7 @@ func TestDemand(t *testing.T) {
 // A list that a caller at a time takes from is popped when half of what is held
 // ahead is left.
 func TestDemandSettles(t *testing.T) {
-	for _, rate := range []int{780, 2000, 20_000} { // IDs a second
+	for _, rate := range []int{500, 2000, 20_000} { // IDs a second
 		var d demand
 		now := time.Now()
 		for range 100 {
