@@ -66,7 +66,7 @@ func (l *accessLog) write(attrs []slog.Attr, known ...slog.Attr) {
 func (a *API) LogCommand(c issuer.Command) {
 	if l := a.accessLog; l != nil && l.due(c.Code != 0) {
 		l.write([]slog.Attr{
-			slog.String("method", c.Name), slog.String("path", cut(c.Key, maxLogged)),
+			slog.String("method", c.Name), slog.String("path", cut(string(c.Key), maxLogged)),
 			slog.Int("code", c.Code), milliseconds(c.Took), slog.Int("count", c.Count),
 		}, slog.String("trace_id", c.TraceID), slog.String("token", c.Token))
 	}

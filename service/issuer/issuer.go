@@ -57,7 +57,7 @@ type Request struct {
 // Command is a command of a Redis client that asked for IDs and has been answered.
 type Command struct {
 	Name    string
-	Key     string // without the gatePass, which may name a person
+	Key     []byte // without the gatePass, which may name a person; valid during the call
 	Count   int    // IDs that it asked for
 	Code    int    // of the answer, 0 for IDs
 	Took    time.Duration

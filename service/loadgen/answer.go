@@ -121,10 +121,12 @@ func decodeLines(body []byte, dst []int64) ([]int64, error) {
 	return dst, fmt.Errorf("%w: %s", errUnreadable, excerpt(body))
 }
 
+// maxDigits are those of the highest int64.
+const maxDigits = 19
+
 // parseIDs reads decimals, without a leading 0, with a separator between them.
 // Negative ones are read too, so that they can be reported as what they are.
 func parseIDs(text []byte, separator byte, dst []int64) ([]int64, bool) {
-	const maxDigits = 19 // of the highest int64
 	ids := dst
 	for {
 		digits := bytes.TrimPrefix(text, []byte{'-'})

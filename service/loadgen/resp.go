@@ -138,7 +138,11 @@ func (w *worker) readIDs(line []byte) (err error) {
 	if line[0] != '*' || count < 0 || count > maxBatch {
 		return fmt.Errorf("%w: %s", errUnreadable, excerpt(line))
 	}
-	for range count {
+	for left := count; left > 0; left-- {
+		if n := w.readBulks(left); n > 0 {
+			left -= n - 1
+			continue
+		}
 		if line, err = w.readLine(); err != nil {
 			return err
 		}
@@ -154,6 +158,35 @@ func (w *worker) readIDs(line []byte) (err error) {
 		}
 	}
 	return nil
+}
+
+// readBulks reads up to n IDs of an array, those that have come as a whole, appends them to
+// got, and says how many. It is a short cut: what it does not understand it leaves.
+func (w *worker) readBulks(n int) (read int) {
+	text, _ := w.br.Peek(w.br.Buffered())
+	at := 0
+	for ; read < n; read++ {
+		rest := text[at:]
+		if len(rest) < len("$1\r\n1\r\n") || rest[0] != '$' {
+			break
+		}
+		length, head := int(rest[1]-'0'), len("$1\r\n")
+		if rest[2] != '\r' {
+			length, head = 10*length+int(rest[2]-'0'), len("$10\r\n")
+		}
+		if length < 1 || length > maxDigits || len(rest) < head+length+len("\r\n") ||
+			rest[head-2] != '\r' || rest[head-1] != '\n' || rest[head+length] != '\r' || rest[head+length+1] != '\n' {
+			break
+		}
+		ids, ok := parseIDs(rest[head:head+length], 0, w.got.ids)
+		if !ok {
+			break
+		}
+		w.got.ids = ids
+		at += head + length + len("\r\n")
+	}
+	_, _ = w.br.Discard(at) // it is buffered
+	return read
 }
 
 // readLine reads a line, which is not empty, without its end. It is valid until the next

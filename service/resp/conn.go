@@ -178,7 +178,7 @@ func (c *conn) wrongArity(name, want string) {
 
 // issue answers INCR key, LPOP key and LPOP key count.
 func (c *conn) issue(name string, args [][]byte) {
-	began := time.Now()
+	began := time.Since(c.server.begun) // half of the cost of time.Now
 	r, format, token, err := c.request(name, args)
 	opts, ctx, traceID, code := &c.server.opts, c.server.base, "", 0
 	if opts.Trace != nil {
@@ -216,7 +216,7 @@ func (c *conn) issue(name string, args [][]byte) {
 			*out = appendID(*out, id, format)
 		}
 	}
-	took := time.Since(began)
+	took := time.Since(c.server.begun) - began
 	if r.Mode != 0 {
 		opts.Issuer.Observe(r.Mode, code, took)
 	}

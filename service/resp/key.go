@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"shardid/model"
 	"shardid/service/access"
@@ -102,17 +101,15 @@ func quote(value []byte) string {
 }
 
 // shownKey is a key without its gatePass.
-func shownKey(args [][]byte) string {
+func shownKey(args [][]byte) []byte {
 	if len(args) == 0 {
-		return ""
+		return nil
 	}
-	key, whole := string(args[0]), string(args[0])
-	if rest, _, formatted := cutFormat(args[0]); formatted {
-		key = string(rest)
-	}
-	if after, queue := strings.CutPrefix(key, "queue:"); queue {
-		app, _, _ := strings.Cut(after, ":")
-		return whole[:len(whole)-len(key)] + "queue:" + app
+	whole := args[0]
+	key, _, _ := cutFormat(whole)
+	if after, queue := bytes.CutPrefix(key, []byte("queue:")); queue {
+		app, _, _ := bytes.Cut(after, []byte(":"))
+		return whole[:len(whole)-len(after)+len(app)]
 	}
 	return whole
 }

@@ -59,6 +59,7 @@ type Server struct {
 	handlers sync.WaitGroup
 	scratch  sync.Pool // of *scratch
 	answers  issuer.Codes
+	begun    time.Time
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -73,7 +74,7 @@ type scratch struct {
 
 // New makes a server that Serve starts.
 func New(opts Options) *Server {
-	s := &Server{opts: opts, conns: map[*conn]struct{}{}, faults: rate.Sometimes{Interval: time.Second}}
+	s := &Server{opts: opts, begun: time.Now(), conns: map[*conn]struct{}{}, faults: rate.Sometimes{Interval: time.Second}}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.scratch.New = func() any { return new(scratch) }
 	if s.opts.PublicText == nil {

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,9 +205,9 @@ func TestCommands(t *testing.T) {
 func TestShownKey(t *testing.T) {
 	for key, want := range map[string]string{
 		"queue:1:alice": "queue:1", "base62:queue:1:alice": "base62:queue:1", "hex:padded:queue:255:a:b": "hex:padded:queue:255",
-		"segment:orders": "segment:orders", "base62:segment:queue:1:x": "base62:segment:queue:1:x", "uid": "uid", "hex:uid": "hex:uid",
+		"segment:orders": "segment:orders", "base62:segment:queue:1:x": "base62:segment:queue:1:x", "uid": "uid", "hex:uid": "hex:uid", "queue:3": "queue:3", "queue:": "queue:",
 	} {
-		if got := shownKey([][]byte{[]byte(key)}); got != want {
+		if got := string(shownKey([][]byte{[]byte(key)})); got != want {
 			t.Errorf("%s is shown as %s, want %s", key, got, want)
 		}
 	}
@@ -472,27 +474,29 @@ func TestObserved(t *testing.T) {
 	var spans []span
 	var told []issuer.Command
 	s, addr := start(t, &fake{}, func(o *Options) {
-		o.Observe = func(c issuer.Command) { c.Took = 0; told = append(told, c) }
+		o.Observe = func(c issuer.Command) { c.Took, c.Key = 0, bytes.Clone(c.Key); told = append(told, c) }
 		o.Trace = func(ctx context.Context, command, mode string) (context.Context, string, func(int)) {
 			return ctx, "trace", func(code int) { spans = append(spans, span{command + " " + mode, code}) }
 		}
 	})
 	text := encode("INCR", "queue:1:alice") + encode("LPOP", "segment:orders", "3") + encode("LPOP", "uid") +
-		encode("INCR", "nothing") + encode("LPOP", "snowflake", "0") + encode("GET", "snowflake") + encode("SELECT", "1") +
+		encode("INCR", "nothing") + encode("LPOP", "snowflake", "0") +
+		encode("INCR") + encode("GET", "snowflake") + encode("SELECT", "1") +
 		encode("PING") + encode("QUIT")
 	exchange(t, addr, text, 1<<20)
-	wantSpans := []span{{"INCR queue", 0}, {"LPOP segment", 0}, {"LPOP uid", -9}, {"INCR ", -6}, {"LPOP snowflake", -6}}
+	wantSpans := []span{{"INCR queue", 0}, {"LPOP segment", 0}, {"LPOP uid", -9}, {"INCR ", -6}, {"LPOP snowflake", -6}, {"INCR ", -6}}
 	wantTold := []issuer.Command{
-		{Name: "INCR", Key: "queue:1", Count: 1, TraceID: "trace"},
-		{Name: "LPOP", Key: "segment:orders", Count: 3, TraceID: "trace"},
-		{Name: "LPOP", Key: "uid", Count: 1, Code: -9, TraceID: "trace"},
-		{Name: "INCR", Key: "nothing", Count: 1, Code: -6, TraceID: "trace"},
-		{Name: "LPOP", Key: "snowflake", Count: 1, Code: -6, TraceID: "trace"},
+		{Name: "INCR", Key: []byte("queue:1"), Count: 1, TraceID: "trace"},
+		{Name: "LPOP", Key: []byte("segment:orders"), Count: 3, TraceID: "trace"},
+		{Name: "LPOP", Key: []byte("uid"), Count: 1, Code: -9, TraceID: "trace"},
+		{Name: "INCR", Key: []byte("nothing"), Count: 1, Code: -6, TraceID: "trace"},
+		{Name: "LPOP", Key: []byte("snowflake"), Count: 1, Code: -6, TraceID: "trace"},
+		{Name: "INCR", Count: 1, Code: -6, TraceID: "trace"},
 	}
-	if !slices.Equal(spans, wantSpans) || !slices.Equal(told, wantTold) {
+	if !slices.Equal(spans, wantSpans) || !reflect.DeepEqual(told, wantTold) {
 		t.Errorf("spans %v\n told %+v", spans, told)
 	}
-	want := map[int]int64{0: 2, -6: 3, -9: 1, issuer.CodeNoRoute: 1}
+	want := map[int]int64{0: 2, -6: 4, -9: 1, issuer.CodeNoRoute: 1}
 	for code, n := range s.Answers() {
 		if n != want[code] {
 			t.Errorf("%d answers with code %d, want %d", n, code, want[code])
