@@ -33,9 +33,7 @@ type conn struct {
 func (c *conn) serve() {
 	for !c.quit {
 		command, err := c.in.next()
-		var broken protocolError
-		switch {
-		case err == nil:
+		if err == nil {
 			c.acquire()
 			if c.trusted() {
 				c.handle(command)
@@ -44,7 +42,7 @@ func (c *conn) serve() {
 				continue
 			}
 			err = c.flush()
-		case errors.As(err, &broken):
+		} else if broken, ok := errors.AsType[protocolError](err); ok {
 			c.acquire()
 			c.work.out = appendError(c.work.out, "ERR "+broken.Error())
 			c.quit = true
@@ -80,7 +78,7 @@ func (c *conn) release() {
 	if cap(c.work.out) > 2*flushAt {
 		c.work.out = nil
 	}
-	c.work.out = c.work.out[:0]
+	c.work.out, c.work.ended = c.work.out[:0], 0
 	c.server.scratch.Put(c.work)
 	c.work = nil
 }
@@ -178,7 +176,10 @@ func (c *conn) wrongArity(name, want string) {
 
 // issue answers INCR key, LPOP key and LPOP key count.
 func (c *conn) issue(name string, args [][]byte) {
-	began := time.Since(c.server.begun) // half of the cost of time.Now
+	began := c.work.ended // of a pipeline the clock is read once a command
+	if began == 0 {
+		began = time.Since(c.server.begun) // half of the cost of time.Now
+	}
 	r, format, token, err := c.request(name, args)
 	opts, ctx, traceID, code := &c.server.opts, c.server.base, "", 0
 	if opts.Trace != nil {
@@ -216,7 +217,8 @@ func (c *conn) issue(name string, args [][]byte) {
 			*out = appendID(*out, id, format)
 		}
 	}
-	took := time.Since(c.server.begun) - began
+	c.work.ended = time.Since(c.server.begun)
+	took := c.work.ended - began
 	if r.Mode != 0 {
 		opts.Issuer.Observe(r.Mode, code, took)
 	}

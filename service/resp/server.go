@@ -68,8 +68,9 @@ type Server struct {
 
 // scratch is what a connection needs while it has something to do.
 type scratch struct {
-	ids []int64
-	out []byte
+	ids   []int64
+	out   []byte
+	ended time.Duration // when the last command for IDs did, since the server's begun; 0 before
 }
 
 // New makes a server that Serve starts.
