@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/testserver"
 )
 
 var (
@@ -97,6 +100,7 @@ func newSuite(t *testing.T, p plan) *suite {
 	s.referee = &referee{busy: *busyFlag, tries: p.tries, wait: p.quiet, until: time.Now().Add(p.bound), watch: watchNoise,
 		pause: func() { time.Sleep(300 * time.Millisecond) }}
 	s.report = &report{Plan: p.name, Busy: *busyFlag, When: time.Now().UTC().Format("2006-01-02"), Machine: machine(),
+		Stores: cmp.Or(testserver.Database(), "MariaDB as installed") + " and " + cmp.Or(testserver.KeyValue(), "Redis as installed"),
 		Commit: commit(), Contests: map[string]map[string]series{}}
 	if len(s.cores) < 2 {
 		s.cores = nil

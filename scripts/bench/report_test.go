@@ -44,6 +44,7 @@ type report struct {
 	Commit    string  `json:"commit"`
 	When      string  `json:"when"`
 	Machine   string  `json:"machine"`
+	Stores    string  `json:"stores"`      // by the names of DB and KV
 	Busy      float64 `json:"busyAllowed"` // share of a core that others may use
 	Measured  int     `json:"measured"`    // measurements that were wanted
 	Discarded int     `json:"discarded"`   // done again because others disturbed them
@@ -134,7 +135,7 @@ func number(v float64) string {
 // table is the report for people.
 func (r *report) table() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %s, commit %s\n", r.Machine, r.When, r.Commit)
+	fmt.Fprintf(&b, "%s, %s, %s, commit %s\n", r.Machine, r.Stores, r.When, r.Commit)
 	fmt.Fprintf(&b, "%d measurements; %d discarded because other processes used more than %s %% of a core, and %d used although they did\n\n",
 		r.Measured, r.Discarded, number(math.Round(100*r.Busy)), r.NoisyRuns)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
@@ -174,7 +175,7 @@ func (r *report) write(path string) error {
 }
 
 func TestReport(t *testing.T) {
-	r := &report{Machine: "a machine", When: "today", Commit: "abc", Busy: 0.07, Measured: 30, Discarded: 4, NoisyRuns: 1}
+	r := &report{Machine: "a machine", Stores: "two stores", When: "today", Commit: "abc", Busy: 0.07, Measured: 30, Discarded: 4, NoisyRuns: 1}
 	quiet := r.goal(3, series{})
 	quiet.atLeast("reached", 0.95, 0.95, "×", "")
 	quiet.atLeast("too little", 0.949, 0.95, "×", "")
@@ -188,6 +189,7 @@ func TestReport(t *testing.T) {
 	got := r.table()
 	words := strings.Join(strings.Fields(got), " ")
 	for _, want := range []string{
+		"a machine, two stores, today, commit abc",
 		"30 measurements; 4 discarded because other processes used more than 7 % of a core, and 1 used although they did",
 		"3 reached 0.950 × ≥ 0.95 pass",
 		"3 too little 0.949 × ≥ 0.95 MISSED",
