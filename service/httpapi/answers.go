@@ -3,11 +3,11 @@ package httpapi
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
+
+	"shardid/model"
 
 	"github.com/gin-gonic/gin"
 )
@@ -159,12 +159,12 @@ func appendArray(b []byte, ids []int64, stringify bool) []byte {
 	if stringify {
 		b, separator = append(b, '"'), `","`
 	}
-	var d decimals
+	var d model.Decimals
 	for i, id := range ids {
 		if i > 0 {
 			b = append(b, separator...)
 		}
-		b = d.append(b, id)
+		b = d.Append(b, id)
 	}
 	if stringify {
 		b = append(b, '"')
@@ -174,9 +174,9 @@ func appendArray(b []byte, ids []int64, stringify bool) []byte {
 
 // appendLines appends one decimal a line.
 func appendLines(b []byte, ids []int64) []byte {
-	var d decimals
+	var d model.Decimals
 	for _, id := range ids {
-		b = append(d.append(b, id), '\n')
+		b = append(d.Append(b, id), '\n')
 	}
 	return b
 }
@@ -198,43 +198,4 @@ func encodeJSON(v any) ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(v)
 	return bytes.TrimSuffix(buf.Bytes(), []byte{'\n'}), err
-}
-
-// decimals appends positive IDs. Those of a batch are close to each other: all
-// digits but the last eight are mostly those of the ID before, and the eight are
-// made at once. The zero value is ready; not safe for concurrent use.
-type decimals struct {
-	high int64    // what the first digits show
-	n    int      // how many those are
-	head [16]byte // them
-}
-
-// tail is what the last eight digits count.
-const tail = 100_000_000
-
-func (d *decimals) append(b []byte, id int64) []byte {
-	high, low := id/tail, id%tail
-	if high <= 0 {
-		return strconv.AppendInt(b, id, 10)
-	}
-	if high != d.high {
-		d.high, d.n = high, len(strconv.AppendInt(d.head[:0], high, 10))
-	}
-	at, room := len(b), len(d.head)+8
-	b = slices.Grow(b, room)[:at+room]
-	*(*[16]byte)(b[at:]) = d.head // all of it is faster than so many
-	binary.LittleEndian.PutUint64(b[at+d.n:], eightDigits(uint64(low)))
-	return b[:at+d.n+8]
-}
-
-// eightDigits is a number below 10^8 as ASCII, its first digit in the lowest byte.
-// Each step halves all parts of the number at once: 8 digits, 4 and 4, 2 and 2 and
-// 2 and 2. The multiplications are divisions, exact below 10 000 and below 100.
-func eightDigits(n uint64) uint64 {
-	n = n/10_000 | n%10_000<<32
-	q := n * 5243 >> 19 & 0x7f_0000_007f
-	n = q | (n-q*100)<<16
-	q = n * 103 >> 10 & 0x0f_000f_000f_000f
-	n = q | (n-q*10)<<8
-	return n | 0x3030_3030_3030_3030
 }

@@ -210,12 +210,9 @@ func (c *conn) issue(name string, args [][]byte) {
 	case name == "INCR":
 		*out = appendInteger(*out, c.work.ids[0])
 	case len(args) == 1:
-		*out = appendID(*out, c.work.ids[0], format)
+		*out = appendIDs(*out, c.work.ids, format)
 	default:
-		*out = appendArray(*out, len(c.work.ids))
-		for _, id := range c.work.ids {
-			*out = appendID(*out, id, format)
-		}
+		*out = appendIDs(appendArray(*out, len(c.work.ids)), c.work.ids, format)
 	}
 	c.work.ended = time.Since(c.server.begun)
 	took := c.work.ended - began

@@ -41,10 +41,20 @@ func appendBulk[T ~string | ~[]byte](out []byte, text T) []byte {
 	return append(out, '\r', '\n')
 }
 
-// appendID appends an ID as a bulk string.
-func appendID(out []byte, id int64, format model.Format) []byte {
-	var text [20]byte
-	return appendBulk(out, format.Append(text[:0], id))
+// appendIDs appends IDs as bulk strings.
+func appendIDs(out []byte, ids []int64, format model.Format) []byte {
+	var text [32]byte // with room for what Decimals writes behind the digits
+	var d model.Decimals
+	for _, id := range ids {
+		digits := text[:0]
+		if format == model.Dec {
+			digits = d.Append(digits, id)
+		} else {
+			digits = format.Append(digits, id)
+		}
+		out = appendBulk(out, digits)
+	}
+	return out
 }
 
 func appendArray(out []byte, length int) []byte { return appendHead(out, '*', length) }
