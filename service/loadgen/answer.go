@@ -2,6 +2,7 @@ package loadgen
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -131,6 +132,13 @@ func parseIDs(text []byte, separator byte, dst []int64) ([]int64, bool) {
 	for {
 		digits := bytes.TrimPrefix(text, []byte{'-'})
 		n, value := 0, uint64(0)
+		for n+8 <= min(len(digits), maxDigits) {
+			eight, ok := parseEight(digits[n:])
+			if !ok {
+				break
+			}
+			value, n = value*100_000_000+eight, n+8
+		}
 		for n < len(digits) && n <= maxDigits && digits[n]-'0' <= 9 {
 			value = value*10 + uint64(digits[n]-'0')
 			n++
@@ -151,6 +159,19 @@ func parseIDs(text []byte, separator byte, dst []int64) ([]int64, bool) {
 		}
 		text = digits[n+1:]
 	}
+}
+
+// parseEight reads the first eight bytes of text if they all are digits. Each step joins all
+// neighbours at once: digits, pairs, and fours, of which the first is in the lowest byte.
+func parseEight(text []byte) (uint64, bool) {
+	n := binary.LittleEndian.Uint64(text) ^ 0x3030_3030_3030_3030
+	if (n|(n+0x7676_7676_7676_7676))&0x8080_8080_8080_8080 != 0 { // a byte above 9
+		return 0, false
+	}
+	n = (n*10 + n>>8) & 0x00ff_00ff_00ff_00ff
+	n = (n*100 + n>>16) & 0x0000_ffff_0000_ffff
+	n = (n*10_000 + n>>32) & 0xffff_ffff
+	return n, true
 }
 
 // decodeJSON reads {"code":0,"id":N,"idStr":"N"} or {"code":0,"ids":[…]}: written as

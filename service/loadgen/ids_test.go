@@ -32,6 +32,8 @@ func TestDecodeLines(t *testing.T) {
 		"9223372036854775808":        nil,
 		"99999999999999999999999999": nil,
 		"no ID today":                nil,
+		"12345678\n1234567890":       {12345678, 1234567890},
+		"12345678x":                  nil,
 		"1\nno more":                 nil,
 	} {
 		got, err := decodeLines([]byte(body), nil)
@@ -98,6 +100,7 @@ func FuzzDecodeJSON(f *testing.F) {
 func FuzzDecodeLines(f *testing.F) {
 	f.Add([]byte("1\n2\n"))
 	f.Add([]byte("-9223372036854775807"))
+	f.Add([]byte("1234567890123456\n12345678"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		ids, err := decodeLines(body, nil)
 		if err != nil {
@@ -111,6 +114,20 @@ func FuzzDecodeLines(f *testing.F) {
 			t.Errorf("%q read as %v", body, ids)
 		}
 	})
+}
+
+// Every byte, in every place.
+func TestParseEight(t *testing.T) {
+	for place := range 8 {
+		for value := range 256 {
+			text := []byte("98765432")
+			text[place] = byte(value)
+			want, err := strconv.ParseUint(string(text), 10, 64)
+			if got, ok := parseEight(text); ok != (err == nil) || ok && got != want {
+				t.Errorf("%q is %d, %v", text, got, ok)
+			}
+		}
+	}
 }
 
 type answer struct {

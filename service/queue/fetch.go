@@ -213,7 +213,11 @@ func (f *fetcher) lastCall(err error) {
 // second costs one index a call. The distance settles where one pop lasts
 // between the first two: so 64 lists at 32 000 requests a second together cost
 // less than one pop for 50 IDs, and a crash loses some tenths of a second's IDs.
+//
+// A list is popped when less than one part in fetchBelow of the distance is held, which
+// lasts for 30 ms or more, some round trips to the store, unless PrefetchMax bounds it.
 const (
+	fetchBelow   = 4
 	hotInterval  = 100 * time.Millisecond
 	coolInterval = 400 * time.Millisecond
 	coldInterval = 500 * time.Millisecond

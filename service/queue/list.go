@@ -142,7 +142,7 @@ func (l *list) tryTake(n int, dst []int64) ([]int64, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	dst, ok := l.take(n, dst)
-	if ok && 2*l.held() < l.ahead() {
+	if ok && fetchBelow*l.held() < l.ahead() {
 		l.startFetch()
 	}
 	return dst, ok

@@ -84,19 +84,19 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// A list that a caller at a time takes from is popped when half of what is held
+// A list that a caller at a time takes from is popped when a quarter of what is held
 // ahead is left.
 func TestDemandSettles(t *testing.T) {
 	for _, rate := range []int{500, 2000, 20_000} { // IDs a second
 		var d demand
 		now := time.Now()
 		for range 100 {
-			took := max(1, d.ahead/2)
+			took := max(1, d.ahead-d.ahead/fetchBelow)
 			now = now.Add(time.Duration(took) * time.Second / time.Duration(rate))
 			d.observe(now, 9999)
 		}
-		if d.ahead/2 < 50 || d.ahead > rate/2 {
-			t.Errorf("%d ahead at %d a second, want a pop for at least 50 IDs and at most half a second's", d.ahead, rate)
+		if d.ahead-d.ahead/fetchBelow < 50 || d.ahead > rate/3 {
+			t.Errorf("%d ahead at %d a second, want a pop for at least 50 IDs and at most a third of a second's", d.ahead, rate)
 		}
 	}
 }

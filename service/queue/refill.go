@@ -28,12 +28,12 @@ const (
 	passSize = 64
 	// passIndices is how many indices the segments of a pass have, if there is more than
 	// one, passesAtOnce how many passes run side by side for lists without a waiting caller,
-	// and indicesAtOnce how many indices all passes under way have. Redis takes 0.2 to 0.6 µs
-	// for an index, so a pass ends within a second, and within refillTimeout where Redis is
-	// four times as slow.
-	passIndices   = 400_000
+	// and indicesAtOnce how many indices all passes under way have: half of it is left to
+	// lists with a waiting caller. Redis takes 0.2 to 0.6 µs for an index, so a pass ends
+	// within a second, and within refillTimeout where Redis is four times as slow.
+	passIndices   = 200_000
 	passesAtOnce  = 4
-	indicesAtOnce = passesAtOnce * passIndices
+	indicesAtOnce = 2 * passesAtOnce * passIndices
 )
 
 // errBusy: another replica is refilling the list.
