@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -355,6 +356,44 @@ func TestListsOfManyAppsTakeTurns(t *testing.T) {
 		time.Sleep(110 * time.Second)
 		if s := r.Stats(); s.Refills != apps*model.Shards || s.Discarded.Failed > 0 || s.FailedPasses > 0 {
 			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// slowMarks are lists of which marks are raised within a second.
+type slowMarks struct {
+	*lists
+	calls *atomic.Int64
+}
+
+func (l slowMarks) Mark(ctx context.Context, reqs []model.MarkRequest) []error {
+	l.calls.Add(1)
+	time.Sleep(time.Second)
+	return l.lists.Mark(ctx, reqs)
+}
+
+// A list that becomes low while a pass that does not refill it is under way is refilled
+// afterwards, though nobody asks for its indices any more.
+func TestALowListIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable()
+		db.provision(1, 100, model.Limit{Policy: model.LimitReject})
+		var settled atomic.Int64
+		r := ready(t, l, db, func(o *queue.Options) { o.Lists, o.PrefetchMax = slowMarks{l, &settled}, 1 })
+		time.Sleep(time.Second)                                   // the first sweep
+		db.change(func(rows map[model.ListKey]model.AllocState) { // the list is to be settled
+			row := rows[aliceKey()]
+			row.Life = "another"
+			rows[aliceKey()] = row
+		})
+		time.Sleep(time.Until(time.Now().Truncate(2 * time.Minute).Add(30*time.Second + 500*time.Millisecond))) // it is
+		for range 85 {
+			check.Must(t, check.Err(r.one(1, "alice")))
+		}
+		time.Sleep(10 * time.Second)
+		states := l.Store.State(t.Context(), []model.ListKey{aliceKey()})
+		if settled.Load() == 0 || states[0].Len < 100 {
+			t.Errorf("after %d settlements the list has %d indices", settled.Load(), states[0].Len)
 		}
 	})
 }

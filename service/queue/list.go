@@ -38,6 +38,7 @@ type list struct {
 	// refillErr is how the last refill ended.
 	refillErr error
 	soon      bool      // a refill in the background is due
+	again     bool      // a refill was due while another was in flight
 	setbacks  *setbacks // nil while no refill has failed
 	narrow    int64     // length of the last segment while the list is narrow, without what callers waited for
 	asked     time.Time // when that was

@@ -72,11 +72,20 @@ type due struct {
 	passing int // goroutines that work on them
 }
 
-// refillSoon refills in the background, in its turn, unless that is under way or has
-// failed a moment ago.
+// refillSoon refills in the background, in its turn, unless that has failed a moment ago.
 func (l *list) refillSoon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.becomeDue()
+}
+
+// becomeDue is refillSoon. While another pass has the list it waits for its end, as that
+// pass may have seen the list before it was low, or may not refill it. Callers hold mu.
+func (l *list) becomeDue() {
+	if l.refill != nil {
+		l.again = true
+		return
+	}
 	if now, past := time.Now(), l.past(); l.soon || now.Before(past.retryAt) || now.Before(past.pauseUntil) {
 		return
 	}
@@ -103,12 +112,12 @@ func (s *Service) refillDue() {
 		}
 		s.due.mu.Unlock()
 		for pass := range passes(lists) {
-			s.refill(pass, manner{})
 			for _, l := range pass {
 				l.mu.Lock()
 				l.soon = false
 				l.mu.Unlock()
 			}
+			s.refill(pass, manner{})
 		}
 	}
 }
@@ -186,6 +195,10 @@ func (l *list) release(err error) {
 	l.refillErr = err
 	close(l.refill)
 	l.refill = nil
+	if l.again && l.isLow(l.depth) {
+		l.becomeDue()
+	}
+	l.again = false
 }
 
 // pushFailed delays the list's next refill after a push that failed and cost a segment,

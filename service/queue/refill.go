@@ -59,13 +59,16 @@ type job struct {
 	err     error // how it ended; nil also when nothing was due
 }
 
-// refill runs one pass over the lists that are not being refilled already.
+// refill runs one pass over the lists, but for those that another pass has: when that ends,
+// they become due again if they are low.
 func (s *Service) refill(lists []*list, how manner) {
 	var jobs []*job
 	for _, l := range lists {
 		l.mu.Lock()
 		if l.claim() {
 			jobs = append(jobs, &job{list: l, manner: how})
+		} else {
+			l.again = true
 		}
 		l.mu.Unlock()
 	}
@@ -320,7 +323,7 @@ func (j *job) finish() {
 		if j.setbacks != nil {
 			j.setbacks.pauseFor = 0
 		}
-		j.depth = j.state.Len + j.segment.Len()
+		j.depth = max(0, j.state.Len+j.segment.Len()-j.popped)
 	}
 	j.release(j.err)
 }
