@@ -39,9 +39,9 @@ end
 redis.call('HSET', meta, 'w', ARGV[4], 'r', run)
 
 -- A number of Lua is the cheapest argument, but only newer servers write every integer in
--- plain digits: Redis since 7.2.5, Valkey since 8.0. For others it is formatted, which
--- costs twice as much as the rest of a push together: a hundred indices share one head.
--- %.0f, as tostring() gives an exponent.
+-- plain digits: Redis since 7.4, Valkey since 8.0; 7.2.4 writes 1e+10. For others it is
+-- formatted, which costs twice as much as the rest of a push together: a hundred indices
+-- share one head. %.0f, as tostring() gives an exponent.
 local plain = (redis.VALKEY_VERSION_NUM or redis.REDIS_VERSION_NUM or 0) >= 0x070400
 local tail = {
   '00', '01', '02', '03', '04', '05', '06', '07', '08', '09', '10', '11', '12', '13', '14', '15', '16', '17', '18', '19',
