@@ -4,7 +4,6 @@ BIN       := bin/shardid
 TOOLS     := $(CURDIR)/.tools
 LINT      := $(TOOLS)/golangci-lint-v2.15.0
 VULN      := $(TOOLS)/govulncheck-v1.8.0
-KUSTOMIZE := $(TOOLS)/kustomize-v5.8.1
 VALIDATE  := $(TOOLS)/kubectl-validate-v0.0.4
 HELM      := $(TOOLS)/helm-v3.22.0
 COMPOSE   := $(TOOLS)/compose-go-v2.16.2
@@ -14,14 +13,16 @@ FUZZTIME  ?= 30s
 DURATION  ?= 1h
 N         ?= 1000
 BENCHFLAGS ?=
-GOTEST    := go test -race -count=1 -timeout 25m
+# The packages of all modules: the Go client and gormid have their own, below client/.
+ALL        = ./... $(shell go list -m)/client/...
+GOTEST    := go test -race -count=1 -timeout 35m
 # Without the MessagePack codec of Gin, which nothing here uses: 9 MB less, as in release.sh.
 export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
 # The stores that make test uses beside the installed ones, and what it says first.
 OTHERS    := mysql-9.7 valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-plan test-short test-clients test-deploy test-stores test-servers lint vulncheck fmt simulate soak restarts release test-release bench bench-quick bench-once fuzz rename clean
+.PHONY: help run build test test-plan test-short test-clients test-deploy test-stores test-servers lint vulncheck fmt simulate prove soak restarts release test-release bench bench-quick bench-once fuzz rename clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +35,8 @@ build: ## build bin/shardid, one static binary
 
 test: test-plan test-servers build lint vulncheck ## everything CI runs; installs the servers the tests need when they are missing
 	scripts/test.sh $(GOTEST)
-	$(MAKE) --no-print-directory simulate bench-once
+	$(MAKE) --no-print-directory bench-once
+	scripts/prove/prove.sh --quick
 	scripts/test-stores.sh --main $(subst $() ,+,$(OTHERS))
 	@cat $(TOOLS)/vulncheck-skipped 2>/dev/null || true
 
@@ -42,6 +44,7 @@ test-plan: # say what make test installs and how long that takes
 	@scripts/install-test-servers.sh --plan $(OTHERS)
 	@[ -x $(LINT) ] || echo "make test: builds golangci-lint into .tools, 2 minutes, once"
 	@[ -x $(VULN) ] || echo "make test: builds govulncheck into .tools, half a minute, once"
+	@command -v spin >/dev/null || echo "make test: installs the Debian package spin, a few seconds, once"
 	@echo "make test: the tests themselves take about 20 minutes on two cores that have nothing else to do"
 
 test-stores: ## the tests of the stores on MySQL 9.7, MariaDB 10.11 and 11.8, Redis 7.0 and 8.0, Valkey 9.1, and one table
@@ -50,13 +53,9 @@ test-stores: ## the tests of the stores on MySQL 9.7, MariaDB 10.11 and 11.8, Re
 test-clients: ## the programs of docs/clients.md and docs/examples; installs client libraries of Python, PHP and Node where it may
 	scripts/test-clients.sh
 
-test-deploy: $(KUSTOMIZE) $(VALIDATE) $(OPERATOR) $(HELM) $(COMPOSE) ## the files of deploy/ by what reads them, and on stores; builds Helm, kustomize and others, once: 10 minutes
+test-deploy: $(VALIDATE) $(OPERATOR) $(HELM) $(COMPOSE) ## the files of deploy/ by what reads them, and on stores; builds Helm and others, once: 10 minutes
 	scripts/fetch-test-server.sh $(OTHERS) || true
 	go test -count=1 ./scripts/deploytest
-
-$(KUSTOMIZE):
-	GOBIN=$(TOOLS) go install sigs.k8s.io/kustomize/kustomize/v5@v5.8.1
-	mv $(TOOLS)/kustomize $@
 
 $(VALIDATE):
 	GOBIN=$(TOOLS) go install sigs.k8s.io/kubectl-validate@v0.0.4
@@ -76,15 +75,14 @@ $(OPERATOR): # the definitions of its objects
 	  install -m 0644 monitoring.coreos.com_podmonitors.yaml monitoring.coreos.com_prometheusrules.yaml $@
 
 test-short: ## unit tests only, no server, under a minute
-	go vet ./...
-	$(GOTEST) -short ./...
+	go vet $(ALL)
+	$(GOTEST) -short $(ALL)
 
 test-servers: ## install or fetch the servers of the tests, if missing
 	scripts/install-test-servers.sh $(OTHERS)
 
 lint: $(LINT) ## vet and lint
-	go vet ./...
-	$(LINT) run ./...
+	for module in . client client/gormid; do (cd $$module && go vet ./... && $(LINT) run ./...) || exit 1; done
 
 $(LINT):
 	@echo "building golangci-lint, once: about two minutes"
@@ -99,7 +97,7 @@ $(VULN):
 	mv $(TOOLS)/govulncheck $@
 
 fmt: $(LINT) ## format the sources
-	$(LINT) fmt ./...
+	$(LINT) fmt ./... # of all modules
 
 release: $(NFPM) ## binaries, deb and rpm packages, checksums and an SBOM of this commit, into dist/
 	NFPM=$(NFPM) scripts/release.sh
@@ -114,6 +112,9 @@ $(NFPM):
 simulate: ## 10 000 simulated deployments with faults between any two steps, and the mutants they catch
 	go test -count=1 -v -run TestSimulation ./model -counter.worlds 10000
 	go test -count=1 -v -run TestSimulation ./service/queue ./service/worker ./service/segment ./service/uid
+
+prove: ## check the models of the protocols exhaustively, and that each rule is needed; installs spin, 10 minutes
+	scripts/prove/prove.sh
 
 soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C ends it with a report
 	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/nemesis -soak $(DURATION)
@@ -131,16 +132,16 @@ bench-quick: test-servers ## the same, less exact, three minutes; BENCHFLAGS='-g
 	go test -count=1 -timeout 10m -run '^TestCompare$$' -v ./scripts/bench -compare quick $(BENCHFLAGS)
 
 bench-once: # each benchmark once, so that none rots
-	go test -short -run '^$$' -bench . -benchtime 1x ./...
+	go test -short -run '^$$' -bench . -benchtime 1x $(ALL)
 
 fuzz: ## run each fuzz target for FUZZTIME (30s)
-	@go list ./... | while read -r pkg; do \
+	@go list $(ALL) | while read -r pkg; do \
 	  go test -list '^Fuzz' $$pkg | grep '^Fuzz' | while read -r name; do \
 	    echo "== $$pkg $$name"; go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done || exit 1; \
 	done
 
-rename: ## give the Go module the path MODULE, in go.mod and all imports
+rename: ## give the Go modules the path MODULE, in each go.mod and all imports
 	@scripts/rename-module.sh "$$MODULE"
 
 clean: ## remove what was built; the data folder stays

@@ -44,6 +44,7 @@ func (b *block) refills(at, got int64) bool { return at <= b.refillAt && b.refil
 type buffer struct {
 	client  *Client
 	path    string
+	tag     string                // of the segment mode
 	current atomic.Pointer[block] // that IDs are taken from; never nil
 
 	mu       sync.Mutex
@@ -60,6 +61,9 @@ type buffer struct {
 }
 
 func (b *buffer) next(ctx context.Context) (int64, error) {
+	if b == nil {
+		return 0, ErrZero
+	}
 	for {
 		block := b.current.Load()
 		if at, got := block.take(1); got == 1 {
@@ -77,8 +81,11 @@ func (b *buffer) next(ctx context.Context) (int64, error) {
 // take appends whole blocks or parts of them until there are n IDs. What it has when it
 // fails is lost, as it may have been seen.
 func (b *buffer) take(ctx context.Context, n int) ([]int64, error) {
-	if n < 1 {
-		return nil, fmt.Errorf("shardid: %d IDs: ask for 1 or more", n)
+	if b == nil {
+		return nil, ErrZero
+	}
+	if n < 1 || n > MaxTake {
+		return nil, fmt.Errorf("shardid: %d IDs: ask for 1 to %d", n, MaxTake)
 	}
 	ids := make([]int64, 0, n)
 	for len(ids) < n {
@@ -126,6 +133,9 @@ func (b *buffer) advance(ctx context.Context, used *block) error {
 			return nil
 		}
 		b.fetch()
+		if b.closed {
+			continue
+		}
 		done := b.fetching
 		b.mu.Unlock()
 		select {
@@ -142,7 +152,7 @@ func (b *buffer) advance(ctx context.Context, used *block) error {
 	}
 }
 
-// fetch begins a fetch, unless one is under way. Callers hold mu.
+// fetch begins a fetch, unless one is under way or the client is closed. Callers hold mu.
 func (b *buffer) fetch() {
 	if b.fetching != nil || b.closed {
 		return
@@ -154,6 +164,12 @@ func (b *buffer) fetch() {
 	case lasted > shrink:
 		b.target = max(b.target/2, min(firstTarget, b.client.opts.MaxHeld))
 	}
+	b.client.mu.Lock()
+	defer b.client.mu.Unlock()
+	if b.closed = b.client.closed; b.closed {
+		return
+	}
+	b.client.buffers[b] = struct{}{} // an idle one was forgotten
 	b.began, b.fetching = time.Now(), make(chan struct{})
 	count := b.target
 	b.client.fetches.Go(func() { b.run(count) })
@@ -162,7 +178,7 @@ func (b *buffer) fetch() {
 // run fetches so many IDs, in as many requests as that takes. Each is used as soon as it
 // has been answered.
 func (b *buffer) run(count int) {
-	ctx, cancel := context.WithTimeout(b.client.base, b.client.opts.Timeout)
+	ctx, cancel := context.WithTimeoutCause(b.client.base, b.client.opts.Timeout, ErrTimeout)
 	defer cancel()
 	var err error
 	for done := 0; done < count && err == nil; done += maxBatch {
@@ -205,19 +221,22 @@ func (b *buffer) add(ranges []idRange, refillAt int64) {
 	b.fetching = make(chan struct{})
 }
 
-// dropIdle throws away what is held when it was not used for idleSweeps.
-func (b *buffer) dropIdle() {
+// dropIdle throws away what is held when it was not used for idleSweeps, and says whether.
+func (b *buffer) dropIdle() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	current := b.current.Load()
-	if taken := current.taken.Load(); current != b.seen || taken != b.seenAt {
+	if taken := current.taken.Load(); current != b.seen || taken != b.seenAt || b.fetching != nil {
 		b.seen, b.seenAt, b.idle = current, taken, 0
-		return
+		return false
 	}
-	if b.idle++; b.idle >= idleSweeps {
-		b.drop()
-		b.target, b.began = min(firstTarget, b.client.opts.MaxHeld), time.Time{}
+	if b.idle++; b.idle < idleSweeps {
+		return false
 	}
+	b.drop()
+	b.target, b.began, b.idle = min(firstTarget, b.client.opts.MaxHeld), time.Time{}, 0
+	b.client.forget(b)
+	return true
 }
 
 // drop throws away what is held. Callers hold mu.

@@ -13,7 +13,7 @@
 // when the client or its process ends: these IDs are never used. So IDs are unique, and
 // neither dense nor in the order of time between clients.
 //
-// An ID is a number; [model.Format] writes it as text, for people and URLs, and reads it.
+// An ID is a number; [idtext.Format] writes it as text, for people and URLs, and reads it.
 //
 // The IDs of a buffer belong to the process that fetched them. A process that is copied as
 // a whole, by a snapshot of its virtual machine or a checkpoint, would use them twice:
@@ -24,16 +24,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"shardid/model"
+	"shardid/client/idtext"
 )
 
 // Defaults of Options.
@@ -42,12 +45,43 @@ const (
 	DefaultTimeout = 3 * time.Second
 )
 
-// ErrClosed is what a client answers after Close.
-var ErrClosed = errors.New("shardid: the client is closed")
+// The most IDs, or business numbers, of one Take.
+const (
+	MaxTake    = 1_000_000
+	MaxNumbers = maxBatch
+)
+
+// Codes of an Error, from docs/http.md. Those marked with * may succeed a moment later; the
+// client has tried for Options.Timeout before it returns one of them.
+const (
+	CodeNotReady     = -1  // * the service is not initialised yet
+	CodeUnknown      = -2  // the app or the tag is not provisioned
+	CodeUnknownShard = -3  // the shard is not provisioned
+	CodeEmpty        = -4  // * no ID arrived in time
+	CodeLimit        = -5  // the app or the tag reached its limit
+	CodeInvalid      = -6  // a parameter is missing or malformed
+	CodeToken        = -7  // the token is missing, unknown, or not for this
+	CodeUnavailable  = -8  // * snowflake and UID refuse for now
+	CodeDisabled     = -9  // the mode is disabled
+	CodeNoRoute      = -10 // no such path: is the address right?
+	CodeInternal     = -11 // * a fault of shardid, whose log has it
+	CodeTooMany      = -12 // * the token's rate is used up
+)
+
+var (
+	// ErrClosed is what a client answers after Close.
+	ErrClosed = errors.New("shardid: the client is closed")
+	// ErrTimeout is in the error of a call that got nothing within Options.Timeout, beside
+	// what the last replica said. It is not context.DeadlineExceeded, which is that of the
+	// caller's context alone.
+	ErrTimeout = errors.New("shardid: no IDs within Options.Timeout")
+	// ErrZero is what a Client, Source, Queue or Number answers that New did not make.
+	ErrZero = errors.New("shardid: a zero value issues nothing: use New, and the client's methods")
+)
 
 // Error is a refusal of the service.
 type Error struct {
-	Code    int    // of shardid's error table: -5, the app reached its limit, for example
+	Code    int    // CodeLimit, for example
 	Status  int    // of HTTP
 	Message string // what is wrong and what to do
 }
@@ -58,7 +92,7 @@ func (e *Error) Error() string { return fmt.Sprintf("shardid: %s (code %d)", e.M
 // Options of a Client. Addrs is required.
 type Options struct {
 	// Addrs are the replicas: http://host:port or https://host:port. Requests are spread
-	// over them; one that does not answer is left out for a while.
+	// over them; one that does not answer is left out for a while. A path before /v1 is kept.
 	Addrs []string
 	// Token is sent with each request; "" where none is required.
 	Token string
@@ -70,6 +104,17 @@ type Options struct {
 	// Timeout is how long one fetch may take, other replicas and repetitions included;
 	// 0 means DefaultTimeout. A call whose buffer is dry waits no longer.
 	Timeout time.Duration
+	// OnRequest, if set, is told of each request when it has ended, for metrics. It is
+	// called from many goroutines, and the request waits until it returns.
+	OnRequest func(Request)
+}
+
+// Request is one that a client sent.
+type Request struct {
+	Addr string        // of Options.Addrs, without a slash at its end
+	Path string        // /v1/segment/orders/ids, for example
+	Took time.Duration // until the whole answer was read
+	Err  error         // *Error for a refusal; nil for an answer of shardid with IDs
 }
 
 // Client holds the buffers. Make one with New, share it, and Close it. Safe for
@@ -85,13 +130,13 @@ type Client struct {
 	replicas []*replica
 	turn     atomic.Uint64 // whose turn it is
 
-	queues    [model.Apps]atomic.Pointer[Queue]
+	queues    [math.MaxUint8 + 1]atomic.Pointer[Queue]
 	snowflake Source
 	uid       Source
 
 	mu       sync.Mutex // guards what follows
 	segments map[string]*Source
-	buffers  []*buffer // all of them, for the janitor
+	buffers  map[*buffer]struct{} // those that may hold IDs, for the janitor
 	closed   bool
 	janitor  *time.Timer
 }
@@ -110,11 +155,10 @@ func New(opts Options) (*Client, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = DefaultTimeout
 	}
-	c := &Client{opts: opts, http: opts.HTTPClient, segments: map[string]*Source{}}
+	c := &Client{opts: opts, http: opts.HTTPClient, segments: map[string]*Source{}, buffers: map[*buffer]struct{}{}}
 	for _, addr := range opts.Addrs {
-		u, err := url.Parse(addr)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return nil, fmt.Errorf("shardid: the address %q is not http://host:port or https://host:port", addr)
+		if err := checkAddr(addr); err != nil {
+			return nil, err
 		}
 		c.replicas = append(c.replicas, &replica{url: strings.TrimRight(addr, "/")})
 	}
@@ -131,12 +175,33 @@ func New(opts Options) (*Client, error) {
 	return c, nil
 }
 
+// checkAddr refuses, without a look at the network, what cannot be the address of a replica.
+// It shows no user and password.
+func checkAddr(addr string) error {
+	u, err := url.Parse(addr)
+	if err == nil && u.User != nil {
+		return fmt.Errorf("shardid: the address of %s has a user: set Options.Token", u.Host)
+	}
+	port := 1
+	if err == nil && u.Port() != "" {
+		port, err = strconv.Atoi(u.Port())
+	}
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.HasSuffix(u.Host, ":") ||
+		port < 1 || port > math.MaxUint16 || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" {
+		return fmt.Errorf("shardid: the address %q is not http://host:port or https://host:port", addr)
+	}
+	return nil
+}
+
 // Close throws away what is held and ends what is under way. It may be called twice.
 func (c *Client) Close() error {
+	if c.base == nil {
+		return ErrZero
+	}
 	c.mu.Lock()
 	c.closed = true
 	c.janitor.Stop()
-	buffers := c.buffers
+	buffers := slices.Collect(maps.Keys(c.buffers))
 	c.mu.Unlock()
 	c.cancel()
 	for _, b := range buffers {
@@ -158,13 +223,18 @@ func (c *Client) Queue(app uint8) *Queue {
 	return c.queues[app].Load()
 }
 
-// Segment is the source of a tag's IDs. Keep it, or ask again: it is always the same.
+// Segment is the source of a tag's IDs. Keep it, or ask again: one that was in use within
+// the last minute is the same.
 func (c *Client) Segment(tag string) *Source {
+	if c.base == nil {
+		return &Source{}
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.segments[tag]
 	if s == nil {
 		s = &Source{buffer: c.addBuffer("/v1/segment/" + url.PathEscape(tag) + "/ids?")}
+		s.buffer.tag = tag
 		c.segments[tag] = s
 	}
 	return s
@@ -194,34 +264,54 @@ func (c *Client) newBuffer(path string) *buffer {
 func (c *Client) addBuffer(path string) *buffer {
 	b := &buffer{client: c, path: path, target: min(firstTarget, c.opts.MaxHeld)}
 	b.drop()
-	if c.closed {
-		b.close()
-	}
-	c.buffers = append(c.buffers, b)
+	c.buffers[b] = struct{}{}
 	return b
 }
 
-// sweep throws away what has not been used for a while.
+// sweep throws away what has not been used for a while, and forgets its buffers.
 func (c *Client) sweep() {
 	c.mu.Lock()
+	buffers := slices.Collect(maps.Keys(c.buffers))
+	c.mu.Unlock()
+	forgot := false
+	for _, b := range buffers {
+		forgot = b.dropIdle() || forgot // which may lock mu
+	}
+	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		return
+	if forgot { // a map keeps the room of what was deleted
+		c.buffers, c.segments = copied(c.buffers), copied(c.segments)
 	}
-	for _, b := range c.buffers {
-		b.dropIdle()
+	if !c.closed {
+		c.janitor.Reset(sweepEvery)
 	}
-	c.janitor.Reset(sweepEvery)
+}
+
+func copied[K comparable, V any](m map[K]V) map[K]V {
+	to := make(map[K]V, len(m))
+	maps.Copy(to, m)
+	return to
+}
+
+// forget takes an idle buffer out of what is swept, and its tag out of those that are known.
+// Who kept the Source goes on with it: fetch brings the buffer back.
+func (c *Client) forget(b *buffer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.buffers, b)
+	if s := c.segments[b.tag]; s != nil && s.buffer == b {
+		delete(c.segments, b.tag)
+	}
 }
 
 // Source is where IDs come from that depend on nothing else. Safe for concurrent use.
 type Source struct{ buffer *buffer }
 
-// Next is one ID. Errors: *Error, ErrClosed, the context's, or that of the network after
-// Options.Timeout.
+// Next is one ID. Errors: *Error; ErrTimeout, with the cause; ErrClosed; the context's; and
+// what is the same at every replica and for good, such as an unknown authority of TLS.
 func (s *Source) Next(ctx context.Context) (int64, error) { return s.buffer.next(ctx) }
 
-// Take is n IDs, 1 or more, or an error.
+// Take is n IDs, 1 to MaxTake, or an error.
 func (s *Source) Take(ctx context.Context, n int) ([]int64, error) { return s.buffer.take(ctx, n) }
 
 // Queue is where the IDs of an app come from: a buffer for each of its 64 shards. Safe for
@@ -229,7 +319,7 @@ func (s *Source) Take(ctx context.Context, n int) ([]int64, error) { return s.bu
 type Queue struct {
 	client *Client
 	app    uint8
-	shards [model.Shards]atomic.Pointer[buffer]
+	shards [idtext.Shards]atomic.Pointer[buffer]
 }
 
 // Next is one ID of the shard of gatePass, as Source.Next.
@@ -251,13 +341,16 @@ func (q *Queue) Take(ctx context.Context, gatePass string, n int) ([]int64, erro
 }
 
 func (q *Queue) buffer(gatePass string) (*buffer, error) {
-	n, err := model.CheckedShardOf(gatePass)
+	n, err := idtext.CheckedShardOf(gatePass)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("shardid: %w", err)
 	}
 	shard := &q.shards[n]
 	if b := shard.Load(); b != nil {
 		return b, nil
+	}
+	if q.client == nil || q.client.base == nil {
+		return nil, ErrZero
 	}
 	q.client.mu.Lock()
 	defer q.client.mu.Unlock()
@@ -284,13 +377,16 @@ func (n *Number) Next(ctx context.Context) (string, error) {
 	return texts[0], nil
 }
 
-// Take is count texts, 1 to 10,000, from one request.
+// Take is count texts, 1 to MaxNumbers, from one request.
 func (n *Number) Take(ctx context.Context, count int) (texts []string, err error) {
 	if count < 1 || count > maxBatch {
 		return nil, fmt.Errorf("shardid: %d numbers: ask for 1 to %d", count, maxBatch)
 	}
 	c := n.client
-	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
+	if c == nil || c.base == nil {
+		return nil, ErrZero
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, ErrTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.base, cancel)()
 	err = c.askInTurn(ctx, n.path+strconv.Itoa(count), func(a answer) error {

@@ -1,23 +1,43 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain finds goroutines of a client that outlive it. Leak detectors are modules, which
+// users of this one would get too.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for till := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		if !bytes.Contains(stacks, []byte("client.(*buffer)")) && !bytes.Contains(stacks, []byte("client.(*Client)")) {
+			break
+		}
+		if time.Now().After(till) {
+			fmt.Printf("goroutines are left:\n%s", stacks)
+			code = 1
+			break
+		}
+	}
+	os.Exit(code)
+}
 
 // service answers /v1 as shardid does: each path counts on its own, by its stride, in
 // ranges of at most most IDs.
@@ -243,7 +263,7 @@ func TestErrors(t *testing.T) {
 	s.status.Store(503)
 	s.refuse.Store(&answer{Code: -4, Message: "queue is empty"})
 	began := time.Now()
-	if _, err := c.Queue(1).Take(t.Context(), "alice", 3); !errors.As(err, &refused) || refused.Code != -4 || !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := c.Queue(1).Take(t.Context(), "alice", 3); !errors.As(err, &refused) || refused.Code != CodeEmpty || !errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
 	if took := time.Since(began); took < 250*time.Millisecond || took > 5*time.Second {
@@ -256,8 +276,10 @@ func TestErrors(t *testing.T) {
 	if _, err := c.Queue(1).Next(t.Context(), ""); err == nil {
 		t.Error("an empty gatePass was taken")
 	}
-	if _, err := c.UID().Take(t.Context(), 0); err == nil {
-		t.Error("0 IDs were taken")
+	for _, n := range []int{-1, 0, MaxTake + 1, 1 << 62} {
+		if _, err := c.UID().Take(t.Context(), n); err == nil {
+			t.Errorf("%d IDs were taken", n)
+		}
 	}
 	s.delay.Store(int64(200 * time.Millisecond))
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -265,7 +287,10 @@ func TestErrors(t *testing.T) {
 	if _, err := c.UID().Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
-	for _, opts := range []Options{{}, {Addrs: []string{"localhost:8080"}}, {Addrs: []string{"http://x"}, MaxHeld: -1}} {
+	for _, opts := range []Options{{}, {Addrs: []string{"localhost:8080"}}, {Addrs: []string{"http://x:99999"}},
+		{Addrs: []string{"http://x:0"}}, {Addrs: []string{"http://x:"}}, {Addrs: []string{"http://:8080"}}, {Addrs: []string{"http://x/?a=b"}},
+		{Addrs: []string{"http://user:pass@x"}}, {Addrs: []string{"http://x#a"}}, {Addrs: []string{"ftp://x"}},
+		{Addrs: []string{"http://x"}, MaxHeld: -1}} {
 		if _, err := New(opts); err == nil {
 			t.Errorf("%+v was taken", opts)
 		}
@@ -386,5 +411,152 @@ func TestNumbers(t *testing.T) {
 	}
 	if text, err := orders.Next(t.Context()); !errors.Is(err, ErrClosed) {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// A replica that hangs is a timeout of the client's own, as the caller's context lives.
+func TestTimeoutIsTheClients(t *testing.T) {
+	s := &service{most: 1 << 20}
+	s.delay.Store(int64(time.Second))
+	for _, hc := range []*http.Client{nil, {Timeout: 50 * time.Millisecond}} {
+		c := newClient(t, Options{Addrs: []string{start(t, s)}, Timeout: 200 * time.Millisecond, HTTPClient: hc})
+		for what, ask := range map[string]func() error{
+			"Next":   func() error { _, err := c.UID().Next(t.Context()); return err },
+			"Number": func() error { _, err := c.Number("a").Next(t.Context()); return err },
+		} {
+			if err := ask(); !errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if _, err := c.Number("a").Next(ctx); errors.Is(err, ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the caller's own: %v", err)
+		}
+		cancel()
+	}
+}
+
+// What stays wrong is said at once.
+func TestWhatStaysWrongIsNotRepeated(t *testing.T) {
+	asked := atomic.Int64{}
+	count := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = w.Write([]byte(`{"code":-7,"message":"no such token"}`))
+	})
+	plain, secret, foreign := httptest.NewServer(count), httptest.NewUnstartedServer(count), httptest.NewServer(http.NotFoundHandler())
+	secret.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secret.StartTLS()
+	for _, server := range []*httptest.Server{plain, secret, foreign} {
+		defer server.Close()
+	}
+	for what, c := range map[string]struct{ addr, says string }{
+		"a bad token":          {plain.URL, "no such token"},
+		"an unknown authority": {secret.URL, "unknown authority"},
+		"http to https":        {"http" + strings.TrimPrefix(secret.URL, "https"), "HTTPS"},
+		"https to http":        {"https" + strings.TrimPrefix(plain.URL, "http"), "HTTP response to HTTPS client"},
+		"no shardid":           {foreign.URL, "is its address right?"},
+	} {
+		asked.Store(0)
+		began := time.Now()
+		requests := atomic.Int64{}
+		client := newClient(t, Options{Addrs: []string{c.addr}, Timeout: 10 * time.Second, OnRequest: func(Request) { requests.Add(1) }})
+		_, err := client.UID().Next(t.Context())
+		if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, ErrTimeout) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if n := requests.Load(); n != 1 || asked.Load() > 1 || time.Since(began) > 5*time.Second {
+			t.Errorf("%s: %d requests in %v", what, n, time.Since(began))
+		}
+	}
+	s := &service{most: 1 << 20} // the others are asked
+	c := newClient(t, Options{Addrs: []string{secret.URL, foreign.URL, start(t, s)}, MaxHeld: 1})
+	for range 10 {
+		if _, err := c.UID().Next(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestZeroValuesSayUseNew(t *testing.T) {
+	var c Client
+	for what, ask := range map[string]func() error{
+		"Source":    func() error { _, err := new(Source).Next(t.Context()); return err },
+		"Take":      func() error { _, err := new(Source).Take(t.Context(), 1); return err },
+		"Queue":     func() error { _, err := new(Queue).Next(t.Context(), "alice"); return err },
+		"Number":    func() error { _, err := new(Number).Next(t.Context()); return err },
+		"Queue()":   func() error { _, err := c.Queue(1).Take(t.Context(), "alice", 1); return err },
+		"Segment()": func() error { _, err := c.Segment("a").Next(t.Context()); return err },
+		"Number()":  func() error { _, err := c.Number("a").Next(t.Context()); return err },
+		"UID()":     func() error { _, err := c.UID().Next(t.Context()); return err },
+		"Close()":   c.Close,
+	} {
+		if err := ask(); !errors.Is(err, ErrZero) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// Buffers of tags that are no longer used hold no memory; a Source that was kept goes on.
+func TestIdleTagsAreForgotten(t *testing.T) {
+	s := &service{most: 1 << 20}
+	c := newClient(t, Options{Addrs: []string{start(t, s)}})
+	kept := c.Segment("kept")
+	first, err := kept.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for i := range 100_000 {
+		c.Segment("tag-" + strconv.Itoa(i))
+	}
+	if c.Segment("kept") != kept {
+		t.Error("a tag in use has another source")
+	}
+	full := heap()
+	for range idleSweeps + 1 {
+		c.sweep()
+	}
+	c.mu.Lock()
+	buffers, segments := len(c.buffers), len(c.segments)
+	c.mu.Unlock()
+	if after := heap(); buffers != 0 || segments != 0 || after > before+1<<20 {
+		t.Errorf("%d buffers and %d tags are left, %d KiB after %d KiB and at most %d KiB", buffers, segments, after>>10, before>>10, full>>10)
+	}
+	second, err := kept.Next(t.Context())
+	if err != nil || second <= first {
+		t.Errorf("%d after %d, %v", second, first, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, swept := c.buffers[kept.buffer]; !swept {
+		t.Error("the janitor does not know a buffer that is in use again")
+	}
+}
+
+func TestRequestsAreToldAndNamed(t *testing.T) {
+	agents := make(chan string, 1)
+	s := &service{most: 1 << 20}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		agents <- r.UserAgent()
+		s.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	told := make(chan Request, 1)
+	c := newClient(t, Options{Addrs: []string{server.URL + "/"}, OnRequest: func(r Request) { told <- r }})
+	if _, err := c.Segment("orders").Next(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-told; r.Addr != server.URL || r.Path != "/v1/segment/orders/ids" || r.Took <= 0 || r.Err != nil {
+		t.Errorf("%+v", r)
+	}
+	if agent := <-agents; !strings.HasPrefix(agent, "shardid-go-client (go") {
+		t.Errorf("the User-Agent is %q", agent)
 	}
 }

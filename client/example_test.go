@@ -4,34 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync/atomic"
 
 	"shardid/client"
+	"shardid/client/clienttest"
 )
 
-// replica stands for a running shardid: IDs from 1001 on for every source, in the queue
-// those of app 1 and the shard of alice, and a refusal for the tag full.
-func replica() *httptest.Server {
-	var last atomic.Int64
-	last.Store(1001)
-	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case strings.HasPrefix(r.URL.Path, "/v1/segment/full/"):
-			w.WriteHeader(http.StatusConflict)
-			_, _ = fmt.Fprint(w, `{"code":-5,"message":"the tag reached its limit"}`)
-		case strings.HasPrefix(r.URL.Path, "/v1/queue/"):
-			_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"%d","count":%s,"stride":"16384"}]}`, 1<<14|1, r.FormValue("count"))
-		default:
-			_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"%d","count":%s,"stride":"1"}]}`, last.Add(100_000)-100_000, r.FormValue("count"))
-		}
-	}))
-}
-
 func Example() {
-	shardid := replica()
+	shardid := clienttest.Start()
 	defer shardid.Close()
 
 	c, err := client.New(client.Options{Addrs: []string{shardid.URL}})
@@ -46,9 +25,9 @@ func Example() {
 		fmt.Println(id, err)
 	}
 	// Output:
-	// 1001 <nil>
-	// 1002 <nil>
-	// 1003 <nil>
+	// 1 <nil>
+	// 2 <nil>
+	// 3 <nil>
 }
 
 func ExampleNew() {
@@ -67,7 +46,7 @@ func ExampleNew() {
 }
 
 func ExampleClient_Queue() {
-	shardid := replica()
+	shardid := clienttest.Start()
 	defer shardid.Close()
 	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
 	defer c.Close()
@@ -78,51 +57,51 @@ func ExampleClient_Queue() {
 }
 
 func ExampleClient_Segment() {
-	shardid := replica()
+	shardid := clienttest.Start()
 	defer shardid.Close()
 	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
 	defer c.Close()
 
 	id, err := c.Segment("orders").Next(context.Background())
 	fmt.Println(id, err)
-	// Output: 1001 <nil>
+	// Output: 1 <nil>
 }
 
 func ExampleClient_Snowflake() {
-	shardid := replica()
+	shardid := clienttest.Start()
 	defer shardid.Close()
 	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
 	defer c.Close()
 
 	id, err := c.Snowflake().Next(context.Background())
 	fmt.Println(id, err)
-	// Output: 1001 <nil>
+	// Output: 1 <nil>
 }
 
 func ExampleClient_UID() {
-	shardid := replica()
+	shardid := clienttest.Start()
 	defer shardid.Close()
 	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
 	defer c.Close()
 
 	id, err := c.UID().Next(context.Background())
 	fmt.Println(id, err)
-	// Output: 1001 <nil>
+	// Output: 1 <nil>
 }
 
 func ExampleSource_Take() {
-	shardid := replica()
+	shardid := clienttest.Start()
 	defer shardid.Close()
 	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
 	defer c.Close()
 
 	ids, err := c.Segment("orders").Take(context.Background(), 3)
 	fmt.Println(ids, err)
-	// Output: [1001 1002 1003] <nil>
+	// Output: [1 2 3] <nil>
 }
 
 func ExampleQueue_Take() {
-	shardid := replica()
+	shardid := clienttest.Start()
 	defer shardid.Close()
 	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
 	defer c.Close()
@@ -133,20 +112,22 @@ func ExampleQueue_Take() {
 }
 
 func ExampleError() {
-	shardid := replica()
+	shardid := clienttest.Start()
 	defer shardid.Close()
 	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
 	defer c.Close()
 
+	shardid.Refuse(client.CodeLimit, "the tag reached its limit")
 	_, err := c.Segment("full").Next(context.Background())
-	if refused, ok := errors.AsType[*client.Error](err); ok {
+	var refused *client.Error
+	if errors.As(err, &refused) {
 		fmt.Println(refused.Code, refused.Message)
 	}
 	// Output: -5 the tag reached its limit
 }
 
 func ExampleClient_Close() {
-	shardid := replica()
+	shardid := clienttest.Start()
 	defer shardid.Close()
 	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
 

@@ -2,27 +2,31 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
-
-	"shardid/model"
 )
 
 const (
-	// maxBatch is the most IDs of one request.
-	maxBatch = model.MaxBatch
+	// maxBatch is the most IDs of one request, as docs/clients.md has it.
+	maxBatch = 10_000
 	// maxAnswer bounds an answer, in bytes: one range, or one text, of each ID at most.
 	maxAnswer = 4 << 20
 	// firstPause and lastPause bound the time between rounds in which no replica had IDs,
 	// and for how long a replica that did not answer is left out.
 	firstPause, lastPause = 50 * time.Millisecond, 2 * time.Second
 )
+
+// userAgent is what every request says of its client.
+var userAgent = "shardid-go-client (" + runtime.Version() + ")"
 
 // replica is one address. Safe for concurrent use.
 type replica struct {
@@ -56,31 +60,37 @@ func (c *Client) ask(ctx context.Context, path string, count int) (ranges []idRa
 }
 
 // askInTurn asks the first replica that has an answer which use takes. A refusal that
-// another replica would repeat ends it; anything else is tried at the others, again and
-// again until the context ends.
+// another replica would repeat ends it, and so does what is wrong for good at all of them;
+// anything else is tried at the others, again and again until the context ends.
 func (c *Client) askInTurn(ctx context.Context, path string, use func(answer) error) error {
 	var last error
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		wait := pause
+		wait, hope := pause, false
 		for _, r := range c.inTurn() {
+			began := time.Now()
 			a, err := c.askOne(ctx, r, path)
 			if err == nil {
 				if err = use(a); err != nil {
 					err = fmt.Errorf("shardid: %s answered %w: they are not used", r.url, err)
 				}
 			}
+			var refused *refusal
+			errors.As(err, &refused)
+			if c.opts.OnRequest != nil {
+				c.opts.OnRequest(Request{Addr: r.url, Path: path[:strings.IndexByte(path, '?')], Took: time.Since(began), Err: plain(err, refused)})
+			}
 			if err == nil {
 				r.failures.Store(0)
 				return nil
 			}
 			if ctx.Err() != nil { // says less than what came before
-				return errors.Join(ctx.Err(), last)
+				return ended(ctx, last)
 			}
-			last = err
-			var refused *refusal
-			if errors.As(err, &refused) && !refused.again {
-				return refused.err
+			last = plain(err, refused)
+			if refused != nil && !refused.again {
+				return last
 			}
+			hope = hope || !staysWrong(err)
 			if refused != nil {
 				wait = max(wait, refused.after)
 				continue // it answers: it is not down
@@ -88,12 +98,48 @@ func (c *Client) askInTurn(ctx context.Context, path string, use func(answer) er
 			down := min(firstPause<<min(r.failures.Add(1), 10), lastPause)
 			r.downTill.Store(time.Now().Add(down).UnixNano())
 		}
+		if !hope {
+			return last
+		}
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return errors.Join(ctx.Err(), last)
+			return ended(ctx, last)
 		}
 	}
+}
+
+// plain is the *Error of a refusal, and any other error as it is.
+func plain(err error, refused *refusal) error {
+	if refused != nil {
+		return refused.err
+	}
+	return err
+}
+
+// ended says why the context of a fetch ended, and what the last replica had said before.
+func ended(ctx context.Context, last error) error {
+	cause := context.Cause(ctx)
+	if !errors.Is(cause, ErrTimeout) {
+		cause = fmt.Errorf("shardid: while IDs were fetched: %w", cause)
+	}
+	switch {
+	case last == nil:
+		return fmt.Errorf("%w: no replica answered", cause)
+	case errors.Is(last, context.DeadlineExceeded): // of an HTTPClient with a Timeout
+		return fmt.Errorf("%w: %v", cause, last) //nolint:errorlint // it is not that of the caller's context
+	}
+	return fmt.Errorf("%w: %w", cause, last)
+}
+
+// errForeign is in the error of an answer that no shardid gave, for a request that was wrong.
+var errForeign = errors.New("is its address right?")
+
+// staysWrong says whether a replica would answer the same again: its certificate is not
+// trusted, one side speaks TLS and the other does not, or it is no shardid.
+func staysWrong(err error) bool {
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &certificate) || errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errForeign)
 }
 
 // inTurn are the replicas, beginning with the next one; those that did not answer lately
@@ -127,6 +173,7 @@ func (c *Client) askOne(ctx context.Context, r *replica, path string) (a answer,
 	if err != nil {
 		return a, fmt.Errorf("shardid: %w", err)
 	}
+	req.Header.Set("User-Agent", userAgent)
 	if c.opts.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
 	}
@@ -140,7 +187,11 @@ func (c *Client) askOne(ctx context.Context, r *replica, path string) (a answer,
 		return a, fmt.Errorf("shardid: the answer of %s: %w", r.url, err)
 	}
 	if err := json.Unmarshal(body, &a); err != nil || res.StatusCode == http.StatusOK && a.Ranges == nil && a.IDs == nil {
-		return a, fmt.Errorf("shardid: %s answered %s with what is no answer of shardid: is its address right?", r.url, res.Status)
+		err = fmt.Errorf("shardid: %s answered %s with %.80q, which is no answer of shardid: %w", r.url, res.Status, body, errForeign)
+		if res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests {
+			err = fmt.Errorf("shardid: %s answered %s: what is before shardid cannot reach it, or is busy", r.url, res.Status)
+		}
+		return a, err
 	}
 	if res.StatusCode != http.StatusOK || a.Code != 0 {
 		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))

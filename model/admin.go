@@ -9,6 +9,7 @@ import (
 type AppSummary struct {
 	App
 	Shards       int   // provisioned, at most the constant Shards
+	MixedLimits  bool  // not all shards have the limit, which is the highest of theirs
 	HighestIndex int64 // highest index handed out in any shard
 	TotalIndices int64 // indices handed out, all shards together, gaps included
 }
@@ -24,7 +25,7 @@ type AppChange struct {
 	// MinIndex raises max_id of every shard that is below it. Nothing lowers one.
 	MinIndex *int64
 	// MaxRate is how many indices a second each list hands out at most, 0 for
-	// queue.max_list_rate. A higher one counts after RaiseDelay.
+	// queue.max_list_rate, which it only lowers.
 	MaxRate *int64
 	// Confirm is the app's name. A switch to the wrap policy must
 	// give it, because the app's IDs repeat from its limit on.
@@ -105,8 +106,8 @@ type TagChange struct {
 	Step        *int64
 	Description *string
 	MaxID       *int64 // the first ID to hand out; it only rises
-	// MaxRate is how many IDs a second the tag hands out at most, 0 for
-	// segment.max_rate. A higher one counts after RaiseDelay.
+	// MaxRate is how many IDs a second the tag hands out at most, 0 for segment.max_rate,
+	// which it only lowers.
 	MaxRate *int64
 }
 

@@ -142,9 +142,6 @@ type ListConfig struct {
 	Limit       Limit
 	// Scramble is the secret that IDs are scrambled with; "" leaves them as they are.
 	Scramble string
-	// Life is that of the list whose high-water mark covers MaxID; "" none does.
-	Life string
-	// Doubt is how many indices above MaxID may have been handed out although the
-	// database, which went back in time, does not know; see Counter.
-	Doubt int64
+	// Unconfirmed: the next segment will be refused with ErrUnconfirmed.
+	Unconfirmed bool
 }

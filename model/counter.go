@@ -29,8 +29,8 @@ const (
 	// BeatEvery is the time between two heartbeats in the database. A heartbeat says
 	// that a reader of it has everything that was stored before.
 	BeatEvery = 10 * time.Second
-	// RaiseDelay is for how long a higher rate must have been stored before it is
-	// used, so that a copy that lags by less knows of it.
+	// RaiseDelay is for how long a higher configured rate must have been stored before it
+	// is used, so that every replica, and a copy that lags by less, knows of it.
 	RaiseDelay = time.Minute
 	// MaxGap is the oldest copy whose doubt is computed.
 	MaxGap = 1000 * 24 * time.Hour
@@ -52,28 +52,16 @@ type Counter struct {
 	At     time.Time // when numbers were taken last; zero before the first time
 
 	// Doubt is how many numbers above Last may have been handed out all the same: the
-	// row may be a copy that went back in time. No number is taken before JumpFrom that
-	// lies beyond a doubt.
+	// row may be a copy that went back in time, and nobody vouches for it. No number is
+	// taken before JumpFrom that lies beyond a doubt.
 	Doubt    int64
 	JumpFrom time.Time
-	// Life is that of the mark, in another store, that covers Last; "" without one.
-	Life string
 
 	// PeriodBits is, for business numbers, how many low bits of a number count within its
 	// period (Numbers); 0 without periods. The counter then also rises to the start of a
 	// period, which no doubt accounts for: a doubt says how many numbers may be missing of
 	// the period that Last is raised to. It does not shrink when Last is raised.
 	PeriodBits uint
-}
-
-// Evidence is what is known about a counter beside its row.
-type Evidence struct {
-	Floor int64 // highest number that is known to be handed out
-	// Mark is the counter's mark in another store, which is raised before numbers are
-	// used; 0 means that none were in this life of that store. Life names a time in
-	// which it has forgotten nothing; "" without such a store.
-	Mark int64
-	Life string
 }
 
 // ServerTimes are what a database keeps about its servers, by its own clock.
@@ -85,15 +73,9 @@ type ServerTimes struct {
 	JumpFrom time.Time
 }
 
-// Behind says whether the database lacks something that a process has seen in it.
+// Behind says whether the database says less of the same server than a process has seen.
 func (t ServerTimes) Behind(seen ServerTimes) bool {
-	return t.Since.Before(seen.Since) || t.Since.Equal(seen.Since) && t.Beat.Before(seen.Beat) || t.lacks(seen)
-}
-
-// lacks says whether numbers were jumped over, as a process has seen, that the database
-// does not know of.
-func (t ServerTimes) lacks(seen ServerTimes) bool {
-	return !seen.Oldest.IsZero() && (t.Since.Before(seen.Since) || t.Oldest.IsZero() || seen.Oldest.Before(t.Oldest))
+	return t.Since.Equal(seen.Since) && t.Beat.Before(seen.Beat)
 }
 
 // Gap is how much a copy of the database may lack.
@@ -101,27 +83,28 @@ type Gap struct {
 	Known time.Time     // what the copy has for sure was stored before
 	Now   time.Time     // when another life of the server was noted
 	Slack time.Duration // clocks may differ so much
-	// Rows says that a row's own time counts where it is later than Known.
-	Rows bool
+	// Reach is from when on jumps went that the copy does not know of; zero for none.
+	Reach time.Time
 	// Again says that no server can have gone beyond an earlier doubt yet.
 	Again bool
 }
 
 // Note returns the times to store when another life of the server is noted at now, and
-// the gap that is left. same says that the server is the one that wrote last and has restarted.
-// A jump that the database does not know of went further than one from its own
-// heartbeat would, so that the gap has to begin where that one's did.
-func (t ServerTimes) Note(seen ServerTimes, now time.Time, same bool) (ServerTimes, Gap) {
-	gap := Gap{Known: t.Beat, Now: now, Slack: 2 * MaxClockApart, Rows: true}
+// the gap that is left. same says that the server is the one that wrote last and has
+// restarted, lacks that the database does not know of the last change that was seen. A jump
+// after that went further than one from the database's own heartbeat would, so that the gap
+// has to begin where that one's did.
+func (t ServerTimes) Note(seen ServerTimes, now time.Time, same, lacks bool) (ServerTimes, Gap) {
+	gap := Gap{Known: t.Beat, Now: now, Slack: 2 * MaxClockApart}
 	if same {
 		gap.Slack = sameClock
 	}
 	gap.Again = now.Add(gap.Slack).Before(t.JumpFrom)
 	oldest := earlier(earlier(t.Oldest, seen.Oldest), t.Beat)
-	if t.lacks(seen) {
-		gap.Known, gap.Slack, gap.Rows = earlier(t.Beat, seen.Oldest), 2*MaxClockApart, false
+	if lacks {
+		gap.Reach, gap.Slack = earlier(t.Beat, seen.Oldest), 2*MaxClockApart
 		// The rows have gone on since, so the jump ends as much further.
-		oldest = earlier(oldest, gap.Known.Add(gap.Known.Sub(t.Beat)-gap.Slack))
+		oldest = earlier(oldest, gap.Reach.Add(gap.Reach.Sub(t.Beat)-gap.Slack))
 	}
 	// What clocks differ by, and two bursts, are paid for by time.
 	from := now.Add(jumpWait + 2*gap.Slack)
@@ -142,71 +125,73 @@ func earlier(a, b time.Time) time.Time {
 // Doubt returns how many numbers a row may lack: one with this rate, that was used last at
 // that time, and whose earlier doubt was before. Clocks that differ count once.
 func (g Gap) Doubt(rate int64, at time.Time, before int64) int64 {
-	gap := g.Now.Sub(g.Known)
-	if g.Rows && at.After(g.Known) {
-		gap = g.Now.Sub(at)
+	known := g.Known
+	if at.After(known) {
+		known = at
 	}
-	if gap < -g.Slack || gap > MaxGap {
+	gap, reach := g.Now.Sub(known), time.Duration(0)
+	if !g.Reach.IsZero() {
+		reach = g.Now.Sub(g.Reach)
+	}
+	if gap < -g.Slack || max(gap, reach) > MaxGap {
 		return UnknownDoubt
 	}
-	if before == 0 || !g.Rows || !g.Again {
+	if before == 0 || !g.Again {
 		gap += g.Slack
 	}
-	ms := max(0, gap.Milliseconds())
-	doubt := 2*rate*(ms/1000) + 2*rate*(ms%1000)/1000 + 1
-	if !g.Rows { // it reaches back before whatever the row is in doubt about
-		return min(UnknownDoubt, max(before, doubt))
+	doubt := before + lost(rate, gap)
+	if !g.Reach.IsZero() { // it reaches back before what the row knows to be in doubt about
+		doubt = max(doubt, lost(rate, reach+g.Slack))
 	}
-	return min(UnknownDoubt, before+doubt)
+	return min(UnknownDoubt, doubt)
 }
 
-// Settle brings the counter up to what is known beside it. A mark of the life that
-// the row names covers all that was handed out, so it ends a doubt; in another life
-// nothing can, even if that one comes back. The row then names the life of every mark
-// that is as high as the row.
-func (c Counter) Settle(e Evidence) Counter {
-	switch {
-	case e.Life == "":
-	case e.Life == c.Life:
-		c.Doubt = 0
-	case c.Doubt > 0:
-		c.Life = ""
-	}
-	if c.Doubt == 0 {
-		if e.Mark >= c.Last {
-			c.Life = e.Life
-		} else if c.Life != e.Life {
-			c.Life = ""
-		}
-	}
-	if raised := max(e.Floor, 0) - c.Last; raised > 0 {
+// lost is what a jump over a gap leaves out.
+func lost(rate int64, gap time.Duration) int64 {
+	ms := max(0, gap.Milliseconds())
+	return 2*rate*(ms/1000) + 2*rate*(ms%1000)/1000 + 1
+}
+
+// Raise brings the counter up to floor, the highest number that is known to be handed
+// out. A doubt then reaches as far as before.
+func (c Counter) Raise(floor int64) Counter {
+	if raised := max(floor, 0) - c.Last; raised > 0 {
 		c.Last += raised
 		if c.Doubt > 0 && c.PeriodBits == 0 {
-			c.Doubt = max(1, c.Doubt-raised) // it reaches as far as before
+			c.Doubt = max(1, c.Doubt-raised)
 		}
 	}
 	return c
 }
 
-// Take takes up to want numbers of which the last may be at most limit. They are the
-// n after first-1, and the second Counter is to be stored before they are used. A
-// doubt that nothing has ended is jumped over. Errors: ErrLimitReached,
+// asks says whether the jump would burn too much of what is left up to limit.
+func (c Counter) asks(limit int64) bool { return c.Doubt > max(0, limit-c.Last)/jumpShare }
+
+// Unconfirmed says whether Take would answer ErrUnconfirmed, as far as floor and limit tell.
+func (c Counter) Unconfirmed(floor, limit int64) bool {
+	next := c.Raise(floor)
+	return next.Last < limit && next.Doubt > 0 && next.asks(limit)
+}
+
+// Take takes up to want numbers above floor, of which the last may be at most limit. They
+// are the n after first-1, and the second Counter is to be stored before they are used. A
+// doubt is jumped over. Errors: ErrLimitReached,
 // ErrUnconfirmed when the jump would burn too much of what is left, ErrJumping and
 // ErrRate while it is too early.
-func (c Counter) Take(e Evidence, want, limit int64, now time.Time) (first, n int64, next Counter, err error) {
-	next = c.Settle(e)
+func (c Counter) Take(floor, want, limit int64, now time.Time) (first, n int64, next Counter, err error) {
+	next = c.Raise(floor)
 	left := limit - next.Last
 	if left <= 0 {
 		return 0, 0, c, fmt.Errorf("%w: number %d of at most %d", ErrLimitReached, next.Last, limit)
 	}
 	if next.Doubt > 0 {
-		if next.Doubt > left/jumpShare {
+		if next.asks(limit) {
 			return 0, 0, c, fmt.Errorf("%w: the database may be a copy that lacks up to %d numbers above %d", ErrUnconfirmed, next.Doubt, next.Last)
 		}
 		if wait := next.JumpFrom.Sub(now); wait > 0 {
 			return 0, 0, c, fmt.Errorf("%w: %v to go", ErrJumping, wait.Round(time.Millisecond))
 		}
-		next.Last, left, next.Doubt, next.Life = next.Last+next.Doubt, left-next.Doubt, 0, ""
+		next.Last, left, next.Doubt = next.Last+next.Doubt, left-next.Doubt, 0
 	}
 	n = min(want, left)
 	if c.Rate > 0 {

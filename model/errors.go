@@ -3,6 +3,8 @@ package model
 import (
 	"errors"
 	"fmt"
+
+	"shardid/client/idtext"
 )
 
 // Errors that callers tell apart with errors.Is. The HTTP front end maps the
@@ -20,7 +22,7 @@ var (
 	// ErrLimitReached: the next ID would exceed the app's limit (code -5).
 	ErrLimitReached = errors.New("app reached its limit")
 	// ErrInvalidArgument: a parameter is missing or malformed (code -6).
-	ErrInvalidArgument = errors.New("invalid argument")
+	ErrInvalidArgument = idtext.ErrInvalidArgument
 	// ErrPattern: numbers were asked of a tag whose IDs are texts (code -6).
 	ErrPattern = fmt.Errorf("%w: the tag has a pattern", ErrInvalidArgument)
 	// ErrModeDisabled: the ID mode is switched off, or not part of this version
@@ -31,7 +33,7 @@ var (
 	ErrNoToken = errors.New("no valid token")
 	// ErrForbidden: the token is valid and does not allow this (code -7, 403).
 	ErrForbidden = errors.New("not allowed")
-	// ErrTooMany: the token's rate is used up (code -12, 429).
+	// ErrTooMany: the token's rate or a quota is used up (code -12, 429).
 	ErrTooMany = errors.New("too many requests")
 	// ErrRefused: a change that would let IDs repeat, or break those in use (code
 	// -13, 409).

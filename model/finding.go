@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Level is how far a store's setting keeps the promise that no ID repeats.
 type Level string
@@ -35,6 +38,12 @@ type Condition struct {
 	OK    bool      `json:"ok"`
 	Since time.Time `json:"since"`           // when OK last changed
 	Error string    `json:"error,omitempty"` // the latest failure
+}
+
+// String is the failure with the name of the condition, with which the error of a store begins
+// already.
+func (c Condition) String() string {
+	return c.Name + ": " + strings.TrimPrefix(c.Error, c.Name+": ")
 }
 
 // Judged is the finding for a value that was read: ok, or level for the reason.

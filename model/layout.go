@@ -21,7 +21,7 @@ type LayoutChangedError struct {
 // Error says what to do.
 func (e *LayoutChangedError) Error() string {
 	return fmt.Sprintf("%v: %s IDs have been issued with %s, the configuration says %s: IDs of both could be equal. "+
-		"Set the recorded values again, or use another database for the new layout; if no such ID was ever used, delete the row of %s in id_layout", ErrLayoutChanged, e.Kind, e.Recorded, e.Want, e.Kind)
+		"Set the recorded values again; only where IDs of both never meet in one column, or cannot be equal (docs/uid.md), delete the row of %s in id_layout", ErrLayoutChanged, e.Kind, e.Recorded, e.Want, e.Kind)
 }
 
 // Unwrap returns ErrLayoutChanged.

@@ -28,13 +28,6 @@ type PushRequest struct {
 	Cap     int64 // a list that holds this many or more is not pushed to
 }
 
-// MarkRequest raises the high-water mark of a list to at least Index.
-type MarkRequest struct {
-	Key   ListKey
-	Life  string // as State gave it
-	Index int64
-}
-
 // Leftover is a run of indices that a list held when its process was stopped.
 type Leftover struct {
 	Key     ListKey

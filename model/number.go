@@ -113,21 +113,20 @@ func (n *Numbers) begins(period int64) time.Time {
 // In a doubt, another copy of the database may have opened any period that had begun when
 // the change of the server was noted, and by JumpFrom all of these are past: numbers are
 // jumped over in the latest of them. Nothing can be missing of a period that began later.
-func (n *Numbers) open(c Counter, e Evidence, local time.Time) (opened Counter, limit int64, err error) {
-	vouched := e.Life != "" && e.Life == c.Life
-	if c.Doubt > 0 && !vouched && c.JumpFrom.After(local) {
+func (n *Numbers) open(c Counter, floor int64, local time.Time) (opened Counter, limit int64, err error) {
+	if c.Doubt > 0 && c.JumpFrom.After(local) {
 		local = c.JumpFrom
 	}
 	period, err := n.Period(local)
 	if err != nil {
 		return c, 0, err
 	}
-	period = max(period, n.PeriodOf(c.Last), n.PeriodOf(max(0, e.Floor)))
+	period = max(period, n.PeriodOf(c.Last), n.PeriodOf(max(0, floor)))
 	if start := period << n.bits; start > c.Last {
 		c.Last = start
 		known := c.JumpFrom.Unix() > 0 && c.Doubt < UnknownDoubt
-		if c.Doubt > 0 && !vouched && known && n.begins(period).After(c.JumpFrom) {
-			c.Doubt, c.Life = 0, ""
+		if known && n.begins(period).After(c.JumpFrom) {
+			c.Doubt = 0
 		}
 	}
 	c.PeriodBits = n.bits
@@ -147,6 +146,14 @@ func (n *Numbers) last(period int64) int64 {
 		}
 	}
 	return last
+}
+
+// Left is how many IDs follow one in its period; nil is for plain IDs.
+func (n *Numbers) Left(id int64) int64 {
+	if n == nil {
+		return MaxTagID - id
+	}
+	return n.last(n.PeriodOf(id)) - id
 }
 
 // Append appends the text of an ID that is handed out at a time. Date fields finer than

@@ -2,22 +2,24 @@ package model
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
-// Segment is a run of indices, both ends included.
+// Segment is a run of indices, both ends included. An empty one has its Last one below its
+// First.
 type Segment struct{ First, Last int64 }
 
-// Len is the number of indices in the segment.
-func (s Segment) Len() int64 { return s.Last - s.First + 1 }
+// Len is the number of indices in the segment; none are in the zero value.
+func (s Segment) Len() int64 { return s.Last - max(s.First, 1) + 1 }
 
 // Demand-driven step tuning, as Leaf's SegmentIDGenImpl does it (SEGMENT_DURATION,
 // MAX_STEP): a segment should last between 15 and 30 minutes.
 const (
 	segmentDuration = 15 * time.Minute
 	idleDuration    = 2 * segmentDuration
-	// segmentShare is the share of what is left under a limit, one part in so many,
-	// that a segment may take.
+	// segmentShare is the share of what is left under a limit, or of a period's business
+	// numbers, one part in so many, that a segment may take.
 	segmentShare = 100
 )
 
@@ -26,6 +28,10 @@ const (
 type Server struct {
 	ID       string
 	BootedAt time.Time // by the server's own clock; zero for a cluster
+	// Life tells servers apart that share ID and BootedAt: what is random at each start, a
+	// dash, and what the machine and the server have been given; and a cluster from itself
+	// when it was restored. "" is not known.
+	Life string
 }
 
 // bootSlack is how far two readings of one boot time may be apart: both are
@@ -34,11 +40,18 @@ const bootSlack = 5 * time.Second
 
 // Is says whether both are the same life of the same server.
 func (s Server) Is(other Server) bool {
-	return s.ID == other.ID && s.BootedAt.Sub(other.BootedAt).Abs() <= bootSlack
+	return s.Again(other) && s.BootedAt.Sub(other.BootedAt).Abs() <= bootSlack && (s.Life == "" || other.Life == "" || s.Life == other.Life)
+}
+
+// Again says whether both are the same server, perhaps in another life.
+func (s Server) Again(other Server) bool {
+	_, given, known := strings.Cut(s.Life, "-")
+	_, others, knows := strings.Cut(other.Life, "-")
+	return s.ID == other.ID && (!known || !knows || given == others)
 }
 
 // AllocState is what a row of id_alloc says about its list's next segment. Last is
-// max_id, At is allocated_at, Life is list_history.
+// max_id, At is taken_at.
 type AllocState struct {
 	Counter
 	Key         ListKey
@@ -52,19 +65,17 @@ type AllocState struct {
 type AllocRequest struct {
 	Key ListKey
 	// Floor is the highest index known to have been handed out by anyone but
-	// the row: the list's high-water mark and what this process has seen. The
+	// the row: the list's high-water mark, the witness' and what this process has seen. The
 	// segment starts above it, so a row that went back in time repeats nothing.
 	Floor int64
-	// Life is the list's in the store of lists, and Mark its high-water mark there;
-	// 0 means that nothing was pushed in that life. See Counter.Settle.
-	Life string
-	Mark int64
 	// Grow says that the last segment was used up by callers, and did not
 	// vanish with a store, so that a longer one is due.
 	Grow bool
 	// MaxStep bounds the segment, in indices; the row's step is more than that where
 	// the list is not narrow.
 	MaxStep int64
+	// Care bounds it too, whatever the row's step; it may ask for an empty segment.
+	Care Care
 }
 
 // Allocation is the answer to one AllocRequest: either Err is set or Segment is
@@ -77,11 +88,9 @@ type Allocation struct {
 	// Jumped is how many indices were left out because the row may have gone
 	// back in time by an unknown amount. 0 in normal operation.
 	Jumped int64
-	Err    error // ErrLimitReached, ErrUnconfirmed, ErrJumping, ErrRate, ErrUnknownShard, or the store's failure
-}
-
-func (s AllocState) evidence(req AllocRequest) Evidence {
-	return Evidence{Floor: max(req.Floor, s.LastMaxID), Mark: req.Mark, Life: req.Life}
+	// Err is ErrLimitReached, ErrUnconfirmed, ErrJumping, ErrRate, ErrUnknownShard, or a
+	// *StoreError, after which the segment may be committed all the same.
+	Err error
 }
 
 // Next chooses the next segment, and the state to store before it is used. It must
@@ -89,24 +98,19 @@ func (s AllocState) evidence(req AllocRequest) Evidence {
 // stored.
 func (s AllocState) Next(req AllocRequest, now time.Time) (Allocation, AllocState, error) {
 	next := s
-	settled, limit := s.Settle(req), s.Limit.LastIndex(s.Key)
-	next.CurrentStep = s.nextStep(req, now, limit-settled.Last)
-	first, n, counter, err := s.Take(s.evidence(req), next.CurrentStep, limit, now)
+	floor, limit := max(req.Floor, s.LastMaxID), s.Limit.LastIndex(s.Key)
+	raised := s.Raise(floor).Last
+	next.CurrentStep = req.Care.Bound(s.nextStep(req, now, limit-raised))
+	first, n, counter, err := s.Take(floor, next.CurrentStep, limit, now)
 	if err != nil {
 		return Allocation{}, s, fmt.Errorf("list %s: %w", s.Key, err)
 	}
 	next.Counter, next.LastMaxID = counter, counter.Last
 	return Allocation{
 		Segment: Segment{First: first, Last: first + n - 1},
-		Lifted:  max(0, s.evidence(req).Floor-max(s.Last, 0)),
-		Jumped:  first - 1 - settled.Last,
+		Lifted:  max(0, floor-max(s.Last, 0)),
+		Jumped:  first - 1 - raised,
 	}, next, nil
-}
-
-// Settle is the state brought up to what the request knows; no segment is taken.
-func (s AllocState) Settle(req AllocRequest) AllocState {
-	s.Counter = s.Counter.Settle(s.evidence(req))
-	return s
 }
 
 // nextStep follows demand. With a limit no more than a hundredth of what is left is

@@ -145,3 +145,29 @@ func TestNextAboveALoweredMaxID(t *testing.T) {
 		t.Errorf("Next = %+v, %v", a, err)
 	}
 }
+
+func TestSameServer(t *testing.T) {
+	one := model.Server{ID: "h", BootedAt: noon, Life: "8a1b-02fc00000001-1"}
+	for name, c := range map[string]struct {
+		id        string
+		later     time.Duration
+		life      string
+		is, again bool
+	}{
+		"itself":                         {"h", 2 * time.Second, one.Life, true, true},
+		"by an older shardid":            {"h", 0, "", true, true},
+		"restarted":                      {"h", time.Minute, "8a1c-02fc00000001-1", false, true},
+		"restarted, by an older shardid": {"h", time.Minute, "", false, true},
+		"restarted at once":              {"h", time.Second, "8a1c-02fc00000001-1", false, true},
+		"on another machine":             {"h", time.Second, "8a1c-02fc00000002-1", false, false},
+		"another number":                 {"h", 0, "8a1b-02fc00000001-2", false, false},
+		"another name, by an older one":  {"i", 0, "", false, false},
+	} {
+		other := model.Server{ID: c.id, BootedAt: noon.Add(c.later), Life: c.life}
+		for _, pair := range [][2]model.Server{{one, other}, {other, one}} {
+			if is, again := pair[0].Is(pair[1]), pair[0].Again(pair[1]); is != c.is || again != c.again {
+				t.Errorf("%s: the same life %v, the same server %v", name, is, again)
+			}
+		}
+	}
+}

@@ -25,6 +25,7 @@ type TagRequest struct {
 	Tag   string
 	Step  int64 // wanted length; the row's step when that is more
 	Floor int64 // IDs below it have been handed out for sure
+	Care  Care  // bounds the segment, whatever the row's step; it may ask for an empty one
 	// Numbers is the tag's numbering, as the caller knows it; nil for a plain tag.
 	Numbers *Numbers
 }
@@ -38,21 +39,27 @@ type TagSegment struct {
 }
 
 // Next is the segment that a row gives, and its counter to store: the row's max_id is
-// one above Last. now is the database's clock, local the caller's, which says the period
+// one above Last. mark is the highest ID that the witness knows to be handed out. now is the
+// database's clock, local the caller's, which says the period
 // of business numbers. The error is ErrInvalidArgument for a row whose step is not in
 // 1…MaxTagStep, ErrTimeExhausted for a period that does not exist, or one of Counter.Take.
-func (r TagRequest) Next(row Counter, step int64, e Evidence, now, local time.Time) (s TagSegment, next Counter, err error) {
+func (r TagRequest) Next(row Counter, step, mark int64, now, local time.Time) (s TagSegment, next Counter, err error) {
 	if step < 1 || step > MaxTagStep {
 		return s, row, fmt.Errorf("%w: step %d of tag %q is outside 1…%d: correct it in leaf_alloc", ErrInvalidArgument, step, r.Tag, int64(MaxTagStep))
 	}
-	e.Floor = max(e.Floor, r.Floor-1)
+	floor := max(mark, r.Floor-1)
 	opened, limit := row, int64(MaxTagID-1)
 	if r.Numbers != nil {
-		if opened, limit, err = r.Numbers.open(row, e, local); err != nil {
+		if opened, limit, err = r.Numbers.open(row, floor, local); err != nil {
 			return s, row, fmt.Errorf("tag %q: %w", r.Tag, err)
 		}
 	}
-	first, n, next, err := opened.Take(e, max(r.Step, step), limit, now)
+	before := opened.Raise(floor).Last
+	want := max(r.Step, step)
+	if r.Numbers != nil { // a lost segment must not cost much of a period
+		want = min(want, max(1, (limit-before)/segmentShare))
+	}
+	first, n, next, err := opened.Take(floor, r.Care.Bound(want), limit, now)
 	if errors.Is(err, ErrLimitReached) && r.Numbers != nil {
 		err = fmt.Errorf("%w: no number of the pattern %s is left in this period", ErrLimitReached, r.Numbers.Pattern)
 	}
@@ -61,7 +68,7 @@ func (r TagRequest) Next(row Counter, step int64, e Evidence, now, local time.Ti
 	}
 	return TagSegment{
 		First: first, End: first + n, Step: step,
-		Lifted: max(0, e.Floor-row.Last), Jumped: first - 1 - opened.Settle(e).Last,
+		Lifted: max(0, floor-row.Last), Jumped: first - 1 - before,
 	}, next, nil
 }
 

@@ -62,7 +62,7 @@ func (l UIDLayout) CheckSecond(second int64) error {
 	case second < l.MinSecond():
 		return fmt.Errorf("%w: %s is not after the epoch %s: set the clock", ErrTimeExhausted, utc(second), utc(l.Epoch.Unix()))
 	case second > l.MaxSecond():
-		return fmt.Errorf("%w: %s is past %s, the last second of %d bits since %s: use a layout with more time bits or a later epoch, on another database",
+		return fmt.Errorf("%w: %s is past %s, the last second of %d bits since %s: use a layout with more time bits, or a later epoch; IDs of two layouts can be equal, see docs/uid.md",
 			ErrTimeExhausted, utc(second), utc(l.MaxSecond()), l.TimeBits, utc(l.Epoch.Unix()))
 	}
 	return nil

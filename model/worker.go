@@ -65,11 +65,15 @@ type WorkerClaim struct {
 	Token    string // of the process
 	Registry string // of its lease
 	WorkerID int
-	Until    int64 // IDs carry a lower time, Unix ms
+	Until    int64 // IDs carry a lower time, by ClaimAhead, Unix ms
 	// Watched says that the process has seen for a while, without a break, what the
 	// others claim: one of them that had not reached the database has by now.
 	Watched bool
 }
+
+// ClaimAhead is how far a claim reaches beyond what it is for, so that an instance that
+// cannot reach the database for a moment still has one.
+const ClaimAhead = 30 * time.Second
 
 // ClaimGrant is the answer to a WorkerClaim.
 type ClaimGrant struct {

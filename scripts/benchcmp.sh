@@ -13,7 +13,7 @@ Runs the benchmarks of two commits in turn and shows the differences with
 benchstat. NEW may be "." for the working tree as it is.
 
   PATTERN   of go test -bench; default .
-  PACKAGE   default ./...; those without a matching benchmark cost only their build
+  PACKAGE   default all; those without a matching benchmark cost only their build
 
   COUNT=6        rounds; benchstat wants six to be sure of a difference
   BENCHTIME=1s   of each benchmark in each round
@@ -32,7 +32,7 @@ if [ $# -lt 2 ]; then
 	exit 2
 fi
 old=$1 new=$2 pattern=${3:-.}
-if [ $# -gt 3 ]; then shift 3; else set -- ./...; fi
+if [ $# -gt 3 ]; then shift 3; else set -- ./... "$(go -C "$(dirname "$0")" list -m)/client/..."; fi
 
 cd "$(dirname "$0")/.."
 repository=$PWD

@@ -100,10 +100,46 @@ func TestClientFromOutside(t *testing.T) {
 	t.Run("replace", func(t *testing.T) { runs(t, repository, follow(repository)) })
 	t.Run("workspace", func(t *testing.T) {
 		runs(t, repository, func(dir string, _ []string) error {
-			_, err := goIn(dir, "go", "work", "init", ".", repository)
+			_, err := goIn(dir, "go", "work", "init", ".", repository+"/client")
 			return err
 		})
 	})
+}
+
+// TestClientLiftsNothing: a program that adds the client and gormid by replace, as
+// docs/clients.md says, requires nothing but gorm with what gorm needs; so it keeps its gin
+// and its go-redis. That needs no network: versions that nobody requires are not looked for.
+func TestClientLiftsNothing(t *testing.T) {
+	repository, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, words := range [][]string{
+		{"go", "mod", "init", "example.com/app"},
+		{"go", "mod", "edit", "-require=shardid/client@v0.0.0", "-replace=shardid/client=" + repository + "/client"},
+	} {
+		if _, err := goIn(dir, words...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	modules := func() string {
+		t.Helper()
+		out, err := goIn(dir, "go", "list", "-m", "-f", "{{.Path}}", "all")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(strings.Fields(out), " ")
+	}
+	if got := modules(); got != "example.com/app shardid/client" {
+		t.Errorf("the client brings %s", got)
+	}
+	if _, err := goIn(dir, "go", "mod", "edit", "-require=shardid/client/gormid@v0.0.0", "-replace=shardid/client/gormid="+repository+"/client/gormid"); err != nil {
+		t.Fatal(err)
+	}
+	if got := modules(); got != "example.com/app github.com/jinzhu/inflection github.com/jinzhu/now gorm.io/gorm shardid/client shardid/client/gormid" {
+		t.Errorf("gormid brings %s", got)
+	}
 }
 
 // TestRename: under another path the client builds, and the old path is nowhere left in the
@@ -159,9 +195,9 @@ func TestRename(t *testing.T) {
 	}
 	const path = "example.com/ids/shardid"
 	whole := os.Getenv("SHARDID_TEST_CLIENTS") != ""
-	follows := [][]string{{"make", "--no-print-directory", "rename", "MODULE=" + path}, {"go", "build", "./client/..."}}
+	follows := [][]string{{"make", "--no-print-directory", "rename", "MODULE=" + path}, {"go", "build", path + "/client/..."}, {"go", "build", "./model"}}
 	if whole {
-		follows = append(follows, []string{"go", "build", "./..."}, []string{"go", "test", "./client", "./model"},
+		follows = append(follows, []string{"go", "build", "./..."}, []string{"go", "test", path + "/client/...", "./model"},
 			[]string{"go", "test", "-run", "TestArchitecture", "./cmd/shardid"})
 	}
 	for _, words := range follows {

@@ -6,9 +6,11 @@ usage() {
 	cat <<'TEXT'
 usage: scripts/rename-module.sh PATH        (or: make rename MODULE=PATH)
 
-Gives the Go module another path, such as example.com/ids/shardid: in go.mod, in all
-imports, in .golangci.yml, docs/clients.md and docs/zh/clients.md. `go get PATH/client` works once the
-repository can be fetched at that path. Nothing else changes.
+Gives the Go module and those below client/ another path, such as example.com/ids/shardid: in
+each go.mod, in all imports, in .golangci.yml, docs/clients.md, docs/zh/clients.md and docs/formats.md.
+`go get PATH/client` works once the repository can be fetched at that path, and
+`go get PATH/client/gormid` once it has the tags client/v0.0.0 and client/gormid/v0.0.0.
+Nothing else changes.
 TEXT
 }
 
@@ -48,9 +50,12 @@ while IFS= read -r file; do
 	gofmt -w "$file"          # imports are sorted
 done <"$trial/files"
 sed "s#pkg: $pattern/#pkg: $new/#" .golangci.yml >"$trial/new" && cat "$trial/new" >.golangci.yml
-for file in docs/clients.md docs/zh/clients.md; do
-	sed -e "s#\"$pattern/#\"$new/#g" -e "s#$pattern@#$new@#g" -e "s#-replace=$pattern=#-replace=$new=#g" "$file" >"$trial/new"
+for file in docs/clients.md docs/zh/clients.md docs/formats.md; do
+	sed -e "s#\"$pattern/#\"$new/#g" -e "s#\`$pattern/#\`$new/#g" -e "s#\(-require\|-replace\)=$pattern/#\1=$new/#g" "$file" >"$trial/new"
 	cat "$trial/new" >"$file"
 done
-cp "$trial/go.mod" go.mod
+for file in go.mod client/go.mod client/gormid/go.mod; do # the path begins a word
+	sed "s#^\(module \|replace \|$(printf '\t')\)$pattern\(/\| \|\$\)#\1$new\2#" "$file" >"$trial/new"
+	cat "$trial/new" >"$file"
+done
 echo "rename: $old is $new now, in $(wc -l <"$trial/files" | tr -d ' ') files; try: go build ./..."

@@ -64,6 +64,8 @@ func TestRerunFailed(t *testing.T) {
 		"one of two":            {late + "--- FAIL: TestB (0s)\nFAIL\nFAIL\tshardid/two\t1.0s\n", "-run ^TestLate$ shardid/one\n-run ^TestB$ shardid/two", "TestB", false},
 		"an ID came twice":      {"    ledger_test.go:9: ID 7 came twice\n" + late, "", "Test", false},
 		"none came twice":       {"    restore_test.go:9: 5000 IDs after the restore, 0 of them twice\n" + late, "-run ^TestLate$ shardid/one", "Test", true},
+		"none of a story":       {"    directed_host_test.go:71: uid: 187000 IDs, 0 times twice\n" + late, "-run ^TestLate$ shardid/one", "Test", true},
+		"some of a story":       {"    directed_host_test.go:71: uid: 187000 IDs, 10 times twice\n" + late, "", "Test", false},
 		"a test's name says so": {"=== RUN   TestLate/each_twice\n    --- FAIL: TestLate/each_twice (1.00s)\n" + late, "-run ^TestLate$ shardid/one", "Test", true},
 		"data race":             {"WARNING: DATA RACE\n" + late, "", "Test", false},
 		"panic":                 {"panic: nil map\n" + late, "", "Test", false},

@@ -13,19 +13,19 @@ as_root() {
 	if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
 
-for package in python3-redis php-cli php-redis redis-tools curl; do
+for package in python3-redis php-cli php-redis php-predis redis-tools prometheus-redis-exporter haproxy curl; do
 	if dpkg -s "$package" >/dev/null 2>&1; then continue; fi
 	echo "test-clients: installs $package"
 	as_root apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 || lacking="$lacking $package"
 done
-for library in ioredis@5.8.2 redis@5.9.0; do
-	if [ -d "$cache/node_modules/${library%@*}" ]; then continue; fi
+for library in ioredis@5.8.2 ioredis4@npm:ioredis@4.28.5 ioredis6@npm:ioredis@6.0.0 redis@5.9.0 redis4@npm:redis@4.7.1 redis6@npm:redis@6.3.1 axios@1.13.2; do
+	if [ -d "$cache/node_modules/${library%%@*}" ]; then continue; fi
 	echo "test-clients: installs $library for Node"
 	npm install --silent --no-fund --no-audit --prefix "$cache" "$library" >/dev/null 2>&1 || lacking="$lacking $library"
 done
 
 status=0
-SHARDID_TEST_CLIENTS=1 NODE_PATH=$cache/node_modules go test -count=1 -v -run '^TestE2E(ClientsPage|GeneratedClients|Examples)$' ./scripts/e2e >"$cache.log" 2>&1 || status=$?
+SHARDID_TEST_CLIENTS=1 NODE_PATH=$cache/node_modules go test -count=1 -v -run '^TestE2E(ClientsPage|ClientTable|HAProxy|GeneratedClients|Examples|JavaScript)$' ./scripts/e2e >"$cache.log" 2>&1 || status=$?
 SHARDID_TEST_CLIENTS=1 go test -count=1 -v -run '^TestRename$' ./scripts >>"$cache.log" 2>&1 || status=$?
 grep -E '^ *--- |^(ok|FAIL)' "$cache.log" || cat "$cache.log"
 if [ "$status" != 0 ]; then cat "$cache.log"; fi

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 
 skipped="$(dirname "$1")/vulncheck-skipped"
 rm -f "$skipped"
-output=$("$1" ./... 2>&1)
+output=$("$1" ./... "$(go list -m)/client/..." 2>&1)
 status=$?
 if [ $status -eq 1 ] && grep -q '^govulncheck: fetching vulnerabilities: ' <<<"$output"; then
   tee "$skipped" <<TEXT

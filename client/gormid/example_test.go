@@ -2,22 +2,18 @@ package gormid_test
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 
 	"shardid/client"
+	"shardid/client/clienttest"
 	"shardid/client/gormid"
 
-	"gorm.io/driver/mysql"
 	"gorm.io/gorm"
+	"gorm.io/gorm/utils/tests"
 )
 
 // Example fills the key of a row. Without the options for a dry run, gorm also inserts it.
 func Example() {
-	// It stands for a running shardid.
-	shardid := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"1001","count":%s,"stride":"1"}]}`, r.FormValue("count"))
-	}))
+	shardid := clienttest.Start() // it stands for a running shardid
 	defer shardid.Close()
 
 	type Order struct {
@@ -30,14 +26,11 @@ func Example() {
 		return
 	}
 	defer c.Close()
-	db, err := gorm.Open(mysql.New(mysql.Config{DSN: "user@tcp(db:3306)/shop", SkipInitializeWithVersion: true}),
-		&gorm.Config{DryRun: true, DisableAutomaticPing: true, SkipDefaultTransaction: true})
+	// tests.DummyDialector stands for the driver of a database.
+	db, err := gorm.Open(tests.DummyDialector{}, &gorm.Config{DryRun: true, SkipDefaultTransaction: true})
 	if err != nil {
 		fmt.Println(err)
 		return
-	}
-	if pool, err := db.DB(); err == nil {
-		defer pool.Close()
 	}
 	if err := db.Use(gormid.New(c)); err != nil {
 		fmt.Println(err)
@@ -46,7 +39,7 @@ func Example() {
 	orders := []Order{{Buyer: "alice"}, {Buyer: "bob"}, {ID: 7, Buyer: "carol"}}
 	err = db.Create(&orders).Error
 	fmt.Println(orders, err)
-	// Output: [{1001 alice} {1002 bob} {7 carol}] <nil>
+	// Output: [{1 alice} {2 bob} {7 carol}] <nil>
 }
 
 // ExampleNew shows the forms of the tag.
@@ -58,12 +51,16 @@ func ExampleNew() {
 	type Event struct {
 		ID string `gorm:"primaryKey;size:32" shardid:"snowflake"` // or uid
 	}
+	type Invoice struct {
+		gorm.Model `shardid:"segment:invoices"` // fills Model.ID
+		Number     string                       `shardid:"number:invoices"` // a business number
+	}
 	c, err := client.New(client.Options{Addrs: []string{"http://127.0.0.1:8080"}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	defer c.Close()
-	fmt.Println(gormid.New(c).Name(), Account{}, Event{})
+	fmt.Println(gormid.New(c).Name(), Account{}, Event{}, Invoice{}.Number)
 	// Output: shardid {0 } {}
 }

@@ -7,10 +7,13 @@
 //
 //	err := db.Use(gormid.New(c)) // c is a *client.Client
 //
-// The tag is segment:<tag>, snowflake, uid, or queue:<appId>:<Field>, where Field is the
-// field of the row that holds the gatePass. The field may be an int64, a uint64 or a
-// string. A batch is filled with one call, associations are filled as they are created,
-// a value that is there already stays, and an error stops the insert.
+// The tag is segment:<tag>, snowflake, uid, queue:<appId>:<Field>, where Field is the
+// field of the row that holds the gatePass, or number:<tag> for business numbers. The field
+// may be a string, or an int, uint, int64 or uint64 of 64 bits, but a business number is a
+// string. On an embedded struct, such as gorm.Model, the tag is for the primary key in it;
+// Plugin.Register says it for a model without a tag. A batch is filled with one call,
+// associations are filled as they are created, a value that is there already stays, and an
+// error stops the insert.
 package gormid
 
 import (
@@ -36,6 +39,7 @@ const TagName = "shardid"
 type Plugin struct {
 	client *client.Client
 	fields sync.Map // []field by *schema.Schema
+	tags   sync.Map // of Register: string by reflect.Type
 }
 
 // field is one that is filled.
@@ -43,11 +47,24 @@ type field struct {
 	*schema.Field
 	source   *client.Source // nil for one of the queue mode
 	queue    *client.Queue
+	number   *client.Number
 	gatePass *schema.Field
 }
 
 // New is a plugin that takes its IDs from c, which the caller closes.
 func New(c *client.Client) *Plugin { return &Plugin{client: c} }
+
+// Register has the primary key of a model filled as if it had the tag: Register(&Order{},
+// "segment:orders"), before the model's first row is created. What is wrong with the tag is
+// the error of the first Create.
+func (p *Plugin) Register(model any, tag string) *Plugin {
+	t := reflect.TypeOf(model)
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	p.tags.Store(t, tag)
+	return p
+}
 
 // Name implements gorm.Plugin.
 func (p *Plugin) Name() string { return "shardid" }
@@ -83,16 +100,45 @@ func (p *Plugin) fieldsOf(s *schema.Schema) ([]field, error) {
 		return fields, nil
 	}
 	var fields []field
-	for _, sf := range s.Fields {
-		tag, tagged := sf.Tag.Lookup(TagName)
-		if !tagged {
-			continue
+	add := func(name string, sf *schema.Field, tag string) (err error) {
+		f := field{}
+		if sf == nil {
+			err = errors.New("there is no single primary key that it could be for")
+		} else {
+			f, err = p.parse(s, sf, tag)
 		}
-		f, err := p.parse(s, sf, tag)
 		if err != nil {
-			return nil, fmt.Errorf("the tag %q of %s: %w", tag, sf.Name, err)
+			return fmt.Errorf("the tag %q of %s: %w", tag, name, err)
 		}
 		fields = append(fields, f)
+		return nil
+	}
+	for _, sf := range s.Fields {
+		if tag, tagged := sf.Tag.Lookup(TagName); tagged {
+			if err := add(sf.Name, sf, tag); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for i := range s.ModelType.NumField() {
+		outer := s.ModelType.Field(i)
+		tag, tagged := outer.Tag.Lookup(TagName)
+		if !tagged || s.FieldsByName[outer.Name] != nil && s.FieldsByName[outer.Name].DBName != "" {
+			continue // it has none, or was a field above
+		}
+		var key *schema.Field
+		if k := s.PrioritizedPrimaryField; k != nil && k.BindNames[0] == outer.Name {
+			key = k
+		}
+		if err := add(outer.Name, key, tag); err != nil {
+			return nil, err
+		}
+	}
+	if tag, registered := p.tags.Load(s.ModelType); registered {
+		text, _ := tag.(string)
+		if err := add(s.Name, s.PrioritizedPrimaryField, text); err != nil {
+			return nil, err
+		}
 	}
 	p.fields.Store(s, fields)
 	return fields, nil
@@ -103,6 +149,11 @@ func (p *Plugin) parse(s *schema.Schema, sf *schema.Field, tag string) (field, e
 	switch kind, rest, _ := strings.Cut(tag, ":"); {
 	case kind == "segment" && rest != "":
 		f.source = p.client.Segment(rest)
+	case kind == "number" && rest != "":
+		f.number = p.client.Number(rest)
+		if sf.IndirectFieldType.Kind() != reflect.String {
+			return f, fmt.Errorf("the field is %v: a business number needs a string", sf.IndirectFieldType)
+		}
 	case tag == "snowflake":
 		f.source = p.client.Snowflake()
 	case tag == "uid":
@@ -116,14 +167,17 @@ func (p *Plugin) parse(s *schema.Schema, sf *schema.Field, tag string) (field, e
 		}
 		f.queue = p.client.Queue(uint8(id))
 	default:
-		return f, fmt.Errorf("write segment:<tag>, snowflake, uid or queue:<appId>:<Field>")
+		return f, fmt.Errorf("write segment:<tag>, snowflake, uid, queue:<appId>:<Field> or number:<tag>")
 	}
-	switch kind := sf.IndirectFieldType.Kind(); kind {
-	case reflect.Int64, reflect.Uint64, reflect.String:
+	switch t := sf.IndirectFieldType; t.Kind() {
+	case reflect.String:
 		return f, nil
-	default:
-		return f, fmt.Errorf("the field is %v: an ID needs an int64, a uint64 or a string", kind)
+	case reflect.Int, reflect.Uint, reflect.Int64, reflect.Uint64:
+		if t.Bits() == 64 {
+			return f, nil
+		}
 	}
+	return f, fmt.Errorf("the field is %v: an ID needs a string, or an int, uint, int64 or uint64 of 64 bits", sf.IndirectFieldType)
 }
 
 // row is what is created: a struct, or a map by the names of columns or fields.
@@ -170,9 +224,9 @@ func (r row) get(ctx context.Context, f *schema.Field) (any, bool) {
 	return nil, false
 }
 
-func (r row) set(ctx context.Context, f *schema.Field, id int64) error {
-	var value any = id
-	if f.IndirectFieldType.Kind() == reflect.String {
+// set sets a field to an ID, an int64, or a business number, a string.
+func (r row) set(ctx context.Context, f *schema.Field, value any) error {
+	if id, ok := value.(int64); ok && f.IndirectFieldType.Kind() == reflect.String {
 		value = strconv.FormatInt(id, 10)
 	}
 	if r.values != nil {
@@ -191,6 +245,18 @@ func (f *field) fill(db *gorm.DB) error {
 	}
 	rows = slices.DeleteFunc(rows, func(r row) bool { _, given := r.get(ctx, f.Field); return given })
 	if len(rows) == 0 {
+		return nil
+	}
+	if f.number != nil {
+		for some := range slices.Chunk(rows, client.MaxNumbers) {
+			texts, err := f.number.Take(ctx, len(some))
+			for i := range texts {
+				err = errors.Join(err, some[i].set(ctx, f.Field, texts[i]))
+			}
+			if err != nil {
+				return err
+			}
+		}
 		return nil
 	}
 	if f.source != nil {

@@ -8,12 +8,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
 	"shardid/service/access"
+	"shardid/service/background"
 	"shardid/service/deadline"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
@@ -23,6 +26,7 @@ import (
 	"shardid/service/resp"
 	"shardid/service/segment"
 	"shardid/service/uid"
+	"shardid/service/unsent"
 )
 
 // App is the running service. New validates, Start runs, Stop tears down what
@@ -54,11 +58,15 @@ type App struct {
 	watch       *settingsWatch
 	connections *connections
 	api         *httpapi.API
+	unsent      *unsent.Budget
 	server      *http.Server
+	spare       *http.Server // for connections beyond the bound
 	resp        *resp.Server // nil without resp.addr
 	pprof       *http.Server
 
 	startedAt time.Time
+	looks     *background.Group // looks at the modes
+	changes   int64             // of the database server, that the queue knows of; of the database's probe
 
 	failed   chan error
 	teardown []step
@@ -76,14 +84,29 @@ type step struct {
 // away. level is that of log.
 func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
 	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 3),
-		connections: newConnections(cfg.Server.MaxConnections, log)}
+		unsent:      unsent.New(unsentBytes),
+		connections: newConnections(cfg.Server.MaxConnections, cfg.Server.MaxConnectionsPerAddress, log),
+		looks:       background.NewGroup("looks")}
+	for _, warning := range cfg.Warnings() {
+		log.Warn(warning)
+	}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.Stop(0))
 	}
 	a.server = newServer(cfg, a.api, log)
+	a.spare = newSpareServer(cfg, a.api.Spare(), a.server)
 	a.wireRESP()
 	if cfg.Server.TLSClientCAFile != "" {
-		a.server.ConnContext = a.certificates.Connection
+		a.spare.ConnContext = a.certificates.Connection
+	}
+	a.server.ConnContext = a.spare.ConnContext
+	if cfg.Server.RequireToken {
+		a.server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+			if trust := a.spare.ConnContext; trust != nil {
+				ctx = trust(ctx, conn)
+			}
+			return meet(ctx, conn)
+		}
 	}
 	return a, nil
 }
@@ -95,6 +118,7 @@ func newServer(cfg Config, h http.Handler, log *slog.Logger) *http.Server {
 		ReadHeaderTimeout: cfg.Server.ReadHeaderTimeout,
 		ReadTimeout:       requestTimeout(cfg),
 		IdleTimeout:       -1, // see limits
+		ConnState:         connState,
 		MaxHeaderBytes:    cfg.Server.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
@@ -104,6 +128,10 @@ func newServer(cfg Config, h http.Handler, log *slog.Logger) *http.Server {
 	}
 	return s
 }
+
+// unsentBytes is what all answers together may hold until their clients read them, in bytes: of
+// batches of 10000 a hundred to three hundred, over HTTP and RESP. docs/operations.md names it.
+const unsentBytes = 16 << 20
 
 // slack is for what should take no time: to read a request, to write an answer.
 const slack = 10 * time.Second
@@ -133,11 +161,12 @@ func limits(cfg Config) deadline.Limits {
 // Start listens and serves. With demo it provisions app 1 in an embedded
 // database without apps.
 func (a *App) Start(ctx context.Context, demo bool) error {
-	listener, err := a.listen(ctx, a.cfg.Server.Addr)
+	listener, err := listen(ctx, "server.addr", a.cfg.Server.Addr)
 	if err != nil {
 		return err
 	}
 	a.onStop("http", a.stopHTTP)
+	a.onStop("looks", func(ctx context.Context) error { return a.looks.Stop(ctx, nil) })
 	if err := a.prepare(ctx, demo); err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -145,6 +174,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 		return errors.Join(err, listener.Close())
 	}
 	a.monitor.Start()
+	a.looks.Start(func() { a.looks.Every(time.Second, a.api.Watch) })
 	a.startAccess()
 	a.watch.Start()
 	a.queue.Start()
@@ -156,7 +186,9 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	}
 	a.url = consoleURL(a.cfg, listener.Addr())
 	a.replicas.Start()
-	go a.run(a.server, a.secure(deadline.Listen(boundListener{listener, a.connections}, limits(a.cfg))))
+	spares := newSpareListener(listener.Addr())
+	go a.run(a.spare, a.secure(spares))
+	go a.run(a.server, a.secure(deadline.Listen(boundListener{listener, a.connections, spares.take}, limits(a.cfg))))
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
 		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.Scheme(), listener.Addr()))
 	return nil
@@ -175,10 +207,14 @@ func (a *App) prepare(ctx context.Context, demo bool) error {
 	return nil
 }
 
-func (a *App) listen(ctx context.Context, addr string) (net.Listener, error) {
+// listen takes the address of a setting.
+func listen(ctx context.Context, setting, addr string) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s: %w: end the other program that listens there, or choose another %[1]s", setting, err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w: choose another server.addr", addr, err)
+		return nil, fmt.Errorf("%s: %w: choose another %[1]s", setting, err)
 	}
 	return listener, nil
 }
@@ -188,16 +224,16 @@ func (a *App) startPprof(ctx context.Context) error {
 	if a.cfg.Server.PprofAddr == "" {
 		return nil
 	}
-	listener, err := a.listen(ctx, a.cfg.Server.PprofAddr)
+	listener, err := listen(ctx, "server.pprof_addr", a.cfg.Server.PprofAddr)
 	if err != nil {
-		return fmt.Errorf("server.pprof_addr: %w", err)
+		return err
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	a.pprof = &http.Server{Handler: mux, ReadHeaderTimeout: a.cfg.Server.ReadHeaderTimeout}
+	a.pprof = &http.Server{Handler: screenPprof(mux, hosts(a.cfg.Server.PprofAddr, a.cfg)), ReadHeaderTimeout: a.cfg.Server.ReadHeaderTimeout}
 	a.onStop("pprof", func(context.Context) error { return a.pprof.Close() })
 	go a.run(a.pprof, listener)
 	if at, ok := listener.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
@@ -208,6 +244,37 @@ func (a *App) startPprof(ctx context.Context) error {
 	return nil
 }
 
+// longestProfile is how long one may take, in seconds: profiling slows the service down.
+const longestProfile = 60
+
+// screenPprof refuses what a page of another site may have sent, by a name that it made to
+// lead here too, and profiles that take too long.
+func screenPprof(next http.Handler, known httpapi.Hosts) http.Handler {
+	known.Allowed = append([]string{"localhost"}, known.Allowed...) // any other name must be there
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		problem, status := known.Refuse(r), http.StatusForbidden
+		if text := r.URL.Query().Get("seconds"); problem == "" && text != "" {
+			if n, err := strconv.ParseFloat(text, 64); err != nil || !(n > 0 && n <= longestProfile) {
+				problem, status = fmt.Sprintf("seconds must be a number above 0 and at most %d", longestProfile), http.StatusBadRequest
+			}
+		}
+		if r.Method != http.MethodGet && r.URL.Path != "/debug/pprof/symbol" { // whose body is not seen above
+			problem, status = "only GET is answered here", http.StatusMethodNotAllowed
+		}
+		if problem != "" {
+			http.Error(w, problem, status)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hosts are the names by which a listener may be asked for.
+func hosts(addr string, cfg Config) httpapi.Hosts {
+	host, _, _ := net.SplitHostPort(addr) // is checked with the configuration
+	return httpapi.Hosts{Loopback: host != "" && httpapi.IsLoopback(host), Allowed: cfg.Server.AllowedHosts}
+}
+
 // wireRESP builds the front end for Redis clients when an address is configured.
 func (a *App) wireRESP() {
 	if a.cfg.RESP.Addr == "" {
@@ -215,6 +282,7 @@ func (a *App) wireRESP() {
 	}
 	o := resp.Options{
 		Issuer: a.issuer, Access: a.access, RequireToken: a.cfg.Server.RequireToken, Log: a.log,
+		TokenTimeout: tokenTimeout, CommandTimeout: a.cfg.Server.ReadHeaderTimeout, Unsent: a.unsent,
 		Version: versionString(), PublicText: a.api.PublicText, Observe: a.api.LogCommand,
 	}
 	if a.cfg.Server.TLSClientCAFile != "" {
@@ -223,26 +291,29 @@ func (a *App) wireRESP() {
 	if a.tracer != nil {
 		o.Trace = a.tracer.Command
 	}
+	if a.segment != nil {
+		o.KnownTag = a.segment.Known
+	}
 	a.resp = resp.New(o)
 }
 
 // startRESP serves Redis clients when an address is configured. TLS or not, a connection
-// that sends nothing, or reads no answer, is closed.
+// that sends nothing, or does not read a piece of its answer, is closed.
 func (a *App) startRESP(ctx context.Context) error {
 	c := a.cfg
 	if a.resp == nil {
 		return nil
 	}
-	listener, err := a.listen(ctx, c.RESP.Addr)
+	listener, err := listen(ctx, "resp.addr", c.RESP.Addr)
 	if err != nil {
-		return fmt.Errorf("resp.addr: %w", err)
+		return err
 	}
 	a.onStop("resp", func(ctx context.Context) error {
 		ctx, cancel := a.drainTime(ctx)
 		defer cancel()
 		return a.resp.Stop(ctx)
 	})
-	bounded := deadline.Listen(boundListener{listener, a.connections}, deadline.Limits{Read: c.Server.IdleTimeout, Write: slack})
+	bounded := deadline.Listen(boundListener{listener, a.connections, nil}, deadline.Limits{Read: c.Server.IdleTimeout, Write: slack})
 	go func() {
 		if err := a.resp.Serve(a.secure(bounded)); !errors.Is(err, resp.ErrServerClosed) {
 			a.failed <- fmt.Errorf("serve RESP: %w", err)
@@ -271,12 +342,12 @@ func (a *App) run(server *http.Server, listener net.Listener) {
 func (a *App) stopHTTP(ctx context.Context) error {
 	ctx, cancel := a.drainTime(ctx)
 	defer cancel()
-	err := a.server.Shutdown(ctx)
+	err := errors.Join(a.server.Shutdown(ctx), a.spare.Shutdown(ctx))
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	a.log.Warn("clients did not end their requests: their connections are closed", "connections", a.connections.open.Load())
-	return a.server.Close()
+	a.log.Warn("clients did not end their requests: their connections are closed", "connections", a.connections.count())
+	return errors.Join(a.server.Close(), a.spare.Close())
 }
 
 // Failed tells when the service cannot go on.

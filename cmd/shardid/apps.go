@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+	"strings"
 
 	"shardid/model"
 	"shardid/service/admin"
@@ -36,6 +37,7 @@ func appFlag(cmd *cobra.Command, app *uint8) {
 		}
 		return nil
 	})
+	complete(cmd, "app", appsOfDatabase)
 }
 
 // given is the flag's value, nil when it was not given.
@@ -52,16 +54,48 @@ func tell(w io.Writer, format string, args ...any) {
 		"(2 minutes by default) for an app, within a minute for a tag\n", args...)
 }
 
-func (c *cli) provision() *cobra.Command {
+// ensure makes something. With ifMissing it gives what there says is in place instead, also
+// when another process has made it meanwhile.
+func ensure[T any](ifMissing bool, there func() (found T, ok bool), add func() (T, error)) (thing T, made bool, err error) {
+	if ifMissing {
+		if found, ok := there(); ok {
+			return found, false, nil
+		}
+	}
+	thing, err = add()
+	if ifMissing && err != nil {
+		if found, ok := there(); ok {
+			return found, false, nil
+		}
+	}
+	return thing, true, err
+}
+
+// provision makes an app, with ifMissing unless it is there whole under its name.
+func (o opened) provision(ctx context.Context, app model.App, ifMissing bool) (found model.AppSummary, made bool, err error) {
+	return ensure(ifMissing, func() (model.AppSummary, bool) {
+		there, err := o.db.App(ctx, app.ID)
+		return there, err == nil && there.Name == app.Name && there.Shards == model.Shards
+	}, func() (model.AppSummary, error) {
+		found, _, err := o.admin.CreateApp(ctx, operator(), app)
+		return found, err
+	})
+}
+
+// provision is the command shardid provision, and shardid apps add.
+func (c *cli) provision(name string) *cobra.Command {
 	var policy string
 	var ifMissing bool
 	var app model.App
 	cmd := &cobra.Command{
-		Use:   "provision --app ID --name NAME",
+		Use:   name + " (--app ID --name NAME | --file FILE)",
 		Short: "Provision the 64 shards of an app, all or none",
-		Example: `  shardid provision --app 1 --name test
+		Example: strings.ReplaceAll(`  shardid provision --app 1 --name test
   shardid provision --app 7 --name orders --step 5000 --max-limit-id 4294967295
-  shardid provision --app 8 --name invoices --scramble`,
+  shardid provision --app 8 --name invoices --scramble
+  shardid provision --file apps.yaml              # such as - {id: 1, name: orders, step: 5000}
+  shardid provision --if-missing --app 1 --name test    # in a script that runs again`,
+			"provision", map[string]string{"provision": "provision", "add": "apps add"}[name]),
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
@@ -73,22 +107,24 @@ func (c *cli) provision() *cobra.Command {
 	choose(cmd, &policy, "limit-policy", string(model.LimitReject), "above the limit: reject, or wrap, which repeats IDs", "reject", "wrap")
 	f.BoolVar(&app.Scramble, "scramble", false, "IDs show neither their order nor how many there are; cannot be changed later")
 	f.BoolVar(&ifMissing, "if-missing", false, "change nothing when the app is there under that name, for scripts that run again")
-	required(cmd, "app", "name")
-	return c.withStores(cmd, nil, func(ctx context.Context, o opened) error {
-		if there, err := o.db.App(ctx, app.ID); ifMissing && err == nil && there.Name == app.Name && there.Shards == model.Shards {
-			return c.print(cmd, httpapi.NewAppItem(there), func(w io.Writer) {
-				fmt.Fprintf(w, "app %d (%s) is there, nothing was changed\n", there.ID, there.Name)
-			})
+	file := c.fileFlag(cmd)
+	return c.withStores(cmd, file.read, func(ctx context.Context, o opened) error {
+		if file.name != "" {
+			return file.run(ctx, o)
 		}
 		app.Limit.Policy = model.LimitPolicy(policy)
-		made, _, err := o.admin.CreateApp(ctx, operator(), app)
+		found, made, err := o.provision(ctx, app, ifMissing)
 		if err != nil {
 			return err
 		}
-		return c.print(cmd, httpapi.NewAppItem(made), func(w io.Writer) {
-			fmt.Fprintf(w, "app %d (%s) has its %d shards", made.ID, made.Name, made.Shards)
-			if made.HighestIndex > 0 { // it was deleted before
-				fmt.Fprintf(w, "; it goes on above what it had handed out before it was deleted, up to index %d", made.HighestIndex)
+		return c.print(cmd, httpapi.NewAppItem(found), func(w io.Writer) {
+			if !made {
+				fmt.Fprintf(w, "app %d (%s) is there, nothing was changed\n", found.ID, found.Name)
+				return
+			}
+			fmt.Fprintf(w, "app %d (%s) has its %d shards", found.ID, found.Name, found.Shards)
+			if found.HighestIndex > 0 { // it was deleted before
+				fmt.Fprintf(w, "; it goes on above what it had handed out before it was deleted, up to index %d", found.HighestIndex)
 			}
 			fmt.Fprintln(w)
 		})
@@ -98,31 +134,37 @@ func (c *cli) provision() *cobra.Command {
 func (c *cli) apps() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apps",
-		Short: "List the provisioned apps",
+		Short: "List the provisioned apps, as apps list does, or administrate them",
 		Example: `  shardid apps
-  shardid apps --json
+  shardid apps list --json
+  shardid apps add --app 7 --name orders
   shardid apps set --app 7 --step 5000
   shardid apps delete --app 7 --confirm orders`,
 		Args: cobra.NoArgs,
 	}
-	cmd.AddCommand(c.appsSet(), c.appsDelete())
+	list := &cobra.Command{Use: "list", Short: "List the provisioned apps", Example: "  shardid apps list\n  shardid apps list --json", Args: cobra.NoArgs}
+	cmd.AddCommand(c.listApps(list), c.provision("add"), c.appsSet(), c.appsDelete())
+	return c.listApps(cmd)
+}
+
+func (c *cli) listApps(cmd *cobra.Command) *cobra.Command {
 	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
 		apps, err := o.db.Apps(ctx)
 		if err != nil {
 			return err
 		}
-		items := make([]httpapi.AppItem, len(apps))
-		for i, a := range apps {
-			items[i] = httpapi.NewAppItem(a)
-		}
-		return c.print(cmd, items, appsTable(apps...))
+		return c.print(cmd, httpapi.Items(apps, httpapi.NewAppItem), appsTable(apps...))
 	})
 }
 
 func appsTable(apps ...model.AppSummary) func(io.Writer) {
 	return table(apps, "no app is provisioned: shardid provision --app 1 --name test",
 		"APP\tNAME\tSHARDS\tSTEP\tHIGHEST INDEX\tMAX LIMIT ID\tPOLICY\tDESCRIPTION", func(a model.AppSummary) []any {
-			return []any{a.ID, a.Name, a.Shards, a.Step, a.HighestIndex, a.Limit.MaxID, a.Limit.Policy, a.Description}
+			limit := strconv.FormatInt(a.Limit.MaxID, 10)
+			if a.MixedLimits { // by another program, or in SQL
+				limit += " (not all shards)"
+			}
+			return []any{a.ID, a.Name, a.Shards, a.Step, a.HighestIndex, limit, a.Limit.Policy, a.Description}
 		})
 }
 
@@ -147,7 +189,7 @@ func (c *cli) appsSet() *cobra.Command {
 	f.Int64Var(&maxLimitID, "max-limit-id", 0, "highest `ID` that may be issued, 0 for none; not below one that may have been")
 	choose(cmd, &policy, "limit-policy", "", "above the limit: reject, or wrap, which repeats IDs and needs --confirm", "reject", "wrap")
 	f.Int64Var(&minIndex, "min-index", 0, "raise max_id of every shard to this `index`")
-	f.Int64Var(&maxRate, "max-rate", 0, "most `indices` a second of each shard, 0 for queue.max_list_rate; a higher one counts a minute later")
+	f.Int64Var(&maxRate, "max-rate", 0, "most `indices` a second of each shard, at most queue.max_list_rate, 0 for that one")
 	f.StringVar(&confirm, "confirm", "", "`name` of the app")
 	required(cmd, "app")
 	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {

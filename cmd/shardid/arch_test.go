@@ -24,6 +24,8 @@ func rules() []rule {
 	return []rule{
 		{imported: "shardid/repository", never: []string{"service", "model", "client"}},
 		{imported: "shardid/service", never: []string{"repository", "model", "client"}},
+		{imported: "shardid/model", never: []string{"client"}},
+		{imported: "shardid/client", only: []string{"client", "model", "scripts", "docs/examples"}},
 		{imported: "shardid/cmd", only: []string{"cmd"}},
 		{imported: "shardid/scripts", only: []string{"scripts", "repository/listtest", "repository/workertest"}},
 		{imported: "github.com/gin-gonic/gin", only: []string{"service/httpapi", "scripts/bench"}},
@@ -104,6 +106,9 @@ func TestArchitectureRules(t *testing.T) {
 		{"cmd/shardid", "github.com/redis/go-redis/v9", true},
 		{"cmd/shardid", "github.com/gin-gonic/gin", false},
 		{"model", "shardid/service/queue", false},
+		{"client", "shardid/model", false},
+		{"model", "shardid/client/idtext", true},
+		{"service/queue", "shardid/client/idtext", false},
 	} {
 		got := true
 		for _, r := range rules() {

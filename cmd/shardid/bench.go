@@ -39,7 +39,7 @@ func (c *cli) bench() *cobra.Command {
   shardid bench --url http://127.0.0.1:9090 --raw /ping`,
 		Args: cobra.NoArgs,
 	}
-	ask.register(cmd, opts.Timeout)
+	ask.asClient(cmd, opts.Timeout)
 	choose(cmd, &proto, "proto", "", "http, or resp for INCR, and LPOP with --count (default that of --url, else http)", "http", "resp")
 	choose(cmd, &opts.Mode, "mode", opts.Mode, "queue, segment, snowflake or uid", modes()...)
 	f := cmd.Flags()
@@ -47,6 +47,8 @@ func (c *cli) bench() *cobra.Command {
 	f.IntVar(&opts.Apps, "apps", 1, "how many `apps` from --app on take turns in the queue mode")
 	f.IntVar(&opts.Passes, "passes", opts.Passes, "how many `values` of gatePass take turns in the queue mode")
 	f.StringVar(&opts.Tag, "tag", opts.Tag, "`key` of the segment mode")
+	complete(cmd, "app", ask.apps)
+	complete(cmd, "tag", ask.tags)
 	f.IntVar(&opts.Count, "count", 0, "ask for batches of so many `IDs`, 1…10000 (default single ones)")
 	f.IntVar(&opts.Pipeline, "pipeline", 1, "how many `commands` are sent together over RESP, 1…1000")
 	f.StringVar(&opts.Raw, "raw", "", "fetch this `path` of any server instead, and read no IDs")

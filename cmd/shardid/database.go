@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"shardid/model"
-	"shardid/repository/sqlstore"
 
 	"github.com/spf13/cobra"
 )
@@ -52,58 +55,92 @@ func (c *cli) migrate() *cobra.Command {
 
 // confirmation is what an operator says when the stores cannot know it any more.
 type confirmation struct {
-	app                   uint8
-	name, tag, deployment string
-	uid, registry         bool
+	app                            uint8
+	name, tag, deployment, present string
+	uid, registry                  bool
 }
 
 // on gives what is confirmed, for people, and what does that.
-func (c confirmation) on(db *sqlstore.Store) (target string, run func(context.Context) (waited int64, err error)) {
+func (c confirmation) on(o opened) (target string, run func(context.Context) (waited int64, err error)) {
 	switch {
 	case c.tag != "":
-		return "tag " + c.tag, func(ctx context.Context) (int64, error) { return db.ConfirmTag(ctx, c.tag) }
+		return "tag " + c.tag, func(ctx context.Context) (int64, error) { return o.db.ConfirmTag(ctx, c.tag) }
 	case c.uid:
-		return "starts of the UID mode", db.ConfirmNodes
+		return "starts of the UID mode", o.db.ConfirmNodes
 	case c.registry:
-		return "registry of worker IDs", db.ForgetWorkerClaims
+		return "registry of worker IDs", o.db.ForgetWorkerClaims
 	case c.deployment != "":
-		return "deployment " + c.deployment, func(ctx context.Context) (int64, error) { return db.Adopt(ctx, c.deployment) }
+		return "deployment " + c.deployment, func(ctx context.Context) (int64, error) { return o.adopt(ctx, c.deployment, c.present) }
 	}
 	return fmt.Sprintf("app %d", c.app), func(ctx context.Context) (int64, error) {
-		return db.ConfirmApp(ctx, c.app, c.name)
+		return o.db.ConfirmApp(ctx, c.app, c.name)
 	}
+}
+
+// adopt makes the database that of a deployment of which Redis still has something.
+func (o opened) adopt(ctx context.Context, deployment, present string) (databases int64, err error) {
+	var owners map[string]int
+	if o.redis != nil {
+		if owners, err = o.redis.Owners(ctx, deployment, o.cfg.Snowflake.Name); err != nil {
+			return 0, err
+		}
+	}
+	if owners[deployment] > 0 {
+		return o.db.Adopt(ctx, deployment, present)
+	}
+	own, err := o.db.Deployment(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var found []string
+	for _, id := range slices.Sorted(maps.Keys(owners)) {
+		of := map[bool]string{true: " (this database)"}[id == own]
+		found = append(found, fmt.Sprintf("%d keys of %s%s", owners[id], id, of))
+	}
+	return 0, fmt.Errorf("%w: nothing in Redis belongs to deployment %q: it has %s: give the ID of one that is gone, and the redis settings of the replicas",
+		model.ErrInvalidArgument, deployment, cmp.Or(strings.Join(found, ", "), "no keys of any"))
 }
 
 // confirm changes nothing where nothing waits for it.
 func (c *cli) confirm() *cobra.Command {
 	var what confirmation
 	cmd := &cobra.Command{
-		Use:   "confirm (--app ID --name NAME | --tag TAG | --uid | --registry | --deployment ID)",
+		Use:   "confirm (--app ID --name NAME | --tag TAG | --uid | --registry | --deployment ID --confirm ID)",
 		Short: "Say that a database which went back in time is right now",
 		Long: `After a database was restored, or failed over to a copy that lags, shardid leaves
 out whatever the copy may lack. Where that would burn much of a small ID space it
 waits for an operator instead, and its error names the command. Before you run it,
-raise max_id above the highest ID in use: apps set --min-index, tags set --max-id.`,
+raise max_id above the highest ID in use: apps set --min-index, tags set --max-id.
+
+With --deployment, the database takes the place of one that is gone, and its own
+replicas refuse what they kept in Redis so far. Both IDs are needed: that of the lost
+database, of which Redis must have something, and that of this one. The replicas' error
+names both.`,
 		Example: `  shardid apps set --app 7 --min-index 120000   # above the highest index in use
   shardid confirm --app 7 --name orders
   shardid confirm --tag orders
   shardid confirm --uid                          # WORKER_NODE has every instance that runs
   shardid confirm --registry                     # no instance of the old registry of worker IDs runs
-  shardid confirm --deployment 3f0c2b9e          # this database takes that one's place`,
+  shardid confirm --deployment 3f0c2b9e --confirm 9a1d0c44   # this database, 9a1d0c44, takes the place of 3f0c2b9e`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
 	appFlag(cmd, &what.app)
 	f.StringVar(&what.name, "name", "", "the app's `name`")
 	f.StringVar(&what.tag, "tag", "", "segment `tag`")
+	complete(cmd, "tag", tagsOfDatabase)
 	f.BoolVar(&what.uid, "uid", false, "the starts of the UID mode")
 	f.BoolVar(&what.registry, "registry", false, "another registry of worker IDs, or snowflake.name")
 	f.StringVar(&what.deployment, "deployment", "", "`ID` of the deployment whose database is gone")
+	f.StringVar(&what.present, "confirm", "", "`ID` of the deployment that the database is now, with --deployment")
 	cmd.MarkFlagsRequiredTogether("app", "name")
+	for _, other := range []string{"app", "tag", "uid", "registry"} {
+		cmd.MarkFlagsMutuallyExclusive("confirm", other)
+	}
 	cmd.MarkFlagsOneRequired("app", "tag", "uid", "registry", "deployment")
 	cmd.MarkFlagsMutuallyExclusive("app", "tag", "uid", "registry", "deployment")
 	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
-		target, run := what.on(o.db)
+		target, run := what.on(o)
 		waited, err := o.admin.Confirm(ctx, operator(), target, run)
 		if err != nil {
 			return err
@@ -118,95 +155,10 @@ raise max_id above the highest ID in use: apps set --min-index, tags set --max-i
 	})
 }
 
-func (c *cli) workers() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "workers",
-		Short: "List the snowflake worker IDs of the database's registry (snowflake.worker.mode: mysql)",
-		Example: `  shardid workers
-  shardid workers --json
-  shardid workers free --id 5 --confirm 10.0.0.7:8080`,
-		Args: cobra.NoArgs,
-	}
-	cmd.AddCommand(c.workersFree())
-	return c.withStores(cmd, needRegistry, func(ctx context.Context, o opened) error {
-		entries, err := o.workers.List(ctx)
-		if err != nil {
-			return err
-		}
-		objects := make([]workerObject, len(entries))
-		for i, e := range entries {
-			objects[i] = newWorkerObject(e)
-		}
-		return c.print(cmd, objects, table(objects, "no address has had a worker ID yet",
-			"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tBY", func(o workerObject) []any {
-				by := map[bool]string{true: "another program", false: "shardid"}[o.Foreign]
-				return []any{o.WorkerID, o.Address, o.State, instant(o.ReportedAt), instant(o.ReservedUntil),
-					instant(o.KeptUntil), by}
-			}))
-	})
-}
-
-// needRegistry is needData for a command on worker IDs, which must be in the database.
-func needRegistry(ctx context.Context, cfg Config) error {
-	if mode := cfg.Snowflake.Worker.Mode; mode != workerMySQL {
-		return fmt.Errorf("%w: snowflake.worker.mode is %s, whose worker IDs are not in the database: this command is for mode %s",
-			model.ErrInvalidArgument, mode, workerMySQL)
-	}
-	return needData(ctx, cfg)
-}
-
-func (c *cli) workersFree() *cobra.Command {
-	var id int
-	var address string
-	cmd := &cobra.Command{
-		Use:   "free --id N --confirm IP:PORT",
-		Short: "Take a worker ID from an address that will not come back, once its bounds have passed",
-		Example: `  shardid workers                                   # expired ones can be freed
-  shardid workers free --id 5 --confirm 10.0.0.7:8080`,
-		Args: cobra.NoArgs,
-	}
-	cmd.Flags().IntVar(&id, "id", -1, "worker `ID`, 0…1023")
-	cmd.Flags().StringVar(&address, "confirm", "", "`address` that has it")
-	required(cmd, "id", "confirm")
-	return c.withStores(cmd, needRegistry, func(ctx context.Context, o opened) error {
-		was, err := o.admin.FreeWorker(ctx, operator(), id, address)
-		if err != nil {
-			return err
-		}
-		return c.print(cmd, newWorkerObject(was), func(w io.Writer) {
-			fmt.Fprintf(w, "worker ID %d is free: the next new address gets it\n", was.WorkerID)
-		})
-	})
-}
-
 // instant is a time for people.
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return "-"
 	}
 	return t.UTC().Format(time.RFC3339)
-}
-
-// workerObject is a worker ID in JSON; times are left out that never were.
-type workerObject struct {
-	WorkerID      int               `json:"workerId"`
-	Address       string            `json:"address"`
-	State         model.WorkerState `json:"state"`
-	Foreign       bool              `json:"foreign"`
-	ReportedAt    time.Time         `json:"reportedAt,omitzero"`
-	ReservedUntil time.Time         `json:"reservedUntil,omitzero"`
-	KeptUntil     time.Time         `json:"keptUntil,omitzero"`
-}
-
-func newWorkerObject(e model.WorkerEntry) workerObject {
-	at := func(ms int64) time.Time {
-		if ms == 0 {
-			return time.Time{}
-		}
-		return time.UnixMilli(ms).UTC()
-	}
-	return workerObject{
-		WorkerID: e.WorkerID, Address: e.Address, State: e.State, Foreign: e.Foreign,
-		ReportedAt: at(e.Reported), ReservedUntil: at(e.Reserved), KeptUntil: at(e.Expires),
-	}
 }

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
 	"shardid/model"
+	"shardid/repository/sqlstore"
 
 	"github.com/spf13/cobra"
 )
@@ -21,27 +23,32 @@ func (c *cli) decode() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "decode [--kind queue|snowflake|uid] [--format FORMAT] [ID]...",
 		Short: "Take IDs apart, those of the command line or of standard input",
+		Long: `Take IDs apart, those of the command line or of standard input.
+
+Without --kind, the kind is the one that fits an ID best: of a UID or a snowflake the
+time must be past, by the epochs and widths of this configuration. Other kinds that fit
+as well are named below.`,
 		Example: `  shardid decode 16385
+  shardid decode 1169786042799259000                             # finds that it is a snowflake
   shardid decode --kind snowflake 1169786042799259000 1169786042799259001
   shardid decode --format base62 4GH
   shardid decode --json < ids.txt
   shardid decode --scrambled 7193078914403336193
   shardid decode --kind uid --uid.epoch 2016-05-20T00:00:00+08:00 3200169789968523265`,
 	}
-	choose(cmd, &kind, "kind", model.KindQueue, "queue, snowflake or uid", model.KindQueue, model.KindSnowflake, model.KindUID)
+	choose(cmd, &kind, "kind", "", "queue, snowflake or uid (default the one that fits best)", model.KindQueue, model.KindSnowflake, model.KindUID)
 	cmd.Flags().BoolVar(&scrambled, "scrambled", false, "read the secret of scrambled apps from the database: their index is shown, not its image")
 	cmd.Flags().StringVar(&format, "format", "", "dec, hex, base36, base62 or crockford; empty: what only one of them writes, "+
 		"digits are decimal")
+	offer(cmd, "format", "dec", "hex", "base36", "base62", "crockford")
 	return c.command(cmd, func(cmd *cobra.Command, args []string, cfg Config) error {
 		args, err := givenOrRead(args, cmd.InOrStdin())
 		if err != nil {
 			return err
 		}
-		ids := make([]int64, len(args))
-		for i, word := range args {
-			if ids[i], err = model.ParseID(word, format); err != nil {
-				return err
-			}
+		ids, err := parseIDs(args, format)
+		if err != nil {
+			return err
 		}
 		decoder := decoder(cfg)
 		if scrambled {
@@ -52,30 +59,58 @@ func (c *cli) decode() *cobra.Command {
 			decoder.Scramble = func(app uint8) string { return secrets[app] }
 		}
 		for i, id := range ids {
-			parts, err := decoder.Decode(kind, id)
+			of, found := cmp.Or(kind, model.KindQueue), fits(decoder, id, time.Now())
+			if kind == "" && !scrambled && len(found) > 0 {
+				of = found[0].kind
+			}
+			parts, err := decoder.Decode(of, id)
 			if err != nil {
 				return err
 			}
-			object := map[string]any{"id": id, "idStr": strconv.FormatInt(id, 10), "kind": kind}
+			object := map[string]any{"id": id, "idStr": strconv.FormatInt(id, 10), "kind": of}
 			for _, p := range parts {
 				object[p.Name] = p.Value
 			}
-			if err := c.print(cmd, object, func(w io.Writer) {
+			err = c.print(cmd, object, func(w io.Writer) {
 				if digits := strconv.FormatInt(id, 10); len(ids) > 1 || args[i] != digits {
 					fmt.Fprintf(w, "%sid\t%s\n", map[bool]string{true: "\n"}[i > 0], digits)
 				}
-				for _, p := range parts {
-					fmt.Fprintf(w, "%s\t%v\n", p.Name, p.Value)
-				}
-				for _, hint := range otherKinds(decoder, kind, id, time.Now()) {
-					fmt.Fprintln(w, hint)
-				}
-			}); err != nil {
+				printParts(w, parts, of, kind == "", found)
+			})
+			if err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+}
+
+func parseIDs(words []string, format string) (ids []int64, err error) {
+	ids = make([]int64, len(words))
+	for i, word := range words {
+		if ids[i], err = model.ParseID(word, format); err != nil {
+			return nil, err
+		}
+		if ids[i] < 0 {
+			return nil, fmt.Errorf("%w: %d is not an ID: IDs are positive", model.ErrInvalidArgument, ids[i])
+		}
+	}
+	return ids, nil
+}
+
+// printParts writes an ID of a kind, which is said where it was chosen among those found.
+func printParts(w io.Writer, parts []model.Part, of string, chosen bool, found []fit) {
+	for _, p := range parts {
+		fmt.Fprintf(w, "%s\t%v\n", p.Name, p.Value)
+	}
+	if chosen {
+		fmt.Fprintf(w, "kind\t%s\n", of)
+	}
+	for _, other := range found {
+		if other.kind != of {
+			fmt.Fprintf(w, "with --kind %s: %s\n", other.kind, other.hint)
+		}
+	}
 }
 
 // givenOrRead are the words of the command line or, without any, of standard input.
@@ -97,38 +132,50 @@ func givenOrRead(args []string, stdin io.Reader) ([]string, error) {
 
 // readSecrets asks the database for those of scrambled apps.
 func readSecrets(ctx context.Context, cfg Config) (secrets map[uint8]string, err error) {
-	if err := needData(ctx, cfg); err != nil {
-		return nil, err
-	}
-	db, err := openDatabase(ctx, cfg, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = cmp.Or(err, db.Close()) }()
-	return db.Scrambled(ctx)
+	err = reading(ctx, cfg, func(db *sqlstore.Store) error {
+		secrets, err = db.Scrambled(ctx)
+		return err
+	})
+	return secrets, err
 }
 
-// otherKinds are hints at kinds of which the ID may be as well: a time that has been, and
-// not within the first day of the epoch, or an index that a list may have reached.
-func otherKinds(d model.Decoder, kind string, id int64, now time.Time) (hints []string) {
-	if q, err := model.DecodeQueueID(id); kind != model.KindQueue && err == nil && q.Index < 1<<40 {
-		hints = append(hints, fmt.Sprintf("with --kind queue: index %d of shard %d, app %d", q.Index, q.Shard, q.App))
-	}
-	for other, epoch := range map[string]time.Time{
-		model.KindSnowflake: time.UnixMilli(d.Snowflake.EpochMs), model.KindUID: d.UID.Epoch,
+// fit is a kind that an ID may be of, and what it is then.
+type fit struct{ kind, hint string }
+
+// fits are the kinds that fit an ID, the best one first: a time that has been, the latest
+// first, and not within the first day of the epoch; of a UID also a worker ID that is small,
+// as it counts starts; then an index that a list may have reached.
+func fits(d model.Decoder, id int64, now time.Time) (all []fit) {
+	const (
+		mostStarts = 1 << 16 // of all snowflakes, one in 64 has less there
+		mostIndex  = 1 << 40
+	)
+	var latest time.Time
+	for _, c := range []struct {
+		kind  string
+		epoch time.Time
+		most  int64
+	}{
+		{model.KindUID, d.UID.Epoch, mostStarts},
+		{model.KindSnowflake, time.UnixMilli(d.Snowflake.EpochMs), model.SnowflakeWorkers},
 	} {
-		parts, err := d.Decode(other, id)
-		if other == kind || err != nil {
-			continue
-		}
 		fields := map[string]any{}
+		parts, err := d.Decode(c.kind, id)
 		for _, p := range parts {
 			fields[p.Name] = p.Value
 		}
-		at, err := time.Parse(time.RFC3339, fmt.Sprint(fields["time"]))
-		if err == nil && at.After(epoch.Add(24*time.Hour)) && at.Before(now.Add(time.Hour)) {
-			hints = append(hints, fmt.Sprintf("with --kind %s: %s, worker %v", other, fields["time"], fields["workerId"]))
+		at, unread := time.Parse(time.RFC3339, fmt.Sprint(fields["time"]))
+		worker, _ := fields["workerId"].(int64)
+		if err != nil || unread != nil || at.Before(c.epoch.Add(24*time.Hour)) || at.After(now.Add(time.Hour)) || worker >= c.most {
+			continue
+		}
+		if all = append(all, fit{c.kind, fmt.Sprintf("%s, worker %d", fields["time"], worker)}); at.After(latest) {
+			slices.Reverse(all) // there are two at most
+			latest = at
 		}
 	}
-	return hints
+	if q, err := model.DecodeQueueID(id); err == nil && q.Index < mostIndex {
+		all = append(all, fit{model.KindQueue, fmt.Sprintf("index %d of shard %d, app %d", q.Index, q.Shard, q.App)})
+	}
+	return all
 }

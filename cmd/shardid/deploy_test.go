@@ -18,28 +18,12 @@ import (
 
 const deployDir = "../../deploy/"
 
-// section reads a part of a YAML file, such as $.spec.
-func section[T any](t *testing.T, file, path string) (v T) {
-	t.Helper()
-	raw, err := os.ReadFile(deployDir + file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := yaml.PathString(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Read(strings.NewReader(string(raw)), &v); err != nil {
-		t.Fatalf("%s: %s: %v", file, path, err)
-	}
-	return v
-}
-
 // environment is an environ of what a file gives, filled in: with a value for each of
-// the variables it uses and for each config.Placeholder.
+// the variables that it needs and for each config.Placeholder.
 func environment(vars map[string]string) (environ []string) {
 	used := regexp.MustCompile(`\$\{\w+[^}]*\}`)
 	for name, value := range vars {
+		value = regexp.MustCompile(`\$\{\w+:-\}`).ReplaceAllString(value, "")
 		value = strings.NewReplacer("$(POD_IP)", "10.1.2.3", config.Placeholder, filledIn).Replace(used.ReplaceAllString(value, filledIn))
 		environ = append(environ, name+"="+value)
 	}
@@ -64,15 +48,51 @@ func composeEnv(t *testing.T) map[string]string {
 	return file.Services["shardid-1"].Environment
 }
 
-// kubernetesEnv is what the StatefulSet and the Secret give a container.
-func kubernetesEnv(t *testing.T) map[string]string {
+// chartSettings is what the chart gives a container: its file, and its variables with those of the Secret that
+// the chart's page makes.
+func chartSettings(t *testing.T) (file string, vars map[string]string) {
 	t.Helper()
-	vars := section[map[string]string](t, "kubernetes/secret.example.yaml", "$.stringData")
-	type variable struct{ Name, Value string }
-	for _, v := range section[[]variable](t, "kubernetes/statefulset.yaml", "$.spec.template.spec.containers[0].env") {
-		vars[v.Name] = v.Value
+	vars = map[string]string{}
+	page, err := os.ReadFile(deployDir + "helm/shardid/README.md")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return vars
+	for _, m := range regexp.MustCompile(`--from-literal=(SHARDID_\w+)='?([^' \n]+)`).FindAllStringSubmatch(string(page), -1) {
+		vars[m[1]] = strings.NewReplacer("PASSWORD", filledIn, `"$(openssl`, filledIn).Replace(m[2])
+	}
+	raw, err := os.ReadFile("../../scripts/deploytest/testdata/kubernetes.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type variable struct{ Name, Value string }
+	for _, doc := range strings.Split(string(raw), "\n---\n") {
+		var o struct {
+			Kind string
+			Data map[string]string
+			Spec struct {
+				Template struct {
+					Spec struct{ Containers []struct{ Env []variable } }
+				}
+			}
+		}
+		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+			t.Fatal(err)
+		}
+		switch o.Kind {
+		case "ConfigMap":
+			file = filepath.Join(t.TempDir(), "config.yaml")
+			if err := os.WriteFile(file, []byte(o.Data["config.yaml"]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		case "StatefulSet":
+			for _, v := range o.Spec.Template.Spec.Containers[0].Env {
+				if strings.HasPrefix(v.Name, "SHARDID_") {
+					vars[v.Name] = v.Value
+				}
+			}
+		}
+	}
+	return file, vars
 }
 
 // systemdEnv is what the unit and its file give the service.
@@ -91,6 +111,25 @@ func systemdEnv(t *testing.T) map[string]string {
 	return vars
 }
 
+// packageSettings is a file with what the README of deploy/ has an operator set after the
+// package is installed.
+func packageSettings(t *testing.T) (file string) {
+	t.Helper()
+	raw, err := os.ReadFile(deployDir + "README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, page, _ := strings.Cut(string(raw), "\n## Packages\n")
+	page, _, _ = strings.Cut(page, "\n## ")
+	_, block, _ := strings.Cut(page, "\n```yaml\n")
+	block, _, _ = strings.Cut(block, "\n```\n")
+	file = filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // load reads a configuration as shardid does.
 func load(t *testing.T, file string, environ []string) (*config.Loaded, error) {
 	t.Helper()
@@ -104,6 +143,7 @@ func load(t *testing.T, file string, environ []string) (*config.Loaded, error) {
 
 // TestDeployConfigs: what deploy/ gives shardid, shardid takes.
 func TestDeployConfigs(t *testing.T) {
+	chart, vars := chartSettings(t)
 	for name, c := range map[string]struct {
 		file string
 		vars map[string]string
@@ -111,19 +151,24 @@ func TestDeployConfigs(t *testing.T) {
 	}{
 		"docker":     {"docker/config.yaml", nil, "sqlite embedded :8080  /data"},
 		"compose":    {"docker/config.yaml", composeEnv(t), "mysql single :8080  /data"},
-		"kubernetes": {"kubernetes/settings/config.yaml", kubernetesEnv(t), "mysql single :8080 10.1.2.3:8080 /data"},
+		"kubernetes": {chart, vars, "mysql single :8080 10.1.2.3:8080 /data"},
 		"systemd":    {"../config.yaml", systemdEnv(t), "sqlite embedded 127.0.0.1:8080  /var/lib/shardid"},
+		"packages":   {packageSettings(t), systemdEnv(t), "mysql single :8080  /var/lib/shardid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "systemd" {
 				delete(c.vars, "SHARDID_DATABASE_DSN") // for the driver that the operator writes
 			}
-			cfg, err := load(t, deployDir+c.file, environment(c.vars))
+			file := c.file
+			if !filepath.IsAbs(file) {
+				file = deployDir + file
+			}
+			cfg, err := load(t, file, environment(c.vars))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for key, value := range c.vars {
-				if _, err := load(t, deployDir+c.file, append(environment(c.vars), key+"="+value)); strings.Contains(value, config.Placeholder) && err == nil {
+				if _, err := load(t, file, append(environment(c.vars), key+"="+value)); strings.Contains(value, config.Placeholder) && err == nil {
 					t.Errorf("%s is taken as the example has it", key)
 				}
 			}
@@ -142,13 +187,13 @@ func TestDeploySecrets(t *testing.T) {
 	for _, k := range config.Defaults().Keys {
 		secret[k.Env()] = k.Secret
 	}
-	for name := range section[map[string]string](t, "kubernetes/secret.example.yaml", "$.stringData") {
-		if !secret[name] {
+	file, vars := chartSettings(t)
+	for name := range vars {
+		if !secret[name] && name != "SHARDID_SNOWFLAKE_ADVERTISE" {
 			t.Errorf("%s is no secret", name)
 		}
 	}
-	file := deployDir + "kubernetes/settings/config.yaml"
-	cfg, err := load(t, file, environment(kubernetesEnv(t)))
+	cfg, err := load(t, file, environment(vars))
 	if err != nil {
 		t.Fatal(err)
 	}

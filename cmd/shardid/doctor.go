@@ -113,7 +113,8 @@ func askDeployment(ctx context.Context, cfg Config, store *redisstore.Store) mod
 		return model.Unread(f, oneLine(err))
 	}
 	defer func() { _ = db.Close() }() // it was only read
-	err = tellDeployment(ctx, db, store)
+	own, err := db.Deployment(ctx)
+	store.SetDeployment(own)
 	var keys []model.ListKey
 	if err == nil {
 		var lists []model.ListConfig
@@ -135,7 +136,7 @@ func askDeployment(ctx context.Context, cfg Config, store *redisstore.Store) mod
 	}
 	return model.Judged(f, foreign == 0, model.LevelUnsafe,
 		"these lists are refused: give each deployment a Redis database of its own, or, if this database takes the "+
-			"place of that one, run `shardid confirm --deployment "+other+"`")
+			"place of that one, run `shardid confirm --deployment "+other+" --confirm "+own+"`")
 }
 
 // embeddedLists: they cannot be set up wrongly.
@@ -181,12 +182,17 @@ func examine(ctx context.Context, stores []inspection) ([]model.Finding, error) 
 	return all, nil
 }
 
-// askAgain is the pause before a store that was away is asked again.
-const askAgain = 2 * time.Second
+// askAgain is the pause before a store that was away is asked again, and lookAgain that
+// before one that has answered is: a setting may have been mended, or another server have
+// taken over.
+const (
+	askAgain  = 2 * time.Second
+	lookAgain = time.Minute
+)
 
-// settingsWatch asks each store for its settings until it has answered once, and
-// logs every finding that endangers IDs once. It keeps quiet about stores that
-// are away: the health monitor tells of them.
+// settingsWatch asks each store for its settings again and again, and logs every finding
+// that endangers IDs once. It keeps quiet about stores that are away: the health monitor
+// tells of them.
 type settingsWatch struct {
 	log    *slog.Logger
 	stores []inspection
@@ -238,12 +244,13 @@ func (w *settingsWatch) run(s inspection) {
 					"value", f.Value, "want", f.Want, "why", f.Why)
 			}
 		}
-		if err == nil {
-			return
+		pause := lookAgain
+		if err != nil {
+			pause = askAgain
+			w.log.Debug("the settings of a store cannot be read yet", "store", s.store, "error", err)
 		}
-		w.log.Debug("the settings of a store cannot be read yet", "store", s.store, "error", err)
 		select {
-		case <-time.After(askAgain):
+		case <-time.After(pause):
 		case <-w.ctx.Done():
 		}
 	}

@@ -46,6 +46,29 @@ func TestSettingsWatch(t *testing.T) {
 	})
 }
 
+// TestSettingsWatchSeesAMendedSetting: its alarm ends without a restart.
+func TestSettingsWatchSeesAMendedSetting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		w := newSettingsWatch(slog.New(slog.DiscardHandler), inspection{"redis", func(context.Context) ([]model.Finding, error) {
+			if time.Since(begun) > time.Second {
+				return []model.Finding{{Setting: "policy", Level: model.LevelOK}}, nil
+			}
+			return []model.Finding{{Setting: "policy", Level: model.LevelUnsafe}}, nil
+		}})
+		w.Start()
+		synctest.Wait()
+		if got := w.Findings(); len(got) != 1 || got[0].Level != model.LevelUnsafe {
+			t.Errorf("findings: %+v", got)
+		}
+		time.Sleep(lookAgain + time.Second)
+		w.Stop()
+		if got := w.Findings(); len(got) != 1 || got[0].Level != model.LevelOK {
+			t.Errorf("a minute later: %+v", got)
+		}
+	})
+}
+
 // TestSettingsWatchStops: while a store is asked, for whose end it waits, while
 // one is away, and before the start.
 func TestSettingsWatchStops(t *testing.T) {

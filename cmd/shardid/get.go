@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,6 +15,8 @@ import (
 
 	"shardid/model"
 	"shardid/service/httpapi"
+	"shardid/service/monitor"
+	"shardid/service/segment"
 
 	"github.com/spf13/cobra"
 )
@@ -23,19 +24,10 @@ import (
 // maxAnswer is more than any answer of a server, in bytes.
 const maxAnswer = 16 << 20
 
-// asking says which server a command asks, and as whom.
-type asking struct {
-	healthFlags
-	tokenFile string
-}
-
-func (a *asking) register(cmd *cobra.Command, timeout time.Duration) {
-	f := cmd.Flags()
-	f.StringVar(&a.url, "url", "", "`URL` of the server (default that of the configured server.addr)")
-	f.DurationVar(&a.timeout, "timeout", timeout, "`time` an answer may take")
-	f.StringVar(&a.tokenFile, "token-file", "", "`FILE` with a bearer token to send")
-	f.StringVar(&a.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
-	f.BoolVar(&a.insecure, "insecure", false, "accept any certificate with https")
+// asClient registers what commands need that ask as a client does.
+func (a *asking) asClient(cmd *cobra.Command, timeout time.Duration) {
+	a.register(cmd, timeout, "`URL` of the server (default that of the configured server.addr)")
+	cmd.Flags().StringVar(&a.tokenFile, "token-file", "", "`FILE` with a bearer token to send")
 }
 
 // token reads the token file; "" without one.
@@ -52,42 +44,27 @@ func (a asking) token() (string, error) {
 
 // fetch gives the answer to a GET of path. An answer that is an error is one, in the
 // server's own words.
-func (a asking) fetch(ctx context.Context, cfg Config, path string) (body []byte, err error) {
+func (a asking) fetch(ctx context.Context, cfg Config, path string) ([]byte, error) {
 	a.url = strings.TrimRight(a.url, "/") + path
-	target, client, err := a.resolve(cfg)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
-	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", target, err)
-	}
-	req.Header.Set("Accept", "application/json")
 	token, err := a.token()
 	if err != nil {
 		return nil, err
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("ask the server: %w: start it, or correct --url or server.addr", err)
-	}
-	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	if body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", target, err)
-	}
-	if resp.StatusCode == http.StatusOK {
-		return body, nil
+	target, status, body, err := a.get(ctx, cfg, token, "ask the server: %w: start it, or correct --url or server.addr")
+	if err != nil || status == http.StatusOK {
+		return body, err
 	}
 	var said struct{ Message string }
 	if json.Unmarshal(body, &said) != nil || said.Message == "" {
 		said.Message = "not as shardid does: check the URL"
 	}
-	return nil, fmt.Errorf("%s answers %d: %s", target, resp.StatusCode, said.Message)
+	switch {
+	case status == http.StatusUnauthorized && token == "":
+		said.Message = "it asks for a token: name a file that holds one with --token-file"
+	case status == http.StatusUnauthorized:
+		said.Message = "it does not know the token of --token-file " + a.tokenFile + ", or that has expired"
+	}
+	return nil, fmt.Errorf("%s answers %d: %s", target, status, said.Message)
 }
 
 func (c *cli) get() *cobra.Command {
@@ -99,14 +76,17 @@ func (c *cli) get() *cobra.Command {
 		Short: "Get IDs from a running server",
 		Example: `  shardid get --app 1 --gate-pass alice
   shardid get --mode segment --tag orders --count 100
+  shardid get --mode uid --count 10 --json       # "idsStr" has the IDs as strings, for JavaScript
   shardid get --mode snowflake --url https://ids.example.com --token-file token --json`,
 		Args: cobra.NoArgs,
 	}
-	ask.register(cmd, 10*time.Second)
+	ask.asClient(cmd, 10*time.Second)
 	choose(cmd, &mode, "mode", "queue", "queue, segment, snowflake or uid", modes()...)
 	cmd.Flags().IntVar(&app, "app", 1, "app `ID` of the queue mode, 0…255")
 	cmd.Flags().StringVar(&gatePass, "gate-pass", "shardid", "gatePass of the queue mode: its `text` chooses the shard")
 	cmd.Flags().StringVar(&tag, "tag", "", "`tag` of the segment mode")
+	complete(cmd, "app", ask.apps)
+	complete(cmd, "tag", ask.tags)
 	cmd.Flags().IntVar(&count, "count", 0, "a batch of so many `IDs`, 1…10000 (default a single one)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		query := url.Values{}
@@ -132,9 +112,13 @@ func (c *cli) get() *cobra.Command {
 		if len(ids) != max(1, count) {
 			return fmt.Errorf("the server answers with something else than %d IDs: check the URL", max(1, count))
 		}
-		object := map[string]any{"code": 0, "ids": ids}
+		texts := make([]string, len(ids))
+		for i, id := range ids {
+			texts[i] = strconv.FormatInt(id, 10)
+		}
+		object := map[string]any{"code": 0, "ids": ids, "idsStr": texts}
 		if count == 0 {
-			object = map[string]any{"code": 0, "id": ids[0], "idStr": strconv.FormatInt(ids[0], 10)}
+			object = map[string]any{"code": 0, "id": ids[0], "idStr": texts[0]}
 		}
 		return c.print(cmd, object, func(w io.Writer) {
 			for _, id := range ids {
@@ -167,11 +151,15 @@ func (c *cli) status() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [--url URL]",
 		Short: "Show how a running server is doing, as its console does",
+		Long: `Show how a running server is doing, as its console does. Times are in UTC.
+
+Exits with 1 while the server is not ready or a critical alarm is on, which its last
+line on standard error names, and with 0 otherwise: an alarm that is over counts no more.`,
 		Example: `  shardid status
   shardid status --url https://ids.example.com --token-file token --json`,
 		Args: cobra.NoArgs,
 	}
-	ask.register(cmd, 10*time.Second)
+	ask.asClient(cmd, 10*time.Second)
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		body, err := ask.fetch(cmd.Context(), cfg, "/api/status")
 		if err != nil {
@@ -181,13 +169,30 @@ func (c *cli) status() *cobra.Command {
 		if err := json.Unmarshal(body, &status); err != nil || status.Version == "" {
 			return fmt.Errorf("the server does not answer as shardid does: check the URL")
 		}
-		return c.print(cmd, json.RawMessage(body), func(w io.Writer) { statusTable(w, status) })
+		return cmp.Or(c.print(cmd, json.RawMessage(body), func(w io.Writer) { statusTable(w, status) }), trouble(status))
 	})
+}
+
+// trouble is an error for a server that is not ready, or has a critical alarm.
+func trouble(s httpapi.Status) error {
+	var critical []string
+	for _, a := range s.Alarms {
+		if a.Severity == monitor.Critical {
+			critical = append(critical, a.Name)
+		}
+	}
+	switch {
+	case len(critical) > 0:
+		return fmt.Errorf("critical: %s: what each means is above, what to do is in docs/operations.md", strings.Join(critical, ", "))
+	case !s.Ready:
+		return fmt.Errorf("the server is not ready: %s", s.Message)
+	}
+	return nil
 }
 
 func statusTable(w io.Writer, s httpapi.Status) {
 	ready := map[bool]string{true: "ready", false: "not ready"}
-	fmt.Fprintf(w, "shardid %s is %s since %s\t%s\n", s.Version, ready[s.Ready], s.StartedAt.Format(time.RFC3339), s.Message)
+	fmt.Fprintf(w, "shardid %s is %s, started at %s\t%s\n", s.Version, ready[s.Ready], instant(s.StartedAt), s.Message)
 	fmt.Fprintln(w, "\nWHAT\tSTATE\tSINCE\tWHY")
 	for _, name := range modes() {
 		m := s.Modes[name]
@@ -200,6 +205,9 @@ func statusTable(w io.Writer, s httpapi.Status) {
 	for _, store := range s.Stores {
 		state := map[bool]string{true: "ok", false: "fails"}[store.OK]
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", store.Name, state, instant(store.Since), cmp.Or(store.Error, "-"))
+	}
+	if s.Witness != nil {
+		fmt.Fprintf(w, "witness\t%s\t%s\t%s\n", s.Witness.State, instant(s.Witness.HeldSince), s.Witness.Meaning())
 	}
 	if len(s.Alarms) > 0 {
 		fmt.Fprintln(w, "\nALARM\tSEVERITY\tSINCE\tMESSAGE")
@@ -216,7 +224,22 @@ func statusTable(w io.Writer, s httpapi.Status) {
 	if s.Segment != nil && len(s.Segment.Tags) > 0 {
 		fmt.Fprintln(w, "\nTAG\tHELD\tA SECOND\tLASTS")
 		for _, t := range s.Segment.Tags {
-			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\n", t.Name, t.Held, t.Rate, time.Duration(t.Runway*float64(time.Second)).Round(time.Second))
+			fmt.Fprintf(w, "%s\t%d\t%.0f\t%s\n", t.Name, t.Held, t.Rate, lasts(t))
+		}
+		if all := s.Segment.Total; all > 0 {
+			fmt.Fprintf(w, "%d of %d tags: /api/status?search=TEXT finds others\n", len(s.Segment.Tags), all)
 		}
 	}
+}
+
+// lasts is how long what is held of a tag lasts; the server counts up to a year.
+func lasts(t segment.View) string {
+	const year = 365 * 24 * 3600
+	switch {
+	case t.Held == 0:
+		return "-"
+	case t.Runway >= year:
+		return "> 1 year"
+	}
+	return time.Duration(t.Runway * float64(time.Second)).Round(time.Second).String()
 }

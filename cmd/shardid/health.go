@@ -21,9 +21,6 @@ import (
 // time of its own, and should not before us.
 const healthTimeout = 2 * time.Second
 
-// maxHealthAnswer is more than any answer of a health page, in bytes.
-const maxHealthAnswer = 1 << 20
-
 // healthReport is what the health pages say.
 type healthReport struct {
 	Status  string `json:"status"`
@@ -38,15 +35,23 @@ func (r healthReport) line() string {
 	return r.Status + ": " + r.Message
 }
 
-// healthFlags say whom to ask and how.
-type healthFlags struct {
-	url, caFile string
-	insecure    bool
-	timeout     time.Duration
+// asking says which server a command asks, and as whom.
+type asking struct {
+	url, caFile, tokenFile string
+	insecure               bool
+	timeout                time.Duration
+}
+
+func (a *asking) register(cmd *cobra.Command, timeout time.Duration, url string) {
+	f := cmd.Flags()
+	f.StringVar(&a.url, "url", "", url)
+	f.DurationVar(&a.timeout, "timeout", timeout, "`time` an answer may take")
+	f.StringVar(&a.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
+	f.BoolVar(&a.insecure, "insecure", false, "accept any certificate with https")
 }
 
 func (c *cli) health() *cobra.Command {
-	var flags healthFlags
+	var ask asking
 	cmd := &cobra.Command{
 		Use:   "health [--url URL]",
 		Short: "Ask a server whether it should get requests; for images that hold no other client",
@@ -56,19 +61,9 @@ func (c *cli) health() *cobra.Command {
   shardid health --url http://127.0.0.1:8080 --timeout 500ms`,
 		Args: cobra.NoArgs,
 	}
-	f := cmd.Flags()
-	f.StringVar(&flags.url, "url", "", "`URL` of the server, asked for /readyz, or of one of its pages; a page alone is one of the configured server.addr (default its /readyz)")
-	f.DurationVar(&flags.timeout, "timeout", healthTimeout, "`time` an answer may take")
-	f.StringVar(&flags.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
-	f.BoolVar(&flags.insecure, "insecure", false, "accept any certificate with https")
+	ask.register(cmd, healthTimeout, "`URL` of the server, asked for /readyz, or of one of its pages; a page alone is one of the configured server.addr (default its /readyz)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		target, client, err := flags.resolve(cfg)
-		if err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), flags.timeout)
-		defer cancel()
-		report, err := askHealth(ctx, client, target)
+		report, err := ask.health(cmd.Context(), cfg)
 		if err != nil {
 			return err
 		}
@@ -77,19 +72,19 @@ func (c *cli) health() *cobra.Command {
 }
 
 // resolve is what to ask, and by which client.
-func (f healthFlags) resolve(cfg Config) (target string, client *http.Client, err error) {
-	if f.url != "" && f.url[0] != '/' {
-		if target, err = healthURL(f.url); err != nil {
+func (a asking) resolve(cfg Config) (target string, client *http.Client, err error) {
+	if a.url != "" && a.url[0] != '/' {
+		if target, err = healthURL(a.url); err != nil {
 			return "", nil, err
 		}
-		secure, err := clientTLS{insecure: f.insecure}.trusting(f.caFile)
+		secure, err := clientTLS{insecure: a.insecure}.trusting(a.caFile)
 		return target, healthClient(secure), err
 	}
 	own, err := serverURL(cfg.Server)
 	if err != nil {
 		return "", nil, err
 	}
-	if target, err = healthURL(own + f.url); err != nil {
+	if target, err = healthURL(own + a.url); err != nil {
 		return "", nil, err
 	}
 	secure, err := ownTLS(cfg.Server)
@@ -130,27 +125,45 @@ func healthClient(secure *tls.Config) *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: secure}}
 }
 
-// askHealth gives the answer of a server that should get requests; any other is an
+// health gives the answer of a server that should get requests; any other is an
 // error, which says why in the server's own words.
-func askHealth(ctx context.Context, client *http.Client, target string) (r healthReport, err error) {
+func (a asking) health(ctx context.Context, cfg Config) (r healthReport, err error) {
+	target, status, body, err := a.get(ctx, cfg, "", "ask for the health: %w")
+	switch {
+	case err != nil:
+		return r, err
+	case json.Unmarshal(body, &r) != nil || r.Status == "":
+		return r, fmt.Errorf("%s answers %d and not as shardid does: check the URL", target, status)
+	case status != http.StatusOK:
+		return r, fmt.Errorf("%s answers %d: %s", target, status, r.line())
+	}
+	return r, nil
+}
+
+// get gives the answer of the server, which it knows by a token unless that is empty; failed is
+// the format of an error without an answer.
+func (a asking) get(ctx context.Context, cfg Config, token, failed string) (target string, status int, body []byte, err error) {
+	target, client, err := a.resolve(cfg)
+	if err != nil {
+		return "", 0, nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
-		return r, fmt.Errorf("ask for the health: %w", err)
+		return "", 0, nil, fmt.Errorf(failed, err)
+	}
+	req.Header.Set("Accept", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return r, fmt.Errorf("ask for the health: %w", err)
+		return "", 0, nil, fmt.Errorf(failed, err)
 	}
 	defer func() { err = errors.Join(err, resp.Body.Close()) }()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxHealthAnswer))
-	if err != nil {
-		return r, fmt.Errorf("read the answer of %s: %w", target, err)
+	if body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil {
+		err = fmt.Errorf("read the answer of %s: %w", target, err)
 	}
-	if json.Unmarshal(body, &r) != nil || r.Status == "" {
-		return r, fmt.Errorf("%s answers %d and not as shardid does: check the URL", target, resp.StatusCode)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return r, fmt.Errorf("%s answers %d: %s", target, resp.StatusCode, r.line())
-	}
-	return r, nil
+	return target, resp.StatusCode, body, err
 }

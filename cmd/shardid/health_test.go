@@ -30,7 +30,7 @@ func TestHealthTarget(t *testing.T) {
 		{"http://", "", "", ""},
 		{"http://user:secret@10.0.0.5", "", "", ""},
 	} {
-		got, _, err := healthFlags{url: c.url}.resolve(Config{Server: ServerConfig{Addr: c.addr, TLSCertFile: c.cert}})
+		got, _, err := asking{url: c.url}.resolve(Config{Server: ServerConfig{Addr: c.addr, TLSCertFile: c.cert}})
 		if got != c.want || (err != nil) != (c.want == "") || err != nil && !errors.Is(err, model.ErrInvalidArgument) {
 			t.Errorf("%+v: %q, %v", c, got, err)
 		}
@@ -48,18 +48,15 @@ func TestHealthOfOwnTLS(t *testing.T) {
 	defer server.Close()
 	cfg := Config{Server: ServerConfig{Addr: server.Listener.Addr().String(), TLSCertFile: "server.pem"}}
 	for name, c := range map[string]struct {
-		flags healthFlags
+		flags asking
 		ok    bool
 	}{
-		"own":              {healthFlags{}, true},
-		"another":          {healthFlags{url: server.URL}, false},
-		"another, trusted": {healthFlags{url: server.URL, insecure: true}, true},
+		"own":              {asking{}, true},
+		"another":          {asking{url: server.URL}, false},
+		"another, trusted": {asking{url: server.URL, insecure: true}, true},
 	} {
-		target, client, err := c.flags.resolve(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err = askHealth(t.Context(), client, target); (err == nil) != c.ok {
+		c.flags.timeout = time.Minute
+		if _, err := c.flags.health(t.Context(), cfg); (err == nil) != c.ok {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -87,7 +84,7 @@ func TestAskHealth(t *testing.T) {
 				_, _ = w.Write([]byte(c.body))
 			}))
 			defer server.Close()
-			r, err := askHealth(t.Context(), healthClient(nil), server.URL)
+			r, err := asking{url: server.URL, timeout: time.Minute}.health(t.Context(), Config{})
 			if c.fails == "" && (err != nil || r.line() != c.want) {
 				t.Errorf("%q, %v", r.line(), err)
 			}
@@ -104,9 +101,7 @@ func TestAskHealthIsBounded(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer server.Close()
 	defer close(release)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := askHealth(ctx, healthClient(nil), server.URL); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := (asking{url: server.URL, timeout: 50 * time.Millisecond}).health(t.Context(), Config{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }

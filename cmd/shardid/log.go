@@ -7,12 +7,10 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"shardid/cmd/shardid/config"
+	"shardid/service/background"
 	"shardid/service/httpapi"
 )
 
@@ -37,11 +35,19 @@ func newLogger(f *os.File, cfg config.Log) (*slog.Logger, *logLevel, error) {
 }
 
 func newLogHandler(w io.Writer, asText bool, level slog.Leveler) slog.Handler {
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: inUTC}
 	if asText {
 		return slog.NewTextHandler(w, opts)
 	}
 	return slog.NewJSONHandler(w, opts)
+}
+
+// inUTC writes all times in UTC, as the console and the commands do.
+func inUTC(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindTime {
+		a.Value = slog.TimeValue(a.Value.Time().UTC())
+	}
+	return a
 }
 
 func isTerminal(f *os.File) bool {
@@ -49,24 +55,12 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// badRows tells of rows of id_alloc that cannot be used. Safe for concurrent use.
-type badRows struct {
-	log     *slog.Logger
-	limiter *rate.Limiter
-	skipped atomic.Int64
-}
-
-func newBadRows(log *slog.Logger) *badRows {
-	return &badRows{log: log, limiter: rate.NewLimiter(rate.Every(badRowEvery), badRowLines)}
-}
-
-// tell logs one, or counts it towards the next line.
-func (b *badRows) tell(err error) {
-	if !b.limiter.Allow() {
-		b.skipped.Add(1)
-		return
+// tellBadRows tells of rows of id_alloc that cannot be used. Safe for concurrent use.
+func tellBadRows(log *slog.Logger) func(error) {
+	limited := &background.RateLimitedLog{Logger: log, Every: badRowEvery, Burst: badRowLines}
+	return func(err error) {
+		limited.Log(slog.LevelWarn, "row of id_alloc left out: mend or delete it", "error", err)
 	}
-	b.log.Warn("row of id_alloc left out: mend or delete it", "error", err, "more_since_the_last_line", b.skipped.Swap(0))
 }
 
 // toggleFor is how long a signal changes the level: long enough to look at something,

@@ -20,6 +20,19 @@ func newTestLevel(configured slog.Level) (*logLevel, *bytes.Buffer) {
 	return newLogLevel(configured, slog.New(slog.NewTextHandler(&log, nil))), &log
 }
 
+// Whatever the zone of the machine, lines have UTC.
+func TestLogIsInUTC(t *testing.T) {
+	at := time.Date(2026, 11, 20, 8, 18, 0, 0, time.FixedZone("", 8*3600))
+	for _, asText := range []bool{true, false} {
+		var out bytes.Buffer
+		r := slog.NewRecord(at, slog.LevelInfo, "said", 0)
+		r.Add("until", at)
+		if err := newLogHandler(&out, asText, slog.LevelInfo).Handle(t.Context(), r); err != nil || strings.Count(out.String(), "2026-11-20T00:18:00") != 2 || strings.Contains(out.String(), "+08") {
+			t.Errorf("%v: %s", err, &out)
+		}
+	}
+}
+
 // A change ends by itself, and not before.
 func TestLogLevelGoesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -123,15 +136,15 @@ func TestLoggerFollowsItsLevel(t *testing.T) {
 func TestBadRowsAreToldSparsely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		rows := newBadRows(slog.New(slog.NewTextHandler(&log, nil)))
+		tell := tellBadRows(slog.New(slog.NewTextHandler(&log, nil)))
 		for range 500 {
-			rows.tell(errors.New("app_id 300"))
+			tell(errors.New("app_id 300"))
 		}
 		if n := strings.Count(log.String(), "app_id 300"); n != badRowLines {
 			t.Errorf("%d lines", n)
 		}
 		time.Sleep(badRowEvery)
-		rows.tell(errors.New("app_id 301"))
+		tell(errors.New("app_id 301"))
 		if !strings.Contains(log.String(), `error="app_id 301" more_since_the_last_line=436`) {
 			t.Error(log.String())
 		}

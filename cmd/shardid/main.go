@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -43,9 +45,8 @@ type cli struct {
 
 func main() { os.Exit(run(context.Background(), os.Args[1:])) }
 
-// run executes one command and returns the exit status. Errors go to stderr, one
-// line.
-func run(ctx context.Context, args []string) int {
+// newCLI builds the command tree.
+func newCLI() *cli {
 	c := &cli{keys: pflag.NewFlagSet("", pflag.ContinueOnError), root: &cobra.Command{
 		Use:     "shardid",
 		Version: versionLine(),
@@ -58,23 +59,74 @@ func run(ctx context.Context, args []string) int {
 	}}
 	c.root.SetVersionTemplate("{{.Version}}\n")
 	config.AddFlags(c.keys)
-	c.root.AddCommand(c.serve(), c.get(), c.status(), c.migrate(), c.provision(), c.apps(), c.confirm(), c.tags(),
+	c.root.AddCommand(c.serve(), c.get(), c.status(), c.migrate(), c.provision("provision"), c.apps(), c.confirm(), c.tags(),
 		c.workers(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version(), c.man())
-	c.root.SetArgs(args)
+	for _, k := range config.Defaults().Keys {
+		if choices := k.Choices(); choices != nil {
+			offer(c.root.Commands()[0], k.Path, choices...) // any command has these flags
+		}
+	}
+	return c
+}
+
+// run executes one command and returns the exit status. Errors go to stderr, a line for
+// each problem.
+func run(ctx context.Context, args []string) int {
+	c := newCLI()
+	c.root.SetArgs(numbersLast(args))
 	err := c.root.ExecuteContext(ctx)
 	switch {
 	case err == nil:
 		return exitDone
 	case !c.ran:
 		text := strings.NewReplacer("\n\nDid you mean this?\n\t", ": did you mean ", "\n\t", " or ", "\n", "").Replace(err.Error())
-		fmt.Fprintf(os.Stderr, "shardid: %s: see shardid --help\n", text)
+		fmt.Fprintf(os.Stderr, "shardid: %s\n", cmp.Or(c.spaced(args), text+": see shardid --help"))
 		return exitUsage
 	}
-	fmt.Fprintf(os.Stderr, "shardid: %s\n", oneLine(err))
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		fmt.Fprintf(os.Stderr, "shardid: %s\n", line)
+	}
 	if errors.Is(err, model.ErrInvalidArgument) {
 		return exitUsage
 	}
 	return exitFailed
+}
+
+// numbersLast puts the negative numbers that decode gets behind "--", because they are no
+// flags.
+func numbersLast(args []string) []string {
+	var numbers []string
+	if len(args) == 0 || args[0] != "decode" || slices.Contains(args, "--") {
+		return args
+	}
+	args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool {
+		negative := len(arg) > 1 && arg[0] == '-' && '0' <= arg[1] && arg[1] <= '9'
+		if negative {
+			numbers = append(numbers, arg)
+		}
+		return negative
+	})
+	if len(numbers) == 0 {
+		return args
+	}
+	return append(append(args, "--"), numbers...)
+}
+
+// spaced says how a boolean is written when one of args has its value behind a space, "" when
+// none has.
+func (c *cli) spaced(args []string) string {
+	cmd, _, err := c.root.Find(args)
+	if err != nil {
+		return ""
+	}
+	for i := range len(args) - 1 {
+		name, long := strings.CutPrefix(args[i], "--")
+		f := cmd.Flags().Lookup(name)
+		if _, err := strconv.ParseBool(args[i+1]); long && f != nil && f.NoOptDefVal != "" && err == nil {
+			return fmt.Sprintf("%[1]s %[2]s: a boolean takes its value after =: write %[1]s=%[2]s", args[i], args[i+1])
+		}
+	}
+	return ""
 }
 
 // oneLine is an error, of which joined ones are a line each.

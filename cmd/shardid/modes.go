@@ -32,9 +32,12 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
 		Status: a.status, History: a.monitor, Replicas: a.replicas.View, Location: zone,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
+		Unsent: a.unsent,
 	}
-	host, _, _ := net.SplitHostPort(a.cfg.Server.Addr) // is checked with the configuration
-	o.Loopback = host != "" && httpapi.IsLoopback(host)
+	if a.cfg.Server.RequireToken {
+		o.Known = know
+	}
+	o.Hosts = hosts(a.cfg.Server.Addr, a.cfg)
 	if a.cfg.Server.TLSClientCAFile != "" {
 		o.CheckClient = a.certificates.CheckClient
 	}
@@ -105,7 +108,8 @@ func (a *App) wireSegment() (err error) {
 // admin is the administration over HTTP. It has this replica's modes take changes over,
 // and its lines are in the log whatever its level is.
 func (a *App) admin() *admin.Service {
-	opts := admin.Options{Store: a.db, Log: a.log, Queue: a.queue}
+	opts := admin.Options{Store: a.db, Log: a.log, Queue: a.queue,
+		ListRate: int64(a.cfg.Queue.MaxListRate), TagRate: int64(a.cfg.Segment.MaxRate)}
 	if a.level != nil {
 		opts.Log = a.level.audit
 	}
@@ -137,7 +141,7 @@ func (a *App) checkLayouts(ctx context.Context) error {
 		if !enabled {
 			continue
 		}
-		if err := a.db.CheckLayout(ctx, record); errors.As(err, &changed) {
+		if _, err := a.db.HasLayout(ctx, record); errors.As(err, &changed) {
 			return changed
 		}
 	}
@@ -148,6 +152,10 @@ func (a *App) checkLayouts(ctx context.Context) error {
 // the process, as it would have ended the start if the database had answered then.
 func (a *App) recordLayout(ctx context.Context, record model.LayoutRecord) error {
 	_, err := a.db.LayoutOnce(ctx, record)
+	return a.layoutFails(err)
+}
+
+func (a *App) layoutFails(err error) error {
 	if errors.Is(err, model.ErrLayoutChanged) {
 		select {
 		case a.failed <- err:
@@ -157,10 +165,18 @@ func (a *App) recordLayout(ctx context.Context, record model.LayoutRecord) error
 	return err
 }
 
-// snowflakeLayoutAge is for how long snowflake IDs may have been issued.
-func (a *App) snowflakeLayoutAge(ctx context.Context) (time.Duration, error) {
-	if err := a.recordLayout(ctx, snowflakeRecord(a.cfg)); err != nil {
-		return 0, err
+// snowflakeLayoutKnown says whether snowflake IDs may have been issued, and for how long;
+// with record they may be from now on.
+func (a *App) snowflakeLayoutKnown(ctx context.Context, record bool) (age time.Duration, recorded bool, err error) {
+	want := snowflakeRecord(a.cfg)
+	if record {
+		recorded, err = true, a.recordLayout(ctx, want)
+	} else {
+		recorded, err = a.db.HasLayout(ctx, want)
 	}
-	return a.db.LayoutAge(ctx, model.KindSnowflake)
+	if err != nil || !recorded {
+		return 0, false, a.layoutFails(err)
+	}
+	age, err = a.db.LayoutAge(ctx, model.KindSnowflake)
+	return age, err == nil, err
 }

@@ -8,52 +8,34 @@ import (
 	"os"
 
 	"shardid/service/httpapi"
-	"shardid/service/issuer"
 	"shardid/service/monitor"
 	"shardid/service/observe"
-	"shardid/service/queue"
-	"shardid/service/segment"
-	"shardid/service/uid"
 )
 
-// snapshot is how this replica is doing now, for its alarms and charts.
+// snapshot is how this replica is doing now, for its alarms, charts and metrics.
 func (a *App) snapshot() monitor.Snapshot {
 	s := monitor.Snapshot{
 		Settings: a.watch.Findings(), UnsafeNoHistory: a.cfg.Redis.UnsafeNoHistory,
 		Queue: a.queue.Stats(), Apps: a.queue.Seen(),
-		Traffic: map[string]monitor.Traffic{}, RESP: -1,
+		Traffic: a.issuer.Traffic(), HTTP: a.api.Answers(),
 	}
-	s.HTTP, s.Faults = answered(a.api.Answers())
 	if a.resp != nil {
-		var faults int64
-		s.RESP, faults = answered(a.resp.Answers())
-		s.Faults += faults
+		s.RESP = a.resp.Answers()
 	}
 	if a.segment != nil {
 		stats := a.segment.Stats()
 		s.Segment = &stats
 	}
-	if a.snowflake != nil {
-		sample := monitor.Snowflake(a.snowflakeSample())
-		s.Snowflake = &sample
+	if m := a.snowflake; m != nil {
+		s.Snowflake = &monitor.Snowflake{
+			Stats: m.service.Stats(), Worker: m.keeper.Status(),
+			MaxOffset: a.cfg.Snowflake.MaxClockOffset, Remaining: m.generator.Remaining(),
+		}
 	}
 	if a.uid != nil {
 		s.UID = &monitor.UID{Stats: a.uid.Stats(), Status: a.uid.Status()}
 	}
-	for mode, t := range a.issuer.Traffic() {
-		s.Traffic[mode] = monitor.Traffic{
-			Refused: t.Refused.Count(), Failed: t.Failed.Count(), Times: t.OK.Plus(t.Failed),
-		}
-	}
 	return s
-}
-
-// answered sums what was answered by code, and says how much of it was our fault.
-func answered(codes map[int]int64) (all, faults int64) {
-	for _, n := range codes {
-		all += n
-	}
-	return all, codes[issuer.CodeInternal]
 }
 
 // wireReplicas builds what shows all replicas of the deployment.
@@ -86,7 +68,9 @@ func (a *App) record() monitor.Record {
 		r.WorkerID = a.snowflake.keeper.Status().WorkerID
 	}
 	for _, alarm := range a.monitor.Alarms() {
-		r.Alarms[string(alarm.Severity)]++
+		if alarm.Over.IsZero() {
+			r.Alarms[string(alarm.Severity)]++
+		}
 	}
 	return r
 }
@@ -111,6 +95,12 @@ func (a *App) status(ctx context.Context) httpapi.Status {
 	}
 	s := httpapi.Status{
 		Version: versionString(), StartedAt: a.startedAt, Alarms: a.monitor.Alarms(), Queue: &queue,
+	}
+	if v := a.db.Vouching(); v != nil {
+		s.Witness = &httpapi.WitnessStatus{State: httpapi.WitnessUnknown, HeldSince: v.Since}
+		if v.Known {
+			s.Witness.State = map[bool]string{true: httpapi.WitnessNamed, false: httpapi.WitnessNone}[v.Named]
+		}
 	}
 	if a.segment != nil {
 		segment := a.segment.Status()
@@ -156,36 +146,20 @@ func (a *App) wireObserve() error {
 // metrics exports the counters of what is enabled to Prometheus.
 func (a *App) metrics() func(context.Context) ([]byte, error) {
 	sources := observe.Sources{
-		Version: versionString(), UnsafeNoHistory: a.cfg.Redis.UnsafeNoHistory, Stores: a.stores,
-		Conditions: a.monitor.Conditions, Settings: a.watch.Findings,
-		// The API comes after its own metrics.
-		Answers: func() map[int]int64 { return a.api.Answers() },
-		Traffic: a.issuer.Traffic,
+		Version: versionString(), Stores: a.stores, Sample: a.monitor.Snapshot,
 		Connections: func() observe.Connections {
 			c := a.connections
-			return observe.Connections{Open: c.open.Load(), Refused: c.refused.Load(), Failed: c.failed.Load()}
+			held, cut := a.unsent.Held()
+			strangers := c.strangers.Load()
+			if a.resp != nil {
+				strangers += a.resp.Strangers()
+			}
+			return observe.Connections{Open: int64(c.count()), Refused: c.refused.Load(), Failed: c.failed.Load(),
+				Unsent: held, Unread: cut, NoToken: strangers}
 		},
-		Queue: func() (queue.Stats, []queue.View) { return a.queue.Stats(), a.queue.Seen() },
-	}
-	if a.cfg.RESP.Addr != "" {
-		sources.RESPAnswers = func() map[int]int64 { return a.resp.Answers() }
 	}
 	if a.segment != nil {
-		sources.Segment = func() (segment.Stats, []segment.View) { return a.segment.Stats(), a.segment.Views() }
-	}
-	if a.snowflake != nil {
-		sources.Snowflake = a.snowflakeSample
-	}
-	if a.uid != nil {
-		sources.UID = func() (uid.Stats, uid.Status) { return a.uid.Stats(), a.uid.Status() }
+		sources.Tags = a.segment.Used
 	}
 	return observe.Text(sources)
-}
-
-func (a *App) snowflakeSample() observe.Snowflake {
-	m := a.snowflake
-	return observe.Snowflake{
-		Stats: m.service.Stats(), Worker: m.keeper.Status(),
-		MaxOffset: a.cfg.Snowflake.MaxClockOffset, Remaining: m.generator.Remaining(),
-	}
 }

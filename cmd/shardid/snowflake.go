@@ -3,10 +3,9 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
+	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 
 	"shardid/model"
 	"shardid/repository/redisstore"
@@ -60,16 +59,21 @@ func (a *App) openZooKeeper(name string, count int, on bool) (*zkstore.Store, er
 	if !on {
 		return nil, nil //nolint:nilnil // as above
 	}
-	store, err := zkstore.New(zkstore.Options{
-		Mode: s.Worker.Mode, Addrs: a.cfg.ZooKeeper.Addrs, Name: name,
-		SessionTimeout: a.cfg.ZooKeeper.SessionTimeout, ReclaimMargin: s.MaxClockOffset,
-		Workers: count, Log: a.log,
-	})
+	store, err := newZooKeeper(a.cfg, name, count, a.log)
 	if err != nil {
 		return nil, err
 	}
 	a.onStop("zookeeper", func(context.Context) error { return store.Close() })
 	return store, nil
+}
+
+// newZooKeeper is the registry in the ensemble for so many worker IDs under a name.
+func newZooKeeper(cfg Config, name string, count int, log *slog.Logger) (*zkstore.Store, error) {
+	return zkstore.New(zkstore.Options{
+		Mode: cfg.Snowflake.Worker.Mode, Addrs: cfg.ZooKeeper.Addrs, Name: name,
+		SessionTimeout: cfg.ZooKeeper.SessionTimeout, ReclaimMargin: cfg.Snowflake.MaxClockOffset,
+		Workers: count, Log: log,
+	})
 }
 
 // zooKeeperProbe is nothing without an ensemble.
@@ -97,9 +101,10 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	if err != nil {
 		return err
 	}
-	m.service = snowflake.NewService(m.generator, s.Timeout, func() string { return m.keeper.Status().Error })
+	m.service = snowflake.NewService(m.generator, s.Timeout, func() string { return m.keeper.Status().Error },
+		func(ctx context.Context) bool { return m.keeper.Need(ctx) })
 	opts := worker.Options{
-		Generator: m.generator, Layout: a.snowflakeLayoutAge, Claim: a.db.ClaimWorker, Now: now,
+		Generator: m.generator, Layout: a.snowflakeLayoutKnown, Claim: a.db.ClaimWorker, Now: now,
 		FileOnly: s.Worker.Mode == workerLocal || s.Worker.Mode == workerOrdinal,
 	}
 	if m.keeper, err = a.newKeeper(opts, s.Name, layout, workersOptions(a.cfg), zoo, lists); err != nil {
@@ -149,14 +154,7 @@ func (a *App) newKeeper(opts worker.Options, name string, layout model.Snowflake
 	case workerRedis:
 	default:
 		opts.OpenFile = func(address string) (worker.File, error) {
-			_, port, err := net.SplitHostPort(address)
-			if err != nil {
-				return nil, fmt.Errorf("read the address of this instance: %w", err)
-			}
-			return open(workerfile.Options{
-				Dir:      filepath.Join(a.cfg.DataDir, name, port),
-				Registry: s.Worker.Mode, Address: address, Layout: layout,
-			})
+			return open(workerFileOptions(a.cfg, name, address, layout))
 		}
 	}
 	return worker.New(opts)

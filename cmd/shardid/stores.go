@@ -28,7 +28,8 @@ type opened struct {
 	cfg     Config
 	db      *sqlstore.Store
 	workers *sqlstore.Workers
-	admin   *admin.Service // audit lines go to stderr, in the form and from the level that the configuration says
+	redis   *redisstore.Store // nil for lists in the process
+	admin   *admin.Service    // audit lines go to stderr, in the form and from the level that the configuration says
 }
 
 // withStores completes cmd: run gets the database, with the schema in place on SQLite.
@@ -63,7 +64,9 @@ func (c *cli) withStores(cmd *cobra.Command, check func(context.Context, Config)
 			return err
 		}
 		workers := db.Workers(workersOptions(cfg))
-		return run(ctx, opened{cfg, db, workers, admin.New(admin.Options{Store: db, Log: log, Workers: workers})})
+		service := admin.New(admin.Options{Store: db, Log: log, Workers: workers,
+			ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate)})
+		return run(ctx, opened{cfg, db, workers, client, service})
 	})
 }
 
@@ -89,7 +92,7 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *red
 		opts.Witness = client.Marks()
 	}
 	if log != nil {
-		opts.OnBadRow = newBadRows(log).tell
+		opts.OnBadRow = tellBadRows(log)
 		opts.OnServerChange = func(gap time.Duration, vouched bool) {
 			log.Warn("the database was restarted, failed over or restored: what it may lack is left out, unless Redis vouches for it",
 				"may_lack", gap.Round(time.Second).String(), "redis_vouches", vouched)
@@ -146,7 +149,7 @@ func needData(ctx context.Context, cfg Config) error {
 	if err != nil || state != sqlstore.FileMissing {
 		return err
 	}
-	return fmt.Errorf("%w at %s: nothing was made; begin with `shardid serve` or `shardid provision`, or correct data_dir", errNoData, cfg.DatabaseDSN())
+	return fmt.Errorf("%w at %s: nothing was made; begin with `shardid migrate`, `shardid serve` or `shardid provision`, or correct data_dir", errNoData, cfg.DatabaseDSN())
 }
 
 // tellDeployment tells Redis whose keys to use, as only the database knows it.

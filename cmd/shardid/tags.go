@@ -14,27 +14,27 @@ import (
 	"shardid/service/httpapi"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 func (c *cli) tags() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "tags",
-		Short:   "List the tags of the segment mode",
-		Example: "  shardid tags\n  shardid tags --json\n  shardid tags add --tag orders --step 2000",
+		Short:   "List the tags of the segment mode, as tags list does, or administrate them",
+		Example: "  shardid tags\n  shardid tags list --json\n  shardid tags add --tag orders --step 2000",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(c.tagsAdd(), c.tagsSet(), c.tagsDelete(), c.tagsImport(), c.tagsPreview())
+	list := &cobra.Command{Use: "list", Short: "List the tags of the segment mode", Example: "  shardid tags list\n  shardid tags list --json", Args: cobra.NoArgs}
+	cmd.AddCommand(c.listTags(list), c.tagsAdd(), c.tagsSet(), c.tagsDelete(), c.tagsImport(), c.tagsPreview())
+	return c.listTags(cmd)
+}
+
+func (c *cli) listTags(cmd *cobra.Command) *cobra.Command {
 	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
 		tags, err := o.db.Tags(ctx)
 		if err != nil {
 			return err
 		}
-		items := make([]httpapi.TagItem, len(tags))
-		for i, t := range tags {
-			items[i] = httpapi.NewTagItem(t)
-		}
-		return c.print(cmd, items, tagsTable(tags...))
+		return c.print(cmd, httpapi.Items(tags, httpapi.NewTagItem), tagsTable(tags...))
 	})
 }
 
@@ -52,32 +52,48 @@ func nextOf(t model.Tag) string {
 
 func (c *cli) tagsAdd() *cobra.Command {
 	var tag model.Tag
+	var ifMissing bool
 	cmd := &cobra.Command{
 		Use:   "add --tag NAME",
 		Short: "Add a tag to leaf_alloc",
 		Example: `  shardid tags add --tag orders --step 2000
+  shardid tags add --if-missing --tag orders --step 2000    # in a script that runs again
   shardid tags add --tag invoices --step 100 --max-id 50001 --description "after the old system"
   shardid tags add --tag orders --step 100 --pattern 'ORD-{yyyyMMdd}-{seq:8}' --reset day --zone Asia/Shanghai`,
 		Args: cobra.NoArgs,
 	}
 	f := cmd.Flags()
-	numberFlags(f, &tag.Numbering)
+	numberFlags(cmd, &tag.Numbering)
 	f.StringVar(&tag.Name, "tag", "", "tag `name`, at most 128 bytes")
 	f.Int64Var(&tag.Step, "step", admin.DefaultTagStep, "smallest segment, in `IDs`")
 	f.Int64Var(&tag.MaxID, "max-id", 1, "first `ID` to hand out")
 	f.StringVar(&tag.Description, "description", "", "`text` for people")
+	f.BoolVar(&ifMissing, "if-missing", false, "change nothing when the tag is there with this pattern, for scripts that run again")
 	required(cmd, "tag")
 	return c.withStores(cmd, nil, func(ctx context.Context, o opened) error {
-		made, _, err := o.admin.CreateTag(ctx, operator(), tag)
+		found, made, err := ensure(ifMissing, func() (model.Tag, bool) {
+			there, err := o.db.Tag(ctx, tag.Name)
+			if numbers, wrong := tag.Numbers(); wrong == nil && numbers != nil {
+				return there, err == nil && there.Numbering == numbers.Numbering
+			}
+			return there, err == nil && there.Numbering == tag.Numbering
+		}, func() (model.Tag, error) {
+			found, _, err := o.admin.CreateTag(ctx, operator(), tag)
+			return found, err
+		})
 		if err != nil {
 			return err
 		}
-		return c.print(cmd, httpapi.NewTagItem(made), func(w io.Writer) {
-			path := "/api/segment/get/" + url.PathEscape(made.Name)
-			if made.Pattern != "" {
-				path = "/v1/segment/" + url.PathEscape(made.Name) + "/ids"
+		return c.print(cmd, httpapi.NewTagItem(found), func(w io.Writer) {
+			if !made {
+				fmt.Fprintf(w, "tag %s is there, nothing was changed\n", found.Name)
+				return
 			}
-			fmt.Fprintf(w, "tag %s starts at %s", made.Name, nextOf(made))
+			path := "/api/segment/get/" + url.PathEscape(found.Name)
+			if found.Pattern != "" {
+				path = "/v1/segment/" + url.PathEscape(found.Name) + "/ids"
+			}
+			fmt.Fprintf(w, "tag %s starts at %s", found.Name, nextOf(found))
 			if server, err := serverURL(o.cfg.Server); err == nil {
 				fmt.Fprintf(w, ": curl %s%s", server, path)
 			}
@@ -87,11 +103,12 @@ func (c *cli) tagsAdd() *cobra.Command {
 }
 
 // numberFlags say how the IDs of a tag are shown.
-func numberFlags(f *pflag.FlagSet, n *model.Numbering) {
+func numberFlags(cmd *cobra.Command, n *model.Numbering) {
+	f := cmd.Flags()
 	f.StringVar(&n.Pattern, "pattern", "", "`text` of the IDs, with {yyyyMMdd}, {yyyyMM}, {yyyy}, {MM}, {dd} and one {seq:N}")
-	f.StringVar((*string)(&n.Reset), "reset", "", "when {seq:N} begins at 1 again: day, month, year or none")
+	choose(cmd, (*string)(&n.Reset), "reset", "", "when {seq:N} begins at 1 again: day, month, year or none", "day", "month", "year", "none")
 	f.StringVar(&n.Zone, "zone", "", "in which days begin: UTC (default), +05:30, or a `name` such as Asia/Shanghai")
-	f.StringVar((*string)(&n.Overflow), "overflow", "", "what follows N digits: widen (default) or refuse")
+	choose(cmd, (*string)(&n.Overflow), "overflow", "", "what follows N digits: widen (default) or refuse", "widen", "refuse")
 }
 
 func (c *cli) tagsPreview() *cobra.Command {
@@ -104,7 +121,7 @@ func (c *cli) tagsPreview() *cobra.Command {
   shardid tags preview --pattern '{yyyyMM}{seq:4}' --reset month --overflow refuse --at 2026-12-31T23:59:59Z`,
 		Args: cobra.NoArgs,
 	}
-	numberFlags(cmd.Flags(), &n)
+	numberFlags(cmd, &n)
 	cmd.Flags().StringVar(&at, "at", "", "`time` of the first ID, such as 2026-12-31T23:59:59Z; now by default")
 	required(cmd, "pattern", "reset")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -146,11 +163,12 @@ func (c *cli) tagsSet() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&tag.Name, "tag", "", "tag `name`")
+	complete(cmd, "tag", tagsOfDatabase)
 	f.Int64Var(&tag.Step, "step", 0, "smallest segment, in `IDs`")
 	f.Int64Var(&tag.MaxID, "max-id", 0, "next `ID` to hand out, not below the present one")
 	f.StringVar(&after, "after", "", "business `number` after which to go on, in place of --max-id")
 	f.StringVar(&tag.Description, "description", "", "`text` for people")
-	f.Int64Var(&maxRate, "max-rate", 0, "most `IDs` a second, 0 for segment.max_rate; a higher one counts a minute later")
+	f.Int64Var(&maxRate, "max-rate", 0, "most `IDs` a second, at most segment.max_rate, 0 for that one")
 	required(cmd, "tag")
 	cmd.MarkFlagsMutuallyExclusive("after", "max-id")
 	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
@@ -190,6 +208,7 @@ func (c *cli) tagsDelete() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&name, "tag", "", "tag `name`")
+	complete(cmd, "tag", tagsOfDatabase)
 	cmd.Flags().StringVar(&confirm, "confirm", "", "the `name` again")
 	required(cmd, "tag", "confirm")
 	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {

@@ -74,19 +74,20 @@ one cannot be, none. A second import of the same files changes nothing.`,
 		if err := planImport(tags, present); err != nil {
 			return err
 		}
+		action, missing := "made", []model.Tag{}
+		if dryRun {
+			action = "would be made"
+		}
 		for i, t := range tags {
-			switch {
-			case t.Action != "":
-				continue
-			case dryRun:
-				tags[i].Action = "would be made"
-				continue
+			if t.Action == "" {
+				tags[i].Action = action
+				missing = append(missing, model.Tag{Name: t.Tag, Step: t.Step, MaxID: t.FirstID, Description: t.mark()})
 			}
-			tag := model.Tag{Name: t.Tag, Step: t.Step, MaxID: t.FirstID, Description: t.mark()}
-			if _, _, err := o.admin.CreateTag(ctx, operator(), tag); err != nil {
-				return fmt.Errorf("%w: tags before it are made: correct this and import again", err)
+		}
+		if !dryRun && len(missing) > 0 {
+			if err := o.admin.CreateTags(ctx, operator(), missing); err != nil {
+				return fmt.Errorf("%w: all of the tags are made or none: correct this and import again", err)
 			}
-			tags[i].Action = "made"
 		}
 		return c.print(cmd, tags, table(tags, "", "TAG\tFIRST ID\tSTEP\tACTION", func(t tinyidTag) []any {
 			return []any{t.Tag, t.FirstID, t.Step, t.Action}

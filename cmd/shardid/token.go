@@ -35,6 +35,7 @@ type tokenFlags struct {
 	apps, tags, modes   []string
 	rate                float64
 	burst               int
+	perSecond, perDay   int64
 	file                string
 }
 
@@ -56,6 +57,8 @@ func (c *cli) tokenNew() *cobra.Command {
 	f.StringSliceVar(&flags.modes, "modes", nil, "queue, segment, snowflake, uid (default those that --apps and --tags are for)")
 	f.Float64Var(&flags.rate, "rate", 0, "`requests` a second (default no limit)")
 	f.IntVar(&flags.burst, "burst", 0, "`requests` at once (default those of a second)")
+	f.Int64Var(&flags.perSecond, "ids-per-second", 0, "`IDs` a second (default no limit)")
+	f.Int64Var(&flags.perDay, "ids-per-day", 0, "`IDs` a day of UTC (default no limit)")
 	offer(cmd, "modes", modes()...)
 	f.StringVar(&flags.expires, "expires", "", "`day` from which it is refused, such as 2027-01-31")
 	f.StringVar(&flags.file, "append", "", "add the entry to this `FILE` and print the token only")
@@ -93,6 +96,12 @@ func (f tokenFlags) entry(sum string) string {
 	if f.burst != 0 {
 		fmt.Fprintf(&b, "  burst: %d\n", f.burst)
 	}
+	if f.perSecond != 0 {
+		fmt.Fprintf(&b, "  ids_per_second: %d\n", f.perSecond)
+	}
+	if f.perDay != 0 {
+		fmt.Fprintf(&b, "  ids_per_day: %d\n", f.perDay)
+	}
 	if f.expires != "" {
 		fmt.Fprintf(&b, "  expires: %q\n", f.expires)
 	}
@@ -129,6 +138,9 @@ func appendEntry(file, entry string) (err error) {
 		return fmt.Errorf("append the token: lock the folder of %s: %w", file, err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
+	if err := access.Regular(file); err != nil {
+		return fmt.Errorf("append the token: %w: name a file", err)
+	}
 	old, err := os.ReadFile(file)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("append the token: %w", err)
@@ -200,8 +212,8 @@ func (c *cli) tokenCheck() *cobra.Command {
 			if t.Expired(time.Now()) {
 				expires += ", so it is refused"
 			}
-			return []any{v.Name, v.Role, v.May, v.Rate, expires}
+			return []any{v.Name, v.Role, v.May, v.Rate, v.Quota, expires}
 		}
-		return c.print(cmd, views, table(tokens, "the file has no token", "NAME\tROLE\tMAY\tRATE\tEXPIRES", cells))
+		return c.print(cmd, views, table(tokens, "the file has no token", "NAME\tROLE\tMAY\tRATE\tQUOTA\tEXPIRES", cells))
 	})
 }

@@ -94,7 +94,7 @@ func (a *App) newUIDRegistry(zoo *zkstore.Store, lists *redisstore.Store) (*uidR
 	name := uidRegistryName(a.cfg)
 	opts := worker.Options{
 		Condition: worker.ConditionUID, Generator: noGenerator{}, Now: snowflake.SystemClock(),
-		Layout: func(context.Context) (time.Duration, error) { return 0, nil },
+		Layout: func(context.Context, bool) (time.Duration, bool, error) { return 0, true, nil },
 		Claim: func(context.Context, model.WorkerClaim) (model.ClaimGrant, error) {
 			return model.ClaimGrant{Kept: math.MaxInt64}, nil
 		},

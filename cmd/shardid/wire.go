@@ -75,10 +75,14 @@ func (a *App) wire() (err error) {
 }
 
 // checkDatabase is the database's probe, which also sends the heartbeats. Redis must know
-// the deployment before it can vouch for the database.
+// the deployment before it can vouch for the database. After a change of the server the queue
+// reads the apps again, and learns which lists await an operator's word before a caller does.
 func (a *App) checkDatabase(ctx context.Context) error {
 	told := tellDeployment(ctx, a.db, a.redis)
 	beat := a.db.Beat(ctx)
+	if n := a.db.Changes(); n != a.changes && a.queue.Reload(ctx) == nil {
+		a.changes = n
+	}
 	return cmp.Or(a.db.Check(ctx), beat, told)
 }
 

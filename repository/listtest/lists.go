@@ -94,7 +94,7 @@ func testHighWater(t *testing.T, s Store) {
 }
 
 func testMalformed(t *testing.T, s Store) {
-	for _, seg := range []model.Segment{{}, {First: -5, Last: 5}, {First: 2, Last: 1}, {First: 1, Last: model.MaxIndex + 1}} {
+	for _, seg := range []model.Segment{{}, {First: -5, Last: 5}, {First: 2}, {First: 1, Last: model.MaxIndex + 1}} {
 		wantStoreErr(t, push(t, s, aKey(), seg.First, seg.Last, unlimited))
 	}
 	if st := State(t, s, aKey()); st.Len != 0 || st.HighWater != 0 {
@@ -102,40 +102,19 @@ func testMalformed(t *testing.T, s Store) {
 	}
 }
 
-func testMark(t *testing.T, s Store) {
+func testEmpty(t *testing.T, s Store) {
+	wantErr(t, push(t, s, aKey(), 1, 0, 1), nil) // the list was never used
 	Fill(t, s, aKey(), 1, 10)
-	other := model.ListKey{App: 7, Shard: 7}
-	mark := func(index int64) {
-		t.Helper()
-		reqs := []model.MarkRequest{{Key: aKey(), Life: State(t, s, aKey()).Life, Index: index}, {Key: other, Life: State(t, s, other).Life, Index: index}}
-		for _, err := range s.Mark(t.Context(), reqs) {
-			wantErr(t, err, nil)
-		}
-	}
-	before := State(t, s, aKey())
-	mark(9) // lower than the mark of the one list
-	mark(10)
-	check.Equal(t, State(t, s, aKey()), before, "state")
-	mark(model.MaxIndex)
-	if st := State(t, s, aKey()); st.HighWater != model.MaxIndex || st.Len != 10 || st.Life != before.Life {
+	wantErr(t, push(t, s, aKey(), 10, 9, unlimited), model.ErrNotAboveHighWater)
+	wantErr(t, push(t, s, aKey(), 11, 10, 10), model.ErrListFull)
+	wantErr(t, push(t, s, aKey(), 11, 10, 11), nil)
+	wantErr(t, push(t, s, aKey(), 21, 20, unlimited), nil)
+	if st := State(t, s, aKey()); st.Len != 10 || st.HighWater != 20 {
 		t.Errorf("state %+v", st)
 	}
-	if st := State(t, s, other); st.HighWater != model.MaxIndex || st.Len != 0 {
-		t.Errorf("state of a list that held nothing: %+v", st)
-	}
-	wantErr(t, push(t, s, other, 500, 600, unlimited), model.ErrNotAboveHighWater)
+	err := s.Push(t.Context(), []model.PushRequest{{Key: aKey(), Life: "another", Segment: model.Segment{First: 21, Last: 20}, Cap: unlimited}})[0]
+	wantErr(t, err, model.ErrLifeChanged)
 	Expect(t, Pop(t, s, aKey(), 20).Indices, 1, 10)
-}
-
-func testMarkOfAnotherLife(t *testing.T, s Store) {
-	Fill(t, s, aKey(), 1, 10)
-	st := State(t, s, aKey())
-	errs := s.Mark(t.Context(), []model.MarkRequest{{Key: aKey(), Life: st.Life + "0", Index: 500}, {Key: aKey(), Life: st.Life, Index: 20}})
-	wantErr(t, errs[0], model.ErrLifeChanged)
-	wantErr(t, errs[1], nil)
-	if got := State(t, s, aKey()).HighWater; got != 20 {
-		t.Errorf("high water %d, want 20", got)
-	}
 }
 
 func testProbe(t *testing.T, s Store) {

@@ -18,7 +18,6 @@ type Store interface {
 	State(ctx context.Context, keys []model.ListKey) []model.ListState
 	Probe(ctx context.Context, keys []model.ListKey) []model.ListState
 	Push(ctx context.Context, reqs []model.PushRequest) []error
-	Mark(ctx context.Context, reqs []model.MarkRequest) []error
 	Delete(ctx context.Context, keys []model.ListKey) error
 	TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error)
 	Unlock(ctx context.Context, names []string, token string) error
@@ -50,8 +49,7 @@ func contract() []subtest {
 		{"another life refuses", testLife},
 		{"segments only go up", testHighWater},
 		{"malformed segments", testMalformed},
-		{"a mark is raised without indices", testMark},
-		{"marks of another life are refused", testMarkOfAnotherLife},
+		{"an empty segment goes the way of others", testEmpty},
 		{"a probe is a state", testProbe},
 		{"delete keeps the high-water mark", testDelete},
 		{"a segment of 25 000", testLong},

@@ -114,7 +114,7 @@ func (s *Store) Push(_ context.Context, reqs []model.PushRequest) []error {
 
 func (s *Store) push(r model.PushRequest) error {
 	seg := r.Segment
-	if seg.First < 1 || seg.Last < seg.First || seg.Last > model.MaxIndex {
+	if seg.First < 1 || seg.Last < seg.First-1 || seg.Last > model.MaxIndex {
 		return invalid("push", "segment %d…%d of list %s", seg.First, seg.Last, r.Key)
 	}
 	l := s.list(r.Key)
@@ -126,27 +126,12 @@ func (s *Store) push(r model.PushRequest) error {
 	case l.len >= r.Cap:
 		return model.ErrListFull
 	}
-	l.segments = append(l.segments, seg)
+	if seg.Len() > 0 {
+		l.segments = append(l.segments, seg)
+	}
 	l.len += seg.Len()
 	l.highWater = seg.Last
 	return nil
-}
-
-// Mark raises high-water marks that are lower than asked for, and answers in order:
-// nil or model.ErrLifeChanged.
-func (s *Store) Mark(_ context.Context, reqs []model.MarkRequest) []error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	errs := make([]error, len(reqs))
-	for i, r := range reqs {
-		if r.Life != s.life {
-			errs[i] = model.ErrLifeChanged
-			continue
-		}
-		l := s.list(r.Key)
-		l.highWater = max(l.highWater, r.Index)
-	}
-	return errs
 }
 
 // Delete drops lists; their high-water marks stay. It never fails.

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"shardid/model"
+	"shardid/repository/framing"
 )
 
 // explain makes the error of an operation, with advice for the operator. It is
@@ -45,6 +46,9 @@ func (e oneLineError) Unwrap() error { return e.error }
 func advice(err error) string {
 	if errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, context.Canceled) {
 		return ""
+	}
+	if refused, ok := errors.AsType[*framing.RefusedError](err); ok {
+		return "what listens at " + refused.Addr + " is no Redis, or is damaged: correct redis.addrs, or look at that server; it is asked again by itself"
 	}
 	for _, known := range replyAdvice() {
 		if has(err, known.codes...) {
@@ -107,11 +111,11 @@ func replyAdvice() []known {
 			"or accept the risk with the unsafe option"},
 		{[]string{"WRONGPASS", "NOAUTH", "invalid password", "without any password configured"},
 			"correct redis.username and redis.password (for sentinels: their own)"},
-		{[]string{"NOPERM", "can't run this command"}, "allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +time +llen +lindex +lpop +ltrim +rpush +unlink +set +get +del +mget +hget +hgetall +wait (+cluster)"},
+		{[]string{"NOPERM", "can't run this command"}, "allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +hscan +time +llen +lindex +lpop +ltrim +rpush +unlink +set +get +del +mget +hget +hgetall +wait (+cluster)"},
 		{[]string{"NODEPLOYMENT"}, "it is read from the database: wait until that answers"},
 		{[]string{"FOREIGN"}, "two deployments share this Redis, or this database took the place of another one: " +
 			"give each deployment a Redis database of its own (redis.db, or another server), " +
-			"or, if this database takes the other's place, run `shardid confirm --deployment ID` with the ID of the other"},
+			"or, if this database takes the other's place, run `shardid confirm --deployment ID --confirm ID` with the IDs of the other and of this one"},
 		{[]string{"MALFORMED"}, "something else writes to keys named id.gen.*: give shardid a database or server of its own"},
 		{[]string{"READONLY"}, "this is a replica: give the master's address in redis.addrs, or use redis.mode sentinel or cluster to follow it"},
 		{[]string{"OOM"}, "Redis is full: raise maxmemory, and set maxmemory-policy noeviction"},

@@ -5,8 +5,10 @@ package redisstore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -259,17 +261,59 @@ func TestForeignKeys(t *testing.T) {
 	})
 }
 
-// A reshard that was interrupted leaves a slot open for as long as nobody looks. Its
-// lists go on: filled or empty, moved as a whole, in part or not at all.
-func TestAnOpenSlotStopsNoList(t *testing.T) {
+// A reshard that was interrupted leaves a slot open for as long as nobody looks, also while
+// the cluster is scaled out, to a node that owns no slot yet and that lets nobody in but our
+// user. Its lists go on: filled or empty, moved as a whole, in part or not at all. So do locks.
+func TestAnOpenSlotStopsNothing(t *testing.T) {
 	setup := testserver.Cluster(t)
+	from := slotOf(t, setup, listName) * 3 / 16384
+	t.Run("between nodes", func(t *testing.T) {
+		openSlotStopsNoList(t, setup, setup.Nodes[from], setup.Nodes[(from+1)%3])
+	})
+	target := setup.Join()
+	t.Run("to a new node", func(t *testing.T) { openSlotStopsNoList(t, setup, setup.Nodes[from], target) })
+	t.Run("a lock", func(t *testing.T) { openSlotStopsNoLock(t, setup, target) })
+}
+
+func openSlotStopsNoLock(t *testing.T, setup *testserver.ClusterSetup, target *testserver.RedisServer) {
+	slot := slotOf(t, setup, "id.gen.lock_1_2")
 	s := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs})
-	slot := do(t, setup.Nodes[0].Client(), "CLUSTER", "KEYSLOT", listName).(int64)
-	from := int(slot * 3 / 16384)
-	source, target := setup.Nodes[from], setup.Nodes[(from+1)%3]
-	id := func(n *testserver.RedisServer) string {
-		return strings.TrimSpace(do(t, n.Client(), "CLUSTER", "MYID").(string))
+	openSlot(t, slot, setup.Nodes[slot*3/16384], target)
+	for i, want := range []bool{true, false} {
+		got, err := s.TryLock(t.Context(), []string{"1_2", fmt.Sprint("1_3", i)}, fmt.Sprint("token", i), time.Minute)
+		if err != nil || got[0] != want || !got[1] {
+			t.Errorf("try %d: %v, %v", i, got, err)
+		}
 	}
+	check.OK(t, s.Unlock(t.Context(), []string{"1_2"}, "token0"))
+	got, err := s.TryLock(t.Context(), []string{"1_2"}, "token2", time.Minute)
+	if err != nil || !got[0] {
+		t.Errorf("after the unlock: %v, %v", got, err)
+	}
+}
+
+func slotOf(t *testing.T, setup *testserver.ClusterSetup, key string) int {
+	t.Helper()
+	return int(do(t, setup.Nodes[0].Client(), "CLUSTER", "KEYSLOT", key).(int64))
+}
+
+func nodeID(t *testing.T, n *testserver.RedisServer) string {
+	t.Helper()
+	return strings.TrimSpace(do(t, n.Client(), "CLUSTER", "MYID").(string))
+}
+
+func openSlot(t *testing.T, slot int, source, target *testserver.RedisServer) {
+	t.Helper()
+	do(t, target.Client(), "CLUSTER", "SETSLOT", slot, "IMPORTING", nodeID(t, source))
+	do(t, source.Client(), "CLUSTER", "SETSLOT", slot, "MIGRATING", nodeID(t, target))
+}
+
+func openSlotStopsNoList(t *testing.T, setup *testserver.ClusterSetup, source, target *testserver.RedisServer) {
+	slot := slotOf(t, setup, listName)
+	for _, n := range []*testserver.RedisServer{setup.Nodes[0], setup.Nodes[1], setup.Nodes[2], target} {
+		do(t, n.Client(), "ACL", "SETUSER", "bob", "on", ">"+secret, "~*", "+@all")
+	}
+	s := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs, Username: "bob", Password: secret})
 	move := func(keys ...any) {
 		t.Helper()
 		host, port, _ := strings.Cut(target.Addr, ":")
@@ -284,7 +328,7 @@ func TestAnOpenSlotStopsNoList(t *testing.T) {
 		"no keys yet":        nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, n := range setup.Nodes {
+			for _, n := range append(setup.Nodes, target) {
 				do(t, n.Client(), "CLUSTER", "SETSLOT", slot, "STABLE")
 				n.FlushAll()
 			}
@@ -316,8 +360,7 @@ func TestAnOpenSlotStopsNoList(t *testing.T) {
 			}
 			for name == "the list was empty" && pop() == nil {
 			}
-			do(t, target.Client(), "CLUSTER", "SETSLOT", slot, "IMPORTING", id(source))
-			do(t, source.Client(), "CLUSTER", "SETSLOT", slot, "MIGRATING", id(target))
+			openSlot(t, slot, source, target)
 			if keys != nil {
 				move(keys...)
 			}
@@ -340,7 +383,7 @@ func TestAnOpenSlotStopsNoList(t *testing.T) {
 				t.Errorf("%d indices in all", len(seen))
 			}
 			for _, n := range []*testserver.RedisServer{target, source} { // the reshard ends
-				do(t, n.Client(), "CLUSTER", "SETSLOT", slot, "NODE", id(source))
+				do(t, n.Client(), "CLUSTER", "SETSLOT", slot, "NODE", nodeID(t, source))
 			}
 			check.Eventually(t, "back", func() error {
 				if pop() == nil {

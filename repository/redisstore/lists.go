@@ -236,22 +236,59 @@ func firstError(results []result) error {
 // It changes nothing. Errors: *model.StoreError.
 func (s *Store) Foreign(ctx context.Context, keys []model.ListKey) (lists int, deployment string, err error) {
 	own, _, _ := strings.Cut(s.self(), " ")
-	for _, part := range chunks(len(keys), pipelineCalls) {
-		pipe := s.reader.Pipeline()
-		var owners []*redis.SliceCmd
-		for _, key := range keys[part.from:part.to] {
-			owners = append(owners, pipe.HMGet(ctx, metaKey(key), "d"))
-		}
-		if _, err := pipe.Exec(ctx); err != nil {
-			return 0, "", s.fail("look for lists of another deployment", err)
-		}
-		for _, o := range owners {
-			if d, known := o.Val()[0].(string); known && d != own {
-				lists, deployment = lists+1, d
-			}
+	owners, err := s.owners(ctx, metaKeys(keys))
+	if err != nil {
+		return 0, "", s.fail("look for lists of another deployment", err)
+	}
+	for d, n := range owners {
+		if d != own {
+			lists, deployment = lists+n, d
 		}
 	}
 	return lists, deployment, nil
+}
+
+// Owners counts, by deployment, what belongs to it: lists, the registry of worker IDs of that
+// name and, of the deployment that is asked for, its marks. It changes nothing. Errors:
+// *model.StoreError.
+func (s *Store) Owners(ctx context.Context, deployment, registry string) (map[string]int, error) {
+	names := append(make([]string, 0, model.Apps*model.Shards+1), workerKeys(registry, 0)...)
+	for list := range model.Apps * model.Shards {
+		names = append(names, metaKey(model.ListKey{App: uint8(list / model.Shards), Shard: uint8(list % model.Shards)}))
+	}
+	owners, err := s.owners(ctx, names)
+	if err != nil {
+		return nil, s.fail("look for the deployment", err)
+	}
+	marks, err := s.reader.HMGet(ctx, marksKey(deployment), "h").Result()
+	if err != nil {
+		return nil, s.fail("look for the deployment", err)
+	}
+	if marks[0] != nil {
+		owners[deployment]++
+	}
+	return owners, nil
+}
+
+// owners counts the hashes of each deployment.
+func (s *Store) owners(ctx context.Context, hashes []string) (map[string]int, error) {
+	counts := map[string]int{}
+	for _, part := range chunks(len(hashes), pipelineCalls) {
+		pipe := s.reader.Pipeline()
+		var owners []*redis.SliceCmd
+		for _, hash := range hashes[part.from:part.to] {
+			owners = append(owners, pipe.HMGet(ctx, hash, "d"))
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			return nil, err
+		}
+		for _, o := range owners {
+			if d, known := o.Val()[0].(string); known {
+				counts[d]++
+			}
+		}
+	}
+	return counts, nil
 }
 
 // pipelineCalls bounds a pipeline, in commands.

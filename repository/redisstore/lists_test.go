@@ -5,7 +5,9 @@ package redisstore_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -225,8 +227,8 @@ func of(t *testing.T, server *testserver.RedisServer, deployment string) *rediss
 func TestNothingIsDoneBeforeTheDeploymentIsKnown(t *testing.T) {
 	server := emptied(t)
 	s := of(t, server, "")
-	_, _, _, peek := s.Marks().Peek(t.Context(), "a")
-	for _, err := range []error{popErr(t, s), s.State(t.Context(), []model.ListKey{key()})[0].Err, s.Delete(t.Context(), []model.ListKey{key()}), peek} {
+	_, life := s.Marks().Life(t.Context())
+	for _, err := range []error{popErr(t, s), s.State(t.Context(), []model.ListKey{key()})[0].Err, s.Delete(t.Context(), []model.ListKey{key()}), life} {
 		wantAdvice(t, err, "not known yet", "database")
 	}
 	check.OK(t, s.Check(t.Context()), "the server can be used")
@@ -248,13 +250,12 @@ func TestTwoDeploymentsOnOneRedis(t *testing.T) {
 			two.State(t.Context(), []model.ListKey{key()})[0].Err,
 			two.Probe(t.Context(), []model.ListKey{key()})[0].Err,
 			two.Push(t.Context(), []model.PushRequest{request})[0],
-			two.Mark(t.Context(), []model.MarkRequest{{Key: key(), Life: request.Life, Index: 5000}})[0],
 			two.Delete(t.Context(), []model.ListKey{key()}),
 		} {
 			wantAdvice(t, err, "deployment one", "this one, two", "redis.db", "shardid confirm --deployment")
 			check.Is(t, err, model.ErrForeign)
 		}
-		if after := do(t, server.Client(), "HGETALL", metaName); !equal(before, after) {
+		if after := do(t, server.Client(), "HGETALL", metaName); !reflect.DeepEqual(before, after) {
 			t.Errorf("the meta hash was %v and is %v", before, after)
 		}
 	}
@@ -278,16 +279,6 @@ func TestWorkersOfTwoDeployments(t *testing.T) {
 	_, err := two.Acquire(t.Context(), model.Owner{Address: "a:2", Token: "u"})
 	wantAdvice(t, err, "deployment one", "this one, two")
 	check.Is(t, check.Err(two.Peers(t.Context())), model.ErrForeign)
-}
-
-func equal(a, b any) bool {
-	x, y := a.(map[any]any), b.(map[any]any)
-	for k, v := range x {
-		if y[k] != v {
-			return false
-		}
-	}
-	return len(x) == len(y)
 }
 
 // old runs a script of version 0.1, as a replica that was not replaced yet does.
@@ -350,60 +341,87 @@ func TestForeign(t *testing.T) {
 			t.Errorf("%s: %d of %q, %v", name, n, other, err)
 		}
 	}
+	owns := func(deployment, want string) {
+		t.Helper()
+		if got, err := one.Owners(t.Context(), deployment, "x"); fmt.Sprint(got) != want || err != nil {
+			t.Errorf("%s: %v, %v, want %s", deployment, got, err, want)
+		}
+	}
+	owns("three", "map[one:1 two:1]")
 	check.Equal(t, server.Client().DBSize(t.Context()).Val(), 2, "keys")
+	check.Must(t, check.Err(of(t, server, "four").Workers(redisstore.WorkersOptions{Name: "x"}).Acquire(t.Context(), model.Owner{Address: "a:1", Token: "t"})))
+	owns("three", "map[four:1 one:1 two:1]")
+	check.Must(t, check.Err(of(t, server, "five").Marks().Life(t.Context())))
+	owns("five", "map[five:1 four:1 one:1 two:1]")
+	owns("six", "map[four:1 one:1 two:1]")
 }
 
 func TestMarks(t *testing.T) {
 	server := testserver.Redis(t)
 	one, two := of(t, server, "one").Marks(), of(t, server, "two").Marks()
 	ctx := t.Context()
-	const never = 365 * 24 * time.Hour
-	life, age, mark, err := one.Peek(ctx, "t:a b")
-	if err != nil || age < never || mark != 0 || life == "" {
-		t.Fatal(life, age, mark, err)
-	}
+	life, err := one.Life(ctx)
+	check.Must(t, err)
 	const highest = 1<<63 - 1
 	for _, raise := range []struct{ value, before int64 }{{9, 0}, {100, 9}, {11, 100}, {highest, 100}, {5, highest}} {
-		l, before, err := one.Raise(ctx, "t:a b", raise.value)
-		if err != nil || before != raise.before || l != life {
-			t.Errorf("raise to %d: life %s, before %d, %v", raise.value, l, before, err)
+		before, err := one.Raise(ctx, life, []model.Mark{{Counter: "t:a b", Value: raise.value}, {Counter: "l:1_0", Value: 3}})
+		if err != nil || before[0] != raise.before {
+			t.Errorf("raise to %d: before %d, %v", raise.value, before, err)
 		}
 	}
-	for range 2 {
-		if l, err := one.Beat(ctx, time.Minute); err != nil || l != life {
-			t.Fatal(l, err)
-		}
+	got, err := one.Marks(ctx, life, []string{"h", "t:a b", "", "l:1_0"})
+	if err != nil || !slices.Equal(got, []int64{0, highest, 0, 3}) {
+		t.Errorf("marks %v, %v", got, err)
 	}
-	for counter, want := range map[string]int64{"t:a b": highest, "h": 0, "": 0} {
-		l, since, got, err := one.Peek(ctx, counter)
-		if err != nil || since > time.Minute || got != want || l != life {
-			t.Errorf("peek %q: %s %v %d %v", counter, l, since, got, err)
-		}
+	others, err := two.Life(ctx)
+	check.Must(t, err)
+	if got, err := two.Marks(ctx, others, []string{"t:a b"}); err != nil || got[0] != 0 {
+		t.Errorf("another deployment: %v, %v", got, err)
 	}
-	if _, since, got, err := two.Peek(ctx, "t:a b"); err != nil || since < never || got != 0 {
-		t.Errorf("another deployment: %v %d %v", since, got, err)
+	inLife := func(life string) error {
+		_, read := one.Marks(ctx, life, []string{"t:a b"})
+		_, raise := one.Raise(ctx, life, []model.Mark{{Counter: "t:new", Value: 1}})
+		_, _, scan := one.Scan(ctx, life, 0)
+		check.Is(t, raise, read)
+		check.Is(t, scan, read)
+		return read
 	}
-	time.Sleep(20 * time.Millisecond)
-	after, err := one.Beat(ctx, 10*time.Millisecond)
-	if err != nil || after == life {
-		t.Errorf("after a break: %s, %v", after, err)
-	}
-	life = after
-	if now, _, got, err := one.Peek(ctx, "t:a b"); now != life || got != highest {
-		t.Errorf("the marks stay: %s %d %v", now, got, err)
-	}
+	check.Must(t, inLife(life))
+	check.Is(t, inLife(life+"0"), model.ErrLifeChanged, "another life")
 	restartSaved(t, server)
-	var l string
-	check.Eventually(t, "a new life", func() error { l, age, mark, err = one.Peek(ctx, "t:a b"); return err })
-	if l == life || age < never || mark != 0 {
-		t.Errorf("after a restart: %s %v %d", l, age, mark)
-	}
-	if now, before, err := one.Raise(ctx, "t:a b", 7); err != nil || before != 0 || now == life {
-		t.Error(now, before, err)
+	again := ""
+	check.Eventually(t, "a new life", func() error { again, err = one.Confirm(ctx); return err })
+	check.Is(t, inLife(life), model.ErrLifeChanged, "after a restart")
+	if got, err := one.Marks(ctx, again, []string{"t:a b", "t:new"}); err != nil || got[0] != 0 || got[1] != 0 {
+		t.Errorf("marks of an earlier life: %v, %v", got, err)
 	}
 	do(t, server.Client(), "DEL", "id.gen.marks_{one}")
-	if again, _, mark, err := one.Peek(ctx, "t:a b"); err != nil || again == l || mark != 0 {
-		t.Error("a hash that was deleted has another life:", again, mark, err)
+	check.Is(t, inLife(again), model.ErrLifeChanged, "after the hash was deleted")
+}
+
+// A scan gives every mark, whatever bytes the names of tags have.
+func TestMarksScan(t *testing.T) {
+	marks := of(t, emptied(t), "one").Marks()
+	life, err := marks.Life(t.Context())
+	check.Must(t, err)
+	want := map[string]int64{"t:a b": 5, "t:3:x\n7 ": 6, "t:": 7}
+	for i := range 3000 {
+		want[fmt.Sprint("t:", i)] = int64(i + 1)
+	}
+	for counter, value := range want {
+		check.Must(t, check.Err(marks.Raise(t.Context(), life, []model.Mark{{Counter: counter, Value: value}})))
+	}
+	got := map[string]int64{}
+	for next, calls := uint64(0), 0; calls == 0 || next != 0; calls++ {
+		var page []model.Mark
+		page, next, err = marks.Scan(t.Context(), life, next)
+		check.Must(t, err)
+		for _, m := range page {
+			got[m.Counter] = m.Value
+		}
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%d marks, want %d", len(got), len(want))
 	}
 }
 

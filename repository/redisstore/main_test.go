@@ -108,42 +108,37 @@ func popErr(t testing.TB, s *redisstore.Store) error {
 	return err
 }
 
-func TestContractSingle(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	listtest.Run(t, func(t *testing.T) listtest.Store {
-		server.FlushAll()
-		return openAt(t, server.Addr)
-	})
-}
-
-func TestContractUnsafe(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	listtest.Run(t, func(t *testing.T) listtest.Store {
-		server.FlushAll()
-		return open(t, redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, UnsafeNoHistory: true})
-	})
-}
-
-func TestContractSentinel(t *testing.T) {
-	setup := testserver.Sentinel(t)
-	listtest.Run(t, func(t *testing.T) listtest.Store {
-		setup.Master.FlushAll()
-		s := open(t, redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName})
-		check.Must(t, s.Check(t.Context()))
-		return s
-	})
-}
-
-func TestContractCluster(t *testing.T) {
-	setup := testserver.Cluster(t)
-	listtest.Run(t, func(t *testing.T) listtest.Store {
-		for _, node := range setup.Nodes {
-			node.FlushAll()
-		}
-		s := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs})
-		check.Must(t, s.Check(t.Context()))
-		return s
-	})
+func TestContract(t *testing.T) {
+	for name, start := range map[string]func(*testing.T) (redisstore.Options, []*testserver.RedisServer){
+		"single": func(t *testing.T) (redisstore.Options, []*testserver.RedisServer) {
+			server := testserver.SharedRedis(t)
+			return single(server.Addr), []*testserver.RedisServer{server}
+		},
+		"unsafe": func(t *testing.T) (redisstore.Options, []*testserver.RedisServer) {
+			server := testserver.SharedRedis(t)
+			return redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, UnsafeNoHistory: true}, []*testserver.RedisServer{server}
+		},
+		"sentinel": func(t *testing.T) (redisstore.Options, []*testserver.RedisServer) {
+			setup := testserver.Sentinel(t)
+			return redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName}, []*testserver.RedisServer{setup.Master}
+		},
+		"cluster": func(t *testing.T) (redisstore.Options, []*testserver.RedisServer) {
+			setup := testserver.Cluster(t)
+			return redisstore.Options{Mode: "cluster", Addrs: setup.Addrs}, setup.Nodes
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, servers := start(t)
+			listtest.Run(t, func(t *testing.T) listtest.Store {
+				for _, server := range servers {
+					server.FlushAll()
+				}
+				s := open(t, o)
+				check.Must(t, s.Check(t.Context()))
+				return s
+			})
+		})
+	}
 }
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {

@@ -1,36 +1,51 @@
 -- Keeps the marks of a deployment's counters, one hash for all of them.
---   KEYS[1]  hash: h replication ID and e since when it is kept, in µs; c when it was in use
---            last, Unix ms by this server's clock; and for each counter its mark, 19
---            digits with leading zeros, so that they compare as texts: numbers here
---            have 53 bits
+--   KEYS[1]  hash: h replication ID and e since when it is kept, in µs; and for each counter
+--            its mark, 19 digits with leading zeros, so that they compare as texts:
+--            numbers here have 53 bits
 --   ARGV[1]  see prelude.lua
---   ARGV[2]  c is set to now; after a break of more than so many ms another life
---            begins, and the marks stay; '' leaves both
---   ARGV[3]  counter; '' is none
---   ARGV[4]  its mark is raised to this; '' leaves it
---   returns  "<life> <ms since c> <mark before>", 0 for no mark
+--   ARGV[2]  life in which to go on; '' is any
+--   ARGV[3]  what to do with the rest of ARGV:
+--              life          nothing but a write, which a server that is full refuses
+--              read C…       read the marks of counters
+--              raise C V …   raise the mark of each counter to V, 19 digits
+--              scan N        give some marks, from cursor N on; 0 begins
+--   returns  "<life>"; in the life that was asked for also
+--              read, raise   " <mark>" for each counter, as it was before, 0 for none
+--              scan          " <next cursor>" and " <length>:<counter><mark>" for each
 --   errors   see prelude.lua
 
-local key, most, counter, value = KEYS[1], ARGV[2], ARGV[3], ARGV[4]
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local fresh = time[1] .. string.format('%06d', time[2])
-local m = redis.call('HMGET', key, 'h', 'e', 'c', counter)
-local e, c, mark = m[2], m[3], m[4] or '0'
+local key, want, what = KEYS[1], ARGV[2], ARGV[3]
+local m = redis.call('HMGET', key, 'h', 'e')
+local e = m[2]
 if m[1] ~= replid or not e then
-  e, c, mark = fresh, nil, '0'
+  local time = redis.call('TIME')
+  e = time[1] .. string.format('%06d', time[2])
   redis.call('UNLINK', key)
   redis.call('HSET', key, 'e', e, 'h', replid)
 end
-local age = math.max(now - (c or 0), 0)
-if most ~= '' then
-  if c and age > tonumber(most) then
-    e = fresh
-    redis.call('HSET', key, 'e', e)
+local life = replid .. '-' .. e
+local answer = { life }
+if want ~= '' and want ~= life then
+  return life
+elseif what == 'life' then
+  redis.call('HSET', key, 'h', replid)
+elseif what == 'scan' then
+  local page = redis.call('HSCAN', key, ARGV[4], 'COUNT', 1000)
+  answer[2] = page[1]
+  for i = 1, #page[2], 2 do
+    local counter = string.match(page[2][i], '^m:(.*)$')
+    if counter then
+      answer[#answer + 1] = #counter .. ':' .. counter .. page[2][i + 1]
+    end
   end
-  redis.call('HSET', key, 'c', string.format('%.0f', now))
+else
+  local step = what == 'raise' and 2 or 1
+  for i = 4, #ARGV, step do
+    local mark = redis.call('HMGET', key, 'm:' .. ARGV[i])[1] or '0'
+    answer[#answer + 1] = mark
+    if step == 2 and ARGV[i + 1] > mark then
+      redis.call('HSET', key, 'm:' .. ARGV[i], ARGV[i + 1])
+    end
+  end
 end
-if value ~= '' and value > mark then
-  redis.call('HSET', key, counter, value)
-end
-return replid .. '-' .. e .. ' ' .. string.format('%.0f', age) .. ' ' .. mark
+return table.concat(answer, ' ')

@@ -89,6 +89,7 @@ func forEachSite(t *testing.T, run func(*testing.T, site)) {
 // Whatever happens to the reply, a push is on the wire once.
 func TestPushIsSentOnce(t *testing.T) {
 	forEachSite(t, func(t *testing.T, at site) {
+		at.options.ReadTimeout = 3 * time.Second // beside other tests an answer takes a second
 		s := open(t, at.options)
 		listtest.Fill(t, s, model.ListKey{App: 200}, 1, 1) // scripts are known, topology too
 		for _, fault := range []struct {
@@ -212,56 +213,32 @@ func TestLocksOfDeployments(t *testing.T) {
 // proxy forwards to a Redis, counts the scripts it forwards, and can drop the
 // replies to them once the server has executed them.
 type proxy struct {
-	addr, server string
+	addr string
 
 	mu      sync.Mutex
 	drop    bool // close the connection instead of answering a script
 	stall   bool // keep the connection open and answer nothing
 	scripts int  // EVAL and EVALSHA forwarded
-	conns   []net.Conn
-	wg      sync.WaitGroup
 }
 
-func newProxy(t *testing.T, server string) *proxy {
+func newProxy(t *testing.T, to string) *proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	p := &proxy{addr: l.Addr().String(), server: server}
-	p.wg.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			p.wg.Go(func() { p.serve(conn) })
+	p := &proxy{}
+	p.addr = testserver.Hostile(t, func(client net.Conn) {
+		server, err := net.Dial("tcp", to)
+		if err != nil {
+			return
 		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		p.mu.Lock()
-		for _, conn := range p.conns {
-			conn.Close()
-		}
-		p.mu.Unlock()
-		p.wg.Wait()
+		c, over := &proxied{proxy: p}, make(chan struct{})
+		go func() {
+			defer close(over)
+			c.replies(client, server)
+		}()
+		c.requests(client, server)
+		_, _ = client.Close(), server.Close()
+		<-over
 	})
 	return p
-}
-
-func (p *proxy) serve(client net.Conn) {
-	server, err := net.Dial("tcp", p.server)
-	if err != nil {
-		client.Close()
-		return
-	}
-	p.mu.Lock()
-	p.conns = append(p.conns, client, server)
-	p.mu.Unlock()
-	c := &proxied{proxy: p}
-	p.wg.Go(func() { c.replies(client, server) })
-	c.requests(client, server)
-	client.Close()
-	server.Close()
 }
 
 // proxied is one connection.

@@ -1,13 +1,12 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"math"
+	"net"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -40,7 +39,7 @@ func (s *Store) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	errs := make([]error, len(reqs))
 	var todo []piece
 	for i, r := range reqs {
-		if seg := r.Segment; seg.First < 1 || seg.Last < seg.First || seg.Last > model.MaxIndex || r.Life == "" {
+		if seg := r.Segment; seg.First < 1 || seg.Last < seg.First-1 || seg.Last > model.MaxIndex || r.Life == "" {
 			errs[i] = explain("push", fmt.Errorf("%w: segment %d…%d of list %s, life %q", model.ErrInvalidArgument, seg.First, seg.Last, r.Key, r.Life))
 			continue
 		}
@@ -89,8 +88,10 @@ func (s *Store) pushInTurn(ctx context.Context, calls []call) []result {
 		defer func() { <-s.pushing }()
 		results := s.push.runAll(ctx, s.writer, calls)
 		for i, r := range results {
-			if node := s.asked(ctx, r.err); node != nil {
-				results[i] = s.pushAsking(ctx, node, calls[i])
+			if addr := asked(r.err); addr != "" {
+				cmd := s.push.byText(ctx, calls[i])
+				results[i].err = s.ask(ctx, addr, cmd)
+				results[i].reply = cmd.Val()
 			}
 		}
 		return results
@@ -99,55 +100,31 @@ func (s *Store) pushInTurn(ctx context.Context, calls []call) []result {
 	}
 }
 
-// asked gives the node that a cluster's ASK names: it gets the slot at present. It is
-// nil for any other error.
-func (s *Store) asked(ctx context.Context, err error) (node *redis.Client) {
-	cluster, ok := s.writer.(*redis.ClusterClient)
-	if !ok || !redis.HasErrorPrefix(err, "ASK ") {
-		return nil
+// asked gives the address that a cluster's ASK names: that node gets the slot at present,
+// and may own none yet. It is "" for any other error.
+func asked(err error) string {
+	if err == nil || !redis.HasErrorPrefix(err, "ASK ") {
+		return ""
 	}
-	words := strings.Fields(err.Error()) // ASK, slot, address
-	var mu sync.Mutex                    // ForEachMaster calls from a goroutine for each node
-	_ = cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if c.Options().Addr == words[len(words)-1] {
-			node = c
-		}
-		return nil
-	})
-	return node
+	_, addr, _ := strings.Cut(strings.TrimPrefix(err.Error(), "ASK "), " ")
+	at := strings.LastIndexByte(addr, ':')
+	if at < 0 {
+		return ""
+	}
+	return net.JoinHostPort(strings.Trim(addr[:at], "[]"), addr[at+1:])
 }
 
-// pushAsking pushes through the node that ASK has named. The other one has executed
-// nothing for sure, so this is still the only attempt; and where the slot's list has
-// another life by now, the script refuses.
-func (s *Store) pushAsking(ctx context.Context, node *redis.Client, in call) result {
+// ask sends a command to the node that ASK has named. The other one has executed nothing for
+// sure, so this is still the only attempt; and where the slot's list has another life by now,
+// a push is refused.
+func (s *Store) ask(ctx context.Context, addr string, cmd redis.Cmder) error {
+	node := s.writerOf(addr)
+	defer node.Close()
 	pipe := node.Pipeline()
 	_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, "asking")) // only queues
-	cmd := s.push.byText(ctx, in)
 	_ = pipe.Process(ctx, cmd)
-	_, execErr := pipe.Exec(ctx)
-	if cmd.Val() == "" && cmd.Err() == nil {
-		return result{err: unanswered(execErr)}
-	}
-	return result{cmd.Val(), cmd.Err()}
-}
-
-// Mark raises high-water marks that are lower than asked for, and answers in order:
-// nil, model.ErrLifeChanged, or a *model.StoreError. It may be repeated.
-func (s *Store) Mark(ctx context.Context, reqs []model.MarkRequest) []error {
-	calls := make([]call, len(reqs))
-	for i, r := range reqs {
-		calls[i] = call{[]string{metaKey(r.Key)}, []any{s.self(), r.Life, r.Index + 1, r.Index, math.MaxInt64}}
-	}
-	errs := make([]error, len(reqs))
-	for i, r := range s.push.runParts(ctx, s.reader, calls) {
-		if err := s.pushError(r); !errors.Is(err, model.ErrNotAboveHighWater) {
-			errs[i] = err
-		}
-	}
-	return errs
+	_, execErr := pipe.Exec(ctx) // where the connection is refused, only this tells
+	return cmp.Or(cmd.Err(), execErr)
 }
 
 func pieceAt(r model.PushRequest, req int, offset int64) piece {

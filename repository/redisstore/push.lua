@@ -1,5 +1,5 @@
 -- Appends the indices first..last to a list; first may be last + 1, and then only
--- the high-water mark is raised to last.
+-- the high-water mark is raised to last, which shows whether indices would arrive.
 --   KEYS[1]  meta hash of the list
 --   ARGV[1]  see prelude.lua
 --   ARGV[2]  life for which the segment was allocated
@@ -22,13 +22,13 @@ if length(list, meta) >= tonumber(ARGV[5]) then
   return 'full'
 end
 
--- Before the indices: were the script to end in between, w would be too high,
--- which costs a gap. The other way round costs the promise.
 if first > last then
   redis.call('HSET', meta, 'w', ARGV[4])
   return 'ok'
 end
 
+-- Before the indices: were the script to end in between, w would be too high,
+-- which costs a gap. The other way round costs the promise.
 -- r is where our run begins: the list ends with the indices from r to w, each once and
 -- in order, as far as they are not popped. It goes on if the list still ends with w
 -- and the segment follows on it. Else, after a gap, or when another program has pushed

@@ -9,7 +9,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"shardid/model"
@@ -67,18 +66,16 @@ func TestSettings(t *testing.T) {
 		"persistent": {[]string{"--appendonly", "yes", "--save", "60 1"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			wantLevels(t, settings(t, openAt(t, testserver.Redis(t, c.args...).Addr)), c.except)
+			found := settings(t, openAt(t, testserver.Redis(t, c.args...).Addr))
+			wantLevels(t, found, c.except)
+			value := "AOF off, RDB off"
+			if name == "persistent" {
+				value = "AOF on, RDB on"
+			}
+			if f := found["persistence"]; f.Value != value || (f.Why == "") != (name == "persistent") {
+				t.Errorf("%+v", f)
+			}
 		})
-	}
-}
-
-func TestSettingsTellPersistence(t *testing.T) {
-	bare, kept := openAt(t, testserver.Redis(t).Addr), openAt(t, testserver.Redis(t, "--appendonly", "yes", "--save", "60 1").Addr)
-	if f := settings(t, bare)["persistence"]; f.Value != "AOF off, RDB off" || f.Why == "" {
-		t.Errorf("%+v", f)
-	}
-	if f := settings(t, kept)["persistence"]; f.Value != "AOF on, RDB on" || f.Why != "" {
-		t.Errorf("%+v", f)
 	}
 }
 
@@ -346,24 +343,12 @@ func TestTLSMismatch(t *testing.T) {
 	plain := testserver.SharedRedis(t)
 	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{plain.Addr}, TLS: &tls.Config{MinVersion: tls.VersionTLS12}})
 	wantAll(t, s, "TLS")
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	tlsOnly := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return nil, errors.New("no certificate")
-	}})
-	check.Must(t, err)
-	go serveTLS(l)
-	defer l.Close()
-	wantAll(t, openAt(t, l.Addr().String()), "TLS")
-}
-
-func serveTLS(l net.Listener) {
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		_ = conn.(*tls.Conn).Handshake() // fails: the client speaks plain Redis
-		conn.Close()
-	}
+	}}
+	wantAll(t, openAt(t, testserver.Hostile(t, func(conn net.Conn) {
+		_ = tls.Server(conn, tlsOnly).Handshake() // fails: the client speaks plain Redis
+	})), "TLS")
 }
 
 // Something else than a Redis at redis.addrs is named as that.
@@ -373,22 +358,10 @@ func TestAnotherServer(t *testing.T) {
 		"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
 		"SSH-2.0-OpenSSH_9.9\r\n",
 	} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		check.Must(t, err)
-		var served sync.WaitGroup
-		served.Go(func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				_, _ = io.WriteString(c, greeting)
-				_, _ = c.Read(make([]byte, 4096))
-				_ = c.Close()
-			}
+		addr := testserver.Hostile(t, func(conn net.Conn) {
+			_, _ = io.WriteString(conn, greeting)
+			_, _ = conn.Read(make([]byte, 4096))
 		})
-		wantAdvice(t, openAt(t, l.Addr().String()).Check(t.Context()), "does not speak as Redis does", "MySQL", "correct redis.addrs")
-		_ = l.Close()
-		served.Wait()
+		wantAdvice(t, openAt(t, addr).Check(t.Context()), "does not speak as Redis does", "MySQL", "correct redis.addrs")
 	}
 }

@@ -61,6 +61,7 @@ import (
 // errors of its methods are *model.StoreError except the refusals of Push. Safe
 // for concurrent use.
 type Store struct {
+	opts     Options
 	mode     string
 	fallback string // replication ID to assume when the server hides its own; "" refuses
 	// first is the first argument of all scripts but unlock, see prelude.lua.
@@ -68,6 +69,8 @@ type Store struct {
 
 	reader redis.UniversalClient
 	writer redis.UniversalClient // never sends a command twice
+	// writerOf makes such a client of one node.
+	writerOf func(addr string) redis.UniversalClient
 
 	waitLimit time.Duration // for replicas to confirm
 
@@ -87,9 +90,10 @@ func New(o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
+		opts:   o,
 		mode:   o.Mode,
 		reader: o.reader(),
-		writer: o.writer(),
+		writer: o.writer(), writerOf: o.writerOf,
 		// Half the time a reply may take: WAIT must answer before the client gives up.
 		waitLimit: cmp.Or(o.ReadTimeout, defaultTimeout) / 2,
 		pushing:   make(chan struct{}, o.pushTurns()),
@@ -253,15 +257,22 @@ func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl t
 
 func (s *Store) tryLock(ctx context.Context, names []string, got []bool, token string, ttl time.Duration) error {
 	pipe := s.writer.Pipeline()
+	set := func(name string) *redis.StatusCmd {
+		return redis.NewStatusCmd(ctx, "set", s.lockKey(name), token, "nx", "px", ttl.Milliseconds())
+	}
 	cmds := make([]*redis.StatusCmd, len(names))
 	for i, name := range names {
-		cmds[i] = redis.NewStatusCmd(ctx, "set", s.lockKey(name), token, "nx", "px", ttl.Milliseconds())
+		cmds[i] = set(name)
 		_ = pipe.Process(ctx, cmds[i]) // only queues
 	}
 	// Exec's own error is that of the first command that has one, most often
 	// the nil of a lock that another process holds.
 	_, execErr := pipe.Exec(ctx)
 	for i, cmd := range cmds {
+		if addr := asked(cmd.Err()); addr != "" {
+			cmd = set(names[i])
+			execErr = s.ask(ctx, addr, cmd)
+		}
 		switch err := cmd.Err(); {
 		case err == nil && cmd.Val() == "OK":
 			got[i] = true

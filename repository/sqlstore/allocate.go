@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -25,17 +26,6 @@ func (s *Store) Allocate(ctx context.Context, reqs []model.AllocRequest) []model
 	return s.change(ctx, "allocate", reqs, model.AllocState.Next)
 }
 
-// Settle brings each request's row up to what the request knows and takes no segment:
-// max_id is raised to Floor, by which much Lifted says, a mark that covers the row ends
-// a doubt about it, and the row then names the mark's history. Otherwise it is as
-// Allocate.
-func (s *Store) Settle(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
-	return s.change(ctx, "settle", reqs, func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
-		next := state.Settle(req)
-		return model.Allocation{Lifted: max(0, next.Last-state.Last)}, next, nil
-	})
-}
-
 // choice is what becomes of a row; its error is that of the one list.
 type choice func(state model.AllocState, req model.AllocRequest, now time.Time) (model.Allocation, model.AllocState, error)
 
@@ -46,7 +36,7 @@ func (s *Store) change(ctx context.Context, op string, reqs []model.AllocRequest
 	}
 	var out []model.Allocation
 	err := s.inTx(ctx, func(tx *gorm.DB) (err error) {
-		out, err = s.changeRows(tx, reqs, choose)
+		out, err = s.changeRows(tx, s.taking, reqs, choose)
 		return err
 	})
 	if err != nil {
@@ -55,17 +45,26 @@ func (s *Store) change(ctx context.Context, op string, reqs []model.AllocRequest
 	return out
 }
 
-func (s *Store) changeRows(tx *gorm.DB, reqs []model.AllocRequest, choose choice) ([]model.Allocation, error) {
+func (s *Store) changeRows(tx *gorm.DB, see seeing, reqs []model.AllocRequest, choose choice) ([]model.Allocation, error) {
+	m, err := see(tx, share)
+	if err != nil {
+		return nil, err
+	}
 	rows, err := s.lockLists(tx, reqs)
 	if err != nil {
 		return nil, err
 	}
-	m, err := s.counting(tx)
+	known, err := s.marks(tx.Statement.Context, m, listCounters(reqs))
 	if err != nil {
+		return nil, err
+	}
+	if err := m.readChanges(tx, oldestChange(rows)); err != nil {
 		return nil, err
 	}
 	out := make([]model.Allocation, len(reqs))
 	var changes []change
+	var marks []model.Mark
+	var before []int64
 	for i, req := range reqs {
 		row, found := rows[req.Key]
 		delete(rows, req.Key) // a second request for the list must not get the same segment
@@ -78,20 +77,51 @@ func (s *Store) changeRows(tx *gorm.DB, reqs []model.AllocRequest, choose choice
 			out[i].Err = err
 			continue
 		}
-		state := model.AllocState{
-			Counter: row.Counter.counter(m, m.listRate, row.MaxID, row.ListHistory, row.Step),
-			Key:     cfg.Key, Step: row.Step, CurrentStep: row.CurrentStep, LastMaxID: row.LastMaxID, Limit: cfg.Limit,
-		}
+		req.Floor = max(req.Floor, known[i])
+		state := row.state(&m, cfg)
 		allocation, next, err := choose(state, req, m.now)
 		if errors.Is(err, model.ErrUnconfirmed) {
 			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest index in use; then run `shardid confirm --app %d --name %q`", err, cfg.Key.App, cfg.AppName)
 		}
 		out[i], out[i].Err = allocation, err
 		if err == nil && (next != state || row.Stored != row.MaxID) {
-			changes = append(changes, change{key: req.Key, old: row.Stored, next: next})
+			changes = append(changes, change{key: req.Key, old: row.Stored, accounts: m.Changes, next: next})
+			marks = append(marks, model.Mark{Counter: listCounter(req.Key), Value: next.Last})
+			before = append(before, known[i])
 		}
 	}
+	if err := s.raise(tx.Statement.Context, m, marks, before); err != nil {
+		return nil, err
+	}
 	return out, storeChanges(tx, changes)
+}
+
+// state is what the row says at that moment of its list.
+func (r allocRow) state(m *moment, cfg model.ListConfig) model.AllocState {
+	return model.AllocState{
+		Counter: r.Counter.counter(m, r.MaxID, m.listRate, listRate, true),
+		Key:     cfg.Key, Step: r.Step, CurrentStep: r.CurrentStep, LastMaxID: r.LastMaxID, Limit: cfg.Limit,
+	}
+}
+
+// listCounter is the name of a list at the witness.
+func listCounter(k model.ListKey) string { return "l:" + k.String() }
+
+func listCounters(reqs []model.AllocRequest) []string {
+	names := make([]string, len(reqs))
+	for i, r := range reqs {
+		names[i] = listCounter(r.Key)
+	}
+	return names
+}
+
+// oldestChange is the least change that one of the rows accounts for.
+func oldestChange(rows map[model.ListKey]allocRow) int64 {
+	oldest := int64(math.MaxInt64)
+	for _, row := range rows {
+		oldest = min(oldest, row.Counter.LastChange)
+	}
+	return oldest
 }
 
 // lockRows reads the latest committed rows and locks them, in the order of the
@@ -103,7 +133,7 @@ func (s *Store) lockRows(tx *gorm.DB, reqs []model.AllocRequest) (map[model.List
 	var found []allocRow
 	err := tx.Table(table + s.either(" FORCE INDEX (PRIMARY)", "")).Clauses(clause.Locking{Strength: "UPDATE"}).
 		Select("app_id, app_name, max_id, shard_id, step, max_limit_id, limit_policy, current_step, taken_at, " +
-			"list_history, last_max_id, doubt, tokens, max_rate, rate_from").
+			"last_max_id, doubt, last_change, tokens, max_rate").
 		Where(whereKeys(reqs)).Order("app_id, shard_id").Find(&found).Error
 	if err != nil {
 		return nil, fmt.Errorf("lock rows: %w", err)
@@ -133,6 +163,8 @@ type change struct {
 	key  model.ListKey
 	old  int64 // max_id as it was read
 	next model.AllocState
+	// accounts is the change of the server that next accounts for.
+	accounts int64
 }
 
 // storeChanges writes all rows with one statement, each only if its max_id is
@@ -155,7 +187,6 @@ func storeChanges(tx *gorm.DB, changes []change) error {
 		// max_id comes last: MySQL assigns in this order, and WHERE has the old one.
 		{"last_max_id", func(s model.AllocState) any { return s.LastMaxID }},
 		{"current_step", func(s model.AllocState) any { return s.CurrentStep }},
-		{"list_history", func(s model.AllocState) any { return s.Life }},
 		{"doubt", func(s model.AllocState) any { return s.Doubt }},
 		{"tokens", func(s model.AllocState) any { return s.Tokens }},
 		{"taken_at", func(s model.AllocState) any { return max(0, s.At.UnixMilli()) }},
@@ -167,7 +198,8 @@ func storeChanges(tx *gorm.DB, changes []change) error {
 		}
 	}
 	const match = "(app_id = ? AND shard_id = ? AND max_id = ?)"
-	sql.WriteString("update_time = CURRENT_TIMESTAMP WHERE " + match + strings.Repeat(" OR "+match, len(changes)-1))
+	fmt.Fprintf(&sql, "last_change = %d, update_time = CURRENT_TIMESTAMP WHERE ", changes[0].accounts)
+	sql.WriteString(match + strings.Repeat(" OR "+match, len(changes)-1))
 	for _, c := range changes {
 		args = append(args, c.key.App, c.key.Shard, c.old)
 	}

@@ -24,7 +24,6 @@ type allocRow struct {
 	MaxLimitID  int64
 	LimitPolicy string
 	CurrentStep int64
-	ListHistory string
 	LastMaxID   int64
 	Counter     counterRow `gorm:"embedded"`
 	// Stored is the row's own max_id where MaxID was raised to what had been handed
@@ -56,35 +55,30 @@ func (r allocRow) config() (model.ListConfig, error) {
 		Key: key, AppName: r.AppName, MaxID: r.MaxID, Step: r.Step,
 		CurrentStep: max(r.CurrentStep, r.Step),
 		Limit:       model.Limit{MaxID: r.MaxLimitID, Policy: policy},
-		Life:        r.ListHistory, Doubt: r.Counter.Doubt,
 	}, nil
 }
 
 // counterRow is what a row of id_alloc or leaf_alloc keeps of its counter. Times are
 // Unix ms.
 type counterRow struct {
-	Doubt    int64
-	Tokens   int64
-	TakenAt  int64 // 0 before the first allocation
-	MaxRate  int64 // 0: as all
-	RateFrom int64 // when MaxRate counts
+	Doubt      int64
+	LastChange int64 // of the server that Doubt accounts for
+	Tokens     int64
+	TakenAt    int64 // 0 before the first allocation
+	MaxRate    int64 // 0: as all
 }
 
-// counter is the row's at that moment. Its highest rate is the row's own once that
-// counts, else the common one, but always a step a second. 0, a file's, is no bound.
-func (r counterRow) counter(m moment, common, last int64, life string, step int64) model.Counter {
-	rate := common
+// counter is the row's at that moment, which has read the changes since. The row's own rate
+// only lowers the one of all, 0 is no bound. most is that of all at a change, and
+// covered says that the witness has a mark of all that was taken.
+func (r counterRow) counter(m *moment, last, rate int64, most func(model.Change) int64, covered bool) model.Counter {
 	if r.MaxRate > 0 {
-		rate = r.MaxRate
-		if m.Now < r.RateFrom {
-			rate = min(r.MaxRate, common)
-		}
+		rate = min(rate, r.MaxRate)
 	}
-	if rate = max(rate, step); common == 0 {
-		rate = 0
-	}
+	at := atMilli(r.TakenAt)
 	return model.Counter{
-		Last: last, Rate: rate, Tokens: r.Tokens, At: atMilli(r.TakenAt), Doubt: r.Doubt, JumpFrom: time.UnixMilli(m.JumpFrom), Life: life,
+		Last: last, Rate: rate, Tokens: r.Tokens, At: at, JumpFrom: time.UnixMilli(m.JumpFrom),
+		Doubt: m.doubt(r.LastChange, r.Doubt, at, covered, most),
 	}
 }
 
@@ -98,7 +92,8 @@ func atMilli(ms int64) time.Time {
 
 // Load reads every list's configuration, ordered by app and shard. A row that
 // cannot be used (out of range on a server that ignores CHECK, or of an unknown
-// policy) is left out and told to Options.OnBadRow. Errors: *model.StoreError.
+// policy) is left out and told to Options.OnBadRow. Unconfirmed is told without asking the
+// witness for marks, which could only lessen a doubt. Errors: *model.StoreError.
 func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 	var rows []allocRow
 	if err := s.gorm.WithContext(ctx).Order("app_id, shard_id").Find(&rows).Error; err != nil {
@@ -108,6 +103,15 @@ func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 	if err != nil {
 		return nil, s.explain("load the lists", err)
 	}
+	var m moment
+	if s.server != nil {
+		if m, err = s.readMoment(s.gorm.WithContext(ctx), ""); err == nil {
+			err = m.readChanges(s.gorm.WithContext(ctx), 0)
+		}
+		if err != nil {
+			return nil, s.explain("load the lists", err)
+		}
+	}
 	lists := make([]model.ListConfig, 0, len(rows))
 	for _, row := range rows {
 		list, err := row.config()
@@ -116,6 +120,7 @@ func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 			err = cmp.Or(secret.check(), model.CheckScramble(list.Limit))
 		}
 		if err == nil {
+			list.Unconfirmed = row.state(&m, list).Unconfirmed(0, list.Limit.LastIndex(list.Key))
 			lists = append(lists, list)
 		} else if s.opts.OnBadRow != nil {
 			s.opts.OnBadRow(err)
@@ -135,6 +140,7 @@ func (s *Store) Apps(ctx context.Context) ([]model.AppSummary, error) {
 type summaryRow struct {
 	Row     allocRow `gorm:"embedded"`
 	Shards  int
+	Mixed   bool // limits
 	Highest int64
 	Total   int64
 }
@@ -143,7 +149,7 @@ func readSummaries(g *gorm.DB, where string, arg any) ([]model.AppSummary, error
 	var rows []summaryRow
 	err := g.Table(table).Where(where, arg).Group("app_id").Order("app_id").
 		Select("app_id, MIN(app_name) AS app_name, MIN(description) AS description, MIN(step) AS step, " +
-			"MAX(max_limit_id) AS max_limit_id, MIN(limit_policy) AS limit_policy, " +
+			"MAX(max_limit_id) AS max_limit_id, MIN(max_limit_id) <> MAX(max_limit_id) AS mixed, MIN(limit_policy) AS limit_policy, " +
 			"COUNT(*) AS shards, MAX(max_id) AS highest, SUM(max_id) AS total").Find(&rows).Error
 	if err != nil {
 		return nil, err
@@ -159,7 +165,7 @@ func readSummaries(g *gorm.DB, where string, arg any) ([]model.AppSummary, error
 				ID: uint8(r.Row.AppID), Name: r.Row.AppName, Description: r.Row.Description, Step: r.Row.Step,
 				Limit: model.Limit{MaxID: r.Row.MaxLimitID, Policy: model.LimitPolicy(r.Row.LimitPolicy)},
 			},
-			Shards: r.Shards, HighestIndex: r.Highest, TotalIndices: r.Total,
+			Shards: r.Shards, MixedLimits: r.Mixed, HighestIndex: r.Highest, TotalIndices: r.Total,
 		}
 		_, apps[i].Scramble = scrambled[int64(apps[i].ID)]
 	}
@@ -201,6 +207,9 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 		}
 	}
 	err = s.inTx(ctx, func(tx *gorm.DB) (err error) {
+		if _, err := s.locked(tx, exclusive); err != nil { // nobody asks for its lists meanwhile
+			return err
+		}
 		if err := tx.Create(&rows).Error; err != nil {
 			return fmt.Errorf("insert: %w", err)
 		}
@@ -227,11 +236,15 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 // *model.StoreError.
 func (s *Store) ChangeApp(ctx context.Context, id uint8, change model.AppChange) (before, after model.AppSummary, err error) {
 	err = s.do(ctx, fmt.Sprintf("change app %d", id), func(tx *gorm.DB) error {
+		m, err := s.locked(tx, share)
+		if err != nil {
+			return err
+		}
 		rows, err := s.lockLists(tx, wholeApp(id))
 		if err != nil {
 			return err
 		}
-		if before, err = s.writableApp(tx, id); err != nil {
+		if before, err = oneApp(tx, id); err != nil {
 			return err
 		}
 		// Rows as they are: those that cannot be used are what the change may be for.
@@ -244,9 +257,18 @@ func (s *Store) ChangeApp(ctx context.Context, id uint8, change model.AppChange)
 		if err != nil {
 			return err
 		}
-		if sets, args := s.changes(next, change); len(sets) > 0 {
+		if sets, args := changes(next, change); len(sets) > 0 {
 			sql := "UPDATE " + table + " SET " + strings.Join(sets, ", ") + ", update_time = CURRENT_TIMESTAMP WHERE app_id = ?"
 			if err := write(tx, "store", sql, append(args, id)...); err != nil {
+				return err
+			}
+		}
+		if change.MinIndex != nil { // a copy that lacks it must not walk into it
+			marks := make([]model.Mark, 0, len(rows))
+			for key := range rows {
+				marks = append(marks, model.Mark{Counter: listCounter(key), Value: *change.MinIndex})
+			}
+			if err := s.raise(ctx, m, marks, nil); err != nil {
 				return err
 			}
 		}
@@ -259,17 +281,9 @@ func (s *Store) ChangeApp(ctx context.Context, id uint8, change model.AppChange)
 	return before, after, nil
 }
 
-// writableApp is oneApp on a server that may be written to, after the rows are locked.
-func (s *Store) writableApp(tx *gorm.DB, id uint8) (model.AppSummary, error) {
-	if _, err := s.moment(tx); err != nil {
-		return model.AppSummary{}, err
-	}
-	return oneApp(tx, id)
-}
-
 // changes are the SET clauses of what is to change and no others: an operator may have
 // given shards values of their own.
-func (s *Store) changes(next model.App, change model.AppChange) (sets []string, args []any) {
+func changes(next model.App, change model.AppChange) (sets []string, args []any) {
 	add := func(given bool, set string, values ...any) {
 		if given {
 			sets, args = append(sets, set), append(args, values...)
@@ -281,14 +295,8 @@ func (s *Store) changes(next model.App, change model.AppChange) (sets []string, 
 	add(change.MaxLimitID != nil, "max_limit_id = ?", next.Limit.MaxID)
 	add(change.LimitPolicy != nil, "limit_policy = ?", string(next.Limit.Policy))
 	add(change.MinIndex != nil, "max_id = CASE WHEN max_id < ? THEN ? ELSE max_id END", change.MinIndex, change.MinIndex)
-	add(change.MaxRate != nil, "max_rate = ?, rate_from = "+s.rateFrom(), change.MaxRate)
+	add(change.MaxRate != nil, "max_rate = ?", change.MaxRate)
 	return sets, args
-}
-
-// rateFrom is SQL for the moment, Unix ms, from which on a rate counts that is stored
-// now.
-func (s *Store) rateFrom() string {
-	return s.either(fmt.Sprintf("%s + %d", serverNow, model.RaiseDelay.Milliseconds()), "0")
 }
 
 // DeleteApp removes all rows of the app whose name is confirmed, and remembers in the
@@ -297,17 +305,21 @@ func (s *Store) rateFrom() string {
 // ErrInvalidArgument for another name, *model.StoreError.
 func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (deleted model.AppSummary, err error) {
 	err = s.do(ctx, fmt.Sprintf("delete app %d", id), func(tx *gorm.DB) error {
+		m, err := s.deciding(tx, exclusive)
+		if err != nil {
+			return err
+		}
 		rows, err := s.lockLists(tx, wholeApp(id))
 		if err != nil {
 			return err
 		}
-		if deleted, err = s.writableApp(tx, id); err != nil {
+		if deleted, err = oneApp(tx, id); err != nil {
 			return err
 		}
 		if name != deleted.Name {
 			return fmt.Errorf("%w: confirm the deletion with the app's name, which is %q", model.ErrInvalidArgument, deleted.Name)
 		}
-		if err := bury(tx, id, rows); err != nil {
+		if err := s.bury(tx, &m, id, rows); err != nil {
 			return err
 		}
 		return write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id)
@@ -320,13 +332,27 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (deleted m
 // how many lists waited for it, and changes nothing when none did. Errors:
 // model.ErrUnknownApp, ErrInvalidArgument for another name, *model.StoreError.
 func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (lists int64, err error) {
-	named := func(tx *gorm.DB) error {
+	err = s.do(ctx, fmt.Sprintf("confirm app %d", app), func(tx *gorm.DB) error {
+		lists = 0
+		_, err := s.changeRows(tx, s.deciding, wholeApp(app), func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
+			if state.Doubt > 0 {
+				state.Counter = state.Raise(req.Floor)
+				state.Doubt = 0
+				lists++
+			}
+			return model.Allocation{}, state, nil
+		})
+		if err != nil {
+			return err
+		}
 		found, err := oneApp(tx, app)
 		if err == nil && found.Name != name {
 			err = fmt.Errorf("%w: confirm it with the app's name, which is %q", model.ErrInvalidArgument, found.Name)
 		}
 		return err
+	})
+	if err != nil {
+		return 0, err
 	}
-	return s.confirm(ctx, fmt.Sprintf("confirm app %d", app), named,
-		"UPDATE "+table+" SET doubt = 0, list_history = '', update_time = CURRENT_TIMESTAMP WHERE app_id = ? AND doubt > 0", app)
+	return lists, nil
 }

@@ -93,6 +93,9 @@ func TestChangeAppKeepsTheRest(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(7))
 		run(t, s, "UPDATE id_alloc SET max_limit_id = 99, step = 5, max_id = 700 WHERE shard_id = 3")
+		if apps, err := s.Apps(t.Context()); err != nil || len(apps) != 1 || !apps[0].MixedLimits || apps[0].Limit.MaxID != 99 {
+			t.Errorf("%+v, %v, want a limit of 99 that not all shards have", apps, err)
+		}
 		if _, _, err := s.ChangeApp(t.Context(), 7, model.AppChange{Name: ptr("x"), MinIndex: ptr(int64(800))}); !errors.Is(err, model.ErrRefused) {
 			t.Errorf("a floor beyond the limit of one shard: %v", err)
 		}

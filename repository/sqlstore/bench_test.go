@@ -111,3 +111,15 @@ func takeTag(b *testing.B, s *Store, tag string) {
 		b.Error(err)
 	}
 }
+
+// BenchmarkTags reads 100,000 tags in parts.
+func BenchmarkTags(b *testing.B) {
+	s := openMigrated(b, Options{Driver: MySQL, DSN: testserver.SharedMariaDB(b).NewDatabase(b)})
+	addTags(b, s, 100_000)
+	b.ReportAllocs()
+	for b.Loop() {
+		if tags, err := s.Tags(context.Background()); err != nil || len(tags) != 100_000 {
+			b.Fatal(len(tags), err)
+		}
+	}
+}

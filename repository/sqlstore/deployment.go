@@ -40,13 +40,19 @@ type deploymentRow struct {
 	NodeDoubt  int64
 	NodeTokens int64
 	NodeAt     int64
-	NodeLife   string
-	// WitnessLife is that of the witness at the last heartbeat. Marks of lists are
-	// known to be of it only while it goes on.
-	WitnessLife string
+	NodeChange int64
+	NodeLost   int64
+	// Changes is the number of the last change of the server (change.go), Witness who
+	// knows all numbers that were taken since it was named, and WitnessPlace where it is.
+	Changes      int64
+	Witness      string
+	WitnessPlace string
+	// ServerLife is model.Server.Life; empty since an upgrade, until the next heartbeat.
+	ServerLife string
 
 	Now    int64
 	Host   string
+	Life   string
 	Group  string // of MySQL's group replication
 	Frozen string // whether the server is read-only
 }
@@ -64,46 +70,103 @@ type moment struct {
 	// listRate and tagRate are the highest rates that this process may use at present;
 	// 0 is no bound.
 	listRate, tagRate int64
+	changes           []changeRow // read so far, see Store.readChanges
+	settled           bool        // see Store.deciding
 }
 
 // seen holds what this process last read of the row; a row that has less went back.
 type seen struct {
-	mu        sync.Mutex
-	times     model.ServerTimes
-	changedAt time.Time // when a change was met that is not noted yet; zero without one
-	witness   time.Time // when the witness answered last; the start before that
+	mu    sync.Mutex
+	times model.ServerTimes
+	// changes is the number of the last change that was seen; the row that says so is of times.Since.
+	changes int64
+	rates   struct{ list, tag int64 } // the highest
+	// changedAt is when a change was met that is not noted yet; zero without one.
+	changedAt time.Time
+	hold      hold
+	vouching  Vouching // Since is that of hold
 }
 
 // moment reads the row for a transaction that writes, on its own connection, as a proxy
 // may send another one elsewhere. The error may be errServerChanged, and errReadOnly
 // even for a user who may write to a server that is no primary.
 func (s *Store) moment(tx *gorm.DB) (moment, error) {
-	m, err := s.readMoment(tx, "")
-	switch {
-	case err != nil:
-		return m, err
-	case isOn(m.Frozen):
-		return m, errReadOnly
-	case s.changed(m):
-		return m, errServerChanged
+	return s.locked(tx, "")
+}
+
+func (s *Store) usable(tx *gorm.DB, m moment) error {
+	if isOn(m.Frozen) {
+		return errReadOnly
 	}
+	changed, _, err := s.changed(tx, m)
+	if changed {
+		return errServerChanged
+	}
+	return err
+}
+
+// deciding is locked for an operator's word, which takes no numbers: where nothing is left to
+// be settled the rows have all that the witness knows, and it need not be asked.
+func (s *Store) deciding(tx *gorm.DB, lock string) (moment, error) {
+	m, err := s.locked(tx, lock)
+	if err != nil || m.Witness == "" {
+		return m, err
+	}
+	var open int64
+	err = tx.Raw("SELECT COUNT(*) FROM " + changeTable + " WHERE settled = 0 AND witness <> ''").Scan(&open).Error
+	if err != nil {
+		return m, fmt.Errorf("look for changes that are not settled: %w", err)
+	}
+	m.settled = open == 0
 	return m, nil
 }
 
-// counting is moment for what hands out numbers: how old a copy is can only be told
-// while the clocks agree. The error may be model.ErrClockApart too.
-func (s *Store) counting(tx *gorm.DB) (moment, error) {
-	m, err := s.moment(tx)
+// taking is counting for what takes numbers. The error may be model.ErrJumping too: after a
+// change of the server others may have to say what its copy lacks.
+func (s *Store) taking(tx *gorm.DB, lock string) (moment, error) {
+	m, err := s.counting(tx, lock)
+	if wait := model.ObjectFor - m.now.Sub(m.times().Since); err == nil && m.Changes > 0 && wait > 0 {
+		err = fmt.Errorf("%w: %v to go, for replicas that have seen more of the database", model.ErrJumping, wait.Round(time.Millisecond))
+	}
+	return m, err
+}
+
+// locked is moment with a lock on the row, so that nobody names another witness until the
+// transaction ends. lock is share or exclusive.
+func (s *Store) locked(tx *gorm.DB, lock string) (moment, error) {
+	m, err := s.readMoment(tx, s.either(lock, ""))
+	if err != nil {
+		return m, err
+	}
+	return m, s.usable(tx, m)
+}
+
+// counting is locked for what hands out numbers: how old a copy is can only be told while
+// the clocks agree. The error may be model.ErrClockApart too.
+func (s *Store) counting(tx *gorm.DB, lock string) (moment, error) {
+	m, err := s.locked(tx, lock)
 	return m, cmp.Or(err, m.apart)
 }
 
+// seeing is locked, deciding, counting or taking.
+type seeing func(tx *gorm.DB, lock string) (moment, error)
+
+// The locks of the deployment's row.
 const (
-	deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_life, witness_life"
+	share     = " LOCK IN SHARE MODE"
+	exclusive = " FOR UPDATE"
+)
+
+const (
+	deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_change, node_lost, changes, witness, witness_place, server_life"
 	// serverNow is the server's clock, Unix ms.
 	serverNow = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000"
-	// identityColumns are the server's own name and that of its group, if it is a member
-	// of one. Only MariaDB reads a comment of the first kind, only MySQL the second.
+	// identityColumns are the server's own name, its life, and the name of its group, if it
+	// is a member of one. Only MariaDB reads a comment of the first kind, only MySQL the
+	// second. The end of MariaDB's UUIDs, which stays the same until it stops, is random at
+	// each start, then the address of its network card.
 	identityColumns = "/*M!100000 CONCAT_WS('|', @@hostname, @@port, @@datadir) *//*!80000 @@server_uuid */ AS host, " +
+		"/*M!100000 CONCAT_WS('-', RIGHT(UUID(), 17), @@server_id) *//*!80000 '' */ AS life, " +
 		"/*M!100000 '' *//*!80000 COALESCE((SELECT variable_value FROM performance_schema.global_variables WHERE variable_name = 'group_replication_group_name'), '') */ AS `group`"
 )
 
@@ -156,7 +219,8 @@ func clockApart(server, before, after time.Time) error {
 // identify says which life of which server the transaction runs on. A restored or
 // restarted server has a new boot time, one that took over another name. In a cluster
 // that certifies commits every node has what another one acknowledged, so the cluster
-// is the server, and it has no boot time.
+// is the server, and it has no boot time. Its life is the start of the node that noted it: one
+// that started after the heartbeat that it has is of a cluster that was restored.
 func identify(tx *gorm.DB, m moment) (model.Server, error) {
 	var found []struct {
 		Name  string `gorm:"column:Variable_name"`
@@ -170,22 +234,27 @@ func identify(tx *gorm.DB, m moment) (model.Server, error) {
 	for _, variable := range found {
 		status[strings.ToLower(variable.Name)] = variable.Value
 	}
-	for _, cluster := range []string{m.Group, status["wsrep_cluster_state_uuid"]} {
-		if strings.Trim(cluster, "0-") != "" {
-			return model.Server{ID: "cluster " + cluster}, nil
-		}
-	}
-	up, err := strconv.ParseInt(status["uptime"], 10, 64)
+	// Below 0, without a sign, while the clock is set to before the start; some give 32 bits.
+	up, err := strconv.ParseUint(status["uptime"], 10, 64)
 	if err != nil {
 		return model.Server{}, fmt.Errorf("identify the server: uptime %q: %w", status["uptime"], err)
 	}
+	booted, life := time.Unix(m.now.Unix()-int64(int32(up)), 0), m.ServerLife
+	if life == "" || booted.Sub(time.UnixMilli(m.BeatAt)) > 2*model.BeatEvery {
+		life = fmt.Sprint("cluster-", booted.Unix())
+	}
+	for _, cluster := range []string{m.Group, status["wsrep_cluster_state_uuid"]} {
+		if strings.Trim(cluster, "0-") != "" {
+			return model.Server{ID: "cluster " + cluster, Life: life}, nil
+		}
+	}
 	sum := sha256.Sum256([]byte(m.Host))
-	return model.Server{ID: hex.EncodeToString(sum[:20]), BootedAt: time.Unix(m.now.Unix()-up, 0)}, nil
+	return model.Server{ID: hex.EncodeToString(sum[:20]), BootedAt: booted, Life: m.Life}, nil
 }
 
 // recorded is the server that the row names.
 func (r deploymentRow) recorded() model.Server {
-	server := model.Server{ID: r.Server}
+	server := model.Server{ID: r.Server, Life: r.ServerLife}
 	if r.BootedAt > 0 {
 		server.BootedAt = time.Unix(r.BootedAt, 0)
 	}
@@ -197,165 +266,40 @@ func (r deploymentRow) times() model.ServerTimes {
 }
 
 // changed says whether the row was written by another life of the server, or says less
-// than it has said to this process before. A cluster's node may lag a little behind
-// another one and still misses no commit of its own.
-func (s *Store) changed(m moment) bool {
+// than it has said to this process before, and whether it lacks the last change that
+// this process has seen. A cluster's node may lag a little behind another one and still misses
+// no commit of its own. What is not the witness any more is held no more.
+func (s *Store) changed(tx *gorm.DB, m moment) (changed, lacks bool, err error) {
 	if s.server == nil {
-		return false
-	}
-	if !m.recorded().Is(m.server) {
-		return true
+		return false, false, nil
 	}
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	if !m.server.BootedAt.IsZero() && m.times().Behind(s.seen.times) {
-		return true
-	}
-	s.seen.times, s.seen.changedAt = m.times(), time.Time{}
-	return false
-}
-
-// noteServer writes down that another life of the database answers, and how much each
-// counter may lack. Only then is anything handed out again. Everything happens in one
-// transaction, once, however many processes try.
-func (s *Store) noteServer(ctx context.Context) error {
-	var noted moment
-	vouched := false
-	_, err := s.tryTx(ctx, func(tx *gorm.DB) error {
-		m, err := s.readMoment(tx, s.forUpdate())
-		if err != nil || !s.changed(m) {
-			return err
-		}
-		if isOn(m.Frozen) {
-			return errReadOnly
-		}
-		noted = m
-		if m.Server == "" { // the first server ever
-			return storeServer(tx, m, model.ServerTimes{Since: m.now, Beat: m.now}, s.opts)
-		}
-		if m.apart != nil {
-			return m.apart
-		}
-		if vouched, err = s.vouched(ctx, m.WitnessLife); err != nil {
-			return err
-		}
-		s.seen.mu.Lock()
-		next, gap := m.times().Note(s.seen.times, m.now, m.recorded().ID == m.server.ID)
-		s.seen.mu.Unlock()
-		if err := s.doubt(tx, m, gap, vouched); err != nil {
-			return err
-		}
-		return storeServer(tx, m, next, s.opts)
-	})
-	if err != nil {
-		return fmt.Errorf("note the database server: %w", err)
-	}
-	if s.opts.OnServerChange != nil && noted.Server != "" {
-		s.opts.OnServerChange(noted.now.Sub(time.UnixMilli(noted.BeatAt)), vouched)
-	}
-	return nil
-}
-
-// storeServer makes the row that of the server that holds it.
-func storeServer(tx *gorm.DB, m moment, t model.ServerTimes, opts Options) error {
-	return tx.Exec("UPDATE "+deploymentTable+" SET server = ?, booted_at = ?, since = ?, beat_at = ?, oldest_copy = ?, jump_from = ?, list_rate = ?, tag_rate = ?",
-		m.server.ID, max(0, m.server.BootedAt.Unix()), t.Since.UnixMilli(), t.Beat.UnixMilli(), max(0, t.Oldest.UnixMilli()), max(0, t.JumpFrom.UnixMilli()),
-		max(m.ListRate, opts.ListRate), max(m.TagRate, opts.TagRate)).Error
-}
-
-// doubt adds to each counter what its row may lack, as model.Gap.Doubt says. Without a
-// witness that vouches, no mark of the past counts any more.
-func (s *Store) doubt(tx *gorm.DB, m moment, gap model.Gap, vouched bool) error {
-	nodes := gap.Doubt(nodeRate, atMilli(m.NodeAt), m.NodeDoubt)
-	for _, t := range []struct{ name, doubt, mark string }{
-		{table, "doubt = " + doubtSQL(gap, max(m.ListRate, s.opts.ListRate)), "list_history"},
-		{tagTable, "doubt = " + doubtSQL(gap, max(m.TagRate, s.opts.TagRate)), "mark_life"},
-		{deploymentTable, fmt.Sprint("node_doubt = ", nodes), "node_life"},
-	} {
-		sql := "UPDATE " + t.name + " SET " + t.doubt
-		if !vouched {
-			sql += ", " + t.mark + " = ''"
-		}
-		if err := write(tx, "note what "+t.name+" may lack", sql); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// doubtSQL is model.Gap.Doubt for all rows of a table at once. A test holds them
-// together.
-func doubtSQL(gap model.Gap, rate int64) string {
-	slack := gap.Slack.Milliseconds()
-	age := strconv.FormatInt(gap.Now.Sub(gap.Known).Milliseconds(), 10)
-	if gap.Rows {
-		age = fmt.Sprintf("(%s - GREATEST(0, taken_at - %d))", age, gap.Known.UnixMilli())
-	}
-	more := strconv.FormatInt(slack, 10)
-	if gap.Rows && gap.Again {
-		more = fmt.Sprintf("CASE WHEN doubt = 0 THEN %d ELSE 0 END", slack)
-	}
-	ms := fmt.Sprintf("GREATEST(0, %s + %s)", age, more)
-	r := fmt.Sprintf("GREATEST(step, CASE WHEN max_rate > 0 THEN max_rate ELSE %d END)", rate)
-	doubt := fmt.Sprintf("2 * %s * (%s DIV 1000) + 2 * %s * (%s MOD 1000) DIV 1000 + 1", r, ms, r, ms)
-	if gap.Rows {
-		doubt = "doubt + " + doubt
-	} else {
-		doubt = "GREATEST(doubt, " + doubt + ")"
-	}
-	return fmt.Sprintf("CASE WHEN %s < %d OR %s > %d THEN %d ELSE LEAST(%d, %s) END",
-		age, -slack, age, model.MaxGap.Milliseconds(), model.UnknownDoubt, model.UnknownDoubt, doubt)
-}
-
-// Beat writes a heartbeat to the database and to the witness: a copy of either that is
-// found later is at least that new. It notes a change of the server, and
-// brings up to date what the witness does not cover, so that a restart of one store
-// never adds up with a later one of the other. A replica that serves calls it every
-// second or so; it writes every model.BeatEvery. Errors: *model.StoreError.
-func (s *Store) Beat(ctx context.Context) error {
-	if s.server == nil {
-		return nil
-	}
-	met, life := s.met(), ""
-	if met {
-		life = s.beatWitness(ctx)
-	}
-	var due, nodes bool
-	err := s.inTx(ctx, func(tx *gorm.DB) error {
-		m, err := s.counting(tx)
+	if !m.server.BootedAt.IsZero() && s.seen.changes > 0 && !m.times().Since.Equal(s.seen.times.Since) {
+		var found int64
+		err := tx.Raw("SELECT COUNT(*) FROM "+changeTable+" WHERE number = ? AND noted_at = ?", s.seen.changes, s.seen.times.Since.UnixMilli()).Scan(&found).Error
 		if err != nil {
-			return err
+			return false, false, fmt.Errorf("look for the last change of the server: %w", err)
 		}
-		due = m.Now-m.BeatAt >= (model.BeatEvery - time.Second).Milliseconds()
-		nodes = m.NodeLife != life
-		if due {
-			err = tx.Exec("UPDATE "+deploymentTable+" SET beat_at = ? WHERE beat_at < ?", m.Now, m.Now).Error
-		}
-		if err == nil && (m.ListRate < s.opts.ListRate || m.TagRate < s.opts.TagRate) {
-			err = tx.Exec("UPDATE "+deploymentTable+" SET rates_from = ?, list_rate = CASE WHEN list_rate < ? THEN ? ELSE list_rate END, "+
-				"tag_rate = CASE WHEN tag_rate < ? THEN ? ELSE tag_rate END",
-				m.Now+model.RaiseDelay.Milliseconds(), s.opts.ListRate, s.opts.ListRate, s.opts.TagRate, s.opts.TagRate).Error
-		}
-		if err == nil && life != "" && m.WitnessLife != life {
-			// Lists are marked in the new life at the next sweep. What an earlier one says of
-			// them never counts again, not even when it is back.
-			err = write(tx, "note another life of Redis", "UPDATE "+deploymentTable+" SET witness_life = ?", life)
-			if err == nil {
-				err = write(tx, "note another life of Redis", "UPDATE "+table+" SET list_history = '' WHERE list_history <> ''")
-			}
-		}
-		return err
-	})
-	if err == nil && due && life != "" && nodes {
-		err = s.settleStarts(ctx)
+		lacks = found == 0
 	}
-	if err == nil && due && life != "" {
-		err = s.settleTags(ctx, life)
+	if lacks || !m.recorded().Is(m.server) || !m.server.BootedAt.IsZero() && m.times().Behind(s.seen.times) {
+		return true, lacks, nil
 	}
-	if err == nil && !met {
-		s.beatWitness(ctx) // so that it vouches from the start; the next heartbeat notes its life
+	if s.seen.hold.witness != m.Witness || !s.seen.hold.since.Equal(m.times().Since) {
+		s.seen.hold = hold{}
 	}
-	return s.fail(ctx, "heartbeat", err)
+	s.seen.times, s.seen.changes, s.seen.changedAt = m.times(), m.Changes, time.Time{}
+	s.seen.rates.list, s.seen.rates.tag = max(s.seen.rates.list, m.ListRate), max(s.seen.rates.tag, m.TagRate)
+	return false, false, nil
+}
+
+// Changes is the number of the last change of the server that this process has seen; 0 before
+// the first. It asks no store.
+func (s *Store) Changes() int64 {
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	return s.seen.changes
 }
 
 // Deployment is the random ID of the deployment that the database belongs to. Errors:
@@ -372,12 +316,33 @@ func (s *Store) Deployment(ctx context.Context) (id string, err error) {
 }
 
 // Adopt makes the database that of another deployment: it takes the place of one that
-// is gone, with what Redis keeps for it. It gives 0 when it is that one's already.
-// Errors: model.ErrInvalidArgument, *model.StoreError.
-func (s *Store) Adopt(ctx context.Context, deployment string) (databases int64, err error) {
+// is gone, with what Redis keeps for it. It gives 0 when it is that one's already, and else
+// wants present to be the ID of the deployment that it has been. The
+// secret of scrambled apps is not in Redis: a database that has some is refused, and gets
+// none before that secret is known. Errors: model.ErrInvalidArgument, ErrRefused,
+// *model.StoreError.
+func (s *Store) Adopt(ctx context.Context, deployment, present string) (databases int64, err error) {
 	if !regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`).MatchString(deployment) {
 		return 0, fmt.Errorf("%w: deployment %q: it is the ID that the error names", model.ErrInvalidArgument, deployment)
 	}
-	return s.confirm(ctx, "take the place of another deployment", nil,
-		"UPDATE "+deploymentTable+" SET deployment = ? WHERE deployment <> ?", deployment, deployment)
+	err = s.do(ctx, "take the place of another deployment", func(tx *gorm.DB) error {
+		m, err := s.locked(tx, exclusive)
+		if err != nil {
+			return err
+		}
+		if m.Deployment != deployment && m.Deployment != present {
+			return fmt.Errorf("%w: this database is that of deployment %s, whose lists its replicas will refuse from then on: name it too, with --confirm %[2]s",
+				model.ErrInvalidArgument, m.Deployment)
+		}
+		if err := refuseScrambled(tx, deployment); err != nil {
+			return err
+		}
+		res := tx.Exec("UPDATE "+deploymentTable+" SET deployment = ?, scramble_secret = ?, witness = '' WHERE deployment <> ?", deployment, unknownSecret, deployment)
+		databases = res.RowsAffected
+		return res.Error
+	})
+	if err != nil {
+		return 0, err
+	}
+	return databases, nil
 }

@@ -3,8 +3,12 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,42 +23,72 @@ import (
 type fakeWitness struct {
 	mu    sync.Mutex
 	life  string
-	age   time.Duration // since its last beat
 	marks map[string]int64
 	err   error
-	peeks int
-	next  func() // happens once, after the next Peek
+	reads int
+	next  func() // happens once, after the next Marks
 }
 
 func aWitness() *fakeWitness { return &fakeWitness{life: "r1", marks: map[string]int64{}} }
 
-func (w *fakeWitness) Beat(context.Context, time.Duration) (life string, err error) {
+func (w *fakeWitness) Place() string { return "here" }
+
+func (w *fakeWitness) Life(context.Context) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.age = 0
 	return w.life, w.err
 }
 
-func (w *fakeWitness) Peek(_ context.Context, counter string) (life string, age time.Duration, mark int64, err error) {
+func (w *fakeWitness) Confirm(ctx context.Context) (string, error) { return w.Life(ctx) }
+
+func (w *fakeWitness) Marks(_ context.Context, life string, counters []string) ([]int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.peeks++
-	life, age, mark = w.life, w.age, w.marks[counter]
+	w.reads++
+	marks := make([]int64, len(counters))
+	for i, c := range counters {
+		marks[i] = w.marks[c]
+	}
+	err := w.inLife(cmp.Or(life, w.life))
 	if w.next != nil {
 		w.next()
 		w.next = nil
 	}
-	return life, age, mark, w.err
+	return marks, err
 }
 
-func (w *fakeWitness) Raise(_ context.Context, counter string, value int64) (life string, before int64, err error) {
+func (w *fakeWitness) inLife(life string) error {
+	if w.err == nil && life != w.life {
+		return model.ErrLifeChanged
+	}
+	return w.err
+}
+
+func (w *fakeWitness) Raise(_ context.Context, life string, marks []model.Mark) ([]int64, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	before = w.marks[counter]
-	if w.err == nil {
-		w.marks[counter] = max(before, value)
+	before := make([]int64, len(marks))
+	for i, m := range marks {
+		before[i] = w.marks[m.Counter]
+		if w.inLife(life) == nil {
+			w.marks[m.Counter] = max(before[i], m.Value)
+		}
 	}
-	return w.life, before, w.err
+	return before, w.inLife(life)
+}
+
+// Scan gives two marks at a time, in order.
+func (w *fakeWitness) Scan(_ context.Context, life string, from uint64) (marks []model.Mark, next uint64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	names := slices.Sorted(maps.Keys(w.marks))
+	for i := int(from); i < min(int(from)+2, len(names)); i++ {
+		marks = append(marks, model.Mark{Counter: names[i], Value: w.marks[names[i]]})
+	}
+	if next = from + 2; int(next) >= len(names) {
+		next = 0
+	}
+	return marks, next, w.inLife(life)
 }
 
 // lose makes the witness another one, which knows nothing.
@@ -75,97 +109,166 @@ func mariaDB(t *testing.T, opts Options) *Store {
 }
 
 // anotherServer makes the row that of another life, which beat so long ago, and lets
-// the wait after it pass.
+// the waits after it pass.
 func anotherServer(t *testing.T, s *Store, ago time.Duration) {
 	t.Helper()
 	run(t, s, "UPDATE shardid_deployment SET server = 'another', beat_at = beat_at - "+ms(ago))
 	check.Must(t, s.Beat(t.Context()))
-	run(t, s, "UPDATE shardid_deployment SET jump_from = 0")
+	waited(t, s)
+}
+
+// waited lets the waits after a change of the server pass.
+func waited(t *testing.T, s *Store) {
+	t.Helper()
+	run(t, s, "UPDATE shardid_deployment SET jump_from = 0, since = since - 3000",
+		"UPDATE shardid_change SET noted_at = noted_at - 3000 WHERE number = (SELECT changes FROM shardid_deployment)")
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	s.seen.times.Since = s.seen.times.Since.Add(-3 * time.Second)
+	s.seen.hold.since = s.seen.hold.since.Add(-3 * time.Second)
 }
 
 func ms(d time.Duration) string {
 	return "1000 * " + strings.TrimSuffix(d.Truncate(time.Second).String(), "s")
 }
 
-// takeList asks for a segment of list 1_0 as a store of lists with that history and mark
-// would, and gives its first index.
-func takeList(t *testing.T, s *Store, history string, mark int64) model.Allocation {
+// takeList asks for a segment of list 1_0 as a store of lists with that high-water mark
+// would.
+func takeList(t *testing.T, s *Store, floor int64) model.Allocation {
 	t.Helper()
-	return s.Allocate(t.Context(), []model.AllocRequest{{Key: model.ListKey{App: 1}, Life: history, Floor: mark, Mark: mark, MaxStep: 1000}})[0]
+	return s.Allocate(t.Context(), []model.AllocRequest{{Key: model.ListKey{App: 1}, Floor: floor, MaxStep: 1000}})[0]
+}
+
+func nextTag(t *testing.T, s *Store) model.TagSegment {
+	t.Helper()
+	seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})
+	check.Must(t, err)
+	return seg
+}
+
+// back makes the rows of list 1_0 and of tag t those of a copy from before their first use.
+func back(t *testing.T, s *Store) {
+	t.Helper()
+	run(t, s, "UPDATE id_alloc SET max_id = 0, last_max_id = 0 WHERE shard_id = 0", "UPDATE leaf_alloc SET max_id = 1, own_max_id = 1")
 }
 
 func TestServerChange(t *testing.T) {
 	t.Parallel()
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w, ListRate: 5000, TagRate: 2000})
-	tag := func() model.TagSegment {
-		t.Helper()
-		seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})
-		check.Must(t, err)
-		return seg
-	}
-	for range 2 { // the first one meets the database, the second one the witness
-		check.Must(t, s.Beat(t.Context()))
-	}
-	a, b := takeList(t, s, "h1", 0), tag()
-	if a.Err != nil || a.Segment.First != 1 || b.First != 1 {
+	check.Must(t, s.Beat(t.Context()))
+	if a, b := takeList(t, s, 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1 || b.First != 1 {
 		t.Fatalf("the first: %+v, %+v", a, b)
 	}
-
-	if err := s.Beat(t.Context()); err != nil { // the witness has been in use
-		t.Fatal(err)
-	}
-	run(t, s, "UPDATE id_alloc SET max_id = 0, last_max_id = 0 WHERE shard_id = 0", "UPDATE leaf_alloc SET max_id = 1, own_max_id = 1")
+	back(t, s)
 	anotherServer(t, s, 10*time.Second)
-	if a, b = takeList(t, s, "h1", 1000), tag(); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 || a.Jumped+b.Jumped != 0 {
-		t.Errorf("both marks vouch: %+v, %+v", a, b)
+	if a, b := takeList(t, s, 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 || a.Jumped+b.Jumped != 0 {
+		t.Errorf("the witness vouches: %+v, %+v", a, b)
 	}
 
-	// Nobody vouches: the lists are of another history, the witness is in another life.
+	// Nobody vouches: the witness is in another life.
 	w.lose("r2")
-	s.seen.mu.Lock()
-	s.seen.times = model.ServerTimes{} // as in a process that has just begun
-	s.seen.mu.Unlock()
 	anotherServer(t, s, 20*time.Second)
-	a, b = takeList(t, s, "h2", 500), tag()
-	low, high := int64(2*5000*10), int64(2*5000*20) // the rows are younger than the heartbeat, and clocks differ
+	a, b := takeList(t, s, 500), nextTag(t, s)
+	low, high := int64(2*5000*7), int64(2*5000*20) // the rows are younger than the heartbeat, clocks differ, and waited took 3 s off
 	if a.Err != nil || a.Jumped < low || a.Jumped > high || a.Segment.First != 2000+a.Jumped+1 {
 		t.Errorf("the list: %+v, want a jump of %d…%d", a, low, high)
 	}
 	if b.Jumped < low*2/5 || b.Jumped > high*2/5 || b.First != 2000+b.Jumped+1 {
 		t.Errorf("the tag: %+v, want a jump of %d…%d", b, low*2/5, high*2/5)
 	}
-	if next := takeList(t, s, "h2", a.Segment.Last); next.Err != nil || next.Jumped != 0 || next.Segment.First != a.Segment.Last+1 {
+	if next := takeList(t, s, a.Segment.Last); next.Err != nil || next.Jumped != 0 || next.Segment.First != a.Segment.Last+1 {
 		t.Errorf("it jumps once: %+v", next)
 	}
 }
 
-// What SQL adds to a row is what the model says, whatever the row holds.
-func TestDoubtIsTheModels(t *testing.T) {
+// After a change of the server that the witness vouched for, rows are brought up to its
+// marks, those that are missing too: then it may be lost.
+func TestSettle(t *testing.T) {
 	t.Parallel()
-	s := mariaDB(t, Options{ListRate: 300})
-	beat := time.Now().Add(-100 * time.Second).UnixMilli()
-	rows := []struct{ rate, step, at, before, want int64 }{
-		{0, 100, 0, 0, 0}, {0, 1000, 0, 0, 0}, {7, 1, 0, 5, 0}, {0, 100, beat + 5000, 0, 0},
-		{0, 100, beat + 90_000, 0, 0}, {0, 100, beat + 7_200_000, 0, 0}, {0, 100, beat - 5000, 0, 0},
-	}
-	for i, r := range rows {
-		if _, err := s.pool.Exec("UPDATE id_alloc SET max_rate = ?, step = ?, taken_at = ?, doubt = ? WHERE shard_id = ?", r.rate, r.step, r.at, r.before, i); err != nil {
-			t.Fatal(err)
-		}
-	}
-	check.Must(t, check.Err(s.pool.Exec("UPDATE shardid_deployment SET server = 'another', beat_at = ?", beat)))
+	w := aWitness()
+	s := mariaDB(t, Options{Witness: w})
 	check.Must(t, s.Beat(t.Context()))
-	now := time.UnixMilli(count(t, s, "SELECT since FROM shardid_deployment"))
-	for i, r := range rows {
-		rate := max(r.step, 300)
-		if r.rate > 0 {
-			rate = max(r.step, r.rate)
+	takeList(t, s, 0)
+	nextTag(t, s)
+	check.Must(t, check.Err(s.RegisterNode(t.Context(), startOf("one"))))
+	w.marks["t:lost"], w.marks["l:2_3"] = 500, 700
+	back(t, s)
+	run(t, s, "DELETE FROM WORKER_NODE", "ALTER TABLE WORKER_NODE AUTO_INCREMENT = 1", "UPDATE shardid_deployment SET node_last = 0")
+	anotherServer(t, s, 10*time.Second)
+	check.Must(t, s.Beat(t.Context())) // settles
+	check.Equal(t, count(t, s, "SELECT settled FROM shardid_change"), 1, "settled")
+	w.lose("r2")
+	check.Must(t, s.Beat(t.Context()))
+	provision(t, s, app(2))
+	check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "lost", MaxID: 1, Step: 1000})))
+	if a, b := takeList(t, s, 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 || a.Jumped+b.Jumped != 0 {
+		t.Errorf("rows that were there: %+v, %+v", a, b)
+	}
+	a := s.Allocate(t.Context(), []model.AllocRequest{{Key: model.ListKey{App: 2, Shard: 3}, MaxStep: 1000}})[0]
+	b, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "lost"})
+	if a.Err != nil || err != nil || a.Segment.First != 701 || b.First != 501 {
+		t.Errorf("rows that were lost: %+v, %+v, %v", a, b, err)
+	}
+	if node, err := s.RegisterNode(t.Context(), startOf("two")); err != nil || node.ID != 2 {
+		t.Errorf("node: %+v, %v", node, err)
+	}
+}
+
+// A start that the database has lost may have taken over any worker ID: a settled row knows it
+// as one that is not does.
+func TestSettleStartsThatTookOver(t *testing.T) {
+	t.Parallel()
+	for _, settled := range []bool{false, true} {
+		w := aWitness()
+		s := mariaDB(t, Options{Witness: w})
+		check.Must(t, s.Beat(t.Context()))
+		const now = 1_800_000_000
+		for i := range 3 {
+			register(t, s, nodeStart("t"+strconv.Itoa(i), 4, now))
 		}
-		gap := model.Gap{Known: time.UnixMilli(beat), Now: now, Slack: 2 * model.MaxClockApart, Rows: true}
-		want := gap.Doubt(rate, time.UnixMilli(r.at), r.before)
-		check.Equal(t, count(t, s, "SELECT doubt FROM id_alloc WHERE shard_id = "+string(rune('0'+i))), want,
-			"row", i)
+		w.marks["node"] = 4 // the lost one
+		anotherServer(t, s, 10*time.Second)
+		if settled {
+			check.Must(t, s.Beat(t.Context()))
+			check.Equal(t, count(t, s, "SELECT settled FROM shardid_change"), 1, "settled")
+		}
+		start := nodeStart("new", 4, now+4000+nodeRest)
+		check.Is(t, check.Err(s.RegisterNode(t.Context(), start)), model.ErrUnconfirmed, "settled", settled)
+		check.Must(t, check.Err(s.ConfirmNodes(t.Context())))
+		if node := register(t, s, start); !node.Recycled {
+			t.Errorf("settled %v: %+v", settled, node)
+		}
+	}
+}
+
+// A row that is made again after a change that nobody vouched for begins with its doubt.
+func TestMadeAgainInDoubt(t *testing.T) {
+	t.Parallel()
+	s := mariaDB(t, Options{})
+	check.Must(t, s.Beat(t.Context()))
+	anotherServer(t, s, 10*time.Second)
+	provision(t, s, app(2))
+	check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "again", MaxID: 1, Step: 1000})))
+	a := s.Allocate(t.Context(), []model.AllocRequest{{Key: model.ListKey{App: 2}, MaxStep: 1000}})[0]
+	b, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "again"})
+	if a.Err != nil || err != nil || a.Jumped < 2*DefaultListRate*10 || b.Jumped < 2*DefaultTagRate*10 {
+		t.Errorf("%+v, %+v, %v", a, b, err)
+	}
+}
+
+// A raise by an operator is marked, so that a copy that lacks it does not walk into it.
+func TestRaiseIsMarked(t *testing.T) {
+	t.Parallel()
+	w := aWitness()
+	s := mariaDB(t, Options{Witness: w})
+	check.Must(t, s.Beat(t.Context()))
+	check.Must(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MinIndex: ptr(int64(5000))})))
+	check.Must(t, check.Err(s.ChangeTag(t.Context(), "t", model.TagChange{MaxID: ptr(int64(7000))})))
+	back(t, s)
+	anotherServer(t, s, 10*time.Second)
+	if a, b := takeList(t, s, 0), nextTag(t, s); a.Err != nil || a.Segment.First != 5001 || b.First != 7000 {
+		t.Errorf("%+v, %+v", a, b)
 	}
 }
 
@@ -181,7 +284,7 @@ func TestBeatWentBack(t *testing.T) {
 		check.Must(t, s.Beat(t.Context()))
 	}
 	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 1")
-	if a := takeList(t, s, "h1", 0); !errors.Is(a.Err, model.ErrJumping) {
+	if a := takeList(t, s, 0); !errors.Is(a.Err, model.ErrJumping) {
 		t.Errorf("%+v, want a doubt and the wait after it", a)
 	}
 }
@@ -197,40 +300,139 @@ func TestRestartIsNoted(t *testing.T) {
 		check.Must(t, s.Beat(t.Context()))
 		check.Equal(t, len(gaps), i, "changes after restarts")
 		if i == 0 {
-			time.Sleep(7 * time.Second) // more than two boot times may differ by
+			if testserver.OnMySQL() {
+				time.Sleep(7 * time.Second) // more than two boot times may differ by
+			}
 			server.Restart()
 		}
 	}
-	check.Is(t, takeList(t, s, "h1", 0).Err, model.ErrJumping, "nobody vouches")
+	check.Is(t, takeList(t, s, 0).Err, model.ErrJumping, "nobody vouches")
 }
 
 // A witness that does not answer is waited for, and then it does not vouch.
 func TestWitnessIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	now, w := time.Now(), aWitness()
-	s := mariaDB(t, Options{Witness: w, Now: func() time.Time { return now.Add(time.Since(now)) }})
+	w, ahead := aWitness(), time.Duration(0)
+	s := mariaDB(t, Options{Witness: w, Now: func() time.Time { return time.Now().Add(ahead) }})
 	check.Must(t, s.Beat(t.Context()))
-	check.Must(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})))
-	w.mu.Lock()
+	nextTag(t, s)
 	w.err = errors.New("away")
-	w.mu.Unlock()
 	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
-	a := takeList(t, s, "h1", 0)
+	a := takeList(t, s, 0)
 	if !errors.Is(a.Err, errServerChanged) || !strings.Contains(a.Err.Error(), "waiting up to 10s for Redis") {
 		t.Errorf("while it is waited for: %v", a.Err)
 	}
 	s.seen.mu.Lock()
-	s.seen.changedAt = now.Add(-witnessPatience)
+	s.seen.changedAt = time.Now().Add(-witnessPatience)
 	s.seen.mu.Unlock()
-	check.Is(t, takeList(t, s, "h1", 0).Err, model.ErrJumping, "afterwards")
+	check.Is(t, takeList(t, s, 0).Err, model.ErrJumping, "afterwards")
 	// What it says when it is back is too late, even of the same life.
-	w.mu.Lock()
 	w.err = nil
-	w.mu.Unlock()
-	run(t, s, "UPDATE shardid_deployment SET jump_from = 0")
-	if seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"}); err != nil || seg.Jumped == 0 {
-		t.Errorf("once it is back: %+v, %v", seg, err)
+	waited(t, s)
+	check.Must(t, s.Beat(t.Context()))
+	if seg := nextTag(t, s); seg.Jumped == 0 {
+		t.Errorf("once it is back: %+v", seg)
 	}
+}
+
+// Who does not hold the witness leaves a change to those who do, and then notes it without.
+func TestHolderIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	w := aWitness()
+	s := mariaDB(t, Options{Witness: w})
+	fresh, command := another(t, s, w), another(t, s, w)
+	fresh.serves.Store(true)
+	check.Must(t, s.Beat(t.Context()))
+	nextTag(t, s)
+	back(t, s)
+	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
+	check.Is(t, takeList(t, fresh, 0).Err, errVouching, "one that holds nothing")
+	check.Must(t, s.Beat(t.Context()))
+	waited(t, s)
+	if seg := nextTag(t, fresh); seg.First != 1001 || seg.Jumped != 0 {
+		t.Errorf("after the holder has noted it: %+v", seg)
+	}
+	s.giveUp("", time.Time{}) // as a process that was killed
+	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
+	for _, each := range []*Store{s, fresh} {
+		each.seen.mu.Lock()
+		each.seen.changedAt = time.Now().Add(-holderPatience)
+		each.seen.mu.Unlock()
+	}
+	check.Is(t, takeList(t, fresh, 0).Err, model.ErrJumping, "nobody holds it")
+	run(t, s, "UPDATE shardid_deployment SET server = 'another', witness = 'r1 x'")
+	check.Must(t, check.Err(command.ChangeTag(t.Context(), "t", model.TagChange{Step: ptr(int64(7))})))
+}
+
+// Replicas that have seen changes which the database lacks each note it once.
+func TestEachObjectsOnce(t *testing.T) {
+	t.Parallel()
+	first := mariaDB(t, Options{})
+	replicas := []*Store{first, another(t, first, nil), another(t, first, nil)}
+	for i, r := range replicas {
+		check.Must(t, r.Beat(t.Context()))
+		r.seen.mu.Lock()
+		r.seen.changes, r.seen.times.Since = 1, time.UnixMilli(int64(1000+i))
+		r.seen.mu.Unlock()
+	}
+	for range 3 {
+		for _, r := range replicas {
+			check.Must(t, r.noteServer(t.Context()))
+		}
+	}
+	check.Equal(t, count(t, first, "SELECT changes FROM shardid_deployment"), 3, "changes")
+}
+
+// another is a second process on the database of a store.
+func another(t *testing.T, s *Store, w Witness) *Store {
+	t.Helper()
+	opts := s.opts
+	if opts.Witness = w; w == nil {
+		opts.Witness = nil
+	}
+	second, err := Open(t.Context(), opts)
+	check.Must(t, err)
+	t.Cleanup(func() { _ = second.Close() })
+	return second
+}
+
+// The witness is one for all replicas, or none.
+func TestOneWitness(t *testing.T) {
+	t.Parallel()
+	x, y := aWitness(), aWitness()
+	y.life = "r9"
+	first := mariaDB(t, Options{Witness: x})
+	check.Must(t, first.Beat(t.Context()))
+	witness := func() string {
+		t.Helper()
+		var name string
+		check.Must(t, first.pool.QueryRow("SELECT witness FROM shardid_deployment").Scan(&name))
+		return model.WitnessLife(name)
+	}
+	check.Equal(t, witness(), "r1", "the only one")
+	for name, second := range map[string]*Store{"another Redis": another(t, first, y), "no Redis": another(t, first, nil)} {
+		check.Must(t, second.Beat(t.Context()))
+		check.Is(t, check.Err(second.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})), errWitnessAway, name)
+		nextTag(t, first) // until it gives the witness up
+		check.Must(t, first.Beat(t.Context()))
+		check.Must(t, second.Beat(t.Context()))
+		check.Equal(t, witness(), "", name)
+		nextTag(t, first)
+		nextTag(t, second)
+		check.Must(t, second.Close())
+		check.Must(t, first.Beat(t.Context()))
+		check.Equal(t, witness(), "r1", "after "+name)
+	}
+
+	// One that vanished keeps it named, but not where it was replaced.
+	vanished := another(t, first, x)
+	check.Must(t, vanished.Beat(t.Context()))
+	x.lose("r2")
+	check.Must(t, first.Beat(t.Context()))
+	check.Equal(t, witness(), "r1", "a replica that was heard of a moment ago")
+	run(t, first, "UPDATE shardid_replica SET seen_at = seen_at - 9000 WHERE id = '"+vanished.id+"'")
+	check.Must(t, first.Beat(t.Context()))
+	check.Equal(t, witness(), "r2", "its place has another life")
 }
 
 // What the witness has learned since it was asked counts: a transaction that meets it
@@ -239,49 +441,18 @@ func TestMarkHasRisen(t *testing.T) {
 	t.Parallel()
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w})
-	for range 2 { // the first one meets the database, the second one the witness
-		check.Must(t, s.Beat(t.Context()))
-	}
+	check.Must(t, s.Beat(t.Context()))
 	for name, c := range map[string]struct {
 		next  func()
 		least int64
 	}{
 		"another replica, on another copy of the database": {func() { w.marks["t:t"] = 5000 }, 5001},
-		"another life": {func() { w.life = "r2" }, 1},
 	} {
-		w.peeks, w.next = 0, c.next
+		w.reads, w.next = 0, c.next
 		seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})
-		if err != nil || seg.First < c.least || w.peeks != 2 {
-			t.Errorf("%s: %+v, %v, asked %d times", name, seg, err, w.peeks)
+		if err != nil || seg.First < c.least || w.reads != 2 {
+			t.Errorf("%s: %+v, %v, asked %d times", name, seg, err, w.reads)
 		}
-	}
-}
-
-// A restart of the witness is marked anew, so that it never adds up with a later one of
-// the database.
-func TestRestartsDoNotAddUp(t *testing.T) {
-	t.Parallel()
-	w := aWitness()
-	s := mariaDB(t, Options{Witness: w})
-	check.Must(t, s.Beat(t.Context()))
-	check.Must(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})))
-	check.Must(t, check.Err(s.RegisterNode(t.Context(), startOf("one"))))
-	w.lose("r2")
-	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 9500") // a beat is due
-	s.seen.mu.Lock()
-	s.seen.times.Beat = s.seen.times.Beat.Add(-9500 * time.Millisecond)
-	s.seen.mu.Unlock()
-	check.Must(t, s.Beat(t.Context()))
-	if w.marks["t:t"] != 1000 || w.marks["node"] != 1 {
-		t.Fatalf("marks after the witness was lost: %v", w.marks)
-	}
-	anotherServer(t, s, 10*time.Second)
-	seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})
-	if err != nil || seg.First != 1001 {
-		t.Errorf("tag: %+v, %v", seg, err)
-	}
-	if node, err := s.RegisterNode(t.Context(), startOf("two")); err != nil || node.ID != 2 {
-		t.Errorf("node: %+v, %v", node, err)
 	}
 }
 
@@ -302,9 +473,7 @@ func TestLostStarts(t *testing.T) {
 				opts.Witness = w
 			}
 			s := mariaDB(t, opts)
-			for range 2 {
-				check.Must(t, s.Beat(t.Context()))
-			}
+			check.Must(t, s.Beat(t.Context()))
 			var last model.Node
 			for _, token := range []string{"a", "b", "c"} {
 				var err error
@@ -329,11 +498,11 @@ func TestClocksApart(t *testing.T) {
 	off := time.Duration(0)
 	s := mariaDB(t, Options{Now: func() time.Time { return time.Now().Add(off) }})
 	for _, off = range []time.Duration{6 * time.Second, -6 * time.Second} {
-		check.Is(t, takeList(t, s, "h1", 0).Err, model.ErrClockApart, off)
+		check.Is(t, takeList(t, s, 0).Err, model.ErrClockApart, off)
 		check.Is(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})), model.ErrClockApart, off)
 		check.Is(t, check.Err(s.RegisterNode(t.Context(), startOf(off.String()))), model.ErrClockApart, off)
 	}
-	if off = 4 * time.Second; takeList(t, s, "h1", 0).Err != nil {
+	if off = 4 * time.Second; takeList(t, s, 0).Err != nil {
 		t.Error("refused at 4 s")
 	}
 }
@@ -351,15 +520,28 @@ func TestConfirm(t *testing.T) {
 	confirm("test", 0)
 	limit := model.Limit{MaxID: 1 << 31, Policy: model.LimitReject}
 	run(t, s, "UPDATE id_alloc SET max_limit_id = 2147483648")
+	waits := func(want int) {
+		t.Helper()
+		lists, err := s.Load(t.Context())
+		n := len(slices.DeleteFunc(lists, func(l model.ListConfig) bool { return !l.Unconfirmed }))
+		if err != nil || n != want {
+			t.Errorf("%d lists wait, %v, want %d", n, err, want)
+		}
+	}
+	waits(0)
+	changes := s.Changes()
 	anotherServer(t, s, 10*time.Second)
-	if a := takeList(t, s, "h", 0); !errors.Is(a.Err, model.ErrUnconfirmed) || !strings.Contains(a.Err.Error(), `shardid confirm --app 1 --name "test"`) {
+	check.Equal(t, s.Changes(), changes+1, "changes")
+	waits(model.Shards) // before a caller is refused
+	if a := takeList(t, s, 0); !errors.Is(a.Err, model.ErrUnconfirmed) || !strings.Contains(a.Err.Error(), `shardid confirm --app 1 --name "test"`) {
 		t.Errorf("a narrow app under %+v: %v", limit, a.Err)
 	}
 	check.Is(t, check.Err(s.ConfirmApp(t.Context(), 1, "another")), model.ErrInvalidArgument, "another name")
 	check.Is(t, check.Err(s.ConfirmApp(t.Context(), 2, "test")), model.ErrUnknownApp, "no app")
 	confirm("test", model.Shards)
+	waits(0)
 	confirm("test", 0)
-	if a := takeList(t, s, "h", 0); a.Err != nil || a.Jumped != 0 {
+	if a := takeList(t, s, 0); a.Err != nil || a.Jumped != 0 {
 		t.Errorf("confirmed: %+v", a)
 	}
 	if n, err := s.ConfirmTag(t.Context(), "t"); err != nil || n != 1 {
@@ -372,48 +554,20 @@ func TestConfirm(t *testing.T) {
 	confirm("test", model.Shards) // what is confirmed is what this change left
 }
 
-func TestSettle(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		provision(t, s, app(1))
-		a := takeList(t, s, "h", 0)
-		if a.Err != nil {
-			t.Fatal(a.Err)
-		}
-		settle := func(floor int64) model.Allocation {
-			return s.Settle(t.Context(), []model.AllocRequest{{Key: model.ListKey{App: 9}, Floor: 5}, {Key: model.ListKey{App: 1}, Floor: floor}})[1]
-		}
-		for _, c := range []struct{ floor, lifted int64 }{{a.Segment.Last, 0}, {a.Segment.Last - 1, 0}, {a.Segment.Last + 500, 500}, {a.Segment.Last + 500, 0}} {
-			if got := settle(c.floor); got.Err != nil || got.Lifted != c.lifted {
-				t.Errorf("Settle to %d = %+v, want a lift of %d", c.floor, got, c.lifted)
-			}
-		}
-		if next := takeList(t, s, "h", 0); next.Err != nil || next.Segment.First != a.Segment.Last+501 {
-			t.Errorf("after the lift: %+v", next)
-		}
-	})
-}
-
-// A rate of its own counts a minute after it was stored, in both directions, and is what
-// a doubt is computed with at once.
+// A rate of its own, and a step, only lower the common one.
 func TestOwnRate(t *testing.T) {
 	t.Parallel()
 	s := mariaDB(t, Options{})
-	rate := int64(500_000)
-	check.Must(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: &rate})))
-	check.Must(t, check.Err(s.ChangeTag(t.Context(), "t", model.TagChange{MaxRate: &rate})))
-	want := func(what string, most int64) {
-		t.Helper()
-		req := model.AllocRequest{Key: model.ListKey{App: 1}, MaxStep: model.MaxStep}
-		run(t, s, "UPDATE id_alloc SET current_step = 1000000, taken_at = 0")
-		if a := s.Allocate(t.Context(), []model.AllocRequest{req})[0]; a.Err != nil || a.Segment.Len() != most {
-			t.Errorf("%s: %d, %v, want %d", what, a.Segment.Len(), a.Err, most)
+	for _, c := range []struct{ rate, list, tag int64 }{{0, DefaultListRate, DefaultTagRate}, {5000, 5000, 5000}, {5_000_000, DefaultListRate, DefaultTagRate}} {
+		check.Must(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: &c.rate})))
+		check.Must(t, check.Err(s.ChangeTag(t.Context(), "t", model.TagChange{MaxRate: &c.rate})))
+		run(t, s, "UPDATE id_alloc SET step = 1000000, current_step = 1000000, taken_at = 0", "UPDATE leaf_alloc SET step = 10000000, taken_at = 0")
+		if a := s.Allocate(t.Context(), []model.AllocRequest{{Key: model.ListKey{App: 1}, MaxStep: model.MaxStep}})[0]; a.Err != nil || a.Segment.Len() != c.list {
+			t.Errorf("%d: list %+v", c.rate, a)
 		}
-	}
-	want("at first", DefaultListRate)
-	run(t, s, "UPDATE id_alloc SET rate_from = rate_from - 60000")
-	want("a minute later", rate)
-	if seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t", Step: 1e6}); err != nil || seg.End-seg.First != rate {
-		t.Errorf("the tag: %+v, %v, want the lower of both rates", seg, err)
+		if seg := nextTag(t, s); seg.End-seg.First != c.tag {
+			t.Errorf("%d: tag %+v", c.rate, seg)
+		}
 	}
 	if _, _, err := s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: ptr(int64(model.MaxListRate + 1))}); !errors.Is(err, model.ErrInvalidArgument) {
 		t.Errorf("an impossible rate: %v", err)
@@ -434,4 +588,10 @@ func TestRaisedRate(t *testing.T) {
 		}
 		run(t, s, "UPDATE shardid_deployment SET rates_from = rates_from - 60000")
 	}
+	// It is lowered once no replica has it any more.
+	check.Must(t, s.Beat(t.Context()))
+	check.Equal(t, count(t, s, "SELECT list_rate FROM shardid_deployment"), 300_000, "while another has it")
+	check.Must(t, raised.Close())
+	check.Must(t, s.Beat(t.Context()))
+	check.Equal(t, count(t, s, "SELECT list_rate FROM shardid_deployment"), DefaultListRate, "once it has gone")
 }

@@ -17,6 +17,7 @@ import (
 	gosqlite "modernc.org/sqlite"
 
 	"shardid/model"
+	"shardid/repository/framing"
 )
 
 // errReadOnly: the server answers but is no primary.
@@ -102,7 +103,12 @@ func (s *Store) advice(err error) string {
 		verify *tls.CertificateVerificationError
 		alert  tls.AlertError
 	)
+	refused, isRefused := errors.AsType[*framing.RefusedError](err)
 	switch {
+	case isRefused:
+		return "what listens at " + refused.Addr + " is no MySQL or MariaDB server, or is damaged: correct database.dsn, or look at that server; it is asked again by itself"
+	case errors.Is(err, errUnreadable):
+		return fmt.Sprintf("what listens at %s is no MySQL or MariaDB server, or is damaged: correct database.dsn, or look at that server; it is asked again by itself", s.address())
 	case errors.As(err, &server):
 		return mysqlAdvice(server.Number)
 	case errors.As(err, &file):
@@ -112,7 +118,7 @@ func (s *Store) advice(err error) string {
 	case errors.Is(err, errServerChanged), errors.Is(err, errMarkAhead):
 		return "it is looked at again at once"
 	case errors.Is(err, errWitnessAway):
-		return "start Redis; without it, this goes on when its last heartbeat is too old to vouch for anything"
+		return "it goes on within seconds: start Redis, and let redis.* name the same Redis in the configuration of every replica"
 	case errors.Is(err, model.ErrClockApart):
 		return "set the clocks of this machine and of the database server (NTP)"
 	case errors.Is(err, errNoLockRow):

@@ -432,7 +432,7 @@ func TestSilentOwner(t *testing.T) {
 			},
 		},
 		"tag": {
-			func(s *Store, tx *gorm.DB) error { _, _, err := s.lockTag(tx, "orders"); return err },
+			func(s *Store, tx *gorm.DB) error { _, _, err := s.lockTag(tx, "orders", s.locked); return err },
 			func(ctx context.Context, s *Store) error {
 				_, err := s.AllocateTag(ctx, model.TagRequest{Tag: "orders"})
 				return err

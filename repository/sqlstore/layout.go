@@ -32,11 +32,11 @@ func (s *Store) LayoutOnce(ctx context.Context, want model.LayoutRecord) (alread
 	return found && err == nil, s.answer(ctx, op, err)
 }
 
-// CheckLayout refuses, with *model.LayoutChangedError, a layout that is not the
-// recorded one; none recorded is fine, and none is. Errors: *model.StoreError too.
-func (s *Store) CheckLayout(ctx context.Context, want model.LayoutRecord) error {
-	_, err := s.hasLayout(ctx, want)
-	return s.answer(ctx, "read the layout", err)
+// HasLayout says whether the layout is recorded, and records nothing. Errors:
+// *model.LayoutChangedError when another one is, *model.StoreError.
+func (s *Store) HasLayout(ctx context.Context, want model.LayoutRecord) (bool, error) {
+	found, err := s.hasLayout(ctx, want)
+	return found, s.answer(ctx, "read the layout", err)
 }
 
 // hasLayout says whether a layout is recorded; the error is

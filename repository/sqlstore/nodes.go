@@ -145,45 +145,64 @@ func storePlace(tx *gorm.DB, m moment, place model.NodePlace, row nodeRow) error
 // newNode gives a start a worker ID. Starts are numbered: the number is the ID of the row
 // as long as the layout has worker IDs, and only counts after that.
 func (s *Store) newNode(tx *gorm.DB, m moment, start model.NodeStart) (row nodeRow, err error) {
-	starts, err := s.starts(tx, m)
+	if m, err = s.taking(tx, exclusive); err != nil { // it is written to
+		return nodeRow{}, err
+	}
+	ctx := tx.Statement.Context
+	starts, err := s.starts(tx, &m)
 	if err != nil {
 		return nodeRow{}, err
 	}
-	ctx, last := tx.Statement.Context, starts.Last
-	known, err := s.peek(ctx, nodeCounter)
+	marks, err := s.marks(ctx, m, []string{nodeCounter})
 	if err != nil {
 		return nodeRow{}, err
 	}
-	number, next, err := nextStart(starts, known, start.Workers, m.now)
+	last := starts.Last
+	number, next, err := nextStart(starts, marks[0], start.Workers, m.now)
 	if err != nil {
 		return nodeRow{}, err
 	}
-	row, err = s.insertNode(tx, start, number, number > last+1)
+	row, err = s.insertNode(tx, start, nil)
+	if err == nil && row.ID < number { // the table has forgotten rows, or numbers are left out
+		if err = removeNode(tx, row.ID); err == nil {
+			row, err = s.insertNode(tx, start, number)
+		}
+	}
 	if err != nil {
 		return nodeRow{}, err
 	}
 	next.Last = max(next.Last, row.ID)
-	if err := s.mark(ctx, nodeCounter, known, number-1, &next); err != nil {
+	if row.ID >= start.Workers {
+		// Starts that the table lacks have taken over rows, as far as their numbers are no worker IDs.
+		lost := number - max(last+1, start.Workers) + min(m.NodeLost, max(0, last-(start.Workers-1)))
+		if err = removeNode(tx, row.ID); err == nil {
+			row, err = recycleNode(tx, m, start, lost)
+		}
+		if err != nil {
+			return nodeRow{}, err
+		}
+	}
+	// Last: what is refused above must not look like a start that the database has lost.
+	if err := s.raise(ctx, m, []model.Mark{{Counter: nodeCounter, Value: next.Last}}, []int64{max(marks[0], number-1)}); err != nil {
 		return nodeRow{}, err
 	}
-	if err := storeStarts(tx, next); err != nil || row.ID < start.Workers {
-		return row, err
-	}
-	if err := write(tx, "remove the row beyond the worker IDs", "DELETE FROM "+nodeTable+" WHERE ID = ?", row.ID); err != nil {
-		return nodeRow{}, err
-	}
-	return recycleNode(tx, m, start, number-max(last+1, start.Workers))
+	return row, storeStarts(tx, m, next, 0)
 }
 
 // nodeCounter is the name of the starts at the witness.
 const nodeCounter = "node"
 
 // starts is the counter of the starts: other programs insert rows too.
-func (s *Store) starts(tx *gorm.DB, m moment) (model.Counter, error) {
-	c := model.Counter{Tokens: m.NodeTokens, At: atMilli(m.NodeAt), Doubt: m.NodeDoubt, JumpFrom: time.UnixMilli(m.JumpFrom), Life: m.NodeLife}
-	if s.server != nil {
-		c.Rate = nodeRate
+func (s *Store) starts(tx *gorm.DB, m *moment) (c model.Counter, err error) {
+	if err := m.readChanges(tx, m.NodeChange); err != nil {
+		return c, err
 	}
+	row := counterRow{Doubt: m.NodeDoubt, LastChange: m.NodeChange, Tokens: m.NodeTokens, TakenAt: m.NodeAt}
+	rate := int64(nodeRate)
+	if s.server == nil {
+		rate = 0
+	}
+	c = row.counter(m, 0, rate, func(model.Change) int64 { return nodeRate }, true)
 	if err := tx.Raw("SELECT COALESCE(MAX(ID), 0) FROM " + nodeTable).Scan(&c.Last).Error; err != nil {
 		return c, fmt.Errorf("look for the last start: %w", err)
 	}
@@ -191,40 +210,22 @@ func (s *Store) starts(tx *gorm.DB, m moment) (model.Counter, error) {
 	return c, nil
 }
 
-func storeStarts(tx *gorm.DB, c model.Counter) error {
-	return write(tx, "store the number of the start", "UPDATE "+deploymentTable+" SET node_last = ?, node_doubt = ?, node_tokens = ?, node_at = ?, node_life = ?",
-		c.Last, c.Doubt, c.Tokens, max(0, c.At.UnixMilli()), c.Life)
-}
-
-// settleStarts marks the starts in the witness' present life, or lets its mark end a
-// doubt.
-func (s *Store) settleStarts(ctx context.Context) error {
-	return s.inTx(ctx, func(tx *gorm.DB) error {
-		m, err := s.lockNamed(tx, nodeTable)
-		if err != nil {
-			return err
-		}
-		starts, err := s.starts(tx, m)
-		if err == nil {
-			starts, err = s.settleCounter(ctx, nodeCounter, starts)
-		}
-		if err != nil {
-			return err
-		}
-		return storeStarts(tx, starts)
-	})
+// storeStarts stores the counter, and how many of its starts WORKER_NODE may lack.
+func storeStarts(tx *gorm.DB, m moment, c model.Counter, lost int64) error {
+	return write(tx, "store the number of the start", "UPDATE "+deploymentTable+" SET node_last = ?, node_doubt = ?, node_change = ?, node_lost = ?, node_tokens = ?, node_at = ?",
+		c.Last, c.Doubt, m.Changes, lost, c.Tokens, max(0, c.At.UnixMilli()))
 }
 
 // nextStart gives the next start its number, above those that a copy of the database
 // may lack. Errors: those of model.Counter.Take.
-func nextStart(starts model.Counter, known model.Evidence, workers int64, now time.Time) (number int64, next model.Counter, err error) {
+func nextStart(starts model.Counter, mark, workers int64, now time.Time) (number int64, next model.Counter, err error) {
 	limit := workers - 1
 	if starts.Last >= limit { // used worker IDs are given out again
 		limit = math.MaxInt64
 	}
-	number, _, next, err = starts.Take(known, 1, limit, now)
+	number, _, next, err = starts.Take(mark, 1, limit, now)
 	if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
-		number, _, next, err = starts.Take(known, 1, math.MaxInt64, now)
+		number, _, next, err = starts.Take(mark, 1, math.MaxInt64, now)
 	}
 	if errors.Is(err, model.ErrUnconfirmed) {
 		err = fmt.Errorf("%w: make sure that no instance of the UID mode is running that the table does not have, then run `shardid confirm --uid`", err)
@@ -244,13 +245,9 @@ func (s *Store) findNode(tx *gorm.DB, where string, arg any) (row nodeRow, found
 	return rows[0], true, nil
 }
 
-// insertNode adds a row of the start's own. Its ID is the auto-increment, unless
-// numbers are to be left out.
-func (s *Store) insertNode(tx *gorm.DB, start model.NodeStart, number int64, leaveOut bool) (nodeRow, error) {
-	var id any
-	if leaveOut {
-		id = number
-	}
+// insertNode adds a row of the start's own. Its ID is the auto-increment when id is nil:
+// that knows of rows that other programs inserted, and that were removed.
+func (s *Store) insertNode(tx *gorm.DB, start model.NodeStart, id any) (nodeRow, error) {
 	err := write(tx, "insert", "INSERT INTO "+nodeTable+" (ID, HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED, TOKEN, USED_UNTIL) "+
 		"VALUES (?, ?, ?, ?, ?, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?)",
 		id, start.Host, start.Port, start.Type, launchDate(start), start.Token, start.UsedUntil)
@@ -262,6 +259,10 @@ func (s *Store) insertNode(tx *gorm.DB, start model.NodeStart, number int64, lea
 		err = errRowChanged
 	}
 	return row, err
+}
+
+func removeNode(tx *gorm.DB, id int64) error {
+	return write(tx, "remove a row without a start", "DELETE FROM "+nodeTable+" WHERE ID = ?", id)
 }
 
 // launchDate is the day on which the instance started, by its own calendar, as
@@ -368,5 +369,26 @@ func markNode(tx *gorm.DB, row nodeRow, until int64) error {
 // ConfirmNodes ends the doubt about the starts of the UID mode: the caller says
 // that WORKER_NODE has all instances that are running.
 func (s *Store) ConfirmNodes(ctx context.Context) (tables int64, err error) {
-	return s.confirm(ctx, "confirm the starts of the UID mode", nil, "UPDATE "+deploymentTable+" SET node_doubt = 0, node_life = '' WHERE node_doubt > 0")
+	err = s.do(ctx, "confirm the starts of the UID mode", func(tx *gorm.DB) error {
+		tables = 0
+		m, err := s.deciding(tx, exclusive)
+		if err != nil {
+			return err
+		}
+		starts, err := s.starts(tx, &m)
+		if err != nil {
+			return err
+		}
+		marks, err := s.marks(ctx, m, []string{nodeCounter})
+		if err != nil || starts.Doubt+m.NodeLost == 0 && starts.Last >= marks[0] {
+			return err
+		}
+		starts = starts.Raise(marks[0])
+		tables, starts.Doubt = 1, 0
+		return storeStarts(tx, m, starts, 0)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return tables, nil
 }

@@ -36,10 +36,10 @@ func numberOf(tx *gorm.DB, name string) (model.Numbering, error) {
 	return row.numbering(), nil
 }
 
-// allNumbers is numberOf for all tags.
-func allNumbers(tx *gorm.DB) (map[string]model.Numbering, error) {
+// numbersOf is numberOf for the tags of a condition.
+func numbersOf(tx *gorm.DB, where string, args ...any) (map[string]model.Numbering, error) {
 	var rows []numberRow
-	if err := tx.Raw("SELECT " + numberColumns + " FROM " + numberTable).Scan(&rows).Error; err != nil {
+	if err := tx.Raw("SELECT "+numberColumns+" FROM "+numberTable+" WHERE "+where, args...).Scan(&rows).Error; err != nil {
 		return nil, fmt.Errorf("read how the IDs of tags are shown: %w", err)
 	}
 	all := make(map[string]model.Numbering, len(rows))

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
 	"shardid/model"
 	"shardid/scripts/check"
 )
@@ -66,7 +68,10 @@ func TestNumbersThatRefuse(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		narrow := model.Numbering{Pattern: "{yyyy}{seq:2}", Reset: model.ResetYear, Zone: "UTC", Overflow: model.OverflowRefuse}
 		numbers, year := addNumbers(t, s, "narrow", narrow)
-		wantTag(t, s, model.TagRequest{Tag: "narrow", Numbers: numbers, Step: 500}, model.TagSegment{First: year + 1, End: year + 100, Step: 100})
+		one := model.TagRequest{Tag: "narrow", Numbers: numbers, Step: 500}
+		wantTag(t, s, one, model.TagSegment{First: year + 1, End: year + 2, Step: 100}) // a hundredth of what is left
+		run(t, s, fmt.Sprintf("UPDATE leaf_alloc SET max_id = %d", year+99))
+		wantTag(t, s, one, model.TagSegment{First: year + 99, End: year + 100, Step: 100})
 		check.Is(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "narrow", Numbers: numbers})), model.ErrLimitReached)
 		check.Equal(t, count(t, s, "SELECT max_id FROM leaf_alloc"), year+100)
 	})
@@ -120,14 +125,16 @@ func TestNumbersNeverChange(t *testing.T) {
 	})
 }
 
-// A mark at the witness of another life does not shrink a doubt about business numbers: it
-// may lie in another period than what is missing.
+// What is known to be handed out does not shrink a doubt about business numbers: it may lie
+// in another period than what is missing.
 func TestNumbersSettleWithTheirPeriod(t *testing.T) {
 	numbers, err := daily.Numbers()
 	check.Must(t, err)
 	start := int64(20_000) << numbers.Bits()
 	row := tagRow{MaxID: start - 1000, Step: 10, Numbering: daily, Counter: counterRow{Doubt: 500}}
-	next := row.counter(moment{}).Settle(model.Evidence{Floor: start + 100, Mark: start + 100, Life: "new"})
+	c, _, err := new(Store).tagCounter(&gorm.DB{Statement: &gorm.Statement{Context: t.Context()}}, &moment{}, row)
+	check.Must(t, err)
+	next := c.Raise(start + 100)
 	if next.Last != start+100 || next.Doubt != 500 {
 		t.Errorf("%+v", next)
 	}

@@ -65,11 +65,13 @@ func (s *Store) openMySQL() error {
 
 // openPool connects lazily.
 func openPool(cfg *gosql.Config) (*sql.DB, error) {
+	cfg = cfg.Clone()
+	cfg.DialFunc = dial
 	connector, err := gosql.NewConnector(cfg)
 	if err != nil {
 		return nil, badDSN(err)
 	}
-	return sql.OpenDB(connector), nil
+	return sql.OpenDB(careful{connector, cfg.Timeout + cfg.ReadTimeout}), nil
 }
 
 // parseDSN reads a DSN and settles what the store relies on.
@@ -101,7 +103,8 @@ func parseDSN(dsn string) (*gosql.Config, error) {
 	if !strings.HasPrefix(collation, "utf8mb4_") {
 		collation = "utf8mb4_general_ci" // known to MySQL and MariaDB
 	}
-	return cfg, cfg.Apply(gosql.Charset("utf8mb4", collation))
+	// What is compressed cannot be bounded before it is unpacked.
+	return cfg, cfg.Apply(gosql.Charset("utf8mb4", collation), gosql.EnableCompression(false))
 }
 
 // badDSN hides the parser's words, which may quote the password, except the
@@ -126,6 +129,15 @@ func (s *Store) openSQLite(ctx context.Context) error {
 	s.file = path
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return s.explain("create the folder of "+path, err)
+	}
+	// SQLite gives the files beside it the permissions of the database: only this user's. One
+	// that is there is not opened, as closing it would end the locks of this process on it.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600) //nolint:gosec // the operator names the file
+	if err == nil {
+		err = file.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return s.explain("make "+path, err)
 	}
 	// A commit is on the disk before it is acknowledged, and a transaction takes the
 	// write lock when it begins. A URI tells any path from the settings.

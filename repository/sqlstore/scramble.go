@@ -19,6 +19,24 @@ func makeSecret(tx *gorm.DB) error {
 		"UPDATE "+deploymentTable+" SET scramble_secret = ? WHERE scramble_secret = ''", rand.Text()+rand.Text())
 }
 
+// unknownSecret stands for the secret of a deployment whose place the database took.
+const unknownSecret = "unknown"
+
+// refuseScrambled refuses, with model.ErrRefused, that the database takes the place of
+// another deployment while it has scrambled apps: the IDs of two secrets repeat.
+func refuseScrambled(tx *gorm.DB, deployment string) error {
+	var apps []int64
+	err := tx.Raw("SELECT s.app_id FROM "+scrambleTable+" AS s CROSS JOIN "+deploymentTable+" AS d WHERE d.deployment <> ? ORDER BY s.app_id", deployment).Scan(&apps).Error
+	if err != nil {
+		return fmt.Errorf("read which apps are scrambled: %w", err)
+	}
+	if len(apps) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: app %d is scrambled with the secret of this database, and IDs that deployment %s scrambled with its own could repeat: "+
+		"begin with an empty database, into which you first restore the row of %s from a backup of that deployment", model.ErrRefused, apps[0], deployment, deploymentTable)
+}
+
 // scrambleRow is a scrambled app, with the deployment's secret.
 type scrambleRow struct {
 	AppID          int64
@@ -77,9 +95,13 @@ func keepScramble(tx *gorm.DB, made model.AppSummary) error {
 	if err := makeSecret(tx); err != nil {
 		return err
 	}
-	var secret string
-	if err := tx.Raw("SELECT scramble_secret FROM " + deploymentTable).Row().Scan(&secret); err != nil {
+	var deployment, secret string
+	if err := tx.Raw("SELECT deployment, scramble_secret FROM "+deploymentTable).Row().Scan(&deployment, &secret); err != nil {
 		return fmt.Errorf("read the secret of scrambled apps: %w", err)
+	}
+	if secret == unknownSecret {
+		return fmt.Errorf("%w: this database took the place of deployment %s, whose secret of scrambled apps it does not have: "+
+			"set scramble_secret of %s to the one of a backup, or to '' if that deployment never had a scrambled app", model.ErrRefused, deployment, deploymentTable)
 	}
 	return write(tx, "note that the app is scrambled", "INSERT INTO "+scrambleTable+" (app_id, secret_sum) VALUES (?, ?)", made.ID, sumOf(secret))
 }

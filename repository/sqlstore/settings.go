@@ -124,6 +124,17 @@ func mysqlSettings() []setting {
 			why: "after a failover to a replica that lags, max_id is back; Redis lifts it again, so that IDs repeat when Redis lost its data too: " +
 				"turn on semi-synchronous replication, or promote only a replica that has everything",
 			hidden: "the user may not ask for replicas, which matter at a failover: GRANT REPLICATION SLAVE ON *.* to the user of database.dsn (MariaDB: REPLICATION MASTER ADMIN)"},
+		{name: "witness", want: "one Redis for all replicas of shardid, or none for all", good: is("one"), level: model.LevelWarn,
+			read: func(a *asker) (string, bool) {
+				there, ok := a.ask("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = '" + replicaTable + "'")
+				if !ok || there == "0" {
+					return "", false
+				}
+				return a.ask("SELECT IF((SELECT COUNT(DISTINCT uses) FROM " + replicaTable + " WHERE seen_at > " + serverNow + " - 8000) > 1, 'not one', 'one')")
+			},
+			why: "replicas of this deployment use different Redis, or some none, so no Redis knows what was handed out, and numbers are left out after a failover of the database: " +
+				"let redis.* name the same Redis in the configuration of every replica",
+			hidden: adviceMigrate},
 	}
 }
 

@@ -114,6 +114,27 @@ func TestSQLiteSettings(t *testing.T) {
 	}
 }
 
+// The database and the files beside it are for this user only, whatever the umask; one that
+// is there keeps its permissions.
+func TestSQLiteIsPrivate(t *testing.T) {
+	dir := t.TempDir()
+	for name, want := range map[string]os.FileMode{"new.db": 0o600, "shared.db": 0o660} {
+		path := filepath.Join(dir, name)
+		if want != 0o600 {
+			check.Must(t, os.WriteFile(path, nil, want))
+			check.Must(t, os.Chmod(path, want))
+		}
+		provision(t, openMigrated(t, Options{Driver: SQLite, DSN: path}), app(1))
+		for _, file := range []string{path, path + "-wal", path + "-shm"} {
+			info, err := os.Stat(file)
+			check.Must(t, err)
+			if info.Mode().Perm() != want {
+				t.Errorf("%s is %v, want %v", filepath.Base(file), info.Mode(), want)
+			}
+		}
+	}
+}
+
 func TestSQLiteTakesAnyPath(t *testing.T) {
 	for _, name := range []string{"with space", "what?x=1", "100%41", "a#b", "a&b;c+d", "新", "con:on"} {
 		path := filepath.Join(t.TempDir(), name, "deep", name+".db")

@@ -11,8 +11,9 @@
 //   - id_layout, the layouts that IDs have been issued with;
 //   - shardid_scramble, which apps have scrambled IDs;
 //   - shardid_number, which tags have business numbers;
-//   - shardid_deployment, which server wrote last, and what it may have lost
-//     (deployment.go).
+//   - shardid_deployment and shardid_change, which server wrote last, and what it may have
+//     lost (deployment.go, change.go);
+//   - shardid_replica, which replica may let Redis vouch for that (witness.go).
 //
 // A segment is taken in one transaction under the rows' locks and belongs to the
 // caller only when COMMIT was acknowledged; any other outcome drops it, which
@@ -26,9 +27,11 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"database/sql"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	gosql "github.com/go-sql-driver/mysql"
@@ -60,6 +63,8 @@ const (
 	deletedTagTable = "leaf_alloc_deleted"
 	scrambleTable   = "shardid_scramble"
 	numberTable     = "shardid_number"
+	replicaTable    = "shardid_replica"
+	changeTable     = "shardid_change"
 )
 
 // Options say where the database is.
@@ -93,12 +98,16 @@ type Options struct {
 
 // Store is the database. It is safe for concurrent use, over processes too.
 type Store struct {
-	opts   Options
-	pool   *sql.DB
-	gorm   *gorm.DB
-	server *gosql.Config // nil for SQLite
-	file   string        // SQLite's file
-	seen   seen
+	opts    Options
+	pool    *sql.DB
+	gorm    *gorm.DB
+	server  *gosql.Config // nil for SQLite
+	file    string        // SQLite's file
+	seen    seen
+	id      string // of this process, as a member of the deployment
+	member  member
+	reached atomic.Bool // the witness answered last
+	serves  atomic.Bool // a heartbeat was sent
 }
 
 // The rates that are enforced unless Options say otherwise: far above what lists and
@@ -112,13 +121,12 @@ const (
 // SQLite file is created together with its folder. Errors: model.ErrInvalidArgument
 // for impossible options, *model.StoreError for a SQLite file that cannot be used.
 func Open(ctx context.Context, opts Options) (*Store, error) {
-	s := &Store{opts: opts}
+	s := &Store{opts: opts, id: rand.Text()}
 	if s.opts.Now == nil {
 		s.opts.Now = time.Now
 	}
 	s.opts.ListRate = cmp.Or(s.opts.ListRate, DefaultListRate)
 	s.opts.TagRate = cmp.Or(s.opts.TagRate, DefaultTagRate)
-	s.seen.witness = s.opts.Now()
 	switch s.opts.Driver {
 	case MySQL:
 		return s, s.openMySQL()
@@ -146,14 +154,18 @@ func gormConfig() *gorm.Config {
 	}
 }
 
-// Close closes the connections. It may be called twice.
-func (s *Store) Close() error { return s.explain("close", s.pool.Close()) }
+// Close says goodbye to the other replicas and closes the connections. It may be called
+// twice.
+func (s *Store) Close() error {
+	s.leave()
+	return s.explain("close", s.pool.Close())
+}
 
 // probe reads every column that is used, and no row.
 const probe = "SELECT app_id, app_name, max_id, shard_id, step, description, create_time, update_time, " +
-	"max_limit_id, limit_policy, current_step, taken_at, list_history, last_max_id, doubt, tokens, max_rate, rate_from FROM " + table +
+	"max_limit_id, limit_policy, current_step, taken_at, last_max_id, doubt, last_change, tokens, max_rate FROM " + table +
 	" WHERE 1 = 0 AND NOT EXISTS (SELECT app_id, shard_id, max_id FROM " + deletedTable + ") AND NOT EXISTS (SELECT " + deploymentColumns + " FROM " + deploymentTable + ") AND NOT EXISTS (SELECT app_id FROM " + scrambleTable + ") AND NOT EXISTS (SELECT scramble_secret FROM " + deploymentTable + ")" +
-	" AND NOT EXISTS (SELECT " + numberColumns + " FROM " + numberTable + ")"
+	" AND NOT EXISTS (SELECT " + numberColumns + " FROM " + numberTable + ") AND NOT EXISTS (SELECT id, uses, holds, list_rate, tag_rate, seen_at FROM " + replicaTable + ") AND NOT EXISTS (SELECT number FROM " + changeTable + ")"
 
 // Check says whether segments can be taken: the server answers, is a writable
 // primary, and has id_alloc with all its columns and the tombstones. It is cheap: two

@@ -21,6 +21,18 @@ func addTag(t testing.TB, s *Store, name string, step int64) {
 	check.Must(t, check.Err(s.CreateTag(context.Background(), model.Tag{Name: name, MaxID: 1, Step: step})))
 }
 
+// addTags adds n tags: tag0 and so on.
+func addTags(t testing.TB, s *Store, n int) {
+	t.Helper()
+	var rows []string
+	for i := range n {
+		rows = append(rows, fmt.Sprintf("('tag%d', 1, 100)", i))
+	}
+	for part := range slices.Chunk(rows, 10_000) {
+		run(t, s, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES "+strings.Join(part, ","))
+	}
+}
+
 func wantTag(t testing.TB, s *Store, req model.TagRequest, want model.TagSegment) {
 	t.Helper()
 	got, err := s.AllocateTag(context.Background(), req)
@@ -119,6 +131,58 @@ func TestTagsAreListed(t *testing.T) {
 	})
 }
 
+// The parts of a reading follow on in the table's own order, whatever it thinks of case and of
+// rows that cannot be used, and rows that come and go behind them do not matter.
+func TestTagsAreReadInParts(t *testing.T) {
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		var bad []string
+		opts.OnBadRow = func(err error) { bad = append(bad, err.Error()) }
+		s := openMigrated(t, opts)
+		if s.server != nil {
+			for _, table := range []string{tagTable, numberTable, deletedTagTable} {
+				run(t, s, "ALTER TABLE "+table+" MODIFY biz_tag varchar(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci NOT NULL")
+			}
+		}
+		addTags(t, s, 2*tagsAtOnce-3)
+		run(t, s, "UPDATE leaf_alloc SET biz_tag = 'TAG1x' WHERE biz_tag = 'tag1'", "UPDATE leaf_alloc SET step = 0 WHERE biz_tag = 'tag77'",
+			"INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('', 1, 100)")
+		numbered := model.Tag{Name: "zahlen", MaxID: 1, Step: 10, Numbering: model.Numbering{Pattern: "Z{seq:4}", Reset: model.ResetNone}}
+		check.Must(t, check.Err(s.CreateTag(t.Context(), numbered)))
+		seen, parts := map[string]model.Tag{}, 0
+		for last, more := "", true; more; more = last != "" {
+			var tags []model.Tag
+			var err error
+			tags, last, err = s.TagsAfter(t.Context(), last)
+			check.Must(t, err)
+			for _, tag := range tags {
+				seen[tag.Name] = tag
+			}
+			if parts++; parts == 1 {
+				run(t, s, "DELETE FROM leaf_alloc WHERE biz_tag = 'tag0'")
+			}
+		}
+		// Of 2*tagsAtOnce-1 rows two cannot be used.
+		if len(seen) != 2*tagsAtOnce-3 || len(bad) != 2 || parts != 2 || seen["TAG1x"].Step != 100 || seen["zahlen"].Pattern != "Z{seq:4}" {
+			t.Errorf("%d tags in %d parts, bad %q, %+v", len(seen), parts, bad, seen["zahlen"])
+		}
+		if all, err := s.Tags(t.Context()); err != nil || len(all) != 2*tagsAtOnce-4 {
+			t.Errorf("%d tags, %v", len(all), err)
+		}
+		tags, err := s.TagsNamed(t.Context(), []string{"tag2", "tag1X", "none", "zahlen", "tag77"})
+		var names []string
+		for _, tag := range tags {
+			names = append(names, tag.Name+tag.Pattern)
+		}
+		want := []string{"tag2", "zahlenZ{seq:4}"}
+		if s.server != nil {
+			want = []string{"TAG1x", "tag2", "zahlenZ{seq:4}"}
+		}
+		if err != nil || !slices.Equal(names, want) {
+			t.Errorf("%v, %v, want %v", names, err, want)
+		}
+	})
+}
+
 func TestAddTagRefuses(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		good := model.Tag{Name: "a", MaxID: 1, Step: 1000, Description: "d"}
@@ -136,6 +200,36 @@ func TestAddTagRefuses(t *testing.T) {
 			check.Is(t, check.Err(s.CreateTag(t.Context(), bad)), model.ErrInvalidArgument, name)
 		}
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_alloc"), 1, "tags")
+	})
+}
+
+// Tags that are added together are all there or none, whichever of them is refused.
+func TestCreateTagsIsAllOrNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		addTag(t, s, "there", 10)
+		some := func(last model.Tag) (all []model.Tag) {
+			for i := range 20 {
+				all = append(all, model.Tag{Name: fmt.Sprint("t", i), MaxID: int64(i + 1), Step: 10})
+			}
+			return append(all, last)
+		}
+		for want, last := range map[error]model.Tag{
+			model.ErrTagExists:       {Name: "there", MaxID: 1, Step: 10},
+			model.ErrInvalidArgument: {Name: "bad", MaxID: 1, Step: 0},
+		} {
+			made, err := s.CreateTags(t.Context(), some(last))
+			check.Is(t, err, want)
+			if made != nil || !strings.Contains(err.Error(), fmt.Sprintf("tag %q", last.Name)) {
+				t.Errorf("%v, %v", made, err)
+			}
+			check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_alloc"), 1, "tags")
+		}
+		made, err := s.CreateTags(t.Context(), some(model.Tag{Name: "last", MaxID: 7, Step: 10}))
+		check.Must(t, err)
+		if len(made) != 21 || made[3].MaxID != 4 || made[20].Name != "last" {
+			t.Errorf("%+v", made)
+		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_alloc"), 22, "tags")
 	})
 }
 
@@ -369,20 +463,20 @@ func TestDeletedTagWithAnotherCase(t *testing.T) {
 	}
 }
 
-func TestCheckLayout(t *testing.T) {
+func TestHasLayout(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		one := model.LayoutRecord{Kind: "uid", Layout: "28/22/13 from 2026-01-01"}
 		for range 2 { // it records nothing
-			check.OK(t, s.CheckLayout(t.Context(), one))
-			check.OK(t, s.CheckLayout(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "another"}))
+			check.OK(t, check.Err(s.HasLayout(t.Context(), one)))
+			check.OK(t, check.Err(s.HasLayout(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "another"})))
 		}
 		check.Must(t, check.Err(s.LayoutOnce(t.Context(), one)))
-		check.OK(t, s.CheckLayout(t.Context(), one))
-		if err := s.CheckLayout(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "another"}); !errors.Is(err, model.ErrLayoutChanged) {
+		check.OK(t, check.Err(s.HasLayout(t.Context(), one)))
+		if err := check.Err(s.HasLayout(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "another"})); !errors.Is(err, model.ErrLayoutChanged) {
 			t.Errorf("another layout: %v", err)
 		}
 		run(t, s, "DROP TABLE id_layout")
-		wantAdvice(t, s.CheckLayout(t.Context(), one), "shardid migrate")
+		wantAdvice(t, check.Err(s.HasLayout(t.Context(), one)), "shardid migrate")
 	})
 }
 

@@ -57,17 +57,29 @@ func (s *Store) lockLists(tx *gorm.DB, reqs []model.AllocRequest) (map[model.Lis
 // bury leaves tombstones for lists that are locked, in place of those that are there. What
 // a list may have handed out without its row's knowledge counts too. The error may be
 // model.ErrRefused, when that is not known.
-func bury(tx *gorm.DB, app uint8, rows map[model.ListKey]allocRow) error {
+func (s *Store) bury(tx *gorm.DB, m *moment, app uint8, rows map[model.ListKey]allocRow) error {
 	reqs := wholeApp(app)
 	before, err := tombstones(tx, reqs)
 	if err != nil {
 		return err
 	}
-	for key, row := range rows {
-		if row.Counter.Doubt > model.MaxIndex-row.MaxID {
-			return fmt.Errorf("%w: the database may be a copy that lacks indices of list %s: run `shardid confirm --app %d` before the deletion", model.ErrRefused, key, app)
+	marks, err := s.marks(tx.Statement.Context, *m, listCounters(reqs))
+	if err != nil {
+		return err
+	}
+	if err := m.readChanges(tx, oldestChange(rows)); err != nil {
+		return err
+	}
+	for i, r := range reqs {
+		row, found := rows[r.Key]
+		if !found {
+			continue
 		}
-		before[key] = max(before[key], row.MaxID+row.Counter.Doubt)
+		c := row.state(m, model.ListConfig{}).Raise(marks[i])
+		if c.Doubt > model.MaxIndex-c.Last {
+			return fmt.Errorf("%w: the database may be a copy that lacks indices of list %s: run `shardid confirm --app %d` before the deletion", model.ErrRefused, r.Key, app)
+		}
+		before[r.Key] = max(before[r.Key], c.Last+c.Doubt)
 	}
 	var graves []tombstone
 	for _, r := range reqs {
@@ -127,16 +139,21 @@ func tagTombstone(tx *gorm.DB, name string) (maxID int64, err error) {
 // buryTag leaves a tombstone for a tag that is locked, in place of the one that is
 // there, as bury does. In a period of business numbers what is in doubt lies elsewhere than
 // above max_id.
-func buryTag(tx *gorm.DB, row tagRow) error {
+func buryTag(tx *gorm.DB, row tagRow, c model.Counter) error {
 	before, err := tagTombstone(tx, row.BizTag)
 	if err != nil {
 		return err
 	}
-	if doubt := row.Counter.Doubt; doubt > 0 && (row.Numbering.Pattern != "" || doubt > model.MaxTagID-max(row.MaxID, 1)) {
+	if c.Doubt > 0 && (row.Numbering.Pattern != "" || c.Doubt > model.MaxTagID-max(c.Last, 0)-1) {
 		return fmt.Errorf("%w: the database may be a copy that lacks IDs of tag %q: run `shardid confirm --tag %s` before the deletion", model.ErrRefused, row.BizTag, row.BizTag)
 	}
-	if err := write(tx, "replace what was handed out before", "DELETE FROM "+deletedTagTable+" WHERE biz_tag = ?", row.BizTag); err != nil {
+	return storeTagTombstone(tx, row.BizTag, max(before, c.Last+c.Doubt+1))
+}
+
+// storeTagTombstone replaces the tombstone of a tag.
+func storeTagTombstone(tx *gorm.DB, name string, maxID int64) error {
+	if err := write(tx, "replace what was handed out before", "DELETE FROM "+deletedTagTable+" WHERE biz_tag = ?", name); err != nil {
 		return err
 	}
-	return write(tx, "remember what was handed out", "INSERT INTO "+deletedTagTable+" (biz_tag, max_id) VALUES (?, ?)", row.BizTag, max(before, row.MaxID+row.Counter.Doubt))
+	return write(tx, "remember what was handed out", "INSERT INTO "+deletedTagTable+" (biz_tag, max_id) VALUES (?, ?)", name, maxID)
 }

@@ -6,12 +6,17 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"time"
 
 	"gorm.io/gorm"
 )
 
 // txRetries is how often a transaction is run again that the server rolled back.
 const txRetries = 2
+
+// noteRetry is how often a command looks whether a replica has noted a change of the server,
+// for as long as that is waited for. A replica that serves tells its callers instead.
+const noteRetry = 300 * time.Millisecond
 
 // errRowChanged would mean that the rows were not locked, or that the table
 // cannot roll back.
@@ -37,6 +42,10 @@ func (s *Store) inTx(ctx context.Context, body func(*gorm.DB) error) error {
 		again, err := s.tryTx(ctx, body)
 		if errors.Is(err, errServerChanged) {
 			if err := s.noteServer(ctx); err != nil {
+				if errors.Is(err, errServerChanged) && !s.serves.Load() && wait(ctx, noteRetry) {
+					try--
+					continue
+				}
 				return err
 			}
 			again = true
@@ -45,6 +54,16 @@ func (s *Store) inTx(ctx context.Context, body func(*gorm.DB) error) error {
 		if err == nil || !again || try == txRetries || ctx.Err() != nil {
 			return err
 		}
+	}
+}
+
+// wait is false when ctx ends first.
+func wait(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 
@@ -139,16 +158,11 @@ func updateRows(tx *gorm.DB, rows int, what, sql string, args ...any) error {
 }
 
 // confirm runs a statement that an operator's word stands for, and gives how many rows
-// it changed. check, which may be nil, comes first.
-func (s *Store) confirm(ctx context.Context, op string, check func(*gorm.DB) error, statement string, args ...any) (n int64, err error) {
+// it changed.
+func (s *Store) confirm(ctx context.Context, op, statement string, args ...any) (n int64, err error) {
 	err = s.do(ctx, op, func(tx *gorm.DB) error {
 		if _, err := s.moment(tx); err != nil { // a change that is not noted yet comes first
 			return err
-		}
-		if check != nil {
-			if err := check(tx); err != nil {
-				return err
-			}
 		}
 		res := tx.Exec(statement, args...)
 		n = res.RowsAffected

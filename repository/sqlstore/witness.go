@@ -2,153 +2,349 @@ package sqlstore
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
+
+	"gorm.io/gorm"
 
 	"shardid/model"
 )
 
+// witnessTimeout bounds one call of the witness, and awayFor is how long it does not answer
+// before this process counts as one without a witness.
 const (
-	// witnessFresh is how long ago the witness' last heartbeat may be for it to count as
-	// used without a break: the probe that sends them takes 4 s at most. For as long
-	// nothing is handed out while the witness does not answer.
-	witnessFresh = 6 * time.Second
-	// witnessPatience is how long a witness that does not answer is waited for before
-	// the store goes on without it.
-	witnessPatience = 10 * time.Second
-	// witnessTimeout bounds one call of the witness.
 	witnessTimeout = 300 * time.Millisecond
+	awayFor        = 2 * time.Second
 )
 
-// Witness remembers, in another store, how far counters have come, so that it can
-// vouch for them when the database went back in time. life names a time in which the
-// other store has forgotten nothing and was in use without a break. Safe for concurrent
-// use.
+// Witness remembers, in another store, how far counters have come, so that it can vouch
+// for them when the database went back in time. A life names a time in which the other
+// store has forgotten nothing; calls that name one fail with model.ErrLifeChanged in
+// another. Safe for concurrent use.
 type Witness interface {
-	// Beat notes that the deployment uses the witness. When it did not for longer than
-	// most, another life begins.
-	Beat(ctx context.Context, most time.Duration) (life string, err error)
-	// Peek gives how long ago the last beat was, by the witness' own clock, and the mark
-	// of a counter, which is 0 without one.
-	Peek(ctx context.Context, counter string) (life string, age time.Duration, mark int64, err error)
-	// Raise raises the mark of a counter to value and gives what it was before.
-	Raise(ctx context.Context, counter string, value int64) (life string, before int64, err error)
+	// Place names the store as this process reaches it.
+	Place() string
+	// Life is the present life; the error is also that of a store that takes no writes.
+	Life(ctx context.Context) (string, error)
+	// Confirm is Life through a new connection, of the store that the majority takes for
+	// the present one where there is a majority to ask.
+	Confirm(ctx context.Context) (string, error)
+	// Marks are those of the counters, 0 for none.
+	Marks(ctx context.Context, life string, counters []string) ([]int64, error)
+	// Raise raises marks and gives what they were before.
+	Raise(ctx context.Context, life string, marks []model.Mark) ([]int64, error)
+	// Scan gives some marks; each that exists all the time comes at least once until next
+	// is 0.
+	Scan(ctx context.Context, life string, from uint64) (marks []model.Mark, next uint64, err error)
 }
 
-// vouched says whether the witness was in use without a break, in the life that the
-// database knows, until now. One that does not answer is waited for, by errors, and then
-// does not vouch.
-func (s *Store) vouched(ctx context.Context, known string) (bool, error) {
-	if s.opts.Witness == nil {
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
-	defer cancel()
-	life, age, _, err := s.opts.Witness.Peek(ctx, "")
-	if err == nil {
-		return life == known && age <= witnessFresh, nil
+// hold is the right of this process to let a witness vouch.
+type hold struct {
+	witness string
+	since   time.Time // when the server was noted on which that was said
+	at      time.Time // when the database heard of it last
+	began   time.Time // when this process began to hold it
+}
+
+// lasts says whether the hold has not run out: a clock that stands still while a machine
+// sleeps, and one that is set, count both.
+func (h hold) lasts(now time.Time) bool {
+	return h.witness != "" && max(now.Sub(h.at), now.Round(0).Sub(h.at.Round(0))) <= model.HoldLasts
+}
+
+// Vouching is how the last heartbeat found the witness.
+type Vouching struct {
+	Known bool      // there was a heartbeat
+	Named bool      // the database names a witness
+	Since time.Time // when this process began to hold it; zero while it does not
+}
+
+// Vouching says who vouches for the database. It asks no store, and is nil for SQLite, which
+// needs nobody to.
+func (s *Store) Vouching() *Vouching {
+	if s.server == nil {
+		return nil
 	}
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	if s.seen.changedAt.IsZero() {
-		s.seen.changedAt = s.opts.Now()
+	v := s.seen.vouching
+	if h := s.seen.hold; h.lasts(s.opts.Now()) {
+		v.Since = h.began
 	}
-	if s.opts.Now().Sub(s.seen.changedAt) < witnessPatience {
-		return false, fmt.Errorf("%w: waiting up to %v for Redis, which knows what was handed out: %w", errServerChanged, witnessPatience, err)
-	}
-	return false, nil
+	return &v
 }
 
-// met says whether the database has answered: before, nothing is said to the witness. It
-// could be one that came back with the database from the past, and this would hide that.
-func (s *Store) met() bool {
+// holds says whether this process may let the witness vouch for the copy whose row it has
+// read: that names the server on which this process has said that it holds the witness, and
+// this process knows of no later one.
+func (s *Store) holds(m moment) bool {
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	return !s.seen.times.Since.IsZero()
+	h := s.seen.hold
+	return h.lasts(s.opts.Now()) && h.witness == m.Witness &&
+		h.since.Equal(m.times().Since) && h.since.Equal(s.seen.times.Since)
 }
 
-// beatWitness gives the life of the witness; "" without one that answers.
-func (s *Store) beatWitness(ctx context.Context) (life string) {
+// member is what this process has said of itself, and what it knows to say it. Only Beat
+// uses it.
+type member struct {
+	mu      sync.Mutex
+	uses    string    // the life that answered last; "" once it has not for a while
+	usedAt  time.Time // when it did
+	written model.Member
+	at      time.Time // when that was
+	scan    scan
+}
+
+// present is the life that this process uses, "" without one. Callers hold member.mu.
+func (s *Store) present(ctx context.Context) string {
 	if s.opts.Witness == nil {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()
-	life, err := s.opts.Witness.Beat(ctx, witnessFresh)
-	if err != nil {
-		return "" // its own condition reports it
+	now := s.opts.Now()
+	life, err := s.opts.Witness.Life(ctx) // its own condition reports what fails
+	if err == nil {
+		s.member.uses, s.member.usedAt = life, now
+	} else if now.Sub(s.member.usedAt) >= awayFor {
+		s.member.uses = ""
 	}
-	return life
+	s.reached.Store(err == nil)
+	return s.member.uses
 }
 
-// peek asks the witness about a counter. While it does not answer, and until a beat of
-// it would be too old to vouch, that is an error: numbers that it did not learn of must
-// not be used before. After that nothing is known, and the row will say so.
-func (s *Store) peek(ctx context.Context, counter string) (model.Evidence, error) {
-	if s.opts.Witness == nil || s.server == nil {
-		return model.Evidence{}, nil
+// Beat writes a heartbeat: a copy of the database that is found later is at least that new.
+// It notes a change of the server, and does what this replica has to do about the witness
+// (model.Judge). A replica that serves calls it every second or so. Errors:
+// *model.StoreError.
+func (s *Store) Beat(ctx context.Context) error {
+	if s.server == nil {
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
-	defer cancel()
-	now := s.opts.Now()
-	life, age, mark, err := s.opts.Witness.Peek(ctx, counter)
-	switch {
-	case err != nil:
-	case age > 20*365*24*time.Hour: // counted from 1970: there was none
-		err = errors.New("it has had no heartbeat yet")
-	case age > witnessFresh: // the next heartbeat may begin another life
-		err = fmt.Errorf("its last heartbeat was %v ago", age.Round(time.Second))
+	s.serves.Store(true)
+	s.member.mu.Lock()
+	defer s.member.mu.Unlock()
+	uses := s.present(ctx)
+	m, v, err := s.attend(ctx, uses)
+	if err == nil && (v.ruling(m) || m.Witness != "" && !v.Hold && m.place(s)) {
+		if err = s.rule(ctx, m, uses); err == nil && uses != "" && !v.Hold {
+			m, v, err = s.attend(ctx, uses) // who has named a witness holds it at once
+		}
+	}
+	if err == nil && v.Hold {
+		err = s.settle(ctx, m)
+	}
+	return s.fail(ctx, "heartbeat", err)
+}
+
+// attend writes what this replica uses and holds. What it gives up it forgets before, and
+// what it holds it knows only once that is stored.
+func (s *Store) attend(ctx context.Context, uses string) (m moment, v duty, err error) {
+	now, me := s.opts.Now(), model.Member{ID: s.id, Uses: uses}
+	due := false
+	err = s.inTx(ctx, func(tx *gorm.DB) error {
+		if m, err = s.counting(tx, share); err != nil {
+			return err
+		}
+		if v, err = s.judge(tx, m, uses, false); err != nil {
+			return err
+		}
+		if me.Holds = ""; v.Hold {
+			me.Holds = m.Witness
+		}
+		holds := s.giveUp(me.Holds, m.times().Since)
+		if due = me != s.member.written || holds != v.Hold || now.Sub(s.member.at) >= model.MemberEvery-time.Second; !due {
+			return nil
+		}
+		if err := write(tx, "say what this replica uses", "DELETE FROM "+replicaTable+" WHERE id = ?", me.ID); err != nil {
+			return err
+		}
+		return write(tx, "say what this replica uses", "INSERT INTO "+replicaTable+
+			" (id, uses, holds, list_rate, tag_rate, seen_at) VALUES (?, ?, ?, ?, ?, ?)", me.ID, me.Uses, me.Holds, s.opts.ListRate, s.opts.TagRate, m.Now)
+	})
+	if err != nil {
+		return m, v, err
 	}
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
-	if err == nil {
-		s.seen.witness = now
-		return model.Evidence{Floor: mark, Mark: mark, Life: life}, nil
+	s.seen.vouching = Vouching{Known: true, Named: m.Witness != ""}
+	if !due {
+		return m, v, nil
 	}
-	if wait := s.seen.witness.Add(witnessFresh).Sub(now); wait > 0 {
-		return model.Evidence{}, fmt.Errorf("%w for %v more: %w", errWitnessAway, wait.Round(time.Second), err)
+	s.member.written, s.member.at = me, now
+	if h := &s.seen.hold; v.Hold && h.witness == m.Witness {
+		h.at = now
+	} else if v.Hold {
+		*h = hold{witness: m.Witness, since: m.times().Since, at: now, began: now}
 	}
-	return model.Evidence{}, nil
+	return m, v, nil
 }
 
-// errWitnessAway: Redis, which vouches for the counter, does not answer.
-var errWitnessAway = errors.New("waiting for Redis, which would vouch for what is handed out,")
+// giveUp forgets what this process held, but for one witness on the server that was noted
+// then: what it holds must be said anew on each. It says whether that is held.
+func (s *Store) giveUp(but string, since time.Time) bool {
+	s.seen.mu.Lock()
+	defer s.seen.mu.Unlock()
+	if s.seen.hold.witness != but || !s.seen.hold.since.Equal(since) {
+		s.seen.hold = hold{}
+	}
+	return s.seen.hold.witness != ""
+}
+
+// duty is what this replica is to do, and the highest rates that any replica is configured
+// with.
+type duty struct {
+	model.Duty
+	listRate, tagRate int64
+}
+
+// judge asks model.Judge, with what the others say of themselves.
+func (s *Store) judge(tx *gorm.DB, m moment, uses string, replaced bool) (duty, error) {
+	var rows []struct {
+		ID, Uses, Holds           string
+		ListRate, TagRate, SeenAt int64
+	}
+	if err := tx.Raw("SELECT id, uses, holds, list_rate, tag_rate, seen_at FROM "+replicaTable+" WHERE id <> ?", s.id).Scan(&rows).Error; err != nil {
+		return duty{}, fmt.Errorf("read what the other replicas use: %w", err)
+	}
+	d := duty{listRate: s.opts.ListRate, tagRate: s.opts.TagRate}
+	others := make([]model.Member, len(rows))
+	for i, r := range rows {
+		others[i] = model.Member{ID: r.ID, Uses: r.Uses, Holds: r.Holds, Quiet: time.Duration(m.Now-r.SeenAt) * time.Millisecond}
+		if others[i].Quiet <= model.HoldLasts {
+			d.listRate, d.tagRate = max(d.listRate, r.ListRate), max(d.tagRate, r.TagRate)
+		}
+	}
+	d.Duty = model.Judge(m.Witness, model.Member{ID: s.id, Uses: uses}, others, replaced)
+	return d, nil
+}
+
+// ruling says whether the row of the deployment has to change: a heartbeat is due, or the
+// witness or a rate is not what it should be.
+func (d duty) ruling(m moment) bool {
+	return m.beatDue() || d.Name || d.Retire || m.ListRate != d.listRate || m.TagRate != d.tagRate
+}
+
+func (m moment) beatDue() bool {
+	return m.Now-m.BeatAt >= (model.BeatEvery - time.Second).Milliseconds()
+}
+
+// place says whether this process reaches its Redis where the witness is.
+func (m moment) place(s *Store) bool {
+	return s.opts.Witness != nil && m.WitnessPlace == s.opts.Witness.Place()
+}
+
+// rule writes the heartbeat and the witness into the row of the deployment. A place that
+// has another life than the witness is one where nobody can ask for it any more.
+func (s *Store) rule(ctx context.Context, known moment, uses string) error {
+	replaced := false
+	if known.Witness != "" && model.WitnessLife(known.Witness) != uses && known.place(s) {
+		asking, cancel := context.WithTimeout(ctx, time.Second)
+		life, err := s.opts.Witness.Confirm(asking)
+		cancel()
+		replaced = err == nil && life != model.WitnessLife(known.Witness)
+	}
+	return s.inTx(ctx, func(tx *gorm.DB) error {
+		m, err := s.counting(tx, exclusive)
+		if err != nil {
+			return err
+		}
+		v, err := s.judge(tx, m, uses, replaced && m.Witness == known.Witness)
+		if err != nil {
+			return err
+		}
+		witness, place := m.Witness, m.WitnessPlace
+		if v.Retire {
+			witness, place = "", ""
+		}
+		if v.Name {
+			witness, place = uses+" "+rand.Text()[:16], s.opts.Witness.Place()
+		}
+		if witness != m.Witness {
+			err = write(tx, "name the witness", "UPDATE "+deploymentTable+" SET witness = ?, witness_place = ?", witness, place)
+		}
+		if err == nil && m.beatDue() {
+			err = write(tx, "beat", "UPDATE "+deploymentTable+" SET beat_at = ?, server_life = ? WHERE beat_at < ?", m.Now, m.server.Life, m.Now)
+			if err == nil {
+				err = write(tx, "forget replicas that are gone", "DELETE FROM "+replicaTable+" WHERE seen_at < ?", m.Now-4*model.HoldLasts.Milliseconds())
+			}
+		}
+		if m.ListRate < v.listRate || m.TagRate < v.tagRate {
+			m.RatesFrom = m.Now + model.RaiseDelay.Milliseconds()
+		}
+		if err == nil && (m.ListRate != v.listRate || m.TagRate != v.tagRate) {
+			err = write(tx, "store the rates", "UPDATE "+deploymentTable+" SET rates_from = ?, list_rate = ?, tag_rate = ?", m.RatesFrom, v.listRate, v.tagRate)
+		}
+		return err
+	})
+}
+
+// leave gives up what this process holds, so that nobody waits for it.
+func (s *Store) leave() {
+	s.member.mu.Lock()
+	defer s.member.mu.Unlock()
+	if s.member.at.IsZero() {
+		return
+	}
+	s.giveUp("", time.Time{})
+	s.member.at = time.Time{}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _ = s.pool.ExecContext(ctx, "DELETE FROM "+replicaTable+" WHERE id = ?", s.id) // others wait a little longer
+}
+
+// errWitnessAway: the row names a witness that does not answer, or not to this process.
+var errWitnessAway = errors.New("waiting for Redis, which would vouch for what is handed out, or for the database to do without it")
+
+// errNoWitness is why it does not answer to a process without Redis.
+var errNoWitness = errors.New("this process has no Redis, and others have")
 
 // errMarkAhead: the witness has seen higher numbers of the counter than a moment ago.
 var errMarkAhead = errors.New("the mark has risen meanwhile")
 
-// mark raises the mark of a counter from at most floor to its Last, in the life in which
-// it was peeked at, and names that life in the counter. It must be called before the
-// counter is committed, and so before its numbers are used.
-func (s *Store) mark(ctx context.Context, name string, known model.Evidence, floor int64, c *model.Counter) error {
-	c.Life = ""
-	if known.Life == "" {
+// marks asks the witness that the row names how far counters have come. Where none is
+// named, marks that are there all the same count too: they vouch for nothing, but what they
+// say was handed out. The moment must be locked.
+func (s *Store) marks(ctx context.Context, m moment, counters []string) ([]int64, error) {
+	marks, err := make([]int64, len(counters)), errNoWitness
+	if s.opts.Witness != nil && (m.Witness != "" || s.reached.Load()) {
+		asking, cancel := context.WithTimeout(ctx, witnessTimeout)
+		defer cancel()
+		var found []int64
+		if found, err = s.opts.Witness.Marks(asking, model.WitnessLife(m.Witness), counters); err == nil {
+			return found, nil
+		}
+	}
+	if m.Witness == "" || m.settled {
+		return marks, nil
+	}
+	return nil, fmt.Errorf("%w: %w", errWitnessAway, err)
+}
+
+// raise raises marks at the witness that the row names. It must come before the
+// transaction is committed, and so before its numbers are used. known, if it is not nil, are
+// the marks that were read: higher ones refuse.
+func (s *Store) raise(ctx context.Context, m moment, marks []model.Mark, known []int64) error {
+	if m.Witness == "" || m.settled || len(marks) == 0 {
 		return nil
+	}
+	if s.opts.Witness == nil {
+		return fmt.Errorf("%w: %w", errWitnessAway, errNoWitness)
 	}
 	ctx, cancel := context.WithTimeout(ctx, witnessTimeout)
 	defer cancel()
-	life, before, err := s.opts.Witness.Raise(ctx, name, c.Last)
-	switch {
-	case err != nil:
-		return fmt.Errorf("mark it at Redis: %w", err)
-	case before > floor || life != known.Life:
-		return errMarkAhead
-	}
-	c.Life = life
-	return nil
-}
-
-// settleCounter is a counter as the witness leaves it.
-func (s *Store) settleCounter(ctx context.Context, name string, c model.Counter) (model.Counter, error) {
-	known, err := s.peek(ctx, name)
+	before, err := s.opts.Witness.Raise(ctx, model.WitnessLife(m.Witness), marks)
 	if err != nil {
-		return c, err
+		return fmt.Errorf("%w: %w", errWitnessAway, err)
 	}
-	next := c.Settle(known)
-	if next.Doubt > 0 {
-		return next, nil
+	for i := range known {
+		if before[i] > known[i] {
+			return errMarkAhead
+		}
 	}
-	err = s.mark(ctx, name, known, next.Last, &next)
-	return next, err
+	return nil
 }

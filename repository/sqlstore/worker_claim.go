@@ -76,5 +76,5 @@ func (s *Store) ClaimWorker(ctx context.Context, c model.WorkerClaim) (grant mod
 // *model.StoreError.
 func (s *Store) ForgetWorkerClaims(ctx context.Context) (claims int64, err error) {
 	now := s.either(serverNow, strconv.FormatInt(s.opts.Now().UnixMilli(), 10))
-	return s.confirm(ctx, "end the claims on worker IDs", nil, "UPDATE "+claimTable+" SET until_ms = "+now+" WHERE until_ms > "+now)
+	return s.confirm(ctx, "end the claims on worker IDs", "UPDATE "+claimTable+" SET until_ms = "+now+" WHERE until_ms > "+now)
 }

@@ -112,7 +112,7 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 	if err != nil {
 		return model.Lease{}, err
 	}
-	row, err := w.claim(tx, owner, at.Now)
+	row, err := w.claim(tx, owner, at)
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -121,7 +121,7 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 	return model.Lease{
 		WorkerID: w.workerID(row), Owner: owner, Node: fmt.Sprintf("%s/%d", w.table, row.ID),
 		After: row.ReservedUntil, Reserved: row.ReservedUntil, Expires: row.ExpiresAt,
-		Registry: "mysql " + at.Deployment, ServerTime: at.Now, KeptSince: since,
+		Registry: registryOf(at), ServerTime: at.Now, KeptSince: since,
 	}, nil
 }
 
@@ -143,7 +143,7 @@ func (w *Workers) keptSince(tx *gorm.DB, at moment) (int64, error) {
 
 // claim makes a row the owner's: the one it has, wherever it was then; else the one of
 // its address if no live instance is there; else a free one.
-func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, error) {
+func (w *Workers) claim(tx *gorm.DB, owner model.Owner, at moment) (workerRow, error) {
 	ip, port, _ := net.SplitHostPort(owner.Address) // checked before
 	rows, err := w.rows(tx, "token = ? OR identity = ? AND identity <> '' OR ip_port = ? OR ip = ? AND port = ? ORDER BY id",
 		owner.Token, owner.Identity, owner.Address, ip, port)
@@ -170,7 +170,7 @@ func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, e
 			return *row, nil
 		case row.cameBack(owner):
 			own = row
-		case now >= row.takenUntil():
+		case at.Now >= row.takenUntil():
 			here = row
 		case row.foreign():
 			foreign = row
@@ -178,48 +178,87 @@ func (w *Workers) claim(tx *gorm.DB, owner model.Owner, now int64) (workerRow, e
 	}
 	switch {
 	case own != nil:
-		return w.replace(tx, *own, own.claimed(owner, named, own.ReservedUntil, now))
+		return w.replace(tx, *own, own.claimed(owner, named, own.ReservedUntil, at.Now))
 	case foreign != nil:
 		return workerRow{}, &model.AddressTakenError{Address: foreign.IPPort, WorkerID: w.workerID(*foreign), Until: time.UnixMilli(foreign.takenUntil())}
-	case here != nil:
-		return w.replace(tx, *here, here.claimed(owner, named, here.bound(), now))
+	case here == nil:
+		if here, err = w.free(tx, owner, at); err != nil {
+			return workerRow{}, err
+		}
 	}
-	return w.assign(tx, owner, named, now)
+	others, err := w.othersUntil(tx, *here, owner, at)
+	if err != nil {
+		return workerRow{}, err
+	}
+	row := here.claimed(owner, named, max(here.bound(), others), at.Now)
+	if here.IPPort != "" {
+		return w.replace(tx, *here, row)
+	}
+	row.MadeAt = at.Now
+	return row, write(tx, fmt.Sprintf("insert row %d", row.ID), "INSERT INTO "+w.table+" (id, ip, port, ip_port, max_timestamp, create_time, update_time, identity, token, "+
+		"reserved_until, expires_at, claimed_at, made_at) VALUES (?, ?, ?, ?, 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?, ?, ?, ?, ?)",
+		row.ID, row.IP, row.Port, row.IPPort, row.Identity, row.Token, row.ReservedUntil, row.ExpiresAt, row.ClaimedAt, row.MadeAt)
 }
 
-// assign gives a new owner an ID that an operator has freed, the smallest that is not
-// taken, or recycles one.
-func (w *Workers) assign(tx *gorm.DB, owner model.Owner, named, now int64) (workerRow, error) {
+// claimsOfOthers are the claims on worker IDs of this registry that others have made, in a
+// table of its own: a row may be older than they are, or gone, as in a restored table.
+const claimsOfOthers = " FROM " + claimTable + " WHERE registry = ? AND token <> ?"
+
+// othersUntil is up to when others may issue with the row's worker ID.
+func (w *Workers) othersUntil(tx *gorm.DB, row workerRow, owner model.Owner, at moment) (until int64, err error) {
+	err = tx.Raw("SELECT COALESCE(MAX(until_ms), 0)"+claimsOfOthers+" AND worker_id = ?",
+		w.claimed(at), owner.Token, w.workerID(row)).Row().Scan(&until)
+	if err != nil {
+		return 0, fmt.Errorf("read the claims: %w", err)
+	}
+	return until - model.ClaimAhead.Milliseconds(), nil
+}
+
+// registryOf names the database as a registry of worker IDs.
+func registryOf(at moment) string { return "mysql " + at.Deployment }
+
+// claimed is the registry on whose worker IDs there are claims: the UID mode claims nothing.
+func (w *Workers) claimed(at moment) string {
+	if w.table != workerTable {
+		return ""
+	}
+	return registryOf(at)
+}
+
+// free is the row of an ID that an operator has freed, else a new one of the smallest ID
+// that is not taken or claimed, else one that is used again.
+func (w *Workers) free(tx *gorm.DB, owner model.Owner, at moment) (*workerRow, error) {
 	freed, err := w.rows(tx, poolRows+" AND ip_port LIKE '"+freedPrefix+"%' ORDER BY id LIMIT 1", w.count)
 	if err != nil {
-		return workerRow{}, err
+		return nil, err
 	}
 	if len(freed) > 0 {
-		return w.replace(tx, freed[0], freed[0].claimed(owner, named, freed[0].bound(), now))
+		return &freed[0], nil
 	}
+	// Those that may be free are 1 and the next one of each that is not.
+	const live = claimsOfOthers + " AND until_ms > ?"
+	registry, until := w.claimed(at), at.Now+model.ClaimAhead.Milliseconds()
 	var free int64
-	err = tx.Raw("SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+w.table+
-		" WHERE id BETWEEN 1 AND ?) AS c WHERE NOT EXISTS (SELECT 1 FROM "+w.table+" AS t WHERE t.id = c.id)",
-		w.count-1).Scan(&free).Error
+	err = tx.Raw("SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+w.table+" WHERE id BETWEEN 1 AND ?"+
+		" UNION ALL SELECT worker_id + 1"+live+" AND worker_id BETWEEN 1 AND ?) AS c"+
+		" WHERE NOT EXISTS (SELECT 1 FROM "+w.table+" AS t WHERE t.id = c.id) AND NOT EXISTS (SELECT 1"+live+" AND worker_id = c.id % ?)",
+		w.count-1, registry, owner.Token, until, w.count-1, registry, owner.Token, until, w.count).Scan(&free).Error
 	if err != nil {
-		return workerRow{}, fmt.Errorf("look for a free ID: %w", err)
+		return nil, fmt.Errorf("look for a free ID: %w", err)
 	}
 	if free == 0 {
-		return w.recycle(tx, owner, named, now)
+		return w.oldest(tx, at.Now)
 	}
-	r := workerRow{ID: free, MadeAt: now}.claimed(owner, named, 0, now)
-	return r, write(tx, fmt.Sprintf("insert row %d", r.ID), "INSERT INTO "+w.table+" (id, ip, port, ip_port, max_timestamp, create_time, update_time, identity, token, "+
-		"reserved_until, expires_at, claimed_at, made_at) VALUES (?, ?, ?, ?, 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?, ?, ?, ?, ?)",
-		r.ID, r.IP, r.Port, r.IPPort, r.Identity, r.Token, r.ReservedUntil, r.ExpiresAt, r.ClaimedAt, r.MadeAt)
+	return &workerRow{ID: free}, nil
 }
 
-// recycle takes the worker ID whose lease ended longest ago. The rows are read
+// oldest is the worker ID whose lease ended longest ago. The rows are read
 // without a lock, so that renewals go on; the one that is taken must still be as
 // it was read.
-func (w *Workers) recycle(tx *gorm.DB, owner model.Owner, named, now int64) (workerRow, error) {
+func (w *Workers) oldest(tx *gorm.DB, now int64) (*workerRow, error) {
 	rows, err := w.rows(tx, poolRows, w.count)
 	if err != nil {
-		return workerRow{}, err
+		return nil, err
 	}
 	var oldest *workerRow
 	next := int64(math.MaxInt64) // when another one may be taken
@@ -232,13 +271,13 @@ func (w *Workers) recycle(tx *gorm.DB, owner model.Owner, named, now int64) (wor
 	}
 	switch {
 	case len(rows) == 0:
-		return workerRow{}, fmt.Errorf("look for leases that have run out: %w", errRowChanged)
+		return nil, fmt.Errorf("look for leases that have run out: %w", errRowChanged)
 	case oldest == nil:
-		return workerRow{}, fmt.Errorf("%w: all %d of %s are leased, the next one may run out at %s: "+
+		return nil, fmt.Errorf("%w: all %d of %s are leased, the next one may run out at %s: "+
 			"stop instances that are not needed, or wait until those that are gone have been silent long enough",
 			model.ErrNoWorkerID, w.count, w.table, time.UnixMilli(next).UTC().Format(time.RFC3339))
 	}
-	return w.replace(tx, *oldest, oldest.claimed(owner, named, oldest.bound(), now))
+	return oldest, nil
 }
 
 // Renew stores Reserved, Expires and Reported; the first two never go down. It

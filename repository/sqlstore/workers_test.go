@@ -671,3 +671,41 @@ func TestWorkersLostReply(t *testing.T) {
 	p.cutAfterCommit.Store(false)
 	check.OK(t, check.Err(w.Renew(t.Context(), lease)))
 }
+
+// A table of worker IDs that is restored alone lacks instances, or is older than they are:
+// the claims, in another table, say how far they may have come.
+func TestWorkersRestoredAlone(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		for what, restore := range map[string]string{
+			"without the row":   "DELETE FROM leaf_workerid_alloc WHERE ip_port = '10.0.0.2:1'",
+			"with an older row": "UPDATE leaf_workerid_alloc SET token = 'old', identity = 'old', reserved_until = 1, expires_at = 1, claimed_at = 0 WHERE ip_port = '10.0.0.2:1'",
+		} {
+			run(t, s, "DELETE FROM leaf_workerid_alloc", "DELETE FROM shardid_worker_claim")
+			w := s.Workers(WorkersOptions{})
+			acquire := func(address, name string) model.Lease {
+				t.Helper()
+				lease, err := w.Acquire(t.Context(), model.Owner{Address: address, Token: name, Identity: name})
+				check.Must(t, err)
+				return lease
+			}
+			acquire("10.0.0.1:1", "other")
+			lease := acquire("10.0.0.2:1", "lives")
+			lease.Reserved, lease.Expires = lease.ServerTime+3000, lease.ServerTime+3_600_000
+			check.Must(t, check.Err(w.Renew(t.Context(), lease)))
+			claim := model.WorkerClaim{Token: "lives", Registry: lease.Registry, WorkerID: lease.WorkerID, Until: lease.Expires + model.ClaimAhead.Milliseconds()}
+			check.Must(t, check.Err(s.ClaimWorker(t.Context(), claim)))
+			run(t, s, restore)
+			next := acquire("10.0.0.2:1", "new")
+			if next.WorkerID == lease.WorkerID && next.After < lease.Expires {
+				t.Errorf("%s: worker ID %d after %d, while it may be in use until %d", what, next.WorkerID, next.After, lease.Expires)
+			}
+			if free := lease.WorkerID + 1; what == "without the row" && (next.WorkerID != free || next.After != 0) {
+				t.Errorf("worker ID %d after %d: %d is free, and need not be waited for", next.WorkerID, next.After, free)
+			}
+			if uid, err := s.Workers(WorkersOptions{UID: true}).Acquire(t.Context(), model.Owner{Address: "10.0.0.2:1", Token: "uid"}); err != nil || uid.After != 0 {
+				t.Errorf("%s: of the UID mode after %d, %v: it has no claims", what, uid.After, err)
+			}
+			check.Is(t, check.Err(w.Renew(t.Context(), lease)), model.ErrLeaseLost, what)
+		}
+	})
+}

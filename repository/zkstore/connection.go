@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"shardid/repository/framing"
 )
 
 var (
@@ -96,7 +98,7 @@ func (l *link) begin(f func(*zk.Conn)) (*client, error) {
 		var err error
 		c.conn, c.events, err = zk.Connect(l.addrs, l.session, // waits for nothing: it dials in the background
 			zk.WithHostProvider(&hosts{}), zk.WithDialer(c.connect), zk.WithLogger(printer{l.log}), zk.WithLogInfo(false),
-			zk.WithMaxConnBufferSize(sendBuffer), zk.WithMaxBufferSize(receiveBuffer))
+			zk.WithMaxConnBufferSize(sendBuffer), zk.WithMaxBufferSize(framing.ZooKeeperPacket))
 		if err != nil {
 			return nil, fmt.Errorf("open: %w", err)
 		}
@@ -127,13 +129,8 @@ func (l *link) sessionID(ctx context.Context) (int64, error) {
 	return call(ctx, l, func(c *zk.Conn) (int64, error) { return c.SessionID(), nil })
 }
 
-// Bounds of the client's buffers, which it allocates per connection: a packet we
-// send is below 4 KiB, the largest we get lists the nodes of a folder, for which
-// ZooKeeper's own clients allow 1 MiB.
-const (
-	sendBuffer    = 64 << 10
-	receiveBuffer = 1 << 20
-)
+// sendBuffer is what the client allocates for a connection: a packet we send is below 4 KiB.
+const sendBuffer = 64 << 10
 
 // client is one connection of the library and why it has no session, which the
 // library only logs. Safe for concurrent use.
@@ -162,7 +159,7 @@ func (c *client) connect(network, addr string, limit time.Duration) (net.Conn, e
 	if c.closed {
 		return nil, errors.Join(errClosed, conn.Close()) // close has ended the last one already
 	}
-	c.wire = &wire{Conn: conn, client: c, limit: max(limit, c.limit)}
+	c.wire = &wire{Conn: framing.ZooKeeper(conn), client: c, limit: max(limit, c.limit)}
 	return c.wire, nil
 }
 

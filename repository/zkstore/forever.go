@@ -74,7 +74,7 @@ func (f *forever) choose(ctx context.Context, owner model.Owner, all []place, no
 			if here == nil {
 				here = &h
 			}
-		case h.rec.written > 0:
+		case h.rec.leafUntil > 0:
 			foreign = &h
 		}
 	}
@@ -203,7 +203,7 @@ func (f *forever) read(ctx context.Context, p place) (held, error) {
 		if !latest.found || latest.stat.Version != h.stat.Version {
 			return h, again(p.path)
 		}
-		h.rec = h.rec.ofLeaf(rep, h.stat.Mtime)
+		h.rec = h.rec.ofLeaf(rep, h.stat.Mtime, leafTrust)
 	}
 	return h, nil
 }
@@ -224,7 +224,7 @@ func (f *forever) parse(name string) (place, bool) {
 		return place{}, false
 	}
 	id, err := strconv.ParseUint(name[at+1:], 10, 31)
-	return place{path.Join(f.dir, name), name[:at], int(id)}, err == nil
+	return place{path: path.Join(f.dir, name), address: name[:at], id: int(id)}, err == nil
 }
 
 // places lists the nodes that stand for worker IDs, lowest first. Higher numbers never

@@ -174,3 +174,36 @@ func TestForeverForeignNode(t *testing.T) {
 	w.write(c, path.Join(w.forever(), owner(0).Address+"-0000000000"), "rubbish")
 	wantAdvice(t, check.Err(s.Acquire(t.Context(), owner(0))), "snowflake.name", "0000000000")
 }
+
+// With a chroot everything lies below it, made where it is missing, and nothing beside it.
+func TestChroot(t *testing.T) {
+	eachMode(t, func(t *testing.T, w world, mode string) {
+		chroot := "/of-" + w.name
+		s := w.open(zkstore.Options{Mode: mode, Addrs: []string{w.addr, w.addr + chroot + "/deep"}})
+		lease := acquire(t, s, owner(0))
+		if !strings.HasPrefix(lease.Node, chroot+"/deep"+w.root()+"/") {
+			t.Errorf("the node is %s", lease.Node)
+		}
+		renew(t, s, lease, lease.After+second, lease.After+second)
+		c := w.client()
+		check.Equal(t, len(w.children(c, w.root()))+len(w.children(c, w.locks())), 0, "nodes beside the chroot")
+		w.read(c, lease.Node)
+	})
+}
+
+func FuzzChroot(f *testing.F) {
+	for _, addr := range []string{"a:1", "a:1/x", "a:1/x/", "[::1]:1/x/../y", "/x", "a:1//"} {
+		f.Add(addr)
+	}
+	f.Fuzz(func(t *testing.T, addr string) {
+		s, err := zkstore.New(zkstore.Options{Mode: zkstore.ModeForever, Name: "x", Addrs: []string{addr}})
+		if err != nil {
+			check.Is(t, err, model.ErrInvalidArgument)
+			return
+		}
+		check.Must(t, s.Close())
+		if server, chroot, _ := strings.Cut(addr, "/"); strings.Count(server, ":") == 0 || strings.HasSuffix(chroot, "/") {
+			t.Errorf("%q was taken", addr)
+		}
+	})
+}

@@ -179,9 +179,9 @@ type tree struct {
 	workers  int    // how many worker IDs there are
 }
 
-func newTree(o Options, l *link) tree {
-	lock := path.Join("/lock", o.Name)
-	return tree{link: l, root: path.Join("/snowflake", o.Name), lock: lock,
+func newTree(o Options, l *link, chroot string) tree {
+	lock := path.Join("/", chroot, "lock", o.Name)
+	return tree{link: l, root: path.Join("/", chroot, "snowflake", o.Name), lock: lock,
 		clock: path.Join(lock, "clock"), since: path.Join(lock, "since-"+o.Mode),
 		registry: path.Join(lock, "registry"), title: o.Mode + " " + o.Name, workers: o.Workers}
 }

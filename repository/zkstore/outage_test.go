@@ -253,17 +253,19 @@ func TestSessionTimesOut(t *testing.T) {
 func TestOptions(t *testing.T) {
 	good := zkstore.Options{Mode: "zk", Addrs: []string{"a:1"}, Name: "shardid"}
 	for name, change := range map[string]func(*zkstore.Options){
-		"mode":      func(o *zkstore.Options) { o.Mode = "mysql" },
-		"no addr":   func(o *zkstore.Options) { o.Addrs = nil },
-		"no port":   func(o *zkstore.Options) { o.Addrs = []string{"a:1", "b"} },
-		"port 0":    func(o *zkstore.Options) { o.Addrs = []string{"a:0"} },
-		"no name":   func(o *zkstore.Options) { o.Name = "" },
-		"name ..":   func(o *zkstore.Options) { o.Name = ".." },
-		"name a/b":  func(o *zkstore.Options) { o.Name = "a/b" },
-		"session":   func(o *zkstore.Options) { o.SessionTimeout = -1 },
-		"long":      func(o *zkstore.Options) { o.SessionTimeout = 2 * time.Hour },
-		"precision": func(o *zkstore.Options) { o.SessionTimeout = time.Second + 1 },
-		"margin":    func(o *zkstore.Options) { o.ReclaimMargin = -1 },
+		"mode":                      func(o *zkstore.Options) { o.Mode = "mysql" },
+		"no addr":                   func(o *zkstore.Options) { o.Addrs = nil },
+		"no port":                   func(o *zkstore.Options) { o.Addrs = []string{"a:1", "b"} },
+		"chroot of the first":       func(o *zkstore.Options) { o.Addrs = []string{"a:1/x", "b:1"} },
+		"chroot with a slash after": func(o *zkstore.Options) { o.Addrs = []string{"a:1/x/"} },
+		"port 0":                    func(o *zkstore.Options) { o.Addrs = []string{"a:0"} },
+		"no name":                   func(o *zkstore.Options) { o.Name = "" },
+		"name ..":                   func(o *zkstore.Options) { o.Name = ".." },
+		"name a/b":                  func(o *zkstore.Options) { o.Name = "a/b" },
+		"session":                   func(o *zkstore.Options) { o.SessionTimeout = -1 },
+		"long":                      func(o *zkstore.Options) { o.SessionTimeout = 2 * time.Hour },
+		"precision":                 func(o *zkstore.Options) { o.SessionTimeout = time.Second + 1 },
+		"margin":                    func(o *zkstore.Options) { o.ReclaimMargin = -1 },
 	} {
 		o := good
 		change(&o)
@@ -411,27 +413,17 @@ func goesOn(t *testing.T, mode string, s instance, lease model.Lease) model.Leas
 }
 
 // All worker IDs there are, to as many first starts at once, over several
-// connections: each gets another one, and the one after them none. The race
-// detector makes that slow; under it all are given out in one mode only, in which
-// they race for the last ones.
+// connections: each gets another one, and the one after them none.
 func TestRaceForAll(t *testing.T) {
 	t.Parallel()
+	const workers = 128
 	for _, mode := range modes() {
 		t.Run(mode, func(t *testing.T) {
-			w, racers := newWorld(t), model.SnowflakeWorkers
-			if check.Race && mode != zkstore.ModeRecycle {
-				racers = 200
-			}
-			stores := make([]instance, 8)
+			w, stores := newWorld(t), make([]instance, 8)
 			for i := range stores {
-				stores[i] = w.open(zkstore.Options{Mode: mode, ReclaimMargin: time.Hour}) // longer than any race
+				stores[i] = w.open(zkstore.Options{Mode: mode, Workers: workers, ReclaimMargin: time.Hour}) // longer than any race
 			}
-			start := time.Now()
-			wantDistinct(t, race(t, stores, racers))
-			t.Logf("%d worker IDs in %v", racers, time.Since(start))
-			if racers < model.SnowflakeWorkers {
-				return
-			}
+			wantDistinct(t, race(t, stores, workers))
 			check.Is(t, check.Err(stores[0].Acquire(t.Context(), owner(5000))), model.ErrNoWorkerID, "one more")
 		})
 	}

@@ -48,9 +48,9 @@ type record struct {
 	// renewed.
 	Acquired int64 `json:"acquired"`
 
-	// written is when Java Leaf wrote the node, by the servers' clock, if it was
-	// the last to do so; else 0.
-	written int64
+	// leafUntil is when, by the servers' clock, the report of Java Leaf stops counting, if
+	// it was the last to write the node; else 0.
+	leafUntil int64
 }
 
 const (
@@ -63,18 +63,18 @@ const (
 	leafTrust = int64(10 * time.Second / time.Millisecond)
 )
 
-// ofLeaf is what a node of Java Leaf is worth: a lease for leafTrust from its
-// report on, held by none of our instances.
-func (r record) ofLeaf(rep report, written int64) record {
-	bound := rep.Timestamp + leafTrust
-	return record{report: rep, Reserved: max(r.Reserved, bound), Expires: max(r.Expires, bound), written: written}
+// ofLeaf is what a report of Java Leaf is worth: a lease for as long as it counts, held by
+// none of our instances. written is when it came, by the servers' clock.
+func (r record) ofLeaf(rep report, written, trust int64) record {
+	bound := rep.Timestamp + trust
+	return record{report: rep, Reserved: max(r.Reserved, bound), Expires: max(r.Expires, bound), leafUntil: written + trust}
 }
 
 // liveUntil is when, by the servers' clock, another may follow.
 func (r record) liveUntil() int64 {
 	switch {
-	case r.written > 0:
-		return r.written + leafTrust
+	case r.leafUntil > 0:
+		return r.leafUntil
 	case r.Acquired > 0:
 		return max(r.Expires, r.Acquired+firstRenew)
 	default:
@@ -102,13 +102,18 @@ func (r record) owned(owner model.Owner) bool {
 	return r.heldBy(owner) || owner.Identity != "" && r.Identity == owner.Identity
 }
 
-// takenBy is the record once the owner follows: above Reserved after its own
-// earlier life, above Expires too after anybody else's.
-func (r record) takenBy(owner model.Owner, now int64) record {
-	after := r.Reserved
-	if !r.owned(owner) {
-		after = max(r.Reserved, r.Expires)
+// after is what the owner follows above: Reserved after its own earlier life, Expires too
+// after anybody else's.
+func (r record) after(owner model.Owner) int64 {
+	if r.owned(owner) {
+		return r.Reserved
 	}
+	return max(r.Reserved, r.Expires)
+}
+
+// takenBy is the record once the owner follows.
+func (r record) takenBy(owner model.Owner, now int64) record {
+	after := r.after(owner)
 	rep, _ := reportOf(owner) // checked when the call began
 	rep.Timestamp = r.Timestamp
 	return record{report: rep, Identity: owner.Identity, Token: owner.Token,
@@ -158,6 +163,15 @@ type place struct {
 	path    string
 	address string // "" when only its report has it
 	id      int
+	theirs  bool // of NotFound9's fork
+}
+
+// report reads what the node's holder has reported.
+func (p place) report(n node) (report, error) {
+	if p.theirs {
+		return decodeTheirs(n, p.id)
+	}
+	return decode[report](n)
 }
 
 // numbered lists the nodes of a folder whose names are worker IDs.
@@ -204,7 +218,7 @@ func (t tree) reports(ctx context.Context, places []place) ([]model.WorkerPeer, 
 	var found []model.WorkerPeer
 	for i, n := range nodes {
 		// A clock is not compared with what is gone, or is no report.
-		if rep, err := decode[report](n); n.found && err == nil && rep.Timestamp > 0 {
+		if rep, err := places[i].report(n); n.found && err == nil && rep.Timestamp > 0 {
 			found = append(found, model.WorkerPeer{Address: cmp.Or(places[i].address, rep.address()), WorkerID: places[i].id,
 				Reported: rep.Timestamp, Seen: n.stat.Mtime})
 		}

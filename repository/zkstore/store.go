@@ -27,7 +27,8 @@
 //	/snowflake/<name>/forever/<ip:port>-<N>/shardid  whose it is and the bounds: a record as JSON
 //	/snowflake/<name>/recycle/inuse/<id>             zk_recycle: the record of its holder
 //	/snowflake/<name>/recycle/notuse/<id>            the record of its last holder, unless it never had one
-//	/snowflake/<name>/recycle/*/workId:<id>          of NotFound9's fork of Leaf: see theirs
+//	/snowflake/<name>/recycle/*/workId:<id>          of NotFound9's fork of Leaf: an endpoint, see theirs
+//	/snowflake/<name>/recycle/shardid/<id>           the record of the holder, or the last one, where the pools are the fork's
 //	/snowflake/<name>/recycle/address/<key>          which worker ID an identity, or an address, has or had last
 //	/snowflake/<name>/<id>                           zk_ephemeral: Leaf's data, ends with the session
 //	/lock/<name>/reserved/<id>                       the record, stays
@@ -46,6 +47,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -54,6 +57,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"shardid/model"
+	"shardid/repository/framing"
 )
 
 // Store gives worker IDs, see the package documentation. Errors of its methods
@@ -90,7 +94,10 @@ func New(o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	t := newTree(o, newLink(o))
+	last := len(o.Addrs) - 1
+	server, chroot := splitChroot(o.Addrs[last])
+	o.Addrs = append(slices.Clone(o.Addrs[:last]), server)
+	t := newTree(o, newLink(o), chroot)
 	switch o.Mode {
 	case ModeRecycle:
 		return &Store{t, newRecycle(t, o.ReclaimMargin)}, nil
@@ -212,8 +219,10 @@ const (
 
 // Options says where ZooKeeper is and which worker IDs to take there.
 type Options struct {
-	Mode  string   // ModeForever, ModeRecycle or ModeEphemeral
-	Addrs []string // host:port of the servers; names are looked up at each connect
+	Mode string // ModeForever, ModeRecycle or ModeEphemeral
+	// Addrs are host:port of the servers; names are looked up at each connect. The chroot,
+	// below which all nodes lie, may follow the last one: /path.
+	Addrs []string
 	// Name is the namespace of the worker IDs, Leaf's leaf.name: letters, digits,
 	// '.', '_', '-'.
 	Name string
@@ -254,10 +263,13 @@ func (o Options) validate() error {
 		refuse("zookeeper.addrs is empty: give at least one host:port")
 	}
 	for i, addr := range o.Addrs {
+		if server, chroot := splitChroot(addr); i == len(o.Addrs)-1 && (chroot == "" || path.Clean(chroot) == chroot) {
+			addr = server
+		}
 		host, port, err := net.SplitHostPort(addr)
 		n, portErr := strconv.ParseUint(port, 10, 16)
 		if err != nil || portErr != nil || n == 0 || host == "" {
-			refuse("zookeeper.addrs[%d]: %q is not host:port", i, addr)
+			refuse("zookeeper.addrs[%d]: %q is not host:port, such as 10.0.0.7:2181; a chroot follows the last address", i, addr)
 		}
 	}
 	if o.SessionTimeout < 0 || o.SessionTimeout > maxSession || o.SessionTimeout%time.Millisecond != 0 {
@@ -273,6 +285,14 @@ func (o Options) validate() error {
 		return fmt.Errorf("%w: %w", model.ErrInvalidArgument, errors.Join(errs...))
 	}
 	return nil
+}
+
+// splitChroot splits host:port/path; chroot is "" or begins with the slash.
+func splitChroot(addr string) (server, chroot string) {
+	if at := strings.IndexByte(addr, '/'); at >= 0 {
+		return addr[:at], addr[at:]
+	}
+	return addr, ""
 }
 
 // explain makes the error of an operation, with advice for the operator. It is
@@ -295,9 +315,12 @@ func explain(op string, err error) error {
 func advice(err error) string {
 	_, unknownHost := errors.AsType[*net.DNSError](err)
 	netErr, _ := errors.AsType[net.Error](err)
+	refused, isRefused := errors.AsType[*framing.RefusedError](err)
 	switch {
 	case errors.Is(err, errClosed) || errors.Is(err, context.Canceled):
 		return ""
+	case isRefused:
+		return "what listens at " + refused.Addr + " is no ZooKeeper, or is damaged: correct zookeeper.addrs, or look at that server; it is asked again by itself"
 	case errors.Is(err, errForeign):
 		return "something else writes below /snowflake or /lock: give shardid a snowflake.name of its own"
 	case errors.Is(err, errBusy):

@@ -4,7 +4,6 @@ package bench
 
 import (
 	"cmp"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -150,11 +149,7 @@ func (s *suite) finish(t *testing.T, name string) {
 	if name == "" {
 		return
 	}
-	err := r.write(filepath.Join("results", name+".json"))
-	if name == "full" {
-		err = errors.Join(err, r.writePicture(filepath.Join(s.root, "docs", "images", "bench.svg")))
-	}
-	if err != nil {
+	if err := r.write(filepath.Join("results", name+".json")); err != nil {
 		t.Error(err)
 	}
 }

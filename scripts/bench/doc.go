@@ -9,8 +9,7 @@
 //	go test … -compare full -goals 1,3  # these only
 //	go test … -compare full -goals tail # latency while something disturbs it
 //	go test … -compare full -goals growth -timeout 60m  # of more replicas and apps, 10 minutes
-//	go test … -compare full -goals profile # draws docs/images/profile.svg
-//	go test … -compare full -profile /tmp/profiles
+//	go test … -compare full -profile /tmp/profiles # for go tool pprof
 //
 // # How it stays honest
 //
@@ -35,6 +34,5 @@
 // compare_test.go has the run, parts_test.go what it consists of, goal_*_test.go the
 // goals, rounds_test.go and noise_test.go what the section above says. contenders/ are
 // the servers that shardid is compared with; peers/ is a module of its own; delay/
-// lets Redis answer later. results/full.json is the last full run, and
-// docs/images/bench.svg is drawn from it.
+// lets Redis answer later. results/full.json is the last full run.
 package bench

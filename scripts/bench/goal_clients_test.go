@@ -36,15 +36,12 @@ const (
 // measureClients is goal 11: what is to be had beside a request for each ID.
 func measureClients(t *testing.T, s *suite) {
 	d := s.deploy(t, map[uint8]int64{singleApp: 1000, batchApp: 100_000})
-	own := s.serveShardid(t, d.settings().with(settings{"RESP_ADDR": "127.0.0.1:0"}), singleApp)
+	own := s.serveShardid(t, d.settings().With(settings{"RESP_ADDR": "127.0.0.1:0"}), singleApp)
 	embedded := s.serveShardid(t, settings{"RESP_ADDR": "127.0.0.1:0"}, singleApp, "--demo")
 	var bare *daemon
-	s.onServerCore(t, func() { bare = serve(t, t.TempDir(), settings{"GOMAXPROCS": s.procs()}, s.bare) })
+	s.onServerCore(t, func() { bare = serve(t, settings{"GOMAXPROCS": s.procs()}, s.bare) })
 	resp := func(d *daemon, name string, r request) contender {
-		addr, err := d.said("listening for Redis clients")
-		if err != nil {
-			t.Fatal(err)
-		}
+		addr := d.Said("listening for Redis clients")
 		r.mode, r.proto = "queue", "resp"
 		return contender{name, func() figures { return s.load(t, "redis://"+addr, r, s.plan.warmup, s.plan.load).figures() }}
 	}
@@ -62,8 +59,7 @@ func measureClients(t *testing.T, s *suite) {
 		library{name: goClientHeld, dir: "client", pattern: "Next", cpu: "2"}.contender(t, s.root, s.plan.bench),
 	})
 	for _, r := range []request{{mode: "queue", app: singleApp, proto: "resp", pipeline: 16, exact: true}, {mode: "queue", app: batchApp, proto: "resp", count: 100, exact: true}} {
-		addr, _ := own.said("listening for Redis clients") // it was there before
-		s.load(t, "redis://"+addr, r, 0, time.Second)
+		s.load(t, "redis://"+own.Said("listening for Redis clients"), r, 0, time.Second)
 	}
 	judgeClients(s.report, got)
 }

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"shardid/scripts/rig"
 )
 
 // measureIdle is goal 2: a list that is hardly used is not drained by batches.
@@ -15,7 +17,7 @@ func measureIdle(t *testing.T, s *suite) {
 	d := s.deploy(t, map[uint8]int64{singleApp: 1000})
 	own := s.serveShardid(t, d.settings(), singleApp)
 	length := func() int64 { return d.length(t, singleApp, pass) }
-	eventually(t, startLimit, "the list is filled", func() error {
+	rig.Until(t, startLimit, "the list is filled", func() error {
 		if length() == 0 {
 			return errors.New("it is empty")
 		}

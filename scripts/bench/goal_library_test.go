@@ -22,13 +22,11 @@ const (
 	peers            = "peers"
 )
 
-// generator is a line of the table of generators, and a bar of the picture.
+// generator is a line of the table of generators.
 type generator struct {
 	name, contender string
 	one, two        string // figures of one goroutine and of two; "" for none
 }
-
-func (g generator) ours() bool { return g.contender != peers && g.name != floor }
 
 // floor is what no generator that goroutines share can be below.
 const floor = "atomic add, the floor"

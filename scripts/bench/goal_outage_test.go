@@ -37,7 +37,7 @@ func measureOutages(t *testing.T, s *suite) {
 	d := s.deploy(t, map[uint8]int64{singleApp: 1000})
 	own := s.serveShardid(t, d.settings(), singleApp)
 	// This one holds little ahead, so that it soon runs dry.
-	short := s.serveShardid(t, d.settings().with(settings{"SEGMENT_RUNWAY": "1s", "SEGMENT_MAX_STEP": "1000"}), singleApp)
+	short := s.serveShardid(t, d.settings().With(settings{"SEGMENT_RUNWAY": "1s", "SEGMENT_MAX_STEP": "1000"}), singleApp)
 	ten := s.report.goal(10)
 	measureRunway(t, s, ten, d, own)
 	segment, queue := ask(short.url+segmentPath), ask(own.url+queuePath(singleApp, pass))

@@ -23,7 +23,7 @@ func measureRefilling(t *testing.T, s *suite) {
 	const steadyApp, refilledApp = 3, 4
 	d := s.deploy(t, map[uint8]int64{steadyApp: largeStep, refilledApp: smallStep})
 	steady := s.serveShardid(t, d.settings(), steadyApp)
-	refilled := s.serveShardid(t, d.settings().with(settings{"QUEUE_MAX_STEP": fmt.Sprint(smallStep)}), refilledApp)
+	refilled := s.serveShardid(t, d.settings().With(settings{"QUEUE_MAX_STEP": fmt.Sprint(smallStep)}), refilledApp)
 	length := 4 * s.plan.load
 	ask := func(own *daemon, app int) func() figures {
 		return func() figures {

@@ -45,8 +45,8 @@ func measureServers(t *testing.T, s *suite) {
 	var bare, plain *daemon
 	s.onServerCore(t, func() {
 		procs := settings{"GOMAXPROCS": s.procs()}
-		bare = serve(t, t.TempDir(), procs, s.bare)
-		plain = serve(t, t.TempDir(), procs.with(settings{"REDIS_ADDR": d.redis.Addr}), s.plain)
+		bare = serve(t, procs, s.bare)
+		plain = serve(t, procs.With(settings{"REDIS_ADDR": d.redis.Addr}), s.plain)
 	})
 	single := request{mode: "queue", app: singleApp}
 	got := s.contest(httpContest, s.plan.races, []contender{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/rig"
 )
 
 // inUse is how many of 256 apps are asked for IDs: 1024 lists of 16 384.
@@ -31,10 +32,10 @@ func measureStart(t *testing.T, s *suite) {
 // firstID starts the embedded service in an empty folder.
 func firstID(t *testing.T, s *suite) figures {
 	t.Helper()
-	d := serve(t, t.TempDir(), nil, s.shardid, "serve", "--demo", "--server.addr", "127.0.0.1:0")
-	defer d.kill()
-	eventually(t, startLimit, "the first ID comes", func() error { return answers(d.url + queuePath(1, "alice")) })
-	return figures{"ms": float64(time.Since(d.begun).Microseconds()) / 1000}
+	d := serve(t, nil, s.shardid, "serve", "--demo", "--server.addr", "127.0.0.1:0")
+	defer d.Kill()
+	rig.Until(t, startLimit, "the first ID comes", func() error { return answers(d.url + queuePath(1, "alice")) })
+	return figures{"ms": float64(time.Since(d.Begun).Microseconds()) / 1000}
 }
 
 // memoryOfAll is the resident set, in MiB, of a service over real stores with all
@@ -44,7 +45,7 @@ func memoryOfAll(t *testing.T, s *suite) float64 {
 	own := s.serveShardid(t, s.deploy(t, apps(model.Apps)).settings(), singleApp)
 	own.awaitFilled(model.Apps)
 	useApps(t, own, s.plan.load)
-	return own.memory()
+	return float64(own.Memory("VmRSS")) / (1 << 20)
 }
 
 // apps are the first n, with a step as in production.

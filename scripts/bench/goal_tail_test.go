@@ -61,7 +61,7 @@ func (s *suite) fill(t *testing.T, d deployment, n int) {
 	t.Helper()
 	own := s.serveShardid(t, d.settings(), singleApp)
 	own.awaitFilled(n)
-	own.kill()
+	own.Kill()
 }
 
 // tailLoad is a server, started for each measurement so that no other runs beside
@@ -75,8 +75,8 @@ type tailLoad struct {
 // of is a contender.
 func (l tailLoad) of(t *testing.T, s *suite, name string, more func(*daemon, figures)) contender {
 	return contender{name, func() figures {
-		own := s.serveShardid(t, l.deployment.settings().with(unswept()).with(l.env), singleApp)
-		defer own.kill()
+		own := s.serveShardid(t, l.deployment.settings().With(unswept()).With(l.env), singleApp)
+		defer own.Kill()
 		got := l.ask(t, s, own)
 		if more != nil {
 			more(own, got)
@@ -174,7 +174,7 @@ func firstRequests(t *testing.T, own *daemon, into figures) {
 func (s *suite) delay(t *testing.T, target string) (addr string) {
 	t.Helper()
 	var d *daemon
-	s.onLoadCore(t, func() { d = serve(t, t.TempDir(), nil, s.delayer, target, (late / 2).String()) })
+	s.onLoadCore(t, func() { d = serve(t, nil, s.delayer, target, (late / 2).String()) })
 	return strings.TrimPrefix(d.url, "http://")
 }
 

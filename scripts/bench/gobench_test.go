@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/rig"
 )
 
 // library is a Go package whose benchmarks take part.
@@ -72,7 +74,7 @@ func parseGoBench(out string) (figures, error) {
 		}
 	}
 	if len(got) == 0 {
-		return nil, fmt.Errorf("no benchmark has run:\n%s", lastLines([]byte(out), 5))
+		return nil, fmt.Errorf("no benchmark has run:\n%s", rig.LastLines(out, 5))
 	}
 	return got, nil
 }

@@ -43,7 +43,7 @@ func (s *suite) growReplicas(t *testing.T, n int) {
 	var own []*daemon
 	var urls []string
 	for range n {
-		own = append(own, s.serveShardid(t, d.settings().with(unswept()), singleApp))
+		own = append(own, s.serveShardid(t, d.settings().With(unswept()), singleApp))
 		urls = append(urls, own[len(own)-1].url)
 	}
 	what := fmt.Sprintf("%d replicas, ", n)
@@ -61,7 +61,7 @@ func (s *suite) growReplicas(t *testing.T, n int) {
 // more: that is what decides how much it takes at once.
 func (s *suite) shareRate(t *testing.T, replicas []int) {
 	d := s.deploy(t, map[uint8]int64{singleApp: 1000})
-	own := s.serveShardid(t, d.settings().with(unswept()), singleApp)
+	own := s.serveShardid(t, d.settings().With(unswept()), singleApp)
 	for _, n := range replicas {
 		r := request{mode: "queue", app: singleApp, rate: growthRate / n}
 		s.load(t, own.url, r, 0, 2*s.plan.load) // it gets used to the rate
@@ -75,20 +75,20 @@ func (s *suite) shareRate(t *testing.T, replicas []int) {
 func (s *suite) growApps(t *testing.T, n int) {
 	what := fmt.Sprintf("%d apps, ", n)
 	d := s.deploy(t, apps(n))
-	fresh := s.serveShardid(t, d.settings().with(unswept()), 0)
+	fresh := s.serveShardid(t, d.settings().With(unswept()), 0)
 	fresh.awaitFilled(n)
-	s.growth(what+"lists filled for the first time", time.Since(fresh.begun).Seconds(), "s", "from the start")
-	fresh.kill()
+	s.growth(what+"lists filled for the first time", time.Since(fresh.Begun).Seconds(), "s", "from the start")
+	fresh.Kill()
 
-	still := s.serveShardid(t, d.settings().with(unswept()), 0)
-	s.growth(what+"start to first ID", time.Since(still.begun).Seconds()*1000, "ms", "the lists are full")
+	still := s.serveShardid(t, d.settings().With(unswept()), 0)
+	s.growth(what+"start to first ID", time.Since(still.Begun).Seconds()*1000, "ms", "the lists are full")
 	s.settle()
 	base := during(t, d, []*daemon{still}, func() { time.Sleep(20 * s.plan.load) })
-	s.growth(what+"memory", still.memory(), "MiB", "resident, idle")
+	s.growth(what+"memory", float64(still.Memory("VmRSS"))/(1<<20), "MiB", "resident, idle")
 	s.growth(what+"idle: CPU", base.cpu.Seconds()/base.seconds*60, "s a minute", "without sweeps")
-	still.kill()
+	still.Kill()
 
-	swept := s.serveShardid(t, d.settings().with(settings{"QUEUE_REFILL_CRON": every(sweepEvery), "QUEUE_RELOAD_CRON": every(sweepEvery)}), 0)
+	swept := s.serveShardid(t, d.settings().With(settings{"QUEUE_REFILL_CRON": every(sweepEvery), "QUEUE_RELOAD_CRON": every(sweepEvery)}), 0)
 	s.settle()
 	runs := 4.0
 	all := during(t, d, []*daemon{swept}, func() { time.Sleep(time.Duration(runs) * sweepEvery * time.Second) })

@@ -96,7 +96,7 @@ func (s *suite) loads(t *testing.T, urls []string, r request, warmup, length tim
 	cmds, all := make([]*exec.Cmd, len(urls)), make([]loaded, len(urls))
 	for i, url := range urls {
 		cmds[i] = exec.Command(s.shardid, r.args(url, warmup, length)...)
-		cmds[i].Dir, cmds[i].Env = t.TempDir(), settings{"GOMAXPROCS": s.procs()}.environ("/")
+		cmds[i].Dir, cmds[i].Env = t.TempDir(), settings{"GOMAXPROCS": s.procs()}.Environ("/")
 	}
 	outs, errs := make([][]byte, len(urls)), make([]error, len(urls))
 	s.onLoadCore(t, func() { outs, errs = runAll(cmds, warmup+length+time.Minute) })

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
 
@@ -69,7 +70,7 @@ func TestSignalsLeaveNothing(t *testing.T) {
 	}
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 		dir := filepath.Dir(filepath.Dir(stopped(t, signal))) // that of all its folders
-		eventually(t, startLimit, fmt.Sprint(signal, " leaves nothing"), func() error {
+		rig.Until(t, startLimit, fmt.Sprint(signal, " leaves nothing"), func() error {
 			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("%s is left", dir)
 			}

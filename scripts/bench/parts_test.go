@@ -39,7 +39,6 @@ func parts() []part {
 		{"clients", []int{11}, measureClients, always},
 		{"tail", nil, measureTail, inFull},
 		{"growth", nil, measureGrowth, named},
-		{"profile", nil, measureProfile, named},
 	}
 }
 

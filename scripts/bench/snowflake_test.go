@@ -3,6 +3,7 @@
 package bench
 
 import (
+	"context"
 	"math"
 	"slices"
 	"syscall"
@@ -15,7 +16,7 @@ import (
 // BenchmarkSnowflake is the real generator with the real clock.
 func BenchmarkSnowflake(b *testing.B) {
 	b.Run("saturated", func(b *testing.B) {
-		s := snowflake.NewService(newGenerator(b), time.Second, func() string { return "" })
+		s := snowflake.NewService(newGenerator(b), time.Second, func() string { return "" }, func(context.Context) bool { return false })
 		ids := make([]int64, 0, 1)
 		measureCap(b, 1, func() {
 			if _, err := s.Next(b.Context(), 1, ids); err != nil {

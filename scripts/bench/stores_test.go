@@ -18,6 +18,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/sqlstore"
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
 
@@ -72,11 +73,11 @@ func (d deployment) settings() settings {
 // shardid starts the service, pinned, and returns when it issues IDs of that app.
 func (s *suite) serveShardid(t *testing.T, env settings, app int, args ...string) (d *daemon) {
 	t.Helper()
-	env = shardidSettings(env.with(settings{"SERVER_PPROF_ADDR": "127.0.0.1:0"})).with(settings{"GOMAXPROCS": s.procs()})
+	env = env.With(settings{"SERVER_PPROF_ADDR": "127.0.0.1:0", "GOMAXPROCS": s.procs()})
 	s.onServerCore(t, func() {
-		d = serve(t, t.TempDir(), env, s.shardid, append([]string{"serve", "--server.addr", "127.0.0.1:0"}, args...)...)
+		d = serve(t, env, s.shardid, append([]string{"serve", "--server.addr", "127.0.0.1:0"}, args...)...)
 	})
-	eventually(t, startLimit, "shardid issues IDs", func() error { return answers(d.url + queuePath(app, "alice")) })
+	rig.Until(t, startLimit, "shardid issues IDs", func() error { return answers(d.url + queuePath(app, "alice")) })
 	return d
 }
 
@@ -179,27 +180,23 @@ func (d *daemon) profiled(name string, length time.Duration, f func()) {
 		f()
 		return
 	}
-	raw := d.cpuProfile(0, length, f)
+	raw := d.cpuProfile(length, f)
 	if err := os.WriteFile(filepath.Join(*profileFlag, strings.ReplaceAll(name, " ", "-")+".pprof"), raw, 0o600); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-// cpuProfile runs f and takes a profile of d meanwhile, from a moment on and for a
-// length, in whole seconds.
-func (d *daemon) cpuProfile(from, length time.Duration, f func()) []byte {
+// cpuProfile runs f and takes a profile of d meanwhile, for a length in whole
+// seconds.
+func (d *daemon) cpuProfile(length time.Duration, f func()) []byte {
 	d.t.Helper()
-	addr, err := d.said("profiles are served")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	addr := d.Said("profiles are served")
 	type profile struct {
 		raw []byte
 		err error
 	}
 	taken := make(chan profile, 1)
 	go func() {
-		time.Sleep(from)
 		raw, err := get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%d", addr, max(1, int(length.Seconds()))))
 		taken <- profile{raw, err}
 	}()

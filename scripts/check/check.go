@@ -1,10 +1,11 @@
 // Package check holds what the tests of many packages share: checks of one line, the
-// reporter of conditions that services are given, and whether the race detector is on.
+// reporter of conditions and the log that services are given, and whether the race detector is on.
 package check
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -76,6 +77,27 @@ func Eventually(t testing.TB, what string, f func() error) {
 		}
 		time.Sleep(pause)
 	}
+}
+
+// Log keeps what is written to it. Its zero value is ready; it may be used by many
+// goroutines.
+type Log struct {
+	mu  sync.Mutex
+	out strings.Builder
+}
+
+// Write keeps a line.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.out.Write(p)
+}
+
+// Count returns how often text was written.
+func (l *Log) Count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.out.String(), text)
 }
 
 // Reports is a reporter that keeps the last report of each condition. Its zero value

@@ -19,8 +19,8 @@ type instruction struct{ name, args string }
 type image []instruction
 
 // dockerfile reads the Dockerfile.
-func dockerfile(f tree) (all image) {
-	text := regexp.MustCompile(`(?m)^\s*#.*\n`).ReplaceAllString(f.read(dockerfilePath), "")
+func dockerfile() (all image) {
+	text := regexp.MustCompile(`(?m)^\s*#.*\n`).ReplaceAllString(read(dockerfilePath), "")
 	text = strings.ReplaceAll(text, "\\\n", " ")
 	for line := range strings.Lines(text) {
 		if name, args, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
@@ -51,55 +51,48 @@ func (d image) all(name string) (args []string) {
 	return args
 }
 
-// build is the command that makes the binary.
-func (d image) build() string {
+// run is the first RUN that holds text: "go build" makes the binary, "mkdir" what is beside it.
+func (d image) run(text string) string {
 	for _, run := range d.all("RUN") {
-		if strings.Contains(run, "go build") {
+		if strings.Contains(run, text) {
 			return run
 		}
 	}
 	return ""
 }
 
-func checkDocker(f tree) (c complaints) {
-	d := dockerfile(f)
+// ports are that of HTTP and that of Redis clients.
+func (d image) ports() (http, resp string) {
+	http, resp, _ = strings.Cut(d.last("EXPOSE"), " ")
+	return http, resp
+}
+
+// TestDockerfile: what the image promises is in its instructions.
+func TestDockerfile(t *testing.T) {
+	c := checks{t}
+	d := dockerfile()
 	from := d.all("FROM")
 	c.unless(len(from) == 2 && from[1] == "scratch", "built FROM %v", from)
 	pinned := regexp.MustCompile(`^golang:(\d+\.\d+)\.\d+-[a-z]+ AS build$`).FindStringSubmatch(from[0])
 	c.unless(pinned != nil, "FROM %s is not pinned to a release", from[0])
-	c.unless(pinned == nil || strings.Contains(f.read("go.mod"), "\ngo "+pinned[1]), "FROM %s is not the Go of go.mod", from[0])
+	c.unless(pinned == nil || strings.Contains(read("go.mod"), "\ngo "+pinned[1]), "FROM %s is not the Go of go.mod", from[0])
 	for _, want := range []string{"CGO_ENABLED=0 ", " -trimpath ", " -tags nomsgpack ", "-X main.revision=${REVISION}", " ./cmd/shardid"} {
-		c.unless(strings.Contains(d.build(), want), "go build without %s: %s", want, d.build())
+		c.unless(strings.Contains(d.run("go build"), want), "go build without %s: %s", want, d.run("go build"))
 	}
-	c.unless(strings.Contains(f.read("cmd/shardid/version.go"), "\nvar revision string\n"), "main.revision is not there to set")
+	c.unless(strings.Contains(read("cmd/shardid/version.go"), "\nvar revision string\n"), "main.revision is not there to set")
 	c.unless(regexp.MustCompile(`^[1-9]\d*:[1-9]\d*$`).MatchString(d.last("USER")), "USER %s is not a number above 0", d.last("USER"))
 	c.unless(strings.Contains(d.last("HEALTHCHECK"), `CMD ["/shardid", "health"]`), "HEALTHCHECK %s", d.last("HEALTHCHECK"))
 	c.unless(d.last("ENTRYPOINT") == `["/shardid"]` && d.last("CMD") == `["serve"]`, "ENTRYPOINT %s CMD %s", d.last("ENTRYPOINT"), d.last("CMD"))
-	s, err := readConfig(f, "deploy/docker/config.yaml")
-	c.unless(err == nil && s.DataDir == d.last("VOLUME") && s.Server.Addr == ":"+d.last("EXPOSE"), "VOLUME %s, EXPOSE %s, config %+v, %v", d.last("VOLUME"), d.last("EXPOSE"), s, err)
+	s, err := readConfig("deploy/docker/config.yaml")
+	http, resp := d.ports()
+	c.unless(err == nil && s.DataDir == d.last("VOLUME") && s.Server.Addr == ":"+http, "VOLUME %s, EXPOSE %s, config %+v, %v", d.last("VOLUME"), d.last("EXPOSE"), s, err)
+	values := read(chartDir + "values.yaml")
+	c.unless(resp != "" && strings.Contains(values, "\nresp:\n  enabled: false\n  port: "+resp+"\n"), "EXPOSE %s, the chart has another port for Redis clients", d.last("EXPOSE"))
+	uid, _, _ := strings.Cut(d.last("USER"), ":")
 	copied := slices.ContainsFunc(d.all("COPY"), func(args string) bool {
-		return strings.Contains(args, "--chown="+d.last("USER")) && strings.HasSuffix(args, " "+d.last("VOLUME"))
+		return strings.Contains(args, "--chown="+uid+":0 ") && strings.HasSuffix(args, " "+d.last("VOLUME"))
 	})
-	c.unless(copied, "the user does not own %s", d.last("VOLUME"))
-	return c
-}
-
-// TestDockerfile: what the image promises is in its instructions.
-func TestDockerfile(t *testing.T) { wantNone(t, checkDocker(nil)) }
-
-func TestDockerfileMistakes(t *testing.T) {
-	notices(t, checkDocker, []change{
-		{dockerfilePath, "golang:1.26.8-bookworm", "golang:latest", "pinned"},
-		{dockerfilePath, "golang:1.26.8-bookworm", "golang:1.25.1-bookworm", "go.mod"},
-		{dockerfilePath, "CGO_ENABLED=0 ", "", "CGO_ENABLED"},
-		{dockerfilePath, "main.revision", "main.commit", "main.revision"},
-		{dockerfilePath, "USER 65532:65532", "USER shardid", "USER"},
-		{dockerfilePath, "VOLUME /data", "VOLUME /var", "VOLUME"},
-		{dockerfilePath, "EXPOSE 8080", "EXPOSE 80", "EXPOSE"},
-		{dockerfilePath, `"health"]`, `"healthy"]`, "HEALTHCHECK"},
-		{dockerfilePath, "--chown=65532:65532 ", "", "own"},
-		{"deploy/docker/config.yaml", "data_dir: /data", "data_dir: data", "VOLUME"},
-	})
+	c.unless(copied, "the user and group 0 do not own %s", d.last("VOLUME"))
 }
 
 // TestDockerContext: what .dockerignore lets through is enough to build from, holds no
@@ -129,7 +122,7 @@ func TestDockerContext(t *testing.T) {
 // sources copies what an engine would get: the lines of .dockerignore as Docker reads
 // them, of the forms that are used here. The last one that matches counts.
 func sources(dir string) error {
-	lines := strings.Fields(regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(tree{}.read(".dockerignore"), ""))
+	lines := strings.Fields(regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(read(".dockerignore"), ""))
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -181,16 +174,4 @@ func copyFile(from, to string) error {
 		return err
 	}
 	return os.WriteFile(to, raw, 0o644)
-}
-
-func TestDockerIgnoreRules(t *testing.T) {
-	lines := []string{"*", "!cmd", "!deploy/docker/config.yaml", "**/*_test.go", "**/testdata"}
-	for name, want := range map[string]bool{
-		"cmd/shardid/main.go": false, "cmd/shardid/main_test.go": true, "cmd/testdata/a": true,
-		"deploy/docker/config.yaml": false, "deploy/docker/Dockerfile": true, "README.md": true, "cmdx": true,
-	} {
-		if got := ignored(lines, name); got != want {
-			t.Errorf("%s: ignored %t", name, got)
-		}
-	}
 }

@@ -2,13 +2,16 @@ package deploytest
 
 import (
 	"context"
+	"crypto/x509"
 	"database/sql"
 	"encoding/base64"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,7 +27,7 @@ import (
 )
 
 // pod is a pod of the chart without a cluster: its container's arguments, its variables with those of the
-// Secrets that the chart makes, and its config.yaml in a folder of its own.
+// Secrets that the chart makes, and the config maps that it mounts below a folder of its own.
 type pod struct {
 	dir string
 	box object
@@ -44,10 +47,22 @@ func newPod(t *testing.T, all map[string]object, name string, change ...string) 
 		t.Fatalf("%s has %d containers", name, len(boxes))
 	}
 	p := pod{t.TempDir(), boxes[0].(map[string]any), []string{"PATH=" + os.Getenv("PATH")}}
-	if config := object(spec).text("volumes", "configMap", "name"); config != "" {
-		text := all["ConfigMap "+config].text("data", "config.yaml")
-		if err := os.WriteFile(filepath.Join(p.dir, "config.yaml"), []byte(local.Replace(text)), 0o600); err != nil {
-			t.Fatal(err)
+	for name, path := range p.mounts() {
+		dir := filepath.Join(p.dir, path)
+		if name == "config" {
+			dir = p.dir // the working directory
+		}
+		files, _ := all["ConfigMap "+configMap(spec, name)].at("data").(map[string]any)
+		for key, text := range files {
+			text := local.Replace(text.(string))
+			for name, path := range p.mounts() {
+				if name != "config" && configMap(spec, name) != "" {
+					text = strings.ReplaceAll(text, path+"/", filepath.Join(p.dir, path)+"/")
+				}
+			}
+			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, key), []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if secret := p.box.text("envFrom", "secretRef", "name"); secret != "" {
@@ -64,6 +79,28 @@ func newPod(t *testing.T, all map[string]object, name string, change ...string) 
 		p.env = append(p.env, key+"="+local.Replace(value))
 	}
 	return p
+}
+
+// mounts are the volumes of the container by their names, and where it has them.
+func (p pod) mounts() map[string]string {
+	at := map[string]string{}
+	list, _ := p.box["volumeMounts"].([]any)
+	for _, each := range list {
+		m := object(each.(map[string]any))
+		at[m.text("name")] = m.text("mountPath")
+	}
+	return at
+}
+
+// configMap is the name of the config map that a volume of the pod holds, "" for another volume.
+func configMap(spec map[string]any, volume string) string {
+	list, _ := spec["volumes"].([]any)
+	for _, each := range list {
+		if v := object(each.(map[string]any)); v.text("name") == volume {
+			return v.text("configMap", "name")
+		}
+	}
+	return ""
 }
 
 // command is the container's, or another one in its place; further arguments come after it.
@@ -197,6 +234,76 @@ func TestChartFirstID(t *testing.T) {
 	if answer != `{"code":0,"id":16385,"idStr":"16385"}` || !regexp.MustCompile(`^[1-9]\d{15,}\n$`).Match(tested) {
 		t.Errorf("IDs %q and %q", answer, tested)
 	}
+}
+
+// TestChartPrivateAuthority runs the Jobs of the chart on stores that speak TLS only, with a certificate of an
+// authority that nobody else knows: its file reaches them by extraVolumes. One container provisions 256 apps.
+func TestChartPrivateAuthority(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the binary and starts servers")
+	}
+	cert, key, authority := certificate(t)
+	db := testserver.MariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key)
+	execute(t, db.DSN(""), "CREATE DATABASE shardid", "CREATE USER shardid IDENTIFIED BY 'hunter2' REQUIRE SSL", "GRANT ALL ON shardid.* TO shardid")
+	addr := freeAddr(t)
+	testserver.Redis(t, "--tls-port", addr[strings.LastIndex(addr, ":")+1:], "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
+	var apps strings.Builder
+	for id := range 256 {
+		fmt.Fprintf(&apps, "  - {id: %d, name: \"%[1]d: a name\", maxLimitId: 9007199254740991}\n", id)
+	}
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(values, []byte(fmt.Sprintf(`apps:
+%ssecrets: {databaseDSN: "shardid:hunter2@tcp(127.0.0.1:%d)/shardid", redisPassword: ""}
+tls: {existingSecret: shardid-tls}
+config:
+  database: {tls: true, tls_ca_file: /etc/authority/ca.crt}
+  redis: {mode: single, addrs: [%q], tls: true, tls_ca_file: /etc/authority/ca.crt}
+extraVolumes: [{name: authority, configMap: {name: authority}}]
+extraVolumeMounts: [{name: authority, mountPath: /etc/authority, readOnly: true}]
+`, &apps, db.Port, addr)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	all := chart(t, "secrets.yaml", "--values", values)
+	all["ConfigMap authority"] = object{"data": map[string]any{"ca.crt": authority}}
+	if cpu := all["Job shardid-provision"].text("spec", "template", "spec", "containers", "resources", "requests", "cpu"); cpu != "100m" {
+		t.Errorf("256 apps ask for %s of CPU", cpu)
+	}
+	for range 2 { // an install and an upgrade
+		for _, job := range []string{"Job shardid-migrate", "Job shardid-provision"} {
+			p := newPod(t, all, job)
+			begun := time.Now()
+			out := p.run(t, p.args()...)
+			t.Logf("%s: %v, %d lines", job, time.Since(begun).Round(time.Millisecond), strings.Count(out, "\n"))
+		}
+	}
+	conn, err := sql.Open("mysql", db.DSN("shardid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	var rows int
+	if err := conn.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM id_alloc WHERE max_limit_id = 9007199254740991 AND app_name = CONCAT(app_id, ': a name')").Scan(&rows); err != nil || rows != 256*64 {
+		t.Errorf("%d shards, %v", rows, err)
+	}
+}
+
+// certificate gives the files of one for 127.0.0.1, which is its own authority, and its text.
+func certificate(t *testing.T) (cert, key, text string) {
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	server.Close()
+	pair, dir := server.TLS.Certificates[0], t.TempDir()
+	der, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	text = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))
+	if err := errors.Join(os.WriteFile(cert, []byte(text), 0o600),
+		os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return cert, key, text
 }
 
 // await asks until the answer is 200.

@@ -2,14 +2,12 @@ package deploytest
 
 import (
 	"errors"
-	"maps"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,7 +21,7 @@ const chartDir = "deploy/helm/shardid/"
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	home := t.TempDir()
-	cmd := exec.Command(kubeTool(t, "helm-v3.22.0"), args...)
+	cmd := exec.Command(deployTool(t, "helm-v3.22.0"), args...)
 	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -113,15 +111,6 @@ func rendered(t *testing.T, path, values string, args ...string) map[string]obje
 // TestChart: with each file of values Helm finds nothing to warn of, and what it renders is valid by the
 // schemas of Kubernetes and of the Prometheus Operator. A slip in a template is not.
 func TestChart(t *testing.T) {
-	validate, crds := kubeTool(t, "kubectl-validate-v0.0.4"), kubeTool(t, "prometheus-operator-v0.85.0")
-	path := filepath.Join(t.TempDir(), "objects.yaml")
-	check := func(text string) (string, error) {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, err := exec.Command(validate, "--local-crds", crds, path).CombinedOutput()
-		return string(out), err
-	}
 	for _, values := range chartValues(t) {
 		if _, err := helm(t, "lint", "--strict", filepath.Join(root, chartDir), "--values", values); err != nil {
 			t.Errorf("%s: %v", values, err)
@@ -131,14 +120,14 @@ func TestChart(t *testing.T) {
 			t.Errorf("%s: %v", values, err)
 			continue
 		}
-		if out, err := check(text); err != nil {
+		if out, err := valid(t, text); err != nil {
 			t.Errorf("%s: %s", values, out)
 		}
 		for name, o := range objects(t, text) {
 			restricted(t, values+" "+name, o)
 		}
 		bad := strings.Replace(text, "podManagementPolicy:", "podManagmentPolicy:", 1)
-		if out, err := check(bad); err == nil || bad == text {
+		if out, err := valid(t, bad); err == nil || bad == text {
 			t.Errorf("%s: a slip is not noticed: %s", values, out)
 		}
 	}
@@ -189,6 +178,8 @@ func TestChartRefuses(t *testing.T) {
 		{embedded, "replicas=2", "an embedded store is for one replica"},
 		{embedded, "apps[0].id=1,apps[0].name=orders", "apps needs a database server"},
 		{kube, "apps[0].id=256,apps[0].name=orders", "/apps/0/id': maximum: got 256, want 255"},
+		{kube, "apps[0].id=1,apps[0].name=orders,apps[0].maxLimitId=9007199254740993", "/apps/0/maxLimitId': maximum"},
+		{kube, "openshift=yes", "/openshift': got string, want boolean"},
 		{kube, "autoscaling.minReplicas=11", "autoscaling.minReplicas is above autoscaling.maxReplicas"},
 		{kube, "config.snowflake.worker.mode=zk", "config.snowflake.worker.mode zk binds a worker ID to an address"},
 		{kube, "config.server.shutdown_timeout=soon", "soon"},
@@ -208,103 +199,26 @@ func TestChartRefuses(t *testing.T) {
 	}
 }
 
-// TestChartIsKustomization: with the values of ci/kubernetes.yaml the chart has the objects of
-// deploy/kubernetes, but for the labels of Helm and the secret that is made by hand.
-func TestChartIsKustomization(t *testing.T) {
-	want, hash := map[string]object{}, regexp.MustCompile(`\bname: shardid-[a-z0-9]{10}\n`)
-	for _, folder := range []string{".", "monitoring", "migrate"} {
-		text := hash.ReplaceAllString(kustomized(t, folder), "name: shardid\n")
-		maps.Copy(want, objects(t, text)) // servers and migration have the same config map
-	}
-	got := chart(t, "kubernetes.yaml")
-	copied := got["ConfigMap shardid-migrate"]
-	if copied == nil || copied.text("data", "config.yaml") != got["ConfigMap shardid"].text("data", "config.yaml") {
-		t.Error("the migration has other settings than the servers")
-	}
-	for _, helms := range []string{"ConfigMap shardid-migrate", "Pod shardid-first-id", "PrometheusRule shardid"} {
-		if got[helms] == nil {
-			t.Errorf("no %s", helms)
-		}
-		delete(got, helms)
-	}
-	if a, b := slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)); !slices.Equal(a, b) {
-		t.Fatalf("got  %q\nwant %q", a, b)
-	}
-	for name := range want {
-		if a, b := plain(t, got[name]), plain(t, want[name]); a != b {
-			t.Errorf("%s: got\n%s\nwant\n%s", name, a, b)
-		}
-	}
-}
-
-// plain is an object without what Helm and kustomize differ in by their nature, as YAML.
-func plain(t *testing.T, o object) string {
-	t.Helper()
-	var strip func(v any) any
-	strip = func(v any) any {
-		switch v := v.(type) {
-		case map[string]any:
-			for key, value := range v {
-				helms := strings.HasPrefix(key, "helm.sh/") || strings.HasPrefix(key, "checksum/") || key == "app.kubernetes.io/instance" ||
-					key == "app.kubernetes.io/version" || key == "app.kubernetes.io/managed-by" || key == "matchExpressions" || key == "imagePullPolicy"
-				if m, ok := strip(value).(map[string]any); helms || key == "namespace" || ok && len(m) == 0 && key == "annotations" {
-					delete(v, key)
-				}
-			}
-		case []any:
-			for _, each := range v {
-				strip(each)
-			}
-		}
-		return v
-	}
-	strip(map[string]any(o))
-	if o.text("kind") == "Job" { // its config map is a copy, made before the release's own
-		volume, _ := o.at("spec", "template", "spec", "volumes", "configMap").(map[string]any)
-		volume["name"] = strings.TrimSuffix(volume["name"].(string), "-migrate")
-	}
-	if o.text("kind") == "ConfigMap" {
-		var settings map[string]any
-		if err := yaml.Unmarshal([]byte(o.text("data", "config.yaml")), &settings); err != nil {
-			t.Fatal(err)
-		}
-		for section, keys := range settings { // what is on by default
-			if m, ok := keys.(map[string]any); ok && m["enabled"] == true {
-				if delete(m, "enabled"); len(m) == 0 {
-					delete(settings, section)
-				}
-			}
-		}
-		o["data"] = settings
-		delete(o["metadata"].(map[string]any), "labels") // kustomize gives it none
-	}
-	text, err := yaml.Marshal(map[string]any(o))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 // TestChartAlerts: the rule is deploy/prometheus/alerts.yml, of which the chart has no copy and its package
 // has one. Both have the version of the sources.
 func TestChartAlerts(t *testing.T) {
-	if app := "\nappVersion: " + version(nil) + "\n"; !strings.Contains(tree{}.read(chartDir+"Chart.yaml"), app) {
+	if app := "\nappVersion: " + version() + "\n"; !strings.Contains(read(chartDir+"Chart.yaml"), app) {
 		t.Errorf("Chart.yaml does not say%s", app)
 	}
 	if target, err := os.Readlink(filepath.Join(root, chartDir, "alerts.yml")); err != nil || target != "../../prometheus/alerts.yml" {
 		t.Errorf("alerts.yml in the chart is a link to %q, %v", target, err)
 	}
 	var want map[string]any
-	if err := yaml.Unmarshal([]byte(tree{}.read(alertsPath)), &want); err != nil {
+	if err := yaml.Unmarshal([]byte(read(alertsPath)), &want); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	if _, err := helm(t, "package", filepath.Join(root, chartDir), "--destination", dir); err != nil {
 		t.Fatal(err)
 	}
-	packed, err := filepath.Glob(filepath.Join(dir, "shardid-"+version(nil)+".tgz"))
+	packed, err := filepath.Glob(filepath.Join(dir, "shardid-"+version()+".tgz"))
 	if err != nil || len(packed) != 1 {
-		t.Fatalf("the package of %s: %v, %v", version(nil), packed, err)
+		t.Fatalf("the package of %s: %v, %v", version(), packed, err)
 	}
 	for _, path := range []string{filepath.Join(root, chartDir), packed[0]} {
 		got := rendered(t, path, "kubernetes.yaml")["PrometheusRule shardid"]
@@ -353,7 +267,7 @@ func TestChartDecides(t *testing.T) {
 			ports = append(ports, p.(map[string]any)["port"])
 		}
 	}
-	want := []any{uint64(53), uint64(53), uint64(3307), uint64(6379), uint64(4318), uint64(26379), uint64(2181)}
+	want := []any{uint64(53), uint64(53), uint64(5353), uint64(5353), uint64(3307), uint64(6379), uint64(4318), uint64(26379), uint64(2181)}
 	if !reflect.DeepEqual(ports, want) {
 		t.Errorf("open are %v, want %v", ports, want)
 	}
@@ -361,6 +275,20 @@ func TestChartDecides(t *testing.T) {
 		secret := regexp.MustCompile(`bff4c1e1a9d84e2f|9d84e2fbff4c1e1a|tcp\(mysql`)
 		if text, err := yaml.Marshal(map[string]any(o)); err != nil || secret.Match(text) {
 			t.Errorf("%s holds a secret, %v", name, err)
+		}
+	}
+	for _, name := range []string{"StatefulSet ids", "Job ids-migrate", "Job ids-provision"} {
+		boxes, _ := full[name].at("spec", "template", "spec", "containers").([]any)
+		text, err := yaml.Marshal(full[name].at("spec", "template", "spec"))
+		if err != nil || len(boxes) != 1 || !strings.Contains(string(text), "emptyDir: {}") || !strings.Contains(string(text), "mountPath: /extra") {
+			t.Errorf("%s has %d containers, or not the extra volume: %v\n%s", name, len(boxes), err, text)
+		}
+	}
+	open := chart(t, "kubernetes.yaml", "--set", "openshift=true,apps[0].id=1,apps[0].name=orders")
+	for _, name := range []string{"StatefulSet shardid", "Job shardid-migrate", "Job shardid-provision", "Pod shardid-first-id"} {
+		restricted(t, "on OpenShift "+name, open[name])
+		if text, err := yaml.Marshal(map[string]any(open[name])); err != nil || regexp.MustCompile(`runAsUser|runAsGroup|fsGroup:`).Match(text) {
+			t.Errorf("on OpenShift %s chooses a user or a group: %v\n%s", name, err, text)
 		}
 	}
 	ordinal := chart(t, "secrets.yaml")

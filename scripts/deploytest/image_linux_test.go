@@ -18,20 +18,29 @@ import (
 
 // TestImage does what the Dockerfile does, without an engine: its go build in what
 // .dockerignore leaves, the files beside it, and then the binary as root of its own
-// file system and as the image's user.
+// file system, as the image's user and as one that a platform such as OpenShift chooses.
 func TestImage(t *testing.T) {
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("builds the binary and needs chroot")
 	}
+	uid, gid := imageUser(t)
+	for who, user := range map[string]syscall.Credential{"its own user": {Uid: uid, Gid: gid}, "any user of group 0": {Uid: 1000680000, Gid: 0}} {
+		t.Run(who, func(t *testing.T) { serveImage(t, user) })
+	}
+}
+
+func serveImage(t *testing.T, user syscall.Credential) {
+	t.Helper()
 	dir := imageRoot(t)
+	inImage := func(args ...string) *exec.Cmd { return inImage(t.Context(), dir, user, args...) }
 	static(t, filepath.Join(dir, "shardid"))
-	out, err := inImage(t.Context(), dir, "version").CombinedOutput()
+	out, err := inImage("version").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "+0123456789ab ") {
 		t.Errorf("version: %v\n%s", err, out)
 	}
 	addr := freeAddr(t)
 	var log bytes.Buffer
-	server := inImage(t.Context(), dir, "serve", "--demo", "--server.addr", addr, "--time_zone", "Asia/Shanghai")
+	server := inImage("serve", "--demo", "--server.addr", addr, "--time_zone", "Asia/Shanghai")
 	server.Stdout, server.Stderr = &log, &log
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -40,7 +49,7 @@ func TestImage(t *testing.T) {
 		_ = server.Process.Kill()
 		_ = server.Wait() // killed, or ended below
 	}()
-	if err := healthy(t, dir, addr); err != nil {
+	if err := healthy(inImage, addr); err != nil {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 		t.Fatalf("%v\n%s", err, &log)
@@ -51,7 +60,7 @@ func TestImage(t *testing.T) {
 	if err := server.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, &log)
 	}
-	if out, err = inImage(t.Context(), dir, "health", "--url", "http://"+addr).CombinedOutput(); err == nil {
+	if out, err = inImage("health", "--url", "http://"+addr).CombinedOutput(); err == nil {
 		t.Errorf("a server that is gone is healthy: %s", out)
 	}
 }
@@ -67,7 +76,7 @@ var built = sync.OnceValues(func() (path string, err error) {
 	if err := sources(context); err != nil {
 		return "", err
 	}
-	build := strings.NewReplacer("/out/", dir+"/", "${REVISION}", "0123456789abcdef").Replace(dockerfile(nil).build())
+	build := strings.NewReplacer("/out/", dir+"/", "${REVISION}", "0123456789abcdef").Replace(dockerfile().run("go build"))
 	cmd := exec.Command("/bin/sh", "-c", build)
 	cmd.Dir, cmd.Env = context, append(os.Environ(), "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -85,16 +94,27 @@ func builtBinary(t *testing.T) string {
 	return path
 }
 
-// imageRoot is the file system of the image.
+// imageRoot is the file system of the image, as the Dockerfile's own command makes it.
 func imageRoot(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	bin := builtBinary(t)
-	uid, gid := imageUser(t)
+	d := dockerfile()
+	beside := exec.Command("/bin/sh", "-c", "umask 022; "+strings.ReplaceAll(d.run("mkdir"), "/out/", dir+"/"))
+	beside.Dir = root
+	if out, err := beside.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var uid, gid int
+	for _, args := range d.all("COPY") {
+		if _, owner, ok := strings.Cut(args, "--chown="); ok {
+			if _, err := fmt.Sscanf(owner, "%d:%d /out/data /data", &uid, &gid); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	for _, err := range []error{
-		os.Link(bin, filepath.Join(dir, "shardid")),
-		copyFile(filepath.Join(root, "deploy/docker/config.yaml"), filepath.Join(dir, "etc/shardid/config.yaml")),
-		os.MkdirAll(filepath.Join(dir, "data"), 0o700), os.Chown(filepath.Join(dir, "data"), uid, gid),
+		os.Link(bin, filepath.Join(dir, "shardid")), os.Chown(filepath.Join(dir, "data"), uid, gid),
 		os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755),
 	} {
 		if err != nil {
@@ -104,9 +124,9 @@ func imageRoot(t *testing.T) string {
 	return dir
 }
 
-func imageUser(t *testing.T) (uid, gid int) {
+func imageUser(t *testing.T) (uid, gid uint32) {
 	t.Helper()
-	if _, err := fmt.Sscanf(dockerfile(nil).last("USER"), "%d:%d", &uid, &gid); err != nil {
+	if _, err := fmt.Sscanf(dockerfile().last("USER"), "%d:%d", &uid, &gid); err != nil {
 		t.Fatal(err)
 	}
 	return uid, gid
@@ -132,20 +152,19 @@ func static(t *testing.T, path string) {
 
 // inImage is a command in the image: its root, user, working directory, and an
 // environment of its own. It ends with the test process, however that ends.
-func inImage(ctx context.Context, dir string, args ...string) *exec.Cmd {
+func inImage(ctx context.Context, dir string, user syscall.Credential, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "/shardid", args...)
 	cmd.Err = nil // it is looked for outside
 	cmd.Dir, cmd.Env = "/etc/shardid", []string{}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &user, Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
 
 // healthy asks as the HEALTHCHECK does until the server is ready.
-func healthy(t *testing.T, dir, addr string) error {
-	t.Helper()
+func healthy(inImage func(args ...string) *exec.Cmd, addr string) error {
 	var last error
 	for begun := time.Now(); time.Since(begun) < 30*time.Second; time.Sleep(50 * time.Millisecond) {
-		out, err := inImage(t.Context(), dir, "health", "--url", "http://"+addr).CombinedOutput()
+		out, err := inImage("health", "--url", "http://"+addr).CombinedOutput()
 		if err == nil && strings.HasPrefix(string(out), "ok") {
 			return nil
 		}

@@ -46,10 +46,11 @@ func anchor(title string) string {
 	}, title)
 }
 
-// checkRunbook: each alert has its section, and each section below "Alarms" its alert. The
+// TestRunbook: each alert has its section, and each section below "Alarms" its alert. The
 // Chinese page has a row for each, in the table of its severity.
-func checkRunbook(f tree) (c complaints) {
-	page, rules := f.read(operationsPath), f.read(alertsPath)
+func TestRunbook(t *testing.T) {
+	c := checks{t}
+	page, rules := read(operationsPath), read(alertsPath)
 	names := regexp.MustCompile(`(?m)^\s*- alert: (\w+)$`).FindAllStringSubmatch(rules, -1)
 	runbooks := regexp.MustCompile(`(?m)^\s*runbook: (\S+)$`).FindAllStringSubmatch(rules, -1)
 	c.unless(len(names) > 10 && len(names) == len(runbooks), "%d alerts, %d runbooks", len(names), len(runbooks))
@@ -69,16 +70,16 @@ func checkRunbook(f tree) (c complaints) {
 	severities := regexp.MustCompile(`(?s)- alert: (\w+)\n.*?severity: (\w+)`).FindAllStringSubmatch(rules, -1)
 	c.unless(len(severities) == len(names), "%d alerts, %d severities", len(names), len(severities))
 	for _, s := range severities {
-		_, table, _ := strings.Cut(f.read(chinesePath), "\n### "+s[2]+"：")
+		_, table, _ := strings.Cut(read(chinesePath), "\n### "+s[2]+"：")
 		table, _, _ = strings.Cut(table, "\n### ")
 		row := "\n| [" + s[1] + "](../operations.md#" + anchor(s[1]) + ") |"
 		c.unless(strings.Contains(table, row), "alert %s has no row below %s in %s", s[1], s[2], chinesePath)
 	}
-	return c
 }
 
-// checkLinks: what the pages link to in the repository is there.
-func checkLinks(f tree) (c complaints) {
+// TestLinks: what the pages link to in the repository is there.
+func TestLinks(t *testing.T) {
+	c := checks{t}
 	var pages []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/zh/*.md", readmePath, chartDir + "README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
@@ -89,7 +90,7 @@ func checkLinks(f tree) (c complaints) {
 		}
 	}
 	for _, page := range pages {
-		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(f.read(page), -1) {
+		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(read(page), -1) {
 			if strings.Contains(link[1], "://") {
 				continue
 			}
@@ -101,16 +102,16 @@ func checkLinks(f tree) (c complaints) {
 			info, err := os.Stat(filepath.Join(root, target))
 			c.unless(err == nil, "%s links to %s, which is not there", page, link[1])
 			if err == nil && !info.IsDir() && at != "" {
-				c.unless(anchors(f.read(target))[at], "%s links to %s, which has no such heading", page, link[1])
+				c.unless(anchors(read(target))[at], "%s links to %s, which has no such heading", page, link[1])
 			}
 		}
 	}
-	return c
 }
 
-// checkReadme: each file of deploy/ is named, and each path that is named is there.
-func checkReadme(f tree) (c complaints) {
-	text := f.read(readmePath)
+// TestReadme: each file of deploy/ is named, and each path that is named is there.
+func TestReadme(t *testing.T) {
+	c := checks{t}
+	text := read(readmePath)
 	err := filepath.WalkDir(filepath.Join(root, "deploy"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() == "README.md" || d.Name() == ".gitignore" {
 			return err
@@ -125,14 +126,7 @@ func checkReadme(f tree) (c complaints) {
 		_, err := os.Stat(filepath.Join(root, path))
 		c.unless(err == nil || path == "deploy/compose/.env", "%s is not there", path)
 	}
-	return c
 }
-
-func TestRunbook(t *testing.T) { wantNone(t, checkRunbook(nil)) }
-
-func TestLinks(t *testing.T) { wantNone(t, checkLinks(nil)) }
-
-func TestReadme(t *testing.T) { wantNone(t, checkReadme(nil)) }
 
 // TestAlertRules: Prometheus takes the rules, and those about scraping fire when they should.
 func TestAlertRules(t *testing.T) {
@@ -145,25 +139,4 @@ func TestAlertRules(t *testing.T) {
 			t.Errorf("%v\n%s", err, out)
 		}
 	}
-}
-
-func TestRunbookMistakes(t *testing.T) {
-	notices(t, checkRunbook, []change{
-		{operationsPath, "### ShardidStarved", "### ShardidStarving", "ShardidStarved has no section"},
-		{operationsPath, "### ShardidStarved", "### ShardidStarving", "ShardidStarving is about no alert"},
-		{alertsPath, "#shardiddown", "#down", "operations.md#down is not there"},
-		{chinesePath, "| [ShardidStarved]", "| [ShardidStarving]", "ShardidStarved has no row below critical"},
-		{alertsPath, "severity: info", "severity: warning", "has no row below warning"},
-	})
-	notices(t, checkLinks, []change{
-		{operationsPath, "(never-twice.md#runbook)", "(never-twice.md#run-book)", "no such heading"},
-		{operationsPath, "(metrics.md)", "(metric.md)", "not there"},
-		{"docs/zh/uid.md", "(#28-位用完之后)", "(#28-位)", "no such heading"},
-		{"docs/zh/leaf.md", "(../never-twice.md)", "(never-twice.md)", "not there"},
-		{"docs/zh/operations.md", "(../laboratory.md#the-goals)", "(../laboratory.md#no-goals)", "no such heading"},
-	})
-	notices(t, checkReadme, []change{
-		{readmePath, "`poddisruptionbudget.yaml`", "`pdb.yaml`", "poddisruptionbudget.yaml is not explained"},
-		{readmePath, "deploy/systemd/shardid.sysusers", "deploy/systemd/shardid.users", "shardid.users is not there"},
-	})
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,14 +32,8 @@ func buildRoot() string {
 // root is the folder of the sources.
 const root = "../.."
 
-// tree is the files of the sources, some of them changed.
-type tree map[string]string // path below root to content
-
-// read gives a file, changed or as it is.
-func (f tree) read(path string) string {
-	if text, ok := f[path]; ok {
-		return text
-	}
+// read gives a file of the sources.
+func read(path string) string {
 	raw, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))
 	if err != nil {
 		panic(err) // a test that names a file that is not there
@@ -49,9 +42,9 @@ func (f tree) read(path string) string {
 }
 
 // decode reads all documents of a YAML file; a key that T does not know is an error.
-func decode[T any](f tree, path string) ([]T, error) {
+func decode[T any](path string) ([]T, error) {
 	var all []T
-	dec := yaml.NewDecoder(strings.NewReader(f.read(path)), yaml.Strict(), yaml.DisallowUnknownField())
+	dec := yaml.NewDecoder(strings.NewReader(read(path)), yaml.Strict(), yaml.DisallowUnknownField())
 	for {
 		var one T
 		err := dec.Decode(&one)
@@ -65,40 +58,13 @@ func decode[T any](f tree, path string) ([]T, error) {
 	}
 }
 
-// complaints collects what is wrong.
-type complaints []string
+// checks are those of one test.
+type checks struct{ *testing.T }
 
 // unless complains when ok does not hold.
-func (c *complaints) unless(ok bool, format string, args ...any) {
+func (c checks) unless(ok bool, format string, args ...any) {
+	c.Helper()
 	if !ok {
-		*c = append(*c, fmt.Sprintf(format, args...))
-	}
-}
-
-// change is a mistake in a file that a check must notice.
-type change struct{ file, from, to, complaint string }
-
-// notices makes each mistake by itself and sees that the check complains of it.
-func notices(t *testing.T, check func(tree) complaints, changes []change) {
-	t.Helper()
-	for _, c := range changes {
-		t.Run(c.from+" becomes "+c.to, func(t *testing.T) {
-			text := tree{}.read(c.file)
-			if !strings.Contains(text, c.from) {
-				t.Fatalf("%s does not hold %q", c.file, c.from)
-			}
-			found := check(tree{c.file: strings.Replace(text, c.from, c.to, 1)})
-			if !slices.ContainsFunc(found, func(s string) bool { return strings.Contains(s, c.complaint) }) {
-				t.Errorf("not noticed, want %q: %.300q", c.complaint, found)
-			}
-		})
-	}
-}
-
-// wantNone fails with each complaint.
-func wantNone(t *testing.T, found complaints) {
-	t.Helper()
-	for _, f := range found {
-		t.Error(f)
+		c.Errorf(format, args...)
 	}
 }

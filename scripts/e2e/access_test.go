@@ -111,7 +111,7 @@ func TestE2ETokens(t *testing.T) {
 	if a := d.get("/healthz"); a.status != 503 || !strings.Contains(a.body, "tokens") {
 		t.Errorf("/healthz: %d %s", a.status, a.body)
 	}
-	eventually(t, 10*time.Second, "it is logged", func() bool { return len(d.lines(`"msg":"tokens fails"`)) == 1 })
+	eventually(t, 10*time.Second, "it is logged", func() bool { return len(d.Lines(`"msg":"tokens fails"`)) == 1 })
 	good := ""
 	edit(t, file, func(s string) string { good = strings.TrimSuffix(s, "  apps: [300]\n"); return "" })
 	eventually(t, 10*time.Second, "the emptied file is reported", func() bool {
@@ -121,10 +121,10 @@ func TestE2ETokens(t *testing.T) {
 	d.as(replaced, aliceGet, 200, 0)
 	edit(t, file, func(string) string { return good })
 	eventually(t, 10*time.Second, "it is well again", func() bool { ok, _ := d.condition("tokens"); return ok })
-	if n := len(d.lines(`"level":"INFO"`, "tokens are read again", "tokens.yaml")); n != 3 {
+	if n := len(d.Lines(`"level":"INFO"`, "tokens are read again", "tokens.yaml")); n != 3 {
 		t.Errorf("%d lines about three files that were read again", n)
 	}
-	if n := len(d.lines(`"msg":"tokens fails"`)); n != 1 {
+	if n := len(d.Lines(`"msg":"tokens fails"`)); n != 1 {
 		t.Errorf("logged %d times", n)
 	}
 }
@@ -230,7 +230,7 @@ func TestE2EPprofWarns(t *testing.T) {
 	story(t)
 	for addr, warnings := range map[string]int{"127.0.0.1:0": 0, ":0": 1} {
 		d := serve(t, settings{"SERVER_PPROF_ADDR": addr}, "--demo")
-		if n := len(d.lines(`"level":"WARN"`, "profiles are served", "set server.pprof_addr to 127.0.0.1")); n != warnings {
+		if n := len(d.Lines(`"level":"WARN"`, "profiles are served", "set server.pprof_addr to 127.0.0.1")); n != warnings {
 			t.Errorf("%s: %d warnings", addr, n)
 		}
 	}

@@ -9,9 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os/user"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -55,9 +53,9 @@ func goneOrComeAgain(a answer, err error) bool {
 func TestE2EAdminDeleteUnderLoad(t *testing.T) {
 	story(t)
 	redis := testserver.Redis(t).Addr
-	s := onMariaDB(migrated(t)).with(onRedis(redis)).with(settings{"SERVER_ADMIN_TOKEN": adminToken})
+	s := onMariaDB(migrated(t)).With(onRedis(redis)).With(settings{"SERVER_ADMIN_TOKEN": adminToken})
 	dsn := s["DATABASE_DSN"]
-	l := &load{apps: []int64{7}, books: newLedger(), trouble: goneOrComeAgain}
+	l := &load{apps: []int64{7}, books: &ledger{}, trouble: goneOrComeAgain}
 	for range 2 {
 		l.replicas = append(l.replicas, serve(t, s))
 	}
@@ -79,7 +77,7 @@ func TestE2EAdminDeleteUnderLoad(t *testing.T) {
 	roads[0]()
 	l.start(t, 16)
 	for i := range 8 {
-		l.reach(t, l.books.count()+2000)
+		l.reach(t, l.books.Count()+2000)
 		if i%2 == 0 {
 			l.replicas[i/2%2].wantAdmin(200, "DELETE", "/admin/apps/7?confirm=orders", "")
 		} else {
@@ -93,9 +91,9 @@ func TestE2EAdminDeleteUnderLoad(t *testing.T) {
 		flush(t, redis)
 		roads[i%len(roads)]()
 	}
-	l.reach(t, l.books.count()+2000)
+	l.reach(t, l.books.Count()+2000)
 	l.stop()
-	l.books.settle(t)
+	l.books.Settle(t)
 }
 
 // flush empties a Redis, as somebody might who sees that an app is gone.
@@ -131,21 +129,17 @@ func byClient(t *testing.T, dsn, statement string) {
 // TestE2EAdminTagUnderLoad: the same with a tag of the segment mode.
 func TestE2EAdminTagUnderLoad(t *testing.T) {
 	story(t)
-	s := onMariaDB(migrated(t)).with(settings{"SERVER_ADMIN_TOKEN": adminToken})
+	s := onMariaDB(migrated(t)).With(settings{"SERVER_ADMIN_TOKEN": adminToken})
 	replicas := []*daemon{serve(t, s), serve(t, s)}
 	for _, d := range replicas {
 		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
 	}
 	add := func() { replicas[0].wantAdmin(201, "POST", "/admin/tags", `{"tag":"a/b","step":10}`) }
 	add()
-	books := &numbers{seen: map[int64]bool{}}
-	done := make(chan struct{})
-	var callers sync.WaitGroup
-	for i := range 4 {
-		callers.Go(func() { books.fill(replicas[i%2], done) })
-	}
+	l := &load{replicas: replicas, books: &ledger{}, target: segmentGet + "a%2Fb", batch: batchOf(7), trouble: goneOrComeAgain}
+	l.start(t, 4)
 	for i := range 6 {
-		books.reach(t, 500*(i+1))
+		l.reach(t, 500*(i+1))
 		replicas[i%2].wantAdmin(200, "DELETE", "/admin/tags/a%2Fb?confirm=a/b", "")
 		if i%2 == 0 {
 			add()
@@ -153,67 +147,17 @@ func TestE2EAdminTagUnderLoad(t *testing.T) {
 			query(t, s["DATABASE_DSN"], "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('a/b', 1, 10)")
 		}
 	}
-	books.reach(t, 4000)
-	close(done)
-	callers.Wait()
-	for _, problem := range books.problems {
-		t.Error(problem)
-	}
-}
-
-// numbers are the IDs of one tag.
-type numbers struct {
-	mu       sync.Mutex
-	seen     map[int64]bool
-	problems []string
-}
-
-func (n *numbers) fill(d *daemon, done <-chan struct{}) {
-	for {
-		select {
-		case <-done:
-			return
-		default:
-		}
-		a, err := d.do(http.MethodGet, "/api/segment/get/a%2Fb?count=7")
-		n.mu.Lock()
-		switch {
-		case err != nil:
-			n.problems = append(n.problems, err.Error())
-		case a.status == 200:
-			n.enter(a.body)
-		case !goneOrComeAgain(a, nil):
-			n.problems = append(n.problems, a.body)
-		}
-		n.mu.Unlock()
-	}
-}
-
-func (n *numbers) enter(lines string) {
-	for line := range strings.Lines(lines) {
-		id, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
-		if err != nil || n.seen[id] {
-			n.problems = append(n.problems, fmt.Sprintf("%q came twice, or is none: %v", line, err))
-		}
-		n.seen[id] = true
-	}
-}
-
-func (n *numbers) reach(t *testing.T, count int) {
-	t.Helper()
-	eventually(t, time.Minute, fmt.Sprint(count, " IDs"), func() bool {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		return len(n.seen) >= count
-	})
+	l.reach(t, 4000)
+	l.stop()
+	l.books.Settle(t)
 }
 
 // TestE2EAdminChange: a change over HTTP counts at once on the replica that made it,
 // and on the other with its next reload; what could repeat an ID is refused.
 func TestE2EAdminChange(t *testing.T) {
 	story(t)
-	s := onMariaDB(migrated(t)).with(onRedis(testserver.Redis(t).Addr)).with(settings{"SERVER_ADMIN_TOKEN": adminToken})
-	here, there := serve(t, s), serve(t, s.with(settings{"QUEUE_RELOAD_CRON": "* * * * * *"}))
+	s := onMariaDB(migrated(t)).With(onRedis(testserver.Redis(t).Addr)).With(settings{"SERVER_ADMIN_TOKEN": adminToken})
+	here, there := serve(t, s), serve(t, s.With(settings{"QUEUE_RELOAD_CRON": "* * * * * *"}))
 	for _, d := range []*daemon{here, there} {
 		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
 	}
@@ -233,6 +177,7 @@ func TestE2EAdminChange(t *testing.T) {
 	for body, code := range map[string]int{
 		fmt.Sprintf(`{"maxLimitId":%d}`, issued):                            -13,
 		fmt.Sprintf(`{"maxLimitId":%d,"limitPolicy":"wrap"}`, int64(1)<<40): -6,
+		`{"maxRate":100001}`: -6,
 	} {
 		if a := here.administer("PATCH", "/admin/apps/1", body); a.Code != code {
 			t.Errorf("%s: %d %s", body, a.status, a.body)
@@ -259,15 +204,15 @@ func wantAudit(t *testing.T, d *daemon) {
 		{[]string{`"action":"app.create"`, `"outcome":"done"`, `"who":"admin"`, `"target":"app 1"`, `"remote":"127.0.0.1:`}, 1},
 		{[]string{`"action":"app.create"`, `"outcome":"refused"`}, 1},
 		{[]string{`"action":"app.change"`, `"outcome":"done"`, `"before":{"name":"test","description":"","step":10,`, `"after":{"name":"test","description":"","step":77,`}, 1},
-		{[]string{`"action":"app.change"`, `"outcome":"refused"`}, 2},
+		{[]string{`"action":"app.change"`, `"outcome":"refused"`}, 3},
 		{[]string{`"action":"app.delete"`, `"outcome":"refused"`}, 1},
 		{[]string{`"action":"app.delete"`, `"outcome":"done"`}, 1},
 	} {
-		if got := d.lines(append(c.words, `"msg":"audit"`)...); len(got) != c.lines {
-			t.Errorf("%d audit lines with %q, want %d: %q", len(got), c.words, c.lines, d.lines(`"msg":"audit"`))
+		if got := d.Lines(append(c.words, `"msg":"audit"`)...); len(got) != c.lines {
+			t.Errorf("%d audit lines with %q, want %d: %q", len(got), c.words, c.lines, d.Lines(`"msg":"audit"`))
 		}
 	}
-	if strings.Contains(d.output(), adminToken) {
+	if strings.Contains(d.Output(), adminToken) {
 		t.Error("the token is in the log")
 	}
 }
@@ -305,6 +250,7 @@ func TestE2EAdminCommands(t *testing.T) {
 		{"provision --app 7 --name others --if-missing", 1, `name "orders"`, "refused"},
 		{"apps set --app 7", 2, "nothing is to be changed", ""},
 		{"apps set --app 7 --step 0", 2, "step 0", "refused"},
+		{"apps set --app 7 --max-rate 100001", 2, "is above queue.max_list_rate, which is 100000", "refused"},
 		{"apps set --app 8 --step 5", 1, "app is not provisioned", "refused"},
 		{"apps set --app 256 --step 5", 2, "0…255", ""},
 		{"apps set --app 7 --min-index 4000 --description d", 0, "running replicas follow", "done"},
@@ -320,6 +266,8 @@ func TestE2EAdminCommands(t *testing.T) {
 		{"tags add --tag a/b --max-id 9", 0, "tag a/b starts at 9", "done"},
 		{"tags set --tag a/b --max-id 8", 1, "only rises", "refused"},
 		{"tags set --tag a/b --step 5 --max-id 80", 0, "tag a/b is changed", "done"},
+		{"tags set --tag a/b --max-rate 1000001", 2, "is above segment.max_rate, which is 1000000", "refused"},
+		{"tags set --tag a/b --max-rate 9 --segment.max_rate 9", 0, "tag a/b is changed", "done"},
 		{"tags set --tag a/b", 2, "nothing is to be changed", ""},
 		{"tags delete --tag a/b --confirm a", 2, "confirm", "refused"},
 		{"tags delete --tag a/b --confirm a/b", 0, "it goes on at 80", "done"},
@@ -327,7 +275,9 @@ func TestE2EAdminCommands(t *testing.T) {
 		{"workers", 0, "no address has had a worker ID yet", ""},
 		{"workers --json", 0, "[]", ""},
 		{"workers free --id 5 --confirm 10.0.0.7:80", 2, "no address has worker ID 5", "refused"},
-		{"workers --snowflake.worker.mode zk --zookeeper.addrs 127.0.0.1:1", 2, "this command is for mode mysql", ""},
+		{"workers free --id 5 --confirm 10.0.0.7:80 --snowflake.worker.mode zk --zookeeper.addrs 127.0.0.1:1", 2, "this command is for mode mysql", ""},
+		{"workers --snowflake.worker.mode ordinal", 2, "nothing lists them", ""},
+		{"workers --snowflake.worker.mode local --snowflake.worker.local_map 10.0.0.7:80=3", 0, "3          10.0.0.7:80  -", ""},
 	} {
 		o := shardidIn(t, dir, nil, strings.Fields(c.args)...)
 		wantOneLine(t, o)
@@ -356,15 +306,39 @@ func wantAuditOf(t *testing.T, o outcome, want string) {
 	}
 }
 
+// TestE2EWorkersListed: the instances that report are listed from every registry that knows
+// them, not from another name's.
+func TestE2EWorkersListed(t *testing.T) {
+	story(t)
+	for _, r := range registries(t) {
+		if r.mode == "mysql" || r.mode == "local" {
+			continue
+		}
+		s := onMariaDB(migrated(t)).With(r.settings).With(settings{"SNOWFLAKE_ADVERTISE": address(0)})
+		if out := must(t, s, "workers"); !strings.Contains(out, "no instance has reported") {
+			t.Errorf("%s: %s", r.mode, out)
+		}
+		d := serve(t, s)
+		eventually(t, startLimit, r.mode+": a snowflake", func() bool { return d.get("/api/snowflake/get/x").status == 200 })
+		out, year := must(t, s, "workers"), time.Now().UTC().Format("  2006-")
+		if lines := strings.Split(out, "\n"); len(lines) != 3 || strings.Count(lines[1], address(0)+"  ") != 1 || strings.Count(lines[1], year) != 2 {
+			t.Errorf("%s: %s", r.mode, out)
+		}
+		if out := must(t, s, "workers", "--json"); !strings.Contains(out, `"address":"10.0.0.0:8080","reportedAt":"20`) {
+			t.Errorf("%s: %s", r.mode, out)
+		}
+	}
+}
+
 // TestE2EWorkers: an operator frees the worker ID of an instance that is gone, not
 // before its bounds have passed, and the next one gets it.
 func TestE2EWorkers(t *testing.T) {
 	story(t)
 	dsn := migrated(t)
-	s := onMariaDB(dsn).with(settings{"SNOWFLAKE_ADVERTISE": "10.0.0.7:80"})
+	s := onMariaDB(dsn).With(settings{"SNOWFLAKE_ADVERTISE": "10.0.0.7:80"})
 	d := serve(t, s)
 	eventually(t, startLimit, "a snowflake", func() bool { return d.get("/api/snowflake/get/x").status == 200 })
-	d.kill()
+	d.Kill()
 	free := []string{"workers", "free", "--id", "1", "--confirm", "10.0.0.7:80"}
 	o := shardid(t, s, free...)
 	if o.exit != 1 || !strings.Contains(o.stderr, "may be in use by 10.0.0.7:80 until") {
@@ -374,7 +348,8 @@ func TestE2EWorkers(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	const hour = 3_600_000
-	query(t, dsn, fmt.Sprintf("UPDATE leaf_workerid_alloc SET reserved_until = reserved_until - 2 * %d, expires_at = expires_at - 2 * %[1]d, claimed_at = 0", hour))
+	query(t, dsn, fmt.Sprintf("UPDATE leaf_workerid_alloc SET reserved_until = reserved_until - 2 * %d, expires_at = expires_at - 2 * %[1]d, claimed_at = 0", hour),
+		fmt.Sprintf("UPDATE shardid_worker_claim SET until_ms = until_ms - 2 * %d", hour))
 	if out := must(t, s, "workers"); !strings.Contains(out, "10.0.0.7:80  expired") {
 		t.Errorf("%s", out)
 	}
@@ -386,7 +361,7 @@ func TestE2EWorkers(t *testing.T) {
 	if kept := number(t, dsn, "SELECT LEAST(expires_at, reserved_until) FROM leaf_workerid_alloc"); kept != bound {
 		t.Errorf("the bound fell from %d to %d", bound, kept)
 	}
-	next := serve(t, s.with(settings{"SNOWFLAKE_ADVERTISE": "10.0.0.8:80"}))
+	next := serve(t, s.With(settings{"SNOWFLAKE_ADVERTISE": "10.0.0.8:80"}))
 	eventually(t, startLimit, "a snowflake", func() bool { return next.get("/api/snowflake/get/x").status == 200 })
 	if out := must(t, s, "workers"); !strings.Contains(out, "1          10.0.0.8:80  leased") {
 		t.Errorf("%s", out)

@@ -57,7 +57,7 @@ func TestE2EApp300Forced(t *testing.T) {
 	d.want("/get?appId=44&gatePass=alice", 404, -2)
 	d.want("/get?appId=300&gatePass=alice", 400, -6)
 	d.want(aliceGet, 200, 0)
-	if n := len(d.lines(`"level":"WARN"`, "app_id 300")); n == 0 || n > 3 {
-		t.Errorf("%d warnings:\n%s", n, d.output())
+	if n := len(d.Lines(`"level":"WARN"`, "app_id 300")); n == 0 || n > 3 {
+		t.Errorf("%d warnings:\n%s", n, d.Output())
 	}
 }

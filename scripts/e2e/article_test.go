@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
 	"github.com/redis/go-redis/v9"
@@ -44,7 +45,7 @@ func TestE2EArticleLimits(t *testing.T) {
 	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
 	query(t, dsn, articleTable, articleApp(7, "orders", 2000, fmt.Sprint(limit)),
 		articleApp(8, "notes", 2000, "NULL"), articleApp(9, "wide", 2000, fmt.Sprint(int64(1)<<40)))
-	s := onMariaDB(dsn).with(onRedis(testserver.Redis(t).Addr))
+	s := onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr))
 	out := must(t, s, "migrate")
 	choose := `shardid apps set --app 7 --limit-policy wrap --confirm "orders"`
 	for _, want := range []string{"limit of app 7 (orders): max_limit_id 16384007, policy reject", choose, "app 9 (wide)"} {
@@ -58,14 +59,14 @@ func TestE2EArticleLimits(t *testing.T) {
 	if o := shardid(t, s, "doctor"); o.exit != 0 || !strings.Contains(o.stdout, choose) {
 		t.Errorf("doctor does not say %s: %+v", choose, o)
 	}
-	d := serve(t, s.with(settings{"QUEUE_RELOAD_CRON": "* * * * * *"}))
+	d := serve(t, s.With(settings{"QUEUE_RELOAD_CRON": "* * * * * *"}))
 	d.ready()
 	for range 20 {
 		d.want("/get?appId=7&gatePass=alice", 409, -5)
 		d.want("/get?appId=7&gatePass=hello", 409, -5)
 	}
-	if told := d.lines(`"level":"WARN"`, "reached its limit", "--limit-policy wrap"); len(told) != 1 {
-		t.Errorf("%d warnings, want 1:\n%s", len(told), d.output())
+	if told := d.Lines(`"level":"WARN"`, "reached its limit", "--limit-policy wrap"); len(told) != 1 {
+		t.Errorf("%d warnings, want 1:\n%s", len(told), d.Output())
 	}
 	for _, c := range []struct{ args, says string }{
 		{"apps set --app 7 --limit-policy wrap", "confirm it"},
@@ -120,7 +121,7 @@ func startArticle(t *testing.T, dsn, addr string, app int64, books *ledger) (a *
 			for ctx.Err() == nil {
 				pass := fmt.Sprint("user", rnd.IntN(20))
 				if err := a.get(context.WithoutCancel(ctx), app, pass, rnd.IntN(4) == 0); err != nil {
-					books.complain("the article's service: %v", err)
+					books.Complain("the article's service: %v", err)
 					return
 				}
 				time.Sleep(time.Millisecond) // the rate of a caller
@@ -144,7 +145,7 @@ func (a *articleService) issued() int {
 
 // get issues one ID.
 func (a *articleService) get(ctx context.Context, app int64, pass string, right bool) error {
-	list := fmt.Sprintf("id.gen.idList_%d_%d", app, shardOf(pass))
+	list := fmt.Sprintf("id.gen.idList_%d_%d", app, rig.ShardOf(pass))
 	for range 1000 {
 		pop := a.redis.LPop
 		if right {
@@ -153,18 +154,18 @@ func (a *articleService) get(ctx context.Context, app int64, pass string, right 
 		index, err := pop(ctx, list).Int64()
 		switch {
 		case err == nil:
-			a.books.enter(app, pass, index<<14|shardOf(pass)<<8|app)
+			a.books.Queue("", app, pass, index<<14|rig.ShardOf(pass)<<8|app)
 			a.mu.Lock()
 			a.news++
 			a.mu.Unlock()
 			if a.redis.LLen(ctx, list).Val() > 20 {
 				return nil
 			}
-			return a.refill(ctx, list, app, shardOf(pass))
+			return a.refill(ctx, list, app, rig.ShardOf(pass))
 		case !errors.Is(err, redis.Nil):
 			return err
 		}
-		if err := a.refill(ctx, list, app, shardOf(pass)); err != nil {
+		if err := a.refill(ctx, list, app, rig.ShardOf(pass)); err != nil {
 			return err
 		}
 	}
@@ -211,7 +212,7 @@ func TestE2EBesideTheArticle(t *testing.T) {
 	story(t)
 	dsn, server := testserver.SharedMariaDB(t).NewDatabase(t), testserver.Redis(t)
 	query(t, dsn, articleTable, articleApp(1, "orders", 1, "NULL"), "UPDATE id_alloc SET step = 100")
-	l := &load{apps: []int64{1}, books: newLedger()}
+	l := &load{apps: []int64{1}, books: &ledger{}}
 	old, stop := startArticle(t, dsn, server.Addr, 1, l.books)
 	alone := func(n int) {
 		goal := old.issued() + n
@@ -239,7 +240,7 @@ func TestE2EBesideTheArticle(t *testing.T) {
 			l.reach(t, 40_000)
 		case strings.HasPrefix(s.command, "kill "): // the old service
 			stop()
-			l.reach(t, l.books.count()+10_000)
+			l.reach(t, l.books.Count()+10_000)
 		case words[0] == "bin/shardid":
 			must(t, env, words[1:]...)
 			alone(100)
@@ -247,7 +248,7 @@ func TestE2EBesideTheArticle(t *testing.T) {
 			d := l.replicas[0]
 			target, ok := strings.CutPrefix(words[len(words)-1], "'http://127.0.0.1:8080")
 			if a := d.get(strings.TrimSuffix(target, "'")); ok && a.status == http.StatusOK {
-				l.books.enter(1, "alice", a.ID)
+				l.books.Queue("", 1, "alice", a.ID)
 			} else {
 				t.Errorf("%s: %d %s", s.command, a.status, a.body)
 			}
@@ -267,10 +268,10 @@ func TestE2EBesideTheArticle(t *testing.T) {
 		run(s)
 	}
 	l.stop()
-	l.books.settle(t)
+	l.books.Settle(t)
 	t.Logf("%d IDs of the old service", old.issued())
 	for _, d := range l.replicas {
-		failed := d.lines(`"level":"ERROR"`)
+		failed := d.Lines(`"level":"ERROR"`)
 		t.Logf("%v indices refused, %d errors", d.metric("shardid_queue_repeated_indices_total"), len(failed))
 		for _, line := range failed {
 			// The old service has pushed, or the list was taken over, between State and Push.

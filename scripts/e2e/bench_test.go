@@ -12,8 +12,11 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
+
+	"shardid/scripts/rig"
 )
 
 // benched is what `shardid bench --json` prints.
@@ -169,19 +172,12 @@ func TestE2EBenchInterrupted(t *testing.T) {
 	cmd := command(t, t.TempDir(), nil, "bench", "--json", "--url", d.url, "--warmup", "0s", "--duration", "1h")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer guard(t, cmd.Process.Pid)()
+	run := rig.Start(t, cmd, "")
 	before := d.answered()
 	eventually(t, startLimit, "load", func() bool { return d.answered() > before+1000 })
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	bound := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
-	defer bound.Stop()
-	if err := cmd.Wait(); err != nil || stderr.Len() > 0 {
-		t.Fatalf("%v: %s", err, stderr.String())
+	run.Signal(syscall.SIGINT)
+	if exit := run.Exit(time.Minute); exit != 0 || stderr.Len() > 0 {
+		t.Fatalf("%d: %s", exit, stderr.String())
 	}
 	if b := fromBench(t, stdout.String()); !b.Interrupted || b.Requests < 900 || b.Duration > 60 || b.Duplicates != 0 {
 		t.Errorf("%+v", b)

@@ -21,7 +21,7 @@ import (
 const patience = 30 * time.Second
 
 // seen is how soon the page has to show what has happened.
-const seen = 10 * time.Second
+const seen = 30 * time.Second
 
 // tab is one page in a headless Chromium of its own.
 type tab struct {

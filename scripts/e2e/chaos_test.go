@@ -12,7 +12,7 @@ import (
 func TestE2EBothStoresDieUnderLoad(t *testing.T) {
 	story(t)
 	s := privateStores(t)
-	l := &load{apps: []int64{1}, books: newLedger(),
+	l := &load{apps: []int64{1}, books: &ledger{},
 		trouble: func(a answer, err error) bool { return err == nil && comeAgain(a) }}
 	for range 2 {
 		d := serve(t, s.settings())
@@ -21,18 +21,18 @@ func TestE2EBothStoresDieUnderLoad(t *testing.T) {
 	}
 	l.start(t, 32)
 	for range 3 {
-		l.reach(t, l.books.count()+10_000)
+		l.reach(t, l.books.Count()+10_000)
 		s.redis.Kill()
 		time.Sleep(300 * time.Millisecond)
 		s.redis.Restart()
-		l.reach(t, l.books.count()+10_000)
+		l.reach(t, l.books.Count()+10_000)
 		s.db.Kill()
 		s.db.Restart()
-		l.reach(t, l.books.count()+10_000)
+		l.reach(t, l.books.Count()+10_000)
 		s.redis.FlushAll()
 	}
-	l.reach(t, l.books.count()+10_000)
+	l.reach(t, l.books.Count()+10_000)
 	l.stop()
-	l.books.settle(t)
+	l.books.Settle(t)
 	t.Logf("%d of %d requests were refused", l.refused.Load(), l.requests.Load())
 }

@@ -29,7 +29,7 @@ func TestE2EChinesePages(t *testing.T) {
 		"operations.md": {steps: 28},
 	} {
 		t.Run(page, func(t *testing.T) {
-			r := &chineseReader{reader: reader{t: t, run: &daemon{}, dir: t.TempDir(), env: settings{"LOG_LEVEL": "warn"}.environ(t.TempDir())}}
+			r := &chineseReader{reader: reader{t: t, run: &daemon{}, dir: t.TempDir(), env: settings{"LOG_LEVEL": "warn"}.Environ(t.TempDir())}}
 			r.dsn = testserver.SharedMariaDB(t).NewDatabase(t)
 			query(t, r.dsn, c.theirs...)
 			steps, outputs := pageSteps(t, "../../docs/zh/"+page), 0
@@ -67,7 +67,7 @@ func (r *chineseReader) follow(s step) {
 	case words[0] == "mysql" || words[0] == "mysqldump":
 		r.databaseClient(s)
 	case s.command == "bin/shardid serve":
-		r.run = serveIn(r.t, r.t.TempDir(), r.settings().with(settings{"LOG_LEVEL": "info"}), "--resp.addr", "127.0.0.1:0")
+		r.run = serveIn(r.t, r.t.TempDir(), r.settings().With(settings{"LOG_LEVEL": "info"}), "--resp.addr", "127.0.0.1:0")
 		eventually(r.t, startLimit, "healthy", func() bool { return r.run.get("/healthz").status == 200 })
 	default:
 		r.reader.follow(s)

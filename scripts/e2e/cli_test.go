@@ -27,16 +27,16 @@ func TestE2EAskAServer(t *testing.T) {
 		{"get --gate-pass alice", 0, `^16385\n$`, ""},
 		{"get --gate-pass alice --json", 0, `^\{"code":0,"id":32769,"idStr":"32769"\}\n$`, ""},
 		{"get --gate-pass alice --count 2", 0, `^49153\n65537\n$`, ""},
-		{"get --gate-pass alice --count 1 --json", 0, `^\{"code":0,"ids":\[81921\]\}\n$`, ""},
+		{"get --gate-pass alice --count 1 --json", 0, `^\{"code":0,"ids":\[81921\],"idsStr":\["81921"\]\}\n$`, ""},
 		{"get --mode segment --tag leaf-segment-test", 0, `^1\n$`, ""},
-		{"get --mode segment --tag leaf-segment-test --count 2 --json", 0, `^\{"code":0,"ids":\[2,3\]\}\n$`, ""},
+		{"get --mode segment --tag leaf-segment-test --count 2 --json", 0, `^\{"code":0,"ids":\[2,3\],"idsStr":\["2","3"\]\}\n$`, ""},
 		{"get --mode snowflake", 0, `^\d{19}\n$`, ""},
 		{"get --mode uid --json", 0, `^\{"code":0,"id":\d+,"idStr":"\d+"\}\n$`, ""},
 		{"get --mode segment", 2, `^$`, "needs --tag"},
 		{"get --mode leaf", 2, `^$`, "none of queue, segment, snowflake, uid"},
 		{"get --app 9", 1, `^$`, "answers 404: app is not provisioned: appId 9"},
 		{"get --count 0", 1, `^$`, "count must be a whole number in 1…10000"},
-		{"status", 0, `(?s)^shardid 0\.\S+ is ready since 2.*\nqueue +ready +2.*\ndatabase +ok .*\n1 +test +5 .*\nleaf-segment-test +199\d `, ""},
+		{"status", 0, `(?s)^shardid 0\.\S+ is ready, started at 2\S+Z.*\nqueue +ready +2.*\ndatabase +ok .*\n1 +test +5 .*\nleaf-segment-test +199\d `, ""},
 		{"health --json", 0, `^\{"status":"ok"\}\n$`, ""},
 	} {
 		o := run(strings.Fields(c.args)...)
@@ -54,7 +54,13 @@ func TestE2EAskAServer(t *testing.T) {
 	if o := shardid(t, settings{"SERVER_ADDR": strings.TrimPrefix(d.url, "http://")}, "get", "--gate-pass", "alice"); o.stdout != "98305\n" {
 		t.Errorf("get from the configured server: %+v", o)
 	}
-	d.kill()
+	for args, want := range map[string]string{"get --app": "1\ttest\n:4\n", "get --tag": "leaf-segment-test\n:4\n", "bench --app": "1\ttest\n:4\n"} {
+		name, flag, _ := strings.Cut(args, " ")
+		if o := shardid(t, nil, "__complete", name, "--url", d.url, flag, ""); o.stdout != want {
+			t.Errorf("%s: %+v", args, o)
+		}
+	}
+	d.Kill()
 	if o := run("get"); o.exit != 1 || !strings.Contains(o.stderr, "start it, or correct --url or server.addr") {
 		t.Errorf("get from a server that is gone: %+v", o)
 	}
@@ -71,7 +77,7 @@ func TestE2EGetWithAToken(t *testing.T) {
 	d := serve(t, settings{"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true", "SERVER_PROTECT_MONITORING": "true"}, "--demo")
 	d.ready()
 	for _, name := range []string{"get", "status"} {
-		if o := shardid(t, nil, name, "--url", d.url); o.exit != 1 || !strings.Contains(o.stderr, "answers 401") {
+		if o := shardid(t, nil, name, "--url", d.url); o.exit != 1 || !strings.Contains(o.stderr, "answers 401: it asks for a token: name a file that holds one with --token-file") {
 			t.Errorf("%s without a token: %+v", name, o)
 		}
 		must(t, nil, name, "--url", d.url, "--token-file", secret)
@@ -103,7 +109,7 @@ func TestE2EConfigCommand(t *testing.T) {
 	if o := shardidIn(t, dir, s, "config", "print", "--json"); json.Unmarshal([]byte(o.stdout), &all) != nil || all["queue.timeout"].Value != "3s" || all["queue.timeout"].From != "config.yaml:2" {
 		t.Errorf("%+v", o)
 	}
-	if o := shardidIn(t, dir, s, "config", "check"); o.exit != 0 || o.stdout != "the configuration is right\n" {
+	if o := shardidIn(t, dir, s, "config", "check"); o.exit != 0 || o.stdout != "the configuration is right: config.yaml\n" {
 		t.Errorf("%+v", o)
 	}
 	for args, want := range map[string]string{
@@ -134,9 +140,10 @@ func TestE2EDecodeMany(t *testing.T) {
 		t.Errorf("%s, %v", out, err)
 	}
 	for args, want := range map[string]string{
-		"16385":                                `^index +1\nshardId +0\nappId +1\n$`,
-		"16385 32769":                          `^id +16385\nindex +1\n(.*\n){3}id +32769\nindex +2\n`,
-		"1169786042799259000":                  `\nwith --kind snowflake: 2019-09-06T01:35:00\.834Z, worker 39\n`,
+		"16385":                                `^index +1\nshardId +0\nappId +1\nkind +queue\n$`,
+		"16385 32769":                          `^id +16385\nindex +1\n(.*\n){4}id +32769\nindex +2\n`,
+		"1169786042799259000":                  `^timestamp +1567733700834\n(.*\n){3}kind +snowflake\n$`,
+		"--kind queue 1169786042799259000":     `\nwith --kind snowflake: 2019-09-06T01:35:00\.834Z, worker 39\n`,
 		"--kind snowflake 1169786042799259000": `\nsequenceId +3448\n$`,
 		"--kind uid 16385":                     `\nwith --kind queue: index 1 of shard 0, app 1\n$`,
 	} {
@@ -175,7 +182,7 @@ func TestE2EJSONEverywhere(t *testing.T) {
 		{"tags set --tag t --step 5", `"step":5`}, {"tags delete --tag t --confirm t", `"tag":"t"`}, {"confirm --app 7 --name orders", `"confirmed":false`},
 		{"apps delete --app 7 --confirm orders", `"appId":7`}, {"workers", `[]`}, {"decode 16385", `"appId":1`}, {"doctor", `[{`},
 		{"token new --name a --role admin --append t.yaml", `"token":"shardid_`}, {"token check --file t.yaml", `[{"name":"a","role":"admin"`},
-		{"config check", `{"ok":true}`},
+		{"config check", `"ok":true}`},
 	} {
 		o := shardidIn(t, dir, nil, append(strings.Fields(c.args), "--json")...)
 		if o.exit != 0 || !json.Valid([]byte(o.stdout)) || !strings.Contains(o.stdout, c.has) {

@@ -30,14 +30,11 @@ import (
 // respAddr is where a daemon listens for Redis clients.
 func (d *daemon) respAddr() string {
 	d.t.Helper()
-	for _, line := range d.lines(`"msg":"listening for Redis clients"`) {
-		var said struct{ Addr string }
-		if json.Unmarshal([]byte(line), &said) == nil {
-			return said.Addr
-		}
+	addr := d.Said("listening for Redis clients")
+	if addr == "" {
+		d.t.Fatal("no Redis clients are listened for")
 	}
-	d.t.Fatal("no Redis clients are listened for")
-	return ""
+	return addr
 }
 
 // TestE2ERedisClients: every mode over RESP and HTTP at once, on real stores, no ID twice;
@@ -46,13 +43,13 @@ func TestE2ERedisClients(t *testing.T) {
 	story(t)
 	s := privateStores(t)
 	query(t, s.dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 100)")
-	d := serve(t, s.settings().with(settings{"RESP_ADDR": "127.0.0.1:0", "LOG_ACCESS": "errors"}))
+	d := serve(t, s.settings().With(settings{"RESP_ADDR": "127.0.0.1:0", "LOG_ACCESS": "errors"}))
 	d.ready()
 	addr := d.respAddr()
 	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
 	defer c.Close()
 	ctx := t.Context()
-	l := newLedger()
+	l := &ledger{}
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
@@ -61,27 +58,27 @@ func TestE2ERedisClients(t *testing.T) {
 				id, err := c.Incr(ctx, "queue:1:"+pass).Result()
 				texts, err2 := c.LPopCount(ctx, "queue:1:"+pass, 20).Result()
 				if err != nil || err2 != nil || len(texts) != 20 {
-					l.complain("%v, %v, %d IDs", err, err2, len(texts))
+					l.Complain("%v, %v, %d IDs", err, err2, len(texts))
 					return
 				}
-				l.enter(1, pass, id)
+				l.Queue("", 1, pass, id)
 				a, err := d.do(http.MethodGet, "/v1/queue/1/ids?gatePass="+pass+"&count=2")
 				if err != nil {
-					l.complain("%v", err)
+					l.Complain("%v", err)
 				}
 				for _, raw := range a.IDs {
 					texts = append(texts, strings.Trim(string(raw), `"`))
 				}
 				for _, text := range texts {
 					id, _ := strconv.ParseInt(text, 10, 64)
-					l.enter(1, pass, id)
+					l.Queue("", 1, pass, id)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if l.settle(t); l.count() != 4*50*23 {
-		t.Errorf("%d IDs", l.count())
+	if l.Settle(t); l.Count() != 4*50*23 {
+		t.Errorf("%d IDs", l.Count())
 	}
 	for key, want := range map[string]string{"segment:orders": "", "snowflake": "", "uid": "", "segment:x": "SHARDID -2", "nope": "SHARDID -6"} {
 		first, err := c.LPop(ctx, key).Result()
@@ -90,7 +87,7 @@ func TestE2ERedisClients(t *testing.T) {
 			t.Errorf("%s: %s, then %s, %v", key, first, second, err)
 		}
 	}
-	if lines := d.lines(`"msg":"request"`, `"method":"LPOP"`, `"path":"segment:x"`, `"code":-2`); len(lines) != 2 {
+	if lines := d.Lines(`"msg":"request"`, `"method":"LPOP"`, `"path":"segment:(hidden)"`, `"code":-2`); len(lines) != 2 {
 		t.Errorf("the log has %d lines of the refusals", len(lines))
 	}
 	if m := d.get("/metrics").body; !strings.Contains(m, `shardid_refused_total{code="-2",mode="segment"} 2`) {
@@ -114,8 +111,8 @@ func TestE2ERedisClients(t *testing.T) {
 	_ = conn.Close()
 
 	// A client that waits for its next command holds no stop up.
-	d.signal(syscall.SIGTERM)
-	if status := d.exit(20 * time.Second); status != 0 {
+	d.Signal(syscall.SIGTERM)
+	if status := d.Exit(20 * time.Second); status != 0 {
 		t.Errorf("ended with status %d", status)
 	}
 	if _, err := c.Incr(ctx, "uid").Result(); err == nil {
@@ -128,14 +125,14 @@ func TestE2ERedisClients(t *testing.T) {
 func TestE2EHalfACommand(t *testing.T) {
 	story(t)
 	d := serve(t, nil, "--demo", "--resp.addr", "127.0.0.1:0", "--server.idle_timeout", "1s")
-	for _, text := range []string{"", "*2\r\n$4\r\nINCR\r\n$3\r\nui"} {
+	for text, want := range map[string]string{"": "", "*2\r\n$4\r\nINCR\r\n$3\r\nui": "-ERR the rest of a command did not come in time\r\n"} {
 		conn, err := net.Dial("tcp", d.respAddr())
 		if err != nil {
 			t.Fatal(err)
 		}
 		_ = conn.SetDeadline(time.Now().Add(15 * time.Second))
 		_, _ = io.WriteString(conn, text)
-		if said, err := io.ReadAll(conn); err != nil || len(said) > 0 {
+		if said, err := io.ReadAll(conn); err != nil || string(said) != want {
 			t.Errorf("%q: %q, %v", text, said, err)
 		}
 		_ = conn.Close()
@@ -188,13 +185,12 @@ func TestE2EGoClient(t *testing.T) {
 	query(t, s.dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 1000)")
 	addrs := freeAddrs(t, 2)
 	start := func(i int) *daemon {
-		d := launch(t, t.TempDir(), s.settings().with(settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"}), "--server.addr", addrs[i])
-		return listening(t, d)
+		return serve(t, s.settings().With(settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"}), "--server.addr", addrs[i])
 	}
 	replicas := []*daemon{start(0), start(1)}
 	replicas[0].ready()
-	l := newLedger()
-	orders := newLedger()
+	l := &ledger{}
+	orders := &ledger{}
 	end := time.Now().Add(12 * time.Second)
 	var wg sync.WaitGroup
 	for g := range 3 {
@@ -202,18 +198,18 @@ func TestE2EGoClient(t *testing.T) {
 			for time.Now().Before(end) { // a client lives for two seconds and takes its buffers with it
 				c, err := client.New(client.Options{Addrs: []string{"http://" + addrs[0], "http://" + addrs[1]}, Timeout: 10 * time.Second})
 				if err != nil {
-					l.complain("%v", err)
+					l.Complain("%v", err)
 					return
 				}
 				pass := fmt.Sprintf("user-%d", g)
 				for died := time.Now().Add(2 * time.Second); time.Now().Before(died); time.Sleep(2 * time.Millisecond) {
 					id, err := c.Queue(1).Next(context.Background(), pass)
 					if err == nil {
-						l.enter(1, pass, id)
+						l.Queue("", 1, pass, id)
 					}
 					batch, err := c.Segment("orders").Take(context.Background(), 37)
 					if err == nil {
-						orders.enterPlain(batch...)
+						orders.Add("", plain, batch...)
 					}
 				}
 				_ = c.Close()
@@ -222,29 +218,17 @@ func TestE2EGoClient(t *testing.T) {
 	}
 	for i := 0; time.Now().Before(end.Add(-3 * time.Second)); i++ {
 		time.Sleep(2 * time.Second)
-		replicas[i%2].kill()
+		replicas[i%2].Kill()
 		time.Sleep(300 * time.Millisecond)
 		replicas[i%2] = start(i % 2)
 	}
 	wg.Wait()
-	l.settle(t)
-	orders.settle(t)
-	if l.count() < 1000 || orders.count() < 10_000 {
-		t.Errorf("only %d and %d IDs", l.count(), orders.count())
+	l.Settle(t)
+	orders.Settle(t)
+	if l.Count() < 1000 || orders.Count() < 10_000 {
+		t.Errorf("only %d and %d IDs", l.Count(), orders.Count())
 	}
-	t.Logf("%d queue IDs, %d IDs of a tag", l.count(), orders.count())
-}
-
-// enterPlain notes IDs of another mode than the queue.
-func (l *ledger) enterPlain(ids ...int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, id := range ids {
-		if _, twice := l.seen[id]; twice {
-			l.blame("ID %d came twice", id)
-		}
-		l.seen[id] = struct{}{}
-	}
+	t.Logf("%d queue IDs, %d IDs of a tag", l.Count(), orders.Count())
 }
 
 // freeAddrs are addresses of this machine that were free a moment ago.
@@ -288,8 +272,36 @@ func snippets() map[string]snippet {
 	}
 }
 
-// TestE2EGeneratedClients follows docs/clients.md to clients that oapi-codegen and
-// openapi-typescript generate; make test-clients asks for it, as it fetches them.
+// TestE2EJavaScript: 2,000 calls by fetch and axios, with their defaults, give 2,000 IDs in every
+// way that docs/clients.md shows, and are rounded in the way that it warns of.
+func TestE2EJavaScript(t *testing.T) {
+	story(t)
+	d := serve(t, nil, "--demo")
+	d.ready()
+	for client, needs := range map[string]string{"fetch": "fetch", "axios": "require('axios')"} {
+		t.Run(client, func(t *testing.T) {
+			if exec.Command("node", "-e", needs).Run() != nil {
+				t.Skip("not installed: node with", needs)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			out, err := exec.CommandContext(ctx, "node", "testdata/javascript.js", d.url, client).CombinedOutput()
+			distinct := map[string]int{}
+			if err != nil || json.Unmarshal(out, &distinct) != nil || len(distinct) != 13 {
+				t.Fatalf("%v: %s", err, out)
+			}
+			t.Logf("%s", out)
+			for way, n := range distinct {
+				if rounded := way == "rounded"; !rounded && n != 2000 || rounded && n > 1000 {
+					t.Errorf("%s: %d distinct IDs", way, n)
+				}
+			}
+		})
+	}
+}
+
+// TestE2EGeneratedClients follows docs/clients.md to clients that oapi-codegen,
+// openapi-typescript, orval and hey-api generate; make test-clients asks for it, as it fetches them.
 func TestE2EGeneratedClients(t *testing.T) {
 	if os.Getenv("SHARDID_TEST_CLIENTS") == "" {
 		t.Skip("make test-clients runs this")
@@ -301,7 +313,7 @@ func TestE2EGeneratedClients(t *testing.T) {
 	}
 	d := serve(t, nil, "--demo")
 	d.ready()
-	for file, block := range map[string]string{"main.go": "oapi-codegen", "ids.mts": "openapi-typescript"} {
+	for block, file := range map[string]string{"oapi-codegen": "main.go", "openapi-typescript": "ids.mts", "orval": "ids.mts", "hey-api": "ids.mts"} {
 		t.Run(block, func(t *testing.T) {
 			dir := t.TempDir()
 			for name, language := range map[string]string{file: "(?:go|ts)", "follow.sh": "sh"} {

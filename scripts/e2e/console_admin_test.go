@@ -86,8 +86,8 @@ func TestE2EConsoleAdministers(t *testing.T) {
 
 	administerTags(t, d, b)
 	wantNoToken(t, b)
-	if n := strings.Count(d.output(), `"msg":"audit"`); n < 8 {
-		t.Errorf("%d audit lines: %s", n, d.output())
+	if n := strings.Count(d.Output(), `"msg":"audit"`); n < 8 {
+		t.Errorf("%d audit lines: %s", n, d.Output())
 	}
 	b.clean("status of 401", "status of 409", "status of 400")
 }

@@ -51,7 +51,7 @@ func TestE2EConsoleLanguages(t *testing.T) {
 		t.Run(language.tag, func(t *testing.T) {
 			story(t)
 			server := testserver.Redis(t)
-			dir, s := t.TempDir(), onRedis(server.Addr).with(noSweeps()).with(settings{"SERVER_ADMIN_TOKEN": consoleToken})
+			dir, s := t.TempDir(), onRedis(server.Addr).With(noSweeps()).With(settings{"SERVER_ADMIN_TOKEN": consoleToken})
 			for _, args := range [][]string{
 				{"provision", "--app", "7", "--name", "42"},
 				{"provision", "--app", "9", "--name", "99", "--max-limit-id", "900719925474", "--limit-policy", "wrap"},
@@ -104,10 +104,10 @@ func TestE2EConsoleLanguages(t *testing.T) {
 			}
 			eval[bool](b, `document.querySelector('#fleet-note').lang = 'en'; true`) // it has the server's message
 			pure("without Redis")
-			d.kill()
+			d.Kill()
 			b.until("the server is away", `document.body.dataset.link === 'away' && document.querySelector('#stale').innerText !== ''`)
 			pure("without the server")
-			b.clean("status of 503", "ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE")
+			b.clean("status of 401", "status of 503", "ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE")
 		})
 	}
 }
@@ -156,6 +156,10 @@ func tourForms(b *tab, look func(view string)) {
 	b.resize(390, 844, "light")
 	b.click("#new-app")
 	look("the token")
+	b.fill("#admin-token", "2")
+	b.click("#admin-submit")
+	b.until("it is refused", `document.querySelector('#admin-result').dataset.state === 'critical'`)
+	look("a token that is none")
 	b.fill("#admin-token", consoleToken)
 	b.click("#admin-submit")
 	done := func(view string) {
@@ -253,7 +257,7 @@ func TestE2EConsoleTexts(t *testing.T) {
 				return [path + '(' + written.split(', ').map((name) => name + (new RegExp('\\b' + name + '\\b').test(body) ? '' : ' unused')) + ')'];
 			};
 			// What the server names is named in Chinese only; a test of httpapi knows the names.
-			return list({ ...text, alarms: {}, conditions: {} }, '').sort();
+			return list({ ...text, alarms: {}, conditions: {}, refusals: {} }, '').sort();
 		})`)
 	}
 	english, chinese := strings.Join(texts("en"), "\n"), strings.Join(texts("zh"), "\n")

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
 	"github.com/chromedp/chromedp"
@@ -81,7 +82,7 @@ const filmed = 150 * time.Second
 func lively(t *testing.T) *daemon {
 	t.Helper()
 	redis := testserver.Redis(t)
-	dir, s := t.TempDir(), onRedis(redis.Addr).with(noSweeps())
+	dir, s := t.TempDir(), onRedis(redis.Addr).With(noSweeps())
 	for _, args := range [][]string{
 		{"provision", "--app", "1", "--name", "orders"},
 		{"provision", "--app", "2", "--name", "payments", "--step", "5000"},
@@ -136,7 +137,7 @@ func lively(t *testing.T) *daemon {
 func callersOf(some bool) (passes []string) {
 	for i := range 1009 { // a prime, so that i*i does not favour a few of them much
 		pass := fmt.Sprintf("user%d", i)
-		if !some || !slices.Contains(unasked(), int(shardOf(pass))) {
+		if !some || !slices.Contains(unasked(), int(rig.ShardOf(pass))) {
 			passes = append(passes, pass)
 		}
 	}

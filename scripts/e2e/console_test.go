@@ -26,7 +26,7 @@ func noSweeps() settings { return settings{"QUEUE_REFILL_CRON": "0 0 0 1 1 *"} }
 func watched(t *testing.T, width int) (*daemon, *tab, *redis.Client) {
 	t.Helper()
 	dir, server := t.TempDir(), testserver.Redis(t)
-	s := onRedis(server.Addr).with(noSweeps())
+	s := onRedis(server.Addr).With(noSweeps())
 	for _, args := range [][]string{
 		{"provision", "--app", "7", "--name", hostile},
 		{"provision", "--app", "9", "--name", "orders", "--max-limit-id", "9007199254740993", "--limit-policy", "wrap"},
@@ -253,7 +253,7 @@ func TestE2EConsoleServerAway(t *testing.T) {
 	dir := t.TempDir()
 	d := serveIn(t, dir, nil, "--demo")
 	b := browse(t, d.url, 1300)
-	d.kill()
+	d.Kill()
 	took := b.until("the page says that the server is away", `document.body.dataset.link === 'away' && document.querySelector('#stale').innerText.includes('does not answer')`)
 	t.Logf("said so after %v", took.Round(time.Millisecond))
 	if shown := b.text("#app-name"); shown != "1 test" {

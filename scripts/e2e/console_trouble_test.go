@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,7 +22,7 @@ const red = `[...document.querySelectorAll('#health [data-state=critical]')].fil
 func TestE2EConsoleTrouble(t *testing.T) {
 	story(t)
 	server := testserver.Redis(t)
-	dir, s := t.TempDir(), onRedis(server.Addr).with(noSweeps()).with(settings{"SERVER_DRAIN_DELAY": "12s"})
+	dir, s := t.TempDir(), onRedis(server.Addr).With(noSweeps()).With(settings{"SERVER_DRAIN_DELAY": "12s"})
 	if o := shardidIn(t, dir, s, "provision", "--app", "1", "--name", "test"); o.exit != 0 {
 		t.Fatalf("%+v", o)
 	}
@@ -60,7 +61,7 @@ func TestE2EConsoleTrouble(t *testing.T) {
 		return d.get("/get?appId=1&gatePass=alice").status == 200 && eval[bool](b, `document.querySelectorAll('#affected-list li').length === 0 && !document.querySelector('#alarm-list').innerText.includes('ShardidStoreAway')`)
 	})
 
-	d.signal(syscall.SIGTERM)
+	d.Signal(syscall.SIGTERM)
 	const notReady = `[...document.querySelectorAll('#affected-list li')].some((e) => e.textContent === 'replicanot ready')`
 	b.until("a replica that drains is not ready", notReady+` && document.querySelector('#alarm-list').innerText.includes('shutting down')`)
 	if health := eval[string](b, `document.querySelector('#health').textContent`); strings.Contains(health, "serving") || !strings.Contains(health, "able to serve") {
@@ -93,7 +94,7 @@ func followRunbooks(t *testing.T, b *tab) {
 func TestE2EConsoleNewApp(t *testing.T) {
 	story(t)
 	server := testserver.Redis(t)
-	dir, s := t.TempDir(), onRedis(server.Addr).with(noSweeps())
+	dir, s := t.TempDir(), onRedis(server.Addr).With(noSweeps())
 	d := serveIn(t, dir, s)
 	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
 	if o := shardidIn(t, dir, s, "provision", "--app", "1", "--name", "fresh"); o.exit != 0 {
@@ -164,7 +165,7 @@ func TestE2EConsoleFleet(t *testing.T) {
 	story(t)
 	server := testserver.Redis(t)
 	dsn := migrated(t)
-	s := onMariaDB(dsn).with(onRedis(server.Addr))
+	s := onMariaDB(dsn).With(onRedis(server.Addr))
 	if o := shardid(t, s, "provision", "--app", "1", "--name", "test"); o.exit != 0 {
 		t.Fatalf("%+v", o)
 	}
@@ -200,10 +201,10 @@ func TestE2EConsoleFleet(t *testing.T) {
 	if len(ids) != 3 || ids[0] == ids[1] || ids[1] == ids[2] || ids[0] == ids[2] {
 		t.Errorf("worker IDs %q", ids)
 	}
-	third.kill()
+	third.Kill()
 	t.Logf("a killed replica disappeared after %v", shows(b, "the killed one is gone", first, second).Round(time.Second))
-	second.signal(syscall.SIGTERM)
-	second.exit(startLimit)
+	second.Signal(syscall.SIGTERM)
+	second.Exit(startLimit)
 	t.Logf("a stopped one after %v", shows(b, "the stopped one is gone", first).Round(100*time.Millisecond))
 	server.Kill()
 	b.until("it is said why the others are not shown", `document.querySelectorAll('#replica-rows tr').length === 1 && document.querySelector('#fleet-note').innerText.includes('cannot be read')`)
@@ -212,4 +213,77 @@ func TestE2EConsoleFleet(t *testing.T) {
 	alone := browse(t, serve(t, nil, "--demo").url, 1300)
 	alone.until("an embedded one shows itself", `document.querySelectorAll('#replica-rows tr').length === 1 && document.querySelector('#fleet-note').innerText.includes('Without a Redis')`)
 	alone.clean()
+}
+
+// TestE2EConsoleOutage: a tag is loaded for the first time while its database hangs, so that its caller
+// has gone; then both stores are away, and come back. Everything is drawn all the time, what is not known
+// is no zero, and once IDs are served nothing is critical: what was is told of as over.
+func TestE2EConsoleOutage(t *testing.T) {
+	story(t)
+	s := privateStores(t)
+	on := s.settings().With(settings{"SEGMENT_TIMEOUT": "300ms"})
+	must(t, on, "tags", "add", "--tag", "orders", "--step", "700")
+	d := serve(t, on)
+	d.recovers()
+	eventually(t, startLimit, "it issues IDs", func() bool { return d.get(aliceGet).status == 200 })
+	b := browse(t, d.url, 1300)
+	b.resize(1300, 2300, "light") // the whole page in one picture
+	const row = `document.querySelector('#tag-rows tr')`
+	b.until("a tag that is not loaded", row+`?.innerText.includes('not loaded') === true && `+row+`.innerText.includes('700') && document.querySelector('#tag-sum').innerText.includes('1 tag, 0 loaded here')`)
+	if sign := eval[bool](b, `document.querySelector('#uid dd[data-state=warning]') !== null`); sign {
+		t.Errorf("a mode that nobody has used yet has a sign: %s", b.text("#uid"))
+	}
+	whole := func(what string) {
+		t.Helper()
+		b.until(what+": everything is filled", `document.body.dataset.link === 'live' && document.querySelector('.failed') === null &&
+			['#replica-rows', '#app-facts', '#heatmap', '#charts', '#tag-rows', '#snowflake', '#uid'].every((id) => document.querySelector(id).innerText.trim().length > 3)`)
+		b.picture(filepath.Join(t.ArtifactDir(), strings.ReplaceAll(what, " ", "-")+".png"))
+	}
+	whole("before")
+
+	s.db.Pause()
+	d.want(segmentGet+"orders", 503, -4)
+	s.db.Resume()
+	b.until("it is loaded", row+`?.innerText.includes('in use, next') === true && document.querySelector('#tag-sum').innerText.includes('1 loaded here')`)
+	whole("loaded for nobody")
+
+	s.redis.Kill()
+	s.db.Kill()
+	eventually(t, 20*time.Second, "both are away", func() bool {
+		d.get("/get?appId=1&gatePass=alice&count=2000")
+		body := d.get("/healthz").body
+		return strings.Contains(body, `{"name":"redis","ok":false`) && strings.Contains(body, `{"name":"database","ok":false`)
+	})
+	b.until("depths are unknown, and no zero", `[...document.querySelectorAll('#app-facts div')].some((e) => e.textContent === 'In the lists–')`)
+	b.until("no replica is green", `document.querySelector('#replica-rows .state').dataset.state === 'warning' && document.querySelector('#affected-list').innerText.includes('ready, degraded')`)
+	whole("outage")
+
+	s.db.Restart()
+	s.redis.Restart()
+	d.recovers()
+	eventually(t, 30*time.Second, "it issues IDs again", func() bool { return d.get(aliceGet).status == 200 && d.get(segmentGet+"orders").status == 200 })
+	eventually(t, 30*time.Second, "nothing is critical", func() bool { return eval[bool](b, `(`+red+`).length === 0`) })
+	b.until("it is told that callers were starved", `[...document.querySelectorAll('#alarm-list li')].some((e) => e.innerText.includes('over: ShardidStarved') && /from \S+ \S+ UTC until \S+ \S+ UTC/.test(e.innerText))`)
+	whole("recovered")
+	b.clean("status of 503", "ERR_CONNECTION")
+}
+
+// TestE2EConsoleBrokenPart: a part that cannot be drawn says so in its place, the head is not green, and
+// all other parts are drawn; once it can be drawn again nothing is left of that.
+func TestE2EConsoleBrokenPart(t *testing.T) {
+	story(t)
+	d := serve(t, nil, "--demo")
+	eventuallyID(t, d, segmentGet+"leaf-segment-test")
+	b := browse(t, d.url, 1300)
+	b.resize(1300, 2300, "light")
+	b.until("all is drawn", `document.querySelector('#snowflake').innerText.includes('worker ID is held') && document.querySelector('#tag-rows tr') !== null`)
+	eval[bool](b, `{ const real = Response.prototype.json; window.mend = () => { Response.prototype.json = real };
+		Response.prototype.json = async function () { const a = await real.call(this); if (a.segment) { a.segment.tags = [{}]; a.snowflake.clockOffsetSeconds = 12345; } return a; } } true`)
+	b.until("the part says so", `document.querySelector('#modes .panel > .failed')?.innerText.includes('cannot be drawn: TypeError') === true`)
+	b.until("the others are drawn", `document.querySelector('#snowflake').innerText.match(/3\sh 25\smin/) !== null && document.querySelectorAll('.failed').length === 1`)
+	b.until("the head says so", `document.querySelector('#link').dataset.state === 'broken' && document.querySelector('#link').innerText.includes('cannot be drawn')`)
+	b.picture(filepath.Join(t.ArtifactDir(), "broken.png"))
+	eval[bool](b, `window.mend() || true`)
+	b.until("all is drawn again", `document.querySelector('.failed') === null && document.body.dataset.link === 'live'`)
+	b.clean("TypeError")
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// composed is deploy/compose/compose.yaml, its variables replaced by password.
+// composed is deploy/compose/compose.yaml, the variables that it needs replaced by password.
 type composed struct {
 	Services map[string]struct {
 		Image       string
@@ -36,7 +36,8 @@ func readCompose(t *testing.T) (c composed) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := regexp.MustCompile(`\$\{\w+[^}]*\}`).ReplaceAllString(string(raw), password)
+	text := regexp.MustCompile(`\$\{\w+:-\}`).ReplaceAllString(string(raw), "")
+	text = regexp.MustCompile(`\$\{\w+[^}]*\}`).ReplaceAllString(text, password)
 	if err := yaml.Unmarshal([]byte(text), &c); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func TestE2ECompose(t *testing.T) {
 	if o := shardid(t, c.settings("shardid-1", hosts...), "doctor"); o.exit != 0 {
 		t.Errorf("doctor: %+v", o)
 	}
-	l := &load{apps: []int64{1}, books: newLedger()}
+	l := &load{apps: []int64{1}, books: &ledger{}}
 	for _, name := range []string{"shardid-1", "shardid-2"} {
 		d := serve(t, c.settings(name, hosts...))
 		eventually(t, startLimit, "healthy", func() bool { return shardid(t, nil, "health", "--url", d.url).exit == 0 })
@@ -139,24 +140,28 @@ func TestE2ECompose(t *testing.T) {
 	l.start(t, 8)
 	l.reach(t, 20_000)
 	l.stop()
-	l.books.settle(t)
+	l.books.Settle(t)
 }
 
-// TestE2EKubernetes runs the settings of deploy/kubernetes on real stores: a pod's
-// file and variables, with names of services replaced.
+// TestE2EKubernetes runs what the chart makes on real stores: a pod's file and variables,
+// with names of services replaced.
 func TestE2EKubernetes(t *testing.T) {
 	story(t)
 	hosts := readCompose(t).stores(t)
-	hosts = append(hosts, "redis:6379", hosts[3], "CHANGE-ME", password)
+	hosts = append(hosts, "redis:6379", hosts[3])
 	local := strings.NewReplacer(hosts...)
 	dir := t.TempDir()
-	file := local.Replace(manifest(t, "settings/config.yaml"))
+	file := local.Replace(chartConfig(t))
 	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := settings{"DATA_DIR": dir, "SNOWFLAKE_ADVERTISE": "10.1.2.3:8080"}
-	for _, m := range regexp.MustCompile(`(?m)^  SHARDID_(\w+): (.+)$`).FindAllStringSubmatch(manifest(t, "secret.example.yaml"), -1) {
-		s[m[1]] = local.Replace(m[2])
+	page, err := os.ReadFile("../../deploy/helm/shardid/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`--from-literal=SHARDID_(\w+)='?([^' \n]+)`).FindAllStringSubmatch(string(page), -1) {
+		s[m[1]] = local.Replace(strings.NewReplacer("PASSWORD", password, `"$(openssl`, password).Replace(m[2]))
 	}
 	if o := shardidIn(t, dir, s, "migrate"); o.exit != 0 { // the Job has the settings of a pod
 		t.Fatalf("migrate: %+v", o)
@@ -167,8 +172,8 @@ func TestE2EKubernetes(t *testing.T) {
 	if a := d.get("/api/status"); !strings.Contains(a.body, `"10.1.2.3:8080"`) {
 		t.Errorf("not the pod's address: %s", a.body)
 	}
-	d.signal(syscall.SIGTERM)
-	eventually(t, 5*time.Second, "draining for what the file says", func() bool { return len(d.lines("draining", `"for":"10s"`)) == 1 })
+	d.Signal(syscall.SIGTERM)
+	eventually(t, 5*time.Second, "draining for what the file says", func() bool { return len(d.Lines("draining", `"for":"10s"`)) == 1 })
 	if o := shardid(t, nil, "health", "--url", d.url); o.exit != 1 || !strings.Contains(o.stderr, "503: not ready: shutting down") {
 		t.Errorf("health while draining: %+v", o)
 	}
@@ -177,13 +182,24 @@ func TestE2EKubernetes(t *testing.T) {
 	}
 }
 
-func manifest(t *testing.T, name string) string {
+// chartConfig is the config.yaml that the chart gives a pod.
+func chartConfig(t *testing.T) string {
 	t.Helper()
-	raw, err := os.ReadFile("../../deploy/kubernetes/" + name)
+	raw, err := os.ReadFile("../deploytest/testdata/kubernetes.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(raw)
+	for _, doc := range strings.Split(string(raw), "\n---\n") {
+		var o struct{ Data map[string]string }
+		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+			t.Fatal(err)
+		}
+		if text := o.Data["config.yaml"]; text != "" {
+			return text
+		}
+	}
+	t.Fatal("the chart makes no config.yaml")
+	return ""
 }
 
 // TestE2ENotify: systemd is told that the service is ready when it listens, and that
@@ -200,24 +216,19 @@ func TestE2ENotify(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	cmd := command(t, t.TempDir(), nil, "serve", "--server.addr", "127.0.0.1:0", "--server.drain_delay", "0s")
+	cmd := command(t, t.TempDir(), nil, serving([]string{"--server.drain_delay", "0s"})...)
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+conn.LocalAddr().String())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer guard(t, cmd.Process.Pid)()
-	said := []string{hear(t, conn, cmd)}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	said = append(said, hear(t, conn, cmd))
-	if err := cmd.Wait(); err != nil || strings.Join(said, " ") != "READY=1 STOPPING=1" {
-		t.Errorf("%q, %v", said, err)
+	d := launch(t, cmd)
+	said := hear(t, conn)
+	d.Signal(syscall.SIGTERM)
+	said += " " + hear(t, conn)
+	if exit := d.Exit(startLimit); exit != 0 || said != "READY=1 STOPPING=1" {
+		t.Errorf("%q, exit %d", said, exit)
 	}
 }
 
-// hear is the next datagram; without one the process is ended.
-func hear(t *testing.T, conn net.PacketConn, cmd *exec.Cmd) string {
+// hear is the next datagram.
+func hear(t *testing.T, conn net.PacketConn) string {
 	t.Helper()
 	if err := conn.SetReadDeadline(time.Now().Add(startLimit)); err != nil {
 		t.Fatal(err)
@@ -225,8 +236,6 @@ func hear(t *testing.T, conn net.PacketConn, cmd *exec.Cmd) string {
 	text := make([]byte, 100)
 	n, _, err := conn.ReadFrom(text)
 	if err != nil {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
 		t.Fatal(err)
 	}
 	return string(text[:n])

@@ -31,7 +31,7 @@ type fleet struct {
 	t        *testing.T
 	settings settings
 	asked    map[string]string
-	books    map[string]*harvest
+	books    map[string]*ledger
 	replicas []*daemon
 	gaps     sync.Map // the longest that a caller went without IDs, by replica
 	callers  sync.WaitGroup
@@ -45,11 +45,11 @@ func deploy(t *testing.T, s settings, asked map[string]string) *fleet {
 	must(t, s, "migrate")
 	must(t, s, "provision", "--app", "1", "--name", "test")
 	must(t, s, "tags", "add", "--tag", "orders", "--step", "1000")
-	p := &fleet{t: t, settings: s, asked: asked, books: map[string]*harvest{}}
+	p := &fleet{t: t, settings: s, asked: asked, books: map[string]*ledger{}}
 	p.ctx, p.stop = context.WithCancel(t.Context())
 	t.Cleanup(func() { p.stop(); p.callers.Wait() })
 	for mode := range asked {
-		p.books[mode] = &harvest{}
+		p.books[mode] = &ledger{}
 	}
 	return p
 }
@@ -57,9 +57,9 @@ func deploy(t *testing.T, s settings, asked map[string]string) *fleet {
 // add starts a replica with a caller for each mode, who asks it to the end.
 func (p *fleet) add(more ...settings) *daemon {
 	p.t.Helper()
-	s := p.settings.with(settings{"SNOWFLAKE_ADVERTISE": address(len(p.replicas) + 1)})
+	s := p.settings.With(settings{"SNOWFLAKE_ADVERTISE": address(len(p.replicas) + 1)})
 	for _, m := range more {
-		s = s.with(m)
+		s = s.With(m)
 	}
 	d := serve(p.t, s)
 	p.replicas = append(p.replicas, d)
@@ -88,10 +88,10 @@ func (p *fleet) ask(d *daemon, mode, target string) (a answer, ids []int64) {
 	a, err := d.do(http.MethodGet, target, "Accept", "text/plain")
 	if err == nil && a.status == 200 {
 		ids, err = digits(a.body, 100)
-		books.add(0, ids...)
+		books.Rise(0, ids...)
 	}
 	if err != nil || a.status != 200 && (a.status != 503 || a.header.Get("Retry-After") == "") {
-		books.complain("%v %d %.200s", err, a.status, a.body)
+		books.Complain("%v %d %.200s", err, a.status, a.body)
 	}
 	return a, ids
 }
@@ -125,11 +125,7 @@ func (p *fleet) settle() {
 	p.stop()
 	p.callers.Wait()
 	for mode, books := range p.books {
-		problems := books.verdict()
-		if len(problems) > 0 {
-			p.t.Errorf("%s: %d problems, the last: %s", mode, len(problems), problems[len(problems)-1])
-		}
-		p.t.Logf("%s: %d IDs, %d times twice", mode, len(books.ids), len(books.ids)-len(slices.Compact(books.ids)))
+		books.Settle(p.t, mode)
 	}
 }
 
@@ -180,9 +176,9 @@ func TestDirectedDatabaseFailover(t *testing.T) {
 			db := newMovingDatabase(t)
 			s := db.settings()
 			if c.redis {
-				s = s.with(onRedis(testserver.Redis(t).Addr))
+				s = s.With(onRedis(testserver.Redis(t).Addr))
 			}
-			p := deploy(t, s.with(smallSteps()), allModes())
+			p := deploy(t, s.With(smallSteps()), allModes())
 			p.serves(startLimit, p.add(), p.add())
 			for i := range c.times {
 				if i > 0 {
@@ -217,9 +213,9 @@ func TestDirectedDatabaseOverAndBack(t *testing.T) {
 			db := newMovingDatabase(t)
 			s := db.settings()
 			if redis {
-				s = s.with(onRedis(testserver.Redis(t).Addr))
+				s = s.With(onRedis(testserver.Redis(t).Addr))
 			}
-			p := deploy(t, s.with(smallSteps()), allModes())
+			p := deploy(t, s.With(smallSteps()), allModes())
 			p.serves(startLimit, p.add(), p.add())
 			time.Sleep(3 * time.Second)
 			db.CatchUp()

@@ -70,7 +70,7 @@ func TestDirectedManyRestarts(t *testing.T) {
 			t.Errorf("refused with %s: %d times", code, r.refused[code])
 		}
 	}
-	r.books.settle(t)
+	r.books.Settle(t)
 }
 
 // restarts is a deployment whose parts restart, with one caller for each app.
@@ -99,7 +99,7 @@ func newRestarts(t *testing.T) *restarts {
 	t.Helper()
 	r := &restarts{
 		stores: stores{db: testserver.MariaDB(t), redis: testserver.Redis(t, "--appendonly", "yes", "--auto-aof-rewrite-min-size", "1mb")},
-		t:      t, books: newLedger(), replicas: make([]*daemon, 3),
+		t:      t, books: &ledger{}, replicas: make([]*daemon, 3),
 		served: map[[2]int]time.Time{}, message: map[int64]string{}, refused: map[string]int{},
 		last: map[int64]time.Time{}, gaps: map[string]time.Duration{},
 	}
@@ -142,7 +142,7 @@ func newRestarts(t *testing.T) *restarts {
 // start starts a replica. Its lists are swept and reloaded each second, so that seconds
 // between two restarts stand for the minutes of the default settings.
 func (r *restarts) start(replica int) {
-	d := serveIn(r.t, r.folders[replica], r.settings().with(settings{
+	d := serveIn(r.t, r.folders[replica], r.settings().With(settings{
 		"QUEUE_REFILL_CRON": "* * * * * *", "QUEUE_RELOAD_CRON": "* * * * * *",
 		"SERVER_DRAIN_DELAY": "0s", "SNOWFLAKE_ADVERTISE": address(replica),
 	}))
@@ -167,9 +167,9 @@ func (r *restarts) ask(app int64, replica int, pass string) {
 		r.refused[fmt.Sprint(a.Code)]++
 		r.message[app] = a.Message
 	default:
-		r.books.enter(app, pass, a.ID)
+		r.books.Queue("", app, pass, a.ID)
 		if limit := narrowLimits[app]; limit > 0 && a.ID > limit {
-			r.books.complain("ID %d of app %d is above its limit %d", a.ID, app, limit)
+			r.books.Complain("ID %d of app %d is above its limit %d", a.ID, app, limit)
 		}
 		r.served[[2]int{int(app), replica}] = now
 		delete(r.message, app)
@@ -195,10 +195,10 @@ func (r *restarts) restart(kind string, round int, cut bool) {
 	}
 	restartReplicas := func(replicas ...int) {
 		for _, i := range replicas {
-			r.replicas[i].signal(end)
+			r.replicas[i].Signal(end)
 		}
 		for _, i := range replicas {
-			if status := r.replicas[i].exit(startLimit); status != 0 && !cut {
+			if status := r.replicas[i].Exit(startLimit); status != 0 && !cut {
 				r.t.Errorf("round %d: replica %d ended with status %d", round+1, i, status)
 			}
 		}
@@ -228,7 +228,7 @@ func (r *restarts) restart(kind string, round int, cut bool) {
 // lives name the present life of Redis and of the database, as the database has noted them.
 func (r *restarts) lives() (l [2]string) {
 	r.t.Helper()
-	return [2]string(strings.Split(word(r.t, r.dsn, "SELECT CONCAT(witness_life, ' ', since) FROM shardid_deployment"), " "))
+	return [2]string(strings.Split(word(r.t, r.dsn, "SELECT CONCAT(SUBSTRING_INDEX(witness, ' ', 1), ' ', since) FROM shardid_deployment"), " "))
 }
 
 // recover waits until the restart is noted, each replica serves each app, and each store
@@ -238,7 +238,6 @@ func (r *restarts) lives() (l [2]string) {
 func (r *restarts) recover(kind string, before [2]string) (asked []int64) {
 	r.t.Helper()
 	command := regexp.MustCompile("shardid (confirm[^`]*)`")
-	const open = "SELECT COUNT(*) FROM id_alloc WHERE app_id IN (31, 32) AND (doubt > 0 OR list_history = '')"
 	noted := func() bool {
 		now, both := r.lives(), kind == "both stores"
 		return (now[0] != before[0] || !both && kind != "Redis") && (now[1] != before[1] || !both && kind != "database")
@@ -265,7 +264,7 @@ func (r *restarts) recover(kind string, before [2]string) (asked []int64) {
 		if time.Since(begun) > 3*time.Second {
 			order(r.t, r.client, r.locks...) // those of a refill that was cut off end after a minute: let it be over
 		}
-		return all && noted() && number(r.t, r.dsn, open) == 0
+		return all && noted() && number(r.t, r.dsn, unsettled) == 0
 	})
 	return asked
 }
@@ -298,7 +297,7 @@ func (r *restarts) used() string {
 // worstList is the list of an app that lost most indices: they were taken, and not issued.
 func (r *restarts) worstList(app int64) (shard, lost int64) {
 	issued := map[int64]int64{}
-	for id := range r.books.seen {
+	for _, id := range r.books.IDs() {
 		if id&0xff == app {
 			issued[id>>8&0x3f]++
 		}
@@ -314,7 +313,7 @@ func (r *restarts) worstList(app int64) (shard, lost int64) {
 
 func (r *restarts) report() {
 	r.t.Helper()
-	r.t.Logf("%d rounds: %d IDs issued, %d problems (an ID that came twice is one); the operator was asked %d times", *restartRounds, r.books.count(), len(r.books.problems), r.asked)
+	r.t.Logf("%d rounds: %d IDs issued, %d problems (an ID that came twice is one); the operator was asked %d times", *restartRounds, r.books.Count(), len(r.books.Problems()), r.asked)
 	r.t.Logf("used up, of the fullest list: %s", r.used())
 	for _, app := range slices.Sorted(maps.Keys(narrowLimits)) {
 		shard, lost := r.worstList(app)

@@ -15,8 +15,8 @@ import (
 // that is 1000 IDs old, while MariaDB goes on.
 func TestDirectedRedisFromOldRDB(t *testing.T) {
 	story(t)
-	server, books := testserver.Redis(t), newLedger()
-	d := serve(t, onMariaDB(appOne(t)).with(onRedis(server.Addr)).with(direct()))
+	server, books := testserver.Redis(t), &ledger{}
+	d := serve(t, onMariaDB(appOne(t)).With(onRedis(server.Addr)).With(direct()))
 	take(d, books, 700) // of a segment of 1000
 	order(t, server.Client(), "SAVE")
 	take(d, books, 1000)
@@ -26,16 +26,16 @@ func TestDirectedRedisFromOldRDB(t *testing.T) {
 		wantStale(t, server, books)
 	})
 	take(d, books, 3000)
-	books.settle(t)
+	books.Settle(t)
 }
 
 // TestDirectedSentinelLaggingReplica: the sentinels promote a replica that has
 // missed more than 1000 pops.
 func TestDirectedSentinelLaggingReplica(t *testing.T) {
 	story(t)
-	setup, books := testserver.Sentinel(t), newLedger()
+	setup, books := testserver.Sentinel(t), &ledger{}
 	setup.DownAfter(t, 4*time.Second)
-	d := serve(t, onMariaDB(appOne(t)).with(onSentinel(setup)).with(direct()))
+	d := serve(t, onMariaDB(appOne(t)).With(onSentinel(setup)).With(direct()))
 	take(d, books, 700)
 	waitSame(t, setup.Master, setup.Replica)
 	cutOff(t, setup.Replica, setup.Master)
@@ -46,7 +46,7 @@ func TestDirectedSentinelLaggingReplica(t *testing.T) {
 		t.Fatalf("the sentinels chose %s", got)
 	}
 	take(d, books, 3000)
-	books.settle(t)
+	books.Settle(t)
 }
 
 // waitSame returns when the replica has all that its master has.
@@ -63,11 +63,11 @@ func waitSame(t *testing.T, master, replica *testserver.RedisServer) {
 // 1000 pops takes over, while its master lives and follows.
 func TestDirectedClusterTakeover(t *testing.T) {
 	story(t)
-	setup, books := testserver.Cluster(t), newLedger()
+	setup, books := testserver.Cluster(t), &ledger{}
 	slot := order(t, setup.Nodes[0].Client(), "CLUSTER", "KEYSLOT", aliceList).(int64)
 	master := setup.Nodes[slot*3/16384]
 	replica := clusterReplica(t, master)
-	d := serve(t, onMariaDB(appOne(t)).with(onCluster(setup)).with(direct()))
+	d := serve(t, onMariaDB(appOne(t)).With(onCluster(setup)).With(direct()))
 	take(d, books, 700)
 	waitSame(t, master, replica)
 	cutOff(t, replica, master)
@@ -83,7 +83,7 @@ func TestDirectedClusterTakeover(t *testing.T) {
 		return master.Client().InfoMap(t.Context(), "replication").Val()["Replication"]["role"] == "slave"
 	})
 	take(d, books, 3000)
-	books.settle(t)
+	books.Settle(t)
 }
 
 // clusterReplica starts a node and makes it a replica of master.
@@ -110,10 +110,10 @@ func clusterReplica(t *testing.T, master *testserver.RedisServer) *testserver.Re
 // promoted again: it has B's old list, and the run_id it always had.
 func TestDirectedThereAndBack(t *testing.T) {
 	story(t)
-	a, books := testserver.Redis(t), newLedger()
+	a, books := testserver.Redis(t), &ledger{}
 	b := testserver.RedisReplica(t, a)
 	proxy := proxied(t, a)
-	d := serve(t, onMariaDB(appOne(t)).with(onRedis(proxy.Addr)).with(direct()))
+	d := serve(t, onMariaDB(appOne(t)).With(onRedis(proxy.Addr)).With(direct()))
 	take(d, books, 700)
 	waitSame(t, a, b)
 	cutOff(t, b, a)
@@ -127,7 +127,7 @@ func TestDirectedThereAndBack(t *testing.T) {
 	})
 	proxy.Switch(a.Addr)
 	take(d, books, 3000)
-	books.settle(t)
+	books.Settle(t)
 }
 
 // TestDirectedMasterKilledTenTimes: a replica in sync is promoted each time; what
@@ -140,17 +140,17 @@ func TestDirectedMasterKilledTenTimes(t *testing.T) {
 	l := loaded(t, proxy)
 	l.start(t, callers)
 	for range 10 {
-		l.reach(t, l.books.count()+3000)
+		l.reach(t, l.books.Count()+3000)
 		master.Kill()
 		order(t, replica.Client(), "REPLICAOF", "NO", "ONE")
 		proxy.Switch(replica.Addr)
-		l.reach(t, l.books.count()+3000)
+		l.reach(t, l.books.Count()+3000)
 		master.Restart()
 		follow(t, master, replica)
 		master, replica = replica, master
 	}
 	l.stop()
-	l.books.settle(t)
+	l.books.Settle(t)
 }
 
 // TestDirectedRepliesLost: every tenth reply of Redis is lost, on its way from
@@ -164,16 +164,16 @@ func TestDirectedRepliesLost(t *testing.T) {
 	proxy.SetWeather(nemesis.Weather{DropReply: 0.1})
 	l.reach(t, 40_000)
 	proxy.SetWeather(nemesis.Weather{})
-	l.reach(t, l.books.count()+5000)
+	l.reach(t, l.books.Count()+5000)
 	l.stop()
-	l.books.settle(t)
+	l.books.Settle(t)
 }
 
 // loaded is callers on two processes that reach Redis through the proxy.
 func loaded(t *testing.T, proxy *nemesis.Proxy) *load {
 	t.Helper()
-	s := onMariaDB(appOne(t)).with(onRedis(proxy.Addr)).with(direct()).with(settings{"QUEUE_PREFETCH_MAX": "20"})
-	l := &load{apps: []int64{1}, books: newLedger(),
+	s := onMariaDB(appOne(t)).With(onRedis(proxy.Addr)).With(direct()).With(settings{"QUEUE_PREFETCH_MAX": "20"})
+	l := &load{apps: []int64{1}, books: &ledger{},
 		trouble: func(a answer, err error) bool { return err == nil && comeAgain(a) }}
 	for range 2 {
 		d := serve(t, s)

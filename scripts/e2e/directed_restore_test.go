@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,18 +19,18 @@ const aliceMaxID = "SELECT max_id FROM id_alloc WHERE app_id = 1 AND shard_id = 
 // issued is gone: only Redis knows better.
 func TestDirectedMaxIDRolledBack(t *testing.T) {
 	story(t)
-	dsn, books := appOne(t), newLedger()
-	s := onMariaDB(dsn).with(onRedis(testserver.Redis(t).Addr)).with(direct())
+	dsn, books := appOne(t), &ledger{}
+	s := onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr)).With(direct())
 	d := serve(t, s)
 	for number(t, dsn, aliceMaxID) < 25_000 {
 		take(d, books, 2000)
 	}
-	d.kill()
+	d.Kill()
 	query(t, dsn, "UPDATE id_alloc SET max_id = max_id - 20000 WHERE app_id = 1 AND shard_id = 0")
 	wantOldRow(t, dsn, books)
 	d = serve(t, s)
 	take(d, books, 30_000)
-	books.settle(t)
+	books.Settle(t)
 }
 
 // coldStores are private servers whose state can be put back.
@@ -77,8 +78,8 @@ func (s coldStores) dbFolder() string { return filepath.Join(filepath.Dir(s.db.S
 // IDs old, while Redis goes on.
 func TestDirectedDatabaseRestored(t *testing.T) {
 	story(t)
-	s, books := cold(t), newLedger()
-	d := serve(t, s.settings().with(direct()))
+	s, books := cold(t), &ledger{}
+	d := serve(t, s.settings().With(direct()))
 	take(d, books, 3000)
 	s.copyAway(t)
 	take(d, books, 5000)
@@ -86,10 +87,10 @@ func TestDirectedDatabaseRestored(t *testing.T) {
 	s.putBack(t, s.dbFolder())
 	s.db.Restart()
 	wantOldRow(t, s.dsn, books)
-	fresh := serve(t, s.settings().with(direct()))
+	fresh := serve(t, s.settings().With(direct()))
 	take(fresh, books, 5000) // knows only what the stores say
 	take(d, books, 5000)
-	books.settle(t)
+	books.Settle(t)
 }
 
 // TestDirectedBothStoresRestored: both stores come back from copies taken
@@ -105,10 +106,10 @@ func TestDirectedBothStoresRestored(t *testing.T) {
 		"load grows after the copy": {before: []int{700, 800}, after: 30_000},
 		"as fast as it is served, above queue.max_list_rate": {before: []int{2500}, rush: 6 * time.Second, settings: slow},
 		"max_id raised before the copy": {before: []int{2500}, after: 5000, copied: func(t *testing.T, s stores) {
-			must(t, onMariaDB(s.dsn), "apps", "set", "--app", "1", "--min-index", "5000000")
+			must(t, s.settings(), "apps", "set", "--app", "1", "--min-index", "5000000")
 		}},
 		"max_id raised far and fast": {before: []int{2500}, rush: 6 * time.Second, settings: slow, copied: func(t *testing.T, s stores) {
-			must(t, onMariaDB(s.dsn), "apps", "set", "--app", "1", "--min-index", "5000000")
+			must(t, s.settings(), "apps", "set", "--app", "1", "--min-index", "5000000")
 		}},
 		"last segment by a clock two hours ahead": {before: []int{2500}, rush: 6 * time.Second, settings: slow, copied: func(t *testing.T, s stores) {
 			query(t, s.dsn, "UPDATE id_alloc SET allocated_at = allocated_at + 7200000 WHERE allocated_at > 0")
@@ -137,8 +138,8 @@ type lostWorld struct {
 // lost and counts the IDs that came twice.
 func (w lostWorld) restore(t *testing.T) (issued, repeated int) {
 	t.Helper()
-	s, lost := cold(t, w.settings), newLedger() // the database keeps the highest rate that it is told
-	server := s.settings().with(direct()).with(w.settings)
+	s, lost := cold(t, w.settings), &ledger{} // the database keeps the highest rate that it is told
+	server := s.settings().With(direct()).With(w.settings)
 	d := serve(t, server)
 	for i, n := range w.before {
 		if i > 0 {
@@ -151,17 +152,18 @@ func (w lostWorld) restore(t *testing.T) (issued, repeated int) {
 	}
 	s.copyAway(t)
 	w.issue(d, lost)
-	d.kill()
+	d.Kill()
 	s.backToCopy(t, lost)
 	d = serve(t, server)
-	again := newLedger()
+	again := &ledger{}
 	w.issue(d, again)
-	for id := range again.seen {
-		if _, twice := lost.seen[id]; twice {
+	before := lost.IDs()
+	for _, id := range again.IDs() {
+		if _, twice := slices.BinarySearch(before, id); twice {
 			repeated++
 		}
 	}
-	return again.count(), repeated
+	return again.Count(), repeated
 }
 
 // issue is the load after the copy, and after the restore.
@@ -194,9 +196,9 @@ func (s coldStores) backToCopy(t *testing.T, lost *ledger) {
 // is the one that its rows name, and older than what was issued.
 func TestDirectedRedisMovedAndBack(t *testing.T) {
 	story(t)
-	s, books := cold(t), newLedger()
+	s, books := cold(t), &ledger{}
 	proxy := proxied(t, s.redis)
-	server := s.settings().with(onRedis(proxy.Addr)).with(direct())
+	server := s.settings().With(onRedis(proxy.Addr)).With(direct())
 	d := serve(t, server)
 	take(d, books, 2500)
 	s.copyAway(t)
@@ -205,24 +207,24 @@ func TestDirectedRedisMovedAndBack(t *testing.T) {
 	proxy.Switch(testserver.Redis(t).Addr)
 	take(d, books, 30_000)
 	time.Sleep(10 * time.Second)
-	d.kill()
+	d.Kill()
 	s.db.Kill()
 	s.putBack(t, s.dbFolder())
 	s.db.Restart()
 	proxy.Switch(s.redis.Addr)
 	mark, err := s.redis.Client().HGet(t.Context(), "id.gen.meta_{"+aliceList+"}", "w").Int64()
-	if highest := books.highest(); err != nil || highest <= mark {
+	if highest := books.Last() >> 14; err != nil || highest <= mark {
 		t.Fatalf("the mark is %d (%v), and no index above %d was issued: it is not old", mark, err, highest)
 	}
 	take(serve(t, server), books, 30_000)
-	books.settle(t)
+	books.Settle(t)
 }
 
 // wantOldRow fails when the row has not gone back in time: then the test would
 // show nothing.
 func wantOldRow(t *testing.T, dsn string, books *ledger) {
 	t.Helper()
-	if maxID, highest := number(t, dsn, aliceMaxID), books.highest(); highest <= maxID {
+	if maxID, highest := number(t, dsn, aliceMaxID), books.Last()>>14; highest <= maxID {
 		t.Fatalf("max_id is %d and no index above %d was issued: the row is not old", maxID, highest)
 	}
 }

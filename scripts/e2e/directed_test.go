@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -33,10 +34,10 @@ func direct() settings {
 // take gets n IDs for alice, some at a time; the first may need a while.
 func take(d *daemon, books *ledger, n int) {
 	d.t.Helper()
-	for goal := books.count() + n; books.count() < goal && len(books.problems) == 0; {
+	for goal := books.Count() + n; books.Count() < goal && len(books.Problems()) == 0; {
 		var a answer
 		eventually(d.t, time.Minute, "IDs are issued", func() bool {
-			a = batch(d, books, "alice", min(100, goal-books.count()))
+			a = batch(d, books, "alice", min(100, goal-books.Count()))
 			return a.status == 200
 		})
 	}
@@ -56,8 +57,8 @@ func order(t *testing.T, c redis.UniversalClient, args ...any) any {
 // find what is old, and drop it, before a test could see it.
 func asleep(d *daemon, f func()) {
 	d.t.Helper()
-	d.signal(syscall.SIGSTOP)
-	defer d.signal(syscall.SIGCONT)
+	d.Signal(syscall.SIGSTOP)
+	defer d.Signal(syscall.SIGCONT)
 	f()
 }
 
@@ -72,7 +73,7 @@ func wantStale(t *testing.T, server *testserver.RedisServer, books *ledger) {
 		return err == nil || errors.Is(err, redis.Nil)
 	})
 	first, err := strconv.ParseInt(text, 10, 64)
-	if _, issued := books.seen[first<<14|1]; err != nil || !issued {
+	if _, issued := slices.BinarySearch(books.IDs(), first<<14|1); err != nil || !issued {
 		t.Fatalf("the list begins with index %d (%v), which was not issued: the copy is not old", first, err)
 	}
 }

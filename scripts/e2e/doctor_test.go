@@ -45,7 +45,7 @@ func wantRow(t *testing.T, o outcome, columns ...string) {
 // TestDoctorGood: nothing unsafe is exit 0 and silence on stderr.
 func TestDoctorGood(t *testing.T) {
 	story(t)
-	o := shardid(t, onMariaDB(migrated(t)).with(onRedis(testserver.Redis(t).Addr)), "doctor")
+	o := shardid(t, onMariaDB(migrated(t)).With(onRedis(testserver.Redis(t).Addr)), "doctor")
 	if o.exit != 0 || o.stderr != "" || strings.Contains(o.stdout, "unsafe") || strings.Contains(o.stdout, "unknown") {
 		t.Errorf("%+v", o)
 	}
@@ -59,7 +59,7 @@ func TestDoctorGood(t *testing.T) {
 // what is wrong.
 func TestDoctorUnsafe(t *testing.T) {
 	story(t)
-	o := shardid(t, badMariaDB(t).with(onRedis(badRedis(t).Addr)), "doctor")
+	o := shardid(t, badMariaDB(t).With(onRedis(badRedis(t).Addr)), "doctor")
 	wantOneLine(t, o)
 	if o.exit != 1 {
 		t.Errorf("exit %d", o.exit)
@@ -107,9 +107,9 @@ func TestDoctorAway(t *testing.T) {
 		word     string
 		row      []string
 	}{
-		"database":     {away.with(onRedis(testserver.Redis(t).Addr)), "start it, or correct database.dsn", []string{"redis", "role", "master"}},
-		"redis":        {onMariaDB(migrated(t)).with(onRedis("127.0.0.1:1")), "start Redis or correct redis.addrs", []string{"database", "read_only", "OFF"}},
-		"redis silent": {onMariaDB(migrated(t)).with(onRedis(paused.Addr)), "no answer in time", []string{"database", "read_only", "OFF"}},
+		"database":     {away.With(onRedis(testserver.Redis(t).Addr)), "start it, or correct database.dsn", []string{"redis", "role", "master"}},
+		"redis":        {onMariaDB(migrated(t)).With(onRedis("127.0.0.1:1")), "start Redis or correct redis.addrs", []string{"database", "read_only", "OFF"}},
+		"redis silent": {onMariaDB(migrated(t)).With(onRedis(paused.Addr)), "no answer in time", []string{"database", "read_only", "OFF"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			begun := time.Now()
@@ -163,8 +163,8 @@ func TestServeWarns(t *testing.T) {
 	db, r := badMariaDB(t), badRedis(t)
 	must(t, db, "provision", "--app", "1", "--name", "test")
 	r.Stop()
-	d := serve(t, db.with(onRedis(r.Addr)).with(settings{"QUEUE_TIMEOUT": "300ms"}))
-	warned := func(words ...string) int { return len(d.lines(append(words, `"level":"WARN"`, `"want":`)...)) }
+	d := serve(t, db.With(onRedis(r.Addr)).With(settings{"QUEUE_TIMEOUT": "300ms"}))
+	warned := func(words ...string) int { return len(d.Lines(append(words, `"level":"WARN"`, `"want":`)...)) }
 	eventually(t, startLimit, "the database is warned of", func() bool { return warned("innodb_flush_log_at_trx_commit") == 1 })
 	if n := warned(`"store":"redis"`); n != 0 {
 		t.Errorf("%d findings of a store that is away", n)
@@ -173,18 +173,18 @@ func TestServeWarns(t *testing.T) {
 	eventually(t, startLimit, "Redis is warned of", func() bool { return warned("maxmemory-policy", `"value":"allkeys-lru"`, `"why":`) == 1 })
 	time.Sleep(5 * time.Second) // longer than the pause before a store is asked again
 	if n := warned(); n != 3 {
-		t.Errorf("%d findings, want the policy, the writable replicas and the flush:\n%s", n, strings.Join(d.lines("WARN"), ""))
+		t.Errorf("%d findings, want the policy, the writable replicas and the flush:\n%s", n, strings.Join(d.Lines("WARN"), ""))
 	}
-	t.Log(strings.Join(d.lines("WARN", `"want"`), ""))
+	t.Log(strings.Join(d.Lines("WARN", `"want"`), ""))
 }
 
 // TestServeDoesNotWarn of what is as it should be.
 func TestServeDoesNotWarn(t *testing.T) {
 	story(t)
-	d := serve(t, provisioned(t).with(onRedis(testserver.Redis(t).Addr)))
+	d := serve(t, provisioned(t).With(onRedis(testserver.Redis(t).Addr)))
 	eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
 	time.Sleep(time.Second)
-	if said := d.lines("setting"); len(said) > 0 {
+	if said := d.Lines("setting"); len(said) > 0 {
 		t.Errorf("%s", said)
 	}
 }

@@ -58,8 +58,8 @@ func TestE2ELostDatabase(t *testing.T) {
 	d := serveIn(t, dir, nil, "--demo")
 	d.ready()
 	d.want("/api/snowflake/get/x", 200, 0)
-	d.signal(syscall.SIGTERM)
-	d.exit(startLimit)
+	d.Signal(syscall.SIGTERM)
+	d.Exit(startLimit)
 	file, saved := filepath.Join(dir, "data", "shardid.db"), filepath.Join(dir, "saved.db")
 	if err := os.Rename(file, saved); err != nil {
 		t.Fatal(err)

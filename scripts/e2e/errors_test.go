@@ -63,7 +63,7 @@ func TestE2EErrorTable(t *testing.T) {
 	dsn := migrated(t)
 	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
 	query(t, dsn, "DELETE FROM id_alloc WHERE app_id = 1 AND shard_id = 18") // hello's
-	d := serve(t, onMariaDB(dsn).with(settings{"UID_ENABLED": "false"}))
+	d := serve(t, onMariaDB(dsn).With(settings{"UID_ENABLED": "false"}))
 	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
 	last := d.want(aliceGet, 200, 0).ID
 	for _, r := range refusals() {

@@ -29,7 +29,7 @@ func TestE2EFirstMinute(t *testing.T) {
 func TestE2EKilledUnderLoad(t *testing.T) {
 	story(t)
 	const lives = 6
-	dir, books := t.TempDir(), newLedger()
+	dir, books := t.TempDir(), &ledger{}
 	for range lives {
 		d := serveIn(t, dir, nil, "--demo")
 		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
@@ -37,12 +37,12 @@ func TestE2EKilledUnderLoad(t *testing.T) {
 		l := &load{replicas: []*daemon{d}, apps: []int64{1}, books: books,
 			trouble: func(_ answer, err error) bool { return err != nil && dying.Load() }}
 		l.start(t, 16)
-		l.reach(t, books.count()+4000)
+		l.reach(t, books.Count()+4000)
 		dying.Store(true)
-		d.kill()
+		d.Kill()
 		l.stop()
 	}
-	books.settle(t)
+	books.Settle(t)
 }
 
 // TestE2ETwoOnOneFolder: a second process on the folder, in a rolling restart
@@ -50,7 +50,7 @@ func TestE2EKilledUnderLoad(t *testing.T) {
 func TestE2ETwoOnOneFolder(t *testing.T) {
 	story(t)
 	dir := t.TempDir()
-	l := &load{apps: []int64{1}, books: newLedger()}
+	l := &load{apps: []int64{1}, books: &ledger{}}
 	for range 2 {
 		d := serveIn(t, dir, nil, "--demo")
 		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
@@ -59,5 +59,5 @@ func TestE2ETwoOnOneFolder(t *testing.T) {
 	l.start(t, 16)
 	l.reach(t, 10_000)
 	l.stop()
-	l.books.settle(t)
+	l.books.Settle(t)
 }

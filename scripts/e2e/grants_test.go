@@ -70,7 +70,7 @@ func TestE2EGrants(t *testing.T) {
 
 	grant("service")
 	permit(t, redis, "queue")
-	s := asUser(db, "shardid").with(onRedis(redis.Addr)).with(aclUser())
+	s := asUser(db, "shardid").With(onRedis(redis.Addr)).With(aclUser())
 	d := serve(t, s)
 	answers := func(d *daemon, target string) {
 		t.Helper()
@@ -117,10 +117,10 @@ func TestE2EGrants(t *testing.T) {
 	}
 
 	// The worker IDs of Redis, once those of the database are given up.
-	d.signal(syscall.SIGTERM)
-	d.exit(15 * time.Second)
+	d.Signal(syscall.SIGTERM)
+	d.Exit(15 * time.Second)
 	must(t, s, "confirm", "--registry")
-	byRedis := serve(t, s.with(byRedis(redis.Addr)))
+	byRedis := serve(t, s.With(byRedis(redis.Addr)))
 	answers(byRedis, aliceGet)
 	if a := byRedis.get("/api/snowflake/get/x"); a.status == 200 {
 		t.Errorf("snowflake without its ACL: %s", a.body)
@@ -144,10 +144,10 @@ func TestE2EACLOfTopologies(t *testing.T) {
 	}
 	for name, s := range map[string]settings{
 		"cluster":  onCluster(cluster),
-		"sentinel": onSentinel(behind).with(settings{"REDIS_SENTINEL_USERNAME": "shardid", "REDIS_SENTINEL_PASSWORD": "change-me"}),
+		"sentinel": onSentinel(behind).With(settings{"REDIS_SENTINEL_USERNAME": "shardid", "REDIS_SENTINEL_PASSWORD": "change-me"}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := serve(t, s.with(aclUser()), "--demo")
+			d := serve(t, s.With(aclUser()), "--demo")
 			eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
 			d.ready()
 			if name == "sentinel" {

@@ -63,7 +63,7 @@ func wantPages(t *testing.T, d *daemon) {
 		MaxIDStr     string
 	}
 	for page, want := range map[string]row{
-		"/cache": {Key: demoTag, Value0: 6, Max0: 2001},
+		"/cache": {Key: demoTag, Value0: 6, Max0: 2001, Step: 2000},
 		"/db":    {Key: demoTag, MaxID: 2001, Step: 2000, MaxIDStr: "2001"},
 	} {
 		a, err := d.do("GET", page, "Accept", "application/json")
@@ -84,7 +84,7 @@ func wantPages(t *testing.T, d *daemon) {
 // being ready.
 func TestE2ELeafDisabled(t *testing.T) {
 	story(t)
-	d := serve(t, onlyLeaf().with(settings{"SEGMENT_ENABLED": "false", "SNOWFLAKE_ENABLED": "false"}), "--demo")
+	d := serve(t, onlyLeaf().With(settings{"SEGMENT_ENABLED": "false", "SNOWFLAKE_ENABLED": "false"}), "--demo")
 	eventually(t, startLimit, "ready", func() bool { a := d.get("/readyz"); return a.status == 200 && a.Status == "ok" })
 	for _, target := range []string{segmentGet + demoTag, segmentGet + demoTag + "?count=5", snowflakeGet, snowflakeGet + "?count=5", "/cache", "/db"} {
 		if a := d.want(target, 404, -9); !strings.Contains(a.Message, ".enabled") || a.ID != 0 || a.IDs != nil {
@@ -157,7 +157,7 @@ func TestE2ELeafEpochChanged(t *testing.T) {
 	}
 	i.start()
 	i.serves(startLimit)
-	i.books.settle(t, "with the old epoch again")
+	i.books.Settle(t, "with the old epoch again")
 }
 
 // TestE2ELeafJavaScript: with 5 and 7 bits snowflakes fit JavaScript's numbers, and each

@@ -76,7 +76,7 @@ func TestE2ELeafAddresses(t *testing.T) {
 			d.workers[n] = worker
 		}
 		d.apart(t)
-		d.books.settle(t, d.mode)
+		d.books.Settle(t, d.mode)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestE2ELeafFolderTaken(t *testing.T) {
 	if got := second.serves(takeover); got != worker {
 		t.Errorf("worker ID %d, the first one had %d", got, worker)
 	}
-	first.books.settle(t, "the address")
+	first.books.Settle(t, "the address")
 }
 
 // TestE2ELeafCorruptFile: nothing is guessed from a worker file that is damaged.
@@ -133,7 +133,7 @@ func TestE2ELeafCorruptFile(t *testing.T) {
 		t.Errorf("worker ID %d, it was %d", got, worker)
 	}
 	lost.serves(takeover)
-	kept.books.settle(t, "mended")
+	kept.books.Settle(t, "mended")
 }
 
 func workerFile(i *instance) string {
@@ -170,7 +170,7 @@ func TestE2ELeafTreeOfJava(t *testing.T) {
 	if worker := i.serves(takeover); worker != 5 {
 		t.Errorf("worker ID %d, Leaf's node says 5", worker)
 	}
-	i.books.settle(t, "the address")
+	i.books.Settle(t, "the address")
 	wantLeafs(t, conn, dir, node)
 }
 

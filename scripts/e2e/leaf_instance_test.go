@@ -4,11 +4,12 @@ package e2e_test
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"shardid/scripts/rig"
 )
 
 // flakeStatus is what /api/status says of the snowflake mode.
@@ -25,12 +26,6 @@ func (d *daemon) flakeStatus() flakeStatus {
 	return fromJSON[struct{ Snowflake flakeStatus }](d.t, d.get("/api/status")).Snowflake
 }
 
-// refusesFlakes says whether a refusal is the one for want of a worker ID, which
-// tells the caller to try again.
-func refusesFlakes(a answer) bool {
-	return a.status == 503 && a.Code == -8 && a.header.Get("Retry-After") != "" && a.Message != ""
-}
-
 // instance is a place of a deployment: its folder, its settings and its address
 // outlive its processes. All its snowflakes are in books.
 type instance struct {
@@ -38,7 +33,7 @@ type instance struct {
 	name     string
 	dir      string
 	settings settings
-	books    *harvest
+	books    *ledger
 	now      atomic.Pointer[life] // nil while there is no process to ask
 	last     int64                // latest snowflake of the test's own requests
 }
@@ -52,13 +47,13 @@ type life struct {
 
 // newInstance is an instance with a folder of its own, an address that is not the
 // one it listens on, and a series of IDs that it may share.
-func newInstance(t *testing.T, name, address string, books *harvest, s settings) *instance {
+func newInstance(t *testing.T, name, address string, books *ledger, s settings) *instance {
 	t.Helper()
 	if books == nil {
-		books = &harvest{}
+		books = &ledger{}
 	}
 	return &instance{t: t, name: name, dir: t.TempDir(), books: books,
-		settings: onlyLeaf().with(settings{"SNOWFLAKE_ADVERTISE": address}).with(s)}
+		settings: onlyLeaf().With(settings{"SNOWFLAKE_ADVERTISE": address}).With(s)}
 }
 
 // start runs a process, which need not serve.
@@ -79,9 +74,9 @@ func (i *instance) flake() (answer, bool) {
 	case err != nil:
 		i.t.Fatalf("%s: %v", i.name, err)
 	case len(ids) > 0:
-		i.books.add(i.last, ids...)
+		i.books.Rise(i.last, ids...)
 		i.last = ids[0]
-	case !refusesFlakes(a):
+	case !uidRefused(a):
 		i.t.Fatalf("%s: %d %v %s", i.name, a.status, a.header, a.body)
 	}
 	return a, len(ids) > 0
@@ -106,7 +101,7 @@ func (i *instance) serves(limit time.Duration) int64 {
 func (i *instance) kill() {
 	l := i.now.Load()
 	l.dying.Store(true)
-	l.kill()
+	l.Kill()
 	i.now.Store(nil)
 }
 
@@ -115,41 +110,23 @@ func (i *instance) stop() {
 	i.t.Helper()
 	l := i.now.Load()
 	l.dying.Store(true)
-	l.signal(syscall.SIGTERM)
-	if code := l.exit(20 * time.Second); code != 0 {
-		i.t.Errorf("%s: exit %d:\n%s", i.name, code, l.output())
+	l.Signal(syscall.SIGTERM)
+	if code := l.Exit(20 * time.Second); code != 0 {
+		i.t.Errorf("%s: exit %d:\n%s", i.name, code, l.Output())
 	}
 	i.now.Store(nil)
 }
 
-// crowd is callers that take snowflakes of instances until they are told to stop.
-type crowd struct {
-	refused atomic.Int64
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
-}
-
-// gather starts n callers for each instance. Refusals are counted; whatever else
-// is no batch of IDs of the instance's worker is a problem.
-func gather(t *testing.T, n int, instances ...*instance) *crowd {
-	ctx, cancel := context.WithCancel(t.Context())
-	c := &crowd{cancel: cancel}
-	for _, i := range instances {
-		for range n {
-			c.wg.Go(func() { c.gather(ctx, i) })
-		}
-	}
-	t.Cleanup(c.stop)
+// gather starts n callers for each instance, who take snowflakes until they are stopped. What
+// is no refusal and no batch of IDs of the instance's worker is a problem.
+func gather(t *testing.T, n int, instances ...*instance) *rig.Callers {
+	c := &rig.Callers{}
+	c.Start(t, n*len(instances), func(ctx context.Context, caller int) { instances[caller/n].feed(ctx) })
 	return c
 }
 
-func (c *crowd) stop() {
-	c.cancel()
-	c.wg.Wait()
-}
-
-// gather is one caller: what he gets rises, over the lives of the instance too.
-func (c *crowd) gather(ctx context.Context, i *instance) {
+// feed is one caller: what he gets rises, over the lives of the instance too.
+func (i *instance) feed(ctx context.Context) {
 	const batch, pause = 200, 20 * time.Millisecond // enough, and cores are left for others
 	var last int64
 	for ; ctx.Err() == nil; time.Sleep(pause) {
@@ -160,12 +137,10 @@ func (c *crowd) gather(ctx context.Context, i *instance) {
 		ids, a, err := l.take(snowflakeGet, batch)
 		switch {
 		case err != nil && l.dying.Load():
-		case err != nil || ids == nil && !refusesFlakes(a):
-			i.books.complain("%s: %v, %d %s", i.name, err, a.status, a.body)
-		case ids == nil:
-			c.refused.Add(1)
-		default:
-			i.books.add(last, ids...)
+		case err != nil || ids == nil && !uidRefused(a):
+			i.books.Complain("%s: %v, %d %s", i.name, err, a.status, a.body)
+		case ids != nil:
+			i.books.Rise(last, ids...)
 			last = ids[batch-1]
 			i.ofWorker(l.worker.Load(), ids)
 		}
@@ -176,7 +151,7 @@ func (c *crowd) gather(ctx context.Context, i *instance) {
 func (i *instance) ofWorker(want int64, ids []int64) {
 	for _, id := range ids {
 		if got := workerOf(id); want >= 0 && got != want {
-			i.books.complain("%s: ID %d of worker %d, not %d", i.name, id, got, want)
+			i.books.Complain("%s: ID %d of worker %d, not %d", i.name, id, got, want)
 			return
 		}
 	}

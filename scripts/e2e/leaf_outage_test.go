@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
 
@@ -20,7 +21,7 @@ type victim struct {
 	leased  bool // it may not go on without its registry
 	lists   bool // its queue mode has a store
 	silent  bool // it has refused since the registry died
-	callers *crowd
+	callers *rig.Callers
 }
 
 // TestE2ELeafRegistriesDie: without its registry an instance with a worker file
@@ -62,7 +63,7 @@ func TestE2ELeafRegistriesDie(t *testing.T) {
 // embeddedVictim has embedded stores beside its registry.
 func embeddedVictim(t *testing.T, v victim, name string, s settings) *victim {
 	t.Helper()
-	v.instance = newInstance(t, name, address(1), nil, s.with(closeClocks()).with(settings{"QUEUE_TIMEOUT": "300ms"}))
+	v.instance = newInstance(t, name, address(1), nil, s.With(closeClocks()).With(settings{"QUEUE_TIMEOUT": "300ms"}))
 	v.start("--demo")
 	return &v
 }
@@ -140,6 +141,6 @@ func (v *victim) recovers(t *testing.T) {
 		ready = v.now.Load().get("/readyz")
 		return ready.Status == "ok"
 	})
-	v.callers.stop()
-	v.books.settle(t, v.name)
+	v.callers.Stop()
+	v.books.Settle(t, v.name)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
 
@@ -38,7 +39,7 @@ func onZooKeeper(mode, addr string) settings {
 
 // byRedis is the mode redis.
 func byRedis(addr string) settings {
-	return onRedis(addr).with(settings{"SNOWFLAKE_WORKER_MODE": "redis"})
+	return onRedis(addr).With(settings{"SNOWFLAKE_WORKER_MODE": "redis"})
 }
 
 // registries are all there are, on servers that stay.
@@ -61,17 +62,17 @@ func registries(t *testing.T) []registry {
 type deployment struct {
 	registry
 	dsn       string
-	books     *harvest
+	books     *ledger
 	instances []*instance
 	workers   []int64 // theirs
-	callers   *crowd
+	callers   *rig.Callers
 	reserved  time.Time // by the instance that was killed
 }
 
 func newDeployment(t *testing.T, r registry, size int) *deployment {
 	t.Helper()
-	d := &deployment{registry: r, dsn: migrated(t), books: &harvest{}, workers: make([]int64, size)}
-	s := onMariaDB(d.dsn).with(closeClocks()).with(r.settings)
+	d := &deployment{registry: r, dsn: migrated(t), books: &ledger{}, workers: make([]int64, size)}
+	s := onMariaDB(d.dsn).With(closeClocks()).With(r.settings)
 	for n := range size {
 		d.instances = append(d.instances, newInstance(t, fmt.Sprintf("%s %d", r.mode, n), address(n), d.books, s))
 	}
@@ -115,9 +116,9 @@ func TestE2ELeafReplicas(t *testing.T) {
 		d.comesBack(t)
 	}
 	for _, d := range all {
-		eventually(t, time.Minute, d.mode+": all the IDs", func() bool { return d.books.count() >= enough })
-		d.callers.stop()
-		d.books.settle(t, d.mode)
+		eventually(t, time.Minute, d.mode+": all the IDs", func() bool { return d.books.Count() >= enough })
+		d.callers.Stop()
+		d.books.Settle(t, d.mode)
 	}
 }
 
@@ -134,7 +135,7 @@ func (d *deployment) serves(t *testing.T) {
 // loseOne kills the first instance in the middle of its work.
 func (d *deployment) loseOne(t *testing.T, after int) {
 	t.Helper()
-	eventually(t, time.Minute, d.mode+": the first IDs", func() bool { return d.books.count() > after })
+	eventually(t, time.Minute, d.mode+": the first IDs", func() bool { return d.books.Count() > after })
 	d.reserved = d.instances[0].now.Load().flakeStatus().ReservedUntil
 	d.instances[0].kill()
 }

@@ -27,9 +27,9 @@ func TestE2ELeafRollingChange(t *testing.T) {
 	const grace = time.Minute // a file may be gone on with for so long after a stop
 	all := []rolling{
 		{deployment: newDeployment(t, registry{mode: "redis moved", settings: byRedis(one.Addr)}, 3), to: byRedis(two.Addr), wait: takeover},
-		{deployment: newDeployment(t, registry{mode: "redis moved, one killed", settings: byRedis(one.Addr).with(settings{"SNOWFLAKE_NAME": "other"})}, 3),
-			to: byRedis(two.Addr).with(settings{"SNOWFLAKE_NAME": "other"}), kill: true, wait: takeover + 30*time.Second},
-		{deployment: newDeployment(t, registry{mode: "mysql to redis", settings: onRedis(three.Addr).with(settings{"SNOWFLAKE_WORKER_MODE": "mysql"})}, 3),
+		{deployment: newDeployment(t, registry{mode: "redis moved, one killed", settings: byRedis(one.Addr).With(settings{"SNOWFLAKE_NAME": "other"})}, 3),
+			to: byRedis(two.Addr).With(settings{"SNOWFLAKE_NAME": "other"}), kill: true, wait: takeover + 30*time.Second},
+		{deployment: newDeployment(t, registry{mode: "mysql to redis", settings: onRedis(three.Addr).With(settings{"SNOWFLAKE_WORKER_MODE": "mysql"})}, 3),
 			to: byRedis(three.Addr), wait: takeover + grace},
 		{deployment: newDeployment(t, registry{mode: "another name", settings: onZooKeeper("zk", zoo)}, 3), to: onZooKeeper("zk", zoo), wait: takeover + grace},
 	}
@@ -44,14 +44,14 @@ func TestE2ELeafRollingChange(t *testing.T) {
 	for _, d := range all {
 		for _, i := range d.instances[:2] {
 			i.stop()
-			i.settings = i.settings.with(d.to)
+			i.settings = i.settings.With(d.to)
 			i.start()
 		}
 	}
 	for _, d := range all {
 		notReadyFor(t, d.instances[0], "another registry of worker IDs is in use", "confirm --registry")
-		before := d.books.count()
-		eventually(t, takeover, d.mode+": the old one goes on", func() bool { return d.books.count() > before+2000 })
+		before := d.books.Count()
+		eventually(t, takeover, d.mode+": the old one goes on", func() bool { return d.books.Count() > before+2000 })
 	}
 	time.Sleep(5 * time.Second) // the new ones would long have begun
 	for _, d := range all {
@@ -64,7 +64,7 @@ func TestE2ELeafRollingChange(t *testing.T) {
 		} else {
 			last.stop()
 		}
-		last.settings = last.settings.with(d.to)
+		last.settings = last.settings.With(d.to)
 		last.start()
 	}
 	for _, d := range all {
@@ -72,10 +72,10 @@ func TestE2ELeafRollingChange(t *testing.T) {
 			d.workers[n] = i.serves(d.wait)
 		}
 		d.apart(t)
-		before := d.books.count()
-		eventually(t, takeover, d.mode+": all go on", func() bool { return d.books.count() > before+5000 })
-		d.callers.stop()
-		d.books.settle(t, d.mode)
+		before := d.books.Count()
+		eventually(t, takeover, d.mode+": all go on", func() bool { return d.books.Count() > before+5000 })
+		d.callers.Stop()
+		d.books.Settle(t, d.mode)
 	}
 }
 
@@ -89,11 +89,11 @@ func TestE2ELeafMovingAddress(t *testing.T) {
 	replica := testserver.RedisReplica(t, master)
 	stays, moves := proxied(t, master), proxied(t, master)
 	d := newDeployment(t, registry{mode: "redis", settings: byRedis(stays.Addr)}, 2)
-	d.instances[1].settings = d.instances[1].settings.with(byRedis(moves.Addr))
+	d.instances[1].settings = d.instances[1].settings.With(byRedis(moves.Addr))
 	d.instances[0].start()
 	d.workers[0] = d.instances[0].serves(takeover)
 	d.callers = gather(t, 2, d.instances...)
-	eventually(t, takeover, "IDs", func() bool { return d.books.count() > 2000 })
+	eventually(t, takeover, "IDs", func() bool { return d.books.Count() > 2000 })
 	waitSame(t, master, replica)
 	cutOff(t, replica, master)
 	notReadyFor(t, d.instances[0], "too few replicas")
@@ -103,12 +103,12 @@ func TestE2ELeafMovingAddress(t *testing.T) {
 	moves.Switch(replica.Addr)
 	d.instances[1].start()
 	d.workers[1] = d.instances[1].serves(takeover)
-	before := d.books.count()
-	eventually(t, takeover, "IDs of the second", func() bool { return d.books.count() > before+20_000 })
+	before := d.books.Count()
+	eventually(t, takeover, "IDs of the second", func() bool { return d.books.Count() > before+20_000 })
 	d.instances[0].now.Load().worker.Store(-1)
 	stays.Switch(replica.Addr)
 	d.workers[0] = d.instances[0].serves(takeover)
 	d.apart(t)
-	d.callers.stop()
-	d.books.settle(t, d.mode)
+	d.callers.Stop()
+	d.books.Settle(t, d.mode)
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,27 +15,15 @@ import (
 
 // onlySegments leaves out what the stories of the segment mode do not tell of.
 func onlySegments(dsn string) settings {
-	return onMariaDB(dsn).with(onlyLeaf()).with(settings{"SNOWFLAKE_ENABLED": "false"})
+	return onMariaDB(dsn).With(onlyLeaf()).With(settings{"SNOWFLAKE_ENABLED": "false"})
 }
 
-// drawUntil takes batches of a tag with n callers, each from one of the replicas,
-// until books hold so many IDs.
-func drawUntil(wg *sync.WaitGroup, books *harvest, replicas []*daemon, tag string, n, batch, ids int) {
-	for i := range n {
-		d := replicas[i%len(replicas)]
-		wg.Go(func() {
-			var last int64
-			for books.count() < ids {
-				got, a, err := d.take(segmentGet+tag, batch)
-				if err != nil || a.status != 200 {
-					books.complain("%s: %v, %d %s", tag, err, a.status, a.body)
-					return
-				}
-				books.add(last, got...)
-				last = got[len(got)-1]
-			}
-		})
-	}
+// drawing is callers who take batches of a tag.
+func drawing(t *testing.T, books *ledger, replicas []*daemon, tag string, callers, batch int) *load {
+	t.Helper()
+	l := &load{replicas: replicas, books: books, target: segmentGet + tag, batch: batchOf(batch)}
+	l.start(t, callers)
+	return l
 }
 
 // TestE2ELeafSegmentReplicas: two replicas share a database. A tag is asked for
@@ -51,33 +38,34 @@ func TestE2ELeafSegmentReplicas(t *testing.T) {
 		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
 		d.want(segmentGet+"late", 404, -2)
 	}
-	var callers sync.WaitGroup
-	orders, others := &harvest{}, &harvest{}
-	drawUntil(&callers, orders, replicas, "orders", 32, 10_000, 1_000_000)
-	drawUntil(&callers, others, replicas, "%E8%AE%A2%E5%8D%95%20&%20more", 8, 0, 3000)
+	orders, others := &ledger{}, &ledger{}
+	many, few := drawing(t, orders, replicas, "orders", 32, 50), drawing(t, others, replicas, "%E8%AE%A2%E5%8D%95%20&%20more", 8, 0)
 	query(t, dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('late', 1, 100)")
-	late := &harvest{}
+	late := &ledger{}
 	for _, d := range replicas {
 		took := eventually(t, 5*time.Second, "the new tag works", func() bool {
 			ids, _, _ := d.take(segmentGet+"late", 5)
-			late.add(0, ids...)
+			late.Rise(0, ids...)
 			return ids != nil
 		})
 		t.Logf("a new tag works after %v", took.Round(time.Millisecond))
 	}
-	callers.Wait()
-	for what, books := range map[string]*harvest{"orders": orders, "others": others, "late": late} {
-		books.settle(t, what)
+	few.reach(t, 3000)
+	few.stop()
+	many.reach(t, 200_000)
+	many.stop()
+	for what, books := range map[string]*ledger{"orders": orders, "others": others, "late": late} {
+		books.Settle(t, what)
 	}
 	wantTaken(t, dsn, "orders", orders)
 	removedTag(t, dsn, replicas)
 }
 
 // wantTaken: all that was handed out is below max_id.
-func wantTaken(t *testing.T, dsn, tag string, books *harvest) {
+func wantTaken(t *testing.T, dsn, tag string, books *ledger) {
 	t.Helper()
 	next := number(t, dsn, "SELECT max_id FROM leaf_alloc WHERE biz_tag = '"+tag+"'")
-	if highest := slices.Max(books.ids); highest >= next {
+	if highest := books.Last(); highest >= next {
 		t.Errorf("%s: ID %d was issued, max_id is %d", tag, highest, next)
 	}
 }
@@ -131,26 +119,27 @@ func TestE2ELeafTable(t *testing.T) {
 // nothing, and is said and counted.
 func TestE2ELeafTableGoesBack(t *testing.T) {
 	story(t)
-	dsn, books := migrated(t), &harvest{}
+	dsn, books := migrated(t), &ledger{}
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "1000")
 	d := serve(t, onlySegments(dsn))
 	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
-	var callers sync.WaitGroup
-	drawUntil(&callers, books, []*daemon{d}, "orders", 4, 100, 20_000)
-	callers.Wait()
+	l := drawing(t, books, []*daemon{d}, "orders", 4, 100)
+	l.reach(t, 20_000)
+	l.stop()
 	if n := metric(t, d, "shardid_segment_lifts_total"); n != 0 {
 		t.Errorf("%d lifts before", n)
 	}
 	query(t, dsn, "UPDATE leaf_alloc SET max_id = 1 WHERE biz_tag = 'orders'")
 	eventually(t, 20*time.Second, "it is counted", func() bool {
-		drawUntil(&callers, books, []*daemon{d}, "orders", 4, 10_000, books.count()+100_000)
-		callers.Wait()
+		more := drawing(t, books, []*daemon{d}, "orders", 4, 10_000)
+		more.reach(t, books.Count()+100_000)
+		more.stop()
 		return metric(t, d, "shardid_segment_lifts_total") > 0
 	})
-	books.settle(t, "orders")
+	books.Settle(t, "orders")
 	wantTaken(t, dsn, "orders", books)
 	eventually(t, 10*time.Second, "it is said", func() bool {
-		return len(d.lines(`"level":"WARN"`, "max_id was below", `"tag":"orders"`)) > 0
+		return len(d.Lines(`"level":"WARN"`, "max_id was below", `"tag":"orders"`)) > 0
 	})
 }
 
@@ -172,11 +161,11 @@ func metric(t *testing.T, d *daemon, name string) int64 {
 // says why it cannot, and is well as soon as the database is.
 func TestE2ELeafDatabaseDies(t *testing.T) {
 	story(t)
-	db, books := testserver.MariaDB(t), &harvest{}
+	db, books := testserver.MariaDB(t), &ledger{}
 	dsn := db.NewDatabase(t)
 	must(t, onMariaDB(dsn), "migrate")
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "1000")
-	d := serve(t, onlySegments(dsn).with(settings{"SEGMENT_TIMEOUT": "500ms"}))
+	d := serve(t, onlySegments(dsn).With(settings{"SEGMENT_TIMEOUT": "500ms"}))
 	var last int64
 	draw := func(count int) answer {
 		ids, a, err := d.take(segmentGet+"orders", count)
@@ -184,7 +173,7 @@ func TestE2ELeafDatabaseDies(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, id := range ids {
-			books.add(last, id)
+			books.Rise(last, id)
 			last = id
 		}
 		return a
@@ -204,5 +193,41 @@ func TestE2ELeafDatabaseDies(t *testing.T) {
 	db.Restart()
 	took := eventually(t, 20*time.Second, "recovered", func() bool { return draw(3000).status == 200 })
 	t.Logf("recovered after %v", took.Round(time.Millisecond))
-	books.settle(t, "orders")
+	books.Settle(t, "orders")
+}
+
+// TestE2E200000Tags: a table that is read in many parts. A tag works soon after the start,
+// whether it was met or not, all of them are shown later, and a removed one vanishes.
+func TestE2E200000Tags(t *testing.T) {
+	story(t)
+	dsn := migrated(t)
+	query(t, dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) "+
+		"WITH digit AS (SELECT 0 AS n UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 "+
+		"UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9) "+
+		"SELECT CONCAT('customer-', u.n, v.n, w.n, x.n, y.n, z.n), 1, 1000 FROM digit u, digit v, digit w, digit x, digit y, digit z WHERE u.n < 2")
+	d := serve(t, onlySegments(dsn))
+	var ids []int64
+	took := eventually(t, startLimit, "the last tag works", func() bool {
+		ids, _, _ = d.take(segmentGet+"customer-199999", 2)
+		return ids != nil
+	})
+	if !slices.Equal(ids, []int64{1, 2}) {
+		t.Errorf("IDs %v", ids)
+	}
+	d.want(segmentGet+"customer-200000", 404, -2)
+	shown := func() int {
+		a, err := d.do("GET", "/cache?limit=1", "Accept", "application/json")
+		if err != nil || a.status != 200 {
+			t.Fatalf("/cache: %v, %d", err, a.status)
+		}
+		return fromJSON[struct{ Total int }](t, a).Total
+	}
+	all := eventually(t, time.Minute, "all tags are shown", func() bool { return shown() == 200_000 })
+	t.Logf("the first ID after %v, all tags %v later", took.Round(time.Millisecond), all.Round(time.Millisecond))
+	query(t, dsn, "DELETE FROM leaf_alloc WHERE biz_tag = 'customer-000077'")
+	eventually(t, 3*time.Minute, "a removed tag vanishes", func() bool { return shown() == 199_999 })
+	d.want(segmentGet+"customer-000077", 404, -2)
+	if bad := d.Lines("deadline exceeded"); len(bad) > 0 {
+		t.Errorf("%s", bad)
+	}
 }

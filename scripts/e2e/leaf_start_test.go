@@ -55,7 +55,7 @@ func TestE2ELeafStartsWithoutRegistry(t *testing.T) {
 func newTrio(t *testing.T, store string, namespace func() settings) trio {
 	t.Helper()
 	at := func(n int, what string) *instance {
-		return newInstance(t, store+" "+what, address(n), nil, namespace().with(closeClocks()))
+		return newInstance(t, store+" "+what, address(n), nil, namespace().With(closeClocks()))
 	}
 	return trio{store: store, stopped: at(1, "stopped"), killed: at(2, "killed"), fresh: at(3, "fresh")}
 }
@@ -132,7 +132,7 @@ func (t trio) joins(test *testing.T) {
 		eventually(test, takeover, i.name+" is confirmed", func() bool { return d.flakeStatus().State == "serving" })
 		eventually(test, takeover, i.name+" is ready", func() bool { return d.get("/readyz").Status == "ok" })
 		i.flake()
-		i.books.settle(test, i.name)
+		i.books.Settle(test, i.name)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestE2ELeafRegistryForgets(t *testing.T) {
 		d.instances[0].start()
 		d.instances[0].serves(takeover)
 		d.callers = gather(t, 2, d.instances[0])
-		eventually(t, time.Minute, d.mode+" issues", func() bool { return d.books.count() > 1000 })
+		eventually(t, time.Minute, d.mode+" issues", func() bool { return d.books.Count() > 1000 })
 	}
 	time.Sleep(2 * time.Second) // a registry that is lost in the very first second is not noticed
 	for _, d := range deployments {
@@ -179,7 +179,7 @@ func (d *deployment) replaces(t *testing.T) {
 	})
 	d.workers[0] = first.serves(takeover)
 	d.apart(t)
-	d.callers.stop()
-	more.stop()
-	d.books.settle(t, d.mode)
+	d.callers.Stop()
+	more.Stop()
+	d.books.Settle(t, d.mode)
 }

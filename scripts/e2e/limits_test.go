@@ -23,7 +23,7 @@ func threeLeft(t *testing.T) []*daemon {
 	dsn := migrated(t)
 	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
 	query(t, dsn, fmt.Sprintf("UPDATE id_alloc SET max_id = 1000, max_limit_id = %d WHERE app_id = 1 AND shard_id = 0", 1003<<14|1))
-	s := onMariaDB(dsn).with(onRedis(testserver.Redis(t).Addr))
+	s := onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr))
 	replicas := []*daemon{serve(t, s), serve(t, s)}
 	for _, d := range replicas {
 		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
@@ -98,7 +98,7 @@ func TestE2ELimitWraps(t *testing.T) {
 			t.Fatalf("index %d: got %d, want %d", index, a.ID, want)
 		}
 	}
-	if n := len(d.lines(`"level":"WARN"`, "wrap")); n != 1 {
-		t.Errorf("%d warnings, want 1:\n%s", n, d.output())
+	if n := len(d.Lines(`"level":"WARN"`, "wrap")); n != 1 {
+		t.Errorf("%d warnings, want 1:\n%s", n, d.Output())
 	}
 }

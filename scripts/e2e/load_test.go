@@ -10,82 +10,89 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"shardid/scripts/rig"
 )
 
-// load is callers that ask for IDs in every form until they are told to stop.
+// load is callers that ask for IDs until they are told to stop.
 type load struct {
 	replicas []*daemon
-	apps     []int64
 	books    *ledger
+	// apps are asked for queue IDs in every form, all replicas by each caller; without
+	// them a caller asks one replica for what target names, so many at once.
+	apps   []int64
+	target string
+	batch  func(caller int) int
 	// trouble says that a refusal, or a broken connection (the error), is what
 	// the test expects; nil tolerates nothing.
 	trouble func(answer, error) bool
 
 	requests, refused atomic.Int64
-	cancel            context.CancelFunc
-	wg                sync.WaitGroup
+	callers           rig.Callers
 }
 
 // start begins; stop ends it, at the latest with the test.
 func (l *load) start(t *testing.T, callers int) {
-	ctx, cancel := context.WithCancel(t.Context())
-	l.cancel = cancel
-	for i := range callers {
-		rnd := rand.New(rand.NewPCG(1, uint64(i)))
-		l.wg.Go(func() {
-			for ctx.Err() == nil {
+	l.callers.Start(t, callers, func(ctx context.Context, caller int) {
+		rnd := rand.New(rand.NewPCG(1, uint64(caller)))
+		for last := int64(0); ctx.Err() == nil; {
+			if l.apps == nil {
+				last = l.more(caller, last)
+			} else {
 				l.ask(rnd)
 			}
-		})
-	}
-	t.Cleanup(l.stop)
-}
-
-func (l *load) stop() {
-	l.cancel()
-	l.wg.Wait()
-}
-
-// reach waits until that many distinct IDs have come and logs the way there.
-func (l *load) reach(t *testing.T, ids int) {
-	t.Helper()
-	begun, next := time.Now(), milestone(l.books.count(), ids)
-	eventually(t, 2*time.Minute, fmt.Sprintf("%d IDs", ids), func() bool {
-		n := l.books.count()
-		if n >= next {
-			t.Logf("%d IDs in %d requests after %v", n, l.requests.Load(), time.Since(begun).Round(time.Millisecond))
-			next = milestone(n, ids)
 		}
-		return n >= ids
 	})
 }
 
-// milestone is the next count worth a line.
-func milestone(now, goal int) int { return min(goal, now+max(1, goal/4)) }
+func (l *load) stop() { l.callers.Stop() }
+
+// reach waits until that many distinct IDs have come.
+func (l *load) reach(t *testing.T, ids int) {
+	t.Helper()
+	took := eventually(t, 2*time.Minute, fmt.Sprintf("%d IDs", ids), func() bool { return l.books.Count() >= ids })
+	t.Logf("%d IDs in %d requests after %v, %d refused", l.books.Count(), l.requests.Load(), took.Round(time.Millisecond), l.refused.Load())
+}
 
 // ask makes one request of a random form and checks its answer.
 func (l *load) ask(rnd *rand.Rand) {
 	d, app := l.replicas[rnd.IntN(len(l.replicas))], l.apps[rnd.IntN(len(l.apps))]
-	pass, f := randomPass(rnd), randomForm(rnd)
+	pass, f := rig.RandomPass(rnd), randomForm(rnd)
 	l.requests.Add(1)
 	a, err := d.do(http.MethodGet, f.target(app, pass), f.header()...)
 	if err == nil && a.status == http.StatusOK {
 		ids, err := f.parse(a)
 		if err != nil {
-			l.books.complain("%s: %v: %s", f.target(app, pass), err, a.body)
+			l.books.Complain("%s: %v: %s", f.target(app, pass), err, a.body)
 		}
-		l.books.enter(app, pass, ids...)
+		l.books.Queue("", app, pass, ids...)
 		return
 	}
+	l.refuse(f.target(app, pass), a, err)
+	time.Sleep(20 * time.Millisecond)
+}
+
+// more makes one request of a caller whose last ID is given; it gives the last now.
+func (l *load) more(caller int, last int64) int64 {
+	l.requests.Add(1)
+	ids, a, err := l.replicas[caller%len(l.replicas)].take(l.target, l.batch(caller))
+	if ids == nil {
+		l.refuse(l.target, a, err)
+		return last
+	}
+	l.books.Rise(last, ids...)
+	return ids[len(ids)-1]
+}
+
+func (l *load) refuse(target string, a answer, err error) {
 	l.refused.Add(1)
 	if l.trouble == nil || !l.trouble(a, err) {
-		l.books.complain("%s: %v, %d %s", f.target(app, pass), err, a.status, a.body)
+		l.books.Complain("%s: %v, %d %.300s", target, err, a.status, a.body)
+		time.Sleep(20 * time.Millisecond)
 	}
-	time.Sleep(20 * time.Millisecond)
 }
 
 // form is how IDs are asked for: count 0 is a single one.
@@ -148,25 +155,4 @@ func (f form) parse(a answer) (ids []int64, err error) {
 		ids = append(ids, id)
 	}
 	return ids, nil
-}
-
-// randomPass is what people send: names, numbers, addresses, in any script.
-func randomPass(rnd *rand.Rand) string {
-	n := rnd.IntN(2000)
-	switch rnd.IntN(7) {
-	case 0:
-		return fmt.Sprintf("user%d", n)
-	case 1:
-		return fmt.Sprintf("138%08d", n*7919)
-	case 2:
-		return fmt.Sprintf("first.last+%d@example.com", n)
-	case 3:
-		return []string{"张三", "李四", "王小明", "欧阳娜娜"}[n%4] + strconv.Itoa(n/4)
-	case 4:
-		return fmt.Sprintf("🦊%d👩‍👩‍👧", n)
-	case 5:
-		return fmt.Sprintf("O'Neil & Söhne = 50%% #%d", n)
-	default:
-		return fmt.Sprintf("+49 (0)30 %d", 1000000+n)
-	}
 }

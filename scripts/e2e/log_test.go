@@ -33,7 +33,7 @@ func patchLog(t *testing.T, d *daemon, token, body string) answer {
 }
 
 // refusedLines are the lines of level debug about requests that were refused.
-func refusedLines(d *daemon) int { return len(d.lines(`"level":"DEBUG"`, "request refused")) }
+func refusedLines(d *daemon) int { return len(d.Lines(`"level":"DEBUG"`, "request refused")) }
 
 // TestE2ELogLevel: an operator sees what is refused for a while, by HTTP or by a
 // signal, and the log is as before afterwards.
@@ -56,17 +56,17 @@ func TestE2ELogLevel(t *testing.T) {
 	if n := refusedLines(d); n != 1 {
 		t.Errorf("%d lines at level debug", n)
 	}
-	if lines := d.lines("log level changed", `"by":"admin"`, `"for":"2s"`, `"request_id":"`); len(lines) != 1 {
+	if lines := d.Lines("log level changed", `"by":"admin"`, `"for":"2s"`, `"request_id":"`); len(lines) != 1 {
 		t.Errorf("the change is in %d lines", len(lines))
 	}
-	eventually(t, 10*time.Second, "the level goes back", func() bool { return len(d.lines("log level is as configured again")) == 1 })
+	eventually(t, 10*time.Second, "the level goes back", func() bool { return len(d.Lines("log level is as configured again")) == 1 })
 	n := refusedLines(d)
 	refuse()
 	if refusedLines(d) != n {
 		t.Error("still at level debug")
 	}
 	toggleBySignal(t, d, refuse)
-	if strings.Contains(d.output(), "sesame-sesame-sesame") {
+	if strings.Contains(d.Output(), "sesame-sesame-sesame") {
 		t.Error("the token is in the log")
 	}
 }
@@ -75,27 +75,27 @@ func TestE2ELogLevel(t *testing.T) {
 func toggleBySignal(t *testing.T, d *daemon, refuse func()) {
 	t.Helper()
 	const by = `"by":"user defined signal 1"`
-	d.signal(syscall.SIGUSR1)
-	eventually(t, 10*time.Second, "debug", func() bool { return len(d.lines("log level changed", by, `"level":"debug"`, `"for":"10m0s"`)) == 1 })
+	d.Signal(syscall.SIGUSR1)
+	eventually(t, 10*time.Second, "debug", func() bool { return len(d.Lines("log level changed", by, `"level":"debug"`, `"for":"10m0s"`)) == 1 })
 	n := refusedLines(d)
 	refuse()
 	if refusedLines(d) != n+1 {
 		t.Error("the signal did nothing")
 	}
-	d.signal(syscall.SIGUSR1)
-	eventually(t, 10*time.Second, "info", func() bool { return len(d.lines("log level changed", by, `"level":"info"`)) == 1 })
+	d.Signal(syscall.SIGUSR1)
+	eventually(t, 10*time.Second, "info", func() bool { return len(d.Lines("log level changed", by, `"level":"info"`)) == 1 })
 }
 
 // TestE2ESignalWhileStopping: a signal that comes late kills nobody.
 func TestE2ESignalWhileStopping(t *testing.T) {
 	story(t)
 	d := serve(t, settings{"SERVER_DRAIN_DELAY": "1s"}, "--demo")
-	d.signal(syscall.SIGTERM)
-	for !d.gone() {
-		_ = d.cmd.Process.Signal(syscall.SIGUSR1) // it may be gone by now
+	d.Signal(syscall.SIGTERM)
+	for !d.Gone() {
+		_ = d.Cmd.Process.Signal(syscall.SIGUSR1) // it may be gone by now
 		time.Sleep(5 * time.Millisecond)
 	}
-	if code := d.exit(10 * time.Second); code != 0 {
+	if code := d.Exit(10 * time.Second); code != 0 {
 		t.Errorf("exit %d", code)
 	}
 	wantStopped(t, d)
@@ -120,11 +120,11 @@ func TestE2EAccessLog(t *testing.T) {
 				if err != nil || a.header.Get("X-Request-Id") != id {
 					t.Errorf("%s: %v %v", target, err, a.header)
 				}
-				if n := len(d.lines(`"msg":"request"`, `"request_id":"`+id+`"`)); n != want[i] {
+				if n := len(d.Lines(`"msg":"request"`, `"request_id":"`+id+`"`)); n != want[i] {
 					t.Errorf("%s: %d lines, want %d", target, n, want[i])
 				}
 			}
-			if strings.Contains(d.output(), "example.com") {
+			if strings.Contains(d.Output(), "example.com") {
 				t.Error("a gatePass is in the log")
 			}
 		})

@@ -47,7 +47,7 @@ func provisioned(t *testing.T) settings {
 }
 
 func wrongRedisPassword(t *testing.T) settings {
-	return noRedisPassword(t).with(settings{"REDIS_PASSWORD": password + "-wrong"})
+	return noRedisPassword(t).With(settings{"REDIS_PASSWORD": password + "-wrong"})
 }
 
 func noRedisPassword(t *testing.T) settings {
@@ -55,30 +55,30 @@ func noRedisPassword(t *testing.T) settings {
 	if err := r.Client().ConfigSet(t.Context(), "requirepass", password).Err(); err != nil {
 		t.Fatal(err)
 	}
-	return provisioned(t).with(onRedis(r.Addr))
+	return provisioned(t).With(onRedis(r.Addr))
 }
 
 func wrongDatabasePassword(t *testing.T) settings {
 	dsn := strings.Replace(testserver.SharedMariaDB(t).NewDatabase(t), "root@", "root:"+password+"@", 1)
-	return onMariaDB(dsn).with(onRedis(testserver.Redis(t).Addr))
+	return onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr))
 }
 
 func unknownDatabase(t *testing.T) settings {
-	return onMariaDB(testserver.SharedMariaDB(t).DSN("nowhere")).with(onRedis(testserver.Redis(t).Addr))
+	return onMariaDB(testserver.SharedMariaDB(t).DSN("nowhere")).With(onRedis(testserver.Redis(t).Addr))
 }
 
 func notMigrated(t *testing.T) settings {
 	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
-	return onMariaDB(dsn).with(onRedis(testserver.Redis(t).Addr))
+	return onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr))
 }
 
 func readOnlyReplica(t *testing.T) settings {
 	replica := testserver.RedisReplica(t, testserver.Redis(t))
-	return provisioned(t).with(onRedis(replica.Addr))
+	return provisioned(t).With(onRedis(replica.Addr))
 }
 
 func sentinelAsSingle(t *testing.T) settings {
-	return provisioned(t).with(onRedis(testserver.Sentinel(t).Addrs[0]))
+	return provisioned(t).With(onRedis(testserver.Sentinel(t).Addrs[0]))
 }
 
 // TestE2EMistakes: each is said in one clear line and not in a flood, callers
@@ -88,11 +88,11 @@ func TestE2EMistakes(t *testing.T) {
 	for _, m := range mistakes() {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
-			d := serve(t, m.settings(t).with(settings{"QUEUE_TIMEOUT": "300ms"}))
+			d := serve(t, m.settings(t).With(settings{"QUEUE_TIMEOUT": "300ms"}))
 			said := pester(d, 5*time.Second)
 			wantClear(t, d, m)
-			if strings.Contains(said+d.output(), password) {
-				t.Errorf("the password is told:\n%s\n%s", said, d.output())
+			if strings.Contains(said+d.Output(), password) {
+				t.Errorf("the password is told:\n%s\n%s", said, d.Output())
 			}
 		})
 	}
@@ -118,21 +118,21 @@ func pester(d *daemon, length time.Duration) string {
 // has few others.
 func wantClear(t *testing.T, d *daemon, m mistake) {
 	t.Helper()
-	if n := len(d.lines(m.mentions, m.advice)); n < 1 || n > 3 {
+	if n := len(d.Lines(m.mentions, m.advice)); n < 1 || n > 3 {
 		t.Errorf("%d lines with %q and %q", n, m.mentions, m.advice)
 	}
-	if n := len(d.lines(`"level":"ERROR"`)) + len(d.lines(`"level":"WARN"`)); n > 5 {
-		t.Errorf("%d lines of errors:\n%s", n, d.output())
+	if n := len(d.Lines(`"level":"ERROR"`)) + len(d.Lines(`"level":"WARN"`)); n > 5 {
+		t.Errorf("%d lines of errors:\n%s", n, d.Output())
 	}
-	t.Log(strings.Join(d.lines(m.mentions), ""))
+	t.Log(strings.Join(d.Lines(m.mentions), ""))
 }
 
 // TestE2ERedisFull: a Redis at its maxmemory takes no refills; raised again, it
 // does, and nothing is lost but what was refused.
 func TestE2ERedisFull(t *testing.T) {
 	story(t)
-	r, books := testserver.Redis(t), newLedger()
-	d := serve(t, provisioned(t).with(onRedis(r.Addr)).with(settings{"QUEUE_TIMEOUT": "300ms"}))
+	r, books := testserver.Redis(t), &ledger{}
+	d := serve(t, provisioned(t).With(onRedis(r.Addr)).With(settings{"QUEUE_TIMEOUT": "300ms"}))
 	eventually(t, startLimit, "served", func() bool { return batch(d, books, "alice", 10).status == 200 })
 	setMaxMemory(t, r, "1")
 	eventually(t, 15*time.Second, "a refusal with its reason", func() bool { // the first may come before the reason is known
@@ -145,13 +145,13 @@ func TestE2ERedisFull(t *testing.T) {
 	for begun := time.Now(); time.Since(begun) < 4*time.Second; {
 		batch(d, books, "alice", 10)
 	}
-	if n := len(d.lines(`"level":"ERROR"`, "OOM")); n < 1 || n > 3 {
-		t.Errorf("%d lines:\n%s", n, d.output())
+	if n := len(d.Lines(`"level":"ERROR"`, "OOM")); n < 1 || n > 3 {
+		t.Errorf("%d lines:\n%s", n, d.Output())
 	}
 	setMaxMemory(t, r, "0")
 	took := eventually(t, 15*time.Second, "recovered", func() bool { return batch(d, books, "alice", 300).status == 200 })
 	t.Logf("recovered after %v", took.Round(time.Millisecond))
-	books.settle(t)
+	books.Settle(t)
 }
 
 func setMaxMemory(t *testing.T, r *testserver.RedisServer, bytes string) {
@@ -182,7 +182,7 @@ func TestE2EStartMistakes(t *testing.T) {
 		{serve + "--redis.mode single --redis.addrs 127.0.0.1:1 --redis.tls --redis.tls_ca_file no.pem", 1, []string{"redis.tls_ca_file", "no.pem", "name a PEM file of authorities"}},
 		{serve + "--data_dir file", 1, []string{"/file", "that is a file: set data_dir to a folder"}},
 		{serve + "--data_dir file/below", 1, []string{"/file", "that is a file: set data_dir to a folder"}},
-		{serve + "--data_dir mine", 1, []string{"/mine/shardid.db", "set another data_dir"}},
+		{serve + "--data_dir mine", 1, []string{"/mine/shardid.db", "set data_dir to a folder that it may write"}},
 		{serve + "--data_dir mine/below", 1, []string{"/mine/below", "set data_dir to a folder that it may write"}},
 		{serve + "--server.tokens_file file", 1, []string{"server.tokens_file: file:1: is not a list"}},
 		{serve + "--server.tokens_file none", 1, []string{"server.tokens_file: none: cannot be read", "shardid token new --append makes one"}},

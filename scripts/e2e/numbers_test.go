@@ -86,7 +86,7 @@ func TestE2ENumbers(t *testing.T) {
 		caller(replicas[i%2], 1+i)
 	}
 	time.Sleep(2 * time.Second)
-	replicas[1].kill()
+	replicas[1].Kill()
 	third := serve(t, s.settings())
 	third.ready()
 	caller(third, 7)

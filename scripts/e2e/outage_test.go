@@ -26,7 +26,7 @@ func privateStores(t *testing.T, more ...settings) stores {
 	s.dsn = s.db.NewDatabase(t)
 	by := onMariaDB(s.dsn)
 	for _, m := range more {
-		by = by.with(m)
+		by = by.With(m)
 	}
 	must(t, by, "migrate")
 	must(t, by, "provision", "--app", "1", "--name", "test")
@@ -35,7 +35,7 @@ func privateStores(t *testing.T, more ...settings) stores {
 
 // settings shorten the wait for a refill, so that outages take less of it.
 func (s stores) settings() settings {
-	return onMariaDB(s.dsn).with(onRedis(s.redis.Addr)).with(settings{"QUEUE_TIMEOUT": "500ms"})
+	return onMariaDB(s.dsn).With(onRedis(s.redis.Addr)).With(settings{"QUEUE_TIMEOUT": "500ms"})
 }
 
 // TestE2EStartsWithoutStores: the process comes up, says what it waits for, and
@@ -110,7 +110,7 @@ func batch(d *daemon, books *ledger, pass string, count int) answer {
 		if err != nil {
 			d.t.Fatalf("%v: %s", err, a.body)
 		}
-		books.enter(1, pass, ids...)
+		books.Queue("", 1, pass, ids...)
 	}
 	return a
 }
@@ -119,10 +119,12 @@ func batch(d *daemon, books *ledger, pass string, count int) answer {
 // database is back.
 func TestE2EDatabaseDies(t *testing.T) {
 	story(t)
-	s, books := privateStores(t), newLedger()
+	s, books := privateStores(t), &ledger{}
 	d := serve(t, s.settings())
-	d.ready() // and every mode has what it needs of the database
-	eventually(t, 10*time.Second, "served", func() bool { return batch(d, books, "alice", 10).status == 200 })
+	d.ready()                                         // and every mode has what it needs of the database
+	for _, pass := range []string{"alice", "hello"} { // of two lists
+		eventually(t, startLimit, pass+" is served", func() bool { return batch(d, books, pass, 10).status == 200 })
+	}
 	s.db.Kill()
 	eventually(t, 15*time.Second, "degraded", func() bool { return d.get("/readyz").Status == "degraded" })
 	if a := d.want("/readyz", 200, 0); !strings.Contains(a.body, `"database"`) {
@@ -132,7 +134,7 @@ func TestE2EDatabaseDies(t *testing.T) {
 
 	var a answer
 	eventually(t, 30*time.Second, "the list runs dry", func() bool { a = batch(d, books, "alice", 50); return a.status != 200 })
-	if n := books.count(); n < 500 {
+	if n := books.Count(); n < 500 {
 		t.Errorf("only %d IDs were served", n)
 	}
 	if !comeAgain(a) || a.Code != -4 || !strings.Contains(a.Message, "database") {
@@ -147,7 +149,7 @@ func TestE2EDatabaseDies(t *testing.T) {
 	took := eventually(t, 15*time.Second, "recovered", func() bool { return batch(d, books, "alice", 500).status == 200 })
 	t.Logf("recovered after %v", took.Round(time.Millisecond))
 	d.recovers()
-	books.settle(t)
+	books.Settle(t)
 }
 
 // recovers waits until nothing fails, without a caller; a refused one may be an alarm
@@ -164,7 +166,7 @@ func (d *daemon) recovers() {
 // TestE2ERedisDies: an empty Redis comes back, and no ID comes twice.
 func TestE2ERedisDies(t *testing.T) {
 	story(t)
-	s, books := privateStores(t), newLedger()
+	s, books := privateStores(t), &ledger{}
 	d := serve(t, s.settings())
 	d.recovers()
 	eventually(t, startLimit, "a worker ID of the UID mode", func() bool { return d.get(uidTarget(1)).status == 200 })
@@ -187,7 +189,7 @@ func TestE2ERedisDies(t *testing.T) {
 	took := eventually(t, 15*time.Second, "recovered", func() bool { return batch(d, books, "alice", 300).status == 200 })
 	t.Logf("recovered after %v", took.Round(time.Millisecond))
 	d.recovers()
-	books.settle(t)
+	books.Settle(t)
 }
 
 // untilRefused takes what a replica holds in advance.
@@ -200,8 +202,8 @@ func untilRefused(t *testing.T, d *daemon, books *ledger) (a answer) {
 // TestE2ERedisHangs: a Redis that answers no more costs a caller the timeout.
 func TestE2ERedisHangs(t *testing.T) {
 	story(t)
-	s, books := privateStores(t), newLedger()
-	d := serve(t, s.settings().with(settings{"QUEUE_TIMEOUT": "2s"}))
+	s, books := privateStores(t), &ledger{}
+	d := serve(t, s.settings().With(settings{"QUEUE_TIMEOUT": "2s"}))
 	eventually(t, 15*time.Second, "served", func() bool { return batch(d, books, "alice", 300).status == 200 })
 	s.redis.Pause()
 	for i := range 4 {
@@ -217,5 +219,5 @@ func TestE2ERedisHangs(t *testing.T) {
 	s.redis.Resume()
 	took := eventually(t, 15*time.Second, "recovered", func() bool { return batch(d, books, "alice", 300).status == 200 })
 	t.Logf("recovered after %v", took.Round(time.Millisecond))
-	books.settle(t)
+	books.Settle(t)
 }

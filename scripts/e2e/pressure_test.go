@@ -11,13 +11,14 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"shardid/scripts/rig"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -86,14 +87,14 @@ func TestE2EHostileHTTP2(t *testing.T) {
 	d.ready()
 	d.want(aliceGet+"&count=10000", 200, 0)
 	const streams, idle = 250, 2 * time.Second
-	goroutines, before := d.metric("go_goroutines"), d.rss()
+	goroutines, before := d.metric("go_goroutines"), d.Memory("VmRSS")
 	h := d.deafPeer(transport.TLSClientConfig.Clone())
 	for i := range uint32(streams) {
 		_ = h.ask(2*i + 1)
 	}
 	time.Sleep(3 * time.Second) // the answers are made
 	held := d.metric("go_goroutines") - goroutines
-	t.Logf("holds %.0f goroutines and %d MiB", held, (d.rss()-before)>>20)
+	t.Logf("holds %.0f goroutines and %d MiB", held, (d.Memory("VmRSS")-before)>>20)
 	if held > 130 {
 		t.Errorf("%.0f goroutines of one connection", held)
 	}
@@ -220,11 +221,12 @@ func TestE2EConnectionsAreBounded(t *testing.T) {
 	story(t)
 	d := serve(t, settings{"SERVER_MAX_CONNECTIONS": "20", "SERVER_READ_HEADER_TIMEOUT": "30s"}, "--demo")
 	d.ready()
-	kept, leave := d.crowd(50)
-	if kept > 20 || kept < 15 {
+	const spares = 32 // beyond the bound, for one request that is not for IDs
+	kept, leave := d.crowd(100)
+	if kept > 20+spares || kept < 15+spares {
 		t.Errorf("%d connections are kept", kept)
 	}
-	if lines := d.lines(`"level":"WARN"`, "server.max_connections"); len(lines) != 1 {
+	if lines := d.Lines(`"level":"WARN"`, "server.max_connections"); len(lines) != 1 {
 		t.Errorf("%d warnings: %v", len(lines), lines)
 	}
 	leave()
@@ -232,7 +234,7 @@ func TestE2EConnectionsAreBounded(t *testing.T) {
 		a, err := d.do(http.MethodGet, aliceGet)
 		return err == nil && a.status == 200
 	})
-	if n := d.metric("shardid_connections_refused_total"); n < 30 || n > 40 {
+	if n := d.metric("shardid_connections_refused_total"); n < 80 || n > 95 {
 		t.Errorf("%v connections were refused", n)
 	}
 }
@@ -241,17 +243,12 @@ func TestE2EConnectionsAreBounded(t *testing.T) {
 // again when it may.
 func TestE2EOutOfDescriptors(t *testing.T) {
 	story(t)
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := serveBy(t, settings{"SERVER_MAX_CONNECTIONS": "1000", "SERVER_READ_HEADER_TIMEOUT": "3s"}, func(cmd *exec.Cmd) {
-		cmd.Path, cmd.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 60; exec "$0" "$@"`, path}, cmd.Args[1:]...)
-	}, "--demo")
+	s := settings{"SERVER_MAX_CONNECTIONS": "1000", "SERVER_READ_HEADER_TIMEOUT": "3s"}
+	d := listening(launch(t, s.Command(t.TempDir(), "/bin/sh", append([]string{"-c", `ulimit -n 60; exec "$0" "$@"`, rig.Binary(t)}, serving([]string{"--demo"})...)...)))
 	d.ready()
 	_, leave := d.crowd(120)
 	defer leave()
-	if lines := d.lines(`"level":"WARN"`, "too many open files"); len(lines) != 1 || !strings.Contains(lines[0], "server.max_connections") {
+	if lines := d.Lines(`"level":"WARN"`, "too many open files"); len(lines) != 1 || !strings.Contains(lines[0], "server.max_connections") {
 		t.Errorf("%d warnings: %v", len(lines), lines)
 	}
 	leave()
@@ -274,9 +271,7 @@ func TestE2EMigrateSilentServer(t *testing.T) {
 	}
 	defer l.Close()
 	s := onMariaDB("shardid:hunter2@tcp(" + l.Addr().String() + ")/ids?readTimeout=10m")
-	if _, err := binary(); err != nil { // what it takes to build it does not count
-		t.Fatal(err)
-	}
+	rig.Binary(t) // what it takes to build it does not count
 	began := time.Now()
 	o := shardid(t, s, "migrate")
 	took := time.Since(began)

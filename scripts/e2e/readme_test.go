@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
 
@@ -56,7 +57,7 @@ func TestE2EReadme(t *testing.T) {
 	}
 	compared := 0
 	for _, page := range []string{"../../README.md", "../../docs/http.md"} {
-		r := reader{t: t, dir: t.TempDir(), env: settings{}.environ(t.TempDir())}
+		r := reader{t: t, dir: t.TempDir(), env: settings{}.Environ(t.TempDir())}
 		r.run = serveIn(t, r.dir, nil, "--demo", "--resp.addr", "127.0.0.1:0")
 		eventually(t, startLimit, "ready", func() bool { return r.run.get("/readyz").status == 200 })
 		for _, s := range pageSteps(t, page) {
@@ -100,14 +101,10 @@ func (r *reader) follow(s step) {
 // shell runs a command with the addresses and paths of this test.
 func (r *reader) shell(s step, command string) {
 	r.t.Helper()
-	path, err := binary()
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	if strings.Contains(command, "127.0.0.1:6380") {
 		command = strings.ReplaceAll(command, "127.0.0.1:6380", r.run.respAddr())
 	}
-	command = strings.NewReplacer("http://127.0.0.1:8080", r.run.url, "bin/shardid", path).Replace(command)
+	command = strings.NewReplacer("http://127.0.0.1:8080", r.run.url, "bin/shardid", rig.Binary(r.t)).Replace(command)
 	cmd := exec.Command("/bin/sh", "-c", command)
 	cmd.Dir, cmd.Env = r.dir, r.env
 	out, err := cmd.CombinedOutput()
@@ -156,5 +153,5 @@ func (r *reader) serves() {
 	r.t.Helper()
 	d := serveIn(r.t, r.t.TempDir(), r.settings())
 	eventually(r.t, startLimit, "the first ID", func() bool { return d.get(aliceGet).status == 200 })
-	d.kill()
+	d.Kill()
 }

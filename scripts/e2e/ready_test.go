@@ -17,10 +17,10 @@ import (
 // tried again, and is not judged by its last failure.
 func TestE2EAlarmsEndWithTheirCause(t *testing.T) {
 	story(t)
-	s, books := privateStores(t), newLedger()
+	s, books := privateStores(t), &ledger{}
 	must(t, onMariaDB(s.dsn), "tags", "add", "--tag", demoTag, "--step", "10")
 	never := settings{"QUEUE_REFILL_CRON": "0 0 0 1 1 *", "QUEUE_RELOAD_CRON": "0 0 0 1 1 *", "SEGMENT_TIMEOUT": "300ms"}
-	d := serve(t, s.settings().with(never))
+	d := serve(t, s.settings().With(never))
 	d.recovers()
 	eventually(t, 15*time.Second, "served", func() bool { return batch(d, books, "alice", 10).status == 200 })
 	d.want(segmentGet+demoTag, 200, 0)
@@ -46,16 +46,26 @@ func TestE2EAlarmsEndWithTheirCause(t *testing.T) {
 	s.db.Restart()
 	d.recovers()
 	eventually(t, 15*time.Second, "served", func() bool { return batch(d, books, "alice", 100).status == 200 })
-	books.settle(t)
+	eventually(t, 30*time.Second, "what callers met is told of as over", func() bool {
+		over := false
+		for _, a := range d.status().Alarms {
+			if a.Severity == "critical" {
+				return false
+			}
+			over = over || a.Name == "ShardidStarved" && strings.HasPrefix(a.Message, "over, was critical until ")
+		}
+		return over
+	})
+	books.Settle(t)
 }
 
 // TestE2EOneMasterOfThreeDies: the other modes go on, and so does the queue where the
 // cluster serves the slots that are left.
 func TestE2EOneMasterOfThreeDies(t *testing.T) {
 	story(t)
-	cluster, dsn, books := testserver.Cluster(t), migrated(t), newLedger()
+	cluster, dsn, books := testserver.Cluster(t), migrated(t), &ledger{}
 	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
-	d := serve(t, onMariaDB(dsn).with(onCluster(cluster)).with(settings{"QUEUE_TIMEOUT": "300ms"}))
+	d := serve(t, onMariaDB(dsn).With(onCluster(cluster)).With(settings{"QUEUE_TIMEOUT": "300ms"}))
 	d.recovers()
 	served := func() (n int) {
 		for i := range 24 {
@@ -95,5 +105,5 @@ func TestE2EOneMasterOfThreeDies(t *testing.T) {
 	cluster.WaitOK()
 	d.recovers()
 	eventually(t, 15*time.Second, "all lists serve again", func() bool { return served() == 24 })
-	books.settle(t)
+	books.Settle(t)
 }

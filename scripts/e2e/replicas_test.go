@@ -22,7 +22,7 @@ func TestE2EReplicasOnOneRedis(t *testing.T) {
 	l.start(t, callers)
 	l.reach(t, 200_000)
 	l.stop()
-	l.books.settle(t)
+	l.books.Settle(t)
 }
 
 // TestE2EReplicasOnCluster: the same on a Redis Cluster of three masters.
@@ -32,7 +32,7 @@ func TestE2EReplicasOnCluster(t *testing.T) {
 	l.start(t, callers)
 	l.reach(t, 200_000)
 	l.stop()
-	l.books.settle(t)
+	l.books.Settle(t)
 }
 
 // TestE2EFailover: the same behind Sentinel, and the master dies in the middle.
@@ -46,17 +46,17 @@ func TestE2EFailover(t *testing.T) {
 	l.reach(t, 100_000)
 	sentinel.DownAfter(t, 500*time.Millisecond)
 	sentinel.Master.Kill()
-	killed, before := time.Now(), l.books.count()
+	killed, before := time.Now(), l.books.Count()
 	sentinel.MasterAddr(t, sentinel.Master.Addr)
 	t.Logf("new master after %v", time.Since(killed).Round(time.Millisecond))
 	for _, d := range l.replicas {
 		eventually(t, 20*time.Second, "every shard is served again", func() bool { return servesAll(d, l.books) })
 	}
 	t.Logf("service resumed %v after the kill, %d requests refused", time.Since(killed).Round(time.Millisecond), l.refused.Load())
-	l.reach(t, max(l.books.count()+30_000, 200_000))
+	l.reach(t, max(l.books.Count()+30_000, 200_000))
 	l.stop()
-	l.books.settle(t)
-	if after := l.books.count(); after < 200_000 || before < 100_000 {
+	l.books.Settle(t)
+	if after := l.books.Count(); after < 200_000 || before < 100_000 {
 		t.Errorf("%d IDs before, %d in all", before, after)
 	}
 }
@@ -74,7 +74,7 @@ func servesAll(d *daemon, books *ledger) bool {
 	if a.status != 200 || err != nil {
 		return false
 	}
-	books.enter(255, "alice", ids...)
+	books.Queue("", 255, "alice", ids...)
 	return true
 }
 
@@ -89,9 +89,9 @@ func twoReplicas(t *testing.T, redis settings) *load {
 			t.Fatalf("alloc_initData(%s): %v: %s", call, err, out)
 		}
 	}
-	l := &load{apps: []int64{1, 7, 255}, books: newLedger()}
+	l := &load{apps: []int64{1, 7, 255}, books: &ledger{}}
 	for range 2 {
-		l.replicas = append(l.replicas, serve(t, onMariaDB(dsn).with(redis)))
+		l.replicas = append(l.replicas, serve(t, onMariaDB(dsn).With(redis)))
 	}
 	for _, d := range l.replicas {
 		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
@@ -125,7 +125,7 @@ func TestE2EOneReplicaSweeps(t *testing.T) {
 	for app := range apps {
 		query(t, dsn, fmt.Sprintf("CALL alloc_initData(%d, 'app', '')", app))
 	}
-	s := onMariaDB(dsn).with(onRedis(testserver.Redis(t).Addr)).with(settings{
+	s := onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr)).With(settings{
 		"QUEUE_REFILL_CRON": "*/10 * * * * *", "QUEUE_RELOAD_CRON": "0 0 0 1 1 *", // a reload settles lists, which reads them too
 	})
 	var replicas []*daemon
@@ -160,7 +160,7 @@ func TestE2EOneReplicaSweeps(t *testing.T) {
 	if sum := each[0] + each[1] + each[2]; sum < 2 || sum > 4 { // periods are not cut at their ends
 		t.Errorf("in three periods the replicas swept %v times", each)
 	}
-	replicas[holder].kill()
+	replicas[holder].Kill()
 	replicas = slices.Delete(replicas, holder, holder+1)
 	each = sweeps(3)
 	t.Logf("sweeps in three periods, without the first: %v", each)

@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,7 +21,7 @@ import (
 func TestE2EScrambledApp(t *testing.T) {
 	story(t)
 	s := privateStores(t)
-	env := s.settings().with(settings{"SERVER_ADMIN_TOKEN": adminToken, "SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"})
+	env := s.settings().With(settings{"SERVER_ADMIN_TOKEN": adminToken, "SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"})
 	replicas := []*daemon{serve(t, env), serve(t, env)}
 	for _, d := range replicas {
 		d.ready()
@@ -32,7 +31,7 @@ func TestE2EScrambledApp(t *testing.T) {
 	if a := replicas[0].wantAdmin(201, "POST", "/admin/apps", `{"id":8,"name":"invoices","scramble":true}`); !strings.Contains(a.body, `"scramble":true`) {
 		t.Error(a.body)
 	}
-	l, first := newLedger(), true
+	l, first := &ledger{}, true
 	var ids []int64
 	draw := func(d *daemon) {
 		// A restart, and a deletion soon after one, may leave a doubt. More than is held comes
@@ -55,24 +54,21 @@ func TestE2EScrambledApp(t *testing.T) {
 					}
 					held, err := c.Queue(8).Take(t.Context(), "alice", 50)
 					if a.status != 200 || len(some) != 100 || err != nil {
-						l.complain("%d IDs, %s; %v", len(some), a.body, err)
+						l.Complain("%d IDs, %s; %v", len(some), a.body, err)
 					}
-					l.enterPlain(append(some, held...)...)
+					l.Add("", plain, append(some, held...)...)
 				}
 			})
 		}
 		wg.Wait()
 		if first {
-			for id := range l.seen {
-				ids = append(ids, id)
-			}
-			first = false
+			ids, first = l.IDs(), false
 		}
 	}
 	for _, d := range replicas {
 		draw(d)
 	}
-	replicas[0].kill()
+	replicas[0].Kill()
 	s.db.Restart()
 	replicas[0] = serve(t, env)
 	draw(replicas[0])
@@ -82,12 +78,11 @@ func TestE2EScrambledApp(t *testing.T) {
 	}
 	must(t, env, "provision", "--app", "8", "--name", "invoices", "--scramble")
 	draw(replicas[1])
-	if l.settle(t); l.count() != 4*3*20*150 {
-		t.Errorf("%d IDs", l.count())
+	if l.Settle(t); l.Count() != 4*3*20*150 {
+		t.Errorf("%d IDs", l.Count())
 	}
 
 	// The images of 9000 of the first 20,000 indices are spread over the whole range.
-	slices.Sort(ids)
 	var small int
 	for _, id := range ids {
 		if id>>14 < model.MaxIndex/100 {

@@ -28,7 +28,7 @@ func secretStores(t *testing.T) (*testserver.MariaDBServer, *testserver.RedisSer
 	db := testserver.MariaDB(t)
 	query(t, db.DSN(""), "CREATE DATABASE ids", "CREATE USER app@'127.0.0.1' IDENTIFIED BY '"+databaseSecret+"'", "GRANT ALL ON *.* TO app@'127.0.0.1'")
 	redis := testserver.Redis(t, "--user", "app", "on", ">"+redisSecret, "~*", "&*", "+@all")
-	s := onMariaDB(strings.Replace(db.DSN("ids"), "root@", "app:"+databaseSecret+"@", 1)).with(onRedis(redis.Addr)).with(settings{
+	s := onMariaDB(strings.Replace(db.DSN("ids"), "root@", "app:"+databaseSecret+"@", 1)).With(onRedis(redis.Addr)).With(settings{
 		"REDIS_USERNAME": "app", "REDIS_PASSWORD": redisSecret, "SERVER_ADMIN_TOKEN": adminSecret, "LOG_LEVEL": "debug",
 	})
 	must(t, s, "migrate")
@@ -44,7 +44,7 @@ func TestE2ENoSecretIsShown(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "tokens.yaml")
 	token := newToken(t, file, "orders", "get", "--apps", "1")
-	d := serveIn(t, dir, s.with(settings{"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true"}))
+	d := serveIn(t, dir, s.With(settings{"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true"}))
 	d.ready()
 	var seen strings.Builder
 	ask := func(method, target, token string) {
@@ -83,21 +83,21 @@ func TestE2ENoSecretIsShown(t *testing.T) {
 	eventually(t, startLimit, "the kill is reported", func() bool { _, problem := d.condition("redis"); return strings.Contains(problem, "refused") })
 	everything()
 	time.Sleep(time.Second) // for what is tried in the background
-	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", d.cmd.Process.Pid))
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", d.Cmd.Process.Pid))
 	if err != nil {
 		t.Logf("no list of processes here: %v", err)
 	}
 	for _, command := range [][]string{{"apps"}, {"doctor"}, {"token", "check", "--file", file}} {
 		fmt.Fprintln(&seen, shardid(t, s, command...))
 	}
-	for where, text := range map[string]string{"log": d.output(), "answers and commands": seen.String(), "command line": string(cmdline)} {
+	for where, text := range map[string]string{"log": d.Output(), "answers and commands": seen.String(), "command line": string(cmdline)} {
 		for _, secret := range []string{databaseSecret, redisSecret, adminSecret, wrongSecret, token, strings.TrimPrefix(token, "shardid_")} {
 			if at := strings.Index(text, secret); at >= 0 {
 				t.Errorf("%s has a secret: %s", where, text[max(0, at-200):min(len(text), at+60)])
 			}
 		}
 	}
-	if len(d.lines(`"level":"DEBUG"`)) < 10 || !strings.Contains(seen.String(), "this token is not known") {
+	if len(d.Lines(`"level":"DEBUG"`)) < 10 || !strings.Contains(seen.String(), "this token is not known") {
 		t.Error("the story provoked too little")
 	}
 }

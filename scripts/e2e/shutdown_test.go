@@ -20,30 +20,30 @@ func TestE2EDrains(t *testing.T) {
 	d := serve(t, settings{"SERVER_DRAIN_DELAY": "1s"}, "--demo")
 	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
 	var closing atomic.Bool
-	l := &load{replicas: []*daemon{d}, apps: []int64{1}, books: newLedger(),
+	l := &load{replicas: []*daemon{d}, apps: []int64{1}, books: &ledger{},
 		trouble: func(_ answer, err error) bool { return err != nil && closing.Load() }}
 	l.start(t, 8)
 	l.reach(t, 1000)
 
-	d.signal(syscall.SIGTERM)
+	d.Signal(syscall.SIGTERM)
 	begun := time.Now()
 	eventually(t, 700*time.Millisecond, "/readyz turns", func() bool { return d.get("/readyz").status == 503 })
 	if a := d.get("/readyz"); !strings.Contains(a.Message, "shutting down") {
 		t.Errorf("/readyz: %s", a.body)
 	}
 	d.want("/livez", 200, 0)
-	issued := l.books.count()
+	issued := l.books.Count()
 	time.Sleep(max(0, 800*time.Millisecond-time.Since(begun)))
 	closing.Store(true)
-	if n := l.books.count(); n <= issued {
+	if n := l.books.Count(); n <= issued {
 		t.Errorf("nothing was issued while draining: %d, %d", issued, n)
 	}
-	if code := d.exit(15 * time.Second); code != 0 || time.Since(begun) < time.Second {
+	if code := d.Exit(15 * time.Second); code != 0 || time.Since(begun) < time.Second {
 		t.Errorf("exit %d after %v", code, time.Since(begun))
 	}
 	t.Logf("ended %v after SIGTERM", time.Since(begun).Round(time.Millisecond))
 	l.stop()
-	l.books.settle(t)
+	l.books.Settle(t)
 	wantStopped(t, d)
 }
 
@@ -64,10 +64,10 @@ func TestE2EStopsOnHalfABody(t *testing.T) {
 	if a := d.want(aliceGet, 200, 0); a.closes {
 		t.Error("the connection is closed while nothing stops")
 	}
-	d.signal(syscall.SIGTERM)
+	d.Signal(syscall.SIGTERM)
 	begun := time.Now()
 	eventually(t, 900*time.Millisecond, "draining answers close their connection", func() bool { return d.want(aliceGet, 200, 0).closes })
-	code := d.exit(20 * time.Second)
+	code := d.Exit(20 * time.Second)
 	if took := time.Since(begun); code != 0 || took > 8*time.Second {
 		t.Errorf("exit %d after %v", code, took)
 	}
@@ -79,8 +79,8 @@ func TestE2EInterrupt(t *testing.T) {
 	story(t)
 	d := serve(t, settings{"SERVER_DRAIN_DELAY": "14s"}, "--demo")
 	eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
-	d.signal(syscall.SIGINT)
-	if code := d.exit(10 * time.Second); code != 0 {
+	d.Signal(syscall.SIGINT)
+	if code := d.Exit(10 * time.Second); code != 0 {
 		t.Errorf("exit %d", code)
 	}
 	wantStopped(t, d)
@@ -90,10 +90,10 @@ func TestE2EInterrupt(t *testing.T) {
 // well as any other.
 func TestE2EStopsWhileWaiting(t *testing.T) {
 	story(t)
-	d := serve(t, onRedis("127.0.0.1:1").with(settings{"SERVER_DRAIN_DELAY": "0s"}))
+	d := serve(t, onRedis("127.0.0.1:1").With(settings{"SERVER_DRAIN_DELAY": "0s"}))
 	d.want(aliceGet, 503, -1)
-	d.signal(syscall.SIGTERM)
-	if code := d.exit(10 * time.Second); code != 0 {
+	d.Signal(syscall.SIGTERM)
+	if code := d.Exit(10 * time.Second); code != 0 {
 		t.Errorf("exit %d", code)
 	}
 	wantStopped(t, d)
@@ -103,10 +103,10 @@ func TestE2EStopsWhileWaiting(t *testing.T) {
 func TestE2ESecondSignalKills(t *testing.T) {
 	story(t)
 	d := serve(t, settings{"SERVER_DRAIN_DELAY": "14s"}, "--demo")
-	d.signal(syscall.SIGTERM)
-	eventually(t, 10*time.Second, "draining", func() bool { return len(d.lines("draining")) == 1 })
-	d.signal(syscall.SIGTERM)
-	if code := d.exit(10 * time.Second); code == 0 {
+	d.Signal(syscall.SIGTERM)
+	eventually(t, 10*time.Second, "draining", func() bool { return len(d.Lines("draining")) == 1 })
+	d.Signal(syscall.SIGTERM)
+	if code := d.Exit(10 * time.Second); code == 0 {
 		t.Error("exit 0 of a process that was killed")
 	}
 }
@@ -124,8 +124,8 @@ func TestE2EDrainsWaitingRequest(t *testing.T) {
 }
 
 func drainWaiting(t *testing.T, back bool) {
-	s, books := privateStores(t), newLedger()
-	d := serve(t, s.settings().with(settings{"QUEUE_TIMEOUT": "4s", "SERVER_DRAIN_DELAY": "1s", "SERVER_SHUTDOWN_TIMEOUT": "10s"}))
+	s, books := privateStores(t), &ledger{}
+	d := serve(t, s.settings().With(settings{"QUEUE_TIMEOUT": "4s", "SERVER_DRAIN_DELAY": "1s", "SERVER_SHUTDOWN_TIMEOUT": "10s"}))
 	eventually(t, startLimit, "served", func() bool { return batch(d, books, "alice", 100).status == 200 })
 	eventually(t, startLimit, "every mode serves", func() bool { return d.get("/healthz").status == 200 })
 	s.db.Pause()
@@ -139,7 +139,7 @@ func drainWaiting(t *testing.T, back bool) {
 		waiting <- result{a, err}
 	}()
 	time.Sleep(500 * time.Millisecond)
-	d.signal(syscall.SIGTERM)
+	d.Signal(syscall.SIGTERM)
 	begun := time.Now()
 	if back {
 		s.db.Resume()
@@ -148,7 +148,7 @@ func drainWaiting(t *testing.T, back bool) {
 	if back && a.status != 200 || !back && !comeAgain(a.answer) || a.err != nil {
 		t.Errorf("%v: %d %.300s", a.err, a.status, a.body)
 	}
-	if code := d.exit(12 * time.Second); code != 0 {
+	if code := d.Exit(12 * time.Second); code != 0 {
 		t.Errorf("exit %d", code)
 	}
 	t.Logf("answer %d after %v, ended %v after SIGTERM", a.status, a.took.Round(time.Millisecond), time.Since(begun).Round(time.Millisecond))
@@ -158,7 +158,7 @@ func drainWaiting(t *testing.T, back bool) {
 
 func wantStopped(t *testing.T, d *daemon) {
 	t.Helper()
-	if len(d.lines(`"msg":"stopped"`)) != 1 || len(d.lines(`"level":"ERROR"`, "panic")) != 0 {
-		t.Errorf("log:\n%s", d.output())
+	if len(d.Lines(`"msg":"stopped"`)) != 1 || len(d.Lines(`"level":"ERROR"`, "panic")) != 0 {
+		t.Errorf("log:\n%s", d.Output())
 	}
 }

@@ -118,7 +118,7 @@ func TestE2ETinyidClients(t *testing.T) {
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "500")
 	addrs := freeAddrs(t, 3)
 	start := func(i int) *daemon {
-		return listening(t, launch(t, t.TempDir(), onlySegments(dsn), "--server.addr", addrs[i]))
+		return serve(t, onlySegments(dsn), "--server.addr", addrs[i])
 	}
 	var servers []string
 	replicas := make([]*daemon, len(addrs))
@@ -127,12 +127,12 @@ func TestE2ETinyidClients(t *testing.T) {
 		servers = append(servers, "http://"+addr)
 		eventually(t, startLimit, "ready", func() bool { return replicas[i].get("/readyz").status == 200 })
 	}
-	books, end := &harvest{}, time.Now().Add(12*time.Second)
+	books, end := &ledger{}, time.Now().Add(12*time.Second)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	drawn := map[string]int{}
 	note := func(kind string, ids ...int64) {
-		books.add(0, ids...)
+		books.Rise(0, ids...)
 		mu.Lock()
 		defer mu.Unlock()
 		drawn[kind] += len(ids)
@@ -170,7 +170,7 @@ func TestE2ETinyidClients(t *testing.T) {
 				for _, text := range read(string(body)) {
 					id, err := strconv.ParseInt(text, 10, 64)
 					if err != nil {
-						books.complain("%s: %s", kind, body)
+						books.Complain("%s: %s", kind, body)
 						return
 					}
 					note(kind, id)
@@ -186,12 +186,12 @@ func TestE2ETinyidClients(t *testing.T) {
 	})
 	for i := 0; time.Now().Before(end.Add(-3 * time.Second)); i++ {
 		time.Sleep(2 * time.Second)
-		replicas[i%3].kill()
+		replicas[i%3].Kill()
 		time.Sleep(300 * time.Millisecond)
 		replicas[i%3] = start(i % 3)
 	}
 	wg.Wait()
-	books.settle(t, "orders")
+	books.Settle(t, "orders")
 	wantTaken(t, dsn, "orders", books)
 	for kind, least := range map[string]int{"tinyid": 20_000, "leaf": 2000, "v1": 10_000, "nextIdSimple": 10_000} {
 		if drawn[kind] < least {
@@ -230,14 +230,14 @@ func TestE2ETinyidPage(t *testing.T) {
 		t.Fatal("no mariadb client: install the Debian package mariadb-client")
 	}
 	theirs := tinyidDatabase(t, "('test', 1, 100001, 100000, 1, 0)", "('orders', 1, 5000000, 2000, 1, 0)")
-	r := reader{t: t, run: &daemon{}, dir: t.TempDir(), env: settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false", "LOG_LEVEL": "warn"}.environ(t.TempDir())}
+	r := reader{t: t, run: &daemon{}, dir: t.TempDir(), env: settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false", "LOG_LEVEL": "warn"}.Environ(t.TempDir())}
 	compared := 0
 	for _, s := range pageSteps(t, "../../docs/tinyid.md") {
 		switch {
 		case strings.HasPrefix(s.command, "mysql "):
 			r.shell(s, dumpCommand(t, theirs, s.command))
 		case strings.HasPrefix(s.command, "bin/shardid serve"):
-			r.run = serveIn(t, t.TempDir(), r.settings().with(settings{"LOG_LEVEL": "info"}))
+			r.run = serveIn(t, t.TempDir(), r.settings().With(settings{"LOG_LEVEL": "info"}))
 			eventually(t, startLimit, "ready", func() bool { return r.run.get("/readyz").status == 200 })
 		default:
 			r.follow(s)
@@ -249,7 +249,7 @@ func TestE2ETinyidPage(t *testing.T) {
 	if compared != 5 {
 		t.Errorf("%d outputs were compared", compared)
 	}
-	r.run.kill()
+	r.run.Kill()
 
 	page, err := os.ReadFile("../../docs/tinyid.md")
 	if err != nil {
@@ -264,23 +264,23 @@ func TestE2ETinyidPage(t *testing.T) {
 	if err := os.WriteFile(tokens, entry[1], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := serveIn(t, t.TempDir(), r.settings().with(settings{"SERVER_TOKENS_FILE": tokens, "SERVER_REQUIRE_TOKEN": "true", "LOG_ACCESS": "errors", "LOG_LEVEL": "info"}))
+	d := serveIn(t, t.TempDir(), r.settings().With(settings{"SERVER_TOKENS_FILE": tokens, "SERVER_REQUIRE_TOKEN": "true", "LOG_ACCESS": "errors", "LOG_LEVEL": "info"}))
 	d.ready()
 	c := newTinyidClient(t, string(token[1]), "orders", d.url)
-	books := &harvest{}
+	books := &ledger{}
 	for range 10_000 {
 		id, err := c.nextID()
 		if err != nil {
 			t.Fatal(err)
 		}
-		books.add(5_000_000, id)
+		books.Rise(5_000_000, id)
 	}
 	if c.next != nil {
 		<-c.next
 	}
-	books.settle(t, "orders")
-	if books.ids[0] != 5_000_001 {
-		t.Errorf("the first ID is %d", books.ids[0])
+	books.Settle(t, "orders")
+	if first := books.IDs()[0]; first != 5_000_001 {
+		t.Errorf("the first ID is %d", first)
 	}
 	for what, bad := range map[string]*tinyidClient{
 		"a wrong token": newTinyidClient(t, "wrong", "orders", d.url), "another tag": newTinyidClient(t, c.token, "others", d.url),
@@ -289,7 +289,7 @@ func TestE2ETinyidPage(t *testing.T) {
 			t.Errorf("%s: ID %d", what, id)
 		}
 	}
-	if lines := d.lines(`"msg":"request"`, `"path":"/tinyid/id/nextSegmentIdSimple"`, `"status":200`, `"code":-7`); len(lines) != 2 {
+	if lines := d.Lines(`"msg":"request"`, `"path":"/tinyid/id/nextSegmentIdSimple"`, `"status":200`, `"code":-7`); len(lines) != 2 {
 		t.Errorf("the log has %d lines of the refusals", len(lines))
 	}
 	if m := d.get("/metrics").body; !strings.Contains(m, `shardid_refused_total{code="-7",mode="segment"} 2`) {
@@ -307,7 +307,7 @@ func TestE2ETinyidImport(t *testing.T) {
 	dir, dsn := t.TempDir(), migrated(t)
 	dump := func(file string, rows ...string) {
 		t.Helper()
-		r := reader{t: t, run: &daemon{}, dir: dir, env: settings{}.environ(dir)}
+		r := reader{t: t, run: &daemon{}, dir: dir, env: settings{}.Environ(dir)}
 		r.shell(step{}, dumpCommand(t, tinyidDatabase(t, rows...), "mysql --batch -e 'SELECT * FROM tiny_id_info' tinyid > "+file))
 	}
 	dump("a.tsv", "('订单', 1, 300001, 1000, 2, 0)", "('one', 1, 50, 10, 1, 0)")

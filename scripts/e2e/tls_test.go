@@ -144,7 +144,7 @@ func TestE2EServerTLS(t *testing.T) {
 	if status, _, _, err := fetchOver(http.DefaultTransport, d.url+"/livez"); err != nil || status != http.StatusBadRequest {
 		t.Errorf("without TLS: %d, %v", status, err)
 	}
-	if len(d.lines(`curl 'https://`)) != 1 {
+	if len(d.Lines(`curl 'https://`)) != 1 {
 		t.Error("the log does not say https")
 	}
 	known, knownKey := a.issue("client", "client")
@@ -320,32 +320,32 @@ func TestE2EDatabaseTLS(t *testing.T) {
 	query(t, server.DSN(""), "CREATE DATABASE ids", "CREATE USER tls@'127.0.0.1' IDENTIFIED BY 'hunter2' REQUIRE X509", "GRANT ALL ON ids.* TO tls@'127.0.0.1'")
 	base := onMariaDB(strings.Replace(server.DSN("ids"), "root@", "tls:hunter2@", 1))
 	mine, mineKey := a.issue("client", "client")
-	secure := base.with(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.path("ca.pem"), "DATABASE_TLS_CERT_FILE": mine, "DATABASE_TLS_KEY_FILE": mineKey})
+	secure := base.With(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.path("ca.pem"), "DATABASE_TLS_CERT_FILE": mine, "DATABASE_TLS_KEY_FILE": mineKey})
 	for what, c := range map[string]struct {
 		s    settings
 		says string
 	}{
 		"no TLS":            {base, "Access denied"},
-		"no certificate":    {base.with(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.path("ca.pem")}), "Access denied"},
-		"another authority": {secure.with(settings{"DATABASE_TLS_CA_FILE": stranger.path("ca.pem")}), "database.tls_ca_file"},
-		"another name":      {secure.with(settings{"DATABASE_TLS_SERVER_NAME": "other.example"}), "database.tls_server_name"},
-		"no such file":      {secure.with(settings{"DATABASE_TLS_CA_FILE": "none.pem"}), "database.tls_ca_file: open none.pem"},
+		"no certificate":    {base.With(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.path("ca.pem")}), "Access denied"},
+		"another authority": {secure.With(settings{"DATABASE_TLS_CA_FILE": stranger.path("ca.pem")}), "database.tls_ca_file"},
+		"another name":      {secure.With(settings{"DATABASE_TLS_SERVER_NAME": "other.example"}), "database.tls_server_name"},
+		"no such file":      {secure.With(settings{"DATABASE_TLS_CA_FILE": "none.pem"}), "database.tls_ca_file: open none.pem"},
 	} {
 		if o := shardid(t, c.s, "migrate"); o.exit != 1 || !strings.Contains(o.stderr, c.says) || strings.Contains(o.stderr, "hunter2") {
 			t.Errorf("%s: %+v, want %q", what, o, c.says)
 		}
 	}
 	for _, name := range []string{"", "db.example"} {
-		must(t, secure.with(settings{"DATABASE_TLS_SERVER_NAME": name}), "migrate")
+		must(t, secure.With(settings{"DATABASE_TLS_SERVER_NAME": name}), "migrate")
 	}
 	must(t, secure, "provision", "--app", "1", "--name", "test")
-	d := serve(t, secure.with(settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"}))
+	d := serve(t, secure.With(settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"}))
 	d.ready()
 	d.want(aliceGet, 200, 0)
 	if n := number(t, server.DSN("ids"), "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'tls'"); n == 0 {
 		t.Error("nobody is connected over TLS")
 	}
-	o := shardid(t, onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t)).with(settings{"DATABASE_TLS": "true"}), "migrate")
+	o := shardid(t, onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t)).With(settings{"DATABASE_TLS": "true"}), "migrate")
 	if o.exit != 1 || !strings.Contains(o.stderr, "TLS") {
 		t.Errorf("a server without TLS: %+v", o)
 	}
@@ -360,13 +360,13 @@ func TestE2ERedisTLS(t *testing.T) {
 	_, port, _ := net.SplitHostPort(addr)
 	testserver.Redis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", a.path("ca.pem"))
 	mine, mineKey := a.issue("client", "client")
-	secure := onRedis(addr).with(settings{"REDIS_TLS": "true", "REDIS_TLS_CA_FILE": a.path("ca.pem"), "REDIS_TLS_CERT_FILE": mine, "REDIS_TLS_KEY_FILE": mineKey})
+	secure := onRedis(addr).With(settings{"REDIS_TLS": "true", "REDIS_TLS_CA_FILE": a.path("ca.pem"), "REDIS_TLS_CERT_FILE": mine, "REDIS_TLS_KEY_FILE": mineKey})
 	d := serve(t, secure, "--demo")
 	d.ready()
 	d.want(aliceGet, 200, 0)
 	for what, s := range map[string]settings{
-		"another authority": secure.with(settings{"REDIS_TLS_CA_FILE": stranger.path("ca.pem")}),
-		"no certificate":    secure.with(settings{"REDIS_TLS_CERT_FILE": "", "REDIS_TLS_KEY_FILE": ""}),
+		"another authority": secure.With(settings{"REDIS_TLS_CA_FILE": stranger.path("ca.pem")}),
+		"no certificate":    secure.With(settings{"REDIS_TLS_CERT_FILE": "", "REDIS_TLS_KEY_FILE": ""}),
 		"no TLS":            onRedis(addr),
 	} {
 		d := serve(t, s, "--demo")
@@ -375,7 +375,7 @@ func TestE2ERedisTLS(t *testing.T) {
 			return !ok && (strings.Contains(problem, "TLS") || strings.Contains(problem, "tls"))
 		})
 		d.want(aliceGet, 503, -1)
-		d.kill()
+		d.Kill()
 	}
 }
 

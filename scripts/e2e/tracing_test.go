@@ -96,7 +96,7 @@ func tracedTo(url string) settings {
 func TestE2ETracing(t *testing.T) {
 	story(t)
 	r := newReceiver(t)
-	d := serve(t, tracedTo(r.URL).with(settings{"RESP_ADDR": "127.0.0.1:0", "LOG_ACCESS": "all"}), "--demo")
+	d := serve(t, tracedTo(r.URL).With(settings{"RESP_ADDR": "127.0.0.1:0", "LOG_ACCESS": "all"}), "--demo")
 	eventually(t, startLimit, "served", func() bool { return d.get("/get?appId=1&gatePass=someone").status == 200 })
 	eventually(t, startLimit, "every mode", func() bool {
 		return d.get("/api/segment/get/leaf-segment-test").status == 200 && d.get("/api/snowflake/get/x").status == 200 &&
@@ -119,12 +119,12 @@ func TestE2ETracing(t *testing.T) {
 			t.Errorf("no %q", line)
 		}
 	}
-	d.signal(syscall.SIGTERM)
-	if code := d.exit(15 * time.Second); code != 0 {
+	d.Signal(syscall.SIGTERM)
+	if code := d.Exit(15 * time.Second); code != 0 {
 		t.Errorf("exit %d", code)
 	}
 	wantStopped(t, d)
-	if lines := d.lines(`"path":"queue:9"`); len(lines) != 1 || !strings.Contains(lines[0], `"trace_id":"`) {
+	if lines := d.Lines(`"path":"queue:9"`); len(lines) != 1 || !strings.Contains(lines[0], `"trace_id":"`) {
 		t.Errorf("the refused command in the log: %q", lines)
 	}
 	commands := r.named("INCR queue")
@@ -193,21 +193,21 @@ func TestE2ETracingWithoutReceiver(t *testing.T) {
 	for name, url := range map[string]string{"away": "http://127.0.0.1:1", "hanging": hanging.URL} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := serve(t, tracedTo(url).with(settings{"SERVER_DRAIN_DELAY": "0s"}), "--demo")
+			d := serve(t, tracedTo(url).With(settings{"SERVER_DRAIN_DELAY": "0s"}), "--demo")
 			eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
 			slowest := time.Duration(0)
 			eventually(t, 40*time.Second, "the log tells", func() bool {
 				slowest = max(slowest, d.want(aliceGet, 200, 0).took)
-				return len(d.lines("spans cannot be sent")) > 0
+				return len(d.Lines("spans cannot be sent")) > 0
 			})
 			d.want("/healthz", 200, 0)
 			begun := time.Now()
-			d.signal(syscall.SIGTERM)
-			if code := d.exit(15 * time.Second); code != 0 {
+			d.Signal(syscall.SIGTERM)
+			if code := d.Exit(15 * time.Second); code != 0 {
 				t.Errorf("exit %d", code)
 			}
 			t.Logf("slowest request %v, ended in %v", slowest, time.Since(begun))
-			if n := len(d.lines("spans cannot be sent")); n != 1 {
+			if n := len(d.Lines("spans cannot be sent")); n != 1 {
 				t.Errorf("told %d times", n)
 			}
 			wantStopped(t, d)

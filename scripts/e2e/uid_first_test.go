@@ -73,7 +73,7 @@ func TestE2EUIDFirstMinute(t *testing.T) {
 	if a := d.want("/api/uid/get", 200, 0); err != nil || a.body != strconv.FormatInt(next+1, 10) {
 		t.Errorf("%s comes after %s", a.body, uid)
 	}
-	if ids, err := uidsOf(d.want(uidTarget(3), 200, 0), 3); err != nil || ids[0] != next+2 || ids[2] != next+4 {
+	if ids, _, err := d.take(uidGet, 3); err != nil || len(ids) != 3 || ids[0] != next+2 || ids[2] != next+4 {
 		t.Errorf("%v, %v", ids, err)
 	}
 	one, err := d.do(http.MethodGet, "/api/uid/get", "Accept", "application/json")
@@ -192,10 +192,10 @@ func TestE2EUIDToTheLastSecond(t *testing.T) {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	}
-	if v := uidStatus(t, d); v.RemainingLifetimeSeconds != 0 || len(d.lines(`"level":"WARN"`, "time bits of UIDs run out")) == 0 {
-		t.Errorf("%+v\n%s", v, d.output())
+	if v := uidStatus(t, d); v.RemainingLifetimeSeconds != 0 || len(d.Lines(`"level":"WARN"`, "time bits of UIDs run out")) == 0 {
+		t.Errorf("%+v\n%s", v, d.Output())
 	}
-	books.settle(t)
+	books.Settle(t)
 }
 
 // drainUIDs takes batches until one is refused; it gives the refusal.

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"fmt"
 	"maps"
-	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -80,7 +79,7 @@ func machine(t *testing.T) (host, port string, kind int) {
 // uidAlone is a replica without the other modes that use the database, so that
 // readiness is the UID mode's.
 func uidAlone(dsn string) settings {
-	return onMariaDB(dsn).with(settings{"SNOWFLAKE_ENABLED": "false", "SEGMENT_ENABLED": "false"})
+	return onMariaDB(dsn).With(settings{"SNOWFLAKE_ENABLED": "false", "SEGMENT_ENABLED": "false"})
 }
 
 // TestE2EUIDReplicas: two replicas share a database and nothing else. A million
@@ -89,15 +88,12 @@ func TestE2EUIDReplicas(t *testing.T) {
 	story(t)
 	dsn := migrated(t)
 	books := &uidBooks{bits: uidDefaults()}
-	l := &uidLoad{books: books, count: func(caller int) int { return []int{10_000, 1000, 999, 5000}[caller/2%4] },
-		trouble: func(a answer, err error) bool { return err == nil && uidRefused(a) }}
-	for range 2 {
-		l.replicas = append(l.replicas, serveUID(t, t.TempDir(), onMariaDB(dsn), books))
-	}
+	l := uidLoad(books, func(caller int) int { return []int{10_000, 1000, 999, 5000}[caller/2%4] },
+		serveUID(t, t.TempDir(), onMariaDB(dsn), books), serveUID(t, t.TempDir(), onMariaDB(dsn), books))
 	l.start(t, 8)
 	l.reach(t, 1_000_000)
 	l.stop()
-	books.settle(t)
+	books.Settle(t)
 
 	rows := nodeRows(t, dsn)
 	if len(rows) != 2 || rows[0].port == rows[1].port {
@@ -121,20 +117,10 @@ func TestE2EUIDReplicas(t *testing.T) {
 func TestE2EUIDContainer(t *testing.T) {
 	story(t)
 	dsn := migrated(t)
-	addr := freeAddrs(t, 1)[0]
-	cmd := command(t, t.TempDir(), onMariaDB(dsn), "serve", "--server.addr", addr)
+	cmd := command(t, t.TempDir(), onMariaDB(dsn), serving(nil)...)
 	cmd.Env = append(cmd.Env, "JPAAS_HOST=10.9.8.7", "JPAAS_HTTP_PORT=8123")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	release := guard(t, cmd.Process.Pid)
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait(); release() })
-	eventually(t, startLimit, "a row", func() bool {
-		if answer, err := http.Get("http://" + addr + uidTarget(1)); err == nil {
-			_ = answer.Body.Close()
-		}
-		return len(nodeRows(t, dsn)) == 1
-	})
+	d := listening(launch(t, cmd))
+	eventually(t, startLimit, "a row", func() bool { d.get(uidTarget(1)); return len(nodeRows(t, dsn)) == 1 })
 	nodeRows(t, dsn)[0].want(t, "10.9.8.7", "^8123$", 1)
 }
 
@@ -148,16 +134,16 @@ func TestE2EUIDKilled(t *testing.T) {
 		mode := []string{"cached", "default"}[life%2]
 		d := serveUID(t, dir, settings{"UID_MODE": mode}, books)
 		var dying atomic.Bool
-		l := &uidLoad{replicas: []*daemon{d}, books: books, count: batchOf(7),
-			trouble: func(a answer, err error) bool { return err != nil && dying.Load() || err == nil && uidRefused(a) }}
+		l := uidLoad(books, batchOf(7), d)
+		l.trouble = func(a answer, err error) bool { return err != nil && dying.Load() || err == nil && uidRefused(a) }
 		l.start(t, 16)
-		l.reach(t, books.count()+3000)
+		l.reach(t, books.Count()+3000)
 		dying.Store(true)
-		d.kill()
+		d.Kill()
 		l.stop()
 		if workers := books.by(books.bits.workerOf); workers[int64(life+1)] < 3000 || len(workers) != life+1 {
 			t.Errorf("life %d: UIDs by worker ID: %v", life, workers)
 		}
 	}
-	books.settle(t)
+	books.Settle(t)
 }

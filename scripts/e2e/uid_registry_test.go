@@ -20,12 +20,12 @@ const uidTakeover = 40 * time.Second
 func end(t *testing.T, d *daemon, crash bool) {
 	t.Helper()
 	if crash {
-		d.kill()
+		d.Kill()
 		return
 	}
-	d.signal(syscall.SIGTERM)
-	if code := d.exit(startLimit); code != 0 {
-		t.Errorf("exit %d:\n%s", code, d.output())
+	d.Signal(syscall.SIGTERM)
+	if code := d.Exit(startLimit); code != 0 {
+		t.Errorf("exit %d:\n%s", code, d.Output())
 	}
 }
 
@@ -37,10 +37,10 @@ func TestE2EUIDRegistry(t *testing.T) {
 	story(t)
 	for _, r := range registries(t) {
 		dsn, dir, books := migrated(t), t.TempDir(), &uidBooks{bits: uidDefaults()}
-		s := onMariaDB(dsn).with(r.settings).with(closeClocks()).with(settings{
+		s := onMariaDB(dsn).With(r.settings).With(closeClocks()).With(settings{
 			"UID_WORKER": "registry", "SNOWFLAKE_ADVERTISE": address(0), "SERVER_DRAIN_DELAY": "0s"})
 		if r.mode == "mysql" {
-			s = s.with(settings{"UID_MODE": "default"})
+			s = s.With(settings{"UID_MODE": "default"})
 		}
 		workers := map[int64]bool{}
 		for round := range 5 {
@@ -58,7 +58,7 @@ func TestE2EUIDRegistry(t *testing.T) {
 			t.Errorf("%s: %d rows, worker IDs %v", r.mode, rows, workers)
 		}
 		t.Logf("%s: worker IDs %v", r.mode, workers)
-		books.settle(t)
+		books.Settle(t)
 	}
 }
 
@@ -68,8 +68,8 @@ func TestE2EUIDWorkerChanges(t *testing.T) {
 	story(t)
 	for _, mode := range []string{"cached", "default"} {
 		dsn, dir, books := migrated(t), t.TempDir(), &uidBooks{bits: uidDefaults()}
-		node := uidAlone(dsn).with(settings{"UID_MODE": mode, "SNOWFLAKE_ADVERTISE": address(0), "SERVER_DRAIN_DELAY": "0s"})
-		registry := node.with(settings{"UID_WORKER": "registry"})
+		node := uidAlone(dsn).With(settings{"UID_MODE": mode, "SNOWFLAKE_ADVERTISE": address(0), "SERVER_DRAIN_DELAY": "0s"})
+		registry := node.With(settings{"UID_WORKER": "registry"})
 		beside := serveUID(t, t.TempDir(), node, books) // 1
 		for i, c := range []struct {
 			settings settings
@@ -86,7 +86,7 @@ func TestE2EUIDWorkerChanges(t *testing.T) {
 			}
 			end(t, d, c.crash)
 		}
-		books.settle(t)
+		books.Settle(t)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestE2EUIDUnasked(t *testing.T) {
 	story(t)
 	for _, worker := range []string{"node", "registry"} {
 		dsn, dir, books := migrated(t), t.TempDir(), &uidBooks{bits: uidDefaults()}
-		s := onMariaDB(dsn).with(settings{"UID_WORKER": worker})
+		s := onMariaDB(dsn).With(settings{"UID_WORKER": worker})
 		must(t, s, "provision", "--app", "1", "--name", "demo")
 		var d *daemon
 		for round := range 3 {
@@ -115,7 +115,7 @@ func TestE2EUIDUnasked(t *testing.T) {
 		for range 8 {
 			all.Go(func() {
 				if a := takeUIDs(d, books, 10); a.status != 200 {
-					books.complain("a first call: %d %s", a.status, a.body)
+					books.Complain("a first call: %d %s", a.status, a.body)
 				}
 			})
 		}
@@ -124,7 +124,7 @@ func TestE2EUIDUnasked(t *testing.T) {
 			t.Errorf("%s: %d rows", worker, n)
 		}
 		d.want("/readyz/uid", 200, 0)
-		books.settle(t)
+		books.Settle(t)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestE2EUIDRegistryAway(t *testing.T) {
 	story(t)
 	redis := testserver.Redis(t)
 	dsn, books := migrated(t), &uidBooks{bits: uidDefaults()}
-	s := onMariaDB(dsn).with(byRedis(redis.Addr)).with(closeClocks()).with(settings{
+	s := onMariaDB(dsn).With(byRedis(redis.Addr)).With(closeClocks()).With(settings{
 		"UID_WORKER": "registry", "SNOWFLAKE_WORKER_LEASE": "5s", "SNOWFLAKE_ADVERTISE": address(0)})
 	d := serveUID(t, t.TempDir(), s, books)
 	redis.Kill()
@@ -147,5 +147,5 @@ func TestE2EUIDRegistryAway(t *testing.T) {
 	redis.Restart()
 	eventually(t, takeover, "UIDs again", func() bool { return takeUIDs(d, books, 1000).status == 200 })
 	t.Logf("%+v", uidStatus(t, d))
-	books.settle(t)
+	books.Settle(t)
 }

@@ -23,8 +23,7 @@ func TestE2EUIDDefaultMode(t *testing.T) {
 	if took := time.Since(begun); took < time.Second {
 		t.Errorf("20 000 UIDs took %v", took)
 	}
-	l := &uidLoad{replicas: []*daemon{d}, books: books, count: batchOf(500),
-		trouble: func(a answer, err error) bool { return err == nil && uidRefused(a) }}
+	l := uidLoad(books, batchOf(500), d)
 	l.start(t, 32)
 	l.reach(t, 30_000)
 	l.stop()
@@ -36,7 +35,7 @@ func TestE2EUIDDefaultMode(t *testing.T) {
 	if v := uidStatus(t, d); v.Mode != "default" || v.RingSize != 0 {
 		t.Errorf("%+v", v)
 	}
-	books.settle(t)
+	books.Settle(t)
 }
 
 // smallRing is one of 16 IDs, two seconds of 8.
@@ -56,13 +55,13 @@ func TestE2EUIDSmallRing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, books := smallRing()
-			d := serveUID(t, t.TempDir(), s.with(more), books)
+			d := serveUID(t, t.TempDir(), s.With(more), books)
 			if v := uidStatus(t, d); v.RingSize != 16 {
 				t.Errorf("%+v", v)
 			}
-			l := &uidLoad{replicas: []*daemon{d}, books: books, count: func(caller int) int { return 1 + caller%8 }}
-			if name == "refuse" {
-				l.trouble = func(a answer, err error) bool { return err == nil && uidRefused(a) }
+			l := uidLoad(books, func(caller int) int { return 1 + caller%8 }, d)
+			if name != "refuse" {
+				l.trouble = nil
 			}
 			l.start(t, 32)
 			l.reach(t, 20_000)
@@ -73,7 +72,7 @@ func TestE2EUIDSmallRing(t *testing.T) {
 					t.Errorf("%d UIDs of second %d", count, second)
 				}
 			}
-			books.settle(t)
+			books.Settle(t)
 		})
 	}
 }
@@ -89,7 +88,7 @@ func TestE2EUIDLargerThanTheRing(t *testing.T) {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	}
-	books.settle(t)
+	books.Settle(t)
 }
 
 // TestE2EUIDFollowsTheClock: by option no ID is of a time more than the ring's span
@@ -117,7 +116,7 @@ func TestE2EUIDFollowsTheClock(t *testing.T) {
 			if follow == "true" && (ahead > 2 || took < time.Second) || follow == "false" && took < time.Second && ahead < 3 {
 				t.Errorf("%d s ahead after %v", ahead, took)
 			}
-			books.settle(t)
+			books.Settle(t)
 		})
 	}
 }

@@ -58,7 +58,7 @@ func TestE2EUIDTakesBaidusTableOver(t *testing.T) {
 			t.Errorf("row %+v, want %s", r, want)
 		}
 	}
-	books.settle(t)
+	books.Settle(t)
 }
 
 // TestE2EUIDWorkersRunOut: with two worker bits there are three worker IDs. They
@@ -67,10 +67,10 @@ func TestE2EUIDWorkersRunOut(t *testing.T) {
 	story(t)
 	dsn := migrated(t)
 	query(t, dsn, baiduStart("10.1.1.1", "1-1", 2)) // 1: nobody knows what it issued
-	s := uidAlone(dsn).with(settings{"UID_TIME_BITS": "48", "UID_WORKER_BITS": "2", "UID_SEQ_BITS": "13"})
+	s := uidAlone(dsn).With(settings{"UID_TIME_BITS": "48", "UID_WORKER_BITS": "2", "UID_SEQ_BITS": "13"})
 	books := &uidBooks{bits: uidBits{worker: 2, seq: 13, epoch: uidDefaults().epoch}}
 	second, third := serveUID(t, t.TempDir(), s, books), serveUID(t, t.TempDir(), s, books)
-	second.kill()
+	second.Kill()
 
 	late := serve(t, s) // the mark of the one that was killed is ahead of the clock
 	var a answer
@@ -110,7 +110,7 @@ func TestE2EUIDWorkersRunOut(t *testing.T) {
 	if v := uidStatus(t, serveUID(t, t.TempDir(), s, books)); v.WorkerID != 1 {
 		t.Errorf("%+v", v)
 	}
-	books.settle(t)
+	books.Settle(t)
 }
 
 // TestE2EUIDMarkAheadOfTheClock: a ring that ran hours ahead has a mark above that,
@@ -118,24 +118,24 @@ func TestE2EUIDWorkersRunOut(t *testing.T) {
 func TestE2EUIDMarkAheadOfTheClock(t *testing.T) {
 	story(t)
 	dsn := migrated(t)
-	s := uidAlone(dsn).with(settings{"UID_TIME_BITS": "58", "UID_WORKER_BITS": "1", "UID_SEQ_BITS": "4", "UID_BOOST_POWER": "4", "UID_REJECT_TAKE": "wait"})
+	s := uidAlone(dsn).With(settings{"UID_TIME_BITS": "58", "UID_WORKER_BITS": "1", "UID_SEQ_BITS": "4", "UID_BOOST_POWER": "4", "UID_REJECT_TAKE": "wait"})
 	books := &uidBooks{bits: uidBits{worker: 1, seq: 4, epoch: uidDefaults().epoch}}
 	d := serveUID(t, t.TempDir(), s, books)
 	eventually(t, startLimit, "three hours of the IDs' time", func() bool {
 		for range 10 {
 			takeUIDs(d, books, 5000)
 		}
-		return books.count() > 3*3600*16
+		return books.Count() > 3*3600*16
 	})
 	v := uidStatus(t, d)
-	d.kill()
+	d.Kill()
 	mark, last := number(t, dsn, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"), books.lastSecond()
 	if v.AheadSeconds < 10_000 || last < time.Now().Unix()+10_000 || mark < last || v.MarkedUntil.Unix() > mark {
 		t.Errorf("%+v; issued up to %d, the row has %d", v, last, mark)
 	}
 	d = serve(t, s)
 	eventually(t, startLimit, "refused", func() bool { return strings.Contains(d.get("/api/uid/get").Message, "no worker ID is free") })
-	books.settle(t)
+	books.Settle(t)
 }
 
 // TestE2EUIDLayoutChanged: the widths and the epoch of IDs that were issued stay;
@@ -143,14 +143,14 @@ func TestE2EUIDMarkAheadOfTheClock(t *testing.T) {
 func TestE2EUIDLayoutChanged(t *testing.T) {
 	story(t)
 	dir, books := t.TempDir(), &uidBooks{bits: uidDefaults()}
-	serveUID(t, dir, nil, books).kill()
+	serveUID(t, dir, nil, books).Kill()
 	for _, change := range []settings{
 		{"UID_TIME_BITS": "29", "UID_WORKER_BITS": "21"}, {"UID_EPOCH": "2026-01-02"}, {"UID_EPOCH": "2026-01-01T00:00:00+08:00"},
 	} {
-		d := launch(t, dir, change)
-		code, said := d.exit(startLimit), d.lines("shardid: ")
-		if code != 1 || len(said) != 1 || d.address() != "" || !strings.Contains(said[0], "uid IDs have been issued with time_bits=28 worker_bits=22 seq_bits=13 epoch=2026-01-01T00:00:00Z") ||
-			!strings.Contains(said[0], "Set the recorded values again, or use another database") {
+		d := launch(t, command(t, dir, change, serving(nil)...))
+		code, said := d.Exit(startLimit), d.Lines("shardid: ")
+		if code != 1 || len(said) != 1 || d.Said("listening") != "" || !strings.Contains(said[0], "uid IDs have been issued with time_bits=28 worker_bits=22 seq_bits=13 epoch=2026-01-01T00:00:00Z") ||
+			!strings.Contains(said[0], "Set the recorded values again; only where IDs of both never meet") {
 			t.Errorf("%v: exit %d, %q", change, code, said)
 		}
 	}
@@ -158,5 +158,5 @@ func TestE2EUIDLayoutChanged(t *testing.T) {
 	if workers := books.by(books.bits.workerOf); len(workers) != 2 || workers[2] != 101 {
 		t.Errorf("UIDs by worker ID: %v: a start that was refused got one", workers)
 	}
-	books.settle(t)
+	books.Settle(t)
 }

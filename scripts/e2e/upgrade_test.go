@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
 	"github.com/go-zookeeper/zk"
@@ -259,10 +260,10 @@ func (u *upgrade) run() {
 
 	d := serveIn(u.T, u.dir, u.settings)
 	d.ready()
-	books := newLedger()
+	books := &ledger{}
 	for _, ids := range u.relic.Queue {
 		for _, id := range ids {
-			books.seen[id] = struct{}{}
+			books.Add("0.1.0", rig.List{App: id & 0xff, Shard: id >> 8 & 0x3f}, id>>14)
 		}
 	}
 	u.queue(d, books)
@@ -270,12 +271,12 @@ func (u *upgrade) run() {
 	u.uid(d)
 	u.snowflake(d)
 	u.deleted(d, books)
-	books.settle(u.T)
+	books.Settle(u.T)
 	if out := u.must("doctor"); strings.Contains(out, "unsafe") {
 		u.Errorf("doctor: %s", out)
 	}
-	d.signal(syscall.SIGTERM)
-	if exit := d.exit(startLimit); exit != 0 {
+	d.Signal(syscall.SIGTERM)
+	if exit := d.Exit(startLimit); exit != 0 {
 		u.Errorf("exit %d", exit)
 	}
 }
@@ -313,8 +314,8 @@ func (u *upgrade) refuses() {
 	if a := d.get("/readyz"); a.status != 503 {
 		u.Errorf("before migrate: %d %s", a.status, a.body)
 	}
-	d.signal(syscall.SIGTERM)
-	d.exit(startLimit)
+	d.Signal(syscall.SIGTERM)
+	d.Exit(startLimit)
 	if after := number(u.T, dsn, all); after != before {
 		u.Errorf("the counters were %d and are %d", before, after)
 	}
@@ -328,14 +329,14 @@ func (u *upgrade) refuses() {
 func (u *upgrade) acks(config string) {
 	writeFile(u.T, filepath.Join(u.dir, "config.yaml"), config)
 	writeFile(u.T, filepath.Join(u.dir, "tokens.yaml"), u.relic.text(u.T, "tokens.yaml"))
-	s := u.settings.with(onMariaDB(migrated(u.T))).with(onRedis(testserver.Redis(u.T).Addr))
+	s := u.settings.With(onMariaDB(migrated(u.T))).With(onRedis(testserver.Redis(u.T).Addr))
 	d := serveIn(u.T, u.dir, s)
 	eventually(u.T, startLimit, "a word about redis_acks", func() bool {
 		a := u.get(d, snowflakeGet)
 		return a.status == 503 && strings.Contains(a.body, "snowflake.worker.redis_acks")
 	})
-	d.signal(syscall.SIGTERM)
-	d.exit(startLimit)
+	d.Signal(syscall.SIGTERM)
+	d.Exit(startLimit)
 }
 
 // get asks with the token of 0.1.0's tokens file.
@@ -371,19 +372,15 @@ func (u *upgrade) ids(d *daemon, target string) (ids []int64) {
 func (u *upgrade) queue(d *daemon, books *ledger) {
 	u.Helper()
 	issued := map[string]bool{}
-	passes := map[int64]string{} // one for each shard
-	for i := 0; len(passes) < 64; i++ {
-		pass := fmt.Sprint("user", i)
-		passes[shardOf(pass)] = pass
-	}
-	for shard, pass := range passes {
+	for shard := range int64(64) {
+		pass := rig.PassOf(shard)
 		list := fmt.Sprintf("id.gen.idList_7_%d", shard)
 		for i, n := range []int{1, 119} {
 			ids := u.ids(d, fmt.Sprintf("/get?appId=7&gatePass=%s&count=%d", pass, n))
 			if held := u.lists[list]; i == 0 && len(held) > 0 && ids[0]>>14 != held[0] {
 				u.Errorf("the first of %s is %d, want %d", list, ids[0]>>14, held[0])
 			}
-			books.enter(7, pass, ids...)
+			books.Queue("", 7, pass, ids...)
 			for _, id := range ids {
 				issued[fmt.Sprint(list, " ", id>>14)] = true
 			}
@@ -399,7 +396,7 @@ func (u *upgrade) queue(d *daemon, books *ledger) {
 	highest := int64(0) // of the app with a limit
 	for a := (answer{status: 200}); a.status == 200 || a.Code == -4; {
 		if a = u.get(d, "/get?appId=8&gatePass=user1"); a.status == 200 {
-			books.enter(8, "user1", a.ID)
+			books.Queue("", 8, "user1", a.ID)
 			highest = max(highest, a.ID)
 		} else if a.Code != -4 && (a.Code != -5 || highest>>14 < 254 || highest > 1<<22) {
 			u.Errorf("after %d: %d %s", highest, a.status, a.body)
@@ -468,7 +465,7 @@ func (u *upgrade) deleted(d *daemon, books *ledger) {
 	}
 	for i := range 100 {
 		pass := fmt.Sprint("user", i)
-		books.enter(9, pass, u.ids(d, "/get?appId=9&gatePass="+pass+"&count=12")...)
+		books.Queue("", 9, pass, u.ids(d, "/get?appId=9&gatePass="+pass+"&count=12")...)
 	}
 	if id := u.ids(d, segmentGet+"gone")[0]; id < 21 {
 		u.Errorf("tag gone: %d", id)

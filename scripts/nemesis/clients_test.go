@@ -12,10 +12,11 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"shardid/scripts/rig"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -29,42 +30,28 @@ type clients struct {
 	procs []*proc
 	apps  []int64
 	modes []mode // beside the queue
-	books *ledger
+	books *rig.Ledger
 	http  *http.Client
 
 	requests, refused atomic.Int64
 	popped            atomic.Int64 // IDs that came over RESP, in batches
-	cancel            context.CancelFunc
-	wg                sync.WaitGroup
+	callers           rig.Callers
 }
 
-func newClients(procs []*proc, apps []int64, books *ledger) *clients {
+func newClients(procs []*proc, apps []int64, books *rig.Ledger) *clients {
 	return &clients{procs: procs, apps: apps, books: books,
 		http: &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 }
 
 // start begins; stop ends it, at the latest with the test.
 func (c *clients) start(t *testing.T, n int) {
-	ctx, cancel := context.WithCancel(context.Background())
-	c.cancel = cancel
-	for i := range n {
-		rnd := rand.New(rand.NewPCG(1, uint64(i)))
-		c.wg.Go(func() {
-			for ctx.Err() == nil {
-				c.ask(ctx, rnd)
-				time.Sleep(breath)
-			}
-		})
-	}
-	t.Cleanup(func() {
-		c.stop()
-		c.http.CloseIdleConnections()
+	t.Cleanup(c.http.CloseIdleConnections)
+	c.callers.Start(t, n, func(ctx context.Context, caller int) {
+		rnd := rand.New(rand.NewPCG(1, uint64(caller)))
+		for ; ctx.Err() == nil; time.Sleep(breath) {
+			c.ask(ctx, rnd)
+		}
 	})
-}
-
-func (c *clients) stop() {
-	c.cancel()
-	c.wg.Wait()
 }
 
 // ask sends one request of a random form.
@@ -85,13 +72,13 @@ func (c *clients) ask(ctx context.Context, rnd *rand.Rand) {
 	switch other := n < len(c.modes); {
 	case other && resp != nil:
 		if ids, err = c.pop(ctx, p.name, resp, c.modes[n].key, count); err == nil {
-			c.books.enterAll(p.name, c.modes[n].in, ids)
+			c.books.Add(p.name, c.modes[n].in, ids...)
 		}
 	case other:
 		err = c.getOf(ctx, p, c.modes[n], count)
 	case resp != nil:
 		if ids, err = c.pop(ctx, p.name, resp, fmt.Sprintf("queue:%d:%s", app, pass), count); err == nil {
-			c.books.enter(p.name, app, pass, ids)
+			c.books.Queue(p.name, app, pass, ids...)
 		}
 	default:
 		err = c.get(ctx, p, app, pass, count)
@@ -103,15 +90,17 @@ func (c *clients) ask(ctx context.Context, rnd *rand.Rand) {
 
 // mode is one beside the queue.
 type mode struct {
-	path, key string // over HTTP and for Redis clients
-	in        list   // where the ledger keeps its IDs
+	path, key string   // over HTTP and for Redis clients
+	in        rig.List // where the ledger keeps its IDs
+	young     bool     // it need not be there
 }
 
 func otherModes() []mode {
 	return []mode{
-		{"/api/segment/get/orders", "segment:orders", list{app: -1}},
-		{"/api/snowflake/get/any", "snowflake", list{app: -2}},
-		{"/api/uid/get", "uid", list{app: -3}},
+		{path: "/api/segment/get/orders", key: "segment:orders", in: rig.List{App: -1}},
+		{path: "/api/snowflake/get/any", key: "snowflake", in: rig.List{App: -2}},
+		{path: "/api/uid/get", key: "uid", in: rig.List{App: -3}},
+		{path: "/api/segment/get/" + youngTag, key: "segment:" + youngTag, in: rig.List{App: -4}, young: true},
 	}
 }
 
@@ -130,9 +119,9 @@ func (c *clients) getOf(ctx context.Context, p *proc, m mode, count int) error {
 		ids = append(ids, id)
 	}
 	if len(ids) != count {
-		c.books.complain("%s answered %s with 200 and %.200q, want %d IDs", p.name, m.path, body, count)
+		c.books.Complain("%s answered %s with 200 and %.200q, want %d IDs", p.name, m.path, body, count)
 	}
-	c.books.enterAll(p.name, m.in, ids)
+	c.books.Add(p.name, m.in, ids...)
 	return nil
 }
 
@@ -152,7 +141,7 @@ func (c *clients) pop(ctx context.Context, by string, resp *redis.Client, key st
 		ids = append(ids, id)
 	}
 	if len(ids) != count {
-		c.books.complain("%s answered LPOP %s %d with %q", by, key, count, texts)
+		c.books.Complain("%s answered LPOP %s %d with %q", by, key, count, texts)
 	}
 	c.popped.Add(int64(len(ids)))
 	return ids, nil
@@ -174,10 +163,10 @@ func (c *clients) get(ctx context.Context, p *proc, app int64, pass string, coun
 	}
 	ids, err := parse(body, count)
 	if err != nil {
-		c.books.complain("%s answered %s with 200 and %.200q: %v", p.name, target, body, err)
+		c.books.Complain("%s answered %s with 200 and %.200q: %v", p.name, target, body, err)
 		return nil
 	}
-	c.books.enter(p.name, app, pass, ids)
+	c.books.Queue(p.name, app, pass, ids...)
 	return nil
 }
 
@@ -217,17 +206,11 @@ func parse(body []byte, count int) ([]int64, error) {
 	return a.IDs, nil
 }
 
-// randomPass is hot in half of the cases, so that some lists are popped and
-// refilled all the time; the others reach every shard.
+// randomPass is hot in half of the cases, so that some lists are popped and refilled all the
+// time; the others reach every shard.
 func randomPass(rnd *rand.Rand) string {
-	switch n := rnd.IntN(4000); rnd.IntN(6) {
-	case 0, 1, 2:
-		return []string{"alice", "hello", "138012345678", "bob@example.com"}[n%4]
-	case 3:
-		return fmt.Sprintf("138%08d", n*7919)
-	case 4:
-		return fmt.Sprintf("first.last+%d@example.com", n)
-	default:
-		return fmt.Sprintf("O'Neil & Sons = 50%% #%d", n)
+	if rnd.IntN(2) == 0 {
+		return []string{"alice", "hello", "138012345678", "bob@example.com"}[rnd.IntN(4)]
 	}
+	return rig.RandomPass(rnd)
 }

@@ -61,7 +61,7 @@ func (c *cluster) env(int) settings {
 	for _, p := range c.all {
 		addrs = append(addrs, p.nodes[0].Addr, p.nodes[1].Addr)
 	}
-	return settings{"SHARDID_REDIS_MODE": "cluster", "SHARDID_REDIS_ADDRS": strings.Join(addrs, ",")}
+	return settings{"REDIS_MODE": "cluster", "REDIS_ADDRS": strings.Join(addrs, ",")}
 }
 
 func (c *cluster) pairs() []*pair { return c.all }

@@ -2,7 +2,9 @@
 // `shardid serve` processes over real stores, ask them for IDs and meanwhile
 // break everything around them: Redis comes back with old data, lagging replicas
 // of Redis and of the database are promoted, replies are lost, requests come late,
-// rows go back in time, processes and servers are killed or stopped. A part of the IDs
+// rows go back in time, processes and servers are killed or stopped, some processes use
+// another Redis than others, or none, clocks are wrong, and the database answers no COMMIT,
+// or lacks an app that is made again. A part of the IDs
 // is drawn over RESP, and by processes with the Go client, which are killed, stopped and cut
 // off too.
 //

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"shardid/scripts/rig"
+
 	"github.com/go-sql-driver/mysql"
 )
 
@@ -107,7 +109,7 @@ const rollback = 20_000
 // on lists whose high-water mark is max_id. More than that is outside the
 // promise. Healing is what a runbook says: max_id is raised by hand.
 func rowsBack(w *world) {
-	var marks map[list]int64
+	var marks map[rig.List]int64
 	for tries, rows := 0, int64(0); rows == 0 && tries < 20; tries++ {
 		marks = w.highWaters()
 		rows = w.rollBack(marks)
@@ -120,13 +122,13 @@ func rowsBack(w *world) {
 
 // rollBack returns how many rows went back: none when the processes that take
 // segments made the server give the statement up.
-func (w *world) rollBack(marks map[list]int64) int64 {
+func (w *world) rollBack(marks map[rig.List]int64) int64 {
 	w.t.Helper()
 	var where strings.Builder
 	args := []any{rollback}
 	for in, mark := range marks {
 		where.WriteString(" OR (app_id = ? AND shard_id = ? AND max_id = ?)")
-		args = append(args, in.app, in.shard, mark)
+		args = append(args, in.App, in.Shard, mark)
 	}
 	res, err := w.sql.Exec("UPDATE id_alloc SET max_id = GREATEST(0, max_id - ?) WHERE FALSE"+where.String(), args...)
 	if deadlock := new(mysql.MySQLError); errors.As(err, &deadlock) && deadlock.Number == 1213 {
@@ -139,8 +141,8 @@ func (w *world) rollBack(marks map[list]int64) int64 {
 }
 
 // highWaters reads the high-water marks of all lists.
-func (w *world) highWaters() map[list]int64 {
-	marks := map[list]int64{}
+func (w *world) highWaters() map[rig.List]int64 {
+	marks := map[rig.List]int64{}
 	for _, p := range w.site.pairs() {
 		for _, name := range p.leader().keys(metaKeys) {
 			mark, err := strconv.ParseInt(p.leader().c.HGet(context.Background(), name, "w").Val(), 10, 64)
@@ -153,18 +155,18 @@ func (w *world) highWaters() map[list]int64 {
 }
 
 // listOf reads the name of a meta hash: id.gen.meta_{id.gen.idList_1_0}.
-func listOf(name string) list {
+func listOf(name string) rig.List {
 	_, name, _ = strings.Cut(strings.TrimSuffix(name, "}"), "{id.gen.idList_")
 	app, shard, _ := strings.Cut(name, "_")
 	a, _ := strconv.ParseInt(app, 10, 64)
 	s, _ := strconv.ParseInt(shard, 10, 64)
-	return list{a, s}
+	return rig.List{App: a, Shard: s}
 }
 
 // raise locks one row at a time, as the processes go on.
-func (w *world) raise(marks map[list]int64) {
+func (w *world) raise(marks map[rig.List]int64) {
 	w.t.Helper()
 	for in, mark := range marks {
-		w.exec("UPDATE id_alloc SET max_id = GREATEST(max_id, ?) WHERE app_id = ? AND shard_id = ?", mark, in.app, in.shard)
+		w.exec("UPDATE id_alloc SET max_id = GREATEST(max_id, ?) WHERE app_id = ? AND shard_id = ?", mark, in.App, in.Shard)
 	}
 }

@@ -86,8 +86,8 @@ func asleep(w *world) {
 	p, sleeper := w.somePair(), w.someProc()
 	p.cut(w)
 	w.issue(lag)
-	sleeper.signal(syscall.SIGSTOP)
-	w.later(func() { sleeper.signal(syscall.SIGCONT) })
+	sleeper.Signal(syscall.SIGSTOP)
+	w.later(func() { sleeper.Signal(syscall.SIGCONT) })
 	w.site.promote(w, p)
 	w.linger(time.Second)
 }

@@ -16,6 +16,8 @@ type fault struct {
 	run  func(*world)
 	// on are the topologies where it works; nil for all.
 	on []string
+	// long is one after which numbers are left out, which waits for half a minute.
+	long bool
 	// calm allows no weather beside it: a push that comes late after the
 	// high-water mark was deleted is no repeat, but the tripwire cannot know.
 	calm bool
@@ -51,7 +53,13 @@ func faults() []fault {
 		{name: "database sleeps", run: databaseSleeps},
 		{name: "database killed", run: databaseKilled},
 		{name: "database fails over, lagging", run: databaseFailsOver},
-		{name: "database and Redis fall back", run: bothFallBack},
+		{name: "database and Redis fall back", run: bothFallBack, long: true},
+		{name: "another Redis", run: anotherRedis, on: withProxy},
+		{name: "another Redis, database fails over", run: anotherRedisFailsOver, on: withProxy, long: true},
+		{name: "no Redis, database fails over", run: noRedisFailsOver, long: true},
+		{name: "Redis clocks wrong", run: clocksWrong, on: withProxy},
+		{name: "COMMITs stall", run: commitsStall, calm: true},
+		{name: "app and tag made again", run: madeAgain, calm: true},
 		{name: "process sleeps", run: processSleeps},
 		{name: "process killed", run: processKilled},
 		{name: "Go client killed", run: clientKilled},
@@ -114,15 +122,15 @@ func (w *world) someProc() *proc { return w.procs[w.rnd.IntN(len(w.procs))] }
 
 func processSleeps(w *world) {
 	p := w.someProc()
-	p.signal(syscall.SIGSTOP)
-	w.later(func() { p.signal(syscall.SIGCONT) })
+	p.Signal(syscall.SIGSTOP)
+	w.later(func() { p.Signal(syscall.SIGCONT) })
 	w.linger(1500 * time.Millisecond)
 }
 
 func processKilled(w *world) {
 	p := w.someProc()
 	w.tally(p)
-	p.kill()
+	p.Kill()
 	w.later(p.start)
 	w.linger(time.Second)
 }
@@ -139,19 +147,27 @@ func faultsOn(topology string) []fault {
 	return slices.DeleteFunc(faults(), func(f fault) bool { return f.on != nil && !slices.Contains(f.on, topology) })
 }
 
-// schedule chooses n rounds: every kind in random order, again and again, half
-// of them in bad weather.
-func schedule(seed uint64, topology string, n int) []round {
+// schedule chooses at most n rounds: every kind in random order, half of them in bad
+// weather, and again and again; or once, with only so many of the long ones.
+func schedule(seed uint64, topology string, n, once int) []round {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	var rounds []round
 	for len(rounds) < n {
-		kinds := faultsOn(topology)
+		kinds, long := faultsOn(topology), 0
 		rnd.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
 		for _, f := range kinds {
-			rounds = append(rounds, newRound(f, topology, rnd))
+			if f.long {
+				long++
+			}
+			if !f.long || once == 0 || long <= once {
+				rounds = append(rounds, newRound(f, topology, rnd))
+			}
+		}
+		if once > 0 {
+			break
 		}
 	}
-	return rounds[:n]
+	return rounds[:min(n, len(rounds))]
 }
 
 func newRound(f fault, topology string, rnd *rand.Rand) round {

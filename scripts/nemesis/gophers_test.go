@@ -10,7 +10,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,11 +18,12 @@ import (
 	"time"
 
 	"shardid/client"
+	"shardid/scripts/rig"
 )
 
-// clientVariable in the environment makes the test binary a process that draws IDs with the
-// Go client; its value is the replicas' URLs.
-const clientVariable = "NEMESIS_GO_CLIENT"
+// clientSetting makes the test binary a process that draws IDs with the Go client; its value
+// is the replicas' URLs.
+const clientSetting = "NEMESIS_GO_CLIENT"
 
 // delivery is a line that such a process prints: IDs that it drew. The app is that of a
 // list.
@@ -35,7 +35,7 @@ type delivery struct {
 
 // serveClient draws IDs of all modes until it is killed.
 func serveClient() {
-	c, err := client.New(client.Options{Addrs: strings.Split(os.Getenv(clientVariable), ","), MaxHeld: 2000})
+	c, err := client.New(client.Options{Addrs: strings.Split(os.Getenv("SHARDID_"+clientSetting), ","), MaxHeld: 2000})
 	if err != nil {
 		panic(err)
 	}
@@ -95,9 +95,8 @@ type gopher struct {
 	t       *testing.T
 	name    string
 	env     settings
-	books   *ledger
-	cmd     *exec.Cmd
-	unguard func() // ends what kills the process when the test process is gone
+	books   *rig.Ledger
+	process *rig.Process // the present life
 	reader  sync.WaitGroup
 	drawn   atomic.Int64 // IDs that it delivered
 }
@@ -109,30 +108,23 @@ func (w *world) startGopher(i int) {
 	for _, p := range w.procs {
 		urls = append(urls, "http://"+p.front.Addr)
 	}
-	g := &gopher{t: w.t, name: fmt.Sprintf("Go client %d", i), books: w.books, env: settings{clientVariable: strings.Join(urls, ",")}}
-	w.t.Cleanup(g.kill)
+	g := &gopher{t: w.t, name: fmt.Sprintf("Go client %d", i), books: w.books, env: settings{clientSetting: strings.Join(urls, ",")}}
 	g.start()
+	w.t.Cleanup(g.kill)
 	w.gophers = append(w.gophers, g)
 }
 
 // start begins a life of the process.
 func (g *gopher) start() {
 	g.t.Helper()
-	g.cmd = exec.Command(os.Args[0])
-	g.cmd.Env, g.cmd.Stderr = g.env.environ(os.TempDir()), os.Stderr
-	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, in, err := os.Pipe()
-	if err == nil {
-		g.cmd.Stdout = in
-		err = g.cmd.Start()
-		_ = in.Close()
-	}
-	if err == nil {
-		g.unguard, err = guard(g.cmd.Process.Pid)
-	}
 	if err != nil {
 		g.t.Fatal(err)
 	}
+	defer in.Close()
+	cmd := g.env.Command(os.TempDir(), os.Args[0])
+	cmd.Stdout, cmd.Stderr = in, os.Stderr
+	g.process = rig.Start(g.t, cmd, "")
 	g.reader.Go(func() {
 		defer out.Close()
 		g.read(out)
@@ -150,13 +142,13 @@ func (g *gopher) read(out io.Reader) {
 		}
 		var d delivery
 		if err := json.Unmarshal(line, &d); err != nil {
-			g.books.complain("%s: %v: %.200q", g.name, err, line)
+			g.books.Complain("%s: %v: %.200q", g.name, err, line)
 			return
 		}
 		if d.App < 0 {
-			g.books.enterAll(g.name, list{app: d.App}, d.IDs)
+			g.books.Add(g.name, rig.List{App: d.App}, d.IDs...)
 		} else {
-			g.books.enter(g.name, d.App, d.Pass, d.IDs)
+			g.books.Queue(g.name, d.App, d.Pass, d.IDs...)
 		}
 		g.drawn.Add(int64(len(d.IDs)))
 	}
@@ -164,11 +156,7 @@ func (g *gopher) read(out io.Reader) {
 
 // kill ends the process and reads what it delivered.
 func (g *gopher) kill() {
-	if g.cmd != nil && g.cmd.ProcessState == nil {
-		_ = g.cmd.Process.Kill()
-		_ = g.cmd.Wait() // the status is that of the kill
-		g.unguard()
-	}
+	g.process.Kill()
 	g.reader.Wait()
 }
 
@@ -210,13 +198,8 @@ func clientSleeps(w *world) {
 	if g == nil {
 		return
 	}
-	signal := func(s syscall.Signal) {
-		if err := g.cmd.Process.Signal(s); err != nil {
-			w.t.Errorf("%s: %v: %v", g.name, s, err)
-		}
-	}
-	signal(syscall.SIGSTOP)
-	w.later(func() { signal(syscall.SIGCONT) })
+	g.process.Signal(syscall.SIGSTOP)
+	w.later(func() { g.process.Signal(syscall.SIGCONT) })
 	w.linger(4 * time.Second) // longer than a fetch may take
 }
 

@@ -8,74 +8,40 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strconv"
-	"sync"
 	"testing"
 
-	"shardid/scripts/testserver"
+	"shardid/scripts/rig"
 
 	"github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 )
 
 var seedFlag = flag.Uint64("nemesis.seed", 0, "replays the faults of this seed; 0 draws one")
 
-// plainVariable in the environment makes the test binary a server of the plain
-// design, see plain_test.go.
-const plainVariable = "NEMESIS_PLAIN_SERVER"
+// plainSetting makes the test binary a server of the plain design, see plain_test.go.
+const plainSetting = "NEMESIS_PLAIN"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(plainVariable) != "" {
+	if os.Getenv("SHARDID_"+plainSetting) != "" {
 		servePlain()
 		return
 	}
-	if os.Getenv(clientVariable) != "" {
+	if os.Getenv("SHARDID_"+clientSetting) != "" {
 		serveClient()
 		return
 	}
 	redis.SetLogger(silence{}) // faults break connections all the time
-	testserver.Main(m, goleak.Cleanup(func(code int) {
-		if err := os.RemoveAll(binaryDir()); err != nil {
-			fmt.Fprintln(os.Stderr, "nemesis: remove the binary:", err)
-		}
-		os.Exit(code)
-	}))
+	rig.Main(m)
 }
 
 type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-func binaryDir() string {
-	return filepath.Join(os.TempDir(), "shardid-nemesis-"+strconv.Itoa(os.Getpid()))
-}
-
-var buildOnce = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(binaryDir(), "shardid")
-	out, err := exec.Command("go", "build", "-o", path, "shardid/cmd/shardid").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build shardid: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-// binary is the path of shardid, built once.
-func binary(t *testing.T) string {
-	t.Helper()
-	path, err := buildOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // shardid is the server under test.
 func shardid(t *testing.T) func(settings) server {
-	path := binary(t)
+	path := rig.Binary(t)
 	return func(env settings) server {
-		env["SHARDID_RESP_ADDR"] = "127.0.0.1:0"
+		env["RESP_ADDR"] = "127.0.0.1:0"
 		return server{path: path, args: []string{"serve", "--server.addr", "127.0.0.1:0"}, env: env}
 	}
 }
@@ -96,7 +62,7 @@ func TestNemesis(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes one to two minutes and real servers")
 	}
-	p := plan{topology: onSingle, seed: seed(t), rounds: len(faultsOn(onSingle)), procs: 3, server: shardid(t), modes: otherModes(), gophers: 2, proof: 1500,
+	p := plan{topology: onSingle, seed: seed(t), rounds: len(faultsOn(onSingle)), once: 1, procs: 3, server: shardid(t), modes: otherModes(), gophers: 2, proof: 1500,
 		before: func(*world, round) bool { return true }}
 	w, r := p.run(t)
 	t.Log(r)
@@ -113,10 +79,10 @@ func TestNemesisFindsDuplicatesInThePlainDesign(t *testing.T) {
 		t.Skip("needs real servers")
 	}
 	p := plan{topology: onSingle, seed: seed(t), rounds: 24, procs: 2, server: plain, proof: 50,
-		before: func(w *world, _ round) bool { return w.duplicates() == 0 }}
+		before: func(w *world, _ round) bool { return w.books.Duplicates() == 0 }}
 	w, r := p.run(t)
 	t.Log(r)
-	for _, problem := range w.books.problems[:min(3, len(w.books.problems))] {
+	for _, problem := range w.books.Problems()[:min(3, len(w.books.Problems()))] {
 		t.Logf("for example: %s", problem)
 	}
 	if r.duplicates == 0 {

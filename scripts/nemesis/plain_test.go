@@ -14,13 +14,15 @@ import (
 	"strings"
 	"time"
 
+	"shardid/scripts/rig"
+
 	_ "github.com/go-sql-driver/mysql" // the plain server's database
 	"github.com/redis/go-redis/v9"
 )
 
 // plain starts this test binary as a server of the plain design.
 func plain(env settings) server {
-	env[plainVariable] = "1"
+	env[plainSetting] = "1"
 	return server{path: os.Args[0], env: env}
 }
 
@@ -53,7 +55,7 @@ func (s *plainServer) get(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
 	app, _ := strconv.ParseInt(r.FormValue("appId"), 10, 64)
-	in := list{app, shardOf(r.FormValue("gatePass"))}
+	in := rig.List{App: app, Shard: rig.ShardOf(r.FormValue("gatePass"))}
 	single := r.FormValue("count") == ""
 	count, _ := strconv.Atoi(r.FormValue("count"))
 	ids, err := s.take(ctx, in, max(1, count))
@@ -67,11 +69,11 @@ func (s *plainServer) get(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (s *plainServer) take(ctx context.Context, in list, count int) (ids []int64, err error) {
+func (s *plainServer) take(ctx context.Context, in rig.List, count int) (ids []int64, err error) {
 	for len(ids) < count {
-		index, err := s.redis.LPop(ctx, in.key()).Int64()
+		index, err := s.redis.LPop(ctx, keyOf(in)).Int64()
 		if err == nil {
-			ids = append(ids, index<<14|in.shard<<8|in.app)
+			ids = append(ids, in.ID(index))
 			continue
 		}
 		if errors.Is(err, redis.Nil) {
@@ -84,11 +86,11 @@ func (s *plainServer) take(ctx context.Context, in list, count int) (ids []int64
 	return ids, nil
 }
 
-func (in list) key() string { return fmt.Sprintf("id.gen.idList_%d_%d", in.app, in.shard) }
+func keyOf(in rig.List) string { return fmt.Sprintf("id.gen.idList_%d_%d", in.App, in.Shard) }
 
 // refill unlocks although it may not hold the lock, as the article's finally.
-func (s *plainServer) refill(ctx context.Context, in list) error {
-	lock := fmt.Sprintf("id.gen.lock_%d_%d", in.app, in.shard)
+func (s *plainServer) refill(ctx context.Context, in rig.List) error {
+	lock := fmt.Sprintf("id.gen.lock_%d_%d", in.App, in.Shard)
 	defer s.redis.Del(ctx, lock)
 	got, err := s.redis.SetNX(ctx, lock, "1", time.Second).Result()
 	if err != nil || !got {
@@ -103,20 +105,20 @@ func (s *plainServer) refill(ctx context.Context, in list) error {
 	for index := last - step + 1; index <= last; index++ {
 		values = append(values, index)
 	}
-	return s.redis.RPush(ctx, in.key(), values...).Err()
+	return s.redis.RPush(ctx, keyOf(in), values...).Err()
 }
 
-func (s *plainServer) allocate(ctx context.Context, in list) (last, step int64, err error) {
+func (s *plainServer) allocate(ctx context.Context, in rig.List) (last, step int64, err error) {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	_, err = tx.ExecContext(ctx, "UPDATE id_alloc SET max_id = max_id + step WHERE app_id = ? AND shard_id = ?", in.app, in.shard)
+	_, err = tx.ExecContext(ctx, "UPDATE id_alloc SET max_id = max_id + step WHERE app_id = ? AND shard_id = ?", in.App, in.Shard)
 	if err != nil {
 		return 0, 0, err
 	}
-	err = tx.QueryRowContext(ctx, "SELECT max_id, step FROM id_alloc WHERE app_id = ? AND shard_id = ?", in.app, in.shard).Scan(&last, &step)
+	err = tx.QueryRowContext(ctx, "SELECT max_id, step FROM id_alloc WHERE app_id = ? AND shard_id = ?", in.App, in.Shard).Scan(&last, &step)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -31,8 +31,9 @@ type site interface {
 // node is one Redis server.
 type node struct {
 	*testserver.RedisServer
-	t *testing.T
-	c *redis.Client
+	t   *testing.T
+	c   *redis.Client
+	set func(ahead time.Duration) // moves its clock; nil where that cannot be
 }
 
 func newNode(t *testing.T, s *testserver.RedisServer) *node {
@@ -122,16 +123,22 @@ func (p *pair) inSync() error {
 // single is one pair; the processes reach the master through a proxy each.
 type single struct {
 	pair    *pair
+	spare   *node // a Redis of its own, which some process uses now and then
 	proxies []*Proxy
 }
 
 func newSingle(t *testing.T, conf string, procs int) *single {
 	t.Helper()
-	a := testserver.Redis(t, "--include", conf)
-	b := testserver.RedisReplica(t, a, "--include", conf)
-	s := &single{pair: &pair{nodes: [2]*node{newNode(t, a), newNode(t, b)}}}
+	s := &single{pair: &pair{}, spare: newNode(t, testserver.Redis(t))}
+	for i := range s.pair.nodes {
+		server, set := testserver.RedisWithClock(t, "--include", conf)
+		s.pair.nodes[i] = newNode(t, server)
+		s.pair.nodes[i].set = set
+	}
+	s.pair.follower().follow(s.pair.leader().Addr)
+	until(t, "the replica is in sync", s.pair.inSync)
 	for range procs {
-		s.proxies = append(s.proxies, newTestProxy(t, a.Addr))
+		s.proxies = append(s.proxies, newTestProxy(t, s.pair.leader().Addr))
 	}
 	return s
 }
@@ -147,7 +154,7 @@ func newTestProxy(t *testing.T, target string) *Proxy {
 }
 
 func (s *single) env(i int) settings {
-	return settings{"SHARDID_REDIS_MODE": "single", "SHARDID_REDIS_ADDRS": s.proxies[i].Addr}
+	return settings{"REDIS_MODE": "single", "REDIS_ADDRS": s.proxies[i].Addr}
 }
 
 func (s *single) pairs() []*pair { return []*pair{s.pair} }
@@ -193,8 +200,8 @@ func newSentinel(t *testing.T) *sentinel {
 }
 
 func (s *sentinel) env(int) settings {
-	return settings{"SHARDID_REDIS_MODE": "sentinel", "SHARDID_REDIS_ADDRS": strings.Join(s.setup.Addrs, ","),
-		"SHARDID_REDIS_MASTER_NAME": s.setup.MasterName}
+	return settings{"REDIS_MODE": "sentinel", "REDIS_ADDRS": strings.Join(s.setup.Addrs, ","),
+		"REDIS_MASTER_NAME": s.setup.MasterName}
 }
 
 func (s *sentinel) pairs() []*pair { return []*pair{s.pair} }

@@ -71,7 +71,7 @@ func (s *soak) spell(t *testing.T, topology string, seed uint64) {
 	until := time.Now().Add(s.length())
 	p := plan{topology: topology, seed: seed, rounds: math.MaxInt16, procs: 3, server: shardid(t), modes: otherModes(), gophers: 2, proof: 1500,
 		before: func(w *world, next round) bool {
-			goesOn := s.goesOn() && time.Now().Before(until) && w.duplicates() == 0
+			goesOn := s.goesOn() && time.Now().Before(until) && w.books.Duplicates() == 0
 			if goesOn {
 				s.follow(w, next.fault.name)
 			}
@@ -136,8 +136,9 @@ func (s *soak) progress() string {
 	ids, duplicates, gaps := s.total.ids, s.total.duplicates, s.total.gaps
 	topology, now := "between two spells", "none"
 	if s.world != nil {
-		more, twice := s.world.books.counts()
-		ids, duplicates, gaps = ids+more, duplicates+twice, gaps+s.world.books.gaps()
+		books := s.world.books
+		_, more := books.OfQueue()
+		ids, duplicates, gaps = ids+books.Count(), duplicates+books.Duplicates(), gaps+more
 		topology, now = s.world.topology, s.now
 	}
 	return fmt.Sprintf("soak: %v of %v, %s, %d IDs, %d faults (now: %s), %d duplicates, %d gaps",

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
 	"github.com/go-sql-driver/mysql"
@@ -49,18 +49,21 @@ type world struct {
 	procs      []*proc
 	clients    *clients
 	gophers    []*gopher // none beside the plain design
-	books      *ledger
+	books      *rig.Ledger
 	totals     map[string]float64 // metrics of processes that were killed
 }
 
 // newWorld starts servers and processes; all end with the test.
 func newWorld(t *testing.T, p plan) *world {
 	t.Helper()
-	w := &world{t: t, topology: p.topology, rnd: rand.New(rand.NewPCG(p.seed, 1)), proof: p.proof, books: newLedger(), totals: map[string]float64{}}
+	w := &world{t: t, topology: p.topology, rnd: rand.New(rand.NewPCG(p.seed, 1)), proof: p.proof, books: &rig.Ledger{}, totals: map[string]float64{}}
 	apps := w.startDatabase()
 	w.startRedis(p.procs)
 	for i := range p.procs {
 		w.startProc(i, p.server)
+	}
+	if p.gophers > 0 { // not the plain design
+		apps = append(apps, youngApp)
 	}
 	w.clients = newClients(w.procs, apps, w.books)
 	w.clients.modes = p.modes
@@ -129,12 +132,17 @@ func openSQL(t *testing.T, dsn string) *sql.DB {
 
 func (w *world) command(dsn string, args ...string) {
 	w.t.Helper()
-	cmd := exec.Command(binary(w.t), args...)
-	cmd.Dir = w.t.TempDir()
-	cmd.Env = settings{"SHARDID_DATABASE_DRIVER": "mysql", "SHARDID_DATABASE_DSN": dsn}.environ(cmd.Dir)
+	w.must(w.try(dsn, args...))
+}
+
+// try runs a command that may be refused.
+func (w *world) try(dsn string, args ...string) error {
+	w.t.Helper()
+	cmd := settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": dsn}.Command(w.t.TempDir(), rig.Binary(w.t), args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		w.t.Fatalf("shardid %s: %v: %s", strings.Join(args, " "), err, out)
+		return fmt.Errorf("shardid %s: %w: %s", strings.Join(args, " "), err, out)
 	}
+	return nil
 }
 
 func (w *world) exec(statement string, args ...any) {
@@ -171,15 +179,12 @@ func (w *world) startProc(i int, how func(settings) server) {
 	w.t.Helper()
 	proxy := newTestProxy(w.t, w.dbAddr())
 	w.dbProxies = append(w.dbProxies, proxy)
-	env := w.site.env(i)
-	for k, v := range (settings{
+	env := w.site.env(i).With(settings{
 		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + proxy.Addr + ")/" + w.database,
-		"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.0.0.%d:8080", i+1), "SEGMENT_MAX_STEP": fmt.Sprint(5 * segmentLen),
+		"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.0.0.%d:8080", i+1), "SEGMENT_MAX_STEP": fmt.Sprint(5 * segmentLen), "SEGMENT_RUNWAY": "1s",
 		"QUEUE_TIMEOUT": "1s", "QUEUE_MAX_STEP": "5000", "QUEUE_PREFETCH_MAX": fmt.Sprint([]int{20, 200, 1000}[i%3]),
 		"QUEUE_REFILL_CRON": "*/3 * * * * *", "QUEUE_RELOAD_CRON": "*/5 * * * * *",
-	}) {
-		env["SHARDID_"+k] = v
-	}
+	})
 	w.procs = append(w.procs, startProc(w.t, fmt.Sprintf("process %d", i), how(env)))
 }
 
@@ -234,11 +239,11 @@ func (w *world) setWeather(redis, db Weather) {
 }
 
 // issue waits until n more IDs have been delivered.
-func (w *world) issue(n int64) {
+func (w *world) issue(n int) {
 	w.t.Helper()
-	begun, _ := w.books.counts()
+	begun := w.books.Count()
 	until(w.t, fmt.Sprintf("%d more IDs are delivered", n), func() error {
-		if ids, _ := w.books.counts(); ids < begun+n {
+		if ids := w.books.Count(); ids < begun+n {
 			return fmt.Errorf("%d were", ids-begun)
 		}
 		return nil
@@ -255,6 +260,9 @@ func (w *world) verify() {
 	w.t.Helper()
 	for _, p := range w.procs {
 		for _, mode := range w.clients.modes {
+			if mode.young {
+				continue
+			}
 			until(w.t, p.name+" issues again: "+mode.path, func() error {
 				return w.clients.getOf(context.Background(), p, mode, 10)
 			})
@@ -266,9 +274,4 @@ func (w *world) verify() {
 	for _, g := range w.gophers {
 		g.verify()
 	}
-}
-
-func (w *world) duplicates() int64 {
-	_, duplicates := w.books.counts()
-	return duplicates
 }

@@ -32,7 +32,6 @@ type ClusterSetup struct {
 // are further arguments of every node.
 func Cluster(t testing.TB, args ...string) *ClusterSetup {
 	t.Helper()
-	begin(t)
 	c := &ClusterSetup{t: t}
 	for range clusterNodes {
 		node := startNode(t, args)
@@ -45,6 +44,18 @@ func Cluster(t testing.TB, args ...string) *ClusterSetup {
 	}
 	c.WaitOK()
 	return c
+}
+
+// Join starts one more master, which owns no slot, and returns when all know it. WaitOK
+// cannot be used afterwards.
+func (c *ClusterSetup) Join(args ...string) *RedisServer {
+	c.t.Helper()
+	node := startNode(c.t, args)
+	must(c.t, meet(c.Addrs[0], node))
+	for _, addr := range append([]string{node.Addr}, c.Addrs...) {
+		must(c.t, waitUntil(startLimit, func() error { return clusterSays(addr, "cluster_state:ok", "cluster_known_nodes:4") }))
+	}
+	return node
 }
 
 // Client returns a new cluster client, closed when the test ends.
@@ -66,13 +77,12 @@ func (c *ClusterSetup) WaitOK() {
 
 func startNode(t testing.TB, args []string) *RedisServer {
 	t.Helper()
-	s, err := startRedisOn(2, func(_ *process, ports []int) ([]string, error) {
-		return append(append(redisArgs(ports[0]), "--cluster-enabled", "yes",
-			"--cluster-port", strconv.Itoa(ports[1]), "--cluster-node-timeout", "2000"), args...), nil
+	return private(t, func() (*RedisServer, error) {
+		return startRedisOn(2, func(p *process, ports []int) ([]string, error) {
+			return redisArgs(append([]string{"--cluster-enabled", "yes",
+				"--cluster-port", strconv.Itoa(ports[1]), "--cluster-node-timeout", "2000"}, args...))(p, ports)
+		})
 	})
-	must(t, err)
-	s.own(t)
-	return &s
 }
 
 // giveSlots also gives every node an epoch of its own: equal ones would have
@@ -116,12 +126,16 @@ func busPort(addr string) (port string, err error) {
 }
 
 func clusterOK(addr string) error {
+	return clusterSays(addr, "cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:3", "cluster_size:3")
+}
+
+func clusterSays(addr string, words ...string) error {
 	return ask(addr, func(ctx context.Context, c *redis.Client) error {
 		info, err := c.ClusterInfo(ctx).Result()
 		if err != nil {
 			return fmt.Errorf("cluster info: %w", err)
 		}
-		for _, want := range []string{"cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:3", "cluster_size:3"} {
+		for _, want := range words {
 			if !strings.Contains(info, want+"\r\n") {
 				return errors.New(addr + " does not say " + want)
 			}

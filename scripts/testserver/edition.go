@@ -51,7 +51,7 @@ func OnMySQL() bool { return strings.HasPrefix(Database(), "mysql-") }
 // for a PATH. The shared servers stay what they are.
 func On(t *testing.T, db, kv string) (clients []string) {
 	t.Helper()
-	begin(t)
+	skipShort(t)
 	t.Setenv("DB", db)
 	t.Setenv("KV", kv)
 	for _, find := range []func() (edition, error){database, keyValue} {

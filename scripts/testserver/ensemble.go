@@ -34,7 +34,7 @@ type EnsembleSetup struct {
 // all serve, which takes about 3 s. The links' goroutines end with t.
 func Ensemble(t testing.TB) *EnsembleSetup {
 	t.Helper()
-	begin(t)
+	skipShort(t)
 	e := &EnsembleSetup{t: t}
 	t.Cleanup(func() {
 		for _, l := range e.links {
@@ -65,22 +65,17 @@ func Ensemble(t testing.TB) *EnsembleSetup {
 // member starts a server without waiting for its service: alone it has no quorum.
 func (e *EnsembleSetup) member(i int, settings []string) *ZooKeeperServer {
 	e.t.Helper()
-	prepare := func(s *ZooKeeperServer) error {
-		if err := os.MkdirAll(s.path("data"), 0o700); err != nil {
-			return err
+	return private(e.t, func() (*ZooKeeperServer, error) {
+		s := &ZooKeeperServer{}
+		prepare := func() error {
+			if err := os.MkdirAll(s.path("data"), 0o700); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(s.path("data"), "myid"), []byte(strconv.Itoa(i+1)), 0o600)
 		}
-		return os.WriteFile(filepath.Join(s.path("data"), "myid"), []byte(strconv.Itoa(i+1)), 0o600)
-	}
-	s, err := startZooKeeperWith(prepare, (*ZooKeeperServer).listens, append(settings, "initLimit=50", "syncLimit=25")...)
-	must(e.t, err)
-	s.own(e.t)
-	return &s
-}
-
-// listens is ready as soon as the server answers, with or without a leader.
-func (s *ZooKeeperServer) listens() error {
-	_, err := fourLetters(s.addr, "srvr")
-	return err
+		answers := func() error { _, err := fourLetters(s.addr, "srvr"); return err }
+		return s, s.start(plan{prepare: prepare, ready: answers}, append(settings, "initLimit=50", "syncLimit=25"))
+	})
 }
 
 // Addrs are host:port of all servers.

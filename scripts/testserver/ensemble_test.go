@@ -5,7 +5,6 @@ package testserver
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -13,8 +12,9 @@ import (
 // TestEnsemble: without its leader it elects another; a server that is cut off serves
 // nobody while the others go on, and follows again afterwards.
 func TestEnsemble(t *testing.T) {
+	t.Parallel()
 	e := Ensemble(t)
-	conn := zkEnsemble(t, e.Addrs())
+	conn := zkSession(t, e.Addrs()...)
 	create := func(path string) {
 		t.Helper()
 		wantNil(t, path, waitUntil(startLimit, func() error {
@@ -52,16 +52,4 @@ func TestEnsemble(t *testing.T) {
 			t.Errorf("the server that was cut off has no %s", path)
 		}
 	}
-}
-
-func zkEnsemble(t *testing.T, addrs []string) *zk.Conn {
-	t.Helper()
-	c, events, err := zk.Connect(addrs, 10*time.Second, zk.WithLogger(silent{}))
-	wantNil(t, "connect", err)
-	t.Cleanup(func() {
-		c.Close()
-		for range events { // closed by the last goroutine of the client
-		}
-	})
-	return c
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -22,57 +21,37 @@ func taken(t *testing.T) int {
 
 // A port that was free when picked and is not when the server starts.
 func TestPortClash(t *testing.T) {
-	begin(t)
-	ports, err := freePorts(2)
+	t.Parallel()
+	redis, mariadb, zookeeper := Redis(t), MariaDB(t), ZooKeeper(t)
+	free, err := freePorts(3)
 	wantNil(t, "free ports", err)
-	for name, tc := range map[string]struct {
+	for name, c := range map[string]struct {
+		server *server
 		picks  []int
-		launch func(t *testing.T) func(port int) error
 	}{
-		"redis":   {[]int{taken(t), taken(t), ports[0]}, redisOnPort},
-		"mariadb": {[]int{taken(t), ports[1]}, mariadbOnPort},
+		"redis":     {&redis.server, []int{taken(t), taken(t), free[0]}},
+		"mariadb":   {&mariadb.server, []int{taken(t), free[1]}},
+		"zookeeper": {&zookeeper.server, []int{taken(t), free[2]}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tries, launch := 0, tc.launch(t)
-			pick := func(int) ([]int, error) { tries++; return []int{tc.picks[tries-1]}, nil }
-			wantNil(t, "start", onPorts(1, pick, func(p []int) error { return launch(p[0]) }))
-			if tries != len(tc.picks) {
-				t.Errorf("%d tries, want %d", tries, len(tc.picks))
+			wantNil(t, "stop", c.server.stop())
+			tries := 0
+			wantNil(t, "start", c.server.startOn(func(int) ([]int, error) { tries++; return []int{c.picks[tries-1]}, nil }))
+			if tries != len(c.picks) {
+				t.Errorf("%d tries, want %d", tries, len(c.picks))
 			}
 		})
 	}
 }
 
-func redisOnPort(t *testing.T) func(port int) error {
-	s, err := startRedis()
-	wantNil(t, "start", err)
-	s.own(t)
-	wantNil(t, "stop", s.stop())
-	bin := s.argv[0]
-	return func(port int) error {
-		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		return s.launch(append([]string{bin}, redisArgs(port)...), s.isReady)
-	}
-}
-
-func mariadbOnPort(t *testing.T) func(port int) error {
-	s, err := startMariaDB()
-	wantNil(t, "start", err)
-	s.own(t)
-	wantNil(t, "stop", s.stop())
-	bin := s.argv[0]
-	return func(port int) error {
-		s.Port = port
-		return s.launch(s.serverArgs(bin), s.isReady)
-	}
-}
-
-// On a clash the one who answers may be somebody else's Redis.
-func TestForeignRedisIsNotReady(t *testing.T) {
-	a, b := Redis(t), Redis(t)
-	b.Addr = a.Addr
-	if err := b.isReady(); err == nil {
-		t.Fatal("took another server for its own")
+// On a clash the one who answers may be somebody else's server.
+func TestForeignServerIsNotReady(t *testing.T) {
+	redis, zookeeper := Redis(t), ZooKeeper(t)
+	redis.Addr, zookeeper.addr = SharedRedis(t).Addr, SharedZooKeeper(t).addr
+	for _, err := range []error{redis.isReady(), zookeeper.isReady()} {
+		if err == nil || !strings.Contains(err.Error(), " belongs to ") {
+			t.Errorf("took another server for its own: %v", err)
+		}
 	}
 }
 
@@ -89,10 +68,12 @@ func TestFreePortsDiffer(t *testing.T) {
 }
 
 func TestFailedStartShowsLog(t *testing.T) {
-	begin(t)
+	t.Parallel()
+	skipShort(t)
 	for name, start := range map[string]func() error{
-		"redis":   func() error { _, err := startRedis("--no-such-option", "1"); return err },
-		"mariadb": func() error { _, err := startMariaDB("--no-such-option"); return err },
+		"redis":     func() error { _, err := startRedis("--no-such-option", "1"); return err },
+		"mariadb":   func() error { _, err := startMariaDB("--no-such-option"); return err },
+		"zookeeper": func() error { _, err := startZooKeeper("tickTime=no-such-option"); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := start()

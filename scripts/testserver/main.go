@@ -14,9 +14,9 @@ import (
 
 // One server of a kind per test process, whichever test asks first.
 var (
-	sharedRedis     = lazy[RedisServer]{start: func() (RedisServer, error) { return startRedis() }}
-	sharedMariaDB   = lazy[MariaDBServer]{start: func() (MariaDBServer, error) { return startMariaDB() }}
-	sharedZooKeeper = lazy[ZooKeeperServer]{start: func() (ZooKeeperServer, error) { return startZooKeeper() }}
+	sharedRedis     = lazy[RedisServer, *RedisServer]{start: func() (*RedisServer, error) { return startRedis() }}
+	sharedMariaDB   = lazy[MariaDBServer, *MariaDBServer]{start: func() (*MariaDBServer, error) { return startMariaDB() }}
+	sharedZooKeeper = lazy[ZooKeeperServer, *ZooKeeperServer]{start: func() (*ZooKeeperServer, error) { return startZooKeeper() }}
 )
 
 // Main runs a package's tests, stops the shared servers, fails on goroutines
@@ -47,31 +47,37 @@ func (s suite) Run() int {
 
 // lazy starts a server on first use and remembers a failure, so that a broken
 // installation costs one timeout and not one per test.
-type lazy[S any] struct {
-	start func() (S, error)
+type lazy[S any, P kind[S]] struct {
+	start func() (P, error)
 
 	mu     sync.Mutex
 	done   bool
-	server S
+	server P
 	err    error
 }
 
-func (l *lazy[S]) get() (S, error) {
+// lend gives the server to t, for use and not for control.
+func (l *lazy[S, P]) lend(t testing.TB) P {
+	t.Helper()
+	skipShort(t)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.done {
 		l.server, l.err = l.start()
 		l.done = true
 	}
-	return l.server, l.err
+	must(t, l.err)
+	s := *l.server
+	P(&s).borrow(t)
+	return &s
 }
 
-func (l *lazy[S]) shutdown() error {
+func (l *lazy[S, P]) shutdown() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.done || l.err != nil {
 		return nil
 	}
 	l.done = false
-	return any(&l.server).(interface{ remove() error }).remove()
+	return l.server.remove()
 }

@@ -36,11 +36,7 @@ type MariaDBServer struct {
 // defaults. It is ready in 1–3 s.
 func MariaDB(t testing.TB, args ...string) *MariaDBServer {
 	t.Helper()
-	begin(t)
-	s, err := startMariaDB(args...)
-	must(t, err)
-	s.own(t)
-	return &s
+	return private(t, func() (*MariaDBServer, error) { return startMariaDB(args...) })
 }
 
 // SharedMariaDB returns the one MariaDB of this test process, started on first
@@ -48,11 +44,7 @@ func MariaDB(t testing.TB, args ...string) *MariaDBServer {
 // Safe for concurrent use.
 func SharedMariaDB(t testing.TB) *MariaDBServer {
 	t.Helper()
-	begin(t)
-	s, err := sharedMariaDB.get()
-	must(t, err)
-	s.borrow(t)
-	return &s
+	return sharedMariaDB.lend(t)
 }
 
 // DSN returns the data source name of a database for go-sql-driver/mysql; ""
@@ -112,30 +104,24 @@ func (s *MariaDBServer) withDB(limit time.Duration, use func(context.Context, *s
 }
 
 // startMariaDB starts a MariaDB, or what DB names, that belongs to no test yet.
-func startMariaDB(args ...string) (MariaDBServer, error) {
+func startMariaDB(args ...string) (*MariaDBServer, error) {
 	e, err := database()
 	if err != nil {
-		return MariaDBServer{}, err
+		return nil, err
 	}
 	bin, err := e.program("mariadb-server", e.programs...)
 	if err != nil {
-		return MariaDBServer{}, err
+		return nil, err
 	}
-	p, err := newProcess()
-	if err != nil {
-		return MariaDBServer{}, err
-	}
-	s := MariaDBServer{Socket: p.path("s.sock"), server: server{process: p}}
-	if err = e.makeData(p); err == nil {
-		err = onPorts(1, freePorts, func(ports []int) error {
-			s.Port = ports[0]
-			return p.launch(append(s.serverArgs(bin), args...), s.isReady)
-		})
-	}
-	if err != nil {
-		return MariaDBServer{}, errors.Join(err, p.remove())
-	}
-	return s, nil
+	s := &MariaDBServer{}
+	return s, s.begin(plan{
+		ports: 1, ready: s.isReady,
+		prepare: func() error { return e.makeData(s.process) },
+		args: func(ports []int) ([]string, error) {
+			s.Port, s.Socket = ports[0], s.path("s.sock")
+			return append(s.serverArgs(bin), args...), nil
+		},
+	})
 }
 
 // makeData makes an empty data directory. A fetched MySQL comes with one to copy, as

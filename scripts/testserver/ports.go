@@ -3,15 +3,11 @@
 package testserver
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
 )
-
-// startTries is how often a start is tried on other ports.
-const startTries = 4
 
 // Ports of servers lie below those that Linux gives to connections, 32768 and up: a
 // server that is stopped and started again would find its port taken by one.
@@ -31,20 +27,4 @@ func freePorts(n int) (ports []int, err error) {
 		}
 	}
 	return ports, nil
-}
-
-// onPorts calls start with n picked ports, and again with others when the
-// server exited, which is what servers do when their port is taken.
-func onPorts(n int, pick func(n int) ([]int, error), start func(ports []int) error) error {
-	var last error
-	for range startTries {
-		ports, err := pick(n)
-		if err != nil {
-			return err
-		}
-		if last = start(ports); !errors.Is(last, errExited) {
-			return last
-		}
-	}
-	return fmt.Errorf("tried %d times: %w", startTries, last)
 }

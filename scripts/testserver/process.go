@@ -33,14 +33,22 @@ var errExited = errors.New("server exited")
 // process is one server and its folder. It has no lock: one goroutine at a
 // time controls a server.
 type process struct {
-	dir   string
-	dog   *watchdog
-	argv  []string
-	ready func() error
+	dir string
+	dog *watchdog
+	plan
+	argv []string // of the last start
 
 	pid     int   // 0: not running
 	stopped bool  // by pause
 	err     error // met where it could not be returned; remove does
+}
+
+// plan is how a server is started.
+type plan struct {
+	ports   int                                 // it needs
+	prepare func() error                        // done once, in the folder; nil: nothing
+	args    func(ports []int) ([]string, error) // its command line; it may write files for it
+	ready   func() error                        // nil once it answers
 }
 
 // newProcess makes the folder, after the watchdog that will remove it: the
@@ -63,25 +71,44 @@ func newProcess() (*process, error) {
 
 func (p *process) path(name string) string { return filepath.Join(p.dir, name) }
 
-// launch starts argv and waits until ready returns nil. A server that does not
+// startTries is how often a start is tried on other ports.
+const startTries = 4
+
+// startOn starts the server on picked ports, and again on others when it exited, which
+// is what servers do when their port is taken.
+func (p *process) startOn(pick func(n int) ([]int, error)) error {
+	var last error
+	for range startTries {
+		ports, err := pick(p.ports)
+		if err == nil {
+			p.argv, err = p.args(ports)
+		}
+		if err != nil {
+			return err
+		}
+		if last = p.launch(); !errors.Is(last, errExited) {
+			return last
+		}
+	}
+	return fmt.Errorf("tried %d times: %w", startTries, last)
+}
+
+// launch starts argv and waits until it is ready. A server that does not
 // get there is killed and the end of its log is part of the error.
-func (p *process) launch(argv []string, ready func() error) error {
-	p.argv, p.ready = argv, ready
-	if err := p.start(argv); err != nil {
+func (p *process) launch() error {
+	if err := p.start(p.argv); err != nil {
 		return err
 	}
-	err := waitUntil(startLimit, func() error { return p.check(ready) })
+	err := waitUntil(startLimit, func() error {
+		if !p.alive() {
+			return errExited
+		}
+		return p.ready()
+	})
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("start %s: %w%s", filepath.Base(argv[0]), errors.Join(err, p.kill()), p.logTail())
-}
-
-func (p *process) check(ready func() error) error {
-	if !p.alive() {
-		return errExited
-	}
-	return ready()
+	return fmt.Errorf("start %s: %w%s", filepath.Base(p.argv[0]), errors.Join(err, p.kill()), p.logTail())
 }
 
 // restart stops the server if it runs and starts it with the same arguments.
@@ -91,7 +118,7 @@ func (p *process) restart() error {
 		return err
 	}
 	return waitUntil(time.Second, func() error {
-		err := p.launch(p.argv, p.ready)
+		err := p.launch()
 		if errors.Is(err, errExited) {
 			return errors.New(err.Error()) // worth another try
 		}

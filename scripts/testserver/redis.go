@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -30,11 +31,7 @@ type RedisServer struct {
 // "--appendonly", "yes". It is ready in about 0.1 s.
 func Redis(t testing.TB, args ...string) *RedisServer {
 	t.Helper()
-	begin(t)
-	s, err := startRedis(args...)
-	must(t, err)
-	s.own(t)
-	return &s
+	return private(t, func() (*RedisServer, error) { return startRedis(args...) })
 }
 
 // SharedRedis returns the one Redis of this test process, started on first
@@ -42,11 +39,7 @@ func Redis(t testing.TB, args ...string) *RedisServer {
 // stopped or paused. Safe for concurrent use.
 func SharedRedis(t testing.TB) *RedisServer {
 	t.Helper()
-	begin(t)
-	s, err := sharedRedis.get()
-	must(t, err)
-	s.borrow(t)
-	return &s
+	return sharedRedis.lend(t)
 }
 
 // RedisReplica starts a replica of master and returns when it has caught up.
@@ -76,47 +69,36 @@ func (s *RedisServer) FlushAll() {
 }
 
 // startRedis starts a Redis that belongs to no test yet.
-func startRedis(args ...string) (RedisServer, error) {
-	return startRedisOn(1, func(_ *process, ports []int) ([]string, error) {
-		return append(redisArgs(ports[0]), args...), nil
-	})
+func startRedis(args ...string) (*RedisServer, error) {
+	return startRedisOn(1, redisArgs(args))
 }
 
-// redisArgs returns the arguments every Redis gets. The delay that lets a
+// redisArgs makes the arguments every Redis gets, and then args. The delay that lets a
 // master wait for more replicas before a sync, 5 s by default, is off.
-func redisArgs(port int) []string {
-	return []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1",
-		"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}
+func redisArgs(args []string) func(*process, []int) ([]string, error) {
+	return func(_ *process, ports []int) ([]string, error) {
+		return append([]string{"--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1",
+			"--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}, args...), nil
+	}
 }
 
 // startRedisOn starts redis-server, or what KV names, with the arguments made for n free ports;
-// the first is the port for clients.
-func startRedisOn(n int, args func(p *process, ports []int) ([]string, error)) (RedisServer, error) {
+// the first is the port for clients. by are words before the command, such as those of env.
+func startRedisOn(n int, args func(p *process, ports []int) ([]string, error), by ...string) (*RedisServer, error) {
 	e, err := keyValue()
 	if err != nil {
-		return RedisServer{}, err
+		return nil, err
 	}
 	bin, err := e.program("redis-server", e.programs...)
 	if err != nil {
-		return RedisServer{}, err
+		return nil, err
 	}
-	p, err := newProcess()
-	if err != nil {
-		return RedisServer{}, err
-	}
-	s := RedisServer{server: server{process: p}}
-	err = onPorts(n, freePorts, func(ports []int) error {
+	s := &RedisServer{}
+	return s, s.begin(plan{ports: n, ready: s.isReady, args: func(ports []int) ([]string, error) {
 		s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
-		more, err := args(p, ports)
-		if err != nil {
-			return err
-		}
-		return p.launch(append([]string{bin}, more...), s.isReady)
-	})
-	if err != nil {
-		return RedisServer{}, errors.Join(err, p.remove())
-	}
-	return s, nil
+		more, err := args(s.process, ports)
+		return slices.Concat(by, []string{bin}, more), err
+	}})
 }
 
 // isReady checks the process ID too: on a port clash the one who answers is

@@ -104,6 +104,24 @@ func (p *MariaDBPair) Promote() {
 	p.Primary, p.Replica = p.Replica, p.Primary
 }
 
+// Stall makes the primary answer no COMMIT any more: it waits for a semi-synchronous
+// replica, and has none. MariaDB has done what it does not confirm, MySQL will have. The
+// end of it lets all answers go, if the server still runs.
+func (p *MariaDBPair) Stall() (end func()) {
+	p.t.Helper()
+	primary, name := p.Primary, "rpl_semi_sync_master"
+	if OnMySQL() {
+		name = "rpl_semi_sync_source"
+		_ = primary.exec("INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'") // once is enough
+	}
+	must(p.t, primary.exec("SET GLOBAL "+name+"_timeout = 600000", "SET GLOBAL "+name+"_enabled = ON"))
+	return func() {
+		if primary.answers() {
+			must(p.t, primary.exec("SET GLOBAL "+name+"_enabled = OFF"))
+		}
+	}
+}
+
 // Rejoin makes a new, empty server of the one that was killed in a Failover, as what
 // it has may be what the primary has not, and lets it follow. It takes 2–4 s and
 // what the primary has done so far.

@@ -63,13 +63,12 @@ func startSentinel(t testing.TB, master string) *RedisServer {
 	t.Helper()
 	host, port, err := net.SplitHostPort(master)
 	must(t, err)
-	s, err := startRedisOn(1, func(p *process, ports []int) ([]string, error) {
-		file := p.path("sentinel.conf")
-		return []string{file, "--sentinel"}, os.WriteFile(file, sentinelConf(ports[0], host, port), 0o600)
+	return private(t, func() (*RedisServer, error) {
+		return startRedisOn(1, func(p *process, ports []int) ([]string, error) {
+			file := p.path("sentinel.conf")
+			return []string{file, "--sentinel"}, os.WriteFile(file, sentinelConf(ports[0], host, port), 0o600)
+		})
 	})
-	must(t, err)
-	s.own(t)
-	return &s
 }
 
 // sentinelConf is a file as sentinels refuse to run without one to rewrite.
@@ -83,18 +82,16 @@ sentinel failover-timeout %[2]s 3000
 }
 
 // sentinelKnowsAll reports an error until a failover could begin.
-func sentinelKnowsAll(addr string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
-	defer cancel()
-	c := redis.NewSentinelClient(newClient(addr, askLimit).Options())
-	defer c.Close()
-	others, err := c.Sentinels(ctx, sentinelMaster).Result()
+func sentinelKnowsAll(addr string) (err error) {
+	var others, replicas []map[string]string
+	err = askSentinel(addr, func(ctx context.Context, c *redis.SentinelClient) error {
+		if others, err = c.Sentinels(ctx, sentinelMaster).Result(); err == nil {
+			replicas, err = c.Replicas(ctx, sentinelMaster).Result()
+		}
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("ask sentinel %s: %w", addr, err)
-	}
-	replicas, err := c.Replicas(ctx, sentinelMaster).Result()
-	if err != nil {
-		return fmt.Errorf("ask sentinel %s: %w", addr, err)
+		return err
 	}
 	if up(others, "sentinel") != sentinels-1 || up(replicas, "slave") != 1 || replicas[0]["master-link-status"] != "ok" {
 		return fmt.Errorf("sentinel %s does not know all others yet", addr)
@@ -127,10 +124,15 @@ func (s *SentinelSetup) MasterAddr(t testing.TB, notAddr string) (addr string) {
 func agreedMaster(sentinels []string, notAddr string) (string, error) {
 	agreed := ""
 	for _, addr := range sentinels {
-		master, err := masterOf(addr)
+		var pair []string
+		err := askSentinel(addr, func(ctx context.Context, c *redis.SentinelClient) (err error) {
+			pair, err = c.GetMasterAddrByName(ctx, sentinelMaster).Result()
+			return err
+		})
 		if err != nil {
 			return "", err
 		}
+		master := net.JoinHostPort(pair[0], pair[1])
 		if master == notAddr || (agreed != "" && master != agreed) {
 			return "", fmt.Errorf("sentinel %s still names the master %s", addr, master)
 		}
@@ -139,14 +141,13 @@ func agreedMaster(sentinels []string, notAddr string) (string, error) {
 	return agreed, nil
 }
 
-func masterOf(sentinel string) (string, error) {
+func askSentinel(addr string, question func(context.Context, *redis.SentinelClient) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), askLimit)
 	defer cancel()
-	c := redis.NewSentinelClient(newClient(sentinel, askLimit).Options())
+	c := redis.NewSentinelClient(newClient(addr, askLimit).Options())
 	defer c.Close()
-	pair, err := c.GetMasterAddrByName(ctx, sentinelMaster).Result()
-	if err != nil {
-		return "", fmt.Errorf("ask sentinel %s: %w", sentinel, err)
+	if err := question(ctx, c); err != nil {
+		return fmt.Errorf("ask sentinel %s: %w", addr, err)
 	}
-	return net.JoinHostPort(pair[0], pair[1]), nil
+	return nil
 }

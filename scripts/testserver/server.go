@@ -2,7 +2,10 @@
 
 package testserver
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 // server is what servers of all kinds can do, in the name of one test.
 type server struct {
@@ -57,6 +60,41 @@ func (s *server) control(what string, f func() error) {
 	}
 }
 
+// begin starts a server that belongs to no test yet.
+func (s *server) begin(p plan) (err error) {
+	if s.process, err = newProcess(); err != nil {
+		return err
+	}
+	if s.plan = p; p.prepare != nil {
+		err = p.prepare()
+	}
+	if err == nil {
+		err = s.startOn(freePorts)
+	}
+	if err != nil {
+		return errors.Join(err, s.remove())
+	}
+	return nil
+}
+
+// kind is what the servers of all kinds have.
+type kind[S any] interface {
+	*S
+	own(t testing.TB)
+	borrow(t testing.TB)
+	remove() error
+}
+
+// private starts a server that ends with t.
+func private[S any, P kind[S]](t testing.TB, start func() (P, error)) P {
+	t.Helper()
+	skipShort(t)
+	s, err := start()
+	must(t, err)
+	s.own(t)
+	return s
+}
+
 // own hands a private server to t: it ends with the test, and a test that
 // failed shows the end of the server's log.
 func (s *server) own(t testing.TB) {
@@ -74,8 +112,8 @@ func (s *server) own(t testing.TB) {
 // borrow hands a shared server to t, for use and not for control.
 func (s *server) borrow(t testing.TB) { s.t, s.shared = t, true }
 
-// begin is the first line of every helper.
-func begin(t testing.TB) {
+// skipShort is the first line of every helper.
+func skipShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a real server")

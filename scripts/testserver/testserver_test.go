@@ -94,6 +94,7 @@ func TestRedisPause(t *testing.T) {
 }
 
 func TestRedisReplica(t *testing.T) {
+	t.Parallel()
 	master := Redis(t)
 	wantNil(t, "set", master.Client().Set(t.Context(), "k", "v", 0).Err())
 	replica := RedisReplica(t, master)
@@ -103,6 +104,7 @@ func TestRedisReplica(t *testing.T) {
 }
 
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	s := Sentinel(t)
 	if got := s.MasterAddr(t, ""); got != s.Master.Addr || len(s.Addrs) != 3 {
 		t.Fatalf("master %s, want %s; sentinels %v", got, s.Master.Addr, s.Addrs)
@@ -120,6 +122,7 @@ func TestSentinelFailover(t *testing.T) {
 }
 
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	s := Cluster(t)
 	c := s.Client()
 	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -132,6 +135,7 @@ func TestCluster(t *testing.T) {
 }
 
 func TestMariaDBLife(t *testing.T) {
+	t.Parallel()
 	var dir string
 	wantRemoved(t, &dir)
 	s := MariaDB(t)
@@ -190,8 +194,8 @@ func TestNewDatabase(t *testing.T) {
 
 func TestSharedIsOne(t *testing.T) {
 	a, b := SharedRedis(t), SharedRedis(t)
-	first, second := SharedMariaDB(t), SharedMariaDB(t)
-	if a.Addr != b.Addr || first.Port != second.Port {
+	db, sameDB, zoo, sameZoo := SharedMariaDB(t), SharedMariaDB(t), SharedZooKeeper(t), SharedZooKeeper(t)
+	if a.Addr != b.Addr || db.Port != sameDB.Port || zoo.Addr() != sameZoo.Addr() {
 		t.Fatal("two shared servers of a kind")
 	}
 	wantNil(t, "ping", a.Client().Ping(t.Context()).Err())
@@ -205,7 +209,7 @@ func TestSharedIsOne(t *testing.T) {
 }
 
 func TestMariaDBClient(t *testing.T) {
-	begin(t)
+	skipShort(t)
 	info, err := os.Stat(MariaDBClient())
 	wantNil(t, "find client", err)
 	if info.Mode()&0o111 == 0 {
@@ -235,4 +239,20 @@ func running(pid int) bool {
 		return false
 	}
 	return !zombie(pid)
+}
+
+func TestRedisWithClock(t *testing.T) {
+	t.Parallel()
+	s, set := RedisWithClock(t)
+	if set == nil {
+		t.Skip("a server with a clock of its own needs a C compiler")
+	}
+	for _, want := range []time.Duration{0, 10 * time.Minute, -time.Hour, 0} {
+		set(want)
+		now, err := s.Client().Time(t.Context()).Result()
+		wantNil(t, "ask for the time", err)
+		if ahead := time.Until(now); (ahead - want).Abs() > time.Minute/2 {
+			t.Errorf("the clock is ahead by %v, want %v", ahead, want)
+		}
+	}
 }

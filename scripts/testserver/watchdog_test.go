@@ -20,22 +20,20 @@ const childEnv = "TESTSERVER_CHILD"
 // child starts a server of the kind, prints its process ID and waits: "exit"
 // for a line from the parent, the others for kill -9.
 func child(kind string) int {
-	start := func() (*process, error) { s, err := startRedis(); return s.process, err }
-	if strings.HasPrefix(kind, "mariadb") {
-		start = func() (*process, error) { s, err := startMariaDB(); return s.process, err }
-	}
-	if strings.HasPrefix(kind, "zookeeper") {
-		start = func() (*process, error) { s, err := startZooKeeper(); return s.process, err }
-	}
-	p, err := start()
-	if err == nil && strings.HasSuffix(kind, "paused") {
-		err = p.pause()
+	kind, how, _ := strings.Cut(kind, " ")
+	s, err := map[string]func() (*server, error){
+		"redis":     func() (*server, error) { s, err := startRedis(); return &s.server, err },
+		"mariadb":   func() (*server, error) { s, err := startMariaDB(); return &s.server, err },
+		"zookeeper": func() (*server, error) { s, err := startZooKeeper(); return &s.server, err },
+	}[kind]()
+	if err == nil && how == "paused" {
+		err = s.pause()
 	}
 	if err != nil {
 		fmt.Println(err)
 		return 1
 	}
-	fmt.Println(p.pid)
+	fmt.Println(s.pid)
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 	return 0
 }
@@ -63,7 +61,7 @@ func shortTemp(t *testing.T) string {
 }
 
 func TestServerEndsWithTestProcess(t *testing.T) {
-	begin(t)
+	skipShort(t)
 	for _, kind := range []string{"redis", "redis paused", "mariadb", "mariadb paused", "zookeeper", "zookeeper paused", "redis exit"} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
@@ -88,20 +86,23 @@ func TestServerEndsWithTestProcess(t *testing.T) {
 // A kill in the middle of a start, the installation of MariaDB's data included,
 // leaves nothing either.
 func TestKilledWhileStarting(t *testing.T) {
-	begin(t)
+	skipShort(t)
 	for _, after := range []time.Duration{15, 20, 25, 30, 35, 40, 45, 50, 60, 150, 300, 500, 800} {
-		tmp := shortTemp(t)
-		cmd, _, finish := startChild(t, "mariadb", tmp)
-		time.Sleep(after * time.Millisecond)
-		wantNil(t, "kill child", cmd.Process.Kill())
-		finish()
-		wantEnd(t, tmp, 0)
+		t.Run(fmt.Sprint(int(after), " ms"), func(t *testing.T) {
+			t.Parallel()
+			tmp := shortTemp(t)
+			cmd, _, finish := startChild(t, "mariadb", tmp)
+			time.Sleep(after * time.Millisecond)
+			wantNil(t, "kill child", cmd.Process.Kill())
+			finish()
+			wantEnd(t, tmp, 0)
+		})
 	}
 }
 
 func wantEnd(t *testing.T, tmp string, pid int) {
 	t.Helper()
-	err := waitUntil(10*time.Second, func() error {
+	err := waitUntil(startLimit, func() error {
 		if left := append(entries(tmp), commandsWith(tmp)...); len(left) > 0 || (pid != 0 && running(pid)) {
 			return fmt.Errorf("left: server %d, %q", pid, left)
 		}

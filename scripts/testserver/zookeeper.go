@@ -31,11 +31,7 @@ type ZooKeeperServer struct {
 // defaults. It is ready in 1–2 s.
 func ZooKeeper(t testing.TB, settings ...string) *ZooKeeperServer {
 	t.Helper()
-	begin(t)
-	s, err := startZooKeeper(settings...)
-	must(t, err)
-	s.own(t)
-	return &s
+	return private(t, func() (*ZooKeeperServer, error) { return startZooKeeper(settings...) })
 }
 
 // SharedZooKeeper returns the one ZooKeeper of this test process, started on
@@ -43,11 +39,7 @@ func ZooKeeper(t testing.TB, settings ...string) *ZooKeeperServer {
 // stopped, paused or wiped. Safe for concurrent use.
 func SharedZooKeeper(t testing.TB) *ZooKeeperServer {
 	t.Helper()
-	begin(t)
-	s, err := sharedZooKeeper.get()
-	must(t, err)
-	s.borrow(t)
-	return &s
+	return sharedZooKeeper.lend(t)
 }
 
 // Addr is host:port; it stays the same over a Restart. Safe for concurrent use.
@@ -71,42 +63,26 @@ func (s *ZooKeeperServer) wipe() error {
 }
 
 // startZooKeeper starts a ZooKeeper that belongs to no test yet.
-func startZooKeeper(settings ...string) (ZooKeeperServer, error) {
-	return startZooKeeperWith(func(*ZooKeeperServer) error { return nil }, (*ZooKeeperServer).isReady, settings...)
+func startZooKeeper(settings ...string) (*ZooKeeperServer, error) {
+	s := &ZooKeeperServer{}
+	return s, s.start(plan{ready: s.isReady}, settings)
 }
 
-// startZooKeeperWith prepares the folder before the start and waits for ready.
-func startZooKeeperWith(prepare, ready func(*ZooKeeperServer) error, settings ...string) (ZooKeeperServer, error) {
+// start adds to the plan what all have.
+func (s *ZooKeeperServer) start(p plan, settings []string) error {
 	java, err := findBinary("openjdk-17-jre-headless", binaryDirs(), "java")
 	if err != nil {
-		return ZooKeeperServer{}, err
+		return err
 	}
 	classes, err := findZooKeeper(zookeeperJars())
 	if err != nil {
-		return ZooKeeperServer{}, err
-	}
-	p, err := newProcess()
-	if err != nil {
-		return ZooKeeperServer{}, err
-	}
-	s := ZooKeeperServer{server: server{process: p}}
-	if err = prepare(&s); err == nil {
-		err = onPorts(1, freePorts, func(ports []int) error {
-			return s.launchOn(ports[0], s.zookeeperArgs(java, classes), settings, ready)
-		})
-	}
-	if err != nil {
-		return ZooKeeperServer{}, errors.Join(err, p.remove())
-	}
-	return s, nil
-}
-
-func (s *ZooKeeperServer) launchOn(port int, argv, settings []string, ready func(*ZooKeeperServer) error) error {
-	s.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-	if err := s.configure(port, settings); err != nil {
 		return err
 	}
-	return s.launch(argv, func() error { return ready(s) })
+	p.ports, p.args = 1, func(ports []int) ([]string, error) {
+		s.addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+		return s.zookeeperArgs(java, classes), s.configure(ports[0], settings)
+	}
+	return s.begin(p)
 }
 
 // zookeeperArgs keeps the virtual machine small and quick to start, and its

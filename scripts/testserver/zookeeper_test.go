@@ -19,9 +19,9 @@ type silent struct{}
 func (silent) Printf(string, ...any) {}
 
 // zkSession returns a session of 10 s that is ended with the test.
-func zkSession(t *testing.T, addr string) *zk.Conn {
+func zkSession(t *testing.T, addrs ...string) *zk.Conn {
 	t.Helper()
-	c, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(silent{}))
+	c, events, err := zk.Connect(addrs, 10*time.Second, zk.WithLogger(silent{}))
 	wantNil(t, "connect", err)
 	t.Cleanup(func() {
 		c.Close()
@@ -39,6 +39,7 @@ func zkExists(t *testing.T, addr, path string) bool {
 }
 
 func TestZooKeeperLife(t *testing.T) {
+	t.Parallel()
 	var dir string
 	wantRemoved(t, &dir)
 	s := ZooKeeper(t)
@@ -68,6 +69,7 @@ func TestZooKeeperLife(t *testing.T) {
 }
 
 func TestZooKeeperPause(t *testing.T) {
+	t.Parallel()
 	s := ZooKeeper(t)
 	s.Pause()
 	if answer, err := fourLetters(s.addr, "srvr"); err == nil {
@@ -104,41 +106,6 @@ func TestZooKeeperSessions(t *testing.T) {
 		}
 		return err
 	}))
-}
-
-func TestSharedZooKeeperIsOne(t *testing.T) {
-	if a, b := SharedZooKeeper(t), SharedZooKeeper(t); a.Addr() != b.Addr() {
-		t.Fatal("two shared servers")
-	}
-}
-
-func TestZooKeeperPortClash(t *testing.T) {
-	s := ZooKeeper(t)
-	free, err := freePorts(1)
-	wantNil(t, "free ports", err)
-	wantNil(t, "stop", s.stop())
-	tries, picks := 0, []int{taken(t), free[0]}
-	pick := func(int) ([]int, error) { tries++; return []int{picks[tries-1]}, nil }
-	wantNil(t, "start", onPorts(1, pick, func(p []int) error { return s.launchOn(p[0], s.argv, nil, (*ZooKeeperServer).isReady) }))
-	if tries != len(picks) {
-		t.Errorf("%d tries, want %d", tries, len(picks))
-	}
-}
-
-func TestForeignZooKeeperIsNotReady(t *testing.T) {
-	a, b := SharedZooKeeper(t), ZooKeeper(t)
-	b.addr = a.addr
-	if err := b.isReady(); err == nil || !strings.Contains(err.Error(), "another server") {
-		t.Fatalf("took another server for its own: %v", err)
-	}
-}
-
-func TestZooKeeperFailedStartShowsLog(t *testing.T) {
-	begin(t)
-	_, err := startZooKeeper("tickTime=never")
-	if !errors.Is(err, errExited) || !strings.Contains(err.Error(), "never") {
-		t.Errorf("error does not show the log: %v", err)
-	}
 }
 
 func TestFindZooKeeper(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	"shardid/service/yamlfile"
 
 	"go.yaml.in/yaml/v3"
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -23,6 +22,8 @@ const (
 	maxTokens = 10_000
 	// maxRate is the highest rate, in requests a second, and the largest burst.
 	maxRate = 1_000_000
+	// maxQuota is the largest quota, in IDs: more than a replica issues in a day.
+	maxQuota = 1_000_000_000_000
 )
 
 var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
@@ -30,7 +31,11 @@ var tokenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 // ReadFile reads the tokens of a file. The error has file, line and key in one line and
 // shows nothing that could be a token.
 func ReadFile(name string) ([]*Token, error) {
-	data, err := yamlfile.Read(name)
+	err := Regular(name)
+	var data []byte
+	if err == nil {
+		data, err = yamlfile.Read(name)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: give the service a file that it may read, shardid token new --append makes one", err)
 	}
@@ -74,6 +79,8 @@ type entry struct {
 	token *Token
 	rate  float64 // 0: none
 	burst int     // 0: not given
+
+	perSecond, perDay int64 // quotas of IDs; 0: none
 }
 
 // fail is about a key, or about the whole entry when the key is not there.
@@ -88,12 +95,12 @@ func (e *entry) read() error {
 	for pair := range slices.Chunk(e.node.Content, 2) {
 		key, set := yamlfile.Text(pair[0]), e.setText
 		switch key {
-		case "name", "sha256", "role", "rate", "burst", "expires":
+		case "name", "sha256", "role", "rate", "burst", "ids_per_second", "ids_per_day", "expires":
 		case "apps", "tags", "modes":
 			set = e.setList
 		default:
 			like := regexp.MustCompile(`^[a-z0-9_]{0,20}`).FindString(key) // what follows may be a token
-			return yamlfile.Fail(e.file, pair[0], like, "unknown key: the keys are name, sha256, role, apps, tags, modes, rate, burst and expires")
+			return yamlfile.Fail(e.file, pair[0], like, "unknown key: the keys are name, sha256, role, apps, tags, modes, rate, burst, ids_per_second, ids_per_day and expires")
 		}
 		if e.at[key] != nil {
 			return yamlfile.Fail(e.file, pair[0], key, "is there twice: keep one")
@@ -135,6 +142,16 @@ func (e *entry) setText(key string, node *yaml.Node) string {
 	case "burst":
 		if e.burst, err = strconv.Atoi(text); err != nil || e.burst < 1 || e.burst > maxRate {
 			return fmt.Sprintf("is not a number of requests, 1…%d", maxRate)
+		}
+	case "ids_per_second", "ids_per_day":
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 1 || n > maxQuota {
+			return fmt.Sprintf("is not a whole number of IDs, 1…%d: remove the key for no limit", int64(maxQuota))
+		}
+		if key == "ids_per_day" {
+			e.perDay = n
+		} else {
+			e.perSecond = n
 		}
 	case "expires": // a day stands for its midnight UTC
 		if t.expires, err = time.Parse(time.DateOnly, text); err != nil {
@@ -207,11 +224,15 @@ func (e *entry) complete() error {
 	if e.burst > 0 && e.rate == 0 {
 		return e.fail("burst", "needs a rate: add one, or remove burst")
 	}
-	if e.rate > 0 {
-		e.token.limiter = rate.NewLimiter(rate.Limit(e.rate), cmp.Or(e.burst, int(math.Ceil(e.rate))))
+	if e.rate > 0 || e.perSecond > 0 || e.perDay > 0 {
+		most := float64(e.perSecond)
+		e.token.limits = &limits{
+			requests: bucket{perSecond: e.rate, most: float64(cmp.Or(e.burst, int(math.Ceil(e.rate))))},
+			ids:      bucket{perSecond: most, most: most}, perDay: e.perDay, now: time.Now,
+		}
 	}
 	if e.token.role == RoleAdmin {
-		for _, key := range []string{"apps", "tags", "modes"} {
+		for _, key := range []string{"apps", "tags", "modes", "ids_per_second", "ids_per_day"} {
 			if e.at[key] != nil {
 				return e.fail(key, "is for the role get: one of admin is for administration and has no IDs")
 			}

@@ -19,15 +19,16 @@ func TestParse(t *testing.T) {
 		"\uFEFF" + one("a", ""):      "a-service get: nothing but monitoring, no limit",
 		one("a", "  apps: [1, 7]\n"): "a-service get: queue of apps 1, 7, no limit",
 		one("a", "  apps: '*'\n"):    "a-service get: queue of apps *, no limit",
-		one("a", "  apps: [0, 255]\n  modes: [queue, uid]\n"):             "a-service get: queue of apps 0, 255; uid, no limit",
-		one("a", "  tags: [orders, pre*]\n"):                              "a-service get: segment of tags orders, pre*, no limit",
-		one("a", "  tags: '*'\n  modes: [snowflake, segment]\n"):          "a-service get: segment of tags *; snowflake, no limit",
-		one("a", "  modes: [uid]\n  rate: 0.5\n"):                         "a-service get: uid, 0.5 a second, 1 at once",
-		one("a", "  modes: [uid]\n  rate: 100\n  burst: 7\n"):             "a-service get: uid, 100 a second, 7 at once",
-		one("a", "  expires: 2027-01-31\n"):                               "a-service get: nothing but monitoring, no limit, until 2027-01-31T00:00:00Z",
-		one("a", "  expires: '2027-01-31T08:00:00+08:00'\n"):              "a-service get: nothing but monitoring, no limit, until 2027-01-31T00:00:00Z",
-		one("a", "") + one("b", ""):                                       "a-service get: nothing but monitoring, no limit\nb-service get: nothing but monitoring, no limit",
-		"- {name: x, sha256: '" + sumOf("x") + "', role: admin, rate: 1}": "x admin: administration, 1 a second, 1 at once",
+		one("a", "  apps: [0, 255]\n  modes: [queue, uid]\n"):                  "a-service get: queue of apps 0, 255; uid, no limit",
+		one("a", "  tags: [orders, pre*]\n"):                                   "a-service get: segment of tags orders, pre*, no limit",
+		one("a", "  tags: '*'\n  modes: [snowflake, segment]\n"):               "a-service get: segment of tags *; snowflake, no limit",
+		one("a", "  modes: [uid]\n  rate: 0.5\n"):                              "a-service get: uid, 0.5 a second, 1 at once",
+		one("a", "  modes: [uid]\n  rate: 100\n  burst: 7\n"):                  "a-service get: uid, 100 a second, 7 at once",
+		one("a", "  modes: [uid]\n  ids_per_second: 5\n  ids_per_day: 1000\n"): "a-service get: uid, no limit, 5 IDs a second, 1000 IDs a day",
+		one("a", "  expires: 2027-01-31\n"):                                    "a-service get: nothing but monitoring, no limit, until 2027-01-31T00:00:00Z",
+		one("a", "  expires: '2027-01-31T08:00:00+08:00'\n"):                   "a-service get: nothing but monitoring, no limit, until 2027-01-31T00:00:00Z",
+		one("a", "") + one("b", ""):                                            "a-service get: nothing but monitoring, no limit\nb-service get: nothing but monitoring, no limit",
+		"- {name: x, sha256: '" + sumOf("x") + "', role: admin, rate: 1}":      "x admin: administration, 1 a second, 1 at once",
 	} {
 		tokens, err := Parse("t.yaml", []byte(text))
 		if got := shown(tokens); err != nil || got != want {
@@ -41,6 +42,9 @@ func shown(tokens []*Token) string {
 	for _, t := range tokens {
 		v := t.View()
 		line := fmt.Sprintf("%s %s: %s, %s", v.Name, v.Role, v.May, v.Rate)
+		if v.Quota != "no limit" {
+			line += ", " + v.Quota
+		}
 		if !v.Expires.IsZero() {
 			line += ", until " + v.Expires.UTC().Format("2006-01-02T15:04:05Z07:00")
 		}
@@ -87,13 +91,19 @@ func TestParseNamesTheMistake(t *testing.T) {
 		"- rate: 0\n":                             "t.yaml:1: rate: is not a number of requests a second",
 		"- rate: .nan\n":                          "t.yaml:1: rate: is not a number of requests a second",
 		"- rate: 1000001\n":                       "t.yaml:1: rate: is not a number of requests a second",
+		"- ids_per_second: 0\n":                   "t.yaml:1: ids_per_second: is not a whole number of IDs, 1…1000000000000: remove the key for no limit",
+		"- ids_per_second: 0.5\n":                 "t.yaml:1: ids_per_second: is not a whole number",
+		"- ids_per_day: -1\n":                     "t.yaml:1: ids_per_day: is not a whole number of IDs",
+		"- ids_per_day: 1e6\n":                    "t.yaml:1: ids_per_day: is not a whole number of IDs",
+		"- ids_per_day: [secret]\n":               "t.yaml:1: ids_per_day: is not a whole number of IDs",
 		"- burst: 0\n":                            "t.yaml:1: burst: is not a number of requests, 1…1000000",
 		"- expires: 2027-02-30\n":                 "t.yaml:1: expires: is not a date",
 		one("a", "  burst: 5\n"):                  "t.yaml:4: burst: needs a rate",
 		one("a", "  modes: [queue]\n"):            "t.yaml:4: modes: has queue but nothing of it is given",
 		one("a", "  apps: [1]\n  modes: [uid]\n"): "t.yaml:5: modes: leaves out queue",
 		one("a", "") + one("a", ""):               "t.yaml:5: sha256: is there twice",
-		strings.Replace(one("a", "  apps: [1]\n"), "get", "admin", 1): "t.yaml:4: apps: is for the role get",
+		strings.Replace(one("a", "  apps: [1]\n"), "get", "admin", 1):      "t.yaml:4: apps: is for the role get",
+		strings.Replace(one("a", "  ids_per_day: 1\n"), "get", "admin", 1): "t.yaml:4: ids_per_day: is for the role get",
 	} {
 		tokens, err := Parse("t.yaml", []byte(text))
 		switch {
@@ -110,7 +120,7 @@ func TestParseNamesTheMistake(t *testing.T) {
 func TestReadFileThatCannotBeRead(t *testing.T) {
 	for file, want := range map[string]string{
 		filepath.Join(t.TempDir(), "none"): "none: cannot be read: no such file or directory: give the service a file that it may read",
-		os.TempDir():                       "cannot be read: is a directory: give the service a file that it may read",
+		os.TempDir():                       "cannot be read: it is a directory and no regular file: give the service a file that it may read",
 	} {
 		if _, err := ReadFile(file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", file, err, want)

@@ -100,7 +100,7 @@ func NewGuard(opts Options) (*Guard, error) {
 	return g, nil
 }
 
-// load reads the file. Tokens that stay keep what they have used of their rate.
+// load reads the file. Tokens that stay keep what they have used of their rate and quotas.
 func (g *Guard) load() error {
 	old, set := g.file.Load(), &tokenSet{byDigest: map[digest]*Token{}}
 	if g.opts.File == "" {
@@ -112,6 +112,9 @@ func (g *Guard) load() error {
 		return fmt.Errorf("server.tokens_file: %w", err)
 	}
 	for _, t := range tokens {
+		if t.limits != nil {
+			t.limits.now = g.opts.Now
+		}
 		set.byDigest[t.sum] = t
 		set.admins = set.admins || t.role == RoleAdmin
 	}
@@ -120,9 +123,9 @@ func (g *Guard) load() error {
 		for sum, t := range set.byDigest {
 			if before := old.byDigest[sum]; before != nil {
 				known++
-				now, then := t.limiter, before.limiter
-				if now != nil && then != nil && now.Limit() == then.Limit() && now.Burst() == then.Burst() {
-					t.limiter = then // a file that was written again gives no new burst
+				if t.limits != nil && before.limits != nil {
+					before.limits.become(t.limits)
+					t.limits = before.limits
 				}
 			}
 		}
@@ -180,7 +183,7 @@ func (g *Guard) use(sum digest) (*Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := t.take(g.opts.Now()); err != nil {
+	if err := t.request(); err != nil {
 		return nil, err
 	}
 	return t, nil

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -28,6 +29,25 @@ type reloader struct {
 
 	seen []fs.FileInfo // of the files when they were last loaded, nil for one that cannot be looked at
 	err  error         // of that; what was loaded before stays in use
+}
+
+// Regular refuses what is no file that can be read again and again: reading a pipe would
+// wait for somebody to write. What is not there it leaves to who reads it.
+func Regular(name string) error {
+	info, err := os.Stat(name)
+	if err != nil || info.Mode().IsRegular() {
+		return nil //nolint:nilerr // see above
+	}
+	kind := "a device"
+	switch mode := info.Mode(); {
+	case mode.IsDir():
+		kind = "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		kind = "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		kind = "a socket"
+	}
+	return fmt.Errorf("%s: cannot be read: it is %s and no regular file", name, kind)
 }
 
 // newReloader loads nothing yet. load must keep what it has when it fails. report, which
@@ -182,7 +202,11 @@ func trusts(current *tls.Config, chain []*x509.Certificate) error {
 // the next handshake are of one configuration, so a client that came with the old
 // certificates shows its own again.
 func (c *Certificates) load() error {
-	cert, err := tls.LoadX509KeyPair(c.names.Cert, c.names.Key)
+	err := cmp.Or(Regular(c.names.Cert), Regular(c.names.Key))
+	var cert tls.Certificate
+	if err == nil {
+		cert, err = tls.LoadX509KeyPair(c.names.Cert, c.names.Key)
+	}
 	if err != nil {
 		return fmt.Errorf("server.tls_cert_file %s and server.tls_key_file %s: %w: name the PEM files of a certificate and its key that this user may read", c.names.Cert, c.names.Key, err)
 	}
@@ -202,6 +226,9 @@ func (c *Certificates) load() error {
 
 // ReadPool reads authorities from a PEM file.
 func ReadPool(name string) (*x509.CertPool, error) {
+	if err := Regular(name); err != nil {
+		return nil, err
+	}
 	pem, err := os.ReadFile(name) //nolint:gosec // the operator names the file
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -12,8 +13,6 @@ import (
 	"time"
 
 	"shardid/model"
-
-	"golang.org/x/time/rate"
 )
 
 // Roles of a token.
@@ -62,7 +61,7 @@ func Generate() (token, sum string) {
 }
 
 // Token is what the bearer of a token may do. nil, for a caller that needs none, may do
-// everything. Safe for concurrent use; only the use of its rate changes.
+// everything. Safe for concurrent use; only the use of its rate and quotas changes.
 type Token struct {
 	name     string
 	sum      digest
@@ -70,9 +69,9 @@ type Token struct {
 	modes    Modes
 	apps     [model.Apps / 64]uint64 // a bit for each
 	tags     map[string]bool
-	prefixes []string      // of further tags
-	expires  time.Time     // zero: never
-	limiter  *rate.Limiter // nil: no limit
+	prefixes []string  // of further tags
+	expires  time.Time // zero: never
+	limits   *limits   // nil: none
 }
 
 // Name tells tokens apart for people; it is never the token itself. "" for nil.
@@ -123,44 +122,32 @@ func (t *Token) forbidden(what string) error {
 	return fmt.Errorf("%w: token %s may not %s", model.ErrForbidden, t.name, what)
 }
 
-// TooManyError is model.ErrTooMany with the time after which to try again.
-type TooManyError struct {
-	Who   string // a token's name
-	After time.Duration
-}
-
-// Error implements error.
-func (e *TooManyError) Error() string {
-	return fmt.Sprintf("%v: the rate of token %s is used up: nothing was done, slow down", model.ErrTooMany, e.Who)
-}
-
-// Unwrap makes it model.ErrTooMany.
-func (e *TooManyError) Unwrap() error { return model.ErrTooMany }
-
-// take uses one request of the token's rate. Errors: *TooManyError.
-func (t *Token) take(now time.Time) error {
-	if t.limiter == nil || t.limiter.AllowN(now, 1) {
-		return nil
-	}
-	r := t.limiter.ReserveN(now, 1)
-	defer r.CancelAt(now)
-	return &TooManyError{Who: t.name, After: r.DelayFrom(now)}
-}
-
 // View is a token for people.
 type View struct {
 	Name    string    `json:"name"`
 	Role    string    `json:"role"`
 	May     string    `json:"may"` // what it may do beside monitoring
 	Rate    string    `json:"rate"`
+	Quota   string    `json:"quota"`            // of IDs
 	Expires time.Time `json:"expires,omitzero"` // zero: never
 }
 
 // View shows what the token may do.
 func (t *Token) View() View {
-	v := View{Name: t.name, Role: t.role, May: t.may(), Rate: "no limit", Expires: t.expires}
-	if t.limiter != nil {
-		v.Rate = fmt.Sprintf("%s a second, %d at once", strconv.FormatFloat(float64(t.limiter.Limit()), 'f', -1, 64), t.limiter.Burst())
+	const none = "no limit"
+	v := View{Name: t.name, Role: t.role, May: t.may(), Rate: none, Quota: none, Expires: t.expires}
+	if l := t.limits; l != nil {
+		var quotas []string
+		if l.ids.perSecond > 0 {
+			quotas = append(quotas, fmt.Sprintf("%.0f IDs a second", l.ids.perSecond))
+		}
+		if l.perDay > 0 {
+			quotas = append(quotas, fmt.Sprintf("%d IDs a day", l.perDay))
+		}
+		v.Quota = cmp.Or(strings.Join(quotas, ", "), none)
+		if l.requests.perSecond > 0 {
+			v.Rate = fmt.Sprintf("%s a second, %.0f at once", strconv.FormatFloat(l.requests.perSecond, 'f', -1, 64), l.requests.most)
+		}
 	}
 	return v
 }

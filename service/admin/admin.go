@@ -57,6 +57,8 @@ type Store interface {
 	Tags(ctx context.Context) ([]model.Tag, error)
 	Tag(ctx context.Context, name string) (model.Tag, error)
 	CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
+	// CreateTags makes all of the tags or none.
+	CreateTags(ctx context.Context, tags []model.Tag) ([]model.Tag, error)
 	ChangeTag(ctx context.Context, name string, change model.TagChange) (before, after model.Tag, err error)
 	// DeleteTag remembers what the tag handed out.
 	DeleteTag(ctx context.Context, name string) (model.Tag, error)
@@ -78,6 +80,20 @@ type Replica interface {
 	NextReload(now time.Time) time.Time
 }
 
+// Tags is a Replica that takes over one tag at a time: there may be a million.
+type Tags interface {
+	Reload(ctx context.Context, tag string) error
+	NextReload(now time.Time) time.Time
+}
+
+// oneTag is the Replica of a tag.
+type oneTag struct {
+	Tags
+	name string
+}
+
+func (t oneTag) Reload(ctx context.Context) error { return t.Tags.Reload(ctx, t.name) }
+
 // Options are what a Service is made of. Store and Log are required.
 type Options struct {
 	Store   Store
@@ -85,8 +101,12 @@ type Options struct {
 	Log     *slog.Logger
 	// Queue and Segment are the modes that this process serves; nil for one that it
 	// does not, as on the command line.
-	Queue, Segment Replica
-	Now            func() time.Time // nil means time.Now
+	Queue   Replica
+	Segment Tags
+	// ListRate and TagRate are the configured rates, which that of an app or a tag may
+	// only lower; 0 is no bound.
+	ListRate, TagRate int64
+	Now               func() time.Time // nil means time.Now
 }
 
 // Service administrates apps and tags. Safe for concurrent use, over processes too.
@@ -143,10 +163,28 @@ func (s *Service) takeOver(ctx context.Context, r Replica) Effect {
 	return Effect{Here: r.Reload(ctx) == nil, Everywhere: by}
 }
 
-// change bounds a change. A client that goes away does not end it: it would not be
-// known then whether it is stored.
-func change(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
+// tagReplica is the Replica of a tag, nil without the mode.
+func (s *Service) tagReplica(name string) Replica {
+	if s.opts.Segment == nil {
+		return nil
+	}
+	return oneTag{s.opts.Segment, name}
+}
+
+// run runs a change within its time, writes its line, and has r take it over. A client that
+// goes away does not end it: it would not be known then whether it is stored. store completes
+// the line.
+func run[T any](ctx context.Context, s *Service, by Actor, r Replica, e event, store func(context.Context, *event) (T, error)) (T, Effect, error) {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), changeTimeout)
+	defer cancel()
+	var thing T
+	thing, e.err = store(within, &e)
+	s.audit(ctx, by, e)
+	if e.err != nil {
+		var none T
+		return none, Effect{}, e.err
+	}
+	return thing, s.takeOver(ctx, r), nil
 }
 
 // Apps lists the apps in order. Errors: *model.StoreError.
@@ -163,19 +201,14 @@ func (s *Service) App(ctx context.Context, id uint8) (model.AppSummary, error) {
 // model.ErrInvalidArgument, ErrAppExists, ErrRefused for a limit below what an app of
 // this ID had handed out before it was deleted, *model.StoreError.
 func (s *Service) CreateApp(ctx context.Context, by Actor, app model.App) (model.AppSummary, Effect, error) {
-	within, cancel := change(ctx)
-	defer cancel()
-	made, err := s.opts.Store.CreateApp(within, app)
-	s.audit(ctx, by, event{
-		action: "app.create", target: fmt.Sprint("app ", app.ID), err: err,
-		asked: appValue(model.AppSummary{App: app, Shards: model.Shards}), after: appValue(made),
+	e := event{action: "app.create", target: fmt.Sprint("app ", app.ID), asked: appValue(model.AppSummary{App: app, Shards: model.Shards})}
+	made, effect, err := run(ctx, s, by, s.opts.Queue, e, func(ctx context.Context, e *event) (model.AppSummary, error) {
+		made, err := s.opts.Store.CreateApp(ctx, app)
+		e.after = appValue(made)
+		return made, err
 	})
-	if err != nil {
-		return model.AppSummary{}, Effect{}, err
-	}
-	effect := s.takeOver(ctx, s.opts.Queue)
-	effect.New = true
-	return made, effect, nil
+	effect.New = err == nil
+	return made, effect, err
 }
 
 // ChangeApp changes an app. Errors: model.ErrUnknownApp, ErrInvalidArgument,
@@ -184,31 +217,37 @@ func (s *Service) ChangeApp(ctx context.Context, by Actor, id uint8, c model.App
 	if c.Empty() {
 		return model.AppSummary{}, Effect{}, fmt.Errorf("%w: nothing is to be changed: name, description, step, maxLimitId, limitPolicy, minIndex or maxRate must be given", model.ErrInvalidArgument)
 	}
-	within, cancel := change(ctx)
-	defer cancel()
-	before, after, err := s.opts.Store.ChangeApp(within, id, c)
-	s.audit(ctx, by, event{
-		action: "app.change", target: fmt.Sprint("app ", id), err: err,
-		asked: changeValue(c), before: appValue(before), after: appValue(after),
+	e := event{action: "app.change", target: fmt.Sprint("app ", id), asked: changeValue(c)}
+	return run(ctx, s, by, s.opts.Queue, e, func(ctx context.Context, e *event) (model.AppSummary, error) {
+		if err := lowers(c.MaxRate, "queue.max_list_rate", s.opts.ListRate); err != nil {
+			return model.AppSummary{}, err
+		}
+		before, after, err := s.opts.Store.ChangeApp(ctx, id, c)
+		e.before, e.after = appValue(before), appValue(after)
+		return after, err
 	})
-	if err != nil {
-		return model.AppSummary{}, Effect{}, err
+}
+
+// lowers refuses, with model.ErrInvalidArgument, a rate above the configured one: what a
+// copy of the database may lack is computed with that.
+func lowers(rate *int64, key string, configured int64) error {
+	if rate == nil || configured == 0 || *rate <= configured {
+		return nil
 	}
-	return after, s.takeOver(ctx, s.opts.Queue), nil
+	return fmt.Errorf("%w: maxRate %d is above %s, which is %d: it can only lower that; raise %[3]s on all replicas, and it counts a minute after the last one has it",
+		model.ErrInvalidArgument, *rate, key, configured)
 }
 
 // DeleteApp deletes the app that has that name, and answers what it was. What it
 // handed out is remembered: should it come back, it goes on above that. Errors:
 // model.ErrUnknownApp, ErrInvalidArgument for another name, *model.StoreError.
 func (s *Service) DeleteApp(ctx context.Context, by Actor, id uint8, name string) (model.AppSummary, Effect, error) {
-	within, cancel := change(ctx)
-	defer cancel()
-	was, err := s.opts.Store.DeleteApp(within, id, name)
-	s.audit(ctx, by, event{action: "app.delete", target: fmt.Sprint("app ", id), err: err, before: appValue(was)})
-	if err != nil {
-		return model.AppSummary{}, Effect{}, err
-	}
-	return was, s.takeOver(ctx, s.opts.Queue), nil
+	e := event{action: "app.delete", target: fmt.Sprint("app ", id)}
+	return run(ctx, s, by, s.opts.Queue, e, func(ctx context.Context, e *event) (model.AppSummary, error) {
+		was, err := s.opts.Store.DeleteApp(ctx, id, name)
+		e.before = appValue(was)
+		return was, err
+	})
 }
 
 // Tags lists the tags by name. Errors: *model.StoreError.
@@ -223,16 +262,28 @@ func (s *Service) Tag(ctx context.Context, name string) (model.Tag, error) {
 // CreateTag adds a tag, above what one of the name had handed out before it was
 // deleted. Errors: model.ErrInvalidArgument, ErrTagExists, *model.StoreError.
 func (s *Service) CreateTag(ctx context.Context, by Actor, tag model.Tag) (model.Tag, Effect, error) {
-	within, cancel := change(ctx)
-	defer cancel()
-	made, err := s.opts.Store.CreateTag(within, tag)
-	s.audit(ctx, by, event{action: "tag.create", target: "tag " + tag.Name, err: err, asked: tagValue(tag), after: tagValue(made)})
-	if err != nil {
-		return model.Tag{}, Effect{}, err
+	e := event{action: "tag.create", target: "tag " + tag.Name, asked: tagValue(tag)}
+	made, effect, err := run(ctx, s, by, s.tagReplica(tag.Name), e, func(ctx context.Context, e *event) (model.Tag, error) {
+		made, err := s.opts.Store.CreateTag(ctx, tag)
+		e.after = tagValue(made)
+		return made, err
+	})
+	effect.New = err == nil
+	return made, effect, err
+}
+
+// CreateTags adds tags as CreateTag does, all or none; the end of ctx undoes all. Errors:
+// those of CreateTag.
+func (s *Service) CreateTags(ctx context.Context, by Actor, tags []model.Tag) error {
+	made, err := s.opts.Store.CreateTags(ctx, tags)
+	for i, tag := range tags {
+		e := event{action: "tag.create", target: "tag " + tag.Name, err: err, asked: tagValue(tag)}
+		if err == nil {
+			e.after = tagValue(made[i])
+		}
+		s.audit(ctx, by, e)
 	}
-	effect := s.takeOver(ctx, s.opts.Segment)
-	effect.New = true
-	return made, effect, nil
+	return err
 }
 
 // ChangeTag changes a tag. Errors: model.ErrUnknownTag, ErrInvalidArgument, ErrRefused
@@ -241,53 +292,51 @@ func (s *Service) ChangeTag(ctx context.Context, by Actor, name string, c model.
 	if c.Empty() {
 		return model.Tag{}, Effect{}, fmt.Errorf("%w: nothing is to be changed: step, maxId, description or maxRate must be given", model.ErrInvalidArgument)
 	}
-	within, cancel := change(ctx)
-	defer cancel()
-	before, after, err := s.opts.Store.ChangeTag(within, name, c)
-	s.audit(ctx, by, event{
-		action: "tag.change", target: "tag " + name, err: err,
-		asked: tagChangeValue(c), before: tagValue(before), after: tagValue(after),
+	e := event{action: "tag.change", target: "tag " + name, asked: tagChangeValue(c)}
+	return run(ctx, s, by, s.tagReplica(name), e, func(ctx context.Context, e *event) (model.Tag, error) {
+		if err := lowers(c.MaxRate, "segment.max_rate", s.opts.TagRate); err != nil {
+			return model.Tag{}, err
+		}
+		before, after, err := s.opts.Store.ChangeTag(ctx, name, c)
+		e.before, e.after = tagValue(before), tagValue(after)
+		return after, err
 	})
-	if err != nil {
-		return model.Tag{}, Effect{}, err
-	}
-	return after, s.takeOver(ctx, s.opts.Segment), nil
 }
 
 // DeleteTag deletes a tag whose name is given twice, and answers what it was. What it
 // handed out is remembered: should it come back, it goes on above that. Errors:
 // model.ErrUnknownTag, ErrInvalidArgument for two names, *model.StoreError.
-func (s *Service) DeleteTag(ctx context.Context, by Actor, name, confirm string) (was model.Tag, effect Effect, err error) {
-	within, cancel := change(ctx)
-	defer cancel()
-	if name == confirm {
-		was, err = s.opts.Store.DeleteTag(within, name)
-	} else {
-		err = fmt.Errorf("%w: confirm the deletion with the tag's name, which is %q", model.ErrInvalidArgument, name)
-	}
-	s.audit(ctx, by, event{action: "tag.delete", target: "tag " + name, err: err, before: tagValue(was)})
-	if err != nil {
-		return model.Tag{}, Effect{}, err
-	}
-	return was, s.takeOver(ctx, s.opts.Segment), nil
+func (s *Service) DeleteTag(ctx context.Context, by Actor, name, confirm string) (model.Tag, Effect, error) {
+	e := event{action: "tag.delete", target: "tag " + name}
+	return run(ctx, s, by, s.tagReplica(name), e, func(ctx context.Context, e *event) (model.Tag, error) {
+		if name != confirm {
+			return model.Tag{}, fmt.Errorf("%w: confirm the deletion with the tag's name, which is %q", model.ErrInvalidArgument, name)
+		}
+		was, err := s.opts.Store.DeleteTag(ctx, name)
+		e.before = tagValue(was)
+		return was, err
+	})
 }
 
 // FreeWorker takes a worker ID from the address that has it, once all its bounds have
 // passed. Errors: model.ErrInvalidArgument, ErrRefused, *model.StoreError.
 func (s *Service) FreeWorker(ctx context.Context, by Actor, workerID int, address string) (model.WorkerEntry, error) {
-	within, cancel := change(ctx)
-	defer cancel()
-	was, err := s.opts.Workers.Free(within, workerID, address)
-	s.audit(ctx, by, event{action: "worker.free", target: fmt.Sprintf("worker ID %d", workerID), err: err, before: workerValue(was)})
+	was, _, err := run(ctx, s, by, nil, event{action: "worker.free", target: fmt.Sprintf("worker ID %d", workerID)},
+		func(ctx context.Context, e *event) (model.WorkerEntry, error) {
+			was, err := s.opts.Workers.Free(ctx, workerID, address)
+			e.before = workerValue(was)
+			return was, err
+		})
 	return was, err
 }
 
 // Confirm runs what an operator confirms about a target, and says how much had waited
 // for that. Errors: those of confirm.
 func (s *Service) Confirm(ctx context.Context, by Actor, target string, confirm func(context.Context) (int64, error)) (int64, error) {
-	within, cancel := change(ctx)
-	defer cancel()
-	waited, err := confirm(within)
-	s.audit(ctx, by, event{action: "confirm", target: target, err: err, after: slog.GroupValue(slog.Int64("confirmed", waited))})
+	waited, _, err := run(ctx, s, by, nil, event{action: "confirm", target: target}, func(ctx context.Context, e *event) (int64, error) {
+		waited, err := confirm(ctx)
+		e.after = slog.GroupValue(slog.Int64("confirmed", waited))
+		return waited, err
+	})
 	return waited, err
 }

@@ -50,6 +50,9 @@ func (f *fakeStore) Tag(context.Context, string) (model.Tag, error)       { retu
 func (f *fakeStore) CreateTag(ctx context.Context, _ model.Tag) (model.Tag, error) {
 	return tag, f.call(ctx)
 }
+func (f *fakeStore) CreateTags(ctx context.Context, tags []model.Tag) ([]model.Tag, error) {
+	return tags, f.call(ctx)
+}
 func (f *fakeStore) DeleteTag(ctx context.Context, _ string) (model.Tag, error) {
 	return tag, f.call(ctx)
 }
@@ -90,6 +93,16 @@ func (f *fakeReplica) Reload(ctx context.Context) error {
 	return f.err
 }
 
+// fakeTags is a fakeReplica that is told the tag.
+type fakeTags struct{ *fakeReplica }
+
+func (f fakeTags) Reload(ctx context.Context, name string) error {
+	if name != tag.Name {
+		return model.ErrUnknownTag
+	}
+	return f.fakeReplica.Reload(ctx)
+}
+
 func (f *fakeReplica) NextReload(at time.Time) time.Time { return at.Add(90 * time.Second) }
 
 type rig struct {
@@ -102,8 +115,8 @@ type rig struct {
 func newRig(err error) rig {
 	r := rig{store: &fakeStore{err: err}, queue: &fakeReplica{}, segment: &fakeReplica{}, log: &bytes.Buffer{}}
 	r.Service = New(Options{
-		Store: r.store, Workers: r.store, Queue: r.queue, Segment: r.segment, Now: func() time.Time { return now },
-		Log: slog.New(slog.NewJSONHandler(r.log, nil)),
+		Store: r.store, Workers: r.store, Queue: r.queue, Segment: fakeTags{r.segment}, Now: func() time.Time { return now },
+		Log: slog.New(slog.NewJSONHandler(r.log, nil)), ListRate: 1000, TagRate: 2000,
 	})
 	return r
 }
@@ -281,5 +294,39 @@ func TestReads(t *testing.T) {
 	one, _ := r.Tag(t.Context(), "a/b")
 	if !reflect.DeepEqual(apps, []model.AppSummary{before}) || app != before || !reflect.DeepEqual(tags, []model.Tag{tag}) || one != tag || r.log.Len() > 0 {
 		t.Errorf("%+v %+v %+v %+v, log %s", apps, app, tags, one, r.log)
+	}
+}
+
+// A rate of an app or a tag only lowers the configured one. The refusal names the key to
+// raise, reaches no store and leaves a line.
+func TestRateOnlyLowers(t *testing.T) {
+	for rate, refused := range map[int64]bool{0: false, 1: false, 1000: false, 1001: true, 2000: true, 2001: true} {
+		r := newRig(nil)
+		_, _, err := r.ChangeApp(t.Context(), actor, 7, model.AppChange{MaxRate: &rate})
+		_, _, tagErr := r.ChangeTag(t.Context(), actor, "a/b", model.TagChange{MaxRate: &rate})
+		if errors.Is(err, model.ErrInvalidArgument) != refused || errors.Is(tagErr, model.ErrInvalidArgument) != (rate > 2000) {
+			t.Errorf("%d: %v; %v", rate, err, tagErr)
+		}
+		if calls := 2 - strings.Count(r.log.String(), `"outcome":"refused"`); r.store.calls != calls {
+			t.Errorf("%d: the store was called %d times, not %d", rate, r.store.calls, calls)
+		}
+		if refused && !strings.Contains(err.Error(), "raise queue.max_list_rate on all replicas, and it counts a minute after") {
+			t.Error(err)
+		}
+	}
+}
+
+// Tags that are added together leave a line each.
+func TestCreateTags(t *testing.T) {
+	for _, err := range []error{nil, model.ErrTagExists} {
+		r := newRig(err)
+		if got := r.CreateTags(t.Context(), actor, []model.Tag{tag, {Name: "c", MaxID: 1, Step: 2}}); !errors.Is(got, err) {
+			t.Error(got)
+		}
+		outcome := map[bool]string{true: `"outcome":"done"`, false: `"outcome":"refused"`}[err == nil]
+		log := r.log.String()
+		if strings.Count(log, outcome) != 2 || !strings.Contains(log, `"target":"tag a/b"`) || !strings.Contains(log, `"target":"tag c"`) || r.store.calls != 1 {
+			t.Errorf("%v: %s", err, log)
+		}
 	}
 }

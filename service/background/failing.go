@@ -53,11 +53,14 @@ func (f *Failing[K]) Err() error {
 }
 
 // Keys are the things that fail, in no order.
-func (f *Failing[K]) Keys() []K {
+func (f *Failing[K]) Keys() []K { return slices.Collect(maps.Keys(f.Errs())) }
+
+// Errs are the latest failures of the things that fail.
+func (f *Failing[K]) Errs() map[K]error {
 	if f.working.Load() {
 		return nil
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Collect(maps.Keys(f.errs))
+	return maps.Clone(f.errs)
 }

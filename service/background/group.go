@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"shardid/model"
-
-	"golang.org/x/sync/singleflight"
 )
 
 // ErrStopping is what callers get while the service stops.
@@ -168,28 +166,99 @@ type Shared struct {
 	// work runs less often. 0 and 1 set no limit.
 	Share int
 
-	calls singleflight.Group // guards what follows
-	next  time.Time          // when another run is due
-	err   error              // of the last run
+	mu   sync.Mutex // guards what follows
+	now  *run       // under way; nil when none is
+	then *run       // begins when now has ended and due has come; nil when nobody waits for one
+	due  time.Time
+	err  error // of the last run
+}
+
+// run is one run of shared work.
+type run struct {
+	done chan struct{} // closed when it has ended
+	err  error
 }
 
 // Do waits for the run under way, or for a new one, and returns its error; if none is
 // due, the error is that of the last run. When ctx ends first, that is the error and
 // the run goes on. While the service stops the error is ErrStopping.
 func (s *Shared) Do(ctx context.Context) error {
-	run := s.calls.DoChan("", func() (any, error) {
-		began := time.Now()
-		if began.Before(s.next) {
-			return nil, s.err
-		}
-		s.err = s.Group.Do(context.Background(), s.Work)
-		s.next = began.Add(max(s.Every, time.Duration(s.Share)*time.Since(began)))
-		return nil, s.err
-	})
+	s.mu.Lock()
+	r, err := s.now, s.err
+	if wait := time.Until(s.due); r == nil && wait <= 0 {
+		r = s.next()
+	}
+	s.mu.Unlock()
+	if r == nil {
+		return err
+	}
+	return r.wait(ctx)
+}
+
+// Fresh waits for a run that begins after the call, when it is due, and returns its error, or
+// as Do. However many wait, there is one such run.
+func (s *Shared) Fresh(ctx context.Context) error {
+	s.mu.Lock()
+	r := s.next()
+	s.mu.Unlock()
+	return r.wait(ctx)
+}
+
+// Hold lets no run begin before a time.
+func (s *Shared) Hold(until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if until.After(s.due) {
+		s.due = until
+	}
+}
+
+func (r *run) wait(ctx context.Context) error {
 	select {
-	case r := <-run:
-		return r.Err
+	case <-r.done:
+		return r.err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// next is the run that has not begun. Under mu.
+func (s *Shared) next() *run {
+	if s.then != nil {
+		return s.then
+	}
+	r := &run{done: make(chan struct{}), err: ErrStopping}
+	s.then = r
+	before := s.now
+	if !s.Group.Go(func() { s.perform(r, before) }) {
+		s.then = nil
+		close(r.done)
+	}
+	return r
+}
+
+// perform runs the work once the run before has ended and another is due.
+func (s *Shared) perform(r, before *run) {
+	defer close(r.done)
+	if before != nil {
+		<-before.done
+	}
+	s.mu.Lock()
+	for wait := time.Until(s.due); wait > 0; wait = time.Until(s.due) {
+		s.mu.Unlock()
+		goesOn := s.Group.Sleep(wait)
+		if s.mu.Lock(); !goesOn {
+			s.then = nil
+			s.mu.Unlock()
+			return
+		}
+	}
+	s.now, s.then = r, nil
+	s.mu.Unlock()
+	began := time.Now()
+	r.err = s.Work()
+	s.Hold(began.Add(max(s.Every, time.Duration(s.Share)*time.Since(began))))
+	s.mu.Lock()
+	s.now, s.err = nil, r.err
+	s.mu.Unlock()
 }

@@ -12,24 +12,42 @@ import (
 // empties thousands of lists at once.
 const logEvery = time.Second
 
+// MoreLines is the attribute that tells how many lines were left out before one.
+const MoreLines = "more_since_the_last_line"
+
 // RateLimitedLog logs each message at most once in a while, and says with the next line
 // how many were left out. Safe for concurrent use.
 type RateLimitedLog struct {
 	Logger *slog.Logger
 	Every  time.Duration // 0: a second
+	Burst  int           // lines at once, after as many times Every without one; 0: one
 
 	mu       sync.Mutex
 	messages map[string]*logged
 }
 
 type logged struct {
-	last    time.Time
-	skipped int // since then
+	next    time.Time // when the next line is due, were there no burst
+	skipped int       // since the last line
 }
 
 // Log logs the message with its attributes, or counts it towards its next line.
 func (l *RateLimitedLog) Log(level slog.Level, message string, args ...any) {
+	skipped, ok := l.Allow(message)
+	if !ok {
+		return
+	}
+	if skipped > 0 {
+		args = append(args, MoreLines, skipped)
+	}
+	l.Logger.Log(context.Background(), level, message, args...)
+}
+
+// Allow says whether the message may have a line now, which is to tell how many were left out
+// before it; else it counts one more.
+func (l *RateLimitedLog) Allow(message string) (skipped int, ok bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	m := l.messages[message]
 	if m == nil {
 		if l.messages == nil {
@@ -38,17 +56,14 @@ func (l *RateLimitedLog) Log(level slog.Level, message string, args ...any) {
 		m = &logged{}
 		l.messages[message] = m
 	}
-	now := time.Now()
-	if now.Sub(m.last) < cmp.Or(l.Every, logEvery) {
+	now, every := time.Now(), cmp.Or(l.Every, logEvery)
+	if m.next.Sub(now) > time.Duration(max(l.Burst, 1)-1)*every {
 		m.skipped++
-		l.mu.Unlock()
-		return
+		return 0, false
 	}
-	skipped := m.skipped
-	m.skipped, m.last = 0, now
-	l.mu.Unlock()
-	if skipped > 0 {
-		args = append(args, "more_since_the_last_line", skipped)
+	if m.next.Before(now) {
+		m.next = now
 	}
-	l.Logger.Log(context.Background(), level, message, args...)
+	skipped, m.skipped, m.next = m.skipped, 0, m.next.Add(every)
+	return skipped, true
 }

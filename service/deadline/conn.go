@@ -3,8 +3,10 @@ package deadline
 import (
 	"errors"
 	"net"
+	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,6 +15,7 @@ type conn struct {
 	net.Conn
 	listener    *Listener
 	read, write side
+	handling    atomic.Bool // a handler of net/http runs
 }
 
 func newConn(inner net.Conn, l *Listener) *conn {
@@ -22,9 +25,19 @@ func newConn(inner net.Conn, l *Listener) *conn {
 	return c
 }
 
+// ConnState is for http.Server.ConnState, and tells when a handler runs.
+func ConnState(c net.Conn, state http.ConnState) {
+	if c, ok := c.(*conn); ok {
+		c.handling.Store(state == http.StateActive)
+	}
+}
+
+// NetConn is the connection that was accepted.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
 // Read implements net.Conn.
 func (c *conn) Read(b []byte) (int, error) {
-	watch := len(b) == 1
+	watch := len(b) == 1 && c.handling.Load()
 	if err := c.read.begin(watch); err != nil {
 		return 0, err
 	}

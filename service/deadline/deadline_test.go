@@ -61,7 +61,9 @@ func inBubble(t *testing.T, test func(t *testing.T, l *Listener, c net.Conn, inn
 		time.Sleep(time.Second) // past what net/http takes for long ago, as in a real process
 		c, err := l.Accept()
 		check.Must(t, err)
+		ConnState(c, http.StateActive) // as while a handler runs
 		test(t, l, c, inner, client)
+		ConnState(c, http.StateClosed)
 		_ = c.Close()
 		_ = client.Close()
 		time.Sleep(2 * Period) // the last sweep
@@ -168,6 +170,20 @@ func TestAWatchHasNoLimit(t *testing.T) {
 	})
 }
 
+// While no handler runs, a read of one byte is no watch: it is what is left of a buffer.
+func TestAReadOfOneByteHasALimit(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *Listener, c net.Conn, inner *counted, _ net.Conn) {
+		ConnState(c, http.StateIdle)
+		began := time.Now()
+		ended := begin(read(c, 1))
+		check.Equal(t, inner.reads.Load(), 1, "reads at once:")
+		wantTimeout(t, <-ended)
+		if took := time.Since(began); took < limit || took > limit+3*Period {
+			t.Errorf("ended after %v", took)
+		}
+	})
+}
+
 // net/http ends the read that watches the client with a deadline long ago, before
 // or after it began, and reads on afterwards.
 func TestLongAgoCountsAtOnce(t *testing.T) {
@@ -241,7 +257,7 @@ func serve(t *testing.T, h http.HandlerFunc) (addr string) {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	check.Must(t, err)
-	server := &http.Server{Handler: h, ReadHeaderTimeout: headTimeout, ReadTimeout: time.Minute, IdleTimeout: -1}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: headTimeout, ReadTimeout: time.Minute, IdleTimeout: -1, ConnState: ConnState}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(Listen(l, Limits{Read: headTimeout, Write: headTimeout})) })
 	t.Cleanup(func() {

@@ -7,5 +7,6 @@
 //
 // A Read of a single byte is how net/http watches, while a handler runs, whether
 // the client goes away. Most handlers end before it could matter, so it costs no
-// system call until a sweep finds it still waiting.
+// system call until a sweep finds it still waiting. ConnState says when one runs; any
+// other Read is one that a client may keep waiting.
 package deadline

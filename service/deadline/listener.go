@@ -11,7 +11,8 @@ const Period = 250 * time.Millisecond
 
 // Limits bound single calls of a connection, to within two Periods, whatever
 // deadlines it has; 0 means no limit. A client that goes silent, or reads nothing,
-// is noticed without a deadline for each request. A Read of one byte has none.
+// is noticed without a deadline for each request. What watches the client while a handler
+// runs has none.
 type Limits struct {
 	Read, Write time.Duration
 }

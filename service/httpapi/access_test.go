@@ -1,13 +1,16 @@
 package httpapi
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -234,6 +237,113 @@ func TestProtectedMonitoringHidesStores(t *testing.T) {
 				if got.Code != 503 || shown == hidden || hidden != strings.Contains(body, reasonHidden) {
 					t.Errorf("%s, protected %t, token %q: %d %s", target, protected, token, got.Code, body)
 				}
+			}
+		}
+	}
+}
+
+// A quota counts the IDs of every path: a batch that is larger than what is left is refused
+// whole, and what could not be issued does not count.
+func TestQuotaOfIDs(t *testing.T) {
+	const quota = "role: get, apps: '*', tags: '*', modes: [queue, segment, snowflake, uid], ids_per_day: 100"
+	ask := func(a *API, target string) (status int, body, after string) {
+		got := exchange{target: target, token: "quota"}.ask(a)
+		return got.Code, got.Body.String(), got.Header().Get("Retry-After")
+	}
+	var away error
+	q := &fakeQueue{}
+	pattern, failing := false, func(context.Context) error { return away }
+	api := func() *API {
+		return newAPIOf(func(o *Options) {
+			o.Access, o.RequireToken, o.Queue = guardOf("", "quota", quota), true, q
+			o.Segment = &fakeSegment{pattern: pattern, fakeGenerator: fakeGenerator{first: 1, next: failing}}
+			o.UID = &fakeGenerator{first: 1, next: failing}
+		})
+	}
+	a := api()
+	for _, step := range []struct {
+		target string
+		status int
+	}{
+		{"/get?appId=1&gatePass=a&count=40", 200},
+		{"/v1/queue/1/ids?gatePass=a&count=61", 429},
+		{"/v1/snowflake/ids?count=20", 200},
+		{"/get?appId=256&gatePass=a", 400},
+		{"/api/segment/get/x?count=30", 200},
+		{"/v1/uid/ids?count=11", 429},
+		{"/v1/uid/ids?count=10&ranges=true", 200},
+		{"/get?appId=1&gatePass=a", 429},
+		{"/v1/uid/ids?count=101", 429},
+	} {
+		status, body, after := ask(a, step.target)
+		if status != step.status {
+			t.Errorf("%s: %d %s", step.target, status, body)
+		}
+		seconds, _ := strconv.Atoi(after)
+		if status == 429 && (!strings.Contains(body, `{"code":-12,`) || !strings.Contains(body, "ids_per_day: 100 of token quota-token has ") ||
+			seconds < 1 || seconds > 86400) {
+			t.Errorf("%s: Retry-After %s, %s", step.target, after, body)
+		}
+	}
+	for _, pattern = range []bool{false, true} { // business numbers count once
+		a, away = api(), errors.New("away")
+		for range 5 {
+			if status, body, _ := ask(a, "/v1/segment/x/ids?count=100"); status != 500 {
+				t.Errorf("pattern %v: %d %s", pattern, status, body)
+			}
+		}
+		away = nil
+		for _, want := range []int{200, 429} {
+			if status, body, _ := ask(a, "/v1/segment/x/ids?count=100"); status != want {
+				t.Errorf("pattern %v: %d %s, want %d", pattern, status, body, want)
+			}
+		}
+	}
+	// A run of 100 is given while one ID is left, and counts whole.
+	pattern = false
+	a = api()
+	const run = "/tinyid/id/nextSegmentId?bizType=x&token=quota"
+	for _, step := range []struct{ target, says string }{
+		{"/v1/uid/ids?count=99", `{"code":0,`}, {run, `"maxId":100`}, {run, "ids_per_day"}, {"/v1/uid/ids", "has 0 left"},
+	} {
+		if _, body, _ := ask(a, step.target); !strings.Contains(body, step.says) {
+			t.Errorf("%s: %s, want %s", step.target, body, step.says)
+		}
+	}
+}
+
+// No line of the log has the gatePass, which may name a person, or what came as a token,
+// wherever they stand: served, refused or failed, at the level debug too.
+func TestLogKeepsSecretsAndPersons(t *testing.T) {
+	const person, secret = "13800138000", "sesame-0123456789"
+	for _, q := range []*fakeQueue{{}, broken(model.ErrQueueEmpty), broken(errors.New("broken"))} {
+		var log strings.Builder
+		opts, _ := testOptions(q, nil, &log)
+		opts.AccessLog, opts.Access, opts.Admin = AccessAll, guardOf("root", "orders", "role: get, apps: [1], tags: [leaf*]"), &fakeAdmin{}
+		for _, require := range []bool{false, true} {
+			opts.RequireToken = require
+			api := New(opts)
+			for _, target := range []string{
+				"/get?appId=1&gatePass=" + person, "/get?appId=1&gatePass=" + person + "&gatePass=" + person, "/get?gatePass=" + person,
+				"/get?appId=300&gatePass=" + person, "/get?appId=1&gatePass=" + person + "%zz", "/get?appId=1&gatePass=" + strings.Repeat(person, 100),
+				"/v1/queue/1/ids?gatePass=" + person, "/tinyid/id/nextId?bizType=leaf&token=" + secret, "/admin/apps?token=" + secret,
+				"/get?appId=1&token=" + secret + "&gatePass=" + person, "/api/segment/get/leaf?token=" + secret, "/nothing?gatePass=" + person,
+			} {
+				exchange{target: target, token: secret}.ask(api)
+				exchange{target: target, token: "orders"}.ask(api)
+				r := httptest.NewRequest(http.MethodPost, "/get", strings.NewReader(target[strings.Index(target, "?")+1:]))
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+				r.Header.Set("Referer", "https://example/?"+person)
+				r.Header.Set("Cookie", secret)
+				api.ServeHTTP(httptest.NewRecorder(), r)
+			}
+		}
+		if n := strings.Count(log.String(), "msg=request "); n < 50 {
+			t.Errorf("%d requests are in the log", n)
+		}
+		for line := range strings.Lines(log.String()) {
+			if strings.Contains(line, person) || strings.Contains(line, secret) {
+				t.Error(line)
 			}
 		}
 	}

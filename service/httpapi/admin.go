@@ -32,14 +32,48 @@ func (a *API) routeAdmin(g *gin.RouterGroup) {
 	}
 	g.GET("apps", a.serveJSON(http.StatusOK, a.listApps))
 	g.POST("apps", a.serveJSON(http.StatusCreated, a.createApp))
-	g.GET("apps/*id", a.serveJSON(http.StatusOK, a.showApp))
-	g.PATCH("apps/*id", a.serveJSON(http.StatusOK, a.changeApp))
-	g.DELETE("apps/*id", a.serveJSON(http.StatusOK, a.deleteApp))
+	g.GET("apps/*id", a.serveJSON(http.StatusOK, named(appID, a.showApp)))
+	g.PATCH("apps/*id", a.serveJSON(http.StatusOK, named(appID, a.changeApp)))
+	g.DELETE("apps/*id", a.serveJSON(http.StatusOK, named(appID, a.deleteApp)))
 	g.GET("tags", a.serveJSON(http.StatusOK, a.listTags))
 	g.POST("tags", a.serveJSON(http.StatusCreated, a.createTag))
-	g.GET("tags/*tag", a.serveJSON(http.StatusOK, a.showTag))
-	g.PATCH("tags/*tag", a.serveJSON(http.StatusOK, a.changeTag))
-	g.DELETE("tags/*tag", a.serveJSON(http.StatusOK, a.deleteTag))
+	g.GET("tags/*tag", a.serveJSON(http.StatusOK, named(tagName, a.showTag)))
+	g.PATCH("tags/*tag", a.serveJSON(http.StatusOK, named(tagName, a.changeTag)))
+	g.DELETE("tags/*tag", a.serveJSON(http.StatusOK, named(tagName, a.deleteTag)))
+}
+
+// named makes the route of a thing whose name, or ID, key reads from the end of the path.
+func named[K any](key func(name string) (K, error), route func(ctx context.Context, c *gin.Context, key K) (any, error)) func(context.Context, *gin.Context) (any, error) {
+	return func(ctx context.Context, c *gin.Context) (any, error) {
+		name, err := lastSegment(c, c.Params[0].Key)
+		if err == nil && name == "" {
+			err = noSuchPath(c)
+		}
+		if err != nil {
+			return nil, err
+		}
+		k, err := key(name)
+		if err != nil {
+			return nil, err
+		}
+		return route(ctx, c, k)
+	}
+}
+
+// Items shows things, NewAppItem or NewTagItem each.
+func Items[T, Item any](things []T, show func(T) Item) []Item {
+	items := make([]Item, len(things)) // none is [], not null
+	for i, thing := range things {
+		items[i] = show(thing)
+	}
+	return items
+}
+
+// list is the answer that has all apps, or all tags.
+type list struct {
+	Code int       `json:"code"` // always 0
+	Apps []AppItem `json:"apps,omitzero"`
+	Tags []TagItem `json:"tags,omitzero"`
 }
 
 // actor is who sends the request, for the log.
@@ -58,6 +92,7 @@ type AppItem struct {
 	Step          int64             `json:"step"`
 	MaxLimitID    int64             `json:"maxLimitId"`
 	MaxLimitIDStr string            `json:"maxLimitIdStr"`
+	MixedLimits   bool              `json:"mixedLimits,omitempty"` // not all shards have the limit
 	LimitPolicy   model.LimitPolicy `json:"limitPolicy"`
 	Scramble      bool              `json:"scramble"`
 	HighestIndex  int64             `json:"highestIndex"`
@@ -68,7 +103,7 @@ type AppItem struct {
 func NewAppItem(a model.AppSummary) AppItem {
 	return AppItem{
 		AppID: a.ID, ID: a.ID, Name: a.Name, Description: a.Description, Shards: a.Shards, Step: a.Step,
-		MaxLimitID: a.Limit.MaxID, MaxLimitIDStr: strconv.FormatInt(a.Limit.MaxID, 10), LimitPolicy: a.Limit.Policy,
+		MaxLimitID: a.Limit.MaxID, MaxLimitIDStr: strconv.FormatInt(a.Limit.MaxID, 10), MixedLimits: a.MixedLimits, LimitPolicy: a.Limit.Policy,
 		Scramble: a.Scramble, HighestIndex: a.HighestIndex, TotalIndices: a.TotalIndices,
 	}
 }
@@ -85,36 +120,18 @@ func changedApp(app model.AppSummary, effect admin.Effect, err error) (any, erro
 	return appAnswer{AppItem: NewAppItem(app), Effective: effect.String()}, err
 }
 
-// appID reads the app's ID from the path. Errors: errNoRoute, model.ErrInvalidArgument.
-func appID(c *gin.Context) (uint8, error) {
-	text, err := lastSegment(c, "id")
-	if err == nil && text == "" {
-		err = noSuchPath(c)
-	}
-	if err != nil {
-		return 0, err
-	}
+// appID reads an app's ID. Errors: model.ErrInvalidArgument.
+func appID(text string) (uint8, error) {
 	id, err := parseRange("id", text, 0, model.Apps-1)
 	return uint8(id), err
 }
 
 func (a *API) listApps(ctx context.Context, _ *gin.Context) (any, error) {
 	apps, err := a.opts.Admin.Apps(ctx)
-	list := struct {
-		Code int       `json:"code"` // always 0
-		Apps []AppItem `json:"apps"`
-	}{Apps: make([]AppItem, len(apps))}
-	for i, app := range apps {
-		list.Apps[i] = NewAppItem(app)
-	}
-	return list, err
+	return list{Apps: Items(apps, NewAppItem)}, err
 }
 
-func (a *API) showApp(ctx context.Context, c *gin.Context) (any, error) {
-	id, err := appID(c)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) showApp(ctx context.Context, _ *gin.Context, id uint8) (any, error) {
 	app, err := a.opts.Admin.App(ctx, id)
 	return appAnswer{AppItem: NewAppItem(app)}, err
 }
@@ -154,26 +171,19 @@ func appFields(o *object) model.AppChange {
 	return change
 }
 
-func (a *API) changeApp(ctx context.Context, c *gin.Context) (any, error) {
-	id, err := appID(c)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) changeApp(ctx context.Context, c *gin.Context, id uint8) (any, error) {
 	o := readObject(c, "name", "description", "step", "maxLimitId", "limitPolicy", "minIndex", "maxRate")
 	change := appFields(o)
 	change.MinIndex, change.MaxRate = o.number("minIndex", 0, model.MaxIndex-1), o.number("maxRate", 0, model.MaxListRate)
-	change.Confirm, err = confirmation(c, "")
+	confirm, err := confirmation(c, "")
 	if err = cmp.Or(o.err, err); err != nil {
 		return nil, err
 	}
+	change.Confirm = confirm
 	return changedApp(a.opts.Admin.ChangeApp(ctx, a.actor(c), id, change))
 }
 
-func (a *API) deleteApp(ctx context.Context, c *gin.Context) (any, error) {
-	id, err := appID(c)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) deleteApp(ctx context.Context, c *gin.Context, id uint8) (any, error) {
 	confirm, err := confirmation(c, fmt.Sprintf("DELETE /admin/apps/%d", id))
 	if err != nil {
 		return nil, err
@@ -219,36 +229,15 @@ func changedTag(tag model.Tag, effect admin.Effect, err error) (any, error) {
 	return tagAnswer{TagItem: NewTagItem(tag), Effective: effect.String()}, err
 }
 
-// tagName reads the tag's name from the path. Errors: errNoRoute,
-// model.ErrInvalidArgument.
-func tagName(c *gin.Context) (string, error) {
-	name, err := lastSegment(c, "tag")
-	if err == nil && name == "" {
-		err = noSuchPath(c)
-	}
-	if err == nil {
-		err = model.CheckTag(name)
-	}
-	return name, err
-}
+// tagName reads a tag's name. Errors: model.ErrInvalidArgument.
+func tagName(name string) (string, error) { return name, model.CheckTag(name) }
 
 func (a *API) listTags(ctx context.Context, _ *gin.Context) (any, error) {
 	tags, err := a.opts.Admin.Tags(ctx)
-	list := struct {
-		Code int       `json:"code"` // always 0
-		Tags []TagItem `json:"tags"`
-	}{Tags: make([]TagItem, len(tags))}
-	for i, tag := range tags {
-		list.Tags[i] = NewTagItem(tag)
-	}
-	return list, err
+	return list{Tags: Items(tags, NewTagItem)}, err
 }
 
-func (a *API) showTag(ctx context.Context, c *gin.Context) (any, error) {
-	name, err := tagName(c)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) showTag(ctx context.Context, _ *gin.Context, name string) (any, error) {
 	tag, err := a.opts.Admin.Tag(ctx, name)
 	return tagAnswer{TagItem: NewTagItem(tag)}, err
 }
@@ -279,11 +268,7 @@ func tagFields(o *object) model.TagChange {
 	}
 }
 
-func (a *API) changeTag(ctx context.Context, c *gin.Context) (any, error) {
-	name, err := tagName(c)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) changeTag(ctx context.Context, c *gin.Context, name string) (any, error) {
 	o := readObject(c, "step", "maxId", "description", "maxRate")
 	change := tagFields(o)
 	change.MaxRate = o.number("maxRate", 0, model.MaxTagRate)
@@ -293,11 +278,7 @@ func (a *API) changeTag(ctx context.Context, c *gin.Context) (any, error) {
 	return changedTag(a.opts.Admin.ChangeTag(ctx, a.actor(c), name, change))
 }
 
-func (a *API) deleteTag(ctx context.Context, c *gin.Context) (any, error) {
-	name, err := tagName(c)
-	if err != nil {
-		return nil, err
-	}
+func (a *API) deleteTag(ctx context.Context, c *gin.Context, name string) (any, error) {
 	confirm, err := confirmation(c, "DELETE /admin/tags/"+url.PathEscape(name))
 	if err != nil {
 		return nil, err

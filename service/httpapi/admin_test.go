@@ -27,14 +27,14 @@ func (f *fakeAdmin) note(by admin.Actor, format string, args ...any) {
 
 var (
 	orders = model.AppSummary{
-		App: model.App{ID: 7, Name: "订单/&", Description: "d", Step: 1000, Limit: model.Limit{MaxID: 1<<63 - 1, Policy: model.LimitReject}}, Shards: 64, HighestIndex: 5000, TotalIndices: 5000,
+		App: model.App{ID: 7, Name: "订单/&", Description: "d", Step: 1000, Limit: model.Limit{MaxID: 1<<63 - 1, Policy: model.LimitReject}}, Shards: 64, MixedLimits: true, HighestIndex: 5000, TotalIndices: 5000,
 	}
 	ordersTag = model.Tag{Name: "a/b", MaxID: 1<<63 - 1, Step: 2000, UpdatedAt: time.Date(2026, 11, 20, 16, 0, 0, 0, time.FixedZone("", 3600))}
 	effect    = admin.Effect{Here: true, Everywhere: time.Date(2026, 11, 20, 16, 2, 35, 0, time.UTC)}
 )
 
 const (
-	ordersJSON  = `"appId":7,"id":7,"name":"订单/&","description":"d","shards":64,"step":1000,"maxLimitId":9223372036854775807,"maxLimitIdStr":"9223372036854775807","limitPolicy":"reject","scramble":false,"highestIndex":5000,"totalIndices":5000`
+	ordersJSON  = `"appId":7,"id":7,"name":"订单/&","description":"d","shards":64,"step":1000,"maxLimitId":9223372036854775807,"maxLimitIdStr":"9223372036854775807","mixedLimits":true,"limitPolicy":"reject","scramble":false,"highestIndex":5000,"totalIndices":5000`
 	tagJSON     = `"tag":"a/b","maxId":9223372036854775807,"maxIdStr":"9223372036854775807","step":2000,"description":"","updatedAt":"2026-11-20T15:00:00Z"`
 	effectJSON  = `,"effective":"here now, on every replica by 2026-11-20T16:02:35Z"}`
 	appTarget   = "/admin/apps/7"

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"shardid/model"
+	"shardid/service/access"
 
 	"github.com/gin-gonic/gin"
 )
@@ -33,12 +34,12 @@ const counted = 2048
 // it is said to be.
 func (a *API) writeBody(c *gin.Context, status int, contentType []string, body []byte) {
 	c.Writer.Header()["X-Content-Type-Options"] = nosniff
-	a.write(c, status, contentType, body)
+	_ = a.write(c, status, contentType, body)
 }
 
 // write sends a whole answer. No answer may be cached: a cache would issue an ID
-// twice.
-func (a *API) write(c *gin.Context, status int, contentType []string, body []byte) {
+// twice. An error means that the client has gone, or does not read.
+func (a *API) write(c *gin.Context, status int, contentType []string, body []byte) error {
 	h := c.Writer.Header()
 	h["Content-Type"] = contentType
 	h["Cache-Control"] = noStore
@@ -46,7 +47,8 @@ func (a *API) write(c *gin.Context, status int, contentType []string, body []byt
 		h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	c.Status(status)
-	_, _ = c.Writer.Write(body) // a failed write means the client has gone
+	_, err := c.Writer.Write(body)
+	return err
 }
 
 // writeJSON sends what is encoded.
@@ -89,41 +91,54 @@ const (
 	asRanges              // the same, of ranges
 	asNumber              // one number
 	asArray               // an array of numbers
-	asDigits              // one decimal and nothing else, as Leaf's clients read it
-	asLines               // one decimal a line
+	asTinyid              // an object, as clients of tinyid read it
+
+	// Text.
+	asDigits // one decimal and nothing else, as Leaf's clients read it
+	asLines  // one decimal a line
+	asCommas // decimals between commas, as clients of tinyid read them
 )
 
-// appendIssued appends the IDs that were issued for p. In a range they are stride apart.
-func appendIssued(b []byte, ids []int64, p params, f form, stride int64) []byte {
-	switch f {
+// appendIssued appends the IDs, or texts, that were issued.
+func appendIssued(b []byte, ids []int64, texts []string, q asked) []byte {
+	switch q.form {
 	case asLines:
-		return appendLines(b, ids)
+		return append(appendJoined(b, ids, "\n"), '\n')
+	case asCommas:
+		return appendJoined(b, ids, ",")
 	case asDigits, asNumber:
 		return strconv.AppendInt(b, ids[0], 10)
 	case asArray:
-		return appendArray(b, ids, p.stringify)
-	case asStrings:
-		return append(appendArray(append(b, `{"code":0,"ids":`...), ids, true), '}')
-	case asTexts:
+		return appendArray(b, ids, q.stringify)
+	case asTinyid:
+		return appendTinyidEnd(appendArray(append(b, `{"data":`...), ids, false), tinyidOK, "")
+	case asRanges:
+		return appendRanges(b, ids, q.Mode)
+	}
+	switch {
+	case q.form == asJSON && !q.batch:
+		return appendID(b, ids[0])
+	case texts != nil:
+		return append(appendJSON(append(b, `{"code":0,"ids":`...), texts), '}')
+	case q.form == asTexts:
 		b = append(b, `{"code":0,"ids":[`...)
 		for i, id := range ids {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(p.digits.Append(append(b, '"'), id), '"')
+			b = append(q.digits.Append(append(b, '"'), id), '"')
 		}
 		return append(b, "]}"...)
-	case asRanges:
-		return appendRanges(b, ids, stride)
 	}
-	if p.batch {
-		return append(appendArray(append(b, `{"code":0,"ids":`...), ids, p.stringify), '}')
-	}
-	return appendID(b, ids[0])
+	return append(appendArray(append(b, `{"code":0,"ids":`...), ids, q.form == asStrings || q.stringify), '}')
 }
 
 // appendRanges appends {"code":0,"ranges":[{"first":"N","count":N,"stride":"N"},…]}.
-func appendRanges(b []byte, ids []int64, stride int64) []byte {
+func appendRanges(b []byte, ids []int64, mode access.Modes) []byte {
+	stride := int64(1)
+	if mode == access.Queue {
+		stride = model.IndexStride
+	}
 	b = append(b, `{"code":0,"ranges":[`...)
 	for from := 0; from < len(ids); {
 		to := from + 1
@@ -154,29 +169,20 @@ func appendID(b []byte, id int64) []byte {
 
 // appendArray appends […], of strings when asked.
 func appendArray(b []byte, ids []int64, stringify bool) []byte {
-	b = append(b, '[')
-	separator := `,`
 	if stringify {
-		b, separator = append(b, '"'), `","`
+		return append(appendJoined(append(b, '[', '"'), ids, `","`), '"', ']')
 	}
+	return append(appendJoined(append(b, '['), ids, ","), ']')
+}
+
+// appendJoined appends decimals with a separator between them.
+func appendJoined(b []byte, ids []int64, separator string) []byte {
 	var d model.Decimals
 	for i, id := range ids {
 		if i > 0 {
 			b = append(b, separator...)
 		}
 		b = d.Append(b, id)
-	}
-	if stringify {
-		b = append(b, '"')
-	}
-	return append(b, ']')
-}
-
-// appendLines appends one decimal a line.
-func appendLines(b []byte, ids []int64) []byte {
-	var d model.Decimals
-	for _, id := range ids {
-		b = append(d.Append(b, id), '\n')
 	}
 	return b
 }

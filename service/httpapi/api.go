@@ -15,9 +15,11 @@ import (
 	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/admin"
+	"shardid/service/background"
 	"shardid/service/issuer"
 	"shardid/service/monitor"
 	"shardid/service/segment"
+	"shardid/service/unsent"
 
 	"github.com/gin-gonic/gin"
 )
@@ -74,12 +76,15 @@ type Options struct {
 	MaxURLBytes int // longest request target, in bytes
 	// Metrics reads what /metrics shows, in Prometheus' text format.
 	Metrics func(context.Context) ([]byte, error)
-	// Loopback: the server is for this machine only, so requests for a Host that is
-	// not come from a page of another site whose name was made to lead here.
-	Loopback bool
+	// Hosts are the names by which the server may be asked for.
+	Hosts Hosts
 	// CheckClient refuses requests over connections whose client is not trusted any
 	// more. nil: no client shows who it is.
 	CheckClient func(*http.Request) error
+	// Known is told of each request that came with a valid token; nil: nobody asks.
+	Known func(*http.Request)
+	// Unsent is what all answers with IDs together may hold; nil for no bound.
+	Unsent *unsent.Budget
 
 	// Modes are those that are enabled, the queue first, for readiness.
 	Modes []Mode
@@ -119,6 +124,7 @@ type Options struct {
 type API struct {
 	opts      Options
 	engine    *gin.Engine
+	spare     *gin.Engine // issues no IDs
 	errors    []apiError
 	pages     pages
 	now       func() time.Time
@@ -127,7 +133,7 @@ type API struct {
 	draining  atomic.Bool
 	changes   atomic.Int64 // by administration
 	accessLog *accessLog   // nil when it is off
-	faults    *lineLimit   // of errors of ours, in the log
+	faults    background.RateLimitedLog
 	answers   issuer.Codes
 	buffers   sync.Pool  // of *buffer, for the ID routes
 	modes     []*watched // those that are enabled
@@ -140,57 +146,70 @@ func New(opts Options) *API {
 		opts.Location = time.Local
 	}
 	a := &API{
-		opts: opts, engine: gin.New(), errors: apiErrors(), pages: newPages(),
-		now: time.Now, startedAt: time.Now(), faults: newLineLimit(faultLines),
+		opts: opts, errors: apiErrors(), pages: newPages(),
+		now: time.Now, startedAt: time.Now(),
 	}
+	a.faults.Logger, a.faults.Every, a.faults.Burst = opts.Log, time.Second/faultLines, faultLines
 	a.buffers.New = func() any { return new(buffer) }
 	for _, m := range opts.Modes {
 		a.modes = append(a.modes, &watched{Mode: m})
 	}
-	a.engine.HandleMethodNotAllowed = true
-	a.engine.RedirectTrailingSlash = false
-	a.engine.Use(a.middleware()...)
-	a.engine.NoRoute(a.noRoute)
-	a.engine.NoMethod(a.noMethod)
-	a.route()
+	middleware := a.middleware()
+	a.engine = a.route(middleware, a.timed)
+	a.spare = a.route(middleware, func(access.Modes, gin.HandlerFunc) gin.HandlerFunc { return a.full })
 	return a
 }
 
-// route registers the paths. What ends in a star is one segment, however it is
-// encoded; see lastSegment.
-func (a *API) route() {
-	e := a.engine
+// route registers the paths; issue makes the handlers of those for IDs. What ends in a star
+// is one segment, however it is encoded; see lastSegment.
+func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.HandlerFunc) gin.HandlerFunc) *gin.Engine {
+	e := gin.New()
+	e.HandleMethodNotAllowed = true
+	e.RedirectTrailingSlash = false
+	e.Use(middleware...)
+	e.NoRoute(a.noRoute)
+	e.NoMethod(a.noMethod)
 	for path, handler := range map[string]gin.HandlerFunc{
 		"/decode":             a.serveJSON(http.StatusOK, a.decode),
-		"/decodeSnowflakeId":  a.serveJSON(http.StatusOK, a.decodeSnowflake),
 		"/api/uid/parse/*uid": a.serveJSON(http.StatusOK, a.parseUID),
 		"/openapi.yaml":       a.openAPI,
 		"/":                   func(c *gin.Context) { a.writeAsset(c, a.pages.console) },
 		"/console/*file":      a.file(func() map[string]asset { return a.pages.assets }),
 		"/docs/*file":         a.file(manual),
-		"/cache":              a.monitoring(a.cache()),
-		"/db":                 a.monitoring(a.db()),
 		"/metrics":            a.monitoring(a.metrics()),
-		"/api/status":         a.monitoring(a.page(a.readStatus, a.writeJSON)),
+		"/api/status":         a.monitoring(a.status()),
 		"/api/history":        a.monitoring(a.history()),
 		"/api/replicas":       a.monitoring(a.page(a.readReplicas, a.writeJSON)),
 	} {
 		e.GET(path, handler)
 	}
+	// As Spring serves Leaf's paths: with a slash after them, and HEAD.
 	for path, handler := range map[string]gin.HandlerFunc{
-		"/get":                    a.timed(access.Queue, a.get),
-		"/api/segment/get/*key":   a.timed(access.Segment, a.getSegment),
-		"/api/snowflake/get/*key": a.timed(access.Snowflake, a.getSnowflake),
-		"/api/uid/get":            a.timed(access.UID, a.getUID),
-		"/v1/queue/:appId/ids":    a.timed(access.Queue, a.getV1(access.Queue)),
-		"/v1/segment/*tag":        a.timed(access.Segment, a.getV1(access.Segment)),
-		"/v1/snowflake/ids":       a.timed(access.Snowflake, a.getV1(access.Snowflake)),
-		"/v1/uid/ids":             a.timed(access.UID, a.getV1(access.UID)),
+		"/decodeSnowflakeId": a.serveJSON(http.StatusOK, a.decodeSnowflake),
+		"/cache":             a.monitoring(a.cache()),
+		"/db":                a.monitoring(a.db()),
+	} {
+		e.GET(path, handler)
+		e.HEAD(path, handler)
+		e.GET(path+"/", handler)
+		e.HEAD(path+"/", handler)
+	}
+	e.HEAD("/api/segment/get/*key", a.getSegment)
+	e.HEAD("/api/snowflake/get/*key", a.getSnowflake)
+	for path, handler := range map[string]gin.HandlerFunc{
+		"/get":                    issue(access.Queue, a.get),
+		"/api/segment/get/*key":   issue(access.Segment, a.getSegment),
+		"/api/snowflake/get/*key": issue(access.Snowflake, a.getSnowflake),
+		"/api/uid/get":            issue(access.UID, a.getUID),
+		"/v1/queue/:appId/ids":    issue(access.Queue, a.getV1(access.Queue)),
+		"/v1/segment/*tag":        issue(access.Segment, a.getV1(access.Segment)),
+		"/v1/snowflake/ids":       issue(access.Snowflake, a.getV1(access.Snowflake)),
+		"/v1/uid/ids":             issue(access.UID, a.getV1(access.UID)),
 
-		"/tinyid/id/nextId":              a.timed(access.Segment, a.tinyidIDs(false)),
-		"/tinyid/id/nextIdSimple":        a.timed(access.Segment, a.tinyidIDs(true)),
-		"/tinyid/id/nextSegmentId":       a.timed(access.Segment, a.tinyidRun(false)),
-		"/tinyid/id/nextSegmentIdSimple": a.timed(access.Segment, a.tinyidRun(true)),
+		"/tinyid/id/nextId":              issue(access.Segment, a.tinyidIDs(false)),
+		"/tinyid/id/nextIdSimple":        issue(access.Segment, a.tinyidIDs(true)),
+		"/tinyid/id/nextSegmentId":       issue(access.Segment, a.tinyidRun(false)),
+		"/tinyid/id/nextSegmentIdSimple": issue(access.Segment, a.tinyidRun(true)),
 	} {
 		e.GET(path, handler)
 		e.POST(path, handler)
@@ -202,10 +221,20 @@ func (a *API) route() {
 		e.HEAD(path, handler)
 	}
 	a.routeAdmin(e.Group(adminPath, a.requireAdmin))
+	return e
 }
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.ServeHTTP(w, r) }
+
+// Spare serves what needs no place among the clients, such as probes and administration, and
+// refuses requests for IDs: it is for connections beyond the bound.
+func (a *API) Spare() http.Handler { return a.spare }
+
+func (a *API) full(c *gin.Context) {
+	a.writeError(c, errFull, "too many connections: nothing was issued, try again or ask another replica; "+
+		"server.max_connections and server.max_connections_per_address bound them")
+}
 
 // Drain makes /readyz answer that the process goes away; requests are still
 // served, and their answers close the connections.

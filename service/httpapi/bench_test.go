@@ -160,7 +160,7 @@ func BenchmarkParseGet(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := parseGet(query); err != nil {
+				if _, err := parse(&ofGet, query); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -47,7 +47,7 @@ func apiErrors() []apiError {
 		}
 		all = append(all, e)
 	}
-	return append(all, errStoreAway, errNoAdmin, errForeign, errURLTooLong, errNoRoute, errNoMethod, errInternal)
+	return append(all, errStoreAway, errFull, errNoAdmin, errForeign, errURLTooLong, errBodyType, errNoRoute, errNoMethod, errInternal)
 }
 
 // Errors that only HTTP knows. Codes -10 and -11 are beyond the table that the
@@ -59,12 +59,15 @@ var (
 	// client's certificate is not trusted any more.
 	errForeign    = apiError{errors.New("not from here"), -7, http.StatusForbidden, false}
 	errURLTooLong = apiError{errors.New("URL too long"), -6, http.StatusRequestURITooLong, false}
+	errBodyType   = apiError{errors.New("this body cannot be read"), -6, http.StatusUnsupportedMediaType, false}
 	errNoRoute    = apiError{errors.New("no such path"), -10, http.StatusNotFound, false}
 	errNoMethod   = apiError{errors.New("no such method"), -10, http.StatusMethodNotAllowed, false}
 	errInternal   = apiError{errors.New("internal error"), -11, http.StatusInternalServerError, false}
 	// errStoreAway: a page that only reads a store could not. Nothing about IDs is
 	// wrong, so it has the code of what is not there yet.
 	errStoreAway = apiError{errors.New("the store cannot be read"), -1, http.StatusServiceUnavailable, true}
+	// errFull: the connection is one too many.
+	errFull = apiError{errors.New("too many connections"), -1, http.StatusServiceUnavailable, true}
 	// errGaveUp: the request ended first. A client that has only closed its
 	// sending half still reads the answer, and must not take it for an ID.
 	errGaveUp = apiError{context.Canceled, -4, http.StatusServiceUnavailable, true}
@@ -81,7 +84,11 @@ const (
 
 // noSuchPath is errNoRoute for the path of a request.
 func noSuchPath(c *gin.Context) error {
-	return fmt.Errorf("%w %s: try GET /get?appId=1&gatePass=alice", errNoRoute.err, quote(c.Request.URL.Path))
+	advice := "/openapi.yaml lists the paths"
+	if near := nearestPath(c.Request.URL.Path); near != "" {
+		advice = "did you mean " + near + "?"
+	}
+	return fmt.Errorf("%w %s: %s", errNoRoute.err, quote(c.Request.URL.Path), advice)
 }
 
 // fail answers with the error's code and status, and says how a token is sent or when the

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,8 @@ import (
 	"unicode/utf8"
 
 	"shardid/model"
+
+	"github.com/gin-gonic/gin"
 )
 
 // What is accepted is in range, and url.ParseQuery reads the same from it: a
@@ -30,23 +33,23 @@ func FuzzParseGet(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, query string) {
 		values, unreadable := url.ParseQuery(query)
-		switch p, err := parseBatch(query); { // the parameters of /get mean nothing here
+		switch p, err := parse(&ofLeaf, query); { // the parameters of /get mean nothing here
 		case err != nil && !errors.Is(err, model.ErrInvalidArgument):
 			t.Fatalf("%q: %v", query, err)
-		case err == nil && (p.app != -1 || p.gatePass != "" || p.count < 1 || p.count > model.MaxBatch || !p.batch && p.count != 1):
+		case err == nil && (p.App != 0 || p.GatePass != "" || p.Count < 1 || p.Count > model.MaxBatch || !p.batch && p.Count != 1):
 			t.Fatalf("%q accepted as %+v", query, p)
 		case err == nil && unreadable == nil:
-			sameAs(t, p, url.Values{"appId": {"-1"}, "count": values["count"], "stringify": values["stringify"]})
+			sameAs(t, p, url.Values{"count": values["count"], "stringify": values["stringify"]})
 		}
-		p, err := parseGet(query)
+		p, err := parse(&ofGet, query)
 		if err != nil {
 			if !errors.Is(err, model.ErrInvalidArgument) {
 				t.Fatalf("%q: %v", query, err)
 			}
 			return
 		}
-		inRange := p.app >= 0 && p.app < model.Apps && p.count >= 1 && p.count <= model.MaxBatch && (p.batch || p.count == 1)
-		if !inRange || p.gatePass == "" || len(p.gatePass) > model.MaxGatePassBytes || !utf8.ValidString(p.gatePass) {
+		inRange := p.App >= 0 && p.App < model.Apps && p.Count >= 1 && p.Count <= model.MaxBatch && (p.batch || p.Count == 1)
+		if !inRange || p.GatePass == "" || len(p.GatePass) > model.MaxGatePassBytes || !utf8.ValidString(p.GatePass) {
 			t.Fatalf("%q accepted as %+v", query, p)
 		}
 		if unreadable == nil {
@@ -55,16 +58,25 @@ func FuzzParseGet(f *testing.F) {
 	})
 }
 
-func sameAs(t *testing.T, p params, values url.Values) {
+// parse reads a raw query without a request.
+func parse(p *protocol, query string) (asked, error) {
+	given, err := readQuery(query, p.known...)
+	if err != nil {
+		return asked{}, err
+	}
+	return p.read(&gin.Context{Request: accepted()}, of(0), given)
+}
+
+func sameAs(t *testing.T, p asked, values url.Values) {
 	t.Helper()
-	want := params{count: 1, gatePass: values.Get("gatePass"), batch: len(values["count"]) > 0}
-	want.app, _ = strconv.Atoi(values.Get("appId"))
+	want := of(0)
+	want.GatePass, want.batch, want.form = values.Get("gatePass"), len(values["count"]) > 0, p.form
+	want.App, _ = strconv.Atoi(values.Get("appId"))
 	if want.batch {
-		want.count, _ = strconv.Atoi(values.Get("count"))
+		want.Count, _ = strconv.Atoi(values.Get("count"))
 	}
 	want.stringify, _ = strconv.ParseBool(values.Get("stringify"))
-	want.format = values.Get("format")
-	if p != want {
+	if format := values.Get("format"); p != want || len(values["appId"]) > 0 && (format == "text") != (p.form == asLines) {
 		t.Fatalf("read %+v, url.ParseQuery %+v", p, want)
 	}
 	for _, name := range []string{"appId", "gatePass", "count", "stringify", "format"} {
@@ -72,6 +84,47 @@ func sameAs(t *testing.T, p params, values url.Values) {
 			t.Fatalf("%s is there %d times: %v", name, len(values[name]), values)
 		}
 	}
+}
+
+// A JSON body is answered with the count that encoding/json reads, or it is refused.
+func FuzzBody(f *testing.F) {
+	for _, body := range []string{
+		`{"count":3}`, `{"count":"3"}`, `{"count":3,"count":4}`, `{"Count":3}`, `{"c\u006funt":3}`, `{"count":1e1}`, `{"count":null}`,
+		`{"count":-0}`, `{"ranges":true}`, `{"format":"hex","padded":true}`, `{"count":3}x`, ` {"count":03}`, "\ufeff{}", `{"count":"3&count=4"}`, `{}`, ``,
+	} {
+		f.Add(body)
+	}
+	api := newAPI(&fakeQueue{})
+	f.Fuzz(func(t *testing.T, body string) {
+		r := httptest.NewRequest(http.MethodPost, "/v1/snowflake/ids", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		api.ServeHTTP(w, r)
+		if w.Code == 400 {
+			return
+		}
+		var answer struct {
+			IDs    []string
+			Ranges []struct{ Count int }
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != 200 {
+			t.Fatalf("%q: %d %s, %v", body, w.Code, w.Body, err)
+		}
+		got, want := len(answer.IDs), 1
+		for _, r := range answer.Ranges {
+			got += r.Count
+		}
+		var asked map[string]any
+		if err := json.Unmarshal([]byte(body), &asked); err != nil && body != "" {
+			t.Fatalf("%q is no JSON and was served: %v", body, err)
+		}
+		if count, given := asked["count"]; given {
+			want, _ = strconv.Atoi(fmt.Sprint(count))
+		}
+		if got != want {
+			t.Fatalf("%q: %d IDs", body, got)
+		}
+	})
 }
 
 // Whatever follows /api/segment/get/ is one segment that is the tag, or nothing is
@@ -82,7 +135,8 @@ func FuzzTag(f *testing.F) {
 			f.Add(rest)
 		}
 	}
-	for _, rest := range []string{"a%2Fb", "a%2fb/c", "%2F/", "/", "//", "a/../b", "%252F", "a%00", "*key", "%c3%28"} {
+	for _, rest := range []string{"a%2Fb", "a%2fb/c", "%2F/", "/", "//", "a/../b", "%252F", "a%00", "*key", "%c3%28",
+		"a.b:c_d", "a%2F%2Fb", "a%2526", "a+b", "a%20b", "..", "%2e", "%E5%BC%A0%e4%b8%89", "a;b", "%3F", "*", ":key"} {
 		f.Add(rest)
 	}
 	opts, modes := testOptions(&fakeQueue{}, nil, io.Discard)
@@ -96,6 +150,9 @@ func FuzzTag(f *testing.F) {
 		before := modes.segment.calls
 		w := httptest.NewRecorder()
 		api.ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}})
+		if len(rest) > 1 {
+			rest = strings.TrimSuffix(rest, "/") // as Spring has it
+		}
 		tag, _ := url.PathUnescape(rest)
 		switch issued := modes.segment.calls > before; {
 		case strings.Contains(rest, "/"):
@@ -119,6 +176,7 @@ func FuzzAccept(f *testing.F) {
 		"text/plain", "application/json, text/plain, */*", "text/html,*/*;q=0.8", "text/*;q=NaN", "TEXT/PLAIN;q=0.5,application/*;q=0.4",
 		"text/plain;q=0, text/*", ",;q=1,text/plain;;q=0.1;q=1", "text/plain;q=1e-400, application/json;q=0",
 		"application/json", "application/*;q=NaN", "Application/JSON;q=0.5,text/*;q=0.4",
+		"teXt/plAin ,AppliCAtion/json;q=",
 	} {
 		f.Add(accept)
 	}

@@ -14,32 +14,59 @@ import (
 	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/issuer"
+	"shardid/service/unsent"
 
 	"github.com/gin-gonic/gin"
 )
 
-// get issues IDs of the queue mode.
-func (a *API) get(c *gin.Context) {
-	token, ok := a.admit(c, access.Queue)
-	if !ok {
+// asked is what a request asks for, and how the IDs are to be shown.
+type asked struct {
+	issuer.Request
+	token     *access.Token // nil where none is required
+	batch     bool          // count was given: the answer is a list
+	stringify bool
+	digits    model.Format // of /v1
+	form      form
+}
+
+// serve issues what a request asks for as p has it. HEAD, which only Leaf's paths have, issues
+// nothing, and has no length: nobody knows that of the next ID.
+func (a *API) serve(c *gin.Context, q asked, p *protocol) {
+	var ok bool
+	if q.token, ok = a.admit(c, q.Mode); !ok {
 		return
 	}
-	query, err := readParams(c)
-	var p params
+	query, err := readParams(c, p.known)
+	var given [maxParams]param
 	if err == nil {
-		p, err = parseGet(query)
+		given, err = scanQuery(query, p.exact, p.known)
+	}
+	if err == nil {
+		q, err = p.read(c, q, given)
+	}
+	head := c.Request.Method == http.MethodHead
+	if err != nil || head {
+		err = cmp.Or(a.opts.Enabled(q.Mode), err)
+	}
+	switch {
+	case err != nil:
+	case head:
+		h := c.Writer.Header()
+		h["Content-Type"], h["Cache-Control"] = typeText, noStore
+		c.Status(http.StatusOK)
+	default:
+		err = a.issue(c, q)
 	}
 	if err != nil {
 		a.fail(c, err)
-		return
 	}
-	f := asJSON
-	if p.format == "text" || p.format == "" && onlyText(c.Request) {
-		f = asLines
-	}
-	r := issuer.Request{Mode: access.Queue, App: p.app, GatePass: p.gatePass, Count: p.count}
-	a.issue(c, token, r, p, f)
 }
+
+// get issues IDs of the queue mode.
+func (a *API) get(c *gin.Context) { a.serve(c, of(access.Queue), &ofGet) }
+
+// of is what a request for an ID of a mode asks for at least.
+func of(mode access.Modes) asked { return asked{Request: issuer.Request{Mode: mode, Count: 1}} }
 
 // getSegment issues IDs of a tag.
 func (a *API) getSegment(c *gin.Context) {
@@ -48,7 +75,9 @@ func (a *API) getSegment(c *gin.Context) {
 		a.noRoute(c)
 		return
 	}
-	a.getLeaf(c, issuer.Request{Mode: access.Segment, Tag: tag})
+	q := of(access.Segment)
+	q.Tag = tag
+	a.serve(c, q, &ofLeaf)
 }
 
 // getSnowflake issues snowflakes. The key must be there, as Leaf has it, and is
@@ -65,70 +94,28 @@ func (a *API) getSnowflake(c *gin.Context) {
 		}
 		return
 	}
-	a.getLeaf(c, issuer.Request{Mode: access.Snowflake})
+	a.serve(c, of(access.Snowflake), &ofLeaf)
 }
 
 // getUID issues UIDs.
-func (a *API) getUID(c *gin.Context) { a.getLeaf(c, issuer.Request{Mode: access.UID}) }
-
-// getLeaf issues IDs to clients of Leaf and Baidu: what they read is a number and nothing
-// else. It is JSON too, so for clients that prefer that only the type differs, and a batch
-// is an array.
-func (a *API) getLeaf(c *gin.Context, r issuer.Request) {
-	token, ok := a.admit(c, r.Mode)
-	if !ok {
-		return
-	}
-	query, err := readParams(c)
-	var p params
-	if err == nil {
-		p, err = parseBatch(query)
-	}
-	if err != nil {
-		a.fail(c, cmp.Or(a.opts.Enabled(r.Mode), err))
-		return
-	}
-	f := asDigits
-	switch prefersJSON := wantsJSON(c.Request, "text/plain"); {
-	case p.batch && prefersJSON:
-		f = asArray
-	case p.batch:
-		f = asLines
-	case prefersJSON:
-		f = asNumber
-	}
-	r.Count = p.count
-	a.issue(c, token, r, p, f)
-}
+func (a *API) getUID(c *gin.Context) { a.serve(c, of(access.UID), &ofLeaf) }
 
 // getV1 issues IDs in the uniform shape, of the mode and what the path names.
 func (a *API) getV1(mode access.Modes) gin.HandlerFunc {
+	p := &ofV1
+	if mode == access.Queue {
+		p = &ofV1Queue
+	}
 	return func(c *gin.Context) {
-		r := issuer.Request{Mode: mode}
+		q := of(mode)
 		if mode == access.Segment {
 			var err error
-			if r.Tag, err = tagOfV1(c); err != nil {
+			if q.Tag, err = tagOfV1(c); err != nil {
 				a.noRoute(c)
 				return
 			}
 		}
-		token, ok := a.admit(c, mode)
-		if !ok {
-			return
-		}
-		p, err := a.parseV1(c, &r)
-		if err != nil {
-			a.fail(c, cmp.Or(a.opts.Enabled(mode), err))
-			return
-		}
-		f := asStrings
-		switch {
-		case p.ranges:
-			f = asRanges
-		case p.digits != model.Dec:
-			f = asTexts
-		}
-		a.issue(c, token, r, p, f)
+		a.serve(c, q, p)
 	}
 }
 
@@ -141,42 +128,65 @@ func tagOfV1(c *gin.Context) (string, error) {
 	return url.PathUnescape(tag)
 }
 
+// bytesPerID is what most answers have for an ID: its digits, quotes and a comma.
+const bytesPerID = 22
+
 // buffer is what a request for IDs needs and gives back.
 type buffer struct {
 	ids  []int64
 	body []byte
 }
 
-// issue answers with the IDs.
-func (a *API) issue(c *gin.Context, token *access.Token, r issuer.Request, p params, f form) {
-	b, _ := a.buffers.Get().(*buffer)
-	defer a.buffers.Put(b)
-	var err error
-	b.ids, err = a.opts.Issue(c.Request.Context(), token, r, b.ids[:0])
+// issue answers with the IDs, or with texts of a tag with a pattern if those will do. What it
+// holds until the client reads it is counted; a short answer waits elsewhere, in a buffer that
+// each connection has. A buffer whose answer a client did not take is not kept: many may have
+// been cut at once. After an error nothing was written.
+func (a *API) issue(c *gin.Context, q asked) error {
+	b, held, err := a.fill(c, q)
+	if err != nil {
+		return err
+	}
+	defer held.Release()
+	contentType := typeJSON
+	if q.form >= asDigits {
+		contentType = typeText // nothing that could be taken for a page
+	}
+	if a.write(c, http.StatusOK, contentType, b.body) == nil {
+		a.buffers.Put(b)
+	}
+	return nil
+}
+
+// fill takes the IDs and composes the body of them.
+func (a *API) fill(c *gin.Context, q asked) (b *buffer, held *unsent.Answer, err error) {
+	if q.Count > issuer.Large {
+		done, err := a.opts.Turn(c.Request.Context(), q.Request)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer done()
+	}
+	b, _ = a.buffers.Get().(*buffer)
+	if q.Count > cap(b.ids) {
+		b.ids, b.body = make([]int64, 0, q.Count), make([]byte, 0, q.Count*bytesPerID)
+	}
+	b.ids, err = a.opts.Issue(c.Request.Context(), q.token, q.Request, b.ids[:0])
 	var texts []string
-	if errors.Is(err, model.ErrPattern) && f == asStrings {
-		texts, err = a.opts.IssueNumbers(c.Request.Context(), r, nil)
+	if q.form == asStrings && errors.Is(err, model.ErrPattern) {
+		texts, err = a.opts.IssueNumbers(c.Request.Context(), q.token, q.Request, nil)
 	}
 	if err != nil {
-		a.fail(c, err)
-		return
+		a.buffers.Put(b)
+		return nil, nil, err
 	}
 	a.answers.Add(0)
-	contentType := typeJSON
-	if f == asLines || f == asDigits {
-		contentType = typeText
+	b.body = appendIssued(b.body[:0], b.ids, texts, q)
+	if len(b.body) > counted {
+		const idSize = 8 // bytes
+		to := http.NewResponseController(c.Writer)
+		held = a.opts.Unsent.Hold(cap(b.body)+idSize*cap(b.ids), func() { _ = to.SetWriteDeadline(time.Unix(1, 0)) })
 	}
-	if texts != nil {
-		b.body = append(appendJSON(append(b.body[:0], `{"code":0,"ids":`...), texts), '}')
-		a.write(c, http.StatusOK, contentType, b.body)
-		return
-	}
-	stride := int64(1)
-	if r.Mode == access.Queue {
-		stride = model.IndexStride
-	}
-	b.body = appendIssued(b.body[:0], b.ids, p, f, stride)
-	a.write(c, http.StatusOK, contentType, b.body) // digits: nothing that could be taken for a page
+	return b, held, nil
 }
 
 // decode takes an ID apart.

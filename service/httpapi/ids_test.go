@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/issuer"
 )
 
@@ -99,19 +100,6 @@ func TestBuffersHoldNothingOver(t *testing.T) {
 	}
 }
 
-// The tag arrives decoded, once; an encoded slash is part of it.
-func TestTagIsDecoded(t *testing.T) {
-	for raw, want := range map[string]string{
-		"leaf-segment-test": "leaf-segment-test", "a.b:c_d": "a.b:c_d", "a%2Fb": "a/b", "%2f": "/", "a%2F%2Fb": "a//b", "a%2526": "a%26",
-		"a+b": "a+b", "a%20b": "a b", "..": "..", "%2e": ".", "%E5%BC%A0%e4%b8%89": "张三", "a;b": "a;b", "%3F": "?", "*": "*", ":key": ":key",
-	} {
-		opts, modes := testOptions(&fakeQueue{}, nil, io.Discard)
-		if got := ask(New(opts), "GET", "/api/segment/get/"+raw); got.Code != 200 || modes.segment.tag != want {
-			t.Errorf("%s: %d %s, the service got %q, want %q", raw, got.Code, got.Body, modes.segment.tag, want)
-		}
-	}
-}
-
 // The gatePass arrives decoded, once.
 func TestGatePassIsDecoded(t *testing.T) {
 	for raw, want := range map[string]string{
@@ -120,19 +108,6 @@ func TestGatePassIsDecoded(t *testing.T) {
 		q := &fakeQueue{}
 		if got := ask(newAPI(q), "GET", "/get?appId=1&gatePass="+raw); got.Code != 200 || q.gatePass != want {
 			t.Errorf("gatePass=%s: %d, the queue got %q, want %q", raw, got.Code, q.gatePass, want)
-		}
-	}
-}
-
-func TestAnswersAreCountedByCode(t *testing.T) {
-	a := newAPI(&fakeQueue{})
-	for _, target := range []string{alice, alice, "/get?appId=1", "/nowhere"} {
-		ask(a, http.MethodGet, target)
-	}
-	counts := a.Answers()
-	for code, want := range map[int]int64{0: 2, -6: 1, -10: 1, -4: 0} {
-		if counts[code] != want {
-			t.Errorf("code %d was counted %d times, want %d", code, counts[code], want)
 		}
 	}
 }
@@ -163,8 +138,8 @@ func fetch(t *testing.T, method, url, accept string) answer {
 	return answer{res, string(body)}
 }
 
-// Every verb but GET and POST is answered 405, whatever the parameters, and no mode ever
-// hears of it.
+// Every verb but GET and POST is answered 405, but for HEAD on Leaf's paths, whatever the
+// parameters, and no mode ever hears of it.
 func TestOtherVerbsIssueNothing(t *testing.T) {
 	q := &fakeQueue{}
 	opts, modes := testOptions(q, nil, io.Discard)
@@ -173,7 +148,13 @@ func TestOtherVerbsIssueNothing(t *testing.T) {
 	for _, method := range []string{"HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "get", "BREW"} {
 		for _, target := range []string{"/get", alice, alice + "&count=3", "/api/segment/get/", segmentURL, segmentURL + "?count=3", snowflakeURL, uidURL, uidURL + "?count=3", "/v1/queue/1/ids?gatePass=a", "/v1/segment/a/ids", "/v1/uid/ids"} {
 			got := fetch(t, method, server.URL+target, "")
-			if got.StatusCode != http.StatusMethodNotAllowed || got.Header.Get("Allow") != "GET, POST" || got.Header.Get("Cache-Control") != "no-store" {
+			status, allow := http.StatusMethodNotAllowed, "GET, POST"
+			if leafs := strings.HasPrefix(target, "/api/segment/") || strings.HasPrefix(target, "/api/snowflake/"); leafs {
+				if allow = "GET, HEAD, POST"; method == http.MethodHead {
+					status, allow = http.StatusOK, ""
+				}
+			}
+			if got.StatusCode != status || got.Header.Get("Allow") != allow || got.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%s %s: %d %v", method, target, got.StatusCode, got.Header)
 			}
 			if (got.body == "") != (method == http.MethodHead) || method != http.MethodHead && !strings.HasPrefix(got.body, `{"code":-10,"message":`) {
@@ -186,27 +167,88 @@ func TestOtherVerbsIssueNothing(t *testing.T) {
 	}
 }
 
-// A POST may have its parameters in the query, in a form, or in both, and none twice.
-func TestForms(t *testing.T) {
+// Whatever carries count, the answer has exactly so many IDs, or is an error.
+func TestWhateverCarriesTheCount(t *testing.T) {
+	const form, json, ids = "application/x-www-form-urlencoded", "application/json", "/v1/snowflake/ids"
+	const three = `["1169786042799259000","1169786042799259001","1169786042799259002"]`
+	multipart := "--x\r\nContent-Disposition: form-data; name=\"count\"\r\n\r\n100\r\n--x--\r\n"
 	for _, test := range []struct {
-		target, form, kind string
+		target, body, kind string
 		status             int
-		body               string
+		says               string
 	}{
-		{"/get", "appId=1&gatePass=alice", "application/x-www-form-urlencoded", 200, `{"code":0,"id":16385,"idStr":"16385"}`},
+		{ids, `{"count":3}`, json, 200, three},
+		{ids, `{"count":"3"}`, "Application/JSON; charset=utf-8", 200, three},
+		{ids + "?count=3", `{}`, json, 200, three},
+		{ids + "?count=3", ``, json, 200, three},
+		{ids, `{"count":2,"ranges":true}`, json, 200, `"count":2`},
+		{ids, `{"count":1,"padded":"true"}`, json, 200, `["1169786042799259000"]`},
+		{"/v1/queue/1/ids", `{"gatePass":"alice","count":2}`, json, 200, `["16385","32769"]`},
+		{"/v1/queue/1/ids?count=2", `{"gatePass":13800138000}`, json, 200, `"ids":[`},
+		{"/get", `{"appId":1,"gatePass":"alice","count":2,"stringify":true}`, json, 200, `["16385","32769"]`},
+		{uidURL, `{"count":2}`, json, 200, "3200169789968523265\n3200169789968523266\n"},
+		{segmentURL, `{"count":2}`, json, 200, "1\n2\n"},
+		{"/tinyid/id/nextIdSimple", `{"bizType":"orders","batchSize":2}`, json, 200, "1,2"},
+
+		{ids, `{"count":0}`, json, 400, "count must be a whole number in 1…10000"},
+		{ids, `{"count":1e2}`, json, 400, "count must be a string or a whole number, not 1e2"},
+		{ids, `{"count":3.0}`, json, 400, "not 3.0"},
+		{ids, `{"count":true}`, json, 400, "not true"},
+		{ids, `{"count":null}`, json, 400, "not null"},
+		{ids, `{"count":[3]}`, json, 400, "must not be a list or an object"},
+		{ids, `{"count":3,"count":3}`, json, 400, "count is given twice"},
+		{ids, `{"count":3,"c\u006funt":3}`, json, 400, "count is given twice"},
+		{ids, `{"Count":3}`, json, 400, `unknown field \"Count\", the nearest is count`},
+		{ids, `{"ranges":1}`, json, 400, "ranges must be true or false, not 1"},
+		{ids, `{"gatePass":"alice"}`, json, 400, "unknown field"},
+		{ids, `[3]`, json, 400, "must be a JSON object"},
+		{ids, `{"count":3`, json, 400, "not JSON"},
+		{ids, `{"count":3}{"count":4}`, json, 400, "something follows"},
+		{ids, "{\"count\":\"\xff\"}", json, 400, "not UTF-8"},
+		{ids, strings.Repeat(" ", maxBody+1), json, 400, "the body has more than 65536 bytes"},
+		{ids + "?count=4", `{"count":3}`, json, 400, "count is given twice"},
+		{ids + "?count=3", `count=3`, form, 400, "count is given twice"},
+		{uidURL + "?count=4", `{"count":3}`, json, 400, "count is given twice"},
+		{uidURL, `{"cnt":3}`, json, 400, `unknown field \"cnt\", the nearest is count: there are count, stringify`},
+		{"/v1/queue/1/ids", `{"gatePass":true}`, json, 400, "gatePass must be a string or a whole number, not true"},
+		{"/v1/queue/1/ids", `{"gatePass":"alice","appId":2}`, json, 400, "unknown field"},
+
+		{"/get", "appId=1&gatePass=alice", form, 200, `{"code":0,"id":16385,"idStr":"16385"}`},
 		{"/get?appId=1", "gatePass=alice&count=1", "Application/X-WWW-Form-URLencoded; charset=utf-8", 200, `{"code":0,"ids":[16385]}`},
-		{"/v1/queue/1/ids", "gatePass=alice", "application/x-www-form-urlencoded", 200, `{"code":0,"ids":["16385"]}`},
-		{"/tinyid/id/nextIdSimple", "bizType=orders&batchSize=2", "application/x-www-form-urlencoded", 200, "1,2"},
-		{alice, "appId=2", "application/x-www-form-urlencoded", 400, "appId is given twice"},
-		{alice, "appId=2", "text/plain", 200, `{"code":0,"id":16385,"idStr":"16385"}`},
-		{"/get", strings.Repeat("a", maxBody+1), "application/x-www-form-urlencoded", 400, "the form cannot be read"},
+		{"/v1/queue/1/ids", "gatePass=alice", form, 200, `{"code":0,"ids":["16385"]}`},
+		{"/tinyid/id/nextIdSimple", "bizType=orders&batchSize=2", form, 200, "1,2"},
+		{alice, "appId=2", form, 400, "appId is given twice"},
+		{alice, "", "text/plain", 200, `{"code":0,"id":16385,"idStr":"16385"}`},
+		{"/get", strings.Repeat("a", maxBody+1), form, 400, "the body has more than 65536 bytes"},
+
+		{ids, multipart, "multipart/form-data; boundary=x", 415, "this body cannot be read"},
+		{ids, `{"count":3}`, "text/plain;charset=UTF-8", 415, "send application/json"}, // fetch with a string
+		{ids, `{"count":3}`, "", 415, "send application/json"},
+		{uidURL, `{"count":3}`, "text/plain", 415, "send application/json"},
+		{alice, multipart, "multipart/form-data; boundary=x", 415, "send application/json"},
+		{segmentURL + "?count=3", "<count>3</count>", "application/xml", 415, "send application/json"},
+
+		{ids + "?Count=100", ``, "", 400, `unknown parameter \"Count\", the nearest is count: there are count, ranges, format, padded`},
+		{ids + "?cnt=5", ``, "", 400, `unknown parameter \"cnt\", the nearest is count`},
+		{ids + "?count=5&rangs=true", ``, "", 400, "the nearest is ranges"},
+		{ids + "?gatePass=alice", ``, "", 400, `unknown parameter \"gatePass\"`},
+		{ids + "?%zz=1", ``, "", 400, "unknown parameter"},
+		{ids, `Count=100`, form, 400, "the nearest is count"},
+		{"/v1/queue/1/ids?gatepass=alice", ``, "", 400, "the nearest is gatePass"},
+		{"/v1/uid/ids?&count=2&", ``, "", 200, `["3200169789968523265","3200169789968523266"]`},
+		{uidURL + "?Count=100&cnt=5", ``, "", 200, "3200169789968523265"}, // as the original
 	} {
-		r := httptest.NewRequest(http.MethodPost, test.target, strings.NewReader(test.form))
-		r.Header.Set("Content-Type", test.kind)
-		got := httptest.NewRecorder()
-		newAPI(&fakeQueue{}).ServeHTTP(got, r)
-		if got.Code != test.status || !strings.Contains(got.Body.String(), test.body) {
-			t.Errorf("%s with %.40q: %d %s", test.target, test.form, got.Code, got.Body)
+		for _, method := range []string{http.MethodPost, http.MethodGet} {
+			for _, length := range []int64{int64(len(test.body)), -1} { // -1 is a body in chunks
+				r := httptest.NewRequest(method, test.target, strings.NewReader(test.body))
+				r.ContentLength = length
+				r.Header.Set("Content-Type", test.kind)
+				got := httptest.NewRecorder()
+				newAPI(&fakeQueue{}).ServeHTTP(got, r)
+				if got.Code != test.status || !strings.Contains(got.Body.String(), test.says) || got.Code != 200 && !strings.Contains(got.Body.String(), `"code":-6`) {
+					t.Errorf("%s %s with %.60q, %d bytes, %s: %d %s", method, test.target, test.body, length, test.kind, got.Code, got.Body)
+				}
+			}
 		}
 	}
 }
@@ -354,4 +396,39 @@ func TestTextsOfATag(t *testing.T) {
 			t.Errorf("%s: %s, want %s", x[0], got, x[1])
 		}
 	}
+}
+
+// Leaf's paths as Spring serves them: a slash after them changes nothing, and HEAD has the
+// headers of GET without an ID.
+func TestLeafPathsAsSpring(t *testing.T) {
+	for _, x := range []struct{ method, target, body string }{
+		{http.MethodGet, segmentURL + "/", "1"},
+		{http.MethodGet, "/api/segment/get/a%2Fb/", "1"},
+		{http.MethodPost, snowflakeURL + "/", "1"},
+		{http.MethodHead, segmentURL, ""},
+		{http.MethodHead, segmentURL + "/", ""},
+		{http.MethodHead, snowflakeURL, ""},
+	} {
+		got, q, modes := exchange{method: x.method, target: x.target}.do()
+		issued := int64(len(x.body))
+		if got.Code != 200 || x.body != "" && got.Body.Len() == 0 || x.body == "" && got.Body.Len() != 0 || modes.issued() != issued || q.calls != 0 {
+			t.Errorf("%s %s: %d %q, %d issued", x.method, x.target, got.Code, got.Body, modes.issued())
+		}
+		if h := got.Header(); h.Get("Cache-Control") != "no-store" || h.Get("Content-Type") != "text/plain; charset=utf-8" {
+			t.Errorf("%s %s: %v", x.method, x.target, h)
+		}
+	}
+	api := newAPI(&fakeQueue{})
+	for _, path := range []string{"/cache", "/db", "/decodeSnowflakeId"} {
+		query := "?snowflakeId=4194304"
+		want := ask(api, http.MethodGet, path+query)
+		check.Equal(t, ask(api, http.MethodGet, path+"/"+query).Body.String(), want.Body.String(), path)
+		for _, target := range []string{path + query, path + "/" + query} {
+			if got := ask(api, http.MethodHead, target); got.Code != 200 || got.Header().Get("Content-Type") != want.Header().Get("Content-Type") {
+				t.Errorf("HEAD %s: %d %v", target, got.Code, got.Header())
+			}
+		}
+	}
+	off, _, _ := exchange{method: http.MethodHead, target: segmentURL, change: disableModes}.do()
+	check.Equal(t, off.Code, 404, "HEAD of a mode that is off")
 }

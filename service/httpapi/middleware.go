@@ -8,9 +8,11 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"shardid/service/access"
 
@@ -31,7 +33,8 @@ func (a *API) middleware() []gin.HandlerFunc {
 		all = append(all, a.traced)
 	}
 	if mode := a.opts.AccessLog; mode != "" && mode != AccessOff {
-		a.accessLog = &accessLog{log: a.opts.Log, mode: mode, errors: newLineLimit(errorLines)}
+		a.accessLog = &accessLog{log: a.opts.Log, mode: mode}
+		a.accessLog.errors.Every, a.accessLog.errors.Burst = time.Second/errorLines, errorLines
 		all = append(all, a.accessLog.logged)
 	}
 	return append(all, a.recover, a.screen)
@@ -149,21 +152,13 @@ const (
 	sampleEvery = 100
 	// maxLogged is how much of a path a line shows, in bytes.
 	maxLogged = 256
-	// moreLines is how many lines were left out before one.
-	moreLines = "more_since_the_last_line"
 )
 
 // fault logs what the service did wrong.
 func (a *API) fault(c *gin.Context, message string, args ...any) {
 	id := a.requestID(c)
-	if !a.faults.allow() {
-		return
-	}
 	args = append(append([]any{"path", cut(c.Request.URL.Path, maxLogged)}, args...), "request_id", id)
-	if n := a.faults.skipped.Swap(0); n > 0 {
-		args = append(args, slog.Int64(moreLines, n))
-	}
-	a.opts.Log.Error(message, args...)
+	a.faults.Log(slog.LevelError, message, args...)
 }
 
 // recover turns a panic into an answer with code -11 and logs it.
@@ -206,16 +201,59 @@ func (a *API) screen(c *gin.Context) {
 			return
 		}
 	}
-	switch {
-	case isHealth(c.FullPath()):
-	case slices.Contains(r.Header["Sec-Fetch-Site"], "cross-site"):
-		refuse(errForeign, "a page of another site asks for this, which could use up IDs or read the state of the service: "+
-			"enter the address in the browser yourself, or ask from a program. Nothing was issued")
-	case a.opts.Loopback && !IsLoopback(r.Host):
-		refuse(errForeign, fmt.Sprintf("shardid listens for this machine only (server.addr) and was asked for the host %s, "+
-			"as a page of another site could: ask for 127.0.0.1 or localhost, have a proxy send such a Host, "+
-			"or let server.addr listen for other machines. Nothing was issued", quote(r.Host)))
+	if isHealth(c.FullPath()) {
+		return
 	}
+	if problem := a.opts.Hosts.Refuse(r); problem != "" {
+		refuse(errForeign, problem+". Nothing was issued")
+	}
+}
+
+// Hosts are the names by which a server may be asked for. A browser lets the pages of a
+// name read what the name leads to, and another's name can be made to lead here.
+type Hosts struct {
+	Loopback bool     // the server listens for this machine only: its own names are known
+	Allowed  []string // further names, without port
+}
+
+// Refuse says why a request may be one that a page of another site makes a browser send;
+// "" when it is not. Without Loopback and Allowed any name is taken: load balancers and
+// resolvers have their own.
+func (h Hosts) Refuse(r *http.Request) string {
+	site := r.Header["Sec-Fetch-Site"]
+	switch {
+	case slices.Contains(site, "cross-site"):
+		return "a page of another site asks for this, which could use up IDs or read the state of the service: " +
+			"enter the address in the browser yourself, or ask from a program"
+	case !h.knows(r.Host) && h.Loopback:
+		return fmt.Sprintf("shardid listens for this machine only and was asked for the host %s, "+
+			"as a page of another site could: ask for 127.0.0.1 or localhost, have a proxy send such a Host, "+
+			"add the name to server.allowed_hosts, or let server.addr listen for other machines", quote(r.Host))
+	case !h.knows(r.Host):
+		return fmt.Sprintf("the host %s is not in server.allowed_hosts, so it may be the name of another site: "+
+			"add the name, or ask for one that is there or for an IP address", quote(r.Host))
+	case len(site) == 0 || slices.Contains(site, "same-site"): // others are said to be of this site
+		for _, origin := range r.Header["Origin"] {
+			if from, err := url.Parse(origin); err != nil || !strings.EqualFold(from.Host, r.Host) && !h.allows(from.Hostname()) {
+				return fmt.Sprintf("a page of %s asks for this, and the host is %s: ask from a program, or, if the page is the "+
+					"console behind a proxy, have it send the Host on or add the page's name to server.allowed_hosts", quote(origin), quote(r.Host))
+			}
+		}
+	}
+	return ""
+}
+
+func (h Hosts) knows(host string) bool {
+	if !h.Loopback && len(h.Allowed) == 0 || IsLoopback(host) {
+		return true
+	}
+	name := hostname(host)
+	_, err := netip.ParseAddr(name) // which is no name that another could own
+	return !h.Loopback && err == nil || h.allows(name)
+}
+
+func (h Hosts) allows(name string) bool {
+	return slices.ContainsFunc(h.Allowed, func(allowed string) bool { return strings.EqualFold(allowed, name) })
 }
 
 // isHealth says whether a path is asked for by what starts and watches processes, which
@@ -225,15 +263,21 @@ func isHealth(path string) bool { return path == "/livez" || path == "/readyz" |
 // IsLoopback says whether a host, with a port or without, is this machine's own by its
 // address or as localhost. A client that names none is no browser, so it counts.
 func IsLoopback(host string) bool {
-	name, _, err := net.SplitHostPort(host)
-	if err != nil { // no port
-		name = strings.Trim(host, "[]")
-	}
+	name := hostname(host)
 	if name == "" || strings.EqualFold(name, "localhost") {
 		return true
 	}
 	ip, err := netip.ParseAddr(name)
 	return err == nil && ip.Unmap().IsLoopback()
+}
+
+// hostname is a host without its port.
+func hostname(host string) string {
+	name, _, err := net.SplitHostPort(host)
+	if err != nil { // no port
+		name = strings.Trim(host, "[]")
+	}
+	return name
 }
 
 // caller is the name of the token that a request came with; "" for none.
@@ -247,7 +291,7 @@ func (a *API) admit(c *gin.Context, m access.Modes) (*access.Token, bool) {
 	}
 	token, err := a.opts.Access.Client(c.Request.Header)
 	if err == nil {
-		c.Set(callerKey, token.Name())
+		a.known(c, token)
 		err = token.Mode(m)
 	}
 	if err != nil {
@@ -265,8 +309,16 @@ func (a *API) operator(c *gin.Context) (*access.Token, bool) {
 		a.fail(c, err)
 		return nil, false
 	}
-	c.Set(callerKey, token.Name())
+	a.known(c, token)
 	return token, true
+}
+
+// known notes who asks, for the log and for the connection.
+func (a *API) known(c *gin.Context, token *access.Token) {
+	c.Set(callerKey, token.Name())
+	if a.opts.Known != nil {
+		a.opts.Known(c.Request)
+	}
 }
 
 // monitoring guards a page that shows the state of the service, when

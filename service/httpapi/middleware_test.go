@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 	"shardid/service/issuer"
 )
 
@@ -260,7 +261,7 @@ func TestLogIsBounded(t *testing.T) {
 		time.Sleep(2 * time.Second / time.Duration(c.perSecond)) // the next has a line for sure
 		ask(api, http.MethodGet, c.target)
 		lines, told := strings.Count(log.String(), c.line), 0
-		for _, m := range regexp.MustCompile(moreLines+`=(\d+)`).FindAllStringSubmatch(log.String(), -1) {
+		for _, m := range regexp.MustCompile(background.MoreLines+`=(\d+)`).FindAllStringSubmatch(log.String(), -1) {
 			n, _ := strconv.Atoi(m[1])
 			told += n
 		}
@@ -290,7 +291,7 @@ func TestScreen(t *testing.T) {
 	opts, modes := testOptions(q, nil, nil)
 	opts.Log, opts.Admin = newAPI(q).opts.Log, &fakeAdmin{}
 	local, public := opts, opts
-	local.Loopback = true
+	local.Hosts.Loopback = true
 	for _, c := range []struct {
 		name, host, site, says string
 		public, refused        bool
@@ -335,6 +336,55 @@ func TestScreen(t *testing.T) {
 			if is != c.refused || c.refused && (!strings.Contains(w.Body.String(), c.says) || issued != q.calls+modes.calls()) {
 				t.Error(what)
 			}
+		}
+	}
+}
+
+// Names that are not the server's own may be those of another site, and so is a page of
+// another origin; programs, balancers and probes are not kept away.
+func TestHosts(t *testing.T) {
+	here, listed, anything := Hosts{Loopback: true}, Hosts{Allowed: []string{"ids.example", "Console.example"}}, Hosts{}
+	proxied := Hosts{Loopback: true, Allowed: []string{"ids.example"}}
+	for _, c := range []struct {
+		name         string
+		hosts        Hosts
+		host, origin string
+		site, says   string // "" is not refused
+	}{
+		{"any name", anything, "evil.example", "", "", ""},
+		{"any name with its own page", anything, "evil.example:8080", "http://evil.example:8080", "", ""},
+		{"another page", anything, "10.0.0.5:8080", "http://evil.example", "", `a page of "http://evil.example"`},
+		{"another page, of the same site", anything, "ids.example", "https://www.ids.example", "same-site", "a page of"},
+		{"a page of nowhere", anything, "10.0.0.5", "null", "", `a page of "null"`},
+		{"a broken origin", anything, "10.0.0.5", "http://%zz", "", "a page of"},
+		{"another port", here, "localhost:8080", "http://localhost:3000", "", "a page of"},
+		{"the console", here, "localhost:8080", "http://localhost:8080", "same-origin", ""},
+		{"the console of an old browser", here, "LOCALHOST:8080", "http://localhost:8080", "", ""},
+		{"the console behind a proxy that changes the host", here, "127.0.0.1:8080", "https://ids.example", "same-origin", ""},
+		{"the same of an old browser", here, "127.0.0.1:8080", "https://ids.example", "", "have it send the Host on"},
+		{"which is listed", proxied, "127.0.0.1:8080", "https://ids.example", "", ""},
+		{"a listed name on the loopback", proxied, "ids.example", "", "", ""},
+		{"another name on the loopback", proxied, "evil.example", "http://evil.example", "same-origin", "add the name to server.allowed_hosts"},
+		{"an address of another machine on the loopback", proxied, "10.0.0.5", "", "", "listens for this machine only"},
+		{"a listed name", listed, "IDS.example:443", "", "", ""},
+		{"another listed name", listed, "console.example", "https://console.example", "", ""},
+		{"a name that leads here", listed, "evil.example:8080", "http://evil.example:8080", "same-origin", "is not in server.allowed_hosts"},
+		{"a part of a name", listed, "example", "", "", "is not in server.allowed_hosts"},
+		{"the end of a name", listed, "evil-ids.example", "", "", "is not in server.allowed_hosts"},
+		{"a pod's address", listed, "10.1.2.3:8080", "", "", ""},
+		{"of IPv6", listed, "[2001:db8::1]:8080", "", "", ""},
+		{"localhost", listed, "localhost:8080", "", "", ""},
+		{"no host", listed, "", "", "", ""},
+		{"another site", listed, "ids.example", "", "cross-site", "another site"},
+	} {
+		r := &http.Request{Host: c.host, Header: http.Header{}}
+		for name, value := range map[string]string{"Origin": c.origin, "Sec-Fetch-Site": c.site} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
+		}
+		if got := c.hosts.Refuse(r); (got == "") != (c.says == "") || !strings.Contains(got, c.says) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.says)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,21 +28,35 @@ type object struct {
 	err    error          // wraps model.ErrInvalidArgument and names the field
 }
 
+// readBody reads the whole body. Errors: model.ErrInvalidArgument.
+func readBody(c *gin.Context) ([]byte, error) {
+	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
+	if _, long := errors.AsType[*http.MaxBytesError](err); long {
+		return nil, fmt.Errorf("%w: the body has more than %d bytes", model.ErrInvalidArgument, maxBody)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: the body cannot be read: %w", model.ErrInvalidArgument, err)
+	}
+	return body, nil
+}
+
 // readObject reads the body. The fields that may be there are known by their exact
 // names; one given twice is refused, because two readers could take different values.
 func readObject(c *gin.Context, known ...string) *object {
+	body, err := readBody(c)
+	if err != nil {
+		return &object{err: err}
+	}
+	return parseObject(body, known)
+}
+
+// parseObject is readObject of a body that was read.
+func parseObject(body []byte, known []string) *object {
 	o := &object{values: map[string]any{}}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
-	var long *http.MaxBytesError
-	switch {
-	case errors.As(err, &long):
-		o.refuse("the body has more than %d bytes", maxBody)
-	case err != nil:
-		o.refuse("the body cannot be read: %w", err)
-	case !utf8.Valid(body):
-		o.refuse("the body is not UTF-8")
-	default:
+	if utf8.Valid(body) {
 		o.parse(body, known)
+	} else {
+		o.refuse("the body is not UTF-8")
 	}
 	return o
 }
@@ -64,7 +79,7 @@ func (o *object) parse(body []byte, known []string) {
 		_, twice := o.values[name]
 		switch {
 		case !slices.Contains(known, name):
-			o.refuse("unknown field %s: there are %s", quote(name), fields)
+			o.refuse("%s", unknownName("field", name, known))
 			return
 		case twice:
 			o.refuse("%s is given twice", name)
@@ -135,6 +150,26 @@ func (o *object) number(name string, low, high int64) *int64 {
 		return nil
 	}
 	return &n
+}
+
+// form is the object as a form.
+func (o *object) form() (string, error) {
+	form := url.Values{}
+	for name, value := range o.values {
+		text := fmt.Sprint(value)
+		_, isText := value.(string)
+		_, isNumber := value.(json.Number)
+		_, isBool := value.(bool)
+		switch flag := name == "stringify" || name == "ranges" || name == "padded"; {
+		case flag && (isBool || isText), !flag && isText, !flag && isNumber && strings.Trim(text, "0123456789") == "":
+			form.Set(name, text)
+		case flag:
+			o.refuse("%s must be true or false, not %s", name, shown(value))
+		default:
+			o.refuse("%s must be a string or a whole number, not %s", name, shown(value))
+		}
+	}
+	return form.Encode(), o.err
 }
 
 // need refuses an object without these fields.

@@ -154,32 +154,37 @@ const (
 	readTimeout = 2 * time.Second
 )
 
-// page answers with a body that is costly to make. Those who ask while it is made wait for
-// it; it does not end with the request that causes it.
-func (a *API) page(read func(context.Context) ([]byte, error), write func(c *gin.Context, body []byte)) gin.HandlerFunc {
+// once reads what is costly to read once in readingAge. Those who ask while it is read wait
+// for it; it does not end with the request that causes it.
+func once[T any](a *API, read func(context.Context) (T, error)) func(context.Context) (T, error) {
 	var latest struct {
 		at     time.Time // zero before the first
 		change int64     // by administration, the last one then: any later one outdates it
-		body   []byte    // not changed afterwards
+		what   T         // not changed afterwards
 		err    error
 	}
 	turn := make(chan struct{}, 1) // holds one while it is read; guards the latest
-	get := func(ctx context.Context) ([]byte, error) {
+	return func(ctx context.Context) (none T, err error) {
 		select {
 		case turn <- struct{}{}:
 			defer func() { <-turn }()
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return none, ctx.Err()
 		}
 		change := a.changes.Load()
 		if latest.at.IsZero() || time.Since(latest.at) >= readingAge || latest.change != change {
 			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 			defer cancel()
-			latest.body, latest.err = read(bounded)
+			latest.what, latest.err = read(bounded)
 			latest.at, latest.change = time.Now(), change
 		}
-		return latest.body, latest.err
+		return latest.what, latest.err
 	}
+}
+
+// page answers with a body that is costly to make, and is made once in readingAge.
+func (a *API) page(read func(context.Context) ([]byte, error), write func(c *gin.Context, body []byte)) gin.HandlerFunc {
+	get := once(a, read)
 	return func(c *gin.Context) {
 		body, err := get(c.Request.Context())
 		if err != nil {
@@ -221,6 +226,8 @@ type table struct {
 	Note    string
 	Columns []column
 	Rows    [][]string
+	Total   int          // 0 when the rows are all
+	Next    template.URL // query of the rows that follow, "" for none
 	Style   template.CSS
 }
 
@@ -236,18 +243,19 @@ func (a *API) cache() gin.HandlerFunc {
 			return cmp.Compare(x.Name, y.Name)
 		}), nil
 	}
-	return leafPage(a, a.opts.Segments != nil, views, func(views []segment.View) table {
+	name := func(v segment.View) string { return v.Name }
+	return leafPage(a, a.opts.Segments != nil, views, name, func(views []segment.View) table {
 		t := table{
 			Title: "Segments",
 			Note:  "What this replica holds of each tag: two buffers, of which pos is in use. IDs from value up to max, without max, are left.",
 			Columns: []column{
 				{"name", false}, {"init", false}, {"next", false}, {"pos", true},
-				{"value0", true}, {"step0", true}, {"max0", true}, {"value1", true}, {"step1", true}, {"max1", true},
+				{"value0", true}, {"max0", true}, {"step0", true}, {"value1", true}, {"max1", true}, {"step1", true},
 			},
 		}
 		for _, v := range views {
 			row := []string{v.Name, strconv.FormatBool(v.InitOK), strconv.FormatBool(v.NextReady)}
-			for _, n := range []int64{int64(v.Pos), v.Value0, v.Step0, v.Max0, v.Value1, v.Step1, v.Max1} {
+			for _, n := range []int64{int64(v.Pos), v.Value0, v.Max0, v.Step0, v.Value1, v.Max1, v.Step1} {
 				row = append(row, strconv.FormatInt(n, 10))
 			}
 			t.Rows = append(t.Rows, row)
@@ -277,15 +285,16 @@ func (a *API) db() gin.HandlerFunc {
 		slices.SortFunc(rows, func(x, y dbTag) int { return cmp.Compare(x.Key, y.Key) })
 		return rows, err
 	}
-	return leafPage(a, a.opts.Tags != nil, rows, func(rows []dbTag) table {
+	name := func(r dbTag) string { return r.Key }
+	return leafPage(a, a.opts.Tags != nil, rows, name, func(rows []dbTag) table {
 		t := table{
 			Title:   "leaf_alloc",
 			Note:    "The tags as the database has them: IDs below max_id have been handed out to replicas. Times are in " + a.opts.Location.String() + ".",
-			Columns: []column{{"name", false}, {"max_id", true}, {"step", true}, {"description", false}, {"update_time", false}},
+			Columns: []column{{"name", false}, {"max_id", true}, {"step", true}, {"update_time", false}, {"description", false}},
 		}
 		for _, r := range rows {
 			t.Rows = append(t.Rows, []string{
-				r.Key, strconv.FormatInt(r.MaxID, 10), strconv.FormatInt(r.Step, 10), r.Description, a.local(r.UpdateTime, time.DateTime),
+				r.Key, strconv.FormatInt(r.MaxID, 10), strconv.FormatInt(r.Step, 10), a.local(r.UpdateTime, time.DateTime), r.Description,
 			})
 		}
 		return t
@@ -294,29 +303,27 @@ func (a *API) db() gin.HandlerFunc {
 
 // leafPage answers with rows in the form that the client wants. That of a browser is
 // escaped, without a script, and has a policy that would let none run.
-func leafPage[Row any](a *API, enabled bool, rows func(context.Context) ([]Row, error), show func([]Row) table) gin.HandlerFunc {
-	read := func(encode func([]Row) ([]byte, error)) func(context.Context) ([]byte, error) {
-		return func(ctx context.Context) ([]byte, error) {
-			all, err := rows(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return encode(append([]Row{}, all...)) // none is [], not null
-		}
-	}
-	program := a.page(read(func(all []Row) ([]byte, error) {
+func leafPage[Row any](a *API, enabled bool, rows func(context.Context) ([]Row, error), name func(Row) string, show func([]Row) table) gin.HandlerFunc {
+	program := windowed(a, rows, func(w window, all []Row) ([]byte, error) {
+		shown, total, next := through(w, all, name)
 		return encodeJSON(struct {
-			Code int   `json:"code"`
-			Tags []Row `json:"tags"`
-		}{Tags: all})
-	}), a.writeJSON)
-	browser := a.page(read(func(all []Row) ([]byte, error) {
-		t := show(all)
+			Code  int    `json:"code"`
+			Tags  []Row  `json:"tags"`
+			Total int    `json:"total,omitempty"`
+			Next  string `json:"next,omitempty"`
+		}{0, append([]Row{}, shown...), total, next}) // none is [], not null
+	}, a.writeJSON)
+	browser := windowed(a, rows, func(w window, all []Row) ([]byte, error) {
+		shown, total, next := through(w, all, name)
+		t := show(shown)
+		if t.Total = total; next != "" {
+			t.Next = template.URL(w.next(next)) //nolint:gosec // is encoded
+		}
 		t.Style = template.CSS(monitorCSS) //nolint:gosec // embedded, nothing of a caller is in it
 		var body bytes.Buffer
 		err := a.pages.monitor.Execute(&body, t)
 		return body.Bytes(), err
-	}), func(c *gin.Context, body []byte) {
+	}, func(c *gin.Context, body []byte) {
 		c.Writer.Header()["Content-Security-Policy"] = a.pages.monitorCSP
 		isolate(c.Writer.Header())
 		a.writeBody(c, http.StatusOK, typeHTML, body)

@@ -182,17 +182,6 @@ func TestConsoleScripts(t *testing.T) {
 	}
 }
 
-// The console is there while nothing else is.
-func TestConsoleWhileNotReady(t *testing.T) {
-	api := newAPIOf(func(o *Options) {
-		o.Modes[0].Ready, o.Conditions = func() error { return model.ErrNotReady }, fakeConditions{"database", "redis"}.Conditions
-	})
-	api.Drain()
-	if got := ask(api, http.MethodGet, "/"); got.Code != 200 {
-		t.Errorf("%d %s", got.Code, got.Body)
-	}
-}
-
 // Every alarm links to a section of the runbook and has a title in Chinese, as conditions have a name,
 // and every link between the pages of the documentation leads to a heading.
 func TestDocumentationLinks(t *testing.T) {
@@ -316,11 +305,11 @@ func TestPagesAsJSON(t *testing.T) {
 	api := newAPI(&fakeQueue{})
 	for target, want := range map[string]string{
 		"/cache": `{"code":0,"tags":[` +
-			`{"key":"\u003cscript\u003ealert(\"1\")\u003c/script\u003e","initOk":false,"nextReady":false,"pos":0,"value0":0,"step0":0,"max0":0,"value1":0,"step1":0,"max1":0,` +
+			`{"key":"\u003cscript\u003ealert(\"1\")\u003c/script\u003e","initOk":false,"step":0,"nextReady":false,"pos":0,"value0":0,"step0":0,"max0":0,"value1":0,"step1":0,"max1":0,` +
 			`"ahead":0,"held":0,"rate":0,"runwaySeconds":86400,"value0Str":"0","max0Str":"0","value1Str":"0","max1Str":"0"},` +
-			`{"key":"big","initOk":true,"nextReady":false,"pos":0,"value0":9007199254740993,"step0":1000,"max0":9007199254741993,"value1":0,"step1":0,"max1":0,` +
+			`{"key":"big","initOk":true,"step":0,"nextReady":false,"pos":0,"value0":9007199254740993,"step0":1000,"max0":9007199254741993,"value1":0,"step1":0,"max1":0,` +
 			`"ahead":0,"held":0,"rate":0,"runwaySeconds":86400,"lastLoad":"2026-11-20T00:18:00Z","value0Str":"9007199254740993","max0Str":"9007199254741993","value1Str":"0","max1Str":"0"},` +
-			`{"key":"z","initOk":true,"nextReady":true,"pos":1,"value0":2001,"step0":2000,"max0":2001,"value1":2007,"step1":4000,"max1":6001,` +
+			`{"key":"z","initOk":true,"step":0,"nextReady":true,"pos":1,"value0":2001,"step0":2000,"max0":2001,"value1":2007,"step1":4000,"max1":6001,` +
 			`"ahead":1,"held":3994,"rate":0.5,"runwaySeconds":7988,"lastLoad":"2026-11-20T00:18:00Z","value0Str":"2001","max0Str":"2001","value1Str":"2007","max1Str":"6001"}]}`,
 		"/db": `{"code":0,"tags":[` +
 			`{"key":"a&b","maxId":9007199254740993,"maxIdStr":"9007199254740993","step":1000,"description":"","updateTime":"2026-11-20T00:18:00Z"},` +
@@ -351,19 +340,19 @@ func TestPagesAsHTML(t *testing.T) {
 	for target, wants := range map[string][]string{
 		"/cache": {
 			`<th scope="col">name</th><th scope="col">init</th><th scope="col">next</th><th scope="col" class="number">pos</th>` +
-				`<th scope="col" class="number">value0</th><th scope="col" class="number">step0</th><th scope="col" class="number">max0</th>` +
-				`<th scope="col" class="number">value1</th><th scope="col" class="number">step1</th><th scope="col" class="number">max1</th>`,
+				`<th scope="col" class="number">value0</th><th scope="col" class="number">max0</th><th scope="col" class="number">step0</th>` +
+				`<th scope="col" class="number">value1</th><th scope="col" class="number">max1</th><th scope="col" class="number">step1</th>`,
 			`<td data-name="name">&lt;script&gt;alert(&#34;1&#34;)&lt;/script&gt;</td>`,
 			`<td data-name="name">big</td>`,
 			`<td data-name="name">z</td><td data-name="init">true</td><td data-name="next">true</td><td data-name="pos" class="number">1</td>` +
-				`<td data-name="value0" class="number">2001</td><td data-name="step0" class="number">2000</td><td data-name="max0" class="number">2001</td>` +
-				`<td data-name="value1" class="number">2007</td><td data-name="step1" class="number">4000</td><td data-name="max1" class="number">6001</td>`,
+				`<td data-name="value0" class="number">2001</td><td data-name="max0" class="number">2001</td><td data-name="step0" class="number">2000</td>` +
+				`<td data-name="value1" class="number">2007</td><td data-name="max1" class="number">6001</td><td data-name="step1" class="number">4000</td>`,
 		},
 		"/db": {
-			`<th scope="col">name</th><th scope="col" class="number">max_id</th><th scope="col" class="number">step</th><th scope="col">description</th><th scope="col">update_time</th>`,
+			`<th scope="col">name</th><th scope="col" class="number">max_id</th><th scope="col" class="number">step</th><th scope="col">update_time</th><th scope="col">description</th>`,
 			`<td data-name="name">a&amp;b</td><td data-name="max_id" class="number">9007199254740993</td>`,
 			`<td data-name="name">z</td><td data-name="max_id" class="number">6001</td><td data-name="step" class="number">2000</td>` +
-				`<td data-name="description">of &lt;b&gt;Leaf&lt;/b&gt;</td><td data-name="update_time">2026-11-20 08:18:00</td>`,
+				`<td data-name="update_time">2026-11-20 08:18:00</td><td data-name="description">of &lt;b&gt;Leaf&lt;/b&gt;</td>`,
 		},
 	} {
 		for _, accept := range []string{browserAccept, "*/*", ""} {

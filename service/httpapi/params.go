@@ -1,8 +1,8 @@
 package httpapi
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -11,110 +11,141 @@ import (
 
 	"shardid/model"
 	"shardid/service/access"
-	"shardid/service/issuer"
 
 	"github.com/gin-gonic/gin"
 )
 
-// params are the parameters of the ID routes.
-type params struct {
-	app       int // -1 when not given
-	gatePass  string
-	count     int  // 1 when batch is false
-	batch     bool // count was given: the answer is a list
-	stringify bool
-	format    string // of /get: json, text, or "" when not given
-	ranges    bool
-	digits    model.Format // of /v1
-}
-
-// readParams returns the parameters of the query and, of a POST, those of a form.
-func readParams(c *gin.Context) (string, error) {
+// readParams returns the parameters of the query and of the body, as one query. A form is one
+// already; a JSON object has nothing but known parameters. What cannot be read is refused: it
+// may say how many IDs are wanted. Errors: model.ErrInvalidArgument, errBodyType.
+func readParams(c *gin.Context, known []string) (string, error) {
 	query := c.Request.URL.RawQuery
-	kind, _, _ := strings.Cut(c.Request.Header.Get("Content-Type"), ";")
-	if c.Request.Method != http.MethodPost || !strings.EqualFold(strings.TrimSpace(kind), "application/x-www-form-urlencoded") {
+	if c.Request.ContentLength == 0 {
 		return query, nil
 	}
-	form, err := io.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody))
-	if err != nil {
-		return "", fmt.Errorf("%w: the form cannot be read: %w", model.ErrInvalidArgument, err)
+	body, err := readBody(c)
+	if err != nil || len(body) == 0 {
+		return query, err
 	}
-	return query + "&" + string(form), nil
+	head := c.Request.Header
+	kind, _, _ := strings.Cut(strings.ToLower(head.Get("Content-Type")), ";")
+	switch kind = strings.TrimSpace(kind); {
+	case head.Get("Content-Encoding") != "":
+		return "", fmt.Errorf("%w: send it without Content-Encoding", errBodyType.err)
+	case kind == "application/x-www-form-urlencoded":
+		return query + "&" + string(body), nil
+	case kind == "application/json":
+		form, err := parseObject(body, known).form()
+		return query + "&" + form, err
+	}
+	return "", fmt.Errorf("%w: send application/json or application/x-www-form-urlencoded, not %s, "+
+		"or the parameters in the URL", errBodyType.err, quote(kind))
 }
 
-// parseGet reads the parameters of /get from a raw query. Errors:
-// model.ErrInvalidArgument.
-func parseGet(query string) (params, error) {
-	given, err := readQuery(query, "count", "stringify", "appId", "gatePass", "format")
-	if err != nil {
-		return params{}, err
-	}
-	p, err := newParams(given)
-	if app := given[2]; err == nil && app.given {
-		p.app, err = parseRange("appId", app.text, 0, model.Apps-1)
-	}
-	if err != nil {
-		return p, err
-	}
-	if p.app < 0 {
-		return p, fmt.Errorf("%w: appId is missing: GET /get?appId=1&gatePass=alice", model.ErrInvalidArgument)
-	}
-	if format := given[4]; format.given {
-		if p.format = format.text; p.format != "json" && p.format != "text" {
-			return p, fmt.Errorf("%w: format must be json or text, not %s", model.ErrInvalidArgument, quote(format.text))
-		}
-	}
-	p.gatePass = given[3].text
-	return p, model.CheckGatePass(p.gatePass)
+// protocol is how requests for IDs are read.
+type protocol struct {
+	known []string // parameters, at most maxParams
+	exact bool     // others are refused
+	// read reads those that were given, in the order of known. Errors: model.ErrInvalidArgument.
+	read func(c *gin.Context, q asked, given [maxParams]param) (asked, error)
 }
 
-// parseV1 reads the parameters of /v1 into the request. Errors: model.ErrInvalidArgument.
-func (a *API) parseV1(c *gin.Context, r *issuer.Request) (p params, err error) {
-	query, err := readParams(c)
-	if err != nil {
-		return p, err
+// The protocols of the ID routes, but for that of tinyid.
+var (
+	ofGet     = protocol{[]string{"count", "stringify", "appId", "gatePass", "format"}, false, readGet}
+	ofLeaf    = protocol{ofGet.known[:2], false, readLeaf}
+	ofV1Queue = protocol{[]string{"count", "ranges", "format", "padded", "gatePass"}, true, readV1}
+	ofV1      = protocol{ofV1Queue.known[:4], true, readV1}
+)
+
+// readGet reads the parameters of /get.
+func readGet(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
+	q, err := readBatch(q, given)
+	app, format := given[2], given[4]
+	if err == nil && app.given {
+		q.App, err = parseRange("appId", app.text, 0, model.Apps-1)
 	}
-	given, err := readQuery(query, "count", "ranges", "gatePass", "format", "padded")
-	if err != nil {
-		return p, err
+	switch {
+	case err != nil:
+		return q, err
+	case !app.given:
+		return q, fmt.Errorf("%w: appId is missing: GET /get?appId=1&gatePass=alice", model.ErrInvalidArgument)
+	case format.given && format.text != "json" && format.text != "text":
+		return q, fmt.Errorf("%w: format must be json or text, not %s", model.ErrInvalidArgument, quote(format.text))
+	case format.text == "text", !format.given && onlyText(c.Request):
+		q.form = asLines
 	}
-	r.Count = 1
-	if given[0].given {
-		if r.Count, err = parseRange("count", given[0].text, 1, model.MaxBatch); err != nil {
-			return p, err
+	q.GatePass = given[3].text
+	return q, model.CheckGatePass(q.GatePass)
+}
+
+// readLeaf reads the parameters of clients of Leaf and Baidu: what they read is a number and
+// nothing else. It is JSON too, so for clients that prefer that only the type differs, and a
+// batch is an array.
+func readLeaf(c *gin.Context, q asked, given [maxParams]param) (asked, error) {
+	q, err := readBatch(q, given)
+	q.form = asDigits
+	switch prefersJSON := wantsJSON(c.Request, "text/plain"); {
+	case q.batch && prefersJSON:
+		q.form = asArray
+	case q.batch:
+		q.form = asLines
+	case prefersJSON:
+		q.form = asNumber
+	}
+	return q, err
+}
+
+// readBatch reads count and stringify, the first two of given.
+func readBatch(q asked, given [maxParams]param) (_ asked, err error) {
+	if q.batch = given[0].given; q.batch {
+		q.Count, err = parseRange("count", given[0].text, 1, model.MaxBatch)
+	}
+	if err == nil && given[1].given {
+		q.stringify, err = parseBool("stringify", given[1].text)
+	}
+	return q, err
+}
+
+// readV1 reads the parameters of /v1.
+func readV1(c *gin.Context, q asked, given [maxParams]param) (_ asked, err error) {
+	count, ranges, format, padded := given[0], given[1], given[2], given[3]
+	q.form = asStrings
+	if count.given {
+		q.Count, err = parseRange("count", count.text, 1, model.MaxBatch)
+	}
+	if err == nil && ranges.given {
+		var yes bool
+		if yes, err = parseBool("ranges", ranges.text); yes {
+			q.form = asRanges
 		}
 	}
-	if given[1].given {
-		if p.ranges, err = parseBool("ranges", given[1].text); err != nil {
-			return p, err
+	if err == nil && format.given {
+		q.digits, err = model.ParseFormat(format.text)
+	}
+	if err == nil && padded.given {
+		var yes bool
+		if yes, err = parseBool("padded", padded.text); yes {
+			q.digits = q.digits.Padded()
 		}
 	}
-	if given[3].given {
-		if p.digits, err = model.ParseFormat(given[3].text); err != nil {
-			return p, err
-		}
-	}
-	if given[4].given {
-		padded, err := parseBool("padded", given[4].text)
-		if err != nil {
-			return p, err
-		}
-		if padded {
-			p.digits = p.digits.Padded()
-		}
-	}
-	if p.ranges && (given[3].given || given[4].given) {
-		return p, fmt.Errorf("%w: ranges=true answers numbers to count with: leave format and padded out",
+	switch {
+	case err != nil:
+		return q, err
+	case q.form == asRanges && (format.given || padded.given):
+		return q, fmt.Errorf("%w: ranges=true answers numbers to count with: leave format and padded out",
 			model.ErrInvalidArgument)
+	case q.form == asStrings && q.digits != model.Dec:
+		q.form = asTexts
 	}
-	if r.Mode == access.Queue {
-		if r.App, err = parseRange("appId", c.Param("appId"), 0, model.Apps-1); err != nil {
-			return p, err
+	if q.Mode == access.Queue {
+		if q.App, err = parseRange("appId", c.Param("appId"), 0, model.Apps-1); err != nil {
+			return q, err
 		}
-		r.GatePass = given[2].text
-		err = model.CheckGatePass(r.GatePass)
+		q.GatePass = given[4].text
+		err = model.CheckGatePass(q.GatePass)
 	}
-	return p, err
+	return q, err
 }
 
 func parseBool(name, value string) (bool, error) {
@@ -125,28 +156,6 @@ func parseBool(name, value string) (bool, error) {
 		return false, nil
 	}
 	return false, fmt.Errorf("%w: %s must be true or false, not %s", model.ErrInvalidArgument, name, quote(value))
-}
-
-// parseBatch reads the parameters of the other ID routes from a raw query. Errors:
-// model.ErrInvalidArgument.
-func parseBatch(query string) (params, error) {
-	given, err := readQuery(query, "count", "stringify")
-	if err != nil {
-		return params{}, err
-	}
-	return newParams(given)
-}
-
-// newParams reads count and stringify, the first two of given.
-func newParams(given [maxParams]param) (p params, err error) {
-	p = params{app: -1, count: 1, batch: given[0].given}
-	if p.batch {
-		p.count, err = parseRange("count", given[0].text, 1, model.MaxBatch)
-	}
-	if err == nil && given[1].given {
-		p.stringify, err = parseBool("stringify", given[1].text)
-	}
-	return p, err
 }
 
 // maxParams is the most parameters that a route knows.
@@ -161,7 +170,12 @@ type param struct {
 // readQuery reads the known parameters, at most maxParams, from a raw query without building a
 // map. Others are ignored; one given twice is refused, because two readers could take
 // different values. Errors: model.ErrInvalidArgument.
-func readQuery(query string, known ...string) (values [maxParams]param, err error) {
+func readQuery(query string, known ...string) ([maxParams]param, error) {
+	return scanQuery(query, false, known)
+}
+
+// scanQuery is readQuery that can refuse others.
+func scanQuery(query string, exact bool, known []string) (values [maxParams]param, err error) {
 	for query != "" {
 		var pair string
 		pair, query, _ = strings.Cut(query, "&")
@@ -170,10 +184,12 @@ func readQuery(query string, known ...string) (values [maxParams]param, err erro
 			name, _ = url.QueryUnescape(name) // one that cannot be read is an unknown one
 		}
 		i := slices.Index(known, name)
-		if i < 0 {
+		switch {
+		case i < 0 && exact && pair != "":
+			return values, fmt.Errorf("%w: %s", model.ErrInvalidArgument, unknownName("parameter", name, known))
+		case i < 0:
 			continue
-		}
-		if values[i].given {
+		case values[i].given:
 			return values, errTwice(name)
 		}
 		values[i].given = true
@@ -220,11 +236,14 @@ func missingID(name, example string) error {
 }
 
 // lastSegment is the value of a path that ends in one: what the star of its route
-// stands for, decoded. An encoded slash belongs to the value. The error is errNoRoute:
-// there are further segments, so no such path.
+// stands for, decoded. An encoded slash belongs to the value, one after it does not, as
+// Spring has it. The error is errNoRoute: there are further segments, so no such path.
 func lastSegment(c *gin.Context, name string) (string, error) {
 	value := c.Param(name)[1:] // it begins with the slash before it
 	raw := c.Request.URL.RawPath
+	if len(value) > 1 && strings.HasSuffix(cmp.Or(raw, value), "/") {
+		value, raw = strings.TrimSuffix(value, "/"), strings.TrimSuffix(raw, "/")
+	}
 	if raw == "" { // nothing is encoded in a way that matters
 		if strings.Contains(value, "/") {
 			return "", noSuchPath(c)
@@ -283,21 +302,23 @@ func prefers(r *http.Request, wanted [2]string, others [3]string) bool {
 
 // quality is how much an Accept header wants a media type, and the place of the
 // range that says so: of the given ranges, most specific first, the first that
-// occurs. It is 0 when none does. A quality that is no number in 0…1 counts as 0.
+// occurs, and of several of it the one with the highest quality. It is 0 when none does.
+// A quality that is no number in 0…1 counts as 0.
 func quality(accept string, ranges ...string) (q float64, place int) {
 	best, at := len(ranges), 0
 	for part := range strings.SplitSeq(accept, ",") {
 		kind, params, _ := strings.Cut(part, ";") // "text/plain;q=0.5"
-		if i := slices.Index(ranges, strings.TrimSpace(kind)); i >= 0 && i < best {
-			best, q, place = i, 1, at
-			for p := range strings.SplitSeq(params, ";") {
-				if text, ok := strings.CutPrefix(strings.TrimSpace(p), "q="); ok {
-					var err error
-					if q, err = strconv.ParseFloat(text, 64); err != nil || !(q >= 0 && q <= 1) { // NaN too
-						q = 0
-					}
+		i, this := slices.Index(ranges, strings.TrimSpace(kind)), 1.0
+		for p := range strings.SplitSeq(params, ";") {
+			if text, ok := strings.CutPrefix(strings.TrimSpace(p), "q="); ok {
+				var err error
+				if this, err = strconv.ParseFloat(text, 64); err != nil || !(this >= 0 && this <= 1) { // NaN too
+					this = 0
 				}
 			}
+		}
+		if i >= 0 && (i < best || i == best && this > q) {
+			best, q, place = i, this, at
 		}
 		at++
 	}

@@ -37,8 +37,8 @@ type healthAnswer struct {
 	Checks  []model.Condition `json:"checks,omitempty"`
 }
 
-// watched is a mode and what was last seen of it. A request for its health looks, so
-// Since is when a change was seen first. Safe for concurrent use.
+// watched is a mode and what was last seen of it. Requests for its health look, and Watch
+// does every second, so Since is when a change came. Safe for concurrent use.
 type watched struct {
 	Mode
 	mu   sync.Mutex
@@ -59,6 +59,9 @@ func (w *watched) look(now time.Time) model.Condition {
 	return w.last
 }
 
+// Watch looks at the modes. It is to be called every second from the start on.
+func (a *API) Watch() { a.look() }
+
 // look looks at all modes that are enabled.
 func (a *API) look() []model.Condition {
 	now := a.now()
@@ -76,7 +79,7 @@ func (a *API) assess() (answer healthAnswer, modes []model.Condition) {
 	modes = a.look()
 	answer = healthAnswer{Status: statusOK, Checks: append(a.opts.Conditions(), modes...)}
 	if i := slices.IndexFunc(answer.Checks, func(c model.Condition) bool { return !c.OK }); i >= 0 {
-		answer.Status, answer.Message = statusDegraded, answer.Checks[i].Name+": "+answer.Checks[i].Error
+		answer.Status, answer.Message = statusDegraded, answer.Checks[i].String()
 	}
 	return answer, modes
 }
@@ -102,9 +105,9 @@ func (a *API) readiness() healthAnswer {
 	case a.draining.Load():
 		reason = "shutting down"
 	case len(failing) == len(a.modes):
-		reason = "no mode can serve: " + failing[0].Name + ": " + failing[0].Error
+		reason = "no mode can serve: " + failing[0].String()
 	case len(failing) > 0 && !a.complete.Load() && (a.now().Sub(a.startedAt) < startPatience || a.oldSchema()):
-		reason = "starting: " + failing[0].Name + ": " + failing[0].Error
+		reason = "starting: " + failing[0].String()
 	}
 	if reason != "" {
 		answer.Status, answer.Message = statusNotReady, reason
@@ -182,6 +185,8 @@ type Status struct {
 	Stores []model.Condition `json:"stores"`
 	// Alarms are what an operator should look at, the most severe first.
 	Alarms []monitor.Alarm `json:"alarms"`
+	// Witness is whether Redis vouches for the database; nil for one that needs nobody to.
+	Witness *WitnessStatus `json:"witness,omitempty"`
 
 	Queue     *queue.Status    `json:"queue,omitempty"`
 	Segment   *segment.Status  `json:"segment,omitempty"`
@@ -189,11 +194,38 @@ type Status struct {
 	UID       *uid.Status      `json:"uid,omitempty"`
 }
 
+// The states of a WitnessStatus.
+const (
+	WitnessNamed   = "named"   // the database names a Redis, which knows all numbers that were taken
+	WitnessNone    = "none"    // numbers are left out should the database go back
+	WitnessUnknown = "unknown" // the database has not answered yet
+)
+
+// WitnessStatus is who vouches for the database should it go back, as of the last heartbeat.
+type WitnessStatus struct {
+	State string `json:"state"`
+	// HeldSince is since when this replica may let the witness vouch; zero while it may not.
+	HeldSince time.Time `json:"heldSince,omitzero"`
+}
+
+// Meaning is the state in words.
+func (w WitnessStatus) Meaning() string {
+	switch {
+	case w.State == WitnessNone:
+		return "nobody vouches for the database"
+	case w.State == WitnessNamed && w.HeldSince.IsZero():
+		return "this replica does not hold it"
+	case w.State == WitnessNamed:
+		return "Redis vouches for the database"
+	}
+	return "the database has not answered yet"
+}
+
 // ModeStatus is whether a mode can issue.
 type ModeStatus struct {
 	Enabled bool      `json:"enabled"`
 	Ready   bool      `json:"ready"`
-	Since   time.Time `json:"since,omitzero"` // when a change of Ready was first seen
+	Since   time.Time `json:"since,omitzero"` // when Ready changed, within a second
 	Error   string    `json:"error,omitempty"`
 }
 
@@ -211,9 +243,21 @@ type SnowflakeStatus struct {
 	Error                    string    `json:"error,omitempty"` // the registry's latest
 }
 
-// readStatus is what the console shows.
-func (a *API) readStatus(ctx context.Context) ([]byte, error) {
-	var s Status
+// status is what the console shows, with a window of the tags.
+func (a *API) status() gin.HandlerFunc {
+	name := func(v segment.View) string { return v.Name }
+	return windowed(a, a.readStatus, func(w window, s Status) ([]byte, error) {
+		if all := s.Segment; all != nil {
+			part := *all
+			part.Tags, part.Total, part.Next = through(w, all.Tags, name)
+			part.Tags = append([]segment.View{}, part.Tags...)
+			s.Segment = &part
+		}
+		return encodeJSON(s)
+	}, a.writeJSON)
+}
+
+func (a *API) readStatus(ctx context.Context) (s Status, err error) {
 	if a.opts.Status != nil {
 		s = a.opts.Status(ctx)
 	}
@@ -221,7 +265,7 @@ func (a *API) readStatus(ctx context.Context) ([]byte, error) {
 	s.Ready, s.Message = ready.Status != statusNotReady, ready.Message
 	s.Modes, s.Stores = a.modeStatus(), a.opts.Conditions()
 	s.Alarms = append([]monitor.Alarm{}, s.Alarms...) // none is [], not null
-	return encodeJSON(s)
+	return s, nil
 }
 
 // Readiness is what /readyz answers, and how each mode is doing.

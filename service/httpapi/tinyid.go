@@ -29,25 +29,16 @@ const tinyidLoading = 20
 // tinyidIDs issues IDs of a tag to clients of tinyid: as JSON, or as decimals between commas.
 func (a *API) tinyidIDs(simple bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		b, _ := a.buffers.Get().(*buffer)
-		defer a.buffers.Put(b)
-		token, r, err := a.readTinyid(c)
+		q, err := a.readTinyid(c)
+		if q.form = asTinyid; simple {
+			q.form = asCommas
+		}
 		if err == nil {
-			b.ids, err = a.opts.Issue(c.Request.Context(), token, r, b.ids[:0])
+			err = a.issue(c, q)
 		}
 		if err != nil {
 			a.failTinyid(c, simple, err)
-			return
 		}
-		a.answers.Add(0)
-		if simple {
-			b.body = appendArray(b.body[:0], b.ids, false)
-			a.write(c, http.StatusOK, typeText, b.body[1:len(b.body)-1]) // without the brackets
-			return
-		}
-		b.body = appendArray(append(b.body[:0], `{"data":`...), b.ids, false)
-		b.body = appendTinyidEnd(b.body, tinyidOK, "")
-		a.write(c, http.StatusOK, typeJSON, b.body)
 	}
 }
 
@@ -55,10 +46,10 @@ func (a *API) tinyidIDs(simple bool) gin.HandlerFunc {
 // currentId to maxId, and fetches its next run at loadingId.
 func (a *API) tinyidRun(simple bool) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		token, r, err := a.readTinyid(c)
+		q, err := a.readTinyid(c)
 		var first, last int64
 		if err == nil {
-			first, last, err = a.opts.IssueRun(c.Request.Context(), token, r.Tag)
+			first, last, err = a.opts.IssueRun(c.Request.Context(), q.token, q.Tag)
 		}
 		if err != nil {
 			a.failTinyid(c, simple, err)
@@ -68,44 +59,45 @@ func (a *API) tinyidRun(simple bool) gin.HandlerFunc {
 		current := first - 1
 		loading := current + (last-current)*tinyidLoading/100
 		if simple { // currentId, loadingId, maxId, delta, remainder
-			a.write(c, http.StatusOK, typeText, fmt.Appendf(nil, "%d,%d,%d,1,0", current, loading, last))
+			_ = a.write(c, http.StatusOK, typeText, fmt.Appendf(nil, "%d,%d,%d,1,0", current, loading, last))
 			return
 		}
 		const data = `{"data":{"maxId":%d,"loadingId":%d,"currentId":%d,"delta":1,"remainder":0}`
 		body := fmt.Appendf(nil, data, last, loading, current)
-		a.write(c, http.StatusOK, typeJSON, appendTinyidEnd(body, tinyidOK, ""))
+		_ = a.write(c, http.StatusOK, typeJSON, appendTinyidEnd(body, tinyidOK, ""))
 	}
 }
 
 // readTinyid reads who asks for IDs, and which. These clients send their token as a
 // parameter. Errors: model.ErrInvalidArgument, ErrNoToken, *access.TooManyError.
-func (a *API) readTinyid(c *gin.Context) (token *access.Token, r issuer.Request, err error) {
-	query, err := readParams(c)
+func (a *API) readTinyid(c *gin.Context) (q asked, err error) {
+	known := []string{"bizType", "batchSize", "token"}
+	query, err := readParams(c, known)
 	if err != nil {
-		return nil, r, err
+		return q, err
 	}
-	given, err := readQuery(query, "bizType", "batchSize", "token")
+	given, err := readQuery(query, known...)
 	if err != nil {
-		return nil, r, err
+		return q, err
 	}
 	if a.opts.RequireToken {
 		if given[2].text == "" {
-			return nil, r, fmt.Errorf("%w: send it in the parameter token", model.ErrNoToken)
+			return q, fmt.Errorf("%w: send it in the parameter token", model.ErrNoToken)
 		}
-		if token, err = a.opts.Access.Use(access.NewCredential([]byte(given[2].text))); err != nil {
-			return nil, r, err
+		if q.token, err = a.opts.Access.Use(access.NewCredential([]byte(given[2].text))); err != nil {
+			return q, err
 		}
-		c.Set(callerKey, token.Name())
+		a.known(c, q.token)
 	}
-	r = issuer.Request{Mode: access.Segment, Tag: given[0].text, Count: 1}
-	if r.Tag == "" {
-		return token, r, fmt.Errorf("%w: bizType is missing or empty", model.ErrInvalidArgument)
+	q.Request = issuer.Request{Mode: access.Segment, Tag: given[0].text, Count: 1}
+	if q.Tag == "" {
+		return q, fmt.Errorf("%w: bizType is missing or empty", model.ErrInvalidArgument)
 	}
 	if text := given[1].text; text != "" {
-		r.Count, err = parseRange("batchSize", text, 1, math.MaxInt32)
-		r.Count = min(r.Count, model.MaxBatch) // the server of tinyid cuts it, too
+		q.Count, err = parseRange("batchSize", text, 1, math.MaxInt32)
+		q.Count = min(q.Count, model.MaxBatch) // the server of tinyid cuts it, too
 	}
-	return token, r, err
+	return q, err
 }
 
 // failTinyid answers with an error as the server of tinyid does.

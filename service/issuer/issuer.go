@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"shardid/model"
@@ -43,6 +44,8 @@ type Issuer struct {
 	UID       Generator
 
 	meters [4]meter // by the mode's bit
+	lines  sync.Once
+	turns  [4]chan struct{} // likewise; see Turn
 }
 
 // Request says which IDs a client asks for.
@@ -81,52 +84,78 @@ func Disabled(mode string) error {
 
 // IssueNumbers appends texts to dst, all or none, for a request to which Issue answers
 // model.ErrPattern. Errors: those of Issue.
-func (s *Issuer) IssueNumbers(ctx context.Context, r Request, dst []string) ([]string, error) {
-	return s.Segment.Numbers(ctx, r.Tag, r.Count, dst)
+func (s *Issuer) IssueNumbers(ctx context.Context, token *access.Token, r Request, dst []string) ([]string, error) {
+	if err := token.Take(r.Count); err != nil {
+		return dst, err
+	}
+	dst, err := s.Segment.Numbers(ctx, r.Tag, r.Count, dst)
+	if err != nil {
+		token.Charge(-int64(r.Count))
+	}
+	return dst, err
 }
 
-// Issue appends the IDs to dst, all or none. token is nil where none is required. Errors:
-// those of the model package that have a code, or the context's.
+// Issue appends the IDs to dst, all or none. token is nil where none is required; what is
+// issued counts in its quotas. Errors: those of the model package that have a code, or the
+// context's.
 func (s *Issuer) Issue(ctx context.Context, token *access.Token, r Request, dst []int64) ([]int64, error) {
-	if err := token.Mode(r.Mode); err != nil {
+	if err := s.allow(token, r); err != nil {
 		return dst, err
 	}
-	if err := s.Enabled(r.Mode); err != nil {
+	if err := token.Take(r.Count); err != nil {
 		return dst, err
 	}
-	if r.Count < 1 || r.Count > model.MaxBatch {
-		return dst, fmt.Errorf("%w: count must be a whole number in 1…%d, not %d", model.ErrInvalidArgument, model.MaxBatch, r.Count)
-	}
+	var err error
 	switch r.Mode {
 	case access.Segment:
-		if err := mayTag(token, r.Tag); err != nil {
-			return dst, err
-		}
-		return s.Segment.Next(ctx, r.Tag, r.Count, dst)
+		dst, err = s.Segment.Next(ctx, r.Tag, r.Count, dst)
 	case access.Snowflake:
-		return s.Snowflake.Next(ctx, r.Count, dst)
+		dst, err = s.Snowflake.Next(ctx, r.Count, dst)
 	case access.UID:
-		return s.UID.Next(ctx, r.Count, dst)
+		dst, err = s.UID.Next(ctx, r.Count, dst)
+	default:
+		dst, err = s.Queue.Next(ctx, r.App, r.GatePass, r.Count, dst)
 	}
-	if r.App < 0 || r.App >= model.Apps {
-		return dst, fmt.Errorf("%w: appId must be a whole number in 0…%d, not %d", model.ErrInvalidArgument, model.Apps-1, r.App)
+	if err != nil {
+		token.Charge(-int64(r.Count))
 	}
-	if err := token.App(r.App); err != nil {
-		return dst, err
+	return dst, err
+}
+
+// allow refuses what cannot be asked for, and what the token is not for.
+func (s *Issuer) allow(token *access.Token, r Request) error {
+	if err := cmp.Or(token.Mode(r.Mode), s.Enabled(r.Mode)); err != nil {
+		return err
 	}
-	return s.Queue.Next(ctx, r.App, r.GatePass, r.Count, dst)
+	switch {
+	case r.Count < 1 || r.Count > model.MaxBatch:
+		return fmt.Errorf("%w: count must be a whole number in 1…%d, not %d", model.ErrInvalidArgument, model.MaxBatch, r.Count)
+	case r.Mode == access.Segment:
+		return mayTag(token, r.Tag)
+	case r.Mode == access.Queue && (r.App < 0 || r.App >= model.Apps):
+		return fmt.Errorf("%w: appId must be a whole number in 0…%d, not %d", model.ErrInvalidArgument, model.Apps-1, r.App)
+	case r.Mode == access.Queue:
+		return token.App(r.App)
+	}
+	return nil
 }
 
 // IssueRun issues consecutive IDs of a tag, from first to last, to a client that counts on
-// its own. Errors: those of Issue.
+// its own. How many is known afterwards: a run takes one ID of the token's quotas to begin
+// with, and the others however many are left. Errors: those of Issue.
 func (s *Issuer) IssueRun(ctx context.Context, token *access.Token, tag string) (first, last int64, err error) {
-	if err := cmp.Or(token.Mode(access.Segment), s.Enabled(access.Segment)); err != nil {
+	if err := s.allow(token, Request{Mode: access.Segment, Tag: tag, Count: 1}); err != nil {
 		return 0, 0, err
 	}
-	if err := mayTag(token, tag); err != nil {
+	if err := token.Take(1); err != nil {
 		return 0, 0, err
 	}
-	return s.Segment.Run(ctx, tag)
+	if first, last, err = s.Segment.Run(ctx, tag); err != nil {
+		token.Charge(-1)
+		return 0, 0, err
+	}
+	token.Charge(last - first)
+	return first, last, nil
 }
 
 // mayTag refuses what can be no tag, and a tag that the token is not for.

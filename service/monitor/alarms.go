@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/issuer"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/worker"
@@ -22,6 +23,9 @@ type Alarm struct {
 	// Message says what it means and what to do.
 	Message string    `json:"message"`
 	Since   time.Time `json:"since"` // when it was first seen
+	// Over is when its cause was seen last. Such an alarm was on, is Info whatever it was, and
+	// is told of for a while.
+	Over time.Time `json:"over,omitzero"`
 }
 
 // Severity is how soon an operator should look.
@@ -35,10 +39,11 @@ const (
 )
 
 const (
-	// recently is how long something that happened once is an alarm, as in the rules for
-	// Prometheus.
+	// recently is how long it is told of what has happened, as in the rules for Prometheus.
 	recently = 15 * time.Minute
-	// lately is the same for callers that got no ID.
+	// fresh is how long that is on: so many samples without another one, and it is over.
+	fresh = 3 * historyEvery
+	// lately is the same for callers that got no ID while something fails that may be why.
 	lately = 2 * time.Minute
 	// nearLimit is the share of an app's indices below which what is left is near its
 	// end.
@@ -53,14 +58,14 @@ const (
 )
 
 // Alarms takes a snapshot and returns the alarms that are on, the most severe first.
-func (m *Monitor) Alarms() []Alarm { return m.raise(m.take(), m.now()) }
+func (m *Monitor) Alarms() []Alarm { return m.raise(m.Snapshot(), m.now()) }
 
 // raise returns the alarms of a snapshot and notes since when they are on. Snapshots may
 // come in any order.
 func (m *Monitor) raise(s Snapshot, now time.Time) []Alarm {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := rules{rose: func(d time.Duration, name string, value int64) bool { return m.rose(now, d, name, value) }}
+	r := rules{now: now, rose: func(name string, value int64) time.Time { return m.rose(now, name, value) }}
 	var tags segment.Stats
 	if s.Segment != nil {
 		tags = *s.Segment
@@ -74,16 +79,16 @@ func (m *Monitor) raise(s Snapshot, now time.Time) []Alarm {
 	order := map[Severity]int{Critical: 0, Warning: 1, Info: 2}
 	slices.SortStableFunc(r.raised, func(a, b Alarm) int { return cmp.Compare(order[a.Severity], order[b.Severity]) })
 
-	on := make(map[string]time.Time, len(r.raised))
+	told := make(map[string]Alarm, len(r.raised))
 	for i := range r.raised {
 		a := &r.raised[i]
-		since, was := m.since[a.Name]
-		if !was {
-			since = now
+		a.Since = now
+		if before, was := m.told[a.Name]; was && (before.Over.IsZero() || !a.Over.IsZero()) {
+			a.Since = before.Since
 		}
-		a.Since, on[a.Name] = since, since
+		told[a.Name] = *a
 	}
-	m.since = on
+	m.told = told
 	return r.raised
 }
 
@@ -93,20 +98,24 @@ type rise struct {
 	at    time.Time
 }
 
-// rose notes a counter, which was 0 at the start of the process, and says whether it
-// rose within d. Callers hold mu.
-func (m *Monitor) rose(now time.Time, d time.Duration, name string, value int64) bool {
+// rose notes a counter, which was 0 at the start of the process, and says when it rose last,
+// if that was recently; zero otherwise. Callers hold mu.
+func (m *Monitor) rose(now time.Time, name string, value int64) time.Time {
 	r := m.rises[name]
 	if value > r.value {
 		r = rise{value, now}
 		m.rises[name] = r
 	}
-	return !r.at.IsZero() && now.Sub(r.at) < d
+	if now.Sub(r.at) >= recently {
+		return time.Time{}
+	}
+	return r.at
 }
 
 // rules collects the alarms.
 type rules struct {
-	rose   func(d time.Duration, counter string, value int64) bool // see Monitor.rose
+	now    time.Time
+	rose   func(counter string, value int64) time.Time // see Monitor.rose
 	raised []Alarm
 }
 
@@ -117,19 +126,39 @@ func (r *rules) when(on bool, severity Severity, name, format string, args ...an
 	}
 }
 
+// event raises an alarm about what happened at that time, zero for nothing: for so long it is
+// on, and then it is over.
+func (r *rules) event(at time.Time, lasts time.Duration, severity Severity, name, format string, args ...any) {
+	if at.IsZero() {
+		return
+	}
+	a := Alarm{Name: name, Severity: severity, Message: fmt.Sprintf(format, args...)}
+	if r.now.Sub(at) >= lasts {
+		a.Message = fmt.Sprintf("over, was %s until %s: %s", severity, at.UTC().Format(time.RFC3339), a.Message)
+		a.Severity, a.Over = Info, at
+	}
+	r.raised = append(r.raised, a)
+}
+
 // indices has the rules of indices and segments that repeat or were left out.
 func (r *rules) indices(q queue.Stats, tags segment.Stats) {
 	r.when(q.Repeated > 0, Critical, "ShardidRepeatedIndices",
 		"a list gave %d indices for the second time or out of order, and this replica refused them: another program writes to the lists; find it before anything else", q.Repeated)
 	r.when(tags.Repeated > 0, Critical, "ShardidRepeatedSegments",
 		"leaf_alloc gave %d segments for the second time, and this replica refused them: find the second writer of the table", tags.Repeated)
-	lifts, far := r.rose(recently, "lifts", q.Lifts+tags.Lifts), r.rose(recently, "far lifts", q.FarLifts)
-	r.when(far, Critical, "ShardidDatabaseWentBackFar",
+	lifts, far := r.rose("lifts", q.Lifts+tags.Lifts), r.rose("far lifts", q.FarLifts)
+	r.event(far, fresh, Critical, "ShardidDatabaseWentBackFar",
 		"the database went back in time by more than queue.lift_alarm: max_id was lifted (%d times by so much); find out what restored it and what else it lost", q.FarLifts)
-	r.when(lifts && !far, Warning, "ShardidDatabaseWentBack",
-		"max_id was below what had been handed out and was lifted: the database went back in time; no ID repeats, find out what restored it")
-	r.when(r.rose(recently, "jumps", q.Jumps), Warning, "ShardidIndicesLeftOut",
-		"the database and Redis both changed and %d indices were left out to be safe: find out what changed them", q.Jumped)
+	if lifts.After(far) {
+		r.event(lifts, fresh, Warning, "ShardidDatabaseWentBack",
+			"max_id was below what had been handed out and was lifted: the database went back in time; no ID repeats, find out what restored it")
+	}
+	of := ""
+	if tags.MostJumped != "" {
+		of = fmt.Sprintf(", the most of tag %q", tags.MostJumped)
+	}
+	r.event(r.rose("jumps", q.Jumps+tags.Jumps), fresh, Warning, "ShardidIndicesLeftOut",
+		"the database and Redis both changed, and to be safe %d indices of lists and %d IDs of tags were left out%s: find out what changed them", q.Jumped, tags.Jumped, of)
 }
 
 func (r *rules) apps(apps []queue.View) {
@@ -169,8 +198,8 @@ func (r *rules) apps(apps []queue.View) {
 // only waits for a store that is away raises no alarm of its own.
 func (r *rules) stores(s Snapshot, tags segment.Stats) {
 	var away, refill, other []string
-	for _, c := range s.conditions {
-		failure := c.Name + ": " + c.Error
+	for _, c := range s.Conditions {
+		failure := c.String()
 		switch {
 		case c.OK:
 		case slices.Contains([]string{"database", "redis", "zookeeper"}, c.Name):
@@ -187,10 +216,14 @@ func (r *rules) stores(s Snapshot, tags segment.Stats) {
 		"no new indices or segments can be had; IDs last as long as what is held: %s", strings.Join(refill, "; "))
 	r.when(other != nil && away == nil, Warning, "ShardidConditionFailing",
 		"something that is tried again and again fails: %s", strings.Join(other, "; "))
-	r.when(r.rose(lately, "starved", s.Queue.Starved+tags.Starved), Critical, "ShardidStarved",
-		"in the last two minutes callers got -4, as no index or segment could be had in time: look at the stores and at how long refills take")
-	r.when(r.rose(recently, "faults", s.Faults), Warning, "ShardidInternalErrors",
-		"in the last 15 minutes callers got -11, a fault of shardid: the log has it; please report it")
+	lasts := fresh
+	if away != nil || refill != nil {
+		lasts = lately
+	}
+	r.event(r.rose("starved", s.Queue.Starved+tags.Starved), lasts, Critical, "ShardidStarved",
+		"callers got -4, as no index or segment could be had in time: look at the stores and at how long refills take")
+	r.event(r.rose("faults", s.HTTP[issuer.CodeInternal]+s.RESP[issuer.CodeInternal]), fresh, Warning, "ShardidInternalErrors",
+		"callers got -11, a fault of shardid: the log has it; please report it")
 }
 
 func (r *rules) snowflake(s *Snowflake) {
@@ -205,7 +238,7 @@ func (r *rules) snowflake(s *Snowflake) {
 	r.when(w.ClockOffset.Abs() > s.MaxOffset/2, Warning, "ShardidClockOffset",
 		"this clock is %s from the registry's, at most %s are allowed: set the clocks (NTP)", w.ClockOffset.Round(time.Millisecond), s.MaxOffset)
 	r.when(s.Remaining < shortLife, Warning, "ShardidSnowflakeLifetime",
-		"the 41 bits of time of snowflakes end in %d days: plan a later epoch on another database", days(s.Remaining))
+		"the 41 bits of time of snowflakes end in %d days: plan a later epoch, and another column for its IDs", days(s.Remaining))
 }
 
 func (r *rules) uid(u *UID) {
@@ -213,14 +246,17 @@ func (r *rules) uid(u *UID) {
 		return
 	}
 	s := u.Status
-	dry := s.LastSecond > 0 && s.RingSize > 0 && s.RingFill == 0
-	r.when(r.rose(lately, "ring", u.Stats.Refused) || dry, Warning, "ShardidRingDry",
+	dried := r.rose("ring", u.Stats.Refused)
+	if s.LastSecond > 0 && s.RingSize > 0 && s.RingFill == 0 {
+		dried = r.now
+	}
+	r.event(dried, fresh, Warning, "ShardidRingDry",
 		"the ring of UIDs ran dry: more are asked for than are filled, or it cannot be filled; look at uid.boost_power and uid.padding_factor")
 	r.when(s.WorkerID >= 0 && s.RunwaySeconds < min(int64(shortRunway.Seconds()), s.RunwayKept/2), Warning, "ShardidUIDRunway",
 		"UIDs end in %d s unless the mark in WORKER_NODE is raised: look at the database", s.RunwaySeconds)
 	left := time.Duration(min(s.RemainingSeconds, int64(shortLife.Seconds()))) * time.Second
 	r.when(left < shortLife, Warning, "ShardidUIDLifetime",
-		"the time bits of UIDs end in %d days: plan a layout with more of them, or a later epoch, on another database", days(left))
+		"the time bits of UIDs end in %d days: plan a layout with more of them, or a later epoch: docs/uid.md says which may follow", days(left))
 }
 
 func (r *rules) settings(s Snapshot) {

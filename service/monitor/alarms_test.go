@@ -18,7 +18,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // well is a replica on which nothing is to be looked at.
 func well() Snapshot {
 	return Snapshot{
-		conditions: []model.Condition{{Name: "database", OK: true}, {Name: "redis", OK: true}, {Name: "refill", OK: true}},
+		Conditions: []model.Condition{{Name: "database", OK: true}, {Name: "redis", OK: true}, {Name: "refill", OK: true}},
 		Settings:   []model.Finding{{Store: "redis", Setting: "maxmemory-policy", Level: model.LevelOK}, {Level: model.LevelUnknown}},
 		Apps:       []queue.View{{App: 1, Name: "orders", Left: 0.9, Limit: model.Limit{MaxID: 9, Policy: model.LimitReject}}, {App: 7, Name: "users", Left: 1}},
 		Snowflake: &Snowflake{
@@ -32,7 +32,7 @@ func well() Snapshot {
 
 func fails(name string) func(*Snapshot) {
 	return func(s *Snapshot) {
-		s.conditions = append(s.conditions, model.Condition{Name: name, Error: "refused by 10.0.0.1"})
+		s.Conditions = append(s.Conditions, model.Condition{Name: name, Error: "refused by 10.0.0.1"})
 	}
 }
 
@@ -63,6 +63,7 @@ func all() []rule {
 		{"lift of a tag", func(s *Snapshot) { s.Segment.Lifts = 1 }, "ShardidDatabaseWentBack", Warning, "went back in time"},
 		{"far lift", func(s *Snapshot) { s.Queue.Lifts, s.Queue.FarLifts = 1, 1 }, "ShardidDatabaseWentBackFar", Critical, "queue.lift_alarm"},
 		{"jump", func(s *Snapshot) { s.Queue.Jumps, s.Queue.Jumped = 1, 60_000 }, "ShardidIndicesLeftOut", Warning, "60000 indices"},
+		{"jump of a tag", func(s *Snapshot) { s.Segment.Jumps, s.Segment.Jumped, s.Segment.MostJumped = 1, 66_927_002, "orders" }, "ShardidIndicesLeftOut", Warning, `66927002 IDs of tags were left out, the most of tag "orders"`},
 		{"confirmation", func(s *Snapshot) { s.Apps[1].Unconfirmed = 64 }, "ShardidConfirmationNeeded", Critical, "app 7 (users)"},
 		{"limit", func(s *Snapshot) { s.Apps[0].Exhausted, s.Apps[0].Left = 1, 0 }, "ShardidLimitReached", Critical, "app 1 (orders): callers"},
 		{"near the limit", func(s *Snapshot) { s.Apps[0].Left = 0.099 }, "ShardidLimitNear", Warning, "app 1 (orders): less"},
@@ -78,7 +79,7 @@ func all() []rule {
 		{"the lease's own condition", fails("snowflake worker ID"), "", "", ""},
 		{"starved", func(s *Snapshot) { s.Queue.Starved = 1 }, "ShardidStarved", Critical, "-4"},
 		{"starved of segments", func(s *Snapshot) { s.Segment.Starved = 1 }, "ShardidStarved", Critical, "-4"},
-		{"fault", func(s *Snapshot) { s.Faults = 1 }, "ShardidInternalErrors", Warning, "-11"},
+		{"fault", func(s *Snapshot) { s.RESP = map[int]int64{-11: 1} }, "ShardidInternalErrors", Warning, "-11"},
 		{"no worker ID", func(s *Snapshot) { s.Snowflake.Worker = worker.Status{State: worker.StateWaiting} }, "ShardidLeaseNotTrusted", Critical, "none has been acquired yet"},
 		{"lease lost", func(s *Snapshot) {
 			s.Snowflake.Worker = worker.Status{State: worker.StateWaiting, Error: "not renewed in time"}
@@ -142,8 +143,8 @@ func TestAllAtOnce(t *testing.T) {
 	}
 }
 
-// Since is when an alarm came, until it goes; when it comes back it is anew. What
-// happened once is an alarm for a quarter of an hour after the last time.
+// Since is when an alarm came, until it goes; when it comes back it is anew, also after it was
+// over. What happened once is told of for a quarter of an hour after the last time.
 func TestSince(t *testing.T) {
 	b, s := silent(nothing), well()
 	look := func(minute int, want ...int) {
@@ -166,14 +167,60 @@ func TestSince(t *testing.T) {
 	s.Snowflake.Worker.State = worker.StateServing
 	look(4, 3)
 	s.Snowflake.Worker.State = worker.StateOffline
-	look(5, 3, 5)
+	look(5, 5, 3)
 	s.Snowflake.Worker.State = worker.StateServing
 	s.Queue.Lifts = 2
-	look(10, 3)
-	look(24, 3)
+	look(10, 10)
+	look(24, 10)
 	look(25)
 	s.Queue.Lifts = 3
 	look(26, 26)
+}
+
+// What callers met is critical while it goes on, or while a store is away that may be why.
+// Then it is told of as over, with its time, and is not critical any more.
+func TestAlarmEndsWithItsCause(t *testing.T) {
+	b, s := silent(nothing), well()
+	starved := func(second int) Alarm {
+		t.Helper()
+		for _, a := range b.raise(s, noon.Add(time.Duration(second)*time.Second)) {
+			if a.Name == "ShardidStarved" {
+				return a
+			}
+		}
+		t.Fatalf("second %d: it is not told of", second)
+		return Alarm{}
+	}
+	on := func(second int) {
+		t.Helper()
+		if a := starved(second); a.Severity != Critical || !a.Over.IsZero() || a.Since != noon {
+			t.Errorf("second %d: %+v", second, a)
+		}
+	}
+	over := func(second, since, until int) {
+		t.Helper()
+		a, end := starved(second), noon.Add(time.Duration(until)*time.Second)
+		if a.Severity != Info || a.Over != end || !strings.HasPrefix(a.Message, "over, was critical until "+end.Format(time.RFC3339)) || a.Since != noon.Add(time.Duration(since)*time.Second) {
+			t.Errorf("second %d: %+v", second, a)
+		}
+	}
+	s.Queue.Starved = 1
+	fails("redis")(&s)
+	on(0)
+	s.Queue.Starved = 2
+	on(5)
+	on(60) // the store is away: the next caller would meet it too
+	s.Conditions = well().Conditions
+	over(90, 0, 5)
+	over(100, 0, 5)
+	s.Queue.Starved = 3
+	if a := starved(110); a.Severity != Critical || a.Since != noon.Add(110*time.Second) {
+		t.Errorf("again: %+v", a)
+	}
+	over(130, 110, 110)
+	if got := b.raise(s, noon.Add(110*time.Second+recently)); len(got) != 0 {
+		t.Errorf("later: %+v", got)
+	}
 }
 
 func TestEmptySnapshot(t *testing.T) {

@@ -17,8 +17,6 @@ const (
 	historyEvery = 5 * time.Second
 	// samples is how many are kept: 15 minutes.
 	samples = 180
-	// smooth is how many samples the present rate of an app is the average of.
-	smooth = 3
 	// unknown is a counter that cannot be read, as that of a mode that is disabled.
 	unknown int64 = -1
 )
@@ -77,15 +75,16 @@ func read(s Snapshot) reading {
 	if s.UID != nil {
 		uids = s.UID.Stats
 	}
+	commands := unknown
+	if s.RESP != nil {
+		commands = sum(s.RESP)
+	}
 	var r reading
-	var caller, service, wasted int64
+	var caller, service int64
 	for _, mode := range []string{"queue", "segment", "snowflake", "uid"} {
 		t := s.Traffic[mode]
-		caller, service = caller+t.Refused, service+t.Failed
-		r.timings = append(r.timings, timing{mode, t.Times})
-	}
-	for _, n := range s.Queue.Wasted() {
-		wasted += n
+		caller, service = caller+t.Refused.Count(), service+t.Failed.Count()
+		r.timings = append(r.timings, timing{mode, t.OK.Plus(t.Failed)}) // all but those that were answered 4xx
 	}
 	r.counters = []counter{
 		{"queue.issued", true, s.Queue.Issued},
@@ -95,13 +94,13 @@ func read(s Snapshot) reading {
 		{"refused", true, caller + service},
 		{"refused.caller", true, caller},
 		{"refused.service", true, service},
-		{"http.answers", true, s.HTTP},
-		{"resp.answers", true, s.RESP},
+		{"http.answers", true, sum(s.HTTP)},
+		{"resp.answers", true, commands},
 		{"queue.refills", false, s.Queue.Refills},
 		{"queue.pops", false, s.Queue.Pops},
-		{"queue.wasted", false, wasted},
+		{"queue.wasted", false, sum(s.Queue.Wasted())},
 		{"segment.loads", false, tags.Loads},
-		{"segment.wasted", false, tags.Wasted},
+		{"segment.wasted", false, tags.Wasted + tags.Jumped},
 		{"snowflake.wasted", false, flakes.Wasted},
 		{"uid.wasted", false, uids.Dropped},
 	}
@@ -112,6 +111,13 @@ func read(s Snapshot) reading {
 		r.apps[v.App] = v.Issued
 	}
 	return r
+}
+
+func sum[K comparable](counts map[K]int64) (all int64) {
+	for _, n := range counts {
+		all += n
+	}
+	return all
 }
 
 // history is a ring of samples; its memory is bounded.
@@ -133,7 +139,7 @@ type sample struct {
 // sample adds a sample, and looks at the alarms, so that each is known to be on since it
 // came.
 func (m *Monitor) sample() {
-	s, now := m.take(), m.now()
+	s, now := m.Snapshot(), m.now()
 	m.raise(s, now)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -235,17 +241,17 @@ func (h *history) series(value func(*sample) Value) []Value {
 	return all
 }
 
-// AppRates is how many IDs a second each app issued in the last samples; 0 when that is
-// unknown.
+// AppRates is how many IDs a second each app issued in the last sample, with which its
+// history ends; 0 when that is unknown.
 func (m *Monitor) AppRates() (rates [model.Apps]float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := min(smooth, m.history.filled)
-	for back := range n {
-		for app, rate := range m.history.back(back + 1).apps {
-			if !math.IsNaN(float64(rate)) {
-				rates[app] += float64(rate) / float64(n)
-			}
+	if m.history.filled == 0 {
+		return rates
+	}
+	for app, rate := range m.history.back(1).apps {
+		if !math.IsNaN(float64(rate)) {
+			rates[app] = float64(rate)
 		}
 	}
 	return rates

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shardid/service/issuer"
 	"shardid/service/latency"
 	"shardid/service/queue"
 	"shardid/service/segment"
@@ -39,12 +40,11 @@ func (c *counters) snapshot() Snapshot {
 func TestSamples(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c counters
-		var took latency.Histogram
-		traffic := func(refused, failed int64) map[string]Traffic {
-			return map[string]Traffic{"queue": {Failed: failed, Times: took.Read()}, "uid": {Refused: refused}}
+		var took, failed, refused latency.Histogram
+		traffic := func() map[string]issuer.Traffic {
+			return map[string]issuer.Traffic{"queue": {OK: took.Read(), Failed: failed.Read()}, "uid": {Refused: refused.Read()}}
 		}
 		c.s.Queue.Issued, c.s.Queue.Refills = 1000, 100 // before the start of the history
-		c.s.RESP = unknown
 		m := silent(c.snapshot)
 		m.Start()
 		defer stop(t, m)
@@ -53,18 +53,24 @@ func TestSamples(t *testing.T) {
 		for range 100 {
 			took.Observe(30 * time.Microsecond)
 		}
+		for i := range 10 {
+			refused.Observe(time.Second)
+			if i < 5 {
+				failed.Observe(30 * time.Microsecond)
+			}
+		}
 		c.set(func(s *Snapshot) {
 			s.Queue = queue.Stats{Issued: 1050, Refills: 103, Pops: 7, Discarded: queue.Discarded{Full: 2, Failed: 3}}
 			s.Segment = &segment.Stats{Issued: 5, Loads: 1, Wasted: 20}
-			s.Traffic, s.HTTP = traffic(10, 5), 10
+			s.Traffic, s.HTTP = traffic(), map[int]int64{0: 7, -6: 3}
 		})
 		time.Sleep(historyEvery)
 		took.Observe(time.Second)
 		c.set(func(s *Snapshot) {
 			s.Snowflake = &Snowflake{Stats: snowflake.Stats{Issued: 15, Wasted: 4}}
-			s.RESP = 20
+			s.RESP = map[int]int64{0: 20}
 			s.Apps = []queue.View{{App: 7, Issued: 10}}
-			s.Traffic = traffic(10, 5)
+			s.Traffic = traffic()
 		})
 		time.Sleep(historyEvery)
 		c.set(func(s *Snapshot) {
@@ -92,8 +98,8 @@ func TestSamples(t *testing.T) {
 		if got := encode(t, m.AppHistory(7)); got != want {
 			t.Errorf("app: %s\nwant %s", got, want)
 		}
-		if got := m.AppRates(); math.Abs(got[7]-2) > 1e-6 || got[8] != 0 {
-			t.Errorf("rates: %v, %v, want the average of three periods, 2, and 0", got[7], got[8])
+		if got := m.AppRates(); math.Abs(got[7]-4) > 1e-6 || got[8] != 0 {
+			t.Errorf("rates: %v, %v, want those with which the charts end, 4 and 0", got[7], got[8])
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/background"
-	"shardid/service/latency"
+	"shardid/service/issuer"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/snowflake"
@@ -46,38 +46,31 @@ type Snapshot struct {
 	UnsafeNoHistory bool            // redis.unsafe_no_history is set
 
 	Queue     queue.Stats
-	Apps      []queue.View
+	Apps      []queue.View   // 256 at most, as last seen
 	Segment   *segment.Stats // nil when the mode is disabled, as the next two
 	Snowflake *Snowflake
 	UID       *UID
 
-	Traffic map[string]Traffic // of the ID routes, by mode
-	Faults  int64              // requests that were answered -11
-	// HTTP and RESP are requests and commands that were answered with IDs or a code of
-	// the error table; RESP is -1 without resp.addr.
-	HTTP, RESP int64
+	Traffic map[string]issuer.Traffic // of the ID routes, by mode
+	// HTTP and RESP are the requests and commands that were answered, by code of the error
+	// table, 0 for IDs; RESP is nil without resp.addr.
+	HTTP, RESP map[int]int64
 
-	conditions []model.Condition // by name
+	Conditions []model.Condition // by name; the monitor fills them in
 }
 
 // Snowflake is how the snowflake mode is doing.
 type Snowflake struct {
 	Stats     snowflake.Stats
 	Worker    worker.Status
-	MaxOffset time.Duration // how far the clock may be from the registry's
-	Remaining time.Duration // until the 41 bits of time end
+	MaxOffset time.Duration `metric:"shardid_snowflake_clock_offset_limit_seconds" help:"How far the clock may be from the registry's: snowflake.max_clock_offset."`
+	Remaining time.Duration `metric:"shardid_snowflake_lifetime_seconds" help:"How long the 41 bits of time last."`
 }
 
 // UID is how the UID mode is doing.
 type UID struct {
 	Stats  uid.Stats
 	Status uid.Status
-}
-
-// Traffic is what the ID route of one mode has answered.
-type Traffic struct {
-	Refused, Failed int64           // requests that were answered 4xx and 5xx
-	Times           latency.Reading // of all but those that were answered 4xx
 }
 
 // Monitor keeps the conditions, the alarms and the history of a replica. Safe for
@@ -91,7 +84,7 @@ type Monitor struct {
 
 	mu         sync.Mutex // guards the rest; it is not held during a snapshot
 	conditions map[string]*condition
-	since      map[string]time.Time // when each alarm that is on was first seen
+	told       map[string]Alarm // the alarms that were raised last, by name
 	rises      map[string]rise
 	history    history
 }
@@ -106,7 +99,7 @@ type condition struct {
 }
 
 // New makes a monitor. Start runs the probes and takes a snapshot every few seconds;
-// Report works without. snapshot is not called before Start, Alarms or History.
+// Report works without. snapshot is not called before Start, Snapshot or Alarms.
 func New(log *slog.Logger, snapshot func() Snapshot, probes ...Probe) *Monitor {
 	return &Monitor{
 		log: log, probes: probes, snapshot: snapshot, now: time.Now, group: background.NewGroup("monitor"),
@@ -204,10 +197,10 @@ func (m *Monitor) explained(c *condition, now time.Time) bool {
 	return now.Sub(c.Since) < 2*probeEvery
 }
 
-// take takes a snapshot. Callers do not hold mu.
-func (m *Monitor) take() Snapshot {
+// Snapshot is how the replica is doing now, with its conditions.
+func (m *Monitor) Snapshot() Snapshot {
 	s := m.snapshot()
-	s.conditions = m.Conditions()
+	s.Conditions = m.Conditions()
 	return s
 }
 

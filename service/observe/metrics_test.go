@@ -13,6 +13,7 @@ import (
 	"shardid/model"
 	"shardid/service/issuer"
 	"shardid/service/latency"
+	"shardid/service/monitor"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/snowflake"
@@ -43,60 +44,52 @@ func full() Sources {
 	pop.took.Observe(3 * time.Millisecond)
 	pop.took.Observe(time.Minute)
 	pop.failed.Add(1)
+	sample := monitor.Snapshot{
+		UnsafeNoHistory: true,
+		Conditions:      []model.Condition{{Name: "redis", OK: true}, {Name: "database"}},
+		HTTP:            map[int]int64{0: 10, -4: 11},
+		RESP:            map[int]int64{0: 12, -6: 13},
+		Traffic:         map[string]issuer.Traffic{"queue": {OK: reading(), Codes: map[int]int64{-4: 61, -12: 0}}},
+		Settings:        []model.Finding{{Level: model.LevelUnsafe}, {Level: model.LevelOK}, {Level: model.LevelOK}},
+		Queue: queue.Stats{
+			Issued: 1, Pops: 2, Refills: 3, Purged: 5, OverLimit: 6, Repeated: 7, Lifts: 8, Dropped: 9,
+			Discarded: queue.Discarded{History: 21, HighWater: 22, Full: 23, Failed: 24},
+			Purges:    31, FarLifts: 32, Jumps: 33, Jumped: 34, Held: 35, Starved: 36, FailedPasses: 37,
+			Passes: reading(),
+		},
+		Apps: []queue.View{{
+			App: 7, Name: "orders", Issued: 51, Refills: 52, Held: 53, Left: 0.25, Exhausted: 2, Unconfirmed: 3,
+			Limit: model.Limit{MaxID: 9, Policy: model.LimitWrap},
+		}, {App: 8, Left: 1, Unconfirmed: 1}},
+		Segment: &segment.Stats{
+			Issued: 1, Loads: 2, FailedLoads: 3, Waits: 4, Refused: 5, Wasted: 6, Repeated: 7, Lifts: 8,
+			Starved: 12, LoadTimes: reading(),
+		},
+		Snowflake: &monitor.Snowflake{
+			Stats: snowflake.Stats{Issued: 21, Refused: 22, Wasted: 23, Waits: 24},
+			Worker: worker.Status{
+				WorkerID: 25, Trust: 26 * time.Second, State: worker.StateOffline,
+				ClockOffset: -27 * time.Millisecond,
+			},
+			MaxOffset: 5 * time.Second, Remaining: 28 * time.Hour,
+		},
+		UID: &monitor.UID{Stats: uid.Stats{Issued: 31, Refused: 32, Dropped: 33, Discarded: 34, Nodes: 35}, Status: uid.Status{
+			WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RunwayKept: 42, RemainingSeconds: 41,
+		}},
+	}
+	known, unknown := &sample.Apps[0].Depths, &sample.Apps[1].Depths
+	for i := range model.Shards {
+		known[i], unknown[i] = 1000, -1
+	}
+	known[0], known[1], known[2] = 100, 40, -1
 	return Sources{
-		Version: "1.2.3", UnsafeNoHistory: true, Stores: stores,
-		Conditions: func() []model.Condition {
-			return []model.Condition{{Name: "redis", OK: true}, {Name: "database"}}
+		Version: "1.2.3", Stores: stores,
+		Connections: func() Connections {
+			return Connections{Open: 61, Refused: 62, Failed: 63, Unsent: 64, Unread: 65, NoToken: 66}
 		},
-		Answers:     func() map[int]int64 { return map[int]int64{0: 10, -4: 11} },
-		RESPAnswers: func() map[int]int64 { return map[int]int64{0: 12, -6: 13} },
-		Traffic: func() map[string]issuer.Traffic {
-			return map[string]issuer.Traffic{
-				"queue":   {OK: reading(), Codes: map[int]int64{-4: 61, -12: 0}},
-				"segment": {}, "snowflake": {}, "uid": {},
-			}
-		},
-		Connections: func() Connections { return Connections{Open: 61, Refused: 62, Failed: 63} },
-		Settings: func() []model.Finding {
-			return []model.Finding{{Level: model.LevelUnsafe}, {Level: model.LevelOK}, {Level: model.LevelOK}}
-		},
-		Queue: func() (queue.Stats, []queue.View) {
-			v := queue.View{
-				App: 7, Name: "orders", Issued: 51, Refills: 52, Held: 53, Left: 0.25, Exhausted: 2, Unconfirmed: 3,
-				Limit: model.Limit{MaxID: 9, Policy: model.LimitWrap},
-			}
-			unknown := queue.View{App: 8, Left: 1, Unconfirmed: 1}
-			for i := range model.Shards {
-				v.Depths[i], unknown.Depths[i] = 1000, -1
-			}
-			v.Depths[0], v.Depths[1], v.Depths[2] = 100, 40, -1
-			return queue.Stats{
-				Issued: 1, Pops: 2, Refills: 3, Purged: 5, OverLimit: 6, Repeated: 7, Lifts: 8, Dropped: 9,
-				Discarded: queue.Discarded{History: 21, HighWater: 22, Full: 23, Failed: 24},
-				Purges:    31, FarLifts: 32, Jumps: 33, Jumped: 34, Held: 35, Starved: 36, FailedPasses: 37,
-				Passes: reading(),
-			}, []queue.View{v, unknown}
-		},
-		Segment: func() (segment.Stats, []segment.View) {
-			return segment.Stats{
-				Issued: 1, Loads: 2, FailedLoads: 3, Waits: 4, Refused: 5, Wasted: 6, Repeated: 7, Lifts: 8,
-				Starved: 12, LoadTimes: reading(),
-			}, []segment.View{{Name: "orders", InitOK: true, Held: 9, Runway: 10}, {Name: "never used", Held: 11}}
-		},
-		Snowflake: func() Snowflake {
-			return Snowflake{
-				Stats: snowflake.Stats{Issued: 21, Refused: 22, Wasted: 23, Waits: 24},
-				Worker: worker.Status{
-					WorkerID: 25, Trust: 26 * time.Second, State: worker.StateOffline,
-					ClockOffset: -27 * time.Millisecond,
-				},
-				MaxOffset: 5 * time.Second, Remaining: 28 * time.Hour,
-			}
-		},
-		UID: func() (uid.Stats, uid.Status) {
-			return uid.Stats{Issued: 31, Refused: 32, Dropped: 33, Discarded: 34, Nodes: 35}, uid.Status{
-				WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RunwayKept: 42, RemainingSeconds: 41,
-			}
+		Sample: func() monitor.Snapshot { return sample },
+		Tags: func() []segment.View {
+			return []segment.View{{Name: "orders", InitOK: true, Held: 9, Runway: 10}, {Name: "never used", Held: 11}}
 		},
 	}
 }
@@ -213,11 +206,11 @@ func TestTagsAreBounded(t *testing.T) {
 		},
 	} {
 		s := full()
-		s.Segment = func() (_ segment.Stats, views []segment.View) {
+		s.Tags = func() (views []segment.View) {
 			for i, tag := range c.tags {
 				views = append(views, segment.View{Name: tag, InitOK: true, Held: 1, Runway: c.runway(i)})
 			}
-			return segment.Stats{}, views
+			return views
 		}
 		body := text(t, s)
 		held, runways, sum := 0, strings.Count(body, "\nshardid_segment_runway_seconds{"), 0
@@ -239,7 +232,9 @@ func TestTagsAreBounded(t *testing.T) {
 // The modes that are disabled have no metrics.
 func TestDisabledModes(t *testing.T) {
 	s := full()
-	s.Segment, s.Snowflake, s.UID = nil, nil, nil
+	sample := s.Sample()
+	sample.Segment, sample.Snowflake, sample.UID = nil, nil, nil
+	s.Sample = func() monitor.Snapshot { return sample }
 	body := text(t, s)
 	for _, mode := range []string{"segment", "snowflake", "uid"} {
 		if strings.Contains(body, "\nshardid_"+mode) || strings.Contains(body, `mode="`+mode+`"`) {

@@ -208,11 +208,6 @@ func (l *lists) Probe(ctx context.Context, keys []model.ListKey) []model.ListSta
 	return finishEach(c, l.next.Probe(ctx, keys), ofState)
 }
 
-func (l *lists) Mark(ctx context.Context, reqs []model.MarkRequest) []error {
-	ctx, c := l.begin(ctx, nil, "mark", attr{listsKey, len(reqs)})
-	return finishEach(c, l.next.Mark(ctx, reqs), itself)
-}
-
 func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	ctx, c := l.begin(ctx, l.push, "push", attr{listsKey, len(reqs)})
 	return finishEach(c, l.next.Push(ctx, reqs), itself)
@@ -257,24 +252,19 @@ func (l *locker) Unlock(ctx context.Context, names []string, token string) error
 
 type allocator struct {
 	decorator
-	next             queue.Allocator
-	allocate, settle *operation
+	next     queue.Allocator
+	allocate *operation
 }
 
 // Allocator decorates a store of segments.
 func (s *Stores) Allocator(store string, next queue.Allocator) queue.Allocator {
 	d, op := s.decorate(store)
-	return &allocator{d, next, op("allocate"), op("raise")}
+	return &allocator{d, next, op("allocate")}
 }
 
 func (a *allocator) Allocate(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
 	ctx, c := a.begin(ctx, a.allocate, "allocate", attr{listsKey, len(reqs)})
 	return finishEach(c, a.next.Allocate(ctx, reqs), ofAllocation)
-}
-
-func (a *allocator) Settle(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
-	ctx, c := a.begin(ctx, a.settle, "settle", attr{listsKey, len(reqs)})
-	return finishEach(c, a.next.Settle(ctx, reqs), ofAllocation)
 }
 
 type catalogue struct {
@@ -316,9 +306,15 @@ func (t *table) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 	return s, c.finish(err, attr{stepKey, int(s.End - s.First)})
 }
 
-func (t *table) Tags(ctx context.Context) ([]model.Tag, error) {
+func (t *table) TagsAfter(ctx context.Context, name string) ([]model.Tag, string, error) {
 	ctx, c := t.begin(ctx, t.tags, "tags load")
-	tags, err := t.next.Tags(ctx)
+	tags, last, err := t.next.TagsAfter(ctx, name)
+	return tags, last, c.finish(err, attr{gotKey, len(tags)})
+}
+
+func (t *table) TagsNamed(ctx context.Context, names []string) ([]model.Tag, error) {
+	ctx, c := t.begin(ctx, t.tags, "tags load")
+	tags, err := t.next.TagsNamed(ctx, names)
 	return tags, c.finish(err, attr{gotKey, len(tags)})
 }
 

@@ -38,7 +38,6 @@ func (f *fake) State(_ context.Context, keys []model.ListKey) []model.ListState 
 func (f *fake) Probe(_ context.Context, keys []model.ListKey) []model.ListState {
 	return []model.ListState{{Len: 2}, {Err: f.note(keys)}}
 }
-func (f *fake) Mark(_ context.Context, r []model.MarkRequest) []error { return []error{nil, f.note(r)} }
 func (f *fake) Push(_ context.Context, r []model.PushRequest) []error { return []error{f.note(r), nil} }
 func (f *fake) Delete(_ context.Context, keys []model.ListKey) error  { return f.note(keys) }
 func (f *fake) TryLock(_ context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
@@ -50,16 +49,18 @@ func (f *fake) Unlock(_ context.Context, names []string, token string) error {
 func (f *fake) Allocate(_ context.Context, r []model.AllocRequest) []model.Allocation {
 	return []model.Allocation{{Lifted: 1}, {Err: f.note(r)}}
 }
-func (f *fake) Settle(_ context.Context, r []model.AllocRequest) []model.Allocation {
-	return []model.Allocation{{Lifted: 2}, {Err: f.note(r)}}
-}
 func (f *fake) Load(context.Context) ([]model.ListConfig, error) {
 	return make([]model.ListConfig, 64), f.note()
 }
 func (f *fake) AllocateTag(_ context.Context, req model.TagRequest) (model.TagSegment, error) {
 	return model.TagSegment{First: 1, End: 2001}, f.note(req)
 }
-func (f *fake) Tags(context.Context) ([]model.Tag, error) { return make([]model.Tag, 2), f.note() }
+func (f *fake) TagsAfter(_ context.Context, name string) ([]model.Tag, string, error) {
+	return make([]model.Tag, 2), "z", f.note(name)
+}
+func (f *fake) TagsNamed(_ context.Context, names []string) ([]model.Tag, error) {
+	return make([]model.Tag, 2), f.note(names)
+}
 func (f *fake) Acquire(_ context.Context, owner model.Owner) (model.Lease, error) {
 	return model.Lease{WorkerID: 5}, f.note(owner)
 }
@@ -123,7 +124,6 @@ func TestCallsAreObserved(t *testing.T) {
 	key, keys := model.ListKey{App: 1, Shard: 2}, []model.ListKey{{App: 1, Shard: 2}, {App: 3}}
 	names, tag := []string{"1_2", "3_0"}, model.TagRequest{Tag: "orders", Step: 3}
 	pushes, allocs := []model.PushRequest{{Key: key, Cap: 4}, {}}, []model.AllocRequest{{Key: key, Floor: 4}, {}}
-	marks := []model.MarkRequest{{Key: key, Index: 4}, {}}
 	owner, lease := model.Owner{Address: "10.0.0.1:1"}, model.Lease{WorkerID: 5}
 	start, node := model.NodeStart{Token: "x"}, model.Node{WorkerID: 6}
 	type ctx = context.Context
@@ -140,8 +140,6 @@ func TestCallsAreObserved(t *testing.T) {
 			[]any{keys}, func(c ctx, s stores) []any { return []any{s.State(c, keys)} }},
 		{"probe", "state", attrs{listsKey: int64(2)},
 			[]any{keys}, func(c ctx, s stores) []any { return []any{s.Probe(c, keys)} }},
-		{"mark", "", attrs{listsKey: int64(2)},
-			[]any{marks}, func(c ctx, s stores) []any { return []any{s.Mark(c, marks)} }},
 		{"push", "push", attrs{listsKey: int64(2)},
 			[]any{pushes}, func(c ctx, s stores) []any { return []any{s.Push(c, pushes)} }},
 		{"delete", "delete", attrs{listsKey: int64(2)},
@@ -152,14 +150,14 @@ func TestCallsAreObserved(t *testing.T) {
 			[]any{names, "token"}, func(c ctx, s stores) []any { return []any{s.Unlock(c, names, "token")} }},
 		{"allocate", "allocate", attrs{listsKey: int64(2)},
 			[]any{allocs}, func(c ctx, s stores) []any { return []any{s.Allocate(c, allocs)} }},
-		{"settle", "raise", attrs{listsKey: int64(2)},
-			[]any{allocs}, func(c ctx, s stores) []any { return []any{s.Settle(c, allocs)} }},
 		{"catalogue load", "load", attrs{gotKey: int64(64)},
 			nil, func(c ctx, s stores) []any { rows, err := s.Load(c); return two(rows, err) }},
 		{"segment load", "allocate_tag", attrs{tagKey: "orders", stepKey: int64(2000)},
 			[]any{tag}, func(c ctx, s stores) []any { seg, err := s.AllocateTag(c, tag); return two(seg, err) }},
 		{"tags load", "tags", attrs{gotKey: int64(2)},
-			nil, func(c ctx, s stores) []any { tags, err := s.Tags(c); return two(tags, err) }},
+			[]any{"a"}, func(c ctx, s stores) []any { tags, last, err := s.TagsAfter(c, "a"); return []any{tags, last, err} }},
+		{"tags load", "tags", attrs{gotKey: int64(2)},
+			[]any{names}, func(c ctx, s stores) []any { tags, err := s.TagsNamed(c, names); return two(tags, err) }},
 		{"lease acquire", "acquire_worker", attrs{workerKey: int64(5)},
 			[]any{owner}, func(c ctx, s stores) []any { l, err := s.Acquire(c, owner); return two(l, err) }},
 		{"lease renew", "renew_worker", attrs{workerKey: int64(5)},

@@ -17,6 +17,9 @@ const (
 	// unknownReloadEvery is the shortest time between two reloads that requests
 	// for unknown apps cause.
 	unknownReloadEvery = 500 * time.Millisecond
+	// unconfirmedReload is how long after a reload that met a list which awaits an operator's
+	// word it is looked whether it still does.
+	unconfirmedReload = 10 * time.Second
 	// reloadLock names the lock for deleting the lists of removed apps.
 	reloadLock = "reload"
 )
@@ -69,8 +72,8 @@ func (s *Service) current() (*catalogue, error) {
 	return nil, s.background.NotReady()
 }
 
-// find looks a list up, once more after a reload when it is not known: an app
-// that was provisioned a moment ago works at once.
+// find looks a list up, once more after a reload that begins now, or when one is due, if it is not
+// known: an app that was provisioned a moment ago works.
 func (s *Service) find(ctx context.Context, key model.ListKey) (*list, error) {
 	c, err := s.current()
 	if err != nil {
@@ -80,7 +83,9 @@ func (s *Service) find(ctx context.Context, key model.ListKey) (*list, error) {
 	if err == nil {
 		return l, nil
 	}
-	if err := s.reloads.Do(ctx); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	if err := s.reloads.Fresh(ctx); err != nil {
 		return nil, fmt.Errorf("%w: list %s is not known and the configuration cannot be read now: %w", model.ErrQueueEmpty, key, err)
 	}
 	return s.catalogue.Load().find(key)
@@ -128,11 +133,15 @@ func (s *Service) reload() error {
 	if old == nil {
 		old = &catalogue{}
 	}
-	next := &catalogue{}
+	next, waits := &catalogue{}, int64(0)
 	for _, cfg := range configs {
 		next.add(s, old, cfg)
+		if cfg.Unconfirmed {
+			waits = time.Now().Add(unconfirmedReload).UnixNano()
+		}
 	}
 	s.catalogue.Store(next)
+	s.reloadAt.Store(waits)
 	s.clean(ctx, slices.DeleteFunc(old.all(), func(l *list) bool {
 		_, err := next.find(l.key)
 		return err == nil

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,37 +40,34 @@ func TestStartsWithoutItsStores(t *testing.T) {
 }
 
 func TestDatabaseAwayServesWhatIsHeldThenRefusesThenRecovers(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
-	check.Must(t, check.Err(r.one(1, "alice")))
-	check.Eventually(t, "all lists are filled", func() error {
-		if n := r.Stats().Refills; n < model.Shards {
-			return fmt.Errorf("%d of them", n)
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable(1)
+		r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
+		check.Must(t, check.Err(r.one(1, "alice")))
+		r.filled(t)
+		db.fail(errAway)
+		served := 0
+		var err error
+		for range 1000 {
+			if _, err = r.one(1, "alice"); err != nil {
+				break
+			}
+			served++
 		}
-		return nil
+		if served < 90 {
+			t.Errorf("%d IDs with the database away, the list held about 100", served)
+		}
+		if !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
+			t.Errorf("refusal: %v", err)
+		}
+		if r.Stats().Starved == 0 || r.reports.Of(queue.ConditionRefill) == nil {
+			t.Error("the failure was not reported")
+		}
+		check.OK(t, r.Ready(), "one dry list of 64 makes the mode not ready")
+		db.fail(nil)
+		check.Eventually(t, "recovers, without a caller", func() error { return r.reports.Of(queue.ConditionRefill) })
+		check.OK(t, check.Err(r.one(1, "alice")))
 	})
-	db.fail(errAway)
-	served := 0
-	var err error
-	for range 1000 {
-		if _, err = r.one(1, "alice"); err != nil {
-			break
-		}
-		served++
-	}
-	if served < 90 {
-		t.Errorf("%d IDs with the database away, the list held about 100", served)
-	}
-	if !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
-		t.Errorf("refusal: %v", err)
-	}
-	if r.Stats().Starved == 0 || r.reports.Of(queue.ConditionRefill) == nil {
-		t.Error("the failure was not reported")
-	}
-	check.OK(t, r.Ready(), "one dry list of 64 makes the mode not ready")
-	db.fail(nil)
-	check.Eventually(t, "recovers, without a caller", func() error { return r.reports.Of(queue.ConditionRefill) })
-	check.OK(t, check.Err(r.one(1, "alice")))
 }
 
 // A caller hears the last reason while the next try is under way.
@@ -95,38 +91,71 @@ func TestRefusalsKeepTheirReason(t *testing.T) {
 
 // Only when no list has anything left is the mode not ready.
 func TestNotReadyOnceEveryListIsDry(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		for key := range rows {
-			if key.Shard > 1 {
-				delete(rows, key)
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable(1)
+		db.change(func(rows map[model.ListKey]model.AllocState) {
+			for key := range rows {
+				if key.Shard > 1 {
+					delete(rows, key)
+				}
+			}
+		})
+		r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 50 * time.Millisecond })
+		check.Eventually(t, "both lists are filled", func() error {
+			for shard := range uint8(2) {
+				if _, err := r.one(1, passOf(shard)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		db.fail(errAway)
+		dry := func(shard uint8) {
+			for {
+				if _, err := r.one(1, passOf(shard)); err != nil {
+					return
+				}
 			}
 		}
+		dry(0)
+		check.OK(t, r.Ready(), "one list is dry, the other is not")
+		dry(1)
+		if err := r.Ready(); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
+			t.Errorf("both lists are dry: %v", err)
+		}
+		db.fail(nil)
+		check.Eventually(t, "recovers, without a caller", r.Ready)
 	})
-	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 50 * time.Millisecond })
-	check.Eventually(t, "both lists are filled", func() error {
-		for shard := range uint8(2) {
-			if _, err := r.one(1, passOf(shard)); err != nil {
-				return err
-			}
+}
+
+// Once one list is another deployment's, all are looked at: when all are, the mode is not
+// ready, whatever they held; and while one is not, it is.
+func TestNotReadyOnceEveryListIsForeign(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 50 * time.Millisecond; o.PrefetchMax = 1 })
+	r.filled(t)
+	check.Must(t, check.Err(r.one(1, "alice")))
+	others := func(key model.ListKey) bool { return key != aliceKey() }
+	l.set(func(l *lists) { l.foreign = others })
+	check.Is(t, check.Err(r.one(1, passOf(aliceKey().Shard+1))), model.ErrForeign, "a foreign list")
+	check.Eventually(t, "the others are looked at", func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.told) < model.Shards-1 {
+			return fmt.Errorf("%d of them", len(l.told))
 		}
 		return nil
 	})
-	db.fail(errAway)
-	dry := func(shard uint8) {
-		for {
-			if _, err := r.one(1, passOf(shard)); err != nil {
-				return
-			}
+	check.OK(t, r.Ready(), "one list is our own")
+	l.set(func(l *lists) { l.foreign = func(model.ListKey) bool { return true } })
+	check.Is(t, check.Err(r.one(1, "alice")), model.ErrForeign, "the last one")
+	check.Eventually(t, "not ready", func() error {
+		if err := r.Ready(); !errors.Is(err, model.ErrForeign) {
+			return fmt.Errorf("ready: %w", err)
 		}
-	}
-	dry(0)
-	check.OK(t, r.Ready(), "one list is dry, the other is not")
-	dry(1)
-	if err := r.Ready(); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
-		t.Errorf("both lists are dry: %v", err)
-	}
-	db.fail(nil)
+		return nil
+	})
+	l.set(func(l *lists) { l.foreign = nil })
 	check.Eventually(t, "recovers, without a caller", r.Ready)
 }
 
@@ -172,21 +201,32 @@ func TestListsAwayRefusesThenRecovers(t *testing.T) {
 	check.OK(t, r.reports.Of(queue.ConditionPop))
 }
 
-// A store that gives and takes nothing, such as a Redis without memory: each push
-// that fails costs a segment, so there are few, however many callers wait.
+// A store that gives and takes nothing, such as a Redis without memory: a push that fails
+// costs a segment, and so only the first does, however many callers wait.
 func TestAFullStoreCostsFewSegments(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	l.set(func(l *lists) { l.full = errors.New("OOM command not allowed") })
-	r := ready(t, l, db, func(o *queue.Options) {
-		o.Timeout, o.RefillCron = time.Second, "@yearly" // the first sweep only
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable(1)
+		l.set(func(l *lists) { l.full = errors.New("OOM command not allowed") })
+		r := ready(t, l, db, func(o *queue.Options) {
+			o.Timeout, o.RefillCron = time.Second, "@yearly" // the first sweep only
+		})
+		check.Eventually(t, "each list was tried by the first sweep", func() error {
+			if len(db.segments()) < model.Shards {
+				return errors.New("some have not")
+			}
+			return nil
+		})
+		before := len(db.segments())
+		r.refusesMany(t)
+		check.Equal(t, len(db.segments()), before, "segments that were used up")
+		l.set(func(l *lists) { l.full = nil })
+		check.Eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
 	})
-	check.Eventually(t, "each list was tried by the first sweep, and once more", func() error {
-		if len(db.segments()) < 2*model.Shards {
-			return errors.New("some have not")
-		}
-		return nil
-	})
-	before := len(db.segments())
+}
+
+// refusesMany has eight callers wait, three times each, and be refused.
+func (r replica) refusesMany(t *testing.T) {
+	t.Helper()
 	var callers sync.WaitGroup
 	for range 8 {
 		callers.Go(func() {
@@ -196,15 +236,10 @@ func TestAFullStoreCostsFewSegments(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if n := len(db.segments()) - before; n > 8 {
-		t.Errorf("%d segments were used up in 3 s", n)
-	}
-	l.set(func(l *lists) { l.full = nil })
-	check.Eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
 }
 
-// A push that is lost with its store is no alarm for longer than the outage, and pushes
-// that fail for another reason cost a list a segment a minute, both without a caller.
+// Pushes that fail cost a list one segment, and are no alarm for longer than they do, both
+// without a caller and however long that takes.
 func TestLostPushesWithoutACaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := newLists(), newTable(1)
@@ -212,20 +247,27 @@ func TestLostPushesWithoutACaller(t *testing.T) {
 		fail(errAway)
 		r := ready(t, l, db, func(o *queue.Options) { o.RefillCron = "@yearly" }) // the first sweep only
 		time.Sleep(100 * time.Millisecond)
-		if err := r.reports.Of(queue.ConditionRefill); err == nil {
+		err := r.reports.Of(queue.ConditionRefill)
+		if err == nil {
 			t.Fatal("the failure was not reported")
 		}
+		err = nil
 		fail(nil)
 		time.Sleep(5 * time.Second)
 		check.OK(t, r.reports.Of(queue.ConditionRefill), "after the store's return")
+		check.Must(t, check.Err(r.Next(t.Context(), 1, "alice", 1000, nil)))
 		fail(errAway)
 		before := len(db.segments())
 		l.set(func(l *lists) { l.Store = memstore.New() }) // it restarted empty
-		check.Is(t, check.Err(r.one(1, "alice")), model.ErrQueueEmpty, "refusal")
-		time.Sleep(10 * time.Minute)
-		if n := len(db.segments()) - before; n < 10 || n > 15 {
-			t.Errorf("%d segments of a list were used up in 10 minutes", n)
+		for ; err == nil; _, err = r.one(1, "alice") {     // the first ones are held
 		}
+		check.Is(t, err, model.ErrQueueEmpty, "refusal")
+		time.Sleep(3 * time.Hour)
+		check.Equal(t, len(db.segments())-before, 1, "the segments of a list that were used up in 3 hours")
+		fail(nil)
+		time.Sleep(3 * time.Second)
+		check.OK(t, r.reports.Of(queue.ConditionRefill), "after the store's return")
+		check.OK(t, check.Err(r.one(1, "alice")))
 	})
 }
 
@@ -237,7 +279,6 @@ func TestALockLeftBehindWithoutACaller(t *testing.T) {
 		l, db := newLists(), newTable(1)
 		r := ready(t, l, db, func(o *queue.Options) { o.RefillCron = "@yearly" }) // the first sweep only
 		time.Sleep(time.Second)
-		before := len(db.segments())
 		other := aliceKey()
 		other.Shard = (other.Shard + 1) % model.Shards
 		l.set(func(l *lists) { l.err = errAway })
@@ -262,9 +303,7 @@ func TestALockLeftBehindWithoutACaller(t *testing.T) {
 		for _, name := range []string{queue.ConditionPop, queue.ConditionRefill} {
 			check.OK(t, r.reports.Of(name), name)
 		}
-		if n := len(db.segments()); n != before+1 { // that of the deleted list
-			t.Errorf("%d segments were used up", n-before)
-		}
+		check.Equal(t, r.Stats().Discarded, queue.Discarded{}, "what was used up")
 	})
 }
 
@@ -296,6 +335,14 @@ func (l slowPushes) Push(ctx context.Context, reqs []model.PushRequest) []error 
 	return l.lists.Push(ctx, reqs)
 }
 
+// lostNone wants so many refills, none of which failed.
+func (r replica) lostNone(t *testing.T, refills int64) {
+	t.Helper()
+	if s := r.Stats(); s.Refills != refills || s.Discarded.Failed > 0 || s.FailedPasses > 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
 // All lists of an app become low together. What they need takes longer than a pass may,
 // and no segment is lost by that.
 func TestListsThatAreLowTogetherTakeTurns(t *testing.T) {
@@ -316,9 +363,7 @@ func TestListsThatAreLowTogetherTakeTurns(t *testing.T) {
 			check.Must(t, check.Err(r.one(1, pass)))
 		}
 		time.Sleep(10 * time.Second)
-		if s := r.Stats(); s.Refills != 2*model.Shards || s.Discarded.Failed > 0 || s.FailedPasses > 0 {
-			t.Errorf("%+v", s)
-		}
+		r.lostNone(t, 2*model.Shards)
 	})
 }
 
@@ -337,9 +382,7 @@ func TestListsThatRunDryTogetherTakeTurns(t *testing.T) {
 			wg.Go(func() { check.OK(t, check.Err(r.one(1, passOf(shard)))) })
 		}
 		wg.Wait()
-		if s := r.Stats(); s.Refills != model.Shards || s.Discarded.Failed > 0 || s.FailedPasses > 0 {
-			t.Errorf("%+v", s)
-		}
+		r.lostNone(t, model.Shards)
 	})
 }
 
@@ -354,46 +397,42 @@ func TestListsOfManyAppsTakeTurns(t *testing.T) {
 		time.Sleep(time.Until(time.Now().Truncate(2 * time.Minute).Add(2*time.Minute + time.Second))) // the next sweep is far
 		r := ready(t, l, db, func(o *queue.Options) { o.Lists = slowPushes{l, make(chan struct{}, 1), true} })
 		time.Sleep(110 * time.Second)
-		if s := r.Stats(); s.Refills != apps*model.Shards || s.Discarded.Failed > 0 || s.FailedPasses > 0 {
-			t.Errorf("%+v", s)
-		}
+		r.lostNone(t, apps*model.Shards)
 	})
 }
 
-// slowMarks are lists of which marks are raised within a second.
-type slowMarks struct {
-	*lists
-	calls *atomic.Int64
-}
+// slowUnlocks are lists whose locks are freed within a second.
+type slowUnlocks struct{ *lists }
 
-func (l slowMarks) Mark(ctx context.Context, reqs []model.MarkRequest) []error {
-	l.calls.Add(1)
+func (l slowUnlocks) Unlock(ctx context.Context, names []string, token string) error {
 	time.Sleep(time.Second)
-	return l.lists.Mark(ctx, reqs)
+	return l.lists.Unlock(ctx, names, token)
 }
 
-// A list that becomes low while a pass that does not refill it is under way is refilled
+// A list that becomes low again while a pass is under way that has pushed already is refilled
 // afterwards, though nobody asks for its indices any more.
 func TestALowListIsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, db := newLists(), newTable()
 		db.provision(1, 100, model.Limit{Policy: model.LimitReject})
-		var settled atomic.Int64
-		r := ready(t, l, db, func(o *queue.Options) { o.Lists, o.PrefetchMax = slowMarks{l, &settled}, 1 })
-		time.Sleep(time.Second)                                   // the first sweep
-		db.change(func(rows map[model.ListKey]model.AllocState) { // the list is to be settled
-			row := rows[aliceKey()]
-			row.Life = "another"
-			rows[aliceKey()] = row
-		})
-		time.Sleep(time.Until(time.Now().Truncate(2 * time.Minute).Add(30*time.Second + 500*time.Millisecond))) // it is
-		for range 85 {
+		time.Sleep(time.Until(time.Now().Truncate(2 * time.Minute).Add(2*time.Minute + time.Second))) // the next sweep is far
+		r := ready(t, l, db, func(o *queue.Options) { o.Locker, o.PrefetchMax = slowUnlocks{l}, 1 })
+		left := func() int64 { return l.Store.State(t.Context(), []model.ListKey{aliceKey()})[0].Len }
+		time.Sleep(10 * time.Second) // the first fill
+		for taken := left(); taken > 10; taken-- {
 			check.Must(t, check.Err(r.one(1, "alice")))
 		}
+		time.Sleep(500 * time.Millisecond) // a pass has pushed
+		if left() < 100 || db.askedFor(aliceKey()) != 2 {
+			t.Fatalf("%d indices after %d segments", left(), db.askedFor(aliceKey()))
+		}
+		for taken := left(); taken > 10; taken-- {
+			check.Must(t, check.Err(r.one(1, "alice")))
+		}
+		check.Equal(t, db.askedFor(aliceKey()), 2, "segments before the pass ends")
 		time.Sleep(10 * time.Second)
-		states := l.Store.State(t.Context(), []model.ListKey{aliceKey()})
-		if settled.Load() == 0 || states[0].Len < 100 {
-			t.Errorf("after %d settlements the list has %d indices", settled.Load(), states[0].Len)
+		if left() < 100 {
+			t.Errorf("the list has %d indices", left())
 		}
 	})
 }
@@ -589,37 +628,31 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// A replica that only looks on mends the database in the next sweep and reload.
-func TestARolledBackMaxIDIsLiftedSoon(t *testing.T) {
+// A replica that has issued nothing learns from the list's high-water mark how far it has
+// come, and lifts the row with the next segment.
+func TestARolledBackMaxIDIsLiftedByTheNextSegment(t *testing.T) {
 	l, db := newLists(), newTable(1)
+	got := newCollector()
 	filler := ready(t, l, db)
-	key := aliceKey()
-	check.Must(t, check.Err(filler.Next(context.Background(), 1, "alice", 5000, nil)))
+	got.take(t, filler, "alice", 5000)
 	stop(t, filler.Service)
-	db.edit(key, func(row *model.AllocState) { row.Last, row.LastMaxID = 7, 7 })
-	r := ready(t, l, db, everySecond)
-	check.Eventually(t, "lifted", func() error {
-		configs, err := db.Load(context.Background())
-		for _, c := range configs {
-			if c.Key == key && c.MaxID < 5000 {
-				err = errors.Join(err, errors.New("max_id is still low"))
-			}
+	db.edit(aliceKey(), func(row *model.AllocState) { row.Last, row.LastMaxID = 7, 7 })
+	r := ready(t, l, db)
+	got.take(t, r, "alice", 5000)
+	got.check(t, 10_000)
+	db.change(func(rows map[model.ListKey]model.AllocState) {
+		if last := rows[aliceKey()].Last; last < 10_000 {
+			t.Errorf("max_id is %d", last)
 		}
-		return err
 	})
-	if s := r.Stats(); s.Lifts == 0 || s.FarLifts == 0 {
+	if s := r.Stats(); s.Lifts != 1 || s.FarLifts != 1 {
 		t.Errorf("stats: %+v", s)
 	}
 }
 
 func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 	l, db := newLists(), newTable(1)
-	key := aliceKey()
-	row := model.AllocState{
-		Counter: model.Counter{Last: 1000, At: time.Now().Add(-time.Minute), Doubt: 60_000},
-		Key:     key, Step: 100, Limit: model.Limit{MaxID: key.Compose(100_000), Policy: model.LimitReject},
-	}
-	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
+	db.doubt(model.Limit{MaxID: aliceKey().Compose(100_000), Policy: model.LimitReject})
 	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = 100 * time.Millisecond })
 	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, model.ErrUnconfirmed) {
 		t.Errorf("one: %v", err)
@@ -628,8 +661,8 @@ func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 		check.Must(t, check.Err(r.one(1, "hello")))
 	}
 	check.Is(t, r.reports.Of(queue.ConditionRefill), model.ErrUnconfirmed, "reported")
-	row.Doubt = 0 // confirmed
-	db.change(func(rows map[model.ListKey]model.AllocState) { rows[key] = row })
+	check.Equal(t, r.Seen()[0].Unconfirmed, 1, "lists are unconfirmed")
+	db.confirm()
 	check.Eventually(t, "it ends with its cause, without a caller", func() error { return r.reports.Of(queue.ConditionRefill) })
 	check.OK(t, check.Err(r.one(1, "alice")))
 	check.Equal(t, r.Seen()[0].Unconfirmed, 0, "lists are unconfirmed still")
@@ -637,16 +670,10 @@ func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 
 func TestAnUnvouchedDatabaseMakesALargeSpaceJump(t *testing.T) {
 	l, db := newLists(), newTable(1)
-	key := aliceKey()
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		rows[key] = model.AllocState{
-			Counter: model.Counter{Last: 1000, At: time.Now().Add(-time.Minute), Doubt: 60_000},
-			Key:     key, Step: 100,
-		}
-	})
+	db.doubt(model.Limit{})
 	r := ready(t, l, db)
 	id, err := r.one(1, "alice")
-	if err != nil || id <= key.Compose(61_000) {
+	if err != nil || id <= aliceKey().Compose(61_000) {
 		t.Errorf("one = %d, %v, want an index above 61000", id, err)
 	}
 	if s := r.Stats(); s.Jumps != 1 || s.Jumped < 60_000 {
@@ -654,117 +681,52 @@ func TestAnUnvouchedDatabaseMakesALargeSpaceJump(t *testing.T) {
 	}
 }
 
-// One store restarts, weeks later the other one, and so on: each time what one has
-// lost is settled from the other, for lists that are idle or were never used too, without
-// a segment. So no restart ever finds that neither can vouch.
-func TestRestartsOfOneStoreNeverAddUp(t *testing.T) {
-	l, db := newLists(), newTable()
-	alice := aliceKey()
-	idle := model.ListKey{App: 1, Shard: model.ShardOf("a")}
-	unused := model.ListKey{App: 1, Shard: 63}
-	db.provision(1, 100, model.Limit{MaxID: 1 << 31, Policy: model.LimitReject}) // a jump would wait for an operator
-	r := ready(t, l, db, everySecond)
-	got := newCollector()
-	take := func(pass string) {
-		t.Helper()
-		got.take(t, r, pass, 10)
-	}
-	take("alice")
-	take("a")
-	var marked map[model.ListKey]int64
-	settled := func() error {
-		db.mu.Lock()
-		defer db.mu.Unlock()
-		for _, key := range []model.ListKey{alice, idle, unused} {
-			row := db.rows[key]
-			l.mu.Lock()
-			st := l.Store.State(context.Background(), []model.ListKey{key})[0]
-			l.mu.Unlock()
-			if row.Doubt != 0 || row.Life != st.Life || st.HighWater < row.Last {
-				return fmt.Errorf("list %s: row %+v, store %+v", key, row.Counter, st)
-			}
-			marked[key] = row.Last
-		}
-		return nil
-	}
-	for week := range 3 {
-		marked = map[model.ListKey]int64{}
-		check.Eventually(t, "settled", settled)
-		before := len(db.segments())
-		db.change(func(rows map[model.ListKey]model.AllocState) { // the database has restarted
-			for key, row := range rows {
-				row.Doubt = 5_000_000
-				rows[key] = row
-			}
-		})
-		check.Eventually(t, "the doubt is over", settled)
-		l.set(func(l *lists) { l.Store = memstore.New() }) // the lists' store has
-		check.Eventually(t, "the marks are back", settled)
-		check.Equal(t, len(db.segments())-before, 0, "week", week, "segments were taken")
-		take("alice")
-		take([]string{"b", "c", "d"}[week]) // for the first time
-	}
-	got.check(t, 80)
-	if s := r.Stats(); s.Jumps != 0 || s.Repeated != 0 {
-		t.Errorf("stats: %+v", s)
-	}
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		if row := rows[unused]; row.Last != 0 {
-			t.Errorf("a list that nobody used: %+v", row)
-		}
-	})
-}
-
 // A store that is full says so before a segment is taken, whoever waits and however
 // long, and it never passes for one whose locks another replica holds.
 func TestAStoreThatTakesNoWritesCostsNoSegment(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	l.set(func(l *lists) { l.readOnly = errors.New("OOM command not allowed") })
-	r := ready(t, l, db, func(o *queue.Options) { o.Timeout = time.Second }, everySecond)
-	var callers sync.WaitGroup
-	for range 8 {
-		callers.Go(func() {
-			for range 3 {
-				check.Is(t, check.Err(r.one(1, "alice")), model.ErrQueueEmpty, "refusal")
-			}
-		})
-	}
-	callers.Wait()
-	check.Equal(t, len(db.segments()), 0, "segments were used up in 3 s")
-	if r.reports.Of(queue.ConditionRefill) == nil {
-		t.Error("nothing was reported")
-	}
-	l.set(func(l *lists) { l.readOnly = nil })
-	check.Eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
+	synctest.Test(t, func(t *testing.T) {
+		l, db := newLists(), newTable(1)
+		l.set(func(l *lists) { l.readOnly = errors.New("OOM command not allowed") })
+		r := ready(t, l, db, func(o *queue.Options) { o.Timeout = time.Second }, everySecond)
+		r.refusesMany(t)
+		check.Equal(t, len(db.segments()), 0, "segments that were used up")
+		if r.reports.Of(queue.ConditionRefill) == nil {
+			t.Error("nothing was reported")
+		}
+		l.set(func(l *lists) { l.readOnly = nil })
+		check.Eventually(t, "recovers", func() error { _, err := r.one(1, "alice"); return err })
+	})
 }
 
 // An app whose IDs must stay below 2^31 has 131,071 indices in each shard. It survives
 // a thousand restarts of the store of lists and of every replica.
 func TestANarrowListSurvivesRestarts(t *testing.T) {
-	db := newTable()
-	db.provision(1, 1000, model.Limit{MaxID: 1 << 31, Policy: model.LimitReject})
-	alice := aliceKey()
-	got, restarts := newCollector(), 1000
-	if testing.Short() {
-		restarts = 100
-	}
-	for range restarts {
-		s := replica{mustNew(t, newLists(), db), nil} // the lists are lost each time
-		s.Start()
-		check.Eventually(t, "ready", s.Ready)
-		got.take(t, s, "alice", 1)
-		stop(t, s.Service)
-	}
-	got.check(t, restarts)
-	db.change(func(rows map[model.ListKey]model.AllocState) {
-		if last := rows[alice].Last; last > 10*int64(restarts) {
-			t.Errorf("%d indices are gone after %d restarts with an ID each", last, restarts)
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable()
+		db.provision(1, 1000, model.Limit{MaxID: 1 << 31, Policy: model.LimitReject})
+		alice := aliceKey()
+		got, restarts := newCollector(), 1000
+		if testing.Short() {
+			restarts = 100
 		}
-		for key, row := range rows {
-			if key != alice && row.Last != 0 {
-				t.Errorf("list %s, which nobody used, is at %d", key, row.Last)
+		for range restarts {
+			s := replica{mustNew(t, newLists(), db), nil} // the lists are lost each time
+			s.Start()
+			check.Eventually(t, "ready", s.Ready)
+			got.take(t, s, "alice", 1)
+			stop(t, s.Service)
+		}
+		got.check(t, restarts)
+		db.change(func(rows map[model.ListKey]model.AllocState) {
+			if last := rows[alice].Last; last > 10*int64(restarts) {
+				t.Errorf("%d indices are gone after %d restarts with an ID each", last, restarts)
 			}
-		}
+			for key, row := range rows {
+				if key != alice && row.Last != 0 {
+					t.Errorf("list %s, which nobody used, is at %d", key, row.Last)
+				}
+			}
+		})
 	})
 }
 

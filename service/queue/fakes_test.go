@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var errAway = errors.New("store is away")
+var errAway error = &model.StoreError{Store: "store", Op: "answer", Err: errors.New("it is away")}
 
 // table is a database in memory: the real choice of segments, no SQL.
 type table struct {
@@ -30,9 +30,12 @@ type table struct {
 	rows  map[model.ListKey]model.AllocState
 	err   error         // every call fails with it
 	delay time.Duration // of every allocation
-	loads int
-	taken []model.Segment
-	asked map[model.ListKey]int // segments that were asked for
+	// unanswered says whether the COMMIT of a segment gets no answer; nil: all get one.
+	unanswered func(model.Segment) bool
+	careless   bool // it gives whole segments to those who ask for less
+	loads      int
+	taken      []model.Segment
+	asked      map[model.ListKey]int // segments that were asked for
 }
 
 func newTable(apps ...uint8) *table {
@@ -67,6 +70,16 @@ func (t *table) edit(key model.ListKey, f func(*model.AllocState)) {
 	})
 }
 
+// doubt makes a list doubtful, as after a failover; confirm ends that.
+func (t *table) doubt(limit model.Limit) {
+	t.edit(aliceKey(), func(row *model.AllocState) {
+		row.Counter = model.Counter{Last: 1000, At: time.Now().Add(-time.Minute), Doubt: 60_000}
+		row.Step, row.Limit = 100, limit
+	})
+}
+
+func (t *table) confirm() { t.edit(aliceKey(), func(row *model.AllocState) { row.Doubt = 0 }) }
+
 func (t *table) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +93,7 @@ func (t *table) Load(context.Context) ([]model.ListConfig, error) {
 	var out []model.ListConfig
 	for key, r := range t.rows {
 		out = append(out, model.ListConfig{Key: key, AppName: "test", MaxID: r.Last, Step: r.Step, CurrentStep: r.CurrentStep,
-			Limit: r.Limit, Life: r.Life, Doubt: r.Doubt})
+			Limit: r.Limit, Unconfirmed: r.Unconfirmed(0, r.Limit.LastIndex(key))})
 	}
 	return out, t.err
 }
@@ -99,19 +112,6 @@ func (t *table) Allocate(_ context.Context, reqs []model.AllocRequest) []model.A
 	return out
 }
 
-func (t *table) Settle(_ context.Context, reqs []model.AllocRequest) []model.Allocation {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := make([]model.Allocation, len(reqs))
-	for i, req := range reqs {
-		row := t.rows[req.Key]
-		next := row.Settle(req)
-		out[i].Lifted = max(0, next.Last-row.Last)
-		t.rows[req.Key] = next
-	}
-	return out
-}
-
 func (t *table) allocate(req model.AllocRequest) model.Allocation {
 	t.asked[req.Key]++
 	row, ok := t.rows[req.Key]
@@ -121,12 +121,20 @@ func (t *table) allocate(req model.AllocRequest) model.Allocation {
 	case !ok:
 		return model.Allocation{Err: model.ErrUnknownShard}
 	}
+	if t.careless {
+		req.Care = 0
+	}
 	a, next, err := row.Next(req, time.Now())
 	if err != nil {
 		return model.Allocation{Err: err}
 	}
 	t.rows[req.Key] = next
-	t.taken = append(t.taken, a.Segment)
+	if a.Segment.Len() > 0 {
+		t.taken = append(t.taken, a.Segment)
+	}
+	if t.unanswered != nil && t.unanswered(a.Segment) {
+		return model.Allocation{Err: errAway}
+	}
 	return a
 }
 
@@ -135,6 +143,13 @@ func (t *table) askedFor(key model.ListKey) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.asked[key]
+}
+
+// row is the state of one list.
+func (t *table) row(key model.ListKey) model.AllocState {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rows[key]
 }
 
 // segments are all that were allocated.
@@ -152,12 +167,18 @@ type lists struct {
 	onPop  func(model.Popped) model.Popped               // changes an answer
 	onPush func([]model.PushRequest) []model.PushRequest // changes a request
 	full   error                                         // pushes fail with it
+	// failing says whether a push fails after it arrived, or before; nil: none does.
+	failing func(model.Segment) (fails, arrives bool)
 	// readOnly is what every write fails with.
 	readOnly error
 	pops     []int // how many each pop asked for
+	// foreign says which lists are another deployment's, nil: none; told are those whose
+	// state said so.
+	foreign func(model.ListKey) bool
+	told    map[model.ListKey]bool
 }
 
-func newLists() *lists { return &lists{Store: memstore.New()} }
+func newLists() *lists { return &lists{Store: memstore.New(), told: map[model.ListKey]bool{}} }
 
 func (l *lists) set(f func(*lists)) {
 	l.mu.Lock()
@@ -175,8 +196,8 @@ func (l *lists) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pops = append(l.pops, n)
-	if l.err != nil {
-		return model.Popped{}, l.err
+	if err := l.refusal(key); err != nil {
+		return model.Popped{}, err
 	}
 	p, err := l.Store.Pop(ctx, key, n)
 	if l.onPop != nil {
@@ -190,9 +211,19 @@ func (l *lists) State(ctx context.Context, keys []model.ListKey) []model.ListSta
 	defer l.mu.Unlock()
 	states := l.Store.State(ctx, keys)
 	for i := range states {
-		states[i].Err = l.err
+		if states[i].Err = l.refusal(keys[i]); errors.Is(states[i].Err, model.ErrForeign) {
+			l.told[keys[i]] = true
+		}
 	}
 	return states
+}
+
+// refusal is what every call about the list fails with. Callers hold mu.
+func (l *lists) refusal(key model.ListKey) error {
+	if l.err == nil && l.foreign != nil && l.foreign(key) {
+		return &model.StoreError{Store: "store", Op: "answer", Err: model.ErrForeign}
+	}
+	return l.err
 }
 
 func (l *lists) Probe(ctx context.Context, keys []model.ListKey) []model.ListState {
@@ -209,7 +240,7 @@ func (l *lists) Probe(ctx context.Context, keys []model.ListKey) []model.ListSta
 
 func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	l.mu.Lock()
-	change, full := l.onPush, cmp.Or(l.full, l.readOnly)
+	change, full, failing := l.onPush, cmp.Or(l.full, l.readOnly), l.failing
 	l.mu.Unlock()
 	if full != nil {
 		return slices.Repeat([]error{full}, len(reqs))
@@ -217,7 +248,56 @@ func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
 	if change != nil {
 		reqs = change(reqs)
 	}
-	return l.Store.Push(ctx, reqs)
+	if failing == nil {
+		return l.Store.Push(ctx, reqs)
+	}
+	errs := make([]error, len(reqs))
+	for i := range reqs {
+		fails, arrives := failing(reqs[i].Segment)
+		if !fails || arrives {
+			errs[i] = l.Store.Push(ctx, reqs[i:i+1])[0]
+		}
+		if fails {
+			errs[i] = errAway
+		}
+	}
+	return errs
+}
+
+// spied are lists that note when they were asked for their state, and may hold that up.
+type spied struct {
+	*lists
+	mu    sync.Mutex
+	asked []stateCall
+	delay time.Duration
+}
+
+type stateCall struct {
+	at    time.Time
+	lists int
+}
+
+func (s *spied) State(ctx context.Context, keys []model.ListKey) []model.ListState {
+	s.mu.Lock()
+	s.asked = append(s.asked, stateCall{time.Now(), len(keys)})
+	delay := s.delay
+	s.mu.Unlock()
+	time.Sleep(delay)
+	return s.lists.State(ctx, keys)
+}
+
+func (s *spied) takes(delay time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = delay
+}
+
+// calls gives those since the last call.
+func (s *spied) calls() (asked []stateCall) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked, s.asked = s.asked, nil
+	return asked
 }
 
 func (l *lists) TryLock(ctx context.Context, names []string, token string, ttl time.Duration) ([]bool, error) {
@@ -283,6 +363,17 @@ func ready(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 		return nil
 	})
 	return r
+}
+
+// filled waits until the first sweep has filled all lists of one app.
+func (r replica) filled(t *testing.T) {
+	t.Helper()
+	check.Eventually(t, "all lists are filled", func() error {
+		if n := r.Stats().Refills; n < model.Shards {
+			return fmt.Errorf("%d of them", n)
+		}
+		return nil
+	})
 }
 
 func aliceKey() model.ListKey { return model.ListKey{App: 1, Shard: model.ShardOf("alice")} }

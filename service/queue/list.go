@@ -48,9 +48,8 @@ type list struct {
 	// rise, so one at or below highest was given out before.
 	life    string
 	highest int64
-	popped  int64  // indices popped in this life since the last refill
-	known   int64  // highest index this process knows to be handed out
-	seen    string // the life in which the store was seen last; "" before
+	popped  int64 // indices popped in this life since the last refill
+	known   int64 // highest index this process knows to be handed out
 }
 
 // configure takes over a new configuration and says whether IDs wrapped under the one
@@ -75,42 +74,16 @@ func (l *list) configure(cfg model.ListConfig) (wrapped bool) {
 	if cfg.Scramble != l.cfg.Scramble { // of a new list: it never changes
 		l.scramble = model.NewScrambler(cfg.Scramble, l.key)
 	}
-	cfg.Life = l.share(cfg.Life)
 	l.cfg = cfg
 	l.step = max(cfg.Step, cfg.CurrentStep, 1)
 	l.known = max(l.known, cfg.MaxID)
 	return wrapped
 }
 
-// unsettled reports whether the list and its row, as last read, must be told of each
-// other: the row has less than is known to be handed out (a segment taken meanwhile
-// looks the same), or is doubted while the list can vouch for it, or the list's mark
-// covers it no more. A list that was never used counts as well: its row must name the
-// life in which its mark is 0, or a later doubt about the row could not be ended.
-func (l *list) unsettled() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.seen == "" {
-		return false
-	}
-	return l.known > l.cfg.MaxID || (l.seen == l.cfg.Life) == (l.cfg.Doubt > 0)
-}
-
 // saw notes what the store says. Callers hold mu.
 func (l *list) saw(st model.ListState) {
 	l.known = max(l.known, st.HighWater)
-	l.seen, l.depth, l.unseen = l.share(st.Life), st.Len, 0
-}
-
-// share returns a life as the list holds it already, if it does: thousands of lists would
-// hold it three times each. Callers hold mu.
-func (l *list) share(life string) string {
-	for _, held := range []string{l.cfg.Life, l.seen, l.life} {
-		if held == life {
-			return held
-		}
-	}
-	return life
+	l.depth, l.unseen = st.Len, 0
 }
 
 // drop gives up the IDs that are held. Callers hold mu.
@@ -214,7 +187,7 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.Life != l.life {
-		l.life, l.highest, l.popped = l.share(p.Life), 0, 0
+		l.life, l.highest, l.popped = p.Life, 0, 0
 	}
 	l.popped += int64(len(p.Indices))
 	l.depth, l.unseen = p.Len, 0

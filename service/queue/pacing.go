@@ -2,7 +2,6 @@ package queue
 
 import (
 	"errors"
-	"fmt"
 	"iter"
 	mathrand "math/rand/v2"
 	"sync"
@@ -18,14 +17,6 @@ const (
 	// refillRetry is the shortest pause after a failure before the low watermark
 	// causes another try. Callers that wait on an empty list try by themselves.
 	refillRetry = 200 * time.Millisecond
-	// longestPause after a push that failed: a list goes on within two seconds of its
-	// store's return.
-	longestPause = 8 * refillRetry
-
-	// Failed pushes may cost a list, in an hour, so many segments or one part in so
-	// many of the indices that are left, whichever is less.
-	lossesPerHour = 60
-	lossShare     = 20
 
 	// firstNarrow is the first segment of a narrow list, in indices.
 	firstNarrow = 8
@@ -40,11 +31,9 @@ const (
 // setbacks is what refills that failed leave behind. Lists of healthy stores have none,
 // which saves memory: there are thousands.
 type setbacks struct {
-	retryAt    time.Time     // until then the low watermark causes no refill
-	pauseUntil time.Time     // until then no segment is asked for; refillErr says why
-	pauseFor   time.Duration // the latest one after a push that failed; 0 since one went well
-	lost       float64       // by failed pushes, in budgets of an hour, at lostAt
-	lostAt     time.Time
+	retryAt    time.Time // until then the low watermark causes no refill
+	pauseUntil time.Time // until then no segment is asked for; refillErr says why
+	model.Losses
 }
 
 // past returns the setbacks to read. Callers hold mu.
@@ -154,13 +143,12 @@ func passes(lists []*list) iter.Seq[[]*list] {
 // arrives in parts, and the first may be there.
 func (l *list) refillNow(ignoreLock bool, patience time.Duration) error {
 	l.mu.Lock()
-	pausing := time.Now().Before(l.past().pauseUntil)
-	if !pausing && l.claim() && !l.svc.background.Go(func() { l.svc.runPass([]*job{{list: l, manner: manner{ignoreLock: ignoreLock}}}) }) {
+	if l.claim() && !l.svc.background.Go(func() { l.svc.runPass([]*job{{list: l, manner: manner{ignoreLock: ignoreLock}}}) }) {
 		l.release(background.ErrStopping)
 	}
 	ended, err := l.refill, l.refillErr
 	l.mu.Unlock()
-	if pausing || ended == nil {
+	if ended == nil {
 		return err
 	}
 	patient := time.NewTimer(patience)
@@ -175,9 +163,10 @@ func (l *list) refillNow(ignoreLock bool, patience time.Duration) error {
 	}
 }
 
-// claim keeps the list for one refill; false means one is under way. Callers hold mu.
+// claim keeps the list for one refill; false means one is under way, or that none may begin
+// yet. Callers hold mu.
 func (l *list) claim() bool {
-	if l.refill != nil || l.closed != nil {
+	if l.refill != nil || l.closed != nil || time.Now().Before(l.past().pauseUntil) {
 		return false
 	}
 	l.refill = make(chan struct{})
@@ -201,30 +190,8 @@ func (l *list) release(err error) {
 	l.again = false
 }
 
-// pushFailed delays the list's next refill after a push that failed and cost a segment,
-// longer each time, and returns the error to report. Beyond an hour's budget the list waits
-// until time has paid for what was lost.
-func (l *list) pushFailed(lost model.Segment, err error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.known = max(l.known, lost.Last)
-	now, s := time.Now(), l.setback()
-	s.lost = max(0, s.lost-now.Sub(s.lostAt).Hours())
-	s.lost += max(1.0/lossesPerHour, float64(lost.Len())*lossShare/float64(max(1, l.left())))
-	s.lostAt = now
-	s.pauseFor = min(max(2*s.pauseFor, refillRetry), longestPause)
-	pause := s.pauseFor
-	if over := time.Duration((s.lost - 1) * float64(time.Hour)); over > pause {
-		pause = over
-		err = fmt.Errorf("no segment is taken for %v, as many were lost in failed pushes: %w", over.Round(time.Second), err)
-	}
-	s.pauseUntil = now.Add(pause)
-	return err
-}
-
 // maxStep is the longest segment to ask for. A narrow list gets little more than its
-// callers wait for, and after a failed push only what shows that the next one works.
-// grow says that the last segment was used up. Callers hold mu.
+// callers wait for. grow says that the last segment was used up. Callers hold mu.
 func (l *list) maxStep(grow bool) int64 {
 	if !model.Narrow(l.left()) {
 		return l.svc.opts.MaxStep
@@ -238,9 +205,6 @@ func (l *list) maxStep(grow bool) int64 {
 	}
 	l.asked = now
 	l.narrow = min(max(firstNarrow, min(l.narrow, l.left()/narrowShare)), l.svc.opts.MaxStep)
-	if l.past().pauseFor > 0 {
-		return 1
-	}
 	needed, _ := l.waiters.Needed()
 	return min(l.narrow+int64(needed), l.svc.opts.MaxStep)
 }

@@ -1,62 +1,13 @@
 package queue
 
 import (
-	"errors"
-	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"shardid/model"
 	"shardid/scripts/check"
 
 	"github.com/robfig/cron/v3"
 )
-
-// Pushes that fail all day cost a list a budget, and the error says for how long it
-// waits. The first failures cost no more than a pause.
-func TestFailedPushesHaveABudget(t *testing.T) {
-	for name, test := range map[string]struct {
-		limit  model.Limit
-		length int64 // of each segment
-		hour   int64 // most indices an hour
-	}{
-		"wide":   {model.Limit{}, 1000, 61_000},
-		"narrow": {model.Limit{MaxID: 1 << 31}, 1000, 131_071/20 + 1000},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s, err := New(Options{Log: slog.New(slog.DiscardHandler), Timeout: 1, LowWatermark: 0.5, PrefetchMax: 1, MaxStep: 1000, RefillCron: "@yearly", ReloadCron: "@yearly"})
-				check.Must(t, err)
-				l := &list{svc: s, depth: -1}
-				l.configure(model.ListConfig{Limit: test.limit, Step: 1})
-				oom, began := errors.New("OOM"), time.Now()
-				fail := func() error {
-					time.Sleep(time.Until(l.past().pauseUntil))
-					return l.pushFailed(model.Segment{First: 1, Last: test.length}, oom)
-				}
-				for range 5 {
-					check.Is(t, fail(), oom, "after", time.Since(began))
-				}
-				lost := 5 * test.length
-				for time.Since(began) < 12*time.Hour {
-					if err := fail(); !errors.Is(err, oom) {
-						t.Fatal(err)
-					}
-					lost += test.length
-				}
-				if most := 13 * test.hour; lost > most {
-					t.Errorf("%d indices are lost in 12 h, want at most %d", lost, most)
-				}
-				if time.Until(l.past().pauseUntil) < 30*time.Second {
-					t.Errorf("the list waits %v", time.Until(l.past().pauseUntil))
-				}
-				time.Sleep(3 * time.Hour)
-				check.Is(t, fail(), oom, "the budget is back after a while")
-			})
-		})
-	}
-}
 
 func TestDemand(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -41,7 +41,6 @@ var errBusy = errors.New("another replica is refilling the list")
 
 // manner is how a pass treats its lists. The zero value refills those that are low.
 type manner struct {
-	settle     bool // the list and its row are brought up to each other, and that is all
 	ignoreLock bool // go on although another replica has the lock: it may have died
 }
 
@@ -51,11 +50,11 @@ type job struct {
 	manner
 	state   model.ListState
 	low     bool  // a refill is due
-	maxID   int64 // of the row, as read last
 	used    int64 // indices popped since the last segment
 	segment model.Segment
 	delayed bool  // pushing the segment took long
 	arrived bool  // the push went well
+	lost    bool  // a store failed that may have the segment
 	err     error // how it ended; nil also when nothing was due
 }
 
@@ -83,9 +82,7 @@ func (s *Service) refill(lists []*list, how manner) {
 func (s *Service) runPass(jobs []*job) {
 	room := int64(0)
 	for _, j := range jobs {
-		if !j.settle {
-			room += j.length()
-		}
+		room += j.length()
 	}
 	room = min(room, indicesAtOnce)
 	if s.room.Acquire(s.background.Context(), room) != nil {
@@ -106,7 +103,6 @@ func (s *Service) runPass(jobs []*job) {
 	began := time.Now()
 	locked, unlock := s.lock(ctx, jobs)
 	seen := s.observe(ctx, locked, s.opts.Lists.Probe)
-	s.settle(ctx, seen)
 	s.push(ctx, s.allocate(ctx, seen))
 	unlock()
 	s.stats.passes.Observe(time.Since(began))
@@ -167,47 +163,11 @@ func (s *Service) observe(ctx context.Context, jobs []*job, ask func(context.Con
 		s.purged(j.key, j.state.Purged)
 		j.mu.Lock()
 		j.saw(j.state)
-		j.low, j.maxID = !j.settle && j.isLow(j.state.Len), j.cfg.MaxID
+		j.low = j.isLow(j.state.Len)
 		j.mu.Unlock()
 		seen = append(seen, j)
 	}
 	return seen
-}
-
-// settle brings lists and their rows up to each other: the mark of a list is raised to
-// what its row has handed out, the row to what the list has, and the row names the
-// list's life if the mark covers it. From then on each can lose what it has, and
-// the other still knows. A segment of another replica that is on its way would be
-// refused by the mark; the lock keeps it away.
-func (s *Service) settle(ctx context.Context, jobs []*job) {
-	var todo, marked []*job
-	var marks []model.MarkRequest
-	for _, j := range jobs {
-		if j.settle {
-			todo = append(todo, j)
-			marks = append(marks, model.MarkRequest{Key: j.key, Life: j.state.Life, Index: j.maxID})
-		}
-	}
-	if len(todo) == 0 {
-		return
-	}
-	var reqs []model.AllocRequest
-	for i, err := range s.opts.Lists.Mark(ctx, marks) {
-		j := todo[i]
-		if j.err = err; err == nil {
-			j.mu.Lock()
-			reqs = append(reqs, model.AllocRequest{Key: j.key, Floor: j.known, Life: j.state.Life, Mark: max(j.maxID, j.state.HighWater)})
-			j.mu.Unlock()
-			marked = append(marked, j)
-		}
-	}
-	if len(marked) == 0 {
-		return
-	}
-	for i, a := range s.opts.Allocator.Settle(ctx, reqs) {
-		marked[i].err = a.Err
-		s.lifted(marked[i].key, a.Lifted)
-	}
 }
 
 // allocate takes a segment for each list that is low and returns the jobs that got one.
@@ -224,7 +184,8 @@ func (s *Service) allocate(ctx context.Context, jobs []*job) (got []*job) {
 	}
 	for i, a := range s.opts.Allocator.Allocate(ctx, reqs) {
 		j := due[i]
-		if j.err = a.Err; a.Err != nil {
+		var away *model.StoreError
+		if j.err, j.lost = a.Err, errors.As(a.Err, &away); a.Err != nil {
 			continue
 		}
 		s.lifted(j.key, a.Lifted)
@@ -244,40 +205,39 @@ func (j *job) request() model.AllocRequest {
 	return model.AllocRequest{
 		Key:     j.key,
 		Floor:   j.known, // the high-water mark included
-		Life:    j.state.Life,
-		Mark:    j.state.HighWater,
 		Grow:    grow,
 		MaxStep: j.maxStep(grow),
+		Care:    j.past().Care,
 	}
 }
 
 // push pushes the segments. After any error a segment is given up: it may or may not
-// have arrived, and pushing it again could repeat it.
+// have arrived, and pushing it again could repeat it. A list that holds more than it
+// held a moment ago, and a segment's worth, was refilled by another replica.
 func (s *Service) push(ctx context.Context, jobs []*job) {
 	if len(jobs) == 0 {
 		return
 	}
 	reqs := make([]model.PushRequest, len(jobs))
 	for i, j := range jobs {
-		reqs[i] = model.PushRequest{Key: j.key, Life: j.state.Life, Segment: j.segment, Cap: j.segment.Len()}
+		reqs[i] = model.PushRequest{Key: j.key, Life: j.state.Life, Segment: j.segment, Cap: max(j.segment.Len(), j.state.Len+1)}
 	}
 	began := time.Now()
 	errs := s.opts.Lists.Push(ctx, reqs)
 	delayed := time.Since(began) > slowPush
 	for i, err := range errs {
 		j := jobs[i]
-		j.delayed, j.arrived = delayed, err == nil
-		if j.arrived {
-			s.stats.refills.Add(1)
-			continue
-		}
-		s.discarded(j, err)
+		j.delayed = delayed
 		switch {
-		case errors.Is(err, model.ErrListFull):
-		case errors.Is(err, model.ErrLifeChanged): // what the store then says is new
-			j.err = err
+		case j.segment.Len() == 0:
+		case err == nil:
+			j.arrived = true
+			s.stats.refills.Add(1)
 		default:
-			j.err = j.pushFailed(j.segment, err)
+			s.discarded(j, err)
+		}
+		if !errors.Is(err, model.ErrListFull) { // which is no failure
+			j.err, j.lost = err, err != nil
 		}
 	}
 }
@@ -293,7 +253,7 @@ func (s *Service) report(jobs []*job) {
 	for _, j := range jobs {
 		switch {
 		case errors.Is(j.err, errBusy):
-		case j.err == nil && (j.settle || j.low && j.segment.Last == 0): // that says nothing of a refill
+		case j.err == nil && j.low && j.segment.Len() == 0: // that says nothing of a refill
 		case j.err == nil, errors.Is(j.err, model.ErrLimitReached), errors.Is(j.err, model.ErrUnknownShard):
 			s.refills.Note(j.list, nil)
 			s.pops.Note(j.list, nil) // the store has answered for it
@@ -311,19 +271,25 @@ func (s *Service) report(jobs []*job) {
 func (j *job) finish() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if allocated := j.segment.Last > 0; allocated {
+	if n := j.segment.Len(); n > 0 {
 		j.known = max(j.known, j.segment.Last)
-		j.step = max(j.segment.Len(), j.cfg.Step)
+		j.step = max(n, j.cfg.Step)
 		j.slow = j.delayed
+		j.cfg.Unconfirmed = false
 	} else if j.life == j.state.Life {
 		j.popped += j.used
 	}
 	if j.arrived {
 		j.refills++
-		if j.setbacks != nil {
-			j.setbacks.pauseFor = 0
-		}
 		j.depth = max(0, j.state.Len+j.segment.Len()-j.popped)
+	}
+	switch {
+	case j.lost:
+		pause := j.setback().Lost(j.left())
+		j.setbacks.pauseUntil = time.Now().Add(pause)
+	case j.setbacks != nil && j.low && j.err == nil:
+		j.again = j.again || j.setbacks.Care != 0 // less was asked for than is wanted
+		j.setbacks.Arrived(j.segment.Len())
 	}
 	j.release(j.err)
 }

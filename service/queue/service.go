@@ -12,7 +12,7 @@
 //	fetch.go      pops on behalf of the waiters, and a little ahead of demand
 //	pacing.go     when a list is refilled, and with how much
 //	refill.go     one pass: lock, state, allocate, push
-//	sweep.go      the cron jobs: refill what is low, settle what differs
+//	sweep.go      the cron jobs: refill what is low, read the apps again
 //	stats.go      what is counted, and logged when a store went back in time
 //	view.go       what is shown of each app
 package queue
@@ -79,7 +79,8 @@ type Service struct {
 	depths     background.Shared         // readings of all depths
 	// pops and refills are of the lists for which the latest one failed.
 	pops, refills *background.Failing[*list]
-	reloadFails   atomic.Bool // the latest reload did
+	reloadFails   atomic.Bool  // the latest reload did
+	reloadAt      atomic.Int64 // when the configuration is to be read again beside the schedule, Unix ns; 0: no such time
 	due           due
 	room          *semaphore.Weighted // for indices of passes under way
 	stats         counters
@@ -201,17 +202,22 @@ func (s *Service) Stop(ctx context.Context) error {
 
 // Ready is nil while IDs of at least one app may be had, as far as is known without
 // asking a store. Errors: model.ErrNotReady with what the service waits for, and
-// model.ErrQueueEmpty once every list is empty and cannot be refilled.
+// model.ErrQueueEmpty once every list is another deployment's, or is empty and cannot be
+// refilled.
 func (s *Service) Ready() error {
 	c, err := s.current()
 	if err != nil {
 		return err
 	}
 	lists := c.all()
-	if len(lists) == 0 || len(s.refills.Keys()) < len(lists) {
+	failing := s.refills.Errs()
+	if len(lists) == 0 || len(failing) < len(lists) {
 		return nil
 	}
 	for _, l := range lists {
+		if errors.Is(failing[l], model.ErrForeign) {
+			continue // whatever it held before
+		}
 		l.mu.Lock()
 		dry := l.held() == 0 && l.depth == 0
 		l.mu.Unlock()
@@ -219,5 +225,5 @@ func (s *Service) Ready() error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: no list has an index left: %w", model.ErrQueueEmpty, s.refills.Err())
+	return fmt.Errorf("%w: no list can give an index: %w", model.ErrQueueEmpty, s.refills.Err())
 }

@@ -39,15 +39,16 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// Each guard that is left out must let an ID repeat in some world. The bounds of a jump
-// have a simulation of their own, in model/counter_sim_test.go, which catches what is
-// left out of them. That a lowered max_id is lifted shows TestDirectedMaxIDRolledBack.
+// Each guard that is left out must let an ID repeat in some world. The bounds of a jump, and
+// who vouches for the database, have a simulation of their own, in model/counter_sim_test.go,
+// which catches what is left out of them.
 func TestSimulationCatchesMutants(t *testing.T) {
 	if check.Race {
 		t.Skip("make simulate runs it, ten times faster")
 	}
 	simtest.Catches(t, 30_000, []mutant{noHistoryCheck, runIDForHistory, pushRetries, noHighWater, noHeartbeat,
-		noWait, identityIgnored, unclearCommit, noRowLock, partsUnmarked, gapsOverlooked},
+		noWait, identityIgnored, unclearCommit, noRowLock, partsUnmarked, gapsOverlooked,
+		noFloor, noName, lateMark},
 		func(_ *testing.T, seed uint64, m mutant) error { return newWorld(seed, m).run() })
 }
 
@@ -56,23 +57,23 @@ func TestSimulationCatchesMutants(t *testing.T) {
 type mutant string
 
 const (
-	noMutant          mutant = ""
-	noHistoryCheck    mutant = "lists are served whatever their life"
-	runIDForHistory   mutant = "run_id instead of master_replid"
-	pushRetries       mutant = "a push without an answer is sent again, in any life"
-	noHighWater       mutant = "no high-water mark"
-	noFloor           mutant = "max_id is not lifted"
-	noBucket          mutant = "the rate is not enforced"
-	noHeartbeat       mutant = "no heartbeat: a copy of the database is taken for new"
-	noWait            mutant = "no wait before a jump"
-	oneRate           mutant = "a jump of one rate instead of two"
-	identityIgnored   mutant = "another life of the database server is taken for the one before"
-	staleMarkBelieved mutant = "a mark is believed although it is stale"
-	otherRedisVouches mutant = "a mark in a Redis that was exchanged for another one counts"
-	unclearCommit     mutant = "an unclear COMMIT counts as committed"
-	noRowLock         mutant = "two allocations read the same row"
-	partsUnmarked     mutant = "only the first part of a segment raises the high-water mark"
-	gapsOverlooked    mutant = "a pop takes every list to be without gaps"
+	noMutant        mutant = ""
+	noHistoryCheck  mutant = "lists are served whatever their life"
+	runIDForHistory mutant = "run_id instead of master_replid"
+	pushRetries     mutant = "a push without an answer is sent again, in any life"
+	noHighWater     mutant = "no high-water mark"
+	noFloor         mutant = "max_id is not lifted"
+	noBucket        mutant = "the rate is not enforced"
+	noHeartbeat     mutant = "no heartbeat: a copy of the database is taken for new"
+	noWait          mutant = "no wait before a jump"
+	oneRate         mutant = "a jump of one rate instead of two"
+	identityIgnored mutant = "another life of the database server is taken for the one before"
+	noName          mutant = "whoever has a Redis takes numbers under it, named or not"
+	lateMark        mutant = "marks are raised after the segment is used"
+	unclearCommit   mutant = "an unclear COMMIT counts as committed"
+	noRowLock       mutant = "two allocations read the same row"
+	partsUnmarked   mutant = "only the first part of a segment raises the high-water mark"
+	gapsOverlooked  mutant = "a pop takes every list to be without gaps"
 )
 
 // simKeys are the lists of the simulation: few, so that replicas meet.
@@ -90,18 +91,23 @@ type world struct {
 	database *simDatabase
 	replicas []*simReplica
 	delayed  []func() // commands still on their way
+	// Commits and pushes get no answer until these times.
+	commitsFail, pushesFail time.Time
 
 	// databaseGoesBack says which of two kinds of world this is. In the one the
 	// database goes back in time, with or without Redis, and Redis is exchanged for
 	// another one and back. In the other Redis may have two masters at once. These
 	// together are outside the promise.
 	databaseGoesBack bool
-	// forgetful says that all replicas may be killed at once, also in a power cut. Then
-	// an old copy of the database comes back only as the first of all that happens to
-	// it: nobody is left who knows of what happened later, and to go back beyond that
-	// is outside the promise.
+	// lowered says that max_id is lowered by hand, in a world where Redis loses nothing and
+	// is no witness: some process of the deployment has none.
+	lowered bool
+	// forgetful says that all replicas may be killed at once, also in a power cut. A copy of
+	// the database that lacks an earlier change of the server comes back only while one
+	// who has seen that is left, as otherwise it is outside the promise.
 	forgetful bool
 
+	faulty int // so many of a hundred steps are faults
 	issued map[int64]bool
 	jumps  int
 	faults map[string]int
@@ -120,6 +126,8 @@ func newWorld(seed uint64, m mutant) *world {
 		issued: map[int64]bool{}, faults: map[string]int{},
 	}
 	w.databaseGoesBack, w.forgetful = w.chance(67), w.chance(50)
+	w.lowered = !w.databaseGoesBack && w.chance(30)
+	w.faulty = 1 + w.rng.IntN(8)
 	w.redis = newSimRedis(w)
 	w.database = newSimDatabase(w)
 	for range simReplicas {
@@ -131,12 +139,9 @@ func newWorld(seed uint64, m mutant) *world {
 // run simulates until the end or the first violation.
 func (w *world) run() error {
 	for i := 0; i < simSteps && w.err == nil; i++ {
-		w.now = w.now.Add(time.Duration(w.rng.IntN(200)) * time.Millisecond)
-		if w.now.Sub(w.database.Beat) >= model.BeatEvery {
-			w.database.heartbeat(w.replicas[w.rng.IntN(len(w.replicas))])
-		}
+		w.after(time.Duration(w.rng.IntN(200)) * time.Millisecond)
 		switch {
-		case w.chance(8):
+		case w.chance(w.faulty):
 			w.fault()
 		case len(w.delayed) > 0 && w.chance(20):
 			w.arrive()
@@ -148,6 +153,21 @@ func (w *world) run() error {
 		r.crash()
 	}
 	return w.err
+}
+
+// after lets time go by, in which the replicas send their heartbeats.
+func (w *world) after(d time.Duration) {
+	for ; d > 0; d -= time.Second {
+		w.now = w.now.Add(min(d, time.Second))
+		for _, r := range w.replicas {
+			if w.now.Sub(r.beatAt) >= time.Second {
+				r.beatAt = w.now
+				if !w.lowered {
+					w.database.attend(r)
+				}
+			}
+		}
+	}
 }
 
 // chance is true in so many of a hundred cases.
@@ -170,26 +190,31 @@ func (w *world) arrive() {
 
 // fault does one thing that the promise covers.
 func (w *world) fault() {
+	loses := func(do func() bool) func() bool { return func() bool { return !w.lowered && do() } }
 	all := []struct {
 		name string
 		do   func() bool // false: not now
 	}{
 		{"snapshot", w.redis.save},
-		{"restart from a snapshot", w.redis.restart},
+		{"restart from a snapshot", loses(w.redis.restart)},
 		{"replication", w.redis.sync},
-		{"failover", w.redis.promote},
-		{"failover back", w.redis.promoteBack},
+		{"failover", loses(w.redis.promote)},
+		{"failover back", loses(w.redis.promoteBack)},
 		{"a replica follows the failover", w.follow},
-		{"a key is deleted", w.redis.loseKey},
+		{"a key is deleted", loses(w.redis.loseKey)},
 		{"Redis is exchanged", w.redis.move},
 		{"the database crashes", w.database.crash},
 		{"the database fails over", w.database.failOver},
 		{"the database is restored", w.database.restore},
 		{"both stores go back", func() bool { return w.database.failOver() && w.redis.restart() }},
+		{"max_id is lowered", w.database.lower},
 		{"a power cut", func() bool { return w.forgetful && w.database.crash() && w.redis.restart() && w.killAll() }},
 		{"a replica is killed", w.kill},
+		{"a replica does not reach the database", w.cutOff},
 		{"all replicas are killed", w.killAll},
 		{"a quiet time", w.pass},
+		{"COMMITs get no answer", func() bool { return w.outage(&w.commitsFail) }},
+		{"pushes get no answer", func() bool { return w.outage(&w.pushesFail) }},
 	}
 	f := all[w.rng.IntN(len(all))]
 	if f.do() {
@@ -206,6 +231,9 @@ func (w *world) follow() bool {
 
 func (w *world) kill() bool {
 	i := w.rng.IntN(len(w.replicas))
+	if w.replicas[i] == w.database.objector {
+		return false
+	}
 	w.replicas[i].crash()
 	w.replicas[i] = w.newReplica()
 	return true
@@ -213,7 +241,7 @@ func (w *world) kill() bool {
 
 // killAll leaves nobody who knows what was issued.
 func (w *world) killAll() bool {
-	if !w.forgetful {
+	if !w.forgetful || w.database.objector != nil {
 		return false
 	}
 	for i, r := range w.replicas {
@@ -223,9 +251,24 @@ func (w *world) killAll() bool {
 	return true
 }
 
+func (w *world) cutOff() bool {
+	r := w.replicas[w.rng.IntN(len(w.replicas))]
+	if r == w.database.objector {
+		return false
+	}
+	r.cut = w.now.Add(time.Duration(w.rng.IntN(20)) * time.Second)
+	return true
+}
+
+// outage lasts for any while.
+func (w *world) outage(until *time.Time) bool {
+	*until = w.now.Add(time.Duration(w.rng.IntN(5)) * time.Second)
+	return true
+}
+
 // pass lets a while go by.
 func (w *world) pass() bool {
-	w.now = w.now.Add(time.Duration(w.rng.IntN(30)) * time.Second)
+	w.after(time.Duration(w.rng.IntN(30)) * time.Second)
 	return true
 }
 
@@ -243,7 +286,7 @@ func (w *world) note(id int64) {
 type simReplica struct {
 	world *world
 	node  int // the Redis node its connections lead to
-	seen  model.ServerTimes
+	simMember
 	lists []*list
 	yield func(struct{}) bool
 	next  func() (struct{}, bool)
@@ -251,7 +294,7 @@ type simReplica struct {
 }
 
 func (w *world) newReplica() *simReplica {
-	r := &simReplica{world: w, node: w.redis.master}
+	r := &simReplica{world: w, node: w.redis.master, simMember: simMember{id: w.redis.name(), beatAt: w.now}}
 	s, err := New(Options{
 		Lists: r, Locker: r, Allocator: r, Catalogue: nil, Reporter: r, Log: slog.New(slog.DiscardHandler),
 		Timeout: time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100,
@@ -261,7 +304,7 @@ func (w *world) newReplica() *simReplica {
 		panic(err)
 	}
 	for _, key := range simKeys() {
-		l := &list{svc: s, key: key, depth: -1}
+		l := &list{svc: s, key: key, depth: -1, soon: true} // no refill begins by itself
 		l.configure(model.ListConfig{Key: key, Step: simStep})
 		r.lists = append(r.lists, l)
 	}
@@ -304,15 +347,11 @@ func (l *list) refillIn(w *world) {
 	}
 }
 
-// reload reads the list's row and its state, as the cron jobs do, and settles them.
+// reload reads the list's row and its state, as the cron jobs do.
 func (r *simReplica) reload(l *list) {
 	row := r.world.database.rows[l.key]
 	l.svc.observe(context.Background(), []*job{{list: l}}, r.State)
-	l.configure(model.ListConfig{Key: l.key, MaxID: row.Last, Step: simStep, CurrentStep: row.CurrentStep, Life: row.Life, Doubt: row.Doubt})
-	if l.unsettled() {
-		r.world.faults["a list is settled"]++
-		l.svc.refill([]*list{l}, manner{settle: true})
-	}
+	l.configure(model.ListConfig{Key: l.key, MaxID: row.Last, Step: simStep, CurrentStep: row.CurrentStep})
 }
 
 // issue gives some of what is held to callers; the rest stays ahead of demand.
@@ -329,20 +368,28 @@ func (r *simReplica) issue(l *list) {
 func (r *simReplica) resume() { r.next() }
 
 // crash ends the process where it stands: whatever it still does fails.
-func (r *simReplica) crash() { r.end() }
+func (r *simReplica) crash() {
+	r.gone = true
+	r.end()
+}
 
 // Report implements Reporter.
 func (r *simReplica) Report(string, error) {}
 
-var errLost = errors.New("no answer")
+var errLost error = &model.StoreError{Store: "store", Op: "answer", Err: errors.New("it did not")}
 
 // simData is what a Redis server holds.
 type simData struct {
-	lists       map[model.ListKey][]int64
-	h, e        map[model.ListKey]string
-	w           map[model.ListKey]int64
-	beatH, used string // replication ID under which beat was, and since when that is used without a break
-	beat        time.Time
+	lists map[model.ListKey][]int64
+	h, e  map[model.ListKey]string
+	w     map[model.ListKey]int64
+	marks simMarks
+}
+
+// simMarks is the hash of marks. Its map is never changed.
+type simMarks struct {
+	h, e string // replication ID, and since when the hash is kept
+	of   map[model.ListKey]int64
 }
 
 func (d simData) clone() simData {
@@ -350,7 +397,7 @@ func (d simData) clone() simData {
 	for k, v := range d.lists {
 		lists[k] = slices.Clone(v)
 	}
-	return simData{lists, maps.Clone(d.h), maps.Clone(d.e), maps.Clone(d.w), d.beatH, d.used, d.beat}
+	return simData{lists, maps.Clone(d.h), maps.Clone(d.e), maps.Clone(d.w), d.marks}
 }
 
 // simNode is one Redis server; its methods are the scripts of the real store.
@@ -420,23 +467,21 @@ func (n *simNode) state(key model.ListKey) model.ListState {
 	return model.ListState{Life: n.life(key), Len: int64(len(n.lists[key])), HighWater: highWater, Purged: purged}
 }
 
-// use gives a name for the time in which the deployment has used the server without a
-// break, and the server has forgotten nothing.
-func (n *simNode) use(now time.Time) string {
-	if n.beatH != n.replicationID() || now.Sub(n.beat) > time.Minute && n.mutant != staleMarkBelieved {
-		n.beatH, n.used = n.replicationID(), n.name()
+// witness is the life of the marks: another one begins without any.
+func (n *simNode) witness() string {
+	if n.marks.h != n.replicationID() {
+		n.marks = simMarks{h: n.replicationID(), e: n.name()}
 	}
-	n.beat = now
-	return n.used
+	return n.marks.h + "-" + n.marks.e
 }
 
-func (n *simNode) mark(r model.MarkRequest) error {
-	n.guard(r.Key)
-	if n.life(r.Key) != r.Life {
-		return model.ErrLifeChanged
+// raise raises the mark of a list.
+func (n *simNode) raise(key model.ListKey, index int64) {
+	n.marks.of = maps.Clone(n.marks.of)
+	if n.marks.of == nil {
+		n.marks.of = map[model.ListKey]int64{}
 	}
-	n.w[r.Key] = max(n.w[r.Key], r.Index)
-	return nil
+	n.marks.of[key] = max(n.marks.of[key], index)
 }
 
 // push appends a part of a segment.
@@ -465,6 +510,7 @@ type simRedis struct {
 	nodes       [2]*simNode
 	spare       [2]*simNode // another Redis
 	spareMaster int
+	place       int // which of the two is used
 	master      int
 	names       int
 }
@@ -472,7 +518,7 @@ type simRedis struct {
 func newSimRedis(w *world) *simRedis {
 	r := &simRedis{world: w}
 	for i := range 2 * len(r.nodes) {
-		empty := simData{map[model.ListKey][]int64{}, map[model.ListKey]string{}, map[model.ListKey]string{}, map[model.ListKey]int64{}, "", "", time.Time{}}
+		empty := simData{map[model.ListKey][]int64{}, map[model.ListKey]string{}, map[model.ListKey]string{}, map[model.ListKey]int64{}, simMarks{}}
 		n := &simNode{simData: empty, mutant: w.mutant, name: r.name, snapshot: empty.clone(), replID: r.name(), runID: r.name()}
 		if i < len(r.nodes) {
 			r.nodes[i] = n
@@ -541,17 +587,15 @@ func (r *simRedis) promoteBack() bool {
 }
 
 // move has all replicas use another Redis, which the deployment has used before or not.
-// That takes a person more than a minute; meanwhile nothing is served.
 func (r *simRedis) move() bool {
 	if !r.world.databaseGoesBack {
 		return false
 	}
 	r.nodes, r.spare = r.spare, r.nodes
-	r.master, r.spareMaster = r.spareMaster, r.master
+	r.master, r.spareMaster, r.place = r.spareMaster, r.master, 1-r.place
 	for _, replica := range r.world.replicas {
 		replica.node = r.master
 	}
-	r.world.now = r.world.now.Add(61 * time.Second)
 	return true
 }
 
@@ -565,19 +609,54 @@ func (r *simRedis) loseKey() bool {
 	delete(n.h, key)
 	delete(n.e, key)
 	delete(n.w, key)
+	if r.world.chance(30) {
+		n.marks = simMarks{}
+	}
 	return true
 }
 
 // simServer is one life of a database server.
 type simServer struct{ name, boot int }
 
-// simCopy is what a database server holds, or held.
+// simRow is a row of id_alloc.
+type simRow struct {
+	model.AllocState
+	accounts int64 // change of the server that it accounts for
+}
+
+// simCopy is what a database server holds, or held. Its slices are never changed.
 type simCopy struct {
-	at     time.Time // when it was like that
-	rows   map[model.ListKey]model.AllocState
-	server simServer // that wrote last
-	used   string    // the use of Redis in which rows name histories
+	at      time.Time // when it was like that
+	rows    map[model.ListKey]simRow
+	server  simServer // that wrote last
+	changes []model.Change
+	witness string
+	place   int // of the witness
+	members []simMemberRow
 	model.ServerTimes
+}
+
+type simMemberRow struct {
+	model.Member
+	seenAt time.Time
+}
+
+// simSettled stands, in a change, for a witness whose marks the rows have.
+const simSettled = "settled"
+
+// simMember is what a replica knows of the database, and of the witness.
+type simMember struct {
+	id      string
+	seen    model.ServerTimes
+	last    model.Change // that it has seen
+	met     time.Time    // the change that is not noted yet
+	uses    string
+	usedAt  time.Time
+	beatAt  time.Time
+	cut     time.Time // it reaches no database until then
+	gone    bool      // it was killed
+	witness string    // that it may let vouch
+	since   time.Time // when the server was noted at which it began to
 }
 
 // simDatabase is id_alloc and shardid_deployment. Every state that it was in may come
@@ -587,6 +666,10 @@ type simDatabase struct {
 	simCopy
 	past    []simCopy
 	answers simServer
+	skew    time.Duration // of its clock
+	// objector has seen a change that the present copy lacks. Before it has met that it is
+	// neither killed nor cut off, which is outside the promise.
+	objector *simReplica
 }
 
 // simRate is the most indices a second of a list where the database goes back; it is
@@ -595,13 +678,29 @@ const simRate = 20
 
 func newSimDatabase(w *world) *simDatabase {
 	d := &simDatabase{world: w}
-	d.rows, d.Since, d.Beat = map[model.ListKey]model.AllocState{}, w.now, w.now
+	d.rows, d.Since, d.Beat = map[model.ListKey]simRow{}, w.now, w.now
 	for _, key := range simKeys() {
-		d.rows[key] = model.AllocState{Key: key, Step: simStep}
+		d.rows[key] = simRow{AllocState: model.AllocState{Key: key, Step: simStep}}
 	}
 	d.commit()
 	return d
 }
+
+// lower lowers max_id, as a person would who restores a table.
+func (d *simDatabase) lower() bool {
+	if !d.world.lowered {
+		return false
+	}
+	key := simKeys()[d.world.rng.IntN(len(simKeys()))]
+	row := d.rows[key]
+	row.Last = d.world.rng.Int64N(row.Last + 1)
+	row.LastMaxID = row.Last
+	d.rows[key] = row
+	return true
+}
+
+// clock is that of the server that answers.
+func (d *simDatabase) clock() time.Time { return d.world.now.Add(d.skew) }
 
 func (d *simDatabase) commit() {
 	d.at = d.world.now
@@ -618,18 +717,33 @@ func (d *simDatabase) goBack(age time.Duration, on simServer) bool {
 	if oldest < 0 {
 		oldest = len(d.past) - 1
 	}
-	d.simCopy = d.past[oldest+d.world.rng.IntN(len(d.past)-oldest)]
+	older := d.past[oldest+d.world.rng.IntN(len(d.past)-oldest)]
+	if len(older.changes) < len(d.changes) && !d.objects() {
+		return false
+	}
+	d.simCopy = older
 	d.rows = maps.Clone(d.rows)
+	if on.name != d.answers.name {
+		d.skew = time.Duration(d.world.rng.Int64N(int64(2*model.MaxClockApart))) - model.MaxClockApart
+	}
 	d.answers = on
 	return true
+}
+
+// objects looks for a replica that has seen the last change and will object to a copy
+// without it.
+func (d *simDatabase) objects() bool {
+	for _, r := range d.world.replicas {
+		if d.objector == nil && r.last == d.changes[len(d.changes)-1] && !d.world.now.Before(r.cut) {
+			d.objector = r
+		}
+	}
+	return d.objector != nil
 }
 
 func (d *simDatabase) crash() bool    { return d.goBack(time.Second, d.restarted()) }
 func (d *simDatabase) failOver() bool { return d.goBack(10*time.Second, d.another()) }
 func (d *simDatabase) restore() bool {
-	if d.world.forgetful && d.answers != (simServer{}) {
-		return false
-	}
 	if d.world.chance(50) {
 		return d.goBack(1<<62, d.restarted())
 	}
@@ -642,50 +756,166 @@ func (d *simDatabase) another() simServer {
 	return simServer{n, n}
 }
 
-// notice notes that another life of the server answers, or one that lacks what the
-// replica has seen, as the real store does in a transaction of its own before anything
-// is allocated.
-func (d *simDatabase) notice(by *simReplica) {
-	if d.server == d.answers && !d.Behind(by.seen) || d.world.mutant == identityIgnored {
-		by.seen = d.ServerTimes
+// errUnnoted: the change of the server is not noted yet.
+var errUnnoted = errors.New("the database has changed")
+
+// notice lets a replica meet the database: it notes that another life of the server answers,
+// or one that lacks what the replica has seen, as the real store does in a transaction of its
+// own before anything else. The error says that it must try again.
+func (d *simDatabase) notice(by *simReplica) error {
+	if by.gone || d.world.now.Before(by.cut) {
+		return errLost
+	}
+	if by.witness != d.witness {
+		by.witness = ""
+	}
+	if (d.server != d.answers || d.Behind(by.seen) || d.lacks(by)) && d.world.mutant != identityIgnored {
+		if !d.note(by) {
+			return errUnnoted
+		}
+	}
+	if d.objector == by {
+		d.objector = nil
+	}
+	by.seen, by.met = d.ServerTimes, time.Time{}
+	if n := len(d.changes); n > 0 {
+		by.last = d.changes[n-1]
+	}
+	return nil
+}
+
+// lacks says whether the database lacks the last change that a replica has seen.
+func (d *simDatabase) lacks(by *simReplica) bool {
+	return by.last.Number > 0 && !slices.ContainsFunc(d.changes, func(c model.Change) bool {
+		return c.Number == by.last.Number && c.Gap.Now.Equal(by.last.Gap.Now)
+	})
+}
+
+func (d *simDatabase) note(by *simReplica) bool {
+	vouched, now := false, d.clock()
+	if d.witness != "" && (d.server != d.answers || !d.lacks(by)) { // who objects does not wait
+		patience := 4 * time.Second
+		if by.witness == d.witness && !d.Since.Before(by.since) && !d.Since.After(by.seen.Since) {
+			patience = 10 * time.Second
+			master := d.world.redis.nodes[d.world.redis.master] // as the majority says
+			if !d.world.chance(10) {
+				vouched = master.witness() == model.WitnessLife(d.witness)
+				patience = 0
+			}
+		}
+		if by.met.IsZero() {
+			by.met = d.world.now
+		}
+		if !vouched && d.world.now.Sub(by.met) < patience {
+			return false
+		}
+	}
+	next, gap := d.Note(by.seen, now, d.server.name == d.answers.name, d.lacks(by))
+	if d.world.mutant == noHeartbeat {
+		gap.Known, gap.Reach = now, time.Time{} // a copy is taken for new
+	}
+	if !vouched {
+		d.witness, by.witness = "", ""
+	}
+	d.changes = append(slices.Clip(d.changes), model.Change{Number: int64(len(d.changes)) + 1, Gap: gap, Witness: d.witness})
+	d.server, d.ServerTimes = d.answers, next
+	d.commit()
+	return true
+}
+
+// attend is a heartbeat of a replica, which also does its duty to the witness.
+func (d *simDatabase) attend(r *simReplica) {
+	redis, now := r.on(), d.world.now
+	if !redis.slave {
+		r.uses, r.usedAt = redis.witness(), now
+	} else if now.Sub(r.usedAt) >= 2*time.Second {
+		r.uses = ""
+	}
+	if d.notice(r) != nil {
 		return
 	}
-	now := d.world.now
-	vouched := !by.on().slave && by.on().use(now) == d.used || d.world.mutant == otherRedisVouches
-	next, gap := d.Note(by.seen, now, d.server.name == d.answers.name)
-	if d.world.mutant == noHeartbeat {
-		gap.Known, gap.Rows = now, false // a copy is taken for new
+	if d.clock().Sub(d.Beat) >= model.BeatEvery {
+		d.Beat = d.clock()
 	}
-	for key, row := range d.rows {
-		rate := int64(simRate)
-		if d.world.mutant == oneRate {
-			rate /= 2
-		}
-		row.Doubt = gap.Doubt(rate, row.At, row.Doubt)
-		if !vouched {
-			row.Life = ""
-		}
-		d.rows[key] = row
+	duty := d.judge(r, false)
+	if !duty.Hold {
+		r.witness = ""
 	}
-	d.server, d.ServerTimes = d.answers, next
-	by.seen = next
+	if d.world.chance(5) {
+		return // the transaction failed
+	}
+	d.say(r, duty.Hold)
+	replaced := d.place == d.world.redis.place && model.WitnessLife(d.witness) != d.world.redis.nodes[d.world.redis.master].witness()
+	if duty = d.judge(r, replaced); duty.Retire {
+		d.witness = ""
+	}
+	if duty.Name {
+		d.witness, d.place = r.uses+" "+d.world.redis.name(), d.world.redis.place
+	}
+	if r.witness != "" && !redis.slave && redis.witness() == r.uses && len(d.changes) > 0 && d.clock().Sub(d.Since) >= model.ObjectFor && d.world.chance(25) {
+		d.settle(redis)
+	}
 	d.commit()
 }
 
-// heartbeat is what the replicas send every ten seconds.
-func (d *simDatabase) heartbeat(by *simReplica) {
-	d.notice(by)
-	d.Beat = d.world.now
-	if !by.on().slave {
-		if used := by.on().use(d.world.now); used != d.used {
-			d.used = used
-			for key, row := range d.rows {
-				row.Life = ""
-				d.rows[key] = row
-			}
+// say stores what a replica uses and holds.
+func (d *simDatabase) say(r *simReplica, hold bool) {
+	me := model.Member{ID: r.id, Uses: r.uses}
+	if hold {
+		me.Holds = d.witness
+		if r.witness != d.witness {
+			r.witness, r.since = d.witness, d.Since
 		}
 	}
-	d.commit()
+	members := []simMemberRow{{me, d.clock()}}
+	for _, m := range d.members {
+		if m.ID != r.id && d.clock().Sub(m.seenAt) < 4*model.HoldLasts {
+			members = append(members, m)
+		}
+	}
+	d.members = members
+}
+
+func (d *simDatabase) judge(r *simReplica, replaced bool) model.Duty {
+	var others []model.Member
+	for _, m := range d.members {
+		if m.ID != r.id {
+			m.Quiet = d.clock().Sub(m.seenAt)
+			others = append(others, m.Member)
+		}
+	}
+	return model.Judge(d.witness, model.Member{ID: r.id, Uses: r.uses}, others, replaced)
+}
+
+// settle brings the rows up to the marks, once the witness has vouched.
+func (d *simDatabase) settle(redis *simNode) {
+	for key, row := range d.rows {
+		row.Doubt, row.accounts = d.doubt(row), int64(len(d.changes))
+		row.Counter = row.Raise(redis.marks.of[key])
+		d.rows[key] = row
+	}
+	d.changes = slices.Clone(d.changes)
+	for i, c := range d.changes {
+		if c.Witness == d.witness {
+			d.changes[i].Witness = simSettled
+		}
+	}
+	d.world.faults["rows are settled"]++
+}
+
+// doubt is what a row may lack by now.
+func (d *simDatabase) doubt(row simRow) int64 {
+	var since []model.Change
+	for _, c := range d.changes[min(row.accounts, int64(len(d.changes))):] {
+		if c.Witness != simSettled {
+			since = append(since, c)
+		}
+	}
+	rate := int64(simRate)
+	if d.world.mutant == oneRate {
+		rate /= 2
+	}
+	return model.Doubt(since, d.witness, func(model.Change) int64 { return rate }, row.At, row.Doubt)
 }
 
 // row is the row as the store reads it.
@@ -694,34 +924,48 @@ func (d *simDatabase) row(req *model.AllocRequest) model.AllocState {
 		req.Floor = 0
 	}
 	row := d.rows[req.Key]
-	row.Rate, row.JumpFrom = simRate, d.JumpFrom
+	row.Doubt, row.Rate, row.JumpFrom = d.doubt(row), simRate, d.JumpFrom
 	if d.world.mutant == noBucket || !d.world.databaseGoesBack {
 		row.Rate = 0
 	}
 	if d.world.mutant == noWait {
 		row.JumpFrom = time.Time{}
 	}
-	return row
+	return row.AllocState
 }
 
+// allocate takes a segment, under the mark of the witness if there is one.
 func (d *simDatabase) allocate(by *simReplica, req model.AllocRequest) model.Allocation {
-	d.notice(by)
-	a, next, err := d.row(&req).Next(req, d.world.now)
+	if err := d.notice(by); err != nil {
+		return model.Allocation{Err: err}
+	}
+	if len(d.changes) > 0 && d.clock().Sub(d.Since) < model.ObjectFor {
+		return model.Allocation{Err: model.ErrJumping}
+	}
+	redis, marked := by.on(), d.witness != "" && d.world.mutant != noName
+	if marked {
+		if redis.slave || redis.witness() != model.WitnessLife(d.witness) {
+			return model.Allocation{Err: errLost}
+		}
+		req.Floor = max(req.Floor, redis.marks.of[req.Key])
+	}
+	a, next, err := d.row(&req).Next(req, d.clock())
 	if err != nil {
 		return model.Allocation{Err: err}
 	}
 	if a.Jumped > 0 {
 		d.world.jumps++
 	}
-	d.rows[req.Key] = next
+	if (marked || d.world.mutant == noName && !redis.slave) && (d.world.mutant != lateMark || !d.world.chance(10)) {
+		redis.witness()
+		redis.raise(req.Key, next.Last)
+	}
+	if d.world.chance(2) {
+		return model.Allocation{Err: errLost} // a gap
+	}
+	d.rows[req.Key] = simRow{next, int64(len(d.changes))}
 	d.commit()
 	return a
-}
-
-func (d *simDatabase) settle(by *simReplica, req model.AllocRequest) {
-	d.notice(by)
-	d.rows[req.Key] = d.row(&req).Settle(req)
-	d.commit()
 }
 
 // The methods below are the replica's view of the stores: requests and answers
@@ -788,22 +1032,11 @@ func (r *simReplica) Probe(ctx context.Context, keys []model.ListKey) []model.Li
 	return r.State(ctx, keys)
 }
 
-// Mark implements Lists.
-func (r *simReplica) Mark(_ context.Context, reqs []model.MarkRequest) []error {
-	errs := make([]error, len(reqs))
-	for i, req := range reqs {
-		var answer error
-		err := r.script(func(node *simNode) { answer = node.mark(req) })
-		errs[i] = errors.Join(err, answer)
-	}
-	return errs
-}
-
 // Push implements Lists.
 func (r *simReplica) Push(_ context.Context, reqs []model.PushRequest) []error {
 	errs := make([]error, len(reqs))
 	for i, req := range reqs {
-		for offset := int64(0); offset < req.Segment.Len() && errs[i] == nil; offset += simPart {
+		for offset := int64(0); offset == 0 || offset < req.Segment.Len() && errs[i] == nil; offset += simPart {
 			errs[i] = r.pushPart(req, offset)
 		}
 	}
@@ -811,7 +1044,7 @@ func (r *simReplica) Push(_ context.Context, reqs []model.PushRequest) []error {
 }
 
 // simPart is the longest part of a segment that is pushed at once, in indices.
-const simPart = 15
+const simPart = 7
 
 // pushPart pushes what follows the offset; others run between two parts.
 func (r *simReplica) pushPart(req model.PushRequest, offset int64) error {
@@ -821,6 +1054,9 @@ func (r *simReplica) pushPart(req model.PushRequest, offset int64) error {
 	var answer error
 	push := func(node *simNode) { answer = node.push(req, offset == 0) }
 	err := r.script(push)
+	if r.world.now.Before(r.world.pushesFail) {
+		err = errors.Join(err, errLost)
+	}
 	if err != nil && r.world.mutant == pushRetries {
 		err = r.script(push) // perhaps to the new master
 	}
@@ -869,21 +1105,12 @@ func (r *simReplica) allocate(req model.AllocRequest) (a model.Allocation) {
 		}
 		a = r.world.database.allocate(r, req)
 	})
-	if err == nil {
+	if err == nil && !r.world.now.Before(r.world.commitsFail) {
 		return a
 	}
 	if r.world.mutant == unclearCommit {
-		a, _, _ := r.world.database.row(&req).Next(req, r.world.now)
+		a, _, _ := r.world.database.row(&req).Next(req, r.world.database.clock())
 		return a
 	}
-	return model.Allocation{Err: err}
-}
-
-// Settle implements Allocator.
-func (r *simReplica) Settle(_ context.Context, reqs []model.AllocRequest) []model.Allocation {
-	out := make([]model.Allocation, len(reqs))
-	for i, req := range reqs {
-		out[i].Err = r.call(func() { r.world.database.settle(r, req) })
-	}
-	return out
+	return model.Allocation{Err: errLost}
 }

@@ -10,30 +10,28 @@ import (
 	"shardid/service/latency"
 )
 
-// Stats counts since the start of the process.
+// Stats counts since the start of the process, as the metrics of the tags do.
 type Stats struct {
-	Issued  int64 // IDs given to callers
-	Pops    int64 // pops sent to the lists
-	Refills int64 // segments pushed
-	Starved int64 // callers that got ErrQueueEmpty, as nothing came in time
-	Held    int64 // IDs that this process holds ahead of its callers
-	// Passes is how long each pass took, which refills up to 64 lists.
-	Passes latency.Reading
-	// FailedPasses are those in which a list could not be refilled, and looks at lists
-	// that failed. One at its limit, or that another replica refills, is no failure.
-	FailedPasses int64
+	Issued  int64           `metric:"shardid_queue_issued_total" help:"IDs given to callers."`
+	Pops    int64           `metric:"shardid_queue_pops_total" help:"Pops sent to the lists."`
+	Refills int64           `metric:"shardid_queue_refills_total" help:"Segments pushed."`
+	Starved int64           `metric:"shardid_queue_starved_total" help:"Callers that got -4, as no index could be had in time."`
+	Held    int64           `metric:"shardid_queue_held_ids" help:"IDs that this replica holds ahead of its callers."`
+	Passes  latency.Reading `metric:"shardid_queue_refill_pass_seconds" help:"How long a pass took that refills up to 64 lists: lock, state, allocate, push."`
+	// A list at its limit, or that another replica refills, is no failure.
+	FailedPasses int64 `metric:"shardid_queue_failed_passes_total" help:"Passes over up to 64 lists in which one could not be looked at or refilled."`
 
 	// Indices of segments that were allocated and not pushed for sure, by reason.
 	Discarded Discarded
-	Purges    int64 // lists dropped because they were of an earlier life
+	Purges    int64 `metric:"shardid_queue_purged_lists_total" help:"Lists dropped because they were of an earlier life."`
 	Purged    int64 // indices in them
 	OverLimit int64 // indices popped above the app's limit and dropped
 	Dropped   int64 // indices held by this process and given up
 
-	Repeated int64 // indices refused because the list gave them before: must stay 0
-	Lifts    int64 // times max_id was below what had been handed out
-	FarLifts int64 // those by more than Options.LiftAlarm
-	Jumps    int64 // times the database went back by an unknown amount
+	Repeated int64 `metric:"shardid_queue_repeated_indices_total" help:"Indices refused because the list gave them before: must stay 0."`
+	Lifts    int64 `metric:"shardid_queue_lifts_total" help:"Times max_id was below what had been handed out: the database went back in time."`
+	FarLifts int64 `metric:"shardid_queue_lift_alarms_total" help:"Lifts by more than queue.lift_alarm."`
+	Jumps    int64 `metric:"shardid_queue_incarnation_jumps_total" help:"Times the database server changed and the lists could not tell what was handed out."`
 	Jumped   int64 // indices left out for it
 }
 

@@ -25,12 +25,10 @@ type Lists interface {
 	Probe(ctx context.Context, keys []model.ListKey) []model.ListState
 	// Push appends segments, at most one attempt each, and answers in order: nil,
 	// model.ErrLifeChanged, model.ErrNotAboveHighWater, model.ErrListFull, or
-	// a *model.StoreError after which the segment may or may not have arrived.
+	// a *model.StoreError after which the segment may or may not have arrived. An empty
+	// segment goes the same way and adds nothing.
 	// Whatever the error, the segment must never be pushed again.
 	Push(ctx context.Context, reqs []model.PushRequest) []error
-	// Mark raises high-water marks that are lower than asked for, and answers in
-	// order: nil, model.ErrLifeChanged, or a *model.StoreError.
-	Mark(ctx context.Context, reqs []model.MarkRequest) []error
 	// Delete drops lists; their high-water marks stay. Errors: *model.StoreError.
 	Delete(ctx context.Context, keys []model.ListKey) error
 }
@@ -51,10 +49,6 @@ type Allocator interface {
 	// model.AllocState.Next chooses it, in one transaction: a segment is
 	// returned only when it is committed for sure. Requests name distinct lists.
 	Allocate(ctx context.Context, reqs []model.AllocRequest) []model.Allocation
-	// Settle brings each row up to what its request knows, as
-	// model.AllocState.Settle does, in one transaction, and says in Lifted by how
-	// much max_id was below. It takes no segment.
-	Settle(ctx context.Context, reqs []model.AllocRequest) []model.Allocation
 }
 
 // Catalogue knows which apps and shards exist.

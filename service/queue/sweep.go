@@ -48,7 +48,7 @@ func (s *Service) schedule() error {
 		return fmt.Errorf("%w: reload cron %q %w", model.ErrInvalidArgument, s.opts.ReloadCron, err)
 	}
 	s.cron.Schedule(when, cron.FuncJob(func() { s.sweepInTurn(when) }))
-	s.reloadJob = s.cron.Schedule(reload, cron.FuncJob(s.reloadAndSettle))
+	s.reloadJob = s.cron.Schedule(reload, cron.FuncJob(func() { _ = s.reloadAndReport() }))
 	return nil
 }
 
@@ -111,22 +111,15 @@ func spread(when cron.Schedule, now time.Time) time.Duration {
 	return max(1, min(when.Next(now).Sub(now)/20, maxSpread))
 }
 
-// reloadAndSettle is what the cron job does. A failure has been reported.
-func (s *Service) reloadAndSettle() {
-	if s.reloadAndReport() == nil {
-		s.settleAll()
-	}
-}
-
 // recheck tries again what failed last, until it works: whether it does must not wait
-// for a caller or for the next sweep. With a store away the first pass shows that. A push
-// that failed has cost a segment: the first in a row is tried again at once, as its store
-// was most likely going away, and each further one after a minute. A lock that was in the
-// way at the last look is ignored: Redis may have gone away before it could be freed.
-// These lists come first, as others may fail for good.
+// for a caller or for the next sweep. With a store away the first pass shows that. A lock
+// that was in the way at the last look is ignored: Redis may have gone away before it could
+// be freed. These lists come first, as others may fail for good. A list of another deployment
+// is a sign that all are, as after the database took the place of another one: all are looked
+// at, because readiness depends on that.
 func (s *Service) recheck() {
-	if s.reloadFails.Load() {
-		s.reloadAndSettle()
+	if at := s.reloadAt.Load(); s.reloadFails.Load() || at > 0 && time.Now().UnixNano() > at {
+		_ = s.reloadAndReport() // a failure has been reported
 	}
 	var again, locked []*list
 	for _, l := range append(s.refills.Keys(), s.pops.Keys()...) {
@@ -136,13 +129,9 @@ func (s *Service) recheck() {
 			continue
 		}
 		l.mu.Lock()
-		now, past := time.Now(), l.past()
-		first := past.pauseFor <= refillRetry
-		switch {
-		case now.Before(past.pauseUntil) || !first && now.Sub(past.lostAt) <= time.Hour/lossesPerHour:
-		case errors.Is(l.refillErr, errBusy):
+		if errors.Is(l.refillErr, errBusy) {
 			locked = append(locked, l)
-		default:
+		} else {
 			again = append(again, l)
 		}
 		l.mu.Unlock()
@@ -160,15 +149,8 @@ func (s *Service) recheck() {
 	if work(locked, manner{ignoreLock: true}) {
 		work(again, manner{})
 	}
-}
-
-// settleAll settles every list of which the database, as it was just read, and the
-// store do not know the same, be it used or not: so what one of them has lost is
-// mended before the other can lose something too.
-func (s *Service) settleAll() {
-	todo := slices.DeleteFunc(s.catalogue.Load().all(), func(l *list) bool { return !l.unsettled() })
-	for lists := range slices.Chunk(todo, passSize) {
-		s.refill(lists, manner{settle: true})
+	if lists := s.catalogue.Load().all(); errors.Is(s.refills.Err(), model.ErrForeign) && len(s.refills.Keys()) < len(lists) {
+		s.lowLists(lists)
 	}
 }
 

@@ -19,22 +19,19 @@ type View struct {
 	model.Limit        // as Limit; MaxID also as a string, maxLimitIdStr
 	Scramble    bool   `json:"scramble"`
 
-	Issued  int64 `json:"issued"`  // IDs given to callers
-	Refills int64 `json:"refills"` // segments pushed
-	Held    int64 `json:"held"`    // IDs held ahead of callers
-	// PerSecond is the average of the last quarter of a minute. The caller of Status
+	Issued  int64 `json:"issued" metric:"shardid_queue_app_issued_total" help:"IDs of the app given to callers."`
+	Refills int64 `json:"refills" metric:"shardid_queue_app_refills_total" help:"Segments of the app pushed."`
+	Held    int64 `json:"held" metric:"shardid_queue_app_held_ids" help:"IDs of the app that this replica holds ahead of its callers."`
+	// PerSecond is the average of the last period of the history, 5 s. The caller of Status
 	// fills it: the queue keeps no history.
 	PerSecond float64 `json:"issuedPerSecond"`
 	// Highest is the highest index of any shard that is known to be allocated: it was
 	// issued, or may be at any moment.
-	Highest int64 `json:"highestIndex"`
-	// Left is the share, in 0…1, of its indices that the shard which has the fewest
-	// can still allocate.
-	Left float64 `json:"leftShare"`
-	// Exhausted is how many shards have nothing more to give under the limit.
-	Exhausted int `json:"exhausted"`
+	Highest   int64   `json:"highestIndex"`
+	Left      float64 `json:"leftShare" metric:"shardid_queue_app_left_ratio" help:"Share of its indices that the shard with the fewest can still allocate, 0 to 1."`
+	Exhausted int     `json:"exhausted" metric:"shardid_queue_app_exhausted_lists" help:"Shards of the app that have nothing more to give under its limit."`
 	// Unconfirmed is how many shards take no segment before an operator confirms their
-	// max_id.
+	// max_id, whether or not a caller has met that.
 	Unconfirmed int `json:"unconfirmed"`
 	// Unused are the shards that no index is known to be allocated of.
 	Unused []int `json:"unused"`
@@ -117,7 +114,7 @@ func (l *list) addTo(v *View) {
 	if l.left() == 0 && l.held() == 0 && depth == 0 {
 		v.Exhausted++
 	}
-	if errors.Is(l.refillErr, model.ErrUnconfirmed) {
+	if l.cfg.Unconfirmed || errors.Is(l.refillErr, model.ErrUnconfirmed) {
 		v.Unconfirmed++
 	}
 }

@@ -100,16 +100,26 @@ func quote(value []byte) string {
 	return strconv.Quote(string(value))
 }
 
-// shownKey is a key without its gatePass.
-func shownKey(args [][]byte) []byte {
+// hidden stands in the log for what a client sent in the wrong place: it may be a secret, or
+// name a person.
+const hidden = "(hidden)"
+
+// shownKey is what the log may say of the key of a command that was answered with code: a
+// mode, an app without the gatePass, and a tag if it is known.
+func (c *conn) shownKey(r issuer.Request, args [][]byte, code int) []byte {
 	if len(args) == 0 {
 		return nil
 	}
 	whole := args[0]
-	key, _, _ := cutFormat(whole)
-	if after, queue := bytes.CutPrefix(key, []byte("queue:")); queue {
-		app, _, _ := bytes.Cut(after, []byte(":"))
-		return whole[:len(whole)-len(after)+len(app)]
+	switch known := c.server.opts.KnownTag; {
+	case r.Mode == access.Queue:
+		key, _, _ := cutFormat(whole)
+		_, gatePass, _ := bytes.Cut(key[len("queue:"):], []byte(":"))
+		return whole[:len(whole)-len(gatePass)-1]
+	case r.Mode == access.Segment && code != 0 && (known == nil || !known(r.Tag)):
+		return append(bytes.Clone(whole[:len(whole)-len(r.Tag)]), hidden...)
+	case r.Mode == 0:
+		return []byte(hidden)
 	}
 	return whole
 }

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ type protocolError string
 
 func (e protocolError) Error() string { return "Protocol error: " + string(e) }
 
-const errInline = protocolError("a command must be an array of bulk strings; HTTP is served at server.addr")
+const errInline = protocolError("a command must be an array of bulk strings, but for PING, INFO and QUIT; HTTP is served at server.addr")
 
 var errTooLong = protocolError(fmt.Sprintf("a command may have %d bytes and %d arguments", maxCommand, maxArgs))
 
@@ -31,7 +32,7 @@ var errIncomplete = errors.New("incomplete command")
 // reader reads commands from a connection. It allocates nothing.
 type reader struct {
 	from       io.Reader
-	beforeRead func() error // called when what has come is used up
+	beforeRead func(begun bool) error // called when what has come is used up, but for the beginning of a command
 	buf        [maxCommand]byte
 	start, end int // of what has come and was not used
 	args       [maxArgs][]byte
@@ -42,6 +43,13 @@ type reader struct {
 func (r *reader) next() ([][]byte, error) {
 	for {
 		args, used, err := parse(r.buf[r.start:r.end], r.args[:0])
+		if err != nil && r.start < r.end && r.buf[r.start] != '*' {
+			args, used, err = parseInline(r.buf[r.start:r.end], r.args[:0])
+			if err == nil && len(args) == 0 { // an empty line
+				r.start += used
+				continue
+			}
+		}
 		switch {
 		case err == nil:
 			r.start += used
@@ -54,7 +62,7 @@ func (r *reader) next() ([][]byte, error) {
 		if r.end == len(r.buf) {
 			return nil, errTooLong
 		}
-		if err := r.beforeRead(); err != nil {
+		if err := r.beforeRead(r.end > 0); err != nil {
 			return nil, err
 		}
 		n, err := r.from.Read(r.buf[r.end:])
@@ -106,6 +114,30 @@ func parse(b []byte, args [][]byte) (command [][]byte, used int, err error) {
 		at = to + 2
 	}
 	return args, at, nil
+}
+
+// parseInline reads a line: an empty one, as redis-cli --pipe sends, or what probes of load
+// balancers ask. No line issues an ID, so that no page can have a browser ask for one.
+func parseInline(b []byte, args [][]byte) (command [][]byte, used int, err error) {
+	const most = 64
+	end := bytes.IndexByte(b, '\n')
+	line := bytes.TrimSuffix(b[:max(end, 0)], []byte("\r"))
+	if end < 0 {
+		line = b
+	}
+	for _, word := range []string{"PING", "INFO", "QUIT"} {
+		n := min(len(line), len(word))
+		known := bytes.EqualFold(line[:n], []byte(word[:n])) && (len(line) == n || line[n] == ' ' || line[n] == '\r')
+		switch {
+		case end < 0 && len(b) < most && (known || string(b) == "\r"):
+			return nil, 0, errIncomplete
+		case end >= 0 && len(line) == 0:
+			return nil, end + 1, nil
+		case end >= 0 && known && n == len(word):
+			return append(args, bytes.Fields(line)...), end + 1, nil
+		}
+	}
+	return nil, 0, errInline
 }
 
 // parseLength reads a number and the end of its line, and says where the next line begins.

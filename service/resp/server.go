@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"shardid/service/access"
+	"shardid/service/background"
 	"shardid/service/issuer"
-
-	"golang.org/x/time/rate"
+	"shardid/service/unsent"
 )
 
 // ErrServerClosed is what Serve ends with after Stop.
@@ -33,6 +33,12 @@ type Options struct {
 	// commands that issue IDs to connections without AUTH.
 	Access       *access.Guard
 	RequireToken bool
+	// TokenTimeout is how long a connection may be without a token that is valid, with
+	// RequireToken; CommandTimeout how long the rest of a command that has begun, or a TLS
+	// handshake, may take. 0: without end.
+	TokenTimeout, CommandTimeout time.Duration
+	// Unsent is what all answers together may hold; nil for no bound.
+	Unsent *unsent.Budget
 	// CheckClient gives, for a new connection, what says before each command whether its
 	// client is still trusted: an error ends the connection. nil for none.
 	CheckClient func(net.Conn) func() error
@@ -40,6 +46,8 @@ type Options struct {
 	Version     string // of shardid, for INFO and HELLO
 	// PublicText is an error as clients may see it; nil shows all of it.
 	PublicText func(error) string
+	// KnownTag says whether a tag is known to exist, so that it can be no secret; nil: none is.
+	KnownTag func(tag string) bool
 	// Observe is told of each command that asked for IDs; nil for none.
 	Observe func(issuer.Command)
 	// Trace begins the span of a command that asks for IDs of a mode, "" when its key names
@@ -55,11 +63,18 @@ type Server struct {
 	cancel   context.CancelFunc
 	draining atomic.Bool
 	nextID   atomic.Int64
-	faults   rate.Sometimes // a line a second
+	faults   background.RateLimitedLog
 	handlers sync.WaitGroup
 	scratch  sync.Pool // of *scratch
+	large    sync.Pool // likewise, with more than unsent.Small for out
+	batches  sync.Pool // of *[]int64, more than a scratch has
 	answers  issuer.Codes
 	begun    time.Time
+
+	commands map[string]*command
+	served   atomic.Int64 // commands that answers does not count
+
+	strangers atomic.Int64 // connections that ended as no valid token came
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -68,16 +83,17 @@ type Server struct {
 
 // scratch is what a connection needs while it has something to do.
 type scratch struct {
-	ids   []int64
+	ids   []int64 // 2*piece at most
 	out   []byte
 	ended time.Duration // when the last command for IDs did, since the server's begun; 0 before
 }
 
 // New makes a server that Serve starts.
 func New(opts Options) *Server {
-	s := &Server{opts: opts, begun: time.Now(), conns: map[*conn]struct{}{}, faults: rate.Sometimes{Interval: time.Second}}
+	s := &Server{opts: opts, begun: time.Now(), commands: newCommands(), conns: map[*conn]struct{}{}, faults: background.RateLimitedLog{Logger: opts.Log}}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.scratch.New = func() any { return new(scratch) }
+	s.large.New = func() any { return &scratch{out: make([]byte, 0, 2*flushAt)} }
 	if s.opts.PublicText == nil {
 		s.opts.PublicText = error.Error
 	}
@@ -85,7 +101,8 @@ func New(opts Options) *Server {
 }
 
 // Serve takes connections until Stop, and ends with ErrServerClosed then. The listener
-// bounds how many there are, and how long one may be idle or leave an answer unread.
+// bounds how many there are, how long one may be idle, and how long one piece of an answer
+// may stay unread.
 func (s *Server) Serve(listener net.Listener) error {
 	s.mu.Lock()
 	s.listener = listener
@@ -115,8 +132,8 @@ func (s *Server) Serve(listener net.Listener) error {
 
 // begin serves a connection, unless Stop came first.
 func (s *Server) begin(inner net.Conn) {
-	c := &conn{Conn: inner, server: s, id: s.nextID.Add(1)}
-	c.in.from, c.in.beforeRead = inner, c.flush
+	c := &conn{Conn: inner, server: s, id: s.nextID.Add(1), since: time.Now()}
+	c.in.from, c.in.beforeRead = inner, c.beforeRead
 	if s.opts.CheckClient != nil {
 		c.check = s.opts.CheckClient(inner)
 	}
@@ -137,6 +154,7 @@ func (s *Server) end(c *conn) {
 	if fault := recover(); fault != nil {
 		s.opts.Log.Error("a RESP command panicked", "panic", fault, "stack", string(debug.Stack()))
 	}
+	c.large.Release()
 	_ = c.Close()
 	c.release()
 	s.mu.Lock()
@@ -147,6 +165,9 @@ func (s *Server) end(c *conn) {
 // Answers counts, by code of the error table, what has been answered since the start: 0 is
 // IDs, the errors are those of every command.
 func (s *Server) Answers() map[int]int64 { return s.answers.Counts() }
+
+// Strangers is how many connections ended as no valid token came in time.
+func (s *Server) Strangers() int64 { return s.strangers.Load() }
 
 // Stop takes no more connections and answers the commands that have come. A connection is
 // closed once it waits for the next one, and at the end of ctx in any case.

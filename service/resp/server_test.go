@@ -24,6 +24,7 @@ import (
 	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/issuer"
+	"shardid/service/unsent"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -161,7 +162,7 @@ func TestCommands(t *testing.T) {
 		{[][]string{{"LPOP", "snowflake"}, {"RPOP", "queue:255:a:b"}}, "$1\r\n1\r\n$1\r\n2\r\n"},
 		{[][]string{{"LPOP", "snowflake", "1"}, {"RPOP", "segment:a", "3"}}, "*1\r\n$1\r\n1\r\n*3\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n"},
 		{[][]string{{"PING"}, {"PING", "hi"}, {"ECHO", "x"}, {"SELECT", "0"}, {"AUTH", "any"}, {"AUTH", "default", "any"}}, "+PONG\r\n$2\r\nhi\r\n$1\r\nx\r\n+OK\r\n+OK\r\n+OK\r\n"},
-		{[][]string{{"CLIENT", "SETNAME", "me"}, {"CLIENT", "getname"}, {"CLIENT", "SETINFO", "LIB-NAME", "x"}, {"COMMAND", "DOCS"}, {"COMMAND", "COUNT"}}, "+OK\r\n$2\r\nme\r\n+OK\r\n*0\r\n:14\r\n"},
+		{[][]string{{"CLIENT", "SETNAME", "me"}, {"CLIENT", "getname"}, {"CLIENT", "SETINFO", "LIB-NAME", "x"}, {"COMMAND", "DOCS", "get"}, {"COMMAND", "COUNT"}}, "+OK\r\n$2\r\nme\r\n+OK\r\n*0\r\n:20\r\n"},
 		{[][]string{{"RESET"}, {"QUIT"}, {"INCR", "snowflake"}}, "+RESET\r\n+OK\r\n"},
 		{[][]string{{"INCR"}}, "-SHARDID -6 invalid argument: INCR takes a key and nothing else\r\n"},
 		{[][]string{{"INCR", "snowflake", "2"}}, "-SHARDID -6 invalid argument: INCR takes a key and nothing else\r\n"},
@@ -201,15 +202,33 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// The key that is observed, for the log, has no gatePass in it.
+// The log shows of a key what is known, and nothing that a client may have sent by mistake: a
+// token, or the number of a telephone.
 func TestShownKey(t *testing.T) {
+	var shown []string
+	f := &fake{}
+	_, addr := start(t, f, func(o *Options) {
+		o.KnownTag = func(tag string) bool { return tag == "orders" }
+		o.Observe = func(c issuer.Command) { shown = append(shown, string(c.Key)) }
+	})
+	err := fmt.Errorf("%w: no such tag", model.ErrUnknownTag)
+	f.err.Store(&err)
 	for key, want := range map[string]string{
-		"queue:1:alice": "queue:1", "base62:queue:1:alice": "base62:queue:1", "hex:padded:queue:255:a:b": "hex:padded:queue:255",
-		"segment:orders": "segment:orders", "base62:segment:queue:1:x": "base62:segment:queue:1:x", "uid": "uid", "hex:uid": "hex:uid", "queue:3": "queue:3", "queue:": "queue:",
+		"queue:1:13800000000": "queue:1", "base62:queue:1:alice": "base62:queue:1", "hex:padded:queue:255:a:b": "hex:padded:queue:255", "queue:7:": "queue:7",
+		"segment:orders": "segment:orders", "base62:padded:segment:orders": "base62:padded:segment:orders", "uid": "uid", "hex:uid": "hex:uid",
+		"segment:13800000000": "segment:(hidden)", "base62:segment:queue:1:x": "base62:segment:(hidden)", "segment:": "segment:(hidden)",
+		"shardid_0123456789abcdef": "(hidden)", "Queue:1:13800000000": "(hidden)", "queue:13800000000": "(hidden)", "queue:": "(hidden)", "base64:uid": "(hidden)",
 	} {
-		if got := string(shownKey([][]byte{[]byte(key)})); got != want {
-			t.Errorf("%s is shown as %s, want %s", key, got, want)
+		shown = nil
+		exchange(t, addr, encode("LPOP", key)+encode("AUTH", "a-token-0123456789")+encode("QUIT"), 1<<20)
+		if len(shown) != 1 || shown[0] != want {
+			t.Errorf("%s is shown as %q, want %s", key, shown, want)
 		}
+	}
+	shown = nil
+	exchange(t, addr, encode("LPOP", "AUTH", "a-token-0123456789")+encode("LPOP", "a-token-0123456789", "1", "2")+encode("QUIT"), 1<<20)
+	if !slices.Equal(shown, []string{"(hidden)", "(hidden)"}) {
+		t.Errorf("shown: %q", shown)
 	}
 }
 
@@ -367,7 +386,8 @@ func TestTokens(t *testing.T) {
 		return fmt.Sprintf("- {name: %s, sha256: '%x', role: get, %s}\n", name, sha256.Sum256([]byte(token)), rest)
 	}
 	text := entry("orders", "orders-token-0001", "apps: [1], tags: [orders]") +
-		entry("slow", "slow-token-000001", "modes: [snowflake], rate: 0.001, burst: 2")
+		entry("slow", "slow-token-000001", "modes: [snowflake], rate: 0.001, burst: 2") +
+		entry("few", "few-token-0000001", "tags: [numbers], modes: [snowflake, segment], ids_per_day: 10")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -390,6 +410,12 @@ func TestTokens(t *testing.T) {
 			[][]string{{"AUTH", "default", "slow-token-000001"}, {"INCR", "snowflake"}, {"INCR", "snowflake"}, {"INCR", "snowflake"}, {"RESET"}, {"INCR", "snowflake"}},
 			[]string{"+OK", ":3", ":4", "-SHARDID -12 too many requests", "+RESET", "-SHARDID -7"},
 		},
+		{
+			[][]string{{"AUTH", "few-token-0000001"}, {"LPOP", "snowflake", "11"}, {"INCR", "snowflake"}, {"LPOP", "segment:numbers"},
+				{"LPOP", "snowflake", "9"}, {"LPOP", "base62:snowflake"}},
+			[]string{"+OK", "-SHARDID -12 too many requests: the quota ids_per_day: 10 of token few has 10 left, and 11 were asked for: nothing was issued, ask for 10 at most",
+				":5", "$4", "-SHARDID -12 too many requests: the quota ids_per_day: 10 of token few has 8 left", "$1"},
+		},
 	} {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -404,6 +430,9 @@ func TestTokens(t *testing.T) {
 			line, err := in.ReadString('\n')
 			if err != nil || !strings.HasPrefix(line, test.want[i]) {
 				t.Errorf("%q: %q, %v; want %q", command, line, err, test.want[i])
+			}
+			if line[0] == '$' {
+				_, _ = in.ReadString('\n')
 			}
 		}
 		_ = c.Close()
@@ -464,6 +493,162 @@ func TestClientIsNotTrustedAnyMore(t *testing.T) {
 	}
 }
 
+// respDial sends text over a new connection, which lasts as long as the test.
+func respDial(t *testing.T, addr, text string) *bufio.Reader {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+	return bufio.NewReader(c)
+}
+
+// A command that has begun must come to its end in time, wherever it stops: also one byte
+// before the end of what is read at once. A client that sends none may wait.
+func TestTheRestOfACommandIsAwaitedForAWhile(t *testing.T) {
+	_, addr := start(t, &fake{}, func(o *Options) { o.CommandTimeout = 200 * time.Millisecond })
+	whole := encode("ECHO", strings.Repeat("x", maxCommand-len(encode("ECHO", strings.Repeat("x", 4000)))+4000))
+	if len(whole) != maxCommand {
+		t.Fatal(len(whole))
+	}
+	idle := respDial(t, addr, "")
+	for _, n := range []int{1, 20, maxCommand - 1} {
+		began := time.Now()
+		said, err := io.ReadAll(respDial(t, addr, encode("PING")+whole[:n]))
+		if want := "+PONG\r\n-ERR the rest of a command did not come in time\r\n"; err != nil || string(said) != want || time.Since(began) > 5*time.Second {
+			t.Errorf("%d bytes: %q, %v after %v", n, said, err, time.Since(began))
+		}
+	}
+	select {
+	case <-readable(idle):
+		t.Error("a client without a command was ended")
+	default:
+	}
+	// Each command has the whole time, also when its beginning comes with the end of another.
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const commands, part = 5, 10
+	for text := strings.Repeat(encode("PING"), commands); text != ""; text = text[part:] {
+		_, _ = io.WriteString(c, text[:part])
+		time.Sleep(70 * time.Millisecond)
+	}
+	in := bufio.NewReader(c)
+	for range commands {
+		if line, err := in.ReadString('\n'); line != "+PONG\r\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+}
+
+// readable tells that something, or the end, can be read.
+func readable(in *bufio.Reader) chan struct{} {
+	c := make(chan struct{})
+	go func() {
+		_, _ = in.Peek(1)
+		close(c)
+	}()
+	return c
+}
+
+// Where tokens are required, a connection without one ends, whatever it sends.
+func TestStrangersEnd(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	entry := fmt.Sprintf("- {name: a, sha256: '%x', role: get, modes: [uid]}\n", sha256.Sum256([]byte("a-token-0123456789")))
+	if err := os.WriteFile(file, []byte(entry), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	guard, err := access.NewGuard(access.Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit = 300 * time.Millisecond
+	s, addr := start(t, &fake{}, func(o *Options) { o.Access, o.RequireToken, o.TokenTimeout = guard, true, limit })
+	known := respDial(t, addr, encode("AUTH", "a-token-0123456789"))
+	if line, _ := known.ReadString('\n'); line != "+OK\r\n" {
+		t.Fatal(line)
+	}
+	for _, text := range []string{"", "*", encode("PING"), encode("AUTH", "wrong"), encode("INCR", "uid")} {
+		began := time.Now()
+		said, err := io.ReadAll(respDial(t, addr, text))
+		took := time.Since(began)
+		if err != nil || !strings.HasSuffix(string(said), "-SHARDID -7 no valid token came in time: send AUTH with a token first\r\n") || took < limit || took > 20*limit {
+			t.Errorf("%q: %q, %v after %v", text, said, err, took)
+		}
+	}
+	if n := s.Strangers(); n != 5 {
+		t.Errorf("%d strangers", n)
+	}
+	select {
+	case <-readable(known):
+		t.Error("a client with a token was ended")
+	default:
+	}
+}
+
+// A large answer goes out in pieces, is whole, and holds little.
+func TestPieces(t *testing.T) {
+	_, addr := start(t, &fake{}, nil)
+	want := bytes.NewBuffer(appendArray(nil, model.MaxBatch))
+	ids := make([]int64, model.MaxBatch)
+	for i := range ids {
+		ids[i] = int64(i + 2)
+	}
+	want.Write(appendIDs(nil, ids, model.Dec))
+	text := encode("INCR", "snowflake") + encode("LPOP", "snowflake", "10000") + encode("QUIT")
+	if got := exchange(t, addr, text, 1<<20); got != ":1\r\n"+want.String()+"+OK\r\n" {
+		t.Errorf("%d bytes: %.60q… %.60q, want %d", len(got), got, got[max(0, len(got)-60):], want.Len()+9)
+	}
+}
+
+// Of clients that do not read, those that wait longest are ended for others, which are served.
+func TestClientsThatDoNotReadGiveWay(t *testing.T) {
+	const most = 1 << 20
+	budget := unsent.New(most)
+	s, addr := start(t, &fake{}, func(o *Options) { o.Unsent = budget })
+	var all sync.WaitGroup
+	for i := range 40 {
+		all.Go(func() {
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			_ = c.(*net.TCPConn).SetReadBuffer(4096)
+			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+			text := strings.Repeat(encode("LPOP", "snowflake", "10000"), 60)
+			if i%2 == 0 {
+				text = encode("MULTI") + text + encode("EXEC")
+			}
+			_, _ = io.WriteString(c, text)
+		})
+	}
+	all.Wait()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		held, cut := budget.Held()
+		if held > most {
+			t.Fatalf("%d bytes held", held)
+		}
+		if cut > 20 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes held, %d cut, %d connections", held, cut, s.connections())
+		}
+	}
+	if got := exchange(t, addr, encode("LPOP", "snowflake", "10000")+encode("QUIT"), 1<<20); !strings.HasSuffix(got, "+OK\r\n") {
+		t.Errorf("%d bytes", len(got))
+	}
+}
+
 // Every answer is counted by its code, and each command for IDs has a span and is told of,
 // without the gatePass, whatever became of it.
 func TestObserved(t *testing.T) {
@@ -489,7 +674,7 @@ func TestObserved(t *testing.T) {
 		{Name: "INCR", Key: []byte("queue:1"), Count: 1, TraceID: "trace"},
 		{Name: "LPOP", Key: []byte("segment:orders"), Count: 3, TraceID: "trace"},
 		{Name: "LPOP", Key: []byte("uid"), Count: 1, Code: -9, TraceID: "trace"},
-		{Name: "INCR", Key: []byte("nothing"), Count: 1, Code: -6, TraceID: "trace"},
+		{Name: "INCR", Key: []byte("(hidden)"), Count: 1, Code: -6, TraceID: "trace"},
 		{Name: "LPOP", Key: []byte("snowflake"), Count: 1, Code: -6, TraceID: "trace"},
 		{Name: "INCR", Count: 1, Code: -6, TraceID: "trace"},
 	}

@@ -11,7 +11,7 @@ const (
 	rateWindow = 30 * time.Second
 	// maxWanted bounds what a rate can ask for, in IDs; far above what is held.
 	maxWanted = 1e15
-	// maxRunway is what an unused tag shows.
+	// maxRunway is the longest that is shown.
 	maxRunway = 365 * 24 * time.Hour
 )
 
@@ -55,13 +55,12 @@ func (d *demand) perSecond() float64 {
 	return d.rate / d.weight
 }
 
-// runway is how long held IDs last at the present rate, at most a year.
+// runway is how long held IDs last at the present rate, at most a year; nothing lasts no time.
 func (d *demand) runway(held int64) time.Duration {
-	seconds := min(float64(held)/d.perSecond(), maxRunway.Seconds())
-	if math.IsNaN(seconds) { // nothing held, nothing used
-		return maxRunway
+	if held == 0 {
+		return 0
 	}
-	return time.Duration(seconds * float64(time.Second))
+	return time.Duration(min(float64(held)/d.perSecond(), maxRunway.Seconds()) * float64(time.Second))
 }
 
 // A segment should last between 15 and 30 minutes (Leaf's SEGMENT_DURATION, and

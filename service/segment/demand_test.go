@@ -58,32 +58,10 @@ func TestRunway(t *testing.T) {
 		held int64
 		want time.Duration
 	}{
-		{0, 0, maxRunway}, {0, 1000, maxRunway}, {100, 0, 0}, {100, 1000, 10 * time.Second}, {1e-9, 1000, maxRunway},
+		{0, 0, 0}, {0, 1000, maxRunway}, {100, 0, 0}, {100, 1000, 10 * time.Second}, {1e-9, 1000, maxRunway},
 	} {
 		d := demand{rate: c.rate, weight: 1}
 		check.Equal(t, d.runway(c.held), c.want, c.held, "at", c.rate)
-	}
-}
-
-func TestStep(t *testing.T) {
-	for name, c := range map[string]struct {
-		last, row, limit int64
-		age              time.Duration
-		want             int64
-	}{
-		"quick":                     {1000, 1000, 1_000_000, 15*time.Minute - 1, 2000},
-		"steady":                    {1000, 1000, 1_000_000, 15 * time.Minute, 1000},
-		"still steady":              {4000, 1000, 1_000_000, 30*time.Minute - 1, 4000},
-		"idle":                      {4000, 1000, 1_000_000, 30 * time.Minute, 2000},
-		"idle at the row's step":    {1500, 1000, 1_000_000, 24 * time.Hour, 1000},
-		"quick at the bound":        {600_000, 1000, 1_000_000, 0, 1_000_000},
-		"the bound is below it":     {600_000, 1000, 500_000, 0, 600_000},
-		"the bound is below a row":  {1000, 1000, 10, 0, 1000},
-		"the row is above the step": {1000, 5000, 1_000_000, 20 * time.Minute, 5000},
-	} {
-		now := time.Now()
-		s := step{row: c.row, last: c.last, at: now.Add(-c.age)}
-		check.Equal(t, s.next(now, c.limit), c.want, name)
 	}
 }
 
@@ -92,7 +70,7 @@ func TestStep(t *testing.T) {
 func TestTheCounterHasACacheLineOfItsOwn(t *testing.T) {
 	const line = 64
 	for range 100 {
-		tag := newTag(nil, "orders", nil)
+		tag := newTag(nil, &entry{name: "orders"})
 		if at := uintptr(unsafe.Pointer(tag.current.Load())) % line; at != 0 {
 			t.Fatalf("a block begins at byte %d of a line", at)
 		}

@@ -20,20 +20,27 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var errAway = errors.New("database is away")
+var errAway error = &model.StoreError{Store: "database", Op: "answer", Err: errors.New("it is away")}
 
 // table is leaf_alloc in memory: the real choice of segments, no SQL.
 type table struct {
-	mu       sync.Mutex
-	rows     map[string]model.Tag
-	err      error         // every call fails with it
-	lose     bool          // allocations are committed and their answers lost
-	delay    time.Duration // of every call
-	change   func(model.TagSegment) model.TagSegment
-	reads    int
-	requests []model.TagRequest
-	taken    []model.TagSegment
-	times    []time.Time // of taken
+	mu   sync.Mutex
+	rows map[string]model.Tag
+	list []string // names of rows, in order; nil: not known
+	err  error    // every call fails with it
+	lose bool     // allocations are committed and their answers lost
+	// unanswered is lose for segments of some lengths; nil: for none.
+	unanswered func(length int64) bool
+	careless   bool          // whole segments are given to those who ask for less
+	delay      time.Duration // of every call
+	change     func(model.TagSegment) model.TagSegment
+	part       int // rows of one reading; 0: all
+	reads      int
+	afters     []string // where each reading of TagsAfter began
+	failRead   int      // with the reading of this number the database goes away
+	requests   []model.TagRequest
+	taken      []model.TagSegment
+	times      []time.Time // of taken
 }
 
 // newTable has the tags, each with Leaf's max_id 1.
@@ -50,6 +57,7 @@ func (t *table) set(f func(*table)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	f(t)
+	t.list = nil
 }
 
 func (t *table) put(name string, maxID, step int64) {
@@ -109,10 +117,47 @@ func (t *table) wait(ctx context.Context) error {
 	}
 }
 
-func (t *table) Tags(ctx context.Context) ([]model.Tag, error) {
+func (t *table) TagsAfter(ctx context.Context, name string) ([]model.Tag, string, error) {
+	last := ""
 	t.mu.Lock()
-	t.reads++
-	rows, err := slices.Collect(maps.Values(t.rows)), t.err
+	t.afters = append(t.afters, name)
+	t.mu.Unlock()
+	rows, err := t.read(ctx, func(names []string) []string {
+		from, found := slices.BinarySearch(names, name)
+		if found {
+			from++
+		}
+		if names = names[from:]; t.part > 0 && len(names) > t.part {
+			names = names[:t.part]
+			last = names[t.part-1]
+		}
+		return names
+	})
+	return rows, last, err
+}
+
+func (t *table) TagsNamed(ctx context.Context, names []string) ([]model.Tag, error) {
+	return t.read(ctx, func(all []string) []string {
+		return slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { _, there := slices.BinarySearch(all, name); return !there })
+	})
+}
+
+// read gives the rows that choose takes of all names, which are in order.
+func (t *table) read(ctx context.Context, choose func([]string) []string) (rows []model.Tag, err error) {
+	t.mu.Lock()
+	if t.reads++; t.failRead == t.reads {
+		t.err = errAway
+	}
+	if err = t.err; err == nil {
+		if t.list == nil {
+			t.list = slices.Sorted(maps.Keys(t.rows))
+		}
+		for _, name := range choose(t.list) {
+			if row, there := t.rows[name]; there {
+				rows = append(rows, row)
+			}
+		}
+	}
 	t.mu.Unlock()
 	if err != nil {
 		return nil, err
@@ -132,7 +177,7 @@ func (t *table) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 	}
 	s, err := t.allocate(req)
 	switch {
-	case err == nil && t.lose:
+	case err == nil && (t.lose || t.unanswered != nil && t.unanswered(s.End-s.First)):
 		return s, errAway
 	case err == nil && t.change != nil:
 		s = t.change(s)
@@ -145,13 +190,18 @@ func (t *table) allocate(req model.TagRequest) (model.TagSegment, error) {
 	if !ok {
 		return model.TagSegment{}, model.ErrUnknownTag
 	}
-	s, _, err := req.Next(model.Counter{Last: max(row.MaxID, 1) - 1}, row.Step, model.Evidence{}, time.Now(), time.Now())
+	if t.careless {
+		req.Care = 0
+	}
+	s, _, err := req.Next(model.Counter{Last: max(row.MaxID, 1) - 1}, row.Step, 0, time.Now(), time.Now())
 	if err != nil {
 		return s, err
 	}
 	row.MaxID = s.End
 	t.rows[req.Tag] = row
-	t.taken, t.times = append(t.taken, s), append(t.times, time.Now())
+	if s.End > s.First {
+		t.taken, t.times = append(t.taken, s), append(t.times, time.Now())
+	}
 	return s, nil
 }
 

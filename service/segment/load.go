@@ -87,12 +87,13 @@ func (t *Tag) load() {
 		if !ok {
 			return
 		}
-		if t.loadOnce(p) {
+		least, ok := t.loadOnce(p)
+		if ok {
 			pause = minBackoff
 			continue
 		}
 		jittered := pause/2 + mathrand.N(pause/2) // replicas must not come back in step
-		t.svc.background.Sleep(jittered - time.Since(began))
+		t.svc.background.Sleep(max(least, jittered-time.Since(began)))
 		pause = min(2*pause, maxBackoff)
 	}
 }
@@ -113,7 +114,7 @@ func (t *Tag) plan() (plan, bool) {
 		t.loading = false
 		return plan{}, false
 	}
-	p := plan{life: t.life, req: model.TagRequest{Tag: t.name, Floor: t.floor, Numbers: t.numbers}}
+	p := plan{life: t.life, req: model.TagRequest{Tag: t.name, Floor: t.floor, Numbers: t.numbers, Care: t.losses.Care}}
 	if t.loads >= 2 { // Leaf tunes from the third on
 		p.tuned = t.step.next(now, t.svc.opts.MaxStep)
 	}
@@ -123,8 +124,9 @@ func (t *Tag) plan() (plan, bool) {
 	return p, true
 }
 
-// loadOnce takes one segment; false asks for a pause before the next.
-func (t *Tag) loadOnce(p plan) bool {
+// loadOnce takes one segment; false asks for a pause before the next, of that length at
+// least.
+func (t *Tag) loadOnce(p plan) (pause time.Duration, ok bool) {
 	ctx, cancel := context.WithTimeout(t.svc.background.Context(), loadTimeout)
 	defer cancel()
 	began := time.Now()
@@ -134,12 +136,16 @@ func (t *Tag) loadOnce(p plan) bool {
 	defer t.mu.Unlock()
 	t.loaded(err)
 	if err != nil {
-		t.loadFailed(err)
-		return false
+		var away *model.StoreError
+		if t.loadFailed(err); errors.As(err, &away) { // it may be committed all the same
+			pause = t.losses.Lost(t.numbers.Left(t.floor))
+		}
+		return pause, false
 	}
+	t.losses.Arrived(s.End - s.First)
 	t.lifted(s.Lifted)
 	t.jumped(s.Jumped)
-	return t.accept(p, s, time.Now())
+	return 0, t.accept(p, s, time.Now())
 }
 
 // loaded counts a load and reports whether the database works. What is wrong with one
@@ -181,11 +187,15 @@ func (t *Tag) loadFailed(err error) {
 // accept takes over a segment; false refuses one that was handed out before.
 // Callers hold mu.
 func (t *Tag) accept(p plan, s model.TagSegment, now time.Time) bool {
-	t.floor = max(t.floor, s.End)
+	if s.End > t.floor {
+		t.floor, t.raised = s.End, t.svc.reads.Load()
+	}
 	switch {
-	case s.First < max(p.req.Floor, 1) || s.End <= s.First:
+	case s.First < max(p.req.Floor, 1) || s.End < s.First+p.req.Care.Bound(1):
 		t.repeated(s, p.req.Floor)
 		return false
+	case s.End == s.First:
+		return true
 	case t.closed != nil || t.life != p.life: // it is of a row that was removed
 		t.svc.stats.wasted.Add(s.End - s.First)
 		return true
@@ -231,5 +241,6 @@ func (t *Tag) jumped(n int64) {
 	}
 	t.svc.stats.jumps.Add(1)
 	t.svc.stats.jumped.Add(n)
+	t.leftOut += n
 	t.svc.events.Log(slog.LevelError, "IDs left out: another database server, or an earlier state of it, and Redis cannot tell what was handed out", "tag", t.name, "ids", n)
 }

@@ -15,10 +15,7 @@ import (
 //
 // Errors: those of Next, and model.ErrInvalidArgument for a tag without a pattern.
 func (s *Service) Numbers(ctx context.Context, tag string, count int, dst []string) ([]string, error) {
-	var t *Tag
-	if c := s.catalogue.Load(); c != nil {
-		t = c.live[tag]
-	}
+	t := s.inUse(tag)
 	if t == nil {
 		var err error
 		if t, err = s.find(ctx, tag); err != nil {

@@ -38,7 +38,7 @@ func (r replica) text(t *testing.T, want ...string) {
 }
 
 func TestNumbersBeginAgainAtMidnight(t *testing.T) {
-	inBubble(func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		db, r := numbered(t, 100, daily)
 		r.text(t, "O20000101-000001", "O20000101-000002")
 		time.Sleep(24*time.Hour - time.Second)
@@ -54,12 +54,12 @@ func TestNumbersBeginAgainAtMidnight(t *testing.T) {
 				t.Errorf("the segment %+v is of two days", s)
 			}
 		}
-	})(t)
+	})
 }
 
 // A clock that goes back over midnight goes on with the numbers of the day that has begun.
 func TestNumbersWhenTheClockGoesBack(t *testing.T) {
-	inBubble(func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		var back atomic.Int64
 		_, r := numbered(t, 3, daily, func(o *segment.Options) {
 			o.Now = func() time.Time { return time.Now().Add(-time.Duration(back.Load())) }
@@ -69,11 +69,11 @@ func TestNumbersWhenTheClockGoesBack(t *testing.T) {
 		r.text(t, "O20000101-000002", "O20000101-000003", "O20000101-000004", "O20000101-000005")
 		back.Store(int64(35 * 365 * 24 * time.Hour)) // before 1970
 		check.Is(t, check.Err(r.Numbers(t.Context(), "orders", 1, nil)), model.ErrTimeExhausted)
-	})(t)
+	})
 }
 
 func TestNumbersAreNoIDs(t *testing.T) {
-	inBubble(func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		db, r := numbered(t, 100, daily)
 		for range 2 {
 			check.Is(t, check.Err(r.one("orders")), model.ErrPattern)
@@ -92,14 +92,14 @@ func TestNumbersAreNoIDs(t *testing.T) {
 			row.Pattern = "{yyyyMMdd}{seq:1}"
 			db.rows["orders"] = row
 		})
-		check.OK(t, r.Reload(t.Context()))
+		check.OK(t, r.Reload(t.Context(), "orders"))
 		check.Is(t, check.Err(r.Numbers(t.Context(), "orders", 1, nil)), model.ErrUnknownTag)
-	})(t)
+	})
 }
 
 // Those that are left are issued; then callers are refused until the next period.
 func TestNumbersThatRefuse(t *testing.T) {
-	inBubble(func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		_, r := numbered(t, 4, model.Numbering{Pattern: "{yyyyMMdd}{seq:1}", Reset: model.ResetDay, Overflow: model.OverflowRefuse})
 		for n := range 9 {
 			r.text(t, fmt.Sprint("20000101", n+1))
@@ -107,7 +107,7 @@ func TestNumbersThatRefuse(t *testing.T) {
 		check.Is(t, check.Err(r.Numbers(t.Context(), "orders", 1, nil)), model.ErrLimitReached)
 		time.Sleep(24 * time.Hour)
 		r.text(t, "200001021")
-	})(t)
+	})
 }
 
 const (
@@ -162,7 +162,7 @@ func simulateNumbers(t *testing.T, seed uint64, m mutant) (issued int, err error
 			}
 			return err
 		}
-		ctx, heal := context.WithTimeout(t.Context(), simTime)
+		ctx, heal := context.WithCancel(t.Context())
 		defer heal()
 		var wg sync.WaitGroup
 		for _, p := range w.procs {
@@ -182,14 +182,14 @@ func simulateNumbers(t *testing.T, seed uint64, m mutant) (issued int, err error
 				})
 			}
 		}
-		for ctx.Err() == nil {
-			time.Sleep(time.Duration(1+w.rng.IntN(60)) * time.Millisecond)
+		w.suffer(func() {
 			if w.rng.IntN(4) == 0 { // a clock steps
 				w.procs[w.rng.IntN(len(w.procs))].view.skew.Store(w.rng.Int64N(int64(600*time.Millisecond)) - int64(300*time.Millisecond))
-				continue
+				return
 			}
 			w.fault()
-		}
+		})
+		heal()
 		w.db.heal()
 		wg.Wait()
 		final := errors.New("not served after all has healed")

@@ -13,7 +13,8 @@
 // them:
 //
 //	service.go    Next: find the tag by name; start, the regular work, stop
-//	catalogue.go  which tags exist; reload
+//	index.go      the tags by name, also those that nobody uses
+//	catalogue.go  which tags exist: all rows read in parts, single ones when asked for
 //	tag.go        take IDs from what is held, or wait
 //	block.go      one range: a counter and where it ends
 //	load.go       fetch ranges until enough is held
@@ -26,6 +27,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,8 +61,13 @@ type Table interface {
 	// be used. Errors: model.ErrUnknownTag, ErrLimitReached, ErrInvalidArgument
 	// for a row that cannot be used, *model.StoreError.
 	AllocateTag(ctx context.Context, req model.TagRequest) (model.TagSegment, error)
-	// Tags reads all rows, as they are committed. Errors: *model.StoreError.
-	Tags(ctx context.Context) ([]model.Tag, error)
+	// TagsAfter reads the first rows after a name, or of all for "", as they are committed
+	// and in an order of the table's own. More may follow after last, none if that is "".
+	// Errors: *model.StoreError.
+	TagsAfter(ctx context.Context, name string) (tags []model.Tag, last string, err error)
+	// TagsNamed reads the rows of some names, as they are committed; the answer may have
+	// names that are the same to the table. Errors: *model.StoreError.
+	TagsNamed(ctx context.Context, names []string) ([]model.Tag, error)
 }
 
 // The conditions that the service reports.
@@ -90,14 +97,22 @@ type Options struct {
 type Service struct {
 	opts       Options
 	background *background.Group
-	catalogue  atomic.Pointer[catalogue] // nil until the tags were read first
-	reloading  chan struct{}             // holds one element during a reload
-	reloads    background.Shared         // those that requests for unknown tags cause
+	tags       *index
+	mu         sync.Mutex // guards the entries of tags, and catalogue
+	catalogue  catalogue
+	lookups    background.Shared // of names that requests ask for
+
+	reloading   chan struct{} // holds one element while rows are read
+	reads       atomic.Uint64 // counts these readings
+	reading     atomic.Uint32 // which reading of all rows is under way, from 1; 0 before any row was read
+	after       string        // it goes on after that name; of the goroutine that reads, as whole is
+	whole       bool          // the latest part had all rows
+	reloadFails atomic.Bool   // the latest reading did
+
 	// loads are of the tags whose latest one failed at the database.
-	loads       *background.Failing[*Tag]
-	reloadFails atomic.Bool // the latest reload did
-	stats       counters
-	events      background.RateLimitedLog // of single tags
+	loads  *background.Failing[*Tag]
+	stats  counters
+	events background.RateLimitedLog // of single tags
 }
 
 // New validates the options and starts nothing.
@@ -108,9 +123,10 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, background: background.NewGroup("segment service"),
+		tags: newIndex(), catalogue: catalogue{asked: map[string]struct{}{}},
 		reloading: make(chan struct{}, 1), events: background.RateLimitedLog{Logger: opts.Log},
 	}
-	s.reloads = background.Shared{Group: s.background, Work: s.reloadAndReport, Every: unknownReloadEvery}
+	s.lookups = background.Shared{Group: s.background, Work: s.lookUp}
 	s.loads = background.NewFailing[*Tag](func(err error) { opts.Reporter.Report(ConditionLoad, err) })
 	return s, nil
 }
@@ -156,10 +172,7 @@ func (o *Options) validate() error {
 // Errors: model.ErrNotReady, ErrUnknownTag, ErrSegmentEmpty, ErrLimitReached,
 // ErrInvalidArgument, ErrPattern, or the error of a ctx that was canceled.
 func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) ([]int64, error) {
-	var t *Tag
-	if c := s.catalogue.Load(); c != nil {
-		t = c.live[tag]
-	}
+	t := s.inUse(tag)
 	switch {
 	case t == nil:
 		fresh, err := s.find(ctx, tag)
@@ -186,10 +199,7 @@ func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) 
 // its own: as many as the row's step, or what a shorter segment has. It waits as Next does.
 // Errors: those of Next.
 func (s *Service) Run(ctx context.Context, tag string) (first, last int64, err error) {
-	var t *Tag
-	if c := s.catalogue.Load(); c != nil {
-		t = c.live[tag]
-	}
+	t := s.inUse(tag)
 	if t == nil {
 		if t, err = s.find(ctx, tag); err != nil {
 			return 0, 0, err
@@ -201,29 +211,27 @@ func (s *Service) Run(ctx context.Context, tag string) (first, last int64, err e
 // Tag returns a handle of a tag, which issues without looking the name up. It
 // stays valid when the tag is removed and added again. Errors: those of Next.
 func (s *Service) Tag(name string) (*Tag, error) {
-	c, err := s.current()
-	if err != nil {
-		return nil, err
+	t := s.use(name)
+	switch {
+	case t != nil:
+		return t, t.plain()
+	case !s.complete():
+		return nil, s.background.NotReady()
 	}
-	t, err := c.find(name)
-	if err != nil {
-		return nil, err
-	}
-	return t, t.plain()
+	return nil, unknown(name)
 }
 
 // Ready is nil while IDs of at least one tag may be had, as far as is known without
 // asking the database. Errors: model.ErrNotReady with what the service waits for, and
 // model.ErrSegmentEmpty once every tag is used up and none can be loaded.
 func (s *Service) Ready() error {
-	c, err := s.current()
-	if err != nil {
+	if err := s.current(); err != nil {
 		return err
 	}
-	if len(c.live) == 0 || len(s.loads.Keys()) < len(c.live) {
+	if live := s.live(); live == 0 || len(s.loads.Keys()) < live {
 		return nil
 	}
-	for _, t := range c.live {
+	for _, t := range s.everUsed() {
 		t.mu.Lock()
 		held := t.held()
 		t.mu.Unlock()
@@ -239,21 +247,27 @@ func (s *Service) Ready() error {
 // nothing.
 func (s *Service) Start() {
 	s.background.Start(func() {
-		if !s.background.Initialise(s.reload) {
+		if !s.background.Initialise(s.readPart) {
 			return
 		}
-		s.opts.Log.Info("segment mode is ready", "tags", len(s.catalogue.Load().live))
-		s.background.Go(func() { s.every(s.opts.Reload, func() { _ = s.reloadAndReport() }) }) // it has been reported
+		s.opts.Log.Info("segment mode is ready", "tags", s.live())
+		s.background.Go(func() {
+			if !s.complete() {
+				s.reload()
+				s.opts.Log.Info("more tags were read", "tags", s.live())
+			}
+			s.every(s.opts.Reload, s.reload)
+		})
 		s.background.Go(func() {
 			s.every(reloadRetry, func() {
 				if s.reloadFails.Load() {
-					_ = s.reloadAndReport()
+					s.reload()
 				}
 			})
 		})
 		s.every(observeEvery, func() {
 			now := time.Now()
-			for _, t := range s.catalogue.Load().live {
+			for _, t := range s.everUsed() {
 				if t.numbers != nil {
 					_ = t.expire(s.opts.Now()) // callers are told
 				}
@@ -282,12 +296,8 @@ func (s *Service) every(d time.Duration, f func()) {
 // after it. It may be called twice and returns when all has ended or ctx has.
 func (s *Service) Stop(ctx context.Context) error {
 	return s.background.Stop(ctx, func() {
-		c := s.catalogue.Load()
-		if c == nil {
-			return
-		}
 		before := s.stats.wasted.Load()
-		for _, t := range c.known { // one that a reload is about to add holds nothing, and can load nothing
+		for _, t := range s.everUsed() { // one that a call is about to add holds nothing, and can load nothing
 			t.close(background.ErrStopping)
 		}
 		if n := s.stats.wasted.Load() - before; n > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -67,10 +68,11 @@ const (
 )
 
 const (
-	simTime    = 1500 * time.Millisecond // of faults, then the world heals
+	simTime    = 1500 * time.Millisecond // of faults, without rests; then the world heals
 	simHealing = 40 * time.Second        // until then everybody must be served again: a jump waits 24
-	simRate    = 40_000                  // highest rate of the tag, IDs a second
+	simRate    = 2000                    // highest rate of the tag, IDs a second: less than callers ask for
 	simCallers = 3                       // a process
+	simApart   = 4700 * time.Millisecond // the clock of a server, of the processes'; theirs are set too
 )
 
 // world is a table and the processes that use it. Even seeds have one process and
@@ -104,14 +106,14 @@ func newWorld(seed uint64, m mutant) *world {
 	w.db = &simTable{mutant: m, step: 1 + w.rng.Int64N(40), simCopy: simCopy{maxID: 1}, exists: true, latency: time.Duration(w.rng.IntN(20)) * time.Millisecond}
 	w.db.ServerTimes = model.ServerTimes{Since: time.Now(), Beat: time.Now()}
 	w.db.keep()
-	for range 1 + seed%2 {
-		w.procs = append(w.procs, &process{view: &simView{db: w.db, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 2))}})
+	for i := range 1 + seed%2 {
+		w.procs = append(w.procs, &process{view: &simView{db: w.db, rng: rand.New(rand.NewPCG(w.rng.Uint64(), 2)), fresh: i > 0}})
 	}
 	return w
 }
 
 func (w *world) run(t *testing.T) {
-	ctx, heal := context.WithTimeout(t.Context(), simTime)
+	ctx, heal := context.WithCancel(t.Context())
 	defer heal()
 	var wg sync.WaitGroup
 	for _, p := range w.procs {
@@ -124,12 +126,25 @@ func (w *world) run(t *testing.T) {
 			wg.Go(func() { c.run(ctx, p.replica) })
 		}
 	}
-	for ctx.Err() == nil {
-		time.Sleep(time.Duration(1+w.rng.IntN(60)) * time.Millisecond)
-		w.fault()
-	}
+	w.suffer(w.fault)
+	heal()
 	w.db.heal()
 	wg.Wait()
+}
+
+// suffer has faults happen. After a failover nothing is taken for a while: some of these are
+// rested, so that not all failovers come before.
+func (w *world) suffer(fault func()) {
+	for left := simTime; left > 0; {
+		pause := time.Duration(1+w.rng.IntN(60)) * time.Millisecond
+		time.Sleep(pause)
+		left -= pause
+		before := len(w.faults)
+		if fault(); len(w.faults) > before && w.faults[before] == "fails over" && w.rng.IntN(3) == 0 {
+			w.db.set("ok")
+			time.Sleep(model.ObjectFor + time.Second)
+		}
+	}
 }
 
 // run takes IDs until the faults end, and then once more.
@@ -171,8 +186,9 @@ func (w *world) fault() {
 	defer w.db.mu.Unlock()
 	switch f {
 	case "fails over":
-		w.db.simCopy = w.db.past[w.rng.IntN(len(w.db.past))]
+		w.db.simCopy = w.db.past[w.rng.IntN(1+w.rng.IntN(len(w.db.past)))]
 		w.db.life++
+		w.db.skew = time.Duration(w.rng.Int64N(int64(2*simApart))) - simApart
 	case "goes back":
 		w.db.maxID = w.rng.Int64N(max(w.db.maxID, 1)) - 1
 	case "tag removed":
@@ -233,10 +249,12 @@ func (c *caller) check(p *process, seen map[int64]bool) error {
 	return c.bad
 }
 
-// simCopy is what one server of the database holds.
+// simCopy is what one server of the database holds. No witness is named.
 type simCopy struct {
-	maxID   int64
-	counter model.Counter // of the row; Last is maxID's
+	maxID    int64
+	counter  model.Counter  // of the row; Last is maxID's
+	accounts int64          // change of the server that the row accounts for
+	changes  []model.Change // never changed in place
 	model.ServerTimes
 	server int // the life of the server that the row names
 }
@@ -248,7 +266,9 @@ type simTable struct {
 	simCopy
 	past            []simCopy
 	life            int               // of the server that answers
+	skew            time.Duration     // of its clock
 	seen            model.ServerTimes // by the processes
+	seenChange      model.Change      // the last one
 	step            int64
 	exists          bool
 	latency         time.Duration
@@ -259,24 +279,43 @@ type simTable struct {
 
 func (db *simTable) keep() { db.past = append(db.past, db.simCopy) }
 
+// clock is that of the server.
+func (db *simTable) clock() time.Time { return time.Now().Add(db.skew) }
+
 // note does what the store does when another server answers. Callers hold mu.
 func (db *simTable) note() {
 	if db.server == db.life || db.mutant == noDoubt {
 		return
 	}
-	next, gap := db.Note(db.seen, time.Now(), false)
-	db.counter.Doubt = gap.Doubt(simRate, db.counter.At, db.counter.Doubt)
-	db.counter.JumpFrom, db.ServerTimes, db.server = next.JumpFrom, next, db.life
-	if db.mutant == noWait {
-		db.counter.JumpFrom = time.Time{}
-	}
+	lacks := db.seenChange.Number > 0 && !slices.Contains(db.changes, db.seenChange)
+	next, gap := db.Note(db.seen, db.clock(), false, lacks)
+	db.seenChange = model.Change{Number: int64(len(db.changes)) + 1, Gap: gap}
+	db.changes, db.ServerTimes, db.server = append(slices.Clip(db.changes), db.seenChange), next, db.life
 	db.keep()
 }
 
+// row is the counter as the store reads it.
+func (db *simTable) row() model.Counter {
+	row := db.counter
+	row.Last, row.Rate, row.JumpFrom = max(db.maxID, 1)-1, simRate, db.JumpFrom
+	row.Doubt = model.Doubt(db.changes[db.accounts:], "", func(model.Change) int64 { return simRate }, row.At, row.Doubt)
+	if db.mutant == noWait {
+		row.JumpFrom = time.Time{}
+	}
+	return row
+}
+
 func (db *simTable) heal() {
+	db.set("ok")
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	db.trouble, db.exists = "ok", true
+	db.exists = true
+}
+
+func (db *simTable) set(trouble string) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	db.trouble = trouble
 }
 
 // simView is the table as one process sees it, and what was committed for that.
@@ -284,6 +323,9 @@ type simView struct {
 	db   *simTable
 	rng  *rand.Rand
 	skew atomic.Int64 // of the process' clock, in nanoseconds
+	// fresh says that the table hears nothing of what the process has seen, as of one that
+	// has just started.
+	fresh bool
 
 	mu   sync.Mutex
 	mine []model.TagSegment
@@ -327,7 +369,12 @@ func (v *simView) pause(ctx context.Context) error {
 	}
 }
 
-func (v *simView) Tags(ctx context.Context) ([]model.Tag, error) {
+func (v *simView) TagsAfter(ctx context.Context, _ string) ([]model.Tag, string, error) {
+	rows, err := v.TagsNamed(ctx, nil)
+	return rows, "", err
+}
+
+func (v *simView) TagsNamed(ctx context.Context, _ []string) ([]model.Tag, error) {
 	if err := v.pause(ctx); err != nil {
 		return nil, err
 	}
@@ -371,14 +418,15 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	if !db.exists {
 		return model.TagSegment{}, model.ErrUnknownTag
 	}
-	if db.mutant == ignoresFloor {
+	if db.mutant == ignoresFloor || v.fresh {
 		req.Floor = 0
 	}
 	db.note()
 	db.seen = db.ServerTimes
-	row := db.counter
-	row.Last, row.Rate = max(db.maxID, 1)-1, simRate
-	s, next, err := req.Next(row, db.step, model.Evidence{}, time.Now(), v.now())
+	if len(db.changes) > 0 && db.clock().Sub(db.Since) < model.ObjectFor {
+		return model.TagSegment{}, errAway
+	}
+	s, next, err := req.Next(db.row(), db.step, 0, db.clock(), v.now())
 	switch {
 	case err != nil || db.trouble == "fails":
 		return model.TagSegment{}, errAway
@@ -389,7 +437,7 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	case db.mutant == sharesRange && db.last.End > 0 && v.rng.IntN(50) == 0:
 		return db.last, nil
 	}
-	db.maxID, db.counter, db.last = s.End, next, s
+	db.maxID, db.counter, db.accounts, db.last = s.End, next, int64(len(db.changes)), s
 	db.keep()
 	if db.trouble == "loses" {
 		return s, errAway

@@ -32,6 +32,7 @@ type Tag struct {
 	runs     background.Waiters // for runs: the count is the length, what is appended are first and last
 	demand   demand
 	issued   int64 // of blocks that are used up or were given up
+	leftOut  int64 // IDs, as it is unknown how far the database went back
 	closed   error // why nothing is issued; nil while the tag exists
 	life     int   // counts how often the tag was closed
 
@@ -40,17 +41,20 @@ type Tag struct {
 	loads   int // segments taken in this life of the tag
 	// floor is above every ID that is known to be handed out, by this process or,
 	// as the table told, by others. It never falls while the process lives.
-	floor         int64
-	floorAtReload int64     // what floor was before the row was read last
-	behind        bool      // the row was below that: the table went back in time
-	lastErr       error     // why waiters are not served; nil when the last load went well
-	unloaded      bool      // the last load failed, and not because of the row
-	refused       error     // why the table gives no segment to any caller
-	refusedUntil  time.Time // until then it is not asked again
+	floor        int64
+	raised       uint64    // Service.reads when a segment raised floor last
+	behind       bool      // a row was below floor: the table went back in time
+	lastErr      error     // why waiters are not served; nil when the last load went well
+	unloaded     bool      // the last load failed, and not because of the row
+	refused      error     // why the table gives no segment to any caller
+	refusedUntil time.Time // until then it is not asked again
+
+	losses model.Losses
 }
 
-func newTag(svc *Service, name string, numbers *model.Numbers) *Tag {
-	t := &Tag{svc: svc, name: name, numbers: numbers, demand: demand{last: time.Now()}}
+// newTag makes the tag of an entry, which holds nothing. Callers hold Service.mu.
+func newTag(svc *Service, e *entry) *Tag {
+	t := &Tag{svc: svc, name: e.name, numbers: e.numbers, floor: e.maxID, step: step{row: int64(e.step.Load())}, demand: demand{last: time.Now()}}
 	t.current.Store(newBlock(0, 0, 0))
 	return t
 }
@@ -196,7 +200,8 @@ func (t *Tag) open(row model.Tag) {
 	}
 	t.closed, t.refusedUntil = nil, time.Time{}
 	t.step.row = row.Step
-	t.behind = t.floorAtReload > max(row.MaxID, 1) && t.step.last > 0
+	// A segment that was taken during the reading may or may not show in it.
+	t.behind = t.floor > max(row.MaxID, 1) && t.raised < t.svc.reads.Load() && t.step.last > 0
 	t.floor = max(t.floor, row.MaxID)
 	t.startLoad(time.Now())
 }

@@ -1,8 +1,8 @@
 package segment
 
 import (
+	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -16,6 +16,7 @@ type View struct {
 	Name      string `json:"key"`
 	Pattern   string `json:"pattern,omitempty"` // of its IDs as texts; the numbers below are then period<<bits + sequence
 	InitOK    bool   `json:"initOk"`            // a segment was taken
+	Step      int64  `json:"step"`              // length of the last segment as it is tuned; the row's step before the first
 	NextReady bool   `json:"nextReady"`         // the other buffer holds the next one
 	Pos       int    `json:"pos"`               // the buffer in use, 0 or 1
 
@@ -31,6 +32,7 @@ type View struct {
 	Held     int64     `json:"held"`              // IDs that can be issued without the database
 	Rate     float64   `json:"rate"`              // IDs a second, the average of half a minute
 	Runway   float64   `json:"runwaySeconds"`     // for which Held lasts at that rate, at most a year
+	Jumped   int64     `json:"jumped,omitempty"`  // IDs left out since the start, as both stores had changed
 	LastLoad time.Time `json:"lastLoad,omitzero"` // when the last segment was taken
 }
 
@@ -49,7 +51,11 @@ func (v View) MarshalJSON() ([]byte, error) {
 // Status is the segment mode in /api/status.
 type Status struct {
 	Issued int64  `json:"issued"` // IDs since the start of the process
-	Tags   []View `json:"tags"`   // never nil
+	Tags   []View `json:"tags"`   // never nil; by name
+	// Where Tags are not all, Total is how many there are, and Next the name after which more
+	// follow.
+	Total int    `json:"total,omitempty"`
+	Next  string `json:"next,omitempty"`
 }
 
 // Status returns the counter and, as Views does, the tags.
@@ -59,30 +65,47 @@ func (s *Service) Status() Status {
 
 // Views returns the tags that exist, by name. Each is read at one instant.
 func (s *Service) Views() []View {
-	c := s.catalogue.Load()
-	if c == nil {
-		return nil
+	views := make([]View, 0, s.live())
+	for e := range s.tags.all() {
+		if e.seen.Load() != 0 {
+			views = append(views, e.view())
+		}
 	}
-	views := make([]View, 0, len(c.live))
-	for _, name := range slices.Sorted(maps.Keys(c.live)) {
-		views = append(views, c.live[name].view())
+	return byName(views)
+}
+
+// Used is Views without the tags that this process has not used.
+func (s *Service) Used() []View {
+	var views []View
+	for _, t := range s.everUsed() {
+		if s.inUse(t.name) != nil {
+			views = append(views, t.view())
+		}
 	}
+	return byName(views)
+}
+
+func byName(views []View) []View {
+	slices.SortFunc(views, func(a, b View) int { return cmp.Compare(a.Name, b.Name) })
 	return views
 }
 
 func (t *Tag) view() View {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	held := t.held()
+	held, first, ahead := t.held(), t.current.Load(), t.ahead
+	if first.length == 0 && len(ahead) > 0 { // the next caller takes it over
+		first, ahead = ahead[0], ahead[1:]
+	}
 	v := View{
-		Name: t.name, InitOK: t.loads > 0, NextReady: len(t.ahead) > 0, Pos: int(t.switches % 2),
-		Ahead: len(t.ahead), Held: held, Rate: t.demand.perSecond(),
-		Runway: t.demand.runway(held).Seconds(), LastLoad: t.step.at,
+		Name: t.name, InitOK: t.loads > 0, Step: max(t.step.row, t.step.last), NextReady: len(ahead) > 0, Pos: int(t.switches % 2),
+		Ahead: len(ahead), Held: held, Rate: t.demand.perSecond(),
+		Runway: t.demand.runway(held).Seconds(), Jumped: t.leftOut, LastLoad: t.step.at,
 	}
 	if t.numbers != nil {
 		v.Pattern = t.numbers.Pattern
 	}
-	first, second := t.current.Load(), t.other()
+	second := t.other(ahead)
 	if v.Pos == 1 {
 		first, second = second, first
 	}
@@ -93,32 +116,33 @@ func (t *Tag) view() View {
 
 // other is the buffer that is not in use: the next block, or else the one before.
 // Callers hold mu.
-func (t *Tag) other() *block {
+func (t *Tag) other(ahead []*block) *block {
 	switch {
-	case len(t.ahead) > 0:
-		return t.ahead[0]
+	case len(ahead) > 0:
+		return ahead[0]
 	case t.previous != nil:
 		return t.previous
 	}
 	return newBlock(0, 0, 0)
 }
 
-// Stats counts since the start of the process.
+// Stats counts since the start of the process, as the metrics of the tags do.
 type Stats struct {
-	Issued      int64 // IDs given to callers
-	Loads       int64 // segments asked for
-	FailedLoads int64 // those that failed, or whose answer was lost
-	Waits       int64 // calls that had to wait for a segment
-	Refused     int64 // calls that got none
-	Starved     int64 // those of them that got ErrSegmentEmpty
-	Wasted      int64 // IDs held and given up: the tag was removed, or the service stopped
-	// LoadTimes is how long each load took, a failed one too.
-	LoadTimes latency.Reading
+	Issued      int64           `metric:"shardid_segment_issued_total" help:"IDs given to callers."`
+	Loads       int64           `metric:"shardid_segment_loads_total" help:"Segments asked for."`
+	FailedLoads int64           `metric:"shardid_segment_failed_loads_total" help:"Segments that were not had, or whose answer was lost."`
+	Waits       int64           `metric:"shardid_segment_waits_total" help:"Calls that waited for a segment."`
+	Refused     int64           `metric:"shardid_segment_refused_total" help:"Calls that got none."`
+	Starved     int64           `metric:"shardid_segment_starved_total" help:"Calls that got -4, as no segment could be had in time."`
+	Wasted      int64           `metric:"shardid_segment_wasted_total" help:"IDs held by this replica and given up: gaps."`
+	LoadTimes   latency.Reading `metric:"shardid_segment_load_seconds" help:"How long taking a segment took, failed ones too."`
 
-	Repeated int64 // segments refused because IDs of them were handed out before: must stay 0
-	Lifts    int64 // times max_id was below what had been handed out
-	Jumps    int64 // times the database went back by an unknown amount
-	Jumped   int64 // IDs left out for it
+	Repeated int64 `metric:"shardid_segment_repeated_total" help:"Segments refused because IDs of them were handed out before: must stay 0."`
+	Lifts    int64 `metric:"shardid_segment_lifts_total" help:"Times max_id was below what this replica knows to be handed out: the table went back in time."`
+	Jumps    int64 `metric:"shardid_segment_incarnation_jumps_total" help:"Times the database server changed and Redis could not tell what was handed out of a tag."`
+	Jumped   int64 `metric:"shardid_segment_jumped_ids_total" help:"IDs of tags left out for that: gaps."`
+	// MostJumped is the tag that left out the most of them, "" for none.
+	MostJumped string
 }
 
 // counters are those of the service; each tag counts itself what it issued.
@@ -135,12 +159,14 @@ func (s *Service) Stats() Stats {
 		Waits: c.waits.Load(), Refused: c.refused.Load(), Starved: c.starved.Load(), Wasted: c.wasted.Load(),
 		Repeated: c.repeated.Load(), Lifts: c.lifts.Load(), Jumps: c.jumps.Load(), Jumped: c.jumped.Load(), LoadTimes: c.loadTimes.Read(),
 	}
-	if c := s.catalogue.Load(); c != nil {
-		for _, t := range c.known {
-			t.mu.Lock()
-			out.Issued += t.issuedLocked()
-			t.mu.Unlock()
+	most := int64(0)
+	for _, t := range s.everUsed() {
+		t.mu.Lock()
+		out.Issued += t.issuedLocked()
+		if t.leftOut > most {
+			most, out.MostJumped = t.leftOut, t.name
 		}
+		t.mu.Unlock()
 	}
 	return out
 }

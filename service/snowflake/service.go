@@ -29,21 +29,23 @@ type Service struct {
 	gen     *Generator
 	timeout time.Duration
 	missing func() string
+	need    func(context.Context) bool
 	stats   struct{ issued, refused, wasted, waits atomic.Int64 }
 }
 
 // Stats count since the start.
 type Stats struct {
-	Issued  int64 // IDs given to callers
-	Refused int64 // calls that got an error
-	Wasted  int64 // IDs taken for a call that was refused in the middle: gaps
-	Waits   int64 // sleeps for the next millisecond, or for a clock a little behind
+	Issued  int64 `metric:"shardid_snowflake_issued_total" help:"IDs given to callers."`
+	Refused int64 `metric:"shardid_snowflake_refused_total" help:"Calls that got none."`
+	Wasted  int64 `metric:"shardid_snowflake_wasted_total" help:"IDs taken for calls that were refused in the middle: gaps."`
+	Waits   int64 `metric:"shardid_snowflake_waits_total" help:"Sleeps for the next millisecond, or for a clock that went back a little."`
 }
 
 // NewService serves from gen; a call waits for timeout at most. missing says what
-// keeps gen from having a worker ID that it trusts, "" when nothing is known to.
-func NewService(gen *Generator, timeout time.Duration, missing func() string) *Service {
-	return &Service{gen: gen, timeout: timeout, missing: missing}
+// keeps gen from having a worker ID that it trusts, "" when nothing is known to. need is told
+// that an ID was asked for and not had for want of one; true means that it may be had now.
+func NewService(gen *Generator, timeout time.Duration, missing func() string, need func(context.Context) bool) *Service {
+	return &Service{gen: gen, timeout: timeout, missing: missing, need: need}
 }
 
 // Next issues count IDs, 1…10 000, ascending, and appends them to dst, all or
@@ -61,6 +63,9 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 	}
 	start := len(dst)
 	dst, err := s.fill(ctx, count, dst)
+	if errors.Is(err, model.ErrNoLease) && len(dst) == start && s.needed(ctx) {
+		dst, err = s.fill(ctx, count, dst)
+	}
 	if err != nil {
 		s.stats.wasted.Add(int64(len(dst) - start))
 		s.stats.refused.Add(1)
@@ -68,6 +73,12 @@ func (s *Service) Next(ctx context.Context, count int, dst []int64) ([]int64, er
 	}
 	s.stats.issued.Add(int64(count))
 	return dst, nil
+}
+
+func (s *Service) needed(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	return s.need(ctx)
 }
 
 // explain adds why there is no worker ID, which only its keeper knows.

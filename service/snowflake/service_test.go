@@ -16,6 +16,8 @@ import (
 	"shardid/service/snowflake"
 )
 
+func unneeded(context.Context) bool { return false }
+
 // running is a service on the real clock, or on that of a synctest bubble.
 func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *snowflake.Generator) {
 	t.Helper()
@@ -23,7 +25,7 @@ func running(t testing.TB, timeout time.Duration) (*snowflake.Service, *snowflak
 	check.Must(t, err)
 	g.Begin(1, 0)
 	g.Extend(math.MaxInt64, math.MaxInt64)
-	return snowflake.NewService(g, timeout, func() string { return "" }), g
+	return snowflake.NewService(g, timeout, func() string { return "" }, unneeded), g
 }
 
 // A refusal for want of a worker ID names its cause, once; other refusals do not.
@@ -32,7 +34,7 @@ func TestARefusalNamesItsCause(t *testing.T) {
 		g, err := snowflake.New(snowflake.Options{})
 		check.Must(t, err)
 		cause := "zookeeper: acquire worker ID: connection refused"
-		s := snowflake.NewService(g, time.Second, func() string { return cause })
+		s := snowflake.NewService(g, time.Second, func() string { return cause }, unneeded)
 		refused := func(want string) {
 			t.Helper()
 			if _, err := s.Next(t.Context(), 1, nil); err == nil || err.Error() != want || !errors.Is(err, model.ErrNoLease) {

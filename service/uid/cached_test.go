@@ -17,7 +17,7 @@ import (
 // The ring begins with the clock's second and goes on with whole seconds when less
 // than half is left, into the future.
 func TestCachedFills(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := started(t, newTable(), nil)
 		synctest.Wait()
 		check.Must(t, s.Ready())
@@ -44,7 +44,7 @@ func TestCachedFills(t *testing.T) {
 // The counter of seconds does not look at the clock, so a clock that goes back, and
 // one that runs on, change nothing.
 func TestCachedIgnoresTheClock(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		c := newClock()
 		s := started(t, newTable(), func(o *Options) { o.Now = c.now })
 		synctest.Wait()
@@ -65,7 +65,7 @@ func TestCachedIgnoresTheClock(t *testing.T) {
 // By option a fill begins no earlier than the clock and does not run ahead of it by
 // more than the ring's span: then it waits.
 func TestCachedFollowsTheClock(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := started(t, newTable(), func(o *Options) { o.FollowClock = true })
 		synctest.Wait()
 		time.Sleep(time.Hour)
@@ -92,7 +92,7 @@ func TestCachedFollowsTheClock(t *testing.T) {
 
 // With block the ring is topped up as soon as a second finds room, not at the mark.
 func TestCachedBlocks(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := started(t, newTable(), func(o *Options) { o.RejectPut, o.BoostPower = PutBlock, 2 })
 		synctest.Wait()
 		for _, c := range []struct{ take, left int64 }{{7, 25}, {1, 32}} {
@@ -108,7 +108,7 @@ func TestCachedBlocks(t *testing.T) {
 
 // By schedule the ring is refilled although more than the padding is left.
 func TestCachedBySchedule(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := started(t, newTable(), func(o *Options) { o.ScheduleInterval, o.PaddingFactor = time.Minute, 10 })
 		synctest.Wait()
 		mustNext(t, s, 8)
@@ -163,8 +163,8 @@ func TestCachedManyTakers(t *testing.T) {
 
 // Past the time bits nothing is issued any more; before, it was warned of, twice.
 func TestCachedToTheLastSecond(t *testing.T) {
-	story(t, func(t *testing.T) {
-		log := &lines{}
+	synctest.Test(t, func(t *testing.T) {
+		log := &check.Log{}
 		s := started(t, newTable(), func(o *Options) {
 			o.Layout = model.UIDLayout{TimeBits: 8, WorkerBits: 52, SeqBits: 3, Epoch: time.Now().Add(-10 * time.Second)}
 			o.Log = slog.New(slog.NewTextHandler(log, nil))
@@ -187,7 +187,7 @@ func TestCachedToTheLastSecond(t *testing.T) {
 		if err := s.Ready(); !errors.Is(err, model.ErrTimeExhausted) || s.Status().RemainingSeconds != 0 {
 			t.Errorf("Ready = %v, %+v", err, s.Status())
 		}
-		if n := log.count("time bits of UIDs run out"); n != 2 {
+		if n := log.Count("time bits of UIDs run out"); n != 2 {
 			t.Errorf("warned %d times, want twice", n)
 		}
 	})
@@ -196,7 +196,7 @@ func TestCachedToTheLastSecond(t *testing.T) {
 // A panic or an error while filling is one failed fill: the next goes on, with the
 // second after.
 func TestCachedFillSurvives(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		c := newClock()
 		s := started(t, newTable(), func(o *Options) { o.Now = c.now })
 		synctest.Wait()
@@ -222,7 +222,7 @@ func TestCachedFillSurvives(t *testing.T) {
 // The counter of cached mode may not pass the mark either, however fast it goes, and
 // the mark follows its speed.
 func TestCachedStopsAtTheMark(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		db := newTable()
 		s := started(t, db, nil)
 		time.Sleep(2 * time.Minute)
@@ -262,7 +262,7 @@ func TestRingSize(t *testing.T) {
 
 // In default mode a caller waits for the next second when this one is used up.
 func TestDefaultWaitsForTheNextSecond(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := started(t, newTable(), func(o *Options) { o.Mode = ModeDefault })
 		synctest.Wait()
 		began := time.Now()
@@ -281,7 +281,7 @@ func TestDefaultWaitsForTheNextSecond(t *testing.T) {
 }
 
 func TestDefaultRefusesAClockThatWentBack(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		c := newClock()
 		s := started(t, newTable(), func(o *Options) { o.Mode, o.Now = ModeDefault, c.now })
 		synctest.Wait()
@@ -294,12 +294,6 @@ func TestDefaultRefusesAClockThatWentBack(t *testing.T) {
 		mustFail(t, s, 1, model.ErrTimeExhausted)
 		check.Is(t, s.Ready(), model.ErrTimeExhausted, "Ready")
 	})
-}
-
-// story runs f in a bubble, where time passes as soon as everything waits.
-func story(t *testing.T, f func(*testing.T)) {
-	t.Helper()
-	synctest.Test(t, f)
 }
 
 // mustNext asks for n IDs and wants them positive and rising.
@@ -351,7 +345,7 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestNextChecksItsCount(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := started(t, newTable(), nil)
 		synctest.Wait()
 		for _, n := range []int{-1, 0, model.MaxBatch + 1} {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"strings"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -50,12 +50,17 @@ type table struct {
 	places map[model.NodePlace]place
 	frees  int // calls of ReleaseNode
 
-	// For a database that fails over to an older copy; see failOver.
-	counter model.Counter // of the starts; its Last is lastID
-	times   model.ServerTimes
-	now     time.Time // by the server's clock
-	changed bool      // another server answers, and nobody has noted that
-	past    []func()  // each goes back to what was stored then
+	// For a database that fails over to an older copy; see failOver. No witness is named.
+	counter  model.Counter // of the starts; its Last is lastID
+	accounts int64         // change of the server that the counter accounts for
+	changes  []model.Change
+	times    model.ServerTimes
+	now      time.Time // by the server's clock
+	changed  bool      // another server answers, and nobody has noted that
+	past     []func()  // each goes back to what was stored then
+	// What the instances have seen of the server, and the last change of it.
+	seen model.ServerTimes
+	last model.Change
 }
 
 // place is what a registry's worker ID stands for.
@@ -71,12 +76,14 @@ const nodeRate = 50
 // remember keeps what is stored, as a replica does.
 func (t *table) remember() {
 	rows, last, counter, times, places := maps.Clone(t.rows), t.lastID, t.counter, t.times, maps.Clone(t.places)
+	accounts, changes := t.accounts, slices.Clip(t.changes)
 	for id, r := range rows {
 		copied := *r
 		rows[id] = &copied
 	}
 	t.past = append(t.past, func() {
 		t.lastID, t.counter, t.times, t.rows, t.places = last, counter, times, maps.Clone(rows), maps.Clone(places)
+		t.accounts, t.changes = accounts, changes
 		for id, r := range rows {
 			copied := *r
 			t.rows[id] = &copied
@@ -91,13 +98,14 @@ func (t *table) failOver(copied int) {
 }
 
 // note does what the store does when another server answers.
-func (t *table) note(seen model.ServerTimes) {
-	if !t.changed || t.mutant == noDoubt {
-		return
+func (t *table) note() {
+	if t.changed && t.mutant != noDoubt {
+		lacks := t.last.Number > 0 && !slices.Contains(t.changes, t.last)
+		next, gap := t.times.Note(t.seen, t.now, false, lacks)
+		t.last = model.Change{Number: int64(len(t.changes)) + 1, Gap: gap}
+		t.changes, t.times, t.changed = append(t.changes, t.last), next, false
 	}
-	next, gap := t.times.Note(seen, t.now, false)
-	t.counter.Doubt = gap.Doubt(nodeRate, t.counter.At, t.counter.Doubt)
-	t.counter.JumpFrom, t.times, t.changed = next.JumpFrom, next, false
+	t.seen = t.times
 }
 
 type row struct {
@@ -137,7 +145,7 @@ func (t *table) registerPlace(start model.NodeStart) (node model.Node, err error
 	if start.Place == nil {
 		return t.register(start)
 	}
-	t.note(model.ServerTimes{})
+	t.note()
 	was, ok := t.places[*start.Place]
 	r := t.rows[was.node]
 	if ok && r != nil && r.node.Token == was.token && (was.since.Equal(t.times.Since) || t.mutant == placeForgotten) {
@@ -162,17 +170,22 @@ func (t *table) register(start model.NodeStart) (model.Node, error) {
 	if err != nil {
 		return model.Node{}, err
 	}
-	t.lastID, t.counter = number, next
+	t.lastID, t.counter, t.accounts = number, next, int64(len(t.changes))
 	node := model.Node{ID: t.lastID, WorkerID: t.lastID, Token: start.Token}
 	t.rows[node.ID] = &row{node, start.UsedUntil}
 	return node, nil
 }
 
+// number gives a start its number, above those that a copy may lack.
 func (t *table) number(workers int64) (int64, model.Counter, error) {
-	t.note(model.ServerTimes{})
+	t.note()
+	if len(t.changes) > 0 && t.now.Sub(t.times.Since) < model.ObjectFor {
+		return 0, t.counter, model.ErrJumping
+	}
 	c := t.counter
-	c.Last, c.Rate = t.lastID, nodeRate
-	number, _, next, err := c.Take(model.Evidence{}, 1, workers-1, t.now)
+	c.Last, c.Rate, c.JumpFrom = t.lastID, nodeRate, t.times.JumpFrom
+	c.Doubt = model.Doubt(t.changes[t.accounts:], "", func(model.Change) int64 { return nodeRate }, c.At, c.Doubt)
+	number, _, next, err := c.Take(0, 1, workers-1, t.now)
 	return number, next, err
 }
 
@@ -335,22 +348,4 @@ func (c *clock) add(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = c.at.Add(d)
-}
-
-// lines is a log that keeps its messages.
-type lines struct {
-	mu  sync.Mutex
-	out strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.out.Write(p)
-}
-
-func (l *lines) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.out.String(), text)
 }

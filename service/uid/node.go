@@ -56,12 +56,10 @@ func (s *Service) register() *grant {
 	for retry := minRetry; ; retry = min(2*retry, maxRetry) {
 		var node model.Node
 		placed, err := s.placed(start)
-		if err == nil {
+		asked := err == nil
+		if asked {
 			start = placed
 			node, err = s.tryRegister(start)
-			if err != nil {
-				s.markOpened()
-			}
 		}
 		s.opts.Reporter.Report(ConditionNode, err)
 		if err == nil {
@@ -69,6 +67,9 @@ func (s *Service) register() *grant {
 			return newGrant(s.opts.Layout, start, node, s.leastLead())
 		}
 		s.reason.Store(&err)
+		if asked {
+			s.markOpened() // who waits for the first node hears why there is none
+		}
 		if errors.Is(err, model.ErrNoWorkerID) {
 			start = s.newStart() // marks of others may have passed by now
 		}

@@ -19,7 +19,7 @@ import (
 func TestDatabaseAwayAtTheStart(t *testing.T) {
 	for _, mode := range []string{ModeCached, ModeDefault} {
 		t.Run(mode, func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				db := newTable()
 				db.away = errAway
 				s := started(t, db, func(o *Options) { o.Mode = mode })
@@ -44,7 +44,7 @@ func TestDatabaseAwayAtTheStart(t *testing.T) {
 // No node is registered before the layout is recorded, and none with a layout that is
 // refused.
 func TestLayoutIsRecordedFirst(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		db, refused := newTable(), atomic.Bool{}
 		refused.Store(true)
 		s := started(t, db, func(o *Options) {
@@ -76,7 +76,7 @@ func TestDatabaseAway(t *testing.T) {
 		"cached, follows clock": func(o *Options) { o.FollowClock = true },
 	} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				db := newTable()
 				s := started(t, db, change)
 				time.Sleep(10 * time.Hour)
@@ -108,7 +108,7 @@ func TestDatabaseAway(t *testing.T) {
 
 // What failed for a node that is lost does not fail for the next one.
 func TestConditionsEndWithALostNode(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		db := newTable()
 		s := started(t, db, nil)
 		time.Sleep(time.Second)
@@ -131,7 +131,7 @@ func TestConditionsEndWithALostNode(t *testing.T) {
 // While the database answers, the mark is raised before it is used up, however fast
 // that goes, and comes to last ten minutes at the present rate.
 func TestMarkFollowsTheRate(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		s := started(t, newTable(), func(o *Options) { o.BoostPower = 10 })
 		synctest.Wait()
 		for range 5 { // hours of the IDs' time in no time
@@ -160,7 +160,7 @@ func TestMarkFollowsTheRate(t *testing.T) {
 func TestNodeLost(t *testing.T) {
 	for _, mode := range []string{ModeCached, ModeDefault} {
 		t.Run(mode, func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				db := newTable()
 				s := started(t, db, func(o *Options) { o.Mode = mode })
 				synctest.Wait()
@@ -191,7 +191,7 @@ func TestNodeLost(t *testing.T) {
 
 // A start with a clock behind is fine when its worker ID is new.
 func TestRestartWithAClockBehind(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		db, c := newTable(), newClock()
 		first := started(t, db, func(o *Options) { o.Mode, o.Now = ModeDefault, c.now })
 		synctest.Wait()
@@ -207,7 +207,7 @@ func TestRestartWithAClockBehind(t *testing.T) {
 
 // Whoever waits when the service stops is told so.
 func TestStopEndsWaiting(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		db := newTable()
 		s := started(t, db, func(o *Options) { o.RejectTake, o.FollowClock, o.Timeout = TakeWait, true, time.Hour })
 		synctest.Wait()
@@ -389,4 +389,25 @@ func TestPlacePort(t *testing.T) {
 		t.Errorf("20 ports, %d differ", len(seen))
 	}
 	check.Equal(t, (Place{Port: "8080"}).port(now), "8080", "port")
+}
+
+// A layout whose time has ended, such as Baidu's own, uses up no worker ID, and is not
+// recorded: another one may follow.
+func TestEndedLayoutLeavesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := newTable()
+		o := options(nodes)
+		o.Layout = model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Now().Add(-9 * 365 * 24 * time.Hour).Truncate(time.Second)}
+		o.Mode, o.RecordLayout = ModeDefault, func(context.Context) error {
+			t.Error("the layout is recorded")
+			return nil
+		}
+		s, err := New(o)
+		check.Must(t, err)
+		s.Start()
+		t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
+		check.Is(t, s.Ready(), model.ErrTimeExhausted, "Ready before a call")
+		mustFail(t, s, 1, model.ErrTimeExhausted)
+		nodes.set(func(n *table) { check.Equal(t, len(n.starts), 0, "starts") })
+	})
 }

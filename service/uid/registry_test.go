@@ -30,7 +30,7 @@ func unasked(t *testing.T, nodes Nodes, change func(*Options)) *Service {
 func TestFirstCallGetsTheNode(t *testing.T) {
 	for _, mode := range []string{ModeCached, ModeDefault} {
 		t.Run(mode, func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				db, idle := newTable(), error(nil)
 				s := unasked(t, db, func(o *Options) { o.Mode, o.Idle = mode, func() error { return idle } })
 				time.Sleep(time.Hour)
@@ -60,7 +60,7 @@ func TestFirstCallGetsTheNode(t *testing.T) {
 // With the database away the first call is told so at once, with the reason, as all later
 // ones; with a database that does not answer it waits for uid.timeout.
 func TestFirstCallFails(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		db := newTable()
 		db.away = errAway
 		s := unasked(t, db, nil)
@@ -75,7 +75,7 @@ func TestFirstCallFails(t *testing.T) {
 		time.Sleep(time.Second)
 		mustNext(t, s, 1)
 	})
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		r := &registry{}
 		r.set(0, errAway)
 		s := unasked(t, newTable(), func(o *Options) { o.Registry = r })
@@ -106,7 +106,7 @@ func TestRegistryKeepsTheWorkerID(t *testing.T) {
 		"cached":       {func(*Options) {}, 2 * markCounter * time.Second, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				db, r := newTable(), &registry{}
 				r.set(7, nil)
 				var last int64
@@ -155,7 +155,7 @@ func TestRegistryKeepsTheWorkerID(t *testing.T) {
 func TestRegistryLost(t *testing.T) {
 	for _, mode := range []string{ModeCached, ModeDefault} {
 		t.Run(mode, func(t *testing.T) {
-			story(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				db, r := newTable(), &registry{}
 				r.set(7, nil)
 				s := unasked(t, db, func(o *Options) { o.Mode, o.Registry = mode, r })
@@ -183,7 +183,7 @@ func TestRegistryLost(t *testing.T) {
 
 // A caller that still has a grant when its mark is lowered issues nothing with it.
 func TestSealedGrant(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		db, r := newTable(), &registry{}
 		r.set(7, nil)
 		s := unasked(t, db, func(o *Options) { o.Mode, o.Registry = ModeDefault, r })
@@ -202,7 +202,7 @@ func TestSealedGrant(t *testing.T) {
 
 // A database that does not answer the last call delays the stop by its timeout only.
 func TestReleaseFails(t *testing.T) {
-	story(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		db, r := newTable(), &registry{}
 		r.set(7, nil)
 		s := unasked(t, db, func(o *Options) { o.Registry = r })

@@ -217,6 +217,9 @@ func (s *Service) open(ctx context.Context) error {
 	if !s.started.Load() {
 		return nil
 	}
+	if err := s.opts.Layout.CheckSecond(s.opts.Now().Unix()); err != nil {
+		return err // no worker ID is used up, and no layout recorded, that cannot serve
+	}
 	s.needed.Store(true)
 	s.background.Start(s.run)
 	ctx, cancel := s.patience(ctx)
@@ -240,8 +243,8 @@ func (s *Service) Ready() error {
 	g := s.grant.Load()
 	switch {
 	case s.started.Load() && !s.needed.Load() && s.background.Context().Err() == nil:
-		if s.opts.Idle == nil {
-			return nil
+		if err := s.opts.Layout.CheckSecond(s.opts.Now().Unix()); err != nil || s.opts.Idle == nil {
+			return err
 		}
 		return s.opts.Idle()
 	case g == nil:

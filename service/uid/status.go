@@ -12,29 +12,24 @@ import (
 type Status struct {
 	Issued   int64  `json:"issued"` // IDs since the start of the process
 	Mode     string `json:"mode"`
-	WorkerID int64  `json:"workerId"` // -1 while no node is held
-	NodeID   int64  `json:"nodeId"`   // the row in WORKER_NODE; 0 while none is held
-	Recycled bool   `json:"-"`        // another start had the worker ID before
+	WorkerID int64  `json:"workerId" metric:"shardid_uid_worker_id" help:"The worker ID, -1 without one."`
+	NodeID   int64  `json:"nodeId"` // the row in WORKER_NODE; 0 while none is held
+	Recycled bool   `json:"-"`      // another start had the worker ID before
 
 	// For cached mode, else 0.
-	RingSize   int64  `json:"ringSize"`   // IDs that the ring has room for
-	RingFill   int64  `json:"ringFilled"` // IDs in the ring
-	Discarded  int64  `json:"discarded"`  // puts that found the ring full
+	RingSize   int64  `json:"ringSize" metric:"shardid_uid_ring_size" help:"IDs that the ring has room for."`
+	RingFill   int64  `json:"ringFilled" metric:"shardid_uid_ring_fill" help:"IDs in the ring."`
+	Discarded  int64  `json:"discarded"` // puts that found the ring full
 	LastSecond Second `json:"lastSecond,omitzero"`
-	// AheadSeconds is how far LastSecond, the last that was filled, is ahead of the
-	// clock; negative when it is behind.
-	AheadSeconds int64 `json:"aheadSeconds"`
+	// AheadSeconds is negative when LastSecond, the last that was filled, is behind.
+	AheadSeconds int64 `json:"aheadSeconds" metric:"shardid_uid_ahead_seconds" help:"How far the time of the newest ID is ahead of the clock."`
 
 	// MarkedUntil is the last second that may be issued; the database holds it.
-	MarkedUntil Second `json:"markedUntil,omitzero"`
-	// RunwaySeconds is how long the mark lasts at the present rate of use, should
-	// the database go away.
-	RunwaySeconds int64 `json:"-"`
-	// RunwayKept is how long that is at least while the database answers.
-	RunwayKept int64 `json:"-"`
-	// RemainingSeconds is how many seconds are left in the time bits. In cached
-	// mode they can be used faster than the clock goes.
-	RemainingSeconds int64 `json:"remainingLifetimeSeconds"`
+	MarkedUntil   Second `json:"markedUntil,omitzero"`
+	RunwaySeconds int64  `json:"-" metric:"shardid_uid_runway_seconds" help:"How long IDs can be issued at the present rate without the database."`
+	RunwayKept    int64  `json:"-" metric:"shardid_uid_runway_kept_seconds" help:"The least runway while the database answers."`
+	// In cached mode they can be used faster than the clock goes.
+	RemainingSeconds int64 `json:"remainingLifetimeSeconds" metric:"shardid_uid_lifetime_seconds" help:"Seconds left in the time bits."`
 }
 
 // Second is the time of an ID in Unix seconds; in JSON it is a date.
@@ -81,13 +76,13 @@ func remaining(l model.UIDLayout, second int64) int64 {
 	return max(0, l.MaxSecond()-max(second, l.MinSecond()-1))
 }
 
-// Stats counts since the start of the process.
+// Stats counts since the start of the process, as the metrics of the tags do.
 type Stats struct {
-	Issued    int64 // IDs given to callers
-	Dropped   int64 // IDs that are gaps: of batches that could not be completed, and of rings given up
-	Discarded int64 // puts that found the ring full
-	Refused   int64 // takes that found too little in the ring
-	Nodes     int64 // worker IDs got
+	Issued    int64 `metric:"shardid_uid_issued_total" help:"IDs given to callers."`
+	Dropped   int64 `metric:"shardid_uid_dropped_total" help:"IDs given up, of batches that could not be completed and of rings: gaps."`
+	Discarded int64 `metric:"shardid_uid_discarded_total" help:"Puts that found the ring full."`
+	Refused   int64 `metric:"shardid_uid_refused_total" help:"Takes that found too little in the ring."`
+	Nodes     int64 `metric:"shardid_uid_nodes_total" help:"Worker IDs got."`
 }
 
 // counters are those that the ring does not keep.
@@ -121,7 +116,7 @@ func (l *lifetime) check(log *slog.Logger, layout model.UIDLayout, second int64)
 	}
 	if below > l.warned {
 		l.warned = below
-		log.Warn("the time bits of UIDs run out: plan a layout with more of them or a later epoch, on another database",
+		log.Warn("the time bits of UIDs run out: plan a layout with more of them, or a later epoch: docs/uid.md says which may follow",
 			"seconds_left", left, "percent_left", percent)
 	}
 }

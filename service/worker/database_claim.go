@@ -11,9 +11,6 @@ import (
 const (
 	// claimTimeout bounds each call of the database: what is reserved outlasts it.
 	claimTimeout = time.Second
-	// claimAhead is how far a claim reaches beyond what it is for, so that an instance
-	// that cannot reach the database for a moment still has one.
-	claimAhead = 30 * time.Second
 	// watch is how long a start watches the claims before it takes those of another
 	// registry that have ended for given up. A holder that goes on without the database
 	// tries it more often, so that it renews its claim before that.
@@ -36,7 +33,7 @@ func (k *Keeper) claim(ctx context.Context, lease model.Lease, until int64) (mod
 	unbroken := k.held && k.lease.Registry == lease.Registry &&
 		(millis(wall) < max(k.claimed.Until, k.lease.Expires) || k.unclaimed && gap < watch)
 	c := model.WorkerClaim{
-		Token: k.owner.Token, Registry: lease.Registry, WorkerID: lease.WorkerID, Until: until + claimAhead.Milliseconds(),
+		Token: k.owner.Token, Registry: lease.Registry, WorkerID: lease.WorkerID, Until: until + model.ClaimAhead.Milliseconds(),
 		Watched: unbroken || mono-*k.watching >= watch,
 	}
 	grant, err := k.opts.Claim(ctx, c)

@@ -26,7 +26,7 @@ func TestClaimsReachBeyondWhatIsGranted(t *testing.T) {
 		for range 5 {
 			l.mustStep()
 			c, until := m.lastClaim(), l.lease.Expires
-			if c.Token != l.owner.Token || c.Registry != "test 1" || c.WorkerID != theirs || c.Until < until+claimAhead.Milliseconds()/2 || l.lease.Reserved >= until {
+			if c.Token != l.owner.Token || c.Registry != "test 1" || c.WorkerID != theirs || c.Until < until+model.ClaimAhead.Milliseconds()/2 || l.lease.Reserved >= until {
 				t.Errorf("claimed %+v, granted up to %+d, %+d ms", c, l.lease.Reserved-someday, until-someday)
 			}
 			m.clock.pass(every)
@@ -169,7 +169,7 @@ func TestForgottenClaimsAreDoubted(t *testing.T) {
 func TestAnEndedClaimIsNotGoneOnWith(t *testing.T) {
 	m, l := withFile(t).serving()
 	m.registry.fail(errAway)
-	l.goesOn(testExpiry + claimAhead + 2*every) // cut off from the registry, while others claim
+	l.goesOn(testExpiry + model.ClaimAhead + 2*every) // cut off from the registry, while others claim
 	m.claim = errAway
 	m.registry.fail(nil)
 	if err := l.steps(); !errors.Is(err, model.ErrRegistryInUse) {

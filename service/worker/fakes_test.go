@@ -237,6 +237,7 @@ type machine struct {
 	claims   []model.WorkerClaim
 	grant    model.ClaimGrant
 	recorded time.Duration // how long ago the layout was
+	fresh    bool          // it is not
 	lives    int
 }
 
@@ -273,7 +274,10 @@ func (m *machine) options(l *life, now func() (int64, time.Duration)) Options {
 	o := Options{
 		Mode: "test", Registry: m.registry, Generator: l.gen, Reporter: l.reports, Now: now,
 		Expiry: testExpiry, TTL: testTTL, MaxClockOffset: testOffset,
-		Layout: func(context.Context) (time.Duration, error) { return m.recorded, m.layout },
+		Layout: func(_ context.Context, record bool) (time.Duration, bool, error) {
+			m.fresh = m.fresh && !record
+			return m.recorded, !m.fresh && m.layout == nil, m.layout
+		},
 		Claim: func(_ context.Context, c model.WorkerClaim) (model.ClaimGrant, error) {
 			m.claims = append(m.claims, c)
 			return m.grant, m.claim

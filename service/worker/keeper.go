@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"shardid/model"
@@ -68,9 +69,10 @@ type Options struct {
 	// FileOnly says that there is nothing else.
 	OpenFile func(address string) (File, error)
 	FileOnly bool
-	// Layout records the layout of the IDs in the database, once, and says how long
-	// ago that was. Errors: *model.LayoutChangedError, *model.StoreError.
-	Layout func(context.Context) (age time.Duration, err error)
+	// Layout says whether the layout of the IDs is recorded in the database, and since
+	// when; with record it is recorded now unless it was. Errors:
+	// *model.LayoutChangedError, *model.StoreError.
+	Layout func(ctx context.Context, record bool) (age time.Duration, recorded bool, err error)
 	// Claim tells the database until when IDs may be issued, and with which registry.
 	// Errors: *model.RegistryInUseError when others claim another registry,
 	// *model.StoreError.
@@ -95,6 +97,10 @@ type Keeper struct {
 	opts       Options
 	background *background.Group
 
+	needed   atomic.Bool   // an ID was asked for
+	due      chan struct{} // of one value: a step is due, as one was
+	answered chan struct{} // closed once a step has done for the first ID what it could
+
 	mu       sync.Mutex
 	status   Status
 	trustEnd time.Duration // by the monotonic clock
@@ -110,8 +116,11 @@ type Keeper struct {
 	confirmed int64
 	trust     time.Duration // when, by the monotonic clock, the grant ends
 	clock     clockReading
+	// allowed says that IDs may be issued: their layout is recorded. Before, a lease is kept
+	// but not used, so that a replica that nobody asks decides on no layout.
+	allowed bool
 	// layoutSince is when, by the monotonic clock, the layout was recorded; nil
-	// before the database was asked.
+	// while the database has not said that.
 	layoutSince *time.Duration
 	claimed     model.WorkerClaim // as stored in the database; zero without one
 	others      int64             // up to when other registries' instances may have issued, Unix ms
@@ -135,7 +144,8 @@ func New(opts Options) (*Keeper, error) {
 		opts.Condition = Condition
 	}
 	status := Status{Mode: opts.Mode, State: StateWaiting, WorkerID: -1}
-	return &Keeper{opts: opts, background: background.NewGroup("worker ID keeper"), status: status}, nil
+	return &Keeper{opts: opts, background: background.NewGroup("worker ID keeper"), status: status,
+		due: make(chan struct{}, 1), answered: make(chan struct{})}, nil
 }
 
 // Start begins to acquire a worker ID for the owner and keeps it until Stop. A
@@ -146,10 +156,44 @@ func (k *Keeper) Start(address, token string) {
 		k.mu.Lock()
 		k.status.Address = address
 		k.mu.Unlock()
-		for pause := time.Duration(0); k.background.Sleep(pause); {
+		for pause := time.Duration(0); k.sleep(pause); {
 			pause = k.step(k.background.Context())
 		}
 	})
+}
+
+// sleep waits, or until the first ID is asked for; false means that the keeper stops.
+func (k *Keeper) sleep(pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-k.due:
+	case <-k.background.Context().Done():
+	}
+	return k.background.Context().Err() == nil
+}
+
+// Need says that an ID is asked for. The first call lets the layout be recorded, and waits
+// until IDs may be issued or it is known why not, until ctx ends at most; false means that
+// this was so before.
+func (k *Keeper) Need(ctx context.Context) bool {
+	select {
+	case <-k.answered:
+		return false
+	default:
+	}
+	k.needed.Store(true)
+	select {
+	case k.due <- struct{}{}:
+	default:
+	}
+	select {
+	case <-k.answered:
+	case <-ctx.Done():
+	case <-k.background.Context().Done():
+	}
+	return true
 }
 
 // Stop gives the worker ID back and waits, for seconds at most; it tries although
@@ -183,7 +227,7 @@ func (k *Keeper) giveBack(ctx context.Context) error {
 	lease := k.lease
 	lease.Reserved = max(k.opts.Generator.LastIssued(), lease.After)
 	lease.Expires = lease.Reserved
-	if k.file == nil {
+	if k.file == nil || !k.allowed {
 		return k.opts.Registry.Release(ctx, lease)
 	}
 	// Long enough for a restart to find its ID while the registry is away.

@@ -515,3 +515,54 @@ func TestAFileThatCannotBeWrittenAnyMore(t *testing.T) {
 		})
 	}
 }
+
+// A fresh database gets a layout when the first ID is asked for: until then the worker ID is
+// held, and nothing is reserved in the file, which would stand for a recorded layout.
+func TestLayoutWaitsForTheFirstID(t *testing.T) {
+	withAndWithoutFile(t, func(t *testing.T, m *machine) {
+		m.fresh, m.recorded = true, 0
+		l := m.boot()
+		check.Must(t, l.steps())
+		check.OK(t, l.Ready())
+		l.refuses("nobody asked for it", model.ErrNoLease)
+		if !m.fresh {
+			t.Error("the layout was recorded")
+		}
+		if _, kept := l.stored(); kept {
+			t.Error("the file stands for a layout that was not recorded")
+		}
+		l.needed.Store(true)
+		check.Must(t, l.steps())
+		check.Equal(t, m.fresh, false, "not recorded")
+		if _, got, _, err := l.gen.Take(1); got != 1 {
+			t.Errorf("no ID: %v", err)
+		}
+	})
+}
+
+// Two instances on a fresh database have other layouts: the second that is asked for an ID is
+// refused, although it has held its worker ID all the time.
+func TestSecondLayoutIsRefused(t *testing.T) {
+	m := fileless(t)
+	m.fresh, m.recorded = true, 0
+	l := m.boot()
+	check.Must(t, l.steps())
+	m.layout = &model.LayoutChangedError{Kind: "snowflake"}
+	check.Must(t, l.steps())
+	l.needed.Store(true)
+	check.Is(t, l.steps(), model.ErrLayoutChanged)
+	l.refuses("another layout was recorded meanwhile", model.ErrNoLease)
+}
+
+// Where others have issued IDs since, what the registry forgot before that counts.
+func TestFirstIDAfterOthers(t *testing.T) {
+	m := fileless(t)
+	m.fresh, m.recorded = true, 0
+	l := m.boot()
+	m.registry.keptSince = m.clock.server.Load()
+	check.Must(t, l.steps())
+	m.recorded = time.Hour
+	l.needed.Store(true)
+	check.Must(t, l.steps())
+	l.refuses("others may hold the worker ID", model.ErrTooEarly)
+}

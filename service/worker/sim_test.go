@@ -345,11 +345,11 @@ func (w *world) boot(i *instance) {
 	i.gen = gen
 	opts := Options{
 		Mode: "sim", Registry: simLink{i.registry(), i}, Generator: simGenerator{gen, i},
-		Layout: func(context.Context) (time.Duration, error) {
-			if w.recorded == 0 || w.mutant == noVouch {
+		Layout: func(_ context.Context, record bool) (time.Duration, bool, error) {
+			if w.recorded == 0 && record || w.mutant == noVouch {
 				w.recorded = w.now
 			}
-			return time.Duration(w.now-w.recorded) * time.Millisecond, nil
+			return time.Duration(w.now-w.recorded) * time.Millisecond, w.recorded != 0, nil
 		},
 		Claim:  func(_ context.Context, c model.WorkerClaim) (model.ClaimGrant, error) { return w.db.claim(i, c) },
 		Expiry: time.Minute, TTL: simTTL, MaxClockOffset: 5 * time.Second,
@@ -420,6 +420,9 @@ func (w *world) issue(i *instance) {
 		return
 	}
 	id, got, _, err := i.gen.Take(1)
+	if errors.Is(err, model.ErrNoLease) && !i.keeper.needed.Swap(true) {
+		i.due = w.now
+	}
 	if err != nil || got == 0 {
 		return
 	}

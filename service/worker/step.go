@@ -21,6 +21,7 @@ const (
 
 // step does what is due and says when the next is.
 func (k *Keeper) step(ctx context.Context) time.Duration {
+	needed := k.needed.Load()
 	err := k.advance(ctx)
 	if !k.held {
 		err = errors.Join(err, k.unclaim(ctx))
@@ -29,10 +30,21 @@ func (k *Keeper) step(ctx context.Context) time.Duration {
 		return every // stopping: an error means nothing now
 	}
 	k.note(err)
+	if needed || k.allowed {
+		k.answer()
+	}
 	if err != nil {
 		return retry
 	}
 	return every
+}
+
+func (k *Keeper) answer() {
+	select {
+	case <-k.answered:
+	default:
+		close(k.answered)
+	}
 }
 
 // advance brings the lease forward: file, layout, acquire, renew. With an error the
@@ -45,6 +57,9 @@ func (k *Keeper) advance(ctx context.Context) error {
 		if err := k.acquire(ctx); err != nil {
 			return k.withoutRegistry(ctx, err)
 		}
+	}
+	if err := k.admit(ctx); err != nil {
+		return err
 	}
 	err := k.renew(ctx)
 	if errors.Is(err, model.ErrLeaseLost) || errors.Is(err, model.ErrRegistryInUse) {
@@ -73,8 +88,9 @@ func (k *Keeper) prepare() error {
 }
 
 // checkLayout makes sure that IDs of no other layout were issued, and notes since
-// when ours may have been. With the database away the file of an earlier life, which
-// knows the epoch, is proof enough, and of any age.
+// when ours may have been; once an ID is asked for, it is recorded. With the database away
+// the file of an earlier life that issued IDs, which knows the epoch, is proof enough, and
+// of any age.
 func (k *Keeper) checkLayout(ctx context.Context) error {
 	if k.layoutSince != nil {
 		return nil
@@ -82,25 +98,42 @@ func (k *Keeper) checkLayout(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	_, mono := k.opts.Now()
-	age, err := k.opts.Layout(ctx)
-	if err == nil {
+	age, recorded, err := k.opts.Layout(ctx, k.needed.Load())
+	if err == nil && recorded {
 		since := mono - age
-		k.layoutSince = &since
-		return nil
+		k.layoutSince, k.allowed = &since, true
 	}
 	if _, ok := k.stored(); ok && isAway(err) {
+		k.allowed = true
 		return nil
 	}
 	return err
 }
 
-// layoutAge is for how long IDs may have been issued.
-func (k *Keeper) layoutAge() time.Duration {
-	if k.layoutSince == nil {
+// layoutAge is for how long IDs may have been issued, at a moment of the monotonic clock.
+func (k *Keeper) layoutAge(mono time.Duration) time.Duration {
+	switch {
+	case !k.allowed:
+		return 0
+	case k.layoutSince == nil:
 		return math.MaxInt64
 	}
-	_, mono := k.opts.Now()
 	return mono - *k.layoutSince
+}
+
+// admit lets a lease be used that was acquired when no ID had been asked for, anywhere, for
+// all that was known. Other instances may have issued some since.
+func (k *Keeper) admit(ctx context.Context) error {
+	if k.allowed || !k.needed.Load() {
+		return nil
+	}
+	err := k.checkLayout(ctx)
+	if k.allowed {
+		lease := k.lease
+		lease.After = max(lease.After, k.doubt(lease, k.layoutAge(k.clock.mono)))
+		k.begin(lease)
+	}
+	return err
 }
 
 // acquire gets a worker ID from the registry and begins its term, unless it is the
@@ -147,7 +180,8 @@ func (k *Keeper) refuse(ctx context.Context, lease model.Lease) error {
 // take begins the term of a lease that the registry gave.
 func (k *Keeper) take(lease model.Lease) {
 	same := k.lease.Owner == k.owner && k.lease.WorkerID == lease.WorkerID && k.lease.Registry == lease.Registry
-	doubt := k.doubt(lease, k.layoutAge())
+	_, mono := k.opts.Now()
+	doubt := k.doubt(lease, k.layoutAge(mono))
 	switch old, ok := k.stored(); {
 	case same && k.held && lease.After <= k.lease.Reserved && k.others <= k.lease.After:
 		// The term that the file began goes on: no instance reserved beyond it.
@@ -246,6 +280,10 @@ func (k *Keeper) next(now int64) model.Lease {
 // more, from a call that failed.
 func (k *Keeper) use(lease model.Lease, mono time.Duration) error {
 	trust := mono + k.opts.TTL - margin
+	if !k.allowed {
+		k.lease, k.trust = lease, trust
+		return nil
+	}
 	if k.file != nil {
 		trust = mono + k.opts.Expiry - margin
 		if err := k.file.Store(lease); err != nil {
@@ -264,7 +302,7 @@ func (k *Keeper) withoutRegistry(ctx context.Context, cause error) error {
 	case errors.Is(cause, model.ErrAddressTaken), errors.Is(cause, model.ErrNoWorkerID), errors.Is(cause, model.ErrRegistryInUse):
 		k.end(cause)
 		return errors.Join(cause, k.disown())
-	case !isAway(cause), errors.Is(cause, ErrClockOff):
+	case !isAway(cause), errors.Is(cause, ErrClockOff), !k.allowed:
 		k.end(cause)
 		return cause
 	case !k.held && !k.resume():
@@ -293,8 +331,8 @@ func (k *Keeper) resume() bool {
 // no other instance starts below, and that is claimed, as the database may have forgotten
 // it. It returns the cause: the registry is still away.
 func (k *Keeper) reserveInFile(ctx context.Context, cause error) error {
-	if k.lease.Expires == 0 {
-		return cause // the registry has promised this term nothing yet
+	if k.lease.Expires == 0 || !k.allowed {
+		return cause // the registry has promised this term nothing yet, or nobody wants IDs
 	}
 	wall, mono := k.opts.Now()
 	if err := k.jumped(wall, mono); err != nil {

@@ -53,13 +53,13 @@ func Parse(name string, data []byte) (*yaml.Node, error) {
 	case errors.Is(err, io.EOF):
 		return nil, nil //nolint:nilnil // nothing is no error of YAML
 	case err != nil:
-		return nil, syntax(name, err)
+		return nil, syntax(name, data, err)
 	}
 	switch err := decoder.Decode(&second); {
 	case err == nil:
 		return nil, Fail(name, &second, "", "begins a second document: keep one, without ---")
 	case !errors.Is(err, io.EOF):
-		return nil, syntax(name, err)
+		return nil, syntax(name, data, err)
 	}
 	if root := first.Content[0]; root.ShortTag() != "!!null" {
 		return root, nil
@@ -68,14 +68,22 @@ func Parse(name string, data []byte) (*yaml.Node, error) {
 }
 
 // syntax is the parser's complaint without the names that it quotes.
-func syntax(name string, err error) error {
+func syntax(name string, data []byte, err error) error {
 	found := regexp.MustCompile(`^yaml: (?:line (\d+): )?([^'\n]*)`).FindStringSubmatch(err.Error())
 	if found == nil {
 		return Fail(name, nil, "", "is not YAML")
 	}
 	line, _ := strconv.Atoi(found[1])
+	for i, text := range bytes.Split(data, []byte("\n")) {
+		if at := i + 1; max(1, line) <= at && at <= max(1, line)+1 && tabbed.Match(text) { // the parser may name the line before
+			return Fail(name, &yaml.Node{Line: at}, "", "is indented by a tab: use spaces")
+		}
+	}
 	return Fail(name, &yaml.Node{Line: line}, "", "is not YAML: "+strings.TrimSpace(found[2])+": check indentation, colons and quotes around this line")
 }
+
+// tabbed is a line with a tab in its indentation.
+var tabbed = regexp.MustCompile(`^ *\t`)
 
 // Fail says what is wrong with a key at a node; without a node it is about the file,
 // without a key about the node.

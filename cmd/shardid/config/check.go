@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -43,6 +42,10 @@ func formats() map[string]func(text string) error {
 			return unless(regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`).MatchString(text),
 				"is not a name: use 1 to 128 of letters, digits, '.', '_' and '-', a letter or digit first")
 		},
+		"host": func(text string) error {
+			return unless(len(text) < 254 && regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`).MatchString(text),
+				"is not the name of a host: write it without scheme and port, such as ids.example.com")
+		},
 		"listen": func(text string) error {
 			_, _, ok := splitAddr(text)
 			return unless(ok, "is not host:port: write an address such as 127.0.0.1:8080, "+
@@ -52,6 +55,13 @@ func formats() map[string]func(text string) error {
 			host, port, ok := splitAddr(text)
 			return unless(ok && host != "" && port != 0,
 				"is not host:port: write an address such as 10.0.0.5:6379, with a port from 1 to 65535")
+		},
+		"zookeeper": func(text string) error {
+			server, chroot, found := strings.Cut(text, "/")
+			host, port, ok := splitAddr(server)
+			return unless(ok && host != "" && port != 0 && (!found || regexp.MustCompile(`^[\w-][\w.-]*(/[\w-][\w.-]*)*$`).MatchString(chroot)),
+				"is not host:port: write an address such as 10.0.0.7:2181, with a port from 1 to 65535; "+
+					"a chroot follows the last one, as in 10.0.0.7:2181/leaf")
 		},
 		"ipport": func(text string) error {
 			a, err := netip.ParseAddrPort(text)
@@ -84,34 +94,42 @@ func splitAddr(text string) (host string, port uint64, ok bool) {
 	return host, port, err == nil
 }
 
-// check holds every value against its tag, and then those that belong together.
-func (l *Loaded) check() error {
+// check holds every value against its tag and, where each by itself is right, those that
+// belong together.
+func (l *Loaded) check() {
 	v := validator.New()
 	v.RegisterCustomTypeFunc(func(i reflect.Value) any { return time.Duration(i.Int()) }, Interval(0))
 	for name, is := range formats() {
 		valid := func(f validator.FieldLevel) bool { return is(f.Field().String()) == nil }
 		if err := v.RegisterValidation(name, valid); err != nil {
-			return err
+			panic(err) // the names are constants
 		}
 	}
 	for _, k := range l.Keys {
-		if problem := k.check(v); problem != "" {
-			return k.fail(problem)
+		if k.unread {
+			continue
 		}
+		if problem := k.check(v); problem != "" {
+			l.note(k.fail(problem))
+		}
+	}
+	if len(l.problems) > 0 {
+		return
 	}
 	if l.Snowflake.Worker.Mode == "zk_normal" {
 		l.Snowflake.Worker.Mode = "zk"
 	}
-	problem := cmp.Or(l.Server.conflict(), l.Database.conflict(), l.Redis.conflict(), l.RESP.conflict(l.Server), l.modesConflict())
-	if problem == "" {
-		return nil
+	for _, problem := range append(l.Server.conflicts(), l.Database.conflict(), l.Redis.conflict(),
+		l.RESP.conflict(l.Server), l.snowflakeConflict(), l.UID.conflict()) {
+		if problem != "" {
+			l.note(fmt.Errorf("%s: %s", l.Blame(problem), problem))
+		}
 	}
-	return fmt.Errorf("%s: %s", l.blame(problem), problem)
 }
 
-// blame is the source of the first of the keys that a problem names and that was set at
+// Blame is the source of the first of the keys that a problem names and that was set at
 // all; redis.tls_* stands for all that begin so.
-func (l *Loaded) blame(problem string) string {
+func (l *Loaded) Blame(problem string) string {
 	for _, named := range regexp.MustCompile(`\b[a-z]+\.[a-z_.]+\*?`).FindAllString(problem, -1) {
 		beginning, any := strings.CutSuffix(named, "*")
 		for _, k := range l.Keys {
@@ -166,26 +184,30 @@ func (k *Key) check(v *validator.Validate) string {
 }
 
 // The conflict functions answer what is wrong with keys that belong together, or "". The
-// problem names the keys, that which is to blame first: see blame.
+// problem names the keys, that which is to blame first: see Blame.
 
-func (s Server) conflict() string {
-	switch {
-	case s.DrainDelay >= s.ShutdownTimeout:
-		return fmt.Sprintf("server.drain_delay %s leaves nothing of server.shutdown_timeout %s: "+
-			"raise the timeout or lower the delay", s.DrainDelay, s.ShutdownTimeout)
-	case s.PprofAddr == s.Addr && !strings.HasSuffix(s.Addr, ":0"):
-		return "server.pprof_addr is the same as server.addr: give it a port of its own"
-	case s.RequireToken && s.TokensFile == "":
-		return "server.require_token is true but server.tokens_file is empty: " +
-			"name the file that has the tokens, see shardid token --help"
-	case s.ProtectMonitoring && s.TokensFile+s.AdminToken == "":
-		return "server.protect_monitoring is true but there is no token: " +
-			"set server.tokens_file or server.admin_token"
-	case s.TLSClientCAFile != "" && s.TLSCertFile == "":
-		return "server.tls_client_ca_file is set but server.tls_cert_file is empty: " +
-			"clients show certificates over TLS only"
+// conflicts are what may be wrong at once.
+func (s Server) conflicts() (all []string) {
+	if s.DrainDelay >= s.ShutdownTimeout {
+		all = append(all, fmt.Sprintf("server.drain_delay %s leaves nothing of server.shutdown_timeout %s: "+
+			"raise the timeout or lower the delay", s.DrainDelay, s.ShutdownTimeout))
 	}
-	return pairConflict("server", s.TLSCertFile, s.TLSKeyFile)
+	if s.PprofAddr == s.Addr && !strings.HasSuffix(s.Addr, ":0") {
+		all = append(all, "server.pprof_addr is the same as server.addr: give it a port of its own")
+	}
+	if s.RequireToken && s.TokensFile == "" {
+		all = append(all, "server.require_token is true but server.tokens_file is empty: "+
+			"name the file that has the tokens, see shardid token --help")
+	}
+	if s.ProtectMonitoring && s.TokensFile+s.AdminToken == "" {
+		all = append(all, "server.protect_monitoring is true but there is no token: "+
+			"set server.tokens_file or server.admin_token")
+	}
+	if s.TLSClientCAFile != "" && s.TLSCertFile == "" {
+		all = append(all, "server.tls_client_ca_file is set but server.tls_cert_file is empty: "+
+			"clients show certificates over TLS only")
+	}
+	return append(all, pairConflict("server", s.TLSCertFile, s.TLSKeyFile))
 }
 
 func pairConflict(section, cert, key string) string {
@@ -221,6 +243,11 @@ func (d Database) conflict() string {
 		return "database.dsn names no database: " + write
 	case isMySQL && d.TLS && dsn.TLSConfig != "":
 		return "database.dsn has a parameter tls, and database.tls is true too: remove the parameter"
+	case isMySQL && dsn.AllowAllFiles:
+		return "database.dsn has allowAllFiles, by which the server may read every file of this user: remove the parameter"
+	case isMySQL && dsn.AllowCleartextPasswords && !d.verified(dsn):
+		return "database.dsn has allowCleartextPasswords, and whoever answers at its address gets the password, as its certificate " +
+			"is not checked: set database.tls to true, or remove the parameter"
 	case !isMySQL && namesServer(d.DSN):
 		return "database.dsn is that of a server but database.driver is sqlite, which takes the path of a file: " +
 			"set database.driver to mysql, the only servers are MySQL and MariaDB, or correct database.dsn"
@@ -228,6 +255,34 @@ func (d Database) conflict() string {
 		return "database.tls is true but database.driver is sqlite, a file: set database.driver to mysql"
 	}
 	return d.ClientTLS.conflict("database")
+}
+
+// verified says whether the certificate of the server is checked.
+func (d Database) verified(dsn *mysql.Config) bool {
+	return d.TLS && !d.TLSInsecureSkipVerify || dsn.TLSConfig != "" && !anybody(dsn)
+}
+
+// anybody says whether a data source name takes every certificate, or none.
+func anybody(dsn *mysql.Config) bool {
+	return slices.Contains([]string{"false", "skip-verify", "preferred"}, strings.ToLower(dsn.TLSConfig))
+}
+
+// Warnings are settings that make the service open to somebody between it and a store, and
+// that may be meant.
+func (c Config) Warnings() []string {
+	const risk = "so whoever is between this service and %s can read and change everything: %s"
+	var all []string
+	if dsn, err := mysql.ParseDSN(c.Database.DSN); c.Database.Driver == "mysql" && err == nil && dsn.TLSConfig != "false" && anybody(dsn) {
+		all = append(all, fmt.Sprintf("database.dsn has tls=%s, which checks no certificate, "+risk, dsn.TLSConfig,
+			"the database", "set database.tls to true and database.tls_ca_file to its authority instead"))
+	}
+	for section, t := range map[string]ClientTLS{"database": c.Database.ClientTLS, "redis": c.Redis.ClientTLS} {
+		if t.TLSInsecureSkipVerify {
+			all = append(all, fmt.Sprintf("%s.tls_insecure_skip_verify is true, "+risk, section, section, "set "+section+".tls_ca_file to its authority instead"))
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // namesServer reports whether a data source name is plainly no path of a file:
@@ -257,15 +312,15 @@ func (r Redis) conflict() string {
 	return r.ClientTLS.conflict("redis")
 }
 
-func (c Config) modesConflict() string {
-	s, w, u := c.Snowflake, c.Snowflake.Worker, c.UID
+func (c Config) snowflakeConflict() string {
+	s, w := c.Snowflake, c.Snowflake.Worker
 	for _, address := range slices.Sorted(maps.Keys(w.LocalMap)) {
 		if id := w.LocalMap[address]; id >= 1<<s.WorkerBits {
 			return fmt.Sprintf("snowflake.worker.local_map gives %s the worker ID %d, and snowflake.worker_bits %d has room for 0…%d: "+
 				"give it another one", address, id, s.WorkerBits, 1<<s.WorkerBits-1)
 		}
 	}
-	switch sum := u.TimeBits + u.WorkerBits + u.SeqBits; {
+	switch {
 	case s.WorkerBits+s.SeqBits > 22:
 		return fmt.Sprintf("snowflake.worker_bits and snowflake.seq_bits add up to %d: make the sum 22 or less, as 41 bits are time",
 			s.WorkerBits+s.SeqBits)
@@ -280,6 +335,12 @@ func (c Config) modesConflict() string {
 	case w.Mode == "redis" && c.Redis.Mode == "embedded":
 		return "snowflake.worker.mode is redis but redis.mode is embedded: " +
 			"set redis.mode and redis.addrs, or another snowflake.worker.mode"
+	}
+	return ""
+}
+
+func (u UID) conflict() string {
+	switch sum := u.TimeBits + u.WorkerBits + u.SeqBits; {
 	case u.Mode == "cached" && u.SeqBits+u.BoostPower > 30:
 		return fmt.Sprintf("the ring has 2^(uid.boost_power + uid.seq_bits) slots and %d + %d is more than 30: "+
 			"lower uid.boost_power, or set uid.mode to default", u.BoostPower, u.SeqBits)

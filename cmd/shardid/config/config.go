@@ -42,6 +42,10 @@ type Server struct {
 	// Addr is the listen address, host:port; an empty host listens on every
 	// interface, port 0 takes a free one.
 	Addr string `yaml:"addr" default:"127.0.0.1:8080" validate:"listen"`
+	// AllowedHosts are the names, without port, by which clients may ask for the server.
+	// Empty: only the machine's own while Addr is on the loopback, else any. Addresses
+	// are always good elsewhere than on the loopback.
+	AllowedHosts []string `yaml:"allowed_hosts" validate:"dive,host"`
 	// AdminToken is the bearer token of /admin/*: 16…512 visible ASCII characters
 	// without spaces. Empty: /admin/* answers 403, unless TokensFile has one for it.
 	AdminToken string `yaml:"admin_token" validate:"token" secret:"true"`
@@ -64,10 +68,14 @@ type Server struct {
 	// PprofAddr is a separate listener for pprof, host:port, which asks for no token.
 	// Empty: none.
 	PprofAddr string `yaml:"pprof_addr" validate:"listen"`
-	// MaxConnections is the most connections of clients at once; further ones are
-	// closed. 0: three quarters of the process's limit of open files, at most 16384.
+	// MaxConnections is the most connections of clients at once; further ones get no
+	// IDs. 0: three quarters of the process's limit of open files, at most 16384.
 	MaxConnections int `yaml:"max_connections" validate:"min=0,max=1000000"`
-	// ReadHeaderTimeout bounds reading a request's head.
+	// MaxConnectionsPerAddress is the most of them from one address, of IPv6 from one
+	// network of 64 bits. 0: no bound.
+	MaxConnectionsPerAddress int `yaml:"max_connections_per_address" validate:"min=0,max=1000000"`
+	// ReadHeaderTimeout bounds reading a request's head, and the rest of a command that
+	// has begun.
 	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" default:"5s" validate:"min=1ms,max=1h"`
 	// IdleTimeout is how long an idle connection is kept.
 	IdleTimeout time.Duration `yaml:"idle_timeout" default:"60s" validate:"min=1ms,max=24h"`
@@ -256,8 +264,8 @@ type Worker struct {
 
 // ZooKeeper is the ensemble of the zk worker modes.
 type ZooKeeper struct {
-	// Addrs are host:port.
-	Addrs []string `yaml:"addrs" validate:"dive,hostport"`
+	// Addrs are host:port; a chroot may follow the last one, /path.
+	Addrs []string `yaml:"addrs" validate:"dive,zookeeper"`
 	// SessionTimeout is after how long the ensemble gives a silent instance up.
 	SessionTimeout time.Duration `yaml:"session_timeout" default:"10s" validate:"min=5s,max=5m"`
 }

@@ -71,6 +71,7 @@ func TestConfigFile(t *testing.T) {
 	got, err := loadArgs(t, nil, "--config", "testdata/full.yaml")
 	wantConfig(t, got, err, func(want *Config) {
 		want.Server.Addr, want.Server.AdminToken, want.Server.DrainDelay = ":9090", "token-of-the-file", 0
+		want.Server.AllowedHosts = []string{"ids.example.com", "shardid"}
 		want.Database.Driver, want.Database.DSN = "mysql", "app:pw@tcp(db:3306)/ids?parseTime=true"
 		want.Redis.Mode, want.Redis.MasterName, want.Redis.TLS = "sentinel", "m", true
 		want.Redis.Addrs = []string{"s1:26379", "s2:26379"}
@@ -105,6 +106,26 @@ func TestConfigPrecedence(t *testing.T) {
 	}
 }
 
+// A map in a variable or flag may be written as in the file, where JSON is a map, too.
+func TestConfigMapAsInTheFile(t *testing.T) {
+	const name = "SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP="
+	for _, text := range []string{`{"10.0.0.1:80":1,"[::1]:80":2}`, ` {'10.0.0.1:80': 1, "[::1]:80": 2}`} {
+		got, err := loadText(t, "", []string{name + text})
+		wantConfig(t, got, err, func(want *Config) {
+			want.Snowflake.Worker.LocalMap = map[string]int{"10.0.0.1:80": 1, "[::1]:80": 2}
+		})
+	}
+	for text, want := range map[string]string{
+		`{"10.0.0.1:80":1`:      `is no map: write {"ip:port": number}`,
+		`{"10.0.0.1:80":"one"}`: "holds something else than text with a whole number",
+		`{"a:1":1,"a:1":2}`:     `"a:1" is there twice: keep one`,
+	} {
+		if _, err := loadText(t, "", []string{name + text}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestConfigKubernetesVariablesAreIgnored(t *testing.T) {
 	environ := []string{
 		"SHARDID_SERVICE_HOST=10.0.0.1", "SHARDID_SERVICE_PORT=80", "SHARDID_SERVICE_PORT_HTTP=80", "SHARDID_PORT=tcp://10.0.0.1:80",
@@ -119,6 +140,13 @@ func TestConfigKubernetesVariablesAreIgnored(t *testing.T) {
 			t.Errorf("%s passes", name)
 		}
 	}
+}
+
+// The variables of docs/examples are no keys, and no mistake.
+func TestConfigVariablesOfClientsAreIgnored(t *testing.T) {
+	t.Chdir(t.TempDir())
+	got, err := loadArgs(t, []string{"SHARDID_URLS=http://127.0.0.1:8080", "SHARDID_TOKEN=p=q"})
+	wantConfig(t, got, err, nothing)
 }
 
 func TestConfigDatabaseDSN(t *testing.T) {

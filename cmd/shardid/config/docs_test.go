@@ -57,7 +57,9 @@ func TestConfigCoversTheContract(t *testing.T) {
 
 // TestConfigTags: the validator knows every tag, and the defaults pass.
 func TestConfigTags(t *testing.T) {
-	if err := Defaults().check(); err != nil {
+	l := Defaults()
+	l.check()
+	if err := l.wrong(); err != nil {
 		t.Fatal(err)
 	}
 	tags := regexp.MustCompile(`^(min=-?\w+,max=\w+|gt=\w+,lt=\w+|oneof=[a-z_ ]+)$`)

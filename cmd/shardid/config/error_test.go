@@ -10,8 +10,8 @@ import (
 // The names that the unknown key is none of.
 const (
 	sections     = "server, resp, database, redis, queue, segment, snowflake, zookeeper, uid, log, tracing, data_dir, time_zone"
-	keysOfServer = "addr, admin_token, tokens_file, require_token, protect_monitoring, tls_cert_file, tls_key_file, " +
-		"tls_client_ca_file, pprof_addr, max_connections, read_header_timeout, idle_timeout, max_header_bytes, " +
+	keysOfServer = "addr, allowed_hosts, admin_token, tokens_file, require_token, protect_monitoring, tls_cert_file, tls_key_file, " +
+		"tls_client_ca_file, pprof_addr, max_connections, max_connections_per_address, read_header_timeout, idle_timeout, max_header_bytes, " +
 		"max_url_bytes, drain_delay, shutdown_timeout"
 )
 
@@ -153,6 +153,12 @@ func valueErrors() []fileError {
 			`config.yaml:1: server.addr: ":http" is not host:port: write an address such as 127.0.0.1:8080, or :8080 for every interface, with a port from 0 to 65535`},
 		{"address with credentials", "redis: {addrs: ['user:pw@h:1']}\n",
 			"config.yaml:1: redis.addrs: the value is not host:port: write an address such as 10.0.0.5:6379, with a port from 1 to 65535"},
+		{"ZooKeeper without port", "zookeeper: {addrs: [h1]}\n",
+			`config.yaml:1: zookeeper.addrs: "h1" is not host:port: write an address such as 10.0.0.7:2181, with a port from 1 to 65535; ` +
+				`a chroot follows the last one, as in 10.0.0.7:2181/leaf`},
+		{"chroot that ends in a slash", "zookeeper: {addrs: ['h1:2181', 'h2:2181/leaf/']}\n",
+			`config.yaml:1: zookeeper.addrs: "h2:2181/leaf/" is not host:port: write an address such as 10.0.0.7:2181, with a port from 1 to 65535; ` +
+				`a chroot follows the last one, as in 10.0.0.7:2181/leaf`},
 		{"address without host", "redis: {addrs: [':6379']}\n",
 			`config.yaml:1: redis.addrs: ":6379" is not host:port: write an address such as 10.0.0.5:6379, with a port from 1 to 65535`},
 		{"schedule of five fields", "queue: {refill_cron: '*/2 * * * *'}\n",
@@ -209,6 +215,10 @@ func valueErrors() []fileError {
 			"config.yaml:5: database.tls_cert_file and database.tls_key_file belong together: set both or none"},
 		{"drain", "server:\n  drain_delay: 20s\n",
 			"config.yaml:2: server.drain_delay 20s leaves nothing of server.shutdown_timeout 15s: raise the timeout or lower the delay"},
+		{"a URL for a host", "server: {allowed_hosts: [ids.example, 'https://ids.example']}\n",
+			`config.yaml:1: server.allowed_hosts: "https://ids.example" is not the name of a host: write it without scheme and port, such as ids.example.com`},
+		{"a host with its port", "server: {allowed_hosts: ['ids.example:8080']}\n",
+			`config.yaml:1: server.allowed_hosts: "ids.example:8080" is not the name of a host: write it without scheme and port, such as ids.example.com`},
 		{"pprof", "server:\n  pprof_addr: 127.0.0.1:8080\n",
 			"config.yaml:2: server.pprof_addr is the same as server.addr: give it a port of its own"},
 		{"mysql without dsn", "database:\n  driver: mysql\n",
@@ -217,6 +227,11 @@ func valueErrors() []fileError {
 			"config.yaml:3: database.dsn is not a go-sql-driver data source name: write user:password@tcp(host:3306)/shardid"},
 		{"dsn parameter", "database:\n  driver: mysql\n  dsn: app:pw@/ids?timeout=hunter2\n",
 			"config.yaml:3: database.dsn is not a go-sql-driver data source name: write user:password@tcp(host:3306)/shardid"},
+		{"every file for the server", "database:\n  driver: mysql\n  dsn: app:hunter2@tcp(db:3306)/ids?allowAllFiles=true\n",
+			"config.yaml:3: database.dsn has allowAllFiles, by which the server may read every file of this user: remove the parameter"},
+		{"password in the clear", "database:\n  driver: mysql\n  dsn: app:hunter2@tcp(db:3306)/ids?allowCleartextPasswords=true\n", cleartext},
+		{"password in the clear to anybody", "database:\n  driver: mysql\n  dsn: app:hunter2@tcp(db:3306)/ids?allowCleartextPasswords=true&tls=skip-verify\n", cleartext},
+		{"password in the clear, unless TLS is there", "database:\n  driver: mysql\n  dsn: app:hunter2@tcp(db:3306)/ids?tls=preferred&allowCleartextPasswords=1\n", cleartext},
 		{"dsn without database", "database:\n  driver: mysql\n  dsn: app:hunter2@tcp(db:3306)/\n",
 			"config.yaml:3: database.dsn names no database: write user:password@tcp(host:3306)/shardid"},
 		{"dsn of mysql for sqlite", "database:\n  dsn: app:hunter2@tcp(db:3306)/ids\n",
@@ -279,6 +294,33 @@ func valueErrors() []fileError {
 	}
 }
 
+// All problems are named, of every source, a line each.
+func TestConfigAllProblems(t *testing.T) {
+	const file = "server:\n  adrr: x\n  addr: nowhere\n  require_token: 7\nfoo: 1\nlog: {level: loud}\nredis: {mode: single}\n"
+	_, err := loadText(t, file, []string{"SHARDID_QUEUE_TIMEOUT=1h", "SHARDID_X=1"}, "--log.access=some", "--redis.tls=maybe")
+	want := []string{
+		"config.yaml:2: server.adrr: unknown key: the keys here are " + keysOfServer,
+		"config.yaml:4: server.require_token: is a number, not a boolean: write true or false",
+		"config.yaml:5: foo: unknown key: the keys here are " + sections,
+		"environment SHARDID_X: unknown variable: unset it, or see config.yaml in the sources for every key",
+		`flag --redis.tls: "maybe" is not a boolean: write true or false`,
+		`config.yaml:3: server.addr: "nowhere" is not host:port: write an address such as 127.0.0.1:8080, or :8080 for every interface, with a port from 0 to 65535`,
+		"environment SHARDID_QUEUE_TIMEOUT: 1h0m0s is not in 10ms…1m: choose a value in this range, the default is 2s",
+		`config.yaml:6: log.level: "loud" is not one of debug, info, warn, error: choose one, the default is info`,
+		`flag --log.access: "some" is not one of off, errors, sampled, all: choose one, the default is off`,
+	}
+	if err == nil || err.Error() != strings.Join(want, "\n") {
+		t.Errorf("got\n%v\nwant\n%s", err, strings.Join(want, "\n"))
+	}
+	_, err = loadText(t, "server:\n  require_token: true\n  protect_monitoring: true\nredis:\n  mode: single\nuid:\n  seq_bits: 14\nsnowflake: {seq_bits: 10, sequence_start: 4000}", nil)
+	if err == nil || strings.Count(err.Error(), "\n") != 4 {
+		t.Errorf("conflicts: %v", err)
+	}
+	if _, err = loadText(t, strings.Repeat("k: 1\n", 1000), nil); err == nil || !strings.HasSuffix(err.Error(), "\n980 more problems: correct these first") {
+		t.Errorf("many: %v", err)
+	}
+}
+
 func TestConfigFileErrors(t *testing.T) {
 	for _, c := range fileErrors() {
 		t.Run(c.name, func(t *testing.T) {
@@ -292,3 +334,32 @@ func TestConfigFileErrors(t *testing.T) {
 		})
 	}
 }
+
+// A password in the clear goes over TLS to a server whose certificate is checked, and what
+// takes any certificate is warned of.
+func TestWarnings(t *testing.T) {
+	const dsn = "database:\n  driver: mysql\n  dsn: 'app:hunter2@tcp(db:3306)/ids?"
+	for file, want := range map[string]string{
+		"{}": "",
+		dsn + "allowCleartextPasswords=true&tls=true'\n":                                     "",
+		dsn + "allowCleartextPasswords=true'\n  tls: true\n":                                 "",
+		dsn + "tls=skip-verify'\n":                                                           "database.dsn has tls=skip-verify, which checks no certificate",
+		dsn + "tls=preferred'\n":                                                             "database.dsn has tls=preferred, which checks no certificate",
+		dsn + "'\n  tls: true\n  tls_insecure_skip_verify: true\n":                           "database.tls_insecure_skip_verify is true",
+		"redis: {mode: single, addrs: ['h:1'], tls: true, tls_insecure_skip_verify: true}\n": "redis.tls_insecure_skip_verify is true",
+		"database: {dsn: tls}\n":                                                             "",
+	} {
+		got, err := loadText(t, file, nil)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		warnings := strings.Join(got.Warnings(), "\n")
+		if !strings.HasPrefix(warnings, want) || (want == "") != (warnings == "") || strings.Contains(warnings, "hunter") {
+			t.Errorf("%s: %q, want %q", file, warnings, want)
+		}
+	}
+}
+
+const cleartext = "config.yaml:3: database.dsn has allowCleartextPasswords, and whoever answers at its address gets the password, " +
+	"as its certificate is not checked: set database.tls to true, or remove the parameter"

@@ -27,6 +27,7 @@ type Key struct {
 	value  reflect.Value // in the Config
 	must   string        // the tag validate
 	inFile bool          // From does not name the key
+	unread bool          // what From says could not be read
 }
 
 // appendKeys lists the leaves of a section in the order of the struct, with their
@@ -61,6 +62,15 @@ func (k *Key) Env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(k.Path, ".", "_"))
 }
 
+// Choices are the values that the key may have; nil when there are no such.
+func (k *Key) Choices() []string {
+	choices, few := strings.CutPrefix(k.must, "oneof=")
+	if !few {
+		return nil
+	}
+	return strings.Fields(choices)
+}
+
 // Value is the value for people; a secret is not shown.
 func (k *Key) Value() string {
 	if k.Secret && !k.value.IsZero() {
@@ -89,6 +99,9 @@ func (k *Key) set(text string) (err error) {
 		return p.UnmarshalText([]byte(text))
 	case *[]string, *map[string]int:
 		var items []string
+		if strings.HasPrefix(strings.TrimSpace(text), "{") && k.value.Kind() == reflect.Map {
+			return k.setMap(text)
+		}
 		if strings.TrimSpace(text) != "" {
 			items = regexp.MustCompile(`\s*,\s*`).Split(strings.TrimSpace(text), -1)
 		}
@@ -114,6 +127,15 @@ func (k *Key) set(text string) (err error) {
 		return fmt.Errorf("%s is not %s", show(text), want)
 	}
 	return nil
+}
+
+// setMap reads a map as it is in the file, {"ip:port": number}, which JSON is too.
+func (k *Key) setMap(text string) error {
+	node, err := yamlfile.Parse(k.Path, []byte(text))
+	if err != nil || node == nil {
+		return errors.New(`is no map: write {"ip:port": number}`)
+	}
+	return k.setNode(node)
 }
 
 // parseInt reads decimal digits; 010, which YAML takes for octal, is refused.

@@ -26,6 +26,9 @@ const (
 type Loaded struct {
 	Config
 	Keys []*Key // in the order of the struct
+	File string // that was read; "" for none
+
+	problems []error
 }
 
 // Defaults is what holds where no source says otherwise; it is valid.
@@ -37,8 +40,9 @@ func Defaults() *Loaded {
 
 // Load is the configuration from the defaults, the file that --config names, environ (as
 // os.Environ gives it) and the flags that were set, each over the one before, checked as
-// a whole. flags are those of AddFlags after parsing. The error is one line that names
-// the source and the key and says what to do; it never holds the value of a secret.
+// a whole. flags are those of AddFlags after parsing. The error has a line for each problem,
+// which names the source and the key and says what to do; it never holds the value of a
+// secret.
 func Load(flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 	l := Defaults()
 	file := flags.Lookup("config")
@@ -46,53 +50,79 @@ func Load(flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !file.Changed: // the default file may be missing
 	case err != nil:
-		return nil, fmt.Errorf("%w: name a readable file with --config", err)
+		l.note(fmt.Errorf("%w: name a readable file with --config", err))
 	default:
-		if err := l.readFile(file.Value.String(), data); err != nil {
-			return nil, err
-		}
+		l.File = file.Value.String()
+		l.readFile(l.File, data)
 	}
-	if err := l.readEnv(environ); err != nil {
-		return nil, err
-	}
+	l.readEnv(environ)
 	for _, k := range l.Keys {
 		if f := flags.Lookup(k.Path); f != nil && f.Changed {
-			if err := l.set(k, f.Value.String(), "flag --"+k.Path); err != nil {
-				return nil, err
-			}
+			l.set(k, f.Value.String(), "flag --"+k.Path)
 		}
 	}
-	if err := l.check(); err != nil {
+	l.check()
+	if err := l.wrong(); err != nil {
 		return nil, err
 	}
 	return l, nil
 }
 
-func (l *Loaded) set(k *Key, text, from string) error {
-	k.From, k.inFile = from, false
-	if err := k.set(text); err != nil {
-		return k.fail(err.Error())
+// Check says what is wrong with the text of a file, a line for each problem; nil for one that Load
+// takes.
+func Check(file string, data []byte) error {
+	l := Defaults()
+	l.readFile(file, data)
+	l.check()
+	return l.wrong()
+}
+
+// mostProblems is how many problems an error names.
+const mostProblems = 20
+
+func (l *Loaded) note(problem error) { l.problems = append(l.problems, problem) }
+
+// wrong is all problems, a line each; nil without any.
+func (l *Loaded) wrong() error {
+	if more := len(l.problems) - mostProblems; more > 0 {
+		l.problems = append(l.problems[:mostProblems], fmt.Errorf("%d more problems: correct these first", more))
 	}
-	return nil
+	return errors.Join(l.problems...)
+}
+
+func (l *Loaded) set(k *Key, text, from string) {
+	k.From, k.inFile = from, false
+	l.noteOf(k, k.set(text))
+}
+
+// noteOf notes what is wrong with the value of a key; nil is nothing. Such a value is not
+// checked any further.
+func (l *Loaded) noteOf(k *Key, err error) {
+	if err != nil {
+		k.unread = true
+		l.note(k.fail(err.Error()))
+	}
 }
 
 // readFile lays YAML over the configuration. The nodes are walked by hand so that every
 // value keeps its line and no text of the file, which may hold a secret, gets into a
 // message.
-func (l *Loaded) readFile(file string, data []byte) error {
+func (l *Loaded) readFile(file string, data []byte) {
 	root, err := yamlfile.Parse(file, data)
 	switch {
-	case err != nil || root == nil:
-		return err
+	case err != nil:
+		l.note(err)
+	case root == nil:
 	case root.Kind != yaml.MappingNode:
-		return yamlfile.Fail(file, root, "",
-			"has no keys at its top: write sections such as server: with keys indented below")
+		l.note(yamlfile.Fail(file, root, "",
+			"has no keys at its top: write sections such as server: with keys indented below"))
+	default:
+		l.readSection(file, "", root)
 	}
-	return l.readSection(file, "", root)
 }
 
 // readSection reads the keys of a mapping; prefix is "" or its path and a dot.
-func (l *Loaded) readSection(file, prefix string, mapping *yaml.Node) error {
+func (l *Loaded) readSection(file, prefix string, mapping *yaml.Node) {
 	seen := map[string]bool{}
 	for pair := range slices.Chunk(mapping.Content, 2) {
 		name, value := yamlfile.Text(pair[0]), pair[1]
@@ -100,27 +130,22 @@ func (l *Loaded) readSection(file, prefix string, mapping *yaml.Node) error {
 		i := slices.IndexFunc(l.Keys, func(k *Key) bool { return strings.HasPrefix(k.Path+".", path+".") })
 		switch {
 		case seen[name]:
-			return yamlfile.Fail(file, pair[0], shown, "is there twice: keep one")
+			l.note(yamlfile.Fail(file, pair[0], shown, "is there twice: keep one"))
 		case i < 0 || strings.Contains(name, "."):
 			known := strings.Join(l.names(prefix), ", ")
-			return yamlfile.Fail(file, pair[0], shown, "unknown key: the keys here are "+known)
+			l.note(yamlfile.Fail(file, pair[0], shown, "unknown key: the keys here are "+known))
 		case l.Keys[i].Path == path:
 			k := l.Keys[i]
 			k.From, k.inFile = yamlfile.At(file, pair[0]), true
-			if err := k.setNode(value); err != nil {
-				return k.fail(err.Error())
-			}
+			l.noteOf(k, k.setNode(value))
 		case value.ShortTag() == "!!null": // a section with all its keys in comments
 		case value.Kind != yaml.MappingNode || !yamlfile.Plain(value):
-			return yamlfile.Fail(file, pair[0], path, "is a section: write its keys on the lines below it, indented")
+			l.note(yamlfile.Fail(file, pair[0], path, "is a section: write its keys on the lines below it, indented"))
 		default:
-			if err := l.readSection(file, path+".", value); err != nil {
-				return err
-			}
+			l.readSection(file, path+".", value)
 		}
 		seen[name] = true
 	}
-	return nil
 }
 
 // names are the keys and sections below a prefix.
@@ -135,7 +160,10 @@ func (l *Loaded) names(prefix string) (all []string) {
 	return all
 }
 
-func (l *Loaded) readEnv(environ []string) error {
+// ofClients are variables of the programs in docs/examples, which may run beside the server.
+var ofClients = []string{envPrefix + "URLS", envPrefix + "TOKEN"}
+
+func (l *Loaded) readEnv(environ []string) {
 	names, values := []string{}, map[string]string{}
 	for _, entry := range environ {
 		if name, value, ok := strings.Cut(entry, "="); ok && strings.HasPrefix(name, envPrefix) {
@@ -146,17 +174,13 @@ func (l *Loaded) readEnv(environ []string) error {
 	slices.Sort(names)
 	for _, name := range names {
 		i := slices.IndexFunc(l.Keys, func(k *Key) bool { return k.Env() == name })
-		if i < 0 && fromKubernetes(name, names) {
-			continue
-		}
-		if i < 0 {
-			return fmt.Errorf("environment %s: unknown variable: unset it, or %s", showName(name), seeDocs)
-		}
-		if err := l.set(l.Keys[i], values[name], "environment "+name); err != nil {
-			return err
+		switch {
+		case i >= 0:
+			l.set(l.Keys[i], values[name], "environment "+name)
+		case !slices.Contains(ofClients, name) && !fromKubernetes(name, names):
+			l.note(fmt.Errorf("environment %s: unknown variable: unset it, or %s", showName(name), seeDocs))
 		}
 	}
-	return nil
 }
 
 // fromKubernetes says whether Kubernetes made the variable, as it does in every

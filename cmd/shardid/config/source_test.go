@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -10,6 +12,7 @@ func TestConfigEnvErrors(t *testing.T) {
 		{"SHARDID_QUEUE_LOW_WATERMARK=1.5", `environment SHARDID_QUEUE_LOW_WATERMARK: 1.5 is not in 0…1 (ends excluded): choose a value in this range, the default is 0.2`},
 		{"SHARDID_QUEUE_LOW_WATERMARK=NaN", `environment SHARDID_QUEUE_LOW_WATERMARK: NaN is not in 0…1 (ends excluded): choose a value in this range, the default is 0.2`},
 		{"SHARDID_QUEUE_LOW_WATER=0.5", `environment SHARDID_QUEUE_LOW_WATER: unknown variable: unset it, or see config.yaml in the sources for every key`},
+		{"SHARDID_URL=x", `environment SHARDID_URL: unknown variable: unset it, or see config.yaml in the sources for every key`},
 		{"SHARDID_CONFIG=x", `environment SHARDID_CONFIG: unknown variable: unset it, or see config.yaml in the sources for every key`},
 		{"SHARDID_A\nB=x", `environment SHARDID_A…: unknown variable: unset it, or see config.yaml in the sources for every key`},
 		{"SHARDID_REDIS_TLS=", `environment SHARDID_REDIS_TLS: "" is not a boolean: write true or false`},
@@ -70,8 +73,10 @@ func TestConfigSecretsNeverLeak(t *testing.T) {
 			_, inFile := loadText(t, section+":\n  "+name+": "+wrong+"\n", []string{"SHARDID_DATABASE_DRIVER=mysql"})
 			_, inEnv := loadText(t, "", []string{"SHARDID_DATABASE_DRIVER=mysql", k.Env() + "=" + wrong})
 			for _, err := range []error{inFile, inEnv} {
-				if err != nil && (strings.Contains(err.Error(), secret) || strings.Contains(err.Error(), "\n")) {
-					t.Errorf("%s %q: %v", k.Path, wrong, err)
+				for line := range strings.Lines(fmt.Sprint(err)) {
+					if strings.Contains(line, secret) || !regexp.MustCompile(`^(<nil>|config\.yaml:\d+: |environment SHARDID_)`).MatchString(line) {
+						t.Errorf("%s %q: %v", k.Path, wrong, err)
+					}
 				}
 			}
 		}

@@ -120,13 +120,22 @@ httpGet:
 {{ toYaml (index . 2) }}
 {{- end -}}
 
+{{/* On OpenShift the namespace says which user and group a pod has, and refuses others. */}}
+{{- define "shardid.podSecurityContext" -}}
+{{- $context := .Values.podSecurityContext -}}
+{{- if .Values.openshift -}}
+{{- $context = omit $context "runAsUser" "runAsGroup" "fsGroup" -}}
+{{- end -}}
+{{- toYaml $context -}}
+{{- end -}}
+
 {{/* The pod of a Job: what the pods of the replicas have too, without their volume. */}}
 {{- define "shardid.jobPod" -}}
 restartPolicy: Never
 automountServiceAccountToken: false
 enableServiceLinks: false
 securityContext:
-  {{- omit .Values.podSecurityContext "fsGroup" "fsGroupChangePolicy" | toYaml | nindent 2 }}
+  {{- include "shardid.podSecurityContext" . | nindent 2 }}
 {{- with .Values.imagePullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
@@ -143,6 +152,9 @@ volumes:
   - name: config
     configMap:
       name: {{ include "shardid.fullname" . }}-migrate
+  {{- with .Values.extraVolumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}
 
 {{- define "shardid.jobEnv" -}}
@@ -179,4 +191,7 @@ volumeMounts:
   - name: config
     mountPath: /etc/shardid
     readOnly: true
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end -}}

@@ -1,7 +1,7 @@
 // Command plain is the design that shardid is compared with: what one would write
 // first. Gin and go-redis, one LPOP a request, c.JSON. It guards against nothing.
 //
-// REDIS_ADDR is its Redis. The indices come from a counter of the process and no
+// SHARDID_REDIS_ADDR is its Redis. The indices come from a counter of the process and no
 // database is asked, so that all it costs is what it shares with shardid.
 package main
 
@@ -41,7 +41,7 @@ type server struct {
 
 func main() {
 	s := &server{redis: redis.NewClient(&redis.Options{
-		Addr:                     os.Getenv("REDIS_ADDR"),
+		Addr:                     os.Getenv("SHARDID_REDIS_ADDR"),
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})}
 	ctx := context.Background()

@@ -30,7 +30,7 @@ function ofModes(name) {
 /** Each curve of a chart has a colour and dashes of its own. */
 const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
 
-/** The time of day below a chart, in whole minutes where they are apart. */
+/** The time of day below a chart, in UTC, in whole minutes where they are apart. */
 function times(_, ticks, axis, space, increment) {
   return ticks.map((t) => clock(new Date(t * 1000)).slice(0, increment < 60 ? 8 : 5));
 }
@@ -144,7 +144,7 @@ export class Chart {
     const [times, ...curves] = this.#data;
     const pointed = this.#plot?.cursor.idx;
     const at = pointed ?? times.length - 1;
-    setText(this.#when, pointed == null ? '' : clock(new Date(times[at] * 1000)));
+    setText(this.#when, pointed == null ? '' : `${clock(new Date(times[at] * 1000))} UTC`);
     for (const [i, entry] of [...this.#legend.children].entries()) {
       const value = curves[i]?.[at];
       setText(entry.lastChild, value == null ? text.unknown : this.#write(value));

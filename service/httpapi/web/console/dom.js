@@ -1,6 +1,8 @@
 // The page's only way to make and fill elements. What a server or a user wrote
 // becomes a text node or the value of an attribute; nothing here reads HTML.
 
+import { text } from './text.js';
+
 /** The element with this id. */
 export const $ = (id) => document.getElementById(id);
 
@@ -24,8 +26,8 @@ export function setAttribute(node, name, value) {
 }
 
 /** Sets a text if it differs, so that a selection in the page survives a poll. */
-export function setText(node, text) {
-  if (node.textContent !== String(text)) node.textContent = text;
+export function setText(node, words) {
+  if (node.textContent !== String(words)) node.textContent = words;
 }
 
 /** A sign whose shape tells the state too: ok, warning, critical, info, off, unknown. */
@@ -40,6 +42,23 @@ export function setIcon(svg, state) {
   setAttribute(svg, 'data-state', state);
   setAttribute(svg.firstChild, 'href', `#icon-${state}`);
 }
+
+/**
+ * Draws one part of the page. An error that stops it is shown at the top of its place and keeps no
+ * other part from being drawn.
+ */
+export function draw(place, part) {
+  place.querySelector(':scope > .failed')?.remove();
+  try {
+    part();
+  } catch (err) {
+    console.error(err);
+    place.prepend(el('p', { class: 'error failed', role: 'alert' }, text.failed(String(err))));
+  }
+}
+
+/** Whether a part of the page shows an error in place of its figures. */
+export const anyFailed = () => document.querySelector('.failed') !== null;
 
 /**
  * A list whose elements stay the same while their keys do: focus, scroll position
@@ -106,10 +125,10 @@ function createTerm(term) {
 }
 
 function fillTerm(row, [, value, state = null]) {
-  const [sign, text] = row.lastChild.children;
+  const [sign, words] = row.lastChild.children;
   setAttribute(row.lastChild, 'data-state', state);
   setAttribute(sign, 'hidden', state === null);
   if (state !== null) setIcon(sign, state);
-  if (!(value instanceof Node)) setText(text, value);
-  else if (text.firstChild !== value) text.replaceChildren(value);
+  if (!(value instanceof Node)) setText(words, value);
+  else if (words.firstChild !== value) words.replaceChildren(value);
 }

@@ -12,6 +12,8 @@ export const text = {
   since: (lasted) => `for ${lasted}`,
   ago: (age) => `${age} ago`,
   switchedOff: 'switched off',
+  moreThan: (what) => `> ${what}`,
+  failed: (message) => `This part of the page cannot be drawn: ${message}. Load the page again; please report it.`,
   together: (parts) => parts.join(', '),
   rate: (n) => `${n} /s`,
   percent: (n) => `${n} %`,
@@ -28,15 +30,16 @@ export const text = {
     order: 'Order of the apps', orders: { id: 'by ID', low: 'emptiest first', rate: 'busiest first' },
     heatmap: 'Indices in each of the 64 lists. Move with the arrow keys.',
     scale: "Scale: indices in per cent of the app's step, up to", firstFifth: '≤ 20 %', more: 'more',
-    lately: 'this replica, the last 15 minutes',
+    lately: 'this replica, the last 15 minutes; times in UTC',
     tags: 'Segment tags', newTag: 'New tag', searchTags: 'Search tags', searchTagsOf: 'Search segment tags',
   },
 
   manual: { console: 'Console', operation: 'Operation', neverTwice: 'Never twice' },
 
-  // What the server names, by its names. Its own words are English: they need no others here.
+  // What the server names, by its names, and what it refuses, by status. Its own words are English: they need no others here.
   alarms: {}, // [title, meaning]
   conditions: {},
+  refusals: {},
 
   net: {
     late: (seconds) => `no answer within ${seconds} s`,
@@ -46,7 +49,7 @@ export const text = {
   },
 
   link: {
-    connecting: 'connecting', live: 'live', paused: 'paused', locked: 'waiting for a token', retry: 'Try now',
+    connecting: 'connecting', live: 'live', broken: 'live, but a part of the page cannot be drawn', paused: 'paused', locked: 'waiting for a token', retry: 'Try now',
     nothingYet: 'Nothing has come from the server yet.',
     old: (age) => `What is shown is ${age} old.`,
     away: (since, wait) => `The server does not answer. ${since} ${wait > 0 ? `Next attempt in ${wait} s.` : 'Trying now.'}`,
@@ -64,6 +67,9 @@ export const text = {
     works: 'works', fails: 'fails',
     severity: { critical: 'critical', warning: 'warning', info: 'info' },
     heading: (severity, name) => `${text.health.severity[severity]}: ${name}`,
+    over: (name) => `over: ${name}`,
+    until: (from, to) => `from ${from} until ${to}`,
+    witness: 'witness', held: 'Redis vouches for the database', witnesses: { named: 'named, not held by this replica', none: 'none: nobody vouches for the database', unknown: 'not known yet' },
     follows: (names) => `What follows from it: ${text.together(names)}.`,
     runbook: 'What to do',
     well: (names) => (names.length === 0 ? 'Nothing else is known' : `Well: ${text.together(names)}`),
@@ -127,8 +133,9 @@ export const text = {
   },
 
   tags: {
-    columns: { tag: 'Tag', buffer0: 'Buffer 0', buffer1: 'Buffer 1', step: 'Step', held: 'Held', rate: 'Rate', lasts: 'Lasts', loaded: 'Last load', change: 'Change' },
+    columns: { tag: 'Tag', buffer0: 'Buffer 0', buffer1: 'Buffer 1', step: 'Step', held: 'Held', rate: 'Rate of 30 s', lasts: 'Lasts', loaded: 'Last load', change: 'Change' },
     sum: (all, loaded, issued) => `${all} ${plural(all, 'tag', 'tags')}, ${loaded} loaded here, ${issued} ${plural(issued, 'ID', 'IDs')} issued since the start`,
+    jumped: (n) => `${n} IDs left out`,
     label: (buffer, tag) => `left of buffer ${buffer} of ${tag}`,
     left: (n) => `${n} left`,
     notLoaded: 'not loaded',
@@ -154,6 +161,7 @@ export const text = {
       generator: 'Generator', worker: 'Worker ID', ring: 'Ring', newest: 'Newest ID', ahead: 'That is', marked: 'Marked until',
       discarded: 'Discarded', issued: 'Issued',
     },
+    unused: 'none yet: the first caller gets one',
     ring: 'ring',
     filled: (share, n, size) => `${share}, ${n} of ${size}`,
     clock: 'the clock',

@@ -68,10 +68,11 @@ export class Fleet {
   #state(node, replica) {
     const [sign, word] = node.children;
     const missed = replica.ageSeconds > late;
-    const state = missed ? 'unknown' : replica.ready ? 'ok' : 'warning';
+    const trouble = replica.alarms?.critical > 0;
+    const state = missed ? 'unknown' : replica.ready && !trouble ? 'ok' : 'warning';
     setAttribute(node, 'data-state', state);
     setIcon(sign, state);
-    setText(word, missed ? text.fleet.heard(duration(Math.round(replica.ageSeconds))) : replica.ready ? text.fleet.ready : text.fleet.notReady);
+    setText(word, missed ? text.fleet.heard(duration(Math.round(replica.ageSeconds))) : !replica.ready ? text.fleet.notReady : trouble ? text.health.degraded : text.fleet.ready);
   }
 }
 

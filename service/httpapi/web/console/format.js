@@ -85,16 +85,14 @@ export function about(time, now) {
   return age(time, now, 1);
 }
 
-/** An instant in the browser's time zone: 2026-11-20 08:18:00; a dash without one. */
+/** An instant, as all times in UTC: 2026-11-20 08:18:00 UTC, which is how logs have it; a dash without one. */
 export function instant(time) {
   const at = new Date(time);
   if (!time || Number.isNaN(at.getTime())) return text.unknown;
-  const two = (n) => String(n).padStart(2, '0');
-  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${clock(at)}`;
+  return `${at.toISOString().slice(0, 10)} ${clock(at)} UTC`;
 }
 
-/** The time of day of a Date: 08:18:00. */
+/** The time of day of a Date in UTC: 08:18:00. */
 export function clock(at) {
-  const two = (n) => String(n).padStart(2, '0');
-  return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+  return at.toISOString().slice(11, 19);
 }

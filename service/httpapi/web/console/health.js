@@ -4,7 +4,7 @@
 
 import { $, KeyedList, el, icon, setAttribute, setIcon, setText } from './dom.js';
 import { text } from './text.js';
-import { about } from './format.js';
+import { about, instant } from './format.js';
 
 const severities = ['critical', 'warning', 'info'];
 
@@ -28,10 +28,10 @@ const failures = 'docs/operations.md#when-something-fails';
 function causes(status) {
   const all = (status.alarms ?? []).map((alarm) => ({
     name: alarm.name, severity: severities.includes(alarm.severity) ? alarm.severity : 'warning',
-    message: alarm.message ?? '', since: alarm.since, runbook: runbook(alarm.name), follows: [],
+    message: alarm.message ?? '', since: alarm.since, over: alarm.over, runbook: runbook(alarm.name), follows: [],
   }));
   const away = all.find(({ name }) => name === storeAway);
-  const follows = ({ name, since }) => away && followers.has(name) && Date.parse(since) > Date.parse(away.since) - tolerance;
+  const follows = ({ name, since, over }) => away && !over && followers.has(name) && Date.parse(since) > Date.parse(away.since) - tolerance;
   const found = all.filter((alarm) => !follows(alarm));
   if (away) away.follows = all.filter(follows).map(({ name }) => name);
 
@@ -55,7 +55,7 @@ function causes(status) {
 function parts(status) {
   const replica = { name: text.health.replica, state: 'ok', word: text.health.ready };
   if (!status.ready) Object.assign(replica, { state: 'affected', word: text.health.notReady });
-  else if (status.message) Object.assign(replica, { state: 'affected', word: text.health.degraded });
+  else if (status.message || (status.alarms ?? []).some(({ severity }) => severity === 'critical')) Object.assign(replica, { state: 'affected', word: text.health.degraded });
   const modes = Object.keys(text.modes).map((name) => {
     const mode = status.modes?.[name];
     if (!mode?.enabled) return { name: text.mode(name), state: 'off', word: text.switchedOff };
@@ -63,7 +63,14 @@ function parts(status) {
     return { name: text.mode(name), state: 'ok', word: status.ready ? text.health.serving : text.health.able };
   });
   const stores = (status.stores ?? []).map(({ name, ok, since }) => ({ name: text.conditions[name] ?? name, state: ok ? 'ok' : 'affected', word: ok ? text.health.works : text.health.fails, since }));
-  return [replica, ...modes, ...stores];
+  return [replica, ...modes, ...stores, ...witness(status)];
+}
+
+/** Whether Redis vouches for the database; nothing where the database needs nobody to. */
+function witness({ witness: w }) {
+  if (!w) return [];
+  const held = w.state === 'named' && w.heldSince;
+  return [{ name: text.health.witness, state: held ? 'ok' : w.state === 'unknown' ? 'unknown' : 'off', word: held ? text.health.held : text.health.witnesses[w.state] ?? w.state, since: w.heldSince }];
 }
 
 function createCause() {
@@ -91,7 +98,7 @@ export class Health {
     const well = tiles.filter(({ state }) => state !== 'affected');
     this.#affected.show(affected, ({ name }) => name);
     this.#well.show(well, ({ name }) => name);
-    setText($('well-sum'), text.health.well(well.filter(({ state }) => state === 'ok').map(({ name, word }) => (word === text.health.works || word === text.health.serving ? name : `${name} ${word}`))));
+    setText($('well-sum'), text.health.well(well.filter(({ state }) => state === 'ok').map(({ name, word }) => ([text.health.works, text.health.serving, text.health.held].includes(word) ? name : `${name} ${word}`))));
     setIcon($('well-icon').firstElementChild ?? $('well-icon').appendChild(icon('ok')), found.some(({ severity }) => severity === 'critical') ? 'off' : 'ok');
   }
 
@@ -100,12 +107,13 @@ export class Health {
     const [title, words] = text.alarms[cause.name] ?? [];
     setAttribute(node, 'data-state', cause.severity);
     setIcon(sign, cause.severity);
-    setText(name, text.health.heading(cause.severity, title ? `${title} ${cause.name}` : text.conditions[cause.name] ?? cause.name));
+    const heading = cause.over ? text.health.over : (title) => text.health.heading(cause.severity, title);
+    setText(name, heading(title ? `${title} ${cause.name}` : text.conditions[cause.name] ?? cause.name));
     setText(meaning, words ?? '');
     setText(message, cause.message);
     setText(follows, cause.follows.length > 0 ? text.health.follows(cause.follows.map((alarm) => text.alarms[alarm]?.[0] ?? alarm)) : '');
     setAttribute(link, 'href', cause.runbook);
-    setText(since, this.#lasted(cause.since));
+    setText(since, cause.over ? text.health.until(instant(cause.since), instant(cause.over)) : this.#lasted(cause.since));
   }
 
   #fillTile(node, tile) {

@@ -1,7 +1,7 @@
 // The console: asks its replica for as long as the page is seen, and hands the answers
 // to the sections.
 
-import { $, setAttribute, setText } from './dom.js';
+import { $, anyFailed, draw, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
 import { age, duration } from './format.js';
 import { Poller } from './net.js';
@@ -34,11 +34,11 @@ class Console {
   #rates = new Rates();
   #queue = new Queue(() => this.#appHistory.wake(), this.#admin);
 
-  #status = this.#poller(statusPeriod, () => 'api/status', (status, now) => this.#show(status, now), (err, pause) => this.#fail(err, pause));
-  #replicas = this.#poller(replicasPeriod, () => 'api/replicas', (view, now) => this.#fleet.show(view, now), () => {});
-  #tags = this.#poller(tagsPeriod, () => 'db', ({ tags }) => this.#modes.showAll(tags), () => {});
-  #history = this.#poller(historyPeriod, () => 'api/history', (history) => this.#rates.show(history), () => {});
-  #appHistory = this.#poller(historyPeriod, () => `api/history?app=${this.#queue.selected}`, (history) => this.#queue.showHistory(history), () => {});
+  #status = this.#poller(statusPeriod, () => `api/status${this.#modes.query}`, (status, now) => this.#show(status, now), (err, pause) => this.#fail(err, pause));
+  #replicas = this.#poller(replicasPeriod, () => 'api/replicas', (view, now) => draw($('replicas'), () => this.#fleet.show(view, now)), () => {});
+  #tags = this.#poller(tagsPeriod, () => `db${this.#modes.query}`, ({ tags, total }) => this.#modes.showAll(tags, total), () => {});
+  #history = this.#poller(historyPeriod, () => 'api/history', (history) => draw($('rates'), () => this.#rates.show(history)), () => {});
+  #appHistory = this.#poller(historyPeriod, () => `api/history?app=${this.#queue.selected}`, (history) => draw($('app-detail'), () => this.#queue.showHistory(history)), () => {});
 
   #poller(period, path, answer, failure) {
     return new Poller(period, path, () => this.#token, { answer, failure });
@@ -50,6 +50,7 @@ class Console {
     window.addEventListener('online', () => this.#watch());
     $('retry').addEventListener('click', () => this.#watch());
     $('lock').addEventListener('submit', (event) => this.#unlock(event));
+    $('tag-search').addEventListener('change', () => this.#tags.wake());
     setInterval(() => this.#tick(), 1000);
     this.#watch();
   }
@@ -71,16 +72,17 @@ class Console {
   }
 
   #show(status, now) {
-    const resumed = document.body.dataset.link !== 'live';
+    const resumed = !['live', 'broken'].includes(document.body.dataset.link);
     this.#seen = Date.now();
     this.#away = null;
-    this.#link('live', text.link.live);
     setAttribute($('lock'), 'hidden', true);
     this.#head(status, now);
     this.#apps = status.queue?.apps ?? [];
-    this.#health.show(status, now);
-    this.#queue.show(status.queue);
+    draw($('health'), () => this.#health.show(status, now));
+    draw($('queue'), () => this.#queue.show(status.queue));
     this.#modes.show(status, now);
+    if (anyFailed()) this.#link('broken', text.link.broken);
+    else this.#link('live', text.link.live);
     if (resumed) this.#wakeOthers();
   }
 

@@ -1,6 +1,6 @@
 // The modes beside the queue: segment tags, snowflake and UID.
 
-import { $, KeyedList, describe, el, setAttribute, setText } from './dom.js';
+import { $, KeyedList, describe, draw, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
 import { about, count, digits, duration, instant, percent, rate } from './format.js';
 
@@ -32,7 +32,7 @@ function createRow(tag, admin) {
     made.addEventListener('click', () => open(tag));
     return made;
   };
-  return el('tr', {}, el('th', { scope: 'row' }), bufferCell(0), bufferCell(1),
+  return el('tr', {}, el('th', { scope: 'row' }, el('span'), el('span', { class: 'jumped' })), bufferCell(0), bufferCell(1),
     number(columns.step), number(columns.held), number(columns.rate), number(columns.lasts), number(columns.loaded),
     cell(columns.change, el('span', { class: 'buttons' }, button(text.admin.edit, text.admin.editOf, (t) => admin.edit(t)), button(text.admin.remove, text.admin.removeOf, (t) => admin.remove(t)))));
 }
@@ -42,6 +42,7 @@ export class Modes {
   #segment = null;
   #now = 0;
   #all = []; // the tags of the database
+  #total = 0; // how many it has, when the server shows a part of them; else 0
   #rows;
   #ring = el('progress', { max: 1, value: 0, 'aria-label': text.uid.ring });
   #filled = el('span');
@@ -58,39 +59,54 @@ export class Modes {
     this.#segment = status.segment ?? null;
     this.#now = now;
     this.#tags();
-    describe($('snowflake'), status.snowflake ? this.#snowflake(status.snowflake) : [[text.snowflake.rows.state, text.switchedOff, 'off']]);
-    describe($('uid'), status.uid ? this.#uid(status.uid) : [[text.snowflake.rows.state, text.switchedOff, 'off']]);
+    const off = [[text.snowflake.rows.state, text.switchedOff, 'off']];
+    draw($('snowflake').parentElement, () => describe($('snowflake'), status.snowflake ? this.#snowflake(status.snowflake) : off));
+    draw($('uid').parentElement, () => describe($('uid'), status.uid ? this.#uid(status.uid, status.modes?.uid?.ready) : off));
   }
 
-  /** Shows the tags of the database too: those that this replica has not loaded. */
-  showAll(tags) {
+  /** Shows the tags of the database too: those that this replica has not loaded. total says that they are a part. */
+  showAll(tags, total) {
+    if (!this.query) this.#total = total ?? 0;
     this.#all = tags;
     this.#tags();
   }
 
+  /** What the server is asked to search, where it has more tags than it shows at once. */
+  get query() {
+    const words = $('tag-search').value.trim();
+    return this.#total > 0 && words ? `?search=${encodeURIComponent(words)}` : '';
+  }
+
   #tags() {
+    draw($('tag-rows').closest('.panel'), () => this.#drawTags());
+  }
+
+  #drawTags() {
     const loaded = this.#segment?.tags ?? [];
     const known = new Set(loaded.map(({ key }) => key));
     const all = this.#segment ? [...loaded, ...this.#all.filter(({ key }) => !known.has(key))] : [];
     const words = $('tag-search').value.trim().toLowerCase();
     const found = all.filter((tag) => tag.key.toLowerCase().includes(words)).sort((a, b) => (a.key < b.key ? -1 : 1));
+    const many = words ? found.length : Math.max(found.length, this.#total);
     this.#rows.show(found.slice(0, mostRows), (tag) => tag.key);
-    setText($('tag-sum'), this.#segment ? text.tags.sum(all.length, loaded.length, count(this.#segment.issued)) : text.switchedOff);
-    setText($('tag-none'), remark(all.length, found.length, this.#segment !== null));
-    setAttribute($('tag-none'), 'hidden', found.length > 0 && found.length <= mostRows);
+    setText($('tag-sum'), this.#segment ? text.tags.sum(Math.max(all.length, this.#total), this.#segment.total ?? loaded.filter(({ initOk }) => initOk).length, count(this.#segment.issued)) : text.switchedOff);
+    setText($('tag-none'), remark(all.length, many, this.#segment !== null));
+    setAttribute($('tag-none'), 'hidden', many > 0 && many <= mostRows);
     setAttribute($('tag-search'), 'hidden', all.length < 2);
     setAttribute($('tag-rows').parentElement, 'hidden', found.length === 0);
   }
 
   #fill(row, tag) {
     const [name, first, second, step, held, speed, lasts, loaded] = row.children;
-    setText(name, tag.key);
+    const [key, jumped] = name.children;
+    setText(key, tag.key);
+    setText(jumped, tag.jumped > 0 ? text.tags.jumped(count(tag.jumped)) : '');
     this.#buffer(first.firstChild, tag, 0);
     this.#buffer(second.firstChild, tag, 1);
-    setText(step, count(tag.step ?? (tag.pos === 0 ? tag.step0 : tag.step1)));
+    setText(step, count(tag.step));
     setText(held, count(tag.held));
     setText(speed, rate(tag.rate));
-    setText(lasts, tag.initOk ? duration(tag.runwaySeconds) : text.unknown);
+    setText(lasts, tag.held > 0 ? lasting(tag.runwaySeconds) : text.unknown);
     const ago = about(tag.lastLoad, this.#now);
     setText(loaded, ago ? text.ago(ago) : text.unknown);
   }
@@ -98,11 +114,12 @@ export class Modes {
   /** The bar is what is left of a buffer; the next ID is below it. */
   #buffer(node, tag, buffer) {
     const [bar, left, next] = node.children;
-    const inUse = tag.initOk && tag.pos === buffer;
-    const ready = inUse || (tag.initOk && tag.nextReady);
+    const size = tag[`step${buffer}`]; // 0 where it holds nothing, which divides nothing
+    const inUse = tag.initOk && size > 0 && tag.pos === buffer;
+    const ready = inUse || (tag.initOk && size > 0 && tag.nextReady);
     const rest = ready ? leftOf(tag, buffer) : 0;
     setAttribute(node, 'data-use', inUse);
-    bar.value = ready ? rest / tag[`step${buffer}`] : 0;
+    bar.value = ready ? rest / size : 0;
     setAttribute(bar, 'aria-label', text.tags.label(buffer, tag.key));
     setText(left, ready ? text.tags.left(count(rest)) : text.tags.notLoaded);
     setText(next, ready ? text.tags.next(inUse, digits(tag[`value${buffer}Str`])) : '');
@@ -125,12 +142,14 @@ export class Modes {
     ];
   }
 
-  #uid(u) {
+  /** ready says whether the mode could serve: until its first caller it needs no worker ID. */
+  #uid(u, ready) {
     const names = text.uid.rows;
+    const unused = u.workerId < 0 && ready;
     return [
       [names.generator, u.mode],
-      [names.worker, u.workerId < 0 ? text.snowflake.none : digits(String(u.workerId)), u.workerId < 0 ? 'warning' : null],
-      u.ringSize > 0 ? [names.ring, this.#gaugeOf(u), u.ringFilled === 0 ? 'warning' : null] : null,
+      [names.worker, unused ? text.uid.unused : u.workerId < 0 ? text.snowflake.none : digits(String(u.workerId)), u.workerId < 0 && !unused ? 'warning' : null],
+      u.ringSize > 0 ? [names.ring, this.#gaugeOf(u), u.ringFilled === 0 && !unused ? 'warning' : null] : null,
       [names.newest, instant(u.lastSecond)],
       [names.ahead, against(u.aheadSeconds, text.uid.clock)],
       [names.marked, instant(u.markedUntil)],
@@ -145,6 +164,11 @@ export class Modes {
     setText(this.#filled, text.uid.filled(percent(u.ringFilled / u.ringSize), count(u.ringFilled), count(u.ringSize)));
     return this.#gauge;
   }
+}
+
+/** How long a tag lasts; the server counts up to a year. */
+function lasting(seconds) {
+  return seconds < year ? duration(seconds) : text.moreThan(duration(year));
 }
 
 function against(seconds, what) {

@@ -38,7 +38,7 @@ export async function ask(path, options) {
     throw new AnswerError(response.status, 0, text.net.notJSON(response.status));
   }
   if (!response.ok) {
-    throw new AnswerError(response.status, answer?.code ?? 0, answer?.message ?? text.net.status(response.status));
+    throw new AnswerError(response.status, answer?.code ?? 0, text.refusals[response.status] ?? answer?.message ?? text.net.status(response.status));
   }
   return { answer, now: Date.parse(response.headers.get('Date')) || Date.now() };
 }

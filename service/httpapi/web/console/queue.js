@@ -1,7 +1,7 @@
 // The queue mode: all apps in a list with a thumbnail of their lists each, and one of
 // them in detail.
 
-import { $, KeyedList, describe, el, setAttribute, setText } from './dom.js';
+import { $, KeyedList, describe, draw, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
 import { count, digits, percent, rate, short } from './format.js';
 import { Heatmap, levelsOf, summary } from './heatmap.js';
@@ -69,8 +69,8 @@ export class Queue {
     $('edit-app').addEventListener('click', () => admin.edit(this.#current));
     $('delete-app').addEventListener('click', () => admin.remove(this.#current));
     this.#wanted = Number(/^#app=(\d{1,3})$/.exec(location.hash)?.[1] ?? NaN);
-    $('app-search').addEventListener('input', () => this.#draw());
-    $('app-order').addEventListener('change', () => this.#draw());
+    $('app-search').addEventListener('input', () => draw($('queue'), () => this.#draw()));
+    $('app-order').addEventListener('change', () => draw($('queue'), () => this.#draw()));
     $('app-list').addEventListener('keydown', (event) => this.#key(event));
   }
 
@@ -206,7 +206,7 @@ function facts(app) {
   return [
     [names.rate, rate(rateOf(app))],
     [names.issued, text.queue.ids(count(app.issued))],
-    [names.inLists, text.queue.indices(count(s.total))],
+    [names.inLists, s.unknown === 64 ? text.unknown : text.queue.indices(count(s.total))],
     [names.held, text.queue.indices(count(app.held))],
     [names.lists, text.queue.ofLists(standingOut(s)), s.empty > 0 ? 'warning' : null],
     [names.refills, text.queue.sinceStart(count(app.refills))],

@@ -4,7 +4,7 @@
 function effect(said) {
   const [, here, by] = /^(here now, )?on every replica.* by (\S+)$/.exec(said) ?? [];
   if (by) {
-    const time = new Date(by).toLocaleTimeString('zh-CN', { hour12: false });
+    const time = `${by.slice(11, 19)} UTC`;
     return here ? `本副本已生效，其他副本最迟 ${time} 生效` : `各副本（含本副本）最迟 ${time} 生效`;
   }
   return { 'now, on every replica': '所有副本已生效', 'on every replica with its next reload': '各副本下次重载时生效' }[said] ?? said;
@@ -18,6 +18,8 @@ export const text = {
   since: (lasted) => `持续 ${lasted}`,
   ago: (age) => `${age}前`,
   switchedOff: '未启用',
+  moreThan: (what) => `> ${what}`,
+  failed: (message) => `页面的这一部分无法显示：${message}。请刷新页面，并反馈给开发者。`,
   together: (parts) => parts.join('，'),
   rate: (n) => `${n}/秒`,
   percent: (n) => `${n}%`,
@@ -34,7 +36,7 @@ export const text = {
     order: '应用排序', orders: { id: '按 ID', low: '余量最低优先', rate: '速率最高优先' },
     heatmap: '64 个列表各自的余量，用方向键移动。',
     scale: '图例：余量占应用步长的百分比上限', firstFifth: '≤ 20%', more: '更多',
-    lately: '本副本，最近 15 分钟',
+    lately: '本副本，最近 15 分钟，时间为 UTC',
     tags: '号段标签', newTag: '新建标签', searchTags: '搜索标签', searchTagsOf: '搜索号段标签',
   },
 
@@ -45,7 +47,7 @@ export const text = {
     ShardidRepeatedSegments: ['分配到重复的号段', 'leaf_alloc 给出了重复的号段，本副本已拒绝使用。请查明还有谁在写这张表。'],
     ShardidDatabaseWentBackFar: ['数据库数据大幅回退', '数据库回退的幅度超过 queue.lift_alarm，max_id 已自动抬高。请查明数据库从何处恢复、还丢了什么数据。'],
     ShardidDatabaseWentBack: ['数据库数据回退', 'max_id 低于已发放的序号，已自动抬高，不会重号。请查明数据库从何处恢复。'],
-    ShardidIndicesLeftOut: ['已跳过一段序号', '数据库与 Redis 同时发生变化，为避免重号跳过了一段序号。请查明变化原因。'],
+    ShardidIndicesLeftOut: ['已跳过一段序号', '数据库与 Redis 同时发生变化，为避免重号跳过了一段序号或 ID。请查明变化原因。'],
     ShardidConfirmationNeeded: ['等待人工确认', 'max_id 可能已回退，相关列表暂停发号。请与业务中已使用的 ID 核对，再执行下方给出的 shardid confirm 命令。'],
     ShardidLimitReached: ['应用已达 ID 上限', '部分分片的调用方收到 -5。请调高 max_limit_id，或为业务新建应用。'],
     ShardidLimitNear: ['应用即将达到 ID 上限', '有分片剩余的序号不足一成。请提前调高 max_limit_id，或为业务新建应用。'],
@@ -53,8 +55,8 @@ export const text = {
     ShardidStoreAway: ['存储不可用', '存储暂时无法使用，只能发放手中已有的 ID。请尽快恢复。'],
     ShardidRefillFailing: ['补号失败', '无法取得新的序号或号段，只能发放手中已有的 ID。'],
     ShardidConditionFailing: ['后台任务持续失败', '有后台任务反复重试仍然失败。'],
-    ShardidStarved: ['取号超时', '最近两分钟有调用方收到 -4：没能及时取得序号或号段。请检查存储状态与补号耗时。'],
-    ShardidInternalErrors: ['内部错误', '最近 15 分钟有调用方收到 -11，这是 shardid 自身的问题。详情见日志，请反馈给开发者。'],
+    ShardidStarved: ['取号超时', '有调用方收到 -4：没能及时取得序号或号段。请检查存储状态与补号耗时。'],
+    ShardidInternalErrors: ['内部错误', '有调用方收到 -11，这是 shardid 自身的问题。详情见日志，请反馈给开发者。'],
     ShardidLeaseNotTrusted: ['雪花模式停止发号', '没有可信的工作节点 ID 租约，雪花模式无法发号。'],
     ShardidWorkerOffline: ['工作节点 ID 注册中心不可用', '目前依靠本地文件续用工作节点 ID，请在租约到期前恢复注册中心。'],
     ShardidClockOffset: ['时钟偏差过大', '本机时钟与注册中心的时钟相差过大。请检查 NTP 校时。'],
@@ -65,6 +67,11 @@ export const text = {
     ShardidUnsafeNoHistory: ['未启用 Redis 回退保护', '已设置 redis.unsafe_no_history，无法发现 Redis 数据回退，ID 可能重复。请改用能提供复制 ID 的 Redis。'],
     ShardidUnsafeSetting: ['存储配置不安全', '存储的配置可能导致数据丢失，请运行 shardid doctor 查看。'],
     ShardidDoubtfulSetting: ['存储配置有待改进', '存储的部分配置不够理想，请运行 shardid doctor 查看。'],
+  },
+  refusals: {
+    401: '令牌缺失、无效或已过期。',
+    403: '此令牌无权进行该操作；若服务端没有配置管理员令牌，则不能通过网页管理。',
+    429: '此令牌的请求过于频繁，请稍后再试。',
   },
   conditions: {
     database: '数据库', redis: 'Redis', zookeeper: 'ZooKeeper', tokens: '令牌文件', tls: 'TLS 证书',
@@ -81,7 +88,7 @@ export const text = {
   },
 
   link: {
-    connecting: '连接中', live: '实时', paused: '已暂停', locked: '等待输入令牌', retry: '立即重试',
+    connecting: '连接中', live: '实时', broken: '实时，但页面有一部分无法显示', paused: '已暂停', locked: '等待输入令牌', retry: '立即重试',
     nothingYet: '尚未收到服务端的数据。',
     old: (age) => `当前显示的是 ${age}前的数据。`,
     away: (since, wait) => `服务端没有响应。${since}${wait > 0 ? `${wait} 秒后重试。` : '正在重试。'}`,
@@ -99,6 +106,9 @@ export const text = {
     works: '正常', fails: '异常',
     severity: { critical: '严重', warning: '警告', info: '提示' },
     heading: (severity, name) => `${text.health.severity[severity]}：${name}`,
+    over: (name) => `已结束：${name}`,
+    until: (from, to) => `从 ${from} 到 ${to}`,
+    witness: '见证者', held: 'Redis 为数据库作证', witnesses: { named: '已指定，本副本未持有', none: '无：没有谁为数据库作证', unknown: '尚不清楚' },
     follows: (names) => `由此引发：${names.join('、')}。`,
     runbook: '处理手册（英文）',
     well: (names) => (names.length === 0 ? '没有其他信息' : `正常：${names.join('、')}`),
@@ -162,8 +172,9 @@ export const text = {
   },
 
   tags: {
-    columns: { tag: '标签', buffer0: '缓冲区 0', buffer1: '缓冲区 1', step: '步长', held: '本副本持有', rate: '速率', lasts: '可用时长', loaded: '上次加载', change: '操作' },
+    columns: { tag: '标签', buffer0: '缓冲区 0', buffer1: '缓冲区 1', step: '步长', held: '本副本持有', rate: '30 秒速率', lasts: '可用时长', loaded: '上次加载', change: '操作' },
     sum: (all, loaded, issued) => `${all} 个标签，本副本已加载 ${loaded} 个，启动以来发放 ${issued} 个 ID`,
+    jumped: (n) => `跳过 ${n} 个 ID`,
     label: (buffer, tag) => `标签 ${tag} 的缓冲区 ${buffer} 余量`,
     left: (n) => `剩 ${n}`,
     notLoaded: '未加载',
@@ -189,6 +200,7 @@ export const text = {
       generator: '生成器', worker: '工作节点 ID', ring: '环形缓冲', newest: '最新 ID 时间', ahead: '与时钟相比', marked: '时间登记至',
       discarded: '已弃用', issued: '累计发放',
     },
+    unused: '尚无，首次取号时获取',
     ring: '环形缓冲',
     filled: (share, n, size) => `${share}，${n} / ${size}`,
     clock: '系统时钟',

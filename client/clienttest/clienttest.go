@@ -1,0 +1,134 @@
+// Package clienttest has a server for the tests of programs that use package client, so that
+// they need no shardid:
+//
+//	ids := clienttest.Start()
+//	defer ids.Close()
+//	c, err := client.New(client.Options{Addrs: []string{ids.URL}})
+//
+// It provides every app and every tag. An app's shard and a tag count 1, 2, 3…, each on its
+// own, and so do snowflakes and UIDs; queue IDs have their shard and app in them. A business
+// number is its count, without a pattern.
+package clienttest
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strconv"
+	"sync"
+
+	"shardid/client/idtext"
+)
+
+const maxBatch = 10_000
+
+// Server is the server. Its fields and Close are those of the server that it embeds. Safe
+// for concurrent use.
+type Server struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	last     map[string]int64 // by app and shard, or path
+	code     int              // of the refusal; 0: none
+	message  string
+	requests int
+}
+
+// Start starts a server on a free port of loopback; Close ends it.
+func Start() *Server {
+	s := &Server{last: map[string]int64{}}
+	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
+	return s
+}
+
+// Refuse answers all further requests with an error: client.CodeLimit, for example. The
+// code 0 ends that.
+func (s *Server) Refuse(code int, message string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.code, s.message = code, message
+}
+
+// Requests is how many requests came.
+func (s *Server) Requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests
+}
+
+// reply is the body of /v1.
+type reply struct {
+	Code    int      `json:"code"`
+	Message string   `json:"message,omitempty"`
+	IDs     []string `json:"ids,omitempty"`
+	Ranges  []ids    `json:"ranges,omitempty"`
+}
+
+type ids struct {
+	First  int64 `json:"first,string"`
+	Count  int64 `json:"count"`
+	Stride int64 `json:"stride,string"`
+}
+
+// statuses are those of the error table in docs/http.md; others have 503.
+var statuses = map[int]int{-2: 404, -3: 404, -5: 409, -6: 400, -7: 401, -9: 404, -10: 404, -11: 500, -12: 429, -13: 409}
+
+var paths = regexp.MustCompile(`^/v1/(?:queue/(\d{1,3})|segment/.+|snowflake|uid)/ids$`)
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	a := s.answer(r.URL.EscapedPath(), r.URL.Query())
+	w.Header().Set("Content-Type", "application/json")
+	if a.Code != 0 {
+		status, ok := statuses[a.Code]
+		if !ok {
+			status = http.StatusServiceUnavailable
+		}
+		w.WriteHeader(status)
+	}
+	_ = json.NewEncoder(w).Encode(a) // fails when the caller has gone
+}
+
+func (s *Server) answer(path string, query url.Values) reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.requests++
+	if s.code != 0 {
+		return reply{Code: s.code, Message: s.message}
+	}
+	found := paths.FindStringSubmatch(path)
+	if found == nil {
+		return reply{Code: -10, Message: "no such path: " + path}
+	}
+	count := int64(1)
+	if query.Has("count") {
+		var err error
+		if count, err = strconv.ParseInt(query.Get("count"), 10, 64); err != nil || count < 1 || count > maxBatch {
+			return reply{Code: -6, Message: "count must be 1 to 10000"}
+		}
+	}
+	stride, low := int64(1), int64(0)
+	if found[1] != "" {
+		app, err := strconv.ParseUint(found[1], 10, 8)
+		if err != nil {
+			return reply{Code: -6, Message: "appId must be 0 to 255"}
+		}
+		shard, err := idtext.CheckedShardOf(query.Get("gatePass"))
+		if err != nil {
+			return reply{Code: -6, Message: err.Error()}
+		}
+		stride, low = 1<<14, int64(shard)<<8|int64(app)
+		path = strconv.FormatInt(low, 10)
+	}
+	first := s.last[path] + 1
+	s.last[path] += count
+	if query.Get("ranges") == "true" {
+		return reply{Ranges: []ids{{first*stride + low, count, stride}}}
+	}
+	a := reply{}
+	for i := range count {
+		a.IDs = append(a.IDs, strconv.FormatInt((first+i)*stride+low, 10))
+	}
+	return a
+}

@@ -1,0 +1,3 @@
+module shardid/client
+
+go 1.25.0

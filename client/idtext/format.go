@@ -1,0 +1,184 @@
+// Package idtext has what clients of shardid and the service itself know of IDs and texts:
+// the formats in which an ID is written, and the shard that a gatePass belongs to. It needs
+// the standard library only.
+package idtext
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// ErrInvalidArgument is in every error of this package: a text is malformed.
+var ErrInvalidArgument = errors.New("invalid argument")
+
+// Format is a way to write an ID as text. docs/formats.md describes them, with programs in
+// other languages. The zero value is Dec.
+type Format uint8
+
+// The formats. All but Base62 read both cases of letters.
+const (
+	Dec       Format = iota // decimal digits
+	Hex                     // base 16, lower case
+	Base36                  // 0-9a-z
+	Base62                  // 0-9A-Za-z, in the order of ASCII
+	Crockford               // Douglas Crockford's base 32: no I, L, O and U; no check symbol
+	formats          = iota
+
+	padded Format = 1 << 7
+)
+
+// notations are what the formats are made of. Width is how many digits 2^63-1 has.
+var notations = [formats]struct {
+	name, digits string
+	width        int
+}{
+	Dec:       {"dec", "0123456789", 19},
+	Hex:       {"hex", "0123456789abcdef", 16},
+	Base36:    {"base36", "0123456789abcdefghijklmnopqrstuvwxyz", 13},
+	Base62:    {"base62", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 11},
+	Crockford: {"crockford", "0123456789ABCDEFGHJKMNPQRSTVWXYZ", 13},
+}
+
+const (
+	noDigit = 0xff
+	skipped = 0xfe // a hyphen in Crockford's base 32
+)
+
+// digitValues are what the characters of a text count, by format.
+var digitValues = func() (values [formats][256]byte) {
+	for f := range values {
+		for c := range values[f] {
+			values[f][c] = noDigit
+		}
+		for v, c := range []byte(notations[f].digits) {
+			values[f][c] = byte(v)
+			if Format(f) != Base62 {
+				values[f][strings.ToLower(string(c))[0]] = byte(v)
+				values[f][strings.ToUpper(string(c))[0]] = byte(v)
+			}
+		}
+	}
+	crockford := &values[Crockford]
+	for alias, v := range map[byte]byte{'i': 1, 'I': 1, 'l': 1, 'L': 1, 'o': 0, 'O': 0, '-': skipped} {
+		crockford[alias] = v
+	}
+	return values
+}()
+
+// formatNames are what ParseFormat reads.
+const formatNames = "dec, hex, base36, base62 or crockford"
+
+// ParseFormat reads the name of a format. The error is ErrInvalidArgument.
+func ParseFormat(name string) (Format, error) {
+	for f := range notations {
+		if notations[f].name == name {
+			return Format(f), nil
+		}
+	}
+	return 0, fmt.Errorf("%w: format must be %s, not %s", ErrInvalidArgument, formatNames, quoteText(name))
+}
+
+// Padded is the format with a fixed width: zeros come first, so that texts sort as their
+// numbers do. Reading does not need it.
+func (f Format) Padded() Format { return f | padded }
+
+// String is the name, which ParseFormat reads.
+func (f Format) String() string { return notations[f&^padded].name }
+
+// Width is how many characters a padded text has.
+func (f Format) Width() int { return notations[f&^padded].width }
+
+// Text is an ID, 0…2^63-1, as text.
+func (f Format) Text(id int64) string {
+	var b [20]byte
+	return string(f.Append(b[:0], id))
+}
+
+// Append appends an ID, 0…2^63-1, as text.
+func (f Format) Append(b []byte, id int64) []byte {
+	if f == Dec {
+		return strconv.AppendInt(b, id, 10)
+	}
+	n := &notations[f&^padded]
+	var text [20]byte
+	at, rest, base := len(text), uint64(id), uint64(len(n.digits))
+	for rest > 0 || at == len(text) || f >= padded && at > len(text)-n.width {
+		at--
+		text[at] = n.digits[rest%base]
+		rest /= base
+	}
+	return append(b, text[at:]...)
+}
+
+// Parse reads an ID as Append writes it, padded or not. The error is ErrInvalidArgument.
+func (f Format) Parse(text string) (int64, error) {
+	f &^= padded
+	values, base := &digitValues[f], int64(len(notations[f].digits))
+	var id int64
+	read := false
+	for i := range len(text) {
+		v := int64(values[text[i]])
+		switch {
+		case v == skipped && read && i < len(text)-1:
+			continue
+		case v >= base:
+			return 0, fmt.Errorf("%w: %s is no ID in the format %s: it has the digits %s", ErrInvalidArgument,
+				quoteText(text), f, notations[f].digits)
+		case id > (math.MaxInt64-v)/base:
+			return 0, fmt.Errorf("%w: %s, in the format %s, is not below 2^63", ErrInvalidArgument, quoteText(text), f)
+		}
+		id, read = id*base+v, true
+	}
+	if !read {
+		return 0, fmt.Errorf("%w: the ID is empty", ErrInvalidArgument)
+	}
+	return id, nil
+}
+
+// ParseID reads an ID whose format is named, or "" where the text must tell: digits that
+// do not begin with 0 are decimal, any other text must be as exactly one of the formats
+// writes it, where decimals may have any number of zeros before them. The error is
+// ErrInvalidArgument; it names the formats of a text that is several numbers.
+func ParseID(text, format string) (int64, error) {
+	if format != "" {
+		f, err := ParseFormat(format)
+		if err != nil {
+			return 0, err
+		}
+		return f.Parse(text)
+	}
+	if id, err := strconv.ParseInt(text, 10, 64); err == nil && strconv.FormatInt(id, 10) == text {
+		return id, nil
+	}
+	var found int64
+	var names []string
+	same := true
+	for f := range Format(formats) {
+		id, err := f.Parse(text)
+		if err == nil && (f == Dec || f.Text(id) == text || f.Padded().Text(id) == text) {
+			same = same && (len(names) == 0 || id == found)
+			found, names = id, append(names, f.String())
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return 0, fmt.Errorf("%w: an ID must be a whole number below 2^63, not %s; name its format, %s, "+
+			"unless it is decimal", ErrInvalidArgument, quoteText(text), formatNames)
+	case !same:
+		return 0, fmt.Errorf("%w: %s can be %s: name its format",
+			ErrInvalidArgument, quoteText(text), strings.Join(names, " or "))
+	}
+	return found, nil
+}
+
+// quoteText shows a text of a client, cut so that a message stays short.
+func quoteText(text string) string {
+	const most = 64
+	if len(text) > most {
+		return strconv.Quote(text[:most]) + "…"
+	}
+	return strconv.Quote(text)
+}

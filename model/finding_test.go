@@ -1,0 +1,20 @@
+package model_test
+
+import (
+	"testing"
+
+	"shardid/model"
+)
+
+// The name of a store is not said twice.
+func TestConditionString(t *testing.T) {
+	for want, c := range map[string]model.Condition{
+		"redis: check: refused":       {Name: "redis", Error: "redis: check: refused"},
+		"refill: redis: push: closed": {Name: "refill", Error: "redis: push: closed"},
+		"queue: starting":             {Name: "queue", Error: "starting"},
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/scripts/check"
+	"shardid/scripts/testserver"
+)
+
+// A server that shares name, port, folder and second of its start with the one that wrote
+// last is another one: as a container beside another, or a restart of a moment later.
+func TestStartsOfOneSecond(t *testing.T) {
+	t.Parallel()
+	if testserver.OnMySQL() {
+		t.Skip("MySQL tells starts of one second not apart, only servers")
+	}
+	server, changes := testserver.MariaDB(t), 0
+	s := openMigrated(t, Options{Driver: MySQL, DSN: server.NewDatabase(t), OnServerChange: func(time.Duration, bool) { changes++ }})
+	provision(t, s, app(1))
+	check.Must(t, s.Beat(t.Context()))
+	server.Restart()
+	now := time.Now().Unix()
+	run(t, s, fmt.Sprint("UPDATE shardid_deployment SET booted_at = ", now)) // as if the other had just begun
+	check.Must(t, s.Beat(t.Context()))
+	check.Equal(t, changes, 1, "changes")
+	check.Is(t, takeList(t, s, 0).Err, model.ErrJumping, "nobody vouches")
+	check.Must(t, s.Beat(t.Context()))
+	check.Equal(t, changes, 1, "changes, once it is noted")
+
+	// It waits less for the same server than for another one, whose clock may differ.
+	wait := "SELECT jump_from - since FROM shardid_deployment"
+	check.Equal(t, count(t, s, wait), 6000, "after a restart")
+	run(t, s, "UPDATE shardid_deployment SET server_life = REPLACE(server_life, SUBSTR(server_life, 6), '02fc00000002-1')")
+	check.Must(t, s.Beat(t.Context()))
+	check.Equal(t, count(t, s, wait), 24_000, "another machine")
+	run(t, s, "SET GLOBAL server_id = 77")
+	check.Must(t, s.Beat(t.Context()))
+	check.Equal(t, changes, 3, "changes with another server_id")
+}
+
+// What an older shardid has stored names no life: it is the same server, whose life the
+// next heartbeat stores.
+func TestServerWithoutLife(t *testing.T) {
+	t.Parallel()
+	s := mariaDB(t, Options{OnServerChange: func(time.Duration, bool) { t.Error("a change") }})
+	check.Must(t, s.Beat(t.Context()))
+	life := "SELECT SUM(server_life LIKE '____-____________-%') FROM shardid_deployment"
+	stored := map[bool]int64{true: 0, false: 1}[testserver.OnMySQL()]
+	check.Equal(t, count(t, s, life), stored, "the first server")
+	run(t, s, "UPDATE shardid_deployment SET server_life = '', beat_at = beat_at - 9500")
+	s.seen.mu.Lock()
+	s.seen.times.Beat = s.seen.times.Beat.Add(-9500 * time.Millisecond)
+	s.seen.mu.Unlock()
+	for range 2 {
+		check.Must(t, s.Beat(t.Context()))
+		check.Equal(t, count(t, s, life), stored, "a heartbeat later")
+	}
+	if a := takeList(t, s, 0); a.Err != nil || a.Segment.First != 1 {
+		t.Errorf("%+v", a)
+	}
+}
+
+// A server whose clock is set to before its start is the same as ever. What it says of how
+// long it has been up then has no sign.
+func TestClockBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	server := testserver.SharedMariaDB(t)
+	dsn := server.NewDatabase(t)
+	real := openMigrated(t, Options{Driver: MySQL, DSN: dsn, OnServerChange: func(time.Duration, bool) { t.Error("a change") }})
+	booted := count(t, real, "SELECT booted_at FROM shardid_deployment")
+	early := booted - 3600
+	s := open(t, Options{Driver: MySQL, DSN: fmt.Sprintf("%s&timestamp=%d", dsn, early), Now: func() time.Time { return time.Unix(early, 0) }})
+	tx := s.gorm.WithContext(t.Context())
+	m, err := s.readMoment(tx, "")
+	changed, _, failed := s.changed(tx, m)
+	if err != nil || failed != nil || m.server.BootedAt.Unix() != booted || changed {
+		t.Errorf("%+v, %v, want a start at %d", m.server, err, booted)
+	}
+	if _, err := s.counting(tx, share); err != nil {
+		t.Errorf("a transaction: %v", err)
+	}
+}
+
+// A cluster that is restored whole has the name that it had, and no life of its own: its
+// nodes have started since the heartbeat that they find. One node that restarts finds a later
+// one.
+func TestClusterRestored(t *testing.T) {
+	t.Parallel()
+	const provider = "/usr/lib/galera/libgalera_smm.so"
+	if _, err := os.Stat(provider); err != nil || testserver.OnMySQL() {
+		t.Skip("needs Galera")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	check.Must(t, err)
+	addr := listener.Addr().String()
+	check.Must(t, listener.Close())
+	server := testserver.MariaDB(t, "--wsrep-on=ON", "--wsrep-provider="+provider, "--wsrep-cluster-address=gcomm://", "--wsrep-new-cluster",
+		"--binlog-format=ROW", "--wsrep-node-address="+addr, "--wsrep-provider-options=gmcast.listen_addr=tcp://"+addr+";gcache.size=8M")
+	empty := open(t, Options{Driver: MySQL, DSN: server.DSN("mysql")})
+	check.Eventually(t, "the node is ready", func() error { return check.Err(empty.pool.Exec("CREATE DATABASE ready")) })
+	changes := 0
+	opts := Options{Driver: MySQL, DSN: server.NewDatabase(t), OnServerChange: func(time.Duration, bool) { changes++ }}
+	provision(t, openMigrated(t, opts), app(1))
+	beat := func(want int) *Store {
+		t.Helper()
+		s := open(t, opts) // a process that has seen nothing
+		check.Must(t, s.Beat(t.Context()))
+		check.Equal(t, changes, want, "changes")
+		return s
+	}
+	s := beat(0)
+	if n := count(t, s, "SELECT server LIKE 'cluster %' FROM shardid_deployment"); n != 1 {
+		t.Fatal("it is no cluster")
+	}
+	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 15000, server_life = 'cluster-1'") // of another node, before this one was back
+	beat(0)
+	run(t, s, "UPDATE shardid_deployment SET since = since - 3600000, beat_at = beat_at - 3600000")
+	s = beat(1)
+	check.Is(t, takeList(t, s, 0).Err, model.ErrJumping, "nobody vouches")
+	check.Equal(t, count(t, s, "SELECT jump_from - since FROM shardid_deployment"), 24_000, "clocks of nodes differ")
+	beat(1)
+}

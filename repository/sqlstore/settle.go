@@ -1,0 +1,198 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+// settleFor bounds the part of a settling that one heartbeat does.
+const settleFor = time.Second
+
+// scan is how far a settling has come.
+type scan struct {
+	witness string
+	changes int64  // it settles the changes up to this one; all up to done are settled
+	done    int64  // by this witness
+	next    uint64 // where the marks are read on
+}
+
+// settle brings the rows up to the marks of the witness, in parts, after a change of the
+// server that it vouched for. From then on Redis may be lost. Callers hold member.mu.
+func (s *Store) settle(ctx context.Context, m moment) error {
+	at := &s.member.scan
+	if at.witness != m.Witness || at.changes != m.Changes {
+		*at = scan{witness: m.Witness, changes: m.Changes}
+	}
+	if at.done == at.changes || m.now.Sub(m.times().Since) < model.ObjectFor {
+		return nil
+	}
+	for began := s.opts.Now(); ; {
+		asking, cancel := context.WithTimeout(ctx, witnessTimeout)
+		marks, next, err := s.opts.Witness.Scan(asking, model.WitnessLife(m.Witness), at.next)
+		cancel()
+		if err == nil {
+			err = s.raiseRows(ctx, marks)
+		}
+		if err != nil {
+			return err
+		}
+		if at.next = next; next == 0 {
+			break
+		}
+		if s.opts.Now().Sub(began) > settleFor {
+			return nil // the next heartbeat goes on
+		}
+	}
+	err := s.inTx(ctx, func(tx *gorm.DB) error {
+		if _, err := s.moment(tx); err != nil {
+			return err
+		}
+		return write(tx, "note that the rows are settled", "UPDATE "+changeTable+" SET settled = 1 WHERE witness = ? AND number <= ? AND settled = 0", m.Witness, at.changes)
+	})
+	if err == nil {
+		at.done = at.changes
+	}
+	return err
+}
+
+// raiseRows raises the rows of counters that are below their marks. One that is not there
+// gets a tombstone: should it be made again, it goes on above its mark.
+func (s *Store) raiseRows(ctx context.Context, marks []model.Mark) error {
+	var lists []model.AllocRequest
+	tags := map[string]int64{}
+	for _, mark := range marks {
+		kind, name, _ := strings.Cut(mark.Counter, ":")
+		switch kind {
+		case "l":
+			var app, shard int64
+			if _, err := fmt.Sscanf(name, "%d_%d", &app, &shard); err != nil {
+				continue
+			}
+			if key, err := model.NewListKey(app, shard); err == nil {
+				lists = append(lists, model.AllocRequest{Key: key, Floor: mark.Value})
+			}
+		case "t":
+			tags[name] = mark.Value
+		case nodeCounter:
+			if err := s.raiseStarts(ctx, mark.Value); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.raiseLists(ctx, lists); err != nil {
+		return err
+	}
+	return s.raiseTags(ctx, tags)
+}
+
+func (s *Store) raiseStarts(ctx context.Context, mark int64) error {
+	return s.inTx(ctx, func(tx *gorm.DB) error {
+		m, err := s.locked(tx, exclusive)
+		if err != nil {
+			return err
+		}
+		starts, err := s.starts(tx, &m)
+		if err != nil || starts.Last >= mark {
+			return err
+		}
+		return storeStarts(tx, m, starts.Raise(mark), m.NodeLost+mark-starts.Last)
+	})
+}
+
+func (s *Store) raiseLists(ctx context.Context, lists []model.AllocRequest) error {
+	if len(lists) == 0 {
+		return nil
+	}
+	return s.inTx(ctx, func(tx *gorm.DB) error {
+		out, err := s.changeRows(tx, s.locked, lists, func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
+			state.Counter = state.Raise(req.Floor)
+			return model.Allocation{}, state, nil
+		})
+		if err != nil {
+			return err
+		}
+		var gone []model.AllocRequest
+		for i, a := range out {
+			if errors.Is(a.Err, model.ErrUnknownShard) {
+				gone = append(gone, lists[i])
+			}
+		}
+		return buryLists(tx, gone)
+	})
+}
+
+// buryLists leaves tombstones for lists without a row, up to their Floor.
+func buryLists(tx *gorm.DB, lists []model.AllocRequest) error {
+	if len(lists) == 0 {
+		return nil
+	}
+	before, err := tombstones(tx, lists)
+	for _, l := range lists {
+		if err == nil && before[l.Key] < l.Floor {
+			err = tx.Where("app_id = ? AND shard_id = ?", l.Key.App, l.Key.Shard).Delete(&tombstone{}).Error
+			if err == nil {
+				err = tx.Create(&tombstone{AppID: int64(l.Key.App), ShardID: int64(l.Key.Shard), MaxID: l.Floor}).Error
+			}
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remember what was handed out: %w", err)
+	}
+	return nil
+}
+
+// raiseTags looks first which tags are below: after a change they are few.
+func (s *Store) raiseTags(ctx context.Context, tags map[string]int64) error {
+	names := make([]string, 0, len(tags))
+	for name := range tags {
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	var rows []struct {
+		BizTag string
+		MaxID  int64
+	}
+	err := s.gorm.WithContext(ctx).Raw("SELECT biz_tag, max_id FROM "+tagTable+" WHERE biz_tag IN ?", names).Scan(&rows).Error
+	if err != nil {
+		return fmt.Errorf("read the tags that are marked: %w", err)
+	}
+	for _, row := range rows {
+		if row.MaxID > tags[row.BizTag] {
+			delete(tags, row.BizTag)
+		}
+	}
+	for name, mark := range tags {
+		if err := s.inTx(ctx, func(tx *gorm.DB) error { return s.raiseTag(tx, name, mark) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) raiseTag(tx *gorm.DB, name string, mark int64) error {
+	row, m, err := s.lockTag(tx, name, s.locked)
+	if errors.Is(err, model.ErrUnknownTag) || err == nil && row.BizTag != name {
+		before, err := tagTombstone(tx, name)
+		if err != nil || before > mark {
+			return err
+		}
+		return storeTagTombstone(tx, name, mark+1)
+	}
+	if err != nil {
+		return err
+	}
+	c, _, err := s.tagCounter(tx, &m, row)
+	if err != nil || c.Last >= mark {
+		return err
+	}
+	return storeTag(tx, m, row, c.Raise(mark))
+}

@@ -1,0 +1,142 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+// tagsAtOnce is how many rows one statement reads: a few hundredths of a second's work,
+// so that it ends in time on a busy server, too.
+const tagsAtOnce = 5000
+
+// Tags reads every tag, ordered by name. A row that cannot be used is left out
+// and told to Options.OnBadRow. Errors: *model.StoreError.
+func (s *Store) Tags(ctx context.Context) ([]model.Tag, error) {
+	tags, last, err := s.TagsAfter(ctx, "")
+	for err == nil && last != "" {
+		var more []model.Tag
+		more, last, err = s.TagsAfter(ctx, last)
+		tags = append(tags, more...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(tags, func(a, b model.Tag) int { return cmp.Compare(a.Name, b.Name) })
+	return tags, nil
+}
+
+// TagsAfter reads tags as Tags does, those that follow a name in the table's own order, or
+// the first ones for "". More may follow after last, none if that is "".
+func (s *Store) TagsAfter(ctx context.Context, name string) (tags []model.Tag, last string, err error) {
+	if name == "" {
+		return s.readTags(ctx, "1 = 1")
+	}
+	return s.readTags(ctx, "biz_tag > ?", name)
+}
+
+// TagsNamed reads tags as Tags does, those of some names, at most tagsAtOnce. Which names are
+// the same is the table's to say.
+func (s *Store) TagsNamed(ctx context.Context, names []string) ([]model.Tag, error) {
+	tags, _, err := s.readTags(ctx, "biz_tag IN ?", names)
+	return tags, err
+}
+
+// readTags reads the first tagsAtOnce tags of a condition; last is the name of the last
+// row when there are so many.
+func (s *Store) readTags(ctx context.Context, where string, args ...any) (tags []model.Tag, last string, err error) {
+	rows, err := s.tagRows(s.gorm.WithContext(ctx), where+" ORDER BY biz_tag LIMIT "+strconv.Itoa(tagsAtOnce), args...)
+	if err != nil || len(rows) == 0 {
+		return nil, "", s.explain("load the tags", err)
+	}
+	last = rows[len(rows)-1].Name
+	numbers, err := numbersOf(s.gorm.WithContext(ctx), where+" AND biz_tag <= ?", append(args, last)...)
+	if err != nil {
+		return nil, "", s.explain("load the tags", err)
+	}
+	for i := range rows {
+		rows[i].Numbering = numbers[rows[i].Name]
+	}
+	if len(rows) < tagsAtOnce {
+		last = ""
+	}
+	return slices.DeleteFunc(rows, func(tag model.Tag) bool {
+		err := checkRow(tag)
+		if err != nil && s.opts.OnBadRow != nil {
+			s.opts.OnBadRow(err)
+		}
+		return err != nil
+	}), last, nil
+}
+
+// Tag reads one tag; the row's own name is in the answer. Errors:
+// model.ErrUnknownTag, model.ErrInvalidArgument for a row that cannot be used,
+// *model.StoreError.
+func (s *Store) Tag(ctx context.Context, name string) (model.Tag, error) {
+	rows, err := s.tagRows(s.gorm.WithContext(ctx), "biz_tag = ?", name)
+	if err != nil {
+		return model.Tag{}, s.explain("read a tag", err)
+	}
+	if len(rows) == 0 {
+		return model.Tag{}, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
+	}
+	if rows[0].Numbering, err = numberOf(s.gorm.WithContext(ctx), name); err != nil {
+		return model.Tag{}, s.explain("read a tag", err)
+	}
+	return rows[0], checkRow(rows[0])
+}
+
+// oneTag reads a tag by its exact name: another one that the table's collation takes
+// for the same must not be changed in its place. A row that cannot be used is given all
+// the same: it can still be mended or deleted. The error may be model.ErrUnknownTag.
+func (s *Store) oneTag(g *gorm.DB, name string) (model.Tag, error) {
+	rows, err := s.tagRows(g, "biz_tag = ?", name)
+	switch {
+	case err != nil:
+		return model.Tag{}, err
+	case len(rows) == 0:
+		return model.Tag{}, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
+	case rows[0].Name != name:
+		return model.Tag{}, fmt.Errorf("%w: tag %q: the table has %q", model.ErrUnknownTag, name, rows[0].Name)
+	}
+	rows[0].Numbering, err = numberOf(g, name)
+	return rows[0], err
+}
+
+// tagRows asks for seconds since 1970, which no time zone of the server's or of
+// the connection changes. A NULL reads as zero.
+func (s *Store) tagRows(g *gorm.DB, where string, args ...any) (tags []model.Tag, err error) {
+	updated := s.either("UNIX_TIMESTAMP(update_time)", "CAST(strftime('%s', update_time) AS INTEGER)")
+	rows, err := g.Raw("SELECT biz_tag, COALESCE(max_id, 0), COALESCE(step, 0), COALESCE(description, ''), COALESCE("+updated+", 0) FROM "+tagTable+
+		" WHERE "+where, args...).Rows()
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var tag model.Tag
+		var seconds int64
+		if err := rows.Scan(&tag.Name, &tag.MaxID, &tag.Step, &tag.Description, &seconds); err != nil {
+			return nil, err
+		}
+		tag.UpdatedAt = time.Unix(seconds, 0)
+		tags = append(tags, tag)
+	}
+	return tags, rows.Err()
+}
+
+// checkRow refuses, with model.ErrInvalidArgument, a row that cannot be used.
+func checkRow(tag model.Tag) error {
+	_, numbers := tag.Numbers()
+	if err := cmp.Or(model.CheckTag(tag.Name), checkStep(tag.Step), numbers); err != nil {
+		return fmt.Errorf("%s row %q cannot be used: %w", tagTable, tag.Name, err)
+	}
+	return nil
+}

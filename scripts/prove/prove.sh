@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# Checks the models of this folder exhaustively with spin; see --help.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+usage() {
+	cat <<'TEXT'
+usage: scripts/prove/prove.sh [--help | --quick] [MODEL…]
+
+Checks with spin that the models refill, witness, lease and recycle keep their promise within
+their bounds, and that each rule that is left out (NO_…) and each exception that is
+let in (WITH_…) yields a counterexample. A rule that another one makes spare "holds".
+
+  --quick   smaller bounds, 2 minutes on two cores that have nothing else to do; else 10
+  MODEL     only these
+
+Prints a line for each run: the model, its flags, what was found, states, seconds. Two
+run at a time, each in at most 6 GB. Ends with status 1 when one is not as expected, or
+when a search was cut short. Needs spin 6.5 and gcc; on Debian and Ubuntu they are
+installed with apt-get, as root or with a sudo that asks for no password.
+TEXT
+}
+
+quick='' models=()
+for word in "$@"; do
+	case $word in
+	-h | --help)
+		usage
+		exit 0
+		;;
+	--quick) quick=yes ;;
+	refill | witness | lease | recycle) models+=("$word") ;;
+	*)
+		usage >&2
+		exit 2
+		;;
+	esac
+done
+[ ${#models[@]} -gt 0 ] || models=(refill witness lease recycle)
+
+# runs prints a line for each run: what is expected, the model, its flags. Bounds that
+# suffice for a counterexample are those of --quick; the longest runs come first.
+runs() {
+	if [ "$quick" ]; then
+		echo "holds witness -DN=2"
+		echo "holds lease -DT=2 -DTERMS=3"
+		echo "holds refill -DS=2 -DEVENTS=2"
+	else
+		echo "holds witness -DN=3"
+		echo "holds lease -DT=3 -DTERMS=3"
+		echo "holds refill -DS=3 -DEVENTS=2"
+		echo "holds lease -DT=3 -DTERMS=4 -DFILES=0"
+		echo "holds refill -DS=2 -DEVENTS=3"
+		echo "holds witness -DN=4 -DFAILS=1 -DNAMES=3"
+	fi
+	echo "holds witness -DN=2 -DNAMES=1 -DBY_OBJECTION -DNO_SINCE"
+	echo "counterexample witness -DN=2 -DNAMES=1 -DNO_SINCE"
+	echo "holds lease -DT=2 -DTERMS=3 -DFILES=1"
+	echo "holds refill -DS=3 -DBACK"
+	for flag in HISTORY POP_CHECK COMMIT ONCE\ -DNO_LIFE ONCE\ -DNO_W; do
+		echo "counterexample refill -DS=2 -DEVENTS=2 -DNO_$flag"
+	done
+	echo "counterexample refill -DS=3 -DBACK -DNO_W"
+	for flag in BOTH RESTORE SAME_HISTORY ACTIVE; do
+		echo "counterexample refill -DS=2 -DEVENTS=2 -DWITH_$flag"
+	done
+	for flag in LIFE ONCE W FLOOR; do # spare: each number is in one push
+		echo "holds refill -DS=2 -DEVENTS=2 -DNO_$flag"
+	done
+	for flag in MARK MARK_FIRST WITNESS LOCK HOLD EXPIRY SLACK ANEW NEW_NAME GIVE_UP_FIRST COMMIT_FIRST FORGET MEMBERS SEEN JUMP LIFE BIRTH TOMBSTONE; do
+		echo "counterexample witness -DN=2 -DNO_$flag"
+	done
+	for flag in TWO_DATABASES TWO_AT_ONE_PLACE PLACE_RETURNS NOBODY_LEFT FAILBACK REVERTED_REPLICA REVERTED_REDIS OTHER_PROGRAM DELETED_ROW; do
+		echo "counterexample witness -DN=2 -DWITH_$flag"
+	done
+	for flag in FENCE RESERVED EXPIRES FILE WAIT FROM_NOW OFFSET LAPSED HELD TOKEN DISOWN; do
+		echo "counterexample lease -DT=3 -DNO_$flag"
+	done
+	for flag in UNREACHABLE COPIED_FOLDER FILE_BACK REGISTRY_CLOCK; do
+		echo "counterexample lease -DT=3 -DWITH_$flag"
+	done
+	echo "holds recycle"
+	for flag in CHECK PRESENT WAIT WAIT_BACK SILENCE FENCE; do
+		echo "counterexample recycle -DNO_$flag"
+	done
+}
+
+# as_root runs a command as root, without ever asking for a password.
+as_root() {
+	if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+install() {
+	if command -v spin >/dev/null && command -v gcc >/dev/null; then return 0; fi
+	if ! command -v apt-get >/dev/null || { [ "$(id -u)" -ne 0 ] && ! sudo -n true 2>/dev/null; }; then
+		echo "Please install spin 6.5 and gcc: sudo apt-get install --no-install-recommends spin gcc libc6-dev" >&2
+		return 1
+	fi
+	local apt=(as_root env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+	"${apt[@]}" update
+	"${apt[@]}" install -y --no-install-recommends spin gcc libc6-dev
+}
+
+# check runs one line of runs and writes its result: breadth first finds the shortest
+# counterexample, depth first needs less memory to see everything.
+check() {
+	local expected=$1 model=$2 dir=$3
+	shift 3
+	local how=(-O1 -DBFS) began=$SECONDS
+	[ "$expected" = counterexample ] || how=(-O2)
+	mkdir "$dir"
+	cp "$model.pml" "$dir/model.pml"
+	(
+		cd "$dir"
+		spin -a "$@" model.pml &&
+			gcc -w "${how[@]}" -DSAFETY -DNOFAIR -DMEMLIM=6000 -o pan pan.c &&
+			exec ./pan -m100000
+	) >"$dir/out" 2>&1 || true
+	local found="no answer" states
+	if grep -q 'assertion violated' "$dir/out"; then
+		found=counterexample
+	elif grep -Eq 'not completed|depth too small|MEMLIM|out of memory|resource' "$dir/out"; then
+		found="cut short"
+	elif grep -q 'errors: 0$' "$dir/out" && grep -q '^Full statespace search' "$dir/out"; then
+		found=holds
+	fi
+	states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' "$dir/out" | head -n 1)
+	local mark=ok
+	if [ "$found" != "$expected" ]; then
+		mark="FAILED, expected $expected"
+		touch "$dir.failed"
+	fi
+	printf '%-8s %-42s %-14s %12s states %4d s  %s\n' "$model" "${*//-D/}" "$found" "${states:-?}" $((SECONDS - began)) "$mark"
+	[ "$mark" = ok ] || tail -n 15 "$dir/out" >&2
+	rm -rf "$dir"
+}
+
+install
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'trap - TERM; kill -TERM 0; exit 130' INT TERM
+number=0
+while read -r expected model flags; do
+	[[ " ${models[*]} " = *" $model "* ]] || continue
+	if [ "$(jobs -rp | wc -l)" -ge 2 ]; then wait -n; fi
+	number=$((number + 1))
+	# shellcheck disable=SC2086 # a list of words
+	check "$expected" "$model" "$work/$number" $flags &
+done < <(runs)
+wait
+failed=$(find "$work" -name '*.failed' | wc -l)
+echo "$number runs in $SECONDS s, $failed not as expected"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,210 @@
+package access
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+)
+
+// A token gets its rate and no more, however many connections ask at once, and by whatever
+// protocol; those that are refused cost it nothing.
+func TestRateHoldsUnderConcurrency(t *testing.T) {
+	for _, connections := range []int{1, 4, 16, 64} {
+		const rate, lasts = 2000, time.Second
+		g, err := NewGuard(Options{File: fileOf(t, one("x", "  modes: [uid]\n  rate: 2000\n"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for err == nil { // what it has at once
+			_, err = g.Client(with("Bearer x"))
+		}
+		var got atomic.Int64
+		var all sync.WaitGroup
+		began := time.Now()
+		for i := range connections {
+			all.Go(func() {
+				for time.Since(began) < lasts {
+					var err error
+					if i%2 == 0 {
+						_, err = g.Client(with("Bearer x"))
+					} else {
+						_, err = g.Use(NewCredential([]byte("x")))
+					}
+					if err == nil {
+						got.Add(1)
+					} else if !errors.Is(err, model.ErrTooMany) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		want := rate * time.Since(began).Seconds()
+		if n := float64(got.Load()); math.Abs(n-want) > 0.05*want {
+			t.Errorf("%d connections got %.0f, want %.0f", connections, n, want)
+		}
+	}
+}
+
+// A connection that asks without a pause leaves one that pauses its share.
+func TestRateIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := NewGuard(Options{File: fileOf(t, one("x", "  modes: [uid]\n  rate: 200\n"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [2]atomic.Int64
+		var all sync.WaitGroup
+		began := time.Now()
+		for i, pause := range []time.Duration{11 * time.Microsecond, 1009 * time.Microsecond} {
+			all.Go(func() {
+				for time.Since(began) < 6*time.Second {
+					if _, err := g.Client(with("Bearer x")); err == nil && time.Since(began) > time.Second { // what it has at once is gone
+						got[i].Add(1)
+					}
+					time.Sleep(pause)
+				}
+			})
+		}
+		all.Wait()
+		if greedy, polite := got[0].Load(), got[1].Load(); polite < (greedy+polite)/5 {
+			t.Errorf("the one that pauses got %d, the other one %d", polite, greedy)
+		}
+	})
+}
+
+// quotaOf is a token with a quota, at a time that the function sets.
+func quotaOf(t *testing.T, rest string) (token func() *Token, at func(time.Duration), rewrite func(rest string)) {
+	t.Helper()
+	clock, file := now, fileOf(t, one("x", "  modes: [uid]\n"+rest))
+	g, err := NewGuard(Options{File: file, Now: func() time.Time { return clock }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token = func() *Token {
+		found, err := g.Client(with("Bearer x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	return token, func(since time.Duration) { clock = now.Add(since) }, func(rest string) {
+		write(t, file, one("x", "  modes: [uid]\n"+rest))
+		if err := g.reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// refused says that n IDs are refused whole, for so long and with that in the message.
+func refused(t *testing.T, token *Token, n int, after time.Duration, says string) {
+	t.Helper()
+	var many *TooManyError
+	err := token.Take(n)
+	if !errors.As(err, &many) || !errors.Is(err, model.ErrTooMany) || many.After != after || !strings.Contains(err.Error(), says) {
+		t.Errorf("%d IDs: %v, %+v; want %v and %q", n, err, many, after, says)
+	}
+}
+
+func allowed(t *testing.T, token *Token, n int) {
+	t.Helper()
+	if err := token.Take(n); err != nil {
+		t.Errorf("%d IDs: %v", n, err)
+	}
+}
+
+func TestQuotaOfASecond(t *testing.T) {
+	token, at, rewrite := quotaOf(t, "  ids_per_second: 100\n")
+	allowed(t, token(), 60)
+	refused(t, token(), 41, 10*time.Millisecond, "ids_per_second: 100 of token x-service has 40 left, and 41 were asked for: nothing was issued")
+	allowed(t, token(), 40)
+	refused(t, token(), 1, 10*time.Millisecond, "has 0 left")
+	refused(t, token(), 101, 1010*time.Millisecond, "ask for 100 at most")
+	at(500 * time.Millisecond)
+	refused(t, token(), 100, 500*time.Millisecond, "has 50 left")
+	allowed(t, token(), 50)
+	at(0) // the clock of a caller who was held up
+	refused(t, token(), 1, 10*time.Millisecond, "has 0 left")
+	at(500 * time.Millisecond)
+	refused(t, token(), 1, 10*time.Millisecond, "has 0 left")
+	token().Charge(-30) // not issued after all
+	allowed(t, token(), 30)
+	token().Charge(100) // a run, whose length is known afterwards
+	refused(t, token(), 1, 1010*time.Millisecond, "has 0 left")
+	rewrite("  ids_per_second: 100\n  ids_per_day: 1000\n")
+	refused(t, token(), 1, 1010*time.Millisecond, "has 0 left")
+	rewrite("  ids_per_second: 200\n")
+	allowed(t, token(), 200)
+}
+
+func TestQuotaOfADay(t *testing.T) {
+	const day = "  ids_per_day: 100000\n"
+	token, at, rewrite := quotaOf(t, day)
+	allowed(t, token(), 99_000)
+	refused(t, token(), 1001, 12*time.Hour, "ids_per_day: 100000 of token x-service has 1000 left, and 1001 were asked for")
+	rewrite(day + "  expires: 2027-01-01\n")
+	refused(t, token(), 1001, 12*time.Hour, "has 1000 left")
+	allowed(t, token(), 1000)
+	at(12*time.Hour - time.Second)
+	refused(t, token(), 1, time.Second, "has 0 left")
+	at(12 * time.Hour) // midnight UTC
+	token().Charge(-1000)
+	refused(t, token(), 100_001, 24*time.Hour, "ask for 100000 at most")
+	allowed(t, token(), 100_000)
+	rewrite("  ids_per_day: 100001\n")
+	allowed(t, token(), 1)
+	refused(t, token(), 1, 24*time.Hour, "has 0 left")
+}
+
+// A batch that one quota refuses counts in none.
+func TestQuotasTogether(t *testing.T) {
+	token, at, _ := quotaOf(t, "  ids_per_second: 10\n  ids_per_day: 15\n")
+	allowed(t, token(), 10)
+	refused(t, token(), 5, 500*time.Millisecond, "ids_per_second")
+	at(time.Second)
+	refused(t, token(), 6, 12*time.Hour-time.Second, "ids_per_day")
+	allowed(t, token(), 5)
+	var none *Token
+	allowed(t, none, 10_000)
+	none.Charge(1)
+}
+
+// Batches of all sizes together get the quota and no more.
+func TestQuotaHoldsUnderConcurrency(t *testing.T) {
+	g, err := NewGuard(Options{File: fileOf(t, one("x", "  modes: [uid]\n  ids_per_second: 20000\n  ids_per_day: 25000\n"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var issued, taken atomic.Int64
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			token, err := g.Client(with("Bearer x"))
+			if err != nil {
+				t.Error(err)
+			}
+			n := 1 + i*7
+			for range 500 { // a second at least, as all but a few are refused
+				if token.Take(n) != nil {
+					continue
+				}
+				if taken.Add(1)%5 == 0 {
+					token.Charge(-int64(n))
+				} else {
+					issued.Add(int64(n))
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := issued.Load(); n > 25_000 || n < 25_000-150 {
+		t.Errorf("%d IDs were issued of 25000", n)
+	}
+}

@@ -1,0 +1,110 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+)
+
+const (
+	// tagsShown is how many tags a page shows unless it is asked for another number.
+	tagsShown = 1000
+	// mostTags is the most.
+	mostTags = 5000
+)
+
+// window says which tags a page shows: those whose names contain a text, in any case, and
+// follow a name.
+type window struct {
+	search, after string
+	limit         int
+}
+
+// readWindow reads it from a raw query. Errors: model.ErrInvalidArgument.
+func readWindow(r *http.Request) (w window, given bool, err error) {
+	w.limit = tagsShown
+	values, err := readQuery(r.URL.RawQuery, "search", "after", "limit")
+	if err == nil && values[2].given {
+		w.limit, err = parseRange("limit", values[2].text, 1, mostTags)
+	}
+	w.search, w.after = strings.ToLower(values[0].text), values[1].text
+	return w, values[0].given || values[1].given || values[2].given, err
+}
+
+// next is the query of the tags that follow a name.
+func (w window) next(name string) string {
+	values := url.Values{"after": {name}}
+	if w.search != "" {
+		values.Set("search", w.search)
+	}
+	if w.limit != tagsShown {
+		values.Set("limit", strconv.Itoa(w.limit))
+	}
+	return values.Encode()
+}
+
+// through gives the rows, sorted by name, that a window shows. When those are not all, total
+// is how many rows the search finds, and next the name after which more follow, "" at the
+// end.
+func through[Row any](w window, rows []Row, name func(Row) string) (shown []Row, total int, next string) {
+	if w.search != "" {
+		var found []Row
+		for _, row := range rows {
+			if strings.Contains(strings.ToLower(name(row)), w.search) {
+				found = append(found, row)
+			}
+		}
+		rows = found
+	}
+	from := sort.Search(len(rows), func(i int) bool { return name(rows[i]) > w.after })
+	if w.after == "" {
+		from = 0
+	}
+	shown = rows[from:min(from+w.limit, len(rows))]
+	if len(shown) == len(rows) {
+		return shown, 0, ""
+	}
+	if to := from + len(shown); to < len(rows) {
+		next = name(rows[to-1])
+	}
+	return shown, len(rows), next
+}
+
+// windowed answers with a window of what is read once in readingAge. Without parameters the
+// body is made as often, and not for each request.
+func windowed[T any](a *API, read func(context.Context) (T, error), encode func(window, T) ([]byte, error), write func(*gin.Context, []byte)) gin.HandlerFunc {
+	all := once(a, read)
+	usual := a.page(func(ctx context.Context) ([]byte, error) {
+		what, err := read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return encode(window{limit: tagsShown}, what)
+	}, write)
+	return func(c *gin.Context) {
+		w, given, err := readWindow(c.Request)
+		switch {
+		case err != nil:
+			a.fail(c, err)
+			return
+		case !given:
+			usual(c)
+			return
+		}
+		what, err := all(c.Request.Context())
+		var body []byte
+		if err == nil {
+			body, err = encode(w, what)
+		}
+		if err != nil {
+			a.failStore(c, err)
+			return
+		}
+		write(c, body)
+	}
+}

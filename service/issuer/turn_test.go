@@ -1,0 +1,61 @@
+package issuer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+	"shardid/service/access"
+)
+
+// Large batches of a mode take turns, one that waits too long is refused, and neither small
+// ones nor other modes wait.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Issuer
+		large := Request{Mode: access.Segment, Count: Large + 1}
+		ends := make([]func(), turns)
+		for i := range ends {
+			var err error
+			if ends[i], err = s.Turn(t.Context(), large); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, other := range []Request{{Mode: access.Segment, Count: Large}, {Mode: access.Queue, Count: model.MaxBatch}} {
+			if done, err := s.Turn(t.Context(), other); err != nil {
+				t.Errorf("%+v: %v", other, err)
+			} else {
+				done()
+			}
+		}
+		began := time.Now()
+		if _, err := s.Turn(t.Context(), large); !errors.Is(err, model.ErrTooMany) || time.Since(began) != patience {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var waiting sync.WaitGroup
+		waiting.Go(func() {
+			if _, err := s.Turn(ctx, large); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		cancel()
+		waiting.Wait()
+		waiting.Go(func() {
+			done, err := s.Turn(t.Context(), large)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			done()
+		})
+		synctest.Wait()
+		ends[0]()
+		waiting.Wait()
+	})
+}

@@ -1,0 +1,55 @@
+package resp
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/service/issuer"
+)
+
+// endless is a client that sends the same commands over and over and takes every answer.
+type endless struct {
+	net.Conn
+	text string
+	left int
+}
+
+func (e *endless) Read(b []byte) (int, error) {
+	if e.left--; e.left < 0 {
+		return 0, io.EOF
+	}
+	return copy(b, e.text), nil
+}
+
+func (e *endless) Write(b []byte) (int, error)      { return len(b), nil }
+func (e *endless) SetReadDeadline(time.Time) error  { return nil }
+func (e *endless) SetWriteDeadline(time.Time) error { return nil }
+func (e *endless) Close() error                     { return nil }
+
+// BenchmarkCommands is what a command costs, without the network.
+func BenchmarkCommands(b *testing.B) {
+	for name, test := range map[string]struct {
+		command []string
+		times   int
+	}{
+		"INCR":               {[]string{"INCR", "snowflake"}, 1},
+		"INCR_pipelined":     {[]string{"INCR", "snowflake"}, 16},
+		"LPOP_10":            {[]string{"LPOP", "snowflake", "10"}, 1},
+		"LPOP_100":           {[]string{"LPOP", "snowflake", "100"}, 1},
+		"LPOP_100_pipelined": {[]string{"LPOP", "snowflake", "100"}, 16},
+		"LPOP_10000":         {[]string{"LPOP", "snowflake", "10000"}, 1},
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := New(Options{Issuer: &issuer.Issuer{Snowflake: fakeGenerator{&fake{}}}, Log: slog.New(slog.DiscardHandler)})
+			c := &conn{Conn: &endless{text: strings.Repeat(encode(test.command...), test.times), left: b.N/test.times + 1}, server: s}
+			c.in.from, c.in.beforeRead = c.Conn, c.beforeRead
+			b.ReportAllocs()
+			b.ResetTimer()
+			c.serve()
+		})
+	}
+}

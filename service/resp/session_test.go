@@ -1,0 +1,141 @@
+package resp
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shardid/service/access"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// An ID above 2^53 reaches each client as what it reads exactly, or not at all.
+func TestNoClientRounds(t *testing.T) {
+	const refusal = "-SHARDID -6 invalid argument: "
+	for _, test := range []struct{ said, want string }{
+		{"", ":9007199254740992"},
+		{"HELLO 3", ":9007199254740992"},
+		{"CLIENT SETINFO LIB-NAME lettuce|HELLO 3", ":9007199254740992"},
+		{"CLIENT SETINFO lib-name node-redis", refusal + "node-redis rounds integers above 2^53, so this ID was left out: send LPOP, which answers a string, or connect with RESP: 3;"},
+		{"CLIENT SETINFO LIB-NAME node-redis(tag)", refusal + "node-redis(tag) rounds"},
+		{"CLIENT SETINFO LIB-NAME ioredis", refusal + "ioredis rounds integers above 2^53, so this ID was left out: send LPOP, which answers a string, or connect with protocol: 3"},
+		{"CLIENT SETINFO LIB-NAME ioredis(strings)", ":9007199254740992"},
+		{"HELLO 3|CLIENT SETINFO LIB-NAME ioredis", "(9007199254740992"},
+		{"HELLO 3|CLIENT SETINFO LIB-NAME node-redis|CLIENT SETINFO LIB-VER 5", "(9007199254740992"},
+		{"CLIENT SETINFO LIB-NAME node-redis|HELLO 3|HELLO 2", refusal},
+		{"HELLO 3|CLIENT SETINFO LIB-NAME node-redis|RESET", refusal},
+	} {
+		f := &fake{}
+		f.last.Store(exact - 1)
+		_, addr := start(t, f, nil)
+		said := strings.Split(test.said, "|")
+		if test.said == "" {
+			said = nil
+		}
+		last := func(commands ...string) string {
+			got := exchange(t, addr, encodeAll(append(append([]string{}, said...), commands...)...), 1<<20)
+			lines := strings.Split(got, "\r\n")
+			return lines[len(lines)-3]
+		}
+		if got := last("INCR snowflake", "QUIT"); got != ":9007199254740991" {
+			t.Errorf("%s: %q", test.said, got)
+		}
+		if got := last("INCRBY snowflake 1", "QUIT"); !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s: %q, want %q", test.said, got, test.want)
+		}
+		if got := last("LPOP snowflake", "QUIT"); got != "9007199254740993" {
+			t.Errorf("%s: LPOP answers %q", test.said, got)
+		}
+	}
+}
+
+// What exporters, load balancers and libraries ask is answered, by what is true.
+func TestWhatClientsAskOfAServer(t *testing.T) {
+	_, addr := start(t, &fake{}, nil)
+	c := redis.NewClient(&redis.Options{Addr: addr, ClientName: "me"})
+	defer c.Close()
+	ctx := t.Context()
+	c.Incr(ctx, "snowflake")
+	c.Get(ctx, "snowflake")
+	info := c.Info(ctx).Val()
+	for _, field := range []string{"server_name:shardid", "shardid_version:1.2.3", "redis_version:7.", "uptime_in_seconds:0", "connected_clients:1",
+		"total_commands_processed:", "total_connections_received:1", "loading:0", "role:master", "cluster_enabled:0"} {
+		if !strings.Contains(info, "\r\n"+field) {
+			t.Errorf("INFO has no %s: %s", field, info)
+		}
+	}
+	before, err1 := c.InfoMap(ctx).Result()
+	c.Ping(ctx)
+	c.Incr(ctx, "snowflake")
+	after, err2 := c.InfoMap(ctx).Result()
+	if err1 != nil || err2 != nil || number(t, after)-number(t, before) != 3 {
+		t.Errorf("%v, %v: from %v to %v", err1, err2, before["Stats"], after["Stats"])
+	}
+	me, err := c.ClientInfo(ctx).Result()
+	if err != nil || me.Name != "me" || me.LibName == "" || me.Addr == "" {
+		t.Errorf("%+v, %v", me, err)
+	}
+	if list := c.ClientList(ctx).Val(); strings.Count(list, "\n") != 1 {
+		t.Errorf("the list of clients: %q", list)
+	}
+	commands, err := c.Command(ctx).Result()
+	if err != nil || len(commands) != len(newCommands()) || commands["incr"].FirstKeyPos != 1 || commands["incr"].Arity != 2 || commands["lpop"].Arity != -2 {
+		t.Errorf("%v, %v", commands, err)
+	}
+	if now, err := c.Time(ctx).Result(); err != nil || now.Year() < 2025 {
+		t.Errorf("%v, %v", now, err)
+	}
+	for _, words := range []string{"CLIENT TRACKING ON", "CLIENT CACHING YES", "CLIENT TRACKING ON OPTIN"} {
+		if got := exchange(t, addr, encodeAll(words, "QUIT"), 1<<20); got != "+OK\r\n+OK\r\n" {
+			t.Errorf("%s: %q", words, got)
+		}
+	}
+	if got := exchange(t, addr, encode("CLIENT", "SETNAME", "a b")+encode("CLIENT", "SETNAME", strings.Repeat("x", 129))+encode("QUIT"), 1<<20); strings.Count(got, "-SHARDID -6 ") != 2 {
+		t.Error(got)
+	}
+	for _, words := range []string{"CLUSTER SLOTS", "SENTINEL get-master-addr-by-name m"} {
+		if got := exchange(t, addr, encodeAll(words, "QUIT"), 1<<20); !strings.HasPrefix(got, "-SHARDID -10 there is no "+strings.Fields(words)[0]) || !strings.Contains(got, "HAProxy") {
+			t.Errorf("%s: %q", words, got)
+		}
+	}
+}
+
+func number(t *testing.T, info map[string]map[string]string) (n int) {
+	t.Helper()
+	if _, err := fmt.Sscan(info["Stats"]["total_commands_processed"], &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// redis-cli --pipe ends with an empty line and an ECHO, and counts errors.
+func TestPipeOfRedisCLI(t *testing.T) {
+	_, addr := start(t, &fake{}, nil)
+	want := ":1\r\n-SHARDID -10 there is no command \"SET\": INCR, LPOP and RPOP issue IDs\r\n+PONG\r\n$3\r\nabc\r\n"
+	if got := exchange(t, addr, encodeAll("INCR snowflake", "SET a b")+"\r\nPING\r\n"+encodeAll("ECHO abc"), len(want)); got != want {
+		t.Error(got)
+	}
+}
+
+// Where tokens are required, one without learns nothing of the others.
+func TestInfoWithoutAToken(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	entry := fmt.Sprintf("- {name: a, sha256: '%x', role: get, modes: [uid]}\n", sha256.Sum256([]byte("a-token-0123456789")))
+	if err := os.WriteFile(file, []byte(entry), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	guard, err := access.NewGuard(access.Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, addr := start(t, &fake{}, func(o *Options) { o.Access, o.RequireToken = guard, true })
+	for said, want := range map[string]bool{encodeAll("INFO", "QUIT"): false, encodeAll("AUTH a-token-0123456789", "INFO", "QUIT"): true} {
+		if got := exchange(t, addr, said, 1<<20); strings.Contains(got, "connected_clients") != want || !strings.Contains(got, "role:master") {
+			t.Error(got)
+		}
+	}
+}
