@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,13 +84,10 @@ const (
 func mysqlSettings() []setting {
 	return []setting{
 		{name: "product", want: "MySQL or MariaDB", judge: judgeProduct},
-		{name: "version", want: "MySQL 8.0.16 or MariaDB 10.2.1, or newer", judge: func(f model.Finding, a *asker) model.Finding {
-			version, ok := a.ask("SELECT VERSION()")
-			if !ok {
-				return model.Unread(f, whyNotTold)
-			}
-			return judgeVersion(f, version)
-		}},
+		{name: "version", want: "one that enforces CHECK", read: readChecks, level: model.LevelUnsafe,
+			good:   func(v string) bool { return !strings.HasSuffix(v, ignoresCheck) },
+			why:    "a row whose app_id or shard_id breaks the layout of the IDs is taken: upgrade the server, or have CHECK enforced (MySQL 8.0.16, MariaDB 10.2.1 and newer do)",
+			hidden: "the table " + table + " is not there or not visible: " + adviceMigrate + ", or GRANT SELECT on it to the user of database.dsn"},
 		{name: "innodb_flush_log_at_trx_commit", want: "1", level: model.LevelUnsafe,
 			good: is("1", "3"), // 3 is MariaDB's group commit of old with three syncs
 			why: "a power cut takes back segments that were handed out: only the mark in Redis could then keep their IDs from repeating: " +
@@ -202,26 +198,20 @@ func product(version, aurora, group, wsrep string) string {
 	return "MySQL"
 }
 
-// judgeVersion reads what VERSION() gives, 8.0.36 or 10.11.6-MariaDB-log. The
-// bounds are those from which CHECK holds.
-func judgeVersion(f model.Finding, version string) model.Finding {
-	kind, least := "MySQL", []int{8, 0, 16}
-	if strings.Contains(version, "MariaDB") {
-		kind, least = "MariaDB", []int{10, 2, 1}
+const ignoresCheck = ", which ignores CHECK"
+
+// readChecks gives the server's version, and whether it keeps rows out that break the layout
+// of the IDs: an old one drops CHECK from a table, and a newer one may be told not to enforce it.
+func readChecks(a *asker) (string, bool) {
+	made, ok := a.ask("SHOW CREATE TABLE " + table)
+	version, told := a.ask("SELECT VERSION()")
+	if !ok || !told {
+		return "", false
 	}
-	var have []int
-	for _, part := range strings.Split(regexp.MustCompile(`^[\d.]*`).FindString(version), ".") {
-		if n, err := strconv.Atoi(part); err == nil {
-			have = append(have, n)
-		}
+	if strings.Count(made, " CHECK (") < 3 || strings.Contains(made, "NOT ENFORCED") || a.isOff("check_constraint_checks") {
+		version += ignoresCheck
 	}
-	if len(have) == 0 {
-		f.Value = version
-		return model.Unread(f, "only MySQL and MariaDB are tested: make sure that a commit is on the disk before it is acknowledged, and that UPDATE locks its rows")
-	}
-	f.Value = kind + " " + version
-	return model.Judged(f, slices.Compare(have, least) >= 0, model.LevelUnsafe,
-		"it ignores CHECK, so a row whose app_id or shard_id breaks the layout of the IDs is taken: upgrade it")
+	return version, true
 }
 
 // readReplicas counts replicas and says whether commits wait for one: others may miss
@@ -303,7 +293,7 @@ func (a *asker) rows(query string) (values []string, ok bool) {
 		}
 		return cmp.Or(err, rows.Err())
 	}()
-	if err != nil && !serverSaid(err, 1044, 1064, 1109, 1142, 1143, 1193, 1227, 1235, 1238, 1370, 3554) {
+	if err != nil && !serverSaid(err, 1044, 1064, 1109, 1142, 1143, 1146, 1193, 1227, 1235, 1238, 1370, 3554) {
 		a.broken = fmt.Errorf("%s: %w", query, err)
 	}
 	return values, err == nil

@@ -190,21 +190,30 @@ func TestSettingsOfSQLite(t *testing.T) {
 	}
 }
 
-func TestJudgeVersion(t *testing.T) {
-	for version, want := range map[string]model.Level{
-		"10.11.19-MariaDB-0+deb12u1-log": model.LevelOK,
-		"12.0.1-MariaDB":                 model.LevelOK,
-		"10.2.1-MariaDB":                 model.LevelOK,
-		"10.1.48-MariaDB":                model.LevelUnsafe,
-		"8.0.16":                         model.LevelOK,
-		"8.0.36-28":                      model.LevelOK,
-		"8.4.0":                          model.LevelOK,
-		"9.1.0-commercial":               model.LevelOK,
-		"8.0.15":                         model.LevelUnsafe,
-		"5.7.44-log":                     model.LevelUnsafe,
-		"what":                           model.LevelUnknown,
+// TestCheckIsEnforced: the server is judged by its table and not by its name.
+func TestCheckIsEnforced(t *testing.T) {
+	s := openMigrated(t, Options{Driver: MySQL, DSN: testserver.MariaDB(t).NewDatabase(t)})
+	var version string
+	check.Must(t, s.pool.QueryRow("SELECT VERSION()").Scan(&version))
+	off, on := "SET GLOBAL check_constraint_checks = OFF", "SET GLOBAL check_constraint_checks = ON"
+	if !strings.Contains(version, "MariaDB") {
+		const of = "ALTER TABLE id_alloc ALTER CHECK id_alloc_shard_id_is_0_to_63 "
+		off, on = of+"NOT ENFORCED", of+"ENFORCED"
+	}
+	for _, c := range []struct {
+		change string
+		want   model.Level
+	}{
+		{"DO 1", model.LevelOK},
+		{off, model.LevelUnsafe},
+		{on, model.LevelOK},
+		{"ALTER TABLE id_alloc DROP CONSTRAINT id_alloc_shard_id_is_0_to_63", model.LevelUnsafe}, // as MySQL 5.7 makes it
+		{"ALTER TABLE id_alloc RENAME TO elsewhere", model.LevelUnknown},
 	} {
-		check.Equal(t, judgeVersion(model.Finding{}, version).Level, want, version)
+		run(t, s, c.change)
+		if f := settingsOf(t, s)["version"]; f.Level != c.want {
+			t.Errorf("%s: %+v", c.change, f)
+		}
 	}
 }
 

@@ -355,3 +355,45 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestFileMovesToAnotherPort: only the one file that nobody uses, and that this registry wrote.
+func TestFileMovesToAnotherPort(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(o *Options)
+		others []string // ports that have a file, too
+		inUse  bool
+		moves  bool
+	}{
+		"the only one":      {moves: true},
+		"of another layout": {change: func(o *Options) { o.Layout.SeqBits = 11 }, moves: true},
+		"not asked for":     {change: func(o *Options) { o.Moves = false }},
+		"of another mode":   {change: func(o *Options) { o.Registry = "mysql" }},
+		"in use":            {inUse: true},
+		"two of them":       {others: []string{"8082"}},
+		"one of our own":    {others: []string{"8081"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := t.TempDir()
+			files := map[string]*File{}
+			for _, port := range append(c.others, "8080") {
+				files[port] = open(t, options(filepath.Join(data, port)))
+				store(t, files[port], lease(7, 5000))
+				if !c.inUse {
+					closeFile(t, files[port])
+				}
+			}
+			o := options(filepath.Join(data, "8081"))
+			o.Moves = true
+			if c.change != nil {
+				c.change(&o)
+			}
+			f := open(t, o)
+			check.Equal(t, f.Identity() == files["8080"].Identity(), c.moves, "the identity moved")
+			_, err := os.Stat(filepath.Join(data, "8080", fileName))
+			check.Equal(t, errors.Is(err, os.ErrNotExist), c.moves, "the file moved")
+			if epoch, ok := f.Recorded(); c.moves && (!ok || epoch != o.Layout.EpochMs) {
+				t.Errorf("recorded %d, %v", epoch, ok)
+			}
+		})
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"shardid/model"
 )
@@ -31,6 +32,12 @@ type record struct {
 	// refuses one of others.
 	WorkerBits uint `json:"worker_bits,omitempty"`
 	SeqBits    uint `json:"seq_bits,omitempty"`
+}
+
+// mode is that of the registry.
+func (r record) mode() string {
+	mode, _, _ := strings.Cut(r.Registry, " ")
+	return mode
 }
 
 // layout is that of the IDs of the lease.

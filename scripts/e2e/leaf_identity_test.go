@@ -40,7 +40,7 @@ func notReadyFor(t *testing.T, i *instance, reasons ...string) {
 
 // TestE2ELeafAddresses: an instance is known by its folder. Two that come back with
 // each other's address have their worker IDs back at once, and a third that comes from
-// the address of one of them gets another.
+// the address of one of them gets another. All keep theirs at another port.
 func TestE2ELeafAddresses(t *testing.T) {
 	story(t)
 	zoo := testserver.SharedZooKeeper(t).Addr()
@@ -50,31 +50,40 @@ func TestE2ELeafAddresses(t *testing.T) {
 		{mode: "zk_recycle", settings: onZooKeeper("zk_recycle", zoo)},
 		{mode: "mysql", settings: settings{"SNOWFLAKE_WORKER_MODE": "mysql"}},
 	} {
-		d := newDeployment(t, r, 3)
-		all = append(all, d)
-		for n, i := range d.instances[:2] {
-			i.start()
-			d.workers[n] = i.serves(takeover)
-		}
+		all = append(all, newDeployment(t, r, 3))
 	}
-	for _, d := range all {
-		one, two, three := d.instances[0], d.instances[1], d.instances[2]
-		one.kill()
-		two.kill()
-		one.settings["SNOWFLAKE_ADVERTISE"], two.settings["SNOWFLAKE_ADVERTISE"] = address(1), address(0)
-		three.settings["SNOWFLAKE_ADVERTISE"] = address(0)
-		for _, i := range d.instances {
-			i.start()
-		}
-	}
-	for _, d := range all {
-		for n, i := range d.instances {
-			worker := i.serves(takeover)
-			if n < 2 && worker != d.workers[n] {
-				t.Errorf("%s: worker ID %d, it was %d", i.name, worker, d.workers[n])
+	port := func(n int) string { return strings.Replace(address(n), ":8080", ":9090", 1) }
+	for _, round := range []struct {
+		addresses []string // of the instances that start
+		keep      int      // so many have the worker IDs that they had
+	}{
+		{[]string{address(0), address(1)}, 0},
+		{[]string{address(1), address(0), address(0)}, 2},
+		{[]string{port(1), port(0), port(2)}, 3},
+	} {
+		for _, d := range all {
+			for n, addr := range round.addresses {
+				if n < round.keep {
+					d.instances[n].kill()
+				}
+				d.instances[n].settings["SNOWFLAKE_ADVERTISE"] = addr
 			}
-			d.workers[n] = worker
+			for n := range round.addresses {
+				d.instances[n].start()
+			}
 		}
+		for _, d := range all {
+			for n := range round.addresses {
+				i := d.instances[n]
+				worker := i.serves(takeover)
+				if n < round.keep && worker != d.workers[n] {
+					t.Errorf("%s: worker ID %d, it was %d", i.name, worker, d.workers[n])
+				}
+				d.workers[n] = worker
+			}
+		}
+	}
+	for _, d := range all {
 		d.apart(t)
 		d.books.Settle(t, d.mode)
 	}
