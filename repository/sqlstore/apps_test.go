@@ -323,8 +323,10 @@ func TestDeletionDuringALockWait(t *testing.T) {
 	check.Must(t, err)
 	defer func() { _ = holder.Rollback() }() // done below, unless the test fails
 	check.Must(t, check.Err(holder.Exec("SELECT * FROM id_alloc WHERE app_id = 1 FOR UPDATE")))
+	// The deletion waits for the allocation, which must give its turn up before the other does.
+	hasty := open(t, Options{Driver: MySQL, DSN: opts.DSN + "&innodb_lock_wait_timeout=1"})
 	got := make(chan []model.Allocation, 1)
-	go func() { got <- s.Allocate(context.Background(), ask(key(1, 0), key(7, 3))) }()
+	go func() { got <- hasty.Allocate(context.Background(), ask(key(1, 0), key(7, 3))) }()
 	eventuallyLocked(t, s)
 	check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
 	run(t, s, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (7, 'test', 3)")
