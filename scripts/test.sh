@@ -1,15 +1,23 @@
 #!/usr/bin/env bash
-# Runs all tests, as make test does: COMMAND is `go test` and its flags. The stories of
-# scripts/e2e mostly wait, for outages and leases, so they run in three processes beside
-# the other tests. They start programs and ask them over the network: -race would see
-# none of these and take the cores that they need, so only those that use the Go client
-# have it. -race makes simulations ten times slower, so all
-# of their worlds and mutants run without it. What fails beside other tests is run once more, alone (rerun-failed.sh).
+# Does all of `make test` that is more than building, side by side on two cores; see --help.
 set -euo pipefail
-if [ $# -eq 0 ]; then
-	echo "usage: scripts/test.sh COMMAND…, for example scripts/test.sh go test -race -count=1" >&2
-	exit 2
-fi
+usage() {
+	cat <<'TEXT'
+usage: scripts/test.sh COMMAND…, for example scripts/test.sh go test -race -count=1
+
+COMMAND is `go test` and its flags. The stories of scripts/e2e mostly wait, for outages and
+leases, so they run in processes beside the other tests. They start programs and ask them
+over the network: -race would see none of these and take the cores that they need, so only
+those that use the Go client have it. What only computes (simulations, which are ten times
+slower under -race, models, lint, benchmarks run once) gets what the others leave of the
+cores. The tests of the stores in $OTHERS begin when the leases have ended. A test that
+fails beside others is run once more, alone.
+TEXT
+}
+case "${1:-}" in
+-h | --help) usage; exit 0 ;;
+"") usage >&2; exit 2 ;;
+esac
 cd "$(dirname "$0")/.."
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
@@ -19,8 +27,7 @@ for word in "$@"; do
 	[ "$word" = -race ] || plain+=("$word")
 done
 
-"${plain[@]}" -run '^$' ./scripts/e2e # compiled once
-parts=()
+# part runs a command beside the others and keeps what it prints.
 part() {
 	local name=$1
 	shift
@@ -30,18 +37,42 @@ part() {
 	} &
 	parts+=($!)
 }
-part outages "${plain[@]}" -parallel 3 -run "$outages" ./scripts/e2e
+
+# idle runs a command when nothing else wants the cores.
+idle() {
+	if chrt --idle 0 true 2>/dev/null; then chrt --idle 0 "$@"; else nice -n 19 "$@"; fi
+}
+
+computing() {
+	local failed=0
+	idle "${plain[@]}" ./model || failed=1
+	idle "${plain[@]}" -run "^TestSimulation" ./service/queue ./service/worker ./service/segment ./service/uid || failed=1
+	idle make --no-print-directory lint vulncheck bench-once || failed=1
+	idle scripts/prove/prove.sh --quick || failed=1
+	return $failed
+}
+
+"${plain[@]}" -run '^$' ./scripts/e2e # compiled once
+parts=()
 part leases "${plain[@]}" -run "$leases" ./scripts/e2e
+first=$!
+part outages "${plain[@]}" -parallel 3 -run "$outages" ./scripts/e2e
 part stories "${plain[@]}" -skip "$outages|$leases|$clients" ./scripts/e2e
 part clients "$@" -run "$clients" ./scripts/e2e
-part simulations nice "${plain[@]}" ./model # they only compute
-part worlds nice "${plain[@]}" -run "^TestSimulation" ./service/queue ./service/worker ./service/segment ./service/uid
 # shellcheck disable=SC2046 # a list of packages
 part others "$@" $(go list ./... "$(go list -m)/client/..." | grep -v '/scripts/e2e$\|/model$')
+part computing computing
+wait "$first"
+[ -z "${OTHERS:-}" ] || part stores scripts/test-stores.sh --main "${OTHERS// /+}"
 wait "${parts[@]}"
-for name in outages leases stories simulations worlds; do
-	[ ! -e "$logs/$name.failed" ] || scripts/rerun-failed.sh "$logs/$name" "${plain[@]}"
+
+status=0
+for name in leases outages stories clients others; do
+	command=("${plain[@]}")
+	case $name in clients | others) command=("$@") ;; esac
+	[ ! -e "$logs/$name.failed" ] || scripts/rerun-failed.sh "$logs/$name" "${command[@]}" || status=1
 done
-for name in clients others; do
-	[ ! -e "$logs/$name.failed" ] || scripts/rerun-failed.sh "$logs/$name" "$@"
+for name in computing stores; do
+	[ ! -e "$logs/$name.failed" ] || { echo "make test: $name FAILED, see above" && status=1; }
 done
+exit $status
