@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -159,22 +158,17 @@ func (a *API) issue(c *gin.Context, q asked) error {
 
 // fill takes the IDs and composes the body of them.
 func (a *API) fill(c *gin.Context, q asked) (b *buffer, held *unsent.Answer, err error) {
-	if q.Count > issuer.Large {
-		done, err := a.opts.Turn(c.Request.Context(), q.Request)
-		if err != nil {
-			return nil, nil, err
-		}
-		defer done()
+	done, err := a.opts.Turn(c.Request.Context(), q.Request)
+	if err != nil {
+		return nil, nil, err
 	}
+	defer done()
 	b, _ = a.buffers.Get().(*buffer)
 	if q.Count > cap(b.ids) {
 		b.ids, b.body = make([]int64, 0, q.Count), make([]byte, 0, q.Count*bytesPerID)
 	}
-	b.ids, err = a.opts.Issue(c.Request.Context(), q.token, q.Request, b.ids[:0])
 	var texts []string
-	if q.form == asStrings && errors.Is(err, model.ErrPattern) {
-		texts, err = a.opts.IssueNumbers(c.Request.Context(), q.token, q.Request, nil)
-	}
+	b.ids, texts, err = a.opts.Issue(c.Request.Context(), q.token, q.Request, b.ids[:0])
 	if err != nil {
 		a.buffers.Put(b)
 		return nil, nil, err

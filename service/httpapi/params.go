@@ -138,6 +138,7 @@ func readV1(c *gin.Context, q asked, given [maxParams]param) (_ asked, err error
 	case q.form == asStrings && q.digits != model.Dec:
 		q.form = asTexts
 	}
+	q.Texts = q.form == asStrings
 	if q.Mode == access.Queue {
 		if q.App, err = parseRange("appId", c.Param("appId"), 0, model.Apps-1); err != nil {
 			return q, err
@@ -283,20 +284,14 @@ func onlyText(r *http.Request) bool {
 
 // wantsJSON says whether an Accept header prefers JSON to another type of text,
 // for the answers that are that text by default: no header means the text, and so
-// does one that does not name JSON.
+// does one that does not name JSON. The higher quality wins, of equals the first.
 func wantsJSON(r *http.Request, text string) bool {
-	return prefers(r, [2]string{"application/json", "application/*"}, [3]string{text, "text/*", "*/*"})
-}
-
-// prefers says whether an Accept header names a wanted range and prefers it to the
-// others: the one with the higher quality wins, of equals the first.
-func prefers(r *http.Request, wanted [2]string, others [3]string) bool {
 	accept := strings.ToLower(strings.Join(r.Header["Accept"], ","))
-	if !strings.Contains(accept, wanted[0]) && !strings.Contains(accept, wanted[1]) {
+	if !strings.Contains(accept, "application/json") && !strings.Contains(accept, "application/*") {
 		return false
 	}
-	want, wantAt := quality(accept, wanted[:]...)
-	other, otherAt := quality(accept, others[:]...)
+	want, wantAt := quality(accept, "application/json", "application/*")
+	other, otherAt := quality(accept, text, "text/*", "*/*")
 	return want > 0 && (want > other || want == other && wantAt < otherAt)
 }
 

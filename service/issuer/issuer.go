@@ -5,6 +5,7 @@ package issuer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -55,6 +56,7 @@ type Request struct {
 	GatePass string       // of the queue mode
 	Tag      string       // of the segment mode
 	Count    int          // 1…model.MaxBatch
+	Texts    bool         // will do where a tag has those in place of IDs
 }
 
 // Command is a command of a Redis client that asked for IDs and has been answered.
@@ -82,33 +84,22 @@ func Disabled(mode string) error {
 	return fmt.Errorf("%w: set %s.enabled to true and restart to use it", model.ErrModeDisabled, mode)
 }
 
-// IssueNumbers appends texts to dst, all or none, for a request to which Issue answers
-// model.ErrPattern. Errors: those of Issue.
-func (s *Issuer) IssueNumbers(ctx context.Context, token *access.Token, r Request, dst []string) ([]string, error) {
-	if err := token.Take(r.Count); err != nil {
-		return dst, err
+// Issue appends the IDs to dst, or gives texts of a tag with a pattern, all or none. token is
+// nil where none is required; what is issued counts in its quotas. Errors: those of the model
+// package that have a code, or the context's.
+func (s *Issuer) Issue(ctx context.Context, token *access.Token, r Request, dst []int64) (ids []int64, texts []string, err error) {
+	if err = s.allow(token, r); err == nil {
+		err = token.Take(r.Count)
 	}
-	dst, err := s.Segment.Numbers(ctx, r.Tag, r.Count, dst)
 	if err != nil {
-		token.Charge(-int64(r.Count))
+		return dst, nil, err
 	}
-	return dst, err
-}
-
-// Issue appends the IDs to dst, all or none. token is nil where none is required; what is
-// issued counts in its quotas. Errors: those of the model package that have a code, or the
-// context's.
-func (s *Issuer) Issue(ctx context.Context, token *access.Token, r Request, dst []int64) ([]int64, error) {
-	if err := s.allow(token, r); err != nil {
-		return dst, err
-	}
-	if err := token.Take(r.Count); err != nil {
-		return dst, err
-	}
-	var err error
 	switch r.Mode {
 	case access.Segment:
 		dst, err = s.Segment.Next(ctx, r.Tag, r.Count, dst)
+		if err != nil && r.Texts && errors.Is(err, model.ErrPattern) {
+			texts, err = s.Segment.Numbers(ctx, r.Tag, r.Count, nil)
+		}
 	case access.Snowflake:
 		dst, err = s.Snowflake.Next(ctx, r.Count, dst)
 	case access.UID:
@@ -119,7 +110,7 @@ func (s *Issuer) Issue(ctx context.Context, token *access.Token, r Request, dst 
 	if err != nil {
 		token.Charge(-int64(r.Count))
 	}
-	return dst, err
+	return dst, texts, err
 }
 
 // allow refuses what cannot be asked for, and what the token is not for.

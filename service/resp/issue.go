@@ -28,11 +28,11 @@ func (c *conn) issue(name string, args [][]byte) {
 	}
 	var ids []int64
 	var texts []string
-	textsDo := name != "INCR" && format == 0
+	r.Texts = name != "INCR" && format == model.Dec
 	if err == nil && r.Count > issuer.Large {
-		ids, texts, err = c.takeLarge(ctx, token, r, textsDo)
+		ids, texts, err = c.takeLarge(ctx, token, r)
 	} else if err == nil {
-		ids, texts, err = c.take(ctx, token, r, textsDo)
+		ids, texts, err = opts.Issuer.Issue(ctx, token, r, c.room(r.Count))
 	}
 	if c.integers == refused && err == nil && name == "INCR" && ids[0] > exact {
 		err = c.rounds()
@@ -104,21 +104,12 @@ func (c *conn) rounds() error {
 		"a program that reads integers as strings says so by clientInfoTag: \"strings\"", model.ErrInvalidArgument, c.library, how)
 }
 
-// take takes IDs, or texts of a tag with a pattern if those will do.
-func (c *conn) take(ctx context.Context, token *access.Token, r issuer.Request, textsDo bool) (ids []int64, texts []string, err error) {
-	ids, err = c.server.opts.Issuer.Issue(ctx, token, r, c.room(r.Count))
-	if err != nil && textsDo && errors.Is(err, model.ErrPattern) {
-		texts, err = c.server.opts.Issuer.IssueNumbers(ctx, token, r, nil)
-	}
-	return ids, texts, err
-}
-
 // errGone: the client takes no answer, so that nothing is issued for it.
 var errGone = errors.New("the client is gone")
 
-// takeLarge is take for many. A client that waits for its turn holds nothing, and what it has
+// takeLarge asks for many. A client that waits for its turn holds nothing, and what it has
 // then been given is counted.
-func (c *conn) takeLarge(ctx context.Context, token *access.Token, r issuer.Request, textsDo bool) (ids []int64, texts []string, err error) {
+func (c *conn) takeLarge(ctx context.Context, token *access.Token, r issuer.Request) (ids []int64, texts []string, err error) {
 	defer c.acquire()
 	if c.flush() != nil {
 		return nil, nil, errGone
@@ -130,7 +121,7 @@ func (c *conn) takeLarge(ctx context.Context, token *access.Token, r issuer.Requ
 	defer done()
 	c.acquire()
 	c.enlarge()
-	if ids, texts, err = c.take(ctx, token, r, textsDo); err == nil {
+	if ids, texts, err = c.server.opts.Issuer.Issue(ctx, token, r, c.room(r.Count)); err == nil {
 		size := cap(c.work.out) + cap(ids)*idSize
 		if texts != nil {
 			size += len(texts) * (textSize + len(texts[0]))

@@ -29,18 +29,10 @@ func appendError(out []byte, text string) []byte {
 	return append(out, '\r', '\n')
 }
 
-func appendInteger(out []byte, n int64) []byte {
-	out = append(out, ':')
-	out = strconv.AppendInt(out, n, 10)
-	return append(out, '\r', '\n')
-}
+func appendInteger(out []byte, n int64) []byte { return appendHead(out, ':', n) }
 
 // appendBig writes a big number, which only RESP3 has.
-func appendBig(out []byte, n int64) []byte {
-	out = append(out, '(')
-	out = strconv.AppendInt(out, n, 10)
-	return append(out, '\r', '\n')
-}
+func appendBig(out []byte, n int64) []byte { return appendHead(out, '(', n) }
 
 func appendNull(out []byte, resp3 bool) []byte {
 	if resp3 {
@@ -59,7 +51,7 @@ func appendTexts(out []byte, texts ...string) []byte {
 }
 
 func appendBulk[T ~string | ~[]byte](out []byte, text T) []byte {
-	out = appendHead(out, '$', len(text))
+	out = appendHead(out, '$', int64(len(text)))
 	out = append(out, text...)
 	return append(out, '\r', '\n')
 }
@@ -80,18 +72,18 @@ func appendIDs(out []byte, ids []int64, format model.Format) []byte {
 	return out
 }
 
-func appendArray(out []byte, length int) []byte { return appendHead(out, '*', length) }
+func appendArray(out []byte, length int) []byte { return appendHead(out, '*', int64(length)) }
 
 // appendMap begins a map of so many pairs: RESP2 has none and shows a list.
 func appendMap(out []byte, resp3 bool, pairs int) []byte {
 	if resp3 {
-		return appendHead(out, '%', pairs)
+		return appendHead(out, '%', int64(pairs))
 	}
-	return appendHead(out, '*', 2*pairs)
+	return appendArray(out, 2*pairs)
 }
 
-func appendHead(out []byte, kind byte, length int) []byte {
-	out = append(out, kind)
-	out = strconv.AppendInt(out, int64(length), 10)
+// appendHead writes a number behind what it is: a length, or a value.
+func appendHead(out []byte, kind byte, n int64) []byte {
+	out = strconv.AppendInt(append(out, kind), n, 10)
 	return append(out, '\r', '\n')
 }
