@@ -143,43 +143,34 @@ func (c *Certificates) Server() *tls.Config {
 	}
 }
 
-// connKey is where a connection keeps what its client was last checked against.
+// connKey is where a connection keeps what says whether its client is still trusted.
 type connKey struct{}
 
 // Connection is for http.Server.ConnContext, as CheckClient needs it.
-func (c *Certificates) Connection(ctx context.Context, _ net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, new(atomic.Pointer[tls.Config]))
+func (c *Certificates) Connection(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c.ClientCheck(conn))
 }
 
-// CheckClient refuses a request over a connection that is older than the present
-// authorities and whose client none of them knows.
-func (c *Certificates) CheckClient(r *http.Request) error {
-	current := c.current.Load()
-	checked, _ := r.Context().Value(connKey{}).(*atomic.Pointer[tls.Config])
-	if checked.Load() == current {
-		return nil
-	}
-	if err := trusts(current, r.TLS.PeerCertificates); err != nil {
-		return err
-	}
-	checked.Store(current)
-	return nil
+// CheckClient is ClientCheck of the connection of a request.
+func (*Certificates) CheckClient(r *http.Request) error {
+	check, _ := r.Context().Value(connKey{}).(func() error)
+	return check()
 }
 
-// ClientCheck gives CheckClient for a connection that does not speak HTTP, of a listener
-// with the configuration of Server. It is for the goroutine that serves the connection, once
-// something came over it.
+// ClientCheck gives what refuses a connection, of a listener with the configuration of Server,
+// that is older than the present authorities and whose client none of them knows. It is for
+// when something came over the connection, and safe for concurrent use.
 func (c *Certificates) ClientCheck(conn net.Conn) func() error {
-	var checked *tls.Config
+	var checked atomic.Pointer[tls.Config]
 	return func() error {
 		current := c.current.Load()
-		if checked == current {
+		if checked.Load() == current {
 			return nil
 		}
 		if err := trusts(current, conn.(*tls.Conn).ConnectionState().PeerCertificates); err != nil {
 			return err
 		}
-		checked = current
+		checked.Store(current)
 		return nil
 	}
 }
