@@ -68,16 +68,14 @@ func (c *Client) askInTurn(ctx context.Context, path string, use func(answer) er
 		wait, hope := pause, false
 		for _, r := range c.inTurn() {
 			began := time.Now()
-			a, err := c.askOne(ctx, r, path)
+			a, after, err := c.askOne(ctx, r, path)
 			if err == nil {
 				if err = use(a); err != nil {
 					err = fmt.Errorf("shardid: %s answered %w: they are not used", r.url, err)
 				}
 			}
-			var refused *refusal
-			errors.As(err, &refused)
 			if c.opts.OnRequest != nil {
-				c.opts.OnRequest(Request{Addr: r.url, Path: path[:strings.IndexByte(path, '?')], Took: time.Since(began), Err: plain(err, refused)})
+				c.opts.OnRequest(Request{Addr: r.url, Path: path[:strings.IndexByte(path, '?')], Took: time.Since(began), Err: err})
 			}
 			if err == nil {
 				r.failures.Store(0)
@@ -86,15 +84,16 @@ func (c *Client) askInTurn(ctx context.Context, path string, use func(answer) er
 			if ctx.Err() != nil { // says less than what came before
 				return ended(ctx, last)
 			}
-			last = plain(err, refused)
-			if refused != nil && !refused.again {
-				return last
-			}
-			hope = hope || !staysWrong(err)
-			if refused != nil {
-				wait = max(wait, refused.after)
+			last = err
+			var refused *Error
+			if errors.As(err, &refused) {
+				if !mayPass(refused.Status) {
+					return last
+				}
+				hope, wait = true, max(wait, after)
 				continue // it answers: it is not down
 			}
+			hope = hope || !staysWrong(err)
 			down := min(firstPause<<min(r.failures.Add(1), 10), lastPause)
 			r.downTill.Store(time.Now().Add(down).UnixNano())
 		}
@@ -109,12 +108,10 @@ func (c *Client) askInTurn(ctx context.Context, path string, use func(answer) er
 	}
 }
 
-// plain is the *Error of a refusal, and any other error as it is.
-func plain(err error, refused *refusal) error {
-	if refused != nil {
-		return refused.err
-	}
-	return err
+// mayPass says whether the same request can succeed later, or elsewhere, after an answer of this
+// status.
+func mayPass(status int) bool {
+	return status >= http.StatusInternalServerError || status == http.StatusTooManyRequests
 }
 
 // ended says why the context of a fetch ended, and what the last replica had said before.
@@ -158,20 +155,11 @@ func (c *Client) inTurn() []*replica {
 	return append(up, down...)
 }
 
-// refusal is an error that a replica answered with.
-type refusal struct {
-	err   *Error
-	again bool          // the same request can succeed later, or elsewhere
-	after time.Duration // of Retry-After
-}
-
-func (r *refusal) Error() string { return r.err.Error() }
-func (r *refusal) Unwrap() error { return r.err }
-
-func (c *Client) askOne(ctx context.Context, r *replica, path string) (a answer, err error) {
+// askOne asks one replica. A refusal is an *Error, which may say after which time to ask again.
+func (c *Client) askOne(ctx context.Context, r *replica, path string) (a answer, after time.Duration, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+path, nil)
 	if err != nil {
-		return a, fmt.Errorf("shardid: %w", err)
+		return a, 0, fmt.Errorf("shardid: %w", err)
 	}
 	req.Header.Set("User-Agent", userAgent)
 	if c.opts.Token != "" {
@@ -179,29 +167,25 @@ func (c *Client) askOne(ctx context.Context, r *replica, path string) (a answer,
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return a, fmt.Errorf("shardid: %w", err)
+		return a, 0, fmt.Errorf("shardid: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return a, fmt.Errorf("shardid: the answer of %s: %w", r.url, err)
+		return a, 0, fmt.Errorf("shardid: the answer of %s: %w", r.url, err)
 	}
 	if err := json.Unmarshal(body, &a); err != nil || res.StatusCode == http.StatusOK && a.Ranges == nil && a.IDs == nil {
 		err = fmt.Errorf("shardid: %s answered %s with %.80q, which is no answer of shardid: %w", r.url, res.Status, body, errForeign)
-		if res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests {
+		if mayPass(res.StatusCode) {
 			err = fmt.Errorf("shardid: %s answered %s: what is before shardid cannot reach it, or is busy", r.url, res.Status)
 		}
-		return a, err
+		return a, 0, err
 	}
 	if res.StatusCode != http.StatusOK || a.Code != 0 {
 		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
-		return a, &refusal{
-			err:   &Error{Code: a.Code, Status: res.StatusCode, Message: a.Message},
-			again: res.StatusCode >= http.StatusInternalServerError || res.StatusCode == http.StatusTooManyRequests,
-			after: time.Duration(seconds) * time.Second,
-		}
+		return a, time.Duration(seconds) * time.Second, &Error{Code: a.Code, Status: res.StatusCode, Message: a.Message}
 	}
-	return a, nil
+	return a, 0, nil
 }
 
 // ranges are those of an answer, which must have count IDs.
