@@ -45,14 +45,20 @@ func fileOf(t testing.TB, text string) string {
 	return file
 }
 
-// guardOf has the tokens of a text, and "root" as that of the configuration.
-func guardOf(t testing.TB, text string) *Guard {
+// newGuard is NewGuard.
+func newGuard(t testing.TB, opts Options) *Guard {
 	t.Helper()
-	g, err := NewGuard(Options{AdminToken: "root", File: fileOf(t, text), Now: func() time.Time { return now }})
+	g, err := NewGuard(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return g
+}
+
+// guardOf has the tokens of a text, and "root" as that of the configuration.
+func guardOf(t testing.TB, text string) *Guard {
+	t.Helper()
+	return newGuard(t, Options{AdminToken: "root", File: fileOf(t, text), Now: func() time.Time { return now }})
 }
 
 func with(authorization ...string) http.Header { return http.Header{"Authorization": authorization} }
@@ -155,10 +161,7 @@ func TestWhatATokenMay(t *testing.T) {
 func TestRate(t *testing.T) {
 	clock := now
 	file := fileOf(t, one("fast", "")+one("slow", "  rate: 0.5\n  burst: 3\n"))
-	g, err := NewGuard(Options{File: file, Now: func() time.Time { return clock }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := newGuard(t, Options{File: file, Now: func() time.Time { return clock }})
 	allowed := func(token string) error { _, err := g.Client(with("Bearer " + token)); return err }
 	for i := range 3 {
 		if err := allowed("slow"); err != nil {
@@ -191,10 +194,7 @@ func TestRate(t *testing.T) {
 // goes on after it is another.
 func TestWrongTokensShutNobodyOut(t *testing.T) {
 	long := strings.Repeat("x", MaxToken)
-	g, err := NewGuard(Options{AdminToken: long, File: fileOf(t, people())})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := newGuard(t, Options{AdminToken: long, File: fileOf(t, people())})
 	try := func(token string) error { _, err := g.Operator(with("Bearer " + token)); return err }
 	for _, wrong := range append(slices.Repeat([]string{"wrong"}, 1000), long+"y", "") {
 		if err := try(wrong); !errors.Is(err, model.ErrNoToken) {

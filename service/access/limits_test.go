@@ -18,10 +18,8 @@ import (
 func TestRateHoldsUnderConcurrency(t *testing.T) {
 	for _, connections := range []int{1, 4, 16, 64} {
 		const rate, lasts = 2000, time.Second
-		g, err := NewGuard(Options{File: fileOf(t, one("x", "  modes: [uid]\n  rate: 2000\n"))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := newGuard(t, Options{File: fileOf(t, one("x", "  modes: [uid]\n  rate: 2000\n"))})
+		var err error
 		for err == nil { // what it has at once
 			_, err = g.Client(with("Bearer x"))
 		}
@@ -56,10 +54,7 @@ func TestRateHoldsUnderConcurrency(t *testing.T) {
 // A connection that asks without a pause leaves one that pauses its share.
 func TestRateIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g, err := NewGuard(Options{File: fileOf(t, one("x", "  modes: [uid]\n  rate: 200\n"))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := newGuard(t, Options{File: fileOf(t, one("x", "  modes: [uid]\n  rate: 200\n"))})
 		var got [2]atomic.Int64
 		var all sync.WaitGroup
 		began := time.Now()
@@ -84,10 +79,7 @@ func TestRateIsShared(t *testing.T) {
 func quotaOf(t *testing.T, rest string) (token func() *Token, at func(time.Duration), rewrite func(rest string)) {
 	t.Helper()
 	clock, file := now, fileOf(t, one("x", "  modes: [uid]\n"+rest))
-	g, err := NewGuard(Options{File: file, Now: func() time.Time { return clock }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := newGuard(t, Options{File: file, Now: func() time.Time { return clock }})
 	token = func() *Token {
 		found, err := g.Client(with("Bearer x"))
 		if err != nil {
@@ -178,10 +170,7 @@ func TestQuotasTogether(t *testing.T) {
 
 // Batches of all sizes together get the quota and no more.
 func TestQuotaHoldsUnderConcurrency(t *testing.T) {
-	g, err := NewGuard(Options{File: fileOf(t, one("x", "  modes: [uid]\n  ids_per_second: 20000\n  ids_per_day: 25000\n"))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := newGuard(t, Options{File: fileOf(t, one("x", "  modes: [uid]\n  ids_per_second: 20000\n  ids_per_day: 25000\n"))})
 	var issued, taken atomic.Int64
 	var all sync.WaitGroup
 	for i := range 16 {

@@ -132,24 +132,51 @@ func start(t *testing.T, f *fake, change func(*Options)) (s *Server, addr string
 	return s, listener.Addr().String()
 }
 
-// exchange sends text over a new connection and reads what comes until the server closes
-// it or so many bytes have come.
-func exchange(t *testing.T, addr, text string, want int) string {
+// dial opens a connection, which lasts as long as the test, and sends text. The server may
+// close it before it has read all.
+func dial(t *testing.T, addr, text string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	_, _ = io.WriteString(c, text)
+	return c
+}
+
+// exchange sends text over a new connection and reads what comes until the server closes
+// it or so many bytes have come.
+func exchange(t *testing.T, addr, text string, want int) string {
+	t.Helper()
+	c := dial(t, addr, text)
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Fatal(err)
-	}
 	got, err := io.ReadAll(io.LimitReader(c, int64(want)))
 	if err != nil {
 		t.Errorf("%.80q: %q, %v", text, got, err)
 	}
 	return string(got)
+}
+
+// guarded requires the tokens of a file; each entry is a token, and what it may do. The name
+// is what comes before the first hyphen.
+func guarded(t *testing.T, entries ...[2]string) func(*Options) {
+	t.Helper()
+	var text strings.Builder
+	for _, e := range entries {
+		name, _, _ := strings.Cut(e[0], "-")
+		fmt.Fprintf(&text, "- {name: %s, sha256: '%x', role: get, %s}\n", name, sha256.Sum256([]byte(e[0])), e[1])
+	}
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	guard, err := access.NewGuard(access.Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(o *Options) { o.Access, o.RequireToken = guard, true }
 }
 
 func TestCommands(t *testing.T) {
@@ -242,12 +269,7 @@ func TestWhatIsNoCommand(t *testing.T) {
 		"*2\r\n$4\r\nINCR\r\n$629145600\r\n" + strings.Repeat("x", 1<<20),
 		"*1000000\r\n",
 	} {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-		_, _ = io.WriteString(c, text) // the server may close before it has read all
+		c := dial(t, addr, text)
 		line, _ := bufio.NewReader(c).ReadString('\n')
 		// A reset may overtake the reason when something was still on its way.
 		if line != "" && !strings.HasPrefix(line, "-ERR Protocol error: ") || line == "" && len(text) < 1000 {
@@ -340,17 +362,8 @@ func TestStopDrains(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		f := &fake{wait: make(chan struct{})}
 		s, addr := start(t, f, nil)
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		idle, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(c, encode("INCR", "snowflake")+encode("INCR", "snowflake")+"*2\r\n$4\r\nINC"); err != nil {
-			t.Fatal(err)
-		}
+		c := dial(t, addr, encode("INCR", "snowflake")+encode("INCR", "snowflake")+"*2\r\n$4\r\nINC")
+		idle := dial(t, addr, "")
 		for s.connections() < 2 || f.calls.Load() == 0 {
 			time.Sleep(time.Millisecond)
 		}
@@ -376,26 +389,14 @@ func TestStopDrains(t *testing.T) {
 		if n, err := idle.Read(make([]byte, 1)); n != 0 || err == nil {
 			t.Errorf("an idle connection is open: %d, %v", n, err)
 		}
-		_, _ = c.Close(), idle.Close()
 	}
 }
 
 func TestTokens(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	entry := func(name, token, rest string) string {
-		return fmt.Sprintf("- {name: %s, sha256: '%x', role: get, %s}\n", name, sha256.Sum256([]byte(token)), rest)
-	}
-	text := entry("orders", "orders-token-0001", "apps: [1], tags: [orders]") +
-		entry("slow", "slow-token-000001", "modes: [snowflake], rate: 0.001, burst: 2") +
-		entry("few", "few-token-0000001", "tags: [numbers], modes: [snowflake, segment], ids_per_day: 10")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	guard, err := access.NewGuard(access.Options{File: file})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, addr := start(t, &fake{}, func(o *Options) { o.Access, o.RequireToken = guard, true })
+	_, addr := start(t, &fake{}, guarded(t,
+		[2]string{"orders-token-0001", "apps: [1], tags: [orders]"},
+		[2]string{"slow-token-000001", "modes: [snowflake], rate: 0.001, burst: 2"},
+		[2]string{"few-token-0000001", "tags: [numbers], modes: [snowflake, segment], ids_per_day: 10"}))
 	for _, test := range []struct {
 		commands [][]string
 		want     []string // how each answer begins
@@ -417,16 +418,10 @@ func TestTokens(t *testing.T) {
 				":5", "$4", "-SHARDID -12 too many requests: the quota ids_per_day: 10 of token few has 8 left", "$1"},
 		},
 	} {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+		c := dial(t, addr, "")
 		in := bufio.NewReader(c)
 		for i, command := range test.commands {
-			if _, err := io.WriteString(c, encode(command...)); err != nil {
-				t.Fatal(err)
-			}
+			_, _ = io.WriteString(c, encode(command...))
 			line, err := in.ReadString('\n')
 			if err != nil || !strings.HasPrefix(line, test.want[i]) {
 				t.Errorf("%q: %q, %v; want %q", command, line, err, test.want[i])
@@ -435,7 +430,6 @@ func TestTokens(t *testing.T) {
 				_, _ = in.ReadString('\n')
 			}
 		}
-		_ = c.Close()
 	}
 	for _, protocol := range []int{2, 3} { // which say the token with HELLO
 		c := redis.NewClient(&redis.Options{Addr: addr, Password: "orders-token-0001", Protocol: protocol})
@@ -449,20 +443,9 @@ func TestTokens(t *testing.T) {
 // A pipeline of a hundred thousand is answered in order.
 func TestLongPipeline(t *testing.T) {
 	_, addr := start(t, &fake{}, nil)
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
+	c := dial(t, addr, "")
 	const n = 100_000
-	go func() {
-		out := bufio.NewWriter(c)
-		for range n {
-			_, _ = out.WriteString(encode("INCR", "snowflake"))
-		}
-		_ = out.Flush()
-	}()
+	go func() { _, _ = io.WriteString(c, strings.Repeat(encode("INCR", "snowflake"), n)) }()
 	in := bufio.NewReader(c)
 	for i := range n {
 		line, err := in.ReadString('\n')
@@ -493,21 +476,6 @@ func TestClientIsNotTrustedAnyMore(t *testing.T) {
 	}
 }
 
-// respDial sends text over a new connection, which lasts as long as the test.
-func respDial(t *testing.T, addr, text string) *bufio.Reader {
-	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Fatal(err)
-	}
-	return bufio.NewReader(c)
-}
-
 // A command that has begun must come to its end in time, wherever it stops: also one byte
 // before the end of what is read at once. A client that sends none may wait.
 func TestTheRestOfACommandIsAwaitedForAWhile(t *testing.T) {
@@ -516,25 +484,21 @@ func TestTheRestOfACommandIsAwaitedForAWhile(t *testing.T) {
 	if len(whole) != maxCommand {
 		t.Fatal(len(whole))
 	}
-	idle := respDial(t, addr, "")
+	idle := readable(dial(t, addr, ""))
 	for _, n := range []int{1, 20, maxCommand - 1} {
 		began := time.Now()
-		said, err := io.ReadAll(respDial(t, addr, encode("PING")+whole[:n]))
+		said, err := io.ReadAll(dial(t, addr, encode("PING")+whole[:n]))
 		if want := "+PONG\r\n-ERR the rest of a command did not come in time\r\n"; err != nil || string(said) != want || time.Since(began) > 5*time.Second {
 			t.Errorf("%d bytes: %q, %v after %v", n, said, err, time.Since(began))
 		}
 	}
 	select {
-	case <-readable(idle):
+	case <-idle:
 		t.Error("a client without a command was ended")
 	default:
 	}
 	// Each command has the whole time, also when its beginning comes with the end of another.
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := dial(t, addr, "")
 	const commands, part = 5, 10
 	for text := strings.Repeat(encode("PING"), commands); text != ""; text = text[part:] {
 		_, _ = io.WriteString(c, text[:part])
@@ -549,10 +513,10 @@ func TestTheRestOfACommandIsAwaitedForAWhile(t *testing.T) {
 }
 
 // readable tells that something, or the end, can be read.
-func readable(in *bufio.Reader) chan struct{} {
+func readable(in io.Reader) chan struct{} {
 	c := make(chan struct{})
 	go func() {
-		_, _ = in.Peek(1)
+		_, _ = in.Read(make([]byte, 1))
 		close(c)
 	}()
 	return c
@@ -560,24 +524,17 @@ func readable(in *bufio.Reader) chan struct{} {
 
 // Where tokens are required, a connection without one ends, whatever it sends.
 func TestStrangersEnd(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	entry := fmt.Sprintf("- {name: a, sha256: '%x', role: get, modes: [uid]}\n", sha256.Sum256([]byte("a-token-0123456789")))
-	if err := os.WriteFile(file, []byte(entry), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	guard, err := access.NewGuard(access.Options{File: file})
-	if err != nil {
-		t.Fatal(err)
-	}
 	const limit = 300 * time.Millisecond
-	s, addr := start(t, &fake{}, func(o *Options) { o.Access, o.RequireToken, o.TokenTimeout = guard, true, limit })
-	known := respDial(t, addr, encode("AUTH", "a-token-0123456789"))
-	if line, _ := known.ReadString('\n'); line != "+OK\r\n" {
+	require := guarded(t, [2]string{"a-token-0123456789", "modes: [uid]"})
+	s, addr := start(t, &fake{}, func(o *Options) { require(o); o.TokenTimeout = limit })
+	c := dial(t, addr, encode("AUTH", "a-token-0123456789"))
+	if line, _ := bufio.NewReader(io.LimitReader(c, 5)).ReadString('\n'); line != "+OK\r\n" {
 		t.Fatal(line)
 	}
+	known := readable(c)
 	for _, text := range []string{"", "*", encode("PING"), encode("AUTH", "wrong"), encode("INCR", "uid")} {
 		began := time.Now()
-		said, err := io.ReadAll(respDial(t, addr, text))
+		said, err := io.ReadAll(dial(t, addr, text))
 		took := time.Since(began)
 		if err != nil || !strings.HasSuffix(string(said), "-SHARDID -7 no valid token came in time: send AUTH with a token first\r\n") || took < limit || took > 20*limit {
 			t.Errorf("%q: %q, %v after %v", text, said, err, took)
@@ -587,7 +544,7 @@ func TestStrangersEnd(t *testing.T) {
 		t.Errorf("%d strangers", n)
 	}
 	select {
-	case <-readable(known):
+	case <-known:
 		t.Error("a client with a token was ended")
 	default:
 	}
@@ -615,15 +572,9 @@ func TestClientsThatDoNotReadGiveWay(t *testing.T) {
 	s, addr := start(t, &fake{}, func(o *Options) { o.Unsent = budget })
 	var all sync.WaitGroup
 	for i := range 40 {
+		c := dial(t, addr, "")
+		_ = c.(*net.TCPConn).SetReadBuffer(4096)
 		all.Go(func() {
-			c, err := net.Dial("tcp", addr)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			t.Cleanup(func() { _ = c.Close() })
-			_ = c.(*net.TCPConn).SetReadBuffer(4096)
-			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 			text := strings.Repeat(encode("LPOP", "snowflake", "10000"), 60)
 			if i%2 == 0 {
 				text = encode("MULTI") + text + encode("EXEC")

@@ -1,14 +1,9 @@
 package resp
 
 import (
-	"crypto/sha256"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"shardid/service/access"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -123,16 +118,7 @@ func TestPipeOfRedisCLI(t *testing.T) {
 
 // Where tokens are required, one without learns nothing of the others.
 func TestInfoWithoutAToken(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	entry := fmt.Sprintf("- {name: a, sha256: '%x', role: get, modes: [uid]}\n", sha256.Sum256([]byte("a-token-0123456789")))
-	if err := os.WriteFile(file, []byte(entry), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	guard, err := access.NewGuard(access.Options{File: file})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, addr := start(t, &fake{}, func(o *Options) { o.Access, o.RequireToken = guard, true })
+	_, addr := start(t, &fake{}, guarded(t, [2]string{"a-token-0123456789", "modes: [uid]"}))
 	for said, want := range map[string]bool{encodeAll("INFO", "QUIT"): false, encodeAll("AUTH a-token-0123456789", "INFO", "QUIT"): true} {
 		if got := exchange(t, addr, said, 1<<20); strings.Contains(got, "connected_clients") != want || !strings.Contains(got, "role:master") {
 			t.Error(got)
