@@ -158,17 +158,16 @@ func adminExchanges() []exchange {
 			all = append(all, y)
 		}
 		add("done", nil, op.status, 0, "")
-		x.name, x.change = op.method+" "+op.target+": no token", administrated(&fakeAdmin{})
-		x.status, x.code = 401, -7
-		denied := []exchange{x}
-		denied[0].token = ""
-		x.name, x.token, x.status = op.method+" "+op.target+": for IDs", "orders", 403
-		denied = append(denied, x)
-		x.name, x.change, x.token, x.status, x.code = op.method+" "+op.target+": spent", spentAdmin, "slow", 429, -12
-		if all = append(append(all, denied...), x); op.target == logTarget {
+		for token, status := range map[string]int{"": 401, "wrong": 401, "orders": 403, "slow": 429} {
+			x.token = token
+			add("the token "+token, nil, status, -7, "")
+			if status == 429 {
+				all[len(all)-1].change, all[len(all)-1].code = spentAdmin, -12
+			}
+		}
+		if x.token = adminSecret; op.target == logTarget {
 			continue // it asks no store
 		}
-		x.token = adminSecret
 		add("the database is away", storeAway(), 503, -1, "connection refused")
 		add("a fault", errors.New("secret"), 500, -11, "internal error")
 		if one := strings.Count(op.target, "/") > 2; one {
@@ -195,70 +194,58 @@ func spentAdmin(o *Options) {
 }
 
 // badAdminRequests never reach the service.
-func badAdminRequests() []exchange {
-	var all []exchange
-	long := `{"name":"` + strings.Repeat("a", maxBody) + `"}`
-	for _, c := range []struct{ method, target, send, says string }{
-		{"POST", "/admin/apps", "", "must be a JSON object with some of id, name"},
-		{"POST", "/admin/apps", "[]", "must be a JSON object"},
-		{"POST", "/admin/apps", "null", "must be a JSON object"},
-		{"POST", "/admin/apps", `{"id":7`, "not JSON"},
-		{"POST", "/admin/apps", `{"id":7 "name":"x"}`, "not JSON"},
-		{"POST", "/admin/apps", newAppBody + "{}", "something follows"},
-		{"POST", "/admin/apps", newAppBody + "x", "something follows"},
-		{"POST", "/admin/apps", "{\"id\":7,\"name\":\"\xff\"}", "not UTF-8"},
-		{"POST", "/admin/apps", long, "more than 65536 bytes"},
-		{"POST", "/admin/apps", `{"name":"x"}`, "id is missing"},
-		{"POST", "/admin/apps", `{"id":7}`, "name is missing"},
-		{"POST", "/admin/apps", `{"id":256,"name":"x"}`, "id must be a whole number in 0…255, not 256"},
-		{"POST", "/admin/apps", `{"id":-1,"name":"x"}`, "not -1"},
-		{"POST", "/admin/apps", `{"id":"7","name":"x"}`, `id must be a whole number in 0…255, not "7"`},
-		{"POST", "/admin/apps", `{"id":7.0,"name":"x"}`, "not 7.0"},
-		{"POST", "/admin/apps", `{"id":1e1,"name":"x"}`, "not 1e1"},
-		{"POST", "/admin/apps", `{"id":null,"name":"x"}`, "id must be"},
-		{"POST", "/admin/apps", `{"id":true,"name":"x"}`, "not true"},
-		{"POST", "/admin/apps", `{"id":7,"name":7}`, "name must be a string, not 7"},
-		{"POST", "/admin/apps", `{"id":7,"name":["x"]}`, "name must not be a list or an object"},
-		{"POST", "/admin/apps", `{"id":7,"name":"x","ID":8}`, `unknown field \"ID\"`},
-		{"POST", "/admin/apps", `{"id":7,"name":"x","minIndex":8}`, "unknown field"},
-		{"POST", "/admin/apps", `{"id":7,"name":"x","id":7}`, "id is given twice"},
-		{"POST", "/admin/apps", `{"id":7,"name":"x","step":0}`, "step must be a whole number in 1…1000000, not 0"},
-		{"POST", "/admin/apps", `{"id":7,"name":"x","step":1000001}`, "step must be"},
-		{"POST", "/admin/apps", `{"id":7,"name":"x","maxLimitId":-1}`, "maxLimitId must be"},
-		{"POST", "/admin/apps", `{"id":7,"name":"x","maxLimitId":9223372036854775808}`, "maxLimitId must be"},
-		{"POST", "/admin/apps", `{"id":7,"name":"x","limitPolicy":"Wrap"}`, "limitPolicy must be reject or wrap"},
-		{"POST", "/admin/apps", `{"id":7,"name":"x","description":null}`, "description must be a string, not null"},
-		{"PATCH", appTarget, `{"id":8}`, "unknown field"},
-		{"PATCH", appTarget, `{"minIndex":562949953421311}`, "minIndex must be"},
-		{"PATCH", appTarget + "?confirm=%zz", stepBody, "percent-encoded"},
-		{"PATCH", appTarget + "?confirm=a&confirm=a", stepBody, "confirm is given twice"},
-		{"PATCH", "/admin/apps/256", stepBody, "id must be a whole number in 0…255"},
-		{"GET", "/admin/apps/+7", "", "id must be"},
-		{"DELETE", appTarget, "", "confirm is missing, nothing was done: DELETE /admin/apps/7?confirm=NAME"},
-		{"DELETE", appTarget + "?confirm=", "", "confirm is missing"},
-		{"DELETE", appTarget + "?confirm=x&con%66irm=x", "", "confirm is given twice"},
-		{"POST", "/admin/tags", `{"step":5}`, "tag is missing"},
-		{"POST", "/admin/tags", `{"tag":"x","maxId":0}`, "maxId must be"},
-		{"POST", "/admin/tags", `{"tag":"x","step":1000000001}`, "step must be"},
-		{"PATCH", tagTarget, `{"tag":"x"}`, "unknown field"},
-		{"PATCH", "/admin/tags/%ff", stepBody, "not valid UTF-8"},
-		{"GET", "/admin/tags/" + strings.Repeat("a", 129), "", "129 bytes"},
-		{"DELETE", tagTarget, "", "DELETE /admin/tags/a%2Fb?confirm=NAME"},
-		{"PATCH", logTarget, "debug", "JSON object with some of level, for"},
-		{"PATCH", logTarget, `{}`, "level is missing"},
-		{"PATCH", logTarget, `{"level":"trace"}`, "level must be one of debug, info, warn, error"},
-		{"PATCH", logTarget, `{"level":"DEBUG"}`, "level must be one of"},
-		{"PATCH", logTarget, `{"level":"info+2"}`, "level must be one of"},
-		{"PATCH", logTarget, `{"level":7}`, "level must be a string"},
-		{"PATCH", logTarget, `{"level":"debug","fro":"1h"}`, "unknown field"},
-		{"PATCH", logTarget, `{"level":"debug"}]`, "something follows"},
-		{"PATCH", logTarget, `{"level":"debug","for":"10"}`, "for must be a duration"},
-		{"PATCH", logTarget, `{"level":"debug","for":"-1h"}`, "for must be a duration"},
-		{"PATCH", logTarget, `{"level":"debug","for":"25h"}`, "1s…24h"},
-		{"PATCH", logTarget, `{"level":"debug","for":"1ms"}`, "1s…24h"},
+func badAdminRequests() (all []exchange) {
+	add := func(method, target, says string, bodies ...string) {
+		for _, body := range bodies {
+			all = append(all, exchange{name: "400 " + says, method: method, target: target, send: body, token: adminSecret,
+				change: administrated(&fakeAdmin{}), status: 400, code: -6, says: says})
+		}
+	}
+	const apps, tags = "/admin/apps", "/admin/tags"
+	add("POST", apps, "must be a JSON object with some of id, name", "", "[]", "null")
+	add("POST", apps, "not JSON", `{"id":7`, `{"id":7 "name":"x"}`)
+	add("POST", apps, "something follows", newAppBody+"{}", newAppBody+"x")
+	add("POST", apps, "not UTF-8", "{\"id\":7,\"name\":\"\xff\"}")
+	add("POST", apps, "more than 65536 bytes", `{"name":"`+strings.Repeat("a", maxBody)+`"}`)
+	add("POST", apps, "id is missing", `{"name":"x"}`)
+	add("POST", apps, "name is missing", `{"id":7}`)
+	for _, id := range []string{"256", "-1", `"7"`, "7.0", "1e1", "null", "true"} {
+		add("POST", apps, "id must be a whole number in 0…255, not "+id, `{"id":`+id+`,"name":"x"}`)
+	}
+	add("POST", apps, "name must be a string, not 7", `{"id":7,"name":7}`)
+	add("POST", apps, "name must not be a list or an object", `{"id":7,"name":["x"]}`)
+	for field, says := range map[string]string{
+		`"ID":8`: `unknown field "ID"`, `"minIndex":8`: "unknown field", `"id":7`: "id is given twice",
+		`"step":0`: "step must be a whole number in 1…1000000, not 0", `"step":1000001`: "step must be",
+		`"maxLimitId":-1`: "maxLimitId must be", `"maxLimitId":9223372036854775808`: "maxLimitId must be",
+		`"limitPolicy":"Wrap"`: "limitPolicy must be reject or wrap", `"description":null`: "description must be a string, not null",
 	} {
-		all = append(all, exchange{name: "400 " + c.says, method: c.method, target: c.target, send: c.send, token: adminSecret,
-			change: administrated(&fakeAdmin{}), status: 400, code: -6, says: strings.ReplaceAll(c.says, `\"`, `"`)})
+		add("POST", apps, says, `{"id":7,"name":"x",`+field+`}`)
+	}
+	add("PATCH", appTarget, "unknown field", `{"id":8}`)
+	add("PATCH", appTarget, "minIndex must be", `{"minIndex":562949953421311}`)
+	add("PATCH", appTarget+"?confirm=%zz", "percent-encoded", stepBody)
+	add("PATCH", appTarget+"?confirm=a&confirm=a", "confirm is given twice", stepBody)
+	add("PATCH", "/admin/apps/256", "id must be a whole number in 0…255", stepBody)
+	add("GET", "/admin/apps/+7", "id must be", "")
+	add("DELETE", appTarget, "confirm is missing, nothing was done: DELETE /admin/apps/7?confirm=NAME", "")
+	add("DELETE", appTarget+"?confirm=", "confirm is missing", "")
+	add("DELETE", appTarget+"?confirm=x&con%66irm=x", "confirm is given twice", "")
+	add("POST", tags, "tag is missing", `{"step":5}`)
+	add("POST", tags, "maxId must be", `{"tag":"x","maxId":0}`)
+	add("POST", tags, "step must be", `{"tag":"x","step":1000000001}`)
+	add("PATCH", tagTarget, "unknown field", `{"tag":"x"}`)
+	add("PATCH", "/admin/tags/%ff", "not valid UTF-8", stepBody)
+	add("GET", "/admin/tags/"+strings.Repeat("a", 129), "129 bytes", "")
+	add("DELETE", tagTarget, "DELETE /admin/tags/a%2Fb?confirm=NAME", "")
+	add("PATCH", logTarget, "JSON object with some of level, for", "debug")
+	add("PATCH", logTarget, "level is missing", `{}`)
+	add("PATCH", logTarget, "level must be one of debug, info, warn, error", `{"level":"trace"}`, `{"level":"DEBUG"}`, `{"level":"info+2"}`)
+	add("PATCH", logTarget, "level must be a string", `{"level":7}`)
+	add("PATCH", logTarget, "unknown field", `{"level":"debug","fro":"1h"}`)
+	add("PATCH", logTarget, "something follows", `{"level":"debug"}]`)
+	for _, d := range []string{"10", "-1h", "25h", "1ms"} {
+		add("PATCH", logTarget, "for must be a duration in 1s…24h", `{"level":"debug","for":"`+d+`"}`)
 	}
 	for _, c := range []struct {
 		method, target string
@@ -274,10 +261,21 @@ func badAdminRequests() []exchange {
 	return all
 }
 
+// What does not pass never reaches the service.
 func TestAdminAnswers(t *testing.T) {
 	for _, x := range adminExchanges() {
 		t.Run(x.name, func(t *testing.T) {
+			var service *fakeAdmin
+			change := x.change
+			x.change = func(o *Options) {
+				change(o)
+				service, _ = o.Admin.(*fakeAdmin)
+				o.LogLevel = service
+			}
 			got, _, _ := x.do()
+			if x.code != 0 && service.err == nil && len(service.calls) > 0 {
+				t.Errorf("the service was asked: %v", service.calls)
+			}
 			switch {
 			case x.code == 0:
 				wantAnswer(t, got, x.status, x.body)
@@ -289,23 +287,6 @@ func TestAdminAnswers(t *testing.T) {
 				t.Errorf("headers %v", got.Header())
 			}
 		})
-	}
-}
-
-// What does not pass never reaches the service.
-func TestAdminRefusesBeforeTheService(t *testing.T) {
-	refused := badAdminRequests()
-	for _, op := range operations() {
-		for _, token := range []string{"", "orders", "wrong"} {
-			refused = append(refused, exchange{name: op.target + " with " + token, method: op.method, target: op.target, send: op.send, token: token})
-		}
-	}
-	for _, x := range refused {
-		f := &fakeAdmin{}
-		x.change = administrated(f)
-		if x.do(); len(f.calls) > 0 {
-			t.Errorf("%s: %v", x.name, f.calls)
-		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"runtime/debug"
@@ -16,16 +15,6 @@ func (s sink) Header() http.Header         { return s.header }
 func (s sink) Write(b []byte) (int, error) { return len(b), nil }
 func (s sink) WriteHeader(int)             {}
 
-// instant is a queue that always has what is asked for.
-type instant struct{ fakeQueue }
-
-func (q *instant) Next(_ context.Context, _ int, _ string, count int, dst []int64) ([]int64, error) {
-	for i := range count {
-		dst = append(dst, int64(i+1)<<14)
-	}
-	return dst, nil
-}
-
 func BenchmarkGet(b *testing.B) {
 	for _, c := range []struct{ name, target, accept string }{
 		{"one", alice, ""},
@@ -36,7 +25,7 @@ func BenchmarkGet(b *testing.B) {
 		{"refused", "/get?appId=300&gatePass=alice", ""},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			api := newAPI(&instant{})
+			api := newAPI(&fakeQueue{})
 			r := httptest.NewRequest(http.MethodGet, c.target, nil)
 			r.Header.Set("Accept", c.accept)
 			w := sink{http.Header{}}
@@ -46,30 +35,6 @@ func BenchmarkGet(b *testing.B) {
 			}
 		})
 	}
-}
-
-// instantModes always have what is asked for.
-type instantModes struct{}
-
-func (instantModes) Next(_ context.Context, count int, dst []int64) ([]int64, error) {
-	for i := range count {
-		dst = append(dst, 1169786042799259000+int64(i))
-	}
-	return dst, nil
-}
-
-type instantSegment struct{ instantModes }
-
-func (instantSegment) Numbers(context.Context, string, int, []string) ([]string, error) {
-	return nil, context.Canceled
-}
-
-func (s instantSegment) Next(ctx context.Context, _ string, count int, dst []int64) ([]int64, error) {
-	return s.instantModes.Next(ctx, count, dst)
-}
-
-func (s instantSegment) Run(context.Context, string) (first, last int64, err error) {
-	return 1, 2000, nil
 }
 
 // hot are the requests whose answers cost no allocation: what a client sends who
@@ -92,7 +57,6 @@ func (x exchange) serve() (api *API, w http.ResponseWriter, r *http.Request) {
 	r = x.request()
 	r.Header.Set("Accept", x.accept)
 	return newAPIOf(func(o *Options) {
-		o.Queue, o.Segment, o.Snowflake, o.UID = &instant{}, instantSegment{}, instantModes{}, instantModes{}
 		if x.token != "" {
 			r.Header.Set("Authorization", "Bearer "+x.token)
 			o.Access, o.RequireToken = guardOf("", x.token, "role: get, apps: '*', tags: '*', modes: [queue, segment, snowflake, uid]"), true

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -242,3 +243,60 @@ func wantAnswer(t *testing.T, got *httptest.ResponseRecorder, status int, body s
 }
 
 func clip(b []byte) []byte { return bytes.TrimSpace(b[:min(len(b), 400)]) }
+
+// storeAway is what a store says that cannot be reached.
+func storeAway() error {
+	return &model.StoreError{Store: "database", Op: "read leaf_alloc", Advice: "start it", Err: errors.New("connection refused")}
+}
+
+func wrap(err error) error { return fmt.Errorf("next: %w", err) }
+
+// panicking is a queue that panics with p.
+func panicking(p any) *fakeQueue {
+	return &fakeQueue{next: func(context.Context) error { panic(p) }}
+}
+
+// do runs the exchange against an API of its own and also returns what served it.
+func (x exchange) do() (*httptest.ResponseRecorder, *fakeQueue, *fakeModes) {
+	q := x.queue
+	if q == nil {
+		q = &fakeQueue{}
+	}
+	opts, modes := testOptions(q, nil, io.Discard)
+	if x.change != nil {
+		x.change(&opts)
+	}
+	return x.ask(New(opts)), q, modes
+}
+
+// ask sends the request with its token.
+func (x exchange) ask(h http.Handler) *httptest.ResponseRecorder {
+	r := x.request()
+	r.Header["Accept"] = []string{x.accept}
+	if x.token != "" {
+		r.Header.Set("Authorization", "Bearer "+x.token)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// request is the exchange's, without its Accept and its token.
+func (x exchange) request() *http.Request {
+	r := httptest.NewRequest(x.verb(), x.target, nil)
+	if x.send != "" {
+		r = httptest.NewRequest(x.verb(), x.target, strings.NewReader(x.send))
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(x.header); i += 2 {
+		r.Header.Add(x.header[i], x.header[i+1])
+	}
+	return r
+}
+
+func (x exchange) verb() string {
+	if x.method == "" {
+		return http.MethodGet
+	}
+	return x.method
+}

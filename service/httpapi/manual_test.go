@@ -1,11 +1,21 @@
 package httpapi
 
 import (
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"regexp"
+	"strings"
 	"testing"
 
-	"github.com/yuin/goldmark/ast"
-
 	"shardid/scripts/check"
+	"shardid/service/queue"
+	"shardid/service/segment"
+	"shardid/service/uid"
+	"shardid/service/worker"
+
+	"github.com/yuin/goldmark/ast"
 )
 
 // Headings have GitHub's anchors, each once.
@@ -27,5 +37,74 @@ func TestWithoutOutside(t *testing.T) {
 		{"zh/leaf.md", "[a](../uid.md#x) [b](uid.md) [c](../../README.md) [d](../examples/java)", "[a](../uid.md#x) [b](uid.md) c d"},
 	} {
 		check.Equal(t, string(withoutOutside(c.page, []byte(c.text))), c.want, c.page)
+	}
+}
+
+// Every alarm links to a section of the runbook and has a title in Chinese, as conditions have a name,
+// and every link between the pages of the documentation leads to a heading.
+func TestDocumentationLinks(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	headings := map[string]map[string]bool{}
+	pages := map[string]string{}
+	for name := range manual() {
+		got := ask(api, http.MethodGet, "/docs/"+name)
+		if got.Code != 200 || got.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+			t.Errorf("%s: %d %v", name, got.Code, got.Header())
+		}
+		wantConsoleHeaders(t, name, got.Header())
+		pages[name], headings[name] = got.Body.String(), map[string]bool{"": true}
+		for _, found := range regexp.MustCompile(`<h\d id="([^"]+)"`).FindAllStringSubmatch(pages[name], -1) {
+			headings[name][found[1]] = true
+		}
+	}
+	links := 0
+	for name, page := range pages {
+		for _, found := range regexp.MustCompile(`href="([^":]*)"`).FindAllStringSubmatch(page, -1) {
+			file, anchor, _ := strings.Cut(found[1], "#")
+			anchor, err := url.PathUnescape(anchor)
+			target, inDocs := strings.CutPrefix(path.Join("/docs", path.Dir(name), file), "/docs/")
+			if file == "" {
+				target, inDocs = name, true
+			}
+			if !inDocs {
+				continue // of the page around the document
+			}
+			if links++; err != nil || !headings[target][anchor] {
+				t.Errorf("%s links to %s, which is not there", name, found[1])
+			}
+		}
+		if strings.Contains(page, `/deploy`) || strings.Contains(page, "<img") {
+			t.Errorf("%s links to what is not in the binary", name)
+		}
+	}
+	rules, err := os.ReadFile("../monitor/alarms.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alarms, chinese := map[string]bool{}, string(api.pages.assets["zh.js"].body)
+	for _, condition := range []string{
+		queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload, segment.ConditionLoad, segment.ConditionReload,
+		worker.Condition, worker.ConditionUID, uid.ConditionNode, uid.ConditionMark, uid.ConditionFill,
+	} {
+		if !strings.Contains(chinese, condition+": '") && !strings.Contains(chinese, "'"+condition+"': '") {
+			t.Errorf("the condition %q has no name in zh.js", condition)
+		}
+	}
+	for _, found := range regexp.MustCompile(`"(Shardid\w+)"`).FindAllStringSubmatch(string(rules), -1) {
+		alarms[found[1]] = true
+		if !headings["operations.md"][strings.ToLower(found[1])] {
+			t.Errorf("%s has no section", found[1])
+		}
+		if !strings.Contains(chinese, found[1]+": ['") {
+			t.Errorf("%s has no title in zh.js", found[1])
+		}
+	}
+	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(string(api.pages.assets["health.js"].body), -1) {
+		if !alarms[found[1]] {
+			t.Errorf("the console knows %s, which is no alarm", found[1])
+		}
+	}
+	if !headings["operations.md"]["when-something-fails"] || !headings["zh/operations.md"]["告警处理"] || links < 50 || len(alarms) < 15 {
+		t.Errorf("%d links, %d alarms", links, len(alarms))
 	}
 }

@@ -319,3 +319,17 @@ func wantHealth(t *testing.T, api *API, path, want string) {
 		t.Errorf("%s may be cached", path)
 	}
 }
+
+// A replica that goes away says so with every answer, and no other does. It still serves.
+func TestDrainClosesConnections(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	for i, draining := range []bool{false, true} {
+		wantAnswer(t, ask(api, "GET", alice), 200, []string{`{"code":0,"id":16385,"idStr":"16385"}`, `{"code":0,"id":49153,"idStr":"49153"}`}[i])
+		for _, target := range []string{alice, "/readyz", "/nothing", "/get?" + strings.Repeat("x", maxURL)} {
+			if got := ask(api, http.MethodGet, target).Header().Get("Connection") == "close"; got != draining {
+				t.Errorf("%.20s: closes: %t, draining: %t", target, got, draining)
+			}
+		}
+		api.Drain()
+	}
+}

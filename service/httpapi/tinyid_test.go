@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -34,10 +33,6 @@ func tinyidExchanges() []exchange {
 		{name: "run", target: tinyidRunURL, status: 200, body: `{"data":{"maxId":100,"loadingId":20,"currentId":0,"delta":1,"remainder":0},"code":200,"message":""}`},
 		{name: "run, simple", target: tinyidClientURL, status: 200, text: true, body: "0,20,100,1,0"},
 		{name: "a tag beyond ASCII", target: "/tinyid/id/nextId?bizType=%E8%AE%A2%E5%8D%95", status: 200, body: `{"data":[1],"code":200,"message":""}`},
-		{name: "panic", target: tinyidURL, change: failModesBy(func(context.Context) error { panic("secret") }), status: 500, code: -11, says: "internal error"},
-		{name: "panic, run", target: tinyidRunURL, change: failModesBy(func(context.Context) error { panic("secret") }), status: 500, code: -11, says: "internal error"},
-		{name: "panic, simple", target: tinyidSimpleURL, change: failModesBy(func(context.Context) error { panic("secret") }), status: 500, code: -11, says: "internal error"},
-		{name: "panic, run, simple", target: tinyidClientURL, change: failModesBy(func(context.Context) error { panic("secret") }), status: 500, code: -11, says: "internal error"},
 	}
 	for _, c := range []struct {
 		name, query string
@@ -86,10 +81,16 @@ func tinyidExchanges() []exchange {
 		all = append(all, x)
 	}
 	for _, target := range []string{tinyidURL, tinyidSimpleURL, tinyidRunURL, tinyidClientURL} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			all = append(all,
+				exchange{name: method + ", panic", method: method, target: target, status: 500, code: -11, says: "internal error",
+					change: func(o *Options) {
+						o.Segment = &fakeSegment{fakeGenerator: fakeGenerator{next: panicking("secret").next}}
+					}},
+				exchange{name: method + ", too long", method: method, target: target + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"})
+		}
 		all = append(all,
-			exchange{name: "PUT", method: http.MethodPut, target: target, status: 405, code: -10, says: "takes GET and POST only: nothing was issued"},
-			exchange{name: "too long", target: target + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"},
-			exchange{name: "too long, POST", method: http.MethodPost, target: target + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"})
+			exchange{name: "PUT", method: http.MethodPut, target: target, status: 405, code: -10, says: "takes GET and POST only: nothing was issued"})
 	}
 	for i := range all {
 		all[i].name = "tinyid: " + all[i].name
@@ -102,11 +103,6 @@ func tinyidError(path, name, query string, change func(*Options), code int, says
 	x := exchange{name: path + ", " + name, target: "/tinyid/id/" + path + "?" + query, change: change, status: 200, code: code, says: says}
 	x.text = strings.HasSuffix(path, "Simple")
 	return x
-}
-
-// failModesBy makes the three modes do what next does.
-func failModesBy(next func(context.Context) error) func(*Options) {
-	return func(o *Options) { o.Segment = &fakeSegment{fakeGenerator: fakeGenerator{next: next}} }
 }
 
 func firstIDs(n int) string {

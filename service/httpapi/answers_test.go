@@ -1,0 +1,231 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/service/issuer"
+)
+
+func TestAnswers(t *testing.T) {
+	for _, x := range exchanges() {
+		t.Run(x.name, func(t *testing.T) {
+			got, q, modes := x.do()
+			checkHeaders(t, x, got.Header(), got.Body.Len())
+			if x.status == http.StatusOK {
+				wantAnswer(t, got, x.status, x.body)
+				return
+			}
+			checkError(t, x, got)
+			if q.index != 0 || q.calls != 0 && x.queue == nil {
+				t.Errorf("%d calls took %d IDs", q.calls, q.index)
+			}
+			if modes.calls() != 0 || modes.issued() != 0 {
+				t.Errorf("%d calls took %d IDs of the modes", modes.calls(), modes.issued())
+			}
+		})
+	}
+}
+
+// checkError wants {"code":N,"message":"…"}, byte for byte, with the message in
+// the form in which it can be read.
+func checkError(t *testing.T, x exchange, got *httptest.ResponseRecorder) {
+	t.Helper()
+	var parsed struct{ Message string }
+	if err := json.Unmarshal(got.Body.Bytes(), &parsed); err != nil {
+		t.Fatalf("%v: %s", err, got.Body)
+	}
+	wantAnswer(t, got, x.status, fmt.Sprintf(`{"code":%d,"message":%s}`, x.code, appendJSON(nil, parsed.Message)))
+	if !strings.Contains(parsed.Message, x.says) || strings.Contains(got.Body.String(), "secret") {
+		t.Errorf("message %q, want %q in it", parsed.Message, x.says)
+	}
+}
+
+// checkHeaders wants no-store on every answer, nosniff on each but IDs, Retry-After
+// on each 503 and Allow on each 405, and only there. The length of a short body is
+// for net/http to say, unless it does not see the body.
+func checkHeaders(t *testing.T, x exchange, h http.Header, length int) {
+	t.Helper()
+	want := map[string]string{
+		"Content-Type":           "application/json; charset=utf-8",
+		"Cache-Control":          "no-store",
+		"X-Content-Type-Options": "nosniff",
+	}
+	if x.method == http.MethodHead {
+		want["Content-Length"] = strconv.Itoa(length)
+	}
+	switch x.status {
+	case http.StatusOK:
+		if issues := strings.Contains(x.target, "/get") || strings.HasPrefix(x.target, "/v1/"); issues {
+			delete(want, "X-Content-Type-Options")
+		}
+		if x.text {
+			want["Content-Type"] = "text/plain; charset=utf-8"
+		}
+	case http.StatusServiceUnavailable:
+		want["Retry-After"] = "1"
+	case http.StatusMethodNotAllowed:
+		want["Allow"] = http.MethodGet
+		if issues := strings.Contains(x.target, "/get") || strings.HasPrefix(x.target, "/v1/"); issues {
+			want["Allow"] = "GET, POST"
+		}
+		switch path := strings.SplitN(x.target, "?", 2)[0]; {
+		case strings.HasPrefix(path, "/api/segment/") || strings.HasPrefix(path, "/api/snowflake/"):
+			want["Allow"] = "GET, HEAD, POST"
+		case slices.Contains([]string{"/cache", "/db", "/decodeSnowflakeId"}, path):
+			want["Allow"] = "GET, HEAD"
+		}
+	}
+	if x.status != http.StatusOK {
+		want[requestIDHeader] = h.Get(requestIDHeader) // each has one of its own
+	}
+	if len(h) != len(want) {
+		t.Errorf("headers %v, want %v", h, want)
+	}
+	for name, value := range want {
+		if got := h.Values(name); len(got) != 1 || got[0] != value {
+			t.Errorf("%s: %q, want %q", name, got, value)
+		}
+	}
+}
+
+// The table of the contract, as it is written there.
+func TestErrorTableIsTheContracts(t *testing.T) {
+	got := map[string]bool{}
+	for _, x := range exchanges() {
+		got[fmt.Sprint(x.code, " ", x.status)] = true
+	}
+	for _, want := range []string{"0 200", "-1 503", "-2 404", "-3 404", "-4 503", "-5 409", "-6 400", "-6 414", "-6 415", "-8 503", "-9 404", "-10 404", "-10 405", "-11 500"} {
+		if !got[want] {
+			t.Errorf("no exchange shows %q", want)
+		}
+		delete(got, want)
+	}
+	if len(got) > 0 {
+		t.Errorf("beyond the contract: %v", got)
+	}
+}
+
+// A batch of any size arrives whole and with its length, above all around the
+// 2048 bytes from which on net/http would send chunks.
+func TestBatchSizes(t *testing.T) {
+	server := httptest.NewServer(newAPI(&fakeQueue{}))
+	defer server.Close()
+	for _, target := range []string{alice + "&count=", segmentURL + "?count=", snowflakeURL + "?count=", uidURL + "?count="} {
+		for accept, separator := range map[string]string{"application/json": ",", "text/plain": "\n"} {
+			for _, count := range append(around(100, 300), 1, 10_000) {
+				got := fetch(t, http.MethodGet, server.URL+target+strconv.Itoa(count), accept)
+				n := strings.Count(got.body, separator)
+				if got.body[0] == '[' { // no separator before the first
+					n++
+				}
+				if got.ContentLength != int64(len(got.body)) || n != count {
+					t.Errorf("%s%d as %s: Content-Length %d of %d bytes, %d separators", target, count, accept, got.ContentLength, len(got.body), n)
+				}
+			}
+		}
+	}
+}
+
+func around(low, high int) []int {
+	var all []int
+	for n := low; n <= high; n++ {
+		all = append(all, n)
+	}
+	return all
+}
+
+type answer struct {
+	*http.Response
+	body string
+}
+
+// fetch sends a request over a connection of its own.
+func fetch(t *testing.T, method, url, accept string) answer {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close = true
+	r.Header.Set("Accept", accept)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer{res, string(body)}
+}
+
+// Each mode counts its own requests, by outcome and code, also those that a handler
+// refuses before it asks the service.
+func TestTraffic(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	for _, target := range []string{alice, alice + "&count=7", "/get?appId=1", segmentURL, uidURL, "/decode?id=x", "/get/more"} {
+		ask(api, http.MethodGet, target)
+	}
+	all := api.opts.Traffic()
+	for mode, want := range map[string][3]int64{ModeQueue: {2, 1, 0}, ModeSegment: {1, 0, 0}, ModeSnowflake: {0, 0, 0}, ModeUID: {1, 0, 0}} {
+		got := all[mode]
+		if n := [3]int64{got.OK.Count(), got.Refused.Count(), got.Failed.Count()}; n != want {
+			t.Errorf("%s: %v, want %v", mode, n, want)
+		}
+		var codes int64
+		for code, n := range got.Codes {
+			if n > 0 && code != -6 {
+				t.Errorf("%s: code %d counted", mode, code)
+			}
+			codes += n
+		}
+		if codes != want[1] || got.Codes[0] != 0 {
+			t.Errorf("%s: codes %v", mode, got.Codes)
+		}
+	}
+}
+
+// The outcome is the service's or the caller's by the status, and every code of the
+// error table is counted under itself.
+func TestTrafficByCode(t *testing.T) {
+	for _, e := range apiErrors() {
+		api := newAPIOf(failModes(e.err))
+		ask(api, http.MethodGet, snowflakeURL)
+		got := api.opts.Traffic()[ModeSnowflake]
+		refused, failed := int64(1), int64(0)
+		if e.status >= 500 {
+			refused, failed = 0, 1
+		}
+		want := map[int]int64{}
+		for i := 1; i <= -issuer.LastCode; i++ {
+			want[-i] = 0
+		}
+		want[e.code] = 1
+		if got.OK.Count() != 0 || got.Refused.Count() != refused || got.Failed.Count() != failed || !maps.Equal(got.Codes, want) {
+			t.Errorf("%v: %+v", e.err, got)
+		}
+	}
+}
+
+// The time of a request is that of the service too.
+func TestTrafficTimes(t *testing.T) {
+	q := &fakeQueue{next: func(context.Context) error { time.Sleep(30 * time.Millisecond); return model.ErrQueueEmpty }}
+	api := newAPI(q)
+	ask(api, http.MethodGet, alice)
+	if got := api.opts.Traffic()[ModeQueue].Failed; got.Sum < 30*time.Millisecond || got.Sum > 20*time.Second {
+		t.Errorf("took %v", got.Sum)
+	}
+}

@@ -1,0 +1,212 @@
+package httpapi
+
+import (
+	"cmp"
+	"net/http"
+	"net/http/httptest"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// consoleExchanges provoke each status of the console's page and files.
+func consoleExchanges() []exchange {
+	return []exchange{
+		{name: "console", target: "/", status: 200},
+		{name: "console, with the other modes disabled", target: "/?x=1", change: disableModes, status: 200},
+		{name: "console, POST", method: http.MethodPost, target: "/", status: 405},
+		{name: "console's script", target: "/console/main.js", status: 200},
+		{name: "console's file, POST", method: http.MethodPost, target: "/console/main.js", status: 405},
+		{name: "documentation", target: "/docs/operations.md", status: 200},
+		{name: "documentation, POST", method: http.MethodPost, target: "/docs/operations.md", status: 405},
+		{name: "documentation, in Chinese", target: "/docs/zh/operations.md", status: 200},
+		{name: "documentation, no such page", target: "/docs/docs.go", status: 404},
+		{name: "documentation, out of its folder", target: "/docs/zh/../../config.yaml", status: 404},
+		{name: "documentation, a folder", target: "/docs/zh", status: 404},
+		{name: "console, no such file", target: "/console/nothing.js", status: 404},
+	}
+}
+
+// What is embedded is served, by the name of the file and as what it is.
+func TestConsoleFiles(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	kinds := map[string]string{
+		".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml", ".LICENSE": "text/plain; charset=utf-8",
+	}
+	files := map[string]asset{"/": api.pages.console}
+	for name, file := range api.pages.assets {
+		files["/console/"+name] = file
+	}
+	for target, file := range files {
+		got, kind := ask(api, http.MethodGet, target), cmp.Or(kinds[path.Ext(target)], "text/html; charset=utf-8")
+		if got.Code != 200 || got.Header().Get("Content-Type") != kind || got.Body.Len() != len(file.body) || got.Body.Len() == 0 {
+			t.Errorf("%s: %d %v, %d bytes", target, got.Code, got.Header(), got.Body.Len())
+		}
+	}
+	if n := len(api.pages.assets); n < 10 {
+		t.Errorf("%d files only", n)
+	}
+}
+
+// Only files are served: no folder, no path out of it, and the page at one place.
+func TestConsoleHasNoOtherFiles(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	for _, target := range []string{
+		"/console", "/console/", "/console/console.html", "/console/web/console/main.js", "/console/../api.go", "/console/..%2fmonitor.html",
+		"/console/main.js/", "/console/%2e", "/console/main.js%00", "/console/monitor.html", "/index.html",
+	} {
+		if got := ask(api, http.MethodGet, target); got.Code != 404 || !strings.HasPrefix(got.Body.String(), `{"code":-10,`) {
+			t.Errorf("%s: %d %s", target, got.Code, clip(got.Body.Bytes()))
+		}
+	}
+}
+
+// A browser keeps the files, asks each time whether they are the same, and is told
+// so without a body. The policy is on every answer.
+func TestConsoleIsRevalidated(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	for _, target := range []string{"/", "/console/console.css"} {
+		first := ask(api, http.MethodGet, target)
+		tag := first.Header().Get("ETag")
+		if !regexp.MustCompile(`^"[\w-]{16}"$`).MatchString(tag) {
+			t.Fatalf("%s: ETag %q", target, tag)
+		}
+		for match, status := range map[string]int{
+			tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200, strings.Trim(tag, `"`): 200, "": 200,
+		} {
+			r := httptest.NewRequest(http.MethodGet, target, nil)
+			r.Header.Set("If-None-Match", match)
+			w := httptest.NewRecorder()
+			api.ServeHTTP(w, r)
+			if w.Code != status || (w.Body.Len() > 0) != (status == 200) || w.Header().Get("ETag") != tag {
+				t.Errorf("%s, If-None-Match: %s: %d, %d bytes, %v", target, match, w.Code, w.Body.Len(), w.Header())
+			}
+			wantConsoleHeaders(t, target, w.Header())
+		}
+	}
+}
+
+func wantConsoleHeaders(t *testing.T, target string, h http.Header) {
+	t.Helper()
+	for name, want := range map[string]string{
+		"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+		"Cache-Control":           "no-cache", "X-Content-Type-Options": "nosniff",
+		"Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin",
+	} {
+		if got := h.Get(name); got != want {
+			t.Errorf("%s: %s: %q, want %q", target, name, got, want)
+		}
+	}
+}
+
+// Other content has another tag, so that an upgrade is seen.
+func TestConsoleTagFollowsTheContent(t *testing.T) {
+	if newAsset("a.js", []byte("1")).tag == newAsset("a.js", []byte("2")).tag {
+		t.Error("two contents share a tag")
+	}
+}
+
+// The page asks for nothing but what is embedded, and holds nothing that its policy
+// forbids.
+func TestConsolePageIsWhole(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	page := ask(api, http.MethodGet, "/").Body.String()
+	for _, found := range regexp.MustCompile(`(?:src|href)="(console/[^"]+)"`).FindAllStringSubmatch(page, -1) {
+		if got := ask(api, http.MethodGet, "/"+found[1]); got.Code != 200 {
+			t.Errorf("%s: %d", found[1], got.Code)
+		}
+	}
+	for _, bad := range []string{"<style", " style=", "javascript:", "http://", "https://", "//cdn", "src=\"/", "href=\"/"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("%q is in the page", bad)
+		}
+	}
+	if inline := regexp.MustCompile(`<script[^>]*>[^<]|\son\w+=`).FindString(page); inline != "" {
+		t.Errorf("inline script: %q", inline)
+	}
+	for _, good := range []string{`<html lang="en">`, "width=device-width", "<noscript>", "<main", "<h1>", `role="grid"`, `type="password" autocomplete="off"`} {
+		if !strings.Contains(page, good) {
+			t.Errorf("%q is not in the page", good)
+		}
+	}
+}
+
+// Every script that one imports is embedded. Names of apps and tags are hostile: no
+// script of ours reads HTML or code from a string, and none keeps a token.
+func TestConsoleScripts(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function|DOMParser|srcdoc|createContextualFragment|sessionStorage|indexedDB|document\.cookie|https?://(?:[^w]|w[^w])`)
+	var stores []string
+	for name, file := range api.pages.assets {
+		if path.Ext(name) != ".js" || strings.HasPrefix(name, "uplot-") {
+			continue
+		}
+		script := string(file.body)
+		if bad := forbidden.FindString(script); bad != "" {
+			t.Errorf("%s has %q", name, bad)
+		}
+		for _, found := range regexp.MustCompile(`from '\./([^']+)'`).FindAllStringSubmatch(script, -1) {
+			if _, ok := api.pages.assets[found[1]]; !ok {
+				t.Errorf("%s imports %s, which is not embedded", name, found[1])
+			}
+		}
+		for _, found := range regexp.MustCompile(`localStorage\.\w+\('([^']*)'`).FindAllStringSubmatch(script, -1) {
+			stores = append(stores, found[1])
+		}
+	}
+	slices.Sort(stores)
+	if !slices.Equal(slices.Compact(stores), []string{"shardid.language", "shardid.theme"}) {
+		t.Errorf("stored in the browser: %q", stores)
+	}
+}
+
+// Texts are in one file for each language, en.js and zh.js; a test in a browser compares these and
+// looks at the whole page.
+func TestConsoleTexts(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	words := regexp.MustCompile(`['\x60"][A-Za-z][a-z]+ [a-z]+ [^'\x60"]*['\x60"]`)
+	for name, file := range api.pages.assets {
+		if path.Ext(name) != ".js" || strings.HasPrefix(name, "uplot-") || name == "en.js" || name == "zh.js" {
+			continue
+		}
+		for line := range strings.Lines(string(file.body)) {
+			if code := strings.TrimSpace(line); !strings.HasPrefix(code, "//") && !strings.HasPrefix(code, "*") && !strings.HasPrefix(code, "/*") && words.MatchString(code) {
+				t.Errorf("%s has a text of its own: %s", name, code)
+			}
+		}
+	}
+	english, used := string(api.pages.assets["en.js"].body), 0
+	for name, file := range api.pages.assets {
+		for _, found := range regexp.MustCompile(`[^/]\btext\.(\w+)(?:\.(\w+))?`).FindAllStringSubmatch(string(file.body), -1) {
+			if path.Ext(name) != ".js" || !strings.Contains(string(file.body), "import { text } from './text.js'") {
+				continue
+			}
+			for _, key := range found[1:] {
+				if used++; key != "" && !strings.Contains(english, key+":") {
+					t.Errorf("%s uses %s, which en.js has not", name, found[0])
+				}
+			}
+		}
+	}
+	if used < 100 {
+		t.Errorf("%d texts are used", used)
+	}
+	page := regexp.MustCompile(`(?s)<noscript>.*</noscript>`).ReplaceAllString(string(api.pages.console.body), "")
+	same := strings.Fields("shardid cache db api/status metrics healthz openapi.yaml") // in every language
+	for _, found := range regexp.MustCompile(`>([^<]*\pL[^<]*)<|\s(?:aria-label|placeholder|title|alt)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if !slices.Contains(same, found[1]) {
+			t.Errorf("the page has a text of its own: %s", found[0])
+		}
+	}
+	keys := regexp.MustCompile(`data-(?:text|label|placeholder)="([\w.]+)"`).FindAllStringSubmatch(page, -1)
+	for _, found := range keys {
+		if key := found[1][strings.LastIndex(found[1], ".")+1:]; !strings.Contains(english, key+":") {
+			t.Errorf("the page wants the text %s, which en.js has not", found[1])
+		}
+	}
+	if len(keys) < 70 {
+		t.Errorf("the page has %d texts", len(keys))
+	}
+}
