@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 
 	"go.uber.org/goleak"
 )
@@ -32,9 +33,7 @@ func one(token, rest string) string {
 
 func write(t testing.TB, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 }
 
 // fileOf is a new file with a text.
@@ -49,9 +48,7 @@ func fileOf(t testing.TB, text string) string {
 func newGuard(t testing.TB, opts Options) *Guard {
 	t.Helper()
 	g, err := NewGuard(opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return g
 }
 
@@ -117,9 +114,7 @@ func TestWhatATokenMay(t *testing.T) {
 	g := guardOf(t, people())
 	may := func(token string) *Token {
 		got, err := g.Client(with("Bearer " + token))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return got
 	}
 	orders, tags, times, boss := may("orders"), may("tags"), may("times"), may("boss")
@@ -164,9 +159,7 @@ func TestRate(t *testing.T) {
 	g := newGuard(t, Options{File: file, Now: func() time.Time { return clock }})
 	allowed := func(token string) error { _, err := g.Client(with("Bearer " + token)); return err }
 	for i := range 3 {
-		if err := allowed("slow"); err != nil {
-			t.Errorf("request %d: %v", i, err)
-		}
+		check.OK(t, allowed("slow"), "request", i)
 	}
 	var many *TooManyError
 	for range 5 { // being refused costs nothing
@@ -201,9 +194,7 @@ func TestWrongTokensShutNobodyOut(t *testing.T) {
 			t.Fatalf("%.9s: %v", wrong, err)
 		}
 	}
-	if err := errors.Join(try(long), try("boss")); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, errors.Join(try(long), try("boss")))
 }
 
 func TestHasAdmin(t *testing.T) {
@@ -238,9 +229,7 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
-		if n != 0 {
-			t.Errorf("%s: %v allocations", token, n)
-		}
+		check.Equal(t, n, 0, token, "allocations")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // A token gets its rate and no more, however many connections ask at once, and by whatever
@@ -82,16 +83,12 @@ func quotaOf(t *testing.T, rest string) (token func() *Token, at func(time.Durat
 	g := newGuard(t, Options{File: file, Now: func() time.Time { return clock }})
 	token = func() *Token {
 		found, err := g.Client(with("Bearer x"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return found
 	}
 	return token, func(since time.Duration) { clock = now.Add(since) }, func(rest string) {
 		write(t, file, one("x", "  modes: [uid]\n"+rest))
-		if err := g.reload(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, g.reload())
 	}
 }
 
@@ -107,9 +104,7 @@ func refused(t *testing.T, token *Token, n int, after time.Duration, says string
 
 func allowed(t *testing.T, token *Token, n int) {
 	t.Helper()
-	if err := token.Take(n); err != nil {
-		t.Errorf("%d IDs: %v", n, err)
-	}
+	check.OK(t, token.Take(n), n, "IDs")
 }
 
 func TestQuotaOfASecond(t *testing.T) {
@@ -176,9 +171,7 @@ func TestQuotaHoldsUnderConcurrency(t *testing.T) {
 	for i := range 16 {
 		all.Go(func() {
 			token, err := g.Client(with("Bearer x"))
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 			n := 1 + i*7
 			for range 500 { // a second at least, as all but a few are refused
 				if token.Take(n) != nil {

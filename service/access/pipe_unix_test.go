@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // A pipe in the place of a file is refused: nobody writes to it, and reading it would wait.
@@ -21,9 +23,7 @@ func TestPipesAreRefused(t *testing.T) {
 	if err == nil {
 		err = errors.Join(syscall.Mkfifo(pipe, 0o600), os.Remove(file), syscall.Mkfifo(file, 0o600))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for name, read := range map[string]func() error{
 		"as the file":        func() error { _, err := NewGuard(Options{File: pipe}); return err },
 		"put in its place":   func() error { g.look(); return g.err },

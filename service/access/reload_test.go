@@ -20,32 +20,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // told keeps the latest report.
-type told struct {
-	mu    sync.Mutex
-	count int
-	err   error
-}
+type told struct{ check.Reports }
 
-func (r *told) report(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.count, r.err = r.count+1, err
-}
+func (r *told) report(err error) { r.Report("", err) }
 
-func (r *told) latest() (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.count, r.err
-}
+func (r *told) latest() (int, error) { return r.Told(""), r.Of("") }
 
 // A story of one file: tokens come, go, and outlive a file that is bad or gone.
 func TestTokensFollowTheFile(t *testing.T) {
@@ -54,9 +42,7 @@ func TestTokensFollowTheFile(t *testing.T) {
 		var r told
 		var log bytes.Buffer // written by the reloader alone, read while it waits
 		g, err := NewGuard(Options{File: file, Report: r.report, Log: slog.New(slog.NewTextHandler(&log, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		g.Start()
 		g.Start() // does nothing
 		after := func(what string, change func(), problem string, good ...string) {
@@ -115,15 +101,11 @@ func TestReloaderSeesAnotherFile(t *testing.T) {
 	write(t, file, "1")
 	write(t, other, "2")
 	long := time.Unix(1_000_000_000, 0)
-	if err := errors.Join(os.Chtimes(file, long, long), os.Chtimes(other, long, long)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, errors.Join(os.Chtimes(file, long, long), os.Chtimes(other, long, long)))
 	loads, denied := 0, error(nil)
 	var r told
 	reloader := newReloader(func() error { loads++; return denied }, r.report, file, "")
-	if err := reloader.reload(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, reloader.reload())
 	look := func(want int) {
 		t.Helper()
 		reloader.look()
@@ -133,9 +115,7 @@ func TestReloaderSeesAnotherFile(t *testing.T) {
 	}
 	look(1)
 	look(1)
-	if err := os.Rename(other, file); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Rename(other, file))
 	denied = errors.New("permission denied")
 	look(2)
 	look(3)
@@ -161,9 +141,7 @@ func newAuthority(t *testing.T) *authority {
 func (a *authority) issue(name string, until time.Time) tls.Certificate {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.Must(a.t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: until,
@@ -175,13 +153,9 @@ func (a *authority) issue(name string, until time.Time) tls.Certificate {
 		signer, signerKey = a.Leaf, a.PrivateKey
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, signer, key.Public(), signerKey)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.Must(a.t, err)
 	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.Must(a.t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
@@ -190,9 +164,7 @@ func (a *authority) save(files CertificateFiles, name string, until time.Time) {
 	a.t.Helper()
 	cert := a.issue(name, until)
 	der, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	check.Must(a.t, err)
 	write(a.t, files.Cert, block("CERTIFICATE", cert.Leaf.Raw))
 	write(a.t, files.Key, block("PRIVATE KEY", der))
 }
@@ -250,14 +222,10 @@ func TestCertificatesFollowTheFiles(t *testing.T) {
 	ca.save(names, "first", later)
 	var r told
 	c, err := NewCertificates(names, r.report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	url, trusting := serveTLS(t, c), &tls.Config{RootCAs: ca.pool()}
 	good, err := os.ReadFile(names.Cert)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, step := range []struct {
 		what   string
 		change func()
@@ -288,9 +256,7 @@ func TestProtocols(t *testing.T) {
 	ca, names := newAuthority(t), newFiles(t)
 	ca.save(names, "server", time.Now().Add(time.Hour))
 	c, err := NewCertificates(names, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	url := serveTLS(t, c)
 	for _, test := range []struct {
 		cfg   *tls.Config
@@ -323,9 +289,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 	write(t, names.ClientCA, block("CERTIFICATE", ours.Leaf.Raw))
 	c, err := NewCertificates(names, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	url := serveTLS(t, c)
 	as := func(a *authority) *tls.Config {
 		cfg := &tls.Config{RootCAs: ours.pool()}

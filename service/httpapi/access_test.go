@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/access"
 
 	"github.com/gin-gonic/gin"
@@ -276,9 +277,7 @@ func TestQuotaOfIDs(t *testing.T) {
 		{"/v1/uid/ids?count=101", 429},
 	} {
 		status, body, after := ask(a, step.target)
-		if status != step.status {
-			t.Errorf("%s: %d %s", step.target, status, body)
-		}
+		check.Equal(t, status, step.status, step.target, body)
 		seconds, _ := strconv.Atoi(after)
 		if status == 429 && (!strings.Contains(body, `{"code":-12,`) || !strings.Contains(body, "ids_per_day: 100 of token quota-token has ") ||
 			seconds < 1 || seconds > 86400) {

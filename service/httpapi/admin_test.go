@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/admin"
 )
 
@@ -283,9 +284,7 @@ func TestAdminAnswers(t *testing.T) {
 			default:
 				checkError(t, x, got)
 			}
-			if got.Header().Get("Cache-Control") != "no-store" {
-				t.Errorf("headers %v", got.Header())
-			}
+			check.Equal(t, got.Header().Get("Cache-Control"), "no-store", "Cache-Control")
 		})
 	}
 }

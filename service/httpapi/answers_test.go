@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/issuer"
 )
 
@@ -90,9 +91,7 @@ func checkHeaders(t *testing.T, x exchange, h http.Header, length int) {
 	if x.status != http.StatusOK {
 		want[requestIDHeader] = h.Get(requestIDHeader) // each has one of its own
 	}
-	if len(h) != len(want) {
-		t.Errorf("headers %v, want %v", h, want)
-	}
+	check.Equal(t, len(h), len(want), "headers", h, want)
 	for name, value := range want {
 		if got := h.Values(name); len(got) != 1 || got[0] != value {
 			t.Errorf("%s: %q, want %q", name, got, value)
@@ -155,20 +154,14 @@ type answer struct {
 func fetch(t *testing.T, method, url, accept string) answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	r.Close = true
 	r.Header.Set("Accept", accept)
 	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer func() { _ = res.Body.Close() }()
 	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return answer{res, string(body)}
 }
 
@@ -182,9 +175,7 @@ func TestTraffic(t *testing.T) {
 	all := api.opts.Traffic()
 	for mode, want := range map[string][3]int64{ModeQueue: {2, 1, 0}, ModeSegment: {1, 0, 0}, ModeSnowflake: {0, 0, 0}, ModeUID: {1, 0, 0}} {
 		got := all[mode]
-		if n := [3]int64{got.OK.Count(), got.Refused.Count(), got.Failed.Count()}; n != want {
-			t.Errorf("%s: %v, want %v", mode, n, want)
-		}
+		check.Equal(t, [3]int64{got.OK.Count(), got.Refused.Count(), got.Failed.Count()}, want, mode)
 		var codes int64
 		for code, n := range got.Codes {
 			if n > 0 && code != -6 {

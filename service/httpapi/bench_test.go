@@ -3,9 +3,9 @@ package httpapi
 import (
 	"net/http"
 	"net/http/httptest"
-	"runtime/debug"
-	"slices"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 // sink is a ResponseWriter that costs nothing.
@@ -64,16 +64,10 @@ func (x exchange) serve() (api *API, w http.ResponseWriter, r *http.Request) {
 	}), sink{http.Header{}}, r
 }
 
-// raceEnabled says whether the race detector is on.
-var raceEnabled = func() bool {
-	info, _ := debug.ReadBuildInfo()
-	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
-}()
-
 // A request costs no allocation, one with an ID of its own neither. One with a token costs
 // what keeps the token's name in the request: gin's map.
 func TestHotPathDoesNotAllocate(t *testing.T) {
-	if raceEnabled {
+	if check.Race {
 		t.Skip("the race detector makes sync.Pool forget")
 	}
 	for _, x := range hot() {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 // consoleExchanges provoke each status of the console's page and files.
@@ -95,9 +97,7 @@ func wantConsoleHeaders(t *testing.T, target string, h http.Header) {
 		"Cache-Control":           "no-cache", "X-Content-Type-Options": "nosniff",
 		"Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin",
 	} {
-		if got := h.Get(name); got != want {
-			t.Errorf("%s: %s: %q, want %q", target, name, got, want)
-		}
+		check.Equal(t, h.Get(name), want, target, name)
 	}
 }
 
@@ -123,9 +123,7 @@ func TestConsolePageIsWhole(t *testing.T) {
 			t.Errorf("%q is in the page", bad)
 		}
 	}
-	if inline := regexp.MustCompile(`<script[^>]*>[^<]|\son\w+=`).FindString(page); inline != "" {
-		t.Errorf("inline script: %q", inline)
-	}
+	check.Equal(t, regexp.MustCompile(`<script[^>]*>[^<]|\son\w+=`).FindString(page), "", "inline script")
 	for _, good := range []string{`<html lang="en">`, "width=device-width", "<noscript>", "<main", "<h1>", `role="grid"`, `type="password" autocomplete="off"`} {
 		if !strings.Contains(page, good) {
 			t.Errorf("%q is not in the page", good)
@@ -144,9 +142,7 @@ func TestConsoleScripts(t *testing.T) {
 			continue
 		}
 		script := string(file.body)
-		if bad := forbidden.FindString(script); bad != "" {
-			t.Errorf("%s has %q", name, bad)
-		}
+		check.Equal(t, forbidden.FindString(script), "", name, "has")
 		for _, found := range regexp.MustCompile(`from '\./([^']+)'`).FindAllStringSubmatch(script, -1) {
 			if _, ok := api.pages.assets[found[1]]; !ok {
 				t.Errorf("%s imports %s, which is not embedded", name, found[1])

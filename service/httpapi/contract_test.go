@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -29,12 +30,8 @@ func loadDocument(t *testing.T) *openapi3.T {
 		t.Fatalf("GET /openapi.yaml: %d %v", got.Code, got.Header())
 	}
 	doc, err := openapi3.NewLoader().LoadFromData(got.Body.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := doc.Validate(context.Background(), openapi3.EnableExamplesValidation()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
+	check.Must(t, doc.Validate(context.Background(), openapi3.EnableExamplesValidation()))
 	return doc
 }
 

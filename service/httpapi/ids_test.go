@@ -249,18 +249,12 @@ func TestHalfClosedClientGetsAnError(t *testing.T) {
 	defer server.Close()
 	for _, target := range []string{alice, segmentURL, snowflakeURL, uidURL + "?count=2"} {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer func() { _ = conn.Close() }()
 		_, _ = fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", target)
-		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, conn.(*net.TCPConn).CloseWrite())
 		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		body, _ := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if res.StatusCode != http.StatusServiceUnavailable || !strings.HasPrefix(string(body), `{"code":-4,`) {
@@ -306,9 +300,7 @@ func TestTextsOfATag(t *testing.T) {
 		{"/v1/segment/a/ids?ranges=true", refused},
 		{"/api/segment/get/a", refused},
 	} {
-		if got := ask(api, http.MethodGet, x[0]).Body.String(); got != x[1] {
-			t.Errorf("%s: %s, want %s", x[0], got, x[1])
-		}
+		check.Equal(t, ask(api, http.MethodGet, x[0]).Body.String(), x[1], x[0])
 	}
 }
 

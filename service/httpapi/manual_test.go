@@ -78,9 +78,7 @@ func TestDocumentationLinks(t *testing.T) {
 		}
 	}
 	rules, err := os.ReadFile("../monitor/alarms.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	alarms, chinese := map[string]bool{}, string(api.pages.assets["zh.js"].body)
 	for _, condition := range []string{
 		queue.ConditionPop, queue.ConditionRefill, queue.ConditionReload, segment.ConditionLoad, segment.ConditionReload,

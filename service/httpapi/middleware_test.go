@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/background"
 	"shardid/service/issuer"
 )
@@ -78,9 +79,7 @@ func TestRequestIDsAreDistinct(t *testing.T) {
 	for range 1000 {
 		seen[ask(api, http.MethodGet, "/get").Header().Get(requestIDHeader)] = true
 	}
-	if len(seen) != 1000 {
-		t.Errorf("%d distinct IDs of 1000", len(seen))
-	}
+	check.Equal(t, len(seen), 1000, "distinct IDs")
 }
 
 // The log and the answer name the same request, whatever became of it.
@@ -278,9 +277,7 @@ func TestIsLoopback(t *testing.T) {
 		"evil.example": false, "evil.example:8080": false, "127.0.0.1.evil.example": false, "localhost.evil.example:80": false, "10.0.0.5:8080": false,
 		"0.0.0.0:8080": false, "[::]:8080": false, "[2001:db8::1]:80": false, "localhost@evil.example": false, "127.1": false, "a:b:c": false,
 	} {
-		if got := IsLoopback(host); got != want {
-			t.Errorf("IsLoopback(%q) = %t", host, got)
-		}
+		check.Equal(t, IsLoopback(host), want, "IsLoopback", host)
 	}
 }
 

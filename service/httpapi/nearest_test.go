@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // A path that does not exist brings the one that is most like it to mind, or none.
@@ -18,9 +20,7 @@ func TestNearestPath(t *testing.T) {
 		"/nope": "", "/": "", "": "", "/favicon.ico": "", "/wp-login.php": "", "/index.html": "", "/x": "", "//": "", "/张三": "",
 		strings.Repeat("/get", 100): "", "/docs/none.md": "", "/readyz/none": "", "/admin/apps": "",
 	} {
-		if got := nearestPath(path); got != want {
-			t.Errorf("%s: %q, want %q", path, got, want)
-		}
+		check.Equal(t, nearestPath(path), want, path)
 	}
 	begun := time.Now()
 	nearestPath("/" + strings.Repeat("x", 1<<20))
@@ -43,9 +43,7 @@ func FuzzNearestPath(f *testing.F) {
 				return
 			}
 		}
-		if near != "" {
-			t.Errorf("%q: %q", path, near)
-		}
+		check.Equal(t, near, "", path)
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/monitor"
 	"shardid/service/segment"
 )
@@ -162,9 +163,7 @@ func TestDatabasePageIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, start := newAPIOf(func(o *Options) { o.Tags = hang }), time.Now()
 		wantAnswer(t, ask(api, http.MethodGet, "/db"), 503, `{"code":-1,"message":"the database has not answered within 2s"}`)
-		if waited := time.Since(start); waited != readTimeout {
-			t.Errorf("waited %v", waited)
-		}
+		check.Equal(t, time.Since(start), readTimeout, "waited")
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		w := httptest.NewRecorder()
@@ -216,14 +215,10 @@ func TestPagesAreReadOnceASecond(t *testing.T) {
 				wg.Wait()
 				time.Sleep(readingAge - time.Millisecond)
 				ask(api, http.MethodGet, target, accept)
-				if n := reads.Load(); n != 1 {
-					t.Errorf("%s as %s: read %d times", target, accept, n)
-				}
+				check.Equal(t, reads.Load(), 1, target, accept, "is read")
 				time.Sleep(time.Millisecond)
 				ask(api, http.MethodGet, target, accept)
-				if n := reads.Load(); n != 2 {
-					t.Errorf("%s as %s: read %d times a second later", target, accept, n)
-				}
+				check.Equal(t, reads.Load(), 2, target, accept, "is read, a second later")
 			})
 		}
 	}
@@ -240,9 +235,7 @@ func TestReadingOfAStoreThatFails(t *testing.T) {
 				t.Errorf("%d %s", got.Code, got.Body)
 			}
 		}
-		if n := reads.Load(); n != 1 {
-			t.Errorf("read %d times", n)
-		}
+		check.Equal(t, reads.Load(), 1, "read")
 		time.Sleep(readingAge)
 		err = nil
 		gone, cancel := context.WithCancel(t.Context())
@@ -264,9 +257,7 @@ func TestChangesAreSeen(t *testing.T) {
 		{method: http.MethodDelete, target: "/admin/tags/z?confirm=z", token: "root"}, {target: "/db"},
 	} {
 		x.ask(admin)
-		if n := reads.Load(); n != int64(1+want/5) {
-			t.Errorf("after request %d: read %d times", want, n)
-		}
+		check.Equal(t, reads.Load(), int64(1+want/5), "read after request", want)
 	}
 }
 
@@ -281,9 +272,7 @@ func TestMetricsForms(t *testing.T) {
 		body := io.Reader(w.Body)
 		if zipped {
 			z, err := gzip.NewReader(body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			body = z
 		}
 		text, err := io.ReadAll(body)

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"net/http"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 const browserAccept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -30,9 +32,7 @@ func TestOnlyText(t *testing.T) {
 		},
 	} {
 		for _, accept := range accepts {
-			if got := onlyText(accepted(accept)); got != want {
-				t.Errorf("onlyText(%q) = %v", accept, got)
-			}
+			check.Equal(t, onlyText(accepted(accept)), want, "onlyText", accept)
 		}
 	}
 	// Several header lines are one list; none at all means JSON.
@@ -60,9 +60,7 @@ func TestWantsJSON(t *testing.T) {
 	} {
 		for text, accepts := range accepts {
 			for _, accept := range accepts {
-				if got := wantsJSON(accepted(accept), text); got != want {
-					t.Errorf("wantsJSON(%q, %s) = %v", accept, text, got)
-				}
+				check.Equal(t, wantsJSON(accepted(accept), text), want, "wantsJSON", accept, text)
 			}
 		}
 	}

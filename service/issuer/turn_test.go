@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/access"
 )
 
@@ -39,9 +40,7 @@ func TestTurns(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
-			if _, err := s.Turn(ctx, large); !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
+			check.Is(t, check.Err(s.Turn(ctx, large)), context.Canceled)
 		})
 		synctest.Wait()
 		cancel()

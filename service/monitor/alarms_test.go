@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/uid"
@@ -218,13 +219,9 @@ func TestAlarmEndsWithItsCause(t *testing.T) {
 		t.Errorf("again: %+v", a)
 	}
 	over(130, 110, 110)
-	if got := b.raise(s, noon.Add(110*time.Second+recently)); len(got) != 0 {
-		t.Errorf("later: %+v", got)
-	}
+	check.Equal(t, len(b.raise(s, noon.Add(110*time.Second+recently))), 0, "later")
 }
 
 func TestEmptySnapshot(t *testing.T) {
-	if got := silent(nothing).Alarms(); len(got) != 0 {
-		t.Errorf("%+v", got)
-	}
+	check.Equal(t, len(silent(nothing).Alarms()), 0)
 }

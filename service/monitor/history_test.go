@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/service/issuer"
 	"shardid/service/latency"
 	"shardid/service/queue"
@@ -91,13 +92,9 @@ func TestSamples(t *testing.T) {
 			`"snowflake.issued":[null,3,0],"snowflake.p50Ms":[null,null,null],"snowflake.p99Ms":[null,null,null],` +
 			`"snowflake.wasted":[null,4,0],"uid.issued":[null,null,10],"uid.p50Ms":[null,null,null],` +
 			`"uid.p99Ms":[null,null,null],"uid.wasted":[null,null,6]}}`
-		if got := encode(t, m.History()); got != want {
-			t.Errorf("all: %s\nwant %s", got, want)
-		}
+		check.Equal(t, encode(t, m.History()), want, "all")
 		want = head + `"app.issued":[null,2,4]}}`
-		if got := encode(t, m.AppHistory(7)); got != want {
-			t.Errorf("app: %s\nwant %s", got, want)
-		}
+		check.Equal(t, encode(t, m.AppHistory(7)), want, "app")
 		if got := m.AppRates(); math.Abs(got[7]-4) > 1e-6 || got[8] != 0 {
 			t.Errorf("rates: %v, %v, want those with which the charts end, 4 and 0", got[7], got[8])
 		}
@@ -107,9 +104,7 @@ func TestSamples(t *testing.T) {
 func encode(t *testing.T, c Chart) string {
 	t.Helper()
 	b, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(b)
 }
 
@@ -119,9 +114,7 @@ func issued(n int64) reading { return read(Snapshot{Queue: queue.Stats{Issued: n
 // A reading that came late is spread over the time since the last one.
 func TestALateSample(t *testing.T) {
 	m, at := silent(nothing), time.Unix(1_800_000_000, 0)
-	if got := encode(t, m.History()); got != `{"periodSeconds":5,"times":[],"series":{}}` {
-		t.Errorf("before the first: %s", got)
-	}
+	check.Equal(t, encode(t, m.History()), `{"periodSeconds":5,"times":[],"series":{}}`, "before the first")
 	m.history.add(issued(0), at)
 	m.history.add(issued(100), at.Add(20*time.Second))
 	if got := m.History(); got.Series["queue.issued"][0] != 5 || got.Times[0] != at.Unix()+20 {
@@ -152,9 +145,7 @@ func TestTheRingIsBounded(t *testing.T) {
 				t.Fatalf("sample %d is %v, want %d", i, v, i+7)
 			}
 		}
-		if n := len(m.AppHistory(0).Series["app.issued"]); n != samples {
-			t.Errorf("%d samples of an app", n)
-		}
+		check.Equal(t, len(m.AppHistory(0).Series["app.issued"]), samples, "samples of an app")
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 
 	"go.uber.org/goleak"
 )
@@ -90,9 +91,7 @@ func TestWhatIsLogged(t *testing.T) {
 	} {
 		w.at = w.at.Add(step.after)
 		w.Report("redis", step.err)
-		if got := strings.Join(w.lines(), "; "); got != step.want {
-			t.Errorf("%s: Report(%v) logged %q, want %q", w.at.Format(time.TimeOnly), step.err, got, step.want)
-		}
+		check.Equal(t, strings.Join(w.lines(), "; "), step.want, w.at.Format(time.TimeOnly), step.err)
 	}
 }
 
@@ -118,9 +117,7 @@ func TestNothingFloodsTheLog(t *testing.T) {
 			w.Report("redis", c.report(i))
 			w.at = w.at.Add(10 * time.Millisecond)
 		}
-		if got := strings.Count(w.log.String(), "\n"); got != c.lines {
-			t.Errorf("%s: %d lines, want %d", c.name, got, c.lines)
-		}
+		check.Equal(t, strings.Count(w.log.String(), "\n"), c.lines, c.name, "lines")
 	}
 }
 
@@ -181,9 +178,7 @@ func TestAFailingStoreExplainsTheRest(t *testing.T) {
 	} {
 		w.at = w.at.Add(step.after)
 		w.Report(step.name, step.err)
-		if got := strings.Join(w.lines(), "\n"); got != step.want {
-			t.Errorf("%s %v: logged %q, want %q", step.name, step.err, got, step.want)
-		}
+		check.Equal(t, strings.Join(w.lines(), "\n"), step.want, step.name, step.err)
 	}
 }
 
@@ -222,17 +217,13 @@ func TestProbesRunEverySecond(t *testing.T) {
 		stop(t, m)
 		m.Start()
 		time.Sleep(time.Minute)
-		if n := never.runs.Load(); n != 0 {
-			t.Errorf("%d runs of a monitor that was stopped", n)
-		}
+		check.Equal(t, never.runs.Load(), 0, "runs of a monitor that was stopped")
 	})
 }
 
 func stop(t *testing.T, m *Monitor) {
 	t.Helper()
-	if err := m.Stop(t.Context()); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, m.Stop(t.Context()))
 }
 
 // A probe that hangs counts as failed after three seconds and keeps no other probe
@@ -251,9 +242,7 @@ func TestProbeThatHangs(t *testing.T) {
 		if got := m.Conditions(); len(got) != 2 || got[0].OK || got[0].Error != context.DeadlineExceeded.Error() {
 			t.Errorf("after the timeout: %v", got)
 		}
-		if other.runs.Load() != 4 {
-			t.Errorf("the other probe ran %d times in 3 s", other.runs.Load())
-		}
+		check.Equal(t, other.runs.Load(), 4, "runs of the other probe in 3 s")
 		before := time.Now()
 		stop(t, m)
 		if got := m.Conditions(); time.Since(before) != 0 || got[0].Error != context.DeadlineExceeded.Error() {
@@ -276,9 +265,7 @@ func TestConcurrentUse(t *testing.T) {
 				m.sample()
 				chart := m.History()
 				for name, s := range chart.Series {
-					if len(s) != len(chart.Times) {
-						t.Errorf("%s has %d values for %d times", name, len(s), len(chart.Times))
-					}
+					check.Equal(t, len(s), len(chart.Times), name, "values for times")
 				}
 				m.AppHistory(1)
 				m.AppRates()

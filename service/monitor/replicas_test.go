@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // records is a store of records by the clock of the test.
@@ -85,18 +87,12 @@ func TestReplicasSeeEachOther(t *testing.T) {
 		time.Sleep(time.Minute)
 		_ = store.Put(t.Context(), "x", "no record of ours", recordLasts)
 		for _, f := range []*Replicas{a, b, c} {
-			if got := hosts(t, f); got != "abc" {
-				t.Errorf("%q are seen", got)
-			}
+			check.Equal(t, hosts(t, f), "abc", "seen")
 		}
 		_ = c.Stop(t.Context())
-		if got := hosts(t, a); got != "ab" {
-			t.Errorf("after an orderly stop: %q", got)
-		}
+		check.Equal(t, hosts(t, a), "ab", "after an orderly stop")
 		_ = b.group.Stop(t.Context(), nil) // as if it were killed: its record stays
-		if got := hosts(t, a); got != "ab" {
-			t.Errorf("right after a kill: %q", got)
-		}
+		check.Equal(t, hosts(t, a), "ab", "right after a kill")
 		time.Sleep(recordLasts + time.Millisecond)
 		if view := a.View(t.Context()); len(view.Replicas) != 1 || view.Self != view.Replicas[0].Instance || !view.Shared || view.Message != "" {
 			t.Errorf("after a kill: %+v", view)
@@ -127,8 +123,6 @@ func TestAReplicaAlone(t *testing.T) {
 		}
 		store.set(nil)
 		time.Sleep(recordEvery)
-		if got := hosts(t, a); got != "ab" {
-			t.Errorf("with the store back: %q", got)
-		}
+		check.Equal(t, hosts(t, a), "ab", "with the store back")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/issuer"
 	"shardid/service/latency"
 	"shardid/service/monitor"
@@ -98,9 +99,7 @@ func full() Sources {
 func text(t *testing.T, s Sources) string {
 	t.Helper()
 	body, err := Text(s)(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return string(body)
 }
 
@@ -110,9 +109,7 @@ var update = flag.Bool("update", false, "write testdata/metrics.txt and the tabl
 func wantFile(t *testing.T, name, want string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(name, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(name, []byte(want), 0o600))
 	}
 	if got, err := os.ReadFile(name); err != nil || string(got) != want {
 		t.Errorf("%s is not what is exported, %v: go test ./service/observe -run %s -update", name, err, t.Name())
@@ -146,9 +143,7 @@ func TestDocument(t *testing.T) {
 		end      = "<!-- end of the table -->\n"
 	)
 	raw, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	head, rest, ok := strings.Cut(string(raw), begin)
 	_, tail, ends := strings.Cut(rest, end)
 	if !ok || !ends {
@@ -156,9 +151,7 @@ func TestDocument(t *testing.T) {
 	}
 	parser := expfmt.NewTextParser(prometheus.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(text(t, full())))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	table := "| metric | type | labels | |\n|---|---|---|---|\n"
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		f := families[name]
@@ -217,9 +210,7 @@ func TestTagsAreBounded(t *testing.T) {
 		for line := range strings.Lines(body) {
 			if strings.HasPrefix(line, "shardid_segment_held_ids{") {
 				var n int
-				if _, err := fmt.Sscan(line[strings.LastIndex(line, " ")+1:], &n); err != nil {
-					t.Fatal(err)
-				}
+				check.Must(t, check.Err(fmt.Sscan(line[strings.LastIndex(line, " ")+1:], &n)))
 				held, sum = held+1, sum+n
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/uid"
@@ -248,13 +249,9 @@ func (instant) Pop(context.Context, model.ListKey, int) (p model.Popped, err err
 // Without tracing, decorators allocate nothing, and locks have none.
 func TestDecoratorsAreCheap(t *testing.T) {
 	f := &fake{}
-	if l := NewStores(nil).Locker("s", f); l != queue.Locker(f) {
-		t.Errorf("the locker is %T", l)
-	}
+	check.Equal(t, NewStores(nil).Locker("s", f), queue.Locker(f), "the locker")
 	l, ctx := NewStores(nil).Lists("s", instant{}), t.Context()
-	if n := testing.AllocsPerRun(100, func() { _, _ = l.Pop(ctx, model.ListKey{}, 9) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	check.Equal(t, testing.AllocsPerRun(100, func() { _, _ = l.Pop(ctx, model.ListKey{}, 9) }), 0, "allocations")
 }
 
 func BenchmarkCall(b *testing.B) {

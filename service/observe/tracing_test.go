@@ -9,10 +9,11 @@ import (
 	"net/http/httptest"
 	"runtime/pprof"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -141,43 +142,25 @@ func TestReceiver(t *testing.T) {
 	}
 }
 
-// logTo is a log that a test reads while others write.
-type logTo struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logTo) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
 // wantLog checks how often each text was logged so far.
-func (l *logTo) wantLog(t *testing.T, want map[string]int) {
+func wantLog(t *testing.T, l *check.Log, want map[string]int) {
 	t.Helper()
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for text, n := range want {
-		if strings.Count(l.text.String(), text) != n {
-			t.Errorf("%q is not there %d times: %s", text, n, l.text.String())
-		}
+		check.Equal(t, l.Count(text), n, text)
 	}
 }
 
 // toReceiver is a Tracer that sends to a receiver, and its log.
-func toReceiver(t *testing.T, h http.HandlerFunc) (*Tracer, *logTo) {
+func toReceiver(t *testing.T, h http.HandlerFunc) (*Tracer, *check.Log) {
 	t.Helper()
 	server := httptest.NewServer(h)
 	t.Cleanup(server.Close)
-	log := &logTo{}
+	log := &check.Log{}
 	tracer, err := StartTracer(TracerOptions{
 		Endpoint: server.URL, SampleRatio: 1, Version: "v1", Instance: "here-1",
 		Log: slog.New(slog.NewTextHandler(log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { tracer.Stop(context.Background()) })
 	return tracer, log
 }
@@ -201,11 +184,9 @@ func TestFailureIsLoggedOnce(t *testing.T) {
 	} {
 		for _, answer := range c.answers {
 			status.Store(answer)
-			if err := tracer.exporter.ExportSpans(t.Context(), spans); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, tracer.exporter.ExportSpans(t.Context(), spans))
 		}
-		log.wantLog(t, c.want)
+		wantLog(t, log, c.want)
 	}
 }
 
@@ -229,7 +210,7 @@ func TestStopSendsTheRest(t *testing.T) {
 		!strings.Contains(sent[2], "service.name\x12\x05\n\x03ids") || !strings.Contains(sent[2], "here-1") {
 		t.Errorf("sent %q", sent)
 	}
-	log.wantLog(t, map[string]int{"\n": 0})
+	wantLog(t, log, map[string]int{"\n": 0})
 }
 
 // A receiver that hangs holds up neither a request, with more spans than the queue has room
@@ -247,7 +228,7 @@ func TestHangingReceiver(t *testing.T) {
 	if recorded > sendTimeout || time.Since(began) > recorded+flushTimeout+3*time.Second {
 		t.Errorf("recorded in %v, ended in %v", recorded, time.Since(began))
 	}
-	log.wantLog(t, map[string]int{"the last spans were not sent": 1})
+	wantLog(t, log, map[string]int{"the last spans were not sent": 1})
 	sending := func() bool {
 		var stacks strings.Builder
 		_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1)

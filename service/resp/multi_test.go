@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -64,9 +65,7 @@ func TestMultiIsBounded(t *testing.T) {
 			t.Errorf("too many %s: %q", name, got[max(0, len(got)-100):])
 		}
 	}
-	if n := f.last.Load(); n != maxQueued {
-		t.Errorf("%d IDs were issued", n)
-	}
+	check.Equal(t, f.last.Load(), maxQueued, "IDs were issued")
 	large := ask(10, func(int) string { return "LPOP snowflake 10000" })
 	if n := strings.Count(large, "\r\n$"); n != 10*model.MaxBatch || !strings.HasSuffix(large, fmt.Sprintf("%d\r\n+OK\r\n", maxQueued+10*model.MaxBatch)) {
 		t.Errorf("%d IDs, %q", n, large[len(large)-20:])

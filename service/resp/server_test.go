@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/access"
 	"shardid/service/issuer"
 	"shardid/service/unsent"
@@ -114,9 +115,7 @@ func start(t *testing.T, f *fake, change func(*Options)) (s *Server, addr string
 	}
 	s = New(opts)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(listener) }()
 	t.Cleanup(func() {
@@ -137,9 +136,7 @@ func start(t *testing.T, f *fake, change func(*Options)) (s *Server, addr string
 func dial(t *testing.T, addr, text string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(30 * time.Second))
 	_, _ = io.WriteString(c, text)
@@ -153,9 +150,7 @@ func exchange(t *testing.T, addr, text string, want int) string {
 	c := dial(t, addr, text)
 	defer c.Close()
 	got, err := io.ReadAll(io.LimitReader(c, int64(want)))
-	if err != nil {
-		t.Errorf("%.80q: %q, %v", text, got, err)
-	}
+	check.OK(t, err, "exchange:", string(got))
 	return string(got)
 }
 
@@ -169,13 +164,9 @@ func guarded(t *testing.T, entries ...[2]string) func(*Options) {
 		fmt.Fprintf(&text, "- {name: %s, sha256: '%x', role: get, %s}\n", name, sha256.Sum256([]byte(e[0])), e[1])
 	}
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte(text.String()), 0o600))
 	guard, err := access.NewGuard(access.Options{File: file})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return func(o *Options) { o.Access, o.RequireToken = guard, true }
 }
 
@@ -223,9 +214,7 @@ func TestCommands(t *testing.T) {
 			text.WriteString(encode(command...))
 		}
 		_, addr := start(t, &fake{}, nil)
-		if got := exchange(t, addr, text.String(), len(test.want)); got != test.want {
-			t.Errorf("%q:\ngot  %q\nwant %q", test.commands, got, test.want)
-		}
+		check.Equal(t, exchange(t, addr, text.String(), len(test.want)), test.want, test.commands)
 	}
 }
 
@@ -277,9 +266,7 @@ func TestWhatIsNoCommand(t *testing.T) {
 		}
 		_ = c.Close()
 	}
-	if f.last.Load() != 0 {
-		t.Errorf("%d IDs were issued", f.last.Load())
-	}
+	check.Equal(t, f.last.Load(), 0, "IDs were issued")
 }
 
 func TestErrorsHaveTheirCodes(t *testing.T) {
@@ -296,9 +283,7 @@ func TestErrorsHaveTheirCodes(t *testing.T) {
 		if _, got := c.Incr(t.Context(), "snowflake").Result(); got == nil || got.Error() != want {
 			t.Errorf("%v: %v, want %s", err, got, want)
 		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, c.Close())
 	}
 }
 
@@ -350,9 +335,7 @@ func TestGoRedis(t *testing.T) {
 		if want := 8 * 50 * 117; len(seen) != want {
 			t.Errorf("RESP%d: %d IDs, want %d", protocol, len(seen), want)
 		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, c.Close())
 	}
 }
 
@@ -375,9 +358,7 @@ func TestStopDrains(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), budget)
 		began := time.Now()
-		if err := s.Stop(ctx); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, s.Stop(ctx))
 		cancel()
 		if time.Since(began) > 4*time.Second {
 			t.Errorf("Stop took %v", time.Since(began))
@@ -433,9 +414,7 @@ func TestTokens(t *testing.T) {
 	}
 	for _, protocol := range []int{2, 3} { // which say the token with HELLO
 		c := redis.NewClient(&redis.Options{Addr: addr, Password: "orders-token-0001", Protocol: protocol})
-		if _, err := c.Incr(t.Context(), "queue:1:a").Result(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, check.Err(c.Incr(t.Context(), "queue:1:a").Result()))
 		_ = c.Close()
 	}
 }
@@ -540,9 +519,7 @@ func TestStrangersEnd(t *testing.T) {
 			t.Errorf("%q: %q, %v after %v", text, said, err, took)
 		}
 	}
-	if n := s.Strangers(); n != 5 {
-		t.Errorf("%d strangers", n)
-	}
+	check.Equal(t, s.Strangers(), 5, "strangers")
 	select {
 	case <-known:
 		t.Error("a client with a token was ended")
@@ -634,8 +611,6 @@ func TestObserved(t *testing.T) {
 	}
 	want := map[int]int64{0: 2, -6: 4, -9: 1, issuer.CodeNoRoute: 1}
 	for code, n := range s.Answers() {
-		if n != want[code] {
-			t.Errorf("%d answers with code %d, want %d", n, code, want[code])
-		}
+		check.Equal(t, n, want[code], "answers with code", code)
 	}
 }

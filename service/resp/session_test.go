@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"shardid/scripts/check"
+
 	"github.com/redis/go-redis/v9"
 )
 
@@ -36,15 +38,11 @@ func TestNoClientRounds(t *testing.T) {
 			lines := strings.Split(got, "\r\n")
 			return lines[len(lines)-3]
 		}
-		if got := last("INCR snowflake", "QUIT"); got != ":9007199254740991" {
-			t.Errorf("%s: %q", test.said, got)
-		}
+		check.Equal(t, last("INCR snowflake", "QUIT"), ":9007199254740991", test.said)
 		if got := last("INCRBY snowflake 1", "QUIT"); !strings.HasPrefix(got, test.want) {
 			t.Errorf("%s: %q, want %q", test.said, got, test.want)
 		}
-		if got := last("LPOP snowflake", "QUIT"); got != "9007199254740993" {
-			t.Errorf("%s: LPOP answers %q", test.said, got)
-		}
+		check.Equal(t, last("LPOP snowflake", "QUIT"), "9007199254740993", test.said, "LPOP answers")
 	}
 }
 
@@ -85,9 +83,7 @@ func TestWhatClientsAskOfAServer(t *testing.T) {
 		t.Errorf("%v, %v", now, err)
 	}
 	for _, words := range []string{"CLIENT TRACKING ON", "CLIENT CACHING YES", "CLIENT TRACKING ON OPTIN"} {
-		if got := exchange(t, addr, encodeAll(words, "QUIT"), 1<<20); got != "+OK\r\n+OK\r\n" {
-			t.Errorf("%s: %q", words, got)
-		}
+		check.Equal(t, exchange(t, addr, encodeAll(words, "QUIT"), 1<<20), "+OK\r\n+OK\r\n", words)
 	}
 	if got := exchange(t, addr, encode("CLIENT", "SETNAME", "a b")+encode("CLIENT", "SETNAME", strings.Repeat("x", 129))+encode("QUIT"), 1<<20); strings.Count(got, "-SHARDID -6 ") != 2 {
 		t.Error(got)
@@ -101,9 +97,7 @@ func TestWhatClientsAskOfAServer(t *testing.T) {
 
 func number(t *testing.T, info map[string]map[string]string) (n int) {
 	t.Helper()
-	if _, err := fmt.Sscan(info["Stats"]["total_commands_processed"], &n); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(fmt.Sscan(info["Stats"]["total_commands_processed"], &n)))
 	return n
 }
 
