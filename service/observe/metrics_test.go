@@ -40,8 +40,7 @@ func reading() latency.Reading {
 // full has every source, each counter a value of its own.
 func full() Sources {
 	stores := NewStores(nil)
-	_, operation := stores.decorate("redis")
-	pop := operation("pop")
+	pop := decorate(stores, "redis", 0, "pop").operations[0]
 	pop.took.Observe(3 * time.Millisecond)
 	pop.took.Observe(time.Minute)
 	pop.failed.Add(1)

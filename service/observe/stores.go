@@ -75,19 +75,22 @@ type call struct {
 	began time.Time
 }
 
-// decorator is what all decorators share.
-type decorator struct {
-	tracer *Tracer
-	store  string
+// observed is what all decorators share: a store, and those of its calls that have metrics.
+type observed[T any] struct {
+	tracer     *Tracer
+	store      string
+	next       T
+	operations []*operation
 }
 
-// decorate returns the base of a decorator, and what adds its operations to the metrics.
-func (s *Stores) decorate(store string) (decorator, func(name string) *operation) {
-	return decorator{s.tracer, store}, func(name string) *operation {
-		o := &operation{store: store, name: name}
-		s.operations = append(s.operations, o)
-		return o
+// decorate adds the operations of a store to the metrics.
+func decorate[T any](s *Stores, store string, next T, operations ...string) observed[T] {
+	d := observed[T]{s.tracer, store, next, nil}
+	for _, name := range operations {
+		d.operations = append(d.operations, &operation{store: store, name: name})
 	}
+	s.operations = append(s.operations, d.operations...)
+	return d
 }
 
 // attr is an attribute of a span. OpenTelemetry's, which are larger, are only made for a
@@ -105,18 +108,21 @@ func keyValues(attrs []attr) []attribute.KeyValue {
 	return all
 }
 
-// begin starts the span of a call, and its clock when op is not nil.
-func (d *decorator) begin(
-	ctx context.Context, op *operation, span string, attrs ...attr,
-) (context.Context, call) {
-	c := call{op: op}
+// begin starts the span of a call, and its clock when it is one of an operation, "" for none.
+func (d *observed[T]) begin(ctx context.Context, operation, span string, attrs ...attr) (context.Context, call) {
+	var c call
+	for _, o := range d.operations {
+		if o.name == operation {
+			c.op = o
+		}
+	}
 	if d.tracer != nil {
 		ctx, c.span = d.tracer.tracer.Start(ctx, span, trace.WithSpanKind(trace.SpanKindClient))
 		if c.span.IsRecording() {
 			c.span.SetAttributes(append(keyValues(attrs), storeKey.String(d.store))...)
 		}
 	}
-	if op != nil {
+	if c.op != nil {
 		c.began = time.Now()
 	}
 	return ctx, c
@@ -178,63 +184,55 @@ func itself(err *error) error                { return *err }
 func ofState(s *model.ListState) error       { return s.Err }
 func ofAllocation(a *model.Allocation) error { return a.Err }
 
-type lists struct {
-	decorator
-	next                     queue.Lists
-	pop, state, push, remove *operation
-}
+type lists struct{ observed[queue.Lists] }
 
 // Lists decorates a store of lists.
 func (s *Stores) Lists(store string, next queue.Lists) queue.Lists {
-	d, op := s.decorate(store)
-	return &lists{d, next, op("pop"), op("state"), op("push"), op("delete")}
+	return &lists{decorate(s, store, next, "pop", "state", "push", "delete")}
 }
 
 func (l *lists) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped, error) {
-	ctx, c := l.begin(ctx, l.pop, "pop",
+	ctx, c := l.begin(ctx, "pop", "pop",
 		attr{appKey, int(key.App)}, attr{shardKey, int(key.Shard)}, attr{countKey, n})
 	p, err := l.next.Pop(ctx, key, n)
 	return p, c.finish(err, attr{gotKey, len(p.Indices)})
 }
 
 func (l *lists) State(ctx context.Context, keys []model.ListKey) []model.ListState {
-	ctx, c := l.begin(ctx, l.state, "state", attr{listsKey, len(keys)})
+	ctx, c := l.begin(ctx, "state", "state", attr{listsKey, len(keys)})
 	return finishEach(c, l.next.State(ctx, keys), ofState)
 }
 
 // Probe counts as a state.
 func (l *lists) Probe(ctx context.Context, keys []model.ListKey) []model.ListState {
-	ctx, c := l.begin(ctx, l.state, "probe", attr{listsKey, len(keys)})
+	ctx, c := l.begin(ctx, "state", "probe", attr{listsKey, len(keys)})
 	return finishEach(c, l.next.Probe(ctx, keys), ofState)
 }
 
 func (l *lists) Push(ctx context.Context, reqs []model.PushRequest) []error {
-	ctx, c := l.begin(ctx, l.push, "push", attr{listsKey, len(reqs)})
+	ctx, c := l.begin(ctx, "push", "push", attr{listsKey, len(reqs)})
 	return finishEach(c, l.next.Push(ctx, reqs), itself)
 }
 
 func (l *lists) Delete(ctx context.Context, keys []model.ListKey) error {
-	ctx, c := l.begin(ctx, l.remove, "delete", attr{listsKey, len(keys)})
+	ctx, c := l.begin(ctx, "delete", "delete", attr{listsKey, len(keys)})
 	return c.finish(l.next.Delete(ctx, keys))
 }
 
-type locker struct {
-	decorator
-	next queue.Locker
-}
+type locker struct{ observed[queue.Locker] }
 
 // Locker decorates a store of locks, whose calls have spans only.
 func (s *Stores) Locker(store string, next queue.Locker) queue.Locker {
 	if s.tracer == nil {
 		return next
 	}
-	return &locker{decorator{s.tracer, store}, next}
+	return &locker{decorate(s, store, next)}
 }
 
 func (l *locker) TryLock(
 	ctx context.Context, names []string, token string, ttl time.Duration,
 ) ([]bool, error) {
-	ctx, c := l.begin(ctx, nil, "lock", attr{listsKey, len(names)})
+	ctx, c := l.begin(ctx, "", "lock", attr{listsKey, len(names)})
 	got, err := l.next.TryLock(ctx, names, token, ttl)
 	held := 0
 	for _, ok := range got {
@@ -246,59 +244,44 @@ func (l *locker) TryLock(
 }
 
 func (l *locker) Unlock(ctx context.Context, names []string, token string) error {
-	ctx, c := l.begin(ctx, nil, "unlock", attr{listsKey, len(names)})
+	ctx, c := l.begin(ctx, "", "unlock", attr{listsKey, len(names)})
 	return c.finish(l.next.Unlock(ctx, names, token))
 }
 
-type allocator struct {
-	decorator
-	next     queue.Allocator
-	allocate *operation
-}
+type allocator struct{ observed[queue.Allocator] }
 
 // Allocator decorates a store of segments.
 func (s *Stores) Allocator(store string, next queue.Allocator) queue.Allocator {
-	d, op := s.decorate(store)
-	return &allocator{d, next, op("allocate")}
+	return &allocator{decorate(s, store, next, "allocate")}
 }
 
 func (a *allocator) Allocate(ctx context.Context, reqs []model.AllocRequest) []model.Allocation {
-	ctx, c := a.begin(ctx, a.allocate, "allocate", attr{listsKey, len(reqs)})
+	ctx, c := a.begin(ctx, "allocate", "allocate", attr{listsKey, len(reqs)})
 	return finishEach(c, a.next.Allocate(ctx, reqs), ofAllocation)
 }
 
-type catalogue struct {
-	decorator
-	next queue.Catalogue
-	load *operation
-}
+type catalogue struct{ observed[queue.Catalogue] }
 
 // Catalogue decorates the store of the apps and shards.
 func (s *Stores) Catalogue(store string, next queue.Catalogue) queue.Catalogue {
-	d, op := s.decorate(store)
-	return &catalogue{d, next, op("load")}
+	return &catalogue{decorate(s, store, next, "load")}
 }
 
 func (d *catalogue) Load(ctx context.Context) ([]model.ListConfig, error) {
-	ctx, c := d.begin(ctx, d.load, "catalogue load")
+	ctx, c := d.begin(ctx, "load", "catalogue load")
 	all, err := d.next.Load(ctx)
 	return all, c.finish(err, attr{gotKey, len(all)})
 }
 
-type table struct {
-	decorator
-	next           segment.Table
-	allocate, tags *operation
-}
+type table struct{ observed[segment.Table] }
 
 // Table decorates a store of tags.
 func (s *Stores) Table(store string, next segment.Table) segment.Table {
-	d, op := s.decorate(store)
-	return &table{d, next, op("allocate_tag"), op("tags")}
+	return &table{decorate(s, store, next, "allocate_tag", "tags")}
 }
 
 func (t *table) AllocateTag(ctx context.Context, req model.TagRequest) (model.TagSegment, error) {
-	ctx, c := t.begin(ctx, t.allocate, "segment load")
+	ctx, c := t.begin(ctx, "allocate_tag", "segment load")
 	if c.span != nil {
 		c.span.SetAttributes(tagKey.String(req.Tag))
 	}
@@ -307,76 +290,66 @@ func (t *table) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 }
 
 func (t *table) TagsAfter(ctx context.Context, name string) ([]model.Tag, string, error) {
-	ctx, c := t.begin(ctx, t.tags, "tags load")
+	ctx, c := t.begin(ctx, "tags", "tags load")
 	tags, last, err := t.next.TagsAfter(ctx, name)
 	return tags, last, c.finish(err, attr{gotKey, len(tags)})
 }
 
 func (t *table) TagsNamed(ctx context.Context, names []string) ([]model.Tag, error) {
-	ctx, c := t.begin(ctx, t.tags, "tags load")
+	ctx, c := t.begin(ctx, "tags", "tags load")
 	tags, err := t.next.TagsNamed(ctx, names)
 	return tags, c.finish(err, attr{gotKey, len(tags)})
 }
 
-type registry struct {
-	decorator
-	next                    worker.Registry
-	acquire, renew, release *operation
-}
+type registry struct{ observed[worker.Registry] }
 
 // Registry decorates a registry of worker IDs.
 func (s *Stores) Registry(store string, next worker.Registry) worker.Registry {
-	d, op := s.decorate(store)
-	return &registry{d, next, op("acquire_worker"), op("renew_worker"), op("release_worker")}
+	return &registry{decorate(s, store, next, "acquire_worker", "renew_worker", "release_worker")}
 }
 
 func (r *registry) Acquire(ctx context.Context, owner model.Owner) (model.Lease, error) {
-	ctx, c := r.begin(ctx, r.acquire, "lease acquire")
+	ctx, c := r.begin(ctx, "acquire_worker", "lease acquire")
 	lease, err := r.next.Acquire(ctx, owner)
 	return lease, c.finish(err, attr{workerKey, lease.WorkerID})
 }
 
 func (r *registry) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
-	ctx, c := r.begin(ctx, r.renew, "lease renew", attr{workerKey, lease.WorkerID})
+	ctx, c := r.begin(ctx, "renew_worker", "lease renew", attr{workerKey, lease.WorkerID})
 	renewed, err := r.next.Renew(ctx, lease)
 	return renewed, c.finish(err)
 }
 
 func (r *registry) Release(ctx context.Context, lease model.Lease) error {
-	ctx, c := r.begin(ctx, r.release, "lease release", attr{workerKey, lease.WorkerID})
+	ctx, c := r.begin(ctx, "release_worker", "lease release", attr{workerKey, lease.WorkerID})
 	return c.finish(r.next.Release(ctx, lease))
 }
 
 func (r *registry) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
-	ctx, c := r.begin(ctx, nil, "lease peers")
+	ctx, c := r.begin(ctx, "", "lease peers")
 	peers, err := r.next.Peers(ctx)
 	return peers, c.finish(err, attr{gotKey, len(peers)})
 }
 
-type nodes struct {
-	decorator
-	next                    uid.Nodes
-	register, mark, release *operation
-}
+type nodes struct{ observed[uid.Nodes] }
 
 // Nodes decorates a store of UID nodes.
 func (s *Stores) Nodes(store string, next uid.Nodes) uid.Nodes {
-	d, op := s.decorate(store)
-	return &nodes{d, next, op("register_node"), op("mark_node"), op("release_node")}
+	return &nodes{decorate(s, store, next, "register_node", "mark_node", "release_node")}
 }
 
 func (n *nodes) RegisterNode(ctx context.Context, start model.NodeStart) (model.Node, error) {
-	ctx, c := n.begin(ctx, n.register, "uid node")
+	ctx, c := n.begin(ctx, "register_node", "uid node")
 	node, err := n.next.RegisterNode(ctx, start)
 	return node, c.finish(err, attr{workerKey, int(node.WorkerID)})
 }
 
 func (n *nodes) MarkNode(ctx context.Context, node model.Node, until int64) error {
-	ctx, c := n.begin(ctx, n.mark, "uid mark", attr{workerKey, int(node.WorkerID)})
+	ctx, c := n.begin(ctx, "mark_node", "uid mark", attr{workerKey, int(node.WorkerID)})
 	return c.finish(n.next.MarkNode(ctx, node, until))
 }
 
 func (n *nodes) ReleaseNode(ctx context.Context, node model.Node, last int64) error {
-	ctx, c := n.begin(ctx, n.release, "uid release", attr{workerKey, int(node.WorkerID)})
+	ctx, c := n.begin(ctx, "release_node", "uid release", attr{workerKey, int(node.WorkerID)})
 	return c.finish(n.next.ReleaseNode(ctx, node, last))
 }

@@ -127,63 +127,51 @@ func TestCallsAreObserved(t *testing.T) {
 	pushes, allocs := []model.PushRequest{{Key: key, Cap: 4}, {}}, []model.AllocRequest{{Key: key, Floor: 4}, {}}
 	owner, lease := model.Owner{Address: "10.0.0.1:1"}, model.Lease{WorkerID: 5}
 	start, node := model.NodeStart{Token: "x"}, model.Node{WorkerID: 6}
-	type ctx = context.Context
-	two := func(answer any, err error) []any { return []any{answer, err} }
 	for _, c := range []struct {
-		span, operation string // "": the call has no metrics
-		attrs           attrs  // beside the store's
-		given           []any
-		call            func(ctx, stores) []any
+		method, span, operation string // operation "": the call has no metrics
+		attrs                   attrs  // beside the store's
+		given                   []any
 	}{
-		{"pop", "pop", attrs{appKey: int64(1), shardKey: int64(2), countKey: int64(9), gotKey: int64(2)},
-			[]any{key, 9}, func(c ctx, s stores) []any { p, err := s.Pop(c, key, 9); return two(p, err) }},
-		{"state", "state", attrs{listsKey: int64(2)},
-			[]any{keys}, func(c ctx, s stores) []any { return []any{s.State(c, keys)} }},
-		{"probe", "state", attrs{listsKey: int64(2)},
-			[]any{keys}, func(c ctx, s stores) []any { return []any{s.Probe(c, keys)} }},
-		{"push", "push", attrs{listsKey: int64(2)},
-			[]any{pushes}, func(c ctx, s stores) []any { return []any{s.Push(c, pushes)} }},
-		{"delete", "delete", attrs{listsKey: int64(2)},
-			[]any{keys}, func(c ctx, s stores) []any { return []any{s.Delete(c, keys)} }},
-		{"lock", "", attrs{listsKey: int64(2), gotKey: int64(1)}, []any{names, "token", time.Second},
-			func(c ctx, s stores) []any { l, err := s.TryLock(c, names, "token", time.Second); return two(l, err) }},
-		{"unlock", "", attrs{listsKey: int64(2)},
-			[]any{names, "token"}, func(c ctx, s stores) []any { return []any{s.Unlock(c, names, "token")} }},
-		{"allocate", "allocate", attrs{listsKey: int64(2)},
-			[]any{allocs}, func(c ctx, s stores) []any { return []any{s.Allocate(c, allocs)} }},
-		{"catalogue load", "load", attrs{gotKey: int64(64)},
-			nil, func(c ctx, s stores) []any { rows, err := s.Load(c); return two(rows, err) }},
-		{"segment load", "allocate_tag", attrs{tagKey: "orders", stepKey: int64(2000)},
-			[]any{tag}, func(c ctx, s stores) []any { seg, err := s.AllocateTag(c, tag); return two(seg, err) }},
-		{"tags load", "tags", attrs{gotKey: int64(2)},
-			[]any{"a"}, func(c ctx, s stores) []any { tags, last, err := s.TagsAfter(c, "a"); return []any{tags, last, err} }},
-		{"tags load", "tags", attrs{gotKey: int64(2)},
-			[]any{names}, func(c ctx, s stores) []any { tags, err := s.TagsNamed(c, names); return two(tags, err) }},
-		{"lease acquire", "acquire_worker", attrs{workerKey: int64(5)},
-			[]any{owner}, func(c ctx, s stores) []any { l, err := s.Acquire(c, owner); return two(l, err) }},
-		{"lease renew", "renew_worker", attrs{workerKey: int64(5)},
-			[]any{lease}, func(c ctx, s stores) []any { l, err := s.Renew(c, lease); return two(l, err) }},
-		{"lease release", "release_worker", attrs{workerKey: int64(5)},
-			[]any{lease}, func(c ctx, s stores) []any { return []any{s.Release(c, lease)} }},
-		{"lease peers", "", attrs{gotKey: int64(3)},
-			nil, func(c ctx, s stores) []any { peers, err := s.Peers(c); return two(peers, err) }},
-		{"uid node", "register_node", attrs{workerKey: int64(6)},
-			[]any{start}, func(c ctx, s stores) []any { n, err := s.RegisterNode(c, start); return two(n, err) }},
-		{"uid mark", "mark_node", attrs{workerKey: int64(6)},
-			[]any{node, int64(11)}, func(c ctx, s stores) []any { return []any{s.MarkNode(c, node, 11)} }},
-		{"uid release", "release_node", attrs{workerKey: int64(6)},
-			[]any{node, int64(12)}, func(c ctx, s stores) []any { return []any{s.ReleaseNode(c, node, 12)} }},
+		{"Pop", "pop", "pop", attrs{appKey: int64(1), shardKey: int64(2), countKey: int64(9), gotKey: int64(2)}, []any{key, 9}},
+		{"State", "state", "state", attrs{listsKey: int64(2)}, []any{keys}},
+		{"Probe", "probe", "state", attrs{listsKey: int64(2)}, []any{keys}},
+		{"Push", "push", "push", attrs{listsKey: int64(2)}, []any{pushes}},
+		{"Delete", "delete", "delete", attrs{listsKey: int64(2)}, []any{keys}},
+		{"TryLock", "lock", "", attrs{listsKey: int64(2), gotKey: int64(1)}, []any{names, "token", time.Second}},
+		{"Unlock", "unlock", "", attrs{listsKey: int64(2)}, []any{names, "token"}},
+		{"Allocate", "allocate", "allocate", attrs{listsKey: int64(2)}, []any{allocs}},
+		{"Load", "catalogue load", "load", attrs{gotKey: int64(64)}, nil},
+		{"AllocateTag", "segment load", "allocate_tag", attrs{tagKey: "orders", stepKey: int64(2000)}, []any{tag}},
+		{"TagsAfter", "tags load", "tags", attrs{gotKey: int64(2)}, []any{"a"}},
+		{"TagsNamed", "tags load", "tags", attrs{gotKey: int64(2)}, []any{names}},
+		{"Acquire", "lease acquire", "acquire_worker", attrs{workerKey: int64(5)}, []any{owner}},
+		{"Renew", "lease renew", "renew_worker", attrs{workerKey: int64(5)}, []any{lease}},
+		{"Release", "lease release", "release_worker", attrs{workerKey: int64(5)}, []any{lease}},
+		{"Peers", "lease peers", "", attrs{gotKey: int64(3)}, nil},
+		{"RegisterNode", "uid node", "register_node", attrs{workerKey: int64(6)}, []any{start}},
+		{"MarkNode", "uid mark", "mark_node", attrs{workerKey: int64(6)}, []any{node, int64(11)}},
+		{"ReleaseNode", "uid release", "release_node", attrs{workerKey: int64(6)}, []any{node, int64(12)}},
 	} {
+		call := func(ctx context.Context, s stores) (results []any) {
+			in := []reflect.Value{reflect.ValueOf(ctx)}
+			for _, arg := range c.given {
+				in = append(in, reflect.ValueOf(arg))
+			}
+			for _, out := range reflect.ValueOf(s).MethodByName(c.method).Call(in) {
+				results = append(results, out.Interface())
+			}
+			return results
+		}
 		c.attrs[storeKey] = "s"
 		away := &model.StoreError{Store: "s", Err: errors.New("connection refused")}
 		for err, failures := range map[error]int64{nil: 0, model.ErrLimitReached: 0, away: 1} {
 			tracer, spans := recording()
 			ctx, parent := tracer.tracer.Start(t.Context(), "parent")
 			f := &fake{err: err}
-			want := c.call(ctx, stores{f, f, f, f, f, f, f})
+			want := call(ctx, stores{f, f, f, f, f, f, f})
 			for _, observed := range []*Stores{NewStores(tracer), NewStores(nil)} {
 				f.asked = nil
-				got := c.call(ctx, decorated(observed, f))
+				got := call(ctx, decorated(observed, f))
 				if !reflect.DeepEqual(got, want) || !reflect.DeepEqual(f.asked, c.given) {
 					t.Errorf("%s: %v of %v, want %v of %v", c.span, got, f.asked, want, c.given)
 				}
@@ -218,13 +206,12 @@ func TestCallsAreObserved(t *testing.T) {
 // whatever the first error.
 func TestAnyListFails(t *testing.T) {
 	tracer, spans := recording()
-	d := decorator{tracer: tracer}
-	op := &operation{}
-	_, c := d.begin(t.Context(), op, "push")
+	d := decorate(NewStores(tracer), "s", 0, "push")
+	_, c := d.begin(t.Context(), "push", "push")
 	finishEach(c, []error{nil, model.ErrListFull, &model.StoreError{}, &model.StoreError{}}, itself)
 	status := spans.GetSpans()[0].Status
-	if op.failed.Load() != 1 || status.Description != "one of 4: "+model.ErrListFull.Error() {
-		t.Errorf("%d failed, %+v", op.failed.Load(), status)
+	if n := d.operations[0].failed.Load(); n != 1 || status.Description != "one of 4: "+model.ErrListFull.Error() {
+		t.Errorf("%d failed, %+v", n, status)
 	}
 }
 
