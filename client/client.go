@@ -169,8 +169,8 @@ func New(opts Options) (*Client, error) {
 	}
 	c.turn.Store(rand.Uint64N(uint64(len(c.replicas)))) // not all clients begin with the same
 	c.base, c.cancel = context.WithCancel(context.Background())
-	c.snowflake.buffer = c.newBuffer("/v1/snowflake/ids?")
-	c.uid.buffer = c.newBuffer("/v1/uid/ids?")
+	c.snowflake.buffer = c.addBuffer("/v1/snowflake/ids?") // nobody else knows c yet
+	c.uid.buffer = c.addBuffer("/v1/uid/ids?")
 	c.janitor = time.AfterFunc(sweepEvery, c.sweep)
 	return c, nil
 }
@@ -253,14 +253,8 @@ func (c *Client) Snowflake() *Source { return &c.snowflake }
 // UID is the source of UIDs.
 func (c *Client) UID() *Source { return &c.uid }
 
-// newBuffer makes a buffer that is fetched from a path, to which parameters are added.
-func (c *Client) newBuffer(path string) *buffer {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.addBuffer(path)
-}
-
-// addBuffer is newBuffer for callers that hold mu.
+// addBuffer makes a buffer that is fetched from a path, to which parameters are added. Callers
+// hold mu.
 func (c *Client) addBuffer(path string) *buffer {
 	b := &buffer{client: c, path: path, target: min(firstTarget, c.opts.MaxHeld)}
 	b.drop()

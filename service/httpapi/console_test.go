@@ -3,7 +3,6 @@ package httpapi
 import (
 	"cmp"
 	"net/http"
-	"net/http/httptest"
 	"path"
 	"regexp"
 	"slices"
@@ -78,10 +77,7 @@ func TestConsoleIsRevalidated(t *testing.T) {
 		for match, status := range map[string]int{
 			tag: 304, "W/" + tag: 304, `"x", ` + tag: 304, "*": 304, `"x"`: 200, strings.Trim(tag, `"`): 200, "": 200,
 		} {
-			r := httptest.NewRequest(http.MethodGet, target, nil)
-			r.Header.Set("If-None-Match", match)
-			w := httptest.NewRecorder()
-			api.ServeHTTP(w, r)
+			w := askAs(api, http.MethodGet, target, "If-None-Match", match)
 			if w.Code != status || (w.Body.Len() > 0) != (status == 200) || w.Header().Get("ETag") != tag {
 				t.Errorf("%s, If-None-Match: %s: %d, %d bytes, %v", target, match, w.Code, w.Body.Len(), w.Header())
 			}

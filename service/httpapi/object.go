@@ -110,46 +110,40 @@ func (o *object) refuse(format string, args ...any) {
 	}
 }
 
-// text is a string; nil when it is not given.
-func (o *object) text(name string) *string {
-	value, given := o.values[name]
-	if !given || o.err != nil {
+// field is a value that read takes; nil when it is not given.
+func field[T any](o *object, name, want string, read func(value any) (T, bool)) *T {
+	given, found := o.values[name]
+	if !found || o.err != nil {
 		return nil
 	}
-	s, ok := value.(string)
+	v, ok := read(given)
 	if !ok {
-		o.refuse("%s must be a string, not %s", name, shown(value))
+		o.refuse("%s must be %s, not %s", name, want, shown(given))
 		return nil
 	}
-	return &s
+	return &v
 }
+
+func as[T any](v any) (t T, ok bool) {
+	t, ok = v.(T)
+	return t, ok
+}
+
+// text is a string; nil when it is not given.
+func (o *object) text(name string) *string { return field(o, name, "a string", as[string]) }
 
 // yes is a boolean, false when it is not given.
 func (o *object) yes(name string) bool {
-	value, given := o.values[name]
-	if !given || o.err != nil {
-		return false
-	}
-	b, ok := value.(bool)
-	if !ok {
-		o.refuse("%s must be true or false, not %s", name, shown(value))
-	}
-	return b
+	return value(field(o, name, "true or false", as[bool]), false)
 }
 
 // number is a whole number in low…high; nil when it is not given.
 func (o *object) number(name string, low, high int64) *int64 {
-	value, given := o.values[name]
-	if !given || o.err != nil {
-		return nil
-	}
-	digits, _ := value.(json.Number)
-	n, err := strconv.ParseInt(digits.String(), 10, 64)
-	if err != nil || n < low || n > high {
-		o.refuse("%s must be a whole number in %d…%d, not %s", name, low, high, shown(value))
-		return nil
-	}
-	return &n
+	return field(o, name, fmt.Sprintf("a whole number in %d…%d", low, high), func(v any) (int64, bool) {
+		digits, _ := v.(json.Number)
+		n, err := strconv.ParseInt(digits.String(), 10, 64)
+		return n, err == nil && low <= n && n <= high
+	})
 }
 
 // form is the object as a form.

@@ -265,10 +265,7 @@ func TestChangesAreSeen(t *testing.T) {
 func TestMetricsForms(t *testing.T) {
 	api := newAPI(&fakeQueue{})
 	for encoding, zipped := range map[string]bool{"": false, "gzip": true, "deflate, gzip;q=0.5": true, "gzip;q=0": false, "br": false} {
-		r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
-		r.Header.Set("Accept-Encoding", encoding)
-		w := httptest.NewRecorder()
-		api.ServeHTTP(w, r)
+		w := askAs(api, http.MethodGet, "/metrics", "Accept-Encoding", encoding)
 		body := io.Reader(w.Body)
 		if zipped {
 			z, err := gzip.NewReader(body)
