@@ -43,6 +43,22 @@ func Equal[T comparable](t testing.TB, got, want T, what ...any) {
 	}
 }
 
+// Has reports a text that lacks a part, and Lacks one that has it.
+func Has(t testing.TB, text, part string, what ...any) {
+	if !strings.Contains(text, part) {
+		t.Helper()
+		t.Errorf("%s%q is not in %.2000s", label(what), part, text)
+	}
+}
+
+// Lacks is the opposite of Has.
+func Lacks(t testing.TB, text, part string, what ...any) {
+	if strings.Contains(text, part) {
+		t.Helper()
+		t.Errorf("%s%q is in %.2000s", label(what), part, text)
+	}
+}
+
 // Err is the error of a call that returns more than that: check.Must(t, check.Err(f())).
 // It panics if the last result is no error.
 func Err(results ...any) error {

@@ -69,9 +69,7 @@ func TestTokensFollowTheFile(t *testing.T) {
 			t.Errorf("%d looks in one period, want one at each end", n)
 		}
 		after("both", func() { write(t, file, one("old", "")+one("new", "")) }, "", "old", "new")
-		if !strings.Contains(log.String(), "tokens=2 added=1 removed=0") {
-			t.Errorf("logged %s", log.String())
-		}
+		check.Has(t, log.String(), "tokens=2 added=1 removed=0")
 		after("only the new one", func() { write(t, file, one("new", "")) }, "", "new")
 		after("a bad file", func() { write(t, file, "- name: x y\n") }, "tokens.yaml:1: name: is not", "new")
 		after("still bad", func() {}, "tokens.yaml:1: name: is not", "new")

@@ -53,9 +53,7 @@ func TestPanicAfterTheHeadersWritesNoSecondAnswer(t *testing.T) {
 	w := httptest.NewRecorder()
 	api.ServeHTTP(brokenPipe{w}, httptest.NewRequest(http.MethodGet, alice, nil))
 	wantAnswer(t, w, 200, "")
-	if !strings.Contains(log.String(), "broken pipe") {
-		t.Errorf("logged %q", log.String())
-	}
+	check.Has(t, log.String(), "broken pipe")
 }
 
 // What a client may not see is in the log; what it did wrong itself is not an
@@ -67,9 +65,7 @@ func TestLogLevels(t *testing.T) {
 	} {
 		api, log := logging(broken(err), nil)
 		ask(api, "GET", alice)
-		if !strings.Contains(log.String(), want) {
-			t.Errorf("logged %q, want %q", log.String(), want)
-		}
+		check.Has(t, log.String(), want)
 	}
 }
 

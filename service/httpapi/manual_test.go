@@ -93,9 +93,7 @@ func TestDocumentationLinks(t *testing.T) {
 		if !headings["operations.md"][strings.ToLower(found[1])] {
 			t.Errorf("%s has no section", found[1])
 		}
-		if !strings.Contains(chinese, found[1]+": ['") {
-			t.Errorf("%s has no title in zh.js", found[1])
-		}
+		check.Has(t, chinese, found[1]+": ['", "zh.js")
 	}
 	for _, found := range regexp.MustCompile(`'(Shardid\w+)'`).FindAllStringSubmatch(string(api.pages.assets["health.js"].body), -1) {
 		if !alarms[found[1]] {

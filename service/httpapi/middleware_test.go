@@ -213,9 +213,7 @@ func TestAccessLog(t *testing.T) {
 func TestAccessLine(t *testing.T) {
 	line := strings.Join(accessLines(AccessAll, alice), "")
 	for _, want := range []string{"level=INFO", "method=GET", "path=/get", "status=200", "code=0", "ms=", "bytes=37", "trace_id=" + someTrace} {
-		if !strings.Contains(line, want) {
-			t.Errorf("%s is not in %s", want, line)
-		}
+		check.Has(t, line, want)
 	}
 	line += strings.Join(accessLines(AccessErrors, "/get?appId=300&gatePass=alice"), "")
 	if !strings.Contains(line, "status=400 code=-6") || !strings.Contains(line, "request_id="+someTrace) || strings.Contains(line, "alice") {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/segment"
 )
 
@@ -108,13 +109,9 @@ func TestPagesForBrowsers(t *testing.T) {
 		} {
 			body := ask(api, http.MethodGet, target, "text/html").Body.String()
 			for _, part := range want {
-				if !strings.Contains(body, part) {
-					t.Errorf("%s lacks %s: %.300s", target, part, body[strings.Index(body, "</table>")+1:])
-				}
+				check.Has(t, body, part, target)
 			}
-			if strings.Contains(body, "<script>") {
-				t.Errorf("%s has a script", target)
-			}
+			check.Lacks(t, body, "<script>", target)
 		}
 	}
 }

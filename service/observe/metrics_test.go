@@ -128,9 +128,7 @@ func TestText(t *testing.T) {
 	}
 	wantFile(t, "testdata/metrics.txt", ours.String())
 	for _, name := range []string{"go_goroutines", "process_resident_memory_bytes"} {
-		if !strings.Contains(body, "\n"+name+" ") {
-			t.Errorf("%s is missing", name)
-		}
+		check.Has(t, body, "\n"+name+" ", name)
 	}
 }
 
@@ -231,7 +229,5 @@ func TestDisabledModes(t *testing.T) {
 			t.Errorf("the mode %s has metrics", mode)
 		}
 	}
-	if !strings.Contains(body, `mode="queue"`) {
-		t.Error("the queue has none")
-	}
+	check.Has(t, body, `mode="queue"`)
 }
