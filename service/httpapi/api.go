@@ -197,14 +197,14 @@ func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.H
 	e.HEAD("/api/segment/get/*key", a.getSegment)
 	e.HEAD("/api/snowflake/get/*key", a.getSnowflake)
 	for path, handler := range map[string]gin.HandlerFunc{
-		"/get":                    issue(access.Queue, a.get),
+		"/get":                    issue(access.Queue, a.ids(access.Queue, &ofGet)),
 		"/api/segment/get/*key":   issue(access.Segment, a.getSegment),
 		"/api/snowflake/get/*key": issue(access.Snowflake, a.getSnowflake),
-		"/api/uid/get":            issue(access.UID, a.getUID),
-		"/v1/queue/:appId/ids":    issue(access.Queue, a.getV1(access.Queue)),
-		"/v1/segment/*tag":        issue(access.Segment, a.getV1(access.Segment)),
-		"/v1/snowflake/ids":       issue(access.Snowflake, a.getV1(access.Snowflake)),
-		"/v1/uid/ids":             issue(access.UID, a.getV1(access.UID)),
+		"/api/uid/get":            issue(access.UID, a.ids(access.UID, &ofLeaf)),
+		"/v1/queue/:appId/ids":    issue(access.Queue, a.ids(access.Queue, &ofV1Queue)),
+		"/v1/segment/*tag":        issue(access.Segment, a.getV1Segment),
+		"/v1/snowflake/ids":       issue(access.Snowflake, a.ids(access.Snowflake, &ofV1)),
+		"/v1/uid/ids":             issue(access.UID, a.ids(access.UID, &ofV1)),
 
 		"/tinyid/id/nextId":              issue(access.Segment, a.tinyidIDs(false)),
 		"/tinyid/id/nextIdSimple":        issue(access.Segment, a.tinyidIDs(true)),

@@ -61,8 +61,10 @@ func (a *API) serve(c *gin.Context, q asked, p *protocol) {
 	}
 }
 
-// get issues IDs of the queue mode.
-func (a *API) get(c *gin.Context) { a.serve(c, of(access.Queue), &ofGet) }
+// ids issues IDs of a mode for which the path says nothing more that p does not read.
+func (a *API) ids(mode access.Modes, p *protocol) gin.HandlerFunc {
+	return func(c *gin.Context) { a.serve(c, of(mode), p) }
+}
 
 // of is what a request for an ID of a mode asks for at least.
 func of(mode access.Modes) asked { return asked{Request: issuer.Request{Mode: mode, Count: 1}} }
@@ -96,35 +98,18 @@ func (a *API) getSnowflake(c *gin.Context) {
 	a.serve(c, of(access.Snowflake), &ofLeaf)
 }
 
-// getUID issues UIDs.
-func (a *API) getUID(c *gin.Context) { a.serve(c, of(access.UID), &ofLeaf) }
-
-// getV1 issues IDs in the uniform shape, of the mode and what the path names.
-func (a *API) getV1(mode access.Modes) gin.HandlerFunc {
-	p := &ofV1
-	if mode == access.Queue {
-		p = &ofV1Queue
+// getV1Segment issues IDs of the tag in /v1/segment/{tag}/ids, of which an encoded slash may be
+// a part.
+func (a *API) getV1Segment(c *gin.Context) {
+	raw, found := strings.CutSuffix(strings.TrimPrefix(c.Request.URL.EscapedPath(), "/v1/segment/"), "/ids")
+	tag, err := url.PathUnescape(raw)
+	if err != nil || !found || strings.Contains(raw, "/") {
+		a.noRoute(c)
+		return
 	}
-	return func(c *gin.Context) {
-		q := of(mode)
-		if mode == access.Segment {
-			var err error
-			if q.Tag, err = tagOfV1(c); err != nil {
-				a.noRoute(c)
-				return
-			}
-		}
-		a.serve(c, q, p)
-	}
-}
-
-// tagOfV1 is the tag in /v1/segment/{tag}/ids, of which an encoded slash may be a part.
-func tagOfV1(c *gin.Context) (string, error) {
-	tag, found := strings.CutSuffix(strings.TrimPrefix(c.Request.URL.EscapedPath(), "/v1/segment/"), "/ids")
-	if !found || strings.Contains(tag, "/") {
-		return "", noSuchPath(c)
-	}
-	return url.PathUnescape(tag)
+	q := of(access.Segment)
+	q.Tag = tag
+	a.serve(c, q, &ofV1)
 }
 
 // bytesPerID is what most answers have for an ID: its digits, quotes and a comma.

@@ -185,14 +185,17 @@ func once[T any](a *API, read func(context.Context) (T, error)) func(context.Con
 // page answers with a body that is costly to make, and is made once in readingAge.
 func (a *API) page(read func(context.Context) ([]byte, error), write func(c *gin.Context, body []byte)) gin.HandlerFunc {
 	get := once(a, read)
-	return func(c *gin.Context) {
-		body, err := get(c.Request.Context())
-		if err != nil {
-			a.failStore(c, err)
-			return
-		}
-		write(c, body)
+	return func(c *gin.Context) { a.answer(c, get, write) }
+}
+
+// answer answers with a body that is made, or says why there is none.
+func (a *API) answer(c *gin.Context, get func(context.Context) ([]byte, error), write func(c *gin.Context, body []byte)) {
+	body, err := get(c.Request.Context())
+	if err != nil {
+		a.failStore(c, err)
+		return
 	}
+	write(c, body)
 }
 
 // metrics answers in Prometheus' text format, which every scraper reads.

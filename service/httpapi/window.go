@@ -78,33 +78,24 @@ func through[Row any](w window, rows []Row, name func(Row) string) (shown []Row,
 // windowed answers with a window of what is read once in readingAge. Without parameters the
 // body is made as often, and not for each request.
 func windowed[T any](a *API, read func(context.Context) (T, error), encode func(window, T) ([]byte, error), write func(*gin.Context, []byte)) gin.HandlerFunc {
-	all := once(a, read)
-	usual := a.page(func(ctx context.Context) ([]byte, error) {
-		what, err := read(ctx)
-		if err != nil {
-			return nil, err
+	part := func(w window, read func(context.Context) (T, error)) func(context.Context) ([]byte, error) {
+		return func(ctx context.Context) ([]byte, error) {
+			what, err := read(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return encode(w, what)
 		}
-		return encode(window{limit: tagsShown}, what)
-	}, write)
+	}
+	all, usual := once(a, read), a.page(part(window{limit: tagsShown}, read), write)
 	return func(c *gin.Context) {
-		w, given, err := readWindow(c.Request)
-		switch {
+		switch w, given, err := readWindow(c.Request); {
 		case err != nil:
 			a.fail(c, err)
-			return
-		case !given:
+		case given:
+			a.answer(c, part(w, all), write)
+		default:
 			usual(c)
-			return
 		}
-		what, err := all(c.Request.Context())
-		var body []byte
-		if err == nil {
-			body, err = encode(w, what)
-		}
-		if err != nil {
-			a.failStore(c, err)
-			return
-		}
-		write(c, body)
 	}
 }
