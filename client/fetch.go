@@ -75,7 +75,8 @@ func (c *Client) askInTurn(ctx context.Context, path string, use func(answer) er
 				}
 			}
 			if c.opts.OnRequest != nil {
-				c.opts.OnRequest(Request{Addr: r.url, Path: path[:strings.IndexByte(path, '?')], Took: time.Since(began), Err: err})
+				name, _, _ := strings.Cut(path, "?")
+				c.opts.OnRequest(Request{Addr: r.url, Path: name, Took: time.Since(began), Err: err})
 			}
 			if err == nil {
 				r.failures.Store(0)

@@ -198,8 +198,8 @@ func spentAdmin(o *Options) {
 func badAdminRequests() (all []exchange) {
 	add := func(method, target, says string, bodies ...string) {
 		for _, body := range bodies {
-			all = append(all, exchange{name: "400 " + says, method: method, target: target, send: body, token: adminSecret,
-				change: administrated(&fakeAdmin{}), status: 400, code: -6, says: says})
+			all = append(all, exchange{name: "400 " + says, method: method, target: target, send: body,
+				token: adminSecret, change: administrated(&fakeAdmin{}), status: 400, code: -6, says: says})
 		}
 	}
 	const apps, tags = "/admin/apps", "/admin/tags"
@@ -219,7 +219,8 @@ func badAdminRequests() (all []exchange) {
 		`"ID":8`: `unknown field "ID"`, `"minIndex":8`: "unknown field", `"id":7`: "id is given twice",
 		`"step":0`: "step must be a whole number in 1…1000000, not 0", `"step":1000001`: "step must be",
 		`"maxLimitId":-1`: "maxLimitId must be", `"maxLimitId":9223372036854775808`: "maxLimitId must be",
-		`"limitPolicy":"Wrap"`: "limitPolicy must be reject or wrap", `"description":null`: "description must be a string, not null",
+		`"limitPolicy":"Wrap"`: "limitPolicy must be reject or wrap",
+		`"description":null`:   "description must be a string, not null",
 	} {
 		add("POST", apps, says, `{"id":7,"name":"x",`+field+`}`)
 	}
@@ -241,7 +242,8 @@ func badAdminRequests() (all []exchange) {
 	add("DELETE", tagTarget, "DELETE /admin/tags/a%2Fb?confirm=NAME", "")
 	add("PATCH", logTarget, "JSON object with some of level, for", "debug")
 	add("PATCH", logTarget, "level is missing", `{}`)
-	add("PATCH", logTarget, "level must be one of debug, info, warn, error", `{"level":"trace"}`, `{"level":"DEBUG"}`, `{"level":"info+2"}`)
+	add("PATCH", logTarget, "level must be one of debug, info, warn, error",
+		`{"level":"trace"}`, `{"level":"DEBUG"}`, `{"level":"info+2"}`)
 	add("PATCH", logTarget, "level must be a string", `{"level":7}`)
 	add("PATCH", logTarget, "unknown field", `{"level":"debug","fro":"1h"}`)
 	add("PATCH", logTarget, "something follows", `{"level":"debug"}]`)

@@ -189,7 +189,9 @@ func (a *API) page(read func(context.Context) ([]byte, error), write func(c *gin
 }
 
 // answer answers with a body that is made, or says why there is none.
-func (a *API) answer(c *gin.Context, get func(context.Context) ([]byte, error), write func(c *gin.Context, body []byte)) {
+func (a *API) answer(
+	c *gin.Context, get func(context.Context) ([]byte, error), write func(c *gin.Context, body []byte),
+) {
 	body, err := get(c.Request.Context())
 	if err != nil {
 		a.failStore(c, err)

@@ -45,7 +45,8 @@ const (
 // exchanges are all answers of the ID routes, of what takes IDs apart, and of what
 // is no path.
 func exchanges() []exchange {
-	all := slices.Concat(issued(), issuedByModes(), issuedByV1(), decoded(), badParameters(), refused(), nowhere(), bodies())
+	all := slices.Concat(issued(), issuedByModes(), issuedByV1(), decoded(), badParameters(), refused(),
+		nowhere(), bodies())
 	return slices.Concat(all, byV1(all), byPOST(slices.Concat(all, byV1(all))))
 }
 
@@ -216,7 +217,8 @@ func decoded() (all []exchange) {
 		{"/decodeSnowflakeId?snowflakeId=1&x=2", firstLeaf},
 	} {
 		for mode, change := range map[string]func(*Options){"": nil, " without the mode": disableModes} {
-			all = append(all, exchange{name: "decode " + x[0] + mode, target: x[0], change: change, status: 200, body: x[1]})
+			all = append(all, exchange{name: "decode " + x[0] + mode, target: x[0], change: change,
+				status: 200, body: x[1]})
 		}
 	}
 	return all
@@ -278,9 +280,10 @@ func badParameters() (all []exchange) {
 	add("snowflakeId is missing", "/decodeSnowflakeId", "/decodeSnowflakeId?snowflakeId=")
 	add(`snowflakeId must be a whole number below 2^63, not "x"`, "/decodeSnowflakeId?snowflakeId=x")
 	add("snowflakeId is given twice", "/decodeSnowflakeId?snowflakeId=1&snowflakeId=1")
-	add("below 2^63", "/decode?id=8000000000000000&format=hex", "/decode?id=9223372036854775808", "/api/uid/parse/9223372036854775808")
-	add("IDs are positive", "/decode?id=0&kind=snowflake", "/decode?id=-5&kind=uid", "/api/uid/parse/0", "/api/uid/parse/-5",
-		"/decodeSnowflakeId?snowflakeId=0", "/decodeSnowflakeId?snowflakeId=-1")
+	add("below 2^63", "/decode?id=8000000000000000&format=hex", "/decode?id=9223372036854775808",
+		"/api/uid/parse/9223372036854775808")
+	add("IDs are positive", "/decode?id=0&kind=snowflake", "/decode?id=-5&kind=uid", "/api/uid/parse/0",
+		"/api/uid/parse/-5", "/decodeSnowflakeId?snowflakeId=0", "/decodeSnowflakeId?snowflakeId=-1")
 	return all
 }
 
@@ -316,15 +319,19 @@ func refused() (all []exchange) {
 		{"unknown error", errors.New("secret"), 500, -11, internal},
 		{"a store's timeout", wrap(context.DeadlineExceeded), 500, -11, internal},
 	} {
-		for mode, target := range map[string]string{"queue": alice, "segment": segmentURL, "snowflake": snowflakeURL, "uid": uidURL + "?count=2"} {
+		for mode, target := range map[string]string{
+			"queue": alice, "segment": segmentURL, "snowflake": snowflakeURL, "uid": uidURL + "?count=2",
+		} {
 			if c.code == -5 && (mode == "snowflake" || mode == "uid") {
 				continue // which have no limit
 			}
-			all = append(all, exchange{name: mode + ": " + c.name, target: target, queue: broken(c.err), change: failModes(c.err), status: c.status, code: c.code, says: c.says})
+			all = append(all, exchange{name: mode + ": " + c.name, target: target, queue: broken(c.err),
+				change: failModes(c.err), status: c.status, code: c.code, says: c.says})
 		}
 	}
 	return append(all,
-		exchange{name: "text was wanted", target: alice, accept: "text/plain", queue: broken(wrap(model.ErrUnknownApp)), status: 404, code: -2, says: "not provisioned"},
+		exchange{name: "text was wanted", target: alice, accept: "text/plain", queue: broken(wrap(model.ErrUnknownApp)),
+			status: 404, code: -2, says: "not provisioned"},
 		exchange{name: "panic", target: alice, queue: panicking("secret"), status: 500, code: -11, says: internal})
 }
 
@@ -354,7 +361,8 @@ func nowhere() []exchange {
 		all = append(all, exchange{name: "no path " + target, target: target, status: 404, code: -10, says: says})
 	}
 	for verbs, targets := range map[string][]string{
-		"GET and POST":          {alice, uidURL, "/v1/queue/1/ids?gatePass=alice", "/v1/segment/leaf-segment-test/ids", "/v1/snowflake/ids", "/v1/uid/ids"},
+		"GET and POST": {alice, uidURL, "/v1/queue/1/ids?gatePass=alice", "/v1/segment/leaf-segment-test/ids",
+			"/v1/snowflake/ids", "/v1/uid/ids"},
 		"GET and HEAD and POST": {segmentURL, snowflakeURL},
 		"GET and HEAD":          {"/decodeSnowflakeId", "/cache", "/db"},
 		"GET":                   {"/decode?id=16385", "/api/uid/parse/1", "/api/status"},
@@ -365,13 +373,16 @@ func nowhere() []exchange {
 		}
 		for _, target := range targets {
 			path, _, _ := strings.Cut(target, "?")
-			all = append(all, exchange{name: method + " " + path, method: method, target: target, status: 405, code: -10,
-				says: path + " takes " + verbs + " only: nothing was issued"})
+			all = append(all, exchange{name: method + " " + path, method: method, target: target,
+				status: 405, code: -10, says: path + " takes " + verbs + " only: nothing was issued"})
 		}
 	}
-	for _, target := range []string{alice, "/decode?id=", "/", "/api/segment/get/", snowflakeURL + "?", uidURL + "?", "/api/uid/parse/", "/decodeSnowflakeId?snowflakeId="} {
-		all = append(all, exchange{name: "too long " + target, target: target + strings.Repeat("1", maxURL), status: 414, code: -6,
-			says: fmt.Sprintf("the request target has %d bytes, at most 4096 are allowed", len(target)+maxURL)})
+	for _, target := range []string{
+		alice, "/decode?id=", "/", "/api/segment/get/", snowflakeURL + "?", uidURL + "?", "/api/uid/parse/",
+		"/decodeSnowflakeId?snowflakeId=",
+	} {
+		all = append(all, exchange{name: "too long " + target, target: target + strings.Repeat("1", maxURL),
+			status: 414, code: -6, says: fmt.Sprintf("the request target has %d bytes, at most 4096 are allowed", len(target)+maxURL)})
 	}
 	return all
 }

@@ -84,14 +84,16 @@ func tinyidExchanges() []exchange {
 	for _, target := range []string{tinyidURL, tinyidSimpleURL, tinyidRunURL, tinyidClientURL} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			all = append(all,
-				exchange{name: method + ", panic", method: method, target: target, status: 500, code: -11, says: "internal error",
-					change: func(o *Options) {
+				exchange{name: method + ", panic", method: method, target: target, status: 500, code: -11,
+					says: "internal error", change: func(o *Options) {
 						o.Segment = &fakeSegment{fakeGenerator: fakeGenerator{next: panicking("secret").next}}
 					}},
-				exchange{name: method + ", too long", method: method, target: target + strings.Repeat("a", maxURL), status: 414, code: -6, says: "at most 4096"})
+				exchange{name: method + ", too long", method: method, target: target + strings.Repeat("a", maxURL),
+					status: 414, code: -6, says: "at most 4096"})
 		}
 		all = append(all,
-			exchange{name: "PUT", method: http.MethodPut, target: target, status: 405, code: -10, says: "takes GET and POST only: nothing was issued"})
+			exchange{name: "PUT", method: http.MethodPut, target: target, status: 405, code: -10,
+				says: "takes GET and POST only: nothing was issued"})
 	}
 	for i := range all {
 		all[i].name = "tinyid: " + all[i].name

@@ -87,7 +87,9 @@ func Disabled(mode string) error {
 // Issue appends the IDs to dst, or gives texts of a tag with a pattern, all or none. token is
 // nil where none is required; what is issued counts in its quotas. Errors: those of the model
 // package that have a code, or the context's.
-func (s *Issuer) Issue(ctx context.Context, token *access.Token, r Request, dst []int64) (ids []int64, texts []string, err error) {
+func (s *Issuer) Issue(
+	ctx context.Context, token *access.Token, r Request, dst []int64,
+) (ids []int64, texts []string, err error) {
 	if err = s.allow(token, r); err == nil {
 		err = token.Take(r.Count)
 	}

@@ -132,7 +132,8 @@ func TestCallsAreObserved(t *testing.T) {
 		attrs                   attrs  // beside the store's
 		given                   []any
 	}{
-		{"Pop", "pop", "pop", attrs{appKey: int64(1), shardKey: int64(2), countKey: int64(9), gotKey: int64(2)}, []any{key, 9}},
+		{"Pop", "pop", "pop", attrs{appKey: int64(1), shardKey: int64(2), countKey: int64(9), gotKey: int64(2)},
+			[]any{key, 9}},
 		{"State", "state", "state", attrs{listsKey: int64(2)}, []any{keys}},
 		{"Probe", "probe", "state", attrs{listsKey: int64(2)}, []any{keys}},
 		{"Push", "push", "push", attrs{listsKey: int64(2)}, []any{pushes}},
