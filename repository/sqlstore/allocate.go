@@ -221,7 +221,7 @@ func (s *Store) KeepLeftovers(ctx context.Context, left []model.Leftover) error 
 	if s.server != nil || len(left) == 0 {
 		return nil
 	}
-	return s.explain("keep what the lists held", s.inTx(ctx, func(tx *gorm.DB) error {
+	return s.do(ctx, "keep what the lists held", func(tx *gorm.DB) error {
 		for part := range slices.Chunk(left, 1000) {
 			rows := make([]leftoverRow, len(part))
 			for i, l := range part {
@@ -233,7 +233,7 @@ func (s *Store) KeepLeftovers(ctx context.Context, left []model.Leftover) error 
 		}
 		return tx.Exec("UPDATE id_alloc_leftover SET max_id = COALESCE((SELECT max_id FROM id_alloc a " +
 			"WHERE a.app_id = id_alloc_leftover.app_id AND a.shard_id = id_alloc_leftover.shard_id), -1) WHERE max_id = 0").Error
-	}))
+	})
 }
 
 // TakeLeftovers takes out what KeepLeftovers stored, but for lists whose max_id has
@@ -243,23 +243,18 @@ func (s *Store) TakeLeftovers(ctx context.Context) ([]model.Leftover, error) {
 	if s.server != nil {
 		return nil, nil
 	}
-	var rows []leftoverRow
-	err := s.inTx(ctx, func(tx *gorm.DB) error {
-		rows = nil
-		err := tx.Table("id_alloc_leftover l").Select("l.*").
+	rows, err := within(ctx, s, "take out what the lists held", func(tx *gorm.DB) (rows []leftoverRow, err error) {
+		err = tx.Table("id_alloc_leftover l").Select("l.*").
 			Joins("JOIN id_alloc a ON a.app_id = l.app_id AND a.shard_id = l.shard_id AND a.max_id = l.max_id").
 			Order("l.app_id, l.shard_id, l.first_index").Find(&rows).Error
 		if err != nil {
-			return fmt.Errorf("read: %w", err)
+			return nil, fmt.Errorf("read: %w", err)
 		}
-		return tx.Exec("DELETE FROM id_alloc_leftover").Error
+		return rows, tx.Exec("DELETE FROM id_alloc_leftover").Error
 	})
-	if err != nil {
-		return nil, s.explain("take out what the lists held", err)
-	}
 	left := make([]model.Leftover, len(rows))
 	for i, r := range rows {
 		left[i] = model.Leftover{Key: model.ListKey{App: uint8(r.AppID), Shard: uint8(r.ShardID)}, Segment: model.Segment{First: r.FirstIndex, Last: r.LastIndex}}
 	}
-	return left, nil
+	return left, err
 }

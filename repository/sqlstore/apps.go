@@ -95,22 +95,22 @@ func atMilli(ms int64) time.Time {
 // policy) is left out and told to Options.OnBadRow. Unconfirmed is told without asking the
 // witness for marks, which could only lessen a doubt. Errors: *model.StoreError.
 func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
-	var rows []allocRow
-	if err := s.gorm.WithContext(ctx).Order("app_id, shard_id").Find(&rows).Error; err != nil {
-		return nil, s.explain("load the lists", err)
+	var (
+		rows    []allocRow
+		secrets map[int64]scrambleRow
+		m       moment
+	)
+	err := s.gorm.WithContext(ctx).Order("app_id, shard_id").Find(&rows).Error
+	if err == nil {
+		secrets, err = scrambled(s.gorm.WithContext(ctx))
 	}
-	secrets, err := scrambled(s.gorm.WithContext(ctx))
-	if err != nil {
-		return nil, s.explain("load the lists", err)
-	}
-	var m moment
-	if s.server != nil {
+	if err == nil && s.server != nil {
 		if m, err = s.readMoment(s.gorm.WithContext(ctx), ""); err == nil {
 			err = m.readChanges(s.gorm.WithContext(ctx), 0)
 		}
-		if err != nil {
-			return nil, s.explain("load the lists", err)
-		}
+	}
+	if err != nil {
+		return nil, s.explain("load the lists", err)
 	}
 	lists := make([]model.ListConfig, 0, len(rows))
 	for _, row := range rows {
@@ -180,11 +180,11 @@ func (s *Store) App(ctx context.Context, id uint8) (model.AppSummary, error) {
 
 func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
 	apps, err := readSummaries(g, "app_id = ?", id)
+	if err == nil && len(apps) == 0 {
+		err = fmt.Errorf("%w: app %d", model.ErrUnknownApp, id)
+	}
 	if err != nil {
 		return model.AppSummary{}, err
-	}
-	if len(apps) == 0 {
-		return model.AppSummary{}, fmt.Errorf("%w: app %d", model.ErrUnknownApp, id)
 	}
 	return apps[0], nil
 }
@@ -230,21 +230,25 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 	return summary, nil
 }
 
+// lockApp locks the lists of an app and reads it.
+func (s *Store) lockApp(tx *gorm.DB, id uint8, see seeing, lock string) (m moment, rows map[model.ListKey]allocRow, app model.AppSummary, err error) {
+	if m, err = see(tx, lock); err == nil {
+		rows, err = s.lockLists(tx, wholeApp(id))
+	}
+	if err == nil {
+		app, err = oneApp(tx, id)
+	}
+	return m, rows, app, err
+}
+
 // ChangeApp changes what all shards of an app share, and raises their max_id to
 // change.MinIndex, in one transaction under their locks. It answers the app as it was
 // and as it is. Errors: model.ErrUnknownApp, ErrInvalidArgument, ErrRefused,
 // *model.StoreError.
 func (s *Store) ChangeApp(ctx context.Context, id uint8, change model.AppChange) (before, after model.AppSummary, err error) {
 	err = s.do(ctx, fmt.Sprintf("change app %d", id), func(tx *gorm.DB) error {
-		m, err := s.locked(tx, share)
-		if err != nil {
-			return err
-		}
-		rows, err := s.lockLists(tx, wholeApp(id))
-		if err != nil {
-			return err
-		}
-		if before, err = oneApp(tx, id); err != nil {
+		m, rows, app, err := s.lockApp(tx, id, s.locked, share)
+		if before = app; err != nil {
 			return err
 		}
 		// Rows as they are: those that cannot be used are what the change may be for.
@@ -275,10 +279,7 @@ func (s *Store) ChangeApp(ctx context.Context, id uint8, change model.AppChange)
 		after, err = oneApp(tx, id)
 		return err
 	})
-	if err != nil {
-		return before, before, err
-	}
-	return before, after, nil
+	return before, after, err
 }
 
 // changes are the SET clauses of what is to change and no others: an operator may have
@@ -303,38 +304,29 @@ func changes(next model.App, change model.AppChange) (sets []string, args []any)
 // same transaction what each shard had handed out, so that the app goes on above that
 // should it come back. It answers what was deleted. Errors: model.ErrUnknownApp,
 // ErrInvalidArgument for another name, *model.StoreError.
-func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (deleted model.AppSummary, err error) {
-	err = s.do(ctx, fmt.Sprintf("delete app %d", id), func(tx *gorm.DB) error {
-		m, err := s.deciding(tx, exclusive)
-		if err != nil {
-			return err
+func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.AppSummary, error) {
+	return within(ctx, s, fmt.Sprintf("delete app %d", id), func(tx *gorm.DB) (model.AppSummary, error) {
+		m, rows, app, err := s.lockApp(tx, id, s.deciding, exclusive)
+		if err == nil && name != app.Name {
+			err = fmt.Errorf("%w: confirm the deletion with the app's name, which is %q", model.ErrInvalidArgument, app.Name)
 		}
-		rows, err := s.lockLists(tx, wholeApp(id))
-		if err != nil {
-			return err
+		if err == nil {
+			err = s.bury(tx, &m, id, rows)
 		}
-		if deleted, err = oneApp(tx, id); err != nil {
-			return err
+		if err == nil {
+			err = write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id)
 		}
-		if name != deleted.Name {
-			return fmt.Errorf("%w: confirm the deletion with the app's name, which is %q", model.ErrInvalidArgument, deleted.Name)
-		}
-		if err := s.bury(tx, &m, id, rows); err != nil {
-			return err
-		}
-		return write(tx, "delete the rows", "DELETE FROM "+table+" WHERE app_id = ?", id)
+		return app, err
 	})
-	return deleted, err
 }
 
 // ConfirmApp ends the doubts about an app's lists: the caller says that max_id of
 // each is right. name must be the app's, so that no other one is confirmed. It gives
 // how many lists waited for it, and changes nothing when none did. Errors:
 // model.ErrUnknownApp, ErrInvalidArgument for another name, *model.StoreError.
-func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (lists int64, err error) {
-	err = s.do(ctx, fmt.Sprintf("confirm app %d", app), func(tx *gorm.DB) error {
-		lists = 0
-		_, err := s.changeRows(tx, s.deciding, wholeApp(app), func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
+func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (int64, error) {
+	return within(ctx, s, fmt.Sprintf("confirm app %d", app), func(tx *gorm.DB) (lists int64, err error) {
+		_, err = s.changeRows(tx, s.deciding, wholeApp(app), func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
 			if state.Doubt > 0 {
 				state.Counter = state.Raise(req.Floor)
 				state.Doubt = 0
@@ -343,16 +335,12 @@ func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (lists i
 			return model.Allocation{}, state, nil
 		})
 		if err != nil {
-			return err
+			return 0, err
 		}
 		found, err := oneApp(tx, app)
 		if err == nil && found.Name != name {
 			err = fmt.Errorf("%w: confirm it with the app's name, which is %q", model.ErrInvalidArgument, found.Name)
 		}
-		return err
+		return lists, err
 	})
-	if err != nil {
-		return 0, err
-	}
-	return lists, nil
 }

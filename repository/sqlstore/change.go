@@ -158,13 +158,10 @@ func (m *moment) readChanges(tx *gorm.DB, after int64) error {
 	if m.Changes <= after || len(m.changes) > 0 && m.changes[0].Number <= after+1 {
 		return nil
 	}
-	m.changes = nil
-	err := tx.Raw("SELECT number, noted_at, known_at, slack, reach_at, again, list_rate, tag_rate, witness FROM "+changeTable+
-		" WHERE number > ? AND settled = 0 ORDER BY number", after).Scan(&m.changes).Error
-	if err != nil {
-		return fmt.Errorf("read the changes of the server: %w", err)
-	}
-	return nil
+	var err error
+	m.changes, err = query[[]changeRow](tx, "read the changes of the server", "SELECT number, noted_at, known_at, slack, reach_at, again, "+
+		"list_rate, tag_rate, witness FROM "+changeTable+" WHERE number > ? AND settled = 0 ORDER BY number", after)
+	return err
 }
 
 // doubt is that of a counter which accounts for the changes up to one. covered says that

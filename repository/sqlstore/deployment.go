@@ -112,13 +112,9 @@ func (s *Store) deciding(tx *gorm.DB, lock string) (moment, error) {
 	if err != nil || m.Witness == "" {
 		return m, err
 	}
-	var open int64
-	err = tx.Raw("SELECT COUNT(*) FROM " + changeTable + " WHERE settled = 0 AND witness <> ''").Scan(&open).Error
-	if err != nil {
-		return m, fmt.Errorf("look for changes that are not settled: %w", err)
-	}
-	m.settled = open == 0
-	return m, nil
+	open, err := query[int64](tx, "look for changes that are not settled", "SELECT COUNT(*) FROM "+changeTable+" WHERE settled = 0 AND witness <> ''")
+	m.settled = err == nil && open == 0
+	return m, err
 }
 
 // taking is counting for what takes numbers. The error may be model.ErrJumping too: after a
@@ -172,13 +168,13 @@ const (
 
 func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 	var m moment
-	var rows []deploymentRow
 	columns := s.either(serverNow+" AS now, @@global.read_only AS frozen, "+identityColumns, "0 AS now, '0' AS frozen")
 	before := s.opts.Now()
-	if err := tx.Raw("SELECT " + deploymentColumns + ", " + columns + " FROM " + deploymentTable + lock).Scan(&rows).Error; err != nil {
-		return m, fmt.Errorf("read %s: %w", deploymentTable, err)
-	}
-	if len(rows) == 0 {
+	rows, err := query[[]deploymentRow](tx, "read "+deploymentTable, "SELECT "+deploymentColumns+", "+columns+" FROM "+deploymentTable+lock)
+	switch {
+	case err != nil:
+		return m, err
+	case len(rows) == 0:
 		return m, fmt.Errorf("%w: %s", errNoLockRow, deploymentTable)
 	}
 	m.deploymentRow = rows[0]
@@ -190,7 +186,6 @@ func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 	}
 	m.now, m.local = time.UnixMilli(m.Now), before
 	m.apart = clockApart(m.now, before, s.opts.Now())
-	var err error
 	if m.server, err = identify(tx, m); err != nil {
 		return m, err
 	}
@@ -222,13 +217,12 @@ func clockApart(server, before, after time.Time) error {
 // is the server, and it has no boot time. Its life is the start of the node that noted it: one
 // that started after the heartbeat that it has is of a cluster that was restored.
 func identify(tx *gorm.DB, m moment) (model.Server, error) {
-	var found []struct {
+	found, err := query[[]struct {
 		Name  string `gorm:"column:Variable_name"`
 		Value string `gorm:"column:Value"`
-	}
-	err := tx.Raw("SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')").Scan(&found).Error // without any privilege
+	}](tx, "identify the server", "SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')") // without any privilege
 	if err != nil {
-		return model.Server{}, fmt.Errorf("identify the server: %w", err)
+		return model.Server{}, err
 	}
 	status := map[string]string{}
 	for _, variable := range found {
@@ -276,10 +270,10 @@ func (s *Store) changed(tx *gorm.DB, m moment) (changed, lacks bool, err error) 
 	s.seen.mu.Lock()
 	defer s.seen.mu.Unlock()
 	if !m.server.BootedAt.IsZero() && s.seen.changes > 0 && !m.times().Since.Equal(s.seen.times.Since) {
-		var found int64
-		err := tx.Raw("SELECT COUNT(*) FROM "+changeTable+" WHERE number = ? AND noted_at = ?", s.seen.changes, s.seen.times.Since.UnixMilli()).Scan(&found).Error
+		found, err := query[int64](tx, "look for the last change of the server", "SELECT COUNT(*) FROM "+changeTable+
+			" WHERE number = ? AND noted_at = ?", s.seen.changes, s.seen.times.Since.UnixMilli())
 		if err != nil {
-			return false, false, fmt.Errorf("look for the last change of the server: %w", err)
+			return false, false, err
 		}
 		lacks = found == 0
 	}
@@ -325,24 +319,19 @@ func (s *Store) Adopt(ctx context.Context, deployment, present string) (database
 	if !regexp.MustCompile(`^[0-9A-Za-z-]{1,64}$`).MatchString(deployment) {
 		return 0, fmt.Errorf("%w: deployment %q: it is the ID that the error names", model.ErrInvalidArgument, deployment)
 	}
-	err = s.do(ctx, "take the place of another deployment", func(tx *gorm.DB) error {
+	return within(ctx, s, "take the place of another deployment", func(tx *gorm.DB) (int64, error) {
 		m, err := s.locked(tx, exclusive)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if m.Deployment != deployment && m.Deployment != present {
-			return fmt.Errorf("%w: this database is that of deployment %s, whose lists its replicas will refuse from then on: name it too, with --confirm %[2]s",
+			return 0, fmt.Errorf("%w: this database is that of deployment %s, whose lists its replicas will refuse from then on: name it too, with --confirm %[2]s",
 				model.ErrInvalidArgument, m.Deployment)
 		}
 		if err := refuseScrambled(tx, deployment); err != nil {
-			return err
+			return 0, err
 		}
 		res := tx.Exec("UPDATE "+deploymentTable+" SET deployment = ?, scramble_secret = ?, witness = '' WHERE deployment <> ?", deployment, unknownSecret, deployment)
-		databases = res.RowsAffected
-		return res.Error
+		return res.RowsAffected, res.Error
 	})
-	if err != nil {
-		return 0, err
-	}
-	return databases, nil
 }

@@ -42,13 +42,10 @@ func (s *Store) HasLayout(ctx context.Context, want model.LayoutRecord) (bool, e
 // hasLayout says whether a layout is recorded; the error is
 // *model.LayoutChangedError when it is another.
 func (s *Store) hasLayout(ctx context.Context, want model.LayoutRecord) (bool, error) {
-	var found []string
-	err := s.gorm.WithContext(ctx).Raw("SELECT layout FROM "+layoutTable+" WHERE kind = ?", want.Kind).Scan(&found).Error
+	found, err := query[[]string](s.gorm.WithContext(ctx), "read", "SELECT layout FROM "+layoutTable+" WHERE kind = ?", want.Kind)
 	switch {
-	case err != nil:
-		return false, fmt.Errorf("read: %w", err)
-	case len(found) == 0:
-		return false, nil
+	case err != nil || len(found) == 0:
+		return false, err
 	case found[0] != want.Layout:
 		return false, &model.LayoutChangedError{Kind: want.Kind, Recorded: found[0], Want: want.Layout}
 	}
@@ -60,7 +57,6 @@ func (s *Store) hasLayout(ctx context.Context, want model.LayoutRecord) (bool, e
 func (s *Store) LayoutAge(ctx context.Context, kind string) (time.Duration, error) {
 	age := s.either("TIMESTAMPDIFF(MICROSECOND, recorded_at, CURRENT_TIMESTAMP(3)) DIV 1000",
 		"CAST(round((julianday('now') - julianday(recorded_at)) * 86400000) AS INTEGER)")
-	var ms int64 // stays 0 without a row
-	err := s.gorm.WithContext(ctx).Raw("SELECT "+age+" FROM "+layoutTable+" WHERE kind = ?", kind).Scan(&ms).Error
+	ms, err := query[int64](s.gorm.WithContext(ctx), "read", "SELECT "+age+" FROM "+layoutTable+" WHERE kind = ?", kind)
 	return time.Duration(ms) * time.Millisecond, s.answer(ctx, "read the layout", err)
 }

@@ -57,23 +57,27 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 		return err
 	}
 	defer db.Close()
+	g, err := gormOf(db)
+	if err != nil {
+		return err
+	}
+	g = g.WithContext(ctx)
 	files, err := migrations.MySQL()
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
 	// Looked at before even the lock's table is made, and again under the lock.
-	if err := preflight(ctx, db, files); err != nil {
+	if err := preflight(g, files); err != nil {
 		return err
 	}
 	return withLock(ctx, db, func() error {
-		if err := preflight(ctx, db, files); err != nil {
+		if err := preflight(g, files); err != nil {
 			return err
 		}
 		if err := up(ctx, db, files, progress); err != nil {
 			return err
 		}
-		var server string
-		err := s.gorm.WithContext(ctx).Raw("SELECT server FROM " + deploymentTable).Row().Scan(&server)
+		server, err := query[string](g, "read "+deploymentTable, "SELECT server FROM "+deploymentTable)
 		if err == nil && server == "" { // nothing can be missing in a new schema
 			err = s.noteServer(ctx)
 		}
@@ -165,6 +169,11 @@ func listMigrations(files fs.FS) ([]migration, error) {
 	return list, nil
 }
 
+// newestApplied is the database's version; 0 before the first migration.
+func newestApplied(g *gorm.DB) (int64, error) {
+	return query[int64](g, "read version", "SELECT COALESCE(MAX(version_id), 0) FROM "+versionTable)
+}
+
 // refuseNewer compares the database's version with the newest file's.
 func refuseNewer(have int64, list []migration) error {
 	newest := list[len(list)-1].version
@@ -215,11 +224,8 @@ func applySQLite(tx *gorm.DB, files fs.FS, list []migration) (done []string, err
 	if err != nil {
 		return nil, err
 	}
-	var have int64
-	if err := tx.Raw("SELECT COALESCE(MAX(version_id), 0) FROM " + versionTable).Scan(&have).Error; err != nil {
-		return nil, fmt.Errorf("read version: %w", err)
-	}
-	if err := refuseNewer(have, list); err != nil {
+	have, err := newestApplied(tx)
+	if err := cmp.Or(err, refuseNewer(have, list)); err != nil {
 		return nil, err
 	}
 	for _, m := range list {

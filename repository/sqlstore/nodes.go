@@ -53,11 +53,7 @@ func (s *Store) RegisterNode(ctx context.Context, start model.NodeStart) (model.
 	if err := checkStart(start); err != nil {
 		return model.Node{}, fmt.Errorf("%s: %w", op, err)
 	}
-	var row nodeRow
-	err := s.do(ctx, op, func(tx *gorm.DB) (err error) {
-		row, err = s.registerNode(tx, start)
-		return err
-	})
+	row, err := within(ctx, s, op, func(tx *gorm.DB) (nodeRow, error) { return s.registerNode(tx, start) })
 	if err != nil {
 		return model.Node{}, err
 	}
@@ -111,17 +107,13 @@ func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error
 // and not if the database may have forgotten marks since, as it has served under
 // another life; then the place needs another worker ID.
 func (s *Store) nodeOfPlace(tx *gorm.DB, m moment, start model.NodeStart) (row nodeRow, found bool, err error) {
-	var places []struct {
+	places, err := query[[]struct {
 		NodeID int64
 		Token  string
-	}
-	err = tx.Raw("SELECT node_id, token FROM "+placeTable+" WHERE registry = ? AND worker_id = ? AND since = ?",
-		start.Place.Registry, start.Place.WorkerID, m.Since).Scan(&places).Error
-	if err != nil {
-		return nodeRow{}, false, fmt.Errorf("read the place in the registry: %w", err)
-	}
-	if len(places) == 0 || places[0].NodeID >= start.Workers {
-		return nodeRow{}, false, nil
+	}](tx, "read the place in the registry", "SELECT node_id, token FROM "+placeTable+" WHERE registry = ? AND worker_id = ? AND since = ?",
+		start.Place.Registry, start.Place.WorkerID, m.Since)
+	if err != nil || len(places) == 0 || places[0].NodeID >= start.Workers {
+		return nodeRow{}, false, err
 	}
 	old, found, err := s.findNode(tx, "ID = ?", places[0].NodeID)
 	if err != nil || !found || old.Token != places[0].Token || old.UsedUntil <= 0 {
@@ -148,17 +140,12 @@ func (s *Store) newNode(tx *gorm.DB, m moment, start model.NodeStart) (row nodeR
 	if m, err = s.taking(tx, exclusive); err != nil { // it is written to
 		return nodeRow{}, err
 	}
-	ctx := tx.Statement.Context
-	starts, err := s.starts(tx, &m)
-	if err != nil {
-		return nodeRow{}, err
-	}
-	marks, err := s.marks(ctx, m, []string{nodeCounter})
+	starts, mark, err := s.starts(tx, &m)
 	if err != nil {
 		return nodeRow{}, err
 	}
 	last := starts.Last
-	number, next, err := nextStart(starts, marks[0], start.Workers, m.now)
+	number, next, err := nextStart(starts, mark, start.Workers, m.now)
 	if err != nil {
 		return nodeRow{}, err
 	}
@@ -183,19 +170,21 @@ func (s *Store) newNode(tx *gorm.DB, m moment, start model.NodeStart) (row nodeR
 		}
 	}
 	// Last: what is refused above must not look like a start that the database has lost.
-	if err := s.raise(ctx, m, []model.Mark{{Counter: nodeCounter, Value: next.Last}}, []int64{max(marks[0], number-1)}); err != nil {
-		return nodeRow{}, err
+	err = s.raise(tx.Statement.Context, m, []model.Mark{{Counter: nodeCounter, Value: next.Last}}, []int64{max(mark, number-1)})
+	if err == nil {
+		err = storeStarts(tx, m, next, 0)
 	}
-	return row, storeStarts(tx, m, next, 0)
+	return row, err
 }
 
 // nodeCounter is the name of the starts at the witness.
 const nodeCounter = "node"
 
-// starts is the counter of the starts: other programs insert rows too.
-func (s *Store) starts(tx *gorm.DB, m *moment) (c model.Counter, err error) {
-	if err := m.readChanges(tx, m.NodeChange); err != nil {
-		return c, err
+// starts is the counter of the starts, and its mark at the witness: other programs insert rows too.
+func (s *Store) starts(tx *gorm.DB, m *moment) (c model.Counter, mark int64, err error) {
+	mark, err = s.mark(tx, m, nodeCounter, m.NodeChange)
+	if err != nil {
+		return c, 0, err
 	}
 	row := counterRow{Doubt: m.NodeDoubt, LastChange: m.NodeChange, Tokens: m.NodeTokens, TakenAt: m.NodeAt}
 	rate := int64(nodeRate)
@@ -203,11 +192,9 @@ func (s *Store) starts(tx *gorm.DB, m *moment) (c model.Counter, err error) {
 		rate = 0
 	}
 	c = row.counter(m, 0, rate, func(model.Change) int64 { return nodeRate }, true)
-	if err := tx.Raw("SELECT COALESCE(MAX(ID), 0) FROM " + nodeTable).Scan(&c.Last).Error; err != nil {
-		return c, fmt.Errorf("look for the last start: %w", err)
-	}
+	c.Last, err = query[int64](tx, "look for the last start", "SELECT COALESCE(MAX(ID), 0) FROM "+nodeTable)
 	c.Last = max(c.Last, m.NodeLast)
-	return c, nil
+	return c, mark, err
 }
 
 // storeStarts stores the counter, and how many of its starts WORKER_NODE may lack.
@@ -281,11 +268,11 @@ func recycleNode(tx *gorm.DB, m moment, start model.NodeStart, skip int64) (node
 		before -= nodeRest
 	}
 	const longSilent = " WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT ?"
-	var rows []nodeRow
-	err := tx.Raw("SELECT "+nodeColumns+" FROM "+nodeTable+longSilent, start.Workers-1, before, skip*jumpShare+nodeCandidates).Scan(&rows).Error
+	rows, err := query[[]nodeRow](tx, "look for a worker ID to use again", "SELECT "+nodeColumns+" FROM "+nodeTable+longSilent,
+		start.Workers-1, before, skip*jumpShare+nodeCandidates)
 	switch {
 	case err != nil:
-		return nodeRow{}, fmt.Errorf("look for a worker ID to use again: %w", err)
+		return nodeRow{}, err
 	case skip > int64(len(rows))/jumpShare:
 		return nodeRow{}, fmt.Errorf("%w: %d worker IDs may have been taken over by starts that the database has lost, of %d that are free: "+
 			"make sure that no instance of the UID mode is running that the table does not have, then run `shardid confirm --uid`", model.ErrUnconfirmed, skip, len(rows))
@@ -369,26 +356,17 @@ func markNode(tx *gorm.DB, row nodeRow, until int64) error {
 // ConfirmNodes ends the doubt about the starts of the UID mode: the caller says
 // that WORKER_NODE has all instances that are running.
 func (s *Store) ConfirmNodes(ctx context.Context) (tables int64, err error) {
-	err = s.do(ctx, "confirm the starts of the UID mode", func(tx *gorm.DB) error {
-		tables = 0
+	return within(ctx, s, "confirm the starts of the UID mode", func(tx *gorm.DB) (int64, error) {
 		m, err := s.deciding(tx, exclusive)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		starts, err := s.starts(tx, &m)
-		if err != nil {
-			return err
+		starts, mark, err := s.starts(tx, &m)
+		if err != nil || starts.Doubt+m.NodeLost == 0 && starts.Last >= mark {
+			return 0, err
 		}
-		marks, err := s.marks(ctx, m, []string{nodeCounter})
-		if err != nil || starts.Doubt+m.NodeLost == 0 && starts.Last >= marks[0] {
-			return err
-		}
-		starts = starts.Raise(marks[0])
-		tables, starts.Doubt = 1, 0
-		return storeStarts(tx, m, starts, 0)
+		starts = starts.Raise(mark)
+		starts.Doubt = 0
+		return 1, storeStarts(tx, m, starts, 0)
 	})
-	if err != nil {
-		return 0, err
-	}
-	return tables, nil
 }

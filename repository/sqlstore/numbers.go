@@ -23,30 +23,27 @@ func (r numberRow) numbering() model.Numbering {
 	return model.Numbering{Pattern: r.Pattern, Reset: model.Reset(r.ResetBy), Zone: r.Zone, Overflow: model.Overflow(r.Overflow)}
 }
 
-const numberColumns = "biz_tag, pattern, reset_by, zone, overflow"
+const (
+	numberColumns = "biz_tag, pattern, reset_by, zone, overflow"
+	numberRows    = "SELECT " + numberColumns + " FROM " + numberTable + " WHERE "
+)
 
 // numberOf is how the IDs of a tag are shown, zero for those of a plain tag. It must follow
 // the statement that read the tag's row: a row of shardid_number is made with its tag and
 // never changed nor removed.
 func numberOf(tx *gorm.DB, name string) (model.Numbering, error) {
-	var row numberRow
-	if err := tx.Raw("SELECT "+numberColumns+" FROM "+numberTable+" WHERE biz_tag = ?", name).Scan(&row).Error; err != nil {
-		return model.Numbering{}, fmt.Errorf("read how the tag's IDs are shown: %w", err)
-	}
-	return row.numbering(), nil
+	row, err := query[numberRow](tx, "read how the tag's IDs are shown", numberRows+"biz_tag = ?", name)
+	return row.numbering(), err
 }
 
 // numbersOf is numberOf for the tags of a condition.
 func numbersOf(tx *gorm.DB, where string, args ...any) (map[string]model.Numbering, error) {
-	var rows []numberRow
-	if err := tx.Raw("SELECT "+numberColumns+" FROM "+numberTable+" WHERE "+where, args...).Scan(&rows).Error; err != nil {
-		return nil, fmt.Errorf("read how the IDs of tags are shown: %w", err)
-	}
+	rows, err := query[[]numberRow](tx, "read how the IDs of tags are shown", numberRows+where, args...)
 	all := make(map[string]model.Numbering, len(rows))
 	for _, row := range rows {
 		all[row.BizTag] = row.numbering()
 	}
-	return all, nil
+	return all, err
 }
 
 // keepNumber notes how the IDs of a new tag are shown; before is what a tag of the name had

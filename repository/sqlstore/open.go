@@ -56,11 +56,13 @@ func (s *Store) openMySQL() error {
 	s.server = cfg
 	s.limitPool(8, 3*time.Minute)
 	s.pool.SetConnMaxIdleTime(poolIdle)
-	s.gorm, err = gorm.Open(mysql.New(mysql.Config{Conn: s.pool, SkipInitializeWithVersion: true}), gormConfig())
-	if err != nil {
-		return s.explain("open", err)
-	}
-	return nil
+	s.gorm, err = gormOf(s.pool)
+	return s.explain("open", err)
+}
+
+// gormOf speaks MySQL's dialect through a pool.
+func gormOf(pool *sql.DB) (*gorm.DB, error) {
+	return gorm.Open(mysql.New(mysql.Config{Conn: pool, SkipInitializeWithVersion: true}), gormConfig())
 }
 
 // openPool connects lazily.

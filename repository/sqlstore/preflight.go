@@ -1,12 +1,14 @@
 package sqlstore
 
 import (
-	"context"
-	"database/sql"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
+
+	"gorm.io/gorm"
 
 	"shardid/model"
 )
@@ -17,19 +19,16 @@ var errInTheWay = errors.New("the schema cannot be upgraded")
 // preflight changes nothing. It refuses a schema newer than the files, and a
 // table made by others that is not what its name says, or whose rows the upgraded
 // table could not hold.
-func preflight(ctx context.Context, db *sql.DB, files fs.FS) error {
-	var server string
-	if err := db.QueryRowContext(ctx, "SELECT VERSION()").Scan(&server); err != nil {
-		return fmt.Errorf("ask for the version: %w", err)
-	}
-	if err := refuseProduct(server); err != nil {
+func preflight(g *gorm.DB, files fs.FS) error {
+	server, err := query[string](g, "ask for the version", "SELECT VERSION()")
+	if err := cmp.Or(err, refuseProduct(server)); err != nil {
 		return err
 	}
 	list, err := listMigrations(files)
 	if err != nil {
 		return err
 	}
-	have, err := schemaVersion(ctx, db)
+	have, err := schemaVersion(g)
 	if err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func preflight(ctx context.Context, db *sql.DB, files fs.FS) error {
 		{workerTable, []string{"id", "ip", "port", "ip_port", "max_timestamp"}, "id", nil},
 		{nodeTable, []string{"id", "host_name", "port", "type", "launch_date", "modified", "created"}, "id", nil},
 	} {
-		if err := a.check(ctx, db); err != nil {
+		if err := a.check(g); err != nil {
 			return err
 		}
 	}
@@ -59,16 +58,12 @@ func refuseProduct(version string) error {
 }
 
 // schemaVersion is 0 before the first migration.
-func schemaVersion(ctx context.Context, db *sql.DB) (version int64, err error) {
-	found, err := columns(ctx, db, versionTable)
+func schemaVersion(g *gorm.DB) (int64, error) {
+	found, err := columns(g, versionTable)
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
-	err = db.QueryRowContext(ctx, "SELECT COALESCE(MAX(version_id), 0) FROM "+versionTable).Scan(&version)
-	if err != nil {
-		return 0, fmt.Errorf("read version: %w", err)
-	}
-	return version, nil
+	return newestApplied(g)
 }
 
 // adopted is a table that another program may have made, and that is upgraded in place.
@@ -81,38 +76,36 @@ type adopted struct {
 
 // check looks at a table that is there, if it is, and names whatever
 // stands in the way in one line.
-func (a adopted) check(ctx context.Context, db *sql.DB) error {
-	has, err := columns(ctx, db, a.name)
+func (a adopted) check(g *gorm.DB) error {
+	has, err := columns(g, a.name)
 	if err != nil || len(has) == 0 {
 		return err
 	}
 	for _, name := range a.columns {
-		if !has[name] {
+		if !slices.Contains(has, name) {
 			return a.inTheWay("it has no column "+name+", so it is another table", "rename it, or use another database")
 		}
 	}
-	var kind, key string
-	err = db.QueryRowContext(ctx, `SELECT table_type, COALESCE((
+	is, err := query[struct{ Kind, PrimaryKey string }](g, "look at "+a.name, `SELECT table_type AS kind, COALESCE((
 			SELECT GROUP_CONCAT(column_name ORDER BY seq_in_index) FROM information_schema.statistics
-			WHERE table_schema = DATABASE() AND table_name = ? AND index_name = 'PRIMARY'), '')
-		FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?`,
-		a.name, a.name).Scan(&kind, &key)
+			WHERE table_schema = DATABASE() AND table_name = ? AND index_name = 'PRIMARY'), '') AS primary_key
+		FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?`, a.name, a.name)
 	switch {
 	case err != nil:
-		return fmt.Errorf("look at %s: %w", a.name, err)
-	case kind != "BASE TABLE":
-		return a.inTheWay("it is a "+strings.ToLower(kind), "rename it, or use another database")
-	case key != "" && !strings.EqualFold(key, a.key):
-		return a.inTheWay("its primary key is ("+key+")", "make it ("+a.key+") with ALTER TABLE "+a.name)
+		return err
+	case is.Kind != "BASE TABLE":
+		return a.inTheWay("it is a "+strings.ToLower(is.Kind), "rename it, or use another database")
+	case is.PrimaryKey != "" && !strings.EqualFold(is.PrimaryKey, a.key):
+		return a.inTheWay("its primary key is ("+is.PrimaryKey+")", "make it ("+a.key+") with ALTER TABLE "+a.name)
 	}
 	var faults, cures []string
 	for _, o := range a.obstacles {
-		if !has[o.column] {
+		if !slices.Contains(has, o.column) {
 			continue
 		}
-		rows, err := o.find(ctx, db)
+		rows, err := o.find(g)
 		if err != nil {
-			return fmt.Errorf("look for %s: %w", o.fault, err)
+			return err
 		}
 		if rows != "" {
 			faults, cures = append(faults, o.fault+": "+rows), append(cures, o.cure)
@@ -130,22 +123,9 @@ func (a adopted) inTheWay(fault, cure string) error {
 }
 
 // columns gives the lower-case names of a table's columns; none without it.
-func columns(ctx context.Context, db *sql.DB, name string) (map[string]bool, error) {
-	rows, err := db.QueryContext(ctx, `SELECT LOWER(column_name) FROM information_schema.columns
+func columns(g *gorm.DB, name string) ([]string, error) {
+	return query[[]string](g, "look for "+name, `SELECT LOWER(column_name) FROM information_schema.columns
 		WHERE table_schema = DATABASE() AND table_name = ?`, name)
-	if err != nil {
-		return nil, fmt.Errorf("look for %s: %w", name, err)
-	}
-	defer rows.Close()
-	found := map[string]bool{}
-	for rows.Next() {
-		var column string
-		if err := rows.Scan(&column); err != nil {
-			return nil, fmt.Errorf("look for %s: %w", name, err)
-		}
-		found[column] = true
-	}
-	return found, rows.Err()
 }
 
 // obstacle is a kind of rows that the upgraded table could not hold.
@@ -179,25 +159,16 @@ func obstacles() []obstacle {
 }
 
 // find names up to namedRows rows, or gives "" when there are none.
-func (o obstacle) find(ctx context.Context, db *sql.DB) (string, error) {
-	//nolint:gosec // every part is a constant of this file
-	query := fmt.Sprintf(`SELECT COALESCE(app_id, 'NULL'), COALESCE(shard_id, 'NULL'), COALESCE(%s, 'NULL')
-		FROM %s %s ORDER BY 1, 2 LIMIT %d`, o.what, table, o.rest, namedRows+1)
-	rows, err := db.QueryContext(ctx, query)
-	if err != nil {
-		return "", err
-	}
-	defer rows.Close()
+func (o obstacle) find(g *gorm.DB) (string, error) {
+	rows, err := query[[]struct{ App, Shard, What string }](g, "look for "+o.fault, fmt.Sprintf(
+		`SELECT COALESCE(app_id, 'NULL') AS app, COALESCE(shard_id, 'NULL') AS shard, COALESCE(%s, 'NULL') AS what
+		FROM %s %s ORDER BY 1, 2 LIMIT %d`, o.what, table, o.rest, namedRows+1))
 	var names []string
-	for rows.Next() {
-		var app, shard, what string
-		if err := rows.Scan(&app, &shard, &what); err != nil {
-			return "", err
-		}
-		names = append(names, fmt.Sprintf("(app_id %s, shard_id %s) %s", app, shard, what))
+	for _, r := range rows {
+		names = append(names, fmt.Sprintf("(app_id %s, shard_id %s) %s", r.App, r.Shard, r.What))
 	}
 	if len(names) > namedRows {
 		names[namedRows] = "and more"
 	}
-	return strings.Join(names, ", "), rows.Err()
+	return strings.Join(names, ", "), err
 }

@@ -25,13 +25,10 @@ const unknownSecret = "unknown"
 // refuseScrambled refuses, with model.ErrRefused, that the database takes the place of
 // another deployment while it has scrambled apps: the IDs of two secrets repeat.
 func refuseScrambled(tx *gorm.DB, deployment string) error {
-	var apps []int64
-	err := tx.Raw("SELECT s.app_id FROM "+scrambleTable+" AS s CROSS JOIN "+deploymentTable+" AS d WHERE d.deployment <> ? ORDER BY s.app_id", deployment).Scan(&apps).Error
-	if err != nil {
-		return fmt.Errorf("read which apps are scrambled: %w", err)
-	}
-	if len(apps) == 0 {
-		return nil
+	apps, err := query[[]int64](tx, "read which apps are scrambled", "SELECT s.app_id FROM "+scrambleTable+" AS s CROSS JOIN "+
+		deploymentTable+" AS d WHERE d.deployment <> ? ORDER BY s.app_id", deployment)
+	if err != nil || len(apps) == 0 {
+		return err
 	}
 	return fmt.Errorf("%w: app %d is scrambled with the secret of this database, and IDs that deployment %s scrambled with its own could repeat: "+
 		"begin with an empty database, into which you first restore the row of %s from a backup of that deployment", model.ErrRefused, apps[0], deployment, deploymentTable)
@@ -62,16 +59,13 @@ func sumOf(secret string) string {
 // scrambled are the apps whose IDs are scrambled. It must follow the statement that read
 // the apps' rows: a row of shardid_scramble is made with its app and never removed.
 func scrambled(tx *gorm.DB) (map[int64]scrambleRow, error) {
-	var found []scrambleRow
-	err := tx.Raw("SELECT s.app_id, s.secret_sum, d.scramble_secret FROM " + scrambleTable + " AS s CROSS JOIN " + deploymentTable + " AS d").Scan(&found).Error
-	if err != nil {
-		return nil, fmt.Errorf("read which apps are scrambled: %w", err)
-	}
+	found, err := query[[]scrambleRow](tx, "read which apps are scrambled",
+		"SELECT s.app_id, s.secret_sum, d.scramble_secret FROM "+scrambleTable+" AS s CROSS JOIN "+deploymentTable+" AS d")
 	apps := make(map[int64]scrambleRow, len(found))
 	for _, row := range found {
 		apps[row.AppID] = row
 	}
-	return apps, nil
+	return apps, err
 }
 
 // keepScramble notes that a new app is scrambled, or refuses, with model.ErrRefused, an app

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,7 +100,7 @@ func (s *Store) raiseStarts(ctx context.Context, mark int64) error {
 		if err != nil {
 			return err
 		}
-		starts, err := s.starts(tx, &m)
+		starts, _, err := s.starts(tx, &m)
 		if err != nil || starts.Last >= mark {
 			return err
 		}
@@ -128,42 +130,15 @@ func (s *Store) raiseLists(ctx context.Context, lists []model.AllocRequest) erro
 	})
 }
 
-// buryLists leaves tombstones for lists without a row, up to their Floor.
-func buryLists(tx *gorm.DB, lists []model.AllocRequest) error {
-	if len(lists) == 0 {
-		return nil
-	}
-	before, err := tombstones(tx, lists)
-	for _, l := range lists {
-		if err == nil && before[l.Key] < l.Floor {
-			err = tx.Where("app_id = ? AND shard_id = ?", l.Key.App, l.Key.Shard).Delete(&tombstone{}).Error
-			if err == nil {
-				err = tx.Create(&tombstone{AppID: int64(l.Key.App), ShardID: int64(l.Key.Shard), MaxID: l.Floor}).Error
-			}
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("remember what was handed out: %w", err)
-	}
-	return nil
-}
-
 // raiseTags looks first which tags are below: after a change they are few.
 func (s *Store) raiseTags(ctx context.Context, tags map[string]int64) error {
-	names := make([]string, 0, len(tags))
-	for name := range tags {
-		names = append(names, name)
-	}
-	if len(names) == 0 {
+	if len(tags) == 0 {
 		return nil
 	}
-	var rows []struct {
-		BizTag string
-		MaxID  int64
-	}
-	err := s.gorm.WithContext(ctx).Raw("SELECT biz_tag, max_id FROM "+tagTable+" WHERE biz_tag IN ?", names).Scan(&rows).Error
+	names := slices.Collect(maps.Keys(tags))
+	rows, err := query[[]tagRow](s.gorm.WithContext(ctx), "read the tags that are marked", "SELECT biz_tag, max_id FROM "+tagTable+" WHERE biz_tag IN ?", names)
 	if err != nil {
-		return fmt.Errorf("read the tags that are marked: %w", err)
+		return err
 	}
 	for _, row := range rows {
 		if row.MaxID > tags[row.BizTag] {
@@ -181,11 +156,7 @@ func (s *Store) raiseTags(ctx context.Context, tags map[string]int64) error {
 func (s *Store) raiseTag(tx *gorm.DB, name string, mark int64) error {
 	row, m, err := s.lockTag(tx, name, s.locked)
 	if errors.Is(err, model.ErrUnknownTag) || err == nil && row.BizTag != name {
-		before, err := tagTombstone(tx, name)
-		if err != nil || before > mark {
-			return err
-		}
-		return storeTagTombstone(tx, name, mark+1)
+		return buryTag(tx, name, mark+1)
 	}
 	if err != nil {
 		return err

@@ -59,36 +59,28 @@ func checkNewTag(tag model.Tag) error {
 // is never handed out. Safe for concurrent use, over processes and with Leaf's own
 // programs. Errors: model.ErrUnknownTag, model.ErrLimitReached,
 // model.ErrInvalidArgument for a row that cannot be used, *model.StoreError.
-func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (segment model.TagSegment, err error) {
-	err = s.do(ctx, "allocate a segment", func(tx *gorm.DB) error {
+func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.TagSegment, error) {
+	return within(ctx, s, "allocate a segment", func(tx *gorm.DB) (segment model.TagSegment, err error) {
 		row, m, err := s.lockTag(tx, req.Tag, s.taking)
 		if err != nil {
-			return err
+			return segment, err
 		}
 		c, mark, err := s.tagCounter(tx, &m, row)
-		if err != nil {
-			return err
+		if err := cmp.Or(err, row.sameNumbers(req.Numbers)); err != nil {
+			return segment, err
 		}
-		if err := row.sameNumbers(req.Numbers); err != nil {
-			return err
-		}
-		var next model.Counter
-		segment, next, err = req.Next(c, row.Step, mark, m.now, m.local)
+		segment, next, err := req.Next(c, row.Step, mark, m.now, m.local)
 		if errors.Is(err, model.ErrUnconfirmed) {
 			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; then run `shardid confirm --tag %s`", err, req.Tag)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = s.raise(ctx, m, []model.Mark{{Counter: row.mark(), Value: next.Last}}, []int64{mark})
 		}
-		if err := s.raise(ctx, m, []model.Mark{{Counter: row.mark(), Value: next.Last}}, []int64{mark}); err != nil {
-			return err
+		if err == nil {
+			err = storeTag(tx, m, row, next)
 		}
-		return storeTag(tx, m, row, next)
+		return segment, err
 	})
-	if err != nil {
-		return model.TagSegment{}, err
-	}
-	return segment, nil
 }
 
 // lockTag reads the latest committed row and locks it. Its MaxID is raised to what a
@@ -98,12 +90,11 @@ func (s *Store) lockTag(tx *gorm.DB, name string, see seeing) (row tagRow, m mom
 	if m, err = see(tx, share); err != nil {
 		return row, m, err
 	}
-	var found []tagRow
-	err = tx.Raw("SELECT biz_tag, max_id, step, doubt, last_change, tokens, taken_at, max_rate, own_max_id FROM "+tagTable+
-		" WHERE biz_tag = ?"+s.forUpdate(), name).Scan(&found).Error
+	found, err := query[[]tagRow](tx, "lock the row", "SELECT biz_tag, max_id, step, doubt, last_change, tokens, taken_at, max_rate, own_max_id FROM "+
+		tagTable+" WHERE biz_tag = ?"+s.forUpdate(), name)
 	switch {
 	case err != nil:
-		return row, m, fmt.Errorf("lock the row: %w", err)
+		return row, m, err
 	case len(found) == 0:
 		return row, m, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
 	}
@@ -117,14 +108,18 @@ func (s *Store) lockTag(tx *gorm.DB, name string, see seeing) (row tagRow, m mom
 	return row, m, err
 }
 
+// lockExactly is lockTag for the tag of the exact name, with all that the table says of it.
+func (s *Store) lockExactly(tx *gorm.DB, name string, see seeing) (row tagRow, m moment, tag model.Tag, err error) {
+	if row, m, err = s.lockTag(tx, name, see); err == nil {
+		tag, err = s.oneTag(tx, name)
+	}
+	return row, m, tag, err
+}
+
 // tagCounter is what a locked row says, and the mark of the tag at the witness. Where
 // another program has raised max_id since, no mark covers it.
 func (s *Store) tagCounter(tx *gorm.DB, m *moment, r tagRow) (c model.Counter, mark int64, err error) {
-	marks, err := s.marks(tx.Statement.Context, *m, []string{r.mark()})
-	if err != nil {
-		return c, 0, err
-	}
-	if err := m.readChanges(tx, r.Counter.LastChange); err != nil {
+	if mark, err = s.mark(tx, m, r.mark(), r.Counter.LastChange); err != nil {
 		return c, 0, err
 	}
 	covered := r.OwnMaxID == 0 || r.OwnMaxID == r.Stored
@@ -132,7 +127,7 @@ func (s *Store) tagCounter(tx *gorm.DB, m *moment, r tagRow) (c model.Counter, m
 	if numbers, err := r.Numbering.Numbers(); err == nil && numbers != nil {
 		c.PeriodBits = numbers.Bits()
 	}
-	return c, marks[0], nil
+	return c, mark, nil
 }
 
 // mark is the name of the tag at the witness: the row's own, whichever of its names is used.
@@ -169,7 +164,7 @@ func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 }
 
 // CreateTags is CreateTag for several tags, all or none, in one transaction.
-func (s *Store) CreateTags(ctx context.Context, tags []model.Tag) (made []model.Tag, err error) {
+func (s *Store) CreateTags(ctx context.Context, tags []model.Tag) ([]model.Tag, error) {
 	op := fmt.Sprintf("add %d tags", len(tags))
 	if len(tags) == 1 {
 		op = fmt.Sprintf("add tag %q", tags[0].Name)
@@ -181,24 +176,19 @@ func (s *Store) CreateTags(ctx context.Context, tags []model.Tag) (made []model.
 			return nil, fmt.Errorf("add tag %q: %w", tag.Name, err)
 		}
 	}
-	err = s.do(ctx, op, func(tx *gorm.DB) error {
-		made = nil
+	return within(ctx, s, op, func(tx *gorm.DB) (made []model.Tag, err error) {
 		for _, tag := range tags {
 			one, err := s.createTag(tx, tag)
 			if err != nil && len(tags) > 1 {
 				err = fmt.Errorf("tag %q: %w", tag.Name, err)
 			}
 			if err != nil {
-				return err
+				return nil, err
 			}
 			made = append(made, one)
 		}
-		return nil
+		return made, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return made, nil
 }
 
 func (s *Store) createTag(tx *gorm.DB, tag model.Tag) (made model.Tag, err error) {
@@ -228,14 +218,10 @@ func (s *Store) createTag(tx *gorm.DB, tag model.Tag) (made model.Tag, err error
 // down, *model.StoreError.
 func (s *Store) ChangeTag(ctx context.Context, name string, change model.TagChange) (before, after model.Tag, err error) {
 	err = s.do(ctx, fmt.Sprintf("change tag %q", name), func(tx *gorm.DB) error {
-		row, m, err := s.lockTag(tx, name, s.locked)
-		if err != nil {
+		row, m, current, err := s.lockExactly(tx, name, s.locked)
+		if before = current; err != nil {
 			return err
 		}
-		if before, err = s.oneTag(tx, name); err != nil {
-			return err
-		}
-		current := before
 		current.MaxID = max(row.MaxID, 1) // it includes what the tag had before it was deleted
 		next, err := change.Apply(current)
 		if err := cmp.Or(err, checkNewTag(next)); err != nil {
@@ -257,57 +243,47 @@ func (s *Store) ChangeTag(ctx context.Context, name string, change model.TagChan
 		}
 		return err
 	})
-	if err != nil {
-		return before, before, err
-	}
-	return before, after, nil
+	return before, after, err
 }
 
 // DeleteTag removes a tag and remembers in the same transaction what it had handed
 // out, so that it goes on above that should it come back. It answers what was
 // deleted. Errors: model.ErrUnknownTag, *model.StoreError.
-func (s *Store) DeleteTag(ctx context.Context, name string) (deleted model.Tag, err error) {
-	err = s.do(ctx, fmt.Sprintf("delete tag %q", name), func(tx *gorm.DB) error {
-		row, m, err := s.lockTag(tx, name, s.deciding)
+func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
+	return within(ctx, s, fmt.Sprintf("delete tag %q", name), func(tx *gorm.DB) (model.Tag, error) {
+		row, m, tag, err := s.lockExactly(tx, name, s.deciding)
 		if err != nil {
-			return err
-		}
-		if deleted, err = s.oneTag(tx, name); err != nil {
-			return err
+			return tag, err
 		}
 		c, mark, err := s.tagCounter(tx, &m, row)
-		if err != nil {
-			return err
+		c = c.Raise(mark)
+		// In a period of business numbers what is in doubt lies elsewhere than above max_id.
+		if c.Doubt > 0 && (row.Numbering.Pattern != "" || c.Doubt > model.MaxTagID-max(c.Last, 0)-1) {
+			err = cmp.Or(err, fmt.Errorf("%w: the database may be a copy that lacks IDs of tag %q: run `shardid confirm --tag %[2]s` before the deletion", model.ErrRefused, row.BizTag))
 		}
-		if err := buryTag(tx, row, c.Raise(mark)); err != nil {
-			return err
+		if err == nil {
+			err = buryTag(tx, row.BizTag, c.Last+c.Doubt+1)
 		}
-		return write(tx, "delete the row", "DELETE FROM "+tagTable+" WHERE biz_tag = ?", name)
+		if err == nil {
+			err = write(tx, "delete the row", "DELETE FROM "+tagTable+" WHERE biz_tag = ?", name)
+		}
+		return tag, err
 	})
-	return deleted, err
 }
 
 // ConfirmTag is ConfirmApp for a tag.
-func (s *Store) ConfirmTag(ctx context.Context, tag string) (tags int64, err error) {
-	err = s.do(ctx, fmt.Sprintf("confirm tag %q", tag), func(tx *gorm.DB) error {
-		tags = 0
-		row, m, err := s.lockTag(tx, tag, s.deciding)
+func (s *Store) ConfirmTag(ctx context.Context, tag string) (int64, error) {
+	return within(ctx, s, fmt.Sprintf("confirm tag %q", tag), func(tx *gorm.DB) (int64, error) {
+		row, m, _, err := s.lockExactly(tx, tag, s.deciding)
 		if err != nil {
-			return err
-		}
-		if _, err := s.oneTag(tx, tag); err != nil {
-			return err
+			return 0, err
 		}
 		c, mark, err := s.tagCounter(tx, &m, row)
 		if err != nil || c.Doubt == 0 {
-			return err
+			return 0, err
 		}
 		c = c.Raise(mark)
-		tags, c.Doubt = 1, 0
-		return storeTag(tx, m, row, c)
+		c.Doubt = 0
+		return 1, storeTag(tx, m, row, c)
 	})
-	if err != nil {
-		return 0, err
-	}
-	return tags, nil
 }

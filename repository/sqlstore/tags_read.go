@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -80,31 +81,34 @@ func (s *Store) readTags(ctx context.Context, where string, args ...any) (tags [
 // model.ErrUnknownTag, model.ErrInvalidArgument for a row that cannot be used,
 // *model.StoreError.
 func (s *Store) Tag(ctx context.Context, name string) (model.Tag, error) {
-	rows, err := s.tagRows(s.gorm.WithContext(ctx), "biz_tag = ?", name)
-	if err != nil {
-		return model.Tag{}, s.explain("read a tag", err)
+	tag, err := s.findTag(s.gorm.WithContext(ctx), name)
+	switch {
+	case err == nil:
+		err = checkRow(tag)
+	case !errors.Is(err, model.ErrUnknownTag):
+		err = s.explain("read a tag", err)
 	}
-	if len(rows) == 0 {
-		return model.Tag{}, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
-	}
-	if rows[0].Numbering, err = numberOf(s.gorm.WithContext(ctx), name); err != nil {
-		return model.Tag{}, s.explain("read a tag", err)
-	}
-	return rows[0], checkRow(rows[0])
+	return tag, err
 }
 
 // oneTag reads a tag by its exact name: another one that the table's collation takes
 // for the same must not be changed in its place. A row that cannot be used is given all
 // the same: it can still be mended or deleted. The error may be model.ErrUnknownTag.
 func (s *Store) oneTag(g *gorm.DB, name string) (model.Tag, error) {
+	tag, err := s.findTag(g, name)
+	if err == nil && tag.Name != name {
+		err = fmt.Errorf("%w: tag %q: the table has %q", model.ErrUnknownTag, name, tag.Name)
+	}
+	return tag, err
+}
+
+func (s *Store) findTag(g *gorm.DB, name string) (model.Tag, error) {
 	rows, err := s.tagRows(g, "biz_tag = ?", name)
 	switch {
 	case err != nil:
 		return model.Tag{}, err
 	case len(rows) == 0:
 		return model.Tag{}, fmt.Errorf("%w: tag %q", model.ErrUnknownTag, name)
-	case rows[0].Name != name:
-		return model.Tag{}, fmt.Errorf("%w: tag %q: the table has %q", model.ErrUnknownTag, name, rows[0].Name)
 	}
 	rows[0].Numbering, err = numberOf(g, name)
 	return rows[0], err

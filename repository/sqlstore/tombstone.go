@@ -54,15 +54,11 @@ func (s *Store) lockLists(tx *gorm.DB, reqs []model.AllocRequest) (map[model.Lis
 	return rows, nil
 }
 
-// bury leaves tombstones for lists that are locked, in place of those that are there. What
-// a list may have handed out without its row's knowledge counts too. The error may be
-// model.ErrRefused, when that is not known.
+// bury leaves tombstones for the lists of an app that are locked. What a list may have handed
+// out without its row's knowledge counts too. The error may be model.ErrRefused, when that is
+// not known.
 func (s *Store) bury(tx *gorm.DB, m *moment, app uint8, rows map[model.ListKey]allocRow) error {
 	reqs := wholeApp(app)
-	before, err := tombstones(tx, reqs)
-	if err != nil {
-		return err
-	}
 	marks, err := s.marks(tx.Statement.Context, *m, listCounters(reqs))
 	if err != nil {
 		return err
@@ -70,6 +66,7 @@ func (s *Store) bury(tx *gorm.DB, m *moment, app uint8, rows map[model.ListKey]a
 	if err := m.readChanges(tx, oldestChange(rows)); err != nil {
 		return err
 	}
+	var gone []model.AllocRequest
 	for i, r := range reqs {
 		row, found := rows[r.Key]
 		if !found {
@@ -79,18 +76,29 @@ func (s *Store) bury(tx *gorm.DB, m *moment, app uint8, rows map[model.ListKey]a
 		if c.Doubt > model.MaxIndex-c.Last {
 			return fmt.Errorf("%w: the database may be a copy that lacks indices of list %s: run `shardid confirm --app %d` before the deletion", model.ErrRefused, r.Key, app)
 		}
-		before[r.Key] = max(before[r.Key], c.Last+c.Doubt)
+		r.Floor = c.Last + c.Doubt
+		gone = append(gone, r)
 	}
-	var graves []tombstone
-	for _, r := range reqs {
-		if max, known := before[r.Key]; known {
-			graves = append(graves, tombstone{AppID: int64(app), ShardID: int64(r.Key.Shard), MaxID: max})
-		}
+	return buryLists(tx, gone)
+}
+
+// buryLists leaves tombstones for lists, up to their Floor. One that is there only rises.
+func buryLists(tx *gorm.DB, lists []model.AllocRequest) error {
+	if len(lists) == 0 {
+		return nil
 	}
-	if err := tx.Where("app_id = ?", app).Delete(&tombstone{}).Error; err != nil {
-		return fmt.Errorf("replace what was handed out before: %w", err)
+	before, err := tombstones(tx, lists)
+	if err != nil {
+		return err
 	}
-	if err := tx.Create(&graves).Error; err != nil {
+	graves := make([]tombstone, len(lists))
+	for i, l := range lists {
+		graves[i] = tombstone{AppID: int64(l.Key.App), ShardID: int64(l.Key.Shard), MaxID: max(l.Floor, before[l.Key])}
+	}
+	if err = tx.Where(whereKeys(lists)).Delete(&tombstone{}).Error; err == nil {
+		err = tx.Create(&graves).Error
+	}
+	if err != nil {
 		return fmt.Errorf("remember what was handed out: %w", err)
 	}
 	return nil
@@ -129,29 +137,15 @@ func resume(tx *gorm.DB, app model.App) (model.AppSummary, error) {
 // was deleted; 0 for one that never was. It must follow the statement that locked or
 // inserted the tag's row, as tombstones.
 func tagTombstone(tx *gorm.DB, name string) (maxID int64, err error) {
-	err = tx.Raw("SELECT max_id FROM "+deletedTagTable+" WHERE biz_tag = ?", name).Scan(&maxID).Error
-	if err != nil {
-		return 0, fmt.Errorf("read what was handed out before a deletion: %w", err)
-	}
-	return maxID, nil
+	return query[int64](tx, "read what was handed out before a deletion", "SELECT max_id FROM "+deletedTagTable+" WHERE biz_tag = ?", name)
 }
 
-// buryTag leaves a tombstone for a tag that is locked, in place of the one that is
-// there, as bury does. In a period of business numbers what is in doubt lies elsewhere than
-// above max_id.
-func buryTag(tx *gorm.DB, row tagRow, c model.Counter) error {
-	before, err := tagTombstone(tx, row.BizTag)
-	if err != nil {
+// buryTag leaves a tombstone for a tag, whose next ID is maxID. One that is there only rises.
+func buryTag(tx *gorm.DB, name string, maxID int64) error {
+	before, err := tagTombstone(tx, name)
+	if err != nil || before >= maxID {
 		return err
 	}
-	if c.Doubt > 0 && (row.Numbering.Pattern != "" || c.Doubt > model.MaxTagID-max(c.Last, 0)-1) {
-		return fmt.Errorf("%w: the database may be a copy that lacks IDs of tag %q: run `shardid confirm --tag %s` before the deletion", model.ErrRefused, row.BizTag, row.BizTag)
-	}
-	return storeTagTombstone(tx, row.BizTag, max(before, c.Last+c.Doubt+1))
-}
-
-// storeTagTombstone replaces the tombstone of a tag.
-func storeTagTombstone(tx *gorm.DB, name string, maxID int64) error {
 	if err := write(tx, "replace what was handed out before", "DELETE FROM "+deletedTagTable+" WHERE biz_tag = ?", name); err != nil {
 		return err
 	}

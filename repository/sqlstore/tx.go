@@ -31,6 +31,19 @@ func (s *Store) do(ctx context.Context, op string, body func(*gorm.DB) error) er
 	return s.answer(ctx, op, s.inTx(ctx, body))
 }
 
+// within is do for a body that gives something: nothing after an error.
+func within[T any](ctx context.Context, s *Store, op string, body func(*gorm.DB) (T, error)) (T, error) {
+	var value, none T
+	err := s.do(ctx, op, func(tx *gorm.DB) (err error) {
+		value, err = body(tx)
+		return err
+	})
+	if err != nil {
+		return none, err
+	}
+	return value, nil
+}
+
 // inTx runs body in one transaction and commits it. body runs again, at most
 // txRetries times, when nothing of it can have been stored: the connection broke or
 // the SQLite file was held before the transaction began, or the server named a deadlock
@@ -113,10 +126,9 @@ func discard(conn *sql.Conn) {
 // row is locked and never changed. Errors: errNoLockRow, and those of moment.
 func (s *Store) lockNamed(tx *gorm.DB, name string) (moment, error) {
 	if s.server != nil {
-		var found []string
-		err := tx.Raw("SELECT name FROM "+mutexTable+" WHERE name = ?"+s.forUpdate(), name).Scan(&found).Error
+		found, err := query[[]string](tx, "lock "+name, "SELECT name FROM "+mutexTable+" WHERE name = ?"+s.forUpdate(), name)
 		if err != nil {
-			return moment{}, fmt.Errorf("lock %s: %w", name, err)
+			return moment{}, err
 		}
 		if len(found) == 0 {
 			return moment{}, fmt.Errorf("%w: %s", errNoLockRow, name)
@@ -134,6 +146,15 @@ func (s *Store) either(mysql, sqlite string) string {
 		return sqlite
 	}
 	return mysql
+}
+
+// query gives what a statement reads; the zero value, or an empty slice, without a row. Its
+// error begins with what was tried.
+func query[T any](tx *gorm.DB, what, sql string, args ...any) (found T, err error) {
+	if err := tx.Raw(sql, args...).Scan(&found).Error; err != nil {
+		return found, fmt.Errorf("%s: %w", what, err)
+	}
+	return found, nil
 }
 
 // write runs a statement of a transaction. Its error begins with what was tried.
@@ -159,17 +180,12 @@ func updateRows(tx *gorm.DB, rows int, what, sql string, args ...any) error {
 
 // confirm runs a statement that an operator's word stands for, and gives how many rows
 // it changed.
-func (s *Store) confirm(ctx context.Context, op, statement string, args ...any) (n int64, err error) {
-	err = s.do(ctx, op, func(tx *gorm.DB) error {
+func (s *Store) confirm(ctx context.Context, op, statement string, args ...any) (int64, error) {
+	return within(ctx, s, op, func(tx *gorm.DB) (int64, error) {
 		if _, err := s.moment(tx); err != nil { // a change that is not noted yet comes first
-			return err
+			return 0, err
 		}
 		res := tx.Exec(statement, args...)
-		n = res.RowsAffected
-		return res.Error
+		return res.RowsAffected, res.Error
 	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
 }

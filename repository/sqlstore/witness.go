@@ -204,12 +204,12 @@ type duty struct {
 
 // judge asks model.Judge, with what the others say of themselves.
 func (s *Store) judge(tx *gorm.DB, m moment, uses string, replaced bool) (duty, error) {
-	var rows []struct {
+	rows, err := query[[]struct {
 		ID, Uses, Holds           string
 		ListRate, TagRate, SeenAt int64
-	}
-	if err := tx.Raw("SELECT id, uses, holds, list_rate, tag_rate, seen_at FROM "+replicaTable+" WHERE id <> ?", s.id).Scan(&rows).Error; err != nil {
-		return duty{}, fmt.Errorf("read what the other replicas use: %w", err)
+	}](tx, "read what the other replicas use", "SELECT id, uses, holds, list_rate, tag_rate, seen_at FROM "+replicaTable+" WHERE id <> ?", s.id)
+	if err != nil {
+		return duty{}, err
 	}
 	d := duty{listRate: s.opts.ListRate, tagRate: s.opts.TagRate}
 	others := make([]model.Member, len(rows))
@@ -323,6 +323,15 @@ func (s *Store) marks(ctx context.Context, m moment, counters []string) ([]int64
 		return marks, nil
 	}
 	return nil, fmt.Errorf("%w: %w", errWitnessAway, err)
+}
+
+// mark is marks of one counter, which accounts for the changes up to one: those after it are read.
+func (s *Store) mark(tx *gorm.DB, m *moment, counter string, accounts int64) (int64, error) {
+	marks, err := s.marks(tx.Statement.Context, *m, []string{counter})
+	if err != nil {
+		return 0, err
+	}
+	return marks[0], m.readChanges(tx, accounts)
 }
 
 // raise raises marks at the witness that the row names. It must come before the

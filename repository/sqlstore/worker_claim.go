@@ -2,7 +2,6 @@ package sqlstore
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -41,15 +40,14 @@ func (s *Store) ClaimWorker(ctx context.Context, c model.WorkerClaim) (grant mod
 		if err != nil {
 			return err
 		}
-		var others []struct {
+		others, err := query[[]struct {
 			Registry string
 			WorkerID int
 			UntilMs  int64
-		}
-		err = tx.Raw("SELECT registry, worker_id, until_ms FROM "+claimTable+" WHERE registry <> ? AND token <> ? AND until_ms > ? ORDER BY until_ms DESC LIMIT 1",
-			c.Registry, c.Token, at.Now-claimKept).Scan(&others).Error
+		}](tx, "read the claims", "SELECT registry, worker_id, until_ms FROM "+claimTable+
+			" WHERE registry <> ? AND token <> ? AND until_ms > ? ORDER BY until_ms DESC LIMIT 1", c.Registry, c.Token, at.Now-claimKept)
 		if err != nil {
-			return fmt.Errorf("read the claims: %w", err)
+			return err
 		}
 		grant = model.ClaimGrant{Kept: math.MaxInt64} // a file's
 		if s.server != nil {

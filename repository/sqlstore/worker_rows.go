@@ -156,20 +156,19 @@ func (w *Workers) entry(r workerRow, now int64) model.WorkerEntry {
 
 // List gives every worker ID that has a row, in order of the rows. Errors:
 // *model.StoreError.
-func (w *Workers) List(ctx context.Context) (entries []model.WorkerEntry, err error) {
-	err = w.store.inTx(ctx, func(tx *gorm.DB) error {
+func (w *Workers) List(ctx context.Context) ([]model.WorkerEntry, error) {
+	return within(ctx, w.store, "list the worker IDs", func(tx *gorm.DB) ([]model.WorkerEntry, error) {
 		at, err := w.store.readMoment(tx, "")
 		if err != nil {
-			return err
+			return nil, err
 		}
 		rows, err := w.rows(tx, poolRows+" ORDER BY id", w.count)
-		entries = make([]model.WorkerEntry, len(rows))
+		entries := make([]model.WorkerEntry, len(rows))
 		for i, row := range rows {
 			entries[i] = w.entry(row, at.Now)
 		}
-		return err
+		return entries, err
 	})
-	return entries, w.store.explain("list the worker IDs", err)
 }
 
 // Free takes a worker ID from the address that is confirmed, so that the next new
@@ -207,12 +206,8 @@ func (w *Workers) Free(ctx context.Context, workerID int, address string) (was m
 // rows reads rows without a lock. A lock on a row that is not there would
 // hold up other programs that insert theirs, and one on rows that are there
 // renewals; what is then written must still be as it was read.
-func (w *Workers) rows(tx *gorm.DB, where string, args ...any) (rows []workerRow, err error) {
-	err = tx.Raw("SELECT "+workerColumns+" FROM "+w.table+" WHERE "+where, args...).Scan(&rows).Error
-	if err != nil {
-		return nil, fmt.Errorf("read the rows: %w", err)
-	}
-	return rows, nil
+func (w *Workers) rows(tx *gorm.DB, where string, args ...any) ([]workerRow, error) {
+	return query[[]workerRow](tx, "read the rows", "SELECT "+workerColumns+" FROM "+w.table+" WHERE "+where, args...)
 }
 
 // replace writes the row, if it is still as it was read. Nothing is sent when

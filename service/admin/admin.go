@@ -41,21 +41,27 @@ const (
 	DefaultTagStep = 2000
 )
 
-// Store is all that the stores of apps and tags do, each change in one transaction.
-// Errors: model.ErrUnknownApp, ErrUnknownTag, ErrAppExists, ErrTagExists,
-// ErrInvalidArgument (for a row that cannot be used, too), ErrRefused; after a
-// *model.StoreError it is not known whether a change is stored.
-type Store interface {
+// Reads are what a Service passes on as it is: apps in order, tags by name. Errors:
+// model.ErrUnknownApp, ErrUnknownTag, ErrInvalidArgument for a tag's row that cannot be used,
+// *model.StoreError.
+type Reads interface {
 	Apps(ctx context.Context) ([]model.AppSummary, error)
 	App(ctx context.Context, id uint8) (model.AppSummary, error)
+	Tags(ctx context.Context) ([]model.Tag, error)
+	Tag(ctx context.Context, name string) (model.Tag, error)
+}
+
+// Store is all that the stores of apps and tags do, each change in one transaction.
+// Errors: those of Reads, model.ErrAppExists, ErrTagExists, ErrInvalidArgument, ErrRefused;
+// after a *model.StoreError it is not known whether a change is stored.
+type Store interface {
+	Reads
 	CreateApp(ctx context.Context, app model.App) (model.AppSummary, error)
 	ChangeApp(ctx context.Context, id uint8, change model.AppChange) (before, after model.AppSummary, err error)
 	// DeleteApp deletes the app of that ID if it has that name, and remembers what it
 	// handed out.
 	DeleteApp(ctx context.Context, id uint8, name string) (model.AppSummary, error)
 
-	Tags(ctx context.Context) ([]model.Tag, error)
-	Tag(ctx context.Context, name string) (model.Tag, error)
 	CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
 	// CreateTags makes all of the tags or none.
 	CreateTags(ctx context.Context, tags []model.Tag) ([]model.Tag, error)
@@ -110,14 +116,17 @@ type Options struct {
 }
 
 // Service administrates apps and tags. Safe for concurrent use, over processes too.
-type Service struct{ opts Options }
+type Service struct {
+	Reads
+	opts Options
+}
 
 // New makes a Service, which owns nothing and need not be stopped.
 func New(opts Options) *Service {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Service{opts: opts}
+	return &Service{opts.Store, opts}
 }
 
 // Actor is who wants a change.
@@ -187,16 +196,6 @@ func run[T any](ctx context.Context, s *Service, by Actor, r Replica, e event, s
 	return thing, s.takeOver(ctx, r), nil
 }
 
-// Apps lists the apps in order. Errors: *model.StoreError.
-func (s *Service) Apps(ctx context.Context) ([]model.AppSummary, error) {
-	return s.opts.Store.Apps(ctx)
-}
-
-// App reads one app. Errors: model.ErrUnknownApp, *model.StoreError.
-func (s *Service) App(ctx context.Context, id uint8) (model.AppSummary, error) {
-	return s.opts.Store.App(ctx, id)
-}
-
 // CreateApp provisions the shards of an app, all or none. Errors:
 // model.ErrInvalidArgument, ErrAppExists, ErrRefused for a limit below what an app of
 // this ID had handed out before it was deleted, *model.StoreError.
@@ -248,15 +247,6 @@ func (s *Service) DeleteApp(ctx context.Context, by Actor, id uint8, name string
 		e.before = appValue(was)
 		return was, err
 	})
-}
-
-// Tags lists the tags by name. Errors: *model.StoreError.
-func (s *Service) Tags(ctx context.Context) ([]model.Tag, error) { return s.opts.Store.Tags(ctx) }
-
-// Tag reads one tag. Errors: model.ErrUnknownTag, model.ErrInvalidArgument for a row
-// that cannot be used, *model.StoreError.
-func (s *Service) Tag(ctx context.Context, name string) (model.Tag, error) {
-	return s.opts.Store.Tag(ctx, name)
 }
 
 // CreateTag adds a tag, above what one of the name had handed out before it was
