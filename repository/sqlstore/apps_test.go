@@ -140,34 +140,22 @@ func TestDeleteAppNeedsItsName(t *testing.T) {
 // same with those who delete it.
 func TestOneOfManyWins(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
-		wins := func(lost error, do func() error) (n int) {
-			var (
-				mu sync.Mutex
-				wg sync.WaitGroup
-			)
-			for range 8 {
-				wg.Go(func() {
-					err := do()
-					mu.Lock()
-					defer mu.Unlock()
-					if err == nil {
-						n++
-					} else if !errors.Is(err, lost) {
-						t.Error(err)
-					}
-				})
+		wins := func(what string, rows int64, lost error, do func(int) (model.AppSummary, error)) {
+			t.Helper()
+			n := 0
+			_, errs := atOnce(8, do)
+			for _, err := range errs {
+				if err == nil {
+					n++
+				} else {
+					check.Is(t, err, lost, what)
+				}
 			}
-			wg.Wait()
-			return n
+			check.Equal(t, n, 1, what)
+			check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), rows, what, "rows")
 		}
-		made := wins(model.ErrAppExists, func() error { _, err := s.CreateApp(t.Context(), app(7)); return err })
-		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); made != 1 || n != 64 {
-			t.Errorf("%d created the app, it has %d rows", made, n)
-		}
-		gone := wins(model.ErrUnknownApp, func() error { _, err := s.DeleteApp(t.Context(), 7, "test"); return err })
-		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc"); gone != 1 || n != 0 {
-			t.Errorf("%d deleted the app, it has %d rows", gone, n)
-		}
+		wins("created", 64, model.ErrAppExists, func(int) (model.AppSummary, error) { return s.CreateApp(t.Context(), app(7)) })
+		wins("deleted", 0, model.ErrUnknownApp, func(int) (model.AppSummary, error) { return s.DeleteApp(t.Context(), 7, "test") })
 	})
 }
 

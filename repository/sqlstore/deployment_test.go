@@ -132,13 +132,6 @@ func ms(d time.Duration) string {
 	return "1000 * " + strings.TrimSuffix(d.Truncate(time.Second).String(), "s")
 }
 
-// takeList asks for a segment of list 1_0 as a store of lists with that high-water mark
-// would.
-func takeList(t *testing.T, s *Store, floor int64) model.Allocation {
-	t.Helper()
-	return s.Allocate(t.Context(), []model.AllocRequest{{Key: model.ListKey{App: 1}, Floor: floor, MaxStep: 1000}})[0]
-}
-
 func nextTag(t *testing.T, s *Store) model.TagSegment {
 	t.Helper()
 	seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})
@@ -157,19 +150,19 @@ func TestServerChange(t *testing.T) {
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w, ListRate: 5000, TagRate: 2000})
 	check.Must(t, s.Beat(t.Context()))
-	if a, b := takeList(t, s, 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1 || b.First != 1 {
+	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1 || b.First != 1 {
 		t.Fatalf("the first: %+v, %+v", a, b)
 	}
 	back(t, s)
 	anotherServer(t, s, 10*time.Second)
-	if a, b := takeList(t, s, 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 || a.Jumped+b.Jumped != 0 {
+	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 || a.Jumped+b.Jumped != 0 {
 		t.Errorf("the witness vouches: %+v, %+v", a, b)
 	}
 
 	// Nobody vouches: the witness is in another life.
 	w.lose("r2")
 	anotherServer(t, s, 20*time.Second)
-	a, b := takeList(t, s, 500), nextTag(t, s)
+	a, b := one(s, key(1, 0), 500), nextTag(t, s)
 	low, high := int64(2*5000*7), int64(2*5000*20) // the rows are younger than the heartbeat, clocks differ, and waited took 3 s off
 	if a.Err != nil || a.Jumped < low || a.Jumped > high || a.Segment.First != 2000+a.Jumped+1 {
 		t.Errorf("the list: %+v, want a jump of %d…%d", a, low, high)
@@ -177,7 +170,7 @@ func TestServerChange(t *testing.T) {
 	if b.Jumped < low*2/5 || b.Jumped > high*2/5 || b.First != 2000+b.Jumped+1 {
 		t.Errorf("the tag: %+v, want a jump of %d…%d", b, low*2/5, high*2/5)
 	}
-	if next := takeList(t, s, a.Segment.Last); next.Err != nil || next.Jumped != 0 || next.Segment.First != a.Segment.Last+1 {
+	if next := one(s, key(1, 0), a.Segment.Last); next.Err != nil || next.Jumped != 0 || next.Segment.First != a.Segment.Last+1 {
 		t.Errorf("it jumps once: %+v", next)
 	}
 }
@@ -189,7 +182,7 @@ func TestSettle(t *testing.T) {
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w})
 	check.Must(t, s.Beat(t.Context()))
-	takeList(t, s, 0)
+	one(s, key(1, 0), 0)
 	nextTag(t, s)
 	check.Must(t, check.Err(s.RegisterNode(t.Context(), startOf("one"))))
 	w.marks["t:lost"], w.marks["l:2_3"] = 500, 700
@@ -202,10 +195,10 @@ func TestSettle(t *testing.T) {
 	check.Must(t, s.Beat(t.Context()))
 	provision(t, s, app(2))
 	check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "lost", MaxID: 1, Step: 1000})))
-	if a, b := takeList(t, s, 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 || a.Jumped+b.Jumped != 0 {
+	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 || a.Jumped+b.Jumped != 0 {
 		t.Errorf("rows that were there: %+v, %+v", a, b)
 	}
-	a := s.Allocate(t.Context(), []model.AllocRequest{{Key: model.ListKey{App: 2, Shard: 3}, MaxStep: 1000}})[0]
+	a := one(s, key(2, 3), 0)
 	b, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "lost"})
 	if a.Err != nil || err != nil || a.Segment.First != 701 || b.First != 501 {
 		t.Errorf("rows that were lost: %+v, %+v, %v", a, b, err)
@@ -250,7 +243,7 @@ func TestMadeAgainInDoubt(t *testing.T) {
 	anotherServer(t, s, 10*time.Second)
 	provision(t, s, app(2))
 	check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "again", MaxID: 1, Step: 1000})))
-	a := s.Allocate(t.Context(), []model.AllocRequest{{Key: model.ListKey{App: 2}, MaxStep: 1000}})[0]
+	a := one(s, key(2, 0), 0)
 	b, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "again"})
 	if a.Err != nil || err != nil || a.Jumped < 2*DefaultListRate*10 || b.Jumped < 2*DefaultTagRate*10 {
 		t.Errorf("%+v, %+v, %v", a, b, err)
@@ -267,7 +260,7 @@ func TestRaiseIsMarked(t *testing.T) {
 	check.Must(t, check.Err(s.ChangeTag(t.Context(), "t", model.TagChange{MaxID: ptr(int64(7000))})))
 	back(t, s)
 	anotherServer(t, s, 10*time.Second)
-	if a, b := takeList(t, s, 0), nextTag(t, s); a.Err != nil || a.Segment.First != 5001 || b.First != 7000 {
+	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 5001 || b.First != 7000 {
 		t.Errorf("%+v, %+v", a, b)
 	}
 }
@@ -284,7 +277,7 @@ func TestBeatWentBack(t *testing.T) {
 		check.Must(t, s.Beat(t.Context()))
 	}
 	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 1")
-	if a := takeList(t, s, 0); !errors.Is(a.Err, model.ErrJumping) {
+	if a := one(s, key(1, 0), 0); !errors.Is(a.Err, model.ErrJumping) {
 		t.Errorf("%+v, want a doubt and the wait after it", a)
 	}
 }
@@ -306,7 +299,7 @@ func TestRestartIsNoted(t *testing.T) {
 			server.Restart()
 		}
 	}
-	check.Is(t, takeList(t, s, 0).Err, model.ErrJumping, "nobody vouches")
+	check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, "nobody vouches")
 }
 
 // A witness that does not answer is waited for, and then it does not vouch.
@@ -318,14 +311,14 @@ func TestWitnessIsWaitedFor(t *testing.T) {
 	nextTag(t, s)
 	w.err = errors.New("away")
 	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
-	a := takeList(t, s, 0)
+	a := one(s, key(1, 0), 0)
 	if !errors.Is(a.Err, errServerChanged) || !strings.Contains(a.Err.Error(), "waiting up to 10s for Redis") {
 		t.Errorf("while it is waited for: %v", a.Err)
 	}
 	s.seen.mu.Lock()
 	s.seen.changedAt = time.Now().Add(-witnessPatience)
 	s.seen.mu.Unlock()
-	check.Is(t, takeList(t, s, 0).Err, model.ErrJumping, "afterwards")
+	check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, "afterwards")
 	// What it says when it is back is too late, even of the same life.
 	w.err = nil
 	waited(t, s)
@@ -346,7 +339,7 @@ func TestHolderIsWaitedFor(t *testing.T) {
 	nextTag(t, s)
 	back(t, s)
 	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
-	check.Is(t, takeList(t, fresh, 0).Err, errVouching, "one that holds nothing")
+	check.Is(t, one(fresh, key(1, 0), 0).Err, errVouching, "one that holds nothing")
 	check.Must(t, s.Beat(t.Context()))
 	waited(t, s)
 	if seg := nextTag(t, fresh); seg.First != 1001 || seg.Jumped != 0 {
@@ -359,7 +352,7 @@ func TestHolderIsWaitedFor(t *testing.T) {
 		each.seen.changedAt = time.Now().Add(-holderPatience)
 		each.seen.mu.Unlock()
 	}
-	check.Is(t, takeList(t, fresh, 0).Err, model.ErrJumping, "nobody holds it")
+	check.Is(t, one(fresh, key(1, 0), 0).Err, model.ErrJumping, "nobody holds it")
 	run(t, s, "UPDATE shardid_deployment SET server = 'another', witness = 'r1 x'")
 	check.Must(t, check.Err(command.ChangeTag(t.Context(), "t", model.TagChange{Step: ptr(int64(7))})))
 }
@@ -442,23 +435,14 @@ func TestMarkHasRisen(t *testing.T) {
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w})
 	check.Must(t, s.Beat(t.Context()))
-	for name, c := range map[string]struct {
-		next  func()
-		least int64
-	}{
-		"another replica, on another copy of the database": {func() { w.marks["t:t"] = 5000 }, 5001},
-	} {
-		w.reads, w.next = 0, c.next
-		seg, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})
-		if err != nil || seg.First < c.least || w.reads != 2 {
-			t.Errorf("%s: %+v, %v, asked %d times", name, seg, err, w.reads)
-		}
+	w.reads, w.next = 0, func() { w.marks["t:t"] = 5000 } // by another replica, on another copy of the database
+	if seg := nextTag(t, s); seg.First < 5001 || w.reads != 2 {
+		t.Errorf("%+v, asked %d times", seg, w.reads)
 	}
 }
 
 func startOf(token string) model.NodeStart {
-	now := time.Now().Unix()
-	return model.NodeStart{Host: "h", Port: "1", Type: model.NodeActual, Token: token, Workers: 1 << 22, NowSecond: now, UsedUntil: now + 7200}
+	return nodeStart(token, 1<<22, time.Now().Unix())
 }
 
 // Starts that a copy of the database lacks keep their worker IDs: by the witness' mark,
@@ -498,11 +482,11 @@ func TestClocksApart(t *testing.T) {
 	off := time.Duration(0)
 	s := mariaDB(t, Options{Now: func() time.Time { return time.Now().Add(off) }})
 	for _, off = range []time.Duration{6 * time.Second, -6 * time.Second} {
-		check.Is(t, takeList(t, s, 0).Err, model.ErrClockApart, off)
+		check.Is(t, one(s, key(1, 0), 0).Err, model.ErrClockApart, off)
 		check.Is(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "t"})), model.ErrClockApart, off)
 		check.Is(t, check.Err(s.RegisterNode(t.Context(), startOf(off.String()))), model.ErrClockApart, off)
 	}
-	if off = 4 * time.Second; takeList(t, s, 0).Err != nil {
+	if off = 4 * time.Second; one(s, key(1, 0), 0).Err != nil {
 		t.Error("refused at 4 s")
 	}
 }
@@ -533,7 +517,7 @@ func TestConfirm(t *testing.T) {
 	anotherServer(t, s, 10*time.Second)
 	check.Equal(t, s.Changes(), changes+1, "changes")
 	waits(model.Shards) // before a caller is refused
-	if a := takeList(t, s, 0); !errors.Is(a.Err, model.ErrUnconfirmed) || !strings.Contains(a.Err.Error(), `shardid confirm --app 1 --name "test"`) {
+	if a := one(s, key(1, 0), 0); !errors.Is(a.Err, model.ErrUnconfirmed) || !strings.Contains(a.Err.Error(), `shardid confirm --app 1 --name "test"`) {
 		t.Errorf("a narrow app under %+v: %v", limit, a.Err)
 	}
 	check.Is(t, check.Err(s.ConfirmApp(t.Context(), 1, "another")), model.ErrInvalidArgument, "another name")
@@ -541,7 +525,7 @@ func TestConfirm(t *testing.T) {
 	confirm("test", model.Shards)
 	waits(0)
 	confirm("test", 0)
-	if a := takeList(t, s, 0); a.Err != nil || a.Jumped != 0 {
+	if a := one(s, key(1, 0), 0); a.Err != nil || a.Jumped != 0 {
 		t.Errorf("confirmed: %+v", a)
 	}
 	if n, err := s.ConfirmTag(t.Context(), "t"); err != nil || n != 1 {
@@ -562,7 +546,7 @@ func TestOwnRate(t *testing.T) {
 		check.Must(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: &c.rate})))
 		check.Must(t, check.Err(s.ChangeTag(t.Context(), "t", model.TagChange{MaxRate: &c.rate})))
 		run(t, s, "UPDATE id_alloc SET step = 1000000, current_step = 1000000, taken_at = 0", "UPDATE leaf_alloc SET step = 10000000, taken_at = 0")
-		if a := s.Allocate(t.Context(), []model.AllocRequest{{Key: model.ListKey{App: 1}, MaxStep: model.MaxStep}})[0]; a.Err != nil || a.Segment.Len() != c.list {
+		if a := one(s, key(1, 0), 0); a.Err != nil || a.Segment.Len() != c.list {
 			t.Errorf("%d: list %+v", c.rate, a)
 		}
 		if seg := nextTag(t, s); seg.End-seg.First != c.tag {
@@ -582,8 +566,7 @@ func TestRaisedRate(t *testing.T) {
 	for _, want := range []int64{DefaultListRate, 300_000} {
 		check.Must(t, raised.Beat(t.Context()))
 		run(t, s, "UPDATE id_alloc SET current_step = 1000000, taken_at = 0, tokens = 0")
-		req := model.AllocRequest{Key: model.ListKey{App: 1}, MaxStep: model.MaxStep}
-		if a := raised.Allocate(t.Context(), []model.AllocRequest{req})[0]; a.Err != nil || a.Segment.Len() != want {
+		if a := one(raised, key(1, 0), 0); a.Err != nil || a.Segment.Len() != want {
 			t.Errorf("%d, %v, want %d", a.Segment.Len(), a.Err, want)
 		}
 		run(t, s, "UPDATE shardid_deployment SET rates_from = rates_from - 60000")

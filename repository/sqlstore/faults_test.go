@@ -29,6 +29,7 @@ import (
 func TestLostCommitReply(t *testing.T) {
 	s := openMigrated(t, backends()[0].empty(t))
 	provision(t, s, app(1))
+	addTag(t, s, "a", 1000)
 	through, p := behindProxy(t, s)
 	wantSegment(t, one(through, key(1, 0), 0), 1, 1000)
 	p.cutAfterCommit.Store(true)
@@ -36,9 +37,15 @@ func TestLostCommitReply(t *testing.T) {
 		wantAdvice(t, got.Err, "broke; it is opened again")
 		check.Equal(t, got.Segment, (model.Segment{}), "answer", i, got)
 	}
+	got, err := through.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
+	wantAdvice(t, err, "broke; it is opened again")
+	check.Equal(t, got, (model.TagSegment{}), "with an error")
 	p.cutAfterCommit.Store(false)
-	check.Equal(t, p.commits.Load(), 2, "COMMITs were sent: an unclear one must not be tried again")
-	waitFor(t, func() bool { return maxID(t, s, 0) == 2000 && maxID(t, s, 1) == 1000 })
+	check.Equal(t, p.commits.Load(), 3, "COMMITs were sent: an unclear one must not be tried again")
+	waitFor(t, func() bool {
+		return maxID(t, s, 0) == 2000 && maxID(t, s, 1) == 1000 && count(t, s, "SELECT max_id FROM leaf_alloc") == 1001
+	})
+	wantTag(t, through, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1001, End: 2001, Step: 1000})
 	wantSegment(t, one(through, key(1, 0), 0), 2001, 3000)
 	wantSegment(t, one(s, key(1, 1), 0), 1001, 2000)
 }
@@ -212,7 +219,10 @@ func TestReadOnlyServer(t *testing.T) {
 	provision(t, s, app(1))
 	run(t, s, "CREATE USER u@'127.0.0.1'", "GRANT ALL ON *.* TO u@'127.0.0.1'",
 		"REVOKE "+testserver.BypassReadOnly()+" ON *.* FROM u@'127.0.0.1'")
-	user := open(t, Options{Driver: MySQL, DSN: withDSN(t, server.DSN(s.server.DBName), func(c *gosql.Config) { c.User = "u" })})
+	as := func(dsn string) *Store {
+		return open(t, Options{Driver: MySQL, DSN: withDSN(t, dsn, func(c *gosql.Config) { c.User = "u" })})
+	}
+	user, unmigrated := as(server.DSN(s.server.DBName)), as(server.NewDatabase(t))
 	wantSegment(t, one(user, key(1, 0), 0), 1, 1000)
 	addTag(t, s, "a", 1000)
 	lease := acquire(t, user.Workers(WorkersOptions{}), workertest.Owner(0))
@@ -234,6 +244,7 @@ func TestReadOnlyServer(t *testing.T) {
 	_, layout := user.LayoutOnce(ctx, model.LayoutRecord{Kind: "uid", Layout: "x"})
 	wantAdvice(t, layout, "point database.dsn at the primary")
 	wantAdvice(t, createApp(user, app(2)), "point database.dsn at the primary")
+	wantAdvice(t, unmigrated.Migrate(ctx, nil), "point database.dsn at the primary")
 	run(t, s, "SET GLOBAL read_only = OFF")
 	wantSegment(t, one(s, key(1, 0), 0), 1001, 2000)
 	wantSegment(t, one(user, key(1, 0), 0), 2001, 3000)
@@ -276,13 +287,14 @@ func TestBadDSN(t *testing.T) {
 }
 
 func TestDSNSettings(t *testing.T) {
-	cfg, err := parseDSN("u:p@tcp(h:1)/d?multiStatements=true&parseTime=false&charset=latin1&collation=latin1_swedish_ci&readTimeout=2s")
+	cfg, err := parseDSN("u:p@tcp(h:1)/d?multiStatements=true&parseTime=false&charset=latin1&collation=latin1_swedish_ci&readTimeout=2s&compress=true")
 	check.Must(t, err)
 	if cfg.MultiStatements || !cfg.ParseTime || !cfg.RejectReadOnly || cfg.Timeout != dialTimeout ||
 		cfg.ReadTimeout != 2*time.Second || cfg.WriteTimeout != writeTimeout || cfg.Collation != "utf8mb4_general_ci" {
 		t.Errorf("%+v", cfg)
 	}
-	if dsn := cfg.FormatDSN(); !strings.Contains(dsn, "charset=utf8mb4") {
+	// What is unpacked has no bound.
+	if dsn := cfg.FormatDSN(); !strings.Contains(dsn, "charset=utf8mb4") || strings.Contains(dsn, "compress") {
 		t.Error(dsn)
 	}
 }
@@ -357,23 +369,13 @@ func TestMyISAMRepeatsNothing(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			got := make(chan int64, 400)
-			for i := range cap(got) {
-				go func() {
-					first, err := take(stores[i%2])
-					if err != nil { // others were faster
-						first = 0
-					}
-					got <- first
-				}()
-			}
+			got, errs := atOnce(400, func(i int) (int64, error) { return take(stores[i%2]) })
 			seen := map[int64]bool{}
-			for range cap(got) {
-				first := <-got
-				if first != 0 && seen[first] {
+			for i, first := range got {
+				if errs[i] == nil && seen[first] { // where others were faster it is an error
 					t.Fatalf("the segment from %d twice", first)
 				}
-				seen[first] = true
+				seen[first] = errs[i] == nil || seen[first]
 			}
 		})
 	}

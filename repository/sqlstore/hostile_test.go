@@ -161,12 +161,3 @@ func TestHostileServerOverTLS(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-// Compression is off, whatever the DSN says: what is unpacked has no bound.
-func TestNothingIsCompressed(t *testing.T) {
-	cfg, err := parseDSN("user:word@tcp(127.0.0.1:1)/db?compress=true")
-	check.Must(t, err)
-	if strings.Contains(cfg.FormatDSN(), "compress") {
-		t.Error(cfg.FormatDSN())
-	}
-}

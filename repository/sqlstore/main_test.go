@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	gosql "github.com/go-sql-driver/mysql"
@@ -97,6 +98,17 @@ func count(t testing.TB, s *Store, query string) (n int64) {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return n
+}
+
+// atOnce gives what n calls answer that are made at the same time.
+func atOnce[T any](n int, call func(i int) (T, error)) (got []T, errs []error) {
+	var wg sync.WaitGroup
+	got, errs = make([]T, n), make([]error, n)
+	for i := range n {
+		wg.Go(func() { got[i], errs[i] = call(i) })
+	}
+	wg.Wait()
+	return got, errs
 }
 
 func key(app, shard uint8) model.ListKey { return model.ListKey{App: app, Shard: shard} }

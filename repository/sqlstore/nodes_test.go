@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -160,21 +159,16 @@ func TestRegisterNodeInAPlace(t *testing.T) {
 func TestRegisterNodeInOnePlaceAtOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		const now, starts = 1_800_000_000, 8
-		after := make([]int64, starts)
-		var all sync.WaitGroup
-		for i := range after {
-			all.Go(func() {
-				start := inPlace("zk a", 7, fmt.Sprint("t", i), now)
-				start.UsedUntil = now + int64(i) // all would begin at now
-				node, err := s.RegisterNode(t.Context(), start)
-				if err == nil && node.WorkerID != 1 {
-					err = fmt.Errorf("%+v", node)
-				}
-				check.OK(t, err)
-				after[i] = node.AfterSecond
-			})
-		}
-		all.Wait()
+		after, errs := atOnce(starts, func(i int) (int64, error) {
+			start := inPlace("zk a", 7, fmt.Sprint("t", i), now)
+			start.UsedUntil = now + int64(i) // all would begin at now
+			node, err := s.RegisterNode(t.Context(), start)
+			if err == nil && node.WorkerID != 1 {
+				err = fmt.Errorf("%+v", node)
+			}
+			return node.AfterSecond, err
+		})
+		check.OK(t, errors.Join(errs...))
 		if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"); n < slices.Max(after) {
 			t.Errorf("the mark is %d, starts begin after %v", n, after)
 		}
@@ -255,34 +249,27 @@ func TestRegisterNodesAtOnce(t *testing.T) {
 		for i := range 16 { // gone since long
 			register(t, stores[0], nodeStart(fmt.Sprint("old", i), workers, now-100_000))
 		}
-		var (
-			mu    sync.Mutex
-			wg    sync.WaitGroup
-			nodes = map[int64]model.Node{}
-			none  int
-		)
-		for i := range 40 {
-			wg.Go(func() {
-				s := stores[i%2]
-				node, err := s.RegisterNode(context.Background(), nodeStart(fmt.Sprint("new", i), workers, now))
-				for m := int64(1); err == nil && m < 4; m++ {
-					err = s.MarkNode(context.Background(), node, now+3600+m)
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				switch other, taken := nodes[node.WorkerID]; {
-				case errors.Is(err, model.ErrNoWorkerID):
-					none++
-				case err != nil:
-					t.Error(err)
-				case taken:
-					t.Errorf("%+v and %+v", node, other)
-				default:
-					nodes[node.WorkerID] = node
-				}
-			})
+		got, errs := atOnce(40, func(i int) (model.Node, error) {
+			s := stores[i%2]
+			node, err := s.RegisterNode(context.Background(), nodeStart(fmt.Sprint("new", i), workers, now))
+			for m := int64(1); err == nil && m < 4; m++ {
+				err = s.MarkNode(context.Background(), node, now+3600+m)
+			}
+			return node, err
+		})
+		nodes, none := map[int64]model.Node{}, 0
+		for i, node := range got {
+			switch other, taken := nodes[node.WorkerID]; {
+			case errors.Is(errs[i], model.ErrNoWorkerID):
+				none++
+			case errs[i] != nil:
+				t.Error(errs[i])
+			case taken:
+				t.Errorf("%+v and %+v", node, other)
+			default:
+				nodes[node.WorkerID] = node
+			}
 		}
-		wg.Wait()
 		if len(nodes) != workers-1 || none != 40-(workers-1) {
 			t.Errorf("%d got worker IDs and %d did not", len(nodes), none)
 		}

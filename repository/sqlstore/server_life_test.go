@@ -30,7 +30,7 @@ func TestStartsOfOneSecond(t *testing.T) {
 	run(t, s, fmt.Sprint("UPDATE shardid_deployment SET booted_at = ", now)) // as if the other had just begun
 	check.Must(t, s.Beat(t.Context()))
 	check.Equal(t, changes, 1, "changes")
-	check.Is(t, takeList(t, s, 0).Err, model.ErrJumping, "nobody vouches")
+	check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, "nobody vouches")
 	check.Must(t, s.Beat(t.Context()))
 	check.Equal(t, changes, 1, "changes, once it is noted")
 
@@ -62,7 +62,7 @@ func TestServerWithoutLife(t *testing.T) {
 		check.Must(t, s.Beat(t.Context()))
 		check.Equal(t, count(t, s, life), stored, "a heartbeat later")
 	}
-	if a := takeList(t, s, 0); a.Err != nil || a.Segment.First != 1 {
+	if a := one(s, key(1, 0), 0); a.Err != nil || a.Segment.First != 1 {
 		t.Errorf("%+v", a)
 	}
 }
@@ -123,7 +123,7 @@ func TestClusterRestored(t *testing.T) {
 	beat(0)
 	run(t, s, "UPDATE shardid_deployment SET since = since - 3600000, beat_at = beat_at - 3600000")
 	s = beat(1)
-	check.Is(t, takeList(t, s, 0).Err, model.ErrJumping, "nobody vouches")
+	check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, "nobody vouches")
 	check.Equal(t, count(t, s, "SELECT jump_from - since FROM shardid_deployment"), 24_000, "clocks of nodes differ")
 	beat(1)
 }

@@ -175,10 +175,13 @@ func TestSettingsAway(t *testing.T) {
 
 func TestSettingsOfSQLite(t *testing.T) {
 	s := openMigrated(t, Options{Driver: SQLite, DSN: filepath.Join(t.TempDir(), "a.db")})
+	check.Equal(t, count(t, s, "PRAGMA busy_timeout"), 5000)
 	for _, c := range []struct {
 		pragma, setting, value string
 		want                   model.Level
 	}{
+		{"user_version", "synchronous", "FULL", model.LevelOK}, // as it is opened
+		{"user_version", "journal_mode", "wal", model.LevelOK},
 		{"synchronous = NORMAL", "synchronous", "NORMAL", model.LevelUnsafe},
 		{"synchronous = OFF", "synchronous", "OFF", model.LevelUnsafe},
 		{"synchronous = EXTRA", "synchronous", "EXTRA", model.LevelOK},

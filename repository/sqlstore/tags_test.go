@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -238,32 +237,19 @@ func TestTagsConcurrently(t *testing.T) {
 	onBothEmpty(t, func(t *testing.T, opts Options) {
 		stores := []*Store{openMigrated(t, opts), open(t, opts)}
 		addTag(t, stores[0], "a", 10)
-		var (
-			mu       sync.Mutex
-			wg       sync.WaitGroup
-			segments []model.Segment
-		)
-		took := func(first, end int64) {
-			mu.Lock()
-			defer mu.Unlock()
-			segments = append(segments, model.Segment{First: first, Last: end - 1})
-		}
-		for w := range 8 {
-			wg.Go(func() {
-				for r := range 25 {
-					got, err := stores[w%2].AllocateTag(context.Background(), model.TagRequest{Tag: "a", Step: int64(r % 30)})
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					took(got.First, got.End)
-				}
-			})
-		}
-		if stores[0].server != nil {
-			wg.Go(func() { javaLeaf(t, stores[0], 25, took) })
-		}
-		wg.Wait()
+		taken, errs := atOnce(9, func(w int) (segments []model.Segment, err error) {
+			if w == 8 && stores[0].server != nil {
+				return javaLeaf(stores[0], 25)
+			}
+			for r := 0; r < 25 && err == nil; r++ {
+				var got model.TagSegment
+				got, err = stores[w%2].AllocateTag(context.Background(), model.TagRequest{Tag: "a", Step: int64(r % 30)})
+				segments = append(segments, model.Segment{First: got.First, Last: got.End - 1})
+			}
+			return segments, err
+		})
+		check.Must(t, errors.Join(errs...))
+		segments := slices.Concat(taken...)
 		if last := contiguous(t, segments); last+1 != count(t, stores[0], "SELECT max_id FROM leaf_alloc") {
 			t.Errorf("last ID %d", last)
 		}
@@ -271,22 +257,21 @@ func TestTagsConcurrently(t *testing.T) {
 }
 
 // javaLeaf takes segments as Leaf's IDAllocDaoImpl does.
-func javaLeaf(t *testing.T, s *Store, n int, took func(first, end int64)) {
+func javaLeaf(s *Store, n int) (segments []model.Segment, err error) {
 	for range n {
 		tx, err := s.pool.Begin()
 		if err != nil {
-			t.Error(err)
-			return
+			return nil, err
 		}
 		var end int64
 		_, err = tx.Exec("UPDATE leaf_alloc SET max_id = max_id + step WHERE biz_tag = 'a'")
 		err = errors.Join(err, tx.QueryRow("SELECT max_id FROM leaf_alloc WHERE biz_tag = 'a'").Scan(&end), tx.Commit())
 		if err != nil {
-			t.Error(err)
-			return
+			return nil, err
 		}
-		took(end-10, end)
+		segments = append(segments, model.Segment{First: end - 10, Last: end - 1})
 	}
+	return segments, nil
 }
 
 // In a table that ignores case two names are one tag: no ID comes twice.
@@ -310,34 +295,24 @@ func TestTagCollation(t *testing.T) {
 	check.Is(t, check.Err(fresh.AllocateTag(t.Context(), model.TagRequest{Tag: "ORDER"})), model.ErrUnknownTag)
 }
 
-// A COMMIT whose reply is lost costs the segment.
-func TestTagLostCommitReply(t *testing.T) {
-	s := openMigrated(t, backends()[0].empty(t))
-	addTag(t, s, "a", 1000)
-	through, p := behindProxy(t, s)
-	p.cutAfterCommit.Store(true)
-	got, err := through.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
-	wantAdvice(t, err, "broke; it is opened again")
-	if got != (model.TagSegment{}) || p.commits.Load() != 1 {
-		t.Errorf("%+v with an error, %d COMMITs", got, p.commits.Load())
-	}
-	p.cutAfterCommit.Store(false)
-	waitFor(t, func() bool { return count(t, s, "SELECT max_id FROM leaf_alloc") == 1001 })
-	wantTag(t, through, model.TagRequest{Tag: "a"}, model.TagSegment{First: 1001, End: 2001, Step: 1000})
-}
-
 func TestLayoutOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		one := model.LayoutRecord{Kind: "uid", Layout: "28/22/13 from 2026-01-01"}
+		other := model.LayoutRecord{Kind: "uid", Layout: strings.ToUpper(one.Layout)}
+		for range 2 { // it records nothing
+			check.OK(t, check.Err(s.HasLayout(t.Context(), one)))
+			check.OK(t, check.Err(s.HasLayout(t.Context(), other)))
+		}
 		for _, want := range []bool{false, true, true} {
 			if already, err := s.LayoutOnce(t.Context(), one); already != want || err != nil {
 				t.Fatalf("already %v, %v", already, err)
 			}
 		}
+		check.OK(t, check.Err(s.HasLayout(t.Context(), one)))
+		check.Is(t, check.Err(s.HasLayout(t.Context(), other)), model.ErrLayoutChanged)
 		if already, err := s.LayoutOnce(t.Context(), model.LayoutRecord{Kind: "snowflake", Layout: one.Layout}); already || err != nil {
 			t.Errorf("another kind: %v, %v", already, err)
 		}
-		other := model.LayoutRecord{Kind: "uid", Layout: strings.ToUpper(one.Layout)}
 		already, err := s.LayoutOnce(t.Context(), other)
 		var changed *model.LayoutChangedError
 		if already || !errors.As(err, &changed) || changed.Recorded != one.Layout || changed.Want != other.Layout || !errors.Is(err, model.ErrLayoutChanged) {
@@ -348,36 +323,29 @@ func TestLayoutOnce(t *testing.T) {
 		}
 		run(t, s, "DROP TABLE id_layout")
 		wantAdvice(t, check.Err(s.LayoutOnce(t.Context(), one)), "shardid migrate")
+		wantAdvice(t, check.Err(s.HasLayout(t.Context(), one)), "shardid migrate")
 	})
 }
 
 // Of starters with two layouts one wins, and all others of its kind with it.
 func TestLayoutOnceAtOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
-		var (
-			mu    sync.Mutex
-			wg    sync.WaitGroup
-			count = map[string]int{}
-		)
-		for i := range 16 {
-			wg.Go(func() {
-				layout := fmt.Sprintf("layout %d", i%2)
-				already, err := s.LayoutOnce(context.Background(), model.LayoutRecord{Kind: "uid", Layout: layout})
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case errors.Is(err, model.ErrLayoutChanged):
-					count["refused"]++
-				case err != nil:
-					t.Error(err)
-				case already:
-					count["equal"]++
-				default:
-					count["recorded"]++
-				}
-			})
+		count := map[string]int{}
+		already, errs := atOnce(16, func(i int) (bool, error) {
+			return s.LayoutOnce(context.Background(), model.LayoutRecord{Kind: "uid", Layout: fmt.Sprintf("layout %d", i%2)})
+		})
+		for i, err := range errs {
+			switch {
+			case errors.Is(err, model.ErrLayoutChanged):
+				count["refused"]++
+			case err != nil:
+				t.Error(err)
+			case already[i]:
+				count["equal"]++
+			default:
+				count["recorded"]++
+			}
 		}
-		wg.Wait()
 		if count["recorded"] != 1 || count["equal"] != 7 || count["refused"] != 8 {
 			t.Error(count)
 		}
@@ -461,23 +429,6 @@ func TestDeletedTagWithAnotherCase(t *testing.T) {
 	if err != nil || made.MaxID != 2001 {
 		t.Errorf("made %+v, %v", made, err)
 	}
-}
-
-func TestHasLayout(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		one := model.LayoutRecord{Kind: "uid", Layout: "28/22/13 from 2026-01-01"}
-		for range 2 { // it records nothing
-			check.OK(t, check.Err(s.HasLayout(t.Context(), one)))
-			check.OK(t, check.Err(s.HasLayout(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "another"})))
-		}
-		check.Must(t, check.Err(s.LayoutOnce(t.Context(), one)))
-		check.OK(t, check.Err(s.HasLayout(t.Context(), one)))
-		if err := check.Err(s.HasLayout(t.Context(), model.LayoutRecord{Kind: "uid", Layout: "another"})); !errors.Is(err, model.ErrLayoutChanged) {
-			t.Errorf("another layout: %v", err)
-		}
-		run(t, s, "DROP TABLE id_layout")
-		wantAdvice(t, check.Err(s.HasLayout(t.Context(), one)), "shardid migrate")
-	})
 }
 
 func TestLayoutAge(t *testing.T) {
