@@ -3,61 +3,89 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
 // BenchmarkAllocate: segments per second, one list or 64 of one app in a
 // transaction, by one caller and by 8.
 func BenchmarkAllocate(b *testing.B) {
+	onEach(b, func(b *testing.B, s *Store) {
+		for id := range uint8(8) {
+			provision(b, s, app(id))
+		}
+		for _, n := range []int{1, 64} {
+			take := func(caller int64) error {
+				keys := make([]model.ListKey, n)
+				for i := range keys {
+					keys[i] = key(uint8(caller%8), uint8(i))
+				}
+				var failed error
+				for _, got := range s.Allocate(context.Background(), ask(keys...)) {
+					failed = cmp.Or(failed, got.Err)
+				}
+				return failed
+			}
+			perSecond(b, fmt.Sprintf("rows=%d", n), n, 1, take)
+			perSecond(b, fmt.Sprintf("rows=%d/callers=8", n), n, 8, take)
+		}
+	})
+}
+
+// BenchmarkAllocateTag: segments per second of one tag, by one caller and by 8,
+// and of 8 tags by 8 callers.
+func BenchmarkAllocateTag(b *testing.B) {
+	onEach(b, func(b *testing.B, s *Store) {
+		for i := range 8 {
+			addTag(b, s, fmt.Sprint("tag", i), 1000)
+		}
+		for _, c := range []struct {
+			tags    int64
+			callers int
+		}{{1, 1}, {1, 8}, {8, 8}} {
+			perSecond(b, fmt.Sprintf("tags=%d/callers=%d", c.tags, c.callers), 1, c.callers, func(caller int64) error {
+				return check.Err(s.AllocateTag(context.Background(), model.TagRequest{Tag: fmt.Sprint("tag", caller%c.tags)}))
+			})
+		}
+	})
+}
+
+func onEach(b *testing.B, bench func(b *testing.B, s *Store)) {
 	for name, opts := range map[string]Options{
 		"MariaDB": {Driver: MySQL, DSN: testserver.SharedMariaDB(b).NewDatabase(b)},
 		"SQLite":  {Driver: SQLite, DSN: filepath.Join(b.TempDir(), "shardid.db")},
 	} {
 		s := openMigrated(b, opts)
-		for id := range uint8(8) {
-			provision(b, s, app(id))
-		}
-		for _, n := range []int{1, 64} {
-			b.Run(fmt.Sprintf("%s/rows=%d", name, n), func(b *testing.B) {
-				for b.Loop() {
-					take(b, s, 0, n)
-				}
-				b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "segments/s")
-			})
-			b.Run(fmt.Sprintf("%s/rows=%d/callers=8", name, n), func(b *testing.B) {
-				b.SetParallelism(4) // of 2 cores
-				var ids = make(chan uint8, 1)
-				ids <- 0
-				b.RunParallel(func(pb *testing.PB) {
-					id := <-ids
-					ids <- (id + 1) % 8
-					for pb.Next() {
-						take(b, s, id, n)
-					}
-				})
-				b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "segments/s")
-			})
-		}
+		b.Run(name, func(b *testing.B) { bench(b, s) })
 	}
 }
 
-func take(b *testing.B, s *Store, id uint8, n int) {
-	keys := make([]model.ListKey, n)
-	for i := range keys {
-		keys[i] = key(id, uint8(i))
-	}
-	for _, got := range s.Allocate(context.Background(), ask(keys...)) {
-		if got.Err != nil {
-			b.Error(got.Err)
+// perSecond has callers take n segments each time.
+func perSecond(b *testing.B, name string, n, callers int, take func(caller int64) error) {
+	b.Run(name, func(b *testing.B) {
+		var next atomic.Int64
+		b.SetParallelism(max(1, callers/runtime.GOMAXPROCS(0)))
+		each := func(more func() bool) {
+			for caller := next.Add(1); more(); {
+				check.OK(b, take(caller))
+			}
 		}
-	}
+		if callers == 1 {
+			each(b.Loop)
+		} else {
+			b.RunParallel(func(pb *testing.PB) { each(pb.Next) })
+		}
+		b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "segments/s")
+	})
 }
 
 // BenchmarkLoad reads all 16,384 lists.
@@ -70,45 +98,6 @@ func BenchmarkLoad(b *testing.B) {
 		if lists, err := s.Load(context.Background()); err != nil || len(lists) != model.Apps*model.Shards {
 			b.Fatal(len(lists), err)
 		}
-	}
-}
-
-// BenchmarkAllocateTag: segments per second of one tag, by one caller and by 8,
-// and of 8 tags by 8 callers.
-func BenchmarkAllocateTag(b *testing.B) {
-	for name, opts := range map[string]Options{
-		"MariaDB": {Driver: MySQL, DSN: testserver.SharedMariaDB(b).NewDatabase(b)},
-		"SQLite":  {Driver: SQLite, DSN: filepath.Join(b.TempDir(), "shardid.db")},
-	} {
-		s := openMigrated(b, opts)
-		for i := range 8 {
-			addTag(b, s, fmt.Sprint("tag", i), 1000)
-		}
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				takeTag(b, s, "tag0")
-			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "segments/s")
-		})
-		for _, tags := range []int64{1, 8} {
-			b.Run(fmt.Sprintf("%s/tags=%d/callers=8", name, tags), func(b *testing.B) {
-				var next atomic.Int64
-				b.SetParallelism(4) // of 2 cores
-				b.RunParallel(func(pb *testing.PB) {
-					tag := fmt.Sprint("tag", next.Add(1)%tags)
-					for pb.Next() {
-						takeTag(b, s, tag)
-					}
-				})
-				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "segments/s")
-			})
-		}
-	}
-}
-
-func takeTag(b *testing.B, s *Store, tag string) {
-	if _, err := s.AllocateTag(context.Background(), model.TagRequest{Tag: tag}); err != nil {
-		b.Error(err)
 	}
 }
 

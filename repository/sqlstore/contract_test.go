@@ -3,8 +3,10 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -15,80 +17,52 @@ import (
 	"shardid/scripts/check"
 )
 
-func TestAllocateFollowsOn(t *testing.T) {
+// All columns of a row count, and are stored. What follows from them is model.AllocState's to say.
+func TestAllocateByTheRow(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(1))
-		wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
-		wantSegment(t, one(s, key(1, 0), 0), 1001, 2000)
+		k := key(1, 0)
+		wantSegment(t, one(s, k, 0), 1, 1000)
+		wantSegment(t, one(s, k, 0), 1001, 2000)
 		wantSegment(t, one(s, key(1, 1), 0), 1, 1000)
-		grown := s.Allocate(context.Background(), []model.AllocRequest{{Key: key(1, 0), Grow: true, MaxStep: model.MaxStep}})
+		grown := s.Allocate(context.Background(), []model.AllocRequest{{Key: k, Grow: true, MaxStep: model.MaxStep}})
 		wantSegment(t, grown[0], 2001, 4000)
 		if n := count(t, s, "SELECT taken_at FROM id_alloc WHERE app_id = 1 AND shard_id = 0"); time.Since(time.UnixMilli(n)) > time.Minute {
 			t.Errorf("taken_at %d", n)
 		}
-		check.Equal(t, count(t, s, "SELECT current_step FROM id_alloc WHERE app_id = 1 AND shard_id = 0"), 2000,
-			"current_step")
-	})
-}
-
-func TestAllocateStepShrinksWhenIdle(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		provision(t, s, app(1))
+		check.Equal(t, count(t, s, "SELECT current_step FROM id_alloc WHERE app_id = 1 AND shard_id = 0"), 2000, "current_step")
 		run(t, s, "UPDATE id_alloc SET current_step = 8000")
-		wantSegment(t, one(s, key(1, 0), 0), 1, 8000)
-		run(t, s, "UPDATE id_alloc SET taken_at = taken_at - 31 * 60 * 1000")
-		wantSegment(t, one(s, key(1, 0), 0), 8001, 12000)
+		wantSegment(t, one(s, k, 0), 4001, 12_000)
+		run(t, s, "UPDATE id_alloc SET taken_at = taken_at - 31 * 60 * 1000") // idle
+		wantSegment(t, one(s, k, 0), 12_001, 16_000)
+		for _, c := range []struct{ floor, first, lifted int64 }{{20_000, 20_001, 4000}, {23_999, 24_001, 0}} {
+			lifted := one(s, k, c.floor)
+			wantSegment(t, lifted, c.first, c.first+3999)
+			check.Equal(t, lifted.Lifted, c.lifted, "Lifted")
+		}
+		provision(t, s, app(255))
+		wantSegment(t, one(s, key(255, 63), model.MaxIndex-2), model.MaxIndex-1, model.MaxIndex)
+		check.Is(t, one(s, key(255, 63), 0).Err, model.ErrLimitReached)
 	})
 }
 
-func TestAllocateLiftsToFloor(t *testing.T) {
+func TestAllocateByTheLimitOfTheRow(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
-		provision(t, s, app(1))
-		lifted := one(s, key(1, 0), 5000)
-		wantSegment(t, lifted, 5001, 6000)
-		check.Equal(t, lifted.Lifted, 5000, "Lifted")
-		next := one(s, key(1, 0), 5999)
-		wantSegment(t, next, 6001, 7000)
-		check.Equal(t, next.Lifted, 0, "Lifted")
-	})
-}
-
-func TestAllocateStopsAtTheLimitExactly(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		a := app(1)
-		k := key(1, 7)
-		a.Limit.MaxID = k.Compose(1003) + 5
-		provision(t, s, a)
+		exact, wraps, k := app(1), app(2), key(1, 7)
+		exact.Limit.MaxID = k.Compose(1003) + 5
+		provision(t, s, exact)
 		wantSegment(t, one(s, k, 0), 1, 10) // a hundredth of what is left
 		wantSegment(t, one(s, k, 1000), 1001, 1001)
 		wantSegment(t, one(s, k, 0), 1002, 1002)
 		wantSegment(t, one(s, k, 0), 1003, 1003) // three IDs left, exactly three
 		for range 2 {
-			if got := one(s, k, 0); !errors.Is(got.Err, model.ErrLimitReached) {
-				t.Fatalf("got %+v", got)
-			}
+			check.Is(t, one(s, k, 0).Err, model.ErrLimitReached)
 		}
 		check.Equal(t, count(t, s, "SELECT max_id FROM id_alloc WHERE shard_id = 7"), 1003, "max_id")
-	})
-}
-
-func TestAllocateGoesOnWithWrap(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		a := app(1)
-		a.Limit = model.Limit{MaxID: key(1, 0).Compose(500), Policy: model.LimitWrap}
-		provision(t, s, a)
-		wantSegment(t, one(s, key(1, 0), 0), 1, 1000)
-		wantSegment(t, one(s, key(1, 0), 0), 1001, 2000)
-	})
-}
-
-func TestAllocateStopsAtMaxIndex(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		provision(t, s, app(255))
-		wantSegment(t, one(s, key(255, 63), model.MaxIndex-2), model.MaxIndex-1, model.MaxIndex)
-		if got := one(s, key(255, 63), 0); !errors.Is(got.Err, model.ErrLimitReached) {
-			t.Fatalf("got %+v", got)
-		}
+		wraps.Limit = model.Limit{MaxID: key(2, 0).Compose(500), Policy: model.LimitWrap}
+		provision(t, s, wraps)
+		wantSegment(t, one(s, key(2, 0), 0), 1, 1000)
+		wantSegment(t, one(s, key(2, 0), 0), 1001, 2000)
 	})
 }
 
@@ -174,12 +148,9 @@ func TestAllocateConcurrently(t *testing.T) {
 	})
 }
 
-func maxID(t *testing.T, s *Store, shard uint8) (n int64) {
+func maxID(t *testing.T, s *Store, shard uint8) int64 {
 	t.Helper()
-	if err := s.pool.QueryRow("SELECT max_id FROM id_alloc WHERE app_id = 1 AND shard_id = ?", shard).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return count(t, s, fmt.Sprint("SELECT max_id FROM id_alloc WHERE app_id = 1 AND shard_id = ", shard))
 }
 
 // allocateConcurrently has each worker of each store allocate 8 lists at once,
@@ -219,9 +190,21 @@ func allocateConcurrently(t *testing.T, stores []*Store, workers, rounds int) ma
 // contiguous checks that the segments cover 1…last without overlap or hole.
 func contiguous(t *testing.T, segments []model.Segment) (last int64) {
 	t.Helper()
-	slices.SortFunc(segments, func(a, b model.Segment) int { return int(a.First - b.First) })
+	n := int64(0)
 	for _, s := range segments {
-		if s.First != last+1 || s.Last < s.First {
+		n += s.Len()
+	}
+	last = disjoint(t, segments)
+	check.Equal(t, n, last, "with holes")
+	return last
+}
+
+// disjoint checks that no index came twice.
+func disjoint(t *testing.T, segments []model.Segment) (last int64) {
+	t.Helper()
+	slices.SortFunc(segments, func(a, b model.Segment) int { return cmp.Compare(a.First, b.First) })
+	for _, s := range segments {
+		if s.First <= last || s.Last < s.First {
 			t.Fatalf("segment %d…%d after %d", s.First, s.Last, last)
 		}
 		last = s.Last
@@ -317,7 +300,7 @@ func TestCheck(t *testing.T) {
 		wantAdvice(t, s.Check(ctx), "shardid migrate")
 		wantAdvice(t, check.Err(s.Load(ctx)), "shardid migrate")
 		wantAdvice(t, one(s, key(1, 0), 0).Err, "shardid migrate")
-		wantAdvice(t, createApp(s, app(1)), "shardid migrate")
+		wantAdvice(t, check.Err(s.CreateApp(context.Background(), app(1))), "shardid migrate")
 		check.Must(t, s.Migrate(ctx, nil))
 		check.OK(t, s.Check(ctx))
 		run(t, s, "ALTER TABLE id_alloc DROP COLUMN taken_at")

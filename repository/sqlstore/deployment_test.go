@@ -398,9 +398,7 @@ func TestOneWitness(t *testing.T) {
 	check.Must(t, first.Beat(t.Context()))
 	witness := func() string {
 		t.Helper()
-		var name string
-		check.Must(t, first.pool.QueryRow("SELECT witness FROM shardid_deployment").Scan(&name))
-		return model.WitnessLife(name)
+		return model.WitnessLife(text(t, first, "SELECT witness FROM shardid_deployment"))
 	}
 	check.Equal(t, witness(), "r1", "the only one")
 	for name, second := range map[string]*Store{"another Redis": another(t, first, y), "no Redis": another(t, first, nil)} {

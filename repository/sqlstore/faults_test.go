@@ -4,11 +4,9 @@ package sqlstore
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -186,13 +184,9 @@ func TestServerKilledAndBack(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	check.OK(t, s.Check(context.Background()))
-	slices.SortFunc(segments, func(a, b model.Segment) int { return cmp.Compare(a.First, b.First) })
-	last := int64(0)
-	for _, segment := range segments { // with a gap where the doubt of a restart was left out
-		if segment.First <= last || segment.Len() != 1000 {
-			t.Fatalf("segment %+v after one to %d", segment, last)
-		}
-		last = segment.Last
+	disjoint(t, segments) // with a gap where the doubt of a restart was left out
+	for _, segment := range segments {
+		check.Equal(t, segment.Len(), 1000)
 	}
 	t.Logf("%d segments, %d failures, max_id %d", len(segments), failed.Load(), maxID(t, s, 0))
 }
@@ -243,7 +237,7 @@ func TestReadOnlyServer(t *testing.T) {
 	}
 	_, layout := user.LayoutOnce(ctx, model.LayoutRecord{Kind: "uid", Layout: "x"})
 	wantAdvice(t, layout, "point database.dsn at the primary")
-	wantAdvice(t, createApp(user, app(2)), "point database.dsn at the primary")
+	wantAdvice(t, check.Err(user.CreateApp(context.Background(), app(2))), "point database.dsn at the primary")
 	wantAdvice(t, unmigrated.Migrate(ctx, nil), "point database.dsn at the primary")
 	run(t, s, "SET GLOBAL read_only = OFF")
 	wantSegment(t, one(s, key(1, 0), 0), 1001, 2000)
@@ -266,7 +260,7 @@ func TestServerRefusals(t *testing.T) {
 		{func(c *gosql.Config) { c.Addr = "no.such.host.invalid:3306" }, `the host "no.such.host.invalid" is not known`},
 	} {
 		bad := open(t, Options{Driver: MySQL, DSN: withDSN(t, dsn, c.change)})
-		for _, err := range []error{bad.Check(ctx), one(bad, key(1, 0), 0).Err, bad.Migrate(ctx, nil), createApp(bad, app(1))} {
+		for _, err := range []error{bad.Check(ctx), one(bad, key(1, 0), 0).Err, bad.Migrate(ctx, nil), check.Err(bad.CreateApp(context.Background(), app(1)))} {
 			wantAdvice(t, err, c.advice)
 			if err != nil && strings.Contains(err.Error(), "-word") {
 				t.Errorf("a password: %v", err)
@@ -401,16 +395,11 @@ func TestSQLiteFailedCommit(t *testing.T) {
 func TestSessionTimeouts(t *testing.T) {
 	s := openMigrated(t, backends()[0].empty(t))
 	want := map[string]string{"wait_timeout": idleWait, "innodb_lock_wait_timeout": lockWait}
-	var version string
-	check.Must(t, s.pool.QueryRow("SELECT VERSION()").Scan(&version))
-	if strings.Contains(version, "MariaDB") {
+	if strings.Contains(text(t, s, "SELECT VERSION()"), "MariaDB") {
 		want["idle_transaction_timeout"] = idleWait
 	}
 	for name, seconds := range want {
-		var got string
-		if err := s.pool.QueryRow("SELECT @@session." + name).Scan(&got); err != nil || got != seconds {
-			t.Errorf("%s: %s, %v, want %s", name, got, err, seconds)
-		}
+		check.Equal(t, text(t, s, "SELECT @@session."+name), seconds, name)
 	}
 }
 

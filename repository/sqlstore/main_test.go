@@ -74,12 +74,7 @@ func app(id uint8) model.App {
 
 func provision(t testing.TB, s *Store, a model.App) {
 	t.Helper()
-	check.Must(t, createApp(s, a))
-}
-
-func createApp(s *Store, a model.App) error {
-	_, err := s.CreateApp(context.Background(), a)
-	return err
+	check.Must(t, check.Err(s.CreateApp(context.Background(), a)))
 }
 
 // run executes statements on the store's database.
@@ -92,12 +87,16 @@ func run(t testing.TB, s *Store, statements ...string) {
 	}
 }
 
-func count(t testing.TB, s *Store, query string) (n int64) {
+func count(t testing.TB, s *Store, query string) int64 { t.Helper(); return value[int64](t, s, query) }
+
+func text(t testing.TB, s *Store, query string) string { t.Helper(); return value[string](t, s, query) }
+
+func value[T any](t testing.TB, s *Store, query string) (found T) {
 	t.Helper()
-	if err := s.pool.QueryRow(query).Scan(&n); err != nil {
+	if err := s.pool.QueryRow(query).Scan(&found); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
-	return n
+	return found
 }
 
 // atOnce gives what n calls answer that are made at the same time.

@@ -4,11 +4,11 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -205,14 +205,6 @@ func adopt(t *testing.T, s *Store) {
 	checkProcedure(t, s)
 }
 
-func text(t *testing.T, s *Store, query string) (value string) {
-	t.Helper()
-	if err := s.pool.QueryRow(query).Scan(&value); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	return value
-}
-
 func TestMigrateRefusesWhatIsInTheWay(t *testing.T) {
 	noKey := strings.Replace(original, ", PRIMARY KEY (app_id, shard_id)", "", 1)
 	for name, c := range map[string]struct {
@@ -391,20 +383,13 @@ func keys(t *testing.T, s *Store, name string) string {
 
 func migrateAtOnce(t *testing.T, opts Options, starters int) {
 	t.Helper()
-	var wg sync.WaitGroup
-	for range starters {
-		wg.Go(func() {
-			s, err := Open(context.Background(), opts)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer s.Close()
-			check.OK(t, s.Migrate(context.Background(), nil))
-		})
-	}
-	wg.Wait()
-	if t.Failed() {
-		t.FailNow()
-	}
+	_, errs := atOnce(starters, func(int) (none struct{}, err error) {
+		s, err := Open(context.Background(), opts)
+		if err != nil {
+			return none, err
+		}
+		defer s.Close()
+		return none, s.Migrate(context.Background(), nil)
+	})
+	check.Must(t, errors.Join(errs...))
 }

@@ -64,19 +64,6 @@ func TestNumbersOfPeriods(t *testing.T) {
 	})
 }
 
-func TestNumbersThatRefuse(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		narrow := model.Numbering{Pattern: "{yyyy}{seq:2}", Reset: model.ResetYear, Zone: "UTC", Overflow: model.OverflowRefuse}
-		numbers, year := addNumbers(t, s, "narrow", narrow)
-		one := model.TagRequest{Tag: "narrow", Numbers: numbers, Step: 500}
-		wantTag(t, s, one, model.TagSegment{First: year + 1, End: year + 2, Step: 100}) // a hundredth of what is left
-		run(t, s, fmt.Sprintf("UPDATE leaf_alloc SET max_id = %d", year+99))
-		wantTag(t, s, one, model.TagSegment{First: year + 99, End: year + 100, Step: 100})
-		check.Is(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "narrow", Numbers: numbers})), model.ErrLimitReached)
-		check.Equal(t, count(t, s, "SELECT max_id FROM leaf_alloc"), year+100)
-	})
-}
-
 // A tag keeps how it is shown: a caller who would show it otherwise gets nothing, and it
 // comes back as it was.
 func TestNumbersNeverChange(t *testing.T) {

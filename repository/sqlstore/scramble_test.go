@@ -129,7 +129,7 @@ func TestAdoptedSecret(t *testing.T) {
 		adopt(1)
 		adopt(0)
 		for range 2 {
-			err := createApp(s, scrambledApp(7))
+			err := check.Err(s.CreateApp(t.Context(), scrambledApp(7)))
 			if check.Is(t, err, model.ErrRefused, "before the secret is known"); !strings.Contains(err.Error(), "the place of deployment lost, whose secret") {
 				t.Error(err)
 			}

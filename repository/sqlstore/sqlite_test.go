@@ -151,7 +151,7 @@ func TestSQLiteErrors(t *testing.T) {
 	run(t, s, "PRAGMA query_only = 1")
 	wantAdvice(t, one(s, key(1, 0), 0).Err, "read-only")
 	run(t, s, "PRAGMA query_only = 0", "PRAGMA max_page_count = 1")
-	wantAdvice(t, createApp(s, app(2)), "is full")
+	wantAdvice(t, check.Err(s.CreateApp(context.Background(), app(2))), "is full")
 	run(t, s, "PRAGMA max_page_count = 1000000", "PRAGMA busy_timeout = 50")
 	other := open(t, Options{Driver: SQLite, DSN: s.file})
 	tx, err := other.pool.Begin()

@@ -489,20 +489,14 @@ func TestWorkersAllAtOnce(t *testing.T) {
 func raceWorkers(t *testing.T, opts Options, n, firstOwner int) []model.Lease {
 	t.Helper()
 	opts.MaxOpenConns = 1
-	leases := make([]model.Lease, n)
-	var wg sync.WaitGroup
-	for p := range min(n, 64) {
-		w := open(t, opts).Workers(WorkersOptions{})
-		for i := p; i < n; i += 64 {
-			wg.Go(func() {
-				var err error
-				if leases[i], err = w.Acquire(context.Background(), workertest.Owner(firstOwner+i)); err != nil {
-					t.Errorf("owner %d: %v", i, err)
-				}
-			})
-		}
+	registries := make([]*Workers, min(n, 64))
+	for i := range registries {
+		registries[i] = open(t, opts).Workers(WorkersOptions{})
 	}
-	wg.Wait()
+	leases, errs := atOnce(n, func(i int) (model.Lease, error) {
+		return registries[i%len(registries)].Acquire(context.Background(), workertest.Owner(firstOwner+i))
+	})
+	check.OK(t, errors.Join(errs...))
 	return leases
 }
 

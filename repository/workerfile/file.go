@@ -95,16 +95,16 @@ func move(o Options) error {
 	own := filepath.Join(o.Dir, fileName)
 	others, err := filepath.Glob(filepath.Join(filepath.Dir(o.Dir), "*", fileName))
 	if err != nil || len(others) != 1 || others[0] == own {
-		return nil //nolint:nilerr // a data_dir that is a pattern has no file to move
+		return nil // a data_dir that is a pattern has no file to move
 	}
 	from := filepath.Dir(others[0])
 	lock, err := lockFile(filepath.Join(from, lockName))
 	if err != nil {
-		return nil //nolint:nilerr // it is in use
+		return nil // it is in use
 	}
 	defer lock.Close()
 	if r, err := read(others[0]); err != nil || r.mode() != o.Registry {
-		return nil //nolint:nilerr // it stays for who can read it
+		return nil // it stays for who can read it
 	}
 	if err := os.Rename(others[0], own); err != nil {
 		return notWritable(from, err)
@@ -118,7 +118,9 @@ func move(o Options) error {
 func (f *File) load() error {
 	r, err := read(filepath.Join(f.o.Dir, fileName))
 	if errors.Is(err, os.ErrNotExist) {
-		r, err = record{Version: version, Identity: newIdentity(), WorkerID: noWorker, SavedAt: time.Now().UnixMilli()}, nil
+		var identity [idLength / 2]byte
+		_, _ = rand.Read(identity[:]) // never fails
+		r, err = record{Version: version, Identity: hex.EncodeToString(identity[:]), WorkerID: noWorker, SavedAt: time.Now().UnixMilli()}, nil
 	}
 	if err != nil {
 		return err
@@ -157,12 +159,6 @@ func (f *File) save(r record) error {
 
 func notWritable(dir string, err error) error {
 	return fmt.Errorf("%w: %s: %w: let this user write there, make room, or set another data_dir", ErrNotWritable, dir, err)
-}
-
-func newIdentity() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
 }
 
 // Identity is that of the folder: 32 hex digits, the same as long as the file is.

@@ -28,6 +28,13 @@ func TestFirstLife(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", path, info.Mode(), err, want)
 		}
 	}
+	// A process that dies before it gets a worker ID keeps its name, by which a registry may
+	// know it already.
+	closeFile(t, f)
+	again := open(t, options(dir))
+	if _, ok := again.Recorded(); ok || again.Identity() != f.Identity() {
+		t.Errorf("identity %s became %s", f.Identity(), again.Identity())
+	}
 }
 
 func TestNextLife(t *testing.T) {
@@ -46,18 +53,6 @@ func TestNextLife(t *testing.T) {
 	wantLease(t, f, 1023, 5000)
 	if epoch, ok := f.Recorded(); !ok || epoch != options(dir).Layout.EpochMs {
 		t.Errorf("recorded %d, %v", epoch, ok)
-	}
-}
-
-// TestIdentityWithoutLease: a process that dies before it gets a worker ID keeps
-// its name, by which a registry may know it already.
-func TestIdentityWithoutLease(t *testing.T) {
-	dir := t.TempDir()
-	first := open(t, options(dir))
-	closeFile(t, first)
-	again := open(t, options(dir))
-	if _, ok := again.Recorded(); ok || again.Identity() != first.Identity() {
-		t.Errorf("identity %s became %s", first.Identity(), again.Identity())
 	}
 }
 
@@ -154,6 +149,12 @@ func TestFailedStore(t *testing.T) {
 	check.Must(t, os.Remove(inTheWay))
 	store(t, f, lease(7, 9500))
 	wantLease(t, f, 7, 9500)
+	closeFile(t, f)
+	// It is known before the first lease, also when all files are there already.
+	check.Must(t, os.Mkdir(inTheWay, 0o700))
+	for range 2 { // and the lock is given back
+		check.Is(t, check.Err(Open(options(dir))), ErrNotWritable)
+	}
 }
 
 func TestBadLease(t *testing.T) {
@@ -167,7 +168,7 @@ func TestBadLease(t *testing.T) {
 	wantLease(t, f, 7, 5000)
 }
 
-func TestClosed(t *testing.T) {
+func TestOneProcessAtATime(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, options(dir))
 	closeFile(t, f)
@@ -176,10 +177,16 @@ func TestClosed(t *testing.T) {
 	store(t, next, lease(7, 5000))
 	check.Is(t, f.Store(lease(7, 1)), os.ErrClosed, "stored after Close")
 	closeFile(t, f) // takes nothing from the next one
-	if _, err := Open(options(dir)); !errors.Is(err, ErrLocked) {
-		t.Errorf("%v, want ErrLocked", err)
+	for range 2 {
+		_, err := Open(options(dir))
+		if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "data_dir") {
+			t.Fatalf("got %v, want ErrLocked with the folder", err)
+		}
 	}
 	wantLease(t, next, 7, 5000)
+	store(t, next, lease(7, 6000))
+	closeFile(t, next)
+	wantLease(t, open(t, options(dir)), 7, 6000)
 }
 
 func TestBadOptions(t *testing.T) {
@@ -189,21 +196,6 @@ func TestBadOptions(t *testing.T) {
 		{Dir: dir, Registry: "zk", Address: address, Layout: model.SnowflakeLayout{WorkerBits: 11, SeqBits: 11}}} {
 		check.Is(t, check.Err(Open(o)), model.ErrInvalidArgument, o)
 	}
-}
-
-func TestOneProcessAtATime(t *testing.T) {
-	dir := t.TempDir()
-	f := open(t, options(dir))
-	store(t, f, lease(7, 5000))
-	for range 2 {
-		_, err := Open(options(dir))
-		if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "data_dir") {
-			t.Fatalf("got %v, want ErrLocked with the folder", err)
-		}
-	}
-	store(t, f, lease(7, 6000))
-	closeFile(t, f)
-	wantLease(t, open(t, options(dir)), 7, 6000)
 }
 
 // TestFolderCannotBeMade works for root too, whom no mode stops.
@@ -231,19 +223,6 @@ func TestReadOnlyFolder(t *testing.T) {
 	defer os.Chmod(dir, 0o700) //nolint:errcheck // for the cleanup of TempDir
 	if _, err := Open(options(dir)); !errors.Is(err, ErrNotWritable) {
 		t.Errorf("got %v, want ErrNotWritable", err)
-	}
-}
-
-// TestUnwritableAtOpen: that nothing can be stored is known before the first
-// lease, also when all files are there already.
-func TestUnwritableAtOpen(t *testing.T) {
-	dir := t.TempDir()
-	closeFile(t, open(t, options(dir)))
-	check.Must(t, os.Mkdir(filepath.Join(dir, tempName), 0o700))
-	for range 2 { // and the lock is given back
-		if _, err := Open(options(dir)); !errors.Is(err, ErrNotWritable) {
-			t.Fatalf("got %v, want ErrNotWritable", err)
-		}
 	}
 }
 
