@@ -98,13 +98,14 @@ func (w *fakeWitness) lose(life string) {
 	w.life, w.marks = life, map[string]int64{}
 }
 
-// mariaDB is a migrated store on a server, with an app of step 1000 and a tag.
+// mariaDB is a migrated store on a server, with an app of step 1000 and a tag, that sent a heartbeat.
 func mariaDB(t *testing.T, opts Options) *Store {
 	t.Helper()
 	opts.Driver, opts.DSN = MySQL, testserver.SharedMariaDB(t).NewDatabase(t)
 	s := openMigrated(t, opts)
 	provision(t, s, app(1))
-	check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "t", MaxID: 1, Step: 1000})))
+	addTag(t, s, "t", 1000)
+	check.Must(t, s.Beat(t.Context()))
 	return s
 }
 
@@ -149,7 +150,6 @@ func TestServerChange(t *testing.T) {
 	t.Parallel()
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w, ListRate: 5000, TagRate: 2000})
-	check.Must(t, s.Beat(t.Context()))
 	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1 || b.First != 1 {
 		t.Fatalf("the first: %+v, %+v", a, b)
 	}
@@ -181,7 +181,6 @@ func TestSettle(t *testing.T) {
 	t.Parallel()
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w})
-	check.Must(t, s.Beat(t.Context()))
 	one(s, key(1, 0), 0)
 	nextTag(t, s)
 	check.Must(t, check.Err(s.RegisterNode(t.Context(), startOf("one"))))
@@ -215,7 +214,6 @@ func TestSettleStartsThatTookOver(t *testing.T) {
 	for _, settled := range []bool{false, true} {
 		w := aWitness()
 		s := mariaDB(t, Options{Witness: w})
-		check.Must(t, s.Beat(t.Context()))
 		const now = 1_800_000_000
 		for i := range 3 {
 			register(t, s, nodeStart("t"+strconv.Itoa(i), 4, now))
@@ -239,7 +237,6 @@ func TestSettleStartsThatTookOver(t *testing.T) {
 func TestMadeAgainInDoubt(t *testing.T) {
 	t.Parallel()
 	s := mariaDB(t, Options{})
-	check.Must(t, s.Beat(t.Context()))
 	anotherServer(t, s, 10*time.Second)
 	provision(t, s, app(2))
 	check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "again", MaxID: 1, Step: 1000})))
@@ -255,7 +252,6 @@ func TestRaiseIsMarked(t *testing.T) {
 	t.Parallel()
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w})
-	check.Must(t, s.Beat(t.Context()))
 	check.Must(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MinIndex: ptr(int64(5000))})))
 	check.Must(t, check.Err(s.ChangeTag(t.Context(), "t", model.TagChange{MaxID: ptr(int64(7000))})))
 	back(t, s)
@@ -269,7 +265,6 @@ func TestRaiseIsMarked(t *testing.T) {
 func TestBeatWentBack(t *testing.T) {
 	t.Parallel()
 	s := mariaDB(t, Options{})
-	check.Must(t, s.Beat(t.Context()))
 	if n := count(t, s, "SELECT SUM(doubt) FROM id_alloc"); n != 0 {
 		t.Fatalf("a doubt of %d at the first server", n)
 	}
@@ -307,7 +302,6 @@ func TestWitnessIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w, ahead := aWitness(), time.Duration(0)
 	s := mariaDB(t, Options{Witness: w, Now: func() time.Time { return time.Now().Add(ahead) }})
-	check.Must(t, s.Beat(t.Context()))
 	nextTag(t, s)
 	w.err = errors.New("away")
 	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
@@ -335,7 +329,6 @@ func TestHolderIsWaitedFor(t *testing.T) {
 	s := mariaDB(t, Options{Witness: w})
 	fresh, command := another(t, s, w), another(t, s, w)
 	fresh.serves.Store(true)
-	check.Must(t, s.Beat(t.Context()))
 	nextTag(t, s)
 	back(t, s)
 	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
@@ -395,7 +388,6 @@ func TestOneWitness(t *testing.T) {
 	x, y := aWitness(), aWitness()
 	y.life = "r9"
 	first := mariaDB(t, Options{Witness: x})
-	check.Must(t, first.Beat(t.Context()))
 	witness := func() string {
 		t.Helper()
 		return model.WitnessLife(text(t, first, "SELECT witness FROM shardid_deployment"))
@@ -432,7 +424,6 @@ func TestMarkHasRisen(t *testing.T) {
 	t.Parallel()
 	w := aWitness()
 	s := mariaDB(t, Options{Witness: w})
-	check.Must(t, s.Beat(t.Context()))
 	w.reads, w.next = 0, func() { w.marks["t:t"] = 5000 } // by another replica, on another copy of the database
 	if seg := nextTag(t, s); seg.First < 5001 || w.reads != 2 {
 		t.Errorf("%+v, asked %d times", seg, w.reads)
@@ -455,7 +446,6 @@ func TestLostStarts(t *testing.T) {
 				opts.Witness = w
 			}
 			s := mariaDB(t, opts)
-			check.Must(t, s.Beat(t.Context()))
 			var last model.Node
 			for _, token := range []string{"a", "b", "c"} {
 				var err error
@@ -551,9 +541,7 @@ func TestOwnRate(t *testing.T) {
 			t.Errorf("%d: tag %+v", c.rate, seg)
 		}
 	}
-	if _, _, err := s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: ptr(int64(model.MaxListRate + 1))}); !errors.Is(err, model.ErrInvalidArgument) {
-		t.Errorf("an impossible rate: %v", err)
-	}
+	check.Is(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: ptr(int64(model.MaxListRate + 1))})), model.ErrInvalidArgument, "an impossible rate")
 }
 
 // A higher configured rate counts a minute after a heartbeat has stored it.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -59,84 +60,43 @@ func waitFor(t *testing.T, done func() bool) {
 
 // proxy stands between a client and MySQL.
 type proxy struct {
-	listener       net.Listener
-	server         string
 	commits        atomic.Int64
-	cutAfterCommit atomic.Bool // forward COMMIT, then cut the client off
-	wg             sync.WaitGroup
-}
-
-func newProxy(t *testing.T, server string) *proxy {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	p := &proxy{listener: l, server: server}
-	p.wg.Go(p.accept)
-	t.Cleanup(func() { _ = l.Close() })
-	return p
+	cutAfterCommit atomic.Bool // cut the client off, and forward COMMIT
 }
 
 // behindProxy is another store on the database of s, through a proxy.
 func behindProxy(t *testing.T, s *Store) (*Store, *proxy) {
 	t.Helper()
-	p := newProxy(t, s.server.Addr)
-	dsn := withDSN(t, s.opts.DSN, func(c *gosql.Config) { c.Addr = p.listener.Addr().String() })
-	return open(t, Options{Driver: MySQL, DSN: dsn}), p
+	p := &proxy{}
+	addr := testserver.Hostile(t, func(client net.Conn) { p.serve(client, s.server.Addr) })
+	return open(t, Options{Driver: MySQL, DSN: withDSN(t, s.opts.DSN, func(c *gosql.Config) { c.Addr = addr })}), p
 }
 
-func (p *proxy) accept() {
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		p.wg.Go(func() { p.serve(client) })
-	}
-}
-
-func (p *proxy) serve(client net.Conn) {
-	server, err := net.Dial("tcp", p.server)
+func (p *proxy) serve(client net.Conn, addr string) {
+	server, err := net.Dial("tcp", addr)
 	if err != nil {
-		_ = client.Close()
 		return
 	}
-	cut := make(chan struct{})
-	p.wg.Go(func() { p.replies(client, server, cut) })
+	var replies sync.WaitGroup
+	replies.Go(func() {
+		_, _ = io.Copy(client, server)
+		_ = client.Close()
+	})
 	buf := make([]byte, 1<<16)
-	for {
-		n, err := client.Read(buf)
-		if n > 0 {
-			if bytes.Contains(buf[:n], []byte("COMMIT")) {
-				p.commits.Add(1)
-				if p.cutAfterCommit.Load() {
-					close(cut)
-					_ = client.Close()
-				}
+	for err == nil {
+		var n int
+		n, err = client.Read(buf)
+		if bytes.Contains(buf[:n], []byte("COMMIT")) {
+			p.commits.Add(1)
+			if p.cutAfterCommit.Load() {
+				_ = client.Close()
 			}
-			_, _ = server.Write(buf[:n])
 		}
-		if err != nil {
-			time.Sleep(100 * time.Millisecond) // let the server work on what it got
-			_ = server.Close()
-			return
-		}
+		_, _ = server.Write(buf[:n])
 	}
-}
-
-func (p *proxy) replies(client, server net.Conn, cut chan struct{}) {
-	buf := make([]byte, 1<<16)
-	for {
-		n, err := server.Read(buf)
-		select {
-		case <-cut:
-		default:
-			_, _ = client.Write(buf[:n])
-		}
-		if err != nil {
-			_ = client.Close()
-			return
-		}
-	}
+	time.Sleep(100 * time.Millisecond) // let the server work on what it got
+	_ = server.Close()
+	replies.Wait()
 }
 
 // kill -9 of the server under load: the store goes on by itself when the server
@@ -343,6 +303,12 @@ func TestChangedRowIsNotWritten(t *testing.T) {
 		check.Is(t, err, errRowChanged)
 		wantAdvice(t, s.explain("allocate", err), "engine is not InnoDB")
 		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM id_alloc"), 10, "stored")
+		addTag(t, s, "a", 1000)
+		err = s.inTx(t.Context(), func(tx *gorm.DB) error {
+			return storeTag(tx, moment{}, tagRow{BizTag: "a", Stored: 2}, model.Counter{Last: 100})
+		})
+		check.Is(t, err, errRowChanged)
+		check.Equal(t, count(t, s, "SELECT max_id FROM leaf_alloc"), 1, "stored")
 	})
 }
 

@@ -29,9 +29,7 @@ func TestRegisterNodeRests(t *testing.T) {
 	const now = 1_800_000_000
 	register(t, s, nodeStart("a", 2, now))
 	run(t, s, "UPDATE shardid_deployment SET oldest_copy = 1")
-	if _, err := s.RegisterNode(t.Context(), nodeStart("b", 2, now+3600+nodeRest)); !errors.Is(err, model.ErrNoWorkerID) {
-		t.Errorf("it rests: %v", err)
-	}
+	check.Is(t, check.Err(s.RegisterNode(t.Context(), nodeStart("b", 2, now+3600+nodeRest))), model.ErrNoWorkerID, "it rests")
 	if node := register(t, s, nodeStart("b", 2, now+3601+nodeRest)); node.WorkerID != 1 || !node.Recycled {
 		t.Errorf("a day later: %+v", node)
 	}

@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -81,9 +80,8 @@ func killedAfter(t *testing.T, file string, d time.Duration) (segments []model.S
 		if len(segments) == 0 {
 			time.AfterFunc(d, func() { _ = cmd.Process.Kill() })
 		}
-		first, last, _ := strings.Cut(lines.Text(), " ")
-		segment, err := parseSegment(first, last)
-		if err != nil {
+		var segment model.Segment
+		if _, err := fmt.Sscan(lines.Text(), &segment.First, &segment.Last); err != nil {
 			t.Fatalf("the process said %q", lines.Text())
 		}
 		segments = append(segments, segment)
@@ -93,13 +91,6 @@ func killedAfter(t *testing.T, file string, d time.Duration) (segments []model.S
 		t.Fatal("the process handed out nothing")
 	}
 	return segments
-}
-
-func parseSegment(first, last string) (s model.Segment, err error) {
-	if s.First, err = strconv.ParseInt(first, 10, 64); err == nil {
-		s.Last, err = strconv.ParseInt(last, 10, 64)
-	}
-	return s, err
 }
 
 // The database and the files beside it are for this user only, whatever the umask; one that

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"gorm.io/gorm"
+
 	"shardid/model"
 	"shardid/scripts/check"
 )
@@ -78,22 +80,6 @@ func TestTagRefusals(t *testing.T) {
 		run(t, s, "DROP TABLE leaf_alloc")
 		wantAdvice(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})), "shardid migrate")
 		wantAdvice(t, check.Err(s.Tags(t.Context())), "shardid migrate")
-	})
-}
-
-// A row that is not as it was read is not written.
-func TestTagChangedRow(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		addTag(t, s, "a", 1000)
-		meddle := "CREATE TRIGGER meddle BEFORE UPDATE ON leaf_alloc FOR EACH ROW BEGIN SELECT RAISE(IGNORE); END"
-		if s.server != nil {
-			meddle = "CREATE TRIGGER meddle BEFORE UPDATE ON leaf_alloc FOR EACH ROW SET NEW.max_id = OLD.max_id, NEW.update_time = OLD.update_time, " +
-				"NEW.tokens = OLD.tokens, NEW.taken_at = OLD.taken_at, NEW.own_max_id = OLD.own_max_id"
-		}
-		run(t, s, meddle)
-		got, err := s.AllocateTag(t.Context(), model.TagRequest{Tag: "a"})
-		wantAdvice(t, err, "engine is not InnoDB")
-		check.Equal(t, got, (model.TagSegment{}), "with an error")
 	})
 }
 
@@ -274,19 +260,25 @@ func javaLeaf(s *Store, n int) (segments []model.Segment, err error) {
 	return segments, nil
 }
 
-// In a table that ignores case two names are one tag: no ID comes twice.
+// In a table that ignores case two names are one tag: no ID comes twice, not after a deletion
+// either; but only the tag of the exact name can be changed or deleted.
 func TestTagCollation(t *testing.T) {
 	s := open(t, backends()[0].empty(t))
 	run(t, s, leafOriginal+" CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
 	check.Must(t, s.Migrate(t.Context(), nil))
 	addTag(t, s, "Order", 10)
-	if _, err := s.CreateTag(t.Context(), model.Tag{Name: "order", MaxID: 1, Step: 10}); !errors.Is(err, model.ErrTagExists) {
-		t.Error(err)
-	}
+	check.Is(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "order", MaxID: 1, Step: 10})), model.ErrTagExists)
 	wantTag(t, s, model.TagRequest{Tag: "Order"}, model.TagSegment{First: 1, End: 11, Step: 10})
 	wantTag(t, s, model.TagRequest{Tag: "ORDER"}, model.TagSegment{First: 11, End: 21, Step: 10})
 	if tag, err := s.Tag(t.Context(), "order"); err != nil || tag.Name != "Order" {
 		t.Errorf("%+v, %v", tag, err)
+	}
+	check.Is(t, check.Err(s.DeleteTag(t.Context(), "order")), model.ErrUnknownTag)
+	check.Is(t, check.Err(s.ChangeTag(t.Context(), "ORDER", model.TagChange{Step: ptr(int64(1))})), model.ErrUnknownTag)
+	check.Must(t, check.Err(s.DeleteTag(t.Context(), "Order")))
+	made, err := s.CreateTag(t.Context(), model.Tag{Name: "ORDER", MaxID: 1, Step: 10})
+	if err != nil || made.MaxID != 21 {
+		t.Errorf("made %+v, %v", made, err)
 	}
 	fresh := openMigrated(t, backends()[0].empty(t)) // a table of our own tells them apart
 	addTag(t, fresh, "Order", 10)
@@ -374,9 +366,7 @@ func TestChangeTag(t *testing.T) {
 		if got, err := s.Tag(t.Context(), "订单"); err != nil || got.MaxID != 520 || got.Step != 20 {
 			t.Errorf("now %+v, %v", got, err)
 		}
-		if _, _, err := s.ChangeTag(t.Context(), "none", model.TagChange{Step: ptr(int64(7))}); !errors.Is(err, model.ErrUnknownTag) {
-			t.Error(err)
-		}
+		check.Is(t, check.Err(s.ChangeTag(t.Context(), "none", model.TagChange{Step: ptr(int64(7))})), model.ErrUnknownTag)
 	})
 }
 
@@ -399,9 +389,7 @@ func TestDeletedTagGoesOn(t *testing.T) {
 			check.Is(t, check.Err(s.DeleteTag(t.Context(), "a")), model.ErrUnknownTag)
 			back()
 		}
-		if _, _, err := s.ChangeTag(t.Context(), "a", model.TagChange{MaxID: ptr(next - 1)}); !errors.Is(err, model.ErrRefused) {
-			t.Errorf("below what was handed out before the deletion: %v", err)
-		}
+		check.Is(t, check.Err(s.ChangeTag(t.Context(), "a", model.TagChange{MaxID: ptr(next - 1)})), model.ErrRefused, "below what was handed out before the deletion")
 		wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: next, End: next + 2000, Step: 2000})
 		addTag(t, s, "A", 2000)
 		wantTag(t, s, model.TagRequest{Tag: "A"}, model.TagSegment{First: 1, End: 2001, Step: 2000})
@@ -410,25 +398,6 @@ func TestDeletedTagGoesOn(t *testing.T) {
 			t.Errorf("made %+v, %v", made, err)
 		}
 	})
-}
-
-// Where the table takes two names for one, so do the tombstones; but only the tag of
-// the exact name can be changed or deleted.
-func TestDeletedTagWithAnotherCase(t *testing.T) {
-	s := open(t, backends()[0].empty(t))
-	run(t, s, leafOriginal+" DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_ci")
-	check.Must(t, s.Migrate(t.Context(), nil))
-	addTag(t, s, "orders", 2000)
-	wantTag(t, s, model.TagRequest{Tag: "Orders"}, model.TagSegment{First: 1, End: 2001, Step: 2000})
-	check.Is(t, check.Err(s.DeleteTag(t.Context(), "Orders")), model.ErrUnknownTag)
-	if _, _, err := s.ChangeTag(t.Context(), "ORDERS", model.TagChange{Step: ptr(int64(1))}); !errors.Is(err, model.ErrUnknownTag) {
-		t.Error(err)
-	}
-	check.Must(t, check.Err(s.DeleteTag(t.Context(), "orders")))
-	made, err := s.CreateTag(t.Context(), model.Tag{Name: "ORDERS", MaxID: 1, Step: 10})
-	if err != nil || made.MaxID != 2001 {
-		t.Errorf("made %+v, %v", made, err)
-	}
 }
 
 func TestLayoutAge(t *testing.T) {
@@ -457,4 +426,115 @@ func TestLayoutAge(t *testing.T) {
 		run(t, s, "DROP TABLE id_layout")
 		wantAdvice(t, check.Err(s.LayoutAge(t.Context(), "uid")), "shardid migrate")
 	})
+}
+
+var daily = model.Numbering{Pattern: "ORD-{yyyyMMdd}-{seq:8}", Reset: model.ResetDay, Zone: "Asia/Shanghai", Overflow: model.OverflowWiden} //nolint:gochecknoglobals // a constant
+
+// addNumbers adds a tag, and gives its numbers with today's period.
+func addNumbers(t *testing.T, s *Store, name string, n model.Numbering) (*model.Numbers, int64) {
+	t.Helper()
+	_, err := s.CreateTag(t.Context(), model.Tag{Name: name, MaxID: 1, Step: 100, Numbering: n})
+	check.Must(t, err)
+	numbers, err := n.Numbers()
+	check.Must(t, err)
+	today, err := numbers.Period(time.Now())
+	check.Must(t, err)
+	return numbers, today << numbers.Bits()
+}
+
+// A period begins at 1, above whatever the counter was; one that began is never opened
+// again, and in a doubt numbers are left out in the present period.
+func TestNumbersOfPeriods(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		numbers, today := addNumbers(t, s, "orders", daily)
+		req := model.TagRequest{Tag: "orders", Numbers: numbers}
+		at := func(days, sequence int64) int64 { return today + days<<numbers.Bits() + sequence }
+		take := func(want model.TagSegment) {
+			t.Helper()
+			want.Step = 100
+			wantTag(t, s, req, want)
+		}
+		take(model.TagSegment{First: at(0, 1), End: at(0, 101)})
+		take(model.TagSegment{First: at(0, 101), End: at(0, 201)})
+		set := func(sets string, args ...any) {
+			t.Helper()
+			run(t, s, fmt.Sprintf("UPDATE leaf_alloc SET "+sets, args...))
+		}
+		set("max_id = %d", at(-1, 5000))
+		take(model.TagSegment{First: at(0, 1), End: at(0, 101)})
+		set("max_id = %d", at(1, 5))
+		take(model.TagSegment{First: at(1, 5), End: at(1, 105)}) // the clock went back, or this replica's is behind
+
+		set("max_id = %d, doubt = 777", at(-1, 5000))
+		run(t, s, fmt.Sprintf("UPDATE shardid_deployment SET jump_from = %d", time.Now().Add(-time.Second).UnixMilli()))
+		take(model.TagSegment{First: at(0, 778), End: at(0, 878), Jumped: 777})
+		set("max_id = %d, doubt = 777", at(-2, 5000))
+		run(t, s, fmt.Sprintf("UPDATE shardid_deployment SET jump_from = %d", time.Now().Add(-30*time.Hour).UnixMilli()))
+		take(model.TagSegment{First: at(0, 1), End: at(0, 101)}) // no copy can have opened today
+		set("max_id = %d, doubt = %d", at(-2, 5000), model.UnknownDoubt)
+		check.Is(t, check.Err(s.AllocateTag(t.Context(), req)), model.ErrUnconfirmed)
+	})
+}
+
+// A tag keeps how it is shown: a caller who would show it otherwise gets nothing, and it
+// comes back as it was.
+func TestNumbersNeverChange(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		ctx := context.Background()
+		numbers, today := addNumbers(t, s, "orders", daily)
+		addTag(t, s, "plain", 100)
+		wantTag(t, s, model.TagRequest{Tag: "orders", Numbers: numbers}, model.TagSegment{First: today + 1, End: today + 101, Step: 100})
+		check.Is(t, check.Err(s.AllocateTag(ctx, model.TagRequest{Tag: "orders"})), model.ErrInvalidArgument)
+		check.Is(t, check.Err(s.AllocateTag(ctx, model.TagRequest{Tag: "plain", Numbers: numbers})), model.ErrInvalidArgument)
+		tags, err := s.Tags(ctx)
+		if err != nil || len(tags) != 2 || tags[0].Numbering != daily || tags[1].Numbering != (model.Numbering{}) {
+			t.Fatalf("tags %+v, %v", tags, err)
+		}
+		tag, err := s.Tag(ctx, "orders")
+		if err != nil || tag.Numbering != daily {
+			t.Fatalf("tag %+v, %v", tag, err)
+		}
+		for _, name := range []string{"orders", "plain"} {
+			check.Must(t, check.Err(s.DeleteTag(ctx, name)))
+		}
+		add := func(name string, n model.Numbering) error {
+			return check.Err(s.CreateTag(ctx, model.Tag{Name: name, MaxID: 1, Step: 100, Numbering: n}))
+		}
+		other := daily
+		other.Zone = "UTC"
+		err = add("orders", other)
+		if check.Is(t, err, model.ErrRefused); err != nil && !strings.Contains(err.Error(), daily.Pattern+" with reset day, zone Asia/Shanghai") {
+			t.Error(err)
+		}
+		check.Is(t, add("orders", model.Numbering{}), model.ErrRefused)
+		check.Is(t, add("plain", daily), model.ErrRefused)
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_alloc"), 0, "tags after refusals")
+		check.Must(t, add("orders", daily))
+		wantTag(t, s, model.TagRequest{Tag: "orders", Numbers: numbers}, model.TagSegment{First: today + 101, End: today + 201, Step: 100})
+
+		next := today + 1<<numbers.Bits()
+		for maxID, want := range map[int64]error{today + 1000: nil, next: model.ErrRefused} {
+			if _, _, err := s.ChangeTag(ctx, "orders", model.TagChange{MaxID: &maxID}); !errors.Is(err, want) {
+				t.Errorf("max_id %d: %v, want %v", maxID, err, want)
+			}
+		}
+		check.Is(t, check.Err(s.CreateTag(ctx, model.Tag{Name: "late", MaxID: 7, Step: 1, Numbering: daily})), model.ErrInvalidArgument)
+		check.Is(t, add("wrong", model.Numbering{Pattern: "{seq:4}", Reset: model.ResetDay}), model.ErrInvalidArgument)
+		check.Must(t, check.Err(s.CreateTag(ctx, model.Tag{Name: "on", MaxID: 7, Step: 1, Numbering: model.Numbering{Pattern: "C{seq:4}", Reset: model.ResetNone}})))
+	})
+}
+
+// What is known to be handed out does not shrink a doubt about business numbers: it may lie
+// in another period than what is missing.
+func TestNumbersSettleWithTheirPeriod(t *testing.T) {
+	numbers, err := daily.Numbers()
+	check.Must(t, err)
+	start := int64(20_000) << numbers.Bits()
+	row := tagRow{MaxID: start - 1000, Step: 10, Numbering: daily, Counter: counterRow{Doubt: 500}}
+	c, _, err := new(Store).tagCounter(&gorm.DB{Statement: &gorm.Statement{Context: t.Context()}}, &moment{}, row)
+	check.Must(t, err)
+	next := c.Raise(start + 100)
+	if next.Last != start+100 || next.Doubt != 500 {
+		t.Errorf("%+v", next)
+	}
 }

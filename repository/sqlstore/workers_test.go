@@ -479,9 +479,7 @@ func TestWorkersAllAtOnce(t *testing.T) {
 	if took > claimGrace*time.Millisecond {
 		return // the first ones have run out, as nobody renewed them
 	}
-	if _, err := s.Workers(WorkersOptions{}).Acquire(t.Context(), workertest.Owner(5000)); !errors.Is(err, model.ErrNoWorkerID) {
-		t.Error(err)
-	}
+	check.Is(t, check.Err(s.Workers(WorkersOptions{}).Acquire(t.Context(), workertest.Owner(5000))), model.ErrNoWorkerID)
 }
 
 // raceWorkers has n owners get worker IDs at once, over 64 connections: with more
