@@ -124,12 +124,14 @@ func oldestChange(rows map[model.ListKey]allocRow) int64 {
 	return oldest
 }
 
-// lockRows reads the latest committed rows and locks them, in the order of the
+// lockLists reads the latest committed rows and locks them, in the order of the
 // primary key so that two transactions cannot wait for each other. As the first
 // statement it sees the latest rows under every isolation level. MySQL would scan, and
 // lock, the whole of a small table without the index. SQLite's lock was taken by
-// BEGIN; its dialect leaves FOR UPDATE out.
-func (s *Store) lockRows(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]allocRow, error) {
+// BEGIN; its dialect leaves FOR UPDATE out. max_id is raised to the tombstones: a row that
+// was inserted by hand, or restored, may have less than was handed out before the deletion.
+// What is stored is in Stored.
+func (s *Store) lockLists(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]allocRow, error) {
 	var found []allocRow
 	err := tx.Table(table + s.either(" FORCE INDEX (PRIMARY)", "")).Clauses(clause.Locking{Strength: "UPDATE"}).
 		Select("app_id, app_name, max_id, shard_id, step, max_limit_id, limit_policy, current_step, taken_at, " +
@@ -139,10 +141,16 @@ func (s *Store) lockRows(tx *gorm.DB, reqs []model.AllocRequest) (map[model.List
 		return nil, fmt.Errorf("lock rows: %w", err)
 	}
 	rows := make(map[model.ListKey]allocRow, len(found))
-	for _, row := range found {
-		rows[model.ListKey{App: uint8(row.AppID), Shard: uint8(row.ShardID)}] = row
+	if len(found) == 0 {
+		return rows, nil
 	}
-	return rows, nil
+	before, err := tombstones(tx, reqs)
+	for _, row := range found {
+		key := model.ListKey{App: uint8(row.AppID), Shard: uint8(row.ShardID)}
+		row.Stored, row.MaxID = row.MaxID, max(row.MaxID, before[key])
+		rows[key] = row
+	}
+	return rows, err
 }
 
 // whereKeys is one condition for each app.

@@ -231,7 +231,8 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 }
 
 // lockApp locks the lists of an app and reads it.
-func (s *Store) lockApp(tx *gorm.DB, id uint8, see seeing, lock string) (m moment, rows map[model.ListKey]allocRow, app model.AppSummary, err error) {
+func (s *Store) lockApp(tx *gorm.DB, id uint8, see seeing, lock string) (m moment, rows map[model.ListKey]allocRow,
+	app model.AppSummary, err error) {
 	if m, err = see(tx, lock); err == nil {
 		rows, err = s.lockLists(tx, wholeApp(id))
 	}
@@ -326,7 +327,9 @@ func (s *Store) DeleteApp(ctx context.Context, id uint8, name string) (model.App
 // model.ErrUnknownApp, ErrInvalidArgument for another name, *model.StoreError.
 func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (int64, error) {
 	return within(ctx, s, fmt.Sprintf("confirm app %d", app), func(tx *gorm.DB) (lists int64, err error) {
-		_, err = s.changeRows(tx, s.deciding, wholeApp(app), func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
+		_, err = s.changeRows(tx, s.deciding, wholeApp(app), func(
+			state model.AllocState, req model.AllocRequest, _ time.Time,
+		) (model.Allocation, model.AllocState, error) {
 			if state.Doubt > 0 {
 				state.Counter = state.Raise(req.Floor)
 				state.Doubt = 0

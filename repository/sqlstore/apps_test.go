@@ -82,11 +82,11 @@ func TestChangeAppKeepsTheRest(t *testing.T) {
 		if apps, err := s.Apps(t.Context()); err != nil || len(apps) != 1 || !apps[0].MixedLimits || apps[0].Limit.MaxID != 99 {
 			t.Errorf("%+v, %v, want a limit of 99 that not all shards have", apps, err)
 		}
-		check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{Name: ptr("x"), MinIndex: ptr(int64(800))})), model.ErrRefused, "a floor beyond the limit of one shard")
+		check.Is(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{Name: ptr("x"), MinIndex: ptr(int64(800))})),
+			model.ErrRefused, "a floor beyond the limit of one shard")
 		check.Must(t, check.Err(s.ChangeApp(t.Context(), 7, model.AppChange{Name: ptr("x"), Step: ptr(int64(9))})))
-		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc WHERE app_name = 'x' AND step = 9 AND (max_limit_id = 99 AND max_id = 700 OR shard_id <> 3 AND max_limit_id = 0)"); n != 64 {
-			t.Errorf("%d rows are as they should be", n)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc WHERE app_name = 'x' AND step = 9 AND "+
+			"(max_limit_id = 99 AND max_id = 700 OR shard_id <> 3 AND max_limit_id = 0)"), 64, "rows are as they should be")
 	})
 }
 
@@ -100,9 +100,8 @@ func TestChangeAppToWrapPastItsLimit(t *testing.T) {
 		if want := (model.Limit{MaxID: 99, Policy: model.LimitWrap}); err != nil || after.Limit != want {
 			t.Fatalf("now %+v, %v", after, err)
 		}
-		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc WHERE limit_policy = 'wrap' AND max_limit_id IN (0, 99)"); n != 64 {
-			t.Errorf("%d rows wrap", n)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc WHERE limit_policy = 'wrap' AND max_limit_id IN (0, 99)"),
+			64, "rows wrap")
 		wantSegment(t, one(s, key(7, 3), 0), 701, 1700)
 	})
 }
@@ -113,9 +112,8 @@ func TestDeleteAppNeedsItsName(t *testing.T) {
 		for _, name := range []string{"", "Test", "test ", "7"} {
 			check.Is(t, check.Err(s.DeleteApp(t.Context(), 7, name)), model.ErrInvalidArgument, name)
 		}
-		if n := count(t, s, "SELECT COUNT(*) FROM id_alloc") - count(t, s, "SELECT COUNT(*) FROM id_alloc_deleted"); n != 64 {
-			t.Errorf("%d rows more than tombstones", n)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc")-count(t, s, "SELECT COUNT(*) FROM id_alloc_deleted"),
+			64, "rows more than tombstones")
 		check.Is(t, check.Err(s.DeleteApp(t.Context(), 9, "")), model.ErrUnknownApp)
 	})
 }
@@ -138,8 +136,10 @@ func TestOneOfManyWins(t *testing.T) {
 			check.Equal(t, n, 1, what)
 			check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), rows, what, "rows")
 		}
-		wins("created", 64, model.ErrAppExists, func(int) (model.AppSummary, error) { return s.CreateApp(t.Context(), app(7)) })
-		wins("deleted", 0, model.ErrUnknownApp, func(int) (model.AppSummary, error) { return s.DeleteApp(t.Context(), 7, "test") })
+		create := func(int) (model.AppSummary, error) { return s.CreateApp(t.Context(), app(7)) }
+		wins("created", 64, model.ErrAppExists, create)
+		remove := func(int) (model.AppSummary, error) { return s.DeleteApp(t.Context(), 7, "test") }
+		wins("deleted", 0, model.ErrUnknownApp, remove)
 	})
 }
 
@@ -263,12 +263,13 @@ func TestProvisionBelowATombstone(t *testing.T) {
 func TestDeleteUnderLoad(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		provision(t, s, app(7))
-		books := &segments{}
-		var callers sync.WaitGroup
-		done := make(chan struct{})
-		for range 4 {
-			callers.Go(func() { books.fill(t, s, done) })
-		}
+		books := fill(s, 4, func(err error) bool {
+			gone := errors.Is(err, model.ErrUnknownShard)
+			if !gone {
+				t.Error(err)
+			}
+			return gone
+		}, key(7, 0), key(7, 1), key(7, 2))
 		for i := range 9 {
 			books.wait(t, 10*(i+1))
 			check.OK(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
@@ -278,12 +279,7 @@ func TestDeleteUnderLoad(t *testing.T) {
 				provision(t, s, app(7))
 			}
 		}
-		close(done)
-		callers.Wait()
-		for _, list := range books.all {
-			disjoint(t, list)
-		}
-		t.Logf("%d segments", books.n)
+		books.end(t)
 	})
 }
 
@@ -324,35 +320,56 @@ func eventuallyLocked(t *testing.T, s *Store) {
 	t.Fatal("no transaction waits for a lock")
 }
 
-// segments are all that was handed out of the shards 0…2 of app 7.
+// segments are all that was handed out of some lists.
 type segments struct {
+	callers sync.WaitGroup
+	done    chan struct{}
+
 	mu  sync.Mutex
 	n   int
-	all [3][]model.Segment // by shard
+	all [][]model.Segment // by list
 }
 
-func (b *segments) fill(t *testing.T, s *Store, done <-chan struct{}) {
-	reqs := ask(key(7, 0), key(7, 1), key(7, 2))
-	for {
-		select {
-		case <-done:
-			return
-		default:
-		}
-		for i, a := range s.Allocate(t.Context(), reqs) {
-			if errors.Is(a.Err, model.ErrUnknownShard) {
-				continue
+// fill has callers allocate lists until the end. goOn says whether one goes on after an error.
+func fill(s *Store, callers int, goOn func(error) bool, keys ...model.ListKey) *segments {
+	b := &segments{done: make(chan struct{}), all: make([][]model.Segment, len(keys))}
+	for range callers {
+		b.callers.Go(func() {
+			for b.take(s.Allocate(context.Background(), ask(keys...)), goOn) {
 			}
-			if a.Err != nil {
-				t.Error(a.Err)
-				return
-			}
-			b.mu.Lock()
+		})
+	}
+	return b
+}
+
+func (b *segments) take(got []model.Allocation, goOn func(error) bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, a := range got {
+		if a.Err == nil {
 			b.all[i] = append(b.all[i], a.Segment)
 			b.n++
-			b.mu.Unlock()
+		} else if !goOn(a.Err) {
+			return false
 		}
 	}
+	select {
+	case <-b.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// end wants no index twice.
+func (b *segments) end(t *testing.T) {
+	t.Helper()
+	close(b.done)
+	b.callers.Wait()
+	for _, list := range b.all {
+		disjoint(t, list)
+	}
+	t.Logf("%d segments", b.n)
 }
 
 // wait is until so many segments were handed out.

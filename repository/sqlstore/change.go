@@ -159,8 +159,9 @@ func (m *moment) readChanges(tx *gorm.DB, after int64) error {
 		return nil
 	}
 	var err error
-	m.changes, err = query[[]changeRow](tx, "read the changes of the server", "SELECT number, noted_at, known_at, slack, reach_at, again, "+
-		"list_rate, tag_rate, witness FROM "+changeTable+" WHERE number > ? AND settled = 0 ORDER BY number", after)
+	m.changes, err = query[[]changeRow](tx, "read the changes of the server",
+		"SELECT number, noted_at, known_at, slack, reach_at, again, list_rate, tag_rate, witness FROM "+changeTable+
+			" WHERE number > ? AND settled = 0 ORDER BY number", after)
 	return err
 }
 

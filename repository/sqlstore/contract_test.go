@@ -33,7 +33,8 @@ func TestAllocateByTheRow(t *testing.T) {
 		if n := count(t, s, "SELECT taken_at FROM id_alloc WHERE app_id = 1 AND shard_id = 0"); time.Since(time.UnixMilli(n)) > time.Minute {
 			t.Errorf("taken_at %d", n)
 		}
-		check.Equal(t, count(t, s, "SELECT current_step FROM id_alloc WHERE app_id = 1 AND shard_id = 0"), 2000, "current_step")
+		check.Equal(t, count(t, s, "SELECT current_step FROM id_alloc WHERE app_id = 1 AND shard_id = 0"), 2000,
+			"current_step")
 		run(t, s, "UPDATE id_alloc SET current_step = 8000")
 		wantSegment(t, one(s, k, 0), 4001, 12_000)
 		run(t, s, "UPDATE id_alloc SET taken_at = taken_at - 31 * 60 * 1000") // idle

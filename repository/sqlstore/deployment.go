@@ -112,7 +112,8 @@ func (s *Store) deciding(tx *gorm.DB, lock string) (moment, error) {
 	if err != nil || m.Witness == "" {
 		return m, err
 	}
-	open, err := query[int64](tx, "look for changes that are not settled", "SELECT COUNT(*) FROM "+changeTable+" WHERE settled = 0 AND witness <> ''")
+	open, err := query[int64](tx, "look for changes that are not settled",
+		"SELECT COUNT(*) FROM "+changeTable+" WHERE settled = 0 AND witness <> ''")
 	m.settled = err == nil && open == 0
 	return m, err
 }
@@ -170,7 +171,8 @@ func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 	var m moment
 	columns := s.either(serverNow+" AS now, @@global.read_only AS frozen, "+identityColumns, "0 AS now, '0' AS frozen")
 	before := s.opts.Now()
-	rows, err := query[[]deploymentRow](tx, "read "+deploymentTable, "SELECT "+deploymentColumns+", "+columns+" FROM "+deploymentTable+lock)
+	rows, err := query[[]deploymentRow](tx, "read "+deploymentTable,
+		"SELECT "+deploymentColumns+", "+columns+" FROM "+deploymentTable+lock)
 	switch {
 	case err != nil:
 		return m, err
@@ -220,7 +222,8 @@ func identify(tx *gorm.DB, m moment) (model.Server, error) {
 	found, err := query[[]struct {
 		Name  string `gorm:"column:Variable_name"`
 		Value string `gorm:"column:Value"`
-	}](tx, "identify the server", "SHOW GLOBAL STATUS WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')") // without any privilege
+	}](tx, "identify the server", "SHOW GLOBAL STATUS "+ // without any privilege
+		"WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')")
 	if err != nil {
 		return model.Server{}, err
 	}

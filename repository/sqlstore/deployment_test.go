@@ -155,7 +155,8 @@ func TestServerChange(t *testing.T) {
 	}
 	back(t, s)
 	anotherServer(t, s, 10*time.Second)
-	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 || a.Jumped+b.Jumped != 0 {
+	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 ||
+		a.Jumped+b.Jumped != 0 {
 		t.Errorf("the witness vouches: %+v, %+v", a, b)
 	}
 
@@ -170,7 +171,8 @@ func TestServerChange(t *testing.T) {
 	if b.Jumped < low*2/5 || b.Jumped > high*2/5 || b.First != 2000+b.Jumped+1 {
 		t.Errorf("the tag: %+v, want a jump of %d…%d", b, low*2/5, high*2/5)
 	}
-	if next := one(s, key(1, 0), a.Segment.Last); next.Err != nil || next.Jumped != 0 || next.Segment.First != a.Segment.Last+1 {
+	if next := one(s, key(1, 0), a.Segment.Last); next.Err != nil || next.Jumped != 0 ||
+		next.Segment.First != a.Segment.Last+1 {
 		t.Errorf("it jumps once: %+v", next)
 	}
 }
@@ -194,7 +196,8 @@ func TestSettle(t *testing.T) {
 	check.Must(t, s.Beat(t.Context()))
 	provision(t, s, app(2))
 	check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "lost", MaxID: 1, Step: 1000})))
-	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 || a.Jumped+b.Jumped != 0 {
+	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 ||
+		a.Jumped+b.Jumped != 0 {
 		t.Errorf("rows that were there: %+v, %+v", a, b)
 	}
 	a := one(s, key(2, 3), 0)
@@ -265,16 +268,12 @@ func TestRaiseIsMarked(t *testing.T) {
 func TestBeatWentBack(t *testing.T) {
 	t.Parallel()
 	s := mariaDB(t, Options{})
-	if n := count(t, s, "SELECT SUM(doubt) FROM id_alloc"); n != 0 {
-		t.Fatalf("a doubt of %d at the first server", n)
-	}
+	check.Equal(t, count(t, s, "SELECT SUM(doubt) FROM id_alloc"), 0, "the doubt at the first server")
 	for range 2 { // it is read, not only written
 		check.Must(t, s.Beat(t.Context()))
 	}
 	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 1")
-	if a := one(s, key(1, 0), 0); !errors.Is(a.Err, model.ErrJumping) {
-		t.Errorf("%+v, want a doubt and the wait after it", a)
-	}
+	check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, "a doubt and the wait after it")
 }
 
 // A restart alone is another life, and so is a server with another name.
@@ -300,8 +299,8 @@ func TestRestartIsNoted(t *testing.T) {
 // A witness that does not answer is waited for, and then it does not vouch.
 func TestWitnessIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	w, ahead := aWitness(), time.Duration(0)
-	s := mariaDB(t, Options{Witness: w, Now: func() time.Time { return time.Now().Add(ahead) }})
+	w := aWitness()
+	s := mariaDB(t, Options{Witness: w})
 	nextTag(t, s)
 	w.err = errors.New("away")
 	run(t, s, "UPDATE shardid_deployment SET server = 'another'")
@@ -373,9 +372,7 @@ func TestEachObjectsOnce(t *testing.T) {
 func another(t *testing.T, s *Store, w Witness) *Store {
 	t.Helper()
 	opts := s.opts
-	if opts.Witness = w; w == nil {
-		opts.Witness = nil
-	}
+	opts.Witness = w
 	second, err := Open(t.Context(), opts)
 	check.Must(t, err)
 	t.Cleanup(func() { _ = second.Close() })
@@ -505,7 +502,8 @@ func TestConfirm(t *testing.T) {
 	anotherServer(t, s, 10*time.Second)
 	check.Equal(t, s.Changes(), changes+1, "changes")
 	waits(model.Shards) // before a caller is refused
-	if a := one(s, key(1, 0), 0); !errors.Is(a.Err, model.ErrUnconfirmed) || !strings.Contains(a.Err.Error(), `shardid confirm --app 1 --name "test"`) {
+	if a := one(s, key(1, 0), 0); !errors.Is(a.Err, model.ErrUnconfirmed) || !strings.Contains(a.Err.Error(),
+		`shardid confirm --app 1 --name "test"`) {
 		t.Errorf("a narrow app under %+v: %v", limit, a.Err)
 	}
 	check.Is(t, check.Err(s.ConfirmApp(t.Context(), 1, "another")), model.ErrInvalidArgument, "another name")
@@ -541,7 +539,8 @@ func TestOwnRate(t *testing.T) {
 			t.Errorf("%d: tag %+v", c.rate, seg)
 		}
 	}
-	check.Is(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: ptr(int64(model.MaxListRate + 1))})), model.ErrInvalidArgument, "an impossible rate")
+	check.Is(t, check.Err(s.ChangeApp(t.Context(), 1, model.AppChange{MaxRate: ptr(int64(model.MaxListRate + 1))})),
+		model.ErrInvalidArgument, "an impossible rate")
 }
 
 // A higher configured rate counts a minute after a heartbeat has stored it.

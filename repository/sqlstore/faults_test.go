@@ -106,33 +106,10 @@ func TestServerKilledAndBack(t *testing.T) {
 	opts := Options{Driver: MySQL, DSN: server.NewDatabase(t)}
 	s := openMigrated(t, opts)
 	provision(t, s, app(1))
-	var (
-		mu       sync.Mutex
-		segments []model.Segment
-		failed   atomic.Int64
-		wg       sync.WaitGroup
-	)
-	stop := make(chan struct{})
-	for range 8 {
-		wg.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				got := one(s, key(1, 0), 0)
-				if got.Err != nil {
-					failed.Add(1)
-					time.Sleep(5 * time.Millisecond)
-					continue
-				}
-				mu.Lock()
-				segments = append(segments, got.Segment)
-				mu.Unlock()
-			}
-		})
-	}
+	books := fill(s, 8, func(error) bool {
+		time.Sleep(5 * time.Millisecond)
+		return true
+	}, key(1, 0))
 	for range 2 {
 		time.Sleep(300 * time.Millisecond)
 		server.Kill()
@@ -141,14 +118,11 @@ func TestServerKilledAndBack(t *testing.T) {
 		server.Restart()
 	}
 	time.Sleep(300 * time.Millisecond)
-	close(stop)
-	wg.Wait()
+	books.end(t) // with a gap where the doubt of a restart was left out
 	check.OK(t, s.Check(context.Background()))
-	disjoint(t, segments) // with a gap where the doubt of a restart was left out
-	for _, segment := range segments {
+	for _, segment := range books.all[0] {
 		check.Equal(t, segment.Len(), 1000)
 	}
-	t.Logf("%d segments, %d failures, max_id %d", len(segments), failed.Load(), maxID(t, s, 0))
 }
 
 // A store may be opened while its server is away, and works once it is there.
@@ -220,7 +194,8 @@ func TestServerRefusals(t *testing.T) {
 		{func(c *gosql.Config) { c.Addr = "no.such.host.invalid:3306" }, `the host "no.such.host.invalid" is not known`},
 	} {
 		bad := open(t, Options{Driver: MySQL, DSN: withDSN(t, dsn, c.change)})
-		for _, err := range []error{bad.Check(ctx), one(bad, key(1, 0), 0).Err, bad.Migrate(ctx, nil), check.Err(bad.CreateApp(context.Background(), app(1)))} {
+		for _, err := range []error{bad.Check(ctx), one(bad, key(1, 0), 0).Err, bad.Migrate(ctx, nil),
+			check.Err(bad.CreateApp(context.Background(), app(1)))} {
 			wantAdvice(t, err, c.advice)
 			if err != nil && strings.Contains(err.Error(), "-word") {
 				t.Errorf("a password: %v", err)

@@ -42,7 +42,8 @@ func (s *Store) HasLayout(ctx context.Context, want model.LayoutRecord) (bool, e
 // hasLayout says whether a layout is recorded; the error is
 // *model.LayoutChangedError when it is another.
 func (s *Store) hasLayout(ctx context.Context, want model.LayoutRecord) (bool, error) {
-	found, err := query[[]string](s.gorm.WithContext(ctx), "read", "SELECT layout FROM "+layoutTable+" WHERE kind = ?", want.Kind)
+	found, err := query[[]string](s.gorm.WithContext(ctx), "read", "SELECT layout FROM "+layoutTable+" WHERE kind = ?",
+		want.Kind)
 	switch {
 	case err != nil || len(found) == 0:
 		return false, err

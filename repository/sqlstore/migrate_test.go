@@ -231,12 +231,14 @@ func TestMigrateRefusesWhatIsInTheWay(t *testing.T) {
 			[]string{"its primary key is (biz_tag,step)"}},
 		"view of workers": {[]string{"CREATE VIEW leaf_workerid_alloc AS SELECT 1 AS id, 2 AS ip, 3 AS port, 4 AS ip_port, 5 AS max_timestamp"},
 			[]string{"leaf_workerid_alloc: it is a view"}},
-		"other nodes": {[]string{"CREATE TABLE WORKER_NODE (ID int PRIMARY KEY, NAME text)"}, []string{"WORKER_NODE: it has no column host_name"}},
+		"other nodes": {[]string{"CREATE TABLE WORKER_NODE (ID int PRIMARY KEY, NAME text)"},
+			[]string{"WORKER_NODE: it has no column host_name"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, backends()[0].empty(t))
 			run(t, s, c.statements...)
-			const made = "SELECT GROUP_CONCAT(table_name, column_name, column_type, is_nullable) FROM information_schema.columns WHERE table_schema = DATABASE()"
+			const made = "SELECT GROUP_CONCAT(table_name, column_name, column_type, is_nullable) " +
+				"FROM information_schema.columns WHERE table_schema = DATABASE()"
 			before := text(t, s, made)
 			err := s.Migrate(context.Background(), nil)
 			wantAdvice(t, err, "nothing was changed")
@@ -246,9 +248,8 @@ func TestMigrateRefusesWhatIsInTheWay(t *testing.T) {
 				}
 			}
 			check.Equal(t, text(t, s, made), before, "how it was made")
-			if n := count(t, s, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()"); n != 1 {
-				t.Errorf("%d tables", n)
-			}
+			check.Equal(t, count(t, s, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()"), 1,
+				"tables")
 		})
 	}
 }

@@ -110,7 +110,8 @@ func (s *Store) nodeOfPlace(tx *gorm.DB, m moment, start model.NodeStart) (row n
 	places, err := query[[]struct {
 		NodeID int64
 		Token  string
-	}](tx, "read the place in the registry", "SELECT node_id, token FROM "+placeTable+" WHERE registry = ? AND worker_id = ? AND since = ?",
+	}](tx, "read the place in the registry",
+		"SELECT node_id, token FROM "+placeTable+" WHERE registry = ? AND worker_id = ? AND since = ?",
 		start.Place.Registry, start.Place.WorkerID, m.Since)
 	if err != nil || len(places) == 0 || places[0].NodeID >= start.Workers {
 		return nodeRow{}, false, err
@@ -170,7 +171,8 @@ func (s *Store) newNode(tx *gorm.DB, m moment, start model.NodeStart) (row nodeR
 		}
 	}
 	// Last: what is refused above must not look like a start that the database has lost.
-	err = s.raise(tx.Statement.Context, m, []model.Mark{{Counter: nodeCounter, Value: next.Last}}, []int64{max(mark, number-1)})
+	marks := []model.Mark{{Counter: nodeCounter, Value: next.Last}}
+	err = s.raise(tx.Statement.Context, m, marks, []int64{max(mark, number-1)})
 	if err == nil {
 		err = storeStarts(tx, m, next, 0)
 	}
@@ -268,7 +270,8 @@ func recycleNode(tx *gorm.DB, m moment, start model.NodeStart, skip int64) (node
 		before -= nodeRest
 	}
 	const longSilent = " WHERE ID BETWEEN 0 AND ? AND USED_UNTIL > 0 AND USED_UNTIL < ? ORDER BY USED_UNTIL, ID LIMIT ?"
-	rows, err := query[[]nodeRow](tx, "look for a worker ID to use again", "SELECT "+nodeColumns+" FROM "+nodeTable+longSilent,
+	rows, err := query[[]nodeRow](tx, "look for a worker ID to use again",
+		"SELECT "+nodeColumns+" FROM "+nodeTable+longSilent,
 		start.Workers-1, before, skip*jumpShare+nodeCandidates)
 	switch {
 	case err != nil:

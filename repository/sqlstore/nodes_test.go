@@ -29,7 +29,8 @@ func TestRegisterNodeRests(t *testing.T) {
 	const now = 1_800_000_000
 	register(t, s, nodeStart("a", 2, now))
 	run(t, s, "UPDATE shardid_deployment SET oldest_copy = 1")
-	check.Is(t, check.Err(s.RegisterNode(t.Context(), nodeStart("b", 2, now+3600+nodeRest))), model.ErrNoWorkerID, "it rests")
+	check.Is(t, check.Err(s.RegisterNode(t.Context(), nodeStart("b", 2, now+3600+nodeRest))), model.ErrNoWorkerID,
+		"it rests")
 	if node := register(t, s, nodeStart("b", 2, now+3601+nodeRest)); node.WorkerID != 1 || !node.Recycled {
 		t.Errorf("a day later: %+v", node)
 	}
@@ -90,9 +91,8 @@ func TestRegisterNodeRecycles(t *testing.T) {
 		if got.WorkerID != 3 || got.AfterSecond != now-10+3600 {
 			t.Errorf("got %+v", got)
 		}
-		if n := count(t, s, "SELECT COUNT(*) FROM WORKER_NODE WHERE HOST_NAME = 'java' AND TOKEN IS NULL"); n != 1 {
-			t.Error("the original's row was taken")
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE WHERE HOST_NAME = 'java' AND TOKEN IS NULL"), 1,
+			"the original's row that is left")
 	})
 }
 

@@ -25,8 +25,9 @@ const unknownSecret = "unknown"
 // refuseScrambled refuses, with model.ErrRefused, that the database takes the place of
 // another deployment while it has scrambled apps: the IDs of two secrets repeat.
 func refuseScrambled(tx *gorm.DB, deployment string) error {
-	apps, err := query[[]int64](tx, "read which apps are scrambled", "SELECT s.app_id FROM "+scrambleTable+" AS s CROSS JOIN "+
-		deploymentTable+" AS d WHERE d.deployment <> ? ORDER BY s.app_id", deployment)
+	apps, err := query[[]int64](tx, "read which apps are scrambled",
+		"SELECT s.app_id FROM "+scrambleTable+" AS s CROSS JOIN "+
+			deploymentTable+" AS d WHERE d.deployment <> ? ORDER BY s.app_id", deployment)
 	if err != nil || len(apps) == 0 {
 		return err
 	}

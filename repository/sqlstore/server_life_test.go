@@ -115,9 +115,7 @@ func TestClusterRestored(t *testing.T) {
 		return s
 	}
 	s := beat(0)
-	if n := count(t, s, "SELECT server LIKE 'cluster %' FROM shardid_deployment"); n != 1 {
-		t.Fatal("it is no cluster")
-	}
+	check.Equal(t, count(t, s, "SELECT server LIKE 'cluster %' FROM shardid_deployment"), 1, "it is a cluster")
 	run(t, s, "UPDATE shardid_deployment SET beat_at = beat_at - 15000, server_life = 'cluster-1'") // of another node, before this one was back
 	beat(0)
 	run(t, s, "UPDATE shardid_deployment SET since = since - 3600000, beat_at = beat_at - 3600000")

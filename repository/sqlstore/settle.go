@@ -136,7 +136,8 @@ func (s *Store) raiseTags(ctx context.Context, tags map[string]int64) error {
 		return nil
 	}
 	names := slices.Collect(maps.Keys(tags))
-	rows, err := query[[]tagRow](s.gorm.WithContext(ctx), "read the tags that are marked", "SELECT biz_tag, max_id FROM "+tagTable+" WHERE biz_tag IN ?", names)
+	rows, err := query[[]tagRow](s.gorm.WithContext(ctx), "read the tags that are marked",
+		"SELECT biz_tag, max_id FROM "+tagTable+" WHERE biz_tag IN ?", names)
 	if err != nil {
 		return err
 	}

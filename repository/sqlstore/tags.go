@@ -90,8 +90,9 @@ func (s *Store) lockTag(tx *gorm.DB, name string, see seeing) (row tagRow, m mom
 	if m, err = see(tx, share); err != nil {
 		return row, m, err
 	}
-	found, err := query[[]tagRow](tx, "lock the row", "SELECT biz_tag, max_id, step, doubt, last_change, tokens, taken_at, max_rate, own_max_id FROM "+
-		tagTable+" WHERE biz_tag = ?"+s.forUpdate(), name)
+	found, err := query[[]tagRow](tx, "lock the row",
+		"SELECT biz_tag, max_id, step, doubt, last_change, tokens, taken_at, max_rate, own_max_id FROM "+
+			tagTable+" WHERE biz_tag = ?"+s.forUpdate(), name)
 	switch {
 	case err != nil:
 		return row, m, err
@@ -259,7 +260,8 @@ func (s *Store) DeleteTag(ctx context.Context, name string) (model.Tag, error) {
 		c = c.Raise(mark)
 		// In a period of business numbers what is in doubt lies elsewhere than above max_id.
 		if c.Doubt > 0 && (row.Numbering.Pattern != "" || c.Doubt > model.MaxTagID-max(c.Last, 0)-1) {
-			err = cmp.Or(err, fmt.Errorf("%w: the database may be a copy that lacks IDs of tag %q: run `shardid confirm --tag %[2]s` before the deletion", model.ErrRefused, row.BizTag))
+			err = cmp.Or(err, fmt.Errorf("%w: the database may be a copy that lacks IDs of tag %q: "+
+				"run `shardid confirm --tag %[2]s` before the deletion", model.ErrRefused, row.BizTag))
 		}
 		if err == nil {
 			err = buryTag(tx, row.BizTag, c.Last+c.Doubt+1)

@@ -145,39 +145,27 @@ func checkRow(tag model.Tag) error {
 	return nil
 }
 
-// numberRow is a row of shardid_number: how the IDs of a tag are shown.
-type numberRow struct {
-	BizTag   string
-	Pattern  string
-	ResetBy  string
-	Zone     string
-	Overflow string
-}
-
-// numbering is zero for a row that does not exist.
-func (r numberRow) numbering() model.Numbering {
-	return model.Numbering{Pattern: r.Pattern, Reset: model.Reset(r.ResetBy), Zone: r.Zone, Overflow: model.Overflow(r.Overflow)}
-}
-
 const (
 	numberColumns = "biz_tag, pattern, reset_by, zone, overflow"
-	numberRows    = "SELECT " + numberColumns + " FROM " + numberTable + " WHERE "
+	numberRows    = "SELECT biz_tag, pattern, reset_by AS `reset`, zone, overflow FROM " + numberTable + " WHERE "
 )
 
 // numberOf is how the IDs of a tag are shown, zero for those of a plain tag. It must follow
 // the statement that read the tag's row: a row of shardid_number is made with its tag and
 // never changed nor removed.
 func numberOf(tx *gorm.DB, name string) (model.Numbering, error) {
-	row, err := query[numberRow](tx, "read how the tag's IDs are shown", numberRows+"biz_tag = ?", name)
-	return row.numbering(), err
+	return query[model.Numbering](tx, "read how the tag's IDs are shown", numberRows+"biz_tag = ?", name)
 }
 
 // numbersOf is numberOf for the tags of a condition.
 func numbersOf(tx *gorm.DB, where string, args ...any) (map[string]model.Numbering, error) {
-	rows, err := query[[]numberRow](tx, "read how the IDs of tags are shown", numberRows+where, args...)
+	rows, err := query[[]struct {
+		BizTag string
+		model.Numbering
+	}](tx, "read how the IDs of tags are shown", numberRows+where, args...)
 	all := make(map[string]model.Numbering, len(rows))
 	for _, row := range rows {
-		all[row.BizTag] = row.numbering()
+		all[row.BizTag] = row.Numbering
 	}
 	return all, err
 }

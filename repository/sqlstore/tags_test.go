@@ -389,7 +389,8 @@ func TestDeletedTagGoesOn(t *testing.T) {
 			check.Is(t, check.Err(s.DeleteTag(t.Context(), "a")), model.ErrUnknownTag)
 			back()
 		}
-		check.Is(t, check.Err(s.ChangeTag(t.Context(), "a", model.TagChange{MaxID: ptr(next - 1)})), model.ErrRefused, "below what was handed out before the deletion")
+		check.Is(t, check.Err(s.ChangeTag(t.Context(), "a", model.TagChange{MaxID: ptr(next - 1)})), model.ErrRefused,
+			"below what was handed out before the deletion")
 		wantTag(t, s, model.TagRequest{Tag: "a"}, model.TagSegment{First: next, End: next + 2000, Step: 2000})
 		addTag(t, s, "A", 2000)
 		wantTag(t, s, model.TagRequest{Tag: "A"}, model.TagSegment{First: 1, End: 2001, Step: 2000})

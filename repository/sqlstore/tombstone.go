@@ -34,26 +34,6 @@ func tombstones(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]int64
 	return highest, nil
 }
 
-// lockLists is lockRows with max_id raised to the tombstones: a row that was inserted
-// by hand, or restored, may have less than was handed out before the deletion. What
-// is stored is in Stored.
-func (s *Store) lockLists(tx *gorm.DB, reqs []model.AllocRequest) (map[model.ListKey]allocRow, error) {
-	rows, err := s.lockRows(tx, reqs)
-	if err != nil || len(rows) == 0 {
-		return rows, err
-	}
-	before, err := tombstones(tx, reqs)
-	if err != nil {
-		return nil, err
-	}
-	for key, row := range rows {
-		row.Stored = row.MaxID
-		row.MaxID = max(row.MaxID, before[key])
-		rows[key] = row
-	}
-	return rows, nil
-}
-
 // bury leaves tombstones for the lists of an app that are locked. What a list may have handed
 // out without its row's knowledge counts too. The error may be model.ErrRefused, when that is
 // not known.
@@ -137,7 +117,8 @@ func resume(tx *gorm.DB, app model.App) (model.AppSummary, error) {
 // was deleted; 0 for one that never was. It must follow the statement that locked or
 // inserted the tag's row, as tombstones.
 func tagTombstone(tx *gorm.DB, name string) (maxID int64, err error) {
-	return query[int64](tx, "read what was handed out before a deletion", "SELECT max_id FROM "+deletedTagTable+" WHERE biz_tag = ?", name)
+	return query[int64](tx, "read what was handed out before a deletion",
+		"SELECT max_id FROM "+deletedTagTable+" WHERE biz_tag = ?", name)
 }
 
 // buryTag leaves a tombstone for a tag, whose next ID is maxID. One that is there only rises.

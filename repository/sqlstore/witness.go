@@ -207,7 +207,8 @@ func (s *Store) judge(tx *gorm.DB, m moment, uses string, replaced bool) (duty, 
 	rows, err := query[[]struct {
 		ID, Uses, Holds           string
 		ListRate, TagRate, SeenAt int64
-	}](tx, "read what the other replicas use", "SELECT id, uses, holds, list_rate, tag_rate, seen_at FROM "+replicaTable+" WHERE id <> ?", s.id)
+	}](tx, "read what the other replicas use",
+		"SELECT id, uses, holds, list_rate, tag_rate, seen_at FROM "+replicaTable+" WHERE id <> ?", s.id)
 	if err != nil {
 		return duty{}, err
 	}

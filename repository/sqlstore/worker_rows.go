@@ -261,7 +261,8 @@ func (s *Store) ClaimWorker(ctx context.Context, c model.WorkerClaim) (grant mod
 			WorkerID int
 			UntilMs  int64
 		}](tx, "read the claims", "SELECT registry, worker_id, until_ms FROM "+claimTable+
-			" WHERE registry <> ? AND token <> ? AND until_ms > ? ORDER BY until_ms DESC LIMIT 1", c.Registry, c.Token, at.Now-claimKept)
+			" WHERE registry <> ? AND token <> ? AND until_ms > ? ORDER BY until_ms DESC LIMIT 1", c.Registry, c.Token,
+			at.Now-claimKept)
 		if err != nil {
 			return err
 		}

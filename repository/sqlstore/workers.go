@@ -130,7 +130,8 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 // be a new one in place of a lost one. Rows of other programs have no age of ours,
 // they are as old as can be.
 func (w *Workers) keptSince(tx *gorm.DB, at moment) (int64, error) {
-	oldest, err := query[[]int64](tx, "look for the oldest row", "SELECT made_at FROM "+w.table+" ORDER BY made_at LIMIT 1")
+	oldest, err := query[[]int64](tx, "look for the oldest row",
+		"SELECT made_at FROM "+w.table+" ORDER BY made_at LIMIT 1")
 	if err != nil || len(oldest) == 0 {
 		return at.Now, err
 	}
@@ -153,7 +154,8 @@ func (w *Workers) claim(tx *gorm.DB, owner model.Owner, at moment) (workerRow, e
 		if row.ID < 1 || row.ID > int64(w.count) {
 			// Beyond the worker IDs: the original makes such rows when its table has seen
 			// more than 1023 addresses.
-			if err := write(tx, fmt.Sprintf("remove row %d", row.ID), "DELETE FROM "+w.table+" WHERE id = ?", row.ID); err != nil {
+			if err := write(tx, fmt.Sprintf("remove row %d", row.ID), "DELETE FROM "+w.table+" WHERE id = ?",
+				row.ID); err != nil {
 				return workerRow{}, err
 			}
 			continue
@@ -202,7 +204,8 @@ const claimsOfOthers = " FROM " + claimTable + " WHERE registry = ? AND token <>
 
 // othersUntil is up to when others may issue with the row's worker ID.
 func (w *Workers) othersUntil(tx *gorm.DB, row workerRow, owner model.Owner, at moment) (until int64, err error) {
-	until, err = query[int64](tx, "read the claims", "SELECT COALESCE(MAX(until_ms), 0)"+claimsOfOthers+" AND worker_id = ?",
+	until, err = query[int64](tx, "read the claims",
+		"SELECT COALESCE(MAX(until_ms), 0)"+claimsOfOthers+" AND worker_id = ?",
 		w.claimed(at), owner.Token, w.workerID(row))
 	return until - model.ClaimAhead.Milliseconds(), err
 }
@@ -231,9 +234,10 @@ func (w *Workers) free(tx *gorm.DB, owner model.Owner, at moment) (*workerRow, e
 	// Those that may be free are 1 and the next one of each that is not.
 	const live = claimsOfOthers + " AND until_ms > ?"
 	registry, until := w.claimed(at), at.Now+model.ClaimAhead.Milliseconds()
-	free, err := query[int64](tx, "look for a free ID", "SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+w.table+" WHERE id BETWEEN 1 AND ?"+
-		" UNION ALL SELECT worker_id + 1"+live+" AND worker_id BETWEEN 1 AND ?) AS c"+
-		" WHERE NOT EXISTS (SELECT 1 FROM "+w.table+" AS t WHERE t.id = c.id) AND NOT EXISTS (SELECT 1"+live+" AND worker_id = c.id % ?)",
+	free, err := query[int64](tx, "look for a free ID",
+		"SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+w.table+" WHERE id BETWEEN 1 AND ?"+
+			" UNION ALL SELECT worker_id + 1"+live+" AND worker_id BETWEEN 1 AND ?) AS c"+
+			" WHERE NOT EXISTS (SELECT 1 FROM "+w.table+" AS t WHERE t.id = c.id) AND NOT EXISTS (SELECT 1"+live+" AND worker_id = c.id % ?)",
 		w.count-1, registry, owner.Token, until, w.count-1, registry, owner.Token, until, w.count)
 	if err == nil && free == 0 {
 		return w.oldest(tx, at.Now)

@@ -59,9 +59,8 @@ func TestWorkersOfTheUIDMode(t *testing.T) {
 		}
 		lease := renewed(t, uid, workertest.Owner(1), 1000, 1000)
 		check.OK(t, uid.Release(t.Context(), lease))
-		if n := count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc WHERE reserved_until > 0"); n != 0 {
-			t.Errorf("%d rows of the snowflake mode were renewed", n)
-		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc WHERE reserved_until > 0"), 0,
+			"rows of the snowflake mode were renewed")
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_uid_workerid_alloc WHERE reserved_until > 0"), 1, "rows")
 	})
 }

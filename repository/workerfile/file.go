@@ -120,7 +120,8 @@ func (f *File) load() error {
 	if errors.Is(err, os.ErrNotExist) {
 		var identity [idLength / 2]byte
 		_, _ = rand.Read(identity[:]) // never fails
-		r, err = record{Version: version, Identity: hex.EncodeToString(identity[:]), WorkerID: noWorker, SavedAt: time.Now().UnixMilli()}, nil
+		r, err = record{Version: version, Identity: hex.EncodeToString(identity[:]), WorkerID: noWorker,
+			SavedAt: time.Now().UnixMilli()}, nil
 	}
 	if err != nil {
 		return err
