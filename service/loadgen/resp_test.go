@@ -108,7 +108,7 @@ func TestRESPModes(t *testing.T) {
 				o := brief(url)
 				o.Mode, o.Count, o.Pipeline, o.Duration = mode, count, pipeline, 50*time.Millisecond
 				r := mustRun(t, o)
-				if r.Requests == 0 || r.IDs != r.Requests*int64(max(count, 1)) || r.Failed() > 0 || r.Duplicates.Count > 0 {
+				if r.Requests == 0 || r.IDs != r.Requests*int64(max(count, 1)) || r.Failed() > 0 || r.Duplicates > 0 {
 					t.Errorf("%s, %d IDs, pipeline of %d: %+v", mode, count, pipeline, r)
 				}
 				check.Equal(t, r.Compared, c.last.Load(), "compared IDs")
@@ -132,7 +132,7 @@ func TestRESPDuplicate(t *testing.T) {
 	url, _ := serveRESP(t, c, nil)
 	o := brief(url)
 	o.Mode, o.Pipeline = ModeUID, 10
-	if r := mustRun(t, o); r.Duplicates.Count != 1 || r.Duplicates.First[0] != 1 {
+	if r := mustRun(t, o); r.Duplicates != 1 || r.FirstDuplicates[0] != 1 {
 		t.Errorf("%+v of %d", r.Duplicates, c.last.Load())
 	}
 }
