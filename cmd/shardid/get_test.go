@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/service/httpapi"
 	"shardid/service/monitor"
 	"shardid/service/segment"
@@ -18,9 +19,7 @@ func TestStatusCommand(t *testing.T) {
 		Segment: &segment.Status{Tags: []segment.View{{Name: "none", Runway: 0}, {Name: "idle", Held: 5, Runway: 365 * 86400}, {Name: "busy", Held: 5, Rate: 0.5, Runway: 10}}},
 		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Info, Since: at, Over: at}},
 	}
-	if err := trouble(s); err != nil {
-		t.Errorf("an alarm that is over: %v", err)
-	}
+	check.OK(t, trouble(s), "an alarm that is over")
 	s.Alarms = append(s.Alarms, monitor.Alarm{Name: "ShardidStoreAway", Severity: monitor.Critical})
 	if err := trouble(s); err == nil || !strings.HasPrefix(err.Error(), "critical: ShardidStoreAway:") {
 		t.Errorf("one that is on: %v", err)

@@ -6,6 +6,8 @@ import (
 	"runtime/metrics"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 func TestGCPercent(t *testing.T) {
@@ -13,9 +15,7 @@ func TestGCPercent(t *testing.T) {
 		live uint64
 		want int
 	}{{0, 400}, {1 << 20, 400}, {3 << 20, 400}, {6 << 20, 200}, {12 << 20, 100}, {1 << 30, 100}} {
-		if got := gcPercent(c.live); got != c.want {
-			t.Errorf("%d MiB: %d %%, want %d", c.live>>20, got, c.want)
-		}
+		check.Equal(t, gcPercent(c.live), c.want, c.live>>20)
 	}
 }
 
@@ -32,9 +32,7 @@ func TestWidenGC(t *testing.T) {
 	t.Setenv("GOGC", "100")
 	widenGC()
 	runtime.GC()
-	if got := current(); got != normal {
-		t.Errorf("with GOGC set: %d %%", got)
-	}
+	check.Equal(t, current(), normal, "with GOGC set")
 	t.Setenv("GOGC", "")
 	widenGC()
 	await := func(what string, want func(int) bool) {

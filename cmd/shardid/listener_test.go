@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 // A client with IPv6 has a network to itself; the two ways to write IPv4 are one.
@@ -16,10 +18,8 @@ func TestClient(t *testing.T) {
 		"2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64",
 	} {
 		at, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(addr, "80"))
-		check(t, err)
-		if got := client(at).String(); got != want {
-			t.Errorf("%s: %s, want %s", addr, got, want)
-		}
+		check.Must(t, err)
+		check.Equal(t, client(at).String(), want, addr)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestSpareConnectionsGiveWay(t *testing.T) {
 		server, client := net.Pipe()
 		l.take(server)
 		c, err := l.Accept()
-		check(t, err)
+		check.Must(t, err)
 		clients, servers = append(clients, client), append(servers, c)
 	}
 	state := newSpareServer(Config{}, nil, newServer(Config{}, nil, slog.New(slog.DiscardHandler))).ConnState
@@ -93,7 +93,7 @@ func TestSpareConnectionsGiveWay(t *testing.T) {
 	for _, s := range servers {
 		_ = s.Close()
 	}
-	check(t, l.Close())
+	check.Must(t, l.Close())
 	if _, err := l.Accept(); err == nil || len(l.conns) != 0 {
 		t.Errorf("after the close: %v, %d connections", err, len(l.conns))
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"shardid/scripts/check"
 )
 
 // try runs a command in the folder of the test, and gives what it prints.
@@ -19,7 +21,7 @@ func try(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 	var was, files [len(outputs)]*os.File
 	for i, output := range outputs {
 		file, err := os.Create(filepath.Join(t.TempDir(), "output"))
-		check(t, err)
+		check.Must(t, err)
 		was[i], files[i], *output = *output, file, file
 	}
 	exit = run(t.Context(), args)
@@ -27,7 +29,7 @@ func try(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 	for i, output := range outputs {
 		*output = was[i]
 		text, err := os.ReadFile(files[i].Name())
-		check(t, errors.Join(err, files[i].Close()))
+		check.Must(t, errors.Join(err, files[i].Close()))
 		texts[i] = string(text)
 	}
 	return exit, texts[0], texts[1]
@@ -50,8 +52,8 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 // What is wrong with the command line is said in words that help.
 func TestCommandLineErrors(t *testing.T) {
 	t.Chdir(t.TempDir())
-	check(t, os.WriteFile("tab.yaml", []byte("server:\n\taddr: ':1'\n"), 0o600))
-	check(t, os.WriteFile("two.yaml", []byte("foo: 1\nlog:\n  level: loud\n"), 0o600))
+	check.Must(t, os.WriteFile("tab.yaml", []byte("server:\n\taddr: ':1'\n"), 0o600))
+	check.Must(t, os.WriteFile("two.yaml", []byte("foo: 1\nlog:\n  level: loud\n"), 0o600))
 	for _, c := range []struct {
 		args string
 		exit int
@@ -82,7 +84,7 @@ func TestCommandLineErrors(t *testing.T) {
 			}
 		}
 	}
-	check(t, os.WriteFile("config.yaml", nil, 0o600))
+	check.Must(t, os.WriteFile("config.yaml", nil, 0o600))
 	if _, stdout, _ := try(t, "config", "check"); stdout != "the configuration is right: config.yaml\n" {
 		t.Error(stdout)
 	}
@@ -91,7 +93,7 @@ func TestCommandLineErrors(t *testing.T) {
 // Who asks without a token, or with another one, is told by the name of the flag.
 func TestTokenFileIsNamed(t *testing.T) {
 	t.Chdir(t.TempDir())
-	check(t, os.WriteFile("token", []byte("secret-of-somebody"), 0o600))
+	check.Must(t, os.WriteFile("token", []byte("secret-of-somebody"), 0o600))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"code":-7,"message":"no valid token: send it in the header Authorization: Bearer TOKEN"}`, http.StatusUnauthorized)
 	}))

@@ -11,20 +11,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // TestNotify: what systemd is told arrives, and nothing is said without it.
 func TestNotify(t *testing.T) {
 	dir, err := os.MkdirTemp("", "notify") //nolint:usetesting // t.TempDir is longer than a socket's path may be
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "s")
 	conn, err := net.ListenPacket("unixgram", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer conn.Close()
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
@@ -33,9 +31,7 @@ func TestNotify(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", path)
 	notify(t.Context(), log, notifyReady)
 
-	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, conn.SetReadDeadline(time.Now().Add(10*time.Second)))
 	got := make([]byte, 100)
 	n, _, err := conn.ReadFrom(got)
 	if err != nil || string(got[:n]) != "READY=1" || out.Len() != 0 {

@@ -6,15 +6,14 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // TestProductsAreDocumented: docs/stores.md has a row for each product that doctor
 // knows, in the same order, with its verdict and advice.
 func TestProductsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile("../../docs/stores.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_, table, _ := strings.Cut(string(page), "| recognised by |\n|---|---|---|---|---|---|\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows := strings.Split(table, "\n")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // tinyidHeader are all columns of tiny_id_info.
@@ -30,9 +31,7 @@ func tinyidDump(t *testing.T, rows ...string) string {
 func writeDump(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tinyid.tsv")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"shardid/scripts/check"
 	"shardid/service/access"
 )
 
@@ -18,9 +19,7 @@ func TestAppendedTokensAreNotLost(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range count {
 		all.Go(func() {
-			if err := appendEntry(file, entryOf(fmt.Sprint("service-", i))); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, appendEntry(file, entryOf(fmt.Sprint("service-", i))))
 		})
 	}
 	all.Wait()
@@ -38,9 +37,7 @@ func entryOf(name string) string {
 // A symbolic link stays one and its file is written; a link to nothing is refused.
 func TestAppendFollowsALink(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "real"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir(filepath.Join(dir, "real"), 0o700))
 	file, link := filepath.Join(dir, "real", "tokens.yaml"), filepath.Join(dir, "link.yaml")
 	if err := os.Symlink(filepath.Join("real", "tokens.yaml"), link); err != nil {
 		t.Skip(err)
@@ -48,12 +45,8 @@ func TestAppendFollowsALink(t *testing.T) {
 	if err := appendEntry(link, entryOf("a")); err == nil || !strings.Contains(err.Error(), "correct the link") {
 		t.Errorf("a link to nothing: %v", err)
 	}
-	if err := os.WriteFile(file, []byte("[]\n"), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := appendEntry(link, entryOf("b")); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte("[]\n"), 0o640))
+	check.Must(t, appendEntry(link, entryOf("b")))
 	info, err := os.Lstat(link)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 {
 		t.Errorf("the link is %v, %v", info.Mode(), err)

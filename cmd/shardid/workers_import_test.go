@@ -9,6 +9,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/workerfile"
+	"shardid/scripts/check"
 )
 
 // What Java Leaf keeps on the disk becomes the worker file of an instance, whose IDs start above it.
@@ -16,13 +17,13 @@ func TestWorkersImport(t *testing.T) {
 	t.Chdir(t.TempDir())
 	in := func(more string, args ...string) (int, string, string) {
 		t.Helper()
-		check(t, os.WriteFile("config.yaml", []byte("snowflake: {advertise: '10.0.0.5:8080', worker: {mode: local, local_map: {'10.0.0.5:8080': 7}}}\n"+more), 0o600))
+		check.Must(t, os.WriteFile("config.yaml", []byte("snowflake: {advertise: '10.0.0.5:8080', worker: {mode: local, local_map: {'10.0.0.5:8080': 7}}}\n"+more), 0o600))
 		return try(t, args...)
 	}
 	at := time.Now().Add(time.Hour)
-	check(t, os.WriteFile("workerID.json", fmt.Appendf(nil, `{"ip":"10.0.0.5","port":"8080","workId":7,"timestamp":%d}`, at.UnixMilli()), 0o600))
-	check(t, os.WriteFile("other.json", []byte(`{"ip":"10.0.0.6","port":"8080","workId":7}`), 0o600))
-	check(t, os.WriteFile("workerID.properties", []byte("workerID=8"), 0o600))
+	check.Must(t, os.WriteFile("workerID.json", fmt.Appendf(nil, `{"ip":"10.0.0.5","port":"8080","workId":7,"timestamp":%d}`, at.UnixMilli()), 0o600))
+	check.Must(t, os.WriteFile("other.json", []byte(`{"ip":"10.0.0.6","port":"8080","workId":7}`), 0o600))
+	check.Must(t, os.WriteFile("workerID.properties", []byte("workerID=8"), 0o600))
 	for _, c := range []struct {
 		args, want string
 		exit       int
@@ -44,12 +45,12 @@ func TestWorkersImport(t *testing.T) {
 	}
 	f, err := workerfile.Open(workerfile.Options{Dir: "data/shardid/8080", Registry: "local", Address: "10.0.0.5:8080",
 		Layout: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12}})
-	check(t, err)
+	check.Must(t, err)
 	if lease, ok := f.Load(); !ok || lease.WorkerID != 7 || lease.After <= at.UnixMilli() {
 		t.Errorf("%+v, %t", lease, ok)
 	}
 	if _, _, stderr := in("", "workers", "import", "workerID.json"); !strings.Contains(stderr, "another process uses the folder") {
 		t.Error(stderr)
 	}
-	check(t, f.Close())
+	check.Must(t, f.Close())
 }

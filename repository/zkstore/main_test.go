@@ -216,9 +216,7 @@ func (w world) open(o zkstore.Options) instance {
 	}
 	n := &network{}
 	s, err := zkstore.NewOver(o, n.dial)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 	w.t.Cleanup(func() {
 		if err := errors.Join(s.Close(), s.Close()); err != nil {
 			w.t.Error(err)
@@ -236,9 +234,7 @@ func (w world) mode(mode string) instance {
 func (w world) client() *zk.Conn {
 	w.t.Helper()
 	c, events, err := zk.Connect([]string{w.addr}, 10*time.Second, zk.WithLogger(mute{}))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 	w.t.Cleanup(func() {
 		c.Close()
 		for range events { // closed by the client's last goroutine
@@ -289,9 +285,7 @@ func (w world) allow(err error, allowed ...error) {
 			return
 		}
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 }
 
 func (w world) root() string    { return path.Join("/snowflake", w.name) }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -73,9 +74,7 @@ func TestCompare(t *testing.T) {
 		t.Skip("say how much: -compare full, or quick")
 	}
 	chosen, err := chooseParts(*goalsFlag, p.name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	s := newSuite(t, p)
 	for _, part := range chosen {
 		ok := t.Run(part.name, func(t *testing.T) {
@@ -149,9 +148,7 @@ func (s *suite) finish(t *testing.T, name string) {
 	if name == "" {
 		return
 	}
-	if err := r.write(filepath.Join("results", name+".json")); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, r.write(filepath.Join("results", name+".json")))
 }
 
 // onServerCore runs f so that what it starts has the server's core.
@@ -166,9 +163,7 @@ func (s *suite) onCore(t *testing.T, i int, f func()) {
 		f()
 		return
 	}
-	if err := onCore(s.cores[i], f); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, onCore(s.cores[i], f))
 }
 
 // procs is GOMAXPROCS of what is pinned.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 )
 
@@ -27,9 +28,7 @@ func measureIdle(t *testing.T, s *suite) {
 	before := length()
 	for range s.plan.idle {
 		time.Sleep(time.Second)
-		if err := answers(url); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, answers(url))
 	}
 	two := s.report.goal(2)
 	two.atMost("indices a request takes at one a second", float64(before-length())/float64(s.plan.idle), 1, "",
@@ -45,9 +44,7 @@ func popsOfCrowd(t *testing.T, own *daemon, url string) float64 {
 	var crowd sync.WaitGroup
 	for range concurrency {
 		crowd.Go(func() {
-			if err := answers(url); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, answers(url))
 		})
 	}
 	crowd.Wait()

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 )
 
@@ -44,13 +45,9 @@ func (l library) contender(t *testing.T, root, benchtime string) contender {
 		cmd := exec.Command(binary, "-test.run", "^$", "-test.bench", l.pattern, "-test.benchtime", benchtime, "-test.cpu", l.cpu)
 		cmd.Dir = dir
 		out, err := run(cmd, goBenchLimit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		got, err := parseGoBench(string(out))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		return got
 	}}
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
@@ -86,9 +87,7 @@ func stopped(t *testing.T, signal syscall.Signal) (dir string) {
 	cmd.Env = append(os.Environ(), "BENCH_LINGER=1")
 	in, errIn := cmd.StdinPipe()
 	out, errOut := cmd.StdoutPipe()
-	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, errors.Join(errIn, errOut, cmd.Start()))
 	defer in.Close()
 	bound := time.AfterFunc(startLimit, func() { _ = cmd.Process.Kill() })
 	defer bound.Stop()

@@ -10,19 +10,17 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 // TestPerformancePage: docs/performance.md says what the last full run has measured, and no
 // other page says something else.
 func TestPerformancePage(t *testing.T) {
 	raw, err := os.ReadFile("results/full.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var r report
-	if err := json.Unmarshal(raw, &r); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(raw, &r))
 	rows := tableRows(t, "../../docs/performance.md")
 	for label, want := range map[string]string{
 		"`/get` on Redis and MariaDB, requests a second":     thousands(r.Contests[httpContest][queueMode].median("req/s")),
@@ -40,9 +38,7 @@ func TestPerformancePage(t *testing.T) {
 		"Go client, refills included":                        number(math.Round(r.value(t, "IDs by the Go client, of requests to bare Gin"))),
 		"**shardid** Go client, an ID that it holds (a tag)": number(r.value(t, "an ID that the Go client holds, of a tag")),
 	} {
-		if rows[label] != want {
-			t.Errorf("%s: the page says %q, the run %q", label, rows[label], want)
-		}
+		check.Equal(t, rows[label], want, label)
 	}
 	for _, g := range generators() {
 		label, ours := strings.NewReplacer("segment, by key", "**shardid** segment, by key", "UID, cached", "**shardid** UID, cached").Replace(g.name), r.Contests[libraryContest][g.contender]
@@ -53,12 +49,9 @@ func TestPerformancePage(t *testing.T) {
 	// What other pages say of the same is a link, or the same figure.
 	for _, page := range []string{"README.md", "docs/README.md", "docs/operations.md", "docs/clients.md", "docs/http.md", "docs/laboratory.md"} {
 		text, err := os.ReadFile("../../" + page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if found := regexp.MustCompile(`\d[\d ,]*\d requests a second a core|memory of a replica \| \d+ MiB|one for \d+ IDs`).Find(text); found != nil {
-			t.Errorf("%s says %q, which belongs on docs/performance.md", page, found)
-		}
+		check.Must(t, err)
+		found := regexp.MustCompile(`\d[\d ,]*\d requests a second a core|memory of a replica \| \d+ MiB|one for \d+ IDs`).Find(text)
+		check.Equal(t, string(found), "", page, "says what belongs on docs/performance.md")
 	}
 }
 
@@ -66,9 +59,7 @@ func TestPerformancePage(t *testing.T) {
 func tableRows(t *testing.T, page string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	rows := map[string]string{}
 	for _, row := range regexp.MustCompile(`(?m)^\| (.+?) \| (.+?) \|`).FindAllStringSubmatch(string(text), -1) {
 		rows[row[1]] = row[2]

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // figures are what one measurement found, by name.
@@ -145,9 +147,7 @@ func TestContest(t *testing.T) {
 		}}
 	}
 	got := r.contest("test", 3, []contender{turn("a"), turn("b"), turn("c")})
-	if order != "aabc"+"bca"+"cab" {
-		t.Errorf("order %s", order)
-	}
+	check.Equal(t, order, "aabc"+"bca"+"cab", "order")
 	if r.discarded != 1 || r.noisy != 0 || r.measured != 9 || got["a"].Noisy {
 		t.Errorf("%+v", r)
 	}
@@ -185,9 +185,7 @@ func TestRatioIsOfEachRound(t *testing.T) {
 		return s
 	}
 	own, bare := slower(9, 9, 9, 8, 20), slower(10, 10, 10, 10, 10)
-	if got := ratio(own, bare, "x"); got != 0.9 {
-		t.Errorf("ratio %v", got)
-	}
+	check.Equal(t, ratio(own, bare, "x"), 0.9, "ratio")
 	if got := spread(own, bare, "x"); got != "; half of the rounds had 0.90 to 0.90" {
 		t.Error(got)
 	}
@@ -203,9 +201,7 @@ func TestMedian(t *testing.T) {
 		values []float64
 		want   float64
 	}{{[]float64{3}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 2, 9}, 3}} {
-		if got := median(c.values); got != c.want {
-			t.Errorf("median of %v is %v", c.values, got)
-		}
+		check.Equal(t, median(c.values), c.want, c.values)
 	}
 	if got := median(nil); !math.IsNaN(got) {
 		t.Errorf("median of nothing is %v", got)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"shardid/scripts/check"
 )
 
 // loadText loads text as config.yaml in a folder of its own, so that messages
@@ -16,9 +18,7 @@ import (
 func loadText(t *testing.T, text string, environ []string, args ...string) (*Loaded, error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("config.yaml", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile("config.yaml", []byte(text), 0o600))
 	return loadArgs(t, environ, args...)
 }
 
@@ -26,9 +26,7 @@ func loadArgs(t *testing.T, environ []string, args ...string) (*Loaded, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("shardid", pflag.ContinueOnError)
 	AddFlags(flags)
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, flags.Parse(args))
 	return Load(flags, environ)
 }
 
@@ -157,9 +155,7 @@ func TestConfigDatabaseDSN(t *testing.T) {
 		{"mysql", "", ""},
 	} {
 		config := Config{DataDir: "d", Database: Database{Driver: c.driver, DSN: c.dsn}}
-		if got := config.DatabaseDSN(); got != c.want {
-			t.Errorf("%+v: got %q", c, got)
-		}
+		check.Equal(t, config.DatabaseDSN(), c.want, c)
 	}
 }
 
@@ -176,9 +172,7 @@ func TestConfigFlagsOfSecretsDoNotExist(t *testing.T) {
 			t.Errorf("%s: secret %t, flag %+v", k.Path, k.Secret, f)
 		}
 	}
-	if got := strings.Join(secrets, " "); got != "server.admin_token database.dsn redis.password redis.sentinel_password" {
-		t.Errorf("secrets are %s", got)
-	}
+	check.Equal(t, strings.Join(secrets, " "), "server.admin_token database.dsn redis.password redis.sentinel_password", "secrets are")
 	if usage := flags.FlagUsages(); strings.Count(usage, "--") != 1 || !strings.Contains(usage, "--config FILE") {
 		t.Errorf("usage is %s", usage)
 	}
@@ -186,9 +180,7 @@ func TestConfigFlagsOfSecretsDoNotExist(t *testing.T) {
 
 func TestConfigNamesTheFileThatCannotBeRead(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.Mkdir("folder", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir("folder", 0o700))
 	for file, want := range map[string]string{
 		"none.yaml": "none.yaml: cannot be read: no such file or directory: name a readable file with --config",
 		"folder":    "folder: cannot be read: is a directory: name a readable file with --config",

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 const configDocs = "../../../config.yaml"
@@ -19,9 +21,7 @@ func TestConfigDocsAreTheDefaults(t *testing.T) {
 // TestConfigDocsAreComplete: every key, in the order of the struct.
 func TestConfigDocsAreComplete(t *testing.T) {
 	l, err := loadArgs(t, nil, "--config", configDocs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	last := 0
 	for _, k := range l.Keys {
 		line, err := strconv.Atoi(strings.TrimPrefix(k.From, configDocs+":"))
@@ -59,9 +59,7 @@ func TestConfigCoversTheContract(t *testing.T) {
 func TestConfigTags(t *testing.T) {
 	l := Defaults()
 	l.check()
-	if err := l.wrong(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, l.wrong())
 	tags := regexp.MustCompile(`^(min=-?\w+,max=\w+|gt=\w+,lt=\w+|oneof=[a-z_ ]+)$`)
 	for _, k := range Defaults().Keys {
 		for _, prefix := range []string{"omitempty,", "unique,", "dive,", "keys,ipport,endkeys,"} {
