@@ -3,7 +3,6 @@
 package zkstore_test
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -307,27 +306,6 @@ func decodeLeaf(t *testing.T, data string) leaf {
 		t.Fatalf("Java Leaf refuses %q: %v", data, err)
 	}
 	return l
-}
-
-func acquire(t *testing.T, s instance, owner model.Owner) model.Lease {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	lease, err := s.Acquire(ctx, owner)
-	check.Must(t, err)
-	return lease
-}
-
-func with(lease model.Lease, reserved, expires int64) model.Lease {
-	lease.Reserved, lease.Expires, lease.Reported = reserved, expires, time.Now().UnixMilli()
-	return lease
-}
-
-func renew(t *testing.T, s instance, lease model.Lease, reserved, expires int64) model.Lease {
-	t.Helper()
-	renewed, err := s.Renew(t.Context(), with(lease, reserved, expires))
-	check.Must(t, err)
-	return renewed
 }
 
 func wantAdvice(t testing.TB, err error, words ...string) {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"shardid/model"
+	"shardid/repository/workertest"
 	"shardid/repository/zkstore"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
@@ -185,15 +186,9 @@ func TestServerLife(t *testing.T) {
 	server.Wipe()
 	server.Restart()
 	for mode, s := range stores {
-		check.Eventually(t, mode+" sees the loss", func() error {
-			_, err := s.Renew(t.Context(), leases[mode])
-			if !errors.Is(err, model.ErrLeaseLost) {
-				return fmt.Errorf("renew says %w", err)
-			}
-			return nil
-		})
+		workertest.WantLost(t, s, leases[mode])
 		for i := range 2 { // the second does not find it empty, and learns it all the same
-			lease := acquire(t, s, owner(i))
+			lease := workertest.Acquire(t, s, owner(i))
 			if lease.KeptSince == 0 || lease.ServerTime < lease.KeptSince || lease.ServerTime-lease.KeptSince > minute ||
 				i == 0 && lease.KeptSince != lease.ServerTime {
 				t.Errorf("%s, start %d: kept since %d at %d", mode, i, lease.KeptSince, lease.ServerTime)
@@ -242,7 +237,7 @@ func TestSessionTimesOut(t *testing.T) {
 	s.sever()
 	other := w.mode(zkstore.ModeEphemeral)
 	check.Eventually(t, "follow", func() error {
-		next := acquire(t, other, owner(1))
+		next := workertest.Acquire(t, other, owner(1))
 		if next.WorkerID == lease.WorkerID && next.After == 2000 {
 			return nil
 		}
@@ -293,7 +288,7 @@ func TestLostTake(t *testing.T) {
 	}
 	eachMode(t, func(t *testing.T, w world, mode string) {
 		c, s := w.client(), w.mode(mode)
-		acquire(t, s, owner(0))
+		workertest.Acquire(t, s, owner(0))
 		lost := false
 		s.lose = func(opcode int32, _ []byte) bool {
 			hit := opcode == opMulti && !lost
@@ -304,7 +299,7 @@ func TestLostTake(t *testing.T) {
 		var lease model.Lease
 		check.Eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
 		check.Equal(t, len(w.children(c, nodes[mode](w))), 2, "worker IDs")
-		renew(t, s, lease, 1000, 2000)
+		workertest.Renew(t, s, lease, 1000, 2000)
 	})
 }
 
@@ -400,7 +395,7 @@ func acquireDuring(t *testing.T, stores []instance, first int, fault func()) []m
 func goesOn(t *testing.T, mode string, s instance, lease model.Lease) model.Lease {
 	t.Helper()
 	check.Eventually(t, fmt.Sprintf("%s goes on", lease.Owner.Address), func() error {
-		got, err := s.Renew(t.Context(), with(lease, lease.Reserved+1000, lease.Expires+2000))
+		got, err := s.Renew(t.Context(), workertest.With(lease, lease.Reserved+1000, lease.Expires+2000))
 		if mode == zkstore.ModeEphemeral && errors.Is(err, model.ErrLeaseLost) {
 			got, err = s.Acquire(t.Context(), lease.Owner)
 		}
@@ -466,10 +461,10 @@ func TestOvertaken(t *testing.T) {
 		c, slow, quick := w.client(), w.mode(mode), w.mode(mode)
 		other := owner(1)
 		other.Address = owner(0).Address
-		lease := acquire(t, slow, owner(0))
+		lease := workertest.Acquire(t, slow, owner(0))
 		past := lease.ServerTime - minute
 		if mode != zkstore.ModeEphemeral { // there a session keeps the others away
-			lease = renew(t, slow, lease, past, past)
+			lease = workertest.Renew(t, slow, lease, past, past)
 		}
 		var next model.Lease
 		slow.before(func() {
@@ -479,12 +474,12 @@ func TestOvertaken(t *testing.T) {
 			if mode == zkstore.ModeEphemeral {
 				w.allow(c.Delete(lease.Node, -1))
 			}
-			next = acquire(t, quick, other)
+			next = workertest.Acquire(t, quick, other)
 		})
-		check.Is(t, check.Err(slow.Renew(t.Context(), with(lease, past+hour, past+hour))), model.ErrLeaseLost,
+		check.Is(t, check.Err(slow.Renew(t.Context(), workertest.With(lease, past+hour, past+hour))), model.ErrLeaseLost,
 			"renewed")
 		check.Equal(t, next.WorkerID, lease.WorkerID, "the worker ID of", next)
-		if got := renew(t, quick, next, past, past); got.Reserved > past || got.Expires > past {
+		if got := workertest.Renew(t, quick, next, past, past); got.Reserved > past || got.Expires > past {
 			t.Errorf("the bounds became %+v", got)
 		}
 	})
@@ -497,20 +492,20 @@ func TestOvertakenFollower(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			w := newWorld(t)
 			slow, quick := w.mode(mode), w.mode(mode)
-			lease := acquire(t, slow, owner(0))
-			renew(t, slow, lease, 1000, 2000)
+			lease := workertest.Acquire(t, slow, owner(0))
+			workertest.Renew(t, slow, lease, 1000, 2000)
 			one, two := owner(1), owner(2)
 			one.Address, two.Address = owner(0).Address, owner(0).Address
 			var next model.Lease
 			slow.before(func() {
 				if next.Owner != two {
-					next = acquire(t, quick, two)
+					next = workertest.Acquire(t, quick, two)
 				}
 			})
-			if got := acquire(t, slow, one); got.WorkerID == next.WorkerID {
+			if got := workertest.Acquire(t, slow, one); got.WorkerID == next.WorkerID {
 				t.Errorf("both have worker ID %d", got.WorkerID)
 			}
-			renew(t, quick, next, 3000, 4000)
+			workertest.Renew(t, quick, next, 3000, 4000)
 		})
 	}
 }
