@@ -65,7 +65,7 @@ func (a *App) wire() (err error) {
 		monitor.Probe{Name: conditionRedis, Check: lists.check})...)
 	a.onStop("monitor", a.monitor.Stop)
 	a.watch = newSettingsWatch(a.log, inspection{"database", a.db.Settings}, inspection{"redis", lists.settings})
-	a.onStop("settings", func(context.Context) error { a.watch.Stop(); return nil })
+	a.onStop("settings", func(ctx context.Context) error { return a.watch.Stop(ctx, nil) })
 	if a.queue, err = queue.New(queueOptions(a, lists)); err != nil {
 		return err
 	}
