@@ -16,7 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 )
 
@@ -196,15 +199,13 @@ func serve(t *testing.T, env settings, path string, args ...string) *daemon {
 
 // cpu is the time it has used; 0 where the system does not tell.
 func (d *daemon) cpu() time.Duration {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.Cmd.Process.Pid))
+	p, err := procfs.NewProc(d.Cmd.Process.Pid)
 	if err != nil {
 		return 0
 	}
-	_, p, err := parseProcess(string(raw))
-	if err != nil {
-		d.t.Error(err)
-	}
-	return p.used
+	stat, err := p.Stat()
+	check.OK(d.t, err)
+	return used(stat)
 }
 
 // cpuExactly is cpu in nanoseconds instead of ticks, of the threads there are: those

@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prometheus/procfs"
 
 	"shardid/scripts/check"
 )
@@ -229,93 +231,49 @@ type usage struct {
 // readUsage reads it from a /proc, for self and all that it started.
 func readUsage(proc string, self int) (u usage, err error) {
 	u.at = time.Now()
-	if u.others, err = stolen(proc); err != nil {
+	fs, err := procfs.NewFS(proc)
+	if err != nil {
 		return u, err
 	}
-	all, err := readProcesses(proc)
-	for pid, p := range all {
-		if !descends(all, pid, self) && !descends(all, pid, kernelThreads) {
-			u.others += p.used
+	total, err := fs.Stat()
+	if err != nil {
+		return u, err
+	}
+	processes, err := fs.AllProcs()
+	if err != nil {
+		return u, err
+	}
+	all := map[int]procfs.ProcStat{}
+	for _, p := range processes {
+		stat, err := p.Stat()
+		switch {
+		case err == nil:
+			all[p.PID] = stat
+		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH): // it has just ended
+			return u, fmt.Errorf("process %d: %w", p.PID, err)
 		}
 	}
-	return u, err
+	// What the hypervisor gave to others while a process was waiting to run.
+	u.others = time.Duration(math.Round(total.CPUTotal.Steal*float64(time.Second/tick))) * tick
+	for pid, stat := range all {
+		if !descends(all, pid, self) && !descends(all, pid, kernelThreads) {
+			u.others += used(stat)
+		}
+	}
+	return u, nil
+}
+
+// used is the CPU time of a process, and of its children that have ended.
+func used(p procfs.ProcStat) time.Duration {
+	return time.Duration(int(p.UTime+p.STime)+p.CUTime+p.CSTime) * tick
 }
 
 // kernelThreads is the parent of the kernel's threads.
 const kernelThreads = 2
 
-// stolen is what the hypervisor gave to others while a process was waiting to run.
-func stolen(proc string) (time.Duration, error) {
-	raw, err := os.ReadFile(filepath.Join(proc, "stat"))
-	if err != nil {
-		return 0, err
-	}
-	// cpu user nice system idle iowait irq softirq steal
-	fields := strings.Fields(strings.SplitN(string(raw), "\n", 2)[0])
-	if len(fields) < 9 || fields[0] != "cpu" {
-		return 0, fmt.Errorf("%s/stat has an unknown form", proc)
-	}
-	return ticks(fields[8])
-}
-
-func ticks(fields ...string) (sum time.Duration, err error) {
-	for _, f := range fields {
-		n, parseErr := strconv.ParseInt(f, 10, 64)
-		err = errors.Join(err, parseErr)
-		sum += time.Duration(n) * tick
-	}
-	return sum, err
-}
-
-// process is what a line of /proc/PID/stat says.
-type process struct {
-	parent int
-	used   time.Duration // by it, and by its children that have ended
-}
-
-func readProcesses(proc string) (map[int]process, error) {
-	names, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "stat"))
-	if err != nil {
-		return nil, err
-	}
-	all := map[int]process{}
-	for _, name := range names {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			continue // it has just ended
-		}
-		pid, p, err := parseProcess(string(raw))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		all[pid] = p
-	}
-	return all, nil
-}
-
-// parseProcess reads "PID (name) state ppid …": the name may hold anything.
-func parseProcess(line string) (pid int, p process, err error) {
-	open, end := strings.Index(line, " ("), strings.LastIndex(line, ") ")
-	if open < 0 || end < open {
-		return 0, p, errors.New("no name in parentheses")
-	}
-	fields := strings.Fields(line[end+2:])
-	if len(fields) < 15 {
-		return 0, p, errors.New("too few fields")
-	}
-	pid, err = strconv.Atoi(line[:open])
-	if err == nil {
-		p.parent, err = strconv.Atoi(fields[1])
-	}
-	if err == nil { // utime, stime, cutime, cstime
-		p.used, err = ticks(fields[11:15]...)
-	}
-	return pid, p, err
-}
-
 // descends says whether pid is ancestor or below it. Two readings of one /proc can
 // make a circle, so the steps are bounded.
-func descends(all map[int]process, pid, ancestor int) bool {
+func descends(all map[int]procfs.ProcStat, pid, ancestor int) bool {
 	for range len(all) {
 		if pid == ancestor {
 			return true
@@ -324,7 +282,7 @@ func descends(all map[int]process, pid, ancestor int) bool {
 		if !known {
 			return false
 		}
-		pid = p.parent
+		pid = p.PPID
 	}
 	return false
 }
@@ -357,7 +315,7 @@ func TestUsage(t *testing.T) {
 		check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	line := func(pid int, name string, parent, utime, stime, cutime, cstime int) {
-		put(fmt.Sprintf("%d/stat", pid), fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 0 0 0 0 %d %d %d %d 20 0 1",
+		put(fmt.Sprintf("%d/stat", pid), fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 0 0 0 0 %d %d %d %d 20 0 1"+strings.Repeat(" 0", 24),
 			pid, name, parent, utime, stime, cutime, cstime))
 	}
 	put("stat", "cpu  100 20 30 9000 7 4 5 41 0 0\ncpu0 1 2 3\n")
