@@ -23,11 +23,10 @@ import (
 	"shardid/service/resp"
 )
 
-// counting is a mode whose IDs rise from 1; the one of repeat is 1 again.
+// counting is a mode whose IDs rise from 1.
 type counting struct {
-	last   atomic.Int64
-	repeat int64
-	err    atomic.Pointer[error]
+	last atomic.Int64
+	err  atomic.Pointer[error]
 }
 
 func (c *counting) Next(_ context.Context, count int, dst []int64) ([]int64, error) {
@@ -35,10 +34,6 @@ func (c *counting) Next(_ context.Context, count int, dst []int64) ([]int64, err
 		return dst, *err
 	}
 	for id := c.last.Add(int64(count)) - int64(count) + 1; count > 0; count, id = count-1, id+1 {
-		if id == c.repeat {
-			dst = append(dst, 1)
-			continue
-		}
 		dst = append(dst, id)
 	}
 	return dst, nil
@@ -123,17 +118,6 @@ func TestRESPModes(t *testing.T) {
 	o.Rate, o.Pipeline, o.Duration = 400, 4, time.Second
 	if r := mustRun(t, o); r.Requests+r.Unsent != 400 {
 		t.Errorf("at a rate: %+v", r)
-	}
-}
-
-// TestRESPDuplicate: one ID that comes twice is found.
-func TestRESPDuplicate(t *testing.T) {
-	c := &counting{repeat: 700}
-	url, _ := serveRESP(t, c, nil)
-	o := brief(url)
-	o.Mode, o.Pipeline = ModeUID, 10
-	if r := mustRun(t, o); r.Duplicates != 1 || r.FirstDuplicates[0] != 1 {
-		t.Errorf("%+v of %d", r.Duplicates, c.last.Load())
 	}
 }
 
