@@ -69,7 +69,7 @@ func (c *cli) bench() *cobra.Command {
 		if opts.Token, err = ask.token(); err != nil {
 			return err
 		}
-		if opts.TLS, err = (clientTLS{insecure: ask.insecure}).trusting(ask.caFile); err != nil {
+		if opts.TLS, err = tlsTo("", ask.caFile, ask.insecure); err != nil {
 			return fmt.Errorf("--ca-file: %w", err)
 		}
 		if isTerminal(os.Stderr) {
