@@ -23,7 +23,7 @@ while rm -rf "$1" 2>/dev/null; [ -e "$1" ] && [ "$n" -lt 100 ]; do
 done
 `
 
-// watchdog owns a folder and the one server that runs in it.
+// watchdog owns a folder, "" for none, and the one server that runs in it.
 type watchdog struct {
 	pipe *os.File
 	pid  int
@@ -45,6 +45,32 @@ func startWatchdog(dir string) (*watchdog, error) {
 		return nil, errors.Join(fmt.Errorf("start watchdog: %w", err), out.Close())
 	}
 	return &watchdog{pipe: out, pid: pid}, nil
+}
+
+// Guard has the process group of pid killed when this process ends, in whatever way. end is
+// for one that has ended by itself.
+func Guard(pid int) (end func(), err error) {
+	dog, err := startWatchdog("") // which removes nothing
+	if err != nil {
+		return func() {}, err
+	}
+	return func() { _ = errors.Join(dog.watch(0), dog.release()) }, dog.watch(pid)
+}
+
+// tidy owns the folder of Tidy as long as this process lives.
+var tidy *watchdog
+
+// Tidy puts all temporary folders of this process into one, which goes with it, however it
+// ends. Call it once, before Main.
+func Tidy(prefix string) error {
+	dir, err := os.MkdirTemp("", prefix)
+	if err != nil {
+		return fmt.Errorf("make a folder: %w", err)
+	}
+	if tidy, err = startWatchdog(dir); err != nil {
+		return errors.Join(err, os.Remove(dir))
+	}
+	return os.Setenv("TMPDIR", dir)
 }
 
 // watch names the process to kill at the end; 0 is nothing to kill, so that a
