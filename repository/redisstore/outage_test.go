@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -190,10 +191,8 @@ func TestClusterWithoutOneMaster(t *testing.T) {
 
 // A server that accepts and says nothing must not hold up a sweep once per pipeline.
 func TestSweepOfSilentServerEnds(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	defer l.Close()
-	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{l.Addr().String()}, ReadTimeout: 100 * time.Millisecond})
+	silent := testserver.Hostile(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{silent}, ReadTimeout: 100 * time.Millisecond})
 	reqs := make([]model.PushRequest, 200)
 	for i := range reqs {
 		reqs[i] = model.PushRequest{Key: key(), Life: "h", Segment: model.Segment{First: 1, Last: pieceLen}, Cap: 1}

@@ -173,6 +173,21 @@ func WantLost(t testing.TB, r Registry, lease model.Lease) {
 	}
 }
 
+// WantDistinct wants a worker ID of its own for each owner.
+func WantDistinct(t testing.TB, leases []model.Lease) {
+	t.Helper()
+	holder := map[int]model.Owner{}
+	for _, lease := range leases {
+		if other, taken := holder[lease.WorkerID]; taken {
+			t.Errorf("%+v and %+v have worker ID %d", lease.Owner, other, lease.WorkerID)
+		}
+		if lease.WorkerID < 0 || lease.WorkerID >= model.SnowflakeWorkers {
+			t.Errorf("worker ID %d", lease.WorkerID)
+		}
+		holder[lease.WorkerID] = lease.Owner
+	}
+}
+
 // follow acquires and fails unless it is the same worker ID: with another one
 // the case would prove nothing.
 func follow(t *testing.T, r Registry, owner model.Owner, before model.Lease) model.Lease {

@@ -89,16 +89,7 @@ func testRace(t *testing.T, b Backend) {
 			t.Errorf("owner %d: %v", i, err)
 		}
 	})
-	holder := map[int]string{}
-	for _, lease := range leases {
-		if other, taken := holder[lease.WorkerID]; taken {
-			t.Errorf("%s and %s have worker ID %d", lease.Owner.Address, other, lease.WorkerID)
-		}
-		if lease.WorkerID < 0 || lease.WorkerID >= model.SnowflakeWorkers {
-			t.Errorf("worker ID %d", lease.WorkerID)
-		}
-		holder[lease.WorkerID] = lease.Owner.Address
-	}
+	WantDistinct(t, leases)
 }
 
 func testFixed(t *testing.T, b Backend) {
@@ -137,13 +128,7 @@ func testSharedAddress(t *testing.T, b Backend) {
 		check.OK(t, err, "owner", i)
 		leases[i] = lease
 	})
-	holder := map[int]int{}
-	for i, lease := range leases {
-		if other, taken := holder[lease.WorkerID]; taken {
-			t.Errorf("owners %d and %d have worker ID %d", other, i, lease.WorkerID)
-		}
-		holder[lease.WorkerID] = i
-	}
+	WantDistinct(t, leases)
 	Renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour) // undisturbed
 	for i := range instances {
 		again := all[i]

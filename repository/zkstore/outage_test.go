@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"runtime"
 	"strings"
@@ -102,36 +103,22 @@ func TestCloseWaits(t *testing.T) {
 // not even do that.
 func TestNoSession(t *testing.T) {
 	t.Parallel()
-	w := world{t: t}
 	for name, test := range map[string]struct {
 		drop bool
 		word string
 	}{"drops": {true, "quorum"}, "hangs": {false, ""}} {
 		t.Run(name, func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			w.allow(err)
-			t.Cleanup(func() { l.Close() })
-			go accept(l, test.drop)
-			s := world{t: t}.plain(zkstore.Options{Addrs: []string{l.Addr().String()}})
+			addr := testserver.Hostile(t, func(conn net.Conn) {
+				if !test.drop {
+					_, _ = io.Copy(io.Discard, conn)
+				}
+			})
+			s := world{t: t}.plain(zkstore.Options{Addrs: []string{addr}})
 			if test.drop {
 				check.Eventually(t, "notice the drop", func() error { return noticed(t, s, "no session was opened") })
 			}
 			wantAll(t, s, test.word)
 		})
-	}
-}
-
-func accept(l net.Listener, drop bool) {
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		if drop {
-			conn.Close()
-		} else {
-			defer conn.Close()
-		}
 	}
 }
 
@@ -306,15 +293,13 @@ func TestLostTake(t *testing.T) {
 // A server that takes connections and says nothing does not keep us from the next.
 func TestHungServer(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	defer l.Close()
+	silent := testserver.Hostile(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	w := newWorld(t)
 	first := true // one goroutine dials
 	s, err := zkstore.NewOver(zkstore.Options{Mode: zkstore.ModeForever, Name: "x", Addrs: []string{w.addr}},
 		func(network, addr string, limit time.Duration) (net.Conn, error) {
 			if first {
-				first, addr = false, l.Addr().String()
+				first, addr = false, silent
 			}
 			return net.DialTimeout(network, addr, limit)
 		})
@@ -351,14 +336,14 @@ func TestEnsemble(t *testing.T) {
 			follower := (e.Leader() + 1) % len(e.Servers)
 			leases = append(leases, acquireDuring(t, stores, len(leases), func() { e.Cut(follower) })...)
 			if mode != zkstore.ModeEphemeral { // whose leases end with a session that was away for too long
-				wantDistinct(t, leases)
+				workertest.WantDistinct(t, leases)
 			}
 			e.Mend(follower)
 			e.WaitAll()
 			for i := range leases {
 				leases[i] = goesOn(t, mode, stores[i%len(stores)], leases[i])
 			}
-			wantDistinct(t, leases)
+			workertest.WantDistinct(t, leases)
 		})
 	}
 }
@@ -418,7 +403,7 @@ func TestRaceForAll(t *testing.T) {
 			for i := range stores {
 				stores[i] = w.open(zkstore.Options{Mode: mode, Workers: workers, ReclaimMargin: time.Hour}) // longer than any race
 			}
-			wantDistinct(t, race(t, stores, workers))
+			workertest.WantDistinct(t, race(t, stores, workers))
 			check.Is(t, check.Err(stores[0].Acquire(t.Context(), owner(5000))), model.ErrNoWorkerID, "one more")
 		})
 	}
@@ -437,20 +422,6 @@ func race(t *testing.T, stores []instance, n int) []model.Lease {
 	wg.Wait()
 	check.Must(t, errors.Join(errs...))
 	return leases
-}
-
-func wantDistinct(t *testing.T, leases []model.Lease) {
-	t.Helper()
-	holder := map[int]model.Owner{}
-	for _, lease := range leases {
-		if other, taken := holder[lease.WorkerID]; taken {
-			t.Errorf("%s and %s have worker ID %d", lease.Owner.Address, other.Address, lease.WorkerID)
-		}
-		if lease.WorkerID < 0 || lease.WorkerID >= model.SnowflakeWorkers {
-			t.Errorf("worker ID %d", lease.WorkerID)
-		}
-		holder[lease.WorkerID] = lease.Owner
-	}
 }
 
 // A renewal on its way while somebody else takes the worker ID over changes
