@@ -69,7 +69,7 @@ func (c *cli) bench() *cobra.Command {
 		if opts.Token, err = ask.token(); err != nil {
 			return err
 		}
-		if opts.TLS, err = (clientTLS{insecure: ask.insecure}).trusting(ask.caFile); err != nil {
+		if opts.TLS, err = tlsTo("", ask.caFile, ask.insecure); err != nil {
 			return fmt.Errorf("--ca-file: %w", err)
 		}
 		if isTerminal(os.Stderr) {
@@ -136,88 +136,25 @@ func (c *cli) runBench(cmd *cobra.Command, opts loadgen.Options) error {
 	if err != nil {
 		return err
 	}
-	err = c.print(cmd, newBenchObject(report), func(w io.Writer) { printReport(w, report) })
+	err = c.print(cmd, report, func(w io.Writer) { printReport(w, report) })
 	return errors.Join(err, verdict(report))
 }
 
 // verdict is what is wrong with a run, in one line, the most serious first.
 func verdict(r *loadgen.Report) error {
 	switch breaches := slices.Sorted(maps.Keys(r.Breaches)); {
-	case r.Duplicates.Count > 0:
+	case r.Duplicates > 0:
 		return fmt.Errorf("%d IDs came that had come before, such as %s: this must never be",
-			r.Duplicates.Count, listed(r.Duplicates.First))
+			r.Duplicates, listed(r.FirstDuplicates))
 	case len(breaches) > 0:
 		return fmt.Errorf("the server broke its promises, %d times: %s", r.Breaches[breaches[0]], breaches[0])
 	case r.Requests == 0 && len(r.Errors) > 0:
-		return errors.New("no request was answered as it should be, first error: " + r.FirstError.Error())
+		return errors.New("no request was answered as it should be, first error: " + r.FirstError)
 	case r.Requests == 0:
-		return fmt.Errorf("no request was answered in %v: try a longer --duration", r.Duration.Round(time.Millisecond))
+		return fmt.Errorf("no request was answered in %v: try a longer --duration", measured(r))
 	}
 	return nil
 }
-
-// benchObject is a report in JSON. Fields may be added; those that are here keep
-// their names and meanings.
-type benchObject struct {
-	URL      string  `json:"url"`
-	Mode     string  `json:"mode"`     // queue, segment, snowflake, uid or raw
-	Duration float64 `json:"duration"` // s that were measured
-	Requests int64   `json:"requests"` // answered as they should be
-	IDs      int64   `json:"ids"`      // that came with them
-
-	RequestsPerSecond float64 `json:"requestsPerSecond"`
-	IDsPerSecond      float64 `json:"idsPerSecond"`
-	// IntendedRate is --rate, 0 for a closed loop; AchievedRate counts requests
-	// whatever came of them. Both are requests a second.
-	IntendedRate float64 `json:"intendedRate"`
-	AchievedRate float64 `json:"achievedRate"`
-	// Unsent requests were due and not sent when the time was up.
-	Unsent int64 `json:"unsent"`
-
-	Latency latencyObject `json:"latency"`
-
-	Errors     map[string]int64 `json:"errors"`     // by kind: "503 code -4", "timeout", …
-	BadAnswers map[string]int64 `json:"badAnswers"` // what must never be, by what it was
-	FirstError string           `json:"firstError,omitempty"`
-
-	// Duplicates are IDs that had come before, warm-up included, among the first
-	// ComparedIDs; NotComparedIDs came after those.
-	Duplicates     int64 `json:"duplicates"`
-	ComparedIDs    int64 `json:"comparedIds"`
-	NotComparedIDs int64 `json:"notComparedIds"`
-	Interrupted    bool  `json:"interrupted"`
-}
-
-// latencyObject is in milliseconds.
-type latencyObject struct {
-	P50  float64 `json:"p50"`
-	P90  float64 `json:"p90"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p99.9"`
-	Max  float64 `json:"max"`
-	Mean float64 `json:"mean"`
-}
-
-func newBenchObject(r *loadgen.Report) benchObject {
-	out := benchObject{
-		URL: r.URL, Mode: r.Mode, Duration: r.Duration.Seconds(), Requests: r.Requests, IDs: r.IDs,
-		RequestsPerSecond: r.RequestsPerSecond(), IDsPerSecond: r.IDsPerSecond(),
-		IntendedRate: r.Rate, AchievedRate: r.AchievedRate(), Unsent: r.Unsent,
-		Latency: latencyObject{
-			P50: millis(r.Latency.P50), P90: millis(r.Latency.P90), P99: millis(r.Latency.P99),
-			P999: millis(r.Latency.P999), Max: millis(r.Latency.Max), Mean: millis(r.Latency.Mean),
-		},
-		Errors: r.Errors, BadAnswers: r.Breaches,
-		Duplicates: r.Duplicates.Count, ComparedIDs: r.Compared, NotComparedIDs: r.NotCompared,
-		Interrupted: r.Interrupted,
-	}
-	if r.FirstError != nil {
-		out.FirstError = r.FirstError.Error()
-	}
-	return out
-}
-
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // rawMode is the mode of a report without IDs.
 const rawMode = "raw"
@@ -225,13 +162,13 @@ const rawMode = "raw"
 // printReport is the report for people, in columns.
 func printReport(w io.Writer, r *loadgen.Report) {
 	interrupted := map[bool]string{true: ", interrupted"}[r.Interrupted]
-	fmt.Fprintf(w, "%s\t%s, %s measured%s\n", r.Mode, r.URL, r.Duration.Round(time.Millisecond), interrupted)
-	fmt.Fprintf(w, "requests\t%s\t%s/s\n", grouped(r.Requests), grouped(int64(r.RequestsPerSecond())))
+	fmt.Fprintf(w, "%s\t%s, %s measured%s\n", r.Mode, r.URL, measured(r), interrupted)
+	fmt.Fprintf(w, "requests\t%s\t%s/s\n", grouped(r.Requests), grouped(int64(r.RequestsPerSecond)))
 	if r.Mode != rawMode {
-		fmt.Fprintf(w, "IDs\t%s\t%s/s\n", grouped(r.IDs), grouped(int64(r.IDsPerSecond())))
+		fmt.Fprintf(w, "IDs\t%s\t%s/s\n", grouped(r.IDs), grouped(int64(r.IDsPerSecond)))
 	}
-	if r.Rate > 0 {
-		fmt.Fprintf(w, "rate\t%.6g/s intended, %.6g/s achieved", r.Rate, r.AchievedRate())
+	if r.IntendedRate > 0 {
+		fmt.Fprintf(w, "rate\t%.6g/s intended, %.6g/s achieved", r.IntendedRate, r.AchievedRate)
 		if r.Unsent > 0 {
 			fmt.Fprintf(w, ", %s due and not sent in time: the latencies count how long they had waited", grouped(r.Unsent))
 		}
@@ -241,8 +178,8 @@ func printReport(w io.Writer, r *loadgen.Report) {
 	fmt.Fprintf(w, "latency\tp50 %s  p90 %s  p99 %s  p99.9 %s  max %s  mean %s\n",
 		short(l.P50), short(l.P90), short(l.P99), short(l.P999), short(l.Max), short(l.Mean))
 	fmt.Fprintf(w, "errors\t%s\n", failures(r.Errors))
-	if r.FirstError != nil {
-		fmt.Fprintf(w, "first error\t%v\n", r.FirstError)
+	if r.FirstError != "" {
+		fmt.Fprintf(w, "first error\t%s\n", r.FirstError)
 	}
 	if r.Mode != rawMode {
 		fmt.Fprintf(w, "bad answers\t%s\n", failures(r.Breaches))
@@ -270,12 +207,12 @@ func duplicates(r *loadgen.Report) string {
 	if r.Compared == 0 {
 		return "not looked for"
 	}
-	s := fmt.Sprintf("%s among %s IDs", grouped(r.Duplicates.Count), grouped(r.Compared))
-	if r.Duplicates.Count == 0 {
+	s := fmt.Sprintf("%s among %s IDs", grouped(r.Duplicates), grouped(r.Compared))
+	if r.Duplicates == 0 {
 		s = fmt.Sprintf("none among %s IDs, warm-up included", grouped(r.Compared))
 	}
-	if len(r.Duplicates.First) > 0 {
-		s += ", such as " + listed(r.Duplicates.First)
+	if len(r.FirstDuplicates) > 0 {
+		s += ", such as " + listed(r.FirstDuplicates)
 	}
 	if r.NotCompared > 0 {
 		s += fmt.Sprintf("; %s more were not compared: --compare sets how many are", grouped(r.NotCompared))
@@ -284,11 +221,7 @@ func duplicates(r *loadgen.Report) string {
 }
 
 func listed(ids []int64) string {
-	texts := make([]string, len(ids))
-	for i, id := range ids {
-		texts[i] = strconv.FormatInt(id, 10)
-	}
-	return strings.Join(texts, ", ")
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]")
 }
 
 // grouped writes 1234567 as 1,234,567.
@@ -300,9 +233,13 @@ func grouped(n int64) string {
 	return s
 }
 
+// measured is for how long a run was measured.
+func measured(r *loadgen.Report) time.Duration {
+	return time.Duration(r.Duration * float64(time.Second)).Round(time.Millisecond)
+}
+
 // short writes a latency in milliseconds, with three digits at least.
-func short(d time.Duration) string {
-	ms := millis(d)
+func short(ms float64) string {
 	digits := 0
 	for bound := 100.0; ms < bound && digits < 3; bound /= 10 {
 		digits++

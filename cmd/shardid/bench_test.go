@@ -10,6 +10,7 @@ import (
 
 	"shardid/cmd/shardid/config"
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/loadgen"
 
 	"github.com/spf13/cobra"
@@ -21,11 +22,10 @@ func benchReport() *loadgen.Report {
 		URL: "http://127.0.0.1:8080", Mode: loadgen.ModeQueue, Requests: 1_234_567, IDs: 2_469_134,
 		Errors:     map[string]int64{"timeout": 2, "503 code -4": 30},
 		Breaches:   map[string]int64{"an ID below 1": 1},
-		FirstError: errors.New("the server answered: the list is empty"),
-		Duration:   10 * time.Second, Rate: 200_000, Unsent: 765_400,
-		Latency: loadgen.Latency{P50: 150 * time.Microsecond, P90: 1500 * time.Microsecond, P99: 15 * time.Millisecond,
-			P999: 150 * time.Millisecond, Max: 1500 * time.Millisecond, Mean: 2 * time.Millisecond},
-		Duplicates: loadgen.Duplicates{Count: 3, First: []int64{16385, 32769}}, Compared: 2_000_000, NotCompared: 500_000,
+		FirstError: "the server answered: the list is empty",
+		Duration:   10, RequestsPerSecond: 123_456.7, IDsPerSecond: 246_913.4, IntendedRate: 200_000, AchievedRate: 123_460, Unsent: 765_400,
+		Latency:    loadgen.Latency{P50: 0.15, P90: 1.5, P99: 15, P999: 150, Max: 1500, Mean: 2},
+		Duplicates: 3, FirstDuplicates: []int64{16385, 32769}, Compared: 2_000_000, NotCompared: 500_000,
 	}
 }
 
@@ -35,7 +35,7 @@ func textOf(t *testing.T, r *loadgen.Report) string {
 	var out strings.Builder
 	cmd := &cobra.Command{}
 	cmd.SetOut(&out)
-	check(t, new(cli).print(cmd, nil, func(w io.Writer) { printReport(w, r) }))
+	check.Must(t, new(cli).print(cmd, nil, func(w io.Writer) { printReport(w, r) }))
 	return out.String()
 }
 
@@ -51,9 +51,7 @@ first error  the server answered: the list is empty
 bad answers  1 × an ID below 1
 duplicates   3 among 2,000,000 IDs, such as 16385, 32769; 500,000 more were not compared: --compare sets how many are
 `
-	if out != want {
-		t.Errorf("got\n%s\nwant\n%s", out, want)
-	}
+	check.Equal(t, out, want)
 }
 
 func TestBenchTextShort(t *testing.T) {
@@ -71,26 +69,22 @@ func TestBenchTextShort(t *testing.T) {
 
 // TestBenchJSON: other programs read these fields.
 func TestBenchJSON(t *testing.T) {
-	raw, err := json.Marshal(newBenchObject(benchReport()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw, err := json.Marshal(benchReport())
+	check.Must(t, err)
 	want := `{"url":"http://127.0.0.1:8080","mode":"queue","duration":10,"requests":1234567,"ids":2469134,` +
 		`"requestsPerSecond":123456.7,"idsPerSecond":246913.4,"intendedRate":200000,"achievedRate":123460,"unsent":765400,` +
 		`"latency":{"p50":0.15,"p90":1.5,"p99":15,"p99.9":150,"max":1500,"mean":2},` +
 		`"errors":{"503 code -4":30,"timeout":2},"badAnswers":{"an ID below 1":1},` +
 		`"firstError":"the server answered: the list is empty",` +
 		`"duplicates":3,"comparedIds":2000000,"notComparedIds":500000,"interrupted":false}`
-	if string(raw) != want {
-		t.Errorf("got\n%s\nwant\n%s", raw, want)
-	}
+	check.Equal(t, string(raw), want)
 }
 
 // TestBenchVerdict: what fails a run, most serious first.
 func TestBenchVerdict(t *testing.T) {
 	r := benchReport()
 	wantVerdict(t, r, "3 IDs came that had come before, such as 16385, 32769")
-	r.Duplicates = loadgen.Duplicates{}
+	r.Duplicates = 0
 	wantVerdict(t, r, "1 times: an ID below 1")
 	r.Breaches = nil
 	wantVerdict(t, r, "")
@@ -151,16 +145,12 @@ func TestBenchURLProto(t *testing.T) {
 
 func TestGrouped(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -999: "-999", -1000: "-1,000"} {
-		if got := grouped(n); got != want {
-			t.Errorf("%d: %s", n, got)
-		}
+		check.Equal(t, grouped(n), want, n)
 	}
 }
 
 func TestBenchProgress(t *testing.T) {
 	var out strings.Builder
 	printProgress(&out, loadgen.Progress{Elapsed: 1001 * time.Millisecond, Requests: 70_000, IDs: 70_000, Failed: 1, WarmingUp: true})
-	if want := clearLine + "1s: 70,000 requests, 70,000 IDs, 1 failed, warming up"; out.String() != want {
-		t.Errorf("%q", out.String())
-	}
+	check.Equal(t, out.String(), clearLine+"1s: 70,000 requests, 70,000 IDs, 1 failed, warming up")
 }

@@ -28,11 +28,7 @@ func (c *cli) migrate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer func() {
-			if closeErr := db.Close(); err == nil {
-				err = closeErr
-			}
-		}()
+		defer func() { err = cmp.Or(err, db.Close()) }()
 		steps := []string{}
 		tell := func(line string) {
 			if steps = append(steps, line); !c.json {

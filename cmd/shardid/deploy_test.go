@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"shardid/cmd/shardid/config"
+	"shardid/model"
+	"shardid/scripts/check"
 )
 
 const deployDir = "../../deploy/"
@@ -36,15 +38,11 @@ const filledIn = "bff4c1e1a9d84e2f"
 func composeEnv(t *testing.T) map[string]string {
 	t.Helper()
 	raw, err := os.ReadFile(deployDir + "compose/compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var file struct {
 		Services map[string]struct{ Environment map[string]string }
 	}
-	if err := yaml.Unmarshal(raw, &file); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, yaml.Unmarshal(raw, &file))
 	return file.Services["shardid-1"].Environment
 }
 
@@ -54,16 +52,12 @@ func chartSettings(t *testing.T) (file string, vars map[string]string) {
 	t.Helper()
 	vars = map[string]string{}
 	page, err := os.ReadFile(deployDir + "helm/shardid/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, m := range regexp.MustCompile(`--from-literal=(SHARDID_\w+)='?([^' \n]+)`).FindAllStringSubmatch(string(page), -1) {
 		vars[m[1]] = strings.NewReplacer("PASSWORD", filledIn, `"$(openssl`, filledIn).Replace(m[2])
 	}
 	raw, err := os.ReadFile("../../scripts/deploytest/testdata/kubernetes.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	type variable struct{ Name, Value string }
 	for _, doc := range strings.Split(string(raw), "\n---\n") {
 		var o struct {
@@ -75,15 +69,11 @@ func chartSettings(t *testing.T) (file string, vars map[string]string) {
 				}
 			}
 		}
-		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, yaml.Unmarshal([]byte(doc), &o))
 		switch o.Kind {
 		case "ConfigMap":
 			file = filepath.Join(t.TempDir(), "config.yaml")
-			if err := os.WriteFile(file, []byte(o.Data["config.yaml"]), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, os.WriteFile(file, []byte(o.Data["config.yaml"]), 0o600))
 		case "StatefulSet":
 			for _, v := range o.Spec.Template.Spec.Containers[0].Env {
 				if strings.HasPrefix(v.Name, "SHARDID_") {
@@ -101,9 +91,7 @@ func systemdEnv(t *testing.T) map[string]string {
 	vars := map[string]string{}
 	for _, file := range []string{"systemd/shardid.env.example", "systemd/shardid.service"} {
 		raw, err := os.ReadFile(deployDir + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for _, m := range regexp.MustCompile(`(?m)^(?:Environment=)?(SHARDID_\w+)=(.*)$`).FindAllStringSubmatch(string(raw), -1) {
 			vars[m[1]] = m[2]
 		}
@@ -116,17 +104,13 @@ func systemdEnv(t *testing.T) map[string]string {
 func packageSettings(t *testing.T) (file string) {
 	t.Helper()
 	raw, err := os.ReadFile(deployDir + "README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	_, page, _ := strings.Cut(string(raw), "\n## Packages\n")
 	page, _, _ = strings.Cut(page, "\n## ")
 	_, block, _ := strings.Cut(page, "\n```yaml\n")
 	block, _, _ = strings.Cut(block, "\n```\n")
 	file = filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte(block), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, []byte(block), 0o600))
 	return file
 }
 
@@ -135,9 +119,7 @@ func load(t *testing.T, file string, environ []string) (*config.Loaded, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("shardid", pflag.ContinueOnError)
 	config.AddFlags(flags)
-	if err := flags.Set("config", file); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, flags.Set("config", file))
 	return config.Load(flags, environ)
 }
 
@@ -164,18 +146,14 @@ func TestDeployConfigs(t *testing.T) {
 				file = deployDir + file
 			}
 			cfg, err := load(t, file, environment(c.vars))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			for key, value := range c.vars {
 				if _, err := load(t, file, append(environment(c.vars), key+"="+value)); strings.Contains(value, config.Placeholder) && err == nil {
 					t.Errorf("%s is taken as the example has it", key)
 				}
 			}
 			got := strings.Join([]string{cfg.Database.Driver, cfg.Redis.Mode, cfg.Server.Addr, cfg.Snowflake.Advertise, cfg.DataDir}, " ")
-			if got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
-			}
+			check.Equal(t, got, c.want)
 		})
 	}
 }
@@ -194,9 +172,7 @@ func TestDeploySecrets(t *testing.T) {
 		}
 	}
 	cfg, err := load(t, file, environment(vars))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for _, k := range cfg.Keys {
 		if k.Secret && strings.HasPrefix(k.From, file) {
 			t.Errorf("%s is in %s", k.Path, file)
@@ -217,9 +193,7 @@ func TestDeployNames(t *testing.T) {
 	names, n := regexp.MustCompile("\\bSHARDID_[A-Z][A-Z_]*[A-Z]\\b|`[a-z]+\\.[a-z_.]+`"), 0
 	for _, file := range deployTexts(t) {
 		raw, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		for _, name := range names.FindAllString(string(raw), -1) {
 			name = strings.Trim(name, "`")
 			head, _, dotted := strings.Cut(name, ".")
@@ -237,9 +211,7 @@ func TestDeployNames(t *testing.T) {
 // itself, and no other one.
 func TestDeployChartKeys(t *testing.T) {
 	raw, err := os.ReadFile(deployDir + "helm/shardid/values.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	type node struct{ Properties map[string]json.RawMessage }
 	var got []string
 	var walk func(prefix string, raw json.RawMessage)
@@ -254,9 +226,7 @@ func TestDeployChartKeys(t *testing.T) {
 		}
 	}
 	var root node
-	if err := json.Unmarshal(raw, &root); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, json.Unmarshal(raw, &root))
 	walk("", root.Properties["config"])
 	own := []string{"server.addr", "server.tokens_file", "server.tls_cert_file", "server.tls_key_file",
 		"server.tls_client_ca_file", "resp.addr", "snowflake.advertise", "data_dir"}
@@ -297,8 +267,25 @@ func deployTexts(t *testing.T) []string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return files
+}
+
+// TestProductsAreDocumented: docs/stores.md has a row for each product that doctor
+// knows, in the same order, with its verdict and advice.
+func TestProductsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/stores.md")
+	check.Must(t, err)
+	_, table, _ := strings.Cut(string(page), "| recognised by |\n|---|---|---|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := strings.Split(table, "\n")
+	if len(rows) != len(model.Products()) {
+		t.Fatalf("docs/stores.md has %d rows, doctor knows %d products", len(rows), len(model.Products()))
+	}
+	for i, p := range model.Products() {
+		cells := strings.Split(rows[i], " | ")
+		if len(cells) != 6 || !strings.HasPrefix(cells[0], "| ["+p.Name+"](https://") || cells[3] != string(p.Verdict) || cells[4] != p.Advice {
+			t.Errorf("docs/stores.md says %s\nof %+v", rows[i], p)
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"shardid/model"
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
+	"shardid/service/background"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
@@ -194,38 +195,29 @@ const (
 // that endangers IDs once. It keeps quiet about stores that are away: the health monitor
 // tells of them.
 type settingsWatch struct {
+	*background.Group
 	log    *slog.Logger
 	stores []inspection
-	ctx    context.Context // ends at Stop
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
 
 	mu    sync.Mutex
 	found map[string][]model.Finding // by store, as it last answered
 }
 
 func newSettingsWatch(log *slog.Logger, stores ...inspection) *settingsWatch {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &settingsWatch{log: log, stores: stores, ctx: ctx, cancel: cancel, found: map[string][]model.Finding{}}
+	return &settingsWatch{Group: background.NewGroup("settings"), log: log, stores: stores, found: map[string][]model.Finding{}}
 }
 
-// Start returns at once. Call it at most once, and not while Stop runs.
+// Start returns at once. Call it at most once. Stop ends the questions and waits.
 func (w *settingsWatch) Start() {
 	for _, s := range w.stores {
-		w.wg.Go(func() { w.run(s) })
+		w.Go(func() { w.run(s) })
 	}
-}
-
-// Stop ends the questions and waits. It may be called twice, and without Start.
-func (w *settingsWatch) Stop() {
-	w.cancel()
-	w.wg.Wait()
 }
 
 func (w *settingsWatch) run(s inspection) {
 	said := map[string]bool{}
-	for w.ctx.Err() == nil {
-		ctx, cancel := context.WithTimeout(w.ctx, inspectTimeout)
+	for pause := time.Duration(0); w.Sleep(pause); {
+		ctx, cancel := context.WithTimeout(w.Context(), inspectTimeout)
 		found, err := s.ask(ctx)
 		cancel()
 		if len(found) > 0 { // else what it said before holds
@@ -244,14 +236,9 @@ func (w *settingsWatch) run(s inspection) {
 					"value", f.Value, "want", f.Want, "why", f.Why)
 			}
 		}
-		pause := lookAgain
-		if err != nil {
+		if pause = lookAgain; err != nil {
 			pause = askAgain
 			w.log.Debug("the settings of a store cannot be read yet", "store", s.store, "error", err)
-		}
-		select {
-		case <-time.After(pause):
-		case <-w.ctx.Done():
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // TestSettingsWatch: a store that answers in part is asked again, and no finding
@@ -34,8 +35,7 @@ func TestSettingsWatch(t *testing.T) {
 		}})
 		w.Start()
 		time.Sleep(time.Minute)
-		w.Stop()
-		w.Stop()
+		check.OK(t, errors.Join(w.Stop(t.Context(), nil), w.Stop(t.Context(), nil)))
 		if got := w.Findings(); len(got) != 4 || got[0].Setting != "policy" || got[3].Node != "b" {
 			t.Errorf("findings: %+v", got)
 		}
@@ -62,7 +62,7 @@ func TestSettingsWatchSeesAMendedSetting(t *testing.T) {
 			t.Errorf("findings: %+v", got)
 		}
 		time.Sleep(lookAgain + time.Second)
-		w.Stop()
+		check.OK(t, w.Stop(t.Context(), nil))
 		if got := w.Findings(); len(got) != 1 || got[0].Level != model.LevelOK {
 			t.Errorf("a minute later: %+v", got)
 		}
@@ -82,12 +82,12 @@ func TestSettingsWatchStops(t *testing.T) {
 			return nil, ctx.Err()
 		}
 		away := func(context.Context) ([]model.Finding, error) { asked.Add(1); return nil, errors.New("away") }
-		newSettingsWatch(log).Stop()
+		check.OK(t, newSettingsWatch(log).Stop(t.Context(), nil))
 		w := newSettingsWatch(log, inspection{"database", slow}, inspection{"redis", away})
 		w.Start()
 		time.Sleep(time.Second)
 		begun := time.Now()
-		w.Stop()
+		check.OK(t, w.Stop(t.Context(), nil))
 		if asked.Load() != 2 || time.Since(begun) != time.Second {
 			t.Errorf("asked %d times, stopped after %v", asked.Load(), time.Since(begun))
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shardid/cmd/shardid/config"
+	"shardid/scripts/check"
 )
 
 // newTestLevel is a level whose changes are written to the buffer.
@@ -42,9 +43,7 @@ func TestLogLevelGoesBack(t *testing.T) {
 			t.Errorf("state %+v", state)
 		}
 		time.Sleep(time.Minute - time.Millisecond)
-		if l.current.Level() != slog.LevelDebug {
-			t.Error("went back too soon")
-		}
+		check.Equal(t, l.current.Level(), slog.LevelDebug, "before its end")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if state := l.State(); l.current.Level() != slog.LevelWarn || state.Level != "warn" || !state.Until.IsZero() {
@@ -53,9 +52,7 @@ func TestLogLevelGoesBack(t *testing.T) {
 		for _, want := range []string{
 			`msg="log level changed" level=debug by=root for=1m0s request_id=a-1`, `msg="log level is as configured again" level=warn`,
 		} {
-			if strings.Count(log.String(), want) != 1 {
-				t.Errorf("logged %s", log)
-			}
+			check.Equal(t, strings.Count(log.String(), want), 1, "lines in", log)
 		}
 	})
 }
@@ -70,9 +67,7 @@ func TestLogLevelLatestChangeCounts(t *testing.T) {
 		l.expire(first) // as a timer does that fired while the next change was made
 		time.Sleep(30 * time.Minute)
 		synctest.Wait()
-		if l.current.Level() != slog.LevelError {
-			t.Errorf("level %v", l.current.Level())
-		}
+		check.Equal(t, l.current.Level(), slog.LevelError, "level")
 		if state := l.Set(slog.LevelInfo, time.Hour, "root", ""); !state.Until.IsZero() || state.Level != "info" {
 			t.Errorf("the configured level: %+v", state)
 		}
@@ -81,9 +76,7 @@ func TestLogLevelLatestChangeCounts(t *testing.T) {
 		l.Stop()
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
-		if l.current.Level() != slog.LevelDebug {
-			t.Error("changed after the stop")
-		}
+		check.Equal(t, l.current.Level(), slog.LevelDebug, "changed after the stop")
 	})
 }
 
@@ -92,9 +85,7 @@ func TestLogLevelToggles(t *testing.T) {
 		l, log := newTestLevel(slog.LevelInfo)
 		for _, want := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelDebug} {
 			l.Toggle("signal")
-			if l.current.Level() != want {
-				t.Errorf("level %v, want %v", l.current.Level(), want)
-			}
+			check.Equal(t, l.current.Level(), want, "level")
 		}
 		time.Sleep(toggleFor + time.Second)
 		synctest.Wait()
@@ -107,14 +98,10 @@ func TestLogLevelToggles(t *testing.T) {
 // What the log shows follows the level; who changed it is shown at every level.
 func TestLoggerFollowsItsLevel(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer f.Close()
 	log, level, err := newLogger(f, config.Log{Level: "error", Format: "auto"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer level.Stop()
 	log.Warn("before")
 	level.Set(slog.LevelDebug, time.Hour, "root", "")
@@ -122,9 +109,7 @@ func TestLoggerFollowsItsLevel(t *testing.T) {
 	level.Set(slog.LevelError, time.Hour, "root", "")
 	log.Warn("after")
 	raw, err := os.ReadFile(f.Name())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	got := string(raw)
 	if strings.Contains(got, "before") || strings.Contains(got, "after") || !strings.Contains(got, `"msg":"during"`) || strings.Count(got, "log level changed") != 2 {
 		t.Error(got)
@@ -140,9 +125,7 @@ func TestBadRowsAreToldSparsely(t *testing.T) {
 		for range 500 {
 			tell(errors.New("app_id 300"))
 		}
-		if n := strings.Count(log.String(), "app_id 300"); n != badRowLines {
-			t.Errorf("%d lines", n)
-		}
+		check.Equal(t, strings.Count(log.String(), "app_id 300"), badRowLines, "lines")
 		time.Sleep(badRowEvery)
 		tell(errors.New("app_id 301"))
 		if !strings.Contains(log.String(), `error="app_id 301" more_since_the_last_line=436`) {

@@ -2,14 +2,23 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"shardid/cmd/shardid/config"
+	"shardid/model"
+	"shardid/scripts/check"
+	"shardid/service/access"
 )
 
 // try runs a command in the folder of the test, and gives what it prints.
@@ -19,7 +28,7 @@ func try(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 	var was, files [len(outputs)]*os.File
 	for i, output := range outputs {
 		file, err := os.Create(filepath.Join(t.TempDir(), "output"))
-		check(t, err)
+		check.Must(t, err)
 		was[i], files[i], *output = *output, file, file
 	}
 	exit = run(t.Context(), args)
@@ -27,7 +36,7 @@ func try(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 	for i, output := range outputs {
 		*output = was[i]
 		text, err := os.ReadFile(files[i].Name())
-		check(t, errors.Join(err, files[i].Close()))
+		check.Must(t, errors.Join(err, files[i].Close()))
 		texts[i] = string(text)
 	}
 	return exit, texts[0], texts[1]
@@ -50,8 +59,8 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 // What is wrong with the command line is said in words that help.
 func TestCommandLineErrors(t *testing.T) {
 	t.Chdir(t.TempDir())
-	check(t, os.WriteFile("tab.yaml", []byte("server:\n\taddr: ':1'\n"), 0o600))
-	check(t, os.WriteFile("two.yaml", []byte("foo: 1\nlog:\n  level: loud\n"), 0o600))
+	check.Must(t, os.WriteFile("tab.yaml", []byte("server:\n\taddr: ':1'\n"), 0o600))
+	check.Must(t, os.WriteFile("two.yaml", []byte("foo: 1\nlog:\n  level: loud\n"), 0o600))
 	for _, c := range []struct {
 		args string
 		exit int
@@ -82,7 +91,7 @@ func TestCommandLineErrors(t *testing.T) {
 			}
 		}
 	}
-	check(t, os.WriteFile("config.yaml", nil, 0o600))
+	check.Must(t, os.WriteFile("config.yaml", nil, 0o600))
 	if _, stdout, _ := try(t, "config", "check"); stdout != "the configuration is right: config.yaml\n" {
 		t.Error(stdout)
 	}
@@ -91,7 +100,7 @@ func TestCommandLineErrors(t *testing.T) {
 // Who asks without a token, or with another one, is told by the name of the flag.
 func TestTokenFileIsNamed(t *testing.T) {
 	t.Chdir(t.TempDir())
-	check(t, os.WriteFile("token", []byte("secret-of-somebody"), 0o600))
+	check.Must(t, os.WriteFile("token", []byte("secret-of-somebody"), 0o600))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"code":-7,"message":"no valid token: send it in the header Authorization: Bearer TOKEN"}`, http.StatusUnauthorized)
 	}))
@@ -106,5 +115,161 @@ func TestTokenFileIsNamed(t *testing.T) {
 				t.Errorf("%v: %d, %q", args, exit, stderr)
 			}
 		}
+	}
+}
+
+// The kind of an ID is found by what it would be: IDs of the last years, of all kinds.
+func TestKindIsFound(t *testing.T) {
+	d := decoder(config.Defaults().Config)
+	for at := time.Date(2026, time.February, 1, 0, 0, 0, 0, time.UTC); at.Year() < 2034; at = at.Add(1234 * time.Hour) {
+		now := at.Add(10 * time.Minute)
+		for _, c := range []struct {
+			kind string
+			id   int64
+		}{
+			{model.KindQueue, 1<<14 | 1}, {model.KindQueue, 1<<48 - 1<<8 | 7},
+			{model.KindSnowflake, (at.UnixMilli()-d.Snowflake.EpochMs)<<22 | 39<<12 | 3448},
+			{model.KindUID, (at.Unix()-d.UID.Epoch.Unix())<<(d.UID.WorkerBits+d.UID.SeqBits) | 21<<d.UID.SeqBits | 1},
+		} {
+			if found := fits(d, c.id, now); len(found) == 0 || found[0].kind != c.kind {
+				t.Errorf("at %v, %s %d: %v", now, c.kind, c.id, found)
+			}
+		}
+	}
+}
+
+// What is in the database, and what a flag may be, is offered; but nothing that a shell
+// would run.
+func TestCompletion(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, stdout, _ := try(t, "__complete", "apps", "set", "--app", ""); stdout != ":4\n" {
+		t.Errorf("without a database: %q", stdout)
+	}
+	for _, args := range [][]string{
+		{"apps", "add", "--app", "1", "--name", "test"}, {"apps", "add", "--app", "200", "--name", "a`b"},
+		{"tags", "add", "--tag", "orders", "--description", "all shops"}, {"tags", "add", "--tag", "发票"}, {"tags", "add", "--tag", "$(touch run)"},
+		{"tags", "add", "--tag", "-x"},
+	} {
+		if exit, _, stderr := try(t, args...); exit != exitDone {
+			t.Fatal(stderr)
+		}
+	}
+	const apps, tags = "1\ttest\n200\n:4\n", "orders\tall shops\n发票\n:4\n"
+	for args, want := range map[string]string{
+		"apps set --app": apps, "apps delete --app": apps, "confirm --app": apps, "tags set --tag": tags, "tags delete --tag": tags, "confirm --tag": tags,
+		"tags add --reset": "day\nmonth\nyear\nnone\n:4\n", "tags preview --overflow": "widen\nrefuse\n:4\n",
+		"decode --format": "dec\nhex\nbase36\nbase62\ncrockford\n:4\n", "serve --log.level": "debug\ninfo\nwarn\nerror\n:4\n",
+		"apps --database.driver": "sqlite\nmysql\n:4\n", "apps set --config none --app": ":4\n",
+	} {
+		if _, stdout, _ := try(t, append(append([]string{"__complete"}, strings.Fields(args)...), "")...); stdout != want {
+			t.Errorf("%s: %q, want %q", args, stdout, want)
+		}
+	}
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, text := range []string{"$(touch run)", "`touch run`", "a b", "${x}", "a;b", "a|b", "a&b", "a>b", `a"b`, "a'b", `a\b`, "a!b", "a*b", "a?b", "a[b", "a{b", "~a", "a=b", "#a", "a\tb"} {
+		if completable.MatchString(text) {
+			out, err := exec.Command(bash, "-c", `IFS=$'\n'; compgen -W "`+text+`" -- ""`).Output()
+			if err != nil || string(out) != text+"\n" {
+				t.Errorf("%q: bash makes %q of it, %v", text, out, err)
+			}
+		}
+	}
+}
+
+// FuzzCompletable: what is offered is in a shell's eyes a plain word, or several.
+func FuzzCompletable(f *testing.F) {
+	f.Add("$(x)")
+	f.Add("all shops, 2026-11")
+	f.Fuzz(func(t *testing.T, text string) {
+		if completable.MatchString(text) && strings.ContainsAny(text, "$`\\\"'!*?[]{}()<>|&;~#=%^\x00\x1b\t\r\n") {
+			t.Errorf("%q", text)
+		}
+	})
+}
+
+// A script that runs again changes nothing, and meets no error when another was faster.
+func TestIfMissing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, c := range []struct {
+		args string
+		exit int
+		want string
+	}{
+		{"apps add --if-missing --app 1 --name test", 0, "app 1 (test) has its 64 shards\n"},
+		{"provision --if-missing --app 1 --name test", 0, "app 1 (test) is there, nothing was changed\n"},
+		{"apps add --if-missing --app 1 --name test", 0, "app 1 (test) is there, nothing was changed\n"},
+		{"apps add --if-missing --app 1 --name other", 1, "app 1 already has 64 of 64 shards"},
+		{"apps add --app 1 --name test", 1, "app 1 already has 64 of 64 shards"},
+		{"tags add --if-missing --tag t", 0, "tag t starts at 1: "},
+		{"tags add --if-missing --tag t --step 7", 0, "tag t is there, nothing was changed\n"},
+		{"tags add --if-missing --tag t --pattern {seq:8} --reset none", 1, "tag is already provisioned"},
+		{"tags add --tag t", 1, "tag is already provisioned"},
+		{"tags add --if-missing --tag n --pattern {seq:8} --reset none", 0, "tag n starts at "},
+		{"tags add --if-missing --tag n --pattern {seq:8} --reset none --zone UTC", 0, "tag n is there, nothing was changed\n"},
+		{"tags add --if-missing --tag n", 1, "tag is already provisioned"},
+		{"apps list", 0, "APP  NAME"}, {"tags list", 0, "TAG"}, {"apps list --json", 0, `[{"appId":1,`}, {"tags list --json", 0, `[{"tag":"n",`},
+	} {
+		exit, stdout, stderr := try(t, strings.Fields(c.args)...)
+		said := strings.HasPrefix(stdout, c.want) || exit != 0 && strings.Contains(stderr, c.want)
+		if exit != c.exit || !said {
+			t.Errorf("%s: exit %d, %q, %q; want %d, %q", c.args, exit, stdout, stderr, c.exit, c.want)
+		}
+	}
+	looks := 0
+	found, made, err := ensure(true, func() (int, bool) { looks++; return looks, looks == 2 }, func() (int, error) { return 0, errNoData })
+	if found != 2 || made || err != nil {
+		t.Errorf("another process was faster: %v, %v, %v", found, made, err)
+	}
+}
+
+// Everything that is appended at the same time is there afterwards.
+func TestAppendedTokensAreNotLost(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	const count = 40
+	var all sync.WaitGroup
+	for i := range count {
+		all.Go(func() {
+			check.OK(t, appendEntry(file, entryOf(fmt.Sprint("service-", i))))
+		})
+	}
+	all.Wait()
+	tokens, err := access.ReadFile(file)
+	if err != nil || len(tokens) != count {
+		t.Errorf("%d tokens of %d, %v", len(tokens), count, err)
+	}
+}
+
+func entryOf(name string) string {
+	_, sum := access.Generate()
+	return tokenFlags{name: name, role: "get"}.entry(sum)
+}
+
+// A symbolic link stays one and its file is written; a link to nothing is refused.
+func TestAppendFollowsALink(t *testing.T) {
+	dir := t.TempDir()
+	check.Must(t, os.Mkdir(filepath.Join(dir, "real"), 0o700))
+	file, link := filepath.Join(dir, "real", "tokens.yaml"), filepath.Join(dir, "link.yaml")
+	if err := os.Symlink(filepath.Join("real", "tokens.yaml"), link); err != nil {
+		t.Skip(err)
+	}
+	if err := appendEntry(link, entryOf("a")); err == nil || !strings.Contains(err.Error(), "correct the link") {
+		t.Errorf("a link to nothing: %v", err)
+	}
+	check.Must(t, os.WriteFile(file, []byte("[]\n"), 0o640))
+	check.Must(t, appendEntry(link, entryOf("b")))
+	info, err := os.Lstat(link)
+	if err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is %v, %v", info.Mode(), err)
+	}
+	tokens, err := access.ReadFile(file)
+	info, statErr := os.Stat(file)
+	if err != nil || len(tokens) != 1 || statErr != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("%d tokens, %v; %v", len(tokens), err, info.Mode())
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*", "*")); len(left) != 1 {
+		t.Errorf("files are left over: %v", left)
 	}
 }

@@ -195,18 +195,12 @@ func (l redisLog) Printf(ctx context.Context, format string, v ...any) {
 	l.log.DebugContext(ctx, "go-redis: "+fmt.Sprintf(format, v...))
 }
 
-// clientTLS is TLS to another server.
-type clientTLS struct {
-	serverName string
-	insecure   bool
-}
-
-// trusting is without a certificate of the client; an empty caFile means the
-// system's authorities.
-func (c clientTLS) trusting(caFile string) (*tls.Config, error) {
+// tlsTo is for another server, without a certificate of the client; an empty caFile means
+// the system's authorities.
+func tlsTo(serverName, caFile string, insecure bool) (*tls.Config, error) {
 	cfg := &tls.Config{
-		MinVersion: tls.VersionTLS12, ServerName: c.serverName,
-		InsecureSkipVerify: c.insecure, //nolint:gosec // the operator's choice, off by default
+		MinVersion: tls.VersionTLS12, ServerName: serverName,
+		InsecureSkipVerify: insecure, //nolint:gosec // the operator's choice, off by default
 	}
 	if caFile == "" {
 		return cfg, nil
@@ -223,7 +217,7 @@ func storeTLS(section string, c config.ClientTLS) (*tls.Config, error) {
 	if !c.TLS {
 		return nil, nil //nolint:nilnil // see above
 	}
-	cfg, err := clientTLS{c.TLSServerName, c.TLSInsecureSkipVerify}.trusting(c.TLSCAFile)
+	cfg, err := tlsTo(c.TLSServerName, c.TLSCAFile, c.TLSInsecureSkipVerify)
 	if err != nil {
 		return nil, fmt.Errorf("%s.tls_ca_file: %w: name a PEM file of authorities that this user may read", section, err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"shardid/cmd/shardid/config"
 	"shardid/repository/redisstore"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -45,7 +46,7 @@ func (a *authority) file(name string) string { return filepath.Join(a.dir, name)
 func (a *authority) issue(t *testing.T, name string, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(t, err)
+	check.Must(t, err)
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	parent, signer := a.cert, a.key
@@ -53,26 +54,19 @@ func (a *authority) issue(t *testing.T, name string, template *x509.Certificate)
 		parent, signer = template, key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	check(t, err)
+	check.Must(t, err)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	check(t, err)
+	check.Must(t, err)
 	writePEM(t, a.file(name+".pem"), "CERTIFICATE", der)
 	writePEM(t, a.file(name+".key"), "PRIVATE KEY", keyDER)
 	cert, err := x509.ParseCertificate(der)
-	check(t, err)
+	check.Must(t, err)
 	return cert, key
 }
 
 func writePEM(t *testing.T, file, kind string, der []byte) {
 	t.Helper()
-	check(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 }
 
 func TestMain(m *testing.M) { testserver.Main(m) }
@@ -81,9 +75,9 @@ func TestMain(m *testing.M) { testserver.Main(m) }
 func tlsRedis(t *testing.T, a *authority) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	check(t, err)
+	check.Must(t, err)
 	addr := listener.Addr().String()
-	check(t, listener.Close())
+	check.Must(t, listener.Close())
 	_, port, _ := strings.Cut(addr, ":")
 	testserver.Redis(t, "--tls-port", port, "--tls-ca-cert-file", a.file("ca.pem"),
 		"--tls-cert-file", a.file("server.pem"), "--tls-key-file", a.file("server.key"))
@@ -114,10 +108,10 @@ func TestRedisOverTLS(t *testing.T) {
 			cfg := good
 			c.change(&cfg)
 			opts, err := redisOptions(cfg)
-			check(t, err)
+			check.Must(t, err)
 			store, err := redisstore.New(opts)
-			check(t, err)
-			defer func() { check(t, store.Close()) }()
+			check.Must(t, err)
+			defer func() { check.Must(t, store.Close()) }()
 			err = store.Check(t.Context())
 			if got := fmt.Sprint(err); (err == nil) != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("Check = %v, want %q", err, c.want)
@@ -128,7 +122,7 @@ func TestRedisOverTLS(t *testing.T) {
 
 func TestRedisTLSFilesThatAreNone(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty.pem")
-	check(t, os.WriteFile(empty, nil, 0o600))
+	check.Must(t, os.WriteFile(empty, nil, 0o600))
 	for _, cfg := range []config.ClientTLS{
 		{TLS: true, TLSCAFile: "/does/not/exist.pem"},
 		{TLS: true, TLSCAFile: empty},

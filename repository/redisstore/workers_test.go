@@ -105,18 +105,11 @@ func TestWorkersCluster(t *testing.T) {
 		fresh(t)
 		_, err := workersAt(t, o, redisstore.WorkersOptions{Acks: 1}).Acquire(t.Context(), owner(0))
 		wantAdvice(t, err, "0 of 1")
-		check.Equal(t, acquire(t, workersAt(t, o, redisstore.WorkersOptions{}), owner(0)).WorkerID, 0, "worker ID")
+		check.Equal(t, workertest.Acquire(t, workersAt(t, o, redisstore.WorkersOptions{}), owner(0)).WorkerID, 0, "worker ID")
 	})
 }
 
 func owner(i int) model.Owner { return workertest.Owner(i) }
-
-func acquire(t testing.TB, w *redisstore.Workers, o model.Owner) model.Lease {
-	t.Helper()
-	lease, err := w.Acquire(t.Context(), o)
-	check.Must(t, err)
-	return lease
-}
 
 // renew stores bounds so many ms after the registry's clock.
 func renew(t testing.TB, w *redisstore.Workers, lease model.Lease, reserved, expires int64) model.Lease {
@@ -125,20 +118,6 @@ func renew(t testing.TB, w *redisstore.Workers, lease model.Lease, reserved, exp
 	got, err := w.Renew(t.Context(), lease)
 	check.Must(t, err)
 	return got
-}
-
-func wantLost(t testing.TB, w *redisstore.Workers, lease model.Lease) {
-	t.Helper()
-	check.Eventually(t, "lose the lease", func() error {
-		_, err := w.Renew(t.Context(), lease)
-		if err == nil {
-			t.Fatalf("renewed %+v", lease)
-		}
-		if !errors.Is(err, model.ErrLeaseLost) {
-			return err
-		}
-		return nil
-	})
 }
 
 // soon acquires once the server is there again, or a new replica has confirmed
@@ -159,7 +138,7 @@ func TestWorkerIDsInOrder(t *testing.T) {
 	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
 	leases := make([]model.Lease, 4)
 	for i := range leases {
-		leases[i] = acquire(t, w, owner(i))
+		leases[i] = workertest.Acquire(t, w, owner(i))
 		if leases[i].WorkerID != i || leases[i].After != 0 {
 			t.Fatalf("owner %d: %+v", i, leases[i])
 		}
@@ -168,18 +147,18 @@ func TestWorkerIDsInOrder(t *testing.T) {
 	for _, id := range []int{1, 2} {
 		expire(t, server.Client(), id)
 	}
-	if got := acquire(t, w, owner(10)); got.WorkerID != 4 || got.After != 0 {
+	if got := workertest.Acquire(t, w, owner(10)); got.WorkerID != 4 || got.After != 0 {
 		t.Errorf("worker ID %d after %d, want 4: it can be used at once", got.WorkerID, got.After)
 	}
 	for id := 5; id < model.SnowflakeWorkers; id++ {
 		do(t, server.Client(), "SET", fmt.Sprint(leaseName, id), "somebody")
 	}
-	if got := acquire(t, w, owner(11)); got.WorkerID != 2 || got.After != leases[2].Expires {
+	if got := workertest.Acquire(t, w, owner(11)); got.WorkerID != 2 || got.After != leases[2].Expires {
 		t.Errorf("worker ID %d after %d, want 2: its bounds pass first", got.WorkerID, got.After)
 	}
 	do(t, server.Client(), "SET", fmt.Sprint(leaseName, 1), "somebody")
 	check.Is(t, check.Err(w.Acquire(t.Context(), owner(12))), model.ErrNoWorkerID)
-	if got := acquire(t, w, owner(10)); got.WorkerID != 4 {
+	if got := workertest.Acquire(t, w, owner(10)); got.WorkerID != 4 {
 		t.Errorf("a repeated call got %d, want 4", got.WorkerID)
 	}
 }
@@ -188,11 +167,11 @@ func TestWorkerIDsInOrder(t *testing.T) {
 func TestWorkerLeaseRunsOut(t *testing.T) {
 	server := emptied(t)
 	silent := workersAt(t, single(server.Addr), redisstore.WorkersOptions{TTL: 300 * time.Millisecond})
-	lease := renew(t, silent, acquire(t, silent, owner(0)), -3_600_000, -60_000)
+	lease := renew(t, silent, workertest.Acquire(t, silent, owner(0)), -3_600_000, -60_000)
 	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
 	next := model.Lease{WorkerID: -1}
 	for i := 1; next.WorkerID != lease.WorkerID; i++ {
-		if next = acquire(t, w, owner(i)); i == 1000 {
+		if next = workertest.Acquire(t, w, owner(i)); i == 1000 {
 			t.Fatal("never free")
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -200,7 +179,7 @@ func TestWorkerLeaseRunsOut(t *testing.T) {
 	if next.After < lease.Expires {
 		t.Errorf("After %d, want %d", next.After, lease.Expires)
 	}
-	wantLost(t, silent, lease)
+	workertest.WantLost(t, silent, lease)
 	if ttl := do(t, server.Client(), "PTTL", leaseName+"0").(int64); ttl < 30_000 || ttl > 60_000 {
 		t.Errorf("the lease lasts %d ms, want a minute", ttl)
 	}
@@ -250,7 +229,7 @@ func TestWorkerAcksByThemselves(t *testing.T) {
 	master := testserver.Redis(t)
 	auto := redisstore.WorkersOptions{Acks: -1}
 	w := workersAt(t, single(master.Addr), auto)
-	alone := acquire(t, w, owner(0))
+	alone := workertest.Acquire(t, w, owner(0))
 	check.Must(t, check.Err(w.Renew(t.Context(), alone)))
 	replica := testserver.RedisReplica(t, master)
 	info := func(want string) {
@@ -285,11 +264,11 @@ func TestWorkerAcksByThemselves(t *testing.T) {
 func TestWorkerRepliesLost(t *testing.T) {
 	at := singleSite(t)
 	w := workersAt(t, at.options, redisstore.WorkersOptions{})
-	acquire(t, w, owner(9))
+	workertest.Acquire(t, w, owner(9))
 	at.fault(true, false)
 	wantAdvice(t, check.Err(w.Acquire(t.Context(), owner(0))), "acquire")
 	at.fault(false, false)
-	lease := acquire(t, w, owner(0))
+	lease := workertest.Acquire(t, w, owner(0))
 	if lease.WorkerID != 1 {
 		t.Errorf("worker ID %d, want 1", lease.WorkerID)
 	}
@@ -305,7 +284,7 @@ func TestWorkerRepliesLost(t *testing.T) {
 func TestOldPeers(t *testing.T) {
 	server := emptied(t)
 	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
-	lease := renew(t, w, acquire(t, w, owner(0)), 1000, 2000)
+	lease := renew(t, w, workertest.Acquire(t, w, owner(0)), 1000, 2000)
 	for age, want := range map[int64]int{30_000: 1, 61_000: 0} {
 		do(t, server.Client(), "HSET", workersName, "0",
 			fmt.Sprintf("0 0 %d %d %s 10.0.0.0:8080", lease.Reported, lease.ServerTime-age, lease.Owner.Identity))
@@ -316,7 +295,7 @@ func TestOldPeers(t *testing.T) {
 	renew(t, w, lease, 1000, 2000)
 	next := owner(0)
 	next.Token = "next"
-	lease = acquire(t, w, next) // it has the entry, and the report is not its own
+	lease = workertest.Acquire(t, w, next) // it has the entry, and the report is not its own
 	wantNoPeers(t, w)
 	renew(t, w, lease, 1000, 2000)
 	check.Must(t, w.Release(t.Context(), lease))
@@ -341,7 +320,7 @@ func TestWorkersForeignContent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server.FlushAll()
 			w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
-			lease := renew(t, w, acquire(t, w, owner(0)), 1000, 2000)
+			lease := renew(t, w, workertest.Acquire(t, w, owner(0)), 1000, 2000)
 			if damage[0] == "SET" {
 				do(t, server.Client(), "DEL", workersName)
 			}
@@ -360,7 +339,7 @@ func TestWorkersArguments(t *testing.T) {
 	server := emptied(t)
 	s := openAt(t, server.Addr)
 	good := s.Workers(redisstore.WorkersOptions{Name: "leaf"})
-	lease := acquire(t, good, owner(0))
+	lease := workertest.Acquire(t, good, owner(0))
 	negative, late, far := lease, lease, lease
 	negative.Reserved, late.Expires, far.WorkerID = -1, 1<<49, 1024
 	for _, bad := range []model.Lease{negative, late, far} {
@@ -374,7 +353,7 @@ func TestWorkersArguments(t *testing.T) {
 		wantInvalid(t, check.Err(s.Workers(o).Acquire(t.Context(), owner(0))))
 		wantInvalid(t, check.Err(s.Workers(o).Peers(t.Context())))
 	}
-	other := acquire(t, s.Workers(redisstore.WorkersOptions{Name: "other"}), owner(1))
+	other := workertest.Acquire(t, s.Workers(redisstore.WorkersOptions{Name: "other"}), owner(1))
 	check.Equal(t, other.WorkerID, 0, "the worker ID of another name")
 }
 
@@ -401,7 +380,7 @@ func TestWorkersACL(t *testing.T) {
 	}
 	do(t, server.Client(), rules...)
 	w := workersAt(t, o, redisstore.WorkersOptions{})
-	lease := renew(t, w, acquire(t, w, owner(0)), 1000, 2000)
+	lease := renew(t, w, workertest.Acquire(t, w, owner(0)), 1000, 2000)
 	_, err = w.Peers(t.Context())
 	check.OK(t, errors.Join(err, w.Release(t.Context(), lease)))
 	_, err = workersAt(t, o, redisstore.WorkersOptions{Acks: 1}).Acquire(t.Context(), owner(0))
@@ -413,10 +392,10 @@ func TestWorkersACL(t *testing.T) {
 func TestWorkersEmptied(t *testing.T) {
 	server := testserver.Redis(t)
 	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
-	lease := renew(t, w, acquire(t, w, owner(0)), 1000, 3_600_000)
+	lease := renew(t, w, workertest.Acquire(t, w, owner(0)), 1000, 3_600_000)
 	server.Kill()
 	server.Restart()
-	wantLost(t, w, lease)
+	workertest.WantLost(t, w, lease)
 	again := soon(t, w, owner(1))
 	if again.KeptSince != again.ServerTime || again.KeptSince <= lease.ServerTime {
 		t.Errorf("kept since %d, now %d", again.KeptSince, again.ServerTime)
@@ -424,14 +403,14 @@ func TestWorkersEmptied(t *testing.T) {
 	if renewed := renew(t, w, again, 1000, 2000); renewed.KeptSince != again.KeptSince || renewed.ServerTime < again.ServerTime {
 		t.Errorf("kept since %d, now %d", renewed.KeptSince, renewed.ServerTime)
 	}
-	wantLost(t, w, lease)
+	workertest.WantLost(t, w, lease)
 }
 
 // wantDropped wants that the lease does not count in the present life, which
 // is younger than it, and that the bounds which are known do.
 func wantDropped(t *testing.T, w *redisstore.Workers, lease model.Lease, expires int64) {
 	t.Helper()
-	wantLost(t, w, lease)
+	workertest.WantLost(t, w, lease)
 	other := owner(1)
 	next := soon(t, w, other)
 	if next.WorkerID != lease.WorkerID || next.After < expires {
@@ -440,8 +419,8 @@ func wantDropped(t *testing.T, w *redisstore.Workers, lease model.Lease, expires
 	if next.KeptSince <= lease.ServerTime || next.KeptSince > next.ServerTime {
 		t.Errorf("kept since %d, with a lease of %d lost", next.KeptSince, lease.ServerTime)
 	}
-	wantLost(t, w, lease)
-	if back := acquire(t, w, owner(0)); back.WorkerID == next.WorkerID {
+	workertest.WantLost(t, w, lease)
+	if back := workertest.Acquire(t, w, owner(0)); back.WorkerID == next.WorkerID {
 		t.Errorf("both have worker ID %d", back.WorkerID)
 	}
 	renew(t, w, next, 1000, 2000)
@@ -455,7 +434,7 @@ func TestWorkersFromOldFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := testserver.Redis(t, args...)
 			w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
-			lease := renew(t, w, acquire(t, w, owner(0)), -3_600_000, -60_000)
+			lease := renew(t, w, workertest.Acquire(t, w, owner(0)), -3_600_000, -60_000)
 			do(t, server.Client(), "SAVE")
 			server.Kill()
 			server.Restart()
@@ -469,7 +448,7 @@ func TestWorkersFromOldFile(t *testing.T) {
 func TestWorkersThereAndBack(t *testing.T) {
 	a := testserver.Redis(t)
 	w := workersAt(t, single(a.Addr), redisstore.WorkersOptions{})
-	lease := renew(t, w, acquire(t, w, owner(0)), -3_600_000, -60_000)
+	lease := renew(t, w, workertest.Acquire(t, w, owner(0)), -3_600_000, -60_000)
 	cut(t, a.Client())
 	_, err := w.Renew(t.Context(), lease)
 	wantAdvice(t, err, "READONLY")
@@ -506,12 +485,12 @@ func TestWorkersHashLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server.FlushAll()
 			w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
-			lease := renew(t, w, acquire(t, w, owner(0)), 1000, 2000)
+			lease := renew(t, w, workertest.Acquire(t, w, owner(0)), 1000, 2000)
 			do(t, server.Client(), damage...)
-			wantLost(t, w, lease)
-			next := acquire(t, w, owner(1))
+			workertest.WantLost(t, w, lease)
+			next := workertest.Acquire(t, w, owner(1))
 			check.Equal(t, next.KeptSince, next.ServerTime, "kept since")
-			wantLost(t, w, lease)
+			workertest.WantLost(t, w, lease)
 			check.OK(t, w.Release(t.Context(), lease))
 			renew(t, w, next, 1000, 2000)
 		})

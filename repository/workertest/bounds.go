@@ -12,16 +12,16 @@ import (
 // tells which one was used.
 func held(t *testing.T, r Registry) (lease model.Lease, reserved, expires int64) {
 	t.Helper()
-	lease = acquire(t, r, Owner(0))
+	lease = Acquire(t, r, Owner(0))
 	reserved, expires = now(lease)-hour/2, now(lease)-minute
-	return renew(t, r, lease, reserved, expires), reserved, expires
+	return Renew(t, r, lease, reserved, expires), reserved, expires
 }
 
 func testRenew(t *testing.T, b Backend) {
 	r := b.New(t)
-	first := acquire(t, r, Owner(0))
-	sent := with(first, now(first)+second, now(first)+hour)
-	got := renew(t, r, sent, sent.Reserved, sent.Expires)
+	first := Acquire(t, r, Owner(0))
+	sent := With(first, now(first)+second, now(first)+hour)
+	got := Renew(t, r, sent, sent.Reserved, sent.Expires)
 	if got.WorkerID != sent.WorkerID || got.Owner != sent.Owner || got.After != sent.After ||
 		got.Reserved != sent.Reserved || got.Expires != sent.Expires {
 		t.Errorf("sent %+v, got %+v", sent, got)
@@ -29,14 +29,14 @@ func testRenew(t *testing.T, b Backend) {
 	if got.ServerTime < first.ServerTime || got.KeptSince > got.ServerTime {
 		t.Errorf("server time went from %d to %d, kept since %d", first.ServerTime, got.ServerTime, got.KeptSince)
 	}
-	renew(t, r, got, got.Reserved, got.Expires) // a repeated call is no other one
+	Renew(t, r, got, got.Reserved, got.Expires) // a repeated call is no other one
 }
 
 func testReturn(t *testing.T, b Backend) {
 	r := b.New(t)
-	lease := acquire(t, r, Owner(0))
+	lease := Acquire(t, r, Owner(0))
 	reserved, expires := now(lease)+second, now(lease)+hour // very much alive
-	renew(t, r, lease, reserved, expires)
+	Renew(t, r, lease, reserved, expires)
 	crash(t, b, r)
 	wantAfter(t, follow(t, b.New(t), reborn(Owner(0)), lease), reserved, expires)
 }
@@ -53,12 +53,12 @@ func testNeverLower(t *testing.T, b Backend) {
 	r := b.New(t)
 	lease, reserved, expires := held(t, r)
 	low := reserved - hour
-	renew(t, r, lease, low, expires-hour)
+	Renew(t, r, lease, low, expires-hour)
 	crash(t, b, r)
 	r = b.New(t)
 	again := follow(t, r, reborn(Owner(0)), lease)
 	wantAfter(t, again, reserved, expires)
-	renew(t, r, again, low, low)
+	Renew(t, r, again, low, low)
 	lapse(t, b, r, again)
 	wantAfter(t, follow(t, b.New(t), successor(b, lease.Owner), lease), expires, now(lease))
 }
@@ -80,11 +80,11 @@ func testSilentHolder(t *testing.T, b Backend) {
 func testForeign(t *testing.T, b Backend) {
 	r := b.New(t)
 	lease, reserved, expires := held(t, r)
-	foreign := with(lease, now(lease)+hour, now(lease)+hour)
+	foreign := With(lease, now(lease)+hour, now(lease)+hour)
 	foreign.Owner.Token = "foreign"
-	wantLost(t, b.New(t), foreign)
+	WantLost(t, b.New(t), foreign)
 	release(t, b.New(t), foreign, now(lease)+hour)
-	renew(t, r, lease, reserved, expires)
+	Renew(t, r, lease, reserved, expires)
 	crash(t, b, r)
 	wantAfter(t, follow(t, b.New(t), reborn(Owner(0)), lease), reserved, expires)
 }
@@ -95,11 +95,11 @@ func testOldHolder(t *testing.T, b Backend) {
 	lapse(t, b, old, lease)
 	r := b.New(t)
 	next := follow(t, r, successor(b, lease.Owner), lease)
-	wantLost(t, old, with(lease, now(lease)+hour, now(lease)+hour))
-	renew(t, r, next, now(lease)-second, now(lease)+hour)
-	wantLost(t, old, with(lease, now(lease)+hour, now(lease)+hour))
-	wantLost(t, old, with(lease, reserved, reserved))
-	renew(t, r, next, now(lease)-second, now(lease)+hour)
+	WantLost(t, old, With(lease, now(lease)+hour, now(lease)+hour))
+	Renew(t, r, next, now(lease)-second, now(lease)+hour)
+	WantLost(t, old, With(lease, now(lease)+hour, now(lease)+hour))
+	WantLost(t, old, With(lease, reserved, reserved))
+	Renew(t, r, next, now(lease)-second, now(lease)+hour)
 }
 
 func testOldProcess(t *testing.T, b Backend) {
@@ -110,15 +110,15 @@ func testOldProcess(t *testing.T, b Backend) {
 	}
 	r := b.New(t)
 	next := follow(t, r, reborn(Owner(0)), lease)
-	wantLost(t, old, with(lease, now(lease)+hour, now(lease)+hour))
-	renew(t, r, next, reserved+second, expires)
+	WantLost(t, old, With(lease, now(lease)+hour, now(lease)+hour))
+	Renew(t, r, next, reserved+second, expires)
 }
 
 func testRelease(t *testing.T, b Backend) {
 	r := b.New(t)
-	lease := acquire(t, r, Owner(0))
+	lease := Acquire(t, r, Owner(0))
 	issued := now(lease) - hour
-	lease = renew(t, r, lease, now(lease)-minute, now(lease)+hour)
+	lease = Renew(t, r, lease, now(lease)-minute, now(lease)+hour)
 	release(t, r, lease, issued)
 	wantAfter(t, follow(t, b.New(t), successor(b, lease.Owner), lease), issued, now(lease))
 }
@@ -127,18 +127,18 @@ func testRelease(t *testing.T, b Backend) {
 // come back to it without its registry: others start above that.
 func testReleaseKept(t *testing.T, b Backend) {
 	r := b.New(t)
-	lease := acquire(t, r, Owner(0))
+	lease := Acquire(t, r, Owner(0))
 	issued := now(lease) - minute
-	lease = renew(t, r, lease, now(lease)-second, now(lease)+hour)
+	lease = Renew(t, r, lease, now(lease)-second, now(lease)+hour)
 	lease.Reserved, lease.Expires = issued, now(lease)+minute
 	check.Must(t, r.Release(t.Context(), lease))
-	if again := acquire(t, b.New(t), Owner(1)); again.WorkerID == lease.WorkerID {
+	if again := Acquire(t, b.New(t), Owner(1)); again.WorkerID == lease.WorkerID {
 		wantAfter(t, again, lease.Expires, lease.Expires+second)
 		return // it may be taken, above what is kept
 	}
 	stranger := Owner(2)
 	stranger.Address = Address(0)
-	if got := acquire(t, b.New(t), stranger); got.WorkerID == lease.WorkerID {
+	if got := Acquire(t, b.New(t), stranger); got.WorkerID == lease.WorkerID {
 		t.Errorf("a stranger at the address got %+v", got)
 	}
 	wantAfter(t, follow(t, b.New(t), reborn(Owner(0)), lease), issued, lease.Expires)
@@ -161,7 +161,7 @@ func testReleased(t *testing.T, b Backend) {
 	r := b.New(t)
 	lease, reserved, _ := held(t, r)
 	release(t, r, lease, reserved)
-	wantLost(t, r, with(lease, now(lease)+hour, now(lease)+hour))
+	WantLost(t, r, With(lease, now(lease)+hour, now(lease)+hour))
 	release(t, r, lease, reserved) // no error
 	wantAfter(t, follow(t, r, Owner(0), lease), reserved, now(lease))
 }
@@ -172,10 +172,10 @@ func testReleaseLost(t *testing.T, b Backend) {
 	lapse(t, b, old, lease)
 	r := b.New(t)
 	next := follow(t, r, successor(b, lease.Owner), lease)
-	next = renew(t, r, next, now(lease)+second, now(lease)+hour)
+	next = Renew(t, r, next, now(lease)+second, now(lease)+hour)
 	release(t, old, lease, reserved)
-	next = renew(t, r, next, now(lease)+second, now(lease)+hour)
-	if third := acquire(t, b.New(t), Owner(7)); third.WorkerID == lease.WorkerID {
+	next = Renew(t, r, next, now(lease)+second, now(lease)+hour)
+	if third := Acquire(t, b.New(t), Owner(7)); third.WorkerID == lease.WorkerID {
 		t.Errorf("worker ID %d was given to a third owner", lease.WorkerID)
 	}
 	crash(t, b, r)

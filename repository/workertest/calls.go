@@ -20,7 +20,7 @@ const (
 )
 
 // callLimit bounds one call, far above what any takes on a busy machine.
-const callLimit = 30 * time.Second
+const callLimit = time.Minute
 
 // Address is that of Owner(i), for i in 0…9999: what a configured map must list.
 func Address(i int) string { return fmt.Sprintf("10.0.%d.%d:8080", i/100, i%100) }
@@ -56,7 +56,7 @@ func Fill(t *testing.T, newRegistry func(t *testing.T) Registry, first, n int) {
 		defer func() { <-slots }()
 		lease, err := patient(r, t, Owner(first+i))
 		if err == nil {
-			_, err = r.Renew(t.Context(), with(lease, now(lease)+second, now(lease)+hour))
+			_, err = r.Renew(t.Context(), With(lease, now(lease)+second, now(lease)+hour))
 		}
 		check.OK(t, err, "owner", first+i)
 	})
@@ -112,7 +112,8 @@ func another(t *testing.T, b Backend, r Registry) Registry {
 	return b.New(t)
 }
 
-func acquire(t *testing.T, r Registry, owner model.Owner) model.Lease {
+// Acquire gets a lease, which must be a possible one.
+func Acquire(t testing.TB, r Registry, owner model.Owner) model.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
 	defer cancel()
@@ -126,20 +127,20 @@ func acquire(t *testing.T, r Registry, owner model.Owner) model.Lease {
 	return lease
 }
 
-// renew stores the bounds.
-func renew(t *testing.T, r Registry, lease model.Lease, reserved, expires int64) model.Lease {
+// Renew stores the bounds.
+func Renew(t testing.TB, r Registry, lease model.Lease, reserved, expires int64) model.Lease {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
 	defer cancel()
-	renewed, err := r.Renew(ctx, with(lease, reserved, expires))
+	renewed, err := r.Renew(ctx, With(lease, reserved, expires))
 	if err != nil {
 		t.Fatalf("renew worker ID %d: %v", lease.WorkerID, err)
 	}
 	return renewed
 }
 
-// with is the lease as its owner sends it for storing these bounds.
-func with(lease model.Lease, reserved, expires int64) model.Lease {
+// With is the lease as its owner sends it for storing these bounds.
+func With(lease model.Lease, reserved, expires int64) model.Lease {
 	lease.Reserved, lease.Expires, lease.Reported = reserved, expires, time.Now().UnixMilli()
 	return lease
 }
@@ -154,8 +155,8 @@ func release(t *testing.T, r Registry, lease model.Lease, reserved int64) {
 	}
 }
 
-// wantLost wants ErrLeaseLost, if need be after a reconnect.
-func wantLost(t *testing.T, r Registry, lease model.Lease) {
+// WantLost wants ErrLeaseLost, if need be after a reconnect.
+func WantLost(t testing.TB, r Registry, lease model.Lease) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callLimit)
 	defer cancel()
@@ -172,11 +173,26 @@ func wantLost(t *testing.T, r Registry, lease model.Lease) {
 	}
 }
 
+// WantDistinct wants a worker ID of its own for each owner.
+func WantDistinct(t testing.TB, leases []model.Lease) {
+	t.Helper()
+	holder := map[int]model.Owner{}
+	for _, lease := range leases {
+		if other, taken := holder[lease.WorkerID]; taken {
+			t.Errorf("%+v and %+v have worker ID %d", lease.Owner, other, lease.WorkerID)
+		}
+		if lease.WorkerID < 0 || lease.WorkerID >= model.SnowflakeWorkers {
+			t.Errorf("worker ID %d", lease.WorkerID)
+		}
+		holder[lease.WorkerID] = lease.Owner
+	}
+}
+
 // follow acquires and fails unless it is the same worker ID: with another one
 // the case would prove nothing.
 func follow(t *testing.T, r Registry, owner model.Owner, before model.Lease) model.Lease {
 	t.Helper()
-	lease := acquire(t, r, owner)
+	lease := Acquire(t, r, owner)
 	if lease.WorkerID != before.WorkerID {
 		t.Fatalf("%s follows with worker ID %d, want %d", owner.Address, lease.WorkerID, before.WorkerID)
 	}

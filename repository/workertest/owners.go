@@ -15,7 +15,7 @@ import (
 const racers = 64
 
 func testFirst(t *testing.T, b Backend) {
-	lease := acquire(t, b.New(t), Owner(0))
+	lease := Acquire(t, b.New(t), Owner(0))
 	if b.Stateless {
 		return
 	}
@@ -29,29 +29,29 @@ func testFirst(t *testing.T, b Backend) {
 
 func testKeptSince(t *testing.T, b Backend) {
 	r := b.New(t)
-	first := acquire(t, r, Owner(0))
+	first := Acquire(t, r, Owner(0))
 	if first.KeptSince != first.ServerTime {
 		t.Errorf("kept since %d, want the server's time %d: nothing was there", first.KeptSince, first.ServerTime)
 	}
-	renew(t, r, first, now(first)-hour, now(first)-minute)
-	if next := acquire(t, b.New(t), Owner(1)); next.KeptSince > first.ServerTime {
+	Renew(t, r, first, now(first)-hour, now(first)-minute)
+	if next := Acquire(t, b.New(t), Owner(1)); next.KeptSince > first.ServerTime {
 		t.Errorf("kept since %d, but it knew a lease at %d", next.KeptSince, first.ServerTime)
 	}
 }
 
 func testSameToken(t *testing.T, b Backend) {
 	r := b.New(t)
-	first := acquire(t, r, Owner(0))
-	acquire(t, b.New(t), Owner(1))
+	first := Acquire(t, r, Owner(0))
+	Acquire(t, b.New(t), Owner(1))
 	r = another(t, b, r)
 	again := follow(t, r, Owner(0), first)
 	check.Equal(t, again.After, first.After, "After")
-	renew(t, r, again, now(first)-hour, now(first)+hour)
+	Renew(t, r, again, now(first)-hour, now(first)+hour)
 	third := follow(t, r, Owner(0), first)
 	if third.After < first.After || third.After > now(first)-hour {
 		t.Errorf("After is %d, want %d…%d", third.After, first.After, now(first)-hour)
 	}
-	renew(t, r, third, now(first)-hour+second, now(first)+hour)
+	Renew(t, r, third, now(first)-hour+second, now(first)+hour)
 }
 
 func testRaceSelf(t *testing.T, b Backend) {
@@ -67,17 +67,17 @@ func testRaceSelf(t *testing.T, b Backend) {
 	for _, lease := range leases {
 		check.Equal(t, lease.WorkerID, leases[0].WorkerID, "the worker ID of one owner")
 	}
-	renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour)
+	Renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour)
 }
 
 func testTwo(t *testing.T, b Backend) {
 	r := b.New(t)
-	one, two := acquire(t, r, Owner(0)), acquire(t, r, Owner(1))
+	one, two := Acquire(t, r, Owner(0)), Acquire(t, r, Owner(1))
 	if one.WorkerID == two.WorkerID {
 		t.Errorf("both have worker ID %d", one.WorkerID)
 	}
-	renew(t, r, one, now(one)-hour, now(one)+hour)
-	renew(t, another(t, b, r), two, now(one)-hour, now(one)+hour)
+	Renew(t, r, one, now(one)-hour, now(one)+hour)
+	Renew(t, another(t, b, r), two, now(one)-hour, now(one)+hour)
 }
 
 func testRace(t *testing.T, b Backend) {
@@ -89,29 +89,20 @@ func testRace(t *testing.T, b Backend) {
 			t.Errorf("owner %d: %v", i, err)
 		}
 	})
-	holder := map[int]string{}
-	for _, lease := range leases {
-		if other, taken := holder[lease.WorkerID]; taken {
-			t.Errorf("%s and %s have worker ID %d", lease.Owner.Address, other, lease.WorkerID)
-		}
-		if lease.WorkerID < 0 || lease.WorkerID >= model.SnowflakeWorkers {
-			t.Errorf("worker ID %d", lease.WorkerID)
-		}
-		holder[lease.WorkerID] = lease.Owner.Address
-	}
+	WantDistinct(t, leases)
 }
 
 func testFixed(t *testing.T, b Backend) {
 	r := b.New(t)
-	first := acquire(t, r, Owner(1))
+	first := Acquire(t, r, Owner(1))
 	release(t, r, first, now(first)-hour)
-	if other := acquire(t, r, Owner(0)); other.WorkerID == first.WorkerID {
+	if other := Acquire(t, r, Owner(0)); other.WorkerID == first.WorkerID {
 		t.Errorf("worker ID %d of another address was given away", first.WorkerID)
 	}
 	follow(t, b.New(t), Owner(1), first)
 	next := Owner(2)
 	next.Address = first.Owner.Address
-	release(t, r, acquire(t, r, Owner(1)), now(first)-hour)
+	release(t, r, Acquire(t, r, Owner(1)), now(first)-hour)
 	follow(t, b.New(t), next, first) // another folder, the same address
 }
 
@@ -121,8 +112,8 @@ func testFixed(t *testing.T, b Backend) {
 func testSharedAddress(t *testing.T, b Backend) {
 	leases := make([]model.Lease, instances)
 	r := b.New(t)
-	leases[0] = acquire(t, r, Owner(0))
-	leases[0] = renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour)
+	leases[0] = Acquire(t, r, Owner(0))
+	leases[0] = Renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour)
 	all := instancesOf(t, b.New, instances)
 	inParallel(t, all, instances, func(r Registry, i int) {
 		if i == 0 {
@@ -132,19 +123,13 @@ func testSharedAddress(t *testing.T, b Backend) {
 		owner.Address = Address(0)
 		lease, err := r.Acquire(t.Context(), owner)
 		if err == nil {
-			lease, err = r.Renew(t.Context(), with(lease, now(lease)-hour, now(lease)+hour))
+			lease, err = r.Renew(t.Context(), With(lease, now(lease)-hour, now(lease)+hour))
 		}
 		check.OK(t, err, "owner", i)
 		leases[i] = lease
 	})
-	holder := map[int]int{}
-	for i, lease := range leases {
-		if other, taken := holder[lease.WorkerID]; taken {
-			t.Errorf("owners %d and %d have worker ID %d", other, i, lease.WorkerID)
-		}
-		holder[lease.WorkerID] = i
-	}
-	renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour) // undisturbed
+	WantDistinct(t, leases)
+	Renew(t, r, leases[0], now(leases[0])-hour, now(leases[0])+hour) // undisturbed
 	for i := range instances {
 		again := all[i]
 		if i == 0 {
@@ -158,10 +143,10 @@ func testSharedAddress(t *testing.T, b Backend) {
 // comes from the address of the first, are known by their folders, at once.
 func testSwapped(t *testing.T, b Backend) {
 	r := b.New(t)
-	one, two := acquire(t, r, Owner(0)), acquire(t, r, Owner(1))
+	one, two := Acquire(t, r, Owner(0)), Acquire(t, r, Owner(1))
 	reserved, expires := now(one)+second, now(one)+hour
-	renew(t, r, one, reserved, expires)
-	renew(t, r, two, reserved, expires)
+	Renew(t, r, one, reserved, expires)
+	Renew(t, r, two, reserved, expires)
 	crash(t, b, r)
 	for range 2 { // and back again
 		r = b.New(t)
@@ -172,25 +157,25 @@ func testSwapped(t *testing.T, b Backend) {
 	}
 	third := Owner(2)
 	third.Address = one.Owner.Address
-	if lease := acquire(t, b.New(t), third); lease.WorkerID == one.WorkerID || lease.WorkerID == two.WorkerID {
+	if lease := Acquire(t, b.New(t), third); lease.WorkerID == one.WorkerID || lease.WorkerID == two.WorkerID {
 		t.Errorf("a third owner got worker ID %d", lease.WorkerID)
 	}
-	renew(t, r, follow(t, r, one.Owner, one), reserved, expires)
+	Renew(t, r, follow(t, r, one.Owner, one), reserved, expires)
 }
 
 // testIdentity: all instances see one registry, and one that lost everything is
 // another.
 func testIdentity(t *testing.T, b Backend) {
 	r := b.New(t)
-	first := acquire(t, r, Owner(0))
-	if first.Registry == "" || first.Registry != acquire(t, b.New(t), Owner(1)).Registry {
+	first := Acquire(t, r, Owner(0))
+	if first.Registry == "" || first.Registry != Acquire(t, b.New(t), Owner(1)).Registry {
 		t.Errorf("the registry is %q to one and another to the other", first.Registry)
 	}
-	check.Equal(t, renew(t, r, first, now(first), now(first)+second).Registry, first.Registry,
+	check.Equal(t, Renew(t, r, first, now(first), now(first)+second).Registry, first.Registry,
 		"the registry of a renewed lease")
 	release(t, r, first, now(first))
-	check.Equal(t, acquire(t, b.New(t), Owner(2)).Registry, first.Registry, "the registry")
-	if fresh := acquire(t, b.fresh(t).New(t), Owner(0)); fresh.Registry == first.Registry && !b.Stateless {
+	check.Equal(t, Acquire(t, b.New(t), Owner(2)).Registry, first.Registry, "the registry")
+	if fresh := Acquire(t, b.fresh(t).New(t), Owner(0)); fresh.Registry == first.Registry && !b.Stateless {
 		t.Errorf("a registry that knows nothing is %q as well", fresh.Registry)
 	}
 }
@@ -199,16 +184,16 @@ func testIdentity(t *testing.T, b Backend) {
 func testNoIdentity(t *testing.T, b Backend) {
 	r, one, two := b.New(t), Owner(0), Owner(1)
 	one.Identity, two.Identity = "", ""
-	lease := acquire(t, r, one)
-	lease = renew(t, r, lease, now(lease)-hour, now(lease)+hour)
-	if other := acquire(t, r, two); other.WorkerID == lease.WorkerID {
+	lease := Acquire(t, r, one)
+	lease = Renew(t, r, lease, now(lease)-hour, now(lease)+hour)
+	if other := Acquire(t, r, two); other.WorkerID == lease.WorkerID {
 		t.Errorf("both have worker ID %d", lease.WorkerID)
 	}
 	follow(t, r, one, lease)
-	if other := acquire(t, b.New(t), reborn(one)); other.WorkerID == lease.WorkerID {
+	if other := Acquire(t, b.New(t), reborn(one)); other.WorkerID == lease.WorkerID {
 		t.Errorf("worker ID %d was taken over", lease.WorkerID)
 	}
-	renew(t, r, lease, now(lease)-hour, now(lease)+hour)
+	Renew(t, r, lease, now(lease)-hour, now(lease)+hour)
 }
 
 func testPeers(t *testing.T, b Backend) {
@@ -217,8 +202,8 @@ func testPeers(t *testing.T, b Backend) {
 		t.Fatalf("peers of nobody: %v, %v", peers, err)
 	}
 	for i := range 2 {
-		lease := acquire(t, r, Owner(i))
-		sent := with(lease, now(lease)-hour, now(lease)+hour)
+		lease := Acquire(t, r, Owner(i))
+		sent := With(lease, now(lease)-hour, now(lease)+hour)
 		sent.Reported -= int64(i) * 7 * second // its clock is wrong
 		check.Must(t, check.Err(r.Renew(t.Context(), sent)))
 		want[sent.Owner.Address] = model.WorkerPeer{Address: sent.Owner.Address, WorkerID: sent.WorkerID, Reported: sent.Reported, Seen: lease.ServerTime}
@@ -248,7 +233,7 @@ func testFull(t *testing.T, b Backend) {
 
 func testCancelled(t *testing.T, b Backend) {
 	r := b.New(t)
-	lease := with(acquire(t, r, Owner(0)), 1, 1)
+	lease := With(Acquire(t, r, Owner(0)), 1, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, call := range map[string]func() error{

@@ -82,8 +82,8 @@ func Few(t *testing.T, n int, newRegistry func(t *testing.T) Registry) {
 	seen := map[int]bool{}
 	for i := range n {
 		r := newRegistry(t)
-		lease := acquire(t, r, Owner(i))
-		lease = renew(t, r, lease, now(lease)+second, now(lease)+hour)
+		lease := Acquire(t, r, Owner(i))
+		lease = Renew(t, r, lease, now(lease)+second, now(lease)+hour)
 		if lease.WorkerID >= n || seen[lease.WorkerID] {
 			t.Errorf("owner %d got worker ID %d of %d", i, lease.WorkerID, n)
 		}

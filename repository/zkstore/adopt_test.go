@@ -17,6 +17,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"shardid/model"
+	"shardid/repository/workertest"
 	"shardid/repository/zkstore"
 	"shardid/scripts/check"
 )
@@ -65,7 +66,7 @@ func TestRecycleAdoptsTheirTree(t *testing.T) {
 	c, s := w.client(), w.patient(model.SnowflakeWorkers)
 	began := time.Now().UnixMilli()
 	for i := range 2 {
-		lease := acquire(t, s, owner(i))
+		lease := workertest.Acquire(t, s, owner(i))
 		if lease.WorkerID < model.SnowflakeWorkers-2 || lease.After < began-minute || lease.After > began+minute {
 			t.Errorf("%+v", lease)
 		}
@@ -76,7 +77,7 @@ func TestRecycleAdoptsTheirTree(t *testing.T) {
 	if _, err := s.Acquire(t.Context(), owner(2)); err == nil {
 		t.Error("a worker ID in use was taken")
 	}
-	if again := acquire(t, w.patient(model.SnowflakeWorkers), owner(0)); again.WorkerID < model.SnowflakeWorkers-2 {
+	if again := workertest.Acquire(t, w.patient(model.SnowflakeWorkers), owner(0)); again.WorkerID < model.SnowflakeWorkers-2 {
 		t.Errorf("%+v", again)
 	}
 }
@@ -161,13 +162,13 @@ func TestRecycleStartsAboveTheirTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, s := onlyTheirs(t, c.data)
-			lease := acquire(t, s, owner(0))
+			lease := workertest.Acquire(t, s, owner(0))
 			if least := max(c.lastUsed+hour, now); lease.WorkerID != 7 || lease.After < least || lease.After > max(least, time.Now().UnixMilli())+minute {
 				t.Errorf("worker ID %d above %+d ms, want 7 above %+d", lease.WorkerID, lease.After-now, least-now)
 			}
-			next := renew(t, s, lease, lease.After+second, lease.After+second)
+			next := workertest.Renew(t, s, lease, lease.After+second, lease.After+second)
 			check.Must(t, s.Release(t.Context(), next))
-			if later := acquire(t, s, owner(1)); later.WorkerID != 7 || later.After < next.Reserved {
+			if later := workertest.Acquire(t, s, owner(1)); later.WorkerID != 7 || later.After < next.Reserved {
 				t.Errorf("%+v after %+v", later, next)
 			}
 		})
@@ -182,7 +183,7 @@ func TestRecyclePrefersWhatHasPassed(t *testing.T) {
 		w.write(c, path.Join(w.pool("notuse"), "workId:"+strconv.Itoa(id)), theirNode(id, time.Now().UnixMilli()+2*hour-int64(id)*minute))
 	}
 	for i, want := range []int{7, 39, 38} {
-		if lease := acquire(t, s, owner(i)); lease.WorkerID != want {
+		if lease := workertest.Acquire(t, s, owner(i)); lease.WorkerID != want {
 			t.Errorf("worker ID %d, want %d", lease.WorkerID, want)
 		}
 	}
@@ -212,7 +213,7 @@ func TestRecycleLeavesWhatIsNoRecordOfTheirs(t *testing.T) {
 			}
 			w.write(c, path.Join(w.pool("notuse"), "workId:9"), theirNode(9, 0))
 			w.allow(c.Delete(path.Join(w.pool("inuse"), "9"), -1))
-			check.Equal(t, acquire(t, s, owner(0)).WorkerID, 9, "beside it")
+			check.Equal(t, workertest.Acquire(t, s, owner(0)).WorkerID, 9, "beside it")
 			check.Equal(t, w.read(c, at), data)
 		})
 	}
@@ -239,7 +240,7 @@ func TestRecycleLeavesWhatTheirsMove(t *testing.T) {
 				t.Errorf("%+v, %v", lease, err)
 			}
 			w.write(c, path.Join(w.pool("notuse"), "workId:7"), theirNode(7, 0))
-			check.Equal(t, acquire(t, s, owner(0)).WorkerID, 7, "once it is there")
+			check.Equal(t, workertest.Acquire(t, s, owner(0)).WorkerID, 7, "once it is there")
 		})
 	}
 }

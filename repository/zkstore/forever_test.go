@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"shardid/model"
+	"shardid/repository/workertest"
 	"shardid/repository/zkstore"
 	"shardid/scripts/check"
 )
@@ -24,7 +25,7 @@ const javaLeaf = `{"ip":"10.0.0.5","port":"8080","timestamp":1567733700834}`
 func TestForeverIsLeafs(t *testing.T) {
 	w, c, s := alone(t, zkstore.ModeForever)
 	for i := range 2 {
-		lease := acquire(t, s, owner(i))
+		lease := workertest.Acquire(t, s, owner(i))
 		at := path.Join(w.forever(), owner(i).Address+"-000000000"+string(rune('0'+i)))
 		if lease.Node != at || lease.WorkerID != i {
 			t.Errorf("worker ID %d at %s, want %d at %s", lease.WorkerID, lease.Node, i, at)
@@ -59,7 +60,7 @@ func TestForeverFollowsJavaLeaf(t *testing.T) {
 		t.Errorf("%+v", lease)
 	}
 	check.Equal(t, decodeLeaf(t, w.read(c, at)).Timestamp, 1567733700834, "its report")
-	lease = renew(t, s, lease, 1567733800000, lease.ServerTime+hour)
+	lease = workertest.Renew(t, s, lease, 1567733800000, lease.ServerTime+hour)
 
 	// Java Leaf comes back to its address: it cannot know that it is ours.
 	w.write(c, at, strings.Replace(javaLeaf, "1567733700834", "1567733900000", 1))
@@ -73,7 +74,7 @@ func TestForeverPeers(t *testing.T) {
 	w.write(c, path.Join(w.forever(), "10.0.0.5:8080-0000000007"), javaLeaf)
 	w.write(c, path.Join(w.forever(), "10.0.0.7:8080-0000000009"), "rubbish")
 	w.write(c, path.Join(w.forever(), "unnumbered"), javaLeaf)
-	acquire(t, s, owner(1))
+	workertest.Acquire(t, s, owner(1))
 	w.write(c, path.Join(w.forever(), "10.0.0.6:8080-0000001024"), javaLeaf) // never was a worker ID
 	peers, err := s.Peers(t.Context())
 	if err != nil || len(peers) != 1 {
@@ -88,7 +89,7 @@ func TestForeverPeers(t *testing.T) {
 // A create whose answer is lost leaves a node: the next call finds it.
 func TestForeverLostCreate(t *testing.T) {
 	w, c, s := alone(t, zkstore.ModeForever)
-	acquire(t, s, owner(0))
+	workertest.Acquire(t, s, owner(0))
 	lost := 0
 	s.lose = func(opcode int32, packet []byte) bool {
 		hit := opcode == opCreate && bytes.Contains(packet, []byte("/forever/10.0.0.1:8080-")) && lost == 0
@@ -113,7 +114,7 @@ func TestForeverLeftNodes(t *testing.T) {
 		w.write(c, path.Join(w.forever(), "10.0.0.5:8080-000000000"+number), strings.Replace(javaLeaf, "1567733700834", "0", 1))
 	}
 	for i, want := range []int{3, 5} {
-		if lease := acquire(t, s, model.Owner{Address: "10.0.0.5:8080", Token: string(rune('a' + i))}); lease.WorkerID != want {
+		if lease := workertest.Acquire(t, s, model.Owner{Address: "10.0.0.5:8080", Token: string(rune('a' + i))}); lease.WorkerID != want {
 			t.Errorf("worker ID %d, want %d", lease.WorkerID, want)
 		}
 	}
@@ -126,15 +127,15 @@ func TestForeverLeftNodes(t *testing.T) {
 func TestForeverMoves(t *testing.T) {
 	w, c, s := alone(t, zkstore.ModeForever)
 	o := owner(0)
-	lease := acquire(t, s, o)
-	lease = renew(t, s, lease, lease.ServerTime, lease.ServerTime+hour)
+	lease := workertest.Acquire(t, s, o)
+	lease = workertest.Renew(t, s, lease, lease.ServerTime, lease.ServerTime+hour)
 	o.Token, o.Address = "reborn", "10.7.7.7:8080"
-	moved := acquire(t, s, o)
+	moved := workertest.Acquire(t, s, o)
 	at := path.Join(w.forever(), "10.7.7.7:8080-0000000000")
 	if moved.WorkerID != 0 || moved.Node != at || moved.After != lease.Reserved {
 		t.Errorf("%+v", moved)
 	}
-	check.Is(t, check.Err(s.Renew(t.Context(), with(lease, lease.Reserved, lease.Expires))), model.ErrLeaseLost,
+	check.Is(t, check.Err(s.Renew(t.Context(), workertest.With(lease, lease.Reserved, lease.Expires))), model.ErrLeaseLost,
 		"the life before renews")
 	moved.Reported = 1567733700834
 	check.Must(t, check.Err(s.Renew(t.Context(), moved)))
@@ -180,11 +181,11 @@ func TestChroot(t *testing.T) {
 	eachMode(t, func(t *testing.T, w world, mode string) {
 		chroot := "/of-" + w.name
 		s := w.open(zkstore.Options{Mode: mode, Addrs: []string{w.addr, w.addr + chroot + "/deep"}})
-		lease := acquire(t, s, owner(0))
+		lease := workertest.Acquire(t, s, owner(0))
 		if !strings.HasPrefix(lease.Node, chroot+"/deep"+w.root()+"/") {
 			t.Errorf("the node is %s", lease.Node)
 		}
-		renew(t, s, lease, lease.After+second, lease.After+second)
+		workertest.Renew(t, s, lease, lease.After+second, lease.After+second)
 		c := w.client()
 		check.Equal(t, len(w.children(c, w.root()))+len(w.children(c, w.locks())), 0, "nodes beside the chroot")
 		w.read(c, lease.Node)

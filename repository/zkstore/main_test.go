@@ -3,7 +3,6 @@
 package zkstore_test
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
@@ -216,9 +215,7 @@ func (w world) open(o zkstore.Options) instance {
 	}
 	n := &network{}
 	s, err := zkstore.NewOver(o, n.dial)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 	w.t.Cleanup(func() {
 		if err := errors.Join(s.Close(), s.Close()); err != nil {
 			w.t.Error(err)
@@ -236,9 +233,7 @@ func (w world) mode(mode string) instance {
 func (w world) client() *zk.Conn {
 	w.t.Helper()
 	c, events, err := zk.Connect([]string{w.addr}, 10*time.Second, zk.WithLogger(mute{}))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 	w.t.Cleanup(func() {
 		c.Close()
 		for range events { // closed by the client's last goroutine
@@ -289,9 +284,7 @@ func (w world) allow(err error, allowed ...error) {
 			return
 		}
 	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	check.Must(w.t, err)
 }
 
 func (w world) root() string    { return path.Join("/snowflake", w.name) }
@@ -313,27 +306,6 @@ func decodeLeaf(t *testing.T, data string) leaf {
 		t.Fatalf("Java Leaf refuses %q: %v", data, err)
 	}
 	return l
-}
-
-func acquire(t *testing.T, s instance, owner model.Owner) model.Lease {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	lease, err := s.Acquire(ctx, owner)
-	check.Must(t, err)
-	return lease
-}
-
-func with(lease model.Lease, reserved, expires int64) model.Lease {
-	lease.Reserved, lease.Expires, lease.Reported = reserved, expires, time.Now().UnixMilli()
-	return lease
-}
-
-func renew(t *testing.T, s instance, lease model.Lease, reserved, expires int64) model.Lease {
-	t.Helper()
-	renewed, err := s.Renew(t.Context(), with(lease, reserved, expires))
-	check.Must(t, err)
-	return renewed
 }
 
 func wantAdvice(t testing.TB, err error, words ...string) {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"runtime"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"shardid/model"
+	"shardid/repository/workertest"
 	"shardid/repository/zkstore"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
@@ -101,36 +103,22 @@ func TestCloseWaits(t *testing.T) {
 // not even do that.
 func TestNoSession(t *testing.T) {
 	t.Parallel()
-	w := world{t: t}
 	for name, test := range map[string]struct {
 		drop bool
 		word string
 	}{"drops": {true, "quorum"}, "hangs": {false, ""}} {
 		t.Run(name, func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			w.allow(err)
-			t.Cleanup(func() { l.Close() })
-			go accept(l, test.drop)
-			s := world{t: t}.plain(zkstore.Options{Addrs: []string{l.Addr().String()}})
+			addr := testserver.Hostile(t, func(conn net.Conn) {
+				if !test.drop {
+					_, _ = io.Copy(io.Discard, conn)
+				}
+			})
+			s := world{t: t}.plain(zkstore.Options{Addrs: []string{addr}})
 			if test.drop {
 				check.Eventually(t, "notice the drop", func() error { return noticed(t, s, "no session was opened") })
 			}
 			wantAll(t, s, test.word)
 		})
-	}
-}
-
-func accept(l net.Listener, drop bool) {
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		if drop {
-			conn.Close()
-		} else {
-			defer conn.Close()
-		}
 	}
 }
 
@@ -185,15 +173,9 @@ func TestServerLife(t *testing.T) {
 	server.Wipe()
 	server.Restart()
 	for mode, s := range stores {
-		check.Eventually(t, mode+" sees the loss", func() error {
-			_, err := s.Renew(t.Context(), leases[mode])
-			if !errors.Is(err, model.ErrLeaseLost) {
-				return fmt.Errorf("renew says %w", err)
-			}
-			return nil
-		})
+		workertest.WantLost(t, s, leases[mode])
 		for i := range 2 { // the second does not find it empty, and learns it all the same
-			lease := acquire(t, s, owner(i))
+			lease := workertest.Acquire(t, s, owner(i))
 			if lease.KeptSince == 0 || lease.ServerTime < lease.KeptSince || lease.ServerTime-lease.KeptSince > minute ||
 				i == 0 && lease.KeptSince != lease.ServerTime {
 				t.Errorf("%s, start %d: kept since %d at %d", mode, i, lease.KeptSince, lease.ServerTime)
@@ -242,7 +224,7 @@ func TestSessionTimesOut(t *testing.T) {
 	s.sever()
 	other := w.mode(zkstore.ModeEphemeral)
 	check.Eventually(t, "follow", func() error {
-		next := acquire(t, other, owner(1))
+		next := workertest.Acquire(t, other, owner(1))
 		if next.WorkerID == lease.WorkerID && next.After == 2000 {
 			return nil
 		}
@@ -293,7 +275,7 @@ func TestLostTake(t *testing.T) {
 	}
 	eachMode(t, func(t *testing.T, w world, mode string) {
 		c, s := w.client(), w.mode(mode)
-		acquire(t, s, owner(0))
+		workertest.Acquire(t, s, owner(0))
 		lost := false
 		s.lose = func(opcode int32, _ []byte) bool {
 			hit := opcode == opMulti && !lost
@@ -304,22 +286,20 @@ func TestLostTake(t *testing.T) {
 		var lease model.Lease
 		check.Eventually(t, "acquire again", func() (err error) { lease, err = s.Acquire(t.Context(), owner(1)); return err })
 		check.Equal(t, len(w.children(c, nodes[mode](w))), 2, "worker IDs")
-		renew(t, s, lease, 1000, 2000)
+		workertest.Renew(t, s, lease, 1000, 2000)
 	})
 }
 
 // A server that takes connections and says nothing does not keep us from the next.
 func TestHungServer(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check.Must(t, err)
-	defer l.Close()
+	silent := testserver.Hostile(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	w := newWorld(t)
 	first := true // one goroutine dials
 	s, err := zkstore.NewOver(zkstore.Options{Mode: zkstore.ModeForever, Name: "x", Addrs: []string{w.addr}},
 		func(network, addr string, limit time.Duration) (net.Conn, error) {
 			if first {
-				first, addr = false, l.Addr().String()
+				first, addr = false, silent
 			}
 			return net.DialTimeout(network, addr, limit)
 		})
@@ -356,14 +336,14 @@ func TestEnsemble(t *testing.T) {
 			follower := (e.Leader() + 1) % len(e.Servers)
 			leases = append(leases, acquireDuring(t, stores, len(leases), func() { e.Cut(follower) })...)
 			if mode != zkstore.ModeEphemeral { // whose leases end with a session that was away for too long
-				wantDistinct(t, leases)
+				workertest.WantDistinct(t, leases)
 			}
 			e.Mend(follower)
 			e.WaitAll()
 			for i := range leases {
 				leases[i] = goesOn(t, mode, stores[i%len(stores)], leases[i])
 			}
-			wantDistinct(t, leases)
+			workertest.WantDistinct(t, leases)
 		})
 	}
 }
@@ -400,7 +380,7 @@ func acquireDuring(t *testing.T, stores []instance, first int, fault func()) []m
 func goesOn(t *testing.T, mode string, s instance, lease model.Lease) model.Lease {
 	t.Helper()
 	check.Eventually(t, fmt.Sprintf("%s goes on", lease.Owner.Address), func() error {
-		got, err := s.Renew(t.Context(), with(lease, lease.Reserved+1000, lease.Expires+2000))
+		got, err := s.Renew(t.Context(), workertest.With(lease, lease.Reserved+1000, lease.Expires+2000))
 		if mode == zkstore.ModeEphemeral && errors.Is(err, model.ErrLeaseLost) {
 			got, err = s.Acquire(t.Context(), lease.Owner)
 		}
@@ -423,7 +403,7 @@ func TestRaceForAll(t *testing.T) {
 			for i := range stores {
 				stores[i] = w.open(zkstore.Options{Mode: mode, Workers: workers, ReclaimMargin: time.Hour}) // longer than any race
 			}
-			wantDistinct(t, race(t, stores, workers))
+			workertest.WantDistinct(t, race(t, stores, workers))
 			check.Is(t, check.Err(stores[0].Acquire(t.Context(), owner(5000))), model.ErrNoWorkerID, "one more")
 		})
 	}
@@ -444,20 +424,6 @@ func race(t *testing.T, stores []instance, n int) []model.Lease {
 	return leases
 }
 
-func wantDistinct(t *testing.T, leases []model.Lease) {
-	t.Helper()
-	holder := map[int]model.Owner{}
-	for _, lease := range leases {
-		if other, taken := holder[lease.WorkerID]; taken {
-			t.Errorf("%s and %s have worker ID %d", lease.Owner.Address, other.Address, lease.WorkerID)
-		}
-		if lease.WorkerID < 0 || lease.WorkerID >= model.SnowflakeWorkers {
-			t.Errorf("worker ID %d", lease.WorkerID)
-		}
-		holder[lease.WorkerID] = lease.Owner
-	}
-}
-
 // A renewal on its way while somebody else takes the worker ID over changes
 // nothing: it names what it has seen.
 func TestOvertaken(t *testing.T) {
@@ -466,10 +432,10 @@ func TestOvertaken(t *testing.T) {
 		c, slow, quick := w.client(), w.mode(mode), w.mode(mode)
 		other := owner(1)
 		other.Address = owner(0).Address
-		lease := acquire(t, slow, owner(0))
+		lease := workertest.Acquire(t, slow, owner(0))
 		past := lease.ServerTime - minute
 		if mode != zkstore.ModeEphemeral { // there a session keeps the others away
-			lease = renew(t, slow, lease, past, past)
+			lease = workertest.Renew(t, slow, lease, past, past)
 		}
 		var next model.Lease
 		slow.before(func() {
@@ -479,12 +445,12 @@ func TestOvertaken(t *testing.T) {
 			if mode == zkstore.ModeEphemeral {
 				w.allow(c.Delete(lease.Node, -1))
 			}
-			next = acquire(t, quick, other)
+			next = workertest.Acquire(t, quick, other)
 		})
-		check.Is(t, check.Err(slow.Renew(t.Context(), with(lease, past+hour, past+hour))), model.ErrLeaseLost,
+		check.Is(t, check.Err(slow.Renew(t.Context(), workertest.With(lease, past+hour, past+hour))), model.ErrLeaseLost,
 			"renewed")
 		check.Equal(t, next.WorkerID, lease.WorkerID, "the worker ID of", next)
-		if got := renew(t, quick, next, past, past); got.Reserved > past || got.Expires > past {
+		if got := workertest.Renew(t, quick, next, past, past); got.Reserved > past || got.Expires > past {
 			t.Errorf("the bounds became %+v", got)
 		}
 	})
@@ -497,20 +463,20 @@ func TestOvertakenFollower(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			w := newWorld(t)
 			slow, quick := w.mode(mode), w.mode(mode)
-			lease := acquire(t, slow, owner(0))
-			renew(t, slow, lease, 1000, 2000)
+			lease := workertest.Acquire(t, slow, owner(0))
+			workertest.Renew(t, slow, lease, 1000, 2000)
 			one, two := owner(1), owner(2)
 			one.Address, two.Address = owner(0).Address, owner(0).Address
 			var next model.Lease
 			slow.before(func() {
 				if next.Owner != two {
-					next = acquire(t, quick, two)
+					next = workertest.Acquire(t, quick, two)
 				}
 			})
-			if got := acquire(t, slow, one); got.WorkerID == next.WorkerID {
+			if got := workertest.Acquire(t, slow, one); got.WorkerID == next.WorkerID {
 				t.Errorf("both have worker ID %d", got.WorkerID)
 			}
-			renew(t, quick, next, 3000, 4000)
+			workertest.Renew(t, quick, next, 3000, 4000)
 		})
 	}
 }

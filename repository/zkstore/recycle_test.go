@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"shardid/model"
+	"shardid/repository/workertest"
 	"shardid/repository/zkstore"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
@@ -34,7 +35,7 @@ func TestRecycleReclaims(t *testing.T) {
 	w.write(c, path.Join(w.pool("inuse"), "19"), `{"ip":"10.1.1.1","port":"19","token":"t","acquired":`+strconv.FormatInt(live-hour, 10)+`}`)
 	w.write(c, path.Join(w.pool("inuse"), "20"), "rubbish")
 	w.write(c, path.Join(w.pool("address"), "10.1.1.1:17"), "17")
-	lease := acquire(t, s, owner(0))
+	lease := workertest.Acquire(t, s, owner(0))
 	if lease.WorkerID != 17 || lease.After != live-hour-2*minute {
 		t.Errorf("%+v", lease)
 	}
@@ -58,7 +59,7 @@ func TestRecyclePools(t *testing.T) {
 	w.allow(c.Delete(path.Join(w.pool("inuse"), "1023"), -1))
 	w.write(c, path.Join(w.pool("notuse"), "1024"), "") // of the original, one too many
 	for round := range 3 {
-		lease := acquire(t, s, owner(round))
+		lease := workertest.Acquire(t, s, owner(round))
 		if lease.WorkerID != 1023 || lease.After != int64(round)*second {
 			t.Errorf("round %d: %+v", round, lease)
 		}
@@ -84,7 +85,7 @@ func TestRecycleSlowFirst(t *testing.T) {
 				came = true
 			}
 		})
-		lease := acquire(t, s, model.Owner{Address: "10.2.2.2:" + id, Token: id})
+		lease := workertest.Acquire(t, s, model.Owner{Address: "10.2.2.2:" + id, Token: id})
 		if strconv.Itoa(lease.WorkerID) != id || came && lease.After != 9000 {
 			t.Errorf("%+v", lease)
 		}
@@ -98,12 +99,12 @@ func TestEphemeralSmallest(t *testing.T) {
 	w, c, s := alone(t, zkstore.ModeEphemeral)
 	var leases []model.Lease
 	for i := range 4 {
-		leases = append(leases, acquire(t, s, owner(i)))
+		leases = append(leases, workertest.Acquire(t, s, owner(i)))
 	}
 	for _, i := range []int{2, 1} {
 		check.Must(t, s.Release(t.Context(), leases[i]))
 	}
-	if next := acquire(t, s, owner(9)); next.WorkerID != 1 {
+	if next := workertest.Acquire(t, s, owner(9)); next.WorkerID != 1 {
 		t.Errorf("worker ID %d, want 1", next.WorkerID)
 	}
 	names := w.children(c, w.root())
@@ -120,23 +121,17 @@ func TestEphemeralSessionEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.mode(zkstore.ModeEphemeral)
-	lease := acquire(t, s, owner(0))
+	lease := workertest.Acquire(t, s, owner(0))
 	reserved := lease.ServerTime + hour
-	lease = renew(t, s, lease, reserved, reserved+second)
+	lease = workertest.Renew(t, s, lease, reserved, reserved+second)
 	w.expire(s)
 	other := w.mode(zkstore.ModeEphemeral)
-	if next := acquire(t, other, owner(1)); next.WorkerID != 0 || next.After != reserved+second {
+	if next := workertest.Acquire(t, other, owner(1)); next.WorkerID != 0 || next.After != reserved+second {
 		t.Errorf("the next is %+v", next)
 	}
 	s.mend()
-	check.Eventually(t, "learn of it", func() error {
-		_, err := s.Renew(t.Context(), lease)
-		if errors.Is(err, model.ErrLeaseLost) {
-			return nil
-		}
-		return errors.Join(err, errors.New("not lost"))
-	})
-	check.Equal(t, acquire(t, s, owner(0)).WorkerID, 1, "again")
+	workertest.WantLost(t, s, lease)
+	check.Equal(t, workertest.Acquire(t, s, owner(0)).WorkerID, 1, "again")
 }
 
 // A process that has a new session while its old one has not ended yet keeps its
@@ -145,19 +140,19 @@ func TestEphemeralNewSession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	old := w.mode(zkstore.ModeEphemeral)
-	lease := acquire(t, old, owner(0))
+	lease := workertest.Acquire(t, old, owner(0))
 	reserved := lease.ServerTime + second
-	lease = renew(t, old, lease, reserved, reserved+hour)
+	lease = workertest.Renew(t, old, lease, reserved, reserved+hour)
 	s := w.mode(zkstore.ModeEphemeral)
 	check.Is(t, check.Err(s.Renew(t.Context(), lease)), model.ErrLeaseLost, "renewed in another session")
-	next := acquire(t, s, owner(0))
+	next := workertest.Acquire(t, s, owner(0))
 	if next.WorkerID != 0 || next.After != reserved {
 		t.Errorf("%+v", next)
 	}
 	if err := old.Close(); err != nil { // its session takes nothing along
 		t.Fatal(err)
 	}
-	renew(t, s, next, reserved+second, reserved+hour)
+	workertest.Renew(t, s, next, reserved+second, reserved+hour)
 }
 
 // The server stands still for longer than a session lasts: the worker ID is lost
@@ -181,7 +176,7 @@ func TestEphemeralServerPauses(t *testing.T) {
 	if now.WorkerID != 0 || now.After != lease.After && now.After != 1000 {
 		t.Errorf("%+v", now)
 	}
-	other := acquire(t, w.mode(zkstore.ModeEphemeral), owner(1))
+	other := workertest.Acquire(t, w.mode(zkstore.ModeEphemeral), owner(1))
 	if _, err := s.Renew(t.Context(), now); err == nil && other.WorkerID == now.WorkerID {
 		t.Errorf("%+v, and before %+v", other, now)
 	}
@@ -193,7 +188,7 @@ func held(t *testing.T, s instance) (lease model.Lease) {
 	t.Helper()
 	check.Eventually(t, "hold a worker ID", func() (err error) {
 		if lease, err = s.Acquire(t.Context(), owner(0)); err == nil {
-			lease, err = s.Renew(t.Context(), with(lease, 1000, 2000))
+			lease, err = s.Renew(t.Context(), workertest.With(lease, 1000, 2000))
 		}
 		return err
 	})
@@ -207,11 +202,11 @@ func TestEphemeralQueueHeldUp(t *testing.T) {
 	_, err := c.Create(path.Join(w.locks(), "lock-"), nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
 	w.allow(err)
 	start := time.Now()
-	acquire(t, s, owner(0))
+	workertest.Acquire(t, s, owner(0))
 	if took := time.Since(start); took < 4*time.Second {
 		t.Errorf("it waited %v for the one before", took)
 	}
-	acquire(t, s, owner(1))
+	workertest.Acquire(t, s, owner(1))
 	for _, name := range w.children(c, w.locks()) {
 		if name[0] == 'l' {
 			t.Errorf("%s is left", name)
@@ -222,10 +217,10 @@ func TestEphemeralQueueHeldUp(t *testing.T) {
 // Removed by hand, the worker ID is lost, and another comes.
 func TestEphemeralRemovedByHand(t *testing.T) {
 	w, c, s := alone(t, zkstore.ModeEphemeral)
-	lease := renew(t, s, acquire(t, s, owner(0)), 1000, 2000)
+	lease := workertest.Renew(t, s, workertest.Acquire(t, s, owner(0)), 1000, 2000)
 	w.allow(c.Delete(lease.Node, -1))
 	check.Is(t, check.Err(s.Renew(t.Context(), lease)), model.ErrLeaseLost, "renewed")
-	if next := acquire(t, s, owner(0)); next.WorkerID != 0 || next.After != 1000 {
+	if next := workertest.Acquire(t, s, owner(0)); next.WorkerID != 0 || next.After != 1000 {
 		t.Errorf("%+v", next)
 	}
 }

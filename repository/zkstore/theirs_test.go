@@ -18,6 +18,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"shardid/model"
+	"shardid/repository/workertest"
 	"shardid/repository/zkstore"
 	"shardid/scripts/check"
 )
@@ -61,7 +62,7 @@ func TestTheirTreeStaysTheirs(t *testing.T) {
 	w := newWorld(t)
 	w.fillTheirs(model.SnowflakeWorkers - 2)
 	c, s := w.client(), w.mode(zkstore.ModeRecycle)
-	lease := acquire(t, s, owner(0))
+	lease := workertest.Acquire(t, s, owner(0))
 	pools := w.readTheirs(c)
 	check.Equal(t, len(pools["inuse"]), model.SnowflakeWorkers-1, "in use")
 	if !slices.Contains(pools["inuse"], lease.WorkerID) || len(pools["notuse"]) != 2 {
@@ -71,7 +72,7 @@ func TestTheirTreeStaysTheirs(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	now := time.Now().UnixMilli()
-	lease = renew(t, s, lease, now, now+2*hour)
+	lease = workertest.Renew(t, s, lease, now, now+2*hour)
 	var node theirClass
 	check.Must(t, json.Unmarshal([]byte(w.read(c, path.Join(w.pool("inuse"), fmt.Sprint("workId:", lease.WorkerID)))), &node))
 	if *node.Timestamp < now+hour {
@@ -82,7 +83,7 @@ func TestTheirTreeStaysTheirs(t *testing.T) {
 	if pools = w.readTheirs(c); !slices.Contains(pools["inuse"], lease.WorkerID) {
 		t.Errorf("%d may be taken by the fork before its bound: %v", lease.WorkerID, pools["notuse"])
 	}
-	again := acquire(t, s, owner(0))
+	again := workertest.Acquire(t, s, owner(0))
 	check.Equal(t, again.WorkerID, lease.WorkerID)
 	check.Equal(t, again.After, lease.Reserved)
 	again.Expires = again.Reserved
@@ -90,7 +91,7 @@ func TestTheirTreeStaysTheirs(t *testing.T) {
 	if pools = w.readTheirs(c); !slices.Contains(pools["notuse"], lease.WorkerID) {
 		t.Errorf("%d was given back, not in use are %v", lease.WorkerID, pools["notuse"])
 	}
-	if last := acquire(t, w.mode(zkstore.ModeRecycle), owner(0)); last.WorkerID != lease.WorkerID || last.After != again.Reserved {
+	if last := workertest.Acquire(t, w.mode(zkstore.ModeRecycle), owner(0)); last.WorkerID != lease.WorkerID || last.After != again.Reserved {
 		t.Errorf("%+v after %+v", last, again)
 	}
 }
@@ -116,7 +117,7 @@ func TestTheirTreeOfAnOlderVersion(t *testing.T) {
 		w.write(c, path.Join(w.pool(pool), strconv.Itoa(id)), fmt.Sprintf(
 			`{"ip":"10.1.1.1","port":"%d","timestamp":5,"identity":"old%d","token":"t","after":0,"reserved":7,"expires":%d}`, id, id, until))
 	}
-	lease := acquire(t, s, owner(0))
+	lease := workertest.Acquire(t, s, owner(0))
 	if !slices.Contains(ids[:2], lease.WorkerID) || lease.After != expires {
 		t.Errorf("%+v", lease)
 	}
@@ -126,7 +127,7 @@ func TestTheirTreeOfAnOlderVersion(t *testing.T) {
 	w.readTheirs(c)
 	w.write(c, live, fmt.Sprintf(`{"ip":"10.1.1.1","port":"7","identity":"old","token":"t","reserved":%d,"expires":%d}`, expires, expires+hour))
 	w.write(c, path.Join(w.pool("address"), "old"), strconv.Itoa(ids[2]))
-	back := acquire(t, s, model.Owner{Address: "10.1.1.1:7", Identity: "old", Token: "new"})
+	back := workertest.Acquire(t, s, model.Owner{Address: "10.1.1.1:7", Identity: "old", Token: "new"})
 	if back.WorkerID != ids[2] || back.After != expires {
 		t.Errorf("%+v", back)
 	}
@@ -140,8 +141,8 @@ func TestTheirRecyclerMayCome(t *testing.T) {
 	w := newWorld(t)
 	w.fillTheirs(model.SnowflakeWorkers - 1)
 	c, s := w.client(), w.mode(zkstore.ModeRecycle)
-	lease := acquire(t, s, owner(0))
-	lease = renew(t, s, lease, lease.ServerTime-2*hour, lease.ServerTime-2*hour)
+	lease := workertest.Acquire(t, s, owner(0))
+	lease = workertest.Renew(t, s, lease, lease.ServerTime-2*hour, lease.ServerTime-2*hour)
 	in := path.Join(w.pool("inuse"), "workId:"+strconv.Itoa(lease.WorkerID))
 	old := []any{&zk.SetDataRequest{Path: in, Data: []byte(theirNode(lease.WorkerID, lease.ServerTime-hour)), Version: -1},
 		&zk.SetDataRequest{Path: lease.Node, Data: []byte(w.read(c, lease.Node)), Version: -1}}
@@ -149,7 +150,7 @@ func TestTheirRecyclerMayCome(t *testing.T) {
 	w.allow(err)
 	lease.Reported = time.Now().UnixMilli()
 	check.Is(t, check.Err(s.Renew(t.Context(), lease)), model.ErrLeaseLost, "after an hour")
-	next := acquire(t, s, lease.Owner)
+	next := workertest.Acquire(t, s, lease.Owner)
 	if wait := next.After - next.ServerTime; next.WorkerID != lease.WorkerID || wait != 10*second {
 		t.Errorf("worker ID %d, it waits %d ms", next.WorkerID, wait)
 	}
@@ -163,7 +164,7 @@ func TestTheirRecyclerMayCome(t *testing.T) {
 		t.Errorf("%v: it is in neither pool", err)
 	}
 	w.write(c, path.Join(w.pool("notuse"), path.Base(in)), theirNode(lease.WorkerID, lease.ServerTime-hour))
-	got := acquire(t, s, owner(1))
+	got := workertest.Acquire(t, s, owner(1))
 	if got.WorkerID != lease.WorkerID || got.After < lease.ServerTime+10*second {
 		t.Errorf("%+v", got)
 	}

@@ -31,8 +31,8 @@
 //
 // # Where to begin
 //
-// compare_test.go has the run, parts_test.go what it consists of, goal_*_test.go the
-// goals, rounds_test.go and noise_test.go what the section above says. contenders/ are
-// the servers that shardid is compared with; peers/ is a module of its own; delay/
-// lets Redis answer later. results/full.json is the last full run.
+// compare_test.go has the run and what it consists of, goal_*_test.go the goals,
+// rounds_test.go what the section above says. contenders/ are the servers that shardid is
+// compared with; peers/ is a module of its own; delay/ lets Redis answer later.
+// results/full.json is the last full run.
 package bench

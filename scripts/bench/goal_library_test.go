@@ -3,12 +3,22 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"math"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"text/tabwriter"
+	"time"
+
+	"shardid/scripts/check"
+	"shardid/scripts/rig"
+	"shardid/service/snowflake"
 )
 
 // libraryContest is the contest of generators in the process. Contenders are
@@ -138,4 +148,172 @@ func measureStores(t *testing.T, s *suite) {
 		ours, plain := got.median(c.ours), got.median(c.plain)
 		seven.atMost(c.what, ours/plain, c.target, "×", number(math.Round(ours/1e5)/10)+" ms and "+number(math.Round(plain/1e5)/10)+" ms")
 	}
+}
+
+// library is a Go package whose benchmarks take part.
+type library struct {
+	name    string
+	dir     string // of the package, from the root of the repository
+	pattern string // of benchmarks
+	cpu     string // values of GOMAXPROCS
+	time    string // -benchtime, if not that of the plan
+}
+
+// goBenchLimit bounds one run of a library's benchmarks.
+const goBenchLimit = 4 * time.Minute
+
+// contender compiles the benchmarks once and runs them each time.
+func (l library) contender(t *testing.T, root, benchtime string) contender {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), filepath.Base(l.dir)+".test")
+	dir := filepath.Join(root, l.dir)
+	build := exec.Command("go", "test", "-c", "-o", binary, ".")
+	build.Dir = dir
+	if _, err := run(build, goBenchLimit); err != nil {
+		t.Fatal(err)
+	}
+	if l.time != "" {
+		benchtime = l.time
+	}
+	return contender{l.name, func() figures {
+		t.Helper()
+		cmd := exec.Command(binary, "-test.run", "^$", "-test.bench", l.pattern, "-test.benchtime", benchtime, "-test.cpu", l.cpu)
+		cmd.Dir = dir
+		out, err := run(cmd, goBenchLimit)
+		check.Must(t, err)
+		got, err := parseGoBench(string(out))
+		check.Must(t, err)
+		return got
+	}}
+}
+
+// parseGoBench reads lines such as "BenchmarkX/y-2  100  5.1 ns/op  3 B/op" into
+// figures named "X/y-2 ns/op". As go test has it, no number is one processor.
+func parseGoBench(out string) (figures, error) {
+	got := figures{}
+	for line := range strings.Lines(out) {
+		name, isBenchmark := strings.CutPrefix(line, "Benchmark")
+		fields := strings.Fields(name)
+		if !isBenchmark || len(fields) < 4 {
+			continue
+		}
+		for i := 2; i+1 < len(fields); i += 2 {
+			value, err := strconv.ParseFloat(fields[i], 64)
+			if err != nil {
+				return nil, fmt.Errorf("read %q: %w", strings.TrimSpace(line), err)
+			}
+			got[fields[0]+" "+fields[i+1]] = value
+		}
+	}
+	if len(got) == 0 {
+		return nil, fmt.Errorf("no benchmark has run:\n%s", rig.LastLines(out, 5))
+	}
+	return got, nil
+}
+
+func TestParseGoBench(t *testing.T) {
+	got, err := parseGoBench(`goos: linux
+BenchmarkPeer/google/uuid_v4-2         	 1426682	        70.98 ns/op	      16 B/op
+BenchmarkBatch 	    2000	   1000123 ns/op	         0.998 of-cap
+BenchmarkBroken
+PASS
+`)
+	want := figures{"Peer/google/uuid_v4-2 ns/op": 70.98, "Peer/google/uuid_v4-2 B/op": 16, "Batch ns/op": 1000123, "Batch of-cap": 0.998}
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, bad := range []string{"PASS\n", "BenchmarkX 10 fast ns/op\n"} {
+		if got, err := parseGoBench(bad); err == nil {
+			t.Errorf("%q gave %v", bad, got)
+		}
+	}
+}
+
+// BenchmarkSnowflake is the real generator with the real clock.
+func BenchmarkSnowflake(b *testing.B) {
+	b.Run("saturated", func(b *testing.B) {
+		s := snowflake.NewService(newGenerator(b), time.Second, func() string { return "" }, func(context.Context) bool { return false })
+		ids := make([]int64, 0, 1)
+		measureCap(b, 1, func() {
+			if _, err := s.Next(b.Context(), 1, ids); err != nil {
+				b.Fatal(err)
+			}
+		})
+	})
+	b.Run("batches", benchmarkBatches)
+	b.Run("below the cap", benchmarkBelowCap)
+}
+
+// benchmarkBatches takes whole milliseconds.
+func benchmarkBatches(b *testing.B) {
+	g, whole := newGenerator(b), 0
+	measureCap(b, 4096, func() {
+		for {
+			_, got, wait, err := g.Take(4096)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if got > 0 {
+				whole += got / 4096
+				return
+			}
+			time.Sleep(wait)
+		}
+	})
+	b.ReportMetric(float64(whole)/float64(b.N), "in-one-step")
+}
+
+// benchmarkBelowCap takes 1024 in each millisecond and sleeps for the rest of it,
+// which does not count. It reports the median of the milliseconds: in some of them
+// another process had the core.
+func benchmarkBelowCap(b *testing.B) {
+	g := newGenerator(b)
+	var busy []float64 // ns per ID
+	for left := b.N; left > 0; left -= 1024 {
+		now := time.Now()
+		time.Sleep(now.Truncate(time.Millisecond).Add(time.Millisecond).Sub(now))
+		n := min(left, 1024)
+		began := time.Now()
+		for range n {
+			if _, got, _, err := g.Take(1); err != nil || got != 1 {
+				b.Fatal(got, err)
+			}
+		}
+		busy = append(busy, float64(time.Since(began))/float64(n))
+	}
+	slices.Sort(busy)
+	b.ReportMetric(busy[len(busy)/2], "busy-ns/ID")
+}
+
+// measureCap reports which share of the format's cap was reached by calls for n IDs
+// each, and how many cores it took.
+func measureCap(b *testing.B, n int, call func()) {
+	began, before := time.Now(), cpuTime()
+	for range b.N {
+		call()
+	}
+	took := time.Since(began)
+	b.ReportMetric(float64(b.N*n)/4096/max(1, float64(took)/1e6), "of-cap")
+	b.ReportMetric(float64(cpuTime()-before)/float64(took), "cores")
+}
+
+// newGenerator is one with a worker ID for all of time.
+func newGenerator(b *testing.B) *snowflake.Generator {
+	b.Helper()
+	g, err := snowflake.New(snowflake.Options{EpochMs: 1288834974657, SequenceStart: 100, Tolerance: 5 * time.Millisecond})
+	if err != nil {
+		b.Fatal(err)
+	}
+	g.Begin(1, 0)
+	g.Extend(math.MaxInt64, math.MaxInt64)
+	return g
+}
+
+// cpuTime is what this process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

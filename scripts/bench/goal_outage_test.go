@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 const (
@@ -256,17 +258,11 @@ func TestProbe(t *testing.T) {
 		p.good[i].Store(40)
 	}
 	p.good[25].Store(0) // a stall
-	if got := p.lasted(at(20)); got != time.Second {
-		t.Errorf("lasted %v, want 1s", got)
-	}
+	check.Equal(t, p.lasted(at(20)), time.Second, "lasted")
 	p.good[25].Store(100)
-	if got := p.recovered(at(20), at(55)); got != time.Second {
-		t.Errorf("recovered within %v, want 1s", got)
-	}
+	check.Equal(t, p.recovered(at(20), at(55)), time.Second, "recovered within")
 	p.bad[25].Store(1)
-	if got := p.lasted(at(20)); got != 500*time.Millisecond {
-		t.Errorf("lasted %v, want 500ms", got)
-	}
+	check.Equal(t, p.lasted(at(20)), 500*time.Millisecond, "lasted")
 	stutter := func(slow int) {
 		for i := range 40 { // from 60 on, the first of ten are slow
 			p.good[60+i].Store(130)
@@ -284,12 +280,8 @@ func TestProbe(t *testing.T) {
 	for i := range 40 {
 		p.good[60+i].Store(100)
 	}
-	if got := p.total(); got != 200*100-30*100 {
-		t.Errorf("%v answers", got)
-	}
-	if got := p.speedBefore(at(20)); got != 100 {
-		t.Errorf("speed before is %v", got)
-	}
+	check.Equal(t, p.total(), 200*100-30*100, "answers")
+	check.Equal(t, p.speedBefore(at(20)), 100, "speed before is")
 }
 
 // reaches says whether full speed, of 100 a slot, is found before slot 100, and checks

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 const (
@@ -162,9 +163,7 @@ func firstRequests(t *testing.T, own *daemon, into figures) {
 	var took []float64
 	for n := range model.Shards {
 		begun := time.Now()
-		if err := answers(own.url + queuePath(coldApp, fmt.Sprint("user", n))); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, answers(own.url+queuePath(coldApp, fmt.Sprint("user", n))))
 		took = append(took, time.Since(begun).Seconds()*1000)
 	}
 	into[coldFigure], into[coldWorst] = median(took), slices.Max(took)
@@ -182,9 +181,7 @@ func (s *suite) delay(t *testing.T, target string) (addr string) {
 func ping(t *testing.T, addr string) time.Duration {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer c.Close()
 	var took []float64
 	for answer := bufio.NewReader(c); len(took) < 21; {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
+
+	"shardid/scripts/check"
 )
 
 // Growth of cost is no goal. What is measured are deployments as large as two cores
@@ -156,15 +158,11 @@ func (d deployment) redisCPU(t *testing.T) time.Duration {
 	c := d.redis.Client()
 	defer c.Close()
 	info, err := c.InfoMap(t.Context(), "cpu").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	used := 0.0
 	for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
 		seconds, err := strconv.ParseFloat(info["CPU"][name], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		used += seconds
 	}
 	return time.Duration(used * float64(time.Second))
@@ -174,14 +172,10 @@ func (d deployment) redisCPU(t *testing.T) time.Duration {
 func (d deployment) status(t *testing.T, name string) float64 {
 	t.Helper()
 	db, err := sql.Open("mysql", d.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer db.Close()
 	var value float64
-	if err := db.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&name, &value); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, db.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&name, &value))
 	return value
 }
 

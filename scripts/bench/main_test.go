@@ -9,56 +9,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
 
 func TestMain(m *testing.M) {
-	pipe, err := tidyUp()
-	if err != nil {
+	if err := testserver.Tidy("bench-"); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 	testserver.Main(m)
-	runtime.KeepAlive(pipe) // what is forgotten would be closed
-}
-
-// tidyScript waits for the end of a pipe and removes a folder, again while dying
-// servers still write into it: 100 × 0.1 s at most.
-const tidyScript = `
-read -r _
-n=0
-while rm -rf "$1" 2>/dev/null; [ -e "$1" ] && [ "$n" -lt 100 ]; do
-	n=$((n + 1))
-	sleep 0.1
-done
-`
-
-// tidyUp puts all temporary folders of this process into one, which goes with it: the
-// kernel closes the pipe however the process ends, by Ctrl-C or kill -9 too.
-func tidyUp() (pipe *os.File, err error) {
-	dir, err := os.MkdirTemp("", "bench-")
-	if err != nil {
-		return nil, fmt.Errorf("make a folder: %w", err)
-	}
-	in, pipe, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), os.Remove(dir))
-	}
-	defer in.Close()
-	keeper := exec.Command("/bin/sh", "-c", tidyScript, "bench-tidy", dir)
-	keeper.Dir, keeper.Stdin = "/", in
-	keeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is not for it
-	if err := keeper.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start who tidies up: %w", err), pipe.Close(), os.Remove(dir))
-	}
-	return pipe, errors.Join(keeper.Process.Release(), os.Setenv("TMPDIR", dir))
 }
 
 // Whoever is stopped by a signal leaves no folder behind.
@@ -86,9 +52,7 @@ func stopped(t *testing.T, signal syscall.Signal) (dir string) {
 	cmd.Env = append(os.Environ(), "BENCH_LINGER=1")
 	in, errIn := cmd.StdinPipe()
 	out, errOut := cmd.StdoutPipe()
-	if err := errors.Join(errIn, errOut, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, errors.Join(errIn, errOut, cmd.Start()))
 	defer in.Close()
 	bound := time.AfterFunc(startLimit, func() { _ = cmd.Process.Kill() })
 	defer bound.Stop()

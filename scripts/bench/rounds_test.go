@@ -3,13 +3,21 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/prometheus/procfs"
+
+	"shardid/scripts/check"
 )
 
 // figures are what one measurement found, by name.
@@ -145,9 +153,7 @@ func TestContest(t *testing.T) {
 		}}
 	}
 	got := r.contest("test", 3, []contender{turn("a"), turn("b"), turn("c")})
-	if order != "aabc"+"bca"+"cab" {
-		t.Errorf("order %s", order)
-	}
+	check.Equal(t, order, "aabc"+"bca"+"cab", "order")
 	if r.discarded != 1 || r.noisy != 0 || r.measured != 9 || got["a"].Noisy {
 		t.Errorf("%+v", r)
 	}
@@ -185,9 +191,7 @@ func TestRatioIsOfEachRound(t *testing.T) {
 		return s
 	}
 	own, bare := slower(9, 9, 9, 8, 20), slower(10, 10, 10, 10, 10)
-	if got := ratio(own, bare, "x"); got != 0.9 {
-		t.Errorf("ratio %v", got)
-	}
+	check.Equal(t, ratio(own, bare, "x"), 0.9, "ratio")
 	if got := spread(own, bare, "x"); got != "; half of the rounds had 0.90 to 0.90" {
 		t.Error(got)
 	}
@@ -203,11 +207,141 @@ func TestMedian(t *testing.T) {
 		values []float64
 		want   float64
 	}{{[]float64{3}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 2, 9}, 3}} {
-		if got := median(c.values); got != c.want {
-			t.Errorf("median of %v is %v", c.values, got)
-		}
+		check.Equal(t, median(c.values), c.want, c.values)
 	}
 	if got := median(nil); !math.IsNaN(got) {
 		t.Errorf("median of nothing is %v", got)
+	}
+}
+
+// tick is the unit of /proc, USER_HZ: 100 on all that Linux runs on today.
+const tick = 10 * time.Millisecond
+
+// usage is the CPU time that others have used: processes that are not below this
+// one, and the hypervisor.
+//
+// It is summed up from the processes, to whom time is charged exactly, and not taken
+// from the totals of /proc/stat, which are sampled and can be an eighth of a core off.
+// The threads of the kernel are left out: most of what they do here is our own.
+type usage struct {
+	at     time.Time
+	others time.Duration
+}
+
+// readUsage reads it from a /proc, for self and all that it started.
+func readUsage(proc string, self int) (u usage, err error) {
+	u.at = time.Now()
+	fs, err := procfs.NewFS(proc)
+	if err != nil {
+		return u, err
+	}
+	total, err := fs.Stat()
+	if err != nil {
+		return u, err
+	}
+	processes, err := fs.AllProcs()
+	if err != nil {
+		return u, err
+	}
+	all := map[int]procfs.ProcStat{}
+	for _, p := range processes {
+		stat, err := p.Stat()
+		switch {
+		case err == nil:
+			all[p.PID] = stat
+		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ESRCH): // it has just ended
+			return u, fmt.Errorf("process %d: %w", p.PID, err)
+		}
+	}
+	// What the hypervisor gave to others while a process was waiting to run.
+	u.others = time.Duration(math.Round(total.CPUTotal.Steal*float64(time.Second/tick))) * tick
+	for pid, stat := range all {
+		if !descends(all, pid, self) && !descends(all, pid, kernelThreads) {
+			u.others += used(stat)
+		}
+	}
+	return u, nil
+}
+
+// used is the CPU time of a process, and of its children that have ended.
+func used(p procfs.ProcStat) time.Duration {
+	return time.Duration(int(p.UTime+p.STime)+p.CUTime+p.CSTime) * tick
+}
+
+// kernelThreads is the parent of the kernel's threads.
+const kernelThreads = 2
+
+// descends says whether pid is ancestor or below it. Two readings of one /proc can
+// make a circle, so the steps are bounded.
+func descends(all map[int]procfs.ProcStat, pid, ancestor int) bool {
+	for range len(all) {
+		if pid == ancestor {
+			return true
+		}
+		p, known := all[pid]
+		if !known {
+			return false
+		}
+		pid = p.PPID
+	}
+	return false
+}
+
+// others is the share of a core that they used between two readings. A sum that sank
+// is of somebody who ended and whose time no parent took over: nobody knows what they
+// did meanwhile, so it counts as all of a core.
+func others(before, after usage) float64 {
+	elapsed, used := after.at.Sub(before.at), after.others-before.others
+	if used < 0 || elapsed <= 0 {
+		return 1
+	}
+	return used.Seconds() / elapsed.Seconds()
+}
+
+// watchNoise runs f and says how busy others were meanwhile; known is false where
+// the machine does not tell.
+func watchNoise(f func()) (share float64, known bool) {
+	before, errBefore := readUsage("/proc", os.Getpid())
+	f()
+	after, errAfter := readUsage("/proc", os.Getpid())
+	return others(before, after), errBefore == nil && errAfter == nil
+}
+
+func TestUsage(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		check.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	line := func(pid int, name string, parent, utime, stime, cutime, cstime int) {
+		put(fmt.Sprintf("%d/stat", pid), fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 0 0 0 0 %d %d %d %d 20 0 1"+strings.Repeat(" 0", 24),
+			pid, name, parent, utime, stime, cutime, cstime))
+	}
+	put("stat", "cpu  100 20 30 9000 7 4 5 41 0 0\ncpu0 1 2 3\n")
+	line(1, "init", 0, 1000, 100, 10, 1)
+	line(2, "kthreadd", 0, 10_000, 0, 0, 0)
+	line(3, "kworker/0:0", 2, 10_000, 0, 0, 0)
+	line(10, "bench", 1, 1, 2, 3, 4)
+	line(11, "odd ) name (", 10, 10, 20, 0, 0)
+	line(12, "grandchild", 11, 100, 0, 0, 0)
+	line(20, "stranger", 1, 500, 0, 0, 0)
+	u, err := readUsage(dir, 10)
+	if want := (41 + 1111 + 500) * tick; err != nil || u.others != want {
+		t.Errorf("others used %v, want %v; %v", u.others, want, err)
+	}
+	for later, want := range map[usage]float64{
+		{u.at.Add(2 * time.Second), u.others + 40*tick}: 0.2,
+		{u.at.Add(2 * time.Second), u.others}:           0,
+		{u.at.Add(2 * time.Second), u.others - tick}:    1,
+	} {
+		if got := others(u, later); math.Abs(got-want) > 1e-9 {
+			t.Errorf("others used %v of a core, want %v", got, want)
+		}
+	}
+	line(13, "short", 10, 1, 1, 1, 1)
+	put("13/stat", "13 (short) S 10")
+	if _, err := readUsage(dir, 10); err == nil {
+		t.Error("a line that is cut off was read")
 	}
 }

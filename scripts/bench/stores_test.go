@@ -18,6 +18,7 @@ import (
 
 	"shardid/model"
 	"shardid/repository/sqlstore"
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
@@ -56,13 +57,9 @@ func (s *suite) deploy(t *testing.T, steps map[uint8]int64) (d deployment) {
 func withDatabase(t *testing.T, dsn string, use func(context.Context, *sqlstore.Store) error) {
 	t.Helper()
 	db, err := sqlstore.Open(t.Context(), sqlstore.Options{Driver: sqlstore.MySQL, DSN: dsn})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer db.Close()
-	if err := use(t.Context(), db); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, use(t.Context(), db))
 }
 
 // settings are shardid's.
@@ -111,15 +108,11 @@ func get(url string) ([]byte, error) {
 func (d *daemon) metric(name string) float64 {
 	d.t.Helper()
 	body, err := get(d.url + "/metrics")
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	check.Must(d.t, err)
 	for line := range bytes.Lines(body) {
 		if value, found := bytes.CutPrefix(line, []byte(name+" ")); found {
 			v, err := strconv.ParseFloat(string(bytes.TrimSpace(value)), 64)
-			if err != nil {
-				d.t.Fatal(err)
-			}
+			check.Must(d.t, err)
 			return v
 		}
 	}
@@ -139,9 +132,7 @@ func (d deployment) redisCalls(t *testing.T) float64 {
 	c := d.redis.Client()
 	defer c.Close()
 	text, err := c.Info(t.Context(), "commandstats").Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return countCalls(text)
 }
 
@@ -167,9 +158,7 @@ func (d deployment) length(t *testing.T, app uint8, pass string) int64 {
 	defer c.Close()
 	list := "id.gen.idList_" + model.ListKey{App: app, Shard: model.ShardOf(pass)}.String()
 	n, err := c.LLen(t.Context(), list).Result()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return n
 }
 
@@ -181,9 +170,7 @@ func (d *daemon) profiled(name string, length time.Duration, f func()) {
 		return
 	}
 	raw := d.cpuProfile(length, f)
-	if err := os.WriteFile(filepath.Join(*profileFlag, strings.ReplaceAll(name, " ", "-")+".pprof"), raw, 0o600); err != nil {
-		d.t.Fatal(err)
-	}
+	check.Must(d.t, os.WriteFile(filepath.Join(*profileFlag, strings.ReplaceAll(name, " ", "-")+".pprof"), raw, 0o600))
 }
 
 // cpuProfile runs f and takes a profile of d meanwhile, for a length in whole
@@ -211,10 +198,6 @@ func (d *daemon) cpuProfile(length time.Duration, f func()) []byte {
 func TestCountCalls(t *testing.T) {
 	const plain = "# Commandstats\ncmdstat_lpop:calls=90,usec=1\ncmdstat_llen:calls=10,usec=1\n"
 	const scripted = "cmdstat_evalsha:calls=7,usec=1\ncmdstat_lpop:calls=7,usec=1\ncmdstat_set:calls=2,usec=1\ncmdstat_config|get:calls=1,usec=1\n"
-	if got := countCalls(plain); got != 100 {
-		t.Errorf("%v calls without scripts, want 100", got)
-	}
-	if got := countCalls(scripted); got != 10 {
-		t.Errorf("%v calls with scripts, want 10", got)
-	}
+	check.Equal(t, countCalls(plain), 100, "calls without scripts")
+	check.Equal(t, countCalls(scripted), 10, "calls with scripts")
 }

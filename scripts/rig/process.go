@@ -87,7 +87,7 @@ func Start(t testing.TB, cmd *exec.Cmd, log string) *Process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	unguard, err := guard(cmd.Process.Pid)
+	unguard, err := testserver.Guard(cmd.Process.Pid)
 	go func() {
 		_ = cmd.Wait() // the status is in ProcessState
 		unguard()
@@ -98,25 +98,6 @@ func Start(t testing.TB, cmd *exec.Cmd, log string) *Process {
 		t.Fatal(err)
 	}
 	return p
-}
-
-// guard starts a shell that waits for the end of a pipe, which the kernel closes when this
-// process ends in whatever way, and kills pid then. unguard is for one that has ended already.
-func guard(pid int) (unguard func(), err error) {
-	sh := exec.Command("/bin/sh", "-c", `read -r _; kill -9 "$0" 2>/dev/null`, strconv.Itoa(pid))
-	sh.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	pipe, err := sh.StdinPipe()
-	if err == nil {
-		err = sh.Start()
-	}
-	if err != nil {
-		return func() {}, fmt.Errorf("start who kills %d in the end: %w", pid, err)
-	}
-	return func() {
-		_ = sh.Process.Kill() // before the pipe's end lets it kill a stranger
-		_ = sh.Wait()
-		_ = pipe.Close()
-	}, nil
 }
 
 func (p *Process) cleanUp() {

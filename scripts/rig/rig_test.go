@@ -3,6 +3,8 @@ package rig
 import (
 	"slices"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 // TestLedgerNotices: a ledger that sees nothing wrong would prove nothing.
@@ -31,9 +33,7 @@ func TestLedgerNotices(t *testing.T) {
 		func() { l.Rise(0, 9) }, func() { l.Rise(7, 6) }, func() { l.Rise(-9, 0) }, func() { l.Rise(-9, -4) }, func() { l.Complain("no") },
 	} {
 		bad()
-		if now := len(l.Problems()); now != blamed+1 {
-			t.Errorf("%d: %v", i, l.Problems()[blamed:])
-		}
+		check.Equal(t, len(l.Problems()), blamed+1, i, l.Problems()[blamed:])
 		blamed = len(l.Problems())
 	}
 	if l.Duplicates() != 4 || l.Count() != 12 {
@@ -43,9 +43,7 @@ func TestLedgerNotices(t *testing.T) {
 
 func TestShardOf(t *testing.T) {
 	for pass, want := range map[string]int64{"a": 33, "hello": 18, "张三": 41, "alice": 0, "polygenelubricants": 0} {
-		if got := ShardOf(pass); got != want {
-			t.Errorf("%s: shard %d, want %d", pass, got, want)
-		}
+		check.Equal(t, ShardOf(pass), want, pass)
 	}
 	if pass := PassOf(18); ShardOf(pass) != 18 {
 		t.Error(pass)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 // taken returns a port somebody listens on.
@@ -37,9 +39,7 @@ func TestPortClash(t *testing.T) {
 			wantNil(t, "stop", c.server.stop())
 			tries := 0
 			wantNil(t, "start", c.server.startOn(func(int) ([]int, error) { tries++; return []int{c.picks[tries-1]}, nil }))
-			if tries != len(c.picks) {
-				t.Errorf("%d tries, want %d", tries, len(c.picks))
-			}
+			check.Equal(t, tries, len(c.picks), "tries")
 		})
 	}
 }
@@ -62,9 +62,7 @@ func TestFreePortsDiffer(t *testing.T) {
 	for _, p := range ports {
 		seen[p] = true
 	}
-	if len(seen) != 50 {
-		t.Errorf("%d different ports of 50", len(seen))
-	}
+	check.Equal(t, len(seen), 50, "different ports")
 }
 
 func TestFailedStartShowsLog(t *testing.T) {
@@ -84,15 +82,25 @@ func TestFailedStartShowsLog(t *testing.T) {
 	}
 }
 
-func TestControlOfMissingServer(t *testing.T) {
-	s := Redis(t)
-	s.Stop()
-	s.Stop() // harmless
-	for name, f := range map[string]func() error{"pause": s.pause, "resume": s.resume} {
+// A server is stopped and started whatever it does at the moment; what only a running one
+// can do fails for another.
+func TestControl(t *testing.T) {
+	t.Parallel()
+	redis, zookeeper := Redis(t), ZooKeeper(t)
+	redis.Restart() // of a running server
+	redis.Pause()
+	redis.Pause() // harmless
+	redis.Stop()  // resumes it first
+	redis.Stop()  // harmless
+	redis.Kill()  // likewise
+	for name, f := range map[string]func() error{"pause": redis.pause, "resume": redis.resume} {
 		if err := f(); !errors.Is(err, errExited) {
 			t.Errorf("%s of a stopped server: %v", name, err)
 		}
 	}
+	check.Is(t, zookeeper.wipe(), errRunning, "wipe of a running server")
+	redis.Restart()
+	redis.Pause() // and is removed while paused
 }
 
 func TestMissingBinary(t *testing.T) {

@@ -6,14 +6,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"net"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // TestMain also is the child that watchdog_test.go kills.
@@ -24,142 +21,11 @@ func TestMain(m *testing.M) {
 	Main(m)
 }
 
-// wantRemoved checks *dir at the very end of t, after the server's own cleanup.
-func wantRemoved(t *testing.T, dir *string) {
-	t.Helper()
-	t.Cleanup(func() {
-		if _, err := os.Stat(*dir); *dir != "" && !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("folder %s is left: %v", *dir, err)
-		}
-	})
-}
-
 func wantNil(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
-}
-
-// short returns a context for something that must not be answered.
-func short(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func TestRedisLife(t *testing.T) {
-	var dir string
-	wantRemoved(t, &dir)
-	s := Redis(t, "--appendonly", "yes", "--appendfsync", "always")
-	dir = s.dir
-	c, ctx, addr := s.Client(), t.Context(), s.Addr
-	wantNil(t, "set", c.Set(ctx, "k", "v", 0).Err())
-
-	s.Kill()
-	s.Kill() // harmless
-	if _, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
-		t.Fatal("a killed server accepts connections")
-	}
-	s.Restart()
-	if got, err := s.Client().Get(ctx, "k").Result(); got != "v" || s.Addr != addr {
-		t.Fatalf("after a restart on %s: %q, %v", s.Addr, got, err)
-	}
-	s.Stop()
-	s.Restart()
-	s.Restart() // of a running server
-	s.FlushAll()
-	if n, err := s.Client().DBSize(ctx).Result(); n != 0 || err != nil {
-		t.Fatalf("after FlushAll: %d keys, %v", n, err)
-	}
-}
-
-func TestRedisPause(t *testing.T) {
-	s := Redis(t)
-	c := s.Client()
-	wantNil(t, "ping", c.Ping(t.Context()).Err())
-	s.Pause()
-	s.Pause() // harmless
-	one := redis.NewClient(&redis.Options{Addr: s.Addr, ReadTimeout: 200 * time.Millisecond, MaxRetries: -1})
-	defer one.Close()
-	if err := one.Ping(short(t)).Err(); err == nil {
-		t.Fatal("a paused server answers")
-	}
-	s.Resume()
-	wantNil(t, "ping after resume", c.Ping(t.Context()).Err())
-	s.Pause()
-	s.Stop() // resumes it first
-	s.Restart()
-	s.Pause() // and is removed while paused
-}
-
-func TestRedisReplica(t *testing.T) {
-	t.Parallel()
-	master := Redis(t)
-	wantNil(t, "set", master.Client().Set(t.Context(), "k", "v", 0).Err())
-	replica := RedisReplica(t, master)
-	if got, err := replica.Client().Get(t.Context(), "k").Result(); got != "v" {
-		t.Fatalf("replica has %q, %v", got, err)
-	}
-}
-
-func TestSentinelFailover(t *testing.T) {
-	t.Parallel()
-	s := Sentinel(t)
-	if got := s.MasterAddr(t, ""); got != s.Master.Addr || len(s.Addrs) != 3 {
-		t.Fatalf("master %s, want %s; sentinels %v", got, s.Master.Addr, s.Addrs)
-	}
-	s.DownAfter(t, 500*time.Millisecond)
-	s.Master.Kill()
-	if got := s.MasterAddr(t, s.Master.Addr); got != s.Replica.Addr {
-		t.Fatalf("new master %s, want %s", got, s.Replica.Addr)
-	}
-	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: s.MasterName, SentinelAddrs: s.Addrs})
-	defer c.Close()
-	wantNil(t, "write to the new master", c.Set(t.Context(), "k", "v", 0).Err())
-	s.Sentinels[0].Kill()
-	s.Sentinels[0].Restart()
-}
-
-func TestCluster(t *testing.T) {
-	t.Parallel()
-	s := Cluster(t)
-	c := s.Client()
-	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
-		wantNil(t, "set "+key, c.Set(t.Context(), key, key, 0).Err())
-	}
-	s.Nodes[1].Kill()
-	s.Nodes[1].Restart()
-	s.WaitOK()
-	wantNil(t, "set after restart", c.Set(t.Context(), "b", "b", 0).Err())
-}
-
-func TestMariaDBLife(t *testing.T) {
-	t.Parallel()
-	var dir string
-	wantRemoved(t, &dir)
-	s := MariaDB(t)
-	dir = s.dir
-	if len(s.Socket) >= 100 {
-		t.Errorf("socket path has %d bytes", len(s.Socket))
-	}
-	dsn := s.NewDatabase(t)
-	sqlExec(t, dsn, "CREATE TABLE t (id INT PRIMARY KEY) ENGINE=InnoDB")
-	sqlExec(t, dsn, "INSERT INTO t VALUES (1)")
-	s.Kill()
-	s.Restart()
-	sqlExec(t, dsn, "INSERT INTO t VALUES (2)")
-	if err := trySQL(t.Context(), dsn, "INSERT INTO t VALUES (1)"); err == nil {
-		t.Error("a committed row is lost by a kill")
-	}
-	s.Stop()
-	s.Restart()
-	s.Pause()
-	if err := trySQL(short(t), dsn, "INSERT INTO t VALUES (3)"); err == nil {
-		t.Error("a paused server answers")
-	}
-	s.Resume()
-	sqlExec(t, dsn, "INSERT INTO t VALUES (4)")
 }
 
 func TestMariaDBKeepsCommits(t *testing.T) {

@@ -23,7 +23,7 @@ while rm -rf "$1" 2>/dev/null; [ -e "$1" ] && [ "$n" -lt 100 ]; do
 done
 `
 
-// watchdog owns a folder and the one server that runs in it.
+// watchdog owns a folder, "" for none, and the one server that runs in it.
 type watchdog struct {
 	pipe *os.File
 	pid  int
@@ -45,6 +45,32 @@ func startWatchdog(dir string) (*watchdog, error) {
 		return nil, errors.Join(fmt.Errorf("start watchdog: %w", err), out.Close())
 	}
 	return &watchdog{pipe: out, pid: pid}, nil
+}
+
+// Guard has the process group of pid killed when this process ends, in whatever way. end is
+// for one that has ended by itself.
+func Guard(pid int) (end func(), err error) {
+	dog, err := startWatchdog("") // which removes nothing
+	if err != nil {
+		return func() {}, err
+	}
+	return func() { _ = errors.Join(dog.watch(0), dog.release()) }, dog.watch(pid)
+}
+
+// tidy owns the folder of Tidy as long as this process lives.
+var tidy *watchdog
+
+// Tidy puts all temporary folders of this process into one, which goes with it, however it
+// ends. Call it once, before Main.
+func Tidy(prefix string) error {
+	dir, err := os.MkdirTemp("", prefix)
+	if err != nil {
+		return fmt.Errorf("make a folder: %w", err)
+	}
+	if tidy, err = startWatchdog(dir); err != nil {
+		return errors.Join(err, os.Remove(dir))
+	}
+	return os.Setenv("TMPDIR", dir)
 }
 
 // watch names the process to kill at the end; 0 is nothing to kill, so that a
@@ -92,4 +118,78 @@ func wait(pid, options int) (status syscall.WaitStatus, changed bool, err error)
 		}
 		return status, got == pid, nil
 	}
+}
+
+// errRunning keeps stop waiting.
+var errRunning = errors.New("still running")
+
+// kill ends the server at once (SIGKILL to its process group) and reaps it;
+// nil when it is not running.
+func (p *process) kill() error {
+	if !p.alive() {
+		return nil
+	}
+	if err := syscall.Kill(-p.pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill server: %w", err)
+	}
+	_, _, err := wait(p.pid, 0)
+	return errors.Join(err, p.gone())
+}
+
+// stop asks the server to end (SIGTERM) and waits; one that does not end
+// within stopLimit is killed, which is an error.
+func (p *process) stop() error {
+	if !p.alive() {
+		return nil
+	}
+	if err := p.signal(syscall.SIGTERM, syscall.SIGCONT); err != nil {
+		return err
+	}
+	err := waitUntil(stopLimit, func() error {
+		if p.alive() {
+			return errRunning
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("stop server: %w", errors.Join(err, p.kill()))
+	}
+	return nil
+}
+
+// pause returns when every thread of the server stands still: SIGSTOP alone
+// would let it answer for a moment longer.
+func (p *process) pause() error {
+	if p.stopped {
+		return nil
+	}
+	if err := p.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	status, _, err := wait(p.pid, syscall.WUNTRACED)
+	if err != nil {
+		return fmt.Errorf("pause server: %w", err)
+	}
+	if !status.Stopped() {
+		return errors.Join(fmt.Errorf("pause server: %w", errExited), p.gone())
+	}
+	p.stopped = true
+	return nil
+}
+
+func (p *process) resume() error {
+	p.stopped = false
+	return p.signal(syscall.SIGCONT)
+}
+
+func (p *process) signal(signals ...syscall.Signal) error {
+	if !p.alive() {
+		return fmt.Errorf("signal server: %w", errExited)
+	}
+	for _, s := range signals {
+		if err := syscall.Kill(p.pid, s); err != nil {
+			return fmt.Errorf("signal server %v: %w", s, err)
+		}
+	}
+	return nil
 }

@@ -3,8 +3,6 @@
 package testserver
 
 import (
-	"errors"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,76 +36,6 @@ func zkExists(t *testing.T, addr, path string) bool {
 	return found
 }
 
-func TestZooKeeperLife(t *testing.T) {
-	t.Parallel()
-	var dir string
-	wantRemoved(t, &dir)
-	s := ZooKeeper(t)
-	dir = s.dir
-	addr := s.Addr()
-	_, err := zkSession(t, addr).Create("/a", []byte("v"), 0, zk.WorldACL(zk.PermAll))
-	wantNil(t, "create", err)
-	if err := s.wipe(); err == nil {
-		t.Error("wiped a running server")
-	}
-
-	s.Kill()
-	s.Kill() // harmless
-	if _, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
-		t.Fatal("a killed server accepts connections")
-	}
-	s.Restart()
-	if !zkExists(t, addr, "/a") || s.Addr() != addr {
-		t.Fatalf("after a restart on %s the node is gone", s.Addr())
-	}
-	s.Stop()
-	s.Wipe()
-	s.Restart()
-	if zkExists(t, addr, "/a") {
-		t.Fatal("the node outlived a wipe")
-	}
-}
-
-func TestZooKeeperPause(t *testing.T) {
-	t.Parallel()
-	s := ZooKeeper(t)
-	s.Pause()
-	if answer, err := fourLetters(s.addr, "srvr"); err == nil {
-		t.Fatalf("a paused server answers %q", answer)
-	}
-	s.Resume()
-	wantNil(t, "after resume", waitUntil(startLimit, s.isReady))
-	s.Pause() // and is removed while paused
-}
-
-// A session of a second ends soon after its client went silent.
-func TestZooKeeperSessions(t *testing.T) {
-	s := SharedZooKeeper(t)
-	var lost net.Conn
-	c, _, err := zk.Connect([]string{s.Addr()}, time.Second, zk.WithLogger(silent{}),
-		zk.WithDialer(func(network, addr string, limit time.Duration) (net.Conn, error) {
-			if lost != nil {
-				return nil, errors.New("cut off")
-			}
-			conn, err := net.DialTimeout(network, addr, limit)
-			lost = conn
-			return conn, err
-		}))
-	wantNil(t, "connect", err)
-	t.Cleanup(c.Close)
-	_, err = c.Create("/sessions", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	wantNil(t, "create", err)
-	wantNil(t, "cut off", lost.Close())
-	watcher := zkSession(t, s.Addr())
-	wantNil(t, "the session to end", waitUntil(20*time.Second, func() error {
-		found, _, err := watcher.Exists("/sessions")
-		if found {
-			return errRunning
-		}
-		return err
-	}))
-}
-
 func TestFindZooKeeper(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"debian/zookeeper.jar", "archive/zookeeper-3.9.3.jar", "archive/zookeeper-jute-3.9.3.jar"} {
@@ -125,5 +53,50 @@ func TestFindZooKeeper(t *testing.T) {
 	}
 	if _, err := findZooKeeper([]string{dir + "/none"}); err == nil || !strings.Contains(err.Error(), "install-test-servers.sh") {
 		t.Errorf("no advice where ZooKeeper is missing: %v", err)
+	}
+}
+
+// TestEnsemble: without its leader it elects another; a server that is cut off serves
+// nobody while the others go on, and follows again afterwards.
+func TestEnsemble(t *testing.T) {
+	t.Parallel()
+	e := Ensemble(t)
+	conn := zkSession(t, e.Addrs()...)
+	create := func(path string) {
+		t.Helper()
+		wantNil(t, path, waitUntil(startLimit, func() error {
+			_, err := conn.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+			if err == zk.ErrNodeExists { //nolint:errorlint // the client's own value
+				return nil
+			}
+			return err
+		}))
+	}
+	create("/before")
+	first := e.Leader()
+	e.Servers[first].Kill()
+	create("/without")
+	if second := e.Leader(); second == first {
+		t.Fatal("a killed server leads")
+	}
+	e.Servers[first].Restart()
+	e.WaitAll()
+
+	follower := (e.Leader() + 1) % ensembleSize
+	e.Cut(follower)
+	wantNil(t, "the end of its service", waitUntil(startLimit, func() error {
+		status, err := fourLetters(e.Servers[follower].addr, "srvr")
+		if err == nil && strings.Contains(status, "Mode:") {
+			return errRunning
+		}
+		return err
+	}))
+	create("/cut")
+	e.Mend(follower)
+	e.WaitAll()
+	for _, path := range []string{"/before", "/without", "/cut"} {
+		if !zkExists(t, e.Servers[follower].addr, path) {
+			t.Errorf("the server that was cut off has no %s", path)
+		}
 	}
 }

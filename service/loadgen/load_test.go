@@ -38,7 +38,7 @@ func TestModes(t *testing.T) {
 				o := brief(serve(t, s))
 				o.Mode, o.Count, o.Duration = mode, count, 50*time.Millisecond
 				r := mustRun(t, o)
-				if r.Requests == 0 || r.IDs != r.Requests*int64(max(count, 1)) || r.Failed() > 0 || r.Duplicates.Count > 0 {
+				if r.Requests == 0 || r.IDs != r.Requests*int64(max(count, 1)) || r.Failed() > 0 || r.Duplicates > 0 {
 					t.Errorf("%+v", r)
 				}
 				check.Equal(t, r.Compared, s.last.Load(), "compared IDs")
@@ -96,11 +96,11 @@ func TestOneInAMillion(t *testing.T) {
 	l, err := New(o)
 	check.Must(t, err)
 	r, err := l.Run(ctx)
-	if err != nil || r.Compared < 1_100_000 || r.Duplicates.Count != 1 || r.Duplicates.First[0] != 1 {
+	if err != nil || r.Compared < 1_100_000 || r.Duplicates != 1 || r.FirstDuplicates[0] != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if !r.Interrupted || r.Duration > 50*time.Second {
-		t.Errorf("interrupted %t after %v", r.Interrupted, r.Duration)
+	if !r.Interrupted || r.Duration > 50 {
+		t.Errorf("interrupted %t after %v s", r.Interrupted, r.Duration)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestWarmUp(t *testing.T) {
 	o := brief(serve(t, s))
 	o.Warmup, o.Rate = warm, 200
 	r := mustRun(t, o)
-	if r.Duplicates.Count != 1 || r.Breaches[errBelowOne.Error()] != 1 || len(r.Errors) > 0 {
+	if r.Duplicates != 1 || r.Breaches[errBelowOne.Error()] != 1 || len(r.Errors) > 0 {
 		t.Errorf("%+v", r)
 	}
 	if r.Requests > 40 || r.Requests < 1 || r.Compared <= r.IDs {
@@ -170,7 +170,7 @@ func TestRefusals(t *testing.T) {
 	if r.Errors["503 code -4"] == 0 || r.Errors["502"] == 0 || len(r.Errors) != 2 || r.Requests != 0 || len(r.Breaches) > 0 {
 		t.Errorf("%+v", r)
 	}
-	if r.FirstError == nil || !strings.HasPrefix(r.FirstError.Error(), "the server answered: ") {
+	if !strings.HasPrefix(r.FirstError, "the server answered: ") {
 		t.Errorf("first error: %v", r.FirstError)
 	}
 }
@@ -199,7 +199,7 @@ func TestBreaches(t *testing.T) {
 	for _, b := range []breach{errWrongCount, errBelowOne, errIDInError, errUnreadable} {
 		check.Equal(t, r.Breaches[b.Error()], 1, b)
 	}
-	if r.Duplicates.Count != 1 || len(r.Errors) > 0 {
+	if r.Duplicates != 1 || len(r.Errors) > 0 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -287,7 +287,7 @@ func TestIdle(t *testing.T) {
 	defer s.Close()
 	o := brief(s.URL)
 	o.Concurrency, o.Rate, o.Duration = 1, 0.6, 3400*time.Millisecond
-	if r := mustRun(t, o); r.Requests != 3 || r.Failed() > 0 || r.Duplicates.Count > 0 {
+	if r := mustRun(t, o); r.Requests != 3 || r.Failed() > 0 || r.Duplicates > 0 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -116,17 +116,10 @@ func (l *ledger) add(ids []int64) {
 	}
 }
 
-// Duplicates are the IDs that came more than once.
-type Duplicates struct {
-	// Count is how many IDs came that had come before.
-	Count int64
-	// First are the lowest of them, at most five.
-	First []int64
-}
-
-// duplicates compares all IDs exactly. It sorts them in 16 parts, one after the other,
-// so that it needs little memory beyond theirs.
-func (l *ledger) duplicates() (found Duplicates) {
+// duplicates is how many IDs came that had come before, and the lowest of them, at most
+// five. It compares all exactly and sorts them in 16 parts, one after the other, so that it
+// needs little memory beyond theirs.
+func (l *ledger) duplicates() (count int64, first []int64) {
 	const parts, named = 16, 5
 	part := make([]int64, 0, l.kept/parts*5/4)
 	for p := range uint64(parts) {
@@ -141,97 +134,105 @@ func (l *ledger) duplicates() (found Duplicates) {
 		slices.Sort(part)
 		for i := 1; i < len(part); i++ {
 			if part[i] == part[i-1] {
-				found.Count++
-				found.First = append(found.First, part[i])
+				count++
+				first = append(first, part[i])
 			}
 		}
-		slices.Sort(found.First)
-		found.First = slices.Compact(found.First)
-		found.First = found.First[:min(named, len(found.First))]
+		slices.Sort(first)
+		first = slices.Compact(first)
+		first = first[:min(named, len(first))]
 	}
-	return found
+	return count, first
 }
 
-// Report is the result of a run. Unless it says otherwise, it is about the time that
-// was measured, without the warm-up.
+// Report is the result of a run, in JSON too: fields may be added, those that are here keep
+// their names and meanings. Unless it says otherwise, it is about the time that was
+// measured, without the warm-up.
 type Report struct {
-	URL, Mode string
+	URL  string `json:"url"`
+	Mode string `json:"mode"` // queue, segment, snowflake, uid or raw
+	// Duration is from the end of the warm-up to the last answer, in seconds, at least as
+	// long as was asked for unless Interrupted.
+	Duration float64 `json:"duration"`
 	// Requests were answered as they should be; IDs came with them.
-	Requests, IDs int64
+	Requests          int64   `json:"requests"`
+	IDs               int64   `json:"ids"`
+	RequestsPerSecond float64 `json:"requestsPerSecond"`
+	IDsPerSecond      float64 `json:"idsPerSecond"`
+	// IntendedRate is the rate that was asked for, 0 for a closed loop; AchievedRate counts
+	// requests whatever came of them. Both are requests a second.
+	IntendedRate float64 `json:"intendedRate"`
+	AchievedRate float64 `json:"achievedRate"`
+	// Unsent requests were due and not sent when the time was up. Their latency is
+	// how long they had waited by then.
+	Unsent int64 `json:"unsent"`
+	// Latency of Requests, and of what Unsent counts.
+	Latency Latency `json:"latency"`
 	// Errors are refusals and failed connections by kind: "connect", "timeout",
 	// "closed", "malformed", or the status with the code, as in "503 code -4"; over RESP
 	// there is no status.
-	Errors map[string]int64
+	Errors map[string]int64 `json:"errors"`
 	// Breaches are answers that must never be, by what was wrong, warm-up included.
-	Breaches map[string]int64
-	// FirstError is the first of the errors, else of the breaches; nil without any.
-	FirstError error
-	// Duration is from the end of the warm-up to the last answer, at least as long
-	// as was asked for unless Interrupted.
-	Duration    time.Duration
-	Interrupted bool
-	// Latency of Requests, and of what Unsent counts.
-	Latency Latency
-	// Rate is the rate that was asked for, requests a second, 0 for a closed loop.
-	Rate float64
-	// Unsent requests were due and not sent when the time was up. Their latency is
-	// how long they had waited by then.
-	Unsent int64
-	// Duplicates among the Compared IDs, warm-up included; NotCompared came
-	// beyond Options.Compare.
-	Duplicates            Duplicates
-	Compared, NotCompared int64
+	Breaches map[string]int64 `json:"badAnswers"`
+	// FirstError is the first of the errors, else of the breaches; "" without any.
+	FirstError string `json:"firstError,omitempty"`
+	// Duplicates are IDs that had come before, warm-up included, among the first Compared,
+	// and FirstDuplicates the lowest of them, at most five. NotCompared came beyond
+	// Options.Compare.
+	Duplicates      int64   `json:"duplicates"`
+	FirstDuplicates []int64 `json:"-"`
+	Compared        int64   `json:"comparedIds"`
+	NotCompared     int64   `json:"notComparedIds"`
+	Interrupted     bool    `json:"interrupted"`
 }
 
-// Latency is a distribution, from when a request was sent (in a closed loop) or due
-// (at a rate) to the end of its answer. It is zero without any.
+// Latency is a distribution in milliseconds, from when a request was sent (in a closed
+// loop) or due (at a rate) to the end of its answer. It is zero without any.
 type Latency struct {
-	P50, P90, P99, P999, Max, Mean time.Duration
-}
-
-// RequestsPerSecond is the rate of good answers.
-func (r *Report) RequestsPerSecond() float64 { return r.perSecond(r.Requests) }
-
-// IDsPerSecond is the rate of IDs in good answers.
-func (r *Report) IDsPerSecond() float64 { return r.perSecond(r.IDs) }
-
-// AchievedRate is the rate of requests whatever came of them.
-func (r *Report) AchievedRate() float64 {
-	return r.perSecond(r.Requests + sum(r.Errors) + sum(r.Breaches))
-}
-
-func (r *Report) perSecond(n int64) float64 {
-	if r.Duration <= 0 {
-		return 0
-	}
-	return float64(n) / r.Duration.Seconds()
+	P50  float64 `json:"p50"`
+	P90  float64 `json:"p90"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p99.9"`
+	Max  float64 `json:"max"`
+	Mean float64 `json:"mean"`
 }
 
 // Failed are the errors and breaches together.
-func (r *Report) Failed() int64 { return sum(r.Errors) + sum(r.Breaches) }
-
-func sum(counts map[string]int64) (n int64) {
-	for v := range maps.Values(counts) {
-		n += v
+func (r *Report) Failed() (n int64) {
+	for _, counts := range []map[string]int64{r.Errors, r.Breaches} {
+		for v := range maps.Values(counts) {
+			n += v
+		}
 	}
 	return n
 }
 
 // report is about what came of the run, which must have ended.
 func (r *run) report() *Report {
+	duration := time.Duration(max(r.ended, r.from, r.last) - r.from).Seconds()
+	perSecond := func(n int64) float64 {
+		if duration == 0 {
+			return 0
+		}
+		return float64(n) / duration
+	}
 	out := &Report{
-		URL: r.opts.URL, Mode: r.opts.Mode, Rate: r.opts.Rate, Interrupted: r.interrupted,
-		Requests: r.requests, IDs: r.ids, Unsent: r.unsent,
-		Errors: r.errors, Breaches: r.breaches, FirstError: cmp.Or(r.firstError, r.firstBreach),
-		Duration:   time.Duration(max(r.ended, r.from, r.last) - r.from),
-		Duplicates: r.seen.duplicates(), Compared: r.seen.kept, NotCompared: r.seen.left,
+		URL: r.opts.URL, Mode: r.opts.Mode, Interrupted: r.interrupted, Duration: duration,
+		Requests: r.requests, RequestsPerSecond: perSecond(r.requests),
+		IDs: r.ids, IDsPerSecond: perSecond(r.ids), IntendedRate: r.opts.Rate, Unsent: r.unsent,
+		Errors: r.errors, Breaches: r.breaches, Compared: r.seen.kept, NotCompared: r.seen.left,
+	}
+	out.AchievedRate = perSecond(r.requests + out.Failed())
+	out.Duplicates, out.FirstDuplicates = r.seen.duplicates()
+	if err := cmp.Or(r.firstError, r.firstBreach); err != nil {
+		out.FirstError = err.Error()
 	}
 	if r.opts.Raw != "" {
 		out.Mode = "raw"
 	}
 	if h := r.latency; h.TotalCount() > 0 {
-		at := func(percent float64) time.Duration { return time.Duration(h.ValueAtQuantile(percent)) }
-		out.Latency = Latency{P50: at(50), P90: at(90), P99: at(99), P999: at(99.9), Max: time.Duration(h.Max()), Mean: time.Duration(h.Mean())}
+		at := func(percent float64) float64 { return float64(h.ValueAtQuantile(percent)) / 1e6 }
+		out.Latency = Latency{at(50), at(90), at(99), at(99.9), float64(h.Max()) / 1e6, float64(time.Duration(h.Mean())) / 1e6}
 	}
 	return out
 }

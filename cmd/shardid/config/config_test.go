@@ -1,14 +1,19 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"shardid/scripts/check"
 )
 
 // loadText loads text as config.yaml in a folder of its own, so that messages
@@ -16,9 +21,7 @@ import (
 func loadText(t *testing.T, text string, environ []string, args ...string) (*Loaded, error) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile("config.yaml", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.WriteFile("config.yaml", []byte(text), 0o600))
 	return loadArgs(t, environ, args...)
 }
 
@@ -26,9 +29,7 @@ func loadArgs(t *testing.T, environ []string, args ...string) (*Loaded, error) {
 	t.Helper()
 	flags := pflag.NewFlagSet("shardid", pflag.ContinueOnError)
 	AddFlags(flags)
-	if err := flags.Parse(args); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, flags.Parse(args))
 	return Load(flags, environ)
 }
 
@@ -157,9 +158,7 @@ func TestConfigDatabaseDSN(t *testing.T) {
 		{"mysql", "", ""},
 	} {
 		config := Config{DataDir: "d", Database: Database{Driver: c.driver, DSN: c.dsn}}
-		if got := config.DatabaseDSN(); got != c.want {
-			t.Errorf("%+v: got %q", c, got)
-		}
+		check.Equal(t, config.DatabaseDSN(), c.want, c)
 	}
 }
 
@@ -176,9 +175,7 @@ func TestConfigFlagsOfSecretsDoNotExist(t *testing.T) {
 			t.Errorf("%s: secret %t, flag %+v", k.Path, k.Secret, f)
 		}
 	}
-	if got := strings.Join(secrets, " "); got != "server.admin_token database.dsn redis.password redis.sentinel_password" {
-		t.Errorf("secrets are %s", got)
-	}
+	check.Equal(t, strings.Join(secrets, " "), "server.admin_token database.dsn redis.password redis.sentinel_password", "secrets are")
 	if usage := flags.FlagUsages(); strings.Count(usage, "--") != 1 || !strings.Contains(usage, "--config FILE") {
 		t.Errorf("usage is %s", usage)
 	}
@@ -186,9 +183,7 @@ func TestConfigFlagsOfSecretsDoNotExist(t *testing.T) {
 
 func TestConfigNamesTheFileThatCannotBeRead(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.Mkdir("folder", 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, os.Mkdir("folder", 0o700))
 	for file, want := range map[string]string{
 		"none.yaml": "none.yaml: cannot be read: no such file or directory: name a readable file with --config",
 		"folder":    "folder: cannot be read: is a directory: name a readable file with --config",
@@ -199,4 +194,161 @@ func TestConfigNamesTheFileThatCannotBeRead(t *testing.T) {
 			t.Errorf("%q: got %v, want %s", file, err, want)
 		}
 	}
+}
+
+// A flag or a variable is refused in the same words as a line of the file.
+func TestConfigFlagAndEnvErrors(t *testing.T) {
+	for _, c := range []struct{ given, want string }{
+		{"SHARDID_QUEUE_LOW_WATERMARK=1.5", `environment SHARDID_QUEUE_LOW_WATERMARK: 1.5 is not in 0…1 (ends excluded): choose a value in this range, the default is 0.2`},
+		{"SHARDID_QUEUE_LOW_WATERMARK=NaN", `environment SHARDID_QUEUE_LOW_WATERMARK: NaN is not in 0…1 (ends excluded): choose a value in this range, the default is 0.2`},
+		{"SHARDID_QUEUE_LOW_WATER=0.5", `environment SHARDID_QUEUE_LOW_WATER: unknown variable: unset it, or see config.yaml in the sources for every key`},
+		{"SHARDID_URL=x", `environment SHARDID_URL: unknown variable: unset it, or see config.yaml in the sources for every key`},
+		{"SHARDID_CONFIG=x", `environment SHARDID_CONFIG: unknown variable: unset it, or see config.yaml in the sources for every key`},
+		{"SHARDID_A\nB=x", `environment SHARDID_A…: unknown variable: unset it, or see config.yaml in the sources for every key`},
+		{"SHARDID_REDIS_TLS=", `environment SHARDID_REDIS_TLS: "" is not a boolean: write true or false`},
+		{"SHARDID_REDIS_ADDRS=a:1,,b:1", `environment SHARDID_REDIS_ADDRS: "" is not host:port: write an address such as 10.0.0.5:6379, with a port from 1 to 65535`},
+		{"SHARDID_REDIS_ADDRS=a:1", `environment SHARDID_REDIS_ADDRS: redis.addrs is set but redis.mode is embedded: set redis.mode to single, sentinel or cluster`},
+		{"SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP=x", `environment SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP: "x" is not a pair: write key=value, several separated by commas`},
+		{"SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP=a=1,a=2", `environment SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP: "a" is there twice: keep one`},
+		{"--queue.low_watermark=1.5", `flag --queue.low_watermark: 1.5 is not in 0…1 (ends excluded): choose a value in this range, the default is 0.2`},
+		{"--queue.timeout=2", `flag --queue.timeout: "2" is not a duration: write a number with its unit, such as 500ms, 2s or 5m`},
+		{"--redis.mode=single", `flag --redis.mode: redis.mode is single but redis.addrs is empty: list host:port of the servers`},
+		{"--log.level=", `flag --log.level: is empty: set it, the default is info`},
+		{"--redis.tls=maybe", `flag --redis.tls: "maybe" is not a boolean: write true or false`},
+	} {
+		t.Chdir(t.TempDir())
+		environ, args := []string{c.given}, []string(nil)
+		if strings.HasPrefix(c.given, "--") {
+			environ, args = nil, []string{c.given}
+		}
+		if _, err := loadArgs(t, environ, args...); err == nil || err.Error() != c.want {
+			t.Errorf("%s: got %v\nwant %s", c.given, err, c.want)
+		}
+	}
+}
+
+// TestConfigLastSourceIsBlamed: a value that a later source replaced is not.
+func TestConfigLastSourceIsBlamed(t *testing.T) {
+	const file = "queue:\n  timeout: 1h\n"
+	if _, err := loadText(t, file, []string{"SHARDID_QUEUE_TIMEOUT=3s"}); err != nil {
+		t.Errorf("the value of the file is replaced: %v", err)
+	}
+	_, err := loadText(t, file, []string{"SHARDID_QUEUE_TIMEOUT=2h"}, "--queue.timeout=3h")
+	if err == nil || !strings.HasPrefix(err.Error(), "flag --queue.timeout: 3h0m0s is not in ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestConfigSecretsNeverLeak breaks a configuration in every way around a
+// secret, from the file and from the environment.
+func TestConfigSecretsNeverLeak(t *testing.T) {
+	const secret = "hunter2"
+	wrongs := []string{
+		"hunter2", "hunter2 \u00e9", "\"hunter2", "'hunter2", "[hunter2]", "{hunter2: hunter2}", "{hunter2: ", "&hunter2 x", "*hunter2", "!!hunter2 x",
+		"|\n hunter2", "hunter2: hunter2: x", "\thunter2", "@hunter2", "%hunter2", "\"\\hunter2\"", "- hunter2", "hunter2\n  hunter2", "hunter2\nhunter2",
+		"hunter2:hunter2@tcp(h)/x?tls=hunter2", "x@hunter2(h)/x", "x@/%zzhunter2", "x@/hunter2?hunter2", "u:hunter2@tcp(h)/", "\"hunter2\\n\"",
+	}
+	for _, k := range Defaults().Keys {
+		if !k.Secret {
+			continue
+		}
+		section, name, _ := strings.Cut(k.Path, ".")
+		for _, wrong := range wrongs {
+			_, inFile := loadText(t, section+":\n  "+name+": "+wrong+"\n", []string{"SHARDID_DATABASE_DRIVER=mysql"})
+			_, inEnv := loadText(t, "", []string{"SHARDID_DATABASE_DRIVER=mysql", k.Env() + "=" + wrong})
+			for _, err := range []error{inFile, inEnv} {
+				for line := range strings.Lines(fmt.Sprint(err)) {
+					if strings.Contains(line, secret) || !regexp.MustCompile(`^(<nil>|config\.yaml:\d+: |environment SHARDID_)`).MatchString(line) {
+						t.Errorf("%s %q: %v", k.Path, wrong, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+const configDocs = "../../../config.yaml"
+
+// TestConfigDocsAreTheDefaults holds the documented values; the loader itself
+// refuses keys that do not exist.
+func TestConfigDocsAreTheDefaults(t *testing.T) {
+	got, err := loadArgs(t, nil, "--config", configDocs)
+	wantConfig(t, got, err, nothing)
+}
+
+// TestConfigDocsAreComplete: every key, in the order of the struct.
+func TestConfigDocsAreComplete(t *testing.T) {
+	l, err := loadArgs(t, nil, "--config", configDocs)
+	check.Must(t, err)
+	last := 0
+	for _, k := range l.Keys {
+		line, err := strconv.Atoi(strings.TrimPrefix(k.From, configDocs+":"))
+		if err != nil || line <= last {
+			t.Errorf("%s is not documented or out of order: %s", k.Path, k.From)
+		}
+		last = line
+	}
+}
+
+// TestConfigCoversTheContract names what other people script against.
+func TestConfigCoversTheContract(t *testing.T) {
+	const contract = `server.addr=127.0.0.1:8080 server.admin_token= server.pprof_addr= data_dir=data database.driver=sqlite database.dsn=
+		redis.mode=embedded redis.addrs=[] redis.master_name= redis.username= redis.password= redis.db=0 redis.tls=false
+		queue.low_watermark=0.2 queue.prefetch_max=1000 segment.enabled=true snowflake.enabled=true uid.enabled=true
+		snowflake.epoch_ms=1288834974657 snowflake.name=shardid snowflake.advertise= snowflake.worker.mode=mysql
+		snowflake.worker.local_map=map[] zookeeper.addrs=[] uid.mode=cached uid.time_bits=28 uid.worker_bits=22 uid.seq_bits=13
+		uid.epoch=2026-01-01 uid.boost_power=3 uid.padding_factor=50 uid.schedule_interval=off`
+	std := map[string]string{}
+	for _, k := range Defaults().Keys {
+		std[k.Path] = k.Default
+	}
+	for _, entry := range strings.Fields(contract) {
+		path, want, _ := strings.Cut(entry, "=")
+		if got, ok := std[path]; !ok || got != want {
+			t.Errorf("%s: got %q (there: %t), want %q", path, got, ok, want)
+		}
+	}
+	if std["queue.refill_cron"] != "0 */2 * * * *" || std["queue.reload_cron"] != "30 */2 * * * *" {
+		t.Error("the schedules are not the contract's")
+	}
+}
+
+// TestConfigTags: the validator knows every tag, and the defaults pass.
+func TestConfigTags(t *testing.T) {
+	l := Defaults()
+	l.check()
+	check.Must(t, l.wrong())
+	tags := regexp.MustCompile(`^(min=-?\w+,max=\w+|gt=\w+,lt=\w+|oneof=[a-z_ ]+)$`)
+	for _, k := range Defaults().Keys {
+		for _, prefix := range []string{"omitempty,", "unique,", "dive,", "keys,ipport,endkeys,"} {
+			k.must = strings.TrimPrefix(k.must, prefix)
+		}
+		if k.must != "" && formats()[k.must] == nil && !tags.MatchString(k.must) {
+			t.Errorf("%s: %q has no message", k.Path, k.must)
+		}
+	}
+}
+
+// FuzzConfig: no bytes make the loader panic, and an error is one line that
+// begins with the file for each problem.
+func FuzzConfig(f *testing.F) {
+	for _, file := range []string{configDocs, "testdata/full.yaml"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	for _, c := range fileErrors() {
+		f.Add([]byte(c.file))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := Check("config.yaml", data); err != nil {
+			for i, line := range strings.Split(err.Error(), "\n") {
+				if i < mostProblems && !strings.HasPrefix(line, "config.yaml:") || strings.Contains(line, "\r") {
+					t.Errorf("%q: got %q", data, line)
+				}
+			}
+		}
+	})
 }
