@@ -15,24 +15,6 @@ import (
 
 const aliceMaxID = "SELECT max_id FROM id_alloc WHERE app_id = 1 AND shard_id = 0"
 
-// TestDirectedMaxIDRolledBack: the rows go back by 20 000. The process that
-// issued is gone: only Redis knows better.
-func TestDirectedMaxIDRolledBack(t *testing.T) {
-	story(t)
-	dsn, books := appOne(t), &ledger{}
-	s := onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr)).With(direct())
-	d := serve(t, s)
-	for number(t, dsn, aliceMaxID) < 25_000 {
-		take(d, books, 2000)
-	}
-	d.Kill()
-	query(t, dsn, "UPDATE id_alloc SET max_id = max_id - 20000 WHERE app_id = 1 AND shard_id = 0")
-	wantOldRow(t, dsn, books)
-	d = serve(t, s)
-	take(d, books, 30_000)
-	books.Settle(t)
-}
-
 // coldStores are private servers whose state can be put back.
 type coldStores struct {
 	stores

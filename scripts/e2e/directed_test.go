@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"context"
 	"errors"
-	"net"
 	"slices"
 	"strconv"
 	"syscall"
@@ -76,21 +75,6 @@ func wantStale(t *testing.T, server *testserver.RedisServer, books *ledger) {
 	if _, issued := slices.BinarySearch(books.IDs(), first<<14|1); err != nil || !issued {
 		t.Fatalf("the list begins with index %d (%v), which was not issued: the copy is not old", first, err)
 	}
-}
-
-// follow makes a replica that hears its master again, in sync.
-func follow(t *testing.T, replica, master *testserver.RedisServer) {
-	t.Helper()
-	host, port, err := net.SplitHostPort(master.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := replica.Client()
-	order(t, c, "REPLICAOF", host, port)
-	eventually(t, time.Minute, "the replica is in sync", func() bool {
-		info := c.InfoMap(t.Context(), "replication").Val()["Replication"]
-		return info["master_link_status"] == "up"
-	})
 }
 
 // cutOff keeps a replica from hearing its master: it gives a password that the

@@ -160,6 +160,16 @@ func TestE2EIntruder(t *testing.T) {
 	}
 }
 
+// wantNoID finds no number in the body that is large enough to be an ID.
+func wantNoID(t *testing.T, body string) {
+	t.Helper()
+	for _, digits := range regexp.MustCompile(`\d+`).FindAllString(body, -1) {
+		if n, err := strconv.ParseInt(digits, 10, 64); err != nil || n >= 1<<14 {
+			t.Errorf("%s could be an ID: %s", digits, body)
+		}
+	}
+}
+
 // What a client sends slowly, or never ends, is cut; what it sends too much of is not
 // read.
 func TestE2ESlowAndLarge(t *testing.T) {

@@ -13,6 +13,11 @@ import (
 	"shardid/scripts/testserver"
 )
 
+const (
+	aliceGet = "/get?appId=1&gatePass=alice" // shard 0
+	helloGet = "/get?appId=1&gatePass=hello" // shard 18
+)
+
 // stores are private servers, so that a story may take them away.
 type stores struct {
 	db    *testserver.MariaDBServer

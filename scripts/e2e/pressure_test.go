@@ -5,16 +5,12 @@ package e2e_test
 import (
 	"bytes"
 	"crypto/tls"
-	"database/sql"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -127,67 +123,6 @@ func TestE2EHostileHTTP2(t *testing.T) {
 		}
 	}
 	d.want(aliceGet, 200, 0)
-}
-
-// TestE2ECrowdOnADatabasePage: pages that show the state cost no more when many ask.
-func TestE2ECrowdOnADatabasePage(t *testing.T) {
-	story(t)
-	s := privateStores(t)
-	var apps []string
-	for app := 2; app < 52; app++ {
-		apps = append(apps, fmt.Sprintf("CALL alloc_initData(%d, 'app%d', '')", app, app))
-	}
-	query(t, s.dsn, apps...)
-	var rows strings.Builder
-	for i := range 2000 {
-		fmt.Fprintf(&rows, "%s('tag-%d', 1, 1000)", []string{"", ","}[min(i, 1)], i)
-	}
-	query(t, s.dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES "+rows.String())
-	d := serve(t, s.settings())
-	d.ready()
-	// A crowd that asks for the page of the database leaves the database to the others.
-	db, err := sql.Open("mysql", s.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	for _, statement := range []string{"SET GLOBAL log_output = 'TABLE'", "SET GLOBAL general_log = 1"} {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	began := time.Now()
-	var wg sync.WaitGroup
-	var done atomic.Bool
-	var answered atomic.Int64
-	for range 200 {
-		wg.Go(func() {
-			for !done.Load() {
-				if a, err := d.do(http.MethodGet, "/db"); err == nil && a.status == 200 {
-					answered.Add(1)
-				}
-			}
-		})
-	}
-	for ; time.Since(began) < 5*time.Second; time.Sleep(200 * time.Millisecond) {
-		if a := d.get("/readyz"); a.status != 200 || a.Status != "ok" {
-			t.Errorf("/readyz: %d %s", a.status, a.body)
-			break
-		}
-	}
-	done.Store(true)
-	wg.Wait()
-	// Only a reading of the page lists the tags with their descriptions.
-	var readings int
-	const listing = "SELECT COUNT(*) FROM mysql.general_log WHERE CONVERT(argument USING utf8mb4) LIKE 'SELECT biz_tag,%description%FROM leaf_alloc%'"
-	if err := db.QueryRowContext(t.Context(), listing).Scan(&readings); err != nil {
-		t.Fatal(err)
-	}
-	seconds := int(time.Since(began).Seconds()) + 1
-	if readings == 0 || readings > seconds || answered.Load() < 200 {
-		t.Errorf("%d readings for %d answers in %d s, want at most one a second and at least one answer a client", readings, answered.Load(), seconds)
-	}
-	t.Logf("%d readings for %d answers", readings, answered.Load())
 }
 
 // crowd opens connections until the test ends, and gives how many the server keeps.

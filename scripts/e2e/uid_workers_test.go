@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
-
-	"shardid/scripts/testserver"
 )
 
 // baiduNodes is the table as Baidu's script makes it, with what its library leaves
@@ -30,35 +27,6 @@ func baiduNodes() []string {
 // baiduStart is the statement of WorkerNodeDAO.addWorkerNode.
 func baiduStart(host, port string, kind int) string {
 	return fmt.Sprintf("INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES ('%s', '%s', %d, '2019-09-06', NOW(), NOW())", host, port, kind)
-}
-
-// TestE2EUIDTakesBaidusTableOver: the rows stay, shardid's follow them, and a Java
-// process may go on beside it.
-func TestE2EUIDTakesBaidusTableOver(t *testing.T) {
-	story(t)
-	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
-	query(t, dsn, baiduNodes()...)
-	for range 2 {
-		must(t, onMariaDB(dsn), "migrate")
-	}
-	books := &uidBooks{bits: uidDefaults()}
-	for _, worker := range []int64{4, 6} {
-		d := serveUID(t, t.TempDir(), onMariaDB(dsn), books)
-		if v := uidStatus(t, d); v.WorkerID != worker {
-			t.Errorf("%+v, want worker %d", v, worker)
-		}
-		query(t, dsn, baiduStart("10.1.1.3", "1-1", 2)) // 5 and 7
-	}
-	rows := nodeRows(t, dsn)
-	if len(rows) != 7 {
-		t.Fatalf("%+v", rows)
-	}
-	for i, want := range []string{"1 10.1.1.1 1567733700834-5 2 2019-09-06", "2 10.1.1.2 8080 1 2019-09-06", "3 10.1.1.1 1567733999000-99999 2 2019-09-06"} {
-		if r := rows[i]; fmt.Sprint(r.id, " ", r.host, " ", r.port, " ", r.kind, " ", r.launched) != want {
-			t.Errorf("row %+v, want %s", r, want)
-		}
-	}
-	books.Settle(t)
 }
 
 // TestE2EUIDWorkersRunOut: with two worker bits there are three worker IDs. They
@@ -110,31 +78,6 @@ func TestE2EUIDWorkersRunOut(t *testing.T) {
 	if v := uidStatus(t, serveUID(t, t.TempDir(), s, books)); v.WorkerID != 1 {
 		t.Errorf("%+v", v)
 	}
-	books.Settle(t)
-}
-
-// TestE2EUIDMarkAheadOfTheClock: a ring that ran hours ahead has a mark above that,
-// so that the next start does not get its worker ID with a clock that is behind.
-func TestE2EUIDMarkAheadOfTheClock(t *testing.T) {
-	story(t)
-	dsn := migrated(t)
-	s := uidAlone(dsn).With(settings{"UID_TIME_BITS": "58", "UID_WORKER_BITS": "1", "UID_SEQ_BITS": "4", "UID_BOOST_POWER": "4", "UID_REJECT_TAKE": "wait"})
-	books := &uidBooks{bits: uidBits{worker: 1, seq: 4, epoch: uidDefaults().epoch}}
-	d := serveUID(t, t.TempDir(), s, books)
-	eventually(t, startLimit, "three hours of the IDs' time", func() bool {
-		for range 10 {
-			takeUIDs(d, books, 5000)
-		}
-		return books.Count() > 3*3600*16
-	})
-	v := uidStatus(t, d)
-	d.Kill()
-	mark, last := number(t, dsn, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"), books.lastSecond()
-	if v.AheadSeconds < 10_000 || last < time.Now().Unix()+10_000 || mark < last || v.MarkedUntil.Unix() > mark {
-		t.Errorf("%+v; issued up to %d, the row has %d", v, last, mark)
-	}
-	d = serve(t, s)
-	eventually(t, startLimit, "refused", func() bool { return strings.Contains(d.get("/api/uid/get").Message, "no worker ID is free") })
 	books.Settle(t)
 }
 
