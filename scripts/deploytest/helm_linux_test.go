@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
 	_ "github.com/go-sql-driver/mysql"
@@ -199,7 +200,7 @@ func TestChartFirstID(t *testing.T) {
 	}
 	execute(t, db.DSN(""), "CREATE DATABASE shardid", "CREATE USER shardid IDENTIFIED BY '"+password+"'",
 		"GRANT ALL ON shardid.* TO shardid")
-	addr := freeAddr(t)
+	addr := rig.FreeAddrs(t, 1)[0]
 	all := chart(t, "secrets.yaml", "--set", strings.Join([]string{
 		fmt.Sprintf("secrets.databaseDSN=shardid:%s@tcp(127.0.0.1:%d)/shardid", password, db.Port), "secrets.redisPassword=" + password,
 		"config.redis.mode=single", "config.redis.addrs={" + valkey.Addr + "}", "config.snowflake.worker.mode=mysql", "resp.enabled=false",
@@ -245,7 +246,7 @@ func TestChartPrivateAuthority(t *testing.T) {
 	cert, key, authority := certificate(t)
 	db := testserver.MariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key)
 	execute(t, db.DSN(""), "CREATE DATABASE shardid", "CREATE USER shardid IDENTIFIED BY 'hunter2' REQUIRE SSL", "GRANT ALL ON shardid.* TO shardid")
-	addr := freeAddr(t)
+	addr := rig.FreeAddrs(t, 1)[0]
 	testserver.Redis(t, "--tls-port", addr[strings.LastIndex(addr, ":")+1:], "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
 	var apps strings.Builder
 	for id := range 256 {

@@ -36,12 +36,9 @@ type status struct {
 	}
 }
 
-func (d *daemon) status() (s status) {
+func (d *daemon) status() status {
 	d.t.Helper()
-	if err := json.Unmarshal([]byte(d.want("/api/status", 200, 0).body), &s); err != nil {
-		d.t.Fatal(err)
-	}
-	return s
+	return fromJSON[status](d.t, d.want("/api/status", 200, 0))
 }
 
 // alarms are the names of those that are on.

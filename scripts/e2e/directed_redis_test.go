@@ -3,10 +3,10 @@
 package e2e_test
 
 import (
-	"net"
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
 
@@ -47,7 +47,7 @@ func TestDirectedClusterTakeover(t *testing.T) {
 	setup, books := testserver.Cluster(t), &ledger{}
 	slot := order(t, setup.Nodes[0].Client(), "CLUSTER", "KEYSLOT", aliceList).(int64)
 	master := setup.Nodes[slot*3/16384]
-	replica := clusterReplica(t, master)
+	replica := rig.ClusterReplica(t, master)
 	d := serve(t, onMariaDB(appOne(t)).With(onCluster(setup)).With(direct()))
 	take(d, books, 700)
 	waitSame(t, master, replica)
@@ -65,24 +65,4 @@ func TestDirectedClusterTakeover(t *testing.T) {
 	})
 	take(d, books, 3000)
 	books.Settle(t)
-}
-
-// clusterReplica starts a node and makes it a replica of master.
-func clusterReplica(t *testing.T, master *testserver.RedisServer) *testserver.RedisServer {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, bus, _ := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	replica := testserver.Redis(t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000")
-	m, r := master.Client(), replica.Client()
-	host, port, _ := net.SplitHostPort(master.Addr)
-	order(t, r, "CLUSTER", "MEET", host, port, m.ConfigGet(t.Context(), "cluster-port").Val()["cluster-port"])
-	id := order(t, m, "CLUSTER", "MYID")
-	eventually(t, startLimit, "the replica knows its master", func() bool {
-		return r.Do(t.Context(), "CLUSTER", "REPLICATE", id).Err() == nil
-	})
-	return replica
 }

@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"database/sql"
 	"os"
 	"path/filepath"
 	"slices"
@@ -209,20 +208,4 @@ func wantOldRow(t *testing.T, dsn string, books *ledger) {
 	if maxID, highest := number(t, dsn, aliceMaxID), books.Last()>>14; highest <= maxID {
 		t.Fatalf("max_id is %d and no index above %d was issued: the row is not old", maxID, highest)
 	}
-}
-
-// uptime of a database server, in seconds.
-func uptime(t *testing.T, dsn string) int64 {
-	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	var name string
-	var seconds int64
-	if err := db.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(&name, &seconds); err != nil {
-		t.Fatal(err)
-	}
-	return seconds
 }

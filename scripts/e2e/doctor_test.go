@@ -3,13 +3,11 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"shardid/model"
 	"shardid/scripts/testserver"
 )
 
@@ -42,17 +40,24 @@ func wantRow(t *testing.T, o outcome, columns ...string) {
 	}
 }
 
-// TestDoctorGood: nothing unsafe is exit 0 and silence on stderr.
+// TestDoctorGood: nothing unsafe is exit 0 and silence on stderr, and a replica does not warn of what is
+// as it should be.
 func TestDoctorGood(t *testing.T) {
 	story(t)
-	o := shardid(t, onMariaDB(migrated(t)).With(onRedis(testserver.Redis(t).Addr)), "doctor")
+	s := provisioned(t).With(onRedis(testserver.Redis(t).Addr))
+	d := serve(t, s)
+	eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
+	o := shardid(t, s, "doctor")
 	if o.exit != 0 || o.stderr != "" || strings.Contains(o.stdout, "unsafe") || strings.Contains(o.stdout, "unknown") {
 		t.Errorf("%+v", o)
 	}
 	wantRow(t, o, "STORE", "SETTING", "VALUE", "WANTED", "VERDICT")
 	wantRow(t, o, "database", "sync_binlog", "log_bin is off", "1 with log_bin", "ok")
 	wantRow(t, o, "redis", "role", "master", "master", "ok")
-	t.Log("\n" + o.stdout)
+	time.Sleep(time.Second)
+	if said := d.Lines("setting"); len(said) > 0 {
+		t.Errorf("%s", said)
+	}
 }
 
 // TestDoctorUnsafe: all of it is in the table, and in the one line that says
@@ -76,23 +81,6 @@ func TestDoctorUnsafe(t *testing.T) {
 		t.Errorf("a warning in %s", o.stderr)
 	}
 	t.Log("\n" + o.stdout + o.stderr)
-}
-
-// TestDoctorJSON: the same for programs.
-func TestDoctorJSON(t *testing.T) {
-	story(t)
-	o := shardid(t, onRedis(badRedis(t).Addr), "doctor", "--json")
-	var found []model.Finding
-	if err := json.Unmarshal([]byte(o.stdout), &found); err != nil || o.exit != 1 {
-		t.Fatalf("%v: %+v", err, o)
-	}
-	levels := map[string]model.Level{}
-	for _, f := range found {
-		levels[f.Store+" "+f.Setting] = f.Level
-	}
-	if levels["redis maxmemory-policy"] != model.LevelUnsafe || levels["redis version"] != model.LevelOK || levels["database file"] != model.LevelUnknown {
-		t.Errorf("%v", levels)
-	}
 }
 
 // TestDoctorAway: what can be checked is, the rest is named, soon and without
@@ -145,17 +133,6 @@ func TestDoctorEmbedded(t *testing.T) {
 	wantRow(t, o, "redis", "redis.mode", "embedded", "any", "ok")
 }
 
-func TestDoctorHelp(t *testing.T) {
-	story(t)
-	_, examples, _ := strings.Cut(must(t, nil, "doctor", "--help"), "Examples:\n")
-	if !strings.Contains(examples, "shardid doctor") || !strings.Contains(must(t, nil, "--help"), "\n  doctor ") {
-		t.Errorf("no help: %s", examples)
-	}
-	if o := shardid(t, nil, "doctor", "extra"); o.exit != 2 {
-		t.Errorf("%+v", o)
-	}
-}
-
 // TestServeWarns: each finding once, although Redis came late and although
 // requests go on; a warning of the other store does not wait for it.
 func TestServeWarns(t *testing.T) {
@@ -176,15 +153,4 @@ func TestServeWarns(t *testing.T) {
 		t.Errorf("%d findings, want the policy, the writable replicas and the flush:\n%s", n, strings.Join(d.Lines("WARN"), ""))
 	}
 	t.Log(strings.Join(d.Lines("WARN", `"want"`), ""))
-}
-
-// TestServeDoesNotWarn of what is as it should be.
-func TestServeDoesNotWarn(t *testing.T) {
-	story(t)
-	d := serve(t, provisioned(t).With(onRedis(testserver.Redis(t).Addr)))
-	eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
-	time.Sleep(time.Second)
-	if said := d.Lines("setting"); len(said) > 0 {
-		t.Errorf("%s", said)
-	}
 }

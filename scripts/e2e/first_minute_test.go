@@ -32,7 +32,7 @@ func TestE2EKilledUnderLoad(t *testing.T) {
 	dir, books := t.TempDir(), &ledger{}
 	for range lives {
 		d := serveIn(t, dir, nil, "--demo")
-		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+		d.ready()
 		var dying atomic.Bool
 		l := &load{replicas: []*daemon{d}, apps: []int64{1}, books: books,
 			trouble: func(_ answer, err error) bool { return err != nil && dying.Load() }}
@@ -53,7 +53,7 @@ func TestE2ETwoOnOneFolder(t *testing.T) {
 	l := &load{apps: []int64{1}, books: &ledger{}}
 	for range 2 {
 		d := serveIn(t, dir, nil, "--demo")
-		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+		d.ready()
 		l.replicas = append(l.replicas, d)
 	}
 	l.start(t, 16)

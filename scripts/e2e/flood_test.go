@@ -105,20 +105,9 @@ func TestE2EStrangers(t *testing.T) {
 		"SERVER_READ_HEADER_TIMEOUT": "1m"}, "--demo")
 	d.ready()
 	httpAddr := strings.TrimPrefix(d.url, "http://")
-	dial := func(addr, text string) net.Conn {
-		t.Helper()
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-		_ = conn.SetDeadline(time.Now().Add(40 * time.Second))
-		_, _ = io.WriteString(conn, text)
-		return conn
-	}
 	uid := "GET /v1/uid/ids HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer " + token + "\r\n\r\n"
 	auth := fmt.Sprintf("*2\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n", len(token), token)
-	known := []net.Conn{dial(httpAddr, uid), dial(d.respAddr(), auth)}
+	known := []net.Conn{dial(t, httpAddr, uid), dial(t, d.respAddr(), auth)}
 	echo := "*2\r\n$4\r\nECHO\r\n$4073\r\n" + strings.Repeat("x", 4073) + "\r\n"
 	livez := "GET /livez HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 	var strangers []net.Conn
@@ -126,7 +115,7 @@ func TestE2EStrangers(t *testing.T) {
 		for _, s := range [][2]string{
 			{d.respAddr(), echo[:4095]}, {httpAddr, ""}, {httpAddr, livez}, {httpAddr, livez + livez[:20]},
 		} {
-			strangers = append(strangers, dial(s[0], s[1]))
+			strangers = append(strangers, dial(t, s[0], s[1]))
 		}
 	}
 	begun := time.Now()
@@ -167,13 +156,7 @@ func TestE2EConnectionsPerAddress(t *testing.T) {
 	d.client.CloseIdleConnections()
 	time.Sleep(100 * time.Millisecond)
 	_, leave := d.crowd(10)
-	conn, err := net.Dial("tcp", d.respAddr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-	if n, err := conn.Read(make([]byte, 1)); n != 0 || err == nil || os.IsTimeout(err) {
+	if n, err := dial(t, d.respAddr(), "").Read(make([]byte, 1)); n != 0 || err == nil || os.IsTimeout(err) {
 		t.Errorf("an eleventh connection: %d bytes, %v", n, err)
 	}
 	if a := d.get("/readyz"); a.status != 200 {

@@ -35,15 +35,8 @@ func fortress(t *testing.T) (d *daemon, token string) {
 // raw sends bytes over a connection of its own and gives all answers.
 func (d *daemon) raw(request string) (answers string) {
 	d.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	conn := dial(d.t, d.url, request)
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
-	if _, err := io.WriteString(conn, request); err != nil {
-		d.t.Logf("the server closed early: %v", err)
-	}
 	all, _ := io.ReadAll(conn) // a reset is an answer too
 	return string(all)
 }
@@ -243,13 +236,8 @@ func (d *daemon) drip(begin string) time.Duration {
 // pour sends a large body and gives the answer and how much was taken.
 func (d *daemon) pour(head string, size int) (got string, sent int) {
 	d.t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	conn := dial(d.t, d.url, head)
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
-	_, _ = io.WriteString(conn, head)
 	for chunk := []byte(strings.Repeat(" ", 64<<10)); sent < size; {
 		n, err := conn.Write(chunk)
 		sent += n

@@ -29,9 +29,8 @@ func TestE2ELeafSegmentReplicas(t *testing.T) {
 	dsn := migrated(t)
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "1000")
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "订单 & more", "--step", "10", "--max-id", "7")
-	replicas := []*daemon{serve(t, onlySegments(dsn)), serve(t, onlySegments(dsn))}
+	replicas := serveReady(t, 2, onlySegments(dsn))
 	for _, d := range replicas {
-		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
 		d.want(segmentGet+"late", 404, -2)
 	}
 	orders, others := &ledger{}, &ledger{}

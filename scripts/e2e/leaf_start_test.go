@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"shardid/scripts/testserver"
 )
@@ -134,52 +133,4 @@ func (t trio) joins(test *testing.T) {
 		i.flake()
 		i.books.Settle(test, i.name)
 	}
-}
-
-// TestE2ELeafRegistryForgets: a registry that comes back empty gives the worker ID
-// of a running instance to another one. That waits until the first has noticed.
-func TestE2ELeafRegistryForgets(t *testing.T) {
-	story(t)
-	zoo, redis := testserver.ZooKeeper(t), testserver.Redis(t)
-	deployments := []*deployment{
-		newDeployment(t, registry{mode: "zk", settings: onZooKeeper("zk", zoo.Addr())}, 2),
-		newDeployment(t, registry{mode: "redis", settings: byRedis(redis.Addr)}, 2),
-	}
-	for _, d := range deployments {
-		d.instances[0].start()
-		d.instances[0].serves(takeover)
-		d.callers = gather(t, 2, d.instances[0])
-		eventually(t, time.Minute, d.mode+" issues", func() bool { return d.books.Count() > 1000 })
-	}
-	time.Sleep(2 * time.Second) // a registry that is lost in the very first second is not noticed
-	for _, d := range deployments {
-		d.instances[0].now.Load().worker.Store(-1) // it will get another one
-	}
-	zoo.Kill()
-	zoo.Wipe()
-	redis.Kill()
-	zoo.Restart()
-	redis.Restart()
-	for _, d := range deployments {
-		d.instances[1].start()
-	}
-	for _, d := range deployments {
-		d.replaces(t)
-	}
-}
-
-// replaces: the second instance issues, then both do, and no ID comes twice.
-func (d *deployment) replaces(t *testing.T) {
-	t.Helper()
-	first := d.instances[0]
-	d.workers[1] = d.instances[1].serves(takeover)
-	more := gather(t, 2, d.instances[1])
-	eventually(t, takeover, first.name+" is served again", func() bool {
-		return first.now.Load().flakeStatus().State == "serving"
-	})
-	d.workers[0] = first.serves(takeover)
-	d.apart(t)
-	d.callers.Stop()
-	more.Stop()
-	d.books.Settle(t, d.mode)
 }

@@ -127,40 +127,6 @@ func wantClear(t *testing.T, d *daemon, m mistake) {
 	t.Log(strings.Join(d.Lines(m.mentions), ""))
 }
 
-// TestE2ERedisFull: a Redis at its maxmemory takes no refills; raised again, it
-// does, and nothing is lost but what was refused.
-func TestE2ERedisFull(t *testing.T) {
-	story(t)
-	r, books := testserver.Redis(t), &ledger{}
-	d := serve(t, provisioned(t).With(onRedis(r.Addr)).With(settings{"QUEUE_TIMEOUT": "300ms"}))
-	eventually(t, startLimit, "served", func() bool { return batch(d, books, "alice", 10).status == 200 })
-	setMaxMemory(t, r, "1")
-	eventually(t, 15*time.Second, "a refusal with its reason", func() bool { // the first may come before the reason is known
-		a := untilRefused(t, d, books)
-		if !comeAgain(a) || a.Code != -4 {
-			t.Errorf("%v %s", a.header, a.body)
-		}
-		return strings.Contains(a.Message, "maxmemory")
-	})
-	for begun := time.Now(); time.Since(begun) < 4*time.Second; {
-		batch(d, books, "alice", 10)
-	}
-	if n := len(d.Lines(`"level":"ERROR"`, "OOM")); n < 1 || n > 3 {
-		t.Errorf("%d lines:\n%s", n, d.Output())
-	}
-	setMaxMemory(t, r, "0")
-	took := eventually(t, 15*time.Second, "recovered", func() bool { return batch(d, books, "alice", 300).status == 200 })
-	t.Logf("recovered after %v", took.Round(time.Millisecond))
-	books.Settle(t)
-}
-
-func setMaxMemory(t *testing.T, r *testserver.RedisServer, bytes string) {
-	t.Helper()
-	if err := r.Client().ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestE2EStartMistakes: what stops a command is one line with what to do.
 func TestE2EStartMistakes(t *testing.T) {
 	story(t)

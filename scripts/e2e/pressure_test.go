@@ -130,11 +130,7 @@ func (d *daemon) crowd(n int) (kept int, leave func()) {
 	d.t.Helper()
 	conns := make([]net.Conn, n)
 	for i := range conns {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		conns[i] = conn
+		conns[i] = dial(d.t, d.url, "")
 	}
 	time.Sleep(time.Second)
 	for _, conn := range conns {

@@ -41,14 +41,7 @@ func twoReplicas(t *testing.T, redis settings) *load {
 			t.Fatalf("alloc_initData(%s): %v: %s", call, err, out)
 		}
 	}
-	l := &load{apps: []int64{1, 7, 255}, books: &ledger{}}
-	for range 2 {
-		l.replicas = append(l.replicas, serve(t, onMariaDB(dsn).With(redis).With(settings{"QUEUE_TIMEOUT": "10s"})))
-	}
-	for _, d := range l.replicas {
-		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
-	}
-	return l
+	return &load{apps: []int64{1, 7, 255}, books: &ledger{}, replicas: serveReady(t, 2, onMariaDB(dsn).With(redis).With(settings{"QUEUE_TIMEOUT": "10s"}))}
 }
 
 func migrateTwice(t *testing.T, dsn string) {

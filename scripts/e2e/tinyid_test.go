@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
 	"github.com/go-sql-driver/mysql"
@@ -116,7 +117,7 @@ func TestE2ETinyidClients(t *testing.T) {
 	story(t)
 	dsn := migrated(t)
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "500")
-	addrs := freeAddrs(t, 3)
+	addrs := rig.FreeAddrs(t, 3)
 	start := func(i int) *daemon {
 		return serve(t, onlySegments(dsn), "--server.addr", addrs[i])
 	}

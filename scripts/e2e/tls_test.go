@@ -25,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
 
@@ -165,13 +166,7 @@ func TestE2EServerTLS(t *testing.T) {
 		}
 	}
 	// Who connects and says nothing is let go of.
-	silent, err := net.Dial("tcp", plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer silent.Close()
-	_ = silent.SetReadDeadline(time.Now().Add(20 * time.Second))
-	if _, err := silent.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+	if _, err := dial(t, plain, "").Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("who says nothing is kept: %v", err)
 	}
 	a.issue("server", "second")
@@ -351,12 +346,12 @@ func TestE2EDatabaseTLS(t *testing.T) {
 	}
 }
 
-// Redis that lets nobody in without a certificate.
+// Redis that lets nobody in without a certificate; TestRedisOverTLS tells who is kept out.
 func TestE2ERedisTLS(t *testing.T) {
 	story(t)
-	a, stranger := newAuthority(t), newAuthority(t)
+	a := newAuthority(t)
 	cert, key := a.issue("server", "redis")
-	addr := freeAddress(t)
+	addr := rig.FreeAddrs(t, 1)[0]
 	_, port, _ := net.SplitHostPort(addr)
 	testserver.Redis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", a.path("ca.pem"))
 	mine, mineKey := a.issue("client", "client")
@@ -364,28 +359,4 @@ func TestE2ERedisTLS(t *testing.T) {
 	d := serve(t, secure, "--demo")
 	d.ready()
 	d.want(aliceGet, 200, 0)
-	for what, s := range map[string]settings{
-		"another authority": secure.With(settings{"REDIS_TLS_CA_FILE": stranger.path("ca.pem")}),
-		"no certificate":    secure.With(settings{"REDIS_TLS_CERT_FILE": "", "REDIS_TLS_KEY_FILE": ""}),
-		"no TLS":            onRedis(addr),
-	} {
-		d := serve(t, s, "--demo")
-		eventually(t, startLimit, what+": the reason is told", func() bool {
-			ok, problem := d.condition("redis")
-			return !ok && (strings.Contains(problem, "TLS") || strings.Contains(problem, "tls"))
-		})
-		d.want(aliceGet, 503, -1)
-		d.Kill()
-	}
-}
-
-// freeAddress is one that nobody listens on now.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -113,17 +113,6 @@ func TestE2EUIDReplicas(t *testing.T) {
 	}
 }
 
-// TestE2EUIDContainer: the variables by which Baidu's library knows its container.
-func TestE2EUIDContainer(t *testing.T) {
-	story(t)
-	dsn := migrated(t)
-	cmd := command(t, t.TempDir(), onMariaDB(dsn), serving(nil)...)
-	cmd.Env = append(cmd.Env, "JPAAS_HOST=10.9.8.7", "JPAAS_HTTP_PORT=8123")
-	d := listening(launch(t, cmd))
-	eventually(t, startLimit, "a row", func() bool { d.get(uidTarget(1)); return len(nodeRows(t, dsn)) == 1 })
-	nodeRows(t, dsn)[0].want(t, "10.9.8.7", "^8123$", 1)
-}
-
 // TestE2EUIDKilled: kill -9 under load, again and again, in both modes: each life
 // has a worker ID of its own, and no UID comes twice.
 func TestE2EUIDKilled(t *testing.T) {

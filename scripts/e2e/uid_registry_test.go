@@ -4,7 +4,6 @@ package e2e_test
 
 import (
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -23,10 +22,7 @@ func end(t *testing.T, d *daemon, crash bool) {
 		d.Kill()
 		return
 	}
-	d.Signal(syscall.SIGTERM)
-	if code := d.Exit(startLimit); code != 0 {
-		t.Errorf("exit %d:\n%s", code, d.Output())
-	}
+	d.stops(syscall.SIGTERM, startLimit)
 }
 
 // TestE2EUIDRegistry: with each kind of registry an instance that is restarted, in order
@@ -86,44 +82,6 @@ func TestE2EUIDWorkerChanges(t *testing.T) {
 			}
 			end(t, d, c.crash)
 		}
-		books.Settle(t)
-	}
-}
-
-// TestE2EUIDUnasked: replicas that serve the queue alone use up no worker ID of the UID
-// mode, and are ready for it. The first callers get theirs.
-func TestE2EUIDUnasked(t *testing.T) {
-	story(t)
-	for _, worker := range []string{"node", "registry"} {
-		dsn, dir, books := migrated(t), t.TempDir(), &uidBooks{bits: uidDefaults()}
-		s := onMariaDB(dsn).With(settings{"UID_WORKER": worker})
-		must(t, s, "provision", "--app", "1", "--name", "demo")
-		var d *daemon
-		for round := range 3 {
-			d = serveIn(t, dir, s)
-			eventually(t, startLimit, "queue IDs", func() bool { return d.get("/get?appId=1&gatePass=a").status == 200 })
-			eventually(t, takeover, "ready", func() bool { return d.get("/readyz").status == 200 })
-			d.want("/readyz/uid", 200, 0)
-			if round < 2 {
-				end(t, d, true)
-			}
-		}
-		if n := number(t, dsn, "SELECT (SELECT COUNT(*) FROM WORKER_NODE) + (SELECT COUNT(*) FROM shardid_uid_workerid_alloc)"); n != 0 {
-			t.Errorf("%s: %d rows of replicas that served no UID", worker, n)
-		}
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				if a := takeUIDs(d, books, 10); a.status != 200 {
-					books.Complain("a first call: %d %s", a.status, a.body)
-				}
-			})
-		}
-		all.Wait()
-		if n := number(t, dsn, "SELECT COUNT(*) FROM WORKER_NODE"); n != 1 {
-			t.Errorf("%s: %d rows", worker, n)
-		}
-		d.want("/readyz/uid", 200, 0)
 		books.Settle(t)
 	}
 }

@@ -81,20 +81,31 @@ func TestE2EUIDWorkersRunOut(t *testing.T) {
 	books.Settle(t)
 }
 
-// TestE2EUIDLayoutChanged: the widths and the epoch of IDs that were issued stay;
-// a start with others ends, with the reason on one line.
+// TestE2EUIDLayoutChanged: the widths and the epoch of IDs that were issued stay, in both modes that
+// have them; a start with others ends, with the reason on one line.
 func TestE2EUIDLayoutChanged(t *testing.T) {
 	story(t)
 	dir, books := t.TempDir(), &uidBooks{bits: uidDefaults()}
-	serveUID(t, dir, nil, books).Kill()
-	for _, change := range []settings{
-		{"UID_TIME_BITS": "29", "UID_WORKER_BITS": "21"}, {"UID_EPOCH": "2026-01-02"}, {"UID_EPOCH": "2026-01-01T00:00:00+08:00"},
+	d := serveUID(t, dir, nil, books)
+	eventuallyID(t, d, snowflakeGet)
+	d.Kill()
+	const uid, snowflake = "uid IDs have been issued with time_bits=28 worker_bits=22 seq_bits=13 epoch=2026-01-01T00:00:00Z", "epoch_ms=1288834974657"
+	for _, c := range []struct {
+		change settings
+		says   string
+	}{
+		{settings{"UID_TIME_BITS": "29", "UID_WORKER_BITS": "21"}, uid},
+		{settings{"UID_EPOCH": "2026-01-02"}, uid},
+		{settings{"UID_EPOCH": "2026-01-01T00:00:00+08:00"}, uid},
+		{settings{"SNOWFLAKE_EPOCH_MS": "1600000000000"}, snowflake},
+		{settings{"SNOWFLAKE_WORKER_BITS": "9"}, snowflake},
+		{settings{"SNOWFLAKE_SEQ_BITS": "11"}, snowflake},
 	} {
-		d := launch(t, command(t, dir, change, serving(nil)...))
+		d := launch(t, command(t, dir, c.change, serving(nil)...))
 		code, said := d.Exit(startLimit), d.Lines("shardid: ")
-		if code != 1 || len(said) != 1 || d.Said("listening") != "" || !strings.Contains(said[0], "uid IDs have been issued with time_bits=28 worker_bits=22 seq_bits=13 epoch=2026-01-01T00:00:00Z") ||
+		if code != 1 || len(said) != 1 || !strings.Contains(said[0], c.says) || c.says == uid && d.Said("listening") != "" ||
 			!strings.Contains(said[0], "Set the recorded values again; only where IDs of both never meet") {
-			t.Errorf("%v: exit %d, %q", change, code, said)
+			t.Errorf("%v: exit %d, %q", c.change, code, said)
 		}
 	}
 	takeUIDs(serveUID(t, dir, settings{"UID_MODE": "default", "UID_BOOST_POWER": "5"}, books), books, 100)
