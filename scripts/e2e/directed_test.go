@@ -88,7 +88,12 @@ func cutOff(t *testing.T, replica, master *testserver.RedisServer) {
 // proxied is a Redis behind a proxy, so that another can take its place.
 func proxied(t *testing.T, server *testserver.RedisServer) *nemesis.Proxy {
 	t.Helper()
-	p, err := nemesis.NewProxy(server.Addr)
+	return proxyTo(t, server.Addr)
+}
+
+func proxyTo(t *testing.T, addr string) *nemesis.Proxy {
+	t.Helper()
+	p, err := nemesis.NewProxy(addr)
 	if err != nil {
 		t.Fatal(err)
 	}

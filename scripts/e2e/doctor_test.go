@@ -60,29 +60,6 @@ func TestDoctorGood(t *testing.T) {
 	}
 }
 
-// TestDoctorUnsafe: all of it is in the table, and in the one line that says
-// what is wrong.
-func TestDoctorUnsafe(t *testing.T) {
-	story(t)
-	o := shardid(t, badMariaDB(t).With(onRedis(badRedis(t).Addr)), "doctor")
-	wantOneLine(t, o)
-	if o.exit != 1 {
-		t.Errorf("exit %d", o.exit)
-	}
-	wantRow(t, o, "database", "innodb_flush_log_at_trx_commit", "2", "1", "unsafe")
-	wantRow(t, o, "redis", "maxmemory-policy", "allkeys-lru", "noeviction", "unsafe")
-	wantRow(t, o, "redis", "replica-read-only", "no", "yes", "warn")
-	for _, word := range []string{"innodb_flush_log_at_trx_commit is 2, it should be 1", "maxmemory-policy is allkeys-lru, it should be noeviction"} {
-		if !strings.Contains(o.stderr, word) {
-			t.Errorf("%q is not in %s", word, o.stderr)
-		}
-	}
-	if strings.Contains(o.stderr, "replica-read-only") {
-		t.Errorf("a warning in %s", o.stderr)
-	}
-	t.Log("\n" + o.stdout + o.stderr)
-}
-
 // TestDoctorAway: what can be checked is, the rest is named, soon and without
 // passwords.
 func TestDoctorAway(t *testing.T) {
@@ -133,11 +110,29 @@ func TestDoctorEmbedded(t *testing.T) {
 	wantRow(t, o, "redis", "redis.mode", "embedded", "any", "ok")
 }
 
-// TestServeWarns: each finding once, although Redis came late and although
-// requests go on; a warning of the other store does not wait for it.
-func TestServeWarns(t *testing.T) {
+// TestDoctorUnsafe: all of it is in the table, and in the one line that says what is wrong. A replica
+// warns of each finding once, although Redis came late and although requests go on; a warning of the
+// other store does not wait for it.
+func TestDoctorUnsafe(t *testing.T) {
 	story(t)
 	db, r := badMariaDB(t), badRedis(t)
+	o := shardid(t, db.With(onRedis(r.Addr)), "doctor")
+	wantOneLine(t, o)
+	if o.exit != 1 {
+		t.Errorf("exit %d", o.exit)
+	}
+	wantRow(t, o, "database", "innodb_flush_log_at_trx_commit", "2", "1", "unsafe")
+	wantRow(t, o, "redis", "maxmemory-policy", "allkeys-lru", "noeviction", "unsafe")
+	wantRow(t, o, "redis", "replica-read-only", "no", "yes", "warn")
+	for _, word := range []string{"innodb_flush_log_at_trx_commit is 2, it should be 1", "maxmemory-policy is allkeys-lru, it should be noeviction"} {
+		if !strings.Contains(o.stderr, word) {
+			t.Errorf("%q is not in %s", word, o.stderr)
+		}
+	}
+	if strings.Contains(o.stderr, "replica-read-only") {
+		t.Errorf("a warning in %s", o.stderr)
+	}
+	t.Log("\n" + o.stdout + o.stderr)
 	must(t, db, "provision", "--app", "1", "--name", "test")
 	r.Stop()
 	d := serve(t, db.With(onRedis(r.Addr)).With(settings{"QUEUE_TIMEOUT": "300ms"}))

@@ -21,21 +21,38 @@ const password = "hunter2-streng-geheim"
 
 // mistake is a configuration that cannot work.
 type mistake struct {
-	name     string
 	settings func(t *testing.T) settings
 	mentions string // what the log line holds
 	advice   string // and what it says to do
 }
 
-func mistakes() []mistake {
-	return []mistake{
-		{"wrong redis password", wrongRedisPassword, "WRONGPASS", "redis.password"},
-		{"no redis password", noRedisPassword, "NOAUTH", "redis.password"},
-		{"wrong database password", wrongDatabasePassword, "Access denied", "database.dsn"},
-		{"unknown database", unknownDatabase, "Unknown database", "create the database"},
-		{"no migrate", notMigrated, "id_alloc", "shardid migrate"},
-		{"a replica for a master", readOnlyReplica, "READONLY", "master"},
-		{"a sentinel for a master", sentinelAsSingle, "redis", "redis.mode"},
+func mistakes() map[string]mistake {
+	onThisRedis := func(addr func(t *testing.T) string, more settings) func(t *testing.T) settings {
+		return func(t *testing.T) settings { return provisioned(t).With(onRedis(addr(t))).With(more) }
+	}
+	onThisDatabase := func(dsn func(t *testing.T) string) func(t *testing.T) settings {
+		return func(t *testing.T) settings { return onMariaDB(dsn(t)).With(onRedis(testserver.Redis(t).Addr)) }
+	}
+	locked := func(t *testing.T) string {
+		r := testserver.Redis(t)
+		if err := r.Client().ConfigSet(t.Context(), "requirepass", password).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return r.Addr
+	}
+	replica := func(t *testing.T) string { return testserver.RedisReplica(t, testserver.Redis(t)).Addr }
+	sentinel := func(t *testing.T) string { return testserver.Sentinel(t).Addrs[0] }
+	empty := func(t *testing.T) string { return testserver.SharedMariaDB(t).NewDatabase(t) }
+	nowhere := func(t *testing.T) string { return testserver.SharedMariaDB(t).DSN("nowhere") }
+	secret := func(t *testing.T) string { return strings.Replace(empty(t), "root@", "root:"+password+"@", 1) }
+	return map[string]mistake{
+		"wrong redis password":    {onThisRedis(locked, settings{"REDIS_PASSWORD": password + "-wrong"}), "WRONGPASS", "redis.password"},
+		"no redis password":       {onThisRedis(locked, nil), "NOAUTH", "redis.password"},
+		"wrong database password": {onThisDatabase(secret), "Access denied", "database.dsn"},
+		"unknown database":        {onThisDatabase(nowhere), "Unknown database", "create the database"},
+		"no migrate":              {onThisDatabase(empty), "id_alloc", "shardid migrate"},
+		"a replica for a master":  {onThisRedis(replica, nil), "READONLY", "master"},
+		"a sentinel for a master": {onThisRedis(sentinel, nil), "redis", "redis.mode"},
 	}
 }
 
@@ -46,47 +63,12 @@ func provisioned(t *testing.T) settings {
 	return s
 }
 
-func wrongRedisPassword(t *testing.T) settings {
-	return noRedisPassword(t).With(settings{"REDIS_PASSWORD": password + "-wrong"})
-}
-
-func noRedisPassword(t *testing.T) settings {
-	r := testserver.Redis(t)
-	if err := r.Client().ConfigSet(t.Context(), "requirepass", password).Err(); err != nil {
-		t.Fatal(err)
-	}
-	return provisioned(t).With(onRedis(r.Addr))
-}
-
-func wrongDatabasePassword(t *testing.T) settings {
-	dsn := strings.Replace(testserver.SharedMariaDB(t).NewDatabase(t), "root@", "root:"+password+"@", 1)
-	return onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr))
-}
-
-func unknownDatabase(t *testing.T) settings {
-	return onMariaDB(testserver.SharedMariaDB(t).DSN("nowhere")).With(onRedis(testserver.Redis(t).Addr))
-}
-
-func notMigrated(t *testing.T) settings {
-	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
-	return onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr))
-}
-
-func readOnlyReplica(t *testing.T) settings {
-	replica := testserver.RedisReplica(t, testserver.Redis(t))
-	return provisioned(t).With(onRedis(replica.Addr))
-}
-
-func sentinelAsSingle(t *testing.T) settings {
-	return provisioned(t).With(onRedis(testserver.Sentinel(t).Addrs[0]))
-}
-
 // TestE2EMistakes: each is said in one clear line and not in a flood, callers
 // get an answer, and no password is told to anybody.
 func TestE2EMistakes(t *testing.T) {
 	story(t)
-	for _, m := range mistakes() {
-		t.Run(m.name, func(t *testing.T) {
+	for name, m := range mistakes() {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := serve(t, m.settings(t).With(settings{"QUEUE_TIMEOUT": "300ms"}))
 			said := pester(d, 5*time.Second)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
 	"github.com/go-sql-driver/mysql"
@@ -40,19 +41,7 @@ func migrated(t *testing.T) (dsn string) {
 }
 
 // query runs statements one by one; they must succeed.
-func query(t *testing.T, dsn string, statements ...string) {
-	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	for _, s := range statements {
-		if _, err := db.ExecContext(t.Context(), s); err != nil {
-			t.Fatalf("%s: %v", s, err)
-		}
-	}
-}
+var query = rig.Query
 
 // scan reads the one row that a query gives.
 func scan(t *testing.T, dsn, statement string, into ...any) {

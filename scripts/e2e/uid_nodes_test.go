@@ -9,7 +9,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -122,14 +121,7 @@ func TestE2EUIDKilled(t *testing.T) {
 	for life := range lives {
 		mode := []string{"cached", "default"}[life%2]
 		d := serveUID(t, dir, settings{"UID_MODE": mode}, books)
-		var dying atomic.Bool
-		l := uidLoad(books, batchOf(7), d)
-		l.trouble = func(a answer, err error) bool { return err != nil && dying.Load() || err == nil && uidRefused(a) }
-		l.start(t, 16)
-		l.reach(t, books.Count()+3000)
-		dying.Store(true)
-		d.Kill()
-		l.stop()
+		killedUnderLoad(t, uidLoad(books, batchOf(7), d), 3000)
 		if workers := books.by(books.bits.workerOf); workers[int64(life+1)] < 3000 || len(workers) != life+1 {
 			t.Errorf("life %d: UIDs by worker ID: %v", life, workers)
 		}

@@ -15,16 +15,6 @@ import (
 // has passed the mark; the rest is for a busy machine.
 const uidTakeover = 40 * time.Second
 
-// end ends a replica by a power cut or in order.
-func end(t *testing.T, d *daemon, crash bool) {
-	t.Helper()
-	if crash {
-		d.Kill()
-		return
-	}
-	d.stops(syscall.SIGTERM, startLimit)
-}
-
 // TestE2EUIDRegistry: with each kind of registry an instance that is restarted, in order
 // and by kill -9, keeps its worker ID; no ID comes twice, and the snowflake mode's worker
 // IDs are left alone. A registry that keeps nothing for one that was killed gives another
@@ -47,41 +37,17 @@ func TestE2EUIDRegistry(t *testing.T) {
 			}
 			workers[uidStatus(t, d).WorkerID] = true
 			eventually(t, takeover, r.mode+": ready", func() bool { return d.get("/readyz/uid").status == 200 })
-			end(t, d, round%2 == 0)
+			if round%2 == 0 {
+				d.Kill()
+			} else {
+				d.stops(syscall.SIGTERM, startLimit)
+			}
 		}
 		rows := number(t, dsn, "SELECT COUNT(*) FROM WORKER_NODE")
 		if r.keeps && (rows != 1 || len(workers) != 1 || !workers[1]) || rows != int64(len(workers)) || rows > 3 {
 			t.Errorf("%s: %d rows, worker IDs %v", r.mode, rows, workers)
 		}
 		t.Logf("%s: worker IDs %v", r.mode, workers)
-		books.Settle(t)
-	}
-}
-
-// TestE2EUIDWorkerChanges: uid.worker is changed from start to start, beside a replica
-// that has a worker ID for each start. Each way keeps its own worker IDs.
-func TestE2EUIDWorkerChanges(t *testing.T) {
-	story(t)
-	for _, mode := range []string{"cached", "default"} {
-		dsn, dir, books := migrated(t), t.TempDir(), &uidBooks{bits: uidDefaults()}
-		node := uidAlone(dsn).With(settings{"UID_MODE": mode, "SNOWFLAKE_ADVERTISE": address(0), "SERVER_DRAIN_DELAY": "0s"})
-		registry := node.With(settings{"UID_WORKER": "registry"})
-		beside := serveUID(t, t.TempDir(), node, books) // 1
-		for i, c := range []struct {
-			settings settings
-			worker   int64
-			crash    bool
-		}{
-			{node, 2, true}, {registry, 3, true}, {node, 4, false}, {registry, 3, false}, {registry, 3, true}, {node, 5, true}, {registry, 3, true},
-		} {
-			d := serveIn(t, dir, c.settings)
-			eventually(t, uidTakeover, "UIDs", func() bool { return takeUIDs(d, books, 1000).status == 200 })
-			takeUIDs(beside, books, 1000)
-			if v := uidStatus(t, d); v.WorkerID != c.worker {
-				t.Errorf("%s, start %d: %+v, want worker %d", mode, i, v, c.worker)
-			}
-			end(t, d, c.crash)
-		}
 		books.Settle(t)
 	}
 }

@@ -4,11 +4,14 @@ package rig
 
 import (
 	"context"
+	"database/sql"
 	"net"
 	"testing"
 	"time"
 
 	"shardid/scripts/testserver"
+
+	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
 )
 
 // FreeAddrs are addresses of this machine that were free a moment ago.
@@ -38,4 +41,19 @@ func ClusterReplica(t *testing.T, master *testserver.RedisServer, args ...string
 	id := m.Do(ctx, "CLUSTER", "MYID").Val()
 	Until(t, time.Minute, "the replica knows its master", func() error { return r.Do(ctx, "CLUSTER", "REPLICATE", id).Err() })
 	return replica
+}
+
+// Query runs statements one by one; they must succeed.
+func Query(t testing.TB, dsn string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("mysql", dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
 }
