@@ -3,11 +3,14 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"shardid/model"
 	"shardid/scripts/testserver"
 )
 
@@ -133,6 +136,13 @@ func TestDoctorUnsafe(t *testing.T) {
 		t.Errorf("a warning in %s", o.stderr)
 	}
 	t.Log("\n" + o.stdout + o.stderr)
+	var found []model.Finding // the same for programs
+	o = shardid(t, db.With(onRedis(r.Addr)), "doctor", "--json")
+	if err := json.Unmarshal([]byte(o.stdout), &found); err != nil || o.exit != 1 || !slices.ContainsFunc(found, func(f model.Finding) bool {
+		return f.Store == "redis" && f.Setting == "maxmemory-policy" && f.Level == model.LevelUnsafe
+	}) {
+		t.Errorf("%v: %+v", err, o)
+	}
 	must(t, db, "provision", "--app", "1", "--name", "test")
 	r.Stop()
 	d := serve(t, db.With(onRedis(r.Addr)).With(settings{"QUEUE_TIMEOUT": "300ms"}))
