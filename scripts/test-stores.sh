@@ -32,7 +32,7 @@ TEXT
 }
 
 all='mariadb-10.11+redis-7.0 mariadb-11.8+redis-8.0 mysql-9.7+valkey-9.1'
-main='^Test(E2E(RedisClients$|GoClient|ScrambledApp|App300|Limit|Migrate|Workers|NoSecret|DatabaseDies|RedisDies|BothStoresDie|StartsWithoutStores|ReplicasOn|Failover|DatabaseTLS|RedisTLS|AdminDelete|AdminTag|LeafTags|LeafSegmentReplicas|LeafTable|LeafReplicas|UIDReplicas|UIDTakesBaidus)|Directed(BothStores|MaxID|DatabaseRestored|RedisFromOldRDB|SentinelLagging)|DoctorGood|DoctorUnsafe)'
+main='^Test(E2E(RedisClients$|GoClient|ScrambledApp|ErrorTable|ArticleLimits|AdminCommands|Workers|NoSecret|DatabaseDies|RedisDies|StartsWithoutStores|Replicas|DatabaseTLS|RedisTLS|AdminDelete|LeafSegmentReplicas|LeafReplicas|UIDReplicas)|Directed(BothStores|RefillsGoOn|DatabaseRestored|SentinelLagging)|DoctorGood|DoctorUnsafe)'
 # In full they are run as make test does, in three processes side by side.
 outages='^TestDirected' leases='^Test(E2ELeaf|E2EUID|E2EConsole)'
 stories=

@@ -3,7 +3,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -109,15 +108,7 @@ func (d *daemon) metric(name string) float64 {
 	d.t.Helper()
 	body, err := get(d.url + "/metrics")
 	check.Must(d.t, err)
-	for line := range bytes.Lines(body) {
-		if value, found := bytes.CutPrefix(line, []byte(name+" ")); found {
-			v, err := strconv.ParseFloat(string(bytes.TrimSpace(value)), 64)
-			check.Must(d.t, err)
-			return v
-		}
-	}
-	d.t.Fatalf("no metric %s", name)
-	return 0
+	return rig.Metric(d.t, string(body), name)
 }
 
 // inScripts are the commands that shardid's scripts run inside Redis. Redis counts

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
 	_ "github.com/go-sql-driver/mysql"
@@ -197,9 +198,9 @@ func TestChartFirstID(t *testing.T) {
 	if err := valkey.Client().ConfigSet(t.Context(), "requirepass", password).Err(); err != nil {
 		t.Fatal(err)
 	}
-	execute(t, db.DSN(""), "CREATE DATABASE shardid", "CREATE USER shardid IDENTIFIED BY '"+password+"'",
+	rig.Query(t, db.DSN(""), "CREATE DATABASE shardid", "CREATE USER shardid IDENTIFIED BY '"+password+"'",
 		"GRANT ALL ON shardid.* TO shardid")
-	addr := freeAddr(t)
+	addr := rig.FreeAddrs(t, 1)[0]
 	all := chart(t, "secrets.yaml", "--set", strings.Join([]string{
 		fmt.Sprintf("secrets.databaseDSN=shardid:%s@tcp(127.0.0.1:%d)/shardid", password, db.Port), "secrets.redisPassword=" + password,
 		"config.redis.mode=single", "config.redis.addrs={" + valkey.Addr + "}", "config.snowflake.worker.mode=mysql", "resp.enabled=false",
@@ -244,8 +245,8 @@ func TestChartPrivateAuthority(t *testing.T) {
 	}
 	cert, key, authority := certificate(t)
 	db := testserver.MariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key)
-	execute(t, db.DSN(""), "CREATE DATABASE shardid", "CREATE USER shardid IDENTIFIED BY 'hunter2' REQUIRE SSL", "GRANT ALL ON shardid.* TO shardid")
-	addr := freeAddr(t)
+	rig.Query(t, db.DSN(""), "CREATE DATABASE shardid", "CREATE USER shardid IDENTIFIED BY 'hunter2' REQUIRE SSL", "GRANT ALL ON shardid.* TO shardid")
+	addr := rig.FreeAddrs(t, 1)[0]
 	testserver.Redis(t, "--tls-port", addr[strings.LastIndex(addr, ":")+1:], "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
 	var apps strings.Builder
 	for id := range 256 {
@@ -322,18 +323,4 @@ func await(url string) (body string, err error) {
 		err = fmt.Errorf("%s: %s: %s", url, resp.Status, text)
 	}
 	return "", err
-}
-
-func execute(t *testing.T, dsn string, statements ...string) {
-	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	for _, statement := range statements {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatalf("%s: %v", statement, err)
-		}
-	}
 }

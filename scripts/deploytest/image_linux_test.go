@@ -5,7 +5,6 @@ import (
 	"context"
 	"debug/elf"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"shardid/scripts/rig"
 )
 
 // TestImage does what the Dockerfile does, without an engine: its go build in what
@@ -38,7 +39,7 @@ func serveImage(t *testing.T, user syscall.Credential) {
 	if err != nil || !strings.Contains(string(out), "+0123456789ab ") {
 		t.Errorf("version: %v\n%s", err, out)
 	}
-	addr := freeAddr(t)
+	addr := rig.FreeAddrs(t, 1)[0]
 	var log bytes.Buffer
 	server := inImage("serve", "--demo", "--server.addr", addr, "--time_zone", "Asia/Shanghai")
 	server.Stdout, server.Stderr = &log, &log
@@ -171,14 +172,4 @@ func healthy(inImage func(args ...string) *exec.Cmd, addr string) error {
 		last = fmt.Errorf("not healthy: %w: %s", err, out)
 	}
 	return last
-}
-
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"shardid/scripts/rig"
 )
 
 const unitPath = "deploy/systemd/shardid.service"
@@ -145,7 +147,7 @@ func setOf(t *testing.T, set string) string {
 // the child is the server and strace watches from the side.
 func traced(t *testing.T, strace string) []string {
 	t.Helper()
-	dir, addr := t.TempDir(), freeAddr(t)
+	dir, addr := t.TempDir(), rig.FreeAddrs(t, 1)[0]
 	bin, trace := filepath.Join(dir, "shardid"), filepath.Join(dir, "trace")
 	if err := os.Link(builtBinary(t), bin); err != nil {
 		t.Fatal(err)

@@ -3,10 +3,7 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os/user"
 	"strings"
@@ -52,16 +49,10 @@ func goneOrComeAgain(a answer, err error) bool {
 // two replicas serve it and Redis forgets everything, and no ID comes twice.
 func TestE2EAdminDeleteUnderLoad(t *testing.T) {
 	story(t)
-	redis := testserver.Redis(t).Addr
-	s := onMariaDB(migrated(t)).With(onRedis(redis)).With(settings{"SERVER_ADMIN_TOKEN": adminToken})
+	redis := testserver.Redis(t)
+	s := onMariaDB(migrated(t)).With(onRedis(redis.Addr)).With(settings{"SERVER_ADMIN_TOKEN": adminToken})
 	dsn := s["DATABASE_DSN"]
-	l := &load{apps: []int64{7}, books: &ledger{}, trouble: goneOrComeAgain}
-	for range 2 {
-		l.replicas = append(l.replicas, serve(t, s))
-	}
-	for _, d := range l.replicas {
-		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
-	}
+	l := &load{apps: []int64{7}, books: &ledger{}, trouble: goneOrComeAgain, replicas: serveReady(t, 2, s)}
 	roads := []func(){
 		func() { l.replicas[0].wantAdmin(201, "POST", "/admin/apps", `{"id":7,"name":"orders"}`) },
 		func() { must(t, s, "provision", "--app", "7", "--name", "orders") },
@@ -88,29 +79,12 @@ func TestE2EAdminDeleteUnderLoad(t *testing.T) {
 				eventually(t, 10*time.Second, "a replica notices", func() bool { d.get("/get?appId=8&gatePass=x"); return d.get("/get?appId=7&gatePass=x").Code == -2 })
 			}
 		}
-		flush(t, redis)
+		redis.FlushAll() // as somebody might who sees that an app is gone
 		roads[i%len(roads)]()
 	}
 	l.reach(t, l.books.Count()+2000)
 	l.stop()
 	l.books.Settle(t)
-}
-
-// flush empties a Redis, as somebody might who sees that an app is gone.
-func flush(t *testing.T, addr string) {
-	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	answer := make([]byte, 5)
-	if _, err := fmt.Fprint(conn, "FLUSHALL\r\n"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "+OK\r\n" {
-		t.Fatalf("FLUSHALL: %q, %v", answer, err)
-	}
 }
 
 // byClient runs a statement with the database's own client until it is in nobody's
@@ -126,32 +100,6 @@ func byClient(t *testing.T, dsn, statement string) {
 	})
 }
 
-// TestE2EAdminTagUnderLoad: the same with a tag of the segment mode.
-func TestE2EAdminTagUnderLoad(t *testing.T) {
-	story(t)
-	s := onMariaDB(migrated(t)).With(settings{"SERVER_ADMIN_TOKEN": adminToken})
-	replicas := []*daemon{serve(t, s), serve(t, s)}
-	for _, d := range replicas {
-		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
-	}
-	add := func() { replicas[0].wantAdmin(201, "POST", "/admin/tags", `{"tag":"a/b","step":10}`) }
-	add()
-	l := &load{replicas: replicas, books: &ledger{}, target: segmentGet + "a%2Fb", batch: batchOf(7), trouble: goneOrComeAgain}
-	l.start(t, 4)
-	for i := range 6 {
-		l.reach(t, 500*(i+1))
-		replicas[i%2].wantAdmin(200, "DELETE", "/admin/tags/a%2Fb?confirm=a/b", "")
-		if i%2 == 0 {
-			add()
-		} else {
-			query(t, s["DATABASE_DSN"], "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('a/b', 1, 10)")
-		}
-	}
-	l.reach(t, 4000)
-	l.stop()
-	l.books.Settle(t)
-}
-
 // TestE2EAdminChange: a change over HTTP counts at once on the replica that made it,
 // and on the other with its next reload; what could repeat an ID is refused.
 func TestE2EAdminChange(t *testing.T) {
@@ -159,7 +107,7 @@ func TestE2EAdminChange(t *testing.T) {
 	s := onMariaDB(migrated(t)).With(onRedis(testserver.Redis(t).Addr)).With(settings{"SERVER_ADMIN_TOKEN": adminToken})
 	here, there := serve(t, s), serve(t, s.With(settings{"QUEUE_RELOAD_CRON": "* * * * * *"}))
 	for _, d := range []*daemon{here, there} {
-		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+		d.ready()
 	}
 	here.wantAdmin(201, "POST", "/admin/apps", `{"id":1,"name":"test","step":10}`)
 	for _, d := range []*daemon{here, there} {
@@ -219,12 +167,9 @@ func wantAudit(t *testing.T, d *daemon) {
 
 // stepOf is the step of app 1 as a replica has it.
 func stepOf(d *daemon) int64 {
-	var status struct {
+	status := fromJSON[struct {
 		Queue struct{ Apps []struct{ AppID, Step int64 } }
-	}
-	if err := json.Unmarshal([]byte(d.get("/api/status").body), &status); err != nil {
-		d.t.Fatal(err)
-	}
+	}](d.t, d.get("/api/status"))
 	for _, app := range status.Queue.Apps {
 		if app.AppID == 1 {
 			return app.Step
@@ -233,17 +178,31 @@ func stepOf(d *daemon) int64 {
 	return 0
 }
 
-// TestE2EAdminCommands: the command line does the same, says what it did, and leaves
-// the same line.
+// TestE2EAdminCommands: the command line does the same on both kinds of database, says what it did,
+// and leaves the same line.
 func TestE2EAdminCommands(t *testing.T) {
 	story(t)
-	dir := t.TempDir()
+	for name, s := range map[string]settings{"sqlite": {}, "mariadb": onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t))} {
+		t.Run(name, func(t *testing.T) { adminCommands(t, t.TempDir(), s) })
+	}
+}
+
+func adminCommands(t *testing.T, dir string, s settings) {
 	for _, c := range []struct {
 		args    string
 		exit    int
 		says    string // part of stdout, or of stderr when it failed
 		outcome string // of the audit line; "" for none
 	}{
+		{"migrate", 0, "schema is at version", ""},
+		{"migrate", 0, "schema is at version", ""},
+		{"apps", 0, "shardid provision", ""},
+		{"apps --json", 0, "[]", ""},
+		{"confirm --app 9 --name x", 1, "not provisioned", "refused"},
+		{"provision --app 5 --name 订单 --description orders --step 5000 --max-limit-id 4294967295", 0, "app 5 (订单) has its 64 shards", "done"},
+		{"apps", 0, "\n5    订单    64      5000  0              4294967295    reject  orders\n", ""},
+		{"apps --json", 0, `"maxLimitId":4294967295`, ""},
+		{"confirm --app 5 --name 订单", 0, "app 5", "done"},
 		{"provision --app 7 --name orders", 0, "app 7 (orders) has its 64 shards", "done"},
 		{"provision --app 7 --name orders", 1, "app 7 already has 64 of 64 shards", "refused"},
 		{"provision --app 7 --name orders --if-missing", 0, "app 7 (orders) is there, nothing was changed", ""},
@@ -263,6 +222,22 @@ func TestE2EAdminCommands(t *testing.T) {
 		{"apps delete --app 7 --confirm orders", 1, "app is not provisioned", "refused"},
 		{"provision --app 7 --name again --max-limit-id 16391", 1, "may have been issued", "refused"},
 		{"provision --app 7 --name again", 0, "up to index 4000", "done"},
+		{"tags", 0, "shardid tags add", ""},
+		{"tags --json", 0, "[]", ""},
+		{"tags add --tag orders --step 500 --max-id 50001 --description paid", 0, "50001", "done"},
+		{"tags add --tag 订单", 0, "订单", "done"},
+		{"tags add --tag orders", 1, `"orders": tag is already provisioned`, "refused"},
+		{"tags add --tag orders --step 0", 2, "step", "refused"},
+		{"tags add --tag other --step 0", 2, "step", "refused"},
+		{"tags add --tag other --step many", 2, "step", ""},
+		{"tags add --tag other --max-id 0", 2, "max_id", "refused"},
+		{"tags add --tag=", 2, "tag", "refused"},
+		{"tags add --tag " + strings.Repeat("x", 129), 2, "128", "refused"},
+		{"tags add", 2, `required flag(s) "tag"`, ""},
+		{"tags add --tag other extra", 2, "extra", ""},
+		{"tags extra", 2, "extra", ""},
+		{"tags", 0, "orders  50001    500   ", ""},
+		{"tags --json", 0, `{"tag":"orders","maxId":50001,"maxIdStr":"50001","step":500,"description":"paid"`, ""},
 		{"tags add --tag a/b --max-id 9", 0, "tag a/b starts at 9", "done"},
 		{"tags set --tag a/b --max-id 8", 1, "only rises", "refused"},
 		{"tags set --tag a/b --step 5 --max-id 80", 0, "tag a/b is changed", "done"},
@@ -279,14 +254,14 @@ func TestE2EAdminCommands(t *testing.T) {
 		{"workers --snowflake.worker.mode ordinal", 2, "nothing lists them", ""},
 		{"workers --snowflake.worker.mode local --snowflake.worker.local_map 10.0.0.7:80=3", 0, "3          10.0.0.7:80  -", ""},
 	} {
-		o := shardidIn(t, dir, nil, strings.Fields(c.args)...)
+		o := shardidIn(t, dir, s, strings.Fields(c.args)...)
 		wantOneLine(t, o)
 		if o.exit != c.exit || !strings.Contains(o.stdout+o.stderr, c.says) || o.exit != 0 && o.stdout != "" {
 			t.Errorf("%s: %+v", c.args, o)
 		}
 		wantAuditOf(t, o, c.outcome)
 	}
-	o := shardidIn(t, dir, nil, "tags", "set", "--tag", "a/b", "--step", "6", "--log.level", "warn")
+	o := shardidIn(t, dir, s, "tags", "set", "--tag", "a/b", "--step", "6", "--log.level", "warn")
 	if o.exit != 0 || o.audit != nil {
 		t.Errorf("%+v", o)
 	}
@@ -303,30 +278,6 @@ func wantAuditOf(t *testing.T, o outcome, want string) {
 	}
 	if len(o.audit) != 1 || !strings.Contains(o.audit[0], `"outcome":"`+want+`"`) || !strings.Contains(o.audit[0], `"who":"cli:`+me.Username+`"`) {
 		t.Errorf("audit %q, want one that is %s", o.audit, want)
-	}
-}
-
-// TestE2EWorkersListed: the instances that report are listed from every registry that knows
-// them, not from another name's.
-func TestE2EWorkersListed(t *testing.T) {
-	story(t)
-	for _, r := range registries(t) {
-		if r.mode == "mysql" || r.mode == "local" {
-			continue
-		}
-		s := onMariaDB(migrated(t)).With(r.settings).With(settings{"SNOWFLAKE_ADVERTISE": address(0)})
-		if out := must(t, s, "workers"); !strings.Contains(out, "no instance has reported") {
-			t.Errorf("%s: %s", r.mode, out)
-		}
-		d := serve(t, s)
-		eventually(t, startLimit, r.mode+": a snowflake", func() bool { return d.get("/api/snowflake/get/x").status == 200 })
-		out, year := must(t, s, "workers"), time.Now().UTC().Format("  2006-")
-		if lines := strings.Split(out, "\n"); len(lines) != 3 || strings.Count(lines[1], address(0)+"  ") != 1 || strings.Count(lines[1], year) != 2 {
-			t.Errorf("%s: %s", r.mode, out)
-		}
-		if out := must(t, s, "workers", "--json"); !strings.Contains(out, `"address":"10.0.0.0:8080","reportedAt":"20`) {
-			t.Errorf("%s: %s", r.mode, out)
-		}
 	}
 }
 

@@ -87,3 +87,9 @@ func TestDirectedWrongDeployment(t *testing.T) {
 	take(d, books, 300)
 	books.Settle(t)
 }
+
+// deploymentOf is the ID of a database, as errors name it.
+func deploymentOf(t *testing.T, dsn string) string {
+	t.Helper()
+	return word(t, dsn, "SELECT deployment FROM shardid_deployment")
+}

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -37,12 +36,9 @@ type status struct {
 	}
 }
 
-func (d *daemon) status() (s status) {
+func (d *daemon) status() status {
 	d.t.Helper()
-	if err := json.Unmarshal([]byte(d.want("/api/status", 200, 0).body), &s); err != nil {
-		d.t.Fatal(err)
-	}
-	return s
+	return fromJSON[status](d.t, d.want("/api/status", 200, 0))
 }
 
 // alarms are the names of those that are on.
@@ -170,67 +166,4 @@ func TestHistoryOfAReplica(t *testing.T) {
 		last := app.Series["app.issued"][len(app.Times)-1]
 		return before > 0 && last != nil && *last-before < 0.001 && before-*last < 0.001
 	})
-}
-
-// TestConsolesShareOneReading: however many look at thousands of lists, Redis is asked
-// once a second.
-func TestConsolesShareOneReading(t *testing.T) {
-	story(t)
-	const apps = 64
-	dsn, rdb := migrated(t), testserver.Redis(t)
-	var provision []string
-	for app := range apps {
-		provision = append(provision, fmt.Sprintf("CALL alloc_initData(%d, 'app', '')", app))
-	}
-	query(t, dsn, provision...)
-	on := onMariaDB(dsn).With(onRedis(rdb.Addr))
-	d := serve(t, on)
-	// Not by the count of refills: one whose answer was lost has filled its list too.
-	eventually(t, 3*time.Minute, "the sweep has filled all lists, or the next one", func() bool {
-		got := d.status().Queue.Apps
-		for _, app := range got {
-			if slices.Min(app.Depths) < 1000 {
-				return false
-			}
-		}
-		return len(got) == apps
-	})
-	states := func() int64 {
-		return metric(t, d, regexp.QuoteMeta(`shardid_store_operation_seconds_count{operation="state",store="redis"}`))
-	}
-	// A sweep asks Redis too: none is to begin in the next 15 s. They do at even minutes, and 5 s later at most.
-	if second := time.Now().Unix() % 120; second > 105 || second < 6 {
-		time.Sleep(21 * time.Second)
-	}
-	time.Sleep(1200 * time.Millisecond) // the last reading ages, so that one of the looks asks
-	before, begun := states(), time.Now()
-	looks, slowest := 0, time.Duration(0)
-	var mu sync.Mutex
-	var consoles sync.WaitGroup
-	for range 8 {
-		consoles.Go(func() {
-			// For long: a reading that took its time is not repeated for five times that.
-			for ; time.Since(begun) < 8*time.Second; time.Sleep(50 * time.Millisecond) {
-				a, err := d.do("GET", "/api/status")
-				mu.Lock()
-				looks++
-				slowest = max(slowest, a.took)
-				mu.Unlock()
-				if err != nil || a.status != 200 {
-					t.Errorf("%v, %d", err, a.status)
-				}
-			}
-		})
-	}
-	consoles.Wait()
-	const calls = apps * model.Shards / 1024 // of one reading
-	time.Sleep(1200 * time.Millisecond)      // /metrics is read once a second too
-	most := calls * (3 + int64(time.Since(begun)/time.Second))
-	if n := states() - before; n < calls || n > most {
-		t.Errorf("%d looks asked Redis %d times, want %d to %d", looks, n, calls, most)
-	}
-	t.Logf("%d looks in %v, the slowest %v", looks, time.Since(begun), slowest)
-	if got := d.status().Queue.Apps; len(got) != apps || len(got[apps-1].Depths) != model.Shards || got[apps-1].Depths[63] != 1000 {
-		t.Errorf("%d apps: %+v", len(got), got)
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,17 +93,12 @@ func TestE2EArticleLimits(t *testing.T) {
 	}
 }
 
-// articleService is a stand-in of the article's service: it pops one index at a time,
-// from either end, refills a short list under a SETNX lock, with one UPDATE and one
-// RPUSH, and guards nothing. It deletes the lock also when it did not get it, as the
-// article's does.
+// articleService is a stand-in of the article's service, which pops from either end and refills a
+// short list.
 type articleService struct {
-	redis *redis.Client
-	db    *sql.DB
+	rig.Plain
 	books *ledger
-
-	mu   sync.Mutex
-	news int // IDs issued
+	news  atomic.Int64 // IDs issued
 }
 
 // start runs the service with so many callers of one app until stop is called.
@@ -112,7 +108,7 @@ func startArticle(t *testing.T, dsn, addr string, app int64, books *ledger) (a *
 	if err != nil {
 		t.Fatal(err)
 	}
-	a = &articleService{redis: redis.NewClient(&redis.Options{Addr: addr}), db: db, books: books}
+	a = &articleService{Plain: rig.Plain{Redis: redis.NewClient(&redis.Options{Addr: addr}), DB: db}, books: books}
 	ctx, cancel := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
 	for i := range 8 {
@@ -131,78 +127,25 @@ func startArticle(t *testing.T, dsn, addr string, app int64, books *ledger) (a *
 	stop = sync.OnceFunc(func() {
 		cancel()
 		callers.Wait()
-		_ = errors.Join(a.redis.Close(), db.Close())
+		_ = errors.Join(a.Redis.Close(), db.Close())
 	})
 	t.Cleanup(stop)
 	return a, stop
 }
 
-func (a *articleService) issued() int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.news
-}
-
 // get issues one ID.
 func (a *articleService) get(ctx context.Context, app int64, pass string, right bool) error {
-	list := fmt.Sprintf("id.gen.idList_%d_%d", app, rig.ShardOf(pass))
-	for range 1000 {
-		pop := a.redis.LPop
-		if right {
-			pop = a.redis.RPop
-		}
-		index, err := pop(ctx, list).Int64()
-		switch {
-		case err == nil:
-			a.books.Queue("", app, pass, index<<14|rig.ShardOf(pass)<<8|app)
-			a.mu.Lock()
-			a.news++
-			a.mu.Unlock()
-			if a.redis.LLen(ctx, list).Val() > 20 {
-				return nil
-			}
-			return a.refill(ctx, list, app, rig.ShardOf(pass))
-		case !errors.Is(err, redis.Nil):
-			return err
-		}
-		if err := a.refill(ctx, list, app, rig.ShardOf(pass)); err != nil {
-			return err
-		}
-	}
-	return errors.New("a list stays empty")
-}
-
-func (a *articleService) refill(ctx context.Context, list string, app, shard int64) error {
-	lock := fmt.Sprintf("id.gen.lock_%d_%d", app, shard)
-	defer a.redis.Del(ctx, lock)
-	got, err := a.redis.SetNX(ctx, lock, "1", time.Second).Result()
-	if err != nil || !got {
-		time.Sleep(2 * time.Millisecond)
-		return err
-	}
-	tx, err := a.db.BeginTx(ctx, nil)
+	list := rig.List{App: app, Shard: rig.ShardOf(pass)}
+	index, err := a.Take(ctx, list, right)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }()
-	row := []any{app, shard}
-	var last, step int64
-	const where = " WHERE app_id = ? AND shard_id = ?"
-	_, err = tx.ExecContext(ctx, "UPDATE id_alloc SET max_id = max_id + step"+where, row...)
-	if err == nil {
-		err = tx.QueryRowContext(ctx, "SELECT max_id, step FROM id_alloc"+where, row...).Scan(&last, &step)
+	a.books.Queue("", app, pass, list.ID(index))
+	a.news.Add(1)
+	if a.Redis.LLen(ctx, list.Key()).Val() > 20 {
+		return nil
 	}
-	if err == nil {
-		err = tx.Commit()
-	}
-	if err != nil {
-		return err
-	}
-	var indices []any
-	for index := last - step + 1; index <= last; index++ {
-		indices = append(indices, index)
-	}
-	return a.redis.RPush(ctx, list, indices...).Err()
+	return a.Refill(ctx, list)
 }
 
 // TestE2EBesideTheArticle follows docs/redis-queue.md: the article's service runs, shardid
@@ -214,9 +157,9 @@ func TestE2EBesideTheArticle(t *testing.T) {
 	query(t, dsn, articleTable, articleApp(1, "orders", 1, "NULL"), "UPDATE id_alloc SET step = 100")
 	l := &load{apps: []int64{1}, books: &ledger{}}
 	old, stop := startArticle(t, dsn, server.Addr, 1, l.books)
-	alone := func(n int) {
-		goal := old.issued() + n
-		eventually(t, time.Minute, "the old service issues IDs", func() bool { return old.issued() >= goal })
+	alone := func(n int64) {
+		goal := old.news.Load() + n
+		eventually(t, time.Minute, "the old service issues IDs", func() bool { return old.news.Load() >= goal })
 	}
 	alone(2000)
 	env := settings{}
@@ -269,7 +212,7 @@ func TestE2EBesideTheArticle(t *testing.T) {
 	}
 	l.stop()
 	l.books.Settle(t)
-	t.Logf("%d IDs of the old service", old.issued())
+	t.Logf("%d IDs of the old service", old.news.Load())
 	for _, d := range l.replicas {
 		failed := d.Lines(`"level":"ERROR"`)
 		t.Logf("%v indices refused, %d errors", d.metric("shardid_queue_repeated_indices_total"), len(failed))

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -99,7 +97,7 @@ func wantBench(t *testing.T, b benched, mode string, count int64) {
 func TestE2EBenchDefaults(t *testing.T) {
 	story(t)
 	d := serve(t, nil, "--demo")
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	d.ready()
 	s := settings{"SERVER_ADDR": strings.TrimPrefix(d.url, "http://")}
 	out := must(t, s, "bench", "--duration", "200ms")
 	for _, part := range []string{"queue        " + d.url, "latency      p50 ", "p99.9 ", "errors       none", "duplicates   none among "} {
@@ -114,38 +112,28 @@ func TestE2EBenchDefaults(t *testing.T) {
 func TestE2EBenchFails(t *testing.T) {
 	story(t)
 	d := serve(t, settings{"RESP_ADDR": "127.0.0.1:0"}, "--demo")
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	d.ready()
 	repeats, garbage := repeater(t, "%d"), repeater(t, "ID-%d")
-	for _, c := range []struct {
-		args   string
-		exit   int
-		stderr string
-	}{
-		{"--mode uid --url " + repeats, 1, "had come before, such as 50"},
-		{"--mode uid --no-duplicates --url " + repeats, 0, ""},
-		{"--mode uid --url " + garbage, 1, "is this a shardid"},
-		{"--app 9 --url " + d.url, 1, "app is not provisioned"},
-		{"--app 9 --url redis://" + d.respAddr(), 1, "app is not provisioned"},
-		{"--proto resp --url " + strings.Replace(d.url, "http", "redis", 1), 1, "resp.addr"},
-		{"--url http://" + d.respAddr(), 1, "or with redis://"},
-		{"--proto resp --url " + d.url, 2, "redis://127.0.0.1:6380"},
-		{"--proto resp", 2, "resp.addr is not set"},
-		{"--pipeline 2 --url " + d.url, 2, "redis://"},
-		{"--mode segment --tag nothing --url " + d.url, 1, "--tag"},
-		{"--url http://127.0.0.1:1", 1, "is the server running?"},
-		{"--token-file none --url " + d.url, 1, "none"},
-		{"--url 127.0.0.1:8080", 2, "http://127.0.0.1:8080"},
-		{"--mode uuid --url " + d.url, 2, "queue, segment, snowflake"},
-		{"--concurrency 0 --url " + d.url, 2, "concurrency"},
-		{"--duration soon --url " + d.url, 2, "duration"},
+	for _, c := range []try{
+		{"bench --mode uid --url " + repeats, 1, ``, "had come before, such as 50"},
+		{"bench --mode uid --no-duplicates --url " + repeats, 0, ``, ""},
+		{"bench --mode uid --url " + garbage, 1, ``, "is this a shardid"},
+		{"bench --app 9 --url " + d.url, 1, ``, "app is not provisioned"},
+		{"bench --app 9 --url redis://" + d.respAddr(), 1, ``, "app is not provisioned"},
+		{"bench --proto resp --url " + strings.Replace(d.url, "http", "redis", 1), 1, ``, "resp.addr"},
+		{"bench --url http://" + d.respAddr(), 1, ``, "or with redis://"},
+		{"bench --proto resp --url " + d.url, 2, ``, "redis://127.0.0.1:6380"},
+		{"bench --proto resp", 2, ``, "resp.addr is not set"},
+		{"bench --pipeline 2 --url " + d.url, 2, ``, "redis://"},
+		{"bench --mode segment --tag nothing --url " + d.url, 1, ``, "--tag"},
+		{"bench --url http://127.0.0.1:1", 1, ``, "is the server running?"},
+		{"bench --token-file none --url " + d.url, 1, ``, "none"},
+		{"bench --url 127.0.0.1:8080", 2, ``, "http://127.0.0.1:8080"},
+		{"bench --mode uuid --url " + d.url, 2, ``, "queue, segment, snowflake"},
+		{"bench --concurrency 0 --url " + d.url, 2, ``, "concurrency"},
+		{"bench --duration soon --url " + d.url, 2, ``, "duration"},
 	} {
-		t.Run(c.args, func(t *testing.T) {
-			o := shardid(t, nil, strings.Fields("bench --warmup 0s --duration 300ms "+c.args)...)
-			if o.exit != c.exit || !strings.Contains(o.stderr, c.stderr) {
-				t.Errorf("%+v, want exit %d, %q", o, c.exit, c.stderr)
-			}
-			wantOneLine(t, o)
-		})
+		c.in(t, t.TempDir(), nil, strings.Fields("--warmup 0s --duration 300ms")...)
 	}
 }
 
@@ -168,66 +156,18 @@ func repeater(t *testing.T, form string) string {
 func TestE2EBenchInterrupted(t *testing.T) {
 	story(t)
 	d := serve(t, nil, "--demo")
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	d.ready()
 	cmd := command(t, t.TempDir(), nil, "bench", "--json", "--url", d.url, "--warmup", "0s", "--duration", "1h")
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	run := rig.Start(t, cmd, "")
-	before := d.answered()
-	eventually(t, startLimit, "load", func() bool { return d.answered() > before+1000 })
+	before := d.metric("shardid_queue_issued_total")
+	eventually(t, startLimit, "load", func() bool { return d.metric("shardid_queue_issued_total") > before+1000 })
 	run.Signal(syscall.SIGINT)
 	if exit := run.Exit(time.Minute); exit != 0 || stderr.Len() > 0 {
 		t.Fatalf("%d: %s", exit, stderr.String())
 	}
 	if b := fromBench(t, stdout.String()); !b.Interrupted || b.Requests < 900 || b.Duration > 60 || b.Duplicates != 0 {
 		t.Errorf("%+v", b)
-	}
-}
-
-// answered is how many requests for IDs this server has answered.
-func (d *daemon) answered() int {
-	n := 0
-	for line := range strings.Lines(d.get("/metrics").body) {
-		var v float64
-		if name, rest, ok := strings.Cut(line, " "); ok && strings.HasPrefix(name, "shardid_http_answers_total") {
-			if _, err := fmt.Sscan(rest, &v); err == nil {
-				n += int(v)
-			}
-		}
-	}
-	return n
-}
-
-// TestE2EBenchToken: the token is that of the file.
-func TestE2EBenchToken(t *testing.T) {
-	story(t)
-	var wrong atomic.Int64
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer "+password {
-			wrong.Add(1)
-		}
-	}))
-	t.Cleanup(s.Close)
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	must(t, nil, "bench", "--url", s.URL, "--raw", "/x", "--token-file", file, "--duration", "50ms", "--warmup", "0s")
-	if n := wrong.Load(); n > 0 {
-		t.Errorf("%d requests without the token", n)
-	}
-}
-
-// TestE2EBenchHelp lists the command and shows how to call it.
-func TestE2EBenchHelp(t *testing.T) {
-	story(t)
-	if help := must(t, nil, "--help"); !strings.Contains(help, "\n  bench ") {
-		t.Errorf("--help does not list it:\n%s", help)
-	}
-	text := must(t, nil, "bench", "--help")
-	for _, part := range []string{"Examples:\n  shardid bench --url ", "--rate", "--count", "--no-duplicates", "--json"} {
-		if !strings.Contains(text, part) {
-			t.Errorf("--help has no %q:\n%s", part, text)
-		}
 	}
 }

@@ -18,12 +18,7 @@ func TestE2EAskAServer(t *testing.T) {
 	d.ready()
 	here := []string{"--url", d.url}
 	run := func(args ...string) outcome { return shardid(t, nil, append(args, here...)...) }
-	for _, c := range []struct {
-		args   string
-		exit   int
-		stdout string // regular expression
-		stderr string // part
-	}{
+	for _, c := range []try{
 		{"get --gate-pass alice", 0, `^16385\n$`, ""},
 		{"get --gate-pass alice --json", 0, `^\{"code":0,"id":32769,"idStr":"32769"\}\n$`, ""},
 		{"get --gate-pass alice --count 2", 0, `^49153\n65537\n$`, ""},
@@ -39,11 +34,7 @@ func TestE2EAskAServer(t *testing.T) {
 		{"status", 0, `(?s)^shardid 0\.\S+ is ready, started at 2\S+Z.*\nqueue +ready +2.*\ndatabase +ok .*\n1 +test +5 .*\nleaf-segment-test +199\d `, ""},
 		{"health --json", 0, `^\{"status":"ok"\}\n$`, ""},
 	} {
-		o := run(strings.Fields(c.args)...)
-		if o.exit != c.exit || !regexp.MustCompile(c.stdout).MatchString(o.stdout) || !strings.Contains(o.stderr, c.stderr) {
-			t.Errorf("%s: %+v, want exit %d, %q, %q", c.args, o, c.exit, c.stdout, c.stderr)
-		}
-		wantOneLine(t, o)
+		c.in(t, t.TempDir(), nil, here...)
 	}
 	var status struct {
 		Queue struct{ Apps []struct{ AppID int } }
@@ -118,11 +109,7 @@ func TestE2EConfigCommand(t *testing.T) {
 		"--server.tls_cert_file none --server.tls_key_file none":                     "server.tls_cert_file none",
 		"--redis.mode single --redis.addrs h:1 --redis.tls --redis.tls_ca_file none": "redis.tls_ca_file",
 	} {
-		o := shardidIn(t, dir, s, append([]string{"config", "check"}, strings.Fields(args)...)...)
-		wantOneLine(t, o)
-		if o.exit != 1 || !strings.Contains(o.stderr, want) {
-			t.Errorf("%s: %+v", args, o)
-		}
+		try{"config check " + args, 1, `^$`, want}.in(t, dir, s)
 	}
 }
 

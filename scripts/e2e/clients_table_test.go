@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
+
 	"github.com/redis/go-redis/v9"
 )
 
@@ -226,7 +228,7 @@ func exporterReads(t *testing.T, port string) {
 	if err != nil {
 		t.Skip("not installed: prometheus-redis-exporter")
 	}
-	addr := freeAddrs(t, 1)[0]
+	addr := rig.FreeAddrs(t, 1)[0]
 	exporter := exec.CommandContext(t.Context(), program, "-redis.addr", "redis://127.0.0.1:"+port, "-web.listen-address", addr)
 	if err := exporter.Start(); err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"shardid/client"
+	"shardid/scripts/rig"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -99,22 +100,12 @@ func TestE2ERedisClients(t *testing.T) {
 		_ = res.Body.Close()
 		t.Error("the RESP port answers HTTP")
 	}
-	conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
-	_, _ = io.WriteString(conn, "*1\r\n$4\r\nPING\r\n")
-	if said, err := io.ReadAll(conn); err != nil || !bytes.HasPrefix(said, []byte("HTTP/1.1 400")) {
+	if said, err := io.ReadAll(dial(t, d.url, "*1\r\n$4\r\nPING\r\n")); err != nil || !bytes.HasPrefix(said, []byte("HTTP/1.1 400")) {
 		t.Errorf("the HTTP port answers RESP with %q, %v", said, err)
 	}
-	_ = conn.Close()
 
 	// A client that waits for its next command holds no stop up.
-	d.Signal(syscall.SIGTERM)
-	if status := d.Exit(20 * time.Second); status != 0 {
-		t.Errorf("ended with status %d", status)
-	}
+	d.stops(syscall.SIGTERM, 20*time.Second)
 	if _, err := c.Incr(ctx, "uid").Result(); err == nil {
 		t.Error("a stopped replica issued an ID")
 	}
@@ -126,16 +117,9 @@ func TestE2EHalfACommand(t *testing.T) {
 	story(t)
 	d := serve(t, nil, "--demo", "--resp.addr", "127.0.0.1:0", "--server.idle_timeout", "1s")
 	for text, want := range map[string]string{"": "", "*2\r\n$4\r\nINCR\r\n$3\r\nui": "-ERR the rest of a command did not come in time\r\n"} {
-		conn, err := net.Dial("tcp", d.respAddr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = conn.SetDeadline(time.Now().Add(15 * time.Second))
-		_, _ = io.WriteString(conn, text)
-		if said, err := io.ReadAll(conn); err != nil || string(said) != want {
+		if said, err := io.ReadAll(dial(t, d.respAddr(), text)); err != nil || string(said) != want {
 			t.Errorf("%q: %q, %v", text, said, err)
 		}
-		_ = conn.Close()
 	}
 }
 
@@ -183,7 +167,7 @@ func TestE2EGoClient(t *testing.T) {
 	story(t)
 	s := privateStores(t)
 	query(t, s.dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 1000)")
-	addrs := freeAddrs(t, 2)
+	addrs := rig.FreeAddrs(t, 2)
 	start := func(i int) *daemon {
 		return serve(t, s.settings().With(settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"}), "--server.addr", addrs[i])
 	}
@@ -229,20 +213,6 @@ func TestE2EGoClient(t *testing.T) {
 		t.Errorf("only %d and %d IDs", l.Count(), orders.Count())
 	}
 	t.Logf("%d queue IDs, %d IDs of a tag", l.Count(), orders.Count())
-}
-
-// freeAddrs are addresses of this machine that were free a moment ago.
-func freeAddrs(t *testing.T, n int) (addrs []string) {
-	t.Helper()
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer listener.Close()
-		addrs = append(addrs, listener.Addr().String())
-	}
-	return addrs
 }
 
 // snippet is a block of docs/clients.md and how it is run: with these words, of which FILE

@@ -21,7 +21,7 @@ const consoleToken = "console-9f2c41d07be35a8612c4"
 func TestE2EConsoleAdministers(t *testing.T) {
 	story(t)
 	d := serve(t, settings{"SERVER_ADMIN_TOKEN": consoleToken}, "--demo")
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	d.ready()
 	b := browse(t, d.url, 1300)
 	if shown := eval[int](b, `[...document.querySelectorAll('input')].filter((e) => e.offsetParent && !e.id.endsWith('search') && e.id !== 'decode-id').length`); shown != 0 {
 		t.Errorf("%d inputs of forms are shown before one is asked for", shown)

@@ -20,7 +20,7 @@ import (
 func TestE2EConsoleManyApps(t *testing.T) {
 	story(t)
 	d := serve(t, nil, "--demo")
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	d.ready()
 	crowd := crowded(t, d)
 	b := browse(t, crowd.URL, 390)
 	if n := eval[int](b, `document.querySelectorAll('.app').length`); n != 256 {
@@ -66,7 +66,7 @@ func TestE2EConsoleManyTags(t *testing.T) {
 		t.Fatalf("%+v", o)
 	}
 	d := serveIn(t, dir, nil)
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	d.ready()
 	b := browse(t, d.url, 1280)
 	b.until("all tags are counted", `document.querySelector('#tag-sum').textContent.startsWith('1234 tags')`)
 	b.until("the others are told of", `document.querySelector('#tag-none').textContent.includes('1,034 more')`)

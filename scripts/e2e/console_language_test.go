@@ -51,17 +51,11 @@ func TestE2EConsoleLanguages(t *testing.T) {
 		t.Run(language.tag, func(t *testing.T) {
 			story(t)
 			server := testserver.Redis(t)
-			dir, s := t.TempDir(), onRedis(server.Addr).With(noSweeps()).With(settings{"SERVER_ADMIN_TOKEN": consoleToken})
-			for _, args := range [][]string{
-				{"provision", "--app", "7", "--name", "42"},
-				{"provision", "--app", "9", "--name", "99", "--max-limit-id", "900719925474", "--limit-policy", "wrap"},
-				{"tags", "add", "--tag", "1/2"}, {"tags", "add", "--tag", "3/4"},
-			} {
-				if o := shardidIn(t, dir, s, args...); o.exit != 0 {
-					t.Fatalf("%v: %+v", args, o)
-				}
-			}
-			d := serveIn(t, dir, s)
+			s := onRedis(server.Addr).With(noSweeps()).With(settings{"SERVER_ADMIN_TOKEN": consoleToken})
+			d := prepared(t, s,
+				[]string{"provision", "--app", "7", "--name", "42"},
+				[]string{"provision", "--app", "9", "--name", "99", "--max-limit-id", "900719925474", "--limit-policy", "wrap"},
+				[]string{"tags", "add", "--tag", "1/2"}, []string{"tags", "add", "--tag", "3/4"})
 			for _, target := range []string{"/get?appId=7&gatePass=alice", segmentGet + "1%2F2", snowflakeGet, "/api/uid/get"} {
 				eventuallyID(t, d, target)
 			}

@@ -82,25 +82,18 @@ const filmed = 150 * time.Second
 func lively(t *testing.T) *daemon {
 	t.Helper()
 	redis := testserver.Redis(t)
-	dir, s := t.TempDir(), onRedis(redis.Addr).With(noSweeps())
-	for _, args := range [][]string{
-		{"provision", "--app", "1", "--name", "orders"},
-		{"provision", "--app", "2", "--name", "payments", "--step", "5000"},
-		{"provision", "--app", "7", "--name", "customers"},
-		{"provision", "--app", "12", "--name", "stock & shipping", "--step", "2000"},
-		{"provision", "--app", "40", "--name", "coupons (short codes)", "--max-limit-id", "99999999999", "--limit-policy", "wrap"},
-		{"provision", "--app", "41", "--name", "warehouse-labels-of-the-northern-region", "--max-limit-id", "900000000000"},
-		{"provision", "--app", "200", "--name", "load tests", "--step", "100"},
-		{"tags", "add", "--tag", "leaf-segment-test", "--step", "2000"},
-		{"tags", "add", "--tag", "invoices", "--step", "20000", "--max-id", "9007199254740993"},
-		{"tags", "add", "--tag", "returns", "--step", "500"},
-	} {
-		if o := shardidIn(t, dir, s, args...); o.exit != 0 {
-			t.Fatalf("%v: %+v", args, o)
-		}
-	}
-	d := serveIn(t, dir, s)
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	d := prepared(t, onRedis(redis.Addr).With(noSweeps()),
+		[]string{"provision", "--app", "1", "--name", "orders"},
+		[]string{"provision", "--app", "2", "--name", "payments", "--step", "5000"},
+		[]string{"provision", "--app", "7", "--name", "customers"},
+		[]string{"provision", "--app", "12", "--name", "stock & shipping", "--step", "2000"},
+		[]string{"provision", "--app", "40", "--name", "coupons (short codes)", "--max-limit-id", "99999999999", "--limit-policy", "wrap"},
+		[]string{"provision", "--app", "41", "--name", "warehouse-labels-of-the-northern-region", "--max-limit-id", "900000000000"},
+		[]string{"provision", "--app", "200", "--name", "load tests", "--step", "100"},
+		[]string{"tags", "add", "--tag", "leaf-segment-test", "--step", "2000"},
+		[]string{"tags", "add", "--tag", "invoices", "--step", "20000", "--max-id", "9007199254740993"},
+		[]string{"tags", "add", "--tag", "returns", "--step", "500"})
+	d.ready()
 	ctx, cancel := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
 	t.Cleanup(func() { cancel(); asking.Wait() })

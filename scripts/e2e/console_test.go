@@ -25,18 +25,11 @@ func noSweeps() settings { return settings{"QUEUE_REFILL_CRON": "0 0 0 1 1 *"} }
 // watched is a service with Redis, an app 7 with a hostile name, and the console on it.
 func watched(t *testing.T, width int) (*daemon, *tab, *redis.Client) {
 	t.Helper()
-	dir, server := t.TempDir(), testserver.Redis(t)
-	s := onRedis(server.Addr).With(noSweeps())
-	for _, args := range [][]string{
-		{"provision", "--app", "7", "--name", hostile},
-		{"provision", "--app", "9", "--name", "orders", "--max-limit-id", "9007199254740993", "--limit-policy", "wrap"},
-		{"tags", "add", "--tag", hostile[:len("<img src=x onerror=\"window.broken=1\">")], "--max-id", "9007199254740993"},
-	} {
-		if o := shardidIn(t, dir, s, args...); o.exit != 0 {
-			t.Fatalf("%v: %+v", args, o)
-		}
-	}
-	d := serveIn(t, dir, s)
+	server := testserver.Redis(t)
+	d := prepared(t, onRedis(server.Addr).With(noSweeps()),
+		[]string{"provision", "--app", "7", "--name", hostile},
+		[]string{"provision", "--app", "9", "--name", "orders", "--max-limit-id", "9007199254740993", "--limit-policy", "wrap"},
+		[]string{"tags", "add", "--tag", hostile[:len("<img src=x onerror=\"window.broken=1\">")], "--max-id", "9007199254740993"})
 	client := server.Client()
 	eventually(t, startLimit, "the lists are filled", func() bool {
 		return d.get("/readyz").status == 200 && depth(t, client, 7, 63) > 0 && depth(t, client, 9, 63) > 0

@@ -22,11 +22,7 @@ const red = `[...document.querySelectorAll('#health [data-state=critical]')].fil
 func TestE2EConsoleTrouble(t *testing.T) {
 	story(t)
 	server := testserver.Redis(t)
-	dir, s := t.TempDir(), onRedis(server.Addr).With(noSweeps()).With(settings{"SERVER_DRAIN_DELAY": "12s"})
-	if o := shardidIn(t, dir, s, "provision", "--app", "1", "--name", "test"); o.exit != 0 {
-		t.Fatalf("%+v", o)
-	}
-	d := serveIn(t, dir, s)
+	d := prepared(t, onRedis(server.Addr).With(noSweeps()).With(settings{"SERVER_DRAIN_DELAY": "12s"}), []string{"provision", "--app", "1", "--name", "test"})
 	eventually(t, startLimit, "it issues IDs", func() bool { return d.get("/get?appId=1&gatePass=alice").status == 200 })
 	b := browse(t, d.url, 1300)
 	const calm = `document.querySelectorAll('#alarm-list li:not([data-state=info]), #affected-list li').length === 0`
@@ -96,7 +92,7 @@ func TestE2EConsoleNewApp(t *testing.T) {
 	server := testserver.Redis(t)
 	dir, s := t.TempDir(), onRedis(server.Addr).With(noSweeps())
 	d := serveIn(t, dir, s)
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	d.ready()
 	if o := shardidIn(t, dir, s, "provision", "--app", "1", "--name", "fresh"); o.exit != 0 {
 		t.Fatalf("%+v", o)
 	}
@@ -203,8 +199,7 @@ func TestE2EConsoleFleet(t *testing.T) {
 	}
 	third.Kill()
 	t.Logf("a killed replica disappeared after %v", shows(b, "the killed one is gone", first, second).Round(time.Second))
-	second.Signal(syscall.SIGTERM)
-	second.Exit(startLimit)
+	second.stops(syscall.SIGTERM, startLimit)
 	t.Logf("a stopped one after %v", shows(b, "the stopped one is gone", first).Round(100*time.Millisecond))
 	server.Kill()
 	b.until("it is said why the others are not shown", `document.querySelectorAll('#replica-rows tr').length === 1 && document.querySelector('#fleet-note').innerText.includes('cannot be read')`)

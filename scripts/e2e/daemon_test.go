@@ -5,10 +5,12 @@ package e2e_test
 import (
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,6 +33,43 @@ const startLimit = 30 * time.Second
 func serve(t *testing.T, s settings, args ...string) *daemon {
 	t.Helper()
 	return serveIn(t, t.TempDir(), s, args...)
+}
+
+// serveReady starts so many and returns when they are ready.
+func serveReady(t *testing.T, n int, s settings, args ...string) (replicas []*daemon) {
+	t.Helper()
+	for range n {
+		replicas = append(replicas, serve(t, s, args...))
+	}
+	for _, d := range replicas {
+		d.ready()
+	}
+	return replicas
+}
+
+// prepared runs commands in a new folder, then a replica.
+func prepared(t *testing.T, s settings, commands ...[]string) *daemon {
+	t.Helper()
+	dir := t.TempDir()
+	for _, args := range commands {
+		if o := shardidIn(t, dir, s, args...); o.exit != 0 {
+			t.Fatalf("%v: %+v", args, o)
+		}
+	}
+	return serveIn(t, dir, s)
+}
+
+// dial opens a connection that lasts as long as the test, 40 seconds at most, and sends text.
+func dial(t *testing.T, addr, text string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(addr, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(40 * time.Second))
+	_, _ = io.WriteString(conn, text) // the server may close early
+	return conn
 }
 
 func serveIn(t *testing.T, dir string, s settings, args ...string) *daemon {
@@ -57,6 +96,15 @@ func launch(t *testing.T, cmd *exec.Cmd) *daemon {
 	t.Cleanup(d.client.CloseIdleConnections)
 	d.Process = rig.Start(t, cmd, filepath.Join(t.TempDir(), "log"))
 	return d
+}
+
+// stops sends a signal that ends the process well.
+func (d *daemon) stops(s syscall.Signal, limit time.Duration) {
+	d.t.Helper()
+	d.Signal(s)
+	if code := d.Exit(limit); code != 0 {
+		d.t.Errorf("exit %d:\n%s", code, d.Output())
+	}
 }
 
 // answer is an HTTP answer, with the fields of both shapes of JSON.

@@ -167,7 +167,7 @@ func TestE2EKubernetes(t *testing.T) {
 		t.Fatalf("migrate: %+v", o)
 	}
 	d := serveIn(t, dir, s)
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	d.ready()
 	d.want("/api/snowflake/get/test", 200, 0)
 	if a := d.get("/api/status"); !strings.Contains(a.body, `"10.1.2.3:8080"`) {
 		t.Errorf("not the pod's address: %s", a.body)

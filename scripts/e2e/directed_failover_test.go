@@ -139,11 +139,7 @@ type movingDatabase struct {
 func newMovingDatabase(t *testing.T) movingDatabase {
 	t.Helper()
 	pair := testserver.MariaDBReplicated(t)
-	proxy, err := nemesis.NewProxy(fmt.Sprintf("127.0.0.1:%d", pair.Primary.Port))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = proxy.Close() })
+	proxy := proxyTo(t, fmt.Sprintf("127.0.0.1:%d", pair.Primary.Port))
 	query(t, pair.Primary.DSN(""), "CREATE DATABASE shardid")
 	return movingDatabase{pair, proxy, "shardid"}
 }

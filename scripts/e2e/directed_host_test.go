@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"shardid/scripts/nemesis"
 	"shardid/scripts/testserver"
 
 	"github.com/go-sql-driver/mysql"
@@ -36,11 +35,7 @@ func TestDirectedHostDies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			proxy, err := nemesis.NewProxy(cfg.Addr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = proxy.Close() })
+			proxy := proxyTo(t, cfg.Addr)
 			cfg.Addr = proxy.Addr
 			victims := onMariaDB(cfg.FormatDSN())
 

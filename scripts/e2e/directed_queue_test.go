@@ -3,8 +3,6 @@
 package e2e_test
 
 import (
-	"database/sql"
-	"fmt"
 	"net/http"
 	"strings"
 	"syscall"
@@ -41,7 +39,7 @@ func TestDirectedRestartsOfAnEmbeddedServer(t *testing.T) {
 		t.Helper()
 		for range times {
 			d := serveIn(t, dir, nil)
-			eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+			d.ready()
 			if ids > 0 {
 				take(d, books, ids)
 			}
@@ -49,12 +47,7 @@ func TestDirectedRestartsOfAnEmbeddedServer(t *testing.T) {
 			d.Kill()
 		}
 	}
-	orderly := func(d *daemon) {
-		d.Signal(syscall.SIGTERM)
-		if code := d.Exit(startLimit); code != 0 {
-			t.Errorf("exit status %d", code)
-		}
-	}
+	orderly := func(d *daemon) { d.stops(syscall.SIGTERM, startLimit) }
 	highest := func() (index int64) {
 		t.Helper()
 		d := serveIn(t, dir, nil)
@@ -96,6 +89,9 @@ func TestDirectedRedisFull(t *testing.T) {
 		for _, pass := range []string{"alice", "hello", "bob"} {
 			if a := batch(d, books, pass, 50); a.status != http.StatusOK {
 				refused++
+				if !comeAgain(a) || a.Code != -4 {
+					t.Errorf("%v %s", a.header, a.body)
+				}
 				if strings.Contains(a.Message, "OOM") && strings.Contains(a.Message, "maxmemory") {
 					explained++ // a caller who came before Redis answered hears that it has not
 				} else if !strings.Contains(a.Message, "the stores have not answered yet") {
@@ -106,6 +102,9 @@ func TestDirectedRedisFull(t *testing.T) {
 	}
 	if taken := number(t, dsn, sum) - before; taken != 0 || refused < 10 || explained < refused*9/10 {
 		t.Errorf("%d indices were taken while Redis was full; %d refusals, %d of them name the reason", taken, refused, explained)
+	}
+	if n := len(d.Lines(`"level":"ERROR"`, "OOM")); n < 1 || n > 5 {
+		t.Errorf("%d lines of errors:\n%s", n, d.Output())
 	}
 	order(t, c, "CONFIG", "SET", "maxmemory", "0")
 	took := eventually(t, 10*time.Second, "served again", func() bool { return batch(d, books, "hello", 1).status == 200 })
@@ -158,102 +157,4 @@ func TestDirectedCommitsWithoutAnswer(t *testing.T) {
 	t.Logf("%d refusals, served after %v", refused, took)
 	take(d, books, 100)
 	books.Settle(t)
-}
-
-// TestDirectedTwoDeploymentsOneRedis: a second database, with an app of the same
-// number, on the Redis of the first. The second is told what to do; the first goes on,
-// also when Redis restarts, and is not lifted by what the other has.
-func TestDirectedTwoDeploymentsOneRedis(t *testing.T) {
-	story(t)
-	server, books := testserver.Redis(t), &ledger{}
-	one, two := narrowApp(t, testserver.SharedMariaDB(t).NewDatabase(t)), narrowApp(t, testserver.SharedMariaDB(t).NewDatabase(t))
-	query(t, two, "UPDATE id_alloc SET max_id = 100000")
-	first := serve(t, onMariaDB(one).With(onRedis(server.Addr)).With(sweeping()))
-	take(first, books, 500)
-	second := serve(t, onMariaDB(two).With(onRedis(server.Addr)).With(sweeping()))
-	refuse := func() {
-		t.Helper()
-		ours, theirs := deploymentOf(t, two), deploymentOf(t, one)
-		eventually(t, startLimit, "the second is refused", func() bool {
-			a := second.get(aliceGet)
-			return a.Code == -4 && strings.Contains(a.Message, ours) && strings.Contains(a.Message, theirs) &&
-				strings.Contains(a.Message, "redis.db") && strings.Contains(a.Message, "shardid confirm --deployment")
-		})
-	}
-	refuse()
-	for range 3 {
-		take(first, books, 200)
-		order(t, server.Client(), "SAVE")
-		server.Kill()
-		server.Restart()
-		refuse()
-		take(first, books, 200)
-	}
-	if at := number(t, one, aliceMaxID); at > 10_000 {
-		t.Errorf("max_id is %d after %d IDs: the other deployment lifted it", at, books.Count())
-	}
-	books.Settle(t)
-}
-
-func deploymentOf(t *testing.T, dsn string) string {
-	t.Helper()
-	return word(t, dsn, "SELECT deployment FROM shardid_deployment")
-}
-
-// TestDirectedSingleRestartsWeeksApart: MariaDB restarts cleanly, weeks later Redis,
-// weeks later MariaDB again. Nothing burns, nothing waits for an operator: also not for
-// lists that nobody used in between.
-func TestDirectedSingleRestartsWeeksApart(t *testing.T) {
-	story(t)
-	db, server, books := testserver.MariaDB(t), testserver.Redis(t), &ledger{}
-	dsn := narrowApp(t, db.NewDatabase(t))
-	d := serve(t, onMariaDB(dsn).With(onRedis(server.Addr)).With(sweeping()))
-	take(d, books, 100)
-	eventually(t, startLimit, "another list is used", func() bool { return batch(d, books, "hello", 20).status == 200 })
-	settled := func() {
-		t.Helper()
-		eventually(t, time.Minute, "settled", func() bool {
-			return d.get("/readyz").status == 200 && number(t, dsn, unsettled) == 0
-		})
-		// Weeks go by: for the rows, as nobody can wait so long.
-		query(t, dsn, fmt.Sprintf("UPDATE id_alloc SET allocated_at = allocated_at - %d WHERE allocated_at > 0", 21*24*time.Hour/time.Millisecond))
-	}
-	witness := func() string { return word(t, dsn, "SELECT witness FROM shardid_deployment") }
-	for range 3 {
-		settled()
-		since := number(t, dsn, "SELECT since FROM shardid_deployment")
-		time.Sleep(6 * time.Second) // a server that restarts sooner is not told apart
-		db.Stop()
-		db.Restart()
-		eventually(t, time.Minute, "the restart is noted", func() bool {
-			return number(t, dsn, "SELECT since FROM shardid_deployment") > since
-		})
-		settled()
-		before := witness()
-		server.Kill() // an old snapshot, or nothing at all
-		server.Restart()
-		eventually(t, time.Minute, "the new Redis is the witness", func() bool {
-			return witness() != before && number(t, dsn, unsettled) == 0
-		})
-	}
-	take(d, books, 100)
-	eventually(t, startLimit, "the idle list goes on", func() bool { return batch(d, books, "hello", 20).status == 200 })
-	if at := number(t, dsn, aliceMaxID); at > 1000 {
-		t.Errorf("max_id is %d after %d IDs", at, books.Count())
-	}
-	books.Settle(t)
-}
-
-// word is the one text that a query gives.
-func word(t *testing.T, dsn, statement string) (text string) {
-	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if err := db.QueryRowContext(t.Context(), statement).Scan(&text); err != nil {
-		t.Fatalf("%s: %v", statement, err)
-	}
-	return text
 }

@@ -65,6 +65,11 @@ func TestDirectedRestarts(t *testing.T) {
 			books := &ledger{}
 			take(d, books, 1500)
 			takeNarrow(d, books, 300, "")
+			idleList := func() { // nobody asks for it in between
+				t.Helper()
+				eventually(t, startLimit, "another list", func() bool { return batch(d, books, "hello", 20).status == 200 })
+			}
+			idleList()
 			// Servers are told apart by when they started, give or take five seconds.
 			eventually(t, startLimit, "the database has run for a while", func() bool { return uptime(t, s.dsn) > 8 })
 			for _, event := range c.events {
@@ -80,6 +85,10 @@ func TestDirectedRestarts(t *testing.T) {
 			asked := takeNarrow(d, books, 2000, s.dsn)
 			if asked != c.asks {
 				t.Errorf("the operator was asked: %v", asked)
+			}
+			idleList()
+			if at := number(t, s.dsn, "SELECT max_id FROM id_alloc WHERE app_id = 2 AND shard_id = 0"); !asked && at > 10_000 {
+				t.Errorf("max_id of the narrow app is %d", at)
 			}
 			books.Settle(t)
 		})

@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"database/sql"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,24 +13,6 @@ import (
 )
 
 const aliceMaxID = "SELECT max_id FROM id_alloc WHERE app_id = 1 AND shard_id = 0"
-
-// TestDirectedMaxIDRolledBack: the rows go back by 20 000. The process that
-// issued is gone: only Redis knows better.
-func TestDirectedMaxIDRolledBack(t *testing.T) {
-	story(t)
-	dsn, books := appOne(t), &ledger{}
-	s := onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr)).With(direct())
-	d := serve(t, s)
-	for number(t, dsn, aliceMaxID) < 25_000 {
-		take(d, books, 2000)
-	}
-	d.Kill()
-	query(t, dsn, "UPDATE id_alloc SET max_id = max_id - 20000 WHERE app_id = 1 AND shard_id = 0")
-	wantOldRow(t, dsn, books)
-	d = serve(t, s)
-	take(d, books, 30_000)
-	books.Settle(t)
-}
 
 // coldStores are private servers whose state can be put back.
 type coldStores struct {
@@ -227,20 +208,4 @@ func wantOldRow(t *testing.T, dsn string, books *ledger) {
 	if maxID, highest := number(t, dsn, aliceMaxID), books.Last()>>14; highest <= maxID {
 		t.Fatalf("max_id is %d and no index above %d was issued: the row is not old", maxID, highest)
 	}
-}
-
-// uptime of a database server, in seconds.
-func uptime(t *testing.T, dsn string) int64 {
-	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	var name string
-	var seconds int64
-	if err := db.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(&name, &seconds); err != nil {
-		t.Fatal(err)
-	}
-	return seconds
 }

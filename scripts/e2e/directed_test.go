@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"context"
 	"errors"
-	"net"
 	"slices"
 	"strconv"
 	"syscall"
@@ -78,21 +77,6 @@ func wantStale(t *testing.T, server *testserver.RedisServer, books *ledger) {
 	}
 }
 
-// follow makes a replica that hears its master again, in sync.
-func follow(t *testing.T, replica, master *testserver.RedisServer) {
-	t.Helper()
-	host, port, err := net.SplitHostPort(master.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := replica.Client()
-	order(t, c, "REPLICAOF", host, port)
-	eventually(t, time.Minute, "the replica is in sync", func() bool {
-		info := c.InfoMap(t.Context(), "replication").Val()["Replication"]
-		return info["master_link_status"] == "up"
-	})
-}
-
 // cutOff keeps a replica from hearing its master: it gives a password that the
 // master does not have.
 func cutOff(t *testing.T, replica, master *testserver.RedisServer) {
@@ -104,7 +88,12 @@ func cutOff(t *testing.T, replica, master *testserver.RedisServer) {
 // proxied is a Redis behind a proxy, so that another can take its place.
 func proxied(t *testing.T, server *testserver.RedisServer) *nemesis.Proxy {
 	t.Helper()
-	p, err := nemesis.NewProxy(server.Addr)
+	return proxyTo(t, server.Addr)
+}
+
+func proxyTo(t *testing.T, addr string) *nemesis.Proxy {
+	t.Helper()
+	p, err := nemesis.NewProxy(addr)
 	if err != nil {
 		t.Fatal(err)
 	}

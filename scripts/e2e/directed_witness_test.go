@@ -73,8 +73,7 @@ func TestDirectedReplicasOnTwoRedis(t *testing.T) {
 		p := deploy(t, db.settings().With(smallSteps()).With(settings{"SEGMENT_RUNWAY": "1s"}), allModes())
 		stays, leaves := p.add(onRedis(old.Addr)), serve(t, p.settings.With(onRedis(old.Addr)))
 		p.serves(startLimit, stays, leaves)
-		leaves.Signal(syscall.SIGTERM)
-		leaves.Exit(startLimit)
+		leaves.stops(syscall.SIGTERM, startLimit)
 		p.failOverApart(db, stays, p.add(onRedis(next.Addr)), onRedis(old.Addr), onRedis(next.Addr))
 	})
 	t.Run("Redis is promoted and one replica reaches the old master", func(t *testing.T) {

@@ -28,21 +28,26 @@ func TestE2EFirstMinute(t *testing.T) {
 // that comes twice.
 func TestE2EKilledUnderLoad(t *testing.T) {
 	story(t)
-	const lives = 6
 	dir, books := t.TempDir(), &ledger{}
-	for range lives {
+	for range 6 {
 		d := serveIn(t, dir, nil, "--demo")
-		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
-		var dying atomic.Bool
-		l := &load{replicas: []*daemon{d}, apps: []int64{1}, books: books,
-			trouble: func(_ answer, err error) bool { return err != nil && dying.Load() }}
-		l.start(t, 16)
-		l.reach(t, books.Count()+4000)
-		dying.Store(true)
-		d.Kill()
-		l.stop()
+		d.ready()
+		killedUnderLoad(t, &load{replicas: []*daemon{d}, apps: []int64{1}, books: books}, 4000)
 	}
 	books.Settle(t)
+}
+
+// killedUnderLoad kills the replica of a load once so many more IDs have come.
+func killedUnderLoad(t *testing.T, l *load, ids int) {
+	t.Helper()
+	var dying atomic.Bool
+	trouble := l.trouble
+	l.trouble = func(a answer, err error) bool { return err != nil && dying.Load() || trouble != nil && trouble(a, err) }
+	l.start(t, 16)
+	l.reach(t, l.books.Count()+ids)
+	dying.Store(true)
+	l.replicas[0].Kill()
+	l.stop()
 }
 
 // TestE2ETwoOnOneFolder: a second process on the folder, in a rolling restart
@@ -53,7 +58,7 @@ func TestE2ETwoOnOneFolder(t *testing.T) {
 	l := &load{apps: []int64{1}, books: &ledger{}}
 	for range 2 {
 		d := serveIn(t, dir, nil, "--demo")
-		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+		d.ready()
 		l.replicas = append(l.replicas, d)
 	}
 	l.start(t, 16)

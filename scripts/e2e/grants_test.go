@@ -117,8 +117,7 @@ func TestE2EGrants(t *testing.T) {
 	}
 
 	// The worker IDs of Redis, once those of the database are given up.
-	d.Signal(syscall.SIGTERM)
-	d.Exit(15 * time.Second)
+	d.stops(syscall.SIGTERM, 15*time.Second)
 	must(t, s, "confirm", "--registry")
 	byRedis := serve(t, s.With(byRedis(redis.Addr)))
 	answers(byRedis, aliceGet)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
+
 	"github.com/redis/go-redis/v9"
 )
 
@@ -30,7 +32,7 @@ func TestE2EHAProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := privateStores(t)
-	addrs := freeAddrs(t, 3)
+	addrs := rig.FreeAddrs(t, 3)
 	port := func(addr string) string { return addr[strings.LastIndex(addr, ":")+1:] }
 	shown := []string{"127.0.0.1:6379", addrs[0]}
 	var replicas []*daemon

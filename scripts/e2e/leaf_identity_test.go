@@ -3,20 +3,12 @@
 package e2e_test
 
 import (
-	"encoding/json"
-	"errors"
-	"maps"
-	"os"
-	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"shardid/scripts/testserver"
-
-	"github.com/go-zookeeper/zk"
 )
 
 // notReadyFor waits until the readiness of the snowflake mode says that none are issued,
@@ -109,123 +101,4 @@ func TestE2ELeafFolderTaken(t *testing.T) {
 		t.Errorf("worker ID %d, the first one had %d", got, worker)
 	}
 	first.books.Settle(t, "the address")
-}
-
-// TestE2ELeafCorruptFile: nothing is guessed from a worker file that is damaged.
-// The other modes serve, and snowflakes do once it is mended or gone.
-func TestE2ELeafCorruptFile(t *testing.T) {
-	story(t)
-	kept, lost := newInstance(t, "kept", address(1), nil, nil), newInstance(t, "lost", address(2), nil, nil)
-	kept.start("--demo")
-	worker := kept.serves(takeover)
-	kept.stop()
-	if o := shardidIn(t, lost.dir, nil, "migrate"); o.exit != 0 { // a worker file beside no database is refused
-		t.Fatalf("%+v", o)
-	}
-	good, err := os.ReadFile(workerFile(kept))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, text := range map[*instance]string{kept: string(good[:len(good)/2]), lost: "\x00\x00\x00"} {
-		damage(t, i, text)
-		d := i.start("--demo")
-		notReadyFor(t, i, "corrupt", filepath.Join("data", "shardid", "8080", "worker.json"))
-		eventually(t, startLimit, "the other modes serve", func() bool {
-			return d.get(aliceGet).status == 200 && d.get(segmentGet+demoTag).status == 200
-		})
-	}
-	damage(t, kept, string(good))
-	if err := os.Remove(workerFile(lost)); err != nil {
-		t.Fatal(err)
-	}
-	if got := kept.serves(takeover); got != worker {
-		t.Errorf("worker ID %d, it was %d", got, worker)
-	}
-	lost.serves(takeover)
-	kept.books.Settle(t, "mended")
-}
-
-func workerFile(i *instance) string {
-	return filepath.Join(i.dir, "data", "shardid", "8080", "worker.json")
-}
-
-func damage(t *testing.T, i *instance, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(workerFile(i)), 0o750); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(workerFile(i), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestE2ELeafTreeOfJava: a Java Leaf's node keeps its address' worker ID, and stays
-// readable to it. While its last report is fresh, the Java Leaf may live.
-func TestE2ELeafTreeOfJava(t *testing.T) {
-	story(t)
-	server := testserver.SharedZooKeeper(t)
-	s := onZooKeeper("zk", server.Addr())
-	conn := zooClient(t, server)
-	dir := path.Join("/snowflake", s["SNOWFLAKE_NAME"], "forever")
-	node := path.Join(dir, address(1)+"-0000000005")
-	for _, at := range []string{"/snowflake", path.Dir(dir), dir} {
-		makeNode(t, conn, at, "")
-	}
-	makeNode(t, conn, node, `{"ip":"10.0.0.1","port":"8080","timestamp":1567733700834}`)
-
-	i := newInstance(t, "instance", address(1), nil, s)
-	i.start()
-	notReadyFor(t, i, "taken", address(1))
-	if worker := i.serves(takeover); worker != 5 {
-		t.Errorf("worker ID %d, Leaf's node says 5", worker)
-	}
-	i.books.Settle(t, "the address")
-	wantLeafs(t, conn, dir, node)
-}
-
-// wantLeafs: there is one node, and in it are Leaf's fields and no others, as its
-// decoder refuses any; the report is new.
-func wantLeafs(t *testing.T, conn *zk.Conn, dir, node string) {
-	t.Helper()
-	names, _, err := conn.Children(dir)
-	if err != nil || !slices.Equal(names, []string{path.Base(node)}) {
-		t.Errorf("%v: %v", names, err)
-	}
-	data, _, err := conn.Get(node)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(data, &fields); err != nil {
-		t.Fatalf("%v: %s", err, data)
-	}
-	at, isNumber := fields["timestamp"].(float64)
-	want := map[string]any{"ip": "10.0.0.1", "port": "8080", "timestamp": at}
-	if !isNumber || !maps.Equal(fields, want) || time.Since(time.UnixMilli(int64(at))).Abs() > time.Minute {
-		t.Errorf("%s", data)
-	}
-}
-
-func zooClient(t *testing.T, server *testserver.ZooKeeperServer) *zk.Conn {
-	t.Helper()
-	conn, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogger(quiet{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	return conn
-}
-
-// quiet is a logger of the client library: its errors come back to the caller.
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
-
-// makeNode makes a node; others may have made it before.
-func makeNode(t *testing.T, conn *zk.Conn, at, data string) {
-	t.Helper()
-	_, err := conn.Create(at, []byte(data), 0, zk.WorldACL(zk.PermAll))
-	if err != nil && (data != "" || !errors.Is(err, zk.ErrNodeExists)) {
-		t.Fatalf("%s: %v", at, err)
-	}
 }

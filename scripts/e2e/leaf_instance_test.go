@@ -110,10 +110,7 @@ func (i *instance) stop() {
 	i.t.Helper()
 	l := i.now.Load()
 	l.dying.Store(true)
-	l.Signal(syscall.SIGTERM)
-	if code := l.Exit(20 * time.Second); code != 0 {
-		i.t.Errorf("%s: exit %d:\n%s", i.name, code, l.Output())
-	}
+	l.stops(syscall.SIGTERM, 20*time.Second)
 	i.now.Store(nil)
 }
 

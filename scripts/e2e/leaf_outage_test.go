@@ -18,21 +18,25 @@ const outage = 15 * time.Second
 // victim is an instance whose registry dies.
 type victim struct {
 	*instance
-	leased  bool // it may not go on without its registry
-	lists   bool // its queue mode has a store
-	silent  bool // it has refused since the registry died
+	leased  bool   // it may not go on without its registry
+	lists   bool   // its queue mode has a store
+	silent  bool   // it has refused since the registry died
+	store   string // of its registry, as messages name it
+	args    []string
 	callers *rig.Callers
+	fresh   *instance // has no worker file, and starts without the registry
 }
 
 // TestE2ELeafRegistriesDie: without its registry an instance with a worker file
-// goes on, one with a lease stops before another could follow, and the other
-// modes do not care. When the registry is back, all go on where they were.
+// goes on, also over a restart, in order or by kill -9; one with a lease stops before
+// another could follow; one that starts without a file waits, and says for what; and the
+// other modes do not care. When the registry is back, all go on where they were.
 func TestE2ELeafRegistriesDie(t *testing.T) {
 	story(t)
 	zoo, db, redis := testserver.ZooKeeper(t), testserver.MariaDB(t), testserver.Redis(t)
 	victims := []*victim{
-		embeddedVictim(t, victim{lists: true}, "zk", onZooKeeper("zk", zoo.Addr())),
-		embeddedVictim(t, victim{lists: true}, "zk_recycle", onZooKeeper("zk_recycle", zoo.Addr())),
+		embeddedVictim(t, victim{lists: true, store: "zookeeper"}, "zk", onZooKeeper("zk", zoo.Addr())),
+		embeddedVictim(t, victim{lists: true, store: "zookeeper"}, "zk_recycle", onZooKeeper("zk_recycle", zoo.Addr())),
 		embeddedVictim(t, victim{lists: true, leased: true}, "zk_ephemeral", onZooKeeper("zk_ephemeral", zoo.Addr())),
 		embeddedVictim(t, victim{leased: true}, "redis", byRedis(redis.Addr)), // its lists die too
 		databaseVictim(t, db),
@@ -49,8 +53,10 @@ func TestE2ELeafRegistriesDie(t *testing.T) {
 			v.endures()
 		}
 	}
-	for _, v := range victims {
-		v.says(t)
+	for n, v := range victims {
+		if v.says(t); !v.leased {
+			v.startsAgain(t, n%2 == 0)
+		}
 	}
 	for _, server := range []interface{ Restart() }{zoo, db, redis} {
 		server.Restart()
@@ -64,7 +70,8 @@ func TestE2ELeafRegistriesDie(t *testing.T) {
 func embeddedVictim(t *testing.T, v victim, name string, s settings) *victim {
 	t.Helper()
 	v.instance = newInstance(t, name, address(1), nil, s.With(closeClocks()).With(settings{"QUEUE_TIMEOUT": "300ms"}))
-	v.start("--demo")
+	v.args = []string{"--demo"}
+	v.start(v.args...)
 	return &v
 }
 
@@ -75,7 +82,7 @@ func databaseVictim(t *testing.T, db *testserver.MariaDBServer) *victim {
 	must(t, s, "migrate")
 	must(t, s, "provision", "--app", "1", "--name", "test")
 	must(t, s, "tags", "add", "--tag", demoTag)
-	v := &victim{lists: true}
+	v := &victim{lists: true, store: "database"}
 	v.instance = newInstance(t, "mysql", address(1), nil, s)
 	v.start()
 	eventually(t, startLimit, "the lists are filled", func() bool { return v.now.Load().get(aliceGet).status == 200 })
@@ -122,7 +129,38 @@ func (v *victim) says(t *testing.T) {
 	d.want("/livez", 200, 0)
 }
 
-// recovers waits until the same process serves by its registry again.
+// startsAgain: the worker file is enough for its instance; without one nothing but the snowflakes
+// waits for the registry, which the readiness and the refusal name.
+func (v *victim) startsAgain(t *testing.T, crash bool) {
+	t.Helper()
+	v.callers.Stop()
+	before := workerOf(v.last)
+	if crash {
+		v.kill()
+	} else {
+		v.stop()
+	}
+	v.start(v.args...)
+	v.fresh = newInstance(t, v.name+", fresh", address(2), nil, v.settings.With(settings{"SNOWFLAKE_ADVERTISE": address(2)}))
+	d := v.fresh.start(v.args...)
+	notReadyFor(t, v.fresh, v.store)
+	if a, _ := v.fresh.flake(); !strings.Contains(a.Message, v.store) {
+		t.Errorf("%s: the refusal does not name its cause: %s", v.fresh.name, a.body)
+	}
+	if v.args != nil {
+		eventually(t, startLimit, "the other modes serve, and the replica is in service", func() bool {
+			return d.get(aliceGet).status == 200 && d.get(segmentGet+demoTag).status == 200 && d.get("/readyz").Status == "degraded"
+		})
+	} else if a := d.want(segmentGet+demoTag, 503, -1); a.header.Get("Retry-After") == "" || !strings.Contains(a.Message, v.store) {
+		t.Errorf("segment mode: %v %s", a.header, a.body)
+	}
+	if worker, state := v.serves(takeover), v.now.Load().flakeStatus().State; worker != before || state != "offline" {
+		t.Errorf("%s: worker ID %d, it was %d; %q", v.name, worker, before, state)
+	}
+	v.callers = gather(t, 1, v.instance)
+}
+
+// recovers waits until the process serves by its registry again, and one that waited for it, too.
 func (v *victim) recovers(t *testing.T) {
 	t.Helper()
 	v.now.Load().worker.Store(-1) // a lease may be of another one now
@@ -141,6 +179,10 @@ func (v *victim) recovers(t *testing.T) {
 		ready = v.now.Load().get("/readyz")
 		return ready.Status == "ok"
 	})
+	if v.fresh != nil {
+		v.fresh.serves(takeover)
+		v.fresh.books.Settle(t, v.fresh.name)
+	}
 	v.callers.Stop()
 	v.books.Settle(t, v.name)
 }

@@ -92,8 +92,8 @@ func (d *deployment) apart(t *testing.T) {
 }
 
 // TestE2ELeafReplicas: three instances with each kind of registry, one of which is
-// killed under load and comes back. The deployments run at the same time, as they
-// wait most of it.
+// killed under load and comes back. The command lists them. The deployments run at the
+// same time, as they wait most of it.
 func TestE2ELeafReplicas(t *testing.T) {
 	story(t)
 	const enough = 200_000
@@ -102,12 +102,14 @@ func TestE2ELeafReplicas(t *testing.T) {
 		all = append(all, newDeployment(t, r, 3))
 	}
 	for _, d := range all {
+		d.listed(t, 0)
 		for _, i := range d.instances {
 			i.start()
 		}
 	}
 	for _, d := range all {
 		d.serves(t)
+		d.listed(t, len(d.instances))
 	}
 	for _, d := range all {
 		d.loseOne(t, enough/3)
@@ -119,6 +121,25 @@ func TestE2ELeafReplicas(t *testing.T) {
 		eventually(t, time.Minute, d.mode+": all the IDs", func() bool { return d.books.Count() >= enough })
 		d.callers.Stop()
 		d.books.Settle(t, d.mode)
+	}
+}
+
+// listed: so many instances have reported to a registry, and none to one with another name; that of
+// the database and a map in the settings have tests of their own.
+func (d *deployment) listed(t *testing.T, instances int) {
+	t.Helper()
+	if d.mode == "mysql" || d.mode == "local" {
+		return
+	}
+	s := d.instances[0].settings
+	out, year, all := must(t, s, "workers"), time.Now().UTC().Format("  2006-"), must(t, s, "workers", "--json")
+	if instances == 0 && !strings.Contains(out, "no instance has reported") || strings.Count(out, year) != 2*instances {
+		t.Errorf("%s: %s", d.mode, out)
+	}
+	for n := range instances {
+		if strings.Count(out, address(n)+"  ") != 1 || !strings.Contains(all, `"address":"`+address(n)+`","reportedAt":"20`) {
+			t.Errorf("%s: %s%s", d.mode, out, all)
+		}
 	}
 }
 

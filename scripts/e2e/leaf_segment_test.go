@@ -3,14 +3,10 @@
 package e2e_test
 
 import (
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"shardid/scripts/testserver"
 )
 
 // onlySegments leaves out what the stories of the segment mode do not tell of.
@@ -33,9 +29,8 @@ func TestE2ELeafSegmentReplicas(t *testing.T) {
 	dsn := migrated(t)
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "1000")
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "订单 & more", "--step", "10", "--max-id", "7")
-	replicas := []*daemon{serve(t, onlySegments(dsn)), serve(t, onlySegments(dsn))}
+	replicas := serveReady(t, 2, onlySegments(dsn))
 	for _, d := range replicas {
-		eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
 		d.want(segmentGet+"late", 404, -2)
 	}
 	orders, others := &ledger{}, &ledger{}
@@ -91,110 +86,6 @@ func removedTag(t *testing.T, dsn string, replicas []*daemon) {
 const leafTable = "CREATE TABLE `leaf_alloc` (`biz_tag` varchar(128) NOT NULL DEFAULT '', `max_id` bigint(20) NOT NULL DEFAULT '1', " +
 	"`step` int(11) NOT NULL, `description` varchar(256) DEFAULT NULL, " +
 	"`update_time` timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, PRIMARY KEY (`biz_tag`)) ENGINE=InnoDB"
-
-// TestE2ELeafTable: a table of Leaf's goes on where it is.
-func TestE2ELeafTable(t *testing.T) {
-	story(t)
-	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
-	query(t, dsn, leafTable, "INSERT INTO leaf_alloc (biz_tag, max_id, step, description) VALUES "+
-		"('leaf-segment-test', 1, 2000, 'Test leaf Segment Mode Get Id'), ('orders', 5001, 1000, NULL), ('big', 4611686018427387904, 10, '')")
-	must(t, onMariaDB(dsn), "migrate")
-	if out := must(t, onMariaDB(dsn), "tags"); !strings.Contains(out, "Test leaf Segment Mode Get Id") || strings.Count(out, "\n") != 4 {
-		t.Errorf("tags: %s", out)
-	}
-	d := serve(t, onlySegments(dsn))
-	for tag, first := range map[string]int64{demoTag: 1, "orders": 5001, "big": 4611686018427387904} {
-		var ids []int64
-		eventually(t, startLimit, tag, func() bool { ids, _, _ = d.take(segmentGet+tag, 2); return ids != nil })
-		if !slices.Equal(ids, []int64{first, first + 1}) {
-			t.Errorf("%s: %v, the table said %d", tag, ids, first)
-		}
-	}
-	if n := number(t, dsn, "SELECT COUNT(*) FROM leaf_alloc WHERE biz_tag = 'orders' AND max_id = 6001 AND step = 1000 AND description IS NULL"); n != 1 {
-		t.Error("the row is not what Leaf would have made of it")
-	}
-}
-
-// TestE2ELeafTableGoesBack: a max_id that was set back under a replica repeats
-// nothing, and is said and counted.
-func TestE2ELeafTableGoesBack(t *testing.T) {
-	story(t)
-	dsn, books := migrated(t), &ledger{}
-	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "1000")
-	d := serve(t, onlySegments(dsn))
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
-	l := drawing(t, books, []*daemon{d}, "orders", 4, 100)
-	l.reach(t, 20_000)
-	l.stop()
-	if n := metric(t, d, "shardid_segment_lifts_total"); n != 0 {
-		t.Errorf("%d lifts before", n)
-	}
-	query(t, dsn, "UPDATE leaf_alloc SET max_id = 1 WHERE biz_tag = 'orders'")
-	eventually(t, 20*time.Second, "it is counted", func() bool {
-		more := drawing(t, books, []*daemon{d}, "orders", 4, 10_000)
-		more.reach(t, books.Count()+100_000)
-		more.stop()
-		return metric(t, d, "shardid_segment_lifts_total") > 0
-	})
-	books.Settle(t, "orders")
-	wantTaken(t, dsn, "orders", books)
-	eventually(t, 10*time.Second, "it is said", func() bool {
-		return len(d.Lines(`"level":"WARN"`, "max_id was below", `"tag":"orders"`)) > 0
-	})
-}
-
-// metric is a counter without labels.
-func metric(t *testing.T, d *daemon, name string) int64 {
-	t.Helper()
-	found := regexp.MustCompile(`(?m)^` + name + ` (\d+)$`).FindStringSubmatch(d.want("/metrics", 200, 0).body)
-	if found == nil {
-		t.Fatalf("/metrics has no %s", name)
-	}
-	n, err := strconv.ParseInt(found[1], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// TestE2ELeafDatabaseDies: a replica goes on with what it holds of a tag, then
-// says why it cannot, and is well as soon as the database is.
-func TestE2ELeafDatabaseDies(t *testing.T) {
-	story(t)
-	db, books := testserver.MariaDB(t), &ledger{}
-	dsn := db.NewDatabase(t)
-	must(t, onMariaDB(dsn), "migrate")
-	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "1000")
-	d := serve(t, onlySegments(dsn).With(settings{"SEGMENT_TIMEOUT": "500ms"}))
-	var last int64
-	draw := func(count int) answer {
-		ids, a, err := d.take(segmentGet+"orders", count)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, id := range ids {
-			books.Rise(last, id)
-			last = id
-		}
-		return a
-	}
-	eventually(t, startLimit, "served", func() bool { return draw(300).status == 200 })
-	db.Kill()
-	for range 6 {
-		if a := draw(100); a.status != 200 {
-			t.Fatalf("IDs are held: %d %s", a.status, a.body)
-		}
-	}
-	var a answer
-	eventually(t, 30*time.Second, "what is held runs out", func() bool { a = draw(1000); return a.status != 200 })
-	if !comeAgain(a) || a.Code != -4 || !strings.Contains(a.Message, "database") {
-		t.Errorf("%v %s", a.header, a.body)
-	}
-	db.Restart()
-	took := eventually(t, 20*time.Second, "recovered", func() bool { return draw(3000).status == 200 })
-	t.Logf("recovered after %v", took.Round(time.Millisecond))
-	books.Settle(t, "orders")
-}
 
 // TestE2E200000Tags: a table that is read in many parts. A tag works soon after the start,
 // whether it was met or not, all of them are shown later, and a removed one vanishes.

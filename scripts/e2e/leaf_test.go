@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -69,22 +68,6 @@ func workerOf(flake int64) int64 { return flake >> 12 & 1023 }
 
 // timeOf is that of a snowflake with Leaf's epoch.
 func timeOf(flake int64) time.Time { return time.UnixMilli(flake>>22 + 1288834974657) }
-
-// TestE2ELeafDigits: a reader that took anything for an ID would prove nothing.
-func TestE2ELeafDigits(t *testing.T) {
-	story(t)
-	for _, body := range []string{"", "0", "-1", "01", "+1", "1\n", " 1", "9223372036854775808", "1\n2", `{"code":0}`} {
-		if ids, err := digits(body, 0); err == nil {
-			t.Errorf("%q: %v", body, ids)
-		}
-	}
-	if _, err := digits("1\n2\n", 3); err == nil {
-		t.Error("a short batch was not noticed")
-	}
-	if ids, err := digits("1\n2\n", 2); err != nil || !slices.Equal(ids, []int64{1, 2}) {
-		t.Error(ids, err)
-	}
-}
 
 // fromJSON reads an answer of JSON.
 func fromJSON[T any](t *testing.T, a answer) (v T) {

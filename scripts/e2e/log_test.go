@@ -3,34 +3,12 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
-
-// patchLog changes the level as an operator does.
-func patchLog(t *testing.T, d *daemon, token, body string) answer {
-	t.Helper()
-	req, err := http.NewRequest(http.MethodPatch, d.url+"/admin/log", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	resp, err := d.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	var a answer
-	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
-		t.Fatal(err)
-	}
-	a.status, a.header = resp.StatusCode, resp.Header
-	return a
-}
 
 // refusedLines are the lines of level debug about requests that were refused.
 func refusedLines(d *daemon) int { return len(d.Lines(`"level":"DEBUG"`, "request refused")) }
@@ -39,19 +17,17 @@ func refusedLines(d *daemon) int { return len(d.Lines(`"level":"DEBUG"`, "reques
 // signal, and the log is as before afterwards.
 func TestE2ELogLevel(t *testing.T) {
 	story(t)
-	d := serve(t, settings{"SERVER_ADMIN_TOKEN": "sesame-sesame-sesame"}, "--demo")
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	d := serve(t, settings{"SERVER_ADMIN_TOKEN": adminToken}, "--demo")
+	d.ready()
 	refuse := func() { d.want("/get?appId=1", 400, -6) }
 	refuse()
 	if n := refusedLines(d); n != 0 {
 		t.Fatalf("%d lines at level info", n)
 	}
-	if a := patchLog(t, d, "guess", `{"level":"debug"}`); a.status != 401 {
-		t.Errorf("wrong token: %d", a.status)
+	if a, err := d.do(http.MethodPatch, "/admin/log", "Authorization", "Bearer guess"); err != nil || a.status != 401 {
+		t.Errorf("wrong token: %d, %v", a.status, err)
 	}
-	if a := patchLog(t, d, "sesame-sesame-sesame", `{"level":"debug","for":"2s"}`); a.status != 200 {
-		t.Fatalf("%d %+v", a.status, a)
-	}
+	d.wantAdmin(200, http.MethodPatch, "/admin/log", `{"level":"debug","for":"2s"}`)
 	refuse()
 	if n := refusedLines(d); n != 1 {
 		t.Errorf("%d lines at level debug", n)
@@ -66,7 +42,7 @@ func TestE2ELogLevel(t *testing.T) {
 		t.Error("still at level debug")
 	}
 	toggleBySignal(t, d, refuse)
-	if strings.Contains(d.Output(), "sesame-sesame-sesame") {
+	if strings.Contains(d.Output(), adminToken) {
 		t.Error("the token is in the log")
 	}
 }
@@ -99,34 +75,4 @@ func TestE2ESignalWhileStopping(t *testing.T) {
 		t.Errorf("exit %d", code)
 	}
 	wantStopped(t, d)
-}
-
-// TestE2EAccessLog: each request has a line that names it and tells nothing of whom
-// it was for; without log.access there is none.
-func TestE2EAccessLog(t *testing.T) {
-	story(t)
-	for mode, want := range map[string][3]int{"": {0, 0, 0}, "errors": {0, 1, 1}, "all": {1, 1, 1}} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			s := settings{}
-			if mode != "" {
-				s["LOG_ACCESS"] = mode
-			}
-			d := serve(t, s, "--demo")
-			eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
-			for i, target := range []string{"/get?appId=1&gatePass=someone%40example.com", "/get?appId=2&gatePass=someone%40example.com", "/no/someone"} {
-				id := "request-" + mode + string(rune('a'+i))
-				a, err := d.do(http.MethodGet, target, "X-Request-Id", id)
-				if err != nil || a.header.Get("X-Request-Id") != id {
-					t.Errorf("%s: %v %v", target, err, a.header)
-				}
-				if n := len(d.Lines(`"msg":"request"`, `"request_id":"`+id+`"`)); n != want[i] {
-					t.Errorf("%s: %d lines, want %d", target, n, want[i])
-				}
-			}
-			if strings.Contains(d.Output(), "example.com") {
-				t.Error("a gatePass is in the log")
-			}
-		})
-	}
 }

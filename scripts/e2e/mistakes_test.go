@@ -21,21 +21,38 @@ const password = "hunter2-streng-geheim"
 
 // mistake is a configuration that cannot work.
 type mistake struct {
-	name     string
 	settings func(t *testing.T) settings
 	mentions string // what the log line holds
 	advice   string // and what it says to do
 }
 
-func mistakes() []mistake {
-	return []mistake{
-		{"wrong redis password", wrongRedisPassword, "WRONGPASS", "redis.password"},
-		{"no redis password", noRedisPassword, "NOAUTH", "redis.password"},
-		{"wrong database password", wrongDatabasePassword, "Access denied", "database.dsn"},
-		{"unknown database", unknownDatabase, "Unknown database", "create the database"},
-		{"no migrate", notMigrated, "id_alloc", "shardid migrate"},
-		{"a replica for a master", readOnlyReplica, "READONLY", "master"},
-		{"a sentinel for a master", sentinelAsSingle, "redis", "redis.mode"},
+func mistakes() map[string]mistake {
+	onThisRedis := func(addr func(t *testing.T) string, more settings) func(t *testing.T) settings {
+		return func(t *testing.T) settings { return provisioned(t).With(onRedis(addr(t))).With(more) }
+	}
+	onThisDatabase := func(dsn func(t *testing.T) string) func(t *testing.T) settings {
+		return func(t *testing.T) settings { return onMariaDB(dsn(t)).With(onRedis(testserver.Redis(t).Addr)) }
+	}
+	locked := func(t *testing.T) string {
+		r := testserver.Redis(t)
+		if err := r.Client().ConfigSet(t.Context(), "requirepass", password).Err(); err != nil {
+			t.Fatal(err)
+		}
+		return r.Addr
+	}
+	replica := func(t *testing.T) string { return testserver.RedisReplica(t, testserver.Redis(t)).Addr }
+	sentinel := func(t *testing.T) string { return testserver.Sentinel(t).Addrs[0] }
+	empty := func(t *testing.T) string { return testserver.SharedMariaDB(t).NewDatabase(t) }
+	nowhere := func(t *testing.T) string { return testserver.SharedMariaDB(t).DSN("nowhere") }
+	secret := func(t *testing.T) string { return strings.Replace(empty(t), "root@", "root:"+password+"@", 1) }
+	return map[string]mistake{
+		"wrong redis password":    {onThisRedis(locked, settings{"REDIS_PASSWORD": password + "-wrong"}), "WRONGPASS", "redis.password"},
+		"no redis password":       {onThisRedis(locked, nil), "NOAUTH", "redis.password"},
+		"wrong database password": {onThisDatabase(secret), "Access denied", "database.dsn"},
+		"unknown database":        {onThisDatabase(nowhere), "Unknown database", "create the database"},
+		"no migrate":              {onThisDatabase(empty), "id_alloc", "shardid migrate"},
+		"a replica for a master":  {onThisRedis(replica, nil), "READONLY", "master"},
+		"a sentinel for a master": {onThisRedis(sentinel, nil), "redis", "redis.mode"},
 	}
 }
 
@@ -46,47 +63,12 @@ func provisioned(t *testing.T) settings {
 	return s
 }
 
-func wrongRedisPassword(t *testing.T) settings {
-	return noRedisPassword(t).With(settings{"REDIS_PASSWORD": password + "-wrong"})
-}
-
-func noRedisPassword(t *testing.T) settings {
-	r := testserver.Redis(t)
-	if err := r.Client().ConfigSet(t.Context(), "requirepass", password).Err(); err != nil {
-		t.Fatal(err)
-	}
-	return provisioned(t).With(onRedis(r.Addr))
-}
-
-func wrongDatabasePassword(t *testing.T) settings {
-	dsn := strings.Replace(testserver.SharedMariaDB(t).NewDatabase(t), "root@", "root:"+password+"@", 1)
-	return onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr))
-}
-
-func unknownDatabase(t *testing.T) settings {
-	return onMariaDB(testserver.SharedMariaDB(t).DSN("nowhere")).With(onRedis(testserver.Redis(t).Addr))
-}
-
-func notMigrated(t *testing.T) settings {
-	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
-	return onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr))
-}
-
-func readOnlyReplica(t *testing.T) settings {
-	replica := testserver.RedisReplica(t, testserver.Redis(t))
-	return provisioned(t).With(onRedis(replica.Addr))
-}
-
-func sentinelAsSingle(t *testing.T) settings {
-	return provisioned(t).With(onRedis(testserver.Sentinel(t).Addrs[0]))
-}
-
 // TestE2EMistakes: each is said in one clear line and not in a flood, callers
 // get an answer, and no password is told to anybody.
 func TestE2EMistakes(t *testing.T) {
 	story(t)
-	for _, m := range mistakes() {
-		t.Run(m.name, func(t *testing.T) {
+	for name, m := range mistakes() {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := serve(t, m.settings(t).With(settings{"QUEUE_TIMEOUT": "300ms"}))
 			said := pester(d, 5*time.Second)
@@ -125,40 +107,6 @@ func wantClear(t *testing.T, d *daemon, m mistake) {
 		t.Errorf("%d lines of errors:\n%s", n, d.Output())
 	}
 	t.Log(strings.Join(d.Lines(m.mentions), ""))
-}
-
-// TestE2ERedisFull: a Redis at its maxmemory takes no refills; raised again, it
-// does, and nothing is lost but what was refused.
-func TestE2ERedisFull(t *testing.T) {
-	story(t)
-	r, books := testserver.Redis(t), &ledger{}
-	d := serve(t, provisioned(t).With(onRedis(r.Addr)).With(settings{"QUEUE_TIMEOUT": "300ms"}))
-	eventually(t, startLimit, "served", func() bool { return batch(d, books, "alice", 10).status == 200 })
-	setMaxMemory(t, r, "1")
-	eventually(t, 15*time.Second, "a refusal with its reason", func() bool { // the first may come before the reason is known
-		a := untilRefused(t, d, books)
-		if !comeAgain(a) || a.Code != -4 {
-			t.Errorf("%v %s", a.header, a.body)
-		}
-		return strings.Contains(a.Message, "maxmemory")
-	})
-	for begun := time.Now(); time.Since(begun) < 4*time.Second; {
-		batch(d, books, "alice", 10)
-	}
-	if n := len(d.Lines(`"level":"ERROR"`, "OOM")); n < 1 || n > 3 {
-		t.Errorf("%d lines:\n%s", n, d.Output())
-	}
-	setMaxMemory(t, r, "0")
-	took := eventually(t, 15*time.Second, "recovered", func() bool { return batch(d, books, "alice", 300).status == 200 })
-	t.Logf("recovered after %v", took.Round(time.Millisecond))
-	books.Settle(t)
-}
-
-func setMaxMemory(t *testing.T, r *testserver.RedisServer, bytes string) {
-	t.Helper()
-	if err := r.Client().ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestE2EStartMistakes: what stops a command is one line with what to do.

@@ -28,10 +28,7 @@ func zoneWithMidnight(least time.Duration) (zone string, midnight time.Time) {
 func TestE2ENumbers(t *testing.T) {
 	story(t)
 	s := privateStores(t)
-	replicas := []*daemon{serve(t, s.settings()), serve(t, s.settings())}
-	for _, d := range replicas {
-		d.ready()
-	}
+	replicas := serveReady(t, 2, s.settings())
 	zone, midnight := zoneWithMidnight(10 * time.Second)
 	must(t, onMariaDB(s.dsn), "tags", "add", "--tag", "orders", "--step", "50", "--pattern", "ORD-{yyyyMMdd}-{seq:6}", "--reset", "day", "--zone", zone)
 	replicas[0].want("/api/segment/get/orders", 400, -6)

@@ -5,16 +5,11 @@ package e2e_test
 import (
 	"bytes"
 	"crypto/tls"
-	"database/sql"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,17 +22,7 @@ import (
 // metric is the value of a metric without labels.
 func (d *daemon) metric(name string) float64 {
 	d.t.Helper()
-	for line := range strings.Lines(d.get("/metrics").body) {
-		if text, ok := strings.CutPrefix(line, name+" "); ok {
-			value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-			if err != nil {
-				d.t.Fatal(err)
-			}
-			return value
-		}
-	}
-	d.t.Fatalf("no metric %s", name)
-	return 0
+	return rig.Metric(d.t, d.get("/metrics").body, name)
 }
 
 // deafPeer is an HTTP/2 connection that takes no byte of any answer: its windows are 0.
@@ -129,77 +114,12 @@ func TestE2EHostileHTTP2(t *testing.T) {
 	d.want(aliceGet, 200, 0)
 }
 
-// TestE2ECrowdOnADatabasePage: pages that show the state cost no more when many ask.
-func TestE2ECrowdOnADatabasePage(t *testing.T) {
-	story(t)
-	s := privateStores(t)
-	var apps []string
-	for app := 2; app < 52; app++ {
-		apps = append(apps, fmt.Sprintf("CALL alloc_initData(%d, 'app%d', '')", app, app))
-	}
-	query(t, s.dsn, apps...)
-	var rows strings.Builder
-	for i := range 2000 {
-		fmt.Fprintf(&rows, "%s('tag-%d', 1, 1000)", []string{"", ","}[min(i, 1)], i)
-	}
-	query(t, s.dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES "+rows.String())
-	d := serve(t, s.settings())
-	d.ready()
-	// A crowd that asks for the page of the database leaves the database to the others.
-	db, err := sql.Open("mysql", s.dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	for _, statement := range []string{"SET GLOBAL log_output = 'TABLE'", "SET GLOBAL general_log = 1"} {
-		if _, err := db.ExecContext(t.Context(), statement); err != nil {
-			t.Fatal(err)
-		}
-	}
-	began := time.Now()
-	var wg sync.WaitGroup
-	var done atomic.Bool
-	var answered atomic.Int64
-	for range 200 {
-		wg.Go(func() {
-			for !done.Load() {
-				if a, err := d.do(http.MethodGet, "/db"); err == nil && a.status == 200 {
-					answered.Add(1)
-				}
-			}
-		})
-	}
-	for ; time.Since(began) < 5*time.Second; time.Sleep(200 * time.Millisecond) {
-		if a := d.get("/readyz"); a.status != 200 || a.Status != "ok" {
-			t.Errorf("/readyz: %d %s", a.status, a.body)
-			break
-		}
-	}
-	done.Store(true)
-	wg.Wait()
-	// Only a reading of the page lists the tags with their descriptions.
-	var readings int
-	const listing = "SELECT COUNT(*) FROM mysql.general_log WHERE CONVERT(argument USING utf8mb4) LIKE 'SELECT biz_tag,%description%FROM leaf_alloc%'"
-	if err := db.QueryRowContext(t.Context(), listing).Scan(&readings); err != nil {
-		t.Fatal(err)
-	}
-	seconds := int(time.Since(began).Seconds()) + 1
-	if readings == 0 || readings > seconds || answered.Load() < 200 {
-		t.Errorf("%d readings for %d answers in %d s, want at most one a second and at least one answer a client", readings, answered.Load(), seconds)
-	}
-	t.Logf("%d readings for %d answers", readings, answered.Load())
-}
-
 // crowd opens connections until the test ends, and gives how many the server keeps.
 func (d *daemon) crowd(n int) (kept int, leave func()) {
 	d.t.Helper()
 	conns := make([]net.Conn, n)
 	for i := range conns {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
-		if err != nil {
-			d.t.Fatal(err)
-		}
-		conns[i] = conn
+		conns[i] = dial(d.t, d.url, "")
 	}
 	time.Sleep(time.Second)
 	for _, conn := range conns {
@@ -215,28 +135,13 @@ func (d *daemon) crowd(n int) (kept int, leave func()) {
 	}
 }
 
-// TestE2EConnectionsAreBounded: beyond the bound a client is let go of at once, and the
-// operator is told.
-func TestE2EConnectionsAreBounded(t *testing.T) {
-	story(t)
-	d := serve(t, settings{"SERVER_MAX_CONNECTIONS": "20", "SERVER_READ_HEADER_TIMEOUT": "30s"}, "--demo")
-	d.ready()
-	const spares = 32 // beyond the bound, for one request that is not for IDs
-	kept, leave := d.crowd(100)
-	if kept > 20+spares || kept < 15+spares {
-		t.Errorf("%d connections are kept", kept)
-	}
-	if lines := d.Lines(`"level":"WARN"`, "server.max_connections"); len(lines) != 1 {
-		t.Errorf("%d warnings: %v", len(lines), lines)
-	}
-	leave()
-	eventually(t, 10*time.Second, "there is room again", func() bool {
+// hasRoom returns when a client is served again.
+func (d *daemon) hasRoom() {
+	d.t.Helper()
+	eventually(d.t, 20*time.Second, "there is room again", func() bool {
 		a, err := d.do(http.MethodGet, aliceGet)
 		return err == nil && a.status == 200
 	})
-	if n := d.metric("shardid_connections_refused_total"); n < 80 || n > 95 {
-		t.Errorf("%v connections were refused", n)
-	}
 }
 
 // TestE2EOutOfDescriptors: a process that may open no further file says so, and serves
@@ -252,10 +157,7 @@ func TestE2EOutOfDescriptors(t *testing.T) {
 		t.Errorf("%d warnings: %v", len(lines), lines)
 	}
 	leave()
-	eventually(t, 20*time.Second, "served again", func() bool {
-		a, err := d.do(http.MethodGet, aliceGet)
-		return err == nil && a.status == 200
-	})
+	d.hasRoom()
 	if n := d.metric("shardid_accept_errors_total"); n < 1 {
 		t.Errorf("%v accept errors", n)
 	}

@@ -22,10 +22,7 @@ func TestE2EScrambledApp(t *testing.T) {
 	story(t)
 	s := privateStores(t)
 	env := s.settings().With(settings{"SERVER_ADMIN_TOKEN": adminToken, "SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"})
-	replicas := []*daemon{serve(t, env), serve(t, env)}
-	for _, d := range replicas {
-		d.ready()
-	}
+	replicas := serveReady(t, 2, env)
 	replicas[0].wantAdmin(400, "POST", "/admin/apps", `{"id":8,"name":"invoices","scramble":true,"maxLimitId":4294967295}`)
 	replicas[0].wantAdmin(400, "POST", "/admin/apps", `{"id":8,"name":"invoices","scramble":"yes"}`)
 	if a := replicas[0].wantAdmin(201, "POST", "/admin/apps", `{"id":8,"name":"invoices","scramble":true}`); !strings.Contains(a.body, `"scramble":true`) {

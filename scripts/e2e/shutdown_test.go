@@ -3,8 +3,6 @@
 package e2e_test
 
 import (
-	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -18,7 +16,7 @@ import (
 func TestE2EDrains(t *testing.T) {
 	story(t)
 	d := serve(t, settings{"SERVER_DRAIN_DELAY": "1s"}, "--demo")
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+	d.ready()
 	var closing atomic.Bool
 	l := &load{replicas: []*daemon{d}, apps: []int64{1}, books: &ledger{},
 		trouble: func(_ answer, err error) bool { return err != nil && closing.Load() }}
@@ -54,12 +52,7 @@ func TestE2EStopsOnHalfABody(t *testing.T) {
 	d := serve(t, settings{"SERVER_DRAIN_DELAY": "1s", "SERVER_ADMIN_TOKEN": "open-sesame-open-sesame"}, "--demo")
 	d.ready()
 	for _, head := range []string{"GET " + aliceGet, "POST /admin/apps"} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		_, _ = fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer open-sesame-open-sesame\r\nContent-Length: 100\r\n\r\n{", head)
+		dial(t, d.url, head+" HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer open-sesame-open-sesame\r\nContent-Length: 100\r\n\r\n{")
 	}
 	if a := d.want(aliceGet, 200, 0); a.closes {
 		t.Error("the connection is closed while nothing stops")
@@ -79,10 +72,7 @@ func TestE2EInterrupt(t *testing.T) {
 	story(t)
 	d := serve(t, settings{"SERVER_DRAIN_DELAY": "14s"}, "--demo")
 	eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
-	d.Signal(syscall.SIGINT)
-	if code := d.Exit(10 * time.Second); code != 0 {
-		t.Errorf("exit %d", code)
-	}
+	d.stops(syscall.SIGINT, 10*time.Second)
 	wantStopped(t, d)
 }
 
@@ -92,10 +82,7 @@ func TestE2EStopsWhileWaiting(t *testing.T) {
 	story(t)
 	d := serve(t, onRedis("127.0.0.1:1").With(settings{"SERVER_DRAIN_DELAY": "0s"}))
 	d.want(aliceGet, 503, -1)
-	d.Signal(syscall.SIGTERM)
-	if code := d.Exit(10 * time.Second); code != 0 {
-		t.Errorf("exit %d", code)
-	}
+	d.stops(syscall.SIGTERM, 10*time.Second)
 	wantStopped(t, d)
 }
 

@@ -4,11 +4,13 @@ package e2e_test
 
 import (
 	"database/sql"
+	"errors"
 	"net"
 	"os/exec"
 	"strings"
 	"testing"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
 	"github.com/go-sql-driver/mysql"
@@ -39,32 +41,39 @@ func migrated(t *testing.T) (dsn string) {
 }
 
 // query runs statements one by one; they must succeed.
-func query(t *testing.T, dsn string, statements ...string) {
+var query = rig.Query
+
+// scan reads the one row that a query gives.
+func scan(t *testing.T, dsn, statement string, into ...any) {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
+	if err == nil {
+		err = errors.Join(db.QueryRowContext(t.Context(), statement).Scan(into...), db.Close())
 	}
-	defer db.Close()
-	for _, s := range statements {
-		if _, err := db.ExecContext(t.Context(), s); err != nil {
-			t.Fatalf("%s: %v", s, err)
-		}
+	if err != nil {
+		t.Fatalf("%s: %v", statement, err)
 	}
 }
 
 // number is the one number that a query gives.
 func number(t *testing.T, dsn, statement string) (n int64) {
 	t.Helper()
-	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if err := db.QueryRowContext(t.Context(), statement).Scan(&n); err != nil {
-		t.Fatalf("%s: %v", statement, err)
-	}
+	scan(t, dsn, statement, &n)
 	return n
+}
+
+// word is the one text that a query gives.
+func word(t *testing.T, dsn, statement string) (text string) {
+	t.Helper()
+	scan(t, dsn, statement, &text)
+	return text
+}
+
+// uptime of a database server, in seconds.
+func uptime(t *testing.T, dsn string) (seconds int64) {
+	t.Helper()
+	scan(t, dsn, "SHOW GLOBAL STATUS LIKE 'Uptime'", new(string), &seconds)
+	return seconds
 }
 
 // mariadb runs a statement through the command line client, as an operator

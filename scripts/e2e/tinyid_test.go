@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
 	"github.com/go-sql-driver/mysql"
@@ -116,7 +117,7 @@ func TestE2ETinyidClients(t *testing.T) {
 	story(t)
 	dsn := migrated(t)
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "500")
-	addrs := freeAddrs(t, 3)
+	addrs := rig.FreeAddrs(t, 3)
 	start := func(i int) *daemon {
 		return serve(t, onlySegments(dsn), "--server.addr", addrs[i])
 	}
@@ -298,43 +299,4 @@ func TestE2ETinyidPage(t *testing.T) {
 	if a, err := d.do(http.MethodGet, "/tinyid/id/nextId?bizType=orders"); err != nil || a.status != 200 || a.body != `{"data":null,"code":5,"message":"token is error"}` {
 		t.Errorf("%d %s, %v", a.status, a.body, err)
 	}
-}
-
-// TestE2ETinyidImport: what cannot be taken over is refused, and nothing is made; two
-// databases of tinyid are one tag above both.
-func TestE2ETinyidImport(t *testing.T) {
-	story(t)
-	dir, dsn := t.TempDir(), migrated(t)
-	dump := func(file string, rows ...string) {
-		t.Helper()
-		r := reader{t: t, run: &daemon{}, dir: dir, env: settings{}.Environ(dir)}
-		r.shell(step{}, dumpCommand(t, tinyidDatabase(t, rows...), "mysql --batch -e 'SELECT * FROM tiny_id_info' tinyid > "+file))
-	}
-	dump("a.tsv", "('订单', 1, 300001, 1000, 2, 0)", "('one', 1, 50, 10, 1, 0)")
-	dump("b.tsv", "('订单', 1, 900001, 1000, 2, 1)")
-	dump("bad.tsv", "('fine', 1, 1, 10, 1, 0)", "('none', 1, 1, NULL, 1, 0)")
-	run := func(exit int, says string, args ...string) {
-		t.Helper()
-		o := shardidIn(t, dir, onMariaDB(dsn), append([]string{"tags", "import"}, args...)...)
-		if o.exit != exit || !strings.Contains(o.stdout+o.stderr, says) {
-			t.Errorf("%q: %+v, want exit %d and %q", args, o, exit, says)
-		}
-	}
-	run(2, "delta is 2 and 1 of its remainders are in no file", "--tinyid", "a.tsv")
-	run(2, `line 3: step is "NULL", not a whole number`, "--tinyid", "bad.tsv")
-	run(0, "would be made", "--tinyid", "a.tsv", "--tinyid", "b.tsv", "--dry-run")
-	if n := number(t, dsn, "SELECT COUNT(*) FROM leaf_alloc"); n != 0 {
-		t.Fatalf("%d tags were made", n)
-	}
-	run(0, "900002", "--tinyid", "a.tsv", "--tinyid", "b.tsv")
-	run(0, "there already", "--tinyid", "b.tsv", "--tinyid", "a.tsv")
-	d := serve(t, onlySegments(dsn))
-	var ids []int64
-	eventually(t, startLimit, "served", func() bool { ids, _, _ = d.take(segmentGet+"%E8%AE%A2%E5%8D%95", 1); return ids != nil })
-	if ids[0] != 900_002 {
-		t.Errorf("the first ID is %d", ids[0])
-	}
-	run(0, "there already", "--tinyid", "a.tsv", "--tinyid", "b.tsv")
-	dump("later.tsv", "('订单', 1, 901001, 1000, 2, 1)")
-	run(1, "tinyid may have issued IDs up to 901001: stop every replica", "--tinyid", "a.tsv", "--tinyid", "later.tsv")
 }

@@ -119,10 +119,7 @@ func TestE2ETracing(t *testing.T) {
 			t.Errorf("no %q", line)
 		}
 	}
-	d.Signal(syscall.SIGTERM)
-	if code := d.Exit(15 * time.Second); code != 0 {
-		t.Errorf("exit %d", code)
-	}
+	d.stops(syscall.SIGTERM, 15*time.Second)
 	wantStopped(t, d)
 	if lines := d.Lines(`"path":"queue:9"`); len(lines) != 1 || !strings.Contains(lines[0], `"trace_id":"`) {
 		t.Errorf("the refused command in the log: %q", lines)
@@ -194,7 +191,7 @@ func TestE2ETracingWithoutReceiver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := serve(t, tracedTo(url).With(settings{"SERVER_DRAIN_DELAY": "0s"}), "--demo")
-			eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").status == 200 })
+			d.ready()
 			slowest := time.Duration(0)
 			eventually(t, 40*time.Second, "the log tells", func() bool {
 				slowest = max(slowest, d.want(aliceGet, 200, 0).took)
@@ -202,10 +199,7 @@ func TestE2ETracingWithoutReceiver(t *testing.T) {
 			})
 			d.want("/healthz", 200, 0)
 			begun := time.Now()
-			d.Signal(syscall.SIGTERM)
-			if code := d.Exit(15 * time.Second); code != 0 {
-				t.Errorf("exit %d", code)
-			}
+			d.stops(syscall.SIGTERM, 15*time.Second)
 			t.Logf("slowest request %v, ended in %v", slowest, time.Since(begun))
 			if n := len(d.Lines("spans cannot be sent")); n != 1 {
 				t.Errorf("told %d times", n)

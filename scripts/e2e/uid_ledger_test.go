@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"testing"
 )
 
 // uidBits is how the stories take a UID apart, without the help of shardid.
@@ -39,16 +38,6 @@ func (b *uidBooks) by(part func(id int64) int64) map[int64]int {
 // lastSecond is the latest that any ID carries.
 func (b *uidBooks) lastSecond() int64 {
 	return slices.Max(slices.Collect(maps.Keys(b.by(b.bits.secondOf))))
-}
-
-// TestE2EUIDBits: what takes a UID apart wrongly would prove nothing.
-func TestE2EUIDBits(t *testing.T) {
-	story(t)
-	books := &uidBooks{bits: uidDefaults()}
-	books.Rise(0, 1<<35|1<<13, 1<<35|1<<13+1, 1<<35|2<<13)
-	if books.by(books.bits.workerOf)[1] != 2 || books.by(books.bits.secondOf)[1767225601] != 3 {
-		t.Errorf("%v", books.IDs())
-	}
 }
 
 const uidGet = "/api/uid/get"

@@ -9,7 +9,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -113,17 +112,6 @@ func TestE2EUIDReplicas(t *testing.T) {
 	}
 }
 
-// TestE2EUIDContainer: the variables by which Baidu's library knows its container.
-func TestE2EUIDContainer(t *testing.T) {
-	story(t)
-	dsn := migrated(t)
-	cmd := command(t, t.TempDir(), onMariaDB(dsn), serving(nil)...)
-	cmd.Env = append(cmd.Env, "JPAAS_HOST=10.9.8.7", "JPAAS_HTTP_PORT=8123")
-	d := listening(launch(t, cmd))
-	eventually(t, startLimit, "a row", func() bool { d.get(uidTarget(1)); return len(nodeRows(t, dsn)) == 1 })
-	nodeRows(t, dsn)[0].want(t, "10.9.8.7", "^8123$", 1)
-}
-
 // TestE2EUIDKilled: kill -9 under load, again and again, in both modes: each life
 // has a worker ID of its own, and no UID comes twice.
 func TestE2EUIDKilled(t *testing.T) {
@@ -133,14 +121,7 @@ func TestE2EUIDKilled(t *testing.T) {
 	for life := range lives {
 		mode := []string{"cached", "default"}[life%2]
 		d := serveUID(t, dir, settings{"UID_MODE": mode}, books)
-		var dying atomic.Bool
-		l := uidLoad(books, batchOf(7), d)
-		l.trouble = func(a answer, err error) bool { return err != nil && dying.Load() || err == nil && uidRefused(a) }
-		l.start(t, 16)
-		l.reach(t, books.Count()+3000)
-		dying.Store(true)
-		d.Kill()
-		l.stop()
+		killedUnderLoad(t, uidLoad(books, batchOf(7), d), 3000)
 		if workers := books.by(books.bits.workerOf); workers[int64(life+1)] < 3000 || len(workers) != life+1 {
 			t.Errorf("life %d: UIDs by worker ID: %v", life, workers)
 		}

@@ -4,7 +4,6 @@ package e2e_test
 
 import (
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -15,19 +14,6 @@ import (
 // uidTakeover is how long a start in default mode may wait after a crash until the clock
 // has passed the mark; the rest is for a busy machine.
 const uidTakeover = 40 * time.Second
-
-// end ends a replica by a power cut or in order.
-func end(t *testing.T, d *daemon, crash bool) {
-	t.Helper()
-	if crash {
-		d.Kill()
-		return
-	}
-	d.Signal(syscall.SIGTERM)
-	if code := d.Exit(startLimit); code != 0 {
-		t.Errorf("exit %d:\n%s", code, d.Output())
-	}
-}
 
 // TestE2EUIDRegistry: with each kind of registry an instance that is restarted, in order
 // and by kill -9, keeps its worker ID; no ID comes twice, and the snowflake mode's worker
@@ -51,79 +37,17 @@ func TestE2EUIDRegistry(t *testing.T) {
 			}
 			workers[uidStatus(t, d).WorkerID] = true
 			eventually(t, takeover, r.mode+": ready", func() bool { return d.get("/readyz/uid").status == 200 })
-			end(t, d, round%2 == 0)
+			if round%2 == 0 {
+				d.Kill()
+			} else {
+				d.stops(syscall.SIGTERM, startLimit)
+			}
 		}
 		rows := number(t, dsn, "SELECT COUNT(*) FROM WORKER_NODE")
 		if r.keeps && (rows != 1 || len(workers) != 1 || !workers[1]) || rows != int64(len(workers)) || rows > 3 {
 			t.Errorf("%s: %d rows, worker IDs %v", r.mode, rows, workers)
 		}
 		t.Logf("%s: worker IDs %v", r.mode, workers)
-		books.Settle(t)
-	}
-}
-
-// TestE2EUIDWorkerChanges: uid.worker is changed from start to start, beside a replica
-// that has a worker ID for each start. Each way keeps its own worker IDs.
-func TestE2EUIDWorkerChanges(t *testing.T) {
-	story(t)
-	for _, mode := range []string{"cached", "default"} {
-		dsn, dir, books := migrated(t), t.TempDir(), &uidBooks{bits: uidDefaults()}
-		node := uidAlone(dsn).With(settings{"UID_MODE": mode, "SNOWFLAKE_ADVERTISE": address(0), "SERVER_DRAIN_DELAY": "0s"})
-		registry := node.With(settings{"UID_WORKER": "registry"})
-		beside := serveUID(t, t.TempDir(), node, books) // 1
-		for i, c := range []struct {
-			settings settings
-			worker   int64
-			crash    bool
-		}{
-			{node, 2, true}, {registry, 3, true}, {node, 4, false}, {registry, 3, false}, {registry, 3, true}, {node, 5, true}, {registry, 3, true},
-		} {
-			d := serveIn(t, dir, c.settings)
-			eventually(t, uidTakeover, "UIDs", func() bool { return takeUIDs(d, books, 1000).status == 200 })
-			takeUIDs(beside, books, 1000)
-			if v := uidStatus(t, d); v.WorkerID != c.worker {
-				t.Errorf("%s, start %d: %+v, want worker %d", mode, i, v, c.worker)
-			}
-			end(t, d, c.crash)
-		}
-		books.Settle(t)
-	}
-}
-
-// TestE2EUIDUnasked: replicas that serve the queue alone use up no worker ID of the UID
-// mode, and are ready for it. The first callers get theirs.
-func TestE2EUIDUnasked(t *testing.T) {
-	story(t)
-	for _, worker := range []string{"node", "registry"} {
-		dsn, dir, books := migrated(t), t.TempDir(), &uidBooks{bits: uidDefaults()}
-		s := onMariaDB(dsn).With(settings{"UID_WORKER": worker})
-		must(t, s, "provision", "--app", "1", "--name", "demo")
-		var d *daemon
-		for round := range 3 {
-			d = serveIn(t, dir, s)
-			eventually(t, startLimit, "queue IDs", func() bool { return d.get("/get?appId=1&gatePass=a").status == 200 })
-			eventually(t, takeover, "ready", func() bool { return d.get("/readyz").status == 200 })
-			d.want("/readyz/uid", 200, 0)
-			if round < 2 {
-				end(t, d, true)
-			}
-		}
-		if n := number(t, dsn, "SELECT (SELECT COUNT(*) FROM WORKER_NODE) + (SELECT COUNT(*) FROM shardid_uid_workerid_alloc)"); n != 0 {
-			t.Errorf("%s: %d rows of replicas that served no UID", worker, n)
-		}
-		var all sync.WaitGroup
-		for range 8 {
-			all.Go(func() {
-				if a := takeUIDs(d, books, 10); a.status != 200 {
-					books.Complain("a first call: %d %s", a.status, a.body)
-				}
-			})
-		}
-		all.Wait()
-		if n := number(t, dsn, "SELECT COUNT(*) FROM WORKER_NODE"); n != 1 {
-			t.Errorf("%s: %d rows", worker, n)
-		}
-		d.want("/readyz/uid", 200, 0)
 		books.Settle(t)
 	}
 }

@@ -8,44 +8,9 @@ import (
 	"time"
 )
 
-// TestE2EUIDDefaultMode: 8192 UIDs a second and worker, each of the second in
-// which it was asked for; who wants more waits.
-func TestE2EUIDDefaultMode(t *testing.T) {
-	story(t)
-	books := &uidBooks{bits: uidDefaults()}
-	d := serveUID(t, t.TempDir(), settings{"UID_MODE": "default"}, books)
-	begun := time.Now()
-	for range 2 {
-		if a := takeUIDs(d, books, 10_000); a.status != 200 {
-			t.Errorf("%d %s", a.status, a.body)
-		}
-	}
-	if took := time.Since(begun); took < time.Second {
-		t.Errorf("20 000 UIDs took %v", took)
-	}
-	l := uidLoad(books, batchOf(500), d)
-	l.start(t, 32)
-	l.reach(t, 30_000)
-	l.stop()
-	for second, count := range books.by(books.bits.secondOf) {
-		if count > 8192 || second < begun.Unix()-60 || second > time.Now().Unix() {
-			t.Errorf("%d UIDs of second %d, asked for from %d on", count, second, begun.Unix())
-		}
-	}
-	if v := uidStatus(t, d); v.Mode != "default" || v.RingSize != 0 {
-		t.Errorf("%+v", v)
-	}
-	books.Settle(t)
-}
-
-// smallRing is one of 16 IDs, two seconds of 8.
-func smallRing() (settings, *uidBooks) {
-	return settings{"UID_TIME_BITS": "40", "UID_WORKER_BITS": "20", "UID_SEQ_BITS": "3", "UID_BOOST_POWER": "1"},
-		&uidBooks{bits: uidBits{worker: 20, seq: 3, epoch: uidDefaults().epoch}}
-}
-
-// TestE2EUIDSmallRing: 32 callers and a ring of 16 IDs, which is empty most of the
-// time: they are refused, or they wait, and no two get one ID.
+// TestE2EUIDSmallRing: 32 callers and a ring of 16 IDs, two seconds of 8, which is empty most of
+// the time: they are refused, or they wait, and no two get one ID. A batch that the ring cannot
+// hold is served too, also where others are refused.
 func TestE2EUIDSmallRing(t *testing.T) {
 	story(t)
 	for name, more := range map[string]settings{
@@ -54,10 +19,13 @@ func TestE2EUIDSmallRing(t *testing.T) {
 		"wait, put block": {"UID_REJECT_TAKE": "wait", "UID_TIMEOUT": "30s", "UID_REJECT_PUT": "block"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, books := smallRing()
-			d := serveUID(t, t.TempDir(), s.With(more), books)
+			books := &uidBooks{bits: uidBits{worker: 20, seq: 3, epoch: uidDefaults().epoch}}
+			d := serveUID(t, t.TempDir(), more.With(settings{"UID_TIME_BITS": "40", "UID_WORKER_BITS": "20", "UID_SEQ_BITS": "3", "UID_BOOST_POWER": "1"}), books)
 			if v := uidStatus(t, d); v.RingSize != 16 {
 				t.Errorf("%+v", v)
+			}
+			if a := takeUIDs(d, books, 2000); a.status != http.StatusOK {
+				t.Errorf("larger than the ring: %d %s", a.status, a.body)
 			}
 			l := uidLoad(books, func(caller int) int { return 1 + caller%8 }, d)
 			if name != "refuse" {
@@ -75,20 +43,6 @@ func TestE2EUIDSmallRing(t *testing.T) {
 			books.Settle(t)
 		})
 	}
-}
-
-// TestE2EUIDLargerThanTheRing: a batch that the ring cannot hold is served too, also
-// where others are refused.
-func TestE2EUIDLargerThanTheRing(t *testing.T) {
-	story(t)
-	s, books := smallRing()
-	d := serveUID(t, t.TempDir(), s, books)
-	for range 3 {
-		if a := takeUIDs(d, books, 2000); a.status != http.StatusOK {
-			t.Errorf("%d %s", a.status, a.body)
-		}
-	}
-	books.Settle(t)
 }
 
 // TestE2EUIDFollowsTheClock: by option no ID is of a time more than the ring's span

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
-
-	"shardid/scripts/testserver"
 )
 
 // baiduNodes is the table as Baidu's script makes it, with what its library leaves
@@ -30,35 +27,6 @@ func baiduNodes() []string {
 // baiduStart is the statement of WorkerNodeDAO.addWorkerNode.
 func baiduStart(host, port string, kind int) string {
 	return fmt.Sprintf("INSERT INTO WORKER_NODE (HOST_NAME, PORT, TYPE, LAUNCH_DATE, MODIFIED, CREATED) VALUES ('%s', '%s', %d, '2019-09-06', NOW(), NOW())", host, port, kind)
-}
-
-// TestE2EUIDTakesBaidusTableOver: the rows stay, shardid's follow them, and a Java
-// process may go on beside it.
-func TestE2EUIDTakesBaidusTableOver(t *testing.T) {
-	story(t)
-	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
-	query(t, dsn, baiduNodes()...)
-	for range 2 {
-		must(t, onMariaDB(dsn), "migrate")
-	}
-	books := &uidBooks{bits: uidDefaults()}
-	for _, worker := range []int64{4, 6} {
-		d := serveUID(t, t.TempDir(), onMariaDB(dsn), books)
-		if v := uidStatus(t, d); v.WorkerID != worker {
-			t.Errorf("%+v, want worker %d", v, worker)
-		}
-		query(t, dsn, baiduStart("10.1.1.3", "1-1", 2)) // 5 and 7
-	}
-	rows := nodeRows(t, dsn)
-	if len(rows) != 7 {
-		t.Fatalf("%+v", rows)
-	}
-	for i, want := range []string{"1 10.1.1.1 1567733700834-5 2 2019-09-06", "2 10.1.1.2 8080 1 2019-09-06", "3 10.1.1.1 1567733999000-99999 2 2019-09-06"} {
-		if r := rows[i]; fmt.Sprint(r.id, " ", r.host, " ", r.port, " ", r.kind, " ", r.launched) != want {
-			t.Errorf("row %+v, want %s", r, want)
-		}
-	}
-	books.Settle(t)
 }
 
 // TestE2EUIDWorkersRunOut: with two worker bits there are three worker IDs. They
@@ -113,45 +81,31 @@ func TestE2EUIDWorkersRunOut(t *testing.T) {
 	books.Settle(t)
 }
 
-// TestE2EUIDMarkAheadOfTheClock: a ring that ran hours ahead has a mark above that,
-// so that the next start does not get its worker ID with a clock that is behind.
-func TestE2EUIDMarkAheadOfTheClock(t *testing.T) {
-	story(t)
-	dsn := migrated(t)
-	s := uidAlone(dsn).With(settings{"UID_TIME_BITS": "58", "UID_WORKER_BITS": "1", "UID_SEQ_BITS": "4", "UID_BOOST_POWER": "4", "UID_REJECT_TAKE": "wait"})
-	books := &uidBooks{bits: uidBits{worker: 1, seq: 4, epoch: uidDefaults().epoch}}
-	d := serveUID(t, t.TempDir(), s, books)
-	eventually(t, startLimit, "three hours of the IDs' time", func() bool {
-		for range 10 {
-			takeUIDs(d, books, 5000)
-		}
-		return books.Count() > 3*3600*16
-	})
-	v := uidStatus(t, d)
-	d.Kill()
-	mark, last := number(t, dsn, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"), books.lastSecond()
-	if v.AheadSeconds < 10_000 || last < time.Now().Unix()+10_000 || mark < last || v.MarkedUntil.Unix() > mark {
-		t.Errorf("%+v; issued up to %d, the row has %d", v, last, mark)
-	}
-	d = serve(t, s)
-	eventually(t, startLimit, "refused", func() bool { return strings.Contains(d.get("/api/uid/get").Message, "no worker ID is free") })
-	books.Settle(t)
-}
-
-// TestE2EUIDLayoutChanged: the widths and the epoch of IDs that were issued stay;
-// a start with others ends, with the reason on one line.
+// TestE2EUIDLayoutChanged: the widths and the epoch of IDs that were issued stay, in both modes that
+// have them; a start with others ends, with the reason on one line.
 func TestE2EUIDLayoutChanged(t *testing.T) {
 	story(t)
 	dir, books := t.TempDir(), &uidBooks{bits: uidDefaults()}
-	serveUID(t, dir, nil, books).Kill()
-	for _, change := range []settings{
-		{"UID_TIME_BITS": "29", "UID_WORKER_BITS": "21"}, {"UID_EPOCH": "2026-01-02"}, {"UID_EPOCH": "2026-01-01T00:00:00+08:00"},
+	d := serveUID(t, dir, nil, books)
+	eventuallyID(t, d, snowflakeGet)
+	d.Kill()
+	const uid, snowflake = "uid IDs have been issued with time_bits=28 worker_bits=22 seq_bits=13 epoch=2026-01-01T00:00:00Z", "epoch_ms=1288834974657"
+	for _, c := range []struct {
+		change settings
+		says   string
+	}{
+		{settings{"UID_TIME_BITS": "29", "UID_WORKER_BITS": "21"}, uid},
+		{settings{"UID_EPOCH": "2026-01-02"}, uid},
+		{settings{"UID_EPOCH": "2026-01-01T00:00:00+08:00"}, uid},
+		{settings{"SNOWFLAKE_EPOCH_MS": "1600000000000"}, snowflake},
+		{settings{"SNOWFLAKE_WORKER_BITS": "9"}, snowflake},
+		{settings{"SNOWFLAKE_SEQ_BITS": "11"}, snowflake},
 	} {
-		d := launch(t, command(t, dir, change, serving(nil)...))
+		d := launch(t, command(t, dir, c.change, serving(nil)...))
 		code, said := d.Exit(startLimit), d.Lines("shardid: ")
-		if code != 1 || len(said) != 1 || d.Said("listening") != "" || !strings.Contains(said[0], "uid IDs have been issued with time_bits=28 worker_bits=22 seq_bits=13 epoch=2026-01-01T00:00:00Z") ||
+		if code != 1 || len(said) != 1 || !strings.Contains(said[0], c.says) || c.says == uid && d.Said("listening") != "" ||
 			!strings.Contains(said[0], "Set the recorded values again; only where IDs of both never meet") {
-			t.Errorf("%v: exit %d, %q", change, code, said)
+			t.Errorf("%v: exit %d, %q", c.change, code, said)
 		}
 	}
 	takeUIDs(serveUID(t, dir, settings{"UID_MODE": "default", "UID_BOOST_POWER": "5"}, books), books, 100)

@@ -275,10 +275,7 @@ func (u *upgrade) run() {
 	if out := u.must("doctor"); strings.Contains(out, "unsafe") {
 		u.Errorf("doctor: %s", out)
 	}
-	d.Signal(syscall.SIGTERM)
-	if exit := d.Exit(startLimit); exit != 0 {
-		u.Errorf("exit %d", exit)
-	}
+	d.stops(syscall.SIGTERM, startLimit)
 }
 
 // must runs a command in the folder of the instance.
@@ -314,8 +311,7 @@ func (u *upgrade) refuses() {
 	if a := d.get("/readyz"); a.status != 503 {
 		u.Errorf("before migrate: %d %s", a.status, a.body)
 	}
-	d.Signal(syscall.SIGTERM)
-	d.Exit(startLimit)
+	d.stops(syscall.SIGTERM, startLimit)
 	if after := number(u.T, dsn, all); after != before {
 		u.Errorf("the counters were %d and are %d", before, after)
 	}
@@ -335,8 +331,7 @@ func (u *upgrade) acks(config string) {
 		a := u.get(d, snowflakeGet)
 		return a.status == 503 && strings.Contains(a.body, "snowflake.worker.redis_acks")
 	})
-	d.Signal(syscall.SIGTERM)
-	d.Exit(startLimit)
+	d.stops(syscall.SIGTERM, startLimit)
 }
 
 // get asks with the token of 0.1.0's tokens file.

@@ -6,11 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"strings"
 	"testing"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
 
@@ -25,35 +24,10 @@ func newCluster(t *testing.T, conf string) *cluster {
 	c := &cluster{}
 	for _, master := range setup.Nodes {
 		leader := newNode(t, master)
-		c.all = append(c.all, &pair{nodes: [2]*node{leader, addReplica(t, leader, conf)}})
+		c.all = append(c.all, &pair{nodes: [2]*node{leader, newNode(t, rig.ClusterReplica(t, master, "--include", conf))}})
 	}
 	c.wait(t)
 	return c
-}
-
-// addReplica starts a node, brings it into the cluster and gives it its master.
-func addReplica(t *testing.T, leader *node, conf string) *node {
-	t.Helper()
-	n := newNode(t, testserver.Redis(t, "--include", conf, "--cluster-enabled", "yes",
-		"--cluster-port", freePort(t), "--cluster-node-timeout", "2000"))
-	host, port, _ := net.SplitHostPort(leader.Addr)
-	bus := leader.c.ConfigGet(context.Background(), "cluster-port").Val()["cluster-port"]
-	n.do("CLUSTER", "MEET", host, port, bus)
-	id := leader.do("CLUSTER", "MYID")
-	until(t, "the replica has a master", func() error {
-		return n.c.Do(context.Background(), "CLUSTER", "REPLICATE", id).Err()
-	})
-	return n
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 func (c *cluster) env(int) settings {

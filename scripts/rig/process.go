@@ -206,3 +206,15 @@ func LastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
+
+// Metric is the value of a metric without labels in the text of /metrics, which must have it.
+func Metric(t testing.TB, text, name string) float64 {
+	t.Helper()
+	_, rest, found := strings.Cut("\n"+text, "\n"+name+" ")
+	value, _, _ := strings.Cut(rest, "\n")
+	v, err := strconv.ParseFloat(value, 64)
+	if !found || err != nil {
+		t.Fatalf("metric %s: %q, %v", name, value, err)
+	}
+	return v
+}
