@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -194,5 +195,28 @@ func TestE2ERedisDies(t *testing.T) {
 	took := eventually(t, 15*time.Second, "recovered", func() bool { return batch(d, books, "alice", 300).status == 200 })
 	t.Logf("recovered after %v", took.Round(time.Millisecond))
 	d.recovers()
+	books.Settle(t)
+}
+
+// TestE2ERedisHangs: a Redis that answers no more costs a caller the timeout.
+func TestE2ERedisHangs(t *testing.T) {
+	story(t)
+	s, books := privateStores(t), &ledger{}
+	d := serve(t, s.settings().With(settings{"QUEUE_TIMEOUT": "2s"}))
+	eventually(t, 15*time.Second, "served", func() bool { return batch(d, books, "alice", 300).status == 200 })
+	s.redis.Pause()
+	for i := range 4 {
+		a := batch(d, books, fmt.Sprintf("user%d", i), 1)
+		if !comeAgain(a) || a.Code != -4 || a.took > 5*time.Second {
+			t.Errorf("%v: %s", a.took, a.body)
+		}
+		t.Logf("refused after %v", a.took.Round(time.Millisecond))
+	}
+	d.want("/readyz/queue", 503, 0)
+	d.want("/readyz", 200, 0)
+	d.want("/livez", 200, 0)
+	s.redis.Resume()
+	took := eventually(t, 15*time.Second, "recovered", func() bool { return batch(d, books, "alice", 300).status == 200 })
+	t.Logf("recovered after %v", took.Round(time.Millisecond))
 	books.Settle(t)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"shardid/scripts/testserver"
 )
 
 // baiduNodes is the table as Baidu's script makes it, with what its library leaves
@@ -111,6 +113,35 @@ func TestE2EUIDLayoutChanged(t *testing.T) {
 	takeUIDs(serveUID(t, dir, settings{"UID_MODE": "default", "UID_BOOST_POWER": "5"}, books), books, 100)
 	if workers := books.by(books.bits.workerOf); len(workers) != 2 || workers[2] != 101 {
 		t.Errorf("UIDs by worker ID: %v: a start that was refused got one", workers)
+	}
+	books.Settle(t)
+}
+
+// TestE2EUIDTakesBaidusTableOver: the rows stay, shardid's follow them, and a Java
+// process may go on beside it.
+func TestE2EUIDTakesBaidusTableOver(t *testing.T) {
+	story(t)
+	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
+	query(t, dsn, baiduNodes()...)
+	for range 2 {
+		must(t, onMariaDB(dsn), "migrate")
+	}
+	books := &uidBooks{bits: uidDefaults()}
+	for _, worker := range []int64{4, 6} {
+		d := serveUID(t, t.TempDir(), onMariaDB(dsn), books)
+		if v := uidStatus(t, d); v.WorkerID != worker {
+			t.Errorf("%+v, want worker %d", v, worker)
+		}
+		query(t, dsn, baiduStart("10.1.1.3", "1-1", 2)) // 5 and 7
+	}
+	rows := nodeRows(t, dsn)
+	if len(rows) != 7 {
+		t.Fatalf("%+v", rows)
+	}
+	for i, want := range []string{"1 10.1.1.1 1567733700834-5 2 2019-09-06", "2 10.1.1.2 8080 1 2019-09-06", "3 10.1.1.1 1567733999000-99999 2 2019-09-06"} {
+		if r := rows[i]; fmt.Sprint(r.id, " ", r.host, " ", r.port, " ", r.kind, " ", r.launched) != want {
+			t.Errorf("row %+v, want %s", r, want)
+		}
 	}
 	books.Settle(t)
 }
