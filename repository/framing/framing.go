@@ -74,6 +74,14 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// Close closes the connection. That a refusal has done so before is no error.
+func (c *Conn) Close() error {
+	if err := c.Conn.Close(); err != nil && c.Refused() == nil {
+		return err
+	}
+	return nil
+}
+
 // Refused is why no more is read; nil when nothing was refused.
 func (c *Conn) Refused() error {
 	if err := c.refused.Load(); err != nil {
