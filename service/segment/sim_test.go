@@ -12,53 +12,38 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/scripts/check"
 	"shardid/scripts/simtest"
 	"shardid/service/segment"
 )
 
-func TestSimulation(t *testing.T) {
-	worlds := uint64(2000)
-	if check.Race {
-		worlds = 200
-	}
-	var issued atomic.Int64
-	simtest.Run(t, worlds, func(t *testing.T, seed uint64) error {
-		n, err := simulate(t, seed, faithful)
-		issued.Add(int64(n))
-		return err
-	})
-	t.Logf("%d worlds, %d IDs, none twice", worlds, issued.Load())
-	if least := int64(worlds) * 100; issued.Load() < least {
-		t.Errorf("%d IDs were issued, want at least %d: the simulation stands still", issued.Load(), least)
+// simulation has a mutant for each promise of the table: one that it breaks must be noticed in
+// some world, or the simulation proves nothing.
+func simulation() simtest.Simulation[mutant] {
+	return simtest.Simulation[mutant]{
+		Worlds: 2000, Racing: 200, Seeds: 2000, Least: map[string]float64{"IDs": 100}, World: simulate,
+		Mutants: []mutant{ignoresFloor, rereadsStep, reusesRolledBack, sharesRange, noDoubt, noWait},
 	}
 }
 
-// A table that breaks its promise must be noticed in some world, or the simulation
-// proves nothing.
-func TestSimulationCatchesMutants(t *testing.T) {
-	simtest.Catches(t, 2000, []mutant{ignoresFloor, rereadsStep, reusesRolledBack, sharesRange, noDoubt, noWait},
-		func(t *testing.T, seed uint64, m mutant) error {
-			_, err := simulate(t, seed, m)
-			return err
-		})
-}
+func TestSimulation(t *testing.T)               { simulation().Run(t) }
+func TestSimulationCatchesMutants(t *testing.T) { simulation().Catches(t) }
 
 // simulate runs one world and says how many IDs it issued, and what was wrong.
-func simulate(t *testing.T, seed uint64, m mutant) (issued int, err error) {
+func simulate(t *testing.T, seed uint64, m mutant) (did simtest.Tally, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(seed, m)
 		w.run(t)
+		var issued int
 		issued, err = w.check()
+		did = simtest.Tally{"IDs": issued}
 	})
-	return issued, err
+	return did, err
 }
 
 // mutant is a promise of the table that a world breaks on purpose.
 type mutant string
 
 const (
-	faithful         mutant = ""
 	ignoresFloor     mutant = "the floor is ignored"
 	rereadsStep      mutant = "the range is computed from a step that was read again"
 	reusesRolledBack mutant = "a segment is used although its transaction was rolled back"

@@ -25,7 +25,6 @@ var errAway = errors.New("database is away")
 type mutant string
 
 const (
-	noMutant        mutant = ""
 	noMark          mutant = "marks are confirmed and not stored"
 	recycleUnmarked mutant = "a worker ID is used again without a bound"
 	recycleTooEarly mutant = "a worker ID is used again before its mark has passed"
