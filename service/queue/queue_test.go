@@ -27,8 +27,10 @@ func TestTheFirstIDOfAliceIs16385(t *testing.T) {
 	}
 }
 
+// Callers of all replicas wait for the refills in flight.
 func TestReplicasNeverRepeat(t *testing.T) {
 	l, db := newLists(), newTable(1, 7, 255)
+	db.delay = 20 * time.Millisecond
 	replicas := []replica{ready(t, l, db), ready(t, l, db), ready(t, l, db)}
 	const callers, calls = 24, 200
 	got := newCollector()
@@ -132,17 +134,6 @@ func TestPrefetchOfOneIsOnePopPerID(t *testing.T) {
 			t.Fatalf("a pop asked for %d indices", n)
 		}
 	}
-}
-
-func TestBatchBeyondTheStep(t *testing.T) {
-	r := ready(t, newLists(), newTable(1))
-	ids, err := r.Next(context.Background(), 1, "alice", model.MaxBatch, nil)
-	if err != nil || len(ids) != model.MaxBatch {
-		t.Fatalf("%d IDs, %v", len(ids), err)
-	}
-	got := newCollector()
-	got.add(ids, 1, "alice")
-	got.check(t, model.MaxBatch)
 }
 
 func TestExactlyThreeLeft(t *testing.T) {
@@ -471,28 +462,6 @@ func TestSweepRests(t *testing.T) {
 	}
 }
 
-func TestTheLowWatermarkRefillsAtOnce(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
-	key := aliceKey()
-	length := func() int64 { return l.State(context.Background(), []model.ListKey{key})[0].Len }
-	check.Eventually(t, "filled", func() error {
-		if n := length(); n < 100 {
-			return fmt.Errorf("list holds %d", n)
-		}
-		return nil
-	})
-	for range 85 {
-		check.Must(t, check.Err(r.one(1, "alice")))
-	}
-	check.Eventually(t, "refilled without a further request", func() error {
-		if n := length(); n <= 20 {
-			return fmt.Errorf("list holds %d", n)
-		}
-		return nil
-	})
-}
-
 func TestTheStepGrowsWithDemandAndNotWithLoss(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db)
@@ -500,7 +469,11 @@ func TestTheStepGrowsWithDemandAndNotWithLoss(t *testing.T) {
 	l.set(func(l *lists) { l.Store = memstore.New() }) // Redis restarted empty
 	check.Must(t, check.Err(r.one(1, "alice")))
 	check.Equal(t, db.longest(), 100, "the longest segment after a loss")
-	check.Must(t, check.Err(r.Next(context.Background(), 1, "alice", 1000, nil)))
+	ids, err := r.Next(context.Background(), 1, "alice", model.MaxBatch, nil) // many segments
+	check.Must(t, err)
+	got := newCollector()
+	got.add(ids, 1, "alice")
+	got.check(t, model.MaxBatch)
 	if n := db.longest(); n < 200 {
 		t.Errorf("demand led to a segment of %d", n)
 	}
@@ -689,40 +662,6 @@ func TestSeenTellsOfTheLimit(t *testing.T) {
 	if v := views[1]; v.Left < 0.99 || v.Exhausted != 0 || v.Unconfirmed != 0 {
 		t.Errorf("without a limit: %+v", v)
 	}
-}
-
-// The passes are timed, what failed is counted, and what is held is shown.
-func TestStatsOfRefillsAndHeld(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	db.delay = 2 * time.Millisecond
-	r := ready(t, l, db)
-	check.Eventually(t, "the first sweep", func() error {
-		if s := r.Stats(); s.Refills != 64 || s.Passes.Count() == 0 || s.Passes.Sum < 2*time.Millisecond || s.FailedPasses != 0 {
-			return fmt.Errorf("%+v", s)
-		}
-		return nil
-	})
-	for range 30 { // one after the other is a hot list
-		check.Must(t, check.Err(r.one(1, "alice")))
-	}
-	check.Eventually(t, "IDs are held, as many as the view says", func() error {
-		if s, v := r.Stats(), r.Seen()[0]; s.Held == 0 || s.Held != v.Held || s.Issued != v.Issued {
-			return fmt.Errorf("%+v, %+v", s, v)
-		}
-		return nil
-	})
-	db.fail(errAway)
-	for range 200 {
-		if _, err := r.one(1, "alice"); err != nil {
-			break
-		}
-	}
-	check.Eventually(t, "a failed pass", func() error {
-		if s := r.Stats(); s.FailedPasses == 0 {
-			return fmt.Errorf("%+v", s)
-		}
-		return nil
-	})
 }
 
 // A list whose max_id awaits an operator shows so before a caller is refused, and until the
