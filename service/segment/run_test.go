@@ -3,7 +3,6 @@ package segment_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -136,68 +135,4 @@ func TestRunsThatCannotBeHad(t *testing.T) {
 		}
 		want("orders", model.ErrNotReady)
 	})
-}
-
-// TestRunsBesideIDs: callers of one tag take IDs, batches and runs from two replicas. No ID
-// comes twice, and all that were committed are issued, held or given up.
-func TestRunsBesideIDs(t *testing.T) {
-	db := newTable(50, "orders")
-	replicas := []replica{}
-	for range 2 {
-		replicas = append(replicas, ready(t, db, func(o *segment.Options) { o.MaxStep = 400 }))
-	}
-	var mu sync.Mutex
-	seen := map[int64]bool{}
-	note := func(first, last int64) {
-		mu.Lock()
-		defer mu.Unlock()
-		for id := first; id <= last; id++ {
-			if seen[id] {
-				t.Errorf("ID %d came twice", id)
-			}
-			seen[id] = true
-		}
-	}
-	var wg sync.WaitGroup
-	for i := range 8 {
-		r, rng := replicas[i%2], rand.New(rand.NewPCG(uint64(i), 1))
-		wg.Go(func() {
-			for range 400 {
-				switch rng.IntN(3) {
-				case 0:
-					first, last, err := r.Run(t.Context(), "orders")
-					if err != nil || last < first || last-first >= 50 {
-						t.Errorf("Run = %d, %d, %v", first, last, err)
-						return
-					}
-					note(first, last)
-				case 1:
-					id, err := r.one("orders")
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					note(id, id)
-				default:
-					ids, err := r.Next(t.Context(), "orders", 1+rng.IntN(120), nil)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					for _, id := range ids {
-						note(id, id)
-					}
-				}
-			}
-		})
-	}
-	wg.Wait()
-	var issued, wasted int64
-	for _, r := range replicas {
-		stop(t, r.Service)
-		issued, wasted = issued+r.Stats().Issued, wasted+r.Stats().Wasted
-	}
-	if committed := db.maxID("orders") - 1; issued != int64(len(seen)) || issued+wasted != committed {
-		t.Errorf("%d came, %d were counted and %d given up, of %d", len(seen), issued, wasted, committed)
-	}
 }

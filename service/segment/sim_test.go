@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/simtest"
 	"shardid/service/segment"
 )
@@ -20,7 +21,8 @@ import (
 // some world, or the simulation proves nothing.
 func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
-		Worlds: 2000, Racing: 200, Seeds: 2000, Least: map[string]float64{"IDs": 100}, World: simulate,
+		Worlds: 2000, Racing: 200, Seeds: 2000, World: simulate,
+		Least:   map[string]float64{"IDs": 100, "lifts": 0.5, "wasted": 3},
 		Mutants: []mutant{ignoresFloor, rereadsStep, reusesRolledBack, sharesRange, noDoubt, noWait},
 	}
 }
@@ -33,9 +35,7 @@ func simulate(t *testing.T, seed uint64, m mutant) (did simtest.Tally, err error
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(seed, m)
 		w.run(t)
-		var issued int
-		issued, err = w.check()
-		did = simtest.Tally{"IDs": issued}
+		did, err = w.check()
 	})
 	return did, err
 }
@@ -80,6 +80,7 @@ type process struct {
 
 type caller struct {
 	rng   *rand.Rand
+	next  func(ctx context.Context, n int, dst []int64) ([]int64, error)
 	ids   []int64
 	runs  [][2]int64 // first and last of each; they may begin above IDs that are still held
 	bad   error
@@ -105,8 +106,13 @@ func (w *world) run(t *testing.T) {
 		p.replica = ready(t, p.view, func(o *segment.Options) {
 			o.MaxStep, o.Runway, o.Reload, o.Timeout = 200, time.Second, 50*time.Millisecond, 300*time.Millisecond
 		})
-		for range simCallers {
-			c := &caller{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3))}
+		orders, err := p.Tag("orders")
+		check.Must(t, err)
+		for i := range simCallers {
+			c := &caller{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3)), next: orders.Next}
+			if i == 0 { // by name, not by the handle
+				c.next = func(ctx context.Context, n int, dst []int64) ([]int64, error) { return p.Next(ctx, "orders", n, dst) }
+			}
 			p.callers = append(p.callers, c)
 			wg.Go(func() { c.run(ctx, p.replica) })
 		}
@@ -144,7 +150,7 @@ func (c *caller) run(ctx context.Context, r replica) {
 		if c.rng.IntN(3) == 0 {
 			n = 1 + c.rng.IntN(60)
 		}
-		ids, err := r.Next(ctx, "orders", n, c.ids)
+		ids, err := c.next(ctx, n, c.ids)
 		if (err == nil) != (len(ids) == before+n) {
 			c.bad = fmt.Errorf("%d IDs instead of %d, error %w", len(ids)-before, n, err)
 		}
@@ -152,7 +158,7 @@ func (c *caller) run(ctx context.Context, r replica) {
 		time.Sleep(time.Duration(c.rng.IntN(10_000)) * time.Microsecond)
 	}
 	for end := time.Now().Add(simHealing); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if c.ids, c.final = r.Next(context.Background(), "orders", 20, c.ids); c.final == nil {
+		if c.ids, c.final = c.next(context.Background(), 20, c.ids); c.final == nil {
 			return
 		}
 	}
@@ -188,20 +194,24 @@ func (w *world) fault() {
 }
 
 // check is the promise: no ID twice, none that was not committed for its process,
-// every caller's IDs rise, and all are served again.
-func (w *world) check() (issued int, err error) {
-	seen := map[int64]bool{}
+// every caller's IDs rise, all that were issued are counted, and all callers are served again.
+func (w *world) check() (did simtest.Tally, err error) {
+	seen, did := map[int64]bool{}, simtest.Tally{}
 	for i, p := range w.procs {
+		before := len(seen)
 		for _, c := range p.callers {
 			if err := c.check(p, seen); err != nil {
-				return 0, fmt.Errorf("process %d after %v: %w", i, w.faults, err)
+				return nil, fmt.Errorf("process %d after %v: %w", i, w.faults, err)
 			}
 		}
-		if s := p.Stats(); s.Repeated != 0 {
-			return 0, fmt.Errorf("process %d after %v: %d segments were refused", i, w.faults, s.Repeated)
+		s := p.Stats()
+		if issued := len(seen) - before; s.Repeated != 0 || s.Issued != int64(issued) {
+			return nil, fmt.Errorf("process %d after %v: %d segments were refused, %d IDs came, %d are counted", i, w.faults, s.Repeated, issued, s.Issued)
 		}
+		did["lifts"], did["wasted"] = did["lifts"]+int(s.Lifts), did["wasted"]+int(s.Wasted)
 	}
-	return len(seen), nil
+	did["IDs"] = len(seen)
+	return did, nil
 }
 
 func (c *caller) check(p *process, seen map[int64]bool) error {
