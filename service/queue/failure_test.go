@@ -95,9 +95,7 @@ func TestRefusalsKeepTheirReason(t *testing.T) {
 	})
 	db.change(func(map[model.ListKey]model.AllocState) { db.delay = 300 * time.Millisecond })
 	for range 5 {
-		if _, err := r.one(1, "alice"); !errors.Is(err, errAway) {
-			t.Errorf("refusal: %v", err)
-		}
+		check.Is(t, check.Err(r.one(1, "alice")), errAway, "refusal")
 	}
 }
 
@@ -182,9 +180,7 @@ func TestFailuresEndWithTheirCause(t *testing.T) {
 	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrQueueEmpty) || !errors.Is(err, errAway) {
 		t.Fatal(err)
 	}
-	if err := r.Reload(t.Context()); !errors.Is(err, errAway) {
-		t.Fatal(err)
-	}
+	check.Is(t, r.Reload(t.Context()), errAway)
 	conditions := []string{queue.ConditionPop, queue.ConditionReload}
 	for _, c := range conditions {
 		if r.reports.Of(c) == nil {

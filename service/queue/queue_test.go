@@ -104,9 +104,7 @@ func TestALowRateTakesOneIndexAtATime(t *testing.T) {
 			check.Must(t, check.Err(r.one(1, "alice")))
 			time.Sleep(550 * time.Millisecond)
 		}
-		if got := fmt.Sprint(l.popped()); got != "[1 1 1]" {
-			t.Errorf("pops asked for %s indices, want one each", got)
-		}
+		check.Equal(t, fmt.Sprint(l.popped()), "[1 1 1]", "indices that pops asked for")
 	})
 }
 
@@ -245,9 +243,7 @@ func TestTheLimitIsToldOnce(t *testing.T) {
 			}
 		}
 		check.Must(t, check.Err(r.one(2, "alice")))
-		if got := log.Count("an app has reached its limit"); got != want {
-			t.Fatalf("round %d: told %d times, want %d", n, got, want)
-		}
+		check.Equal(t, log.Count("an app has reached its limit"), want, "told in round", n)
 		if n == 2 {
 			db.change(func(rows map[model.ListKey]model.AllocState) {
 				for key, row := range rows {
@@ -271,9 +267,7 @@ func TestWrapSkipsZero(t *testing.T) {
 	ids, err := r.Next(context.Background(), 0, "alice", 7, nil)
 	check.Must(t, err)
 	want := []int64{1 << 14, 2 << 14, 3 << 14, 1 << 14, 2 << 14, 3 << 14, 1 << 14}
-	if fmt.Sprint(ids) != fmt.Sprint(want) {
-		t.Errorf("IDs %v, want %v", ids, want)
-	}
+	check.Equal(t, fmt.Sprint(ids), fmt.Sprint(want), "IDs")
 }
 
 // An app that is made while reloads are held up, as one that is not known was asked for, is known to
@@ -281,9 +275,7 @@ func TestWrapSkipsZero(t *testing.T) {
 func TestANewAppIsKnownToItsFirstCaller(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db)
-	if _, err := r.one(9, "alice"); !errors.Is(err, model.ErrUnknownApp) {
-		t.Fatalf("unknown app: %v", err)
-	}
+	check.Is(t, check.Err(r.one(9, "alice")), model.ErrUnknownApp, "unknown app")
 	db.provision(9, 100, model.Limit{Policy: model.LimitReject})
 	check.OK(t, check.Err(r.one(9, "alice")), "a new app")
 	before, began := db.countLoads(), time.Now()
@@ -335,9 +327,7 @@ func TestARemovedAppIsCleanedAndComesBackAbove(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrUnknownApp) {
-		t.Fatalf("removed app: %v", err)
-	}
+	check.Is(t, check.Err(r.one(1, "alice")), model.ErrUnknownApp, "removed app")
 	db.provision(1, 100, model.Limit{Policy: model.LimitReject}) // max_id is 0 again
 	var id int64
 	check.Eventually(t, "app is back", func() error { id, err = r.one(1, "alice"); return err })
@@ -359,9 +349,7 @@ func TestTheSweepRefillsWhatIsLow(t *testing.T) {
 		return nil
 	})
 	key := model.ListKey{App: 1, Shard: 5}
-	if _, err := l.Store.Pop(context.Background(), key, 85); err != nil { // another replica's doing
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(l.Store.Pop(context.Background(), key, 85))) // another replica's doing
 	check.Eventually(t, "refilled by the sweep", func() error {
 		if s := l.State(context.Background(), []model.ListKey{key})[0]; s.Len <= 20 {
 			return fmt.Errorf("list holds %d", s.Len)
@@ -562,9 +550,7 @@ func TestSwitchToWrapWarns(t *testing.T) {
 func TestViewsShowDepths(t *testing.T) {
 	l, db := newLists(), newTable(1, 7)
 	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
-	if _, err := r.one(7, "alice"); err != nil { // shard 0, step 100
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(7, "alice"))) // shard 0, step 100
 	check.Eventually(t, "the sweep filled all lists", func() error {
 		views := r.Views(t.Context())
 		if len(views) != 2 || views[0].App != 1 || views[1].App != 7 || views[1].Step != 100 {
@@ -649,9 +635,7 @@ func TestSeenTellsOfTheLimit(t *testing.T) {
 			t.Errorf("after three: %+v", v)
 		}
 	}
-	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrLimitReached) {
-		t.Fatal(err)
-	}
+	check.Is(t, check.Err(r.one(1, "alice")), model.ErrLimitReached)
 	views := r.Seen()
 	if v := views[0]; v.Issued != 4 || v.Highest != 4 || v.Left != 0 || v.Exhausted != 1 || v.Limit != limit {
 		t.Errorf("at the limit: %+v", v)
@@ -687,9 +671,7 @@ func TestViewsTellUnusedShards(t *testing.T) {
 	db := newTable(1)
 	r := ready(t, newLists(), db, func(o *queue.Options) { o.RefillCron = "0 0 0 1 1 *" })
 	db.provision(7, 100, model.Limit{Policy: model.LimitReject})
-	if _, err := r.one(7, "alice"); err != nil { // shard 0
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(7, "alice"))) // shard 0
 	if got := r.Seen()[1].Unused; len(got) != model.Shards-1 || got[0] != 1 {
 		t.Errorf("after an ID of shard 0 unused are %v", got)
 	}
@@ -752,18 +734,14 @@ func TestScrambledApp(t *testing.T) {
 	seen := map[any]bool{int64(1): true}
 	for i := range 2000 {
 		id, err := replicas[i%2].one(1, "alice")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		parts, err := decoder.Decode(model.KindQueue, id)
 		if index := parts[0].Value; err != nil || seen[index] || index.(int64) > 5000 {
 			t.Fatalf("ID %d is %v, %v", id, parts, err)
 		}
 		seen[parts[0].Value] = true
 	}
-	if secret := replicas[0].Scramble(9); secret != "" {
-		t.Errorf("an unknown app has the secret %q", secret)
-	}
+	check.Equal(t, replicas[0].Scramble(9), "", "secret of an unknown app")
 	if v := replicas[0].Seen()[0]; !v.Scramble || replicas[0].Stats().Repeated != 0 {
 		t.Errorf("%+v", v)
 	}

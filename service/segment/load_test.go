@@ -24,9 +24,7 @@ func TestTheNextSegmentIsLoadedAtATenthAndOnlyThat(t *testing.T) {
 		}{{1, 1}, {198, 1}, {1, 2}, {1799, 2}, {1, 2}, {1, 2}, {198, 2}, {300, 3}} {
 			_ = r.batch(t, "orders", c.take)
 			synctest.Wait()
-			if n := len(db.segments()); n != c.loads {
-				t.Fatalf("%d segments after %d IDs, want %d", n, r.Stats().Issued, c.loads)
-			}
+			check.Equal(t, len(db.segments()), c.loads, "segments after", r.Stats().Issued, "IDs")
 		}
 	})
 }
@@ -108,9 +106,7 @@ func TestLeafsTuningOfTheStep(t *testing.T) {
 					_ = r.batch(t, "orders", 1)
 					synctest.Wait()
 				}
-				if got := db.lengths()[i]; got != u.want {
-					t.Fatalf("segment %d has %d IDs, want %d (%v)", i, got, u.want, db.lengths())
-				}
+				check.Equal(t, db.lengths()[i], u.want, "IDs of segment", i, "in", db.lengths())
 			}
 		}))
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/segment"
 )
 
@@ -28,9 +29,7 @@ func TestRunsAreConsecutiveAndLeaveNothingOut(t *testing.T) {
 		db, r := orders(t, 100, func(o *segment.Options) { o.MaxStep = 100 })
 		r.run(t, 1, 100)
 		synctest.Wait()
-		if v := r.Views()[0]; v.Held != 100 {
-			t.Fatalf("%d IDs are held ahead of the next run", v.Held)
-		}
+		check.Equal(t, r.Views()[0].Held, 100, "IDs held ahead of the next run")
 		r.run(t, 101, 200)
 		r.mustTake(t, "orders", 201, 5)
 		r.run(t, 301, 400) // the current block has 95
@@ -116,9 +115,9 @@ func TestRunsThatCannotBeHad(t *testing.T) {
 		r.run(t, 1, 1) // after a failure it is the least that serves who waits
 		r.run(t, 2, 3) // and then one more than has arrived
 		db.put("orders", model.MaxTagID, 100)
-		check := func() error { _, _, err := r.Run(t.Context(), "orders"); return err }
+		again := func() error { _, _, err := r.Run(t.Context(), "orders"); return err }
 		for range 3 { // what is held, and then the end
-			if check() != nil {
+			if again() != nil {
 				break
 			}
 			time.Sleep(time.Second)
@@ -127,12 +126,10 @@ func TestRunsThatCannotBeHad(t *testing.T) {
 		waited := make(chan error)
 		db.fail(errAway)
 		time.Sleep(2 * time.Second)
-		go func() { waited <- check() }()
+		go func() { waited <- again() }()
 		synctest.Wait()
 		stop(t, r.Service)
-		if err := <-waited; !errors.Is(err, model.ErrNotReady) {
-			t.Errorf("the waiter: %v", err)
-		}
+		check.Is(t, <-waited, model.ErrNotReady, "the waiter")
 		want("orders", model.ErrNotReady)
 	})
 }

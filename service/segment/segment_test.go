@@ -157,9 +157,7 @@ func TestViewAfterAnOutage(t *testing.T) {
 				return s
 			}
 		})
-		if _, err := r.one("orders"); !errors.Is(err, model.ErrSegmentEmpty) {
-			t.Fatalf("during the outage: %v", err)
-		}
+		check.Is(t, check.Err(r.one("orders")), model.ErrSegmentEmpty, "during the outage")
 		time.Sleep(time.Second)
 		v := r.Views()[0]
 		got := []int64{v.Value0, v.Step0, v.Max0, v.Value1, v.Step1, v.Max1, v.Held, v.Step}

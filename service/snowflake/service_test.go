@@ -101,9 +101,7 @@ func TestSaturated(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if want := callers * batches * 256; len(seen) != want {
-			t.Errorf("%d different IDs, want %d", len(seen), want)
-		}
+		check.Equal(t, len(seen), callers*batches*256, "different IDs")
 		if took := time.Since(began); took > 81*time.Millisecond {
 			t.Errorf("80 milliseconds' worth of IDs took %v", took)
 		}
