@@ -52,7 +52,7 @@ func Losses(t *testing.T, worlds uint64, build func(t *testing.T, rng *rand.Rand
 		},
 	}
 	losses.Run(t)
-	losses.Catches(t)
+	t.Run("mutants", losses.Catches)
 }
 
 // fault is what fails: so many in a hundred of the segments that are not shorter.
