@@ -566,19 +566,11 @@ func TestViewsShowDepths(t *testing.T) {
 	})
 	l.set(func(l *lists) { l.err = errAway })
 	check.Eventually(t, "unknown with the store away", func() error {
-		if got := r.Views(t.Context())[1].Depths; got != [model.Shards]int64(unknown()) {
+		if got := r.Views(t.Context())[1].Depths; got != [model.Shards]int64(slices.Repeat([]int64{-1}, model.Shards)) {
 			return fmt.Errorf("depths: %v", got)
 		}
 		return nil
 	})
-}
-
-func unknown() []int64 {
-	out := make([]int64, model.Shards)
-	for i := range out {
-		out[i] = -1
-	}
-	return out
 }
 
 // However many look, the store is asked once a second; whoever gives up keeps the
