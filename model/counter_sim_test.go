@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sort"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -499,37 +498,22 @@ func (w *counterWorld) check() error {
 	return nil
 }
 
-func runCounterWorld(seed uint64, m counterMutant) (w *counterWorld, err error) {
-	w = newCounterWorld(seed, m)
-	for range 600 {
-		w.step()
-	}
-	return w, w.check()
-}
-
 // Whatever the database and its witness do, alone, together or in a row, no number is
-// handed out twice.
-func TestSimulationCounter(t *testing.T) {
-	var segments, jumps atomic.Int64
-	worlds := *counterWorlds
-	simtest.Run(t, worlds, func(_ *testing.T, seed uint64) error {
-		w, err := runCounterWorld(seed, wholeMechanism)
-		segments.Add(int64(len(w.issued)))
-		jumps.Add(int64(w.jumps))
-		return err
-	})
-	t.Logf("%d worlds: %d segments, %d jumps, no overlap", worlds, segments.Load(), jumps.Load())
-	if segments.Load() < 200*int64(worlds) || jumps.Load() < int64(worlds) {
-		t.Error("the simulation stands still")
+// handed out twice. Each part that is left out shows.
+func counterSimulation() simtest.Simulation[counterMutant] {
+	return simtest.Simulation[counterMutant]{
+		Worlds: *counterWorlds, Seeds: 5000, Least: map[string]float64{"segments": 200, "jumps": 1},
+		Mutants: []counterMutant{noBucket, noWait, oneRate, identityIgnored,
+			lateMark, memoryless, noName, noHold, noAck, noSettle, newRows},
+		World: func(_ *testing.T, seed uint64, m counterMutant) (simtest.Tally, error) {
+			w := newCounterWorld(seed, m)
+			for range 600 {
+				w.step()
+			}
+			return simtest.Tally{"segments": len(w.issued), "jumps": w.jumps}, w.check()
+		},
 	}
 }
 
-// Each part that is left out shows.
-func TestSimulationCounterCatchesMutants(t *testing.T) {
-	simtest.Catches(t, 5000, []counterMutant{noBucket, noWait, oneRate, identityIgnored,
-		lateMark, memoryless, noName, noHold, noAck, noSettle, newRows},
-		func(_ *testing.T, seed uint64, m counterMutant) error {
-			_, err := runCounterWorld(seed, m)
-			return err
-		})
-}
+func TestSimulationCounter(t *testing.T)               { counterSimulation().Run(t) }
+func TestSimulationCounterCatchesMutants(t *testing.T) { counterSimulation().Catches(t) }

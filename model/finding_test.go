@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // The name of a store is not said twice.
@@ -13,8 +14,6 @@ func TestConditionString(t *testing.T) {
 		"refill: redis: push: closed": {Name: "refill", Error: "redis: push: closed"},
 		"queue: starting":             {Name: "queue", Error: "starting"},
 	} {
-		if got := c.String(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		check.Equal(t, c.String(), want)
 	}
 }

@@ -3,7 +3,6 @@ package model_test
 import (
 	"fmt"
 	"sort"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -174,36 +173,21 @@ func (w *numberWorld) check() error {
 	return w.wrong
 }
 
-func runNumberWorld(seed uint64, m numberMutant) (*numberWorld, error) {
-	w := newNumberWorld(seed, m)
-	for range 600 {
-		w.step()
-	}
-	return w, w.check()
-}
-
-// Whatever the database, its witness and the clocks do, no text is handed out twice.
-func TestSimulationNumbers(t *testing.T) {
-	var segments, periods, jumps atomic.Int64
-	worlds := *counterWorlds
-	simtest.Run(t, worlds, func(_ *testing.T, seed uint64) error {
-		w, err := runNumberWorld(seed, wholeNumbers)
-		segments.Add(int64(len(w.issued)))
-		periods.Add(int64(len(w.shown)))
-		jumps.Add(int64(w.jumps))
-		return err
-	})
-	t.Logf("%d worlds: %d segments in %d periods, %d jumps, no text twice", worlds, segments.Load(), periods.Load(), jumps.Load())
-	if segments.Load() < 200*int64(worlds) || periods.Load() < 5*int64(worlds) || jumps.Load() < int64(worlds) {
-		t.Error("the simulation stands still")
+// Whatever the database, its witness and the clocks do, no text is handed out twice. Each part
+// that is left out shows.
+func numberSimulation() simtest.Simulation[numberMutant] {
+	return simtest.Simulation[numberMutant]{
+		Worlds: *counterWorlds, Seeds: 5000, Least: map[string]float64{"segments": 200, "periods": 5, "jumps": 1},
+		Mutants: []numberMutant{storedBase, shrunkDoubt, settledDoubt, callersClock, endedDoubt, reopened, resetLost, noWidth},
+		World: func(_ *testing.T, seed uint64, m numberMutant) (simtest.Tally, error) {
+			w := newNumberWorld(seed, m)
+			for range 600 {
+				w.step()
+			}
+			return simtest.Tally{"segments": len(w.issued), "periods": len(w.shown), "jumps": w.jumps}, w.check()
+		},
 	}
 }
 
-// Each part that is left out shows.
-func TestSimulationNumbersCatchesMutants(t *testing.T) {
-	simtest.Catches(t, 5_000, []numberMutant{storedBase, shrunkDoubt, settledDoubt, callersClock, endedDoubt, reopened, resetLost, noWidth},
-		func(_ *testing.T, seed uint64, m numberMutant) error {
-			_, err := runNumberWorld(seed, m)
-			return err
-		})
-}
+func TestSimulationNumbers(t *testing.T)               { numberSimulation().Run(t) }
+func TestSimulationNumbersCatchesMutants(t *testing.T) { numberSimulation().Catches(t) }

@@ -36,9 +36,7 @@ func TestComposeAtTheEdges(t *testing.T) {
 		{model.ListKey{App: 0, Shard: 0}, model.MaxIndex, math.MaxInt64 - (1<<14 - 1)},
 		{model.ListKey{App: 7, Shard: 41}, 12345, 12345<<14 | 41<<8 | 7},
 	} {
-		if got := c.key.Compose(c.index); got != c.want {
-			t.Errorf("%v.Compose(%d) = %d, want %d", c.key, c.index, got, c.want)
-		}
+		check.Equal(t, c.key.Compose(c.index), c.want, c.key, c.index)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // ff1 encrypts a text of digits as NIST SP 800-38G, section 5.1, says it, step by step.
@@ -78,9 +79,7 @@ func TestFF1Samples(t *testing.T) {
 		{"3737373770717273373737", "0123456789abcdefghi", 36, "a9tv40mll9kdu509eum"},
 	} {
 		tweak, _ := hex.DecodeString(c.tweak)
-		if got := ff1(key, tweak, c.radix, c.text); got != c.want {
-			t.Errorf("%s: %s, want %s", c.text, got, c.want)
-		}
+		check.Equal(t, ff1(key, tweak, c.radix, c.text), c.want, c.text)
 	}
 }
 
@@ -130,9 +129,7 @@ func TestScrambleRepeatsNothing(t *testing.T) {
 		seen[s.Scramble(1+i)] = struct{}{}
 		seen[s.Scramble(model.MaxIndex-i)] = struct{}{}
 	}
-	if len(seen) != n {
-		t.Errorf("%d of %d images", len(seen), n)
-	}
+	check.Equal(t, len(seen), n, "images")
 }
 
 // TestScrambleShowsNothing: of neighbours every bit of the difference is as often set as
@@ -178,9 +175,7 @@ func TestScrambleShowsNothing(t *testing.T) {
 // TestScrambleVectors: IDs that other programs can be compared with.
 func TestScrambleVectors(t *testing.T) {
 	text, err := os.ReadFile("testdata/scramble.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	var file struct {
 		Secret  string
 		Vectors []struct {
@@ -194,18 +189,14 @@ func TestScrambleVectors(t *testing.T) {
 	for _, v := range file.Vectors {
 		key := model.ListKey{App: v.App, Shard: v.Shard}
 		s := model.NewScrambler(file.Secret, key)
-		if id := key.Compose(s.Scramble(v.Index)); id != v.ID {
-			t.Errorf("list %s, index %d: ID %d, want %d", key, v.Index, id, v.ID)
-		}
+		check.Equal(t, key.Compose(s.Scramble(v.Index)), v.ID, "ID of list", key, "index", v.Index)
 	}
 }
 
 // TestScrambleElsewhere: the programs of docs/id-layout.md give the same IDs.
 func TestScrambleElsewhere(t *testing.T) {
 	page, err := os.ReadFile("../docs/id-layout.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	for language, c := range map[string]struct{ command, have, check string }{
 		"js": {"node", "0", `
 for (const v of JSON.parse(require("fs").readFileSync("testdata/scramble.json")).vectors) {

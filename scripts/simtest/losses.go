@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/scripts/check"
 )
 
 // Losing is a service that takes segments of numbers, and the way to break its stores.
@@ -38,19 +37,22 @@ const LosingBatch = 3
 // heeds no care, which build makes if it is careless, must be noticed in some world.
 func Losses(t *testing.T, worlds uint64, build func(t *testing.T, rng *rand.Rand, careless bool) Losing) {
 	t.Helper()
-	if check.Race || testing.Short() {
+	if testing.Short() {
 		worlds = 100
 	}
-	world := func(t *testing.T, seed uint64, mutant string) (err error) {
-		t.Helper()
-		synctest.Test(t, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 1))
-			err = build(t, rng, mutant != "").sufferAll(t, rng)
-		})
-		return err
+	losses := Simulation[string]{
+		Worlds: worlds, Racing: 100, Seeds: 300, Mutants: []string{"care is ignored"},
+		World: func(t *testing.T, seed uint64, mutant string) (_ Tally, err error) {
+			t.Helper()
+			synctest.Test(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(seed, 1))
+				err = build(t, rng, mutant != "").sufferAll(t, rng)
+			})
+			return nil, err
+		},
 	}
-	Run(t, worlds, func(t *testing.T, seed uint64) error { return world(t, seed, "") })
-	Catches(t, 300, []string{"care is ignored"}, world)
+	losses.Run(t)
+	t.Run("mutants", losses.Catches)
 }
 
 // fault is what fails: so many in a hundred of the segments that are not shorter.

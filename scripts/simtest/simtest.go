@@ -8,56 +8,99 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 //nolint:gochecknoglobals // a flag
 var seed = flag.Uint64("sim.seed", 0, "run this seed of TestSimulation only, a hundred times")
 
-// Run runs the worlds of the seeds 1 to worlds, on all cores, until one fails.
+// Tally counts what worlds did, such as the IDs that they issued.
+type Tally map[string]int
+
+// Simulation is a kind of world. Its mutants are those that it has to notice.
+type Simulation[M ~string] struct {
+	Worlds  uint64 // of the seeds 1 to this
+	Racing  uint64 // so many under the race detector; 0: Worlds
+	Seeds   uint64 // a world of the seeds 1 to this notices each mutant
+	Mutants []M
+	Least   map[string]float64 // what a world does on average, at least: with less the simulation stands still
+	// World runs one, without a mutant for "".
+	World func(t *testing.T, seed uint64, mutant M) (Tally, error)
+}
+
+// Run runs the worlds without a mutant, on all cores, until one fails.
 // With -sim.seed it runs that one, a hundred times, and ends the test: where a world has
 // goroutines, the seed does not say which of them comes first.
-func Run(t *testing.T, worlds uint64, world func(t *testing.T, seed uint64) error) {
+func (s Simulation[M]) Run(t *testing.T) {
 	t.Helper()
+	if check.Race && s.Racing > 0 {
+		s.Worlds = s.Racing
+	}
 	if *seed != 0 {
 		for range 100 {
-			if err := world(t, *seed); err != nil {
+			if _, err := s.World(t, *seed, ""); err != nil {
 				t.Fatalf("seed %d: %v", *seed, err)
 			}
 		}
 		t.Skipf("seed %d: nothing was found", *seed)
 	}
+	done := s.all(t)
+	if t.Failed() {
+		t.FailNow()
+	}
+	t.Logf("%d worlds, nothing was found: %v", s.Worlds, done)
+	for what, least := range s.Least {
+		if least *= float64(s.Worlds); float64(done[what]) < least {
+			t.Errorf("%d %s in %d worlds, want at least %v: the simulation stands still", done[what], what, s.Worlds, least)
+		}
+	}
+}
+
+// all runs all worlds.
+func (s Simulation[M]) all(t *testing.T) Tally {
 	var next atomic.Uint64
 	var failed atomic.Bool
+	var mu sync.Mutex
+	sum := Tally{}
 	folder, _ := os.Getwd() // the package's
 	replay := "go test " + folder + " -run '" + t.Name() + "$' -sim.seed"
 	t.Run("worlds", func(t *testing.T) {
 		for core := range runtime.GOMAXPROCS(0) {
 			t.Run(strconv.Itoa(core), func(t *testing.T) {
 				t.Parallel()
-				for n := next.Add(1); n <= worlds && !failed.Load(); n = next.Add(1) {
-					if err := world(t, n); err != nil {
+				for n := next.Add(1); n <= s.Worlds && !failed.Load(); n = next.Add(1) {
+					did, err := s.World(t, n, "")
+					if err != nil {
 						failed.Store(true)
 						t.Fatalf("seed %d: %v\nreplay it: %s %d", n, err, replay, n)
 					}
+					mu.Lock()
+					for what, times := range did {
+						sum[what] += times
+					}
+					mu.Unlock()
 				}
 			})
 		}
 	})
-	if t.Failed() {
-		t.FailNow()
-	}
+	return sum
 }
 
-// Catches fails for each mutant that none of the worlds of the seeds 1 to worlds notices.
-func Catches[M ~string](t *testing.T, worlds uint64, mutants []M, world func(*testing.T, uint64, M) error) {
+// Catches fails for each mutant that no world notices.
+func (s Simulation[M]) Catches(t *testing.T) {
 	t.Helper()
-	for _, m := range mutants {
+	if check.Race {
+		t.Skip("make test and make simulate run it without the race detector, ten times faster")
+	}
+	for _, m := range s.Mutants {
 		t.Run(string(m), func(t *testing.T) {
 			t.Parallel()
-			for n := range worlds {
-				if err := world(t, n+1, m); err != nil {
+			for n := range s.Seeds {
+				if _, err := s.World(t, n+1, m); err != nil {
 					t.Logf("caught: seed %d: %v", n+1, err)
 					return
 				}

@@ -114,9 +114,7 @@ func TestShared(t *testing.T) {
 		callers.Wait()
 		time.Sleep(899 * time.Millisecond)
 		look(odd)
-		if runs != 1 {
-			t.Errorf("%d runs in the first second, want 1", runs)
-		}
+		check.Equal(t, runs, 1, "runs in the first second")
 		time.Sleep(time.Millisecond)
 		took = 400 * time.Millisecond
 		look(nil)

@@ -77,25 +77,36 @@ func (g *Group) Do(ctx context.Context, f func() error) error {
 }
 
 // Sleep waits for d or until the service stops; false means it stops.
-func (g *Group) Sleep(d time.Duration) bool {
+func (g *Group) Sleep(d time.Duration) bool { return Pause(g.ctx, d, nil) }
+
+// Pause waits for d, for the end of ctx, or until early is closed or has a value; it says
+// whether d has passed.
+func Pause(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 		return true
-	case <-g.ctx.Done():
-		return false
+	case <-early:
+	case <-ctx.Done():
 	}
+	return false
 }
 
 // Every calls f now and then once each period, until the service stops.
-func (g *Group) Every(period time.Duration, f func()) {
+// A call that takes longer than the period delays the next.
+func (g *Group) Every(period time.Duration, f func()) { g.every(period, f, f) }
+
+// Later is Every without the first call.
+func (g *Group) Later(period time.Duration, f func()) { g.every(period, func() {}, f) }
+
+func (g *Group) every(period time.Duration, first, f func()) {
 	tick := time.NewTicker(period)
 	defer tick.Stop()
-	for {
-		f()
+	for first(); ; {
 		select {
 		case <-tick.C:
+			f()
 		case <-g.ctx.Done():
 			return
 		}

@@ -324,7 +324,13 @@ type replica struct {
 func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) replica {
 	t.Helper()
 	r := &check.Reports{}
-	opts := options(l, db, r)
+	opts := queue.Options{
+		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r,
+		Log:     slog.New(slog.DiscardHandler),
+		Probe:   func(context.Context) error { l.mu.Lock(); defer l.mu.Unlock(); return l.err },
+		Timeout: 2 * time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100_000, LiftAlarm: 1000,
+		RefillCron: "0 */2 * * * *", ReloadCron: "30 */2 * * * *",
+	}
 	for _, f := range change {
 		f(&opts)
 	}
@@ -333,16 +339,6 @@ func start(t testing.TB, l *lists, db *table, change ...func(*queue.Options)) re
 	s.Start()
 	t.Cleanup(func() { stop(t, s) })
 	return replica{s, r}
-}
-
-func options(l *lists, db *table, r *check.Reports) queue.Options {
-	return queue.Options{
-		Lists: l, Locker: l, Allocator: db, Catalogue: db, Reporter: r,
-		Log:     slog.New(slog.DiscardHandler),
-		Probe:   func(context.Context) error { l.mu.Lock(); defer l.mu.Unlock(); return l.err },
-		Timeout: 2 * time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100_000, LiftAlarm: 1000,
-		RefillCron: "0 */2 * * * *", ReloadCron: "30 */2 * * * *",
-	}
 }
 
 func stop(t testing.TB, s *queue.Service) {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"iter"
 	mathrand "math/rand/v2"
@@ -151,16 +152,12 @@ func (l *list) refillNow(ignoreLock bool, patience time.Duration) error {
 	if ended == nil {
 		return err
 	}
-	patient := time.NewTimer(patience)
-	defer patient.Stop()
-	select {
-	case <-ended:
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.refillErr
-	case <-patient.C:
+	if background.Pause(context.Background(), patience, ended) {
 		return nil
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refillErr
 }
 
 // claim keeps the list for one refill; false means one is under way, or that none may begin

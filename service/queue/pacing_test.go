@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -52,13 +53,7 @@ func TestDemandSettles(t *testing.T) {
 	}
 }
 
-func repeat(d time.Duration, n int) []time.Duration {
-	out := make([]time.Duration, n)
-	for i := range out {
-		out[i] = d
-	}
-	return out
-}
+func repeat(d time.Duration, n int) []time.Duration { return slices.Repeat([]time.Duration{d}, n) }
 
 // Sweeps spread over a twentieth of their period, and over five seconds at most.
 func TestSpread(t *testing.T) {

@@ -27,8 +27,10 @@ func TestTheFirstIDOfAliceIs16385(t *testing.T) {
 	}
 }
 
+// Callers of all replicas wait for the refills in flight.
 func TestReplicasNeverRepeat(t *testing.T) {
 	l, db := newLists(), newTable(1, 7, 255)
+	db.delay = 20 * time.Millisecond
 	replicas := []replica{ready(t, l, db), ready(t, l, db), ready(t, l, db)}
 	const callers, calls = 24, 200
 	got := newCollector()
@@ -102,9 +104,7 @@ func TestALowRateTakesOneIndexAtATime(t *testing.T) {
 			check.Must(t, check.Err(r.one(1, "alice")))
 			time.Sleep(550 * time.Millisecond)
 		}
-		if got := fmt.Sprint(l.popped()); got != "[1 1 1]" {
-			t.Errorf("pops asked for %s indices, want one each", got)
-		}
+		check.Equal(t, fmt.Sprint(l.popped()), "[1 1 1]", "indices that pops asked for")
 	})
 }
 
@@ -132,17 +132,6 @@ func TestPrefetchOfOneIsOnePopPerID(t *testing.T) {
 			t.Fatalf("a pop asked for %d indices", n)
 		}
 	}
-}
-
-func TestBatchBeyondTheStep(t *testing.T) {
-	r := ready(t, newLists(), newTable(1))
-	ids, err := r.Next(context.Background(), 1, "alice", model.MaxBatch, nil)
-	if err != nil || len(ids) != model.MaxBatch {
-		t.Fatalf("%d IDs, %v", len(ids), err)
-	}
-	got := newCollector()
-	got.add(ids, 1, "alice")
-	got.check(t, model.MaxBatch)
 }
 
 func TestExactlyThreeLeft(t *testing.T) {
@@ -254,9 +243,7 @@ func TestTheLimitIsToldOnce(t *testing.T) {
 			}
 		}
 		check.Must(t, check.Err(r.one(2, "alice")))
-		if got := log.Count("an app has reached its limit"); got != want {
-			t.Fatalf("round %d: told %d times, want %d", n, got, want)
-		}
+		check.Equal(t, log.Count("an app has reached its limit"), want, "told in round", n)
 		if n == 2 {
 			db.change(func(rows map[model.ListKey]model.AllocState) {
 				for key, row := range rows {
@@ -280,9 +267,7 @@ func TestWrapSkipsZero(t *testing.T) {
 	ids, err := r.Next(context.Background(), 0, "alice", 7, nil)
 	check.Must(t, err)
 	want := []int64{1 << 14, 2 << 14, 3 << 14, 1 << 14, 2 << 14, 3 << 14, 1 << 14}
-	if fmt.Sprint(ids) != fmt.Sprint(want) {
-		t.Errorf("IDs %v, want %v", ids, want)
-	}
+	check.Equal(t, fmt.Sprint(ids), fmt.Sprint(want), "IDs")
 }
 
 // An app that is made while reloads are held up, as one that is not known was asked for, is known to
@@ -290,9 +275,7 @@ func TestWrapSkipsZero(t *testing.T) {
 func TestANewAppIsKnownToItsFirstCaller(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db)
-	if _, err := r.one(9, "alice"); !errors.Is(err, model.ErrUnknownApp) {
-		t.Fatalf("unknown app: %v", err)
-	}
+	check.Is(t, check.Err(r.one(9, "alice")), model.ErrUnknownApp, "unknown app")
 	db.provision(9, 100, model.Limit{Policy: model.LimitReject})
 	check.OK(t, check.Err(r.one(9, "alice")), "a new app")
 	before, began := db.countLoads(), time.Now()
@@ -344,9 +327,7 @@ func TestARemovedAppIsCleanedAndComesBackAbove(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrUnknownApp) {
-		t.Fatalf("removed app: %v", err)
-	}
+	check.Is(t, check.Err(r.one(1, "alice")), model.ErrUnknownApp, "removed app")
 	db.provision(1, 100, model.Limit{Policy: model.LimitReject}) // max_id is 0 again
 	var id int64
 	check.Eventually(t, "app is back", func() error { id, err = r.one(1, "alice"); return err })
@@ -368,9 +349,7 @@ func TestTheSweepRefillsWhatIsLow(t *testing.T) {
 		return nil
 	})
 	key := model.ListKey{App: 1, Shard: 5}
-	if _, err := l.Store.Pop(context.Background(), key, 85); err != nil { // another replica's doing
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(l.Store.Pop(context.Background(), key, 85))) // another replica's doing
 	check.Eventually(t, "refilled by the sweep", func() error {
 		if s := l.State(context.Background(), []model.ListKey{key})[0]; s.Len <= 20 {
 			return fmt.Errorf("list holds %d", s.Len)
@@ -471,28 +450,6 @@ func TestSweepRests(t *testing.T) {
 	}
 }
 
-func TestTheLowWatermarkRefillsAtOnce(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
-	key := aliceKey()
-	length := func() int64 { return l.State(context.Background(), []model.ListKey{key})[0].Len }
-	check.Eventually(t, "filled", func() error {
-		if n := length(); n < 100 {
-			return fmt.Errorf("list holds %d", n)
-		}
-		return nil
-	})
-	for range 85 {
-		check.Must(t, check.Err(r.one(1, "alice")))
-	}
-	check.Eventually(t, "refilled without a further request", func() error {
-		if n := length(); n <= 20 {
-			return fmt.Errorf("list holds %d", n)
-		}
-		return nil
-	})
-}
-
 func TestTheStepGrowsWithDemandAndNotWithLoss(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	r := ready(t, l, db)
@@ -500,7 +457,11 @@ func TestTheStepGrowsWithDemandAndNotWithLoss(t *testing.T) {
 	l.set(func(l *lists) { l.Store = memstore.New() }) // Redis restarted empty
 	check.Must(t, check.Err(r.one(1, "alice")))
 	check.Equal(t, db.longest(), 100, "the longest segment after a loss")
-	check.Must(t, check.Err(r.Next(context.Background(), 1, "alice", 1000, nil)))
+	ids, err := r.Next(context.Background(), 1, "alice", model.MaxBatch, nil) // many segments
+	check.Must(t, err)
+	got := newCollector()
+	got.add(ids, 1, "alice")
+	got.check(t, model.MaxBatch)
 	if n := db.longest(); n < 200 {
 		t.Errorf("demand led to a segment of %d", n)
 	}
@@ -589,9 +550,7 @@ func TestSwitchToWrapWarns(t *testing.T) {
 func TestViewsShowDepths(t *testing.T) {
 	l, db := newLists(), newTable(1, 7)
 	r := ready(t, l, db, func(o *queue.Options) { o.PrefetchMax = 1 })
-	if _, err := r.one(7, "alice"); err != nil { // shard 0, step 100
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(7, "alice"))) // shard 0, step 100
 	check.Eventually(t, "the sweep filled all lists", func() error {
 		views := r.Views(t.Context())
 		if len(views) != 2 || views[0].App != 1 || views[1].App != 7 || views[1].Step != 100 {
@@ -607,19 +566,11 @@ func TestViewsShowDepths(t *testing.T) {
 	})
 	l.set(func(l *lists) { l.err = errAway })
 	check.Eventually(t, "unknown with the store away", func() error {
-		if got := r.Views(t.Context())[1].Depths; got != [model.Shards]int64(unknown()) {
+		if got := r.Views(t.Context())[1].Depths; got != [model.Shards]int64(slices.Repeat([]int64{-1}, model.Shards)) {
 			return fmt.Errorf("depths: %v", got)
 		}
 		return nil
 	})
-}
-
-func unknown() []int64 {
-	out := make([]int64, model.Shards)
-	for i := range out {
-		out[i] = -1
-	}
-	return out
 }
 
 // However many look, the store is asked once a second; whoever gives up keeps the
@@ -676,9 +627,7 @@ func TestSeenTellsOfTheLimit(t *testing.T) {
 			t.Errorf("after three: %+v", v)
 		}
 	}
-	if _, err := r.one(1, "alice"); !errors.Is(err, model.ErrLimitReached) {
-		t.Fatal(err)
-	}
+	check.Is(t, check.Err(r.one(1, "alice")), model.ErrLimitReached)
 	views := r.Seen()
 	if v := views[0]; v.Issued != 4 || v.Highest != 4 || v.Left != 0 || v.Exhausted != 1 || v.Limit != limit {
 		t.Errorf("at the limit: %+v", v)
@@ -689,40 +638,6 @@ func TestSeenTellsOfTheLimit(t *testing.T) {
 	if v := views[1]; v.Left < 0.99 || v.Exhausted != 0 || v.Unconfirmed != 0 {
 		t.Errorf("without a limit: %+v", v)
 	}
-}
-
-// The passes are timed, what failed is counted, and what is held is shown.
-func TestStatsOfRefillsAndHeld(t *testing.T) {
-	l, db := newLists(), newTable(1)
-	db.delay = 2 * time.Millisecond
-	r := ready(t, l, db)
-	check.Eventually(t, "the first sweep", func() error {
-		if s := r.Stats(); s.Refills != 64 || s.Passes.Count() == 0 || s.Passes.Sum < 2*time.Millisecond || s.FailedPasses != 0 {
-			return fmt.Errorf("%+v", s)
-		}
-		return nil
-	})
-	for range 30 { // one after the other is a hot list
-		check.Must(t, check.Err(r.one(1, "alice")))
-	}
-	check.Eventually(t, "IDs are held, as many as the view says", func() error {
-		if s, v := r.Stats(), r.Seen()[0]; s.Held == 0 || s.Held != v.Held || s.Issued != v.Issued {
-			return fmt.Errorf("%+v, %+v", s, v)
-		}
-		return nil
-	})
-	db.fail(errAway)
-	for range 200 {
-		if _, err := r.one(1, "alice"); err != nil {
-			break
-		}
-	}
-	check.Eventually(t, "a failed pass", func() error {
-		if s := r.Stats(); s.FailedPasses == 0 {
-			return fmt.Errorf("%+v", s)
-		}
-		return nil
-	})
 }
 
 // A list whose max_id awaits an operator shows so before a caller is refused, and until the
@@ -748,9 +663,7 @@ func TestViewsTellUnusedShards(t *testing.T) {
 	db := newTable(1)
 	r := ready(t, newLists(), db, func(o *queue.Options) { o.RefillCron = "0 0 0 1 1 *" })
 	db.provision(7, 100, model.Limit{Policy: model.LimitReject})
-	if _, err := r.one(7, "alice"); err != nil { // shard 0
-		t.Fatal(err)
-	}
+	check.Must(t, check.Err(r.one(7, "alice"))) // shard 0
 	if got := r.Seen()[1].Unused; len(got) != model.Shards-1 || got[0] != 1 {
 		t.Errorf("after an ID of shard 0 unused are %v", got)
 	}
@@ -813,18 +726,14 @@ func TestScrambledApp(t *testing.T) {
 	seen := map[any]bool{int64(1): true}
 	for i := range 2000 {
 		id, err := replicas[i%2].one(1, "alice")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		parts, err := decoder.Decode(model.KindQueue, id)
 		if index := parts[0].Value; err != nil || seen[index] || index.(int64) > 5000 {
 			t.Fatalf("ID %d is %v, %v", id, parts, err)
 		}
 		seen[parts[0].Value] = true
 	}
-	if secret := replicas[0].Scramble(9); secret != "" {
-		t.Errorf("an unknown app has the secret %q", secret)
-	}
+	check.Equal(t, replicas[0].Scramble(9), "", "secret of an unknown app")
 	if v := replicas[0].Seen()[0]; !v.Scramble || replicas[0].Stats().Repeated != 0 {
 		t.Errorf("%+v", v)
 	}

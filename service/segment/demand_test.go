@@ -2,6 +2,7 @@ package segment
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 	"unsafe"
@@ -10,19 +11,7 @@ import (
 )
 
 func TestDemand(t *testing.T) {
-	second := func(n int64, seconds int) []int64 { // n IDs in each of them
-		out := make([]int64, seconds)
-		for i := range out {
-			out[i] = n
-		}
-		return out
-	}
-	join := func(parts ...[]int64) (out []int64) {
-		for _, p := range parts {
-			out = append(out, p...)
-		}
-		return out
-	}
+	second := func(n int64, seconds int) []int64 { return slices.Repeat([]int64{n}, seconds) } // n IDs in each of them
 	for name, c := range map[string]struct {
 		seconds []int64 // IDs issued in each
 		rate    float64
@@ -33,10 +22,10 @@ func TestDemand(t *testing.T) {
 		"doubles":                   {second(100, 4), 100, 1600},
 		"up to the runway":          {second(100, 60), 100, 60_000},
 		"at any rate":               {second(1_000_000, 10), 1_000_000, 600_000_000},
-		"a burst":                   {join(second(0, 600), second(10_000, 1)), 328, 20_000},
-		"a burst is forgotten":      {join(second(10_000, 1), second(0, 600)), 0, 0},
-		"falls with the rate":       {join(second(1000, 120), second(10, 300)), 10, 6000},
-		"one a minute, as it comes": {join(second(0, 59), second(1, 1)), 0.04, 2},
+		"a burst":                   {slices.Concat(second(0, 600), second(10_000, 1)), 328, 20_000},
+		"a burst is forgotten":      {slices.Concat(second(10_000, 1), second(0, 600)), 0, 0},
+		"falls with the rate":       {slices.Concat(second(1000, 120), second(10, 300)), 10, 6000},
+		"one a minute, as it comes": {slices.Concat(second(0, 59), second(1, 1)), 0.04, 2},
 	} {
 		now := time.Now()
 		d := demand{last: now}

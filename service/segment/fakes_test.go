@@ -236,13 +236,7 @@ func stop(t testing.TB, s *segment.Service) {
 func ready(t testing.TB, db segment.Table, change ...func(*segment.Options)) replica {
 	t.Helper()
 	r := start(t, db, change...)
-	var err error
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if err = r.Ready(); err == nil {
-			return r
-		}
-	}
-	t.Fatal(err)
+	check.Eventually(t, "ready", r.Ready)
 	return r
 }
 

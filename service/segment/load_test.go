@@ -24,9 +24,7 @@ func TestTheNextSegmentIsLoadedAtATenthAndOnlyThat(t *testing.T) {
 		}{{1, 1}, {198, 1}, {1, 2}, {1799, 2}, {1, 2}, {1, 2}, {198, 2}, {300, 3}} {
 			_ = r.batch(t, "orders", c.take)
 			synctest.Wait()
-			if n := len(db.segments()); n != c.loads {
-				t.Fatalf("%d segments after %d IDs, want %d", n, r.Stats().Issued, c.loads)
-			}
+			check.Equal(t, len(db.segments()), c.loads, "segments after", r.Stats().Issued, "IDs")
 		}
 	})
 }
@@ -108,9 +106,7 @@ func TestLeafsTuningOfTheStep(t *testing.T) {
 					_ = r.batch(t, "orders", 1)
 					synctest.Wait()
 				}
-				if got := db.lengths()[i]; got != u.want {
-					t.Fatalf("segment %d has %d IDs, want %d (%v)", i, got, u.want, db.lengths())
-				}
+				check.Equal(t, db.lengths()[i], u.want, "IDs of segment", i, "in", db.lengths())
 			}
 		}))
 	}
@@ -486,64 +482,65 @@ func TestTheLastIDsBelow2To63(t *testing.T) {
 }
 
 // Two processes, many goroutines, segments so short that nearly every call meets
-// the end of one.
+// the end of one: IDs, batches and runs of one tag. No ID comes twice, callers' IDs rise, and
+// all that were committed are issued or given up.
 func TestNeverTwiceUnderStress(t *testing.T) {
 	for _, step := range []int64{1, 7, 64} {
 		t.Run(fmt.Sprint(step), func(t *testing.T) {
 			db := newTable(step, "orders")
 			short := func(o *segment.Options) { o.MaxStep = 50; o.Timeout = 20 * time.Second }
 			replicas := []replica{ready(t, db, short), ready(t, db, short)}
-			got := make([][]int64, 16)
-			want := 0
+			got := make([]stressed, 16)
 			var wg sync.WaitGroup
 			for i := range got {
-				r, calls := replicas[i%2], 3000
-				for j := range calls {
-					want += 1 + stressCount(i, j)
-				}
-				wg.Go(func() { got[i] = stress(t, r, i, calls) })
+				wg.Go(func() { check.OK(t, got[i].run(t.Context(), replicas[i%2], i, step)) })
 			}
 			wg.Wait()
-			checkDistinct(t, got, want)
-			issued := int64(0)
+			var byCaller [][]int64
+			want := 0
+			for _, s := range got {
+				want += len(s.ids) + len(s.ofRuns)
+				slices.Sort(s.ofRuns) // one may begin above IDs that are still held
+				byCaller = append(byCaller, s.ids, s.ofRuns)
+			}
+			checkDistinct(t, byCaller, want)
+			issued, wasted := int64(0), int64(0)
 			for _, r := range replicas {
+				stop(t, r.Service)
 				s := r.Stats()
-				issued += s.Issued
+				issued, wasted = issued+s.Issued, wasted+s.Wasted
 				check.Equal(t, s.Refused+s.Repeated+s.Lifts, 0, "stats", s)
 			}
-			if issued != int64(want) {
-				t.Errorf("%d IDs are counted, want %d", issued, want)
+			if committed := db.maxID("orders") - 1; issued != int64(want) || issued+wasted != committed {
+				t.Errorf("%d came, %d were counted and %d given up, of %d", want, issued, wasted, committed)
 			}
 		})
 	}
 }
 
-// stressCount is the size of a caller's batch.
-func stressCount(caller, call int) int { return (caller + call) % 13 }
+// stressed is what one caller of a stress got.
+type stressed struct{ ids, ofRuns []int64 }
 
-// stress takes IDs, one by the handle and a batch by name in turn.
-func stress(t *testing.T, r replica, caller, calls int) []int64 {
+// run takes one ID by the handle, a batch by name, and now and then a run.
+func (s *stressed) run(ctx context.Context, r replica, caller int, step int64) error {
 	orders, err := r.Tag("orders")
-	if err != nil {
-		t.Error(err)
-		return nil
-	}
-	var ids []int64
-	for j := range calls {
-		id, err := orders.One(t.Context())
-		if err != nil {
-			t.Error(err)
-			return ids
+	for j := 0; j < 2000 && err == nil; j++ {
+		var id, first, last int64
+		if id, err = orders.One(ctx); err == nil {
+			s.ids = append(s.ids, id)
 		}
-		ids = append(ids, id)
-		if n := stressCount(caller, j); n > 0 {
-			if ids, err = r.Next(t.Context(), "orders", n, ids); err != nil {
-				t.Error(err)
-				return ids
-			}
+		if n := (caller + j) % 13; n > 0 && err == nil {
+			s.ids, err = r.Next(ctx, "orders", n, s.ids)
+			continue
+		}
+		if first, last, err = r.Run(ctx, "orders"); err == nil && (last < first || last-first >= step) {
+			err = fmt.Errorf("a run from %d to %d", first, last)
+		}
+		for ; err == nil && first <= last; first++ {
+			s.ofRuns = append(s.ofRuns, first)
 		}
 	}
-	return ids
+	return err
 }
 
 // Callers race with a tag that is removed and added again, below what was issued.

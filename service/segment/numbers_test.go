@@ -1,6 +1,7 @@
 package segment_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,37 +111,21 @@ func TestNumbersThatRefuse(t *testing.T) {
 	})
 }
 
-const (
-	staleClock mutant = "numbers of a day that is over are used"
-)
+const staleClock mutant = "numbers of a day that is over are used"
 
 // Two replicas whose clocks are apart and step, over a midnight, on a database that fails
 // and fails over to older copies: no text comes twice, and none has a date that is past.
-func TestSimulationNumbers(t *testing.T) {
-	worlds := uint64(500)
-	if check.Race {
-		worlds = 100
-	}
-	var issued atomic.Int64
-	simtest.Run(t, worlds, func(t *testing.T, seed uint64) error {
-		n, err := simulateNumbers(t, seed, faithful)
-		issued.Add(int64(n))
-		return err
-	})
-	t.Logf("%d worlds, %d numbers, none twice", worlds, issued.Load())
-	if least := int64(worlds) * 50; issued.Load() < least {
-		t.Errorf("%d numbers were issued, want at least %d: the simulation stands still", issued.Load(), least)
+func simulationNumbers() simtest.Simulation[mutant] {
+	return simtest.Simulation[mutant]{
+		Worlds: 500, Racing: 100, Seeds: 2000, Least: map[string]float64{"numbers": 50}, World: simulateNumbers,
+		Mutants: []mutant{staleClock, sharesRange, noDoubt, noWait},
 	}
 }
 
-func TestSimulationNumbersCatchesMutants(t *testing.T) {
-	simtest.Catches(t, 2000, []mutant{staleClock, sharesRange, noDoubt, noWait}, func(t *testing.T, seed uint64, m mutant) error {
-		_, err := simulateNumbers(t, seed, m)
-		return err
-	})
-}
+func TestSimulationNumbers(t *testing.T)               { simulationNumbers().Run(t) }
+func TestSimulationNumbersCatchesMutants(t *testing.T) { simulationNumbers().Catches(t) }
 
-func simulateNumbers(t *testing.T, seed uint64, m mutant) (issued int, err error) {
+func simulateNumbers(t *testing.T, seed uint64, m mutant) (did simtest.Tally, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(24*time.Hour - 700*time.Millisecond)
 		w := newWorld(2*seed+1, m) // two processes
@@ -196,12 +181,10 @@ func simulateNumbers(t *testing.T, seed uint64, m mutant) (issued int, err error
 		for end := time.Now().Add(simHealing); final != nil && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			final = take(t.Context(), w.procs[0], 20)
 		}
-		if issued, err = len(seen), wrong; err == nil {
-			err = final
-		}
-		if err != nil {
+		if err = cmp.Or(wrong, final); err != nil {
 			err = fmt.Errorf("after %v: %w", w.faults, err)
 		}
+		did = simtest.Tally{"numbers": len(seen)}
 	})
-	return issued, err
+	return did, err
 }

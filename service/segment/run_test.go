@@ -3,7 +3,6 @@ package segment_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/service/segment"
 )
 
@@ -29,9 +29,7 @@ func TestRunsAreConsecutiveAndLeaveNothingOut(t *testing.T) {
 		db, r := orders(t, 100, func(o *segment.Options) { o.MaxStep = 100 })
 		r.run(t, 1, 100)
 		synctest.Wait()
-		if v := r.Views()[0]; v.Held != 100 {
-			t.Fatalf("%d IDs are held ahead of the next run", v.Held)
-		}
+		check.Equal(t, r.Views()[0].Held, 100, "IDs held ahead of the next run")
 		r.run(t, 101, 200)
 		r.mustTake(t, "orders", 201, 5)
 		r.run(t, 301, 400) // the current block has 95
@@ -117,9 +115,9 @@ func TestRunsThatCannotBeHad(t *testing.T) {
 		r.run(t, 1, 1) // after a failure it is the least that serves who waits
 		r.run(t, 2, 3) // and then one more than has arrived
 		db.put("orders", model.MaxTagID, 100)
-		check := func() error { _, _, err := r.Run(t.Context(), "orders"); return err }
+		again := func() error { _, _, err := r.Run(t.Context(), "orders"); return err }
 		for range 3 { // what is held, and then the end
-			if check() != nil {
+			if again() != nil {
 				break
 			}
 			time.Sleep(time.Second)
@@ -128,76 +126,10 @@ func TestRunsThatCannotBeHad(t *testing.T) {
 		waited := make(chan error)
 		db.fail(errAway)
 		time.Sleep(2 * time.Second)
-		go func() { waited <- check() }()
+		go func() { waited <- again() }()
 		synctest.Wait()
 		stop(t, r.Service)
-		if err := <-waited; !errors.Is(err, model.ErrNotReady) {
-			t.Errorf("the waiter: %v", err)
-		}
+		check.Is(t, <-waited, model.ErrNotReady, "the waiter")
 		want("orders", model.ErrNotReady)
 	})
-}
-
-// TestRunsBesideIDs: callers of one tag take IDs, batches and runs from two replicas. No ID
-// comes twice, and all that were committed are issued, held or given up.
-func TestRunsBesideIDs(t *testing.T) {
-	db := newTable(50, "orders")
-	replicas := []replica{}
-	for range 2 {
-		replicas = append(replicas, ready(t, db, func(o *segment.Options) { o.MaxStep = 400 }))
-	}
-	var mu sync.Mutex
-	seen := map[int64]bool{}
-	note := func(first, last int64) {
-		mu.Lock()
-		defer mu.Unlock()
-		for id := first; id <= last; id++ {
-			if seen[id] {
-				t.Errorf("ID %d came twice", id)
-			}
-			seen[id] = true
-		}
-	}
-	var wg sync.WaitGroup
-	for i := range 8 {
-		r, rng := replicas[i%2], rand.New(rand.NewPCG(uint64(i), 1))
-		wg.Go(func() {
-			for range 400 {
-				switch rng.IntN(3) {
-				case 0:
-					first, last, err := r.Run(t.Context(), "orders")
-					if err != nil || last < first || last-first >= 50 {
-						t.Errorf("Run = %d, %d, %v", first, last, err)
-						return
-					}
-					note(first, last)
-				case 1:
-					id, err := r.one("orders")
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					note(id, id)
-				default:
-					ids, err := r.Next(t.Context(), "orders", 1+rng.IntN(120), nil)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					for _, id := range ids {
-						note(id, id)
-					}
-				}
-			}
-		})
-	}
-	wg.Wait()
-	var issued, wasted int64
-	for _, r := range replicas {
-		stop(t, r.Service)
-		issued, wasted = issued+r.Stats().Issued, wasted+r.Stats().Wasted
-	}
-	if committed := db.maxID("orders") - 1; issued != int64(len(seen)) || issued+wasted != committed {
-		t.Errorf("%d came, %d were counted and %d given up, of %d", len(seen), issued, wasted, committed)
-	}
 }

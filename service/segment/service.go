@@ -256,16 +256,16 @@ func (s *Service) Start() {
 				s.reload()
 				s.opts.Log.Info("more tags were read", "tags", s.live())
 			}
-			s.every(s.opts.Reload, s.reload)
+			s.background.Later(s.opts.Reload, s.reload)
 		})
 		s.background.Go(func() {
-			s.every(reloadRetry, func() {
+			s.background.Later(reloadRetry, func() {
 				if s.reloadFails.Load() {
 					s.reload()
 				}
 			})
 		})
-		s.every(observeEvery, func() {
+		s.background.Later(observeEvery, func() {
 			now := time.Now()
 			for _, t := range s.everUsed() {
 				if t.numbers != nil {
@@ -275,21 +275,6 @@ func (s *Service) Start() {
 			}
 		})
 	})
-}
-
-// every calls f again and again until the service stops; a call that takes longer
-// than d delays the next.
-func (s *Service) every(d time.Duration, f func()) {
-	ticker := time.NewTicker(d)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			f()
-		case <-s.background.Context().Done():
-			return
-		}
-	}
 }
 
 // Stop ends all background work and fails all callers that still wait; no ID is issued

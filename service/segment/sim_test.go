@@ -17,48 +17,33 @@ import (
 	"shardid/service/segment"
 )
 
-func TestSimulation(t *testing.T) {
-	worlds := uint64(2000)
-	if check.Race {
-		worlds = 200
-	}
-	var issued atomic.Int64
-	simtest.Run(t, worlds, func(t *testing.T, seed uint64) error {
-		n, err := simulate(t, seed, faithful)
-		issued.Add(int64(n))
-		return err
-	})
-	t.Logf("%d worlds, %d IDs, none twice", worlds, issued.Load())
-	if least := int64(worlds) * 100; issued.Load() < least {
-		t.Errorf("%d IDs were issued, want at least %d: the simulation stands still", issued.Load(), least)
+// simulation has a mutant for each promise of the table: one that it breaks must be noticed in
+// some world, or the simulation proves nothing.
+func simulation() simtest.Simulation[mutant] {
+	return simtest.Simulation[mutant]{
+		Worlds: 2000, Racing: 200, Seeds: 2000, World: simulate,
+		Least:   map[string]float64{"IDs": 100, "lifts": 0.5, "wasted": 3},
+		Mutants: []mutant{ignoresFloor, rereadsStep, reusesRolledBack, sharesRange, noDoubt, noWait},
 	}
 }
 
-// A table that breaks its promise must be noticed in some world, or the simulation
-// proves nothing.
-func TestSimulationCatchesMutants(t *testing.T) {
-	simtest.Catches(t, 2000, []mutant{ignoresFloor, rereadsStep, reusesRolledBack, sharesRange, noDoubt, noWait},
-		func(t *testing.T, seed uint64, m mutant) error {
-			_, err := simulate(t, seed, m)
-			return err
-		})
-}
+func TestSimulation(t *testing.T)               { simulation().Run(t) }
+func TestSimulationCatchesMutants(t *testing.T) { simulation().Catches(t) }
 
 // simulate runs one world and says how many IDs it issued, and what was wrong.
-func simulate(t *testing.T, seed uint64, m mutant) (issued int, err error) {
+func simulate(t *testing.T, seed uint64, m mutant) (did simtest.Tally, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(seed, m)
 		w.run(t)
-		issued, err = w.check()
+		did, err = w.check()
 	})
-	return issued, err
+	return did, err
 }
 
 // mutant is a promise of the table that a world breaks on purpose.
 type mutant string
 
 const (
-	faithful         mutant = ""
 	ignoresFloor     mutant = "the floor is ignored"
 	rereadsStep      mutant = "the range is computed from a step that was read again"
 	reusesRolledBack mutant = "a segment is used although its transaction was rolled back"
@@ -95,6 +80,7 @@ type process struct {
 
 type caller struct {
 	rng   *rand.Rand
+	next  func(ctx context.Context, n int, dst []int64) ([]int64, error)
 	ids   []int64
 	runs  [][2]int64 // first and last of each; they may begin above IDs that are still held
 	bad   error
@@ -120,8 +106,13 @@ func (w *world) run(t *testing.T) {
 		p.replica = ready(t, p.view, func(o *segment.Options) {
 			o.MaxStep, o.Runway, o.Reload, o.Timeout = 200, time.Second, 50*time.Millisecond, 300*time.Millisecond
 		})
-		for range simCallers {
-			c := &caller{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3))}
+		orders, err := p.Tag("orders")
+		check.Must(t, err)
+		for i := range simCallers {
+			c := &caller{rng: rand.New(rand.NewPCG(w.rng.Uint64(), 3)), next: orders.Next}
+			if i == 0 { // by name, not by the handle
+				c.next = func(ctx context.Context, n int, dst []int64) ([]int64, error) { return p.Next(ctx, "orders", n, dst) }
+			}
 			p.callers = append(p.callers, c)
 			wg.Go(func() { c.run(ctx, p.replica) })
 		}
@@ -159,7 +150,7 @@ func (c *caller) run(ctx context.Context, r replica) {
 		if c.rng.IntN(3) == 0 {
 			n = 1 + c.rng.IntN(60)
 		}
-		ids, err := r.Next(ctx, "orders", n, c.ids)
+		ids, err := c.next(ctx, n, c.ids)
 		if (err == nil) != (len(ids) == before+n) {
 			c.bad = fmt.Errorf("%d IDs instead of %d, error %w", len(ids)-before, n, err)
 		}
@@ -167,7 +158,7 @@ func (c *caller) run(ctx context.Context, r replica) {
 		time.Sleep(time.Duration(c.rng.IntN(10_000)) * time.Microsecond)
 	}
 	for end := time.Now().Add(simHealing); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		if c.ids, c.final = r.Next(context.Background(), "orders", 20, c.ids); c.final == nil {
+		if c.ids, c.final = c.next(context.Background(), 20, c.ids); c.final == nil {
 			return
 		}
 	}
@@ -203,20 +194,24 @@ func (w *world) fault() {
 }
 
 // check is the promise: no ID twice, none that was not committed for its process,
-// every caller's IDs rise, and all are served again.
-func (w *world) check() (issued int, err error) {
-	seen := map[int64]bool{}
+// every caller's IDs rise, all that were issued are counted, and all callers are served again.
+func (w *world) check() (did simtest.Tally, err error) {
+	seen, did := map[int64]bool{}, simtest.Tally{}
 	for i, p := range w.procs {
+		before := len(seen)
 		for _, c := range p.callers {
 			if err := c.check(p, seen); err != nil {
-				return 0, fmt.Errorf("process %d after %v: %w", i, w.faults, err)
+				return nil, fmt.Errorf("process %d after %v: %w", i, w.faults, err)
 			}
 		}
-		if s := p.Stats(); s.Repeated != 0 {
-			return 0, fmt.Errorf("process %d after %v: %d segments were refused", i, w.faults, s.Repeated)
+		s := p.Stats()
+		if issued := len(seen) - before; s.Repeated != 0 || s.Issued != int64(issued) {
+			return nil, fmt.Errorf("process %d after %v: %d segments were refused, %d IDs came, %d are counted", i, w.faults, s.Repeated, issued, s.Issued)
 		}
+		did["lifts"], did["wasted"] = did["lifts"]+int(s.Lifts), did["wasted"]+int(s.Wasted)
 	}
-	return len(seen), nil
+	did["IDs"] = len(seen)
+	return did, nil
 }
 
 func (c *caller) check(p *process, seen map[int64]bool) error {

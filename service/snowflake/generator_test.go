@@ -372,9 +372,7 @@ func TestOptions(t *testing.T) {
 	}
 	g, h := granted(t, 0)
 	h.set(epoch + 1<<41 - 1 - 60_000)
-	if left := g.Remaining(); left != time.Minute {
-		t.Errorf("remaining %v, want a minute", left)
-	}
+	check.Equal(t, g.Remaining(), time.Minute, "remaining")
 }
 
 func ExampleGenerator() {

@@ -2,6 +2,7 @@ package uid
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,11 +40,7 @@ func BenchmarkCached(b *testing.B) {
 			s := benchmarked(b, func(*Options) {})
 			b.ReportAllocs()
 			b.ResetTimer()
-			var takers sync.WaitGroup
-			for range c.goroutines {
-				takers.Go(func() { takeMany(b, s, b.N/c.goroutines+1, c.count) })
-			}
-			takers.Wait()
+			share(b, c.goroutines, func(times int) { takeMany(b, s, times, c.count) })
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*c.count), "ns/ID")
 			b.ReportMetric(float64(s.Stats().Refused)/float64(b.N), "refused/op")
 		})
@@ -103,41 +100,32 @@ func fill(ctx context.Context, r *Ring, block int64) {
 // The floor: what sharing one counter costs here.
 func BenchmarkAtomicAdd(b *testing.B) {
 	var n atomic.Int64
-	b.Run("1", func(b *testing.B) {
-		for b.Loop() {
-			n.Add(1)
-		}
-	})
-	b.Run("2", func(b *testing.B) {
-		both(b, func(times int) {
-			for range times {
-				n.Add(1)
-			}
+	for goroutines := 1; goroutines <= 2; goroutines++ {
+		b.Run(strconv.Itoa(goroutines), func(b *testing.B) {
+			share(b, goroutines, func(times int) {
+				for range times {
+					n.Add(1)
+				}
+			})
 		})
-	})
+	}
 }
 
 // Taking with the background fill included. A take that finds nothing is tried
 // again and counted.
 func BenchmarkTake(b *testing.B) {
-	b.Run("1", func(b *testing.B) {
-		r, stop := baiduRing(b)
-		defer stop()
-		for b.Loop() {
-			takeOne(r)
-		}
-		b.ReportMetric(float64(r.Stats().Refused)/float64(b.N), "refused/op")
-	})
-	b.Run("2", func(b *testing.B) {
-		r, stop := baiduRing(b)
-		defer stop()
-		both(b, func(times int) {
-			for range times {
-				takeOne(r)
-			}
+	for goroutines := 1; goroutines <= 2; goroutines++ {
+		b.Run(strconv.Itoa(goroutines), func(b *testing.B) {
+			r, stop := baiduRing(b)
+			defer stop()
+			share(b, goroutines, func(times int) {
+				for range times {
+					takeOne(r)
+				}
+			})
+			b.ReportMetric(float64(r.Stats().Refused)/float64(b.N), "refused/op")
 		})
-		b.ReportMetric(float64(r.Stats().Refused)/float64(b.N), "refused/op")
-	})
+	}
 }
 
 func takeOne(r *Ring) {
@@ -171,11 +159,11 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
-// both shares b.N between two goroutines.
-func both(b *testing.B, f func(times int)) {
+// share shares b.N among goroutines.
+func share(b *testing.B, goroutines int, f func(times int)) {
 	var takers sync.WaitGroup
-	for range 2 {
-		takers.Go(func() { f(b.N/2 + 1) })
+	for range goroutines {
+		takers.Go(func() { f(b.N/goroutines + 1) })
 	}
 	takers.Wait()
 }

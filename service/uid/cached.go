@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 )
 
 // fillRetry is the pause after a fill that failed. A mark that was raised ends it.
@@ -74,7 +75,7 @@ func (s *Service) fillLoop(ctx context.Context, g *grant) {
 	}
 	for ctx.Err() == nil {
 		if err := s.fill(ctx, g); err != nil {
-			pause(ctx, fillRetry, g.raised)
+			background.Pause(ctx, fillRetry, g.raised)
 			continue
 		}
 		select {
@@ -163,18 +164,4 @@ func (s *Service) filled(g *grant, err error) {
 		s.fillFails.Store(true)
 		s.opts.Reporter.Report(ConditionFill, err)
 	}
-}
-
-// pause waits for d, for a value from early, or for the end of ctx; it says whether
-// d has passed.
-func pause(ctx context.Context, d time.Duration, early <-chan struct{}) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-early:
-	case <-ctx.Done():
-	}
-	return false
 }

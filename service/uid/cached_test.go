@@ -23,9 +23,7 @@ func TestCachedFills(t *testing.T) {
 		check.Must(t, s.Ready())
 		for i := range 800 {
 			want := tiny().Compose(second0+int64(i/8), 1, int64(i%8))
-			if id := mustNext(t, s, 1)[0]; id != want {
-				t.Fatalf("ID %d is %d, want %d", i, id, want)
-			}
+			check.Equal(t, mustNext(t, s, 1)[0], want, "ID", i)
 			synctest.Wait()
 			if fill := s.Status().RingFill; fill < 8 {
 				t.Fatalf("ring holds %d after ID %d", fill, i)
@@ -73,9 +71,7 @@ func TestCachedFollowsTheClock(t *testing.T) {
 		mustNext(t, s, 8) // the old ones
 		synctest.Wait()
 		id := mustNext(t, s, 1)[0]
-		if want := tiny().Compose(time.Now().Unix(), 1, 0); id != want {
-			t.Errorf("after an hour comes %d, want %d", id, want)
-		}
+		check.Equal(t, id, tiny().Compose(time.Now().Unix(), 1, 0), "ID after an hour")
 		taken := 0
 		for _, err := s.Next(t.Context(), 1, nil); err == nil && taken < 1000; _, err = s.Next(t.Context(), 1, nil) {
 			taken++
@@ -98,9 +94,7 @@ func TestCachedBlocks(t *testing.T) {
 		for _, c := range []struct{ take, left int64 }{{7, 25}, {1, 32}} {
 			mustNext(t, s, int(c.take))
 			synctest.Wait()
-			if fill := s.Status().RingFill; fill != c.left {
-				t.Fatalf("ring holds %d, want %d", fill, c.left)
-			}
+			check.Equal(t, s.Status().RingFill, c.left, "IDs in the ring")
 		}
 		check.Equal(t, s.Stats().Discarded, 0, "puts discarded")
 	})
@@ -113,13 +107,9 @@ func TestCachedBySchedule(t *testing.T) {
 		synctest.Wait()
 		mustNext(t, s, 8)
 		time.Sleep(59 * time.Second)
-		if fill := s.Status().RingFill; fill != 8 {
-			t.Fatalf("ring holds %d before the minute is over", fill)
-		}
+		check.Equal(t, s.Status().RingFill, 8, "IDs in the ring before the minute is over")
 		time.Sleep(2 * time.Second)
-		if fill := s.Status().RingFill; fill != 16 {
-			t.Errorf("ring holds %d, want 16", fill)
-		}
+		check.Equal(t, s.Status().RingFill, 16, "IDs in the ring")
 	})
 }
 
@@ -187,9 +177,7 @@ func TestCachedToTheLastSecond(t *testing.T) {
 		if err := s.Ready(); !errors.Is(err, model.ErrTimeExhausted) || s.Status().RemainingSeconds != 0 {
 			t.Errorf("Ready = %v, %+v", err, s.Status())
 		}
-		if n := log.Count("time bits of UIDs run out"); n != 2 {
-			t.Errorf("warned %d times, want twice", n)
-		}
+		check.Equal(t, log.Count("time bits of UIDs run out"), 2, "warnings")
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 )
 
 var (
@@ -109,7 +110,7 @@ func (s *Service) awaitSeconds(ctx context.Context, end int, ids []int64) ([]int
 	err := errSecondUsed
 	for errors.Is(err, errSecondUsed) {
 		now := s.opts.Now()
-		if !pause(ctx, now.Truncate(time.Second).Add(time.Second).Sub(now), nil) {
+		if !background.Pause(ctx, now.Truncate(time.Second).Add(time.Second).Sub(now), nil) {
 			return ids, s.gaveUp(ctx, fmt.Errorf("%w: all %d IDs of the second are used up", model.ErrRingEmpty, s.opts.Layout.Sequences()))
 		}
 		ids, err = s.takeByClock(end, ids)

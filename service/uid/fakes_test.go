@@ -25,7 +25,6 @@ var errAway = errors.New("database is away")
 type mutant string
 
 const (
-	noMutant        mutant = ""
 	noMark          mutant = "marks are confirmed and not stored"
 	recycleUnmarked mutant = "a worker ID is used again without a bound"
 	recycleTooEarly mutant = "a worker ID is used again before its mark has passed"
@@ -276,9 +275,9 @@ func options(nodes Nodes) Options {
 	}
 }
 
-// started makes a service of options that change may alter, starts it as if it had been
-// asked for IDs, and stops it at the end of the test.
-func started(t *testing.T, nodes Nodes, change func(*Options)) *Service {
+// unasked makes a service of options that change may alter, starts it, and stops it at the end
+// of the test.
+func unasked(t *testing.T, nodes Nodes, change func(*Options)) *Service {
 	t.Helper()
 	opts := options(nodes)
 	if change != nil {
@@ -287,16 +286,18 @@ func started(t *testing.T, nodes Nodes, change func(*Options)) *Service {
 	s, err := New(opts)
 	check.Must(t, err)
 	s.Start()
-	begin(s)
 	t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
 	return s
 }
 
-// begin does what the first call does, and does not wait.
-func begin(s *Service) {
+// started is unasked and does what the first call does, but does not wait.
+func started(t *testing.T, nodes Nodes, change func(*Options)) *Service {
+	t.Helper()
+	s := unasked(t, nodes, change)
 	s.needed.Store(true)
 	s.background.Start(s.run)
 	s.markOpened()
+	return s
 }
 
 // registry gives what it is told to.

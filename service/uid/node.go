@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/background"
 )
 
 const (
@@ -73,7 +74,7 @@ func (s *Service) register() *grant {
 		if errors.Is(err, model.ErrNoWorkerID) {
 			start = s.newStart() // marks of others may have passed by now
 		}
-		if !pause(s.background.Context(), retry, nil) {
+		if !s.background.Sleep(retry) {
 			return nil
 		}
 	}
@@ -169,11 +170,11 @@ func (k *keeper) run(ctx context.Context) error {
 		case errors.Is(err, model.ErrLeaseLost):
 			return err
 		case err != nil:
-			pause(ctx, retry, nil)
+			background.Pause(ctx, retry, nil)
 			retry = min(2*retry, maxRetry)
 		default:
 			retry = minRetry
-			pause(ctx, keepEvery, k.g.due)
+			background.Pause(ctx, keepEvery, k.g.due)
 		}
 	}
 	return nil

@@ -57,9 +57,7 @@ func TestLayoutIsRecordedFirst(t *testing.T) {
 		})
 		time.Sleep(10 * time.Second)
 		db.set(func(db *table) {
-			if len(db.starts) != 0 {
-				t.Errorf("%d nodes were asked for", len(db.starts))
-			}
+			check.Equal(t, len(db.starts), 0, "nodes that were asked for")
 		})
 		mustFail(t, s, 1, model.ErrLayoutChanged)
 		refused.Store(false)
@@ -343,9 +341,7 @@ func TestMarkTarget(t *testing.T) {
 		{1, tiny().MaxSecond() - 10, tiny().MaxSecond()},
 	} {
 		g.rate.Store(c.rate)
-		if got := g.target(c.position); got != c.want {
-			t.Errorf("rate %d: target %d, want %d", c.rate, got-second0, c.want-second0)
-		}
+		check.Equal(t, g.target(c.position), c.want, "target at rate", c.rate)
 	}
 }
 
@@ -396,16 +392,13 @@ func TestPlacePort(t *testing.T) {
 func TestEndedLayoutLeavesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := newTable()
-		o := options(nodes)
-		o.Layout = model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Now().Add(-9 * 365 * 24 * time.Hour).Truncate(time.Second)}
-		o.Mode, o.RecordLayout = ModeDefault, func(context.Context) error {
-			t.Error("the layout is recorded")
-			return nil
-		}
-		s, err := New(o)
-		check.Must(t, err)
-		s.Start()
-		t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
+		s := unasked(t, nodes, func(o *Options) {
+			o.Layout = model.UIDLayout{TimeBits: 28, WorkerBits: 22, SeqBits: 13, Epoch: time.Now().Add(-9 * 365 * 24 * time.Hour).Truncate(time.Second)}
+			o.Mode, o.RecordLayout = ModeDefault, func(context.Context) error {
+				t.Error("the layout is recorded")
+				return nil
+			}
+		})
 		check.Is(t, s.Ready(), model.ErrTimeExhausted, "Ready before a call")
 		mustFail(t, s, 1, model.ErrTimeExhausted)
 		nodes.set(func(n *table) { check.Equal(t, len(n.starts), 0, "starts") })

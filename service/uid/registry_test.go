@@ -1,8 +1,6 @@
 package uid
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,20 +8,6 @@ import (
 	"shardid/model"
 	"shardid/scripts/check"
 )
-
-// unasked makes a service that was started and not asked for IDs.
-func unasked(t *testing.T, nodes Nodes, change func(*Options)) *Service {
-	t.Helper()
-	opts := options(nodes)
-	if change != nil {
-		change(&opts)
-	}
-	s, err := New(opts)
-	check.Must(t, err)
-	s.Start()
-	t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
-	return s
-}
 
 // A replica that is never asked for UIDs uses up no worker ID. It is ready as long as a
 // first call could be served. Callers that come together wait for one node.
@@ -111,12 +95,7 @@ func TestRegistryKeepsTheWorkerID(t *testing.T) {
 				r.set(7, nil)
 				var last int64
 				for i := range 6 {
-					opts := options(db)
-					opts.Registry = r
-					c.change(&opts)
-					s, err := New(opts)
-					check.Must(t, err)
-					s.Start()
+					s := unasked(t, db, func(o *Options) { o.Registry = r; c.change(o) })
 					began, patience := time.Now(), time.Duration(0)
 					if c.waits && i > 0 && i%2 == 0 { // after a crash
 						patience = c.left
@@ -193,9 +172,7 @@ func TestSealedGrant(t *testing.T) {
 		check.OK(t, s.Stop(t.Context()))
 		check.Equal(t, db.rows[1].used, now, "mark")
 		for second := now; second < now+3; second++ {
-			if _, _, err := g.take(second, 1); !errors.Is(err, errSealed) {
-				t.Errorf("second %d: %v", second-now, err)
-			}
+			check.Is(t, check.Err(g.take(second, 1)), errSealed, "second", second-now)
 		}
 	})
 }

@@ -84,9 +84,7 @@ func TestBatches(t *testing.T) {
 	take(t, r, 8, nil)
 	take(t, r, 0, []int64{})
 	take(t, r, -1, nil)
-	if r.Len() != 7 {
-		t.Fatalf("%d left, want 7", r.Len())
-	}
+	check.Equal(t, r.Len(), 7, "left")
 	take(t, r, 4, []int64{12, 20, 21, 30})
 	take(t, r, 4, nil)
 	take(t, r, 3, []int64{31, 32, 33})
@@ -111,9 +109,7 @@ func TestPutDiscardsWhatDoesNotFit(t *testing.T) {
 		count int64
 		ok    bool
 	}{{9, false}, {8, true}, {1, false}, {0, false}, {-1, false}} {
-		if ok := r.Put(int64(100*i), c.count); ok != c.ok {
-			t.Errorf("Put of %d = %t", c.count, ok)
-		}
+		check.Equal(t, r.Put(int64(100*i), c.count), c.ok, "put of", c.count)
 	}
 	if s := r.Stats(); s.Discarded != 4 || r.Len() != 8 {
 		t.Errorf("%+v, %d held", s, r.Len())
@@ -174,9 +170,7 @@ func TestClear(t *testing.T) {
 	if n := r.Clear(); n != 6 || r.Len() != 0 || !signalled(r) {
 		t.Fatalf("Clear = %d, %d left", n, r.Len())
 	}
-	if n := r.Clear(); n != 0 {
-		t.Fatalf("Clear of an empty ring = %d", n)
-	}
+	check.Equal(t, r.Clear(), 0, "IDs of an empty ring")
 	take(t, r, 1, nil)
 	if !r.Put(100, 10) {
 		t.Fatal("no room after Clear")
@@ -313,30 +307,33 @@ func (w *taker) note(ids []int64) error {
 	return nil
 }
 
-// whole says whether the runs are 1…n without a gap and without a repetition.
-func whole(runs []run) (n int64, err error) {
+// whole says whether the runs are 1…n without a repetition and, but for what may be cleared,
+// without a gap, and how many IDs they have.
+func whole(runs []run, cleared bool) (n int64, err error) {
 	slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.first, b.first) })
+	next := int64(1)
 	for _, r := range runs {
-		if r.first != n+1 {
-			return n, fmt.Errorf("after %d comes %d: lost, or given twice", n, r.first)
+		if r.first < next || r.first > next && !cleared {
+			return n, fmt.Errorf("for %d comes %d: lost, or given twice", next, r.first)
 		}
-		n += r.count
+		n, next = n+r.count, r.first+r.count
 	}
 	return n, nil
 }
 
 // stress runs takers against one filler that puts 1, 2, 3, … in blocks. A slow
-// filler leaves the ring empty most of the time.
+// filler leaves the ring empty most of the time. What is cleared meanwhile was not taken.
 type stress struct {
 	size, block int64
 	takers      int
 	ids         int64 // taken in all, a batch of n counts as n
 	batches     []int
 	slow        bool
+	clears      bool
 }
 
 func (s stress) name() string {
-	return fmt.Sprintf("%d slots, %d takers, batches %v, slow %t", s.size, s.takers, s.batches, s.slow)
+	return fmt.Sprintf("%d slots, %d takers, batches %v, slow %t, clears %t", s.size, s.takers, s.batches, s.slow, s.clears)
 }
 
 func (s stress) run(t *testing.T) (taken, empty int64) {
@@ -350,6 +347,13 @@ func (s stress) run(t *testing.T) (taken, empty int64) {
 	}
 	var budget atomic.Int64
 	budget.Store(s.ids)
+	if s.clears {
+		filler.Go(func() {
+			for ; budget.Load() > 0; runtime.Gosched() {
+				r.Clear()
+			}
+		})
+	}
 	all := make([]*taker, s.takers)
 	for i := range all {
 		all[i] = &taker{ring: r, batches: s.batches, budget: &budget}
@@ -371,8 +375,8 @@ func (s stress) check(t *testing.T, r *Ring, all []*taker) (taken, empty int64) 
 		runs = append(runs, w.got...)
 		empty += w.empty
 	}
-	n, err := whole(runs)
-	if stats := r.Stats(); err != nil || n < s.ids || stats.Taken != n {
+	n, err := whole(runs, s.clears)
+	if stats := r.Stats(); err != nil || n < s.ids || stats.Taken != n || s.clears && stats.Cleared == 0 {
 		t.Errorf("%d of %d IDs: %v, %+v", n, s.ids, err, stats)
 	}
 	return n, empty
@@ -418,47 +422,9 @@ func stresses() (out []stress) {
 				stress{size: size, block: min(size/8, 8), takers: takers, ids: 3_000, batches: []int{1, 2}, slow: true})
 		}
 	}
+	out = append(out, stress{size: 64, block: 8, takers: 4, ids: 300_000, batches: []int{1, 3, 20}, clears: true})
 	for _, takers := range []int{1, 4, 64} {
 		out = append(out, stress{size: 65536, block: 8192, takers: takers, ids: 14_000_000, batches: []int{100, 1, 10_000, 8192}})
 	}
 	return out
-}
-
-// Clear and takes exclude each other: what is cleared was not taken.
-func TestStressClear(t *testing.T) {
-	r := newRing(t, 64, 32)
-	ctx, cancel := context.WithCancel(t.Context())
-	var filler, takers sync.WaitGroup
-	filler.Go(func() { fill(ctx, r, 8) })
-	var budget atomic.Int64
-	budget.Store(300_000)
-	all := make([]*taker, 4)
-	for i := range all {
-		all[i] = &taker{ring: r, batches: []int{1, 3, 20}, budget: &budget}
-		takers.Go(func() { check.OK(t, all[i].run(ctx)) })
-	}
-	filler.Go(func() {
-		for budget.Load() > 0 {
-			r.Clear()
-			runtime.Gosched()
-		}
-	})
-	takers.Wait()
-	cancel()
-	filler.Wait()
-	var taken int64
-	var runs []run
-	for _, w := range all {
-		runs = append(runs, w.got...)
-	}
-	slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.first, b.first) })
-	for i, g := range runs {
-		taken += g.count
-		if i > 0 && g.first < runs[i-1].first+runs[i-1].count {
-			t.Fatalf("%d was given twice", g.first)
-		}
-	}
-	if s := r.Stats(); s.Taken != taken || s.Cleared == 0 {
-		t.Errorf("%d taken, %+v", taken, s)
-	}
 }

@@ -15,9 +15,7 @@ func TestARenewalThatShowsAClockOffExtendsNothing(t *testing.T) {
 	m.clock.server.Add(-6000) // what this machine cannot see before it asks
 	m.clock.pass(every)
 	for range 3 {
-		if err := l.steps(); !errors.Is(err, ErrClockOff) {
-			t.Fatal(err)
-		}
+		check.Is(t, l.steps(), ErrClockOff)
 	}
 	l.issues("inside the old bound")
 	m.clock.wall.Store(bound)
@@ -55,9 +53,7 @@ func TestAClockThatJumpedReservesNothing(t *testing.T) {
 			m.clock.pass(every)
 			l.mustStep()
 			l.issues("set right")
-			if now := m.registry.stored(); now.Reserved != row.Reserved+every.Milliseconds() {
-				t.Errorf("reserved %+d ms", now.Reserved-someday)
-			}
+			check.Equal(t, m.registry.stored().Reserved, row.Reserved+every.Milliseconds(), "reserved")
 		})
 	}
 }
@@ -83,9 +79,7 @@ func TestOnlyWhatWasAskedForIsGranted(t *testing.T) {
 	m.clock.pass(every)
 	l.mustStep()
 	want := m.clock.wall.Load() + Ahead.Milliseconds()
-	if m.folder.lease.Reserved != want {
-		t.Errorf("the file has %+d ms, want %+d", m.folder.lease.Reserved-someday, want-someday)
-	}
+	check.Equal(t, m.folder.lease.Reserved, want, "reserved in the file")
 	m.clock.wall.Store(want + 1)
 	l.refuses("past what was asked for", model.ErrNoLease)
 }
@@ -169,9 +163,7 @@ func TestKinder(t *testing.T) {
 		{0, 0, 0}, {-3000, 4000, 0}, {4000, -3000, 0}, {0, 8000, 0}, {2000, 9000, 2000}, {9000, 2000, 2000},
 		{-9000, -2000, -2000}, {-2000, -9000, -2000}, {-8000, 0, 0},
 	} {
-		if got := smallerOffset(c.start, c.end); got != time.Duration(c.want)*time.Millisecond {
-			t.Errorf("smallerOffset(%d, %d) = %v, want %d ms", c.start, c.end, got, c.want)
-		}
+		check.Equal(t, smallerOffset(c.start, c.end), time.Duration(c.want)*time.Millisecond, c.start, c.end)
 	}
 }
 

@@ -37,9 +37,7 @@ func TestClaimsReachBeyondWhatIsGranted(t *testing.T) {
 		if m.folder != nil {
 			bound = m.folder.lease.Expires
 		}
-		if c := m.lastClaim(); c.Until != bound+1 {
-			t.Errorf("stopped, the claim ends %+d ms after the last ID that is possible", c.Until-bound)
-		}
+		check.Equal(t, m.lastClaim().Until, bound+1, "the end of the claim")
 	})
 }
 
@@ -52,16 +50,12 @@ func TestALossGivesTheClaimUp(t *testing.T) {
 		m.registry.lose()
 		m.registry.fail(errAway)
 		m.registry.set(func(r *registry) { r.failing["renew"] = model.ErrLeaseLost; r.err = nil })
-		if err := l.steps(); !errors.Is(err, model.ErrLeaseLost) {
-			t.Fatal(err)
-		}
+		check.Is(t, l.steps(), model.ErrLeaseLost)
 		bound := last
 		if m.folder != nil {
 			bound = m.folder.lease.Reserved // what a restart starts above
 		}
-		if c := m.lastClaim(); c.Until != bound+1 {
-			t.Errorf("the claim ends %+d ms after the last ID", c.Until-last)
-		}
+		check.Equal(t, m.lastClaim().Until, bound+1, "the end of the claim")
 	})
 }
 
@@ -94,9 +88,7 @@ func TestAnotherRegistryEndsTheTerm(t *testing.T) {
 	l.issues("before")
 	m.clock.pass(every)
 	m.claim = errInUse
-	if err := l.steps(); !errors.Is(err, model.ErrRegistryInUse) {
-		t.Fatal(err)
-	}
+	check.Is(t, l.steps(), model.ErrRegistryInUse)
 	l.refuses("others may issue", model.ErrNoLease)
 	if f := m.folder.lease; f.Expires > f.Reserved {
 		t.Errorf("the file may still go on, up to %+d ms", f.Expires-someday)
@@ -119,9 +111,7 @@ func TestAFileKeepsItsClaim(t *testing.T) {
 		t.Errorf("a life that began with the file claims %+v", c)
 	}
 	m.claim = errInUse
-	if err := l.steps(); !errors.Is(err, model.ErrRegistryInUse) {
-		t.Fatal(err)
-	}
+	check.Is(t, l.steps(), model.ErrRegistryInUse)
 	l.refuses("others may issue", model.ErrNoLease)
 }
 
@@ -172,9 +162,7 @@ func TestAnEndedClaimIsNotGoneOnWith(t *testing.T) {
 	l.goesOn(testExpiry + model.ClaimAhead + 2*every) // cut off from the registry, while others claim
 	m.claim = errAway
 	m.registry.fail(nil)
-	if err := l.steps(); !errors.Is(err, model.ErrRegistryInUse) {
-		t.Fatal(err)
-	}
+	check.Is(t, l.steps(), model.ErrRegistryInUse)
 	l.refuses("others may issue", model.ErrNoLease)
 }
 
@@ -184,9 +172,7 @@ func TestWhatOthersDidMeanwhileEndsTheTerm(t *testing.T) {
 	l.issues("before")
 	m.clock.pass(every)
 	m.grant.After = someday + 1000
-	if err := l.steps(); !errors.Is(err, model.ErrLeaseLost) {
-		t.Fatal(err)
-	}
+	check.Is(t, l.steps(), model.ErrLeaseLost)
 	l.refuses("before it is taken anew", model.ErrNoLease)
 	m.clock.pass(retry)
 	l.mustStep()

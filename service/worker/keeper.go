@@ -156,22 +156,10 @@ func (k *Keeper) Start(address, token string) {
 		k.mu.Lock()
 		k.status.Address = address
 		k.mu.Unlock()
-		for pause := time.Duration(0); k.sleep(pause); {
-			pause = k.step(k.background.Context())
+		for ctx := k.background.Context(); ctx.Err() == nil; {
+			background.Pause(ctx, k.step(ctx), k.due) // or until the first ID is asked for
 		}
 	})
-}
-
-// sleep waits, or until the first ID is asked for; false means that the keeper stops.
-func (k *Keeper) sleep(pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-k.due:
-	case <-k.background.Context().Done():
-	}
-	return k.background.Context().Err() == nil
 }
 
 // Need says that an ID is asked for. The first call lets the layout be recorded, and waits

@@ -48,9 +48,7 @@ func TestRenewsEveryThreeSeconds(t *testing.T) {
 		l.Start(address, "another") // does nothing
 		time.Sleep(30*time.Second + time.Millisecond)
 		synctest.Wait()
-		if n := len(m.registry.renewals); n != 11 {
-			t.Errorf("%d renewals in 30 s, want 11", n)
-		}
+		check.Equal(t, len(m.registry.renewals), 11, "renewals in 30 s")
 		check.Equal(t, l.take(), time.Now().UnixMilli(), "no ID")
 		check.OK(t, l.Ready())
 	})

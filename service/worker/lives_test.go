@@ -176,9 +176,7 @@ func TestRegainsAfterALoss(t *testing.T) {
 			confirmed := m.registry.stored().Reserved
 			c.lose(m)
 			m.clock.pass(time.Second)
-			if err := l.steps(); !errors.Is(err, model.ErrLeaseLost) {
-				t.Fatalf("lost: %v", err)
-			}
+			check.Is(t, l.steps(), model.ErrLeaseLost, "lost")
 			l.refuses("lost", model.ErrLeaseLost)
 			l.mustStep()
 			if c.after == nil {
@@ -199,9 +197,7 @@ func TestRegainsWithoutWaitingAfterItWentOnInItsFile(t *testing.T) {
 	m.registry.fail(nil)
 	m.registry.lose()
 	m.clock.pass(time.Millisecond)
-	if err := l.steps(); !errors.Is(err, model.ErrLeaseLost) {
-		t.Fatal(err)
-	}
+	check.Is(t, l.steps(), model.ErrLeaseLost)
 	l.mustStep()
 	l.issues("regained")
 }
@@ -217,9 +213,7 @@ func TestTheFilesTermGoesOnOnceTheRegistryIsBack(t *testing.T) {
 			m.registry.fail(errAway)
 			m.clock.pass(pastIt)
 			l := m.boot()
-			if err := l.steps(); !errors.Is(err, errAway) {
-				t.Fatal(err)
-			}
+			check.Is(t, l.steps(), errAway)
 			l.issues("from the file")
 			bound := m.clock.wall.Load() + 30_000
 			if c.exchange {
@@ -287,9 +281,7 @@ func TestStartWithoutTheRegistry(t *testing.T) {
 			m.folder = &c.folder
 			m.registry.fail(errAway)
 			l := m.boot()
-			if err := l.steps(); !errors.Is(err, errAway) {
-				t.Fatal(err)
-			}
+			check.Is(t, l.steps(), errAway)
 			if !c.ok {
 				l.refuses("nothing to go on with", model.ErrNoLease)
 				l.looks("nothing to go on with", StateWaiting, -1, "connection refused")
