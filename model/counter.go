@@ -100,12 +100,15 @@ func (t ServerTimes) Note(seen ServerTimes, now time.Time, same, lacks bool) (Se
 		gap.Slack = sameClock
 	}
 	gap.Again = now.Add(gap.Slack).Before(t.JumpFrom)
-	oldest := earlier(earlier(t.Oldest, seen.Oldest), t.Beat)
+	oldest := earlier(t.Oldest, t.Beat)
 	if lacks {
 		gap.Reach, gap.Slack = earlier(t.Beat, seen.Oldest), 2*MaxClockApart
-		// The rows have gone on since, so the jump ends as much further.
-		oldest = earlier(oldest, gap.Reach.Add(gap.Reach.Sub(t.Beat)-gap.Slack))
+		// The jump begins at rows that have gone on since, by 2·Rate a second from oldest to
+		// Beat and by Rate before, and ends 2·Rate further for each second from Reach. An older
+		// copy's jump comes as far if it begins twice as much before oldest.
+		oldest = oldest.Add(2 * (gap.Reach.Sub(t.Beat) - gap.Slack))
 	}
+	oldest = earlier(oldest, seen.Oldest)
 	// What clocks differ by, and two bursts, are paid for by time.
 	from := now.Add(jumpWait + 2*gap.Slack)
 	if from.Before(t.JumpFrom) {

@@ -128,3 +128,35 @@ func TestDoubt(t *testing.T) {
 		}
 	}
 }
+
+// A database that has jumped already, from where Oldest says, jumps again for a change that
+// it lacks. Who has seen that meets an older copy next: its jump comes as far.
+func TestNoteCoversEarlierJumps(t *testing.T) {
+	const rate = 100
+	numbers := func(perSecond int64, d time.Duration) int64 { return perSecond * int64(max(0, d.Seconds())) }
+	beat, now := noon.Add(time.Hour), noon.Add(time.Hour+10*time.Second)
+	for _, oldest := range []time.Duration{time.Hour, 50 * time.Minute, 0, -2 * time.Hour} { // after noon; Beat is no jump
+		for _, reach := range []time.Duration{59 * time.Minute, 30 * time.Minute, -time.Hour} {
+			from := noon.Add(oldest)
+			next, gap := model.ServerTimes{Since: noon, Beat: beat, Oldest: from}.
+				Note(model.ServerTimes{Oldest: noon.Add(reach)}, now, false, true)
+			for age := time.Duration(0); age < 40*time.Hour; age += 7 * time.Minute {
+				copied := beat.Add(-age) // with 0 as its last number
+				last := numbers(rate, from.Sub(copied)) + numbers(2*rate, beat.Sub(later(from, copied)))
+				last += gap.Doubt(rate, beat, 0)
+				then := now.Add(time.Minute)
+				_, old := model.ServerTimes{Beat: copied}.Note(next, then, false, true)
+				if got, want := old.Doubt(rate, copied, 0), last+numbers(rate, then.Sub(now)); got < want {
+					t.Errorf("oldest %v, reach %v, a copy of %v before: it jumps to %d, %d were used", oldest, reach, age, got, want)
+				}
+			}
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
