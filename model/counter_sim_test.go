@@ -169,7 +169,7 @@ func (w *counterWorld) step() {
 		*old = simWitness{life: w.newName("life"), mark: w.rng.Int64N(old.mark + 1)}
 	case n < 66: // another Redis, or none
 		r.redis = w.rng.IntN(len(w.redis)+1) - 1
-	case n < 72: // killed; another one starts
+	case n < 72 && r != w.only: // killed; another one starts
 		if w.noted == r {
 			w.noted = nil
 		}
