@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,24 +34,12 @@ const (
 	newRows         counterMutant = "a row that is made accounts for all changes"
 )
 
-// copyOfDB is what one server holds: the counter's row, and the deployment's. Its slices and
-// maps are never changed.
-type copyOfDB struct {
-	made    bool // the row exists; a copy that lacks it gets it made again
-	row     model.Counter
-	last    int64 // change that the row accounts for
-	changes []model.Change
-	server  string // that the deployment's row names
-	opened  period // of the mutant storedBase of business numbers
-	model.ServerTimes
-	witness string
-	place   int
-	members []memberRow
-}
-
-type memberRow struct {
-	model.Member
-	seenAt time.Time
+// counterRow is the counter's row. A copy of the database may lack it, and it is made again.
+type counterRow struct {
+	made     bool
+	counter  model.Counter
+	accounts int64  // changes of the server that it accounts for
+	opened   period // of the mutant storedBase of business numbers
 }
 
 // simWitness is a Redis: it forgets when it restarts.
@@ -61,36 +48,25 @@ type simWitness struct {
 	mark int64
 }
 
-// simHolder is a replica. It is cut off from the database until cut, and its Redis does
-// not answer it until deaf.
+// simHolder is a replica. Its Redis does not answer it until deaf.
 type simHolder struct {
-	id    string
+	simtest.Replica
 	redis int // -1 is none
-	seen  model.ServerTimes
-	last  model.Change // that it has seen
-	met   time.Time    // the change that is not noted yet
-	uses  string
-	used  time.Time // when its Redis answered last
-	hold  struct {
-		witness   string
-		since, at time.Time
-	}
-	cut, deaf time.Time
+	deaf  time.Time
 }
 
 type counterWorld struct {
+	*simtest.Database
 	mutant counterMutant
 	rng    *rand.Rand
-	rate   int64
 	now    time.Time
-	skew   time.Duration // of the present server's clock
-	skewed bool          // the servers' clocks differ
+	skewed bool // the servers' clocks differ
 
-	db     copyOfDB
-	server string
-	past   []struct {
-		at time.Time
-		db copyOfDB
+	row  counterRow
+	past []struct {
+		at  time.Time
+		row counterRow
+		db  simtest.Copy
 	}
 	lives    int
 	redis    [2]simWitness
@@ -109,9 +85,16 @@ type counterWorld struct {
 }
 
 func newCounterWorld(seed uint64, m counterMutant) *counterWorld {
-	w := &counterWorld{mutant: m, rng: rand.New(rand.NewPCG(seed, 7)), now: noon, rate: 100, server: "s0"}
-	w.skewed = seed%3 == 0
-	w.db = copyOfDB{row: model.Counter{Rate: w.rate}, server: "s0", ServerTimes: model.ServerTimes{Since: noon, Beat: noon}}
+	w := &counterWorld{mutant: m, rng: rand.New(rand.NewPCG(seed, 7)), now: noon, skewed: seed%3 == 0}
+	w.Database = &simtest.Database{
+		Rate: 100, Now: func() time.Time { return w.now }, Chance: func(percent int) bool { return w.rng.IntN(100) < percent },
+		Forgets: m == memoryless, NoHold: m == noHold, NoAck: m == noAck, NoSettle: m == noSettle,
+	}
+	w.ServerTimes = model.ServerTimes{Since: noon, Beat: noon}
+	w.row.counter.Rate = w.Rate
+	if m == oneRate {
+		w.Rate /= 2
+	}
 	for i := range w.redis {
 		w.redis[i].life = w.newName("life")
 	}
@@ -125,10 +108,19 @@ func newCounterWorld(seed uint64, m counterMutant) *counterWorld {
 func (w *counterWorld) newName(of string) string { w.lives++; return fmt.Sprint(of, w.lives) }
 
 func (w *counterWorld) newReplica(redis int) *simHolder {
-	return &simHolder{id: w.newName("replica"), redis: redis, used: w.now}
+	r := &simHolder{Replica: simtest.Replica{ID: w.newName("replica")}, redis: redis}
+	r.Redis = func(bool) (string, int, bool) {
+		if r.redis < 0 {
+			return "", r.redis, true
+		}
+		return w.redis[r.redis].life, r.redis, w.now.After(r.deaf)
+	}
+	r.Settle = func() {
+		w.row.counter.Doubt, w.row.accounts = w.doubt(), w.changes()
+		w.row.counter = w.row.counter.Raise(w.redis[r.redis].mark)
+	}
+	return r
 }
-
-func (w *counterWorld) clock() time.Time { return w.now.Add(w.skew) } // of the database
 
 func (w *counterWorld) chance(one int) bool { return w.rng.IntN(one) == 0 }
 
@@ -139,14 +131,20 @@ func (w *counterWorld) upTo(d time.Duration) time.Duration {
 // step lets a little time pass and something happen.
 func (w *counterWorld) step() {
 	w.past = append(w.past, struct {
-		at time.Time
-		db copyOfDB
-	}{w.now, w.db})
+		at  time.Time
+		row counterRow
+		db  simtest.Copy
+	}{w.now, w.row, w.Copy})
 	pause := w.pause()
 	for tick := max(time.Second, pause/100); pause > 0; pause -= tick {
 		w.now = w.now.Add(min(pause, tick))
 		for _, r := range w.replicas {
-			w.attend(r)
+			if w.meets(r) {
+				if w.Clock().Sub(w.Beat) >= model.BeatEvery && w.now.After(w.quiet) {
+					w.Beat = w.Clock()
+				}
+				w.Attend(&r.Replica)
+			}
 		}
 	}
 	r := w.replicas[w.rng.IntN(len(w.replicas))]
@@ -162,21 +160,20 @@ func (w *counterWorld) step() {
 			}
 		}
 	case n < 55:
-		r.cut = w.now.Add(w.upTo(time.Minute))
+		r.Cut = w.now.Add(w.upTo(time.Minute))
 		if w.chance(4) {
-			r.cut = r.cut.Add(20 * time.Minute)
+			r.Cut = r.Cut.Add(20 * time.Minute)
 		}
 	case n < 60: // Redis restarts: with what an old snapshot holds
 		old := &w.redis[w.rng.IntN(2)]
 		*old = simWitness{life: w.newName("life"), mark: w.rng.Int64N(old.mark + 1)}
 	case n < 66: // another Redis, or none
 		r.redis = w.rng.IntN(len(w.redis)+1) - 1
-	case n < 72: // killed; another one starts
-		redis := r.redis
+	case n < 72 && r != w.only: // killed; another one starts
 		if w.noted == r {
 			w.noted = nil
 		}
-		*r = *w.newReplica(redis)
+		w.replicas[slices.Index(w.replicas[:], r)] = w.newReplica(r.redis)
 	default:
 		for range 1 + w.rng.IntN(4) {
 			w.take(w.replicas[w.rng.IntN(len(w.replicas))])
@@ -194,18 +191,18 @@ func (w *counterWorld) pause() time.Duration {
 	return w.upTo(400 * time.Millisecond)
 }
 
-func (w *counterWorld) changes() int64 { return int64(len(w.db.changes)) }
+func (w *counterWorld) changes() int64 { return int64(len(w.Changes)) }
 
 // failOver makes an older copy the primary: mostly a replica that lags, sometimes the
 // server itself that comes back without its last second, or an old backup. A copy that
 // lacks an earlier change is out of the promise, unless one who saw that meets it first.
 func (w *counterWorld) failOver() {
-	lag, name := w.upTo(20*time.Second), "replica"
+	lag, restart := w.upTo(20*time.Second), false
 	switch w.rng.IntN(6) {
 	case 0:
 		lag = w.upTo(20 * time.Minute)
 	case 1, 2:
-		lag, name = w.upTo(time.Second), "restart"
+		lag, restart = w.upTo(time.Second), true
 	case 3:
 		lag = 0
 	}
@@ -213,12 +210,13 @@ func (w *counterWorld) failOver() {
 		if w.past[i].at.After(w.now.Add(-lag)) {
 			continue
 		}
-		if len(w.past[i].db.changes) < len(w.db.changes) {
+		if len(w.past[i].db.Changes) < len(w.Changes) {
 			if w.only = w.noted; w.only == nil {
 				return
 			}
 		}
-		w.restore(w.past[i].db, name)
+		w.row, w.Copy = w.past[i].row, w.past[i].db
+		w.serve(restart)
 		if w.chance(2) {
 			w.turnRound()
 		}
@@ -229,220 +227,65 @@ func (w *counterWorld) failOver() {
 // turnRound ends a partition: who was cut off meets the new server first.
 func (w *counterWorld) turnRound() {
 	for _, r := range w.replicas {
-		if w.now.After(r.cut) {
-			r.cut = w.now.Add(w.upTo(20 * time.Second))
+		if w.now.After(r.Cut) {
+			r.Cut = w.now.Add(w.upTo(20 * time.Second))
 		} else {
-			r.cut = w.now
+			r.Cut = w.now
 		}
 	}
 }
 
-func (w *counterWorld) restore(db copyOfDB, name string) {
-	w.db = db
+// serve lets another server answer, or the same machine after another boot.
+func (w *counterWorld) serve(restart bool) {
 	w.lives++
 	switch {
-	case name != "restart":
-		w.server = fmt.Sprint(name, " ", w.lives)
+	case !restart:
+		w.Answers = simtest.Server{Name: w.lives}
+		if w.skewed {
+			w.Skew = w.upTo(2*model.MaxClockApart) - model.MaxClockApart
+		}
 	case w.mutant == identityIgnored:
-		w.server = db.server
-	default: // the same machine, another boot
-		w.server = fmt.Sprint(machine(w.server), "/", w.lives)
+		w.Answers = w.Server
+	default:
+		w.Answers.Boot = w.lives
 	}
-	if w.skewed && name != "restart" {
-		w.skew = w.upTo(2*model.MaxClockApart) - model.MaxClockApart
-	}
-}
-
-func machine(server string) string {
-	name, _, _ := strings.Cut(server, "/")
-	return name
-}
-
-// reaches says whether a replica's Redis answers it, and with which life.
-func (w *counterWorld) reaches(r *simHolder) (*simWitness, bool) {
-	if r.redis < 0 || !w.now.After(r.deaf) {
-		return nil, false
-	}
-	return &w.redis[r.redis], true
 }
 
 // meets says whether a replica reaches the database, after it has noted a change of it.
 func (w *counterWorld) meets(r *simHolder) bool {
-	if !w.now.After(r.cut) {
+	before := len(w.Changes)
+	if w.only != nil && w.only != r && w.Changed(&r.Replica) || !w.Meets(&r.Replica) {
 		return false
 	}
-	if r.hold.witness != w.db.witness {
-		r.hold.witness = ""
-	}
-	if w.db.server != w.server || w.db.Behind(r.seen) || w.lacks(r) {
-		if w.only != nil && w.only != r || !w.note(r) {
-			return false
-		}
+	if len(w.Changes) > before {
 		w.only, w.noted = nil, r
 	}
-	r.seen, r.met = w.db.ServerTimes, time.Time{}
-	if !r.hold.since.Equal(w.db.Since) { // it is said anew on each server
-		r.hold.witness = ""
-	}
-	if n := len(w.db.changes); n > 0 {
-		r.last = w.db.changes[n-1]
-	}
-	if len(w.db.changes) > 0 && w.noted == nil {
+	if len(w.Changes) > 0 && w.noted == nil {
 		w.noted = r
 	}
 	return true
 }
 
-// attend is a heartbeat of a replica.
-func (w *counterWorld) attend(r *simHolder) {
-	redis, answers := w.reaches(r)
-	switch {
-	case answers:
-		r.uses, r.used = redis.life, w.now
-	case r.redis < 0 || w.now.Sub(r.used) >= 2*time.Second:
-		r.uses = ""
-	}
-	if !w.meets(r) {
-		return
-	}
-	if w.clock().Sub(w.db.Beat) >= model.BeatEvery && w.now.After(w.quiet) {
-		w.db.Beat = w.clock()
-	}
-	duty := w.judge(r, false)
-	if !duty.Hold {
-		r.hold.witness = ""
-	}
-	if w.chance(20) {
-		return // the transaction failed
-	}
-	w.say(r, duty.Hold)
-	replaced := answers && w.db.place == r.redis && redis.life != model.WitnessLife(w.db.witness)
-	if duty = w.judge(r, replaced); duty.Retire || w.mutant == noAck && w.db.witness != "" && !duty.Hold {
-		w.db.witness = ""
-		duty.Name = duty.Name || w.judge(r, false).Name
-	}
-	if duty.Name && answers {
-		w.db.witness, w.db.place = redis.life+" "+w.newName("name"), r.redis
-	}
-	if r.hold.witness != "" && answers && redis.life == r.uses && w.chance(4) {
-		w.settle(redis)
-	}
-}
-
-// say stores what a replica uses and holds.
-func (w *counterWorld) say(r *simHolder, hold bool) {
-	me := model.Member{ID: r.id, Uses: r.uses}
-	if hold {
-		me.Holds = w.db.witness
-		if r.hold.witness != w.db.witness {
-			r.hold.witness, r.hold.since = w.db.witness, w.db.Since
-		}
-		r.hold.at = w.now
-	}
-	members := []memberRow{{me, w.clock()}}
-	for _, m := range w.db.members {
-		if m.ID != r.id && w.clock().Sub(m.seenAt) < 4*model.HoldLasts {
-			members = append(members, m)
-		}
-	}
-	w.db.members = members
-}
-
-func (w *counterWorld) judge(r *simHolder, replaced bool) model.Duty {
-	var others []model.Member
-	for _, m := range w.db.members {
-		if m.ID != r.id {
-			m.Quiet = w.clock().Sub(m.seenAt)
-			others = append(others, m.Member)
-		}
-	}
-	return model.Judge(w.db.witness, model.Member{ID: r.id, Uses: r.uses}, others, replaced)
-}
-
-// settle brings the row up to the mark, once the witness has vouched.
-func (w *counterWorld) settle(redis *simWitness) {
-	w.db.row.Doubt, w.db.last = w.doubt(), w.changes()
-	w.db.row = w.db.row.Raise(redis.mark)
-	w.db.changes = slices.Clone(w.db.changes)
-	for i, c := range w.db.changes {
-		if c.Witness == w.db.witness {
-			w.db.changes[i].Witness = settled
-		}
-	}
-}
-
-// settled stands for a change that no row has to account for.
-const settled = "settled"
-
-// note is what sqlstore does when another server answers.
-func (w *counterWorld) note(r *simHolder) bool {
-	vouched := false
-	if w.db.witness != "" && (w.db.server != w.server || !w.lacks(r)) {
-		redis, answers := w.reaches(r)
-		patience := 4 * time.Second
-		if w.holds(r) || w.mutant == noHold {
-			patience = 10 * time.Second
-			vouched = answers && redis.life == model.WitnessLife(w.db.witness)
-		}
-		if r.met.IsZero() {
-			r.met = w.now
-		}
-		if !vouched && w.now.Sub(r.met) < patience {
-			return false
-		}
-	}
-	next, gap := w.db.Note(r.seen, w.clock(), machine(w.db.server) == machine(w.server), w.lacks(r) && w.mutant != memoryless)
-	if !vouched {
-		w.db.witness, r.hold.witness = "", ""
-	}
-	rate := w.rate
-	if w.mutant == oneRate {
-		rate /= 2
-	}
-	change := model.Change{Number: w.changes() + 1, Gap: gap, ListRate: rate, Witness: w.db.witness}
-	if vouched && w.mutant == noSettle {
-		change.Witness = settled
-	}
-	w.db.changes = append(slices.Clip(w.db.changes), change)
-	w.db.server, w.db.ServerTimes = w.server, next
-	return true
-}
-
-// lacks says whether the database lacks the last change that a replica has seen.
-func (w *counterWorld) lacks(r *simHolder) bool {
-	return r.last.Number > 0 && !slices.ContainsFunc(w.db.changes, func(c model.Change) bool {
-		return c.Number == r.last.Number && c.Gap.Now.Equal(r.last.Gap.Now)
-	})
-}
-
-// holds is Store.holds of sqlstore.
-func (w *counterWorld) holds(r *simHolder) bool {
-	h := r.hold
-	return h.witness != "" && h.witness == w.db.witness && w.now.Sub(h.at) <= model.HoldLasts &&
-		h.since.Equal(w.db.Since) && h.since.Equal(r.seen.Since)
-}
-
 func (w *counterWorld) take(r *simHolder) {
-	if !w.meets(r) || w.changes() > 0 && w.clock().Sub(w.db.Since) < model.ObjectFor {
+	if !w.meets(r) || w.Unsettled() {
 		return
 	}
-	if !w.db.made {
-		if w.db.made = w.chance(10); w.mutant == newRows {
-			w.db.last = w.changes()
+	if !w.row.made {
+		if w.row.made = w.chance(10); w.mutant == newRows {
+			w.row.accounts = w.changes()
 		}
 		return
 	}
-	redis, answers := w.reaches(r)
+	life, at, answers := r.Redis(false)
 	var mark int64
-	if w.db.witness != "" && w.mutant != noName {
-		if !answers || redis.life != model.WitnessLife(w.db.witness) {
+	if w.Witness != "" && w.mutant != noName {
+		if !answers || life != model.WitnessLife(w.Witness) {
 			return
 		}
-		mark = redis.mark
+		mark = w.redis[at].mark
 	}
-	row := w.db.row
-	row.JumpFrom = w.db.JumpFrom
-	row.Doubt = w.doubt()
+	row := w.row.counter
+	row.JumpFrom, row.Doubt = w.JumpFrom, w.doubt()
 	if w.mutant == noBucket {
 		row.Rate = 0
 	}
@@ -452,24 +295,24 @@ func (w *counterWorld) take(r *simHolder) {
 	choose := w.choose
 	if choose == nil {
 		choose = func(row model.Counter, floor, want int64) (first, n int64, next model.Counter, err error) {
-			return row.Take(floor, want, 1<<55, w.clock())
+			return row.Take(floor, want, 1<<55, w.Clock())
 		}
 	}
-	first, n, next, err := choose(row, mark, 1+w.rng.Int64N(2*w.rate))
+	first, n, next, err := choose(row, mark, 1+w.rng.Int64N(200))
 	if err != nil {
 		return
 	}
 	if row.Doubt > 0 && first > row.Last+1 {
 		w.jumps++
 	}
-	next.Rate = w.rate
-	if answers && (w.db.witness != "" || w.mutant == noName) && (w.mutant != lateMark || !w.chance(10)) {
-		redis.mark = max(redis.mark, next.Last)
+	next.Rate = w.row.counter.Rate
+	if answers && at >= 0 && (w.Witness != "" || w.mutant == noName) && (w.mutant != lateMark || !w.chance(10)) {
+		w.redis[at].mark = max(w.redis[at].mark, next.Last)
 	}
 	if w.chance(30) {
 		return // the commit failed: a gap
 	}
-	w.db.row, w.db.last = next, w.changes()
+	w.row.counter, w.row.accounts = next, w.changes()
 	w.issued = append(w.issued, model.Segment{First: first, Last: first + n - 1})
 	if w.used != nil {
 		w.used(first, n)
@@ -478,13 +321,7 @@ func (w *counterWorld) take(r *simHolder) {
 
 // doubt is what the row may lack by now.
 func (w *counterWorld) doubt() int64 {
-	var since []model.Change
-	for _, c := range w.db.changes {
-		if c.Number > w.db.last && c.Witness != settled {
-			since = append(since, c)
-		}
-	}
-	return model.Doubt(since, w.db.witness, func(c model.Change) int64 { return c.ListRate }, w.db.row.At, w.db.row.Doubt)
+	return w.Doubt(w.row.accounts, w.row.counter.At, w.row.counter.Doubt)
 }
 
 // check is nil when no number was handed out twice.

@@ -52,7 +52,7 @@ func newNumberWorld(seed uint64, m numberMutant) *numberWorld {
 	}
 	w.numbers = model.NumbersOfMinutes(numbering, noon)
 	if m != settledDoubt {
-		w.db.row.PeriodBits = w.numbers.Bits()
+		w.row.counter.PeriodBits = w.numbers.Bits()
 	}
 	w.counterWorld.choose, w.counterWorld.used = w.choose, w.used
 	return w
@@ -66,7 +66,7 @@ func (w *numberWorld) choose(row model.Counter, floor, want int64) (first, n int
 	if w.chance(2) {
 		apart = -apart
 	}
-	w.local = w.clock().Add(apart)
+	w.local = w.Clock().Add(apart)
 	p, _ := w.numbers.Period(w.local)
 	if w.mutant == storedBase {
 		return w.fromBase(row, floor, want, p)
@@ -74,7 +74,7 @@ func (w *numberWorld) choose(row model.Counter, floor, want int64) (first, n int
 	if w.mutant != wholeNumbers && w.mutant != reopened && w.mutant != settledDoubt {
 		return w.mutated(row, floor, want)
 	}
-	s, next, err := model.TagRequest{Step: want, Numbers: w.numbers}.Next(row, 1, floor, w.clock(), w.local)
+	s, next, err := model.TagRequest{Step: want, Numbers: w.numbers}.Next(row, 1, floor, w.Clock(), w.local)
 	if w.mutant == settledDoubt {
 		next.PeriodBits = 0
 	}
@@ -87,9 +87,9 @@ func (w *numberWorld) choose(row model.Counter, floor, want int64) (first, n int
 // fromBase keeps for each period the counter of its begin, taken before a jump. A copy that
 // has the period goes on with a base that is higher than one that was stored elsewhere.
 func (w *numberWorld) fromBase(row model.Counter, mark, want, p int64) (first, n int64, next model.Counter, err error) {
-	before, o := row.Last, w.db.opened
+	before, o := row.Last, w.row.opened
 	row.PeriodBits = 0
-	if first, n, next, err = row.Take(mark, want, 1<<55, w.clock()); err != nil {
+	if first, n, next, err = row.Take(mark, want, 1<<55, w.Clock()); err != nil {
 		return first, n, next, err
 	}
 	relevant := func(p int64) bool { return !w.numbers.Begins(p).After(o.floorAt.Add(10 * time.Second)) }
@@ -98,7 +98,7 @@ func (w *numberWorld) fromBase(row model.Counter, mark, want, p int64) (first, n
 		if relevant(p) {
 			floor = min(floor, o.floor)
 		}
-		o.floor, o.floorAt = floor, w.clock()
+		o.floor, o.floorAt = floor, w.Clock()
 	}
 	if p > o.index {
 		o.index, o.base = p, before
@@ -106,7 +106,7 @@ func (w *numberWorld) fromBase(row model.Counter, mark, want, p int64) (first, n
 			o.base = min(before, o.floor)
 		}
 	}
-	w.db.opened = o
+	w.row.opened = o
 	return first, n, next, nil
 }
 
@@ -137,7 +137,7 @@ func (w *numberWorld) mutated(row model.Counter, floor, want int64) (first, n in
 	if w.mutant == resetLost {
 		limit = 1 << 60
 	}
-	first, n, next, err = row.Take(floor, want, limit, w.clock())
+	first, n, next, err = row.Take(floor, want, limit, w.Clock())
 	return first, n, next, err
 }
 
@@ -147,7 +147,7 @@ func (w *numberWorld) used(first, n int64) {
 	now, _ := w.numbers.Period(w.local)
 	switch w.mutant {
 	case storedBase:
-		p, sequence = w.db.opened.index, first-w.db.opened.base
+		p, sequence = w.row.opened.index, first-w.row.opened.base
 	case reopened:
 		p = now
 	}

@@ -49,10 +49,8 @@ const (
 	pushRetries     mutant = "a push without an answer is sent again, in any life"
 	noHighWater     mutant = "no high-water mark"
 	noFloor         mutant = "max_id is not lifted"
-	noBucket        mutant = "the rate is not enforced"
 	noHeartbeat     mutant = "no heartbeat: a copy of the database is taken for new"
 	noWait          mutant = "no wait before a jump"
-	oneRate         mutant = "a jump of one rate instead of two"
 	identityIgnored mutant = "another life of the database server is taken for the one before"
 	noName          mutant = "whoever has a Redis takes numbers under it, named or not"
 	lateMark        mutant = "marks are raised after the segment is used"
@@ -148,7 +146,7 @@ func (w *world) after(d time.Duration) {
 		for _, r := range w.replicas {
 			if w.now.Sub(r.beatAt) >= time.Second {
 				r.beatAt = w.now
-				if !w.lowered {
+				if !w.lowered && w.database.notice(r) == nil {
 					w.database.attend(r)
 				}
 			}
@@ -242,7 +240,7 @@ func (w *world) cutOff() bool {
 	if r == w.database.objector {
 		return false
 	}
-	r.cut = w.now.Add(time.Duration(w.rng.IntN(20)) * time.Second)
+	r.Cut = w.now.Add(time.Duration(w.rng.IntN(20)) * time.Second)
 	return true
 }
 
@@ -272,15 +270,19 @@ func (w *world) note(id int64) {
 type simReplica struct {
 	world *world
 	node  int // the Redis node its connections lead to
-	simMember
-	lists []*list
-	yield func(struct{}) bool
-	next  func() (struct{}, bool)
-	end   func()
+	simtest.Replica
+	beatAt time.Time
+	gone   bool // it was killed
+	lists  []*list
+	yield  func(struct{}) bool
+	next   func() (struct{}, bool)
+	end    func()
 }
 
 func (w *world) newReplica() *simReplica {
-	r := &simReplica{world: w, node: w.redis.master, simMember: simMember{id: w.redis.name(), beatAt: w.now}}
+	r := &simReplica{world: w, node: w.redis.master, Replica: simtest.Replica{ID: w.redis.name()}, beatAt: w.now}
+	r.Redis = r.ask
+	r.Settle = func() { w.database.settle(r.on()) }
 	s, err := New(Options{
 		Lists: r, Locker: r, Allocator: r, Catalogue: nil, Reporter: r, Log: slog.New(slog.DiscardHandler),
 		Timeout: time.Second, LowWatermark: 0.2, PrefetchMax: 1000, MaxStep: 100,
@@ -601,58 +603,26 @@ func (r *simRedis) loseKey() bool {
 	return true
 }
 
-// simServer is one life of a database server.
-type simServer struct{ name, boot int }
-
 // simRow is a row of id_alloc.
 type simRow struct {
 	model.AllocState
 	accounts int64 // change of the server that it accounts for
 }
 
-// simCopy is what a database server holds, or held. Its slices are never changed.
+// simCopy is what a database server holds, or held.
 type simCopy struct {
-	at      time.Time // when it was like that
-	rows    map[model.ListKey]simRow
-	server  simServer // that wrote last
-	changes []model.Change
-	witness string
-	place   int // of the witness
-	members []simMemberRow
-	model.ServerTimes
-}
-
-type simMemberRow struct {
-	model.Member
-	seenAt time.Time
-}
-
-// simSettled stands, in a change, for a witness whose marks the rows have.
-const simSettled = "settled"
-
-// simMember is what a replica knows of the database, and of the witness.
-type simMember struct {
-	id      string
-	seen    model.ServerTimes
-	last    model.Change // that it has seen
-	met     time.Time    // the change that is not noted yet
-	uses    string
-	usedAt  time.Time
-	beatAt  time.Time
-	cut     time.Time // it reaches no database until then
-	gone    bool      // it was killed
-	witness string    // that it may let vouch
-	since   time.Time // when the server was noted at which it began to
+	simtest.Copy
+	at   time.Time // when it was like that
+	rows map[model.ListKey]simRow
 }
 
 // simDatabase is id_alloc and shardid_deployment. Every state that it was in may come
 // back: on a replica that lags, after a crash, from a backup.
 type simDatabase struct {
+	*simtest.Database
 	world *world
-	simCopy
-	past    []simCopy
-	answers simServer
-	skew    time.Duration // of its clock
+	rows  map[model.ListKey]simRow
+	past  []simCopy
 	// objector has seen a change that the present copy lacks. Before it has met that it is
 	// neither killed nor cut off, which is outside the promise.
 	objector *simReplica
@@ -663,8 +633,11 @@ type simDatabase struct {
 const simRate = 20
 
 func newSimDatabase(w *world) *simDatabase {
-	d := &simDatabase{world: w}
-	d.rows, d.Since, d.Beat = map[model.ListKey]simRow{}, w.now, w.now
+	d := &simDatabase{world: w, rows: map[model.ListKey]simRow{}, Database: &simtest.Database{
+		Rate: simRate, Now: func() time.Time { return w.now }, Chance: w.chance,
+		Ignores: w.mutant == identityIgnored, NoHeartbeat: w.mutant == noHeartbeat,
+	}}
+	d.Since, d.Beat = w.now, w.now
 	for _, key := range simKeys() {
 		d.rows[key] = simRow{AllocState: model.AllocState{Key: key, Step: simStep}}
 	}
@@ -685,17 +658,12 @@ func (d *simDatabase) lower() bool {
 	return true
 }
 
-// clock is that of the server that answers.
-func (d *simDatabase) clock() time.Time { return d.world.now.Add(d.skew) }
-
 func (d *simDatabase) commit() {
-	d.at = d.world.now
-	d.past = append(d.past, d.simCopy)
-	d.past[len(d.past)-1].rows = maps.Clone(d.rows)
+	d.past = append(d.past, simCopy{d.Copy, d.world.now, maps.Clone(d.rows)})
 }
 
 // goBack lets a copy that is at most that old take over, on that life of a server.
-func (d *simDatabase) goBack(age time.Duration, on simServer) bool {
+func (d *simDatabase) goBack(age time.Duration, on simtest.Server) bool {
 	if !d.world.databaseGoesBack {
 		return false
 	}
@@ -704,15 +672,14 @@ func (d *simDatabase) goBack(age time.Duration, on simServer) bool {
 		oldest = len(d.past) - 1
 	}
 	older := d.past[oldest+d.world.rng.IntN(len(d.past)-oldest)]
-	if len(older.changes) < len(d.changes) && !d.objects() {
+	if len(older.Changes) < len(d.Changes) && !d.objects() {
 		return false
 	}
-	d.simCopy = older
-	d.rows = maps.Clone(d.rows)
-	if on.name != d.answers.name {
-		d.skew = time.Duration(d.world.rng.Int64N(int64(2*model.MaxClockApart))) - model.MaxClockApart
+	d.Copy, d.rows = older.Copy, maps.Clone(older.rows)
+	if on.Name != d.Answers.Name {
+		d.Skew = time.Duration(d.world.rng.Int64N(int64(2*model.MaxClockApart))) - model.MaxClockApart
 	}
-	d.answers = on
+	d.Answers = on
 	return true
 }
 
@@ -720,7 +687,7 @@ func (d *simDatabase) goBack(age time.Duration, on simServer) bool {
 // without it.
 func (d *simDatabase) objects() bool {
 	for _, r := range d.world.replicas {
-		if d.objector == nil && r.last == d.changes[len(d.changes)-1] && !d.world.now.Before(r.cut) {
+		if d.objector == nil && r.Last == d.Changes[len(d.Changes)-1] && !d.world.now.Before(r.Cut) {
 			d.objector = r
 		}
 	}
@@ -736,173 +703,53 @@ func (d *simDatabase) restore() bool {
 	return d.goBack(1<<62, d.another())
 }
 
-func (d *simDatabase) restarted() simServer { return simServer{d.answers.name, d.world.redis.count()} }
-func (d *simDatabase) another() simServer {
-	n := d.world.redis.count()
-	return simServer{n, n}
+func (d *simDatabase) restarted() simtest.Server {
+	return simtest.Server{Name: d.Answers.Name, Boot: d.world.redis.count()}
 }
+func (d *simDatabase) another() simtest.Server { return simtest.Server{Name: d.world.redis.count()} }
 
 // errUnnoted: the change of the server is not noted yet.
 var errUnnoted = errors.New("the database has changed")
 
-// notice lets a replica meet the database: it notes that another life of the server answers,
-// or one that lacks what the replica has seen, as the real store does in a transaction of its
-// own before anything else. The error says that it must try again.
+// notice lets a replica meet the database: it notes a change of it, as the real store does in
+// a transaction of its own before anything else. The error says that it must try again.
 func (d *simDatabase) notice(by *simReplica) error {
-	if by.gone || d.world.now.Before(by.cut) {
+	changes := len(d.Changes)
+	switch {
+	case by.gone || d.world.now.Before(by.Cut):
 		return errLost
-	}
-	if by.witness != d.witness {
-		by.witness = ""
-	}
-	if (d.server != d.answers || d.Behind(by.seen) || d.lacks(by)) && d.world.mutant != identityIgnored {
-		if !d.note(by) {
-			return errUnnoted
-		}
-	}
-	if d.objector == by {
+	case !d.Meets(&by.Replica):
+		return errUnnoted
+	case d.objector == by:
 		d.objector = nil
 	}
-	by.seen, by.met = d.ServerTimes, time.Time{}
-	if n := len(d.changes); n > 0 {
-		by.last = d.changes[n-1]
+	if len(d.Changes) > changes {
+		d.commit()
 	}
 	return nil
 }
 
-// lacks says whether the database lacks the last change that a replica has seen.
-func (d *simDatabase) lacks(by *simReplica) bool {
-	return by.last.Number > 0 && !slices.ContainsFunc(d.changes, func(c model.Change) bool {
-		return c.Number == by.last.Number && c.Gap.Now.Equal(by.last.Gap.Now)
-	})
-}
-
-func (d *simDatabase) note(by *simReplica) bool {
-	vouched, now := false, d.clock()
-	if d.witness != "" && (d.server != d.answers || !d.lacks(by)) { // who objects does not wait
-		patience := 4 * time.Second
-		if by.witness == d.witness && !d.Since.Before(by.since) && !d.Since.After(by.seen.Since) {
-			patience = 10 * time.Second
-			master := d.world.redis.nodes[d.world.redis.master] // as the majority says
-			if !d.world.chance(10) {
-				vouched = master.witness() == model.WitnessLife(d.witness)
-				patience = 0
-			}
-		}
-		if by.met.IsZero() {
-			by.met = d.world.now
-		}
-		if !vouched && d.world.now.Sub(by.met) < patience {
-			return false
-		}
-	}
-	next, gap := d.Note(by.seen, now, d.server.name == d.answers.name, d.lacks(by))
-	if d.world.mutant == noHeartbeat {
-		gap.Known, gap.Reach = now, time.Time{} // a copy is taken for new
-	}
-	if !vouched {
-		d.witness, by.witness = "", ""
-	}
-	d.changes = append(slices.Clip(d.changes), model.Change{Number: int64(len(d.changes)) + 1, Gap: gap, Witness: d.witness})
-	d.server, d.ServerTimes = d.answers, next
-	d.commit()
-	return true
-}
-
-// attend is a heartbeat of a replica, which also does its duty to the witness.
+// attend is a heartbeat of a replica.
 func (d *simDatabase) attend(r *simReplica) {
-	redis, now := r.on(), d.world.now
-	if !redis.slave {
-		r.uses, r.usedAt = redis.witness(), now
-	} else if now.Sub(r.usedAt) >= 2*time.Second {
-		r.uses = ""
+	if d.Clock().Sub(d.Beat) >= model.BeatEvery {
+		d.Beat = d.Clock()
 	}
-	if d.notice(r) != nil {
-		return
-	}
-	if d.clock().Sub(d.Beat) >= model.BeatEvery {
-		d.Beat = d.clock()
-	}
-	duty := d.judge(r, false)
-	if !duty.Hold {
-		r.witness = ""
-	}
-	if d.world.chance(5) {
-		return // the transaction failed
-	}
-	d.say(r, duty.Hold)
-	replaced := d.place == d.world.redis.place && model.WitnessLife(d.witness) != d.world.redis.nodes[d.world.redis.master].witness()
-	if duty = d.judge(r, replaced); duty.Retire {
-		d.witness = ""
-	}
-	if duty.Name {
-		d.witness, d.place = r.uses+" "+d.world.redis.name(), d.world.redis.place
-	}
-	if r.witness != "" && !redis.slave && redis.witness() == r.uses && len(d.changes) > 0 && d.clock().Sub(d.Since) >= model.ObjectFor && d.world.chance(25) {
-		d.settle(redis)
-	}
+	d.Attend(&r.Replica)
 	d.commit()
-}
-
-// say stores what a replica uses and holds.
-func (d *simDatabase) say(r *simReplica, hold bool) {
-	me := model.Member{ID: r.id, Uses: r.uses}
-	if hold {
-		me.Holds = d.witness
-		if r.witness != d.witness {
-			r.witness, r.since = d.witness, d.Since
-		}
-	}
-	members := []simMemberRow{{me, d.clock()}}
-	for _, m := range d.members {
-		if m.ID != r.id && d.clock().Sub(m.seenAt) < 4*model.HoldLasts {
-			members = append(members, m)
-		}
-	}
-	d.members = members
-}
-
-func (d *simDatabase) judge(r *simReplica, replaced bool) model.Duty {
-	var others []model.Member
-	for _, m := range d.members {
-		if m.ID != r.id {
-			m.Quiet = d.clock().Sub(m.seenAt)
-			others = append(others, m.Member)
-		}
-	}
-	return model.Judge(d.witness, model.Member{ID: r.id, Uses: r.uses}, others, replaced)
 }
 
 // settle brings the rows up to the marks, once the witness has vouched.
 func (d *simDatabase) settle(redis *simNode) {
 	for key, row := range d.rows {
-		row.Doubt, row.accounts = d.doubt(row), int64(len(d.changes))
+		row.Doubt, row.accounts = d.doubt(row), int64(len(d.Changes))
 		row.Counter = row.Raise(redis.marks.of[key])
 		d.rows[key] = row
-	}
-	d.changes = slices.Clone(d.changes)
-	for i, c := range d.changes {
-		if c.Witness == d.witness {
-			d.changes[i].Witness = simSettled
-		}
 	}
 	d.world.faults["rows are settled"]++
 }
 
 // doubt is what a row may lack by now.
-func (d *simDatabase) doubt(row simRow) int64 {
-	var since []model.Change
-	for _, c := range d.changes[min(row.accounts, int64(len(d.changes))):] {
-		if c.Witness != simSettled {
-			since = append(since, c)
-		}
-	}
-	rate := int64(simRate)
-	if d.world.mutant == oneRate {
-		rate /= 2
-	}
-	return model.Doubt(since, d.witness, func(model.Change) int64 { return rate }, row.At, row.Doubt)
-}
+func (d *simDatabase) doubt(row simRow) int64 { return d.Doubt(row.accounts, row.At, row.Doubt) }
 
 // row is the row as the store reads it.
 func (d *simDatabase) row(req *model.AllocRequest) model.AllocState {
@@ -911,7 +758,7 @@ func (d *simDatabase) row(req *model.AllocRequest) model.AllocState {
 	}
 	row := d.rows[req.Key]
 	row.Doubt, row.Rate, row.JumpFrom = d.doubt(row), simRate, d.JumpFrom
-	if d.world.mutant == noBucket || !d.world.databaseGoesBack {
+	if !d.world.databaseGoesBack {
 		row.Rate = 0
 	}
 	if d.world.mutant == noWait {
@@ -925,31 +772,31 @@ func (d *simDatabase) allocate(by *simReplica, req model.AllocRequest) model.All
 	if err := d.notice(by); err != nil {
 		return model.Allocation{Err: err}
 	}
-	if len(d.changes) > 0 && d.clock().Sub(d.Since) < model.ObjectFor {
+	if d.Unsettled() {
 		return model.Allocation{Err: model.ErrJumping}
 	}
-	redis, marked := by.on(), d.witness != "" && d.world.mutant != noName
+	redis, marked := by.on(), d.Witness != "" && d.world.mutant != noName
 	if marked {
-		if redis.slave || redis.witness() != model.WitnessLife(d.witness) {
+		if redis.slave || redis.witness() != model.WitnessLife(d.Witness) {
 			return model.Allocation{Err: errLost}
 		}
 		req.Floor = max(req.Floor, redis.marks.of[req.Key])
 	}
-	a, next, err := d.row(&req).Next(req, d.clock())
+	a, next, err := d.row(&req).Next(req, d.Clock())
 	if err != nil {
 		return model.Allocation{Err: err}
 	}
 	if a.Jumped > 0 {
 		d.world.jumps++
 	}
-	if (marked || d.world.mutant == noName && !redis.slave) && (d.world.mutant != lateMark || !d.world.chance(10)) {
+	if (marked || d.world.mutant == noName && !redis.slave) && (d.world.mutant != lateMark || d.world.chance(50)) {
 		redis.witness()
 		redis.raise(req.Key, next.Last)
 	}
 	if d.world.chance(2) {
 		return model.Allocation{Err: errLost} // a gap
 	}
-	d.rows[req.Key] = simRow{next, int64(len(d.changes))}
+	d.rows[req.Key] = simRow{next, int64(len(d.Changes))}
 	d.commit()
 	return a
 }
@@ -978,6 +825,21 @@ func (r *simReplica) call(command func()) error {
 }
 
 func (r *simReplica) on() *simNode { return r.world.redis.nodes[r.node] }
+
+// ask is Redis of simtest.Replica: a server that became a replica does not say, and the
+// majority not always.
+func (r *simReplica) ask(confirm bool) (life string, place int, answers bool) {
+	redis, node := r.world.redis, r.on()
+	if confirm {
+		node, answers = redis.nodes[redis.master], !r.world.chance(10)
+	} else {
+		answers = !node.slave
+	}
+	if answers {
+		life = node.witness()
+	}
+	return life, redis.place, answers
+}
 
 // errSlave is the answer of a server that has become a replica.
 var errSlave = errors.New("READONLY")
@@ -1095,7 +957,7 @@ func (r *simReplica) allocate(req model.AllocRequest) (a model.Allocation) {
 		return a
 	}
 	if r.world.mutant == unclearCommit {
-		a, _, _ := r.world.database.row(&req).Next(req, r.world.database.clock())
+		a, _, _ := r.world.database.row(&req).Next(req, r.world.database.Clock())
 		return a
 	}
 	return model.Allocation{Err: errLost}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -89,7 +88,8 @@ type caller struct {
 
 func newWorld(seed uint64, m mutant) *world {
 	w := &world{mutant: m, rng: rand.New(rand.NewPCG(seed, 1))}
-	w.db = &simTable{mutant: m, step: 1 + w.rng.Int64N(40), simCopy: simCopy{maxID: 1}, exists: true, latency: time.Duration(w.rng.IntN(20)) * time.Millisecond}
+	w.db = &simTable{mutant: m, step: 1 + w.rng.Int64N(40), simRow: simRow{maxID: 1}, exists: true, latency: time.Duration(w.rng.IntN(20)) * time.Millisecond}
+	w.db.Database = &simtest.Database{Rate: simRate, Now: time.Now, Ignores: m == noDoubt}
 	w.db.ServerTimes = model.ServerTimes{Since: time.Now(), Beat: time.Now()}
 	w.db.keep()
 	for i := range 1 + seed%2 {
@@ -177,9 +177,10 @@ func (w *world) fault() {
 	defer w.db.mu.Unlock()
 	switch f {
 	case "fails over":
-		w.db.simCopy = w.db.past[w.rng.IntN(1+w.rng.IntN(len(w.db.past)))]
-		w.db.life++
-		w.db.skew = time.Duration(w.rng.Int64N(int64(2*simApart))) - simApart
+		older := w.db.past[w.rng.IntN(1+w.rng.IntN(len(w.db.past)))]
+		w.db.simRow, w.db.Copy = older.simRow, older.Copy
+		w.db.Answers.Name++
+		w.db.Skew = time.Duration(w.rng.Int64N(int64(2*simApart))) - simApart
 	case "goes back":
 		w.db.maxID = w.rng.Int64N(max(w.db.maxID, 1)) - 1
 	case "tag removed":
@@ -244,26 +245,27 @@ func (c *caller) check(p *process, seen map[int64]bool) error {
 	return c.bad
 }
 
+// simRow is the row of the tag.
+type simRow struct {
+	maxID    int64
+	counter  model.Counter // Last is maxID's
+	accounts int64         // change of the server that it accounts for
+}
+
 // simCopy is what one server of the database holds. No witness is named.
 type simCopy struct {
-	maxID    int64
-	counter  model.Counter  // of the row; Last is maxID's
-	accounts int64          // change of the server that the row accounts for
-	changes  []model.Change // never changed in place
-	model.ServerTimes
-	server int // the life of the server that the row names
+	simRow
+	simtest.Copy
 }
 
 // simTable is the row of one tag, with the faults of a database.
 type simTable struct {
+	*simtest.Database
 	mutant mutant
 	mu     sync.Mutex
-	simCopy
+	simRow
 	past            []simCopy
-	life            int               // of the server that answers
-	skew            time.Duration     // of its clock
-	seen            model.ServerTimes // by the processes
-	seenChange      model.Change      // the last one
+	known           simtest.Replica // what the processes know of the database
 	step            int64
 	exists          bool
 	latency         time.Duration
@@ -272,28 +274,13 @@ type simTable struct {
 	last            model.TagSegment
 }
 
-func (db *simTable) keep() { db.past = append(db.past, db.simCopy) }
-
-// clock is that of the server.
-func (db *simTable) clock() time.Time { return time.Now().Add(db.skew) }
-
-// note does what the store does when another server answers. Callers hold mu.
-func (db *simTable) note() {
-	if db.server == db.life || db.mutant == noDoubt {
-		return
-	}
-	lacks := db.seenChange.Number > 0 && !slices.Contains(db.changes, db.seenChange)
-	next, gap := db.Note(db.seen, db.clock(), false, lacks)
-	db.seenChange = model.Change{Number: int64(len(db.changes)) + 1, Gap: gap}
-	db.changes, db.ServerTimes, db.server = append(slices.Clip(db.changes), db.seenChange), next, db.life
-	db.keep()
-}
+func (db *simTable) keep() { db.past = append(db.past, simCopy{db.simRow, db.Copy}) }
 
 // row is the counter as the store reads it.
 func (db *simTable) row() model.Counter {
 	row := db.counter
 	row.Last, row.Rate, row.JumpFrom = max(db.maxID, 1)-1, simRate, db.JumpFrom
-	row.Doubt = model.Doubt(db.changes[db.accounts:], "", func(model.Change) int64 { return simRate }, row.At, row.Doubt)
+	row.Doubt = db.Doubt(db.accounts, row.At, row.Doubt)
 	if db.mutant == noWait {
 		row.JumpFrom = time.Time{}
 	}
@@ -416,12 +403,14 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	if db.mutant == ignoresFloor || v.fresh {
 		req.Floor = 0
 	}
-	db.note()
-	db.seen = db.ServerTimes
-	if len(db.changes) > 0 && db.clock().Sub(db.Since) < model.ObjectFor {
+	changes := len(db.Changes)
+	if db.Meets(&db.known); len(db.Changes) > changes {
+		db.keep()
+	}
+	if db.Unsettled() {
 		return model.TagSegment{}, errAway
 	}
-	s, next, err := req.Next(db.row(), db.step, 0, db.clock(), v.now())
+	s, next, err := req.Next(db.row(), db.step, 0, db.Clock(), v.now())
 	switch {
 	case err != nil || db.trouble == "fails":
 		return model.TagSegment{}, errAway
@@ -432,7 +421,7 @@ func (v *simView) transaction(req model.TagRequest) (model.TagSegment, error) {
 	case db.mutant == sharesRange && db.last.End > 0 && v.rng.IntN(50) == 0:
 		return db.last, nil
 	}
-	db.maxID, db.counter, db.accounts, db.last = s.End, next, int64(len(db.changes)), s
+	db.maxID, db.counter, db.accounts, db.last = s.End, next, int64(len(db.Changes)), s
 	db.keep()
 	if db.trouble == "loses" {
 		return s, errAway

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"shardid/model"
 	"shardid/scripts/check"
+	"shardid/scripts/simtest"
 
 	"go.uber.org/goleak"
 )
@@ -50,16 +50,12 @@ type table struct {
 	frees  int // calls of ReleaseNode
 
 	// For a database that fails over to an older copy; see failOver. No witness is named.
-	counter  model.Counter // of the starts; its Last is lastID
-	accounts int64         // change of the server that the counter accounts for
-	changes  []model.Change
-	times    model.ServerTimes
-	now      time.Time // by the server's clock
-	changed  bool      // another server answers, and nobody has noted that
-	past     []func()  // each goes back to what was stored then
-	// What the instances have seen of the server, and the last change of it.
-	seen model.ServerTimes
-	last model.Change
+	simtest.Database
+	counter  model.Counter   // of the starts; its Last is lastID
+	accounts int64           // change of the server that the counter accounts for
+	now      time.Time       // by the server's clock
+	past     []func()        // each goes back to what was stored then
+	known    simtest.Replica // what the instances know of the server
 }
 
 // place is what a registry's worker ID stands for.
@@ -74,15 +70,15 @@ const nodeRate = 50
 
 // remember keeps what is stored, as a replica does.
 func (t *table) remember() {
-	rows, last, counter, times, places := maps.Clone(t.rows), t.lastID, t.counter, t.times, maps.Clone(t.places)
-	accounts, changes := t.accounts, slices.Clip(t.changes)
+	rows, last, counter, servers, places := maps.Clone(t.rows), t.lastID, t.counter, t.Copy, maps.Clone(t.places)
+	accounts := t.accounts
 	for id, r := range rows {
 		copied := *r
 		rows[id] = &copied
 	}
 	t.past = append(t.past, func() {
-		t.lastID, t.counter, t.times, t.rows, t.places = last, counter, times, maps.Clone(rows), maps.Clone(places)
-		t.accounts, t.changes = accounts, changes
+		t.lastID, t.counter, t.Copy, t.rows, t.places = last, counter, servers, maps.Clone(rows), maps.Clone(places)
+		t.accounts = accounts
 		for id, r := range rows {
 			copied := *r
 			t.rows[id] = &copied
@@ -93,18 +89,7 @@ func (t *table) remember() {
 // failOver makes an older copy the database.
 func (t *table) failOver(copied int) {
 	t.past[copied]()
-	t.changed = true
-}
-
-// note does what the store does when another server answers.
-func (t *table) note() {
-	if t.changed && t.mutant != noDoubt {
-		lacks := t.last.Number > 0 && !slices.Contains(t.changes, t.last)
-		next, gap := t.times.Note(t.seen, t.now, false, lacks)
-		t.last = model.Change{Number: int64(len(t.changes)) + 1, Gap: gap}
-		t.changes, t.times, t.changed = append(t.changes, t.last), next, false
-	}
-	t.seen = t.times
+	t.Answers.Name++
 }
 
 type row struct {
@@ -112,7 +97,11 @@ type row struct {
 	used int64
 }
 
-func newTable() *table { return &table{rows: map[int64]*row{}, places: map[model.NodePlace]place{}} }
+func newTable() *table {
+	t := &table{rows: map[int64]*row{}, places: map[model.NodePlace]place{}}
+	t.Rate, t.Now = nodeRate, func() time.Time { return t.now }
+	return t
+}
 
 func (t *table) set(change func(*table)) {
 	t.mu.Lock()
@@ -144,10 +133,10 @@ func (t *table) registerPlace(start model.NodeStart) (node model.Node, err error
 	if start.Place == nil {
 		return t.register(start)
 	}
-	t.note()
+	t.Meets(&t.known)
 	was, ok := t.places[*start.Place]
 	r := t.rows[was.node]
-	if ok && r != nil && r.node.Token == was.token && (was.since.Equal(t.times.Since) || t.mutant == placeForgotten) {
+	if ok && r != nil && r.node.Token == was.token && (was.since.Equal(t.Since) || t.mutant == placeForgotten) {
 		r.node.Token, r.node.AfterSecond, r.node.Recycled = start.Token, r.used, true
 		if t.mutant == placeUnmarked {
 			r.node.AfterSecond, r.node.Recycled = 0, false
@@ -157,7 +146,7 @@ func (t *table) registerPlace(start model.NodeStart) (node model.Node, err error
 	} else if node, err = t.register(start); err != nil {
 		return node, err
 	}
-	t.places[*start.Place] = place{node.ID, node.Token, t.times.Since}
+	t.places[*start.Place] = place{node.ID, node.Token, t.Since}
 	return node, nil
 }
 
@@ -169,7 +158,7 @@ func (t *table) register(start model.NodeStart) (model.Node, error) {
 	if err != nil {
 		return model.Node{}, err
 	}
-	t.lastID, t.counter, t.accounts = number, next, int64(len(t.changes))
+	t.lastID, t.counter, t.accounts = number, next, int64(len(t.Changes))
 	node := model.Node{ID: t.lastID, WorkerID: t.lastID, Token: start.Token}
 	t.rows[node.ID] = &row{node, start.UsedUntil}
 	return node, nil
@@ -177,13 +166,13 @@ func (t *table) register(start model.NodeStart) (model.Node, error) {
 
 // number gives a start its number, above those that a copy may lack.
 func (t *table) number(workers int64) (int64, model.Counter, error) {
-	t.note()
-	if len(t.changes) > 0 && t.now.Sub(t.times.Since) < model.ObjectFor {
+	t.Meets(&t.known)
+	if t.Unsettled() {
 		return 0, t.counter, model.ErrJumping
 	}
 	c := t.counter
-	c.Last, c.Rate, c.JumpFrom = t.lastID, nodeRate, t.times.JumpFrom
-	c.Doubt = model.Doubt(t.changes[t.accounts:], "", func(model.Change) int64 { return nodeRate }, c.At, c.Doubt)
+	c.Last, c.Rate, c.JumpFrom = t.lastID, nodeRate, t.JumpFrom
+	c.Doubt = t.Doubt(t.accounts, c.At, c.Doubt)
 	number, _, next, err := c.Take(0, 1, workers-1, t.now)
 	return number, next, err
 }

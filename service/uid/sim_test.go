@@ -46,9 +46,9 @@ type instance struct {
 
 func newWorld(seed uint64, m mutant) *world {
 	w := &world{rand: rand.New(rand.NewPCG(seed, 1)), db: newTable(), issued: map[int64]string{}}
-	w.db.mutant, w.failsOver = m, seed%2 == 0
+	w.db.mutant, w.db.Ignores, w.failsOver = m, m == noDoubt, seed%2 == 0
 	w.db.now = time.Now()
-	w.db.times = model.ServerTimes{Since: w.db.now, Beat: w.db.now}
+	w.db.ServerTimes = model.ServerTimes{Since: w.db.now, Beat: w.db.now}
 	w.db.remember()
 	for _, name := range []string{"a", "b"} {
 		i := &instance{world: w, name: name, clock: newClock()}
@@ -102,8 +102,8 @@ func (w *world) run() error {
 	}()
 	for range simSteps {
 		w.db.now = w.db.now.Add(time.Second)
-		if w.db.times.Beat.Add(model.BeatEvery).Before(w.db.now) && !w.db.changed {
-			w.db.times.Beat = w.db.now
+		if w.db.Beat.Add(model.BeatEvery).Before(w.db.now) && !w.db.Changed(&w.db.known) {
+			w.db.Beat = w.db.now
 		}
 		w.db.remember()
 		i := w.instances[w.rand.IntN(len(w.instances))]
