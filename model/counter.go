@@ -176,12 +176,12 @@ func (c Counter) Unconfirmed(floor, limit int64) bool {
 	return next.Last < limit && next.Doubt > 0 && next.asks(limit)
 }
 
-// Take takes up to want numbers above floor, of which the last may be at most limit. They
+// TakeNumbers takes up to want numbers above floor, of which the last may be at most limit. They
 // are the n after first-1, and the second Counter is to be stored before they are used. A
 // doubt is jumped over. Errors: ErrLimitReached,
 // ErrUnconfirmed when the jump would burn too much of what is left, ErrJumping and
 // ErrRate while it is too early.
-func (c Counter) Take(floor, want, limit int64, now time.Time) (first, n int64, next Counter, err error) {
+func (c Counter) TakeNumbers(floor, want, limit int64, now time.Time) (first, n int64, next Counter, err error) {
 	next = c.Raise(floor)
 	left := limit - next.Last
 	if left <= 0 {

@@ -295,7 +295,7 @@ func (w *counterWorld) take(r *simHolder) {
 	choose := w.choose
 	if choose == nil {
 		choose = func(row model.Counter, floor, want int64) (first, n int64, next model.Counter, err error) {
-			return row.Take(floor, want, 1<<55, w.Clock())
+			return row.TakeNumbers(floor, want, 1<<55, w.Clock())
 		}
 	}
 	first, n, next, err := choose(row, mark, 1+w.rng.Int64N(200))

@@ -15,7 +15,7 @@ func TestCounterTakesItsRate(t *testing.T) {
 	c, taken := model.Counter{Rate: 1000}, int64(0)
 	take := func(after time.Duration, want int64) int64 {
 		t.Helper()
-		first, n, next, err := c.Take(0, want, plenty, noon.Add(after))
+		first, n, next, err := c.TakeNumbers(0, want, plenty, noon.Add(after))
 		if errors.Is(err, model.ErrRate) {
 			return 0
 		}
@@ -46,7 +46,7 @@ func TestCounterTakesItsRate(t *testing.T) {
 }
 
 func TestCounterWithoutRate(t *testing.T) {
-	if _, n, _, err := (model.Counter{}).Take(0, 1e9, plenty, noon); n != 1e9 || err != nil {
+	if _, n, _, err := (model.Counter{}).TakeNumbers(0, 1e9, plenty, noon); n != 1e9 || err != nil {
 		t.Errorf("Take = %d, %v", n, err)
 	}
 }
@@ -82,7 +82,7 @@ func TestCounterDoubt(t *testing.T) {
 			if got, want := before.Unconfirmed(c.floor, limit), errors.Is(c.err, model.ErrUnconfirmed); got != want {
 				t.Errorf("Unconfirmed = %v, want %v", got, want)
 			}
-			first, n, next, err := before.Take(c.floor, 10, limit, noon)
+			first, n, next, err := before.TakeNumbers(c.floor, 10, limit, noon)
 			if !errors.Is(err, c.err) || first != c.first {
 				t.Fatalf("Take = %d, %v, want %d, %v", first, err, c.first, c.err)
 			}

@@ -89,7 +89,7 @@ func (w *numberWorld) choose(row model.Counter, floor, want int64) (first, n int
 func (w *numberWorld) fromBase(row model.Counter, mark, want, p int64) (first, n int64, next model.Counter, err error) {
 	before, o := row.Last, w.row.opened
 	row.PeriodBits = 0
-	if first, n, next, err = row.Take(mark, want, 1<<55, w.Clock()); err != nil {
+	if first, n, next, err = row.TakeNumbers(mark, want, 1<<55, w.Clock()); err != nil {
 		return first, n, next, err
 	}
 	relevant := func(p int64) bool { return !w.numbers.Begins(p).After(o.floorAt.Add(10 * time.Second)) }
@@ -137,7 +137,7 @@ func (w *numberWorld) mutated(row model.Counter, floor, want int64) (first, n in
 	if w.mutant == resetLost {
 		limit = 1 << 60
 	}
-	first, n, next, err = row.Take(floor, want, limit, w.Clock())
+	first, n, next, err = row.TakeNumbers(floor, want, limit, w.Clock())
 	return first, n, next, err
 }
 

@@ -101,7 +101,7 @@ func (s AllocState) Next(req AllocRequest, now time.Time) (Allocation, AllocStat
 	floor, limit := max(req.Floor, s.LastMaxID), s.Limit.LastIndex(s.Key)
 	raised := s.Raise(floor).Last
 	next.CurrentStep = req.Care.Bound(s.nextStep(req, now, limit-raised))
-	first, n, counter, err := s.Take(floor, next.CurrentStep, limit, now)
+	first, n, counter, err := s.TakeNumbers(floor, next.CurrentStep, limit, now)
 	if err != nil {
 		return Allocation{}, s, fmt.Errorf("list %s: %w", s.Key, err)
 	}

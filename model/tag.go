@@ -59,7 +59,7 @@ func (r TagRequest) Next(row Counter, step, mark int64, now, local time.Time) (s
 	if r.Numbers != nil { // a lost segment must not cost much of a period
 		want = min(want, max(1, (limit-before)/segmentShare))
 	}
-	first, n, next, err := opened.Take(floor, r.Care.Bound(want), limit, now)
+	first, n, next, err := opened.TakeNumbers(floor, r.Care.Bound(want), limit, now)
 	if errors.Is(err, ErrLimitReached) && r.Numbers != nil {
 		err = fmt.Errorf("%w: no number of the pattern %s is left in this period", ErrLimitReached, r.Numbers.Pattern)
 	}

@@ -212,9 +212,9 @@ func nextStart(starts model.Counter, mark, workers int64, now time.Time) (number
 	if starts.Last >= limit { // used worker IDs are given out again
 		limit = math.MaxInt64
 	}
-	number, _, next, err = starts.Take(mark, 1, limit, now)
+	number, _, next, err = starts.TakeNumbers(mark, 1, limit, now)
 	if errors.Is(err, model.ErrLimitReached) { // the witness has seen more starts
-		number, _, next, err = starts.Take(mark, 1, math.MaxInt64, now)
+		number, _, next, err = starts.TakeNumbers(mark, 1, math.MaxInt64, now)
 	}
 	if errors.Is(err, model.ErrUnconfirmed) {
 		err = fmt.Errorf("%w: make sure that no instance of the UID mode is running that the table does not have, then run `shardid confirm --uid`", err)

@@ -25,9 +25,9 @@ type scan struct {
 	next    uint64 // where the marks are read on
 }
 
-// settle brings the rows up to the marks of the witness, in parts, after a change of the
+// settleCounters brings the rows up to the marks of the witness, in parts, after a change of the
 // server that it vouched for. From then on Redis may be lost. Callers hold member.mu.
-func (s *Store) settle(ctx context.Context, m moment) error {
+func (s *Store) settleCounters(ctx context.Context, m moment) error {
 	at := &s.member.scan
 	if at.witness != m.Witness || at.changes != m.Changes {
 		*at = scan{witness: m.Witness, changes: m.Changes}

@@ -136,7 +136,7 @@ func (s *Store) Beat(ctx context.Context) error {
 		}
 	}
 	if err == nil && v.Hold {
-		err = s.settle(ctx, m)
+		err = s.settleCounters(ctx, m)
 	}
 	return s.fail(ctx, "heartbeat", err)
 }

@@ -112,7 +112,7 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 	if err != nil {
 		return model.Lease{}, err
 	}
-	row, err := w.claim(tx, owner, at)
+	row, err := w.claimRow(tx, owner, at)
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -138,9 +138,9 @@ func (w *Workers) keptSince(tx *gorm.DB, at moment) (int64, error) {
 	return max(at.kept, oldest[0]), nil
 }
 
-// claim makes a row the owner's: the one it has, wherever it was then; else the one of
+// claimRow makes a row the owner's: the one it has, wherever it was then; else the one of
 // its address if no live instance is there; else a free one.
-func (w *Workers) claim(tx *gorm.DB, owner model.Owner, at moment) (workerRow, error) {
+func (w *Workers) claimRow(tx *gorm.DB, owner model.Owner, at moment) (workerRow, error) {
 	ip, port, _ := net.SplitHostPort(owner.Address) // checked before
 	rows, err := w.rows(tx, "token = ? OR identity = ? AND identity <> '' OR ip_port = ? OR ip = ? AND port = ? ORDER BY id",
 		owner.Token, owner.Identity, owner.Address, ip, port)

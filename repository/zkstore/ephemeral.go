@@ -73,7 +73,7 @@ func (e *ephemeral) keep(ctx context.Context, mark node, owner model.Owner, now 
 	if err != nil || s.stat.EphemeralOwner == session {
 		return s.rec.lease(id, owner, s.path, m), err
 	}
-	return e.take(ctx, s, owner, m, s.remove(), mark.remove())
+	return e.takeSeat(ctx, s, owner, m, s.remove(), mark.remove())
 }
 
 // takeFree takes the smallest free worker ID, after changes that make it possible.
@@ -102,7 +102,7 @@ func (e *ephemeral) takeFree(ctx context.Context, owner model.Owner, now int64, 
 	if s.found {
 		return model.Lease{}, again(s.path)
 	}
-	return e.take(ctx, s, owner, m, before...)
+	return e.takeSeat(ctx, s, owner, m, before...)
 }
 
 // errAllOnline: each worker ID has a session.
@@ -111,10 +111,10 @@ func (e *ephemeral) errAllOnline() error {
 		"if their IDs may be equal to those of the others", model.ErrNoWorkerID, e.workers)
 }
 
-// take makes the owner the holder of a worker ID, after changes that free it. A
+// takeSeat makes the owner the holder of a worker ID, after changes that free it. A
 // seat without a holder is free whatever its Expires says: that still bounds the
 // times that may have been issued.
-func (e *ephemeral) take(ctx context.Context, s seat, owner model.Owner, m moment, before ...any) (model.Lease, error) {
+func (e *ephemeral) takeSeat(ctx context.Context, s seat, owner model.Owner, m moment, before ...any) (model.Lease, error) {
 	next := s.rec.takenBy(owner, m.now)
 	next.Timestamp = 0 // that of another instance, or of another life
 	err := e.multiIn(ctx, []string{e.root, e.reserved, e.token}, append(before,

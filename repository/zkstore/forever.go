@@ -52,7 +52,7 @@ func (f *forever) acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 	if h.rec.heldBy(owner) {
 		return h.rec.lease(h.place.id, owner, h.path, m), nil
 	}
-	return f.claim(ctx, h, owner, m)
+	return f.claimNode(ctx, h, owner, m)
 }
 
 // choose picks the node that the owner has or had, at any address; else one of its
@@ -116,8 +116,8 @@ func (f *forever) moved(ctx context.Context, owner model.Owner) (held, bool, err
 	return h, h.found && h.rec.owned(owner), err // else Java Leaf has it by now
 }
 
-// claim makes the owner the holder of a node, and his identity lead to it.
-func (f *forever) claim(ctx context.Context, h held, owner model.Owner, m moment) (model.Lease, error) {
+// claimNode makes the owner the holder of a node, and his identity lead to it.
+func (f *forever) claimNode(ctx context.Context, h held, owner model.Owner, m moment) (model.Lease, error) {
 	next := h.rec.takenBy(owner, m.now)
 	name := fmt.Sprintf("%s-%0*d", owner.Address, sequenceDigits, h.place.id)
 	at := path.Join(f.dir, name)

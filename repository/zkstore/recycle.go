@@ -75,7 +75,7 @@ func (r *recycle) acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 		if err != nil || s.rec.heldBy(owner) && !s.silent(now) {
 			return s.rec.lease(s.id, owner, s.kept().path, m), err
 		}
-		return r.take(ctx, s, owner, index, m, p.theirs)
+		return r.takeSlot(ctx, s, owner, index, m, p.theirs)
 	}
 	return r.takeAny(ctx, owner, index, p, now)
 }
@@ -113,7 +113,7 @@ func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index []node, 
 	if err != nil {
 		return model.Lease{}, err
 	}
-	return r.take(ctx, s, owner, index, m, p.theirs)
+	return r.takeSlot(ctx, s, owner, index, m, p.theirs)
 }
 
 // choose picks the first worker ID that has no live holder and may be used at once, else
@@ -163,9 +163,9 @@ func (r *recycle) errNoneFree(unread error) error {
 	return err
 }
 
-// take makes the owner the holder of a slot, in one transaction with what leads to it,
+// takeSlot makes the owner the holder of a slot, in one transaction with what leads to it,
 // and no longer leads to the one that had the slot.
-func (r *recycle) take(ctx context.Context, s slot, owner model.Owner, index []node, m moment, theirs bool) (model.Lease, error) {
+func (r *recycle) takeSlot(ctx context.Context, s slot, owner model.Owner, index []node, m moment, theirs bool) (model.Lease, error) {
 	next := s.rec.takenBy(owner, m.now)
 	next.Timestamp = 0 // that of another instance, or of another life
 	if s.silent(m.now) {

@@ -44,9 +44,9 @@ type outcome struct {
 	errs []error // of the others
 }
 
-// settle accounts for what came at a time of requests, or a connection, that were due at a
+// countOutcome accounts for what came at a time of requests, or a connection, that were due at a
 // time. A breach is counted also in the warm-up.
-func (r *run) settle(o outcome, due, now int64) {
+func (r *run) countOutcome(o outcome, due, now int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seen.add(o.ids)

@@ -83,7 +83,7 @@ func (w *worker) ready(ctx context.Context) bool {
 		}
 		if err := w.connect(ctx); err != nil && ctx.Err() == nil {
 			now := w.run.now()
-			w.run.settle(outcome{errs: []error{err}}, now, now)
+			w.run.countOutcome(outcome{errs: []error{err}}, now, now)
 		}
 	}
 	return false
@@ -134,7 +134,7 @@ func (w *worker) hangUp() {
 
 // ask makes a request that was due at a time and accounts for what came of it.
 func (w *worker) ask(ctx context.Context, due, now int64) {
-	w.run.settle(w.request(ctx, now), due, w.used)
+	w.run.countOutcome(w.request(ctx, now), due, w.used)
 }
 
 // request makes the requests whose turn it is, one over HTTP; once more on a new connection

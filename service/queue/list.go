@@ -94,8 +94,8 @@ func (l *list) drop() {
 
 func (l *list) held() int { return len(l.ids) - l.head }
 
-// take moves n held IDs to dst, or none if fewer are held. Callers hold mu.
-func (l *list) take(n int, dst []int64) ([]int64, bool) {
+// takeIndices moves n held IDs to dst, or none if fewer are held. Callers hold mu.
+func (l *list) takeIndices(n int, dst []int64) ([]int64, bool) {
 	if l.held() < n {
 		return dst, false
 	}
@@ -115,7 +115,7 @@ func (l *list) take(n int, dst []int64) ([]int64, bool) {
 func (l *list) tryTake(n int, dst []int64) ([]int64, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	dst, ok := l.take(n, dst)
+	dst, ok := l.takeIndices(n, dst)
 	if ok && fetchBelow*l.held() < l.ahead() {
 		l.startFetch()
 	}
@@ -128,7 +128,7 @@ func (l *list) await(ctx context.Context, n int, dst []int64) ([]int64, error) {
 	defer cancel()
 	l.mu.Lock()
 	w := l.waiters.Add(n, dst)
-	l.waiters.Serve(l.take)
+	l.waiters.Serve(l.takeIndices)
 	if len(l.waiters) > 0 {
 		l.startFetch()
 	}
@@ -218,7 +218,7 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 	if len(p.Indices) > 0 {
 		l.lastErr = nil
 	}
-	l.waiters.Serve(l.take)
+	l.waiters.Serve(l.takeIndices)
 	return overLimit, l.isLow(p.Len)
 }
 

@@ -107,7 +107,7 @@ func (s *Service) refillDue() {
 				l.soon = false
 				l.mu.Unlock()
 			}
-			s.refill(pass, manner{})
+			s.refillLists(pass, manner{})
 		}
 	}
 }
@@ -144,7 +144,7 @@ func passes(lists []*list) iter.Seq[[]*list] {
 // arrives in parts, and the first may be there.
 func (l *list) refillNow(ignoreLock bool, patience time.Duration) error {
 	l.mu.Lock()
-	if l.claim() && !l.svc.background.Go(func() { l.svc.runPass([]*job{{list: l, manner: manner{ignoreLock: ignoreLock}}}) }) {
+	if l.claimRefill() && !l.svc.background.Go(func() { l.svc.runPass([]*job{{list: l, manner: manner{ignoreLock: ignoreLock}}}) }) {
 		l.release(background.ErrStopping)
 	}
 	ended, err := l.refill, l.refillErr
@@ -160,9 +160,9 @@ func (l *list) refillNow(ignoreLock bool, patience time.Duration) error {
 	return l.refillErr
 }
 
-// claim keeps the list for one refill; false means one is under way, or that none may begin
+// claimRefill keeps the list for one refill; false means one is under way, or that none may begin
 // yet. Callers hold mu.
-func (l *list) claim() bool {
+func (l *list) claimRefill() bool {
 	if l.refill != nil || l.closed != nil || time.Now().Before(l.past().pauseUntil) {
 		return false
 	}

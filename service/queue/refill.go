@@ -58,13 +58,13 @@ type job struct {
 	err     error // how it ended; nil also when nothing was due
 }
 
-// refill runs one pass over the lists, but for those that another pass has: when that ends,
+// refillLists runs one pass over the lists, but for those that another pass has: when that ends,
 // they become due again if they are low.
-func (s *Service) refill(lists []*list, how manner) {
+func (s *Service) refillLists(lists []*list, how manner) {
 	var jobs []*job
 	for _, l := range lists {
 		l.mu.Lock()
-		if l.claim() {
+		if l.claimRefill() {
 			jobs = append(jobs, &job{list: l, manner: how})
 		} else {
 			l.again = true

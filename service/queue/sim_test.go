@@ -328,7 +328,7 @@ func (r *simReplica) live(yield func(struct{}) bool) {
 // refillIn refills; a lock is heeded or not, as its holder may have died.
 func (l *list) refillIn(w *world) {
 	l.mu.Lock()
-	claimed := l.claim()
+	claimed := l.claimRefill()
 	l.mu.Unlock()
 	if claimed {
 		l.svc.runPass([]*job{{list: l, manner: manner{ignoreLock: w.chance(50)}}})

@@ -139,7 +139,7 @@ func (s *Service) recheck() {
 	work := func(lists []*list, how manner) (ok bool) {
 		for lists := range passes(lists) {
 			failed := s.stats.failedPasses.Load()
-			s.refill(lists, how)
+			s.refillLists(lists, how)
 			if s.stats.failedPasses.Load() != failed {
 				return false
 			}

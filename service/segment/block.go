@@ -24,9 +24,9 @@ func newBlock(first, end int64, preload float64) *block {
 	return &block{first: first, length: length, mark: max(1, int64(float64(length)*preload))}
 }
 
-// claim takes as many IDs as are left, at most most, and none if those are fewer
+// claimIDs takes as many IDs as are left, at most most, and none if those are fewer
 // than least. The IDs begin at the returned offset.
-func (b *block) claim(least, most int64) (at, n int64, ok bool) {
+func (b *block) claimIDs(least, most int64) (at, n int64, ok bool) {
 	for {
 		at = b.claimed.Load()
 		n = max(0, min(most, b.length-at))

@@ -84,7 +84,7 @@ func (t *Tag) claimOne() (b *block, n int64, plain bool) {
 // one at the mark, or one that the block does not have.
 func (t *Tag) finish(ctx context.Context, b *block, n int64, dst []int64) ([]int64, error) {
 	if n > b.length {
-		return t.take(ctx, false, 1, dst)
+		return t.takeIDs(ctx, false, 1, dst)
 	}
 	t.loadInTime()
 	return append(dst, b.first+n-1), nil
@@ -109,9 +109,9 @@ func (t *Tag) many(ctx context.Context, count int, dst []int64) ([]int64, error)
 		return dst, fmt.Errorf("%w: count %d is not in 1…%d", model.ErrInvalidArgument, count, model.MaxBatch)
 	}
 	b, n := t.current.Load(), int64(count)
-	at, _, ok := b.claim(n, n)
+	at, _, ok := b.claimIDs(n, n)
 	if !ok {
-		return t.take(ctx, false, count, dst)
+		return t.takeIDs(ctx, false, count, dst)
 	}
 	if at < b.mark && b.mark <= at+n {
 		t.loadInTime()
@@ -122,7 +122,7 @@ func (t *Tag) many(ctx context.Context, count int, dst []int64) ([]int64, error)
 // grab takes count IDs from all that is held, or none. Callers hold mu.
 func (t *Tag) grab(count int, dst []int64) ([]int64, bool) {
 	b, n := t.current.Load(), int64(count)
-	at, got, ok := b.claim(n-t.aheadIDs, n)
+	at, got, ok := b.claimIDs(n-t.aheadIDs, n)
 	if !ok {
 		return dst, false
 	}
@@ -154,7 +154,7 @@ func (t *Tag) Run(ctx context.Context) (first, last int64, err error) {
 	t.mu.Lock()
 	n := t.step.row
 	t.mu.Unlock()
-	ends, err := t.take(ctx, true, int(n), nil)
+	ends, err := t.takeIDs(ctx, true, int(n), nil)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -168,7 +168,7 @@ func (t *Tag) Run(ctx context.Context) (first, last int64, err error) {
 // Callers hold mu.
 func (t *Tag) grabRun(n int, dst []int64) ([]int64, bool) {
 	b, length := t.current.Load(), int64(n)
-	if at, _, ok := b.claim(length, length); ok {
+	if at, _, ok := b.claimIDs(length, length); ok {
 		return append(dst, b.first+at, b.first+at+length-1), true
 	}
 	if len(t.ahead) == 0 {
@@ -231,9 +231,9 @@ func (t *Tag) failAll(err error) {
 	t.runs.FailAll(err)
 }
 
-// take takes n IDs, or a run, from what is held or waits for a segment. The caller's
+// takeIDs takes n IDs, or a run, from what is held or waits for a segment. The caller's
 // context or the timeout ends it. What a waiter did not get it has not taken.
-func (t *Tag) take(ctx context.Context, run bool, n int, dst []int64) ([]int64, error) {
+func (t *Tag) takeIDs(ctx context.Context, run bool, n int, dst []int64) ([]int64, error) {
 	queue, grab := &t.waiters, t.grab
 	if run {
 		queue, grab = &t.runs, t.grabRun

@@ -305,9 +305,8 @@ func (m mark) slack() int64 { return int64(m >> usedBits & (1<<slackBits - 1)) }
 func (m mark) used() int    { return int(m & (1<<usedBits - 1)) }
 
 // goesOn says whether n IDs of the mark's time follow now, when past is how many
-// nanoseconds ago that millisecond began, and leave one more: who takes the last
-// may change the slack. It divides nothing, as all that follows the reading of the
-// clock is waited for.
+// nanoseconds ago that millisecond began, and leave one more: the last ID takes the
+// slow path, which may change the slack. No division here: it is the hot path.
 func (m mark) goesOn(past int64, n, sequences int) bool {
 	return uint64(past) < uint64(m.slack()+1)*uint64(time.Millisecond) && n < sequences-m.used()
 }

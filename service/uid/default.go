@@ -21,9 +21,9 @@ var (
 // sealed is the state of a grant that issues nothing more.
 const sealed = math.MaxInt64
 
-// take issues up to n IDs of a Unix second: count of them, first and those after
+// takeSeconds issues up to n IDs of a Unix second: count of them, first and those after
 // it. Errors: errSecondUsed, errSealed, model.ErrClockBack, and those of second.
-func (g *grant) take(second, n int64) (first, count int64, err error) {
+func (g *grant) takeSeconds(second, n int64) (first, count int64, err error) {
 	if _, err = g.second(second); err != nil {
 		return 0, 0, err
 	}
@@ -89,7 +89,7 @@ func (s *Service) takeByClock(end int, ids []int64) ([]int64, error) {
 		if g == nil {
 			return ids, s.noGrant()
 		}
-		first, count, err := g.take(s.opts.Now().Unix(), int64(end-len(ids)))
+		first, count, err := g.takeSeconds(s.opts.Now().Unix(), int64(end-len(ids)))
 		switch {
 		case errors.Is(err, errSealed): // since the grant was read
 			return ids, s.noGrant()

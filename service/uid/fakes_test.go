@@ -173,7 +173,7 @@ func (t *table) number(workers int64) (int64, model.Counter, error) {
 	c := t.counter
 	c.Last, c.Rate, c.JumpFrom = t.lastID, nodeRate, t.JumpFrom
 	c.Doubt = t.Doubt(t.accounts, c.At, c.Doubt)
-	number, _, next, err := c.Take(0, 1, workers-1, t.now)
+	number, _, next, err := c.TakeNumbers(0, 1, workers-1, t.now)
 	return number, next, err
 }
 

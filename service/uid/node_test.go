@@ -267,7 +267,7 @@ func TestTakeByTheSecond(t *testing.T) {
 		{101, 1, 0, 0, model.ErrNoLease}, // beyond the mark
 		{-second0, 1, 0, 0, model.ErrTimeExhausted},
 	} {
-		first, count, err := g.take(second0+c.at, c.n)
+		first, count, err := g.takeSeconds(second0+c.at, c.n)
 		want := int64(0)
 		if c.err == nil {
 			want = tiny().Compose(second0+c.at, 5, c.seq)
@@ -292,7 +292,7 @@ func TestTakeAfterAnotherStart(t *testing.T) {
 	} {
 		g := grantOf(tiny(), c.node)
 		for at := int64(-10); at < 10; at++ {
-			_, _, err := g.take(second0+at, 1)
+			_, _, err := g.takeSeconds(second0+at, 1)
 			if (err == nil) != (at >= c.first) || err != nil && !errors.Is(err, model.ErrClockBack) && !errors.Is(err, errSecondUsed) {
 				t.Errorf("%s: second %d: %v", name, at, err)
 			}
@@ -305,7 +305,7 @@ func TestTakeWithAnOddBound(t *testing.T) {
 	wide := model.UIDLayout{TimeBits: 1, WorkerBits: 1, SeqBits: 61, Epoch: epoch()}
 	for _, after := range []int64{0, -1 << 62, 1 << 62} {
 		g := grantOf(wide, model.Node{AfterSecond: after})
-		first, _, err := g.take(wide.MaxSecond(), 1)
+		first, _, err := g.takeSeconds(wide.MaxSecond(), 1)
 		if after > 0 && err == nil || after <= 0 && (err != nil || first <= 0) {
 			t.Errorf("after %d: %d, %v", after, first, err)
 		}
@@ -318,7 +318,7 @@ func TestTakeToTheLastSecond(t *testing.T) {
 	g := newGrant(short, model.NodeStart{UsedUntil: 1 << 60}, model.Node{WorkerID: short.Workers() - 1}, markHour)
 	var last int64
 	for second := epoch().Unix() - 3; second < epoch().Unix()+40; second++ {
-		first, count, err := g.take(second, 8)
+		first, count, err := g.takeSeconds(second, 8)
 		in := second >= short.MinSecond() && second <= short.MaxSecond()
 		if in != (err == nil) || !in && !errors.Is(err, model.ErrTimeExhausted) || in && (first <= last || count != 8) {
 			t.Errorf("second %d: %d, %d, %v", second-epoch().Unix(), first, count, err)

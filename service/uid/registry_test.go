@@ -172,7 +172,7 @@ func TestSealedGrant(t *testing.T) {
 		check.OK(t, s.Stop(t.Context()))
 		check.Equal(t, db.rows[1].used, now, "mark")
 		for second := now; second < now+3; second++ {
-			check.Is(t, check.Err(g.take(second, 1)), errSealed, "second", second-now)
+			check.Is(t, check.Err(g.takeSeconds(second, 1)), errSealed, "second", second-now)
 		}
 	})
 }

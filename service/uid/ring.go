@@ -129,7 +129,7 @@ func (r *Ring) TakeN(n int, dst []int64) ([]int64, bool) {
 func (r *Ring) takeAcross(n int64, dst []int64) ([]int64, bool) {
 	r.mu.Lock()
 	dst, ok := r.takeLocked(n, dst)
-	low := r.settle()
+	low := r.signalReaders()
 	r.mu.Unlock()
 	if !ok {
 		r.refused.Add(1)
@@ -147,7 +147,7 @@ func (r *Ring) takeAcross(n int64, dst []int64) ([]int64, bool) {
 // Callers hold mu.
 func (r *Ring) takeLocked(n int64, dst []int64) ([]int64, bool) {
 	head := r.head.Load()
-	used, got := head.claim(n)
+	used, got := head.claimIDs(n)
 	if n < 1 || got+r.tail.Load()-head.end() < n {
 		if got > 0 {
 			r.putBack(head, used, got)
@@ -167,8 +167,8 @@ func (r *Ring) takeLocked(n int64, dst []int64) ([]int64, bool) {
 	return dst, true
 }
 
-// claim takes up to n IDs of the block: got of them, after used others.
-func (b *block) claim(n int64) (used, got int64) {
+// claimIDs takes up to n IDs of the block: got of them, after used others.
+func (b *block) claimIDs(n int64) (used, got int64) {
 	if n < 1 || b.used.Load() >= b.count {
 		return b.count, 0
 	}
@@ -213,7 +213,7 @@ func (r *Ring) Put(first, count int64) bool {
 		r.filled = nil
 	}
 	r.armed = true
-	r.settle()
+	r.signalReaders()
 	return true
 }
 
@@ -241,7 +241,7 @@ func (r *Ring) expectRoom(count int64) <-chan struct{} {
 	defer r.mu.Unlock()
 	room := make(chan struct{})
 	r.room, r.roomFor = room, count
-	r.settle()
+	r.signalReaders()
 	return room
 }
 
@@ -289,7 +289,7 @@ func (r *Ring) Clear() int64 {
 	r.head.Store(r.last)
 	r.cleared.Add(dropped)
 	r.armed = true
-	r.settle()
+	r.signalReaders()
 	return dropped
 }
 
@@ -328,17 +328,17 @@ func (r *Ring) Stats() RingStats {
 // signal wakes the filler after a take that passed the threshold.
 func (r *Ring) signal() {
 	r.mu.Lock()
-	low := r.settle()
+	low := r.signalReaders()
 	r.mu.Unlock()
 	if low {
 		runtime.Gosched()
 	}
 }
 
-// settle signals what is due and sets the threshold for what is not. A take that came
+// signalReaders signals what is due and sets the threshold for what is not. A take that came
 // too early for the new threshold is seen by looking again. Callers hold mu. It says
 // whether it signalled Low.
-func (r *Ring) settle() (low bool) {
+func (r *Ring) signalReaders() (low bool) {
 	for {
 		left := r.left()
 		if r.armed && left < r.lowWater {

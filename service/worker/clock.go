@@ -24,10 +24,10 @@ type clockReading struct {
 	offset time.Duration // how far this clock was ahead of it
 }
 
-// mark notes the registry's clock from an answer to a call that started at the
+// markTime notes the registry's clock from an answer to a call that started at the
 // given reading, and refuses one that is too far from ours. The truth lies
 // between the start and the end of the call; the smaller difference counts.
-func (k *Keeper) mark(server, wall int64) error {
+func (k *Keeper) markTime(server, wall int64) error {
 	if server == 0 {
 		return nil
 	}

@@ -17,11 +17,11 @@ const (
 	watch = 10 * time.Second
 )
 
-// claim tells the database that IDs of the lease may be issued up to until. While the
+// claimRegistry tells the database that IDs of the lease may be issued up to until. While the
 // database is away a term goes on whose claim had not ended when that began: no
 // other instance can have made one since. Else one may have, and the error is
 // model.ErrRegistryInUse.
-func (k *Keeper) claim(ctx context.Context, lease model.Lease, until int64) (model.ClaimGrant, error) {
+func (k *Keeper) claimRegistry(ctx context.Context, lease model.Lease, until int64) (model.ClaimGrant, error) {
 	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
 	defer cancel()
 	wall, mono := k.opts.Now()
@@ -66,7 +66,7 @@ func (k *Keeper) claimFirst(ctx context.Context, lease *model.Lease) error {
 	if k.file != nil {
 		until = millis(wall) + k.opts.Expiry.Milliseconds()
 	}
-	grant, err := k.claim(ctx, *lease, until)
+	grant, err := k.claimRegistry(ctx, *lease, until)
 	if isAway(err) {
 		if old, ok := k.stored(); ok && old.Registry == lease.Registry && old.Expires > millis(wall) {
 			return nil

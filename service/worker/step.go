@@ -149,7 +149,7 @@ func (k *Keeper) acquire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = k.mark(lease.ServerTime, wall)
+	err = k.markTime(lease.ServerTime, wall)
 	if err == nil {
 		err = k.compareWithPeers(ctx, lease.WorkerID)
 	}
@@ -159,7 +159,7 @@ func (k *Keeper) acquire(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, k.refuse(ctx, lease))
 	}
-	k.take(lease)
+	k.beginTerm(lease)
 	return nil
 }
 
@@ -177,8 +177,8 @@ func (k *Keeper) refuse(ctx context.Context, lease model.Lease) error {
 	return k.opts.Registry.Release(ctx, lease)
 }
 
-// take begins the term of a lease that the registry gave.
-func (k *Keeper) take(lease model.Lease) {
+// beginTerm begins the term of a lease that the registry gave.
+func (k *Keeper) beginTerm(lease model.Lease) {
 	same := k.lease.Owner == k.owner && k.lease.WorkerID == lease.WorkerID && k.lease.Registry == lease.Registry
 	_, mono := k.opts.Now()
 	doubt := k.doubt(lease, k.layoutAge(mono))
@@ -236,7 +236,7 @@ func (k *Keeper) renew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := k.mark(got.ServerTime, wall); err != nil {
+	if err := k.markTime(got.ServerTime, wall); err != nil {
 		return err
 	}
 	if k.lapsed(got) {
@@ -244,7 +244,7 @@ func (k *Keeper) renew(ctx context.Context) error {
 	}
 	k.confirmed = got.Reserved
 	want.ServerTime = got.ServerTime
-	grant, err := k.claim(ctx, want, want.Expires)
+	grant, err := k.claimRegistry(ctx, want, want.Expires)
 	switch {
 	case err != nil && !isAway(err):
 		return err
@@ -345,7 +345,7 @@ func (k *Keeper) reserveInFile(ctx context.Context, cause error) error {
 	}
 	k.lease = next
 	k.opts.Generator.Extend(next.Reserved, k.trust)
-	if _, err := k.claim(ctx, next, next.Expires); errors.Is(err, model.ErrRegistryInUse) {
+	if _, err := k.claimRegistry(ctx, next, next.Expires); errors.Is(err, model.ErrRegistryInUse) {
 		k.end(err)
 		return errors.Join(err, k.disown())
 	}
