@@ -49,10 +49,12 @@ func newIndex() *index {
 
 // find returns the entry of a name, or nil. It may miss one that is added meanwhile.
 func (x *index) find(name string) *entry {
-	if e := x.slot(*x.slots.Load(), name).Load(); e != nil && e.name == name { // a free slot may have been taken
-		return e
+	slots := *x.slots.Load()
+	for at := maphash.String(x.seed, name); ; at++ { // as slot, which compares names once more: it is the hot path
+		if e := slots[at&uint64(len(slots)-1)].Load(); e == nil || e.name == name {
+			return e
+		}
 	}
-	return nil
 }
 
 // slot is where the entry of a name is, or would be.
