@@ -117,7 +117,7 @@ const staleClock mutant = "numbers of a day that is over are used"
 // and fails over to older copies: no text comes twice, and none has a date that is past.
 func simulationNumbers() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
-		Worlds: 500, Racing: 100, Seeds: 2000, Least: map[string]float64{"numbers": 50}, World: simulateNumbers,
+		Worlds: 500, Racing: 100, Seeds: 20_000, Least: map[string]float64{"numbers": 50}, World: simulateNumbers,
 		Mutants: []mutant{staleClock, sharesRange, noDoubt, noWait},
 	}
 }
