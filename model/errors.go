@@ -59,7 +59,13 @@ var (
 	// ErrRingEmpty: the ring of prepared IDs ran dry (code -8).
 	ErrRingEmpty = errors.New("the ring is empty")
 
-	// ErrLeaseLost: the registry no longer holds the lease for this owner.
+	// ErrUnknownName: there are no worker IDs of that name (code -2).
+	ErrUnknownName = errors.New("name is not provisioned")
+	// ErrNameExists: the name of worker IDs has been provisioned before (code -13).
+	ErrNameExists = errors.New("name is already provisioned")
+
+	// ErrLeaseLost: the registry, or shardid for a name, no longer holds the lease for this
+	// owner (code -14).
 	ErrLeaseLost = errors.New("the worker ID was lost")
 	// ErrNoWorkerID: every worker ID is taken.
 	ErrNoWorkerID = errors.New("no worker ID is free")

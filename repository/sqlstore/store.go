@@ -13,6 +13,7 @@
 //   - shardid_number, which tags have business numbers;
 //   - shardid_deployment and shardid_change, which server wrote last, and what it may have
 //     lost (deployment.go, change.go);
+//   - shardid_name and shardid_lease, which worker IDs of a name are leased (leases.go);
 //   - shardid_replica, which replica may let Redis vouch for that (witness.go).
 //
 // A segment is taken in one transaction under the rows' locks and belongs to the
@@ -65,6 +66,8 @@ const (
 	numberTable     = "shardid_number"
 	replicaTable    = "shardid_replica"
 	changeTable     = "shardid_change"
+	nameTable       = "shardid_name"
+	leaseTable      = "shardid_lease"
 )
 
 // Options say where the database is.
@@ -165,7 +168,8 @@ func (s *Store) Close() error {
 const probe = "SELECT app_id, app_name, max_id, shard_id, step, description, create_time, update_time, " +
 	"max_limit_id, limit_policy, current_step, taken_at, last_max_id, doubt, last_change, tokens, max_rate FROM " + table +
 	" WHERE 1 = 0 AND NOT EXISTS (SELECT app_id, shard_id, max_id FROM " + deletedTable + ") AND NOT EXISTS (SELECT " + deploymentColumns + " FROM " + deploymentTable + ") AND NOT EXISTS (SELECT app_id FROM " + scrambleTable + ") AND NOT EXISTS (SELECT scramble_secret FROM " + deploymentTable + ")" +
-	" AND NOT EXISTS (SELECT " + numberColumns + " FROM " + numberTable + ") AND NOT EXISTS (SELECT id, uses, holds, list_rate, tag_rate, seen_at FROM " + replicaTable + ") AND NOT EXISTS (SELECT number FROM " + changeTable + ")"
+	" AND NOT EXISTS (SELECT " + numberColumns + " FROM " + numberTable + ") AND NOT EXISTS (SELECT id, uses, holds, list_rate, tag_rate, seen_at FROM " + replicaTable + ") AND NOT EXISTS (SELECT number FROM " + changeTable + ")" +
+	" AND NOT EXISTS (SELECT " + nameColumns + " FROM " + nameTable + ") AND NOT EXISTS (SELECT " + leaseColumns + " FROM " + leaseTable + ")"
 
 // Check says whether segments can be taken: the server answers, is a writable
 // primary, and has id_alloc with all its columns and the tombstones. It is cheap: two

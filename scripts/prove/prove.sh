@@ -7,7 +7,7 @@ usage() {
 	cat <<'TEXT'
 usage: scripts/prove/prove.sh [--help | --quick] [MODEL…]
 
-Checks with spin that the models refill, witness, lease and recycle keep their promise within
+Checks with spin that the models refill, witness, lease, holder and recycle keep their promise within
 their bounds, and that each rule that is left out (NO_…) and each exception that is
 let in (WITH_…) yields a counterexample. A rule that another one makes spare "holds".
 
@@ -29,14 +29,14 @@ for word in "$@"; do
 		exit 0
 		;;
 	--quick) quick=yes ;;
-	refill | witness | lease | recycle) models+=("$word") ;;
+	refill | witness | lease | holder | recycle) models+=("$word") ;;
 	*)
 		usage >&2
 		exit 2
 		;;
 	esac
 done
-[ ${#models[@]} -gt 0 ] || models=(refill witness lease recycle)
+[ ${#models[@]} -gt 0 ] || models=(refill witness lease holder recycle)
 
 # runs prints a line for each run: what is expected, the model, its flags. Bounds that
 # suffice for a counterexample are those of --quick; the longest runs come first.
@@ -45,6 +45,7 @@ runs() {
 		echo "holds witness -DN=2"
 		echo "holds lease -DT=2 -DTERMS=3"
 		echo "holds refill -DS=2 -DEVENTS=2"
+		echo "holds holder -DT=4"
 	else
 		echo "holds witness -DN=3"
 		echo "holds lease -DT=3 -DTERMS=3"
@@ -52,6 +53,7 @@ runs() {
 		echo "holds lease -DT=3 -DTERMS=4 -DFILES=0"
 		echo "holds refill -DS=2 -DEVENTS=3"
 		echo "holds witness -DN=4 -DFAILS=1 -DNAMES=3"
+		echo "holds holder -DT=6"
 	fi
 	echo "holds witness -DN=2 -DNAMES=1 -DBY_OBJECTION -DNO_SINCE"
 	echo "counterexample witness -DN=2 -DNAMES=1 -DNO_SINCE"
@@ -78,6 +80,9 @@ runs() {
 	done
 	for flag in UNREACHABLE COPIED_FOLDER FILE_BACK REGISTRY_CLOCK; do
 		echo "counterexample lease -DT=3 -DWITH_$flag"
+	done
+	for flag in NO_FENCE NO_WAIT NO_SLACK NO_MARGIN NO_SECRET NO_ENDED NO_STOP WITH_STEAL WITH_CLOCKS_APART; do
+		echo "counterexample holder -DT=5 -DLEASES=2 -DFAILS=1 -D$flag"
 	done
 	echo "holds recycle"
 	for flag in CHECK PRESENT WAIT WAIT_BACK SILENCE FENCE; do

@@ -1,0 +1,197 @@
+package model
+
+import (
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// Bounds of a name of worker IDs.
+const (
+	MaxNameBytes = 64
+	// MaxInstanceBytes bounds what the holder of a lease calls itself.
+	MaxInstanceBytes = 128
+	// MaxNameWorkerBits and MaxNameSeqBits bound the widths of a name's layout, together
+	// MaxNameBits: what is left has room for the time of sonyflake, 39 bits. In
+	// milliseconds that is 17 years.
+	MaxNameWorkerBits = 22
+	MaxNameSeqBits    = 22
+	MaxNameBits       = 24
+
+	DefaultHold = time.Minute
+	MinHold     = 5 * time.Second
+	MaxHold     = time.Hour
+	// LeaseMargin is for how long a lease that has ended is left alone before its worker ID
+	// goes to another holder. A copy of the database may have a clock that is behind by as
+	// much as two clocks may differ: by then it takes the lease for ended too.
+	LeaseMargin = 2 * MaxClockApart
+)
+
+// Name is a space of worker IDs, which holders lease for generators of their own.
+type Name struct {
+	Name string
+	// The layout never changes: a snowflake has the milliseconds since the epoch above the
+	// worker ID above the sequence.
+	EpochMs             int64 // Unix milliseconds
+	WorkerBits, SeqBits uint
+	// Hold is how long a holder may go on without shardid, in whole milliseconds, and how
+	// long new leases wait after the database went on from a copy that may lack some.
+	Hold time.Duration
+	Note NameNote
+}
+
+// NameNote is what the database knows of a name beside what an operator says.
+type NameNote struct {
+	MadeMs int64 // Unix ms
+	// An earlier hold that was longer, of the leases that were granted until SetMs.
+	WasHold time.Duration
+	SetMs   int64
+	// An earlier hold that was shorter counts until LowMs: by then copies of the database know
+	// the longer one.
+	LowHold time.Duration
+	LowMs   int64
+}
+
+// Workers is how many worker IDs the name has: 0…Workers-1.
+func (n Name) Workers() int64 { return 1 << n.WorkerBits }
+
+// MaxMs is the last Unix millisecond that its IDs can carry.
+func (n Name) MaxMs() int64 { return n.EpochMs + 1<<(63-n.WorkerBits-n.SeqBits) - 1 }
+
+// Layout is the layout as it is recorded and shown.
+func (n Name) Layout() string {
+	return fmt.Sprintf("epoch_ms=%d worker_bits=%d seq_bits=%d", n.EpochMs, n.WorkerBits, n.SeqBits)
+}
+
+// Validate refuses, with ErrInvalidArgument, what cannot be a name or its layout at a time.
+func (n Name) Validate(now time.Time) error {
+	if err := CheckName(n.Name); err != nil {
+		return err
+	}
+	switch {
+	case n.WorkerBits < 1 || n.WorkerBits > MaxNameWorkerBits || n.SeqBits < 1 || n.SeqBits > MaxNameSeqBits || n.WorkerBits+n.SeqBits > MaxNameBits:
+		return fmt.Errorf("%w: %d worker bits and %d sequence bits: there are 1…%d and 1…%d, %d together at most, as an ID has 63 bits and a time of 39",
+			ErrInvalidArgument, n.WorkerBits, n.SeqBits, MaxNameWorkerBits, MaxNameSeqBits, MaxNameBits)
+	case n.EpochMs < 0 || n.EpochMs > now.UnixMilli():
+		return fmt.Errorf("%w: the epoch %d must be in the past, in Unix milliseconds", ErrInvalidArgument, n.EpochMs)
+	case n.MaxMs() < now.UnixMilli():
+		return fmt.Errorf("%w: with the epoch %d and %d bits of milliseconds IDs ended at %s: choose a later epoch, or fewer worker or sequence bits",
+			ErrInvalidArgument, n.EpochMs, 63-n.WorkerBits-n.SeqBits, time.UnixMilli(n.MaxMs()).UTC().Format(time.RFC3339))
+	}
+	return CheckHold(n.Hold)
+}
+
+// CheckName refuses, with ErrInvalidArgument, what cannot be the name of a space of worker IDs.
+func CheckName(name string) error {
+	good := name != "" && len(name) <= MaxNameBytes
+	for i := 0; good && i < len(name); i++ {
+		c := name[i]
+		good = 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'
+	}
+	if good && name != "." && name != ".." {
+		return nil
+	}
+	return fmt.Errorf("%w: a name has 1…%d letters, digits, dots, hyphens and underscores", ErrInvalidArgument, MaxNameBytes)
+}
+
+// CheckHold refuses, with ErrInvalidArgument, what cannot be a hold.
+func CheckHold(hold time.Duration) error {
+	if hold < MinHold || hold > MaxHold || hold%time.Millisecond != 0 {
+		return fmt.Errorf("%w: hold %v must be in %v…%v, in whole milliseconds", ErrInvalidArgument, hold, MinHold, MaxHold)
+	}
+	return nil
+}
+
+// CheckInstance refuses, with ErrInvalidArgument, what the holder of a lease cannot call
+// itself; it may say nothing.
+func CheckInstance(instance string) error {
+	good := len(instance) <= MaxInstanceBytes && utf8.ValidString(instance)
+	for _, r := range instance {
+		good = good && r >= ' ' && r != 0x7f
+	}
+	if !good {
+		return fmt.Errorf("%w: instance needs at most %d printable characters", ErrInvalidArgument, MaxInstanceBytes)
+	}
+	return nil
+}
+
+// WithHold is the name with another hold from now on, Unix ms.
+func (n Name) WithHold(hold time.Duration, nowMs int64) Name {
+	note := &n.Note
+	granted := n.GrantHold(nowMs)
+	if hold < n.Hold {
+		if note.SetMs+note.WasHold.Milliseconds() <= nowMs {
+			note.WasHold = 0
+		}
+		note.WasHold, note.SetMs = max(note.WasHold, n.Hold), nowMs
+	}
+	if hold > granted {
+		note.LowHold, note.LowMs = granted, nowMs+RaiseDelay.Milliseconds()
+	}
+	n.Hold = hold
+	return n
+}
+
+// GrantHold is for how long leases are granted at a time, Unix ms.
+func (n Name) GrantHold(nowMs int64) time.Duration {
+	if nowMs < n.Note.LowMs {
+		return min(n.Hold, n.Note.LowHold)
+	}
+	return n.Hold
+}
+
+// LostUntil is up to which time IDs may have been issued under leases of the name that the
+// database lacks, if it may have forgotten what was stored before keptMs. All are Unix ms. A
+// lease was granted up to a hold from then, by a clock that was ahead by LeaseMargin at most.
+func (n Name) LostUntil(keptMs int64) int64 {
+	until := keptMs + n.Hold.Milliseconds()
+	if n.Note.WasHold > 0 {
+		until = max(until, min(keptMs, n.Note.SetMs)+n.Note.WasHold.Milliseconds())
+	}
+	return until + LeaseMargin.Milliseconds()
+}
+
+// NameUse is a name with how much of it is in use.
+type NameUse struct {
+	Name
+	Leased int64 // worker IDs whose lease has not ended
+	Known  int64 // those that were leased before, these included
+}
+
+// NameLease is the right of its holder to issue IDs with a worker ID of a name: IDs whose time
+// t, in Unix ms, has After < t ≤ Until, whatever its clock is. No such time of a worker ID is in
+// two leases. After and Until may leave no time at first, until a renewal.
+type NameLease struct {
+	Name         Name
+	WorkerID     int64
+	Instance     string // what its holder calls itself
+	Secret       string // shows that who asks is the holder; "" where it is not told
+	After, Until int64  // Unix ms
+	Now          int64  // the database's clock, Unix ms
+}
+
+// Renew is how long a holder waits before each renewal: two may fail.
+func (l NameLease) Renew() time.Duration { return l.Name.Hold / 3 }
+
+// LeaseKey is what the holder of a NameLease says to renew or to release it.
+type LeaseKey struct {
+	Name     string
+	WorkerID int64
+	Secret   string
+}
+
+// RenewedLease is the answer to one of several renewals. Errors: ErrUnknownName, ErrLeaseLost.
+type RenewedLease struct {
+	Lease NameLease
+	Err   error
+}
+
+// NameHolder is a worker ID of a name and its last lease.
+type NameHolder struct {
+	WorkerID     int64
+	Instance     string
+	Leased       bool  // its lease has not ended
+	After, Until int64 // Unix ms
+	Granted      int64 // Unix ms, by the database's clock
+	Renewed      int64 // likewise; 0 for never
+}

@@ -1,0 +1,286 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+// leaseRow is a row of shardid_lease: a worker ID of a name and its last lease. Times are Unix
+// ms. The next lease is granted above UntilMs, by these rules, which scripts/prove/holder.pml
+// has:
+//
+//   - not before the last one was released, or ended model.LeaseMargin ago;
+//   - above what the database may have forgotten (model.Name.LostUntil);
+//   - a lease is renewed by its secret, and before it has ended only.
+type leaseRow struct {
+	Name      string
+	WorkerID  int64
+	Instance  string
+	Secret    string // its digest; "" once the lease was released
+	AfterMs   int64
+	UntilMs   int64
+	GrantedAt int64
+	RenewedAt int64
+}
+
+const leaseColumns = "name, worker_id, instance, secret, after_ms, until_ms, granted_at, renewed_at"
+
+// free is what a worker ID must be to be leased. Its argument is the server's clock less
+// model.LeaseMargin.
+const free = "(secret = '' OR until_ms <= ?)"
+
+func digest(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// is says whether the secret is that of the lease.
+func (r leaseRow) is(secret string) bool {
+	return r.Secret != "" && subtle.ConstantTimeCompare([]byte(r.Secret), []byte(digest(secret))) == 1
+}
+
+func (r leaseRow) lease(n model.Name, secret string, now int64) model.NameLease {
+	return model.NameLease{Name: n, WorkerID: r.WorkerID, Instance: r.Instance, Secret: secret, After: r.AfterMs, Until: r.UntilMs, Now: now}
+}
+
+// GrantLease leases a worker ID of a name: the one that the instance had, where it is free; else
+// one that never was leased; else the one that has been free for longest. After it a renewal may
+// be needed before there is a time to use. Errors: model.ErrUnknownName, ErrNoWorkerID,
+// *model.StoreError; after that one a worker ID may be leased that nobody uses, until it ends.
+func (s *Store) GrantLease(ctx context.Context, name, instance string) (lease model.NameLease, err error) {
+	const op = "lease a worker ID"
+	for try := 0; ; try++ {
+		err = s.inTx(ctx, func(tx *gorm.DB) (err error) {
+			lease, err = s.grant(tx, name, instance)
+			return err
+		})
+		if again := isDuplicate(err) || errors.Is(err, errRowChanged); !again || try == acquireRetries {
+			break
+		}
+	}
+	if err != nil {
+		return model.NameLease{}, s.answer(ctx, op, err)
+	}
+	return lease, nil
+}
+
+func (s *Store) grant(tx *gorm.DB, name, instance string) (model.NameLease, error) {
+	n, at, err := s.presentName(tx, name)
+	if err != nil {
+		return model.NameLease{}, err
+	}
+	old, err := freeWorker(tx, n, instance, at)
+	if err != nil {
+		return model.NameLease{}, err
+	}
+	after := old.UntilMs
+	if at.Changes > 0 {
+		after = max(after, n.LostUntil(at.kept))
+	}
+	secret := rand.Text()
+	row := leaseRow{
+		Name: name, WorkerID: old.WorkerID, Instance: instance, Secret: digest(secret), AfterMs: after,
+		UntilMs: max(old.UntilMs, at.Now+n.GrantHold(at.Now).Milliseconds()), GrantedAt: at.Now,
+	}
+	if old.GrantedAt == 0 {
+		err = write(tx, "insert the lease", "INSERT INTO "+leaseTable+" ("+leaseColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
+			row.Name, row.WorkerID, row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt)
+	} else {
+		err = updateRows(tx, 1, "store the lease", "UPDATE "+leaseTable+" SET instance = ?, secret = ?, after_ms = ?, until_ms = ?, granted_at = ?, renewed_at = 0"+
+			" WHERE name = ? AND worker_id = ? AND secret = ? AND until_ms = ?",
+			row.Instance, row.Secret, row.AfterMs, row.UntilMs, row.GrantedAt, row.Name, row.WorkerID, old.Secret, old.UntilMs)
+	}
+	return row.lease(n, secret, at.Now), err
+}
+
+// freeWorker is a worker ID to lease, with its last lease; GrantedAt is 0 for one that never was.
+func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow, error) {
+	ended := at.Now - model.LeaseMargin.Milliseconds()
+	const read = "SELECT " + leaseColumns + " FROM " + leaseTable + " WHERE name = ? AND "
+	if instance != "" {
+		own, err := query[[]leaseRow](tx, "look for the instance", read+"instance = ? AND "+free+" ORDER BY until_ms DESC LIMIT 1", n.Name, instance, ended)
+		if err != nil || len(own) > 0 {
+			return first(own), err
+		}
+	}
+	next, err := query[int64](tx, "look for a new worker ID", "SELECT COALESCE(MAX(worker_id) + 1, 0) FROM "+leaseTable+" WHERE name = ?", n.Name)
+	if err != nil || next < n.Workers() {
+		return leaseRow{WorkerID: next}, err
+	}
+	oldest, err := query[[]leaseRow](tx, "look for a free worker ID", read+free+" ORDER BY until_ms LIMIT 1", n.Name, ended)
+	if err != nil || len(oldest) > 0 {
+		return first(oldest), err
+	}
+	soonest, err := query[int64](tx, "look for the next that ends", "SELECT COALESCE(MIN(until_ms), 0) FROM "+leaseTable+" WHERE name = ?", n.Name)
+	return leaseRow{}, cmp.Or(err, fmt.Errorf("%w: all %d of the name %q are leased, the next one may be free at %s: stop holders that are not needed, or wait",
+		model.ErrNoWorkerID, n.Workers(), n.Name, time.UnixMilli(soonest).Add(model.LeaseMargin).UTC().Format(time.RFC3339)))
+}
+
+// first is the first row, zero without one.
+func first(rows []leaseRow) (row leaseRow) {
+	if len(rows) > 0 {
+		row = rows[0]
+	}
+	return row
+}
+
+// lockLeases reads the rows of leases under their locks. A worker ID that was never leased has none.
+func (s *Store) lockLeases(tx *gorm.DB, keys []model.LeaseKey) (map[model.LeaseKey]leaseRow, error) {
+	workers := map[string][]int64{}
+	for _, k := range keys {
+		workers[k.Name] = append(workers[k.Name], k.WorkerID)
+	}
+	found := map[model.LeaseKey]leaseRow{}
+	for _, name := range slices.Sorted(maps.Keys(workers)) { // in one order, so that no two wait for each other
+		rows, err := query[[]leaseRow](tx, "lock the leases", "SELECT "+leaseColumns+" FROM "+leaseTable+" WHERE name = ? AND worker_id IN ? ORDER BY worker_id"+s.forUpdate(),
+			name, workers[name])
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			found[model.LeaseKey{Name: r.Name, WorkerID: r.WorkerID}] = r
+		}
+	}
+	return found, nil
+}
+
+// held is the row of a lease that lives. Errors: model.ErrLeaseLost.
+func held(rows map[model.LeaseKey]leaseRow, key model.LeaseKey, now int64) (leaseRow, error) {
+	secret := key.Secret
+	key.Secret = ""
+	switch r, found := rows[key]; {
+	case !found || !r.is(secret):
+		return r, fmt.Errorf("%w: worker ID %d of the name %q is not leased under this secret: get a new lease", model.ErrLeaseLost, key.WorkerID, key.Name)
+	case r.UntilMs <= now:
+		return r, fmt.Errorf("%w: the lease of worker ID %d of the name %q ended at %s: get a new one",
+			model.ErrLeaseLost, key.WorkerID, key.Name, time.UnixMilli(r.UntilMs).UTC().Format(time.RFC3339Nano))
+	default:
+		return r, nil
+	}
+}
+
+// RenewLeases renews leases together, and answers each. A name's leases are stored by one
+// statement. The error is a *model.StoreError: then none of the answers counts.
+func (s *Store) RenewLeases(ctx context.Context, keys []model.LeaseKey) ([]model.RenewedLease, error) {
+	return within(ctx, s, "renew leases", func(tx *gorm.DB) ([]model.RenewedLease, error) {
+		rows, err := s.lockLeases(tx, keys)
+		if err != nil {
+			return nil, err
+		}
+		at, err := s.counting(tx, "")
+		if err != nil {
+			return nil, err
+		}
+		names, err := readNames(tx, keys)
+		if err != nil {
+			return nil, err
+		}
+		answers, renewed := make([]model.RenewedLease, len(keys)), map[string][]int64{}
+		for i, key := range keys {
+			n, known := names[key.Name]
+			r, err := held(rows, key, at.Now)
+			if !known {
+				err = unknownName(key.Name)
+			}
+			if err != nil {
+				answers[i].Err = err
+				continue
+			}
+			r.UntilMs = max(r.UntilMs, at.Now+n.GrantHold(at.Now).Milliseconds())
+			answers[i].Lease = r.lease(n, key.Secret, at.Now)
+			renewed[key.Name] = append(renewed[key.Name], key.WorkerID)
+		}
+		for name, workers := range renewed {
+			until := at.Now + names[name].GrantHold(at.Now).Milliseconds()
+			err := write(tx, "store the leases", "UPDATE "+leaseTable+" SET until_ms = CASE WHEN until_ms > ? THEN until_ms ELSE ? END, renewed_at = ?"+
+				" WHERE name = ? AND worker_id IN ?", until, until, at.Now, name, workers)
+			if err != nil {
+				return nil, err
+			}
+		}
+		return answers, nil
+	})
+}
+
+// readNames reads the names of leases.
+func readNames(tx *gorm.DB, keys []model.LeaseKey) (map[string]model.Name, error) {
+	var wanted []string
+	for _, k := range keys {
+		if !slices.Contains(wanted, k.Name) {
+			wanted = append(wanted, k.Name)
+		}
+	}
+	rows, err := query[[]nameRow](tx, "read the names", "SELECT "+nameColumns+" FROM "+nameTable+" WHERE deleted_at = 0 AND name IN ?", wanted)
+	names := make(map[string]model.Name, len(rows))
+	for _, r := range rows {
+		names[r.Name] = r.name()
+	}
+	return names, err
+}
+
+// ReleaseLease ends a lease whose holder issues nothing more and has used no time after
+// lastUsed, Unix ms; 0 is for a holder that does not say. The next holder may follow at once,
+// above that. Errors: model.ErrLeaseLost, also when the lease was released before;
+// ErrInvalidArgument for a lastUsed that the lease does not allow, *model.StoreError.
+func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed int64) error {
+	return s.do(ctx, "release the lease", func(tx *gorm.DB) error {
+		rows, err := s.lockLeases(tx, []model.LeaseKey{key})
+		if err != nil {
+			return err
+		}
+		if _, err := s.counting(tx, ""); err != nil {
+			return err
+		}
+		r, err := held(rows, key, 0) // also one that has ended, where nobody has followed
+		if err != nil {
+			return err
+		}
+		if lastUsed > r.UntilMs {
+			return fmt.Errorf("%w: lastUsed %d is after the end of the lease, %d: an ID of a later time may repeat; the lease was not released, and ends by itself",
+				model.ErrInvalidArgument, lastUsed, r.UntilMs)
+		}
+		// What came before this lease stays issued.
+		until := max(cmp.Or(lastUsed, r.UntilMs), min(r.AfterMs, r.UntilMs))
+		return write(tx, "store the end", "UPDATE "+leaseTable+" SET secret = '', until_ms = ? WHERE name = ? AND worker_id = ?", until, key.Name, key.WorkerID)
+	})
+}
+
+// Holders gives the worker IDs of a name with their last leases, those whose lease ends last
+// first, at most limit. Errors: model.ErrUnknownName, *model.StoreError.
+func (s *Store) Holders(ctx context.Context, name string, limit int) ([]model.NameHolder, error) {
+	return within(ctx, s, "read the holders", func(tx *gorm.DB) ([]model.NameHolder, error) {
+		at, err := s.readMoment(tx, "")
+		if err != nil {
+			return nil, err
+		}
+		names, err := readNames(tx, []model.LeaseKey{{Name: name}})
+		if err != nil {
+			return nil, err
+		}
+		if len(names) == 0 {
+			return nil, unknownName(name)
+		}
+		rows, err := query[[]leaseRow](tx, "read the leases", "SELECT "+leaseColumns+" FROM "+leaseTable+" WHERE name = ? ORDER BY until_ms DESC, worker_id LIMIT ?", name, limit)
+		holders := make([]model.NameHolder, len(rows))
+		for i, r := range rows {
+			holders[i] = model.NameHolder{
+				WorkerID: r.WorkerID, Instance: r.Instance, Leased: r.Secret != "" && r.UntilMs > at.Now,
+				After: r.AfterMs, Until: r.UntilMs, Granted: r.GrantedAt, Renewed: r.RenewedAt,
+			}
+		}
+		return holders, err
+	})
+}

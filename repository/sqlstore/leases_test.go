@@ -1,0 +1,255 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/scripts/check"
+)
+
+const holdMs = 60_000 // of the names of the tests, ms
+
+func aName(name string) model.Name {
+	return model.Name{Name: name, EpochMs: 1288834974657, WorkerBits: 1, SeqBits: 12, Hold: holdMs * time.Millisecond}
+}
+
+func leased(t *testing.T, s *Store, name, instance string) model.NameLease {
+	t.Helper()
+	l, err := s.GrantLease(t.Context(), name, instance)
+	check.Must(t, err)
+	return l
+}
+
+func renewLease(t *testing.T, s *Store, l model.NameLease) (model.NameLease, error) {
+	t.Helper()
+	answers, err := s.RenewLeases(t.Context(), []model.LeaseKey{keyOf(l)})
+	check.Must(t, err)
+	return answers[0].Lease, answers[0].Err
+}
+
+func keyOf(l model.NameLease) model.LeaseKey {
+	return model.LeaseKey{Name: l.Name.Name, WorkerID: l.WorkerID, Secret: l.Secret}
+}
+
+// age makes every lease older by so many ms.
+func age(t *testing.T, s *Store, ms int64) {
+	t.Helper()
+	by := strconv.FormatInt(ms, 10)
+	run(t, s, "UPDATE shardid_lease SET after_ms = after_ms - "+by+", until_ms = until_ms - "+by)
+}
+
+func TestLeases(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		_, err := s.GrantLease(ctx, "orders", "a")
+		check.Is(t, err, model.ErrUnknownName)
+		check.Must(t, check.Err(s.CreateName(ctx, aName("orders"))))
+
+		a := leased(t, s, "orders", "a")
+		if a.WorkerID != 0 || a.After != 0 || a.Until != a.Now+holdMs || a.Secret == "" || a.Instance != "a" || a.Name.Layout() != aName("").Layout() {
+			t.Errorf("%+v", a)
+		}
+		b := leased(t, s, "orders", "b")
+		check.Equal(t, b.WorkerID, 1, "worker ID")
+		_, err = s.GrantLease(ctx, "orders", "c")
+		check.Is(t, err, model.ErrNoWorkerID)
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_lease WHERE secret = '"+a.Secret+"'"), 0, "secrets that are stored")
+
+		age(t, s, 1000)
+		again, err := renewLease(t, s, a)
+		check.OK(t, err)
+		if again.Until < a.Until || again.After != a.After-1000 || again.Secret != a.Secret {
+			t.Errorf("renewed: %+v", again)
+		}
+		wrong := a
+		wrong.Secret = b.Secret
+		check.Is(t, check.Err(renewLease(t, s, wrong)), model.ErrLeaseLost)
+		wrong.Secret, wrong.WorkerID = a.Secret, 77
+		check.Is(t, check.Err(renewLease(t, s, wrong)), model.ErrLeaseLost)
+
+		// A release is above what was used, once, and nobody else's.
+		check.Is(t, s.ReleaseLease(ctx, keyOf(wrong), 0), model.ErrLeaseLost)
+		check.Is(t, s.ReleaseLease(ctx, keyOf(a), again.Until+1), model.ErrInvalidArgument)
+		used := again.Until - holdMs/2
+		check.OK(t, s.ReleaseLease(ctx, keyOf(a), used))
+		check.Is(t, s.ReleaseLease(ctx, keyOf(a), used), model.ErrLeaseLost)
+		check.Is(t, check.Err(renewLease(t, s, a)), model.ErrLeaseLost)
+		c := leased(t, s, "orders", "c")
+		if c.WorkerID != a.WorkerID || c.After != used || c.Until < c.Now+holdMs {
+			t.Errorf("after a release up to %d: %+v", used, c)
+		}
+	})
+}
+
+// A lease that has ended is left alone for a moment, then its worker ID goes to its instance, or
+// to another, above what it could use; it cannot be renewed any more.
+func TestLeaseEnds(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		check.Must(t, check.Err(s.CreateName(t.Context(), aName("orders"))))
+		a, b := leased(t, s, "orders", "a"), leased(t, s, "orders", "b")
+		_, err := renewLease(t, s, b)
+		check.OK(t, err)
+		margin := model.LeaseMargin.Milliseconds()
+		age(t, s, holdMs+margin/2)
+		check.Is(t, check.Err(renewLease(t, s, a)), model.ErrLeaseLost)
+		_, err = s.GrantLease(t.Context(), "orders", "a")
+		check.Is(t, err, model.ErrNoWorkerID)
+		age(t, s, margin)
+		back := leased(t, s, "orders", "b")
+		if back.WorkerID != b.WorkerID || back.After < b.Until-holdMs-2*margin || back.Secret == b.Secret {
+			t.Errorf("the instance came back to %+v, and had %+v", back, b)
+		}
+		check.Is(t, check.Err(renewLease(t, s, b)), model.ErrLeaseLost)
+		check.Equal(t, leased(t, s, "orders", "z").WorkerID, a.WorkerID, "worker ID")
+	})
+}
+
+// Leases are renewed together; one that is lost holds the others up in nothing.
+func TestLeasesTogether(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		for _, n := range []string{"x", "y"} {
+			check.Must(t, check.Err(s.CreateName(t.Context(), aName(n))))
+		}
+		all := []model.NameLease{leased(t, s, "x", ""), leased(t, s, "y", ""), leased(t, s, "x", "")}
+		age(t, s, 5000)
+		keys := []model.LeaseKey{keyOf(all[0]), {Name: "x", WorkerID: 1, Secret: "?"}, keyOf(all[1]), keyOf(all[2]), {Name: "none", Secret: "?"}}
+		answers, err := s.RenewLeases(t.Context(), keys)
+		check.Must(t, err)
+		for i, want := range []error{nil, model.ErrLeaseLost, nil, nil, model.ErrUnknownName} {
+			check.Is(t, answers[i].Err, want)
+			if want == nil && answers[i].Lease.Until < all[0].Until {
+				t.Errorf("%d: %+v", i, answers[i])
+			}
+		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_lease WHERE renewed_at > 0"), 3, "renewed")
+	})
+}
+
+// Callers at the same time get different worker IDs.
+func TestLeasesAtOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		n := aName("orders")
+		n.WorkerBits = 4
+		check.Must(t, check.Err(s.CreateName(t.Context(), n)))
+		leases, errs := atOnce(16, func(int) (model.NameLease, error) { return s.GrantLease(t.Context(), "orders", "same") })
+		seen := map[int64]bool{}
+		for i, l := range leases {
+			check.OK(t, errs[i])
+			seen[l.WorkerID] = true
+		}
+		check.Equal(t, len(seen), 16, "worker IDs")
+	})
+}
+
+// After the database went on from a copy, new leases begin above all that the lost ones could
+// use; a lease that the copy has is renewed as before.
+func TestLeasesOfACopy(t *testing.T) {
+	s := mariaDB(t, Options{})
+	n := aName("orders")
+	n.WorkerBits = 4
+	check.Must(t, check.Err(s.CreateName(t.Context(), n)))
+	kept, lost := leased(t, s, "orders", ""), leased(t, s, "orders", "")
+	check.Equal(t, lost.After, 0, "a first lease waits for nothing")
+	run(t, s, "DELETE FROM shardid_lease WHERE worker_id = 1")
+	anotherServer(t, s, time.Second)
+	_, err := renewLease(t, s, kept)
+	check.OK(t, err)
+	next := leased(t, s, "orders", "")
+	if next.WorkerID != lost.WorkerID || next.After < lost.Until || next.After > next.Now+holdMs+model.LeaseMargin.Milliseconds() {
+		t.Errorf("the lost lease ended at %d, the next is %+v", lost.Until, next)
+	}
+	check.Is(t, check.Err(renewLease(t, s, lost)), model.ErrLeaseLost)
+	s.opts.Now = func() time.Time { return time.Now().Add(time.Minute) }
+	_, err = s.GrantLease(t.Context(), "orders", "")
+	check.Is(t, err, model.ErrClockApart) // how old a copy is cannot be told
+}
+
+func TestNames(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		check.Must(t, check.Err(s.CreateName(ctx, aName("b"))))
+		check.Must(t, check.Err(s.CreateName(ctx, aName("a"))))
+		check.Is(t, check.Err(s.CreateName(ctx, aName("a"))), model.ErrNameExists)
+		check.Is(t, check.Err(s.CreateName(ctx, aName("a/b"))), model.ErrInvalidArgument)
+		l := leased(t, s, "a", "host")
+		names, err := s.Names(ctx)
+		check.OK(t, err)
+		if len(names) != 2 || names[0].Name.Name != "a" || names[0].Leased != 1 || names[0].Known != 1 || names[1].Leased != 0 {
+			t.Errorf("%+v", names)
+		}
+		holders, err := s.Holders(ctx, "a", 10)
+		check.OK(t, err)
+		if len(holders) != 1 || !holders[0].Leased || holders[0].Instance != "host" || holders[0].Until != l.Until {
+			t.Errorf("%+v", holders)
+		}
+		_, err = s.Holders(ctx, "none", 10)
+		check.Is(t, err, model.ErrUnknownName)
+
+		_, err = s.DeleteName(ctx, "a")
+		check.Is(t, err, model.ErrRefused)
+		check.OK(t, s.ReleaseLease(ctx, keyOf(l), 0))
+		check.OK(t, check.Err(s.DeleteName(ctx, "a")))
+		check.Is(t, check.Err(s.DeleteName(ctx, "a")), model.ErrUnknownName)
+		check.Is(t, check.Err(s.GrantLease(ctx, "a", "")), model.ErrUnknownName)
+		other := aName("a")
+		other.SeqBits--
+		check.Is(t, check.Err(s.CreateName(ctx, other)), model.ErrRefused)
+		check.OK(t, check.Err(s.CreateName(ctx, aName("a"))))
+		if again := leased(t, s, "a", "host"); again.After != l.Until {
+			t.Errorf("after its name came back: %+v, before %+v", again, l)
+		}
+	})
+}
+
+// A longer hold counts once copies know of it, a shorter one at once; the wait after a copy is for
+// the longest that a lease may have had.
+func TestHoldChanges(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		check.Must(t, check.Err(s.CreateName(t.Context(), aName("a"))))
+		_, _, err := s.ChangeName(t.Context(), "a", time.Second)
+		check.Is(t, err, model.ErrInvalidArgument)
+		_, _, err = s.ChangeName(t.Context(), "none", time.Minute)
+		check.Is(t, err, model.ErrUnknownName)
+		before, after, err := s.ChangeName(t.Context(), "a", time.Hour)
+		if err != nil || before.Hold != time.Minute || after.Hold != time.Hour {
+			t.Errorf("%+v, %+v, %v", before, after, err)
+		}
+		l := leased(t, s, "a", "")
+		check.Equal(t, l.Until-l.Now, holdMs, "granted at once after a raise")
+		run(t, s, "UPDATE shardid_name SET low_until = low_until - "+strconv.FormatInt(model.RaiseDelay.Milliseconds(), 10))
+		if l, err = renewLease(t, s, l); err != nil || l.Until-l.Now != time.Hour.Milliseconds() {
+			t.Errorf("%+v, %v", l, err)
+		}
+		_, after, err = s.ChangeName(t.Context(), "a", 5*time.Second)
+		check.OK(t, err)
+		name, err := s.Name(t.Context(), "a")
+		if err != nil || name.Name != after || after.LostUntil(l.Now) < l.Until {
+			t.Errorf("%+v, stored %+v, %v", after, name, err)
+		}
+		longer := l.Until
+		if l, err = renewLease(t, s, l); err != nil || l.Until != longer {
+			t.Errorf("a lease became shorter: %+v, %v", l, err)
+		}
+	})
+}
+
+// A name that is stored as it is not stops nothing.
+func TestLeaseErrors(t *testing.T) {
+	s := openMigrated(t, backends()[1].empty(t))
+	check.Must(t, check.Err(s.CreateName(t.Context(), aName("a"))))
+	run(t, s, "DROP TABLE shardid_lease")
+	var store *model.StoreError
+	for _, err := range []error{
+		check.Err(s.GrantLease(t.Context(), "a", "")), check.Err(s.RenewLeases(t.Context(), []model.LeaseKey{{Name: "a"}})),
+		s.ReleaseLease(t.Context(), model.LeaseKey{Name: "a"}, 0), check.Err(s.Names(t.Context())), check.Err(s.Holders(t.Context(), "a", 1)), s.Check(t.Context()),
+	} {
+		if !errors.As(err, &store) {
+			t.Errorf("%v", err)
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+// nameRow is a row of shardid_name. Times are Unix ms.
+type nameRow struct {
+	Name                string
+	EpochMs             int64
+	WorkerBits, SeqBits uint
+	HoldMs              int64
+	WasHoldMs, SetAt    int64
+	LowHoldMs, LowUntil int64
+	MadeAt, DeletedAt   int64
+	Leased, Known       int64 // of its leases
+}
+
+const nameColumns = "name, epoch_ms, worker_bits, seq_bits, hold_ms, was_hold_ms, set_at, low_hold_ms, low_until, made_at, deleted_at"
+
+func (r nameRow) name() model.Name {
+	const ms = time.Millisecond
+	return model.Name{
+		Name: r.Name, EpochMs: r.EpochMs, WorkerBits: r.WorkerBits, SeqBits: r.SeqBits, Hold: time.Duration(r.HoldMs) * ms,
+		Note: model.NameNote{
+			MadeMs: r.MadeAt, WasHold: time.Duration(r.WasHoldMs) * ms, SetMs: r.SetAt,
+			LowHold: time.Duration(r.LowHoldMs) * ms, LowMs: r.LowUntil,
+		},
+	}
+}
+
+// lockName reads the row of a name under its lock; as the first statement of the transaction
+// it makes all that follow see what the others before it have stored. Errors: those of counting.
+func (s *Store) lockName(tx *gorm.DB, name string) (rows []nameRow, at moment, err error) {
+	rows, err = query[[]nameRow](tx, "lock the name", "SELECT "+nameColumns+" FROM "+nameTable+" WHERE name = ?"+s.forUpdate(), name)
+	if err == nil {
+		at, err = s.counting(tx, "")
+	}
+	return rows, at, err
+}
+
+// presentName is lockName of one that must be there. Errors: model.ErrUnknownName too.
+func (s *Store) presentName(tx *gorm.DB, name string) (model.Name, moment, error) {
+	rows, at, err := s.lockName(tx, name)
+	if err == nil && (len(rows) == 0 || rows[0].DeletedAt != 0) {
+		err = unknownName(name)
+	}
+	if err != nil {
+		return model.Name{}, at, err
+	}
+	return rows[0].name(), at, nil
+}
+
+func unknownName(name string) error {
+	return fmt.Errorf("%w: %q: see `shardid names`, or add it with `shardid names add --name %[2]s`", model.ErrUnknownName, name)
+}
+
+// CreateName makes a name. One that was deleted comes back with the layout that it had, and its
+// leases are remembered. Errors: model.ErrNameExists, ErrInvalidArgument, ErrRefused for another
+// layout, *model.StoreError.
+func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error) {
+	return within(ctx, s, "add the name", func(tx *gorm.DB) (model.Name, error) {
+		rows, at, err := s.lockName(tx, n.Name)
+		if err = cmp.Or(err, n.Validate(at.now)); err != nil {
+			return n, err
+		}
+		if len(rows) > 0 {
+			old := rows[0].name()
+			switch {
+			case rows[0].DeletedAt == 0:
+				return n, fmt.Errorf("%w: %q, with %s", model.ErrNameExists, n.Name, old.Layout())
+			case old.Layout() != n.Layout():
+				return n, fmt.Errorf("%w: IDs of the name %q were made with %s, and IDs of another layout may equal them: add it with that one, or choose another name",
+					model.ErrRefused, n.Name, old.Layout())
+			}
+			n = old.WithHold(n.Hold, at.Now)
+			return n, storeName(tx, n, "deleted_at = 0")
+		}
+		n.Note = model.NameNote{MadeMs: at.Now}
+		err = write(tx, "insert the name", "INSERT INTO "+nameTable+" (name, epoch_ms, worker_bits, seq_bits, hold_ms, made_at) VALUES (?, ?, ?, ?, ?, ?)",
+			n.Name, n.EpochMs, n.WorkerBits, n.SeqBits, n.Hold.Milliseconds(), at.Now)
+		if isDuplicate(err) { // another operator was faster
+			err = fmt.Errorf("%w: %q", model.ErrNameExists, n.Name)
+		}
+		return n, err
+	})
+}
+
+// storeName writes what may change of a name, and what else is set.
+func storeName(tx *gorm.DB, n model.Name, further string) error {
+	return write(tx, "store the name", "UPDATE "+nameTable+" SET hold_ms = ?, was_hold_ms = ?, set_at = ?, low_hold_ms = ?, low_until = ?, "+further+" WHERE name = ?",
+		n.Hold.Milliseconds(), n.Note.WasHold.Milliseconds(), n.Note.SetMs, n.Note.LowHold.Milliseconds(), n.Note.LowMs, n.Name)
+}
+
+// ChangeName gives a name another hold. A shorter one counts from the next renewal on, a longer
+// one after model.RaiseDelay. Errors: model.ErrUnknownName, ErrInvalidArgument, *model.StoreError.
+func (s *Store) ChangeName(ctx context.Context, name string, hold time.Duration) (before, after model.Name, err error) {
+	err = s.do(ctx, "change the name", func(tx *gorm.DB) error {
+		old, at, err := s.presentName(tx, name)
+		if err = cmp.Or(err, model.CheckHold(hold)); err != nil {
+			return err
+		}
+		before, after = old, old.WithHold(hold, at.Now)
+		return storeName(tx, after, "deleted_at = 0")
+	})
+	return before, after, err
+}
+
+// DeleteName makes a name unknown, once none of its leases lives. Errors: model.ErrUnknownName,
+// ErrRefused, *model.StoreError.
+func (s *Store) DeleteName(ctx context.Context, name string) (model.Name, error) {
+	return within(ctx, s, "delete the name", func(tx *gorm.DB) (model.Name, error) {
+		n, at, err := s.presentName(tx, name)
+		if err != nil {
+			return n, err
+		}
+		last, err := query[int64](tx, "look for leases that live",
+			"SELECT COALESCE(MAX(until_ms), 0) FROM "+leaseTable+" WHERE name = ? AND secret <> '' AND until_ms > ?", name, at.Now)
+		if err == nil && last > 0 {
+			err = fmt.Errorf("%w: worker IDs of the name %q are leased until %s, and longer if they are renewed: stop their holders and wait",
+				model.ErrRefused, name, time.UnixMilli(last).UTC().Format(time.RFC3339))
+		}
+		if err == nil {
+			err = storeName(tx, n, fmt.Sprint("deleted_at = ", at.Now))
+		}
+		return n, err
+	})
+}
+
+// Names gives all names in order, with how much of each is in use. Errors: *model.StoreError.
+func (s *Store) Names(ctx context.Context) ([]model.NameUse, error) {
+	return s.names(ctx, "")
+}
+
+// Name gives one. Errors: model.ErrUnknownName, *model.StoreError.
+func (s *Store) Name(ctx context.Context, name string) (model.NameUse, error) {
+	found, err := s.names(ctx, " AND name = ?", name)
+	if err == nil && len(found) == 0 {
+		err = unknownName(name)
+	}
+	if err != nil {
+		return model.NameUse{}, err
+	}
+	return found[0], nil
+}
+
+func (s *Store) names(ctx context.Context, where string, args ...any) ([]model.NameUse, error) {
+	return within(ctx, s, "read the names", func(tx *gorm.DB) ([]model.NameUse, error) {
+		at, err := s.readMoment(tx, "")
+		if err != nil {
+			return nil, err
+		}
+		rows, err := query[[]nameRow](tx, "read the names", "SELECT "+nameColumns+
+			", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name AND secret <> '' AND until_ms > ?) AS leased"+
+			", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name) AS known FROM "+nameTable+" AS n WHERE deleted_at = 0"+where+" ORDER BY name",
+			append([]any{at.Now}, args...)...)
+		names := make([]model.NameUse, len(rows))
+		for i, r := range rows {
+			names[i] = model.NameUse{Name: r.name(), Leased: r.Leased, Known: r.Known}
+		}
+		return names, err
+	})
+}
