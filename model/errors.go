@@ -64,6 +64,8 @@ var (
 	// ErrNameExists: the name of worker IDs has been provisioned before (code -13).
 	ErrNameExists = errors.New("name is already provisioned")
 
+	// ErrLeaseStore: what keeps the leases of names cannot be used (code -8).
+	ErrLeaseStore = errors.New("leases cannot be stored for now")
 	// ErrLeaseLost: the registry, or shardid for a name, no longer holds the lease for this
 	// owner (code -14).
 	ErrLeaseLost = errors.New("the worker ID was lost")

@@ -20,6 +20,7 @@ import (
 	"shardid/service/deadline"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
+	"shardid/service/lease"
 	"shardid/service/monitor"
 	"shardid/service/observe"
 	"shardid/service/queue"
@@ -32,12 +33,13 @@ import (
 // App is the running service. New validates, Start runs, Stop tears down what
 // Start built, in reverse.
 type App struct {
-	cfg   Config
-	log   *slog.Logger
-	level *logLevel
-	db    *sqlstore.Store
-	redis *redisstore.Store // nil for lists in the process
-	queue *queue.Service
+	cfg    Config
+	log    *slog.Logger
+	level  *logLevel
+	db     *sqlstore.Store
+	redis  *redisstore.Store // nil for lists in the process
+	leases *lease.Service
+	queue  *queue.Service
 	// The other modes; nil for one that is disabled.
 	segment   *segment.Service
 	snowflake *snowflakeMode

@@ -16,7 +16,7 @@ import (
 func (a *App) snapshot() monitor.Snapshot {
 	s := monitor.Snapshot{
 		Settings: a.watch.Findings(), UnsafeNoHistory: a.cfg.Redis.UnsafeNoHistory,
-		Queue: a.queue.Stats(), Apps: a.queue.Seen(),
+		Queue: a.queue.Stats(), Apps: a.queue.Seen(), Leases: a.leases.Stats(),
 		Traffic: a.issuer.Traffic(), HTTP: a.api.Answers(),
 	}
 	if a.resp != nil {

@@ -17,6 +17,7 @@ import (
 	"shardid/service/admin"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
+	"shardid/service/lease"
 	"shardid/service/monitor"
 	"shardid/service/observe"
 	"shardid/service/queue"
@@ -70,6 +71,8 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.onStop("queue", a.queue.Stop)
+	a.leases = lease.New(a.stores.Leases(observe.Database, a.db), a.log)
+	a.onStop("leases", a.leases.Stop)
 	if err := errors.Join(a.wireSegment(), a.wireUID(uidZoo, lists.redis), a.wireSnowflake(zoo, lists.redis)); err != nil {
 		return err
 	}
@@ -200,7 +203,7 @@ func modes() []string {
 // apiOptions shows the modes that are enabled to the HTTP front end.
 func (a *App) apiOptions() (httpapi.Options, error) {
 	zone, err := time.LoadLocation(a.cfg.TimeZone)
-	a.issuer = &issuer.Issuer{Queue: a.queue}
+	a.issuer = &issuer.Issuer{Queue: a.queue, Leases: a.leases}
 	o := httpapi.Options{
 		Issuer:  a.issuer,
 		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,

@@ -86,7 +86,8 @@ func (s *Store) grant(tx *gorm.DB, name, instance string) (model.NameLease, erro
 	if err != nil {
 		return model.NameLease{}, err
 	}
-	after := old.UntilMs
+	// A clock that is further behind is wrong. So a time that is no such time is seen as one.
+	after := max(old.UntilMs, at.Now-n.Hold.Milliseconds())
 	if at.Changes > 0 {
 		after = max(after, n.LostUntil(at.kept))
 	}
@@ -232,7 +233,7 @@ func readNames(tx *gorm.DB, keys []model.LeaseKey) (map[string]model.Name, error
 }
 
 // ReleaseLease ends a lease whose holder issues nothing more and has used no time after
-// lastUsed, Unix ms; 0 is for a holder that does not say. The next holder may follow at once,
+// lastUsed, Unix ms: After for a holder that issued nothing, 0 for one that does not say. The next holder may follow at once,
 // above that. Errors: model.ErrLeaseLost, also when the lease was released before;
 // ErrInvalidArgument for a lastUsed that the lease does not allow, *model.StoreError.
 func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed int64) error {
@@ -248,13 +249,12 @@ func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed i
 		if err != nil {
 			return err
 		}
-		if lastUsed > r.UntilMs {
-			return fmt.Errorf("%w: lastUsed %d is after the end of the lease, %d: an ID of a later time may repeat; the lease was not released, and ends by itself",
-				model.ErrInvalidArgument, lastUsed, r.UntilMs)
+		used := cmp.Or(lastUsed, r.UntilMs)
+		if lastUsed != 0 && (used < r.AfterMs || used > max(r.AfterMs, r.UntilMs)) {
+			return fmt.Errorf("%w: lastUsed %d is not in %d…%d, the times of the lease in Unix milliseconds: it was not released, and ends by itself",
+				model.ErrInvalidArgument, lastUsed, r.AfterMs, max(r.AfterMs, r.UntilMs))
 		}
-		// What came before this lease stays issued.
-		until := max(cmp.Or(lastUsed, r.UntilMs), min(r.AfterMs, r.UntilMs))
-		return write(tx, "store the end", "UPDATE "+leaseTable+" SET secret = '', until_ms = ? WHERE name = ? AND worker_id = ?", until, key.Name, key.WorkerID)
+		return write(tx, "store the end", "UPDATE "+leaseTable+" SET secret = '', until_ms = ? WHERE name = ? AND worker_id = ?", min(used, r.UntilMs), key.Name, key.WorkerID)
 	})
 }
 

@@ -51,7 +51,7 @@ func TestLeases(t *testing.T) {
 		check.Must(t, check.Err(s.CreateName(ctx, aName("orders"))))
 
 		a := leased(t, s, "orders", "a")
-		if a.WorkerID != 0 || a.After != 0 || a.Until != a.Now+holdMs || a.Secret == "" || a.Instance != "a" || a.Name.Layout() != aName("").Layout() {
+		if a.WorkerID != 0 || a.After != a.Now-holdMs || a.Until != a.Now+holdMs || a.Secret == "" || a.Instance != "a" || a.Name.Layout() != aName("").Layout() {
 			t.Errorf("%+v", a)
 		}
 		b := leased(t, s, "orders", "b")
@@ -74,7 +74,9 @@ func TestLeases(t *testing.T) {
 
 		// A release is above what was used, once, and nobody else's.
 		check.Is(t, s.ReleaseLease(ctx, keyOf(wrong), 0), model.ErrLeaseLost)
-		check.Is(t, s.ReleaseLease(ctx, keyOf(a), again.Until+1), model.ErrInvalidArgument)
+		for _, used := range []int64{again.Until + 1, again.After - 1, again.Until / 1000} {
+			check.Is(t, s.ReleaseLease(ctx, keyOf(a), used), model.ErrInvalidArgument)
+		}
 		used := again.Until - holdMs/2
 		check.OK(t, s.ReleaseLease(ctx, keyOf(a), used))
 		check.Is(t, s.ReleaseLease(ctx, keyOf(a), used), model.ErrLeaseLost)
@@ -154,7 +156,7 @@ func TestLeasesOfACopy(t *testing.T) {
 	n.WorkerBits = 4
 	check.Must(t, check.Err(s.CreateName(t.Context(), n)))
 	kept, lost := leased(t, s, "orders", ""), leased(t, s, "orders", "")
-	check.Equal(t, lost.After, 0, "a first lease waits for nothing")
+	check.Equal(t, lost.After, lost.Now-holdMs, "a first lease waits for nothing")
 	run(t, s, "DELETE FROM shardid_lease WHERE worker_id = 1")
 	anotherServer(t, s, time.Second)
 	_, err := renewLease(t, s, kept)

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"shardid/model"
@@ -58,7 +57,7 @@ func Parse(name string, data []byte) ([]*Token, error) {
 	var all []*Token
 	seen := map[digest]bool{}
 	for _, node := range root.Content {
-		e := entry{file: name, node: node, token: &Token{tags: map[string]bool{}}, at: map[string]*yaml.Node{}}
+		e := entry{file: name, node: node, token: &Token{}, at: map[string]*yaml.Node{}}
 		if err := e.read(); err != nil {
 			return nil, err
 		}
@@ -96,11 +95,11 @@ func (e *entry) read() error {
 		key, set := yamlfile.Text(pair[0]), e.setText
 		switch key {
 		case "name", "sha256", "role", "rate", "burst", "ids_per_second", "ids_per_day", "expires":
-		case "apps", "tags", "modes":
+		case "apps", "tags", "names", "modes":
 			set = e.setList
 		default:
 			like := regexp.MustCompile(`^[a-z0-9_]{0,20}`).FindString(key) // what follows may be a token
-			return yamlfile.Fail(e.file, pair[0], like, "unknown key: the keys are name, sha256, role, apps, tags, modes, rate, burst, ids_per_second, ids_per_day and expires")
+			return yamlfile.Fail(e.file, pair[0], like, "unknown key: the keys are name, sha256, role, apps, tags, names, modes, rate, burst, ids_per_second, ids_per_day and expires")
 		}
 		if e.at[key] != nil {
 			return yamlfile.Fail(e.file, pair[0], key, "is there twice: keep one")
@@ -164,7 +163,7 @@ func (e *entry) setText(key string, node *yaml.Node) string {
 	return ""
 }
 
-// setList is setText for keys with lists. apps and tags may be "*".
+// setList is setText for keys with lists. apps, tags and names may be "*".
 func (e *entry) setList(key string, node *yaml.Node) string {
 	t, names := e.token, modeNames()
 	var add func(item string) bool
@@ -176,7 +175,10 @@ func (e *entry) setList(key string, node *yaml.Node) string {
 		}
 		return ""
 	case key == "tags" && everything:
-		t.prefixes = []string{""}
+		t.tags.prefixes = []string{""}
+		return ""
+	case key == "names" && everything:
+		t.names.prefixes = []string{""}
 		return ""
 	case key == "apps":
 		problem = `is not "*" or a list of appIds, 0…255: write [1, 7]`
@@ -187,16 +189,12 @@ func (e *entry) setList(key string, node *yaml.Node) string {
 		}
 	case key == "tags":
 		problem = `is not "*" or a list of tags: write ["orders", "pre*"], where * at the end stands for any end`
-		add = func(item string) bool {
-			if prefix, ok := strings.CutSuffix(item, "*"); ok {
-				t.prefixes = append(t.prefixes, prefix)
-				return true
-			}
-			t.tags[item] = true
-			return model.CheckTag(item) == nil
-		}
+		add = func(item string) bool { return t.tags.add(item, model.CheckTag) }
+	case key == "names":
+		problem = `is not "*" or a list of names of worker IDs: write ["orders", "pre*"], where * at the end stands for any end`
+		add = func(item string) bool { return t.names.add(item, model.CheckName) }
 	default:
-		problem = "is not a list of queue, segment, snowflake and uid: write [queue, segment]"
+		problem = "is not a list of queue, segment, snowflake, uid and lease: write [queue, segment]"
 		add = func(item string) bool {
 			i := slices.Index(names[:], item)
 			t.modes |= 1 << max(i, 0)
@@ -232,7 +230,7 @@ func (e *entry) complete() error {
 		}
 	}
 	if e.token.role == RoleAdmin {
-		for _, key := range []string{"apps", "tags", "modes", "ids_per_second", "ids_per_day"} {
+		for _, key := range []string{"apps", "tags", "names", "modes", "ids_per_second", "ids_per_day"} {
 			if e.at[key] != nil {
 				return e.fail(key, "is for the role get: one of admin is for administration and has no IDs")
 			}
@@ -246,14 +244,17 @@ func (e *entry) complete() error {
 	if e.at["tags"] != nil {
 		given |= Segment
 	}
+	if e.at["names"] != nil {
+		given |= Lease
+	}
 	if e.at["modes"] == nil {
 		e.token.modes = given
 	}
 	if bad := given &^ e.token.modes; bad != 0 {
-		return e.fail("modes", "leaves out "+bad.String()+", of which apps or tags are given: add it, or remove those")
+		return e.fail("modes", "leaves out "+bad.String()+", of which apps, tags or names are given: add it, or remove those")
 	}
-	if bad := e.token.modes & (Queue | Segment) &^ given; bad != 0 {
-		return e.fail("modes", "has "+bad.String()+" but nothing of it is given: list apps for queue and tags for segment")
+	if bad := e.token.modes & (Queue | Segment | Lease) &^ given; bad != 0 {
+		return e.fail("modes", "has "+bad.String()+" but nothing of it is given: list apps for queue, tags for segment and names for lease")
 	}
 	return nil
 }

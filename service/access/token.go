@@ -30,10 +30,11 @@ const (
 	Segment
 	Snowflake
 	UID
+	Lease
 )
 
 // modeNames are the modes as files name them, in the order of their bits.
-func modeNames() [4]string { return [4]string{"queue", "segment", "snowflake", "uid"} }
+func modeNames() [5]string { return [5]string{"queue", "segment", "snowflake", "uid", "lease"} }
 
 // String names the modes of the set.
 func (m Modes) String() string {
@@ -63,15 +64,48 @@ func Generate() (token, sum string) {
 // Token is what the bearer of a token may do. nil, for a caller that needs none, may do
 // everything. Safe for concurrent use; only the use of its rate and quotas changes.
 type Token struct {
-	name     string
-	sum      digest
-	role     string
-	modes    Modes
-	apps     [model.Apps / 64]uint64 // a bit for each
-	tags     map[string]bool
-	prefixes []string  // of further tags
-	expires  time.Time // zero: never
-	limits   *limits   // nil: none
+	name    string
+	sum     digest
+	role    string
+	modes   Modes
+	apps    [model.Apps / 64]uint64 // a bit for each
+	tags    patterns
+	names   patterns  // of worker IDs
+	expires time.Time // zero: never
+	limits  *limits   // nil: none
+}
+
+// patterns are what a token is for: these, and what begins with one of the prefixes.
+type patterns struct {
+	exact    map[string]bool
+	prefixes []string
+}
+
+func (p patterns) match(what string) bool {
+	begins := func(prefix string) bool { return strings.HasPrefix(what, prefix) }
+	return p.exact[what] || slices.ContainsFunc(p.prefixes, begins)
+}
+
+// String lists them as files do.
+func (p patterns) String() string {
+	all := slices.Sorted(maps.Keys(p.exact))
+	for _, prefix := range p.prefixes {
+		all = append(all, prefix+"*")
+	}
+	return strings.Join(all, ", ")
+}
+
+// add adds what an item of a list stands for; false for one that check refuses.
+func (p *patterns) add(item string, check func(string) error) bool {
+	if prefix, ok := strings.CutSuffix(item, "*"); ok {
+		p.prefixes = append(p.prefixes, prefix)
+		return true
+	}
+	if p.exact == nil {
+		p.exact = map[string]bool{}
+	}
+	p.exact[item] = true
+	return check(item) == nil
 }
 
 // Name tells tokens apart for people; it is never the token itself. "" for nil.
@@ -111,11 +145,18 @@ func (t *Token) App(app int) error {
 
 // Tag is nil for a token that may have IDs of a tag. Errors: model.ErrForbidden.
 func (t *Token) Tag(tag string) error {
-	begins := func(prefix string) bool { return strings.HasPrefix(tag, prefix) }
-	if t == nil || t.tags[tag] || slices.ContainsFunc(t.prefixes, begins) {
+	if t == nil || t.tags.match(tag) {
 		return nil
 	}
 	return t.forbidden(fmt.Sprintf("have IDs of tag %q", tag))
+}
+
+// Lease is nil for a token that may lease worker IDs of a name. Errors: model.ErrForbidden.
+func (t *Token) Lease(name string) error {
+	if t == nil || t.names.match(name) {
+		return nil
+	}
+	return t.forbidden(fmt.Sprintf("lease worker IDs of the name %q", name))
 }
 
 func (t *Token) forbidden(what string) error {
@@ -173,11 +214,9 @@ func (t *Token) may() string {
 			}
 			name += " of apps " + strings.Join(apps, ", ")
 		case m == Segment:
-			tags := slices.Sorted(maps.Keys(t.tags))
-			for _, prefix := range t.prefixes {
-				tags = append(tags, prefix+"*")
-			}
-			name += " of tags " + strings.Join(tags, ", ")
+			name += " of tags " + t.tags.String()
+		case m == Lease:
+			name += " of names " + t.names.String()
 		}
 		all = append(all, name)
 	}

@@ -38,6 +38,7 @@ const (
 	ModeSegment   = "segment"
 	ModeSnowflake = "snowflake"
 	ModeUID       = "uid"
+	ModeLease     = "lease" // of worker IDs of names: no IDs, and no readiness of its own
 )
 
 // Admin administrates apps and tags; a change says from when on it counts. Errors:
@@ -220,6 +221,7 @@ func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.H
 		e.GET(path, handler)
 		e.HEAD(path, handler)
 	}
+	a.routeLeases(e, issue)
 	a.routeAdmin(e.Group(adminPath, a.requireAdmin))
 	return e
 }

@@ -34,7 +34,7 @@ func apiErrors() []apiError {
 			e.status, e.retry = http.StatusServiceUnavailable, true
 		case -2, -3, -9:
 			e.status = http.StatusNotFound
-		case -5, -13:
+		case -5, -13, -14:
 			e.status = http.StatusConflict
 		case -6:
 			e.status = http.StatusBadRequest

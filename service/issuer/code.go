@@ -11,7 +11,7 @@ import (
 const (
 	CodeNoRoute  = -10 // no such path, method or command
 	CodeInternal = -11 // a fault of ours, whose text is not for clients
-	LastCode     = -13 // the lowest there is
+	LastCode     = -14 // the lowest there is
 )
 
 // Coded is an error with its code in the public error table.
@@ -34,8 +34,11 @@ func Errors() []Coded {
 		{model.ErrNoLease, -8},
 		{model.ErrSaturated, -8},
 		{model.ErrRingEmpty, -8},
+		{model.ErrLeaseStore, -8},
+		{model.ErrNoWorkerID, -8},
 		{model.ErrUnknownApp, -2},
 		{model.ErrUnknownTag, -2},
+		{model.ErrUnknownName, -2},
 		{model.ErrUnknownShard, -3},
 		{model.ErrLimitReached, -5},
 		{model.ErrInvalidArgument, -6},
@@ -45,7 +48,9 @@ func Errors() []Coded {
 		{model.ErrTooMany, -12},
 		{model.ErrAppExists, -13},
 		{model.ErrTagExists, -13},
+		{model.ErrNameExists, -13},
 		{model.ErrRefused, -13},
+		{model.ErrLeaseLost, -14},
 	}
 }
 

@@ -36,6 +36,14 @@ type Generator interface {
 	Next(ctx context.Context, count int, dst []int64) ([]int64, error)
 }
 
+// Leases leases worker IDs of names to those who make IDs themselves; by is who asks, for the
+// log. Errors: those of the model package that carry a code, or the context's.
+type Leases interface {
+	Grant(ctx context.Context, by, name, instance string) (model.NameLease, error)
+	Renew(ctx context.Context, key model.LeaseKey) (model.NameLease, error)
+	Release(ctx context.Context, by string, key model.LeaseKey, lastUsed int64) error
+}
+
 // Issuer asks the modes that a replica serves, and counts what they answer; a disabled one
 // is nil. Safe for concurrent use.
 type Issuer struct {
@@ -43,10 +51,11 @@ type Issuer struct {
 	Segment   Segment
 	Snowflake Generator
 	UID       Generator
+	Leases    Leases
 
-	meters [4]meter // by the mode's bit
+	meters [5]meter // by the mode's bit
 	lines  sync.Once
-	turns  [4]chan struct{} // likewise; see Turn
+	turns  [5]chan struct{} // likewise; see Turn
 }
 
 // Request says which IDs a client asks for.
@@ -73,7 +82,7 @@ type Command struct {
 // Enabled is nil for a mode that is served. Errors: model.ErrModeDisabled.
 func (s *Issuer) Enabled(mode access.Modes) error {
 	if mode == access.Queue && s.Queue != nil || mode == access.Segment && s.Segment != nil ||
-		mode == access.Snowflake && s.Snowflake != nil || mode == access.UID && s.UID != nil {
+		mode == access.Snowflake && s.Snowflake != nil || mode == access.UID && s.UID != nil || mode == access.Lease && s.Leases != nil {
 		return nil
 	}
 	return Disabled(mode.String())
@@ -157,4 +166,10 @@ func mayTag(token *access.Token, tag string) error {
 		return err
 	}
 	return token.Tag(tag)
+}
+
+// MayLease refuses what can be no name of worker IDs, and a name that the token is not for.
+// Errors: model.ErrForbidden, ErrModeDisabled, ErrInvalidArgument.
+func (s *Issuer) MayLease(token *access.Token, name string) error {
+	return cmp.Or(token.Mode(access.Lease), s.Enabled(access.Lease), model.CheckName(name), token.Lease(name))
 }

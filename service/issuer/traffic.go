@@ -40,7 +40,7 @@ func (s *Issuer) Observe(mode access.Modes, code int, took time.Duration) {
 	m.codes.Add(code)
 }
 
-// Traffic returns what each of the four modes has answered, by its name.
+// Traffic returns what each mode has answered, by its name.
 func (s *Issuer) Traffic() map[string]Traffic {
 	all := make(map[string]Traffic, len(s.meters))
 	for i := range s.meters {

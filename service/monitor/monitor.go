@@ -15,6 +15,7 @@ import (
 	"shardid/model"
 	"shardid/service/background"
 	"shardid/service/issuer"
+	"shardid/service/lease"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/snowflake"
@@ -50,6 +51,7 @@ type Snapshot struct {
 	Segment   *segment.Stats // nil when the mode is disabled, as the next two
 	Snowflake *Snowflake
 	UID       *UID
+	Leases    lease.Stats
 
 	Traffic map[string]issuer.Traffic // of the ID routes, by mode
 	// HTTP and RESP are the requests and commands that were answered, by code of the error

@@ -104,7 +104,8 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 		out.fields(sample.UID.Stats)
 		out.fields(sample.UID.Status)
 	}
-	for _, mode := range modes {
+	out.fields(sample.Leases)
+	for _, mode := range append(modes, httpapi.ModeLease) {
 		out.traffic(mode, sample.Traffic[mode])
 	}
 }

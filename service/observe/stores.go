@@ -19,6 +19,7 @@ import (
 
 	"shardid/model"
 	"shardid/service/latency"
+	"shardid/service/lease"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/uid"
@@ -271,6 +272,30 @@ func (d *catalogue) Load(ctx context.Context) ([]model.ListConfig, error) {
 	ctx, c := d.begin(ctx, "load", "catalogue load")
 	all, err := d.next.Load(ctx)
 	return all, c.finish(err, attr{gotKey, len(all)})
+}
+
+type leases struct{ observed[lease.Store] }
+
+// Leases decorates a store of leases of names.
+func (s *Stores) Leases(store string, next lease.Store) lease.Store {
+	return &leases{decorate(s, store, next, "lease_grant", "lease_renew", "lease_release")}
+}
+
+func (l *leases) GrantLease(ctx context.Context, name, instance string) (model.NameLease, error) {
+	ctx, c := l.begin(ctx, "lease_grant", "lease grant")
+	got, err := l.next.GrantLease(ctx, name, instance)
+	return got, c.finish(err, attr{workerKey, int(got.WorkerID)})
+}
+
+func (l *leases) RenewLeases(ctx context.Context, keys []model.LeaseKey) ([]model.RenewedLease, error) {
+	ctx, c := l.begin(ctx, "lease_renew", "leases renew", attr{countKey, len(keys)})
+	got, err := l.next.RenewLeases(ctx, keys)
+	return got, c.finish(err)
+}
+
+func (l *leases) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed int64) error {
+	ctx, c := l.begin(ctx, "lease_release", "lease release", attr{workerKey, int(key.WorkerID)})
+	return c.finish(l.next.ReleaseLease(ctx, key, lastUsed))
 }
 
 type table struct{ observed[segment.Table] }
