@@ -78,7 +78,7 @@ func TestDocumentListsTheCodes(t *testing.T) {
 func TestAnswersMatchTheDocument(t *testing.T) {
 	doc := loadDocument(t)
 	missing := documentedStatuses(doc)
-	for _, x := range slices.Concat(exchanges(), healthExchanges(), pageExchanges(), consoleExchanges(), accessExchanges(), adminExchanges(), tinyidExchanges()) {
+	for _, x := range slices.Concat(exchanges(), healthExchanges(), pageExchanges(), consoleExchanges(), accessExchanges(), adminExchanges(), tinyidExchanges(), leaseExchanges()) {
 		route, _ := routeOf(doc, x)
 		if route == nil {
 			continue // no such path: nothing to hold it to
@@ -110,7 +110,8 @@ func documentedStatuses(doc *openapi3.T) map[string]bool {
 }
 
 // routeOf finds the operation of a request and the parameters of its path. A
-// method that the path does not have is documented with GET, by its 405.
+// method that the path does not have is documented with GET, or the only one there is, by
+// its 405.
 func routeOf(doc *openapi3.T, x exchange) (*routers.Route, map[string]string) {
 	path, _, _ := strings.Cut(x.target, "?")
 	path, params := documentedPath(doc, path)
@@ -122,20 +123,32 @@ func routeOf(doc *openapi3.T, x exchange) (*routers.Route, map[string]string) {
 	if route.Operation == nil {
 		route.Method, route.Operation = http.MethodGet, item.Get
 	}
+	for method, op := range item.Operations() {
+		if route.Operation == nil {
+			route.Method, route.Operation = method, op
+		}
+	}
 	return route, params
 }
 
-// documentedPath turns a path into the documented one that it is of, whose parameter, if
-// it has one, is what stands in its place.
+// documentedPath turns a path into the documented one that it is of, whose parameters, if
+// it has some, are what stands in their places.
 func documentedPath(doc *openapi3.T, path string) (string, map[string]string) {
 	for documented := range doc.Paths.Map() {
-		prefix, end, ok := strings.Cut(documented, "{")
-		name, suffix, _ := strings.Cut(end, "}")
-		rest, under := strings.CutPrefix(path, prefix)
-		if value, ends := strings.CutSuffix(rest, suffix); ok && under && ends {
-			value, _ = url.PathUnescape(value)
-			return documented, map[string]string{name: value}
+		var names []string
+		pattern := parameter.ReplaceAllStringFunc(documented, func(name string) string {
+			names = append(names, strings.Trim(name, "{}"))
+			return "(.*)"
+		})
+		found := regexp.MustCompile("^" + pattern + "$").FindStringSubmatch(path)
+		if found == nil || len(names) == 0 || strings.HasPrefix(path, "/v1/leases/") && strings.Count(path, "/") != strings.Count(documented, "/") {
+			continue
 		}
+		params := map[string]string{}
+		for i, name := range names {
+			params[name], _ = url.PathUnescape(found[i+1])
+		}
+		return documented, params
 	}
 	return path, nil
 }
