@@ -59,23 +59,15 @@ as well are named below.`,
 			decoder.Scramble = func(app uint8) string { return secrets[app] }
 		}
 		for i, id := range ids {
-			of, found := cmp.Or(kind, model.KindQueue), fits(decoder, id, time.Now())
-			if kind == "" && !scrambled && len(found) > 0 {
-				of = found[0].kind
-			}
-			parts, err := decoder.Decode(of, id)
+			d, err := takeApart(decoder, id, kind, scrambled)
 			if err != nil {
 				return err
 			}
-			object := map[string]any{"id": id, "idStr": strconv.FormatInt(id, 10), "kind": of}
-			for _, p := range parts {
-				object[p.Name] = p.Value
-			}
-			err = c.print(cmd, object, func(w io.Writer) {
+			err = c.print(cmd, d.object(), func(w io.Writer) {
 				if digits := strconv.FormatInt(id, 10); len(ids) > 1 || args[i] != digits {
 					fmt.Fprintf(w, "%sid\t%s\n", map[bool]string{true: "\n"}[i > 0], digits)
 				}
-				printParts(w, parts, of, kind == "", found)
+				d.print(w, kind == "")
 			})
 			if err != nil {
 				return err
@@ -98,16 +90,45 @@ func parseIDs(words []string, format string) (ids []int64, err error) {
 	return ids, nil
 }
 
-// printParts writes an ID of a kind, which is said where it was chosen among those found.
-func printParts(w io.Writer, parts []model.Part, of string, chosen bool, found []fit) {
-	for _, p := range parts {
+// decoded is an ID, its parts as one of a kind, and all kinds that fit it, the best one first.
+type decoded struct {
+	id    int64
+	kind  string
+	parts []model.Part
+	found []fit
+}
+
+// takeApart decodes an ID of a kind. Without a kind, that is the one that fits best; it is the
+// queue where none fits, and where the secrets of scrambled apps were asked for.
+func takeApart(d model.Decoder, id int64, kind string, scrambled bool) (decoded, error) {
+	found := fits(d, id, time.Now())
+	if kind == "" && !scrambled && len(found) > 0 {
+		kind = found[0].kind
+	}
+	kind = cmp.Or(kind, model.KindQueue)
+	parts, err := d.Decode(kind, id)
+	return decoded{id, kind, parts, found}, err
+}
+
+// object is what --json shows.
+func (d decoded) object() map[string]any {
+	object := map[string]any{"id": d.id, "idStr": strconv.FormatInt(d.id, 10), "kind": d.kind}
+	for _, p := range d.parts {
+		object[p.Name] = p.Value
+	}
+	return object
+}
+
+// print writes the parts, the kind where that was chosen among those found, and the others.
+func (d decoded) print(w io.Writer, chosen bool) {
+	for _, p := range d.parts {
 		fmt.Fprintf(w, "%s\t%v\n", p.Name, p.Value)
 	}
 	if chosen {
-		fmt.Fprintf(w, "kind\t%s\n", of)
+		fmt.Fprintf(w, "kind\t%s\n", d.kind)
 	}
-	for _, other := range found {
-		if other.kind != of {
+	for _, other := range d.found {
+		if other.kind != d.kind {
 			fmt.Fprintf(w, "with --kind %s: %s\n", other.kind, other.hint)
 		}
 	}

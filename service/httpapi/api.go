@@ -161,7 +161,7 @@ func New(opts Options) *API {
 	return a
 }
 
-// route registers the paths; issue makes the handlers of those for IDs. What ends in a star
+// route registers all paths; issue makes the handlers of those for IDs. What ends in a star
 // is one segment, however it is encoded; see lastSegment.
 func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.HandlerFunc) gin.HandlerFunc) *gin.Engine {
 	e := gin.New()
@@ -195,6 +195,20 @@ func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.H
 		e.GET(path+"/", handler)
 		e.HEAD(path+"/", handler)
 	}
+	for path, handler := range map[string]gin.HandlerFunc{
+		"/livez": a.livez, "/readyz": a.readyz, "/readyz/:mode": a.readyzOf, "/healthz": a.healthz,
+	} {
+		e.GET(path, handler)
+		e.HEAD(path, handler)
+	}
+	a.routeIDs(e, issue)
+	a.routeLeases(e, issue)
+	a.routeAdmin(e.Group(adminPath, a.requireAdmin))
+	return e
+}
+
+// routeIDs adds the paths of each mode for IDs; HEAD issues none.
+func (a *API) routeIDs(e *gin.Engine, issue func(access.Modes, gin.HandlerFunc) gin.HandlerFunc) {
 	e.HEAD("/api/segment/get/*key", a.getSegment)
 	e.HEAD("/api/snowflake/get/*key", a.getSnowflake)
 	for path, handler := range map[string]gin.HandlerFunc{
@@ -215,15 +229,6 @@ func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.H
 		e.GET(path, handler)
 		e.POST(path, handler)
 	}
-	for path, handler := range map[string]gin.HandlerFunc{
-		"/livez": a.livez, "/readyz": a.readyz, "/readyz/:mode": a.readyzOf, "/healthz": a.healthz,
-	} {
-		e.GET(path, handler)
-		e.HEAD(path, handler)
-	}
-	a.routeLeases(e, issue)
-	a.routeAdmin(e.Group(adminPath, a.requireAdmin))
-	return e
 }
 
 // ServeHTTP implements http.Handler.
