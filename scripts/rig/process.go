@@ -93,18 +93,15 @@ func Start(t testing.TB, cmd *exec.Cmd, log string) *Process {
 		unguard()
 		close(p.ended)
 	}()
-	t.Cleanup(p.cleanUp)
+	t.Cleanup(func() {
+		if p.Kill(); t.Failed() && log != "" {
+			t.Logf("end of the log of %s (%d):\n%s", cmd, cmd.Process.Pid, LastLines(p.Output(), 15))
+		}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
-}
-
-func (p *Process) cleanUp() {
-	p.Kill()
-	if p.t.Failed() && p.log != "" {
-		p.t.Logf("end of the log of %s (%d):\n%s", p.Cmd, p.Cmd.Process.Pid, LastLines(p.Output(), 15))
-	}
 }
 
 // Kill ends the process as a power cut would; one that is stopped dies too, and one that is
