@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"shardid/client/idtext"
 	"shardid/model"
 	"shardid/scripts/check"
 )
@@ -31,7 +32,7 @@ func TestJavaHashVectors(t *testing.T) {
 		{"😀", 1772899, 35},
 		{"", 0, 0},
 	} {
-		if h, s := model.JavaHash(c.pass), model.ShardOf(c.pass); h != c.hash || s != c.shard {
+		if h, s := idtext.JavaHash(c.pass), model.ShardOf(c.pass); h != c.hash || s != c.shard {
 			t.Errorf("%q: hash %d, shard %d, want %d and %d", c.pass, h, s, c.hash, c.shard)
 		}
 	}
@@ -48,7 +49,7 @@ func FuzzJavaHash(f *testing.F) {
 		for _, unit := range utf16.Encode([]rune(s)) {
 			want = want*31 + int32(unit)
 		}
-		if got := model.JavaHash(s); got != want {
+		if got := idtext.JavaHash(s); got != want {
 			t.Fatalf("JavaHash(%q) = %d, want %d", s, got, want)
 		}
 		if shard := model.ShardOf(s); shard >= model.Shards {

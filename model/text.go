@@ -33,9 +33,6 @@ func ParseID(text, format string) (int64, error) { return idtext.ParseID(text, f
 // CheckGatePass is idtext.CheckGatePass. The error is ErrInvalidArgument.
 func CheckGatePass(pass string) error { return idtext.CheckGatePass(pass) }
 
-// JavaHash is Java's String.hashCode.
-func JavaHash(s string) int32 { return idtext.JavaHash(s) }
-
 // ShardOf is the shard of a gatePass.
 func ShardOf(gatePass string) uint8 { return idtext.ShardOf(gatePass) }
 
