@@ -1,5 +1,6 @@
 // Package check holds what the tests of many packages share: checks of one line, the
-// reporter of conditions and the log that services are given, and whether the race detector is on.
+// reporter of conditions and the log that services are given, certificates, and whether the race
+// detector is on.
 package check
 
 import (

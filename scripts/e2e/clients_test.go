@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"shardid/client"
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 
 	"github.com/redis/go-redis/v9"
@@ -127,12 +128,12 @@ func TestE2EHalfACommand(t *testing.T) {
 // HTTP.
 func TestE2ERedisClientsOverTLS(t *testing.T) {
 	story(t)
-	a := newAuthority(t)
-	cert, key := a.issue("server", "server")
-	known, knownKey := a.issue("client", "client")
+	a := check.NewAuthority(t)
+	cert, key := a.Issue("server", "server")
+	known, knownKey := a.Issue("client", "client")
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
 	token := newToken(t, file, "orders", "get", "--tags", "*", "--rate", "1000")
-	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TLS_CLIENT_CA_FILE": a.path("ca.pem"),
+	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TLS_CLIENT_CA_FILE": a.Path("ca.pem"),
 		"SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true", "RESP_ADDR": "127.0.0.1:0"}, "--demo")
 	for name, test := range map[string]struct {
 		change func(*redis.Options)
@@ -140,12 +141,12 @@ func TestE2ERedisClientsOverTLS(t *testing.T) {
 	}{
 		"as it should be": {func(*redis.Options) {}, ""},
 		"no TLS":          {func(o *redis.Options) { o.TLSConfig = nil }, "?"},
-		"no certificate":  {func(o *redis.Options) { o.TLSConfig = a.client("", "").TLSClientConfig }, "?"},
+		"no certificate":  {func(o *redis.Options) { o.TLSConfig = a.Client("", "") }, "?"},
 		"no token":        {func(o *redis.Options) { o.Password = "" }, "SHARDID -7 no valid token: send AUTH"},
 		"wrong token":     {func(o *redis.Options) { o.Password = "shardid_wrong" }, "SHARDID -7 no valid token"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := &redis.Options{Addr: d.respAddr(), TLSConfig: a.client(known, knownKey).TLSClientConfig, Password: token, MaxRetries: -1}
+			o := &redis.Options{Addr: d.respAddr(), TLSConfig: a.Client(known, knownKey), Password: token, MaxRetries: -1}
 			test.change(o)
 			c := redis.NewClient(o)
 			defer c.Close()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 
 	"golang.org/x/net/http2"
@@ -63,11 +64,11 @@ func (h deafPeer) ask(stream uint32) error {
 // for seconds, and PINGs keep none that is idle.
 func TestE2EHostileHTTP2(t *testing.T) {
 	story(t)
-	a := newAuthority(t)
-	cert, key := a.issue("server", "server")
+	a := check.NewAuthority(t)
+	cert, key := a.Issue("server", "server")
 	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_IDLE_TIMEOUT": "2s", "SERVER_READ_HEADER_TIMEOUT": "1s",
 		"QUEUE_TIMEOUT": "1s", "SEGMENT_TIMEOUT": "100ms", "SNOWFLAKE_TIMEOUT": "100ms", "UID_TIMEOUT": "100ms"}, "--demo")
-	transport := a.client("", "")
+	transport := over(t, a.Client("", ""))
 	d.overTLS(transport)
 	d.ready()
 	d.want(aliceGet+"&count=10000", 200, 0)

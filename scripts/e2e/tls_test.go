@@ -5,17 +5,10 @@ package e2e_test
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -25,91 +18,15 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
 
-// authority issues certificates for 127.0.0.1 into a folder.
-type authority struct {
-	t    *testing.T
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-// newAuthority writes its own certificate to ca.pem.
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	a := &authority{t: t, dir: t.TempDir()}
-	a.cert, a.key = a.sign("authority", nil, nil)
-	a.write("ca.pem", "CERTIFICATE", a.cert.Raw)
-	return a
-}
-
-func (a *authority) sign(name string, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"db.example"},
-		IsCA: parent == nil, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	if parent == nil {
-		parent, signer = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return cert, key
-}
-
-// issue writes NAME.pem and NAME.key and gives their paths.
-func (a *authority) issue(name, subject string) (cert, key string) {
-	a.t.Helper()
-	c, k := a.sign(subject, a.cert, a.key)
-	der, err := x509.MarshalPKCS8PrivateKey(k)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return a.write(name+".pem", "CERTIFICATE", c.Raw), a.write(name+".key", "PRIVATE KEY", der)
-}
-
-func (a *authority) path(name string) string { return filepath.Join(a.dir, name) }
-
-func (a *authority) write(name, kind string, der []byte) string {
-	a.t.Helper()
-	data := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
-	if err := os.WriteFile(a.path(name), data, 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-	return a.path(name)
-}
-
-// client trusts the authority and shows a certificate when it is named.
-func (a *authority) client(cert, key string) *http.Transport {
-	a.t.Helper()
-	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
-	cfg := &tls.Config{RootCAs: pool}
-	if cert != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		cfg.Certificates = []tls.Certificate{pair}
-	}
+// over is HTTP in TLS, until the test ends.
+func over(t *testing.T, cfg *tls.Config) *http.Transport {
 	transport := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}
-	a.t.Cleanup(transport.CloseIdleConnections)
+	t.Cleanup(transport.CloseIdleConnections)
 	return transport
 }
 
@@ -133,9 +50,9 @@ func (d *daemon) overTLS(transport *http.Transport) {
 // certificate is spoilt. Protocols and renewed files are told of by the tests of access.
 func TestE2EServerTLS(t *testing.T) {
 	story(t)
-	a := newAuthority(t)
-	cert, key := a.issue("server", "server")
-	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TLS_CLIENT_CA_FILE": a.path("ca.pem"),
+	a := check.NewAuthority(t)
+	cert, key := a.Issue("server", "server")
+	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TLS_CLIENT_CA_FILE": a.Path("ca.pem"),
 		"SERVER_READ_HEADER_TIMEOUT": "1s"}, "--demo")
 	plain := strings.TrimPrefix(d.url, "http://")
 	if status, err := fetchOver(http.DefaultTransport, d.url+"/livez"); err != nil || status != http.StatusBadRequest {
@@ -144,11 +61,11 @@ func TestE2EServerTLS(t *testing.T) {
 	if len(d.Lines(`curl 'https://`)) != 1 {
 		t.Error("the log does not say https")
 	}
-	known, knownKey := a.issue("client", "client")
-	d.overTLS(a.client(known, knownKey))
+	known, knownKey := a.Issue("client", "client")
+	d.overTLS(over(t, a.Client(known, knownKey)))
 	d.ready()
 	d.want(aliceGet, 200, 0)
-	if status, err := fetchOver(a.client("", ""), d.url+"/livez"); err == nil {
+	if status, err := fetchOver(over(t, a.Client("", "")), d.url+"/livez"); err == nil {
 		t.Errorf("no certificate: %d", status)
 	}
 	// Who connects and says nothing is let go of.
@@ -164,13 +81,13 @@ func TestE2EServerTLS(t *testing.T) {
 // client, over HTTP and RESP; one whose client is still trusted is not cut.
 func TestE2EClientCAChanges(t *testing.T) {
 	story(t)
-	a, leaving, staying := newAuthority(t), newAuthority(t), newAuthority(t)
-	cert, key := a.issue("server", "server")
-	trusted := a.path("clients.pem")
-	trust := func(all ...*authority) {
+	a, leaving, staying := check.NewAuthority(t), check.NewAuthority(t), check.NewAuthority(t)
+	cert, key := a.Issue("server", "server")
+	trusted := a.Path("clients.pem")
+	trust := func(all ...*check.Authority) {
 		var pems []byte
 		for _, one := range all {
-			pem, err := os.ReadFile(one.path("ca.pem"))
+			pem, err := os.ReadFile(one.Path("ca.pem"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,8 +101,8 @@ func TestE2EClientCAChanges(t *testing.T) {
 	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TLS_CLIENT_CA_FILE": trusted,
 		"RESP_ADDR": "127.0.0.1:0"}, "--demo")
 	var dials atomic.Int64
-	open := func(who *authority, h2 bool) *http.Transport {
-		transport := a.client(who.issue("client", "client"))
+	open := func(who *check.Authority, h2 bool) *http.Transport {
+		transport := over(t, a.Client(who.Issue("client", "client")))
 		transport.ForceAttemptHTTP2 = h2
 		transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			dials.Add(1)
@@ -201,8 +118,8 @@ func TestE2EClientCAChanges(t *testing.T) {
 			t.Fatalf("%d %v", status, err)
 		}
 	}
-	pings := func(who *authority) func() string { // over a connection that stays open
-		c, err := tls.Dial("tcp", d.respAddr(), a.client(who.issue("client", "client")).TLSClientConfig)
+	pings := func(who *check.Authority) func() string { // over a connection that stays open
+		c, err := tls.Dial("tcp", d.respAddr(), a.Client(who.Issue("client", "client")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,14 +175,14 @@ func TestE2EClientCAChanges(t *testing.T) {
 // The load generator measures a server with TLS and tokens.
 func TestE2EBenchOverTLS(t *testing.T) {
 	story(t)
-	a, file := newAuthority(t), filepath.Join(t.TempDir(), "tokens.yaml")
-	cert, key := a.issue("server", "server")
-	token := a.path("token")
+	a, file := check.NewAuthority(t), filepath.Join(t.TempDir(), "tokens.yaml")
+	cert, key := a.Issue("server", "server")
+	token := a.Path("token")
 	if err := os.WriteFile(token, []byte(newToken(t, file, "bench", "get", "--apps", "1")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true"}, "--demo")
-	d.overTLS(a.client("", ""))
+	d.overTLS(over(t, a.Client("", "")))
 	d.ready()
 	args := []string{"bench", "--url", d.url, "--duration", "500ms", "--warmup", "0s", "--concurrency", "4"}
 	for _, c := range []struct {
@@ -273,7 +190,7 @@ func TestE2EBenchOverTLS(t *testing.T) {
 		exit int
 		says string
 	}{
-		{[]string{"--token-file", token, "--ca-file", a.path("ca.pem")}, 0, ""},
+		{[]string{"--token-file", token, "--ca-file", a.Path("ca.pem")}, 0, ""},
 		{[]string{"--token-file", token, "--insecure"}, 0, ""},
 		{[]string{"--token-file", token}, 1, "certificate"},
 		{[]string{"--insecure"}, 1, "no valid token"},
@@ -288,20 +205,20 @@ func TestE2EBenchOverTLS(t *testing.T) {
 // MariaDB that lets nobody in without TLS and a certificate.
 func TestE2EDatabaseTLS(t *testing.T) {
 	story(t)
-	a, stranger := newAuthority(t), newAuthority(t)
-	cert, key := a.issue("server", "db.example")
-	server := testserver.MariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key, "--ssl-ca="+a.path("ca.pem"))
+	a, stranger := check.NewAuthority(t), check.NewAuthority(t)
+	cert, key := a.Issue("server", "db.example")
+	server := testserver.MariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key, "--ssl-ca="+a.Path("ca.pem"))
 	query(t, server.DSN(""), "CREATE DATABASE ids", "CREATE USER tls@'127.0.0.1' IDENTIFIED BY 'hunter2' REQUIRE X509", "GRANT ALL ON ids.* TO tls@'127.0.0.1'")
 	base := onMariaDB(strings.Replace(server.DSN("ids"), "root@", "tls:hunter2@", 1))
-	mine, mineKey := a.issue("client", "client")
-	secure := base.With(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.path("ca.pem"), "DATABASE_TLS_CERT_FILE": mine, "DATABASE_TLS_KEY_FILE": mineKey})
+	mine, mineKey := a.Issue("client", "client")
+	secure := base.With(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.Path("ca.pem"), "DATABASE_TLS_CERT_FILE": mine, "DATABASE_TLS_KEY_FILE": mineKey})
 	for what, c := range map[string]struct {
 		s    settings
 		says string
 	}{
 		"no TLS":            {base, "Access denied"},
-		"no certificate":    {base.With(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.path("ca.pem")}), "Access denied"},
-		"another authority": {secure.With(settings{"DATABASE_TLS_CA_FILE": stranger.path("ca.pem")}), "database.tls_ca_file"},
+		"no certificate":    {base.With(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.Path("ca.pem")}), "Access denied"},
+		"another authority": {secure.With(settings{"DATABASE_TLS_CA_FILE": stranger.Path("ca.pem")}), "database.tls_ca_file"},
 		"another name":      {secure.With(settings{"DATABASE_TLS_SERVER_NAME": "other.example"}), "database.tls_server_name"},
 		"no such file":      {secure.With(settings{"DATABASE_TLS_CA_FILE": "none.pem"}), "database.tls_ca_file: open none.pem"},
 	} {
@@ -328,13 +245,13 @@ func TestE2EDatabaseTLS(t *testing.T) {
 // Redis that lets nobody in without a certificate; TestRedisOverTLS tells who is kept out.
 func TestE2ERedisTLS(t *testing.T) {
 	story(t)
-	a := newAuthority(t)
-	cert, key := a.issue("server", "redis")
+	a := check.NewAuthority(t)
+	cert, key := a.Issue("server", "redis")
 	addr := rig.FreeAddrs(t, 1)[0]
 	_, port, _ := net.SplitHostPort(addr)
-	testserver.Redis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", a.path("ca.pem"))
-	mine, mineKey := a.issue("client", "client")
-	secure := onRedis(addr).With(settings{"REDIS_TLS": "true", "REDIS_TLS_CA_FILE": a.path("ca.pem"), "REDIS_TLS_CERT_FILE": mine, "REDIS_TLS_KEY_FILE": mineKey})
+	testserver.Redis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", a.Path("ca.pem"))
+	mine, mineKey := a.Issue("client", "client")
+	secure := onRedis(addr).With(settings{"REDIS_TLS": "true", "REDIS_TLS_CA_FILE": a.Path("ca.pem"), "REDIS_TLS_CERT_FILE": mine, "REDIS_TLS_KEY_FILE": mineKey})
 	d := serve(t, secure, "--demo")
 	d.ready()
 	d.want(aliceGet, 200, 0)

@@ -2,19 +2,10 @@ package access
 
 import (
 	"bytes"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io"
 	"log/slog"
-	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -122,64 +113,17 @@ func TestReloaderSeesAnotherFile(t *testing.T) {
 	look(4)
 }
 
-// authority issues certificates.
-type authority struct {
-	t *testing.T
-	tls.Certificate
+// filesOf are the server's certificate and its key in the folder of an authority, which may come later.
+func filesOf(a *check.Authority) CertificateFiles {
+	return CertificateFiles{Cert: a.Path("server.pem"), Key: a.Path("server.key")}
 }
 
-func newAuthority(t *testing.T) *authority {
+// own is an authority's certificate.
+func own(t *testing.T, a *check.Authority) string {
 	t.Helper()
-	a := &authority{t: t}
-	a.Certificate = a.issue("authority", time.Now().Add(time.Hour))
-	return a
-}
-
-// issue makes a certificate, signed by itself when it is the authority's own.
-func (a *authority) issue(name string, until time.Time) tls.Certificate {
-	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check.Must(a.t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: until,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: a.Leaf == nil, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	signer, signerKey := template, crypto.PrivateKey(key)
-	if a.Leaf != nil {
-		signer, signerKey = a.Leaf, a.PrivateKey
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, signer, key.Public(), signerKey)
-	check.Must(a.t, err)
-	leaf, err := x509.ParseCertificate(der)
-	check.Must(a.t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
-}
-
-// save writes a new certificate and its key.
-func (a *authority) save(files CertificateFiles, name string, until time.Time) {
-	a.t.Helper()
-	cert := a.issue(name, until)
-	der, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
-	check.Must(a.t, err)
-	write(a.t, files.Cert, block("CERTIFICATE", cert.Leaf.Raw))
-	write(a.t, files.Key, block("PRIVATE KEY", der))
-}
-
-func block(kind string, der []byte) string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
-}
-
-func (a *authority) pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	pool.AddCert(a.Leaf)
-	return pool
-}
-
-func newFiles(t *testing.T) CertificateFiles {
-	dir := t.TempDir()
-	return CertificateFiles{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	text, err := os.ReadFile(a.Path("ca.pem"))
+	check.Must(t, err)
+	return string(text)
 }
 
 // serveTLS is a server with these certificates.
@@ -212,16 +156,16 @@ func fetch(t *testing.T, url string, cfg *tls.Config, http2 bool) (proto, name s
 // A certificate that is renewed is served without a restart; one that cannot be
 // read, or of which the key has not come yet, changes nothing and is reported.
 func TestCertificatesFollowTheFiles(t *testing.T) {
-	ca, names := newAuthority(t), newFiles(t)
-	later := time.Now().Add(time.Hour)
+	ca := check.NewAuthority(t)
+	names := filesOf(ca)
 	if _, err := NewCertificates(names, nil); err == nil || !strings.Contains(err.Error(), "server.tls_cert_file "+names.Cert) {
 		t.Errorf("no files: %v", err)
 	}
-	ca.save(names, "first", later)
+	ca.Issue("server", "first")
 	var r told
 	c, err := NewCertificates(names, r.report)
 	check.Must(t, err)
-	url, trusting := serveTLS(t, c), &tls.Config{RootCAs: ca.pool()}
+	url, trusting := serveTLS(t, c), ca.Client("", "")
 	good, err := os.ReadFile(names.Cert)
 	check.Must(t, err)
 	for _, step := range []struct {
@@ -231,12 +175,12 @@ func TestCertificatesFollowTheFiles(t *testing.T) {
 		report string
 	}{
 		{"nothing", func() {}, "first", ""},
-		{"renewed", func() { ca.save(names, "second", later) }, "second", ""},
+		{"renewed", func() { ca.Issue("server", "second") }, "second", ""},
 		{"another one's certificate", func() { write(t, names.Cert, string(good)) }, "second", "private key does not match public key"},
 		{"no certificate", func() { write(t, names.Cert, "x") }, "second", "failed to find any PEM data"},
 		{"gone", func() { _ = os.Remove(names.Key) }, "second", "no such file"},
-		{"renewed again", func() { ca.save(names, "third", later) }, "third", ""},
-		{"expired", func() { ca.save(names, "fourth", time.Now().Add(-time.Minute)) }, "", "expired on"},
+		{"renewed again", func() { ca.Issue("server", "third") }, "third", ""},
+		{"expired", func() { ca.IssueUntil("server", "fourth", time.Now().Add(-time.Minute)) }, "", "expired on"},
 	} {
 		step.change()
 		c.look()
@@ -251,8 +195,9 @@ func TestCertificatesFollowTheFiles(t *testing.T) {
 }
 
 func TestProtocols(t *testing.T) {
-	ca, names := newAuthority(t), newFiles(t)
-	ca.save(names, "server", time.Now().Add(time.Hour))
+	ca := check.NewAuthority(t)
+	names := filesOf(ca)
+	ca.Issue("server", "server")
 	c, err := NewCertificates(names, nil)
 	check.Must(t, err)
 	url := serveTLS(t, c)
@@ -261,10 +206,10 @@ func TestProtocols(t *testing.T) {
 		http2 bool
 		want  string // "" is refused
 	}{
-		{&tls.Config{RootCAs: ca.pool()}, true, "HTTP/2.0"},
-		{&tls.Config{RootCAs: ca.pool()}, false, "HTTP/1.1"},
-		{&tls.Config{RootCAs: ca.pool(), MaxVersion: tls.VersionTLS12}, true, "HTTP/2.0"},
-		{&tls.Config{RootCAs: ca.pool(), MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, false, ""},
+		{ca.Client("", ""), true, "HTTP/2.0"},
+		{ca.Client("", ""), false, "HTTP/1.1"},
+		{&tls.Config{RootCAs: ca.Client("", "").RootCAs, MaxVersion: tls.VersionTLS12}, true, "HTTP/2.0"},
+		{&tls.Config{RootCAs: ca.Client("", "").RootCAs, MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}, false, ""},
 		{&tls.Config{}, false, ""}, // does not trust it
 	} {
 		proto, _, err := fetch(t, url, test.cfg, test.http2)
@@ -277,35 +222,32 @@ func TestProtocols(t *testing.T) {
 // With authorities of clients, only those get in that one of them knows, and another
 // authority counts as soon as its file is there.
 func TestClientCertificates(t *testing.T) {
-	ours, theirs := newAuthority(t), newAuthority(t)
-	names := newFiles(t)
-	names.ClientCA = names.Cert + ".clients"
-	ours.save(names, "server", time.Now().Add(time.Hour))
+	ours, theirs := check.NewAuthority(t), check.NewAuthority(t)
+	names := filesOf(ours)
+	names.ClientCA = ours.Path("clients.pem")
+	ours.Issue("server", "server")
 	write(t, names.ClientCA, "x")
 	if _, err := NewCertificates(names, nil); err == nil || !strings.Contains(err.Error(), "server.tls_client_ca_file: "+names.ClientCA+" holds no PEM certificate") {
 		t.Errorf("no authority: %v", err)
 	}
-	write(t, names.ClientCA, block("CERTIFICATE", ours.Leaf.Raw))
+	write(t, names.ClientCA, own(t, ours))
 	c, err := NewCertificates(names, nil)
 	check.Must(t, err)
 	url := serveTLS(t, c)
-	as := func(a *authority) *tls.Config {
-		cfg := &tls.Config{RootCAs: ours.pool()}
-		if a != nil {
-			cfg.Certificates = []tls.Certificate{a.issue("client", time.Now().Add(time.Hour))}
-		}
-		return cfg
-	}
-	wantIn := func(who *authority, want bool) {
+	wantIn := func(who *check.Authority, want bool) {
 		t.Helper()
-		if _, _, err := fetch(t, url, as(who), false); (err == nil) != want {
+		var cert, key string // nobody's
+		if who != nil {
+			cert, key = who.Issue("client", "client")
+		}
+		if _, _, err := fetch(t, url, ours.Client(cert, key), false); (err == nil) != want {
 			t.Errorf("%v", err)
 		}
 	}
 	wantIn(ours, true)
 	wantIn(theirs, false)
 	wantIn(nil, false)
-	write(t, names.ClientCA, block("CERTIFICATE", theirs.Leaf.Raw))
+	write(t, names.ClientCA, own(t, theirs))
 	c.look()
 	wantIn(theirs, true)
 	wantIn(ours, false)
