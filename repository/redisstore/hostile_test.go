@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"runtime"
 	"strconv"
@@ -25,7 +27,7 @@ func answering(t *testing.T, answer func(command []string) string) string {
 	return testserver.Hostile(t, func(conn net.Conn) {
 		in := bufio.NewReader(conn)
 		for {
-			command, _, err := readCommand(in)
+			command, err := readCommand(in)
 			if err != nil {
 				return
 			}
@@ -40,6 +42,34 @@ func answering(t *testing.T, answer func(command []string) string) string {
 			}
 		}
 	})
+}
+
+// readCommand reads one command in the Redis protocol: *2 $3 GET $1 x.
+func readCommand(r *bufio.Reader) (words []string, err error) {
+	n, err := readNumber(r, '*')
+	for range n {
+		var size int
+		if size, err = readNumber(r, '$'); err != nil {
+			break
+		}
+		word := make([]byte, size+2)
+		if _, err = io.ReadFull(r, word); err != nil {
+			break
+		}
+		words = append(words, string(word[:size]))
+	}
+	return words, err
+}
+
+func readNumber(r *bufio.Reader, kind byte) (int, error) {
+	line, err := r.ReadString('\n')
+	if err != nil {
+		return 0, err
+	}
+	if line[0] != kind {
+		return 0, fmt.Errorf("not a command: %q", line)
+	}
+	return strconv.Atoi(strings.TrimSpace(line[1:]))
 }
 
 // allocated gives the MB that work allocated.

@@ -141,9 +141,9 @@ func TestALongSegmentGoesInPieces(t *testing.T) {
 	at := singleSite(t)
 	s := open(t, at.options)
 	req := request(t, s, 1, 100_000)
-	before := at.fault(false, false)
+	before := at.fault(t, false, false)
 	check.Must(t, s.Push(t.Context(), []model.PushRequest{req})[0])
-	if n := at.fault(false, false) - before; n < 50 {
+	if n := at.fault(t, false, false) - before; n < 50 {
 		t.Errorf("%d pieces, want at least 50: Redis does nothing else during one", n)
 	}
 }

@@ -3,15 +3,15 @@
 package redisstore_test
 
 import (
-	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,24 +24,42 @@ import (
 	"shardid/scripts/testserver"
 )
 
-// site is a Redis behind proxies.
+// site is a Redis behind proxies, one for each node.
 type site struct {
 	options redisstore.Options
 	proxies []*proxy
+	nodes   []*redis.Client
 	direct  redis.UniversalClient
 }
 
-func (s site) fault(drop, stall bool) (scripts int) {
+var scriptCalls = regexp.MustCompile(`cmdstat_eval(?:sha)?:calls=(\d+),.*rejected_calls=(\d+)`)
+
+// fault says whether scripts are answered from now on by the end of the connection, or not at
+// all. It returns how many the nodes were sent so far, those that they refused included.
+func (s site) fault(t *testing.T, drop, stall bool) (scripts int) {
+	t.Helper()
 	for _, p := range s.proxies {
-		scripts += p.fault(drop, stall)
+		p.drop.Store(drop)
+		p.stall.Store(stall)
+	}
+	for _, node := range s.nodes {
+		text, err := node.Info(t.Context(), "commandstats").Result()
+		check.Must(t, err)
+		for _, calls := range scriptCalls.FindAllStringSubmatch(text, -1) {
+			for _, n := range calls[1:] {
+				count, err := strconv.Atoi(n)
+				check.Must(t, err)
+				scripts += count
+			}
+		}
 	}
 	return scripts
 }
 
 func singleSite(t *testing.T) site {
 	server := testserver.Redis(t)
-	p := newProxy(t, server.Addr)
-	return site{redisstore.Options{Mode: "single", Addrs: []string{p.addr}}, []*proxy{p}, server.Client()}
+	p, direct := newProxy(t, server.Addr), server.Client()
+	return site{redisstore.Options{Mode: "single", Addrs: []string{p.addr}}, []*proxy{p}, []*redis.Client{direct}, direct}
 }
 
 // sentinelSite makes the sentinels name a proxy as the master.
@@ -52,7 +70,8 @@ func sentinelSite(t *testing.T) site {
 	for _, one := range setup.Sentinels {
 		do(t, one.Client(), "SENTINEL", "MONITOR", "proxied", host, port, 2)
 	}
-	return site{redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: "proxied"}, []*proxy{p}, setup.Master.Client()}
+	master := setup.Master.Client()
+	return site{redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: "proxied"}, []*proxy{p}, []*redis.Client{master}, master}
 }
 
 // clusterSite makes every node announce its proxy.
@@ -63,7 +82,7 @@ func clusterSite(t *testing.T) site {
 		p := newProxy(t, node.Addr)
 		_, port, _ := net.SplitHostPort(p.addr)
 		do(t, node.Client(), "CONFIG", "SET", "cluster-announce-port", port)
-		s.proxies = append(s.proxies, p)
+		s.proxies, s.nodes = append(s.proxies, p), append(s.nodes, node.Client())
 		s.options.Addrs = append(s.options.Addrs, p.addr)
 	}
 	for _, node := range setup.Nodes {
@@ -111,9 +130,9 @@ func TestPushIsSentOnce(t *testing.T) {
 						t.Fatal("a cap of 0 must refuse")
 					}
 				}
-				before := at.fault(fault.drop, fault.stall)
+				before := at.fault(t, fault.drop, fault.stall)
 				errs := s.Push(t.Context(), reqs)
-				sent := at.fault(false, false) - before
+				sent := at.fault(t, false, false) - before
 				check.Equal(t, sent, len(reqs), "pushes sent")
 				for i, err := range errs {
 					wantAdvice(t, err, "push")
@@ -163,9 +182,9 @@ func TestPopWithLostReply(t *testing.T) {
 		s := open(t, at.options)
 		listtest.Fill(t, s, key(), 1, 100)
 		listtest.Expect(t, listtest.Pop(t, s, key(), 10).Indices, 1, 10)
-		before := at.fault(true, false)
+		before := at.fault(t, true, false)
 		wantAdvice(t, popErr(t, s), "pop")
-		sent := int64(at.fault(false, false) - before)
+		sent := int64(at.fault(t, false, false) - before)
 		if sent < 1 || sent > 3 {
 			t.Errorf("sent %d times", sent)
 		}
@@ -210,123 +229,33 @@ func TestLocksOfDeployments(t *testing.T) {
 	}
 }
 
-// proxy forwards to a Redis, counts the scripts it forwards, and can drop the
-// replies to them once the server has executed them.
+// proxy forwards to a Redis, and can drop the replies to scripts once the server has
+// executed them.
 type proxy struct {
-	addr string
-
-	mu      sync.Mutex
-	drop    bool // close the connection instead of answering a script
-	stall   bool // keep the connection open and answer nothing
-	scripts int  // EVAL and EVALSHA forwarded
+	addr        string
+	drop, stall atomic.Bool // see fault
 }
 
 func newProxy(t *testing.T, to string) *proxy {
 	t.Helper()
 	p := &proxy{}
 	p.addr = testserver.Hostile(t, func(client net.Conn) {
-		server, err := net.Dial("tcp", to)
-		if err != nil {
-			return
-		}
-		c, over := &proxied{proxy: p}, make(chan struct{})
-		go func() {
-			defer close(over)
-			c.replies(client, server)
-		}()
-		c.requests(client, server)
-		_, _ = client.Close(), server.Close()
-		<-over
+		var muted atomic.Bool // from a script on
+		testserver.Forward(client, to, func(request []byte) []byte {
+			if (p.drop.Load() || p.stall.Load()) && bytes.Contains(bytes.ToLower(request), []byte("\neval")) {
+				muted.Store(true)
+			}
+			return request
+		}, func(reply []byte) []byte {
+			if !muted.Load() {
+				return reply
+			}
+			if p.drop.Load() {
+				time.Sleep(20 * time.Millisecond) // a pipeline executes to its end
+				_ = client.Close()
+			}
+			return nil
+		})
 	})
 	return p
-}
-
-// proxied is one connection.
-type proxied struct {
-	*proxy
-	muted bool // under proxy.mu
-}
-
-func (c *proxied) requests(client, server net.Conn) {
-	r := bufio.NewReader(client)
-	for {
-		words, raw, err := readCommand(r)
-		if err != nil {
-			return
-		}
-		c.mu.Lock()
-		if name := strings.ToLower(words[0]); name == "eval" || name == "evalsha" {
-			c.scripts++
-			c.muted = c.muted || c.drop || c.stall
-		}
-		c.mu.Unlock()
-		if _, err := server.Write(raw); err != nil {
-			return
-		}
-	}
-}
-
-func (c *proxied) replies(client, server net.Conn) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := server.Read(buf)
-		if err != nil {
-			client.Close()
-			return
-		}
-		c.mu.Lock()
-		muted, drop := c.muted, c.drop
-		c.mu.Unlock()
-		if !muted {
-			if _, err := client.Write(buf[:n]); err != nil {
-				return
-			}
-		} else if drop {
-			time.Sleep(20 * time.Millisecond) // a pipeline executes to its end
-			client.Close()
-			return
-		}
-	}
-}
-
-// fault sets what happens to replies and returns the scripts seen so far.
-func (p *proxy) fault(drop, stall bool) int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.drop, p.stall = drop, stall
-	return p.scripts
-}
-
-// readCommand reads one command in the Redis protocol: *2 $3 GET $1 x.
-func readCommand(r *bufio.Reader) (words []string, raw []byte, err error) {
-	n, err := readNumber(r, '*', &raw)
-	if err != nil {
-		return nil, nil, err
-	}
-	for range n {
-		size, err := readNumber(r, '$', &raw)
-		if err != nil {
-			return nil, nil, err
-		}
-		raw = slices.Grow(raw, size+2)
-		word := raw[len(raw) : len(raw)+size+2]
-		if _, err := io.ReadFull(r, word); err != nil {
-			return nil, nil, err
-		}
-		raw = raw[:len(raw)+size+2]
-		words = append(words, string(word[:size]))
-	}
-	return words, raw, nil
-}
-
-func readNumber(r *bufio.Reader, kind byte, raw *[]byte) (int, error) {
-	line, err := r.ReadString('\n')
-	if err != nil {
-		return 0, err
-	}
-	*raw = append(*raw, line...)
-	if line[0] != kind {
-		return 0, fmt.Errorf("not a command: %q", line)
-	}
-	return strconv.Atoi(strings.TrimSpace(line[1:]))
 }

@@ -265,18 +265,18 @@ func TestWorkerRepliesLost(t *testing.T) {
 	at := singleSite(t)
 	w := workersAt(t, at.options, redisstore.WorkersOptions{})
 	workertest.Acquire(t, w, owner(9))
-	at.fault(true, false)
+	at.fault(t, true, false)
 	wantAdvice(t, check.Err(w.Acquire(t.Context(), owner(0))), "acquire")
-	at.fault(false, false)
+	at.fault(t, false, false)
 	lease := workertest.Acquire(t, w, owner(0))
 	if lease.WorkerID != 1 {
 		t.Errorf("worker ID %d, want 1", lease.WorkerID)
 	}
-	at.fault(true, false)
+	at.fault(t, true, false)
 	if err := w.Release(t.Context(), lease); err == nil {
 		t.Error("released without a reply")
 	}
-	at.fault(false, false)
+	at.fault(t, false, false)
 	check.OK(t, w.Release(t.Context(), lease))
 }
 

@@ -6,10 +6,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -68,35 +66,18 @@ type proxy struct {
 func behindProxy(t *testing.T, s *Store) (*Store, *proxy) {
 	t.Helper()
 	p := &proxy{}
-	addr := testserver.Hostile(t, func(client net.Conn) { p.serve(client, s.server.Addr) })
-	return open(t, Options{Driver: MySQL, DSN: withDSN(t, s.opts.DSN, func(c *gosql.Config) { c.Addr = addr })}), p
-}
-
-func (p *proxy) serve(client net.Conn, addr string) {
-	server, err := net.Dial("tcp", addr)
-	if err != nil {
-		return
-	}
-	var replies sync.WaitGroup
-	replies.Go(func() {
-		_, _ = io.Copy(client, server)
-		_ = client.Close()
-	})
-	buf := make([]byte, 1<<16)
-	for err == nil {
-		var n int
-		n, err = client.Read(buf)
-		if bytes.Contains(buf[:n], []byte("COMMIT")) {
-			p.commits.Add(1)
-			if p.cutAfterCommit.Load() {
-				_ = client.Close()
+	addr := testserver.Hostile(t, func(client net.Conn) {
+		testserver.Forward(client, s.server.Addr, func(request []byte) []byte {
+			if bytes.Contains(request, []byte("COMMIT")) {
+				p.commits.Add(1)
+				if p.cutAfterCommit.Load() {
+					_ = client.Close()
+				}
 			}
-		}
-		_, _ = server.Write(buf[:n])
-	}
-	time.Sleep(100 * time.Millisecond) // let the server work on what it got
-	_ = server.Close()
-	replies.Wait()
+			return request
+		}, nil)
+	})
+	return open(t, Options{Driver: MySQL, DSN: withDSN(t, s.opts.DSN, func(c *gosql.Config) { c.Addr = addr })}), p
 }
 
 // kill -9 of the server under load: the store goes on by itself when the server

@@ -43,14 +43,7 @@ func newTurncoat(t *testing.T, server string) *turncoat {
 			_, _ = io.Copy(io.Discard, conn)
 			return
 		}
-		far, err := net.Dial("tcp", server)
-		if err != nil {
-			return
-		}
-		var both sync.WaitGroup
-		both.Go(func() { _, _ = io.Copy(far, conn); _ = far.Close() })
-		both.Go(func() { _, _ = io.Copy(conn, far); _ = conn.Close() })
-		both.Wait()
+		testserver.Forward(conn, server, nil, nil)
 	})
 	return c
 }
