@@ -1,7 +1,9 @@
 package resp
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -115,5 +117,51 @@ func TestInfoWithoutAToken(t *testing.T) {
 		if got := exchange(t, addr, said, 1<<20); strings.Contains(got, "connected_clients") != want || !strings.Contains(got, "role:master") {
 			t.Error(got)
 		}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	_, addr := start(t, &fake{}, guarded(t,
+		[2]string{"orders-token-0001", "apps: [1], tags: [orders]"},
+		[2]string{"slow-token-000001", "modes: [snowflake], rate: 0.001, burst: 2"},
+		[2]string{"few-token-0000001", "tags: [numbers], modes: [snowflake, segment], ids_per_day: 10"}))
+	for _, test := range []struct {
+		commands [][]string
+		want     []string // how each answer begins
+	}{
+		{[][]string{{"PING"}, {"INCR", "queue:1:a"}}, []string{"+PONG", "-SHARDID -7 no valid token: send AUTH with a token first"}},
+		{[][]string{{"AUTH", "wrong"}, {"INCR", "queue:1:a"}}, []string{"-SHARDID -7 no valid token", "-SHARDID -7"}},
+		{
+			[][]string{{"AUTH", "orders-token-0001"}, {"INCR", "queue:1:a"}, {"INCR", "queue:2:a"}, {"INCR", "segment:orders"}, {"INCR", "segment:x"}, {"INCR", "snowflake"}},
+			[]string{"+OK", ":1", "-SHARDID -7 not allowed: token orders may not have IDs of app 2", ":2", "-SHARDID -7 not allowed", "-SHARDID -7 not allowed"},
+		},
+		{
+			[][]string{{"AUTH", "default", "slow-token-000001"}, {"INCR", "snowflake"}, {"INCR", "snowflake"}, {"INCR", "snowflake"}, {"RESET"}, {"INCR", "snowflake"}},
+			[]string{"+OK", ":3", ":4", "-SHARDID -12 too many requests", "+RESET", "-SHARDID -7"},
+		},
+		{
+			[][]string{{"AUTH", "few-token-0000001"}, {"LPOP", "snowflake", "11"}, {"INCR", "snowflake"}, {"LPOP", "segment:numbers"},
+				{"LPOP", "snowflake", "9"}, {"LPOP", "base62:snowflake"}},
+			[]string{"+OK", "-SHARDID -12 too many requests: the quota ids_per_day: 10 of token few has 10 left, and 11 were asked for: nothing was issued, ask for 10 at most",
+				":5", "$4", "-SHARDID -12 too many requests: the quota ids_per_day: 10 of token few has 8 left", "$1"},
+		},
+	} {
+		c := dial(t, addr, "")
+		in := bufio.NewReader(c)
+		for i, command := range test.commands {
+			_, _ = io.WriteString(c, encode(command...))
+			line, err := in.ReadString('\n')
+			if err != nil || !strings.HasPrefix(line, test.want[i]) {
+				t.Errorf("%q: %q, %v; want %q", command, line, err, test.want[i])
+			}
+			if line[0] == '$' {
+				_, _ = in.ReadString('\n')
+			}
+		}
+	}
+	for _, protocol := range []int{2, 3} { // which say the token with HELLO
+		c := redis.NewClient(&redis.Options{Addr: addr, Password: "orders-token-0001", Protocol: protocol})
+		check.OK(t, check.Err(c.Incr(t.Context(), "queue:1:a").Result()))
+		_ = c.Close()
 	}
 }
