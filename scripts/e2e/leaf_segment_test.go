@@ -23,7 +23,7 @@ func drawing(t *testing.T, books *ledger, replicas []*daemon, tag string, caller
 }
 
 // TestE2ELeafSegmentReplicas: two replicas share a database. A tag is asked for
-// hard while others come, are used, and go.
+// hard while others come, are used, and go. Then the row of one goes back in time.
 func TestE2ELeafSegmentReplicas(t *testing.T) {
 	story(t)
 	dsn := migrated(t)
@@ -54,6 +54,32 @@ func TestE2ELeafSegmentReplicas(t *testing.T) {
 	}
 	wantTaken(t, dsn, "orders", orders)
 	removedTag(t, dsn, replicas)
+	liftedTag(t, dsn, replicas[0])
+}
+
+// liftedTag: a row that goes back in time is lifted above what the replica knows to be handed
+// out, which the metric and an alarm tell.
+func liftedTag(t *testing.T, dsn string, d *daemon) {
+	t.Helper()
+	books := &ledger{}
+	draws := func(n int) {
+		ids, a, err := d.take(segmentGet+"restored", n)
+		if err != nil || ids == nil {
+			t.Fatalf("%d, %v", a.status, err)
+		}
+		books.Rise(0, ids...)
+	}
+	must(t, onMariaDB(dsn), "tags", "add", "--tag", "restored", "--step", "100")
+	eventually(t, 5*time.Second, "the tag is known", func() bool { return d.get(segmentGet+"restored").status == 200 })
+	draws(500)
+	query(t, dsn, "UPDATE leaf_alloc SET max_id = 1, own_max_id = 1 WHERE biz_tag = 'restored'")
+	for range 10 {
+		draws(10_000) // more than is held
+	}
+	eventually(t, 10*time.Second, "one lift is counted", func() bool { return d.metric("shardid_segment_lifts_total") == 1 })
+	d.alarm("ShardidDatabaseWentBack", true)
+	books.Settle(t, "restored")
+	wantTaken(t, dsn, "restored", books)
 }
 
 // wantTaken: all that was handed out is below max_id.
