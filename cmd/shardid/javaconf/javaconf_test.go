@@ -98,6 +98,7 @@ func TestErrors(t *testing.T) {
 		{"x.properties", "jdbc.url=jdbc:mysql://h/db\njdbc.username=a:b\njdbc.password=hidden", "user, password or database of the JDBC URL"},
 		{"x.properties", "jdbc.url=jdbc:mysql://h/\njdbc.username=u\njdbc.password=hidden", "database.dsn names no database"},
 		{"x.properties", "spring.redis.url=hidden", "spring.redis.url is not like"},
+		{"x.properties", "spring.redis.url=unix:///hidden", "spring.redis.url is not like"},
 		{"x.xml", "<beans><bean class='XUidGenerator'><property name='timeBits' value='30'/></bean></beans>", "add up to 65: make the sum 63"},
 		{"x.xml", "<beans><bean class='XUidGenerator'><property name='epochStr' value='now'/></bean></beans>", "epochStr is not like 2016-05-20"},
 	} {

@@ -161,11 +161,13 @@ func (d *draft) redis() {
 	tls := strings.EqualFold(d.take("spring.data.redis.ssl.enabled", "spring.data.redis.ssl", "spring.redis.ssl.enabled", "spring.redis.ssl"), "true")
 	if text := take("url"); text != "" {
 		o, err := redis.ParseURL(text)
+		if err == nil {
+			host, port, err = net.SplitHostPort(o.Addr) // which is a path in unix://
+		}
 		if err != nil {
 			d.problems = append(d.problems, errors.New("spring.redis.url is not like redis://user:password@host:6379"))
 			return
 		}
-		host, port, _ = net.SplitHostPort(o.Addr)
 		username, password, db, tls = o.Username, o.Password, strconv.Itoa(o.DB), o.TLSConfig != nil
 	}
 	mode, addrs := "single", []string{net.JoinHostPort(strings.Trim(cmp.Or(host, "localhost"), "[]"), cmp.Or(port, "6379"))}
