@@ -59,7 +59,7 @@ func (o *OrdinalRegistry) Open(opts Options, wait time.Duration) (*File, error) 
 	}
 	last, known := f.Load()
 	if known && last.WorkerID != o.id {
-		_ = f.Close()
+		_ = f.Close() // the refusal is the error to tell
 		return nil, fmt.Errorf("%w: the worker file in %s is that of worker ID %d, and the host's name says %d: "+
 			"give each pod the volume of its own, or delete the file", model.ErrInvalidArgument, opts.Dir, last.WorkerID, o.id)
 	}

@@ -134,7 +134,7 @@ func (l Losing) ask(t *testing.T, rng *rand.Rand, long time.Duration) {
 		n, pause := 1+rng.IntN(LosingBatch), time.Duration(1+rng.IntN(30_000))*time.Millisecond
 		callers.Go(func() {
 			for ctx.Err() == nil {
-				_ = l.Take(ctx, n)
+				_ = l.Take(ctx, n) // whoever gets nothing asks again, too
 				time.Sleep(pause)
 			}
 		})

@@ -54,7 +54,9 @@ func Guard(pid int) (end func(), err error) {
 	if err != nil {
 		return func() {}, err
 	}
-	return func() { _ = errors.Join(dog.watch(0), dog.release()) }, dog.watch(pid)
+	return func() {
+		_ = errors.Join(dog.watch(0), dog.release()) // fails where the watchdog was killed: it guards nothing then
+	}, dog.watch(pid)
 }
 
 // tidy owns the folder of Tidy as long as this process lives.

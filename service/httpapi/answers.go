@@ -34,7 +34,7 @@ const counted = 2048
 // it is said to be.
 func (a *API) writeBody(c *gin.Context, status int, contentType []string, body []byte) {
 	c.Writer.Header()["X-Content-Type-Options"] = nosniff
-	_ = a.write(c, status, contentType, body)
+	_ = a.write(c, status, contentType, body) // fails when the client has gone
 }
 
 // write sends a whole answer. No answer may be cached: a cache would issue an ID

@@ -209,7 +209,7 @@ func (a *API) metrics() gin.HandlerFunc {
 		var out bytes.Buffer
 		z := gzip.NewWriter(&out)
 		_, _ = z.Write(body) // a buffer takes everything
-		_ = z.Close()
+		_ = z.Close()        // likewise
 		return out.Bytes(), err
 	}, func(c *gin.Context, body []byte) {
 		c.Header("Content-Encoding", "gzip")

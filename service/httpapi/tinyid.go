@@ -59,12 +59,12 @@ func (a *API) tinyidRun(simple bool) gin.HandlerFunc {
 		current := first - 1
 		loading := current + (last-current)*tinyidLoading/100
 		if simple { // currentId, loadingId, maxId, delta, remainder
-			_ = a.write(c, http.StatusOK, typeText, fmt.Appendf(nil, "%d,%d,%d,1,0", current, loading, last))
+			_ = a.write(c, http.StatusOK, typeText, fmt.Appendf(nil, "%d,%d,%d,1,0", current, loading, last)) // fails when the client has gone
 			return
 		}
 		const data = `{"data":{"maxId":%d,"loadingId":%d,"currentId":%d,"delta":1,"remainder":0}`
 		body := fmt.Appendf(nil, data, last, loading, current)
-		_ = a.write(c, http.StatusOK, typeJSON, appendTinyidEnd(body, tinyidOK, ""))
+		_ = a.write(c, http.StatusOK, typeJSON, appendTinyidEnd(body, tinyidOK, "")) // likewise
 	}
 }
 

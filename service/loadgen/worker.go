@@ -213,7 +213,7 @@ func (w *worker) read() (status int, ends bool, err error) {
 	}
 	begin, _ := w.br.Peek(w.br.Buffered()) // so much is there
 	if status, length, size := plainHead(begin); size > 0 {
-		_, _ = w.br.Discard(size)
+		_, _ = w.br.Discard(size) // it is buffered
 		w.body = slices.Grow(w.body[:0], length)[:length]
 		_, err = io.ReadFull(w.br, w.body)
 		return status, false, err

@@ -87,7 +87,7 @@ func (c *conn) serve() {
 			return
 		}
 	}
-	_ = c.flush()
+	_ = c.flush() // the connection ends either way
 }
 
 // beforeRead sends what is held and sets until when what is waited for must come.
@@ -185,7 +185,7 @@ func (c *conn) send() error {
 	return err
 }
 
-// cut makes the write under way fail.
+// cut makes the write under way fail; a closed connection has none.
 func (c *conn) cut() { _ = c.SetWriteDeadline(time.Unix(1, 0)) }
 
 func (c *conn) release() {
