@@ -13,6 +13,8 @@
 // when the client or its process ends: these IDs are never used. So IDs are unique, and
 // neither dense nor in the order of time between clients.
 //
+// A [Generator] makes snowflakes in the process itself, with a worker ID that it leases.
+//
 // An ID is a number; [idtext.Format] writes it as text, for people and URLs, and reads it.
 //
 // The IDs of a buffer belong to the process that fetched them. A process that is copied as
@@ -35,8 +37,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"shardid/client/idtext"
 )
 
 // Defaults of Options.
@@ -55,21 +55,22 @@ const (
 // client has tried for Options.Timeout before it returns one of them.
 const (
 	CodeNotReady     = -1  // * the service is not initialised yet
-	CodeUnknown      = -2  // the app or the tag is not provisioned
+	CodeUnknown      = -2  // the app, the tag or the name is not provisioned
 	CodeUnknownShard = -3  // the shard is not provisioned
 	CodeEmpty        = -4  // * no ID arrived in time
 	CodeLimit        = -5  // the app or the tag reached its limit
 	CodeInvalid      = -6  // a parameter is missing or malformed
 	CodeToken        = -7  // the token is missing, unknown, or not for this
-	CodeUnavailable  = -8  // * snowflake and UID refuse for now
+	CodeUnavailable  = -8  // * snowflake and UID refuse for now; no worker ID is free
 	CodeDisabled     = -9  // the mode is disabled
 	CodeNoRoute      = -10 // no such path: is the address right?
 	CodeInternal     = -11 // * a fault of shardid, whose log has it
 	CodeTooMany      = -12 // * the token's rate is used up
+	CodeLeaseLost    = -14 // the lease of a worker ID has ended: a Generator gets a new one
 )
 
 var (
-	// ErrClosed is what a client answers after Close.
+	// ErrClosed is what a client, or a Generator, answers after Close.
 	ErrClosed = errors.New("shardid: the client is closed")
 	// ErrTimeout is in the error of a call that got nothing within Options.Timeout, beside
 	// what the last replica said. It is not context.DeadlineExceeded, which is that of the
@@ -104,6 +105,10 @@ type Options struct {
 	// Timeout is how long one fetch may take, other replicas and repetitions included;
 	// 0 means DefaultTimeout. A call whose buffer is dry waits no longer.
 	Timeout time.Duration
+	// Instance is what the holder of a worker ID calls itself, such as a host name: at most 128
+	// printable characters, "" for nothing. People see it, and a Generator of a later process
+	// with the same name gets the same worker ID again where that is free.
+	Instance string
 	// OnRequest, if set, is told of each request when it has ended, for metrics. It is
 	// called from many goroutines, and the request waits until it returns.
 	OnRequest func(Request)
@@ -139,6 +144,8 @@ type Client struct {
 	buffers  map[*buffer]struct{} // those that may hold IDs, for the janitor
 	closed   bool
 	janitor  *time.Timer
+	// generators are those that were not closed.
+	generators map[*Generator]struct{}
 }
 
 // New checks the options. It asks no replica and starts no goroutine.
@@ -155,7 +162,10 @@ func New(opts Options) (*Client, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = DefaultTimeout
 	}
-	c := &Client{opts: opts, http: opts.HTTPClient, segments: map[string]*Source{}, buffers: map[*buffer]struct{}{}}
+	c := &Client{
+		opts: opts, http: opts.HTTPClient,
+		segments: map[string]*Source{}, buffers: map[*buffer]struct{}{}, generators: map[*Generator]struct{}{},
+	}
 	for _, addr := range opts.Addrs {
 		if err := checkAddr(addr); err != nil {
 			return nil, err
@@ -193,7 +203,8 @@ func checkAddr(addr string) error {
 	return nil
 }
 
-// Close throws away what is held and ends what is under way. It may be called twice.
+// Close closes the generators, throws away what is held and ends what is under way. It may be
+// called twice. The error is that of a Generator's Close.
 func (c *Client) Close() error {
 	if c.base == nil {
 		return ErrZero
@@ -201,8 +212,9 @@ func (c *Client) Close() error {
 	c.mu.Lock()
 	c.closed = true
 	c.janitor.Stop()
-	buffers := slices.Collect(maps.Keys(c.buffers))
+	buffers, generators := slices.Collect(maps.Keys(c.buffers)), slices.Collect(maps.Keys(c.generators))
 	c.mu.Unlock()
+	err := closeAll(generators)
 	c.cancel()
 	for _, b := range buffers {
 		b.close()
@@ -211,7 +223,7 @@ func (c *Client) Close() error {
 	if c.own != nil {
 		c.own.CloseIdleConnections()
 	}
-	return nil
+	return err
 }
 
 // Queue is the source of an app's IDs, 0…255. Keep it, or ask again: it is always the same.
@@ -296,104 +308,4 @@ func (c *Client) forget(b *buffer) {
 	if s := c.segments[b.tag]; s != nil && s.buffer == b {
 		delete(c.segments, b.tag)
 	}
-}
-
-// Source is where IDs come from that depend on nothing else. Safe for concurrent use.
-type Source struct{ buffer *buffer }
-
-// Next is one ID. Errors: *Error; ErrTimeout, with the cause; ErrClosed; the context's; and
-// what is the same at every replica and for good, such as an unknown authority of TLS.
-func (s *Source) Next(ctx context.Context) (int64, error) { return s.buffer.next(ctx) }
-
-// Take is n IDs, 1 to MaxTake, or an error.
-func (s *Source) Take(ctx context.Context, n int) ([]int64, error) { return s.buffer.take(ctx, n) }
-
-// Queue is where the IDs of an app come from: a buffer for each of its 64 shards. Safe for
-// concurrent use.
-type Queue struct {
-	client *Client
-	app    uint8
-	shards [idtext.Shards]atomic.Pointer[buffer]
-}
-
-// Next is one ID of the shard of gatePass, as Source.Next.
-func (q *Queue) Next(ctx context.Context, gatePass string) (int64, error) {
-	b, err := q.buffer(gatePass)
-	if err != nil {
-		return 0, err
-	}
-	return b.next(ctx)
-}
-
-// Take is n IDs of the shard of gatePass, as Source.Take.
-func (q *Queue) Take(ctx context.Context, gatePass string, n int) ([]int64, error) {
-	b, err := q.buffer(gatePass)
-	if err != nil {
-		return nil, err
-	}
-	return b.take(ctx, n)
-}
-
-func (q *Queue) buffer(gatePass string) (*buffer, error) {
-	n, err := idtext.CheckedShardOf(gatePass)
-	if err != nil {
-		return nil, fmt.Errorf("shardid: %w", err)
-	}
-	shard := &q.shards[n]
-	if b := shard.Load(); b != nil {
-		return b, nil
-	}
-	if q.client == nil || q.client.base == nil {
-		return nil, ErrZero
-	}
-	q.client.mu.Lock()
-	defer q.client.mu.Unlock()
-	if shard.Load() == nil {
-		// Any gatePass of the shard gets the shard's IDs.
-		path := "/v1/queue/" + strconv.Itoa(int(q.app)) + "/ids?gatePass=" + url.QueryEscape(gatePass) + "&"
-		shard.Store(q.client.addBuffer(path))
-	}
-	return shard.Load(), nil
-}
-
-// Number is where the business numbers of a tag come from. Safe for concurrent use.
-type Number struct {
-	client *Client
-	path   string
-}
-
-// Next is one text, as Source.Next.
-func (n *Number) Next(ctx context.Context) (string, error) {
-	texts, err := n.Take(ctx, 1)
-	if err != nil {
-		return "", err
-	}
-	return texts[0], nil
-}
-
-// Take is count texts, 1 to MaxNumbers, from one request.
-func (n *Number) Take(ctx context.Context, count int) (texts []string, err error) {
-	if count < 1 || count > maxBatch {
-		return nil, fmt.Errorf("shardid: %d numbers: ask for 1 to %d", count, maxBatch)
-	}
-	c := n.client
-	if c == nil || c.base == nil {
-		return nil, ErrZero
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, ErrTimeout)
-	defer cancel()
-	defer context.AfterFunc(c.base, cancel)()
-	err = c.askInTurn(ctx, n.path+strconv.Itoa(count), func(a answer) error {
-		if texts = a.IDs; len(texts) != count {
-			return fmt.Errorf("%d IDs, not %d", len(texts), count)
-		}
-		return nil
-	})
-	if c.base.Err() != nil {
-		return nil, ErrClosed
-	}
-	if err != nil {
-		return nil, err
-	}
-	return texts, nil
 }

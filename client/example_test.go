@@ -136,3 +136,21 @@ func ExampleClient_Close() {
 	fmt.Println(errors.Is(err, client.ErrClosed))
 	// Output: true
 }
+
+func ExampleClient_Generator() {
+	shardid := clienttest.Start()
+	defer shardid.Close()
+	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}, Instance: "shop-7"})
+	defer c.Close()
+
+	orders, err := c.Generator(context.Background(), "orders")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer orders.Close() // lets another process have the worker ID at once
+	first, _ := orders.Next()
+	second, err := orders.Next()
+	fmt.Println("worker ID", orders.WorkerID(), first < second, err)
+	// Output: worker ID 0 true <nil>
+}

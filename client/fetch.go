@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"runtime"
 	"strconv"
@@ -48,11 +49,24 @@ type answer struct {
 		Count  int64 `json:"count"`
 		Stride int64 `json:"stride,string"`
 	} `json:"ranges"`
+	Lease *lease `json:"lease"`
+}
+
+// noCode is the code of an answer that has none.
+const noCode = math.MinInt
+
+// question is a request to any replica.
+type question struct {
+	method, path string // the path may have a query
+	form         string // the body, "" for none
+	// patience is how long one replica may take when there are others; 0: as long as the context.
+	patience time.Duration
 }
 
 // ask fetches count IDs, as ranges.
 func (c *Client) ask(ctx context.Context, path string, count int) (ranges []idRange, err error) {
-	err = c.askInTurn(ctx, path+"ranges=true&count="+strconv.Itoa(count), func(a answer) (err error) {
+	q := question{method: http.MethodPost, path: path + "ranges=true&count=" + strconv.Itoa(count)}
+	err = c.askInTurn(ctx, q, func(a answer) (err error) {
 		ranges, err = a.ranges(count)
 		return err
 	})
@@ -62,20 +76,20 @@ func (c *Client) ask(ctx context.Context, path string, count int) (ranges []idRa
 // askInTurn asks the first replica that has an answer which use takes. A refusal that
 // another replica would repeat ends it, and so does what is wrong for good at all of them;
 // anything else is tried at the others, again and again until the context ends.
-func (c *Client) askInTurn(ctx context.Context, path string, use func(answer) error) error {
+func (c *Client) askInTurn(ctx context.Context, q question, use func(answer) error) error {
 	var last error
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		wait, hope := pause, false
 		for _, r := range c.inTurn() {
 			began := time.Now()
-			a, after, err := c.askOne(ctx, r, path)
+			a, after, err := c.askOne(ctx, r, q)
 			if err == nil {
 				if err = use(a); err != nil {
-					err = fmt.Errorf("shardid: %s answered %w: they are not used", r.url, err)
+					err = fmt.Errorf("shardid: %s answered %w: it is not used", r.url, err)
 				}
 			}
 			if c.opts.OnRequest != nil {
-				name, _, _ := strings.Cut(path, "?")
+				name, _, _ := strings.Cut(q.path, "?")
 				c.opts.OnRequest(Request{Addr: r.url, Path: name, Took: time.Since(began), Err: err})
 			}
 			if err == nil {
@@ -157,10 +171,18 @@ func (c *Client) inTurn() []*replica {
 }
 
 // askOne asks one replica. A refusal is an *Error, which may say after which time to ask again.
-func (c *Client) askOne(ctx context.Context, r *replica, path string) (a answer, after time.Duration, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+path, nil)
+func (c *Client) askOne(ctx context.Context, r *replica, q question) (a answer, after time.Duration, err error) {
+	if q.patience > 0 && len(c.replicas) > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, q.patience)
+		defer cancel()
+	}
+	req, err := http.NewRequestWithContext(ctx, q.method, r.url+q.path, strings.NewReader(q.form))
 	if err != nil {
 		return a, 0, fmt.Errorf("shardid: %w", err)
+	}
+	if q.form != "" {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	req.Header.Set("User-Agent", userAgent)
 	if c.opts.Token != "" {
@@ -175,7 +197,8 @@ func (c *Client) askOne(ctx context.Context, r *replica, path string) (a answer,
 	if err != nil {
 		return a, 0, fmt.Errorf("shardid: the answer of %s: %w", r.url, err)
 	}
-	if err := json.Unmarshal(body, &a); err != nil || res.StatusCode == http.StatusOK && a.Ranges == nil && a.IDs == nil {
+	a.Code = noCode
+	if err := json.Unmarshal(body, &a); err != nil || a.Code == noCode {
 		err = fmt.Errorf("shardid: %s answered %s with %.80q, which is no answer of shardid: %w", r.url, res.Status, body, errForeign)
 		if mayPass(res.StatusCode) {
 			err = fmt.Errorf("shardid: %s answered %s: what is before shardid cannot reach it, or is busy", r.url, res.Status)

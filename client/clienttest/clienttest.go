@@ -7,7 +7,8 @@
 //
 // It provides every app and every tag. An app's shard and a tag count 1, 2, 3…, each on its
 // own, and so do snowflakes and UIDs; queue IDs have their shard and app in them. A business
-// number is its count, without a pattern.
+// number is its count, without a pattern. Every name has leases of worker IDs, with the layout of
+// Twitter's snowflakes and a hold of a minute, so that client.Generator makes IDs of the time.
 package clienttest
 
 import (
@@ -34,11 +35,12 @@ type Server struct {
 	code     int              // of the refusal; 0: none
 	message  string
 	requests int
+	leases   map[string][]*lease // by name and worker ID
 }
 
 // Start starts a server on a free port of loopback; Close ends it.
 func Start() *Server {
-	s := &Server{last: map[string]int64{}}
+	s := &Server{last: map[string]int64{}, leases: map[string][]*lease{}}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	return s
 }
@@ -64,6 +66,7 @@ type reply struct {
 	Message string   `json:"message,omitempty"`
 	IDs     []string `json:"ids,omitempty"`
 	Ranges  []ids    `json:"ranges,omitempty"`
+	Lease   *lease   `json:"lease,omitempty"`
 }
 
 type ids struct {
@@ -73,12 +76,13 @@ type ids struct {
 }
 
 // statuses are those of the error table in docs/http.md; others have 503.
-var statuses = map[int]int{-2: 404, -3: 404, -5: 409, -6: 400, -7: 401, -9: 404, -10: 404, -11: 500, -12: 429, -13: 409}
+var statuses = map[int]int{-2: 404, -3: 404, -5: 409, -6: 400, -7: 401, -9: 404, -10: 404, -11: 500, -12: 429, -13: 409, -14: 409}
 
 var paths = regexp.MustCompile(`^/v1/(?:queue/(\d{1,3})|segment/.+|snowflake|uid)/ids$`)
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	a := s.answer(r.URL.EscapedPath(), r.URL.Query())
+	_ = r.ParseForm() // what cannot be read is missing
+	a := s.answer(r.Method, r.URL.EscapedPath(), r.Form)
 	w.Header().Set("Content-Type", "application/json")
 	if a.Code != 0 {
 		status, ok := statuses[a.Code]
@@ -90,12 +94,15 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(a) // fails when the caller has gone
 }
 
-func (s *Server) answer(path string, query url.Values) reply {
+func (s *Server) answer(method, path string, query url.Values) reply {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests++
 	if s.code != 0 {
 		return reply{Code: s.code, Message: s.message}
+	}
+	if a, is := s.ofLeases(method, path, query); is {
+		return a
 	}
 	found := paths.FindStringSubmatch(path)
 	if found == nil {

@@ -1,0 +1,57 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestGeneratorRefused(t *testing.T) {
+	s := &lessor{status: http.StatusNotFound}
+	c := newClient(t, Options{Addrs: []string{s.start(t)}, Timeout: 100 * time.Millisecond})
+	var refused *Error
+	if _, err := c.Generator(t.Context(), "orders"); !errors.As(err, &refused) || refused.Code != CodeUnknown || errors.Is(err, ErrTimeout) {
+		t.Error(err)
+	}
+	s.set(func() { s.status = http.StatusServiceUnavailable })
+	if _, err := c.Generator(t.Context(), "orders"); !errors.As(err, &refused) || !errors.Is(err, ErrTimeout) {
+		t.Error(err)
+	}
+}
+
+// With what no shardid answers IDs could repeat, or be negative.
+func TestLeaseIsChecked(t *testing.T) {
+	good := lease{Name: "orders", Secret: "x", Epoch: testEpoch, WorkerBits: 10, SeqBits: 12, Until: testEpoch + 1, RenewMs: 1, WorkerID: 1023}
+	if err := good.check("orders"); err != nil {
+		t.Fatal(err)
+	}
+	for i, spoil := range []func(*lease){
+		func(l *lease) { l.Name = "other" }, func(l *lease) { l.Secret = "" }, func(l *lease) { l.WorkerID = 1024 }, func(l *lease) { l.WorkerID = -1 },
+		func(l *lease) { l.WorkerBits = 0 }, func(l *lease) { l.SeqBits = 0 }, func(l *lease) { l.SeqBits = 15 }, func(l *lease) { l.WorkerBits = 1 << 40 },
+		func(l *lease) { l.Epoch = -1 }, func(l *lease) { l.After = -1 }, func(l *lease) { l.After = l.maxMs() + 1 }, func(l *lease) { l.RenewMs = 0 },
+	} {
+		l := good
+		spoil(&l)
+		if err := l.check("orders"); err == nil {
+			t.Errorf("%d: %+v is good", i, l)
+		}
+	}
+}
+
+// At the end of the layout's time there are no IDs, and no negative ones.
+func TestLayoutEnds(t *testing.T) {
+	l := lease{Name: "orders", Secret: "x", WorkerBits: 12, SeqBits: 12, Until: 1 << 50, WorkerID: 4095}
+	g := &Generator{clock: func() (int64, time.Duration) { return (1<<39 - 1) * 1e6, 0 }, hurry: make(chan struct{}, 1)}
+	g.begin(l)
+	id, got, _, err := g.try(1 << 12)
+	if err != nil || id < 1<<62 || id+int64(got)-1 <= 0 {
+		t.Error(id, got, err)
+	}
+	g.clock = func() (int64, time.Duration) { return (1 << 39) * 1e6, 0 }
+	if id, got, _, err := g.try(1); !errors.Is(err, ErrNoLease) || got > 0 || !strings.Contains(fmt.Sprint(err), "bits of time are used up") {
+		t.Error(id, got, err)
+	}
+}

@@ -1,0 +1,112 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+
+	"shardid/client/idtext"
+)
+
+// Source is where IDs come from that depend on nothing else. Safe for concurrent use.
+type Source struct{ buffer *buffer }
+
+// Next is one ID. Errors: *Error; ErrTimeout, with the cause; ErrClosed; the context's; and
+// what is the same at every replica and for good, such as an unknown authority of TLS.
+func (s *Source) Next(ctx context.Context) (int64, error) { return s.buffer.next(ctx) }
+
+// Take is n IDs, 1 to MaxTake, or an error.
+func (s *Source) Take(ctx context.Context, n int) ([]int64, error) { return s.buffer.take(ctx, n) }
+
+// Queue is where the IDs of an app come from: a buffer for each of its 64 shards. Safe for
+// concurrent use.
+type Queue struct {
+	client *Client
+	app    uint8
+	shards [idtext.Shards]atomic.Pointer[buffer]
+}
+
+// Next is one ID of the shard of gatePass, as Source.Next.
+func (q *Queue) Next(ctx context.Context, gatePass string) (int64, error) {
+	b, err := q.buffer(gatePass)
+	if err != nil {
+		return 0, err
+	}
+	return b.next(ctx)
+}
+
+// Take is n IDs of the shard of gatePass, as Source.Take.
+func (q *Queue) Take(ctx context.Context, gatePass string, n int) ([]int64, error) {
+	b, err := q.buffer(gatePass)
+	if err != nil {
+		return nil, err
+	}
+	return b.take(ctx, n)
+}
+
+func (q *Queue) buffer(gatePass string) (*buffer, error) {
+	n, err := idtext.CheckedShardOf(gatePass)
+	if err != nil {
+		return nil, fmt.Errorf("shardid: %w", err)
+	}
+	shard := &q.shards[n]
+	if b := shard.Load(); b != nil {
+		return b, nil
+	}
+	if q.client == nil || q.client.base == nil {
+		return nil, ErrZero
+	}
+	q.client.mu.Lock()
+	defer q.client.mu.Unlock()
+	if shard.Load() == nil {
+		// Any gatePass of the shard gets the shard's IDs.
+		path := "/v1/queue/" + strconv.Itoa(int(q.app)) + "/ids?gatePass=" + url.QueryEscape(gatePass) + "&"
+		shard.Store(q.client.addBuffer(path))
+	}
+	return shard.Load(), nil
+}
+
+// Number is where the business numbers of a tag come from. Safe for concurrent use.
+type Number struct {
+	client *Client
+	path   string
+}
+
+// Next is one text, as Source.Next.
+func (n *Number) Next(ctx context.Context) (string, error) {
+	texts, err := n.Take(ctx, 1)
+	if err != nil {
+		return "", err
+	}
+	return texts[0], nil
+}
+
+// Take is count texts, 1 to MaxNumbers, from one request.
+func (n *Number) Take(ctx context.Context, count int) (texts []string, err error) {
+	if count < 1 || count > maxBatch {
+		return nil, fmt.Errorf("shardid: %d numbers: ask for 1 to %d", count, maxBatch)
+	}
+	c := n.client
+	if c == nil || c.base == nil {
+		return nil, ErrZero
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, ErrTimeout)
+	defer cancel()
+	defer context.AfterFunc(c.base, cancel)()
+	err = c.askInTurn(ctx, question{method: http.MethodPost, path: n.path + strconv.Itoa(count)}, func(a answer) error {
+		if texts = a.IDs; len(texts) != count {
+			return fmt.Errorf("%d IDs, not %d", len(texts), count)
+		}
+		return nil
+	})
+	if c.base.Err() != nil {
+		return nil, ErrClosed
+	}
+	if err != nil {
+		return nil, err
+	}
+	return texts, nil
+}
