@@ -250,9 +250,9 @@ func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed i
 			return err
 		}
 		used := cmp.Or(lastUsed, r.UntilMs)
-		if lastUsed != 0 && (used < r.AfterMs || used > max(r.AfterMs, r.UntilMs)) {
+		if low, high := min(r.AfterMs, r.UntilMs), max(r.AfterMs, r.UntilMs); used < low || used > high {
 			return fmt.Errorf("%w: lastUsed %d is not in %d…%d, the times of the lease in Unix milliseconds: it was not released, and ends by itself",
-				model.ErrInvalidArgument, lastUsed, r.AfterMs, max(r.AfterMs, r.UntilMs))
+				model.ErrInvalidArgument, lastUsed, low, high)
 		}
 		return write(tx, "store the end", "UPDATE "+leaseTable+" SET secret = '', until_ms = ? WHERE name = ? AND worker_id = ?", min(used, r.UntilMs), key.Name, key.WorkerID)
 	})
