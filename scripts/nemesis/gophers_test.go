@@ -40,27 +40,56 @@ func serveClient() {
 		panic(err)
 	}
 	var mu sync.Mutex
-	for i := range 3 {
+	deliver := func(d delivery) {
+		if len(d.IDs) == 0 {
+			return // refused for now
+		}
+		line, err := json.Marshal(d)
+		if err != nil {
+			panic(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if _, err := os.Stdout.Write(append(line, '\n')); err != nil {
+			os.Exit(1) // nobody reads any more
+		}
+	}
+	for i := range 5 {
 		rnd := rand.New(rand.NewPCG(uint64(os.Getpid()), uint64(i)))
 		go func() {
 			for ; ; time.Sleep(breath) {
-				d := draw(c, rnd)
-				if len(d.IDs) == 0 {
-					continue // refused for now
+				if i < 3 {
+					deliver(draw(c, rnd))
+				} else {
+					generate(c, rnd, deliver)
 				}
-				line, err := json.Marshal(d)
-				if err != nil {
-					panic(err)
-				}
-				mu.Lock()
-				if _, err := os.Stdout.Write(append(line, '\n')); err != nil {
-					os.Exit(1) // nobody reads any more
-				}
-				mu.Unlock()
 			}
 		}()
 	}
 	select {}
+}
+
+// The name of which the processes lease worker IDs, and where the ledger keeps their IDs. With
+// few worker IDs and a short hold each of them has many holders.
+const leasedName = "gophers"
+
+var leasedList = rig.List{App: -5}
+
+// generate makes IDs in the process for some seconds, with a worker ID of its own.
+func generate(c *client.Client, rnd *rand.Rand, deliver func(delivery)) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	g, err := c.Generator(ctx, leasedName)
+	if err != nil {
+		return
+	}
+	for end := time.Now().Add(time.Duration(rnd.Int64N(int64(10 * time.Second)))); time.Now().Before(end); time.Sleep(breath) {
+		d := delivery{App: leasedList.App}
+		if d.IDs, err = g.Take(1 + rnd.IntN(40)); err == nil {
+			deliver(d)
+		}
+	}
+	_ = g.Close() // one that is not released ends by itself
 }
 
 // draw takes one ID or some, of a random mode.
@@ -99,6 +128,7 @@ type gopher struct {
 	process *rig.Process // the present life
 	reader  sync.WaitGroup
 	drawn   atomic.Int64 // IDs that it delivered
+	made    atomic.Int64 // those that it made itself
 }
 
 // startGopher starts one that draws from all processes, each through its front.
@@ -151,6 +181,9 @@ func (g *gopher) read(out io.Reader) {
 			g.books.Queue(g.name, d.App, d.Pass, d.IDs...)
 		}
 		g.drawn.Add(int64(len(d.IDs)))
+		if d.App == leasedList.App {
+			g.made.Add(int64(len(d.IDs)))
+		}
 	}
 }
 
@@ -161,13 +194,13 @@ func (g *gopher) kill() {
 }
 
 // verify returns when the process draws new IDs from the replicas, more than it holds of any
-// source.
+// source, and makes some itself.
 func (g *gopher) verify() {
 	g.t.Helper()
-	begun := g.drawn.Load()
+	begun, made := g.drawn.Load(), g.made.Load()
 	until(g.t, g.name+" draws again", func() error {
-		if n := g.drawn.Load() - begun; n < 100 {
-			return fmt.Errorf("%d IDs", n)
+		if n, own := g.drawn.Load()-begun, g.made.Load()-made; n-own < 100 || own < 100 {
+			return fmt.Errorf("%d IDs, %d of them its own", n, own)
 		}
 		return nil
 	})

@@ -88,6 +88,7 @@ func (w *world) startDatabase() (apps []int64) {
 	}
 	w.sql = openSQL(w.t, dsn)
 	w.exec("UPDATE id_alloc SET step = ?", segmentLen)
+	w.command(dsn, "names", "add", "--name", leasedName, "--worker-bits", "3", "--hold", "5s")
 	return apps
 }
 
