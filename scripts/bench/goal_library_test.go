@@ -29,6 +29,7 @@ const (
 	snowflakeLibrary = "snowflake"
 	uidLibrary       = "UID"
 	ringLibrary      = "ring"
+	clientLibrary    = "client"
 	peers            = "peers"
 )
 
@@ -48,14 +49,15 @@ func generators() []generator {
 		{"segment, by key", segmentLibrary, "HandleAndAtomicAdd/key-2 ns/op", "Issue/key/parallel-2 ns/op"},
 		{"UID, cached", uidLibrary, "Cached/one,_1_goroutine-2 ns/ID", "Cached/one,_2_goroutines-2 ns/ID"},
 		{"snowflake, at its bound", snowflakeLibrary, "Snowflake/saturated-2 ns/op", ""},
+		{"Generator of the Go client", clientLibrary, "Generator/one-2 ns/op", "Generator/parallel-2 ns/op"},
 	}
 	for name, benchmark := range map[string]string{
 		"bwmarrin/snowflake": "bwmarrin/snowflake", "rs/xid": "rs/xid", "oklog/ulid": "oklog/ulid", "google/uuid v4": "google/uuid_v4",
-		"google/uuid v7": "google/uuid_v7", "segmentio/ksuid": "segmentio/ksuid", "sony/sonyflake": "sony/sonyflake",
+		"bwmarrin/snowflake, 21 bits of sequence": "bwmarrin/snowflake,_21_bits_of_sequence", "google/uuid v7": "google/uuid_v7", "segmentio/ksuid": "segmentio/ksuid", "sony/sonyflake": "sony/sonyflake",
 	} {
 		list = append(list, generator{name, peers, "Peer/" + benchmark + " ns/op", "Peer/" + benchmark + "-2 ns/op"})
 	}
-	slices.SortStableFunc(list[5:], func(a, b generator) int { return strings.Compare(a.name, b.name) })
+	slices.SortStableFunc(list[6:], func(a, b generator) int { return strings.Compare(a.name, b.name) })
 	return list
 }
 
@@ -90,6 +92,7 @@ func measureLibraries(t *testing.T, s *suite) {
 		{name: snowflakeLibrary, dir: "scripts/bench", pattern: "Snowflake", cpu: "2"},
 		{name: uidLibrary, dir: "service/uid", pattern: "Cached", cpu: "2"},
 		{name: ringLibrary, dir: "service/uid", pattern: "AtomicAdd|Take$", cpu: "2"},
+		{name: clientLibrary, dir: "client", pattern: "Generator/(one|parallel)$", cpu: "2"},
 		{name: peers, dir: "scripts/bench/peers", pattern: "Peer", cpu: "1,2"},
 	} {
 		contenders = append(contenders, l.contender(t, s.root, s.plan.bench))
@@ -97,6 +100,7 @@ func measureLibraries(t *testing.T, s *suite) {
 	got := s.contest(libraryContest, s.plan.rounds, contenders)
 	judgeSegment(s.report, got[segmentLibrary])
 	judgeSnowflake(s.report, got[snowflakeLibrary])
+	judgeGenerator(s.report, got[clientLibrary], got[peers])
 	judgeUID(s.report, got[uidLibrary], got[ringLibrary])
 }
 
@@ -108,6 +112,13 @@ func judgeSegment(r *report, s series) {
 	four.atMost("segment by key on two goroutines, of an atomic add", both/addBoth, 2, "×", number(both)+" ns and "+number(addBoth)+" ns")
 	four.absent("segment by key, of Leaf in Java, 1 goroutine", reference(key, 25, "1.7 ×"))
 	four.absent("the same, 2 goroutines", reference(both, 122, "11 ×"))
+}
+
+func judgeGenerator(r *report, s, peers series) {
+	five := r.goal(5, s)
+	one, theirs := s.median("Generator/one-2 ns/op"), peers.median("Peer/bwmarrin/snowflake,_21_bits_of_sequence ns/op")
+	five.atMost("an ID of the client's Generator below the cap", one, 40, "ns", "")
+	five.tell("the same, of bwmarrin/snowflake below its cap", one/theirs, "×", number(one)+" ns and "+number(theirs)+" ns")
 }
 
 func judgeSnowflake(r *report, s series) {

@@ -21,6 +21,7 @@ func BenchmarkPeer(b *testing.B) {
 		open func(b *testing.B) func() error
 	}{
 		{"bwmarrin/snowflake", bwmarrin},
+		{"bwmarrin/snowflake, 21 bits of sequence", bwmarrinBelow},
 		{"sony/sonyflake", sony},
 		{"google/uuid v4", fallible(uuid.NewRandom)},
 		{"google/uuid v7", fallible(uuid.NewV7)},
@@ -68,6 +69,14 @@ func bwmarrin(b *testing.B) func() error {
 		b.Fatal(err)
 	}
 	return sure(node.Generate)(b)
+}
+
+// bwmarrinBelow has 2,097,152 IDs a millisecond, which are never used up.
+func bwmarrinBelow(b *testing.B) func() error {
+	node, step := snowflake.NodeBits, snowflake.StepBits
+	defer func() { snowflake.NodeBits, snowflake.StepBits = node, step }()
+	snowflake.NodeBits, snowflake.StepBits = 1, 21
+	return bwmarrin(b)
 }
 
 // sony has 256 IDs in 10 ms, and sleeps when they are used up.
