@@ -79,6 +79,20 @@ func BenchmarkShardOf(b *testing.B) {
 
 // The snowflake decodes as Leaf's own monitor page shows it, the UID is the
 // published example of Baidu's README.
+// A recorded layout is read as it was written, and nothing else is taken for one.
+func TestParseSnowflakeLayout(t *testing.T) {
+	for _, l := range []model.SnowflakeLayout{{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12}, {EpochMs: 0, WorkerBits: 10, SeqBits: 12}, {EpochMs: 9, WorkerBits: 4, SeqBits: 18}} {
+		if got, err := model.ParseSnowflakeLayout(l.String()); got != l || err != nil {
+			t.Errorf("%s: %+v, %v", l, got, err)
+		}
+	}
+	for _, text := range []string{"", "epoch_ms=", "epoch_ms=9 ", "epoch_ms=09", "worker_bits=10 seq_bits=12 epoch_ms=9", "worker_bits=4 seq_bits=18", "time_bits=28 worker_bits=22 seq_bits=13"} {
+		if got, err := model.ParseSnowflakeLayout(text); err == nil {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
+
 func TestDecode(t *testing.T) {
 	d := model.Decoder{
 		Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},

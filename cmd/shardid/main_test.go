@@ -148,7 +148,7 @@ func TestCompletion(t *testing.T) {
 	for _, args := range [][]string{
 		{"apps", "add", "--app", "1", "--name", "test"}, {"apps", "add", "--app", "200", "--name", "a`b"},
 		{"tags", "add", "--tag", "orders", "--description", "all shops"}, {"tags", "add", "--tag", "发票"}, {"tags", "add", "--tag", "$(touch run)"},
-		{"tags", "add", "--tag", "-x"},
+		{"tags", "add", "--tag", "-x"}, {"names", "add", "--name", "carts"},
 	} {
 		if exit, _, stderr := try(t, args...); exit != exitDone {
 			t.Fatal(stderr)
@@ -157,6 +157,7 @@ func TestCompletion(t *testing.T) {
 	const apps, tags = "1\ttest\n200\n:4\n", "orders\tall shops\n发票\n:4\n"
 	for args, want := range map[string]string{
 		"apps set --app": apps, "apps delete --app": apps, "confirm --app": apps, "tags set --tag": tags, "tags delete --tag": tags, "confirm --tag": tags,
+		"names set --name": "carts\n:4\n", "names delete --name": "carts\n:4\n", "workers --name": "shardid\tthe replicas\ncarts\n:4\n",
 		"tags add --reset": "day\nmonth\nyear\nnone\n:4\n", "tags preview --overflow": "widen\nrefuse\n:4\n",
 		"decode --format": "dec\nhex\nbase36\nbase62\ncrockford\n:4\n", "serve --log.level": "debug\ninfo\nwarn\nerror\n:4\n",
 		"apps --database.driver": "sqlite\nmysql\n:4\n", "apps set --config none --app": ":4\n",
@@ -210,6 +211,11 @@ func TestIfMissing(t *testing.T) {
 		{"tags add --if-missing --tag n --pattern {seq:8} --reset none", 0, "tag n starts at "},
 		{"tags add --if-missing --tag n --pattern {seq:8} --reset none --zone UTC", 0, "tag n is there, nothing was changed\n"},
 		{"tags add --if-missing --tag n", 1, "tag is already provisioned"},
+		{"names add --if-missing --name n", 0, "name n has the worker IDs 0…1023, for IDs until 2080-07-10: curl -X POST http://127.0.0.1:8080/v1/leases/n\n"},
+		{"names add --if-missing --name n --hold 5m", 0, "name n is there, nothing was changed\n"},
+		{"names add --if-missing --name n --worker-bits 9", 1, "name is already provisioned"},
+		{"names add --name n", 1, "name is already provisioned"},
+		{"names list", 0, "NAME"}, {"names list --json", 0, `[{"name":"shardid",`},
 		{"apps list", 0, "APP  NAME"}, {"tags list", 0, "TAG"}, {"apps list --json", 0, `[{"appId":1,`}, {"tags list --json", 0, `[{"tag":"n",`},
 	} {
 		exit, stdout, stderr := try(t, strings.Fields(c.args)...)

@@ -34,7 +34,7 @@ func (c *cli) serve() *cobra.Command {
   SHARDID_REDIS_MODE=single SHARDID_REDIS_ADDRS=127.0.0.1:6379 shardid serve`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test) and the tag leaf-segment-test when the embedded database has none yet")
+	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test), the tag leaf-segment-test and the name demo when the embedded database has none yet")
 	c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return serve(cmd.Context(), cfg, demo)
 	})
@@ -105,8 +105,8 @@ func keysHelp() string {
 	return b.String()
 }
 
-// provisionDemo makes the first curls work: it adds app 1 and the tag of Leaf's own
-// example to an embedded database that has no app and no tag.
+// provisionDemo makes the first curls work: it adds app 1, the tag of Leaf's own example
+// and a name of worker IDs to an embedded database that has no app, no tag, no name.
 func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slog.Logger) error {
 	if cfg.Database.Driver != sqlstore.SQLite {
 		return fmt.Errorf("%w: --demo is for the embedded database: use shardid provision", model.ErrInvalidArgument)
@@ -123,6 +123,9 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 			return err
 		}
 	}
+	if err := provisionDemoName(ctx, cfg, db, log); err != nil {
+		return err
+	}
 	apps, err := db.Apps(ctx)
 	if err != nil || len(apps) > 0 {
 		return err
@@ -133,6 +136,26 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 		Step: admin.DefaultStep, Limit: model.Limit{Policy: model.LimitReject},
 	})
 	return err
+}
+
+// provisionDemoName adds the name demo, unless it is the replicas' own, or was deleted and had
+// another layout.
+func provisionDemoName(ctx context.Context, cfg Config, db *sqlstore.Store, log *slog.Logger) error {
+	demo := model.Name{
+		Name: "demo", EpochMs: admin.DefaultEpochMs, WorkerBits: admin.DefaultWorkerBits, SeqBits: admin.DefaultSeqBits, Hold: model.DefaultHold,
+	}
+	names, err := db.Names(ctx)
+	if err != nil || len(names) > 0 || cfg.Snowflake.Name == demo.Name {
+		return err
+	}
+	switch _, err := db.CreateName(ctx, demo); {
+	case errors.Is(err, model.ErrRefused):
+		return nil
+	case err != nil:
+		return err
+	}
+	log.Info("added the demo name of worker IDs", "name", demo.Name)
+	return nil
 }
 
 // What the service manager is told, as sd_notify(3) has it.

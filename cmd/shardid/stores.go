@@ -65,7 +65,7 @@ func (c *cli) withStores(cmd *cobra.Command, check func(context.Context, Config)
 		}
 		workers := db.Workers(workersOptions(cfg))
 		service := admin.New(admin.Options{Store: db, Log: log, Workers: workers,
-			ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate)})
+			ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate), OwnName: cfg.Snowflake.Name})
 		return run(ctx, opened{cfg, db, workers, client, service})
 	})
 }

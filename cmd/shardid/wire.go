@@ -287,7 +287,7 @@ func (a *App) wireSegment() (err error) {
 // and its lines are in the log whatever its level is.
 func (a *App) admin() *admin.Service {
 	opts := admin.Options{Store: a.db, Log: a.log, Queue: a.queue,
-		ListRate: int64(a.cfg.Queue.MaxListRate), TagRate: int64(a.cfg.Segment.MaxRate)}
+		ListRate: int64(a.cfg.Queue.MaxListRate), TagRate: int64(a.cfg.Segment.MaxRate), OwnName: a.cfg.Snowflake.Name}
 	if a.level != nil {
 		opts.Log = a.level.audit
 	}

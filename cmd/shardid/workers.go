@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -16,68 +17,140 @@ import (
 	"shardid/repository/redisstore"
 	"shardid/repository/workerfile"
 	"shardid/service/access"
+	"shardid/service/httpapi"
 	"shardid/service/yamlfile"
 
 	"github.com/spf13/cobra"
 )
 
 func (c *cli) workers() *cobra.Command {
+	var name string
 	cmd := &cobra.Command{
 		Use:   "workers",
-		Short: "List the snowflake worker IDs of the registry that snowflake.worker.mode names",
+		Short: "List the snowflake worker IDs of the registry that snowflake.worker.mode names, and those of names that were leased",
 		Example: `  shardid workers
   shardid workers --json
+  shardid workers --name orders
   shardid workers import /tmp/leaf/leafconf/8080/workerID.json
   shardid workers free --id 5 --confirm 10.0.0.7:8080`,
 		Args: cobra.NoArgs,
 	}
 	cmd.AddCommand(c.workersFree(), c.workersImport())
-	return c.withStores(cmd, needList, func(ctx context.Context, o opened) error {
-		if o.cfg.Snowflake.Worker.Mode != workerMySQL {
-			return c.printReports(ctx, cmd, o)
+	cmd.Flags().StringVar(&name, "name", "", "only those of this `name`: snowflake.name, or one that names list has")
+	complete(cmd, "name", allNames)
+	needList := func(ctx context.Context, cfg Config) error {
+		if cfg.Snowflake.Worker.Mode == workerOrdinal && (name == "" || name == cfg.Snowflake.Name) {
+			return fmt.Errorf("%w: snowflake.worker.mode is %s: the worker ID is the number at the end of each host's name, and nothing lists them; --name NAME lists those of another name",
+				model.ErrInvalidArgument, workerOrdinal)
 		}
-		entries, err := o.workers.List(ctx)
+		return needData(ctx, cfg)
+	}
+	return c.withStores(cmd, needList, func(ctx context.Context, o opened) error {
+		all, err := o.allWorkers(ctx, name)
 		if err != nil {
 			return err
 		}
-		objects := make([]workerObject, len(entries))
-		for i, e := range entries {
-			objects[i] = newWorkerObject(e)
-		}
-		return c.print(cmd, objects, table(objects, "no address has had a worker ID yet",
-			"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tBY", func(o workerObject) []any {
-				by := map[bool]string{true: "another program", false: "shardid"}[o.Foreign]
-				return []any{o.WorkerID, o.Address, o.State, instant(o.ReportedAt), instant(o.ReservedUntil),
-					instant(o.KeptUntil), by}
-			}))
+		return c.print(cmd, all.objects, all.text)
 	})
 }
 
-// needList is needData for a command that lists worker IDs.
-func needList(ctx context.Context, cfg Config) error {
-	if cfg.Snowflake.Worker.Mode == workerOrdinal {
-		return fmt.Errorf("%w: snowflake.worker.mode is %s: the worker ID is the number at the end of each host's name, and nothing lists them",
-			model.ErrInvalidArgument, workerOrdinal)
-	}
-	return needData(ctx, cfg)
+// workerList are worker IDs, in JSON and as a table.
+type workerList struct {
+	objects []any
+	text    func(io.Writer)
+	leased  int64 // how many of them are in use, as far as the registry knows
 }
 
-// printReports prints what the instances have reported to a registry outside the
-// database.
-func (c *cli) printReports(ctx context.Context, cmd *cobra.Command, o opened) error {
-	peers, err := o.reports(ctx)
+// allWorkers lists the worker IDs of a name, "" for all names.
+func (o opened) allWorkers(ctx context.Context, name string) (workerList, error) {
+	if name == o.cfg.Snowflake.Name {
+		return o.ownWorkers(ctx)
+	}
+	if name != "" {
+		holders, err := o.holders(ctx, name)
+		return listWorkers(holders, "no worker ID of the name "+name+" has been leased yet"), err
+	}
+	own, err := o.ownWorkers(ctx)
 	if err != nil {
-		return err
+		return own, err
 	}
+	names, err := o.db.Names(ctx)
+	if err != nil {
+		return own, err
+	}
+	var leased []workerObject
+	for _, n := range names {
+		holders, err := o.holders(ctx, n.Name.Name)
+		if err != nil {
+			return own, err
+		}
+		leased = append(leased, holders...)
+	}
+	if len(leased) == 0 {
+		return own, nil
+	}
+	others := listWorkers(leased, "")
+	return workerList{objects: append(own.objects, others.objects...), text: func(w io.Writer) {
+		own.text(w)
+		fmt.Fprintln(w)
+		others.text(w)
+	}}, nil
+}
+
+// ownWorkers lists the registry of the replicas' worker IDs.
+func (o opened) ownWorkers(ctx context.Context) (workerList, error) {
+	const none = "no address has had a worker ID yet"
+	if o.cfg.Snowflake.Worker.Mode != workerMySQL {
+		return o.ownReports(ctx)
+	}
+	entries, err := o.workers.List(ctx)
+	return listWorkers(httpapi.Items(entries, o.newWorkerObject), none), err
+}
+
+func listWorkers(objects []workerObject, none string) workerList {
+	l := workerList{text: table(objects, none,
+		"WORKER ID\tADDRESS\tSTATE\tLAST REPORT\tIDS UP TO\tKEPT UNTIL\tBY\tNAME", func(o workerObject) []any {
+			return []any{o.WorkerID, o.Address, o.State, instant(o.ReportedAt), instant(o.ReservedUntil), instant(o.KeptUntil), o.by, o.Name}
+		})}
+	l.objects = httpapi.Items(objects, func(o workerObject) any {
+		if o.State == model.WorkerLeased {
+			l.leased++
+		}
+		return o
+	})
+	return l
+}
+
+// holders are the worker IDs of a name that were leased, in order.
+func (o opened) holders(ctx context.Context, name string) ([]workerObject, error) {
+	holders, err := o.db.Holders(ctx, name, math.MaxInt32)
+	slices.SortFunc(holders, func(a, b model.NameHolder) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
+	return httpapi.Items(holders, func(h model.NameHolder) workerObject {
+		w := workerObject{
+			WorkerID: int(h.WorkerID), Address: h.Instance, State: model.WorkerExpired, ReportedAt: atMs(max(h.Granted, h.Renewed)),
+			ReservedUntil: atMs(h.Until), Name: name, by: "a holder",
+		}
+		if h.Leased {
+			w.State, w.KeptUntil = model.WorkerLeased, w.ReservedUntil.Add(model.LeaseMargin)
+		}
+		return w
+	}), err
+}
+
+// ownReports lists what the instances have reported to a registry outside the database.
+func (o opened) ownReports(ctx context.Context) (workerList, error) {
+	peers, err := o.reports(ctx)
 	slices.SortFunc(peers, func(a, b model.WorkerPeer) int { return cmp.Compare(a.WorkerID, b.WorkerID) })
-	objects := make([]reportObject, len(peers))
-	for i, p := range peers {
-		objects[i] = reportObject{p.WorkerID, p.Address, atMs(p.Reported), atMs(p.Seen)}
-	}
-	return c.print(cmd, objects, table(objects, "no instance has reported a worker ID",
-		"WORKER ID\tADDRESS\tLAST REPORT\tBY THE REGISTRY'S CLOCK", func(o reportObject) []any {
-			return []any{o.WorkerID, o.Address, instant(o.ReportedAt), instant(o.SeenAt)}
-		}))
+	objects := httpapi.Items(peers, func(p model.WorkerPeer) reportObject {
+		return reportObject{p.WorkerID, p.Address, atMs(p.Reported), atMs(p.Seen), o.cfg.Snowflake.Name}
+	})
+	return workerList{
+		objects: httpapi.Items(objects, func(o reportObject) any { return o }), leased: int64(len(objects)),
+		text: table(objects, "no instance has reported a worker ID",
+			"WORKER ID\tADDRESS\tLAST REPORT\tBY THE REGISTRY'S CLOCK\tNAME", func(o reportObject) []any {
+				return []any{o.WorkerID, o.Address, instant(o.ReportedAt), instant(o.SeenAt), o.Name}
+			}),
+	}, err
 }
 
 // reports gives the last reports to the registry, in no order; with mode local the
@@ -129,7 +202,7 @@ func (c *cli) workersFree() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.print(cmd, newWorkerObject(was), func(w io.Writer) {
+		return c.print(cmd, o.newWorkerObject(was), func(w io.Writer) {
 			fmt.Fprintf(w, "worker ID %d is free: the next new address gets it\n", was.WorkerID)
 		})
 	})
@@ -138,18 +211,22 @@ func (c *cli) workersFree() *cobra.Command {
 // workerObject is a worker ID in JSON; times are left out that never were.
 type workerObject struct {
 	WorkerID      int               `json:"workerId"`
-	Address       string            `json:"address"`
+	Address       string            `json:"address"` // what the holder of a lease calls itself
 	State         model.WorkerState `json:"state"`
 	Foreign       bool              `json:"foreign"`
 	ReportedAt    time.Time         `json:"reportedAt,omitzero"`
 	ReservedUntil time.Time         `json:"reservedUntil,omitzero"`
 	KeptUntil     time.Time         `json:"keptUntil,omitzero"`
+	Name          string            `json:"name"`
+
+	by string // for people
 }
 
-func newWorkerObject(e model.WorkerEntry) workerObject {
+func (o opened) newWorkerObject(e model.WorkerEntry) workerObject {
 	return workerObject{
 		WorkerID: e.WorkerID, Address: e.Address, State: e.State, Foreign: e.Foreign,
-		ReportedAt: atMs(e.Reported), ReservedUntil: atMs(e.Reserved), KeptUntil: atMs(e.Expires),
+		ReportedAt: atMs(e.Reported), ReservedUntil: atMs(e.Reserved), KeptUntil: atMs(e.Expires), Name: o.cfg.Snowflake.Name,
+		by: map[bool]string{true: "another program", false: "shardid"}[e.Foreign],
 	}
 }
 
@@ -159,6 +236,7 @@ type reportObject struct {
 	Address    string    `json:"address"`
 	ReportedAt time.Time `json:"reportedAt,omitzero"` // by the instance's clock
 	SeenAt     time.Time `json:"seenAt,omitzero"`     // by the registry's
+	Name       string    `json:"name"`
 }
 
 // atMs is a time of Unix milliseconds; 0 is none.

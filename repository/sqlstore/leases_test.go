@@ -230,7 +230,7 @@ func TestHoldChanges(t *testing.T) {
 		_, after, err = s.ChangeName(t.Context(), "a", 5*time.Second)
 		check.OK(t, err)
 		name, err := s.Name(t.Context(), "a")
-		if err != nil || name.Name != after || after.LostUntil(l.Now) < l.Until {
+		if err != nil || name != after || after.Leased != 1 || after.LostUntil(l.Now) < l.Until {
 			t.Errorf("%+v, stored %+v, %v", after, name, err)
 		}
 		longer := l.Until

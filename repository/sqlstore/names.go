@@ -101,14 +101,20 @@ func storeName(tx *gorm.DB, n model.Name, further string) error {
 
 // ChangeName gives a name another hold. A shorter one counts from the next renewal on, a longer
 // one after model.RaiseDelay. Errors: model.ErrUnknownName, ErrInvalidArgument, *model.StoreError.
-func (s *Store) ChangeName(ctx context.Context, name string, hold time.Duration) (before, after model.Name, err error) {
+func (s *Store) ChangeName(ctx context.Context, name string, hold time.Duration) (before model.Name, after model.NameUse, err error) {
 	err = s.do(ctx, "change the name", func(tx *gorm.DB) error {
 		old, at, err := s.presentName(tx, name)
 		if err = cmp.Or(err, model.CheckHold(hold)); err != nil {
 			return err
 		}
-		before, after = old, old.WithHold(hold, at.Now)
-		return storeName(tx, after, "deleted_at = 0")
+		if err := storeName(tx, old.WithHold(hold, at.Now), "deleted_at = 0"); err != nil {
+			return err
+		}
+		found, err := useOf(tx, at, " AND name = ?", name)
+		if err == nil {
+			before, after = old, found[0]
+		}
+		return err
 	})
 	return before, after, err
 }
@@ -157,14 +163,19 @@ func (s *Store) names(ctx context.Context, where string, args ...any) ([]model.N
 		if err != nil {
 			return nil, err
 		}
-		rows, err := query[[]nameRow](tx, "read the names", "SELECT "+nameColumns+
-			", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name AND secret <> '' AND until_ms > ?) AS leased"+
-			", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name) AS known FROM "+nameTable+" AS n WHERE deleted_at = 0"+where+" ORDER BY name",
-			append([]any{at.Now}, args...)...)
-		names := make([]model.NameUse, len(rows))
-		for i, r := range rows {
-			names[i] = model.NameUse{Name: r.name(), Leased: r.Leased, Known: r.Known}
-		}
-		return names, err
+		return useOf(tx, at, where, args...)
 	})
+}
+
+// useOf reads names with how much of each is in use at a moment.
+func useOf(tx *gorm.DB, at moment, where string, args ...any) ([]model.NameUse, error) {
+	rows, err := query[[]nameRow](tx, "read the names", "SELECT "+nameColumns+
+		", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name AND secret <> '' AND until_ms > ?) AS leased"+
+		", (SELECT COUNT(*) FROM "+leaseTable+" AS l WHERE l.name = n.name) AS known FROM "+nameTable+" AS n WHERE deleted_at = 0"+where+" ORDER BY name",
+		append([]any{at.Now}, args...)...)
+	names := make([]model.NameUse, len(rows))
+	for i, r := range rows {
+		names[i] = model.NameUse{Name: r.name(), Leased: r.Leased, Known: r.Known}
+	}
+	return names, err
 }

@@ -167,7 +167,9 @@ func TestE2EJSONEverywhere(t *testing.T) {
 		{"version", `"version":"0.`}, {"migrate", `"steps":[`}, {"provision --app 7 --name orders", `"appId":7`}, {"apps", `[{"appId":7`},
 		{"apps set --app 7 --step 2000", `"appId":7`}, {"tags add --tag t", `"tag":"t","maxId":1,"maxIdStr":"1"`}, {"tags", `[{"tag":"t"`},
 		{"tags set --tag t --step 5", `"step":5`}, {"tags delete --tag t --confirm t", `"tag":"t"`}, {"confirm --app 7 --name orders", `"confirmed":false`},
-		{"apps delete --app 7 --confirm orders", `"appId":7`}, {"workers", `[]`}, {"decode 16385", `"appId":1`}, {"doctor", `[{`},
+		{"apps delete --app 7 --confirm orders", `"appId":7`}, {"names add --name n", `{"name":"n","epoch":"1288834974657","workerBits":10,"seqBits":12,"hold":"60s","leased":0,"workers":1024}`},
+		{"names", `,"own":true},{"name":"n",`}, {"names set --name n --hold 90s", `"hold":"90s"`}, {"names delete --name n --confirm n", `"name":"n"`},
+		{"workers", `[]`}, {"decode 16385", `"appId":1`}, {"doctor", `[{`},
 		{"token new --name a --role admin --append t.yaml", `"token":"shardid_`}, {"token check --file t.yaml", `[{"name":"a","role":"admin"`},
 		{"config check", `"ok":true}`},
 	} {

@@ -67,6 +67,7 @@ func TestE2EGrants(t *testing.T) {
 	must(t, asUser(db, "shardid_migrate"), "migrate")
 	must(t, onMariaDB(db.DSN("shardid")), "provision", "--app", "1", "--name", "test")
 	must(t, onMariaDB(db.DSN("shardid")), "tags", "add", "--tag", "orders")
+	must(t, onMariaDB(db.DSN("shardid")), "names", "add", "--name", "orders")
 
 	grant("service")
 	permit(t, redis, "queue")
@@ -78,6 +79,7 @@ func TestE2EGrants(t *testing.T) {
 	}
 	answers(d, aliceGet)
 	answers(d, "/api/segment/get/orders")
+	d.lease("orders", "pod-1")
 	for _, c := range []struct {
 		d             *daemon
 		block, target string
@@ -98,7 +100,8 @@ func TestE2EGrants(t *testing.T) {
 	admin := [][]string{
 		{"provision", "--app", "2", "--name", "second"}, {"apps", "set", "--app", "2", "--step", "2000"}, {"apps"},
 		{"apps", "delete", "--app", "2", "--confirm", "second"}, {"provision", "--app", "2", "--name", "again"}, {"confirm", "--app", "1", "--name", "test"},
-		{"tags", "add", "--tag", "b"}, {"tags", "set", "--tag", "b", "--step", "10"}, {"tags", "delete", "--tag", "b", "--confirm", "b"}, {"tags"}, {"workers"},
+		{"tags", "add", "--tag", "b"}, {"tags", "set", "--tag", "b", "--step", "10"}, {"tags", "delete", "--tag", "b", "--confirm", "b"}, {"tags"},
+		{"names", "add", "--name", "n"}, {"names", "set", "--name", "n", "--hold", "5m"}, {"names", "delete", "--name", "n", "--confirm", "n"}, {"names"}, {"workers"},
 	}
 	if o := shardid(t, s, admin[0]...); o.exit != 1 || !strings.Contains(o.stderr, "grant the user of database.dsn") {
 		t.Errorf("%v without its grants: %+v", admin[0], o)

@@ -1,6 +1,6 @@
-// Package admin creates, changes and deletes apps and tags, and frees worker IDs. The
-// HTTP front end and the command line go through it, so both refuse the same things
-// and leave the same line in the log.
+// Package admin creates, changes and deletes apps, tags and names of worker IDs, and frees
+// worker IDs. The HTTP front end and the command line go through it, so both refuse the
+// same things and leave the same line in the log.
 //
 // It decides nothing about IDs itself: what would let one repeat is refused by the
 // store, in the transaction that holds the rows (model.AppChange, model.TagChange).
@@ -41,19 +41,24 @@ const (
 	DefaultTagStep = 2000
 )
 
-// Reads are what a Service passes on as it is: apps in order, tags by name. Errors:
-// model.ErrUnknownApp, ErrUnknownTag, ErrInvalidArgument for a tag's row that cannot be used,
-// *model.StoreError.
+// Reads are what a Service passes on as it is: apps in order, tags and names by name. Errors:
+// model.ErrUnknownApp, ErrUnknownTag, ErrUnknownName, ErrInvalidArgument for a tag's row that
+// cannot be used, *model.StoreError.
 type Reads interface {
 	Apps(ctx context.Context) ([]model.AppSummary, error)
 	App(ctx context.Context, id uint8) (model.AppSummary, error)
 	Tags(ctx context.Context) ([]model.Tag, error)
 	Tag(ctx context.Context, name string) (model.Tag, error)
+	Names(ctx context.Context) ([]model.NameUse, error)
+	Name(ctx context.Context, name string) (model.NameUse, error)
+	// Holders are at most limit worker IDs of a name that were leased, those whose lease ends
+	// last first.
+	Holders(ctx context.Context, name string, limit int) ([]model.NameHolder, error)
 }
 
-// Store is all that the stores of apps and tags do, each change in one transaction.
-// Errors: those of Reads, model.ErrAppExists, ErrTagExists, ErrInvalidArgument, ErrRefused;
-// after a *model.StoreError it is not known whether a change is stored.
+// Store is all that the stores of apps, tags and names do, each change in one transaction.
+// Errors: those of Reads, model.ErrAppExists, ErrTagExists, ErrNameExists, ErrInvalidArgument,
+// ErrRefused; after a *model.StoreError it is not known whether a change is stored.
 type Store interface {
 	Reads
 	CreateApp(ctx context.Context, app model.App) (model.AppSummary, error)
@@ -68,6 +73,11 @@ type Store interface {
 	ChangeTag(ctx context.Context, name string, change model.TagChange) (before, after model.Tag, err error)
 	// DeleteTag remembers what the tag handed out.
 	DeleteTag(ctx context.Context, name string) (model.Tag, error)
+
+	CreateName(ctx context.Context, name model.Name) (model.Name, error)
+	ChangeName(ctx context.Context, name string, hold time.Duration) (before model.Name, after model.NameUse, err error)
+	// DeleteName remembers the layout and the leases.
+	DeleteName(ctx context.Context, name string) (model.Name, error)
 }
 
 // Workers is the database's registry of worker IDs.
@@ -112,10 +122,12 @@ type Options struct {
 	// ListRate and TagRate are the configured rates, which that of an app or a tag may
 	// only lower; 0 is no bound.
 	ListRate, TagRate int64
-	Now               func() time.Time // nil means time.Now
+	// OwnName is the space of worker IDs that the replicas use, which no other may be called.
+	OwnName string
+	Now     func() time.Time // nil means time.Now
 }
 
-// Service administrates apps and tags. Safe for concurrent use, over processes too.
+// Service administrates apps, tags and names. Safe for concurrent use, over processes too.
 type Service struct {
 	Reads
 	opts Options
@@ -299,13 +311,21 @@ func (s *Service) ChangeTag(ctx context.Context, by Actor, name string, c model.
 func (s *Service) DeleteTag(ctx context.Context, by Actor, name, confirm string) (model.Tag, Effect, error) {
 	e := event{action: "tag.delete", target: "tag " + name}
 	return run(ctx, s, by, s.tagReplica(name), e, func(ctx context.Context, e *event) (model.Tag, error) {
-		if name != confirm {
-			return model.Tag{}, fmt.Errorf("%w: confirm the deletion with the tag's name, which is %q", model.ErrInvalidArgument, name)
+		if err := confirmed("the tag's name", name, confirm); err != nil {
+			return model.Tag{}, err
 		}
 		was, err := s.opts.Store.DeleteTag(ctx, name)
 		e.before = tagValue(was)
 		return was, err
 	})
+}
+
+// confirmed refuses, with model.ErrInvalidArgument, a deletion that names another thing.
+func confirmed(what, name, confirm string) error {
+	if name == confirm {
+		return nil
+	}
+	return fmt.Errorf("%w: confirm the deletion with %s, which is %q", model.ErrInvalidArgument, what, name)
 }
 
 // FreeWorker takes a worker ID from the address that has it, once all its bounds have

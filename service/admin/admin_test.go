@@ -23,6 +23,7 @@ var (
 	before = model.AppSummary{App: model.App{ID: 7, Name: "old", Step: 1000, Limit: model.Limit{Policy: model.LimitReject}}, Shards: 64, HighestIndex: 9}
 	after  = model.AppSummary{App: model.App{ID: 7, Name: "new", Step: 5000, Limit: model.Limit{Policy: model.LimitReject}}, Shards: 64, HighestIndex: 9}
 	tag    = model.Tag{Name: "a/b", MaxID: 2001, Step: 2000, Description: "d"}
+	name   = model.Name{Name: "orders", EpochMs: 9, WorkerBits: 10, SeqBits: 12, Hold: time.Minute}
 	actor  = Actor{Name: "boss-token", Remote: "10.0.0.1:9", RequestID: "r-1"}
 )
 
@@ -73,6 +74,28 @@ func (f *fakeStore) ChangeTag(ctx context.Context, _ string, _ model.TagChange) 
 	return tag, tag, f.call(ctx)
 }
 
+func (f *fakeStore) Names(context.Context) ([]model.NameUse, error) { return nil, f.err }
+func (f *fakeStore) Name(context.Context, string) (model.NameUse, error) {
+	return model.NameUse{}, f.err
+}
+func (f *fakeStore) Holders(context.Context, string, int) ([]model.NameHolder, error) {
+	return nil, f.err
+}
+
+func (f *fakeStore) CreateName(ctx context.Context, _ model.Name) (model.Name, error) {
+	return name, f.call(ctx)
+}
+
+func (f *fakeStore) ChangeName(ctx context.Context, _ string, hold time.Duration) (was model.Name, is model.NameUse, err error) {
+	is.Name = name
+	is.Hold = hold
+	return name, is, f.call(ctx)
+}
+
+func (f *fakeStore) DeleteName(ctx context.Context, _ string) (model.Name, error) {
+	return name, f.call(ctx)
+}
+
 func (f *fakeStore) Free(ctx context.Context, id int, address string) (model.WorkerEntry, error) {
 	return model.WorkerEntry{WorkerID: id, Address: address, Reserved: 5}, f.call(ctx)
 }
@@ -116,7 +139,7 @@ func newRig(err error) rig {
 	r := rig{store: &fakeStore{err: err}, queue: &fakeReplica{}, segment: &fakeReplica{}, log: &bytes.Buffer{}}
 	r.Service = New(Options{
 		Store: r.store, Workers: r.store, Queue: r.queue, Segment: fakeTags{r.segment}, Now: func() time.Time { return now },
-		Log: slog.New(slog.NewJSONHandler(r.log, nil)), ListRate: 1000, TagRate: 2000,
+		Log: slog.New(slog.NewJSONHandler(r.log, nil)), ListRate: 1000, TagRate: 2000, OwnName: "shardid",
 	})
 	return r
 }
@@ -143,6 +166,15 @@ func calls() map[string]func(context.Context, rig) (Effect, error) {
 		"tag.delete": func(ctx context.Context, r rig) (Effect, error) {
 			return effect(r.DeleteTag(ctx, actor, "a/b", "a/b"))
 		},
+		"name.create": func(ctx context.Context, r rig) (Effect, error) {
+			return Effect{}, check.Err(r.CreateName(ctx, actor, name))
+		},
+		"name.change": func(ctx context.Context, r rig) (Effect, error) {
+			return Effect{}, check.Err(r.ChangeName(ctx, actor, "orders", time.Hour))
+		},
+		"name.delete": func(ctx context.Context, r rig) (Effect, error) {
+			return Effect{}, check.Err(r.DeleteName(ctx, actor, "orders", "orders"))
+		},
 		"worker.free": func(ctx context.Context, r rig) (Effect, error) {
 			return Effect{}, check.Err(r.FreeWorker(ctx, actor, 5, "10.0.0.7:80"))
 		},
@@ -155,6 +187,11 @@ const (
 	oldJSON = `{"name":"old","description":"","step":1000,"max_limit_id":0,"limit_policy":"reject","scramble":false,"shards":64,"highest_index":9}`
 	newJSON = `{"name":"new","description":"","step":5000,"max_limit_id":0,"limit_policy":"reject","scramble":false,"shards":64,"highest_index":9}`
 	tagJSON = `{"max_id":2001,"step":2000,"description":"d"}`
+
+	nameJSON    = `{"epoch_ms":9,"worker_bits":10,"seq_bits":12,"hold":"1m0s"}`
+	longerJSON  = `{"epoch_ms":9,"worker_bits":10,"seq_bits":12,"hold":"1h0m0s"}`
+	nameTarget  = `"target":"name orders",#`
+	actionNames = "name." // begins actions on names
 )
 
 // Each call leaves one line that says who did what to what, and what it was.
@@ -166,6 +203,9 @@ func TestAuditDone(t *testing.T) {
 		"tag.create":  `"target":"tag a/b",#"after":` + tagJSON,
 		"tag.change":  `"target":"tag a/b",#"before":` + tagJSON + `,"after":` + tagJSON,
 		"tag.delete":  `"target":"tag a/b",#"before":` + tagJSON,
+		"name.create": nameTarget + `"after":` + nameJSON,
+		"name.change": nameTarget + `"before":` + nameJSON + `,"after":` + longerJSON,
+		"name.delete": nameTarget + `"before":` + nameJSON,
 		"worker.free": `"target":"worker ID 5",#"before":{"address":"10.0.0.7:80","reserved_until":5}`,
 	} {
 		r := newRig(nil)
@@ -185,7 +225,8 @@ func TestAuditDone(t *testing.T) {
 func TestAuditNotDone(t *testing.T) {
 	for err, outcome := range map[error]string{
 		model.ErrRefused: "refused", model.ErrInvalidArgument: "refused", model.ErrUnknownApp: "refused", model.ErrUnknownTag: "refused",
-		model.ErrAppExists: "refused", model.ErrTagExists: "refused", context.DeadlineExceeded: "failed",
+		model.ErrAppExists: "refused", model.ErrTagExists: "refused",
+		model.ErrUnknownName: "refused", model.ErrNameExists: "refused", context.DeadlineExceeded: "failed",
 		&model.StoreError{Store: "database", Op: "x", Err: errors.New("connection broke")}: "failed",
 	} {
 		for action, call := range calls() {
@@ -202,7 +243,11 @@ func TestAuditNotDone(t *testing.T) {
 				t.Fatalf("%s: %v: %s", action, broken, r.log)
 			}
 			asked := strings.HasSuffix(action, "create") || strings.HasSuffix(action, "change")
-			if line.Outcome != outcome || line.Error == "" || line.Action != action || line.Before != nil || line.After != nil || (line.Asked["step"] != nil) != asked {
+			what := "step"
+			if strings.HasPrefix(action, actionNames) {
+				what = "hold"
+			}
+			if line.Outcome != outcome || line.Error == "" || line.Action != action || line.Before != nil || line.After != nil || (line.Asked[what] != nil) != asked {
 				t.Errorf("%s: %s", action, r.log)
 			}
 			if r.queue.reloads+r.segment.reloads != 0 {
@@ -217,8 +262,8 @@ func TestAuditNotDone(t *testing.T) {
 func TestEffect(t *testing.T) {
 	const by = "2026-11-20T16:01:35Z"
 	for action, call := range calls() {
-		if action == "worker.free" {
-			continue
+		if action == "worker.free" || strings.HasPrefix(action, actionNames) {
+			continue // the database is asked each time
 		}
 		r := newRig(nil)
 		got, err := call(t.Context(), r)
@@ -265,16 +310,23 @@ func TestChangeOutlivesTheClient(t *testing.T) {
 	}
 }
 
-// Nothing to change is no change, and a tag's name must be given twice.
+// Nothing to change is no change, and the name of a tag, or of worker IDs, must be given twice.
+// The replicas' own name is no other's.
 func TestNothingReachesTheStore(t *testing.T) {
 	r := newRig(nil)
 	_, _, noApp := r.ChangeApp(t.Context(), actor, 7, model.AppChange{Confirm: "old"})
 	_, _, noTag := r.ChangeTag(t.Context(), actor, "a/b", model.TagChange{})
 	_, _, other := r.DeleteTag(t.Context(), actor, "a/b", "a/c")
-	for _, err := range []error{noApp, noTag, other} {
+	_, otherName := r.DeleteName(t.Context(), actor, "orders", "Orders")
+	for _, err := range []error{noApp, noTag, other, otherName} {
 		if !errors.Is(err, model.ErrInvalidArgument) {
 			t.Error(err)
 		}
+	}
+	own := name
+	own.Name = "shardid"
+	if err := check.Err(r.CreateName(t.Context(), actor, own)); !errors.Is(err, model.ErrRefused) || !strings.Contains(err.Error(), "belong to the replicas: choose another name") {
+		t.Error(err)
 	}
 	if r.store.calls != 0 || !strings.Contains(r.log.String(), `"outcome":"refused"`) {
 		t.Errorf("%d calls, log %s", r.store.calls, r.log)

@@ -42,7 +42,8 @@ func group(key string, v slog.Value) (a slog.Attr) {
 // outcome is that of an error: refused or failed.
 func outcome(err error) string {
 	for _, refusal := range []error{
-		model.ErrInvalidArgument, model.ErrRefused, model.ErrAppExists, model.ErrTagExists, model.ErrUnknownApp, model.ErrUnknownTag,
+		model.ErrInvalidArgument, model.ErrRefused, model.ErrAppExists, model.ErrTagExists, model.ErrNameExists,
+		model.ErrUnknownApp, model.ErrUnknownTag, model.ErrUnknownName,
 	} {
 		if errors.Is(err, refusal) {
 			return "refused"
@@ -66,6 +67,12 @@ func tagValue(t model.Tag) slog.Value {
 			slog.String("zone", t.Zone), slog.String("overflow", string(t.Overflow)))
 	}
 	return slog.GroupValue(values...)
+}
+
+func nameValue(n model.Name) slog.Value {
+	return slog.GroupValue(
+		slog.Int64("epoch_ms", n.EpochMs), slog.Uint64("worker_bits", uint64(n.WorkerBits)), slog.Uint64("seq_bits", uint64(n.SeqBits)),
+		slog.String("hold", n.Hold.String()))
 }
 
 func workerValue(w model.WorkerEntry) slog.Value {

@@ -19,7 +19,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// routeAdmin adds the routes of apps, tags and the log's level to the guarded group.
+// routeAdmin adds the routes of apps, tags, names and the log's level to the guarded group.
 func (a *API) routeAdmin(g *gin.RouterGroup) {
 	if a.opts.LogLevel != nil {
 		g.GET("log", a.serveJSON(http.StatusOK, func(context.Context, *gin.Context) (any, error) {
@@ -40,6 +40,7 @@ func (a *API) routeAdmin(g *gin.RouterGroup) {
 	g.GET("tags/*tag", a.serveJSON(http.StatusOK, named(tagName, a.showTag)))
 	g.PATCH("tags/*tag", a.serveJSON(http.StatusOK, named(tagName, a.changeTag)))
 	g.DELETE("tags/*tag", a.serveJSON(http.StatusOK, named(tagName, a.deleteTag)))
+	a.routeNames(g)
 }
 
 // named makes the route of a thing whose name, or ID, key reads from the end of the path.
@@ -60,7 +61,7 @@ func named[K any](key func(name string) (K, error), route func(ctx context.Conte
 	}
 }
 
-// Items shows things, NewAppItem or NewTagItem each.
+// Items shows things, each as show does.
 func Items[T, Item any](things []T, show func(T) Item) []Item {
 	items := make([]Item, len(things)) // none is [], not null
 	for i, thing := range things {
@@ -69,11 +70,12 @@ func Items[T, Item any](things []T, show func(T) Item) []Item {
 	return items
 }
 
-// list is the answer that has all apps, or all tags.
+// list is the answer that has all apps, all tags or all names.
 type list struct {
-	Code int       `json:"code"` // always 0
-	Apps []AppItem `json:"apps,omitzero"`
-	Tags []TagItem `json:"tags,omitzero"`
+	Code  int        `json:"code"` // always 0
+	Apps  []AppItem  `json:"apps,omitzero"`
+	Tags  []TagItem  `json:"tags,omitzero"`
+	Names []NameItem `json:"names,omitzero"`
 }
 
 // actor is who sends the request, for the log.

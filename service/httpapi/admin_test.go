@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -129,7 +130,7 @@ type operation struct {
 
 func operations() []operation {
 	app, tag := `{"code":0,`+ordersJSON, `{"code":0,`+tagJSON
-	return []operation{
+	return append(nameOperations(), []operation{
 		{"GET", "/admin/apps", "", 200, `{"code":0,"apps":[{` + ordersJSON + `}]}`},
 		{"POST", "/admin/apps", newAppBody, 201, app + effectJSON},
 		{"GET", appTarget, "", 200, app + "}"},
@@ -142,7 +143,7 @@ func operations() []operation {
 		{"DELETE", tagTarget + confirmed, "", 200, tag + effectJSON},
 		{"GET", logTarget, "", 200, `{"code":0,"level":"info","configured":"info"}`},
 		{"PATCH", logTarget, levelBody, 200, `{"code":0,"level":"debug","configured":"info","until":"2026-11-20T16:02:35Z"}`},
-	}
+	}...)
 }
 
 // adminExchanges are each operation with each answer.
@@ -174,17 +175,23 @@ func adminExchanges() []exchange {
 		if one := strings.Count(op.target, "/") > 2; one {
 			add("unknown", wrap(model.ErrUnknownApp), 404, -2, "not provisioned")
 			add("unknown tag", wrap(model.ErrUnknownTag), 404, -2, "not provisioned")
+			add("unknown name", wrap(model.ErrUnknownName), 404, -2, "not provisioned")
 		}
-		if op.method == "POST" || op.method == "PATCH" {
+		refuses := op.method == "POST" || op.method == "PATCH"
+		if strings.HasPrefix(op.target, nameTarget) {
+			refuses = op.method == "DELETE" // while a lease lives
+		}
+		if refuses {
 			add("refused", wrap(model.ErrRefused), 409, -13, "refused")
 			add("there already", wrap(model.ErrAppExists), 409, -13, "already")
 			add("tag there already", wrap(model.ErrTagExists), 409, -13, "already")
+			add("name there already", wrap(model.ErrNameExists), 409, -13, "already")
 		}
 		if op.method != "GET" {
 			add("bad", wrap(model.ErrInvalidArgument), 400, -6, "invalid argument")
 		}
 	}
-	return append(all, badAdminRequests()...)
+	return slices.Concat(all, badAdminRequests(), badNameRequests())
 }
 
 // spentAdmin has a token for administration whose rate is used up.
@@ -196,12 +203,7 @@ func spentAdmin(o *Options) {
 
 // badAdminRequests never reach the service.
 func badAdminRequests() (all []exchange) {
-	add := func(method, target, says string, bodies ...string) {
-		for _, body := range bodies {
-			all = append(all, exchange{name: "400 " + says, method: method, target: target, send: body,
-				token: adminSecret, change: administrated(&fakeAdmin{}), status: 400, code: -6, says: says})
-		}
-	}
+	add := badRequests(&all)
 	const apps, tags = "/admin/apps", "/admin/tags"
 	add("POST", apps, "must be a JSON object with some of id, name", "", "[]", "null")
 	add("POST", apps, "not JSON", `{"id":7`, `{"id":7 "name":"x"}`)
@@ -256,6 +258,7 @@ func badAdminRequests() (all []exchange) {
 	}{
 		{"PUT", "/admin/apps", 405}, {"PUT", appTarget, 405}, {"POST", appTarget, 405}, {"DELETE", "/admin/apps", 405}, {"HEAD", "/admin/apps", 405},
 		{"PUT", "/admin/tags", 405}, {"PUT", tagTarget, 405}, {"DELETE", logTarget, 405},
+		{"PUT", namesTarget, 405}, {"POST", nameTarget, 405}, {"GET", "/admin/names/", 404}, {"GET", "/admin/names/a/b", 404},
 		{"GET", "/admin/apps/", 404}, {"DELETE", "/admin/apps/7/8", 404}, {"GET", "/admin/tags/", 404}, {"GET", "/admin/tags/a/b", 404}, {"GET", "/admin/", 404},
 	} {
 		all = append(all, exchange{name: fmt.Sprint(c.status, " ", c.method, c.target), method: c.method, target: c.target, token: adminSecret,

@@ -41,9 +41,9 @@ const (
 	ModeLease     = "lease" // of worker IDs of names: no IDs, and no readiness of its own
 )
 
-// Admin administrates apps and tags; a change says from when on it counts. Errors:
-// model.ErrUnknownApp, ErrUnknownTag, ErrAppExists, ErrTagExists, ErrInvalidArgument,
-// ErrRefused, *model.StoreError.
+// Admin administrates apps, tags and names of worker IDs; a change of an app or a tag says from
+// when on it counts. Errors: model.ErrUnknownApp, ErrUnknownTag, ErrUnknownName, ErrAppExists,
+// ErrTagExists, ErrNameExists, ErrInvalidArgument, ErrRefused, *model.StoreError.
 type Admin interface {
 	Apps(ctx context.Context) ([]model.AppSummary, error)
 	App(ctx context.Context, id uint8) (model.AppSummary, error)
@@ -56,6 +56,13 @@ type Admin interface {
 	CreateTag(ctx context.Context, by admin.Actor, tag model.Tag) (model.Tag, admin.Effect, error)
 	ChangeTag(ctx context.Context, by admin.Actor, name string, c model.TagChange) (model.Tag, admin.Effect, error)
 	DeleteTag(ctx context.Context, by admin.Actor, name, confirm string) (model.Tag, admin.Effect, error)
+
+	Names(ctx context.Context) ([]model.NameUse, error)
+	Name(ctx context.Context, name string) (model.NameUse, error)
+	Holders(ctx context.Context, name string, limit int) ([]model.NameHolder, error)
+	CreateName(ctx context.Context, by admin.Actor, name model.Name) (model.Name, error)
+	ChangeName(ctx context.Context, by admin.Actor, name string, hold time.Duration) (model.NameUse, error)
+	DeleteName(ctx context.Context, by admin.Actor, name, confirm string) (model.Name, error)
 }
 
 // History remembers what happened in the last minutes.
@@ -107,7 +114,7 @@ type Options struct {
 	// RequireToken closes the ID routes, ProtectMonitoring the pages that show the
 	// state of the service, to requests without a token.
 	RequireToken, ProtectMonitoring bool
-	// Admin is behind /admin/apps and /admin/tags; nil: there are no such paths.
+	// Admin is behind /admin/apps, /admin/tags and /admin/names; nil: there are no such paths.
 	Admin Admin
 	// LogLevel is changed by PATCH /admin/log; nil: there is no such path.
 	LogLevel LogLevel

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"shardid/model"
@@ -143,6 +144,28 @@ func (o *object) number(name string, low, high int64) *int64 {
 		digits, _ := v.(json.Number)
 		n, err := strconv.ParseInt(digits.String(), 10, 64)
 		return n, err == nil && low <= n && n <= high
+	})
+}
+
+// instant is a time in Unix ms, a whole number or its digits in a string, as answers have it;
+// nil when it is not given.
+func (o *object) instant(name string) *int64 {
+	return field(o, name, "a time in Unix milliseconds, such as 1288834974657", func(v any) (int64, bool) {
+		if number, ok := v.(json.Number); ok {
+			v = number.String()
+		}
+		digits, _ := v.(string)
+		n, err := strconv.ParseUint(digits, 10, 63)
+		return int64(n), err == nil
+	})
+}
+
+// hold is a duration that a lease of a name may have; nil when it is not given.
+func (o *object) hold(name string) *time.Duration {
+	return field(o, name, "a duration in 5s…1h such as 60s", func(v any) (time.Duration, bool) {
+		text, _ := v.(string)
+		d, err := time.ParseDuration(text)
+		return d, err == nil && model.CheckHold(d) == nil
 	})
 }
 

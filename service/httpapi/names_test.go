@@ -1,0 +1,144 @@
+package httpapi
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/service/admin"
+)
+
+const (
+	namesTarget = "/admin/names"
+	nameTarget  = "/admin/names/orders"
+	newNameBody = `{"name":"orders"}`
+	holdBody    = `{"hold":"90s"}`
+	nameFields  = `"name":"orders","epoch":"1288834974657","workerBits":10,"seqBits":12,"hold":"5.5s","leased":`
+	nameJSON    = nameFields + `2,"workers":1024`
+	newNameJSON = `{"code":0,` + nameFields + `0,"workers":1024`
+	holdersJSON = `,"holders":[` +
+		`{"workerId":7,"instance":"pod-1","leased":true,"after":"1763654400000","until":"9223372036854775807","granted":"2025-11-20T16:00:00Z","renewed":"2025-11-20T16:00:20.5Z"},` +
+		`{"workerId":0,"instance":"","leased":false,"after":"0","until":"1763654400000","granted":"2025-11-20T16:00:00Z"}]`
+)
+
+// ordersName is a name, of which two worker IDs are leased.
+var ordersName = model.Name{Name: "orders", EpochMs: admin.DefaultEpochMs, WorkerBits: 10, SeqBits: 12, Hold: 5500 * time.Millisecond}
+
+func (f *fakeAdmin) Names(context.Context) ([]model.NameUse, error) {
+	return []model.NameUse{{Name: ordersName, Leased: 2, Known: 3}}, f.err
+}
+
+func (f *fakeAdmin) Name(_ context.Context, name string) (model.NameUse, error) {
+	f.note(admin.Actor{}, "show %q", name)
+	return model.NameUse{Name: ordersName, Leased: 2, Known: 3}, f.err
+}
+
+func (f *fakeAdmin) Holders(_ context.Context, name string, limit int) ([]model.NameHolder, error) {
+	f.note(admin.Actor{}, "%d holders of %q", limit, name)
+	const at = 1763654400000
+	return []model.NameHolder{
+		{WorkerID: 7, Instance: "pod-1", Leased: true, After: at, Until: 1<<63 - 1, Granted: at, Renewed: at + 20_500},
+		{Until: at, Granted: at},
+	}, f.err
+}
+
+func (f *fakeAdmin) CreateName(_ context.Context, by admin.Actor, name model.Name) (model.Name, error) {
+	f.note(by, "create %q, %s, for %v", name.Name, name.Layout(), name.Hold)
+	return ordersName, f.err
+}
+
+func (f *fakeAdmin) ChangeName(_ context.Context, by admin.Actor, name string, hold time.Duration) (model.NameUse, error) {
+	f.note(by, "change %q to %v", name, hold)
+	return model.NameUse{Name: ordersName, Leased: 2, Known: 3}, f.err
+}
+
+func (f *fakeAdmin) DeleteName(_ context.Context, by admin.Actor, name, confirm string) (model.Name, error) {
+	f.note(by, "delete %q %q", name, confirm)
+	return ordersName, f.err
+}
+
+func nameOperations() []operation {
+	return []operation{
+		{"GET", namesTarget, "", 200, `{"code":0,"names":[{` + nameJSON + `}]}`},
+		{"POST", namesTarget, newNameBody, 201, newNameJSON + `,"effective":"now, on every replica"}`},
+		{"GET", nameTarget, "", 200, `{"code":0,` + nameJSON + holdersJSON + "}"},
+		{"PATCH", nameTarget, holdBody, 200, `{"code":0,` + nameJSON + `,"effective":"for leases that are granted or renewed from now on"}`},
+		{"DELETE", nameTarget + confirmed, "", 200, newNameJSON + `,"effective":"now, on every replica"}`},
+	}
+}
+
+// badRequests adds administrators' requests that are refused with 400 to all.
+func badRequests(all *[]exchange) func(method, target, says string, bodies ...string) {
+	return func(method, target, says string, bodies ...string) {
+		for _, body := range bodies {
+			*all = append(*all, exchange{name: "400 " + says, method: method, target: target, send: body,
+				token: adminSecret, change: administrated(&fakeAdmin{}), status: 400, code: -6, says: says})
+		}
+	}
+}
+
+// badNameRequests never reach the service.
+func badNameRequests() (all []exchange) {
+	add := badRequests(&all)
+	add("POST", namesTarget, "name is missing", `{"hold":"60s"}`)
+	add("POST", namesTarget, "must be a JSON object with some of name, epoch, workerBits, seqBits, hold", "", "[]")
+	add("POST", namesTarget, "name must be a string, not 7", `{"name":7}`)
+	for field, says := range map[string]string{
+		`"name":"x"`: "name is given twice", `"workerbits":10`: "the nearest is workerBits", `"step":5`: "unknown field",
+		`"workerBits":0`: "workerBits must be a whole number in 1…22, not 0", `"workerBits":23`: "workerBits must be", `"workerBits":"10"`: "workerBits must be",
+		`"seqBits":-1`: "seqBits must be a whole number in 1…22, not -1", `"seqBits":23`: "seqBits must be", `"seqBits":1.5`: "seqBits must be",
+		`"hold":60`: "hold must be a duration in 5s…1h such as 60s, not 60", `"hold":"60"`: "hold must be", `"hold":"4999ms"`: "hold must be",
+		`"hold":"3601s"`: "hold must be", `"hold":"6000.5ms"`: "hold must be", `"hold":null`: "hold must be", `"hold":""`: "hold must be",
+	} {
+		add("POST", namesTarget, says, `{"name":"orders",`+field+`}`)
+	}
+	for _, epoch := range []string{"-1", "1.5", "1e3", `"-1"`, `"+1"`, `"1e3"`, `"2010-11-04"`, `""`, "null", "true", "9223372036854775808", `"9223372036854775808"`} {
+		add("POST", namesTarget, "epoch must be a time in Unix milliseconds, such as 1288834974657, not ", `{"name":"orders","epoch":`+epoch+`}`)
+	}
+	add("PATCH", nameTarget, "hold is missing", `{}`)
+	add("PATCH", nameTarget, "unknown field", `{"workerBits":10}`)
+	add("PATCH", nameTarget, "hold must be", `{"hold":"2h"}`)
+	for _, name := range []string{"a%20b", "%E8%AE%A2", "..%2F", "a%2Fb"} {
+		add("GET", namesTarget+"/"+name, "a name has 1…64 letters, digits, dots, hyphens and underscores", "")
+	}
+	add("DELETE", nameTarget, "confirm is missing, nothing was done: DELETE /admin/names/orders?confirm=NAME", "")
+	return all
+}
+
+// What the service is asked for, from what a client sent.
+func TestNameRequests(t *testing.T) {
+	for _, c := range []struct{ method, target, send, want string }{
+		{"POST", namesTarget, newNameBody, `create "orders", epoch_ms=1288834974657 worker_bits=10 seq_bits=12, for 1m0s`},
+		{"POST", namesTarget, `{"hold":"1h","seqBits":2,"workerBits":22,"epoch":"5","name":"a.B_c-1"}`, `create "a.B_c-1", epoch_ms=5 worker_bits=22 seq_bits=2, for 1h0m0s`},
+		{"POST", namesTarget, `{"name":"..","epoch":0}`, `create "..", epoch_ms=0 worker_bits=10 seq_bits=12, for 1m0s`},
+		{"PATCH", nameTarget, holdBody, `change "orders" to 1m30s`},
+		{"DELETE", nameTarget + "?confirm=Orders", "", `delete "orders" "Orders"`},
+	} {
+		f := &fakeAdmin{}
+		got, _, _ := exchange{method: c.method, target: c.target, send: c.send, token: adminSecret, change: administrated(f)}.do()
+		if len(f.calls) != 1 || f.calls[0] != c.want || f.by.Name != "admin" {
+			t.Errorf("%s %s: %d %s\ngot  %q by %q\nwant %q", c.method, c.target, got.Code, got.Body, f.calls, f.by.Name, c.want)
+		}
+	}
+	f := &fakeAdmin{}
+	exchange{method: "GET", target: nameTarget, token: adminSecret, change: administrated(f)}.do()
+	if len(f.calls) != 2 || f.calls[1] != `1000 holders of "orders"` {
+		t.Errorf("%q", f.calls)
+	}
+}
+
+// A shorter hold counts from now on, a longer one later.
+func TestHoldEffect(t *testing.T) {
+	now := time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
+	for hold, want := range map[time.Duration]string{
+		5 * time.Second:         "now",
+		5500 * time.Millisecond: "now",
+		time.Hour:               "2026-11-20T16:01:00Z",
+	} {
+		want = "for leases that are granted or renewed from " + want + " on"
+		if got := HoldEffect(ordersName.WithHold(hold, now.UnixMilli()), now); got != want {
+			t.Errorf("%v: %s, want %s", hold, got, want)
+		}
+	}
+}
