@@ -3,6 +3,7 @@ package model
 import (
 	"fmt"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -107,7 +108,7 @@ func CheckHold(hold time.Duration) error {
 func CheckInstance(instance string) error {
 	good := len(instance) <= MaxInstanceBytes && utf8.ValidString(instance)
 	for _, r := range instance {
-		good = good && r >= ' ' && r != 0x7f
+		good = good && unicode.IsPrint(r)
 	}
 	if !good {
 		return fmt.Errorf("%w: instance needs at most %d printable characters", ErrInvalidArgument, MaxInstanceBytes)

@@ -34,7 +34,9 @@ func TestNameValidate(t *testing.T) {
 	sonyflake := model.Name{Name: "s", EpochMs: 1409529600000, WorkerBits: 16, SeqBits: 8, Hold: time.Minute}
 	check.OK(t, sonyflake.Validate(now))
 	check.OK(t, model.CheckInstance("pod-7 张"))
-	check.Is(t, model.CheckInstance("a\nb"), model.ErrInvalidArgument)
+	for _, text := range []string{"a\nb", "a\u202eb", "a\u0085b", "\xff"} {
+		check.Is(t, model.CheckInstance(text), model.ErrInvalidArgument)
+	}
 	check.Is(t, model.CheckInstance(string(make([]rune, 1))), model.ErrInvalidArgument)
 }
 

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -60,7 +59,7 @@ func (f *fakeStore) ReleaseLease(ctx context.Context, _ model.LeaseKey, _ int64)
 
 func newService(t *testing.T, f *fakeStore) *Service {
 	t.Helper()
-	s := New(f, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	s := New(f, slog.New(slog.DiscardHandler))
 	t.Cleanup(func() { check.OK(t, s.Stop(context.Background())) })
 	return s
 }
