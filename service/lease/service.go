@@ -22,6 +22,9 @@ const (
 	// batch is the most leases that are renewed by one call: enough for 10,000 leases that all
 	// renew within a second, and few enough for a statement of some kilobytes.
 	batch = 500
+	// gather is the least time between two of these calls: the first renewal goes at once, and
+	// what arrives after it goes together. A holder renews every second at most.
+	gather = 50 * time.Millisecond
 )
 
 // Store keeps the leases, by the rules that repository/sqlstore/leases.go has. Errors:
@@ -150,13 +153,9 @@ func (s *Service) takeWaiting(most int) []*renewal {
 	return taken
 }
 
-// renewAll renews until nobody waits.
+// renewAll renews until none waits.
 func (s *Service) renewAll() {
-	for {
-		taken := s.takeWaiting(batch)
-		if len(taken) == 0 {
-			return
-		}
+	for taken := s.takeWaiting(batch); len(taken) > 0; taken = s.takeWaiting(batch) {
 		keys := make([]model.LeaseKey, len(taken))
 		for i, r := range taken {
 			keys[i] = r.key
@@ -172,6 +171,7 @@ func (s *Service) renewAll() {
 			}
 			r.answer <- answers[i]
 		}
+		s.background.Sleep(gather)
 	}
 }
 
