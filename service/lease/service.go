@@ -141,10 +141,10 @@ func (s *Service) Renew(ctx context.Context, key model.LeaseKey) (model.NameLeas
 }
 
 // takeWaiting takes renewals that wait; none ends the goroutine that calls the store.
-func (s *Service) takeWaiting(most int) []*renewal {
+func (s *Service) takeWaiting() []*renewal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := min(len(s.waiting), most)
+	n := min(len(s.waiting), batch)
 	taken := s.waiting[:n:n]
 	s.waiting = s.waiting[n:]
 	if n == 0 {
@@ -155,7 +155,7 @@ func (s *Service) takeWaiting(most int) []*renewal {
 
 // renewAll renews until none waits.
 func (s *Service) renewAll() {
-	for taken := s.takeWaiting(batch); len(taken) > 0; taken = s.takeWaiting(batch) {
+	for taken := s.takeWaiting(); len(taken) > 0; taken = s.takeWaiting() {
 		keys := make([]model.LeaseKey, len(taken))
 		for i, r := range taken {
 			keys[i] = r.key
@@ -177,7 +177,7 @@ func (s *Service) renewAll() {
 
 // answerAll gives all that wait an error.
 func (s *Service) answerAll(err error) {
-	for taken := s.takeWaiting(batch); len(taken) > 0; taken = s.takeWaiting(batch) {
+	for taken := s.takeWaiting(); len(taken) > 0; taken = s.takeWaiting() {
 		for _, r := range taken {
 			r.answer <- model.RenewedLease{Err: err}
 		}
