@@ -18,6 +18,15 @@ for package in python3-redis php-cli php-redis php-predis redis-tools prometheus
 	echo "test-clients: installs $package"
 	as_root apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 || lacking="$lacking $package"
 done
+if ! command -v javac >/dev/null; then
+	lacking="$lacking javac"
+else
+	for package in libspring-context-java libhibernate3-java; do # what docs/clients.md compiles with
+		if dpkg -s "$package" >/dev/null 2>&1; then continue; fi
+		echo "test-clients: installs $package"
+		as_root apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 || lacking="$lacking $package"
+	done
+fi
 for library in ioredis@5.8.2 ioredis4@npm:ioredis@4.28.5 ioredis6@npm:ioredis@6.0.0 redis@5.9.0 redis4@npm:redis@4.7.1 redis6@npm:redis@6.3.1 axios@1.13.2; do
 	if [ -d "$cache/node_modules/${library%%@*}" ]; then continue; fi
 	echo "test-clients: installs $library for Node"
@@ -25,7 +34,7 @@ for library in ioredis@5.8.2 ioredis4@npm:ioredis@4.28.5 ioredis6@npm:ioredis@6.
 done
 
 status=0
-SHARDID_TEST_CLIENTS=1 NODE_PATH=$cache/node_modules go test -count=1 -v -run '^TestE2E(ClientsPage|ClientTable|HAProxy|GeneratedClients|Examples|JavaScript)$' ./scripts/e2e >"$cache.log" 2>&1 || status=$?
+SHARDID_TEST_CLIENTS=1 NODE_PATH=$cache/node_modules go test -count=1 -v -run '^TestE2E(ClientsPage|ClientTable|HAProxy|GeneratedClients|Examples|JavaScript|JavaClient|JavaPage)$' ./scripts/e2e >"$cache.log" 2>&1 || status=$?
 SHARDID_TEST_CLIENTS=1 go test -count=1 -v -run '^TestRename$' ./scripts >>"$cache.log" 2>&1 || status=$?
 grep -E '^ *--- |^(ok|FAIL)' "$cache.log" || cat "$cache.log"
 if [ "$status" != 0 ]; then cat "$cache.log"; fi

@@ -52,7 +52,7 @@ func TestE2EExamples(t *testing.T) {
 		"go-gorm": {goGorm},
 		"python":  {"python3", filepath.Join(root, "python/orders.py")},
 		"node":    {"node", filepath.Join(root, "node/orders.mjs")},
-		"java":    {"java", filepath.Join(root, "java/Orders.java")},
+		"java":    {"java", "-cp", "", filepath.Join(root, "java/Orders.java")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dsn := ""
@@ -64,6 +64,9 @@ func TestE2EExamples(t *testing.T) {
 				}
 			} else if _, err := exec.LookPath(words[0]); err != nil {
 				t.Skip("not installed:", words[0])
+			}
+			if name == "java" {
+				words[2] = javaClient(t)
 			}
 			var asked atomic.Int32
 			pass := httputil.NewSingleHostReverseProxy(target)
