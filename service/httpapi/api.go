@@ -72,8 +72,8 @@ type History interface {
 	AppHistory(app uint8) monitor.Chart
 }
 
-// Options are what the API is made of. Issuer.Queue, Decoder, Conditions, Log, Metrics and
-// MaxURLBytes are required.
+// Options are what the API is made of. Issuer.Queue, Decoder, Conditions, Log, Metrics,
+// Names, Holders and MaxURLBytes are required.
 type Options struct {
 	*issuer.Issuer // the modes that are enabled; the path of another answers -9
 	Decoder        model.Decoder
@@ -102,6 +102,10 @@ type Options struct {
 	// are nil with the segment mode disabled.
 	Segments func() []segment.View
 	Tags     func(context.Context) ([]model.Tag, error)
+	// Names are the names of worker IDs, for /api/names, and Holders those of one, at most
+	// limit. Errors: *model.StoreError, the context's; of Holders model.ErrUnknownName too.
+	Names   func(context.Context) ([]model.NameUse, error)
+	Holders func(ctx context.Context, name string, limit int) ([]model.NameHolder, error)
 	// Status fills what only the services know of /api/status; nil: nothing.
 	Status func(context.Context) Status
 	// History is what happened in the last minutes, for /api/history; nil: nothing.
@@ -188,6 +192,8 @@ func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.H
 		"/api/status":         a.monitoring(a.status()),
 		"/api/history":        a.monitoring(a.history()),
 		"/api/replicas":       a.monitoring(a.page(a.readReplicas, a.writeJSON)),
+		"/api/names":          a.monitoring(a.namesPage()),
+		"/api/names/:name":    a.monitoring(a.holdersPage()),
 	} {
 		e.GET(path, handler)
 	}

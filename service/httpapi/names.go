@@ -1,10 +1,14 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"shardid/model"
@@ -141,4 +145,67 @@ func (a *API) deleteName(ctx context.Context, c *gin.Context, name string) (any,
 		return nil, err
 	}
 	return changedName(a.opts.Admin.DeleteName(ctx, a.actor(c), name, confirm))
+}
+
+// namesPage shows all names, and how much of each is leased.
+func (a *API) namesPage() gin.HandlerFunc {
+	byName := func(ctx context.Context) ([]model.NameUse, error) {
+		names, err := a.opts.Names(ctx)
+		slices.SortFunc(names, func(x, y model.NameUse) int { return cmp.Compare(x.Name.Name, y.Name.Name) }) // databases have other orders
+		return names, err
+	}
+	name := func(u model.NameUse) string { return u.Name.Name }
+	return windowed(a, byName, func(w window, all []model.NameUse) ([]byte, error) {
+		shown, total, next := through(w, all, name)
+		return encodeJSON(struct {
+			list
+			Total int    `json:"total,omitempty"`
+			Next  string `json:"next,omitempty"`
+		}{list{Names: Items(shown, NewUseItem)}, total, next})
+	}, a.writeJSON)
+}
+
+// holdersPage shows one name and its holders. What others guess costs nothing: only a name that
+// is there is read, and remembered.
+func (a *API) holdersPage() gin.HandlerFunc {
+	names := once(a, a.opts.Names)
+	find := func(ctx context.Context, name string) (model.NameUse, error) {
+		all, err := names(ctx)
+		i := slices.IndexFunc(all, func(u model.NameUse) bool { return u.Name.Name == name })
+		if err == nil && i < 0 {
+			err = fmt.Errorf("%w: %s", model.ErrUnknownName, quote(name))
+		}
+		if err != nil {
+			return model.NameUse{}, err
+		}
+		return all[i], nil
+	}
+	var mu sync.Mutex
+	pages := map[string]gin.HandlerFunc{}
+	page := func(name string) gin.HandlerFunc {
+		mu.Lock()
+		defer mu.Unlock()
+		if pages[name] == nil {
+			pages[name] = a.page(func(ctx context.Context) ([]byte, error) {
+				use, err := find(ctx, name)
+				if err != nil {
+					return nil, err
+				}
+				holders, err := a.opts.Holders(ctx, name, maxHolders)
+				if err != nil {
+					return nil, err
+				}
+				return encodeJSON(nameAnswer{NameItem: NewUseItem(use), Holders: Items(holders, newHolderItem)})
+			}, a.writeJSON)
+		}
+		return pages[name]
+	}
+	return func(c *gin.Context) {
+		name := c.Param("name")
+		if _, err := find(c.Request.Context(), name); err != nil {
+			a.failStore(c, err)
+			return
+		}
+		page(name)(c)
+	}
 }

@@ -2,7 +2,13 @@ package httpapi
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"shardid/model"
@@ -141,4 +147,79 @@ func TestHoldEffect(t *testing.T) {
 			t.Errorf("%v: %s, want %s", hold, got, want)
 		}
 	}
+}
+
+// namePageExchanges provoke each status of the pages about names.
+func namePageExchanges() []exchange {
+	broken := func(err error) func(*Options) { return func(o *Options) { o.Names = (&fakeAdmin{err: err}).Names } }
+	return []exchange{
+		{name: "names", target: "/api/names", status: 200},
+		{name: "names, those that follow", target: "/api/names?after=orders&limit=1&search=ORD", status: 200},
+		{name: "names, too many", target: "/api/names?limit=5001", status: 400, code: -6},
+		{name: "names, POST", method: http.MethodPost, target: "/api/names", status: 405},
+		{name: "names, away", target: "/api/names", change: broken(storeAway()), status: 503, code: -1},
+		{name: "names, broken", target: "/api/names", change: broken(errors.New("secret")), status: 500, code: -11},
+		{name: "holders", target: "/api/names/orders", status: 200},
+		{name: "holders, of none", target: "/api/names/order", status: 404, code: -2},
+		{name: "holders, POST", method: http.MethodPost, target: "/api/names/orders", status: 405},
+		{name: "holders, away", target: "/api/names/orders", change: func(o *Options) {
+			o.Holders = func(context.Context, string, int) ([]model.NameHolder, error) { return nil, storeAway() }
+		}, status: 503, code: -1},
+		{name: "holders, broken", target: "/api/names/orders", change: broken(errors.New("secret")), status: 500, code: -11},
+	}
+}
+
+// Names are in the order of their bytes, in windows; with its holders a name is as administrators
+// get it.
+func TestNamePages(t *testing.T) {
+	api := newAPIOf(func(o *Options) {
+		o.Names = func(context.Context) (all []model.NameUse, _ error) {
+			for _, name := range []string{"orders", "a", "Z"} {
+				use := model.NameUse{Name: ordersName, Leased: 2}
+				use.Name.Name = name
+				all = append(all, use)
+			}
+			return all, nil
+		}
+	})
+	page := func(total string, names ...string) string {
+		for i, name := range names {
+			names[i] = "{" + strings.Replace(nameJSON, "orders", name, 1) + "}"
+		}
+		return `{"code":0,"names":[` + strings.Join(names, ",") + "]" + total + "}"
+	}
+	for target, want := range map[string]string{
+		"/api/names":                 page("", "Z", "a", "orders"),
+		"/api/names?limit=2":         page(`,"total":3,"next":"a"`, "Z", "a"),
+		"/api/names?limit=2&after=a": page(`,"total":3`, "orders"),
+		"/api/names?search=R":        page("", "orders"),
+		"/api/names?search=x":        page(""),
+		"/api/names/orders":          `{"code":0,` + nameJSON + holdersJSON + "}",
+	} {
+		wantAnswer(t, ask(api, http.MethodGet, target), 200, want)
+	}
+}
+
+// The holders of a name are read once a second however many ask, and those of a name that is not
+// there never.
+func TestHoldersAreReadOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var names, holders atomic.Int64
+		api := newAPIOf(func(o *Options) {
+			o.Names = func(ctx context.Context) ([]model.NameUse, error) { names.Add(1); return (&fakeAdmin{}).Names(ctx) }
+			o.Holders = func(context.Context, string, int) ([]model.NameHolder, error) { holders.Add(1); return nil, nil }
+		})
+		for range 20 {
+			for i := range 5 {
+				if got := ask(api, http.MethodGet, fmt.Sprint("/api/names/guess", i)); got.Code != 404 {
+					t.Fatalf("%d %s", got.Code, got.Body)
+				}
+				ask(api, http.MethodGet, "/api/names/orders")
+			}
+			time.Sleep(readingAge / 10)
+		}
+		if names.Load() > 3 || holders.Load() < 2 || holders.Load() > 3 {
+			t.Errorf("in two seconds the names were read %d times, the holders %d times", names.Load(), holders.Load())
+		}
+	})
 }

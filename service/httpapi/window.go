@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// tagsShown is how many tags a page shows unless it is asked for another number.
+	// tagsShown is how many tags or names a page shows unless it is asked for another number.
 	tagsShown = 1000
 	// mostTags is the most.
 	mostTags = 5000
 )
 
-// window says which tags a page shows: those whose names contain a text, in any case, and
-// follow a name.
+// window says which tags, or names of worker IDs, a page shows: those that contain a text, in any
+// case, and follow one.
 type window struct {
 	search, after string
 	limit         int

@@ -32,6 +32,7 @@ export const text = {
     scale: "Scale: indices in per cent of the app's step, up to", firstFifth: '≤ 20 %', more: 'more',
     lately: 'this replica, the last 15 minutes; times in UTC',
     tags: 'Segment tags', newTag: 'New tag', searchTags: 'Search tags', searchTagsOf: 'Search segment tags',
+    names: 'Names of worker IDs', searchNames: 'Search names',
   },
 
   manual: { console: 'Console', operation: 'Operation', neverTwice: 'Never twice' },
@@ -144,6 +145,26 @@ export const text = {
     none: 'There is no tag yet.',
     noneFound: 'no tag is called so',
     more: (n) => `and ${n} more: search for them`,
+  },
+
+  names: {
+    columns: { name: 'Name', epoch: 'Epoch', widths: 'Bits', hold: 'Hold', leased: 'Leased', show: 'Show' },
+    sum: (names, leased) => `${names} ${plural(names, 'name', 'names')}${leased && `, ${leased} worker ${plural(leased, 'ID', 'IDs')} leased`}`,
+    widths: (time, worker, seq) => `${time} time, ${worker} worker ID, ${seq} sequence`,
+    leased: (n, all) => `${n} of ${all}`,
+    leasedOf: (name) => `leased of ${name}`,
+    holders: 'Holders', holdersOf: (name) => `Holders of ${name}`,
+    away: 'This cannot be read now, and what is shown may be old:',
+    none: 'There is no name yet: shardid names add makes one.',
+    noneFound: 'no name is called so',
+  },
+
+  holders: {
+    columns: { worker: 'Worker ID', instance: 'Instance', state: 'State', until: 'IDs up to', renewed: 'Last renewal' },
+    title: (name) => `Holders of ${name}`,
+    leased: 'leased', ended: 'ended',
+    none: 'No worker ID of it has been leased yet.',
+    first: (n) => `the ${n} whose lease ends last; shardid workers lists all`,
   },
 
   snowflake: {

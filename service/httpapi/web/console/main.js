@@ -10,6 +10,7 @@ import { Decoder } from './decode.js';
 import { Fleet } from './fleet.js';
 import { Health } from './health.js';
 import { Modes } from './modes.js';
+import { Names } from './names.js';
 import { Queue } from './queue.js';
 import { Rates } from './charts.js';
 
@@ -18,6 +19,7 @@ const statusPeriod = 2000;
 const replicasPeriod = 3000;
 const historyPeriod = 5000;
 const tagsPeriod = 30000;
+const namesPeriod = 5000;
 
 class Console {
   #token = ''; // shown to the monitoring routes; in memory only
@@ -31,12 +33,15 @@ class Console {
   #health = new Health();
   #fleet = new Fleet();
   #modes = new Modes(this.#admin);
+  #names = new Names({ names: () => this.#nameList.wake(), holders: () => this.#askHolders() });
   #rates = new Rates();
   #queue = new Queue(() => this.#appHistory.wake(), this.#admin);
 
   #status = this.#poller(statusPeriod, () => `api/status${this.#modes.query}`, (status, now) => this.#show(status, now), (err, pause) => this.#fail(err, pause));
   #replicas = this.#poller(replicasPeriod, () => 'api/replicas', (view, now) => draw($('replicas'), () => this.#fleet.show(view, now)), () => {});
   #tags = this.#poller(tagsPeriod, () => `db${this.#modes.query}`, ({ tags, total }) => this.#modes.showAll(tags, total), () => {});
+  #nameList = this.#poller(namesPeriod, () => this.#names.path, (page) => this.#names.show(page), (err) => this.#names.fail(err));
+  #holders = this.#poller(namesPeriod, () => this.#names.holdersPath, (answer, now) => this.#names.showHolders(answer, now), (err) => this.#names.failHolders(err));
   #history = this.#poller(historyPeriod, () => 'api/history', (history) => draw($('rates'), () => this.#rates.show(history)), () => {});
   #appHistory = this.#poller(historyPeriod, () => `api/history?app=${this.#queue.selected}`, (history) => draw($('app-detail'), () => this.#queue.showHistory(history)), () => {});
 
@@ -87,12 +92,18 @@ class Console {
   }
 
   #holdOthers() {
-    for (const poller of [this.#replicas, this.#tags, this.#history, this.#appHistory]) poller.hold();
+    for (const poller of [this.#replicas, this.#tags, this.#nameList, this.#holders, this.#history, this.#appHistory]) poller.hold();
   }
 
   #wakeOthers() {
-    for (const poller of [this.#replicas, this.#tags, this.#history]) poller.wake();
+    for (const poller of [this.#replicas, this.#tags, this.#nameList, this.#history]) poller.wake();
+    this.#askHolders();
     if (!Number.isNaN(this.#queue.selected)) this.#appHistory.wake();
+  }
+
+  #askHolders() {
+    if (this.#names.holdersPath) this.#holders.wake();
+    else this.#holders.hold();
   }
 
   #head(status, now) {

@@ -38,6 +38,7 @@ export const text = {
     scale: '图例：余量占应用步长的百分比上限', firstFifth: '≤ 20%', more: '更多',
     lately: '本副本，最近 15 分钟，时间为 UTC',
     tags: '号段标签', newTag: '新建标签', searchTags: '搜索标签', searchTagsOf: '搜索号段标签',
+    names: '工作节点 ID 命名空间', searchNames: '搜索命名空间',
   },
 
   manual: { console: '控制台', operation: '运维手册', neverTwice: '为什么不会重复' },
@@ -183,6 +184,26 @@ export const text = {
     none: '还没有标签。',
     noneFound: '没有匹配的标签',
     more: (n) => `另有 ${n} 个，请搜索`,
+  },
+
+  names: {
+    columns: { name: '命名空间', epoch: '起始时间', widths: '位宽', hold: '保持时长', leased: '已租出', show: '查看' },
+    sum: (names, leased) => `${names} 个命名空间${leased && `，已租出 ${leased} 个工作节点 ID`}`,
+    widths: (time, worker, seq) => `时间 ${time}，工作节点 ${worker}，序列号 ${seq}`,
+    leased: (n, all) => `${n} / ${all}`,
+    leasedOf: (name) => `命名空间 ${name} 已租出的比例`,
+    holders: '持有者', holdersOf: (name) => `命名空间 ${name} 的持有者`,
+    away: '暂时无法读取，显示的可能是旧数据：',
+    none: '还没有命名空间，可用 shardid names add 创建。',
+    noneFound: '没有匹配的命名空间',
+  },
+
+  holders: {
+    columns: { worker: '工作节点 ID', instance: '实例', state: '状态', until: 'ID 时间上限', renewed: '上次续租' },
+    title: (name) => `命名空间 ${name} 的持有者`,
+    leased: '租用中', ended: '已结束',
+    none: '还没有租出过工作节点 ID。',
+    first: (n) => `只显示最晚到期的 ${n} 个；shardid workers 可列出全部`,
   },
 
   snowflake: {
