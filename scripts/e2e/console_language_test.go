@@ -55,7 +55,9 @@ func TestE2EConsoleLanguages(t *testing.T) {
 			d := prepared(t, s,
 				[]string{"provision", "--app", "7", "--name", "42"},
 				[]string{"provision", "--app", "9", "--name", "99", "--max-limit-id", "900719925474", "--limit-policy", "wrap"},
-				[]string{"tags", "add", "--tag", "1/2"}, []string{"tags", "add", "--tag", "3/4"})
+				[]string{"tags", "add", "--tag", "1/2"}, []string{"tags", "add", "--tag", "3/4"},
+				[]string{"names", "add", "--name", "5"}, []string{"names", "add", "--name", "6"})
+			d.lease("5", "10.0.0.1", 200)
 			for _, target := range []string{"/get?appId=7&gatePass=alice", segmentGet + "1%2F2", snowflakeGet, "/api/uid/get"} {
 				eventuallyID(t, d, target)
 			}
@@ -128,6 +130,12 @@ func tour(t *testing.T, b *tab, look func(view string)) {
 		b.click("#theme")
 		look("a theme")
 	}
+	eval[bool](b, `document.querySelector('#name-rows button').click() || true`)
+	b.until("its holders", `document.querySelectorAll('#holder-rows tr').length === 1`)
+	look("holders")
+	eval[bool](b, `document.querySelectorAll('#name-rows button')[1].click() || true`)
+	b.until("no holder", `document.querySelector('#holder-none').checkVisibility()`)
+	look("no holder")
 	b.fill("#app-search", "x")
 	b.fill("#tag-search", "x")
 	look("nothing found")

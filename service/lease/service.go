@@ -44,6 +44,8 @@ type Stats struct {
 	Lost     int64 `json:"lost" metric:"shardid_leases_lost_total" help:"Renewals and releases by holders whose lease had ended or was another's."`
 	NoneFree int64 `json:"noneFree" metric:"shardid_leases_none_free_total" help:"Leases that were refused because every worker ID of the name was leased."`
 	Calls    int64 `json:"-" metric:"shardid_lease_renewal_calls_total" help:"Calls of the database that renewed leases; one renews all that arrive together."`
+
+	NoneFreeOf string `json:"-"` // the name that had none at last; "" for none yet
 }
 
 // Service grants, renews and releases leases. Safe for concurrent use, over processes too.
@@ -53,6 +55,7 @@ type Service struct {
 	background *background.Group
 
 	granted, renewed, released, lost, noneFree, calls atomic.Int64
+	noneFreeOf                                        atomic.Pointer[string]
 
 	mu      sync.Mutex
 	waiting []*renewal
@@ -75,10 +78,14 @@ func (s *Service) Stop(ctx context.Context) error { return s.background.Stop(ctx
 
 // Stats are the counters.
 func (s *Service) Stats() Stats {
-	return Stats{
+	stats := Stats{
 		Granted: s.granted.Load(), Renewed: s.renewed.Load(), Released: s.released.Load(),
 		Lost: s.lost.Load(), NoneFree: s.noneFree.Load(), Calls: s.calls.Load(),
 	}
+	if name := s.noneFreeOf.Load(); name != nil {
+		stats.NoneFreeOf = *name
+	}
+	return stats
 }
 
 // away makes a failure of the store one that callers know.
@@ -107,6 +114,7 @@ func (s *Service) Grant(ctx context.Context, by, name, instance string) (model.N
 		s.granted.Add(1)
 		s.log.Info("lease granted", "name", name, "worker_id", lease.WorkerID, "instance", instance, "after", lease.After, "until", lease.Until, "who", by)
 	case errors.Is(err, model.ErrNoWorkerID):
+		s.noneFreeOf.Store(&name)
 		s.noneFree.Add(1)
 		s.log.Warn("no worker ID is free", "name", name, "error", err)
 	}

@@ -132,7 +132,7 @@ func TestAnswers(t *testing.T) {
 	check.Is(t, check.Err(s.Grant(t.Context(), "", "n", "")), model.ErrNoWorkerID)
 	f.err = model.ErrLeaseLost
 	check.Is(t, s.Release(t.Context(), "", model.LeaseKey{}, 0), model.ErrLeaseLost)
-	check.Equal(t, s.Stats(), Stats{Granted: 1, Released: 1, Lost: 1, NoneFree: 1})
+	check.Equal(t, s.Stats(), Stats{Granted: 1, Released: 1, Lost: 1, NoneFree: 1, NoneFreeOf: "n"})
 
 	check.OK(t, s.Stop(context.Background()))
 	check.Is(t, check.Err(s.Renew(t.Context(), model.LeaseKey{})), model.ErrLeaseStore) // it waits for nobody

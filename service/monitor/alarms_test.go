@@ -80,6 +80,7 @@ func all() []rule {
 		{"the lease's own condition", fails("snowflake worker ID"), "", "", ""},
 		{"starved", func(s *Snapshot) { s.Queue.Starved = 1 }, "ShardidStarved", Critical, "-4"},
 		{"starved of segments", func(s *Snapshot) { s.Segment.Starved = 1 }, "ShardidStarved", Critical, "-4"},
+		{"none free", func(s *Snapshot) { s.Leases.NoneFree, s.Leases.NoneFreeOf = 3, "carts" }, "ShardidNoWorkerIDFree", Critical, `the name "carts" is leased`},
 		{"fault", func(s *Snapshot) { s.RESP = map[int]int64{-11: 1} }, "ShardidInternalErrors", Warning, "-11"},
 		{"no worker ID", func(s *Snapshot) { s.Snowflake.Worker = worker.Status{State: worker.StateWaiting} }, "ShardidLeaseNotTrusted", Critical, "none has been acquired yet"},
 		{"lease lost", func(s *Snapshot) {

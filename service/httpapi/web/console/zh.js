@@ -57,6 +57,7 @@ export const text = {
     ShardidRefillFailing: ['补号失败', '无法取得新的序号或号段，只能发放手中已有的 ID。'],
     ShardidConditionFailing: ['后台任务持续失败', '有后台任务反复重试仍然失败。'],
     ShardidStarved: ['取号超时', '有调用方收到 -4：没能及时取得序号或号段。请检查存储状态与补号耗时。'],
+    ShardidNoWorkerIDFree: ['命名空间的工作节点 ID 已全部租出', '有调用方收到 -8：现有持有者不受影响，但新的实例租不到工作节点 ID。请停掉不再需要的实例，或新建位宽更大的命名空间。'],
     ShardidInternalErrors: ['内部错误', '有调用方收到 -11，这是 shardid 自身的问题。详情见日志，请反馈给开发者。'],
     ShardidLeaseNotTrusted: ['雪花模式停止发号', '没有可信的工作节点 ID 租约，雪花模式无法发号。'],
     ShardidWorkerOffline: ['工作节点 ID 注册中心不可用', '目前依靠本地文件续用工作节点 ID，请在租约到期前恢复注册中心。'],
