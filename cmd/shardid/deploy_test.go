@@ -181,9 +181,12 @@ func TestDeploySecrets(t *testing.T) {
 }
 
 // TestDeployNames: each variable and key that deploy/ and its documentation name is
-// one of shardid's.
+// one of shardid's, or of those that shardid lease tells its command.
 func TestDeployNames(t *testing.T) {
 	known, sections := map[string]bool{}, map[string]bool{}
+	for _, name := range []string{"SHARDID_WORKER_ID", "SHARDID_EPOCH", "SHARDID_WORKER_BITS", "SHARDID_SEQ_BITS"} {
+		known[name] = true
+	}
 	for _, k := range config.Defaults().Keys {
 		known[k.Env()], known[k.Path] = true, true
 		if head, _, ok := strings.Cut(k.Path, "."); ok {

@@ -57,7 +57,7 @@ func TestE2EConsoleLanguages(t *testing.T) {
 				[]string{"provision", "--app", "9", "--name", "99", "--max-limit-id", "900719925474", "--limit-policy", "wrap"},
 				[]string{"tags", "add", "--tag", "1/2"}, []string{"tags", "add", "--tag", "3/4"},
 				[]string{"names", "add", "--name", "5"}, []string{"names", "add", "--name", "6"})
-			d.lease("5", "10.0.0.1", 200)
+			d.lease("5", "10.0.0.1")
 			for _, target := range []string{"/get?appId=7&gatePass=alice", segmentGet + "1%2F2", snowflakeGet, "/api/uid/get"} {
 				eventuallyID(t, d, target)
 			}
