@@ -22,7 +22,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
 OTHERS    := mysql-9.7 valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-plan test-short test-clients test-deploy test-stores test-servers lint vulncheck fmt simulate prove soak restarts release test-release bench bench-quick bench-once fuzz rename clean
+.PHONY: help run build test test-plan test-short test-clients test-deploy test-stores test-servers lint vulncheck fmt simulate prove soak restarts release test-release bench bench-quick bench-java bench-once fuzz rename clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ bench: test-servers ## compare with bare Gin, a plain design and other libraries
 
 bench-quick: test-servers ## the same, less exact, three minutes; BENCHFLAGS='-goals 1,3 -busy 0.2' for some goals, on a busy machine
 	go test -count=1 -timeout 10m -run '^TestCompare$$' -v ./scripts/bench -compare quick $(BENCHFLAGS)
+
+bench-java: build ## the Java client: nanoseconds an ID, a minute; skipped without a JDK
+	scripts/bench-java.sh
 
 bench-once: # each benchmark once, so that none rots
 	go test -short -run '^$$' -bench . -benchtime 1x $(ALL)
