@@ -64,7 +64,7 @@ func newCLI() *cli {
 	c.root.SetVersionTemplate("{{.Version}}\n")
 	config.AddFlags(c.keys)
 	c.root.AddCommand(c.serve(), c.get(), c.status(), c.migrate(), c.provision("provision"), c.apps(), c.confirm(), c.tags(), c.names(),
-		c.workers(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version(), c.man())
+		c.workers(), c.lease(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version(), c.man())
 	for _, k := range config.Defaults().Keys {
 		if choices := k.Choices(); choices != nil {
 			offer(c.root.Commands()[0], k.Path, choices...) // any command has these flags
@@ -79,9 +79,15 @@ func run(ctx context.Context, args []string) int {
 	c := newCLI()
 	c.root.SetArgs(numbersLast(args))
 	err := c.root.ExecuteContext(ctx)
+	var own *exitError
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &own):
+		if own.err != nil {
+			fmt.Fprintf(os.Stderr, "shardid: %s\n", oneLine(own.err))
+		}
+		return own.status
 	case !c.ran:
 		text := strings.NewReplacer("\n\nDid you mean this?\n\t", ": did you mean ", "\n\t", " or ", "\n", "").Replace(err.Error())
 		fmt.Fprintf(os.Stderr, "shardid: %s\n", cmp.Or(c.spaced(args), text+": see shardid --help"))
@@ -146,7 +152,7 @@ func (c *cli) command(cmd *cobra.Command, run func(*cobra.Command, []string, Con
 // loading is command for one that looks at where the configuration comes from.
 func (c *cli) loading(cmd *cobra.Command, run func(*cobra.Command, []string, *config.Loaded) error) *cobra.Command {
 	cmd.Flags().AddFlagSet(c.keys)
-	if cmd.Name() != "serve" {
+	if cmd.Name() != "serve" && cmd.Name() != "lease" {
 		cmd.Flags().BoolVar(&c.json, "json", false, "print JSON, with the names that HTTP uses")
 	}
 	cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + `

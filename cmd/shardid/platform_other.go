@@ -2,7 +2,10 @@
 
 package main
 
-import "os"
+import (
+	"os"
+	"syscall"
+)
 
 // toggleOnSignal: there is no such signal here; PATCH /admin/log does the same.
 func toggleOnSignal(level *logLevel) (stop func()) { return level.Stop }
@@ -12,3 +15,9 @@ func keepOwner(f *os.File, of os.FileInfo) error { return f.Chmod(of.Mode().Perm
 
 // descriptorLimit: there is none to ask for.
 func descriptorLimit() (n uint64, known bool) { return 0, false }
+
+// forwardedSignals are those that shardid lease gives to its command.
+func forwardedSignals() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTERM} }
+
+// fromTerminal: the system gives Ctrl-C to all processes of a console.
+func fromTerminal(s os.Signal) bool { return s == os.Interrupt }

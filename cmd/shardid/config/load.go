@@ -160,8 +160,12 @@ func (l *Loaded) names(prefix string) (all []string) {
 	return all
 }
 
-// ofClients are variables of the programs in docs/examples, which may run beside the server.
-var ofClients = []string{envPrefix + "URLS", envPrefix + "TOKEN"}
+// ofClients are variables of the programs in docs/examples, which may run beside the server, and
+// what shardid lease tells its command, which may be a shardid.
+var ofClients = []string{
+	envPrefix + "URLS", envPrefix + "TOKEN",
+	envPrefix + "WORKER_ID", envPrefix + "EPOCH", envPrefix + "WORKER_BITS", envPrefix + "SEQ_BITS",
+}
 
 func (l *Loaded) readEnv(environ []string) {
 	names, values := []string{}, map[string]string{}

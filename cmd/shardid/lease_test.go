@@ -1,0 +1,185 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"shardid/scripts/check"
+)
+
+// lessors answers /v1/leases/orders: one worker ID, 7.
+type lessors struct {
+	*httptest.Server
+	hold time.Duration
+
+	mu       sync.Mutex
+	refuse   int // the code of the answer to everything; 0: none
+	refusals int // so many answers to the next requests are that none is free
+	lease    leased
+	lastUsed int64 // of the last release; 0: none
+}
+
+func newLessors(t *testing.T, hold time.Duration) *lessors {
+	s := &lessors{hold: hold, lease: leased{Name: "orders", WorkerID: 7, Secret: "s", Epoch: 1288834974657, WorkerBits: 10, SeqBits: 12, RenewMs: hold.Milliseconds() / 3}}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *lessors) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// until is the end of the lease, in Unix ms.
+func (s *lessors) until() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.UnixMilli(s.lease.Until)
+}
+
+func (s *lessors) released() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastUsed
+}
+
+func (s *lessors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	code := s.refuse
+	if s.refusals > 0 {
+		s.refusals--
+		code = -8
+	}
+	status, ok := map[int]int{0: 200, -2: 404, -14: 409}[code]
+	if !ok {
+		status = http.StatusServiceUnavailable
+	}
+	body := map[string]any{"code": code, "message": "refused for a test"}
+	switch now := time.Now().UnixMilli(); {
+	case code != 0:
+	case r.Method == http.MethodDelete:
+		s.lastUsed, _ = strconv.ParseInt(r.FormValue("lastUsed"), 10, 64)
+	case strings.HasSuffix(r.URL.Path, "/orders") || r.FormValue("secret") == s.lease.Secret:
+		s.lease.Now, s.lease.Until = now, now+s.hold.Milliseconds()
+		body["lease"] = s.lease
+	}
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// The exit status is the command's, what it needs is in its environment, and the lease is given
+// back above what it may have used.
+func TestLeaseCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	check.Must(t, os.WriteFile("text", []byte("text"), 0o600))
+	s := newLessors(t, time.Minute)
+	sh := func(script string) []string { return []string{"--url", s.URL, "--", "sh", "-c", script} }
+	for _, c := range []struct {
+		args           []string
+		exit           int
+		stdout, stderr string
+		leased         bool
+	}{
+		{sh("echo $SHARDID_WORKER_ID $SHARDID_EPOCH $SHARDID_WORKER_BITS $SHARDID_SEQ_BITS"), 0, "7 1288834974657 10 12\n", "", true},
+		{sh("exit 7"), 7, "", "", true},
+		{sh("kill -KILL $$"), 137, "", "", true},
+		{[]string{"--url", "http://127.0.0.1:1," + s.URL, "echo", "--name", "x"}, 0, "--name x\n", "", true},
+		{[]string{"--url", s.URL, "--", "no-such-command"}, 127, "", "shardid: no-such-command: executable file not found in $PATH\n", false},
+		{[]string{"--url", s.URL, "--", "./none"}, 127, "", "shardid: ./none: ", false},
+		{[]string{"--url", s.URL, "--", "./text"}, 126, "", "shardid: ./text: permission denied\n", false},
+		{[]string{"--url", s.URL}, 2, "", "requires at least 1 arg", false},
+		{[]string{"--url", "localhost", "true"}, 2, "", "is no URL", false},
+		{[]string{"--url", s.URL, "--instance", "a\nb", "true"}, 2, "", "instance needs", false},
+		{[]string{"--url", s.URL, "--name", "a/b", "true"}, 2, "", "a name has", false},
+		{[]string{"--url", "http://127.0.0.1:1", "--wait", "100ms", "true"}, 1, "", "no worker ID within --wait 100ms: ", false},
+	} {
+		s.set(func() { s.lastUsed = 0 })
+		began := time.Now()
+		exit, stdout, stderr := try(t, append([]string{"lease", "--name", "orders"}, c.args...)...)
+		if exit != c.exit || stdout != c.stdout || !strings.Contains(stderr, c.stderr) || c.stderr == "" && stderr != "" {
+			t.Errorf("%q: exit %d, %q, %q; want %+v", c.args, exit, stdout, stderr, c)
+		}
+		last := time.UnixMilli(s.released())
+		if c.leased != (s.released() > 0) || c.leased && (last.Before(began.Add(leaseEdge).Truncate(time.Millisecond)) || last.After(time.Now().Add(leaseEdge))) {
+			t.Errorf("%q: released above %v", c.args, last)
+		}
+	}
+}
+
+// While no worker ID is free, or no server answers, it says so and tries again; what no server
+// would grant ends it.
+func TestLeaseWaitsForAWorkerID(t *testing.T) {
+	s := newLessors(t, time.Minute)
+	s.set(func() { s.refusals = 2 })
+	exit, stdout, stderr := try(t, "lease", "--name", "orders", "--url", s.URL, "--", "echo", "here")
+	if exit != 0 || stdout != "here\n" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "no worker ID yet, trying again for up to 1m0s: ") {
+		t.Errorf("exit %d, %q, %q", exit, stdout, stderr)
+	}
+	s.set(func() { s.refuse = -2 })
+	if exit, _, stderr := try(t, "lease", "--name", "orders", "--url", s.URL, "--", "echo"); exit != 1 || !strings.Contains(stderr, "answers 404: refused for a test") {
+		t.Errorf("exit %d, %q", exit, stderr)
+	}
+}
+
+// A command is started a second after what earlier holders may have used, with the lease renewed
+// meanwhile; not when the clock is wrong.
+func TestLeaseWaitsForItsTime(t *testing.T) {
+	s := newLessors(t, 6*time.Second)
+	after := time.Now().Add(2500 * time.Millisecond)
+	s.set(func() { s.lease.After = after.UnixMilli() })
+	exit, stdout, stderr := try(t, "lease", "--name", "orders", "--url", s.URL, "--", "date", "+%s%N")
+	began, err := strconv.ParseInt(strings.TrimSpace(stdout), 10, 64)
+	if exit != 0 || err != nil || began < after.Add(leaseEdge).Truncate(time.Millisecond).UnixNano() || !strings.Contains(stderr, "waiting for ") {
+		t.Errorf("exit %d, %q, %q, want after %d", exit, stdout, stderr, after.UnixNano())
+	}
+	now := time.Now().UnixMilli()
+	hour := time.Hour.Milliseconds()
+	for want, l := range map[string]leased{
+		"the clock of this machine is behind":  {After: now + hour, Until: now + 2*hour, Now: now + hour, RenewMs: 1000},
+		"the clock of this machine is past th": {After: now - 2*hour, Until: now - hour, Now: now - hour, RenewMs: 1000},
+	} {
+		if err := (&holder{lease: l}).wait(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Error(err)
+		}
+	}
+}
+
+// A clock that is set ends the command: back to the times of others, or forward past the end.
+func TestLeaseCommandEndsWithTheClock(t *testing.T) {
+	for name, spoil := range map[string]func(*holder){
+		"set back":    func(h *holder) { h.lease.After = time.Now().Add(time.Hour).UnixMilli() },
+		"set forward": func(h *holder) { h.ahead += time.Hour },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newLessors(t, time.Minute)
+			l, err := newLessor(asking{url: s.URL, timeout: time.Minute}, Config{}, "orders", "")
+			check.Must(t, err)
+			h := &holder{lessor: l}
+			check.Must(t, h.acquire(t.Context(), time.Minute))
+			h.command, err = findCommand([]string{"sleep", "60"})
+			check.Must(t, err)
+			check.Must(t, h.start())
+			defer h.alarm.disarm()
+			h.look()
+			if h.killAt > 0 {
+				t.Fatal("it is ended without a cause")
+			}
+			spoil(h)
+			h.look()
+			<-h.ended
+			if status := ending(h.command.ProcessState); h.killAt == 0 || status == nil {
+				t.Error(status)
+			}
+		})
+	}
+}
