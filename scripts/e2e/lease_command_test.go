@@ -46,9 +46,18 @@ func buildHolders(t *testing.T) string {
 // start runs a library on another host.
 func (l *leasing) start(name, library string) *host {
 	l.t.Helper()
-	instance := fmt.Sprintf("host-%d", len(l.hosts)+1)
-	cmd := command(l.t, l.t.TempDir(), settings{}, "lease", "--name", name, "--instance", instance, "--url", l.urls, "--", l.program, library)
-	h := &host{t: l.t, name: instance}
+	return l.run(command(l.t, l.t.TempDir(), settings{}, "lease", "--name", name, "--url", l.urls, "--", l.program, library))
+}
+
+// java runs the Java client on another host.
+func (l *leasing) java(name, classes string) *host {
+	l.t.Helper()
+	return l.run(exec.Command("java", "-cp", classes, "shardid.Holder", l.urls, name))
+}
+
+func (l *leasing) run(cmd *exec.Cmd) *host {
+	l.t.Helper()
+	h := &host{t: l.t, name: fmt.Sprintf("host-%d", len(l.hosts)+1)}
 	h.Process = rig.Start(l.t, cmd, filepath.Join(l.t.TempDir(), "log"))
 	l.hosts = append(l.hosts, h)
 	return h
@@ -107,15 +116,17 @@ func ends(t *testing.T, pid int, limit time.Duration) {
 }
 
 // TestE2ELeaseCommand: a library that knows nothing of shardid runs on hosts that are killed and
-// frozen, while replicas are killed and the database fails over to a copy that lacks leases. No
-// ID is made twice.
+// frozen, and the Java client beside it, while replicas are killed and the database fails over to a
+// copy that lacks leases. No ID is made twice.
 func TestE2ELeaseCommand(t *testing.T) {
 	story(t)
 	program := buildHolders(t)
+	_, err := exec.LookPath("javac")
+	withJava := err == nil
 	db := newMovingDatabase(t)
 	s := db.settings()
 	must(t, s, "migrate")
-	must(t, s, "names", "add", "--name", "orders", "--worker-bits", "2", "--hold", "8s")
+	must(t, s, "names", "add", "--name", "orders", "--worker-bits", "3", "--hold", "8s")
 	replicas := serveReady(t, 3, s)
 	l := &leasing{t: t, program: program}
 	for _, r := range replicas {
@@ -124,8 +135,14 @@ func TestE2ELeaseCommand(t *testing.T) {
 	l.urls = l.urls[1:]
 
 	first, second := l.start("orders", "bwmarrin"), l.start("orders", "bwmarrin")
-	first.makes(startLimit)
-	second.makes(startLimit)
+	var java, sleeper *host
+	if withJava {
+		classes := javaClient(t)
+		java, sleeper = l.java("orders", classes), l.java("orders", classes)
+	}
+	for _, h := range l.hosts {
+		h.makes(startLimit)
+	}
 
 	db.CatchUp()
 	db.Lag()
@@ -136,22 +153,32 @@ func TestE2ELeaseCommand(t *testing.T) {
 	replicas[0].Kill()
 	ends(t, third.Cmd.Process.Pid, startLimit) // its lease is lost
 	second.makes(startLimit)                   // its own goes on
+	stopped := []int{second.Cmd.Process.Pid, second.child()}
+	if withJava {
+		java.makes(startLimit)
+		stopped = append(stopped, sleeper.Cmd.Process.Pid)
+	}
 
 	child := first.child()
 	first.Kill()
 	ends(t, child, 5*time.Second)
-	child = second.child()
-	for _, pid := range []int{second.Cmd.Process.Pid, child} {
+	for _, pid := range stopped {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
 	}
 	fourth, fifth := l.start("orders", "bwmarrin"), l.start("orders", "bwmarrin")
-	ends(t, child, 12*time.Second) // at the end of its lease, though nobody let it go on
-	fourth.makes(time.Minute)      // after what the copy may lack
+	ends(t, stopped[1], 12*time.Second) // at the end of its lease, though nobody let it go on
+	fourth.makes(time.Minute)           // after what the copy may lack
 	fifth.makes(time.Minute)
 	sixth := l.start("orders", "bwmarrin")
 	sixth.makes(time.Minute)
+	if withJava {
+		java.Kill()
+		sleeper.Signal(syscall.SIGCONT)
+		sleeper.makes(time.Minute) // with another lease: its own has ended
+		sleeper.Kill()
+	}
 	for _, h := range []*host{fourth, fifth, sixth} {
 		h.Signal(syscall.SIGTERM)
 		if code := h.Exit(startLimit); code != 128+int(syscall.SIGTERM) {
