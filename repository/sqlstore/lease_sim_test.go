@@ -46,7 +46,7 @@ type leaseCopy struct {
 func TestLeaseWorlds(t *testing.T) { onBoth(t, leaseWorlds) }
 
 func leaseWorlds(t *testing.T, s *Store) {
-	const worlds, steps = 16, 400
+	const worlds, steps = 8, 300
 	check.Must(t, s.Beat(t.Context()))
 	for seed := range uint64(worlds) {
 		name := fmt.Sprint("world", seed)
