@@ -63,7 +63,7 @@ func TestDirectedRefillsGoOn(t *testing.T) {
 			}
 			fault()
 			p.goesOn(dsn, rows, c.limit)
-			p.serves(c.limit, p.add())
+			p.serves(startLimit, p.add())
 			p.serves(c.limit, p.replicas...)
 			p.gaps.Range(func(of, gap any) bool {
 				if of := of.([2]any); gap.(time.Duration) > time.Second {
