@@ -102,10 +102,12 @@ func (c *Client) askInTurn(ctx context.Context, q question, use func(answer) err
 			last = err
 			var refused *Error
 			if errors.As(err, &refused) {
-				if !mayPass(refused.Status) {
+				switch {
+				case mayPass(refused.Status):
+					hope, wait = true, max(wait, after)
+				case refused.Code != CodeNoRoute: // a replica of a newer version may have the path
 					return last
 				}
-				hope, wait = true, max(wait, after)
 				continue // it answers: it is not down
 			}
 			hope = hope || !staysWrong(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -53,5 +54,29 @@ func TestLayoutEnds(t *testing.T) {
 	g.clock = func() (int64, time.Duration) { return (1 << 39) * 1e6, 0 }
 	if id, got, _, err := g.try(1); !errors.Is(err, ErrNoLease) || got > 0 || !strings.Contains(fmt.Sprint(err), "bits of time are used up") {
 		t.Error(id, got, err)
+	}
+}
+
+// A replica of an older version does not have the path; another one leases and renews.
+func TestOlderReplica(t *testing.T) {
+	older := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"code":-10,"message":"no such path"}`))
+	}))
+	defer older.Close()
+	c := newClient(t, Options{Addrs: []string{older.URL, (&lessor{hold: time.Minute, renew: 20 * time.Second, seqBits: 12}).start(t)}})
+	for range 4 { // whichever is asked first
+		l, err := c.acquire(t.Context(), "orders")
+		if err == nil {
+			_, err = c.renew(t.Context(), l)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	alone := newClient(t, Options{Addrs: []string{older.URL}})
+	var refused *Error
+	if _, err := alone.acquire(t.Context(), "orders"); !errors.As(err, &refused) || refused.Code != CodeNoRoute || errors.Is(err, ErrTimeout) {
+		t.Error(err)
 	}
 }

@@ -43,7 +43,6 @@ type Name struct {
 
 // NameNote is what the database knows of a name beside what an operator says.
 type NameNote struct {
-	MadeMs int64 // Unix ms
 	// An earlier hold that was longer, of the leases that were granted until SetMs.
 	WasHold time.Duration
 	SetMs   int64
@@ -124,7 +123,7 @@ func (n Name) WithHold(hold time.Duration, nowMs int64) Name {
 		if note.SetMs+note.WasHold.Milliseconds() <= nowMs {
 			note.WasHold = 0
 		}
-		note.WasHold, note.SetMs = max(note.WasHold, n.Hold), nowMs
+		note.WasHold, note.SetMs = max(note.WasHold, n.Hold), nowMs+LeaseMargin.Milliseconds() // a renewal may have read the name before
 	}
 	if hold > granted {
 		note.LowHold, note.LowMs = granted, nowMs+RaiseDelay.Milliseconds()

@@ -46,6 +46,10 @@ func TestLostUntil(t *testing.T) {
 	const s = int64(1000)
 	n := model.Name{Hold: 60 * time.Second}
 	check.Equal(t, n.LostUntil(0), 60*s+model.LeaseMargin.Milliseconds(), "hold and margin")
+	shorter := n.WithHold(5*time.Second, 100*s)
+	if lost := shorter.LostUntil(105 * s); lost < (105+60)*s+model.LeaseMargin.Milliseconds() {
+		t.Errorf("renewed at 105 s by who had read the name at 99 s, lost until %d", lost)
+	}
 	type change struct {
 		at   int64 // s
 		hold time.Duration

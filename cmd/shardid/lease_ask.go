@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"shardid/service/issuer"
 )
 
 // leased is a lease, as a server answers it. Times are Unix ms.
@@ -57,7 +59,8 @@ func (r *refusedError) Error() string {
 // isFinal says whether the same request gets the same answer later, and from every replica.
 func isFinal(err error) bool {
 	var r *refusedError
-	return errors.As(err, &r) && r.status < http.StatusInternalServerError && r.status != http.StatusTooManyRequests && r.code != 0
+	return errors.As(err, &r) && r.status < http.StatusInternalServerError && r.status != http.StatusTooManyRequests &&
+		r.code != 0 && r.code != issuer.CodeNoRoute // a replica of a newer version may have the path
 }
 
 // isLost says whether an answer to a renewal means that the lease is over: it is lost (-14), or

@@ -183,3 +183,20 @@ func TestLeaseCommandEndsWithTheClock(t *testing.T) {
 		})
 	}
 }
+
+// Another replica is asked where one may answer otherwise: it is away, busy, or of an older version.
+func TestLeaseFinalAnswers(t *testing.T) {
+	for _, c := range []struct {
+		refusedError
+		final bool
+	}{
+		{refusedError{status: 404, code: -2}, true},
+		{refusedError{status: 409, code: -14}, true},
+		{refusedError{status: 404, code: -10}, false},
+		{refusedError{status: 429, code: -12}, false},
+		{refusedError{status: 503, code: -8}, false},
+		{refusedError{status: 200}, false}, // no shardid
+	} {
+		check.Equal(t, isFinal(&c.refusedError), c.final, c.status, c.code)
+	}
+}

@@ -30,7 +30,7 @@ func (r nameRow) name() model.Name {
 	return model.Name{
 		Name: r.Name, EpochMs: r.EpochMs, WorkerBits: r.WorkerBits, SeqBits: r.SeqBits, Hold: time.Duration(r.HoldMs) * ms,
 		Note: model.NameNote{
-			MadeMs: r.MadeAt, WasHold: time.Duration(r.WasHoldMs) * ms, SetMs: r.SetAt,
+			WasHold: time.Duration(r.WasHoldMs) * ms, SetMs: r.SetAt,
 			LowHold: time.Duration(r.LowHoldMs) * ms, LowMs: r.LowUntil,
 		},
 	}
@@ -83,7 +83,7 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 			n = old.WithHold(n.Hold, at.Now)
 			return n, storeName(tx, n, "deleted_at = 0")
 		}
-		n.Note = model.NameNote{MadeMs: at.Now}
+		n.Note = model.NameNote{}
 		err = write(tx, "insert the name", "INSERT INTO "+nameTable+" (name, epoch_ms, worker_bits, seq_bits, hold_ms, made_at) VALUES (?, ?, ?, ?, ?, ?)",
 			n.Name, n.EpochMs, n.WorkerBits, n.SeqBits, n.Hold.Milliseconds(), at.Now)
 		if isDuplicate(err) { // another operator was faster

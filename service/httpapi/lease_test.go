@@ -49,7 +49,6 @@ func leaseExchanges() []exchange {
 	fails := func(err error) func(*Options) {
 		return func(o *Options) { o.Leases = &fakeLeases{err: fmt.Errorf("store: %w", err)} }
 	}
-	off := func(o *Options) { o.Leases = nil }
 	leasing := func(o *Options) {
 		o.Access, o.RequireToken = guardOf("root", "orders", "role: get, names: [ord*]", "times", "role: get, modes: [snowflake]",
 			"spent", "role: get, names: '*', rate: 0.1"), true
@@ -88,7 +87,6 @@ func leaseExchanges() []exchange {
 			}
 			add(exchange{name: "fails", change: fails(f.err), status: f.status, code: f.code})
 		}
-		add(exchange{name: "disabled", change: off, status: 404, code: -9, says: "lease"})
 		add(exchange{name: "no token", change: leasing, status: 401, code: -7, says: "send it in the header"})
 		add(exchange{name: "its name", change: leasing, token: "orders", status: 200, body: route.good})
 		add(exchange{name: "another mode's token", change: leasing, token: "times", status: 403, code: -7, says: "IDs of the mode lease"})

@@ -93,7 +93,7 @@ type Command struct {
 // Enabled is nil for a mode that is served. Errors: model.ErrModeDisabled.
 func (s *Issuer) Enabled(mode access.Modes) error {
 	if mode == access.Queue && s.Queue != nil || mode == access.Segment && s.Segment != nil ||
-		mode == access.Snowflake && s.Snowflake != nil || mode == access.UID && s.UID != nil || mode == access.Lease && s.Leases != nil {
+		mode == access.Snowflake && s.Snowflake != nil || mode == access.UID && s.UID != nil {
 		return nil
 	}
 	return Disabled(mode.String())
@@ -211,7 +211,7 @@ func mayTag(token *access.Token, tag string) error {
 }
 
 // MayLease refuses what can be no name of worker IDs, and a name that the token is not for.
-// Errors: model.ErrForbidden, ErrModeDisabled, ErrInvalidArgument.
+// Leases are never disabled. Errors: model.ErrForbidden, ErrInvalidArgument.
 func (s *Issuer) MayLease(token *access.Token, name string) error {
-	return cmp.Or(token.Mode(access.Lease), s.Enabled(access.Lease), model.CheckName(name), token.Lease(name))
+	return cmp.Or(token.Mode(access.Lease), model.CheckName(name), token.Lease(name))
 }

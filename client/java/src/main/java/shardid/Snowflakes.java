@@ -172,7 +172,7 @@ public final class Snowflakes implements AutoCloseable {
             } catch (RuntimeException | Error e) {
                 failed = new ShardidException(0, 0, "while a lease was renewed: " + e, e);
             }
-            boolean lost = failed != null && lease != null && (failed.status() == 409 || failed.status() == 404);
+            boolean lost = failed != null && lease != null && (failed.code() == -14 || failed.code() == -2);
             lease = lost ? null : lease;
             synchronized (this) {
                 error = lost ? null : failed;
