@@ -31,10 +31,13 @@ const (
 	Snowflake
 	UID
 	Lease
+	Sequence
 )
 
 // modeNames are the modes as files name them, in the order of their bits.
-func modeNames() [5]string { return [5]string{"queue", "segment", "snowflake", "uid", "lease"} }
+func modeNames() [6]string {
+	return [6]string{"queue", "segment", "snowflake", "uid", "lease", "sequence"}
+}
 
 // String names the modes of the set.
 func (m Modes) String() string {

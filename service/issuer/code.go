@@ -28,6 +28,7 @@ func Errors() []Coded {
 		{model.ErrNotReady, -1},
 		{model.ErrQueueEmpty, -4},
 		{model.ErrSegmentEmpty, -4},
+		{model.ErrNoNumber, -4},
 		{model.ErrClockBack, -8},
 		{model.ErrTooEarly, -8},
 		{model.ErrTimeExhausted, -8},
@@ -39,6 +40,7 @@ func Errors() []Coded {
 		{model.ErrUnknownApp, -2},
 		{model.ErrUnknownTag, -2},
 		{model.ErrUnknownName, -2},
+		{model.ErrUnknownSpace, -2},
 		{model.ErrUnknownShard, -3},
 		{model.ErrLimitReached, -5},
 		{model.ErrInvalidArgument, -6},
@@ -49,6 +51,7 @@ func Errors() []Coded {
 		{model.ErrAppExists, -13},
 		{model.ErrTagExists, -13},
 		{model.ErrNameExists, -13},
+		{model.ErrSpaceExists, -13},
 		{model.ErrRefused, -13},
 		{model.ErrLeaseLost, -14},
 	}

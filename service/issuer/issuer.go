@@ -47,6 +47,14 @@ type Generator interface {
 	Next(ctx context.Context, count int, dst []int64) ([]int64, error)
 }
 
+// Sequence issues numbers that rise, of any number of keys.
+type Sequence interface {
+	// Ask answers all asks, those of one key in their order. It waits until the mode's timeout,
+	// or ctx's end. Errors, in each ask: those of the model package that carry a code, or the
+	// context's.
+	Ask(ctx context.Context, asks []*model.SequenceAsk)
+}
+
 // Leases leases worker IDs of names to those who make IDs themselves; by is who asks, for the
 // log. Errors: those of the model package that carry a code, or the context's.
 type Leases interface {
@@ -62,11 +70,12 @@ type Issuer struct {
 	Segment   Segment
 	Snowflake Generator
 	UID       Generator
+	Sequence  Sequence
 	Leases    Leases
 
-	meters [5]meter // by the mode's bit
+	meters [6]meter // by the mode's bit
 	lines  sync.Once
-	turns  [5]chan struct{} // likewise; see Turn
+	turns  [6]chan struct{} // likewise; see Turn
 }
 
 // Request says which IDs a client asks for.
@@ -93,7 +102,8 @@ type Command struct {
 // Enabled is nil for a mode that is served. Errors: model.ErrModeDisabled.
 func (s *Issuer) Enabled(mode access.Modes) error {
 	if mode == access.Queue && s.Queue != nil || mode == access.Segment && s.Segment != nil ||
-		mode == access.Snowflake && s.Snowflake != nil || mode == access.UID && s.UID != nil {
+		mode == access.Snowflake && s.Snowflake != nil || mode == access.UID && s.UID != nil ||
+		mode == access.Sequence && s.Sequence != nil {
 		return nil
 	}
 	return Disabled(mode.String())
