@@ -33,7 +33,7 @@ func (c *cli) token() *cobra.Command {
 type tokenFlags struct {
 	name, role, expires string
 	apps, tags, names   []string
-	modes               []string
+	spaces, modes       []string
 	rate                float64
 	burst               int
 	perSecond, perDay   int64
@@ -47,7 +47,7 @@ func (c *cli) tokenNew() *cobra.Command {
 		Short: "Make a token, and its entry for the file: the token itself is shown here and never again",
 		Example: `  shardid token new --name orders-service --role get --apps 1,7 --rate 500
   shardid token new --name billing --role get --tags 'invoices,bill*' --modes segment,uid
-  shardid token new --name shop --role get --names orders
+  shardid token new --name shop --role get --names orders --spaces 'chat*'
   shardid token new --name alice --role admin --expires 2027-01-31 --append tokens.yaml`,
 		Args: cobra.NoArgs,
 	}
@@ -57,12 +57,13 @@ func (c *cli) tokenNew() *cobra.Command {
 	f.StringSliceVar(&flags.apps, "apps", nil, "`appIds` of the queue mode, or *")
 	f.StringSliceVar(&flags.tags, "tags", nil, "`tags` of the segment mode, pre* for all that begin so, or *")
 	f.StringSliceVar(&flags.names, "names", nil, "`names` of worker IDs that may be leased, pre* for all that begin so, or *")
-	f.StringSliceVar(&flags.modes, "modes", nil, "queue, segment, snowflake, uid, lease (default those that --apps, --tags and --names are for)")
+	f.StringSliceVar(&flags.spaces, "spaces", nil, "`spaces` of sequences, pre* for all that begin so, or *")
+	f.StringSliceVar(&flags.modes, "modes", nil, "queue, segment, snowflake, uid, lease, sequence (default those that --apps, --tags, --names and --spaces are for)")
 	f.Float64Var(&flags.rate, "rate", 0, "`requests` a second (default no limit)")
 	f.IntVar(&flags.burst, "burst", 0, "`requests` at once (default those of a second)")
 	f.Int64Var(&flags.perSecond, "ids-per-second", 0, "`IDs` a second (default no limit)")
 	f.Int64Var(&flags.perDay, "ids-per-day", 0, "`IDs` a day of UTC (default no limit)")
-	offer(cmd, "modes", append(modes(), "lease")...)
+	offer(cmd, "modes", append(modes(), "lease", "sequence")...)
 	f.StringVar(&flags.expires, "expires", "", "`day` from which it is refused, such as 2027-01-31")
 	f.StringVar(&flags.file, "append", "", "add the entry to this `FILE` and print the token only")
 	required(cmd, "name", "role")
@@ -93,6 +94,7 @@ func (f tokenFlags) entry(sum string) string {
 	writeList(&b, "apps", f.apps, false)
 	writeList(&b, "tags", f.tags, true)
 	writeList(&b, "names", f.names, true)
+	writeList(&b, "spaces", f.spaces, true)
 	writeList(&b, "modes", f.modes, true)
 	if f.rate != 0 {
 		fmt.Fprintf(&b, "  rate: %s\n", strconv.FormatFloat(f.rate, 'f', -1, 64))

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"shardid/model"
 	"shardid/service/yamlfile"
 
 	"go.yaml.in/yaml/v3"
@@ -95,11 +94,11 @@ func (e *entry) read() error {
 		key, set := yamlfile.Text(pair[0]), e.setText
 		switch key {
 		case "name", "sha256", "role", "rate", "burst", "ids_per_second", "ids_per_day", "expires":
-		case "apps", "tags", "names", "modes":
+		case "apps", "tags", "names", "spaces", "modes":
 			set = e.setList
 		default:
 			like := regexp.MustCompile(`^[a-z0-9_]{0,20}`).FindString(key) // what follows may be a token
-			return yamlfile.Fail(e.file, pair[0], like, "unknown key: the keys are name, sha256, role, apps, tags, names, modes, rate, burst, ids_per_second, ids_per_day and expires")
+			return yamlfile.Fail(e.file, pair[0], like, "unknown key: the keys are name, sha256, role, apps, tags, names, spaces, modes, rate, burst, ids_per_second, ids_per_day and expires")
 		}
 		if e.at[key] != nil {
 			return yamlfile.Fail(e.file, pair[0], key, "is there twice: keep one")
@@ -163,43 +162,40 @@ func (e *entry) setText(key string, node *yaml.Node) string {
 	return ""
 }
 
-// setList is setText for keys with lists. apps, tags and names may be "*".
+// setList is setText for keys with lists. All but modes may be "*".
 func (e *entry) setList(key string, node *yaml.Node) string {
 	t, names := e.token, modeNames()
-	var add func(item string) bool
-	var problem string
-	switch everything := node.Value == "*" && yamlfile.Text(node) != ""; {
-	case key == "apps" && everything:
-		for i := range t.apps {
-			t.apps[i] = math.MaxUint64
+	everything := node.Value == "*" && yamlfile.Text(node) != ""
+	problem := "is not a list of queue, segment, snowflake, uid, lease and sequence: write [queue, segment]"
+	add := func(item string) bool {
+		i := slices.Index(names[:], item)
+		t.modes |= 1 << max(i, 0)
+		return i >= 0
+	}
+	if key == "apps" {
+		if everything {
+			for i := range t.apps {
+				t.apps[i] = math.MaxUint64
+			}
+			return ""
 		}
-		return ""
-	case key == "tags" && everything:
-		t.tags.prefixes = []string{""}
-		return ""
-	case key == "names" && everything:
-		t.names.prefixes = []string{""}
-		return ""
-	case key == "apps":
 		problem = `is not "*" or a list of appIds, 0…255: write [1, 7]`
 		add = func(item string) bool {
 			app, err := strconv.ParseUint(item, 10, 8)
 			t.apps[app/64] |= 1 << (app % 64)
 			return err == nil
 		}
-	case key == "tags":
-		problem = `is not "*" or a list of tags: write ["orders", "pre*"], where * at the end stands for any end`
-		add = func(item string) bool { return t.tags.add(item, model.CheckTag) }
-	case key == "names":
-		problem = `is not "*" or a list of names of worker IDs: write ["orders", "pre*"], where * at the end stands for any end`
-		add = func(item string) bool { return t.names.add(item, model.CheckName) }
-	default:
-		problem = "is not a list of queue, segment, snowflake, uid and lease: write [queue, segment]"
-		add = func(item string) bool {
-			i := slices.Index(names[:], item)
-			t.modes |= 1 << max(i, 0)
-			return i >= 0
+	}
+	for _, l := range t.lists() {
+		switch {
+		case key != l.key:
+			continue
+		case everything:
+			l.of.prefixes = []string{""}
+			return ""
 		}
+		problem = `is not "*" or a list of ` + l.what + `: write ["orders", "pre*"], where * at the end stands for any end`
+		add = func(item string) bool { return l.of.add(item, l.check) }
 	}
 	if node.Kind != yaml.SequenceNode || !yamlfile.Plain(node) || len(node.Content) == 0 {
 		return problem
@@ -230,31 +226,31 @@ func (e *entry) complete() error {
 		}
 	}
 	if e.token.role == RoleAdmin {
-		for _, key := range []string{"apps", "tags", "names", "modes", "ids_per_second", "ids_per_day"} {
+		for _, key := range []string{"apps", "tags", "names", "spaces", "modes", "ids_per_second", "ids_per_day"} {
 			if e.at[key] != nil {
 				return e.fail(key, "is for the role get: one of admin is for administration and has no IDs")
 			}
 		}
 		return nil
 	}
-	var given Modes
+	var given, listable Modes = 0, Queue
 	if e.at["apps"] != nil {
-		given |= Queue
+		given = Queue
 	}
-	if e.at["tags"] != nil {
-		given |= Segment
-	}
-	if e.at["names"] != nil {
-		given |= Lease
+	for _, l := range e.token.lists() {
+		listable |= l.mode
+		if e.at[l.key] != nil {
+			given |= l.mode
+		}
 	}
 	if e.at["modes"] == nil {
 		e.token.modes = given
 	}
 	if bad := given &^ e.token.modes; bad != 0 {
-		return e.fail("modes", "leaves out "+bad.String()+", of which apps, tags or names are given: add it, or remove those")
+		return e.fail("modes", "leaves out "+bad.String()+", of which apps, tags, names or spaces are given: add it, or remove those")
 	}
-	if bad := e.token.modes & (Queue | Segment | Lease) &^ given; bad != 0 {
-		return e.fail("modes", "has "+bad.String()+" but nothing of it is given: list apps for queue, tags for segment and names for lease")
+	if bad := e.token.modes & listable &^ given; bad != 0 {
+		return e.fail("modes", "has "+bad.String()+" but nothing of it is given: list apps for queue, tags for segment, names for lease and spaces for sequence")
 	}
 	return nil
 }

@@ -64,6 +64,7 @@ func with(authorization ...string) http.Header { return http.Header{"Authorizati
 func people() string {
 	return one("orders", "  apps: [1, 7, 255]\n") +
 		one("tags", "  tags: [invoices, 'pre*']\n") +
+		one("chats", "  spaces: [chat, 'pre*']\n") +
 		one("times", "  modes: [snowflake]\n") +
 		one("old", "  apps: '*'\n  expires: 2026-11-20T12:00:00Z\n") +
 		one("young", "  apps: '*'\n  expires: 2026-11-20T12:00:01Z\n") +
@@ -117,7 +118,7 @@ func TestWhatATokenMay(t *testing.T) {
 		check.Must(t, err)
 		return got
 	}
-	orders, tags, times, boss := may("orders"), may("tags"), may("times"), may("boss")
+	orders, tags, chats, times, boss := may("orders"), may("tags"), may("chats"), may("times"), may("boss")
 	var everybody *Token
 	for _, c := range []struct {
 		name string
@@ -136,6 +137,12 @@ func TestWhatATokenMay(t *testing.T) {
 		{"only the beginning", tags.Tag("pre"), ""},
 		{"another tag", tags.Tag("invoices2"), `tag "invoices2"`},
 		{"a tag with a star", tags.Tag("pr*"), `tag "pr*"`},
+		{"space", chats.Space("chat"), ""},
+		{"space by its beginning", chats.Space("prefix"), ""},
+		{"another space", chats.Space("chat2"), `numbers of the space "chat2"`},
+		{"space of one without", tags.Space("invoices"), "space"},
+		{"sequences", chats.Mode(Sequence), ""},
+		{"a tag of one for spaces", chats.Tag("chat"), `tag "chat"`},
 		{"app of one without", tags.App(0), "app 0"},
 		{"snowflake", times.Mode(Snowflake), ""},
 		{"uid", times.Mode(UID), "uid"},
@@ -143,6 +150,7 @@ func TestWhatATokenMay(t *testing.T) {
 		{"IDs for administration", boss.Mode(Queue), "queue"},
 		{"nobody needed: app", everybody.App(9), ""},
 		{"nobody needed: tag", everybody.Tag("x"), ""},
+		{"nobody needed: space", everybody.Space("x"), ""},
 		{"nobody needed: mode", everybody.Mode(UID), ""},
 		{"nobody needed: administration", everybody.Admin(), ""},
 	} {

@@ -74,6 +74,7 @@ type Token struct {
 	apps    [model.Apps / 64]uint64 // a bit for each
 	tags    patterns
 	names   patterns  // of worker IDs
+	spaces  patterns  // of sequences
 	expires time.Time // zero: never
 	limits  *limits   // nil: none
 }
@@ -109,6 +110,24 @@ func (p *patterns) add(item string, check func(string) error) bool {
 	}
 	p.exact[item] = true
 	return check(item) == nil
+}
+
+// listed is what a token of a mode is for, as patterns.
+type listed struct {
+	key   string // in the file
+	what  string
+	mode  Modes
+	of    *patterns
+	check func(string) error // of an item without a star
+}
+
+// lists are all that a token has patterns for.
+func (t *Token) lists() [3]listed {
+	return [3]listed{
+		{"tags", "tags", Segment, &t.tags, model.CheckTag},
+		{"names", "names of worker IDs", Lease, &t.names, model.CheckName},
+		{"spaces", "spaces of sequences", Sequence, &t.spaces, model.CheckSpace},
+	}
 }
 
 // Name tells tokens apart for people; it is never the token itself. "" for nil.
@@ -160,6 +179,14 @@ func (t *Token) Lease(name string) error {
 		return nil
 	}
 	return t.forbidden(fmt.Sprintf("lease worker IDs of the name %q", name))
+}
+
+// Space is nil for a token that may have numbers of a space. Errors: model.ErrForbidden.
+func (t *Token) Space(space string) error {
+	if t == nil || t.spaces.match(space) {
+		return nil
+	}
+	return t.forbidden(fmt.Sprintf("have numbers of the space %q", space))
 }
 
 func (t *Token) forbidden(what string) error {
@@ -216,10 +243,11 @@ func (t *Token) may() string {
 				apps = []string{"*"}
 			}
 			name += " of apps " + strings.Join(apps, ", ")
-		case m == Segment:
-			name += " of tags " + t.tags.String()
-		case m == Lease:
-			name += " of names " + t.names.String()
+		}
+		for _, l := range t.lists() {
+			if l.mode == 1<<i {
+				name += " of " + l.key + " " + l.of.String()
+			}
 		}
 		all = append(all, name)
 	}

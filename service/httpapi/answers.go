@@ -92,6 +92,7 @@ const (
 	asNumber              // one number
 	asArray               // an array of numbers
 	asTinyid              // an object, as clients of tinyid read it
+	asCurrent             // an object with one number, that was issued before
 
 	// Text.
 	asDigits // one decimal and nothing else, as Leaf's clients read it
@@ -114,6 +115,8 @@ func appendIssued(b []byte, ids []int64, texts []string, q asked) []byte {
 		return appendTinyidEnd(appendArray(append(b, `{"data":`...), ids, false), tinyidOK, "")
 	case asRanges:
 		return appendRanges(b, ids, q.Mode)
+	case asCurrent:
+		return append(strconv.AppendInt(append(b, `{"code":0,"current":"`...), ids[0], 10), `"}`...)
 	}
 	switch {
 	case q.form == asJSON && !q.batch:

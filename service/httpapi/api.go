@@ -215,6 +215,7 @@ func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.H
 		e.HEAD(path, handler)
 	}
 	a.routeIDs(e, issue)
+	a.routeSequences(e, issue)
 	a.routeLeases(e, issue)
 	a.routeAdmin(e.Group(adminPath, a.requireAdmin))
 	return e

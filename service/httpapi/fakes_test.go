@@ -190,7 +190,7 @@ func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options
 	modes := &fakeModes{snowflake: fakeGenerator{first: 1169786042799259000}, uid: fakeGenerator{first: 3200169789968523265}}
 	modes.segment.first = 1
 	return Options{
-		Issuer:     &issuer.Issuer{Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid, Leases: &fakeLeases{}},
+		Issuer:     &issuer.Issuer{Queue: q, Segment: &modes.segment, Snowflake: &modes.snowflake, UID: &modes.uid, Sequence: &fakeSequence{}, Leases: &fakeLeases{}},
 		Conditions: failing.Conditions, MaxURLBytes: maxURL, Metrics: fakeMetrics,
 		Decoder: model.Decoder{
 			Snowflake: model.SnowflakeLayout{EpochMs: 1288834974657, WorkerBits: 10, SeqBits: 12},

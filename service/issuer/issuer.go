@@ -50,8 +50,8 @@ type Generator interface {
 // Sequence issues numbers that rise, of any number of keys.
 type Sequence interface {
 	// Ask answers all asks, those of one key in their order. It waits until the mode's timeout,
-	// or ctx's end. Errors, in each ask: those of the model package that carry a code, or the
-	// context's.
+	// or ctx's end, and keeps no ask afterwards. Errors, in each ask: those of the model package
+	// that carry a code, or the context's.
 	Ask(ctx context.Context, asks []*model.SequenceAsk)
 }
 
@@ -71,7 +71,9 @@ type Issuer struct {
 	Snowflake Generator
 	UID       Generator
 	Sequence  Sequence
-	Leases    Leases
+	// NoSequence says why Sequence is nil, if it is not switched off: a model.ErrModeDisabled.
+	NoSequence error
+	Leases     Leases
 
 	meters [6]meter // by the mode's bit
 	lines  sync.Once
@@ -84,7 +86,9 @@ type Request struct {
 	App      int          // of the queue mode, 0…255
 	GatePass string       // of the queue mode
 	Tag      string       // of the segment mode
-	Count    int          // 1…model.MaxBatch
+	Space    string       // of sequences
+	Key      string       // of sequences
+	Count    int          // 1…model.MaxBatch; of sequences 0 too, which gives how far the key has come
 	Texts    bool         // will do where a tag has those in place of IDs
 }
 
@@ -106,6 +110,9 @@ func (s *Issuer) Enabled(mode access.Modes) error {
 		mode == access.Sequence && s.Sequence != nil {
 		return nil
 	}
+	if mode == access.Sequence && s.NoSequence != nil {
+		return s.NoSequence
+	}
 	return Disabled(mode.String())
 }
 
@@ -120,6 +127,10 @@ func Disabled(mode string) error {
 func (s *Issuer) Issue(
 	ctx context.Context, token *access.Token, r Request, dst []int64,
 ) (ids []int64, texts []string, err error) {
+	if r.Mode == access.Sequence {
+		dst, err = s.issueSequence(ctx, token, r, dst)
+		return dst, nil, err
+	}
 	if err = s.allow(token, r); err == nil {
 		err = token.Take(r.Count)
 	}

@@ -1,0 +1,63 @@
+package issuer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"shardid/model"
+	"shardid/service/access"
+)
+
+// AskSequence answers all asks together, those of one key in their order, each with its own
+// error. token is nil where none is required; what is issued counts in its quotas. Errors, in
+// each ask: those of the model package that have a code, or the context's.
+func (s *Issuer) AskSequence(ctx context.Context, token *access.Token, asks []*model.SequenceAsk) {
+	closed := cmp.Or(token.Mode(access.Sequence), s.Enabled(access.Sequence))
+	good := asks
+	for i, ask := range asks {
+		ask.Err = cmp.Or(closed, mayAsk(token, ask))
+		if ask.Err == nil && ask.Count > 0 {
+			ask.Err = token.Take(int(ask.Count))
+		}
+		switch all := len(good) == len(asks); {
+		case ask.Err != nil && all:
+			good = append(make([]*model.SequenceAsk, 0, len(asks)-1), asks[:i]...)
+		case ask.Err == nil && !all:
+			good = append(good, ask)
+		}
+	}
+	if len(good) == 0 {
+		return
+	}
+	s.Sequence.Ask(ctx, good)
+	for _, ask := range good {
+		if ask.Err != nil && ask.Count > 0 {
+			token.Charge(-ask.Count)
+		}
+	}
+}
+
+// mayAsk refuses what cannot be asked for, and a space that the token is not for.
+func mayAsk(token *access.Token, ask *model.SequenceAsk) error {
+	if ask.Count < 0 || ask.Count > model.MaxBatch {
+		return fmt.Errorf("%w: count must be a whole number in 0…%d, not %d", model.ErrInvalidArgument, model.MaxBatch, ask.Count)
+	}
+	return cmp.Or(model.CheckSpace(ask.Space), model.CheckSequenceKey(ask.Key), token.Space(ask.Space))
+}
+
+// issueSequence is Issue for one key.
+func (s *Issuer) issueSequence(ctx context.Context, token *access.Token, r Request, dst []int64) ([]int64, error) {
+	ask := model.SequenceAsk{Space: r.Space, Key: r.Key, Count: int64(r.Count)}
+	s.AskSequence(ctx, token, []*model.SequenceAsk{&ask})
+	switch {
+	case ask.Err != nil:
+		return dst, ask.Err
+	case ask.Count == 0:
+		return append(dst, ask.Last), nil
+	}
+	for n := ask.Last - ask.Count + 1; n <= ask.Last; n++ {
+		dst = append(dst, n)
+	}
+	return dst, nil
+}

@@ -1,0 +1,110 @@
+package issuer
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shardid/model"
+	"shardid/scripts/check"
+	"shardid/service/access"
+)
+
+// fakeSequence counts all keys together, fails for the key "bad", and notes the sizes of its calls.
+type fakeSequence struct {
+	last  int64
+	calls []int
+}
+
+func (f *fakeSequence) Ask(_ context.Context, asks []*model.SequenceAsk) {
+	f.calls = append(f.calls, len(asks))
+	for _, ask := range asks {
+		if ask.Key == "bad" {
+			ask.Err = model.ErrNoNumber
+			continue
+		}
+		f.last += ask.Count
+		ask.Last = f.last
+	}
+}
+
+// tokenOf is a token that may do what the entry says.
+func tokenOf(t *testing.T, may string) *access.Token {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	check.Must(t, os.WriteFile(file, fmt.Appendf(nil, "- {name: a, sha256: '%x', role: get, %s}", sha256.Sum256([]byte("a")), may), 0o600))
+	guard, err := access.NewGuard(access.Options{File: file})
+	check.Must(t, err)
+	token, err := guard.Client(http.Header{"Authorization": {"Bearer a"}})
+	check.Must(t, err)
+	return token
+}
+
+// What may be asked is asked in one call and in order, and the others have their errors. Of a
+// quota only what was issued is used up, and nothing by looking.
+func TestAskSequence(t *testing.T) {
+	f := &fakeSequence{}
+	s := &Issuer{Sequence: f}
+	token := tokenOf(t, "spaces: [chat], ids_per_day: 100")
+	ask := func(space, key string, count int64) *model.SequenceAsk {
+		return &model.SequenceAsk{Space: space, Key: key, Count: count}
+	}
+	asks := []*model.SequenceAsk{
+		ask("chat", "a", 90), ask("feed", "a", 1), ask("chat", "", 1), ask("chat", "bad", 8), ask("chat", strings.Repeat("k", 257), 1), ask("", "a", 1),
+		ask("chat", "a", -1), ask("chat", "a", 10_001), ask("chat", "b", 9), ask("chat", "a", 0), ask("chat", "a", 2), ask("chat", "\x00\n:", 1),
+	}
+	want := []error{nil, model.ErrForbidden, model.ErrInvalidArgument, model.ErrNoNumber, model.ErrInvalidArgument, model.ErrInvalidArgument,
+		model.ErrInvalidArgument, model.ErrInvalidArgument, model.ErrTooMany, nil, nil, model.ErrTooMany}
+	s.AskSequence(t.Context(), token, asks)
+	for i, ask := range asks {
+		if !errors.Is(ask.Err, want[i]) || (ask.Err == nil) != (want[i] == nil) {
+			t.Errorf("ask %d: %v, want %v", i, ask.Err, want[i])
+		}
+	}
+	check.Equal(t, fmt.Sprint(f.calls, asks[0].Last, asks[9].Last, asks[10].Last), "[4] 90 90 92")
+	ids, _, err := s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 8}, nil)
+	check.Must(t, err) // what failed was given back
+	check.Equal(t, fmt.Sprint(ids), "[93 94 95 96 97 98 99 100]")
+	if _, _, err = s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 1}, nil); !errors.Is(err, model.ErrTooMany) {
+		t.Error(err)
+	}
+	ids, _, err = s.Issue(t.Context(), token, Request{Mode: access.Sequence, Space: "chat", Key: "a"}, nil)
+	check.Must(t, err)
+	check.Equal(t, fmt.Sprint(ids), "[100]", "current")
+
+	other := []*model.SequenceAsk{ask("chat", "a", 1), ask("chat", "a", 0)}
+	s.AskSequence(t.Context(), tokenOf(t, "modes: [uid]"), other)
+	check.Is(t, other[0].Err, model.ErrForbidden)
+	check.Is(t, other[1].Err, model.ErrForbidden)
+	check.Equal(t, f.last, 100, "issued")
+}
+
+// Those that are all allowed are asked as they came, without a copy.
+func TestAskSequenceAllocatesNothing(t *testing.T) {
+	s := &Issuer{Sequence: &quiet{}}
+	asks := []*model.SequenceAsk{{Space: "chat", Key: "a", Count: 1}, {Space: "chat", Key: "b", Count: 1}}
+	check.Equal(t, testing.AllocsPerRun(100, func() { s.AskSequence(context.Background(), nil, asks) }), 0, "allocations")
+}
+
+type quiet struct{}
+
+func (*quiet) Ask(context.Context, []*model.SequenceAsk) {}
+
+// A mode that is not served says why.
+func TestNoSequence(t *testing.T) {
+	for want, s := range map[string]*Issuer{
+		"mode is disabled: set sequence.enabled to true and restart to use it": {},
+		"mode is disabled: sequences need Redis":                               {NoSequence: fmt.Errorf("%w: sequences need Redis", model.ErrModeDisabled)},
+	} {
+		_, _, err := s.Issue(t.Context(), nil, Request{Mode: access.Sequence, Space: "chat", Key: "a", Count: 1}, nil)
+		check.Is(t, err, model.ErrModeDisabled)
+		check.Equal(t, fmt.Sprint(err), want)
+		check.OK(t, (&Issuer{Sequence: &fakeSequence{}, NoSequence: err}).Enabled(access.Sequence))
+	}
+}
