@@ -209,7 +209,7 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
 		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
 		Status: a.status, History: a.monitor, Replicas: a.replicas.View, Location: zone,
-		Names: a.db.Names, Holders: a.db.Holders,
+		Names: a.db.Names, Holders: a.db.Holders, Spaces: a.db.Spaces,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 		Unsent: a.unsent,
 	}
