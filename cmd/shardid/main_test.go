@@ -158,7 +158,7 @@ func TestCompletion(t *testing.T) {
 	const apps, tags = "1\ttest\n200\n:4\n", "orders\tall shops\n发票\n:4\n"
 	for args, want := range map[string]string{
 		"apps set --app": apps, "apps delete --app": apps, "confirm --app": apps, "tags set --tag": tags, "tags delete --tag": tags, "confirm --tag": tags,
-		"names set --name": "carts\n:4\n", "names delete --name": "carts\n:4\n", "sequences set --space": "chat\n:4\n", "sequences delete --space": "chat\n:4\n", "workers --name": "shardid\tthe replicas\ncarts\n:4\n",
+		"names set --name": "carts\n:4\n", "names delete --name": "carts\n:4\n", "sequences set --space": "chat\n:4\n", "sequences delete --space": "chat\n:4\n", "confirm --space": "chat\n:4\n", "workers --name": "shardid\tthe replicas\ncarts\n:4\n",
 		"tags add --reset": "day\nmonth\nyear\nnone\n:4\n", "tags preview --overflow": "widen\nrefuse\n:4\n",
 		"decode --format": "dec\nhex\nbase36\nbase62\ncrockford\n:4\n", "serve --log.level": "debug\ninfo\nwarn\nerror\n:4\n",
 		"apps --database.driver": "sqlite\nmysql\n:4\n", "apps set --config none --app": ":4\n",

@@ -108,7 +108,7 @@ func stepFlag(cmd *cobra.Command, step *int64) {
 
 // spaceFlag registers --space of a space that is there.
 func spaceFlag(cmd *cobra.Command, space *string) {
-	cmd.Flags().StringVar(space, "space", "", "`name` of the space")
+	cmd.Flags().StringVar(space, "space", "", "`name` of a space of sequences")
 	complete(cmd, "space", spacesOfDatabase)
 }
 

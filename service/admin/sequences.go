@@ -39,7 +39,7 @@ func (s *Service) ChangeSpace(ctx context.Context, by Actor, name string, step i
 
 // DeleteSpace deletes a space whose name is given twice, and answers what it was. Its numbers are
 // remembered, should it come back. Errors: model.ErrUnknownSpace, ErrInvalidArgument for two
-// names, *model.StoreError.
+// names, ErrRefused while it is not known what it has given, *model.StoreError.
 func (s *Service) DeleteSpace(ctx context.Context, by Actor, name, confirm string) (model.Space, error) {
 	was, _, err := run(ctx, s, by, nil, event{action: "space.delete", target: "space " + name},
 		func(ctx context.Context, e *event) (model.Space, error) {

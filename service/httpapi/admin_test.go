@@ -178,9 +178,9 @@ func adminExchanges() []exchange {
 			add("unknown name", wrap(model.ErrUnknownName), 404, -2, "not provisioned")
 			add("unknown space", wrap(model.ErrUnknownSpace), 404, -2, "not provisioned")
 		}
-		refuses := op.method == "POST" || op.method == "PATCH" && op.target != spaceTarget
-		if strings.HasPrefix(op.target, nameTarget) {
-			refuses = op.method == "DELETE" // while a lease lives
+		refuses := op.method == "POST" || op.method == "PATCH"
+		if strings.HasPrefix(op.target, nameTarget) || strings.HasPrefix(op.target, spaceTarget) {
+			refuses = op.method == "DELETE" // while a lease lives, or numbers are in doubt
 		}
 		if refuses {
 			add("refused", wrap(model.ErrRefused), 409, -13, "refused")
