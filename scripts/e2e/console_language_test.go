@@ -157,7 +157,7 @@ func tour(t *testing.T, b *tab, look func(view string)) {
 	tourForms(b, look)
 }
 
-// tourForms makes, changes and deletes an app, a tag and a space.
+// tourForms makes, changes and deletes an app, a tag and a space, all at the width of a phone.
 func tourForms(b *tab, look func(view string)) {
 	b.resize(390, 844, "light")
 	b.click("#new-app")
@@ -215,6 +215,12 @@ func tourForms(b *tab, look func(view string)) {
 	look("the deletion of a tag")
 	b.fill("#admin-confirm", "5/6")
 	done("the deletion of a tag")
+	tourSpaces(b, look, done)
+	b.resize(1300, 900, "light")
+}
+
+// tourSpaces makes, changes and deletes a space.
+func tourSpaces(b *tab, look, done func(view string)) {
 	b.dialog("#new-space", "#admin-sections")
 	look("a new space")
 	b.fits(390)
@@ -229,7 +235,6 @@ func tourForms(b *tab, look func(view string)) {
 		b.fill(field, "9")
 		done("a change of a space")
 	}
-	b.resize(1300, 900, "light")
 }
 
 // fits wants nothing wider than the window.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"shardid/scripts/testserver"
 )
 
 // TestE2EConsoleSequences: spaces are shown with their step and how much of each has been used; they
@@ -44,7 +46,11 @@ func TestE2EConsoleSequences(t *testing.T) {
 	b.submitted("Made space chat. It counts on every replica within 3 s.")
 	show("a space", row("chat")+`?.innerText.replaceAll('\n', ' ').startsWith('chat\t10,000\t 0 of 8') === true && document.querySelector('#space-sum').innerText === '1 space'`)
 
-	eval[bool](b, row("chat")+`.querySelector('button[aria-label="Edit space chat"]').click() || true`)
+	press := func(button, space string) {
+		t.Helper()
+		eval[bool](b, row(space)+fmt.Sprintf(`.querySelector('button[aria-label="%s space %s"]').click() || true`, button, space))
+	}
+	press("Edit", "chat")
 	b.until("the form is there", `document.querySelector('#admin-step')?.value === '10,000'`)
 	b.submit("Nothing is changed")
 	b.fill("#admin-step", "20,000")
@@ -59,24 +65,29 @@ func TestE2EConsoleSequences(t *testing.T) {
 	}
 	b.resize(1300, 1600, "light")
 
-	s.db.Kill()
-	show("the database is away", `document.querySelector('#space-away').checkVisibility() && /This cannot be read now.*database/.test(document.querySelector('#space-away').innerText)`)
-	if rows := eval[int](b, `document.querySelectorAll('#space-rows tr').length`); rows != 2 || !eval[bool](b, `document.body.dataset.link === 'live'`) {
-		t.Errorf("of what was read %d rows are left", rows)
-	}
-	s.db.Restart()
-	show("the database is back", `!document.querySelector('#space-away').checkVisibility() && document.querySelectorAll('#space-rows tr').length === 2`)
+	spacesThroughAnOutage(s.db, b, show)
 	eval[bool](b, `{ const e = document.querySelector('#space-search'); e.value = 'FEE'; e.dispatchEvent(new Event('change')) } true`)
 	b.until("one is found", `document.querySelectorAll('#space-rows tr').length === 1 && document.querySelector('#space-rows').innerText.includes('16,384')`)
 
-	eval[bool](b, row("feed")+`.querySelector('button[aria-label="Delete space feed"]').click() || true`)
-	b.until("the form is there", `document.querySelector('#admin-confirm') !== null && document.querySelector('#admin-warning').innerText.includes('go')`)
+	press("Delete", "feed")
+	b.until("the form is there", `document.querySelector('#admin-confirm') !== null && document.querySelector('#admin-warning').innerText.includes('goes on above')`)
 	b.wantsName("feed")
 	b.submitted("Deleted space feed. It counts on every replica within 3 s.")
 	b.until("it is gone", `document.querySelector('#space-none').innerText === 'no space is called so'`)
 	b.dialog("#new-space", "#admin-space")
 	b.fill("#admin-space", "feed")
-	b.submit("feed") // deleted a moment ago
+	b.submit("deleted a moment ago")
 	wantNoToken(t, b)
 	b.clean("status of 400", "status of 409", "status of 503", "ERR_CONNECTION")
+}
+
+// spacesThroughAnOutage stops the database and starts it again; two spaces are shown.
+func spacesThroughAnOutage(db *testserver.MariaDBServer, b *tab, show func(what, script string)) {
+	db.Kill()
+	show("the database is away", `document.querySelector('#space-away').checkVisibility() && /This cannot be read now.*database/.test(document.querySelector('#space-away').innerText)`)
+	if rows := eval[int](b, `document.querySelectorAll('#space-rows tr').length`); rows != 2 || !eval[bool](b, `document.body.dataset.link === 'live'`) {
+		b.t.Errorf("of what was read %d rows are left", rows)
+	}
+	db.Restart()
+	show("the database is back", `!document.querySelector('#space-away').checkVisibility() && document.querySelectorAll('#space-rows tr').length === 2`)
 }
