@@ -28,6 +28,9 @@
 #ifndef FAILS
 #define FAILS 1                  /* how often a copy of the database takes over */
 #endif
+#ifndef RAISES
+#define RAISES 0                 /* how often an operator raises the highest number, as those up to it were used elsewhere */
+#endif
 #ifndef LATE
 #define LATE 1                   /* how often a push comes again */
 #endif
@@ -45,7 +48,7 @@ byte clock;
 /* The servers: their lives, and of the section its life, term, base, bound, and the keys. */
 byte rid[2], rids = 1, life[2], lives, rterm[2], base[2], bound[2], cur0[2], cur1[2];
 bool two;                        /* the second server was promoted */
-byte fails, flushes, restarts;
+byte fails, flushes, restarts, raises;
 byte late, late_b = NONE, late_t, late_l, late_m;                     /* a push that may come again */
 byte last0, last1; bool seen0[N + 1], seen1[N + 1];
 
@@ -123,7 +126,7 @@ end: do
        /* The lease is renewed, the section's row is not read. */
        :: mine != 0 && whose == obs && (IGNORE_NUMBER || num == number[obs]) && (IGNORE_CHANGES || chg == changes) -> begun = clock
        :: holder == obs && open && (IGNORE_LACKS || !lacks) -> mine = term; whose = obs; num = number[obs]; chg = changes; begun = clock; pt = term;
-          if :: rterm[m] != term || last0 + 1 >= bound[m] || last1 + 1 >= bound[m] -> if :: maxid + S <= N -> take() :: else fi :: else fi
+          if :: rterm[m] != term || cur0[m] >= bound[m] || cur1[m] >= bound[m] || base[m] >= bound[m] -> if :: maxid + S <= N -> take() :: else fi :: else fi
        :: holder == obs && !open && (IGNORE_LACKS || !lacks) -> mine = 0; pt = term;
           if :: clock > made -> open = 1 :: else fi
        :: holder != obs || lacks ->
@@ -179,6 +182,7 @@ end: do
   :: d_step { restarts < RESTARTS && rids < RIDS - 1 -> restarts++; rids++; rid[0] = rids; life[0] = 0 }
   :: d_step { clock < TICKS -> clock++ }
   :: atomic { late_b != NONE -> push(late_m, late_b, late_t, late_l); late_b = NONE; late_t = 0; late_l = 0; late_m = 0 }
+  :: d_step { raises < RAISES && maxid < N -> raises++; maxid++; seen0[maxid] = 1; seen1[maxid] = 1; if :: maxid > top -> top = maxid :: else fi }
   /* a copy of the database has what that has, and takes over later; what it lacks of the numbers is left out. That it lacks
      nothing is known where somebody vouches for it. */
   :: d_step { fails < FAILS -> cmaxid = maxid; cholder = holder; cterm = term; copen = open; cmade = made;
