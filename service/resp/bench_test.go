@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/model"
 	"shardid/service/issuer"
 )
 
@@ -30,6 +32,11 @@ func (e *endless) SetReadDeadline(time.Time) error  { return nil }
 func (e *endless) SetWriteDeadline(time.Time) error { return nil }
 func (e *endless) Close() error                     { return nil }
 
+// quiet answers 0.
+type quiet struct{}
+
+func (quiet) Ask(context.Context, []*model.SequenceAsk) {}
+
 // BenchmarkCommands is what a command costs, without the network.
 func BenchmarkCommands(b *testing.B) {
 	for name, test := range map[string]struct {
@@ -38,13 +45,15 @@ func BenchmarkCommands(b *testing.B) {
 	}{
 		"INCR":               {[]string{"INCR", "snowflake"}, 1},
 		"INCR_pipelined":     {[]string{"INCR", "snowflake"}, 16},
+		"INCR_sequence":      {[]string{"INCR", "sequence:chat:room42"}, 1},
+		"INCR_sequence_many": {[]string{"INCR", "sequence:chat:room42"}, 16},
 		"LPOP_10":            {[]string{"LPOP", "snowflake", "10"}, 1},
 		"LPOP_100":           {[]string{"LPOP", "snowflake", "100"}, 1},
 		"LPOP_100_pipelined": {[]string{"LPOP", "snowflake", "100"}, 16},
 		"LPOP_10000":         {[]string{"LPOP", "snowflake", "10000"}, 1},
 	} {
 		b.Run(name, func(b *testing.B) {
-			s := New(Options{Issuer: &issuer.Issuer{Snowflake: fakeGenerator{&fake{}}}, Log: slog.New(slog.DiscardHandler)})
+			s := New(Options{Issuer: &issuer.Issuer{Snowflake: fakeGenerator{&fake{}}, Sequence: quiet{}}, Log: slog.New(slog.DiscardHandler)})
 			c := &conn{Conn: &endless{text: strings.Repeat(encode(test.command...), test.times), left: b.N/test.times + 1}, server: s}
 			c.in.from, c.in.beforeRead = c.Conn, c.beforeRead
 			b.ReportAllocs()

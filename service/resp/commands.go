@@ -31,7 +31,8 @@ func newCommands() map[string]*command {
 	all := map[string]*command{}
 	for _, k := range []command{
 		{name: "INCR", group: "string", usage: "key", least: 1, most: 1, issues: true, run: issue("INCR"), summary: "One ID, an integer"},
-		{name: "INCRBY", group: "string", usage: "key 1", least: 2, most: 2, issues: true, run: (*conn).incrBy, summary: "One ID, an integer"},
+		{name: "INCRBY", group: "string", usage: "key increment", least: 2, most: 2, issues: true, run: (*conn).incrBy, summary: "One ID for 1, an integer; of a sequence so many numbers, and the last of them"},
+		{name: "GET", group: "string", usage: "key", least: 1, most: 1, keys: true, run: (*conn).get, summary: "How far a sequence has come, a string"},
 		{name: "LPOP", group: "list", usage: "key [count]", least: 1, most: 2, issues: true, run: issue("LPOP"), summary: "One ID, a string, or exactly so many"},
 		{name: "RPOP", group: "list", usage: "key [count]", least: 1, most: 2, issues: true, run: issue("RPOP"), summary: "One ID, a string, or exactly so many"},
 		{name: "MULTI", group: "transactions", atOnce: true, run: (*conn).begin, summary: "Queue the commands that follow"},
@@ -61,6 +62,10 @@ func newCommands() map[string]*command {
 func (c *conn) handle(words [][]byte) {
 	name := upper(words[0])
 	if c.multi == nil { // those that are asked for most need no look-up
+		if c.gather(name, words[1:]) {
+			return
+		}
+		c.settle()
 		switch string(name) {
 		case "INCR":
 			c.issue("INCR", words[1:])
@@ -107,7 +112,11 @@ func absent(name []byte) string {
 }
 
 func (c *conn) incrBy(args [][]byte) { // what redis-py sends for incr
-	if len(args) != 2 || string(args[1]) != "1" {
+	if len(args) != 2 {
+		c.fail(-6, "INCRBY takes a key and an increment: 1, and of a sequence how many numbers")
+		return
+	}
+	if string(args[1]) != "1" {
 		c.fail(-6, "INCRBY takes a key and 1: for more IDs send LPOP with a count")
 		return
 	}

@@ -30,7 +30,7 @@ func TestCommands(t *testing.T) {
 		{[][]string{{"LPOP", "snowflake"}, {"RPOP", "queue:255:a:b"}}, "$1\r\n1\r\n$1\r\n2\r\n"},
 		{[][]string{{"LPOP", "snowflake", "1"}, {"RPOP", "segment:a", "3"}}, "*1\r\n$1\r\n1\r\n*3\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n"},
 		{[][]string{{"PING"}, {"PING", "hi"}, {"ECHO", "x"}, {"SELECT", "0"}, {"AUTH", "any"}, {"AUTH", "default", "any"}}, "+PONG\r\n$2\r\nhi\r\n$1\r\nx\r\n+OK\r\n+OK\r\n+OK\r\n"},
-		{[][]string{{"CLIENT", "SETNAME", "me"}, {"CLIENT", "getname"}, {"CLIENT", "SETINFO", "LIB-NAME", "x"}, {"COMMAND", "DOCS", "get"}, {"COMMAND", "COUNT"}}, "+OK\r\n$2\r\nme\r\n+OK\r\n*0\r\n:20\r\n"},
+		{[][]string{{"CLIENT", "SETNAME", "me"}, {"CLIENT", "getname"}, {"CLIENT", "SETINFO", "LIB-NAME", "x"}, {"COMMAND", "DOCS", "set"}, {"COMMAND", "COUNT"}}, "+OK\r\n$2\r\nme\r\n+OK\r\n*0\r\n:21\r\n"},
 		{[][]string{{"RESET"}, {"QUIT"}, {"INCR", "snowflake"}}, "+RESET\r\n+OK\r\n"},
 		{[][]string{{"INCR"}}, "-SHARDID -6 invalid argument: INCR takes a key and nothing else\r\n"},
 		{[][]string{{"INCR", "snowflake", "2"}}, "-SHARDID -6 invalid argument: INCR takes a key and nothing else\r\n"},
@@ -42,7 +42,7 @@ func TestCommands(t *testing.T) {
 		{[][]string{{"INCR", "queue:1"}}, "-SHARDID -6 invalid argument: \"queue:1\" is not queue:<appId>:<gatePass> with an appId of 0…255\r\n"},
 		{[][]string{{"INCR", "queue:1:"}}, "-SHARDID -6 "},
 		{[][]string{{"INCR", "segment:"}}, "-SHARDID -6 "},
-		{[][]string{{"INCR", "segment"}}, "-SHARDID -6 invalid argument: no key \"segment\": there are queue:<appId>:<gatePass>, segment:<tag>, snowflake and uid, with a format such as base62: or base62:padded: before it or none\r\n"},
+		{[][]string{{"INCR", "segment"}}, "-SHARDID -6 invalid argument: no key \"segment\": there are queue:<appId>:<gatePass>, segment:<tag>, sequence:<space>:<key>, snowflake and uid, with a format such as base62: or base62:padded: before it or none\r\n"},
 		{[][]string{{"LPOP", "base62:queue:1:alice"}, {"LPOP", "hex:snowflake", "10"}}, "$1\r\n1\r\n*10\r\n$1\r\n2\r\n$1\r\n3\r\n$1\r\n4\r\n$1\r\n5\r\n$1\r\n6\r\n$1\r\n7\r\n$1\r\n8\r\n$1\r\n9\r\n$1\r\na\r\n$1\r\nb\r\n"},
 		{[][]string{{"RPOP", "base62:padded:segment:padded:x"}, {"LPOP", "dec:padded:snowflake", "1"}}, "$11\r\n00000000001\r\n*1\r\n$19\r\n0000000000000000002\r\n"},
 		{[][]string{{"INCR", "dec:snowflake"}}, "-SHARDID -6 invalid argument: INCR answers an integer: send LPOP for an ID in the format dec\r\n"},
@@ -53,7 +53,7 @@ func TestCommands(t *testing.T) {
 		{[][]string{{"LPOP", "segment:numbers"}, {"RPOP", "segment:numbers", "2"}}, "$4\r\nno 1\r\n*2\r\n$4\r\nno 2\r\n$4\r\nno 3\r\n"},
 		{[][]string{{"INCR", "segment:numbers"}, {"LPOP", "segment:a"}}, "-SHARDID -6 invalid argument: the tag has a pattern\r\n$1\r\n1\r\n"},
 		{[][]string{{"INCR", "uid"}}, "-SHARDID -9 mode is disabled: set uid.enabled to true and restart to use it\r\n"},
-		{[][]string{{"GET", "snowflake"}}, "-SHARDID -10 there is no command \"GET\": INCR, LPOP and RPOP issue IDs\r\n"},
+		{[][]string{{"SET", "snowflake"}}, "-SHARDID -10 there is no command \"SET\": INCR, LPOP and RPOP issue IDs\r\n"},
 		{[][]string{{"SELECT", "1"}}, "-SHARDID -6 there is one database: SELECT 0\r\n"},
 		{[][]string{{"HELLO", "4"}}, "-NOPROTO unsupported protocol version\r\n"},
 		{[][]string{{"HELLO", "2", "SETNAME", "n"}, {"CLIENT", "GETNAME"}}, "*14\r\n$6\r\nserver\r\n$7\r\nshardid\r\n$7\r\nversion\r\n$5\r\n1.2.3\r\n$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:1\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n$1\r\nn\r\n"},
@@ -206,7 +206,7 @@ func TestObserved(t *testing.T) {
 	})
 	text := encode("INCR", "queue:1:alice") + encode("LPOP", "segment:orders", "3") + encode("LPOP", "uid") +
 		encode("INCR", "nothing") + encode("LPOP", "snowflake", "0") +
-		encode("INCR") + encode("GET", "snowflake") + encode("SELECT", "1") +
+		encode("INCR") + encode("SET", "snowflake") + encode("SELECT", "1") +
 		encode("PING") + encode("QUIT")
 	exchange(t, addr, text, 1<<20)
 	wantSpans := []span{{"INCR queue", 0}, {"LPOP segment", 0}, {"LPOP uid", -9}, {"INCR ", -6}, {"LPOP snowflake", -6}, {"INCR ", -6}}

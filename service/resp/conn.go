@@ -78,6 +78,7 @@ func (c *conn) serve() {
 			}
 		} else if broken, ok := errors.AsType[protocolError](err); ok {
 			c.acquire()
+			c.settle()
 			c.work.out = appendError(c.work.out, "ERR "+broken.Error())
 			c.quit = true
 		} else if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -140,6 +141,7 @@ func (c *conn) tooLate() {
 // pass sends what is held after a command, once it is enough.
 func (c *conn) pass() error {
 	switch n := len(c.work.out); {
+	case len(c.work.gathered.commands) > 0: // their answers are not held yet
 	case n >= flushAt:
 		return c.flush()
 	case n > unsent.Small/2:
@@ -160,6 +162,7 @@ func (c *conn) flush() error {
 	if c.work == nil {
 		return nil
 	}
+	c.settle()
 	var err error
 	if len(c.work.out) > 0 {
 		err = c.send()
@@ -193,6 +196,7 @@ func (c *conn) release() {
 		return
 	}
 	c.work.out, c.work.ended = c.work.out[:0], 0
+	c.work.gathered.forget()
 	switch size := cap(c.work.out); {
 	case size <= unsent.Small:
 		c.server.scratch.Put(c.work)
@@ -243,6 +247,7 @@ func (c *conn) trusted() bool {
 	}
 	err := c.check()
 	if err != nil {
+		c.settle()
 		c.fail(-7, err.Error())
 		c.quit = true
 	}

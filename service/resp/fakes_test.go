@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -89,6 +90,38 @@ func (f fakeGenerator) Next(ctx context.Context, count int, dst []int64) ([]int6
 	return f.take(ctx, count, dst)
 }
 
+// fakeSequence counts by space and key, fails for the key "bad", and notes how many asks came at once.
+type fakeSequence struct {
+	*fake
+	mu    sync.Mutex
+	of    map[[2]string]int64
+	calls []int
+}
+
+func (f *fakeSequence) Ask(ctx context.Context, asks []*model.SequenceAsk) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, len(asks))
+	for _, ask := range asks {
+		at := [2]string{ask.Space, ask.Key}
+		switch _, err := f.take(ctx, int(ask.Count), nil); {
+		case ask.Space == "x":
+			ask.Err = fmt.Errorf("%w: %q", model.ErrUnknownSpace, ask.Space)
+		case ask.Key == "bad":
+			ask.Err = model.ErrNoNumber
+		case err != nil:
+			ask.Err = err
+		default:
+			f.of[at] += ask.Count
+			ask.Last = f.of[at]
+		}
+	}
+}
+
+func newFakeSequence(f *fake) *fakeSequence {
+	return &fakeSequence{fake: f, of: map[[2]string]int64{}}
+}
+
 func (s *Server) connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +132,7 @@ func (s *Server) connections() int {
 func start(t *testing.T, f *fake, change func(*Options)) (s *Server, addr string) {
 	t.Helper()
 	opts := Options{
-		Issuer: &issuer.Issuer{Queue: fakeQueue{f}, Segment: fakeSegment{f}, Snowflake: fakeGenerator{f}},
+		Issuer: &issuer.Issuer{Queue: fakeQueue{f}, Segment: fakeSegment{f}, Snowflake: fakeGenerator{f}, Sequence: newFakeSequence(f)},
 		Log:    slog.New(slog.DiscardHandler), Version: "1.2.3",
 	}
 	if change != nil {

@@ -22,21 +22,16 @@ func (c *conn) request(name string, args [][]byte) (
 	case len(args) != 1 && len(args) != 2:
 		return r, 0, nil, fmt.Errorf("%w: %s takes a key and an optional count", model.ErrInvalidArgument, name)
 	}
-	if c.server.opts.RequireToken {
-		if c.token == nil {
-			return r, 0, nil, fmt.Errorf("%w: send AUTH with a token first", model.ErrNoToken)
-		}
-		if token, err = c.server.opts.Access.Use(*c.token); err != nil {
-			return r, 0, nil, err
-		}
+	if token, err = c.admit(); err != nil {
+		return r, 0, nil, err
 	}
 	key, format, formatted := cutFormat(args[0])
+	if err := parseKey(key, &r); err != nil {
+		return r, format, token, err
+	}
 	if formatted && name == "INCR" {
 		return r, format, token, fmt.Errorf("%w: INCR answers an integer: send LPOP for an ID in the format %s",
 			model.ErrInvalidArgument, format)
-	}
-	if err := parseKey(key, &r); err != nil {
-		return r, format, token, err
 	}
 	if len(args) == 2 {
 		count, err := strconv.ParseUint(string(args[1]), 10, 31)
@@ -49,12 +44,23 @@ func (c *conn) request(name string, args [][]byte) (
 	return r, format, token, nil
 }
 
+// admit finds the token, nil where none is required.
+func (c *conn) admit() (*access.Token, error) {
+	switch {
+	case !c.server.opts.RequireToken:
+		return nil, nil
+	case c.token == nil:
+		return nil, fmt.Errorf("%w: send AUTH with a token first", model.ErrNoToken)
+	}
+	return c.server.opts.Access.Use(*c.token)
+}
+
 // cutFormat takes base62: or base62:padded: from the beginning of a key. No mode has the
 // name of a format.
 func cutFormat(key []byte) (rest []byte, format model.Format, found bool) {
 	name, rest, more := bytes.Cut(key, []byte(":"))
 	switch string(name) {
-	case "queue", "segment", "snowflake", "uid": // no further look, which costs
+	case "queue", "segment", "snowflake", "uid", "sequence": // no further look, which costs
 		return key, model.Dec, false
 	}
 	format, err := model.ParseFormat(string(name))
@@ -67,7 +73,8 @@ func cutFormat(key []byte) (rest []byte, format model.Format, found bool) {
 	return rest, format, true
 }
 
-// parseKey reads queue:<appId>:<gatePass>, segment:<tag>, snowflake or uid.
+// parseKey reads queue:<appId>:<gatePass>, segment:<tag>, snowflake or uid. What takes the key of a
+// sequence has not come here: see gather.
 func parseKey(key []byte, r *issuer.Request) error {
 	mode, rest, more := bytes.Cut(key, []byte(":"))
 	switch {
@@ -84,8 +91,11 @@ func parseKey(key []byte, r *issuer.Request) error {
 		r.Mode = access.Snowflake
 	case string(key) == "uid":
 		r.Mode = access.UID
+	case string(mode) == "sequence":
+		r.Mode = access.Sequence
+		return fmt.Errorf("%w: a sequence takes INCR sequence:<space>:<key>, or INCRBY with how many numbers, and has no formats", model.ErrInvalidArgument)
 	default:
-		return fmt.Errorf("%w: no key %s: there are queue:<appId>:<gatePass>, segment:<tag>, snowflake and uid, "+
+		return fmt.Errorf("%w: no key %s: there are queue:<appId>:<gatePass>, segment:<tag>, sequence:<space>:<key>, snowflake and uid, "+
 			"with a format such as base62: or base62:padded: before it or none", model.ErrInvalidArgument, quote(key))
 	}
 	return nil
@@ -118,6 +128,8 @@ func (c *conn) shownKey(r issuer.Request, args [][]byte, code int) []byte {
 		return whole[:len(whole)-len(gatePass)-1]
 	case r.Mode == access.Segment && code != 0 && (known == nil || !known(r.Tag)):
 		return append(bytes.Clone(whole[:len(whole)-len(r.Tag)]), hidden...)
+	case r.Mode == access.Sequence:
+		return []byte(sequencePrefix + hidden)
 	case r.Mode == 0:
 		return []byte(hidden)
 	}

@@ -102,5 +102,6 @@ func (c *conn) exec([][]byte) {
 			c.acquire()
 		}
 	}
+	c.settle()
 	c.executing = false
 }

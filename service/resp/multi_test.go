@@ -29,8 +29,8 @@ func TestMulti(t *testing.T) {
 		{"MULTI|INCRBY snowflake 1|INCRBY snowflake 1|INCR snowflake|PING|EXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n:1\r\n:2\r\n:3\r\n+PONG\r\n"},
 		{"MULTI|EXEC|MULTI|INCR snowflake|DISCARD|INCR snowflake", "+OK\r\n*0\r\n+OK\r\n+QUEUED\r\n+OK\r\n:1\r\n"},
 		{"EXEC|DISCARD|MULTI|MULTI|EXEC", "-ERR EXEC without MULTI\r\n-ERR DISCARD without MULTI\r\n+OK\r\n-ERR MULTI calls can not be nested\r\n*0\r\n"},
-		{"MULTI|INCR snowflake|GET a|INCR snowflake|EXEC|INCR snowflake", "+OK\r\n+QUEUED\r\n" +
-			"-SHARDID -10 there is no command \"GET\": INCR, LPOP and RPOP issue IDs\r\n+QUEUED\r\n" +
+		{"MULTI|INCR snowflake|SET a|INCR snowflake|EXEC|INCR snowflake", "+OK\r\n+QUEUED\r\n" +
+			"-SHARDID -10 there is no command \"SET\": INCR, LPOP and RPOP issue IDs\r\n+QUEUED\r\n" +
 			"-EXECABORT Transaction discarded because of previous errors: nothing was issued\r\n:1\r\n"},
 		{"MULTI|INCR|EXEC", "+OK\r\n-SHARDID -6 wrong number of arguments, the command is: INCR key\r\n-EXECABORT "},
 		{"WATCH a b|MULTI|RESET|EXEC|UNWATCH|MULTI|QUIT|INCR snowflake", "+OK\r\n+OK\r\n+RESET\r\n-ERR EXEC without MULTI\r\n+OK\r\n+OK\r\n+OK\r\n"},

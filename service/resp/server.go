@@ -48,6 +48,8 @@ type Options struct {
 	PublicText func(error) string
 	// KnownTag says whether a tag is known to exist, so that it can be no secret; nil: none is.
 	KnownTag func(tag string) bool
+	// KnownSpace is KnownTag for a space of sequences.
+	KnownSpace func(space string) bool
 	// Observe is told of each command that asked for IDs; nil for none.
 	Observe func(issuer.Command)
 	// Trace begins the span of a command that asks for IDs of a mode, "" when its key names
@@ -83,9 +85,10 @@ type Server struct {
 
 // scratch is what a connection needs while it has something to do.
 type scratch struct {
-	ids   []int64 // 2*piece at most
-	out   []byte
-	ended time.Duration // when the last command for IDs did, since the server's begun; 0 before
+	ids      []int64 // 2*piece at most
+	out      []byte
+	gathered gathered
+	ended    time.Duration // when the last command for IDs did, since the server's begun; 0 before
 }
 
 // New makes a server that Serve starts.
