@@ -7,8 +7,8 @@ usage() {
 	cat <<'TEXT'
 usage: scripts/prove/prove.sh [--help | --quick] [MODEL…]
 
-Checks with spin that the models refill, witness, lease, holder and recycle keep their promise within
-their bounds, and that each rule that is left out (NO_…) and each exception that is
+Checks with spin that the models refill, witness, lease, holder, recycle and sequence keep their promise
+within their bounds, and that each rule that is left out (NO_…) and each exception that is
 let in (WITH_…) yields a counterexample. A rule that another one makes spare "holds".
 
   --quick   smaller bounds, 2 minutes on two cores that have nothing else to do; else 10
@@ -29,14 +29,14 @@ for word in "$@"; do
 		exit 0
 		;;
 	--quick) quick=yes ;;
-	refill | witness | lease | holder | recycle) models+=("$word") ;;
+	refill | witness | lease | holder | recycle | sequence) models+=("$word") ;;
 	*)
 		usage >&2
 		exit 2
 		;;
 	esac
 done
-[ ${#models[@]} -gt 0 ] || models=(refill witness lease holder recycle)
+[ ${#models[@]} -gt 0 ] || models=(refill witness lease holder recycle sequence)
 
 # runs prints a line for each run: what is expected, the model, its flags. Bounds that
 # suffice for a counterexample are those of --quick; the longest runs come first.
@@ -46,6 +46,7 @@ runs() {
 		echo "holds lease -DT=2 -DTERMS=3"
 		echo "holds refill -DS=2 -DEVENTS=2"
 		echo "holds holder -DT=4"
+		echo "holds sequence -DN=2 -DTICKS=1 -DFAILS=1"
 	else
 		echo "holds witness -DN=3"
 		echo "holds lease -DT=3 -DTERMS=3"
@@ -54,6 +55,11 @@ runs() {
 		echo "holds refill -DS=2 -DEVENTS=3"
 		echo "holds witness -DN=4 -DFAILS=1 -DNAMES=3"
 		echo "holds holder -DT=6"
+		echo "holds sequence -DTICKS=1 -DFLUSHES=1 -DLATE=1"
+		echo "holds sequence -DTICKS=1 -DKEYS=2"
+		echo "holds sequence -DTICKS=1 -DFAILS=1"
+		echo "holds sequence -DN=6 -DS=2"
+		echo "holds sequence -DN=2 -DTICKS=1 -DFLUSHES=1 -DRESTARTS=1"
 	fi
 	echo "holds witness -DN=2 -DNAMES=1 -DBY_OBJECTION -DNO_SINCE"
 	echo "counterexample witness -DN=2 -DNAMES=1 -DNO_SINCE"
@@ -84,6 +90,19 @@ runs() {
 	for flag in NO_FENCE NO_WAIT NO_SLACK NO_MARGIN NO_SECRET NO_ENDED NO_STOP WITH_STEAL WITH_CLOCKS_APART; do
 		echo "counterexample holder -DT=5 -DLEASES=2 -DFAILS=1 -D$flag"
 	done
+	echo "holds sequence"
+	echo "holds sequence -DN=4 -DTICKS=0 -DRAISES=1"
+	echo "holds sequence -DN=4 -DTICKS=1 -DNO_FENCE -DUNIQUE_ONLY" # order needs time, and the promise of one number does not
+	for flag in FENCE WAIT NUMBER; do
+		echo "counterexample sequence -DTICKS=1 -DNO_$flag"
+	done
+	for flag in CHANGES LACKS; do
+		echo "counterexample sequence -DN=2 -DTICKS=1 -DFAILS=1 -DNO_$flag"
+	done
+	echo "counterexample sequence -DN=2 -DTICKS=1 -DFLUSHES=1 -DLATE=1 -DNO_LIFE"
+	echo "counterexample sequence -DN=4 -DS=2 -DTICKS=1 -DNO_TERM"
+	echo "counterexample sequence -DTICKS=0 -DRAISES=1 -DNO_BASE"
+	echo "counterexample sequence -DTICKS=0 -DWITH_FIELD_DELETED"
 	echo "holds recycle"
 	for flag in CHECK PRESENT WAIT WAIT_BACK SILENCE FENCE; do
 		echo "counterexample recycle -DNO_$flag"

@@ -20,19 +20,19 @@
 #define KEYS 1
 #endif
 #ifndef RESTARTS
-#define RESTARTS 1               /* of a Redis server, on old data */
+#define RESTARTS 0               /* how often a Redis server restarts on old data */
 #endif
 #ifndef FLUSHES
-#define FLUSHES 1
+#define FLUSHES 0                /* is emptied */
 #endif
 #ifndef FAILS
-#define FAILS 1                  /* how often a copy of the database takes over */
+#define FAILS 0                  /* how often a copy of the database takes over */
 #endif
 #ifndef RAISES
 #define RAISES 0                 /* how often an operator raises the highest number, as those up to it were used elsewhere */
 #endif
 #ifndef LATE
-#define LATE 1                   /* how often a push comes again */
+#define LATE 0                   /* how often a push comes again */
 #endif
 #define RIDS 5
 #define NONE 15
@@ -180,6 +180,9 @@ end: do
   /* the first is emptied; or restarts: what it has by then counts as old */
   :: d_step { flushes < FLUSHES -> flushes++; life[0] = 0; rterm[0] = 0; base[0] = 0; bound[0] = 0; cur0[0] = 0; cur1[0] = 0 }
   :: d_step { restarts < RESTARTS && rids < RIDS - 1 -> restarts++; rids++; rid[0] = rids; life[0] = 0 }
+#ifdef WITH_FIELD_DELETED
+  :: d_step { cur0[0] > base[0] -> cur0[0] = 0 }
+#endif
   :: d_step { clock < TICKS -> clock++ }
   :: atomic { late_b != NONE -> push(late_m, late_b, late_t, late_l); late_b = NONE; late_t = 0; late_l = 0; late_m = 0 }
   :: d_step { raises < RAISES && maxid < N -> raises++; maxid++; seen0[maxid] = 1; seen1[maxid] = 1; if :: maxid > top -> top = maxid :: else fi }
