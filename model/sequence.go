@@ -124,6 +124,9 @@ type SectionAsk struct {
 	Asks   []KeyAsk
 }
 
+// NoNumber stands for a number that was not given.
+const NoNumber = -1
+
 // KeyAsk is SequenceAsk in a section.
 type KeyAsk struct {
 	Key   string
@@ -134,7 +137,7 @@ type KeyAsk struct {
 // and under this term: nothing was done.
 type SectionAnswer struct {
 	Bound int64   // the highest number that the section may give
-	Last  []int64 // for each KeyAsk as in SequenceAsk; 0 where the bound is too low
+	Last  []int64 // for each KeyAsk as in SequenceAsk; NoNumber from the first on that is above the bound
 	Dry   bool
 	Err   error
 }
@@ -168,6 +171,7 @@ type SectionGrant struct {
 	Number int64 // leases of the server's life under this number are for the term
 	// Open says that numbers may be given. Else a lease of an earlier term may still live.
 	Open    bool
+	Changes int64   // of the database server that the term is known under
 	Segment Segment // committed, and the caller's alone; empty where none was asked for
 	// Err is ErrFence when the section is another life's, ErrUnknownSpace, ErrLimitReached,
 	// ErrUnconfirmed, ErrJumping, ErrRate, ErrSectionBusy or a *StoreError.
@@ -190,4 +194,17 @@ type SpaceUse struct {
 	Space
 	Used    int   // sections that have given numbers
 	Highest int64 // the highest number that one of them has taken; 0 for none
+}
+
+// KeptSequences are what a process knew of sequences when it was stopped.
+type KeptSequences struct {
+	Life     string // in which it knew them; "" for none
+	Sections []KeptSection
+}
+
+// KeptSection is one section of them.
+type KeptSection struct {
+	Key               SectionKey
+	Term, Base, Bound int64
+	Keys              map[string]int64 // how far each key had come
 }

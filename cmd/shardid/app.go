@@ -26,6 +26,7 @@ import (
 	"shardid/service/queue"
 	"shardid/service/resp"
 	"shardid/service/segment"
+	"shardid/service/sequence"
 	"shardid/service/uid"
 	"shardid/service/unsent"
 )
@@ -42,6 +43,7 @@ type App struct {
 	queue  *queue.Service
 	// The other modes; nil for one that is disabled.
 	segment   *segment.Service
+	sequence  *sequence.Service
 	snowflake *snowflakeMode
 	// uidRegistry is nil unless uid.worker is registry.
 	uidRegistry *uidRegistry
@@ -140,7 +142,7 @@ const slack = 10 * time.Second
 
 // longestWait is how long a request may wait for its IDs.
 func longestWait(cfg Config) time.Duration {
-	return max(cfg.Queue.Timeout, cfg.Segment.Timeout, cfg.Snowflake.Timeout, cfg.UID.Timeout)
+	return max(cfg.Queue.Timeout, cfg.Segment.Timeout, cfg.Snowflake.Timeout, cfg.UID.Timeout, cfg.Sequence.Timeout)
 }
 
 // requestTimeout is for a whole request and, with TLS, for its answer. Its end would

@@ -29,24 +29,26 @@ func (c *cli) bench() *cobra.Command {
 	var proto string
 	opts := loadgen.Defaults()
 	cmd := &cobra.Command{
-		Use:   "bench [--url URL] [--proto http|resp] [--mode queue|segment|snowflake|uid]",
+		Use:   "bench [--url URL] [--proto http|resp] [--mode queue|segment|snowflake|uid|sequence]",
 		Short: "Put a server under load and check that no ID comes twice",
 		Example: `  shardid bench --url http://127.0.0.1:8080
   shardid bench --url http://127.0.0.1:8080 --mode segment --tag orders --count 100
   shardid bench --url https://ids.example.com --rate 5000 --duration 1m --json
   shardid bench --proto resp --url redis://127.0.0.1:6380 --pipeline 16
   shardid bench --proto resp --url redis://127.0.0.1:6380 --mode segment --tag orders --count 100
+  shardid bench --url http://127.0.0.1:8080 --mode sequence --space chat --passes 1000
   shardid bench --url http://127.0.0.1:9090 --raw /ping`,
 		Args: cobra.NoArgs,
 	}
 	ask.asClient(cmd, opts.Timeout)
 	choose(cmd, &proto, "proto", "", "http, or resp for INCR, and LPOP with --count (default that of --url, else http)", "http", "resp")
-	choose(cmd, &opts.Mode, "mode", opts.Mode, "queue, segment, snowflake or uid", modes()...)
+	choose(cmd, &opts.Mode, "mode", opts.Mode, "queue, segment, snowflake, uid or sequence", append(modes(), loadgen.ModeSequence)...)
 	f := cmd.Flags()
 	f.IntVar(&opts.App, "app", opts.App, "app `ID` of the queue mode, 0…255")
 	f.IntVar(&opts.Apps, "apps", 1, "how many `apps` from --app on take turns in the queue mode")
-	f.IntVar(&opts.Passes, "passes", opts.Passes, "how many `values` of gatePass take turns in the queue mode")
+	f.IntVar(&opts.Passes, "passes", opts.Passes, "how many `values` of gatePass take turns in the queue mode, or keys in the sequence mode")
 	f.StringVar(&opts.Tag, "tag", opts.Tag, "`key` of the segment mode")
+	f.StringVar(&opts.Space, "space", "", "`space` of the sequence mode, whose numbers are not compared")
 	complete(cmd, "app", ask.apps)
 	complete(cmd, "tag", ask.tags)
 	f.IntVar(&opts.Count, "count", 0, "ask for batches of so many `IDs`, 1…10000 (default single ones)")

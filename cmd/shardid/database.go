@@ -51,9 +51,9 @@ func (c *cli) migrate() *cobra.Command {
 
 // confirmation is what an operator says when the stores cannot know it any more.
 type confirmation struct {
-	app                            uint8
-	name, tag, deployment, present string
-	uid, registry                  bool
+	app                                   uint8
+	name, tag, space, deployment, present string
+	uid, registry                         bool
 }
 
 // on gives what is confirmed, for people, and what does that.
@@ -61,6 +61,8 @@ func (c confirmation) on(o opened) (target string, run func(context.Context) (wa
 	switch {
 	case c.tag != "":
 		return "tag " + c.tag, func(ctx context.Context) (int64, error) { return o.db.ConfirmTag(ctx, c.tag) }
+	case c.space != "":
+		return "space " + c.space, func(ctx context.Context) (int64, error) { return o.db.ConfirmSpace(ctx, c.space) }
 	case c.uid:
 		return "starts of the UID mode", o.db.ConfirmNodes
 	case c.registry:
@@ -101,7 +103,7 @@ func (o opened) adopt(ctx context.Context, deployment, present string) (database
 func (c *cli) confirm() *cobra.Command {
 	var what confirmation
 	cmd := &cobra.Command{
-		Use:   "confirm (--app ID --name NAME | --tag TAG | --uid | --registry | --deployment ID --confirm ID)",
+		Use:   "confirm (--app ID --name NAME | --tag TAG | --space SPACE | --uid | --registry | --deployment ID --confirm ID)",
 		Short: "Say that a database which went back in time is right now",
 		Long: `After a database was restored, or failed over to a copy that lags, shardid leaves
 out whatever the copy may lack. Where that would burn much of a small ID space it
@@ -115,6 +117,7 @@ names both.`,
 		Example: `  shardid apps set --app 7 --min-index 120000   # above the highest index in use
   shardid confirm --app 7 --name orders
   shardid confirm --tag orders
+  shardid confirm --space chat
   shardid confirm --uid                          # WORKER_NODE has every instance that runs
   shardid confirm --registry                     # no instance of the old registry of worker IDs runs
   shardid confirm --deployment 3f0c2b9e --confirm 9a1d0c44   # this database, 9a1d0c44, takes the place of 3f0c2b9e`,
@@ -125,16 +128,17 @@ names both.`,
 	f.StringVar(&what.name, "name", "", "the app's `name`")
 	f.StringVar(&what.tag, "tag", "", "segment `tag`")
 	complete(cmd, "tag", tagsOfDatabase)
+	spaceFlag(cmd, &what.space)
 	f.BoolVar(&what.uid, "uid", false, "the starts of the UID mode")
 	f.BoolVar(&what.registry, "registry", false, "another registry of worker IDs, or snowflake.name")
 	f.StringVar(&what.deployment, "deployment", "", "`ID` of the deployment whose database is gone")
 	f.StringVar(&what.present, "confirm", "", "`ID` of the deployment that the database is now, with --deployment")
 	cmd.MarkFlagsRequiredTogether("app", "name")
-	for _, other := range []string{"app", "tag", "uid", "registry"} {
+	for _, other := range []string{"app", "tag", "space", "uid", "registry"} {
 		cmd.MarkFlagsMutuallyExclusive("confirm", other)
 	}
-	cmd.MarkFlagsOneRequired("app", "tag", "uid", "registry", "deployment")
-	cmd.MarkFlagsMutuallyExclusive("app", "tag", "uid", "registry", "deployment")
+	cmd.MarkFlagsOneRequired("app", "tag", "space", "uid", "registry", "deployment")
+	cmd.MarkFlagsMutuallyExclusive("app", "tag", "space", "uid", "registry", "deployment")
 	return c.withStores(cmd, needData, func(ctx context.Context, o opened) error {
 		target, run := what.on(o)
 		waited, err := o.admin.Confirm(ctx, operator(), target, run)

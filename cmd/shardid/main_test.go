@@ -149,6 +149,7 @@ func TestCompletion(t *testing.T) {
 		{"apps", "add", "--app", "1", "--name", "test"}, {"apps", "add", "--app", "200", "--name", "a`b"},
 		{"tags", "add", "--tag", "orders", "--description", "all shops"}, {"tags", "add", "--tag", "发票"}, {"tags", "add", "--tag", "$(touch run)"},
 		{"tags", "add", "--tag", "-x"}, {"names", "add", "--name", "carts"},
+		{"sequences", "add", "--space", "chat", "--sections", "8"},
 	} {
 		if exit, _, stderr := try(t, args...); exit != exitDone {
 			t.Fatal(stderr)
@@ -157,7 +158,7 @@ func TestCompletion(t *testing.T) {
 	const apps, tags = "1\ttest\n200\n:4\n", "orders\tall shops\n发票\n:4\n"
 	for args, want := range map[string]string{
 		"apps set --app": apps, "apps delete --app": apps, "confirm --app": apps, "tags set --tag": tags, "tags delete --tag": tags, "confirm --tag": tags,
-		"names set --name": "carts\n:4\n", "names delete --name": "carts\n:4\n", "workers --name": "shardid\tthe replicas\ncarts\n:4\n",
+		"names set --name": "carts\n:4\n", "names delete --name": "carts\n:4\n", "sequences set --space": "chat\n:4\n", "sequences delete --space": "chat\n:4\n", "confirm --space": "chat\n:4\n", "workers --name": "shardid\tthe replicas\ncarts\n:4\n",
 		"tags add --reset": "day\nmonth\nyear\nnone\n:4\n", "tags preview --overflow": "widen\nrefuse\n:4\n",
 		"decode --format": "dec\nhex\nbase36\nbase62\ncrockford\n:4\n", "serve --log.level": "debug\ninfo\nwarn\nerror\n:4\n",
 		"apps --database.driver": "sqlite\nmysql\n:4\n", "apps set --config none --app": ":4\n",
@@ -215,6 +216,12 @@ func TestIfMissing(t *testing.T) {
 		{"names add --if-missing --name n --hold 5m", 0, "name n is there, nothing was changed\n"},
 		{"names add --if-missing --name n --worker-bits 9", 1, "name is already provisioned"},
 		{"names add --name n", 1, "name is already provisioned"},
+		{"sequences add --if-missing --space s --sections 8", 0, "space s has a sequence for each key, on every replica within 3 s: curl -X POST 'http://127.0.0.1:8080/v1/sequence/s/ids?key=room42'\n"},
+		{"sequences add --if-missing --space s --sections 8 --step 10000", 0, "space s is there, nothing was changed\n"},
+		{"sequences add --if-missing --space s", 1, "it has 8 sections, not 1024, and they never change: add it with --sections 8, or another space"},
+		{"sequences add --if-missing --space s --sections 8 --step 9", 1, "its step is 10000, not 9: change it with `shardid sequences set --space s --step 9`"},
+		{"sequences add --space s --sections 8", 1, "space is already provisioned"},
+		{"sequences list", 0, "SPACE  SECTIONS"}, {"sequences list --json", 0, `[{"space":"s","sections":8,"step":10000,"used":0,"highest":0}]`},
 		{"names list", 0, "NAME"}, {"names list --json", 0, `[{"name":"shardid",`},
 		{"apps list", 0, "APP  NAME"}, {"tags list", 0, "TAG"}, {"apps list --json", 0, `[{"appId":1,`}, {"tags list --json", 0, `[{"tag":"n",`},
 	} {

@@ -26,6 +26,10 @@ func (a *App) snapshot() monitor.Snapshot {
 		stats := a.segment.Stats()
 		s.Segment = &stats
 	}
+	if a.sequence != nil {
+		stats := a.sequence.Stats()
+		s.Sequence = &stats
+	}
 	if m := a.snowflake; m != nil {
 		s.Snowflake = &monitor.Snowflake{
 			Stats: m.service.Stats(), Worker: m.keeper.Status(),

@@ -34,7 +34,7 @@ func (c *cli) serve() *cobra.Command {
   SHARDID_REDIS_MODE=single SHARDID_REDIS_ADDRS=127.0.0.1:6379 shardid serve`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test), the tag leaf-segment-test and the name demo when the embedded database has none yet")
+	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test), the tag leaf-segment-test, the name demo and the space chat when the embedded database has none yet")
 	c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return serve(cmd.Context(), cfg, demo)
 	})
@@ -105,8 +105,9 @@ func keysHelp() string {
 	return b.String()
 }
 
-// provisionDemo makes the first curls work: it adds app 1, the tag of Leaf's own example
-// and a name of worker IDs to an embedded database that has no app, no tag, no name.
+// provisionDemo makes the first curls work: it adds app 1, the tag of Leaf's own example, a
+// name of worker IDs and a space of sequences to an embedded database that has no app, no tag,
+// no name, no space.
 func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slog.Logger) error {
 	if cfg.Database.Driver != sqlstore.SQLite {
 		return fmt.Errorf("%w: --demo is for the embedded database: use shardid provision", model.ErrInvalidArgument)
@@ -123,7 +124,7 @@ func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slo
 			return err
 		}
 	}
-	if err := provisionDemoName(ctx, cfg, db, log); err != nil {
+	if err := cmp.Or(provisionDemoName(ctx, cfg, db, log), provisionDemoSpace(ctx, db, log)); err != nil {
 		return err
 	}
 	apps, err := db.Apps(ctx)
@@ -155,6 +156,23 @@ func provisionDemoName(ctx context.Context, cfg Config, db *sqlstore.Store, log 
 		return err
 	}
 	log.Info("added the demo name of worker IDs", "name", demo.Name)
+	return nil
+}
+
+// provisionDemoSpace adds the space chat, unless it was deleted a moment ago.
+func provisionDemoSpace(ctx context.Context, db *sqlstore.Store, log *slog.Logger) error {
+	demo := model.Space{Name: "chat", Sections: model.DefaultSections, Step: model.DefaultSequenceStep}
+	spaces, err := db.Spaces(ctx)
+	if err != nil || len(spaces) > 0 {
+		return err
+	}
+	switch _, err := db.CreateSpace(ctx, demo); {
+	case errors.Is(err, model.ErrRefused):
+		return nil
+	case err != nil:
+		return err
+	}
+	log.Info("added the demo space of sequences", "space", demo.Name)
 	return nil
 }
 

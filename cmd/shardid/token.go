@@ -63,7 +63,7 @@ func (c *cli) tokenNew() *cobra.Command {
 	f.IntVar(&flags.burst, "burst", 0, "`requests` at once (default those of a second)")
 	f.Int64Var(&flags.perSecond, "ids-per-second", 0, "`IDs` a second (default no limit)")
 	f.Int64Var(&flags.perDay, "ids-per-day", 0, "`IDs` a day of UTC (default no limit)")
-	offer(cmd, "modes", append(modes(), "lease", "sequence")...)
+	offer(cmd, "modes", append(modes(), "lease")...)
 	f.StringVar(&flags.expires, "expires", "", "`day` from which it is refused, such as 2027-01-31")
 	f.StringVar(&flags.file, "append", "", "add the entry to this `FILE` and print the token only")
 	required(cmd, "name", "role")

@@ -22,6 +22,7 @@ import (
 	"shardid/service/observe"
 	"shardid/service/queue"
 	"shardid/service/segment"
+	"shardid/service/sequence"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -73,7 +74,7 @@ func (a *App) wire() (err error) {
 	a.onStop("queue", a.queue.Stop)
 	a.leases = lease.New(a.stores.Leases(observe.Database, a.db), a.log)
 	a.onStop("leases", a.leases.Stop)
-	if err := errors.Join(a.wireSegment(), a.wireUID(uidZoo, lists.redis), a.wireSnowflake(zoo, lists.redis)); err != nil {
+	if err := errors.Join(a.wireSegment(), a.wireSequence(), a.wireUID(uidZoo, lists.redis), a.wireSnowflake(zoo, lists.redis)); err != nil {
 		return err
 	}
 	if err := a.wireAccess(); err != nil {
@@ -195,9 +196,9 @@ func (a *App) startAccess() {
 	}
 }
 
-// modes are the names of all four, in their usual order.
+// modes are the names of all five, in their usual order.
 func modes() []string {
-	return []string{httpapi.ModeQueue, httpapi.ModeSegment, httpapi.ModeSnowflake, httpapi.ModeUID}
+	return []string{httpapi.ModeQueue, httpapi.ModeSegment, httpapi.ModeSnowflake, httpapi.ModeUID, httpapi.ModeSequence}
 }
 
 // apiOptions shows the modes that are enabled to the HTTP front end.
@@ -209,7 +210,7 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
 		Metrics: a.metrics(), MaxURLBytes: a.cfg.Server.MaxURLBytes,
 		Status: a.status, History: a.monitor, Replicas: a.replicas.View, Location: zone,
-		Names: a.db.Names, Holders: a.db.Holders,
+		Names: a.db.Names, Holders: a.db.Holders, Spaces: a.db.Spaces,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
 		Unsent: a.unsent,
 	}
@@ -240,6 +241,12 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 		o.UID = a.uid
 		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeUID, Ready: a.uid.Ready})
 	}
+	if a.sequence != nil {
+		o.Sequence = a.sequence
+		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSequence, Ready: a.sequence.Ready})
+	} else if a.cfg.Sequence.Enabled {
+		a.issuer.NoSequence = errNoRedis
+	}
 	return o, err
 }
 
@@ -265,6 +272,52 @@ func (a *App) startModes(listens net.Addr) error {
 	if a.uid != nil {
 		a.uid.Start()
 	}
+	if a.sequence != nil {
+		a.sequence.Start()
+	}
+	return nil
+}
+
+// errNoRedis is why a deployment has no sequences: replicas that share nothing but a database
+// server would have to ask it for each number.
+var errNoRedis = fmt.Errorf("%w: sequences need Redis, which all replicas share: set redis.mode to single, sentinel or cluster", model.ErrModeDisabled)
+
+// sequencesServed says whether the stores can have sequences.
+func sequencesServed(cfg Config) bool {
+	return cfg.Sequence.Enabled && (cfg.Redis.Mode != redisEmbedded || cfg.Database.Driver == sqlstore.SQLite)
+}
+
+func (a *App) wireSequence() (err error) {
+	if !sequencesServed(a.cfg) {
+		return nil
+	}
+	o := sequence.Options{
+		Allocator: a.stores.Sections(observe.Database, a.db), Reporter: a.monitor, Log: a.log, Timeout: a.cfg.Sequence.Timeout,
+		Unfenced: a.cfg.Sequence.Fence == fenceNone || a.cfg.Database.Driver == sqlstore.SQLite,
+	}
+	if a.redis != nil {
+		o.Store = a.stores.Sequences(observe.Redis, a.redis.Sequences())
+		o.Prepare = func(ctx context.Context) error { return tellDeployment(ctx, a.db, a.redis) }
+	} else {
+		s, restored := memstore.NewSequences(), false
+		a.onStop("sequences in the process", func(ctx context.Context) error { return a.db.KeepSequences(ctx, s.Drain()) })
+		o.Store = a.stores.Sequences(observe.Memory, s)
+		o.Prepare = func(ctx context.Context) error {
+			if restored {
+				return nil
+			}
+			kept, err := a.db.TakeSequences(ctx)
+			if err == nil {
+				restored = true
+				s.Restore(kept)
+			}
+			return err
+		}
+	}
+	if a.sequence, err = sequence.New(o); err != nil {
+		return err
+	}
+	a.onStop("sequence", func(ctx context.Context) error { return a.sequence.Stop(ctx) })
 	return nil
 }
 

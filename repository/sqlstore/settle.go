@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func (s *Store) settleCounters(ctx context.Context, m moment) error {
 // gets a tombstone: should it be made again, it goes on above its mark.
 func (s *Store) raiseRows(ctx context.Context, marks []model.Mark) error {
 	var lists []model.AllocRequest
-	tags := map[string]int64{}
+	tags, sections, spaces := map[string]int64{}, map[model.SectionKey]int64{}, map[string]int64{}
 	for _, mark := range marks {
 		kind, name, _ := strings.Cut(mark.Counter, ":")
 		switch kind {
@@ -82,16 +83,19 @@ func (s *Store) raiseRows(ctx context.Context, marks []model.Mark) error {
 			}
 		case "t":
 			tags[name] = mark.Value
+		case sectionMark:
+			if key, ok := parseSection(name); ok {
+				sections[key] = mark.Value
+			}
+		case spaceMark:
+			spaces[name] = mark.Value
 		case nodeCounter:
 			if err := s.raiseStarts(ctx, mark.Value); err != nil {
 				return err
 			}
 		}
 	}
-	if err := s.raiseLists(ctx, lists); err != nil {
-		return err
-	}
-	return s.raiseTags(ctx, tags)
+	return cmp.Or(s.raiseLists(ctx, lists), s.raiseTags(ctx, tags), s.settleSections(ctx, sections), s.settleSpaces(ctx, spaces))
 }
 
 func (s *Store) raiseStarts(ctx context.Context, mark int64) error {

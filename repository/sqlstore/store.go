@@ -14,6 +14,8 @@
 //   - shardid_deployment and shardid_change, which server wrote last, and what it may have
 //     lost (deployment.go, change.go);
 //   - shardid_name and shardid_lease, which worker IDs of a name are leased (leases.go);
+//   - shardid_sequence, shardid_section and shardid_fence, which numbers of sequences have been
+//     handed out, and which life of Redis may give them (sections.go, spaces.go);
 //   - shardid_replica, which replica may let Redis vouch for that (witness.go).
 //
 // A segment is taken in one transaction under the rows' locks and belongs to the
@@ -68,6 +70,11 @@ const (
 	changeTable     = "shardid_change"
 	nameTable       = "shardid_name"
 	leaseTable      = "shardid_lease"
+	sequenceTable   = "shardid_sequence"
+	sectionTable    = "shardid_section"
+	fenceTable      = "shardid_fence"
+	// deletedSequenceTable has what spaces of sequences had handed out before they were deleted.
+	deletedSequenceTable = "shardid_sequence_deleted"
 )
 
 // Options say where the database is.
@@ -87,6 +94,8 @@ type Options struct {
 	// ListRate and TagRate bound how fast a list and a tag hand out, in a second, on a
 	// MySQL server; 0 means DefaultListRate and DefaultTagRate.
 	ListRate, TagRate int64
+	// Unfenced gives up the order of sequences, for numbers while the database is away.
+	Unfenced bool
 	// Witness can vouch for what was handed out when the server has changed; nil: nothing can.
 	Witness Witness
 	// OnServerChange is told that another life of the database was met: its copy is at
@@ -169,7 +178,9 @@ const probe = "SELECT app_id, app_name, max_id, shard_id, step, description, cre
 	"max_limit_id, limit_policy, current_step, taken_at, last_max_id, doubt, last_change, tokens, max_rate FROM " + table +
 	" WHERE 1 = 0 AND NOT EXISTS (SELECT app_id, shard_id, max_id FROM " + deletedTable + ") AND NOT EXISTS (SELECT " + deploymentColumns + " FROM " + deploymentTable + ") AND NOT EXISTS (SELECT app_id FROM " + scrambleTable + ") AND NOT EXISTS (SELECT scramble_secret FROM " + deploymentTable + ")" +
 	" AND NOT EXISTS (SELECT " + numberColumns + " FROM " + numberTable + ") AND NOT EXISTS (SELECT id, uses, holds, list_rate, tag_rate, seen_at FROM " + replicaTable + ") AND NOT EXISTS (SELECT number FROM " + changeTable + ")" +
-	" AND NOT EXISTS (SELECT " + nameColumns + " FROM " + nameTable + ") AND NOT EXISTS (SELECT " + leaseColumns + " FROM " + leaseTable + ")"
+	" AND NOT EXISTS (SELECT " + nameColumns + " FROM " + nameTable + ") AND NOT EXISTS (SELECT " + leaseColumns + " FROM " + leaseTable + ")" +
+	" AND NOT EXISTS (SELECT name, sections, step FROM " + sequenceTable + ") AND NOT EXISTS (SELECT space, section, max_id, doubt, last_change, tokens, taken_at, server, term, open FROM " + sectionTable + ")" +
+	" AND NOT EXISTS (SELECT server, number, place, renewed_at FROM " + fenceTable + ") AND NOT EXISTS (SELECT name, max_id, deleted_at FROM " + deletedSequenceTable + ")"
 
 // Check says whether segments can be taken: the server answers, is a writable
 // primary, and has id_alloc with all its columns and the tombstones. It is cheap: two

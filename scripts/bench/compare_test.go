@@ -243,6 +243,7 @@ func parts() []part {
 		{"start", []int{9}, measureStart, always},
 		{"outage", []int{10}, measureOutages, always},
 		{"clients", []int{11}, measureClients, always},
+		{"sequences", []int{12}, measureSequences, always},
 		{"tail", nil, measureTail, inFull},
 		{"growth", nil, measureGrowth, named},
 	}
@@ -259,7 +260,7 @@ func chooseParts(text, plan string) ([]part, error) {
 	fields := strings.Split(text, ",")
 	for _, field := range fields {
 		if !slices.ContainsFunc(parts(), func(p part) bool { return p.is(field) }) {
-			return nil, fmt.Errorf("%q is neither a goal, 1 to 11, nor a part: %s", field, partNames())
+			return nil, fmt.Errorf("%q is neither a goal, 1 to 12, nor a part: %s", field, partNames())
 		}
 	}
 	return slices.DeleteFunc(parts(), func(p part) bool { return !slices.ContainsFunc(fields, p.is) }), nil
@@ -281,13 +282,13 @@ func partNames() string {
 
 func TestChooseParts(t *testing.T) {
 	for _, c := range []struct{ text, plan, want string }{
-		{"", "full", "servers idle library stores refilling start outage clients tail"},
-		{"", "quick", "servers idle library stores refilling start outage clients"},
+		{"", "full", "servers idle library stores refilling start outage clients sequences tail"},
+		{"", "quick", "servers idle library stores refilling start outage clients sequences"},
 		{"3,10", "full", "servers outage"},
 		{"growth,8", "quick", "refilling growth"},
 		{"1,3", "full", "servers"},
 		{"tail", "quick", "tail"},
-		{"0", "full", ""}, {"12", "full", ""}, {"1,", "full", ""}, {"one", "full", ""},
+		{"0", "full", ""}, {"13", "full", ""}, {"1,", "full", ""}, {"one", "full", ""},
 	} {
 		got, err := chooseParts(c.text, c.plan)
 		var names []string
@@ -318,7 +319,7 @@ func TestPartsCoverTheGoals(t *testing.T) {
 		got = append(got, p.goals...)
 	}
 	slices.Sort(got)
-	if !slices.Equal(got, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}) {
+	if !slices.Equal(got, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}) {
 		t.Errorf("%v", got)
 	}
 }

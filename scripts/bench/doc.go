@@ -1,6 +1,6 @@
 // Package bench compares, in one run and on one machine, shardid with what else one
 // could have: a bare Gin that answers a constant, a plain service with one LPOP a
-// request, and generators of other libraries. It measures the ten goals of the
+// request, and generators of other libraries. It measures the twelve goals of the
 // project, which are ratios between contenders, as an absolute figure holds for one
 // machine and one hour only.
 //

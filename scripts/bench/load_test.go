@@ -28,6 +28,7 @@ type request struct {
 	mode  string // of shardid bench
 	app   int    // queue
 	apps  int    // how many from app on, all lists of each; 0 is one app, as bench has it
+	keys  int    // sequence
 	count int    // IDs a request, 0 for a single one
 	// rate is requests a second, their latency counted from when they were due; 0
 	// has each connection send the next when the answer came.
@@ -78,6 +79,9 @@ func (r request) args(url string, warmup, length time.Duration) []string {
 	}
 	if r.apps > 0 {
 		args = append(args, "--apps", strconv.Itoa(r.apps), "--passes", strconv.Itoa(r.apps*model.Shards))
+	}
+	if r.mode == "sequence" {
+		args = append(args, "--space", chat, "--passes", strconv.Itoa(r.keys))
 	}
 	if r.count > 0 {
 		args = append(args, "--count", strconv.Itoa(r.count))
@@ -167,6 +171,7 @@ func TestRequestArgs(t *testing.T) {
 		{request{mode: "queue", apps: 256}, "--mode queue --app 0 --apps 256 --passes 16384 --no-duplicates"},
 		{request{mode: "uid", count: 100, exact: true}, "--mode uid --count 100"},
 		{request{mode: "uid", proto: "resp", pipeline: 16, exact: true}, "--mode uid --proto resp --pipeline 16"},
+		{request{mode: "sequence", keys: 1000, rate: 100}, "--mode sequence --space chat --passes 1000 --rate 100 --no-duplicates"},
 		{request{raw: "/x"}, "--raw /x"},
 	} {
 		got := strings.Join(c.r.args("http://x", time.Second, time.Minute), " ")

@@ -58,7 +58,7 @@ type report struct {
 }
 
 // noGoal is the number of what belongs to none; its lines come last.
-const noGoal = 12
+const noGoal = 13
 
 // goal adds the lines of a goal; noisy series mark them.
 type goal struct {

@@ -169,6 +169,8 @@ func TestE2EJSONEverywhere(t *testing.T) {
 		{"tags set --tag t --step 5", `"step":5`}, {"tags delete --tag t --confirm t", `"tag":"t"`}, {"confirm --app 7 --name orders", `"confirmed":false`},
 		{"apps delete --app 7 --confirm orders", `"appId":7`}, {"names add --name n", `{"name":"n","epoch":"1288834974657","workerBits":10,"seqBits":12,"hold":"60s","leased":0,"workers":1024}`},
 		{"names", `,"own":true},{"name":"n",`}, {"names set --name n --hold 90s", `"hold":"90s"`}, {"names delete --name n --confirm n", `"name":"n"`},
+		{"sequences add --space s", `{"space":"s","sections":1024,"step":10000}`}, {"sequences", `[{"space":"s","sections":1024,"step":10000,"used":0,"highest":0}]`},
+		{"sequences set --space s --step 5", `{"space":"s","sections":1024,"step":5}`}, {"sequences delete --space s --confirm s", `"step":5`},
 		{"workers", `[]`}, {"decode 16385", `"appId":1`}, {"doctor", `[{`},
 		{"token new --name a --role admin --append t.yaml", `"token":"shardid_`}, {"token check --file t.yaml", `[{"name":"a","role":"admin"`},
 		{"config check", `"ok":true}`},

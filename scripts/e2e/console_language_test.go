@@ -56,7 +56,8 @@ func TestE2EConsoleLanguages(t *testing.T) {
 				[]string{"provision", "--app", "7", "--name", "42"},
 				[]string{"provision", "--app", "9", "--name", "99", "--max-limit-id", "900719925474", "--limit-policy", "wrap"},
 				[]string{"tags", "add", "--tag", "1/2"}, []string{"tags", "add", "--tag", "3/4"},
-				[]string{"names", "add", "--name", "5"}, []string{"names", "add", "--name", "6"})
+				[]string{"names", "add", "--name", "5"}, []string{"names", "add", "--name", "6"},
+				[]string{"sequences", "add", "--space", "7"}, []string{"sequences", "add", "--space", "8"})
 			d.lease("5", "10.0.0.1")
 			for _, target := range []string{"/get?appId=7&gatePass=alice", segmentGet + "1%2F2", snowflakeGet, "/api/uid/get"} {
 				eventuallyID(t, d, target)
@@ -110,7 +111,7 @@ func TestE2EConsoleLanguages(t *testing.T) {
 
 // tour opens each view, and has it looked at.
 func tour(t *testing.T, b *tab, look func(view string)) {
-	b.until("all figures are there", `document.querySelectorAll('#charts canvas').length >= 3 && document.querySelectorAll('#replica-rows tr').length === 1 && document.querySelectorAll('#tag-rows tr').length === 2 && document.querySelector('#app-name').innerText === '7 42'`)
+	b.until("all figures are there", `document.querySelectorAll('#charts canvas').length >= 3 && document.querySelectorAll('#replica-rows tr').length === 1 && document.querySelectorAll('#tag-rows tr').length === 2 && document.querySelectorAll('#space-rows tr').length === 2 && document.querySelector('#app-name').innerText === '7 42'`)
 	b.click("#well summary")
 	look("the page")
 	eval[bool](b, `document.querySelector('[data-shard="20"]').focus() || true`)
@@ -138,7 +139,10 @@ func tour(t *testing.T, b *tab, look func(view string)) {
 	look("no holder")
 	b.fill("#app-search", "x")
 	b.fill("#tag-search", "x")
+	eval[bool](b, `{ const e = document.querySelector('#space-search'); e.value = '9'; e.dispatchEvent(new Event('change')) } true`)
+	b.until("no space", `document.querySelector('#space-none').checkVisibility()`)
 	look("nothing found")
+	eval[bool](b, `{ const e = document.querySelector('#space-search'); e.value = ''; e.dispatchEvent(new Event('change')) } true`)
 	b.fill("#app-search", "99")
 	b.fill("#tag-search", "/")
 	eval[bool](b, `document.querySelector('.app').click() || true`)
@@ -153,7 +157,7 @@ func tour(t *testing.T, b *tab, look func(view string)) {
 	tourForms(b, look)
 }
 
-// tourForms makes, changes and deletes an app and a tag.
+// tourForms makes, changes and deletes an app, a tag and a space, all at the width of a phone.
 func tourForms(b *tab, look func(view string)) {
 	b.resize(390, 844, "light")
 	b.click("#new-app")
@@ -211,7 +215,26 @@ func tourForms(b *tab, look func(view string)) {
 	look("the deletion of a tag")
 	b.fill("#admin-confirm", "5/6")
 	done("the deletion of a tag")
+	tourSpaces(b, look, done)
 	b.resize(1300, 900, "light")
+}
+
+// tourSpaces makes, changes and deletes a space.
+func tourSpaces(b *tab, look, done func(view string)) {
+	b.dialog("#new-space", "#admin-sections")
+	look("a new space")
+	b.fits(390)
+	b.fill("#admin-space", "9")
+	done("the new space")
+	const space = `[...document.querySelectorAll('#space-rows tr')].find((r) => r.firstChild.innerText === '9')`
+	b.until("the space is shown", space+` !== undefined`)
+	for i, field := range []string{"#admin-step", "#admin-confirm"} {
+		eval[bool](b, fmt.Sprintf(space+`.querySelectorAll('button')[%d].click() || true`, i))
+		b.until("the form is there", fmt.Sprintf(`document.querySelector('#admin').open && document.querySelector(%q) !== null`, field))
+		look("the form of a space")
+		b.fill(field, "9")
+		done("a change of a space")
+	}
 }
 
 // fits wants nothing wider than the window.

@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"os/exec"
 	"strings"
@@ -11,11 +12,18 @@ import (
 	"time"
 
 	"shardid/scripts/rig"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func TestMain(m *testing.M) {
+	redis.SetLogger(silence{}) // of clients whose Redis a story breaks
 	rig.Main(m)
 }
+
+type silence struct{}
+
+func (silence) Printf(context.Context, string, ...any) {}
 
 // story is the first line of every e2e test.
 func story(t *testing.T) {

@@ -102,6 +102,7 @@ func TestE2EGrants(t *testing.T) {
 		{"apps", "delete", "--app", "2", "--confirm", "second"}, {"provision", "--app", "2", "--name", "again"}, {"confirm", "--app", "1", "--name", "test"},
 		{"tags", "add", "--tag", "b"}, {"tags", "set", "--tag", "b", "--step", "10"}, {"tags", "delete", "--tag", "b", "--confirm", "b"}, {"tags"},
 		{"names", "add", "--name", "n"}, {"names", "set", "--name", "n", "--hold", "5m"}, {"names", "delete", "--name", "n", "--confirm", "n"}, {"names"}, {"workers"},
+		{"sequences", "add", "--space", "s"}, {"sequences", "set", "--space", "s", "--step", "5"}, {"sequences", "delete", "--space", "s", "--confirm", "s"}, {"sequences"},
 	}
 	if o := shardid(t, s, admin[0]...); o.exit != 1 || !strings.Contains(o.stderr, "grant the user of database.dsn") {
 		t.Errorf("%v without its grants: %+v", admin[0], o)

@@ -1,6 +1,6 @@
-// Package admin creates, changes and deletes apps, tags and names of worker IDs, and frees
-// worker IDs. The HTTP front end and the command line go through it, so both refuse the
-// same things and leave the same line in the log.
+// Package admin creates, changes and deletes apps, tags, names of worker IDs and spaces of
+// sequences, and frees worker IDs. The HTTP front end and the command line go through it, so
+// both refuse the same things and leave the same line in the log.
 //
 // It decides nothing about IDs itself: what would let one repeat is refused by the
 // store, in the transaction that holds the rows (model.AppChange, model.TagChange).
@@ -41,9 +41,9 @@ const (
 	DefaultTagStep = 2000
 )
 
-// Reads are what a Service passes on as it is: apps in order, tags and names by name. Errors:
-// model.ErrUnknownApp, ErrUnknownTag, ErrUnknownName, ErrInvalidArgument for a tag's row that
-// cannot be used, *model.StoreError.
+// Reads are what a Service passes on as it is: apps in order, all others by name. Errors:
+// model.ErrUnknownApp, ErrUnknownTag, ErrUnknownName, ErrUnknownSpace, ErrInvalidArgument for a
+// tag's row that cannot be used, *model.StoreError.
 type Reads interface {
 	Apps(ctx context.Context) ([]model.AppSummary, error)
 	App(ctx context.Context, id uint8) (model.AppSummary, error)
@@ -54,11 +54,15 @@ type Reads interface {
 	// Holders are at most limit worker IDs of a name that were leased, those whose lease ends
 	// last first.
 	Holders(ctx context.Context, name string, limit int) ([]model.NameHolder, error)
+
+	Spaces(ctx context.Context) ([]model.SpaceUse, error)
+	Space(ctx context.Context, name string) (model.SpaceUse, error)
 }
 
-// Store is all that the stores of apps, tags and names do, each change in one transaction.
-// Errors: those of Reads, model.ErrAppExists, ErrTagExists, ErrNameExists, ErrInvalidArgument,
-// ErrRefused; after a *model.StoreError it is not known whether a change is stored.
+// Store is all that the stores of apps, tags, names and spaces do, each change in one transaction.
+// Errors: those of Reads, model.ErrAppExists, ErrTagExists, ErrNameExists, ErrSpaceExists,
+// ErrInvalidArgument, ErrRefused; after a *model.StoreError it is not known whether a change is
+// stored.
 type Store interface {
 	Reads
 	CreateApp(ctx context.Context, app model.App) (model.AppSummary, error)
@@ -78,6 +82,11 @@ type Store interface {
 	ChangeName(ctx context.Context, name string, hold time.Duration) (before model.Name, after model.NameUse, err error)
 	// DeleteName remembers the layout and the leases.
 	DeleteName(ctx context.Context, name string) (model.Name, error)
+
+	CreateSpace(ctx context.Context, space model.Space) (model.Space, error)
+	ChangeSpace(ctx context.Context, name string, step int64) (before, after model.Space, err error)
+	// DeleteSpace remembers the numbers.
+	DeleteSpace(ctx context.Context, name string) (model.Space, error)
 }
 
 // Workers is the database's registry of worker IDs.
@@ -127,7 +136,7 @@ type Options struct {
 	Now     func() time.Time // nil means time.Now
 }
 
-// Service administrates apps, tags and names. Safe for concurrent use, over processes too.
+// Service administrates apps, tags, names and spaces. Safe for concurrent use, over processes too.
 type Service struct {
 	Reads
 	opts Options

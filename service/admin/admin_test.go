@@ -175,6 +175,15 @@ func calls() map[string]func(context.Context, rig) (Effect, error) {
 		"name.delete": func(ctx context.Context, r rig) (Effect, error) {
 			return Effect{}, check.Err(r.DeleteName(ctx, actor, "orders", "orders"))
 		},
+		"space.create": func(ctx context.Context, r rig) (Effect, error) {
+			return Effect{}, check.Err(r.CreateSpace(ctx, actor, space))
+		},
+		"space.change": func(ctx context.Context, r rig) (Effect, error) {
+			return Effect{}, check.Err(r.ChangeSpace(ctx, actor, "chat", step))
+		},
+		"space.delete": func(ctx context.Context, r rig) (Effect, error) {
+			return Effect{}, check.Err(r.DeleteSpace(ctx, actor, "chat", "chat"))
+		},
 		"worker.free": func(ctx context.Context, r rig) (Effect, error) {
 			return Effect{}, check.Err(r.FreeWorker(ctx, actor, 5, "10.0.0.7:80"))
 		},
@@ -197,15 +206,19 @@ const (
 // Each call leaves one line that says who did what to what, and what it was.
 func TestAuditDone(t *testing.T) {
 	for action, want := range map[string]string{
-		"app.create":  `"target":"app 7",#"after":` + newJSON,
-		"app.change":  `"target":"app 7",#"before":` + oldJSON + `,"after":` + newJSON,
-		"app.delete":  `"target":"app 7",#"before":` + oldJSON,
-		"tag.create":  `"target":"tag a/b",#"after":` + tagJSON,
-		"tag.change":  `"target":"tag a/b",#"before":` + tagJSON + `,"after":` + tagJSON,
-		"tag.delete":  `"target":"tag a/b",#"before":` + tagJSON,
-		"name.create": nameTarget + `"after":` + nameJSON,
-		"name.change": nameTarget + `"before":` + nameJSON + `,"after":` + longerJSON,
-		"name.delete": nameTarget + `"before":` + nameJSON,
+		"app.create":   `"target":"app 7",#"after":` + newJSON,
+		"app.change":   `"target":"app 7",#"before":` + oldJSON + `,"after":` + newJSON,
+		"app.delete":   `"target":"app 7",#"before":` + oldJSON,
+		"tag.create":   `"target":"tag a/b",#"after":` + tagJSON,
+		"tag.change":   `"target":"tag a/b",#"before":` + tagJSON + `,"after":` + tagJSON,
+		"tag.delete":   `"target":"tag a/b",#"before":` + tagJSON,
+		"name.create":  nameTarget + `"after":` + nameJSON,
+		"name.change":  nameTarget + `"before":` + nameJSON + `,"after":` + longerJSON,
+		"name.delete":  nameTarget + `"before":` + nameJSON,
+		"space.create": spaceTarget + `"after":` + spaceJSON,
+		"space.change": spaceTarget + `"before":` + spaceJSON + `,"after":{"sections":64,"step":5}`,
+		"space.delete": spaceTarget + `"before":` + spaceJSON,
+
 		"worker.free": `"target":"worker ID 5",#"before":{"address":"10.0.0.7:80","reserved_until":5}`,
 	} {
 		r := newRig(nil)
@@ -226,7 +239,8 @@ func TestAuditNotDone(t *testing.T) {
 	for err, outcome := range map[error]string{
 		model.ErrRefused: "refused", model.ErrInvalidArgument: "refused", model.ErrUnknownApp: "refused", model.ErrUnknownTag: "refused",
 		model.ErrAppExists: "refused", model.ErrTagExists: "refused",
-		model.ErrUnknownName: "refused", model.ErrNameExists: "refused", context.DeadlineExceeded: "failed",
+		model.ErrUnknownName: "refused", model.ErrNameExists: "refused",
+		model.ErrUnknownSpace: "refused", model.ErrSpaceExists: "refused", context.DeadlineExceeded: "failed",
 		&model.StoreError{Store: "database", Op: "x", Err: errors.New("connection broke")}: "failed",
 	} {
 		for action, call := range calls() {
@@ -262,7 +276,7 @@ func TestAuditNotDone(t *testing.T) {
 func TestEffect(t *testing.T) {
 	const by = "2026-11-20T16:01:35Z"
 	for action, call := range calls() {
-		if action == "worker.free" || strings.HasPrefix(action, actionNames) {
+		if action == "worker.free" || strings.HasPrefix(action, actionNames) || strings.HasPrefix(action, actionSpaces) {
 			continue // the database is asked each time
 		}
 		r := newRig(nil)
@@ -310,7 +324,7 @@ func TestChangeOutlivesTheClient(t *testing.T) {
 	}
 }
 
-// Nothing to change is no change, and the name of a tag, or of worker IDs, must be given twice.
+// Nothing to change is no change, and the name of a tag, of worker IDs or of a space must be given twice.
 // The replicas' own name is no other's.
 func TestNothingReachesTheStore(t *testing.T) {
 	r := newRig(nil)
@@ -318,7 +332,8 @@ func TestNothingReachesTheStore(t *testing.T) {
 	_, _, noTag := r.ChangeTag(t.Context(), actor, "a/b", model.TagChange{})
 	_, _, other := r.DeleteTag(t.Context(), actor, "a/b", "a/c")
 	_, otherName := r.DeleteName(t.Context(), actor, "orders", "Orders")
-	for _, err := range []error{noApp, noTag, other, otherName} {
+	_, otherSpace := r.DeleteSpace(t.Context(), actor, "chat", "Chat")
+	for _, err := range []error{noApp, noTag, other, otherName, otherSpace} {
 		if !errors.Is(err, model.ErrInvalidArgument) {
 			t.Error(err)
 		}

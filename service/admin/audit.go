@@ -42,8 +42,8 @@ func group(key string, v slog.Value) (a slog.Attr) {
 // outcome is that of an error: refused or failed.
 func outcome(err error) string {
 	for _, refusal := range []error{
-		model.ErrInvalidArgument, model.ErrRefused, model.ErrAppExists, model.ErrTagExists, model.ErrNameExists,
-		model.ErrUnknownApp, model.ErrUnknownTag, model.ErrUnknownName,
+		model.ErrInvalidArgument, model.ErrRefused, model.ErrAppExists, model.ErrTagExists, model.ErrNameExists, model.ErrSpaceExists,
+		model.ErrUnknownApp, model.ErrUnknownTag, model.ErrUnknownName, model.ErrUnknownSpace,
 	} {
 		if errors.Is(err, refusal) {
 			return "refused"

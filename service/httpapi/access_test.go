@@ -64,7 +64,7 @@ func closed(o *Options) {
 
 // monitored are the pages that show the state of the service.
 func monitored() []string {
-	return []string{"/cache", "/db", "/metrics", "/api/status", "/api/history", "/api/replicas", "/api/names", "/api/names/orders"}
+	return []string{"/cache", "/db", "/metrics", "/api/status", "/api/history", "/api/replicas", "/api/names", "/api/names/orders", "/api/sequences"}
 }
 
 // accessExchanges provoke each answer to a request with a token, with another one's,

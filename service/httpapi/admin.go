@@ -19,7 +19,7 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// routeAdmin adds the routes of apps, tags, names and the log's level to the guarded group.
+// routeAdmin adds the routes of apps, tags, names, spaces and the log's level to the guarded group.
 func (a *API) routeAdmin(g *gin.RouterGroup) {
 	if a.opts.LogLevel != nil {
 		g.GET("log", a.serveJSON(http.StatusOK, func(context.Context, *gin.Context) (any, error) {
@@ -41,6 +41,7 @@ func (a *API) routeAdmin(g *gin.RouterGroup) {
 	g.PATCH("tags/*tag", a.serveJSON(http.StatusOK, named(tagName, a.changeTag)))
 	g.DELETE("tags/*tag", a.serveJSON(http.StatusOK, named(tagName, a.deleteTag)))
 	a.routeNames(g)
+	a.routeSpaces(g)
 }
 
 // named makes the route of a thing whose name, or ID, key reads from the end of the path.
@@ -70,12 +71,13 @@ func Items[T, Item any](things []T, show func(T) Item) []Item {
 	return items
 }
 
-// list is the answer that has all apps, all tags or all names.
+// list is the answer that has all apps, all tags, all names or all spaces.
 type list struct {
-	Code  int        `json:"code"` // always 0
-	Apps  []AppItem  `json:"apps,omitzero"`
-	Tags  []TagItem  `json:"tags,omitzero"`
-	Names []NameItem `json:"names,omitzero"`
+	Code   int            `json:"code"` // always 0
+	Apps   []AppItem      `json:"apps,omitzero"`
+	Tags   []TagItem      `json:"tags,omitzero"`
+	Names  []NameItem     `json:"names,omitzero"`
+	Spaces []SpaceUseItem `json:"spaces,omitzero"`
 }
 
 // actor is who sends the request, for the log.

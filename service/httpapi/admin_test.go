@@ -130,7 +130,7 @@ type operation struct {
 
 func operations() []operation {
 	app, tag := `{"code":0,`+ordersJSON, `{"code":0,`+tagJSON
-	return append(nameOperations(), []operation{
+	return append(append(nameOperations(), spaceOperations()...), []operation{
 		{"GET", "/admin/apps", "", 200, `{"code":0,"apps":[{` + ordersJSON + `}]}`},
 		{"POST", "/admin/apps", newAppBody, 201, app + effectJSON},
 		{"GET", appTarget, "", 200, app + "}"},
@@ -176,22 +176,24 @@ func adminExchanges() []exchange {
 			add("unknown", wrap(model.ErrUnknownApp), 404, -2, "not provisioned")
 			add("unknown tag", wrap(model.ErrUnknownTag), 404, -2, "not provisioned")
 			add("unknown name", wrap(model.ErrUnknownName), 404, -2, "not provisioned")
+			add("unknown space", wrap(model.ErrUnknownSpace), 404, -2, "not provisioned")
 		}
 		refuses := op.method == "POST" || op.method == "PATCH"
-		if strings.HasPrefix(op.target, nameTarget) {
-			refuses = op.method == "DELETE" // while a lease lives
+		if strings.HasPrefix(op.target, nameTarget) || strings.HasPrefix(op.target, spaceTarget) {
+			refuses = op.method == "DELETE" // while a lease lives, or numbers are in doubt
 		}
 		if refuses {
 			add("refused", wrap(model.ErrRefused), 409, -13, "refused")
 			add("there already", wrap(model.ErrAppExists), 409, -13, "already")
 			add("tag there already", wrap(model.ErrTagExists), 409, -13, "already")
 			add("name there already", wrap(model.ErrNameExists), 409, -13, "already")
+			add("space there already", wrap(model.ErrSpaceExists), 409, -13, "already")
 		}
 		if op.method != "GET" {
 			add("bad", wrap(model.ErrInvalidArgument), 400, -6, "invalid argument")
 		}
 	}
-	return slices.Concat(all, badAdminRequests(), badNameRequests())
+	return slices.Concat(all, badAdminRequests(), badNameRequests(), badSpaceRequests())
 }
 
 // spentAdmin has a token for administration whose rate is used up.
@@ -259,6 +261,7 @@ func badAdminRequests() (all []exchange) {
 		{"PUT", "/admin/apps", 405}, {"PUT", appTarget, 405}, {"POST", appTarget, 405}, {"DELETE", "/admin/apps", 405}, {"HEAD", "/admin/apps", 405},
 		{"PUT", "/admin/tags", 405}, {"PUT", tagTarget, 405}, {"DELETE", logTarget, 405},
 		{"PUT", namesTarget, 405}, {"POST", nameTarget, 405}, {"GET", "/admin/names/", 404}, {"GET", "/admin/names/a/b", 404},
+		{"PUT", spacesTarget, 405}, {"POST", spaceTarget, 405}, {"GET", "/admin/sequences/", 404}, {"GET", "/admin/sequences/a/b", 404},
 		{"GET", "/admin/apps/", 404}, {"DELETE", "/admin/apps/7/8", 404}, {"GET", "/admin/tags/", 404}, {"GET", "/admin/tags/a/b", 404}, {"GET", "/admin/", 404},
 	} {
 		all = append(all, exchange{name: fmt.Sprint(c.status, " ", c.method, c.target), method: c.method, target: c.target, token: adminSecret,

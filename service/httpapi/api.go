@@ -38,12 +38,14 @@ const (
 	ModeSegment   = "segment"
 	ModeSnowflake = "snowflake"
 	ModeUID       = "uid"
+	ModeSequence  = "sequence"
 	ModeLease     = "lease" // of worker IDs of names: no IDs, and no readiness of its own
 )
 
-// Admin administrates apps, tags and names of worker IDs; a change of an app or a tag says from
-// when on it counts. Errors: model.ErrUnknownApp, ErrUnknownTag, ErrUnknownName, ErrAppExists,
-// ErrTagExists, ErrNameExists, ErrInvalidArgument, ErrRefused, *model.StoreError.
+// Admin administrates apps, tags, names of worker IDs and spaces of sequences; a change of an app
+// or a tag says from when on it counts. Errors: model.ErrUnknownApp, ErrUnknownTag,
+// ErrUnknownName, ErrUnknownSpace, ErrAppExists, ErrTagExists, ErrNameExists, ErrSpaceExists,
+// ErrInvalidArgument, ErrRefused, *model.StoreError.
 type Admin interface {
 	Apps(ctx context.Context) ([]model.AppSummary, error)
 	App(ctx context.Context, id uint8) (model.AppSummary, error)
@@ -63,6 +65,12 @@ type Admin interface {
 	CreateName(ctx context.Context, by admin.Actor, name model.Name) (model.Name, error)
 	ChangeName(ctx context.Context, by admin.Actor, name string, hold time.Duration) (model.NameUse, error)
 	DeleteName(ctx context.Context, by admin.Actor, name, confirm string) (model.Name, error)
+
+	Spaces(ctx context.Context) ([]model.SpaceUse, error)
+	Space(ctx context.Context, name string) (model.SpaceUse, error)
+	CreateSpace(ctx context.Context, by admin.Actor, space model.Space) (model.Space, error)
+	ChangeSpace(ctx context.Context, by admin.Actor, name string, step int64) (model.Space, error)
+	DeleteSpace(ctx context.Context, by admin.Actor, name, confirm string) (model.Space, error)
 }
 
 // History remembers what happened in the last minutes.
@@ -73,7 +81,7 @@ type History interface {
 }
 
 // Options are what the API is made of. Issuer.Queue, Decoder, Conditions, Log, Metrics,
-// Names, Holders and MaxURLBytes are required.
+// Names, Holders, Spaces and MaxURLBytes are required.
 type Options struct {
 	*issuer.Issuer // the modes that are enabled; the path of another answers -9
 	Decoder        model.Decoder
@@ -106,6 +114,8 @@ type Options struct {
 	// limit. Errors: *model.StoreError, the context's; of Holders model.ErrUnknownName too.
 	Names   func(context.Context) ([]model.NameUse, error)
 	Holders func(ctx context.Context, name string, limit int) ([]model.NameHolder, error)
+	// Spaces are those of sequences, for /api/sequences. Errors: *model.StoreError, the context's.
+	Spaces func(context.Context) ([]model.SpaceUse, error)
 	// Status fills what only the services know of /api/status; nil: nothing.
 	Status func(context.Context) Status
 	// History is what happened in the last minutes, for /api/history; nil: nothing.
@@ -118,7 +128,8 @@ type Options struct {
 	// RequireToken closes the ID routes, ProtectMonitoring the pages that show the
 	// state of the service, to requests without a token.
 	RequireToken, ProtectMonitoring bool
-	// Admin is behind /admin/apps, /admin/tags and /admin/names; nil: there are no such paths.
+	// Admin is behind /admin/apps, /admin/tags, /admin/names and /admin/sequences; nil: there are
+	// no such paths.
 	Admin Admin
 	// LogLevel is changed by PATCH /admin/log; nil: there is no such path.
 	LogLevel LogLevel
@@ -194,6 +205,7 @@ func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.H
 		"/api/replicas":       a.monitoring(a.page(a.readReplicas, a.writeJSON)),
 		"/api/names":          a.monitoring(a.namesPage()),
 		"/api/names/:name":    a.monitoring(a.holdersPage()),
+		"/api/sequences":      a.monitoring(a.spacesPage()),
 	} {
 		e.GET(path, handler)
 	}

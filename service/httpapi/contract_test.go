@@ -78,7 +78,7 @@ func TestDocumentListsTheCodes(t *testing.T) {
 func TestAnswersMatchTheDocument(t *testing.T) {
 	doc := loadDocument(t)
 	missing := documentedStatuses(doc)
-	for _, x := range slices.Concat(exchanges(), healthExchanges(), pageExchanges(), consoleExchanges(), accessExchanges(), adminExchanges(), tinyidExchanges(), leaseExchanges(), namePageExchanges(), sequenceExchanges()) {
+	for _, x := range slices.Concat(exchanges(), healthExchanges(), pageExchanges(), consoleExchanges(), accessExchanges(), adminExchanges(), tinyidExchanges(), leaseExchanges(), namePageExchanges(), spacePageExchanges(), sequenceExchanges()) {
 		route, _ := routeOf(doc, x)
 		if route == nil {
 			continue // no such path: nothing to hold it to

@@ -199,7 +199,7 @@ func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options
 		Log:      slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Modes:    []Mode{{ModeQueue, readiness(q)}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
 		LogLevel: &fakeAdmin{},
-		Names:    (&fakeAdmin{}).Names, Holders: (&fakeAdmin{}).Holders,
+		Names:    (&fakeAdmin{}).Names, Holders: (&fakeAdmin{}).Holders, Spaces: (&fakeAdmin{}).Spaces,
 		Segments: fakeViews, Tags: fakeTags, Location: time.FixedZone("Asia/Shanghai", 8*3600),
 	}, modes
 }

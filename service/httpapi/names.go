@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -149,20 +148,8 @@ func (a *API) deleteName(ctx context.Context, c *gin.Context, name string) (any,
 
 // namesPage shows all names, and how much of each is leased.
 func (a *API) namesPage() gin.HandlerFunc {
-	byName := func(ctx context.Context) ([]model.NameUse, error) {
-		names, err := a.opts.Names(ctx)
-		slices.SortFunc(names, func(x, y model.NameUse) int { return cmp.Compare(x.Name.Name, y.Name.Name) }) // databases have other orders
-		return names, err
-	}
 	name := func(u model.NameUse) string { return u.Name.Name }
-	return windowed(a, byName, func(w window, all []model.NameUse) ([]byte, error) {
-		shown, total, next := through(w, all, name)
-		return encodeJSON(struct {
-			list
-			Total int    `json:"total,omitempty"`
-			Next  string `json:"next,omitempty"`
-		}{list{Names: Items(shown, NewUseItem)}, total, next})
-	}, a.writeJSON)
+	return byName(a, a.opts.Names, name, func(names []model.NameUse) list { return list{Names: Items(names, NewUseItem)} })
 }
 
 // holdersPage shows one name and its holders. What others guess costs nothing: only a name that

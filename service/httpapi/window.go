@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -12,14 +14,14 @@ import (
 )
 
 const (
-	// tagsShown is how many tags or names a page shows unless it is asked for another number.
+	// tagsShown is how many tags, names or spaces a page shows unless it is asked for another number.
 	tagsShown = 1000
 	// mostTags is the most.
 	mostTags = 5000
 )
 
-// window says which tags, or names of worker IDs, a page shows: those that contain a text, in any
-// case, and follow one.
+// window says which tags, names of worker IDs, or spaces, a page shows: those that contain a text,
+// in any case, and follow one.
 type window struct {
 	search, after string
 	limit         int
@@ -98,4 +100,21 @@ func windowed[T any](a *API, read func(context.Context) (T, error), encode func(
 			usual(c)
 		}
 	}
+}
+
+// byName is a page of all that read gives, by name, in windows.
+func byName[T any](a *API, read func(context.Context) ([]T, error), name func(T) string, show func([]T) list) gin.HandlerFunc {
+	sorted := func(ctx context.Context) ([]T, error) {
+		all, err := read(ctx)
+		slices.SortFunc(all, func(x, y T) int { return cmp.Compare(name(x), name(y)) }) // databases have other orders
+		return all, err
+	}
+	return windowed(a, sorted, func(w window, all []T) ([]byte, error) {
+		shown, total, next := through(w, all, name)
+		return encodeJSON(struct {
+			list
+			Total int    `json:"total,omitempty"`
+			Next  string `json:"next,omitempty"`
+		}{show(shown), total, next})
+	}, a.writeJSON)
 }

@@ -222,6 +222,9 @@ func decodeQuickly(body []byte, dst []int64) ([]int64, bool) {
 		if !ok {
 			return dst, false
 		}
+		if n := len(list); n > 2 && list[0] == '"' && list[n-1] == '"' { // one, or JSON reads them
+			return parseIDs(list[1:n-1], 0, dst)
+		}
 		return parseIDs(list, ',', dst)
 	}
 	rest, begins := bytes.CutPrefix(body, []byte(`{"code":0,"id":`))

@@ -53,6 +53,7 @@ func TestDecodeJSON(t *testing.T) {
 		`{"code":0,"id":7}`:                                {7},
 		`{"code":0,"ids":[1,2,9223372036854775807]}`:       {1, 2, 9223372036854775807},
 		`{"code":0,"ids":["1","2"]}`:                       {1, 2},
+		`{"code":0,"ids":["12345678901"]}`:                 {12345678901},
 		"{\"code\":0,\"ids\":[ 1, 2 ]}\n":                  {1, 2},
 		`{"code":0,"ids":[]}`:                              {},
 		`{"code":0}`:                                       {},
@@ -83,6 +84,7 @@ func TestDecodeJSON(t *testing.T) {
 func FuzzDecodeJSON(f *testing.F) {
 	f.Add([]byte(`{"code":0,"id":16385,"idStr":"16385"}`))
 	f.Add([]byte(`{"code":0,"ids":[1,2,3]}`))
+	f.Add([]byte(`{"code":0,"ids":["1"]}`))
 	f.Add([]byte(`{"code":0,"ids":[-1,00,9223372036854775808]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got, ok := decodeQuickly(body, nil)

@@ -47,6 +47,37 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// TestSequenceMode: the keys of a space take turns. Their numbers are alike, so none is compared.
+func TestSequenceMode(t *testing.T) {
+	s := &issuer{spoil: func(w http.ResponseWriter, r *http.Request, _ int64) bool {
+		q := r.URL.Query()
+		if !strings.HasPrefix(q.Get("key"), "bench-") || q.Get("count") != "" || r.URL.Path != "/v1/sequence/chat/ids" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		_, err := fmt.Fprint(w, `{"code":0,"ids":["7"]}`)
+		check.OK(t, err)
+		return true
+	}}
+	o := brief(serve(t, s))
+	o.Mode, o.Space, o.Passes = ModeSequence, "chat", 10
+	if r := mustRun(t, o); r.Requests == 0 || r.IDs != r.Requests || r.Failed() > 0 || r.Compared > 0 || r.Duplicates > 0 {
+		t.Errorf("%+v", r)
+	}
+	for url, want := range map[string]string{
+		"http://127.0.0.1:1":  "GET /v1/sequence/chat/ids?key=bench-9&count=5 HTTP/1.1\r\n",
+		"redis://127.0.0.1:1": "*2\r\n$4\r\nINCR\r\n$21\r\nsequence:chat:bench-9\r\n",
+	} {
+		if o.URL, o.Count = url, 5; strings.HasPrefix(url, "redis") {
+			o.Count = 0
+		}
+		l, err := New(o)
+		check.Must(t, err)
+		if got := string(l.target.requests[9]); len(l.target.requests) != 10 || !strings.HasPrefix(got, want) {
+			t.Errorf("%d requests, the last is %q", len(l.target.requests), got)
+		}
+	}
+}
+
 // asked counts how often each list is asked for by the requests of a run.
 func asked(t *testing.T, o Options) (lists map[model.ListKey]int, requests int) {
 	t.Helper()
@@ -392,6 +423,9 @@ func TestOptionsRefused(t *testing.T) {
 		"raw":         func(o *Options) { o.Raw = "ping" },
 		"raw lines":   func(o *Options) { o.Raw = "/ping HTTP/1.1\r\n" },
 		"tag":         func(o *Options) { o.Mode, o.Tag = ModeSegment, "" },
+		"space":       func(o *Options) { o.Mode, o.Space = ModeSequence, "" },
+		"RESP space":  func(o *Options) { o.URL, o.Mode, o.Space = "redis://127.0.0.1:1", ModeSequence, "a b" },
+		"RESP count":  func(o *Options) { o.URL, o.Mode, o.Space, o.Count = "redis://127.0.0.1:1", ModeSequence, "chat", 5 },
 	} {
 		o := brief("http://127.0.0.1:1")
 		change(&o)

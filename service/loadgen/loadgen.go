@@ -35,6 +35,9 @@ func New(opts Options) (*Load, error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.Mode == ModeSequence {
+		opts.Compare = 0
+	}
 	return &Load{opts: opts, target: t}, nil
 }
 

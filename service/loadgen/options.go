@@ -19,6 +19,7 @@ const (
 	ModeSegment   = "segment"
 	ModeSnowflake = "snowflake"
 	ModeUID       = "uid"
+	ModeSequence  = "sequence"
 )
 
 // Bounds of the options.
@@ -50,8 +51,11 @@ type Options struct {
 	// all 64 shards before the next if there are so many Passes.
 	Apps int
 	// Passes is how many different values of gatePass take turns, so that all 64
-	// shards are used alike. 1…100000.
+	// shards are used alike, or how many keys of Space. 1…100000.
 	Passes int
+	// Space is that of the sequence mode. Its numbers are not compared, as those of two
+	// keys are alike.
+	Space string
 	// Tag is the key of the segment mode.
 	Tag string
 	// Count is the size of a batch, 1…10000; 0 asks for a single ID.
@@ -176,7 +180,7 @@ func newTarget(o Options) (*target, error) {
 	switch {
 	case o.Raw != "":
 		t.decode, t.count = nil, 0
-	case o.Mode == ModeQueue:
+	case o.Mode == ModeQueue, o.Mode == ModeSequence:
 		t.decode = decodeJSON
 	}
 	token := ""
@@ -218,8 +222,18 @@ func (o Options) paths() ([]string, error) {
 		return []string{"/api/snowflake/get/bench" + batch}, nil
 	case o.Mode == ModeUID:
 		return []string{"/api/uid/get" + batch}, nil
+	case o.Mode == ModeSequence:
+		paths := make([]string, o.Passes)
+		for i := range paths {
+			paths[i] = fmt.Sprintf("/v1/sequence/%s/ids?key=bench-%d%s", o.Space, i, strings.Replace(batch, "?", "&", 1))
+		}
+		return paths, model.CheckSpace(o.Space)
 	}
-	return nil, fmt.Errorf("%w: mode %q is none of queue, segment, snowflake and uid", model.ErrInvalidArgument, o.Mode)
+	return nil, o.unknownMode()
+}
+
+func (o Options) unknownMode() error {
+	return fmt.Errorf("%w: mode %q is none of queue, segment, snowflake, uid and sequence", model.ErrInvalidArgument, o.Mode)
 }
 
 // appOf is the app of the request with number i.

@@ -36,8 +36,17 @@ func (t *target) useRESP(o Options) error {
 		keys = []string{"segment:" + o.Tag}
 	case o.Mode == ModeSnowflake, o.Mode == ModeUID:
 		keys = []string{o.Mode}
+	case o.Mode == ModeSequence && o.Count > 0:
+		return fmt.Errorf("%w: INCRBY answers with the last number only: measure --count over HTTP", model.ErrInvalidArgument)
+	case o.Mode == ModeSequence:
+		if err := model.CheckSpace(o.Space); err != nil {
+			return err
+		}
+		for i := range o.Passes {
+			keys = append(keys, fmt.Sprintf("sequence:%s:bench-%d", o.Space, i))
+		}
 	default:
-		return fmt.Errorf("%w: mode %q is none of queue, segment, snowflake and uid", model.ErrInvalidArgument, o.Mode)
+		return o.unknownMode()
 	}
 	for _, key := range keys {
 		if o.Count == 0 {

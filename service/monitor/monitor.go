@@ -18,6 +18,7 @@ import (
 	"shardid/service/lease"
 	"shardid/service/queue"
 	"shardid/service/segment"
+	"shardid/service/sequence"
 	"shardid/service/snowflake"
 	"shardid/service/uid"
 	"shardid/service/worker"
@@ -51,6 +52,7 @@ type Snapshot struct {
 	Segment   *segment.Stats // nil when the mode is disabled, as the next two
 	Snowflake *Snowflake
 	UID       *UID
+	Sequence  *sequence.Stats // nil when the mode is disabled
 	Leases    lease.Stats
 
 	Traffic map[string]issuer.Traffic // of the ID routes, by mode

@@ -104,6 +104,10 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 		out.fields(sample.UID.Stats)
 		out.fields(sample.UID.Status)
 	}
+	if sample.Sequence != nil {
+		modes = append(modes, httpapi.ModeSequence)
+		out.fields(*sample.Sequence)
+	}
 	out.fields(sample.Leases)
 	for _, mode := range append(modes, httpapi.ModeLease) {
 		out.traffic(mode, sample.Traffic[mode])

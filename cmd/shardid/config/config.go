@@ -27,6 +27,7 @@ type Config struct {
 	Snowflake Snowflake `yaml:"snowflake"`
 	ZooKeeper ZooKeeper `yaml:"zookeeper"`
 	UID       UID       `yaml:"uid"`
+	Sequence  Sequence  `yaml:"sequence"`
 	Log       Log       `yaml:"log"`
 	Tracing   Tracing   `yaml:"tracing"`
 
@@ -124,6 +125,13 @@ type Segment struct {
 	MaxRate int           `yaml:"max_rate" default:"1000000" validate:"min=1,max=1000000000"`
 	Preload float64       `yaml:"preload" default:"0.1" validate:"gt=0,lt=1"`
 	Runway  time.Duration `yaml:"runway" default:"10m" validate:"min=1s,max=24h"`
+}
+
+// Sequence is the mode of numbers that rise for each key.
+type Sequence struct {
+	Enabled bool          `yaml:"enabled" default:"true"`
+	Timeout time.Duration `yaml:"timeout" default:"2s" validate:"min=10ms,max=1m"`
+	Fence   string        `yaml:"fence" default:"database" validate:"oneof=database none"`
 }
 
 // Snowflake is Leaf's snowflake mode. The defaults of the layout, of the sequence's start

@@ -1,5 +1,6 @@
 // Command plain is the design that shardid is compared with: what one would write
-// first. Gin and go-redis, one LPOP a request, c.JSON. It guards against nothing.
+// first. Gin and go-redis, one LPOP a request, or one INCR for a number of a key, c.JSON. It
+// guards against nothing.
 //
 // SHARDID_REDIS_ADDR is its Redis. The indices come from a counter of the process and no
 // database is asked, so that all it costs is what it shares with shardid.
@@ -56,6 +57,7 @@ func main() {
 	gin.SetMode(gin.ReleaseMode)
 	engine := gin.New()
 	engine.GET("/get", s.get)
+	engine.GET("/v1/sequence/:space/ids", s.number)
 	fmt.Printf(`{"msg":"listening","addr":%q}`+"\n", l.Addr())
 	log.Fatal(http.Serve(l, engine))
 }
@@ -102,6 +104,22 @@ func (s *server) batch(c *gin.Context, key model.ListKey, count int) {
 		ids[i] = key.Compose(index)
 	}
 	c.JSON(http.StatusOK, gin.H{"code": 0, "ids": ids})
+}
+
+// number is the next of a key.
+func (s *server) number(c *gin.Context) {
+	n, err := s.redis.Incr(c.Request.Context(), c.Param("space")+":"+c.Query("key")).Result()
+	if err != nil {
+		c.JSON(http.StatusServiceUnavailable, gin.H{"code": -4, "message": err.Error()})
+		return
+	}
+	c.JSON(http.StatusOK, numbers{IDs: []string{strconv.FormatInt(n, 10)}})
+}
+
+// numbers is the same JSON as shardid's.
+type numbers struct {
+	Code int      `json:"code"`
+	IDs  []string `json:"ids"`
 }
 
 // pop takes one index, and refills the list first when it is empty.

@@ -1,4 +1,4 @@
-// Making, changing and deleting apps and tags, in a dialog that opens on demand. The
+// Making, changing and deleting apps, tags and spaces, in a dialog that opens on demand. The
 // administrator's token stays in this page's memory and goes into the header of these
 // requests only. What cannot be taken back wants the name typed.
 
@@ -8,8 +8,8 @@ import { digits, firstNumber } from './format.js';
 import { AnswerError, ask } from './net.js';
 
 /**
- * The fields of an app and of a tag, those of a new one and those that can be changed. One with `of` is sent only
- * when that other one is filled.
+ * The fields of an app, of a tag and of a space, those of a new one and those that can be changed. One with `of` is
+ * sent only when that other one is filled.
  */
 const number = { inputmode: 'numeric', 'data-kind': 'number', required: true };
 const fields = {
@@ -17,15 +17,25 @@ const fields = {
   app: [['name', { maxlength: 128, required: true }], ['description', { maxlength: 255 }], ['step', number], ['maxLimitId', number], ['limitPolicy', {}]],
   newTag: [['tag', { maxlength: 128, required: true }], ['description', { maxlength: 256 }], ['step', { ...number, value: '2000' }], ['maxId', { ...number, value: '1' }], ['pattern', { maxlength: 128 }], ['reset', { of: 'pattern' }], ['zone', { maxlength: 64, of: 'pattern' }]],
   tag: [['description', { maxlength: 256 }], ['step', number], ['maxId', number, 'nextId']],
+  newSpace: [['space', { maxlength: 64, required: true }], ['sections', { ...number, value: '1024' }], ['step', { ...number, value: '10000' }]],
+  space: [['step', number]],
 };
 
 /** What the dialog is opened for. Each has a path to send to, and says how it begins. */
 const tasks = {
   newApp: () => ({ kind: 'create', title: text.admin.titles.newApp, path: 'admin/apps', fields: fields.newApp, what: (sent) => text.admin.app(sent.get('id'), sent.get('name')) }),
   newTag: () => ({ kind: 'create', title: text.admin.titles.newTag, path: 'admin/tags', fields: fields.newTag, what: (sent) => text.admin.tag(sent.get('tag')) }),
+  newSpace: () => ({ kind: 'create', title: text.admin.titles.newSpace, path: 'admin/sequences', fields: fields.newSpace, what: (sent) => text.admin.space(sent.get('space')) }),
   app: (app) => ({ path: `admin/apps/${app.appId}`, name: app.name, label: text.admin.app(app.appId, app.name), fields: fields.app, warning: text.admin.removeApp }),
   tag: (tag) => ({ path: `admin/tags/${encodeURIComponent(tag)}`, name: tag, label: text.admin.tag(tag), fields: fields.tag, warning: text.admin.removeTag }),
+  space: ({ space }) => ({ path: `admin/sequences/${space}`, name: space, label: text.admin.space(space), fields: fields.space, warning: text.admin.removeSpace }),
 };
+
+/** The task of what is to be changed: the name of a tag, a space, or an app. */
+function taskOf(target) {
+  if (typeof target === 'string') return tasks.tag(target);
+  return target.space === undefined ? tasks.app(target) : tasks.space(target);
+}
 
 /** The dialog. */
 export class Admin {
@@ -57,13 +67,17 @@ export class Admin {
     this.#open(tasks.newTag());
   }
 
+  createSpace() {
+    this.#open(tasks.newSpace());
+  }
+
   edit(target) {
-    const task = target.appId === undefined ? tasks.tag(target) : tasks.app(target);
+    const task = taskOf(target);
     this.#open({ ...task, kind: 'edit', title: text.admin.titles.edit(task.label), what: () => task.label });
   }
 
   remove(target) {
-    const task = target.appId === undefined ? tasks.tag(target) : tasks.app(target);
+    const task = taskOf(target);
     this.#open({ ...task, kind: 'remove', title: text.admin.titles.remove(task.label), what: () => task.label, fields: [] });
   }
 

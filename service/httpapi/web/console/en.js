@@ -14,6 +14,7 @@ export const text = {
   switchedOff: 'switched off',
   moreThan: (what) => `> ${what}`,
   failed: (message) => `This part of the page cannot be drawn: ${message}. Load the page again; please report it.`,
+  away: 'This cannot be read now, and what is shown may be old:',
   together: (parts) => parts.join(', '),
   rate: (n) => `${n} /s`,
   percent: (n) => `${n} %`,
@@ -33,6 +34,7 @@ export const text = {
     lately: 'this replica, the last 15 minutes; times in UTC',
     tags: 'Segment tags', newTag: 'New tag', searchTags: 'Search tags', searchTagsOf: 'Search segment tags',
     names: 'Names of worker IDs', searchNames: 'Search names',
+    sequences: 'Sequences', newSpace: 'New space', searchSpaces: 'Search spaces',
   },
 
   manual: { console: 'Console', operation: 'Operation', neverTwice: 'Never twice' },
@@ -154,7 +156,6 @@ export const text = {
     leased: (n, all) => `${n} of ${all}`,
     leasedOf: (name) => `leased of ${name}`,
     holders: 'Holders', holdersOf: (name) => `Holders of ${name}`,
-    away: 'This cannot be read now, and what is shown may be old:',
     none: 'There is no name yet: shardid names add makes one.',
     noneFound: 'no name is called so',
   },
@@ -165,6 +166,15 @@ export const text = {
     leased: 'leased', ended: 'ended',
     none: 'No worker ID of it has been leased yet.',
     first: (n) => `the ${n} whose lease ends last; shardid workers lists all`,
+  },
+
+  sequences: {
+    columns: { space: 'Space', step: 'Step', used: 'Sections used', highest: 'Highest number', change: 'Change' },
+    sum: (spaces) => `${spaces} ${plural(spaces, 'space', 'spaces')}`,
+    used: (n, all) => `${n} of ${all}`,
+    usedOf: (space) => `sections used of ${space}`,
+    none: 'There is no space yet: New space makes one, and so does shardid sequences add.',
+    noneFound: 'no space is called so',
   },
 
   snowflake: {
@@ -206,10 +216,11 @@ export const text = {
     edit: 'Edit', remove: 'Delete', editOf: (what) => `Edit ${what}`, removeOf: (what) => `Delete ${what}`,
     app: (id, name) => `app ${id} ${name}`,
     tag: (name) => `tag ${name}`,
-    titles: { newApp: 'A new app', newTag: 'A new segment tag', edit: (what) => `Change ${what}`, remove: (what) => `Delete ${what}` },
+    space: (name) => `space ${name}`,
+    titles: { newApp: 'A new app', newTag: 'A new segment tag', newSpace: 'A new space of sequences', edit: (what) => `Change ${what}`, remove: (what) => `Delete ${what}` },
     submits: { token: 'Continue', create: 'Create', edit: 'Change', remove: 'Delete' },
-    fields: { id: 'App ID', tag: 'Tag', name: 'Name', description: 'Description', step: 'Step', maxLimitId: 'Highest ID', limitPolicy: 'Beyond it', maxId: 'First ID', scramble: 'IDs show', pattern: 'Pattern', reset: 'Begins again', zone: 'Time zone', nextId: 'Next ID', confirm: (name) => `To confirm, type ${name}` },
-    hints: { maxLimitId: '0 means no limit', nextId: 'it only rises', pattern: 'empty for plain numbers; for texts such as ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC, +05:30 or Asia/Shanghai; UTC when empty' },
+    fields: { id: 'App ID', tag: 'Tag', space: 'Space', sections: 'Sections', name: 'Name', description: 'Description', step: 'Step', maxLimitId: 'Highest ID', limitPolicy: 'Beyond it', maxId: 'First ID', scramble: 'IDs show', pattern: 'Pattern', reset: 'Begins again', zone: 'Time zone', nextId: 'Next ID', confirm: (name) => `To confirm, type ${name}` },
+    hints: { maxLimitId: '0 means no limit', sections: 'they never change', nextId: 'it only rises', pattern: 'empty for plain numbers; for texts such as ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC, +05:30 or Asia/Shanghai; UTC when empty' },
     choices: {
       limitPolicy: { reject: 'reject: no ID is issued', wrap: 'wrap: IDs repeat' },
       scramble: { false: 'order and number', true: 'nothing: they are scrambled, for ever' },
@@ -219,6 +230,7 @@ export const text = {
     wrapWarning: 'With wrap, IDs repeat from the limit on.',
     removeApp: 'Its callers get no ID any more (-2). What was handed out is remembered: an app made again under this ID goes on above it, so no ID comes twice. Never give the ID to another application.',
     removeTag: 'Its callers get no ID any more (-2). What was handed out is remembered: a tag made again under this name goes on above it, so no ID comes twice.',
+    removeSpace: 'Its callers get no number any more (-2). Its numbers are remembered: a space made again under this name goes on above them, so no number comes twice.',
     wholeNumber: (label, value) => `${label} must be a whole number, not ${JSON.stringify(value)}`,
     nothing: 'Nothing is changed yet.',
     busy: 'asking the server …',

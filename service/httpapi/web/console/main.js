@@ -13,6 +13,7 @@ import { Modes } from './modes.js';
 import { Names } from './names.js';
 import { Queue } from './queue.js';
 import { Rates } from './charts.js';
+import { Sequences } from './sequences.js';
 
 /** How often the server is asked, in milliseconds. */
 const statusPeriod = 2000;
@@ -20,6 +21,7 @@ const replicasPeriod = 3000;
 const historyPeriod = 5000;
 const tagsPeriod = 30000;
 const namesPeriod = 5000;
+const spacesPeriod = 5000;
 
 class Console {
   #token = ''; // shown to the monitoring routes; in memory only
@@ -35,6 +37,7 @@ class Console {
   #modes = new Modes(this.#admin);
   #names = new Names({ names: () => this.#nameList.wake(), holders: () => this.#askHolders() });
   #rates = new Rates();
+  #sequences = new Sequences(this.#admin, () => this.#spaces.wake());
   #queue = new Queue(() => this.#appHistory.wake(), this.#admin);
 
   #status = this.#poller(statusPeriod, () => `api/status${this.#modes.query}`, (status, now) => this.#show(status, now), (err, pause) => this.#fail(err, pause));
@@ -42,6 +45,7 @@ class Console {
   #tags = this.#poller(tagsPeriod, () => `db${this.#modes.query}`, ({ tags, total }) => this.#modes.showAll(tags, total), () => {});
   #nameList = this.#poller(namesPeriod, () => this.#names.path, (page) => this.#names.show(page), (err) => this.#names.fail(err));
   #holders = this.#poller(namesPeriod, () => this.#names.holdersPath, (answer, now) => this.#names.showHolders(answer, now), (err) => this.#names.failHolders(err));
+  #spaces = this.#poller(spacesPeriod, () => this.#sequences.path, (page) => this.#sequences.show(page), (err) => this.#sequences.fail(err));
   #history = this.#poller(historyPeriod, () => 'api/history', (history) => draw($('rates'), () => this.#rates.show(history)), () => {});
   #appHistory = this.#poller(historyPeriod, () => `api/history?app=${this.#queue.selected}`, (history) => draw($('app-detail'), () => this.#queue.showHistory(history)), () => {});
 
@@ -92,11 +96,11 @@ class Console {
   }
 
   #holdOthers() {
-    for (const poller of [this.#replicas, this.#tags, this.#nameList, this.#holders, this.#history, this.#appHistory]) poller.hold();
+    for (const poller of [this.#replicas, this.#tags, this.#nameList, this.#holders, this.#spaces, this.#history, this.#appHistory]) poller.hold();
   }
 
   #wakeOthers() {
-    for (const poller of [this.#replicas, this.#tags, this.#nameList, this.#history]) poller.wake();
+    for (const poller of [this.#replicas, this.#tags, this.#nameList, this.#spaces, this.#history]) poller.wake();
     this.#askHolders();
     if (!Number.isNaN(this.#queue.selected)) this.#appHistory.wake();
   }
@@ -163,6 +167,7 @@ class Console {
     if (path === 'admin/apps') this.#queue.select(answer.id);
     this.#status.wake();
     this.#tags.wake();
+    this.#spaces.wake();
   }
 }
 

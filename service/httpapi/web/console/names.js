@@ -1,6 +1,6 @@
 // The names of worker IDs, and the holders of one of them.
 
-import { $, KeyedList, draw, el, setAttribute, setText } from './dom.js';
+import { $, KeyedList, away, draw, el, setAttribute, setText } from './dom.js';
 import { text } from './text.js';
 import { about, count, digits, duration, instant } from './format.js';
 
@@ -89,7 +89,7 @@ export class Names {
       setAttribute($('name-none'), 'hidden', $('name-none').textContent === '');
       setAttribute($('name-search'), 'hidden', !searched && total < 2);
       setAttribute($('name-rows').parentElement, 'hidden', names.length === 0);
-      this.#failed($('name-away'), null);
+      away($('name-away'), null);
     });
   }
 
@@ -103,13 +103,13 @@ export class Names {
       setAttribute($('holder-none'), 'hidden', $('holder-none').textContent === '');
       setAttribute($('holder-rows').parentElement, 'hidden', holders.length === 0);
       setAttribute($('holders'), 'hidden', false);
-      this.#failed($('holder-away'), null);
+      away($('holder-away'), null);
     });
   }
 
   /** Says that the names cannot be read, above those that were. */
   fail(err) {
-    this.#failed($('name-away'), err);
+    away($('name-away'), err);
   }
 
   failHolders(err) {
@@ -119,13 +119,7 @@ export class Names {
     }
     setText($('holder-title'), text.holders.title(this.#chosen));
     setAttribute($('holders'), 'hidden', false);
-    this.#failed($('holder-away'), err);
-  }
-
-  #failed(place, err) {
-    setText(place.firstElementChild, err ? text.names.away : '');
-    setText(place.lastElementChild, err ? err.message : '');
-    setAttribute(place, 'hidden', err === null);
+    away($('holder-away'), err);
   }
 
   #choose(name) {

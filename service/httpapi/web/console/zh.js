@@ -7,7 +7,7 @@ function effect(said) {
     const time = `${by.slice(11, 19)} UTC`;
     return here ? `本副本已生效，其他副本最迟 ${time} 生效` : `各副本（含本副本）最迟 ${time} 生效`;
   }
-  return { 'now, on every replica': '所有副本已生效', 'on every replica with its next reload': '各副本下次重载时生效' }[said] ?? said;
+  return { 'now, on every replica': '所有副本已生效', 'on every replica with its next reload': '各副本下次重载时生效', 'on every replica within 3 s': '3 秒内在所有副本生效' }[said] ?? said;
 }
 
 export const text = {
@@ -20,6 +20,7 @@ export const text = {
   switchedOff: '未启用',
   moreThan: (what) => `> ${what}`,
   failed: (message) => `页面的这一部分无法显示：${message}。请刷新页面，并反馈给开发者。`,
+  away: '暂时无法读取，显示的可能是旧数据：',
   together: (parts) => parts.join('，'),
   rate: (n) => `${n}/秒`,
   percent: (n) => `${n}%`,
@@ -39,6 +40,7 @@ export const text = {
     lately: '本副本，最近 15 分钟，时间为 UTC',
     tags: '号段标签', newTag: '新建标签', searchTags: '搜索标签', searchTagsOf: '搜索号段标签',
     names: '工作节点 ID 命名空间', searchNames: '搜索命名空间',
+    sequences: '序列', newSpace: '新建序列空间', searchSpaces: '搜索序列空间',
   },
 
   manual: { console: '控制台', operation: '运维手册', neverTwice: '为什么不会重复' },
@@ -194,7 +196,6 @@ export const text = {
     leased: (n, all) => `${n} / ${all}`,
     leasedOf: (name) => `命名空间 ${name} 已租出的比例`,
     holders: '持有者', holdersOf: (name) => `命名空间 ${name} 的持有者`,
-    away: '暂时无法读取，显示的可能是旧数据：',
     none: '还没有命名空间，可用 shardid names add 创建。',
     noneFound: '没有匹配的命名空间',
   },
@@ -205,6 +206,15 @@ export const text = {
     leased: '租用中', ended: '已结束',
     none: '还没有租出过工作节点 ID。',
     first: (n) => `只显示最晚到期的 ${n} 个；shardid workers 可列出全部`,
+  },
+
+  sequences: {
+    columns: { space: '序列空间', step: '步长', used: '已用分区', highest: '最大号', change: '操作' },
+    sum: (spaces) => `${spaces} 个序列空间`,
+    used: (n, all) => `${n} / ${all}`,
+    usedOf: (space) => `序列空间 ${space} 已用分区的比例`,
+    none: '还没有序列空间，可在此新建，也可用 shardid sequences add 创建。',
+    noneFound: '没有匹配的序列空间',
   },
 
   snowflake: {
@@ -246,10 +256,11 @@ export const text = {
     edit: '编辑', remove: '删除', editOf: (what) => `编辑${what}`, removeOf: (what) => `删除${what}`,
     app: (id, name) => `应用 ${id} ${name}`,
     tag: (name) => `标签 ${name}`,
-    titles: { newApp: '新建应用', newTag: '新建号段标签', edit: (what) => `编辑${what}`, remove: (what) => `删除${what}` },
+    space: (name) => `序列空间 ${name}`,
+    titles: { newApp: '新建应用', newTag: '新建号段标签', newSpace: '新建序列空间', edit: (what) => `编辑${what}`, remove: (what) => `删除${what}` },
     submits: { token: '继续', create: '创建', edit: '保存', remove: '删除' },
-    fields: { id: '应用 ID', tag: '标签', name: '名称', description: '描述', step: '步长', maxLimitId: 'ID 上限', limitPolicy: '超过上限时', maxId: '起始 ID', scramble: '打乱 ID', pattern: '单号格式', reset: '重新计数', zone: '时区', nextId: '下一个 ID', confirm: (name) => `请输入 ${name} 以确认` },
-    hints: { maxLimitId: '0 表示无上限', nextId: '只能调大', pattern: '留空则为纯数字；业务单号如 ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC、+05:30 或 Asia/Shanghai；留空为 UTC' },
+    fields: { id: '应用 ID', tag: '标签', space: '序列空间', sections: '分区数', name: '名称', description: '描述', step: '步长', maxLimitId: 'ID 上限', limitPolicy: '超过上限时', maxId: '起始 ID', scramble: '打乱 ID', pattern: '单号格式', reset: '重新计数', zone: '时区', nextId: '下一个 ID', confirm: (name) => `请输入 ${name} 以确认` },
+    hints: { maxLimitId: '0 表示无上限', sections: '以后不能更改', nextId: '只能调大', pattern: '留空则为纯数字；业务单号如 ORD-{yyyyMMdd}-{seq:8}', zone: 'UTC、+05:30 或 Asia/Shanghai；留空为 UTC' },
     choices: {
       limitPolicy: { reject: 'reject：拒绝发号', wrap: 'wrap：ID 会重复' },
       scramble: { false: '否：能看出先后与数量', true: '是：看不出任何信息，以后不能更改' },
@@ -259,6 +270,7 @@ export const text = {
     wrapWarning: '使用 wrap 后，超过上限的 ID 会重复。',
     removeApp: '删除后，调用方将无法取号（返回 -2）。系统会记住已发放到哪里：以同一应用 ID 重建时从其后继续，不会重号。请勿把这个应用 ID 分给其他业务。',
     removeTag: '删除后，调用方将无法取号（返回 -2）。系统会记住已发放到哪里：以同一名称重建时从其后继续，不会重号。',
+    removeSpace: '删除后，调用方将无法取号（返回 -2）。系统会记住已发放到哪里：以同一名称重建时，所有序列从其后继续，不会重号。',
     wholeNumber: (label, value) => `${label}须为整数，不能是 ${JSON.stringify(value)}`,
     nothing: '没有改动。',
     busy: '正在请求服务端…',

@@ -1,0 +1,232 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"shardid/model"
+)
+
+// Sequences keeps how far the keys of sections have come. Safe for concurrent use. All calls may
+// be repeated: a repeated Next only leaves numbers out.
+type Sequences struct {
+	store                     *Store
+	state, next, push, forget script
+}
+
+// Sequences gives those of the deployment, over the connections of the store.
+func (s *Store) Sequences() *Sequences {
+	return &Sequences{s, newScript("prelude", "sequence_state"), newScript("prelude", "sequence_next"), newScript("prelude", "sequence_push"), newScript("prelude", "sequence_forget")}
+}
+
+func sectionHash(k model.SectionKey) string { return "id.gen.sequence_" + k.String() }
+
+// Place names the servers, and the way to reach them.
+func (q *Sequences) Place() string { return q.store.opts.place() }
+
+// Majority says whether Confirm asks those that decide who the master is.
+func (q *Sequences) Majority() bool { return q.store.mode != ModeSingle }
+
+// Confirm gives the life of the server that has the section, asked through a new connection. With
+// Sentinel and Cluster it is the one that the majority takes for the master.
+func (q *Sequences) Confirm(ctx context.Context, key model.SectionKey) (server string, err error) {
+	client, err := q.store.opts.fresh(ctx, sectionHash(key))
+	if err != nil {
+		return "", explain("ask who the master is", err)
+	}
+	defer client.Close()
+	reply, err := q.state.run(ctx, client, []string{sectionHash(key)}, q.store.self())
+	if err != nil {
+		return "", q.store.fail("ask the master", err)
+	}
+	states := make([]model.SectionState, 1)
+	err = decodeSections(reply, states)
+	return states[0].Server, explain("ask the master", err)
+}
+
+// Sections in one script call; in a cluster it is one, as keys of a call must share a slot.
+const sectionsAtOnce = 64
+
+func (q *Sequences) perCall() int {
+	if q.store.mode == ModeCluster {
+		return 1
+	}
+	return sectionsAtOnce
+}
+
+// State answers for every section, in order, with a write to each.
+func (q *Sequences) State(ctx context.Context, keys []model.SectionKey) []model.SectionState {
+	states := make([]model.SectionState, len(keys))
+	parts := chunks(len(keys), q.perCall())
+	calls := make([]call, len(parts))
+	for i, part := range parts {
+		calls[i] = call{sectionHashes(keys[part.from:part.to]), []any{q.store.self()}}
+	}
+	for i, r := range q.state.runParts(ctx, q.store.reader, calls) {
+		own := states[parts[i].from:parts[i].to]
+		err := r.err
+		if err == nil {
+			err = decodeSections(r.reply, own)
+		}
+		if err = q.store.fail("state of sequences", err); err != nil {
+			for j := range own {
+				own[j] = model.SectionState{Err: err}
+			}
+		}
+	}
+	return states
+}
+
+func sectionHashes(keys []model.SectionKey) []string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = sectionHash(k)
+	}
+	return names
+}
+
+// decodeSections reads what sequence_state.lua returns. What is kept is cloned, as the reply may
+// be long.
+func decodeSections(reply string, states []model.SectionState) error {
+	for i := range states {
+		var line string
+		line, reply, _ = strings.Cut(reply, "\n")
+		f := fields{rest: line}
+		server, life := strings.Clone(f.word()), strings.Clone(f.word())
+		states[i] = model.SectionState{Server: server, Life: life, Term: f.sequence(), Bound: f.sequence()}
+		if f.bad || f.rest != "" || len(server) > maxLife || len(life) > maxLife {
+			return fmt.Errorf("%w: state line %.80q of a section", errMalformed, line)
+		}
+	}
+	if reply != "" {
+		return fmt.Errorf("%w: state answered %.80q for %d sections", errMalformed, reply, len(states))
+	}
+	return nil
+}
+
+// sequence reads an integer in 0…model.MaxSequence.
+func (f *fields) sequence() int64 {
+	word, rest, _ := strings.Cut(f.rest, " ")
+	f.rest = rest
+	n, err := strconv.ParseUint(word, 10, 63)
+	f.bad = f.bad || err != nil || n > model.MaxSequence
+	return int64(n)
+}
+
+// Next gives numbers, and answers in order. Asks of one key are answered in order.
+func (q *Sequences) Next(ctx context.Context, asks []model.SectionAsk) []model.SectionAnswer {
+	answers := make([]model.SectionAnswer, len(asks))
+	parts := q.parts(asks)
+	calls := make([]call, len(parts))
+	for i, part := range parts {
+		calls[i] = q.nextCall(asks[part.from:part.to])
+	}
+	for i, r := range q.next.runParts(ctx, q.store.reader, calls) {
+		own := answers[parts[i].from:parts[i].to]
+		err := r.err
+		if err == nil {
+			err = decodeNext(r.reply, asks[parts[i].from:parts[i].to], own)
+		}
+		if err = q.store.fail("give numbers", err); err != nil {
+			for j := range own {
+				own[j] = model.SectionAnswer{Err: err}
+			}
+		}
+	}
+	return answers
+}
+
+// parts cuts asks into calls: one has one life only, and not too many keys, as it blocks Redis.
+func (q *Sequences) parts(asks []model.SectionAsk) []span {
+	const most = 512 // keys, some 300 µs
+	var parts []span
+	from, keys := 0, 0
+	for i, a := range asks {
+		if i > from && (a.Server != asks[from].Server || i-from == q.perCall() || keys+len(a.Asks) > most) {
+			parts, from, keys = append(parts, span{from, i}), i, 0
+		}
+		keys += len(a.Asks)
+	}
+	if from < len(asks) {
+		parts = append(parts, span{from, len(asks)})
+	}
+	return parts
+}
+
+func (q *Sequences) nextCall(asks []model.SectionAsk) call {
+	c := call{make([]string, len(asks)), make([]any, 0, 2+4*len(asks))}
+	c.args = append(c.args, q.store.self(), asks[0].Server)
+	for i, a := range asks {
+		c.keys[i] = sectionHash(a.Key)
+		c.args = append(c.args, a.Term, len(a.Asks))
+		for _, k := range a.Asks {
+			c.args = append(c.args, k.Key, k.Count)
+		}
+	}
+	return c
+}
+
+// decodeNext reads what sequence_next.lua returns. It is a tripwire, too: no number is above the
+// bound.
+func decodeNext(reply string, asks []model.SectionAsk, answers []model.SectionAnswer) error {
+	for i, a := range asks {
+		var line string
+		if line, reply, _ = strings.Cut(reply, "\n"); line == "-" {
+			answers[i] = model.SectionAnswer{Dry: true}
+			continue
+		}
+		f := fields{rest: line}
+		answers[i] = model.SectionAnswer{Bound: f.sequence(), Last: make([]int64, len(a.Asks))}
+		for j, ask := range a.Asks {
+			answers[i].Last[j] = model.NoNumber
+			if rest, none := strings.CutPrefix(f.rest, "-"); none {
+				f.rest = strings.TrimPrefix(rest, " ")
+				continue
+			}
+			last := f.sequence()
+			f.bad = f.bad || last > answers[i].Bound || last < ask.Count
+			answers[i].Last[j] = last
+		}
+		if f.bad || f.rest != "" {
+			return fmt.Errorf("%w: numbers of section %s: %.80q", errMalformed, a.Key, line)
+		}
+	}
+	if reply != "" {
+		return fmt.Errorf("%w: %.80q is more than was asked for", errMalformed, reply)
+	}
+	return nil
+}
+
+// Push gives sections more numbers, and answers in order: nil, model.ErrLifeChanged, or
+// model.ErrNotAboveHighWater for numbers that come after higher ones.
+func (q *Sequences) Push(ctx context.Context, pushes []model.SectionPush) []error {
+	errs, calls := make([]error, len(pushes)), make([]call, len(pushes))
+	for i, p := range pushes {
+		calls[i] = call{[]string{sectionHash(p.Key)}, []any{q.store.self(), p.Life, p.Term, p.Segment.First - 1, p.Segment.Last}}
+	}
+	for i, r := range q.push.runParts(ctx, q.store.reader, calls) {
+		switch {
+		case r.err != nil:
+			errs[i] = q.store.fail("push numbers", r.err)
+		case r.reply == "life":
+			errs[i] = model.ErrLifeChanged
+		case r.reply == "late":
+			errs[i] = model.ErrNotAboveHighWater
+		case r.reply != "ok":
+			errs[i] = explain("push numbers", fmt.Errorf("%w: push answered %.80q", errMalformed, r.reply))
+		}
+	}
+	return errs
+}
+
+// Forget drops the sections of a space that was deleted. One that cannot be reached keeps what it
+// has, which costs memory only: a later term begins without it. Errors: *model.StoreError.
+func (q *Sequences) Forget(ctx context.Context, space model.Space) error {
+	calls := make([]call, space.Sections)
+	for i := range calls {
+		calls[i] = call{[]string{sectionHash(model.SectionKey{Space: space.Name, Section: i})}, []any{q.store.self()}}
+	}
+	return q.store.fail("forget a space", firstError(q.forget.runParts(ctx, q.store.reader, calls)))
+}

@@ -1,0 +1,317 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+// spaceRests is how long a deleted space is not made again: a replica may have it for the length
+// of a lease, which gives numbers of sections that the new one may not have.
+const spaceRests = 15 * time.Second
+
+// tombstone of a space.
+type spaceTombstone struct{ MaxID, DeletedAt int64 }
+
+// CreateSpace makes a space. One that there was before begins above what it had handed out.
+// Errors: model.ErrSpaceExists, ErrInvalidArgument, ErrRefused for one that was deleted a moment
+// ago, *model.StoreError.
+func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space, error) {
+	if err := space.Validate(); err != nil {
+		return space, err
+	}
+	return space, s.do(ctx, "add the space", func(tx *gorm.DB) error {
+		m, err := s.locked(tx, exclusive)
+		if err != nil {
+			return err
+		}
+		err = write(tx, "insert the space", "INSERT INTO "+sequenceTable+" (name, sections, step) VALUES (?, ?, ?)", space.Name, space.Sections, space.Step)
+		if isDuplicate(err) {
+			err = fmt.Errorf("%w: %q", model.ErrSpaceExists, space.Name)
+		}
+		if err != nil {
+			return err
+		}
+		grave, err := query[spaceTombstone](tx, "read what was handed out before a deletion", "SELECT max_id, deleted_at FROM "+deletedSequenceTable+" WHERE name = ?", space.Name)
+		if err != nil {
+			return err
+		}
+		if wait := grave.DeletedAt + spaceRests.Milliseconds() - m.Now; wait > 0 && grave.DeletedAt > 0 {
+			return fmt.Errorf("%w: the space %q was deleted a moment ago, and replicas may still have it: add it again in %d s", model.ErrRefused, space.Name, wait/1000+1)
+		}
+		known, err := s.mark(tx, &m, spaceMark+":"+space.Name, 0)
+		if err != nil {
+			return err
+		}
+		return s.insertSections(tx, m, space, max(grave.MaxID, known))
+	})
+}
+
+// insertSections makes the rows of a space whose numbers up to one are taken. A copy of the
+// database may lack that there was one of that name: the doubt of that is the rows', and for a
+// while others may give its numbers.
+func (s *Store) insertSections(tx *gorm.DB, m moment, space model.Space, taken int64) error {
+	row := counterRow{}
+	c := row.counter(&m, taken, m.listRate, listRate, true)
+	server := ""
+	if m.Changes > 0 && m.now.Sub(m.times().Since) < spaceRests {
+		server = model.UnknownServer
+	}
+	numbers := make([]int, space.Sections)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	for part := range slices.Chunk(numbers, 1000) {
+		args := make([]any, 0, 6*len(part))
+		for _, section := range part {
+			args = append(args, space.Name, section, taken, c.Doubt, m.Changes, server)
+		}
+		err := write(tx, "insert the sections", "INSERT INTO "+sectionTable+" (space, section, max_id, doubt, last_change, server) VALUES "+
+			strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(part))[2:], args...)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ChangeSpace gives a space another step. Errors: model.ErrUnknownSpace, ErrInvalidArgument,
+// *model.StoreError.
+func (s *Store) ChangeSpace(ctx context.Context, name string, step int64) (before, after model.Space, err error) {
+	err = s.do(ctx, "change the space", func(tx *gorm.DB) error {
+		if _, before, err = s.lockSpace(tx, name); err != nil {
+			return err
+		}
+		if after = before; model.CheckSequenceStep(step) != nil {
+			return model.CheckSequenceStep(step)
+		}
+		after.Step = step
+		return write(tx, "store the space", "UPDATE "+sequenceTable+" SET step = ? WHERE name = ?", step, name)
+	})
+	return before, after, err
+}
+
+func (s *Store) lockSpace(tx *gorm.DB, name string) (m moment, space model.Space, err error) {
+	if m, err = s.deciding(tx, exclusive); err != nil {
+		return m, space, err
+	}
+	found, err := query[[]model.Space](tx, "read the space", "SELECT name, sections, step FROM "+sequenceTable+" WHERE name = ?", name)
+	if err == nil && len(found) == 0 {
+		err = unknownSpace(name)
+	}
+	if err != nil {
+		return m, space, err
+	}
+	return m, found[0], nil
+}
+
+func unknownSpace(name string) error {
+	return fmt.Errorf("%w: %q: see `shardid sequences`, or add it with `shardid sequences add --space %[2]s`", model.ErrUnknownSpace, name)
+}
+
+// DeleteSpace removes a space, and remembers what its sections had handed out, so that one of
+// that name goes on above it. Errors: model.ErrUnknownSpace, ErrRefused while it is not known what
+// they had handed out, *model.StoreError.
+func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, error) {
+	return within(ctx, s, "delete the space", func(tx *gorm.DB) (space model.Space, err error) {
+		m, space, err := s.lockSpace(tx, name)
+		if err != nil {
+			return space, err
+		}
+		rows, highest, err := s.allSections(tx, &m, space)
+		if err != nil {
+			return space, err
+		}
+		for _, row := range rows {
+			c := row.row(&m).Raise(highest)
+			if c.Doubt > model.MaxSequence-c.Last {
+				return space, fmt.Errorf("%w: the database may be a copy that lacks numbers of %q: run `shardid confirm --space %[2]s` before the deletion", model.ErrRefused, name)
+			}
+			highest = max(highest, c.Last+c.Doubt)
+		}
+		if err = burySpace(tx, name, highest, m.Now); err == nil {
+			err = write(tx, "delete the sections", "DELETE FROM "+sectionTable+" WHERE space = ?", name)
+		}
+		if err == nil {
+			err = write(tx, "delete the space", "DELETE FROM "+sequenceTable+" WHERE name = ?", name)
+		}
+		return space, err
+	})
+}
+
+// allSections reads all rows of a space that is locked, and the mark of the space.
+func (s *Store) allSections(tx *gorm.DB, m *moment, space model.Space) ([]sectionRow, int64, error) {
+	rows, err := query[[]sectionRow](tx, "lock the sections", "SELECT space, section, max_id, doubt, last_change, tokens, taken_at, server, term, open FROM "+
+		sectionTable+" WHERE space = ? ORDER BY section"+s.forUpdate(), space.Name)
+	if err != nil {
+		return nil, 0, err
+	}
+	oldest := m.Changes
+	for _, r := range rows {
+		oldest = min(oldest, r.Counter.LastChange)
+	}
+	mark, err := s.mark(tx, m, spaceMark+":"+space.Name, oldest)
+	return rows, mark, err
+}
+
+// burySpace leaves a tombstone for a space. One that is there only rises.
+func burySpace(tx *gorm.DB, name string, highest, now int64) error {
+	before, err := query[spaceTombstone](tx, "read what was handed out before a deletion", "SELECT max_id, deleted_at FROM "+deletedSequenceTable+" WHERE name = ?", name)
+	if err != nil {
+		return err
+	}
+	if err := write(tx, "replace what was handed out before", "DELETE FROM "+deletedSequenceTable+" WHERE name = ?", name); err != nil {
+		return err
+	}
+	return write(tx, "remember what was handed out", "INSERT INTO "+deletedSequenceTable+" (name, max_id, deleted_at) VALUES (?, ?, ?)", name, max(highest, before.MaxID), now)
+}
+
+// ConfirmSpace ends the doubts about the sections of a space: the caller says that max_id of each
+// is right. It gives how many waited for that. Errors: model.ErrUnknownSpace, *model.StoreError.
+func (s *Store) ConfirmSpace(ctx context.Context, name string) (int64, error) {
+	return within(ctx, s, fmt.Sprintf("confirm space %q", name), func(tx *gorm.DB) (confirmed int64, err error) {
+		m, space, err := s.lockSpace(tx, name)
+		if err != nil {
+			return 0, err
+		}
+		rows, _, err := s.allSections(tx, &m, space)
+		if err != nil {
+			return 0, err
+		}
+		for part := range slices.Chunk(rows, 64) {
+			all, changed := map[model.SectionKey]sectionRow{}, map[model.SectionKey]model.SectionRow{}
+			for _, row := range part {
+				if next := row.row(&m); next.Doubt > 0 {
+					next.Doubt, next.Server = 0, model.UnknownServer
+					all[row.key()], changed[row.key()] = row, next
+				}
+			}
+			if err := s.storeSections(tx, m, all, changed); err != nil {
+				return 0, err
+			}
+			confirmed += int64(len(changed))
+		}
+		return confirmed, nil
+	})
+}
+
+// settleSpaces leaves tombstones for spaces of which there are marks and no rows.
+func (s *Store) settleSpaces(ctx context.Context, marks map[string]int64) error {
+	for name, mark := range marks {
+		err := s.inTx(ctx, func(tx *gorm.DB) error {
+			m, _, err := s.lockSpace(tx, name)
+			if errors.Is(err, model.ErrUnknownSpace) {
+				return burySpace(tx, name, mark, m.Now)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readSpaces(tx *gorm.DB) ([]model.Space, error) {
+	return query[[]model.Space](tx, "read the spaces", "SELECT name, sections, step FROM "+sequenceTable)
+}
+
+// Spaces gives all spaces in order, with how much of each was used. Errors: *model.StoreError.
+func (s *Store) Spaces(ctx context.Context) ([]model.SpaceUse, error) {
+	found, err := usesOf(s.gorm.WithContext(ctx), "")
+	return found, s.explain("read the spaces", err)
+}
+
+// Space gives one. Errors: model.ErrUnknownSpace, *model.StoreError.
+func (s *Store) Space(ctx context.Context, name string) (model.SpaceUse, error) {
+	found, err := usesOf(s.gorm.WithContext(ctx), " WHERE name = ?", name)
+	if err != nil {
+		return model.SpaceUse{}, s.explain("read the space", err)
+	}
+	if len(found) == 0 {
+		return model.SpaceUse{}, unknownSpace(name)
+	}
+	return found[0], nil
+}
+
+func usesOf(tx *gorm.DB, where string, args ...any) ([]model.SpaceUse, error) {
+	rows, err := query[[]struct {
+		Name    string
+		Steps   int64
+		Count   int
+		Used    int
+		Highest int64
+	}](tx, "read the spaces", "SELECT name, step AS steps, sections AS count, (SELECT COUNT(*) FROM "+sectionTable+" WHERE space = name AND term > 0) AS used, "+
+		"(SELECT COALESCE(MAX(max_id), 0) FROM "+sectionTable+" WHERE space = name) AS highest FROM "+sequenceTable+where+" ORDER BY name", args...)
+	all := make([]model.SpaceUse, len(rows))
+	for i, r := range rows {
+		all[i] = model.SpaceUse{Space: model.Space{Name: r.Name, Sections: r.Count, Step: r.Steps}, Used: r.Used, Highest: r.Highest}
+	}
+	return all, err
+}
+
+// keptRow is a section that was kept, or with a Key one key of it.
+type keptRow struct {
+	Server                   string
+	Space                    string
+	Section                  int
+	Term, Base, Bound, Value int64
+	Key                      []byte
+}
+
+const keptTable = "shardid_sequence_kept" // of SQLite only
+
+// KeepSequences stores what sequences in the process had come to when they were used for the last
+// time, for the next process. Errors: *model.StoreError.
+func (s *Store) KeepSequences(ctx context.Context, kept model.KeptSequences) error {
+	if s.server != nil || len(kept.Sections) == 0 {
+		return nil
+	}
+	return s.do(ctx, "keep the sequences", func(tx *gorm.DB) error {
+		var rows []keptRow
+		for _, one := range kept.Sections {
+			row := keptRow{Server: kept.Life, Space: one.Key.Space, Section: one.Key.Section, Term: one.Term, Base: one.Base, Bound: one.Bound}
+			rows = append(rows, row)
+			for key, value := range one.Keys {
+				row.Key, row.Value = []byte(key), value
+				rows = append(rows, row)
+			}
+		}
+		for part := range slices.Chunk(rows, 1000) {
+			if err := tx.Table(keptTable).Create(part).Error; err != nil {
+				return fmt.Errorf("insert: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// TakeSequences takes out what KeepSequences stored. What it returns was deleted for sure, so it
+// is gone on with once. Errors: *model.StoreError.
+func (s *Store) TakeSequences(ctx context.Context) (model.KeptSequences, error) {
+	if s.server != nil {
+		return model.KeptSequences{}, nil
+	}
+	return within(ctx, s, "take out the sequences", func(tx *gorm.DB) (kept model.KeptSequences, err error) {
+		rows, err := query[[]keptRow](tx, "read", "SELECT server, space, section, term, base, bound, key, value FROM "+keptTable+" ORDER BY space, section, key IS NOT NULL")
+		for _, r := range rows {
+			if kept.Life = r.Server; r.Key == nil {
+				kept.Sections = append(kept.Sections, model.KeptSection{Key: model.SectionKey{Space: r.Space, Section: r.Section},
+					Term: r.Term, Base: r.Base, Bound: r.Bound, Keys: map[string]int64{}})
+				continue
+			}
+			kept.Sections[len(kept.Sections)-1].Keys[string(r.Key)] = r.Value
+		}
+		if err != nil || len(rows) == 0 {
+			return kept, err
+		}
+		return kept, write(tx, "delete", "DELETE FROM "+keptTable)
+	})
+}

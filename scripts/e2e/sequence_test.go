@@ -1,0 +1,143 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/scripts/rig"
+	"shardid/scripts/testserver"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// TestE2ESequenceFailover: two replicas, and then four, number the messages of 200 rooms while
+// the sentinels promote a replica that lacks the last second. Nothing is out of order, and
+// each room is dense before that. A service that counts by INCR breaks the order then.
+func TestE2ESequenceFailover(t *testing.T) {
+	story(t)
+	setup, dsn := testserver.Sentinel(t), testserver.SharedMariaDB(t).NewDatabase(t)
+	setup.DownAfter(t, 2*time.Second)
+	addChat(t, onMariaDB(dsn), "--step", "5000")
+	s := numbering(onMariaDB(dsn).With(onSentinel(setup)))
+	c, plain := newChat(t, 200), newChat(t, 200)
+	for i, d := range serveReady(t, 2, s) {
+		c.ask(fmt.Sprint("replica ", i+1), d, nothing)
+	}
+	for i := range 2 {
+		plain.askPlain(fmt.Sprint("service ", i+1), redis.NewFailoverClient(&redis.FailoverOptions{MasterName: setup.MasterName, SentinelAddrs: setup.Addrs}))
+	}
+	t.Logf("numbers after %v", c.goesOn(startLimit))
+	plain.goesOn(startLimit)
+	for i, d := range serveReady(t, 2, s) {
+		c.ask(fmt.Sprint("replica ", i+3), d, nothing)
+	}
+	c.goesOn(startLimit)
+	waitSame(t, setup.Master, setup.Replica)
+	cutOff(t, setup.Replica, setup.Master)
+	time.Sleep(time.Second)
+	c.wantDense()
+	begun := time.Now()
+	setup.Master.Kill()
+	promoted := setup.MasterAddr(t, setup.Master.Addr)
+	t.Logf("the sentinels promoted %s after %v", promoted, time.Since(begun).Round(10*time.Millisecond))
+	c.takeover("failover", begun)
+	plain.goesOn(time.Minute)
+	time.Sleep(3 * time.Second)
+	plain.wantDisorder()
+	c.settle()
+}
+
+// wantDense fails unless every number of the rooms up to the highest was given to somebody:
+// while Redis lost nothing.
+func (c *chat) wantDense() {
+	c.t.Helper()
+	highest := int64(0)
+	for _, last := range c.order.Highest() {
+		highest += last
+	}
+	flying := 2 * len(c.members)
+	if gaps, most := highest-int64(c.order.Count()), 21*int64(flying+c.order.Tally().Lost); gaps < 0 || gaps > most {
+		c.t.Errorf("%d numbers of %d are missing, %d may be", gaps, highest, most)
+	}
+}
+
+// TestE2ESequenceByPorcupine: a short history, in which Redis is emptied, is what a register
+// that rises would have answered, as porcupine finds too.
+func TestE2ESequenceByPorcupine(t *testing.T) {
+	story(t)
+	dsn, server := testserver.SharedMariaDB(t).NewDatabase(t), testserver.Redis(t)
+	addChat(t, onMariaDB(dsn))
+	c := newChat(t, 7)
+	c.order.Keep = true
+	for i, d := range serveReady(t, 2, numbering(onMariaDB(dsn).With(onRedis(server.Addr)))) {
+		c.ask(fmt.Sprint("replica ", i+1), d, nothing)
+	}
+	c.goesOn(startLimit)
+	server.FlushAll()
+	c.takeover("emptied", time.Now())
+	time.Sleep(500 * time.Millisecond)
+	c.settle()
+	history := c.order.History()
+	for bad := range map[bool]bool{false: true, true: true} {
+		if bad { // the last answer of a room is given once more
+			again := history[slices.IndexFunc(history, func(call rig.Call) bool { return call.Answered > 0 && !call.Current })]
+			again.Asked, again.Answered = time.Hour, time.Hour+1
+			history = append(history, again)
+		}
+		if linear := rig.Linear(history); linear == bad {
+			t.Errorf("porcupine says %v of %d calls", linear, len(history))
+		}
+	}
+}
+
+// TestE2ESequenceNeedsRedis: without Redis there are no sequences; the other modes do not mind.
+func TestE2ESequenceNeedsRedis(t *testing.T) {
+	story(t)
+	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
+	addChat(t, onMariaDB(dsn))
+	d := serve(t, numbering(onMariaDB(dsn)))
+	eventually(t, startLimit, "the other modes serve", func() bool { return d.get(snowflakeGet).status == 200 && d.get(uidTarget(1)).status == 200 })
+	a, b := d.get("/v1/sequence/chat/ids?key=room1"), d.get("/v1/sequence/chat/current?key=room1")
+	c := redis.NewClient(&redis.Options{Addr: d.respAddr(), MaxRetries: -1})
+	defer c.Close()
+	err := c.Incr(context.Background(), "sequence:chat:room1").Err()
+	if a.status == 200 || a.Code == 0 || !strings.Contains(a.Message, "Redis") || err == nil || err.Error() != fmt.Sprintf("SHARDID %d %s", a.Code, a.Message) {
+		t.Errorf("%d %s; over RESP %v", a.status, a.body, err)
+	}
+	if b.status != a.status || b.body != a.body {
+		t.Errorf("%d %s, and for current %d %s", a.status, a.body, b.status, b.body)
+	}
+	d.want("/readyz", 200, 0)
+}
+
+// TestE2ESequenceMadeAgain: a space is deleted and made again with other sections, twice, while
+// replicas are asked. No number comes twice.
+func TestE2ESequenceMadeAgain(t *testing.T) {
+	story(t)
+	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
+	s := onMariaDB(dsn)
+	addChat(t, s)
+	unknown := func(err error) bool {
+		return strings.HasPrefix(err.Error(), "404, code -2: ") || strings.HasPrefix(err.Error(), "SHARDID -2 ")
+	}
+	c := newChat(t, 50)
+	for i, d := range serveReady(t, 2, numbering(s.With(onRedis(testserver.Redis(t).Addr)))) {
+		c.ask(fmt.Sprint("replica ", i+1), d, unknown)
+	}
+	c.goesOn(startLimit)
+	for _, sections := range []string{"64", "3"} {
+		time.Sleep(time.Second)
+		must(t, s, "sequences", "delete", "--space", "chat", "--confirm", "chat")
+		begun := time.Now()
+		must(t, s, "sequences", "add", "--space", "chat", "--sections", sections, "--step", "50")
+		c.takeover("made again", begun)
+	}
+	time.Sleep(time.Second)
+	c.settle()
+}

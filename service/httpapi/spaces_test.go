@@ -1,0 +1,146 @@
+package httpapi
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"shardid/model"
+	"shardid/service/admin"
+)
+
+const (
+	spacesTarget  = "/admin/sequences"
+	spaceTarget   = "/admin/sequences/chat"
+	newSpaceBody  = `{"space":"chat"}`
+	newStepBody   = `{"step":5}`
+	spaceFields   = `"space":"chat","sections":1024,"step":10000`
+	spaceUseJSON  = spaceFields + `,"used":3,"highest":9007199254740991`
+	newSpaceJSON  = `{"code":0,` + spaceFields + `,"effective":"on every replica within 3 s"}`
+	spaceNameSays = "a space has 1…64 letters, digits, dots, hyphens and underscores"
+)
+
+// chat is a space of which three sections have given numbers, one the highest there is.
+var chat = model.SpaceUse{
+	Space: model.Space{Name: "chat", Sections: model.DefaultSections, Step: model.DefaultSequenceStep},
+	Used:  3, Highest: model.MaxSequence,
+}
+
+func (f *fakeAdmin) Spaces(context.Context) ([]model.SpaceUse, error) {
+	return []model.SpaceUse{chat}, f.err
+}
+
+func (f *fakeAdmin) Space(_ context.Context, name string) (model.SpaceUse, error) {
+	f.note(admin.Actor{}, "show %q", name)
+	return chat, f.err
+}
+
+func (f *fakeAdmin) CreateSpace(_ context.Context, by admin.Actor, space model.Space) (model.Space, error) {
+	f.note(by, "create %+v", space)
+	return chat.Space, f.err
+}
+
+func (f *fakeAdmin) ChangeSpace(_ context.Context, by admin.Actor, name string, step int64) (model.Space, error) {
+	f.note(by, "change %q to %d", name, step)
+	return chat.Space, f.err
+}
+
+func (f *fakeAdmin) DeleteSpace(_ context.Context, by admin.Actor, name, confirm string) (model.Space, error) {
+	f.note(by, "delete %q %q", name, confirm)
+	return chat.Space, f.err
+}
+
+func spaceOperations() []operation {
+	return []operation{
+		{"GET", spacesTarget, "", 200, `{"code":0,"spaces":[{` + spaceUseJSON + `}]}`},
+		{"POST", spacesTarget, newSpaceBody, 201, newSpaceJSON},
+		{"GET", spaceTarget, "", 200, `{"code":0,` + spaceUseJSON + "}"},
+		{"PATCH", spaceTarget, newStepBody, 200, newSpaceJSON},
+		{"DELETE", spaceTarget + confirmed, "", 200, newSpaceJSON},
+	}
+}
+
+// badSpaceRequests never reach the service.
+func badSpaceRequests() (all []exchange) {
+	add := badRequests(&all)
+	add("POST", spacesTarget, "space is missing", `{"step":60}`)
+	add("POST", spacesTarget, "must be a JSON object with some of space, sections, step", "", "[]")
+	add("POST", spacesTarget, "space must be a string, not 7", `{"space":7}`)
+	for field, says := range map[string]string{
+		`"space":"x"`: "space is given twice", `"Step":10`: "the nearest is step", `"name":"x"`: "unknown field",
+		`"sections":0`: "sections must be a whole number in 1…16384, not 0", `"sections":16385`: "sections must be", `"sections":"8"`: "sections must be",
+		`"step":0`: "step must be a whole number in 1…1000000, not 0", `"step":1000001`: "step must be", `"step":1.5`: "step must be", `"step":null`: "step must be",
+	} {
+		add("POST", spacesTarget, says, `{"space":"chat",`+field+`}`)
+	}
+	add("PATCH", spaceTarget, "step is missing", `{}`)
+	add("PATCH", spaceTarget, "unknown field", `{"sections":10}`)
+	add("PATCH", spaceTarget, "step must be", `{"step":-1}`)
+	for _, name := range []string{"a%20b", "%E8%AE%A2", "..%2F", "a%2Fb"} {
+		add("GET", spacesTarget+"/"+name, spaceNameSays, "")
+	}
+	add("DELETE", spaceTarget, "confirm is missing, nothing was done: DELETE /admin/sequences/chat?confirm=NAME", "")
+	return all
+}
+
+// What the service is asked for, from what a client sent.
+func TestSpaceRequests(t *testing.T) {
+	for _, c := range []struct{ method, target, send, want string }{
+		{"GET", spaceTarget, "", `show "chat"`},
+		{"POST", spacesTarget, newSpaceBody, `create {Name:chat Sections:1024 Step:10000}`},
+		{"POST", spacesTarget, `{"step":1000000,"sections":16384,"space":"a.B_c-1"}`, `create {Name:a.B_c-1 Sections:16384 Step:1000000}`},
+		{"POST", spacesTarget, `{"space":"..","step":1,"sections":1}`, `create {Name:.. Sections:1 Step:1}`},
+		{"PATCH", spaceTarget, newStepBody, `change "chat" to 5`},
+		{"DELETE", spaceTarget + "?confirm=Chat", "", `delete "chat" "Chat"`},
+	} {
+		f := &fakeAdmin{}
+		got, _, _ := exchange{method: c.method, target: c.target, send: c.send, token: adminSecret, change: administrated(f)}.do()
+		if len(f.calls) != 1 || f.calls[0] != c.want || c.method != "GET" && f.by.Name != "admin" {
+			t.Errorf("%s %s: %d %s\ngot  %q by %q\nwant %q", c.method, c.target, got.Code, got.Body, f.calls, f.by.Name, c.want)
+		}
+	}
+}
+
+// spacePageExchanges provoke each status of the page about spaces.
+func spacePageExchanges() []exchange {
+	broken := func(err error) func(*Options) { return func(o *Options) { o.Spaces = (&fakeAdmin{err: err}).Spaces } }
+	return []exchange{
+		{name: "spaces", target: "/api/sequences", status: 200},
+		{name: "spaces, those that follow", target: "/api/sequences?after=chat&limit=1&search=CH", status: 200},
+		{name: "spaces, too many", target: "/api/sequences?limit=5001", status: 400, code: -6},
+		{name: "spaces, POST", method: http.MethodPost, target: "/api/sequences", status: 405},
+		{name: "spaces, away", target: "/api/sequences", change: broken(storeAway()), status: 503, code: -1},
+		{name: "spaces, broken", target: "/api/sequences", change: broken(errors.New("secret")), status: 500, code: -11},
+	}
+}
+
+// Spaces are in the order of their bytes, in windows.
+func TestSpacePages(t *testing.T) {
+	api := newAPIOf(func(o *Options) {
+		o.Spaces = func(context.Context) (all []model.SpaceUse, _ error) {
+			for _, name := range []string{"feed", "a", "Z"} {
+				use := chat
+				use.Name = name
+				all = append(all, use)
+			}
+			return all, nil
+		}
+	})
+	page := func(total string, names ...string) string {
+		for i, name := range names {
+			names[i] = "{" + strings.Replace(spaceUseJSON, "chat", name, 1) + "}"
+		}
+		return `{"code":0,"spaces":[` + strings.Join(names, ",") + "]" + total + "}"
+	}
+	for target, want := range map[string]string{
+		"/api/sequences":                 page("", "Z", "a", "feed"),
+		"/api/sequences?limit=2":         page(`,"total":3,"next":"a"`, "Z", "a"),
+		"/api/sequences?limit=2&after=a": page(`,"total":3`, "feed"),
+		"/api/sequences?search=E":        page("", "feed"),
+		"/api/sequences?search=x":        page(""),
+	} {
+		wantAnswer(t, ask(api, http.MethodGet, target), 200, want)
+	}
+}

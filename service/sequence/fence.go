@@ -1,0 +1,147 @@
+package sequence
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"shardid/model"
+)
+
+const (
+	// leaseLasts is for how long a lease lets a replica ask a life of Redis for numbers, from the
+	// beginning of the call that renewed it on.
+	leaseLasts = 10 * time.Second
+	// openAfter is how long a term must have been known to be opened: by then leases of earlier
+	// ones have ended. Two clocks do not run so differently that the rest is needed.
+	openAfter  = leaseLasts + leaseLasts/20
+	renewEvery = 3 * time.Second
+	// idleAfter is when a life of Redis that was not asked has no lease any more.
+	idleAfter = time.Minute
+	// unknownEvery is how often a space that is not known is looked for.
+	unknownEvery = time.Second
+)
+
+// fence has the leases of this replica.
+type fence struct {
+	mu     sync.Mutex
+	leases map[string]lease // by the life of the server
+}
+
+// lease is the right to ask a life of Redis for numbers.
+type lease struct {
+	number  int64
+	changes int64
+	began   time.Time
+	used    time.Time
+}
+
+// lasts says whether it does: a clock that stands still while a machine sleeps, and one that is
+// set, count both.
+func (l lease) lasts(now time.Time) bool {
+	return max(now.Sub(l.began), now.Round(0).Sub(l.began.Round(0)).Abs()) < leaseLasts
+}
+
+// mayAsk says whether numbers may be asked for now.
+func (s *Service) mayAsk(g grant, now time.Time) bool {
+	if g.term == 0 || s.opts.Unfenced {
+		return g.term != 0
+	}
+	s.fence.mu.Lock()
+	defer s.fence.mu.Unlock()
+	l, found := s.fence.leases[g.server]
+	if !found || l.number != g.number || l.changes != g.changes || !l.lasts(now) {
+		return false
+	}
+	l.used = now
+	s.fence.leases[g.server] = l
+	return true
+}
+
+// lives are those that were asked lately, and what else is given.
+func (s *Service) lives(more map[string]bool) []string {
+	all, now := maps.Clone(more), time.Now()
+	if all == nil {
+		all = map[string]bool{}
+	}
+	s.fence.mu.Lock()
+	defer s.fence.mu.Unlock()
+	for server, l := range s.fence.leases {
+		if now.Sub(l.used) < idleAfter {
+			all[server] = true
+		}
+	}
+	names := make([]string, 0, len(all))
+	for server := range all {
+		names = append(names, server)
+	}
+	return names
+}
+
+// keepLeases renews what is in use.
+func (s *Service) keepLeases() {
+	if err := s.renew(); err != nil {
+		s.opts.Log.Debug("leases of sequences were not renewed", "error", err)
+	}
+}
+
+func (s *Service) renew() error { return s.renewFor(nil) }
+
+// renewFor renews the leases of lives that were asked lately, and of others, and takes over which
+// spaces there are. Sections of those that are gone, or are others by now, are forgotten before a lease is longer: so a
+// lease that lasts knows no space that was gone when it began.
+func (s *Service) renewFor(more map[string]bool) error {
+	servers := s.lives(more)
+	ctx, cancel := context.WithTimeout(s.background.Context(), callTimeout)
+	defer cancel()
+	began := time.Now()
+	f, err := s.opts.Allocator.RenewFence(ctx, servers, s.opts.Store.Place())
+	if err != nil {
+		return fmt.Errorf("renew the leases of sequences: %w", err)
+	}
+	spaces := make(map[string]model.Space, len(f.Spaces))
+	for _, space := range f.Spaces {
+		spaces[space.Name] = space
+	}
+	s.spaces.Store(&spaces)
+	for i := range s.lanes {
+		s.lanes[i].forget(spaces)
+	}
+	s.fence.mu.Lock()
+	defer s.fence.mu.Unlock()
+	for server, number := range f.Numbers {
+		l := s.fence.leases[server]
+		if began.Before(l.began) { // another renewal was faster
+			continue
+		}
+		s.fence.leases[server] = lease{number, f.Changes, began, l.used}
+		if more[server] {
+			l = s.fence.leases[server]
+			l.used = began
+			s.fence.leases[server] = l
+		}
+	}
+	maps.DeleteFunc(s.fence.leases, func(_ string, l lease) bool { return began.Sub(l.used) > 2*idleAfter })
+	return nil
+}
+
+// forget drops the sections of spaces that are gone, or have another number of sections: keys have
+// other sections then.
+func (l *lane) forget(spaces map[string]model.Space) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, s := range l.sections {
+		if space := spaces[key.Space]; space.Sections == s.space.Sections {
+			s.space = space
+			continue
+		}
+		l.svc.failing.Note(key, nil)
+		for _, i := range s.waiting {
+			i.answer(0, fmt.Errorf("%w: %q", model.ErrUnknownSpace, key.Space))
+		}
+		s.waiting = nil
+		delete(l.sections, key)
+	}
+}

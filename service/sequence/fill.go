@@ -1,0 +1,303 @@
+package sequence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"shardid/model"
+)
+
+const (
+	// passSize is how many sections one pass fills: one transaction, and a pipeline for each of
+	// its other steps.
+	passSize = 64
+	// passesAtOnce is how many passes run side by side.
+	passesAtOnce = 2
+	// retryAfter is the pause after a pass in which a section could not be filled, soon is it where
+	// another replica fills it, and patience where leases of an earlier term must end first.
+	retryAfter = 100 * time.Millisecond
+	soon       = 10 * time.Millisecond
+	patience   = 500 * time.Millisecond
+	// recheckEvery is how often sections that fail are tried without a caller.
+	recheckEvery = 2 * time.Second
+)
+
+// errAgain: another replica was faster, or the section began another life meanwhile.
+var errAgain = errors.New("the section changed meanwhile")
+
+// filler has the sections that wait for a pass.
+type filler struct {
+	mu       sync.Mutex
+	sections []*section
+	passing  int
+}
+
+// add has a section filled.
+func (f *filler) add(svc *Service, sections ...*section) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sections = append(f.sections, sections...)
+	if f.passing < passesAtOnce && svc.background.Go(svc.fillAll) {
+		f.passing++
+	}
+}
+
+// fillAll fills what waits, until nothing does.
+func (s *Service) fillAll() {
+	for {
+		f := &s.filler
+		f.mu.Lock()
+		sections := f.sections[:min(len(f.sections), passSize)]
+		if f.sections = f.sections[len(sections):]; len(sections) == 0 {
+			f.sections = nil
+			f.passing--
+			f.mu.Unlock()
+			return
+		}
+		f.mu.Unlock()
+		s.fill(sections)
+	}
+}
+
+// job is a section on its way through a pass.
+type job struct {
+	*section
+	state model.SectionState
+	req   model.SectionRequest
+	grant model.SectionGrant
+	want  int64
+	err   error
+}
+
+// fill makes sections able to answer: state, lease, numbers and term, push. The state comes before
+// the allocation, as numbers arrive only in the life that was read there.
+func (s *Service) fill(sections []*section) {
+	ctx, cancel := context.WithTimeout(s.background.Context(), 2*callTimeout)
+	defer cancel()
+	s.stats.passes.Add(1)
+	jobs := make([]*job, len(sections))
+	for i, one := range sections {
+		l := s.lane(one.key)
+		l.mu.Lock()
+		jobs[i] = &job{section: one, want: one.want}
+		l.mu.Unlock()
+	}
+	s.push(ctx, s.allocate(ctx, s.lease(s.observe(ctx, jobs))))
+	for _, j := range jobs {
+		s.finish(j)
+	}
+}
+
+// observe reads the states.
+func (s *Service) observe(ctx context.Context, jobs []*job) (seen []*job) {
+	keys := make([]model.SectionKey, len(jobs))
+	for i, j := range jobs {
+		keys[i] = j.key
+	}
+	for i, state := range s.opts.Store.State(ctx, keys) {
+		j := jobs[i]
+		if j.state, j.err = state, state.Err; j.err == nil {
+			seen = append(seen, j)
+		}
+	}
+	return seen
+}
+
+// lease sees to it that there are leases of the lives that were read.
+func (s *Service) lease(jobs []*job) []*job {
+	missing, now := map[string]bool{}, time.Now()
+	s.fence.mu.Lock()
+	for _, j := range jobs {
+		if l, found := s.fence.leases[j.state.Server]; !found || !l.lasts(now.Add(leaseLasts/2)) {
+			missing[j.state.Server] = true
+		}
+	}
+	s.fence.mu.Unlock()
+	if s.opts.Unfenced || len(missing) == 0 {
+		return jobs
+	}
+	if err := s.renewFor(missing); err != nil {
+		for _, j := range jobs {
+			j.err = err
+		}
+		return nil
+	}
+	return jobs
+}
+
+// allocate asks the database for terms, and for numbers where they are needed.
+func (s *Service) allocate(ctx context.Context, jobs []*job) (got []*job) {
+	if len(jobs) == 0 {
+		return nil
+	}
+	reqs := make([]model.SectionRequest, len(jobs))
+	for i, j := range jobs {
+		j.req = model.SectionRequest{Key: j.key, Server: j.state.Server, Term: j.state.Term, Bound: j.state.Bound, Want: j.want}
+		if j.state.Term == 0 {
+			j.req.Want = max(j.want, 1)
+		}
+		if j.claimed != 0 && time.Since(j.since) > openAfter {
+			j.req.Open = j.claimed
+		}
+		reqs[i] = j.req
+	}
+	var fenced []*job
+	place, sure := s.opts.Store.Place(), s.opts.Store.Majority()
+	for i, g := range s.opts.Allocator.AllocateSections(ctx, reqs, place, sure) {
+		j := jobs[i]
+		if j.grant, j.err = g, g.Err; errors.Is(g.Err, model.ErrFence) {
+			fenced = append(fenced, j)
+		} else if g.Err == nil {
+			got = append(got, j)
+		}
+	}
+	fenced = s.confirm(ctx, fenced)
+	if len(fenced) == 0 {
+		return got
+	}
+	again := make([]model.SectionRequest, len(fenced))
+	for i, j := range fenced {
+		j.req.Claim = true
+		again[i] = j.req
+	}
+	for i, g := range s.opts.Allocator.AllocateSections(ctx, again, place, sure) {
+		j := fenced[i]
+		if j.grant, j.err = g, g.Err; g.Err == nil {
+			got = append(got, j)
+		}
+	}
+	return got
+}
+
+// confirm asks anew whether the lives that were read are the present ones, and gives the jobs
+// whose are: they may take their sections from another life.
+func (s *Service) confirm(ctx context.Context, jobs []*job) (sure []*job) {
+	asked := map[string]bool{}
+	for _, j := range jobs {
+		good, known := asked[j.state.Server]
+		if !known {
+			server, err := s.opts.Store.Confirm(ctx, j.key)
+			good = err == nil && server == j.state.Server
+			asked[j.state.Server] = good
+			if err != nil {
+				j.err = err
+			}
+		}
+		if good {
+			sure = append(sure, j)
+		}
+	}
+	return sure
+}
+
+// push gives sections their numbers.
+func (s *Service) push(ctx context.Context, jobs []*job) {
+	var pushed []*job
+	var pushes []model.SectionPush
+	for _, j := range jobs {
+		if j.grant.Segment.Len() > 0 {
+			pushed = append(pushed, j)
+			pushes = append(pushes, model.SectionPush{Key: j.key, Life: j.state.Life, Term: j.grant.Term, Segment: j.grant.Segment})
+		}
+	}
+	if len(pushes) == 0 {
+		return
+	}
+	for i, err := range s.opts.Store.Push(ctx, pushes) {
+		switch j := pushed[i]; {
+		case err == nil:
+			s.stats.refills.Add(1)
+			continue
+		case errors.Is(err, model.ErrLifeChanged), errors.Is(err, model.ErrNotAboveHighWater):
+			j.err = errAgain
+		default:
+			j.err = err
+		}
+		s.events.Log(slog.LevelInfo, "numbers of a section were given up; they are gaps", "section", pushes[i].Key.String(), "error", err)
+	}
+}
+
+// finish takes over what a pass found, and lets the items go on, or tries again while some wait.
+func (s *Service) finish(j *job) {
+	l := s.lane(j.key)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	one := j.section
+	if l.sections[one.key] != one { // its space is gone
+		return
+	}
+	one.due = false
+	pause := s.judge(j)
+	one.pause = time.Now().Add(pause)
+	final := errors.Is(one.err, model.ErrLimitReached) || errors.Is(one.err, model.ErrUnknownSpace)
+	switch {
+	case pause == 0:
+		one.filling = false
+		l.queue = append(one.waiting, l.queue...)
+		one.waiting = nil
+		l.begin()
+		return
+	case final:
+		for _, i := range one.waiting {
+			i.answer(0, one.err)
+		}
+		one.waiting = nil
+	default:
+		one.dropWaiting()
+	}
+	if one.filling = len(one.waiting) > 0; one.filling {
+		l.fill(one)
+	}
+}
+
+// judge says after which pause a section is filled again; 0: it can answer. Callers hold the
+// lane's mu.
+func (s *Service) judge(j *job) time.Duration {
+	one := j.section
+	switch {
+	case errors.Is(j.err, model.ErrSectionBusy), errors.Is(j.err, errAgain):
+		return soon
+	case j.err != nil:
+		one.err = j.err
+		s.failing.Note(one.key, j.err)
+		return retryAfter
+	case !j.grant.Open:
+		if one.claimed != j.grant.Term {
+			one.claimed, one.since = j.grant.Term, time.Now()
+			s.stats.claims.Add(1)
+			s.events.Log(slog.LevelWarn, "another Redis is to give the numbers of a section: leases of the one before end first", "section", one.key.String(), "term", one.claimed)
+		}
+		one.err = fmt.Errorf("%w: the one that gives them now answers within %v, when every lease of the one before has ended", model.ErrFence, openAfter)
+		s.failing.Note(one.key, one.err)
+		return patience
+	}
+	one.claimed, one.err = 0, nil
+	s.failing.Note(one.key, nil)
+	one.grant = grant{j.req.Server, j.grant.Term, j.grant.Number, j.grant.Changes}
+	switch {
+	case j.grant.Segment.Len() > 0:
+		if one.want <= j.want {
+			one.want = 0
+		}
+	case j.grant.Term != j.state.Term: // Redis has no numbers of the term
+		one.want = max(one.want, 1)
+		return soon
+	}
+	return 0
+}
+
+// recheck fills sections that fail, so that a condition ends with its cause.
+func (s *Service) recheck() {
+	for _, key := range s.failing.Keys() {
+		l := s.lane(key)
+		l.mu.Lock()
+		if one := l.sections[key]; one != nil {
+			l.fill(one)
+		}
+		l.mu.Unlock()
+	}
+}

@@ -1,0 +1,275 @@
+package sequence
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"shardid/model"
+	"shardid/service/background"
+)
+
+const (
+	// lanes is how many calls of Redis for numbers are under way at once. A section has one lane,
+	// so that its asks stay in order.
+	lanes = 4
+	// roundAsks bounds the asks of one call.
+	roundAsks = 4096
+	// callTimeout bounds a call of a store.
+	callTimeout = 2 * time.Second
+)
+
+// lane gathers the asks of some sections: what comes while a call of Redis is under way goes with
+// the next.
+type lane struct {
+	svc *Service
+
+	mu       sync.Mutex
+	queue    []*item
+	sections map[model.SectionKey]*section
+	runs     bool // a goroutine answers what has come
+	closed   bool
+}
+
+// section is what this replica knows of a section. The lane's mu guards it.
+type section struct {
+	key     model.SectionKey
+	space   model.Space
+	grant   grant
+	waiting []*item   // they wait for the end of a filling
+	filling bool      // items wait for a filling
+	due     bool      // a pass fills it, or will
+	pause   time.Time // no pass begins before
+	want    int64     // numbers to ask the database for; 0: only the term is not known
+	err     error     // why the last filling failed; nil since numbers were given
+	// claimed is a term that is not open, seen since a time.
+	claimed int64
+	since   time.Time
+}
+
+// grant is the right to ask a life of Redis for numbers under a term, while a lease lasts.
+type grant struct {
+	server  string
+	term    int64 // 0: none
+	number  int64 // of the leases that it takes
+	changes int64 // of the database server, likewise
+}
+
+func (s *Service) lane(key model.SectionKey) *lane { return &s.lanes[key.Section%lanes] }
+
+// enqueue gives items to their lanes, in order.
+func (s *Service) enqueue(items []item) {
+	var queues [lanes][]*item
+	for i := range items {
+		n := items[i].key.Section % lanes
+		queues[n] = append(queues[n], &items[i])
+	}
+	for i := range queues {
+		if len(queues[i]) > 0 {
+			s.lanes[i].add(queues[i])
+		}
+	}
+}
+
+func (l *lane) add(items []*item) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, items...)
+	l.begin()
+}
+
+// begin has what has come answered. Callers hold mu.
+func (l *lane) begin() {
+	if !l.runs && !l.closed {
+		l.runs = l.svc.background.Go(l.run)
+	}
+	if !l.runs {
+		l.fail(background.ErrStopping)
+	}
+}
+
+// close fails all that wait, for good.
+func (l *lane) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.fail(background.ErrStopping)
+}
+
+// fail gives all that wait an error. Callers hold mu.
+func (l *lane) fail(err error) {
+	for _, s := range l.sections {
+		l.queue = append(l.queue, s.waiting...)
+		s.waiting = nil
+	}
+	for _, i := range l.queue {
+		i.answer(0, err)
+	}
+	l.queue = nil
+}
+
+// run answers what has come, a call of Redis at a time, until nothing has.
+func (l *lane) run() {
+	for {
+		l.mu.Lock()
+		if len(l.queue) == 0 || l.closed {
+			l.runs = false
+			l.mu.Unlock()
+			return
+		}
+		items := l.queue[:min(len(l.queue), roundAsks)]
+		if l.queue = l.queue[len(items):]; len(l.queue) == 0 {
+			l.queue = nil
+		}
+		asked, asks := l.group(items)
+		l.mu.Unlock()
+		if len(asks) == 0 {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(l.svc.background.Context(), callTimeout)
+		answers := l.svc.opts.Store.Next(ctx, asks)
+		cancel()
+		l.svc.stats.rounds.Add(1)
+		l.mu.Lock()
+		for i, a := range answers {
+			l.take(asked[i], asks[i], a)
+		}
+		l.mu.Unlock()
+	}
+}
+
+// batch is what one call asks a section.
+type batch struct {
+	*section
+	items []*item
+}
+
+// group gathers items by section; those whose section cannot be asked wait for a filling. The
+// lease is looked at here, after all of them have come. Callers hold mu.
+func (l *lane) group(items []*item) (asked []*batch, asks []model.SectionAsk) {
+	found := map[*section]int{}
+	now := time.Now()
+	for _, i := range items {
+		s := l.section(i.key)
+		at, known := found[s]
+		if !known {
+			if s.filling || !l.svc.mayAsk(s.grant, now) {
+				l.wait(s, i)
+				continue
+			}
+			at = len(asked)
+			found[s] = at
+			asked = append(asked, &batch{section: s})
+			asks = append(asks, model.SectionAsk{Key: s.key, Server: s.grant.server, Term: s.grant.term})
+		}
+		asked[at].items = append(asked[at].items, i)
+		asks[at].Asks = append(asks[at].Asks, model.KeyAsk{Key: i.ask.Key, Count: i.ask.Count})
+	}
+	return asked, asks
+}
+
+// section is what is known of a section, nothing at first. Callers hold mu.
+func (l *lane) section(key model.SectionKey) *section {
+	s := l.sections[key]
+	if s == nil {
+		s = &section{key: key, space: (*l.svc.spaces.Load())[key.Space]}
+		l.sections[key] = s
+	}
+	return s
+}
+
+// wait lets an item wait for a filling of its section. Callers hold mu.
+func (l *lane) wait(s *section, i *item) {
+	s.waiting, s.filling = append(s.waiting, i), true
+	l.fill(s)
+}
+
+// fill has a section filled, unless that is due. Callers hold mu.
+func (l *lane) fill(s *section) {
+	if s.due {
+		return
+	}
+	s.due = true
+	wait := time.Until(s.pause)
+	if wait <= 0 {
+		l.svc.filler.add(l.svc, s)
+		return
+	}
+	l.svc.background.Go(func() {
+		if l.svc.background.Sleep(wait) {
+			l.svc.filler.add(l.svc, s)
+		}
+	})
+}
+
+// take hands out what a section answered. What it did not answer waits for a filling. Callers
+// hold mu.
+func (l *lane) take(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
+	switch s := b.section; {
+	case a.Err != nil:
+		s.err, s.grant = a.Err, grant{} // its state says more
+	case a.Dry:
+		s.grant = grant{}
+	default:
+		s.err = nil
+		l.svc.failing.Note(s.key, nil)
+		l.handOut(b, ask, a)
+		return
+	}
+	for _, i := range b.items {
+		l.wait(b.section, i)
+	}
+}
+
+// handOut answers items, and sees to it that numbers do not run out. Callers hold mu.
+func (l *lane) handOut(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
+	s, highest, issued := b.section, int64(0), int64(0)
+	for n, i := range b.items {
+		if a.Last[n] == model.NoNumber {
+			s.want = max(s.want, ask.Asks[n].Count)
+			l.wait(s, i)
+			continue
+		}
+		highest, issued = max(highest, a.Last[n]), issued+ask.Asks[n].Count
+		i.answer(a.Last[n], nil)
+	}
+	l.svc.stats.issued.Add(issued)
+	if highest > 0 && a.Bound-highest < s.space.Step/2 {
+		s.want = max(s.want, 1)
+		l.fill(s)
+	}
+}
+
+// why says why a section gives nothing.
+func (l *lane) why(key model.SectionKey) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.sections[key]; s != nil {
+		return cmp.Or(s.err, errSlow)
+	}
+	return errSlow
+}
+
+// dropWaiting leaves out those whose callers have gone. Callers hold mu.
+func (s *section) dropWaiting() {
+	kept := s.waiting[:0]
+	for _, i := range s.waiting {
+		if i.waits() {
+			kept = append(kept, i)
+		}
+	}
+	clear(s.waiting[len(kept):])
+	s.waiting = kept
+}
+
+// waits says whether somebody waits for the answer.
+func (i *item) waits() bool {
+	r := i.of
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left > 0
+}

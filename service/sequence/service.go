@@ -1,0 +1,252 @@
+// Package sequence issues numbers of keys that rise strictly over all replicas. A key belongs to
+// a section of its space. Redis keeps how far each key of a section has come, and up to where
+// it may go; the database hands out those bounds, and says which life of Redis may give the numbers.
+//
+// It knows nothing of HTTP and nothing of the stores behind its interfaces. The pieces, in the
+// order in which a request meets them:
+//
+//	service.go  Ask: look the space up, wait for the answer
+//	lane.go     what has come together is one call of Redis
+//	fill.go     sections that cannot answer: their state, bounds and terms
+//	fence.go    leases of the lives of Redis, and the spaces that there are
+//
+// scripts/prove/sequence.pml is the protocol.
+package sequence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shardid/model"
+	"shardid/service/background"
+)
+
+// Condition is what the service reports: it fails while a section that is asked cannot answer.
+const Condition = "sequence"
+
+// Store keeps how far the keys of sections have come. Safe for concurrent use. All calls may be
+// repeated.
+type Store interface {
+	// State answers for every section, in order, with a write to each.
+	State(ctx context.Context, keys []model.SectionKey) []model.SectionState
+	// Next gives numbers, and answers in order.
+	Next(ctx context.Context, asks []model.SectionAsk) []model.SectionAnswer
+	// Push gives sections more numbers, and answers in order: nil, model.ErrLifeChanged,
+	// model.ErrNotAboveHighWater, or a *model.StoreError after which they may have them.
+	Push(ctx context.Context, pushes []model.SectionPush) []error
+	// Confirm gives the life of the server that has the section, asked anew; where there is a
+	// majority to ask, of the one that it names.
+	Confirm(ctx context.Context, key model.SectionKey) (server string, err error)
+	Majority() bool
+	// Place names the servers, and the way to reach them.
+	Place() string
+	// Forget drops the sections of a space.
+	Forget(ctx context.Context, space model.Space) error
+}
+
+// Allocator hands out numbers of sections. Safe for concurrent use, over processes too.
+type Allocator interface {
+	// AllocateSections answers for each section, as model.SectionRow.Next does, in one transaction.
+	AllocateSections(ctx context.Context, reqs []model.SectionRequest, place string, sure bool) []model.SectionGrant
+	// RenewFence renews the leases of lives of the store, and knows the spaces that there are.
+	RenewFence(ctx context.Context, servers []string, place string) (model.Fence, error)
+}
+
+// Options are what a Service is made of. All fields but Unfenced are required.
+type Options struct {
+	Store     Store
+	Allocator Allocator
+	Reporter  background.Reporter
+	Log       *slog.Logger
+	Timeout   time.Duration // how long a caller may wait
+	// Unfenced gives up order for numbers while the database is away: no lease is needed.
+	Unfenced bool
+	// Prepare gates the start.
+	Prepare func(context.Context) error
+}
+
+// Service issues numbers. Safe for concurrent use.
+type Service struct {
+	opts       Options
+	background *background.Group
+	renewals   background.Shared
+	spaces     atomic.Pointer[map[string]model.Space] // nil until the first renewal
+	lanes      [lanes]lane
+	fence      fence
+	filler     filler
+	failing    *background.Failing[model.SectionKey]
+	events     background.RateLimitedLog
+	stats      counters
+}
+
+// New starts nothing. Errors: model.ErrInvalidArgument.
+func New(opts Options) (*Service, error) {
+	if opts.Timeout <= 0 {
+		return nil, fmt.Errorf("%w: sequence timeout %v is not positive", model.ErrInvalidArgument, opts.Timeout)
+	}
+	s := &Service{opts: opts, background: background.NewGroup("sequence service"), events: background.RateLimitedLog{Logger: opts.Log}}
+	s.renewals = background.Shared{Group: s.background, Work: s.renew, Every: unknownEvery}
+	s.failing = background.NewFailing[model.SectionKey](func(err error) { opts.Reporter.Report(Condition, err) })
+	s.fence.leases = map[string]lease{}
+	for i := range s.lanes {
+		s.lanes[i].svc, s.lanes[i].sections = s, map[model.SectionKey]*section{}
+	}
+	return s, nil
+}
+
+// Start begins to initialise in the background and returns at once.
+func (s *Service) Start() {
+	s.background.Start(func() {
+		ready := s.background.Initialise(func() error {
+			ctx, cancel := context.WithTimeout(s.background.Context(), callTimeout)
+			defer cancel()
+			if err := s.opts.Prepare(ctx); err != nil {
+				return err
+			}
+			return s.renew()
+		})
+		if !ready {
+			return
+		}
+		s.opts.Log.Info("sequence mode is ready", "spaces", len(*s.spaces.Load()))
+		s.background.Go(func() { s.background.Later(recheckEvery, s.recheck) })
+		s.background.Later(renewEvery, s.keepLeases)
+	})
+}
+
+// Stop ends all background work and fails all callers that still wait. It may be called twice
+// and returns when all has ended or ctx has.
+func (s *Service) Stop(ctx context.Context) error {
+	return s.background.Stop(ctx, func() {
+		for i := range s.lanes {
+			s.lanes[i].close()
+		}
+	})
+}
+
+// Ready is nil while numbers may be had, as far as is known without asking a store. Errors:
+// model.ErrNotReady.
+func (s *Service) Ready() error {
+	if s.spaces.Load() == nil {
+		return s.background.NotReady()
+	}
+	return nil
+}
+
+// request is a call of Ask under way.
+type request struct {
+	mu   sync.Mutex
+	left int           // asks without an answer; 0 also when nobody waits any more
+	done chan struct{} // closed with the last answer
+}
+
+// item is an ask on its way through a lane.
+type item struct {
+	ask *model.SequenceAsk
+	of  *request
+	key model.SectionKey
+}
+
+// answer gives an ask its answer, unless its caller has gone.
+func (i *item) answer(last int64, err error) {
+	r := i.of
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left == 0 {
+		return
+	}
+	if i.ask.Last, i.ask.Err = last, err; err != nil {
+		i.ask.Last = 0
+	}
+	i.of = nil // it is answered once
+	if r.left--; r.left == 0 {
+		close(r.done)
+	}
+}
+
+// Ask answers all asks, those of one key in their order. It waits until ctx ends, or for the
+// timeout. Errors, in each ask: model.ErrNotReady, ErrUnknownSpace, ErrNoNumber, ErrLimitReached,
+// or that of ctx.
+func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
+	known, err := s.known(ctx, asks)
+	if err != nil {
+		for _, a := range asks {
+			a.Err = err
+		}
+		return
+	}
+	r := &request{done: make(chan struct{})}
+	items := make([]item, 0, len(asks))
+	for _, a := range asks {
+		space, found := known[a.Space]
+		if !found {
+			a.Err = fmt.Errorf("%w: %q: see `shardid sequences`, or add it with `shardid sequences add --space %[2]s`", model.ErrUnknownSpace, a.Space)
+			continue
+		}
+		items = append(items, item{a, r, model.SectionKey{Space: a.Space, Section: space.SectionOf(a.Key)}})
+	}
+	if r.left = len(items); r.left == 0 {
+		return
+	}
+	s.enqueue(items)
+	late := time.NewTimer(s.opts.Timeout)
+	defer late.Stop()
+	select {
+	case <-r.done:
+	case <-late.C:
+		s.leave(items, r, nil)
+	case <-ctx.Done():
+		s.leave(items, r, ctx.Err())
+	}
+}
+
+// known gives the spaces that there are. One that is asked for and not known is looked for, once
+// a second for all who do.
+func (s *Service) known(ctx context.Context, asks []*model.SequenceAsk) (map[string]model.Space, error) {
+	spaces := s.spaces.Load()
+	if spaces == nil {
+		return nil, s.background.NotReady()
+	}
+	for _, a := range asks {
+		if _, found := (*spaces)[a.Space]; !found {
+			asking, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+			defer cancel()
+			if err := s.renewals.Do(asking); err != nil && ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			break
+		}
+	}
+	return *s.spaces.Load(), nil
+}
+
+// leave gives what has no answer an error: err, or why its section gave none. Nobody else writes
+// to an ask from then on.
+func (s *Service) leave(items []item, r *request, err error) {
+	why := make([]error, len(items)) // a lane is never locked after a request
+	for i := range items {
+		if why[i] = err; err == nil {
+			why[i] = fmt.Errorf("%w: %w", model.ErrNoNumber, s.lane(items[i].key).why(items[i].key))
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.left == 0 {
+		return
+	}
+	for i := range items {
+		if items[i].of != nil {
+			s.stats.late.Add(1)
+			items[i].ask.Err = why[i]
+		}
+	}
+	r.left = 0
+}
+
+// errSlow is why a section gave nothing that has not failed.
+var errSlow = errors.New("its section did not answer in time")
