@@ -13,6 +13,11 @@
 // when the client or its process ends: these IDs are never used. So IDs are unique, and
 // neither dense nor in the order of time between clients.
 //
+// A [Number] or a [Sequence] holds nothing ahead: each call asks a replica. The numbers of a key of
+// a sequence rise strictly, whoever asks:
+//
+//	seq, err := c.Sequence("chat").Next(ctx, "room42")
+//
 // A [Generator] makes snowflakes in the process itself, with a worker ID that it leases.
 //
 // An ID is a number; [idtext.Format] writes it as text, for people and URLs, and reads it.
@@ -45,7 +50,7 @@ const (
 	DefaultTimeout = 3 * time.Second
 )
 
-// The most IDs, or business numbers, of one Take.
+// The most IDs, and business numbers or numbers of a sequence, of one Take.
 const (
 	MaxTake    = 1_000_000
 	MaxNumbers = maxBatch
@@ -55,7 +60,7 @@ const (
 // client has tried for Options.Timeout before it returns one of them.
 const (
 	CodeNotReady     = -1  // * the service is not initialised yet
-	CodeUnknown      = -2  // the app, the tag or the name is not provisioned
+	CodeUnknown      = -2  // the app, the tag, the name or the space is not provisioned
 	CodeUnknownShard = -3  // the shard is not provisioned
 	CodeEmpty        = -4  // * no ID arrived in time
 	CodeLimit        = -5  // the app or the tag reached its limit
@@ -76,7 +81,7 @@ var (
 	// what the last replica said. It is not context.DeadlineExceeded, which is that of the
 	// caller's context alone.
 	ErrTimeout = errors.New("shardid: no IDs within Options.Timeout")
-	// ErrZero is what a Client, Source, Queue or Number answers that New did not make.
+	// ErrZero is what a Client, Source, Queue, Number or Sequence answers that New did not make.
 	ErrZero = errors.New("shardid: a zero value issues nothing: use New, and the client's methods")
 )
 
@@ -257,6 +262,12 @@ func (c *Client) Segment(tag string) *Source {
 // day on which it was asked for.
 func (c *Client) Number(tag string) *Number {
 	return &Number{client: c, path: "/v1/segment/" + url.PathEscape(tag) + "/ids?count="}
+}
+
+// Sequence is the source of a space's numbers, which rise strictly for each key. None are held:
+// each call asks a replica.
+func (c *Client) Sequence(space string) *Sequence {
+	return &Sequence{client: c, path: "/v1/sequence/" + url.PathEscape(space) + "/"}
 }
 
 // Snowflake is the source of snowflakes.

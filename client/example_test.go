@@ -67,6 +67,21 @@ func ExampleClient_Segment() {
 	// Output: 1 <nil>
 }
 
+func ExampleClient_Sequence() {
+	shardid := clienttest.Start()
+	defer shardid.Close()
+	c, _ := client.New(client.Options{Addrs: []string{shardid.URL}})
+	defer c.Close()
+
+	chat := c.Sequence("chat")
+	first, _ := chat.Next(context.Background(), "room42")
+	more, _ := chat.Take(context.Background(), "room42", 3)
+	other, _ := chat.Next(context.Background(), "room43")
+	last, err := chat.Current(context.Background(), "room42")
+	fmt.Println(first, more, other, last, err)
+	// Output: 1 [2 3 4] 1 4 <nil>
+}
+
 func ExampleClient_Snowflake() {
 	shardid := clienttest.Start()
 	defer shardid.Close()

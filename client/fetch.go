@@ -49,7 +49,8 @@ type answer struct {
 		Count  int64 `json:"count"`
 		Stride int64 `json:"stride,string"`
 	} `json:"ranges"`
-	Lease *lease `json:"lease"`
+	Lease   *lease `json:"lease"`
+	Current *int64 `json:"current,string"`
 }
 
 // noCode is the code of an answer that has none.
@@ -71,6 +72,21 @@ func (c *Client) ask(ctx context.Context, path string, count int) (ranges []idRa
 		return err
 	})
 	return ranges, err
+}
+
+// askNow is askInTurn within Options.Timeout, for what is not held ahead.
+func (c *Client) askNow(ctx context.Context, q question, use func(answer) error) error {
+	if c == nil || c.base == nil {
+		return ErrZero
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, ErrTimeout)
+	defer cancel()
+	defer context.AfterFunc(c.base, cancel)()
+	err := c.askInTurn(ctx, q, use)
+	if c.base.Err() != nil {
+		return ErrClosed
+	}
+	return err
 }
 
 // askInTurn asks the first replica that has an answer which use takes. A refusal that

@@ -55,8 +55,9 @@ func TestTimeoutIsTheClients(t *testing.T) {
 	for _, hc := range []*http.Client{nil, {Timeout: 50 * time.Millisecond}} {
 		c := newClient(t, Options{Addrs: []string{start(t, s)}, Timeout: 200 * time.Millisecond, HTTPClient: hc})
 		for what, ask := range map[string]func() error{
-			"Next":   func() error { _, err := c.UID().Next(t.Context()); return err },
-			"Number": func() error { _, err := c.Number("a").Next(t.Context()); return err },
+			"Next":     func() error { _, err := c.UID().Next(t.Context()); return err },
+			"Number":   func() error { _, err := c.Number("a").Next(t.Context()); return err },
+			"Sequence": func() error { _, err := c.Sequence("a").Next(t.Context(), "k"); return err },
 		} {
 			if err := ask(); !errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: %v", what, err)

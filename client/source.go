@@ -89,22 +89,12 @@ func (n *Number) Take(ctx context.Context, count int) (texts []string, err error
 	if count < 1 || count > maxBatch {
 		return nil, fmt.Errorf("shardid: %d numbers: ask for 1 to %d", count, maxBatch)
 	}
-	c := n.client
-	if c == nil || c.base == nil {
-		return nil, ErrZero
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, c.opts.Timeout, ErrTimeout)
-	defer cancel()
-	defer context.AfterFunc(c.base, cancel)()
-	err = c.askInTurn(ctx, question{method: http.MethodPost, path: n.path + strconv.Itoa(count)}, func(a answer) error {
+	err = n.client.askNow(ctx, question{method: http.MethodPost, path: n.path + strconv.Itoa(count)}, func(a answer) error {
 		if texts = a.IDs; len(texts) != count {
 			return fmt.Errorf("%d IDs, not %d", len(texts), count)
 		}
 		return nil
 	})
-	if c.base.Err() != nil {
-		return nil, ErrClosed
-	}
 	if err != nil {
 		return nil, err
 	}

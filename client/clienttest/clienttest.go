@@ -7,7 +7,8 @@
 //
 // It provides every app and every tag. An app's shard and a tag count 1, 2, 3…, each on its
 // own, and so do snowflakes and UIDs; queue IDs have their shard and app in them. A business
-// number is its count, without a pattern. Every name has leases of worker IDs, with the layout of
+// number is its count, without a pattern. Each key of each space of sequences counts on its own, too.
+// Every name has leases of worker IDs, with the layout of
 // Twitter's snowflakes and a hold of a minute, so that client.Generator makes IDs of the time.
 package clienttest
 
@@ -23,7 +24,10 @@ import (
 	"shardid/client/idtext"
 )
 
-const maxBatch = 10_000
+const (
+	maxBatch = 10_000
+	maxKey   = 256 // bytes, of sequences
+)
 
 // Server is the server. Its fields and Close are those of the server that it embeds. Safe
 // for concurrent use.
@@ -31,7 +35,7 @@ type Server struct {
 	*httptest.Server
 
 	mu       sync.Mutex
-	last     map[string]int64 // by app and shard, or path
+	last     map[string]int64 // by app and shard, path, or space and key
 	code     int              // of the refusal; 0: none
 	message  string
 	requests int
@@ -67,6 +71,7 @@ type reply struct {
 	IDs     []string `json:"ids,omitempty"`
 	Ranges  []ids    `json:"ranges,omitempty"`
 	Lease   *lease   `json:"lease,omitempty"`
+	Current *int64   `json:"current,string,omitempty"`
 }
 
 type ids struct {
@@ -78,7 +83,7 @@ type ids struct {
 // statuses are those of the error table in docs/http.md; others have 503.
 var statuses = map[int]int{-2: 404, -3: 404, -5: 409, -6: 400, -7: 401, -9: 404, -10: 404, -11: 500, -12: 429, -13: 409, -14: 409}
 
-var paths = regexp.MustCompile(`^/v1/(?:queue/(\d{1,3})|segment/.+|snowflake|uid)/ids$`)
+var paths = regexp.MustCompile(`^/v1/(?:queue/(\d{1,3})|(sequence/[^/]+)|segment/.+|snowflake|uid)/(?:ids|(current))$`)
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	_ = r.ParseForm() // what cannot be read is missing
@@ -105,8 +110,17 @@ func (s *Server) answer(method, path string, query url.Values) reply {
 		return a
 	}
 	found := paths.FindStringSubmatch(path)
-	if found == nil {
-		return reply{Code: -10, Message: "no such path: " + path}
+	if found == nil || found[3] != "" && (found[2] == "" || method != http.MethodGet) {
+		return reply{Code: -10, Message: "no such path, or method: " + path}
+	}
+	if key := query.Get("key"); found[2] != "" {
+		if key == "" || len(key) > maxKey {
+			return reply{Code: -6, Message: "key must have 1 to 256 bytes"}
+		}
+		path = found[2] + "?" + key
+		if current := s.last[path]; found[3] != "" {
+			return reply{Current: &current}
+		}
 	}
 	count := int64(1)
 	if query.Has("count") {

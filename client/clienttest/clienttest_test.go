@@ -3,7 +3,9 @@ package clienttest_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
+	"strings"
 	"testing"
 
 	"shardid/client"
@@ -41,6 +43,51 @@ func TestClient(t *testing.T) {
 	ids.Refuse(0, "")
 	if text, err := c.Number("orders").Next(t.Context()); err != nil || text != "2" || ids.Requests() < before+4 { // more, when a buffer was being filled
 		t.Errorf("%q, %v, %d requests", text, err, ids.Requests()-before)
+	}
+}
+
+// Each key of each space counts on its own, whatever its bytes, and looking issues nothing.
+func TestSequence(t *testing.T) {
+	ids := clienttest.Start()
+	defer ids.Close()
+	c, err := client.New(client.Options{Addrs: []string{ids.URL}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	for round := range int64(2) {
+		for _, space := range []string{"chat", "feed"} {
+			for _, key := range []string{"room42", "\x00", "a\nb:c", "a/b", "a%2Fb", "a b+c&d=e", "\xff\xfe", "群聊"} {
+				s := c.Sequence(space)
+				before, err := s.Current(t.Context(), key)
+				if err != nil || before != 4*round {
+					t.Errorf("%s %q: before %d, %v", space, key, before, err)
+				}
+				if n, err := s.Next(t.Context(), key); err != nil || n != 4*round+1 {
+					t.Errorf("%s %q: %d, %v", space, key, n, err)
+				}
+				if some, err := s.Take(t.Context(), key, 3); err != nil || !slices.Equal(some, []int64{4*round + 2, 4*round + 3, 4*round + 4}) {
+					t.Errorf("%s %q: %v, %v", space, key, some, err)
+				}
+			}
+		}
+	}
+	var refused *client.Error
+	for what, key := range map[string]string{"no key": "", "a long key": strings.Repeat("k", 257)} {
+		if n, err := c.Sequence("chat").Next(t.Context(), key); !errors.As(err, &refused) || refused.Code != client.CodeInvalid {
+			t.Errorf("%s: %d, %v", what, n, err)
+		}
+		if n, err := c.Sequence("chat").Current(t.Context(), key); !errors.As(err, &refused) || refused.Code != client.CodeInvalid {
+			t.Errorf("current of %s: %d, %v", what, n, err)
+		}
+	}
+	for path, want := range map[string]int{"/v1/sequence/chat/current?key=x": 404, "/v1/segment/a/current": 404, "/v1/sequence/chat/ids?key=x&count=0": 400} {
+		answer, err := http.Post(ids.URL+path, "", nil)
+		if err != nil || answer.StatusCode != want {
+			t.Errorf("POST %s: %v, %v, want %d", path, answer, err, want)
+			continue
+		}
+		_ = answer.Body.Close()
 	}
 }
 
