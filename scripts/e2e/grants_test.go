@@ -68,6 +68,7 @@ func TestE2EGrants(t *testing.T) {
 	must(t, onMariaDB(db.DSN("shardid")), "provision", "--app", "1", "--name", "test")
 	must(t, onMariaDB(db.DSN("shardid")), "tags", "add", "--tag", "orders")
 	must(t, onMariaDB(db.DSN("shardid")), "names", "add", "--name", "orders")
+	must(t, onMariaDB(db.DSN("shardid")), "sequences", "add", "--space", "chat")
 
 	grant("service")
 	permit(t, redis, "queue")
@@ -79,6 +80,7 @@ func TestE2EGrants(t *testing.T) {
 	}
 	answers(d, aliceGet)
 	answers(d, "/api/segment/get/orders")
+	answers(d, "/v1/sequence/chat/ids?key=room42")
 	d.lease("orders", "pod-1")
 	for _, c := range []struct {
 		d             *daemon

@@ -3,14 +3,17 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
 
 // TestE2ESequencesAdmin: an operator adds, lists, changes and deletes spaces of sequences over HTTP
-// and by commands. One that was deleted comes back once no replica gives its numbers any more.
+// and by commands. One that was deleted comes back once no replica gives its numbers any more, and
+// goes on above them.
 func TestE2ESequencesAdmin(t *testing.T) {
 	story(t)
 	dir := t.TempDir()
@@ -19,6 +22,10 @@ func TestE2ESequencesAdmin(t *testing.T) {
 	d.commands(dir, nil, try{"sequences", 0, `^there is no space of sequences: shardid sequences add --space chat\n$`, ""})
 	d.addSpaces(dir)
 	d.listSpaces(dir)
+	if first := d.room42(); first != 1 {
+		t.Errorf("the first number is %d", first)
+	}
+	d.commands(dir, nil, try{"sequences", 0, `\nchat +8 +10000 +1 of 8 +10000\n`, ""})
 	d.changeSpaces(dir)
 	d.deleteSpaces(dir)
 	for action, lines := range map[string]int{"create": 2, "change": 1, "delete": 1} {
@@ -130,10 +137,30 @@ func (d *daemon) deleteSpaces(dir string) {
 		time.Sleep(time.Second)
 		return d.administer("POST", "/admin/sequences", `{"space":"chat","sections":8}`).status == 201
 	})
-	d.commands(dir, nil, try{"sequences", 0, `^SPACE .*\nchat +8 +10000 .*\n$`, ""})
+	if next := d.room42(); next <= 10_000 {
+		d.t.Errorf("it goes on at %d, and may have given 10000 before", next)
+	}
+	d.commands(dir, nil, try{"sequences", 0, `^SPACE .*\nchat +8 +10000 +1 of 8 +\d{5}\n$`, ""})
 }
 
-// TestE2EDemoSpace: serve --demo has a space of sequences, and adds none to a database that has one.
+// room42 gets the next number of a key, once the replica knows its space.
+func (d *daemon) room42() int64 {
+	d.t.Helper()
+	text := ""
+	const target = "/v1/sequence/chat/ids?key=room42"
+	eventually(d.t, startLimit, target, func() bool {
+		a := d.get(target)
+		return a.status == 200 && len(a.IDs) == 1 && json.Unmarshal(a.IDs[0], &text) == nil
+	})
+	number, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		d.t.Errorf("%s: %v", target, err)
+	}
+	return number
+}
+
+// TestE2EDemoSpace: serve --demo has a space of sequences that gives numbers, and adds none to a
+// database that has one.
 func TestE2EDemoSpace(t *testing.T) {
 	story(t)
 	dir := t.TempDir()
@@ -144,7 +171,11 @@ func TestE2EDemoSpace(t *testing.T) {
 			t.Errorf("%s, want %s", a.body, want)
 		}
 	}
-	must("chat", serveIn(t, dir, nil, "--demo"))
+	d := serveIn(t, dir, nil, "--demo")
+	must("chat", d)
+	if first := d.room42(); first != 1 {
+		t.Errorf("the first number is %d", first)
+	}
 	must("chat", serveIn(t, dir, nil, "--demo"))
 	other := t.TempDir()
 	if o := shardidIn(t, other, nil, "sequences", "add", "--space", "feed"); o.exit != 0 {
