@@ -2,23 +2,32 @@ package model
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
-// UnknownServer is the server of a section that another one may have given numbers of.
-const UnknownServer = "?"
+// UnknownLife is that of a section of which it is not known who gave numbers last.
+const UnknownLife = "?"
+
+// ServerOf is the life of the server that a life of a section is in.
+func ServerOf(life string) string {
+	if at := strings.LastIndexByte(life, '-'); at >= 0 {
+		return life[:at]
+	}
+	return life
+}
 
 // sectionArrives is how long the numbers that another replica took for a section may be on
 // their way to Redis, before a replica takes more.
 const sectionArrives = 300 * time.Millisecond
 
-// SectionRow is what the database keeps of a section: a counter, and which life of Redis gives
-// its numbers, under which term. scripts/prove/sequence.pml has its rules.
+// SectionRow is what the database keeps of a section: a counter, and which life of it in Redis
+// gives its numbers, under which term. scripts/prove/sequence.pml has its rules.
 type SectionRow struct {
 	Counter
-	Server string // "" before the first, or UnknownServer
-	Term   int64
-	Open   bool // no lease of an earlier term lives
+	Life string // "" before the first, or UnknownLife
+	Term int64
+	Open bool // no lease of an earlier term lives
 	// Unsure says that the row may be that of a copy: if it lacks numbers, it may lack a later
 	// term, too.
 	Unsure bool
@@ -29,10 +38,11 @@ type SectionRow struct {
 // live. Errors: ErrFence, ErrSectionBusy, those of Counter.TakeNumbers.
 func (r SectionRow) Next(req SectionRequest, floor, step int64, fenced bool, now time.Time) (grant SectionGrant, next SectionRow, err error) {
 	lacks := r.Unsure && (r.Doubt > 0 || floor > r.Last)
-	claim := lacks || r.Server != req.Server
+	claim := lacks || r.Life != req.Life
+	known := r.Life != "" && r.Life != UnknownLife
 	pending := req.Term != r.Term || req.Bound < r.Last
 	switch {
-	case claim && !lacks && r.Server != "" && r.Server != UnknownServer && !req.Claim:
+	case claim && !lacks && known && ServerOf(r.Life) != ServerOf(req.Life) && !req.Claim:
 		return grant, r, fmt.Errorf("%w: section %s", ErrFence, req.Key)
 	case !claim && req.Want > 0 && pending && now.Sub(r.At).Abs() < sectionArrives:
 		return grant, r, ErrSectionBusy
@@ -49,8 +59,8 @@ func (r SectionRow) Next(req SectionRequest, floor, step int64, fenced bool, now
 		grant.Segment = Segment{First: first, Last: first + n - 1}
 	}
 	if claim {
-		next.Server, next.Term = req.Server, grant.Segment.First
-		next.Open = !fenced || r.Server == "" && !lacks
+		next.Life, next.Term = req.Life, grant.Segment.First
+		next.Open = !fenced || r.Life == "" && !lacks
 	}
 	grant.Term, grant.Open = next.Term, next.Open
 	return grant, next, nil

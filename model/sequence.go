@@ -31,7 +31,7 @@ var (
 	ErrNoNumber = errors.New("no number of the sequence can be had for now")
 	// ErrFence: a Redis that was replaced may still answer, or it is not known that none
 	// does. Callers get ErrNoNumber.
-	ErrFence = errors.New("another Redis may still give numbers")
+	ErrFence = errors.New("what Redis knew before may still give numbers")
 )
 
 // Space is a set of sequences, one for each key. Its keys are spread over sections.
@@ -152,12 +152,12 @@ type SectionPush struct {
 
 // SectionRequest asks the database for numbers of a section, and under which term they are given.
 type SectionRequest struct {
-	Key    SectionKey
-	Server string // the life of the server that is to give them
-	Term   int64  // as its state says
-	Bound  int64  // likewise
-	Want   int64  // numbers, at least; 0 only asks for the term
-	// Claim says that the section may be taken from another life of the server: who asks has
+	Key   SectionKey
+	Life  string // of the section, as its state says
+	Term  int64  // likewise
+	Bound int64  // likewise
+	Want  int64  // numbers, at least; 0 only asks for the term
+	// Claim says that the section may be taken from another server, or life of it: who asks has
 	// made sure that this one is the present one.
 	Claim bool
 	// Open is a term that who asks has known for long enough: every lease of earlier ones has

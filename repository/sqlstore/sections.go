@@ -23,7 +23,7 @@ type sectionRow struct {
 	Section int
 	MaxID   int64
 	Counter counterRow `gorm:"embedded"`
-	Server  string
+	Life    string
 	Term    int64
 	Open    bool
 	Step    int64 // of the space
@@ -37,7 +37,7 @@ func (r sectionRow) key() model.SectionKey {
 func (r sectionRow) row(m *moment) model.SectionRow {
 	return model.SectionRow{
 		Counter: r.Counter.counter(m, r.MaxID, m.listRate, listRate, true),
-		Server:  r.Server, Term: r.Term, Open: r.Open, Unsure: r.Counter.LastChange < m.Changes,
+		Life:    r.Life, Term: r.Term, Open: r.Open, Unsure: r.Counter.LastChange < m.Changes,
 	}
 }
 
@@ -94,18 +94,18 @@ func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place
 			out[i].Err = fmt.Errorf("%w: %q", model.ErrUnknownSpace, req.Key.Space)
 			continue
 		}
-		old := fences[row.Server]
+		old := fences[model.ServerOf(row.Life)]
 		// For a life that nobody uses any more, or has another after it at the same place.
 		req.Claim = req.Claim && (sure || old.Place == place || m.Now-old.RenewedAt > fenceQuiet.Milliseconds())
 		before := row.row(&m)
 		grant, next, err := before.Next(req, max(known[i], req.Bound), row.Step, s.server != nil && !s.opts.Unfenced, m.now)
 		if out[i], out[i].Err = grant, err; err == nil && next != before {
 			changed[req.Key] = next
-			if next.Server != row.Server {
-				lost = append(lost, row.Server)
+			if next.Life != row.Life {
+				lost = append(lost, model.ServerOf(row.Life))
 			}
 		}
-		out[i].Number, out[i].Changes = fences[req.Server].Number, m.Changes
+		out[i].Number, out[i].Changes = fences[model.ServerOf(req.Life)].Number, m.Changes
 	}
 	if err := s.raiseSections(tx, m, changed, keys, known); err != nil {
 		return nil, err
@@ -113,7 +113,13 @@ func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place
 	if err := s.storeSections(tx, m, rows, changed); err != nil || len(lost) == 0 {
 		return out, err
 	}
-	return out, write(tx, "end leases", "UPDATE "+fenceTable+" SET number = ? WHERE server IN ?", rand.Int64(), lost)
+	number := rand.Int64()
+	for i, req := range reqs {
+		if server := model.ServerOf(req.Life); slices.Contains(lost, server) {
+			out[i].Number = number
+		}
+	}
+	return out, write(tx, "end leases", "UPDATE "+fenceTable+" SET number = ? WHERE server IN ?", number, lost)
 }
 
 // lockSections locks the rows, and reads the marks of their counters, in the order of the keys.
@@ -125,7 +131,7 @@ func (s *Store) lockSections(tx *gorm.DB, m *moment, keys []model.SectionKey) (m
 	rows := make(map[model.SectionKey]sectionRow, len(keys))
 	oldest := int64(math.MaxInt64)
 	for _, space := range slices.Sorted(maps.Keys(numbers)) { // in one order, so that no two wait for each other
-		found, err := query[[]sectionRow](tx, "lock the sections", "SELECT space, section, max_id, doubt, last_change, tokens, taken_at, server, term, open, "+
+		found, err := query[[]sectionRow](tx, "lock the sections", "SELECT space, section, max_id, doubt, last_change, tokens, taken_at, life, term, open, "+
 			"(SELECT step FROM "+sequenceTable+" WHERE name = space) AS step FROM "+sectionTable+
 			" WHERE space = ? AND section IN ? ORDER BY section"+s.forUpdate(), space, numbers[space])
 		if err != nil {
@@ -178,7 +184,7 @@ func (s *Store) storeSections(tx *gorm.DB, m moment, rows map[model.SectionKey]s
 		{"doubt", func(r model.SectionRow) any { return r.Doubt }},
 		{"tokens", func(r model.SectionRow) any { return r.Tokens }},
 		{"taken_at", func(r model.SectionRow) any { return max(0, r.At.UnixMilli()) }},
-		{"server", func(r model.SectionRow) any { return r.Server }},
+		{"life", func(r model.SectionRow) any { return r.Life }},
 		{"term", func(r model.SectionRow) any { return r.Term }},
 		{"open", func(r model.SectionRow) any { return r.Open }},
 		{"max_id", func(r model.SectionRow) any { return r.Last }},
@@ -215,7 +221,7 @@ func (s *Store) fencesOf(tx *gorm.DB, reqs []model.SectionRequest, rows map[mode
 	}
 	servers := map[string]bool{}
 	for _, r := range reqs {
-		servers[r.Server], servers[rows[r.Key].Server] = true, true
+		servers[model.ServerOf(r.Life)], servers[model.ServerOf(rows[r.Key].Life)] = true, true
 	}
 	return readFences(tx, slices.Collect(maps.Keys(servers)), share)
 }
@@ -290,7 +296,7 @@ func (s *Store) settleSections(ctx context.Context, marks map[model.SectionKey]i
 			changed := map[model.SectionKey]model.SectionRow{}
 			for key, row := range rows {
 				if next := row.row(&m); next.Last < marks[key] {
-					next.Counter, next.Server = next.Raise(marks[key]), model.UnknownServer
+					next.Counter, next.Life = next.Raise(marks[key]), model.UnknownLife
 					changed[key] = next
 				}
 			}

@@ -60,9 +60,9 @@ func (s *Store) CreateSpace(ctx context.Context, space model.Space) (model.Space
 func (s *Store) insertSections(tx *gorm.DB, m moment, space model.Space, taken int64) error {
 	row := counterRow{}
 	c := row.counter(&m, taken, m.listRate, listRate, true)
-	server := ""
+	life := ""
 	if m.Changes > 0 && m.now.Sub(m.times().Since) < spaceRests {
-		server = model.UnknownServer
+		life = model.UnknownLife
 	}
 	numbers := make([]int, space.Sections)
 	for i := range numbers {
@@ -71,9 +71,9 @@ func (s *Store) insertSections(tx *gorm.DB, m moment, space model.Space, taken i
 	for part := range slices.Chunk(numbers, 1000) {
 		args := make([]any, 0, 6*len(part))
 		for _, section := range part {
-			args = append(args, space.Name, section, taken, c.Doubt, m.Changes, server)
+			args = append(args, space.Name, section, taken, c.Doubt, m.Changes, life)
 		}
-		err := write(tx, "insert the sections", "INSERT INTO "+sectionTable+" (space, section, max_id, doubt, last_change, server) VALUES "+
+		err := write(tx, "insert the sections", "INSERT INTO "+sectionTable+" (space, section, max_id, doubt, last_change, life) VALUES "+
 			strings.Repeat(", (?, ?, ?, ?, ?, ?)", len(part))[2:], args...)
 		if err != nil {
 			return err
@@ -148,7 +148,7 @@ func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, erro
 
 // allSections reads all rows of a space that is locked, and the mark of the space.
 func (s *Store) allSections(tx *gorm.DB, m *moment, space model.Space) ([]sectionRow, int64, error) {
-	rows, err := query[[]sectionRow](tx, "lock the sections", "SELECT space, section, max_id, doubt, last_change, tokens, taken_at, server, term, open FROM "+
+	rows, err := query[[]sectionRow](tx, "lock the sections", "SELECT space, section, max_id, doubt, last_change, tokens, taken_at, life, term, open FROM "+
 		sectionTable+" WHERE space = ? ORDER BY section"+s.forUpdate(), space.Name)
 	if err != nil {
 		return nil, 0, err
@@ -189,7 +189,7 @@ func (s *Store) ConfirmSpace(ctx context.Context, name string) (int64, error) {
 			all, changed := map[model.SectionKey]sectionRow{}, map[model.SectionKey]model.SectionRow{}
 			for _, row := range part {
 				if next := row.row(&m); next.Doubt > 0 {
-					next.Doubt, next.Server = 0, model.UnknownServer
+					next.Doubt, next.Life = 0, model.UnknownLife
 					all[row.key()], changed[row.key()] = row, next
 				}
 			}

@@ -179,7 +179,7 @@ const probe = "SELECT app_id, app_name, max_id, shard_id, step, description, cre
 	" WHERE 1 = 0 AND NOT EXISTS (SELECT app_id, shard_id, max_id FROM " + deletedTable + ") AND NOT EXISTS (SELECT " + deploymentColumns + " FROM " + deploymentTable + ") AND NOT EXISTS (SELECT app_id FROM " + scrambleTable + ") AND NOT EXISTS (SELECT scramble_secret FROM " + deploymentTable + ")" +
 	" AND NOT EXISTS (SELECT " + numberColumns + " FROM " + numberTable + ") AND NOT EXISTS (SELECT id, uses, holds, list_rate, tag_rate, seen_at FROM " + replicaTable + ") AND NOT EXISTS (SELECT number FROM " + changeTable + ")" +
 	" AND NOT EXISTS (SELECT " + nameColumns + " FROM " + nameTable + ") AND NOT EXISTS (SELECT " + leaseColumns + " FROM " + leaseTable + ")" +
-	" AND NOT EXISTS (SELECT name, sections, step FROM " + sequenceTable + ") AND NOT EXISTS (SELECT space, section, max_id, doubt, last_change, tokens, taken_at, server, term, open FROM " + sectionTable + ")" +
+	" AND NOT EXISTS (SELECT name, sections, step FROM " + sequenceTable + ") AND NOT EXISTS (SELECT space, section, max_id, doubt, last_change, tokens, taken_at, life, term, open FROM " + sectionTable + ")" +
 	" AND NOT EXISTS (SELECT server, number, place, renewed_at FROM " + fenceTable + ") AND NOT EXISTS (SELECT name, max_id, deleted_at FROM " + deletedSequenceTable + ")"
 
 // Check says whether segments can be taken: the server answers, is a writable

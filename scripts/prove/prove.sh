@@ -57,6 +57,7 @@ runs() {
 		echo "holds holder -DT=6"
 		echo "holds sequence -DTICKS=1 -DFLUSHES=1 -DLATE=1"
 		echo "holds sequence -DTICKS=1 -DKEYS=2"
+		echo "holds sequence -DTICKS=1 -DSWAPS=2"
 		echo "holds sequence -DTICKS=1 -DFAILS=1"
 		echo "holds sequence -DN=6 -DS=2"
 		echo "holds sequence -DN=2 -DTICKS=1 -DFLUSHES=1 -DRESTARTS=1"
@@ -101,6 +102,7 @@ runs() {
 	done
 	echo "counterexample sequence -DN=2 -DTICKS=1 -DFLUSHES=1 -DLATE=1 -DNO_LIFE"
 	echo "counterexample sequence -DN=4 -DS=2 -DTICKS=1 -DNO_TERM"
+	echo "counterexample sequence -DTICKS=1 -DSWAPS=2 -DNO_SECTION_LIFE"
 	echo "counterexample sequence -DTICKS=0 -DRAISES=1 -DNO_BASE"
 	echo "counterexample sequence -DTICKS=0 -DWITH_FIELD_DELETED"
 	echo "holds recycle"

@@ -1,5 +1,5 @@
-/* Rising numbers of keys through Redis.  The database hands out segments for a section of keys, and says which life of Redis
-   gives its numbers, under which term.  Redis keeps how far each key has come, and up to where it may go.
+/* Rising numbers of keys through Redis.  The database hands out segments for a section of keys, and says which life of it in
+   Redis gives its numbers, under which term.  Redis keeps how far each key has come, and up to where it may go.
    World: two Redis servers that may both answer; each may be emptied, go back to old data, or be promoted with old data, also
    late; copies of the database that lack the last changes take over; replicas of the service that are frozen anywhere, and
    believe in either server; a push that arrives again, late.
@@ -31,23 +31,28 @@
 #ifndef RAISES
 #define RAISES 0                 /* how often an operator raises the highest number, as those up to it were used elsewhere */
 #endif
+#ifndef SWAPS
+#define SWAPS 0                  /* how often its database is swapped with another, or back */
+#endif
 #ifndef LATE
 #define LATE 0                   /* how often a push comes again */
 #endif
 #define RIDS 5
 #define NONE 15
 
-/* The row of the section: the highest number; the life that gives numbers, under which term, and whether it may by now. */
-byte maxid, holder, term; bool open, lacks;
+/* The row of the section: the highest number; which life of it gives numbers, in which life of a server, under which term, and
+   whether it may by now. */
+byte maxid, holder, hrid, term; bool open, lacks;
 byte made;                       /* when the term was made: nobody has known it for longer */
 byte number[RIDS], numbers = 1;  /* of the leases of each life; every one is used once */
 byte changes;                    /* of the server of the database */
-byte cmaxid, cholder, cterm, cmade; bool copen; byte cnumber[RIDS];   /* what a copy has */
+byte cmaxid, cholder, chrid, cterm, cmade; bool copen; byte cnumber[RIDS];   /* what a copy has */
 byte top;                        /* the highest number that was ever handed out */
 byte clock;
 /* The servers: their lives, and of the section its life, term, base, bound, and the keys. */
 byte rid[2], rids = 1, life[2], lives, rterm[2], base[2], bound[2], cur0[2], cur1[2];
 bool two;                        /* the second server was promoted */
+byte slife, sterm, sbase, sbound, s0, s1, swaps;                 /* another database of the first server, by SWAPDB */
 byte fails, flushes, restarts, raises;
 byte late, late_b = NONE, late_t, late_l, late_m;                     /* a push that may come again */
 byte last0, last1; bool seen0[N + 1], seen1[N + 1];
@@ -71,6 +76,11 @@ byte last0, last1; bool seen0[N + 1], seen1[N + 1];
 #define IGNORE_TERM 1
 #else
 #define IGNORE_TERM 0
+#endif
+#ifdef NO_SECTION_LIFE
+#define HOLDS (hrid == obs)
+#else
+#define HOLDS (holder == seclife)
 #endif
 #ifdef NO_FENCE
 #define HAS_LEASE (mine != 0)
@@ -125,16 +135,16 @@ end: do
        if
        /* The lease is renewed, the section's row is not read. */
        :: mine != 0 && whose == obs && (IGNORE_NUMBER || num == number[obs]) && (IGNORE_CHANGES || chg == changes) -> begun = clock
-       :: holder == obs && open && (IGNORE_LACKS || !lacks) -> mine = term; whose = obs; num = number[obs]; chg = changes; begun = clock; pt = term;
+       :: HOLDS && open && (IGNORE_LACKS || !lacks) -> mine = term; whose = obs; num = number[obs]; chg = changes; begun = clock; pt = term;
           if :: rterm[m] != term || cur0[m] >= bound[m] || cur1[m] >= bound[m] || base[m] >= bound[m] -> if :: maxid + S <= N -> take() :: else fi :: else fi
-       :: holder == obs && !open && (IGNORE_LACKS || !lacks) -> mine = 0; pt = term;
+       :: HOLDS && !open && (IGNORE_LACKS || !lacks) -> mine = 0; pt = term;
           if :: clock > made -> open = 1 :: else fi
-       :: holder != obs || lacks ->
+       :: !HOLDS || lacks ->
           if
           :: maxid + S <= N -> take();
-             numbers++; number[holder] = numbers;
+             numbers++; number[hrid] = numbers;
              open = (holder == 0 && !lacks) || OPEN_AT_ONCE;   /* nobody can have a lease of an earlier term */
-             holder = obs; term = b + 1; lacks = 0;
+             holder = seclife; hrid = obs; term = b + 1; lacks = 0;
              mine = 0; made = clock; pt = term
           :: else -> goto done
           fi
@@ -173,6 +183,7 @@ done: atomic { floor = 0; v = 0; b = NONE; obs = 0; seclife = 0; k = 0;
 }
 
 active proctype faults() {
+  byte x;
 end: do
   /* the second server is promoted, with what the first has, or with less */
   :: atomic { !two && rids < RIDS - 1 -> two = 1; rids++; rid[1] = rids; life[1] = 0;
@@ -180,6 +191,9 @@ end: do
   /* the first is emptied; or restarts: what it has by then counts as old */
   :: d_step { flushes < FLUSHES -> flushes++; life[0] = 0; rterm[0] = 0; base[0] = 0; bound[0] = 0; cur0[0] = 0; cur1[0] = 0 }
   :: d_step { restarts < RESTARTS && rids < RIDS - 1 -> restarts++; rids++; rid[0] = rids; life[0] = 0 }
+  :: d_step { swaps < SWAPS -> swaps++;
+       x = life[0]; life[0] = slife; slife = x; x = rterm[0]; rterm[0] = sterm; sterm = x; x = base[0]; base[0] = sbase; sbase = x;
+       x = bound[0]; bound[0] = sbound; sbound = x; x = cur0[0]; cur0[0] = s0; s0 = x; x = cur1[0]; cur1[0] = s1; s1 = x; x = 0 }
 #ifdef WITH_FIELD_DELETED
   :: d_step { cur0[0] > base[0] -> cur0[0] = 0 }
 #endif
@@ -188,9 +202,9 @@ end: do
   :: d_step { raises < RAISES && maxid < N -> raises++; maxid++; seen0[maxid] = 1; seen1[maxid] = 1; if :: maxid > top -> top = maxid :: else fi }
   /* a copy of the database has what that has, and takes over later; what it lacks of the numbers is left out. That it lacks
      nothing is known where somebody vouches for it. */
-  :: d_step { fails < FAILS -> cmaxid = maxid; cholder = holder; cterm = term; copen = open; cmade = made;
+  :: d_step { fails < FAILS -> cmaxid = maxid; cholder = holder; chrid = hrid; cterm = term; copen = open; cmade = made;
        cnumber[0] = number[0]; cnumber[1] = number[1]; cnumber[2] = number[2]; cnumber[3] = number[3]; cnumber[4] = number[4] }
-  :: atomic { fails < FAILS -> fails++; changes++; maxid = cmaxid; holder = cholder; term = cterm; open = copen; made = cmade;
+  :: atomic { fails < FAILS -> fails++; changes++; maxid = cmaxid; holder = cholder; hrid = chrid; term = cterm; open = copen; made = cmade;
        number[0] = cnumber[0]; number[1] = cnumber[1]; number[2] = cnumber[2]; number[3] = cnumber[3]; number[4] = cnumber[4];
        if :: top > maxid -> lacks = 1 :: else -> lacks = 0 fi;
        if :: lacks = 1 :: skip fi;

@@ -136,7 +136,7 @@ func (s *Service) allocate(ctx context.Context, jobs []*job) (got []*job) {
 	}
 	reqs := make([]model.SectionRequest, len(jobs))
 	for i, j := range jobs {
-		j.req = model.SectionRequest{Key: j.key, Server: j.state.Server, Term: j.state.Term, Bound: j.state.Bound, Want: j.want}
+		j.req = model.SectionRequest{Key: j.key, Life: j.state.Life, Term: j.state.Term, Bound: j.state.Bound, Want: j.want}
 		if j.state.Term == 0 {
 			j.req.Want = max(j.want, 1)
 		}
@@ -269,15 +269,15 @@ func (s *Service) judge(j *job) time.Duration {
 		if one.claimed != j.grant.Term {
 			one.claimed, one.since = j.grant.Term, time.Now()
 			s.stats.claims.Add(1)
-			s.events.Log(slog.LevelWarn, "another Redis is to give the numbers of a section: leases of the one before end first", "section", one.key.String(), "term", one.claimed)
+			s.events.Log(slog.LevelWarn, "a section begins another life in Redis: leases of the one before end first", "section", one.key.String(), "term", one.claimed)
 		}
-		one.err = fmt.Errorf("%w: the one that gives them now answers within %v, when every lease of the one before has ended", model.ErrFence, openAfter)
+		one.err = fmt.Errorf("%w: Redis was emptied or replaced, and gives numbers again within %v, when every lease of before has ended", model.ErrFence, openAfter)
 		s.failing.Note(one.key, one.err)
 		return patience
 	}
 	one.claimed, one.err = 0, nil
 	s.failing.Note(one.key, nil)
-	one.grant = grant{j.req.Server, j.grant.Term, j.grant.Number, j.grant.Changes}
+	one.grant = grant{j.state.Server, j.grant.Term, j.grant.Number, j.grant.Changes}
 	switch {
 	case j.grant.Segment.Len() > 0:
 		if one.want <= j.want {

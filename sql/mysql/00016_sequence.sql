@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS shardid_section (
   last_change bigint      NOT NULL DEFAULT 0 COMMENT 'as in id_alloc',
   tokens      bigint      NOT NULL DEFAULT 0 COMMENT 'as in id_alloc',
   taken_at    bigint      NOT NULL DEFAULT 0 COMMENT 'Unix ms, 0: never',
-  server      varchar(80) NOT NULL COMMENT 'replication ID of the Redis that gives its numbers, empty: none yet, ?: not known',
+  life        varchar(80) NOT NULL COMMENT 'of the section in the Redis that gives its numbers: replication ID and since when, empty: none yet, ?: not known',
   term        bigint      NOT NULL DEFAULT 0 COMMENT 'under which it does, the first number that was taken for it',
   open        int         NOT NULL DEFAULT 0 COMMENT '1: no lease of an earlier term lives',
   PRIMARY KEY (space, section)

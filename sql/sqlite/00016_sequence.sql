@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS shardid_section (
   last_change INTEGER NOT NULL DEFAULT 0,
   tokens      INTEGER NOT NULL DEFAULT 0,
   taken_at    INTEGER NOT NULL DEFAULT 0,
-  server      TEXT    NOT NULL,
+  life        TEXT    NOT NULL,
   term        INTEGER NOT NULL DEFAULT 0,
   open        INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (space, section)
