@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"shardid/model"
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
 	"shardid/service/access"
@@ -42,9 +43,11 @@ type App struct {
 	leases *lease.Service
 	queue  *queue.Service
 	// The other modes; nil for one that is disabled.
-	segment   *segment.Service
-	sequence  *sequence.Service
-	snowflake *snowflakeMode
+	segment  *segment.Service
+	sequence *sequence.Service
+	// forgetSpace drops what is kept of a space outside the database; nil without sequences.
+	forgetSpace func(context.Context, model.Space) error
+	snowflake   *snowflakeMode
 	// uidRegistry is nil unless uid.worker is registry.
 	uidRegistry *uidRegistry
 	uid         *uid.Service

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"shardid/cmd/shardid/config"
+	"shardid/model"
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
 	"shardid/service/access"
@@ -67,7 +68,13 @@ func (c *cli) withStores(cmd *cobra.Command, check func(context.Context, Config)
 			return err
 		}
 		workers := db.Workers(workersOptions(cfg))
-		service := admin.New(admin.Options{Store: db, Log: log, Workers: workers,
+		forget := func(ctx context.Context, space model.Space) error {
+			if client == nil {
+				return nil
+			}
+			return client.Sequences().Forget(ctx, space)
+		}
+		service := admin.New(admin.Options{Store: db, Log: log, Workers: workers, Forget: forget,
 			ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate), OwnName: cfg.Snowflake.Name})
 		return run(ctx, opened{cfg, db, workers, client, service})
 	})

@@ -296,12 +296,13 @@ func (a *App) wireSequence() (err error) {
 		Unfenced: a.cfg.Sequence.Fence == fenceNone || a.cfg.Database.Driver == sqlstore.SQLite,
 	}
 	if a.redis != nil {
-		o.Store = a.stores.Sequences(observe.Redis, a.redis.Sequences())
+		s := a.redis.Sequences()
+		o.Store, a.forgetSpace = a.stores.Sequences(observe.Redis, s), s.Forget
 		o.Prepare = func(ctx context.Context) error { return tellDeployment(ctx, a.db, a.redis) }
 	} else {
 		s, restored := memstore.NewSequences(), false
 		a.onStop("sequences in the process", func(ctx context.Context) error { return a.db.KeepSequences(ctx, s.Drain()) })
-		o.Store = a.stores.Sequences(observe.Memory, s)
+		o.Store, a.forgetSpace = a.stores.Sequences(observe.Memory, s), s.Forget
 		o.Prepare = func(ctx context.Context) error {
 			if restored {
 				return nil
@@ -348,6 +349,7 @@ func (a *App) admin() *admin.Service {
 	if a.segment != nil {
 		opts.Segment = a.segment
 	}
+	opts.Forget = a.forgetSpace
 	return admin.New(opts)
 }
 

@@ -111,7 +111,7 @@ func replyAdvice() []known {
 			"or accept the risk with the unsafe option"},
 		{[]string{"WRONGPASS", "NOAUTH", "invalid password", "without any password configured"},
 			"correct redis.username and redis.password (for sentinels: their own)"},
-		{[]string{"NOPERM", "can't run this command"}, "allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +hscan +time +llen +lindex +lpop +ltrim +rpush +unlink +set +get +del +mget +hget +hgetall +wait (+cluster)"},
+		{[]string{"NOPERM", "can't run this command"}, "allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +hincrby +hscan +time +llen +lindex +lpop +ltrim +rpush +unlink +set +get +del +mget +hget +hgetall +wait (+cluster)"},
 		{[]string{"NODEPLOYMENT"}, "it is read from the database: wait until that answers"},
 		{[]string{"FOREIGN"}, "two deployments share this Redis, or this database took the place of another one: " +
 			"give each deployment a Redis database of its own (redis.db, or another server), " +

@@ -48,6 +48,11 @@ func (s *Service) DeleteSpace(ctx context.Context, by Actor, name, confirm strin
 			}
 			was, err := s.opts.Store.DeleteSpace(ctx, name)
 			e.before = spaceValue(was)
+			if err == nil && s.opts.Forget != nil {
+				if err := s.opts.Forget(ctx, was); err != nil { // it is deleted all the same
+					s.opts.Log.Warn("what Redis keeps of the space was not dropped: it takes memory until then", "space", name, "error", err)
+				}
+			}
 			return was, err
 		})
 	return was, err

@@ -45,8 +45,6 @@ type Store interface {
 	Majority() bool
 	// Place names the servers, and the way to reach them.
 	Place() string
-	// Forget drops the sections of a space.
-	Forget(ctx context.Context, space model.Space) error
 }
 
 // Allocator hands out numbers of sections. Safe for concurrent use, over processes too.
