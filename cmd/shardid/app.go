@@ -301,6 +301,9 @@ func (a *App) wireRESP() {
 	if a.segment != nil {
 		o.KnownTag = a.segment.Known
 	}
+	if a.sequence != nil {
+		o.KnownSpace = a.sequence.Known
+	}
 	a.resp = resp.New(o)
 }
 

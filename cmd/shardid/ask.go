@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -218,85 +217,6 @@ func (a asking) fetch(ctx context.Context, cfg Config, path string) ([]byte, err
 		said.Message = "it does not know the token of --token-file " + a.tokenFile + ", or that has expired"
 	}
 	return nil, fmt.Errorf("%s answers %d: %s", target, status, said.Message)
-}
-
-func (c *cli) get() *cobra.Command {
-	var ask asking
-	var mode, gatePass, tag string
-	var app, count int
-	cmd := &cobra.Command{
-		Use:   "get [--mode queue|segment|snowflake|uid]",
-		Short: "Get IDs from a running server",
-		Example: `  shardid get --app 1 --gate-pass alice
-  shardid get --mode segment --tag orders --count 100
-  shardid get --mode uid --count 10 --json       # "idsStr" has the IDs as strings, for JavaScript
-  shardid get --mode snowflake --url https://ids.example.com --token-file token --json`,
-		Args: cobra.NoArgs,
-	}
-	ask.asClient(cmd, 10*time.Second)
-	choose(cmd, &mode, "mode", "queue", "queue, segment, snowflake or uid", modes()...)
-	cmd.Flags().IntVar(&app, "app", 1, "app `ID` of the queue mode, 0…255")
-	cmd.Flags().StringVar(&gatePass, "gate-pass", "shardid", "gatePass of the queue mode: its `text` chooses the shard")
-	cmd.Flags().StringVar(&tag, "tag", "", "`tag` of the segment mode")
-	complete(cmd, "app", ask.apps)
-	complete(cmd, "tag", ask.tags)
-	cmd.Flags().IntVar(&count, "count", 0, "a batch of so many `IDs`, 1…10000 (default a single one)")
-	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
-		query := url.Values{}
-		if cmd.Flags().Changed("count") {
-			query.Set("count", strconv.Itoa(count))
-		}
-		path := map[string]string{"queue": "/get", "segment": "/api/segment/get/" + url.PathEscape(tag),
-			"snowflake": "/api/snowflake/get/shardid", "uid": "/api/uid/get"}[mode]
-		switch {
-		case path == "":
-			return fmt.Errorf("%w: --mode %q is none of queue, segment, snowflake, uid", model.ErrInvalidArgument, mode)
-		case mode == "queue":
-			query.Set("appId", strconv.Itoa(app))
-			query.Set("gatePass", gatePass)
-		case mode == "segment" && tag == "":
-			return fmt.Errorf("%w: the segment mode needs --tag", model.ErrInvalidArgument)
-		}
-		body, err := ask.fetch(cmd.Context(), cfg, path+"?"+query.Encode())
-		if err != nil {
-			return err
-		}
-		ids := readAnswer(body)
-		if len(ids) != max(1, count) {
-			return fmt.Errorf("the server answers with something else than %d IDs: check the URL", max(1, count))
-		}
-		texts := make([]string, len(ids))
-		for i, id := range ids {
-			texts[i] = strconv.FormatInt(id, 10)
-		}
-		object := map[string]any{"code": 0, "ids": ids, "idsStr": texts}
-		if count == 0 {
-			object = map[string]any{"code": 0, "id": ids[0], "idStr": texts[0]}
-		}
-		return c.print(cmd, object, func(w io.Writer) {
-			for _, id := range ids {
-				fmt.Fprintln(w, id)
-			}
-		})
-	})
-}
-
-// readAnswer gives the IDs of an answer: one number, a list, or an object. Another text
-// has none.
-func readAnswer(body []byte) []int64 {
-	var one int64
-	if json.Unmarshal(body, &one) == nil {
-		return []int64{one}
-	}
-	var list []int64
-	if json.Unmarshal(body, &list) == nil {
-		return list
-	}
-	var object struct{ ID, IDs json.RawMessage }
-	if json.Unmarshal(body, &object) != nil || object.ID == nil && object.IDs == nil {
-		return nil
-	}
-	return readAnswer([]byte(cmp.Or(string(object.ID), string(object.IDs))))
 }
 
 func (c *cli) status() *cobra.Command {

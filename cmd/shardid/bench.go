@@ -42,7 +42,7 @@ func (c *cli) bench() *cobra.Command {
 	}
 	ask.asClient(cmd, opts.Timeout)
 	choose(cmd, &proto, "proto", "", "http, or resp for INCR, and LPOP with --count (default that of --url, else http)", "http", "resp")
-	choose(cmd, &opts.Mode, "mode", opts.Mode, "queue, segment, snowflake, uid or sequence", append(modes(), loadgen.ModeSequence)...)
+	choose(cmd, &opts.Mode, "mode", opts.Mode, "queue, segment, snowflake, uid or sequence", modes()...)
 	f := cmd.Flags()
 	f.IntVar(&opts.App, "app", opts.App, "app `ID` of the queue mode, 0…255")
 	f.IntVar(&opts.Apps, "apps", 1, "how many `apps` from --app on take turns in the queue mode")

@@ -164,7 +164,7 @@ func (l *lane) group(items []*item) (asked []*batch, asks []model.SectionAsk) {
 			asks = append(asks, model.SectionAsk{Key: s.key, Server: s.grant.server, Term: s.grant.term})
 		}
 		asked[at].items = append(asked[at].items, i)
-		asks[at].Asks = append(asks[at].Asks, model.KeyAsk{Key: i.ask.Key, Count: i.ask.Count})
+		asks[at].Asks = append(asks[at].Asks, i.what)
 	}
 	return asked, asks
 }

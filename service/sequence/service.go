@@ -143,11 +143,13 @@ type request struct {
 	done chan struct{} // closed with the last answer
 }
 
-// item is an ask on its way through a lane.
+// item is an ask on its way through a lane. What it asks for is a copy: once nobody waits any more
+// the ask is the caller's again.
 type item struct {
-	ask *model.SequenceAsk
-	of  *request
-	key model.SectionKey
+	ask  *model.SequenceAsk
+	of   *request
+	key  model.SectionKey
+	what model.KeyAsk
 }
 
 // answer gives an ask its answer, unless its caller has gone.
@@ -186,7 +188,7 @@ func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 			a.Err = fmt.Errorf("%w: %q: see `shardid sequences`, or add it with `shardid sequences add --space %[2]s`", model.ErrUnknownSpace, a.Space)
 			continue
 		}
-		items = append(items, item{a, r, model.SectionKey{Space: a.Space, Section: space.SectionOf(a.Key)}})
+		items = append(items, item{a, r, model.SectionKey{Space: a.Space, Section: space.SectionOf(a.Key)}, model.KeyAsk{Key: a.Key, Count: a.Count}})
 	}
 	if r.left = len(items); r.left == 0 {
 		return
@@ -201,6 +203,16 @@ func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 	case <-ctx.Done():
 		s.leave(items, r, ctx.Err())
 	}
+}
+
+// Known says whether a space is known to exist.
+func (s *Service) Known(space string) bool {
+	spaces := s.spaces.Load()
+	if spaces == nil {
+		return false
+	}
+	_, found := (*spaces)[space]
+	return found
 }
 
 // known gives the spaces that there are. One that is asked for and not known is looked for, once
@@ -223,8 +235,8 @@ func (s *Service) known(ctx context.Context, asks []*model.SequenceAsk) (map[str
 	return *s.spaces.Load(), nil
 }
 
-// leave gives what has no answer an error: err, or why its section gave none. Nobody else writes
-// to an ask from then on.
+// leave gives what has no answer an error: err, or why its section gave none. Nobody else uses an
+// ask from then on.
 func (s *Service) leave(items []item, r *request, err error) {
 	why := make([]error, len(items)) // a lane is never locked after a request
 	for i := range items {
