@@ -21,7 +21,7 @@ esac
 cd "$(dirname "$0")/.."
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
-outages='^TestDirected' leases='^Test(E2ELeaf|E2EUID|E2EConsole)' clients='^TestE2E(GoClient|ScrambledApp)$'
+sequences='^Test(E2E|Directed)Sequence' outages='^TestDirected' leases='^Test(E2ELeaf|E2EUID|E2EConsole)' clients='^TestE2E(GoClient|ScrambledApp)$'
 plain=()
 for word in "$@"; do
 	[ "$word" = -race ] || plain+=("$word")
@@ -56,8 +56,9 @@ computing() {
 parts=()
 part leases "${plain[@]}" -run "$leases" ./scripts/e2e
 first=$!
-part outages "${plain[@]}" -parallel 3 -run "$outages" ./scripts/e2e
-part stories "${plain[@]}" -skip "$outages|$leases|$clients" ./scripts/e2e
+part sequences "${plain[@]}" -parallel 4 -run "$sequences" ./scripts/e2e
+part outages "${plain[@]}" -parallel 3 -run "$outages" -skip "$sequences" ./scripts/e2e
+part stories "${plain[@]}" -skip "$sequences|$outages|$leases|$clients" ./scripts/e2e
 part clients "$@" -run "$clients" ./scripts/e2e
 # shellcheck disable=SC2046 # a list of packages
 part others "$@" $(go list ./... "$(go list -m)/client/..." | grep -v '/scripts/e2e$\|/model$')
@@ -67,7 +68,7 @@ wait "$first"
 wait "${parts[@]}"
 
 status=0
-for name in leases outages stories clients others; do
+for name in leases sequences outages stories clients others; do
 	command=("${plain[@]}")
 	case $name in clients | others) command=("$@") ;; esac
 	[ ! -e "$logs/$name.failed" ] || scripts/rerun-failed.sh "$logs/$name" "${command[@]}" || status=1

@@ -17,6 +17,7 @@ import (
 // in which sections took numbers, twice, and Redis goes back with it or does not.
 func TestDirectedSequenceDatabaseFailover(t *testing.T) {
 	story(t)
+	t.Parallel()
 	for name, redisToo := range map[string]bool{"Redis lives": false, "Redis goes back": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,6 +63,7 @@ func TestDirectedSequenceDatabaseFailover(t *testing.T) {
 // and callers read why. They go on by themselves. Without the fence they never stop.
 func TestE2ESequenceDatabaseAway(t *testing.T) {
 	story(t)
+	t.Parallel()
 	type server = *testserver.MariaDBServer
 	for name, c := range map[string]struct {
 		fence       string
@@ -105,12 +107,11 @@ func TestE2ESequenceDatabaseAway(t *testing.T) {
 func (d *daemon) stopsNumbering(since time.Time) {
 	d.t.Helper()
 	var a answer
-	eventually(d.t, time.Minute, "no number without the database", func() bool {
-		a = d.get("/v1/sequence/chat/ids?key=room1")
-		return a.status != 200
-	})
+	refused := func() bool { a = d.get("/v1/sequence/chat/ids?key=room1"); return a.status != 200 }
+	eventually(d.t, time.Minute, "no number without the database", refused)
 	d.t.Logf("stopped after %v: %s", time.Since(since).Round(10*time.Millisecond), a.body)
-	if !comeAgain(a) || a.Code != -4 || !strings.Contains(a.Message, "database") {
+	eventually(d.t, startLimit, "the refusal says why", func() bool { return refused() && strings.Contains(a.Message, "database") })
+	if !comeAgain(a) || a.Code != -4 {
 		d.t.Errorf("%v %d %s", a.header, a.status, a.body)
 	}
 }
@@ -119,6 +120,7 @@ func (d *daemon) stopsNumbering(since time.Time) {
 // all that was given after others. No number comes twice, whichever it is.
 func TestE2ESequenceEmbedded(t *testing.T) {
 	story(t)
+	t.Parallel()
 	dir, s := t.TempDir(), numbering(nil)
 	for _, args := range [][]string{{"migrate"}, {"sequences", "add", "--space", "chat", "--step", "50"}} {
 		if o := shardidIn(t, dir, s, args...); o.exit != 0 {
@@ -147,6 +149,7 @@ func TestE2ESequenceEmbedded(t *testing.T) {
 		} else {
 			d.Kill()
 		}
+		c.stop()
 		t.Logf("%s: %d numbers so far, the quiet room has come to %d", name, c.order.Count(), last)
 	}
 	c.settle()

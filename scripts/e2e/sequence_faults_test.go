@@ -17,20 +17,15 @@ import (
 // replicas are asked. Nothing is out of order; what counts by INCR in the same Redis is.
 func TestDirectedSequenceRedisForgets(t *testing.T) {
 	story(t)
+	t.Parallel()
 	restart := func(r *testserver.RedisServer) { r.Kill(); r.Restart() }
-	for name, forget := range map[string]func(t *testing.T, c *chat, r *testserver.RedisServer){
-		"emptied":          func(_ *testing.T, _ *chat, r *testserver.RedisServer) { r.FlushAll() },
-		"restarted, empty": func(_ *testing.T, _ *chat, r *testserver.RedisServer) { restart(r) },
-		"restarted from an old snapshot": func(t *testing.T, _ *chat, r *testserver.RedisServer) {
+	for name, forget := range map[string]func(t *testing.T, r *testserver.RedisServer){
+		"emptied":          func(_ *testing.T, r *testserver.RedisServer) { r.FlushAll() },
+		"restarted, empty": func(_ *testing.T, r *testserver.RedisServer) { restart(r) },
+		"restarted from an old snapshot": func(t *testing.T, r *testserver.RedisServer) {
 			order(t, r.Client(), "SAVE")
 			time.Sleep(time.Second)
 			restart(r)
-		},
-		"databases swapped, and swapped back": func(t *testing.T, c *chat, r *testserver.RedisServer) {
-			order(t, r.Client(), "SWAPDB", 0, 1)
-			c.takeover("swapped", time.Now())
-			time.Sleep(time.Second)
-			order(t, r.Client(), "SWAPDB", 0, 1)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +43,7 @@ func TestDirectedSequenceRedisForgets(t *testing.T) {
 			for range 2 {
 				time.Sleep(time.Second)
 				begun := time.Now()
-				forget(t, c, server)
+				forget(t, server)
 				c.takeover(name, begun)
 			}
 			time.Sleep(time.Second)
@@ -56,6 +51,28 @@ func TestDirectedSequenceRedisForgets(t *testing.T) {
 			c.settle()
 		})
 	}
+}
+
+// TestDirectedSequenceSwapped: the database of Redis that has the sections is swapped for an
+// empty one, and swapped back: it is old then, but the server is the same.
+func TestDirectedSequenceSwapped(t *testing.T) {
+	story(t)
+	t.Parallel()
+	dsn, server := testserver.SharedMariaDB(t).NewDatabase(t), testserver.Redis(t)
+	addChat(t, onMariaDB(dsn))
+	c := newChat(t, 200)
+	for i, d := range serveReady(t, 2, numbering(onMariaDB(dsn).With(onRedis(server.Addr)))) {
+		c.ask(fmt.Sprint("replica ", i+1), d, nothing)
+	}
+	for _, what := range []string{"swapped", "swapped back"} {
+		c.goesOn(startLimit)
+		time.Sleep(time.Second)
+		begun := time.Now()
+		order(t, server.Client(), "SWAPDB", 0, 1)
+		c.takeover(what, begun)
+	}
+	time.Sleep(time.Second)
+	c.settle()
 }
 
 // split is a Redis with sentinels that can be split: the old master then answers those alone
@@ -69,13 +86,15 @@ func newSplit(t *testing.T) split {
 	t.Helper()
 	s := split{testserver.Sentinel(t), t}
 	s.DownAfter(t, 2*time.Second)
-	order(t, s.Master.Client(), "ACL", "SETUSER", "inside", "on", ">inside", "~*", "&*", "+@all")
+	for _, server := range []*testserver.RedisServer{s.Master, s.Replica} {
+		order(t, server.Client(), "ACL", "SETUSER", "inside", "on", ">inside", "~*", "&*", "+@all")
+	}
 	return s
 }
 
-// inside are the settings of a replica that goes on with the old master.
-func (s split) inside() settings {
-	return onRedis(s.Master.Addr).With(settings{"REDIS_USERNAME": "inside", "REDIS_PASSWORD": "inside"})
+// inside are the settings of a replica that the old master answers on.
+func inside(redis settings) settings {
+	return redis.With(settings{"REDIS_USERNAME": "inside", "REDIS_PASSWORD": "inside"})
 }
 
 func (s split) insider() *redis.Client {
@@ -97,47 +116,59 @@ func (s split) outside() *redis.Client {
 }
 
 // TestDirectedSequenceSplit: the master is cut off from the sentinels and all others, but still
-// answers one replica, and its own clock and lease are in order. When the others go on with
-// the Redis that was promoted, the one has stopped; it goes on there as well once it is led
-// to it.
+// answers one replica. When the others go on with the Redis that was promoted, the one has
+// stopped; it goes on there as well once it is led to it. Without the fence both give numbers,
+// none of them twice, and order is lost.
 func TestDirectedSequenceSplit(t *testing.T) {
 	story(t)
-	setup, dsn := newSplit(t), testserver.SharedMariaDB(t).NewDatabase(t)
-	s := onMariaDB(dsn)
-	addChat(t, s, "--step", "1000")
-	c, plain := newChat(t, 100), newChat(t, 100)
-	inside := serve(t, numbering(s.With(setup.inside())))
-	alone := c.ask("the replica inside", inside, anything)
-	var others []*member
-	for i, d := range serveReady(t, 2, numbering(s.With(onSentinel(setup.SentinelSetup)))) {
-		others = append(others, c.ask(fmt.Sprintf("replica %d outside", i+1), d, nothing)...)
+	t.Parallel()
+	for _, fence := range []string{"database", "none"} {
+		t.Run("fence "+fence, func(t *testing.T) {
+			t.Parallel()
+			setup, dsn := newSplit(t), testserver.SharedMariaDB(t).NewDatabase(t)
+			s := onMariaDB(dsn).With(settings{"SEQUENCE_FENCE": fence})
+			addChat(t, s, "--step", "1000")
+			c, plain := newChat(t, 100), newChat(t, 100)
+			cutOff := serve(t, numbering(s.With(inside(onRedis(setup.Master.Addr)))))
+			alone := c.ask("the replica inside", cutOff, anything)
+			var others []*member
+			for i, d := range serveReady(t, 2, numbering(s.With(onSentinel(setup.SentinelSetup)))) {
+				others = append(others, c.ask(fmt.Sprintf("replica %d outside", i+1), d, nothing)...)
+			}
+			plain.askPlain("the service inside", setup.insider())
+			plain.askPlain("the service outside", setup.outside())
+			c.goesOn(startLimit)
+			plain.goesOn(startLimit)
+
+			setup.cut()
+			begun := time.Now()
+			t.Logf("the old master answers on: %v", c.goesOn(10*time.Second, alone...))
+			c.takeover("split", begun, others...)
+			if fence == "none" {
+				t.Logf("and on: %v", c.goesOn(10*time.Second, alone...))
+				c.wantUnique()
+				return
+			}
+			eventually(t, startLimit, "the replica inside stops", func() bool { return cutOff.get("/v1/sequence/chat/ids?key=room1").status != 200 })
+			time.Sleep(2 * time.Second)
+			plain.wantDisorder()
+
+			cutOff.Kill()
+			back := serve(t, numbering(s.With(onSentinel(setup.SentinelSetup))))
+			others = append(others, c.ask("the replica that came back", back, nothing)...)
+			c.goesOn(time.Minute, others...)
+			time.Sleep(time.Second)
+			c.settle()
+		})
 	}
-	plain.askPlain("the service inside", setup.insider())
-	plain.askPlain("the service outside", setup.outside())
-	c.goesOn(startLimit)
-	plain.goesOn(startLimit)
-
-	setup.cut()
-	begun := time.Now()
-	t.Logf("the old master answers on: %v", c.goesOn(10*time.Second, alone...))
-	c.takeover("split", begun, others...)
-	eventually(t, startLimit, "the replica inside stops", func() bool { return inside.get("/v1/sequence/chat/ids?key=room1").status != 200 })
-	time.Sleep(2 * time.Second)
-	plain.wantDisorder()
-
-	inside.Kill()
-	back := serve(t, numbering(s.With(onSentinel(setup.SentinelSetup))))
-	others = append(others, c.ask("the replica that came back", back, nothing)...)
-	c.goesOn(time.Minute, others...)
-	time.Sleep(time.Second)
-	c.settle()
 }
 
-// TestDirectedSequenceFrozen: a replica is frozen while it holds the lease of the old master,
-// which it alone reaches. It wakes up when the others have gone on for long, with requests
-// that came meanwhile: these are not answered by what the old master says.
+// TestDirectedSequenceFrozen: a replica is frozen while it holds a lease of the old master,
+// and connections that this one still answers. It wakes up when the others have gone on, with
+// requests that came meanwhile: these are not answered by what the old master says.
 func TestDirectedSequenceFrozen(t *testing.T) {
 	story(t)
+	t.Parallel()
 	for name, frozen := range map[string]time.Duration{"until the others go on": 0, "for long": 18 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,23 +176,23 @@ func TestDirectedSequenceFrozen(t *testing.T) {
 			s := onMariaDB(dsn)
 			addChat(t, s, "--step", "1000")
 			c := newChat(t, 20)
-			inside := serve(t, numbering(s.With(setup.inside())))
-			c.ask("the frozen replica", inside, anything)
+			sleeper := serve(t, numbering(s.With(inside(onSentinel(setup.SentinelSetup)))))
+			asleep := c.ask("the frozen replica", sleeper, anything)
 			d := serve(t, numbering(s.With(onSentinel(setup.SentinelSetup))))
 			others := c.ask("the other replica", d, nothing)
 			c.goesOn(startLimit)
 
-			inside.Signal(syscall.SIGSTOP)
+			sleeper.Signal(syscall.SIGSTOP)
 			setup.cut()
 			begun := time.Now()
 			c.takeover("frozen", begun, others...)
 			for i := range 8 { // they ask now, and are heard when it wakes up
-				c.ask(fmt.Sprint("late caller ", i+1), inside, anything)
+				c.ask(fmt.Sprint("late caller ", i+1), sleeper, anything)
 			}
 			time.Sleep(max(time.Second, time.Until(begun.Add(frozen))))
-			inside.Signal(syscall.SIGCONT)
-			time.Sleep(4 * time.Second)
-			c.goesOn(startLimit, others...)
+			sleeper.Signal(syscall.SIGCONT)
+			c.takeover("awake", time.Now(), append(asleep, others...)...)
+			time.Sleep(2 * time.Second)
 			c.settle()
 		})
 	}
