@@ -1,0 +1,202 @@
+package model_test
+
+import (
+	"errors"
+	"hash/fnv"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/scripts/check"
+)
+
+// held is a row of a section whose numbers up to 100 are taken, the last of them a minute ago.
+func held(life string, change func(*model.SectionRow)) model.SectionRow {
+	r := model.SectionRow{Counter: model.Counter{Last: 100, At: noon.Add(-time.Minute)}, Life: life, Term: 91, Open: true}
+	if change != nil {
+		change(&r)
+	}
+	return r
+}
+
+// sectionCase is a request to a row: fenced, with a step of 10, at noon, and above floor.
+type sectionCase struct {
+	row      model.SectionRow
+	req      model.SectionRequest
+	floor    int64
+	unfenced bool
+
+	term        int64 // answered, and stored
+	open        bool
+	first, last int64 // 0 for no segment
+	err         error
+}
+
+func (c sectionCase) run(t *testing.T) {
+	t.Helper()
+	grant, next, err := c.row.Next(c.req, c.floor, 10, !c.unfenced, noon)
+	check.Is(t, err, c.err)
+	if err != nil {
+		check.Equal(t, next, c.row, "the row of a request that was refused")
+		check.Equal(t, grant.Segment, model.Segment{}, "numbers of a request that was refused")
+		return
+	}
+	check.Equal(t, grant.Term, c.term, "term")
+	check.Equal(t, grant.Open, c.open, "open")
+	check.Equal(t, next.Term, c.term, "stored term")
+	check.Equal(t, next.Open, c.open, "stored open")
+	check.Equal(t, next.Life, c.req.Life, "stored life")
+	check.Equal(t, grant.Segment, model.Segment{First: c.first, Last: c.last}, "numbers")
+	check.Equal(t, next.Last, max(c.last, c.row.Last), "highest number")
+}
+
+// unsure is a row that may be a copy's, with a doubt of so many numbers.
+func unsure(doubt int64) func(*model.SectionRow) {
+	return func(r *model.SectionRow) { r.Unsure, r.Doubt = true, doubt }
+}
+
+// A section goes to another life of Redis only where it may, each time under a higher term, and is
+// open only where no lease of an earlier term can live.
+func TestSectionIsClaimed(t *testing.T) {
+	req := func(life string, term, bound, want int64) model.SectionRequest {
+		return model.SectionRequest{Life: life, Term: term, Bound: bound, Want: want}
+	}
+	claim := func(r model.SectionRequest) model.SectionRequest { r.Claim = true; return r }
+	none := model.SectionRow{}
+	for name, c := range map[string]sectionCase{
+		"the first claim opens at once":        {row: none, req: req("a-1", 0, 0, 1), term: 1, open: true, first: 1, last: 10},
+		"the first claim takes numbers anyway": {row: none, req: req("a-1", 0, 0, 0), term: 1, open: true, first: 1, last: 10},
+		"the first claim is above the floor":   {row: none, req: req("a-1", 0, 0, 1), floor: 500, term: 501, open: true, first: 501, last: 510},
+		"it takes more than a step":            {row: none, req: req("a-1", 0, 0, 25), term: 1, open: true, first: 1, last: 25},
+		"another server is refused":            {row: held("a-1", nil), req: req("b-1", 0, 0, 1), err: model.ErrFence},
+		"and is refused its term":              {row: held("a-1", nil), req: req("b-1", 91, 100, 0), err: model.ErrFence},
+		"another server that claims waits":     {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)), term: 101, first: 101, last: 110},
+		"a claim does not open by itself": {row: held("a-1", nil), req: model.SectionRequest{Life: "b-1", Claim: true, Open: 91, Want: 1},
+			term: 101, first: 101, last: 110},
+		"another life on the server needs no claim": {row: held("a-1", nil), req: req("a-2", 0, 0, 1), term: 101, first: 101, last: 110},
+		"a server whose name has a hyphen":          {row: held("a-x-1", nil), req: req("a-y-1", 0, 0, 1), err: model.ErrFence},
+		"who had it is not known":                   {row: held(model.UnknownLife, nil), req: req("b-1", 0, 0, 1), term: 101, first: 101, last: 110},
+		"unfenced opens at once":                    {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)), unfenced: true, term: 101, open: true, first: 101, last: 110},
+		"a claim takes no heed of one a moment ago": {row: held("a-1", func(r *model.SectionRow) { r.At = noon }), req: claim(req("b-1", 0, 0, 1)), term: 101, first: 101, last: 110},
+		"a claim asks for the highest number too":   {row: held("a-1", nil), req: claim(req("b-1", 0, 0, 1)), floor: model.MaxSequence, err: model.ErrLimitReached},
+		"a copy that lacks numbers":                 {row: held("a-1", unsure(50)), req: req("a-1", 91, 100, 0), term: 151, first: 151, last: 160},
+		"a copy whose floor is higher":              {row: held("a-1", unsure(0)), req: req("a-1", 91, 100, 0), floor: 130, term: 131, first: 131, last: 140},
+		"a copy that lacks numbers, and another server": {row: held("a-1", unsure(50)), req: req("b-1", 0, 0, 1), term: 151,
+			first: 151, last: 160},
+		"a copy that knew nobody is not open": {row: held("", func(r *model.SectionRow) { *r = model.SectionRow{Unsure: true} }), req: req("a-1", 0, 0, 1),
+			floor: 20, term: 21, first: 21, last: 30},
+		"a copy that lacks nothing keeps its term": {row: held("a-1", unsure(0)), req: req("a-1", 91, 100, 0), floor: 100, term: 91, open: true},
+		"and refuses another server":               {row: held("a-1", unsure(0)), req: req("b-1", 0, 0, 1), floor: 100, err: model.ErrFence},
+		"a sure row with a higher floor keeps it":  {row: held("a-1", nil), req: req("a-1", 91, 100, 1), floor: 130, term: 91, open: true, first: 131, last: 140},
+		"a doubt is too large": {row: held("a-1", unsure(model.UnknownDoubt)), req: req("a-1", 91, 100, 1),
+			err: model.ErrUnconfirmed},
+	} {
+		t.Run(name, c.run)
+	}
+}
+
+// The life that has a section gets its term, numbers where it wants some, and has it opened for
+// the term that it has known.
+func TestSectionGoesOn(t *testing.T) {
+	shut := func(r *model.SectionRow) { r.Open = false }
+	now := func(r *model.SectionRow) { r.At = noon }
+	before := func(d time.Duration) func(*model.SectionRow) {
+		return func(r *model.SectionRow) { r.At = noon.Add(-d) }
+	}
+	end := func(left int64) func(*model.SectionRow) {
+		return func(r *model.SectionRow) { r.Last = model.MaxSequence - left }
+	}
+	for name, c := range map[string]sectionCase{
+		"it wants nothing":             {row: held("a-1", nil), req: model.SectionRequest{Term: 91, Bound: 100}, term: 91, open: true},
+		"it wants numbers":             {row: held("a-1", nil), req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, open: true, first: 101, last: 110},
+		"it wants more than a step":    {row: held("a-1", nil), req: model.SectionRequest{Term: 91, Bound: 100, Want: 11}, term: 91, open: true, first: 101, last: 111},
+		"numbers of a term that waits": {row: held("a-1", shut), req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, first: 101, last: 110},
+		"the term is opened":           {row: held("a-1", shut), req: model.SectionRequest{Term: 91, Bound: 100, Open: 91}, term: 91, open: true},
+		"an earlier term is not":       {row: held("a-1", shut), req: model.SectionRequest{Term: 91, Bound: 100, Open: 90}, term: 91},
+		"a later term is not":          {row: held("a-1", shut), req: model.SectionRequest{Term: 91, Bound: 100, Open: 92}, term: 91},
+		"an open term stays open":      {row: held("a-1", nil), req: model.SectionRequest{Term: 91, Bound: 100, Open: 7}, term: 91, open: true},
+		"numbers are on their way":     {row: held("a-1", now), req: model.SectionRequest{Term: 91, Bound: 90, Want: 1}, err: model.ErrSectionBusy},
+		"the term is on its way":       {row: held("a-1", now), req: model.SectionRequest{Term: 0, Bound: 100, Want: 1}, err: model.ErrSectionBusy},
+		"they arrived at once":         {row: held("a-1", now), req: model.SectionRequest{Term: 91, Bound: 100, Want: 1}, term: 91, open: true, first: 101, last: 110},
+		"only the term while they are": {row: held("a-1", now), req: model.SectionRequest{Term: 91, Bound: 90}, term: 91, open: true},
+		"they are lost":                {row: held("a-1", before(time.Second)), req: model.SectionRequest{Term: 91, Bound: 90, Want: 1}, term: 91, open: true, first: 101, last: 110},
+		"a clock that was set back":    {row: held("a-1", before(-time.Second)), req: model.SectionRequest{Term: 91, Bound: 90, Want: 1}, term: 91, open: true, first: 101, last: 110},
+		"the last numbers":             {row: held("a-1", end(3)), req: model.SectionRequest{Term: 91, Bound: model.MaxSequence - 3, Want: 1}, term: 91, open: true, first: model.MaxSequence - 2, last: model.MaxSequence},
+		"none are left":                {row: held("a-1", end(0)), req: model.SectionRequest{Term: 91, Bound: model.MaxSequence, Want: 1}, err: model.ErrLimitReached},
+		"none are left, only the term": {row: held("a-1", end(0)), req: model.SectionRequest{Term: 91, Bound: model.MaxSequence}, term: 91, open: true},
+	} {
+		c.req.Life = "a-1"
+		t.Run(name, c.run)
+	}
+}
+
+// However often a section goes from one life to the next, its terms rise, and no number is
+// given twice.
+func TestSectionTermsRise(t *testing.T) {
+	row, term, last := model.SectionRow{}, int64(0), int64(0)
+	for i := range 200 {
+		life := "a-" + strings.Repeat("1", i%7+1)
+		req := model.SectionRequest{Life: life, Term: term, Bound: last, Want: int64(i%3) * 5, Claim: true}
+		claims := life != row.Life
+		grant, next, err := row.Next(req, 0, 10, true, noon.Add(time.Duration(i)*time.Second))
+		check.Must(t, err)
+		if claims != (grant.Term > term) || grant.Term < term {
+			t.Fatalf("%d: term %d after %d, claimed %v", i, grant.Term, term, claims)
+		}
+		if seg := grant.Segment; seg.Len() > 0 && seg.First <= last || seg.Len() == 0 && (claims || req.Want > 0) {
+			t.Fatalf("%d: %+v after %d", i, seg, last)
+		}
+		row, term, last = next, grant.Term, max(last, grant.Segment.Last)
+	}
+}
+
+// A key has its section for ever: another one may have lower numbers.
+func TestSectionOfAKey(t *testing.T) {
+	for key, want := range map[string][3]int{ // of 1024, 16384 and 7 sections
+		"a": {140, 11404, 5}, "foobar": {1000, 10216, 6}, "order:1": {594, 4690, 2}, "用户:42": {63, 15423, 4}, "\x00\xff\n": {286, 1310, 3},
+	} {
+		for i, sections := range []int{1024, 16_384, 7} {
+			space := model.Space{Name: "s", Sections: sections, Step: 1}
+			check.Equal(t, space.SectionOf(key), want[i], key, "of", sections)
+			hash := fnv.New64a()
+			_, _ = hash.Write([]byte(key))
+			check.Equal(t, space.SectionOf(key), int(hash.Sum64()%uint64(sections)), key, "by the hash")
+		}
+	}
+	check.Equal(t, model.Space{Sections: 1}.SectionOf("any"), 0, "the only section")
+}
+
+// A life of a section names the life of its server before the last hyphen.
+func TestServerOf(t *testing.T) {
+	for life, want := range map[string]string{"a-1": "a", "a-b-1": "a-b", "a": "a", "": "", "?": "?", "a-": "a"} {
+		check.Equal(t, model.ServerOf(life), want, life)
+	}
+}
+
+// What cannot be a space, a step or a key is refused.
+func TestSequenceArguments(t *testing.T) {
+	good := model.Space{Name: "orders.v1", Sections: 1024, Step: 1000}
+	with := func(change func(*model.Space)) error { s := good; change(&s); return s.Validate() }
+	for name, err := range map[string]error{
+		"the most":   with(func(s *model.Space) { s.Sections, s.Step = model.MaxSections, model.MaxSequenceStep }),
+		"the least":  with(func(s *model.Space) { s.Sections, s.Step = 1, 1 }),
+		"any bytes":  errors.Join(model.CheckSequenceKey("\x00"), model.CheckSequenceKey(" \n:"), model.CheckSequenceKey("\xff\xfe")),
+		"a long key": model.CheckSequenceKey(strings.Repeat("k", model.MaxSequenceKey)),
+	} {
+		check.OK(t, err, name)
+	}
+	for name, err := range map[string]error{
+		"no name": with(func(s *model.Space) { s.Name = "" }), "a slash": with(func(s *model.Space) { s.Name = "a/b" }),
+		"a colon": with(func(s *model.Space) { s.Name = "a:b" }), "a blank": with(func(s *model.Space) { s.Name = "a b" }),
+		"a long name": with(func(s *model.Space) { s.Name = strings.Repeat("n", model.MaxNameBytes+1) }),
+		"no sections": with(func(s *model.Space) { s.Sections = 0 }),
+		"too many":    with(func(s *model.Space) { s.Sections = model.MaxSections + 1 }),
+		"no step":     with(func(s *model.Space) { s.Step = 0 }), "a step below": with(func(s *model.Space) { s.Step = -1 }),
+		"a large step": with(func(s *model.Space) { s.Step = model.MaxSequenceStep + 1 }),
+		"no key":       model.CheckSequenceKey(""),
+		"a longer key": model.CheckSequenceKey(strings.Repeat("k", model.MaxSequenceKey+1)),
+	} {
+		check.Is(t, err, model.ErrInvalidArgument, name)
+	}
+}

@@ -1,0 +1,285 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/scripts/check"
+)
+
+// addSpace makes a space with a step of 10.
+func addSpace(t testing.TB, s *Store, name string, sections int) model.Space {
+	t.Helper()
+	space, err := s.CreateSpace(t.Context(), model.Space{Name: name, Sections: sections, Step: 10})
+	check.Must(t, err)
+	return space
+}
+
+func section(n int) model.SectionKey { return model.SectionKey{Space: "s", Section: n} }
+
+// sectionAsk is a request of a section of space s that wants a number.
+func sectionAsk(n int, life string, term, bound int64) model.SectionRequest {
+	return model.SectionRequest{Key: section(n), Life: life, Term: term, Bound: bound, Want: 1}
+}
+
+// grants answers requests, of a store at "here" that no majority decides about.
+func grants(t testing.TB, s *Store, reqs ...model.SectionRequest) []model.SectionGrant {
+	t.Helper()
+	return s.AllocateSections(t.Context(), reqs, "here", false)
+}
+
+func grant(t testing.TB, s *Store, req model.SectionRequest) model.SectionGrant {
+	t.Helper()
+	g := grants(t, s, req)[0]
+	check.Must(t, g.Err)
+	return g
+}
+
+// wantGrant fails the test unless a grant is for a term, and has numbers from first on, ten of them.
+func wantGrant(t testing.TB, g model.SectionGrant, term int64, open bool, first int64) {
+	t.Helper()
+	segment := model.Segment{First: first, Last: first + 9}
+	if first == 0 {
+		segment = model.Segment{}
+	}
+	if g.Err != nil || g.Term != term || g.Open != open || g.Segment != segment {
+		t.Fatalf("got %+v, want term %d, open %t, numbers %+v", g, term, open, segment)
+	}
+}
+
+// fence renews leases at "here".
+func fence(t testing.TB, s *Store, servers ...string) map[string]int64 {
+	t.Helper()
+	f, err := s.RenewFence(t.Context(), servers, "here")
+	check.Must(t, err)
+	check.Equal(t, f.Changes, s.Changes(), "changes of the server")
+	return f.Numbers
+}
+
+// arrive lets the numbers that sections took a moment ago be lost.
+func arrive(t testing.TB, s *Store) {
+	t.Helper()
+	run(t, s, "UPDATE shardid_section SET taken_at = taken_at - 1000")
+}
+
+// Sections of one call are answered in order, each by its own row; who is known gets more without
+// a claim, one that is unknown nothing, and numbers that have not arrived yet are waited for.
+func TestAllocateSections(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		addSpace(t, s, "s", 4)
+		addSpace(t, s, "s_1", 1)
+		other := model.SectionRequest{Key: model.SectionKey{Space: "s_1"}, Life: "a-1", Want: 25}
+		gone, far := other, sectionAsk(4, "a-1", 0, 0)
+		gone.Key.Space = "none"
+		all := grants(t, s, sectionAsk(3, "a-1", 0, 0), gone, sectionAsk(0, "a-1", 0, 500), far, other)
+		wantGrant(t, all[0], 1, true, 1)
+		check.Is(t, all[1].Err, model.ErrUnknownSpace)
+		wantGrant(t, all[2], 501, true, 501) // above what Redis has
+		check.Is(t, all[3].Err, model.ErrUnknownSpace)
+		check.Equal(t, all[4].Segment, model.Segment{First: 1, Last: 25}, "more than a step")
+		check.Is(t, grants(t, s, sectionAsk(3, "a-1", 0, 0))[0].Err, model.ErrSectionBusy)
+		wantGrant(t, grant(t, s, sectionAsk(3, "a-1", 1, 10)), 1, true, 11)
+		arrive(t, s)
+		wantGrant(t, grant(t, s, sectionAsk(3, "a-1", 1, 10)), 1, true, 21)
+		look := sectionAsk(3, "a-1", 1, 30)
+		look.Want = 0
+		wantGrant(t, grant(t, s, look), 1, true, 0)
+		check.Equal(t, count(t, s, "SELECT max_id FROM shardid_section WHERE space = 's' AND section = 3"), 30, "max_id")
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_section WHERE term > 0"), 3, "sections that were used")
+	})
+}
+
+// Sixty-four sections are one transaction whose rows are written by one statement: a second request
+// for what is written changes nothing.
+func TestAllocateManySections(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		addSpace(t, s, "s", 64)
+		reqs := make([]model.SectionRequest, 64)
+		for i := range reqs {
+			reqs[i] = sectionAsk(63-i, "a-1", 0, int64(1000*i))
+		}
+		statements := int64(0)
+		counted := func() int64 {
+			if s.server == nil {
+				return 0
+			}
+			return count(t, s, "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'COM_UPDATE'")
+		}
+		_ = statements
+		_ = counted
+		for i, g := range grants(t, s, reqs...) {
+			wantGrant(t, g, int64(1000*i)+1, s.server == nil || true, int64(1000*i)+1)
+		}
+		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_section WHERE max_id = term + 9 AND max_id = (63 - section) * 1000 + 10"), 64, "rows")
+	})
+}
+
+// On a server a section goes from one life of Redis to another only with a claim, and to one at
+// another place only once the first is not used any more; its term is then to be opened. In a
+// file, which one process has, nobody else can have a lease.
+func TestSectionGoesToAnotherLife(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		addSpace(t, s, "s", 4)
+		fence(t, s, "a", "b")
+		grants(t, s, sectionAsk(0, "a-1", 0, 0), sectionAsk(1, "a-1", 0, 0), sectionAsk(2, "a-1", 0, 0))
+		waits := s.server != nil
+
+		wantGrant(t, grant(t, s, sectionAsk(0, "a-2", 0, 0)), 11, !waits, 11) // it was deleted: no claim
+		check.Is(t, grants(t, s, sectionAsk(1, "b-1", 0, 0))[0].Err, model.ErrFence)
+		claim := sectionAsk(1, "b-1", 0, 0)
+		claim.Claim = true
+		if elsewhere := s.AllocateSections(t.Context(), []model.SectionRequest{claim}, "there", false)[0]; waits {
+			check.Is(t, elsewhere.Err, model.ErrFence, "from another place")
+			run(t, s, "UPDATE shardid_fence SET renewed_at = renewed_at - 6000 WHERE server = 'a'")
+			elsewhere = s.AllocateSections(t.Context(), []model.SectionRequest{claim}, "there", false)[0]
+			wantGrant(t, elsewhere, 11, false, 11)
+		}
+		third := sectionAsk(2, "b-1", 0, 0)
+		third.Claim = true
+		fence(t, s, "a")
+		sure := s.AllocateSections(t.Context(), []model.SectionRequest{third}, "there", true)[0]
+		wantGrant(t, sure, 11, !waits, 11)
+		open := model.SectionRequest{Key: section(2), Life: "b-1", Term: 11, Bound: 20, Open: 11}
+		wantGrant(t, grant(t, s, open), 11, true, 0)
+		open.Open = 0
+		wantGrant(t, grant(t, s, open), 11, true, 0) // it is stored
+		back := sectionAsk(2, "a-1", 1, 10)
+		back.Claim = true
+		wantGrant(t, grant(t, s, back), 21, !waits, 21)
+	})
+}
+
+// When a life loses a section, leases of it get another number, for all who renew them; those of
+// other lives keep theirs.
+func TestLostSectionEndsLeases(t *testing.T) {
+	s := mariaDB(t, Options{})
+	addSpace(t, s, "s", 4)
+	before := fence(t, s, "a", "b", "c")
+	check.Equal(t, len(before), 3, "numbers")
+	for server, number := range fence(t, s, "a", "b", "c") {
+		check.Equal(t, number, before[server], "renewed", server)
+	}
+	g := grant(t, s, sectionAsk(0, "a-1", 0, 0))
+	check.Equal(t, g.Number, before["a"], "number of a grant")
+	check.Equal(t, g.Changes, s.Changes(), "changes of a grant")
+	check.Equal(t, fence(t, s, "a")["a"], before["a"], "after the first claim")
+
+	claim := sectionAsk(0, "b-1", 0, 0)
+	claim.Claim = true
+	g = grant(t, s, claim)
+	check.Equal(t, g.Number, before["b"], "who took it")
+	after := fence(t, s, "a", "b", "c")
+	if after["a"] == before["a"] || after["b"] != before["b"] || after["c"] != before["c"] {
+		t.Errorf("%v, before %v", after, before)
+	}
+	// A section that another follows on the same server: its leases too, and the answer has the new number.
+	g = grant(t, s, sectionAsk(0, "b-2", 0, 0))
+	last := fence(t, s, "a", "b")
+	if last["b"] == after["b"] || last["a"] != after["a"] || g.Number != last["b"] {
+		t.Errorf("%v, before %v, the answer has %d", last, after, g.Number)
+	}
+}
+
+// Who does not want order has neither leases nor waits.
+func TestUnfenced(t *testing.T) {
+	s := mariaDB(t, Options{Unfenced: true})
+	addSpace(t, s, "s", 1)
+	check.Equal(t, len(fence(t, s, "a")), 0, "numbers")
+	wantGrant(t, grant(t, s, sectionAsk(0, "a-1", 0, 0)), 1, true, 1)
+	check.Is(t, grants(t, s, sectionAsk(0, "b-1", 0, 0))[0].Err, model.ErrFence)
+	claim := sectionAsk(0, "b-1", 0, 0)
+	claim.Claim = true
+	wantGrant(t, grant(t, s, claim), 11, true, 11)
+}
+
+// lag makes section 0 that of a copy from before its second segment and its claim by b.
+func lag(t *testing.T, s *Store) {
+	t.Helper()
+	run(t, s, "UPDATE shardid_section SET max_id = 10, life = 'a-1', term = 1, open = 1 WHERE section = 0")
+}
+
+// A copy of the database lacks that b took the section from a. With a witness it knows that it
+// lacks something: neither goes on under the term that the copy has, and the next is above all.
+func TestSectionOfACopy(t *testing.T) {
+	t.Parallel()
+	for name, w := range map[string]*fakeWitness{"the witness vouches": aWitness(), "nobody does": nil} {
+		t.Run(name, func(t *testing.T) {
+			opts := Options{}
+			if w != nil {
+				opts.Witness = w
+			}
+			s := mariaDB(t, opts)
+			addSpace(t, s, "s", 2)
+			grants(t, s, sectionAsk(0, "a-1", 0, 0), sectionAsk(1, "a-1", 0, 0))
+			claim := sectionAsk(0, "b-1", 0, 0)
+			claim.Claim = true
+			wantGrant(t, grant(t, s, claim), 11, false, 11)
+			changes := s.Changes()
+			lag(t, s)
+			anotherServer(t, s, 10*time.Second)
+			look := sectionAsk(0, "a-1", 1, 10)
+			look.Want = 0
+			g := grant(t, s, look)
+			if g.Open || g.Term <= 11 || g.Segment.First <= 20 || g.Changes != changes+1 {
+				t.Errorf("the section that lacks a claim: %+v", g)
+			}
+			untouched := sectionAsk(1, "a-1", 1, 10)
+			untouched.Want = 0
+			if g = grant(t, s, untouched); w != nil {
+				wantGrant(t, g, 1, true, 0)
+			} else if g.Open || g.Term <= 10 {
+				t.Errorf("one that may lack a claim: %+v", g)
+			}
+		})
+	}
+}
+
+// Settled rows are as high as their marks, and who gives their numbers is not known: the next is
+// not open.
+func TestSettleSections(t *testing.T) {
+	t.Parallel()
+	w := aWitness()
+	s := mariaDB(t, Options{Witness: w})
+	addSpace(t, s, "s", 3)
+	grants(t, s, sectionAsk(0, "a-1", 0, 0), sectionAsk(1, "a-1", 0, 0))
+	claim := sectionAsk(0, "b-1", 0, 0)
+	claim.Claim = true
+	grant(t, s, claim)
+	check.Equal(t, w.marks["q:s_0"], 20, "mark of the section")
+	check.Equal(t, w.marks["s:s"], 20, "mark of the space")
+	w.marks["q:lost_7"], w.marks["s:lost"] = 700, 900
+	lag(t, s)
+	anotherServer(t, s, 10*time.Second)
+	check.Must(t, s.Beat(t.Context())) // settles
+	check.Equal(t, count(t, s, "SELECT settled FROM shardid_change"), 1, "settled")
+	check.Equal(t, text(t, s, "SELECT CONCAT(max_id, ' ', life) FROM shardid_section WHERE section = 0"), "20 ?", "the row that lacked numbers")
+	check.Equal(t, text(t, s, "SELECT CONCAT(max_id, ' ', life) FROM shardid_section WHERE section = 1"), "10 a-1", "a row that lacked none")
+	w.lose("r2")
+	check.Must(t, s.Beat(t.Context()))
+	wantGrant(t, grant(t, s, sectionAsk(0, "a-1", 1, 10)), 21, false, 21)
+	wantGrant(t, grant(t, s, sectionAsk(1, "a-1", 1, 10)), 1, true, 11)
+	// A space of which there are marks only has a tombstone.
+	check.Equal(t, count(t, s, "SELECT max_id FROM shardid_sequence_deleted WHERE name = 'lost'"), 900, "tombstone")
+	check.Is(t, check.Err(s.CreateSpace(t.Context(), model.Space{Name: "lost", Sections: 1, Step: 10})), model.ErrRefused)
+	run(t, s, "UPDATE shardid_sequence_deleted SET deleted_at = deleted_at - 15000")
+	addSpace(t, s, "lost", 1)
+	g := grant(t, s, model.SectionRequest{Key: model.SectionKey{Space: "lost"}, Life: "a-1", Want: 1})
+	check.Equal(t, g.Segment.First, 901, "the first number")
+}
+
+// A transaction whose database is gone answers nobody, and names the store.
+func TestSectionErrors(t *testing.T) {
+	s := openMigrated(t, backends()[1].empty(t))
+	addSpace(t, s, "s", 1)
+	run(t, s, "DROP TABLE shardid_section")
+	var store *model.StoreError
+	for i, g := range grants(t, s, sectionAsk(0, "a-1", 0, 0), sectionAsk(1, "a-1", 0, 0)) {
+		if !errors.As(g.Err, &store) || g.Segment.Len() > 0 || g.Term != 0 {
+			t.Errorf("%d: %+v", i, g)
+		}
+	}
+}
