@@ -27,7 +27,7 @@ func rules() []rule {
 		{imported: "shardid/model", never: []string{"client"}},
 		{imported: "shardid/client", only: []string{"client", "model", "scripts", "docs/examples"}},
 		{imported: "shardid/cmd", only: []string{"cmd"}},
-		{imported: "shardid/scripts", only: []string{"scripts", "repository/listtest", "repository/workertest"}},
+		{imported: "shardid/scripts", only: []string{"scripts", "repository/listtest", "repository/workertest", "repository/sequencetest"}},
 		{imported: "github.com/gin-gonic/gin", only: []string{"service/httpapi", "scripts/bench"}},
 		{imported: "go.opentelemetry.io", only: []string{"service/observe"}},
 		{imported: "gorm.io", only: []string{"repository/sqlstore", "client/gormid", "docs/examples"}},

@@ -13,11 +13,11 @@ for i = 1, #KEYS do
   local key, term, keys = KEYS[i], ARGV[at], ARGV[at + 1] * 1
   at = at + 2
   local m = redis.call('HMGET', key, 'h', 't', 'b', 'm', 'd')
+  own(key, m[5] or deployment)
   if replid ~= ARGV[2] or m[1] ~= replid or m[2] ~= term then
     lines[i] = '-'
     at = at + 2 * keys
   else
-    own(key, m[5])
     local base, bound = tonumber(m[3]), tonumber(m[4])
     local line, dry = { m[4] }, false
     for j = 1, keys do

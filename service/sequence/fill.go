@@ -263,6 +263,7 @@ func (s *Service) finish(j *job) (lost string) {
 	switch {
 	case pause == 0:
 		one.filling = false
+		one.dropWaiting() // numbers for those who have gone would be gaps
 		l.queue = append(one.waiting, l.queue...)
 		one.waiting = nil
 		l.begin()
