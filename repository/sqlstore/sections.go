@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -99,6 +100,9 @@ func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place
 		req.Claim = req.Claim && (sure || old.Place == place || m.Now-old.RenewedAt > fenceQuiet.Milliseconds())
 		before := row.row(&m)
 		grant, next, err := before.Next(req, max(known[i], req.Bound), row.Step, s.server != nil && !s.opts.Unfenced, m.now)
+		if errors.Is(err, model.ErrUnconfirmed) {
+			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest number in use; then run `shardid confirm --space %s`", err, req.Key.Space)
+		}
 		if out[i], out[i].Err = grant, err; err == nil && next != before {
 			changed[req.Key] = next
 			if next.Life != row.Life {

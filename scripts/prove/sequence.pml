@@ -14,7 +14,7 @@
 #define N 3                      /* numbers that it can hand out */
 #endif
 #ifndef TICKS
-#define TICKS 3
+#define TICKS 2
 #endif
 #ifndef KEYS
 #define KEYS 1

@@ -87,8 +87,29 @@ func (s *Service) fill(sections []*section) {
 		l.mu.Unlock()
 	}
 	s.push(ctx, s.allocate(ctx, s.lease(s.observe(ctx, jobs))))
+	lost := map[string]bool{}
 	for _, j := range jobs {
-		s.finish(j)
+		if server := s.finish(j); server != "" {
+			lost[server] = true
+		}
+	}
+	if len(lost) > 0 {
+		s.fillThoseOf(lost)
+	}
+}
+
+// fillThoseOf fills the sections whose numbers came from lives that have lost one: what was lost
+// with it is waited for once, and not by the first caller of each.
+func (s *Service) fillThoseOf(servers map[string]bool) {
+	for i := range s.lanes {
+		l := &s.lanes[i]
+		l.mu.Lock()
+		for _, one := range l.sections {
+			if servers[one.server] {
+				l.fill(one)
+			}
+		}
+		l.mu.Unlock()
 	}
 }
 
@@ -221,17 +242,22 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 	}
 }
 
-// finish takes over what a pass found, and lets the items go on, or tries again while some wait.
-func (s *Service) finish(j *job) {
+// finish takes over what a pass found, and lets the items go on, or tries again while some wait. lost
+// is the life that has lost the section, "" for none.
+func (s *Service) finish(j *job) (lost string) {
 	l := s.lane(j.key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one := j.section
 	if l.sections[one.key] != one { // its space is gone
-		return
+		return ""
 	}
 	one.due = false
+	claimed := one.claimed
 	pause := s.judge(j)
+	if one.claimed != claimed && one.claimed != 0 {
+		lost = one.server
+	}
 	one.pause = time.Now().Add(pause)
 	final := errors.Is(one.err, model.ErrLimitReached) || errors.Is(one.err, model.ErrUnknownSpace)
 	switch {
@@ -240,7 +266,7 @@ func (s *Service) finish(j *job) {
 		l.queue = append(one.waiting, l.queue...)
 		one.waiting = nil
 		l.begin()
-		return
+		return ""
 	case final:
 		for _, i := range one.waiting {
 			i.answer(0, one.err)
@@ -249,9 +275,14 @@ func (s *Service) finish(j *job) {
 	default:
 		one.dropWaiting()
 	}
-	if one.filling = len(one.waiting) > 0; one.filling {
+	one.filling = len(one.waiting) > 0
+	if !one.filling && one.claimed != 0 && !final { // it is opened without a caller, too
+		one.pause = time.Now().Add(patience)
+	}
+	if one.filling || one.claimed != 0 && !final {
 		l.fill(one)
 	}
+	return lost
 }
 
 // judge says after which pause a section is filled again; 0: it can answer. Callers hold the
@@ -277,6 +308,7 @@ func (s *Service) judge(j *job) time.Duration {
 	}
 	one.claimed, one.err = 0, nil
 	s.failing.Note(one.key, nil)
+	one.server = j.state.Server
 	one.grant = grant{j.state.Server, j.grant.Term, j.grant.Number, j.grant.Changes}
 	switch {
 	case j.grant.Segment.Len() > 0:

@@ -46,6 +46,7 @@ type section struct {
 	// claimed is a term that is not open, seen since a time.
 	claimed int64
 	since   time.Time
+	server  string // the life that gave its numbers last
 }
 
 // grant is the right to ask a life of Redis for numbers under a term, while a lease lasts.

@@ -1,0 +1,250 @@
+package sequence_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"shardid/model"
+	"shardid/repository/memstore"
+	"shardid/scripts/check"
+	"shardid/service/sequence"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errAway error = &model.StoreError{Store: "database", Op: "answer", Err: errors.New("it is away")}
+
+// table is a database in memory: the real rules of a section, no SQL.
+type table struct {
+	mu       sync.Mutex
+	rows     map[model.SectionKey]model.SectionRow
+	spaces   map[string]model.Space
+	numbers  map[string]int64 // of leases, by life
+	changes  int64
+	unfenced bool
+	err      error // every call fails with it
+	fills    int   // sections that were asked for
+}
+
+func newTable(spaces ...model.Space) *table {
+	t := &table{rows: map[model.SectionKey]model.SectionRow{}, spaces: map[string]model.Space{}, numbers: map[string]int64{}}
+	for _, space := range spaces {
+		t.spaces[space.Name] = space
+	}
+	return t
+}
+
+func (t *table) change(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f()
+}
+
+// another has another replica take a section for another life; newNumber says whether leases of the
+// life before get another number.
+func (t *table) another(key model.SectionKey, newNumber bool) {
+	t.change(func() {
+		row := t.rows[key]
+		if newNumber {
+			t.numbers[model.ServerOf(row.Life)] += 1000
+		}
+		row.Life, row.Term, row.Last = "another", row.Last+1, row.Last+10
+		t.rows[key] = row
+	})
+}
+
+func (t *table) AllocateSections(_ context.Context, reqs []model.SectionRequest, _ string, _ bool) []model.SectionGrant {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.fills += len(reqs)
+	if t.err != nil {
+		return slices.Repeat([]model.SectionGrant{{Err: t.err}}, len(reqs))
+	}
+	out := make([]model.SectionGrant, len(reqs))
+	for i, req := range reqs {
+		space, found := t.spaces[req.Key.Space]
+		if !found {
+			out[i].Err = model.ErrUnknownSpace
+			continue
+		}
+		row := t.rows[req.Key]
+		grant, next, err := row.Next(req, req.Bound, space.Step, !t.unfenced, time.Now())
+		if out[i], out[i].Err = grant, err; err == nil {
+			if next.Life != row.Life && row.Life != "" {
+				t.numbers[model.ServerOf(row.Life)] += 1000
+			}
+			t.rows[req.Key] = next
+		}
+		out[i].Number, out[i].Changes = t.numbers[model.ServerOf(req.Life)], t.changes
+	}
+	return out
+}
+
+func (t *table) RenewFence(_ context.Context, servers []string, _ string) (model.Fence, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f := model.Fence{Changes: t.changes, Numbers: map[string]int64{}}
+	for _, server := range servers {
+		if t.numbers[server] == 0 {
+			t.numbers[server] = int64(len(t.numbers) + 1)
+		}
+		f.Numbers[server] = t.numbers[server]
+	}
+	for _, space := range t.spaces {
+		f.Spaces = append(f.Spaces, space)
+	}
+	return f, t.err
+}
+
+// redis is a store whose server can be replaced. Calls for numbers take took.
+type redis struct {
+	mu     sync.Mutex
+	now    *memstore.Sequences
+	took   time.Duration
+	pushes []error // what the next pushes answer, before they do anything
+	strays bool    // who is asked anew, says another
+	err    error   // every call for numbers fails with it
+}
+
+func newRedis() *redis { return &redis{now: memstore.NewSequences()} }
+
+func (r *redis) present() *memstore.Sequences {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now
+}
+
+func (r *redis) change(f func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f()
+}
+
+// replace makes the server one that knows nothing.
+func (r *redis) replace() { r.change(func() { r.now = memstore.NewSequences() }) }
+
+func (r *redis) State(ctx context.Context, keys []model.SectionKey) []model.SectionState {
+	return r.present().State(ctx, keys)
+}
+
+func (r *redis) Next(ctx context.Context, asks []model.SectionAsk) []model.SectionAnswer {
+	r.mu.Lock()
+	took, err := r.took, r.err
+	r.mu.Unlock()
+	time.Sleep(took)
+	if err != nil {
+		return slices.Repeat([]model.SectionAnswer{{Err: err}}, len(asks))
+	}
+	return r.present().Next(ctx, asks)
+}
+
+func (r *redis) Push(ctx context.Context, pushes []model.SectionPush) []error {
+	r.mu.Lock()
+	if len(r.pushes) > 0 {
+		err := r.pushes[0]
+		r.pushes = r.pushes[1:]
+		r.mu.Unlock()
+		return slices.Repeat([]error{err}, len(pushes))
+	}
+	r.mu.Unlock()
+	return r.present().Push(ctx, pushes)
+}
+
+func (r *redis) Confirm(ctx context.Context, key model.SectionKey) (string, error) {
+	r.mu.Lock()
+	strays := r.strays
+	r.mu.Unlock()
+	if strays {
+		return "another", nil
+	}
+	return r.present().Confirm(ctx, key)
+}
+
+func (r *redis) Majority() bool { return true }
+func (r *redis) Place() string  { return "here" }
+
+func (r *redis) Forget(ctx context.Context, space model.Space) error {
+	return r.present().Forget(ctx, space)
+}
+
+// rig is a service over a table and a redis.
+type rig struct {
+	t *testing.T
+	*sequence.Service
+	table   *table
+	redis   *redis
+	reports *check.Reports
+}
+
+var space = model.Space{Name: "s", Sections: 4, Step: 1000}
+
+// within runs a test of a service that has started, with a space of 4 sections.
+func within(t *testing.T, test func(t *testing.T, r *rig), change ...func(*sequence.Options, *table)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t, table: newTable(space), redis: newRedis(), reports: &check.Reports{}}
+		opts := sequence.Options{Store: r.redis, Allocator: r.table, Reporter: r.reports, Log: slog.New(slog.DiscardHandler),
+			Timeout: time.Second, Prepare: func(context.Context) error { return nil }}
+		for _, f := range change {
+			f(&opts, r.table)
+		}
+		var err error
+		r.Service, err = sequence.New(opts)
+		check.Must(t, err)
+		check.Is(t, r.Ready(), model.ErrNotReady)
+		r.Start()
+		defer func() { check.OK(t, r.Stop(context.Background())) }()
+		synctest.Wait()
+		check.Must(t, r.Ready())
+		test(t, r)
+	})
+}
+
+// ask asks for numbers of a key of the space, and gives the last.
+func (r *rig) ask(key string, count int64) (int64, error) {
+	a := &model.SequenceAsk{Space: "s", Key: key, Count: count}
+	r.Ask(r.t.Context(), []*model.SequenceAsk{a})
+	return a.Last, a.Err
+}
+
+// want fails the test unless the next number of a key is this one.
+func (r *rig) want(key string, number int64) {
+	r.t.Helper()
+	got, err := r.ask(key, 1)
+	if err != nil || got != number {
+		r.t.Fatalf("got %d, %v, want %d", got, err, number)
+	}
+}
+
+// wantAbove fails the test unless there is a number, and it is above one: asks whose callers have gone
+// may cost numbers.
+func (r *rig) wantAbove(key string, last int64) {
+	r.t.Helper()
+	if got, err := r.ask(key, 1); err != nil || got <= last {
+		r.t.Fatalf("got %d, %v, want one above %d", got, err, last)
+	}
+}
+
+// wantNone fails the test unless there is no number, because of why.
+func (r *rig) wantNone(key string, why error) {
+	r.t.Helper()
+	got, err := r.ask(key, 1)
+	if !errors.Is(err, model.ErrNoNumber) || !errors.Is(err, why) || got != 0 {
+		r.t.Fatalf("got %d, %v, want none for %v", got, err, why)
+	}
+}
+
+func sectionOf(key string) model.SectionKey {
+	return model.SectionKey{Space: "s", Section: space.SectionOf(key)}
+}
+
+func keyNo(i int) string { return "k" + strconv.Itoa(i) }

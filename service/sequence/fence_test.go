@@ -1,0 +1,159 @@
+package sequence_test
+
+import (
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/scripts/check"
+	"shardid/service/sequence"
+)
+
+// While the database is away numbers go on, for as long as a lease lasts and no longer, and come
+// back by themselves.
+func TestDatabaseAway(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.want("a", 1)
+		r.table.change(func() { r.table.err = errAway })
+		time.Sleep(6 * time.Second) // the lease was renewed up to 3 s before
+		r.want("a", 2)
+		time.Sleep(4 * time.Second)
+		r.wantNone("a", errAway)
+		check.Is(t, r.reports.Of(sequence.Condition), errAway)
+		time.Sleep(time.Minute)
+		r.wantNone("a", errAway)
+		r.table.change(func() { r.table.err = nil })
+		time.Sleep(5 * time.Second)
+		check.OK(t, r.reports.Of(sequence.Condition), "the condition")
+		r.wantAbove("a", 2)
+	})
+}
+
+// Who gives up order goes on for as long as there are numbers.
+func TestUnfenced(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.want("a", 1)
+		r.table.change(func() { r.table.err = errAway })
+		time.Sleep(time.Hour)
+		r.want("a", 2)
+		r.redis.replace()
+		r.wantNone("a", errAway)
+		r.table.change(func() { r.table.err = nil })
+		time.Sleep(3 * time.Second)
+		r.wantAbove("a", 1000) // at once, as nobody has leases
+	}, func(o *sequence.Options, t *table) { o.Unfenced, t.unfenced = true, true })
+}
+
+// After another replica took a section for another life of Redis, whoever asks the one before stops
+// with its next lease: by the number of the leases, or where a copy of the database lacks it, by the
+// changes of the database server.
+func TestSectionIsLost(t *testing.T) {
+	for name, take := range map[string]func(*table){
+		"the number of the leases changed": func(db *table) { db.another(sectionOf("a"), true) },
+		"the database server changed": func(db *table) {
+			db.another(sectionOf("a"), false)
+			db.change(func() { db.changes++ })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			within(t, func(t *testing.T, r *rig) {
+				r.redis.change(func() { r.redis.strays = true }) // it still answers
+				r.want("a", 1)
+				take(r.table)
+				r.want("a", 2) // its lease lasts: whoever took the section waits for its end
+				time.Sleep(4 * time.Second)
+				r.wantNone("a", model.ErrFence)
+				r.wantNone("a", model.ErrFence)
+			})
+		})
+	}
+}
+
+// A number or a server that changed, where the section is where it was, costs a question and no
+// number.
+func TestLeaseChanges(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.want("a", 1)
+		for i, change := range []func(){
+			func() { r.table.numbers[r.table.rows[sectionOf("a")].Life] += 1000 },
+			func() { r.table.changes++ },
+		} {
+			before := 0
+			r.table.change(func() { change(); before = r.table.fills })
+			time.Sleep(4 * time.Second)
+			r.want("a", int64(2*i+2))
+			r.want("a", int64(2*i+3))
+			check.Equal(t, r.table.fills, before+1, "questions")
+		}
+	})
+}
+
+// Sections of a Redis that was replaced give numbers again, above all before, when every lease of
+// the earlier term has ended and not sooner; until then callers are told why.
+func TestRedisIsReplaced(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.want("a", 1)
+		r.redis.replace()
+		began := time.Now()
+		for {
+			got, err := r.ask("a", 1)
+			took := time.Since(began)
+			if err != nil && took < 20*time.Second {
+				check.Is(t, err, model.ErrNoNumber)
+				check.Is(t, err, model.ErrFence)
+				check.Is(t, r.reports.Of(sequence.Condition), model.ErrFence)
+				continue
+			}
+			check.OK(t, err)
+			if took <= 10500*time.Millisecond || took > 15*time.Second {
+				t.Errorf("open after %v", took)
+			}
+			if got <= 1000 {
+				t.Errorf("%d is not above what was taken before", got)
+			}
+			r.want("a", got+1)
+			break
+		}
+		check.OK(t, r.reports.Of(sequence.Condition), "the condition")
+		check.Equal(t, r.Stats().Claims, 1, "claims")
+	})
+}
+
+// A term that was learned late is opened late: its wait begins when it is first seen, and again with
+// the next term.
+func TestReplacedAgain(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.want("a", 1)
+		r.redis.replace()
+		r.wantNone("a", model.ErrFence)
+		time.Sleep(8 * time.Second)
+		r.redis.replace()
+		r.wantNone("a", model.ErrFence)
+		time.Sleep(8 * time.Second)
+		r.wantNone("a", model.ErrFence)
+		time.Sleep(6 * time.Second)
+		got, err := r.ask("a", 1)
+		check.OK(t, err)
+		if got <= 2000 {
+			t.Errorf("%d is not above what was taken before", got)
+		}
+	})
+}
+
+// A server that cannot be made sure of takes no section from the one before.
+func TestStrayRedis(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.want("a", 1)
+		r.redis.change(func() { r.redis.strays = true })
+		r.redis.replace()
+		for range 20 {
+			r.wantNone("a", model.ErrFence)
+		}
+		row := model.SectionRow{}
+		r.table.change(func() { row = r.table.rows[sectionOf("a")] })
+		check.Equal(t, row.Term, 1, "term")
+		r.redis.change(func() { r.redis.strays = false })
+		time.Sleep(15 * time.Second)
+		check.OK(t, check.Err(r.ask("a", 1)))
+	})
+}

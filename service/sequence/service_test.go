@@ -1,0 +1,218 @@
+package sequence_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/scripts/check"
+	"shardid/service/sequence"
+)
+
+func smallStep(_ *sequence.Options, t *table) {
+	t.spaces["s"] = model.Space{Name: "s", Sections: 4, Step: 10}
+}
+
+// Numbers of a key rise and leave none out, whatever was taken for its section, and keys share
+// nothing.
+func TestNumbersRise(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		for i := range int64(95) {
+			r.want("a", i+1)
+			r.want("b", i+1)
+		}
+		got, err := r.ask("a", 0)
+		check.OK(t, err)
+		check.Equal(t, got, 95, "how far it has come")
+		got, err = r.ask("a", 500) // many steps
+		check.OK(t, err)
+		check.Equal(t, got, 595, "the last of many")
+		r.want("a", 596)
+		check.Equal(t, r.Stats().Issued, 2*95+501, "numbers that were counted")
+	}, smallStep)
+}
+
+// Asks of one call are answered in order, also where numbers run out among them.
+func TestAsksInOrder(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		var asks []*model.SequenceAsk
+		for i := range 300 {
+			asks = append(asks, &model.SequenceAsk{Space: "s", Key: keyNo(i % 3), Count: int64(i%2 + 1)})
+		}
+		r.Ask(t.Context(), asks)
+		last := map[string]int64{}
+		for i, a := range asks {
+			check.OK(t, a.Err, i)
+			if last[a.Key] += a.Count; a.Last != last[a.Key] {
+				t.Fatalf("ask %d of %s: %d, want %d", i, a.Key, a.Last, last[a.Key])
+			}
+		}
+	}, smallStep)
+}
+
+// What comes while a call of Redis is under way goes with the next: a thousand callers are a few calls.
+func TestCallersShareCalls(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.redis.change(func() { r.redis.took = 10 * time.Millisecond })
+		var callers sync.WaitGroup
+		var mu sync.Mutex
+		var all []int64
+		for range 1000 {
+			callers.Go(func() {
+				got, err := r.ask("a", 1)
+				check.OK(t, err)
+				mu.Lock()
+				defer mu.Unlock()
+				all = append(all, got)
+			})
+		}
+		callers.Wait()
+		slices.Sort(all)
+		for i, n := range all {
+			if n != int64(i+1) {
+				t.Fatalf("number %d is %d", i, n)
+			}
+		}
+		if rounds := r.Stats().Rounds; rounds > 50 {
+			t.Errorf("%d calls", rounds)
+		}
+	})
+}
+
+// A space that is not known is looked for, and others of the call are answered.
+func TestUnknownSpace(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		look := func() (none, good *model.SequenceAsk) {
+			none, good = &model.SequenceAsk{Space: "new", Key: "a", Count: 1}, &model.SequenceAsk{Space: "s", Key: "a", Count: 1}
+			r.Ask(t.Context(), []*model.SequenceAsk{none, good})
+			check.OK(t, good.Err)
+			return none, good
+		}
+		none, _ := look()
+		check.Is(t, none.Err, model.ErrUnknownSpace)
+		r.table.change(func() { r.table.spaces["new"] = model.Space{Name: "new", Sections: 1, Step: 10} })
+		time.Sleep(1100 * time.Millisecond) // sooner than leases are renewed
+		none, _ = look()
+		check.OK(t, none.Err)
+		check.Equal(t, none.Last, 1, "of a space that was added")
+	})
+}
+
+// A deadline tells why there is no number, and nobody writes to the ask afterwards.
+func TestDeadline(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.table.change(func() { r.table.err = errAway })
+		a := &model.SequenceAsk{Space: "s", Key: "a", Count: 1}
+		began := time.Now()
+		r.Ask(t.Context(), []*model.SequenceAsk{a})
+		check.Equal(t, time.Since(began), time.Second, "waited")
+		check.Is(t, a.Err, model.ErrNoNumber)
+		check.Is(t, a.Err, errAway)
+		check.Is(t, r.reports.Of(sequence.Condition), errAway)
+		before := *a
+		r.table.change(func() { r.table.err = nil })
+		time.Sleep(5 * time.Second)
+		check.Equal(t, *a, before, "the ask")
+		check.OK(t, r.reports.Of(sequence.Condition), "without a caller the condition")
+		r.wantAbove("a", 0)
+
+		r.redis.change(func() { r.redis.took = 1500 * time.Millisecond })
+		r.Ask(t.Context(), []*model.SequenceAsk{a})
+		check.Is(t, a.Err, model.ErrNoNumber)
+		before = *a
+		time.Sleep(5 * time.Second)
+		check.Equal(t, *a, before, "the ask whose answer was late")
+		ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer leave()
+		r.Ask(ctx, []*model.SequenceAsk{a})
+		check.Is(t, a.Err, context.DeadlineExceeded)
+		check.Equal(t, r.Stats().Late, 3, "asks that waited in vain")
+	})
+}
+
+// Numbers that another replica was faster with, or whose life has ended, are left out; a push
+// that fails is told.
+func TestPushIsRefused(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.redis.change(func() { r.redis.pushes = []error{model.ErrLifeChanged, model.ErrNotAboveHighWater} })
+		got, err := r.ask("a", 1)
+		check.OK(t, err)
+		if got <= 1000 {
+			t.Errorf("%d was given up", got)
+		}
+		away := &model.StoreError{Store: "redis", Op: "push", Err: context.DeadlineExceeded}
+		r.redis.change(func() { r.redis.pushes = slices.Repeat([]error{away}, 100) })
+		r.wantNone(otherThan("a"), away)
+		r.redis.change(func() { r.redis.pushes = nil })
+		check.OK(t, check.Err(r.ask(otherThan("a"), 1)))
+	})
+}
+
+// otherThan is a key of another section.
+func otherThan(key string) string {
+	for i := 0; ; i++ {
+		if space.SectionOf(keyNo(i)) != space.SectionOf(key) {
+			return keyNo(i)
+		}
+	}
+}
+
+// A section that has no numbers left says so at once.
+func TestNoneAreLeft(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.table.change(func() {
+			r.table.rows[sectionOf("a")] = model.SectionRow{Counter: model.Counter{Last: model.MaxSequence - 2}}
+		})
+		r.want("a", model.MaxSequence-1)
+		r.want("a", model.MaxSequence)
+		began := time.Now()
+		check.Is(t, check.Err(r.ask("a", 1)), model.ErrLimitReached)
+		if took := time.Since(began); took >= time.Second {
+			t.Errorf("told after %v", took)
+		}
+	})
+}
+
+// A space that is deleted gives nothing once leases are renewed, and who waits is told. One with
+// other sections goes by these.
+func TestDeletedSpace(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.want("a", 1)
+		r.table.change(func() { delete(r.table.spaces, "s") })
+		time.Sleep(4 * time.Second)
+		check.Is(t, check.Err(r.ask("a", 1)), model.ErrUnknownSpace)
+		r.table.change(func() {
+			r.table.spaces["s"] = model.Space{Name: "s", Sections: 1, Step: 10}
+			r.table.rows = map[model.SectionKey]model.SectionRow{{Space: "s"}: {Counter: model.Counter{Last: 5000}}}
+		})
+		time.Sleep(4 * time.Second)
+		r.want("a", 5001)
+		r.want("b", 5001)
+	})
+}
+
+// Stop fails who waits, and all who come later, for good.
+func TestStop(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.table.change(func() { r.table.err = errAway })
+		failed := make(chan error, 1)
+		go func() { failed <- check.Err(r.ask("a", 1)) }()
+		time.Sleep(100 * time.Millisecond)
+		began := time.Now()
+		check.OK(t, r.Stop(t.Context()))
+		check.Is(t, <-failed, model.ErrNotReady)
+		check.Is(t, check.Err(r.ask("a", 1)), model.ErrNotReady)
+		if took := time.Since(began); took > 500*time.Millisecond {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+// A service that no caller could wait for is refused.
+func TestNoTimeout(t *testing.T) {
+	_, err := sequence.New(sequence.Options{})
+	check.Is(t, err, model.ErrInvalidArgument)
+}
