@@ -6,7 +6,7 @@
 // another Redis than others, or none, clocks are wrong, and the database answers no COMMIT,
 // or lacks an app that is made again. A part of the IDs
 // is drawn over RESP, and by processes with the Go client, which are killed, stopped and cut
-// off too.
+// off too. Beside them clients number keys of sequences, whose answers must rise in real time.
 //
 //	go test -v ./scripts/nemesis                               # one to two minutes
 //	go test -v -run TestNemesis$ ./scripts/nemesis -nemesis.seed 7
@@ -16,7 +16,7 @@
 // is printed first. What the scheduler of the machine does between two faults is
 // not repeated.
 //
-// Read nemesis_test.go first (the three runs), then run_test.go (a round: fault,
+// Read nemesis_test.go first (the runs), then run_test.go (a round: fault,
 // heal, verify), then the faults by what they hit: faults_*_test.go.
 //
 // This file and proxy.go are all that is not test code, so that other tests can

@@ -44,14 +44,17 @@ func (w *world) thrice(f func()) {
 }
 
 const (
-	listKeys = "id.gen.idList_*"
-	metaKeys = "id.gen.meta_*"
-	lockKeys = "id.gen.lock_*"
+	listKeys    = "id.gen.idList_*"
+	metaKeys    = "id.gen.meta_*"
+	lockKeys    = "id.gen.lock_*"
+	sectionKeys = "id.gen.sequence_*"
 )
 
 func listsDeleted(w *world) { w.thrice(func() { w.each(listKeys, "DEL") }) }
 
 func metasDeleted(w *world) { w.thrice(func() { w.each(metaKeys, "DEL") }) }
+
+func sectionsDeleted(w *world) { w.thrice(func() { w.each(sectionKeys, "DEL") }) }
 
 // allDeleted empties Redis.
 func allDeleted(w *world) {

@@ -39,6 +39,7 @@ func faults() []fault {
 		{name: "redis sleeps", run: redisSleeps},
 		{name: "lists deleted", run: listsDeleted, calm: true},
 		{name: "metas deleted", run: metasDeleted, calm: true},
+		{name: "sections deleted", run: sectionsDeleted, calm: true},
 		{name: "all deleted", run: allDeleted, calm: true},
 		{name: "keys evicted", run: evicted, calm: true},
 		{name: "out of memory", run: outOfMemory},

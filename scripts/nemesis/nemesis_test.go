@@ -72,6 +72,23 @@ func TestNemesis(t *testing.T) {
 	}
 }
 
+// TestNemesisSequences: after some of the faults, on any topology, every process numbers keys
+// again before the next one comes: that takes as long as a lease.
+func TestNemesisSequences(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute or two and real servers")
+	}
+	s := seed(t)
+	p := plan{topology: []string{onSingle, onSentinel, onCluster}[s%3], seed: s, rounds: 3, once: 1, procs: 3, server: shardid(t), modes: otherModes(), gophers: 1,
+		patient: true, proof: 1500, before: func(*world, round) bool { return true }}
+	w, r := p.run(t)
+	t.Log(r)
+	r.check(t, w)
+	if r.numbers < 5000 {
+		t.Errorf("%d numbers of sequences are too few to prove anything", r.numbers)
+	}
+}
+
 // TestNemesisFindsDuplicatesInThePlainDesign: a nemesis that finds nothing where
 // there is something would be broken.
 func TestNemesisFindsDuplicatesInThePlainDesign(t *testing.T) {
@@ -79,13 +96,15 @@ func TestNemesisFindsDuplicatesInThePlainDesign(t *testing.T) {
 		t.Skip("needs real servers")
 	}
 	p := plan{topology: onSingle, seed: seed(t), rounds: 24, procs: 2, server: plain, proof: 50,
-		before: func(w *world, _ round) bool { return w.books.Duplicates() == 0 }}
+		before: func(w *world, _ round) bool { return w.books.Duplicates() == 0 || len(w.disorder()) == 0 }}
 	w, r := p.run(t)
 	t.Log(r)
-	for _, problem := range w.books.Problems()[:min(3, len(w.books.Problems()))] {
-		t.Logf("for example: %s", problem)
+	for _, problems := range [][]string{w.books.Problems(), w.disorder()} {
+		for _, problem := range problems[:min(3, len(problems))] {
+			t.Logf("for example: %s", problem)
+		}
 	}
-	if r.duplicates == 0 {
-		t.Error("the nemesis did not find the duplicates of the plain design")
+	if r.duplicates == 0 || r.calls.Back == 0 {
+		t.Errorf("the nemesis found %d duplicates of the plain design, and %d of its numbers that went back", r.duplicates, r.calls.Back)
 	}
 }

@@ -5,6 +5,7 @@ package nemesis
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -41,6 +42,8 @@ func servePlain() {
 	fmt.Printf(`{"msg":"listening","addr":%q}`+"\n", l.Addr())
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /get", s.get)
+	mux.HandleFunc("POST /v1/sequence/{space}/ids", s.number)
+	mux.HandleFunc("GET /v1/sequence/{space}/current", s.number)
 	mux.HandleFunc("GET /metrics", func(http.ResponseWriter, *http.Request) {})
 	panic(http.Serve(l, mux))
 }
@@ -69,4 +72,30 @@ func (s plainServer) get(w http.ResponseWriter, r *http.Request) {
 	default:
 		fmt.Fprintf(w, `{"code":0,"ids":[%s]}`, strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]"))
 	}
+}
+
+// number counts keys in Redis.
+func (s plainServer) number(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+	defer cancel()
+	incr := rig.Incr{Redis: s.Redis, Prefix: r.PathValue("space") + ":"}
+	count, _ := strconv.Atoi(r.FormValue("count"))
+	var numbers []string
+	var last int64
+	var err error
+	if count == 0 {
+		last, err = incr.Current(ctx, r.FormValue("key"))
+	} else {
+		var first int64
+		first, last, err = incr.Take(ctx, r.FormValue("key"), count)
+		for n := first; n <= last; n++ {
+			numbers = append(numbers, strconv.FormatInt(n, 10))
+		}
+	}
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintf(w, `{"code":-4,"message":%q}`, err)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"code": 0, "ids": numbers, "current": strconv.FormatInt(last, 10)})
 }

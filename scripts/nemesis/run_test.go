@@ -27,6 +27,7 @@ type plan struct {
 	server   func(settings) server
 	modes    []mode // asked for IDs beside the queue
 	gophers  int    // processes with the Go client
+	patient  bool   // sequences are waited for after each round, too
 	// proof is how many IDs every process must give at once after a round: more
 	// than it takes ahead, so that they come from the stores.
 	proof int
@@ -46,6 +47,8 @@ type report struct {
 	faults            map[string]int
 	metrics           map[string]float64
 	tripped           int // lines of the tripwire in all logs
+	numbers           int // of sequences
+	calls             rig.Tally
 	took              time.Duration
 }
 
@@ -57,6 +60,7 @@ func (p plan) run(t *testing.T) (*world, report) {
 	w := newWorld(t, p)
 	r := report{faults: map[string]int{}}
 	w.clients.start(t, callers)
+	w.startNumbering()
 	w.verify()
 	for i, next := range schedule(p.seed, p.topology, p.rounds, p.once) {
 		if !p.before(w, next) {
@@ -75,7 +79,7 @@ func (w *world) round(i int, r round) {
 	w.t.Helper()
 	begun := time.Now()
 	idsBefore := w.books.Count()
-	w.books.Phase(fmt.Sprintf("round %d: %s", i, r.fault.name))
+	w.phase(fmt.Sprintf("round %d: %s", i, r.fault.name))
 	w.rnd = rand.New(rand.NewPCG(r.seed, 2))
 	w.notes = ""
 	w.setWeather(r.redis, r.db)
@@ -102,13 +106,18 @@ func (r round) weather() string {
 // close reads what is left to be known.
 func (w *world) close(r *report) {
 	w.t.Helper()
-	w.books.Phase("end")
+	w.phase("end")
 	w.clients.callers.Stop()
+	w.numbers.Stop()
 	for _, g := range w.gophers {
 		g.kill()
 		r.drawn += g.drawn.Load()
 	}
 	r.popped = w.clients.popped.Load()
+	r.numbers = w.numbersSoFar()
+	for _, s := range w.spaces {
+		r.calls = r.calls.Add(s.order.Tally())
+	}
 	r.requests, r.refused = w.clients.requests.Load(), w.clients.refused.Load()
 	r.allocated = w.allocated()
 	r.ids, r.duplicates = w.books.Count(), w.books.Duplicates()
@@ -195,6 +204,7 @@ func (r report) String() string {
 		fmt.Fprintf(&b, "  %s %.0f\n", name, r.metrics[name])
 	}
 	fmt.Fprintf(&b, "  %d IDs came over RESP in batches, %d by Go clients\n", r.popped, r.drawn)
+	fmt.Fprintf(&b, "  %d numbers of sequences, %d of %d calls without an answer, %d went back\n", r.numbers, r.calls.Lost, r.calls.Calls, r.calls.Back)
 	rounds := 0
 	for _, n := range r.faults {
 		rounds += n
@@ -210,6 +220,9 @@ func (r report) String() string {
 func (r report) check(t *testing.T, w *world) {
 	t.Helper()
 	w.books.Settle(t)
+	for _, s := range w.spaces {
+		s.order.Settle(t, s.name)
+	}
 	if r.duplicates != 0 {
 		t.Errorf("%d IDs were issued twice", r.duplicates)
 	}

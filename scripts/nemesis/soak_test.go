@@ -69,9 +69,9 @@ func (s *soak) length() time.Duration { return min(spell, s.end.Sub(s.begun)/3) 
 // spell is a run on one topology.
 func (s *soak) spell(t *testing.T, topology string, seed uint64) {
 	until := time.Now().Add(s.length())
-	p := plan{topology: topology, seed: seed, rounds: math.MaxInt16, procs: 3, server: shardid(t), modes: otherModes(), gophers: 2, proof: 1500,
+	p := plan{topology: topology, seed: seed, rounds: math.MaxInt16, procs: 3, server: shardid(t), modes: otherModes(), gophers: 2, patient: true, proof: 1500,
 		before: func(w *world, next round) bool {
-			goesOn := s.goesOn() && time.Now().Before(until) && w.books.Duplicates() == 0
+			goesOn := s.goesOn() && time.Now().Before(until) && w.books.Duplicates() == 0 && len(w.disorder()) == 0
 			if goesOn {
 				s.follow(w, next.fault.name)
 			}
@@ -108,6 +108,8 @@ func (r *report) add(more report) {
 	r.popped += more.popped
 	r.drawn += more.drawn
 	r.tripped += more.tripped
+	r.numbers += more.numbers
+	r.calls = r.calls.Add(more.calls)
 	for name, n := range more.faults {
 		r.faults[name] += n
 	}

@@ -50,13 +50,17 @@ type world struct {
 	clients    *clients
 	gophers    []*gopher // none beside the plain design
 	books      *rig.Ledger
+	spaces     []space // of sequences
+	patient    bool    // verify waits for them, too
+	numbers    rig.Callers
 	totals     map[string]float64 // metrics of processes that were killed
 }
 
 // newWorld starts servers and processes; all end with the test.
 func newWorld(t *testing.T, p plan) *world {
 	t.Helper()
-	w := &world{t: t, topology: p.topology, rnd: rand.New(rand.NewPCG(p.seed, 1)), proof: p.proof, books: &rig.Ledger{}, totals: map[string]float64{}}
+	w := &world{t: t, topology: p.topology, rnd: rand.New(rand.NewPCG(p.seed, 1)), proof: p.proof, books: &rig.Ledger{},
+		spaces: spaces(), patient: p.patient, totals: map[string]float64{}}
 	apps := w.startDatabase()
 	w.startRedis(p.procs)
 	for i := range p.procs {
@@ -88,6 +92,9 @@ func (w *world) startDatabase() (apps []int64) {
 	}
 	w.sql = openSQL(w.t, dsn)
 	w.exec("UPDATE id_alloc SET step = ?", segmentLen)
+	for _, s := range w.spaces {
+		w.command(dsn, "sequences", "add", "--space", s.name, "--sections", fmt.Sprint(s.sections), "--step", fmt.Sprint(s.step))
+	}
 	w.command(dsn, "names", "add", "--name", leasedName, "--worker-bits", "3", "--hold", "5s")
 	return apps
 }
@@ -185,6 +192,7 @@ func (w *world) startProc(i int, how func(settings) server) {
 		"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.0.0.%d:8080", i+1), "SEGMENT_MAX_STEP": fmt.Sprint(5 * segmentLen), "SEGMENT_RUNWAY": "1s",
 		"QUEUE_TIMEOUT": "1s", "QUEUE_MAX_STEP": "5000", "QUEUE_PREFETCH_MAX": fmt.Sprint([]int{20, 200, 1000}[i%3]),
 		"QUEUE_REFILL_CRON": "*/3 * * * * *", "QUEUE_RELOAD_CRON": "*/5 * * * * *",
+		"SEQUENCE_TIMEOUT": "1s",
 	})
 	w.procs = append(w.procs, startProc(w.t, fmt.Sprintf("process %d", i), how(env)))
 }
@@ -274,5 +282,8 @@ func (w *world) verify() {
 	}
 	for _, g := range w.gophers {
 		g.verify()
+	}
+	if w.patient {
+		w.verifyNumbers()
 	}
 }

@@ -63,6 +63,11 @@ type Order struct {
 // Tally counts calls, those without an answer, and answers that went back.
 type Tally struct{ Calls, Lost, Back int }
 
+// Add sums up two.
+func (t Tally) Add(more Tally) Tally {
+	return Tally{t.Calls + more.Calls, t.Lost + more.Lost, t.Back + more.Back}
+}
+
 // course is how a key has gone.
 type course struct {
 	list    List
