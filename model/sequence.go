@@ -32,6 +32,9 @@ var (
 	// ErrFence: a Redis that was replaced may still answer, or it is not known that none
 	// does. Callers get ErrNoNumber.
 	ErrFence = errors.New("what Redis knew before may still give numbers")
+	// ErrSectionBusy: another replica has taken numbers for the section a moment ago, which
+	// have not arrived yet.
+	ErrSectionBusy = errors.New("another replica is filling the section")
 )
 
 // Space is a set of sequences, one for each key. Its keys are spread over sections.
@@ -177,10 +180,6 @@ type SectionGrant struct {
 	// ErrUnconfirmed, ErrJumping, ErrRate, ErrSectionBusy or a *StoreError.
 	Err error
 }
-
-// ErrSectionBusy: another replica has taken numbers for the section a moment ago, which
-// have not arrived yet.
-var ErrSectionBusy = errors.New("another replica is filling the section")
 
 // Fence is what a replica may do for a while, as one transaction has found it.
 type Fence struct {
