@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
 	"github.com/redis/go-redis/v9"
@@ -73,6 +74,33 @@ func TestDirectedSequenceSwapped(t *testing.T) {
 	}
 	time.Sleep(time.Second)
 	c.settle()
+}
+
+// TestDirectedSequenceColdSections: a room that nobody wrote to since Redis was lost goes on at
+// once when all leases of the lost one have ended long ago.
+func TestDirectedSequenceColdSections(t *testing.T) {
+	story(t)
+	t.Parallel()
+	dsn, server := testserver.SharedMariaDB(t).NewDatabase(t), testserver.Redis(t)
+	addChat(t, onMariaDB(dsn), "--sections", "1024")
+	d := serveReady(t, 2, numbering(onMariaDB(dsn).With(onRedis(server.Addr))))[0]
+	books, own := &rig.Order{}, rig.SequenceHTTP{Client: d.client, URL: d.url, Space: "chat"}
+	write := func(room string) time.Duration {
+		begun := time.Now()
+		rig.Until(t, time.Minute, room+" goes on", func() error { return books.Draw(t.Context(), "a member", own, room, 1) })
+		return time.Since(begun).Round(10 * time.Millisecond)
+	}
+	write("hot")
+	write("cold")
+	server.Kill()
+	server.Restart()
+	hot := write("hot")
+	time.Sleep(30 * time.Second)
+	cold := write("cold")
+	if t.Logf("a room went on after %v, another one that was asked 30 s later after %v", hot, cold); cold > 8*time.Second {
+		t.Error("a lease of the lost Redis was waited for that had ended")
+	}
+	books.Settle(t)
 }
 
 // split is a Redis with sentinels that can be split: the old master then answers those alone
