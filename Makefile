@@ -110,7 +110,7 @@ simulate: ## 10 000 simulated deployments with faults between any two steps, and
 	go test -count=1 -v -run TestSimulation ./model -counter.worlds 10000
 	go test -count=1 -v -run TestSimulation ./service/queue ./service/worker ./service/segment ./service/uid
 
-prove: ## check the models of the protocols exhaustively, and that each rule is needed; installs spin, 10 minutes
+prove: ## check the models of the protocols exhaustively, and that each rule is needed; installs spin, 15 minutes
 	scripts/prove/prove.sh
 
 soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C ends it with a report

@@ -22,7 +22,6 @@ import (
 	"shardid/service/observe"
 	"shardid/service/queue"
 	"shardid/service/segment"
-	"shardid/service/sequence"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -275,50 +274,6 @@ func (a *App) startModes(listens net.Addr) error {
 	if a.sequence != nil {
 		a.sequence.Start()
 	}
-	return nil
-}
-
-// errNoRedis is why a deployment has no sequences: replicas that share nothing but a database
-// server would have to ask it for each number.
-var errNoRedis = fmt.Errorf("%w: sequences need Redis, which all replicas share: set redis.mode to single, sentinel or cluster", model.ErrModeDisabled)
-
-// sequencesServed says whether the stores can have sequences.
-func sequencesServed(cfg Config) bool {
-	return cfg.Sequence.Enabled && (cfg.Redis.Mode != redisEmbedded || cfg.Database.Driver == sqlstore.SQLite)
-}
-
-func (a *App) wireSequence() (err error) {
-	if !sequencesServed(a.cfg) {
-		return nil
-	}
-	o := sequence.Options{
-		Allocator: a.stores.Sections(observe.Database, a.db), Reporter: a.monitor, Log: a.log, Timeout: a.cfg.Sequence.Timeout,
-		Unfenced: a.cfg.Sequence.Fence == fenceNone || a.cfg.Database.Driver == sqlstore.SQLite,
-	}
-	if a.redis != nil {
-		s := a.redis.Sequences()
-		o.Store, a.forgetSpace = a.stores.Sequences(observe.Redis, s), s.Forget
-		o.Prepare = func(ctx context.Context) error { return tellDeployment(ctx, a.db, a.redis) }
-	} else {
-		s, restored := memstore.NewSequences(), false
-		a.onStop("sequences in the process", func(ctx context.Context) error { return a.db.KeepSequences(ctx, s.Drain()) })
-		o.Store, a.forgetSpace = a.stores.Sequences(observe.Memory, s), s.Forget
-		o.Prepare = func(ctx context.Context) error {
-			if restored {
-				return nil
-			}
-			kept, err := a.db.TakeSequences(ctx)
-			if err == nil {
-				restored = true
-				s.Restore(kept)
-			}
-			return err
-		}
-	}
-	if a.sequence, err = sequence.New(o); err != nil {
-		return err
-	}
-	a.onStop("sequence", func(ctx context.Context) error { return a.sequence.Stop(ctx) })
 	return nil
 }
 

@@ -222,7 +222,7 @@ func (r *rules) stores(s Snapshot, tags segment.Stats) {
 	}
 	starved := s.Queue.Starved + tags.Starved
 	if s.Sequence != nil {
-		starved += s.Sequence.Late
+		starved += s.Sequence.Starved
 	}
 	r.event(r.rose("starved", starved), lasts, Critical, "ShardidStarved",
 		"callers got -4, as no index, segment or number of a sequence could be had in time: look at the stores and at how long refills take")

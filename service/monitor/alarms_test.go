@@ -80,7 +80,7 @@ func all() []rule {
 		{"something else", fails("uid mark"), "ShardidConditionFailing", Warning, "uid mark"},
 		{"the lease's own condition", fails("snowflake worker ID"), "", "", ""},
 		{"starved", func(s *Snapshot) { s.Queue.Starved = 1 }, "ShardidStarved", Critical, "-4"},
-		{"starved of numbers", func(s *Snapshot) { s.Sequence = &sequence.Stats{Late: 1} }, "ShardidStarved", Critical, "-4"},
+		{"starved of numbers", func(s *Snapshot) { s.Sequence = &sequence.Stats{Starved: 1} }, "ShardidStarved", Critical, "-4"},
 		{"starved of segments", func(s *Snapshot) { s.Segment.Starved = 1 }, "ShardidStarved", Critical, "-4"},
 		{"none free", func(s *Snapshot) { s.Leases.NoneFree, s.Leases.NoneFreeOf = 3, "carts" }, "ShardidNoWorkerIDFree", Critical, `the name "carts" is leased`},
 		{"fault", func(s *Snapshot) { s.RESP = map[int]int64{-11: 1} }, "ShardidInternalErrors", Warning, "-11"},

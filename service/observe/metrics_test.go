@@ -62,7 +62,7 @@ func full() Sources {
 			App: 7, Name: "orders", Issued: 51, Refills: 52, Held: 53, Left: 0.25, Exhausted: 2, Unconfirmed: 3,
 			Limit: model.Limit{MaxID: 9, Policy: model.LimitWrap},
 		}, {App: 8, Left: 1, Unconfirmed: 1}},
-		Sequence: &sequence.Stats{Issued: 31, Rounds: 32, Refills: 33, Claims: 34, Late: 35},
+		Sequence: &sequence.Stats{Issued: 31, Rounds: 32, Refills: 33, Claims: 34, Starved: 35},
 		Segment: &segment.Stats{
 			Issued: 1, Loads: 2, FailedLoads: 3, Waits: 4, Refused: 5, Wasted: 6, Repeated: 7, Lifts: 8,
 			Starved: 12, LoadTimes: reading(),

@@ -90,8 +90,8 @@ func (s *Service) keepLeases() {
 func (s *Service) renew() error { return s.renewFor(nil) }
 
 // renewFor renews the leases of lives that were asked lately, and of others, and takes over which
-// spaces there are. Sections of those that are gone, or are others by now, are forgotten before a lease is longer: so a
-// lease that lasts knows no space that was gone when it began.
+// spaces there are. Sections of those that are gone, or are others by now, are forgotten before a
+// lease is longer: so a lease that lasts knows no space that was gone when it began.
 func (s *Service) renewFor(more map[string]bool) error {
 	servers := s.lives(more)
 	ctx, cancel := context.WithTimeout(s.background.Context(), callTimeout)
@@ -113,15 +113,13 @@ func (s *Service) renewFor(more map[string]bool) error {
 	defer s.fence.mu.Unlock()
 	for server, number := range f.Numbers {
 		l := s.fence.leases[server]
-		if began.Before(l.began) { // another renewal was faster
-			continue
-		}
-		s.fence.leases[server] = lease{number, f.Changes, began, l.used}
 		if more[server] {
-			l = s.fence.leases[server]
 			l.used = began
-			s.fence.leases[server] = l
 		}
+		if !began.Before(l.began) { // another renewal may have begun later, and been faster
+			l.number, l.changes, l.began = number, f.Changes, began
+		}
+		s.fence.leases[server] = l
 	}
 	maps.DeleteFunc(s.fence.leases, func(_ string, l lease) bool { return began.Sub(l.used) > 2*idleAfter })
 	return nil
@@ -133,7 +131,7 @@ func (l *lane) forget(spaces map[string]model.Space) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, s := range l.sections {
-		if space := spaces[key.Space]; space.Sections == s.space.Sections {
+		if space, found := spaces[key.Space]; found && space.Sections == s.space.Sections {
 			s.space = space
 			continue
 		}

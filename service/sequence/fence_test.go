@@ -119,6 +119,26 @@ func TestRedisIsReplaced(t *testing.T) {
 	})
 }
 
+// What was lost together is waited for together: a section that nobody asked meanwhile gives numbers
+// at once when the first one does.
+func TestIdleSectionsAreOpened(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		idle := "b"
+		for i := 0; sectionOf(idle) == sectionOf("a"); i++ {
+			idle = keyNo(i)
+		}
+		r.want("a", 1)
+		r.want(idle, 1)
+		r.redis.replace()
+		r.wantNone("a", model.ErrFence)
+		time.Sleep(12 * time.Second)
+		began := time.Now()
+		r.wantAbove(idle, 1000)
+		r.wantAbove("a", 1000)
+		check.Equal(t, time.Since(began), 0, "waited")
+	})
+}
+
 // A term that was learned late is opened late: its wait begins when it is first seen, and again with
 // the next term.
 func TestReplacedAgain(t *testing.T) {

@@ -18,7 +18,8 @@ const (
 	// passesAtOnce is how many passes run side by side.
 	passesAtOnce = 2
 	// retryAfter is the pause after a pass in which a section could not be filled, soon is it where
-	// another replica fills it, and patience where leases of an earlier term must end first.
+	// another replica fills it, and patience, at most, where leases of an earlier term must end
+	// first: another replica may have known the term for longer.
 	retryAfter = 100 * time.Millisecond
 	soon       = 10 * time.Millisecond
 	patience   = 500 * time.Millisecond
@@ -37,10 +38,10 @@ type filler struct {
 }
 
 // add has a section filled.
-func (f *filler) add(svc *Service, sections ...*section) {
+func (f *filler) add(svc *Service, one *section) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.sections = append(f.sections, sections...)
+	f.sections = append(f.sections, one)
 	if f.passing < passesAtOnce && svc.background.Go(svc.fillAll) {
 		f.passing++
 	}
@@ -78,7 +79,6 @@ type job struct {
 func (s *Service) fill(sections []*section) {
 	ctx, cancel := context.WithTimeout(s.background.Context(), 2*callTimeout)
 	defer cancel()
-	s.stats.passes.Add(1)
 	jobs := make([]*job, len(sections))
 	for i, one := range sections {
 		l := s.lane(one.key)
@@ -259,7 +259,7 @@ func (s *Service) finish(j *job) (lost string) {
 		lost = one.server
 	}
 	one.pause = time.Now().Add(pause)
-	final := errors.Is(one.err, model.ErrLimitReached) || errors.Is(one.err, model.ErrUnknownSpace)
+	final := isFinal(one.err)
 	switch {
 	case pause == 0:
 		one.filling = false
@@ -277,13 +277,18 @@ func (s *Service) finish(j *job) (lost string) {
 		one.dropWaiting()
 	}
 	one.filling = len(one.waiting) > 0
-	if !one.filling && one.claimed != 0 && !final { // it is opened without a caller, too
+	if !one.filling && j.err != nil {
 		one.pause = time.Now().Add(patience)
 	}
-	if one.filling || one.claimed != 0 && !final {
+	if one.filling || one.claimed != 0 && !final { // a claim is opened without a caller, too
 		l.fill(one)
 	}
 	return lost
+}
+
+// isFinal says whether an error is an answer, and no failure that passes.
+func isFinal(err error) bool {
+	return errors.Is(err, model.ErrLimitReached) || errors.Is(err, model.ErrUnknownSpace)
 }
 
 // judge says after which pause a section is filled again; 0: it can answer. Callers hold the
@@ -294,8 +299,11 @@ func (s *Service) judge(j *job) time.Duration {
 	case errors.Is(j.err, model.ErrSectionBusy), errors.Is(j.err, errAgain):
 		return soon
 	case j.err != nil:
-		one.err = j.err
-		s.failing.Note(one.key, j.err)
+		if one.err = j.err; isFinal(j.err) {
+			s.failing.Note(one.key, nil)
+		} else {
+			s.failing.Note(one.key, j.err)
+		}
 		return retryAfter
 	case !j.grant.Open:
 		if one.claimed != j.grant.Term {
@@ -305,7 +313,7 @@ func (s *Service) judge(j *job) time.Duration {
 		}
 		one.err = fmt.Errorf("%w: Redis was emptied or replaced, and gives numbers again within %v, when every lease of before has ended", model.ErrFence, openAfter)
 		s.failing.Note(one.key, one.err)
-		return patience
+		return min(patience, max(soon, time.Until(one.since.Add(openAfter))+time.Millisecond))
 	}
 	one.claimed, one.err = 0, nil
 	s.failing.Note(one.key, nil)

@@ -85,7 +85,7 @@ func (l *lane) begin() {
 	if !l.runs && !l.closed {
 		l.runs = l.svc.background.Go(l.run)
 	}
-	if !l.runs {
+	if l.closed || !l.runs {
 		l.fail(background.ErrStopping)
 	}
 }
@@ -225,10 +225,10 @@ func (l *lane) take(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
 
 // handOut answers items, and sees to it that numbers do not run out. Callers hold mu.
 func (l *lane) handOut(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
-	s, highest, issued := b.section, int64(0), int64(0)
+	s, highest, issued, short := b.section, int64(0), int64(0), int64(0)
 	for n, i := range b.items {
 		if a.Last[n] == model.NoNumber {
-			s.want = max(s.want, ask.Asks[n].Count)
+			short += ask.Asks[n].Count
 			l.wait(s, i)
 			continue
 		}
@@ -236,6 +236,7 @@ func (l *lane) handOut(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
 		i.answer(a.Last[n], nil)
 	}
 	l.svc.stats.issued.Add(issued)
+	s.want = max(s.want, min(short, model.MaxSequenceStep)) // what comes too early is asked for again
 	if highest > 0 && a.Bound-highest < s.space.Step/2 {
 		s.want = max(s.want, 1)
 		l.fill(s)

@@ -250,9 +250,11 @@ func (s *Service) leave(items []item, r *request, err error) {
 		return
 	}
 	for i := range items {
-		if items[i].of != nil {
-			s.stats.late.Add(1)
-			items[i].ask.Err = why[i]
+		if items[i].of == nil {
+			continue
+		}
+		if items[i].ask.Err = why[i]; err == nil { // a caller who has gone did not wait in vain
+			s.stats.starved.Add(1)
 		}
 	}
 	r.left = 0
@@ -260,3 +262,23 @@ func (s *Service) leave(items []item, r *request, err error) {
 
 // errSlow is why a section gave nothing that has not failed.
 var errSlow = errors.New("its section did not answer in time")
+
+// counters are counted since the start.
+type counters struct {
+	issued, rounds, refills, claims, starved atomic.Int64
+}
+
+// Stats are what a replica has done since its start. The tags are those of metrics.
+type Stats struct {
+	Issued  int64 `metric:"shardid_sequence_issued_total" help:"Numbers of sequences that were given to callers."`
+	Rounds  int64 `metric:"shardid_sequence_rounds_total" help:"Calls of Redis for numbers of sequences; each answers all that came together."`
+	Refills int64 `metric:"shardid_sequence_refills_total" help:"Times that a section got more numbers from the database."`
+	Claims  int64 `metric:"shardid_sequence_claims_total" help:"Times that this replica saw a section go to another life of Redis."`
+	Starved int64 `metric:"shardid_sequence_starved_total" help:"Requests that got -4, as no number of a sequence could be had in time."`
+}
+
+// Stats reads the counters.
+func (s *Service) Stats() Stats {
+	c := &s.stats
+	return Stats{Issued: c.issued.Load(), Rounds: c.rounds.Load(), Refills: c.refills.Load(), Claims: c.claims.Load(), Starved: c.starved.Load()}
+}

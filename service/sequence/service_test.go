@@ -129,7 +129,7 @@ func TestDeadline(t *testing.T) {
 		defer leave()
 		r.Ask(ctx, []*model.SequenceAsk{a})
 		check.Is(t, a.Err, context.DeadlineExceeded)
-		check.Equal(t, r.Stats().Late, 3, "asks that waited in vain")
+		check.Equal(t, r.Stats().Starved, 2, "asks that waited in vain, but for the one whose caller left")
 	})
 }
 
@@ -173,6 +173,41 @@ func TestNoneAreLeft(t *testing.T) {
 		if took := time.Since(began); took >= time.Second {
 			t.Errorf("told after %v", took)
 		}
+		check.OK(t, r.reports.Of(sequence.Condition), "an answer is no failure: the condition")
+	})
+}
+
+// Asks that are larger than a step are filled together, and not one after the other.
+func TestLargeAsksTogether(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		asks := make([]*model.SequenceAsk, 50)
+		for i := range asks {
+			asks[i] = &model.SequenceAsk{Space: "s", Key: "a", Count: model.MaxBatch}
+		}
+		r.Ask(t.Context(), asks)
+		for i, a := range asks {
+			check.OK(t, a.Err)
+			check.Equal(t, a.Last, int64(i+1)*model.MaxBatch, "the last of ask", i)
+		}
+		r.table.change(func() {
+			if r.table.fills > 5 {
+				t.Errorf("the section was filled %d times", r.table.fills)
+			}
+		})
+	}, smallStep)
+}
+
+// A space that the database lacks before this replica has heard of it is told at once, and fails
+// nothing, also where a caller asked while it was forgotten.
+func TestDeletedUnheard(t *testing.T) {
+	within(t, func(t *testing.T, r *rig) {
+		r.want("a", 1)
+		r.table.change(func() { delete(r.table.spaces, "s") })
+		check.OK(t, r.redis.Forget(t.Context(), space))
+		began := time.Now()
+		check.Is(t, check.Err(r.ask("a", 1)), model.ErrUnknownSpace)
+		check.Equal(t, time.Since(began), 0, "told after")
+		check.OK(t, r.reports.Of(sequence.Condition), "the condition")
 	})
 }
 
