@@ -56,7 +56,7 @@ runs() {
 		echo "holds witness -DN=4 -DFAILS=1 -DNAMES=3"
 		echo "holds holder -DT=6"
 		echo "holds sequence -DTICKS=1 -DFLUSHES=1 -DLATE=1"
-		echo "holds sequence -DTICKS=1 -DKEYS=2"
+		echo "holds sequence -DN=2 -DTICKS=1 -DKEYS=2"
 		echo "holds sequence -DTICKS=1 -DSWAPS=2"
 		echo "holds sequence -DTICKS=1 -DFAILS=1"
 		echo "holds sequence -DN=6 -DS=2"
