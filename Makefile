@@ -15,7 +15,7 @@ N         ?= 1000
 BENCHFLAGS ?=
 # The packages of all modules: the Go client and gormid have their own, below client/.
 ALL        = ./... $(shell go list -m)/client/...
-GOTEST    := go test -race -count=1 -timeout 35m
+GOTEST    := go test -race -count=1 -timeout 60m
 # Without the MessagePack codec of Gin, which nothing here uses: 9 MB less, as in release.sh.
 export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
 # The stores that make test uses beside the installed ones, and what it says first.

@@ -6,11 +6,12 @@ usage() {
 usage: scripts/test.sh COMMAND…, for example scripts/test.sh go test -race -count=1
 
 COMMAND is `go test` and its flags. The stories of scripts/e2e mostly wait, for outages and
-leases, so they run in processes beside the other tests. They start programs and ask them
+leases, so two processes of them run beside the other tests, and no more: their callers never
+rest, and what waits for a busy machine takes more of it. They start programs and ask them
 over the network: -race would see none of these and take the cores that they need, so only
 those that use the Go client have it. What only computes (simulations, which are ten times
 slower under -race, models, lint, benchmarks run once) gets what the others leave of the
-cores. The tests of the stores in $OTHERS begin when the leases have ended. A test that
+cores. The tests of the stores in $OTHERS follow the tests that are no stories. A test that
 fails beside others is run once more, alone.
 TEXT
 }
@@ -27,15 +28,12 @@ for word in "$@"; do
 	[ "$word" = -race ] || plain+=("$word")
 done
 
-# part runs a command beside the others and keeps what it prints.
+# part runs a command and keeps what it prints.
 part() {
 	local name=$1
 	shift
-	{
-		"$@" 2>&1 | tee "$logs/$name" || touch "$logs/$name.failed"
-		echo "make test: $name took $SECONDS s"
-	} &
-	parts+=($!)
+	"$@" 2>&1 | tee "$logs/$name" || touch "$logs/$name.failed"
+	echo "make test: $name ended after $SECONDS s"
 }
 
 # idle runs a command when nothing else wants the cores.
@@ -53,19 +51,21 @@ computing() {
 }
 
 "${plain[@]}" -run '^$' ./scripts/e2e # compiled once
-parts=()
-part leases "${plain[@]}" -run "$leases" ./scripts/e2e
-first=$!
-part sequences "${plain[@]}" -parallel 4 -run "$sequences" ./scripts/e2e
-part outages "${plain[@]}" -parallel 3 -run "$outages" -skip "$sequences" ./scripts/e2e
-part stories "${plain[@]}" -skip "$sequences|$outages|$leases|$clients" ./scripts/e2e
-part clients "$@" -run "$clients" ./scripts/e2e
-# shellcheck disable=SC2046 # a list of packages
-part others "$@" $(go list ./... "$(go list -m)/client/..." | grep -v '/scripts/e2e$\|/model$')
-part computing computing
-wait "$first"
-[ -z "${OTHERS:-}" ] || part stores scripts/test-stores.sh --main "${OTHERS// /+}"
-wait "${parts[@]}"
+# Three chains beside each other, each about as long as the others.
+part stories "${plain[@]}" -skip "$sequences|$outages|$leases|$clients" ./scripts/e2e &
+{
+	part leases "${plain[@]}" -run "$leases" ./scripts/e2e
+	part clients "$@" -run "$clients" ./scripts/e2e
+	part sequences "${plain[@]}" -parallel 4 -run "$sequences" ./scripts/e2e
+	part outages "${plain[@]}" -parallel 3 -run "$outages" -skip "$sequences" ./scripts/e2e
+} &
+{
+	# shellcheck disable=SC2046 # a list of packages
+	part others "$@" $(go list ./... "$(go list -m)/client/..." | grep -v '/scripts/e2e$\|/model$')
+	[ -z "${OTHERS:-}" ] || part stores scripts/test-stores.sh --main "${OTHERS// /+}"
+} &
+part computing computing &
+wait
 
 status=0
 for name in leases sequences outages stories clients others; do

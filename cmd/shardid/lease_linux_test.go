@@ -108,7 +108,8 @@ func (p *leaseProcess) signal(s syscall.Signal) {
 func TestLeasePassesSignals(t *testing.T) {
 	t.Parallel()
 	s := newLessors(t, 5*time.Second)
-	p := startLease(t, s, `trap "echo got usr2" USR2; trap "echo got usr1" USR1; trap "exit 3" TERM; while :; do sleep 0.05; done`)
+	p := startLease(t, s, `trap "echo got usr2" USR2; trap "echo got usr1" USR1; trap "exit 3" TERM; echo ready; while :; do sleep 0.05; done`)
+	p.says("ready")
 	p.signal(syscall.SIGUSR2) // not HUP, which nohup has ignored
 	p.says("got usr2")
 	time.Sleep(6 * time.Second)

@@ -71,9 +71,9 @@ func TestSpareConnectionsGiveWay(t *testing.T) {
 	}
 	state := newSpareServer(Config{}, nil, newServer(Config{}, nil, slog.New(slog.DiscardHandler))).ConnState
 	ended := func(i int) bool {
-		one := make(chan error, 1)
-		go func() { _, err := clients[i].Read(make([]byte, 1)); one <- err }()
-		go func() { _, err := servers[i].Write([]byte("x")); _ = err }()
+		client, server, one := clients[i], servers[i], make(chan error, 1)
+		go func() { _, err := client.Read(make([]byte, 1)); one <- err }()
+		go func() { _, _ = server.Write([]byte("x")) }()
 		return errors.Is(<-one, io.EOF)
 	}
 	for range spares {

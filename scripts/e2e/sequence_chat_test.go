@@ -48,7 +48,7 @@ func (c *chat) join(name string, s rig.Sequence, fair func(error) bool) *member 
 	m, callers, seed := &member{Sequence: s, name: name}, &rig.Callers{}, uint64(len(c.members))
 	callers.Start(c.t, 2, func(ctx context.Context, caller int) {
 		rnd := rand.New(rand.NewPCG(seed, uint64(caller)))
-		for ; ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
+		for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
 			if err := c.write(ctx, m, rnd); err != nil && !away(err) && !fair(err) {
 				c.order.Complain("%s: %v", name, err)
 			}

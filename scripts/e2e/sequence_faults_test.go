@@ -173,6 +173,7 @@ func TestDirectedSequenceSplit(t *testing.T) {
 			t.Logf("the old master answers on: %v", c.goesOn(10*time.Second, alone...))
 			c.takeover("split", begun, others...)
 			if fence == "none" {
+				time.Sleep(2 * time.Second)
 				t.Logf("and on: %v", c.goesOn(10*time.Second, alone...))
 				c.wantUnique()
 				return
