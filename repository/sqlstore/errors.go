@@ -113,6 +113,8 @@ func (s *Store) advice(err error) string {
 		return mysqlAdvice(server.Number)
 	case errors.As(err, &file):
 		return sqliteAdvice(file.Code(), s.file)
+	case errors.Is(err, errDeployments):
+		return "let database.hosts name the servers of one deployment only: a primary and what follows it"
 	case errors.Is(err, errReadOnly):
 		return adviceReadOnly
 	case errors.Is(err, errServerChanged), errors.Is(err, errMarkAhead):
@@ -149,7 +151,7 @@ func (s *Store) address() string {
 	if s.server == nil {
 		return s.file
 	}
-	return s.server.Addr
+	return strings.Join(orElse(s.opts.Hosts, s.server.Addr), ", ")
 }
 
 // isBroken says whether the connection is gone, or its session: idle for too long, or

@@ -127,7 +127,7 @@ func TestHostileRows(t *testing.T) {
 			bad := hostileMySQL(t, piece(0, greetsContent), piece(2, okContent), piece(1, "\x01")+piece(2, aColumn), some.String())
 			cfg, err := parseDSN("user:word@tcp(" + bad + ")/db")
 			check.Must(t, err)
-			db, err := openPool(cfg)
+			db, err := openPool(cfg, nil)
 			check.Must(t, err)
 			defer func() { check.OK(t, db.Close()) }()
 			rows, err := db.QueryContext(t.Context(), "SELECT a")

@@ -52,7 +52,7 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 	cfg := s.server.Clone()
 	cfg.ReadTimeout = max(cfg.ReadTimeout, 10*time.Minute)
 	cfg.RejectReadOnly = false // it is seen as such
-	db, err := openPool(cfg)
+	db, err := openPool(cfg, s.opts.Hosts)
 	if err != nil {
 		return err
 	}

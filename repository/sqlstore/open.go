@@ -50,7 +50,7 @@ func (s *Store) openMySQL() error {
 	if s.opts.TLS != nil {
 		cfg.TLS = s.opts.TLS
 	}
-	if s.pool, err = openPool(cfg); err != nil {
+	if s.pool, err = openPool(cfg, s.opts.Hosts); err != nil {
 		return err
 	}
 	s.server = cfg
@@ -65,15 +65,32 @@ func gormOf(pool *sql.DB) (*gorm.DB, error) {
 	return gorm.Open(mysql.New(mysql.Config{Conn: pool, SkipInitializeWithVersion: true}), gormConfig())
 }
 
-// openPool connects lazily.
-func openPool(cfg *gosql.Config) (*sql.DB, error) {
+// openPool connects lazily, to that one of the hosts that takes writes, or to the address of the DSN.
+func openPool(cfg *gosql.Config, hosts []string) (*sql.DB, error) {
 	cfg = cfg.Clone()
 	cfg.DialFunc = dial
-	connector, err := gosql.NewConnector(cfg)
-	if err != nil {
-		return nil, badDSN(err)
+	var to []careful
+	for _, cfg.Addr = range orElse(hosts, cfg.Addr) {
+		connector, err := gosql.NewConnector(cfg)
+		if err != nil {
+			return nil, badDSN(err)
+		}
+		to = append(to, careful{connector, cfg.Timeout + cfg.ReadTimeout})
 	}
-	return sql.OpenDB(careful{connector, cfg.Timeout + cfg.ReadTimeout}), nil
+	if len(hosts) == 0 {
+		return sql.OpenDB(to[0]), nil
+	}
+	for i := range to {
+		to[i].limit = cfg.Timeout // another host may answer
+	}
+	return sql.OpenDB(&primary{hosts: to, names: hosts, at: -1}), nil
+}
+
+func orElse(hosts []string, address string) []string {
+	if len(hosts) > 0 {
+		return hosts
+	}
+	return []string{address}
 }
 
 // parseDSN reads a DSN and settles what the store relies on.

@@ -83,6 +83,9 @@ type Options struct {
 	// DSN is a go-sql-driver DSN for MySQL, user:password@tcp(host:3306)/db, and
 	// the path of the file for SQLite, whatever characters it has.
 	DSN string
+	// Hosts are host:port of servers of which one takes writes, and that one is used: a primary
+	// and what may be promoted in its place. They replace the address in the DSN; none: that one.
+	Hosts []string
 	// MaxOpenConns bounds the connections; 0 means 8 for MySQL and 1 for SQLite,
 	// where writers would only wait for each other.
 	MaxOpenConns int

@@ -161,16 +161,20 @@ func TestDirectedDatabaseFailover(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		redis bool
-		times int // one after the other
+		hosts bool // shardid knows both servers, and no proxy leads to the primary
+		times int  // one after the other
 	}{
-		{"with Redis", true, 1},
-		{"without Redis", false, 1},
-		{"without Redis, twice", false, 2},
+		{"with Redis", true, true, 1},
+		{"without Redis", false, false, 1},
+		{"without Redis, twice", false, true, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			db := newMovingDatabase(t)
 			s := db.settings()
+			if c.hosts {
+				s = s.With(settings{"DATABASE_HOSTS": fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", db.Replica.Port, db.Primary.Port)})
+			}
 			if c.redis {
 				s = s.With(onRedis(testserver.Redis(t).Addr))
 			}

@@ -251,6 +251,8 @@ func (d Database) conflict() string {
 	case !isMySQL && namesServer(d.DSN):
 		return "database.dsn is that of a server but database.driver is sqlite, which takes the path of a file: " +
 			"set database.driver to mysql, the only servers are MySQL and MariaDB, or correct database.dsn"
+	case !isMySQL && len(d.Hosts) > 0:
+		return "database.hosts is set but database.driver is sqlite, a file: set database.driver to mysql"
 	case !isMySQL && d.TLS:
 		return "database.tls is true but database.driver is sqlite, a file: set database.driver to mysql"
 	}

@@ -75,6 +75,7 @@ func (s Server) Scheme() string {
 type Database struct {
 	Driver          string           `yaml:"driver" default:"sqlite" validate:"oneof=sqlite mysql"`
 	DSN             string           `yaml:"dsn" secret:"true"` // DatabaseDSN is what to read
+	Hosts           []string         `yaml:"hosts" validate:"dive,hostport"`
 	MaxOpenConns    int              `yaml:"max_open_conns" default:"16" validate:"min=1,max=10000"`
 	ConnMaxLifetime time.Duration    `yaml:"conn_max_lifetime" default:"5m" validate:"min=0s,max=24h"`
 	ClientTLS       `yaml:",inline"` // mysql only

@@ -292,7 +292,7 @@ func TestConfigDocsAreComplete(t *testing.T) {
 
 // TestConfigCoversTheContract names what other people script against.
 func TestConfigCoversTheContract(t *testing.T) {
-	const contract = `server.addr=127.0.0.1:8080 server.admin_token= server.pprof_addr= data_dir=data database.driver=sqlite database.dsn=
+	const contract = `server.addr=127.0.0.1:8080 server.admin_token= server.pprof_addr= data_dir=data database.driver=sqlite database.dsn= database.hosts=[]
 		redis.mode=embedded redis.addrs=[] redis.master_name= redis.username= redis.password= redis.db=0 redis.tls=false
 		queue.low_watermark=0.2 queue.prefetch_max=1000 segment.enabled=true snowflake.enabled=true uid.enabled=true
 		snowflake.epoch_ms=1288834974657 snowflake.name=shardid snowflake.advertise= snowflake.worker.mode=mysql

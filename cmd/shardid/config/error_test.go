@@ -228,6 +228,8 @@ func valueErrors() []fileError {
 			"config.yaml:2: database.dsn is that of a server but database.driver is sqlite, which takes the path of a file: set database.driver to mysql, the only servers are MySQL and MariaDB, or correct database.dsn"},
 		{"dsn of postgres for sqlite", "database:\n  dsn: postgres://app:hunter2@db:5432/ids\n",
 			"config.yaml:2: database.dsn is that of a server but database.driver is sqlite, which takes the path of a file: set database.driver to mysql, the only servers are MySQL and MariaDB, or correct database.dsn"},
+		{"SQLite with hosts", "database:\n  hosts: ['h:1']\n",
+			"config.yaml:2: database.hosts is set but database.driver is sqlite, a file: set database.driver to mysql"},
 		{"embedded with addrs", "redis:\n  addrs: ['h:1']\n",
 			"config.yaml:2: redis.addrs is set but redis.mode is embedded: set redis.mode to single, sentinel or cluster"},
 		{"single without addrs", "redis:\n  mode: single\n",

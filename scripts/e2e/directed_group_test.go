@@ -1,0 +1,60 @@
+//go:build unix
+
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/scripts/testserver"
+)
+
+// TestDirectedGroupReplication: shardid knows the three nodes of a group. Whatever becomes of the
+// primary, all modes go on with the next one, which has every number that was handed out: so
+// nothing is doubted and no number is left out.
+func TestDirectedGroupReplication(t *testing.T) {
+	story(t)
+	testserver.On(t, "mysql-9.7", testserver.KeyValue())
+	group := testserver.Group(t)
+	query(t, group.Primary().DSN(""), "CREATE DATABASE shardid")
+	s := onMariaDB(group.Primary().DSN("shardid")).With(settings{"DATABASE_HOSTS": strings.Join(group.Addrs(), ",")}).
+		With(onRedis(testserver.Redis(t).Addr))
+	p := deploy(t, s.With(smallSteps()), allModes())
+	p.serves(startLimit, p.add(), p.add())
+	time.Sleep(3 * time.Second)
+
+	old := group.Primary()
+	fault := func(name string, begin func()) {
+		t.Helper()
+		begun := time.Now()
+		begin()
+		now := group.AnotherPrimary(old)
+		took := time.Since(begun).Round(10 * time.Millisecond)
+		p.serves(30*time.Second, p.replicas...)
+		t.Logf("%s: another primary after %v, all modes after %v", name, took, time.Since(begun).Round(10*time.Millisecond))
+		time.Sleep(2 * time.Second)
+		old = now
+	}
+	lost := old
+	fault("killed", func() { lost.Kill() })
+	group.Rejoin(lost)
+	lost = old
+	fault("frozen", func() { lost.Pause() })
+	time.Sleep(15 * time.Second) // the group has done without it
+	lost.Resume()
+	time.Sleep(3 * time.Second)
+	p.serves(30*time.Second, p.replicas...)
+	group.Rejoin(lost)
+	fault("switched", group.Switch)
+	p.add()
+	p.serves(startLimit, p.replicas...)
+
+	for _, d := range p.replicas {
+		if lines := d.Lines(`"msg":"the database was restarted, failed over or restored`); len(lines) > 0 {
+			t.Errorf("the group was doubted: %s", lines[0])
+		}
+	}
+	time.Sleep(2 * time.Second)
+	p.settle()
+}
