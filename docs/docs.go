@@ -6,5 +6,5 @@ import "embed"
 
 // Pages are the documents, by path from here: those in Chinese are in zh.
 //
-//go:embed *.md zh/*.md
+//go:embed *.md zh/*.md images/*.png
 var Pages embed.FS

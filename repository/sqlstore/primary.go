@@ -74,7 +74,8 @@ type found struct {
 	err  error
 }
 
-// first connects to the first of some hosts that takes writes, or waits for all of them.
+// first connects to that one of some hosts that takes writes and answers first, or waits for all of
+// them: should several take writes, the same one is found by every process.
 func (p *primary) first(ctx context.Context, hosts []int, all bool) (first found) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -89,9 +90,12 @@ func (p *primary) first(ctx context.Context, hosts []int, all bool) (first found
 		switch a := <-answers; {
 		case a.err != nil:
 			first.err = errors.Join(first.err, a.err)
-		case first.conn != nil:
+		case first.conn != nil && first.at < a.at:
 			_ = a.conn.Close() // one is enough
 		default:
+			if first.conn != nil {
+				_ = first.conn.Close()
+			}
 			if first.at, first.conn = a.at, a.conn; !all {
 				cancel()
 			}

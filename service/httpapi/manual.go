@@ -40,6 +40,10 @@ var manual = sync.OnceValue(func() map[string]asset {
 		if err != nil {
 			return err
 		}
+		if path.Ext(name) != ".md" {
+			pages[name] = newAsset(name, source)
+			return nil
+		}
 		language, docsFolder := "en", ""
 		if path.Dir(name) == "zh" {
 			language, docsFolder = "zh-CN", "../"
@@ -47,8 +51,11 @@ var manual = sync.OnceValue(func() map[string]asset {
 		var body bytes.Buffer
 		err = markdown.Convert(withoutOutside(name, source), &body, parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
 		page := strings.NewReplacer("{title}", html.EscapeString(name), "{language}", language, "{docs}", docsFolder,
-			"{body}", body.String()).Replace(manualHTML)
+			"{body}", alarmRow.ReplaceAllString(body.String(), `<tr id="$2"$1`)).Replace(manualHTML)
 		pages[name] = newAsset("page.html", []byte(page))
+		if folder, isIndex := strings.CutSuffix(name, "README.md"); isIndex {
+			pages[folder] = pages[name]
+		}
 		return err
 	})
 	if err != nil { // not with files that are part of the program
@@ -57,21 +64,24 @@ var manual = sync.OnceValue(func() map[string]asset {
 	return pages
 })
 
+// alarmRow is a row about an alarm, in the table of a page that has no headings for them.
+var alarmRow = regexp.MustCompile(`<tr(>\s*<td><a href="[^"]*#(shardid[a-z]+)")`)
+
 // link is one of Markdown: an image's mark, the text, the file, and the rest.
 var link = regexp.MustCompile(`(!?)\[([^\]]*)\]\(([^)#\s]*)([^)]*)\)`)
 
-// withoutOutside removes images from a page, and links to files that are not part of the
-// binary; their texts stay.
+// withoutOutside removes images and links to files that are not part of the binary from a page;
+// the texts of links stay.
 func withoutOutside(name string, source []byte) []byte {
 	return link.ReplaceAllFunc(source, func(found []byte) []byte {
 		part := link.FindSubmatch(found)
 		file := string(part[3])
 		_, err := fs.Stat(docs.Pages, path.Join(path.Dir(name), file))
 		switch {
-		case len(part[1]) > 0:
-			return nil
 		case file == "" || strings.Contains(file, "://") || err == nil:
 			return found
+		case len(part[1]) > 0:
+			return nil
 		}
 		return part[2]
 	})

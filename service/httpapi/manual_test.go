@@ -33,7 +33,7 @@ func TestAnchors(t *testing.T) {
 func TestWithoutOutside(t *testing.T) {
 	for _, c := range []struct{ page, text, want string }{
 		{"leaf.md", "[a](uid.md#x) [b](#x) [c](zh/uid.md) [d](https://example.com/x)", "[a](uid.md#x) [b](#x) [c](zh/uid.md) [d](https://example.com/x)"},
-		{"leaf.md", "[a](../README.md) [b](examples/go-gorm/main.go) [c](none.md) ![d](images/e.png)", "a b c "},
+		{"leaf.md", "[a](../README.md) [b](examples/go-gorm/main.go) [c](none.md) ![d](images/e.png) ![f](images/console-dark.png)", "a b c  ![f](images/console-dark.png)"},
 		{"zh/leaf.md", "[a](../uid.md#x) [b](uid.md) [c](../../README.md) [d](../examples/java)", "[a](../uid.md#x) [b](uid.md) c d"},
 	} {
 		check.Equal(t, string(withoutOutside(c.page, []byte(c.text))), c.want, c.page)
@@ -48,12 +48,16 @@ func TestDocumentationLinks(t *testing.T) {
 	pages := map[string]string{}
 	for name := range manual() {
 		got := ask(api, http.MethodGet, "/docs/"+name)
-		if got.Code != 200 || got.Header().Get("Content-Type") != "text/html; charset=utf-8" {
+		kind := "text/html; charset=utf-8"
+		if path.Ext(name) == ".png" {
+			kind = "image/png"
+		}
+		if got.Code != 200 || got.Header().Get("Content-Type") != kind {
 			t.Errorf("%s: %d %v", name, got.Code, got.Header())
 		}
 		wantConsoleHeaders(t, name, got.Header())
 		pages[name], headings[name] = got.Body.String(), map[string]bool{"": true}
-		for _, found := range regexp.MustCompile(`<h\d id="([^"]+)"`).FindAllStringSubmatch(pages[name], -1) {
+		for _, found := range regexp.MustCompile(`<(?:h\d|tr) id="([^"]+)"`).FindAllStringSubmatch(pages[name], -1) {
 			headings[name][found[1]] = true
 		}
 	}
@@ -73,7 +77,12 @@ func TestDocumentationLinks(t *testing.T) {
 				t.Errorf("%s links to %s, which is not there", name, found[1])
 			}
 		}
-		if strings.Contains(page, `/deploy`) || strings.Contains(page, "<img") {
+		for _, found := range regexp.MustCompile(`<img src="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+			if links++; manual()[path.Join(path.Dir(name), found[1])].body == nil {
+				t.Errorf("%s has the picture %s, which is not there", name, found[1])
+			}
+		}
+		if strings.Contains(page, `/deploy`) {
 			t.Errorf("%s links to what is not in the binary", name)
 		}
 	}
@@ -90,8 +99,10 @@ func TestDocumentationLinks(t *testing.T) {
 	}
 	for _, found := range regexp.MustCompile(`"(Shardid\w+)"`).FindAllStringSubmatch(string(rules), -1) {
 		alarms[found[1]] = true
-		if !headings["operations.md"][strings.ToLower(found[1])] {
-			t.Errorf("%s has no section", found[1])
+		for _, page := range []string{"operations.md", "zh/operations.md"} {
+			if !headings[page][strings.ToLower(found[1])] {
+				t.Errorf("%s has no section in %s", found[1], page)
+			}
 		}
 		check.Has(t, chinese, found[1]+": ['", "zh.js")
 	}
@@ -100,7 +111,7 @@ func TestDocumentationLinks(t *testing.T) {
 			t.Errorf("the console knows %s, which is no alarm", found[1])
 		}
 	}
-	if !headings["operations.md"]["when-something-fails"] || !headings["zh/operations.md"]["告警处理"] || links < 50 || len(alarms) < 15 {
+	if !headings["operations.md"]["when-something-fails"] || !headings["zh/operations.md"]["依赖出故障时会怎样"] || !headings[""]["questions"] || links < 50 || len(alarms) < 15 {
 		t.Errorf("%d links, %d alarms", links, len(alarms))
 	}
 }

@@ -91,7 +91,7 @@ func newAsset(name string, body []byte) asset {
 	// The machine is not asked for the type, as its table may say anything.
 	kind, known := map[string]string{
 		".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
-		".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml",
+		".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".png": "image/png",
 	}[path.Ext(name)]
 	if !known {
 		kind = "text/plain; charset=utf-8"

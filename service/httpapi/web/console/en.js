@@ -22,7 +22,7 @@ export const text = {
   units: { year: 'y', day: 'd', hour: 'h', minute: 'min', second: 's' },
 
   page: {
-    skip: 'Skip to the content', sections: 'Sections', others: 'Other pages',
+    skip: 'Skip to the content', sections: 'Sections', others: 'Other pages', docs: 'documentation',
     health: 'Health', replicas: 'Replicas', queue: 'Queue', rates: 'Rates', modes: 'Modes', decode: 'Decode',
     renewed: 'The server has been replaced by another version.', load: 'Load its console',
     lock: 'This server shows its status to those with a token.', show: 'Show',
@@ -74,7 +74,7 @@ export const text = {
     until: (from, to) => `from ${from} until ${to}`,
     witness: 'witness', held: 'Redis vouches for the database', witnesses: { named: 'named, not held by this replica', none: 'none: nobody vouches for the database', unknown: 'not known yet' },
     follows: (names) => `What follows from it: ${text.together(names)}.`,
-    runbook: 'What to do',
+    runbook: 'What to do', page: 'docs/operations.md', failures: 'when-something-fails',
     well: (names) => (names.length === 0 ? 'Nothing else is known' : `Well: ${text.together(names)}`),
   },
 

@@ -16,10 +16,10 @@ const followers = new Set(['ShardidStarved', 'ShardidRefillFailing', 'ShardidCon
 const tolerance = 10000;
 
 /** The section of the runbook about an alarm. */
-const runbook = (name) => `docs/operations.md#${name.toLowerCase()}`;
+const runbook = (name) => `${text.health.page}#${name.toLowerCase()}`;
 
 /** The section about what is no alarm. */
-const failures = 'docs/operations.md#when-something-fails';
+const failures = () => `${text.health.page}#${text.health.failures}`;
 
 /**
  * What is wrong, worst first: the alarms, then what none of them is about. A message that
@@ -37,7 +37,7 @@ function causes(status) {
 
   const add = (name, severity, message, since) => {
     const told = away || found.some((cause) => cause.severity !== 'info' && (cause.message.includes(message) || message.includes(cause.message)));
-    if (!told) found.push({ name, severity, message, since, runbook: failures, follows: [] });
+    if (!told) found.push({ name, severity, message, since, runbook: failures(), follows: [] });
   };
   for (const store of status.stores ?? []) if (!store.ok) add(store.name, 'critical', store.error ?? '', store.since);
   for (const [name, mode] of Object.entries(status.modes ?? {})) {

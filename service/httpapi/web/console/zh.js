@@ -28,7 +28,7 @@ export const text = {
   units: { year: '年', day: '天', hour: '小时', minute: '分', second: '秒' },
 
   page: {
-    skip: '跳到正文', sections: '页内导航', others: '其他页面',
+    skip: '跳到正文', sections: '页内导航', others: '其他页面', docs: '文档',
     health: '健康状态', replicas: '副本', queue: '队列', rates: '趋势', modes: '其他模式', decode: 'ID 解析',
     renewed: '服务端已更换版本。', load: '加载新版控制台',
     lock: '查看本服务的状态需要令牌。', show: '查看',
@@ -114,7 +114,7 @@ export const text = {
     until: (from, to) => `从 ${from} 到 ${to}`,
     witness: '见证者', held: 'Redis 为数据库作证', witnesses: { named: '已指定，本副本未持有', none: '无：没有谁为数据库作证', unknown: '尚不清楚' },
     follows: (names) => `由此引发：${names.join('、')}。`,
-    runbook: '处理手册（英文）',
+    runbook: '处理手册', page: 'docs/zh/operations.md', failures: '依赖出故障时会怎样',
     well: (names) => (names.length === 0 ? '没有其他信息' : `正常：${names.join('、')}`),
   },
 
