@@ -52,6 +52,8 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 	cfg := s.server.Clone()
 	cfg.ReadTimeout = max(cfg.ReadTimeout, 10*time.Minute)
 	cfg.RejectReadOnly = false // it is seen as such
+	// goose keeps a connection from step to step, which may take long on a busy machine.
+	cfg.Params["wait_timeout"] = "600"
 	db, err := openPool(cfg, s.opts.Hosts)
 	if err != nil {
 		return err

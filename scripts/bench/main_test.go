@@ -24,6 +24,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+	_ = os.Setenv(testserver.DataVariable, os.TempDir()) // a commit takes what it takes on a disk
 	testserver.Main(m)
 }
 

@@ -15,8 +15,7 @@ import (
 // nothing is doubted and no number is left out.
 func TestDirectedGroupReplication(t *testing.T) {
 	story(t)
-	testserver.On(t, "mysql-9.7", testserver.KeyValue())
-	group := testserver.Group(t)
+	group := testserver.Group(t) // with DB=mysql-9.7, so in make test-stores
 	query(t, group.Primary().DSN(""), "CREATE DATABASE shardid")
 	s := onMariaDB(group.Primary().DSN("shardid")).With(settings{"DATABASE_HOSTS": strings.Join(group.Addrs(), ",")}).
 		With(onRedis(testserver.Redis(t).Addr))

@@ -23,7 +23,7 @@ import (
 
 // breath is how long a client rests after an answer. It leaves the machine some
 // room; what matters is not the rate.
-const breath = 4 * time.Millisecond
+const breath = 10 * time.Millisecond
 
 // clients ask all processes for IDs until they are told to stop.
 type clients struct {

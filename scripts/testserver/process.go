@@ -54,7 +54,7 @@ type plan struct {
 // newProcess makes the folder, after the watchdog that will remove it: the
 // other way round a kill in between leaves the folder.
 func newProcess() (*process, error) {
-	base := os.TempDir()
+	base := dataBase()
 	if len(base) > maxBase {
 		base = "/tmp"
 	}
@@ -67,6 +67,23 @@ func newProcess() (*process, error) {
 		return nil, errors.Join(fmt.Errorf("make server folder: %w", err), dog.release())
 	}
 	return &process{dir: dir, dog: dog}, nil
+}
+
+// DataVariable names the folder for the data of servers, see dataBase.
+const DataVariable = "SHARDID_TEST_DATA"
+
+// dataBase is where servers keep their data: in memory where there is room, as no test takes the
+// power away, and a disk of a busy machine answers when it likes.
+func dataBase() string {
+	if dir := os.Getenv(DataVariable); dir != "" {
+		return dir
+	}
+	const memory, room = "/dev/shm", 4 << 30
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(memory, &fs); err == nil && int64(fs.Bavail)*int64(fs.Bsize) >= room && syscall.Access(memory, 2) == nil {
+		return memory
+	}
+	return os.TempDir()
 }
 
 func (p *process) path(name string) string { return filepath.Join(p.dir, name) }

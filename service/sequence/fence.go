@@ -106,9 +106,7 @@ func (s *Service) renewFor(more map[string]bool) error {
 		spaces[space.Name] = space
 	}
 	s.spaces.Store(&spaces)
-	for i := range s.lanes {
-		s.lanes[i].forget(spaces)
-	}
+	s.lane.forget(spaces)
 	s.fence.mu.Lock()
 	defer s.fence.mu.Unlock()
 	for server, number := range f.Numbers {

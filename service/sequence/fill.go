@@ -80,12 +80,11 @@ func (s *Service) fill(sections []*section) {
 	ctx, cancel := context.WithTimeout(s.background.Context(), 2*callTimeout)
 	defer cancel()
 	jobs := make([]*job, len(sections))
+	s.lane.mu.Lock()
 	for i, one := range sections {
-		l := s.lane(one.key)
-		l.mu.Lock()
 		jobs[i] = &job{section: one, want: one.want}
-		l.mu.Unlock()
 	}
+	s.lane.mu.Unlock()
 	s.push(ctx, s.allocate(ctx, s.lease(s.observe(ctx, jobs))))
 	lost := map[string]bool{}
 	for _, j := range jobs {
@@ -101,15 +100,13 @@ func (s *Service) fill(sections []*section) {
 // fillThoseOf fills the sections whose numbers came from lives that have lost one: what was lost
 // with it is waited for once, and not by the first caller of each.
 func (s *Service) fillThoseOf(servers map[string]bool) {
-	for i := range s.lanes {
-		l := &s.lanes[i]
-		l.mu.Lock()
-		for _, one := range l.sections {
-			if servers[one.server] {
-				l.fill(one)
-			}
+	l := &s.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, one := range l.sections {
+		if servers[one.server] {
+			l.fill(one)
 		}
-		l.mu.Unlock()
 	}
 }
 
@@ -245,7 +242,7 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 // finish takes over what a pass found, and lets the items go on, or tries again while some wait. lost
 // is the life that has lost the section, "" for none.
 func (s *Service) finish(j *job) (lost string) {
-	l := s.lane(j.key)
+	l := &s.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one := j.section
@@ -333,12 +330,12 @@ func (s *Service) judge(j *job) time.Duration {
 
 // recheck fills sections that fail, so that a condition ends with its cause.
 func (s *Service) recheck() {
-	for _, key := range s.failing.Keys() {
-		l := s.lane(key)
-		l.mu.Lock()
+	keys, l := s.failing.Keys(), &s.lane
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range keys {
 		if one := l.sections[key]; one != nil {
 			l.fill(one)
 		}
-		l.mu.Unlock()
 	}
 }

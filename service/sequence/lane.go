@@ -11,17 +11,14 @@ import (
 )
 
 const (
-	// lanes is how many calls of Redis for numbers are under way at once. A section has one lane,
-	// so that its asks stay in order.
-	lanes = 4
 	// roundAsks bounds the asks of one call.
 	roundAsks = 4096
 	// callTimeout bounds a call of a store.
 	callTimeout = 2 * time.Second
 )
 
-// lane gathers the asks of some sections: what comes while a call of Redis is under way goes with
-// the next.
+// lane gathers the asks of all sections: what comes while a call of Redis is under way goes with
+// the next. So asks stay in order, and the more there are, the less each costs.
 type lane struct {
 	svc *Service
 
@@ -55,22 +52,6 @@ type grant struct {
 	term    int64 // 0: none
 	number  int64 // of the leases that it takes
 	changes int64 // of the database server, likewise
-}
-
-func (s *Service) lane(key model.SectionKey) *lane { return &s.lanes[key.Section%lanes] }
-
-// enqueue gives items to their lanes, in order.
-func (s *Service) enqueue(items []item) {
-	var queues [lanes][]*item
-	for i := range items {
-		n := items[i].key.Section % lanes
-		queues[n] = append(queues[n], &items[i])
-	}
-	for i := range queues {
-		if len(queues[i]) > 0 {
-			s.lanes[i].add(queues[i])
-		}
-	}
 }
 
 func (l *lane) add(items []*item) {

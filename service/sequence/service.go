@@ -74,7 +74,7 @@ type Service struct {
 	background *background.Group
 	renewals   background.Shared
 	spaces     atomic.Pointer[map[string]model.Space] // nil until the first renewal
-	lanes      [lanes]lane
+	lane       lane
 	fence      fence
 	filler     filler
 	failing    *background.Failing[model.SectionKey]
@@ -91,9 +91,7 @@ func New(opts Options) (*Service, error) {
 	s.renewals = background.Shared{Group: s.background, Work: s.renew, Every: unknownEvery}
 	s.failing = background.NewFailing[model.SectionKey](func(err error) { opts.Reporter.Report(Condition, err) })
 	s.fence.leases = map[string]lease{}
-	for i := range s.lanes {
-		s.lanes[i].svc, s.lanes[i].sections = s, map[model.SectionKey]*section{}
-	}
+	s.lane.svc, s.lane.sections = s, map[model.SectionKey]*section{}
 	return s, nil
 }
 
@@ -120,11 +118,7 @@ func (s *Service) Start() {
 // Stop ends all background work and fails all callers that still wait. It may be called twice
 // and returns when all has ended or ctx has.
 func (s *Service) Stop(ctx context.Context) error {
-	return s.background.Stop(ctx, func() {
-		for i := range s.lanes {
-			s.lanes[i].close()
-		}
-	})
+	return s.background.Stop(ctx, s.lane.close)
 }
 
 // Ready is nil while numbers may be had, as far as is known without asking a store. Errors:
@@ -143,7 +137,7 @@ type request struct {
 	done chan struct{} // closed with the last answer
 }
 
-// item is an ask on its way through a lane. What it asks for is a copy: once nobody waits any more
+// item is an ask on its way through the lane. What it asks for is a copy: once nobody waits any more
 // the ask is the caller's again.
 type item struct {
 	ask  *model.SequenceAsk
@@ -181,19 +175,19 @@ func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 		return
 	}
 	r := &request{done: make(chan struct{})}
-	items := make([]item, 0, len(asks))
+	items := make([]*item, 0, len(asks))
 	for _, a := range asks {
 		space, found := known[a.Space]
 		if !found {
 			a.Err = fmt.Errorf("%w: %q: see `shardid sequences`, or add it with `shardid sequences add --space %[2]s`", model.ErrUnknownSpace, a.Space)
 			continue
 		}
-		items = append(items, item{a, r, model.SectionKey{Space: a.Space, Section: space.SectionOf(a.Key)}, model.KeyAsk{Key: a.Key, Count: a.Count}})
+		items = append(items, &item{a, r, model.SectionKey{Space: a.Space, Section: space.SectionOf(a.Key)}, model.KeyAsk{Key: a.Key, Count: a.Count}})
 	}
 	if r.left = len(items); r.left == 0 {
 		return
 	}
-	s.enqueue(items)
+	s.lane.add(items)
 	late := time.NewTimer(s.opts.Timeout)
 	defer late.Stop()
 	select {
@@ -237,11 +231,11 @@ func (s *Service) known(ctx context.Context, asks []*model.SequenceAsk) (map[str
 
 // leave gives what has no answer an error: err, or why its section gave none. Nobody else uses an
 // ask from then on.
-func (s *Service) leave(items []item, r *request, err error) {
-	why := make([]error, len(items)) // a lane is never locked after a request
+func (s *Service) leave(items []*item, r *request, err error) {
+	why := make([]error, len(items)) // the lane is never locked after a request
 	for i := range items {
 		if why[i] = err; err == nil {
-			why[i] = fmt.Errorf("%w: %w", model.ErrNoNumber, s.lane(items[i].key).why(items[i].key))
+			why[i] = fmt.Errorf("%w: %w", model.ErrNoNumber, s.lane.why(items[i].key))
 		}
 	}
 	r.mu.Lock()
