@@ -7,10 +7,11 @@ type Verdict string
 const (
 	VerdictRefused Verdict = "refused"
 	VerdictUnknown Verdict = "unknown"
+	VerdictWorks   Verdict = "works" // set up as the advice says
 )
 
-// Product is a server that speaks the protocol of MySQL or of Redis and that the
-// tests cannot start. docs/stores.md says what its documentation or source promises.
+// Product is a server that speaks the protocol of MySQL or of Redis beside these themselves.
+// docs/stores.md says what its documentation or source promises.
 type Product struct {
 	Name    string
 	Verdict Verdict
@@ -28,7 +29,7 @@ func Products() []Product {
 		{"TiDB", VerdictRefused, "it has no stored procedures, so the schema cannot be made: use MySQL or MariaDB"},
 		{"Vitess", VerdictUnknown, "it is a proxy in front of many servers and is not tested: point database.dsn at one MySQL below it"},
 		{"Galera", VerdictUnknown, "updates through several nodes can be lost, so a segment could be handed out twice: send all replicas of shardid to one and the same node, with innodb_flush_log_at_trx_commit = 1 on every node; it is not tested"},
-		{"Group Replication", VerdictUnknown, "it is not tested: use single-primary mode with group_replication_consistency = BEFORE_ON_PRIMARY_FAILOVER, and connect to the primary"},
+		{"Group Replication", VerdictWorks, "use single-primary mode with group_replication_consistency = BEFORE_ON_PRIMARY_FAILOVER, and let database.hosts name all nodes"},
 	}
 }
 
@@ -47,7 +48,7 @@ func ProductNamed(name string) (Product, bool) {
 func ProductFinding(f Finding, name string) Finding {
 	p, found := ProductNamed(name)
 	switch {
-	case !found:
+	case !found, p.Verdict == VerdictWorks:
 		return Judged(f, true, "", "")
 	case p.Verdict == VerdictRefused:
 		return Judged(f, false, LevelUnsafe, p.Advice)

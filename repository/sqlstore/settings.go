@@ -175,7 +175,21 @@ func judgeProduct(f model.Finding, a *asker) model.Finding {
 	aurora, _ := a.ask("SELECT @@aurora_version")
 	group, _ := a.ask("SELECT @@group_replication_group_name")
 	f.Value = product(version, aurora, group, a.status("wsrep_cluster_state_uuid"))
+	if p, _ := model.ProductNamed(f.Value); p.Verdict == model.VerdictWorks {
+		return judgeGroup(f, a, p.Advice)
+	}
 	return model.ProductFinding(f, f.Value)
+}
+
+// judgeGroup looks for what keeps a new primary of Group Replication from answering before it has
+// applied what the old one left.
+func judgeGroup(f model.Finding, a *asker, advice string) model.Finding {
+	consistency, told := a.ask("SELECT @@group_replication_consistency")
+	if !told {
+		return model.Unread(f, whyNotTold)
+	}
+	single := !a.isOff("group_replication_single_primary_mode")
+	return model.Judged(f, single && consistency != "EVENTUAL", model.LevelWarn, advice)
 }
 
 // product names the server by what it says: VERSION(), two variables and a status

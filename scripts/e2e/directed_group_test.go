@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,17 @@ func TestDirectedGroupReplication(t *testing.T) {
 	s := onMariaDB(group.Primary().DSN("shardid")).With(settings{"DATABASE_HOSTS": strings.Join(group.Addrs(), ",")}).
 		With(onRedis(testserver.Redis(t).Addr))
 	p := deploy(t, s.With(smallSteps()), allModes())
+	judged := func(level string) *regexp.Regexp {
+		return regexp.MustCompile(`"value": ?"Group Replication",[^}]*"level": ?"` + level + `"`)
+	}
+	if o := shardid(t, s, "doctor", "--json"); !judged("ok").MatchString(o.stdout) {
+		t.Errorf("doctor says of the group: %s", o.stdout)
+	}
+	query(t, group.Primary().DSN(""), "SET GLOBAL group_replication_consistency = EVENTUAL")
+	if o := shardid(t, s, "doctor", "--json"); !judged("warn").MatchString(o.stdout) {
+		t.Errorf("doctor says of a primary that may answer too early: %s", o.stdout)
+	}
+	query(t, group.Primary().DSN(""), "SET GLOBAL group_replication_consistency = BEFORE_ON_PRIMARY_FAILOVER")
 	p.serves(startLimit, p.add(), p.add())
 	time.Sleep(3 * time.Second)
 
