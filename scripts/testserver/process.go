@@ -80,7 +80,7 @@ func dataBase() string {
 	}
 	const memory, room = "/dev/shm", 4 << 30
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(memory, &fs); err == nil && int64(fs.Bavail)*int64(fs.Bsize) >= room && syscall.Access(memory, 2) == nil {
+	if err := syscall.Statfs(memory, &fs); err == nil && fs.Bavail >= room/uint64(fs.Bsize) && syscall.Access(memory, 2) == nil {
 		return memory
 	}
 	return os.TempDir()
