@@ -353,7 +353,7 @@ func TestEnsemble(t *testing.T) {
 func acquireDuring(t *testing.T, stores []instance, first int, fault func()) []model.Lease {
 	t.Helper()
 	const owners = 24
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	leases, errs := make([]model.Lease, owners), make([]error, owners)
 	var wg sync.WaitGroup
@@ -412,7 +412,7 @@ func TestRaceForAll(t *testing.T) {
 // race acquires for n owners at once.
 func race(t *testing.T, stores []instance, n int) []model.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	leases, errs := make([]model.Lease, n), make([]error, n)
 	var wg sync.WaitGroup
