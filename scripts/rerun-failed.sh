@@ -13,7 +13,7 @@ LOG is what `go test` printed, COMMAND the `go test` and its flags, without pack
 Tests beside many others on a busy machine miss their deadlines. A failed test is
 therefore run again with nothing beside it, and named when it passes then. Nothing is
 run again, and the status is 1, when the log tells of an ID that came twice, a data race
-or a panic, when a package failed without a failed test, or when more than 10 tests did.
+or a panic, when a package failed without a failed test, or when more than 5 tests did.
 TEXT
 }
 
@@ -31,7 +31,7 @@ if grep -vE ' 0 (of them|times) twice|^ *(---|===) ' "$log" | grep -E 'twice|iss
 	exit 1
 fi
 failed=$(awk '/^--- FAIL: /{names = names " " $3} /^FAIL\t/{if (names == "") names = " -"; n = split(names, name, " "); for (i = 1; i <= n; i++) print $2, name[i]; names = ""}' "$log")
-if [ -z "$failed" ] || [ "$(echo "$failed" | wc -l)" -gt 10 ] || echo "$failed" | grep -q ' -$'; then
+if [ -z "$failed" ] || [ "$(echo "$failed" | wc -l)" -gt 5 ] || echo "$failed" | grep -q ' -$'; then
 	echo "make test: not run again: ${failed:-a failure of no test}"
 	exit 1
 fi

@@ -6,8 +6,8 @@ usage() {
 usage: scripts/test.sh COMMAND…, for example scripts/test.sh go test -race -count=1
 
 COMMAND is `go test` and its flags. The stories of scripts/e2e mostly wait, for outages and
-leases, so two processes of them run beside the other tests, and no more: their callers never
-rest, and what waits for a busy machine takes more of it. They start programs and ask them
+leases, so two processes of them run beside the other tests, and no more: their callers ask all
+the time, and a story that waits for a busy machine takes more of it. They start programs and ask them
 over the network: -race would see none of these and take the cores that they need, so only
 those that use the Go client have it. What only computes (simulations, which are ten times
 slower under -race, models, lint, benchmarks run once) gets what the others leave of the

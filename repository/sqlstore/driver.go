@@ -39,6 +39,14 @@ type careful struct {
 }
 
 func (c careful) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.connect(ctx)
+	if err != nil {
+		return nil, err // and no nil of another type
+	}
+	return conn, nil
+}
+
+func (c careful) connect(ctx context.Context) (*carefulConn, error) {
 	var wire *framing.MySQLConn
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, wireKey{}, &wire), c.limit)
 	defer cancel()

@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"database/sql/driver"
@@ -151,7 +152,7 @@ func (s *Store) address() string {
 	if s.server == nil {
 		return s.file
 	}
-	return strings.Join(orElse(s.opts.Hosts, s.server.Addr), ", ")
+	return cmp.Or(strings.Join(s.opts.Hosts, ", "), s.server.Addr)
 }
 
 // isBroken says whether the connection is gone, or its session: idle for too long, or

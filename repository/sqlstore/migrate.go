@@ -52,8 +52,9 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 	cfg := s.server.Clone()
 	cfg.ReadTimeout = max(cfg.ReadTimeout, 10*time.Minute)
 	cfg.RejectReadOnly = false // it is seen as such
-	// goose keeps a connection from step to step, which may take long on a busy machine.
-	cfg.Params["wait_timeout"] = "600"
+	// A busy machine may pause between two statements for longer than idleWait. What a host that has
+	// died was in the middle of is ended as late.
+	cfg.Params["wait_timeout"] = "30"
 	db, err := openPool(cfg, s.opts.Hosts)
 	if err != nil {
 		return err

@@ -65,32 +65,35 @@ func gormOf(pool *sql.DB) (*gorm.DB, error) {
 	return gorm.Open(mysql.New(mysql.Config{Conn: pool, SkipInitializeWithVersion: true}), gormConfig())
 }
 
-// openPool connects lazily, to that one of the hosts that takes writes, or to the address of the DSN.
+// openPool connects lazily, to that one of the hosts that takes writes, or to the address of the DSN
+// where there are none.
 func openPool(cfg *gosql.Config, hosts []string) (*sql.DB, error) {
-	cfg = cfg.Clone()
-	cfg.DialFunc = dial
-	var to []careful
-	for _, cfg.Addr = range orElse(hosts, cfg.Addr) {
-		connector, err := gosql.NewConnector(cfg)
-		if err != nil {
-			return nil, badDSN(err)
-		}
-		to = append(to, careful{connector, cfg.Timeout + cfg.ReadTimeout})
-	}
 	if len(hosts) == 0 {
-		return sql.OpenDB(to[0]), nil
+		c, err := newCareful(cfg.Clone())
+		if err != nil {
+			return nil, err
+		}
+		return sql.OpenDB(c), nil
 	}
-	for i := range to {
-		to[i].limit = cfg.Timeout // another host may answer
+	p := &primary{names: hosts, limit: cfg.Timeout, at: -1}
+	for _, host := range hosts {
+		c, err := newCareful(onHost(cfg, host))
+		if err != nil {
+			return nil, err
+		}
+		p.hosts = append(p.hosts, c)
 	}
-	return sql.OpenDB(&primary{hosts: to, names: hosts, at: -1}), nil
+	return sql.OpenDB(p), nil
 }
 
-func orElse(hosts []string, address string) []string {
-	if len(hosts) > 0 {
-		return hosts
+// newCareful takes cfg over.
+func newCareful(cfg *gosql.Config) (careful, error) {
+	cfg.DialFunc = dial
+	connector, err := gosql.NewConnector(cfg)
+	if err != nil {
+		return careful{}, badDSN(err)
 	}
-	return []string{address}
+	return careful{connector, cfg.Timeout + cfg.ReadTimeout}, nil
 }
 
 // parseDSN reads a DSN and settles what the store relies on.

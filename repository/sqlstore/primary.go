@@ -1,70 +1,74 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"sync"
+	"time"
+
+	gosql "github.com/go-sql-driver/mysql"
 )
 
 // errDeployments: the hosts do not have one deployment.
 var errDeployments = errors.New("the hosts of the database belong to different deployments")
+
+// othersFirst is how much later than the host that is doubted another one may answer and still be
+// taken in its place.
+const othersFirst = 300 * time.Millisecond
 
 // primary connects to that one of several hosts that takes writes. It stays with the one that it
 // found until a connection to it breaks. Safe for concurrent use.
 type primary struct {
 	hosts []careful
 	names []string
+	limit time.Duration // for one host: another one may answer
 
 	mu         sync.Mutex
 	at         int    // the host that took writes last; -1 before the first
-	avoid      bool   // a connection to it broke: it is the last to be tried
+	doubted    bool   // a connection to it broke: another one is taken, if one takes writes
 	deployment string // of all hosts; "" until one has said it
+}
+
+// onHost is cfg for one of several hosts. A DSN that asks for TLS has had its own host's name put
+// where this one's belongs.
+func onHost(cfg *gosql.Config, address string) *gosql.Config {
+	cfg = cfg.Clone()
+	cfg.Net, cfg.Addr = "tcp", address
+	if cfg.TLSConfig == "true" {
+		cfg.TLS.ServerName, _, _ = net.SplitHostPort(address) // its form was checked
+	}
+	return cfg
 }
 
 func (p *primary) Driver() driver.Driver { return p.hosts[0].Driver() }
 
-// Connect tries the host that took writes last, unless a connection to it broke, and then the
-// others at once. The first of all times it waits for each of them, so that a foreign one is
-// found before anything is issued.
+// Connect tries the host that took writes last, unless that is doubted, and then all at once.
 func (p *primary) Connect(ctx context.Context) (driver.Conn, error) {
 	p.mu.Lock()
-	at, avoid := p.at, p.avoid
+	at, doubted := p.at, p.doubted
 	p.mu.Unlock()
-	var others, last []int
-	for i := range p.hosts {
-		if i != at {
-			others = append(others, i)
-		} else {
-			last = []int{at}
+	if at >= 0 && !doubted {
+		if conn, err := p.open(ctx, at); err == nil {
+			return conn, nil
 		}
 	}
-	tries := [][]int{last, others}
-	if avoid {
-		tries = [][]int{others, last}
-	}
-	var failed error
-	for _, hosts := range tries {
-		f := p.first(ctx, hosts, at < 0)
-		if f.conn != nil {
-			p.settle(f.at, false)
-			return f.conn, nil
-		}
-		failed = errors.Join(failed, f.err)
-	}
-	p.settle(at, true)
-	return nil, failed
-}
-
-// settle says which host comes first from now on, or last.
-func (p *primary) settle(at int, avoid bool) {
+	f := p.search(ctx, at)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.at, p.avoid = at, avoid; at < 0 {
-		p.deployment = "" // any of them may have been asked first
+	if f.conn == nil {
+		p.doubted = true
+		if at < 0 {
+			p.deployment = "" // any of them may have been asked first
+		}
+		return nil, f.err
 	}
+	p.at, p.doubted = f.at, false
+	return f.conn, nil
 }
 
 // found is what became of the connection to a host.
@@ -74,54 +78,61 @@ type found struct {
 	err  error
 }
 
-// first connects to that one of some hosts that takes writes and answers first, or waits for all of
-// them: should several take writes, the same one is found by every process.
-func (p *primary) first(ctx context.Context, hosts []int, all bool) (first found) {
+// search asks all hosts at once, and takes the first that takes writes; the last one to be used, if
+// no other answers soon. The first of all times it waits for each: so a foreign one is found before
+// anything is issued, and should several take writes, every process takes the same.
+func (p *primary) search(ctx context.Context, last int) (best found) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answers := make(chan found, len(hosts))
-	for _, i := range hosts {
+	answers := make(chan found, len(p.hosts))
+	for i := range p.hosts {
 		go func() {
 			conn, err := p.open(asking, i)
 			answers <- found{i, conn, err}
 		}()
 	}
-	for range hosts {
-		switch a := <-answers; {
-		case a.err != nil:
-			first.err = errors.Join(first.err, a.err)
-		case first.conn != nil && first.at < a.at:
-			_ = a.conn.Close() // one is enough
-		default:
-			if first.conn != nil {
-				_ = first.conn.Close()
+	var late <-chan time.Time
+	for left := len(p.hosts); left > 0; {
+		select {
+		case a := <-answers:
+			left--
+			spare := a.conn
+			if a.conn != nil && (best.conn == nil || best.at == last || last < 0 && a.at < best.at) {
+				spare, best.at, best.conn = best.conn, a.at, a.conn
 			}
-			if first.at, first.conn = a.at, a.conn; !all {
+			if best.err = errors.Join(best.err, a.err); spare != nil {
+				_ = spare.Close() // one is enough
+			}
+			switch {
+			case best.conn == nil || last < 0:
+			case best.at != last:
 				cancel()
+			case late == nil:
+				late = time.After(othersFirst)
 			}
+		case <-late:
+			cancel()
 		}
 	}
-	if first.conn != nil && errors.Is(first.err, errDeployments) {
-		_ = first.conn.Close() // whose it is is not known
-		first.conn = nil
+	if best.conn != nil && errors.Is(best.err, errDeployments) {
+		_ = best.conn.Close() // whose it is is not known
+		best.conn = nil
 	}
-	return first
+	return best
 }
 
 // open connects to a host that takes writes. Errors: errReadOnly for another one, errDeployments.
 func (p *primary) open(ctx context.Context, at int) (driver.Conn, error) {
-	conn, err := p.hosts[at].Connect(ctx)
+	ctx, cancel := context.WithTimeout(ctx, p.limit)
+	defer cancel()
+	conn, err := p.hosts[at].connect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.names[at], err)
 	}
-	careful, ok := conn.(*carefulConn)
-	if !ok {
-		return nil, errors.Join(fmt.Errorf("%T is no connection of ours", conn), conn.Close())
-	}
-	if err = p.look(ctx, at, careful); err != nil {
+	if err = p.look(ctx, at, conn); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", p.names[at], err), conn.Close())
 	}
-	return &primaryConn{careful, p, at}, nil
+	return &primaryConn{conn, p, at}, nil
 }
 
 // look asks a server whose it is, and whether it takes writes.
@@ -131,9 +142,7 @@ func (p *primary) look(ctx context.Context, at int, conn *carefulConn) error {
 		return err
 	}
 	p.mu.Lock()
-	if p.deployment == "" {
-		p.deployment = deployment
-	}
+	p.deployment = cmp.Or(p.deployment, deployment)
 	known := p.deployment
 	p.mu.Unlock()
 	if deployment != "" && deployment != known {
@@ -180,6 +189,6 @@ func (c *primaryConn) IsValid() bool {
 	}
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
-	c.of.avoid = c.of.avoid || c.of.at == c.at
+	c.of.doubted = c.of.doubted || c.of.at == c.at
 	return false
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -73,4 +74,38 @@ func TestHostsOfTwoDeployments(t *testing.T) {
 	check.Is(t, s.Migrate(t.Context(), nil), errDeployments)
 	other.Kill() // one that is not there is no other deployment
 	check.Must(t, s.Beat(t.Context()))
+}
+
+// A host that does not answer delays nobody: when a connection to the primary breaks, the next one
+// does not wait for the other host.
+func TestHostThatIsSilent(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	check.Must(t, err)
+	defer silent.Close()
+	server := testserver.MariaDB(t)
+	s := openMigrated(t, Options{Driver: MySQL, DSN: server.NewDatabase(t), Hosts: []string{silent.Addr().String(), address(server)}})
+	ctx, cancel := context.WithCancel(t.Context())
+	conn, err := s.pool.Conn(ctx)
+	check.Must(t, err)
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err = conn.ExecContext(ctx, "SELECT SLEEP(5)")
+	check.Is(t, err, context.Canceled)
+	_ = conn.Close() // it broke
+	s.pool.SetMaxIdleConns(0)
+	asking, cancel := context.WithTimeout(t.Context(), dialTimeout-500*time.Millisecond)
+	defer cancel()
+	check.OK(t, s.Beat(asking), "a connection after one that broke")
+}
+
+// What the DSN says of its own host does not count for the others.
+func TestOnHost(t *testing.T) {
+	for _, dsn := range []string{"u:p@tcp(any:3306)/ids?tls=true", "u:p@unix(/run/mysqld.sock)/ids"} {
+		cfg, err := parseDSN(dsn)
+		check.Must(t, err)
+		cfg = onHost(cfg, "db2:3307")
+		if cfg.Net != "tcp" || cfg.Addr != "db2:3307" || cfg.TLS != nil && cfg.TLS.ServerName != "db2" {
+			t.Errorf("%s: %s %s %+v", dsn, cfg.Net, cfg.Addr, cfg.TLS)
+		}
+	}
 }

@@ -175,22 +175,21 @@ func judgeProduct(f model.Finding, a *asker) model.Finding {
 	aurora, _ := a.ask("SELECT @@aurora_version")
 	group, _ := a.ask("SELECT @@group_replication_group_name")
 	f.Value = product(version, aurora, group, a.status("wsrep_cluster_state_uuid"))
-	if p, _ := model.ProductNamed(f.Value); p.Verdict == model.VerdictWorks {
-		return judgeGroup(f, a, p.Advice)
+	if f.Value != groupReplication {
+		return model.ProductFinding(f, f.Value)
 	}
-	return model.ProductFinding(f, f.Value)
-}
-
-// judgeGroup looks for what keeps a new primary of Group Replication from answering before it has
-// applied what the old one left.
-func judgeGroup(f model.Finding, a *asker, advice string) model.Finding {
+	// A new primary must not answer before it has applied what the old one left.
 	consistency, told := a.ask("SELECT @@group_replication_consistency")
 	if !told {
 		return model.Unread(f, whyNotTold)
 	}
+	p, _ := model.ProductNamed(f.Value)
 	single := !a.isOff("group_replication_single_primary_mode")
-	return model.Judged(f, single && consistency != "EVENTUAL", model.LevelWarn, advice)
+	return model.Judged(f, single && consistency != "EVENTUAL", model.LevelWarn, p.Advice)
 }
+
+// groupReplication is its name in model.Products.
+const groupReplication = "Group Replication"
 
 // product names the server by what it says: VERSION(), two variables and a status
 // that others do not have or leave empty.
@@ -205,7 +204,7 @@ func product(version, aurora, group, wsrep string) string {
 	case strings.Trim(wsrep, "0-") != "":
 		return "Galera"
 	case group != "":
-		return "Group Replication"
+		return groupReplication
 	case strings.Contains(version, "MariaDB"):
 		return "MariaDB"
 	}

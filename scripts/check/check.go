@@ -79,11 +79,11 @@ func label(what []any) string {
 	return text[:len(text)-1] + ": "
 }
 
-// Eventually waits up to a minute until f returns nil; else the test ends. It asks
+// Eventually waits up to twenty seconds until f returns nil; else the test ends. It asks
 // at first after a millisecond and, in the end, every twenty.
 func Eventually(t testing.TB, what string, f func() error) {
 	t.Helper()
-	end := time.Now().Add(time.Minute)
+	end := time.Now().Add(20 * time.Second)
 	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		err := f()
 		if err == nil {
