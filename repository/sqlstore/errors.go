@@ -107,9 +107,9 @@ func (s *Store) advice(err error) string {
 	refused, isRefused := errors.AsType[*framing.RefusedError](err)
 	switch {
 	case isRefused:
-		return "what listens at " + refused.Addr + " is no MySQL or MariaDB server, or is damaged: correct database.dsn, or look at that server; it is asked again by itself"
+		return "what listens at " + refused.Addr + " is no MySQL or MariaDB server, or is damaged: correct " + s.addressKey() + ", or look at that server; it is asked again by itself"
 	case errors.Is(err, errUnreadable):
-		return fmt.Sprintf("what listens at %s is no MySQL or MariaDB server, or is damaged: correct database.dsn, or look at that server; it is asked again by itself", s.address())
+		return fmt.Sprintf("what listens at %s is no MySQL or MariaDB server, or is damaged: correct %s, or look at that server; it is asked again by itself", s.address(), s.addressKey())
 	case errors.As(err, &server):
 		return mysqlAdvice(server.Number)
 	case errors.As(err, &file):
@@ -133,11 +133,11 @@ func (s *Store) advice(err error) string {
 	case errors.Is(err, gosql.ErrNoTLS):
 		return "the server speaks no TLS: give it a certificate (ssl_cert, ssl_key), or set database.tls to false"
 	case errors.As(err, &name):
-		return fmt.Sprintf("the host %q is not known: correct database.dsn or the name service", name.Name)
+		return fmt.Sprintf("the host %q is not known: correct %s or the name service", name.Name, s.addressKey())
 	case errors.As(err, &dial) && dial.Op == "dial":
-		return fmt.Sprintf("no database server answers at %s: start it, or correct database.dsn", s.address())
+		return fmt.Sprintf("no database server answers at %s: start it, or correct %s", s.address(), s.addressKey())
 	case isBroken(err):
-		return fmt.Sprintf("the connection to %s broke; it is opened again. If it goes on, see whether a MySQL or MariaDB server listens there (database.dsn), and look at its log", s.address())
+		return fmt.Sprintf("the connection to %s broke; it is opened again. If it goes on, see whether a MySQL or MariaDB server listens there (%s), and look at its log", s.address(), s.addressKey())
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		return "let the user of this process write there, or set data_dir to a folder that it may write"
 	case errors.Is(err, syscall.ENOTDIR):
@@ -153,6 +153,14 @@ func (s *Store) address() string {
 		return s.file
 	}
 	return cmp.Or(strings.Join(s.opts.Hosts, ", "), s.server.Addr)
+}
+
+// addressKey is the key of the configuration that says where the server is.
+func (s *Store) addressKey() string {
+	if len(s.opts.Hosts) > 0 {
+		return "database.hosts"
+	}
+	return "database.dsn"
 }
 
 // isBroken says whether the connection is gone, or its session: idle for too long, or

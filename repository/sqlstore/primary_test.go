@@ -71,6 +71,8 @@ func TestHostsOfTwoDeployments(t *testing.T) {
 	}
 	s := open(t, Options{Driver: MySQL, DSN: dsn, Hosts: []string{cfg.Addr, address(other)}})
 	check.Is(t, s.Beat(t.Context()), errDeployments)
+	nowhere := open(t, Options{Driver: MySQL, DSN: dsn, Hosts: []string{nobody}})
+	wantAdvice(t, nowhere.Beat(t.Context()), nobody+": start it, or correct database.hosts")
 	check.Is(t, s.Migrate(t.Context(), nil), errDeployments)
 	other.Kill() // one that is not there is no other deployment
 	check.Must(t, s.Beat(t.Context()))
