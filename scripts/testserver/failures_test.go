@@ -127,7 +127,7 @@ func TestBinaryOutsidePath(t *testing.T) {
 }
 
 func TestLongTempDir(t *testing.T) {
-	t.Setenv("TMPDIR", "/tmp/"+strings.Repeat("x", 100))
+	t.Setenv(DataVariable, "/tmp/"+strings.Repeat("x", 100))
 	p, err := newProcess()
 	wantNil(t, "new process", err)
 	if n := len(p.path("s.sock")); n >= 100 {

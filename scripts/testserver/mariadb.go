@@ -20,7 +20,7 @@ import (
 
 // sqlLimit bounds one statement of the package's own, a DROP DATABASE on a
 // busy machine and a replica that catches up included.
-const sqlLimit = 40 * time.Second
+const sqlLimit = 150 * time.Second
 
 // MariaDBServer is one mariadbd process, or mysqld where DB says so, see MariaDB. Its root user has no
 // password and may connect from 127.0.0.1 and by the socket.

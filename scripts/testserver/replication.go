@@ -50,14 +50,14 @@ func (MariaDBPair) words() replicaWords {
 			follow: "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = %d, SOURCE_USER = 'root', " +
 				"SOURCE_AUTO_POSITION = 1, SOURCE_CONNECT_RETRY = 1, GET_SOURCE_PUBLIC_KEY = 1",
 			stop: "STOP REPLICA", start: "START REPLICA", end: "RESET REPLICA ALL",
-			position: "SELECT @@gtid_executed", wait: "SELECT 0 - WAIT_FOR_EXECUTED_GTID_SET('%s', 30)",
+			position: "SELECT @@gtid_executed", wait: "SELECT 0 - WAIT_FOR_EXECUTED_GTID_SET('%s', 120)",
 		}
 	}
 	return replicaWords{
 		follow: "CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = %d, MASTER_USER = 'root', " +
 			"MASTER_USE_GTID = slave_pos, MASTER_CONNECT_RETRY = 1",
 		stop: "STOP SLAVE", start: "START SLAVE", end: "RESET SLAVE ALL",
-		position: "SELECT @@gtid_binlog_pos", wait: "SELECT MASTER_GTID_WAIT('%s', 30)",
+		position: "SELECT @@gtid_binlog_pos", wait: "SELECT MASTER_GTID_WAIT('%s', 120)",
 	}
 }
 

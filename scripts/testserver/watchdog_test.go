@@ -38,11 +38,11 @@ func child(kind string) int {
 	return 0
 }
 
-// startChild starts a child whose temporary folders are below tmp.
+// startChild starts a child whose folders, temporary or of servers, are below tmp.
 func startChild(t *testing.T, kind, tmp string) (cmd *exec.Cmd, out *bufio.Reader, finish func()) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"="+kind, "TMPDIR="+tmp)
+	cmd.Env = append(os.Environ(), childEnv+"="+kind, "TMPDIR="+tmp, DataVariable+"="+tmp)
 	in, err := cmd.StdinPipe()
 	wantNil(t, "child stdin", err)
 	stdout, err := cmd.StdoutPipe()
