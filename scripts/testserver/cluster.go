@@ -52,10 +52,29 @@ func (c *ClusterSetup) Join(args ...string) *RedisServer {
 	c.t.Helper()
 	node := startNode(c.t, args)
 	must(c.t, meet(c.Addrs[0], node))
-	for _, addr := range append([]string{node.Addr}, c.Addrs...) {
-		must(c.t, waitUntil(startLimit, func() error { return clusterSays(addr, "cluster_state:ok", "cluster_known_nodes:4") }))
+	id := node.NodeID(c.t)
+	for _, addr := range c.Addrs {
+		must(c.t, waitUntil(startLimit, func() error {
+			return ask(addr, func(ctx context.Context, client *redis.Client) error {
+				if nodes, err := client.ClusterNodes(ctx).Result(); err != nil || !strings.Contains(nodes, id) {
+					return fmt.Errorf("%s does not know %s: %w", addr, id, err)
+				}
+				return nil
+			})
+		}))
 	}
+	must(c.t, waitUntil(startLimit, func() error { return clusterSays(node.Addr, "cluster_state:ok") }))
 	return node
+}
+
+// NodeID is the name that the nodes of a cluster have for this one.
+func (s *RedisServer) NodeID(t testing.TB) (id string) {
+	t.Helper()
+	must(t, ask(s.Addr, func(ctx context.Context, c *redis.Client) (err error) {
+		id, err = c.ClusterMyID(ctx).Result()
+		return err
+	}))
+	return id
 }
 
 // Client returns a new cluster client, closed when the test ends.
