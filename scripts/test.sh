@@ -11,8 +11,10 @@ the time, and a story that waits for a busy machine takes more of it. They start
 over the network: -race would see none of these and take the cores that they need, so only
 those that use the Go client have it. What only computes (simulations, which are ten times
 slower under -race, models, lint, benchmarks run once) gets what the others leave of the
-cores. The tests of the stores in $OTHERS follow the tests that are no stories. A test that
-fails beside others is run once more, alone.
+cores. Nor do the nemesis and SQLite, which is C turned into Go, have -race: it takes their
+time fourfold; what runs side by side in sqlstore has it on MariaDB. The tests of the stores
+in $OTHERS follow the tests that are no stories. A test that fails beside others is run once
+more, alone.
 TEXT
 }
 case "${1:-}" in
@@ -23,6 +25,7 @@ cd "$(dirname "$0")/.."
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 sequences='^Test(E2E|Directed)Sequence' outages='^TestDirected' leases='^Test(E2ELeaf|E2EUID|E2EConsole)' clients='^TestE2E(GoClient|ScrambledApp)$'
+races='AtOnce|Concurrently|UnderLoad|Hosts|Silent|Holder|Replicas|Worlds|AnotherLife'
 plain=()
 for word in "$@"; do
 	[ "$word" = -race ] || plain+=("$word")
@@ -61,16 +64,18 @@ part stories "${plain[@]}" -skip "$sequences|$outages|$leases|$clients" ./script
 } &
 {
 	# shellcheck disable=SC2046 # a list of packages
-	part others "$@" $(go list ./... "$(go list -m)/client/..." | grep -v '/scripts/e2e$\|/model$')
+	part others "$@" $(go list ./... "$(go list -m)/client/..." | grep -v '/scripts/e2e$\|/model$\|/scripts/nemesis$\|/sqlstore$')
+	part races "$@" -run "$races" -skip SQLite ./repository/sqlstore
+	part slower "${plain[@]}" ./repository/sqlstore ./scripts/nemesis
 	[ -z "${OTHERS:-}" ] || part stores scripts/test-stores.sh --main "${OTHERS// /+}"
 } &
 part computing computing &
 wait
 
 status=0
-for name in leases sequences outages stories clients others; do
+for name in leases sequences outages stories clients others races slower; do
 	command=("${plain[@]}")
-	case $name in clients | others) command=("$@") ;; esac
+	case $name in clients | others | races) command=("$@") ;; esac
 	[ ! -e "$logs/$name.failed" ] || scripts/rerun-failed.sh "$logs/$name" "${command[@]}" || status=1
 done
 for name in computing stores; do
