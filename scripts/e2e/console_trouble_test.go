@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -193,7 +194,10 @@ func TestE2EConsoleFleet(t *testing.T) {
 	if sum := b.text("#fleet-sum"); !strings.HasPrefix(sum, "3 replicas, 3 ready, ") {
 		t.Errorf("the fleet is %q", sum)
 	}
-	ids := eval[[]string](b, `[...document.querySelectorAll('#replica-rows tr')].map((r) => r.children[6].textContent)`)
+	ids := eval[[]string](b, `[...document.querySelectorAll('#replica-rows tr')].map((r) => r.children[7].textContent)`)
+	if got := eval[[]string](b, `[...document.querySelectorAll('#replica-rows tr')].map((r) => r.children[6].textContent)`); slices.Contains(got, "not ready") {
+		t.Errorf("sequences are %q", got)
+	}
 	if len(ids) != 3 || ids[0] == ids[1] || ids[1] == ids[2] || ids[0] == ids[2] {
 		t.Errorf("worker IDs %q", ids)
 	}

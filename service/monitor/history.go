@@ -8,6 +8,7 @@ import (
 	"shardid/model"
 	"shardid/service/latency"
 	"shardid/service/segment"
+	"shardid/service/sequence"
 	"shardid/service/snowflake"
 	"shardid/service/uid"
 )
@@ -75,13 +76,17 @@ func read(s Snapshot) reading {
 	if s.UID != nil {
 		uids = s.UID.Stats
 	}
+	numbers := sequence.Stats{Issued: unknown}
+	if s.Sequence != nil {
+		numbers = *s.Sequence
+	}
 	commands := unknown
 	if s.RESP != nil {
 		commands = sum(s.RESP)
 	}
 	var r reading
 	var caller, service int64
-	for _, mode := range []string{"queue", "segment", "snowflake", "uid"} {
+	for _, mode := range []string{"queue", "segment", "snowflake", "uid", "sequence"} {
 		t := s.Traffic[mode]
 		caller, service = caller+t.Refused.Count(), service+t.Failed.Count()
 		r.timings = append(r.timings, timing{mode, t.OK.Plus(t.Failed)}) // all but those that were answered 4xx
@@ -91,6 +96,7 @@ func read(s Snapshot) reading {
 		{"segment.issued", true, tags.Issued},
 		{"snowflake.issued", true, flakes.Issued},
 		{"uid.issued", true, uids.Issued},
+		{"sequence.issued", true, numbers.Issued},
 		{"refused", true, caller + service},
 		{"refused.caller", true, caller},
 		{"refused.service", true, service},

@@ -15,6 +15,7 @@ import (
 	"shardid/service/latency"
 	"shardid/service/queue"
 	"shardid/service/segment"
+	"shardid/service/sequence"
 	"shardid/service/snowflake"
 )
 
@@ -69,7 +70,7 @@ func TestSamples(t *testing.T) {
 		took.Observe(time.Second)
 		c.set(func(s *Snapshot) {
 			s.Snowflake = &Snowflake{Stats: snowflake.Stats{Issued: 15, Wasted: 4}}
-			s.RESP = map[int]int64{0: 20}
+			s.RESP, s.Sequence = map[int]int64{0: 20}, &sequence.Stats{Issued: 30}
 			s.Apps = []queue.View{{App: 7, Issued: 10}}
 			s.Traffic = traffic()
 		})
@@ -88,7 +89,8 @@ func TestSamples(t *testing.T) {
 			`"queue.pops":[7,0,0],"queue.refills":[3,0,0],"queue.wasted":[5,0,0],` +
 			`"refused":[3,0,0],"refused.caller":[2,0,0],"refused.service":[1,0,0],"resp.answers":[null,4,0],` +
 			`"segment.issued":[1,0,null],"segment.loads":[1,0,null],"segment.p50Ms":[null,null,null],` +
-			`"segment.p99Ms":[null,null,null],"segment.wasted":[20,0,null],` +
+			`"segment.p99Ms":[null,null,null],"segment.wasted":[20,0,null],"sequence.issued":[null,6,0],` +
+			`"sequence.p50Ms":[null,null,null],"sequence.p99Ms":[null,null,null],` +
 			`"snowflake.issued":[null,3,0],"snowflake.p50Ms":[null,null,null],"snowflake.p99Ms":[null,null,null],` +
 			`"snowflake.wasted":[null,4,0],"uid.issued":[null,null,10],"uid.p50Ms":[null,null,null],` +
 			`"uid.p99Ms":[null,null,null],"uid.wasted":[null,null,6]}}`

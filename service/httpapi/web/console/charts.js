@@ -22,13 +22,13 @@ const layout = [
   { title: text.charts.wasted, unit: text.charts.units.wasted, write: count, of: ofModes('wasted') },
 ];
 
-/** The same series of each mode. */
+/** The same series of each mode, and of sequences. */
 function ofModes(name) {
-  return Object.entries(text.modes).map(([mode, label]) => [`${mode}.${name}`, label]);
+  return Object.entries({ ...text.modes, ...text.curves }).map(([mode, label]) => [`${mode}.${name}`, label]);
 }
 
 /** Each curve of a chart has a colour and dashes of its own. */
-const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
+const dashes = [[], [7, 4], [2, 3], [9, 3, 2, 3], [12, 3]];
 
 /** The time of day below a chart, in UTC, in whole minutes where they are apart. */
 function times(_, ticks, axis, space, increment) {

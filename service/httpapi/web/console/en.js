@@ -8,6 +8,7 @@ export const text = {
   locale: 'en-US',
   unknown: '–',
   modes: { queue: 'queue', segment: 'segment', snowflake: 'snowflake', uid: 'UID' },
+  curves: { sequence: 'sequences' },
   mode: (name) => `${text.modes[name]} mode`,
   since: (lasted) => `for ${lasted}`,
   ago: (age) => `${age} ago`,

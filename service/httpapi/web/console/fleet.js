@@ -7,7 +7,8 @@ import { age, duration, rate } from './format.js';
 /** A record is written every three seconds: one that is older than this was missed twice, in seconds. */
 const late = 8;
 
-const modes = Object.keys(text.modes);
+const names = { ...text.modes, ...text.curves };
+const modes = Object.keys(names);
 
 function createRow() {
   const cell = (name, ...children) => el('td', { 'data-name': name }, ...children);
@@ -16,7 +17,7 @@ function createRow() {
   return el('tr', {},
     el('th', { scope: 'row' }, el('a'), el('span', { class: 'badge', 'data-kind': 'info' }, text.fleet.self), el('span', { class: 'host' })),
     cell(columns.state, el('span', { class: 'state' }, icon('unknown'), el('span'))),
-    ...modes.map((mode) => number(text.modes[mode])),
+    ...modes.map((mode) => number(names[mode])),
     number(columns.worker), cell(columns.alarms), cell(columns.version), number(columns.up));
 }
 

@@ -14,6 +14,7 @@ export const text = {
   locale: 'zh-CN',
   unknown: '–',
   modes: { queue: '队列', segment: '号段', snowflake: '雪花', uid: 'UID' },
+  curves: { sequence: '序列' },
   mode: (name) => (name === 'uid' ? 'UID 模式' : `${text.modes[name]}模式`),
   since: (lasted) => `持续 ${lasted}`,
   ago: (age) => `${age}前`,
