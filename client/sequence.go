@@ -27,7 +27,8 @@ func (s *Sequence) Next(ctx context.Context, key string) (int64, error) {
 	return numbers[0], nil
 }
 
-// Take is the next n numbers of a key, 1 to MaxNumbers without a gap, from one request.
+// Take is the next n numbers of a key, 1 to MaxNumbers without one of this region between them, from
+// one request.
 func (s *Sequence) Take(ctx context.Context, key string, n int) (numbers []int64, err error) {
 	if n < 1 || n > MaxNumbers {
 		return nil, fmt.Errorf("shardid: %d numbers: ask for 1 to %d", n, MaxNumbers)
@@ -39,12 +40,12 @@ func (s *Sequence) Take(ctx context.Context, key string, n int) (numbers []int64
 		if err != nil {
 			return err
 		}
-		if len(ranges) != 1 || ranges[0].stride != 1 {
+		if len(ranges) != 1 {
 			return errors.New("numbers that do not follow each other")
 		}
 		numbers = make([]int64, n)
 		for i := range numbers {
-			numbers[i] = ranges[0].first + int64(i)
+			numbers[i] = ranges[0].first + int64(i)*ranges[0].stride
 		}
 		return nil
 	})

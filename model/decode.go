@@ -16,6 +16,7 @@ const (
 type Decoder struct {
 	Snowflake SnowflakeLayout
 	UID       UIDLayout
+	Region    Region
 	// Scramble gives the secret of a scrambled app, "" for others. nil: no app is.
 	Scramble func(app uint8) (secret string)
 }
@@ -37,9 +38,10 @@ func (d Decoder) Decode(kind string, id int64) ([]Part, error) {
 			return nil, fmt.Errorf("%w: %d is not an ID: IDs are positive", ErrInvalidArgument, id)
 		}
 		if kind == KindUID {
-			return d.decodeUID(id), nil
+			_, worker, _ := d.UID.split(id)
+			return d.inRegion(worker, d.UID.WorkerBits, d.decodeUID(id)), nil
 		}
-		return d.Snowflake.decode(id), nil
+		return d.inRegion(d.Snowflake.worker(id), d.Snowflake.WorkerBits, d.Snowflake.decode(id)), nil
 	default:
 		return nil, fmt.Errorf("%w: kind %q is none of queue, snowflake, uid", ErrInvalidArgument, kind)
 	}
@@ -52,10 +54,19 @@ func (d Decoder) decodeQueue(id int64) ([]Part, error) {
 	}
 	if d.Scramble != nil {
 		if secret := d.Scramble(q.App); secret != "" {
-			q.Index = NewScrambler(secret, q.ListKey).Unscramble(q.Index)
+			low := NewScrambler(secret, q.ListKey, d.Region).Unscramble(q.Index & d.Region.MaxIndex())
+			q.Index = q.Index&^d.Region.MaxIndex() | low
 		}
 	}
-	return []Part{{"index", q.Index}, {"shardId", int64(q.Shard)}, {"appId", int64(q.App)}}, nil
+	return d.inRegion(q.Index, indexBits, []Part{{"index", q.Index}, {"shardId", int64(q.Shard)}, {"appId", int64(q.App)}}), nil
+}
+
+// inRegion puts the region in front, which is in the highest of some bits of a value.
+func (d Decoder) inRegion(value int64, bits uint, parts []Part) []Part {
+	if d.Region.Bits == 0 || d.Region.Bits > bits {
+		return parts
+	}
+	return append([]Part{{"region", d.Region.of(value, bits)}}, parts...)
 }
 
 func (d Decoder) decodeUID(id int64) []Part {

@@ -55,6 +55,8 @@ const (
 // Days last until 2149, months until 2311, years until 2225.
 type Numbers struct {
 	Numbering
+	// Region joins the sequences as they are shown; set before use.
+	Region Region
 	fields []field
 	width  int  // N of {seq:N}
 	fixed  int  // bytes of a text beside its sequence
@@ -140,18 +142,17 @@ func (n *Numbers) Bits() uint { return n.bits }
 func (n *Numbers) last(period int64) int64 {
 	start := period << n.bits
 	last := min(MaxTagID-1, start|(1<<n.bits-1))
+	most := n.Region.MaxNumber(last - start)
 	if n.Overflow == OverflowRefuse && n.width < 19 {
-		if most := int64(math.Pow10(n.width)) - 1; most < last-start {
-			return start + most
-		}
+		most = min(most, n.Region.MaxNumber(int64(math.Pow10(n.width))-1))
 	}
-	return last
+	return start + most
 }
 
 // Left is how many IDs follow one in its period; nil is for plain IDs.
 func (n *Numbers) Left(id int64) int64 {
 	if n == nil {
-		return MaxTagID - id
+		return MaxTagID - id // of a deployment alone; a region has fewer
 	}
 	return n.last(n.PeriodOf(id)) - id
 }
@@ -165,7 +166,7 @@ func (n *Numbers) Append(dst []byte, id int64, at time.Time) []byte {
 		case "":
 			dst = append(dst, f.text...)
 		case "seq":
-			dst = appendPadded(dst, n.Sequence(id), n.width)
+			dst = appendPadded(dst, n.Region.Number(n.Sequence(id)), n.width)
 		default:
 			if strings.HasPrefix(f.kind, "yyyy") {
 				dst = appendPadded(dst, int64(y), 4)
@@ -206,7 +207,7 @@ func (n *Numbers) Examples(at time.Time) ([]Example, error) {
 	}
 	start := period << n.bits
 	text := func(id int64, at time.Time) string { return string(n.Append(nil, id, at)) }
-	widest := start + int64(math.Pow10(n.width)) - 1
+	widest := start + n.Region.MaxNumber(int64(math.Pow10(n.width))-1)
 	list := []Example{{"the first", text(start+1, at)}, {"the second", text(start+2, at)}}
 	if widest <= n.last(period) {
 		list = append(list, Example{fmt.Sprintf("the last of %d digits", n.width), text(widest, at)})
@@ -302,7 +303,12 @@ func (n *Numbers) ID(text string) (int64, error) {
 			parts[letter], i = part, end
 		}
 	}
-	if sequence < 1 || sequence > 1<<n.bits-1 || n.Overflow == OverflowRefuse && digits > n.width {
+	shown := sequence
+	sequence, err := n.Region.counted(sequence)
+	if err != nil {
+		return 0, err
+	}
+	if sequence < 1 || shown > 1<<n.bits-1 || n.Overflow == OverflowRefuse && digits > n.width {
 		return 0, wrong
 	}
 	if n.Reset == ResetNone {

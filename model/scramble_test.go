@@ -86,7 +86,7 @@ func TestFF1Samples(t *testing.T) {
 const scrambleSecret = "0123456789abcdef0123456789abcdef"
 
 func scrambled(key model.ListKey, index int64) int64 {
-	return model.NewScrambler(scrambleSecret, key).Scramble(index)
+	return model.NewScrambler(scrambleSecret, key, model.Region{}).Scramble(index)
 }
 
 // TestScrambleIsFF1: it is what the standard says, and what comes back is the index.
@@ -99,7 +99,7 @@ func TestScrambleIsFF1(t *testing.T) {
 		digits := strconv.FormatInt(index, 2)
 		digits = strings.Repeat("0", 49-len(digits)) + digits
 		want, _ := strconv.ParseInt(ff1(mac.Sum(nil)[:16], []byte{key.Shard}, 2, digits), 2, 64)
-		s := model.NewScrambler(scrambleSecret, key)
+		s := model.NewScrambler(scrambleSecret, key, model.Region{})
 		got := s.Scramble(index)
 		if got != want || got < 1 || got > model.MaxIndex {
 			t.Fatalf("list %s, index %d: %d, want %d", key, index, got, want)
@@ -112,7 +112,7 @@ func TestScrambleIsFF1(t *testing.T) {
 
 // TestScrambleZero: the index whose image would be 0 has the image of 0.
 func TestScrambleZero(t *testing.T) {
-	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 1})
+	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 1}, model.Region{})
 	image := s.Scramble(0) // never issued; its image is that of another index
 	index := s.Unscramble(image)
 	if index == 0 || s.Scramble(index) != image {
@@ -123,7 +123,7 @@ func TestScrambleZero(t *testing.T) {
 // The first and the last of 2^20 indices, and those between, have different images.
 func TestScrambleRepeatsNothing(t *testing.T) {
 	const n = 1 << 20
-	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 7, Shard: 63})
+	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 7, Shard: 63}, model.Region{})
 	seen := make(map[int64]struct{}, n)
 	for i := range int64(n / 2) {
 		seen[s.Scramble(1+i)] = struct{}{}
@@ -137,7 +137,7 @@ func TestScrambleRepeatsNothing(t *testing.T) {
 // range. Each bound is about five standard deviations.
 func TestScrambleShowsNothing(t *testing.T) {
 	const n = 100_000
-	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 9, Shard: 5})
+	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 9, Shard: 5}, model.Region{})
 	var set [49]int
 	var buckets [100]int
 	rises, differ := 0, 0
@@ -188,7 +188,7 @@ func TestScrambleVectors(t *testing.T) {
 	}
 	for _, v := range file.Vectors {
 		key := model.ListKey{App: v.App, Shard: v.Shard}
-		s := model.NewScrambler(file.Secret, key)
+		s := model.NewScrambler(file.Secret, key, model.Region{})
 		check.Equal(t, key.Compose(s.Scramble(v.Index)), v.ID, "ID of list", key, "index", v.Index)
 	}
 }
@@ -230,7 +230,7 @@ func FuzzScramble(f *testing.F) {
 	f.Add("secret", uint8(1), uint8(2), int64(3))
 	f.Fuzz(func(t *testing.T, secret string, app, shard uint8, index int64) {
 		index = 1 + (index&model.MaxIndex)%model.MaxIndex
-		s := model.NewScrambler(secret, model.ListKey{App: app, Shard: shard % model.Shards})
+		s := model.NewScrambler(secret, model.ListKey{App: app, Shard: shard % model.Shards}, model.Region{})
 		image := s.Scramble(index)
 		if image < 1 || image > model.MaxIndex || s.Unscramble(image) != index {
 			t.Errorf("index %d: image %d, back %d", index, image, s.Unscramble(image))
@@ -239,7 +239,7 @@ func FuzzScramble(f *testing.F) {
 }
 
 func BenchmarkScramble(b *testing.B) {
-	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 1})
+	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 1}, model.Region{})
 	b.ReportAllocs()
 	for i := int64(1); b.Loop(); i++ {
 		s.Scramble(i)

@@ -34,9 +34,9 @@ type SectionRow struct {
 }
 
 // Next answers a request under the row's lock, and says what to store before that is used. floor
-// is the highest number that is known to be taken. fenced says that leases of earlier terms may
+// is the highest number that is known to be taken, limit the highest that may be. fenced says that leases of earlier terms may
 // live. Errors: ErrFence, ErrSectionBusy, those of Counter.TakeNumbers.
-func (r SectionRow) Next(req SectionRequest, floor, step int64, fenced bool, now time.Time) (grant SectionGrant, next SectionRow, err error) {
+func (r SectionRow) Next(req SectionRequest, floor, step, limit int64, fenced bool, now time.Time) (grant SectionGrant, next SectionRow, err error) {
 	lacks := r.Unsure && (r.Doubt > 0 || floor > r.Last)
 	claim := lacks || r.Life != req.Life
 	known := r.Life != "" && r.Life != UnknownLife
@@ -53,7 +53,7 @@ func (r SectionRow) Next(req SectionRequest, floor, step int64, fenced bool, now
 	}
 	if want := max(req.Want, step); claim || req.Want > 0 {
 		var first, n int64
-		if first, n, next.Counter, err = next.TakeNumbers(floor, want, MaxSequence, now); err != nil {
+		if first, n, next.Counter, err = next.TakeNumbers(floor, want, limit, now); err != nil {
 			return grant, r, fmt.Errorf("section %s: %w", req.Key, err)
 		}
 		grant.Segment = Segment{First: first, Last: first + n - 1}

@@ -35,7 +35,7 @@ type sectionCase struct {
 
 func (c sectionCase) run(t *testing.T) {
 	t.Helper()
-	grant, next, err := c.row.Next(c.req, c.floor, 10, !c.unfenced, noon)
+	grant, next, err := c.row.Next(c.req, c.floor, 10, model.MaxSequence, !c.unfenced, noon)
 	check.Is(t, err, c.err)
 	if err != nil {
 		check.Equal(t, next, c.row, "the row of a request that was refused")
@@ -139,7 +139,7 @@ func TestSectionTermsRise(t *testing.T) {
 		life := "a-" + strings.Repeat("1", i%7+1)
 		req := model.SectionRequest{Life: life, Term: term, Bound: last, Want: int64(i%3) * 5, Claim: true}
 		claims := life != row.Life
-		grant, next, err := row.Next(req, 0, 10, true, noon.Add(time.Duration(i)*time.Second))
+		grant, next, err := row.Next(req, 0, 10, model.MaxSequence, true, noon.Add(time.Duration(i)*time.Second))
 		check.Must(t, err)
 		if claims != (grant.Term > term) || grant.Term < term {
 			t.Fatalf("%d: term %d after %d, claimed %v", i, grant.Term, term, claims)

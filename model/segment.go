@@ -59,6 +59,7 @@ type AllocState struct {
 	CurrentStep int64 // length of the last segment; 0 before the first
 	LastMaxID   int64 // what max_id was then, before it was lowered by hand, if it was
 	Limit       Limit
+	Region      Region
 }
 
 // AllocRequest asks for the next segment of a list.
@@ -98,7 +99,7 @@ type Allocation struct {
 // stored.
 func (s AllocState) Next(req AllocRequest, now time.Time) (Allocation, AllocState, error) {
 	next := s
-	floor, limit := max(req.Floor, s.LastMaxID), s.Limit.LastIndex(s.Key)
+	floor, limit := max(req.Floor, s.LastMaxID), min(s.Limit.LastIndex(s.Key), s.Region.MaxIndex())
 	raised := s.Raise(floor).Last
 	next.CurrentStep = req.Care.Bound(s.nextStep(req, now, limit-raised))
 	first, n, counter, err := s.TakeNumbers(floor, next.CurrentStep, limit, now)

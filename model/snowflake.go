@@ -71,6 +71,9 @@ func (l SnowflakeLayout) Sequences() int { return 1 << l.SeqBits }
 // MaxMs is the last Unix millisecond that IDs can carry.
 func (l SnowflakeLayout) MaxMs() int64 { return l.EpochMs + 1<<snowflakeTimeBits - 1 }
 
+// worker is the worker ID of an ID.
+func (l SnowflakeLayout) worker(id int64) int64 { return id >> l.SeqBits & int64(l.Workers()-1) }
+
 // decode takes an ID apart. Of one with more bits than the layout has, the time is later
 // than any that is issued.
 func (l SnowflakeLayout) decode(id int64) []Part {
@@ -78,7 +81,7 @@ func (l SnowflakeLayout) decode(id int64) []Part {
 	return []Part{
 		{"timestamp", ms},
 		{"time", time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00")},
-		{"workerId", id >> l.SeqBits & int64(l.Workers()-1)},
+		{"workerId", l.worker(id)},
 		{"sequenceId", id & int64(l.Sequences()-1)},
 	}
 }

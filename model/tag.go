@@ -18,14 +18,28 @@ type Tag struct {
 	Description string
 	UpdatedAt   time.Time
 	Numbering   // how its IDs are shown; zero as they are
+	Region      Region
 }
+
+// Numbers is how its IDs are shown; nil for a plain tag. Errors: ErrInvalidArgument.
+func (t Tag) Numbers() (*Numbers, error) {
+	n, err := t.Numbering.Numbers()
+	if n != nil {
+		n.Region = t.Region
+	}
+	return n, err
+}
+
+// NextID is about the next ID of a plain tag.
+func (t Tag) NextID() int64 { return t.Region.Number(t.MaxID) }
 
 // TagRequest asks for the next segment of a tag.
 type TagRequest struct {
-	Tag   string
-	Step  int64 // wanted length; the row's step when that is more
-	Floor int64 // IDs below it have been handed out for sure
-	Care  Care  // bounds the segment, whatever the row's step; it may ask for an empty one
+	Tag    string
+	Step   int64 // wanted length; the row's step when that is more
+	Floor  int64 // IDs below it have been handed out for sure
+	Care   Care  // bounds the segment, whatever the row's step; it may ask for an empty one
+	Region Region
 	// Numbers is the tag's numbering, as the caller knows it; nil for a plain tag.
 	Numbers *Numbers
 }
@@ -48,7 +62,7 @@ func (r TagRequest) Next(row Counter, step, mark int64, now, local time.Time) (s
 		return s, row, fmt.Errorf("%w: step %d of tag %q is outside 1…%d: correct it in leaf_alloc", ErrInvalidArgument, step, r.Tag, int64(MaxTagStep))
 	}
 	floor := max(mark, r.Floor-1)
-	opened, limit := row, int64(MaxTagID-1)
+	opened, limit := row, r.Region.MaxNumber(MaxTagID-1)
 	if r.Numbers != nil {
 		if opened, limit, err = r.Numbers.open(row, floor, local); err != nil {
 			return s, row, fmt.Errorf("tag %q: %w", r.Tag, err)

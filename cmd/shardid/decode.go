@@ -195,7 +195,7 @@ func fits(d model.Decoder, id int64, now time.Time) (all []fit) {
 			latest = at
 		}
 	}
-	if q, err := model.DecodeQueueID(id); err == nil && q.Index < mostIndex {
+	if q, err := model.DecodeQueueID(id); err == nil && d.Region.Within(q.Index) < mostIndex {
 		all = append(all, fit{model.KindQueue, fmt.Sprintf("index %d of shard %d, app %d", q.Index, q.Shard, q.App)})
 	}
 	return all

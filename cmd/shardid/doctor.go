@@ -30,18 +30,25 @@ type inspection struct {
 }
 
 func (c *cli) doctor() *cobra.Command {
+	ask, others := asking{timeout: 10 * time.Second}, []string{}
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether the stores are set up so that no ID can repeat",
 		Example: `  shardid doctor
-  shardid doctor --config /etc/shardid/config.yaml --json`,
+  shardid doctor --config /etc/shardid/config.yaml --json
+  shardid doctor --region https://ids.eu.example.com --region https://ids.us.example.com`,
 		Args: cobra.NoArgs,
 	}
+	f := cmd.Flags()
+	f.StringArrayVar(&others, "region", nil, "`URL` of a deployment in another region, which must not issue the same IDs; may be repeated")
+	f.StringVar(&ask.tokenFile, "token-file", "", "`FILE` with a bearer token for these")
+	f.StringVar(&ask.caFile, "ca-file", "", "PEM `FILE` of the authorities to trust with https (default the system's)")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		redis.SetLogger(redisLog{slog.New(slog.DiscardHandler)}) // its failures come back as errors
 		found, err := examine(cmd.Context(), []inspection{
 			{"database", func(ctx context.Context) ([]model.Finding, error) { return askDatabase(ctx, cfg) }},
 			{"redis", func(ctx context.Context) ([]model.Finding, error) { return askRedis(ctx, cfg) }},
+			{"region", func(ctx context.Context) ([]model.Finding, error) { return askRegions(ctx, cfg, ask, others) }},
 		})
 		return errors.Join(c.print(cmd, found, table(found, "",
 			"STORE\tNODE\tSETTING\tVALUE\tWANTED\tVERDICT\tWHY", func(f model.Finding) []any {

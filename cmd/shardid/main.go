@@ -63,7 +63,7 @@ func newCLI() *cli {
 	}}
 	c.root.SetVersionTemplate("{{.Version}}\n")
 	config.AddFlags(c.keys)
-	c.root.AddCommand(c.serve(), c.get(), c.status(), c.migrate(), c.provision("provision"), c.apps(), c.confirm(), c.tags(), c.names(), c.sequences(),
+	c.root.AddCommand(c.serve(), c.get(), c.status(), c.migrate(), c.provision("provision"), c.apps(), c.confirm(), c.tags(), c.names(), c.sequences(), c.region(),
 		c.workers(), c.lease(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version(), c.man())
 	for _, k := range config.Defaults().Keys {
 		if choices := k.Choices(); choices != nil {

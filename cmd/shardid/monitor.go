@@ -105,6 +105,9 @@ func (a *App) status(ctx context.Context) httpapi.Status {
 	s := httpapi.Status{
 		Version: versionString(), StartedAt: a.startedAt, Alarms: a.monitor.Alarms(), Queue: &queue,
 	}
+	if r := region(a.cfg); r.Bits > 0 {
+		s.Region = &r
+	}
 	if v := a.db.Vouching(); v != nil {
 		s.Witness = &httpapi.WitnessStatus{State: httpapi.WitnessUnknown, HeldSince: v.Since}
 		if v.Known {

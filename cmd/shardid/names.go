@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"shardid/model"
@@ -85,7 +86,7 @@ func (o opened) ownName(ctx context.Context) (nameObject, error) {
 	layout := snowflakeLayout(o.cfg)
 	_, err := o.db.HasLayout(ctx, snowflakeRecord(o.cfg))
 	if changed, ok := errors.AsType[*model.LayoutChangedError](err); ok {
-		layout, err = model.ParseSnowflakeLayout(changed.Recorded)
+		layout, err = model.ParseSnowflakeLayout(strings.TrimSuffix(changed.Recorded, region(o.cfg).Suffix()))
 	}
 	own := nameObject{Own: true, NameItem: httpapi.NewNameItem(model.Name{
 		Name: o.cfg.Snowflake.Name, EpochMs: layout.EpochMs, WorkerBits: layout.WorkerBits, SeqBits: layout.SeqBits,

@@ -46,9 +46,25 @@ func snowflakeLayout(cfg Config) model.SnowflakeLayout {
 	return model.SnowflakeLayout{EpochMs: s.EpochMS, WorkerBits: uint(s.WorkerBits), SeqBits: uint(s.SeqBits)}
 }
 
+// registryLayout has the worker IDs that the registry gives out, from 0 on; IDs have them within
+// those of the region.
+func registryLayout(cfg Config) model.SnowflakeLayout {
+	l := snowflakeLayout(cfg)
+	l.WorkerBits -= region(cfg).Bits
+	return l
+}
+
+// regional is a generator that takes up the worker IDs of a region, the first of which is from.
+type regional struct {
+	*snowflake.Generator
+	from int
+}
+
+func (r regional) Begin(workerID int, after int64) { r.Generator.Begin(r.from+workerID, after) }
+
 // workersOptions are those of the snowflake mode's worker IDs in the database.
 func workersOptions(cfg Config) sqlstore.WorkersOptions {
-	return sqlstore.WorkersOptions{ReclaimMargin: cfg.Snowflake.MaxClockOffset, Workers: snowflakeLayout(cfg).Workers()}
+	return sqlstore.WorkersOptions{ReclaimMargin: cfg.Snowflake.MaxClockOffset, Workers: registryLayout(cfg).Workers()}
 }
 
 // openZooKeeper prepares the ensemble for so many worker IDs under a name, when they come
@@ -105,13 +121,14 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	if err != nil {
 		return err
 	}
+	from, _ := region(a.cfg).Workers(layout.WorkerBits)
 	m.service = snowflake.NewService(m.generator, s.Timeout, func() string { return m.keeper.Status().Error },
 		func(ctx context.Context) bool { return m.keeper.Need(ctx) })
 	opts := worker.Options{
-		Generator: m.generator, Layout: a.snowflakeLayoutKnown, Claim: a.db.ClaimWorker, Now: now,
+		Generator: regional{m.generator, int(from)}, Layout: a.snowflakeLayoutKnown, Claim: a.db.ClaimWorker, Now: now,
 		FileOnly: s.Worker.Mode == workerLocal || s.Worker.Mode == workerOrdinal,
 	}
-	if m.keeper, err = a.newKeeper(opts, s.Name, layout, workersOptions(a.cfg), zoo, lists); err != nil {
+	if m.keeper, err = a.newKeeper(opts, s.Name, registryLayout(a.cfg), workersOptions(a.cfg), zoo, lists); err != nil {
 		return err
 	}
 	a.snowflake = m

@@ -92,7 +92,7 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *red
 		return nil, err
 	}
 	opts := sqlstore.Options{
-		Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), Hosts: cfg.Database.Hosts, ConnMaxLifetime: cfg.Database.ConnMaxLifetime,
+		Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), Hosts: cfg.Database.Hosts, Region: region(cfg), ConnMaxLifetime: cfg.Database.ConnMaxLifetime,
 		TLS: secure, Unfenced: cfg.Sequence.Fence == fenceNone, ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate),
 	}
 	if opts.Driver == sqlstore.MySQL {

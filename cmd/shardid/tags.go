@@ -47,7 +47,7 @@ func tagsTable(tags ...model.Tag) func(io.Writer) {
 
 // nextOf is a tag's next ID.
 func nextOf(t model.Tag) string {
-	return cmp.Or(t.Example(time.Now()), strconv.FormatInt(t.MaxID, 10))
+	return cmp.Or(t.Example(time.Now()), strconv.FormatInt(t.NextID(), 10))
 }
 
 func (c *cli) tagsAdd() *cobra.Command {
@@ -124,7 +124,7 @@ func (c *cli) tagsPreview() *cobra.Command {
 	numberFlags(cmd, &n)
 	cmd.Flags().StringVar(&at, "at", "", "`time` of the first ID, such as 2026-12-31T23:59:59Z; now by default")
 	required(cmd, "pattern", "reset")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		now := time.Now()
 		if at != "" {
 			var err error
@@ -132,7 +132,7 @@ func (c *cli) tagsPreview() *cobra.Command {
 				return fmt.Errorf("%w: --at %q is not a time such as 2026-12-31T23:59:59Z", model.ErrInvalidArgument, at)
 			}
 		}
-		numbers, err := n.Numbers()
+		numbers, err := model.Tag{Numbering: n, Region: region(cfg)}.Numbers()
 		if err != nil {
 			return err
 		}
@@ -145,8 +145,7 @@ func (c *cli) tagsPreview() *cobra.Command {
 				fmt.Fprintf(w, "%-22s %s\n", e.What, e.Text)
 			}
 		})
-	}
-	return cmd
+	})
 }
 
 func (c *cli) tagsSet() *cobra.Command {

@@ -38,7 +38,7 @@ func (a *App) wireUID(zoo *zkstore.Store, lists *redisstore.Store) (err error) {
 		return err
 	}
 	opts := uid.Options{
-		Mode: c.Mode, Layout: uidLayout(a.cfg), Place: place, Timeout: c.Timeout,
+		Mode: c.Mode, Layout: uidLayout(a.cfg), Region: region(a.cfg), Place: place, Timeout: c.Timeout,
 		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: time.Duration(c.ScheduleInterval),
 		RejectPut: c.RejectPut, RejectTake: c.RejectTake, FollowClock: c.FollowClock,
 		RecordLayout: func(ctx context.Context) error { return a.recordLayout(ctx, uidRecord(a.cfg)) },
@@ -134,5 +134,5 @@ func uidLayout(cfg Config) model.UIDLayout {
 }
 
 func uidRecord(cfg Config) model.LayoutRecord {
-	return model.LayoutRecord{Kind: model.KindUID, Layout: uidLayout(cfg).String()}
+	return model.LayoutRecord{Kind: model.KindUID, Layout: uidLayout(cfg).String() + region(cfg).Suffix()}
 }

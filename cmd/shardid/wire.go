@@ -53,7 +53,7 @@ func (a *App) wire() (err error) {
 	}
 	a.onStop("database", func(context.Context) error { return a.db.Close() })
 	lists := a.openLists(client)
-	zoo, err := a.openZooKeeper(a.cfg.Snowflake.Name, snowflakeLayout(a.cfg).Workers(), a.cfg.Snowflake.Enabled)
+	zoo, err := a.openZooKeeper(a.cfg.Snowflake.Name, registryLayout(a.cfg).Workers(), a.cfg.Snowflake.Enabled)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (a *App) wire() (err error) {
 // reads the apps again, and learns which lists await an operator's word before a caller does.
 func (a *App) checkDatabase(ctx context.Context) error {
 	told := tellDeployment(ctx, a.db, a.redis)
-	beat := a.db.Beat(ctx)
+	beat := a.layoutFails(a.db.Beat(ctx)) // of another region
 	if n := a.db.Changes(); n != a.changes && a.queue.Reload(ctx) == nil {
 		a.changes = n
 	}
@@ -108,7 +108,7 @@ func queueOptions(a *App, lists listStore) queue.Options {
 		Reporter: a.monitor, Log: a.log, Probe: lists.ready,
 		Timeout: q.Timeout, LowWatermark: q.LowWatermark, PrefetchMax: q.PrefetchMax,
 		MaxStep: int64(q.MaxStep), LiftAlarm: int64(q.LiftAlarm),
-		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron,
+		RefillCron: q.RefillCron, ReloadCron: q.ReloadCron, Region: region(a.cfg),
 	}
 	if a.tracer != nil {
 		o.Observe = a.tracer.Refill
@@ -152,9 +152,14 @@ func (a *App) openLists(client *redisstore.Store) listStore {
 	return listStore{client, client, client, client.Check, ready, client.Settings}
 }
 
+// region is that of the configuration.
+func region(cfg Config) model.Region {
+	return model.Region{ID: cfg.Region.ID, Bits: uint(cfg.Region.Bits)}
+}
+
 // decoder knows the layouts and epochs of the configuration.
 func decoder(cfg Config) model.Decoder {
-	return model.Decoder{Snowflake: snowflakeLayout(cfg), UID: uidLayout(cfg)}
+	return model.Decoder{Snowflake: snowflakeLayout(cfg), UID: uidLayout(cfg), Region: region(cfg)}
 }
 
 // Names of the conditions of what is read again when its files change.
@@ -203,7 +208,7 @@ func modes() []string {
 // apiOptions shows the modes that are enabled to the HTTP front end.
 func (a *App) apiOptions() (httpapi.Options, error) {
 	zone, err := time.LoadLocation(a.cfg.TimeZone)
-	a.issuer = &issuer.Issuer{Queue: a.queue, Leases: a.leases}
+	a.issuer = &issuer.Issuer{Queue: a.queue, Leases: a.leases, Region: region(a.cfg)}
 	o := httpapi.Options{
 		Issuer:  a.issuer,
 		Decoder: decoder(a.cfg), Conditions: a.monitor.Conditions, Log: a.log,
@@ -284,7 +289,7 @@ func (a *App) wireSegment() (err error) {
 	}
 	a.segment, err = segment.New(segment.Options{
 		Table: a.stores.Table(observe.Database, a.db), Reporter: a.monitor, Log: a.log,
-		Timeout: s.Timeout, MaxStep: int64(s.MaxStep), Preload: s.Preload, Runway: s.Runway,
+		Timeout: s.Timeout, MaxStep: int64(s.MaxStep), Preload: s.Preload, Runway: s.Runway, Region: region(a.cfg),
 	})
 	if err != nil {
 		return err
@@ -314,7 +319,7 @@ const layoutTimeout = 3 * time.Second
 
 // snowflakeRecord is what the database remembers of snowflake IDs.
 func snowflakeRecord(cfg Config) model.LayoutRecord {
-	return model.LayoutRecord{Kind: model.KindSnowflake, Layout: snowflakeLayout(cfg).String()}
+	return model.LayoutRecord{Kind: model.KindSnowflake, Layout: snowflakeLayout(cfg).String() + region(cfg).Suffix()}
 }
 
 // checkLayouts refuses a start whose IDs could equal ones that were issued with
@@ -322,6 +327,9 @@ func snowflakeRecord(cfg Config) model.LayoutRecord {
 func (a *App) checkLayouts(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, layoutTimeout)
 	defer cancel()
+	if err := a.db.CheckRegion(ctx); errors.Is(err, model.ErrLayoutChanged) {
+		return err
+	}
 	var changed *model.LayoutChangedError
 	for record, enabled := range map[model.LayoutRecord]bool{
 		snowflakeRecord(a.cfg): a.cfg.Snowflake.Enabled,

@@ -156,7 +156,7 @@ func (o opened) ownReports(ctx context.Context) (workerList, error) {
 // reports gives the last reports to the registry, in no order; with mode local the
 // map, in which nobody reports.
 func (o opened) reports(ctx context.Context) ([]model.WorkerPeer, error) {
-	s, count := o.cfg.Snowflake, snowflakeLayout(o.cfg).Workers()
+	s, count := o.cfg.Snowflake, registryLayout(o.cfg).Workers()
 	switch s.Worker.Mode {
 	case workerLocal:
 		var peers []model.WorkerPeer

@@ -100,7 +100,7 @@ func (s *Store) changeRows(tx *gorm.DB, see seeing, reqs []model.AllocRequest, c
 func (r allocRow) state(m *moment, cfg model.ListConfig) model.AllocState {
 	return model.AllocState{
 		Counter: r.Counter.counter(m, r.MaxID, m.listRate, listRate, true),
-		Key:     cfg.Key, Step: r.Step, CurrentStep: r.CurrentStep, LastMaxID: r.LastMaxID, Limit: cfg.Limit,
+		Key:     cfg.Key, Step: r.Step, CurrentStep: r.CurrentStep, LastMaxID: r.LastMaxID, Limit: cfg.Limit, Region: m.region,
 	}
 }
 

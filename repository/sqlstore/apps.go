@@ -196,7 +196,7 @@ func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
 // shall not be, or the reverse; *model.StoreError.
 func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.AppSummary, err error) {
 	op := fmt.Sprintf("provision app %d", app.ID)
-	if err := cmp.Or(app.Validate(), model.CheckText(app.Name, app.Description)); err != nil {
+	if err := cmp.Or(app.Validate(), model.CheckText(app.Name, app.Description), s.opts.Region.Refuses(app.Limit)); err != nil {
 		return summary, fmt.Errorf("%s: %w", op, err)
 	}
 	rows := make([]allocRow, model.Shards)
@@ -259,7 +259,7 @@ func (s *Store) ChangeApp(ctx context.Context, id uint8, change model.AppChange)
 			lists = append(lists, model.ListConfig{Key: key, MaxID: row.MaxID, Limit: limit})
 		}
 		next, err := change.Apply(before.App, lists)
-		if err != nil {
+		if err := cmp.Or(err, s.opts.Region.Refuses(next.Limit)); err != nil {
 			return err
 		}
 		if sets, args := changes(next, change); len(sets) > 0 {

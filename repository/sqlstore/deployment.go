@@ -49,6 +49,8 @@ type deploymentRow struct {
 	WitnessPlace string
 	// ServerLife is model.Server.Life; empty since an upgrade, until the next heartbeat.
 	ServerLife string
+	// Region is model.Region.String of the IDs that are issued.
+	Region string
 
 	Now    int64
 	Host   string
@@ -72,6 +74,7 @@ type moment struct {
 	listRate, tagRate int64
 	changes           []changeRow // read so far, see Store.readChanges
 	settled           bool        // see Store.deciding
+	region            model.Region
 }
 
 // seen holds what this process last read of the row; a row that has less went back.
@@ -97,6 +100,9 @@ func (s *Store) moment(tx *gorm.DB) (moment, error) {
 func (s *Store) usable(tx *gorm.DB, m moment) error {
 	if isOn(m.Frozen) {
 		return errReadOnly
+	}
+	if err := s.inRegion(m.deploymentRow); err != nil {
+		return err
 	}
 	changed, _, err := s.changed(tx, m)
 	if changed {
@@ -155,7 +161,7 @@ const (
 )
 
 const (
-	deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_change, node_lost, changes, witness, witness_place, server_life"
+	deploymentColumns = "deployment, server, booted_at, since, beat_at, oldest_copy, jump_from, list_rate, tag_rate, rates_from, node_last, node_doubt, node_tokens, node_at, node_change, node_lost, changes, witness, witness_place, server_life, region"
 	// serverNow is the server's clock, Unix ms.
 	serverNow = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000"
 	// identityColumns are the server's own name, its life, and the name of its group, if it
@@ -179,7 +185,7 @@ func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 	case len(rows) == 0:
 		return m, fmt.Errorf("%w: %s", errNoLockRow, deploymentTable)
 	}
-	m.deploymentRow = rows[0]
+	m.deploymentRow, m.region = rows[0], s.opts.Region
 	if s.server == nil {
 		m.now = s.opts.Now()
 		m.local = m.now

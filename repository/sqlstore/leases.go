@@ -118,7 +118,8 @@ func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow
 		}
 	}
 	next, err := query[int64](tx, "look for a new worker ID", "SELECT COALESCE(MAX(worker_id) + 1, 0) FROM "+leaseTable+" WHERE name = ?", n.Name)
-	if err != nil || next < n.Workers() {
+	from, count := at.region.Workers(n.WorkerBits)
+	if next = max(next, from); err != nil || next < from+count {
 		return leaseRow{WorkerID: next}, err
 	}
 	oldest, err := query[[]leaseRow](tx, "look for a free worker ID", read+free+" ORDER BY until_ms LIMIT 1", n.Name, ended)
@@ -127,7 +128,7 @@ func freeWorker(tx *gorm.DB, n model.Name, instance string, at moment) (leaseRow
 	}
 	soonest, err := query[int64](tx, "look for the next that ends", "SELECT COALESCE(MIN(until_ms), 0) FROM "+leaseTable+" WHERE name = ?", n.Name)
 	return leaseRow{}, cmp.Or(err, fmt.Errorf("%w: all %d of the name %q are leased, the next one may be free at %s: stop holders that are not needed, or wait",
-		model.ErrNoWorkerID, n.Workers(), n.Name, time.UnixMilli(soonest).Add(model.LeaseMargin).UTC().Format(time.RFC3339)))
+		model.ErrNoWorkerID, count, n.Name, time.UnixMilli(soonest).Add(model.LeaseMargin).UTC().Format(time.RFC3339)))
 }
 
 // first is the first row, zero without one.

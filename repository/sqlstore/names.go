@@ -71,6 +71,9 @@ func (s *Store) CreateName(ctx context.Context, n model.Name) (model.Name, error
 		if err = cmp.Or(err, n.Validate(at.now)); err != nil {
 			return n, err
 		}
+		if _, count := s.opts.Region.Workers(n.WorkerBits); count == 0 {
+			return n, fmt.Errorf("%w: %d worker bits hold no worker ID of region %s: give the name more", model.ErrInvalidArgument, n.WorkerBits, s.opts.Region)
+		}
 		if len(rows) > 0 {
 			old := rows[0].name()
 			switch {

@@ -99,7 +99,7 @@ func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place
 		// For a life that nobody uses any more, or has another after it at the same place.
 		req.Claim = req.Claim && (sure || old.Place == place || m.Now-old.RenewedAt > fenceQuiet.Milliseconds())
 		before := row.row(&m)
-		grant, next, err := before.Next(req, max(known[i], req.Bound), row.Step, s.server != nil && !s.opts.Unfenced, m.now)
+		grant, next, err := before.Next(req, max(known[i], req.Bound), row.Step, s.opts.Region.MaxNumber(model.MaxSequence), s.server != nil && !s.opts.Unfenced, m.now)
 		if errors.Is(err, model.ErrUnconfirmed) {
 			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest number in use; then run `shardid confirm --space %s`", err, req.Key.Space)
 		}

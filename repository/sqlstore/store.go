@@ -97,6 +97,9 @@ type Options struct {
 	// ListRate and TagRate bound how fast a list and a tag hand out, in a second, on a
 	// MySQL server; 0 means DefaultListRate and DefaultTagRate.
 	ListRate, TagRate int64
+	// Region is the part of IDs that other deployments do not have. What has issued IDs of another
+	// one, or of none, is refused; see AdoptRegion.
+	Region model.Region
 	// Unfenced gives up the order of sequences, for numbers while the database is away.
 	Unfenced bool
 	// Witness can vouch for what was handed out when the server has changed; nil: nothing can.

@@ -69,6 +69,7 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 		if err := cmp.Or(err, row.sameNumbers(req.Numbers)); err != nil {
 			return segment, err
 		}
+		req.Region = s.opts.Region
 		segment, next, err := req.Next(c, row.Step, mark, m.now, m.local)
 		if errors.Is(err, model.ErrUnconfirmed) {
 			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; then run `shardid confirm --tag %s`", err, req.Tag)
@@ -173,11 +174,16 @@ func (s *Store) CreateTags(ctx context.Context, tags []model.Tag) ([]model.Tag, 
 	tags = slices.Clone(tags) // checkNumber completes them
 	for i := range tags {
 		tag := &tags[i]
+		tag.Region = s.opts.Region
 		if err := cmp.Or(checkNumber(tag), checkNewTag(*tag), model.CheckText(tag.Name, tag.Description)); err != nil {
 			return nil, fmt.Errorf("add tag %q: %w", tag.Name, err)
 		}
 	}
 	return within(ctx, s, op, func(tx *gorm.DB) (made []model.Tag, err error) {
+		m, err := s.readMoment(tx, s.either(share, ""))
+		if err := cmp.Or(err, s.inRegion(m.deploymentRow)); err != nil { // first: a max_id above 1 is one of the region's
+			return nil, err
+		}
 		for _, tag := range tags {
 			one, err := s.createTag(tx, tag)
 			if err != nil && len(tags) > 1 {

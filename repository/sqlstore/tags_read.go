@@ -130,7 +130,7 @@ func (s *Store) tagRows(g *gorm.DB, where string, args ...any) (tags []model.Tag
 		if err := rows.Scan(&tag.Name, &tag.MaxID, &tag.Step, &tag.Description, &seconds); err != nil {
 			return nil, err
 		}
-		tag.UpdatedAt = time.Unix(seconds, 0)
+		tag.UpdatedAt, tag.Region = time.Unix(seconds, 0), s.opts.Region
 		tags = append(tags, tag)
 	}
 	return tags, rows.Err()

@@ -48,7 +48,7 @@ func within[T any](ctx context.Context, s *Store, op string, body func(*gorm.DB)
 // txRetries times, when nothing of it can have been stored: the connection broke or
 // the SQLite file was held before the transaction began, or the server named a deadlock
 // or lock wait and acknowledged the ROLLBACK, or the mark at the witness had risen. It
-// also runs again once the database server's change, which body met, is noted. After
+// also runs again once the database server's change, which body met, is noted, or the region. After
 // any other error, that of COMMIT included, the transaction may or may not be stored.
 func (s *Store) inTx(ctx context.Context, body func(*gorm.DB) error) error {
 	for try := 0; ; try++ {
@@ -59,6 +59,12 @@ func (s *Store) inTx(ctx context.Context, body func(*gorm.DB) error) error {
 					try--
 					continue
 				}
+				return err
+			}
+			again = true
+		}
+		if errors.Is(err, errNoRegion) {
+			if err := s.recordRegion(ctx); err != nil {
 				return err
 			}
 			again = true

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"shardid/model"
-	"shardid/service/access"
 
 	"github.com/gin-gonic/gin"
 )
@@ -114,7 +113,7 @@ func appendIssued(b []byte, ids []int64, texts []string, q asked) []byte {
 	case asTinyid:
 		return appendTinyidEnd(appendArray(append(b, `{"data":`...), ids, false), tinyidOK, "")
 	case asRanges:
-		return appendRanges(b, ids, q.Mode)
+		return appendRanges(b, ids, q.stride)
 	case asCurrent:
 		return append(strconv.AppendInt(append(b, `{"code":0,"current":"`...), ids[0], 10), `"}`...)
 	}
@@ -137,11 +136,7 @@ func appendIssued(b []byte, ids []int64, texts []string, q asked) []byte {
 }
 
 // appendRanges appends {"code":0,"ranges":[{"first":"N","count":N,"stride":"N"},…]}.
-func appendRanges(b []byte, ids []int64, mode access.Modes) []byte {
-	stride := int64(1)
-	if mode == access.Queue {
-		stride = model.IndexStride
-	}
+func appendRanges(b []byte, ids []int64, stride int64) []byte {
 	b = append(b, `{"code":0,"ranges":[`...)
 	for from := 0; from < len(ids); {
 		to := from + 1

@@ -25,6 +25,7 @@ type asked struct {
 	batch     bool          // count was given: the answer is a list
 	stringify bool
 	digits    model.Format // of /v1
+	stride    int64        // of ranges
 	form      form
 }
 
@@ -159,6 +160,12 @@ func (a *API) fill(c *gin.Context, q asked) (b *buffer, held *unsent.Answer, err
 		return nil, nil, err
 	}
 	a.answers.Add(0)
+	switch q.stride = 1; q.Mode {
+	case access.Queue:
+		q.stride = model.IndexStride
+	case access.Segment, access.Sequence:
+		q.stride = a.opts.Region.Stride()
+	}
 	b.body = appendIssued(b.body[:0], b.ids, texts, q)
 	if len(b.body) > counted {
 		const idSize = 8 // bytes

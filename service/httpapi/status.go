@@ -175,6 +175,8 @@ func (a *API) writeHealth(c *gin.Context, ok bool, answer healthAnswer) {
 type Status struct {
 	Version   string    `json:"version"`
 	StartedAt time.Time `json:"startedAt,omitzero"`
+	// Region is whose IDs these are; nil for a deployment alone.
+	Region *model.Region `json:"region,omitempty"`
 	// Ready is what /readyz answers, Message its reason.
 	Ready   bool   `json:"ready"`
 	Message string `json:"message,omitempty"`

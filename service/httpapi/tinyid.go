@@ -56,14 +56,15 @@ func (a *API) tinyidRun(simple bool) gin.HandlerFunc {
 			return
 		}
 		a.answers.Add(0)
-		current := first - 1
+		region := a.opts.Region
+		current := first - region.Stride()
 		loading := current + (last-current)*tinyidLoading/100
 		if simple { // currentId, loadingId, maxId, delta, remainder
-			_ = a.write(c, http.StatusOK, typeText, fmt.Appendf(nil, "%d,%d,%d,1,0", current, loading, last)) // fails when the client has gone
+			_ = a.write(c, http.StatusOK, typeText, fmt.Appendf(nil, "%d,%d,%d,%d,%d", current, loading, last, region.Stride(), region.ID)) // fails when the client has gone
 			return
 		}
-		const data = `{"data":{"maxId":%d,"loadingId":%d,"currentId":%d,"delta":1,"remainder":0}`
-		body := fmt.Appendf(nil, data, last, loading, current)
+		const data = `{"data":{"maxId":%d,"loadingId":%d,"currentId":%d,"delta":%d,"remainder":%d}`
+		body := fmt.Appendf(nil, data, last, loading, current, region.Stride(), region.ID)
 		_ = a.write(c, http.StatusOK, typeJSON, appendTinyidEnd(body, tinyidOK, "")) // likewise
 	}
 }

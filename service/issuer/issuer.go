@@ -71,6 +71,7 @@ type Issuer struct {
 	Snowflake Generator
 	UID       Generator
 	Sequence  Sequence
+	Region    model.Region // joins each number of a sequence
 	// NoSequence says why Sequence is nil, if it is not switched off: a model.ErrModeDisabled.
 	NoSequence error
 	Leases     Leases
@@ -174,7 +175,7 @@ func (s *Issuer) allow(token *access.Token, r Request) error {
 	return nil
 }
 
-// IssueRun issues consecutive IDs of a tag, from first to last, to a client that counts on
+// IssueRun issues consecutive IDs of a tag, from first to last, Region.Stride apart, to a client that counts on
 // its own. How many is known afterwards: a run takes one ID of the token's quotas to begin
 // with, and the others however many are left. Errors: those of Issue.
 func (s *Issuer) IssueRun(ctx context.Context, token *access.Token, tag string) (first, last int64, err error) {
@@ -188,7 +189,7 @@ func (s *Issuer) IssueRun(ctx context.Context, token *access.Token, tag string) 
 		token.Charge(-1)
 		return 0, 0, err
 	}
-	token.Charge(last - first)
+	token.Charge((last - first) / s.Region.Stride())
 	return first, last, nil
 }
 

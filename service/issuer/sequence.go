@@ -35,6 +35,7 @@ func (s *Issuer) AskSequence(ctx context.Context, token *access.Token, asks []*m
 		if ask.Err != nil && ask.Count > 0 {
 			token.Charge(-ask.Count)
 		}
+		ask.Last = s.Region.Number(ask.Last)
 	}
 }
 
@@ -56,7 +57,8 @@ func (s *Issuer) issueSequence(ctx context.Context, token *access.Token, r Reque
 	case ask.Count == 0:
 		return append(dst, ask.Last), nil
 	}
-	for n := ask.Last - ask.Count + 1; n <= ask.Last; n++ {
+	stride := s.Region.Stride()
+	for n := ask.Last - (ask.Count-1)*stride; n <= ask.Last; n += stride {
 		dst = append(dst, n)
 	}
 	return dst, nil

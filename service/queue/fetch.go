@@ -85,7 +85,9 @@ func (l *list) ahead() int {
 
 // left is how many indices can still be allocated under the limit, at most.
 // Callers hold mu.
-func (l *list) left() int64 { return max(0, l.cfg.Limit.LastIndex(l.key)-l.known) }
+func (l *list) left() int64 {
+	return max(0, min(l.cfg.Limit.LastIndex(l.key), l.svc.opts.Region.MaxIndex())-l.known)
+}
 
 // fetcher is the state of one run of fetch.
 type fetcher struct {

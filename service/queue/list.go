@@ -72,7 +72,7 @@ func (l *list) configure(cfg model.ListConfig) (wrapped bool) {
 		}
 	}
 	if cfg.Scramble != l.cfg.Scramble { // of a new list: it never changes
-		l.scramble = model.NewScrambler(cfg.Scramble, l.key)
+		l.scramble = model.NewScrambler(cfg.Scramble, l.key, l.svc.opts.Region)
 	}
 	l.cfg = cfg
 	l.step = max(cfg.Step, cfg.CurrentStep, 1)
@@ -192,9 +192,10 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 	l.popped += int64(len(p.Indices))
 	l.depth, l.unseen = p.Len, 0
 	l.ids, l.head = append(l.ids[:0], l.ids[l.head:]...), 0
+	region := l.svc.opts.Region
 	var refused, last int64
 	for _, index := range p.Indices {
-		if index <= l.highest || index > model.MaxIndex {
+		if index <= l.highest || index > region.MaxIndex() {
 			refused, last = refused+1, index
 			continue
 		}
@@ -202,7 +203,10 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 		if l.scramble != nil {
 			index = l.scramble.Scramble(index)
 		}
-		id, err := l.cfg.Limit.Apply(l.key.Compose(index))
+		id, err := l.cfg.Limit.Apply(l.key.Compose(region.Index(index)))
+		if region.Refuses(l.cfg.Limit) != nil {
+			err = model.ErrLimitReached
+		}
 		switch {
 		case err != nil:
 			overLimit = true
@@ -225,8 +229,11 @@ func (l *list) deliver(p model.Popped) (overLimit, low bool) {
 func (l *list) limitReached() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.svc.opts.Region.Refuses(l.cfg.Limit); err != nil {
+		return fmt.Errorf("%w: list %s: %w", model.ErrLimitReached, l.key, err)
+	}
 	if l.cfg.Limit.MaxID == 0 || l.cfg.Limit.Policy == model.LimitWrap {
-		return fmt.Errorf("%w: list %s has used all %d indices: provision another app", model.ErrLimitReached, l.key, model.MaxIndex)
+		return fmt.Errorf("%w: list %s has used all %d indices: provision another app", model.ErrLimitReached, l.key, l.svc.opts.Region.MaxIndex())
 	}
 	return fmt.Errorf("%w: list %s: the next ID would exceed max_limit_id %d: raise it or provision another app",
 		model.ErrLimitReached, l.key, l.cfg.Limit.MaxID)

@@ -62,6 +62,7 @@ type Options struct {
 	PrefetchMax  int           // most indices taken from one list at once, 1…10 000
 	MaxStep      int64         // longest segment, in indices
 	LiftAlarm    int64         // a max_id that went back by more, in indices, is an alarm
+	Region       model.Region  // joins each index
 	RefillCron   string        // six fields, seconds first
 	ReloadCron   string        // six fields, seconds first
 }

@@ -105,7 +105,7 @@ func (l *list) addTo(v *View) {
 	if l.known == 0 {
 		v.Unused = append(v.Unused, int(l.key.Shard))
 	}
-	v.Left = min(v.Left, float64(l.left())/float64(max(1, l.cfg.Limit.LastIndex(l.key)))) // of no indices none are left
+	v.Left = min(v.Left, float64(l.left())/float64(max(1, min(l.cfg.Limit.LastIndex(l.key), l.svc.opts.Region.MaxIndex())))) // of no indices none are left
 	depth := l.depth
 	if l.unseen > 1 { // it has been another's for longer than a period
 		depth = -1

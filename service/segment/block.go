@@ -1,9 +1,13 @@
 package segment
 
-import "sync/atomic"
+import (
+	"sync/atomic"
 
-// block is a committed range of IDs, [first, first+length), and how many of them
-// are claimed. The caller that moves the counter owns the IDs it passed, so each is
+	"shardid/model"
+)
+
+// block is a committed range of numbers, [first, first+length), each an ID once the region has
+// joined it, and how many of them are claimed. The caller that moves the counter owns the IDs it passed, so each is
 // claimed once. Safe for concurrent use.
 //
 // The counter has a cache line (64 bytes) of its own. A caller that has moved it reads the
@@ -14,15 +18,19 @@ type block struct {
 	first   int64
 	length  int64
 	mark    int64 // with the mark-th ID it is time to load the next block
-	_       [5]int64
+	region  model.Region
+	_       [3]int64
 }
 
 // newBlock is the range [first, end); when the share preload of it is used, it is time to
 // load the next.
-func newBlock(first, end int64, preload float64) *block {
+func newBlock(first, end int64, preload float64, region model.Region) *block {
 	length := end - first
-	return &block{first: first, length: length, mark: max(1, int64(float64(length)*preload))}
+	return &block{first: first, length: length, mark: max(1, int64(float64(length)*preload)), region: region}
 }
+
+// id is the ID of the offset.
+func (b *block) id(at int64) int64 { return (b.first+at)<<b.region.Bits | int64(b.region.ID) }
 
 // claimIDs takes as many IDs as are left, at most most, and none if those are fewer
 // than least. The IDs begin at the returned offset.
@@ -41,8 +49,8 @@ func (b *block) claimIDs(least, most int64) (at, n int64, ok bool) {
 
 // appendTo appends the n IDs from the offset on.
 func (b *block) appendTo(dst []int64, at, n int64) []int64 {
-	for id := b.first + at; id < b.first+at+n; id++ {
-		dst = append(dst, id)
+	for end := at + n; at < end; at++ {
+		dst = append(dst, b.id(at))
 	}
 	return dst
 }

@@ -206,7 +206,7 @@ func (t *Tag) accept(p plan, s model.TagSegment, now time.Time) bool {
 	t.step.took(p.tuned, s.Step, now)
 	t.loads++
 	t.behind, t.lastErr = false, nil
-	b := newBlock(s.First, s.End, t.svc.opts.Preload)
+	b := newBlock(s.First, s.End, t.svc.opts.Preload, t.region())
 	t.ahead = append(t.ahead, b)
 	t.aheadIDs += b.length
 	t.waiters.Serve(t.grab)

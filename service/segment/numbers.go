@@ -59,7 +59,7 @@ func (t *Tag) expire(now time.Time) error {
 	defer t.mu.Unlock()
 	over := func(b *block) bool { return b.length > 0 && t.numbers.PeriodOf(b.first) < period }
 	if over(t.current.Load()) {
-		left, used := t.current.Swap(newBlock(0, 0, 0)).close()
+		left, used := t.current.Swap(newBlock(0, 0, 0, model.Region{})).close()
 		t.issued += used
 		t.svc.stats.wasted.Add(left)
 		t.previous = nil

@@ -84,6 +84,7 @@ type Options struct {
 	Log      *slog.Logger
 	Timeout  time.Duration // how long a caller may wait for a segment
 
+	Region  model.Region  // joins each number
 	MaxStep int64         // bound of the tuned step, in IDs; DefaultMaxStep. A row may ask for more
 	Preload float64       // share of a segment whose use loads the next; DefaultPreload. Above 0, below 1
 	Runway  time.Duration // how long what is held should last; DefaultRunway
@@ -192,7 +193,7 @@ func (s *Service) Next(ctx context.Context, tag string, count int, dst []int64) 
 	if !plain {
 		return t.finish(ctx, b, n, dst)
 	}
-	return append(dst, b.first+n-1), nil
+	return append(dst, b.id(n-1)), nil
 }
 
 // Run issues consecutive IDs of the tag, from first to last, for a client that counts on

@@ -55,15 +55,23 @@ type Tag struct {
 // newTag makes the tag of an entry, which holds nothing. Callers hold Service.mu.
 func newTag(svc *Service, e *entry) *Tag {
 	t := &Tag{svc: svc, name: e.name, numbers: e.numbers, floor: e.maxID, step: step{row: int64(e.step.Load())}, demand: demand{last: time.Now()}}
-	t.current.Store(newBlock(0, 0, 0))
+	t.current.Store(newBlock(0, 0, 0, model.Region{}))
 	return t
+}
+
+// region joins the numbers of a plain tag; those of others get it as they are shown.
+func (t *Tag) region() model.Region {
+	if t.numbers != nil {
+		return model.Region{}
+	}
+	return t.svc.opts.Region
 }
 
 // One issues one ID. Errors: those of Service.Next.
 func (t *Tag) One(ctx context.Context) (int64, error) {
 	b, n, plain := t.claimOne()
 	if plain {
-		return b.first + n - 1, nil
+		return b.id(n - 1), nil
 	}
 	ids, err := t.finish(ctx, b, n, nil)
 	if err != nil {
@@ -87,7 +95,7 @@ func (t *Tag) finish(ctx context.Context, b *block, n int64, dst []int64) ([]int
 		return t.takeIDs(ctx, false, 1, dst)
 	}
 	t.loadInTime()
-	return append(dst, b.first+n-1), nil
+	return append(dst, b.id(n-1)), nil
 }
 
 // Next issues count IDs and appends them to dst, ascending: all of them or, with
@@ -100,7 +108,7 @@ func (t *Tag) Next(ctx context.Context, count int, dst []int64) ([]int64, error)
 	if !plain {
 		return t.finish(ctx, b, n, dst)
 	}
-	return append(dst, b.first+n-1), nil
+	return append(dst, b.id(n-1)), nil
 }
 
 // many is Next for any count.
@@ -145,7 +153,7 @@ func (t *Tag) grab(count int, dst []int64) ([]int64, bool) {
 	return dst, true
 }
 
-// Run issues consecutive IDs, from first to last: as many as the row's step, or what a
+// Run issues consecutive IDs, from first to last, a region's stride apart: as many as the row's step, or what a
 // shorter segment has. Errors: those of Service.Next.
 func (t *Tag) Run(ctx context.Context) (first, last int64, err error) {
 	if err := t.plain(); err != nil {
@@ -169,19 +177,19 @@ func (t *Tag) Run(ctx context.Context) (first, last int64, err error) {
 func (t *Tag) grabRun(n int, dst []int64) ([]int64, bool) {
 	b, length := t.current.Load(), int64(n)
 	if at, _, ok := b.claimIDs(length, length); ok {
-		return append(dst, b.first+at, b.first+at+length-1), true
+		return append(dst, b.id(at), b.id(at+length-1)), true
 	}
 	if len(t.ahead) == 0 {
 		return dst, false
 	}
 	next := t.ahead[0]
 	length = min(length, next.length)
-	if t.ahead[0] = newBlock(next.first+length, next.first+next.length, t.svc.opts.Preload); length == next.length {
+	if t.ahead[0] = newBlock(next.first+length, next.first+next.length, t.svc.opts.Preload, next.region); length == next.length {
 		t.ahead = slices.Delete(t.ahead, 0, 1)
 	}
 	t.aheadIDs -= length
 	t.issued += length
-	return append(dst, next.first, next.first+length-1), true
+	return append(dst, next.id(0), next.id(length-1)), true
 }
 
 // held is how many IDs can be issued without the database. Callers hold mu.
@@ -218,7 +226,7 @@ func (t *Tag) close(err error) {
 	t.life++
 	t.loads, t.unloaded = 0, false
 	t.svc.loads.Note(t, nil)
-	left, used := t.current.Swap(newBlock(0, 0, 0)).close()
+	left, used := t.current.Swap(newBlock(0, 0, 0, model.Region{})).close()
 	t.issued += used
 	t.svc.stats.wasted.Add(left + t.aheadIDs)
 	t.ahead, t.aheadIDs, t.previous = nil, 0, nil

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"shardid/model"
 	"shardid/service/latency"
 )
 
@@ -123,7 +124,7 @@ func (t *Tag) other(ahead []*block) *block {
 	case t.previous != nil:
 		return t.previous
 	}
-	return newBlock(0, 0, 0)
+	return newBlock(0, 0, 0, model.Region{})
 }
 
 // Stats counts since the start of the process, as the metrics of the tags do.

@@ -77,7 +77,7 @@ func (t *table) AllocateSections(_ context.Context, reqs []model.SectionRequest,
 			continue
 		}
 		row := t.rows[req.Key]
-		grant, next, err := row.Next(req, req.Bound, space.Step, !t.unfenced, time.Now())
+		grant, next, err := row.Next(req, req.Bound, space.Step, model.MaxSequence, !t.unfenced, time.Now())
 		if out[i], out[i].Err = grant, err; err == nil {
 			if next.Life != row.Life && row.Life != "" {
 				t.numbers[model.ServerOf(row.Life)] += 1000

@@ -82,9 +82,10 @@ func (s *Service) register() *grant {
 
 func (s *Service) newStart() model.NodeStart {
 	now, place := s.opts.Now(), s.opts.Place
+	_, workers := s.opts.Region.Workers(s.opts.Layout.WorkerBits)
 	return model.NodeStart{
 		Host: place.Host[:min(len(place.Host), hostBytes)], Port: place.port(now), Type: place.Type,
-		Token: rand.Text(), Workers: s.opts.Layout.Workers(),
+		Token: rand.Text(), Workers: workers,
 		NowSecond: now.Unix(), UsedUntil: min(now.Unix()+2*s.leastLead(), s.opts.Layout.MaxSecond()),
 	}
 }
@@ -102,6 +103,8 @@ func (s *Service) tryRegister(start model.NodeStart) (node model.Node, err error
 	if err == nil && (node.WorkerID < 0 || node.WorkerID >= start.Workers) {
 		return model.Node{}, fmt.Errorf("%w: node %d has worker ID %d, the layout holds 0…%d", model.ErrNoWorkerID, node.ID, node.WorkerID, start.Workers-1)
 	}
+	from, _ := s.opts.Region.Workers(s.opts.Layout.WorkerBits)
+	node.WorkerID += from
 	return node, err
 }
 

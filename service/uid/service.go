@@ -66,6 +66,7 @@ const (
 type Options struct {
 	Mode   string // ModeDefault or ModeCached
 	Layout model.UIDLayout
+	Region model.Region // whose worker IDs these are
 	Place  Place
 	// Timeout is how long a caller waits: in default mode for the next second, in
 	// cached mode, with TakeWait or a batch larger than the ring, for the filler.

@@ -120,7 +120,7 @@ func (l *Loaded) check() {
 		l.Snowflake.Worker.Mode = "zk"
 	}
 	for _, problem := range append(l.Server.conflicts(), l.Database.conflict(), l.Redis.conflict(),
-		l.RESP.conflict(l.Server), l.snowflakeConflict(), l.UID.conflict()) {
+		l.RESP.conflict(l.Server), l.snowflakeConflict(), l.UID.conflict(), l.regionConflict()) {
 		if problem != "" {
 			l.note(fmt.Errorf("%s: %s", l.Blame(problem), problem))
 		}
@@ -317,9 +317,13 @@ func (r Redis) conflict() string {
 func (c Config) snowflakeConflict() string {
 	s, w := c.Snowflake, c.Snowflake.Worker
 	for _, address := range slices.Sorted(maps.Keys(w.LocalMap)) {
-		if id := w.LocalMap[address]; id >= 1<<s.WorkerBits {
-			return fmt.Sprintf("snowflake.worker.local_map gives %s the worker ID %d, and snowflake.worker_bits %d has room for 0…%d: "+
-				"give it another one", address, id, s.WorkerBits, 1<<s.WorkerBits-1)
+		bits, less := max(0, s.WorkerBits-c.Region.Bits), ""
+		if c.Region.Bits > 0 {
+			less = fmt.Sprintf(" less region.bits %d", c.Region.Bits)
+		}
+		if id := w.LocalMap[address]; id >= 1<<bits {
+			return fmt.Sprintf("snowflake.worker.local_map gives %s the worker ID %d, and snowflake.worker_bits %d%s has room for 0…%d: "+
+				"give it another one", address, id, s.WorkerBits, less, 1<<bits-1)
 		}
 	}
 	switch {
@@ -337,6 +341,19 @@ func (c Config) snowflakeConflict() string {
 	case w.Mode == "redis" && c.Redis.Mode == "embedded":
 		return "snowflake.worker.mode is redis but redis.mode is embedded: " +
 			"set redis.mode and redis.addrs, or another snowflake.worker.mode"
+	}
+	return ""
+}
+
+// regionConflict: each worker ID is a region's, so that at least one bit is left for them.
+func (c Config) regionConflict() string {
+	switch r := c.Region; {
+	case r.ID >= 1<<r.Bits:
+		return fmt.Sprintf("region.id %d does not fit into region.bits %d: there are the regions 0…%d", r.ID, r.Bits, 1<<r.Bits-1)
+	case c.Snowflake.Enabled && r.Bits >= c.Snowflake.WorkerBits:
+		return fmt.Sprintf("region.bits %d leaves no worker IDs of snowflake.worker_bits %d: lower it, or switch snowflake off", r.Bits, c.Snowflake.WorkerBits)
+	case c.UID.Enabled && r.Bits >= c.UID.WorkerBits:
+		return fmt.Sprintf("region.bits %d leaves no worker IDs of uid.worker_bits %d: lower it, or switch uid off", r.Bits, c.UID.WorkerBits)
 	}
 	return ""
 }

@@ -28,6 +28,7 @@ type Config struct {
 	ZooKeeper ZooKeeper `yaml:"zookeeper"`
 	UID       UID       `yaml:"uid"`
 	Sequence  Sequence  `yaml:"sequence"`
+	Region    Region    `yaml:"region"`
 	Log       Log       `yaml:"log"`
 	Tracing   Tracing   `yaml:"tracing"`
 
@@ -133,6 +134,12 @@ type Sequence struct {
 	Enabled bool          `yaml:"enabled" default:"true"`
 	Timeout time.Duration `yaml:"timeout" default:"2s" validate:"min=10ms,max=1m"`
 	Fence   string        `yaml:"fence" default:"database" validate:"oneof=database none"`
+}
+
+// Region is what IDs have that no deployment in another region issues; see model.Region.
+type Region struct {
+	ID   int `yaml:"id" validate:"min=0,max=63"`
+	Bits int `yaml:"bits" validate:"min=0,max=6"`
 }
 
 // Snowflake is Leaf's snowflake mode. The defaults of the layout, of the sequence's start

@@ -1,0 +1,168 @@
+package model_test
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/scripts/check"
+)
+
+// Regions of the same bits share nothing, and region 0 has the IDs of a deployment alone where
+// docs/regions.md says so.
+func TestRegionsShareNothing(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	for bits := uint(0); bits <= model.MaxRegionBits; bits++ {
+		indices, numbers, workers := map[int64]int{}, map[int64]int{}, map[int64]int{}
+		for id := range 1 << bits {
+			r := model.Region{ID: id, Bits: bits}
+			check.Equal(t, r.Check(), nil, "check")
+			same, err := model.ParseRegion(r.String())
+			if want := r; err != nil || bits > 0 && same != want {
+				t.Errorf("%v is read as %v, %v", r, same, err)
+			}
+			for _, n := range []int64{1, 2, 1 + rnd.Int64N(r.MaxIndex()), r.MaxIndex()} {
+				index := r.Index(n)
+				if other, taken := indices[index]; taken && other != id || index < 1 || index > model.MaxIndex || r.Within(index) != n {
+					t.Errorf("region %v: index %d is %d, as in region %d", r, n, index, other)
+				}
+				indices[index] = id
+			}
+			most := r.MaxNumber(math.MaxInt64)
+			for _, n := range []int64{1, 2, 1 + rnd.Int64N(most), most} {
+				number := r.Number(n)
+				if other, taken := numbers[number]; taken && other != id || number < n {
+					t.Errorf("region %v: number %d is %d, as in region %d", r, n, number, other)
+				}
+				numbers[number] = id
+			}
+			from, count := r.Workers(10)
+			for w := from; w < from+count; w++ {
+				if other, taken := workers[w]; taken || w > 1023 {
+					t.Errorf("worker ID %d is of regions %d and %d", w, other, id)
+				}
+				workers[w] = id
+			}
+			if id == 0 && (r.Index(77) != 77 || from != 0) {
+				t.Errorf("region %v: index 77 is %d, worker IDs begin at %d", r, r.Index(77), from)
+			}
+		}
+		check.Equal(t, len(workers), 1024, "worker IDs")
+	}
+}
+
+func TestRegionLimits(t *testing.T) {
+	for _, r := range []model.Region{{ID: 1}, {ID: 4, Bits: 2}, {ID: -1, Bits: 2}, {Bits: 7}} {
+		if err := r.Check(); !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("%+v: %v", r, err)
+		}
+	}
+	for _, text := range []string{"1", "4/2", "1/2/3", "a/b", "1/7", "01/2"} {
+		if r, err := model.ParseRegion(text); !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("%q is %v, %v", text, r, err)
+		}
+	}
+	most := model.Region{ID: 63, Bits: 6}
+	check.Equal(t, most.Number(most.MaxNumber(math.MaxInt64)), int64(math.MaxInt64), "highest number")
+	if _, count := most.Workers(5); count != 0 {
+		t.Errorf("5 bits have %d worker IDs of 64 regions", count)
+	}
+	for _, c := range []struct {
+		r  model.Region
+		l  model.Limit
+		ok bool
+	}{
+		{model.Region{}, model.Limit{MaxID: 5, Policy: model.LimitWrap}, true},
+		{model.Region{Bits: 2}, model.Limit{MaxID: 5, Policy: model.LimitReject}, true},
+		{model.Region{Bits: 2}, model.Limit{MaxID: 5, Policy: model.LimitWrap}, false},
+		{model.Region{ID: 1, Bits: 2}, model.Limit{MaxID: 5, Policy: model.LimitReject}, false},
+		{model.Region{ID: 1, Bits: 2}, model.Limit{}, true},
+	} {
+		if err := c.r.Refuses(c.l); (err == nil) != c.ok {
+			t.Errorf("%v, %+v: %v", c.r, c.l, err)
+		}
+	}
+}
+
+// The last numbers of a region are given, and no further ones.
+func TestRegionEnds(t *testing.T) {
+	r := model.Region{ID: 2, Bits: 2}
+	now := time.Unix(1e9, 0)
+	s := model.AllocState{Counter: model.Counter{Last: r.MaxIndex() - 1}, Key: model.ListKey{App: 1}, Step: 10, Region: r}
+	a, s, err := s.Next(model.AllocRequest{Key: s.Key, MaxStep: 10}, now)
+	if err != nil || a.Segment.Last != r.MaxIndex() {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if _, _, err := s.Next(model.AllocRequest{Key: s.Key, MaxStep: 10}, now); !errors.Is(err, model.ErrLimitReached) {
+		t.Errorf("after the last index: %v", err)
+	}
+	last := r.MaxNumber(model.MaxTagID - 1)
+	row := model.Counter{Last: last - 1}
+	seg, row, err := model.TagRequest{Tag: "a", Step: 10, Region: r}.Next(row, 10, 0, now, now)
+	if err != nil || seg.End != last+1 || r.Number(last) < 0 {
+		t.Errorf("%+v, %v", seg, err)
+	}
+	if _, _, err := (model.TagRequest{Tag: "a", Step: 10, Region: r}).Next(row, 10, 0, now, now); !errors.Is(err, model.ErrLimitReached) {
+		t.Errorf("after the last number: %v", err)
+	}
+}
+
+// Scrambled indices of one region stay in it, each with an image of its own.
+func TestRegionScrambles(t *testing.T) {
+	r := model.Region{ID: 5, Bits: 6}
+	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 3}, r)
+	seen := map[int64]bool{}
+	for i := int64(1); i < 2000; i++ {
+		image := s.Scramble(i)
+		if image < 1 || image > r.MaxIndex() || seen[image] || s.Unscramble(image) != i {
+			t.Fatalf("%d becomes %d and %d", i, image, s.Unscramble(image))
+		}
+		seen[image] = true
+	}
+	d := model.Decoder{Region: r, Scramble: func(uint8) string { return scrambleSecret }}
+	parts, err := d.Decode(model.KindQueue, model.ListKey{App: 3}.Compose(r.Index(s.Scramble(9))))
+	if err != nil || parts[0] != (model.Part{Name: "region", Value: int64(5)}) || parts[1].Value != r.Index(9) {
+		t.Errorf("%v, %v", parts, err)
+	}
+}
+
+// Business numbers have the region in their sequence, and a width holds as many fewer.
+func TestRegionNumbers(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	seen := map[string]int{}
+	for id := range 4 {
+		tag := model.Tag{Name: "a", Step: 1, MaxID: 1, Region: model.Region{ID: id, Bits: 2},
+			Numbering: model.Numbering{Pattern: "{yyyyMMdd}-{seq:2}", Reset: model.ResetDay, Overflow: model.OverflowRefuse}}
+		n, err := tag.Numbers()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := model.Counter{}
+		for {
+			seg, next, err := model.TagRequest{Tag: "a", Step: 1, Numbers: n, Region: tag.Region}.Next(c, 1, 0, now, now)
+			if errors.Is(err, model.ErrLimitReached) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := string(n.Append(nil, seg.First, now))
+			if other, taken := seen[text]; taken || len(text) != 11 {
+				t.Fatalf("%q of regions %d and %d", text, other, id)
+			}
+			if back, err := tag.ID(text); back != seg.First || err != nil {
+				t.Errorf("%q is %d, %v, not %d", text, back, err, seg.First)
+			}
+			seen[text], c = id, next
+		}
+		if _, err := tag.ID("20261124-" + []string{"09", "10", "11", "08"}[id]); !errors.Is(err, model.ErrInvalidArgument) {
+			t.Errorf("a number of another region: %v", err)
+		}
+	}
+	if len(seen) < 95 { // 99 less those below the first of each
+		t.Errorf("%d texts of two digits", len(seen))
+	}
+}

@@ -1,0 +1,195 @@
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gorm.io/gorm"
+
+	"shardid/model"
+)
+
+// errNoRegion: no region is stored, and this process issues the IDs of one. inTx stores it and runs
+// the transaction again.
+var errNoRegion = errors.New("the region is not stored")
+
+// inRegion says whether IDs of this process' region may be issued. Each transaction that writes
+// asks, with the row that it reads anyway: so it also sees a database that was restored from that of
+// another region, or that another replica has given a region.
+func (s *Store) inRegion(r deploymentRow) error {
+	switch want := s.opts.Region.String(); {
+	case r.Region == want:
+		return nil
+	case r.Region == "":
+		return errNoRegion
+	case want == "":
+		return fmt.Errorf("%w: the IDs of this database are of region %s, the configuration has none: set region.id and region.bits to these", model.ErrLayoutChanged, r.Region)
+	default:
+		return fmt.Errorf("%w: the IDs of this database are of region %s, the configuration says %s (region.id/region.bits): "+
+			"set the recorded ones, or name the database of region %[3]s; what was restored from another region's backup cannot be used in this one", model.ErrLayoutChanged, r.Region, want)
+	}
+}
+
+// Region is the region that is stored, zero before the first ID that has one. Errors:
+// *model.StoreError.
+func (s *Store) Region(ctx context.Context) (model.Region, error) {
+	text, err := query[string](s.gorm.WithContext(ctx), "read the region", "SELECT region FROM "+deploymentTable)
+	if err != nil {
+		return model.Region{}, s.explain("read the region", err)
+	}
+	return model.ParseRegion(text)
+}
+
+// CheckRegion says whether IDs of this process' region may be issued, and stores nothing. Errors:
+// model.ErrLayoutChanged, *model.StoreError.
+func (s *Store) CheckRegion(ctx context.Context) error {
+	return s.do(ctx, "look for the region", func(tx *gorm.DB) error {
+		m, err := s.readMoment(tx, "")
+		if err != nil {
+			return err
+		}
+		if err := s.inRegion(m.deploymentRow); !errors.Is(err, errNoRegion) {
+			return err
+		}
+		return s.refuseUsed(tx, false)
+	})
+}
+
+// AdoptRegion stores region 0 in a database that has issued numbers without one, and answers what the
+// other regions must not issue: where their tags must begin, and which spaces they cannot have.
+// Snowflakes and UIDs are told apart by their time: whatever worker IDs made those of before, the
+// other regions begin later. Errors: model.ErrRefused, ErrLayoutChanged, *model.StoreError.
+func (s *Store) AdoptRegion(ctx context.Context) (model.RegionStart, error) {
+	if s.opts.Region.ID != 0 || s.opts.Region.Bits == 0 {
+		return model.RegionStart{}, fmt.Errorf("%w: only region 0 can take over what was issued without a region, this is %q: set region.id to 0, and region.bits", model.ErrRefused, s.opts.Region)
+	}
+	return within(ctx, s, "give a database a region", func(tx *gorm.DB) (start model.RegionStart, err error) {
+		m, err := s.readMoment(tx, s.either(exclusive, ""))
+		if err != nil {
+			return start, err
+		}
+		if err := s.inRegion(m.deploymentRow); err != nil && !errors.Is(err, errNoRegion) {
+			return start, err
+		}
+		if start, err = s.regionStart(tx); err != nil {
+			return start, err
+		}
+		if m.Region == "" {
+			if err := s.refuseUsed(tx, true); err != nil {
+				return start, err
+			}
+			if err := s.storeRegion(tx); err != nil {
+				return start, err
+			}
+			err = write(tx, "give the layouts the region", "UPDATE "+layoutTable+" SET layout = "+s.either("CONCAT(layout, ?)", "layout || ?")+
+				" WHERE kind IN (?, ?)", s.opts.Region.Suffix(), model.KindSnowflake, model.KindUID)
+		}
+		return start, err
+	})
+}
+
+// recordRegion stores the region of a database that has issued nothing that another region could
+// issue.
+//
+// Errors: model.ErrLayoutChanged, those of the database.
+func (s *Store) recordRegion(ctx context.Context) error {
+	_, err := s.tryTx(ctx, func(tx *gorm.DB) error {
+		m, err := s.readMoment(tx, s.either(exclusive, ""))
+		if err != nil {
+			return err
+		}
+		if err := s.inRegion(m.deploymentRow); !errors.Is(err, errNoRegion) {
+			return err // another process was faster
+		}
+		if err := s.refuseUsed(tx, false); err != nil {
+			return err
+		}
+		return s.storeRegion(tx)
+	})
+	return err
+}
+
+func (s *Store) storeRegion(tx *gorm.DB) error {
+	return updateRows(tx, 1, "store the region", "UPDATE "+deploymentTable+" SET region = ? WHERE region = ''", s.opts.Region.String())
+}
+
+// refuseUsed refuses to begin a region where IDs of no region were issued: those of a queue, and
+// worker IDs, are region 0's, and numbers may be any region's. adopt lets numbers be.
+func (s *Store) refuseUsed(tx *gorm.DB, adopt bool) error {
+	r := s.opts.Region
+	// Below what is in the range of region 0, and nothing in that of another one.
+	most := int64(0)
+	if r.ID == 0 {
+		most = r.MaxIndex()
+	}
+	const elsewhere = "begin the region with an empty database; region 0 can go on with this one"
+	checks := []struct {
+		what, do, sql string
+		args          []any
+		numbers       bool
+	}{
+		{"app %s has issued queue IDs", elsewhere, "SELECT app_id FROM " + table + " WHERE max_id > ? LIMIT 1", []any{most}, false},
+		{"app %s, which was deleted, has issued queue IDs", elsewhere, "SELECT app_id FROM " + deletedTable + " WHERE max_id > ? LIMIT 1", []any{most}, false},
+		{"the scrambled app %s has issued IDs, which are spread over those of all regions", "provision another app for the region, and delete this one",
+			"SELECT a.app_id FROM " + table + " a JOIN " + scrambleTable + " s ON s.app_id = a.app_id WHERE a.max_id > 0 LIMIT 1", nil, false},
+		{"tag %s has issued IDs", "", "SELECT biz_tag FROM " + tagTable + " WHERE max_id > 1 LIMIT 1", nil, true},
+		{"tag %s, which was deleted, has issued IDs", "", "SELECT biz_tag FROM " + deletedTagTable + " WHERE max_id > 1 LIMIT 1", nil, true},
+		{"space %s has issued numbers", "", "SELECT space FROM " + sectionTable + " WHERE max_id > 0 LIMIT 1", nil, true},
+		{"space %s, which was deleted, has issued numbers", "", "SELECT name FROM " + deletedSequenceTable + " WHERE max_id > 0 LIMIT 1", nil, true},
+	}
+	for _, c := range checks {
+		if c.numbers && adopt {
+			continue
+		}
+		found, err := query[[]string](tx, "look for IDs of no region", c.sql, c.args...)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			do := c.do
+			if c.numbers {
+				do = "other regions may issue the same. Begin the region with an empty database; or, in region 0, run `shardid region adopt`, which says where the others must begin"
+			}
+			return fmt.Errorf("%w: "+c.what+" without a region, this is region %s: %s", model.ErrLayoutChanged, found[0], r, do)
+		}
+	}
+	return s.refuseLeases(tx)
+}
+
+// refuseLeases refuses a region when worker IDs of others are leased, or were.
+func (s *Store) refuseLeases(tx *gorm.DB) error {
+	names, err := query[[]struct {
+		Name       string
+		WorkerBits uint
+		Low, High  int64
+	}](tx, "look for leases", "SELECT n.name, n.worker_bits, MIN(l.worker_id) AS low, MAX(l.worker_id) AS high FROM "+nameTable+" n JOIN "+leaseTable+
+		" l ON l.name = n.name GROUP BY n.name, n.worker_bits")
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if from, count := s.opts.Region.Workers(n.WorkerBits); n.Low < from || n.High >= from+count {
+			return fmt.Errorf("%w: worker IDs up to %d of the name %q were leased without a region, region %s has %d…%d: add another name for the region, and delete this one",
+				model.ErrLayoutChanged, n.High, n.Name, s.opts.Region, from, from+count-1)
+		}
+	}
+	return nil
+}
+
+// regionStart says above which numbers other regions must begin.
+func (s *Store) regionStart(tx *gorm.DB) (start model.RegionStart, err error) {
+	stride := s.opts.Region.Stride()
+	tags, err := query[[]struct {
+		BizTag string
+		MaxID  int64
+	}](tx, "read the tags", "SELECT biz_tag, max_id FROM "+tagTable+" WHERE max_id > 1 UNION ALL SELECT biz_tag, max_id FROM "+deletedTagTable+" WHERE max_id > 1 ORDER BY biz_tag")
+	for _, t := range tags { // number<<bits must be above max_id - 1
+		start.Tags = append(start.Tags, model.TagStart{Tag: t.BizTag, MaxID: max(1, t.MaxID/stride+1)})
+	}
+	if err != nil {
+		return start, err
+	}
+	start.Spaces, err = query[[]string](tx, "read the spaces", "SELECT space FROM "+sectionTable+" WHERE max_id > 0 UNION SELECT name FROM "+deletedSequenceTable+" WHERE max_id > 0 ORDER BY 1")
+	return start, err
+}

@@ -1,0 +1,168 @@
+//go:build unix
+
+package sqlstore
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"shardid/model"
+	"shardid/scripts/check"
+)
+
+// in is a store on the same database in a region.
+func in(t *testing.T, s *Store, r model.Region) *Store {
+	t.Helper()
+	opts := s.opts
+	opts.Region = r
+	return open(t, opts)
+}
+
+// issue takes a number of every kind.
+func issue(t *testing.T, s *Store) (errs []error) {
+	t.Helper()
+	_, tag := s.AllocateTag(t.Context(), model.TagRequest{Tag: "orders", Step: 1})
+	_, lease := s.GrantLease(t.Context(), "gophers", "")
+	_, node := s.RegisterNode(t.Context(), model.NodeStart{Token: "x", Type: model.NodeActual, Workers: 4, UsedUntil: 1})
+	section := s.AllocateSections(t.Context(), []model.SectionRequest{{Key: model.SectionKey{Space: "chat"}, Life: "a-1", Want: 1}}, "", true)
+	if errors.Is(section[0].Err, model.ErrSectionBusy) { // it has numbers
+		section[0].Err = nil
+	}
+	return []error{one(s, key(7, 0), 0).Err, tag, lease, node, section[0].Err}
+}
+
+func addAll(t *testing.T, s *Store) {
+	t.Helper()
+	provision(t, s, app(7))
+	check.Must(t, check.Err(s.CreateTag(t.Context(), model.Tag{Name: "orders", MaxID: 1, Step: 10})))
+	check.Must(t, check.Err(s.CreateName(t.Context(), model.Name{Name: "gophers", EpochMs: 1, WorkerBits: 4, SeqBits: 12, Hold: 10 * time.Second})))
+	check.Must(t, check.Err(s.CreateSpace(t.Context(), model.Space{Name: "chat", Sections: 1, Step: 1})))
+}
+
+// The first number stores the region. From then on every other process is refused, of another
+// region or of none, whatever it asks for.
+func TestRegionStays(t *testing.T) {
+	onBoth(t, func(t *testing.T, none *Store) {
+		r := model.Region{ID: 1, Bits: 2}
+		own := in(t, none, r)
+		addAll(t, own)
+		check.Must(t, errors.Join(issue(t, own)...))
+		got, err := own.Region(t.Context())
+		check.OK(t, err, "read")
+		check.Equal(t, got, r, "region")
+		check.OK(t, own.CheckRegion(t.Context()), "check")
+		for _, other := range []model.Region{{}, {ID: 2, Bits: 2}, {ID: 1, Bits: 3}} {
+			s := in(t, none, other)
+			check.Is(t, s.CheckRegion(t.Context()), model.ErrLayoutChanged, other.String())
+			for i, err := range issue(t, s) {
+				if err == nil {
+					t.Errorf("region %v issues with %d", other, i)
+				}
+			}
+			_, err := s.AdoptRegion(t.Context())
+			if err == nil {
+				t.Errorf("region %v is adopted", other)
+			}
+		}
+		check.OK(t, errors.Join(issue(t, in(t, none, r))...), "the same region")
+	})
+}
+
+// A process that was there before the region is refused with its next number.
+func TestRegionIsSeenByOthers(t *testing.T) {
+	onBoth(t, func(t *testing.T, none *Store) {
+		addAll(t, none)
+		check.OK(t, check.Err(none.App(t.Context(), 7)), "nothing was issued")
+		check.OK(t, one(in(t, none, model.Region{Bits: 1}), key(7, 1), 0).Err, "region")
+		for i, err := range issue(t, none) {
+			if err == nil {
+				t.Errorf("%d is issued without the region", i)
+			}
+		}
+	})
+}
+
+// What was issued without a region belongs to region 0, or to nobody knows which.
+func TestRegionOfAUsedDatabase(t *testing.T) {
+	zero, first := model.Region{Bits: 2}, model.Region{ID: 1, Bits: 2}
+	for name, c := range map[string]struct {
+		use                 func(t *testing.T, s *Store)
+		zero, first, adopts bool
+	}{
+		"nothing":     {func(*testing.T, *Store) {}, true, true, true},
+		"queue":       {func(t *testing.T, s *Store) { check.OK(t, one(s, key(7, 0), 0).Err, "use") }, true, false, true},
+		"a long list": {func(t *testing.T, s *Store) { run(t, s, "UPDATE id_alloc SET max_id = 200000000000000") }, false, false, false},
+		"scrambled": {func(t *testing.T, s *Store) {
+			provision(t, s, scrambledApp(9))
+			check.OK(t, one(s, key(9, 0), 0).Err, "use")
+		}, false, false, false},
+		"deleted app": {func(t *testing.T, s *Store) {
+			check.OK(t, one(s, key(7, 0), 0).Err, "use")
+			check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
+		}, true, false, true},
+		"tag": {func(t *testing.T, s *Store) {
+			check.OK(t, check.Err(s.AllocateTag(t.Context(), model.TagRequest{Tag: "orders", Step: 1})), "use")
+		}, false, false, true},
+		"sequences": {func(t *testing.T, s *Store) {
+			check.OK(t, s.AllocateSections(t.Context(), []model.SectionRequest{{Key: model.SectionKey{Space: "chat"}, Life: "a-1", Want: 1}}, "", true)[0].Err, "use")
+		}, false, false, true},
+		"lease": {func(t *testing.T, s *Store) {
+			check.OK(t, check.Err(s.GrantLease(t.Context(), "gophers", "")), "use")
+		}, true, false, true},
+		"fifth lease": {func(t *testing.T, s *Store) {
+			for range 5 {
+				check.OK(t, check.Err(s.GrantLease(t.Context(), "gophers", "")), "use")
+			}
+		}, false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBoth(t, func(t *testing.T, s *Store) {
+				addAll(t, s)
+				c.use(t, s)
+				for r, may := range map[model.Region]bool{zero: c.zero, first: c.first} {
+					err := in(t, s, r).CheckRegion(t.Context())
+					if may && err != nil || !may && !errors.Is(err, model.ErrLayoutChanged) {
+						t.Errorf("region %v: %v", r, err)
+					}
+					if taken := one(in(t, s, r), key(7, 5), 0); !may && taken.Err == nil {
+						t.Errorf("region %v takes %+v", r, taken)
+					}
+					if may {
+						run(t, s, "UPDATE shardid_deployment SET region = ''", "UPDATE id_alloc SET max_id = 0 WHERE shard_id = 5")
+					}
+				}
+				check.Is(t, check.Err(in(t, s, first).AdoptRegion(t.Context())), model.ErrRefused, "region 1 adopts")
+				start, err := in(t, s, zero).AdoptRegion(t.Context())
+				if (err == nil) != c.adopts {
+					t.Fatalf("adopted: %+v, %v", start, err)
+				}
+				if again, err := in(t, s, zero).AdoptRegion(t.Context()); c.adopts && (err != nil || len(again.Tags) != len(start.Tags)) {
+					t.Errorf("adopted again: %+v, %v", again, err)
+				}
+				if name == "tag" && (len(start.Tags) != 1 || start.Tags[0] != model.TagStart{Tag: "orders", MaxID: 3}) { // 1…10 were issued
+					t.Errorf("tags elsewhere begin at %+v", start)
+				}
+				if name == "sequences" && (len(start.Spaces) != 1 || start.Spaces[0] != "chat") {
+					t.Errorf("spaces %+v", start)
+				}
+			})
+		})
+	}
+}
+
+// Each region leases its own worker IDs, and what has none is refused.
+func TestRegionLeases(t *testing.T) {
+	onBoth(t, func(t *testing.T, none *Store) {
+		s := in(t, none, model.Region{ID: 3, Bits: 2})
+		addAll(t, s)
+		for want := int64(12); want < 16; want++ {
+			lease, err := s.GrantLease(t.Context(), "gophers", "")
+			check.OK(t, err, "lease")
+			check.Equal(t, lease.WorkerID, want, "worker ID")
+		}
+		check.Is(t, check.Err(s.GrantLease(t.Context(), "gophers", "")), model.ErrNoWorkerID, "a fifth")
+		check.Is(t, check.Err(s.CreateName(t.Context(), model.Name{Name: "few", EpochMs: 1, WorkerBits: 1, SeqBits: 12, Hold: 10 * time.Second})), model.ErrInvalidArgument, "too few bits")
+		check.Is(t, check.Err(s.CreateApp(t.Context(), model.App{ID: 8, Name: "limited", Step: 1, Limit: model.Limit{MaxID: 1 << 40, Policy: model.LimitReject}})), model.ErrInvalidArgument, "a limit")
+	})
+}
