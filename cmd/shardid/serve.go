@@ -34,7 +34,7 @@ func (c *cli) serve() *cobra.Command {
   SHARDID_REDIS_MODE=single SHARDID_REDIS_ADDRS=127.0.0.1:6379 shardid serve`,
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test), the tag leaf-segment-test, the name demo and the space chat when the embedded database has none yet")
+	cmd.Flags().BoolVar(&demo, "demo", false, "provision app 1 (test), the tags leaf-segment-test and orders, the name demo and the space chat when the embedded database has none yet")
 	c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) error {
 		return serve(cmd.Context(), cfg, demo)
 	})
@@ -105,22 +105,24 @@ func keysHelp() string {
 	return b.String()
 }
 
-// provisionDemo makes the first curls work: it adds app 1, the tag of Leaf's own example, a
+// provisionDemo makes the first curls work: it adds app 1, the tags of Leaf's own example and of the README, a
 // name of worker IDs and a space of sequences to an embedded database that has no app, no tag,
 // no name, no space.
 func provisionDemo(ctx context.Context, cfg Config, db *sqlstore.Store, log *slog.Logger) error {
 	if cfg.Database.Driver != sqlstore.SQLite {
 		return fmt.Errorf("%w: --demo is for the embedded database: use shardid provision", model.ErrInvalidArgument)
 	}
-	const name = "leaf-segment-test"
 	tags, err := db.Tags(ctx)
 	if err != nil {
 		return err
 	}
 	if len(tags) == 0 {
-		log.Info("adding the demo tag", "tag", name)
-		tag := model.Tag{Name: name, MaxID: 1, Step: admin.DefaultTagStep, Description: "demo tag of shardid serve --demo"}
-		if _, err := db.CreateTag(ctx, tag); err != nil {
+		var demo []model.Tag
+		for _, name := range []string{"leaf-segment-test", "orders"} {
+			demo = append(demo, model.Tag{Name: name, MaxID: 1, Step: admin.DefaultTagStep, Description: "demo tag of shardid serve --demo"})
+		}
+		log.Info("adding the demo tags", "tags", len(demo))
+		if _, err := db.CreateTags(ctx, demo); err != nil {
 			return err
 		}
 	}

@@ -45,7 +45,7 @@ func TestE2EAskAServer(t *testing.T) {
 	if o := shardid(t, settings{"SERVER_ADDR": strings.TrimPrefix(d.url, "http://")}, "get", "--gate-pass", "alice"); o.stdout != "98305\n" {
 		t.Errorf("get from the configured server: %+v", o)
 	}
-	for args, want := range map[string]string{"get --app": "1\ttest\n:4\n", "get --tag": "leaf-segment-test\n:4\n", "bench --app": "1\ttest\n:4\n"} {
+	for args, want := range map[string]string{"get --app": "1\ttest\n:4\n", "get --tag": "leaf-segment-test\norders\n:4\n", "bench --app": "1\ttest\n:4\n"} {
 		name, flag, _ := strings.Cut(args, " ")
 		if o := shardid(t, nil, "__complete", name, "--url", d.url, flag, ""); o.stdout != want {
 			t.Errorf("%s: %+v", args, o)
