@@ -26,17 +26,17 @@ func TestRecycleReclaims(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.client()
-	s := w.open(zkstore.Options{Mode: zkstore.ModeRecycle, ReclaimMargin: time.Minute})
+	s := w.open(zkstore.Options{Mode: zkstore.ModeRecycle, ReclaimMargin: time.Hour})
 	live := time.Now().UnixMilli() + hour
 	w.fillRecycle(c, live)
-	w.set(t, 17, live-hour-2*minute) // expired long enough ago
-	w.set(t, 18, live-hour-minute/2) // within the margin
+	w.set(t, 17, live-hour-2*hour) // expired long enough ago
+	w.set(t, 18, live-hour-hour/2) // within the margin
 	w.set(t, 19, 0)                  // but acquired a moment ago
 	w.write(c, path.Join(w.pool("inuse"), "19"), `{"ip":"10.1.1.1","port":"19","token":"t","acquired":`+strconv.FormatInt(live-hour, 10)+`}`)
 	w.write(c, path.Join(w.pool("inuse"), "20"), "rubbish")
 	w.write(c, path.Join(w.pool("address"), "10.1.1.1:17"), "17")
 	lease := workertest.Acquire(t, s, owner(0))
-	if lease.WorkerID != 17 || lease.After != live-hour-2*minute {
+	if lease.WorkerID != 17 || lease.After != live-hour-2*hour {
 		t.Errorf("%+v", lease)
 	}
 	check.Is(t, check.Err(s.Acquire(t.Context(), owner(1))), model.ErrNoWorkerID)
