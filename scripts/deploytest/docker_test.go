@@ -73,13 +73,18 @@ func TestDockerfile(t *testing.T) {
 	d := dockerfile()
 	from := d.all("FROM")
 	c.unless(len(from) == 2 && from[1] == "scratch", "built FROM %v", from)
-	pinned := regexp.MustCompile(`^golang:(\d+\.\d+)\.\d+-[a-z]+ AS build$`).FindStringSubmatch(from[0])
+	pinned := regexp.MustCompile(`^--platform=\$BUILDPLATFORM golang:(\d+\.\d+)\.\d+-[a-z]+ AS build$`).FindStringSubmatch(from[0])
 	c.unless(pinned != nil, "FROM %s is not pinned to a release", from[0])
 	c.unless(pinned == nil || strings.Contains(read("go.mod"), "\ngo "+pinned[1]), "FROM %s is not the Go of go.mod", from[0])
-	for _, want := range []string{"CGO_ENABLED=0 ", " -trimpath ", " -tags nomsgpack ", "-X main.revision=${REVISION}", " ./cmd/shardid"} {
+	for _, want := range []string{"CGO_ENABLED=0 ", " GOOS=${TARGETOS} GOARCH=${TARGETARCH} ", " -trimpath ", " -tags nomsgpack ", "-X main.revision=${REVISION}", " ./cmd/shardid"} {
 		c.unless(strings.Contains(d.run("go build"), want), "go build without %s: %s", want, d.run("go build"))
 	}
 	c.unless(strings.Contains(read("cmd/shardid/version.go"), "\nvar revision string\n"), "main.revision is not there to set")
+	version := regexp.MustCompile(`image\.version="(.*?)"`).FindStringSubmatch(d.last("LABEL"))
+	c.unless(version != nil && strings.Contains(read("cmd/shardid/version.go"), "version = \""+version[1]+"\""), "LABEL %s has another version", d.last("LABEL"))
+	for _, label := range []string{"title", "description", "revision", "licenses"} {
+		c.unless(strings.Contains(d.last("LABEL"), "org.opencontainers.image."+label+`="`), "no LABEL of the %s", label)
+	}
 	c.unless(regexp.MustCompile(`^[1-9]\d*:[1-9]\d*$`).MatchString(d.last("USER")), "USER %s is not a number above 0", d.last("USER"))
 	c.unless(strings.Contains(d.last("HEALTHCHECK"), `CMD ["/shardid", "health"]`), "HEALTHCHECK %s", d.last("HEALTHCHECK"))
 	c.unless(d.last("ENTRYPOINT") == `["/shardid"]` && d.last("CMD") == `["serve"]`, "ENTRYPOINT %s CMD %s", d.last("ENTRYPOINT"), d.last("CMD"))
