@@ -27,6 +27,9 @@ func (s *Sequence) Next(ctx context.Context, key string) (int64, error) {
 	return numbers[0], nil
 }
 
+// maxRegions is how far apart two numbers are at most: as far as there are regions, 2^6 of them.
+const maxRegions = 64
+
 // Take is the next n numbers of a key, 1 to MaxNumbers without one of this region between them, from
 // one request.
 func (s *Sequence) Take(ctx context.Context, key string, n int) (numbers []int64, err error) {
@@ -40,7 +43,7 @@ func (s *Sequence) Take(ctx context.Context, key string, n int) (numbers []int64
 		if err != nil {
 			return err
 		}
-		if len(ranges) != 1 {
+		if len(ranges) != 1 || ranges[0].stride > maxRegions {
 			return errors.New("numbers that do not follow each other")
 		}
 		numbers = make([]int64, n)

@@ -152,7 +152,7 @@ func TestHistoryOfAReplica(t *testing.T) {
 	if got := other.Series["app.issued"]; len(got) == 0 || got[0] != nil {
 		t.Errorf("an app that does not exist: %v", got)
 	}
-	if len(all.Series) != 24 || all.PeriodSeconds != 5 {
+	if len(all.Series) != 27 || all.PeriodSeconds != 5 {
 		t.Errorf("%d series, period %d s", len(all.Series), all.PeriodSeconds)
 	}
 	s := d.status().Queue

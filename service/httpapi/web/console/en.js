@@ -10,7 +10,7 @@ export const text = {
   modes: { queue: 'queue', segment: 'segment', snowflake: 'snowflake', uid: 'UID' },
   curves: { sequence: 'sequences' },
   mode: (name) => `${text.modes[name]} mode`,
-  region: ({ id, bits }) => `region ${id} of ${2 ** bits}`,
+  region: (id, bits) => `region ${id} of ${2 ** bits}`,
   since: (lasted) => `for ${lasted}`,
   ago: (age) => `${age} ago`,
   switchedOff: 'switched off',

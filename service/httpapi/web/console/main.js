@@ -112,7 +112,7 @@ class Console {
 
   #head(status, now) {
     setText($('version'), status.version ?? '');
-    setText($('region'), status.region ? text.region(status.region) : '');
+    setText($('region'), status.region ? text.region(status.region.id, status.region.bits) : '');
     const up = age(status.startedAt, now);
     setText($('uptime'), up && text.link.up(up));
     this.#version ??= status.version;

@@ -16,7 +16,7 @@ export const text = {
   modes: { queue: '队列', segment: '号段', snowflake: '雪花', uid: 'UID' },
   curves: { sequence: '序列' },
   mode: (name) => (name === 'uid' ? 'UID 模式' : `${text.modes[name]}模式`),
-  region: ({ id, bits }) => `地域 ${id}（共 ${2 ** bits} 个）`,
+  region: (id, bits) => `地域 ${id}（共 ${2 ** bits} 个）`,
   since: (lasted) => `持续 ${lasted}`,
   ago: (age) => `${age}前`,
   switchedOff: '未启用',
