@@ -31,7 +31,7 @@ func TestRecycleReclaims(t *testing.T) {
 	w.fillRecycle(c, live)
 	w.set(t, 17, live-hour-2*hour) // expired long enough ago
 	w.set(t, 18, live-hour-hour/2) // within the margin
-	w.set(t, 19, 0)                  // but acquired a moment ago
+	w.set(t, 19, 0)                // but acquired a moment ago
 	w.write(c, path.Join(w.pool("inuse"), "19"), `{"ip":"10.1.1.1","port":"19","token":"t","acquired":`+strconv.FormatInt(live-hour, 10)+`}`)
 	w.write(c, path.Join(w.pool("inuse"), "20"), "rubbish")
 	w.write(c, path.Join(w.pool("address"), "10.1.1.1:17"), "17")
