@@ -131,8 +131,8 @@ func (s *Store) refuseUsed(tx *gorm.DB, adopt bool) error {
 	}{
 		{"app %s has issued queue IDs", elsewhere, "SELECT app_id FROM " + table + " WHERE max_id > ? LIMIT 1", []any{most}, false},
 		{"app %s, which was deleted, has issued queue IDs", elsewhere, "SELECT app_id FROM " + deletedTable + " WHERE max_id > ? LIMIT 1", []any{most}, false},
-		{"the scrambled app %s has issued IDs, which are spread over those of all regions", "provision another app for the region, and delete this one",
-			"SELECT a.app_id FROM " + table + " a JOIN " + scrambleTable + " s ON s.app_id = a.app_id WHERE a.max_id > 0 LIMIT 1", nil, false},
+		{"the scrambled app %s has issued IDs, which are spread over those of all regions", "begin the region with an empty database",
+			"SELECT a.app_id FROM (SELECT app_id, max_id FROM " + table + " UNION ALL SELECT app_id, max_id FROM " + deletedTable + ") a JOIN " + scrambleTable + " s ON s.app_id = a.app_id WHERE a.max_id > 0 LIMIT 1", nil, false},
 		{"tag %s has issued IDs", "", "SELECT biz_tag FROM " + tagTable + " WHERE max_id > 1 LIMIT 1", nil, true},
 		{"tag %s, which was deleted, has issued IDs", "", "SELECT biz_tag FROM " + deletedTagTable + " WHERE max_id > 1 LIMIT 1", nil, true},
 		{"space %s has issued numbers", "", "SELECT space FROM " + sectionTable + " WHERE max_id > 0 LIMIT 1", nil, true},
@@ -170,7 +170,7 @@ func (s *Store) refuseLeases(tx *gorm.DB) error {
 	}
 	for _, n := range names {
 		if from, count := s.opts.Region.Workers(n.WorkerBits); n.Low < from || n.High >= from+count {
-			return fmt.Errorf("%w: worker IDs up to %d of the name %q were leased without a region, region %s has %d…%d: add another name for the region, and delete this one",
+			return fmt.Errorf("%w: worker IDs up to %d of the name %q were leased without a region, region %s has %d…%d: begin the region with an empty database",
 				model.ErrLayoutChanged, n.High, n.Name, s.opts.Region, from, from+count-1)
 		}
 	}

@@ -97,6 +97,11 @@ func TestRegionOfAUsedDatabase(t *testing.T) {
 			provision(t, s, scrambledApp(9))
 			check.OK(t, one(s, key(9, 0), 0).Err, "use")
 		}, false, false, false},
+		"deleted scrambled": {func(t *testing.T, s *Store) {
+			provision(t, s, scrambledApp(9))
+			check.OK(t, one(s, key(9, 0), 0).Err, "use")
+			check.Must(t, check.Err(s.DeleteApp(t.Context(), 9, "test")))
+		}, false, false, false},
 		"deleted app": {func(t *testing.T, s *Store) {
 			check.OK(t, one(s, key(7, 0), 0).Err, "use")
 			check.Must(t, check.Err(s.DeleteApp(t.Context(), 7, "test")))
