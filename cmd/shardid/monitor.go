@@ -6,13 +6,10 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 
-	"shardid/model"
 	"shardid/service/httpapi"
 	"shardid/service/monitor"
 	"shardid/service/observe"
-	"shardid/service/sequence"
 )
 
 // snapshot is how this replica is doing now, for its alarms, charts and metrics.
@@ -64,8 +61,6 @@ func (a *App) record() monitor.Record {
 		Ready: ready, Modes: map[string]monitor.ModeRecord{}, WorkerID: -1, Alarms: map[string]int{},
 	}
 	series := a.monitor.History().Series
-	failing := slices.ContainsFunc(a.monitor.Conditions(), func(c model.Condition) bool { return c.Name == sequence.Condition && !c.OK })
-	modes["sequence"] = httpapi.ModeStatus{Enabled: a.sequence != nil, Ready: !failing}
 	for name, m := range modes {
 		mode := monitor.ModeRecord{Enabled: m.Enabled, Ready: m.Ready}
 		if issued := series[name+".issued"]; len(issued) > 0 && issued[len(issued)-1] >= 0 { // not NaN
