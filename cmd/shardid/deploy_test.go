@@ -256,14 +256,14 @@ func isSection(name string, known map[string]bool) bool {
 	return false
 }
 
-// deployTexts are the files of deploy/, the page about operation, and the Chinese pages.
+// deployTexts are the files of deploy/, the pages about operation, and the Chinese pages.
 func deployTexts(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob("../../docs/zh/*.md")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("docs/zh: %v", err)
 	}
-	files = append(files, "../../docs/operations.md")
+	files = append(files, "../../docs/operations.md", "../../docs/running.md")
 	err = filepath.WalkDir(deployDir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			files = append(files, path)

@@ -256,7 +256,7 @@ func TestPerformancePage(t *testing.T) {
 		}
 	}
 	// What other pages say of the same is a link, or the same figure.
-	for _, page := range []string{"README.md", "docs/README.md", "docs/operations.md", "docs/clients.md", "docs/http.md", "docs/laboratory.md"} {
+	for _, page := range []string{"README.md", "docs/README.md", "docs/operations.md", "docs/running.md", "docs/clients.md", "docs/http.md", "docs/laboratory.md"} {
 		text, err := os.ReadFile("../../" + page)
 		check.Must(t, err)
 		found := regexp.MustCompile(`\d[\d ,]*\d requests a second a core|memory of a replica \| \d+ MiB|one for \d+ IDs`).Find(text)

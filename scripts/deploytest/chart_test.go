@@ -143,10 +143,10 @@ func fitsMemory(t *testing.T, box object) {
 	if measured == nil || request < 2*mebibytes(measured[1]) || !strings.Contains(read(chartDir+"values.yaml"), "# "+measured[1]+" MiB were measured") {
 		t.Errorf("docs/performance.md measured %q, %d MiB are requested, or values.yaml names another measurement", measured, request)
 	}
-	limits := regexp.MustCompile(`\*\*Memory limit\*\*: (\d+) MiB, .*\n.* systemd unit has (\d+) MiB`).FindStringSubmatch(read(operationsPath))
+	limits := regexp.MustCompile(`\*\*Memory limit\*\*: (\d+) MiB, .*\n.* systemd unit has (\d+) MiB`).FindStringSubmatch(read(runningPath))
 	if limits == nil || mebibytes(limits[1]) != limit || !strings.Contains(read("deploy/systemd/shardid.service"), "\nMemoryMax="+limits[2]+"M\n") ||
 		!strings.Contains(read(composePath), "mem_limit: "+limits[1]+"m\n") {
-		t.Errorf("docs/operations.md has the memory limits %q, the pod %d MiB", limits, limit)
+		t.Errorf("docs/running.md has the memory limits %q, the pod %d MiB", limits, limit)
 	}
 }
 

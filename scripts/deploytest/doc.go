@@ -1,4 +1,4 @@
-// Package deploytest holds what is in deploy/ and docs/operations.md to the sources
+// Package deploytest holds what is in deploy/, docs/operations.md and docs/running.md to the sources
 // they are about: names that one file gives and another uses, ports, paths, settings,
 // and what the programs that read the files say of them. Its tests need none of
 // these programs and skip what is missing.

@@ -13,6 +13,7 @@ import (
 
 const (
 	operationsPath = "docs/operations.md"
+	runningPath    = "docs/running.md"
 	chinesePath    = "docs/zh/operations.md"
 	alertsPath     = "deploy/prometheus/alerts.yml"
 	readmePath     = "deploy/README.md"
@@ -46,6 +47,9 @@ func anchor(title string) string {
 	}, title)
 }
 
+// alarmEntry is a section of the runbook below its heading: all have one shape.
+var alarmEntry = regexp.MustCompile(`(?s)^\n- \*\*Means\*\*: .+\n- \*\*Do\*\*: .+\n- \*\*Command\*\*: .+$`)
+
 // TestRunbook: each alert has its section, and each section below "Alarms" its alert. The
 // Chinese page has a row for each, in the table of its severity.
 func TestRunbook(t *testing.T) {
@@ -66,6 +70,10 @@ func TestRunbook(t *testing.T) {
 	_, sections, _ := strings.Cut(page, "\n## Alarms\n")
 	for _, s := range regexp.MustCompile(`(?m)^### (.*)$`).FindAllStringSubmatch(sections, -1) {
 		c.unless(alerts[s[1]], "section %s is about no alert", s[1])
+	}
+	for _, s := range strings.Split(sections, "\n### ")[1:] {
+		name, entry, _ := strings.Cut(s, "\n")
+		c.unless(alarmEntry.MatchString(entry), "section %s is not what it means, what to do, and a command", name)
 	}
 	severities := regexp.MustCompile(`(?s)- alert: (\w+)\n.*?severity: (\w+)`).FindAllStringSubmatch(rules, -1)
 	c.unless(len(severities) == len(names), "%d alerts, %d severities", len(names), len(severities))

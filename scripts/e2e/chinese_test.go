@@ -25,8 +25,8 @@ func TestE2EChinesePages(t *testing.T) {
 	}{
 		"leaf.md": {theirs: []string{leafTable, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 5001, 1000)"},
 			steps: 15, outputs: 2},
-		"uid.md":        {theirs: baiduNodes(), steps: 10, outputs: 2},
-		"operations.md": {steps: 28},
+		"uid.md":     {theirs: baiduNodes(), steps: 10, outputs: 2},
+		"running.md": {steps: 28},
 	} {
 		t.Run(page, func(t *testing.T) {
 			r := &chineseReader{reader: reader{t: t, run: &daemon{}, dir: t.TempDir(), env: settings{"LOG_LEVEL": "warn"}.Environ(t.TempDir())}}

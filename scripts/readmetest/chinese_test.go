@@ -98,11 +98,11 @@ func TestChineseSources(t *testing.T) {
 	}
 }
 
-// TestChineseFigures: the figures that docs/zh/operations.md gives of the performance are those
+// TestChineseFigures: the figures that docs/zh/running.md gives of the performance are those
 // of docs/performance.md.
 func TestChineseFigures(t *testing.T) {
 	figures := func(text string) []string { return regexp.MustCompile(`\b\d+(?:\.\d+)?\b`).FindAllString(text, -1) }
-	_, section, _ := strings.Cut(read(t, "../../docs/zh/operations.md"), "\n## 性能与压测\n")
+	_, section, _ := strings.Cut(read(t, "../../docs/zh/running.md"), "\n## 性能与压测\n")
 	section, _, _ = strings.Cut(section, "```")
 	measured, found := figures(read(t, "../../docs/performance.md")), figures(section)
 	if len(found) < 20 {

@@ -39,7 +39,7 @@ export const text = {
     sequences: 'Sequences', newSpace: 'New space', searchSpaces: 'Search spaces',
   },
 
-  manual: { console: 'Console', operation: 'Operation', neverTwice: 'Never twice' },
+  manual: { console: 'Console', runbook: 'Runbook', running: 'Running shardid', neverTwice: 'Never twice' },
 
   // What the server names, by its names, and what it refuses, by status. Its own words are English: they need no others here.
   alarms: {}, // [title, meaning]

@@ -45,7 +45,7 @@ export const text = {
     sequences: '序列', newSpace: '新建序列空间', searchSpaces: '搜索序列空间',
   },
 
-  manual: { console: '控制台', operation: '运维手册', neverTwice: '为什么不会重复' },
+  manual: { console: '控制台', runbook: '处理手册', running: '部署与运行', neverTwice: '不重号的保证' },
 
   alarms: {
     ShardidRepeatedIndices: ['列表给出了重复的序号', '列表中取出了重复或乱序的序号，本副本已拒绝使用。有其他程序在写这些列表：请立即查明。'],
