@@ -23,10 +23,20 @@ func chinesePages(t *testing.T) (names []string) {
 	return names
 }
 
+// englishPage is the English page of one of docs/zh: its path from the root of the repository, and how the
+// two link to each other.
+func englishPage(name string) (path, toChinese, toEnglish string) {
+	if name == "deployment.md" { // its English page is beside the files that it explains
+		return "deploy/README.md", "../docs/zh/" + name, "../../deploy/README.md"
+	}
+	return "docs/" + name, "zh/" + name, "../" + name
+}
+
 // linkEachOther gives what is wrong with the heads of a Chinese page and its English one.
 func linkEachOther(name, english, chinese string) (wrong []string) {
+	_, toChinese, toEnglish := englishPage(name)
 	for text, want := range map[string]string{
-		english: fmt.Sprintf("[中文](zh/%s)", name), chinese: fmt.Sprintf("[English](../%s)", name),
+		english: fmt.Sprintf("[中文](%s)", toChinese), chinese: fmt.Sprintf("[English](%s)", toEnglish),
 	} {
 		if lines := strings.SplitN(text, "\n", 4); len(lines) < 4 || lines[2] != want {
 			wrong = append(wrong, fmt.Sprintf("%s: the third line is not %s", name, want))
@@ -43,7 +53,8 @@ func linkEachOther(name, english, chinese string) (wrong []string) {
 // below their titles.
 func TestChinesePages(t *testing.T) {
 	for _, name := range chinesePages(t) {
-		english, chinese := read(t, "../../docs/"+name), read(t, "../../docs/zh/"+name)
+		path, _, _ := englishPage(name)
+		english, chinese := read(t, "../../"+path), read(t, "../../docs/zh/"+name)
 		for _, wrong := range linkEachOther(name, english, chinese) {
 			t.Error(wrong)
 		}
@@ -98,13 +109,14 @@ func TestChineseSources(t *testing.T) {
 	}
 }
 
-// TestChineseFigures: the figures that docs/zh/running.md gives of the performance are those
-// of docs/performance.md.
+// TestChineseFigures: the figures that docs/zh/running.md gives of the performance are among those
+// of docs/performance.md, and docs/zh/performance.md has the same.
 func TestChineseFigures(t *testing.T) {
 	figures := func(text string) []string { return regexp.MustCompile(`\b\d+(?:\.\d+)?\b`).FindAllString(text, -1) }
 	_, section, _ := strings.Cut(read(t, "../../docs/zh/running.md"), "\n## 性能与压测\n")
 	section, _, _ = strings.Cut(section, "```")
-	measured, found := figures(read(t, "../../docs/performance.md")), figures(section)
+	english, chinese := read(t, "../../docs/performance.md"), read(t, "../../docs/zh/performance.md")
+	measured, found := figures(english), figures(section)
 	if len(found) < 20 {
 		t.Errorf("the section has the figures %q", found)
 	}
@@ -113,4 +125,62 @@ func TestChineseFigures(t *testing.T) {
 			t.Errorf("docs/performance.md does not have %s", figure)
 		}
 	}
+	rows := func(text string) (rows [][]string) {
+		for _, row := range regexp.MustCompile(`(?m)^\|.*$`).FindAllString(text, -1) {
+			rows = append(rows, figures(row))
+		}
+		return rows
+	}
+	want, got := rows(english), rows(chinese)
+	if len(want) != len(got) {
+		t.Fatalf("the tables have %d rows in English and %d in Chinese", len(want), len(got))
+	}
+	for i := range want {
+		if slices.Sort(want[i]); !slices.Equal(want[i], slices.Sorted(slices.Values(got[i]))) {
+			t.Errorf("row %d has %q in English and %q in Chinese", i+1, want[i], got[i])
+		}
+	}
+	inChinese := figures(chinese)
+	for name, pair := range map[string][2][]string{"docs/performance.md": {measured, inChinese}, "docs/zh/performance.md": {inChinese, measured}} {
+		for _, figure := range pair[1] {
+			if !slices.Contains(pair[0], figure) {
+				t.Errorf("%s does not have %s", name, figure)
+			}
+		}
+	}
+}
+
+// TestChineseCommands: each command of the pages that are written after one English page is one of it;
+// only the comments are in Chinese.
+func TestChineseCommands(t *testing.T) {
+	for name, pages := range map[string][]string{
+		"administration.md": {"docs/administration.md"},
+		"deployment.md":     {"deploy/README.md", "deploy/helm/shardid/README.md"},
+	} {
+		english := map[string]bool{}
+		for _, page := range pages {
+			for _, command := range commands(read(t, "../../"+page)) {
+				english[command] = true
+			}
+		}
+		chinese := commands(read(t, "../../docs/zh/"+name))
+		if len(chinese) < 30 {
+			t.Errorf("docs/zh/%s has %d commands", name, len(chinese))
+		}
+		for _, command := range chinese {
+			if !english[command] {
+				t.Errorf("%q do not have the command of docs/zh/%s\n%s", pages, name, command)
+			}
+		}
+	}
+}
+
+// commands are the lines of a page's blocks without comments; an output, which stands behind a # of its own, is one too.
+func commands(text string) (lines []string) {
+	for _, block := range regexp.MustCompile("(?ms)^```\\w+\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
+		for line := range strings.Lines(block[1]) {
+			lines = append(lines, strings.TrimRight(regexp.MustCompile(`(\S)\s+# .*`).ReplaceAllString(line, "$1"), "\n"))
+		}
+	}
+	return lines
 }

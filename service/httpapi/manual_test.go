@@ -82,7 +82,7 @@ func TestDocumentationLinks(t *testing.T) {
 				t.Errorf("%s has the picture %s, which is not there", name, found[1])
 			}
 		}
-		if strings.Contains(page, `/deploy`) {
+		if strings.Contains(page, `/deploy/`) {
 			t.Errorf("%s links to what is not in the binary", name)
 		}
 	}
