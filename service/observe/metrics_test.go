@@ -124,7 +124,7 @@ func TestReferences(t *testing.T) {
 	parser := expfmt.NewTextParser(prometheus.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(text(t, full())))
 	check.Must(t, err)
-	table := "| metric | type | labels | |\n|---|---|---|---|\n"
+	table := "| metric | type | labels | what it is |\n|---|---|---|---|\n"
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		f := families[name]
 		if !strings.HasPrefix(name, "shardid_") {
