@@ -22,7 +22,7 @@ export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
 OTHERS    := mysql-9.7 valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-plan test-short test-clients test-deploy test-stores test-servers lint vulncheck fmt simulate prove soak restarts release test-release bench bench-quick bench-java bench-once fuzz rename clean
+.PHONY: help run build test test-plan test-short test-clients test-deploy test-stores test-servers lint vulncheck references fmt simulate prove soak restarts release test-release bench bench-quick bench-java bench-once fuzz rename clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ vulncheck: $(VULN) ## look for known vulnerabilities, where their data can be re
 $(VULN):
 	GOBIN=$(TOOLS) go install golang.org/x/vuln/cmd/govulncheck@v1.8.0
 	mv $(TOOLS)/govulncheck $@
+
+references: ## write the parts of docs/ and of openapi.yaml that are made from the source
+	go test -count=1 -p 1 ./cmd/shardid ./service/httpapi ./service/observe -run 'TestReferences|TestText' -update
 
 fmt: $(LINT) ## format the sources
 	$(LINT) fmt ./... # of all modules

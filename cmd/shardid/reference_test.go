@@ -2,35 +2,25 @@ package main
 
 import (
 	"bytes"
-	"flag"
+	"cmp"
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"shardid/scripts/check"
 
+	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 )
 
-var updateReferences = flag.Bool("update", false, "write docs/cli.md and docs/config.md")
-
 // TestReferences keeps the references of docs as the source has them.
 func TestReferences(t *testing.T) {
-	for name, want := range map[string]string{"cli": cliReference(t), "config": configReference(t)} {
-		t.Run(name, func(t *testing.T) {
-			file := "../../docs/" + name + ".md"
-			if *updateReferences {
-				check.Must(t, os.WriteFile(file, []byte(want), 0o644))
-			}
-			got, err := os.ReadFile(file)
-			check.Must(t, err)
-			if string(got) != want {
-				t.Errorf("%s is out of date: go test ./cmd/shardid -run TestReferences -update", file)
-			}
-		})
-	}
+	check.Made(t, "../../docs/cli.md", cliReference(t))
+	check.Made(t, "../../docs/config.md", configReference(t))
+	check.MadePart(t, "../../docs/metrics.md", "alarms", alarmReference(t))
 }
 
 // everyCommand is what most commands say of the configuration.
@@ -123,5 +113,34 @@ func cell(lines []string) string {
 	if len(lines) == 0 {
 		return "see above"
 	}
-	return strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(strings.Join(lines, " "))
+	return strings.ReplaceAll(check.Cell(strings.Join(lines, " ")), "<", "&lt;")
+}
+
+// label is a label or the value of an alert, in the texts about it.
+var label = regexp.MustCompile(`\{\{ \$(?:labels\.)?(\w+)[^}]*\}\}`)
+
+// alarmReference is deploy/prometheus/alerts.yml as a table, the most severe first.
+func alarmReference(t *testing.T) string {
+	t.Helper()
+	source, err := os.ReadFile("../../deploy/prometheus/alerts.yml")
+	check.Must(t, err)
+	var file struct {
+		Groups []struct {
+			Rules []struct {
+				Alert, For  string
+				Labels      struct{ Severity string }
+				Annotations struct{ Summary, Description, Runbook string }
+			}
+		}
+	}
+	check.Must(t, yaml.Unmarshal(source, &file))
+	severities, rows := []string{"critical", "warning", "info"}, make([]string, 3)
+	for _, g := range file.Groups {
+		for _, r := range g.Rules {
+			means := strings.TrimPrefix(r.Annotations.Summary, "{{ $labels.instance }}: ") + ". " + r.Annotations.Description
+			rows[slices.Index(severities, r.Labels.Severity)] += fmt.Sprintf("| [%s](%s) | %s | %s | %s |\n", r.Alert,
+				strings.TrimPrefix(r.Annotations.Runbook, "docs/"), r.Labels.Severity, cmp.Or(r.For, "at once"), check.Cell(label.ReplaceAllString(means, "*$1*")))
+		}
+	}
+	return "| alarm, and what to do | severity | after | means |\n|---|---|---|---|\n" + strings.Join(rows, "")
 }

@@ -16,36 +16,61 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// apiError is what an error looks like to a client.
-type apiError struct {
-	err    error // matches with errors.Is
-	code   int
-	status int
-	retry  bool // Retry-After is set
+// errorCode is a row of the public error table: a code with one of its statuses of HTTP.
+type errorCode struct {
+	code, status int
+	retry        bool // Retry-After is set
+	means, do    string
 }
 
-// apiErrors is the public error table with the statuses of HTTP.
+// errorCodes is the public error table, by which errors are answered. docs/http.md and
+// openapi.yaml show it: make references.
+var errorCodes = []errorCode{
+	{-1, http.StatusServiceUnavailable, true, "not initialised yet, and the message says what it waits for; too many connections; or a store cannot be read", "try again, or ask another replica"},
+	{-2, http.StatusNotFound, false, "the app, the tag, the name of worker IDs, or the space of sequences is not provisioned", "create it, or correct the request"},
+	{-3, http.StatusNotFound, false, "the app is provisioned, this shard of it is not", "add its row to `id_alloc`"},
+	{-4, http.StatusServiceUnavailable, true, "no index, segment or number of a sequence could be had within the mode's `timeout`; nothing was issued", "try again; if it lasts, look at the stores"},
+	{-5, http.StatusConflict, false, "the app reached its `max_limit_id`, or a tag or a space its last number", "raise the limit, or use another app, tag or space"},
+	{-6, http.StatusBadRequest, false, "a parameter is missing, malformed, unknown or given twice", "correct what the message names"},
+	{-6, http.StatusRequestURITooLong, false, "the URL is longer than `server.max_url_bytes`", "send the parameters in the body of a POST"},
+	{-6, http.StatusUnsupportedMediaType, false, "the body is neither JSON nor a form", "send one of them, or the parameters in the URL"},
+	{-7, http.StatusUnauthorized, false, "the token is missing or unknown", "send `Authorization: Bearer TOKEN`"},
+	{-7, http.StatusForbidden, false, "the token does not allow this; no token for administration is configured; a page of another site asks, or for a host that is not served; or the client's certificate is not trusted any more", "use a token that allows it, or change what the message names"},
+	{-8, http.StatusServiceUnavailable, true, "snowflake, UID and leases refuse for now: the clock went back, no worker ID is held or free, the ring is empty, or the database that has the leases is away", "try again, another replica first"},
+	{-9, http.StatusNotFound, false, "the mode is disabled, or sequences have no Redis", "enable the mode, or set `redis.mode`"},
+	{-10, http.StatusNotFound, false, "no such path", "take the path that the message names, or one of `/openapi.yaml`"},
+	{-10, http.StatusMethodNotAllowed, false, "the path does not take this method", "use one that the header `Allow` names"},
+	{-11, http.StatusInternalServerError, false, "a fault of shardid", "try again, and report what the log says"},
+	{-12, http.StatusTooManyRequests, true, "the token's rate or a quota of IDs is used up, or too many batches of more than 128 IDs are being made", "slow down, or ask for fewer"},
+	{-13, http.StatusConflict, false, "administration: the app, tag, name or space exists already, is in use, or the change would let an ID repeat; nothing was done", "do what the message says"},
+	{-14, http.StatusConflict, false, "the lease of a worker ID is lost: it has ended, was released, or has another secret", "issue nothing more, and get a new lease"},
+}
+
+// apiError is what an error looks like to a client.
+type apiError struct {
+	err error // matches with errors.Is
+	errorCode
+}
+
+// coded gives an error its row of the table: the first one of the code for the status 0.
+func coded(err error, code, status int) apiError {
+	for _, row := range errorCodes {
+		if row.code == code && (status == 0 || row.status == status) {
+			return apiError{err, row}
+		}
+	}
+	panic(fmt.Sprintf("the error table has no code %d with status %d", code, status))
+}
+
+// apiErrors are the errors that have a code.
 func apiErrors() []apiError {
 	var all []apiError
 	for _, c := range issuer.Errors() {
-		e := apiError{err: c.Err, code: c.Code}
-		switch c.Code {
-		case -1, -4, -8:
-			e.status, e.retry = http.StatusServiceUnavailable, true
-		case -2, -3, -9:
-			e.status = http.StatusNotFound
-		case -5, -13, -14:
-			e.status = http.StatusConflict
-		case -6:
-			e.status = http.StatusBadRequest
-		case -7:
-			if e.status = http.StatusForbidden; errors.Is(c.Err, model.ErrNoToken) {
-				e.status = http.StatusUnauthorized
-			}
-		case -12:
-			e.status, e.retry = http.StatusTooManyRequests, true
+		status := 0
+		if errors.Is(c.Err, model.ErrForbidden) {
+			status = http.StatusForbidden
 		}
-		all = append(all, e)
+		all = append(all, coded(c.Err, c.Code, status))
 	}
 	return append(all, errStoreAway, errFull, errNoAdmin, errForeign, errURLTooLong, errBodyType, errNoRoute, errNoMethod, errInternal)
 }
@@ -54,23 +79,23 @@ func apiErrors() []apiError {
 // modes share: no path or method, and a fault of ours; -12 and -13 are of access
 // and administration.
 var (
-	errNoAdmin = apiError{errors.New("administration is closed"), -7, http.StatusForbidden, false}
+	errNoAdmin = coded(errors.New("administration is closed"), -7, http.StatusForbidden)
 	// errForeign: a browser sends what a page of another site makes it send, or the
 	// client's certificate is not trusted any more.
-	errForeign    = apiError{errors.New("not from here"), -7, http.StatusForbidden, false}
-	errURLTooLong = apiError{errors.New("URL too long"), -6, http.StatusRequestURITooLong, false}
-	errBodyType   = apiError{errors.New("this body cannot be read"), -6, http.StatusUnsupportedMediaType, false}
-	errNoRoute    = apiError{errors.New("no such path"), -10, http.StatusNotFound, false}
-	errNoMethod   = apiError{errors.New("no such method"), -10, http.StatusMethodNotAllowed, false}
-	errInternal   = apiError{errors.New("internal error"), -11, http.StatusInternalServerError, false}
+	errForeign    = coded(errors.New("not from here"), -7, http.StatusForbidden)
+	errURLTooLong = coded(errors.New("URL too long"), -6, http.StatusRequestURITooLong)
+	errBodyType   = coded(errors.New("this body cannot be read"), -6, http.StatusUnsupportedMediaType)
+	errNoRoute    = coded(errors.New("no such path"), issuer.CodeNoRoute, http.StatusNotFound)
+	errNoMethod   = coded(errors.New("no such method"), issuer.CodeNoRoute, http.StatusMethodNotAllowed)
+	errInternal   = coded(errors.New("internal error"), issuer.CodeInternal, 0)
 	// errStoreAway: a page that only reads a store could not. Nothing about IDs is
 	// wrong, so it has the code of what is not there yet.
-	errStoreAway = apiError{errors.New("the store cannot be read"), -1, http.StatusServiceUnavailable, true}
+	errStoreAway = coded(errors.New("the store cannot be read"), -1, 0)
 	// errFull: the connection is one too many.
-	errFull = apiError{errors.New("too many connections"), -1, http.StatusServiceUnavailable, true}
+	errFull = coded(errors.New("too many connections"), -1, 0)
 	// errGaveUp: the request ended first. A client that has only closed its
 	// sending half still reads the answer, and must not take it for an ID.
-	errGaveUp = apiError{context.Canceled, -4, http.StatusServiceUnavailable, true}
+	errGaveUp = coded(context.Canceled, -4, 0)
 )
 
 const (

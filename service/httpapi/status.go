@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/access"
 	"shardid/service/issuer"
 	"shardid/service/monitor"
 	"shardid/service/queue"
@@ -127,6 +128,9 @@ func (a *API) readyzOf(c *gin.Context) {
 	switch {
 	case i < 0 && slices.Contains([]string{ModeSegment, ModeSnowflake, ModeUID}, name):
 		a.fail(c, issuer.Disabled(name))
+		return
+	case i < 0 && name == ModeSequence && a.opts.Sequence == nil:
+		a.fail(c, a.opts.Enabled(access.Sequence))
 		return
 	case i < 0:
 		a.noRoute(c)

@@ -220,7 +220,7 @@ func TestReadiness(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			opts, _ := testOptions(&fakeQueue{ready: c.queue}, c.failing, io.Discard)
-			opts.Segment = nil
+			opts.Segment, opts.Sequence = nil, nil
 			opts.Modes = []Mode{opts.Modes[0], {ModeSnowflake, func() error { return c.snowflake }}, {ModeUID, func() error { return c.uid }}}
 			api := New(opts)
 			if c.drain {
@@ -234,6 +234,7 @@ func TestReadiness(t *testing.T) {
 			wantHealth(t, api, "/healthz", c.healthz)
 			wantAnswer(t, ask(api, "GET", "/livez"), 200, "{\"status\":\"ok\"}\n")
 			wantHealth(t, api, "/readyz/segment", `404 {"code":-9,`)
+			wantHealth(t, api, "/readyz/sequence", `404 {"code":-9,`)
 			wantHealth(t, api, "/readyz/nothing", `404 {"code":-10,`)
 		})
 	}

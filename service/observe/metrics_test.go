@@ -1,10 +1,8 @@
 package observe
 
 import (
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -104,19 +102,6 @@ func text(t *testing.T, s Sources) string {
 	return string(body)
 }
 
-var update = flag.Bool("update", false, "write testdata/metrics.txt and the table of docs/metrics.md")
-
-// wantFile compares a file with what it should hold, or writes it with -update.
-func wantFile(t *testing.T, name, want string) {
-	t.Helper()
-	if *update {
-		check.Must(t, os.WriteFile(name, []byte(want), 0o600))
-	}
-	if got, err := os.ReadFile(name); err != nil || string(got) != want {
-		t.Errorf("%s is not what is exported, %v: go test ./service/observe -run %s -update", name, err, t.Name())
-	}
-}
-
 // Every source is exported, with its value, and nothing else of ours is. The buckets of one
 // histogram stand for those of all.
 func TestText(t *testing.T) {
@@ -128,30 +113,18 @@ func TestText(t *testing.T) {
 			ours.WriteString(line)
 		}
 	}
-	wantFile(t, "testdata/metrics.txt", ours.String())
+	check.Made(t, "testdata/metrics.txt", ours.String())
 	for _, name := range []string{"go_goroutines", "process_resident_memory_bytes"} {
 		check.Has(t, body, "\n"+name+" ", name)
 	}
 }
 
 // The table of docs/metrics.md has every metric of ours, as a scrape shows it.
-func TestDocument(t *testing.T) {
-	const (
-		document = "../../docs/metrics.md"
-		begin    = "<!-- table: go test ./service/observe -update -->\n"
-		end      = "<!-- end of the table -->\n"
-	)
-	raw, err := os.ReadFile(document)
-	check.Must(t, err)
-	head, rest, ok := strings.Cut(string(raw), begin)
-	_, tail, ends := strings.Cut(rest, end)
-	if !ok || !ends {
-		t.Fatalf("%s has no table", document)
-	}
+func TestReferences(t *testing.T) {
 	parser := expfmt.NewTextParser(prometheus.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(text(t, full())))
 	check.Must(t, err)
-	table := "| metric | type | labels | |\n|---|---|---|---|\n"
+	table := "| metric | type | labels | what it is |\n|---|---|---|---|\n"
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		f := families[name]
 		if !strings.HasPrefix(name, "shardid_") {
@@ -168,7 +141,7 @@ func TestDocument(t *testing.T) {
 		table += fmt.Sprintf("| `%s` | %s | %s | %s |\n",
 			name, strings.ToLower(f.GetType().String()), strings.Join(labels, ", "), f.GetHelp())
 	}
-	wantFile(t, document, head+begin+table+end+tail)
+	check.MadePart(t, "../../docs/metrics.md", "metrics", table)
 }
 
 // Tags come from a table of any size and may have any name: the series stay few, and
