@@ -158,21 +158,8 @@ func (s *suite) memoryOfKeys(t *testing.T, d deployment, url string) {
 	t.Helper()
 	admin := d.redis.Client()
 	defer admin.Close()
-	c := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(url, "redis://"), MaxRetries: -1, ReadTimeout: startLimit})
-	defer c.Close()
-	ctx := t.Context()
 	before := usedMemory(t, admin)
-	for n := 0; n < manyKeys; n += 1000 {
-		measurable(t, time.Minute, "a thousand keys", func() error {
-			_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
-				for i := n; i < n+1000; i++ {
-					p.Incr(ctx, fmt.Sprintf("sequence:%s:room-%d", chat, i))
-				}
-				return nil
-			})
-			return err
-		})
-	}
+	useKeys(t, url, manyKeys)
 	each := (usedMemory(t, admin) - before) / manyKeys
 	s.report.goal(12).atMost("memory of a key in Redis, of a million", math.Round(each), 120, "bytes", fmt.Sprintf("of names such as room-%d", manyKeys/2))
 }
@@ -187,4 +174,23 @@ func usedMemory(t *testing.T, c *redis.Client) float64 {
 	n, err := strconv.ParseFloat(value, 64)
 	check.Must(t, err)
 	return n
+}
+
+// useKeys has so many keys of a sequence get their first number.
+func useKeys(t *testing.T, url string, keys int) {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: strings.TrimPrefix(url, "redis://"), MaxRetries: -1, ReadTimeout: startLimit})
+	defer c.Close()
+	ctx := t.Context()
+	for n := 0; n < keys; n += 1000 {
+		measurable(t, time.Minute, "a thousand keys", func() error {
+			_, err := c.Pipelined(ctx, func(p redis.Pipeliner) error {
+				for i := n; i < n+1000; i++ {
+					p.Incr(ctx, fmt.Sprintf("sequence:%s:room-%d", chat, i))
+				}
+				return nil
+			})
+			return err
+		})
+	}
 }

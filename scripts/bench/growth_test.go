@@ -26,7 +26,7 @@ const (
 
 // measureGrowth is what more replicas and more apps cost.
 func measureGrowth(t *testing.T, s *suite) {
-	sizes, shares, apps := []int{1, 2, 4, 8}, []int{1, 2, 4, 8, 16, 32, 64, 100}, []int{1, 16, 64, 256}
+	sizes, shares, apps := []int{1, 2, 4, 8, 16}, []int{1, 2, 4, 8, 16, 32, 64, 100}, []int{1, 16, 64, 256}
 	if s.plan.name == "quick" {
 		sizes, shares, apps = []int{1, 2}, []int{1, 2, 100}, []int{1, 16}
 	}
@@ -36,6 +36,15 @@ func measureGrowth(t *testing.T, s *suite) {
 	t.Run("shares of the rate", func(t *testing.T) { s.shareRate(t, shares) })
 	for _, n := range apps {
 		t.Run(fmt.Sprint(n, " apps"), func(t *testing.T) { s.growApps(t, n) })
+	}
+	for _, k := range stocks() {
+		sizes := k.sizes
+		if s.plan.name == "quick" {
+			sizes = sizes[:1]
+		}
+		for _, n := range sizes {
+			t.Run(fmt.Sprint(n, " ", k.of), func(t *testing.T) { s.growStock(t, k, n) })
+		}
 	}
 }
 
@@ -169,14 +178,25 @@ func (d deployment) redisCPU(t *testing.T) time.Duration {
 }
 
 // status is a counter of the database server, over its own connection.
-func (d deployment) status(t *testing.T, name string) float64 {
+func (d deployment) status(t *testing.T, name string) (value float64) {
+	t.Helper()
+	d.onServer(t, func(db *sql.DB) error {
+		return db.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&name, &value)
+	})
+	return value
+}
+
+func (d deployment) exec(t *testing.T, statement string) {
+	t.Helper()
+	d.onServer(t, func(db *sql.DB) error { return check.Err(db.ExecContext(t.Context(), statement)) })
+}
+
+func (d deployment) onServer(t *testing.T, use func(*sql.DB) error) {
 	t.Helper()
 	db, err := sql.Open("mysql", d.dsn)
 	check.Must(t, err)
 	defer db.Close()
-	var value float64
-	check.Must(t, db.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&name, &value))
-	return value
+	check.Must(t, use(db))
 }
 
 // What the same time costs without is taken off.
