@@ -95,7 +95,7 @@ func (c *Client) askNow(ctx context.Context, q question, use func(answer) error)
 func (c *Client) askInTurn(ctx context.Context, q question, use func(answer) error) error {
 	var last error
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		wait, hope := pause, false
+		wait, hope, answered := pause, false, false
 		for _, r := range c.inTurn() {
 			began := time.Now()
 			a, after, err := c.askOne(ctx, r, q)
@@ -115,9 +115,9 @@ func (c *Client) askInTurn(ctx context.Context, q question, use func(answer) err
 			if ctx.Err() != nil { // says less than what came before
 				return ended(ctx, last)
 			}
-			last = err
 			var refused *Error
 			if errors.As(err, &refused) {
+				last, answered = err, true
 				switch {
 				case mayPass(refused.Status):
 					hope, wait = true, max(wait, after)
@@ -125,6 +125,9 @@ func (c *Client) askInTurn(ctx context.Context, q question, use func(answer) err
 					return last
 				}
 				continue // it answers: it is not down
+			}
+			if !answered { // an answer says more than a connection that fails
+				last = err
 			}
 			hope = hope || !staysWrong(err)
 			down := min(firstPause<<min(r.failures.Add(1), 10), lastPause)

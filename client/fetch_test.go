@@ -48,6 +48,21 @@ func TestFailover(t *testing.T) {
 	}
 }
 
+// What a replica says is told, and not that another one is away.
+func TestRefusalBeforeABrokenConnection(t *testing.T) {
+	empty, bad := &service{}, httptest.NewServer(nil)
+	bad.Close() // refuses connections
+	empty.refuse.Store(&answer{Code: CodeEmpty, Message: "queue is empty"})
+	empty.status.Store(503)
+	for range 5 {
+		c := newClient(t, Options{Addrs: []string{bad.URL, start(t, empty), bad.URL}, Timeout: 100 * time.Millisecond})
+		var refused *Error
+		if _, err := c.Queue(1).Next(t.Context(), "alice"); !errors.As(err, &refused) || !errors.Is(err, ErrTimeout) {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
 // A replica that hangs is a timeout of the client's own, as the caller's context lives.
 func TestTimeoutIsTheClients(t *testing.T) {
 	s := &service{most: 1 << 20}
