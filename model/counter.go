@@ -126,10 +126,12 @@ func earlier(a, b time.Time) time.Time {
 }
 
 // Doubt returns how many numbers a row may lack: one with this rate, that was used last at
-// that time, and whose earlier doubt was before. Clocks that differ count once.
+// that time, and whose earlier doubt was before. Clocks that differ count once. A row that was
+// used long after the change accounts for it, unless by version 0.2, which knows of no changes:
+// then its last use says nothing of the copy.
 func (g Gap) Doubt(rate int64, at time.Time, before int64) int64 {
 	known := g.Known
-	if at.After(known) {
+	if at.After(known) && !at.After(g.Now.Add(g.Slack)) {
 		known = at
 	}
 	gap, reach := g.Now.Sub(known), time.Duration(0)

@@ -106,6 +106,8 @@ func TestDoubt(t *testing.T) {
 		"since the heartbeat, and clocks differ": {beat: ago(20), want: 2*100*30 + 1},
 		"a server that is back":                  {beat: ago(20), same: true, want: 2*100*21 + 1},
 		"since the row's own time":               {beat: ago(20), at: ago(15), want: 2*100*25 + 1},
+		"used by version 0.2 since the change":   {beat: ago(20), at: ago(-11), want: 2*100*30 + 1},
+		"and long after it":                      {beat: ago(20), at: ago(-3600), same: true, want: 2*100*21 + 1},
 		"not before the heartbeat":               {beat: ago(20), at: ago(600), want: 2*100*30 + 1},
 		"clocks differ once":                     {beat: ago(20), before: 500, jumpFrom: ago(-11), want: 500 + 2*100*20 + 1},
 		"and again after a jump":                 {beat: ago(20), before: 500, jumpFrom: ago(-10), want: 500 + 2*100*30 + 1},

@@ -25,7 +25,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// relic is what a deployment of version 0.1.0 left and had issued; the README beside the
+// relic is what a deployment of an older version left and had issued; the README beside the
 // files says how they were recorded. Times are moved so that it was left just now.
 type relic struct {
 	folder string
@@ -34,12 +34,13 @@ type relic struct {
 
 	At                             int64 // when it was left, Unix ms
 	Replid, Token                  string
-	Queue, Segment, Snowflake, UID map[string][]int64 // IDs issued, by app, tag and instance
+	Queue, Segment, Snowflake, UID map[string][]int64  // IDs issued, by app, tag and instance
+	Texts                          map[string][]string // business numbers issued, by tag
 }
 
 func openRelic(t *testing.T, name string) *relic {
 	t.Helper()
-	r := &relic{folder: filepath.Join("testdata/upgrade-0.1.0", name)}
+	r := &relic{folder: filepath.Join("testdata", name)}
 	if err := json.Unmarshal([]byte(r.text(t, "issued.json")), r); err != nil {
 		t.Fatal(err)
 	}
@@ -153,10 +154,10 @@ func (r *relic) fillZooKeeper(t *testing.T, addr string) {
 	}
 }
 
-// worker puts the worker file where 0.1.0 had it.
-func (r *relic) worker(t *testing.T, dir, name string) {
+// worker puts a worker file where it was, in the folder of a kind of worker IDs.
+func (r *relic) worker(t *testing.T, dir, kind, name string) {
 	t.Helper()
-	folder := filepath.Join(dir, "data/shardid/8080")
+	folder := filepath.Join(dir, "data", kind, "8080")
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -169,9 +170,9 @@ func (r *relic) worker(t *testing.T, dir, name string) {
 func TestE2EUpgradeFrom010(t *testing.T) {
 	story(t)
 	t.Run("embedded", func(t *testing.T) {
-		r, dir := openRelic(t, "embedded"), t.TempDir()
+		r, dir := openRelic(t, "upgrade-0.1.0/embedded"), t.TempDir()
 		writeFile(t, filepath.Join(dir, "config.yaml"), r.text(t, "config.yaml"))
-		r.worker(t, dir, "worker.json")
+		r.worker(t, dir, "shardid", "worker.json")
 		r.fillDatabase(t, "sqlite", filepath.Join(dir, "data/shardid.db"), "sqlite.sql")
 		u := &upgrade{T: t, relic: r, dir: dir, instance: "sqlite", workerID: 1,
 			settings: settings{"SNOWFLAKE_ADVERTISE": "10.1.0.9:8080", "SERVER_DRAIN_DELAY": "0s"}}
@@ -183,7 +184,7 @@ func TestE2EUpgradeFrom010(t *testing.T) {
 	}{{"mysql", 1}, {"redis", 0}, {"local", 33}, {"zk", 0}} {
 		t.Run(c.mode, func(t *testing.T) {
 			server, dir := testserver.Redis(t), t.TempDir()
-			r := openRelic(t, "server")
+			r := openRelic(t, "upgrade-0.1.0/server")
 			u := &upgrade{T: t, relic: r, dir: dir, instance: c.mode, workerID: c.workerID}
 			u.lists = r.fillRedis(t, server)
 			dsn := testserver.SharedMariaDB(t).NewDatabase(t)
@@ -208,7 +209,7 @@ func TestE2EUpgradeFrom010(t *testing.T) {
 			writeFile(t, filepath.Join(dir, "config.yaml"), config)
 			writeFile(t, filepath.Join(dir, "tokens.yaml"), r.text(t, "tokens.yaml"))
 			if c.mode != "redis" { // which has no worker file
-				r.worker(t, dir, "worker-"+c.mode+".json")
+				r.worker(t, dir, "shardid", "worker-"+c.mode+".json")
 			}
 			u.run()
 		})
