@@ -11,8 +11,8 @@ the time, and a story that waits for a busy machine takes more of it. They start
 over the network: -race would see none of these and take the cores that they need, so only
 those that use the Go client have it. What only computes (simulations, which are ten times
 slower under -race, models, lint, benchmarks run once) gets what the others leave of the
-cores. Nor do the nemesis and SQLite, which is C turned into Go, have -race: it takes their
-time fourfold; what runs side by side in sqlstore has it on MariaDB. The tests of the stores
+cores. Nor do the nemesis, ZooKeeper's store and SQLite, which is C turned into Go, have -race: it
+takes their time threefold; what runs side by side in zkstore, and in sqlstore on MariaDB, has it. The tests of the stores
 in $OTHERS follow the tests that are no stories. A test that fails beside others is run once
 more, alone.
 TEXT
@@ -25,7 +25,7 @@ cd "$(dirname "$0")/.."
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 sequences='^Test(E2E|Directed)Sequence' outages='^TestDirected' leases='^Test(E2ELeaf|E2EUID|E2EConsole)' clients='^TestE2E(GoClient|ScrambledApp)$'
-races='AtOnce|Concurrently|UnderLoad|Hosts|Silent|Holder|Replicas|Worlds|AnotherLife'
+races='AtOnce|Concurrently|UnderLoad|Hosts|Silent|Holder|Replicas|Worlds|AnotherLife|Race|Close|Overtaken|LostTake'
 plain=()
 for word in "$@"; do
 	[ "$word" = -race ] || plain+=("$word")
@@ -64,9 +64,9 @@ part stories "${plain[@]}" -skip "$sequences|$outages|$leases|$clients" ./script
 } &
 {
 	# shellcheck disable=SC2046 # a list of packages
-	part others "$@" $(go list ./... "$(go list -m)/client/..." | grep -v '/scripts/e2e$\|/model$\|/scripts/nemesis$\|/sqlstore$')
-	part races "$@" -run "$races" -skip SQLite ./repository/sqlstore
-	part slower "${plain[@]}" ./repository/sqlstore ./scripts/nemesis
+	part others "$@" $(go list ./... "$(go list -m)/client/..." | grep -v '/scripts/e2e$\|/model$\|/scripts/nemesis$\|/sqlstore$\|/zkstore$')
+	part races "$@" -run "$races" -skip SQLite ./repository/sqlstore ./repository/zkstore
+	part slower "${plain[@]}" ./repository/sqlstore ./repository/zkstore ./scripts/nemesis
 	[ -z "${OTHERS:-}" ] || part stores scripts/test-stores.sh --main "${OTHERS// /+}"
 } &
 part computing computing &
