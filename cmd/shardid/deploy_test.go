@@ -181,10 +181,10 @@ func TestDeploySecrets(t *testing.T) {
 }
 
 // TestDeployNames: each variable and key that deploy/ and its documentation name is
-// one of shardid's, or of those that shardid lease tells its command.
+// one of shardid's, or of those that shardid lease tells its command and that the examples read.
 func TestDeployNames(t *testing.T) {
 	known, sections := map[string]bool{}, map[string]bool{}
-	for _, name := range []string{"SHARDID_WORKER_ID", "SHARDID_EPOCH", "SHARDID_WORKER_BITS", "SHARDID_SEQ_BITS"} {
+	for _, name := range []string{"SHARDID_WORKER_ID", "SHARDID_EPOCH", "SHARDID_WORKER_BITS", "SHARDID_SEQ_BITS", "SHARDID_URLS"} {
 		known[name] = true
 	}
 	for _, k := range config.Defaults().Keys {
