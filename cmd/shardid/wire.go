@@ -234,7 +234,7 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 	}
 	o.Modes = []httpapi.Mode{{Name: httpapi.ModeQueue, Ready: a.queueReady}}
 	if a.segment != nil {
-		o.Segment, o.Segments, o.Tags = a.segment, a.segment.Views, a.db.Tags
+		o.Segment, o.Segments, o.Tags = a.segment, a.segment, a.db.Tags
 		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSegment, Ready: a.segment.Ready})
 	}
 	if a.snowflake != nil {

@@ -108,7 +108,7 @@ type Options struct {
 	// Segments is what this replica holds of each tag, for /cache; Tags is what the
 	// database holds, for /db. Errors of Tags: *model.StoreError, or the context's. Both
 	// are nil with the segment mode disabled.
-	Segments func() []segment.View
+	Segments segment.Shelf
 	Tags     func(context.Context) ([]model.Tag, error)
 	// Names are the names of worker IDs, for /api/names, and Holders those of one, at most
 	// limit. Errors: *model.StoreError, the context's; of Holders model.ErrUnknownName too.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -200,7 +201,7 @@ func testOptions(q issuer.Queue, failing fakeConditions, log io.Writer) (Options
 		Modes:    []Mode{{ModeQueue, readiness(q)}, {ModeSegment, well}, {ModeSnowflake, well}, {ModeUID, well}},
 		LogLevel: &fakeAdmin{},
 		Names:    (&fakeAdmin{}).Names, Holders: (&fakeAdmin{}).Holders, Spaces: (&fakeAdmin{}).Spaces,
-		Segments: fakeViews, Tags: fakeTags, Location: time.FixedZone("Asia/Shanghai", 8*3600),
+		Segments: shelfOf(fakeViews()...), Tags: fakeTags, Location: time.FixedZone("Asia/Shanghai", 8*3600),
 	}, modes
 }
 
@@ -217,6 +218,20 @@ func fakeViews() []segment.View {
 		{Name: "big", InitOK: true, Value0: 9007199254740993, Step0: 1000, Max0: 9007199254741993, Runway: 86400, LastLoad: loaded},
 	}
 }
+
+// shelf has tags, by name.
+type shelf map[string]segment.View
+
+func shelfOf(views ...segment.View) shelf {
+	s := shelf{}
+	for _, v := range views {
+		s[v.Name] = v
+	}
+	return s
+}
+
+func (s shelf) Names() []string               { return slices.Sorted(maps.Keys(s)) }
+func (s shelf) View(name string) segment.View { return s[name] }
 
 func fakeTags(context.Context) ([]model.Tag, error) {
 	return []model.Tag{

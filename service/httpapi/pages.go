@@ -243,13 +243,9 @@ type column struct {
 
 // cache shows the segments that this replica holds, Leaf's page of that name.
 func (a *API) cache() gin.HandlerFunc {
-	views := func(context.Context) ([]segment.View, error) {
-		return slices.SortedFunc(slices.Values(a.opts.Segments()), func(x, y segment.View) int {
-			return cmp.Compare(x.Name, y.Name)
-		}), nil
-	}
-	name := func(v segment.View) string { return v.Name }
-	return leafPage(a, a.opts.Segments != nil, views, name, func(views []segment.View) table {
+	names := func(context.Context) ([]string, error) { return a.opts.Segments.Names(), nil }
+	views := func(shown []string) []segment.View { return segment.Views(a.opts.Segments, shown) }
+	return leafPage(a, a.opts.Segments != nil, names, itself, views, func(views []segment.View) table {
 		t := table{
 			Title: "Segments",
 			Note:  "What this replica holds of each tag: two buffers, of which pos is in use. IDs from value up to max, without max, are left.",
@@ -291,7 +287,7 @@ func (a *API) db() gin.HandlerFunc {
 		return rows, err
 	}
 	name := func(r dbTag) string { return r.Key }
-	return leafPage(a, a.opts.Tags != nil, rows, name, func(rows []dbTag) table {
+	return leafPage(a, a.opts.Tags != nil, rows, name, itself[[]dbTag], func(rows []dbTag) table {
 		t := table{
 			Title:   "leaf_alloc",
 			Note:    "The tags as the database has them: IDs below max_id have been handed out to replicas. Times are in " + a.opts.Location.String() + ".",
@@ -307,20 +303,21 @@ func (a *API) db() gin.HandlerFunc {
 }
 
 // leafPage answers with rows in the form that the client wants. That of a browser is
-// escaped, without a script, and has a policy that would let none run.
-func leafPage[Row any](a *API, enabled bool, rows func(context.Context) ([]Row, error), name func(Row) string, show func([]Row) table) gin.HandlerFunc {
+// escaped, without a script, and has a policy that would let none run. Of the rows that are
+// shown it has the items.
+func leafPage[Row, Item any](a *API, enabled bool, rows func(context.Context) ([]Row, error), name func(Row) string, items func([]Row) []Item, show func([]Item) table) gin.HandlerFunc {
 	program := windowed(a, rows, func(w window, all []Row) ([]byte, error) {
 		shown, total, next := through(w, all, name)
 		return encodeJSON(struct {
 			Code  int    `json:"code"`
-			Tags  []Row  `json:"tags"`
+			Tags  []Item `json:"tags"`
 			Total int    `json:"total,omitempty"`
 			Next  string `json:"next,omitempty"`
-		}{0, append([]Row{}, shown...), total, next}) // none is [], not null
+		}{0, append([]Item{}, items(shown)...), total, next}) // none is [], not null
 	}, a.writeJSON)
 	browser := windowed(a, rows, func(w window, all []Row) ([]byte, error) {
 		shown, total, next := through(w, all, name)
-		t := show(shown)
+		t := show(items(shown))
 		if t.Total = total; next != "" {
 			t.Next = template.URL(w.next(next)) //nolint:gosec // is encoded
 		}

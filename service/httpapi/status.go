@@ -251,12 +251,11 @@ type SnowflakeStatus struct {
 
 // status is what the console shows, with a window of the tags.
 func (a *API) status() gin.HandlerFunc {
-	name := func(v segment.View) string { return v.Name }
 	return windowed(a, a.readStatus, func(w window, s Status) ([]byte, error) {
 		if all := s.Segment; all != nil {
-			part := *all
-			part.Tags, part.Total, part.Next = through(w, all.Tags, name)
-			part.Tags = append([]segment.View{}, part.Tags...)
+			part, shown := *all, []string(nil)
+			shown, part.Total, part.Next = through(w, all.Shelf.Names(), itself)
+			part.Tags = segment.Views(all.Shelf, shown)
 			s.Segment = &part
 		}
 		return encodeJSON(s)

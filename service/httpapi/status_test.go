@@ -33,7 +33,7 @@ func fullStatus(context.Context) Status {
 		Alarms:  []monitor.Alarm{{Name: "ShardidStarved", Severity: monitor.Critical, Message: "callers got -4", Since: loaded}, {Name: "ShardidRingDry", Severity: monitor.Info, Message: "over", Since: loaded, Over: loaded}},
 		Witness: &WitnessStatus{State: WitnessNamed, HeldSince: loaded},
 		Queue:   &queue.Status{Issued: 7, Pops: 6, Refills: 65, Held: 3, Wasted: map[string]int64{"purged": 9}, Apps: []queue.View{app}},
-		Segment: &segment.Status{Issued: 8, Tags: fakeViews()},
+		Segment: &segment.Status{Issued: 8, Shelf: shelfOf(fakeViews()...)},
 		Snowflake: &SnowflakeStatus{
 			Issued: 9, WorkerID: 21, Mode: "mysql", Address: "10.0.0.5:8080", State: "serving", ReservedUntil: loaded,
 			TrustSeconds: 7.5, ClockOffsetSeconds: -0.25, RemainingLifetimeSeconds: 1_000_000_000, Error: "away",
@@ -108,7 +108,7 @@ func TestStatusThatCannotBeShown(t *testing.T) {
 			if at, ok := ctx.Deadline(); !ok || time.Until(at) > readTimeout {
 				t.Errorf("no deadline, or a late one: %v", at)
 			}
-			return Status{Segment: &segment.Status{Tags: []segment.View{{Runway: math.Inf(1)}}}}
+			return Status{Segment: &segment.Status{Shelf: shelfOf(segment.View{Runway: math.Inf(1)})}}
 		}
 	})
 	wantAnswer(t, ask(api, http.MethodGet, "/api/status"), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`)

@@ -23,9 +23,10 @@ func manyTags(n int) *API {
 			name := fmt.Sprintf("Tag%05d", i)
 			views[i], tags[n-1-i] = segment.View{Name: name}, model.Tag{Name: name, MaxID: 1, Step: 1}
 		}
-		o.Segments = func() []segment.View { return views }
+		held := shelfOf(views...)
+		o.Segments = held
 		o.Tags = func(context.Context) ([]model.Tag, error) { return tags, nil }
-		o.Status = func(context.Context) Status { return Status{Segment: &segment.Status{Tags: views}} }
+		o.Status = func(context.Context) Status { return Status{Segment: &segment.Status{Shelf: held}} }
 	})
 }
 

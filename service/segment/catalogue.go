@@ -24,9 +24,11 @@ const (
 
 // catalogue is what is known of the tags.
 type catalogue struct {
-	live  int                 // tags that exist
-	used  []*Tag              // those that were ever used, removed ones too; only appended to
-	asked map[string]struct{} // names that the next lookup takes
+	live              int                 // tags that exist
+	changes, sortedAt uint64              // how often one came or went, and had when sorted was made
+	sorted            []string            // their names
+	used              []*Tag              // those that were ever used, removed ones too; only appended to
+	asked             map[string]struct{} // names that the next lookup takes
 }
 
 // exists says whether a tag is known to exist.
@@ -278,6 +280,7 @@ func (s *Service) adopt(row model.Tag) bool {
 	e.step.Store(int32(row.Step))
 	if e.seen.Swap(s.reading.Load()) == 0 {
 		s.catalogue.live++
+		s.catalogue.changes++
 	}
 	if t := e.tag.Load(); t != nil {
 		t.open(row)
@@ -293,6 +296,7 @@ func (s *Service) remove(e *entry) {
 		return
 	}
 	s.catalogue.live--
+	s.catalogue.changes++
 	if t := e.tag.Load(); t != nil {
 		t.close(fmt.Errorf("%w: %q was removed", model.ErrUnknownTag, e.name))
 	}

@@ -280,3 +280,6 @@ func (r replica) batch(t *testing.T, tag string, n int) []int64 {
 func inBubble(f func(*testing.T)) func(*testing.T) {
 	return func(t *testing.T) { synctest.Test(t, f) }
 }
+
+// Views are all tags, by name.
+func (r *replica) Views() []segment.View { return segment.Views(r, r.Names()) }

@@ -49,33 +49,66 @@ func (v View) MarshalJSON() ([]byte, error) {
 	}{plain(v), v.Value0, v.Max0, v.Value1, v.Max1})
 }
 
+// Shelf is the tags that exist. There may be a million: each is looked at when it is shown.
+// Safe for concurrent use.
+type Shelf interface {
+	Names() []string       // sorted; not to be changed
+	View(name string) View // at one instant; of a tag that is gone only the name
+}
+
+// Views shows some of the tags. It is never nil.
+func Views(s Shelf, names []string) []View {
+	views := make([]View, len(names))
+	for i, name := range names {
+		views[i] = s.View(name)
+	}
+	return views
+}
+
 // Status is the segment mode in /api/status.
 type Status struct {
 	Issued int64  `json:"issued"` // IDs since the start of the process
-	Tags   []View `json:"tags"`   // never nil; by name
+	Tags   []View `json:"tags"`   // never nil; those of Shelf that are shown
 	// Where Tags are not all, Total is how many there are, and Next the name after which more
 	// follow.
 	Total int    `json:"total,omitempty"`
 	Next  string `json:"next,omitempty"`
+	Shelf Shelf  `json:"-"`
 }
 
-// Status returns the counter and, as Views does, the tags.
-func (s *Service) Status() Status {
-	return Status{Issued: s.Stats().Issued, Tags: append([]View{}, s.Views()...)}
+// Status returns the counter and the tags, of which none is shown yet.
+func (s *Service) Status() Status { return Status{Issued: s.Stats().Issued, Shelf: s} }
+
+// View is that of Shelf.
+func (s *Service) View(name string) View {
+	if e := s.tags.find(name); e != nil {
+		return e.view()
+	}
+	return View{Name: name}
 }
 
-// Views returns the tags that exist, by name. Each is read at one instant.
-func (s *Service) Views() []View {
-	views := make([]View, 0, s.live())
+// Names are those of Shelf, sorted anew when a tag has come or gone.
+func (s *Service) Names() []string {
+	s.mu.Lock()
+	known := s.catalogue
+	s.mu.Unlock()
+	if known.sortedAt == known.changes {
+		return known.sorted
+	}
+	names := make([]string, 0, known.live)
 	for e := range s.tags.all() {
 		if e.seen.Load() != 0 {
-			views = append(views, e.view())
+			names = append(names, e.name)
 		}
 	}
-	return byName(views)
+	slices.Sort(names)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.catalogue.sorted, s.catalogue.sortedAt = names, known.changes
+	return names
 }
 
-// Used is Views without the tags that this process has not used.
+// Used are the tags that exist and that this process has used, by name.
 func (s *Service) Used() []View {
 	var views []View
 	for _, t := range s.everUsed() {
@@ -83,10 +116,6 @@ func (s *Service) Used() []View {
 			views = append(views, t.view())
 		}
 	}
-	return byName(views)
-}
-
-func byName(views []View) []View {
 	slices.SortFunc(views, func(a, b View) int { return cmp.Compare(a.Name, b.Name) })
 	return views
 }
