@@ -284,6 +284,7 @@ func (a *API) modeStatus() map[string]ModeStatus {
 		ModeSegment:   {Enabled: a.opts.Segment != nil},
 		ModeSnowflake: {Enabled: a.opts.Snowflake != nil},
 		ModeUID:       {Enabled: a.opts.UID != nil},
+		ModeSequence:  {}, // what is enabled is among those that are looked at
 	}
 	for _, m := range a.look() {
 		all[m.Name] = ModeStatus{Enabled: true, Ready: m.OK, Since: m.Since, Error: m.Error}

@@ -94,7 +94,7 @@ func TestStatusOfTheAPIAlone(t *testing.T) {
 			api.Drain()
 		}
 		check.Must(t, json.Unmarshal(ask(api, http.MethodGet, "/api/status").Body.Bytes(), &s))
-		if s.Ready != ready || len(s.Modes) != 4 || len(s.Stores) != 2 || s.Segment != nil || s.Alarms == nil {
+		if s.Ready != ready || len(s.Modes) != 5 || len(s.Stores) != 2 || s.Segment != nil || s.Alarms == nil {
 			t.Errorf("%+v, want ready %t", s, ready)
 		}
 	}
