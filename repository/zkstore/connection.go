@@ -144,6 +144,7 @@ type client struct {
 	closed  bool
 	wire    net.Conn  // the last one dialled
 	trouble error     // nil while there is a session
+	lost    error     // why the last session's connection ended
 	since   time.Time // of the first trouble in a row
 }
 
@@ -166,6 +167,19 @@ func (c *client) connect(network, addr string, limit time.Duration) (net.Conn, e
 func (c *client) setTrouble(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.note(err)
+}
+
+// lose notes why the connection of a session ended.
+func (c *client) lose(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lost = err
+	c.note(err)
+}
+
+// note is told of trouble, or of none, by a caller that holds mu.
+func (c *client) note(err error) {
 	if c.trouble == nil {
 		c.since = time.Now()
 	}
@@ -194,6 +208,8 @@ func (c *client) because(err error) error {
 		return errClosed
 	case c.trouble != nil:
 		return fmt.Errorf("%w: %w", err, c.trouble)
+	case c.lost != nil && errors.Is(err, zk.ErrConnectionClosed): // and there is another one by now
+		return fmt.Errorf("%w: %w", err, c.lost)
 	default:
 		return err
 	}
@@ -248,7 +264,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	w.got = min(w.got+n, lengthBytes+1)
 	switch {
 	case before > lengthBytes && err != nil:
-		w.client.setTrouble(fmt.Errorf("lost %s: %w", w.RemoteAddr(), err))
+		w.client.lose(fmt.Errorf("lost %s: %w", w.RemoteAddr(), err))
 	case before > lengthBytes:
 	case w.got > lengthBytes:
 		w.client.setTrouble(nil)

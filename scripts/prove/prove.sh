@@ -134,8 +134,11 @@ install() {
 check() {
 	local expected=$1 model=$2 dir=$3
 	shift 3
-	local how=(-O1 -DBFS) began=$SECONDS
-	[ "$expected" = counterexample ] || how=(-O2)
+	local how=(-O2) began=$SECONDS
+	case $expected in
+	counterexample) how=(-O0 -DBFS) ;;
+	deep) how=(-O0) expected=counterexample ;;
+	esac
 	mkdir "$dir"
 	cp "$model.pml" "$dir/model.pml"
 	(

@@ -253,9 +253,9 @@ type SnowflakeStatus struct {
 func (a *API) status() gin.HandlerFunc {
 	return windowed(a, a.readStatus, func(w window, s Status) ([]byte, error) {
 		if all := s.Segment; all != nil {
-			part, shown := *all, []string(nil)
-			shown, part.Total, part.Next = through(w, all.Shelf.Names(), itself)
-			part.Tags = segment.Views(all.Shelf, shown)
+			shown, total, next := through(w, all.Shelf.Names(), itself)
+			part := *all
+			part.Tags, part.Total, part.Next = segment.Views(all.Shelf, shown), total, next
 			s.Segment = &part
 		}
 		return encodeJSON(s)
