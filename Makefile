@@ -42,7 +42,7 @@ test-plan: # say what make test installs and how long that takes
 	@[ -x $(LINT) ] || echo "make test: builds golangci-lint into .tools, 2 minutes, once"
 	@[ -x $(VULN) ] || echo "make test: builds govulncheck into .tools, half a minute, once"
 	@command -v spin >/dev/null || echo "make test: installs the Debian package spin, a few seconds, once"
-	@echo "make test: the tests themselves take 20 to 45 minutes on two cores that have nothing else to do, by their speed"
+	@echo "make test: the tests themselves take 25 to 55 minutes on two cores that have nothing else to do, by their speed"
 
 test-stores: ## the tests of the stores on MySQL 9.7, MariaDB 10.11 and 11.8, Redis 7.0 and 8.0, Valkey 9.1, and one table
 	scripts/test-stores.sh
