@@ -265,50 +265,15 @@ func (t Tag) ID(text string) (int64, error) {
 // ID is the ID of a text that Append made, at whatever time. Errors: ErrInvalidArgument.
 func (n *Numbers) ID(text string) (int64, error) {
 	wrong := fmt.Errorf("%w: %q is no number of the pattern %s", ErrInvalidArgument, text, n.Pattern)
-	digits := len(text) - n.fixed
-	if digits < n.width {
+	shown, parts, ok := n.takeApart(text)
+	if !ok {
 		return 0, wrong
 	}
-	parts := map[byte]int{'y': -1, 'M': -1, 'd': -1}
-	var sequence int64
-	for rest, i := text, 0; i < len(n.fields); i++ {
-		f := n.fields[i]
-		if f.kind == "" {
-			if !strings.HasPrefix(rest, f.text) {
-				return 0, wrong
-			}
-			rest = rest[len(f.text):]
-			continue
-		}
-		width := dateWidth(f.kind)
-		if f.kind == "seq" {
-			width = digits
-		}
-		value := rest[:width]
-		rest = rest[width:]
-		number, err := strconv.ParseUint(value, 10, 63)
-		switch {
-		case err != nil, f.kind == "seq" && digits > n.width && value[0] == '0':
-			return 0, wrong
-		case f.kind == "seq":
-			sequence = int64(number)
-			continue
-		}
-		for i := 0; i < len(value); { // each run of a letter is a part of the date
-			letter, end := f.kind[i], strings.LastIndexByte(f.kind, f.kind[i])+1
-			part, _ := strconv.Atoi(value[i:end])
-			if parts[letter] >= 0 && parts[letter] != part {
-				return 0, wrong
-			}
-			parts[letter], i = part, end
-		}
-	}
-	shown := sequence
-	sequence, err := n.Region.counted(sequence)
+	sequence, err := n.Region.counted(shown)
 	if err != nil {
 		return 0, err
 	}
-	if sequence < 1 || shown > 1<<n.bits-1 || n.Overflow == OverflowRefuse && digits > n.width {
+	if sequence < 1 || shown > 1<<n.bits-1 {
 		return 0, wrong
 	}
 	if n.Reset == ResetNone {
@@ -324,4 +289,46 @@ func (n *Numbers) ID(text string) (int64, error) {
 		return 0, wrong
 	}
 	return period<<n.bits + sequence, nil
+}
+
+// takeApart reads a text by the pattern: the sequence as it is shown, and year, month and day by
+// their letters, -1 for what the pattern does not have.
+func (n *Numbers) takeApart(text string) (shown int64, parts map[byte]int, ok bool) {
+	digits := len(text) - n.fixed
+	if digits < n.width || digits > n.width && n.Overflow == OverflowRefuse {
+		return 0, nil, false
+	}
+	parts = map[byte]int{'y': -1, 'M': -1, 'd': -1}
+	for rest, i := text, 0; i < len(n.fields); i++ {
+		f := n.fields[i]
+		if f.kind == "" {
+			if rest, ok = strings.CutPrefix(rest, f.text); !ok {
+				return 0, nil, false
+			}
+			continue
+		}
+		width := dateWidth(f.kind)
+		if f.kind == "seq" {
+			width = digits
+		}
+		value := rest[:width]
+		rest = rest[width:]
+		number, err := strconv.ParseUint(value, 10, 63)
+		switch {
+		case err != nil, f.kind == "seq" && digits > n.width && value[0] == '0':
+			return 0, nil, false
+		case f.kind == "seq":
+			shown = int64(number)
+			continue
+		}
+		for i := 0; i < len(value); { // each run of a letter is a part of the date
+			letter, end := f.kind[i], strings.LastIndexByte(f.kind, f.kind[i])+1
+			part, _ := strconv.Atoi(value[i:end])
+			if parts[letter] >= 0 && parts[letter] != part {
+				return 0, nil, false
+			}
+			parts[letter], i = part, end
+		}
+	}
+	return shown, parts, true
 }

@@ -143,9 +143,8 @@ type client struct {
 	mu      sync.Mutex
 	closed  bool
 	wire    net.Conn  // the last one dialled
-	trouble error     // nil while there is a session
-	lost    error     // why the last session's connection ended
-	since   time.Time // of the first trouble in a row
+	trouble error     // the latest; it may be over
+	since   time.Time // of the first trouble in a row; zero while there is a session
 }
 
 // connect is the library's dialer.
@@ -164,23 +163,15 @@ func (c *client) connect(network, addr string, limit time.Duration) (net.Conn, e
 	return c.wire, nil
 }
 
+// setTrouble notes why there is no session; nil says that there is one.
 func (c *client) setTrouble(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.note(err)
-}
-
-// lose notes why the connection of a session ended.
-func (c *client) lose(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lost = err
-	c.note(err)
-}
-
-// note is told of trouble, or of none, by a caller that holds mu.
-func (c *client) note(err error) {
-	if c.trouble == nil {
+	switch {
+	case err == nil:
+		c.since = time.Time{}
+		return
+	case c.since.IsZero():
 		c.since = time.Now()
 	}
 	c.trouble = err
@@ -193,7 +184,7 @@ func (c *client) note(err error) {
 func (c *client) gone(session time.Duration) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.trouble != nil && time.Since(c.since) > session && c.conn.SessionID() != 0
+	return !c.since.IsZero() && time.Since(c.since) > session && c.conn.SessionID() != 0
 }
 
 // because adds the reason to an error that only says that no server answered.
@@ -206,12 +197,10 @@ func (c *client) because(err error) error {
 	switch {
 	case c.closed:
 		return errClosed
-	case c.trouble != nil:
-		return fmt.Errorf("%w: %w", err, c.trouble)
-	case c.lost != nil && errors.Is(err, zk.ErrConnectionClosed): // and there is another one by now
-		return fmt.Errorf("%w: %w", err, c.lost)
-	default:
+	case c.since.IsZero() && (c.trouble == nil || !errors.Is(err, zk.ErrConnectionClosed)): // that one has a reason, even if another connection is open by now
 		return err
+	default:
+		return fmt.Errorf("%w: %w", err, c.trouble)
 	}
 }
 
@@ -264,7 +253,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	w.got = min(w.got+n, lengthBytes+1)
 	switch {
 	case before > lengthBytes && err != nil:
-		w.client.lose(fmt.Errorf("lost %s: %w", w.RemoteAddr(), err))
+		w.client.setTrouble(fmt.Errorf("lost %s: %w", w.RemoteAddr(), err))
 	case before > lengthBytes:
 	case w.got > lengthBytes:
 		w.client.setTrouble(nil)

@@ -18,6 +18,8 @@ import (
 	"shardid/repository/zkstore"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
+
+	"github.com/go-zookeeper/zk"
 )
 
 // words is a packet of ZooKeeper of 32-bit numbers and what follows them.
@@ -87,5 +89,28 @@ func TestHostileServer(t *testing.T) {
 			}
 			check.OK(t, s.Close())
 		})
+	}
+}
+
+// TestWhyAConnectionBroke: a caller whose connection broke hears why, even if another one is open by
+// the time that the library tells him.
+func TestWhyAConnectionBroke(t *testing.T) {
+	why := errors.New("a packet of 2 GB")
+	for name, c := range map[string]struct {
+		err      error
+		troubles []error
+		told     bool
+	}{
+		"no connection yet":            {zk.ErrConnectionClosed, nil, false},
+		"still broken":                 {zk.ErrConnectionClosed, []error{nil, why}, true},
+		"another one is open":          {zk.ErrConnectionClosed, []error{nil, why, nil}, true},
+		"no server answers":            {zk.ErrNoServer, []error{nil, why}, true},
+		"it has nothing to do with it": {context.DeadlineExceeded, []error{nil, why, nil}, false},
+		"nor has a refusal":            {zk.ErrNoAuth, []error{nil, why}, false},
+	} {
+		err := zkstore.Because(c.err, c.troubles...)
+		if !errors.Is(err, c.err) || errors.Is(err, why) != c.told {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

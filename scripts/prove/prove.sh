@@ -11,8 +11,8 @@ Checks with spin that the models refill, witness, lease, holder, recycle and seq
 within their bounds, and that each rule that is left out (NO_…) and each exception that is
 let in (WITH_…) yields a counterexample. A rule that another one makes spare "holds".
 
-  --quick   smaller bounds, and no spare rules: 3 minutes on two cores that have nothing
-            else to do; else 15
+  --quick   smaller bounds, without spare rules and second configurations: 3 minutes on
+            two cores that have nothing else to do; else 15
   MODEL     only these
 
 Prints a line for each run: the model, its flags, what was found, states, seconds. Two

@@ -29,7 +29,7 @@ type Record struct {
 	StartedAt time.Time `json:"startedAt"`
 	// Ready is what /readyz answers.
 	Ready bool `json:"ready"`
-	// Modes has the four, by name, and sequence where it is served.
+	// Modes has all of them, by name, the disabled ones too.
 	Modes map[string]ModeRecord `json:"modes"`
 	// WorkerID is that of the snowflake mode, -1 while none is held.
 	WorkerID int `json:"workerId"`
