@@ -48,7 +48,10 @@ func ProductNamed(name string) (Product, bool) {
 func ProductFinding(f Finding, name string) Finding {
 	p, found := ProductNamed(name)
 	switch {
-	case !found, p.Verdict == VerdictWorks:
+	case !found:
+		return Judged(f, true, "", "")
+	case p.Verdict == VerdictWorks: // whether it is set up so cannot be read here
+		f.Why = p.Advice
 		return Judged(f, true, "", "")
 	case p.Verdict == VerdictRefused:
 		return Judged(f, false, LevelUnsafe, p.Advice)

@@ -39,12 +39,7 @@ func (s *suite) growStock(t *testing.T, k stock, n int) {
 	own := s.serveShardid(t, d.settings().With(unswept()), singleApp)
 	s.growth(what+"start to first ID", time.Since(own.Begun).Seconds()*1000, "ms", "")
 	s.settle()
-	for _, path := range []string{"/api/status", "/metrics", "/api/names"} {
-		begun := time.Now()
-		body, err := get(own.url + path)
-		check.Must(t, err)
-		s.growth(what+path, time.Since(begun).Seconds()*1000, "ms", fmt.Sprintf("%d KiB", len(body)>>10))
-	}
+	s.pages(t, what, own)
 	idle := during(t, d, []*daemon{own}, func() { time.Sleep(20 * s.plan.load) })
 	s.growth(what+"memory", float64(own.Memory("VmRSS"))/(1<<20), "MiB", "resident, idle")
 	s.growth(what+"idle: calls to Redis a second", idle.calls/idle.seconds, "", "statements of the database a second: "+number(idle.statements/idle.seconds))
@@ -65,5 +60,16 @@ func (d deployment) fill(t *testing.T, s *suite, k stock, n int) {
 	}
 	for _, row := range k.rows {
 		d.exec(t, fmt.Sprintf(row+" /* %[1]d %[2]d */", n, time.Now().UnixMilli()))
+	}
+}
+
+// pages are what the console and Prometheus ask for, each for the first time.
+func (s *suite) pages(t *testing.T, what string, own *daemon) {
+	t.Helper()
+	for _, path := range []string{"/api/status", "/metrics", "/api/names"} {
+		begun := time.Now()
+		body, err := get(own.url + path)
+		check.Must(t, err)
+		s.growth(what+path, time.Since(begun).Seconds()*1000, "ms", fmt.Sprintf("%d KiB", len(body)>>10))
 	}
 }

@@ -95,6 +95,7 @@ func (s *suite) growApps(t *testing.T, n int) {
 	s.growth(what+"start to first ID", time.Since(still.Begun).Seconds()*1000, "ms", "the lists are full")
 	s.settle()
 	base := during(t, d, []*daemon{still}, func() { time.Sleep(20 * s.plan.load) })
+	s.pages(t, what, still)
 	s.growth(what+"memory", float64(still.Memory("VmRSS"))/(1<<20), "MiB", "resident, idle")
 	s.growth(what+"idle: CPU", base.cpu.Seconds()/base.seconds*60, "s a minute", "without sweeps")
 	still.Kill()
