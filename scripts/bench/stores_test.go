@@ -161,6 +161,7 @@ func (d *daemon) profiled(name string, length time.Duration, f func()) {
 		return
 	}
 	raw := d.cpuProfile(length, f)
+	check.Must(d.t, os.MkdirAll(*profileFlag, 0o755))
 	check.Must(d.t, os.WriteFile(filepath.Join(*profileFlag, strings.ReplaceAll(name, " ", "-")+".pprof"), raw, 0o600))
 }
 

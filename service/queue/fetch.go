@@ -209,20 +209,23 @@ func (f *fetcher) lastCall(err error) {
 	f.fail(err)
 }
 
-// How often a list is popped decides how far ahead of its callers it is popped:
-// below hotInterval between two pops the distance doubles, above coolInterval it
-// halves, and above coldInterval there is none, so that a list with a caller a
-// second costs one index a call. The distance settles where one pop lasts
-// between the first two: so 64 lists at 32 000 requests a second together cost
-// less than one pop for 50 IDs, and a crash loses some tenths of a second's IDs.
+// A list is popped at most four times a second for each replica: the distance that it is
+// popped ahead of its callers follows what it gave. A pop for n indices that lasted an
+// interval is followed by one for n × popInterval / interval, so that 64 lists at 32 000
+// requests a second together cost one pop for 125 IDs, and a crash loses a third of a
+// second's IDs. A list with a caller a second costs one index a call.
+//
+// One interval says little about a list that is used by chance, so one step makes the
+// pop at most maxGrowth times as large, or half as large; after coldInterval without a
+// pop the list starts again with one index.
 //
 // A list is popped when less than one part in fetchBelow of the distance is held, which
-// lasts for 30 ms or more, some round trips to the store, unless PrefetchMax bounds it.
+// lasts for 60 ms or more, some round trips to the store, unless PrefetchMax bounds it.
 const (
 	fetchBelow   = 4
-	hotInterval  = 100 * time.Millisecond
-	coolInterval = 400 * time.Millisecond
-	coldInterval = 500 * time.Millisecond
+	popInterval  = 250 * time.Millisecond
+	coldInterval = 2 * popInterval
+	maxGrowth    = 8
 )
 
 // demand follows how fast a list is used. Not safe for concurrent use.
@@ -235,12 +238,11 @@ type demand struct {
 func (d *demand) observe(now time.Time, limit int) {
 	interval := now.Sub(d.last)
 	d.last = now
-	switch {
-	case interval > coldInterval:
+	if interval > coldInterval {
 		d.ahead = 0
-	case interval > coolInterval:
-		d.ahead /= 2
-	case interval < hotInterval:
-		d.ahead = min(max(1, 2*d.ahead), limit)
+		return
 	}
+	n := d.ahead + 1 // what the pop before was for, with the caller it was made for
+	n = min(max(int(int64(n)*int64(popInterval)/max(1, int64(interval))), (n+1)/2), maxGrowth*n)
+	d.ahead = min(n-1, limit)
 }

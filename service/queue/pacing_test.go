@@ -17,14 +17,16 @@ func TestDemand(t *testing.T) {
 	}{
 		"the first pop":       {[]time.Duration{time.Hour}, 0},
 		"one a second":        {repeat(time.Second, 100), 0},
-		"hot doubles":         {repeat(time.Millisecond, 6), 16},
+		"hot grows eightfold": {repeat(time.Millisecond, 3), 63},
 		"up to the bound":     {repeat(time.Millisecond, 50), 999},
-		"warm keeps":          {append(repeat(time.Millisecond, 6), repeat(150*time.Millisecond, 20)...), 16},
-		"cool halves":         {append(repeat(time.Millisecond, 6), repeat(450*time.Millisecond, 2)...), 4},
-		"cold forgets":        {append(repeat(time.Millisecond, 6), time.Second), 0},
-		"and starts again":    {append(repeat(time.Millisecond, 6), time.Second, time.Millisecond), 1},
+		"in time keeps":       {append(repeat(time.Millisecond, 3), repeat(250*time.Millisecond, 20)...), 63},
+		"early grows":         {append(repeat(time.Millisecond, 3), 125*time.Millisecond), 127},
+		"late shrinks":        {append(repeat(time.Millisecond, 3), 400*time.Millisecond), 39},
+		"at most by half":     {append(repeat(time.Millisecond, 3), repeat(500*time.Millisecond, 2)...), 15},
+		"cold forgets":        {append(repeat(time.Millisecond, 3), time.Second), 0},
+		"and starts again":    {append(repeat(time.Millisecond, 3), time.Second, time.Millisecond), 7},
 		"five a second, long": {repeat(200*time.Millisecond, 100), 0},
-		"twenty a second":     {repeat(50*time.Millisecond, 6), 16},
+		"at the same time":    {[]time.Duration{time.Hour, 0}, 7},
 	} {
 		var d demand
 		now := time.Now()
@@ -47,8 +49,8 @@ func TestDemandSettles(t *testing.T) {
 			now = now.Add(time.Duration(took) * time.Second / time.Duration(rate))
 			d.observe(now, 9999)
 		}
-		if d.ahead-d.ahead/fetchBelow < 50 || d.ahead > rate/3 {
-			t.Errorf("%d ahead at %d a second, want a pop for at least 50 IDs and at most a third of a second's", d.ahead, rate)
+		if d.ahead-d.ahead/fetchBelow < 100 || d.ahead > rate/3 {
+			t.Errorf("%d ahead at %d a second, want a pop for at least 100 IDs and at most a third of a second's", d.ahead, rate)
 		}
 	}
 }
