@@ -37,20 +37,31 @@ func (c *conn) NetConn() net.Conn { return c.Conn }
 
 // Read implements net.Conn.
 func (c *conn) Read(b []byte) (int, error) {
-	watch := len(b) == 1 && c.handling.Load()
-	if err := c.read.begin(watch); err != nil {
+	if len(b) == 1 && c.handling.Load() {
+		return c.watch(b)
+	}
+	if err := c.read.begin(); err != nil {
 		return 0, err
 	}
-	defer c.read.end(watch)
+	defer c.read.end()
+	return c.Conn.Read(b)
+}
+
+// watch is Read while a handler runs.
+func (c *conn) watch(b []byte) (int, error) {
+	if err := c.read.beginWatch(); err != nil {
+		return 0, err
+	}
+	defer c.read.endWatch()
 	return c.Conn.Read(b)
 }
 
 // Write implements net.Conn.
 func (c *conn) Write(b []byte) (int, error) {
-	if err := c.write.begin(false); err != nil {
+	if err := c.write.begin(); err != nil {
 		return 0, err
 	}
-	defer c.write.end(false)
+	defer c.write.end()
 	return c.Conn.Write(b)
 }
 
@@ -87,21 +98,23 @@ func (c *conn) sweep(now time.Time) {
 	c.write.sweep(now)
 }
 
-// side is one of the two directions of a connection. Safe for concurrent use.
+// side is one of the two directions of a connection. A call that is no watch takes no lock:
+// it counts itself and then looks whether the deadline has passed, and what lets it pass does
+// so in the other order, so that one of the two sees the other. Safe for concurrent use.
 type side struct {
 	apply func(time.Time) error // the deadline of the connection itself
 	limit time.Duration         // of one call; 0 for none
 
+	begun, ended atomic.Int64 // calls of the connection since it was opened
+	expired      atomic.Bool  // at has passed; written with mu held
+
 	mu      sync.Mutex
 	woken   sync.Cond
 	at      time.Time // the deadline as noted; zero is none
-	expired bool      // at has passed
 	applied bool      // the connection itself has a deadline, one that has passed
-	busy    int       // calls of the connection under way
-	watches int       // those of them that watch the client while a handler runs
-	calls   int       // calls since the connection was opened
-	seen    int       // calls when a sweep last looked
-	since   time.Time // when calls was first what it is, as sweeps saw it
+	watches int64     // calls under way that watch the client while a handler runs
+	seen    int64     // calls begun when a sweep last looked
+	since   time.Time // when begun was first what it is, as sweeps saw it
 	patient bool      // a call waits for the next sweep
 	closed  bool      // the connection is; no sweep will find it
 }
@@ -111,44 +124,51 @@ func (s *side) open(apply func(time.Time) error, limit time.Duration) {
 	s.woken.L = &s.mu
 }
 
-// begin is before a call of the connection itself. A patient one waits until the
-// deadline has passed or a sweep finds it.
-func (s *side) begin(patient bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if patient && !s.expired && !s.closed {
-		s.patient = true
-		for s.patient {
-			s.woken.Wait()
-		}
-	}
-	if s.expired {
+// begin is before a call of the connection itself; after an error there is none.
+func (s *side) begin() error {
+	s.begun.Add(1)
+	if s.expired.Load() {
+		s.ended.Add(1)
 		return os.ErrDeadlineExceeded
 	}
-	if patient {
-		s.watches++
-	}
-	s.busy++
-	s.calls++
 	return nil
 }
 
-func (s *side) end(patient bool) {
+func (s *side) end() { s.ended.Add(1) }
+
+// beginWatch is begin for a call that watches: it waits until the deadline has passed or a
+// sweep finds it.
+func (s *side) beginWatch() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if patient {
-		s.watches--
+	s.patient = !s.expired.Load() && !s.closed
+	for s.patient {
+		s.woken.Wait()
 	}
-	s.busy--
+	err := s.begin()
+	if err == nil {
+		s.watches++
+	}
+	return err
+}
+
+func (s *side) endWatch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watches--
+	s.end()
 }
 
 // move notes a deadline. One before began counts at once.
 func (s *side) move(t, began time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.at, s.expired = t, !t.IsZero() && t.Before(began)
-	if s.expired {
+	s.at = t
+	if !t.IsZero() && t.Before(began) {
 		return s.expire()
+	}
+	if s.expired.Load() {
+		s.expired.Store(false)
 	}
 	if s.applied {
 		s.applied = false
@@ -157,10 +177,11 @@ func (s *side) move(t, began time.Time) error {
 	return nil
 }
 
-// expire ends the calls under way. Callers hold mu and have set expired.
+// expire lets the deadline pass and ends the calls under way. Callers hold mu.
 func (s *side) expire() error {
+	s.expired.Store(true)
 	s.wake()
-	if s.busy == 0 || s.applied {
+	if s.applied || s.ended.Load() == s.begun.Load() {
 		return nil
 	}
 	s.applied = true
@@ -174,7 +195,6 @@ func (s *side) sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.at.IsZero() && s.at.Before(now) || s.isStuck(now) {
-		s.expired = true
 		_ = s.expire() // fails on a closed connection, whose calls have ended
 	}
 	s.wake()
@@ -183,8 +203,9 @@ func (s *side) sweep(now time.Time) {
 // isStuck says whether one call has lasted longer than the limit. What watches the
 // client may: the handler has limits of its own. Callers hold mu.
 func (s *side) isStuck(now time.Time) bool {
-	if s.busy == s.watches || s.calls != s.seen {
-		s.seen, s.since = s.calls, now
+	ended := s.ended.Load() // first: what ends meanwhile is still under way here
+	if begun := s.begun.Load(); begun-ended == s.watches || begun != s.seen {
+		s.seen, s.since = begun, now
 		return false
 	}
 	return s.limit > 0 && now.Sub(s.since) >= s.limit

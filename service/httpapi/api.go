@@ -154,8 +154,9 @@ type API struct {
 	startedAt time.Time   // when New was called
 	complete  atomic.Bool // every mode was seen ready at once
 	draining  atomic.Bool
-	changes   atomic.Int64 // by administration
-	accessLog *accessLog   // nil when it is off
+	lastHost  atomic.Pointer[string] // that is known; see knows
+	changes   atomic.Int64           // by administration
+	accessLog *accessLog             // nil when it is off
 	faults    background.RateLimitedLog
 	answers   issuer.Codes
 	buffers   sync.Pool  // of *buffer, for the ID routes

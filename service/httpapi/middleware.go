@@ -204,9 +204,23 @@ func (a *API) screen(c *gin.Context) {
 	if isHealth(c.FullPath()) {
 		return
 	}
-	if problem := a.opts.Hosts.Refuse(r); problem != "" {
+	if problem := a.opts.Hosts.refuse(r, a.knows(r.Host)); problem != "" {
 		refuse(errForeign, problem+". Nothing was issued")
 	}
+}
+
+// knows is Hosts.knows, and remembers the last host that is known: nearly all requests name it
+// again.
+func (a *API) knows(host string) bool {
+	if last := a.lastHost.Load(); last != nil && *last == host {
+		return true
+	}
+	known := a.opts.Hosts.knows(host)
+	if known {
+		last := strings.Clone(host) // without the rest of the request's head
+		a.lastHost.Store(&last)
+	}
+	return known
 }
 
 // Hosts are the names by which a server may be asked for. A browser lets the pages of a
@@ -219,17 +233,19 @@ type Hosts struct {
 // Refuse says why a request may be one that a page of another site makes a browser send;
 // "" when it is not. Without Loopback and Allowed any name is taken: load balancers and
 // resolvers have their own.
-func (h Hosts) Refuse(r *http.Request) string {
+func (h Hosts) Refuse(r *http.Request) string { return h.refuse(r, h.knows(r.Host)) }
+
+func (h Hosts) refuse(r *http.Request, known bool) string {
 	site := r.Header["Sec-Fetch-Site"]
 	switch {
 	case slices.Contains(site, "cross-site"):
 		return "a page of another site asks for this, which could use up IDs or read the state of the service: " +
 			"enter the address in the browser yourself, or ask from a program"
-	case !h.knows(r.Host) && h.Loopback:
+	case !known && h.Loopback:
 		return fmt.Sprintf("shardid listens for this machine only and was asked for the host %s, "+
 			"as a page of another site could: ask for 127.0.0.1 or localhost, have a proxy send such a Host, "+
 			"add the name to server.allowed_hosts, or let server.addr listen for other machines", quote(r.Host))
-	case !h.knows(r.Host):
+	case !known:
 		return fmt.Sprintf("the host %s is not in server.allowed_hosts, so it may be the name of another site: "+
 			"add the name, or ask for one that is there or for an IP address", quote(r.Host))
 	case len(site) == 0 || slices.Contains(site, "same-site"): // others are said to be of this site

@@ -209,22 +209,21 @@ func (f *fetcher) lastCall(err error) {
 	f.fail(err)
 }
 
-// A list is popped at most four times a second for each replica: the distance that it is
-// popped ahead of its callers follows what it gave. A pop for n indices that lasted an
-// interval is followed by one for n × popInterval / interval, so that 64 lists at 32 000
-// requests a second together cost one pop for 125 IDs, and a crash loses a third of a
-// second's IDs. A list with a caller a second costs one index a call.
+// A list in steady use is popped each popInterval: the distance that it is popped ahead of
+// its callers follows what it gave. A pop for n indices that lasted an interval is followed by
+// one for n × popInterval / interval, so that 64 lists at 32 000 requests a second together
+// cost one pop for 125 IDs, and a crash loses a third of a second's IDs. A list with a caller a
+// second costs one index a call.
 //
-// One interval says little about a list that is used by chance, so one step makes the
-// pop at most maxGrowth times as large, or half as large; after coldInterval without a
-// pop the list starts again with one index.
+// One interval says little about a list that is used by chance, so a pop is at most maxGrowth
+// times as large as the one before, and after coldInterval the list starts again with one.
 //
 // A list is popped when less than one part in fetchBelow of the distance is held, which
 // lasts for 60 ms or more, some round trips to the store, unless PrefetchMax bounds it.
 const (
 	fetchBelow   = 4
 	popInterval  = 250 * time.Millisecond
-	coldInterval = 2 * popInterval
+	coldInterval = 500 * time.Millisecond
 	maxGrowth    = 8
 )
 
@@ -242,7 +241,7 @@ func (d *demand) observe(now time.Time, limit int) {
 		d.ahead = 0
 		return
 	}
-	n := d.ahead + 1 // what the pop before was for, with the caller it was made for
-	n = min(max(int(int64(n)*int64(popInterval)/max(1, int64(interval))), (n+1)/2), maxGrowth*n)
-	d.ahead = min(n-1, limit)
+	n := int64(d.ahead) + 1 // what the pop before was for, with the caller it was made for
+	next := min(n*int64(popInterval)/max(1, int64(interval)), maxGrowth*n)
+	d.ahead = min(max(0, int(next)-1), limit)
 }
