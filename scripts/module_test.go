@@ -114,6 +114,11 @@ func TestClientLiftsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fetch := exec.CommandContext(t.Context(), "go", "list", "-m", "all") // what gormid requires, on a machine that never built it
+	fetch.Dir = filepath.Join(repository, "client/gormid")
+	if out, err := fetch.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	dir := t.TempDir()
 	for _, words := range [][]string{
 		{"go", "mod", "init", "example.com/app"},
