@@ -182,13 +182,13 @@ type primaryConn struct {
 	at int
 }
 
-// IsValid is asked by the pool after each use.
-func (c *primaryConn) IsValid() bool {
-	if c.carefulConn.IsValid() {
-		return true
+// Close tells whether the connection broke. The pool closes each that did, and asks IsValid only
+// of those that are given back to it, which one of a failed transaction is not.
+func (c *primaryConn) Close() error {
+	if !c.IsValid() {
+		c.of.mu.Lock()
+		c.of.doubted = c.of.doubted || c.of.at == c.at
+		c.of.mu.Unlock()
 	}
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	c.of.doubted = c.of.doubted || c.of.at == c.at
-	return false
+	return c.carefulConn.Close()
 }

@@ -5,11 +5,14 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
+	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
@@ -52,6 +55,34 @@ func TestHosts(t *testing.T) {
 	takes("without the other")
 	run(t, s, "SET GLOBAL read_only = 1")
 	check.Is(t, s.Beat(t.Context()), errReadOnly, "no host takes writes")
+}
+
+// A primary that answers all questions and commits nothing, as one does that a network cuts off from
+// its group, is left for one that the group has promoted.
+func TestHostThatCommitsNothing(t *testing.T) {
+	t.Parallel()
+	pair := testserver.MariaDBReplicated(t)
+	s := openMigrated(t, Options{Driver: MySQL, DSN: pair.Primary.NewDatabase(t), Hosts: []string{address(pair.Primary), address(pair.Replica)}})
+	provision(t, s, app(1))
+	pair.CatchUp()
+	end := pair.Stall()
+	take := func(limit time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		return s.Allocate(ctx, []model.AllocRequest{{Key: model.ListKey{App: 1}, MaxStep: 10}})[0].Err
+	}
+	var hung sync.WaitGroup
+	hung.Go(func() { _ = take(time.Minute) }) // locks the row, and waits for its COMMIT
+	defer func() { end(); hung.Wait() }()
+	time.Sleep(500 * time.Millisecond)
+	pair.Promote()
+	check.Eventually(t, "the promoted one answers", func() error {
+		err := take(2 * time.Second)
+		if errors.Is(err, model.ErrJumping) { // as nobody vouches for it
+			return nil
+		}
+		return err
+	})
 }
 
 // Hosts of two deployments are refused before anything is handed out.
