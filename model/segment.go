@@ -66,9 +66,14 @@ type AllocState struct {
 type AllocRequest struct {
 	Key ListKey
 	// Floor is the highest index known to have been handed out by anyone but
-	// the row: the list's high-water mark, the witness' and what this process has seen. The
-	// segment starts above it, so a row that went back in time repeats nothing.
+	// the row: the list's high-water mark and what this process has seen. The
+	// segment starts above it and above Mark, so a row that went back in time repeats nothing.
 	Floor int64
+	// Mark is that of the witness. It rises before a segment is committed, so a row below it
+	// has gone back in time only if the database has Changed since the row was stored; else a
+	// commit has failed.
+	Mark    int64
+	Changed bool
 	// Grow says that the last segment was used up by callers, and did not
 	// vanish with a store, so that a longer one is due.
 	Grow bool
@@ -79,11 +84,14 @@ type AllocRequest struct {
 	Care Care
 }
 
+// Above is the highest index that may have been handed out, as far as anyone but the row knows.
+func (r AllocRequest) Above() int64 { return max(r.Floor, r.Mark) }
+
 // Allocation is the answer to one AllocRequest: either Err is set or Segment is
 // committed and belongs to the caller alone.
 type Allocation struct {
 	Segment Segment
-	// Lifted is by how much Floor was above the row's max_id: the row went back
+	// Lifted is by how much what was handed out is above the row's max_id: the row went back
 	// in time. 0 in normal operation.
 	Lifted int64
 	// Jumped is how many indices were left out because the row may have gone
@@ -99,7 +107,11 @@ type Allocation struct {
 // stored.
 func (s AllocState) Next(req AllocRequest, now time.Time) (Allocation, AllocState, error) {
 	next := s
-	floor, limit := max(req.Floor, s.LastMaxID), min(s.Limit.LastIndex(s.Key), s.Region.MaxIndex())
+	known, limit := max(req.Floor, s.LastMaxID), min(s.Limit.LastIndex(s.Key), s.Region.MaxIndex())
+	floor := max(known, req.Mark)
+	if req.Changed {
+		known = floor
+	}
 	raised := s.Raise(floor).Last
 	next.CurrentStep = req.Care.Bound(s.nextStep(req, now, limit-raised))
 	first, n, counter, err := s.TakeNumbers(floor, next.CurrentStep, limit, now)
@@ -109,7 +121,7 @@ func (s AllocState) Next(req AllocRequest, now time.Time) (Allocation, AllocStat
 	next.Counter, next.LastMaxID = counter, counter.Last
 	return Allocation{
 		Segment: Segment{First: first, Last: first + n - 1},
-		Lifted:  max(0, floor-max(s.Last, 0)),
+		Lifted:  max(0, known-max(s.Last, 0)),
 		Jumped:  first - 1 - raised,
 	}, next, nil
 }

@@ -137,6 +137,24 @@ func TestNextTellsALift(t *testing.T) {
 	}
 }
 
+// The witness' mark rises before a commit. Above the row it tells of a commit that failed, unless
+// the database has changed meanwhile; the segment is above it in both cases.
+func TestNextTellsAFailedCommitFromALift(t *testing.T) {
+	s := state(5000, 1000)
+	s.Key = model.ListKey{App: 1}
+	for changed, lifted := range map[bool]int64{false: 0, true: 1000} {
+		a, _, err := s.Next(model.AllocRequest{Mark: 6000, Changed: changed, MaxStep: 1e6}, noon)
+		if err != nil || a.Lifted != lifted || a.Jumped != 0 || a.Segment != (model.Segment{First: 6001, Last: 7000}) {
+			t.Errorf("changed %v: Next = %+v, %v", changed, a, err)
+		}
+		row := model.Counter{Last: 5000}
+		g, _, err := model.TagRequest{Tag: "a", Step: 10, Changed: changed}.Next(row, 10, 6000, noon, noon)
+		if err != nil || g.Lifted != lifted || g.First != 6001 {
+			t.Errorf("changed %v: of a tag Next = %+v, %v", changed, g, err)
+		}
+	}
+}
+
 // What the last segment stored counts, whatever somebody has made of max_id since.
 func TestNextAboveALoweredMaxID(t *testing.T) {
 	s := state(5000, 1000)

@@ -35,11 +35,13 @@ func (t Tag) NextID() int64 { return t.Region.Number(t.MaxID) }
 
 // TagRequest asks for the next segment of a tag.
 type TagRequest struct {
-	Tag    string
-	Step   int64 // wanted length; the row's step when that is more
-	Floor  int64 // IDs below it have been handed out for sure
-	Care   Care  // bounds the segment, whatever the row's step; it may ask for an empty one
-	Region Region
+	Tag   string
+	Step  int64 // wanted length; the row's step when that is more
+	Floor int64 // IDs below it have been handed out for sure
+	// Changed is that of AllocRequest.
+	Changed bool
+	Care    Care // bounds the segment, whatever the row's step; it may ask for an empty one
+	Region  Region
 	// Numbers is the tag's numbering, as the caller knows it; nil for a plain tag.
 	Numbers *Numbers
 }
@@ -48,12 +50,12 @@ type TagRequest struct {
 type TagSegment struct {
 	First, End int64 // [First, End), as Leaf's [old, new); First is at least 1
 	Step       int64 // the row's step, from the same transaction
-	Lifted     int64 // by how much max_id was below Floor: the table went back in time
+	Lifted     int64 // by how much max_id was below what was handed out: the table went back in time
 	Jumped     int64 // IDs left out because it went back by an unknown amount
 }
 
 // Next is the segment that a row gives, and its counter to store: the row's max_id is
-// one above Last. mark is the highest ID that the witness knows to be handed out. now is the
+// one above Last. mark is that of the witness, as AllocRequest.Mark. now is the
 // database's clock, local the caller's, which says the period
 // of business numbers. The error is ErrInvalidArgument for a row whose step is not in
 // 1…MaxTagStep, ErrTimeExhausted for a period that does not exist, or one of Counter.Take.
@@ -61,7 +63,11 @@ func (r TagRequest) Next(row Counter, step, mark int64, now, local time.Time) (s
 	if step < 1 || step > MaxTagStep {
 		return s, row, fmt.Errorf("%w: step %d of tag %q is outside 1…%d: correct it in leaf_alloc", ErrInvalidArgument, step, r.Tag, int64(MaxTagStep))
 	}
-	floor := max(mark, r.Floor-1)
+	known := r.Floor - 1
+	floor := max(mark, known)
+	if r.Changed {
+		known = floor
+	}
 	opened, limit := row, r.Region.MaxNumber(MaxTagID-1)
 	if r.Numbers != nil {
 		if opened, limit, err = r.Numbers.open(row, floor, local); err != nil {
@@ -82,7 +88,7 @@ func (r TagRequest) Next(row Counter, step, mark int64, now, local time.Time) (s
 	}
 	return TagSegment{
 		First: first, End: first + n, Step: step,
-		Lifted: max(0, floor-row.Last), Jumped: first - 1 - before,
+		Lifted: max(0, known-row.Last), Jumped: first - 1 - before,
 	}, next, nil
 }
 

@@ -77,7 +77,7 @@ func (s *Store) changeRows(tx *gorm.DB, see seeing, reqs []model.AllocRequest, c
 			out[i].Err = err
 			continue
 		}
-		req.Floor = max(req.Floor, known[i])
+		req.Mark, req.Changed = known[i], m.Changes > row.Counter.LastChange
 		state := row.state(&m, cfg)
 		allocation, next, err := choose(state, req, m.now)
 		if errors.Is(err, model.ErrUnconfirmed) {

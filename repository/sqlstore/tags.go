@@ -69,7 +69,7 @@ func (s *Store) AllocateTag(ctx context.Context, req model.TagRequest) (model.Ta
 		if err := cmp.Or(err, row.sameNumbers(req.Numbers)); err != nil {
 			return segment, err
 		}
-		req.Region = s.opts.Region
+		req.Region, req.Changed = s.opts.Region, m.Changes > row.Counter.LastChange
 		segment, next, err := req.Next(c, row.Step, mark, m.now, m.local)
 		if errors.Is(err, model.ErrUnconfirmed) {
 			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest ID in use; then run `shardid confirm --tag %s`", err, req.Tag)
