@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,12 +18,14 @@ import (
 // errDeployments: the hosts do not have one deployment.
 var errDeployments = errors.New("the hosts of the database belong to different deployments")
 
-// othersFirst is how much later than the host that is doubted another one may answer and still be
+// othersFirst is how much later than a host that is doubted another one may answer and still be
 // taken in its place.
 const othersFirst = 300 * time.Millisecond
 
 // primary connects to that one of several hosts that takes writes. It stays with the one that it
-// found until a connection to it breaks. Safe for concurrent use.
+// found until a connection to it breaks. That host is doubted until it commits what was written: one that
+// the network cut off from its group goes on to take connections, and commits nothing. Safe for
+// concurrent use.
 type primary struct {
 	hosts []careful
 	names []string
@@ -30,7 +33,7 @@ type primary struct {
 
 	mu         sync.Mutex
 	at         int    // the host that took writes last; -1 before the first
-	doubted    bool   // a connection to it broke: another one is taken, if one takes writes
+	doubted    []bool // a connection broke, and nothing was committed since: by host
 	deployment string // of all hosts; "" until one has said it
 }
 
@@ -50,25 +53,32 @@ func (p *primary) Driver() driver.Driver { return p.hosts[0].Driver() }
 // Connect tries the host that took writes last, unless that is doubted, and then all at once.
 func (p *primary) Connect(ctx context.Context) (driver.Conn, error) {
 	p.mu.Lock()
-	at, doubted := p.at, p.doubted
+	at, doubted := p.at, slices.Clone(p.doubted)
 	p.mu.Unlock()
-	if at >= 0 && !doubted {
+	if at >= 0 && !doubted[at] {
 		if conn, err := p.open(ctx, at); err == nil {
 			return conn, nil
 		}
+		doubted[at] = true
 	}
-	f := p.search(ctx, at)
+	f := p.search(ctx, at, doubted)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if f.conn == nil {
-		p.doubted = true
 		if at < 0 {
 			p.deployment = "" // any of them may have been asked first
 		}
 		return nil, f.err
 	}
-	p.at, p.doubted = f.at, false
+	p.at = f.at
 	return f.conn, nil
+}
+
+// doubt notes whether a host is doubted.
+func (p *primary) doubt(at int, doubted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.doubted[at] = doubted
 }
 
 // found is what became of the connection to a host.
@@ -78,10 +88,11 @@ type found struct {
 	err  error
 }
 
-// search asks all hosts at once, and takes the first that takes writes; the last one to be used, if
-// no other answers soon. The first of all times it waits for each: so a foreign one is found before
-// anything is issued, and should several take writes, every process takes the same.
-func (p *primary) search(ctx context.Context, last int) (best found) {
+// search asks all hosts at once, and takes the first that takes writes; a doubted one only if no
+// other answers soon, and of those the last one to be used only if no other is there. The first of
+// all times it waits for each: so a foreign one is found before anything is issued, and should
+// several take writes, every process takes the same.
+func (p *primary) search(ctx context.Context, last int, doubted []bool) (best found) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan found, len(p.hosts))
@@ -97,7 +108,7 @@ func (p *primary) search(ctx context.Context, last int) (best found) {
 		case a := <-answers:
 			left--
 			spare := a.conn
-			if a.conn != nil && (best.conn == nil || best.at == last || last < 0 && a.at < best.at) {
+			if a.conn != nil && (best.conn == nil || rank(a.at, last, doubted) < rank(best.at, last, doubted)) {
 				spare, best.at, best.conn = best.conn, a.at, a.conn
 			}
 			if best.err = errors.Join(best.err, a.err); spare != nil {
@@ -105,7 +116,7 @@ func (p *primary) search(ctx context.Context, last int) (best found) {
 			}
 			switch {
 			case best.conn == nil || last < 0:
-			case best.at != last:
+			case rank(best.at, last, doubted) == 0:
 				cancel()
 			case late == nil:
 				late = time.After(othersFirst)
@@ -121,6 +132,19 @@ func (p *primary) search(ctx context.Context, last int) (best found) {
 	return best
 }
 
+// rank is the lower the rather a host is taken of those that take writes.
+func rank(at, last int, doubted []bool) int {
+	switch {
+	case last < 0:
+		return at
+	case !doubted[at]:
+		return 0
+	case at != last:
+		return 1
+	}
+	return 2
+}
+
 // open connects to a host that takes writes. Errors: errReadOnly for another one, errDeployments.
 func (p *primary) open(ctx context.Context, at int) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
@@ -132,7 +156,7 @@ func (p *primary) open(ctx context.Context, at int) (driver.Conn, error) {
 	if err = p.look(ctx, at, conn); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", p.names[at], err), conn.Close())
 	}
-	return &primaryConn{conn, p, at}, nil
+	return &primaryConn{carefulConn: conn, of: p, at: at}, nil
 }
 
 // look asks a server whose it is, and whether it takes writes.
@@ -175,20 +199,53 @@ func readOne(ctx context.Context, conn *carefulConn, query string) (string, erro
 	return text, rows.Close()
 }
 
-// primaryConn tells when it breaks.
+// primaryConn tells when it breaks, and when it commits.
 type primaryConn struct {
 	*carefulConn
-	of *primary
-	at int
+	of    *primary
+	at    int
+	wrote bool // in its transaction
 }
 
 // Close tells whether the connection broke. The pool closes each that did, and asks IsValid only
 // of those that are given back to it, which one of a failed transaction is not.
 func (c *primaryConn) Close() error {
 	if !c.IsValid() {
-		c.of.mu.Lock()
-		c.of.doubted = c.of.doubted || c.of.at == c.at
-		c.of.mu.Unlock()
+		c.of.doubt(c.at, true)
 	}
 	return c.carefulConn.Close()
+}
+
+// BeginTx implements driver.ConnBeginTx.
+func (c *primaryConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
+	tx, err := c.carefulConn.BeginTx(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	c.wrote = false
+	return &primaryTx{tx, c}, nil
+}
+
+// ExecContext implements driver.ExecerContext.
+func (c *primaryConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	result, err := c.carefulConn.ExecContext(ctx, query, args)
+	if err == nil {
+		rows, _ := result.RowsAffected() // the driver has no error of it
+		c.wrote = c.wrote || rows > 0
+	}
+	return result, err
+}
+
+type primaryTx struct {
+	driver.Tx
+	conn *primaryConn
+}
+
+// Commit implements driver.Tx. That of a transaction which wrote nothing tells nothing.
+func (t *primaryTx) Commit() error {
+	err := t.Tx.Commit()
+	if err == nil && t.conn.wrote {
+		t.conn.of.doubt(t.conn.at, false)
+	}
+	return err
 }

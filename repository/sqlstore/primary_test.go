@@ -85,6 +85,32 @@ func TestHostThatCommitsNothing(t *testing.T) {
 	})
 }
 
+// A host is doubted until it commits something that was written; what reads commits everywhere.
+func TestDoubtOfAHost(t *testing.T) {
+	failed := errors.New("failed")
+	for _, c := range []struct {
+		wrote   bool
+		err     error
+		doubted bool
+	}{{true, nil, false}, {false, nil, true}, {true, failed, true}} {
+		p := &primary{doubted: []bool{true, true}}
+		check.Is(t, (&primaryTx{ended{c.err}, &primaryConn{of: p, at: 1, wrote: c.wrote}}).Commit(), c.err)
+		check.Equal(t, [2]bool(p.doubted), [2]bool{true, c.doubted}, "doubted")
+	}
+	const last = 1
+	for _, c := range []struct{ better, worse, last int }{{0, last, last}, {2, 0, last}, {2, last, last}, {0, 1, -1}, {1, 2, -1}} {
+		if doubted := []bool{true, true, false}; rank(c.better, c.last, doubted) >= rank(c.worse, c.last, doubted) {
+			t.Errorf("host %d is not taken before %d after %d", c.better, c.worse, c.last)
+		}
+	}
+}
+
+// ended is a transaction whose end is known.
+type ended struct{ err error }
+
+func (e ended) Commit() error   { return e.err }
+func (e ended) Rollback() error { return e.err }
+
 // Hosts of two deployments are refused before anything is handed out.
 func TestHostsOfTwoDeployments(t *testing.T) {
 	t.Parallel()
