@@ -23,9 +23,9 @@ var errDeployments = errors.New("the hosts of the database belong to different d
 const othersFirst = 300 * time.Millisecond
 
 // primary connects to that one of several hosts that takes writes. It stays with the one that it
-// found until a connection to it breaks. That host is doubted until it commits what was written: one that
-// the network cut off from its group goes on to take connections, and commits nothing. Safe for
-// concurrent use.
+// found until a connection to it breaks. That host is doubted until it commits what was written:
+// one that the network cut off from its group goes on to take connections, and commits nothing.
+// Safe for concurrent use.
 type primary struct {
 	hosts []careful
 	names []string
@@ -33,7 +33,7 @@ type primary struct {
 
 	mu         sync.Mutex
 	at         int    // the host that took writes last; -1 before the first
-	doubted    []bool // a connection broke, and nothing was committed since: by host
+	doubted    []bool // by host: a connection failed or broke, and nothing was committed since
 	deployment string // of all hosts; "" until one has said it
 }
 
@@ -59,6 +59,7 @@ func (p *primary) Connect(ctx context.Context) (driver.Conn, error) {
 		if conn, err := p.open(ctx, at); err == nil {
 			return conn, nil
 		}
+		p.doubt(at, true)
 		doubted[at] = true
 	}
 	f := p.search(ctx, at, doubted)
