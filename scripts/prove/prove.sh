@@ -7,8 +7,8 @@ usage() {
 	cat <<'TEXT'
 usage: scripts/prove/prove.sh [--help | --quick] [MODEL…]
 
-Checks with spin that the models refill, witness, lease, holder, recycle and sequence keep their promise
-within their bounds, and that each rule that is left out (NO_…) and each exception that is
+Checks with spin that the models refill, witness, lease, holder, recycle, sequence and region keep their
+promise within their bounds, and that each rule that is left out (NO_…) and each exception that is
 let in (WITH_…) yields a counterexample. A rule that another one makes spare "holds".
 
   --quick   smaller bounds, without spare rules and second configurations: 3 minutes on
@@ -30,14 +30,14 @@ for word in "$@"; do
 		exit 0
 		;;
 	--quick) quick=yes ;;
-	refill | witness | lease | holder | recycle | sequence) models+=("$word") ;;
+	refill | witness | lease | holder | recycle | sequence | region) models+=("$word") ;;
 	*)
 		usage >&2
 		exit 2
 		;;
 	esac
 done
-[ ${#models[@]} -gt 0 ] || models=(refill witness lease holder recycle sequence)
+[ ${#models[@]} -gt 0 ] || models=(refill witness lease holder recycle sequence region)
 
 # runs prints a line for each run: what is expected, the model, its flags. Bounds that
 # suffice for a counterexample are those of --quick; the longest runs come first.
@@ -48,7 +48,9 @@ runs() {
 		echo "holds refill -DS=2 -DEVENTS=2"
 		echo "holds holder -DT=4"
 		echo "holds sequence -DN=2 -DTICKS=1 -DFAILS=1"
+		echo "holds region -DN=1"
 	else
+		echo "holds region"
 		echo "holds witness -DN=3"
 		echo "holds lease -DT=3 -DTERMS=3"
 		echo "holds refill -DS=3 -DEVENTS=2"
@@ -109,6 +111,9 @@ runs() {
 	echo "holds recycle"
 	for flag in CHECK PRESENT WAIT WAIT_BACK SILENCE FENCE; do
 		echo "counterexample recycle -DNO_$flag"
+	done
+	for flag in NO_READ NO_EMPTY NO_LOCK WITH_SAME_REGION WITH_TYPO_AND_RESTORE; do
+		echo "deep region -DN=1 -D$flag"
 	done
 }
 
