@@ -184,6 +184,7 @@ func adminExchanges() []exchange {
 		}
 		if refuses {
 			add("refused", wrap(model.ErrRefused), 409, -13, "refused")
+			add("another region", wrap(model.ErrLayoutChanged), 409, -13, "may not change")
 			add("there already", wrap(model.ErrAppExists), 409, -13, "already")
 			add("tag there already", wrap(model.ErrTagExists), 409, -13, "already")
 			add("name there already", wrap(model.ErrNameExists), 409, -13, "already")
