@@ -138,19 +138,30 @@ func (b *tab) open(url string) {
 // eval runs a script in the page and gives its value; of a promise, what it becomes.
 func eval[T any](b *tab, script string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
-	defer cancel()
-	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	value, err := evaluated[T](b, script)
 	if err != nil {
 		b.t.Fatalf("%s: %v", script, err)
 	}
 	return value
 }
 
-// until waits for a condition of the page and gives how long that took.
+func evaluated[T any](b *tab, script string) (T, error) {
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	return chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+}
+
+// until waits for a condition of the page and gives how long that took. A page that is just
+// being loaded does not fulfil it yet.
 func (b *tab) until(what, script string) time.Duration {
 	b.t.Helper()
-	return eventually(b.t, seen, what, func() bool { return eval[bool](b, script) })
+	return eventually(b.t, seen, what, func() bool {
+		yes, err := evaluated[bool](b, script)
+		if err != nil && !strings.Contains(err.Error(), "navigated") {
+			b.t.Fatalf("%s: %v", script, err)
+		}
+		return err == nil && yes
+	})
 }
 
 // text is that of an element.
