@@ -66,14 +66,13 @@ type AllocState struct {
 type AllocRequest struct {
 	Key ListKey
 	// Floor is the highest index known to have been handed out by anyone but
-	// the row: the list's high-water mark and what this process has seen. The
-	// segment starts above it and above Mark, so a row that went back in time repeats nothing.
+	// the row: the list's high-water mark, the witness' and what this process has seen. The
+	// segment starts above it, so a row that went back in time repeats nothing.
 	Floor int64
-	// Mark is that of the witness. It rises before a segment is committed, so a row below it
-	// has gone back in time only if the database has Changed since the row was stored; else a
-	// commit has failed.
-	Mark    int64
-	Changed bool
+	// Uncommitted is how many indices up to Floor are known by the witness alone, while the
+	// database is the one that stored the row: the witness' mark rises before a commit, so a
+	// commit has failed and the row has not gone back.
+	Uncommitted int64
 	// Grow says that the last segment was used up by callers, and did not
 	// vanish with a store, so that a longer one is due.
 	Grow bool
@@ -83,9 +82,6 @@ type AllocRequest struct {
 	// Care bounds it too, whatever the row's step; it may ask for an empty segment.
 	Care Care
 }
-
-// Above is the highest index that may have been handed out, as far as anyone but the row knows.
-func (r AllocRequest) Above() int64 { return max(r.Floor, r.Mark) }
 
 // Allocation is the answer to one AllocRequest: either Err is set or Segment is
 // committed and belongs to the caller alone.
@@ -107,11 +103,7 @@ type Allocation struct {
 // stored.
 func (s AllocState) Next(req AllocRequest, now time.Time) (Allocation, AllocState, error) {
 	next := s
-	known, limit := max(req.Floor, s.LastMaxID), min(s.Limit.LastIndex(s.Key), s.Region.MaxIndex())
-	floor := max(known, req.Mark)
-	if req.Changed {
-		known = floor
-	}
+	floor, limit := max(req.Floor, s.LastMaxID), min(s.Limit.LastIndex(s.Key), s.Region.MaxIndex())
 	raised := s.Raise(floor).Last
 	next.CurrentStep = req.Care.Bound(s.nextStep(req, now, limit-raised))
 	first, n, counter, err := s.TakeNumbers(floor, next.CurrentStep, limit, now)
@@ -121,7 +113,7 @@ func (s AllocState) Next(req AllocRequest, now time.Time) (Allocation, AllocStat
 	next.Counter, next.LastMaxID = counter, counter.Last
 	return Allocation{
 		Segment: Segment{First: first, Last: first + n - 1},
-		Lifted:  max(0, known-max(s.Last, 0)),
+		Lifted:  max(0, max(req.Floor-req.Uncommitted, s.LastMaxID)-max(s.Last, 0)),
 		Jumped:  first - 1 - raised,
 	}, next, nil
 }

@@ -143,7 +143,7 @@ func TestNextTellsAFailedCommitFromALift(t *testing.T) {
 	s := state(5000, 1000)
 	s.Key = model.ListKey{App: 1}
 	for changed, lifted := range map[bool]int64{false: 0, true: 1000} {
-		a, _, err := s.Next(model.AllocRequest{Mark: 6000, Changed: changed, MaxStep: 1e6}, noon)
+		a, _, err := s.Next(model.AllocRequest{Floor: 6000, Uncommitted: 1000 - lifted, MaxStep: 1e6}, noon)
 		if err != nil || a.Lifted != lifted || a.Jumped != 0 || a.Segment != (model.Segment{First: 6001, Last: 7000}) {
 			t.Errorf("changed %v: Next = %+v, %v", changed, a, err)
 		}

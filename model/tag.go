@@ -38,7 +38,8 @@ type TagRequest struct {
 	Tag   string
 	Step  int64 // wanted length; the row's step when that is more
 	Floor int64 // IDs below it have been handed out for sure
-	// Changed is that of AllocRequest.
+	// Changed says that the database has changed since the row was stored. Else a row below the
+	// witness' mark, which rises before a commit, has not gone back: a commit has failed.
 	Changed bool
 	Care    Care // bounds the segment, whatever the row's step; it may ask for an empty one
 	Region  Region
@@ -55,7 +56,7 @@ type TagSegment struct {
 }
 
 // Next is the segment that a row gives, and its counter to store: the row's max_id is
-// one above Last. mark is that of the witness, as AllocRequest.Mark. now is the
+// one above Last. mark is that of the witness. now is the
 // database's clock, local the caller's, which says the period
 // of business numbers. The error is ErrInvalidArgument for a row whose step is not in
 // 1…MaxTagStep, ErrTimeExhausted for a period that does not exist, or one of Counter.Take.

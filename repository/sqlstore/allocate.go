@@ -77,7 +77,12 @@ func (s *Store) changeRows(tx *gorm.DB, see seeing, reqs []model.AllocRequest, c
 			out[i].Err = err
 			continue
 		}
-		req.Mark, req.Changed = known[i], m.Changes > row.Counter.LastChange
+		if mark := known[i]; mark > req.Floor {
+			if m.Changes <= row.Counter.LastChange {
+				req.Uncommitted = mark - req.Floor
+			}
+			req.Floor = mark
+		}
 		state := row.state(&m, cfg)
 		allocation, next, err := choose(state, req, m.now)
 		if errors.Is(err, model.ErrUnconfirmed) {

@@ -331,7 +331,7 @@ func (s *Store) ConfirmApp(ctx context.Context, app uint8, name string) (int64, 
 			state model.AllocState, req model.AllocRequest, _ time.Time,
 		) (model.Allocation, model.AllocState, error) {
 			if state.Doubt > 0 {
-				state.Counter = state.Raise(req.Above())
+				state.Counter = state.Raise(req.Floor)
 				state.Doubt = 0
 				lists++
 			}

@@ -156,7 +156,7 @@ func TestServerChange(t *testing.T) {
 	back(t, s)
 	anotherServer(t, s, 10*time.Second)
 	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 1001 || b.First != 1001 ||
-		a.Jumped+b.Jumped != 0 {
+		a.Jumped+b.Jumped != 0 || a.Lifted != 1000 || b.Lifted != 1000 {
 		t.Errorf("the witness vouches: %+v, %+v", a, b)
 	}
 
@@ -174,6 +174,22 @@ func TestServerChange(t *testing.T) {
 	if next := one(s, key(1, 0), a.Segment.Last); next.Err != nil || next.Jumped != 0 ||
 		next.Segment.First != a.Segment.Last+1 {
 		t.Errorf("it jumps once: %+v", next)
+	}
+}
+
+// A commit that fails leaves its marks: what follows is above them, and no row has gone back.
+func TestFailedCommitIsNoLift(t *testing.T) {
+	t.Parallel()
+	w := aWitness()
+	s := mariaDB(t, Options{Witness: w})
+	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.Last != 1000 || b.End != 1001 {
+		t.Fatalf("the first: %+v, %+v", a, b)
+	}
+	for name := range w.marks { // of what was to be taken next
+		w.marks[name] += 1000
+	}
+	if a, b := one(s, key(1, 0), 0), nextTag(t, s); a.Err != nil || a.Segment.First != 2001 || b.First != 2001 || a.Lifted+b.Lifted+a.Jumped+b.Jumped != 0 {
+		t.Errorf("after a failed commit: %+v, %+v", a, b)
 	}
 }
 

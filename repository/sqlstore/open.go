@@ -75,7 +75,7 @@ func openPool(cfg *gosql.Config, hosts []string) (*sql.DB, error) {
 		}
 		return sql.OpenDB(c), nil
 	}
-	p := &primary{names: hosts, limit: cfg.Timeout, at: -1, doubted: make([]bool, len(hosts))}
+	p := &primary{names: hosts, limit: cfg.Timeout, at: -1, seen: make([]hostRecord, len(hosts))}
 	for _, host := range hosts {
 		c, err := newCareful(onHost(cfg, host))
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,24 +17,36 @@ import (
 // errDeployments: the hosts do not have one deployment.
 var errDeployments = errors.New("the hosts of the database belong to different deployments")
 
-// othersFirst is how much later than a host that is doubted another one may answer and still be
-// taken in its place.
-const othersFirst = 300 * time.Millisecond
+const (
+	// othersFirst is how much later than a host that is doubted another one may answer and still be
+	// taken in its place.
+	othersFirst = 300 * time.Millisecond
+	// commitsWithin is how long a host has not committed, at least, that is doubted: as long as
+	// a statement may take.
+	commitsWithin = 2 * time.Second
+)
 
-// primary connects to that one of several hosts that takes writes. It stays with the one that it
-// found until a connection to it breaks. That host is doubted until it commits what was written:
-// one that the network cut off from its group goes on to take connections, and commits nothing.
-// Safe for concurrent use.
+// primary connects to that one of several hosts that takes writes, and stays with the one that it
+// found until a connection to it cannot be made, or one breaks while it commits nothing: a host
+// that the network cut off from its group goes on to take connections. Safe for concurrent use.
 type primary struct {
 	hosts []careful
 	names []string
 	limit time.Duration // for one host: another one may answer
 
 	mu         sync.Mutex
-	at         int    // the host that took writes last; -1 before the first
-	doubted    []bool // by host: a connection failed or broke, and nothing was committed since
-	deployment string // of all hosts; "" until one has said it
+	at         int          // the host that took writes last; -1 before the first
+	seen       []hostRecord // by host
+	deployment string       // of all hosts; "" until one has said it
 }
+
+// hostRecord is what a process has seen of a host.
+type hostRecord struct {
+	broke     bool      // a connection could not be made, or broke, since the last commit
+	committed time.Time // when something that was written was committed last
+}
+
+func (r hostRecord) doubted() bool { return r.broke && time.Since(r.committed) >= commitsWithin }
 
 // onHost is cfg for one of several hosts. A DSN that asks for TLS has had its own host's name put
 // where this one's belongs.
@@ -53,13 +64,16 @@ func (p *primary) Driver() driver.Driver { return p.hosts[0].Driver() }
 // Connect tries the host that took writes last, unless that is doubted, and then all at once.
 func (p *primary) Connect(ctx context.Context) (driver.Conn, error) {
 	p.mu.Lock()
-	at, doubted := p.at, slices.Clone(p.doubted)
+	at, doubted := p.at, make([]bool, len(p.seen))
+	for i, r := range p.seen {
+		doubted[i] = r.doubted()
+	}
 	p.mu.Unlock()
 	if at >= 0 && !doubted[at] {
 		if conn, err := p.open(ctx, at); err == nil {
 			return conn, nil
 		}
-		p.doubt(at, true)
+		p.broke(at)
 		doubted[at] = true
 	}
 	f := p.search(ctx, at, doubted)
@@ -75,11 +89,16 @@ func (p *primary) Connect(ctx context.Context) (driver.Conn, error) {
 	return f.conn, nil
 }
 
-// doubt notes whether a host is doubted.
-func (p *primary) doubt(at int, doubted bool) {
+func (p *primary) broke(at int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.doubted[at] = doubted
+	p.seen[at].broke = true
+}
+
+func (p *primary) committed(at int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen[at] = hostRecord{committed: time.Now()}
 }
 
 // found is what became of the connection to a host.
@@ -208,11 +227,11 @@ type primaryConn struct {
 	wrote bool // in its transaction
 }
 
-// Close tells whether the connection broke. The pool closes each that did, and asks IsValid only
-// of those that are given back to it, which one of a failed transaction is not.
+// Close tells whether the connection broke: the pool closes each that did. It asks IsValid of those
+// only that are given back to it, and a failed transaction discards its connection.
 func (c *primaryConn) Close() error {
 	if !c.IsValid() {
-		c.of.doubt(c.at, true)
+		c.of.broke(c.at)
 	}
 	return c.carefulConn.Close()
 }
@@ -246,7 +265,7 @@ type primaryTx struct {
 func (t *primaryTx) Commit() error {
 	err := t.Tx.Commit()
 	if err == nil && t.conn.wrote {
-		t.conn.of.doubt(t.conn.at, false)
+		t.conn.of.committed(t.conn.at)
 	}
 	return err
 }

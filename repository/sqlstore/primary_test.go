@@ -85,7 +85,8 @@ func TestHostThatCommitsNothing(t *testing.T) {
 	})
 }
 
-// A host is doubted until it commits something that was written; what reads commits everywhere.
+// A host is doubted when a connection broke and it has committed nothing for long enough; what only
+// reads commits everywhere.
 func TestDoubtOfAHost(t *testing.T) {
 	failed := errors.New("failed")
 	for _, c := range []struct {
@@ -93,9 +94,16 @@ func TestDoubtOfAHost(t *testing.T) {
 		err     error
 		doubted bool
 	}{{true, nil, false}, {false, nil, true}, {true, failed, true}} {
-		p := &primary{doubted: []bool{true, true}}
+		p := &primary{seen: []hostRecord{{broke: true}, {broke: true}}}
 		check.Is(t, (&primaryTx{ended{c.err}, &primaryConn{of: p, at: 1, wrote: c.wrote}}).Commit(), c.err)
-		check.Equal(t, [2]bool(p.doubted), [2]bool{true, c.doubted}, "doubted")
+		check.Equal(t, [2]bool{p.seen[0].doubted(), p.seen[1].doubted()}, [2]bool{true, c.doubted}, "doubted")
+	}
+	now := time.Now()
+	for r, want := range map[hostRecord]bool{
+		{}: false, {broke: true}: true, {committed: now.Add(-time.Hour)}: false,
+		{broke: true, committed: now}: false, {broke: true, committed: now.Add(-commitsWithin)}: true,
+	} {
+		check.Equal(t, r.doubted(), want, r, "doubted")
 	}
 	const last = 1
 	for _, c := range []struct{ better, worse, last int }{{0, last, last}, {2, 0, last}, {2, last, last}, {0, 1, -1}, {1, 2, -1}} {

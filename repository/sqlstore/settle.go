@@ -118,7 +118,7 @@ func (s *Store) raiseLists(ctx context.Context, lists []model.AllocRequest) erro
 	}
 	return s.inTx(ctx, func(tx *gorm.DB) error {
 		out, err := s.changeRows(tx, s.locked, lists, func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
-			state.Counter = state.Raise(req.Above())
+			state.Counter = state.Raise(req.Floor)
 			return model.Allocation{}, state, nil
 		})
 		if err != nil {

@@ -138,14 +138,15 @@ func (b *tab) open(url string) {
 // eval runs a script in the page and gives its value; of a promise, what it becomes.
 func eval[T any](b *tab, script string) T {
 	b.t.Helper()
-	value, err := evaluated[T](b, script)
+	value, err := tryEval[T](b, script)
 	if err != nil {
 		b.t.Fatalf("%s: %v", script, err)
 	}
 	return value
 }
 
-func evaluated[T any](b *tab, script string) (T, error) {
+// tryEval is eval for a page that may be gone.
+func tryEval[T any](b *tab, script string) (T, error) {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	return chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
@@ -156,7 +157,7 @@ func evaluated[T any](b *tab, script string) (T, error) {
 func (b *tab) until(what, script string) time.Duration {
 	b.t.Helper()
 	return eventually(b.t, seen, what, func() bool {
-		yes, err := evaluated[bool](b, script)
+		yes, err := tryEval[bool](b, script)
 		if err != nil && !strings.Contains(err.Error(), "navigated") {
 			b.t.Fatalf("%s: %v", script, err)
 		}

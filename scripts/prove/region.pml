@@ -1,8 +1,8 @@
 /* Regions.  Two deployments, each with a database of its own and no traffic between them.  A database records of which region
    its IDs are before the first one; each transaction that takes a number reads that, and the region joins the number.
-   World: replicas of each deployment, told its region or, by an older configuration, none; once a region is recorded a replica
-   may be told any.  A database is restored from a backup of the other one, also under running replicas.  One that goes back to
-   an earlier state of its own is what witness.pml is about.
+   World: replicas of each deployment, told its region or, by an older configuration, none; once a region is recorded, also the
+   other one by mistake.  Or a database is restored from a backup of the other one, also under running replicas.  One that goes
+   back to an earlier state of its own is what witness.pml is about.
    Promise: deployments that have recorded a region have no ID in common, with all that they ever issued; an ID without a region is
    one of region 0.  -DNO_...: without a rule.  -DWITH_...: what is excluded. */
 #ifndef N
@@ -15,7 +15,6 @@
 
 byte region[2] = NONE, next[2];
 bool typos;                      /* a replica may be told the other region, once its own is recorded */
-byte saved_region = NONE, saved_next;                    /* a backup */
 bool issued0[8], issued1[8];     /* by each deployment, ever: number and region */
 bool ever[2];                    /* it has recorded a region */
 
@@ -90,7 +89,7 @@ proctype replica(byte d) {
 
 /* Backups are of a database that has a region. */
 proctype operator() {
-  byte to;
+  byte to, saved_region, saved_next;
   if :: to = 0 :: to = 1 fi;
   if
   :: atomic { CALM && region[1 - to] != NONE -> saved_region = region[1 - to]; saved_next = next[1 - to] }

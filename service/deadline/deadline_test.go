@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -230,6 +231,40 @@ func TestWatchSeesTheClient(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
+}
+
+// A call and a deadline that passes at the same time: the call fails, or the connection itself ends
+// it.
+func TestDeadlineMeetsACall(t *testing.T) {
+	const rounds = 100_000
+	var calls, moves atomic.Int64 // rounds that each of the two has reached
+	meet := func(mine, other *atomic.Int64, round int64) {
+		for mine.Store(round); other.Load() < round; {
+			runtime.Gosched()
+		}
+	}
+	sides := make([]side, rounds)
+	errs := make([]error, rounds)
+	var calling sync.WaitGroup
+	calling.Go(func() {
+		for i := range sides {
+			meet(&calls, &moves, int64(i)+1)
+			errs[i] = sides[i].begin()
+		}
+	})
+	for i := range sides {
+		s := &sides[i]
+		s.open(func(time.Time) error { return nil }, 0)
+		began := time.Now()
+		meet(&moves, &calls, int64(i)+1)
+		check.Must(t, s.move(longAgo(), began))
+	}
+	calling.Wait()
+	for i := range sides {
+		if errs[i] == nil && !sides[i].applied {
+			t.Fatalf("call %d goes on, and the connection has no deadline", i)
+		}
+	}
 }
 
 // A close ends every call, and one after it does not wait for a sweep, as there is

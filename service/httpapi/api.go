@@ -154,7 +154,7 @@ type API struct {
 	startedAt time.Time   // when New was called
 	complete  atomic.Bool // every mode was seen ready at once
 	draining  atomic.Bool
-	lastHost  atomic.Pointer[string] // that is known; see knows
+	lastHost  atomic.Pointer[string] // the last one that was known; see knows
 	changes   atomic.Int64           // by administration
 	accessLog *accessLog             // nil when it is off
 	faults    background.RateLimitedLog

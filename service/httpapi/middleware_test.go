@@ -338,6 +338,11 @@ func TestScreen(t *testing.T) {
 // Names that are not the server's own may be those of another site, and so is a page of
 // another origin; programs, balancers and probes are not kept away.
 func TestHosts(t *testing.T) {
+	api := newAPI(&fakeQueue{})
+	api.opts.Hosts.Loopback = true
+	for _, host := range []string{"localhost", "localhost", "evil.example", "localhost", "127.0.0.1:8080", "evil.example", "localhost"} {
+		check.Equal(t, api.knows(host), host != "evil.example", host, "is known, also after others")
+	}
 	here, listed, anything := Hosts{Loopback: true}, Hosts{Allowed: []string{"ids.example", "Console.example"}}, Hosts{}
 	proxied := Hosts{Loopback: true, Allowed: []string{"ids.example"}}
 	for _, c := range []struct {

@@ -53,7 +53,7 @@ func Errors() []Coded {
 		{model.ErrNameExists, -13},
 		{model.ErrSpaceExists, -13},
 		{model.ErrRefused, -13},
-		{model.ErrLayoutChanged, -13}, // of administration; an ID is not had, -4 or -8
+		{model.ErrLayoutChanged, -13}, // administration; on the paths of IDs it is the reason of a -1, -4 or -8
 		{model.ErrLeaseLost, -14},
 	}
 }
