@@ -219,17 +219,26 @@ func clockApart(server, before, after time.Time) error {
 	return fmt.Errorf("%w by %v, more than %v: set both clocks (NTP); nothing is handed out until then", model.ErrClockApart, apart.Round(time.Millisecond), model.MaxClockApart)
 }
 
+// sentInGroup counts, since the start of a server, what it has sent to its group: MySQL 8.1 and newer
+// tell it without any privilege, and only with the plugin of group replication.
+const sentInGroup = "Gr_total_messages_sent_count"
+
+// isOutside says whether a server that may have a group has not been a member since its start. It then
+// lacks what the group has committed, whatever name of a group its configuration has.
+func isOutside(sent string) bool { return sent == "0" }
+
 // identify says which life of which server the transaction runs on. A restored or
 // restarted server has a new boot time, one that took over another name. In a cluster
 // that certifies commits every node has what another one acknowledged, so the cluster
 // is the server, and it has no boot time. Its life is the start of the node that noted it: one
-// that started after the heartbeat that it has is of a cluster that was restored.
+// that started after the heartbeat that it has is of a cluster that was restored. A node that
+// is outside its group is a server like any other.
 func identify(tx *gorm.DB, m moment) (model.Server, error) {
 	found, err := query[[]struct {
 		Name  string `gorm:"column:Variable_name"`
 		Value string `gorm:"column:Value"`
 	}](tx, "identify the server", "SHOW GLOBAL STATUS "+ // without any privilege
-		"WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid')")
+		"WHERE Variable_name IN ('Uptime', 'wsrep_cluster_state_uuid', '"+sentInGroup+"')")
 	if err != nil {
 		return model.Server{}, err
 	}
@@ -245,6 +254,9 @@ func identify(tx *gorm.DB, m moment) (model.Server, error) {
 	booted, life := time.Unix(m.now.Unix()-int64(int32(up)), 0), m.ServerLife
 	if life == "" || booted.Sub(time.UnixMilli(m.BeatAt)) > 2*model.BeatEvery {
 		life = fmt.Sprint("cluster-", booted.Unix())
+	}
+	if isOutside(status[strings.ToLower(sentInGroup)]) {
+		m.Group = ""
 	}
 	for _, cluster := range []string{m.Group, status["wsrep_cluster_state_uuid"]} {
 		if strings.Trim(cluster, "0-") != "" {

@@ -21,8 +21,12 @@ import (
 	"shardid/repository/framing"
 )
 
-// errReadOnly: the server answers but is no primary.
-var errReadOnly = errors.New("the server is read-only")
+var (
+	// errReadOnly: the server answers but is no primary.
+	errReadOnly = errors.New("the server is read-only")
+	// errOutside: the server takes writes that its group does not have.
+	errOutside = errors.New("the server is outside its group")
+)
 
 const (
 	adviceMigrate  = "run `shardid migrate`"
@@ -116,6 +120,8 @@ func (s *Store) advice(err error) string {
 		return sqliteAdvice(file.Code(), s.file)
 	case errors.Is(err, errDeployments):
 		return "let database.hosts name the servers of one deployment only: a primary and what follows it"
+	case errors.Is(err, errOutside):
+		return "have it join the group (START GROUP_REPLICATION); if the group was given up for good, restart shardid"
 	case errors.Is(err, errReadOnly):
 		return adviceReadOnly
 	case errors.Is(err, errServerChanged), errors.Is(err, errMarkAhead):

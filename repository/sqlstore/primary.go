@@ -38,6 +38,7 @@ type primary struct {
 	at         int          // the host that took writes last; -1 before the first
 	seen       []hostRecord // by host
 	deployment string       // of all hosts; "" until one has said it
+	grouped    bool         // a host was met that is a member of a group, so all are to be
 }
 
 // hostRecord is what a process has seen of a host.
@@ -104,7 +105,8 @@ func (p *primary) committed(at int) {
 // found is what became of the connection to a host.
 type found struct {
 	at   int
-	conn driver.Conn
+	conn *primaryConn // nil with an error
+	rank int
 	err  error
 }
 
@@ -119,7 +121,11 @@ func (p *primary) search(ctx context.Context, last int, doubted []bool) (best fo
 	for i := range p.hosts {
 		go func() {
 			conn, err := p.open(asking, i)
-			answers <- found{i, conn, err}
+			f := found{i, conn, rank(i, last, doubted), err}
+			if conn != nil && conn.outside { // rather one that is in a group
+				f.rank += len(p.hosts)
+			}
+			answers <- f
 		}()
 	}
 	var late <-chan time.Time
@@ -128,15 +134,15 @@ func (p *primary) search(ctx context.Context, last int, doubted []bool) (best fo
 		case a := <-answers:
 			left--
 			spare := a.conn
-			if a.conn != nil && (best.conn == nil || rank(a.at, last, doubted) < rank(best.at, last, doubted)) {
-				spare, best.at, best.conn = best.conn, a.at, a.conn
+			if a.conn != nil && (best.conn == nil || a.rank < best.rank) {
+				spare, best.at, best.conn, best.rank = best.conn, a.at, a.conn, a.rank
 			}
 			if best.err = errors.Join(best.err, a.err); spare != nil {
 				_ = spare.Close() // one is enough
 			}
 			switch {
 			case best.conn == nil || last < 0:
-			case rank(best.at, last, doubted) == 0:
+			case best.rank == 0:
 				cancel()
 			case late == nil:
 				late = time.After(othersFirst)
@@ -145,8 +151,14 @@ func (p *primary) search(ctx context.Context, last int, doubted []bool) (best fo
 			cancel()
 		}
 	}
-	if best.conn != nil && errors.Is(best.err, errDeployments) {
-		_ = best.conn.Close() // whose it is is not known
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	outside := best.conn != nil && best.conn.outside && p.grouped // it answered before those of the group
+	if outside {
+		best.err = errors.Join(best.err, fmt.Errorf("%s: %w", p.names[best.at], errOutside))
+	}
+	if best.conn != nil && (outside || errors.Is(best.err, errDeployments)) { // whose it is is not known
+		_ = best.conn.carefulConn.Close()
 		best.conn = nil
 	}
 	return best
@@ -165,41 +177,54 @@ func rank(at, last int, doubted []bool) int {
 	return 2
 }
 
-// open connects to a host that takes writes. Errors: errReadOnly for another one, errDeployments.
-func (p *primary) open(ctx context.Context, at int) (driver.Conn, error) {
+// open connects to a host that takes writes. Errors: errReadOnly for another one, errOutside,
+// errDeployments.
+func (p *primary) open(ctx context.Context, at int) (*primaryConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
 	conn, err := p.hosts[at].connect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.names[at], err)
 	}
-	if err = p.look(ctx, at, conn); err != nil {
+	outside, err := p.look(ctx, at, conn)
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", p.names[at], err), conn.Close())
 	}
-	return &primaryConn{carefulConn: conn, of: p, at: at}, nil
+	return &primaryConn{carefulConn: conn, of: p, at: at, outside: outside}, nil
 }
 
-// look asks a server whose it is, and whether it takes writes.
-func (p *primary) look(ctx context.Context, at int, conn *carefulConn) error {
+// look asks a server whose it is, whether it takes writes, and whether it is outside a group. One that
+// is started again may take writes until it joins: they would be lost.
+func (p *primary) look(ctx context.Context, at int, conn *carefulConn) (outside bool, err error) {
 	deployment, err := readOne(ctx, conn, "SELECT deployment FROM "+deploymentTable)
 	if err != nil && !serverSaid(err, 1146, 1142) { // there is no such table yet, or the user may not read it
-		return err
-	}
-	p.mu.Lock()
-	p.deployment = cmp.Or(p.deployment, deployment)
-	known := p.deployment
-	p.mu.Unlock()
-	if deployment != "" && deployment != known {
-		return fmt.Errorf("%w: %s has %.20q, and another one %.20q", errDeployments, p.names[at], deployment, known)
+		return false, err
 	}
 	readOnly, err := readOne(ctx, conn, "SELECT @@GLOBAL.read_only")
-	if err == nil && isOn(readOnly) {
-		return errReadOnly
+	if err != nil {
+		return false, err
 	}
-	return err
+	sent, err := readOne(ctx, conn, "SHOW GLOBAL STATUS LIKE '"+sentInGroup+"'")
+	if err != nil {
+		return false, err
+	}
+	outside = isOutside(sent)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.deployment = cmp.Or(p.deployment, deployment)
+	p.grouped = p.grouped || sent != "" && !outside
+	switch {
+	case deployment != "" && deployment != p.deployment:
+		return false, fmt.Errorf("%w: %s has %.20q, and another one %.20q", errDeployments, p.names[at], deployment, p.deployment)
+	case isOn(readOnly):
+		return false, errReadOnly
+	case outside && p.grouped:
+		return false, errOutside
+	}
+	return outside, nil
 }
 
-// readOne reads one value, "" where there is no row.
+// readOne reads the last value of the first row, "" without a row.
 func readOne(ctx context.Context, conn *carefulConn, query string) (string, error) {
 	rows, err := conn.QueryContext(ctx, query, nil)
 	if err != nil {
@@ -212,8 +237,9 @@ func readOne(ctx context.Context, conn *carefulConn, query string) (string, erro
 	case err != nil:
 		return "", errors.Join(err, rows.Close())
 	}
-	text := fmt.Sprint(values[0])
-	if bytes, ok := values[0].([]byte); ok {
+	last := values[len(values)-1]
+	text := fmt.Sprint(last)
+	if bytes, ok := last.([]byte); ok {
 		text = string(bytes)
 	}
 	return text, rows.Close()
@@ -222,9 +248,10 @@ func readOne(ctx context.Context, conn *carefulConn, query string) (string, erro
 // primaryConn tells when it breaks, and when it commits.
 type primaryConn struct {
 	*carefulConn
-	of    *primary
-	at    int
-	wrote bool // in its transaction
+	of      *primary
+	at      int
+	outside bool // its server is outside a group
+	wrote   bool // in its transaction
 }
 
 // Close tells whether the connection broke: the pool closes each that did. It asks IsValid of those

@@ -6,8 +6,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,15 +20,13 @@ import (
 // nobody is an address where no server listens.
 const nobody = "127.0.0.1:1"
 
-func address(s *testserver.MariaDBServer) string { return fmt.Sprintf("127.0.0.1:%d", s.Port) }
-
 // Of several hosts the one that takes writes is used, also after a failover and back, and when
 // the old primary is frozen, of which a connection hears nothing.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	pair := testserver.MariaDBReplicated(t)
 	dsn := pair.Primary.NewDatabase(t)
-	hosts := []string{address(pair.Replica), nobody, address(pair.Primary)}
+	hosts := []string{pair.Replica.Addr(), nobody, pair.Primary.Addr()}
 	s := openMigrated(t, Options{Driver: MySQL, DSN: dsn, Hosts: hosts})
 	provision(t, s, app(1))
 	takes := func(what string) {
@@ -62,7 +60,7 @@ func TestHosts(t *testing.T) {
 func TestHostThatCommitsNothing(t *testing.T) {
 	t.Parallel()
 	pair := testserver.MariaDBReplicated(t)
-	s := openMigrated(t, Options{Driver: MySQL, DSN: pair.Primary.NewDatabase(t), Hosts: []string{address(pair.Primary), address(pair.Replica)}})
+	s := openMigrated(t, Options{Driver: MySQL, DSN: pair.Primary.NewDatabase(t), Hosts: []string{pair.Primary.Addr(), pair.Replica.Addr()}})
 	provision(t, s, app(1))
 	pair.CatchUp()
 	end := pair.Stall()
@@ -83,6 +81,41 @@ func TestHostThatCommitsNothing(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// A node of a group that is started again takes writes until it joins. It is no host, and no member of
+// the cluster, whatever its configuration says.
+func TestHostOutsideItsGroup(t *testing.T) {
+	t.Parallel()
+	group := testserver.Group(t)
+	dsn := group.Primary().NewDatabase(t)
+	cfg, err := parseDSN(dsn)
+	check.Must(t, err)
+	hosts := Options{Driver: MySQL, DSN: dsn, Hosts: group.Addrs()}
+	known := openMigrated(t, hosts)
+	server := func(s *Store) string {
+		t.Helper()
+		m, err := s.readMoment(s.gorm.WithContext(t.Context()), "")
+		check.Must(t, err)
+		return m.server.ID
+	}
+	cluster := server(known)
+	check.Equal(t, strings.HasPrefix(cluster, "cluster "), true, cluster)
+	old := group.Primary()
+	old.Kill()
+	old.Restart()
+	alone := open(t, Options{Driver: MySQL, DSN: old.DSN(cfg.DBName)})
+	check.Equal(t, server(alone) != cluster, true, "the node that is outside is the cluster")
+	check.Must(t, alone.checkPrimary(t.Context())) // it takes writes
+	for _, s := range []*Store{known, open(t, hosts)} {
+		check.Is(t, s.Beat(t.Context()), errOutside, "the group has no primary yet")
+	}
+	group.AnotherPrimary(old)
+	for _, s := range []*Store{known, open(t, hosts)} {
+		check.Must(t, s.Beat(t.Context()))
+		check.Equal(t, server(s), cluster)
+	}
+	wantAdvice(t, known.explain("look", errOutside), "START GROUP_REPLICATION")
 }
 
 // A host is doubted when a connection broke and it has committed nothing for long enough; what only
@@ -134,7 +167,7 @@ func TestHostsOfTwoDeployments(t *testing.T) {
 	for _, dsn := range []string{dsn, other.DSN(cfg.DBName)} {
 		openMigrated(t, Options{Driver: MySQL, DSN: dsn})
 	}
-	s := open(t, Options{Driver: MySQL, DSN: dsn, Hosts: []string{cfg.Addr, address(other)}})
+	s := open(t, Options{Driver: MySQL, DSN: dsn, Hosts: []string{cfg.Addr, other.Addr()}})
 	check.Is(t, s.Beat(t.Context()), errDeployments)
 	nowhere := open(t, Options{Driver: MySQL, DSN: dsn, Hosts: []string{nobody}})
 	wantAdvice(t, nowhere.Beat(t.Context()), nobody+": start it, or correct database.hosts")
@@ -151,7 +184,7 @@ func TestHostThatIsSilent(t *testing.T) {
 	check.Must(t, err)
 	defer silent.Close()
 	server := testserver.MariaDB(t)
-	s := openMigrated(t, Options{Driver: MySQL, DSN: server.NewDatabase(t), Hosts: []string{silent.Addr().String(), address(server)}})
+	s := openMigrated(t, Options{Driver: MySQL, DSN: server.NewDatabase(t), Hosts: []string{silent.Addr().String(), server.Addr()}})
 	ctx, cancel := context.WithCancel(t.Context())
 	conn, err := s.pool.Conn(ctx)
 	check.Must(t, err)

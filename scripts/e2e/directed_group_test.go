@@ -51,12 +51,25 @@ func TestDirectedGroupReplication(t *testing.T) {
 	fault("killed", func() { lost.Kill() })
 	group.Rejoin(lost)
 	lost = old
+	fault("started again outside the group", func() { lost.Kill(); lost.Restart() })
+	group.Rejoin(lost) // it would be kept out if anybody had written to it
+	lost = old
 	fault("frozen", func() { lost.Pause() })
 	time.Sleep(15 * time.Second) // the group has done without it
 	lost.Resume()
 	time.Sleep(3 * time.Second)
 	p.serves(30*time.Second, p.replicas...)
 	group.Rejoin(lost)
+	if group.CanCut() {
+		lost = old
+		var heal func()
+		fault("cut off", func() { heal = group.Cut(lost) })
+		time.Sleep(5 * time.Second) // the old primary answers, and hangs each COMMIT
+		heal()
+		time.Sleep(3 * time.Second)
+		p.serves(30*time.Second, p.replicas...)
+		group.Rejoin(lost)
+	}
 	fault("switched", group.Switch)
 	p.add()
 	p.serves(startLimit, p.replicas...)

@@ -120,7 +120,7 @@ func (w *world) promoteDatabase() {
 	}
 }
 
-func (w *world) dbAddr() string { return fmt.Sprintf("127.0.0.1:%d", w.db.Primary.Port) }
+func (w *world) dbAddr() string { return w.db.Primary.Addr() }
 
 func openSQL(t *testing.T, dsn string) *sql.DB {
 	t.Helper()

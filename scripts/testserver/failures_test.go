@@ -70,7 +70,7 @@ func TestFailedStartShowsLog(t *testing.T) {
 	skipShort(t)
 	for name, start := range map[string]func() error{
 		"redis":     func() error { _, err := startRedis("--no-such-option", "1"); return err },
-		"mariadb":   func() error { _, err := startMariaDB("--no-such-option"); return err },
+		"mariadb":   func() error { _, err := startMariaDB(loopback, "--no-such-option"); return err },
 		"zookeeper": func() error { _, err := startZooKeeper("tickTime=no-such-option"); return err },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,10 @@ package testserver
 import (
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,22 +18,37 @@ import (
 // primary. Their acknowledged commits outlive any one of them.
 type MySQLGroup struct {
 	Nodes []*MariaDBServer
+	lan   *lan // nil: all are on loopback
 	t     testing.TB
 }
 
 // groupName is a UUID, as it must be.
 const groupName = "5d2fe5a0-7a3e-4c0a-9e0e-3c1d4d6b8f10"
 
-// Group starts a private group of the MySQL that DB names. It is ready in 10–20 s.
+// Group starts a private group of the MySQL that DB names, on a network of its own where the test has
+// the rights to make one. It is ready in 10–20 s.
 func Group(t testing.TB) *MySQLGroup {
 	t.Helper()
 	if !OnMySQL() {
 		t.Skip("only MySQL has Group Replication")
 	}
+	const nodes = 3
 	g := &MySQLGroup{t: t}
-	for i := range 3 {
-		g.Nodes = append(g.Nodes, MariaDB(t, fmt.Sprintf("--server-id=%d", i+1), "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
-			"--log-bin=binlog", "--log-replica-updates=ON", "--report-host=127.0.0.1", "--plugin-load-add=group_replication.so"))
+	hosts := []lanHost{loopback, loopback, loopback}
+	if lan, err := newLAN(t, nodes); err != nil {
+		t.Logf("testserver: the nodes of the group cannot be cut off from each other: %v", err)
+	} else {
+		g.lan, hosts = lan, lan.hosts
+	}
+	users := filepath.Join(t.TempDir(), "users.sql") // read at each start
+	must(t, os.WriteFile(users, []byte("SET sql_log_bin = 0; CREATE USER IF NOT EXISTS root@'%'; GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n"), 0o600))
+	for i, host := range hosts {
+		args := []string{fmt.Sprintf("--server-id=%d", i+1), "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-bin=binlog", "--log-replica-updates=ON",
+			"--bind-address=" + map[bool]string{true: "*", false: host.addr}[g.lan != nil], "--report-host=" + host.peer,
+			"--init-file=" + users, "--plugin-load-add=group_replication.so", "--loose-group-replication-group-name=" + groupName,
+			"--loose-group-replication-start-on-boot=OFF", // as MySQL's manual has it: a node that is started again takes writes until it joins
+			"--loose-group-replication-communication-stack=MYSQL"}
+		g.Nodes = append(g.Nodes, private(t, func() (*MariaDBServer, error) { return startMariaDB(host, args...) }))
 	}
 	for i, n := range g.Nodes {
 		g.join(n, i == 0)
@@ -41,9 +60,23 @@ func Group(t testing.TB) *MySQLGroup {
 func (g *MySQLGroup) Addrs() []string {
 	addrs := make([]string, len(g.Nodes))
 	for i, n := range g.Nodes {
-		addrs[i] = fmt.Sprintf("127.0.0.1:%d", n.Port)
+		addrs[i] = n.Addr()
 	}
 	return addrs
+}
+
+// peer is where the other nodes reach one.
+func peer(n *MariaDBServer) string { return net.JoinHostPort(n.host.peer, strconv.Itoa(n.Port)) }
+
+// CanCut tells whether Cut works here.
+func (g *MySQLGroup) CanCut() bool { return g.lan != nil }
+
+// Cut keeps a node from hearing of the others, which do not hear of it either, until heal. The test
+// reaches them all.
+func (g *MySQLGroup) Cut(n *MariaDBServer) (heal func()) {
+	g.t.Helper()
+	must(g.t, g.lan.connect(n.host.addr, false))
+	return func() { must(g.t, g.lan.connect(n.host.addr, true)) }
 }
 
 // join has a node enter the group, or begin it, and returns when it is online.
@@ -52,12 +85,15 @@ func (g *MySQLGroup) join(n *MariaDBServer, first bool) {
 	set := func(name string, value any) string {
 		return fmt.Sprintf("SET GLOBAL group_replication_%s = '%v'", name, value)
 	}
-	must(g.t, n.exec(set("group_name", groupName), set("communication_stack", "MYSQL"),
-		set("local_address", fmt.Sprintf("127.0.0.1:%d", n.Port)), set("group_seeds", strings.Join(g.Addrs(), ",")),
+	var seeds []string
+	for _, n := range g.Nodes {
+		seeds = append(seeds, peer(n))
+	}
+	must(g.t, n.exec(set("local_address", peer(n)), set("group_seeds", strings.Join(seeds, ",")),
 		"SET GLOBAL group_replication_recovery_get_public_key = ON", "SET GLOBAL group_replication_autorejoin_tries = 0",
 		fmt.Sprintf("SET GLOBAL group_replication_bootstrap_group = %v", first),
 		"CHANGE REPLICATION SOURCE TO SOURCE_USER = 'root' FOR CHANNEL 'group_replication_recovery'",
-		"START GROUP_REPLICATION", "SET GLOBAL group_replication_bootstrap_group = OFF"))
+		"SET GLOBAL offline_mode = OFF", "START GROUP_REPLICATION", "SET GLOBAL group_replication_bootstrap_group = OFF"))
 	for till := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		state := ""
 		err := n.scan("SELECT member_state FROM performance_schema.replication_group_members WHERE member_id = @@server_uuid", &state)
@@ -86,7 +122,7 @@ func (g *MySQLGroup) primary() (*MariaDBServer, error) {
 		}
 		var port int
 		if err = n.scan("SELECT MAX(IF(member_role = 'PRIMARY', member_port, 0)) FROM performance_schema.replication_group_members HAVING "+
-			"SUM(member_id = @@server_uuid AND member_state = 'ONLINE') = 1", &port); err != nil {
+			"SUM(member_id = @@server_uuid AND member_state = 'ONLINE') = 1 AND SUM(member_state <> 'UNREACHABLE') * 2 > COUNT(*)", &port); err != nil {
 			continue
 		}
 		for _, p := range g.Nodes {

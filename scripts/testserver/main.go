@@ -15,7 +15,7 @@ import (
 // One server of a kind per test process, whichever test asks first.
 var (
 	sharedRedis     = lazy[RedisServer, *RedisServer]{start: func() (*RedisServer, error) { return startRedis() }}
-	sharedMariaDB   = lazy[MariaDBServer, *MariaDBServer]{start: func() (*MariaDBServer, error) { return startMariaDB() }}
+	sharedMariaDB   = lazy[MariaDBServer, *MariaDBServer]{start: func() (*MariaDBServer, error) { return startMariaDB(loopback) }}
 	sharedZooKeeper = lazy[ZooKeeperServer, *ZooKeeperServer]{start: func() (*ZooKeeperServer, error) { return startZooKeeper() }}
 )
 

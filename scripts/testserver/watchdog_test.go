@@ -23,7 +23,7 @@ func child(kind string) int {
 	kind, how, _ := strings.Cut(kind, " ")
 	s, err := map[string]func() (*server, error){
 		"redis":     func() (*server, error) { s, err := startRedis(); return &s.server, err },
-		"mariadb":   func() (*server, error) { s, err := startMariaDB(); return &s.server, err },
+		"mariadb":   func() (*server, error) { s, err := startMariaDB(loopback); return &s.server, err },
 		"zookeeper": func() (*server, error) { s, err := startZooKeeper(); return &s.server, err },
 	}[kind]()
 	if err == nil && how == "paused" {
