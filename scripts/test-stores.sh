@@ -8,7 +8,7 @@ usage: scripts/test-stores.sh [--main] [DB+KV…]
 
 Runs the tests that use stores on each combination of servers and prints one table.
 DB is mysql-9.7, mariadb-10.11 or mariadb-11.8, KV is redis-7.0, redis-8.0 or
-valkey-9.1; without any, these three, 15 minutes each:
+valkey-9.1; without any, these three, 15 to 20 minutes each:
 
   mariadb-10.11+redis-7.0   Debian 12
   mariadb-11.8+redis-8.0    Debian 13
@@ -20,7 +20,7 @@ shows beside any of the others.
 
   contracts   the packages of repository and service that start a database or a Redis
   stories     scripts/e2e: shardid itself on the stores
-  nemesis     a minute of faults under load
+  nemesis     a minute of faults under load, two of two regions; with MySQL five of a group of three
 
 --main runs the main stories only, as make test does. A server that is missing is
 fetched (scripts/fetch-test-server.sh); one that cannot be had is named in the last
@@ -121,7 +121,7 @@ for combination in "$@"; do
 		sort -t ' ' -k 1,1 -k 2,2nr "$logs"/cell-outages "$logs"/cell-leases "$logs"/cell-stories >"$logs/all"
 		head -n 1 "$logs/all" >"$logs/cell-stories"
 	fi
-	part nemesis -run '^TestSoak$' ./scripts/nemesis -soak 1m
+	part nemesis -run '^Test(Soak|Nemesis(Group|Regions))$' ./scripts/nemesis -soak 1m
 	printf '%-15s  %-12s  %-14s  %-14s  %s\n' "${db:-installed}" "${kv:-installed}" \
 		"$(cat "$logs/cell-contracts")" "$(cat "$logs/cell-stories")" "$(cat "$logs/cell-nemesis")" >>"$logs/table"
 done

@@ -11,6 +11,8 @@
 //	go test -v ./scripts/nemesis                               # one to two minutes
 //	go test -v -run TestNemesis$ ./scripts/nemesis -nemesis.seed 7
 //	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/nemesis -soak 1h
+//	DB=mysql-9.7 go test -v -run TestNemesisGroup ./scripts/nemesis # the database is a group of three
+//	go test -v -run TestNemesisRegions ./scripts/nemesis -soak 1m   # two deployments of two regions
 //
 // The seed decides which faults come in which order and with which choices; it
 // is printed first. What the scheduler of the machine does between two faults is

@@ -24,7 +24,8 @@ type fault struct {
 }
 
 func faults() []fault {
-	withConf, withProxy := []string{onSingle, onCluster}, []string{onSingle}
+	withConf, withProxy := []string{onSingle, onCluster, onGroup}, []string{onSingle, onGroup}
+	withReplica := []string{onSingle, onSentinel, onCluster} // of the database
 	return []fault{
 		{name: "old RDB", run: oldRDB},
 		{name: "old AOF", run: oldAOF, on: withConf},
@@ -51,16 +52,21 @@ func faults() []fault {
 		{name: "requests dropped", run: storm(Weather{DropRequest: 0.2}), on: withProxy, calm: true},
 		{name: "pushes late", run: storm(Weather{LateRequest: 0.3, Longest: 2 * time.Second}), on: withProxy, calm: true},
 		{name: "COMMIT unclear", run: unclearCommits, calm: true},
-		{name: "database sleeps", run: databaseSleeps},
-		{name: "database killed", run: databaseKilled},
-		{name: "database fails over, lagging", run: databaseFailsOver},
-		{name: "database and Redis fall back", run: bothFallBack, long: true},
+		{name: "database sleeps", run: databaseSleeps, on: withReplica},
+		{name: "database killed", run: databaseKilled, on: withReplica},
+		{name: "database fails over, lagging", run: databaseFailsOver, on: withReplica},
+		{name: "database and Redis fall back", run: bothFallBack, long: true, on: withReplica},
 		{name: "another Redis", run: anotherRedis, on: withProxy},
-		{name: "another Redis, database fails over", run: anotherRedisFailsOver, on: withProxy, long: true},
-		{name: "no Redis, database fails over", run: noRedisFailsOver, long: true},
+		{name: "another Redis, database fails over", run: anotherRedisFailsOver, on: []string{onSingle}, long: true},
+		{name: "no Redis, database fails over", run: noRedisFailsOver, long: true, on: withReplica},
 		{name: "Redis clocks wrong", run: clocksWrong, on: withProxy},
-		{name: "COMMITs stall", run: commitsStall, calm: true},
-		{name: "app and tag made again", run: madeAgain, calm: true},
+		{name: "COMMITs stall", run: commitsStall, calm: true, on: withReplica},
+		{name: "app and tag made again", run: madeAgain, calm: true, on: withReplica},
+		{name: "group's primary killed", run: withoutPrimary(killed), on: []string{onGroup}},
+		{name: "group's primary starts outside it", run: withoutPrimary(startedOutside), on: []string{onGroup}},
+		{name: "group's primary asleep", run: withoutPrimary(frozen), on: []string{onGroup}},
+		{name: "group's primary cut off", run: withoutPrimary(cutOff), on: []string{onGroup}},
+		{name: "group's primary switched", run: primarySwitched, on: []string{onGroup}},
 		{name: "process sleeps", run: processSleeps},
 		{name: "process killed", run: processKilled},
 		{name: "Go client killed", run: clientKilled},
@@ -174,7 +180,7 @@ func schedule(seed uint64, topology string, n, once int) []round {
 func newRound(f fault, topology string, rnd *rand.Rand) round {
 	r := round{fault: f, seed: rnd.Uint64()}
 	weather := rnd.IntN(6)
-	proxied := topology == onSingle
+	proxied := topology == onSingle || topology == onGroup
 	switch {
 	case f.calm:
 	case weather == 0:

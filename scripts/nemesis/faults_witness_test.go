@@ -98,7 +98,7 @@ func clocksWrong(w *world) {
 		w.note("no C compiler: the clocks are right")
 		return
 	}
-	failsOver := w.rnd.IntN(2) == 0
+	failsOver := w.db != nil && w.rnd.IntN(2) == 0
 	if failsOver {
 		w.followDatabase()
 	}

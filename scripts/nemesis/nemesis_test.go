@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"shardid/scripts/rig"
+	"shardid/scripts/testserver"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -69,6 +70,53 @@ func TestNemesis(t *testing.T) {
 	r.check(t, w)
 	if r.ids < 150_000 || r.popped < 10_000 || r.drawn < 10_000 {
 		t.Errorf("%d IDs are too few to prove anything, %d over RESP, %d by Go clients", r.ids, r.popped, r.drawn)
+	}
+}
+
+// TestNemesisGroup: the same on MySQL's group replication, so in make test-stores.
+func TestNemesisGroup(t *testing.T) {
+	if !testserver.OnMySQL() {
+		t.Skip("needs MySQL")
+	}
+	p := plan{topology: onGroup, seed: seed(t), rounds: len(faultsOn(onGroup)), once: 1, procs: 3, server: shardid(t), modes: otherModes(), gophers: 2, proof: 1500,
+		before: func(*world, round) bool { return true }}
+	w, r := p.run(t)
+	t.Log(r)
+	r.check(t, w)
+	if r.ids < 150_000 || r.popped < 10_000 || r.drawn < 10_000 {
+		t.Errorf("%d IDs are too few to prove anything, %d over RESP, %d by Go clients", r.ids, r.popped, r.drawn)
+	}
+}
+
+// TestNemesisRegions: two deployments of two regions, which share nothing, give none of the other's IDs,
+// whatever happens to their stores. It is for make test-stores.
+func TestNemesisRegions(t *testing.T) {
+	if *soakFlag == 0 {
+		t.Skip("is run beside a soak: -soak 1m")
+	}
+	first := seed(t)
+	var books []*rig.Ledger
+	for id := range 2 {
+		s := first + uint64(id)
+		p := plan{topology: topologies()[s%uint64(len(topologies()))], seed: s, rounds: 10, once: 1, procs: 3, server: shardid(t), modes: otherModes(), gophers: 2, proof: 1500,
+			region: region{id: id, bits: 1}, before: func(*world, round) bool { return true }}
+		w, r := p.run(t)
+		t.Logf("region %d of 2, %s: %v", id, p.topology, r)
+		r.check(t, w)
+		if r.ids < 50_000 || r.numbers < 200 {
+			t.Errorf("%d IDs and %d numbers of sequences are too few to prove anything", r.ids, r.numbers)
+		}
+		for _, space := range w.spaces { // a number of a key of one region is no number of that key elsewhere
+			for _, number := range space.order.IDs() {
+				if number%2 != int64(id) {
+					t.Fatalf("region %d gave number %d of space %s", id, number, space.name)
+				}
+			}
+		}
+		books = append(books, w.books)
+	}
+	if n := books[0].Common(books[1]); n > 0 {
+		t.Errorf("%d IDs were issued in both regions", n)
 	}
 }
 

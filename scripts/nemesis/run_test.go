@@ -28,6 +28,7 @@ type plan struct {
 	modes    []mode // asked for IDs beside the queue
 	gophers  int    // processes with the Go client
 	patient  bool   // sequences are waited for after each round, too
+	region   region // of the deployment; the zero value is none
 	// proof is how many IDs every process must give at once after a round: more
 	// than it takes ahead, so that they come from the stores.
 	proof int
@@ -137,7 +138,7 @@ func (w *world) allocated() (sum int64) {
 	w.t.Helper()
 	highest, rows := w.books.Highest(), w.maxIDs()
 	for in, maxID := range rows {
-		if highest[in] <= maxID {
+		if w.region.row(highest[in]) <= maxID {
 			continue
 		}
 		w.books.Phase(fmt.Sprintf("end, list %d_%d delivered index %d, and max_id is %d", in.App, in.Shard, highest[in], maxID))
@@ -149,7 +150,7 @@ func (w *world) allocated() (sum int64) {
 			if err := w.clients.get(context.Background(), w.procs[0], in.App, rig.PassOf(in.Shard), w.proof); err != nil {
 				return err
 			}
-			if maxID := w.maxIDs()[in]; maxID < highest[in] {
+			if maxID := w.maxIDs()[in]; maxID < w.region.row(highest[in]) {
 				return fmt.Errorf("max_id of %v is %d, index %d was delivered", in, maxID, highest[in])
 			}
 			return nil

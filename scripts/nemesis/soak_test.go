@@ -38,10 +38,10 @@ func TestSoak(t *testing.T) {
 	var teller sync.WaitGroup
 	telling, quiet := context.WithCancel(context.Background())
 	teller.Go(func() { s.tell(telling) })
-	topologies := []string{onSingle, onSentinel, onCluster}
-	for i := uint64(0); s.goesOn() && !t.Failed(); i++ {
-		topology := topologies[i%3]
-		t.Run(fmt.Sprintf("%s %d", topology, i/3+1), func(t *testing.T) { s.spell(t, topology, first+i) })
+	all := topologies()
+	for i := 0; s.goesOn() && !t.Failed(); i++ {
+		topology := all[i%len(all)]
+		t.Run(fmt.Sprintf("%s %d", topology, i/len(all)+1), func(t *testing.T) { s.spell(t, topology, first+uint64(i)) })
 	}
 	quiet()
 	teller.Wait()
@@ -64,7 +64,9 @@ type soak struct {
 func (s *soak) goesOn() bool { return s.ctx.Err() == nil && time.Now().Before(s.end) }
 
 // length is that of the next spell: short soaks see all topologies too.
-func (s *soak) length() time.Duration { return min(spell, s.end.Sub(s.begun)/3) }
+func (s *soak) length() time.Duration {
+	return min(spell, s.end.Sub(s.begun)/time.Duration(len(topologies())))
+}
 
 // spell is a run on one topology.
 func (s *soak) spell(t *testing.T, topology string, seed uint64) {

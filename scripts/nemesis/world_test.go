@@ -19,12 +19,22 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Topologies of Redis.
+// Topologies of Redis. The database is a pair, but on the last one.
 const (
 	onSingle   = "single"
 	onSentinel = "sentinel"
 	onCluster  = "cluster"
+	onGroup    = "group" // a single Redis, and MySQL's group replication
 )
+
+// topologies are those that can be run here, in the order in which a soak takes them.
+func topologies() []string {
+	all := []string{onSingle, onSentinel, onCluster}
+	if testserver.OnMySQL() {
+		all = append(all, onGroup)
+	}
+	return all
+}
 
 // segmentLen is the step of every list: short, so that lists are refilled, and
 // segments are in flight, all the time.
@@ -39,10 +49,11 @@ type world struct {
 	notes    string     // what the fault did, for the log
 	proof    int        // IDs that verify asks every process for
 
-	db         *testserver.MariaDBPair
-	sql        *sql.DB // straight to the primary
-	database   string  // its name
-	failedOver bool    // the replica is dead
+	db         *testserver.MariaDBPair // nil on a group
+	group      *testserver.MySQLGroup  // nil elsewhere
+	sql        *sql.DB                 // straight to the primary
+	database   string                  // its name
+	failedOver bool                    // the replica is dead
 	site       site
 	conf       string // file that every Redis of single and cluster reads at its start
 	dbProxies  []*Proxy
@@ -54,13 +65,24 @@ type world struct {
 	patient    bool    // verify waits for them, too
 	numbers    rig.Callers
 	totals     map[string]float64 // metrics of processes that were killed
+	region     region
 }
+
+// region is that of a deployment, one of 2^bits.
+type region struct{ id, bits int }
+
+func (r region) settings() settings {
+	return settings{"REGION_ID": fmt.Sprint(r.id), "REGION_BITS": fmt.Sprint(r.bits)}
+}
+
+// row is what a row of the queue knows of an index: all but its highest bits of 49, which are the region.
+func (r region) row(index int64) int64 { return index & (1<<(49-r.bits) - 1) }
 
 // newWorld starts servers and processes; all end with the test.
 func newWorld(t *testing.T, p plan) *world {
 	t.Helper()
 	w := &world{t: t, topology: p.topology, rnd: rand.New(rand.NewPCG(p.seed, 1)), proof: p.proof, books: &rig.Ledger{},
-		spaces: spaces(), patient: p.patient, totals: map[string]float64{}}
+		spaces: spaces(), patient: p.patient, totals: map[string]float64{}, region: p.region}
 	apps := w.startDatabase()
 	w.startRedis(p.procs)
 	for i := range p.procs {
@@ -80,10 +102,14 @@ func newWorld(t *testing.T, p plan) *world {
 // startDatabase provisions two apps through shardid's own commands.
 func (w *world) startDatabase() (apps []int64) {
 	w.t.Helper()
-	w.db, w.database = testserver.MariaDBReplicated(w.t), "shardid"
-	w.sql = openSQL(w.t, w.db.Primary.DSN(""))
+	if w.database = "shardid"; w.topology == onGroup {
+		w.startGroup()
+	} else {
+		w.db = testserver.MariaDBReplicated(w.t)
+	}
+	w.sql = openSQL(w.t, w.primary().DSN(""))
 	w.exec("CREATE DATABASE " + w.database)
-	dsn := w.db.Primary.DSN(w.database)
+	dsn := w.primary().DSN(w.database)
 	w.command(dsn, "migrate")
 	w.command(dsn, "tags", "add", "--tag", "orders", "--step", fmt.Sprint(segmentLen))
 	apps = []int64{1, 255}
@@ -116,11 +142,18 @@ func (w *world) promoteDatabase() {
 	w.failedOver = true
 	w.sql = openSQL(w.t, w.db.Primary.DSN(w.database))
 	for _, proxy := range w.dbProxies {
-		proxy.Switch(w.dbAddr())
+		proxy.Switch(w.db.Primary.Addr())
 	}
 }
 
-func (w *world) dbAddr() string { return w.db.Primary.Addr() }
+// primary is the database that takes writes.
+func (w *world) primary() *testserver.MariaDBServer {
+	w.t.Helper()
+	if w.group != nil {
+		return w.group.Primary()
+	}
+	return w.db.Primary
+}
 
 func openSQL(t *testing.T, dsn string) *sql.DB {
 	t.Helper()
@@ -146,7 +179,7 @@ func (w *world) command(dsn string, args ...string) {
 // try runs a command that may be refused.
 func (w *world) try(dsn string, args ...string) error {
 	w.t.Helper()
-	cmd := settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": dsn}.Command(w.t.TempDir(), rig.Binary(w.t), args...)
+	cmd := settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": dsn}.With(w.region.settings()).Command(w.t.TempDir(), rig.Binary(w.t), args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("shardid %s: %w: %s", strings.Join(args, " "), err, out)
 	}
@@ -185,15 +218,26 @@ func (w *world) configure(text string) {
 // startProc starts process i. They differ in how much they take ahead.
 func (w *world) startProc(i int, how func(settings) server) {
 	w.t.Helper()
-	proxy := newTestProxy(w.t, w.dbAddr())
-	w.dbProxies = append(w.dbProxies, proxy)
-	env := w.site.env(i).With(settings{
-		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + proxy.Addr + ")/" + w.database,
+	servers := []string{w.primary().Addr()}
+	if w.group != nil {
+		servers = w.group.Addrs()
+	}
+	var hosts []string
+	for _, addr := range servers {
+		proxy := newTestProxy(w.t, addr)
+		w.dbProxies = append(w.dbProxies, proxy)
+		hosts = append(hosts, proxy.Addr)
+	}
+	env := w.site.env(i).With(w.region.settings()).With(settings{
+		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + hosts[0] + ")/" + w.database,
 		"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.0.0.%d:8080", i+1), "SEGMENT_MAX_STEP": fmt.Sprint(5 * segmentLen), "SEGMENT_RUNWAY": "1s",
 		"QUEUE_TIMEOUT": "1s", "QUEUE_MAX_STEP": "5000", "QUEUE_PREFETCH_MAX": fmt.Sprint([]int{20, 200, 1000}[i%3]),
 		"QUEUE_REFILL_CRON": "*/3 * * * * *", "QUEUE_RELOAD_CRON": "*/5 * * * * *",
 		"SEQUENCE_TIMEOUT": "1s",
 	})
+	if w.group != nil {
+		env["DATABASE_HOSTS"] = strings.Join(hosts, ",")
+	}
 	w.procs = append(w.procs, startProc(w.t, fmt.Sprintf("process %d", i), how(env)))
 }
 

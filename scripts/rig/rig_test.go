@@ -39,6 +39,13 @@ func TestLedgerNotices(t *testing.T) {
 	if l.Duplicates() != 4 || l.Count() != 12 {
 		t.Errorf("%d duplicates, %d IDs", l.Duplicates(), l.Count())
 	}
+	other := &Ledger{}
+	other.Queue("me", 1, "alice", 2<<14|1)
+	other.Add("me", List{App: -3}, 1)
+	check.Equal(t, l.Common(other), 0)
+	other.Queue("me", 1, "alice", 5000<<14|1)
+	other.Add("me", List{App: -2}, 1, 2, 1<<62)
+	check.Equal(t, l.Common(other), 3)
 }
 
 func TestShardOf(t *testing.T) {
