@@ -75,6 +75,7 @@ func (c setting) finding(a *asker) model.Finding {
 
 const (
 	whyNotTold = "the server does not tell this variable: look at its configuration, or at your provider's"
+	whyOutside = "the server is outside its group, which goes on without what is written here: START GROUP_REPLICATION, or, if the group was given up for good, unset group_replication_group_name"
 	// Of SQLite's file.
 	whyNetwork = "locks and syncs of network file systems are not to be relied on: two processes could hand out one segment, and a commit could be lost: put the file on a local disk"
 	whyMemory  = "the file is gone after a reboot, and IDs start again from 1: put it on a disk"
@@ -177,6 +178,9 @@ func judgeProduct(f model.Finding, a *asker) model.Finding {
 	f.Value = product(version, aurora, group, a.status("wsrep_cluster_state_uuid"))
 	if f.Value != groupReplication {
 		return model.ProductFinding(f, f.Value)
+	}
+	if isOutside(a.status(sentInGroup)) {
+		return model.Judged(f, false, model.LevelUnsafe, whyOutside)
 	}
 	// A new primary must not answer before it has applied what the old one left.
 	consistency, told := a.ask("SELECT @@group_replication_consistency")

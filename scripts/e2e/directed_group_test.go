@@ -52,6 +52,9 @@ func TestDirectedGroupReplication(t *testing.T) {
 	group.Rejoin(lost)
 	lost = old
 	fault("started again outside the group", func() { lost.Kill(); lost.Restart() })
+	if o := shardid(t, onMariaDB(lost.DSN("shardid")), "doctor", "--json"); !judged("unsafe").MatchString(o.stdout) {
+		t.Errorf("doctor says of a node outside its group: %s", o.stdout)
+	}
 	group.Rejoin(lost) // it would be kept out if anybody had written to it
 	lost = old
 	fault("frozen", func() { lost.Pause() })
