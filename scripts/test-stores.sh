@@ -22,7 +22,7 @@ shows beside any of the others.
   stories     scripts/e2e: shardid itself on the stores
   nemesis     a minute of faults under load, two of two regions; with MySQL five of a group of three
 
---main runs the main stories only, as make test does. A server that is missing is
+--main runs the main stories and a minute of faults only, as make test does. A server that is missing is
 fetched (scripts/fetch-test-server.sh); one that cannot be had is named in the last
 lines, and the installed one stands in for it, so that the other half of the
 combination is tested; without both it is not run. A test that
@@ -35,12 +35,12 @@ all='mariadb-10.11+redis-7.0 mariadb-11.8+redis-8.0 mysql-9.7+valkey-9.1'
 main='^Test(E2E(RedisClients$|GoClient|ScrambledApp|ErrorTable|ArticleLimits|AdminCommands|Workers|NoSecret|DatabaseDies|RedisDies|StartsWithoutStores|Replicas|DatabaseTLS|RedisTLS|AdminDelete|LeafSegmentReplicas|LeafReplicas|UIDReplicas)|Directed(BothStores|RefillsGoOn|DatabaseRestored|SentinelLagging)|DoctorGood|DoctorUnsafe)'
 # In full they are run as make test does, in three processes side by side.
 outages='^TestDirected' leases='^Test(E2ELeaf|E2EUID|E2EConsole)'
-stories=
+stories='' nemesis='^Test(Soak|Nemesis(Group|Regions))$'
 
 case "${1:-}" in
 -h | --help) usage; exit 0 ;;
 --main)
-	stories=$main
+	stories=$main nemesis='^TestSoak$'
 	shift ;;
 -*) usage >&2; exit 2 ;;
 esac
@@ -121,7 +121,7 @@ for combination in "$@"; do
 		sort -t ' ' -k 1,1 -k 2,2nr "$logs"/cell-outages "$logs"/cell-leases "$logs"/cell-stories >"$logs/all"
 		head -n 1 "$logs/all" >"$logs/cell-stories"
 	fi
-	part nemesis -run '^Test(Soak|Nemesis(Group|Regions))$' ./scripts/nemesis -soak 1m
+	part nemesis -run "$nemesis" ./scripts/nemesis -soak 1m
 	printf '%-15s  %-12s  %-14s  %-14s  %s\n' "${db:-installed}" "${kv:-installed}" \
 		"$(cat "$logs/cell-contracts")" "$(cat "$logs/cell-stories")" "$(cat "$logs/cell-nemesis")" >>"$logs/table"
 done

@@ -8,13 +8,14 @@ import (
 	"shardid/scripts/testserver"
 )
 
-// startGroup starts the database as a group that does without a lost node after 5 s, and not 21.
+// startGroup starts the database as a group that does without a lost node after 5 s, and not 21, until that
+// one has been started again.
 func (w *world) startGroup() {
 	w.t.Helper()
 	w.group = testserver.Group(w.t)
 	for _, n := range w.group.Nodes {
 		w.sql = openSQL(w.t, n.DSN(""))
-		w.exec("SET PERSIST group_replication_member_expel_timeout = 0")
+		w.exec("SET GLOBAL group_replication_member_expel_timeout = 0")
 	}
 }
 
