@@ -158,7 +158,7 @@ func (p *primary) search(ctx context.Context, last int, doubted []bool) (best fo
 		best.err = errors.Join(best.err, fmt.Errorf("%s: %w", p.names[best.at], errOutside))
 	}
 	if best.conn != nil && (outside || errors.Is(best.err, errDeployments)) { // whose it is is not known
-		_ = best.conn.carefulConn.Close()
+		_ = best.conn.carefulConn.Close() // tells nobody: mu is held
 		best.conn = nil
 	}
 	return best
