@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"gorm.io/gorm"
+
 	"shardid/model"
 )
 
@@ -53,11 +55,18 @@ func (s *Store) hasLayout(ctx context.Context, want model.LayoutRecord) (bool, e
 	return true, nil
 }
 
-// LayoutAge is for how long, by the database's clock, the layout of a kind has been
-// recorded, to the millisecond; 0 when none is. Errors: *model.StoreError.
+// LayoutAge is for how long IDs of a kind may have been issued, to the millisecond: since
+// their layout was recorded, by the database's clock, and 0 when none is. A database that has
+// noted a change of its server may lack an earlier record: there it is since 1970. Errors:
+// *model.StoreError.
 func (s *Store) LayoutAge(ctx context.Context, kind string) (time.Duration, error) {
 	age := s.either("TIMESTAMPDIFF(MICROSECOND, recorded_at, CURRENT_TIMESTAMP(3)) DIV 1000",
 		"CAST(round((julianday('now') - julianday(recorded_at)) * 86400000) AS INTEGER)")
-	ms, err := query[int64](s.gorm.WithContext(ctx), "read", "SELECT "+age+" FROM "+layoutTable+" WHERE kind = ?", kind)
-	return time.Duration(ms) * time.Millisecond, s.answer(ctx, "read the layout", err)
+	return within(ctx, s, "read the layout", func(tx *gorm.DB) (time.Duration, error) {
+		m, err := s.moment(tx)
+		if err == nil && m.Changes == 0 {
+			m.Now, err = query[int64](tx, "read", "SELECT "+age+" FROM "+layoutTable+" WHERE kind = ?", kind)
+		}
+		return time.Duration(m.Now) * time.Millisecond, err
+	})
 }

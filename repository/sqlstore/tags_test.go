@@ -426,6 +426,12 @@ func TestLayoutAge(t *testing.T) {
 		}
 		run(t, s, "DROP TABLE id_layout")
 		wantAdvice(t, check.Err(s.LayoutAge(t.Context(), "uid")), "shardid migrate")
+		if s.server != nil {
+			run(t, s, "UPDATE shardid_deployment SET server = 'another'")
+			if d := age(); d < 10*365*24*time.Hour {
+				t.Errorf("a copy may lack the first record, age %v", d)
+			}
+		}
 	})
 }
 

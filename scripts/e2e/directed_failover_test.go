@@ -154,19 +154,21 @@ func (m movingDatabase) leadTo(s *testserver.MariaDBServer) {
 }
 
 // TestDirectedDatabaseFailover: the database fails over to a replica that has missed
-// the last second, in which all modes issued and a replica of shardid started. Two
-// more start after it. With Redis as witness, and without.
+// the last second, in which all modes issued and a replica of shardid started; or all that
+// was ever issued. Two more start after it. With Redis as witness, and without.
 func TestDirectedDatabaseFailover(t *testing.T) {
 	story(t)
 	for _, c := range []struct {
 		name  string
 		redis bool
 		hosts bool // shardid knows both servers, and no proxy leads to the primary
+		young bool // the lag begins before the first ID
 		times int  // one after the other
 	}{
-		{"with Redis", true, true, 1},
-		{"without Redis", false, false, 1},
-		{"without Redis, twice", false, true, 2},
+		{"with Redis", true, true, false, 1},
+		{"without Redis", false, false, false, 1},
+		{"without Redis, before the first ID", false, false, true, 1},
+		{"without Redis, twice", false, true, false, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -179,12 +181,15 @@ func TestDirectedDatabaseFailover(t *testing.T) {
 				s = s.With(onRedis(testserver.Redis(t).Addr))
 			}
 			p := deploy(t, s.With(smallSteps()), allModes())
-			p.serves(startLimit, p.add(), p.add())
+			if !c.young {
+				p.serves(startLimit, p.add(), p.add())
+				time.Sleep(3 * time.Second)
+			}
 			for i := range c.times {
 				if i > 0 {
 					db.Rejoin()
+					time.Sleep(3 * time.Second)
 				}
-				time.Sleep(3 * time.Second)
 				db.CatchUp()
 				db.Lag()
 				begun := time.Now()

@@ -100,7 +100,7 @@ const settling = time.Second
 
 // doubt is the time, Unix ms, up to which a registry that forgot something may
 // have promised IDs to others, and 0 without doubt: it has forgotten nothing since
-// the layout was recorded, layoutAge ago. An instance that can reach the registry has
+// the first ID may have been issued, layoutAge ago. An instance that can reach the registry has
 // learned within that time that its worker ID is gone. An instance that can do
 // without its registry learns it once it reaches it again, so then the time counts
 // from now, until all of those must have stopped.

@@ -69,8 +69,8 @@ type Options struct {
 	// FileOnly says that there is nothing else.
 	OpenFile func(address string) (File, error)
 	FileOnly bool
-	// Layout says whether the layout of the IDs is recorded in the database, and since
-	// when; with record it is recorded now unless it was. Errors:
+	// Layout says whether the layout of the IDs is recorded in the database, and for how
+	// long IDs may have been issued; with record it is recorded now unless it was. Errors:
 	// *model.LayoutChangedError, *model.StoreError.
 	Layout func(ctx context.Context, record bool) (age time.Duration, recorded bool, err error)
 	// Claim tells the database until when IDs may be issued, and with which registry.
@@ -119,7 +119,7 @@ type Keeper struct {
 	// allowed says that IDs may be issued: their layout is recorded. Before, a lease is kept
 	// but not used, so that a replica that nobody asks decides on no layout.
 	allowed bool
-	// layoutSince is when, by the monotonic clock, the layout was recorded; nil
+	// layoutSince is since when, by the monotonic clock, IDs may have been issued; nil
 	// while the database has not said that.
 	layoutSince *time.Duration
 	claimed     model.WorkerClaim // as stored in the database; zero without one

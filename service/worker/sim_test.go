@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
 		Worlds: 10_000, Racing: 500, Seeds: 30_000, Least: map[string]float64{"IDs": 100},
 		Mutants: []mutant{noBound, noAfter, reportsInstead, trustsItself, leafFallback, noVouch,
-			serverIgnored, noDoubt, noClaims, noWait, addressBelieved},
+			serverIgnored, recordBelieved, noDoubt, noClaims, noWait, addressBelieved},
 		World: func(_ *testing.T, seed uint64, m mutant) (simtest.Tally, error) {
 			w := newWorld(seed, m)
 			if err := w.run(); err != nil {
@@ -58,6 +59,7 @@ const (
 	noVouch        mutant = "a registry that lost its state is believed"
 
 	serverIgnored   mutant = "nobody notices that another server of the database answers"
+	recordBelieved  mutant = "a database that is a copy has the first record of a layout"
 	noDoubt         mutant = "what a registry has forgotten is not waited for"
 	noClaims        mutant = "nobody claims what a registry's lease is used for"
 	noWait          mutant = "no WAIT: a deposed server of the registry gives leases"
@@ -107,7 +109,7 @@ type world struct {
 	instances  []*instance
 	moves      bool  // to the other registry and back, in rolling changes
 	restores   bool  // registries and the database may go back in time
-	recorded   int64 // when the layout was, true time
+	recorded   int64 // when the layout was at first, true time
 	lives      int
 	inside     bool // interleave is under way
 	calm       bool // no fault happens any more
@@ -333,12 +335,7 @@ func (w *world) boot(i *instance) {
 	i.gen = gen
 	opts := Options{
 		Mode: "sim", Registry: simLink{i.registry(), i}, Generator: simGenerator{gen, i},
-		Layout: func(_ context.Context, record bool) (time.Duration, bool, error) {
-			if w.recorded == 0 && record || w.mutant == noVouch {
-				w.recorded = w.now
-			}
-			return time.Duration(w.now-w.recorded) * time.Millisecond, w.recorded != 0, nil
-		},
+		Layout: func(_ context.Context, record bool) (time.Duration, bool, error) { return w.db.layout(record) },
 		Claim:  func(_ context.Context, c model.WorkerClaim) (model.ClaimGrant, error) { return w.db.claim(i, c) },
 		Expiry: time.Minute, TTL: simTTL, MaxClockOffset: 5 * time.Second,
 		Reporter: &check.Reports{}, Log: slog.New(slog.DiscardHandler), Now: i.clock,
@@ -582,21 +579,23 @@ func (r *simRegistry) restore(rows map[int]simRow) {
 
 // simDB is the database: the claims, and the tables of the registries in it.
 type simDB struct {
-	w      *world
-	claims map[string]model.WorkerClaim
-	since  int64 // when it noticed its server, or its life
-	away   bool
-	copies []simCopy // what it was a moment ago, and longer ago
+	w        *world
+	claims   map[string]model.WorkerClaim
+	recorded int64 // when the layout was; 0: it is not
+	since    int64 // when it noticed its server, or its life
+	away     bool
+	copies   []simCopy // what it was a moment ago, and longer ago
 }
 
 // simCopy is a copy of the database that lags, or a backup.
 type simCopy struct {
-	claims map[string]model.WorkerClaim
-	rows   map[int]simRow
+	claims   map[string]model.WorkerClaim
+	recorded int64
+	rows     map[int]simRow
 }
 
 func (d *simDB) keep() {
-	c := simCopy{claims: maps.Clone(d.claims)}
+	c := simCopy{claims: maps.Clone(d.claims), recorded: d.recorded}
 	for _, r := range d.w.registries {
 		if r.inDB {
 			c.rows = maps.Clone(r.rows)
@@ -605,14 +604,13 @@ func (d *simDB) keep() {
 	d.copies = append(d.copies[max(0, len(d.copies)-100):], c)
 }
 
-// failOver replaces the database by a copy, mostly one of a moment ago.
+// failOver replaces the database by a copy of a moment ago, of any time, or the oldest, which
+// may lack all that was ever stored.
 func (d *simDB) failOver() {
-	age := 1 + d.w.rng.IntN(2)
-	if d.w.rng.IntN(4) == 0 {
-		age = 1 + d.w.rng.IntN(len(d.copies))
-	}
-	c := d.copies[max(0, len(d.copies)-age)]
-	d.claims = maps.Clone(c.claims)
+	all := len(d.copies)
+	age := []int{1, min(2, all), 1 + d.w.rng.IntN(all), all}[d.w.rng.IntN(4)]
+	c := d.copies[all-age]
+	d.claims, d.recorded = maps.Clone(c.claims), c.recorded
 	if d.w.mutant != serverIgnored {
 		d.since = d.w.now
 	}
@@ -621,6 +619,23 @@ func (d *simDB) failOver() {
 			r.rows, r.keptSince = maps.Clone(c.rows), max(r.keptSince, d.since)
 		}
 	}
+}
+
+// layout is what sqlstore.LayoutOnce, HasLayout and LayoutAge do.
+func (d *simDB) layout(record bool) (age time.Duration, recorded bool, err error) {
+	now := d.w.now
+	if d.recorded == 0 && record {
+		d.recorded = now
+		d.w.recorded = cmp.Or(d.w.recorded, now)
+	}
+	from := d.recorded
+	switch {
+	case d.w.mutant == noVouch:
+		from = now
+	case d.since > simStart && d.w.mutant != recordBelieved:
+		from = 0 // it may lack an earlier record
+	}
+	return time.Duration(now-from) * time.Millisecond, d.recorded != 0, nil
 }
 
 // claim is what sqlstore.ClaimWorker does.
