@@ -88,7 +88,7 @@ func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place
 	}
 	out := make([]model.SectionGrant, len(reqs))
 	changed := map[model.SectionKey]model.SectionRow{}
-	var lost []string // lives that lose a section
+	lost := map[string]bool{} // lives that lose a section
 	for i, req := range reqs {
 		row, found := rows[req.Key]
 		if !found {
@@ -106,7 +106,7 @@ func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place
 		if out[i], out[i].Err = grant, err; err == nil && next != before {
 			changed[req.Key] = next
 			if next.Life != row.Life {
-				lost = append(lost, model.ServerOf(row.Life))
+				lost[model.ServerOf(row.Life)] = true
 			}
 		}
 		out[i].Number, out[i].Changes = fences[model.ServerOf(req.Life)].Number, m.Changes
@@ -117,13 +117,20 @@ func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place
 	if err := s.storeSections(tx, m, rows, changed); err != nil || len(lost) == 0 {
 		return out, err
 	}
-	number := rand.Int64()
+	number, err := endLeases(tx, lost)
 	for i, req := range reqs {
-		if server := model.ServerOf(req.Life); slices.Contains(lost, server) {
+		if lost[model.ServerOf(req.Life)] {
 			out[i].Number = number
 		}
 	}
-	return out, write(tx, "end leases", "UPDATE "+fenceTable+" SET number = ? WHERE server IN ?", number, lost)
+	return out, err
+}
+
+// endLeases gives the leases of lives of Redis another number: who has a lease under the one
+// before asks anew for the terms of its sections when it renews it.
+func endLeases(tx *gorm.DB, servers map[string]bool) (number int64, err error) {
+	number = rand.Int64()
+	return number, write(tx, "end leases", "UPDATE "+fenceTable+" SET number = ? WHERE server IN ?", number, slices.Collect(maps.Keys(servers)))
 }
 
 // lockSections locks the rows, and reads the marks of their counters, in the order of the keys.

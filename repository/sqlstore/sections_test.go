@@ -153,8 +153,8 @@ func TestSectionGoesToAnotherLife(t *testing.T) {
 	})
 }
 
-// When a life loses a section, leases of it get another number, for all who renew them; those of
-// other lives keep theirs.
+// When a life loses a section, to another or as its space is deleted, leases of it get another number,
+// for all who renew them; those of other lives keep theirs.
 func TestLostSectionEndsLeases(t *testing.T) {
 	s := mariaDB(t, Options{})
 	addSpace(t, s, "s", 4)
@@ -181,6 +181,11 @@ func TestLostSectionEndsLeases(t *testing.T) {
 	last := fence(t, s, "a", "b")
 	if last["b"] == after["b"] || last["a"] != after["a"] || g.Number != last["b"] {
 		t.Errorf("%v, before %v, the answer has %d", last, after, g.Number)
+	}
+	// A replica that stood still while the space was deleted and added again does not go on by its lease.
+	check.Must(t, check.Err(s.DeleteSpace(t.Context(), "s")))
+	if end := fence(t, s, "a", "b"); end["b"] == last["b"] || end["a"] != last["a"] {
+		t.Errorf("%v after the deletion, before %v", end, last)
 	}
 }
 

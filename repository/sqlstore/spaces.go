@@ -117,8 +117,9 @@ func unknownSpace(name string) error {
 }
 
 // DeleteSpace removes a space, and remembers what its sections had handed out, so that one of
-// that name goes on above it. Errors: model.ErrUnknownSpace, ErrRefused while it is not known what
-// they had handed out, *model.StoreError.
+// that name goes on above it. The leases of the lives of Redis that had them end, so that a replica
+// that stood still meanwhile does not go on with them. Errors: model.ErrUnknownSpace, ErrRefused
+// while it is not known what they had handed out, *model.StoreError.
 func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, error) {
 	return within(ctx, s, "delete the space", func(tx *gorm.DB) (space model.Space, err error) {
 		m, space, err := s.lockSpace(tx, name)
@@ -129,14 +130,19 @@ func (s *Store) DeleteSpace(ctx context.Context, name string) (model.Space, erro
 		if err != nil {
 			return space, err
 		}
+		lost := map[string]bool{}
 		for _, row := range rows {
 			c := row.row(&m).Raise(highest)
+			lost[model.ServerOf(row.Life)] = true
 			if c.Doubt > model.MaxSequence-c.Last {
 				return space, fmt.Errorf("%w: the database may be a copy that lacks numbers of %q: run `shardid confirm --space %[2]s` before the deletion", model.ErrRefused, name)
 			}
 			highest = max(highest, c.Last+c.Doubt)
 		}
-		if err = burySpace(tx, name, highest, m.Now); err == nil {
+		if _, err = endLeases(tx, lost); err == nil {
+			err = burySpace(tx, name, highest, m.Now)
+		}
+		if err == nil {
 			err = write(tx, "delete the sections", "DELETE FROM "+sectionTable+" WHERE space = ?", name)
 		}
 		if err == nil {

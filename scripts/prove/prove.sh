@@ -62,6 +62,8 @@ runs() {
 		echo "holds sequence -DN=2 -DTICKS=1 -DKEYS=2"
 		echo "holds sequence -DTICKS=1 -DSWAPS=2"
 		echo "holds sequence -DTICKS=1 -DFAILS=1"
+		echo "holds sequence -DTICKS=1 -DDELETES=1 -DFLUSHES=1"
+		echo "holds sequence -DN=2 -DTICKS=1 -DDELETES=1 -DFAILS=1"
 		echo "holds sequence -DN=6 -DS=2"
 		echo "holds sequence -DN=2 -DTICKS=1 -DFLUSHES=1 -DRESTARTS=1"
 		echo "holds witness -DN=2 -DNAMES=1 -DBY_OBJECTION -DNO_SINCE"
@@ -108,6 +110,8 @@ runs() {
 	echo "counterexample sequence -DTICKS=1 -DSWAPS=2 -DNO_SECTION_LIFE"
 	echo "counterexample sequence -DTICKS=0 -DRAISES=1 -DNO_BASE"
 	echo "counterexample sequence -DTICKS=0 -DWITH_FIELD_DELETED"
+	echo "counterexample sequence -DN=4 -DS=2 -DTICKS=1 -DDELETES=1 -DNO_END"
+	echo "counterexample sequence -DN=4 -DS=2 -DTICKS=0 -DDELETES=1 -DNO_REST"
 	echo "holds recycle"
 	for flag in CHECK PRESENT WAIT WAIT_BACK SILENCE FENCE; do
 		echo "counterexample recycle -DNO_$flag"

@@ -2,7 +2,7 @@
    Redis gives its numbers, under which term.  Redis keeps how far each key has come, and up to where it may go.
    World: two Redis servers that may both answer; each may be emptied, go back to old data, or be promoted with old data, also
    late; copies of the database that lack the last changes take over; replicas of the service that are frozen anywhere, and
-   believe in either server; a push that arrives again, late.
+   believe in either server; a push that arrives again, late; a space that is deleted and added again.
    Time is counted in leases: a lease lasts for the tick in which it began, and a claim is opened in a later tick.  Replicas
    measure how long something lasts, and compare no clocks.
    Promise: a number of a key is given once (unique), and is above every number of the key that was answered before it was asked
@@ -34,19 +34,24 @@
 #ifndef SWAPS
 #define SWAPS 0                  /* how often its database is swapped with another, or back */
 #endif
+#ifndef DELETES
+#define DELETES 0                /* how often the space is deleted; it may be added again */
+#endif
 #ifndef LATE
 #define LATE 0                   /* how often a push comes again */
 #endif
 #define RIDS 5
 #define NONE 15
+#define UNKNOWN 15               /* the holder of a section of which it is not known who gave numbers last */
 
 /* The row of the section: the highest number; which life of it gives numbers, in which life of a server, under which term, and
    whether it may by now. */
 byte maxid, holder, hrid, term; bool open, lacks;
 byte made;                       /* when the term was made: nobody has known it for longer */
 byte number[RIDS], numbers = 1;  /* of the leases of each life; every one is used once */
-byte changes;                    /* of the server of the database */
-byte cmaxid, cholder, chrid, cterm, cmade; bool copen; byte cnumber[RIDS];   /* what a copy has */
+byte changes, changed;           /* of the server of the database, and when the last was */
+bool gone; byte deletes, deleted;                                            /* the space, and when it was deleted */
+byte cmaxid, cholder, chrid, cterm, cmade; bool copen, cgone; byte cnumber[RIDS];   /* what a copy has */
 byte top;                        /* the highest number that was ever handed out */
 byte clock;
 /* The servers: their lives, and of the section its life, term, base, bound, and the keys. */
@@ -86,6 +91,16 @@ byte last0, last1; bool seen0[N + 1], seen1[N + 1];
 #define HAS_LEASE (mine != 0)
 #else
 #define HAS_LEASE (mine != 0 && clock <= begun)
+#endif
+#ifdef NO_END
+#define LEASES_GO_ON 1
+#else
+#define LEASES_GO_ON 0
+#endif
+#ifdef NO_REST
+#define RESTED 1
+#else
+#define RESTED (clock > deleted)
 #endif
 #ifdef NO_WAIT
 #define OPEN_AT_ONCE 1
@@ -132,6 +147,10 @@ end: do
      /* STATE, a write: an emptied section begins a life. */
      atomic { obs = rid[m]; if :: life[m] == 0 -> lives++; life[m] = lives :: else fi; seclife = life[m] };
      atomic {                              /* one transaction */
+       if
+       :: gone -> mine = 0; goto done      /* its sections are forgotten */
+       :: else
+       fi;
        if
        /* The lease is renewed, the section's row is not read. */
        :: mine != 0 && whose == obs && (IGNORE_NUMBER || num == number[obs]) && (IGNORE_CHANGES || chg == changes) -> begun = clock
@@ -200,11 +219,18 @@ end: do
   :: d_step { clock < TICKS -> clock++ }
   :: atomic { late_b != NONE -> push(late_m, late_b, late_t, late_l); late_b = NONE; late_t = 0; late_l = 0; late_m = 0 }
   :: d_step { raises < RAISES && maxid < N -> raises++; maxid++; seen0[maxid] = 1; seen1[maxid] = 1; if :: maxid > top -> top = maxid :: else fi }
+  /* The space is deleted: what it had handed out stays known, and leases of the life that gives its numbers end. It is added
+     again once every lease has ended that was renewed before. That servers forget what they have is FLUSHES. */
+  :: d_step { deletes < DELETES && !gone && maxid > 0 -> deletes++; gone = 1; deleted = clock;
+       if :: LEASES_GO_ON :: else -> numbers++; number[hrid] = numbers fi }
+  :: d_step { gone && RESTED -> gone = 0; hrid = 0; term = 0; open = 0; lacks = 0;
+       if :: changes > 0 && clock <= changed -> holder = UNKNOWN :: else -> holder = 0 fi }
   /* a copy of the database has what that has, and takes over later; what it lacks of the numbers is left out. That it lacks
      nothing is known where somebody vouches for it. */
-  :: d_step { fails < FAILS -> cmaxid = maxid; cholder = holder; chrid = hrid; cterm = term; copen = open; cmade = made;
+  :: d_step { fails < FAILS -> cmaxid = maxid; cholder = holder; chrid = hrid; cterm = term; copen = open; cmade = made; cgone = gone;
        cnumber[0] = number[0]; cnumber[1] = number[1]; cnumber[2] = number[2]; cnumber[3] = number[3]; cnumber[4] = number[4] }
-  :: atomic { fails < FAILS -> fails++; changes++; maxid = cmaxid; holder = cholder; hrid = chrid; term = cterm; open = copen; made = cmade;
+  :: atomic { fails < FAILS -> fails++; changes++; changed = clock; gone = cgone;
+       maxid = cmaxid; holder = cholder; hrid = chrid; term = cterm; open = copen; made = cmade;
        number[0] = cnumber[0]; number[1] = cnumber[1]; number[2] = cnumber[2]; number[3] = cnumber[3]; number[4] = cnumber[4];
        if :: top > maxid -> lacks = 1 :: else -> lacks = 0 fi;
        if :: lacks = 1 :: skip fi;

@@ -31,8 +31,9 @@ type table struct {
 	numbers  map[string]int64 // of leases, by life
 	changes  int64
 	unfenced bool
-	err      error // every call fails with it
-	fills    int   // sections that were asked for
+	err      error         // every call fails with it
+	fills    int           // sections that were asked for
+	slow     time.Duration // for which the answer to a renewal is under way
 }
 
 func newTable(spaces ...model.Space) *table {
@@ -91,7 +92,11 @@ func (t *table) AllocateSections(_ context.Context, reqs []model.SectionRequest,
 
 func (t *table) RenewFence(_ context.Context, servers []string, _ string) (model.Fence, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	slow := t.slow
+	defer func() {
+		t.mu.Unlock()
+		time.Sleep(slow)
+	}()
 	f := model.Fence{Changes: t.changes, Numbers: map[string]int64{}}
 	for _, server := range servers {
 		if t.numbers[server] == 0 {

@@ -105,8 +105,7 @@ func (s *Service) renewFor(more map[string]bool) error {
 	for _, space := range f.Spaces {
 		spaces[space.Name] = space
 	}
-	s.spaces.Store(&spaces)
-	s.lane.forget(spaces)
+	s.lane.takeSpaces(spaces, began)
 	s.fence.mu.Lock()
 	defer s.fence.mu.Unlock()
 	for server, number := range f.Numbers {
@@ -123,21 +122,25 @@ func (s *Service) renewFor(more map[string]bool) error {
 	return nil
 }
 
-// forget drops the sections of spaces that are gone, or have another number of sections: keys have
-// other sections then.
-func (l *lane) forget(spaces map[string]model.Space) {
+// takeSpaces takes over which spaces there are, as a renewal found them, unless one that began later
+// was faster. It drops the sections of spaces that are gone, or have another number of sections: what
+// waits for these is grouped again. A space that was added again with as many sections keeps them
+// here, since their leases ended with its deletion.
+func (l *lane) takeSpaces(spaces map[string]model.Space, began time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if began.Before(l.spacesAt) {
+		return
+	}
+	l.spacesAt = began
+	l.svc.spaces.Store(&spaces)
 	for key, s := range l.sections {
 		if space, found := spaces[key.Space]; found && space.Sections == s.space.Sections {
 			s.space = space
 			continue
 		}
 		l.svc.failing.Note(key, nil)
-		for _, i := range s.waiting {
-			i.answer(0, fmt.Errorf("%w: %q", model.ErrUnknownSpace, key.Space))
-		}
-		s.waiting = nil
 		delete(l.sections, key)
+		l.requeue(s)
 	}
 }

@@ -246,7 +246,8 @@ func (s *Service) finish(j *job) (lost string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one := j.section
-	if l.sections[one.key] != one { // its space is gone
+	if l.sections[one.key] != one { // its space is gone, or has other sections
+		l.requeue(one)
 		return ""
 	}
 	one.due = false
@@ -261,9 +262,7 @@ func (s *Service) finish(j *job) (lost string) {
 	case pause == 0:
 		one.filling = false
 		one.dropWaiting() // numbers for those who have gone would be gaps
-		l.queue = append(one.waiting, l.queue...)
-		one.waiting = nil
-		l.begin()
+		l.requeue(one)
 		return ""
 	case final:
 		for _, i := range one.waiting {

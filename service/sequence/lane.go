@@ -3,6 +3,7 @@ package sequence
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -25,7 +26,8 @@ type lane struct {
 	mu       sync.Mutex
 	queue    []*item
 	sections map[model.SectionKey]*section
-	runs     bool // a goroutine answers what has come
+	spacesAt time.Time // when the renewal began that found the spaces of the service
+	runs     bool      // a goroutine answers what has come
 	closed   bool
 }
 
@@ -69,6 +71,13 @@ func (l *lane) begin() {
 	if l.closed || !l.runs {
 		l.fail(background.ErrStopping)
 	}
+}
+
+// requeue has what waits for a section grouped again. Callers hold mu.
+func (l *lane) requeue(s *section) {
+	l.queue = append(s.waiting, l.queue...)
+	s.waiting = nil
+	l.begin()
 }
 
 // close fails all that wait, for good.
@@ -128,12 +137,18 @@ type batch struct {
 }
 
 // group gathers items by section; those whose section cannot be asked wait for a filling. The
-// lease is looked at here, after all of them have come. Callers hold mu.
+// spaces and the lease are looked at here, after all of them have come. Callers hold mu.
 func (l *lane) group(items []*item) (asked []*batch, asks []model.SectionAsk) {
 	found := map[*section]int{}
-	now := time.Now()
+	now, spaces := time.Now(), *l.svc.spaces.Load()
 	for _, i := range items {
-		s := l.section(i.key)
+		space, there := spaces[i.key.Space]
+		if !there {
+			i.answer(0, fmt.Errorf("%w: %q", model.ErrUnknownSpace, i.key.Space))
+			continue
+		}
+		i.key.Section = space.SectionOf(i.what.Key)
+		s := l.section(i.key, space)
 		at, known := found[s]
 		if !known {
 			if s.filling || !l.svc.mayAsk(s.grant, now) {
@@ -152,10 +167,10 @@ func (l *lane) group(items []*item) (asked []*batch, asks []model.SectionAsk) {
 }
 
 // section is what is known of a section, nothing at first. Callers hold mu.
-func (l *lane) section(key model.SectionKey) *section {
+func (l *lane) section(key model.SectionKey, space model.Space) *section {
 	s := l.sections[key]
 	if s == nil {
-		s = &section{key: key, space: (*l.svc.spaces.Load())[key.Space]}
+		s = &section{key: key, space: space}
 		l.sections[key] = s
 	}
 	return s
@@ -224,11 +239,11 @@ func (l *lane) handOut(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
 	}
 }
 
-// why says why a section gives nothing.
-func (l *lane) why(key model.SectionKey) error {
+// why says why the section of an item gives nothing.
+func (l *lane) why(i *item) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s := l.sections[key]; s != nil {
+	if s := l.sections[i.key]; s != nil {
 		return cmp.Or(s.err, errSlow)
 	}
 	return errSlow

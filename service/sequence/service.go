@@ -142,7 +142,7 @@ type request struct {
 type item struct {
 	ask  *model.SequenceAsk
 	of   *request
-	key  model.SectionKey
+	key  model.SectionKey // the lane gives it the section, under its mu
 	what model.KeyAsk
 }
 
@@ -177,12 +177,11 @@ func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 	r := &request{done: make(chan struct{})}
 	items := make([]*item, 0, len(asks))
 	for _, a := range asks {
-		space, found := known[a.Space]
-		if !found {
+		if _, found := known[a.Space]; !found {
 			a.Err = fmt.Errorf("%w: %q: see `shardid sequences`, or add it with `shardid sequences add --space %[2]s`", model.ErrUnknownSpace, a.Space)
 			continue
 		}
-		items = append(items, &item{a, r, model.SectionKey{Space: a.Space, Section: space.SectionOf(a.Key)}, model.KeyAsk{Key: a.Key, Count: a.Count}})
+		items = append(items, &item{a, r, model.SectionKey{Space: a.Space}, model.KeyAsk{Key: a.Key, Count: a.Count}})
 	}
 	if r.left = len(items); r.left == 0 {
 		return
@@ -235,7 +234,7 @@ func (s *Service) leave(items []*item, r *request, err error) {
 	why := make([]error, len(items)) // the lane is never locked after a request
 	for i := range items {
 		if why[i] = err; err == nil {
-			why[i] = fmt.Errorf("%w: %w", model.ErrNoNumber, s.lane.why(items[i].key))
+			why[i] = fmt.Errorf("%w: %w", model.ErrNoNumber, s.lane.why(items[i]))
 		}
 	}
 	r.mu.Lock()

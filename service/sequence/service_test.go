@@ -211,6 +211,54 @@ func TestDeletedUnheard(t *testing.T) {
 	})
 }
 
+// remake has the space deleted and added again with one section, above 5000.
+func (t *table) remake() {
+	t.change(func() {
+		t.spaces["s"] = model.Space{Name: "s", Sections: 1, Step: 10}
+		t.rows = map[model.SectionKey]model.SectionRow{{Space: "s"}: {Counter: model.Counter{Last: 5000}}}
+	})
+}
+
+// A key goes by the sections of a space that was added again, also where it was asked for before, or
+// a renewal that found the ones of before comes late: two sections would give a key one number.
+func TestOtherSections(t *testing.T) {
+	key := keyNo(0)
+	for i := 0; sectionOf(key).Section == 0; i++ { // it moves to section 0
+		key = keyNo(i)
+	}
+	minute := func(o *sequence.Options, _ *table) { o.Timeout = time.Minute }
+	t.Run("asked before", func(t *testing.T) {
+		within(t, func(t *testing.T, r *rig) {
+			r.want(key, 1)
+			r.redis.change(func() { r.redis.took = 5 * time.Second })
+			go r.want(key, 2)
+			time.Sleep(time.Millisecond)
+			done := make(chan struct{})
+			go func() { // it waits for the call before
+				defer close(done)
+				r.want(key, 5001)
+			}()
+			time.Sleep(time.Millisecond)
+			r.table.remake()
+			<-done
+		}, minute)
+	})
+	t.Run("told late", func(t *testing.T) {
+		within(t, func(t *testing.T, r *rig) {
+			r.want(key, 1)
+			r.table.change(func() { r.table.slow = 2 * time.Second })
+			time.Sleep(4 * time.Second) // a renewal is under way since 3 s
+			r.table.change(func() { r.table.slow = 0 })
+			r.table.remake()
+			none := &model.SequenceAsk{Space: "none", Key: "a", Count: 1}
+			r.Ask(t.Context(), []*model.SequenceAsk{none}) // another renewal is faster
+			check.Is(t, none.Err, model.ErrUnknownSpace)
+			time.Sleep(1500 * time.Millisecond) // the first has come, and the lease lasts
+			r.want(key, 5001)
+		})
+	})
+}
+
 // A space that is deleted gives nothing once leases are renewed, and who waits is told. One with
 // other sections goes by these.
 func TestDeletedSpace(t *testing.T) {
@@ -219,10 +267,7 @@ func TestDeletedSpace(t *testing.T) {
 		r.table.change(func() { delete(r.table.spaces, "s") })
 		time.Sleep(4 * time.Second)
 		check.Is(t, check.Err(r.ask("a", 1)), model.ErrUnknownSpace)
-		r.table.change(func() {
-			r.table.spaces["s"] = model.Space{Name: "s", Sections: 1, Step: 10}
-			r.table.rows = map[model.SectionKey]model.SectionRow{{Space: "s"}: {Counter: model.Counter{Last: 5000}}}
-		})
+		r.table.remake()
 		time.Sleep(4 * time.Second)
 		r.want("a", 5001)
 		r.want("b", 5001)
