@@ -29,8 +29,9 @@ var manualHTML string
 // manual is the documentation as pages, by path: alarms of the console link to their
 // sections of it. Those in Chinese are in the folder zh.
 var manual = sync.OnceValue(func() map[string]asset {
-	markdown := goldmark.New(goldmark.WithExtensions(extension.GFM, extension.NewCJK(extension.WithEastAsianLineBreaks())),
-		goldmark.WithParserOptions(parser.WithAutoHeadingID()))
+	options := []goldmark.Option{goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID())}
+	english := goldmark.New(options...)
+	chinese := goldmark.New(append(options, goldmark.WithExtensions(extension.NewCJK(extension.WithEastAsianLineBreaks())))...)
 	pages := map[string]asset{}
 	err := fs.WalkDir(docs.Pages, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -44,9 +45,9 @@ var manual = sync.OnceValue(func() map[string]asset {
 			pages[name] = newAsset(name, source)
 			return nil
 		}
-		language, docsFolder := "en", ""
-		if path.Dir(name) == "zh" {
-			language, docsFolder = "zh-CN", "../"
+		markdown, language, docsFolder := english, "en", ""
+		if path.Dir(name) == "zh" { // where a line break within a sentence is no space
+			markdown, language, docsFolder = chinese, "zh-CN", "../"
 		}
 		var body bytes.Buffer
 		err = markdown.Convert(withoutOutside(name, source), &body, parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
