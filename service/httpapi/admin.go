@@ -22,7 +22,7 @@ import (
 // routeAdmin adds the routes of apps, tags, names, spaces and the log's level to the guarded group.
 func (a *API) routeAdmin(g *gin.RouterGroup) {
 	if a.opts.LogLevel != nil {
-		g.GET("log", a.serveJSON(http.StatusOK, func(context.Context, *gin.Context) (any, error) {
+		routeGet(g, "log", a.serveJSON(http.StatusOK, func(context.Context, *gin.Context) (any, error) {
 			return a.opts.LogLevel.State(), nil
 		}))
 		g.PATCH("log", a.serveJSON(http.StatusOK, a.setLogLevel))
@@ -30,14 +30,14 @@ func (a *API) routeAdmin(g *gin.RouterGroup) {
 	if a.opts.Admin == nil {
 		return
 	}
-	g.GET("apps", a.serveJSON(http.StatusOK, a.listApps))
+	routeGet(g, "apps", a.serveJSON(http.StatusOK, a.listApps))
 	g.POST("apps", a.serveJSON(http.StatusCreated, a.createApp))
-	g.GET("apps/*id", a.serveJSON(http.StatusOK, named(appID, a.showApp)))
+	routeGet(g, "apps/*id", a.serveJSON(http.StatusOK, named(appID, a.showApp)))
 	g.PATCH("apps/*id", a.serveJSON(http.StatusOK, named(appID, a.changeApp)))
 	g.DELETE("apps/*id", a.serveJSON(http.StatusOK, named(appID, a.deleteApp)))
-	g.GET("tags", a.serveJSON(http.StatusOK, a.listTags))
+	routeGet(g, "tags", a.serveJSON(http.StatusOK, a.listTags))
 	g.POST("tags", a.serveJSON(http.StatusCreated, a.createTag))
-	g.GET("tags/*tag", a.serveJSON(http.StatusOK, named(tagName, a.showTag)))
+	routeGet(g, "tags/*tag", a.serveJSON(http.StatusOK, named(tagName, a.showTag)))
 	g.PATCH("tags/*tag", a.serveJSON(http.StatusOK, named(tagName, a.changeTag)))
 	g.DELETE("tags/*tag", a.serveJSON(http.StatusOK, named(tagName, a.deleteTag)))
 	a.routeNames(g)

@@ -58,11 +58,11 @@ func (a *API) writeJSON(c *gin.Context, body []byte) {
 // serveJSON makes the handler of a route that answers with a JSON object: what route
 // returns, with that status, or its error by the error table. The router has checked the
 // method and the group's guard who asks; route reads the parameters and the body. ctx
-// is bounded by readTimeout for GET, which reads a store at most.
+// is bounded by readTimeout for GET and HEAD, which read a store at most.
 func (a *API) serveJSON(status int, route func(ctx context.Context, c *gin.Context) (any, error)) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		ctx := c.Request.Context()
-		if c.Request.Method == http.MethodGet {
+		if reads(c) {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, readTimeout)
 			defer cancel()

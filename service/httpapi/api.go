@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -194,6 +193,10 @@ func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.H
 	e.NoRoute(a.noRoute)
 	e.NoMethod(a.noMethod)
 	for path, handler := range map[string]gin.HandlerFunc{
+		"/livez":              a.livez,
+		"/readyz":             a.readyz,
+		"/readyz/:mode":       a.readyzOf,
+		"/healthz":            a.healthz,
 		"/decode":             a.serveJSON(http.StatusOK, a.decode),
 		"/api/uid/parse/*uid": a.serveJSON(http.StatusOK, a.parseUID),
 		"/openapi.yaml":       a.openAPI,
@@ -208,24 +211,16 @@ func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.H
 		"/api/names/:name":    a.monitoring(a.holdersPage()),
 		"/api/sequences":      a.monitoring(a.spacesPage()),
 	} {
-		e.GET(path, handler)
+		routeGet(e, path, handler)
 	}
-	// As Spring serves Leaf's paths: with a slash after them, and HEAD.
+	// As Spring serves Leaf's paths: with a slash after them.
 	for path, handler := range map[string]gin.HandlerFunc{
 		"/decodeSnowflakeId": a.serveJSON(http.StatusOK, a.decodeSnowflake),
 		"/cache":             a.monitoring(a.cache()),
 		"/db":                a.monitoring(a.db()),
 	} {
-		e.GET(path, handler)
-		e.HEAD(path, handler)
-		e.GET(path+"/", handler)
-		e.HEAD(path+"/", handler)
-	}
-	for path, handler := range map[string]gin.HandlerFunc{
-		"/livez": a.livez, "/readyz": a.readyz, "/readyz/:mode": a.readyzOf, "/healthz": a.healthz,
-	} {
-		e.GET(path, handler)
-		e.HEAD(path, handler)
+		routeGet(e, path, handler)
+		routeGet(e, path+"/", handler)
 	}
 	a.routeIDs(e, issue)
 	a.routeSequences(e, issue)
@@ -234,10 +229,14 @@ func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.H
 	return e
 }
 
-// routeIDs adds the paths of each mode for IDs; HEAD issues none.
+// routeGet adds a path that is read. HEAD has the same handler, as net/http leaves the body out.
+func routeGet(r gin.IRoutes, path string, handler gin.HandlerFunc) {
+	r.GET(path, handler)
+	r.HEAD(path, handler)
+}
+
+// routeIDs adds the paths of each mode for IDs.
 func (a *API) routeIDs(e *gin.Engine, issue func(access.Modes, gin.HandlerFunc) gin.HandlerFunc) {
-	e.HEAD("/api/segment/get/*key", a.getSegment)
-	e.HEAD("/api/snowflake/get/*key", a.getSnowflake)
 	for path, handler := range map[string]gin.HandlerFunc{
 		"/get":                    issue(access.Queue, a.ids(access.Queue, &ofGet)),
 		"/api/segment/get/*key":   issue(access.Segment, a.getSegment),
@@ -253,7 +252,7 @@ func (a *API) routeIDs(e *gin.Engine, issue func(access.Modes, gin.HandlerFunc) 
 		"/tinyid/id/nextSegmentId":       issue(access.Segment, a.tinyidRun(false)),
 		"/tinyid/id/nextSegmentIdSimple": issue(access.Segment, a.tinyidRun(true)),
 	} {
-		e.GET(path, handler)
+		routeGet(e, path, handler)
 		e.POST(path, handler)
 	}
 }
@@ -286,9 +285,19 @@ func (a *API) noRoute(c *gin.Context) {
 	}
 }
 
+// noMethod answers OPTIONS, by which HAProxy looks whether a server is up, and methods that the path
+// does not have.
 func (a *API) noMethod(c *gin.Context) {
-	if !isAdmin(c) || a.mayAdmin(c) {
-		allowed := strings.ReplaceAll(c.Writer.Header().Get("Allow"), ", ", " and ")
-		a.writeError(c, errNoMethod, fmt.Sprintf("%s takes %s only: nothing was issued", c.Request.URL.Path, allowed))
+	h := c.Writer.Header()
+	allowed := h.Get("Allow") + ", " + http.MethodOptions
+	h.Del("Allow")
+	if isAdmin(c) && !a.mayAdmin(c) {
+		return
 	}
+	h.Set("Allow", allowed)
+	if c.Request.Method == http.MethodOptions {
+		c.Status(http.StatusNoContent)
+		return
+	}
+	a.writeError(c, errNoMethod, fmt.Sprintf("%s takes %s only: nothing was issued", c.Request.URL.Path, allowed))
 }

@@ -45,8 +45,8 @@ func TestDocumentListsTheRoutes(t *testing.T) {
 	}
 	star := regexp.MustCompile(`[:*](\w+)`)
 	for _, r := range newAPIOf(administrated(&fakeAdmin{})).engine.Routes() {
-		// Info.description has these, for Leaf's paths.
-		if r.Path != "/" && strings.HasSuffix(r.Path, "/") || r.Method == http.MethodHead && !isHealth(strings.TrimSuffix(r.Path, "/:mode")) {
+		// Info.description has these: those of Leaf's paths, and HEAD wherever GET is.
+		if r.Path != "/" && strings.HasSuffix(r.Path, "/") || r.Method == http.MethodHead {
 			continue
 		}
 		path := strings.Replace(r.Path, "/v1/segment/*tag", "/v1/segment/*tag/ids", 1) // gin's star is the last
@@ -73,12 +73,29 @@ func TestDocumentListsTheCodes(t *testing.T) {
 	}
 }
 
+// Every field of an object has a type: generators make no server of one without.
+func TestFieldsHaveTypes(t *testing.T) {
+	for name, object := range loadDocument(t).Components.Schemas {
+		for field, schema := range object.Value.Properties {
+			if schema.Value.Type == nil {
+				t.Errorf("%s.%s has no type", name, field)
+			}
+		}
+	}
+}
+
+// allExchanges are those of all paths.
+func allExchanges() []exchange {
+	return slices.Concat(exchanges(), healthExchanges(), pageExchanges(), consoleExchanges(), accessExchanges(), adminExchanges(), tinyidExchanges(),
+		leaseExchanges(), namePageExchanges(), spacePageExchanges(), sequenceExchanges())
+}
+
 // Every answer is one that the document allows, and every status that the
 // document names is among the answers.
 func TestAnswersMatchTheDocument(t *testing.T) {
 	doc := loadDocument(t)
 	missing := documentedStatuses(doc)
-	for _, x := range slices.Concat(exchanges(), healthExchanges(), pageExchanges(), consoleExchanges(), accessExchanges(), adminExchanges(), tinyidExchanges(), leaseExchanges(), namePageExchanges(), spacePageExchanges(), sequenceExchanges()) {
+	for _, x := range allExchanges() {
 		route, _ := routeOf(doc, x)
 		if route == nil {
 			continue // no such path: nothing to hold it to
@@ -204,26 +221,20 @@ func containsAny(s string, parts map[string]bool) bool {
 func healthExchanges() []exchange {
 	late := func(o *Options) { o.Modes[1].Ready = func() error { return wrap(model.ErrNotReady) } }
 	away := func() *fakeQueue { return &fakeQueue{ready: wrap(model.ErrNotReady)} }
-	all := []exchange{
+	return []exchange{
 		{name: "document", target: "/openapi.yaml", status: 200},
 		{name: "metrics", target: "/metrics", status: 200},
+		{name: "live", target: "/livez", status: 200},
+		{name: "ready", target: "/readyz", status: 200},
+		{name: "not ready", target: "/readyz", queue: away(), status: 503},
+		{name: "a mode not ready", target: "/readyz", change: late, status: 503},
+		{name: "a mode not healthy", target: "/healthz", change: late, status: 503},
+		{name: "one mode ready", target: "/readyz/segment", status: 200},
+		{name: "that mode not ready", target: "/readyz/segment", change: late, status: 503},
+		{name: "that mode disabled", target: "/readyz/segment", change: disableModes, status: 404},
+		{name: "healthy", target: "/healthz", status: 200},
+		{name: "not healthy", target: "/healthz", queue: away(), status: 503},
 	}
-	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		all = append(
-			all,
-			exchange{name: "live", method: method, target: "/livez", status: 200},
-			exchange{name: "ready", method: method, target: "/readyz", status: 200},
-			exchange{name: "not ready", method: method, target: "/readyz", queue: away(), status: 503},
-			exchange{name: "a mode not ready", method: method, target: "/readyz", change: late, status: 503},
-			exchange{name: "a mode not healthy", method: method, target: "/healthz", change: late, status: 503},
-			exchange{name: "one mode ready", method: method, target: "/readyz/segment", status: 200},
-			exchange{name: "that mode not ready", method: method, target: "/readyz/segment", change: late, status: 503},
-			exchange{name: "that mode disabled", method: method, target: "/readyz/segment", change: disableModes, status: 404},
-			exchange{name: "healthy", method: method, target: "/healthz", status: 200},
-			exchange{name: "not healthy", method: method, target: "/healthz", queue: away(), status: 503},
-		)
-	}
-	return all
 }
 
 // pageExchanges provoke each status of the pages and of the status.

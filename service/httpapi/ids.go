@@ -29,8 +29,7 @@ type asked struct {
 	form      form
 }
 
-// serve issues what a request asks for as p has it. HEAD, which only Leaf's paths have, issues
-// nothing, and has no length: nobody knows that of the next ID.
+// serve issues what a request asks for as p has it.
 func (a *API) serve(c *gin.Context, q asked, p *protocol) {
 	var ok bool
 	if q.token, ok = a.admit(c, q.Mode); !ok {
@@ -44,18 +43,10 @@ func (a *API) serve(c *gin.Context, q asked, p *protocol) {
 	if err == nil {
 		q, err = p.read(c, q, given)
 	}
-	head := c.Request.Method == http.MethodHead
-	if err != nil || head {
-		err = cmp.Or(a.opts.Enabled(q.Mode), err)
-	}
-	switch {
-	case err != nil:
-	case head:
-		h := c.Writer.Header()
-		h["Content-Type"], h["Cache-Control"] = typeText, noStore
-		c.Status(http.StatusOK)
-	default:
+	if err == nil {
 		err = a.issue(c, q)
+	} else {
+		err = cmp.Or(a.opts.Enabled(q.Mode), err)
 	}
 	if err != nil {
 		a.fail(c, err)
@@ -125,17 +116,24 @@ type buffer struct {
 // issue answers with the IDs, or with texts of a tag with a pattern if those will do. What it
 // holds until the client reads it is counted; a short answer waits elsewhere, in a buffer that
 // each connection has. A buffer whose answer a client did not take is not kept: many may have
-// been cut at once. After an error nothing was written.
+// been cut at once. After an error nothing was written. HEAD issues nothing, and has no length:
+// nobody knows that of the next ID.
 func (a *API) issue(c *gin.Context, q asked) error {
+	contentType := typeJSON
+	if q.form >= asDigits {
+		contentType = typeText // nothing that could be taken for a page
+	}
+	if c.Request.Method == http.MethodHead {
+		h := c.Writer.Header()
+		h["Content-Type"], h["Cache-Control"] = contentType, noStore
+		c.Status(http.StatusOK)
+		return a.opts.Enabled(q.Mode)
+	}
 	b, held, err := a.fill(c, q)
 	if err != nil {
 		return err
 	}
 	defer held.Release()
-	contentType := typeJSON
-	if q.form >= asDigits {
-		contentType = typeText // nothing that could be taken for a page
-	}
 	if a.write(c, http.StatusOK, contentType, b.body) == nil {
 		a.buffers.Put(b)
 	}

@@ -58,7 +58,7 @@ func leaseExchanges() []exchange {
 	for _, route := range []struct{ method, target, send, good string }{
 		{http.MethodPost, "/v1/leases/orders", `{"instance":"pod-1"}`, leased},
 		{http.MethodPost, "/v1/leases/orders/7/renew", `{"secret":"s"}`, leased},
-		{http.MethodDelete, "/v1/leases/orders/7", `{"secret":"s","lastUsed":1795474480000}`, `{"code":0}`},
+		{http.MethodDelete, "/v1/leases/orders/7", `{"secret":"s","lastUsed":"1795474480000"}`, `{"code":0}`},
 	} {
 		add := func(x exchange) {
 			x.name, x.method = fmt.Sprintf("%s %s: %s", route.method, route.target, x.name), route.method

@@ -121,7 +121,7 @@ type Tracer func(r *http.Request, route string) Trace
 // would be most of all traces and tell nothing.
 func (a *API) traced(c *gin.Context) {
 	path := c.FullPath()
-	if isHealth(path) || path == "/metrics" || path == "/readyz/:mode" {
+	if isHealth(path) || path == "/metrics" || path == "/readyz/:mode" || c.Request.Method == http.MethodOptions {
 		return
 	}
 	t := a.opts.Tracer(c.Request, path)
@@ -365,9 +365,14 @@ func (a *API) requireAdmin(c *gin.Context) {
 		return
 	}
 	c.Next()
-	if c.Request.Method != http.MethodGet {
+	if !reads(c) {
 		a.changes.Add(1)
 	}
+}
+
+// reads says whether a request changes nothing.
+func reads(c *gin.Context) bool {
+	return c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
 }
 
 // mayAdmin says whether the request may administrate; false means that it has been

@@ -88,9 +88,9 @@ func HoldEffect(n model.Name, now time.Time) string {
 
 // routeNames adds the routes of names to the guarded group.
 func (a *API) routeNames(g *gin.RouterGroup) {
-	g.GET("names", a.serveJSON(http.StatusOK, a.listNames))
+	routeGet(g, "names", a.serveJSON(http.StatusOK, a.listNames))
 	g.POST("names", a.serveJSON(http.StatusCreated, a.createName))
-	g.GET("names/*name", a.serveJSON(http.StatusOK, named(workerName, a.showName)))
+	routeGet(g, "names/*name", a.serveJSON(http.StatusOK, named(workerName, a.showName)))
 	g.PATCH("names/*name", a.serveJSON(http.StatusOK, named(workerName, a.changeName)))
 	g.DELETE("names/*name", a.serveJSON(http.StatusOK, named(workerName, a.deleteName)))
 }

@@ -77,7 +77,7 @@ func routeReference(doc *openapi3.T) string {
 // path writes a path, if it is of the topic: what its methods have in common is written once.
 func (p *routePage) path(tag, path string, item *openapi3.PathItem) {
 	p.before = map[string]string{}
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPatch, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPatch, http.MethodDelete} {
 		op := item.GetOperation(method)
 		if op == nil || op.Tags[0] != tag {
 			continue

@@ -44,9 +44,9 @@ func changedSpace(s model.Space, err error) (any, error) {
 
 // routeSpaces adds the routes of spaces to the guarded group.
 func (a *API) routeSpaces(g *gin.RouterGroup) {
-	g.GET("sequences", a.serveJSON(http.StatusOK, a.listSpaces))
+	routeGet(g, "sequences", a.serveJSON(http.StatusOK, a.listSpaces))
 	g.POST("sequences", a.serveJSON(http.StatusCreated, a.createSpace))
-	g.GET("sequences/*space", a.serveJSON(http.StatusOK, named(spaceName, a.showSpace)))
+	routeGet(g, "sequences/*space", a.serveJSON(http.StatusOK, named(spaceName, a.showSpace)))
 	g.PATCH("sequences/*space", a.serveJSON(http.StatusOK, named(spaceName, a.changeSpace)))
 	g.DELETE("sequences/*space", a.serveJSON(http.StatusOK, named(spaceName, a.deleteSpace)))
 }

@@ -347,7 +347,7 @@ func nowhere() []exchange {
 		{name: "cache off", target: "/cache", change: disableModes, status: 404, code: -9, says: "segment.enabled"},
 		{name: "db off", target: "/db", accept: "text/html", change: disableModes, status: 404, code: -9, says: "segment.enabled"},
 		{name: "no path, POST", method: http.MethodPost, target: "/nope", status: 404, code: -10, says: `"/nope"`},
-		{name: "DELETE", method: http.MethodDelete, target: uidURL, status: 405, code: -10, says: "takes GET and POST only"},
+		{name: "DELETE", method: http.MethodDelete, target: uidURL, status: 405, code: -10, says: "takes GET, HEAD, POST, OPTIONS only"},
 	}
 	for target, says := range map[string]string{
 		"/nope": `no such path "/nope": /openapi.yaml lists the paths`, "/GET?appId=1&gatePass=alice": `"/GET"`,
@@ -361,14 +361,12 @@ func nowhere() []exchange {
 		all = append(all, exchange{name: "no path " + target, target: target, status: 404, code: -10, says: says})
 	}
 	for verbs, targets := range map[string][]string{
-		"GET and POST": {alice, uidURL, "/v1/queue/1/ids?gatePass=alice", "/v1/segment/leaf-segment-test/ids",
-			"/v1/snowflake/ids", "/v1/uid/ids"},
-		"GET and HEAD and POST": {segmentURL, snowflakeURL},
-		"GET and HEAD":          {"/decodeSnowflakeId", "/cache", "/db"},
-		"GET":                   {"/decode?id=16385", "/api/uid/parse/1", "/api/status"},
+		"GET, HEAD, POST, OPTIONS": {alice, uidURL, "/v1/queue/1/ids?gatePass=alice", "/v1/segment/leaf-segment-test/ids",
+			"/v1/snowflake/ids", "/v1/uid/ids", segmentURL, snowflakeURL},
+		"GET, HEAD, OPTIONS": {"/decodeSnowflakeId", "/cache", "/db", "/decode?id=16385", "/api/uid/parse/1", "/api/status"},
 	} {
 		method := http.MethodPut
-		if !strings.HasSuffix(verbs, "POST") {
+		if !strings.Contains(verbs, "POST") {
 			method = http.MethodPost
 		}
 		for _, target := range targets {

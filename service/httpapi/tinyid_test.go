@@ -93,7 +93,7 @@ func tinyidExchanges() []exchange {
 		}
 		all = append(all,
 			exchange{name: "PUT", method: http.MethodPut, target: target, status: 405, code: -10,
-				says: "takes GET and POST only: nothing was issued"})
+				says: "takes GET, HEAD, POST, OPTIONS only: nothing was issued"})
 	}
 	for i := range all {
 		all[i].name = "tinyid: " + all[i].name
