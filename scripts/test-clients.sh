@@ -27,7 +27,7 @@ else
 		as_root apt-get install -y -q --no-install-recommends "$package" >/dev/null 2>&1 || lacking="$lacking $package"
 	done
 fi
-for library in ioredis@5.8.2 ioredis4@npm:ioredis@4.28.5 ioredis6@npm:ioredis@6.0.0 redis@5.9.0 redis4@npm:redis@4.7.1 redis6@npm:redis@6.3.1 axios@1.13.2; do
+for library in ioredis@5.8.2 ioredis4@npm:ioredis@4.28.5 ioredis6@npm:ioredis@6.0.0 redis@5.9.0 redis4@npm:redis@4.7.1 redis6@npm:redis@6.3.1 iovalkey@0.4.0 glide@npm:@valkey/valkey-glide@2.5.2 axios@1.13.2; do
 	if [ -d "$cache/node_modules/${library%%@*}" ]; then continue; fi
 	echo "test-clients: installs $library for Node"
 	npm install --silent --no-fund --no-audit --prefix "$cache" "$library" >/dev/null 2>&1 || lacking="$lacking $library"

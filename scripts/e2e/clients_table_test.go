@@ -56,6 +56,10 @@ func tableRows() []tableRow {
 		{"node-redis 5", "`RESP: 3`", node, "redis", `{"RESP":3}`, exactBigInt, exactString, exactBigInt},
 		{"node-redis 5", "`RESP: 3`, `clientSideCache`", node, "redis", `{"RESP":3,"clientSideCache":{"ttl":0,"maxEntries":0}}`, exactBigInt, exactString, exactBigInt},
 		{"node-redis 4", "defaults", node, "redis4", "{}", refusedINCR, exactString, refusedINCR},
+		{"GLIDE for Node", "defaults (RESP3)", node, "glide", "{}", exactBigInt, exactString, exactBigInt},
+		{"GLIDE for Node", "`protocol: ProtocolVersion.RESP2`", node, "glide", `{"protocol":1}`, refusedINCR, exactString, refusedINCR},
+		{"iovalkey", "defaults", node, "iovalkey", "{}", roundedINCR, exactString, roundedINCR},
+		{"iovalkey", "`stringNumbers: true`", node, "iovalkey", `{"stringNumbers":true}`, exactString, exactString, exactString},
 		{"redis-py", "defaults; `pipeline()`", python, "redis", "{}", exactNumber, exactString, exactNumber},
 		{"phpredis", "defaults", php, "phpredis", "{}", exactNumber, exactString, exactNumber},
 		{"Predis", "defaults", php, "predis", "{}", exactNumber, exactString, exactNumber},
@@ -119,7 +123,7 @@ func (r tableRow) outcome(t *testing.T, port, command string) string {
 	t.Logf("%s %s: %s", r.client, command, strings.TrimSpace(string(out)))
 	switch word, known := map[string]string{"string": exactString, "bytes": exactString, "bigint": exactBigInt,
 		"integer": exactNumber, "int": exactNumber, "int64": exactNumber}[said.Type]; {
-	case strings.HasPrefix(said.Error, "SHARDID -6 ") && strings.Contains(said.Error, "LPOP"):
+	case regexp.MustCompile(`^SHARDID:? -6 .* LPOP`).MatchString(said.Error):
 		return refusedINCR
 	case said.Type == "number" && said.Distinct < 1000:
 		return roundedINCR

@@ -142,8 +142,8 @@ func TestE2ERedisClientsOverTLS(t *testing.T) {
 		"as it should be": {func(*redis.Options) {}, ""},
 		"no TLS":          {func(o *redis.Options) { o.TLSConfig = nil }, "?"},
 		"no certificate":  {func(o *redis.Options) { o.TLSConfig = a.Client("", "") }, "?"},
-		"no token":        {func(o *redis.Options) { o.Password = "" }, "SHARDID -7 no valid token: send AUTH"},
-		"wrong token":     {func(o *redis.Options) { o.Password = "shardid_wrong" }, "SHARDID -7 no valid token"},
+		"no token":        {func(o *redis.Options) { o.Password = "" }, "NOAUTH -7 no valid token: send AUTH"},
+		"wrong token":     {func(o *redis.Options) { o.Password = "shardid_wrong" }, "WRONGPASS -7 no valid token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := &redis.Options{Addr: d.respAddr(), TLSConfig: a.Client(known, knownKey), Password: token, MaxRetries: -1}

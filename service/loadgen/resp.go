@@ -213,11 +213,10 @@ func (w *worker) readLine() ([]byte, error) {
 		return line, nil
 	}
 	r := &refusal{message: string(line[1:])}
-	if rest, ok := bytes.CutPrefix(line, []byte("-SHARDID ")); ok {
-		code, message, _ := bytes.Cut(rest, []byte{' '})
-		if r.code, err = strconv.Atoi(string(code)); err == nil {
-			r.coded, r.message = true, string(message)
-		}
+	_, rest, _ := bytes.Cut(line, []byte{' '})
+	code, message, _ := bytes.Cut(rest, []byte{' '})
+	if r.code, err = strconv.Atoi(string(code)); err == nil {
+		r.coded, r.message = true, string(message)
 	}
 	return nil, r
 }

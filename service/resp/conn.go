@@ -132,7 +132,7 @@ func (c *conn) tooLate() {
 	c.quit = true
 	if c.waits == aToken {
 		c.server.strangers.Add(1)
-		c.fail(-7, "no valid token came in time: send AUTH with a token first")
+		c.failAs("NOAUTH", -7, "no valid token came in time: send AUTH with a token first")
 		return
 	}
 	c.work.out = appendError(c.work.out, "ERR the rest of a command did not come in time")
@@ -231,13 +231,16 @@ func inPieces[T any](c *conn, all []T, appendSome func(out []byte, some []T) []b
 
 // fail answers with an error of the public table. Its first word is one that clients do
 // not interpret.
-func (c *conn) fail(code int, text string) {
+func (c *conn) fail(code int, text string) { c.failAs("SHARDID", code, text) }
+
+// failAs is fail with a first word that clients know.
+func (c *conn) failAs(word string, code int, text string) {
 	c.server.answers.Add(code)
 	c.errs++
 	if c.executing {
 		text += " (MULTI undoes nothing: the other commands are carried out, and IDs that you do not read are left out)"
 	}
-	c.work.out = appendError(c.work.out, fmt.Sprintf("SHARDID %d %s", code, text))
+	c.work.out = appendError(c.work.out, fmt.Sprintf("%s %d %s", word, code, text))
 }
 
 // trusted says whether the client's certificate still is; otherwise the connection ends.

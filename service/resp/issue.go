@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"shardid/model"
@@ -96,12 +95,9 @@ const exact = 1<<53 - 1
 
 // rounds is the error for a library that would round an ID, which is left out.
 func (c *conn) rounds() error {
-	how := "connect with RESP: 3"
-	if strings.HasPrefix(c.library, "ioredis") {
-		how = "connect with protocol: 3, which ioredis 6 has"
-	}
-	return fmt.Errorf("%w: %s rounds integers above 2^53, so this ID was left out: send LPOP, which answers a string, or %s; "+
-		"a program that reads integers as strings says so by clientInfoTag: \"strings\"", model.ErrInvalidArgument, c.library, how)
+	return fmt.Errorf("%w: %s rounds integers above 2^53, so this ID was left out: send LPOP, which answers a string, or speak RESP3 "+
+		"(RESP: 3 of node-redis, protocol: 3 of ioredis 6, the default of GLIDE); "+
+		"a program that reads integers as strings says so by clientInfoTag: \"strings\"", model.ErrInvalidArgument, c.library)
 }
 
 // errGone: the client takes no answer, so that nothing is issued for it.
@@ -173,7 +169,13 @@ func (c *conn) failed(err error) int {
 		c.fail(code, "internal error: it has been logged, try again")
 		return code
 	default:
-		c.fail(code, c.server.opts.PublicText(err))
+		word := "SHARDID"
+		if errors.Is(err, errNoAuth) {
+			word = "NOAUTH"
+		} else if errors.Is(err, model.ErrNoToken) {
+			word = "WRONGPASS"
+		}
+		c.failAs(word, code, c.server.opts.PublicText(err))
 		return code
 	}
 }

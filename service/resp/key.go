@@ -44,13 +44,16 @@ func (c *conn) request(name string, args [][]byte) (
 	return r, format, token, nil
 }
 
+// errNoAuth: the client has not said a token.
+var errNoAuth = fmt.Errorf("%w: send AUTH with a token first", model.ErrNoToken)
+
 // admit finds the token, nil where none is required.
 func (c *conn) admit() (*access.Token, error) {
 	switch {
 	case !c.server.opts.RequireToken:
 		return nil, nil
 	case c.token == nil:
-		return nil, fmt.Errorf("%w: send AUTH with a token first", model.ErrNoToken)
+		return nil, errNoAuth
 	}
 	return c.server.opts.Access.Use(*c.token)
 }

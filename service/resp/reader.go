@@ -45,12 +45,11 @@ func (r *reader) next() ([][]byte, error) {
 		args, used, err := parse(r.buf[r.start:r.end], r.args[:0])
 		if err != nil && r.start < r.end && r.buf[r.start] != '*' {
 			args, used, err = parseInline(r.buf[r.start:r.end], r.args[:0])
-			if err == nil && len(args) == 0 { // an empty line
-				r.start += used
-				continue
-			}
 		}
 		switch {
+		case err == nil && len(args) == 0:
+			r.start += used
+			continue
 		case err == nil:
 			r.start += used
 			return args, nil
@@ -73,8 +72,8 @@ func (r *reader) next() ([][]byte, error) {
 	}
 }
 
-// parse reads one command and says how many bytes it has. The arguments are parts of b.
-// Errors: errIncomplete, protocolError.
+// parse reads one command and says how many bytes it has. The arguments are parts of b. An array of
+// no words is no command, and Redis takes a negative length for 0. Errors: errIncomplete, protocolError.
 func parse(b []byte, args [][]byte) (command [][]byte, used int, err error) {
 	if len(b) == 0 {
 		return nil, 0, errIncomplete
@@ -82,11 +81,15 @@ func parse(b []byte, args [][]byte) (command [][]byte, used int, err error) {
 	if b[0] != '*' {
 		return nil, 0, errInline
 	}
+	if len(b) > 1 && b[1] == '-' {
+		_, at, err := parseLength(b, 2)
+		return nil, at, err
+	}
 	count, at, err := parseLength(b, 1)
 	if err != nil {
 		return nil, 0, err
 	}
-	if count < 1 || count > maxArgs {
+	if count > maxArgs {
 		return nil, 0, errTooLong
 	}
 	for range count {

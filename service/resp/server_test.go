@@ -148,7 +148,7 @@ func TestStrangersEnd(t *testing.T) {
 		began := time.Now()
 		said, err := io.ReadAll(dial(t, addr, text))
 		took := time.Since(began)
-		if err != nil || !strings.HasSuffix(string(said), "-SHARDID -7 no valid token came in time: send AUTH with a token first\r\n") || took < limit || took > 20*limit {
+		if err != nil || !strings.HasSuffix(string(said), "-NOAUTH -7 no valid token came in time: send AUTH with a token first\r\n") || took < limit || took > 20*limit {
 			t.Errorf("%q: %q, %v after %v", text, said, err, took)
 		}
 	}

@@ -26,7 +26,7 @@ const stringsTag = "(strings)"
 // integer; others, such as Lettuce and older Jedis, fail on one.
 func (c *conn) setIntegers() {
 	library, _, _ := strings.Cut(c.library, "(")
-	switch rounds := library == "node-redis" || library == "ioredis"; {
+	switch rounds := library == "node-redis" || library == "ioredis" || library == "GlideJS"; {
 	case rounds && c.resp3:
 		c.integers = big
 	case rounds && !strings.HasSuffix(c.library, stringsTag):

@@ -19,9 +19,11 @@ func TestNoClientRounds(t *testing.T) {
 		{"", ":9007199254740992"},
 		{"HELLO 3", ":9007199254740992"},
 		{"CLIENT SETINFO LIB-NAME lettuce|HELLO 3", ":9007199254740992"},
-		{"CLIENT SETINFO lib-name node-redis", refusal + "node-redis rounds integers above 2^53, so this ID was left out: send LPOP, which answers a string, or connect with RESP: 3;"},
+		{"CLIENT SETINFO lib-name node-redis", refusal + "node-redis rounds integers above 2^53, so this ID was left out: send LPOP, which answers a string, or speak RESP3 (RESP: 3 of node-redis, protocol: 3 of ioredis 6, the default of GLIDE);"},
 		{"CLIENT SETINFO LIB-NAME node-redis(tag)", refusal + "node-redis(tag) rounds"},
-		{"CLIENT SETINFO LIB-NAME ioredis", refusal + "ioredis rounds integers above 2^53, so this ID was left out: send LPOP, which answers a string, or connect with protocol: 3"},
+		{"CLIENT SETINFO LIB-NAME ioredis", refusal + "ioredis rounds"},
+		{"CLIENT SETINFO LIB-NAME GlideJS", refusal + "GlideJS rounds"},
+		{"HELLO 3|CLIENT SETINFO LIB-NAME GlideJS(tag)", "(9007199254740992"},
 		{"CLIENT SETINFO LIB-NAME ioredis(strings)", ":9007199254740992"},
 		{"HELLO 3|CLIENT SETINFO LIB-NAME ioredis", "(9007199254740992"},
 		{"HELLO 3|CLIENT SETINFO LIB-NAME node-redis|CLIENT SETINFO LIB-VER 5", "(9007199254740992"},
@@ -129,15 +131,15 @@ func TestTokens(t *testing.T) {
 		commands [][]string
 		want     []string // how each answer begins
 	}{
-		{[][]string{{"PING"}, {"INCR", "queue:1:a"}}, []string{"+PONG", "-SHARDID -7 no valid token: send AUTH with a token first"}},
-		{[][]string{{"AUTH", "wrong"}, {"INCR", "queue:1:a"}}, []string{"-SHARDID -7 no valid token", "-SHARDID -7"}},
+		{[][]string{{"PING"}, {"INCR", "queue:1:a"}}, []string{"+PONG", "-NOAUTH -7 no valid token: send AUTH with a token first"}},
+		{[][]string{{"AUTH", "wrong"}, {"INCR", "queue:1:a"}}, []string{"-WRONGPASS -7 no valid token", "-NOAUTH -7"}},
 		{
 			[][]string{{"AUTH", "orders-token-0001"}, {"INCR", "queue:1:a"}, {"INCR", "queue:2:a"}, {"INCR", "segment:orders"}, {"INCR", "segment:x"}, {"INCR", "snowflake"}},
 			[]string{"+OK", ":1", "-SHARDID -7 not allowed: token orders may not have IDs of app 2", ":2", "-SHARDID -7 not allowed", "-SHARDID -7 not allowed"},
 		},
 		{
 			[][]string{{"AUTH", "default", "slow-token-000001"}, {"INCR", "snowflake"}, {"INCR", "snowflake"}, {"INCR", "snowflake"}, {"RESET"}, {"INCR", "snowflake"}},
-			[]string{"+OK", ":3", ":4", "-SHARDID -12 too many requests", "+RESET", "-SHARDID -7"},
+			[]string{"+OK", ":3", ":4", "-SHARDID -12 too many requests", "+RESET", "-NOAUTH -7"},
 		},
 		{
 			[][]string{{"AUTH", "few-token-0000001"}, {"LPOP", "snowflake", "11"}, {"INCR", "snowflake"}, {"LPOP", "segment:numbers"},

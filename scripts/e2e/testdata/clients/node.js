@@ -5,7 +5,11 @@ const module_ = require(library), calls = 2000, atOnce = 50;
 
 const connect = async () => {
   const o = JSON.parse(options);
-  if (library.startsWith("ioredis")) return new module_({ port, ...o });
+  if (library.startsWith("io")) return new module_({ port, ...o });
+  if (library === "glide") {
+    module_.Logger.init("off"); // its lines would be among what is printed
+    return module_.GlideClient.createClient({ addresses: [{ host: "127.0.0.1", port: +port }], ...o });
+  }
   const client = module_.createClient({ url: `redis://127.0.0.1:${port}`, ...o });
   client.on("error", () => {});
   await client.connect();
@@ -14,7 +18,10 @@ const connect = async () => {
 const ways = {
   INCR: (c) => c.incr("snowflake"),
   LPOP: (c) => (c.lPop ? c.lPop("snowflake") : c.lpop("snowflake")),
-  MULTI: async (c) => [(await c.multi().incr("snowflake").exec())[0]].flat().pop(), // ioredis: [error, ID]
+  MULTI: async (c) => {
+    if (library === "glide") return (await c.exec(new module_.Batch(true).incr("snowflake"), true))[0];
+    return [(await c.multi().incr("snowflake").exec())[0]].flat().pop(); // ioredis: [error, ID]
+  },
 };
 
 (async () => {
