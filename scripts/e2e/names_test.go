@@ -73,7 +73,7 @@ func (d *daemon) addNames(dir string, s settings) {
 		`{"name":"a/b"}`:                                    "letters, digits, dots, hyphens and underscores",
 		`{"name":"x","hold":"2h"}`:                          "hold must be a duration in 5s…1h",
 		`{"name":"x","epoch":"2010-11-04T01:42:54.657Z"}`:   "epoch must be a time in Unix milliseconds",
-		`{"name":"x","worker_bits":10}`:                     "the nearest is workerBits",
+		`{"name":"x","worker_bits":10}`:                     "unknown field",
 		`{"name":"` + strings.Repeat("x", 65) + `"}`:        "1…64",
 		`{"name":"x","workerBits":10,"seqBits":12,"seq":1}`: "unknown field",
 	} {

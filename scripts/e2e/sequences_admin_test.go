@@ -53,7 +53,7 @@ func (d *daemon) addSpaces(dir string) {
 		`{"space":"x","sections":16385}`:               "sections must be a whole number in 1…16384",
 		`{"space":"x","step":1000001}`:                 "step must be a whole number in 1…1000000",
 		`{"space":"x","step":"5"}`:                     "step must be",
-		`{"space":"x","Sections":8}`:                   "the nearest is sections",
+		`{"space":"x","Sections":8}`:                   "unknown field",
 		`{"sections":8}`:                               "space is missing",
 		`{"space":"x","keys":["room42"],"sections":8}`: "unknown field",
 	} {

@@ -153,7 +153,7 @@ func routeOf(doc *openapi3.T, x exchange) (*routers.Route, map[string]string) {
 func documentedPath(doc *openapi3.T, path string) (string, map[string]string) {
 	for documented := range doc.Paths.Map() {
 		var names []string
-		pattern := parameter.ReplaceAllStringFunc(documented, func(name string) string {
+		pattern := regexp.MustCompile(`\{\w+\}`).ReplaceAllStringFunc(documented, func(name string) string {
 			names = append(names, strings.Trim(name, "{}"))
 			return "(.*)"
 		})

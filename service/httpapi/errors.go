@@ -38,7 +38,7 @@ var errorCodes = []errorCode{
 	{-7, http.StatusForbidden, false, "the token does not allow this; no token for administration is configured; a page of another site asks, or for a host that is not served; or the client's certificate is not trusted any more", "use a token that allows it, or change what the message names"},
 	{-8, http.StatusServiceUnavailable, true, "snowflake, UID and leases refuse for now: the clock went back, no worker ID is held or free, the ring is empty, or the database that has the leases is away", "try again, another replica first"},
 	{-9, http.StatusNotFound, false, "the mode is disabled, or sequences have no Redis", "enable the mode, or set `redis.mode`"},
-	{-10, http.StatusNotFound, false, "no such path", "take the path that the message names, or one of `/openapi.yaml`"},
+	{-10, http.StatusNotFound, false, "no such path", "take one of `/openapi.yaml`"},
 	{-10, http.StatusMethodNotAllowed, false, "the path does not take this method", "use one that the header `Allow` names"},
 	{-11, http.StatusInternalServerError, false, "a fault of shardid", "try again, and report what the log says"},
 	{-12, http.StatusTooManyRequests, true, "the token's rate or a quota of IDs is used up, or too many batches of more than 128 IDs are being made", "slow down, or ask for fewer"},
@@ -109,11 +109,7 @@ const (
 
 // noSuchPath is errNoRoute for the path of a request.
 func noSuchPath(c *gin.Context) error {
-	advice := "/openapi.yaml lists the paths"
-	if near := nearestPath(c.Request.URL.Path); near != "" {
-		advice = "did you mean " + near + "?"
-	}
-	return fmt.Errorf("%w %s: %s", errNoRoute.err, quote(c.Request.URL.Path), advice)
+	return fmt.Errorf("%w %s: /openapi.yaml lists the paths", errNoRoute.err, quote(c.Request.URL.Path))
 }
 
 // fail answers with the error's code and status, and says how a token is sent or when the

@@ -3,12 +3,9 @@ package httpapi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"shardid/model"
@@ -91,7 +88,7 @@ func badNameRequests() (all []exchange) {
 	add("POST", namesTarget, "must be a JSON object with some of name, epoch, workerBits, seqBits, hold", "", "[]")
 	add("POST", namesTarget, "name must be a string, not 7", `{"name":7}`)
 	for field, says := range map[string]string{
-		`"name":"x"`: "name is given twice", `"workerbits":10`: "the nearest is workerBits", `"step":5`: "unknown field",
+		`"name":"x"`: "name is given twice", `"workerbits":10`: "unknown field", `"step":5`: "unknown field",
 		`"workerBits":0`: "workerBits must be a whole number in 1…22, not 0", `"workerBits":23`: "workerBits must be", `"workerBits":"10"`: "workerBits must be",
 		`"seqBits":-1`: "seqBits must be a whole number in 1…22, not -1", `"seqBits":23`: "seqBits must be", `"seqBits":1.5`: "seqBits must be",
 		`"hold":60`: "hold must be a duration in 5s…1h such as 60s, not 60", `"hold":"60"`: "hold must be", `"hold":"4999ms"`: "hold must be",
@@ -198,28 +195,4 @@ func TestNamePages(t *testing.T) {
 	} {
 		wantAnswer(t, ask(api, http.MethodGet, target), 200, want)
 	}
-}
-
-// The holders of a name are read once a second however many ask, and those of a name that is not
-// there never.
-func TestHoldersAreReadOnceASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var names, holders atomic.Int64
-		api := newAPIOf(func(o *Options) {
-			o.Names = func(ctx context.Context) ([]model.NameUse, error) { names.Add(1); return (&fakeAdmin{}).Names(ctx) }
-			o.Holders = func(context.Context, string, int) ([]model.NameHolder, error) { holders.Add(1); return nil, nil }
-		})
-		for range 20 {
-			for i := range 5 {
-				if got := ask(api, http.MethodGet, fmt.Sprint("/api/names/guess", i)); got.Code != 404 {
-					t.Fatalf("%d %s", got.Code, got.Body)
-				}
-				ask(api, http.MethodGet, "/api/names/orders")
-			}
-			time.Sleep(readingAge / 10)
-		}
-		if names.Load() > 3 || holders.Load() < 2 || holders.Load() > 3 {
-			t.Errorf("in two seconds the names were read %d times, the holders %d times", names.Load(), holders.Load())
-		}
-	})
 }

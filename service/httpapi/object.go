@@ -80,7 +80,7 @@ func (o *object) parse(body []byte, known []string) {
 		_, twice := o.values[name]
 		switch {
 		case !slices.Contains(known, name):
-			o.refuse("%s", unknownName("field", name, known))
+			o.refuse("unknown field %s: there are %s", quote(name), fields)
 			return
 		case twice:
 			o.refuse("%s is given twice", name)

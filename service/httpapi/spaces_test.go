@@ -69,7 +69,7 @@ func badSpaceRequests() (all []exchange) {
 	add("POST", spacesTarget, "must be a JSON object with some of space, sections, step", "", "[]")
 	add("POST", spacesTarget, "space must be a string, not 7", `{"space":7}`)
 	for field, says := range map[string]string{
-		`"space":"x"`: "space is given twice", `"Step":10`: "the nearest is step", `"name":"x"`: "unknown field",
+		`"space":"x"`: "space is given twice", `"Step":10`: "unknown field", `"name":"x"`: "unknown field",
 		`"sections":0`: "sections must be a whole number in 1…16384, not 0", `"sections":16385`: "sections must be", `"sections":"8"`: "sections must be",
 		`"step":0`: "step must be a whole number in 1…1000000, not 0", `"step":1000001`: "step must be", `"step":1.5`: "step must be", `"step":null`: "step must be",
 	} {

@@ -100,20 +100,6 @@ func TestStatusOfTheAPIAlone(t *testing.T) {
 	}
 }
 
-// A status that cannot be shown is an error, not an empty answer; one that hangs
-// is told to stop.
-func TestStatusThatCannotBeShown(t *testing.T) {
-	api := newAPIOf(func(o *Options) {
-		o.Status = func(ctx context.Context) Status {
-			if at, ok := ctx.Deadline(); !ok || time.Until(at) > readTimeout {
-				t.Errorf("no deadline, or a late one: %v", at)
-			}
-			return Status{Segment: &segment.Status{Shelf: shelfOf(segment.View{Runway: math.Inf(1)})}}
-		}
-	})
-	wantAnswer(t, ask(api, http.MethodGet, "/api/status"), 500, `{"code":-11,"message":"internal error: it has been logged, try again"}`)
-}
-
 func fakeReplicas(context.Context) monitor.View {
 	return monitor.View{Self: "a", Shared: true, Message: "redis: away", Replicas: []monitor.Record{{
 		Instance: "a", Host: "h", URL: "http://10.0.0.5:8080/", Version: "1.2.3", StartedAt: loaded, Ready: true,

@@ -351,7 +351,7 @@ func nowhere() []exchange {
 	}
 	for target, says := range map[string]string{
 		"/nope": `no such path "/nope": /openapi.yaml lists the paths`, "/GET?appId=1&gatePass=alice": `"/GET"`,
-		"/get/?appId=1&gatePass=alice": `"/get/": did you mean /get?`,
+		"/get/?appId=1&gatePass=alice": `"/get/"`,
 		segmentURL + "/2":              "/leaf-segment-test/2", segmentURL + "//": "/leaf-segment-test//",
 		"/api/segment/get/a%2Fb/c": "a/b/c", "/api/segment/get%2Fa/b": "a/b", // further segment, its own slash encoded
 		"/api/segment/get": "no such path", "/api/segment/take/x": "no such path", snowflakeURL + "/y": "/x/y",

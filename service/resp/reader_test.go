@@ -112,19 +112,3 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
-
-func TestReaderAllocatesNothing(t *testing.T) {
-	stream := bytes.Repeat([]byte(encode("INCR", "queue:1:alice")), 100)
-	from := bytes.NewReader(nil)
-	r := &reader{from: from, beforeRead: func(bool) error { return nil }}
-	if n := testing.AllocsPerRun(10, func() {
-		from.Reset(stream)
-		for range 100 {
-			if _, err := r.next(); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}); n != 0 {
-		t.Errorf("100 commands allocate %v times", n)
-	}
-}
