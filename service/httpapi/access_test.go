@@ -190,7 +190,8 @@ func TestAdministrationTakesAToken(t *testing.T) {
 			if c.unknown == 404 {
 				want, allow = known, "POST, OPTIONS"
 			}
-			if got := (exchange{method: method, target: "/admin/guarded/7", token: c.token}).ask(adminAPI(c.guard)); got.Code != want || got.Header().Get("Allow") != allow {
+			got := exchange{method: method, target: "/admin/guarded/7", token: c.token}.ask(adminAPI(c.guard))
+			if got.Code != want || got.Header().Get("Allow") != allow {
 				t.Errorf("%s, %s: %d %v %s", c.name, method, got.Code, got.Header(), got.Body)
 			}
 		}

@@ -117,7 +117,8 @@ func TestOtherVerbsIssueNothing(t *testing.T) {
 			if method == http.MethodOptions {
 				status, body = http.StatusNoContent, ""
 			}
-			if got.StatusCode != status || got.Header.Get("Allow") != "GET, HEAD, POST, OPTIONS" || !strings.HasPrefix(got.body, body) || body == "" && got.body != "" {
+			check.Equal(t, got.Header.Get("Allow"), "GET, HEAD, POST, OPTIONS", method, target)
+			if got.StatusCode != status || !strings.HasPrefix(got.body, body) || body == "" && got.body != "" {
 				t.Errorf("%s %s: %d %v %q", method, target, got.StatusCode, got.Header, got.body)
 			}
 		}

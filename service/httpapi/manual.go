@@ -29,9 +29,10 @@ var manualHTML string
 // manual is the documentation as pages, by path: alarms of the console link to their
 // sections of it. Those in Chinese are in the folder zh.
 var manual = sync.OnceValue(func() map[string]asset {
-	options := []goldmark.Option{goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID())}
-	english := goldmark.New(options...)
-	chinese := goldmark.New(append(options, goldmark.WithExtensions(extension.NewCJK(extension.WithEastAsianLineBreaks())))...)
+	headings := goldmark.WithParserOptions(parser.WithAutoHeadingID())
+	breaks := extension.NewCJK(extension.WithEastAsianLineBreaks())
+	english := goldmark.New(goldmark.WithExtensions(extension.GFM), headings)
+	chinese := goldmark.New(goldmark.WithExtensions(extension.GFM, breaks), headings)
 	pages := map[string]asset{}
 	err := fs.WalkDir(docs.Pages, ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

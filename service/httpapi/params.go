@@ -187,7 +187,8 @@ func scanQuery(query string, exact bool, known []string) (values [maxParams]para
 		i := slices.Index(known, name)
 		switch {
 		case i < 0 && exact && pair != "":
-			return values, fmt.Errorf("%w: unknown parameter %s: there are %s", model.ErrInvalidArgument, quote(name), strings.Join(known, ", "))
+			return values, fmt.Errorf("%w: unknown parameter %s: there are %s", model.ErrInvalidArgument, quote(name),
+				strings.Join(known, ", "))
 		case i < 0:
 			continue
 		case values[i].given:
