@@ -263,9 +263,28 @@ func trouble(s httpapi.Status) error {
 	return nil
 }
 
+// summary is how a server is doing in a few words: a replica that is ready may have modes that are not.
+func summary(s httpapi.Status) string {
+	var cannot []string
+	for _, name := range modes() {
+		if m := s.Modes[name]; m.Enabled && !m.Ready {
+			cannot = append(cannot, name)
+		}
+	}
+	switch {
+	case !s.Ready:
+		return "not ready"
+	case cannot != nil:
+		return "degraded (" + strings.Join(cannot, ", ") + " cannot issue)"
+	case s.Message != "" || trouble(s) != nil:
+		return "degraded"
+	}
+	return "ready"
+}
+
 func statusTable(w io.Writer, s httpapi.Status) {
 	ready := map[bool]string{true: "ready", false: "not ready"}
-	fmt.Fprintf(w, "shardid %s is %s, started at %s\t%s\n", s.Version, ready[s.Ready], instant(s.StartedAt), s.Message)
+	fmt.Fprintf(w, "shardid %s is %s, started at %s\t%s\n", s.Version, summary(s), instant(s.StartedAt), s.Message)
 	fmt.Fprintln(w, "\nWHAT\tSTATE\tSINCE\tWHY")
 	for _, name := range modes() {
 		m := s.Modes[name]

@@ -127,6 +127,15 @@ func TestStatusCommand(t *testing.T) {
 	if err := trouble(s); err == nil || !strings.Contains(err.Error(), "not ready: shutting down") {
 		t.Errorf("not ready: %v", err)
 	}
+	for want, s := range map[string]httpapi.Status{
+		"ready": {Ready: true, Alarms: []monitor.Alarm{{Severity: monitor.Warning}}},
+		"degraded (queue, sequence cannot issue)": {Ready: true, Message: "redis: away", Modes: map[string]httpapi.ModeStatus{
+			"queue": {Enabled: true}, "sequence": {Enabled: true}, "uid": {Enabled: true, Ready: true}, "segment": {}}},
+		"degraded": {Ready: true, Message: "reload: slow"},
+	} {
+		check.Equal(t, summary(s), want)
+	}
+	check.Equal(t, summary(httpapi.Status{Ready: true, Alarms: []monitor.Alarm{{Severity: monitor.Critical}}}), "degraded", "a critical alarm")
 	var out strings.Builder
 	statusTable(&out, s)
 	for _, want := range []string{

@@ -146,6 +146,7 @@ func (a *App) newKeeper(opts worker.Options, name string, layout model.Snowflake
 	open := workerfile.Open
 	switch s.Worker.Mode {
 	case workerMySQL:
+		opts.Mode = a.cfg.Database.Driver // the embedded database is not MySQL
 		opts.Registry = a.stores.Registry(observe.Database, a.db.Workers(workers))
 	case workerRedis:
 		o := redisstore.WorkersOptions{Name: name, TTL: s.Worker.Lease, Acks: s.Worker.RedisAcks, Workers: workers.Workers}

@@ -22,6 +22,7 @@ import (
 	"shardid/service/observe"
 	"shardid/service/queue"
 	"shardid/service/segment"
+	"shardid/service/sequence"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -247,7 +248,7 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 	}
 	if a.sequence != nil {
 		o.Sequence = a.sequence
-		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSequence, Ready: a.sequence.Ready})
+		o.Modes = append(o.Modes, httpapi.Mode{Name: httpapi.ModeSequence, Ready: a.sequenceReady})
 	} else if a.cfg.Sequence.Enabled {
 		a.issuer.NoSequence = errNoRedis
 	}
@@ -259,8 +260,32 @@ func (a *App) queueReady() error {
 	if err := a.queue.Ready(); err != nil {
 		return err
 	}
-	if err := a.monitor.Err(conditionRedis); err != nil && !errors.Is(err, model.ErrPartlyAway) {
+	if err := a.redisAway(); err != nil {
 		return fmt.Errorf("the lists cannot be used: %w", err)
+	}
+	return nil
+}
+
+// redisAway says why the store of lists and sequences cannot be used; nil while a part of it can.
+func (a *App) redisAway() error {
+	if err := a.monitor.Err(conditionRedis); !errors.Is(err, model.ErrPartlyAway) {
+		return err
+	}
+	return nil
+}
+
+// sequenceReady is nil while numbers of sequences may be had, as far as is known. Without the database that
+// is until the leases end, and then sections that are asked fail.
+func (a *App) sequenceReady() error {
+	if err := a.sequence.Ready(); err != nil {
+		return err
+	}
+	err := a.redisAway()
+	if err == nil && a.monitor.Err(conditionDatabase) != nil {
+		err = a.monitor.Err(sequence.Condition)
+	}
+	if err != nil {
+		return fmt.Errorf("sequences cannot go on: %w", err)
 	}
 	return nil
 }

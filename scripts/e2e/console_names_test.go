@@ -72,7 +72,7 @@ func TestE2EConsoleNames(t *testing.T) {
 	s.db.Restart()
 	show("the database is back", `!document.querySelector('#name-away').checkVisibility() && `+row+`?.innerText.includes('4 of 4') === true`)
 	eventually(t, time.Minute, "the alarm is over", func() bool {
-		return eval[bool](b, `document.querySelector('#alarm-list').innerText.includes('over: ShardidNoWorkerIDFree')`)
+		return eval[bool](b, `document.querySelector('#ended-sum').innerText.includes('ShardidNoWorkerIDFree')`)
 	})
 	eval[bool](b, `{ const e = document.querySelector('#name-search'); e.value = 'CART'; e.dispatchEvent(new Event('change')) } true`)
 	b.until("one is found", `document.querySelectorAll('#name-rows tr').length === 1 && document.querySelector('#name-rows').innerText.includes('0 of 4,096')`)

@@ -14,16 +14,20 @@ import (
 	"shardid/scripts/testserver"
 )
 
-// red are the tiles that tell of a cause.
-const red = `[...document.querySelectorAll('#health [data-state=critical]')].filter((e) => e.tagName === 'LI').map((e) => e.innerText)`
+// red are the alarms that tell of a cause, and marked the tiles of what fails or is degraded.
+const (
+	red    = `[...document.querySelectorAll('#alarm-list > [data-state=critical]')].map((e) => e.innerText)`
+	marked = `[...document.querySelectorAll('#affected-list li')].map((e) => e.querySelector('.name').innerText + ' ' + e.dataset.state).join()`
+)
 
-// TestE2EConsoleTrouble: one cause is one red tile with its whole message and a link to
-// its section of the runbook; once the store is back, all that is well is one line; and
-// nothing is said to serve while the replica is not ready.
+// TestE2EConsoleTrouble: a sentence says who is hit and who goes on; one cause is one red alarm with its
+// whole message and a link to its section of the runbook; what fails is red, what is degraded amber; once
+// the store is back, all that is well is one line; nothing is said to serve while the replica is not ready;
+// and a mode that is off takes no room.
 func TestE2EConsoleTrouble(t *testing.T) {
 	story(t)
 	server := testserver.Redis(t)
-	d := prepared(t, onRedis(server.Addr).With(noSweeps()).With(settings{"SERVER_DRAIN_DELAY": "12s"}), []string{"provision", "--app", "1", "--name", "test"})
+	d := prepared(t, onRedis(server.Addr).With(noSweeps()).With(settings{"SERVER_DRAIN_DELAY": "12s", "SEGMENT_ENABLED": "false"}), []string{"provision", "--app", "1", "--name", "test"})
 	eventually(t, startLimit, "it issues IDs", func() bool { return d.get("/get?appId=1&gatePass=alice").status == 200 })
 	b := browse(t, d.url, 1300)
 	const calm = `document.querySelectorAll('#alarm-list li:not([data-state=info]), #affected-list li').length === 0`
@@ -34,13 +38,16 @@ func TestE2EConsoleTrouble(t *testing.T) {
 	b.click("#well summary")
 	b.until("the tiles open on demand", `document.querySelector('#well-list').checkVisibility() && document.querySelector('#well-list').innerText.includes('serving')`)
 	b.click("#well summary")
+	b.until("the segment mode is off", `document.querySelector('#replica-rows tr') !== null && [...document.querySelectorAll('#replicas th, #modes h3')].every((e) => !/segment/i.test(e.innerText) || !e.checkVisibility())`)
 
 	server.Kill()
 	eventually(t, 20*time.Second, "the replica is not ready", func() bool {
 		d.get("/get?appId=1&gatePass=alice&count=2000") // so that other alarms follow
 		return strings.Contains(d.get("/healthz").body, "redis")
 	})
-	b.until("one tile is red", `(`+red+`).length === 1 && document.querySelector('#affected-list').innerText.includes('redis')`)
+	hit := "Redis at " + server.Addr + " is unreachable. Queue and sequence callers get -4; snowflake and UID go on."
+	b.until("one cause, and who is hit", fmt.Sprintf(`(`+red+`).length === 1 && document.querySelector('#impact[data-state=critical]')?.innerText === %q`, hit))
+	b.until("red and amber", `(`+marked+`).includes('replica warning,queue mode critical,sequence mode critical,') && (`+marked+`).includes('redis critical,refill warning')`)
 	for range 5 { // alarms that follow come later
 		d.get("/get?appId=1&gatePass=alice&count=2000")
 		time.Sleep(time.Second)
@@ -55,7 +62,7 @@ func TestE2EConsoleTrouble(t *testing.T) {
 
 	server.Restart()
 	eventually(t, 2*time.Minute, "all is well again", func() bool {
-		return d.get("/get?appId=1&gatePass=alice").status == 200 && eval[bool](b, `document.querySelectorAll('#affected-list li').length === 0 && !document.querySelector('#alarm-list').innerText.includes('ShardidStoreAway')`)
+		return d.get("/get?appId=1&gatePass=alice").status == 200 && eval[bool](b, `document.querySelectorAll('#affected-list li').length === 0 && document.querySelector('#impact').innerText === '' && !document.querySelector('#alarm-list').innerText.includes('ShardidStoreAway')`)
 	})
 
 	d.Signal(syscall.SIGTERM)
@@ -254,6 +261,7 @@ func TestE2EConsoleOutage(t *testing.T) {
 		return strings.Contains(body, `{"name":"redis","ok":false`) && strings.Contains(body, `{"name":"database","ok":false`)
 	})
 	b.until("depths are unknown, and no zero", `[...document.querySelectorAll('#app-facts div')].some((e) => e.textContent === 'In the lists–')`)
+	b.until("who is hit by both", `/^The database at \S+ and Redis at \S+ are unreachable\. Queue.* callers get -4; .* go on, for as long as what is held lasts\.$/.test(document.querySelector('#impact').innerText)`)
 	b.until("no replica is green", `document.querySelector('#replica-rows .state').dataset.state === 'warning' && document.querySelector('#affected-list').innerText.includes('ready, degraded')`)
 	whole("outage")
 
@@ -262,7 +270,10 @@ func TestE2EConsoleOutage(t *testing.T) {
 	d.recovers()
 	eventually(t, 30*time.Second, "it issues IDs again", func() bool { return d.get(aliceGet).status == 200 && d.get(segmentGet+"orders").status == 200 })
 	eventually(t, 30*time.Second, "nothing is critical", func() bool { return eval[bool](b, `(`+red+`).length === 0`) })
-	b.until("it is told that callers were starved", `[...document.querySelectorAll('#alarm-list li')].some((e) => e.innerText.includes('over: ShardidStarved') && /from \S+ \S+ UTC until \S+ \S+ UTC/.test(e.innerText))`)
+	b.until("what is over is one line", `/^\d alarms? ended in .*ShardidStarved/.test(document.querySelector('#ended').innerText) && !document.querySelector('#ended-list').checkVisibility()`)
+	b.click("#ended summary")
+	b.until("it opens on demand", `[...document.querySelectorAll('#ended-list li')].some((e) => e.innerText.startsWith('ShardidStarved') && /from \S+ \S+ UTC until \S+ \S+ UTC/.test(e.innerText) && !e.innerText.includes('over, was'))`)
+	b.click("#ended summary")
 	whole("recovered")
 	b.clean("status of 503", "ERR_CONNECTION")
 }

@@ -3,12 +3,14 @@
 package e2e_test
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// TestE2EFirstMinute: an empty folder, one command, one curl.
+// TestE2EFirstMinute: an empty folder, one command, one curl. The first UID, for which the ring is filled
+// only then, raises no alarm; and the log names the store that keeps the worker IDs.
 func TestE2EFirstMinute(t *testing.T) {
 	story(t)
 	begun := time.Now()
@@ -21,6 +23,14 @@ func TestE2EFirstMinute(t *testing.T) {
 	t.Logf("first ID %v after exec", time.Since(begun).Round(time.Millisecond))
 	if want := `{"code":0,"id":16385,"idStr":"16385"}`; a.body != want {
 		t.Errorf("got %s, want %s", a.body, want)
+	}
+	eventuallyID(t, d, snowflakeGet)
+	d.want("/api/uid/get", 200, 0)
+	if names := d.alarms(); len(names) > 0 {
+		t.Errorf("alarms of a demo: %v", names)
+	}
+	if !strings.Contains(d.Output(), `"registry":"sqlite"`) {
+		t.Errorf("the log: %s", d.Output())
 	}
 }
 

@@ -43,7 +43,8 @@ const (
 	recently = 15 * time.Minute
 	// fresh is how long that is on: so many samples without another one, and it is over.
 	fresh = 3 * historyEvery
-	// lately is the same for callers that got no ID while something fails that may be why.
+	// lately is the same for callers that got no ID while something fails that may be why. While
+	// nothing does, one sample without another such caller shows that the cause is gone.
 	lately = 2 * time.Minute
 	// nearLimit is the share of an app's indices below which what is left is near its
 	// end.
@@ -214,9 +215,14 @@ func (r *rules) stores(s Snapshot, tags segment.Stats) {
 		"a store cannot be used; IDs last as long as what is held: bring it back (%s)", strings.Join(away, "; "))
 	r.when(refill != nil && away == nil, Critical, "ShardidRefillFailing",
 		"no new indices or segments can be had; IDs last as long as what is held: %s", strings.Join(refill, "; "))
+	for _, v := range s.Apps {
+		if v.Emptied {
+			other = append(other, fmt.Sprintf("lists: all that were used of app %d (%s) are empty, and the next caller waits for a refill", v.App, v.Name))
+		}
+	}
 	r.when(other != nil && away == nil, Warning, "ShardidConditionFailing",
 		"something that is tried again and again fails: %s", strings.Join(other, "; "))
-	lasts := fresh
+	lasts := historyEvery
 	if away != nil || refill != nil {
 		lasts = lately
 	}
@@ -253,7 +259,7 @@ func (r *rules) uid(u *UID) {
 	}
 	s := u.Status
 	dried := r.rose("ring", u.Stats.Refused)
-	if s.LastSecond > 0 && s.RingSize > 0 && s.RingFill == 0 {
+	if u.Stats.Issued > 0 && s.RingSize > 0 && s.RingFill == 0 {
 		dried = r.now
 	}
 	r.event(dried, fresh, Warning, "ShardidRingDry",

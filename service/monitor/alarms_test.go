@@ -28,7 +28,7 @@ func well() Snapshot {
 			MaxOffset: 5 * time.Second, Remaining: 2 * shortLife,
 		},
 		Segment: &segment.Stats{},
-		UID:     &UID{Status: uid.Status{WorkerID: 3, RingSize: 10, RingFill: 5, LastSecond: 1, RunwaySeconds: 3600, RunwayKept: 3600, RemainingSeconds: 1 << 40}},
+		UID:     &UID{Status: uid.Status{WorkerID: 3, RingSize: 10, RingFill: 5, RunwaySeconds: 3600, RunwayKept: 3600, RemainingSeconds: 1 << 40}},
 	}
 }
 
@@ -78,6 +78,8 @@ func all() []rule {
 		{"refill", fails("refill"), "ShardidRefillFailing", Critical, "refill: refused"},
 		{"load", fails("segment load"), "ShardidRefillFailing", Critical, "segment load"},
 		{"something else", fails("uid mark"), "ShardidConditionFailing", Warning, "uid mark"},
+		{"lists were emptied", func(s *Snapshot) { s.Apps[1].Emptied = true }, "ShardidConditionFailing", Warning, "lists: all that were used of app 7 (users) are empty"},
+		{"with the store away", func(s *Snapshot) { s.Apps[1].Emptied = true; fails("redis")(s) }, "ShardidStoreAway", Critical, "redis"},
 		{"the lease's own condition", fails("snowflake worker ID"), "", "", ""},
 		{"starved", func(s *Snapshot) { s.Queue.Starved = 1 }, "ShardidStarved", Critical, "-4"},
 		{"starved of numbers", func(s *Snapshot) { s.Sequence = &sequence.Stats{Starved: 1} }, "ShardidStarved", Critical, "-4"},
@@ -97,7 +99,8 @@ func all() []rule {
 		{"short runway", func(s *Snapshot) { s.UID.Status.RunwaySeconds, s.UID.Status.RunwayKept = 2, 5 }, "", "", ""},
 		{"shorter runway", func(s *Snapshot) { s.UID.Status.RunwaySeconds, s.UID.Status.RunwayKept = 1, 5 }, "ShardidUIDRunway", Warning, "1 s"},
 		{"no node yet", func(s *Snapshot) { s.UID.Status = uid.Status{WorkerID: -1, RingSize: 10, RemainingSeconds: 1 << 40} }, "", "", ""},
-		{"ring empty", func(s *Snapshot) { s.UID.Status.RingFill = 0 }, "ShardidRingDry", Warning, "uid.boost_power"},
+		{"ring not filled yet", func(s *Snapshot) { s.UID.Status.RingFill = 0 }, "", "", ""},
+		{"ring empty", func(s *Snapshot) { s.UID.Stats.Issued, s.UID.Status.RingFill = 1, 0 }, "ShardidRingDry", Warning, "uid.boost_power"},
 		{"ring was empty", func(s *Snapshot) { s.UID.Stats.Refused = 1 }, "ShardidRingDry", Warning, "uid.boost_power"},
 		{"default mode", func(s *Snapshot) { s.UID.Status.RingSize, s.UID.Status.RingFill = 0, 0 }, "", "", ""},
 		{"history is hidden", func(s *Snapshot) { s.UnsafeNoHistory = true }, "ShardidUnsafeNoHistory", Warning, "redis.unsafe_no_history"},
@@ -181,7 +184,8 @@ func TestSince(t *testing.T) {
 	look(26, 26)
 }
 
-// What callers met is critical while it goes on, or while a store is away that may be why.
+// What callers met is critical while it goes on, or while a store is away that may be why; else until a
+// sample shows no more of it.
 // Then it is told of as over, with its time, and is not critical any more.
 func TestAlarmEndsWithItsCause(t *testing.T) {
 	b, s := silent(nothing), well()
@@ -221,7 +225,7 @@ func TestAlarmEndsWithItsCause(t *testing.T) {
 	if a := starved(110); a.Severity != Critical || a.Since != noon.Add(110*time.Second) {
 		t.Errorf("again: %+v", a)
 	}
-	over(130, 110, 110)
+	over(115, 110, 110)
 	check.Equal(t, len(b.raise(s, noon.Add(110*time.Second+recently))), 0, "later")
 }
 

@@ -31,6 +31,7 @@ type list struct {
 	refills  int64 // segments pushed by this process
 	depth    int64 // indices in the store, as seen last; -1 is unknown
 	unseen   int   // sweeps of other replicas since then
+	stocked  bool  // this process saw indices in the store
 	closed   error // why the list is used no more; nil while it is
 
 	fetching bool          // a goroutine pops on behalf of the waiters
@@ -83,7 +84,7 @@ func (l *list) configure(cfg model.ListConfig) (wrapped bool) {
 // saw notes what the store says. Callers hold mu.
 func (l *list) saw(st model.ListState) {
 	l.known = max(l.known, st.HighWater)
-	l.depth, l.unseen = st.Len, 0
+	l.depth, l.unseen, l.stocked = st.Len, 0, l.stocked || st.Len > 0
 }
 
 // drop gives up the IDs that are held. Callers hold mu.

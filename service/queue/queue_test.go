@@ -658,15 +658,32 @@ func TestSeenTellsOfAConfirmationBeforeACaller(t *testing.T) {
 	})
 }
 
-// A shard of which no index was ever allocated is unused, and no longer once one was.
-func TestViewsTellUnusedShards(t *testing.T) {
-	db := newTable(1)
-	r := ready(t, newLists(), db, func(o *queue.Options) { o.RefillCron = "0 0 0 1 1 *" })
+// A shard of which no index was ever allocated is unused, and no longer once one was. Lists that held
+// indices and are all empty are emptied, until one is refilled.
+func TestViewsTellUnusedAndEmptiedShards(t *testing.T) {
+	l, db := newLists(), newTable(1)
+	r := ready(t, l, db, func(o *queue.Options) { o.RefillCron = "0 0 0 1 1 *" })
 	db.provision(7, 100, model.Limit{Policy: model.LimitReject})
 	check.Must(t, check.Err(r.one(7, "alice"))) // shard 0
 	if got := r.Seen()[1].Unused; len(got) != model.Shards-1 || got[0] != 1 {
 		t.Errorf("after an ID of shard 0 unused are %v", got)
 	}
+	shows := func(emptied bool) {
+		t.Helper()
+		check.Eventually(t, fmt.Sprintf("emptied: %t", emptied), func() error {
+			if v := r.Views(t.Context())[1]; v.Emptied != emptied || v.Depths[0] < 0 {
+				return fmt.Errorf("%+v", v)
+			}
+			return nil
+		})
+	}
+	shows(false)
+	check.OK(t, l.Delete(t.Context(), []model.ListKey{{App: 7}}))
+	shows(true)
+	for r.Seen()[1].Emptied {
+		check.Must(t, check.Err(r.one(7, "alice")))
+	}
+	shows(false)
 }
 
 // BenchmarkNext is a caller's part: the IDs are mostly held, and a goroutine pops and

@@ -33,6 +33,9 @@ type View struct {
 	// Unconfirmed is how many shards take no segment before an operator confirms their
 	// max_id, whether or not a caller has met that.
 	Unconfirmed int `json:"unconfirmed"`
+	// Emptied says that the lists that were used are all empty, of which one held indices before, and
+	// that nothing refills them. Narrow lists are filled for their callers only.
+	Emptied bool `json:"-"`
 	// Unused are the shards that no index is known to be allocated of.
 	Unused []int `json:"unused"`
 	// Depths are the indices in the store by shard; -1 for a shard that is not
@@ -80,19 +83,23 @@ func (s *Service) Seen() []View {
 			continue
 		}
 		v := View{App: uint8(id), Name: a.name, Left: 1, Unused: []int{}}
+		emptied, stocked := true, false
 		for shard, l := range a.lists {
 			v.Depths[shard] = -1
 			if l != nil {
-				l.addTo(&v)
+				empty, before := l.addTo(&v)
+				emptied, stocked = emptied && empty, stocked || before
 			}
 		}
+		v.Emptied = emptied && stocked
 		views = append(views, v)
 	}
 	return views
 }
 
-// addTo adds what is known of one list.
-func (l *list) addTo(v *View) {
+// addTo adds what is known of one list. It says whether the list is unused, or empty without a refill under
+// way, and whether it held indices before.
+func (l *list) addTo(v *View) (empty, stocked bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v.Step == 0 {
@@ -117,6 +124,8 @@ func (l *list) addTo(v *View) {
 	if l.cfg.Unconfirmed || errors.Is(l.refillErr, model.ErrUnconfirmed) {
 		v.Unconfirmed++
 	}
+	filling := l.fetching || l.soon || l.refill != nil
+	return l.known == 0 || depth == 0 && l.held() == 0 && !filling && !model.Narrow(l.left()), l.stocked
 }
 
 const (

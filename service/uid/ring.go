@@ -132,7 +132,9 @@ func (r *Ring) takeAcross(n int64, dst []int64) ([]int64, bool) {
 	low := r.signalReaders()
 	r.mu.Unlock()
 	if !ok {
-		r.refused.Add(1)
+		if r.tail.Load() > 0 { // the first callers wait for the first fill
+			r.refused.Add(1)
+		}
 		r.signalLow()
 	}
 	if low || !ok {

@@ -74,6 +74,7 @@ func take(t *testing.T, r *Ring, n int, want []int64) {
 // next, in order.
 func TestBatches(t *testing.T) {
 	r := newRing(t, 10, 1)
+	take(t, r, 1, nil) // before the first fill, which is not counted as refused
 	r.Put(10, 3)
 	take(t, r, 1, []int64{10})
 	take(t, r, 3, nil) // puts 11 and 12 back

@@ -22,9 +22,9 @@ const layout = [
   { title: text.charts.wasted, unit: text.charts.units.wasted, write: count, of: ofModes('wasted') },
 ];
 
-/** The same series of each mode, and of sequences. */
+/** The same series of each mode. */
 function ofModes(name) {
-  return Object.entries({ ...text.modes, ...text.curves }).map(([mode, label]) => [`${mode}.${name}`, label]);
+  return Object.entries(text.modes).map(([mode, label]) => [`${mode}.${name}`, label]);
 }
 
 /** Each curve of a chart has a colour and dashes of its own. */

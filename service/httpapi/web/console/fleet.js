@@ -7,8 +7,7 @@ import { age, duration, rate } from './format.js';
 /** A record is written every three seconds: one that is older than this was missed twice, in seconds. */
 const late = 8;
 
-const names = { ...text.modes, ...text.curves };
-const modes = Object.keys(names);
+const modes = Object.keys(text.modes);
 
 function createRow() {
   const cell = (name, ...children) => el('td', { 'data-name': name }, ...children);
@@ -17,7 +16,7 @@ function createRow() {
   return el('tr', {},
     el('th', { scope: 'row' }, el('a'), el('span', { class: 'badge', 'data-kind': 'info' }, text.fleet.self), el('span', { class: 'host' })),
     cell(columns.state, el('span', { class: 'state' }, icon('unknown'), el('span'))),
-    ...modes.map((mode) => number(names[mode])),
+    ...modes.map((mode) => number(text.modes[mode])),
     number(columns.worker), cell(columns.alarms), cell(columns.version), number(columns.up));
 }
 
@@ -35,11 +34,15 @@ function consoleOf(url) {
 export class Fleet {
   #now = 0;
   #self = '';
+  #used = []; // by mode: whether a replica has it enabled
   #rows = new KeyedList($('replica-rows'), createRow, (row, replica) => this.#fill(row, replica));
 
   show(view, now) {
     this.#now = now;
     this.#self = view.self;
+    this.#used = modes.map((mode) => view.replicas.some((replica) => replica.modes[mode]?.enabled));
+    const heads = $('replica-rows').parentElement.querySelectorAll('th[scope=col].number');
+    for (const [i, used] of this.#used.entries()) setAttribute(heads[i], 'hidden', !used);
     this.#rows.show(view.replicas, ({ instance }) => instance);
     const all = view.replicas.flatMap((replica) => modes.map((mode) => replica.modes[mode]?.idsPerSecond ?? 0));
     setText($('fleet-sum'), text.fleet.sum(view.replicas.length, view.replicas.filter(({ ready }) => ready).length, rate(all.reduce((sum, n) => sum + n, 0))));
@@ -58,7 +61,10 @@ export class Fleet {
     setAttribute(self, 'hidden', replica.instance !== this.#self);
     setText(host, replica.host);
     this.#state(state.firstChild, replica);
-    for (const [i, mode] of modes.entries()) setText(rest[i], ofMode(replica.modes[mode]));
+    for (const [i, mode] of modes.entries()) {
+      setText(rest[i], ofMode(replica.modes[mode]));
+      setAttribute(rest[i], 'hidden', !this.#used[i]);
+    }
     setText(worker, replica.workerId < 0 ? text.fleet.none : String(replica.workerId));
     const on = Object.keys(text.health.severity).filter((severity) => replica.alarms?.[severity] > 0);
     setText(alarms, text.together(on.map((severity) => text.fleet.alarm(severity, replica.alarms[severity]))) || text.fleet.none);
@@ -69,8 +75,8 @@ export class Fleet {
   #state(node, replica) {
     const [sign, word] = node.children;
     const missed = replica.ageSeconds > late;
-    const trouble = replica.alarms?.critical > 0;
-    const state = missed ? 'unknown' : replica.ready && !trouble ? 'ok' : 'warning';
+    const trouble = replica.alarms?.critical > 0 || modes.some((mode) => replica.modes[mode]?.enabled && !replica.modes[mode].ready);
+    const state = missed ? 'unknown' : !replica.ready ? 'critical' : trouble || replica.alarms?.warning > 0 ? 'warning' : 'ok';
     setAttribute(node, 'data-state', state);
     setIcon(sign, state);
     setText(word, missed ? text.fleet.heard(duration(Math.round(replica.ageSeconds))) : !replica.ready ? text.fleet.notReady : trouble ? text.health.degraded : text.fleet.ready);

@@ -1,10 +1,13 @@
-// Health at a glance. Each cause of trouble is one tile with its whole message; what only
-// follows from it is named without alarm, and what is well is one line. Each state has a
-// word and a shape, so that it can be told without its colour.
+// Health at a glance: a sentence about who is hit and who goes on, then a tile for each cause with its
+// whole message. What only follows from a cause is named without alarm; what is over, and what works, is
+// one line each. What fails is red, what is degraded amber, and each state has a word and a shape, so
+// that it can be told without its colour.
 
 import { $, KeyedList, el, icon, setAttribute, setIcon, setText } from './dom.js';
 import { text } from './text.js';
 import { about, instant } from './format.js';
+
+const stores = ['database', 'redis', 'zookeeper'];
 
 const severities = ['critical', 'warning', 'info'];
 
@@ -21,6 +24,30 @@ const runbook = (name) => `${text.health.page}#${name.toLowerCase()}`;
 /** The section about what is no alarm. */
 const failures = () => `${text.health.page}#${text.health.failures}`;
 
+/** The code that callers of a mode get while it cannot issue. */
+const codes = { queue: -4, segment: -4, sequence: -4, snowflake: -8, uid: -8 };
+const starting = /not initialised yet/; // then it is -1
+
+/** The address in the error of a store, '' without one. */
+const addressIn = (error) => /(?:dial tcp |->| at )([\w.[\]:-]+:\d+)/.exec(error ?? '')?.[1] ?? '';
+
+/** Who is hit now and who goes on, as a sentence and its state; null while nobody is and no store is away. */
+function impact(status) {
+  const away = (status.stores ?? []).filter(({ name, ok }) => !ok && stores.includes(name));
+  const modes = Object.keys(text.modes).map((name) => ({ name, ...status.modes?.[name] })).filter(({ enabled }) => enabled);
+  const hit = Map.groupBy(modes.filter(({ ready }) => !ready), ({ name, error }) => (starting.test(error) ? -1 : codes[name]));
+  if (away.length + hit.size === 0) return null;
+  const { impact: words } = text.health;
+  const names = (group) => text.all(group.map(({ name }) => text.modes[name]));
+  const well = modes.filter(({ ready }) => ready);
+  const parts = [...hit].map(([code, group]) => words.hit(names(group), code));
+  if (hit.size === 0) parts.push(words.none);
+  else if (well.length > 0) parts.push(words.on(names(well), well.length, away.some(({ name }) => name !== 'redis')));
+  const silent = away.every(({ error }) => /dial|timeout|deadline/.test(error));
+  const cause = away.length > 0 ? words.away(text.all(away.map(({ name, error }) => words.store(name, addressIn(error)))), away.length, silent) : '';
+  return { state: hit.size > 0 ? 'critical' : 'warning', words: words.whole(cause, parts) };
+}
+
 /**
  * What is wrong, worst first: the alarms, then what none of them is about. A message that
  * another one has in it is no cause of its own.
@@ -28,7 +55,7 @@ const failures = () => `${text.health.page}#${text.health.failures}`;
 function causes(status) {
   const all = (status.alarms ?? []).map((alarm) => ({
     name: alarm.name, severity: severities.includes(alarm.severity) ? alarm.severity : 'warning',
-    message: alarm.message ?? '', since: alarm.since, over: alarm.over, runbook: runbook(alarm.name), follows: [],
+    message: alarm.over ? alarm.message.replace(/^over, was \w+ until \S+Z: /, '') : alarm.message ?? '', since: alarm.since, over: alarm.over, runbook: runbook(alarm.name), follows: [],
   }));
   const away = all.find(({ name }) => name === storeAway);
   const follows = ({ name, since, over }) => away && !over && followers.has(name) && Date.parse(since) > Date.parse(away.since) - tolerance;
@@ -54,16 +81,19 @@ function causes(status) {
  */
 function parts(status) {
   const replica = { name: text.health.replica, state: 'ok', word: text.health.ready };
-  if (!status.ready) Object.assign(replica, { state: 'affected', word: text.health.notReady });
-  else if (status.message || (status.alarms ?? []).some(({ severity }) => severity === 'critical')) Object.assign(replica, { state: 'affected', word: text.health.degraded });
-  const modes = Object.keys(text.modes).map((name) => {
-    const mode = status.modes?.[name];
-    if (!mode?.enabled) return { name: text.mode(name), state: 'off', word: text.switchedOff };
-    if (!mode.ready) return { name: text.mode(name), state: 'affected', word: text.health.notReady, since: mode.since };
+  if (!status.ready) Object.assign(replica, { state: 'critical', word: text.health.notReady });
+  else if (status.message || (status.alarms ?? []).some(({ severity }) => severity === 'critical')) Object.assign(replica, { state: 'warning', word: text.health.degraded });
+  const modes = Object.keys(text.modes).filter((name) => status.modes?.[name]?.enabled).map((name) => {
+    const mode = status.modes[name];
+    if (!mode.ready) return { name: text.mode(name), state: 'critical', word: text.health.notReady, since: mode.since };
     return { name: text.mode(name), state: 'ok', word: status.ready ? text.health.serving : text.health.able };
   });
-  const stores = (status.stores ?? []).map(({ name, ok, since }) => ({ name: text.conditions[name] ?? name, state: ok ? 'ok' : 'affected', word: ok ? text.health.works : text.health.fails, since }));
-  return [replica, ...modes, ...stores, ...witness(status)];
+  const away = (status.stores ?? []).some(({ name, ok }) => !ok && stores.includes(name));
+  const conditions = (status.stores ?? []).map(({ name, ok, since }) => ({
+    name: text.conditions[name] ?? name, since,
+    ...(ok ? { state: 'ok', word: text.health.works } : away && !stores.includes(name) ? { state: 'warning', word: text.health.waits } : { state: 'critical', word: text.health.fails }),
+  }));
+  return [replica, ...modes, ...conditions, ...witness(status)];
 }
 
 /** Whether Redis vouches for the database; nothing where the database needs nobody to. */
@@ -86,20 +116,28 @@ function createTile() {
 export class Health {
   #now = 0;
   #causes = new KeyedList($('alarm-list'), createCause, (node, cause) => this.#fillCause(node, cause));
+  #ended = new KeyedList($('ended-list'), createCause, (node, cause) => this.#fillCause(node, cause));
   #affected = new KeyedList($('affected-list'), createTile, (node, tile) => this.#fillTile(node, tile));
   #well = new KeyedList($('well-list'), createTile, (node, tile) => this.#fillTile(node, tile));
 
   show(status, now) {
     this.#now = now;
+    const hit = impact(status);
+    setText($('impact'), hit?.words ?? '');
+    setAttribute($('impact'), 'data-state', hit?.state);
     const found = causes(status);
-    this.#causes.show(found, ({ name }) => name);
+    const ended = found.filter(({ over }) => over);
+    this.#causes.show(found.filter(({ over }) => !over), ({ name }) => name);
+    this.#ended.show(ended, ({ name }) => name);
+    setText($('ended-sum'), text.health.ended(ended.length, ended.map(({ name }) => text.alarms[name]?.[0] ?? name)));
+    setAttribute($('ended'), 'hidden', ended.length === 0);
     const tiles = parts(status);
-    const affected = tiles.filter(({ state }) => state === 'affected');
-    const well = tiles.filter(({ state }) => state !== 'affected');
+    const isAffected = ({ state }) => state === 'critical' || state === 'warning';
+    const affected = tiles.filter(isAffected);
+    const well = tiles.filter((tile) => !isAffected(tile));
     this.#affected.show(affected, ({ name }) => name);
     this.#well.show(well, ({ name }) => name);
     setText($('well-sum'), text.health.well(well.filter(({ state }) => state === 'ok').map(({ name, word }) => ([text.health.works, text.health.serving, text.health.held].includes(word) ? name : `${name} ${word}`))));
-    setIcon($('well-icon').firstElementChild ?? $('well-icon').appendChild(icon('ok')), found.some(({ severity }) => severity === 'critical') ? 'off' : 'ok');
   }
 
   #fillCause(node, cause) {
@@ -107,8 +145,8 @@ export class Health {
     const [title, words] = text.alarms[cause.name] ?? [];
     setAttribute(node, 'data-state', cause.severity);
     setIcon(sign, cause.severity);
-    const heading = cause.over ? text.health.over : (title) => text.health.heading(cause.severity, title);
-    setText(name, heading(title ? `${title} ${cause.name}` : text.conditions[cause.name] ?? cause.name));
+    const heading = title ? `${title} ${cause.name}` : text.conditions[cause.name] ?? cause.name;
+    setText(name, cause.over ? heading : text.health.heading(cause.severity, heading));
     setText(meaning, words ?? '');
     setText(message, cause.message);
     setText(follows, cause.follows.length > 0 ? text.health.follows(cause.follows.map((alarm) => text.alarms[alarm]?.[0] ?? alarm)) : '');
@@ -119,7 +157,7 @@ export class Health {
   #fillTile(node, tile) {
     const [sign, name, word, since] = node.children;
     setAttribute(node, 'data-state', tile.state);
-    setIcon(sign, tile.state === 'affected' ? 'off' : tile.state);
+    setIcon(sign, tile.state);
     setText(name, tile.name);
     setText(word, tile.word);
     setText(since, this.#lasted(tile.since));

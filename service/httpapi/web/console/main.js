@@ -27,6 +27,7 @@ class Console {
   #token = ''; // shown to the monitoring routes; in memory only
   #version = null; // of the server that this page came from
   #apps = [];
+  #on = {}; // the modes, of the latest status
   #seen = 0; // when the latest status came, in milliseconds of this page
   #away = null; // since when the server is away, likewise; null while it is there
   #next = 0; // when it is asked again
@@ -87,6 +88,7 @@ class Console {
     setAttribute($('lock'), 'hidden', true);
     this.#head(status, now);
     this.#apps = status.queue?.apps ?? [];
+    this.#on = status.modes ?? {};
     draw($('health'), () => this.#health.show(status, now));
     draw($('queue'), () => this.#queue.show(status.queue));
     this.#modes.show(status, now);
@@ -100,9 +102,16 @@ class Console {
   }
 
   #wakeOthers() {
-    for (const poller of [this.#replicas, this.#tags, this.#nameList, this.#spaces, this.#history]) poller.wake();
+    for (const poller of [this.#replicas, this.#nameList, this.#history]) poller.wake();
+    this.#wakeModes();
     this.#askHolders();
     if (!Number.isNaN(this.#queue.selected)) this.#appHistory.wake();
+  }
+
+  /** Asks for what modes have that are enabled. */
+  #wakeModes() {
+    if (this.#on.segment?.enabled) this.#tags.wake();
+    if (this.#on.sequence?.enabled) this.#spaces.wake();
   }
 
   #askHolders() {
@@ -167,8 +176,7 @@ class Console {
   #administered(path, answer) {
     if (path === 'admin/apps') this.#queue.select(answer.id);
     this.#status.wake();
-    this.#tags.wake();
-    this.#spaces.wake();
+    this.#wakeModes();
   }
 }
 

@@ -59,9 +59,11 @@ export class Modes {
     this.#segment = status.segment ?? null;
     this.#now = now;
     this.#tags();
-    const off = [[text.snowflake.rows.state, text.switchedOff, 'off']];
-    draw($('snowflake').parentElement, () => describe($('snowflake'), status.snowflake ? this.#snowflake(status.snowflake) : off));
-    draw($('uid').parentElement, () => describe($('uid'), status.uid ? this.#uid(status.uid, status.modes?.uid?.ready) : off));
+    draw($('snowflake').parentElement, () => describe($('snowflake'), status.snowflake ? this.#snowflake(status.snowflake) : []));
+    draw($('uid').parentElement, () => describe($('uid'), status.uid ? this.#uid(status.uid, status.modes?.uid?.ready) : []));
+    for (const [id, on] of [['snowflake', status.snowflake], ['uid', status.uid], ['tag-rows', status.segment], ['space-rows', status.modes?.sequence?.enabled]]) {
+      setAttribute($(id).closest('.panel'), 'hidden', !on);
+    }
   }
 
   /** Shows the tags of the database too: those that this replica has not loaded. total says that they are a part. */
@@ -82,15 +84,16 @@ export class Modes {
   }
 
   #drawTags() {
-    const loaded = this.#segment?.tags ?? [];
+    if (!this.#segment) return; // its panel is hidden
+    const loaded = this.#segment.tags;
     const known = new Set(loaded.map(({ key }) => key));
-    const all = this.#segment ? [...loaded, ...this.#all.filter(({ key }) => !known.has(key))] : [];
+    const all = [...loaded, ...this.#all.filter(({ key }) => !known.has(key))];
     const words = $('tag-search').value.trim().toLowerCase();
     const found = all.filter((tag) => tag.key.toLowerCase().includes(words)).sort((a, b) => (a.key < b.key ? -1 : 1));
     const many = words ? found.length : Math.max(found.length, this.#total);
     this.#rows.show(found.slice(0, mostRows), (tag) => tag.key);
-    setText($('tag-sum'), this.#segment ? text.tags.sum(Math.max(all.length, this.#total), this.#segment.total ?? loaded.filter(({ initOk }) => initOk).length, count(this.#segment.issued)) : text.switchedOff);
-    setText($('tag-none'), remark(all.length, many, this.#segment !== null));
+    setText($('tag-sum'), text.tags.sum(Math.max(all.length, this.#total), this.#segment.total ?? loaded.filter(({ initOk }) => initOk).length, count(this.#segment.issued)));
+    setText($('tag-none'), remark(all.length, many));
     setAttribute($('tag-none'), 'hidden', many > 0 && many <= mostRows);
     setAttribute($('tag-search'), 'hidden', all.length < 2);
     setAttribute($('tag-rows').parentElement, 'hidden', found.length === 0);
@@ -180,8 +183,7 @@ function lifetime(mode) {
   return [text.lifetime, duration(left), left < year ? 'warning' : null];
 }
 
-function remark(all, found, enabled) {
-  if (!enabled) return text.tags.off;
+function remark(all, found) {
   if (all === 0) return text.tags.none;
   if (found === 0) return text.tags.noneFound;
   return text.tags.more(count(found - mostRows));
