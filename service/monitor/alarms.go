@@ -215,13 +215,16 @@ func (r *rules) stores(s Snapshot, tags segment.Stats) {
 		"a store cannot be used; IDs last as long as what is held: bring it back (%s)", strings.Join(away, "; "))
 	r.when(refill != nil && away == nil, Critical, "ShardidRefillFailing",
 		"no new indices or segments can be had; IDs last as long as what is held: %s", strings.Join(refill, "; "))
+	var said []string
+	if other != nil {
+		said = append(said, "something that is tried again and again fails: "+strings.Join(other, "; "))
+	}
 	for _, v := range s.Apps {
 		if v.Emptied {
-			other = append(other, fmt.Sprintf("lists: all that were used of app %d (%s) are empty, and the next caller waits for a refill", v.App, v.Name))
+			said = append(said, fmt.Sprintf("every list in use of app %d (%s) is empty: its next callers wait for a refill", v.App, v.Name))
 		}
 	}
-	r.when(other != nil && away == nil, Warning, "ShardidConditionFailing",
-		"something that is tried again and again fails: %s", strings.Join(other, "; "))
+	r.when(said != nil && away == nil, Warning, "ShardidConditionFailing", "%s", some(said))
 	lasts := historyEvery
 	if away != nil || refill != nil {
 		lasts = lately

@@ -78,7 +78,7 @@ func all() []rule {
 		{"refill", fails("refill"), "ShardidRefillFailing", Critical, "refill: refused"},
 		{"load", fails("segment load"), "ShardidRefillFailing", Critical, "segment load"},
 		{"something else", fails("uid mark"), "ShardidConditionFailing", Warning, "uid mark"},
-		{"lists were emptied", func(s *Snapshot) { s.Apps[1].Emptied = true }, "ShardidConditionFailing", Warning, "lists: all that were used of app 7 (users) are empty"},
+		{"lists were emptied", func(s *Snapshot) { s.Apps[1].Emptied = true }, "ShardidConditionFailing", Warning, "every list in use of app 7 (users) is empty"},
 		{"with the store away", func(s *Snapshot) { s.Apps[1].Emptied = true; fails("redis")(s) }, "ShardidStoreAway", Critical, "redis"},
 		{"the lease's own condition", fails("snowflake worker ID"), "", "", ""},
 		{"starved", func(s *Snapshot) { s.Queue.Starved = 1 }, "ShardidStarved", Critical, "-4"},

@@ -38,13 +38,13 @@ function impact(status) {
   const hit = Map.groupBy(modes.filter(({ ready }) => !ready), ({ name, error }) => (starting.test(error) ? -1 : codes[name]));
   if (away.length + hit.size === 0) return null;
   const { impact: words } = text.health;
-  const names = (group) => text.all(group.map(({ name }) => text.modes[name]));
+  const names = (group) => group.map(({ name }) => text.modes[name]);
   const well = modes.filter(({ ready }) => ready);
   const parts = [...hit].map(([code, group]) => words.hit(names(group), code));
   if (hit.size === 0) parts.push(words.none);
-  else if (well.length > 0) parts.push(words.on(names(well), well.length, away.some(({ name }) => name !== 'redis')));
+  else if (well.length > 0) parts.push(words.on(names(well), away.some(({ name }) => name !== 'redis')));
   const silent = away.every(({ error }) => /dial|timeout|deadline/.test(error));
-  const cause = away.length > 0 ? words.away(text.all(away.map(({ name, error }) => words.store(name, addressIn(error)))), away.length, silent) : '';
+  const cause = away.length > 0 ? words.away(away.map(({ name, error }) => words.store(name, addressIn(error))), silent) : '';
   return { state: hit.size > 0 ? 'critical' : 'warning', words: words.whole(cause, parts) };
 }
 
