@@ -3,12 +3,13 @@ package model
 import "time"
 
 const (
-	// longestPause follows a loss, half of it the one before, and so on for doublings.
-	longestPause = 10 * time.Second
-	doublings    = 6
+	// longestPause follows a loss, half of it the one before, and so on for doublings. A counter
+	// whose store works again waits for no longer.
+	longestPause = 1250 * time.Millisecond
+	doublings    = 3
 	// lossShare is the share of what is left, one part in so many, in losses beyond which
-	// the pauses double on.
-	lossShare = 1000
+	// the pauses double on: after a quarter of an hour of losses for a list of 131 071 indices.
+	lossShare = 200
 )
 
 // Care bounds the next segment after one was lost: a store failed, and may have it or

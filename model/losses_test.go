@@ -33,27 +33,27 @@ func TestLossesBoundTheNextSegment(t *testing.T) {
 	arrive(1)
 }
 
-// Pauses double up to ten seconds, and on after a thousandth of what is left. An arrival
+// Pauses double up to 1.25 s, and on after a two-hundredth of what is left. An arrival
 // pays for a loss. Empty segments cost nothing.
 func TestLossesPause(t *testing.T) {
 	for name, c := range map[string]struct {
 		left, losses int64
-		tenSeconds   int
-	}{"wide": {1 << 40, 10_000, 9_995}, "narrow": {20_000, 30, 15}, "very narrow": {10, 20, 1}} {
+		longest      int
+	}{"wide": {1 << 40, 10_000, 9_998}, "narrow": {20_000, 110, 98}, "very narrow": {10, 20, 1}} {
 		var l model.Losses
 		pause, capped := time.Duration(0), 0
 		for range c.losses {
 			before := pause
 			pause = l.Lost(c.left)
 			check.Equal(t, l.Lost(c.left), 0, "the pause after an empty segment")
-			if pause == 10*time.Second {
+			if pause == 1250*time.Millisecond {
 				capped++
 			} else if pause < 2*before || pause < 300*time.Millisecond {
 				t.Fatalf("%s: %v after %v", name, pause, before)
 			}
 			l.Arrived(0)
 		}
-		check.Equal(t, capped, c.tenSeconds, name, "pauses of ten seconds")
+		check.Equal(t, capped, c.longest, name, "longest pauses")
 		l.Arrived(1)
 		check.Equal(t, l.Lost(c.left), pause, "pause after an arrival and a loss")
 		l.Arrived(0)
