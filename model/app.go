@@ -144,4 +144,6 @@ type ListConfig struct {
 	Scramble string
 	// Unconfirmed: the next segment will be refused with ErrUnconfirmed.
 	Unconfirmed bool
+	// Err says why the row cannot be used; then only Key and AppName are set beside it.
+	Err error
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"hash/maphash"
 	"io"
 	"log/slog"
 	"os"
@@ -15,8 +16,7 @@ import (
 )
 
 // How many lines about rows that cannot be used there are at once, those of an app, and
-// how often one more. The rows are read every other minute, and up to twice a second
-// while a client asks for an app that does not exist.
+// how often one more.
 const (
 	badRowLines = 64
 	badRowEvery = 10 * time.Second
@@ -55,11 +55,16 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// tellBadRows tells of rows of id_alloc that cannot be used. Safe for concurrent use.
+// tellBadRows tells of rows that cannot be used, of each once, however often it is read. Safe for
+// concurrent use.
 func tellBadRows(log *slog.Logger) func(error) {
 	limited := &background.RateLimitedLog{Logger: log, Every: badRowEvery, Burst: badRowLines}
+	var told sync.Map // by the hash of the error's text, which names the row: a table may have a million
+	seed := maphash.MakeSeed()
 	return func(err error) {
-		limited.Log(slog.LevelWarn, "row of id_alloc left out: mend or delete it", "error", err)
+		if _, again := told.LoadOrStore(maphash.String(seed, err.Error()), true); !again {
+			limited.Log(slog.LevelWarn, "row left out: mend or delete it", "error", err)
+		}
 	}
 }
 

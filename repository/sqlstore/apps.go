@@ -92,8 +92,9 @@ func atMilli(ms int64) time.Time {
 
 // Load reads every list's configuration, ordered by app and shard. A row that
 // cannot be used (out of range on a server that ignores CHECK, or of an unknown
-// policy) is left out and told to Options.OnBadRow. Unconfirmed is told without asking the
-// witness for marks, which could only lessen a doubt. Errors: *model.StoreError.
+// policy) is told to Options.OnBadRow, and is a list with an Err, or left out where it names
+// none. Unconfirmed is told without asking the witness for marks, which could only lessen a
+// doubt. Errors: *model.StoreError.
 func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 	var (
 		rows    []allocRow
@@ -122,8 +123,13 @@ func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 		if err == nil {
 			list.Unconfirmed = row.state(&m, list).Unconfirmed(0, list.Limit.LastIndex(list.Key))
 			lists = append(lists, list)
-		} else if s.opts.OnBadRow != nil {
+			continue
+		}
+		if s.opts.OnBadRow != nil {
 			s.opts.OnBadRow(err)
+		}
+		if key, none := model.NewListKey(row.AppID, row.ShardID); none == nil {
+			lists = append(lists, model.ListConfig{Key: key, AppName: row.AppName, Err: err})
 		}
 	}
 	return lists, nil

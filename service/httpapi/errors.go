@@ -28,8 +28,8 @@ type errorCode struct {
 var errorCodes = []errorCode{
 	{-1, http.StatusServiceUnavailable, true, "not initialised yet, and the message says what it waits for; too many connections; or a store cannot be read", "try again, or ask another replica"},
 	{-2, http.StatusNotFound, false, "the app, the tag, the name of worker IDs, or the space of sequences is not provisioned", "create it, or correct the request"},
-	{-3, http.StatusNotFound, false, "the app is provisioned, this shard of it is not", "add its row to `id_alloc`"},
-	{-4, http.StatusServiceUnavailable, true, "no index, segment or number of a sequence could be had within the mode's `timeout`; nothing was issued", "try again; if it lasts, look at the stores"},
+	{-3, http.StatusNotFound, false, "the app is provisioned, this shard of it is not, or its row cannot be used", "add its row to `id_alloc`, or correct it as the message says"},
+	{-4, http.StatusServiceUnavailable, true, "no index, segment or number of a sequence could be had within the mode's `timeout`; nothing was issued", "try again; if it lasts, look at the stores; what waits for `shardid confirm` says so"},
 	{-5, http.StatusConflict, false, "the app reached its `max_limit_id`, or a tag or a space its last number", "raise the limit, or use another app, tag or space"},
 	{-6, http.StatusBadRequest, false, "a parameter is missing, malformed, unknown or given twice", "correct what the message names"},
 	{-6, http.StatusRequestURITooLong, false, "the URL is longer than `server.max_url_bytes`", "send the parameters in the body of a POST"},
@@ -133,6 +133,7 @@ func (a *API) explain(c *gin.Context, err error) (apiError, string) {
 	}
 	for _, e := range a.errors {
 		if errors.Is(err, e.err) {
+			e.retry = e.retry && !errors.Is(err, model.ErrUnconfirmed) // an operator has to do something first
 			a.opts.Log.Debug("request refused", "path", c.Request.URL.Path, "code", e.code, "error", err, "request_id", a.requestID(c))
 			return e, a.PublicText(err)
 		}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"shardid/model"
@@ -14,9 +13,11 @@ import (
 const (
 	// reloadTimeout bounds one reload.
 	reloadTimeout = 5 * time.Second
-	// unknownReloadEvery is the shortest time between two reloads that requests
-	// for unknown apps cause.
-	unknownReloadEvery = 500 * time.Millisecond
+	// unknownReloadEvery is the shortest time between the beginnings of two reloads that
+	// requests for unknown apps and shards cause, and unknownReloadShare the share of the time,
+	// one part in so many, that these reloads may take.
+	unknownReloadEvery = 10 * time.Millisecond
+	unknownReloadShare = 5
 	// unconfirmedReload is how long after a reload that met a list which awaits an operator's
 	// word it is looked whether it still does.
 	unconfirmedReload = 10 * time.Second
@@ -34,6 +35,8 @@ type app struct {
 	// secret is that of a scrambled app, "" for others.
 	secret string
 	lists  [model.Shards]*list // nil where the shard is not provisioned
+	// refused says why the rows of some other shards cannot be used.
+	refused map[uint8]error
 }
 
 // find returns a list, model.ErrUnknownApp or model.ErrUnknownShard.
@@ -44,6 +47,9 @@ func (c *catalogue) find(key model.ListKey) (*list, error) {
 	}
 	if l := a.lists[key.Shard]; l != nil {
 		return l, nil
+	}
+	if err := a.refused[key.Shard]; err != nil {
+		return nil, fmt.Errorf("%w: correct its row: %s", model.ErrUnknownShard, err.Error()) // which wraps another code
 	}
 	return nil, fmt.Errorf("%w: appId %d has no row for shard %d in id_alloc: add it", model.ErrUnknownShard, key.App, key.Shard)
 }
@@ -142,44 +148,46 @@ func (s *Service) reload() error {
 	}
 	s.catalogue.Store(next)
 	s.reloadAt.Store(waits)
-	s.clean(ctx, slices.DeleteFunc(old.all(), func(l *list) bool {
-		_, err := next.find(l.key)
-		return err == nil
-	}))
+	var gone []model.ListKey
+	for _, l := range old.all() {
+		if _, err := next.find(l.key); err != nil {
+			l.close(err)
+			gone = append(gone, l.key)
+		}
+	}
+	s.clean(ctx, gone)
 	return nil
 }
 
-// add enters one list, the one that old holds if there is one. It warns once, when an
-// app appears or is switched to wrap, that its IDs will repeat.
+// add enters one list, the one that old holds if there is one, or why its row cannot be used.
+// It warns once, when an app appears or is switched to wrap, that its IDs will repeat.
 func (c *catalogue) add(s *Service, old *catalogue, cfg model.ListConfig) {
+	a := c.apps[cfg.Key.App]
+	if a == nil {
+		a = &app{name: cfg.AppName, refused: map[uint8]error{}}
+		c.apps[cfg.Key.App] = a
+	}
+	if cfg.Err != nil {
+		a.refused[cfg.Key.Shard] = cfg.Err
+		return
+	}
 	l, err := old.find(cfg.Key)
 	if err != nil {
 		l = &list{svc: s, key: cfg.Key, depth: -1}
 	}
 	wrapped := l.configure(cfg)
-	a := c.apps[cfg.Key.App]
-	if a == nil {
-		a = &app{name: cfg.AppName, secret: cfg.Scramble}
-		c.apps[cfg.Key.App] = a
-		if cfg.Limit.Policy == model.LimitWrap && !wrapped {
-			s.opts.Log.Warn("app has the wrap policy: its IDs repeat once they pass the limit",
-				"app", cfg.Key.App, "name", cfg.AppName, "max_limit_id", cfg.Limit.MaxID)
-		}
+	if a.lists == [model.Shards]*list{} && cfg.Limit.Policy == model.LimitWrap && !wrapped {
+		s.opts.Log.Warn("app has the wrap policy: its IDs repeat once they pass the limit",
+			"app", cfg.Key.App, "name", cfg.AppName, "max_limit_id", cfg.Limit.MaxID)
 	}
-	a.lists[cfg.Key.Shard] = l
+	a.secret, a.lists[cfg.Key.Shard] = cfg.Scramble, l
 }
 
-// clean closes lists that are gone and, if no other replica is at it, deletes
-// them from the store. Their high-water marks stay: should the app come back, it
-// goes on above them.
-func (s *Service) clean(ctx context.Context, gone []*list) {
-	if len(gone) == 0 {
+// clean deletes lists that are gone from the store, if no other replica is at it.
+// Their high-water marks stay: should the app come back, it goes on above them.
+func (s *Service) clean(ctx context.Context, keys []model.ListKey) {
+	if len(keys) == 0 {
 		return
-	}
-	keys := make([]model.ListKey, len(gone))
-	for i, l := range gone {
-		l.close(fmt.Errorf("%w: appId %d was removed", model.ErrUnknownApp, l.key.App))
-		keys[i] = l.key
 	}
 	token := rand.Text()
 	got, err := s.opts.Locker.TryLock(ctx, []string{reloadLock}, token, lockTTL)

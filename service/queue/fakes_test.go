@@ -24,6 +24,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errAway error = &model.StoreError{Store: "store", Op: "answer", Err: errors.New("it is away")}
 
+// errNoStep is about a row that cannot be used, as the database tells it.
+var errNoStep = fmt.Errorf("id_alloc row cannot be used: %w: step 0 is not in 1…1000000", model.ErrInvalidArgument)
+
 // table is a database in memory: the real choice of segments, no SQL.
 type table struct {
 	mu    sync.Mutex
@@ -92,6 +95,10 @@ func (t *table) Load(context.Context) ([]model.ListConfig, error) {
 	t.loads++
 	var out []model.ListConfig
 	for key, r := range t.rows {
+		if r.Step < 1 {
+			out = append(out, model.ListConfig{Key: key, AppName: "test", Err: errNoStep})
+			continue
+		}
 		out = append(out, model.ListConfig{Key: key, AppName: "test", MaxID: r.Last, Step: r.Step, CurrentStep: r.CurrentStep,
 			Limit: r.Limit, Unconfirmed: r.Unconfirmed(0, r.Limit.LastIndex(key))})
 	}

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"shardid/model"
@@ -12,8 +13,8 @@ import (
 const (
 	// popTimeout bounds one pop; the store's own timeouts are shorter.
 	popTimeout = 3 * time.Second
-	// exhaustedFor is how long a list that reached its limit asks for no segment,
-	// so that its callers do not each cost a transaction.
+	// exhaustedFor is how long a list that reached its limit, or waits for an operator's word,
+	// asks for no segment, so that its callers do not each cost a transaction.
 	exhaustedFor = time.Second
 	// lockPatience is how long callers wait for another replica's refill before
 	// they ignore its lock: it may have died. The cap of a push keeps the list from
@@ -188,6 +189,8 @@ func (f *fetcher) dry() {
 		f.backoff = min(2*f.backoff, maxBackoff)
 	case errors.Is(err, model.ErrLimitReached):
 		f.lastCall(f.limitReached())
+	case errors.Is(err, model.ErrUnconfirmed):
+		f.lastCall(fmt.Errorf("%w: %w", model.ErrQueueEmpty, err))
 	case errors.Is(err, model.ErrUnknownShard):
 		f.lastCall(err)
 	default:

@@ -134,7 +134,11 @@ func (l *list) await(ctx context.Context, n int, dst []int64) ([]int64, error) {
 		l.startFetch()
 	}
 	l.mu.Unlock()
-	return l.waiters.Await(ctx, &l.mu, w, l.gaveUp)
+	ids, err := l.waiters.Await(ctx, &l.mu, w, l.gaveUp)
+	if errors.Is(err, model.ErrQueueEmpty) {
+		l.svc.stats.starved.Add(1)
+	}
+	return ids, err
 }
 
 // gaveUp explains why a waiter that ran out of time was not served.
@@ -142,7 +146,6 @@ func (l *list) gaveUp(cause error) error {
 	if !errors.Is(cause, model.ErrQueueEmpty) {
 		return cause
 	}
-	l.svc.stats.starved.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	err := l.lastErr

@@ -175,7 +175,7 @@ func (l *list) release(err error) {
 	if err != nil {
 		l.setback().retryAt = time.Now().Add(refillRetry)
 	}
-	if errors.Is(err, model.ErrLimitReached) {
+	if errors.Is(err, model.ErrLimitReached) || errors.Is(err, model.ErrUnconfirmed) {
 		l.setback().pauseUntil = time.Now().Add(exhaustedFor)
 	}
 	l.refillErr = err
