@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"unicode"
 	"unicode/utf8"
@@ -78,6 +79,9 @@ type App struct {
 	Limit       Limit
 	// Scramble: IDs show neither order nor volume, see Scrambler. It never changes.
 	Scramble bool
+	// Fresh is the name again, of a new app: an operator's word that no app of this ID was ever
+	// used, so that it begins at index 1 whatever the database may lack. "" is without it.
+	Fresh string
 }
 
 // MaxStep is the longest segment that is ever taken, in indices: Leaf's bound.
@@ -105,7 +109,7 @@ func (a App) Validate() error {
 		}
 	}
 	_, err := ParseLimitPolicy(string(a.Limit.Policy))
-	return err
+	return cmp.Or(err, CheckFresh("app", a.Fresh, a.Name))
 }
 
 // CheckScramble refuses, with ErrInvalidArgument, a limit of a scrambled app.

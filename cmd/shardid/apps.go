@@ -57,6 +57,19 @@ func tell(w io.Writer, format string, args ...any) {
 		"(2 minutes by default) for an app, within a minute for a tag\n", args...)
 }
 
+// freshFlag registers --fresh of something new, which begins there unless it was used.
+func freshFlag(cmd *cobra.Command, fresh *string, what, begins string) {
+	cmd.Flags().StringVar(fresh, "fresh", "", "the `name` again, to say that no "+what+" was ever used: it begins at "+begins+
+		", though the database may have gone back in time")
+}
+
+// printNotice says what else there is to know about something new.
+func printNotice(w io.Writer, notice string) {
+	if notice != "" {
+		fmt.Fprintln(w, "note:", notice)
+	}
+}
+
 // ensure makes something. With ifMissing it gives what there says is in place instead, also
 // when another process has made it meanwhile.
 func ensure[T any](ifMissing bool, there func() (found T, ok bool), add func() (T, error)) (thing T, made bool, err error) {
@@ -96,6 +109,7 @@ func (c *cli) provision(name string) *cobra.Command {
 		Example: strings.ReplaceAll(`  shardid provision --app 1 --name test
   shardid provision --app 7 --name orders --step 5000 --max-limit-id 4294967295
   shardid provision --app 8 --name invoices --scramble
+  shardid provision --app 9 --name carts --fresh carts    # app ID 9 was never used
   shardid provision --file apps.yaml              # such as - {id: 1, name: orders, step: 5000}
   shardid provision --if-missing --app 1 --name test    # in a script that runs again`,
 			"provision", map[string]string{"provision": "provision", "add": "apps add"}[name]),
@@ -109,6 +123,7 @@ func (c *cli) provision(name string) *cobra.Command {
 	f.Int64Var(&app.Limit.MaxID, "max-limit-id", 0, "highest `ID` that may be issued, 0 for none")
 	choose(cmd, &policy, "limit-policy", string(model.LimitReject), "above the limit: reject, or wrap, which repeats IDs", "reject", "wrap")
 	f.BoolVar(&app.Scramble, "scramble", false, "IDs show neither their order nor how many there are; cannot be changed later")
+	freshFlag(cmd, &app.Fresh, "app of this ID", "index 1")
 	f.BoolVar(&ifMissing, "if-missing", false, "change nothing when the app is there under that name, for scripts that run again")
 	file := c.fileFlag(cmd)
 	return c.withStores(cmd, file.read, func(ctx context.Context, o opened) error {
@@ -126,10 +141,11 @@ func (c *cli) provision(name string) *cobra.Command {
 				return
 			}
 			fmt.Fprintf(w, "app %d (%s) has its %d shards", found.ID, found.Name, found.Shards)
-			if found.HighestIndex > 0 { // it was deleted before
+			if found.HighestIndex > 0 && found.Skipped == 0 { // it was deleted before
 				fmt.Fprintf(w, "; it goes on above what it had handed out before it was deleted, up to index %d", found.HighestIndex)
 			}
 			fmt.Fprintln(w)
+			printNotice(w, found.Notice())
 		})
 	})
 }
@@ -249,6 +265,7 @@ type provisioned struct {
 	AppID  uint8  `json:"appId"`
 	Name   string `json:"name"`
 	Action string `json:"action"` // made, there already, failed or not tried
+	Notice string `json:"notice,omitempty"`
 }
 
 // fileFlag registers --file, beside which no other flag of the command says what to provision.
@@ -256,7 +273,7 @@ func (c *cli) fileFlag(cmd *cobra.Command) *appsFile {
 	a := &appsFile{c: c, cmd: cmd}
 	f := cmd.Flags()
 	f.StringVar(&a.name, "file", "", "YAML `FILE` with a list of apps, in place of the other flags: those that are there under their names stay as they are")
-	for _, other := range []string{"app", "name", "description", "step", "max-limit-id", "limit-policy", "scramble"} {
+	for _, other := range []string{"app", "name", "description", "step", "max-limit-id", "limit-policy", "scramble", "fresh"} {
 		cmd.MarkFlagsMutuallyExclusive("file", other)
 	}
 	cmd.MarkFlagsOneRequired("file", "app")
@@ -284,25 +301,30 @@ func (a *appsFile) read(context.Context, Config) error {
 func (a *appsFile) run(ctx context.Context, o opened) error {
 	results, failed, lacking := make([]provisioned, len(a.apps)), []error{nil}, len(a.apps)
 	for i, app := range a.apps {
-		results[i] = provisioned{app.ID, app.Name, "not tried"}
+		results[i] = provisioned{AppID: app.ID, Name: app.Name, Action: "not tried"}
 		if down := new(model.StoreError); errors.As(errors.Join(failed...), &down) {
 			continue
 		}
-		_, made, err := o.provision(ctx, app, true)
+		found, made, err := o.provision(ctx, app, true)
 		if err != nil {
 			results[i].Action, failed = "failed", append(failed, err)
 			continue
 		}
-		results[i].Action = map[bool]string{true: "made", false: "there already"}[made]
+		results[i].Action, results[i].Notice = map[bool]string{true: "made", false: "there already"}[made], found.Notice()
 		lacking--
 	}
 	if lacking > 0 {
 		failed[0] = fmt.Errorf("%d of %d apps are not provisioned: correct what follows and run this again, "+
 			"which leaves the others as they are", lacking, len(a.apps))
 	}
-	err := a.c.print(a.cmd, results, table(results, "", "APP\tNAME\tACTION", func(p provisioned) []any {
-		return []any{p.AppID, p.Name, p.Action}
-	}))
+	err := a.c.print(a.cmd, results, func(w io.Writer) {
+		table(results, "", "APP\tNAME\tACTION", func(p provisioned) []any { return []any{p.AppID, p.Name, p.Action} })(w)
+		for _, p := range results {
+			if p.Notice != "" {
+				printNotice(w, fmt.Sprintf("app %d (%s): %s", p.AppID, p.Name, p.Notice))
+			}
+		}
+	})
 	return errors.Join(append(failed, err)...)
 }
 

@@ -59,6 +59,7 @@ func (c *cli) tagsAdd() *cobra.Command {
 		Example: `  shardid tags add --tag orders --step 2000
   shardid tags add --if-missing --tag orders --step 2000    # in a script that runs again
   shardid tags add --tag invoices --step 100 --max-id 50001 --description "after the old system"
+  shardid tags add --tag carts --fresh carts                # no tag of that name was ever used
   shardid tags add --tag orders --step 100 --pattern 'ORD-{yyyyMMdd}-{seq:8}' --reset day --zone Asia/Shanghai`,
 		Args: cobra.NoArgs,
 	}
@@ -68,6 +69,7 @@ func (c *cli) tagsAdd() *cobra.Command {
 	f.Int64Var(&tag.Step, "step", admin.DefaultTagStep, "smallest segment, in `IDs`")
 	f.Int64Var(&tag.MaxID, "max-id", 1, "first `ID` to hand out")
 	f.StringVar(&tag.Description, "description", "", "`text` for people")
+	freshFlag(cmd, &tag.Fresh, "tag of this name", "--max-id")
 	f.BoolVar(&ifMissing, "if-missing", false, "change nothing when the tag is there with this pattern, for scripts that run again")
 	required(cmd, "tag")
 	return c.withStores(cmd, nil, func(ctx context.Context, o opened) error {
@@ -98,6 +100,7 @@ func (c *cli) tagsAdd() *cobra.Command {
 				fmt.Fprintf(w, ": curl %s%s", server, path)
 			}
 			fmt.Fprintln(w)
+			printNotice(w, found.Notice())
 		})
 	})
 }

@@ -195,11 +195,12 @@ func oneApp(g *gorm.DB, id uint8) (model.AppSummary, error) {
 	return apps[0], nil
 }
 
-// CreateApp makes the shards of an app, all or none, and answers what it made: an app
-// that was deleted before goes on above what it had handed out. Errors:
-// model.ErrInvalidArgument, model.ErrAppExists when the app has any shard,
-// model.ErrRefused for a limit below IDs of a deleted app, and for one that was scrambled and
-// shall not be, or the reverse; *model.StoreError.
+// CreateApp makes the shards of an app, all or none, and answers what it made, and where it
+// begins: an app that was deleted before goes on above what it had handed out, and one that the
+// database may lack above that. Errors: model.ErrInvalidArgument, model.ErrAppExists when the app
+// has any shard, model.ErrRefused for a limit below IDs of a deleted app, for one that was
+// scrambled and shall not be, or the reverse, and for a fresh one that was used;
+// *model.StoreError.
 func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.AppSummary, err error) {
 	op := fmt.Sprintf("provision app %d", app.ID)
 	if err := cmp.Or(app.Validate(), model.CheckText(app.Name, app.Description), s.opts.Region.Refuses(app.Limit)); err != nil {
@@ -213,13 +214,17 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 		}
 	}
 	err = s.inTx(ctx, func(tx *gorm.DB) (err error) {
-		if _, err := s.locked(tx, exclusive); err != nil { // nobody asks for its lists meanwhile
+		m, err := s.deciding(tx, exclusive) // nobody asks for its lists meanwhile
+		if err != nil {
 			return err
+		}
+		for i := range rows {
+			rows[i].Counter.LastChange = m.accountedFor(app.Fresh)
 		}
 		if err := tx.Create(&rows).Error; err != nil {
 			return fmt.Errorf("insert: %w", err)
 		}
-		if summary, err = resume(tx, app); err != nil {
+		if summary, err = s.resume(tx, &m, app, rows); err != nil {
 			return err
 		}
 		return keepScramble(tx, summary)

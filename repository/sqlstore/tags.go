@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"gorm.io/gorm"
@@ -40,7 +42,7 @@ func checkStep(step int64) error {
 // checkNewTag refuses, with model.ErrInvalidArgument, what the table could not
 // hold and a tag that has no segment left.
 func checkNewTag(tag model.Tag) error {
-	if err := cmp.Or(model.CheckTag(tag.Name), checkStep(tag.Step)); err != nil {
+	if err := cmp.Or(model.CheckTag(tag.Name), checkStep(tag.Step), model.CheckFresh("tag", tag.Fresh, tag.Name)); err != nil {
 		return err
 	}
 	switch {
@@ -153,10 +155,10 @@ func storeTag(tx *gorm.DB, m moment, row tagRow, c model.Counter) error {
 		c.Doubt, m.Changes, c.Tokens, max(0, c.At.UnixMilli()), c.Last+1, c.Last+1, row.BizTag, row.Stored)
 }
 
-// CreateTag makes a tag and answers it. Its first segment starts at MaxID, or above what
-// a tag of the name had handed out before it was deleted. Errors:
+// CreateTag makes a tag and answers it, and where it begins: at MaxID, above what a tag of the name
+// had handed out before it was deleted, or above what one that the database lacks may have. Errors:
 // model.ErrInvalidArgument, model.ErrTagExists, model.ErrRefused for other numbers than the
-// tag had before, *model.StoreError.
+// tag had before and for a fresh one that was used, *model.StoreError.
 func (s *Store) CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error) {
 	made, err := s.CreateTags(ctx, []model.Tag{tag})
 	if err != nil {
@@ -180,12 +182,12 @@ func (s *Store) CreateTags(ctx context.Context, tags []model.Tag) ([]model.Tag, 
 		}
 	}
 	return within(ctx, s, op, func(tx *gorm.DB) (made []model.Tag, err error) {
-		m, err := s.readMoment(tx, s.either(share, ""))
-		if err := cmp.Or(err, s.inRegion(m.deploymentRow)); err != nil { // first: a max_id above 1 is one of the region's
+		m, err := s.deciding(tx, share)
+		if err != nil {
 			return nil, err
 		}
 		for _, tag := range tags {
-			one, err := s.createTag(tx, tag)
+			one, err := s.createTag(tx, &m, tag)
 			if err != nil && len(tags) > 1 {
 				err = fmt.Errorf("tag %q: %w", tag.Name, err)
 			}
@@ -198,9 +200,9 @@ func (s *Store) CreateTags(ctx context.Context, tags []model.Tag) ([]model.Tag, 
 	})
 }
 
-func (s *Store) createTag(tx *gorm.DB, tag model.Tag) (made model.Tag, err error) {
-	err = tx.Exec("INSERT INTO "+tagTable+" (biz_tag, max_id, step, description) VALUES (?, ?, ?, ?)",
-		tag.Name, tag.MaxID, tag.Step, tag.Description).Error
+func (s *Store) createTag(tx *gorm.DB, m *moment, tag model.Tag) (made model.Tag, err error) {
+	err = tx.Exec("INSERT INTO "+tagTable+" (biz_tag, max_id, step, description, last_change) VALUES (?, ?, ?, ?, ?)",
+		tag.Name, tag.MaxID, tag.Step, tag.Description, m.accountedFor(tag.Fresh)).Error
 	if isDuplicate(err) {
 		return made, model.ErrTagExists
 	}
@@ -217,7 +219,39 @@ func (s *Store) createTag(tx *gorm.DB, tag model.Tag) (made model.Tag, err error
 	if err == nil {
 		made, err = s.oneTag(tx, tag.Name)
 	}
+	if err == nil {
+		err = s.beginTag(tx, m, &made, tag, before)
+	}
 	return made, err
+}
+
+// beginTag says where a tag begins that was just made: its MaxID is the first ID that it gives.
+// before is the first ID that a tag of the name had not handed out before it was deleted.
+func (s *Store) beginTag(tx *gorm.DB, m *moment, made *model.Tag, tag model.Tag, before int64) error {
+	row := tagRow{BizTag: made.Name, MaxID: made.MaxID, Counter: counterRow{LastChange: m.accountedFor(tag.Fresh)}, Numbering: made.Numbering}
+	c, mark, err := s.tagCounter(tx, m, row)
+	if err != nil {
+		return err
+	}
+	if used := max(before-1, mark); used > 0 && tag.Fresh != "" {
+		return errUsed("tag "+strconv.Quote(tag.Name), used)
+	}
+	made.Fresh = tag.Fresh
+	if c.Doubt == 0 && mark < made.MaxID {
+		return nil
+	}
+	numbers, err := made.Numbers()
+	if err != nil {
+		return err
+	}
+	c.Rate, c.JumpFrom = 0, time.Time{} // which only hold the first segment up
+	first, _, err := model.TagRequest{Tag: made.Name, Region: s.opts.Region, Numbers: numbers}.Next(c, made.Step, mark, m.now, m.local)
+	if made.Waits = errors.Is(err, model.ErrUnconfirmed); made.Waits {
+		made.Skipped = c.Doubt
+		return nil
+	}
+	made.MaxID, made.Skipped = first.First, first.Jumped
+	return err
 }
 
 // ChangeTag changes a tag and answers it as it was and as it is. Errors:

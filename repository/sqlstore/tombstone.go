@@ -1,6 +1,7 @@
 package sqlstore
 
 import (
+	"cmp"
 	"fmt"
 
 	"gorm.io/gorm"
@@ -93,24 +94,54 @@ func wholeApp(app uint8) []model.AllocRequest {
 	return reqs
 }
 
-// resume raises the rows of an app that was just inserted to its tombstones. The error
-// may be model.ErrRefused for a limit below what was handed out.
-func resume(tx *gorm.DB, app model.App) (model.AppSummary, error) {
+// resume raises the rows of an app that were just inserted to its tombstones, and says where it
+// begins. The error may be model.ErrRefused for a limit below what was handed out, and for a
+// fresh app that was used.
+func (s *Store) resume(tx *gorm.DB, m *moment, app model.App, rows []allocRow) (model.AppSummary, error) {
 	summary := model.AppSummary{App: app, Shards: model.Shards}
-	before, err := tombstones(tx, wholeApp(app.ID))
-	if err != nil || len(before) == 0 {
+	reqs := wholeApp(app.ID)
+	before, err := tombstones(tx, reqs)
+	if err != nil {
 		return summary, err
 	}
-	for key, index := range before {
-		if err := app.Limit.Check(key, index); err != nil {
+	marks, err := s.marks(tx.Statement.Context, *m, listCounters(reqs))
+	if err := cmp.Or(err, m.readChanges(tx, m.accountedFor(app.Fresh))); err != nil {
+		return summary, err
+	}
+	for i, row := range rows {
+		key := reqs[i].Key
+		c := row.state(m, model.ListConfig{}).Raise(max(before[key], marks[i]))
+		if c.Last > 0 && app.Fresh != "" {
+			return summary, errUsed(fmt.Sprint("app ID ", app.ID), c.Last)
+		}
+		if err := app.Limit.Check(key, c.Last); err != nil {
 			return summary, err
 		}
-		summary.HighestIndex = max(summary.HighestIndex, index)
-		summary.TotalIndices += index
+		summary.HighestIndex = max(summary.HighestIndex, min(c.Last+c.Doubt, model.MaxIndex))
+		summary.TotalIndices += c.Last
+		summary.Skipped = max(summary.Skipped, c.Doubt)
+		summary.Waits = summary.Waits || c.Unconfirmed(0, min(app.Limit.LastIndex(key), m.region.MaxIndex()))
+	}
+	if len(before) == 0 {
+		return summary, nil
 	}
 	const grave = "FROM " + deletedTable + " AS d WHERE d.app_id = " + table + ".app_id AND d.shard_id = " + table + ".shard_id"
 	return summary, write(tx, "go on above what was handed out before",
 		"UPDATE "+table+" SET max_id = (SELECT d.max_id "+grave+") WHERE app_id = ? AND EXISTS (SELECT 1 "+grave+" AND d.max_id > "+table+".max_id)", app.ID)
+}
+
+// accountedFor is the change up to which a new row accounts for: none, as the database may lack one
+// of its name, or all of them with an operator's word that there never was one.
+func (m moment) accountedFor(fresh string) int64 {
+	if fresh == "" {
+		return 0
+	}
+	return m.Changes
+}
+
+// errUsed refuses as fresh what is known to have been used.
+func errUsed(what string, last int64) error {
+	return fmt.Errorf("%w: add it without fresh: %s was used before, up to %d", model.ErrRefused, what, last)
 }
 
 // tagTombstone is the first ID that a tag of the name had not handed out before it

@@ -21,8 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var (
 	now    = time.Date(2026, 11, 20, 16, 0, 0, 0, time.UTC)
 	before = model.AppSummary{App: model.App{ID: 7, Name: "old", Step: 1000, Limit: model.Limit{Policy: model.LimitReject}}, Shards: 64, HighestIndex: 9}
-	after  = model.AppSummary{App: model.App{ID: 7, Name: "new", Step: 5000, Limit: model.Limit{Policy: model.LimitReject}}, Shards: 64, HighestIndex: 9}
-	tag    = model.Tag{Name: "a/b", MaxID: 2001, Step: 2000, Description: "d"}
+	after  = model.AppSummary{App: model.App{ID: 7, Name: "new", Step: 5000, Limit: model.Limit{Policy: model.LimitReject}, Fresh: "new"}, Shards: 64, HighestIndex: 9}
+	tag    = model.Tag{Name: "a/b", MaxID: 2001, Step: 2000, Description: "d", Fresh: "a/b"}
 	name   = model.Name{Name: "orders", EpochMs: 9, WorkerBits: 10, SeqBits: 12, Hold: time.Minute}
 	actor  = Actor{Name: "boss-token", Remote: "10.0.0.1:9", RequestID: "r-1"}
 )
@@ -194,8 +194,8 @@ func effect[T any](_ T, e Effect, err error) (Effect, error) { return e, err }
 
 const (
 	oldJSON = `{"name":"old","description":"","step":1000,"max_limit_id":0,"limit_policy":"reject","scramble":false,"shards":64,"highest_index":9}`
-	newJSON = `{"name":"new","description":"","step":5000,"max_limit_id":0,"limit_policy":"reject","scramble":false,"shards":64,"highest_index":9}`
-	tagJSON = `{"max_id":2001,"step":2000,"description":"d"}`
+	newJSON = `{"name":"new","description":"","step":5000,"max_limit_id":0,"limit_policy":"reject","scramble":false,"shards":64,"highest_index":9,"fresh":"new"}`
+	tagJSON = `{"max_id":2001,"step":2000,"description":"d","fresh":"a/b"}`
 
 	nameJSON    = `{"epoch_ms":9,"worker_bits":10,"seq_bits":12,"hold":"1m0s"}`
 	longerJSON  = `{"epoch_ms":9,"worker_bits":10,"seq_bits":12,"hold":"1h0m0s"}`

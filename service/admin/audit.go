@@ -57,16 +57,25 @@ func appValue(a model.AppSummary) slog.Value {
 		slog.String("name", a.Name), slog.String("description", a.Description), slog.Int64("step", a.Step),
 		slog.Int64("max_limit_id", a.Limit.MaxID), slog.String("limit_policy", string(a.Limit.Policy)),
 		slog.Bool("scramble", a.Scramble),
-		slog.Int("shards", a.Shards), slog.Int64("highest_index", a.HighestIndex))
+		slog.Int("shards", a.Shards), slog.Int64("highest_index", a.HighestIndex), freshValue(a.Fresh))
 }
 
 func tagValue(t model.Tag) slog.Value {
 	values := []slog.Attr{slog.Int64("max_id", t.MaxID), slog.Int64("step", t.Step), slog.String("description", t.Description)}
+	values = append(values, freshValue(t.Fresh))
 	if t.Pattern != "" {
 		values = append(values, slog.String("pattern", t.Pattern), slog.String("reset", string(t.Reset)),
 			slog.String("zone", t.Zone), slog.String("overflow", string(t.Overflow)))
 	}
 	return slog.GroupValue(values...)
+}
+
+// freshValue is the operator's word that something new was never used; handlers leave none out.
+func freshValue(fresh string) slog.Attr {
+	if fresh == "" {
+		return slog.Attr{}
+	}
+	return slog.String("fresh", fresh)
 }
 
 func nameValue(n model.Name) slog.Value {

@@ -101,6 +101,7 @@ type AppItem struct {
 	Scramble      bool              `json:"scramble"`
 	HighestIndex  int64             `json:"highestIndex"`
 	TotalIndices  int64             `json:"totalIndices"`
+	Notice        string            `json:"notice,omitempty"` // of a new app, see model.AppSummary.Notice
 }
 
 // NewAppItem shows an app.
@@ -108,7 +109,7 @@ func NewAppItem(a model.AppSummary) AppItem {
 	return AppItem{
 		AppID: a.ID, ID: a.ID, Name: a.Name, Description: a.Description, Shards: a.Shards, Step: a.Step,
 		MaxLimitID: a.Limit.MaxID, MaxLimitIDStr: strconv.FormatInt(a.Limit.MaxID, 10), MixedLimits: a.MixedLimits, LimitPolicy: a.Limit.Policy,
-		Scramble: a.Scramble, HighestIndex: a.HighestIndex, TotalIndices: a.TotalIndices,
+		Scramble: a.Scramble, HighestIndex: a.HighestIndex, TotalIndices: a.TotalIndices, Notice: a.Notice(),
 	}
 }
 
@@ -141,7 +142,7 @@ func (a *API) showApp(ctx context.Context, _ *gin.Context, id uint8) (any, error
 }
 
 func (a *API) createApp(ctx context.Context, c *gin.Context) (any, error) {
-	o := readObject(c, "id", "name", "description", "step", "maxLimitId", "limitPolicy", "scramble")
+	o := readObject(c, "id", "name", "description", "step", "maxLimitId", "limitPolicy", "scramble", "fresh")
 	o.need("id", "name")
 	change := appFields(o)
 	app := model.App{
@@ -151,7 +152,7 @@ func (a *API) createApp(ctx context.Context, c *gin.Context) (any, error) {
 		Limit: model.Limit{
 			MaxID: value(change.MaxLimitID, 0), Policy: value(change.LimitPolicy, model.LimitReject),
 		},
-		Scramble: o.yes("scramble"),
+		Scramble: o.yes("scramble"), Fresh: value(o.text("fresh"), ""),
 	}
 	if o.err != nil {
 		return nil, o.err
@@ -210,6 +211,8 @@ type TagItem struct {
 	Zone     string         `json:"zone,omitempty"`
 	Overflow model.Overflow `json:"overflow,omitempty"`
 	Example  string         `json:"example,omitempty"` // the text of MaxID
+
+	Notice string `json:"notice,omitempty"` // of a new tag, see model.Tag.Notice
 }
 
 // NewTagItem shows a tag.
@@ -217,7 +220,7 @@ func NewTagItem(t model.Tag) TagItem {
 	return TagItem{
 		Tag: t.Name, MaxID: t.MaxID, MaxIDStr: strconv.FormatInt(t.MaxID, 10),
 		Step: t.Step, Description: t.Description, UpdatedAt: t.UpdatedAt.UTC(),
-		Pattern: t.Pattern, Reset: t.Reset, Zone: t.Zone, Overflow: t.Overflow, Example: t.Example(time.Now()),
+		Pattern: t.Pattern, Reset: t.Reset, Zone: t.Zone, Overflow: t.Overflow, Example: t.Example(time.Now()), Notice: t.Notice(),
 	}
 }
 
@@ -247,12 +250,12 @@ func (a *API) showTag(ctx context.Context, _ *gin.Context, name string) (any, er
 }
 
 func (a *API) createTag(ctx context.Context, c *gin.Context) (any, error) {
-	o := readObject(c, "tag", "step", "maxId", "description", "pattern", "reset", "zone", "overflow")
+	o := readObject(c, "tag", "step", "maxId", "description", "pattern", "reset", "zone", "overflow", "fresh")
 	o.need("tag")
 	change := tagFields(o)
 	tag := model.Tag{
 		Name: value(o.text("tag"), ""), Step: value(change.Step, admin.DefaultTagStep),
-		MaxID: value(change.MaxID, 1), Description: value(change.Description, ""),
+		MaxID: value(change.MaxID, 1), Description: value(change.Description, ""), Fresh: value(o.text("fresh"), ""),
 		Numbering: model.Numbering{
 			Pattern: value(o.text("pattern"), ""), Reset: model.Reset(value(o.text("reset"), "")),
 			Zone: value(o.text("zone"), ""), Overflow: model.Overflow(value(o.text("overflow"), "")),

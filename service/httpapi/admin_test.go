@@ -300,17 +300,17 @@ func TestAdminAnswers(t *testing.T) {
 // What the service is asked for, from what a client sent.
 func TestAdminRequests(t *testing.T) {
 	for _, c := range []struct{ method, target, send, want string }{
-		{"POST", "/admin/apps", newAppBody, "create {ID:7 Name:x Description: Step:1000 Limit:{MaxID:0 Policy:reject} Scramble:false}"},
-		{"POST", "/admin/apps", ` {"limitPolicy":"wrap","maxLimitId":9223372036854775807,"step":5,"description":"\u8ba2","name":"x","id":255} `, "create {ID:255 Name:x Description:订 Step:5 Limit:{MaxID:9223372036854775807 Policy:wrap} Scramble:false}"},
-		{"POST", "/admin/apps", `{"id":9,"name":"y","scramble":true}`, "create {ID:9 Name:y Description: Step:1000 Limit:{MaxID:0 Policy:reject} Scramble:true}"},
+		{"POST", "/admin/apps", newAppBody, "create {ID:7 Name:x Description: Step:1000 Limit:{MaxID:0 Policy:reject} Scramble:false Fresh:}"},
+		{"POST", "/admin/apps", ` {"limitPolicy":"wrap","maxLimitId":9223372036854775807,"step":5,"description":"\u8ba2","name":"x","id":255} `, "create {ID:255 Name:x Description:订 Step:5 Limit:{MaxID:9223372036854775807 Policy:wrap} Scramble:false Fresh:}"},
+		{"POST", "/admin/apps", `{"id":9,"name":"y","scramble":true,"fresh":"y"}`, "create {ID:9 Name:y Description: Step:1000 Limit:{MaxID:0 Policy:reject} Scramble:true Fresh:y}"},
 		{"PATCH", appTarget, stepBody, `change 7 name - description - step 5 limit - policy - min - confirm ""`},
 		{"PATCH", appTarget + "?confirm=%E8%AE%A2+%26", `{"limitPolicy":"wrap","maxLimitId":0,"name":"","description":"","minIndex":0}`, `change 7 name  description  step - limit 0 policy wrap min 0 confirm "订 &"`},
 		{"PATCH", "/admin/apps/0", `{}`, `change 0 name - description - step - limit - policy - min - confirm ""`},
 		{"DELETE", "/admin/apps/255?x=1&con%66irm=a%2Bb", "", `delete 255 "a+b"`},
 		{"GET", appTarget, "", "show 7"},
-		{"POST", "/admin/tags", `{"tag":"n","pattern":"{seq:4}","reset":"none","zone":"+01:00","overflow":"refuse"}`,
-			"create {Name:n MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC Numbering:{Pattern:{seq:4} Reset:none Zone:+01:00 Overflow:refuse} Region:}"},
-		{"POST", "/admin/tags", newTagBody, "create {Name:a/b MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC Numbering:{Pattern: Reset: Zone: Overflow:} Region:}"},
+		{"POST", "/admin/tags", `{"tag":"n","pattern":"{seq:4}","reset":"none","zone":"+01:00","overflow":"refuse","fresh":"n"}`,
+			"create {Name:n MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC Numbering:{Pattern:{seq:4} Reset:none Zone:+01:00 Overflow:refuse} Region: Fresh:n Beginning:{Skipped:0 Waits:false}}"},
+		{"POST", "/admin/tags", newTagBody, "create {Name:a/b MaxID:1 Step:2000 Description: UpdatedAt:0001-01-01 00:00:00 +0000 UTC Numbering:{Pattern: Reset: Zone: Overflow:} Region: Fresh: Beginning:{Skipped:0 Waits:false}}"},
 		{"PATCH", tagTarget, `{"maxId":9,"step":1,"description":"d"}`, `change "a/b" step 1 max 9 description d`},
 		{"DELETE", tagTarget + "?confirm=a/b", "", `delete "a/b" "a/b"`},
 		{"GET", "/admin/tags/%E8%AE%A2%20x", "", `show "订 x"`},

@@ -304,6 +304,7 @@ func refused() (all []exchange) {
 		{"no tag", wrap(model.ErrUnknownTag), 404, -2, "next: tag is not provisioned"},
 		{"no shard", wrap(model.ErrUnknownShard), 404, -3, "next: shard is not provisioned"},
 		{"empty", wrap(model.ErrQueueEmpty), 503, -4, "next: queue is empty"},
+		{"empty, until an operator's word", fmt.Errorf("%w: %w", model.ErrQueueEmpty, model.ErrUnconfirmed), 503, -4, awaits},
 		{"no segment", wrap(model.ErrSegmentEmpty), 503, -4, "next: no segment is left"},
 		{"no segment, as the row is bad", fmt.Errorf("%w: %w", model.ErrSegmentEmpty, model.ErrInvalidArgument), 503, -4, "no segment"},
 		{"no segment, as the store is away", fmt.Errorf("%w: %w", model.ErrSegmentEmpty, storeAway()), 503, -4, "refused"},

@@ -172,7 +172,8 @@ export class Admin {
       const body = task.kind === 'remove' ? undefined : toJSON(sent);
       const { answer } = await ask(task.path, { method, body, confirm, token: this.#token });
       $('admin').close();
-      setText($('admin-done'), text.admin.done[task.kind](task.what(sent), answer.effective));
+      const done = text.admin.done[task.kind](task.what(sent), answer.effective);
+      setText($('admin-done'), answer.notice ? `${done} ${answer.notice}` : done); // where something new begins
       setAttribute($('admin-done'), 'hidden', false);
       this.#changed(task.path, answer);
     });
