@@ -28,13 +28,14 @@ func CheckFresh(what, fresh, name string) error {
 func (a AppSummary) Notice() string {
 	switch {
 	case a.Waits:
-		return fmt.Sprintf("it issues nothing yet. If app ID %d was never used, run `shardid confirm --app %[1]d --name %[2]q`. If it was, run "+
-			"`shardid apps set --app %[1]d --min-index INDEX` with the highest index in use before that. The database went back in time and may "+
-			"lack an app of this ID, and %[3]d indices are too many to leave out under the limit", a.ID, a.Name, a.Skipped)
+		return fmt.Sprintf("it issues nothing yet. If app ID %d was never used, run `shardid confirm --app %[1]d --name %[2]q`. "+
+			"If it was, run `shardid apps set --app %[1]d --min-index INDEX` before, with the highest index in use. "+
+			"The database may have gone back in time and lack an app of this ID, and %[3]d indices are too many "+
+			"to leave out under the limit", a.ID, a.Name, a.Skipped)
 	case a.Skipped > 0:
-		return fmt.Sprintf("its shards begin above index %d, as the database went back in time and may lack an app of this ID: if none was "+
-			"ever used, run `shardid confirm --app %d --name %q` before its first ID, or add the next one with fresh (--fresh NAME)",
-			a.HighestIndex, a.ID, a.Name)
+		return fmt.Sprintf("its shards begin above index %d, as the database may have gone back in time and lack an app of "+
+			"this ID: if none was ever used, run `shardid confirm --app %d --name %q` before its first ID, "+
+			"or add the next one with fresh (--fresh NAME)", a.HighestIndex, a.ID, a.Name)
 	}
 	return ""
 }
@@ -44,12 +45,14 @@ func (a AppSummary) Notice() string {
 func (t Tag) Notice() string {
 	switch {
 	case t.Waits:
-		return fmt.Sprintf("it issues nothing yet. If no tag of this name was ever used, run `shardid confirm --tag %[1]s`. If one was, run "+
-			"`shardid tags set --tag %[1]s --max-id ID` with the first ID that is not in use before that. The database went back in time and "+
-			"may lack a tag of this name, and %[2]d IDs are too many to leave out", t.Name, t.Skipped)
+		return fmt.Sprintf("it issues nothing yet. If no tag of this name was ever used, run `shardid confirm --tag %[1]s`. "+
+			"If one was, run `shardid tags set --tag %[1]s --max-id ID` before, with the first ID that is not in use. "+
+			"The database may have gone back in time and lack a tag of this name, and %[2]d IDs are too many "+
+			"to leave out", t.Name, t.Skipped)
 	case t.Skipped > 0:
-		return fmt.Sprintf("the %d IDs before that are left out, as the database went back in time and may lack a tag of this name: if none was "+
-			"ever used, run `shardid confirm --tag %s` before its first ID, or add the next one with fresh (--fresh NAME)", t.Skipped, t.Name)
+		return fmt.Sprintf("the %d IDs before that are left out, as the database may have gone back in time and lack a tag "+
+			"of this name: if none was ever used, run `shardid confirm --tag %s` before its first ID, "+
+			"or add the next one with fresh (--fresh NAME)", t.Skipped, t.Name)
 	}
 	return ""
 }

@@ -59,8 +59,8 @@ func tell(w io.Writer, format string, args ...any) {
 
 // freshFlag registers --fresh of something new, which begins there unless it was used.
 func freshFlag(cmd *cobra.Command, fresh *string, what, begins string) {
-	cmd.Flags().StringVar(fresh, "fresh", "", "the `name` again, to say that no "+what+" was ever used: it begins at "+begins+
-		", though the database may have gone back in time")
+	cmd.Flags().StringVar(fresh, "fresh", "", "the `name` again, to say that no "+what+" was ever used: it begins at "+
+		begins+", though the database may have gone back in time")
 }
 
 // printNotice says what else there is to know about something new.
@@ -273,7 +273,8 @@ func (c *cli) fileFlag(cmd *cobra.Command) *appsFile {
 	a := &appsFile{c: c, cmd: cmd}
 	f := cmd.Flags()
 	f.StringVar(&a.name, "file", "", "YAML `FILE` with a list of apps, in place of the other flags: those that are there under their names stay as they are")
-	for _, other := range []string{"app", "name", "description", "step", "max-limit-id", "limit-policy", "scramble", "fresh"} {
+	flags := []string{"app", "name", "description", "step", "max-limit-id", "limit-policy", "scramble", "fresh"}
+	for _, other := range flags {
 		cmd.MarkFlagsMutuallyExclusive("file", other)
 	}
 	cmd.MarkFlagsOneRequired("file", "app")
@@ -310,7 +311,8 @@ func (a *appsFile) run(ctx context.Context, o opened) error {
 			results[i].Action, failed = "failed", append(failed, err)
 			continue
 		}
-		results[i].Action, results[i].Notice = map[bool]string{true: "made", false: "there already"}[made], found.Notice()
+		results[i].Action = map[bool]string{true: "made", false: "there already"}[made]
+		results[i].Notice = found.Notice()
 		lacking--
 	}
 	if lacking > 0 {

@@ -623,26 +623,33 @@ func TestBeginning(t *testing.T) {
 	anotherServer(t, s, 10*time.Second)
 	a, plain, dated := make3(3, false)
 	first, err := gives(plain)
-	if err != nil || first < 1_000_000 || plain.MaxID != first || plain.Skipped != first-1 || !strings.Contains(plain.Notice(), "shardid confirm --tag n3") {
+	if err != nil || first < 1_000_000 || plain.MaxID != first || plain.Skipped != first-1 ||
+		!strings.Contains(plain.Notice(), "shardid confirm --tag n3") {
 		t.Errorf("tag %+v, %q, begins at %d, %v", plain, plain.Notice(), first, err)
 	}
-	if _, err := gives(dated); !errors.Is(err, model.ErrUnconfirmed) || !dated.Waits || !strings.Contains(dated.Notice(), "shardid confirm --tag n3d") {
+	if _, err := gives(dated); !errors.Is(err, model.ErrUnconfirmed) || !dated.Waits ||
+		!strings.Contains(dated.Notice(), "shardid confirm --tag n3d") {
 		t.Errorf("dated tag %+v, %q, %v", dated, dated.Notice(), err)
 	}
-	if got := one(s, key(3, 0), 0); !errors.Is(got.Err, model.ErrUnconfirmed) || !a.Waits || !strings.Contains(a.Notice(), `shardid confirm --app 3 --name "test"`) {
+	if got := one(s, key(3, 0), 0); !errors.Is(got.Err, model.ErrUnconfirmed) || !a.Waits ||
+		!strings.Contains(a.Notice(), `shardid confirm --app 3 --name "test"`) {
 		t.Errorf("app %+v, %q, %v", a, a.Notice(), got.Err)
 	}
 	wide, err := s.CreateApp(ctx, app(4))
 	got := one(s, key(4, 0), 0)
-	if err != nil || wide.Waits || wide.Skipped < 100_000 || got.Segment.First != wide.HighestIndex+1 || !strings.Contains(wide.Notice(), "begin above index") {
+	if err != nil || wide.Waits || wide.Skipped < 100_000 || got.Segment.First != wide.HighestIndex+1 ||
+		!strings.Contains(wide.Notice(), "begin above index") {
 		t.Errorf("wide app %+v, %q, %v, begins with %+v", wide, wide.Notice(), err, got)
 	}
 	begins(make3(5, true))
 
 	_, err = s.DeleteTag(ctx, "n5")
 	check.Must(t, err)
-	check.Is(t, check.Err(s.CreateTag(ctx, model.Tag{Name: "n5", Step: 100, MaxID: 1, Fresh: "n5"})), model.ErrRefused, "a tag that was deleted")
-	check.Is(t, check.Err(s.CreateTag(ctx, model.Tag{Name: "n6", Step: 100, MaxID: 1, Fresh: "n5"})), model.ErrInvalidArgument, "another name")
+	freshTag := func(name, fresh string) error {
+		return check.Err(s.CreateTag(ctx, model.Tag{Name: name, Step: 100, MaxID: 1, Fresh: fresh}))
+	}
+	check.Is(t, freshTag("n5", "n5"), model.ErrRefused, "a tag that was deleted")
+	check.Is(t, freshTag("n6", "n5"), model.ErrInvalidArgument, "another name")
 	_, err = s.DeleteApp(ctx, 5, "test")
 	check.Must(t, err)
 	used := app(5)
@@ -650,7 +657,7 @@ func TestBeginning(t *testing.T) {
 	check.Is(t, check.Err(s.CreateApp(ctx, used)), model.ErrRefused, "an app that was deleted")
 	_, err = w.Raise(ctx, "r2", []model.Mark{{Counter: "t:marked", Value: 7}, {Counter: "l:6_0", Value: 7}})
 	check.Must(t, err)
-	check.Is(t, check.Err(s.CreateTag(ctx, model.Tag{Name: "marked", Step: 100, MaxID: 1, Fresh: "marked"})), model.ErrRefused, "a tag that Redis knows")
+	check.Is(t, freshTag("marked", "marked"), model.ErrRefused, "a tag that Redis knows")
 	used.ID = 6
 	check.Is(t, check.Err(s.CreateApp(ctx, used)), model.ErrRefused, "an app that Redis knows")
 }

@@ -42,7 +42,8 @@ func checkStep(step int64) error {
 // checkNewTag refuses, with model.ErrInvalidArgument, what the table could not
 // hold and a tag that has no segment left.
 func checkNewTag(tag model.Tag) error {
-	if err := cmp.Or(model.CheckTag(tag.Name), checkStep(tag.Step), model.CheckFresh("tag", tag.Fresh, tag.Name)); err != nil {
+	err := cmp.Or(model.CheckTag(tag.Name), checkStep(tag.Step), model.CheckFresh("tag", tag.Fresh, tag.Name))
+	if err != nil {
 		return err
 	}
 	switch {
@@ -228,7 +229,8 @@ func (s *Store) createTag(tx *gorm.DB, m *moment, tag model.Tag) (made model.Tag
 // beginTag says where a tag begins that was just made: its MaxID is the first ID that it gives.
 // before is the first ID that a tag of the name had not handed out before it was deleted.
 func (s *Store) beginTag(tx *gorm.DB, m *moment, made *model.Tag, tag model.Tag, before int64) error {
-	row := tagRow{BizTag: made.Name, MaxID: made.MaxID, Counter: counterRow{LastChange: m.accountedFor(tag.Fresh)}, Numbering: made.Numbering}
+	row := tagRow{BizTag: made.Name, MaxID: made.MaxID, Numbering: made.Numbering}
+	row.Counter.LastChange = m.accountedFor(tag.Fresh)
 	c, mark, err := s.tagCounter(tx, m, row)
 	if err != nil {
 		return err
@@ -245,7 +247,8 @@ func (s *Store) beginTag(tx *gorm.DB, m *moment, made *model.Tag, tag model.Tag,
 		return err
 	}
 	c.Rate, c.JumpFrom = 0, time.Time{} // which only hold the first segment up
-	first, _, err := model.TagRequest{Tag: made.Name, Region: s.opts.Region, Numbers: numbers}.Next(c, made.Step, mark, m.now, m.local)
+	req := model.TagRequest{Tag: made.Name, Region: s.opts.Region, Numbers: numbers}
+	first, _, err := req.Next(c, made.Step, mark, m.now, m.local)
 	if made.Waits = errors.Is(err, model.ErrUnconfirmed); made.Waits {
 		made.Skipped = c.Doubt
 		return nil

@@ -102,7 +102,9 @@ func New(opts Options) (*Service, error) {
 		events:  background.RateLimitedLog{Logger: opts.Log},
 		writers: background.RateLimitedLog{Logger: opts.Log, Every: writersEvery},
 	}
-	s.reloads = background.Shared{Group: s.background, Work: s.reloadAndReport, Every: unknownReloadEvery, Share: unknownReloadShare}
+	s.reloads = background.Shared{
+		Group: s.background, Work: s.reloadAndReport, Every: unknownReloadEvery, Share: unknownReloadShare,
+	}
 	s.depths = background.Shared{Group: s.background, Work: s.readDepths, Every: depthsEvery, Share: depthsShare}
 	s.pops = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionPop, err) })
 	s.refills = background.NewFailing[*list](func(err error) { opts.Reporter.Report(ConditionRefill, err) })
