@@ -1,8 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -10,85 +13,78 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isInit says whether this is the first process of its container.
-func isInit() bool { return os.Getpid() == 1 }
-
-// endWithParent lets the kernel kill a command when the thread that started it ends.
-func endWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
-
-// clocks are the wall clock, since 1970, and the monotonic clock, which stands while the machine
-// sleeps. The difference is not less than it is.
-func clocks() (wall, mono time.Duration) {
-	for range 10 { // without a pause in between, if it can be had
-		mono, wall = clock(unix.CLOCK_MONOTONIC), clock(unix.CLOCK_REALTIME)
-		if clock(unix.CLOCK_MONOTONIC)-mono < time.Millisecond {
-			break
-		}
-	}
-	return wall, mono
+// inOwnGroup makes a command the first of a process group, and lets the kernel kill it when the
+// thread that started it ends.
+func inOwnGroup() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-func clock(id int32) time.Duration {
-	var at unix.Timespec
-	if err := unix.ClockGettime(id, &at); err != nil {
-		panic(err) // there is no Linux without
-	}
-	return time.Duration(at.Nano())
-}
+// giveUpPrivileges keeps what this thread starts from gaining any by setuid bits or file
+// capabilities: the kernel would not kill it with the thread any more.
+func giveUpPrivileges() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }
 
-// alarm is two timers of the kernel, which kill this process, also one that is stopped: when the
-// wall clock or the monotonic clock arrives.
-type alarm struct {
-	made   bool
-	timers [2]int32
-}
-
-// sigevent is that of timer_create: which signal it sends.
-type sigevent struct {
-	value  uintptr
-	signal int32
-	notify int32
-	_      [64 - 8 - unsafe.Sizeof(uintptr(0))]byte
-}
-
-// set sets the timers to instants of the two clocks, in place of those before.
-func (a *alarm) set(wall, mono time.Duration) error {
-	if !a.made {
-		for i, id := range []uintptr{unix.CLOCK_REALTIME, unix.CLOCK_MONOTONIC} {
-			event := sigevent{signal: int32(unix.SIGKILL)}
-			//nolint:gosec // the structures are those of timer_create(2)
-			_, _, errno := unix.Syscall(unix.SYS_TIMER_CREATE, id, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&a.timers[i])))
-			if errno != 0 {
-				return fmt.Errorf("make a timer of the kernel: %w", errno)
-			}
-		}
-		a.made = true
-	}
-	for i, at := range []time.Duration{wall, mono} {
-		// The value 0 would disarm it.
-		if err := a.arm(i, max(at, 1)); err != nil {
-			return err
-		}
+// signalGroup gives a signal to a command and to what it started. One that has ended needs none.
+func signalGroup(p *os.Process, s os.Signal) error {
+	n, _ := s.(syscall.Signal)
+	if err := syscall.Kill(-p.Pid, n); !errors.Is(err, syscall.ESRCH) {
+		return err
 	}
 	return nil
 }
 
-func (a *alarm) arm(i int, at time.Duration) error {
-	const absolute = 1
-	spec := struct{ interval, value unix.Timespec }{value: unix.NsecToTimespec(int64(at))}
+// spared is an error for a command that the kernel does not kill any more when this process
+// ends: it has changed its user or group, or its file has capabilities.
+func spared(pid int) error {
+	const remedy = "would outlive a shardid that is killed"
+	users := regexp.MustCompile(`(?m)^[UG]id:.*$`)
+	own, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return fmt.Errorf("cannot be looked at, mount /proc: %w", err)
+	}
+	its, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil { // it has ended
+		return nil
+	}
+	if fmt.Sprintf("%q", users.FindAll(own, -1)) != fmt.Sprintf("%q", users.FindAll(its, -1)) {
+		return errors.New("runs under another user than shardid and " + remedy +
+			": change the user first, as in `gosu app shardid lease … -- COMMAND`")
+	}
+	if n, err := unix.Getxattr(fmt.Sprintf("/proc/%d/exe", pid), "security.capability", nil); err == nil && n > 0 {
+		return errors.New("has file capabilities and " + remedy +
+			": take them off with `setcap -r`, and give ambient ones before, " +
+			"as in `setpriv --ambient-caps +net_bind_service --inh-caps +net_bind_service shardid lease … -- COMMAND`")
+	}
+	return nil
+}
+
+// alarm is a timer of the kernel that kills this process, also one that is stopped.
+var alarm = sync.OnceValues(func() (timer int32, err error) {
+	// The structure is that of timer_create(2).
+	event := struct {
+		value  uintptr
+		signal int32
+		notify int32
+		_      [64 - 8 - unsafe.Sizeof(uintptr(0))]byte
+	}{signal: int32(unix.SIGKILL)}
+	_, _, errno := unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_BOOTTIME,
+		uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&timer))) //nolint:gosec // see above
+	if errno != 0 {
+		return 0, fmt.Errorf("make a timer of the kernel: %w", errno)
+	}
+	return timer, nil
+})
+
+// setAlarm sets the alarm; 0 lets the process live.
+func setAlarm(after time.Duration) error {
+	timer, err := alarm()
+	if err != nil {
+		return err
+	}
+	spec := struct{ interval, value unix.Timespec }{value: unix.NsecToTimespec(int64(after))}
 	//nolint:gosec // the structure is that of timer_settime(2)
-	_, _, errno := unix.Syscall6(unix.SYS_TIMER_SETTIME, uintptr(a.timers[i]), absolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_TIMER_SETTIME, uintptr(timer), 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 	if errno != 0 {
 		return fmt.Errorf("set a timer of the kernel: %w", errno)
 	}
 	return nil
-}
-
-// disarm lets the process live.
-func (a *alarm) disarm() {
-	for i := range a.timers {
-		if a.made {
-			_ = a.arm(i, 0) // it was set before
-		}
-	}
 }

@@ -29,7 +29,20 @@ type leaseProcess struct {
 	child string // the process ID of the command, as it sees it
 }
 
-func startLease(t *testing.T, s *lessors, script string, under ...string) *leaseProcess {
+func startLease(t *testing.T, s *lessors, script string) *leaseProcess {
+	t.Helper()
+	p := leaseOf(t, s, nil, "sh", "-c", "echo child $$; "+script)
+	p.child = p.says("child ")
+	t.Cleanup(func() {
+		if pid, err := strconv.Atoi(p.child); err == nil && t.Failed() { // the kernel did not
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	return p
+}
+
+// leaseOf starts the process, perhaps under another command.
+func leaseOf(t *testing.T, s *lessors, under []string, command ...string) *leaseProcess {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "out")
 	file, err := os.Create(out)
@@ -38,14 +51,9 @@ func startLease(t *testing.T, s *lessors, script string, under ...string) *lease
 	args := append(under, os.Args[0], "-test.run=^TestLeaseProcess$")
 	p := &leaseProcess{Cmd: exec.CommandContext(t.Context(), args[0], args[1:]...), t: t, out: out}
 	p.Stdout, p.Stderr = file, file
-	p.Env = append(os.Environ(), "LEASE_TEST="+strings.Join([]string{"lease", "--name", "orders", "--url", s.URL, "--", "sh", "-c", "echo child $$; " + script}, "\n"))
+	lease := append([]string{"lease", "--name", "orders", "--url", s.URL, "--"}, command...)
+	p.Env = append(os.Environ(), "LEASE_TEST="+strings.Join(lease, "\n"))
 	check.Must(t, p.Start())
-	p.child = p.says("child ")
-	t.Cleanup(func() {
-		if pid, err := strconv.Atoi(p.child); err == nil && t.Failed() && len(under) == 0 { // the kernel did not
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-	})
 	return p
 }
 
@@ -148,7 +156,7 @@ func TestLeaseEndsTheCommand(t *testing.T) {
 }
 
 // The command ends with a holder that is killed, and by the end of the lease with one that stands
-// still, as the first process of a container too.
+// still.
 func TestLeaseOfAHolderThatIsGone(t *testing.T) {
 	t.Parallel()
 	const script = "while :; do sleep 0.05; done"
@@ -174,45 +182,58 @@ func TestLeaseOfAHolderThatIsGone(t *testing.T) {
 			t.Error(p)
 		}
 	})
-	t.Run("frozen in a container", func(t *testing.T) {
-		t.Parallel()
-		if out, err := exec.CommandContext(t.Context(), "unshare", "--pid", "--fork", "--kill-child", "true").CombinedOutput(); err != nil {
-			t.Skipf("no PID namespace here: %v: %s", err, out)
-		}
-		s := newLessors(t, 5*time.Second)
-		p := startLease(t, s, script, "unshare", "--pid", "--fork", "--kill-child")
-		first := onlyChild(t, p.Process.Pid)
-		holder := onlyChild(t, first)
-		child := onlyChild(t, holder)
-		if err := syscall.Kill(holder, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		goneBy(t, strconv.Itoa(child), s.until().Add(-leaseEdge/2), p)
-		if status := p.status(); status != 137 {
-			t.Error(p)
-		}
-	})
 }
 
-// onlyChild is the process that another one started.
-func onlyChild(t *testing.T, parent int) int {
-	t.Helper()
-	for till := time.Now().Add(10 * time.Second); time.Now().Before(till); time.Sleep(10 * time.Millisecond) {
-		processes, err := os.ReadDir("/proc")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range processes {
-			stat, err := os.ReadFile("/proc/" + p.Name() + "/stat")
-			if _, fields, found := strings.Cut(string(stat), ") "); err == nil && found && strings.Fields(fields)[1] == strconv.Itoa(parent) {
-				pid, err := strconv.Atoi(p.Name())
-				if err != nil {
-					t.Fatal(err)
-				}
-				return pid
-			}
+// A command that the kernel would not kill with its holder is ended at once, and told how to do it
+// right, and one that cannot be ended is told of.
+func TestLeaseOfAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("changes users")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	check.Must(t, os.Chmod(filepath.Dir(dir), 0o755)) //nolint:gosec // for another user
+	check.Must(t, os.Chmod(dir, 0o755))               //nolint:gosec // for another user
+	sleep, capable := filepath.Join(dir, "sleep"), filepath.Join(dir, "capable")
+	for _, c := range [][]string{
+		{"cp", "/bin/sleep", sleep}, {"cp", "/bin/sleep", capable}, {"setcap", "cap_net_bind_service+ep", capable},
+	} {
+		if out, err := exec.CommandContext(t.Context(), c[0], c[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("%v: %v: %s", c, err, out)
 		}
 	}
-	t.Fatalf("process %d has no child", parent)
-	return 0
+	regroup := []string{"setpriv", "--regid", "65534", "--clear-groups", sleep, "60"}
+	nobody := []string{"setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", sleep}
+	for name, c := range map[string]struct {
+		under, command []string
+		says           string
+		status         int
+	}{
+		"another user":           {nil, append(nobody, "60"), "`gosu app shardid lease … -- COMMAND`", 126},
+		"another group":          {nil, regroup, "another user than shardid", 126},
+		"file capabilities":      {nil, []string{capable, "60"}, "take them off with `setcap -r`", 126},
+		"another user, no right": {[]string{"setpriv", "--bounding-set", "-kill"}, append(nobody, "2"), " by hand before ", 126},
+		"setuid bits":            {nil, []string{"grep", "-q", "NoNewPrivs:.1", "/proc/self/status"}, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLessors(t, time.Minute)
+			p := leaseOf(t, s, c.under, c.command...)
+			if status := p.status(); status != c.status || !strings.Contains(p.String(), c.says) || s.released() == 0 {
+				t.Errorf("%d, %v, released above %d", status, p, s.released())
+			}
+		})
+	}
+}
+
+// What a command started ends with it, before the lease is given back.
+func TestLeaseEndsTheProcessGroup(t *testing.T) {
+	t.Parallel()
+	s := newLessors(t, time.Minute)
+	p := startLease(t, s, "sleep 60 & echo left $!")
+	left := p.says("left ")
+	if status := p.status(); status != 0 || s.released() == 0 {
+		t.Error(p)
+	}
+	goneBy(t, left, time.Now().Add(time.Second), p)
 }

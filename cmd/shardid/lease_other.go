@@ -3,25 +3,23 @@
 package main
 
 import (
+	"errors"
+	"os"
 	"syscall"
 	"time"
 )
 
-func isInit() bool { return false }
+// What follows is what this system does not do for a command: see the help of lease.
 
-func endWithParent() *syscall.SysProcAttr { return nil }
+func inOwnGroup() *syscall.SysProcAttr { return nil }
+func giveUpPrivileges() error          { return nil }
+func spared(int) error                 { return nil }
+func setAlarm(time.Duration) error     { return nil }
 
-var monoBegan = time.Now()
-
-// clocks are the wall clock, since 1970, and the monotonic clock. The difference is not less than
-// it is.
-func clocks() (wall, mono time.Duration) {
-	mono = time.Since(monoBegan)
-	return time.Duration(time.Now().UnixNano()), mono
+// signalGroup gives a signal to a command. One that has ended needs none.
+func signalGroup(p *os.Process, s os.Signal) error {
+	if err := p.Signal(s); !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
 }
-
-// alarm is what the kernel cannot do here: end this process while it stands still.
-type alarm struct{}
-
-func (*alarm) set(_, _ time.Duration) error { return nil }
-func (*alarm) disarm()                      {}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -65,11 +66,13 @@ func (s *lessors) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusServiceUnavailable
 	}
 	body := map[string]any{"code": code, "message": "refused for a test"}
+	var given struct{ Secret, LastUsed string }
+	_ = json.NewDecoder(r.Body).Decode(&given)
 	switch now := time.Now().UnixMilli(); {
 	case code != 0:
 	case r.Method == http.MethodDelete:
-		s.lastUsed, _ = strconv.ParseInt(r.FormValue("lastUsed"), 10, 64)
-	case strings.HasSuffix(r.URL.Path, "/orders") || r.FormValue("secret") == s.lease.Secret:
+		s.lastUsed, _ = strconv.ParseInt(given.LastUsed, 10, 64)
+	case strings.HasSuffix(r.URL.Path, "/orders") || given.Secret == s.lease.Secret:
 		s.lease.Now, s.lease.Until = now, now+s.hold.Milliseconds()
 		body["lease"] = s.lease
 	}
@@ -142,13 +145,12 @@ func TestLeaseWaitsForItsTime(t *testing.T) {
 	if exit != 0 || err != nil || began < after.Add(leaseEdge).Truncate(time.Millisecond).UnixNano() || !strings.Contains(stderr, "waiting for ") {
 		t.Errorf("exit %d, %q, %q, want after %d", exit, stdout, stderr, after.UnixNano())
 	}
-	now := time.Now().UnixMilli()
-	hour := time.Hour.Milliseconds()
-	for want, l := range map[string]leased{
-		"the clock of this machine is behind":  {After: now + hour, Until: now + 2*hour, Now: now + hour, RenewMs: 1000},
-		"the clock of this machine is past th": {After: now - 2*hour, Until: now - hour, Now: now - hour, RenewMs: 1000},
+	now, hour := time.Now().UnixMilli(), time.Hour.Milliseconds()
+	for _, l := range []leased{
+		{Secret: "s", After: now + hour, Until: now + 2*hour, RenewMs: 1000}, // the clock is behind
+		{Secret: "s", After: now - 2*hour, Until: now - hour, RenewMs: 1000}, // or ahead
 	} {
-		if err := (&holder{lease: l}).wait(t.Context()); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if err := (&holder{lease: l}).startInTime(); err == nil || !strings.HasPrefix(err.Error(), "set the clock of this machine") {
 			t.Error(err)
 		}
 	}
@@ -162,22 +164,23 @@ func TestLeaseCommandEndsWithTheClock(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newLessors(t, time.Minute)
-			l, err := newLessor(asking{url: s.URL, timeout: time.Minute}, Config{}, "orders", "")
+			h := &holder{lessor: lessor{asking: asking{url: s.URL, timeout: time.Minute}, name: "orders"}}
+			check.Must(t, h.resolveReplicas(Config{}))
+			var err error
+			h.lease, err = h.acquire(t.Context(), time.Minute)
 			check.Must(t, err)
-			h := &holder{lessor: l}
-			check.Must(t, h.acquire(t.Context(), time.Minute))
-			h.command, err = findCommand([]string{"sleep", "60"})
-			check.Must(t, err)
-			check.Must(t, h.start())
-			defer h.alarm.disarm()
+			h.command = exec.CommandContext(t.Context(), "sleep", "60")
+			h.command.SysProcAttr = inOwnGroup()
+			check.Must(t, h.startInTime())
+			defer func() { check.Must(t, setAlarm(0)) }()
 			h.look()
-			if h.killAt > 0 {
+			if !h.killAt.IsZero() {
 				t.Fatal("it is ended without a cause")
 			}
 			spoil(h)
 			h.look()
 			<-h.ended
-			if status := ending(h.command.ProcessState); h.killAt == 0 || status == nil {
+			if status := h.status(); h.killAt.IsZero() || status == nil {
 				t.Error(status)
 			}
 		})

@@ -18,6 +18,3 @@ func descriptorLimit() (n uint64, known bool) { return 0, false }
 
 // forwardedSignals are those that shardid lease gives to its command.
 func forwardedSignals() []os.Signal { return []os.Signal{os.Interrupt, syscall.SIGTERM} }
-
-// fromTerminal: the system gives Ctrl-C to all processes of a console.
-func fromTerminal(s os.Signal) bool { return s == os.Interrupt }

@@ -8,8 +8,6 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // toggleOnSignal lets SIGUSR1 toggle the level until the function that it returns is
@@ -56,19 +54,4 @@ func descriptorLimit() (n uint64, known bool) {
 // forwardedSignals are those that shardid lease gives to its command.
 func forwardedSignals() []os.Signal {
 	return []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT, syscall.SIGWINCH}
-}
-
-// fromTerminal says whether a terminal sends the signal, of its keys or its size, to this process
-// and to all others of its group.
-func fromTerminal(s os.Signal) bool {
-	if s != syscall.SIGINT && s != syscall.SIGQUIT && s != syscall.SIGWINCH {
-		return false
-	}
-	tty, err := os.Open("/dev/tty")
-	if err != nil {
-		return false
-	}
-	defer func() { _ = tty.Close() }() // it was only asked
-	group, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPGRP)
-	return err == nil && group == syscall.Getpgrp()
 }
