@@ -15,6 +15,7 @@ import (
 	"shardid/model"
 	"shardid/repository/redisstore"
 	"shardid/repository/sqlstore"
+	"shardid/repository/workerfile"
 	"shardid/service/access"
 	"shardid/service/admin"
 
@@ -118,6 +119,23 @@ func ownSchema(ctx context.Context, cfg Config, db *sqlstore.Store) error {
 		return nil
 	}
 	return db.Migrate(ctx, func(string) {})
+}
+
+// lockEmbedded keeps others from serving with the embedded database, until the stop: each would
+// count for itself what is in the process. Commands change the database beside a server.
+func (a *App) lockEmbedded() error {
+	if a.cfg.Database.Driver != sqlstore.SQLite {
+		return nil
+	}
+	file := a.cfg.DatabaseDSN()
+	lock, err := workerfile.Lock(file + ".lock")
+	if err != nil {
+		return fmt.Errorf("stop the shardid that serves with %s, or give this one its own data_dir or database.dsn: %w", file, err)
+	}
+	a.onStop("lock of the database", func(context.Context) error { return lock.Close() })
+	a.log.Warn("this state is for one replica: a second one, with another folder or on another machine, issues the same IDs; "+
+		"for more than one set database.driver to mysql and redis.mode to single, sentinel or cluster", "database", file)
+	return nil
 }
 
 // errNoData: nothing was begun in this data folder.

@@ -53,6 +53,9 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.onStop("database", func(context.Context) error { return a.db.Close() })
+	if err := a.lockEmbedded(); err != nil {
+		return err
+	}
 	lists := a.openLists(client)
 	zoo, err := a.openZooKeeper(a.cfg.Snowflake.Name, registryLayout(a.cfg).Workers(), a.cfg.Snowflake.Enabled)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"shardid/cmd/shardid/config"
 	"shardid/repository/redisstore"
+	"shardid/repository/workerfile"
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
@@ -76,4 +78,30 @@ func TestRedisTLSFilesThatAreNone(t *testing.T) {
 			t.Errorf("redisOptions(%+v) = %v", cfg, err)
 		}
 	}
+}
+
+// One process serves with an embedded database, and says that it is to be the only one; commands
+// change the database meanwhile.
+func TestOneProcessServesTheEmbeddedDatabase(t *testing.T) {
+	t.Chdir(t.TempDir())
+	cfg := config.Defaults().Config
+	var lines strings.Builder
+	log := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	first, err := NewApp(cfg, log, nil)
+	check.Must(t, err)
+	if said := lines.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "this state is for one replica") {
+		t.Errorf("%q", said)
+	}
+	_, err = NewApp(cfg, log, nil)
+	check.Is(t, err, workerfile.ErrLocked)
+	if said := fmt.Sprint(err); strings.Contains(said, "\n") || !strings.HasPrefix(said, "stop the shardid that serves with data/shardid.db, ") {
+		t.Errorf("%q", said)
+	}
+	if exit, _, stderr := try(t, "tags", "add", "--tag", "orders"); exit != 0 {
+		t.Errorf("exit %d, %q", exit, stderr)
+	}
+	check.Must(t, first.Stop(0))
+	next, err := NewApp(cfg, log, nil)
+	check.Must(t, err)
+	check.Must(t, next.Stop(0))
 }

@@ -20,8 +20,6 @@ var (
 	ErrCorrupt = errors.New("the worker file is corrupt")
 	// ErrNotWritable says that the folder cannot be made or written.
 	ErrNotWritable = errors.New("the folder of the worker file cannot be written")
-	// ErrLocked says that another process uses the folder.
-	ErrLocked = errors.New("another process uses the folder of the worker file")
 )
 
 // ModeLocal is the registry that knows worker IDs by the configuration alone: all
@@ -72,10 +70,10 @@ func Open(o Options) (*File, error) {
 	if err := makeFolder(o.Dir); err != nil {
 		return nil, notWritable(o.Dir, err)
 	}
-	lock, err := lockFile(filepath.Join(o.Dir, lockName))
+	lock, err := Lock(filepath.Join(o.Dir, lockName))
 	switch {
 	case errors.Is(err, ErrLocked):
-		return nil, fmt.Errorf("%w: %s: stop that process, or give this one its own data_dir or port", ErrLocked, o.Dir)
+		return nil, fmt.Errorf("another process uses the folder of the worker file %s: stop it, or give this one its own data_dir or port: %w", o.Dir, err)
 	case err != nil:
 		return nil, notWritable(o.Dir, err)
 	}
@@ -98,7 +96,7 @@ func move(o Options) error {
 		return nil // a data_dir that is a pattern has no file to move
 	}
 	from := filepath.Dir(others[0])
-	lock, err := lockFile(filepath.Join(from, lockName))
+	lock, err := Lock(filepath.Join(from, lockName))
 	if err != nil {
 		return nil // it is in use
 	}

@@ -246,6 +246,7 @@ func TestE2EConsoleServerAway(t *testing.T) {
 	dir := t.TempDir()
 	d := serveIn(t, dir, nil, "--demo")
 	b := browse(t, d.url, 1300)
+	b.until("the page says that embedded stores are for one replica", `document.querySelector('#single').innerText.includes('for one replica')`)
 	d.Kill()
 	took := b.until("the page says that the server is away", `document.body.dataset.link === 'away' && document.querySelector('#stale').innerText.includes('does not answer')`)
 	t.Logf("said so after %v", took.Round(time.Millisecond))

@@ -92,12 +92,16 @@ func TestE2ELeafAddresses(t *testing.T) {
 // the worker ID as soon as the first has stopped.
 func TestE2ELeafFolderTaken(t *testing.T) {
 	story(t)
-	first := newInstance(t, "first", address(1), nil, nil)
-	second := newInstance(t, "second", address(1), first.books, nil)
+	s := onMariaDB(testserver.MariaDB(t).NewDatabase(t))
+	for _, args := range []string{"migrate", "provision --app 1 --name test", "tags add --tag " + demoTag} {
+		must(t, s, strings.Fields(args)...)
+	}
+	first := newInstance(t, "first", address(1), nil, s)
+	second := newInstance(t, "second", address(1), first.books, s)
 	second.dir = first.dir
-	first.start("--demo")
+	first.start()
 	worker := first.serves(takeover)
-	second.start("--demo")
+	second.start()
 	notReadyFor(t, second, "another process uses the folder", filepath.Join("data", "shardid", "8080"))
 	d := second.now.Load()
 	eventuallyID(t, d.daemon, segmentGet+demoTag)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -189,6 +190,7 @@ func TestE2EDemoName(t *testing.T) {
 	if l := d.lease("demo", "").Lease; l.Epoch != "1288834974657" || l.WorkerBits != 10 || l.SeqBits != 12 || len(d.Lines("added the demo name of worker IDs")) != 1 {
 		t.Errorf("%+v\n%s", l, d.Output())
 	}
+	d.stops(syscall.SIGTERM, startLimit)
 	again := serveIn(t, dir, nil, "--demo")
 	again.ready()
 	if len(again.Lines("demo name")) != 0 {

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -176,6 +177,7 @@ func TestE2EDemoSpace(t *testing.T) {
 	if first := d.room42(); first != 1 {
 		t.Errorf("the first number is %d", first)
 	}
+	d.stops(syscall.SIGTERM, startLimit)
 	must("chat", serveIn(t, dir, nil, "--demo"))
 	other := t.TempDir()
 	if o := shardidIn(t, other, nil, "sequences", "add", "--space", "feed"); o.exit != 0 {

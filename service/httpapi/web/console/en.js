@@ -26,6 +26,7 @@ export const text = {
     skip: 'Skip to the content', sections: 'Sections', others: 'Other pages', docs: 'documentation',
     health: 'Health', replicas: 'Replicas', queue: 'Queue', rates: 'Rates', modes: 'Modes', decode: 'Decode',
     renewed: 'The server has been replaced by another version.', load: 'Load its console',
+    single: 'These embedded stores are for one replica: a second one with stores of its own issues the same IDs. For more, use MySQL and Redis.',
     lock: 'This server shows its status to those with a token.', show: 'Show',
     memory: "It is kept in this page's memory only, until you leave or reload it.",
     newApp: 'New app', searchApps: 'Search apps', searchAppsBy: 'Search apps by ID or name', apps: 'Apps',

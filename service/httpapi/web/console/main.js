@@ -126,6 +126,7 @@ class Console {
     setText($('uptime'), up && text.link.up(up));
     this.#version ??= status.version;
     setAttribute($('renewed'), 'hidden', status.version === this.#version);
+    setAttribute($('single'), 'hidden', Boolean(status.witness)); // a database server always has one, if only its want
   }
 
   #fail(err, pause) {

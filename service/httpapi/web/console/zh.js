@@ -32,6 +32,7 @@ export const text = {
     skip: '跳到正文', sections: '页内导航', others: '其他页面', docs: '文档',
     health: '健康状态', replicas: '副本', queue: '队列', rates: '趋势', modes: '其他模式', decode: 'ID 解析',
     renewed: '服务端已更换版本。', load: '加载新版控制台',
+    single: '内嵌存储只供一个副本使用：另一个副本如果用它自己的内嵌存储，会发出同样的 ID。要运行多个副本，请改用 MySQL 和 Redis。',
     lock: '查看本服务的状态需要令牌。', show: '查看',
     memory: '令牌只保存在本页内存中，离开或刷新页面后即失效。',
     newApp: '新建应用', searchApps: '搜索应用', searchAppsBy: '按 ID 或名称搜索应用', apps: '应用',
