@@ -52,10 +52,13 @@ type deploymentRow struct {
 	// Region is model.Region.String of the IDs that are issued.
 	Region string
 
-	Now    int64
-	Host   string
-	Life   string
-	Group  string // of MySQL's group replication
+	Now   int64
+	Host  string
+	Life  string
+	Group string // of MySQL's group replication
+	// MadeAt is when the tables were made on this server, 0: they are older than what this
+	// process has seen of the row, or nobody knows.
+	MadeAt int64  `gorm:"-"`
 	Frozen string // whether the server is read-only
 }
 
@@ -194,6 +197,9 @@ func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 	}
 	m.now, m.local = time.UnixMilli(m.Now), before
 	m.apart = clockApart(m.now, before, s.opts.Now())
+	if m.MadeAt, err = s.madeAt(tx, m); err != nil {
+		return m, err
+	}
 	if m.server, err = identify(tx, m); err != nil {
 		return m, err
 	}
@@ -207,6 +213,24 @@ func (s *Store) readMoment(tx *gorm.DB, lock string) (moment, error) {
 		m.kept = max(m.kept, min(m.Now, (m.server.BootedAt.Unix()+1)*1000))
 	}
 	return m, nil
+}
+
+// madeAt is when the tables were made on the server, in ms: a dump makes them anew. It is asked once
+// for each heartbeat that is found, of a table that shardid never alters. What lies ahead of the
+// server's clock does not count.
+func (s *Store) madeAt(tx *gorm.DB, m moment) (int64, error) {
+	s.seen.mu.Lock()
+	known := m.times().Since.Equal(s.seen.times.Since) && m.times().Beat.Equal(s.seen.times.Beat)
+	s.seen.mu.Unlock()
+	if known {
+		return 0, nil
+	}
+	at, err := query[int64](tx, "look how old the tables are", "SELECT COALESCE(UNIX_TIMESTAMP(create_time), 0) * 1000"+
+		" FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?", mutexTable)
+	if at > m.Now {
+		at = 0
+	}
+	return at, err
 }
 
 // clockApart refuses a server whose clock is further from this machine's than the age
@@ -231,8 +255,8 @@ func isOutside(sent string) bool { return sent == "0" }
 // restarted server has a new boot time, one that took over another name. In a cluster
 // that certifies commits every node has what another one acknowledged, so the cluster
 // is the server, and it has no boot time. Its life is the start of the node that noted it: one
-// that started after the heartbeat that it has is of a cluster that was restored. A node that
-// is outside its group is a server like any other.
+// that started, or whose tables were made, after the heartbeat that it has is of a cluster that was
+// restored. A node that is outside its group is a server like any other.
 func identify(tx *gorm.DB, m moment) (model.Server, error) {
 	found, err := query[[]struct {
 		Name  string `gorm:"column:Variable_name"`
@@ -251,26 +275,33 @@ func identify(tx *gorm.DB, m moment) (model.Server, error) {
 	if err != nil {
 		return model.Server{}, fmt.Errorf("identify the server: uptime %q: %w", status["uptime"], err)
 	}
-	booted, life := time.Unix(m.now.Unix()-int64(int32(up)), 0), m.ServerLife
-	if life == "" || booted.Sub(time.UnixMilli(m.BeatAt)) > 2*model.BeatEvery {
-		life = fmt.Sprint("cluster-", booted.Unix())
-	}
+	booted := time.Unix(m.now.Unix()-int64(int32(up)), 0)
 	if isOutside(status[strings.ToLower(sentInGroup)]) {
 		m.Group = ""
 	}
 	for _, cluster := range []string{m.Group, status["wsrep_cluster_state_uuid"]} {
 		if strings.Trim(cluster, "0-") != "" {
-			return model.Server{ID: "cluster " + cluster, Life: life}, nil
+			return model.Server{ID: "cluster " + cluster, Life: m.clusterLife(booted)}, nil
 		}
 	}
 	sum := sha256.Sum256([]byte(m.Host))
 	return model.Server{ID: hex.EncodeToString(sum[:20]), BootedAt: booted, Life: m.Life}, nil
 }
 
-// recorded is the server that the row names.
+// clusterLife is the life of a cluster of which a node has started then.
+func (r deploymentRow) clusterLife(booted time.Time) string {
+	began := max(booted.Unix(), r.MadeAt/1000)
+	if r.ServerLife == "" || time.Unix(began, 0).Sub(time.UnixMilli(r.BeatAt)) > 2*model.BeatEvery {
+		return fmt.Sprint("cluster-", began)
+	}
+	return r.ServerLife
+}
+
+// recorded is the server that the row names. A row that is older than its table has come with a dump:
+// it names no life of a server.
 func (r deploymentRow) recorded() model.Server {
 	server := model.Server{ID: r.Server, Life: r.ServerLife}
-	if r.BootedAt > 0 {
+	if r.BootedAt > 0 && r.MadeAt <= r.BeatAt {
 		server.BootedAt = time.Unix(r.BootedAt, 0)
 	}
 	return server

@@ -66,6 +66,47 @@ func TestServerWithoutLife(t *testing.T) {
 	}
 }
 
+// A dump carries the row of the very life of the server that it is put into. Its tables are younger
+// than its heartbeat, so a process that has seen nothing notes a change, once.
+func TestDumpPutBack(t *testing.T) {
+	t.Parallel()
+	server, changes := testserver.SharedMariaDB(t), 0
+	opts := Options{Driver: MySQL, DSN: server.NewDatabase(t), OnServerChange: func(time.Duration, bool) { changes++ }}
+	source, elsewhere := openMigrated(t, opts), server.NewDatabase(t)
+	provision(t, source, app(1))
+	check.Must(t, check.Err(source.CreateName(t.Context(), aName("orders"))))
+	check.Must(t, source.Beat(t.Context()))
+	copied := open(t, Options{Driver: MySQL, DSN: elsewhere})
+	time.Sleep(1100 * time.Millisecond) // the age of a table is in whole seconds
+	copyTables(t, source, copied)
+	copyTables(t, copied, source)
+	for schema, dsn := range map[string]string{"the same schema": opts.DSN, "another schema": elsewhere} {
+		opts.DSN, changes = dsn, 0
+		var s *Store
+		for range 2 {
+			s = open(t, opts)
+			check.Must(t, s.Beat(t.Context()))
+			check.Equal(t, changes, 1, schema)
+		}
+		check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, schema)
+		if l := leased(t, s, "orders", "pod"); l.After < l.Now+holdMs {
+			t.Errorf("%s: a lease begins above %d at %d, that is not above those that the dump lacks", schema, l.After, l.Now)
+		}
+	}
+}
+
+// copyTables makes each table of a store anew in the schema of another one, as a dump does.
+func copyTables(t *testing.T, from, to *Store) {
+	t.Helper()
+	tables, err := query[[]string](from.gorm.WithContext(t.Context()), "list the tables",
+		"SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE()")
+	check.Must(t, err)
+	for _, name := range tables {
+		old := from.server.DBName + "." + name
+		run(t, to, "DROP TABLE IF EXISTS "+name, "CREATE TABLE "+name+" LIKE "+old, "INSERT INTO "+name+" SELECT * FROM "+old)
+	}
+}
+
 // A server whose clock is set to before its start is the same as ever. What it says of how
 // long it has been up then has no sign.
 func TestClockBeforeTheStart(t *testing.T) {
@@ -123,4 +164,24 @@ func TestClusterRestored(t *testing.T) {
 	check.Is(t, one(s, key(1, 0), 0).Err, model.ErrJumping, "nobody vouches")
 	check.Equal(t, count(t, s, "SELECT jump_from - since FROM shardid_deployment"), 24_000, "clocks of nodes differ")
 	beat(1)
+}
+
+// Each node of a cluster may have made its tables, or have started, at another time than the others: what
+// is not later than a heartbeat, or only a little, is no other life.
+func TestClusterLife(t *testing.T) {
+	t.Parallel()
+	row := deploymentRow{ServerLife: "cluster-7", BeatAt: 1_000_000}
+	for _, c := range []struct {
+		booted, made int64 // Unix s
+		life         string
+	}{
+		{900, 0, "cluster-7"},
+		{900, 950, "cluster-7"},
+		{1020, 1020, "cluster-7"},
+		{900, 1021, "cluster-1021"}, // a dump, put into the running cluster
+		{1021, 900, "cluster-1021"},
+	} {
+		row.MadeAt = c.made * 1000
+		check.Equal(t, row.clusterLife(time.Unix(c.booted, 0)), c.life, c)
+	}
 }

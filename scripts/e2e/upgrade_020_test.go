@@ -75,10 +75,10 @@ func inherit(t *testing.T, name string) *heir {
 		h.lists = h.relic.fillRedis(t, server)
 		h.dsn = testserver.SharedMariaDB(t).NewDatabase(t)
 		h.relic.fillDatabase(t, "mysql", h.dsn+"&multiStatements=true&time_zone=%27%2B00:00%27", "mysql.sql")
-		// The server has not changed, and has run all the time.
+		// The server has not changed, and has run all the time, with the tables that it has.
 		query(t, h.dsn, "UPDATE shardid_deployment SET server = LEFT(SHA2("+
 			"/*M!100000 CONCAT_WS('|', @@hostname, @@port, @@datadir) *//*!80000 @@server_uuid */, 256), 40), booted_at = UNIX_TIMESTAMP() - "+
-			strconv.FormatInt(uptime(t, h.dsn), 10))
+			strconv.FormatInt(uptime(t, h.dsn), 10)+", beat_at = 1000 * UNIX_TIMESTAMP()")
 		s = s.With(onMariaDB(h.dsn)).With(onRedis(server.Addr)).With(settings{"SNOWFLAKE_WORKER_MODE": name,
 			"SERVER_TOKENS_FILE": "tokens.yaml", "SERVER_REQUIRE_TOKEN": "true", "SERVER_ADMIN_TOKEN": "an-admin-token-of-0.2.0"})
 		if name == "zk_recycle" {

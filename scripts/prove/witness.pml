@@ -2,7 +2,8 @@
    The row of the deployment names a witness: a life of one Redis, whose marks are raised before numbers are used.
    World: two replicas; Redis X and Y, of which X may end (be replaced at its place, lose its life) while old connections to it
    still work; each replica may use X, Y or none at any moment, and may be killed and start without memory; a copy of the
-   database falls behind at any moment, also a copy of a copy, and the database fails over to it at any later moment; time
+   database falls behind at any moment, also a copy of a copy, and the database fails over to it at any later moment, or is put
+   back to it as a dump, which names the server that it is put into and is noted by the age of its tables (NO_AGE); time
    passes; the database's clock is set.  A replica that is cut off is one that does nothing for a while.
    A jump lands above everything ever taken and leaves a distance (gaps): its size is simulated in model/counter_sim_test.go.
    What was left out so is used only after each living replica has met the present server: that takes longer than they need.
@@ -250,7 +251,12 @@ inline copy(a, b) {
 inline clear(a) {
   max[a] = 0; doubt[a] = 0; made[a] = 0; due[a] = 0; wit[a] = 0; jumps[a] = 0;
   holds[2*a] = 0; holds[2*a+1] = 0; age[2*a] = 0; age[2*a+1] = 0 }
-inline fail(k) { copy(k, 0); clear(k); fails++; noted = 0 }
+#ifdef NO_AGE
+#define named noted
+#else
+#define named 0
+#endif
+inline fail(k) { copy(k, 0); clear(k); fails++; noted = named }
 
 proctype world() {
   do
