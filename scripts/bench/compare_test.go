@@ -62,7 +62,7 @@ type suite struct {
 	report *report
 	*referee
 
-	shardid, bare, plain, delayer string // binaries
+	shardid, loader, bare, plain, delayer string // binaries
 }
 
 // TestCompare measures the goals and prints the table. It fails when shardid or a store
@@ -89,7 +89,7 @@ func TestCompare(t *testing.T) {
 			s.report.absent(part, "measuring it failed")
 		}
 	}
-	s.finish(t, resultName(p.name, *goalsFlag, *profileFlag))
+	s.finish()
 }
 
 func newSuite(t *testing.T, p plan) *suite {
@@ -97,7 +97,7 @@ func newSuite(t *testing.T, p plan) *suite {
 	s := &suite{plan: p, root: filepath.Join("..", ".."), cores: cores(2)}
 	s.referee = &referee{busy: *busyFlag, tries: p.tries, wait: p.quiet, until: time.Now().Add(p.bound), watch: watchNoise,
 		pause: func() { time.Sleep(300 * time.Millisecond) }}
-	s.report = &report{Plan: p.name, Busy: *busyFlag, When: time.Now().UTC().Format("2006-01-02"), Machine: machine(),
+	s.report = &report{Busy: *busyFlag, When: time.Now().UTC().Format("2006-01-02"), Machine: machine(),
 		Stores: cmp.Or(testserver.Database(), "MariaDB as installed") + " and " + cmp.Or(testserver.KeyValue(), "Redis as installed"),
 		Commit: commit(), Contests: map[string]map[string]series{}}
 	if len(s.cores) < 2 {
@@ -106,7 +106,8 @@ func newSuite(t *testing.T, p plan) *suite {
 	}
 	dir := t.TempDir()
 	for pkg, path := range map[string]*string{"cmd/shardid": &s.shardid, "scripts/bench/contenders/bare": &s.bare,
-		"scripts/bench/contenders/plain": &s.plain, "scripts/bench/delay": &s.delayer} {
+		"scripts/bench/contenders/plain": &s.plain,
+		"scripts/bench/load":             &s.loader, "scripts/bench/delay": &s.delayer} {
 		*path = filepath.Join(dir, filepath.Base(pkg))
 		if _, err := run(exec.Command("go", "build", "-o", *path, "shardid/"+pkg), 5*time.Minute); err != nil {
 			t.Fatal(err)
@@ -122,33 +123,14 @@ func (s *suite) contest(title string, rounds int, contenders []contender) map[st
 	return got
 }
 
-// resultName is what a run's result is stored as: that of everything under its plan,
-// the growth by itself, and no other.
-func resultName(plan, goals, profile string) string {
-	switch {
-	case profile != "":
-		return ""
-	case goals == "":
-		return plan
-	case goals == "growth" && plan == "full":
-		return goals
-	}
-	return ""
-}
-
-// finish prints the table and stores it if it has a name.
-func (s *suite) finish(t *testing.T, name string) {
-	t.Helper()
+// finish prints the table.
+func (s *suite) finish() {
 	r := s.report
 	r.Measured, r.Discarded, r.NoisyRuns = s.measured, s.discarded, s.noisy
 	if s.unknown {
 		r.Machine += ", which does not say what other processes do"
 	}
 	fmt.Printf("\n%s\n%s\n", r.table(), r.generatorTable())
-	if name == "" {
-		return
-	}
-	check.OK(t, r.write(filepath.Join("results", name+".json")))
 }
 
 // onServerCore runs f so that what it starts has the server's core.
@@ -278,48 +260,4 @@ func partNames() string {
 		names = append(names, p.name)
 	}
 	return strings.Join(names, ", ")
-}
-
-func TestChooseParts(t *testing.T) {
-	for _, c := range []struct{ text, plan, want string }{
-		{"", "full", "servers idle library stores refilling start outage clients sequences tail"},
-		{"", "quick", "servers idle library stores refilling start outage clients sequences"},
-		{"3,10", "full", "servers outage"},
-		{"growth,8", "quick", "refilling growth"},
-		{"1,3", "full", "servers"},
-		{"tail", "quick", "tail"},
-		{"0", "full", ""}, {"13", "full", ""}, {"1,", "full", ""}, {"one", "full", ""},
-	} {
-		got, err := chooseParts(c.text, c.plan)
-		var names []string
-		for _, p := range got {
-			names = append(names, p.name)
-		}
-		if strings.Join(names, " ") != c.want || (err != nil) != (c.want == "") {
-			t.Errorf("%q in a %s run gave %v, %v", c.text, c.plan, names, err)
-		}
-	}
-}
-
-func TestResultName(t *testing.T) {
-	for _, c := range []struct{ plan, goals, profile, want string }{
-		{"full", "", "", "full"}, {"quick", "", "", "quick"}, {"full", "growth", "", "growth"},
-		{"quick", "growth", "", ""}, {"full", "1", "", ""}, {"full", "", "/tmp", ""}, {"full", "growth", "/tmp", ""},
-	} {
-		if got := resultName(c.plan, c.goals, c.profile); got != c.want {
-			t.Errorf("%+v gave %q", c, got)
-		}
-	}
-}
-
-// Each goal belongs to one part.
-func TestPartsCoverTheGoals(t *testing.T) {
-	var got []int
-	for _, p := range parts() {
-		got = append(got, p.goals...)
-	}
-	slices.Sort(got)
-	if !slices.Equal(got, []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}) {
-		t.Errorf("%v", got)
-	}
 }

@@ -24,7 +24,7 @@
 // A measurement during which processes that are not of this run used more than 7 %
 // of a core (-busy) is done again, a bounded number of times. The table says how
 // many were discarded, and which figures had to be taken from a noisy one. A profile
-// costs its server some percent, so figures of a run with -profile are not kept.
+// costs its server some percent.
 //
 // What cannot be measured here, the Java originals for example, is named as such; a
 // figure published elsewhere is shown as a reference and decides nothing.
@@ -33,6 +33,6 @@
 //
 // compare_test.go has the run and what it consists of, goal_*_test.go the goals,
 // rounds_test.go what the section above says. contenders/ are the servers that shardid is
-// compared with; peers/ is a module of its own; delay/ lets Redis answer later.
-// results/full.json is the last full run.
+// compared with; load/ asks them, and `shardid bench` once more with a look for
+// duplicates; peers/ is a module of its own; delay/ lets Redis answer later.
 package bench

@@ -42,7 +42,7 @@ func measureClients(t *testing.T, s *suite) {
 	s.onServerCore(t, func() { bare = serve(t, settings{"GOMAXPROCS": s.procs()}, s.bare) })
 	resp := func(d *daemon, name string, r request) contender {
 		addr := d.Said("listening for Redis clients")
-		r.mode, r.proto = "queue", "resp"
+		r.mode = "queue"
 		return contender{name, func() figures { return s.load(t, "redis://"+addr, r, s.plan.warmup, s.plan.load).figures() }}
 	}
 	got := s.contest(clientContest, s.plan.races, []contender{
@@ -58,7 +58,9 @@ func measureClients(t *testing.T, s *suite) {
 		{goClient, func() figures { return s.drawByClient(t, embedded.url) }}, // where no segment.max_rate bounds a tag
 		library{name: goClientHeld, dir: "client", pattern: "Next", cpu: "2"}.contender(t, s.root, s.plan.bench),
 	})
-	for _, r := range []request{{mode: "queue", app: singleApp, proto: "resp", pipeline: 16, exact: true}, {mode: "queue", app: batchApp, proto: "resp", count: 100, exact: true}} {
+	for _, r := range []request{
+		{mode: "queue", app: singleApp, exact: true}, {mode: "queue", app: batchApp, count: 100, exact: true},
+	} {
 		s.load(t, "redis://"+own.Said("listening for Redis clients"), r, 0, time.Second)
 	}
 	judgeClients(s.report, got)

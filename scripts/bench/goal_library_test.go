@@ -222,24 +222,6 @@ func parseGoBench(out string) (figures, error) {
 	return got, nil
 }
 
-func TestParseGoBench(t *testing.T) {
-	got, err := parseGoBench(`goos: linux
-BenchmarkPeer/google/uuid_v4-2         	 1426682	        70.98 ns/op	      16 B/op
-BenchmarkBatch 	    2000	   1000123 ns/op	         0.998 of-cap
-BenchmarkBroken
-PASS
-`)
-	want := figures{"Peer/google/uuid_v4-2 ns/op": 70.98, "Peer/google/uuid_v4-2 B/op": 16, "Batch ns/op": 1000123, "Batch of-cap": 0.998}
-	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%v, %v", got, err)
-	}
-	for _, bad := range []string{"PASS\n", "BenchmarkX 10 fast ns/op\n"} {
-		if got, err := parseGoBench(bad); err == nil {
-			t.Errorf("%q gave %v", bad, got)
-		}
-	}
-}
-
 // BenchmarkSnowflake is the real generator with the real clock.
 func BenchmarkSnowflake(b *testing.B) {
 	b.Run("saturated", func(b *testing.B) {

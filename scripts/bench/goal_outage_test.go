@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"shardid/scripts/check"
 )
 
 const (
@@ -240,57 +238,4 @@ func (p *probe) fullSpeed(from, end int, before float64) (at int, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-func TestProbe(t *testing.T) {
-	p := &probe{begun: time.Now().Add(-10 * time.Second), good: make([]atomic.Int64, 200), bad: make([]atomic.Int64, 200)}
-	at := func(i int) time.Time { return p.begun.Add(time.Duration(i) * slot) }
-	for i := range p.good {
-		p.good[i].Store(100)
-	}
-	if got := p.lasted(at(20)); got < 7*time.Second {
-		t.Errorf("an outage that nobody noticed lasted %v", got)
-	}
-	for i := 30; i < 60; i++ { // away from 20, dry at 30, half speed at 60, full at 65
-		p.good[i].Store(0)
-	}
-	for i := 60; i < 65; i++ {
-		p.good[i].Store(40)
-	}
-	p.good[25].Store(0) // a stall
-	check.Equal(t, p.lasted(at(20)), time.Second, "lasted")
-	p.good[25].Store(100)
-	check.Equal(t, p.recovered(at(20), at(55)), time.Second, "recovered within")
-	p.bad[25].Store(1)
-	check.Equal(t, p.lasted(at(20)), 500*time.Millisecond, "lasted")
-	stutter := func(slow int) {
-		for i := range 40 { // from 60 on, the first of ten are slow
-			p.good[60+i].Store(130)
-			if i%10 < slow {
-				p.good[60+i].Store(10)
-			}
-		}
-	}
-	if stutter(2); !p.reaches(t, 62) {
-		t.Error("a busy machine is never at full speed")
-	}
-	if stutter(3); p.reaches(t, 63) {
-		t.Error("stuttering counts as full speed")
-	}
-	for i := range 40 {
-		p.good[60+i].Store(100)
-	}
-	check.Equal(t, p.total(), 200*100-30*100, "answers")
-	check.Equal(t, p.speedBefore(at(20)), 100, "speed before is")
-}
-
-// reaches says whether full speed, of 100 a slot, is found before slot 100, and checks
-// where.
-func (p *probe) reaches(t *testing.T, want int) bool {
-	t.Helper()
-	at, ok := p.fullSpeed(55, 100, 100)
-	if ok && at != want {
-		t.Errorf("full speed from slot %d on, want %d", at, want)
-	}
-	return ok
 }

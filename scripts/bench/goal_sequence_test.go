@@ -54,7 +54,7 @@ func measureSequences(t *testing.T, s *suite) {
 	measurable(t, time.Minute, "sequences are served", func() error { return answers(own.url + sequencePath) })
 	over := func(pipeline int) func() figures {
 		r := ask
-		r.proto, r.pipeline = "resp", pipeline
+		r.pipeline = pipeline
 		return func() figures { return s.load(t, resp, r, s.plan.warmup, s.plan.load).figures() }
 	}
 	got := s.contest(sequenceContest, s.plan.races, []contender{
@@ -108,7 +108,7 @@ func (s *suite) tailOfSequences(t *testing.T, own *daemon, ask request, capacity
 // inserted and updated, less what the idle service writes in the same time.
 func (s *suite) writesOfSequences(t *testing.T, d deployment, url string, ask request) {
 	t.Helper()
-	ask.proto, ask.pipeline = "resp", 16
+	ask.pipeline = 16
 	length := max(10*time.Second, 2*s.plan.tail)
 	begun, before := time.Now(), d.writes(t)
 	time.Sleep(length)

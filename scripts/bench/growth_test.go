@@ -199,12 +199,3 @@ func (d deployment) onServer(t *testing.T, use func(*sql.DB) error) {
 	defer db.Close()
 	check.Must(t, use(db))
 }
-
-// What the same time costs without is taken off.
-func TestCostMinus(t *testing.T) {
-	all := cost{20, 1000, 3 * time.Second, 300, 30, 500, 4 * time.Second}
-	base := cost{10, 100, time.Second, 50, 5, 100, time.Second}
-	if got, want := all.minus(base, 2), (cost{20, 800, time.Second, 200, 20, 300, 2 * time.Second}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-}

@@ -2,11 +2,7 @@ package bench
 
 import (
 	"fmt"
-	"os/exec"
 	"runtime"
-	"strconv"
-	"strings"
-	"testing"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,27 +42,4 @@ func onCore(core int, f func()) (err error) {
 	}()
 	f()
 	return nil
-}
-
-// What is started on a core stays there, and the one who started it does not.
-func TestOnCore(t *testing.T) {
-	all := cores(1 << 10)
-	allowed := func() (list string) {
-		out, err := exec.Command("cat", "/proc/self/status").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, list, _ = strings.Cut(string(out), "Cpus_allowed_list:")
-		return strings.TrimSpace(strings.SplitN(list, "\n", 2)[0])
-	}
-	before := allowed()
-	for _, core := range all {
-		var got string
-		if err := onCore(core, func() { got = allowed() }); err != nil || got != strconv.Itoa(core) {
-			t.Errorf("core %d: started on %q, %v", core, got, err)
-		}
-	}
-	if after := allowed(); len(all) == 0 || after != before {
-		t.Errorf("%d cores; %q before and %q after", len(all), before, after)
-	}
 }

@@ -8,16 +8,11 @@ import (
 	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/prometheus/procfs"
-
-	"shardid/scripts/check"
 )
 
 // figures are what one measurement found, by name.
@@ -34,9 +29,9 @@ type contender struct {
 
 // series are the figures of a contender over the rounds of a contest.
 type series struct {
-	Rounds []figures `json:"rounds"`
+	Rounds []figures
 	// Noisy says that a figure comes from a measurement that others disturbed.
-	Noisy bool `json:"noisy"`
+	Noisy bool
 }
 
 // median of one figure; NaN when no round has it.
@@ -135,85 +130,6 @@ func (r *referee) contest(title string, rounds int, contenders []contender) map[
 	return out
 }
 
-func TestContest(t *testing.T) {
-	var order string
-	busy := map[string]float64{"a1": 0.5, "a2": 0.01} // the first run of a is disturbed
-	runs := map[string]int{}
-	now := ""
-	r := &referee{busy: 0.07, tries: 3, until: time.Now().Add(time.Hour), watch: func(f func()) (float64, bool) {
-		f()
-		return busy[now], true
-	}}
-	turn := func(name string) contender {
-		return contender{name, func() figures {
-			runs[name]++
-			now = fmt.Sprint(name, runs[name])
-			order += name
-			return figures{"x": float64(runs[name])}
-		}}
-	}
-	got := r.contest("test", 3, []contender{turn("a"), turn("b"), turn("c")})
-	check.Equal(t, order, "aabc"+"bca"+"cab", "order")
-	if r.discarded != 1 || r.noisy != 0 || r.measured != 9 || got["a"].Noisy {
-		t.Errorf("%+v", r)
-	}
-	if m, l := got["a"].median("x"), got["a"].largest("x"); m != 3 || l != 4 { // of 2, 3, 4
-		t.Errorf("median %v, largest %v", m, l)
-	}
-	if l := got["a"].largest("y"); !math.IsNaN(l) {
-		t.Errorf("largest of nothing is %v", l)
-	}
-}
-
-func TestMeasureTakesTheQuietestOfNoisyRuns(t *testing.T) {
-	shares := []float64{0.9, 0.3, 0.6, 0.1}
-	runs := 0
-	r := &referee{busy: 0.07, tries: 3, until: time.Now().Add(time.Hour), watch: func(f func()) (float64, bool) {
-		f()
-		return shares[runs-1], true
-	}}
-	got, noisy := r.measure(func() figures { runs++; return figures{"x": float64(runs), "y": math.Inf(1), "z": math.NaN()} })
-	if len(got) != 2 || !noisy || got["x"] != 2 || runs != 3 || r.discarded != 2 || r.noisy != 1 {
-		t.Errorf("%v, noisy %v, %d runs, %+v", got, noisy, runs, r)
-	}
-	r.until = time.Now().Add(-time.Second) // no time left: one run, whatever it is
-	if got, noisy = r.measure(func() figures { runs = 3; return figures{"x": 7} }); !noisy || got["x"] != 7 || r.discarded != 2 {
-		t.Errorf("%v, noisy %v, %+v", got, noisy, r)
-	}
-}
-
-// A machine that gets slower from round to round changes no ratio.
-func TestRatioIsOfEachRound(t *testing.T) {
-	slower := func(values ...float64) (s series) {
-		for i, v := range values {
-			s.Rounds = append(s.Rounds, figures{"x": v / float64(1+i)})
-		}
-		return s
-	}
-	own, bare := slower(9, 9, 9, 8, 20), slower(10, 10, 10, 10, 10)
-	check.Equal(t, ratio(own, bare, "x"), 0.9, "ratio")
-	if got := spread(own, bare, "x"); got != "; half of the rounds had 0.90 to 0.90" {
-		t.Error(got)
-	}
-	for name, nothing := range map[string]series{"without the figure": {Rounds: []figures{{"y": 1}}}, "of none": {}, "of zero": slower(0)} {
-		if got := ratio(own, nothing, "x"); !math.IsNaN(got) || spread(own, nothing, "x") != "" {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
-func TestMedian(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		want   float64
-	}{{[]float64{3}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 2, 9}, 3}} {
-		check.Equal(t, median(c.values), c.want, c.values)
-	}
-	if got := median(nil); !math.IsNaN(got) {
-		t.Errorf("median of nothing is %v", got)
-	}
-}
-
 // tick is the unit of /proc, USER_HZ: 100 on all that Linux runs on today.
 const tick = 10 * time.Millisecond
 
@@ -305,43 +221,4 @@ func watchNoise(f func()) (share float64, known bool) {
 	f()
 	after, errAfter := readUsage("/proc", os.Getpid())
 	return others(before, after), errBefore == nil && errAfter == nil
-}
-
-func TestUsage(t *testing.T) {
-	dir := t.TempDir()
-	put := func(name, text string) {
-		t.Helper()
-		check.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
-		check.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
-	}
-	line := func(pid int, name string, parent, utime, stime, cutime, cstime int) {
-		put(fmt.Sprintf("%d/stat", pid), fmt.Sprintf("%d (%s) S %d 1 1 0 -1 0 0 0 0 0 %d %d %d %d 20 0 1"+strings.Repeat(" 0", 24),
-			pid, name, parent, utime, stime, cutime, cstime))
-	}
-	put("stat", "cpu  100 20 30 9000 7 4 5 41 0 0\ncpu0 1 2 3\n")
-	line(1, "init", 0, 1000, 100, 10, 1)
-	line(2, "kthreadd", 0, 10_000, 0, 0, 0)
-	line(3, "kworker/0:0", 2, 10_000, 0, 0, 0)
-	line(10, "bench", 1, 1, 2, 3, 4)
-	line(11, "odd ) name (", 10, 10, 20, 0, 0)
-	line(12, "grandchild", 11, 100, 0, 0, 0)
-	line(20, "stranger", 1, 500, 0, 0, 0)
-	u, err := readUsage(dir, 10)
-	if want := (41 + 1111 + 500) * tick; err != nil || u.others != want {
-		t.Errorf("others used %v, want %v; %v", u.others, want, err)
-	}
-	for later, want := range map[usage]float64{
-		{u.at.Add(2 * time.Second), u.others + 40*tick}: 0.2,
-		{u.at.Add(2 * time.Second), u.others}:           0,
-		{u.at.Add(2 * time.Second), u.others - tick}:    1,
-	} {
-		if got := others(u, later); math.Abs(got-want) > 1e-9 {
-			t.Errorf("others used %v of a core, want %v", got, want)
-		}
-	}
-	line(13, "short", 10, 1, 1, 1, 1)
-	put("13/stat", "13 (short) S 10")
-	if _, err := readUsage(dir, 10); err == nil {
-		t.Error("a line that is cut off was read")
-	}
 }

@@ -186,10 +186,3 @@ func (d *daemon) cpuProfile(length time.Duration, f func()) []byte {
 	}
 	return p.raw
 }
-
-func TestCountCalls(t *testing.T) {
-	const plain = "# Commandstats\ncmdstat_lpop:calls=90,usec=1\ncmdstat_llen:calls=10,usec=1\n"
-	const scripted = "cmdstat_evalsha:calls=7,usec=1\ncmdstat_lpop:calls=7,usec=1\ncmdstat_set:calls=2,usec=1\ncmdstat_config|get:calls=1,usec=1\n"
-	check.Equal(t, countCalls(plain), 100, "calls without scripts")
-	check.Equal(t, countCalls(scripted), 10, "calls with scripts")
-}
