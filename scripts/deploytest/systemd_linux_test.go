@@ -184,7 +184,8 @@ func askAround(bin, addr string) error {
 		}
 	}
 	for _, mode := range []string{"queue", "segment", "snowflake", "uid"} {
-		out, err := exec.Command(bin, "bench", "--url", "http://"+addr, "--mode", mode, "--duration", "200ms", "--warmup", "0s", "--concurrency", "4").CombinedOutput()
+		out, err := exec.Command(bin, "bench", "--url", "http://"+addr, "--mode", mode,
+			"--duration", "200ms", "--concurrency", "4").CombinedOutput()
 		if err != nil {
 			last = errors.Join(last, fmt.Errorf("bench %s: %w: %s", mode, err, out))
 		}

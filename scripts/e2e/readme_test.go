@@ -90,7 +90,7 @@ func (r *reader) follow(s step) {
 	case strings.HasPrefix(s.command, "bin/shardid serve"):
 		r.serves()
 	case strings.HasPrefix(s.command, "bin/shardid bench"):
-		r.shell(s, s.command+" --warmup 0s --duration 300ms")
+		r.shell(s, s.command+" --duration 300ms")
 	case words[0] == "bin/shardid":
 		r.shell(s, s.command)
 	default:

@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -169,36 +168,6 @@ func TestE2EClientCAChanges(t *testing.T) {
 	}
 	if dials.Load() != again || again == before {
 		t.Errorf("%d, then %d, then %d connections: those of trusted clients stay, the others do not", before, again, dials.Load())
-	}
-}
-
-// The load generator measures a server with TLS and tokens.
-func TestE2EBenchOverTLS(t *testing.T) {
-	story(t)
-	a, file := check.NewAuthority(t), filepath.Join(t.TempDir(), "tokens.yaml")
-	cert, key := a.Issue("server", "server")
-	token := a.Path("token")
-	if err := os.WriteFile(token, []byte(newToken(t, file, "bench", "get", "--apps", "1")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true"}, "--demo")
-	d.overTLS(over(t, a.Client("", "")))
-	d.ready()
-	args := []string{"bench", "--url", d.url, "--duration", "500ms", "--warmup", "0s", "--concurrency", "4"}
-	for _, c := range []struct {
-		more []string
-		exit int
-		says string
-	}{
-		{[]string{"--token-file", token, "--ca-file", a.Path("ca.pem")}, 0, ""},
-		{[]string{"--token-file", token, "--insecure"}, 0, ""},
-		{[]string{"--token-file", token}, 1, "certificate"},
-		{[]string{"--insecure"}, 1, "no valid token"},
-		{[]string{"--ca-file", key}, 1, "--ca-file: " + key + " holds no PEM certificate"},
-	} {
-		if o := shardid(t, nil, append(args, c.more...)...); o.exit != c.exit || !strings.Contains(o.stderr, c.says) {
-			t.Errorf("%v: %+v", c.more, o)
-		}
 	}
 }
 

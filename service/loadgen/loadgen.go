@@ -1,218 +1,201 @@
-// Package loadgen puts an ID service under load over HTTP/1.1 or RESP and checks what comes
-// back: how fast, how late, with which errors, and whether any ID came twice.
+// Package loadgen puts an ID service under load over HTTP or RESP, and reports how fast and how late
+// it answers, with which errors, and whether an ID came twice. Any server that answers like shardid
+// can be measured.
 //
-// It knows nothing of the service's inside; any server that answers like it can be
-// measured, and with Options.Raw any path of any server.
-//
-// In a closed loop each connection sends its next request when the answer to the
-// last one came, so a server that stalls is asked less and looks better than it is.
-// At a constant rate it does not: requests are due by a schedule that nothing
-// delays, and latencies count from when a request was due, whether or not a
-// connection was free to send it then.
+// In a closed loop each connection sends its next request when the last answer has come. At a
+// constant rate requests are due by a schedule that nothing delays: a connection that is free takes
+// the next one and waits until it is due. One that no connection was free for is sent late, and its
+// latency counts from when it was due, so a server that stalls is seen.
 package loadgen
 
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"shardid/model"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Load is a run that can be made.
-type Load struct {
-	opts   Options
-	target *target
+// Options of a run.
+type Options struct {
+	URL         string        // http or https with host and perhaps a path, or redis or rediss with host
+	Mode        string        // queue, segment, snowflake, uid or sequence
+	Raw         string        // a path that is fetched over HTTP instead, without looking for IDs
+	App         int           // the app of the queue mode
+	Tag         string        // the key of the segment mode
+	Space       string        // the space of the sequence mode
+	Passes      int           // how many values of gatePass, or keys of the space, take turns
+	Count       int           // IDs of a request; 0 asks for a single one
+	Token       string        // the bearer token, "" for none
+	Rate        float64       // requests due a second, over all connections; 0 is a closed loop
+	Duration    time.Duration // how long requests are sent
+	Timeout     time.Duration // how long an answer may take
+	Concurrency int           // connections
+	TLS         *tls.Config   // of https and rediss; nil for the defaults
+	Progress    func(Report)  // is called about once a second with the counts so far; may be nil
 }
 
-// New checks the options and connects to nothing. The error is
-// model.ErrInvalidArgument.
-func New(opts Options) (*Load, error) {
-	if err := opts.check(); err != nil {
-		return nil, err
-	}
-	t, err := newTarget(opts)
-	if err != nil {
-		return nil, err
-	}
-	if opts.Mode == ModeSequence {
-		opts.Compare = 0
-	}
-	return &Load{opts: opts, target: t}, nil
+// Report is the result of a run, in JSON too.
+type Report struct {
+	URL               string  `json:"url"`
+	Mode              string  `json:"mode"`     // that of the options, or raw
+	Duration          float64 `json:"duration"` // with what was under way when the time was up, in seconds
+	Requests          int64   `json:"requests"` // that were answered as they should be
+	IDs               int64   `json:"ids"`      // that came with them
+	RequestsPerSecond float64 `json:"requestsPerSecond"`
+	IDsPerSecond      float64 `json:"idsPerSecond"`
+	IntendedRate      float64 `json:"intendedRate"` // 0 for a closed loop
+	Unsent            int64   `json:"unsent"`       // requests that were due and not sent when the time was up
+
+	Latency         map[string]float64 `json:"latency"` // p50, p90, p99, p99.9, max and mean of Requests, ms
+	Failed          int64              `json:"failed"`  // requests without the answer they should have
+	Errors          map[string]int64   `json:"errors"`  // the same by kind, such as "503 code -4"
+	FirstError      string             `json:"firstError,omitempty"`
+	Duplicates      int64              `json:"duplicates"` // IDs that had come before, among ComparedIDs
+	FirstDuplicates []int64            `json:"firstDuplicates,omitempty"`
+	ComparedIDs     int64              `json:"comparedIds"`
+	Interrupted     bool               `json:"interrupted"`
 }
 
-// Run puts the server under load and reports. When ctx ends early, the report is
-// about the time until then. It fails, with one line that says what to do, when the
-// server is not there or not the one that was meant; a server that refuses for now
-// (503, or its codes) is tried all the same.
-func (l *Load) Run(ctx context.Context) (*Report, error) {
-	r, err := l.execute(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return r.report(), nil
-}
+// maxCompared is how many IDs are kept for the comparison, which takes a GiB then.
+const maxCompared = 1 << 26
 
-// clock counts nanoseconds since its base, monotonically.
-type clock struct{ base time.Time }
-
-func (c clock) now() int64 { return int64(time.Since(c.base)) }
-
-// run is one execution of a Load.
+// run is one execution of a load.
 type run struct {
-	*Load
-	clock
-	account
-	begun, from, end int64 // of the warm-up, of what is measured, and of both, by the clock
-	ended            int64 // when the load stopped: at end, or earlier when it was interrupted
-	interrupted      bool
+	Options
+	ask   asker
+	begun time.Time
+	turns atomic.Int64 // requests that connections took
+
+	mu      sync.Mutex // guards the rest
+	out     Report
+	told    time.Time // when the progress was told
+	latency *hdrhistogram.Histogram
 }
 
-// execute makes the first request, then runs the workers until the time is up or ctx
-// ends, and waits for them.
-func (l *Load) execute(ctx context.Context) (*run, error) {
-	r := &run{Load: l, clock: clock{time.Now()}, account: newAccount(l.opts.Compare)}
-	working, cancel := context.WithCancel(ctx)
+// Run puts a server under load and reports. When ctx ends early, the report is about the time until
+// then. It fails when the first request does.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	ask, hangUp, err := newAsker(o)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", model.ErrInvalidArgument, err)
+	}
+	defer hangUp()
+	r := &run{Options: o, ask: ask, latency: hdrhistogram.New(1, time.Hour.Microseconds(), 3)}
+	r.out = Report{URL: o.URL, Mode: o.Mode, IntendedRate: o.Rate, Errors: map[string]int64{}}
+	first, err := r.request(ctx, 0)
+	if err != nil {
+		return nil, fmt.Errorf("the first request to %s failed: %w", o.URL, err)
+	}
+	r.begun = time.Now()
+	loading, cancel := context.WithTimeout(ctx, o.Duration)
 	defer cancel()
-	workers := make([]*worker, l.opts.Concurrency)
-	for i := range workers {
-		workers[i] = &worker{run: r, turn: i * len(l.target.requests) / len(workers)}
+	seen := make([][]int64, o.Concurrency)
+	var all sync.WaitGroup
+	for i := range seen {
+		all.Go(func() { seen[i] = r.load(loading) })
 	}
-	if err := r.probe(ctx, workers[0]); err != nil {
-		return nil, err
-	}
-	r.begun = r.now()
-	r.from = r.begun + int64(l.opts.Warmup)
-	r.end = r.from + int64(l.opts.Duration)
-	var wg sync.WaitGroup
-	if l.opts.Rate == 0 {
-		for _, w := range workers {
-			wg.Go(func() { w.closedLoop(working) })
-		}
-	} else {
-		timer, err := newTimer()
-		if err != nil {
-			return nil, err
-		}
-		due := make(chan int64, len(workers))
-		wg.Go(func() {
-			defer timer.close()
-			r.pace(working, timer, due)
-		})
-		for _, w := range workers {
-			wg.Go(func() { w.paced(working, due) })
-		}
-	}
-	r.watch(ctx)
-	r.ended, r.interrupted = r.now(), ctx.Err() != nil
-	cancel()
-	wg.Wait()
-	return r, nil
+	all.Wait()
+	r.out.Interrupted = ctx.Err() != nil
+	r.summarize(slices.Concat(append(seen, first)...))
+	return &r.out, nil
 }
 
-// probe makes one request before all others. Its IDs count as those of the warm-up,
-// its error is the run's unless it may pass.
-func (r *run) probe(ctx context.Context, w *worker) error {
-	defer w.hangUp()
-	var got outcome
-	err := w.connect(ctx)
-	if err == nil {
-		got = w.request(ctx, r.now())
-		err = errors.Join(got.errs...)
-	}
-	w.pause = 0
-	r.seen.add(got.ids)
-	if refused, ok := errors.AsType[*refusal](err); err == nil || ok && refused.mayPass() {
-		return nil
-	}
-	return r.advise(cmp.Or(append(got.errs, err)...))
-}
-
-// Progress is how a run goes.
-type Progress struct {
-	Elapsed time.Duration // since the warm-up began
-	// Since the warm-up began: answers without an error, the IDs in them, and
-	// everything else that came of requests and connections.
-	Requests, IDs, Failed int64
-	WarmingUp             bool
-}
-
-// watch reports the progress once a second until the end, or that of ctx.
-func (r *run) watch(ctx context.Context) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	up := time.NewTimer(time.Duration(r.end - r.now()))
-	defer up.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-up.C:
-			return
-		case <-tick.C:
-			if r.opts.Progress == nil {
-				continue
+// load is one connection's share of the run. It gives the IDs that came, as many as are compared.
+func (r *run) load(ctx context.Context) (seen []int64) {
+	for ctx.Err() == nil {
+		turn := r.turns.Add(1) - 1
+		due := r.dueAt(turn)
+		if early := time.Until(due); early > 0 {
+			pause(ctx, early)
+			if due = time.Now(); ctx.Err() != nil { // a timer that comes late is not the server's fault
+				break
 			}
-			r.mu.Lock()
-			p := r.progress
-			r.mu.Unlock()
-			now := r.now()
-			p.Elapsed, p.WarmingUp = time.Duration(now-r.begun), now < r.from
-			r.opts.Progress(p)
 		}
+		ids, err := r.request(context.WithoutCancel(ctx), int(turn)) // what is under way at the end counts
+		r.count(due, ids, err)
+		fits := max(0, min(len(ids), maxCompared/r.Concurrency-len(seen)))
+		seen = append(seen, ids[:fits]...)
+		if _, answered := errors.AsType[answerError](err); err != nil && !answered {
+			pause(ctx, 20*time.Millisecond) // or a server that is away would be asked in a spin
+		}
+	}
+	return seen
+}
+
+// request asks once, and looks at the IDs that came.
+func (r *run) request(ctx context.Context, turn int) ([]int64, error) {
+	ids, err := r.ask(ctx, turn)
+	if err == nil && r.Raw == "" && (len(ids) != max(1, r.Count) || slices.Min(ids) < 1) {
+		err = answerError{kind: BadAnswer}
+	}
+	return ids, err
+}
+
+// dueAt is when a request is due: in a closed loop at once.
+func (r *run) dueAt(turn int64) time.Time {
+	if r.Rate == 0 {
+		return time.Now()
+	}
+	return r.begun.Add(time.Duration(float64(turn) / r.Rate * float64(time.Second)))
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
 }
 
-// longestWait bounds how late the pacer notices the end of a run, ns.
-const longestWait = int64(100 * time.Millisecond)
+// count accounts for a request and its IDs, and tells the progress once a second.
+func (r *run) count(due time.Time, ids []int64, err error) {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.out.Requests++
+		r.out.IDs += int64(len(ids))
+		_ = r.latency.RecordValue(min(now.Sub(due), time.Hour).Microseconds()) // it fits
+	} else {
+		r.out.Failed++
+		r.out.Errors[kindOf(err)]++
+		r.out.FirstError = cmp.Or(r.out.FirstError, err.Error())
+	}
+	if r.Progress != nil && now.Sub(r.told) >= time.Second {
+		r.told, r.out.Duration = now, now.Sub(r.begun).Seconds()
+		r.Progress(r.out)
+	}
+}
 
-// pace sends the times at which requests are due to due, from begun to end or until
-// ctx ends, and closes it. What the warm-up was late with is dropped. Of the rest no
-// time is skipped: those that no connection was free for are sent late, as the time
-// they were due, and those that remain at the end are accounted for as unsent.
-func (r *run) pace(ctx context.Context, timer *timer, due chan<- int64) {
-	defer close(due)
-	warmUp, cancel := context.WithDeadline(ctx, r.base.Add(time.Duration(r.from)))
-	defer cancel()
-	r.paceUntil(warmUp, timer, due, r.begun, r.from)
-	at := r.paceUntil(ctx, timer, due, r.from, r.end)
-	now := min(r.now(), r.end-1)
-	if at > now {
+// summarize fills in what follows from the counts, and looks for IDs that came twice.
+func (r *run) summarize(seen []int64) {
+	out := &r.out
+	out.Duration = time.Since(r.begun).Seconds()
+	out.RequestsPerSecond = float64(out.Requests) / out.Duration
+	out.IDsPerSecond = float64(out.IDs) / out.Duration
+	out.Unsent = max(0, int64(min(out.Duration, r.Duration.Seconds())*r.Rate)-r.turns.Load())
+	out.Latency = map[string]float64{"max": float64(r.latency.Max()) / 1000, "mean": r.latency.Mean() / 1000}
+	for name, percent := range map[string]float64{"p50": 50, "p90": 90, "p99": 99, "p99.9": 99.9} {
+		out.Latency[name] = float64(r.latency.ValueAtQuantile(percent)) / 1000
+	}
+	if r.Mode == "sequence" { // the numbers of two keys are alike
 		return
 	}
-	interval := r.interval()
-	left := int64(float64(now-at)/interval) + 1
-	const groups = 10_000 // many are recorded together
-	group := max(1, left/groups)
-	for done := int64(0); done < left; done += group {
-		r.omit(at+int64(float64(done)*interval), now, min(group, left-done))
-	}
-}
-
-// interval is the time from one pipeline, over HTTP a request, that is due to the next, ns.
-func (r *run) interval() float64 {
-	return float64(time.Second) * float64(r.target.pipeline) / r.opts.Rate
-}
-
-// paceUntil sends the times that are due in [from, end). It returns the first that it
-// could not send before ctx ended, else one that is not before end.
-func (r *run) paceUntil(ctx context.Context, timer *timer, due chan<- int64, from, end int64) int64 {
-	interval := r.interval()
-	for n := 0; ; n++ {
-		at := from + int64(float64(n)*interval)
-		if at >= end {
-			return at
-		}
-		for now := r.now(); now < at; now = r.now() {
-			if ctx.Err() != nil {
-				return at
+	out.ComparedIDs = int64(len(seen))
+	slices.Sort(seen)
+	for i := 1; i < len(seen); i++ {
+		if seen[i] == seen[i-1] {
+			if out.Duplicates++; len(out.FirstDuplicates) < 5 {
+				out.FirstDuplicates = append(out.FirstDuplicates, seen[i])
 			}
-			timer.wait(at - now)
-		}
-		select {
-		case due <- at:
-		case <-ctx.Done():
-			return at
 		}
 	}
 }
