@@ -177,7 +177,8 @@ func (o Options) overRESP(u *url.URL) (asker, func()) {
 			err = failed
 		}
 		if said, ok := errors.AsType[redis.Error](err); ok {
-			code, message, _ := strings.Cut(strings.TrimPrefix(said.Error(), "SHARDID "), " ")
+			_, refusal, _ := strings.Cut(said.Error(), " ") // after SHARDID, NOAUTH or WRONGPASS
+			code, message, _ := strings.Cut(refusal, " ")
 			return nil, answerError{"code " + code, message}
 		}
 		return ids, err
