@@ -18,11 +18,11 @@ ALL        = ./... $(shell go list -m)/client/...
 GOTEST    := go test -race -count=1 -timeout 60m
 # Without the MessagePack codec of Gin, which nothing here uses: 9 MB less, as in release.sh.
 export GOFLAGS := $(strip $(GOFLAGS) -tags=nomsgpack)
-# The stores that make test uses beside the installed ones, and what it says first.
+# The stores that make test-all uses beside the installed ones.
 OTHERS    := mysql-9.7 valkey-9.1
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test test-plan test-short test-clients test-deploy test-stores test-servers lint vulncheck references fmt simulate prove soak restarts release test-release bench bench-quick bench-java bench-once fuzz rename clean
+.PHONY: help run build test test-all test-short test-clients test-deploy test-stores test-servers lint vulncheck references fmt simulate prove soak restarts release test-release bench bench-quick bench-java bench-once fuzz rename clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,23 +33,22 @@ run: build ## build and serve on 127.0.0.1:8080, and Redis clients on 6380, with
 build: ## build bin/shardid, one static binary
 	CGO_ENABLED=0 go build -trimpath -o $(BIN) ./cmd/shardid
 
-test: test-plan test-servers build ## everything CI runs; installs the servers the tests need when they are missing
-	OTHERS="$(OTHERS)" scripts/test.sh $(GOTEST)
-	@cat $(TOOLS)/vulncheck-skipped 2>/dev/null || true
+test: ## what decides whether a change lands; installs the servers the tests need; ten minutes
+	@scripts/install-test-servers.sh --plan
+	@echo "make test: takes 6 to 10 minutes on two cores that have nothing else to do"
+	@scripts/test.sh
 
-test-plan: # say what make test installs and how long that takes
-	@scripts/install-test-servers.sh --plan $(OTHERS)
-	@[ -x $(LINT) ] || echo "make test: builds golangci-lint into .tools, 2 minutes, once"
-	@[ -x $(VULN) ] || echo "make test: builds govulncheck into .tools, half a minute, once"
-	@command -v spin >/dev/null || echo "make test: installs the Debian package spin, a few seconds, once"
-	@echo "make test: the tests themselves take 25 to 55 minutes on two cores that have nothing else to do, by their speed"
+test-all: test ## make test and everything that is too long for it, before a release; about an hour and a half
+	@scripts/install-test-servers.sh $(OTHERS)
+	@scripts/test-all.sh
 
-test-stores: ## the tests of the stores on MySQL 9.7, MariaDB 10.11 and 11.8, Redis 7.0 and 8.0, Valkey 9.1, and one table
+test-stores: ## contracts, stories and faults on MySQL 9.7, MariaDB 10.11 and 11.8, Redis 7.0 and 8.0, Valkey 9.1
 	scripts/test-stores.sh
 
 test-clients: ## the programs of docs/clients.md and docs/examples; installs client libraries of Python, PHP and Node where it may
 	scripts/test-clients.sh
 
+test-deploy: export DEEP = 1
 test-deploy: $(VALIDATE) $(OPERATOR) $(HELM) $(COMPOSE) ## the files of deploy/ by what reads them, and on stores; builds Helm and others, once: 10 minutes
 	scripts/fetch-test-server.sh $(OTHERS) || true
 	go test -count=1 ./scripts/deploytest
@@ -109,6 +108,7 @@ $(NFPM):
 	GOBIN=$(TOOLS) go install github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.44.1
 	mv $(TOOLS)/nfpm $@
 
+simulate: export DEEP = 1
 simulate: ## 10 000 simulated deployments with faults between any two steps, and the mutants they catch
 	go test -count=1 -v -run TestSimulation ./model -counter.worlds 10000
 	go test -count=1 -v -run TestSimulation ./service/queue ./service/worker ./service/segment ./service/uid
@@ -119,11 +119,13 @@ prove: ## check the models of the protocols exhaustively, and that each rule is 
 soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C ends it with a report
 	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/nemesis -soak $(DURATION)
 
+restarts: export DEEP = 1
 restarts: test-servers ## N (1000) restarts of both stores and of every replica, with apps of narrow limits; about an hour
 	go test -count=1 -timeout 0 -v -run '^TestDirectedManyRestarts$$' ./scripts/e2e -restarts $(N)
 
 # Redis 7.0, as Debian has it, formats what is pushed half as fast as newer servers.
 bench bench-quick: export KV ?= valkey-9.1
+bench bench-quick: export DEEP = 1
 
 bench: test-servers ## compare with bare Gin, a plain design and other libraries; the goals, 20 minutes
 	go test -count=1 -timeout 40m -run '^TestCompare$$' -v ./scripts/bench -compare full $(BENCHFLAGS)

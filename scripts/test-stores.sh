@@ -4,11 +4,11 @@ set -eu
 
 usage() {
 	cat <<'TEXT'
-usage: scripts/test-stores.sh [--main] [DB+KV…]
+usage: scripts/test-stores.sh [DB+KV…]
 
 Runs the tests that use stores on each combination of servers and prints one table.
 DB is mysql-9.7, mariadb-10.11 or mariadb-11.8, KV is redis-7.0, redis-8.0 or
-valkey-9.1; without any, these three, 15 to 20 minutes each:
+valkey-9.1; without any, these three:
 
   mariadb-10.11+redis-7.0   Debian 12
   mariadb-11.8+redis-8.0    Debian 13
@@ -20,28 +20,19 @@ shows beside any of the others.
 
   contracts   the packages of repository and service that start a database or a Redis
   stories     scripts/e2e: shardid itself on the stores
-  nemesis     a minute of faults under load, two of two regions; with MySQL five of a group of three
+  faults      each fault once on each topology, with MySQL on a group of three, too, and on two regions
 
---main runs the main stories and a minute of faults only, as make test does. A server that is missing is
+DEEP=1 in the environment adds the deep contracts and stories. A server that is missing is
 fetched (scripts/fetch-test-server.sh); one that cannot be had is named in the last
 lines, and the installed one stands in for it, so that the other half of the
-combination is tested; without both it is not run. A test that
-fails beside the others is run again alone; "again" in the table says that it passed then.
-The status is 1 when a test failed, and 0 otherwise.
+combination is tested; without both it is not run. The status is 1 when a test failed, and 0 otherwise.
 TEXT
 }
 
 all='mariadb-10.11+redis-7.0 mariadb-11.8+redis-8.0 mysql-9.7+valkey-9.1'
-main='^Test(E2E(RedisClients$|GoClient|ScrambledApp|ErrorTable|ArticleLimits|AdminCommands|Workers|NoSecret|DatabaseDies|RedisDies|StartsWithoutStores|Replicas|DatabaseTLS|RedisTLS|AdminDelete|LeafSegmentReplicas|LeafReplicas|UIDReplicas)|Directed(BothStores|RefillsGoOn|DatabaseRestored|SentinelLagging)|DoctorGood|DoctorUnsafe)'
-# In full they are run as make test does, in three processes side by side.
-outages='^TestDirected' leases='^Test(E2ELeaf|E2EUID|E2EConsole)'
-stories='' nemesis='^Test(Soak|Nemesis(Group|Regions))$'
 
 case "${1:-}" in
 -h | --help) usage; exit 0 ;;
---main)
-	stories=$main nemesis='^TestSoak$'
-	shift ;;
 -*) usage >&2; exit 2 ;;
 esac
 if [ $# -eq 0 ]; then
@@ -100,34 +91,18 @@ for combination in "$@"; do
 		printf '%-15s  %-12s  not run\n' "${combination%+*}" "${combination#*+}" >>"$logs/table"
 		continue
 	fi
-	# The contracts and the stories mostly wait; nemesis needs the machine.
+	# The contracts and the stories mostly wait; the faults need the machine.
 	# shellcheck disable=SC2086 # a list of words
-	part contracts $packages &
-	if [ -n "$stories" ]; then
-		part stories -run "$stories" ./scripts/e2e &
-	else
-		part outages -run "$outages" ./scripts/e2e &
-		part leases -run "$leases" ./scripts/e2e &
-		part stories -skip "$outages|$leases" ./scripts/e2e &
-	fi
+	part contracts -p 3 $packages &
+	part stories -parallel 4 ./scripts/e2e &
 	wait
-	for name in contracts outages leases stories; do # what failed beside the others
-		cell=$logs/cell-$name
-		if grep -qs FAILED "$cell" && DB=$db KV=$kv scripts/rerun-failed.sh "$logs/$name" go test -count=1; then
-			sed -i 's/FAILED/again/' "$cell"
-		fi
-	done
-	if [ -z "$stories" ]; then # the cell of all three: the slowest, or one that failed
-		sort -t ' ' -k 1,1 -k 2,2nr "$logs"/cell-outages "$logs"/cell-leases "$logs"/cell-stories >"$logs/all"
-		head -n 1 "$logs/all" >"$logs/cell-stories"
-	fi
-	part nemesis -run "$nemesis" ./scripts/nemesis -soak 1m
+	(DEEP=1 && export DEEP && part faults ./scripts/nemesis)
 	printf '%-15s  %-12s  %-14s  %-14s  %s\n' "${db:-installed}" "${kv:-installed}" \
-		"$(cat "$logs/cell-contracts")" "$(cat "$logs/cell-stories")" "$(cat "$logs/cell-nemesis")" >>"$logs/table"
+		"$(cat "$logs/cell-contracts")" "$(cat "$logs/cell-stories")" "$(cat "$logs/cell-faults")" >>"$logs/table"
 done
 
 echo
-printf '%-15s  %-12s  %-14s  %-14s  %s\n' database key-value contracts stories nemesis
+printf '%-15s  %-12s  %-14s  %-14s  %s\n' database key-value contracts stories faults
 cat "$logs/table"
 for file in "$logs"/lacking-*; do
 	if [ -e "$file" ]; then

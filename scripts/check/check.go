@@ -6,6 +6,7 @@ package check
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -147,4 +148,13 @@ func (r *Reports) Told(condition string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.told[condition]
+}
+
+// Deep skips a test that only `make test-all` runs: one that takes long, needs what few machines have, or
+// looks once more, by other means, at what `make test` has decided. DEEP=1 in the environment runs them.
+func Deep(t testing.TB) {
+	if os.Getenv("DEEP") == "" {
+		t.Helper()
+		t.Skip("deep: make test-all runs it, or DEEP=1")
+	}
 }

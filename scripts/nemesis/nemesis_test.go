@@ -10,6 +10,7 @@ import (
 	"os"
 	"testing"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
@@ -58,41 +59,50 @@ func seed(t *testing.T) uint64 {
 	return s
 }
 
-// TestNemesis: whatever breaks, no ID is issued twice, and all works again.
-func TestNemesis(t *testing.T) {
+// TestFaults: whatever breaks, no ID is issued twice, and all works again. It breaks eight things, which the
+// seed chooses, on a topology of Redis that it chooses, too.
+func TestFaults(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes one to two minutes and real servers")
+		t.Skip("takes a minute and real servers")
 	}
-	everyFaultOnce(t, onSingle)
+	s := seed(t)
+	faultsOnce(t, []string{onSingle, onSentinel, onCluster}[s%3], s, 8)
 }
 
-// TestNemesisGroup: the same on MySQL's group replication, so in make test-stores.
+// TestNemesis: the same with each fault, on each topology.
+func TestNemesis(t *testing.T) {
+	check.Deep(t)
+	for _, topology := range []string{onSingle, onSentinel, onCluster} {
+		t.Run(topology, func(t *testing.T) { faultsOnce(t, topology, seed(t), len(faultsOn(topology))) })
+	}
+}
+
+// TestNemesisGroup: the same on MySQL's group replication.
 func TestNemesisGroup(t *testing.T) {
+	check.Deep(t)
 	if !testserver.OnMySQL() {
 		t.Skip("needs MySQL")
 	}
-	everyFaultOnce(t, onGroup)
+	faultsOnce(t, onGroup, seed(t), len(faultsOn(onGroup)))
 }
 
-// everyFaultOnce runs each fault of a topology, of the long ones one.
-func everyFaultOnce(t *testing.T, topology string) {
+// faultsOnce runs so many faults of a topology, each once, of the long ones one.
+func faultsOnce(t *testing.T, topology string, seed uint64, rounds int) {
 	t.Helper()
-	p := plan{topology: topology, seed: seed(t), rounds: len(faultsOn(topology)), once: 1, procs: 3, server: shardid(t), modes: otherModes(), gophers: 2, proof: 1500,
-		before: func(*world, round) bool { return true }}
+	p := plan{topology: topology, seed: seed, rounds: rounds, once: 1, procs: 3, server: shardid(t),
+		modes: otherModes(), gophers: 2, proof: 1500, before: func(*world, round) bool { return true }}
 	w, r := p.run(t)
 	t.Log(r)
 	r.check(t, w)
-	if r.ids < 150_000 || r.popped < 10_000 || r.drawn < 10_000 {
-		t.Errorf("%d IDs are too few to prove anything, %d over RESP, %d by Go clients", r.ids, r.popped, r.drawn)
+	if least := 3000 * rounds; r.ids < least || r.popped < 10_000 || r.drawn < 10_000 {
+		t.Errorf("%d IDs are too few to prove anything, want %d; %d came over RESP, %d by Go clients", r.ids, least, r.popped, r.drawn)
 	}
 }
 
 // TestNemesisRegions: two deployments of two regions, which share nothing, give none of the other's IDs,
-// whatever happens to their stores. It is for make test-stores.
+// whatever happens to their stores.
 func TestNemesisRegions(t *testing.T) {
-	if *soakFlag == 0 {
-		t.Skip("is run beside a soak: -soak 1m")
-	}
+	check.Deep(t)
 	first := seed(t)
 	var books []*rig.Ledger
 	for id := range 2 {
@@ -122,6 +132,7 @@ func TestNemesisRegions(t *testing.T) {
 // TestNemesisSequences: after some of the faults, on any topology, every process numbers keys
 // again before the next one comes: that takes as long as a lease.
 func TestNemesisSequences(t *testing.T) {
+	check.Deep(t)
 	if testing.Short() {
 		t.Skip("takes a minute or two and real servers")
 	}
@@ -139,6 +150,7 @@ func TestNemesisSequences(t *testing.T) {
 // TestNemesisFindsDuplicatesInThePlainDesign: a nemesis that finds nothing where
 // there is something would be broken.
 func TestNemesisFindsDuplicatesInThePlainDesign(t *testing.T) {
+	check.Deep(t)
 	if testing.Short() {
 		t.Skip("needs real servers")
 	}
