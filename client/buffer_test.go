@@ -68,22 +68,6 @@ func TestIdleHoldsNothing(t *testing.T) {
 	}
 }
 
-func TestHeldIDsAllocateNothing(t *testing.T) {
-	c := newClient(t, Options{Addrs: []string{start(t, &service{most: 1 << 20})}})
-	warm, queue := c.Segment("a"), c.Queue(1)
-	if _, err := queue.Take(t.Context(), "alice", 50_000); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := warm.Take(t.Context(), 50_000); err != nil {
-		t.Fatal(err)
-	}
-	c.fetches.Wait()
-	ctx := t.Context()
-	if n := testing.AllocsPerRun(5, func() { _, _ = warm.Next(ctx); _, _ = queue.Next(ctx, "alice") }); n != 0 {
-		t.Errorf("an ID allocates %v times", n)
-	}
-}
-
 // BenchmarkNext is refilled over HTTP on loopback, in this process.
 func BenchmarkNext(b *testing.B) {
 	s := &service{most: 1 << 20}

@@ -333,17 +333,6 @@ func TestGeneratorCloses(t *testing.T) {
 	}
 }
 
-func TestGeneratorAllocates(t *testing.T) {
-	g := newGenerator(t, (&lessor{hold: time.Minute, renew: 20 * time.Second}).start(t))
-	if n := testing.AllocsPerRun(20_000, func() {
-		if _, err := g.Next(); err != nil {
-			t.Error(err)
-		}
-	}); n > 0 {
-		t.Errorf("%v allocations for an ID", n)
-	}
-}
-
 // BenchmarkGenerator stays below the cap of its layout, as 4 million sequence numbers do.
 func BenchmarkGenerator(b *testing.B) {
 	g := newGenerator(b, (&lessor{hold: time.Minute, renew: 20 * time.Second, seqBits: 22}).start(b))

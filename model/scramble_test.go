@@ -1,19 +1,11 @@
 package model_test
 
 import (
-	"bytes"
-	"crypto/aes"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"math/big"
 	"math/bits"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -21,93 +13,10 @@ import (
 	"shardid/scripts/check"
 )
 
-// ff1 encrypts a text of digits as NIST SP 800-38G, section 5.1, says it, step by step.
-func ff1(key, tweak []byte, radix int, text string) string {
-	block, _ := aes.NewCipher(key)
-	n := len(text)
-	u := n / 2
-	v := n - u
-	a, b := text[:u], text[u:]
-	r := big.NewInt(int64(radix))
-	num := func(s string) *big.Int { x, _ := new(big.Int).SetString(s, radix); return x }
-	power := func(m int) *big.Int { return new(big.Int).Exp(r, big.NewInt(int64(m)), nil) }
-	wide := (new(big.Int).Sub(power(v), big.NewInt(1)).BitLen() + 7) / 8
-	d := 4*((wide+3)/4) + 4
-	p := []byte{1, 2, 1, 0, 0, byte(radix), 10, byte(u), 0, 0, 0, byte(n), 0, 0, 0, byte(len(tweak))}
-	for i := range 10 {
-		q := append(bytes.Clone(tweak), make([]byte, ((-len(tweak)-wide-1)%16+16)%16)...)
-		q = append(q, byte(i))
-		q = append(q, num(b).FillBytes(make([]byte, wide))...)
-		mac := make([]byte, 16)
-		for _, chunk := range [][]byte{p, q[:16], q[16:]} {
-			for ; len(chunk) > 0; chunk = chunk[16:] {
-				for j := range mac {
-					mac[j] ^= chunk[j]
-				}
-				block.Encrypt(mac, mac)
-			}
-		}
-		s := bytes.Clone(mac)
-		for j := byte(1); len(s) < d; j++ {
-			more := bytes.Clone(mac)
-			more[15] ^= j
-			block.Encrypt(more, more)
-			s = append(s, more...)
-		}
-		m := u
-		if i%2 == 1 {
-			m = v
-		}
-		c := new(big.Int).Add(num(a), new(big.Int).SetBytes(s[:d]))
-		c.Mod(c, power(m))
-		digits := c.Text(radix)
-		a, b = b, strings.Repeat("0", m-len(digits))+digits
-	}
-	return a + b
-}
-
-// The samples of NIST for FF1 with AES-128 show that ff1 is right.
-func TestFF1Samples(t *testing.T) {
-	key, _ := hex.DecodeString("2B7E151628AED2A6ABF7158809CF4F3C")
-	for _, c := range []struct {
-		tweak, text string
-		radix       int
-		want        string
-	}{
-		{"", "0123456789", 10, "2433477484"},
-		{"39383736353433323130", "0123456789", 10, "6124200773"},
-		{"3737373770717273373737", "0123456789abcdefghi", 36, "a9tv40mll9kdu509eum"},
-	} {
-		tweak, _ := hex.DecodeString(c.tweak)
-		check.Equal(t, ff1(key, tweak, c.radix, c.text), c.want, c.text)
-	}
-}
-
 const scrambleSecret = "0123456789abcdef0123456789abcdef"
 
 func scrambled(key model.ListKey, index int64) int64 {
 	return model.NewScrambler(scrambleSecret, key, model.Region{}).Scramble(index)
-}
-
-// TestScrambleIsFF1: it is what the standard says, and what comes back is the index.
-func TestScrambleIsFF1(t *testing.T) {
-	for range 2000 {
-		key := model.ListKey{App: uint8(rand.IntN(256)), Shard: uint8(rand.IntN(64))}
-		index := 1 + rand.Int64N(model.MaxIndex)
-		mac := hmac.New(sha256.New, []byte(scrambleSecret))
-		mac.Write([]byte("shardid scramble app " + strconv.Itoa(int(key.App))))
-		digits := strconv.FormatInt(index, 2)
-		digits = strings.Repeat("0", 49-len(digits)) + digits
-		want, _ := strconv.ParseInt(ff1(mac.Sum(nil)[:16], []byte{key.Shard}, 2, digits), 2, 64)
-		s := model.NewScrambler(scrambleSecret, key, model.Region{})
-		got := s.Scramble(index)
-		if got != want || got < 1 || got > model.MaxIndex {
-			t.Fatalf("list %s, index %d: %d, want %d", key, index, got, want)
-		}
-		if back := s.Unscramble(got); back != index {
-			t.Fatalf("list %s, index %d: came back as %d", key, index, back)
-		}
-	}
 }
 
 // TestScrambleZero: the index whose image would be 0 has the image of 0.

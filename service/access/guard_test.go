@@ -227,20 +227,6 @@ func TestHasAdmin(t *testing.T) {
 	}
 }
 
-func TestLookupDoesNotAllocate(t *testing.T) {
-	g := guardOf(t, people()+one("metered", "  apps: '*'\n  rate: 1000000\n"))
-	for _, token := range []string{"orders", "metered"} {
-		h := with("Bearer " + token)
-		n := testing.AllocsPerRun(1000, func() {
-			found, err := g.Client(h)
-			if err != nil || found.Mode(Queue) != nil || found.App(1) != nil {
-				t.Fatal(err)
-			}
-		})
-		check.Equal(t, n, 0, token, "allocations")
-	}
-}
-
 func BenchmarkClient(b *testing.B) {
 	for name, rest := range map[string]string{
 		"plain":   "",

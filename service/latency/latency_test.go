@@ -2,7 +2,6 @@ package latency
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,13 +10,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func TestBoundsRise(t *testing.T) {
-	b := Bounds()
-	if !slices.IsSorted(b[:]) || b[0] != 50*time.Microsecond || b[len(b)-1] != 5*time.Second {
-		t.Errorf("bounds: %v", b)
-	}
-}
 
 // A bound belongs to the bucket below it, as Prometheus' le says.
 func TestObserveFindsTheBucket(t *testing.T) {

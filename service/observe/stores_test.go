@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/scripts/check"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/uid"
@@ -233,14 +232,6 @@ func TestRefillPass(t *testing.T) {
 type instant struct{ queue.Lists }
 
 func (instant) Pop(context.Context, model.ListKey, int) (p model.Popped, err error) { return p, err }
-
-// Without tracing, decorators allocate nothing, and locks have none.
-func TestDecoratorsAreCheap(t *testing.T) {
-	f := &fake{}
-	check.Equal(t, NewStores(nil).Locker("s", f), queue.Locker(f), "the locker")
-	l, ctx := NewStores(nil).Lists("s", instant{}), t.Context()
-	check.Equal(t, testing.AllocsPerRun(100, func() { _, _ = l.Pop(ctx, model.ListKey{}, 9) }), 0, "allocations")
-}
 
 func BenchmarkCall(b *testing.B) {
 	provider := func(ratio float64) *Tracer {

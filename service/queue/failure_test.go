@@ -566,51 +566,6 @@ func TestACallerThatLeavesLosesNothing(t *testing.T) {
 	}
 }
 
-func TestOptionsAreChecked(t *testing.T) {
-	for name, change := range map[string]func(*queue.Options){
-		"timeout":   func(o *queue.Options) { o.Timeout = 0 },
-		"watermark": func(o *queue.Options) { o.LowWatermark = 1 },
-		"prefetch":  func(o *queue.Options) { o.PrefetchMax = 0 },
-		"max step":  func(o *queue.Options) { o.MaxStep = 0 },
-		"refill":    func(o *queue.Options) { o.RefillCron = "every now and then" },
-		"reload":    func(o *queue.Options) { o.ReloadCron = "* * * * *" },
-	} {
-		o := queue.Options{Timeout: 1, LowWatermark: 0.5, PrefetchMax: 1, MaxStep: 1, RefillCron: "@daily", ReloadCron: "@daily"}
-		change(&o)
-		check.Is(t, check.Err(queue.New(o)), model.ErrInvalidArgument, name, "New")
-	}
-}
-
-// A row that went back is lifted with the next segment: by the replica that has issued from it,
-// and by one that has issued nothing and learns from the list's high-water mark how far it has
-// come.
-func TestARolledBackMaxIDIsLiftedByTheNextSegment(t *testing.T) {
-	for _, restarts := range []bool{false, true} {
-		l, db := newLists(), newTable(1)
-		got := newCollector()
-		r := ready(t, l, db)
-		got.take(t, r, "alice", 5000)
-		if restarts {
-			stop(t, r.Service)
-		}
-		db.edit(aliceKey(), func(row *model.AllocState) { row.Last, row.LastMaxID = 7, 7 })
-		if restarts {
-			r = ready(t, l, db)
-		}
-		taken := 5000
-		for ; r.Stats().Lifts == 0 && taken < 200_000; taken += 5000 { // what was refilled before comes first
-			got.take(t, r, "alice", 5000)
-		}
-		got.check(t, taken)
-		if last := db.row(aliceKey()).Last; last < int64(taken) {
-			t.Errorf("max_id is %d", last)
-		}
-		if s := r.Stats(); s.Lifts != 1 || s.FarLifts != 1 {
-			t.Errorf("stats: %+v", s)
-		}
-	}
-}
-
 func TestAnUnvouchedDatabaseMakesASmallSpaceWait(t *testing.T) {
 	l, db := newLists(), newTable(1)
 	db.doubt(model.Limit{MaxID: aliceKey().Compose(100_000), Policy: model.LimitReject})

@@ -235,25 +235,3 @@ func TestEveryMaxIDThatWasReadCounts(t *testing.T) {
 		}
 	})
 }
-
-// A tag that nobody uses costs its name and about 60 bytes.
-func TestIdleTagsAreSmall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const n = 100_000
-		db := manyTags(n, 5000)
-		before := heapInUse()
-		r := ready(t, db)
-		synctest.Wait()
-		db.set(func(db *table) { db.afters = nil })
-		each := float64(heapInUse()-before) / n
-		t.Logf("%.0f bytes each", each)
-		if each > 120 {
-			t.Errorf("%.0f bytes", each)
-		}
-		check.Equal(t, len(r.Used()), 0, "tags in use")
-		r.mustTake(t, "t00007", 1, 1)
-		if used := r.Used(); len(used) != 1 || used[0].Name != "t00007" || !used[0].InitOK {
-			t.Errorf("in use: %+v", used)
-		}
-	})
-}
