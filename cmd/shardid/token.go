@@ -36,7 +36,7 @@ type tokenFlags struct {
 	spaces, modes       []string
 	rate                float64
 	burst               int
-	perSecond, perDay   int64
+	perSecond           int64
 	file                string
 }
 
@@ -62,7 +62,6 @@ func (c *cli) tokenNew() *cobra.Command {
 	f.Float64Var(&flags.rate, "rate", 0, "`requests` a second (default no limit)")
 	f.IntVar(&flags.burst, "burst", 0, "`requests` at once (default those of a second)")
 	f.Int64Var(&flags.perSecond, "ids-per-second", 0, "`IDs` a second (default no limit)")
-	f.Int64Var(&flags.perDay, "ids-per-day", 0, "`IDs` a day of UTC (default no limit)")
 	offer(cmd, "modes", append(modes(), "lease")...)
 	f.StringVar(&flags.expires, "expires", "", "`day` from which it is refused, such as 2027-01-31")
 	f.StringVar(&flags.file, "append", "", "add the entry to this `FILE` and print the token only")
@@ -104,9 +103,6 @@ func (f tokenFlags) entry(sum string) string {
 	}
 	if f.perSecond != 0 {
 		fmt.Fprintf(&b, "  ids_per_second: %d\n", f.perSecond)
-	}
-	if f.perDay != 0 {
-		fmt.Fprintf(&b, "  ids_per_day: %d\n", f.perDay)
 	}
 	if f.expires != "" {
 		fmt.Fprintf(&b, "  expires: %q\n", f.expires)

@@ -20,7 +20,7 @@ const (
 	maxTokens = 10_000
 	// maxRate is the highest rate, in requests a second, and the largest burst.
 	maxRate = 1_000_000
-	// maxQuota is the largest quota, in IDs: more than a replica issues in a day.
+	// maxQuota is the largest quota, in IDs: more than a replica issues in a second.
 	maxQuota = 1_000_000_000_000
 )
 
@@ -78,7 +78,7 @@ type entry struct {
 	rate  float64 // 0: none
 	burst int     // 0: not given
 
-	perSecond, perDay int64 // quotas of IDs; 0: none
+	perSecond int64 // the quota of IDs; 0: none
 }
 
 // fail is about a key, or about the whole entry when the key is not there.
@@ -93,12 +93,15 @@ func (e *entry) read() error {
 	for pair := range slices.Chunk(e.node.Content, 2) {
 		key, set := yamlfile.Text(pair[0]), e.setText
 		switch key {
-		case "name", "sha256", "role", "rate", "burst", "ids_per_second", "ids_per_day", "expires":
+		case "name", "sha256", "role", "rate", "burst", "ids_per_second", "expires":
 		case "apps", "tags", "names", "spaces", "modes":
 			set = e.setList
+		case "ids_per_day":
+			return yamlfile.Fail(e.file, pair[0], key, "was removed: use ids_per_second")
 		default:
 			like := regexp.MustCompile(`^[a-z0-9_]{0,20}`).FindString(key) // what follows may be a token
-			return yamlfile.Fail(e.file, pair[0], like, "unknown key: the keys are name, sha256, role, apps, tags, names, spaces, modes, rate, burst, ids_per_second, ids_per_day and expires")
+			return yamlfile.Fail(e.file, pair[0], like, "unknown key: the keys are name, sha256, role, apps, "+
+				"tags, names, spaces, modes, rate, burst, ids_per_second and expires")
 		}
 		if e.at[key] != nil {
 			return yamlfile.Fail(e.file, pair[0], key, "is there twice: keep one")
@@ -141,15 +144,10 @@ func (e *entry) setText(key string, node *yaml.Node) string {
 		if e.burst, err = strconv.Atoi(text); err != nil || e.burst < 1 || e.burst > maxRate {
 			return fmt.Sprintf("is not a number of requests, 1…%d", maxRate)
 		}
-	case "ids_per_second", "ids_per_day":
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < 1 || n > maxQuota {
+	case "ids_per_second":
+		e.perSecond, err = strconv.ParseInt(text, 10, 64)
+		if err != nil || e.perSecond < 1 || e.perSecond > maxQuota {
 			return fmt.Sprintf("is not a whole number of IDs, 1…%d: remove the key for no limit", int64(maxQuota))
-		}
-		if key == "ids_per_day" {
-			e.perDay = n
-		} else {
-			e.perSecond = n
 		}
 	case "expires": // a day stands for its midnight UTC
 		if t.expires, err = time.Parse(time.DateOnly, text); err != nil {
@@ -218,15 +216,15 @@ func (e *entry) complete() error {
 	if e.burst > 0 && e.rate == 0 {
 		return e.fail("burst", "needs a rate: add one, or remove burst")
 	}
-	if e.rate > 0 || e.perSecond > 0 || e.perDay > 0 {
+	if e.rate > 0 || e.perSecond > 0 {
 		most := float64(e.perSecond)
 		e.token.limits = &limits{
 			requests: bucket{perSecond: e.rate, most: float64(cmp.Or(e.burst, int(math.Ceil(e.rate))))},
-			ids:      bucket{perSecond: most, most: most}, perDay: e.perDay, now: time.Now,
+			ids:      bucket{perSecond: most, most: most}, now: time.Now,
 		}
 	}
 	if e.token.role == RoleAdmin {
-		for _, key := range []string{"apps", "tags", "names", "spaces", "modes", "ids_per_second", "ids_per_day"} {
+		for _, key := range []string{"apps", "tags", "names", "spaces", "modes", "ids_per_second"} {
 			if e.at[key] != nil {
 				return e.fail(key, "is for the role get: one of admin is for administration and has no IDs")
 			}

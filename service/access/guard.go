@@ -100,7 +100,7 @@ func NewGuard(opts Options) (*Guard, error) {
 	return g, nil
 }
 
-// load reads the file. Tokens that stay keep what they have used of their rate and quotas.
+// load reads the file. Tokens that stay keep what they have used of their rate and quota.
 func (g *Guard) load() error {
 	old, set := g.file.Load(), &tokenSet{byDigest: map[digest]*Token{}}
 	if g.opts.File == "" {

@@ -9,28 +9,22 @@ import (
 	"shardid/model"
 )
 
-// day is what a quota of a day is for: one of UTC.
-const day = 24 * time.Hour
-
 // refusalTakes is how long a refusal is held back. Without it who asks most often, as a
 // pipeline does, would leave the others nothing of their token's rate.
 const refusalTakes = 2 * time.Millisecond
 
-// limits are the rate and the quotas of a token, and what is left of them. Safe for
+// limits are the rate and the quota of a token, and what is left of them. Safe for
 // concurrent use: what is refused changes nothing.
 type limits struct {
 	mu       sync.Mutex
 	requests bucket
 	ids      bucket
-	perDay   int64 // IDs; 0: no limit
-	today    int64 // IDs of the day of midnight
-	midnight time.Time
 	now      func() time.Time
 }
 
 // bucket fills by so much a second up to a most. One that fills by nothing is no limit.
-// golang.org/x/time/rate is not used: it can give nothing back, and its clock goes back
-// with that of a caller who was held up.
+// golang.org/x/time/rate is not used: it cannot count more than its burst at once, as a run
+// needs, and its clock goes back with that of a caller who was held up.
 type bucket struct {
 	perSecond, most, left float64
 	at                    time.Time // of left; zero: full
@@ -70,7 +64,6 @@ func (l *limits) become(other *limits) {
 	if !l.ids.same(&other.ids) {
 		l.ids = other.ids
 	}
-	l.perDay = other.perDay
 }
 
 // TooManyError is model.ErrTooMany with the time after which to try again.
@@ -88,7 +81,7 @@ func (e *TooManyError) Unwrap() error { return model.ErrTooMany }
 // request uses one request of the token's rate. Errors: *TooManyError.
 func (t *Token) request() error { return held(t.takeRequest()) }
 
-// Take uses up n IDs of the token's quotas, all or none. Errors: *TooManyError.
+// Take uses up n IDs of the token's quota, all or none. Errors: *TooManyError.
 func (t *Token) Take(n int) error { return held(t.takeIDs(n)) }
 
 func held(err error) error {
@@ -118,31 +111,25 @@ func (t *Token) takeIDs(n int) error {
 	if t == nil || t.limits == nil {
 		return nil
 	}
-	l, want := t.limits, int64(n)
+	l := t.limits
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.turn(now)
-	refuse := func(quota string, most, left int64, after time.Duration) error {
+	l.ids.fill(now)
+	if after := l.ids.lacks(float64(n)); after > 0 {
+		most, left := int64(l.ids.most), max(0, int64(l.ids.left))
 		advice := "ask for fewer, or again after " + (after + time.Second - 1).Truncate(time.Second).String()
-		if want > most {
+		if int64(n) > most {
 			advice = fmt.Sprintf("ask for %d at most", most)
 		}
-		return &TooManyError{after, fmt.Sprintf("the quota %s: %d of token %s has %d left, and %d were asked for: nothing was issued, %s",
-			quota, most, t.name, max(0, left), n, advice)}
+		return &TooManyError{after, fmt.Sprintf("the quota ids_per_second: %d of token %s has %d left, "+
+			"and %d were asked for: nothing was issued, %s", most, t.name, left, n, advice)}
 	}
-	if left := l.perDay - l.today; l.perDay > 0 && want > left {
-		return refuse("ids_per_day", l.perDay, left, l.midnight.Add(day).Sub(now))
-	}
-	if after := l.ids.lacks(float64(n)); after > 0 {
-		return refuse("ids_per_second", int64(l.ids.most), int64(l.ids.left), after)
-	}
-	l.count(want)
+	l.ids.left -= float64(n) // unused without a quota
 	return nil
 }
 
-// Charge counts n IDs that were issued beside those of Take, however many are left; a
-// negative n gives back those of Take that were not issued.
+// Charge counts n IDs that were issued beside those of Take, however many are left.
 func (t *Token) Charge(n int64) {
 	if t == nil || t.limits == nil {
 		return
@@ -151,20 +138,6 @@ func (t *Token) Charge(n int64) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.turn(now)
-	l.count(n)
-}
-
-// turn brings the quotas to a time. A caller's clock may be behind another's: nothing goes
-// back.
-func (l *limits) turn(now time.Time) {
 	l.ids.fill(now)
-	if at := now.UTC().Truncate(day); at.After(l.midnight) {
-		l.today, l.midnight = 0, at
-	}
-}
-
-func (l *limits) count(n int64) {
 	l.ids.left -= float64(n)
-	l.today = max(0, l.today+n) // of one that was taken before midnight
 }

@@ -120,43 +120,12 @@ func TestQuotaOfASecond(t *testing.T) {
 	refused(t, token(), 1, 10*time.Millisecond, "has 0 left")
 	at(500 * time.Millisecond)
 	refused(t, token(), 1, 10*time.Millisecond, "has 0 left")
-	token().Charge(-30) // not issued after all
-	allowed(t, token(), 30)
 	token().Charge(100) // a run, whose length is known afterwards
 	refused(t, token(), 1, 1010*time.Millisecond, "has 0 left")
-	rewrite("  ids_per_second: 100\n  ids_per_day: 1000\n")
+	rewrite("  ids_per_second: 100\n  expires: 2027-01-01\n")
 	refused(t, token(), 1, 1010*time.Millisecond, "has 0 left")
 	rewrite("  ids_per_second: 200\n")
 	allowed(t, token(), 200)
-}
-
-func TestQuotaOfADay(t *testing.T) {
-	const day = "  ids_per_day: 100000\n"
-	token, at, rewrite := quotaOf(t, day)
-	allowed(t, token(), 99_000)
-	refused(t, token(), 1001, 12*time.Hour, "ids_per_day: 100000 of token x-service has 1000 left, and 1001 were asked for")
-	rewrite(day + "  expires: 2027-01-01\n")
-	refused(t, token(), 1001, 12*time.Hour, "has 1000 left")
-	allowed(t, token(), 1000)
-	at(12*time.Hour - time.Second)
-	refused(t, token(), 1, time.Second, "has 0 left")
-	at(12 * time.Hour) // midnight UTC
-	token().Charge(-1000)
-	refused(t, token(), 100_001, 24*time.Hour, "ask for 100000 at most")
-	allowed(t, token(), 100_000)
-	rewrite("  ids_per_day: 100001\n")
-	allowed(t, token(), 1)
-	refused(t, token(), 1, 24*time.Hour, "has 0 left")
-}
-
-// A batch that one quota refuses counts in none.
-func TestQuotasTogether(t *testing.T) {
-	token, at, _ := quotaOf(t, "  ids_per_second: 10\n  ids_per_day: 15\n")
-	allowed(t, token(), 10)
-	refused(t, token(), 5, 500*time.Millisecond, "ids_per_second")
-	at(time.Second)
-	refused(t, token(), 6, 12*time.Hour-time.Second, "ids_per_day")
-	allowed(t, token(), 5)
 	var none *Token
 	allowed(t, none, 10_000)
 	none.Charge(1)
@@ -164,21 +133,16 @@ func TestQuotasTogether(t *testing.T) {
 
 // Batches of all sizes together get the quota and no more.
 func TestQuotaHoldsUnderConcurrency(t *testing.T) {
-	g := newGuard(t, Options{File: fileOf(t, one("x", "  modes: [uid]\n  ids_per_second: 20000\n  ids_per_day: 25000\n"))})
-	var issued, taken atomic.Int64
+	g := newGuard(t, Options{File: fileOf(t, one("x", "  modes: [uid]\n  ids_per_second: 25000\n")), Now: func() time.Time { return now }})
+	var issued atomic.Int64
 	var all sync.WaitGroup
 	for i := range 16 {
 		all.Go(func() {
 			token, err := g.Client(with("Bearer x"))
 			check.OK(t, err)
 			n := 1 + i*7
-			for range 500 { // a second at least, as all but a few are refused
-				if token.Take(n) != nil {
-					continue
-				}
-				if taken.Add(1)%5 == 0 {
-					token.Charge(-int64(n))
-				} else {
+			for range 60 { // twice as many as there are
+				if token.Take(n) == nil {
 					issued.Add(int64(n))
 				}
 			}

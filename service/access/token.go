@@ -1,7 +1,6 @@
 package access
 
 import (
-	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -65,7 +64,7 @@ func Generate() (token, sum string) {
 }
 
 // Token is what the bearer of a token may do. nil, for a caller that needs none, may do
-// everything. Safe for concurrent use; only the use of its rate and quotas changes.
+// everything. Safe for concurrent use; only the use of its rate and quota changes.
 type Token struct {
 	name    string
 	sum     digest
@@ -208,14 +207,9 @@ func (t *Token) View() View {
 	const none = "no limit"
 	v := View{Name: t.name, Role: t.role, May: t.may(), Rate: none, Quota: none, Expires: t.expires}
 	if l := t.limits; l != nil {
-		var quotas []string
 		if l.ids.perSecond > 0 {
-			quotas = append(quotas, fmt.Sprintf("%.0f IDs a second", l.ids.perSecond))
+			v.Quota = fmt.Sprintf("%.0f IDs a second", l.ids.perSecond)
 		}
-		if l.perDay > 0 {
-			quotas = append(quotas, fmt.Sprintf("%d IDs a day", l.perDay))
-		}
-		v.Quota = cmp.Or(strings.Join(quotas, ", "), none)
 		if l.requests.perSecond > 0 {
 			v.Rate = fmt.Sprintf("%s a second, %.0f at once", strconv.FormatFloat(l.requests.perSecond, 'f', -1, 64), l.requests.most)
 		}

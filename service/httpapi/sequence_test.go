@@ -122,7 +122,7 @@ func sequenceExchanges() []exchange {
 }
 
 func sequencesFor(o *Options) {
-	o.Access, o.RequireToken = guardOf("root", "chats", "role: get, spaces: [ch*], ids_per_day: 10", "feeds", "role: get, spaces: [feeds]",
+	o.Access, o.RequireToken = guardOf("root", "chats", "role: get, spaces: [ch*], ids_per_second: 10", "feeds", "role: get, spaces: [feeds]",
 		"times", "role: get, modes: [snowflake]", "spent", "role: get, spaces: '*', rate: 0.1"), true
 	_, _ = o.Access.Client(http.Header{"Authorization": {"Bearer spent"}})
 }

@@ -123,7 +123,7 @@ func Disabled(mode string) error {
 }
 
 // Issue appends the IDs to dst, or gives texts of a tag with a pattern, all or none. token is
-// nil where none is required; what is issued counts in its quotas. Errors: those of the model
+// nil where none is required; what is asked for counts in its quota. Errors: those of the model
 // package that have a code, or the context's.
 func (s *Issuer) Issue(
 	ctx context.Context, token *access.Token, r Request, dst []int64,
@@ -151,9 +151,6 @@ func (s *Issuer) Issue(
 	default:
 		dst, err = s.Queue.Next(ctx, r.App, r.GatePass, r.Count, dst)
 	}
-	if err != nil {
-		token.Charge(-int64(r.Count))
-	}
 	return dst, texts, err
 }
 
@@ -176,7 +173,7 @@ func (s *Issuer) allow(token *access.Token, r Request) error {
 }
 
 // IssueRun issues consecutive IDs of a tag, from first to last, Region.Stride apart, to a client that counts on
-// its own. How many is known afterwards: a run takes one ID of the token's quotas to begin
+// its own. How many is known afterwards: a run takes one ID of the token's quota to begin
 // with, and the others however many are left. Errors: those of Issue.
 func (s *Issuer) IssueRun(ctx context.Context, token *access.Token, tag string) (first, last int64, err error) {
 	if err := s.allow(token, Request{Mode: access.Segment, Tag: tag, Count: 1}); err != nil {
@@ -186,7 +183,6 @@ func (s *Issuer) IssueRun(ctx context.Context, token *access.Token, tag string) 
 		return 0, 0, err
 	}
 	if first, last, err = s.Segment.Run(ctx, tag); err != nil {
-		token.Charge(-1)
 		return 0, 0, err
 	}
 	token.Charge((last - first) / s.Region.Stride())

@@ -10,7 +10,7 @@ import (
 )
 
 // AskSequence answers all asks together, those of one key in their order, each with its own
-// error. token is nil where none is required; what is issued counts in its quotas. Errors, in
+// error. token is nil where none is required; what is asked for counts in its quota. Errors, in
 // each ask: those of the model package that have a code, or the context's.
 func (s *Issuer) AskSequence(ctx context.Context, token *access.Token, asks []*model.SequenceAsk) {
 	closed := cmp.Or(token.Mode(access.Sequence), s.Enabled(access.Sequence))
@@ -32,9 +32,6 @@ func (s *Issuer) AskSequence(ctx context.Context, token *access.Token, asks []*m
 	}
 	s.Sequence.Ask(ctx, good)
 	for _, ask := range good {
-		if ask.Err != nil && ask.Count > 0 {
-			token.Charge(-ask.Count)
-		}
 		ask.Last = s.Region.Number(ask.Last)
 	}
 }

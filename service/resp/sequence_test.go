@@ -232,11 +232,11 @@ func TestSequencesAreObserved(t *testing.T) {
 }
 
 func TestSequencesOfTokens(t *testing.T) {
-	_, addr := startSequences(t, guarded(t, [2]string{"chats-token-000001", "spaces: [chat], ids_per_day: 10"}, [2]string{"times-token-000001", "modes: [snowflake]"},
+	_, addr := startSequences(t, guarded(t, [2]string{"chats-token-000001", "spaces: [chat], ids_per_second: 10"}, [2]string{"times-token-000001", "modes: [snowflake]"},
 		[2]string{"slow-token-0000001", "spaces: '*', rate: 0.001, burst: 2"}))
 	for token, want := range map[string][]string{
 		"":                   {"-NOAUTH -7 no valid token: send AUTH with a token first", "-NOAUTH -7 ", "-NOAUTH -7 ", "-NOAUTH -7 "},
-		"chats-token-000001": {":9", "-SHARDID -7 not allowed: token chats may not have numbers of the space \"feed\"", "-SHARDID -12 too many requests: the quota ids_per_day: 10 of token chats has 1 left", "$1", "9"},
+		"chats-token-000001": {":9", "-SHARDID -7 not allowed: token chats may not have numbers of the space \"feed\"", "-SHARDID -12 too many requests: the quota ids_per_second: 10 of token chats has 1 left", "$1", "9"},
 		"times-token-000001": {"-SHARDID -7 not allowed: token times may not have IDs of the mode sequence", "-SHARDID -7 ", "-SHARDID -7 ", "-SHARDID -7 "},
 		"slow-token-0000001": {":9", ":1", "-SHARDID -12 too many requests: the rate", "-SHARDID -12 "},
 	} {

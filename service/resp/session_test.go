@@ -126,7 +126,7 @@ func TestTokens(t *testing.T) {
 	_, addr := start(t, &fake{}, guarded(t,
 		[2]string{"orders-token-0001", "apps: [1], tags: [orders]"},
 		[2]string{"slow-token-000001", "modes: [snowflake], rate: 0.001, burst: 2"},
-		[2]string{"few-token-0000001", "tags: [numbers], modes: [snowflake, segment], ids_per_day: 10"}))
+		[2]string{"few-token-0000001", "tags: [numbers], modes: [snowflake, segment], ids_per_second: 10"}))
 	for _, test := range []struct {
 		commands [][]string
 		want     []string // how each answer begins
@@ -144,8 +144,8 @@ func TestTokens(t *testing.T) {
 		{
 			[][]string{{"AUTH", "few-token-0000001"}, {"LPOP", "snowflake", "11"}, {"INCR", "snowflake"}, {"LPOP", "segment:numbers"},
 				{"LPOP", "snowflake", "9"}, {"LPOP", "base62:snowflake"}},
-			[]string{"+OK", "-SHARDID -12 too many requests: the quota ids_per_day: 10 of token few has 10 left, and 11 were asked for: nothing was issued, ask for 10 at most",
-				":5", "$4", "-SHARDID -12 too many requests: the quota ids_per_day: 10 of token few has 8 left", "$1"},
+			[]string{"+OK", "-SHARDID -12 too many requests: the quota ids_per_second: 10 of token few has 10 left, and 11 were asked for: nothing was issued, ask for 10 at most",
+				":5", "$4", "-SHARDID -12 too many requests: the quota ids_per_second: 10 of token few has 8 left", "$1"},
 		},
 	} {
 		c := dial(t, addr, "")
