@@ -26,7 +26,7 @@ func (a *App) wireSequence() (err error) {
 	}
 	o := sequence.Options{
 		Allocator: a.stores.Sections(observe.Database, a.db), Reporter: a.monitor, Log: a.log, Timeout: a.cfg.Sequence.Timeout,
-		Unfenced: a.cfg.Sequence.Fence == fenceNone || a.cfg.Database.Driver == sqlstore.SQLite,
+		Alone: a.cfg.Database.Driver == sqlstore.SQLite,
 	}
 	if a.redis != nil {
 		s := a.redis.Sequences()

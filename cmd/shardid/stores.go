@@ -25,9 +25,6 @@ import (
 // redisEmbedded is the redis.mode that keeps the lists in the process.
 const redisEmbedded = "embedded"
 
-// fenceNone is the sequence.fence without order.
-const fenceNone = "none"
-
 // opened is the database for one command.
 type opened struct {
 	cfg     Config
@@ -94,7 +91,7 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *red
 	}
 	opts := sqlstore.Options{
 		Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), Hosts: cfg.Database.Hosts, Region: region(cfg), ConnMaxLifetime: cfg.Database.ConnMaxLifetime,
-		TLS: secure, Unfenced: cfg.Sequence.Fence == fenceNone, ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate),
+		TLS: secure, ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate),
 	}
 	if opts.Driver == sqlstore.MySQL {
 		opts.MaxOpenConns = cfg.Database.MaxOpenConns

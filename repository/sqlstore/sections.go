@@ -99,7 +99,8 @@ func (s *Store) allocateSections(tx *gorm.DB, reqs []model.SectionRequest, place
 		// For a life that nobody uses any more, or has another after it at the same place.
 		req.Claim = req.Claim && (sure || old.Place == place || m.Now-old.RenewedAt > fenceQuiet.Milliseconds())
 		before := row.row(&m)
-		grant, next, err := before.Next(req, max(known[i], req.Bound), row.Step, s.opts.Region.MaxNumber(model.MaxSequence), s.server != nil && !s.opts.Unfenced, m.now)
+		most := s.opts.Region.MaxNumber(model.MaxSequence)
+		grant, next, err := before.Next(req, max(known[i], req.Bound), row.Step, most, s.server != nil, m.now)
 		if errors.Is(err, model.ErrUnconfirmed) {
 			err = fmt.Errorf("%w: if it was restored, raise max_id above the highest number in use; then run `shardid confirm --space %s`", err, req.Key.Space)
 		}
@@ -227,7 +228,7 @@ type fenceRow struct {
 
 // fencesOf reads the rows of the lives that give numbers of the sections, or shall.
 func (s *Store) fencesOf(tx *gorm.DB, reqs []model.SectionRequest, rows map[model.SectionKey]sectionRow) (map[string]fenceRow, error) {
-	if s.server == nil || s.opts.Unfenced {
+	if s.server == nil {
 		return nil, nil //nolint:nilnil // nothing is fenced
 	}
 	servers := map[string]bool{}
@@ -257,7 +258,7 @@ func (s *Store) RenewFence(ctx context.Context, servers []string, place string) 
 			return f, err
 		}
 		f = model.Fence{Changes: m.Changes, Numbers: map[string]int64{}}
-		if s.server != nil && !s.opts.Unfenced && len(servers) > 0 {
+		if s.server != nil && len(servers) > 0 {
 			f.Numbers, err = renewFences(tx, m, servers, place)
 		}
 		if err == nil {

@@ -189,18 +189,6 @@ func TestLostSectionEndsLeases(t *testing.T) {
 	}
 }
 
-// Who does not want order has neither leases nor waits.
-func TestUnfenced(t *testing.T) {
-	s := mariaDB(t, Options{Unfenced: true})
-	addSpace(t, s, "s", 1)
-	check.Equal(t, len(fence(t, s, "a")), 0, "numbers")
-	wantGrant(t, grant(t, s, sectionAsk(0, "a-1", 0, 0)), 1, true, 1)
-	check.Is(t, grants(t, s, sectionAsk(0, "b-1", 0, 0))[0].Err, model.ErrFence)
-	claim := sectionAsk(0, "b-1", 0, 0)
-	claim.Claim = true
-	wantGrant(t, grant(t, s, claim), 11, true, 11)
-}
-
 // lag makes section 0 that of a copy from before its second segment and its claim by b.
 func lag(t *testing.T, s *Store) {
 	t.Helper()

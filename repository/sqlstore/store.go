@@ -100,8 +100,6 @@ type Options struct {
 	// Region is the part of IDs that other deployments do not have. What has issued IDs of another
 	// one, or of none, is refused; see AdoptRegion.
 	Region model.Region
-	// Unfenced gives up the order of sequences, for numbers while the database is away.
-	Unfenced bool
 	// Witness can vouch for what was handed out when the server has changed; nil: nothing can.
 	Witness Witness
 	// OnServerChange is told that another life of the database was met: its copy is at

@@ -201,16 +201,6 @@ func (c *chat) ask(name string, d *daemon, fair func(error) bool) (both []*membe
 	}
 }
 
-// wantUnique ends the chat of replicas without a fence: no number came twice, but order was lost.
-func (c *chat) wantUnique() {
-	c.t.Helper()
-	c.stop()
-	c.tell()
-	if tally, again := c.order.Tally(), c.order.Duplicates(); tally.Back == 0 || again > 0 {
-		c.t.Errorf("without the fence %d answers went back, and %d numbers came twice", tally.Back, again)
-	}
-}
-
 // askPlain joins callers of a plain service, which counts rooms in Redis by INCR.
 func (c *chat) askPlain(name string, client redis.UniversalClient) *member {
 	c.t.Helper()

@@ -60,25 +60,22 @@ func TestDirectedSequenceDatabaseFailover(t *testing.T) {
 }
 
 // TestE2ESequenceDatabaseAway: without the database numbers stop when the lease has ended,
-// and callers read why. They go on by themselves. Without the fence they never stop.
+// and callers read why. They go on by themselves.
 func TestE2ESequenceDatabaseAway(t *testing.T) {
 	story(t)
 	t.Parallel()
 	type server = *testserver.MariaDBServer
 	for name, c := range map[string]struct {
-		fence       string
 		leave, back func(server)
 	}{
-		"killed":                    {"database", server.Kill, server.Restart},
-		"silent":                    {"database", server.Pause, server.Resume},
-		"killed, without the fence": {"none", server.Kill, server.Restart},
-		"silent, without the fence": {"none", server.Pause, server.Resume},
+		"killed": {server.Kill, server.Restart},
+		"silent": {server.Pause, server.Resume},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			stores := privateStores(t)
 			addChat(t, onMariaDB(stores.dsn), "--step", "100000")
-			replicas := serveReady(t, 2, numbering(stores.settings().With(settings{"SEQUENCE_FENCE": c.fence})))
+			replicas := serveReady(t, 2, numbering(stores.settings()))
 			chat := newChat(t, 200)
 			for i, d := range replicas {
 				chat.ask(fmt.Sprint("replica ", i+1), d, nothing)
@@ -87,15 +84,10 @@ func TestE2ESequenceDatabaseAway(t *testing.T) {
 			time.Sleep(2 * time.Second) // each section has taken numbers
 			c.leave(stores.db)
 			left := time.Now()
-			if c.fence == "none" {
-				time.Sleep(15 * time.Second)
-				t.Logf("without the database for %v: answered after %v", time.Since(left).Round(time.Second), chat.goesOn(startLimit))
-			} else {
-				for _, d := range replicas {
-					d.stopsNumbering(left)
-				}
-				time.Sleep(time.Until(left.Add(15 * time.Second)))
+			for _, d := range replicas {
+				d.stopsNumbering(left)
 			}
+			time.Sleep(time.Until(left.Add(15 * time.Second)))
 			c.back(stores.db)
 			chat.takeover("the database is back", time.Now())
 			chat.settle()

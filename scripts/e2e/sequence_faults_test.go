@@ -145,51 +145,39 @@ func (s split) outside() *redis.Client {
 
 // TestDirectedSequenceSplit: the master is cut off from the sentinels and all others, but still
 // answers one replica. When the others go on with the Redis that was promoted, the one has
-// stopped; it goes on there as well once it is led to it. Without the fence both give numbers,
-// none of them twice, and order is lost.
+// stopped; it goes on there as well once it is led to it.
 func TestDirectedSequenceSplit(t *testing.T) {
 	story(t)
 	t.Parallel()
-	for _, fence := range []string{"database", "none"} {
-		t.Run("fence "+fence, func(t *testing.T) {
-			t.Parallel()
-			setup, dsn := newSplit(t), testserver.SharedMariaDB(t).NewDatabase(t)
-			s := onMariaDB(dsn).With(settings{"SEQUENCE_FENCE": fence})
-			addChat(t, s, "--step", "1000")
-			c, plain := newChat(t, 100), newChat(t, 100)
-			cutOff := serve(t, numbering(s.With(inside(onRedis(setup.Master.Addr)))))
-			alone := c.ask("the replica inside", cutOff, anything)
-			var others []*member
-			for i, d := range serveReady(t, 2, numbering(s.With(onSentinel(setup.SentinelSetup)))) {
-				others = append(others, c.ask(fmt.Sprintf("replica %d outside", i+1), d, nothing)...)
-			}
-			plain.askPlain("the service inside", setup.insider())
-			plain.askPlain("the service outside", setup.outside())
-			c.goesOn(startLimit)
-			plain.goesOn(startLimit)
-
-			setup.cut()
-			begun := time.Now()
-			t.Logf("the old master answers on: %v", c.goesOn(10*time.Second, alone...))
-			c.takeover("split", begun, others...)
-			if fence == "none" {
-				time.Sleep(2 * time.Second)
-				t.Logf("and on: %v", c.goesOn(10*time.Second, alone...))
-				c.wantUnique()
-				return
-			}
-			eventually(t, startLimit, "the replica inside stops", func() bool { return cutOff.get("/v1/sequence/chat/ids?key=room1").status != 200 })
-			time.Sleep(2 * time.Second)
-			plain.wantDisorder()
-
-			cutOff.Kill()
-			back := serve(t, numbering(s.With(onSentinel(setup.SentinelSetup))))
-			others = append(others, c.ask("the replica that came back", back, nothing)...)
-			c.goesOn(time.Minute, others...)
-			time.Sleep(time.Second)
-			c.settle()
-		})
+	setup, dsn := newSplit(t), testserver.SharedMariaDB(t).NewDatabase(t)
+	s := onMariaDB(dsn)
+	addChat(t, s, "--step", "1000")
+	c, plain := newChat(t, 100), newChat(t, 100)
+	cutOff := serve(t, numbering(s.With(inside(onRedis(setup.Master.Addr)))))
+	alone := c.ask("the replica inside", cutOff, anything)
+	var others []*member
+	for i, d := range serveReady(t, 2, numbering(s.With(onSentinel(setup.SentinelSetup)))) {
+		others = append(others, c.ask(fmt.Sprintf("replica %d outside", i+1), d, nothing)...)
 	}
+	plain.askPlain("the service inside", setup.insider())
+	plain.askPlain("the service outside", setup.outside())
+	c.goesOn(startLimit)
+	plain.goesOn(startLimit)
+
+	setup.cut()
+	begun := time.Now()
+	t.Logf("the old master answers on: %v", c.goesOn(10*time.Second, alone...))
+	c.takeover("split", begun, others...)
+	eventually(t, startLimit, "the replica inside stops", func() bool { return cutOff.get("/v1/sequence/chat/ids?key=room1").status != 200 })
+	time.Sleep(2 * time.Second)
+	plain.wantDisorder()
+
+	cutOff.Kill()
+	back := serve(t, numbering(s.With(onSentinel(setup.SentinelSetup))))
+	others = append(others, c.ask("the replica that came back", back, nothing)...)
+	c.goesOn(time.Minute, others...)
+	time.Sleep(time.Second)
+	c.settle()
 }
 
 // TestDirectedSequenceFrozen: a replica is frozen while it holds a lease of the old master,

@@ -25,15 +25,15 @@ var errAway error = &model.StoreError{Store: "database", Op: "answer", Err: erro
 
 // table is a database in memory: the real rules of a section, no SQL.
 type table struct {
-	mu       sync.Mutex
-	rows     map[model.SectionKey]model.SectionRow
-	spaces   map[string]model.Space
-	numbers  map[string]int64 // of leases, by life
-	changes  int64
-	unfenced bool
-	err      error         // every call fails with it
-	fills    int           // sections that were asked for
-	slow     time.Duration // for which the answer to a renewal is under way
+	mu      sync.Mutex
+	rows    map[model.SectionKey]model.SectionRow
+	spaces  map[string]model.Space
+	numbers map[string]int64 // of leases, by life
+	changes int64
+	alone   bool
+	err     error         // every call fails with it
+	fills   int           // sections that were asked for
+	slow    time.Duration // for which the answer to a renewal is under way
 }
 
 func newTable(spaces ...model.Space) *table {
@@ -78,7 +78,7 @@ func (t *table) AllocateSections(_ context.Context, reqs []model.SectionRequest,
 			continue
 		}
 		row := t.rows[req.Key]
-		grant, next, err := row.Next(req, req.Bound, space.Step, model.MaxSequence, !t.unfenced, time.Now())
+		grant, next, err := row.Next(req, req.Bound, space.Step, model.MaxSequence, !t.alone, time.Now())
 		if out[i], out[i].Err = grant, err; err == nil {
 			if next.Life != row.Life && row.Life != "" {
 				t.numbers[model.ServerOf(row.Life)] += 1000

@@ -46,7 +46,7 @@ func (l lease) lasts(now time.Time) bool {
 
 // mayAsk says whether numbers may be asked for now.
 func (s *Service) mayAsk(g grant, now time.Time) bool {
-	if g.term == 0 || s.opts.Unfenced {
+	if g.term == 0 || s.opts.Alone {
 		return g.term != 0
 	}
 	s.fence.mu.Lock()

@@ -29,8 +29,8 @@ func TestDatabaseAway(t *testing.T) {
 	})
 }
 
-// Who gives up order goes on for as long as there are numbers.
-func TestUnfenced(t *testing.T) {
+// A process that is alone needs no lease: it goes on for as long as there are numbers.
+func TestAlone(t *testing.T) {
 	within(t, func(t *testing.T, r *rig) {
 		r.want("a", 1)
 		r.table.change(func() { r.table.err = errAway })
@@ -41,7 +41,7 @@ func TestUnfenced(t *testing.T) {
 		r.table.change(func() { r.table.err = nil })
 		time.Sleep(3 * time.Second)
 		r.wantAbove("a", 1000) // at once, as nobody has leases
-	}, func(o *sequence.Options, t *table) { o.Unfenced, t.unfenced = true, true })
+	}, func(o *sequence.Options, t *table) { o.Alone, t.alone = true, true })
 }
 
 // After another replica took a section for another life of Redis, whoever asks the one before stops

@@ -135,7 +135,7 @@ func (s *Service) lease(jobs []*job) []*job {
 		}
 	}
 	s.fence.mu.Unlock()
-	if s.opts.Unfenced || len(missing) == 0 {
+	if s.opts.Alone || len(missing) == 0 {
 		return jobs
 	}
 	if err := s.renewFor(missing); err != nil {

@@ -55,15 +55,16 @@ type Allocator interface {
 	RenewFence(ctx context.Context, servers []string, place string) (model.Fence, error)
 }
 
-// Options are what a Service is made of. All fields but Unfenced are required.
+// Options are what a Service is made of. All fields but Alone are required.
 type Options struct {
 	Store     Store
 	Allocator Allocator
 	Reporter  background.Reporter
 	Log       *slog.Logger
 	Timeout   time.Duration // how long a caller may wait
-	// Unfenced gives up order for numbers while the database is away: no lease is needed.
-	Unfenced bool
+	// Alone says that no other process takes numbers of this database, as with SQLite: then no
+	// lease is needed.
+	Alone bool
 	// Prepare gates the start.
 	Prepare func(context.Context) error
 }

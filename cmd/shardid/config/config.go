@@ -133,7 +133,6 @@ type Segment struct {
 type Sequence struct {
 	Enabled bool          `yaml:"enabled" default:"true"`
 	Timeout time.Duration `yaml:"timeout" default:"2s" validate:"min=10ms,max=1m"`
-	Fence   string        `yaml:"fence" default:"database" validate:"oneof=database none"`
 }
 
 // Region is what IDs have that no deployment in another region issues; see model.Region.
