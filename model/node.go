@@ -19,15 +19,6 @@ type NodeStart struct {
 	// UsedUntil is up to which Unix second the start may issue before it marks
 	// again.
 	UsedUntil int64
-	// Place is what the start holds in a registry of worker IDs; nil without one. A
-	// place keeps its worker ID from start to start.
-	Place *NodePlace
-}
-
-// NodePlace is a worker ID of a registry, for which a row of WORKER_NODE stands.
-type NodePlace struct {
-	Registry string // kind and name, at most 160 bytes
-	WorkerID int    // what the registry gave
 }
 
 // Node is the worker ID that a start got.

@@ -48,8 +48,6 @@ type App struct {
 	// forgetSpace drops what is kept of a space outside the database; nil without sequences.
 	forgetSpace func(context.Context, model.Space) error
 	snowflake   *snowflakeMode
-	// uidRegistry is nil unless uid.worker is registry.
-	uidRegistry *uidRegistry
 	uid         *uid.Service
 
 	issuer       *issuer.Issuer // of the modes

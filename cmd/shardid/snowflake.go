@@ -67,19 +67,19 @@ func workersOptions(cfg Config) sqlstore.WorkersOptions {
 	return sqlstore.WorkersOptions{ReclaimMargin: cfg.Snowflake.MaxClockOffset, Workers: registryLayout(cfg).Workers()}
 }
 
-// openZooKeeper prepares the ensemble for so many worker IDs under a name, when they come
-// from it and the mode that needs them is on; nil otherwise.
-func (a *App) openZooKeeper(name string, count int, on bool) (*zkstore.Store, error) {
+// openZooKeeper prepares the ensemble when worker IDs come from it and the snowflake mode is on;
+// nil otherwise.
+func (a *App) openZooKeeper() (*zkstore.Store, error) {
 	s := a.cfg.Snowflake
 	switch s.Worker.Mode {
 	case workerZK, workerZKRecycle, workerZKEphemeral:
 	default:
 		return nil, nil //nolint:nilnil // no store is needed
 	}
-	if !on {
+	if !s.Enabled {
 		return nil, nil //nolint:nilnil // as above
 	}
-	store, err := newZooKeeper(a.cfg, name, count, a.log)
+	store, err := newZooKeeper(a.cfg, a.log)
 	if err != nil {
 		return nil, err
 	}
@@ -87,12 +87,12 @@ func (a *App) openZooKeeper(name string, count int, on bool) (*zkstore.Store, er
 	return store, nil
 }
 
-// newZooKeeper is the registry in the ensemble for so many worker IDs under a name.
-func newZooKeeper(cfg Config, name string, count int, log *slog.Logger) (*zkstore.Store, error) {
+// newZooKeeper is the registry in the ensemble.
+func newZooKeeper(cfg Config, log *slog.Logger) (*zkstore.Store, error) {
 	return zkstore.New(zkstore.Options{
-		Mode: cfg.Snowflake.Worker.Mode, Addrs: cfg.ZooKeeper.Addrs, Name: name,
+		Mode: cfg.Snowflake.Worker.Mode, Addrs: cfg.ZooKeeper.Addrs, Name: cfg.Snowflake.Name,
 		SessionTimeout: cfg.ZooKeeper.SessionTimeout, ReclaimMargin: cfg.Snowflake.MaxClockOffset,
-		Workers: count, Log: log,
+		Workers: registryLayout(cfg).Workers(), Log: log,
 	})
 }
 
@@ -128,7 +128,7 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 		Generator: regional{m.generator, int(from)}, Layout: a.snowflakeLayoutKnown, Claim: a.db.ClaimWorker, Now: now,
 		FileOnly: s.Worker.Mode == workerLocal || s.Worker.Mode == workerOrdinal,
 	}
-	if m.keeper, err = a.newKeeper(opts, s.Name, registryLayout(a.cfg), workersOptions(a.cfg), zoo, lists); err != nil {
+	if m.keeper, err = a.newKeeper(opts, zoo, lists); err != nil {
 		return err
 	}
 	a.snowflake = m
@@ -136,20 +136,19 @@ func (a *App) wireSnowflake(zoo *zkstore.Store, lists *redisstore.Store) (err er
 	return nil
 }
 
-// newKeeper completes the options with what snowflake.worker says, which holds for the UID
-// mode too: the registry under a name, and the worker file where its kind has one.
-func (a *App) newKeeper(opts worker.Options, name string, layout model.SnowflakeLayout, workers sqlstore.WorkersOptions,
-	zoo *zkstore.Store, lists *redisstore.Store) (_ *worker.Keeper, err error) {
-	s := a.cfg.Snowflake
+// newKeeper completes the options with what snowflake.worker says: the registry, and the
+// worker file where its kind has one.
+func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store, lists *redisstore.Store) (_ *worker.Keeper, err error) {
+	s, layout := a.cfg.Snowflake, registryLayout(a.cfg)
 	opts.Mode, opts.Reporter, opts.Log = s.Worker.Mode, a.monitor, a.log
 	opts.Expiry, opts.TTL, opts.MaxClockOffset = s.Worker.Expiry, s.Worker.Lease, s.MaxClockOffset
 	open := workerfile.Open
 	switch s.Worker.Mode {
 	case workerMySQL:
 		opts.Mode = a.cfg.Database.Driver // the embedded database is not MySQL
-		opts.Registry = a.stores.Registry(observe.Database, a.db.Workers(workers))
+		opts.Registry = a.stores.Registry(observe.Database, a.db.Workers(workersOptions(a.cfg)))
 	case workerRedis:
-		o := redisstore.WorkersOptions{Name: name, TTL: s.Worker.Lease, Acks: s.Worker.RedisAcks, Workers: workers.Workers}
+		o := redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Acks: s.Worker.RedisAcks, Workers: layout.Workers()}
 		opts.Registry = a.stores.Registry(observe.Redis, lists.Workers(o))
 	case workerOrdinal:
 		host, err := os.Hostname()
@@ -176,28 +175,22 @@ func (a *App) newKeeper(opts worker.Options, name string, layout model.Snowflake
 	case workerRedis:
 	default:
 		opts.OpenFile = func(address string) (worker.File, error) {
-			return open(workerFileOptions(a.cfg, name, address, layout))
+			return open(workerFileOptions(a.cfg, s.Name, address, layout))
 		}
 	}
 	return worker.New(opts)
 }
 
-// startWorkers begins to look for a worker ID of the snowflake mode, and lets the UID
-// mode do so with its first call.
+// startWorkers begins to look for a worker ID of the snowflake mode.
 func (a *App) startWorkers(listens net.Addr) error {
-	if a.snowflake == nil && a.uidRegistry == nil {
+	if a.snowflake == nil {
 		return nil
 	}
 	address, err := instanceAddress(a.cfg, listens)
 	if err != nil {
 		return err
 	}
-	if a.snowflake != nil {
-		a.snowflake.keeper.Start(address, rand.Text())
-	}
-	if a.uidRegistry != nil {
-		a.uidRegistry.address = address
-	}
+	a.snowflake.keeper.Start(address, rand.Text())
 	return nil
 }
 

@@ -57,15 +57,11 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	lists := a.openLists(client)
-	zoo, err := a.openZooKeeper(a.cfg.Snowflake.Name, registryLayout(a.cfg).Workers(), a.cfg.Snowflake.Enabled)
+	zoo, err := a.openZooKeeper()
 	if err != nil {
 		return err
 	}
-	uidZoo, err := a.openZooKeeper(uidRegistryName(a.cfg), model.SnowflakeWorkers, a.cfg.UID.Enabled && a.cfg.UID.Worker == uidWorkerRegistry)
-	if err != nil {
-		return err
-	}
-	a.monitor = monitor.New(a.log, a.snapshot, append(zooKeeperProbe(cmp.Or(zoo, uidZoo)),
+	a.monitor = monitor.New(a.log, a.snapshot, append(zooKeeperProbe(zoo),
 		monitor.Probe{Name: conditionDatabase, Check: a.checkDatabase},
 		monitor.Probe{Name: conditionRedis, Check: lists.check})...)
 	a.onStop("monitor", a.monitor.Stop)
@@ -77,7 +73,7 @@ func (a *App) wire() (err error) {
 	a.onStop("queue", a.queue.Stop)
 	a.leases = lease.New(a.stores.Leases(observe.Database, a.db), a.log)
 	a.onStop("leases", a.leases.Stop)
-	if err := errors.Join(a.wireSegment(), a.wireSequence(), a.wireUID(uidZoo, lists.redis), a.wireSnowflake(zoo, lists.redis)); err != nil {
+	if err := errors.Join(a.wireSegment(), a.wireSequence(), a.wireUID(), a.wireSnowflake(zoo, lists.redis)); err != nil {
 		return err
 	}
 	if err := a.wireAccess(); err != nil {

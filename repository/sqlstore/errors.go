@@ -131,7 +131,7 @@ func (s *Store) advice(err error) string {
 	case errors.Is(err, model.ErrClockApart):
 		return "set the clocks of this machine and of the database server (NTP)"
 	case errors.Is(err, errNoLockRow):
-		return adviceMigrate + ", or, if a row is missing, INSERT INTO " + mutexTable + " (name) VALUES ('" + workerTable + "'), ('" + claimTable + "'), ('" + uidWorkerTable + "'), ('" + nodeTable + "'), INSERT INTO " + deploymentTable + " (deployment) VALUES (a new random name)"
+		return adviceMigrate + ", or, if a row is missing, INSERT INTO " + mutexTable + " (name) VALUES ('" + workerTable + "'), ('" + claimTable + "'), ('" + nodeTable + "'), INSERT INTO " + deploymentTable + " (deployment) VALUES (a new random name)"
 	case errors.Is(err, errRowChanged):
 		return "something writes to the table without locking its rows, or its engine is not InnoDB: " + adviceMigrate
 	case errors.As(err, &verify), errors.As(err, &alert):

@@ -15,8 +15,6 @@ import (
 const (
 	// maxNodeText is the width of HOST_NAME, PORT and TOKEN, in bytes.
 	maxNodeText = 64
-	// maxRegistry is the width of registry in shardid_uid_place, in bytes.
-	maxRegistry = 160
 	// nodeCandidates is how many used worker IDs are tried, should others be marked
 	// while they are looked at.
 	nodeCandidates = 16
@@ -44,10 +42,8 @@ type nodeRow struct {
 // ID whose last user's mark lies furthest in the past is used again; a row without
 // a mark, as Baidu's own programs make them, never is. The mark is stored with it.
 // Called again with the same token it gives the same node, so a call whose answer
-// was lost may be repeated. A start with a place in a registry gets the worker ID of the
-// last start in that place, and issues only later seconds than that one has marked. Safe
-// for concurrent use, over processes too. Errors: model.ErrNoWorkerID,
-// model.ErrInvalidArgument, *model.StoreError.
+// was lost may be repeated. Safe for concurrent use, over processes too. Errors:
+// model.ErrNoWorkerID, model.ErrInvalidArgument, *model.StoreError.
 func (s *Store) RegisterNode(ctx context.Context, start model.NodeStart) (model.Node, error) {
 	const op = "register the start"
 	if err := checkStart(start); err != nil {
@@ -66,8 +62,6 @@ func checkStart(n model.NodeStart) error {
 		return fmt.Errorf("%w: host %q, port %q and the token may have %d bytes, the token may not be empty", model.ErrInvalidArgument, n.Host, n.Port, maxNodeText)
 	case n.Type != model.NodeContainer && n.Type != model.NodeActual:
 		return fmt.Errorf("%w: node type %d is neither %d nor %d", model.ErrInvalidArgument, n.Type, model.NodeContainer, model.NodeActual)
-	case n.Place != nil && (n.Place.Registry == "" || len(n.Place.Registry) > maxRegistry):
-		return fmt.Errorf("%w: registry %q needs 1…%d bytes", model.ErrInvalidArgument, n.Place.Registry, maxRegistry)
 	case n.Workers < 1 || n.UsedUntil < 1:
 		return fmt.Errorf("%w: %d workers and a mark of %d s: both must be positive", model.ErrInvalidArgument, n.Workers, n.UsedUntil)
 	}
@@ -89,50 +83,7 @@ func (s *Store) registerNode(tx *gorm.DB, start model.NodeStart) (nodeRow, error
 	case m.apart != nil:
 		return nodeRow{}, m.apart
 	}
-	if start.Place == nil {
-		return s.newNode(tx, m, start)
-	}
-	row, found, err = s.nodeOfPlace(tx, m, start)
-	if err == nil && !found {
-		row, err = s.newNode(tx, m, start)
-	}
-	if err != nil {
-		return nodeRow{}, err
-	}
-	return row, storePlace(tx, m, *start.Place, row)
-}
-
-// nodeOfPlace takes the row over that the last start had in the same place of a
-// registry: it issued nothing above the mark. Not if the row is another start's by now,
-// and not if the database may have forgotten marks since, as it has served under
-// another life; then the place needs another worker ID.
-func (s *Store) nodeOfPlace(tx *gorm.DB, m moment, start model.NodeStart) (row nodeRow, found bool, err error) {
-	places, err := query[[]struct {
-		NodeID int64
-		Token  string
-	}](tx, "read the place in the registry",
-		"SELECT node_id, token FROM "+placeTable+" WHERE registry = ? AND worker_id = ? AND since = ?",
-		start.Place.Registry, start.Place.WorkerID, m.Since)
-	if err != nil || len(places) == 0 || places[0].NodeID >= start.Workers {
-		return nodeRow{}, false, err
-	}
-	old, found, err := s.findNode(tx, "ID = ?", places[0].NodeID)
-	if err != nil || !found || old.Token != places[0].Token || old.UsedUntil <= 0 {
-		return nodeRow{}, false, err
-	}
-	found, err = takeNode(tx, old, start)
-	return nodeRow{ID: old.ID, Token: start.Token, UsedBefore: old.UsedUntil}, found, err
-}
-
-func storePlace(tx *gorm.DB, m moment, place model.NodePlace, row nodeRow) error {
-	err := write(tx, "forget the place in the registry", "DELETE FROM "+placeTable+" WHERE registry = ? AND worker_id = ?",
-		place.Registry, place.WorkerID)
-	if err != nil {
-		return err
-	}
-	return write(tx, "store the place in the registry",
-		"INSERT INTO "+placeTable+" (registry, worker_id, node_id, token, since) VALUES (?, ?, ?, ?, ?)",
-		place.Registry, place.WorkerID, row.ID, row.Token, m.Since)
+	return s.newNode(tx, m, start)
 }
 
 // newNode gives a start a worker ID. Starts are numbered: the number is the ID of the row
@@ -324,27 +275,6 @@ func (s *Store) MarkNode(ctx context.Context, node model.Node, until int64) erro
 			return err
 		}
 		return markNode(tx, row, until)
-	})
-}
-
-// ReleaseNode lowers the mark to the last Unix second that the node has issued: a start
-// that follows in its place need not wait for the rest. The node issues nothing
-// afterwards. A row that is gone or another start's is left alone. Errors:
-// *model.StoreError.
-func (s *Store) ReleaseNode(ctx context.Context, node model.Node, last int64) error {
-	return s.do(ctx, "give the worker ID back", func(tx *gorm.DB) error {
-		row, found, err := s.findNode(tx, "ID = ?", node.ID)
-		if err != nil || !found || row.Token != node.Token {
-			return err
-		}
-		if _, err := s.moment(tx); err != nil {
-			return err
-		}
-		if last = max(last, row.UsedBefore, 1); last >= row.UsedUntil {
-			return nil
-		}
-		return updateRows(tx, 1, "lower the mark", "UPDATE "+nodeTable+" SET USED_UNTIL = ?, MODIFIED = CURRENT_TIMESTAMP "+
-			"WHERE ID = ? AND USED_UNTIL = ?", last, row.ID, row.UsedUntil)
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,83 +92,6 @@ func TestRegisterNodeRecycles(t *testing.T) {
 		}
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM WORKER_NODE WHERE HOST_NAME = 'java' AND TOKEN IS NULL"), 1,
 			"the original's row that is left")
-	})
-}
-
-// inPlace is a start in a place of a registry.
-func inPlace(registry string, worker int, token string, now int64) model.NodeStart {
-	start := nodeStart(token, 100, now)
-	start.Place = &model.NodePlace{Registry: registry, WorkerID: worker}
-	return start
-}
-
-// A place in a registry keeps its worker ID from start to start, above what the one before
-// has marked; other places, other registries and starts without one get their own.
-func TestRegisterNodeInAPlace(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		const now = 1_800_000_000
-		want := func(start model.NodeStart, worker, after int64) model.Node {
-			t.Helper()
-			node := model.Node{ID: worker, WorkerID: worker, Token: start.Token, AfterSecond: after, Recycled: after > 0}
-			for range 2 { // a repeated call
-				check.Equal(t, register(t, s, start), node)
-			}
-			return node
-		}
-		want(inPlace("zk a", 7, "a1", now), 1, 0)
-		want(inPlace("zk a", 0, "b1", now), 2, 0)
-		want(inPlace("redis a", 7, "c1", now), 3, 0)
-		want(nodeStart("d1", 100, now), 4, 0)
-		want(inPlace("zk a", 7, "a2", now-50), 1, now+3600) // whatever its clock says
-		check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"), now+3600, "the mark is not lowered")
-		old := model.Node{ID: 1, WorkerID: 1, Token: "a1"}
-		check.Is(t, s.MarkNode(t.Context(), old, now+9000), model.ErrLeaseLost, "the start before")
-		check.OK(t, s.ReleaseNode(t.Context(), old, now+1))
-		check.Equal(t, count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"), now+3600, "another start's mark")
-		a3 := want(inPlace("zk a", 7, "a3", now+3700), 1, now+3600)
-		check.OK(t, s.ReleaseNode(t.Context(), a3, now+3705))
-		a4 := want(inPlace("zk a", 7, "a4", now+3706), 1, now+3705)
-		check.OK(t, s.ReleaseNode(t.Context(), a4, now)) // never below what others issued
-		want(inPlace("zk a", 7, "a5", now+3706), 1, now+3705)
-
-		run(t, s, "UPDATE WORKER_NODE SET TOKEN = 'other' WHERE ID = 1") // a start that had none to itself
-		want(inPlace("zk a", 7, "a6", now+3706), 5, 0)
-		run(t, s, "UPDATE WORKER_NODE SET USED_UNTIL = 0 WHERE ID = 5")
-		want(inPlace("zk a", 7, "a7", now+3706), 6, 0)
-		run(t, s, "DELETE FROM WORKER_NODE WHERE ID = 2")
-		want(inPlace("zk a", 0, "b2", now), 7, 0)
-		run(t, s, "UPDATE shardid_uid_place SET since = since - 1") // another life of the database
-		want(inPlace("zk a", 0, "b3", now), 8, 0)
-		want(inPlace("zk a", 0, "b4", now), 8, now+3600)
-		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_uid_place"), 3, "places")
-
-		narrow := inPlace("zk a", 0, "b5", now)
-		narrow.Workers = 8
-		check.Is(t, check.Err(s.RegisterNode(t.Context(), narrow)), model.ErrNoWorkerID, "a worker ID that the layout does not hold")
-		for _, name := range []string{"", strings.Repeat("x", maxRegistry+1)} {
-			check.Is(t, check.Err(s.RegisterNode(t.Context(), inPlace(name, 1, "e", now))), model.ErrInvalidArgument, name)
-		}
-	})
-}
-
-// Starts that hold one place at once, as when its registry lost its state, never mark
-// a second twice.
-func TestRegisterNodeInOnePlaceAtOnce(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		const now, starts = 1_800_000_000, 8
-		after, errs := atOnce(starts, func(i int) (int64, error) {
-			start := inPlace("zk a", 7, fmt.Sprint("t", i), now)
-			start.UsedUntil = now + int64(i) // all would begin at now
-			node, err := s.RegisterNode(t.Context(), start)
-			if err == nil && node.WorkerID != 1 {
-				err = fmt.Errorf("%+v", node)
-			}
-			return node.AfterSecond, err
-		})
-		check.OK(t, errors.Join(errs...))
-		if n := count(t, s, "SELECT USED_UNTIL FROM WORKER_NODE WHERE ID = 1"); n < slices.Max(after) {
-			t.Errorf("the mark is %d, starts begin after %v", n, after)
-		}
 	})
 }
 

@@ -5,8 +5,6 @@
 //   - leaf_workerid_alloc, which instance may use which snowflake worker ID, and up
 //     to which time;
 //   - WORKER_NODE, the same for the UID mode;
-//   - shardid_uid_workerid_alloc and shardid_uid_place, which instance of the UID mode has
-//     which worker ID of a registry, and which row of WORKER_NODE that stands for;
 //   - shardid_worker_claim, until when instances of each registry of worker IDs issue;
 //   - id_layout, the layouts that IDs have been issued with;
 //   - shardid_scramble, which apps have scrambled IDs;
@@ -57,8 +55,6 @@ const (
 	layoutTable     = "id_layout"
 	workerTable     = "leaf_workerid_alloc"
 	claimTable      = "shardid_worker_claim"
-	uidWorkerTable  = "shardid_uid_workerid_alloc"
-	placeTable      = "shardid_uid_place"
 	nodeTable       = "WORKER_NODE" // in upper case, as Baidu's programs write it
 	mutexTable      = "shardid_lock"
 	deploymentTable = "shardid_deployment"

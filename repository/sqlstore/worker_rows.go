@@ -179,7 +179,7 @@ func (w *Workers) List(ctx context.Context) ([]model.WorkerEntry, error) {
 // has not passed, *model.StoreError.
 func (w *Workers) Free(ctx context.Context, workerID int, address string) (was model.WorkerEntry, err error) {
 	err = w.store.do(ctx, fmt.Sprintf("free worker ID %d", workerID), func(tx *gorm.DB) error {
-		at, err := w.store.lockNamed(tx, w.table)
+		at, err := w.store.lockNamed(tx, workerTable)
 		if err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (w *Workers) Free(ctx context.Context, workerID int, address string) (was m
 // hold up other programs that insert theirs, and one on rows that are there
 // renewals; what is then written must still be as it was read.
 func (w *Workers) rows(tx *gorm.DB, where string, args ...any) ([]workerRow, error) {
-	return query[[]workerRow](tx, "read the rows", "SELECT "+workerColumns+" FROM "+w.table+" WHERE "+where, args...)
+	return query[[]workerRow](tx, "read the rows", "SELECT "+workerColumns+" FROM "+workerTable+" WHERE "+where, args...)
 }
 
 // replace writes the row, if it is still as it was read. Nothing is sent when
@@ -219,7 +219,7 @@ func (w *Workers) replace(tx *gorm.DB, old, row workerRow) (workerRow, error) {
 		return row, nil
 	}
 	return row, updateRows(tx, 1, fmt.Sprintf("store row %d", old.ID),
-		"UPDATE "+w.table+" SET ip = ?, port = ?, ip_port = ?, max_timestamp = ?, own_timestamp = ?, identity = ?, token = ?, "+
+		"UPDATE "+workerTable+" SET ip = ?, port = ?, ip_port = ?, max_timestamp = ?, own_timestamp = ?, identity = ?, token = ?, "+
 			"reserved_until = ?, expires_at = ?, claimed_at = ?, seen_at = ?, update_time = CURRENT_TIMESTAMP "+
 			"WHERE id = ? AND token = ? AND reserved_until = ? AND expires_at = ? AND COALESCE(max_timestamp, 0) = ? AND claimed_at = ?",
 		row.IP, row.Port, row.IPPort, row.MaxTimestamp, row.OwnTimestamp, row.Identity, row.Token,

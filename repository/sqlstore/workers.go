@@ -33,8 +33,6 @@ type WorkersOptions struct {
 	// Workers is how many worker IDs there are: 0…Workers-1; 0 means
 	// model.SnowflakeWorkers, which is the most.
 	Workers int
-	// UID gives the worker IDs of the UID mode, which has a table of its own.
-	UID bool
 }
 
 // Workers gives snowflake worker IDs out of leaf_workerid_alloc. The table is one
@@ -48,21 +46,16 @@ type WorkersOptions struct {
 // concurrent use, over processes too.
 type Workers struct {
 	store  *Store
-	table  string // leaf_workerid_alloc, or another of its shape
-	margin int64  // ms
-	count  int    // of worker IDs
+	margin int64 // ms
+	count  int   // of worker IDs
 }
 
 // Workers gives the registry of worker IDs.
 func (s *Store) Workers(opts WorkersOptions) *Workers {
-	w := &Workers{
-		store: s, table: workerTable, margin: cmp.Or(opts.ReclaimMargin, defaultReclaimMargin).Milliseconds(),
+	return &Workers{
+		store: s, margin: cmp.Or(opts.ReclaimMargin, defaultReclaimMargin).Milliseconds(),
 		count: cmp.Or(opts.Workers, model.SnowflakeWorkers),
 	}
-	if opts.UID {
-		w.table = uidWorkerTable
-	}
-	return w
 }
 
 // Acquire gets a worker ID for the owner. Nothing may be issued with it before a
@@ -104,7 +97,7 @@ func checkOwner(o model.Owner) error {
 
 // acquire is the body of the transaction.
 func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
-	at, err := w.store.lockNamed(tx, w.table)
+	at, err := w.store.lockNamed(tx, workerTable)
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -119,7 +112,7 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 	// After a claim nothing may be issued before a renewal, as everything up to Reserved
 	// lies before After.
 	return model.Lease{
-		WorkerID: w.workerID(row), Owner: owner, Node: fmt.Sprintf("%s/%d", w.table, row.ID),
+		WorkerID: w.workerID(row), Owner: owner, Node: fmt.Sprintf("%s/%d", workerTable, row.ID),
 		After: row.ReservedUntil, Reserved: row.ReservedUntil, Expires: row.ExpiresAt,
 		Registry: registryOf(at), ServerTime: at.Now, KeptSince: since,
 	}, nil
@@ -131,7 +124,7 @@ func (w *Workers) acquire(tx *gorm.DB, owner model.Owner) (model.Lease, error) {
 // they are as old as can be.
 func (w *Workers) keptSince(tx *gorm.DB, at moment) (int64, error) {
 	oldest, err := query[[]int64](tx, "look for the oldest row",
-		"SELECT made_at FROM "+w.table+" ORDER BY made_at LIMIT 1")
+		"SELECT made_at FROM "+workerTable+" ORDER BY made_at LIMIT 1")
 	if err != nil || len(oldest) == 0 {
 		return at.Now, err
 	}
@@ -154,7 +147,7 @@ func (w *Workers) claimRow(tx *gorm.DB, owner model.Owner, at moment) (workerRow
 		if row.ID < 1 || row.ID > int64(w.count) {
 			// Beyond the worker IDs: the original makes such rows when its table has seen
 			// more than 1023 addresses.
-			if err := write(tx, fmt.Sprintf("remove row %d", row.ID), "DELETE FROM "+w.table+" WHERE id = ?",
+			if err := write(tx, fmt.Sprintf("remove row %d", row.ID), "DELETE FROM "+workerTable+" WHERE id = ?",
 				row.ID); err != nil {
 				return workerRow{}, err
 			}
@@ -193,7 +186,7 @@ func (w *Workers) claimRow(tx *gorm.DB, owner model.Owner, at moment) (workerRow
 		return w.replace(tx, *here, row)
 	}
 	row.MadeAt = at.Now
-	return row, write(tx, fmt.Sprintf("insert row %d", row.ID), "INSERT INTO "+w.table+" (id, ip, port, ip_port, max_timestamp, create_time, update_time, identity, token, "+
+	return row, write(tx, fmt.Sprintf("insert row %d", row.ID), "INSERT INTO "+workerTable+" (id, ip, port, ip_port, max_timestamp, create_time, update_time, identity, token, "+
 		"reserved_until, expires_at, claimed_at, made_at) VALUES (?, ?, ?, ?, 0, CURRENT_TIMESTAMP, CURRENT_TIMESTAMP, ?, ?, ?, ?, ?, ?)",
 		row.ID, row.IP, row.Port, row.IPPort, row.Identity, row.Token, row.ReservedUntil, row.ExpiresAt, row.ClaimedAt, row.MadeAt)
 }
@@ -206,20 +199,12 @@ const claimsOfOthers = " FROM " + claimTable + " WHERE registry = ? AND token <>
 func (w *Workers) othersUntil(tx *gorm.DB, row workerRow, owner model.Owner, at moment) (until int64, err error) {
 	until, err = query[int64](tx, "read the claims",
 		"SELECT COALESCE(MAX(until_ms), 0)"+claimsOfOthers+" AND worker_id = ?",
-		w.claimed(at), owner.Token, w.workerID(row))
+		registryOf(at), owner.Token, w.workerID(row))
 	return until - model.ClaimAhead.Milliseconds(), err
 }
 
 // registryOf names the database as a registry of worker IDs.
 func registryOf(at moment) string { return "mysql " + at.Deployment }
-
-// claimed is the registry on whose worker IDs there are claims: the UID mode claims nothing.
-func (w *Workers) claimed(at moment) string {
-	if w.table != workerTable {
-		return ""
-	}
-	return registryOf(at)
-}
 
 // free is the row of an ID that an operator has freed, else a new one of the smallest ID
 // that is not taken or claimed, else one that is used again.
@@ -233,11 +218,11 @@ func (w *Workers) free(tx *gorm.DB, owner model.Owner, at moment) (*workerRow, e
 	}
 	// Those that may be free are 1 and the next one of each that is not.
 	const live = claimsOfOthers + " AND until_ms > ?"
-	registry, until := w.claimed(at), at.Now+model.ClaimAhead.Milliseconds()
+	registry, until := registryOf(at), at.Now+model.ClaimAhead.Milliseconds()
 	free, err := query[int64](tx, "look for a free ID",
-		"SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+w.table+" WHERE id BETWEEN 1 AND ?"+
+		"SELECT COALESCE(MIN(c.id), 0) FROM (SELECT 1 AS id UNION ALL SELECT id + 1 FROM "+workerTable+" WHERE id BETWEEN 1 AND ?"+
 			" UNION ALL SELECT worker_id + 1"+live+" AND worker_id BETWEEN 1 AND ?) AS c"+
-			" WHERE NOT EXISTS (SELECT 1 FROM "+w.table+" AS t WHERE t.id = c.id) AND NOT EXISTS (SELECT 1"+live+" AND worker_id = c.id % ?)",
+			" WHERE NOT EXISTS (SELECT 1 FROM "+workerTable+" AS t WHERE t.id = c.id) AND NOT EXISTS (SELECT 1"+live+" AND worker_id = c.id % ?)",
 		w.count-1, registry, owner.Token, until, w.count-1, registry, owner.Token, until, w.count)
 	if err == nil && free == 0 {
 		return w.oldest(tx, at.Now)
@@ -268,7 +253,7 @@ func (w *Workers) oldest(tx *gorm.DB, now int64) (*workerRow, error) {
 	case oldest == nil:
 		return nil, fmt.Errorf("%w: all %d of %s are leased, the next one may run out at %s: "+
 			"stop instances that are not needed, or wait until those that are gone have been silent long enough",
-			model.ErrNoWorkerID, w.count, w.table, time.UnixMilli(next).UTC().Format(time.RFC3339))
+			model.ErrNoWorkerID, w.count, workerTable, time.UnixMilli(next).UTC().Format(time.RFC3339))
 	}
 	return oldest, nil
 }

@@ -47,24 +47,6 @@ func TestFewWorkers(t *testing.T) {
 	})
 }
 
-// The worker IDs of the UID mode are kept apart from those of the snowflake mode, for one
-// and the same owner.
-func TestWorkersOfTheUIDMode(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		snowflake, uid := s.Workers(WorkersOptions{}), s.Workers(WorkersOptions{UID: true})
-		acquire(t, snowflake, workertest.Owner(0))
-		acquire(t, snowflake, workertest.Owner(1))
-		for range 2 {
-			check.Equal(t, acquire(t, uid, workertest.Owner(1)).WorkerID, 1, "worker ID")
-		}
-		lease := renewed(t, uid, workertest.Owner(1), 1000, 1000)
-		check.OK(t, uid.Release(t.Context(), lease))
-		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc WHERE reserved_until > 0"), 0,
-			"rows of the snowflake mode were renewed")
-		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_uid_workerid_alloc WHERE reserved_until > 0"), 1, "rows")
-	})
-}
-
 // waitUp waits until the server is so old that its start, which it tells in whole
 // seconds, lies before the test.
 func waitUp(t *testing.T, s *Store) {
@@ -668,9 +650,6 @@ func TestWorkersRestoredAlone(t *testing.T) {
 			}
 			if free := lease.WorkerID + 1; what == "without the row" && (next.WorkerID != free || next.After != 0) {
 				t.Errorf("worker ID %d after %d: %d is free, and need not be waited for", next.WorkerID, next.After, free)
-			}
-			if uid, err := s.Workers(WorkersOptions{UID: true}).Acquire(t.Context(), model.Owner{Address: "10.0.0.2:1", Token: "uid"}); err != nil || uid.After != 0 {
-				t.Errorf("%s: of the UID mode after %d, %v: it has no claims", what, uid.After, err)
 			}
 			check.Is(t, check.Err(w.Renew(t.Context(), lease)), model.ErrLeaseLost, what)
 		}

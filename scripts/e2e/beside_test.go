@@ -75,14 +75,14 @@ func TestE2EUpgradeSideBySide(t *testing.T) {
 			t.Fatalf("%s: %v: %s", args, err, out)
 		}
 	}
-	one, two := m.slot("one", nil), m.slot("two", settings{"UID_WORKER": "registry"})
+	one, two := m.slot("one"), m.slot("two")
 	m.start(one, m.old)
 	m.start(two, m.old)
 	callers := m.ask()
 	m.progress("0.2.0 alone", 200)
 	must(t, m.s, "migrate")
 	m.progress("0.2.0 on the new schema", 300)
-	three, four := m.slot("three", nil), m.slot("four", settings{"UID_WORKER": "registry"})
+	three, four := m.slot("three"), m.slot("four")
 	m.start(three, "")
 	m.start(four, "")
 	m.progress("both", 500)
@@ -109,8 +109,8 @@ func TestE2EUpgradeSideBySide(t *testing.T) {
 	m.settle()
 }
 
-func (m *mixed) slot(name string, s settings) *slot {
-	p := &slot{name: name, dir: m.TempDir(), settings: m.s.With(s).With(settings{"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.1.0.%d:8080", len(m.slots)+1)}),
+func (m *mixed) slot(name string) *slot {
+	p := &slot{name: name, dir: m.TempDir(), settings: m.s.With(settings{"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.1.0.%d:8080", len(m.slots)+1)}),
 		counts: make([]atomic.Int64, len(kindsBeside)), steady: make([]atomic.Bool, len(kindsBeside))}
 	m.mu.Lock()
 	defer m.mu.Unlock()

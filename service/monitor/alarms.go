@@ -53,7 +53,7 @@ const (
 	shortLife = 365 * 24 * time.Hour
 	// shortRunway is how long UIDs may last without the database before that is an
 	// alarm: usually it is an hour or two. Where less is kept, it is half of that.
-	shortRunway = 10 * time.Minute
+	shortRunway = 5 * time.Minute
 	// listed is how many apps or settings a message names.
 	listed = 5
 )
@@ -267,7 +267,7 @@ func (r *rules) uid(u *UID) {
 	}
 	r.event(dried, fresh, Warning, "ShardidRingDry",
 		"the ring of UIDs ran dry: more are asked for than are filled, or it cannot be filled; look at uid.boost_power and uid.padding_factor")
-	r.when(s.WorkerID >= 0 && s.RunwaySeconds < min(int64(shortRunway.Seconds()), s.RunwayKept/2), Warning, "ShardidUIDRunway",
+	r.when(s.WorkerID >= 0 && s.RunwaySeconds < int64(shortRunway.Seconds()), Warning, "ShardidUIDRunway",
 		"UIDs end in %d s unless the mark in WORKER_NODE is raised: look at the database", s.RunwaySeconds)
 	left := time.Duration(min(s.RemainingSeconds, int64(shortLife.Seconds()))) * time.Second
 	r.when(left < shortLife, Warning, "ShardidUIDLifetime",

@@ -28,7 +28,7 @@ func well() Snapshot {
 			MaxOffset: 5 * time.Second, Remaining: 2 * shortLife,
 		},
 		Segment: &segment.Stats{},
-		UID:     &UID{Status: uid.Status{WorkerID: 3, RingSize: 10, RingFill: 5, RunwaySeconds: 3600, RunwayKept: 3600, RemainingSeconds: 1 << 40}},
+		UID:     &UID{Status: uid.Status{WorkerID: 3, RingSize: 10, RingFill: 5, RunwaySeconds: 3600, RemainingSeconds: 1 << 40}},
 	}
 }
 
@@ -95,9 +95,7 @@ func all() []rule {
 		{"clock behind", func(s *Snapshot) { s.Snowflake.Worker.ClockOffset = -4 * time.Second }, "ShardidClockOffset", Warning, "-4s"},
 		{"end of snowflakes", func(s *Snapshot) { s.Snowflake.Remaining = 364 * 24 * time.Hour }, "ShardidSnowflakeLifetime", Warning, "364 days"},
 		{"end of UIDs", func(s *Snapshot) { s.UID.Status.RemainingSeconds = 86400 }, "ShardidUIDLifetime", Warning, "1 days"},
-		{"runway", func(s *Snapshot) { s.UID.Status.RunwaySeconds = 599 }, "ShardidUIDRunway", Warning, "599 s"},
-		{"short runway", func(s *Snapshot) { s.UID.Status.RunwaySeconds, s.UID.Status.RunwayKept = 2, 5 }, "", "", ""},
-		{"shorter runway", func(s *Snapshot) { s.UID.Status.RunwaySeconds, s.UID.Status.RunwayKept = 1, 5 }, "ShardidUIDRunway", Warning, "1 s"},
+		{"runway", func(s *Snapshot) { s.UID.Status.RunwaySeconds = 299 }, "ShardidUIDRunway", Warning, "299 s"},
 		{"no node yet", func(s *Snapshot) { s.UID.Status = uid.Status{WorkerID: -1, RingSize: 10, RemainingSeconds: 1 << 40} }, "", "", ""},
 		{"ring not filled yet", func(s *Snapshot) { s.UID.Status.RingFill = 0 }, "", "", ""},
 		{"ring empty", func(s *Snapshot) { s.UID.Stats.Issued, s.UID.Status.RingFill = 1, 0 }, "ShardidRingDry", Warning, "uid.boost_power"},

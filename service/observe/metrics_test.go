@@ -74,7 +74,7 @@ func full() Sources {
 			MaxOffset: 5 * time.Second, Remaining: 28 * time.Hour,
 		},
 		UID: &monitor.UID{Stats: uid.Stats{Issued: 31, Refused: 32, Dropped: 33, Discarded: 34, Nodes: 35}, Status: uid.Status{
-			WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RunwayKept: 42, RemainingSeconds: 41,
+			WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RemainingSeconds: 41,
 		}},
 	}
 	known, unknown := &sample.Apps[0].Depths, &sample.Apps[1].Depths

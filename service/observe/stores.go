@@ -360,7 +360,7 @@ type nodes struct{ observed[uid.Nodes] }
 
 // Nodes decorates a store of UID nodes.
 func (s *Stores) Nodes(store string, next uid.Nodes) uid.Nodes {
-	return &nodes{decorate(s, store, next, "register_node", "mark_node", "release_node")}
+	return &nodes{decorate(s, store, next, "register_node", "mark_node")}
 }
 
 func (n *nodes) RegisterNode(ctx context.Context, start model.NodeStart) (model.Node, error) {
@@ -372,9 +372,4 @@ func (n *nodes) RegisterNode(ctx context.Context, start model.NodeStart) (model.
 func (n *nodes) MarkNode(ctx context.Context, node model.Node, until int64) error {
 	ctx, c := n.begin(ctx, "mark_node", "uid mark", attr{workerKey, int(node.WorkerID)})
 	return c.finish(n.next.MarkNode(ctx, node, until))
-}
-
-func (n *nodes) ReleaseNode(ctx context.Context, node model.Node, last int64) error {
-	ctx, c := n.begin(ctx, "release_node", "uid release", attr{workerKey, int(node.WorkerID)})
-	return c.finish(n.next.ReleaseNode(ctx, node, last))
 }

@@ -77,9 +77,6 @@ func (f *fake) RegisterNode(_ context.Context, start model.NodeStart) (model.Nod
 func (f *fake) MarkNode(_ context.Context, node model.Node, until int64) error {
 	return f.note(node, until)
 }
-func (f *fake) ReleaseNode(_ context.Context, node model.Node, last int64) error {
-	return f.note(node, last)
-}
 
 // stores are those that a process has.
 type stores struct {
@@ -150,7 +147,6 @@ func TestCallsAreObserved(t *testing.T) {
 		{"Peers", "lease peers", "", attrs{gotKey: int64(3)}, nil},
 		{"RegisterNode", "uid node", "register_node", attrs{workerKey: int64(6)}, []any{start}},
 		{"MarkNode", "uid mark", "mark_node", attrs{workerKey: int64(6)}, []any{node, int64(11)}},
-		{"ReleaseNode", "uid release", "release_node", attrs{workerKey: int64(6)}, []any{node, int64(12)}},
 	} {
 		call := func(ctx context.Context, s stores) (results []any) {
 			in := []reflect.Value{reflect.ValueOf(ctx)}

@@ -131,25 +131,17 @@ func (s *Service) putSecond(g *grant) (put bool, err error) {
 	return false, nil
 }
 
-// nextSecond chooses the next Unix second for the ring. Errors: those of
-// grant.second, and model.ErrRingEmpty while the clock must catch up.
+// nextSecond chooses the next Unix second for the ring: the first is the clock's, and the
+// others count up from it. Errors: those of grant.second.
 func (s *Service) nextSecond(g *grant) (int64, error) {
-	now, last := s.opts.Now().Unix(), g.last.Load()
-	second := last + 1
-	if last == 0 || s.opts.FollowClock {
-		second = max(second, g.after+1, now)
+	last := g.last.Load()
+	if last == 0 {
+		return g.second(max(g.after+1, s.opts.Now().Unix()))
 	}
-	if ahead := second - now; s.opts.FollowClock && ahead > s.span() {
-		return 0, fmt.Errorf("%w: the next second is %d s ahead of the clock, uid.follow_clock allows %d", model.ErrRingEmpty, ahead, s.span())
-	}
-	return g.second(second)
+	return g.second(last + 1)
 }
 
-// span is how many seconds of IDs the ring holds.
-func (s *Service) span() int64 { return 1 << s.opts.BoostPower }
-
-// filled notes how a fill went. A mark that is used up is the keeper's to report,
-// and a clock that must catch up is as it should be.
+// filled notes how a fill went. A mark that is used up is the keeper's to report.
 func (s *Service) filled(g *grant, err error) {
 	s.markOpened()
 	if err == nil {
@@ -160,7 +152,7 @@ func (s *Service) filled(g *grant, err error) {
 		return
 	}
 	g.fillErr.Store(&err)
-	if !errors.Is(err, model.ErrNoLease) && !errors.Is(err, model.ErrRingEmpty) {
+	if !errors.Is(err, model.ErrNoLease) {
 		s.fillFails.Store(true)
 		s.opts.Reporter.Report(ConditionFill, err)
 	}

@@ -60,32 +60,6 @@ func TestCachedIgnoresTheClock(t *testing.T) {
 	})
 }
 
-// By option a fill begins no earlier than the clock and does not run ahead of it by
-// more than the ring's span: then it waits.
-func TestCachedFollowsTheClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := started(t, newTable(), func(o *Options) { o.FollowClock = true })
-		synctest.Wait()
-		time.Sleep(time.Hour)
-		mustNext(t, s, 8)
-		mustNext(t, s, 8) // the old ones
-		synctest.Wait()
-		id := mustNext(t, s, 1)[0]
-		check.Equal(t, id, tiny().Compose(time.Now().Unix(), 1, 0), "ID after an hour")
-		taken := 0
-		for _, err := s.Next(t.Context(), 1, nil); err == nil && taken < 1000; _, err = s.Next(t.Context(), 1, nil) {
-			taken++
-			synctest.Wait()
-		}
-		if ahead := s.Status().AheadSeconds; ahead != 2 || taken != 23 {
-			t.Errorf("%d s ahead after %d IDs", ahead, taken)
-		}
-		mustFail(t, s, 1, model.ErrRingEmpty)
-		time.Sleep(1200 * time.Millisecond)
-		mustNext(t, s, 8)
-	})
-}
-
 // With block the ring is topped up as soon as a second finds room, not at the mark.
 func TestCachedBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -4,25 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"shardid/model"
 	"shardid/service/background"
 )
 
-var (
-	// errSecondUsed: all sequence numbers of the second have been issued.
-	errSecondUsed = errors.New("the second is used up")
-	// errSealed: the grant has ended.
-	errSealed = errors.New("the worker ID was given back")
-)
-
-// sealed is the state of a grant that issues nothing more.
-const sealed = math.MaxInt64
+// errSecondUsed: all sequence numbers of the second have been issued.
+var errSecondUsed = errors.New("the second is used up")
 
 // takeSeconds issues up to n IDs of a Unix second: count of them, first and those after
-// it. Errors: errSecondUsed, errSealed, model.ErrClockBack, and those of second.
+// it. Errors: errSecondUsed, model.ErrClockBack, and those of second.
 func (g *grant) takeSeconds(second, n int64) (first, count int64, err error) {
 	if _, err = g.second(second); err != nil {
 		return 0, 0, err
@@ -30,9 +22,6 @@ func (g *grant) takeSeconds(second, n int64) (first, count int64, err error) {
 	relative := second - g.layout.Epoch.Unix()
 	for {
 		state := g.state.Load()
-		if state == sealed {
-			return 0, 0, errSealed
-		}
 		if err = g.notBefore(state, relative); err != nil {
 			return 0, 0, err
 		}
@@ -90,10 +79,7 @@ func (s *Service) takeByClock(end int, ids []int64) ([]int64, error) {
 			return ids, s.noGrant()
 		}
 		first, count, err := g.takeSeconds(s.opts.Now().Unix(), int64(end-len(ids)))
-		switch {
-		case errors.Is(err, errSealed): // since the grant was read
-			return ids, s.noGrant()
-		case err != nil:
+		if err != nil {
 			return ids, err
 		}
 		for id := first; id < first+count; id++ {

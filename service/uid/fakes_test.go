@@ -29,9 +29,6 @@ const (
 	recycleUnmarked mutant = "a worker ID is used again without a bound"
 	recycleTooEarly mutant = "a worker ID is used again before its mark has passed"
 	noDoubt         mutant = "another server is taken for the same"
-	placeUnmarked   mutant = "a place's worker ID is used again without a bound"
-	placeForgotten  mutant = "a place keeps its worker ID although marks may be forgotten"
-	releaseTooLow   mutant = "a mark is lowered below what was issued"
 )
 
 // table is WORKER_NODE in memory.
@@ -46,8 +43,6 @@ type table struct {
 	crash  bool           // the next call panics
 	marks  int            // calls of MarkNode
 	starts []model.NodeStart
-	places map[model.NodePlace]place
-	frees  int // calls of ReleaseNode
 
 	// For a database that fails over to an older copy; see failOver. No witness is named.
 	simtest.Database
@@ -58,26 +53,19 @@ type table struct {
 	known    simtest.Replica // what the instances know of the server
 }
 
-// place is what a registry's worker ID stands for.
-type place struct {
-	node  int64
-	token string
-	since time.Time // of the times
-}
-
 // nodeRate is how many starts the database registers in a second, at most.
 const nodeRate = 50
 
 // remember keeps what is stored, as a replica does.
 func (t *table) remember() {
-	rows, last, counter, servers, places := maps.Clone(t.rows), t.lastID, t.counter, t.Copy, maps.Clone(t.places)
+	rows, last, counter, servers := maps.Clone(t.rows), t.lastID, t.counter, t.Copy
 	accounts := t.accounts
 	for id, r := range rows {
 		copied := *r
 		rows[id] = &copied
 	}
 	t.past = append(t.past, func() {
-		t.lastID, t.counter, t.Copy, t.rows, t.places = last, counter, servers, maps.Clone(rows), maps.Clone(places)
+		t.lastID, t.counter, t.Copy, t.rows = last, counter, servers, maps.Clone(rows)
 		t.accounts = accounts
 		for id, r := range rows {
 			copied := *r
@@ -98,7 +86,7 @@ type row struct {
 }
 
 func newTable() *table {
-	t := &table{rows: map[int64]*row{}, places: map[model.NodePlace]place{}}
+	t := &table{rows: map[int64]*row{}}
 	t.Rate, t.Now = nodeRate, func() time.Time { return t.now }
 	return t
 }
@@ -116,41 +104,19 @@ func (t *table) RegisterNode(_ context.Context, start model.NodeStart) (model.No
 	if err := t.fails(); err != nil {
 		return model.Node{}, err
 	}
-	node, err := t.registerPlace(start)
+	node, err := t.register(start)
 	if err != nil || t.lose {
 		return model.Node{}, errors.Join(err, t.lost())
 	}
 	return node, nil
 }
 
-// registerPlace is register with what a place in a registry stands for.
-func (t *table) registerPlace(start model.NodeStart) (node model.Node, err error) {
+func (t *table) register(start model.NodeStart) (model.Node, error) {
 	for _, r := range t.rows {
 		if r.node.Token == start.Token {
 			return r.node, nil
 		}
 	}
-	if start.Place == nil {
-		return t.register(start)
-	}
-	t.Meets(&t.known)
-	was, ok := t.places[*start.Place]
-	r := t.rows[was.node]
-	if ok && r != nil && r.node.Token == was.token && (was.since.Equal(t.Since) || t.mutant == placeForgotten) {
-		r.node.Token, r.node.AfterSecond, r.node.Recycled = start.Token, r.used, true
-		if t.mutant == placeUnmarked {
-			r.node.AfterSecond, r.node.Recycled = 0, false
-		}
-		r.used = max(r.used, start.UsedUntil)
-		node = r.node
-	} else if node, err = t.register(start); err != nil {
-		return node, err
-	}
-	t.places[*start.Place] = place{node.ID, node.Token, t.Since}
-	return node, nil
-}
-
-func (t *table) register(start model.NodeStart) (model.Node, error) {
 	if t.lastID+1 >= start.Workers {
 		return t.recycle(start)
 	}
@@ -215,22 +181,6 @@ func (t *table) MarkNode(_ context.Context, node model.Node, until int64) error 
 	return t.lost()
 }
 
-func (t *table) ReleaseNode(_ context.Context, node model.Node, last int64) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.frees++
-	if err := t.fails(); err != nil {
-		return err
-	}
-	if r := t.rows[node.ID]; r != nil && r.node.Token == node.Token {
-		if t.mutant == releaseTooLow {
-			last -= 2
-		}
-		r.used = min(r.used, max(last, r.node.AfterSecond, 1))
-	}
-	return t.lost()
-}
-
 func (t *table) fails() error {
 	if t.crash {
 		t.crash = false
@@ -287,32 +237,6 @@ func started(t *testing.T, nodes Nodes, change func(*Options)) *Service {
 	s.background.Start(s.run)
 	s.markOpened()
 	return s
-}
-
-// registry gives what it is told to.
-type registry struct {
-	mu     sync.Mutex
-	place  model.NodePlace
-	err    error
-	starts int
-}
-
-func (r *registry) Start() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.starts++
-}
-
-func (r *registry) Place() (model.NodePlace, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.place, r.err
-}
-
-func (r *registry) set(worker int, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.place, r.err = model.NodePlace{Registry: "zk test", WorkerID: worker}, err
 }
 
 // clock is one that can be set.

@@ -40,9 +40,6 @@ func (s *Service) Stop(ctx context.Context) error { return s.background.Stop(ctx
 
 // run holds one node after the other until Stop.
 func (s *Service) run() {
-	if s.opts.Registry != nil {
-		s.opts.Registry.Start()
-	}
 	for s.background.Context().Err() == nil {
 		if g := s.register(); g != nil {
 			s.hold(g)
@@ -55,22 +52,14 @@ func (s *Service) run() {
 func (s *Service) register() *grant {
 	start := s.newStart()
 	for retry := minRetry; ; retry = min(2*retry, maxRetry) {
-		var node model.Node
-		placed, err := s.placed(start)
-		asked := err == nil
-		if asked {
-			start = placed
-			node, err = s.tryRegister(start)
-		}
+		node, err := s.tryRegister(start)
 		s.opts.Reporter.Report(ConditionNode, err)
 		if err == nil {
 			s.opts.Reporter.Report(ConditionMark, nil) // the node has one
-			return newGrant(s.opts.Layout, start, node, s.leastLead())
+			return newGrant(s.opts.Layout, start, node)
 		}
 		s.reason.Store(&err)
-		if asked {
-			s.markOpened() // who waits for the first node hears why there is none
-		}
+		s.markOpened() // who waits for the first node hears why there is none
 		if errors.Is(err, model.ErrNoWorkerID) {
 			start = s.newStart() // marks of others may have passed by now
 		}
@@ -86,7 +75,7 @@ func (s *Service) newStart() model.NodeStart {
 	return model.NodeStart{
 		Host: place.Host[:min(len(place.Host), hostBytes)], Port: place.port(now), Type: place.Type,
 		Token: rand.Text(), Workers: workers,
-		NowSecond: now.Unix(), UsedUntil: min(now.Unix()+2*s.leastLead(), s.opts.Layout.MaxSecond()),
+		NowSecond: now.Unix(), UsedUntil: min(now.Unix()+2*markHour, s.opts.Layout.MaxSecond()),
 	}
 }
 
@@ -133,9 +122,6 @@ func (s *Service) hold(g *grant) {
 	cancel()
 	filler.Wait()
 	s.drop()
-	if s.opts.Registry != nil {
-		s.release(g)
-	}
 }
 
 // drop gives up what is left in the ring.
@@ -160,16 +146,11 @@ func newKeeper(s *Service, g *grant) *keeper {
 	return &keeper{svc: s, g: g, at: s.opts.Now(), last: g.last.Load()}
 }
 
-// run returns when ctx ends, with nil, or when the node, or the registry's worker ID, is
-// lost, with model.ErrLeaseLost.
+// run returns when ctx ends, with nil, or when the node is lost, with model.ErrLeaseLost.
 func (k *keeper) run(ctx context.Context) error {
 	retry := minRetry
 	for ctx.Err() == nil {
-		err := k.svc.displaced(k.g)
-		if err == nil {
-			err = k.svc.guard("keep a node", k.step)
-		}
-		switch {
+		switch err := k.svc.guard("keep a node", k.step); {
 		case errors.Is(err, model.ErrLeaseLost):
 			return err
 		case err != nil:
@@ -186,7 +167,7 @@ func (k *keeper) run(ctx context.Context) error {
 // step raises the mark if that is due.
 func (k *keeper) step() error {
 	now := k.svc.opts.Now()
-	position := k.g.position(now.Unix(), k.svc.byClock())
+	position := k.g.position(now.Unix())
 	k.svc.life.check(k.svc.opts.Log, k.g.layout, position)
 	if since := now.Sub(k.at); since >= 0 && since < markEvery && !k.g.halfUsed(position) {
 		return nil
@@ -194,15 +175,12 @@ func (k *keeper) step() error {
 	return k.raise(now, position)
 }
 
-// byClock says whether the seconds of IDs follow the clock.
-func (s *Service) byClock() bool { return s.ring == nil || s.opts.FollowClock }
-
 // raise raises the mark to what the rate of use calls for: how many seconds of the IDs'
 // time were used in a second of the clock's, where that is not one. Only when the
 // database has confirmed it may it be used.
 func (k *keeper) raise(now time.Time, position int64) error {
 	last := k.g.last.Load()
-	if k.last == 0 || k.svc.byClock() {
+	if k.last == 0 { // before the first second of the ring, and in default mode
 		k.last = last
 	} else {
 		elapsed := max(1, now.Sub(k.at).Seconds())
@@ -242,34 +220,17 @@ func (s *Service) guard(what string, f func() error) (err error) {
 // How far ahead the mark is kept, in seconds of the IDs' time: enough for an hour
 // by the clock, and for ten minutes at the rate at which IDs were used last. Twice
 // that is asked for when half is used, so that it is never less while the database
-// answers. With a registry, what is left of the mark after a crash is what the next start
-// leaves out: five minutes of a counter of seconds, but of the clock, which it has to
-// wait for, only as much as a call of the database may take.
+// answers.
 const (
-	markHour    = 3600
-	markRate    = 600
-	markCounter = 300
-	markClock   = 5
+	markHour = 3600
+	markRate = 600
 )
-
-// leastLead is how far ahead the mark is kept at least.
-func (s *Service) leastLead() int64 {
-	switch {
-	case s.opts.Registry == nil:
-		return markHour
-	case s.byClock():
-		return markClock
-	}
-	return markCounter
-}
 
 // grant is what one node may issue. Safe for concurrent use.
 type grant struct {
 	layout model.UIDLayout
 	node   model.Node
-	place  *model.NodePlace // nil without a registry
-	after  int64            // IDs carry a later second than this
-	least  int64            // how far ahead the mark is kept at least
+	after  int64 // IDs carry a later second than this
 
 	mark atomic.Int64 // IDs carry at most this second; it is durable
 	lead atomic.Int64 // of the mark, in seconds, when it was raised last
@@ -288,16 +249,15 @@ type grant struct {
 	due     chan struct{}         // of one value: the mark is to be raised
 }
 
-// newGrant is for a node that was registered by start; its mark is kept least seconds
-// ahead.
-func newGrant(layout model.UIDLayout, start model.NodeStart, node model.Node, least int64) *grant {
-	g := &grant{layout: layout, node: node, place: start.Place, after: node.AfterSecond, least: least,
+// newGrant is for a node that was registered by start.
+func newGrant(layout model.UIDLayout, start model.NodeStart, node model.Node) *grant {
+	g := &grant{layout: layout, node: node, after: node.AfterSecond,
 		raised: make(chan struct{}, 1), due: make(chan struct{}, 1)}
 	if node.Recycled { // its mark was below the clock of the start
 		g.after = max(g.after, start.NowSecond-1)
 	}
 	g.mark.Store(start.UsedUntil)
-	g.lead.Store(2 * least)
+	g.lead.Store(2 * markHour)
 	g.rate.Store(1)
 	used := min(max(g.after-layout.Epoch.Unix(), -1), layout.MaxSecond()-layout.Epoch.Unix())
 	g.state.Store((used+1)<<layout.SeqBits - 1) // the last ID of that second
@@ -324,20 +284,17 @@ func (g *grant) second(second int64) (int64, error) {
 
 // position is the second that the mark must stay ahead of: the last one used, and
 // the clock's where that comes next.
-func (g *grant) position(now int64, byClock bool) int64 {
-	if last := g.last.Load(); last > 0 && !byClock {
+func (g *grant) position(now int64) int64 {
+	if last := g.last.Load(); last > 0 {
 		return last
 	}
 	issued := g.state.Load()>>g.layout.SeqBits + g.layout.Epoch.Unix()
-	return max(g.last.Load(), issued, now)
+	return max(issued, now)
 }
 
 // target is how far to raise the mark from a position.
 func (g *grant) target(position int64) int64 {
-	lead := g.least
-	if rate := g.rate.Load(); rate > 1 { // never by the clock
-		lead = max(lead, markRate*rate)
-	}
+	lead := max(markHour, markRate*g.rate.Load())
 	return max(g.mark.Load(), min(position+2*lead, g.layout.MaxSecond()))
 }
 

@@ -14,6 +14,78 @@ import (
 	"shardid/scripts/check"
 )
 
+// A replica that is never asked for UIDs uses up no worker ID. It is ready as long as a
+// first call could be served. Callers that come together wait for one node.
+func TestFirstCallGetsTheNode(t *testing.T) {
+	for _, mode := range []string{ModeCached, ModeDefault} {
+		t.Run(mode, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db, idle := newTable(), error(nil)
+				s := unasked(t, db, func(o *Options) { o.Mode, o.Idle = mode, func() error { return idle } })
+				time.Sleep(time.Hour)
+				check.OK(t, s.Ready())
+				idle = errAway
+				check.Is(t, s.Ready(), errAway)
+				if len(db.starts) != 0 || s.Status().WorkerID != -1 {
+					t.Fatalf("%d starts, %+v", len(db.starts), s.Status())
+				}
+				got := make(chan error)
+				for range 8 {
+					go func() {
+						_, err := s.Next(t.Context(), 1, nil)
+						got <- err
+					}()
+				}
+				for range 8 {
+					check.OK(t, <-got)
+				}
+				check.OK(t, s.Ready()) // Idle is not asked any more
+				check.Equal(t, len(db.rows), 1, "worker IDs")
+			})
+		})
+	}
+}
+
+// With the database away the first call is told so at once, with the reason, as all later
+// ones; with a database that does not answer it waits for uid.timeout.
+func TestFirstCallFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable()
+		db.away = errAway
+		s := unasked(t, db, nil)
+		began := time.Now()
+		for range 3 {
+			mustFail(t, s, 1, model.ErrNotReady)
+			mustFail(t, s, 1, errAway)
+			check.Is(t, s.Ready(), errAway)
+		}
+		check.Equal(t, time.Since(began), 0, "time")
+		db.set(func(db *table) { db.away = nil })
+		time.Sleep(time.Second)
+		mustNext(t, s, 1)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		silent := atomic.Bool{}
+		silent.Store(true)
+		s := unasked(t, newTable(), func(o *Options) {
+			o.RecordLayout = func(ctx context.Context) error {
+				if silent.Load() {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			}
+		})
+		for _, wait := range []time.Duration{s.opts.Timeout, 0} {
+			began := time.Now()
+			mustFail(t, s, 1, model.ErrNotReady)
+			check.Equal(t, time.Since(began), wait, "time")
+		}
+		silent.Store(false)
+		time.Sleep(2 * time.Second)
+		mustNext(t, s, 1)
+	})
+}
+
 // With the database away at the start, the service is not ready, keeps trying with
 // one token, and needs no restart.
 func TestDatabaseAwayAtTheStart(t *testing.T) {
@@ -69,39 +141,29 @@ func TestLayoutIsRecordedFirst(t *testing.T) {
 // With the database away, IDs go on for at least an hour, then are refused with the
 // reason, and go on again as soon as it is back.
 func TestDatabaseAway(t *testing.T) {
-	for name, change := range map[string]func(*Options){
-		"default":               func(o *Options) { o.Mode = ModeDefault },
-		"cached, follows clock": func(o *Options) { o.FollowClock = true },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				db := newTable()
-				s := started(t, db, change)
-				time.Sleep(10 * time.Hour)
-				mustNext(t, s, 1)
-				db.set(func(db *table) { db.away = errAway })
-				began := time.Now()
-				for s.Ready() == nil && time.Since(began) < 5*time.Hour {
-					if _, err := s.Next(t.Context(), 8, nil); err != nil {
-						break
-					}
-					time.Sleep(5 * time.Second)
-				}
-				if lasted := time.Since(began); lasted < time.Hour || lasted > 3*time.Hour {
-					t.Errorf("went on for %v", lasted)
-				}
-				time.Sleep(time.Minute)
-				for range 8 { // what a batch of 8 left
-					_, _ = s.Next(t.Context(), 1, nil)
-				}
-				mustFail(t, s, 1, model.ErrNoLease)
-				mustFail(t, s, 1, errAway)
-				db.set(func(db *table) { db.away = nil })
-				time.Sleep(2 * time.Second)
-				mustNext(t, s, 1)
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		db := newTable()
+		s := started(t, db, func(o *Options) { o.Mode = ModeDefault })
+		time.Sleep(10 * time.Hour)
+		mustNext(t, s, 1)
+		db.set(func(db *table) { db.away = errAway })
+		began := time.Now()
+		for s.Ready() == nil && time.Since(began) < 5*time.Hour {
+			if _, err := s.Next(t.Context(), 8, nil); err != nil {
+				break
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if lasted := time.Since(began); lasted < time.Hour || lasted > 3*time.Hour {
+			t.Errorf("went on for %v", lasted)
+		}
+		time.Sleep(time.Minute)
+		mustFail(t, s, 1, model.ErrNoLease)
+		mustFail(t, s, 1, errAway)
+		db.set(func(db *table) { db.away = nil })
+		time.Sleep(2 * time.Second)
+		mustNext(t, s, 1)
+	})
 }
 
 // What failed for a node that is lost does not fail for the next one.
@@ -207,7 +269,11 @@ func TestRestartWithAClockBehind(t *testing.T) {
 func TestStopEndsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := newTable()
-		s := started(t, db, func(o *Options) { o.RejectTake, o.FollowClock, o.Timeout = TakeWait, true, time.Hour })
+		s := started(t, db, func(o *Options) {
+			o.RejectTake, o.Timeout = TakeWait, time.Hour
+			// It has too few IDs for the batch.
+			o.Layout = model.UIDLayout{TimeBits: 8, WorkerBits: 52, SeqBits: 3, Epoch: time.Now().Add(-time.Minute)}
+		})
 		synctest.Wait()
 		got := make(chan error)
 		go func() {
@@ -241,7 +307,7 @@ func TestStopAlone(t *testing.T) {
 const second0 = int64(946684800) // 2000-01-01 00:00 UTC
 
 func grantOf(layout model.UIDLayout, node model.Node) *grant {
-	return newGrant(layout, model.NodeStart{NowSecond: second0, UsedUntil: second0 + 100}, node, markHour)
+	return newGrant(layout, model.NodeStart{NowSecond: second0, UsedUntil: second0 + 100}, node)
 }
 
 // In default mode the sequence goes on within a second, begins again in the next,
@@ -315,7 +381,7 @@ func TestTakeWithAnOddBound(t *testing.T) {
 // Past the time bits there is an error and never a negative ID.
 func TestTakeToTheLastSecond(t *testing.T) {
 	short := model.UIDLayout{TimeBits: 4, WorkerBits: 56, SeqBits: 3, Epoch: epoch()}
-	g := newGrant(short, model.NodeStart{UsedUntil: 1 << 60}, model.Node{WorkerID: short.Workers() - 1}, markHour)
+	g := newGrant(short, model.NodeStart{UsedUntil: 1 << 60}, model.Node{WorkerID: short.Workers() - 1})
 	var last int64
 	for second := epoch().Unix() - 3; second < epoch().Unix()+40; second++ {
 		first, count, err := g.takeSeconds(second, 8)

@@ -1,5 +1,5 @@
 // Package uid makes the IDs of Baidu's UidGenerator: seconds since an epoch, a
-// worker ID that each start gets anew, or from a registry, and a sequence number. In default mode an ID
+// worker ID that each start gets anew, and a sequence number. In default mode an ID
 // carries the second it was asked for. In cached mode IDs come from a ring that is
 // filled ahead, and their seconds are a counter that may run ahead of the clock.
 //
@@ -11,15 +11,13 @@
 //	cached.go   cached mode: fill the ring
 //	ring.go     the ring of prepared IDs, usable by itself
 //	node.go     get a node, keep its mark, get another when it is lost
-//	registry.go with a registry: its worker ID chooses the node
 //	status.go   what is shown, what is counted, the warnings
 //
 // Why no ID repeats: a worker ID and a second belong to one node for ever. Before a
 // node issues the IDs of a second, its row holds a mark at or above it, durably. A
 // worker ID is used again only with seconds above the mark of its previous holder
 // before. Within a node no second is put into the ring twice, and in default mode
-// second and sequence number are one counter that only rises. A registry of worker IDs
-// only chooses which row a start takes over; that row's mark bounds it all the same.
+// second and sequence number are one counter that only rises.
 package uid
 
 import (
@@ -79,12 +77,6 @@ type Options struct {
 	ScheduleInterval time.Duration
 	RejectPut        string // PutDiscard or PutBlock
 	RejectTake       string // TakeRefuse or TakeWait
-	// FollowClock keeps the time in IDs near the truth: a fill begins no earlier
-	// than the clock, and never goes on more than the ring's own span, 2^BoostPower
-	// seconds, ahead of it. In the long run there are then no more IDs than one
-	// second's sequence numbers a second. What lies in the ring grows old all the
-	// same while no ID is taken.
-	FollowClock bool
 
 	// RecordLayout records Layout in the database, once, or refuses it. No node is
 	// registered before it succeeds. It is required. Errors: *model.LayoutChangedError,
@@ -92,9 +84,6 @@ type Options struct {
 	RecordLayout func(context.Context) error
 
 	Nodes Nodes
-	// Registry keeps a worker ID for the instance over its starts; nil: each start gets
-	// one of its own.
-	Registry Registry
 	// Idle says why the mode could not serve a first call, and is nil when it could, as
 	// far as is known. It is asked while there was no call; nil stands for one that
 	// always could.
@@ -312,10 +301,6 @@ type Nodes interface {
 	// Errors: model.ErrLeaseLost when the row is gone or another's;
 	// *model.StoreError when it is not known whether the mark was raised.
 	MarkNode(ctx context.Context, node model.Node, until int64) error
-	// ReleaseNode lowers that to the last second that the node issued; no other call for
-	// the node follows. A row that is gone or another's is left alone. Errors:
-	// *model.StoreError.
-	ReleaseNode(ctx context.Context, node model.Node, last int64) error
 }
 
 // The conditions that the service reports.

@@ -27,7 +27,6 @@ type Status struct {
 	// MarkedUntil is the last second that may be issued; the database holds it.
 	MarkedUntil   Second `json:"markedUntil,omitzero"`
 	RunwaySeconds int64  `json:"-" metric:"shardid_uid_runway_seconds" help:"How long IDs can be issued at the present rate without the database."`
-	RunwayKept    int64  `json:"-" metric:"shardid_uid_runway_kept_seconds" help:"The least runway while the database answers."`
 	// In cached mode they can be used faster than the clock goes.
 	RemainingSeconds int64 `json:"remainingLifetimeSeconds" metric:"shardid_uid_lifetime_seconds" help:"Seconds left in the time bits."`
 }
@@ -63,10 +62,9 @@ func (s *Service) Status() Status {
 	if last := g.last.Load(); last > 0 {
 		out.LastSecond, out.AheadSeconds = Second(last), last-now
 	}
-	position := g.position(now, s.byClock())
+	position := g.position(now)
 	mark := g.mark.Load()
 	out.MarkedUntil, out.RunwaySeconds = Second(mark), max(0, mark-position)/g.rate.Load()
-	out.RunwayKept = g.lead.Load() / 2 / g.rate.Load()
 	out.RemainingSeconds = remaining(s.opts.Layout, position)
 	return out
 }

@@ -1,7 +1,5 @@
 // Package worker keeps a snowflake generator supplied with a worker ID. Seven kinds
 // of registry give them; one [Keeper] acquires, renews and releases for them all.
-// The UID mode uses a keeper too, with a generator that does nothing: there the registry
-// chooses a row of WORKER_NODE, which alone bounds what is issued.
 //
 // # Why no ID repeats
 //
@@ -36,11 +34,8 @@ import (
 	"shardid/service/background"
 )
 
-// The names under which keepers report.
-const (
-	Condition    = "snowflake worker ID"
-	ConditionUID = "uid worker ID"
-)
+// Condition is the name under which a keeper reports.
+const Condition = "snowflake worker ID"
 
 const (
 	// every is the pause between two renewals: Leaf reports every 3 s.
@@ -60,7 +55,6 @@ const (
 // Options of a Keeper. Registry, Generator, Layout, Claim, Reporter, Log and Now
 // are required.
 type Options struct {
-	Condition string // the name under which it reports; "" means Condition
 	Mode      string // of the registry, for messages
 	Registry  Registry
 	Generator Generator
@@ -139,9 +133,6 @@ func New(opts Options) (*Keeper, error) {
 	if opts.Expiry < 2*Ahead || opts.TTL <= every || opts.MaxClockOffset <= 0 {
 		return nil, fmt.Errorf("%w: expiry must be at least %v, the lease longer than %v, the clock offset above 0",
 			model.ErrInvalidArgument, 2*Ahead, every)
-	}
-	if opts.Condition == "" {
-		opts.Condition = Condition
 	}
 	status := Status{Mode: opts.Mode, State: StateWaiting, WorkerID: -1}
 	return &Keeper{opts: opts, background: background.NewGroup("worker ID keeper"), status: status,

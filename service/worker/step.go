@@ -209,7 +209,7 @@ func (k *Keeper) begin(lease model.Lease) {
 	lease.Owner, lease.Reserved = k.owner, lease.After
 	k.lease, k.held, k.offline, k.confirmed = lease, true, false, 0
 	k.denied = false
-	k.opts.Log.Info(k.opts.Condition+" acquired", "worker_id", lease.WorkerID, "registry", k.opts.Mode, "address", k.owner.Address)
+	k.opts.Log.Info(Condition+" acquired", "worker_id", lease.WorkerID, "registry", k.opts.Mode, "address", k.owner.Address)
 	k.opts.Generator.Begin(lease.WorkerID, lease.After)
 }
 

@@ -1,7 +1,7 @@
 -- Tables for uid.worker: registry. shardid_uid_workerid_alloc is the registry mysql of
 -- the UID mode, in the shape of leaf_workerid_alloc, which is the snowflake mode's.
 -- shardid_uid_place remembers which row of WORKER_NODE, and so which worker ID in UIDs,
--- belongs to a worker ID of a registry.
+-- belongs to a worker ID of a registry. Only 0.2 and 0.3 use them.
 --
 -- Runs any number of times, and beside replicas of an older shardid.
 --

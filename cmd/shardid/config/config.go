@@ -157,8 +157,7 @@ type Snowflake struct {
 	Worker         Worker        `yaml:"worker"`
 }
 
-// Worker is where a snowflake instance gets its worker ID, and one of the UID mode with
-// uid.worker: registry. The mode zk_normal, a name of zk in a fork of Leaf, is read as zk.
+// Worker is where a snowflake instance gets its worker ID. The mode zk_normal, a name of zk in a fork of Leaf, is read as zk.
 type Worker struct {
 	Mode      string         `yaml:"mode" default:"mysql" validate:"oneof=zk zk_normal zk_recycle zk_ephemeral mysql redis local ordinal"`
 	LocalMap  map[string]int `yaml:"local_map" validate:"unique,dive,keys,ipport,endkeys,min=0,max=1023"`
@@ -178,7 +177,6 @@ type ZooKeeper struct {
 type UID struct {
 	Enabled          bool          `yaml:"enabled" default:"true"`
 	Mode             string        `yaml:"mode" default:"cached" validate:"oneof=default cached"`
-	Worker           string        `yaml:"worker" default:"node" validate:"oneof=node registry"`
 	TimeBits         int           `yaml:"time_bits" default:"28" validate:"min=1,max=61"`
 	WorkerBits       int           `yaml:"worker_bits" default:"22" validate:"min=1,max=61"`
 	SeqBits          int           `yaml:"seq_bits" default:"13" validate:"min=1,max=61"`
@@ -188,7 +186,6 @@ type UID struct {
 	ScheduleInterval Interval      `yaml:"schedule_interval" validate:"omitempty,min=1s,max=24h"`
 	RejectPut        string        `yaml:"reject_put" default:"discard" validate:"oneof=discard block"`
 	RejectTake       string        `yaml:"reject_take" default:"refuse" validate:"oneof=refuse wait"`
-	FollowClock      bool          `yaml:"follow_clock"`
 	Timeout          time.Duration `yaml:"timeout" default:"2s" validate:"min=10ms,max=1m"`
 }
 

@@ -82,7 +82,7 @@ export const text = {
   conditions: {
     database: '数据库', redis: 'Redis', zookeeper: 'ZooKeeper', tokens: '令牌文件', tls: 'TLS 证书',
     pop: '列表取号', refill: '补号', reload: '应用重载', 'segment load': '号段加载', 'segment reload': '标签重载',
-    'snowflake worker ID': '雪花工作节点 ID', 'uid worker ID': 'UID 工作节点 ID', 'uid node': 'UID 节点登记',
+    'snowflake worker ID': '雪花工作节点 ID', 'uid node': 'UID 节点登记',
     'uid mark': 'UID 时间登记', 'uid fill': 'UID 环形缓冲填充',
   },
 
