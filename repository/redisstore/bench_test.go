@@ -3,18 +3,12 @@
 package redisstore_test
 
 import (
-	"context"
 	"fmt"
-	"net"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"shardid/model"
-	"shardid/repository/framing"
 	"shardid/repository/listtest"
 	"shardid/repository/redisstore"
 	"shardid/scripts/check"
@@ -156,49 +150,4 @@ func pushPlain(b *testing.B, c *redis.Client, keys []model.ListKey) {
 		return nil
 	})
 	check.Must(b, err)
-}
-
-// BenchmarkFraming gives what an answer as short as a pop of one, and one as long as a pop of
-// 10 000, take through framing against without it: the ratio of the medians of turns that
-// alternate. The server does next to nothing for them.
-func BenchmarkFraming(b *testing.B) {
-	server := testserver.Redis(b)
-	dial := func(wrap func(net.Conn) net.Conn) *redis.Client {
-		o := *server.Client().Options()
-		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return wrap(conn), nil
-		}
-		c := redis.NewClient(&o)
-		b.Cleanup(func() { check.OK(b, c.Close()) })
-		return c
-	}
-	clients := []*redis.Client{dial(func(c net.Conn) net.Conn { return c }), dial(framing.RESP)}
-	for _, size := range []int{80, 170_000} {
-		b.Run(fmt.Sprintf("%d bytes", size), func(b *testing.B) {
-			check.Must(b, server.Client().Set(b.Context(), "long", strings.Repeat("1", size), 0).Err())
-			var took [2][]float64
-			for b.Loop() {
-				for i, c := range clients {
-					begun := time.Now()
-					for range 100 {
-						if got := c.Get(b.Context(), "long").Val(); len(got) != size {
-							b.Fatal(len(got))
-						}
-					}
-					took[i] = append(took[i], time.Since(begun).Seconds()/100)
-				}
-			}
-			for i := range took {
-				slices.Sort(took[i])
-			}
-			plain, framed := took[0][len(took[0])/2], took[1][len(took[1])/2]
-			b.ReportMetric(plain*1e6, "plain-µs")
-			b.ReportMetric(framed*1e6, "framed-µs")
-			b.ReportMetric(framed/plain, "ratio")
-		})
-	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"shardid/model"
-	"shardid/repository/framing"
 )
 
 // explain makes the error of an operation, with advice for the operator. It is
@@ -46,9 +45,6 @@ func (e oneLineError) Unwrap() error { return e.error }
 func advice(err error) string {
 	if errors.Is(err, model.ErrInvalidArgument) || errors.Is(err, context.Canceled) {
 		return ""
-	}
-	if refused, ok := errors.AsType[*framing.RefusedError](err); ok {
-		return "what listens at " + refused.Addr + " is no Redis, or is damaged: correct redis.addrs, or look at that server; it is asked again by itself"
 	}
 	for _, known := range replyAdvice() {
 		if has(err, known.codes...) {

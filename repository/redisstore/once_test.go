@@ -239,7 +239,7 @@ type proxy struct {
 func newProxy(t *testing.T, to string) *proxy {
 	t.Helper()
 	p := &proxy{}
-	p.addr = testserver.Hostile(t, func(client net.Conn) {
+	p.addr = testserver.Fake(t, func(client net.Conn) {
 		var muted atomic.Bool // from a script on
 		testserver.Forward(client, to, func(request []byte) []byte {
 			if (p.drop.Load() || p.stall.Load()) && bytes.Contains(bytes.ToLower(request), []byte("\neval")) {

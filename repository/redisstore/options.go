@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"shardid/model"
-	"shardid/repository/framing"
 )
 
 // Modes of Options.
@@ -129,7 +127,7 @@ func (o Options) writerOf(addr string) redis.UniversalClient {
 
 func (o Options) universal() *redis.UniversalOptions {
 	return &redis.UniversalOptions{
-		Addrs: append([]string(nil), o.Addrs...), MasterName: o.MasterName, DB: o.DB, TLSConfig: o.TLS, Dialer: o.dial,
+		Addrs: append([]string(nil), o.Addrs...), MasterName: o.MasterName, DB: o.DB, TLSConfig: o.TLS,
 		Username: o.Username, Password: o.Password,
 		SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 		DialTimeout: cmp.Or(o.DialTimeout, defaultTimeout), ReadTimeout: cmp.Or(o.ReadTimeout, defaultTimeout), WriteTimeout: cmp.Or(o.WriteTimeout, defaultTimeout),
@@ -140,24 +138,6 @@ func (o Options) universal() *redis.UniversalOptions {
 		PipelinePoolSize:         -1, // a second pool would double the connections
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	}
-}
-
-// dial connects to a server, a cluster node or a Sentinel. Its caller bounds how long that takes.
-func (o Options) dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
-	// As the library's own: a server that is gone is noticed within 45 s.
-	d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3}}
-	if o.TLS == nil {
-		conn, err = d.DialContext(ctx, network, addr)
-	} else {
-		conn, err = (&tls.Dialer{NetDialer: d, Config: o.TLS}).DialContext(ctx, network, addr)
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case o.Mode == ModeSentinel:
-		return framing.Sentinel(conn), nil
-	}
-	return framing.RESP(conn), nil
 }
 
 func (o Options) open(u *redis.UniversalOptions) redis.UniversalClient {

@@ -195,7 +195,7 @@ func TestClusterWithoutOneMaster(t *testing.T) {
 
 // A server that accepts and says nothing must not hold up a sweep once per pipeline.
 func TestSweepOfSilentServerEnds(t *testing.T) {
-	silent := testserver.Hostile(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	silent := testserver.Fake(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{silent}, ReadTimeout: 100 * time.Millisecond})
 	reqs := make([]model.PushRequest, 200)
 	for i := range reqs {

@@ -4,7 +4,6 @@ package redisstore_test
 
 import (
 	"errors"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,31 +123,5 @@ func TestSectionOfAnotherDeployment(t *testing.T) {
 	check.Equal(t, len(after), len(before), "fields")
 	for field, value := range before {
 		check.Equal(t, after[field], value, field)
-	}
-}
-
-// What a server answers that no script of ours does is refused, whatever the call.
-func TestHostileSections(t *testing.T) {
-	key := sequencetest.Key(0)
-	for _, reply := range []string{"", "x", "a b 1", "a b 1 2 3", "a b -1 2", "a b 1 9007199254740992", "a b 1 2\na b 1 2", "10 11", "10 1", "10 2 6 7 8", "-1 5 6", "10 5 6\n-",
-		strings.Repeat("x", 3000) + " b 1 2", "ok ", "lately"} {
-		addr := answering(t, func(command []string) string {
-			if strings.HasPrefix(strings.ToLower(command[0]), "eval") {
-				return "$" + strconv.Itoa(len(reply)) + "\r\n" + reply + "\r\n"
-			}
-			return "-ERR unknown command\r\n"
-		})
-		q := openAt(t, addr).Sequences()
-		a := q.Next(t.Context(), []model.SectionAsk{{Key: key, Server: "a", Term: 1, Asks: sequencetest.Of("k", 5, 2)}})[0]
-		check.Equal(t, len(a.Last), 0, "numbers with an error")
-		for what, err := range map[string]error{
-			"state": q.State(t.Context(), []model.SectionKey{key})[0].Err, "next": a.Err, "confirm": check.Err(q.Confirm(t.Context(), key)),
-			"push": q.Push(t.Context(), []model.SectionPush{{Key: key, Life: "a", Term: 1, Segment: model.Segment{First: 1, Last: 2}}})[0],
-		} {
-			var store *model.StoreError
-			if !errors.As(err, &store) {
-				t.Errorf("%s of %.80q: %v", what, reply, err)
-			}
-		}
 	}
 }

@@ -342,7 +342,7 @@ func TestTLSMismatch(t *testing.T) {
 	tlsOnly := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return nil, errors.New("no certificate")
 	}}
-	wantAll(t, openAt(t, testserver.Hostile(t, func(conn net.Conn) {
+	wantAll(t, openAt(t, testserver.Fake(t, func(conn net.Conn) {
 		_ = tls.Server(conn, tlsOnly).Handshake() // fails: the client speaks plain Redis
 	})), "TLS")
 }
@@ -354,7 +354,7 @@ func TestAnotherServer(t *testing.T) {
 		"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
 		"SSH-2.0-OpenSSH_9.9\r\n",
 	} {
-		addr := testserver.Hostile(t, func(conn net.Conn) {
+		addr := testserver.Fake(t, func(conn net.Conn) {
 			_, _ = io.WriteString(conn, greeting)
 			_, _ = conn.Read(make([]byte, 4096))
 		})

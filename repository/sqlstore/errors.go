@@ -18,7 +18,6 @@ import (
 	gosqlite "modernc.org/sqlite"
 
 	"shardid/model"
-	"shardid/repository/framing"
 )
 
 var (
@@ -108,12 +107,10 @@ func (s *Store) advice(err error) string {
 		verify *tls.CertificateVerificationError
 		alert  tls.AlertError
 	)
-	refused, isRefused := errors.AsType[*framing.RefusedError](err)
 	switch {
-	case isRefused:
-		return "what listens at " + refused.Addr + " is no MySQL or MariaDB server, or is damaged: correct " + s.addressKey() + ", or look at that server; it is asked again by itself"
-	case errors.Is(err, errUnreadable):
-		return fmt.Sprintf("what listens at %s is no MySQL or MariaDB server, or is damaged: correct %s, or look at that server; it is asked again by itself", s.address(), s.addressKey())
+	case isOtherServer(err):
+		return fmt.Sprintf("correct %s: what listens at %s does not speak as MySQL or MariaDB do; it is asked again by itself",
+			s.addressKey(), s.address())
 	case errors.As(err, &server):
 		return mysqlAdvice(server.Number)
 	case errors.As(err, &file):
@@ -173,6 +170,12 @@ func (s *Store) addressKey() string {
 // killed.
 func isBroken(err error) bool {
 	return serverSaid(err, 4031, 1927) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, gosql.ErrInvalidConn)
+}
+
+// isOtherServer says whether what answered is another kind of server, by its greeting.
+func isOtherServer(err error) bool {
+	return errors.Is(err, errUnreadable) || errors.Is(err, gosql.ErrPktSync) || errors.Is(err, gosql.ErrMalformPkt) ||
+		errors.Is(err, gosql.ErrOldProtocol) || err != nil && strings.Contains(err.Error(), "unsupported protocol version")
 }
 
 // fail is explain for a write. The driver reports a server that turned read-only

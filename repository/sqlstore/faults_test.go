@@ -66,7 +66,7 @@ type proxy struct {
 func behindProxy(t *testing.T, s *Store) (*Store, *proxy) {
 	t.Helper()
 	p := &proxy{}
-	addr := testserver.Hostile(t, func(client net.Conn) {
+	addr := testserver.Fake(t, func(client net.Conn) {
 		testserver.Forward(client, s.server.Addr, func(request []byte) []byte {
 			if bytes.Contains(request, []byte("COMMIT")) {
 				p.commits.Add(1)

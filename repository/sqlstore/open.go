@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -69,7 +70,7 @@ func gormOf(pool *sql.DB) (*gorm.DB, error) {
 // where there are none.
 func openPool(cfg *gosql.Config, hosts []string) (*sql.DB, error) {
 	if len(hosts) == 0 {
-		c, err := newCareful(cfg.Clone())
+		c, err := newConnector(cfg.Clone())
 		if err != nil {
 			return nil, err
 		}
@@ -77,7 +78,7 @@ func openPool(cfg *gosql.Config, hosts []string) (*sql.DB, error) {
 	}
 	p := &primary{names: hosts, limit: cfg.Timeout, at: -1, seen: make([]hostRecord, len(hosts))}
 	for _, host := range hosts {
-		c, err := newCareful(onHost(cfg, host))
+		c, err := newConnector(onHost(cfg, host))
 		if err != nil {
 			return nil, err
 		}
@@ -86,14 +87,30 @@ func openPool(cfg *gosql.Config, hosts []string) (*sql.DB, error) {
 	return sql.OpenDB(p), nil
 }
 
-// newCareful takes cfg over.
-func newCareful(cfg *gosql.Config) (careful, error) {
-	cfg.DialFunc = dial
-	connector, err := gosql.NewConnector(cfg)
+// newConnector takes cfg over.
+func newConnector(cfg *gosql.Config) (connector, error) {
+	c, err := gosql.NewConnector(cfg)
 	if err != nil {
-		return careful{}, badDSN(err)
+		return connector{}, badDSN(err)
 	}
-	return careful{connector, cfg.Timeout + cfg.ReadTimeout}, nil
+	return connector{c}, nil
+}
+
+// errUnreadable says that the driver panicked on the greeting of a server.
+var errUnreadable = errors.New("the server's greeting cannot be read")
+
+// connector is the driver's. The driver panics on a greeting that lacks a part, as another kind of
+// server may send it. That becomes an error; the driver's goroutine for the connection stays behind.
+type connector struct{ driver.Connector }
+
+// Connect implements driver.Connector.
+func (c connector) Connect(ctx context.Context) (conn driver.Conn, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			conn, err = nil, fmt.Errorf("%w: %v", errUnreadable, p)
+		}
+	}()
+	return c.Connector.Connect(ctx)
 }
 
 // parseDSN reads a DSN and settles what the store relies on.
@@ -125,8 +142,7 @@ func parseDSN(dsn string) (*gosql.Config, error) {
 	if !strings.HasPrefix(collation, "utf8mb4_") {
 		collation = "utf8mb4_general_ci" // known to MySQL and MariaDB
 	}
-	// What is compressed cannot be bounded before it is unpacked.
-	return cfg, cfg.Apply(gosql.Charset("utf8mb4", collation), gosql.EnableCompression(false))
+	return cfg, cfg.Apply(gosql.Charset("utf8mb4", collation))
 }
 
 // badDSN hides the parser's words, which may quote the password, except the

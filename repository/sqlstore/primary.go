@@ -30,7 +30,7 @@ const (
 // found until a connection to it cannot be made, or one breaks while it commits nothing: a host
 // that the network cut off from its group goes on to take connections. Safe for concurrent use.
 type primary struct {
-	hosts []careful
+	hosts []connector
 	names []string
 	limit time.Duration // for one host: another one may answer
 
@@ -158,7 +158,7 @@ func (p *primary) search(ctx context.Context, last int, doubted []bool) (best fo
 		best.err = errors.Join(best.err, fmt.Errorf("%s: %w", p.names[best.at], errOutside))
 	}
 	if best.conn != nil && (outside || errors.Is(best.err, errDeployments)) { // whose it is is not known
-		_ = best.conn.carefulConn.Close() // tells nobody: mu is held
+		_ = best.conn.mysqlConn.Close() // that of primaryConn would lock mu again
 		best.conn = nil
 	}
 	return best
@@ -182,20 +182,24 @@ func rank(at, last int, doubted []bool) int {
 func (p *primary) open(ctx context.Context, at int) (*primaryConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
-	conn, err := p.hosts[at].connect(ctx)
+	opened, err := p.hosts[at].Connect(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.names[at], err)
+	}
+	conn, ok := opened.(mysqlConn)
+	if !ok {
+		return nil, errors.Join(fmt.Errorf("%T of the MySQL driver has changed", opened), opened.Close())
 	}
 	outside, err := p.look(ctx, at, conn)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", p.names[at], err), conn.Close())
 	}
-	return &primaryConn{carefulConn: conn, of: p, at: at, outside: outside}, nil
+	return &primaryConn{mysqlConn: conn, of: p, at: at, outside: outside}, nil
 }
 
 // look asks a server whose it is, whether it takes writes, and whether it is outside a group. One that
 // is started again may take writes until it joins: they would be lost.
-func (p *primary) look(ctx context.Context, at int, conn *carefulConn) (outside bool, err error) {
+func (p *primary) look(ctx context.Context, at int, conn mysqlConn) (outside bool, err error) {
 	deployment, err := readOne(ctx, conn, "SELECT deployment FROM "+deploymentTable)
 	if err != nil && !serverSaid(err, 1146, 1142) { // there is no such table yet, or the user may not read it
 		return false, err
@@ -225,7 +229,7 @@ func (p *primary) look(ctx context.Context, at int, conn *carefulConn) (outside 
 }
 
 // readOne reads the last value of the first row, "" without a row.
-func readOne(ctx context.Context, conn *carefulConn, query string) (string, error) {
+func readOne(ctx context.Context, conn mysqlConn, query string) (string, error) {
 	rows, err := conn.QueryContext(ctx, query, nil)
 	if err != nil {
 		return "", err
@@ -245,9 +249,22 @@ func readOne(ctx context.Context, conn *carefulConn, query string) (string, erro
 	return text, rows.Close()
 }
 
+// mysqlConn is what the driver's connection can do.
+type mysqlConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.NamedValueChecker
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+}
+
 // primaryConn tells when it breaks, and when it commits.
 type primaryConn struct {
-	*carefulConn
+	mysqlConn
 	of      *primary
 	at      int
 	outside bool // its server is outside a group
@@ -260,12 +277,12 @@ func (c *primaryConn) Close() error {
 	if !c.IsValid() {
 		c.of.broke(c.at)
 	}
-	return c.carefulConn.Close()
+	return c.mysqlConn.Close()
 }
 
 // BeginTx implements driver.ConnBeginTx.
 func (c *primaryConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
-	tx, err := c.carefulConn.BeginTx(ctx, opts)
+	tx, err := c.mysqlConn.BeginTx(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -275,7 +292,7 @@ func (c *primaryConn) BeginTx(ctx context.Context, opts driver.TxOptions) (drive
 
 // ExecContext implements driver.ExecerContext.
 func (c *primaryConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	result, err := c.carefulConn.ExecContext(ctx, query, args)
+	result, err := c.mysqlConn.ExecContext(ctx, query, args)
 	if err == nil {
 		rows, _ := result.RowsAffected() // the driver has no error of it
 		c.wrote = c.wrote || rows > 0

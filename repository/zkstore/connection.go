@@ -2,6 +2,7 @@ package zkstore
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,8 +11,6 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
-
-	"shardid/repository/framing"
 )
 
 var (
@@ -19,6 +18,8 @@ var (
 	errClosed = errors.New("the store is closed")
 	// errNoSession: a server took the connection and opened no session.
 	errNoSession = errors.New("no session was opened")
+	// errOtherServer: what answered is no ZooKeeper.
+	errOtherServer = errors.New("that is no answer of ZooKeeper")
 )
 
 // dialer is how the library connects.
@@ -98,7 +99,7 @@ func (l *link) begin(f func(*zk.Conn)) (*client, error) {
 		var err error
 		c.conn, c.events, err = zk.Connect(l.addrs, l.session, // waits for nothing: it dials in the background
 			zk.WithHostProvider(&hosts{}), zk.WithDialer(c.connect), zk.WithLogger(printer{l.log}), zk.WithLogInfo(false),
-			zk.WithMaxConnBufferSize(sendBuffer), zk.WithMaxBufferSize(framing.ZooKeeperPacket))
+			zk.WithMaxConnBufferSize(sendBuffer), zk.WithMaxBufferSize(maxPacket))
 		if err != nil {
 			return nil, fmt.Errorf("open: %w", err)
 		}
@@ -128,6 +129,10 @@ func (l *link) close() {
 func (l *link) sessionID(ctx context.Context) (int64, error) {
 	return call(ctx, l, func(c *zk.Conn) (int64, error) { return c.SessionID(), nil })
 }
+
+// maxPacket bounds an answer, in bytes, as ZooKeeper's own clients do. The longest one lists the
+// nodes of a folder.
+const maxPacket = 1 << 20
 
 // sendBuffer is what the client allocates for a connection: a packet we send is below 4 KiB.
 const sendBuffer = 64 << 10
@@ -159,7 +164,7 @@ func (c *client) connect(network, addr string, limit time.Duration) (net.Conn, e
 	if c.closed {
 		return nil, errors.Join(errClosed, conn.Close()) // close has ended the last one already
 	}
-	c.wire = &wire{Conn: framing.ZooKeeper(conn), client: c, limit: max(limit, c.limit)}
+	c.wire = &wire{Conn: conn, client: c, limit: max(limit, c.limit)}
 	return c.wire, nil
 }
 
@@ -223,8 +228,13 @@ func (c *client) close() {
 	}
 }
 
-// lengthBytes is the length that precedes each packet of ZooKeeper.
-const lengthBytes = 4
+const (
+	// lengthBytes is the length that precedes each packet of ZooKeeper.
+	lengthBytes = 4
+	// maxOpening bounds the answer that opens a session, which has 37 bytes. The library allocates
+	// what the length says, and the text of another kind of server read as a length is a gigabyte.
+	maxOpening = 128
+)
 
 // wire bounds the handshake: the library would wait for it up to ten times as
 // long as for anything else, and for its second half for ever. One goroutine
@@ -234,6 +244,7 @@ type wire struct {
 	client *client
 	limit  time.Duration // of the handshake
 	got    int           // bytes; the server has answered once it is above lengthBytes
+	length [lengthBytes]byte
 }
 
 // SetReadDeadline is the library's, or that of the handshake if it is sooner.
@@ -251,7 +262,15 @@ func (w *wire) Read(p []byte) (int, error) {
 	n, err := w.Conn.Read(p)
 	before := w.got
 	w.got = min(w.got+n, lengthBytes+1)
+	if before < lengthBytes {
+		copy(w.length[before:], p[:n])
+	}
+	announced := binary.BigEndian.Uint32(w.length[:])
 	switch {
+	case before < lengthBytes && w.got >= lengthBytes && announced > maxOpening:
+		err = fmt.Errorf("%w by %s: %w: it begins with %q", errNoSession, w.RemoteAddr(), errOtherServer, w.length[:])
+		w.client.setTrouble(err)
+		return 0, err
 	case before > lengthBytes && err != nil:
 		w.client.setTrouble(fmt.Errorf("lost %s: %w", w.RemoteAddr(), err))
 	case before > lengthBytes:

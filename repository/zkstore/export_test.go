@@ -22,13 +22,3 @@ func TheirHolder(data string, id int, written int64) (after, until int64, err er
 	rec, err := record{}.withTheirs(id, node{found: true, data: []byte(data), stat: zk.Stat{Mtime: written}}, node{})
 	return rec.after(model.Owner{}), rec.liveUntil(), err
 }
-
-// Because is an error of the library as callers get it, after troubles with the connection; nil
-// among these is a session.
-func Because(err error, troubles ...error) error {
-	c := &client{}
-	for _, trouble := range troubles {
-		c.setTrouble(trouble)
-	}
-	return c.because(err)
-}

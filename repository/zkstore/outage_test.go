@@ -108,7 +108,7 @@ func TestNoSession(t *testing.T) {
 		word string
 	}{"drops": {true, "quorum"}, "hangs": {false, ""}} {
 		t.Run(name, func(t *testing.T) {
-			addr := testserver.Hostile(t, func(conn net.Conn) {
+			addr := testserver.Fake(t, func(conn net.Conn) {
 				if !test.drop {
 					_, _ = io.Copy(io.Discard, conn)
 				}
@@ -293,7 +293,7 @@ func TestLostTake(t *testing.T) {
 // A server that takes connections and says nothing does not keep us from the next.
 func TestHungServer(t *testing.T) {
 	t.Parallel()
-	silent := testserver.Hostile(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	silent := testserver.Fake(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 	w := newWorld(t)
 	first := true // one goroutine dials
 	s, err := zkstore.NewOver(zkstore.Options{Mode: zkstore.ModeForever, Name: "x", Addrs: []string{w.addr}},

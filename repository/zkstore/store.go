@@ -57,7 +57,6 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"shardid/model"
-	"shardid/repository/framing"
 )
 
 // Store gives worker IDs, see the package documentation. Errors of its methods
@@ -315,12 +314,11 @@ func explain(op string, err error) error {
 func advice(err error) string {
 	_, unknownHost := errors.AsType[*net.DNSError](err)
 	netErr, _ := errors.AsType[net.Error](err)
-	refused, isRefused := errors.AsType[*framing.RefusedError](err)
 	switch {
 	case errors.Is(err, errClosed) || errors.Is(err, context.Canceled):
 		return ""
-	case isRefused:
-		return "what listens at " + refused.Addr + " is no ZooKeeper, or is damaged: correct zookeeper.addrs, or look at that server; it is asked again by itself"
+	case errors.Is(err, errOtherServer):
+		return "correct zookeeper.addrs: what listens there does not speak as ZooKeeper does; it is asked again by itself"
 	case errors.Is(err, errForeign):
 		return "something else writes below /snowflake or /lock: give shardid a snowflake.name of its own"
 	case errors.Is(err, errBusy):

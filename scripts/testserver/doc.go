@@ -32,7 +32,7 @@
 //
 // # Goroutines
 //
-// The package starts no goroutine, so goleak sees only the caller's own; a Hostile and
+// The package starts no goroutine, so goleak sees only the caller's own; a Fake and
 // the links of an Ensemble have some, which end with their test.
 // Unless said otherwise its functions and methods belong to the goroutine that
 // runs the test, as they report errors by t.Fatal.

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Hostile is a server that answers as serve says, with each connection in a goroutine of its own.
+// Fake is a server that answers as serve says, with each connection in a goroutine of its own.
 // It gives its address. The connections are closed when serve returns, and when the test ends.
-func Hostile(t testing.TB, serve func(net.Conn)) string {
+func Fake(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,7 +51,7 @@ func Hostile(t testing.TB, serve func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// Forward hands on what a client of Hostile sends to the server at addr, and its answers, until
+// Forward hands on what a client of Fake sends to the server at addr, and its answers, until
 // either ends. request and answer, unless they are nil, see each piece, in a goroutine for each
 // direction, and what they return is handed on in its place. The server executes what it was
 // sent, also when the client has gone.
