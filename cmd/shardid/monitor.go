@@ -15,8 +15,8 @@ import (
 // snapshot is how this replica is doing now, for its alarms, charts and metrics.
 func (a *App) snapshot() monitor.Snapshot {
 	s := monitor.Snapshot{
-		Settings: a.watch.Findings(), UnsafeNoHistory: a.cfg.Redis.UnsafeNoHistory,
-		Queue: a.queue.Stats(), Apps: a.queue.Seen(), Leases: a.leases.Stats(),
+		Settings: a.watch.Findings(),
+		Queue:    a.queue.Stats(), Apps: a.queue.Seen(), Leases: a.leases.Stats(),
 		Traffic: a.issuer.Traffic(), HTTP: a.api.Answers(),
 	}
 	if a.resp != nil {

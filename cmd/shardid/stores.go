@@ -207,7 +207,7 @@ func redisOptions(c config.Redis) (redisstore.Options, error) {
 		Mode: c.Mode, Addrs: c.Addrs, MasterName: c.MasterName,
 		Username: c.Username, Password: c.Password,
 		SentinelUsername: c.SentinelUsername, SentinelPassword: c.SentinelPassword,
-		DB: c.DB, TLS: tlsConfig, PoolSize: c.PoolSize, UnsafeNoHistory: c.UnsafeNoHistory,
+		DB: c.DB, TLS: tlsConfig, PoolSize: c.PoolSize,
 	}, err
 }
 

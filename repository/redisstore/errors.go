@@ -103,8 +103,7 @@ type known struct {
 func replyAdvice() []known {
 	return []known{
 		{[]string{"HISTORYHIDDEN"}, "scripts must be able to read master_replid from INFO replication, or IDs could repeat after a failover: " +
-			"allow the user INFO (ACL SETUSER <user> +info), do not rename the command, connect to Redis itself instead of a proxy, " +
-			"or accept the risk with the unsafe option"},
+			"allow the user INFO (ACL SETUSER <user> +info), do not rename the command, and connect to Redis itself instead of a proxy"},
 		{[]string{"WRONGPASS", "NOAUTH", "invalid password", "without any password configured"},
 			"correct redis.username and redis.password (for sentinels: their own)"},
 		{[]string{"NOPERM", "can't run this command"}, "allow the user: ACL SETUSER <user> ~id.gen.* +evalsha +eval +info +hmget +hset +hincrby +hscan +time +llen +lindex +lpop +ltrim +rpush +unlink +set +get +del +mget +hget +hgetall +wait (+cluster)"},

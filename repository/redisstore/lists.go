@@ -42,7 +42,7 @@ func (s *Store) Pop(ctx context.Context, key model.ListKey, n int) (model.Popped
 	if n < 1 || n > MaxPop {
 		return model.Popped{}, explain("pop", fmt.Errorf("%w: %d indices are not 1…%d", model.ErrInvalidArgument, n, MaxPop))
 	}
-	reply, err := s.pop.run(ctx, s.reader, []string{metaKey(key)}, s.self(), n)
+	reply, err := s.pop.run(ctx, s.reader, []string{metaKey(key)}, s.deploymentID(), n)
 	if err != nil {
 		return model.Popped{}, s.fail("pop", err)
 	}
@@ -93,7 +93,7 @@ func (s *Store) stateOf(ctx context.Context, keys []model.ListKey, states []mode
 	parts := chunks(len(keys), perCall)
 	calls := make([]call, len(parts))
 	for i, part := range parts {
-		calls[i] = call{metaKeys(keys[part.from:part.to]), []any{s.self(), write}}
+		calls[i] = call{metaKeys(keys[part.from:part.to]), []any{s.deploymentID(), write}}
 	}
 	results := s.state.runAll(ctx, s.reader, calls)
 	for i, part := range parts {
@@ -218,7 +218,7 @@ func decodeStates(reply string, states []model.ListState) error {
 func (s *Store) Delete(ctx context.Context, keys []model.ListKey) error {
 	calls := make([]call, len(keys))
 	for i, meta := range metaKeys(keys) {
-		calls[i] = call{[]string{meta}, []any{s.self()}}
+		calls[i] = call{[]string{meta}, []any{s.deploymentID()}}
 	}
 	return s.fail("delete", firstError(s.remove.runParts(ctx, s.reader, calls)))
 }
@@ -235,7 +235,7 @@ func firstError(results []result) error {
 // Foreign counts the lists that belong to another deployment, and names one of these.
 // It changes nothing. Errors: *model.StoreError.
 func (s *Store) Foreign(ctx context.Context, keys []model.ListKey) (lists int, deployment string, err error) {
-	own, _, _ := strings.Cut(s.self(), " ")
+	own := s.deploymentID()
 	owners, err := s.owners(ctx, metaKeys(keys))
 	if err != nil {
 		return 0, "", s.fail("look for lists of another deployment", err)

@@ -114,10 +114,6 @@ func TestContract(t *testing.T) {
 			server := testserver.SharedRedis(t)
 			return single(server.Addr), []*testserver.RedisServer{server}
 		},
-		"unsafe": func(t *testing.T) (redisstore.Options, []*testserver.RedisServer) {
-			server := testserver.SharedRedis(t)
-			return redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, UnsafeNoHistory: true}, []*testserver.RedisServer{server}
-		},
 		"sentinel": func(t *testing.T) (redisstore.Options, []*testserver.RedisServer) {
 			setup := testserver.Sentinel(t)
 			return redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName}, []*testserver.RedisServer{setup.Master}

@@ -37,7 +37,7 @@ func (m Marks) Confirm(ctx context.Context) (life string, err error) {
 	}
 	defer func() { err = cmp.Or(err, client.Close()) }()
 	fresh := &Store{mode: m.store.mode, reader: client, writer: client, marks: m.store.marks}
-	fresh.first.Store(m.store.first.Load())
+	fresh.SetDeployment(m.store.deploymentID())
 	return Marks{fresh}.Life(ctx)
 }
 
@@ -109,7 +109,7 @@ func (m Marks) Scan(ctx context.Context, life string, from uint64) (marks []mode
 }
 
 func (m Marks) key() string {
-	deployment, _, _ := strings.Cut(m.store.self(), " ")
+	deployment := m.store.deploymentID()
 	return marksKey(deployment)
 }
 
@@ -117,7 +117,7 @@ func marksKey(deployment string) string { return "id.gen.marks_{" + deployment +
 
 // run gives the present life and what follows it.
 func (m Marks) run(ctx context.Context, op, want string, args ...any) (life, rest string, err error) {
-	reply, err := m.store.marks.run(ctx, m.store.reader, []string{m.key()}, append([]any{m.store.self(), want}, args...)...)
+	reply, err := m.store.marks.run(ctx, m.store.reader, []string{m.key()}, append([]any{m.store.deploymentID(), want}, args...)...)
 	if err != nil {
 		return "", "", m.store.fail(op, err)
 	}

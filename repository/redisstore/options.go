@@ -40,10 +40,6 @@ type Options struct {
 	PoolSize int
 	// Timeouts of one attempt; 0 means 1 s. A context may end it earlier.
 	DialTimeout, ReadTimeout, WriteTimeout time.Duration
-
-	// UnsafeNoHistory accepts a server that hides its replication ID. IDs may then
-	// repeat after a restart or failover of that server.
-	UnsafeNoHistory bool
 }
 
 const (

@@ -1,7 +1,6 @@
 -- Shared by all scripts but unlock. It leaves `replid`, the server's replication
 -- ID, own() and guard(), and ends the script when the server cannot be trusted.
---   ARGV[1]  "<deployment> <replication ID>": ID of the deployment, '' while it is not known,
---            which refuses; replication ID to assume when the server hides its own, '' refuses
+--   ARGV[1]  ID of the deployment, '' while it is not known, which refuses
 --   errors   HISTORYHIDDEN, READONLY, NODEPLOYMENT; and by guard FOREIGN, TRYAGAIN
 --
 -- A script on a list declares only the key of its meta hash. The list, whose name is
@@ -9,7 +8,7 @@
 -- refuses a script that declares two keys of which it has one, as long as the move
 -- lasts, and a list without indices is such a missing key.
 
-local deployment, fallback = string.match(ARGV[1], '^(%S*) (.*)$')
+local deployment = ARGV[1]
 if deployment == '' then
   return redis.error_reply('NODEPLOYMENT the ID of the deployment is not known yet')
 end
@@ -30,11 +29,8 @@ if type(info) == 'string' then
 end
 -- Servers that only imitate the field fill it with zeros.
 if not replid or not string.find(replid, '[^0]') then
-  if fallback == '' then
-    local why = type(info) == 'table' and info.err or 'INFO replication has no master_replid and master_replid2 as those of Redis and Valkey (docs/stores.md)'
-    return redis.error_reply('HISTORYHIDDEN ' .. why)
-  end
-  replid = fallback
+  local why = type(info) == 'table' and info.err or 'INFO replication has no master_replid and master_replid2 as those of Redis and Valkey (docs/stores.md)'
+  return redis.error_reply('HISTORYHIDDEN ' .. why)
 end
 
 -- own ends the script when the hash belongs to another deployment. A hash of version

@@ -73,7 +73,7 @@ func (r *Replicas) All(ctx context.Context, lasts time.Duration) (map[string]tim
 }
 
 func (r *Replicas) run(ctx context.Context, op, replica, record string, lasts time.Duration) (string, error) {
-	deployment, _, _ := strings.Cut(r.store.self(), " ")
+	deployment := r.store.deploymentID()
 	if deployment == "" {
 		return "", explain(op, errors.New("NODEPLOYMENT the ID of the deployment is not known yet"))
 	}

@@ -37,7 +37,7 @@ func (q *Sequences) Confirm(ctx context.Context, key model.SectionKey) (server s
 		return "", explain("ask who the master is", err)
 	}
 	defer client.Close()
-	reply, err := q.state.run(ctx, client, []string{sectionHash(key)}, q.store.self())
+	reply, err := q.state.run(ctx, client, []string{sectionHash(key)}, q.store.deploymentID())
 	if err != nil {
 		return "", q.store.fail("ask the master", err)
 	}
@@ -62,7 +62,7 @@ func (q *Sequences) State(ctx context.Context, keys []model.SectionKey) []model.
 	parts := chunks(len(keys), q.perCall())
 	calls := make([]call, len(parts))
 	for i, part := range parts {
-		calls[i] = call{sectionHashes(keys[part.from:part.to]), []any{q.store.self()}}
+		calls[i] = call{sectionHashes(keys[part.from:part.to]), []any{q.store.deploymentID()}}
 	}
 	for i, r := range q.state.runParts(ctx, q.store.reader, calls) {
 		own := states[parts[i].from:parts[i].to]
@@ -157,7 +157,7 @@ func (q *Sequences) parts(asks []model.SectionAsk) []span {
 
 func (q *Sequences) nextCall(asks []model.SectionAsk) call {
 	c := call{make([]string, len(asks)), make([]any, 0, 2+4*len(asks))}
-	c.args = append(c.args, q.store.self(), asks[0].Server)
+	c.args = append(c.args, q.store.deploymentID(), asks[0].Server)
 	for i, a := range asks {
 		c.keys[i] = sectionHash(a.Key)
 		c.args = append(c.args, a.Term, len(a.Asks))
@@ -204,7 +204,7 @@ func decodeNext(reply string, asks []model.SectionAsk, answers []model.SectionAn
 func (q *Sequences) Push(ctx context.Context, pushes []model.SectionPush) []error {
 	errs, calls := make([]error, len(pushes)), make([]call, len(pushes))
 	for i, p := range pushes {
-		calls[i] = call{[]string{sectionHash(p.Key)}, []any{q.store.self(), p.Life, p.Term, p.Segment.First - 1, p.Segment.Last}}
+		calls[i] = call{[]string{sectionHash(p.Key)}, []any{q.store.deploymentID(), p.Life, p.Term, p.Segment.First - 1, p.Segment.Last}}
 	}
 	for i, r := range q.push.runParts(ctx, q.store.reader, calls) {
 		switch {
@@ -226,7 +226,7 @@ func (q *Sequences) Push(ctx context.Context, pushes []model.SectionPush) []erro
 func (q *Sequences) Forget(ctx context.Context, space model.Space) error {
 	calls := make([]call, space.Sections)
 	for i := range calls {
-		calls[i] = call{[]string{sectionHash(model.SectionKey{Space: space.Name, Section: i})}, []any{q.store.self()}}
+		calls[i] = call{[]string{sectionHash(model.SectionKey{Space: space.Name, Section: i})}, []any{q.store.deploymentID()}}
 	}
 	return q.store.fail("forget a space", firstError(q.forget.runParts(ctx, q.store.reader, calls)))
 }

@@ -53,7 +53,6 @@ func (s *Store) inspect(ctx context.Context, c redis.UniversalClient) ([]model.F
 // facts are what one server says about itself.
 type facts struct {
 	node    string
-	unsafe  bool  // Options.UnsafeNoHistory
 	refusal error // what the server answers to our scripts: HISTORYHIDDEN, READONLY
 	info    map[string]string
 	config  map[string]string // nil when CONFIG is refused
@@ -62,7 +61,6 @@ type facts struct {
 // learn asks everything. Its error is one of the network, or any refusal that is
 // about more than a setting.
 func (s *Store) learn(ctx context.Context, c redis.UniversalClient) (f facts, err error) {
-	f.unsafe = s.fallback != ""
 	if err = s.checkServer(ctx, c); err != nil {
 		if !has(err, "HISTORYHIDDEN", "READONLY") {
 			return f, err
@@ -187,12 +185,9 @@ func (f facts) kind() string {
 
 // replicationID is judged as scripts see it: that is what guards a pop.
 func (f facts) replicationID() (string, model.Level, string) {
-	switch {
-	case f.hidden():
+	if f.hidden() {
 		return "hidden", model.LevelUnsafe, "what an old snapshot or a lagging replica brought back cannot be told from what is current, so no ID is served: " +
 			"let scripts read INFO replication (ACL SETUSER <user> +info), and connect to Redis itself instead of a proxy"
-	case f.unsafe:
-		return "redis.unsafe_no_history", model.LevelUnsafe, "IDs repeat when a server that hides its replication ID loses what it held: remove redis.unsafe_no_history where the replication ID can be read"
 	}
 	return "readable", model.LevelOK, ""
 }
@@ -257,7 +252,7 @@ func (f facts) readOnly() (string, model.Level, string) {
 		return "", model.LevelUnknown, whyNoConfig
 	case value == "yes":
 		return value, model.LevelOK, ""
-	case f.hidden() || f.unsafe:
+	case f.hidden():
 		return value, model.LevelUnsafe, "with the replication ID hidden scripts cannot tell a replica from a master, and a pop from either gives the same IDs: CONFIG SET replica-read-only yes"
 	}
 	return value, model.LevelWarn, "our scripts refuse a replica, but others could change lists on one: CONFIG SET replica-read-only yes, here and on each replica"

@@ -82,25 +82,21 @@ func TestSettings(t *testing.T) {
 }
 
 // TestSettingsWithoutRights: what the user may not ask is unknown; that scripts
-// may not see the history is unsafe, with and without the opt-out.
+// may not see the history is unsafe.
 func TestSettingsWithoutRights(t *testing.T) {
 	server := testserver.Redis(t)
 	const unknown, unsafe = model.LevelUnknown, model.LevelUnsafe
 	for name, c := range map[string]struct {
 		minus  string
-		optOut bool
 		except map[string]model.Level
 	}{
-		"no CONFIG": {"-config", false, map[string]model.Level{"replica-read-only": unknown}},
-		"no INFO": {"-info", false, map[string]model.Level{"product": unknown, historySetting: unsafe, "role": unknown,
+		"no CONFIG": {"-config", map[string]model.Level{"replica-read-only": unknown}},
+		"no INFO": {"-info", map[string]model.Level{"product": unknown, historySetting: unsafe, "role": unknown,
 			"version": unknown, "maxmemory-policy": unknown, "persistence": unknown, "active-active": unknown}},
-		"no INFO, opted out": {"-info", true, map[string]model.Level{"product": unknown, historySetting: unsafe, "role": unknown,
-			"version": unknown, "maxmemory-policy": unknown, "persistence": unknown, "active-active": unknown}},
-		"opted out": {"-client", true, map[string]model.Level{historySetting: unsafe}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			do(t, server.Client(), "ACL", "SETUSER", "bob", "reset", "on", ">"+secret, "~*", "+@all", c.minus)
-			s := open(t, redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Username: "bob", Password: secret, UnsafeNoHistory: c.optOut})
+			s := open(t, redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Username: "bob", Password: secret})
 			found := settings(t, s)
 			wantLevels(t, found, c.except)
 			if f := found["replica-read-only"]; f.Level == unknown && !strings.Contains(f.Why, "+config|get") {
@@ -217,20 +213,9 @@ func TestCredentials(t *testing.T) {
 func TestHiddenHistory(t *testing.T) {
 	server := testserver.Redis(t)
 	do(t, server.Client(), "ACL", "SETUSER", "bob", "on", ">"+secret, "~*", "+@all", "-info")
-	o := redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Username: "bob", Password: secret}
-	s := open(t, o)
+	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{server.Addr}, Username: "bob", Password: secret})
 	wantAll(t, s, "replication ID cannot be read", "+info")
 	check.Is(t, popErr(t, s), model.ErrHistoryHidden)
-	o.UnsafeNoHistory = true
-	unsafe := open(t, o)
-	listtest.Fill(t, unsafe, key(), 1, 10)
-	if p := listtest.Pop(t, unsafe, key(), 4); !strings.HasPrefix(p.Life, "unsafe-no-history-") || p.Len != 6 {
-		t.Errorf("popped %+v", p)
-	}
-	// Once the history can be read, what was filled without it is not trusted.
-	if p := listtest.Pop(t, openAt(t, server.Addr), key(), 4); len(p.Indices) != 0 || p.Purged != 6 {
-		t.Errorf("popped %+v", p)
-	}
 }
 
 func TestACL(t *testing.T) {

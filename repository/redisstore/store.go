@@ -61,11 +61,9 @@ import (
 // errors of its methods are *model.StoreError except the refusals of Push. Safe
 // for concurrent use.
 type Store struct {
-	opts     Options
-	mode     string
-	fallback string // replication ID to assume when the server hides its own; "" refuses
-	// first is the first argument of all scripts but unlock, see prelude.lua.
-	first atomic.Pointer[string]
+	opts       Options
+	mode       string
+	deployment atomic.Pointer[string] // see SetDeployment
 
 	reader redis.UniversalClient
 	writer redis.UniversalClient // never sends a command twice
@@ -79,9 +77,6 @@ type Store struct {
 
 	pop, state, push, remove, marks, check, unlock script
 }
-
-// unsafeHistory is the replication ID of every server under Options.UnsafeNoHistory.
-const unsafeHistory = "unsafe-no-history"
 
 // New validates the options and connects to nothing. Errors:
 // model.ErrInvalidArgument.
@@ -105,9 +100,6 @@ func New(o Options) (*Store, error) {
 		check:     newScript("prelude", "check"),
 		unlock:    newScript("unlock"),
 	}
-	if o.UnsafeNoHistory {
-		s.fallback = unsafeHistory
-	}
 	s.SetDeployment("")
 	return s, nil
 }
@@ -115,10 +107,10 @@ func New(o Options) (*Store, error) {
 // SetDeployment says to which deployment the store's user belongs, one word. Before
 // that all but locks and Check fail. Keys of another deployment are refused with
 // model.ErrForeign; those of version 0.1 name none and are taken over.
-func (s *Store) SetDeployment(id string) {
-	first := id + " " + s.fallback
-	s.first.Store(&first)
-}
+func (s *Store) SetDeployment(id string) { s.deployment.Store(&id) }
+
+// deploymentID is the first argument of all scripts but unlock, see prelude.lua.
+func (s *Store) deploymentID() string { return *s.deployment.Load() }
 
 // lockKey is the key of a lock. That of a list has its name alone, as in the original
 // article; any other is the deployment's own: one that sweeps its lists keeps no other from
@@ -127,12 +119,8 @@ func (s *Store) lockKey(name string) string {
 	if name != "" && '0' <= name[0] && name[0] <= '9' {
 		return lockPrefix + name
 	}
-	deployment, _, _ := strings.Cut(s.self(), " ")
-	return lockPrefix + name + "_" + deployment
+	return lockPrefix + name + "_" + s.deploymentID()
 }
-
-// self says to a script who asks.
-func (s *Store) self() string { return *s.first.Load() }
 
 // Close closes the connections. Calls under way fail.
 func (s *Store) Close() error {
@@ -194,7 +182,7 @@ func (s *Store) Check(ctx context.Context) error {
 }
 
 func (s *Store) checkServer(ctx context.Context, c redis.UniversalClient) error {
-	mode, err := s.check.run(ctx, c, nil, "- "+s.fallback)
+	mode, err := s.check.run(ctx, c, nil, "-")
 	if err != nil {
 		return err
 	}

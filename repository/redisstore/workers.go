@@ -102,7 +102,7 @@ func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 		lease.WorkerID, lease.After = int(f.number()), f.number()
 		f.bad = f.bad || lease.WorkerID >= w.o.Workers
 		return replicas
-	}, w.keys, w.store.self(), owner.Token, identityOf(owner), owner.Address, w.o.TTL.Milliseconds(), rand.Text())
+	}, w.keys, w.store.deploymentID(), owner.Token, identityOf(owner), owner.Address, w.o.TTL.Milliseconds(), rand.Text())
 	if err != nil {
 		return model.Lease{}, w.store.fail(op, err)
 	}
@@ -124,7 +124,7 @@ func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, er
 	held, err := w.run(ctx, w.renew, "lost", func(f *fields) int64 {
 		lease.KeptSince, lease.ServerTime = f.number(), f.number()
 		return f.number()
-	}, w.leaseKeys(lease), w.store.self(), lease.Node, lease.Owner.Token, lease.WorkerID,
+	}, w.leaseKeys(lease), w.store.deploymentID(), lease.Node, lease.Owner.Token, lease.WorkerID,
 		w.o.TTL.Milliseconds(), lease.Reserved, lease.Expires, lease.Reported)
 	if err != nil {
 		return model.Lease{}, w.store.fail(op, err)
@@ -145,7 +145,7 @@ func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
 		return explain(op, err)
 	}
 	bound := max(lease.Reserved, lease.After)
-	_, err := w.release.run(ctx, w.store.reader, w.leaseKeys(lease), w.store.self(), lease.Node, lease.Owner.Token, lease.WorkerID,
+	_, err := w.release.run(ctx, w.store.reader, w.leaseKeys(lease), w.store.deploymentID(), lease.Node, lease.Owner.Token, lease.WorkerID,
 		bound, max(bound, lease.Expires))
 	return w.store.fail(op, err)
 }
@@ -156,7 +156,7 @@ func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
 	if err := w.checkOptions(); err != nil {
 		return nil, explain(op, err)
 	}
-	reply, err := w.peers.run(ctx, w.store.reader, w.keys[:1], w.store.self(), peersWithin.Milliseconds())
+	reply, err := w.peers.run(ctx, w.store.reader, w.keys[:1], w.store.deploymentID(), peersWithin.Milliseconds())
 	if err != nil || reply == "none" {
 		return nil, w.store.fail(op, err)
 	}

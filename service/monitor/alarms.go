@@ -275,8 +275,6 @@ func (r *rules) uid(u *UID) {
 }
 
 func (r *rules) settings(s Snapshot) {
-	r.when(s.UnsafeNoHistory, Warning, "ShardidUnsafeNoHistory",
-		"redis.unsafe_no_history is set: a Redis that goes back in time is not noticed, and IDs can repeat; connect to a Redis that tells its replication ID")
 	settings := map[model.Level][]string{}
 	for _, f := range s.Settings {
 		settings[f.Level] = append(settings[f.Level], fmt.Sprintf("%s %s is %s, wanted %s", f.Store, f.Setting, f.Value, f.Want))

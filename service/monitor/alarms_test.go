@@ -101,7 +101,6 @@ func all() []rule {
 		{"ring empty", func(s *Snapshot) { s.UID.Stats.Issued, s.UID.Status.RingFill = 1, 0 }, "ShardidRingDry", Warning, "uid.boost_power"},
 		{"ring was empty", func(s *Snapshot) { s.UID.Stats.Refused = 1 }, "ShardidRingDry", Warning, "uid.boost_power"},
 		{"default mode", func(s *Snapshot) { s.UID.Status.RingSize, s.UID.Status.RingFill = 0, 0 }, "", "", ""},
-		{"history is hidden", func(s *Snapshot) { s.UnsafeNoHistory = true }, "ShardidUnsafeNoHistory", Warning, "redis.unsafe_no_history"},
 		{"unsafe setting", settings(model.LevelUnsafe), "ShardidUnsafeSetting", Critical, "redis appendonly is no, wanted yes"},
 		{"doubtful setting", settings(model.LevelWarn), "ShardidDoubtfulSetting", Info, "redis appendonly"},
 		{"many settings", settings(slices.Repeat([]model.Level{model.LevelWarn}, 8)...), "ShardidDoubtfulSetting", Info, "and 3 more"},

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/issuer"
 	"shardid/service/latency"
@@ -159,7 +160,7 @@ func TestSamplesLookAtAlarms(t *testing.T) {
 		m := silent(c.snapshot)
 		m.Start()
 		time.Sleep(time.Second)
-		c.set(func(s *Snapshot) { s.UnsafeNoHistory = true })
+		c.set(func(s *Snapshot) { s.Settings = []model.Finding{{Level: model.LevelUnsafe}} })
 		time.Sleep(time.Minute)
 		if got := m.Alarms(); len(got) != 1 || time.Since(got[0].Since) != 56*time.Second {
 			t.Errorf("%+v at %v", got, time.Now())

@@ -44,8 +44,7 @@ type Probe struct {
 
 // Snapshot is how a replica is doing at one instant. Counters are since its start.
 type Snapshot struct {
-	Settings        []model.Finding // what the stores said of theirs, when last asked
-	UnsafeNoHistory bool            // redis.unsafe_no_history is set
+	Settings []model.Finding // what the stores said of theirs, when last asked
 
 	Queue     queue.Stats
 	Apps      []queue.View   // 256 at most, as last seen

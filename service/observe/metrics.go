@@ -224,8 +224,6 @@ func (out scrape) process(c Sources, s monitor.Snapshot) {
 	out.counter("shardid_connections_cut_total", cut, clients.Unread, "reason", "unread")
 	out.counter("shardid_connections_cut_total", cut, clients.NoToken, "reason", "no_token")
 	out.gauge("shardid_build_info", "Always 1; the version is the label.", 1, "version", c.Version)
-	out.gauge("shardid_unsafe_no_history",
-		"Whether redis.unsafe_no_history is set: 1 or 0. With 1 IDs can repeat.", oneIf(s.UnsafeNoHistory))
 }
 
 // traffic exports the ID route of one mode.

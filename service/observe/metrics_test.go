@@ -44,12 +44,11 @@ func full() Sources {
 	pop.took.Observe(time.Minute)
 	pop.failed.Add(1)
 	sample := monitor.Snapshot{
-		UnsafeNoHistory: true,
-		Conditions:      []model.Condition{{Name: "redis", OK: true}, {Name: "database"}},
-		HTTP:            map[int]int64{0: 10, -4: 11},
-		RESP:            map[int]int64{0: 12, -6: 13},
-		Traffic:         map[string]issuer.Traffic{"queue": {OK: reading(), Codes: map[int]int64{-4: 61, -12: 0}}},
-		Settings:        []model.Finding{{Level: model.LevelUnsafe}, {Level: model.LevelOK}, {Level: model.LevelOK}},
+		Conditions: []model.Condition{{Name: "redis", OK: true}, {Name: "database"}},
+		HTTP:       map[int]int64{0: 10, -4: 11},
+		RESP:       map[int]int64{0: 12, -6: 13},
+		Traffic:    map[string]issuer.Traffic{"queue": {OK: reading(), Codes: map[int]int64{-4: 61, -12: 0}}},
+		Settings:   []model.Finding{{Level: model.LevelUnsafe}, {Level: model.LevelOK}, {Level: model.LevelOK}},
 		Queue: queue.Stats{
 			Issued: 1, Pops: 2, Refills: 3, Purged: 5, OverLimit: 6, Repeated: 7, Lifts: 8, Dropped: 9,
 			Discarded: queue.Discarded{History: 21, HighWater: 22, Full: 23, Failed: 24},

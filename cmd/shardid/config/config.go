@@ -104,7 +104,6 @@ type Redis struct {
 	SentinelUsername string `yaml:"sentinel_username"`
 	SentinelPassword string `yaml:"sentinel_password" secret:"true"`
 	PoolSize         int    `yaml:"pool_size" validate:"min=0,max=100000"`
-	UnsafeNoHistory  bool   `yaml:"unsafe_no_history"`
 }
 
 // Queue is the queue mode, GET /get.

@@ -70,7 +70,6 @@ export const text = {
     ShardidRingDry: ['UID 环形缓冲耗尽', '取用速度超过填充速度，或无法填充。请检查 uid.boost_power 与 uid.padding_factor。'],
     ShardidUIDRunway: ['UID 即将停发', 'WORKER_NODE 中登记的时间迟迟没有延长，UID 即将停发。请检查数据库。'],
     ShardidUIDLifetime: ['UID 的时间位即将用尽', 'UID 的时间位不足一年。请规划在新库上增加时间位宽，或使用更晚的起始时间。'],
-    ShardidUnsafeNoHistory: ['未启用 Redis 回退保护', '已设置 redis.unsafe_no_history，无法发现 Redis 数据回退，ID 可能重复。请改用能提供复制 ID 的 Redis。'],
     ShardidUnsafeSetting: ['存储配置不安全', '存储的配置可能导致数据丢失，请运行 shardid doctor 查看。'],
     ShardidDoubtfulSetting: ['存储配置有待改进', '存储的部分配置不够理想，请运行 shardid doctor 查看。'],
   },
