@@ -63,8 +63,8 @@ const (
 	leafTrust = int64(10 * time.Second / time.Millisecond)
 )
 
-// ofLeaf is what a report of Java Leaf is worth: a lease for as long as it counts, held by
-// none of our instances. written is when it came, by the servers' clock.
+// ofLeaf is what a report of Java Leaf, or of NotFound9's fork, is worth: a lease for as long as it
+// counts, held by none of our instances. written is when it came, by the servers' clock.
 func (r record) ofLeaf(rep report, written, trust int64) record {
 	bound := rep.Timestamp + trust
 	return record{report: rep, Reserved: max(r.Reserved, bound), Expires: max(r.Expires, bound), leafUntil: written + trust}
@@ -163,15 +163,6 @@ type place struct {
 	path    string
 	address string // "" when only its report has it
 	id      int
-	theirs  bool // of NotFound9's fork
-}
-
-// report reads what the node's holder has reported.
-func (p place) report(n node) (report, error) {
-	if p.theirs {
-		return decodeTheirs(n, p.id)
-	}
-	return decode[report](n)
 }
 
 // numbered lists the nodes of a folder whose names are worker IDs.
@@ -218,7 +209,7 @@ func (t tree) reports(ctx context.Context, places []place) ([]model.WorkerPeer, 
 	var found []model.WorkerPeer
 	for i, n := range nodes {
 		// A clock is not compared with what is gone, or is no report.
-		if rep, err := places[i].report(n); n.found && err == nil && rep.Timestamp > 0 {
+		if rep, err := decode[report](n); n.found && err == nil && rep.Timestamp > 0 {
 			found = append(found, model.WorkerPeer{Address: cmp.Or(places[i].address, rep.address()), WorkerID: places[i].id,
 				Reported: rep.Timestamp, Seen: n.stat.Mtime})
 		}

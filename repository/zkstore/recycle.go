@@ -1,14 +1,12 @@
 package zkstore
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -17,20 +15,19 @@ import (
 )
 
 // recycle is ModeRecycle: worker IDs move between two pools. One that was
-// never held is in neither, so that no pool has to be filled first. Where NotFound9's fork
-// of Leaf has filled them, its nodes move, and the records lie beside the pools.
+// never held is in neither, so that no pool has to be filled first. See slot.go for the tree of
+// NotFound9's fork of Leaf.
 type recycle struct {
 	tree
 	inuse, notuse string
-	own           string // records, where the pools are the fork's
 	index         string // by identity and by address
 	margin        int64  // ms
 }
 
 func newRecycle(t tree, margin time.Duration) *recycle {
 	dir := path.Join(t.root, "recycle")
-	return &recycle{tree: t, inuse: path.Join(dir, "inuse"), notuse: path.Join(dir, "notuse"), own: path.Join(dir, "shardid"),
-		index: path.Join(dir, "address"), margin: margin.Milliseconds()}
+	return &recycle{tree: t, inuse: path.Join(dir, "inuse"), notuse: path.Join(dir, "notuse"), index: path.Join(dir, "address"),
+		margin: margin.Milliseconds()}
 }
 
 // acquire prefers the worker ID that the owner had last, so that instances keep theirs
@@ -42,9 +39,6 @@ func (r *recycle) acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 		return model.Lease{}, err
 	}
 	p, err := r.pools(ctx)
-	if err == nil && p.theirs {
-		err = r.adopt(ctx, p, now)
-	}
 	if err != nil {
 		return model.Lease{}, err
 	}
@@ -72,10 +66,10 @@ func (r *recycle) acquire(ctx context.Context, owner model.Owner) (model.Lease, 
 			continue
 		}
 		m, err := r.identify(ctx, now, false)
-		if err != nil || s.rec.heldBy(owner) && !s.silent(now) {
-			return s.rec.lease(s.id, owner, s.kept().path, m), err
+		if err != nil || s.rec.heldBy(owner) {
+			return s.rec.lease(s.id, owner, s.inuse.path, m), err
 		}
-		return r.takeSlot(ctx, s, owner, index, m, p.theirs)
+		return r.takeSlot(ctx, s, owner, index, m)
 	}
 	return r.takeAny(ctx, owner, index, p, now)
 }
@@ -109,11 +103,11 @@ func (r *recycle) takeAny(ctx context.Context, owner model.Owner, index []node, 
 	if err != nil {
 		return model.Lease{}, err
 	}
-	s, err := r.choose(ctx, owner, m.now, !p.theirs, unheld, givenBack, held)
+	s, err := r.choose(ctx, owner, m.now, !p.fork, unheld, givenBack, held)
 	if err != nil {
 		return model.Lease{}, err
 	}
-	return r.takeSlot(ctx, s, owner, index, m, p.theirs)
+	return r.takeSlot(ctx, s, owner, index, m)
 }
 
 // choose picks the first worker ID that has no live holder and may be used at once, else
@@ -165,18 +159,11 @@ func (r *recycle) errNoneFree(unread error) error {
 
 // takeSlot makes the owner the holder of a slot, in one transaction with what leads to it,
 // and no longer leads to the one that had the slot.
-func (r *recycle) takeSlot(ctx context.Context, s slot, owner model.Owner, index []node, m moment, theirs bool) (model.Lease, error) {
+func (r *recycle) takeSlot(ctx context.Context, s slot, owner model.Owner, index []node, m moment) (model.Lease, error) {
 	next := s.rec.takenBy(owner, m.now)
 	next.Timestamp = 0 // that of another instance, or of another life
-	if s.silent(m.now) {
-		next.After = max(next.After, m.now+leafTrust)
-		next.Reserved = next.After
-	}
 	id := strconv.Itoa(s.id)
-	at, changes := s.inuse.path, s.moveTo(encode(next))
-	if theirs {
-		at, changes = s.own.path, s.move(next, true, m.now)
-	}
+	changes := s.moveTo(encode(next))
 	for _, n := range index {
 		changes = append(changes, n.put([]byte(id)))
 	}
@@ -193,83 +180,44 @@ func (r *recycle) takeSlot(ctx context.Context, s slot, owner model.Owner, index
 		}
 	}
 	err := r.multiIn(ctx, r.folders(), changes...)
-	return next.lease(s.id, owner, at, m), err
+	return next.lease(s.id, owner, s.inuse.path, m), err
 }
 
 func (r *recycle) renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
-	s, err := r.mine(ctx, lease, lease.Reported)
+	held, rec, err := r.held(ctx, lease)
 	if err != nil {
 		return model.Lease{}, err
 	}
-	next := s.rec.renewed(lease)
-	changes := []any{s.inuse.put(encode(next))}
-	if !s.inuse.found {
-		changes = s.move(next, true, lease.Reported)
-	}
-	now, err := r.multi(ctx, changes...)
-	return next.lease(lease.WorkerID, lease.Owner, s.kept().path, moment{now, lease.KeptSince, lease.Registry}), err
+	next := rec.renewed(lease)
+	now, err := r.multi(ctx, held.put(encode(next)))
+	return next.lease(lease.WorkerID, lease.Owner, held.path, moment{now, lease.KeptSince, lease.Registry}), err
 }
 
 func (r *recycle) release(ctx context.Context, lease model.Lease) error {
-	now, err := r.touch(ctx, r.clock)
+	held, rec, err := r.held(ctx, lease)
 	if err != nil {
 		return err
 	}
-	s, err := r.mine(ctx, lease, now)
-	if err != nil {
-		return err
-	}
-	next := s.rec.released(lease)
-	if !s.inuse.found {
-		_, err := r.multi(ctx, s.move(next, next.Expires > now, lease.Reported)...)
-		return err
-	}
-	return r.multiIn(ctx, r.folders(), s.inuse.remove(), create(s.notuse.path, encode(next), zk.FlagPersistent))
+	given := create(r.path(r.notuse, lease.WorkerID), encode(rec.released(lease)), zk.FlagPersistent)
+	return r.multiIn(ctx, r.folders(), held.remove(), given)
 }
 
-// mine reads the worker ID of a lease, at a moment. Errors: model.ErrLeaseLost.
-func (r *recycle) mine(ctx context.Context, lease model.Lease, now int64) (slot, error) {
-	nodes, err := r.getAll(ctx, r.slotPaths(lease.WorkerID))
-	if err != nil {
-		return slot{}, err
+// held reads the record of a lease. Errors: model.ErrLeaseLost.
+func (r *recycle) held(ctx context.Context, lease model.Lease) (n node, rec record, err error) {
+	if n, err = r.get(ctx, r.path(r.inuse, lease.WorkerID)); err != nil {
+		return n, rec, err
 	}
-	if nodes[0].found { // the record's place in a tree that is ours alone
-		for i := range nodes[1:] {
-			nodes[i+1] = node{path: nodes[i+1].path}
+	if n.found {
+		if rec, err = decode[record](n); err != nil {
+			return n, rec, err
 		}
 	}
-	s, err := slotOf(lease.WorkerID, nodes)
-	if err == nil && s.silent(now) {
-		err = lost(s.in.path, "was not written for so long that the fork of Leaf may take it")
-	}
-	return s, cmp.Or(err, s.rec.lostFrom(lease.Owner, s.kept()))
+	return n, rec, rec.lostFrom(lease.Owner, n)
 }
 
-func (r *recycle) places(ctx context.Context) ([]place, error) {
-	all, err := r.numbered(ctx, r.inuse)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := r.children(ctx, r.own)
-	if err != nil {
-		return nil, err
-	}
-	names, err := r.children(ctx, r.inuse)
-	is := numbers(kept)
-	for _, name := range names {
-		digits := strings.TrimPrefix(name, theirs)
-		switch id, ok := workerOf(digits); {
-		case !ok || digits == name:
-		case is[id]:
-			all = append(all, place{path: r.path(r.own, id), id: id})
-		default:
-			all = append(all, place{path: path.Join(r.inuse, name), id: id, theirs: true})
-		}
-	}
-	return all, err
-}
+func (r *recycle) places(ctx context.Context) ([]place, error) { return r.numbered(ctx, r.inuse) }
 
 // folders are those that take and release write in.
-func (r *recycle) folders() []string { return []string{r.inuse, r.notuse, r.own, r.index} }
+func (r *recycle) folders() []string { return []string{r.inuse, r.notuse, r.index} }
 
 func (r *recycle) path(pool string, id int) string { return path.Join(pool, strconv.Itoa(id)) }

@@ -27,8 +27,7 @@
 //	/snowflake/<name>/forever/<ip:port>-<N>/shardid  whose it is and the bounds: a record as JSON
 //	/snowflake/<name>/recycle/inuse/<id>             zk_recycle: the record of its holder
 //	/snowflake/<name>/recycle/notuse/<id>            the record of its last holder, unless it never had one
-//	/snowflake/<name>/recycle/*/workId:<id>          of NotFound9's fork of Leaf: an endpoint, see theirs
-//	/snowflake/<name>/recycle/shardid/<id>           the record of the holder, or the last one, where the pools are the fork's
+//	/snowflake/<name>/recycle/*/workId:<id>          of NotFound9's fork of Leaf, until the worker ID is taken, see slot.go
 //	/snowflake/<name>/recycle/address/<key>          which worker ID an identity, or an address, has or had last
 //	/snowflake/<name>/<id>                           zk_ephemeral: Leaf's data, ends with the session
 //	/lock/<name>/reserved/<id>                       the record, stays

@@ -7,7 +7,7 @@ usage() {
 	cat <<'TEXT'
 usage: scripts/prove/prove.sh [--help | --quick] [MODEL…]
 
-Checks with spin that the models refill, witness, lease, holder, recycle, sequence and region keep their
+Checks with spin that the models refill, witness, lease, holder, sequence and region keep their
 promise within their bounds, and that each rule that is left out (NO_…) and each exception that is
 let in (WITH_…) yields a counterexample. A rule that another one makes spare "holds".
 
@@ -30,14 +30,14 @@ for word in "$@"; do
 		exit 0
 		;;
 	--quick) quick=yes ;;
-	refill | witness | lease | holder | recycle | sequence | region) models+=("$word") ;;
+	refill | witness | lease | holder | sequence | region) models+=("$word") ;;
 	*)
 		usage >&2
 		exit 2
 		;;
 	esac
 done
-[ ${#models[@]} -gt 0 ] || models=(refill witness lease holder recycle sequence region)
+[ ${#models[@]} -gt 0 ] || models=(refill witness lease holder sequence region)
 
 # runs prints a line for each run: what is expected, the model, its flags. Bounds that
 # suffice for a counterexample are those of --quick; the longest runs come first.
@@ -112,10 +112,6 @@ runs() {
 	echo "counterexample sequence -DTICKS=0 -DWITH_FIELD_DELETED"
 	echo "counterexample sequence -DN=4 -DS=2 -DTICKS=1 -DDELETES=1 -DNO_END"
 	echo "counterexample sequence -DN=4 -DS=2 -DTICKS=0 -DDELETES=1 -DNO_REST"
-	echo "holds recycle"
-	for flag in CHECK PRESENT WAIT WAIT_BACK SILENCE FENCE; do
-		echo "counterexample recycle -DNO_$flag"
-	done
 	for flag in NO_READ NO_EMPTY NO_LOCK WITH_SAME_REGION WITH_TYPO_AND_RESTORE; do
 		echo "deep region -DN=1 -D$flag"
 	done
