@@ -195,7 +195,7 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 func (s *Store) answer(ctx context.Context, op string, err error) error {
 	for _, refusal := range []error{
 		model.ErrUnknownTag, model.ErrTagExists, model.ErrLimitReached, model.ErrInvalidArgument,
-		model.ErrNoWorkerID, model.ErrAddressTaken, model.ErrRegistryInUse, model.ErrLeaseLost, model.ErrLayoutChanged,
+		model.ErrNoWorkerID, model.ErrRegistryInUse, model.ErrLeaseLost, model.ErrLayoutChanged,
 		model.ErrUnknownApp, model.ErrAppExists, model.ErrUnknownName, model.ErrNameExists, model.ErrUnknownSpace, model.ErrSpaceExists,
 		model.ErrRefused, model.ErrUnconfirmed, model.ErrJumping, model.ErrRate,
 	} {

@@ -15,13 +15,10 @@ import (
 )
 
 const (
-	// foreignLease is for how long, in ms, an instance of another program is taken
-	// to live after its last report: it reports every 3 s and may miss two.
-	foreignLease = 10_000
-	// foreignSilence is after how long, in ms, the worker ID of another program's
-	// instance may go to another address. Such an instance does not stop by itself
-	// when it cannot report. An hour is what that program's own pool waits.
-	foreignSilence = 3_600_000
+	// foreignLease is for how long, in ms, a worker ID counts as leased after the last report of
+	// another program's instance. Such an instance does not stop by itself when it cannot report.
+	// An hour is what that program's own pool waits.
+	foreignLease = 3_600_000
 	// claimGrace is for how long, in ms, a lease that was got is left alone before
 	// its first renewal, which follows at once.
 	claimGrace = 10_000
@@ -52,8 +49,8 @@ const workerColumns = "id, ip, port, ip_port, COALESCE(max_timestamp, 0) AS max_
 // poolRows are the rows that stand for worker IDs.
 const poolRows = "id BETWEEN 1 AND ?"
 
-// foreign says that another program has reported in this row since shardid last
-// wrote it.
+// foreign says that the row is one of a table that is taken over: another program has reported in
+// it, and shardid has not written it since.
 func (r workerRow) foreign() bool { return r.MaxTimestamp != r.OwnTimestamp }
 
 // heldBy says whether the row's lease is the owner's process's.
@@ -86,14 +83,6 @@ func (r workerRow) takenUntil() int64 {
 		return max(r.ExpiresAt, r.ClaimedAt+claimGrace)
 	}
 	return r.ExpiresAt
-}
-
-// keptUntil is until when the worker ID is not given to another address.
-func (r workerRow) keptUntil() int64 {
-	if r.foreign() {
-		return max(r.takenUntil(), r.MaxTimestamp+foreignSilence)
-	}
-	return r.takenUntil()
 }
 
 // claimed is the row as the owner's whose IDs must be later than after. named is the
@@ -140,7 +129,7 @@ func (r workerRow) freed() workerRow {
 
 // endsAt is when the last bound of the row has passed and another address may have
 // its worker ID, Unix ms.
-func (w *Workers) endsAt(r workerRow) int64 { return max(r.keptUntil(), r.bound()) + w.margin }
+func (w *Workers) endsAt(r workerRow) int64 { return max(r.takenUntil(), r.bound()) + w.margin }
 
 func (w *Workers) entry(r workerRow, now int64) model.WorkerEntry {
 	e := model.WorkerEntry{
@@ -205,9 +194,8 @@ func (w *Workers) Free(ctx context.Context, workerID int, address string) (was m
 	return was, err
 }
 
-// rows reads rows without a lock. A lock on a row that is not there would
-// hold up other programs that insert theirs, and one on rows that are there
-// renewals; what is then written must still be as it was read.
+// rows reads rows without a lock, which would hold up renewals. What is then written must
+// still be as it was read.
 func (w *Workers) rows(tx *gorm.DB, where string, args ...any) ([]workerRow, error) {
 	return query[[]workerRow](tx, "read the rows", "SELECT "+workerColumns+" FROM "+workerTable+" WHERE "+where, args...)
 }

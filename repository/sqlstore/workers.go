@@ -16,9 +16,8 @@ import (
 
 const (
 	defaultReclaimMargin = 5 * time.Second
-	// acquireRetries is how often an Acquire is run again whose row another
-	// program, which waits for no lock of ours, has taken, or that waited too long
-	// among many others.
+	// acquireRetries is how often an Acquire is run again whose row was renewed meanwhile, or that
+	// waited too long among many others.
 	acquireRetries = 4
 	// Widths of leaf_workerid_alloc, in bytes; an address needs room for "/1024".
 	maxAddress  = 122
@@ -39,11 +38,11 @@ type WorkersOptions struct {
 // pool: instances of every snowflake.name share it. An identity, and an address without a
 // live instance, keeps its worker ID, unless all are taken: then the ID
 // whose lease ended longest ago goes to the owner that needs one. ip_port is unique:
-// of several rows with one address all but one have their ID after it, 10.0.0.5:80/7,
-// which the Java program leaves alone. Only the database's clock decides whether a
-// lease has run out; with SQLite that is the clock of the process. Rows of other
-// programs are respected; an address that such a program uses is taken. Safe for
-// concurrent use, over processes too.
+// of several rows with one address all but one have their ID after it, 10.0.0.5:80/7.
+// Only the database's clock decides whether a lease has run out; with SQLite that is the
+// clock of the process. The table of NotFound9's fork of Leaf can be taken over once its
+// instances have stopped: each of its rows counts as a lease of an hour after the last
+// report. Safe for concurrent use, over processes too.
 type Workers struct {
 	store  *Store
 	margin int64 // ms
@@ -61,7 +60,7 @@ func (s *Store) Workers(opts WorkersOptions) *Workers {
 // Acquire gets a worker ID for the owner. Nothing may be issued with it before a
 // Renew. The same token, and the same identity in a new process, gets the one it has
 // or had; another owner that of its address once that lease has run out, else a free
-// one. Errors: model.ErrNoWorkerID, *model.AddressTakenError, *model.StoreError.
+// one. Errors: model.ErrNoWorkerID, *model.StoreError.
 func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (lease model.Lease, err error) {
 	const op = "get a worker ID"
 	if err := checkOwner(owner); err != nil {
@@ -140,7 +139,7 @@ func (w *Workers) claimRow(tx *gorm.DB, owner model.Owner, at moment) (workerRow
 	if err != nil {
 		return workerRow{}, err
 	}
-	var own, here, foreign *workerRow
+	var own, here *workerRow
 	var named int64 // the row that has the address as its ip_port
 	for i := range rows {
 		row := &rows[i]
@@ -163,15 +162,11 @@ func (w *Workers) claimRow(tx *gorm.DB, owner model.Owner, at moment) (workerRow
 			own = row
 		case at.Now >= row.takenUntil():
 			here = row
-		case row.foreign():
-			foreign = row
 		}
 	}
 	switch {
 	case own != nil:
 		return w.replace(tx, *own, own.claimed(owner, named, own.ReservedUntil, at.Now))
-	case foreign != nil:
-		return workerRow{}, &model.AddressTakenError{Address: foreign.IPPort, WorkerID: w.workerID(*foreign), Until: time.UnixMilli(foreign.takenUntil())}
 	case here == nil:
 		if here, err = w.free(tx, owner, at); err != nil {
 			return workerRow{}, err
@@ -241,7 +236,7 @@ func (w *Workers) oldest(tx *gorm.DB, now int64) (*workerRow, error) {
 	var oldest *workerRow
 	next := int64(math.MaxInt64) // when another one may be taken
 	for i, row := range rows {
-		ends := row.keptUntil() + w.margin
+		ends := row.takenUntil() + w.margin
 		next = min(next, ends)
 		if ends < now && (oldest == nil || row.bound() < oldest.bound()) {
 			oldest = &rows[i]
@@ -316,18 +311,15 @@ func (w *Workers) change(ctx context.Context, lease *model.Lease, edit func(row 
 }
 
 // Peers gives the last report of every instance that renewed its lease, however
-// long ago. Reports of other programs are left out, as they come without a time of
-// the server's. Errors: *model.StoreError.
+// long ago. Errors: *model.StoreError.
 func (w *Workers) Peers(ctx context.Context) ([]model.WorkerPeer, error) {
 	rows, err := w.rows(w.store.gorm.WithContext(ctx), poolRows+" AND seen_at > 0", w.count)
 	if err != nil {
 		return nil, w.store.explain("read the instances", err)
 	}
-	peers := make([]model.WorkerPeer, 0, len(rows))
-	for _, row := range rows {
-		if !row.foreign() {
-			peers = append(peers, model.WorkerPeer{Address: row.IPPort, WorkerID: w.workerID(row), Reported: row.MaxTimestamp, Seen: row.SeenAt})
-		}
+	peers := make([]model.WorkerPeer, len(rows))
+	for i, row := range rows {
+		peers[i] = model.WorkerPeer{Address: row.IPPort, WorkerID: w.workerID(row), Reported: row.MaxTimestamp, Seen: row.SeenAt}
 	}
 	return peers, nil
 }

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	gosql "github.com/go-sql-driver/mysql"
 	"gorm.io/gorm"
 
 	"shardid/model"
@@ -88,19 +87,20 @@ func insertOriginal(t testing.TB, s *Store, id int64, address string, reported i
 	check.Must(t, err)
 }
 
-func TestWorkersOriginalRows(t *testing.T) {
-	const sec = int64(1000)
+// TestWorkersTakeOver: a worker ID that another program's table has is leased for an hour after the
+// last report, to its address too, and then used again above that.
+func TestWorkersTakeOver(t *testing.T) {
+	const minute = int64(60_000)
 	for name, c := range map[string]struct {
 		id, silent int64 // ms since its last report
 		want       int
-		taken      bool
 	}{
-		"just reported":    {id: 7, silent: 0, want: 7, taken: true},
-		"missed a report":  {id: 7, silent: 5 * sec, want: 7, taken: true},
-		"gone":             {id: 7, silent: 15 * sec, want: 7},
-		"1024 stands for":  {id: 1024, silent: 15 * sec, want: 0},
-		"a clock ahead":    {id: 7, silent: -60 * sec, want: 7, taken: true},
-		"beyond 1024":      {id: 1025, silent: 15 * sec, want: 1},
+		"just reported":    {id: 7, silent: 0, want: 1},
+		"half an hour ago": {id: 7, silent: 30 * minute, want: 1},
+		"a clock ahead":    {id: 7, silent: -90 * minute, want: 1},
+		"an hour ago":      {id: 7, silent: 61 * minute, want: 7},
+		"1024 stands for":  {id: 1024, silent: 61 * minute, want: 0},
+		"beyond 1024":      {id: 1025, silent: 61 * minute, want: 1},
 		"far beyond, live": {id: 5000, silent: 0, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,53 +108,19 @@ func TestWorkersOriginalRows(t *testing.T) {
 				w := s.Workers(WorkersOptions{})
 				reported := time.Now().UnixMilli() - c.silent
 				insertOriginal(t, s, c.id, workertest.Address(0), reported)
-				lease, err := w.Acquire(t.Context(), workertest.Owner(0))
-				if c.taken {
-					var taken *model.AddressTakenError
-					if !errors.As(err, &taken) || taken.WorkerID != c.want || taken.Until.UnixMilli() != reported+10*sec {
-						t.Errorf("got %+v, %v", lease, err)
-					}
-					return
-				}
-				after := reported + 10*sec
-				if c.id > 1024 {
+				lease := acquire(t, w, workertest.Owner(0))
+				after := reported + foreignLease
+				if c.want == 1 {
 					after = 0 // it is another worker ID
 				}
-				if err != nil || lease.WorkerID != c.want || lease.After != after || lease.Expires > time.Now().UnixMilli() {
-					t.Errorf("got %+v, %v, want worker ID %d after %d", lease, err, c.want, after)
+				if lease.WorkerID != c.want || lease.After != after || lease.Expires > time.Now().UnixMilli() {
+					t.Errorf("got %+v, want worker ID %d after %d", lease, c.want, after)
 				}
-				check.Equal(t, count(t, s, "SELECT COUNT(*) FROM leaf_workerid_alloc"), 1, "rows")
+				check.Must(t, check.Err(w.Renew(t.Context(), workertest.With(lease, lease.ServerTime, lease.ServerTime))))
+				check.Equal(t, acquire(t, w, workertest.Owner(0)).WorkerID, c.want, "once it is ours")
 			})
 		})
 	}
-}
-
-// Another program that uses the address of a lease, and its row, ends the lease,
-// and is respected until it is silent.
-func TestWorkersOriginalOnOurRow(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		w := s.Workers(WorkersOptions{})
-		lease := renewed(t, w, workertest.Owner(0), 3000, 10_000)
-		report := func(ms int64) {
-			t.Helper()
-			if _, err := s.pool.Exec("UPDATE leaf_workerid_alloc SET max_timestamp = ? WHERE ip_port = ?", ms, lease.Owner.Address); err != nil {
-				t.Fatal(err)
-			}
-		}
-		report(lease.ServerTime + 1)
-		check.Is(t, check.Err(w.Renew(t.Context(), lease)), model.ErrLeaseLost, "renew")
-		check.OK(t, w.Release(t.Context(), lease), "release")
-		check.Is(t, check.Err(w.Acquire(t.Context(), lease.Owner)), model.ErrAddressTaken, "acquire")
-		if peers, err := w.Peers(t.Context()); err != nil || len(peers) != 0 {
-			t.Errorf("peers %v, %v: a report without the server's time tells nothing", peers, err)
-		}
-		silent := lease.ServerTime - 20_000
-		report(silent)
-		run(t, s, "UPDATE leaf_workerid_alloc SET expires_at = 5")
-		if again := acquire(t, w, lease.Owner); again.WorkerID != lease.WorkerID || again.After < silent+10_000 {
-			t.Errorf("got %+v", again)
-		}
-	})
 }
 
 // fillWorkers makes all rows, each last used at used(id), as leases that were lost.
@@ -354,13 +320,13 @@ func TestFreeForeignWorkerID(t *testing.T) {
 	onBoth(t, func(t *testing.T, s *Store) {
 		w := s.Workers(WorkersOptions{})
 		now := acquire(t, w, workertest.Owner(0)).ServerTime
-		insertOriginal(t, s, 5, "10.9.9.9:80", now-foreignSilence+60_000)
-		insertOriginal(t, s, 6, "10.9.9.8:80", now-foreignSilence-60_000)
+		insertOriginal(t, s, 5, "10.9.9.9:80", now-foreignLease+60_000)
+		insertOriginal(t, s, 6, "10.9.9.8:80", now-foreignLease-60_000)
 		check.Is(t, check.Err(w.Free(t.Context(), 5, "10.9.9.9:80")), model.ErrRefused)
 		if was, err := w.Free(t.Context(), 6, "10.9.9.8:80"); err != nil || !was.Foreign {
 			t.Errorf("%+v, %v", was, err)
 		}
-		if next := acquire(t, w, workertest.Owner(7)); next.WorkerID != 6 || next.After < now-foreignSilence-60_000 {
+		if next := acquire(t, w, workertest.Owner(7)); next.WorkerID != 6 || next.After < now-foreignLease-60_000 {
 			t.Errorf("got %+v", next)
 		}
 	})
@@ -565,31 +531,6 @@ func recycleAtOnce(t *testing.T, dsn string) (took time.Duration) {
 	}
 	t.Logf("%d renewals meanwhile", renewals.Load())
 	return took
-}
-
-// The Java program inserts rows by auto-increment and waits for no lock of ours.
-func TestWorkersBesideTheOriginal(t *testing.T) {
-	opts := backends()[0].empty(t)
-	s := openMigrated(t, opts)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for i := range 40 {
-			_, err := s.pool.Exec("INSERT INTO leaf_workerid_alloc (ip_port, ip, port, max_timestamp, create_time, update_time) VALUES (?, '1.1.1.1', '1', ?, NOW(), NOW())",
-				fmt.Sprintf("1.1.1.1:%d", i), time.Now().UnixMilli())
-			var server *gosql.MySQLError
-			if errors.As(err, &server) && server.Number == 1062 {
-				continue // it would try again
-			}
-			check.OK(t, err)
-		}
-	})
-	leases := raceWorkers(t, opts, 40, 0)
-	wg.Wait()
-	for _, l := range leases {
-		if n := count(t, s, fmt.Sprintf("SELECT COUNT(*) FROM leaf_workerid_alloc WHERE id = %d AND ip_port = '%s'", s.Workers(WorkersOptions{}).rowID(l.WorkerID), l.Owner.Address)); n != 1 {
-			t.Errorf("%+v is not in the table", l)
-		}
-	}
 }
 
 // A call whose COMMIT was not answered is an error; called again it gives what the
