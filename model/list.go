@@ -27,9 +27,3 @@ type PushRequest struct {
 	Segment Segment
 	Cap     int64 // a list that holds this many or more is not pushed to
 }
-
-// Leftover is a run of indices that a list held when its process was stopped.
-type Leftover struct {
-	Key     ListKey
-	Segment Segment
-}

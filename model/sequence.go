@@ -194,16 +194,3 @@ type SpaceUse struct {
 	Used    int   // sections that have given numbers
 	Highest int64 // the highest number that one of them has taken; 0 for none
 }
-
-// KeptSequences are what a process knew of sequences when it was stopped.
-type KeptSequences struct {
-	Life     string // in which it knew them; "" for none
-	Sections []KeptSection
-}
-
-// KeptSection is one section of them.
-type KeptSection struct {
-	Key               SectionKey
-	Term, Base, Bound int64
-	Keys              map[string]int64 // how far each key had come
-}

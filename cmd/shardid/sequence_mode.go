@@ -33,20 +33,9 @@ func (a *App) wireSequence() (err error) {
 		o.Store, a.forgetSpace = a.stores.Sequences(observe.Redis, s), s.Forget
 		o.Prepare = func(ctx context.Context) error { return tellDeployment(ctx, a.db, a.redis) }
 	} else {
-		s, restored := memstore.NewSequences(), false
-		a.onStop("sequences in the process", func(ctx context.Context) error { return a.db.KeepSequences(ctx, s.Drain()) })
+		s := memstore.NewSequences()
 		o.Store, a.forgetSpace = a.stores.Sequences(observe.Memory, s), s.Forget
-		o.Prepare = func(ctx context.Context) error {
-			if restored {
-				return nil
-			}
-			kept, err := a.db.TakeSequences(ctx)
-			if err == nil {
-				restored = true
-				s.Restore(kept)
-			}
-			return err
-		}
+		o.Prepare = func(context.Context) error { return nil }
 	}
 	if a.sequence, err = sequence.New(o); err != nil {
 		return err

@@ -128,20 +128,8 @@ type listStore struct {
 
 func (a *App) openLists(client *redisstore.Store) listStore {
 	if client == nil {
-		s, restored := memstore.New(), false
-		a.onStop("lists", func(ctx context.Context) error { return a.db.KeepLeftovers(ctx, s.Drain()) })
-		ready := func(ctx context.Context) error {
-			if restored {
-				return nil
-			}
-			left, err := a.db.TakeLeftovers(ctx)
-			if err != nil {
-				return err
-			}
-			restored = true
-			return s.Restore(left)
-		}
-		return listStore{s, s, nil, func(context.Context) error { return nil }, ready, embeddedLists}
+		s, ready := memstore.New(), func(context.Context) error { return nil }
+		return listStore{s, s, nil, ready, ready, embeddedLists}
 	}
 	ready := func(ctx context.Context) error {
 		if err := client.Check(ctx); err != nil {

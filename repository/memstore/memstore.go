@@ -2,16 +2,14 @@
 // process, for a service of one replica that needs no Redis.
 //
 // A list is a queue of segments, so memory grows with the segments held and not
-// with their length. All is lost with a process that does not Drain; the life, a random name
+// with their length. All is lost with the process; the life, a random name
 // per Store, tells that to the allocator. No I/O.
 package memstore
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
-	"math"
 	"sync"
 	"time"
 
@@ -145,32 +143,6 @@ func (s *Store) Delete(_ context.Context, keys []model.ListKey) error {
 		}
 	}
 	return nil
-}
-
-// Drain takes all indices out, oldest first, for another process to go on with.
-func (s *Store) Drain() []model.Leftover {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var left []model.Leftover
-	for key, l := range s.lists {
-		for _, seg := range l.segments {
-			left = append(left, model.Leftover{Key: key, Segment: seg})
-		}
-		l.segments, l.len = nil, 0
-	}
-	return left
-}
-
-// Restore puts in what another process has drained, before anything is popped. Errors:
-// as those of Push.
-func (s *Store) Restore(left []model.Leftover) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var failed error
-	for _, l := range left {
-		failed = cmp.Or(failed, s.push(model.PushRequest{Key: l.Key, Life: s.life, Segment: l.Segment, Cap: math.MaxInt64}))
-	}
-	return failed
 }
 
 // list returns the list, made when it is missing. The caller holds s.mu.

@@ -12,7 +12,6 @@ import (
 	"shardid/model"
 	"shardid/repository/listtest"
 	"shardid/repository/memstore"
-	"shardid/scripts/check"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -57,25 +56,6 @@ func TestMemoryGrowsWithSegmentsNotIndices(t *testing.T) {
 		t.Errorf("10^9 indices in 1000 segments take %d bytes", grown)
 	}
 	listtest.Expect(t, listtest.Pop(t, s, key, 10_000).Indices, 1, 10_000)
-}
-
-// What one process holds at its end is what the next one begins with.
-func TestDrainAndRestore(t *testing.T) {
-	a, b, key := memstore.New(), memstore.New(), model.ListKey{App: 1}
-	listtest.Fill(t, a, key, 1, 10)
-	listtest.Fill(t, a, key, 21, 30)
-	listtest.Expect(t, listtest.Pop(t, a, key, 4).Indices, 1, 4)
-	left := a.Drain()
-	if p := listtest.Pop(t, a, key, 10); len(p.Indices) != 0 || len(a.Drain()) != 0 {
-		t.Errorf("popped %v from a store that was drained", p.Indices)
-	}
-	check.Must(t, b.Restore(left))
-	listtest.Expect(t, listtest.Pop(t, b, key, 6).Indices, 5, 10)
-	listtest.Expect(t, listtest.Pop(t, b, key, 20).Indices, 21, 30)
-	check.Equal(t, listtest.State(t, b, key).HighWater, 30, "state")
-	if err := b.Restore(left); err == nil {
-		t.Error("the same indices went in twice")
-	}
 }
 
 func BenchmarkPop(b *testing.B) {

@@ -8,11 +8,12 @@ import (
 	"shardid/model"
 )
 
-// Sequences keeps how far the keys of sections have come, in the process. Its life is that of the
-// process, or goes on where another has Drained. It never waits. Safe for concurrent use.
+// Sequences keeps how far the keys of sections have come, in the process, whose life is theirs. It
+// never waits. Safe for concurrent use.
 type Sequences struct {
+	life string
+
 	mu       sync.Mutex
-	life     string
 	sections map[model.SectionKey]*section
 }
 
@@ -35,8 +36,6 @@ func (q *Sequences) Majority() bool { return true }
 
 // Confirm gives the life.
 func (q *Sequences) Confirm(context.Context, model.SectionKey) (string, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	return q.life, nil
 }
 
@@ -117,29 +116,4 @@ func (q *Sequences) Forget(_ context.Context, space model.Space) error {
 		delete(q.sections, model.SectionKey{Space: space.Name, Section: section})
 	}
 	return nil
-}
-
-// Drain takes all out, for another process to go on with.
-func (q *Sequences) Drain() model.KeptSequences {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	kept := model.KeptSequences{Life: q.life}
-	for k, s := range q.sections {
-		kept.Sections = append(kept.Sections, model.KeptSection{Key: k, Term: s.term, Base: s.base, Bound: s.bound, Keys: s.keys})
-	}
-	q.life, q.sections = rand.Text(), map[model.SectionKey]*section{}
-	return kept
-}
-
-// Restore goes on with what another process has drained, before anything is given.
-func (q *Sequences) Restore(kept model.KeptSequences) {
-	if kept.Life == "" {
-		return
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.life = kept.Life
-	for _, s := range kept.Sections {
-		q.sections[s.Key] = &section{s.Term, s.Base, s.Bound, s.Keys}
-	}
 }

@@ -120,26 +120,3 @@ func TestConfirmSpace(t *testing.T) {
 	wantGrant(t, grant(t, s, sectionAsk(0, "a-1", 1, 10)), 11, false, 11)
 	check.OK(t, check.Err(s.DeleteSpace(t.Context(), "s")))
 }
-
-// What a process in a file had come to is taken out once, with keys of any bytes; a server keeps
-// nothing, as it may go back in time.
-func TestKeepSequences(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		kept := model.KeptSequences{Life: "life", Sections: []model.KeptSection{
-			{Key: section(0), Term: 1, Base: 0, Bound: 10, Keys: map[string]int64{}},
-			{Key: section(1), Term: 5, Base: 4, Bound: model.MaxSequence, Keys: map[string]int64{"a": 7, "A": 8, "\x00\xff\n": 9, "用户": model.MaxSequence, " ": 5, "a ": 6}},
-		}}
-		none := fmt.Sprint(model.KeptSequences{})
-		check.Must(t, s.KeepSequences(t.Context(), kept))
-		got, err := s.TakeSequences(t.Context())
-		check.OK(t, err)
-		want := fmt.Sprint(kept)
-		if s.server != nil {
-			want = none
-		}
-		check.Equal(t, fmt.Sprint(got), want, "taken")
-		got, err = s.TakeSequences(t.Context())
-		check.OK(t, err)
-		check.Equal(t, fmt.Sprint(got), none, "taken again")
-	})
-}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -201,48 +200,5 @@ func TestSQLiteDialect(t *testing.T) {
 	})
 	if want := "SELECT * FROM `t` WHERE `t`.`a``b` = 'it''s' "; sql != want {
 		t.Errorf("%s\nwant\n%s", sql, want)
-	}
-}
-
-func leftovers() []model.Leftover {
-	return []model.Leftover{
-		{Key: key(1, 0), Segment: model.Segment{First: 11, Last: 20}},
-		{Key: key(1, 0), Segment: model.Segment{First: 31, Last: 40}},
-		{Key: key(1, 63), Segment: model.Segment{First: 5, Last: 5}},
-	}
-}
-
-// What was kept is taken out once. After max_id was raised, higher indices may be in use: the
-// rest is a gap. So it is when the app was removed, or another program took a segment.
-func TestLeftovers(t *testing.T) {
-	for change, want := range map[string][]model.Leftover{
-		"UPDATE id_alloc SET step = 7":                         leftovers(),
-		"UPDATE id_alloc SET max_id = 1000 WHERE shard_id = 0": leftovers()[2:],
-		"DELETE FROM id_alloc WHERE shard_id = 0":              leftovers()[2:],
-	} {
-		t.Run(change, func(t *testing.T) {
-			s := openMigrated(t, Options{Driver: SQLite, DSN: t.TempDir() + "/x.db"})
-			provision(t, s, app(1))
-			wantLeftovers(t, s, nil)
-			check.Must(t, s.KeepLeftovers(t.Context(), leftovers()))
-			run(t, s, change)
-			wantLeftovers(t, s, want)
-			wantLeftovers(t, s, nil)
-		})
-	}
-}
-
-// A server may go back in time, so it keeps nothing.
-func TestLeftoversAreNotForServers(t *testing.T) {
-	s := open(t, Options{Driver: MySQL, DSN: "nobody@tcp(127.0.0.1:1)/x"})
-	check.OK(t, s.KeepLeftovers(t.Context(), leftovers()))
-	wantLeftovers(t, s, nil)
-}
-
-func wantLeftovers(t *testing.T, s *Store, want []model.Leftover) {
-	t.Helper()
-	got, err := s.TakeLeftovers(t.Context())
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 }
