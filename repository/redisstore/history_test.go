@@ -134,16 +134,6 @@ func TestThereAndBack(t *testing.T) {
 	}
 }
 
-// A replica that accepts writes has its master's history.
-func TestWritableReplica(t *testing.T) {
-	master := testserver.Redis(t)
-	replica := testserver.RedisReplica(t, master, "--replica-read-only", "no")
-	s := openAt(t, replica.Addr)
-	wantAdvice(t, popErr(t, s), "READONLY", "replica")
-	wantAdvice(t, s.State(t.Context(), []model.ListKey{key()})[0].Err, "READONLY", "replica")
-	wantAdvice(t, s.Check(t.Context()), "READONLY", "replica")
-}
-
 func TestListsOfUnknownOrigin(t *testing.T) {
 	server := testserver.SharedRedis(t)
 	for name, damage := range map[string][]any{
@@ -179,21 +169,6 @@ func TestListsOfUnknownOrigin(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestScriptFlush(t *testing.T) {
-	server := emptied(t)
-	s, c := openAt(t, server.Addr), server.Client()
-	flush := func() { do(t, c, "SCRIPT", "FLUSH", "SYNC") }
-	req := request(t, s, 1, 25_000)
-	flush()
-	check.Must(t, s.Push(t.Context(), []model.PushRequest{req})[0])
-	flush()
-	listtest.Expect(t, listtest.Pop(t, s, key(), 10_000).Indices, 1, 10_000)
-	flush()
-	check.Equal(t, listtest.State(t, s, key()).Len, 15_000, "state")
-	flush()
-	check.OK(t, errors.Join(s.Check(t.Context()), s.Unlock(t.Context(), []string{"1_2"}, "me")))
 }
 
 // A list of another type is somebody else's: an error, and nothing is removed.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -79,39 +78,6 @@ func indices(t *testing.T, c *redis.Client, n int) (out []int64) {
 		out = append(out, index)
 	}
 	return out
-}
-
-// No script reads a thousand indices one by one when two numbers tell them.
-func TestARunIsNotRead(t *testing.T) {
-	server := testserver.Redis(t)
-	s, c := openAt(t, server.Addr), server.Client()
-	calls := func(command string) string {
-		return c.InfoMap(t.Context(), "commandstats").Val()["Commandstats"]["cmdstat_"+command]
-	}
-	listtest.Fill(t, s, key(), 1, 5000)
-	listtest.Fill(t, s, key(), 5001, 9000)
-	listtest.Expect(t, listtest.Pop(t, s, key(), 1000).Indices, 1, 1000)
-	listtest.Expect(t, listtest.Pop(t, s, key(), 8000).Indices, 1001, 9000)
-	if lpop, ltrim := calls("lpop"), calls("ltrim"); lpop != "" || ltrim == "" {
-		t.Errorf("lpop %q, ltrim %q: want no LPOP", lpop, ltrim)
-	}
-}
-
-func TestAListThatStartsWithAWord(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	for _, word := range []string{"two", "1.0", "0x1", " 1", "1e0", "-1", "01", "1+3", ""} {
-		t.Run(strconv.Quote(word), func(t *testing.T) {
-			server.FlushAll()
-			s, c := openAt(t, server.Addr), server.Client()
-			listtest.Fill(t, s, key(), 1, 4)
-			do(t, c, "LSET", listName, 0, word)
-			p, err := s.Pop(t.Context(), key(), 3)
-			wantAdvice(t, err, "something else writes")
-			if len(p.Indices) > 0 {
-				t.Errorf("%v came with an error", p.Indices)
-			}
-		})
-	}
 }
 
 // Lua, and some versions of Redis, like to write round numbers with an exponent, which
@@ -279,81 +245,6 @@ func TestWorkersOfTwoDeployments(t *testing.T) {
 	_, err := two.Acquire(t.Context(), model.Owner{Address: "a:2", Token: "u"})
 	wantAdvice(t, err, "deployment one", "this one, two")
 	check.Is(t, check.Err(two.Peers(t.Context())), model.ErrForeign)
-}
-
-// old runs a script of version 0.1, as a replica that was not replaced yet does.
-func old(t *testing.T, c redis.UniversalClient, script string, args ...any) string {
-	t.Helper()
-	text := ""
-	for _, name := range []string{"prelude", script} {
-		part, err := os.ReadFile("testdata/v0.1/" + name + ".lua")
-		check.Must(t, err)
-		text += string(part)
-	}
-	return do(t, c, append([]any{"EVAL", text, 2, listName, metaName, ""}, args...)...).(string)
-}
-
-// Replicas of version 0.1 and of this one serve the same lists during a rollout.
-func TestBesideVersionOne(t *testing.T) {
-	server := testserver.Redis(t)
-	s, c := of(t, server, "ours"), server.Client()
-	life := func() string { return strings.Fields(old(t, c, "state"))[0] }
-	if got := old(t, c, "push", life(), 1, 100, 1000); got != "ok" {
-		t.Fatal(got)
-	}
-	listtest.Expect(t, listtest.Pop(t, s, key(), 10).Indices, 1, 10) // taken over, not purged
-	check.Equal(t, do(t, c, "HGET", metaName, "d"), "ours", "the deployment of the hash")
-	if got := old(t, c, "pop", 10); !strings.HasSuffix(got, " 80 9 11") {
-		t.Errorf("popped %q", got)
-	}
-	listtest.Fill(t, s, key(), 101, 200)
-	check.Equal(t, old(t, c, "push", life(), 150, 250, 1000), "highwater")
-	if st := listtest.State(t, s, key()); st.Life != life() || st.Len != 180 {
-		t.Errorf("state %+v, life %s", st, life())
-	}
-	restartSaved(t, server)
-	check.Eventually(t, "the restart", func() error { return s.Check(t.Context()) })
-	if got := old(t, c, "pop", 10); !strings.Contains(got, " 180 0 0") {
-		t.Errorf("popped %q", got)
-	}
-	if st := listtest.State(t, s, key()); st.Life != life() || st.Len != 0 || st.HighWater != 200 {
-		t.Errorf("state %+v", st)
-	}
-	do(t, c, "DEL", metaName) // an old replica makes a new hash, which names no deployment
-	check.Equal(t, old(t, c, "push", life(), 201, 300, 1000), "ok")
-	listtest.Expect(t, listtest.Pop(t, s, key(), 500).Indices, 201, 300)
-}
-
-// Foreign counts what another deployment has, and changes nothing.
-func TestForeign(t *testing.T) {
-	server := testserver.Redis(t)
-	one, two := of(t, server, "one"), of(t, server, "two")
-	keys := []model.ListKey{{App: 1}, {App: 1, Shard: 1}, {App: 2}}
-	listtest.State(t, one, keys[0])
-	listtest.State(t, two, keys[2])
-	for name, c := range map[string]struct {
-		store *redisstore.Store
-		lists int
-		other string
-	}{"one": {one, 1, "two"}, "two": {two, 1, "one"}, "three": {of(t, server, "three"), 2, ""}} {
-		n, other, err := c.store.Foreign(t.Context(), keys)
-		if err != nil || n != c.lists || c.other != "" && other != c.other {
-			t.Errorf("%s: %d of %q, %v", name, n, other, err)
-		}
-	}
-	owns := func(deployment, want string) {
-		t.Helper()
-		if got, err := one.Owners(t.Context(), deployment, "x"); fmt.Sprint(got) != want || err != nil {
-			t.Errorf("%s: %v, %v, want %s", deployment, got, err, want)
-		}
-	}
-	owns("three", "map[one:1 two:1]")
-	check.Equal(t, server.Client().DBSize(t.Context()).Val(), 2, "keys")
-	check.Must(t, check.Err(of(t, server, "four").Workers(redisstore.WorkersOptions{Name: "x"}).Acquire(t.Context(), model.Owner{Address: "a:1", Token: "t"})))
-	owns("three", "map[four:1 one:1 two:1]")
-	check.Must(t, check.Err(of(t, server, "five").Marks().Life(t.Context())))
-	owns("five", "map[five:1 four:1 one:1 two:1]")
-	owns("six", "map[four:1 one:1 two:1]")
 }
 
 func TestMarks(t *testing.T) {

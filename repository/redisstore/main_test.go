@@ -169,15 +169,3 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 		})
 	}
 }
-
-func TestNewConnectsToNothing(t *testing.T) {
-	for _, o := range []redisstore.Options{
-		{Mode: "single", Addrs: []string{"[::1]:1"}},
-		{Mode: "sentinel", Addrs: []string{"nowhere.invalid:1"}, MasterName: "m"},
-		{Mode: "cluster", Addrs: []string{"nowhere.invalid:1", "nowhere.invalid:2"}},
-	} {
-		s, err := redisstore.New(o)
-		check.Must(t, err)
-		check.OK(t, s.Close())
-	}
-}

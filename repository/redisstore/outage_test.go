@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -54,25 +52,6 @@ func TestPausedServerIsBoundedByContext(t *testing.T) {
 			t.Errorf("indices %v", p.Indices)
 		}
 	}
-}
-
-func TestRecoversAfterRestart(t *testing.T) {
-	server := testserver.Redis(t)
-	s := openAt(t, server.Addr)
-	listtest.Fill(t, s, key(), 1, 10)
-	server.Kill()
-	for range 50 { // more than the pools hold
-		wantAdvice(t, popErr(t, s), "pop")
-	}
-	wantAdvice(t, s.Push(t.Context(), []model.PushRequest{{Key: key(), Life: "h", Segment: model.Segment{First: 11, Last: 20}, Cap: 99}})[0], "push")
-	server.Restart()
-	took := eventually(t, "recover", func() error {
-		return errors.Join(s.Check(t.Context()), popErr(t, s))
-	})
-	if took > 2*time.Second {
-		t.Errorf("recovered after %v", took)
-	}
-	listtest.Fill(t, s, key(), 11, 20)
 }
 
 func TestSentinelFailover(t *testing.T) {
@@ -192,30 +171,6 @@ func TestClusterWithoutOneMaster(t *testing.T) {
 		listtest.Fill(t, s, k, 11, 20)
 	}
 }
-
-// A server that accepts and says nothing must not hold up a sweep once per pipeline.
-func TestSweepOfSilentServerEnds(t *testing.T) {
-	silent := testserver.Fake(t, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
-	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{silent}, ReadTimeout: 100 * time.Millisecond})
-	reqs := make([]model.PushRequest, 200)
-	for i := range reqs {
-		reqs[i] = model.PushRequest{Key: key(), Life: "h", Segment: model.Segment{First: 1, Last: pieceLen}, Cap: 1}
-	}
-	start := time.Now()
-	states, pushes := s.State(t.Context(), make([]model.ListKey, 16_384)), s.Push(t.Context(), reqs)
-	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("took %v", took)
-	}
-	for _, st := range states {
-		wantAdvice(t, st.Err, "no answer in time")
-	}
-	for _, err := range pushes {
-		wantAdvice(t, err, "no answer in time")
-	}
-}
-
-// pieceLen is the most indices of one script call.
-const pieceLen = 10_000
 
 // A master that is gone answers no MOVED: its slots must be looked for.
 func TestMasterGoneForGood(t *testing.T) {

@@ -81,26 +81,3 @@ func FuzzDecodeNext(f *testing.F) {
 		}
 	})
 }
-
-// FuzzDecodeSections: what is read says the same when it is written again.
-func FuzzDecodeSections(f *testing.F) {
-	for _, seed := range []string{"", "a a-1 0 0", "a a-1 0 0\nb b-2 7 9007199254740991", "a a-1 00 1\nb b 1 1"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, reply string) {
-		states := make([]model.SectionState, 2)
-		if decodeSections(reply, states) != nil {
-			return
-		}
-		again := make([]model.SectionState, 2)
-		text := ""
-		for _, s := range states {
-			if s.Server == "" || s.Life == "" || s.Term < 0 || s.Bound < 0 || s.Term > model.MaxSequence || s.Bound > model.MaxSequence {
-				t.Fatalf("%q: %+v", reply, s)
-			}
-			text += fmt.Sprintf("\n%s %s %d %d", s.Server, s.Life, s.Term, s.Bound)
-		}
-		check.Must(t, decodeSections(text[1:], again))
-		check.Equal(t, fmt.Sprint(again), fmt.Sprint(states), reply)
-	})
-}

@@ -65,14 +65,6 @@ func backend(o redisstore.Options, w redisstore.WorkersOptions, c redis.Universa
 	return b
 }
 
-func TestFewWorkers(t *testing.T) {
-	server := testserver.SharedRedis(t)
-	server.FlushAll()
-	workertest.Few(t, 4, func(t *testing.T) workertest.Registry {
-		return workersAt(t, single(server.Addr), redisstore.WorkersOptions{Workers: 4})
-	})
-}
-
 func TestWorkersSingle(t *testing.T) {
 	server := testserver.SharedRedis(t)
 	workertest.Run(t, func(t *testing.T) workertest.Backend {
@@ -278,35 +270,6 @@ func TestWorkerRepliesLost(t *testing.T) {
 	}
 	at.fault(t, false, false)
 	check.OK(t, w.Release(t.Context(), lease))
-}
-
-// TestOldPeers: a report of more than a minute ago says nothing about a clock.
-func TestOldPeers(t *testing.T) {
-	server := emptied(t)
-	w := workersAt(t, single(server.Addr), redisstore.WorkersOptions{})
-	lease := renew(t, w, workertest.Acquire(t, w, owner(0)), 1000, 2000)
-	for age, want := range map[int64]int{30_000: 1, 61_000: 0} {
-		do(t, server.Client(), "HSET", workersName, "0",
-			fmt.Sprintf("0 0 %d %d %s 10.0.0.0:8080", lease.Reported, lease.ServerTime-age, lease.Owner.Identity))
-		if peers, err := w.Peers(t.Context()); err != nil || len(peers) != want {
-			t.Errorf("%d ms: %+v, %v, want %d", age, peers, err, want)
-		}
-	}
-	renew(t, w, lease, 1000, 2000)
-	next := owner(0)
-	next.Token = "next"
-	lease = workertest.Acquire(t, w, next) // it has the entry, and the report is not its own
-	wantNoPeers(t, w)
-	renew(t, w, lease, 1000, 2000)
-	check.Must(t, w.Release(t.Context(), lease))
-	wantNoPeers(t, w)
-}
-
-func wantNoPeers(t *testing.T, w *redisstore.Workers) {
-	t.Helper()
-	if peers, err := w.Peers(t.Context()); err != nil || len(peers) != 0 {
-		t.Errorf("%+v, %v, want nobody", peers, err)
-	}
 }
 
 func TestWorkersForeignContent(t *testing.T) {

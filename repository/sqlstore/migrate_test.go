@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"shardid/model"
@@ -251,26 +250,6 @@ func TestMigrateRefusesWhatIsInTheWay(t *testing.T) {
 			check.Equal(t, count(t, s, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()"), 1,
 				"tables")
 		})
-	}
-}
-
-func TestMigrationFiles(t *testing.T) {
-	for name, open := range map[string]func() (fs.FS, error){"mysql": migrations.MySQL, "sqlite": migrations.SQLite} {
-		files, err := open()
-		check.Must(t, err)
-		list, err := listMigrations(files)
-		if err != nil || len(list) == 0 {
-			t.Fatalf("%s: %v", name, err)
-		}
-		for i, m := range list {
-			text, err := fs.ReadFile(files, m.name)
-			if m.version != int64(i+1) || err != nil || !strings.Contains(string(text), "-- +goose Up\n") || strings.Contains(string(text), "+goose Down") {
-				t.Errorf("%s/%s: %v", name, m.name, err)
-			}
-		}
-	}
-	if _, err := listMigrations(fstest.MapFS{"x.sql": {}}); err == nil {
-		t.Error("a file without a number was taken")
 	}
 }
 

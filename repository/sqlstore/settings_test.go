@@ -247,12 +247,3 @@ func TestRefusedProduct(t *testing.T) {
 		check.OK(t, refuseProduct(version), version)
 	}
 }
-
-func TestJudgeFileSystem(t *testing.T) {
-	for kind, want := range map[string]model.Level{
-		"disk": model.LevelOK, "network (NFS)": model.LevelUnsafe, "tmpfs": model.LevelWarn,
-		"overlay": model.LevelWarn, "": model.LevelUnknown,
-	} {
-		check.Equal(t, judgeFS(model.Finding{}, kind).Level, want, kind)
-	}
-}

@@ -113,20 +113,6 @@ func TestSQLiteIsPrivate(t *testing.T) {
 	}
 }
 
-func TestSQLiteTakesAnyPath(t *testing.T) {
-	for _, name := range []string{"with space", "what?x=1", "100%41", "a#b", "a&b;c+d", "新", "con:on"} {
-		path := filepath.Join(t.TempDir(), name, "deep", name+".db")
-		s := openMigrated(t, Options{Driver: SQLite, DSN: path})
-		provision(t, s, app(1))
-		check.OK(t, check.Err(os.Stat(path)))
-	}
-	for _, bad := range []string{"", ":memory:", "file:x.db?mode=memory"} {
-		if _, err := Open(context.Background(), Options{Driver: SQLite, DSN: bad}); err == nil {
-			t.Errorf("%q was taken", bad)
-		}
-	}
-}
-
 func TestSQLiteErrors(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -175,21 +161,6 @@ func TestOpenOutwaitsALock(t *testing.T) {
 	s, err := Open(t.Context(), Options{Driver: SQLite, DSN: path})
 	check.Must(t, err)
 	check.OK(t, s.Close())
-}
-
-// modernc.org/sqlite is C translated for one version of modernc.org/libc, and its
-// documentation asks for exactly that one; another module may raise it.
-func TestSQLiteHasItsLibc(t *testing.T) {
-	const engine, libc = "modernc.org/sqlite", "modernc.org/libc"
-	graph, err := exec.Command("go", "mod", "graph").Output()
-	check.Must(t, err)
-	selected, err := exec.Command("go", "list", "-m", engine, libc).Output()
-	check.Must(t, err)
-	versions := strings.Fields(string(selected)) // engine, version, libc, version
-	want := engine + "@" + versions[1] + " " + libc + "@" + versions[3] + "\n"
-	if !strings.Contains(string(graph), want) {
-		t.Errorf("%s %s does not ask for %s %s: see its go.mod", engine, versions[1], libc, versions[3])
-	}
 }
 
 // A row lock, which SQLite does not know, is left out, and names are quoted.

@@ -234,16 +234,6 @@ const good = `{"version":1,"identity":"00112233445566778899aabbccddeeff","regist
 const fresh = `{"version":1,"identity":"00112233445566778899aabbccddeeff","registry":"","address":"",` +
 	`"worker_id":-1,"reserved_until":0,"expires_at":0,"epoch_ms":0,"saved_at":1567733700834}` + "\n"
 
-func TestRecordedFile(t *testing.T) {
-	dir := t.TempDir()
-	put(t, dir, fileName, good)
-	f := open(t, options(dir))
-	wantLease(t, f, 7, 5000)
-	if text, err := os.ReadFile(filepath.Join(dir, fileName)); err != nil || string(text) != good {
-		t.Errorf("written back as %s, %v", text, err)
-	}
-}
-
 // TestCorrupt: no file that says something else than we write is taken for one
 // that says nothing.
 func TestCorrupt(t *testing.T) {

@@ -173,33 +173,6 @@ func TestPowerCut(t *testing.T) {
 	})
 }
 
-// TestAlwaysWhole: at no moment does the file hold half a record.
-func TestAlwaysWhole(t *testing.T) {
-	dir := t.TempDir()
-	f := open(t, options(dir))
-	done := make(chan error)
-	go func() {
-		for i := range int64(300) {
-			if err := f.Store(lease(7, i)); err != nil {
-				done <- err
-				return
-			}
-		}
-		done <- nil
-	}()
-	for reads := 0; ; reads++ {
-		select {
-		case err := <-done:
-			if err != nil || reads < 10 {
-				t.Errorf("%d reads, %v", reads, err)
-			}
-			return
-		default:
-		}
-		check.OK(t, check.Err(read(filepath.Join(dir, fileName))))
-	}
-}
-
 // storeForEver is another process: it stores ever higher reservations and says
 // which ones are done, until it is killed.
 func storeForEver(dir string) error {

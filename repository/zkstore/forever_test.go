@@ -147,29 +147,6 @@ func TestForeverMoves(t *testing.T) {
 	check.Equal(t, len(w.children(c, w.forever())), 2, "nodes")
 }
 
-// The 1025th address gets no node, or not for long.
-func TestForeverNumbersEnd(t *testing.T) {
-	w, c, s := alone(t, zkstore.ModeForever)
-	w.fillForever(c, model.SnowflakeWorkers)
-	refused := func() {
-		t.Helper()
-		before := len(w.children(c, w.forever()))
-		lease, err := s.Acquire(t.Context(), model.Owner{Address: "10.9.9.9:1", Token: "t"})
-		if !errors.Is(err, model.ErrNoWorkerID) || !strings.Contains(err.Error(), "zk_recycle") || lease != (model.Lease{}) {
-			t.Errorf("%+v, %v", lease, err)
-		}
-		check.Equal(t, len(w.children(c, w.forever())), before, "nodes")
-	}
-	refused()
-	last := w.children(c, w.forever())
-	for _, name := range last { // the highest number is gone: only a create tells the next
-		if strings.HasSuffix(name, "-0000001023") {
-			w.allow(c.Delete(path.Join(w.forever(), name), -1))
-		}
-	}
-	refused()
-}
-
 func TestForeverForeignNode(t *testing.T) {
 	w, c, s := alone(t, zkstore.ModeForever)
 	w.write(c, path.Join(w.forever(), owner(0).Address+"-0000000000"), "rubbish")
@@ -189,22 +166,5 @@ func TestChroot(t *testing.T) {
 		c := w.client()
 		check.Equal(t, len(w.children(c, w.root()))+len(w.children(c, w.locks())), 0, "nodes beside the chroot")
 		w.read(c, lease.Node)
-	})
-}
-
-func FuzzChroot(f *testing.F) {
-	for _, addr := range []string{"a:1", "a:1/x", "a:1/x/", "[::1]:1/x/../y", "/x", "a:1//"} {
-		f.Add(addr)
-	}
-	f.Fuzz(func(t *testing.T, addr string) {
-		s, err := zkstore.New(zkstore.Options{Mode: zkstore.ModeForever, Name: "x", Addrs: []string{addr}})
-		if err != nil {
-			check.Is(t, err, model.ErrInvalidArgument)
-			return
-		}
-		check.Must(t, s.Close())
-		if server, chroot, _ := strings.Cut(addr, "/"); strings.Count(server, ":") == 0 || strings.HasSuffix(chroot, "/") {
-			t.Errorf("%q was taken", addr)
-		}
 	})
 }

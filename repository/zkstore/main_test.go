@@ -363,17 +363,6 @@ func TestEphemeralContract(t *testing.T) {
 	})
 }
 
-func TestFewWorkers(t *testing.T) {
-	for _, mode := range []string{zkstore.ModeForever, zkstore.ModeRecycle, zkstore.ModeEphemeral} {
-		t.Run(mode, func(t *testing.T) {
-			w := newWorld(t)
-			workertest.Few(t, 4, func(*testing.T) workertest.Registry {
-				return w.open(zkstore.Options{Mode: mode, Workers: 4})
-			})
-		})
-	}
-}
-
 func opener(w world, mode string) func(*testing.T) workertest.Registry {
 	return func(*testing.T) workertest.Registry { return w.mode(mode) }
 }

@@ -184,26 +184,6 @@ func TestServerLife(t *testing.T) {
 	}
 }
 
-// Close ends calls that wait for a server, and all goroutines.
-func TestCloseWhileWaiting(t *testing.T) {
-	t.Parallel()
-	s := world{t: t}.plain(zkstore.Options{Addrs: []string{"127.0.0.1:1"}})
-	waiting := make(chan error)
-	for range 40 {
-		go func() { waiting <- s.Check(context.Background()) }()
-	}
-	time.Sleep(50 * time.Millisecond) // some wait by now; either way they must end
-	check.OK(t, s.Close())
-	for range 40 {
-		if err := <-waiting; err == nil {
-			t.Error("checked a server that is not there")
-		}
-	}
-	if err := s.Check(t.Context()); err == nil || !contains(err, "closed") {
-		t.Errorf("check after close: %v", err)
-	}
-}
-
 func TestNoAuth(t *testing.T) {
 	t.Parallel()
 	eachMode(t, func(t *testing.T, w world, mode string) {
@@ -212,23 +192,6 @@ func TestNoAuth(t *testing.T) {
 		_, err := c.SetACL("/lock/"+w.name, zk.WorldACL(zk.PermRead), -1)
 		w.allow(err)
 		wantAdvice(t, check.Err(w.mode(mode).Acquire(t.Context(), owner(0))), "setAcl")
-	})
-}
-
-// A process that is gone without a word leaves its worker ID with its bounds.
-func TestSessionTimesOut(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := w.open(zkstore.Options{Mode: zkstore.ModeEphemeral, SessionTimeout: time.Second})
-	lease := held(t, s)
-	s.sever()
-	other := w.mode(zkstore.ModeEphemeral)
-	check.Eventually(t, "follow", func() error {
-		next := workertest.Acquire(t, other, owner(1))
-		if next.WorkerID == lease.WorkerID && next.After == 2000 {
-			return nil
-		}
-		return errors.Join(fmt.Errorf("got %+v", next), other.Release(t.Context(), next))
 	})
 }
 
