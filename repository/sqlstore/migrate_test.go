@@ -322,7 +322,7 @@ func adoptOriginals(t *testing.T, s *Store) {
 	wantTag(t, s, model.TagRequest{Tag: "leaf-segment-test"}, model.TagSegment{First: 2001, End: 4001, Step: 2000})
 	addTag(t, s, "订单😀", 5)
 	lease := acquire(t, s.Workers(WorkersOptions{}), workertest.Owner(0))
-	if lease.WorkerID != 1 || lease.After != 1567733700834+10_000 {
+	if lease.WorkerID != 1 || lease.After != 1567733700834+foreignLease {
 		t.Errorf("got %+v", lease)
 	}
 	check.Equal(t, register(t, s, nodeStart("t", 1<<22, 1_800_000_000)).WorkerID, 2)
