@@ -92,8 +92,8 @@ $(VULN):
 	GOBIN=$(TOOLS) go install golang.org/x/vuln/cmd/govulncheck@v1.8.0
 	mv $(TOOLS)/govulncheck $@
 
-references: ## write the parts of docs/ and of openapi.yaml that are made from the source
-	go test -count=1 -p 1 ./cmd/shardid ./service/httpapi ./service/observe -run 'TestReferences|TestText' -update
+references: ## write the tables of metrics and error codes in docs/ and openapi.yaml
+	go test -count=1 -p 1 ./service/httpapi ./service/observe -run 'TestReferences|TestText' -update
 
 fmt: $(LINT) ## format the sources
 	$(LINT) fmt ./... # of all modules

@@ -30,7 +30,8 @@ func MadePart(t testing.TB, file, name, want string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	Must(t, err)
-	around := regexp.MustCompile(`(?s)^(.*\n( *)<!-- ` + name + `: made by make references -->\n).*?( *<!-- end of ` + name + ` -->\n.*)$`)
+	around := regexp.MustCompile(`(?s)^(.*\n( *)<!-- ` + name + `: made by make references -->\n).*?` +
+		`( *<!-- end of ` + name + ` -->\n.*)$`)
 	m := around.FindStringSubmatch(string(text))
 	if m == nil {
 		t.Fatalf("%s has no comments around its part %s", file, name)
@@ -39,9 +40,4 @@ func MadePart(t testing.TB, file, name, want string) {
 		m[1] += m[2] + line
 	}
 	Made(t, file, m[1]+m[3])
-}
-
-// Cell is a text as a cell of a table in Markdown.
-func Cell(text string) string {
-	return strings.NewReplacer("\n", " ", "|", "\\|").Replace(strings.TrimSpace(text))
 }
