@@ -153,7 +153,7 @@ func (a *App) wireObserve() error {
 // metrics exports the counters of what is enabled to Prometheus.
 func (a *App) metrics() func(context.Context) ([]byte, error) {
 	sources := observe.Sources{
-		Version: versionString(), Stores: a.stores, Sample: a.monitor.Snapshot,
+		Version: versionString(), Stores: a.stores, Sample: a.monitor.Look,
 		Connections: func() observe.Connections {
 			c := a.connections
 			held, cut := a.unsent.Held()

@@ -88,7 +88,7 @@ func TestAlarmsOfRealStores(t *testing.T) {
 	if again := d.alarm("ShardidLimitReached", true); again != since {
 		t.Errorf("since %v, then %v", since, again)
 	}
-	if m := d.get("/metrics").body; !strings.Contains(m, "\nshardid_queue_app_exhausted_lists{app=\"2\"} 1\n") || !strings.Contains(m, "\nshardid_queue_wrap_apps 1\n") {
+	if m := d.get("/metrics").body; !strings.Contains(m, "\nshardid_queue_app_exhausted_lists{app=\"2\"} 1\n") || !strings.Contains(m, "\nshardid_alarm{name=\"ShardidWrapApp\",severity=\"info\"} 1\n") {
 		t.Error("the metrics do not say so")
 	}
 	query(t, dsn, "UPDATE id_alloc SET max_limit_id = 0, step = 1000 WHERE app_id = 2")

@@ -14,9 +14,9 @@ import (
 	"shardid/service/worker"
 )
 
-// Alarm is one thing that an operator should look at. Alarms have the names of those in
-// deploy/prometheus/alerts.yml, so that a console without monitoring shows the same, and
-// docs/operations.md explains both.
+// Alarm is one thing that an operator should look at. docs/operations.md has a section for
+// each name. /metrics exports the alarms as shardid_alarm, on which the rules of
+// deploy/prometheus/alerts.yml fire.
 type Alarm struct {
 	Name     string   `json:"name"`
 	Severity Severity `json:"severity"`
@@ -26,6 +26,9 @@ type Alarm struct {
 	// Over is when its cause was seen last. Such an alarm was on, is Info whatever it was, and
 	// is told of for a while.
 	Over time.Time `json:"over,omitzero"`
+	// Scraped is the severity with which /metrics exports the alarm. What happened is exported
+	// for a minute at least, also when it is over sooner. Empty: it is not exported any more.
+	Scraped Severity `json:"-"`
 }
 
 // Severity is how soon an operator should look.
@@ -39,8 +42,10 @@ const (
 )
 
 const (
-	// recently is how long it is told of what has happened, as in the rules for Prometheus.
+	// recently is how long it is told of what has happened.
 	recently = 15 * time.Minute
+	// scraped is how long /metrics exports what has happened, so that scrapes see it.
+	scraped = time.Minute
 	// fresh is how long that is on: so many samples without another one, and it is over.
 	fresh = 3 * historyEvery
 	// lately is the same for callers that got no ID while something fails that may be why. While
@@ -58,8 +63,17 @@ const (
 	listed = 5
 )
 
-// Alarms takes a snapshot and returns the alarms that are on, the most severe first.
-func (m *Monitor) Alarms() []Alarm { return m.raise(m.Snapshot(), m.now()) }
+// Alarms takes a snapshot and returns its alarms, the most severe first.
+func (m *Monitor) Alarms() []Alarm {
+	_, alarms := m.Look()
+	return alarms
+}
+
+// Look takes a snapshot and returns it with its alarms, the most severe first.
+func (m *Monitor) Look() (Snapshot, []Alarm) {
+	s := m.Snapshot()
+	return s, m.raise(s, m.now())
+}
 
 // raise returns the alarms of a snapshot and notes since when they are on. Snapshots may
 // come in any order.
@@ -77,6 +91,10 @@ func (m *Monitor) raise(s Snapshot, now time.Time) []Alarm {
 	r.snowflake(s.Snowflake)
 	r.uid(s.UID)
 	r.settings(s)
+	slow := m.history.slow()
+	r.when(slow != nil, Warning, "ShardidSlow",
+		"one in a hundred requests takes more than %s, in the mode %s: callers wait for refills or loads, "+
+			"or the machine is short of CPU; look at the stores and at the CPU", slowAbove, strings.Join(slow, ", "))
 	order := map[Severity]int{Critical: 0, Warning: 1, Info: 2}
 	slices.SortStableFunc(r.raised, func(a, b Alarm) int { return cmp.Compare(order[a.Severity], order[b.Severity]) })
 
@@ -123,18 +141,23 @@ type rules struct {
 // when raises an alarm if it is on.
 func (r *rules) when(on bool, severity Severity, name, format string, args ...any) {
 	if on {
-		r.raised = append(r.raised, Alarm{Name: name, Severity: severity, Message: fmt.Sprintf(format, args...)})
+		message := fmt.Sprintf(format, args...)
+		r.raised = append(r.raised, Alarm{Name: name, Severity: severity, Message: message, Scraped: severity})
 	}
 }
 
-// event raises an alarm about what happened at that time, zero for nothing: for so long it is
-// on, and then it is over.
+// event raises an alarm about what happened at that time, zero for nothing. The alarm is on for
+// as long as it lasts, and then it is over.
 func (r *rules) event(at time.Time, lasts time.Duration, severity Severity, name, format string, args ...any) {
 	if at.IsZero() {
 		return
 	}
-	a := Alarm{Name: name, Severity: severity, Message: fmt.Sprintf(format, args...)}
-	if r.now.Sub(at) >= lasts {
+	a := Alarm{Name: name, Severity: severity, Message: fmt.Sprintf(format, args...), Scraped: severity}
+	age := r.now.Sub(at)
+	if age >= max(lasts, scraped) {
+		a.Scraped = ""
+	}
+	if age >= lasts {
 		a.Message = fmt.Sprintf("over, was %s until %s: %s", severity, at.UTC().Format(time.RFC3339), a.Message)
 		a.Severity, a.Over = Info, at
 	}

@@ -198,7 +198,7 @@ func TestAlarmEndsWithItsCause(t *testing.T) {
 	}
 	on := func(second int) {
 		t.Helper()
-		if a := starved(second); a.Severity != Critical || !a.Over.IsZero() || a.Since != noon {
+		if a := starved(second); a.Severity != Critical || a.Scraped != Critical || !a.Over.IsZero() || a.Since != noon {
 			t.Errorf("second %d: %+v", second, a)
 		}
 	}
@@ -217,12 +217,14 @@ func TestAlarmEndsWithItsCause(t *testing.T) {
 	on(60) // the store is away: the next caller would meet it too
 	s.Conditions = well().Conditions
 	over(90, 0, 5)
+	check.Equal(t, starved(90).Scraped, "", "a minute after the last caller, in /metrics")
 	over(100, 0, 5)
 	s.Queue.Starved = 3
 	if a := starved(110); a.Severity != Critical || a.Since != noon.Add(110*time.Second) {
 		t.Errorf("again: %+v", a)
 	}
 	over(115, 110, 110)
+	check.Equal(t, starved(169).Scraped, Critical, "less than a minute after the last caller, in /metrics")
 	check.Equal(t, len(b.raise(s, noon.Add(110*time.Second+recently))), 0, "later")
 }
 

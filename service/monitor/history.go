@@ -18,6 +18,10 @@ const (
 	historyEvery = 5 * time.Second
 	// samples is how many are kept: 15 minutes.
 	samples = 180
+	// slowSamples is how many of the latest samples say whether a mode is slow: ten minutes.
+	slowSamples = 120
+	// slowAbove is the time of one request in a hundred above which a sample is slow.
+	slowAbove = 250 * time.Millisecond
 	// unknown is a counter that cannot be read, as that of a mode that is disabled.
 	unknown int64 = -1
 )
@@ -191,6 +195,23 @@ func increase(before, after int64) float64 {
 
 // back is the sample of n periods ago; the latest is that of 1.
 func (h *history) back(n int) *sample { return &h.ring[(h.next-n+samples)%samples] }
+
+// slow returns the modes of which more than half of the latest samples are slow. A sample
+// without a request is not.
+func (h *history) slow() (modes []string) {
+	for i, t := range h.last.timings {
+		slow := 0
+		for n := min(h.filled, slowSamples); n > 0; n-- {
+			if h.back(n).values[len(h.last.counters)+2*i+1] > float64(slowAbove.Milliseconds()) {
+				slow++
+			}
+		}
+		if slow > slowSamples/2 {
+			modes = append(modes, t.name)
+		}
+	}
+	return modes
+}
 
 // History is the series of the whole replica.
 func (m *Monitor) History() Chart {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -150,6 +151,29 @@ func TestTheRingIsBounded(t *testing.T) {
 		}
 		check.Equal(t, len(m.AppHistory(0).Series["app.issued"]), samples, "samples of an app")
 	})
+}
+
+// A mode is slow when in more than five of the last ten minutes one in a hundred of its requests
+// took more than a quarter of a second.
+func TestSlow(t *testing.T) {
+	m, at, took := silent(nothing), noon, latency.Histogram{}
+	look := func(samples int, each time.Duration, want string) {
+		t.Helper()
+		for range samples {
+			took.Observe(each)
+			at = at.Add(historyEvery)
+			m.history.add(read(Snapshot{Traffic: map[string]issuer.Traffic{"uid": {OK: took.Read()}}}), at)
+		}
+		got := ""
+		for _, a := range m.raise(Snapshot{}, at) {
+			got += a.Name + a.Message[strings.Index(a.Message, ", in"):strings.Index(a.Message, ":")]
+		}
+		check.Equal(t, got, want, at.Format(time.TimeOnly))
+	}
+	look(61, time.Second, "")
+	look(1, time.Second, "ShardidSlow, in the mode uid")
+	look(59, time.Millisecond, "ShardidSlow, in the mode uid")
+	look(1, time.Millisecond, "")
 }
 
 // Alarms are looked at with each sample, so that one is known to be on since it came, and

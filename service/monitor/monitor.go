@@ -66,7 +66,7 @@ type Snapshot struct {
 type Snowflake struct {
 	Stats     snowflake.Stats
 	Worker    worker.Status
-	MaxOffset time.Duration `metric:"shardid_snowflake_clock_offset_limit_seconds" help:"How far the clock may be from the registry's: snowflake.max_clock_offset."`
+	MaxOffset time.Duration // snowflake.max_clock_offset
 	Remaining time.Duration `metric:"shardid_snowflake_lifetime_seconds" help:"How long the 41 bits of time last."`
 }
 

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"shardid/model"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
 	"shardid/service/latency"
@@ -29,7 +28,7 @@ import (
 type Sources struct {
 	Version     string
 	Stores      *Stores
-	Sample      func() monitor.Snapshot
+	Sample      func() (monitor.Snapshot, []monitor.Alarm)
 	Tags        func() []segment.View // that were used, by name; nil without the segment mode
 	Connections func() Connections    // of clients
 }
@@ -79,8 +78,15 @@ func (*collector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	out := scrape{metrics, &c.descs}
-	sample := c.Sample()
+	sample, alarms := c.Sample()
 	out.process(c.Sources, sample)
+	for _, a := range alarms {
+		if a.Scraped != "" {
+			out.gauge("shardid_alarm", "1 for each alarm that is on; docs/operations.md has a section for each name. "+
+				"An alarm about an event stays for a minute at least.",
+				1, "name", a.Name, "severity", string(a.Scraped))
+		}
+	}
 	for _, o := range c.Stores.operations {
 		out.histogram("shardid_store_operation_seconds", "How long calls of the stores took, failed ones too.",
 			o.took.Read(), "store", o.store, "operation", o.name)
@@ -206,17 +212,6 @@ func (out scrape) process(c Sources, s monitor.Snapshot) {
 		out.counter("shardid_resp_answers_total", "Answers to commands of Redis clients by code of the error "+
 			"table: 0 is IDs served, the others are errors of every command.", n, "code", strconv.Itoa(code))
 	}
-	for _, level := range []model.Level{model.LevelOK, model.LevelWarn, model.LevelUnsafe, model.LevelUnknown} {
-		n := 0
-		for _, f := range s.Settings {
-			if f.Level == level {
-				n++
-			}
-		}
-		out.gauge("shardid_store_settings",
-			"Settings of the stores by what shardid doctor says of them: ok, warn, unsafe or unknown.",
-			float64(n), "level", string(level))
-	}
 	clients := c.Connections()
 	out.fields(clients)
 	const cut = "Connections that were ended: unread, as the client did not read its answer while others' had no room, " +
@@ -244,16 +239,13 @@ func (out scrape) queue(s queue.Stats, apps []queue.View) {
 		out.counter("shardid_queue_wasted_indices_total",
 			"Indices that no caller will get, gaps, by reason; docs/metrics.md explains each.", n, "reason", reason)
 	}
-	unconfirmed, wrap := 0, 0.0
+	unconfirmed := 0
 	for _, v := range apps {
 		out.app(v)
 		unconfirmed += v.Unconfirmed
-		wrap += oneIf(v.Policy == model.LimitWrap)
 	}
 	out.gauge("shardid_queue_unconfirmed_lists",
 		"Lists that take no segment before an operator confirms their max_id.", float64(unconfirmed))
-	out.gauge("shardid_queue_wrap_apps",
-		"Apps with the wrap policy, whose IDs repeat once they pass the limit.", wrap)
 }
 
 // app exports one app of the queue mode.
@@ -326,9 +318,6 @@ func (out scrape) snowflake(s monitor.Snowflake) {
 	out.fields(s)
 	out.fields(s.Stats)
 	out.fields(s.Worker)
-	out.gauge("shardid_snowflake_offline",
-		"Whether the registry is away and the local file reserves time: 1 or 0.",
-		oneIf(s.Worker.State == worker.StateOffline))
 	for _, state := range []string{worker.StateWaiting, worker.StateServing, worker.StateOffline} {
 		out.gauge("shardid_snowflake_lease_state",
 			"1 for the state of the worker ID: waiting (nothing is issued), serving, or offline "+

@@ -3,6 +3,8 @@ package observe
 import (
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -48,7 +50,6 @@ func full() Sources {
 		HTTP:       map[int]int64{0: 10, -4: 11},
 		RESP:       map[int]int64{0: 12, -6: 13},
 		Traffic:    map[string]issuer.Traffic{"queue": {OK: reading(), Codes: map[int]int64{-4: 61, -12: 0}}},
-		Settings:   []model.Finding{{Level: model.LevelUnsafe}, {Level: model.LevelOK}, {Level: model.LevelOK}},
 		Queue: queue.Stats{
 			Issued: 1, Pops: 2, Refills: 3, Purged: 5, OverLimit: 6, Repeated: 7, Lifts: 8, Dropped: 9,
 			Discarded: queue.Discarded{History: 21, HighWater: 22, Full: 23, Failed: 24},
@@ -70,7 +71,7 @@ func full() Sources {
 				WorkerID: 25, Trust: 26 * time.Second, State: worker.StateOffline,
 				ClockOffset: -27 * time.Millisecond,
 			},
-			MaxOffset: 5 * time.Second, Remaining: 28 * time.Hour,
+			Remaining: 28 * time.Hour,
 		},
 		UID: &monitor.UID{Stats: uid.Stats{Issued: 31, Refused: 32, Dropped: 33, Discarded: 34, Nodes: 35}, Status: uid.Status{
 			WorkerID: 36, RingSize: 37, RingFill: 38, AheadSeconds: -39, RunwaySeconds: 40, RemainingSeconds: 41,
@@ -86,7 +87,9 @@ func full() Sources {
 		Connections: func() Connections {
 			return Connections{Open: 61, Refused: 62, Failed: 63, Unsent: 64, Unread: 65, NoToken: 66}
 		},
-		Sample: func() monitor.Snapshot { return sample },
+		Sample: func() (monitor.Snapshot, []monitor.Alarm) {
+			return sample, []monitor.Alarm{{Name: "ShardidWrapApp", Severity: monitor.Info, Scraped: monitor.Info}, {Name: "ShardidStarved"}}
+		},
 		Tags: func() []segment.View {
 			return []segment.View{{Name: "orders", InitOK: true, Held: 9, Runway: 10}, {Name: "never used", Held: 11}}
 		},
@@ -143,6 +146,24 @@ func TestReferences(t *testing.T) {
 	check.MadePart(t, "../../docs/metrics.md", "metrics", table)
 }
 
+// TestDeployedMetrics: each metric that the dashboard and the alerts name is exported.
+func TestDeployedMetrics(t *testing.T) {
+	exported := text(t, full())
+	for _, file := range []string{"grafana/shardid.json", "prometheus/alerts.yml"} {
+		raw, err := os.ReadFile("../../deploy/" + file)
+		check.Must(t, err)
+		names := regexp.MustCompile(`shardid_\w+`).FindAllString(string(raw), -1)
+		if len(names) < 3 {
+			t.Errorf("%s names %q", file, names)
+		}
+		for _, name := range names {
+			if !regexp.MustCompile(`(?m)^` + name + `[ {]`).MatchString(exported) {
+				t.Errorf("%s: nothing exports %s", file, name)
+			}
+		}
+	}
+}
+
 // Tags come from a table of any size and may have any name: the series stay few, and
 // none makes a scrape fail.
 func TestTagsAreBounded(t *testing.T) {
@@ -194,9 +215,9 @@ func TestTagsAreBounded(t *testing.T) {
 // The modes that are disabled have no metrics.
 func TestDisabledModes(t *testing.T) {
 	s := full()
-	sample := s.Sample()
+	sample, _ := s.Sample()
 	sample.Segment, sample.Snowflake, sample.UID = nil, nil, nil
-	s.Sample = func() monitor.Snapshot { return sample }
+	s.Sample = func() (monitor.Snapshot, []monitor.Alarm) { return sample, nil }
 	body := text(t, s)
 	for _, mode := range []string{"segment", "snowflake", "uid"} {
 		if strings.Contains(body, "\nshardid_"+mode) || strings.Contains(body, `mode="`+mode+`"`) {
