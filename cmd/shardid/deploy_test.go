@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +24,7 @@ func environment(vars map[string]string) (environ []string) {
 	used := regexp.MustCompile(`\$\{\w+[^}]*\}`)
 	for name, value := range vars {
 		value = regexp.MustCompile(`\$\{\w+:-\}`).ReplaceAllString(value, "")
-		value = strings.NewReplacer("$(POD_IP)", "10.1.2.3", config.Placeholder, filledIn).Replace(used.ReplaceAllString(value, filledIn))
+		value = strings.ReplaceAll(used.ReplaceAllString(value, filledIn), config.Placeholder, filledIn)
 		environ = append(environ, name+"="+value)
 	}
 	return environ
@@ -44,45 +42,6 @@ func composeEnv(t *testing.T) map[string]string {
 	}
 	check.Must(t, yaml.Unmarshal(raw, &file))
 	return file.Services["shardid-1"].Environment
-}
-
-// chartSettings is what the chart gives a container: its file, and its variables with those of the Secret that
-// the chart's page makes.
-func chartSettings(t *testing.T) (file string, vars map[string]string) {
-	t.Helper()
-	vars = map[string]string{}
-	page, err := os.ReadFile(deployDir + "helm/shardid/README.md")
-	check.Must(t, err)
-	for _, m := range regexp.MustCompile(`--from-literal=(SHARDID_\w+)='?([^' \n]+)`).FindAllStringSubmatch(string(page), -1) {
-		vars[m[1]] = strings.NewReplacer("PASSWORD", filledIn, `"$(openssl`, filledIn).Replace(m[2])
-	}
-	raw, err := os.ReadFile("../../scripts/deploytest/testdata/kubernetes.yaml")
-	check.Must(t, err)
-	type variable struct{ Name, Value string }
-	for _, doc := range strings.Split(string(raw), "\n---\n") {
-		var o struct {
-			Kind string
-			Data map[string]string
-			Spec struct {
-				Template struct {
-					Spec struct{ Containers []struct{ Env []variable } }
-				}
-			}
-		}
-		check.Must(t, yaml.Unmarshal([]byte(doc), &o))
-		switch o.Kind {
-		case "ConfigMap":
-			file = filepath.Join(t.TempDir(), "config.yaml")
-			check.Must(t, os.WriteFile(file, []byte(o.Data["config.yaml"]), 0o600))
-		case "StatefulSet":
-			for _, v := range o.Spec.Template.Spec.Containers[0].Env {
-				if strings.HasPrefix(v.Name, "SHARDID_") {
-					vars[v.Name] = v.Value
-				}
-			}
-		}
-	}
-	return file, vars
 }
 
 // systemdEnv is what the unit and its file give the service.
@@ -125,17 +84,15 @@ func load(t *testing.T, file string, environ []string) (*config.Loaded, error) {
 
 // TestDeployConfigs: what deploy/ gives shardid, shardid takes.
 func TestDeployConfigs(t *testing.T) {
-	chart, vars := chartSettings(t)
 	for name, c := range map[string]struct {
 		file string
 		vars map[string]string
-		want string // driver, mode, address to listen on and to advertise, folder
+		want string // driver, mode, address, folder
 	}{
-		"docker":     {"docker/config.yaml", nil, "sqlite embedded :8080  /data"},
-		"compose":    {"docker/config.yaml", composeEnv(t), "mysql single :8080  /data"},
-		"kubernetes": {chart, vars, "mysql single :8080 10.1.2.3:8080 /data"},
-		"systemd":    {"../config.yaml", systemdEnv(t), "sqlite embedded 127.0.0.1:8080  /var/lib/shardid"},
-		"packages":   {packageSettings(t), systemdEnv(t), "mysql single :8080  /var/lib/shardid"},
+		"docker":   {"docker/config.yaml", nil, "sqlite embedded :8080 /data"},
+		"compose":  {"docker/config.yaml", composeEnv(t), "mysql single :8080 /data"},
+		"systemd":  {"../config.yaml", systemdEnv(t), "sqlite embedded 127.0.0.1:8080 /var/lib/shardid"},
+		"packages": {packageSettings(t), systemdEnv(t), "mysql single :8080 /var/lib/shardid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "systemd" {
@@ -152,31 +109,9 @@ func TestDeployConfigs(t *testing.T) {
 					t.Errorf("%s is taken as the example has it", key)
 				}
 			}
-			got := strings.Join([]string{cfg.Database.Driver, cfg.Redis.Mode, cfg.Server.Addr, cfg.Snowflake.Advertise, cfg.DataDir}, " ")
+			got := strings.Join([]string{cfg.Database.Driver, cfg.Redis.Mode, cfg.Server.Addr, cfg.DataDir}, " ")
 			check.Equal(t, got, c.want)
 		})
-	}
-}
-
-// TestDeploySecrets: a Secret and an environment file hold keys that are secret, and
-// no other place does.
-func TestDeploySecrets(t *testing.T) {
-	secret := map[string]bool{}
-	for _, k := range config.Defaults().Keys {
-		secret[k.Env()] = k.Secret
-	}
-	file, vars := chartSettings(t)
-	for name := range vars {
-		if !secret[name] && name != "SHARDID_SNOWFLAKE_ADVERTISE" {
-			t.Errorf("%s is no secret", name)
-		}
-	}
-	cfg, err := load(t, file, environment(vars))
-	check.Must(t, err)
-	for _, k := range cfg.Keys {
-		if k.Secret && strings.HasPrefix(k.From, file) {
-			t.Errorf("%s is in %s", k.Path, file)
-		}
 	}
 }
 
@@ -207,42 +142,6 @@ func TestDeployNames(t *testing.T) {
 	}
 	if n < 30 {
 		t.Errorf("only %d names were found", n)
-	}
-}
-
-// TestDeployChartKeys: the chart takes each key of config.yaml, but for secrets and for those that it sets
-// itself, and no other one.
-func TestDeployChartKeys(t *testing.T) {
-	raw, err := os.ReadFile(deployDir + "helm/shardid/values.schema.json")
-	check.Must(t, err)
-	type node struct{ Properties map[string]json.RawMessage }
-	var got []string
-	var walk func(prefix string, raw json.RawMessage)
-	walk = func(prefix string, raw json.RawMessage) {
-		var n node
-		if json.Unmarshal(raw, &n) != nil || len(n.Properties) == 0 { // true, or a key with a type
-			got = append(got, prefix)
-			return
-		}
-		for name, below := range n.Properties {
-			walk(strings.TrimPrefix(prefix+"."+name, "."), below)
-		}
-	}
-	var root node
-	check.Must(t, json.Unmarshal(raw, &root))
-	walk("", root.Properties["config"])
-	own := []string{"server.addr", "server.tokens_file", "server.tls_cert_file", "server.tls_key_file",
-		"server.tls_client_ca_file", "resp.addr", "snowflake.advertise", "data_dir"}
-	var want []string
-	for _, k := range config.Defaults().Keys {
-		if !k.Secret && !slices.Contains(own, k.Path) {
-			want = append(want, k.Path)
-		}
-	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 

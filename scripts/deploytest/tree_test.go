@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"go.uber.org/goleak"
@@ -56,6 +58,31 @@ func decode[T any](path string) ([]T, error) {
 		}
 		all = append(all, one)
 	}
+}
+
+func duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+func mebibytes(text string) int {
+	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSuffix(text, "B"), "Mi"))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// version is that of the sources.
+func version() string {
+	found := regexp.MustCompile(`var version = "(.*)"`).FindStringSubmatch(read("cmd/shardid/version.go"))
+	if found == nil {
+		return "unknown"
+	}
+	return found[1]
 }
 
 // checks are those of one test.

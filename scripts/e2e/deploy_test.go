@@ -143,65 +143,6 @@ func TestE2ECompose(t *testing.T) {
 	l.books.Settle(t)
 }
 
-// TestE2EKubernetes runs what the chart makes on real stores: a pod's file and variables,
-// with names of services replaced.
-func TestE2EKubernetes(t *testing.T) {
-	story(t)
-	hosts := readCompose(t).stores(t)
-	hosts = append(hosts, "redis:6379", hosts[3])
-	local := strings.NewReplacer(hosts...)
-	dir := t.TempDir()
-	file := local.Replace(chartConfig(t))
-	if err := os.WriteFile(filepath.Join(dir, "config.yaml"), []byte(file), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := settings{"DATA_DIR": dir, "SNOWFLAKE_ADVERTISE": "10.1.2.3:8080"}
-	page, err := os.ReadFile("../../deploy/helm/shardid/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range regexp.MustCompile(`--from-literal=SHARDID_(\w+)='?([^' \n]+)`).FindAllStringSubmatch(string(page), -1) {
-		s[m[1]] = local.Replace(strings.NewReplacer("PASSWORD", password, `"$(openssl`, password).Replace(m[2]))
-	}
-	if o := shardidIn(t, dir, s, "migrate"); o.exit != 0 { // the Job has the settings of a pod
-		t.Fatalf("migrate: %+v", o)
-	}
-	d := serveIn(t, dir, s)
-	d.ready()
-	d.want("/api/snowflake/get/test", 200, 0)
-	if a := d.get("/api/status"); !strings.Contains(a.body, `"10.1.2.3:8080"`) {
-		t.Errorf("not the pod's address: %s", a.body)
-	}
-	d.Signal(syscall.SIGTERM)
-	eventually(t, 5*time.Second, "draining for what the file says", func() bool { return len(d.Lines("draining", `"for":"10s"`)) == 1 })
-	if o := shardid(t, nil, "health", "--url", d.url); o.exit != 1 || !strings.Contains(o.stderr, "503: not ready: shutting down") {
-		t.Errorf("health while draining: %+v", o)
-	}
-	if o := shardid(t, nil, "health", "--url", d.url+"/livez"); o.exit != 0 || o.stdout != "ok\n" {
-		t.Errorf("livez while draining: %+v", o)
-	}
-}
-
-// chartConfig is the config.yaml that the chart gives a pod.
-func chartConfig(t *testing.T) string {
-	t.Helper()
-	raw, err := os.ReadFile("../deploytest/testdata/kubernetes.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, doc := range strings.Split(string(raw), "\n---\n") {
-		var o struct{ Data map[string]string }
-		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
-			t.Fatal(err)
-		}
-		if text := o.Data["config.yaml"]; text != "" {
-			return text
-		}
-	}
-	t.Fatal("the chart makes no config.yaml")
-	return ""
-}
-
 // TestE2ENotify: systemd is told that the service is ready when it listens, and that
 // it stops before it does.
 func TestE2ENotify(t *testing.T) {
