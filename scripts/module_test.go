@@ -1,9 +1,9 @@
+// Package scripts tests that programs of other modules can use the client.
 package scripts
 
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,7 +21,7 @@ func goIn(dir string, words ...string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=", "MAKEFLAGS=", "MAKELEVEL=")
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOSUMDB=off", "GOWORK=")
 	if _, err := os.Stat(filepath.Join(dir, "go.work")); err != nil { // which -mod=mod excludes
 		cmd.Env = append(cmd.Env, "GOFLAGS=-mod=mod")
 	}
@@ -144,78 +144,5 @@ func TestClientLiftsNothing(t *testing.T) {
 	}
 	if got := modules(); got != "example.com/app github.com/jinzhu/inflection github.com/jinzhu/now gorm.io/gorm shardid/client shardid/client/gormid" {
 		t.Errorf("gormid brings %s", got)
-	}
-}
-
-// TestRename: under another path the client builds, and the old path is nowhere left in the
-// code; what is no path of a module is refused and changes nothing. make test-clients also
-// builds everything, runs tests, and uses the client from another module.
-func TestRename(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the client anew")
-	}
-	copied := t.TempDir()
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
-		rel, _ := filepath.Rel("..", path) // it is below
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && rel != "." || rel == "bin" || rel == "data"):
-			return filepath.SkipDir
-		case d.IsDir():
-			return os.MkdirAll(filepath.Join(copied, rel), 0o700)
-		case !d.Type().IsRegular():
-			return nil
-		}
-		raw, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(copied, rel), raw, info.Mode())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, err := os.ReadFile(filepath.Join(copied, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{
-		"": "name the path", "shardid": "already", "ids": "host name", "ids/shardid": "host name",
-		"example.com/a b": "may not have", "example.com/'x'": "may not have", "example.com/x#y": "may not have",
-		"example.com//x": "no module path", "example.com/x/": "no module path", "https://example.com/x": "host name",
-		"example.com/../x": "no module path",
-	} {
-		out, err := goIn(copied, "make", "--no-print-directory", "rename", "MODULE="+path)
-		if err == nil || !strings.Contains(out, want) {
-			t.Errorf("%q: %v, %s", path, err, out)
-		}
-	}
-	if after, err := os.ReadFile(filepath.Join(copied, "go.mod")); err != nil || string(after) != string(before) {
-		t.Errorf("a path that was refused changed go.mod: %v", err)
-	}
-	const path = "example.com/ids/shardid"
-	whole := os.Getenv("SHARDID_TEST_CLIENTS") != ""
-	follows := [][]string{{"make", "--no-print-directory", "rename", "MODULE=" + path}, {"go", "build", path + "/client/..."}, {"go", "build", "./model"}}
-	if whole {
-		follows = append(follows, []string{"go", "build", "./..."}, []string{"go", "test", path + "/client/...", "./model"},
-			[]string{"go", "test", "-run", "TestArchitecture", "./cmd/shardid"})
-	}
-	for _, words := range follows {
-		if out, err := goIn(copied, words...); err != nil {
-			t.Fatal(err)
-		} else if words[0] == "make" && !strings.Contains(out, "shardid is "+path+" now") {
-			t.Errorf("%s", out)
-		}
-	}
-	if out, _ := goIn(copied, "grep", "-rlE", `"shardid/|pkg: shardid/`, "--include=*.go", "--include=*.yml", "--include=*.md", "."); strings.TrimSpace(out) != "./scripts/module_test.go" {
-		t.Errorf("the old path is left in %s", out)
-	}
-	if whole {
-		runs(t, copied, follow(copied))
 	}
 }
