@@ -36,7 +36,7 @@ part() {
 	shift
 	"$@" >"$logs/$name" 2>&1 || { verdict=FAILED && touch "$logs/failed"; }
 	printf '%-10s %6s  %4d s\n' "$name" "$verdict" $((SECONDS - begun)) | tee -a "$logs/table"
-	[ "$verdict" = ok ] || grep -vE '^(ok|\?)[[:space:]]' "$logs/$name" || true
+	[ "$verdict" = ok ] || grep -vE '^(ok|\?)[[:space:]]|^=== |^ *--- (PASS|SKIP)' "$logs/$name" || true
 }
 
 # packages prints the packages whose tests start servers, or those whose tests start none.
@@ -51,7 +51,7 @@ part install scripts/install-test-servers.sh &
 part packages "${test[@]}" $(packages no)
 part race "${test[@]}" -race "${races[@]}"
 wait
-part stories "${test[@]}" -parallel 4 ./scripts/e2e &
+part stories "${test[@]}" -v -parallel 4 ./scripts/e2e &
 # shellcheck disable=SC2046
 part stores "${test[@]}" -p 3 $(packages yes)
 wait
@@ -61,6 +61,7 @@ grep -hE '^TestFaults: seed|round ' "$logs/faults" || true
 echo
 echo "make test: $SECONDS s, of which"
 cat "$logs/table"
-echo "the slowest packages:"
-cat "$logs"/{packages,race,stores,stories} | awk '$1 == "ok" {print $3, $2}' | sort -rn | head -n 8
+echo "the slowest packages and stories:"
+cat "$logs"/{packages,race,stores,stories} | awk '$1 == "ok" {print $3, $2} /^--- PASS: / {print $4, $3}' |
+	tr -d '()' | sort -rn | head -n 16
 [ ! -e "$logs/failed" ]
