@@ -68,21 +68,12 @@ func tellBadRows(log *slog.Logger) func(error) {
 	}
 }
 
-// toggleFor is how long a signal changes the level: long enough to look at something,
-// and no one has to remember it.
-const toggleFor = 10 * time.Minute
-
-// logLevel is the level of the log. It goes back to the configured one by itself.
+// logLevel is the level of the log, which can be another one until the end of the process.
 // Safe for concurrent use.
 type logLevel struct {
 	current    slog.LevelVar
 	configured slog.Level
-	audit      *slog.Logger // of the changes, which every level shows
-
-	mu      sync.Mutex
-	changes int         // so far, so that the end of one does not end the next
-	until   time.Time   // when a change ends; zero without one
-	timer   *time.Timer // that ends it
+	audit      *slog.Logger // shows changes of the level, whatever the level is
 }
 
 func newLogLevel(configured slog.Level, audit *slog.Logger) *logLevel {
@@ -93,79 +84,18 @@ func newLogLevel(configured slog.Level, audit *slog.Logger) *logLevel {
 
 // State implements httpapi.LogLevel.
 func (l *logLevel) State() httpapi.LogState {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.state()
-}
-
-// state is State for callers that hold mu.
-func (l *logLevel) state() httpapi.LogState {
-	return httpapi.LogState{Level: levelName(l.current.Level()), Configured: levelName(l.configured), Until: l.until}
+	return httpapi.LogState{Level: levelName(l.current.Level()), Configured: levelName(l.configured)}
 }
 
 // Set implements httpapi.LogLevel.
-func (l *logLevel) Set(level slog.Level, d time.Duration, by, requestID string) httpapi.LogState {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.set(level, d)
+func (l *logLevel) Set(level slog.Level, by, requestID string) httpapi.LogState {
+	l.current.Set(level)
 	args := []any{"level", levelName(level), "by", by}
-	if !l.until.IsZero() {
-		args = append(args, "for", d.String())
-	}
 	if requestID != "" {
 		args = append(args, "request_id", requestID)
 	}
 	l.audit.Info("log level changed", args...)
-	return l.state()
-}
-
-// set changes the level; an earlier change is forgotten. Callers hold mu.
-func (l *logLevel) set(level slog.Level, d time.Duration) {
-	l.current.Set(level)
-	l.stop()
-	if level == l.configured {
-		return
-	}
-	l.until = time.Now().Add(d).UTC().Truncate(time.Millisecond)
-	change := l.changes
-	l.timer = time.AfterFunc(d, func() { l.expire(change) })
-}
-
-// expire goes back to the configured level, unless the change was changed.
-func (l *logLevel) expire(change int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.changes != change {
-		return
-	}
-	l.stop()
-	l.current.Set(l.configured)
-	l.audit.Info("log level is as configured again", "level", levelName(l.configured))
-}
-
-// stop forgets a change. Callers hold mu.
-func (l *logLevel) stop() {
-	if l.timer != nil {
-		l.timer.Stop()
-	}
-	l.timer, l.until = nil, time.Time{}
-	l.changes++
-}
-
-// Toggle turns debug on for toggleFor, or ends a change.
-func (l *logLevel) Toggle(by string) {
-	level := slog.LevelDebug
-	if !l.State().Until.IsZero() {
-		level = l.configured
-	}
-	l.Set(level, toggleFor, by, "")
-}
-
-// Stop forgets a change. It may be called twice.
-func (l *logLevel) Stop() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.stop()
+	return l.State()
 }
 
 // levelName is a level as the configuration has it.

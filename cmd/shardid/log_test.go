@@ -14,13 +14,8 @@ import (
 
 	"shardid/cmd/shardid/config"
 	"shardid/scripts/check"
+	"shardid/service/httpapi"
 )
-
-// newTestLevel is a level whose changes are written to the buffer.
-func newTestLevel(configured slog.Level) (*logLevel, *bytes.Buffer) {
-	var log bytes.Buffer
-	return newLogLevel(configured, slog.New(slog.NewTextHandler(&log, nil))), &log
-}
 
 // Whatever the zone of the machine, lines have UTC.
 func TestLogIsInUTC(t *testing.T) {
@@ -35,67 +30,6 @@ func TestLogIsInUTC(t *testing.T) {
 	}
 }
 
-// A change ends by itself, and not before.
-func TestLogLevelGoesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, log := newTestLevel(slog.LevelWarn)
-		state := l.Set(slog.LevelDebug, time.Minute, "root", "a-1")
-		if state.Level != "debug" || state.Configured != "warn" || time.Until(state.Until) != time.Minute {
-			t.Errorf("state %+v", state)
-		}
-		time.Sleep(time.Minute - time.Millisecond)
-		check.Equal(t, l.current.Level(), slog.LevelDebug, "before its end")
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if state := l.State(); l.current.Level() != slog.LevelWarn || state.Level != "warn" || !state.Until.IsZero() {
-			t.Errorf("state %+v", state)
-		}
-		for _, want := range []string{
-			`msg="log level changed" level=debug by=root for=1m0s request_id=a-1`, `msg="log level is as configured again" level=warn`,
-		} {
-			check.Equal(t, strings.Count(log.String(), want), 1, "lines in", log)
-		}
-	})
-}
-
-// The latest change counts, and the end of an earlier one does not end it.
-func TestLogLevelLatestChangeCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, _ := newTestLevel(slog.LevelInfo)
-		l.Set(slog.LevelDebug, time.Minute, "root", "")
-		first := l.changes
-		l.Set(slog.LevelError, time.Hour, "root", "")
-		l.expire(first) // as a timer does that fired while the next change was made
-		time.Sleep(30 * time.Minute)
-		synctest.Wait()
-		check.Equal(t, l.current.Level(), slog.LevelError, "level")
-		if state := l.Set(slog.LevelInfo, time.Hour, "root", ""); !state.Until.IsZero() || state.Level != "info" {
-			t.Errorf("the configured level: %+v", state)
-		}
-		l.Set(slog.LevelDebug, time.Hour, "root", "")
-		l.Stop()
-		l.Stop()
-		time.Sleep(2 * time.Hour)
-		synctest.Wait()
-		check.Equal(t, l.current.Level(), slog.LevelDebug, "changed after the stop")
-	})
-}
-
-func TestLogLevelToggles(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l, log := newTestLevel(slog.LevelInfo)
-		for _, want := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelDebug} {
-			l.Toggle("signal")
-			check.Equal(t, l.current.Level(), want, "level")
-		}
-		time.Sleep(toggleFor + time.Second)
-		synctest.Wait()
-		if l.current.Level() != slog.LevelInfo || strings.Count(log.String(), "by=signal") != 3 {
-			t.Errorf("level %v, logged %s", l.current.Level(), log)
-		}
-	})
-}
-
 // What the log shows follows the level; who changed it is shown at every level.
 func TestLoggerFollowsItsLevel(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -103,16 +37,18 @@ func TestLoggerFollowsItsLevel(t *testing.T) {
 	defer f.Close()
 	log, level, err := newLogger(f, config.Log{Level: "error", Format: "auto"})
 	check.Must(t, err)
-	defer level.Stop()
 	log.Warn("before")
-	level.Set(slog.LevelDebug, time.Hour, "root", "")
+	state := level.Set(slog.LevelDebug, "root", "a-1")
+	check.Equal(t, state, httpapi.LogState{Level: "debug", Configured: "error"}, "state")
 	log.Debug("during")
-	level.Set(slog.LevelError, time.Hour, "root", "")
+	level.Set(slog.LevelError, "root", "")
 	log.Warn("after")
 	raw, err := os.ReadFile(f.Name())
 	check.Must(t, err)
 	got := string(raw)
-	if strings.Contains(got, "before") || strings.Contains(got, "after") || !strings.Contains(got, `"msg":"during"`) || strings.Count(got, "log level changed") != 2 {
+	if strings.Contains(got, "before") || strings.Contains(got, "after") || !strings.Contains(got, `"msg":"during"`) ||
+		strings.Count(got, "log level changed") != 2 ||
+		!strings.Contains(got, `"msg":"log level changed","level":"debug","by":"root","request_id":"a-1"`) {
 		t.Error(got)
 	}
 }

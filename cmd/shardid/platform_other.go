@@ -7,9 +7,6 @@ import (
 	"syscall"
 )
 
-// toggleOnSignal: there is no such signal here; PATCH /admin/log does the same.
-func toggleOnSignal(level *logLevel) (stop func()) { return level.Stop }
-
 // keepOwner keeps what this system has of permissions.
 func keepOwner(f *os.File, of os.FileInfo) error { return f.Chmod(of.Mode().Perm()) }
 

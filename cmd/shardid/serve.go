@@ -55,7 +55,6 @@ func serve(ctx context.Context, cfg Config, demo bool) error {
 	if err != nil {
 		return err
 	}
-	defer toggleOnSignal(level)()
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(signals)

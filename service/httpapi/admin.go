@@ -316,40 +316,33 @@ func confirmation(c *gin.Context, must string) (name string, err error) {
 	return name, err
 }
 
-// LogLevel is the level of the log, which can be another for a while. Safe for
-// concurrent use.
+// LogLevel is the level of the log. Safe for concurrent use.
 type LogLevel interface {
 	State() LogState
-	// Set changes the level for d, and says in the log that by did, in the request of
-	// that ID. The configured level ends an earlier change.
-	Set(level slog.Level, d time.Duration, by, requestID string) LogState
+	// Set changes the level, and says in the log that by did, in the request of that ID.
+	Set(level slog.Level, by, requestID string) LogState
 }
 
 // LogState is how a log is.
 type LogState struct {
-	Code       int       `json:"code"` // always 0
-	Level      string    `json:"level"`
-	Configured string    `json:"configured"`     // the level that holds from Until on
-	Until      time.Time `json:"until,omitzero"` // when the level is another than the configured one
+	Code       int    `json:"code"` // always 0
+	Level      string `json:"level"`
+	Configured string `json:"configured"` // the level with which the process began
 }
 
-// setLogLevel changes the level for a while: 10 minutes when nothing else is asked for,
-// a day at most, as a log that is forgotten at debug fills the disk.
+// setLogLevel changes the level until the process ends.
 func (a *API) setLogLevel(_ context.Context, c *gin.Context) (any, error) {
-	o := readObject(c, "level", "for")
+	o := readObject(c, "level")
 	o.need("level")
-	name, text := value(o.text("level"), ""), value(o.text("for"), "")
+	name := value(o.text("level"), "")
 	if o.err != nil {
 		return nil, o.err
 	}
 	var level slog.Level
 	names := []string{"debug", "info", "warn", "error"}
 	if !slices.Contains(names, name) || level.UnmarshalText([]byte(name)) != nil {
-		return nil, fmt.Errorf("%w: level must be one of %s, not %s", model.ErrInvalidArgument, strings.Join(names, ", "), quote(name))
+		return nil, fmt.Errorf("%w: level must be one of %s, not %s",
+			model.ErrInvalidArgument, strings.Join(names, ", "), quote(name))
 	}
-	d, err := time.ParseDuration(cmp.Or(text, "10m"))
-	if err != nil || d < time.Second || d > 24*time.Hour {
-		return nil, fmt.Errorf("%w: for must be a duration in 1s…24h such as 10m, not %s", model.ErrInvalidArgument, quote(text))
-	}
-	return a.opts.LogLevel.Set(level, d, caller(c), a.requestID(c)), nil
+	return a.opts.LogLevel.Set(level, caller(c), a.requestID(c)), nil
 }
