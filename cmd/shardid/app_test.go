@@ -81,15 +81,6 @@ func TestPprofIsScreened(t *testing.T) {
 	}
 }
 
-func TestGCPercent(t *testing.T) {
-	for _, c := range []struct {
-		live uint64
-		want int
-	}{{0, 400}, {1 << 20, 400}, {3 << 20, 400}, {6 << 20, 200}, {12 << 20, 100}, {1 << 30, 100}} {
-		check.Equal(t, gcPercent(c.live), c.want, c.live>>20)
-	}
-}
-
 // The percentage follows the heap from collection to collection, and not at all
 // when the operator sets one.
 func TestWidenGC(t *testing.T) {

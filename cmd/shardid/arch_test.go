@@ -93,29 +93,3 @@ func (r rule) allows(folder string) bool {
 
 // within says whether a path is root or below it.
 func within(p, root string) bool { return p == root || strings.HasPrefix(p, root+"/") }
-
-func TestArchitectureRules(t *testing.T) {
-	for _, c := range []struct {
-		folder, imported string
-		want             bool
-	}{
-		{"service/queue", "shardid/repository/redisstore", false},
-		{"service/queue", "shardid/model", true},
-		{"repository/sqlstore", "gorm.io/driver/mysql", true},
-		{"repository/redisstore", "gorm.io/gorm", false},
-		{"cmd/shardid", "github.com/redis/go-redis/v9", true},
-		{"cmd/shardid", "github.com/gin-gonic/gin", false},
-		{"model", "shardid/service/queue", false},
-		{"client", "shardid/model", false},
-		{"model", "shardid/client/idtext", true},
-		{"service/queue", "shardid/client/idtext", false},
-	} {
-		got := true
-		for _, r := range rules() {
-			got = got && (!within(c.imported, r.imported) || r.allows(c.folder))
-		}
-		if got != c.want {
-			t.Errorf("%s imports %s: allowed %t, want %t", c.folder, c.imported, got, c.want)
-		}
-	}
-}
