@@ -28,7 +28,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: build ## build and serve on 127.0.0.1:8080, and Redis clients on 6380, with the embedded stores and a demo app
-	$(BIN) serve --demo --resp.addr 127.0.0.1:6380
+	$(BIN) serve --demo --set resp.addr=127.0.0.1:6380
 
 build: ## build bin/shardid, one static binary
 	CGO_ENABLED=0 go build -trimpath -o $(BIN) ./cmd/shardid

@@ -12,7 +12,7 @@ server=''
 trap '[ -z "$server" ] || kill "$server"; wait; rm -rf "$work"' EXIT
 bin/shardid names add --name bench --worker-bits 2 --seq-bits 20 >/dev/null 2>&1
 bin/shardid tags add --tag bench --step 1000000 >/dev/null 2>&1
-bin/shardid serve --server.addr 127.0.0.1:0 2>"$work/log" &
+bin/shardid serve --set server.addr=127.0.0.1:0 2>"$work/log" &
 server=$!
 addr=''
 for _ in $(seq 100); do

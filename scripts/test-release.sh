@@ -48,7 +48,7 @@ data=$(as_root mktemp -d)
 as_root chown shardid "$data"
 log=$work/log
 as_root setpriv --reuid=shardid --regid=shardid --clear-groups env SHARDID_DATA_DIR="$data" \
-	/usr/bin/shardid serve --demo --config /etc/shardid/config.yaml --server.addr 127.0.0.1:18080 >"$log" 2>&1 &
+	/usr/bin/shardid serve --demo --config /etc/shardid/config.yaml --set server.addr=127.0.0.1:18080 >"$log" 2>&1 &
 server=$!
 id=
 for _ in $(seq 100); do

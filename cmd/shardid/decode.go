@@ -34,7 +34,7 @@ as well are named below.`,
   shardid decode --format base62 4GH
   shardid decode --json < ids.txt
   shardid decode --scrambled 7193078914403336193
-  shardid decode --kind uid --uid.epoch 2016-05-20T00:00:00+08:00 3200169789968523265`,
+  shardid decode --kind uid --set uid.epoch=2016-05-20T00:00:00+08:00 3200169789968523265`,
 	}
 	choose(cmd, &kind, "kind", "", "queue, snowflake or uid (default the one that fits best)", model.KindQueue, model.KindSnowflake, model.KindUID)
 	cmd.Flags().BoolVar(&scrambled, "scrambled", false, "read the secret of scrambled apps from the database: their index is shown, not its image")

@@ -44,7 +44,7 @@ type cli struct {
 	root *cobra.Command
 	ran  bool           // a command began: what fails from here on is no wrong usage
 	json bool           // --json
-	keys *pflag.FlagSet // flags of the configuration, which the commands share: only one of them runs
+	keys *pflag.FlagSet // --config and --set, which the commands share: only one of them runs
 }
 
 func main() { os.Exit(run(context.Background(), os.Args[1:])) }
@@ -65,11 +65,6 @@ func newCLI() *cli {
 	config.AddFlags(c.keys)
 	c.root.AddCommand(c.serve(), c.get(), c.status(), c.migrate(), c.provision("provision"), c.apps(), c.confirm(), c.tags(), c.names(), c.sequences(), c.region(),
 		c.workers(), c.lease(), c.decode(), c.bench(), c.doctor(), c.health(), c.token(), c.config(), c.version(), c.man())
-	for _, k := range config.Defaults().Keys {
-		if choices := k.Choices(); choices != nil {
-			offer(c.root.Commands()[0], k.Path, choices...) // any command has these flags
-		}
-	}
 	return c
 }
 
@@ -90,7 +85,7 @@ func run(ctx context.Context, args []string) int {
 		return own.status
 	case !c.ran:
 		text := strings.NewReplacer("\n\nDid you mean this?\n\t", ": did you mean ", "\n\t", " or ", "\n", "").Replace(err.Error())
-		fmt.Fprintf(os.Stderr, "shardid: %s\n", cmp.Or(c.spaced(args), text+": see shardid --help"))
+		fmt.Fprintf(os.Stderr, "shardid: %s\n", cmp.Or(c.spaced(args), keyAsFlag(err), text+": see shardid --help"))
 		return exitUsage
 	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -139,6 +134,20 @@ func (c *cli) spaced(args []string) string {
 	return ""
 }
 
+// keyAsFlag says how a key of the configuration is set when err is about a flag of its name, which
+// keys had before 0.4; "" for any other error.
+func keyAsFlag(err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return ""
+	}
+	name := unknown.GetSpecifiedName()
+	if !slices.ContainsFunc(config.Defaults().Keys, func(k *config.Key) bool { return k.Path == name }) {
+		return ""
+	}
+	return fmt.Sprintf("--%[1]s is gone since 0.4: write --set %[1]s=VALUE", name)
+}
+
 // oneLine is an error, of which joined ones are a line each.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
@@ -157,9 +166,8 @@ func (c *cli) loading(cmd *cobra.Command, run func(*cobra.Command, []string, *co
 	}
 	cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + `
 
-Every key of config.yaml that is no secret is also a flag, --server.addr for
-example, and an environment variable, SHARDID_SERVER_ADDR: shardid serve --help
-lists them.`
+Every key of config.yaml is also an environment variable, SHARDID_SERVER_ADDR for
+example, and every key that is no secret can be set by --set server.addr=:8080.`
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c.ran = true
 		l, err := config.Load(cmd.Flags(), os.Environ())

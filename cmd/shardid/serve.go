@@ -31,6 +31,7 @@ func (c *cli) serve() *cobra.Command {
 		Short: "Serve IDs over HTTP until SIGTERM or Ctrl-C",
 		Example: `  shardid serve --demo
   shardid serve --config /etc/shardid/config.yaml
+  shardid serve --set server.addr=:8080 --set log.level=debug
   SHARDID_REDIS_MODE=single SHARDID_REDIS_ADDRS=127.0.0.1:6379 shardid serve`,
 		Args: cobra.NoArgs,
 	}
@@ -40,9 +41,11 @@ func (c *cli) serve() *cobra.Command {
 	})
 	cmd.Long = cmd.Short + `.
 
-Every key of config.yaml that is no secret is also a flag, --server.addr for example, and
-an environment variable, SHARDID_SERVER_ADDR. Flags beat variables, variables beat the
-file. The keys and their defaults, which config.yaml in the sources explains:
+Every key of config.yaml is also an environment variable, SHARDID_SERVER_ADDR for example,
+and every key that is no secret can be set by --set server.addr=:8080, once for each key.
+--set beats variables, variables beat the file. Lists have commas there, and maps are
+key=value with commas. The keys and their defaults, which config.yaml in the sources
+explains:
 
 ` + keysHelp()
 	return cmd
@@ -96,7 +99,7 @@ func keysHelp() string {
 	for _, k := range config.Defaults().Keys {
 		note := cmp.Or(k.Default, `""`)
 		if k.Secret {
-			note = "secret: no flag, best " + k.Env()
+			note = "secret: in the file, or " + k.Env()
 		}
 		fmt.Fprintf(w, "  %s\t%s\n", k.Path, note)
 	}

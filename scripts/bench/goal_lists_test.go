@@ -108,7 +108,7 @@ func measureStart(t *testing.T, s *suite) {
 // firstID starts the embedded service in an empty folder.
 func firstID(t *testing.T, s *suite) figures {
 	t.Helper()
-	d := serve(t, nil, s.shardid, "serve", "--demo", "--server.addr", "127.0.0.1:0")
+	d := serve(t, nil, s.shardid, "serve", "--demo", "--set", "server.addr=127.0.0.1:0")
 	defer d.Kill()
 	rig.Until(t, startLimit, "the first ID comes", func() error { return answers(d.url + queuePath(1, "alice")) })
 	return figures{"ms": float64(time.Since(d.Begun).Microseconds()) / 1000}

@@ -71,7 +71,7 @@ func (s *suite) serveShardid(t *testing.T, env settings, app int, args ...string
 	t.Helper()
 	env = env.With(settings{"SERVER_PPROF_ADDR": "127.0.0.1:0", "GOMAXPROCS": s.procs()})
 	s.onServerCore(t, func() {
-		d = serve(t, env, s.shardid, append([]string{"serve", "--server.addr", "127.0.0.1:0"}, args...)...)
+		d = serve(t, env, s.shardid, append([]string{"serve", "--set", "server.addr=127.0.0.1:0"}, args...)...)
 	})
 	rig.Until(t, startLimit, "shardid issues IDs", func() error { return answers(d.url + queuePath(app, "alice")) })
 	return d

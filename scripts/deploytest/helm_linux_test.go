@@ -213,7 +213,7 @@ func TestChartFirstID(t *testing.T) {
 	}
 	p := newPod(t, all, "StatefulSet shardid", "addr: :8080", "addr: "+addr, ":8080", addr[strings.LastIndex(addr, ":"):])
 	p.env = append(p.env, "SHARDID_DATA_DIR="+p.dir)
-	server := p.command(t.Context(), t, append(p.args(), "--server.drain_delay", "0s")...)
+	server := p.command(t.Context(), t, append(p.args(), "--set", "server.drain_delay=0s")...)
 	var log strings.Builder
 	server.Stdout, server.Stderr = &log, &log
 	if err := server.Start(); err != nil {

@@ -41,7 +41,7 @@ func serveImage(t *testing.T, user syscall.Credential) {
 	}
 	addr := rig.FreeAddrs(t, 1)[0]
 	var log bytes.Buffer
-	server := inImage("serve", "--demo", "--server.addr", addr, "--time_zone", "Asia/Shanghai")
+	server := inImage("serve", "--demo", "--set", "server.addr="+addr, "--set", "time_zone=Asia/Shanghai")
 	server.Stdout, server.Stderr = &log, &log
 	if err := server.Start(); err != nil {
 		t.Fatal(err)

@@ -152,7 +152,7 @@ func traced(t *testing.T, strace string) []string {
 	if err := os.Link(builtBinary(t), bin); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(strace, "-D", "-f", "-q", "-e", "signal=none", "-o", trace, bin, "serve", "--demo", "--server.addr", addr, "--server.drain_delay", "0s")
+	cmd := exec.Command(strace, "-D", "-f", "-q", "-e", "signal=none", "-o", trace, bin, "serve", "--demo", "--set", "server.addr="+addr, "--set", "server.drain_delay=0s")
 	cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 { // SQLite gives its files to others only as root, which the service is not

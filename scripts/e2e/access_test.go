@@ -159,7 +159,7 @@ func TestE2ETokenCommand(t *testing.T) {
 	for _, args := range [][]string{
 		{"token", "check", "--file", file},
 		{"token", "new", "--name", "d", "--role", "admin", "--append", file},
-		{"serve", "--server.addr", "127.0.0.1:0", "--server.tokens_file", file},
+		{"serve", "--set", "server.addr=127.0.0.1:0", "--set", "server.tokens_file=" + file},
 	} {
 		if o := shardid(t, nil, args...); o.exit != 1 || !strings.Contains(o.stderr, "tokens.yaml:") || !strings.Contains(o.stderr, "sha256: is missing") {
 			t.Errorf("%q: %+v", args, o)

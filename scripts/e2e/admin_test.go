@@ -242,7 +242,7 @@ func adminCommands(t *testing.T, dir string, s settings) {
 		{"tags set --tag a/b --max-id 8", 1, "only rises", "refused"},
 		{"tags set --tag a/b --step 5 --max-id 80", 0, "tag a/b is changed", "done"},
 		{"tags set --tag a/b --max-rate 1000001", 2, "is above segment.max_rate, which is 1000000", "refused"},
-		{"tags set --tag a/b --max-rate 9 --segment.max_rate 9", 0, "tag a/b is changed", "done"},
+		{"tags set --tag a/b --max-rate 9 --set segment.max_rate=9", 0, "tag a/b is changed", "done"},
 		{"tags set --tag a/b", 2, "nothing is to be changed", ""},
 		{"tags delete --tag a/b --confirm a", 2, "confirm", "refused"},
 		{"tags delete --tag a/b --confirm a/b", 0, "it goes on at 80", "done"},
@@ -250,9 +250,9 @@ func adminCommands(t *testing.T, dir string, s settings) {
 		{"workers", 0, "no address has had a worker ID yet", ""},
 		{"workers --json", 0, "[]", ""},
 		{"workers free --id 5 --confirm 10.0.0.7:80", 2, "no address has worker ID 5", "refused"},
-		{"workers free --id 5 --confirm 10.0.0.7:80 --snowflake.worker.mode zk --zookeeper.addrs 127.0.0.1:1", 2, "this command is for mode mysql", ""},
-		{"workers --snowflake.worker.mode ordinal", 2, "nothing lists them", ""},
-		{"workers --snowflake.worker.mode local --snowflake.worker.local_map 10.0.0.7:80=3", 0, "3          10.0.0.7:80  -", ""},
+		{"workers free --id 5 --confirm 10.0.0.7:80 --set snowflake.worker.mode=zk --set zookeeper.addrs=127.0.0.1:1", 2, "this command is for mode mysql", ""},
+		{"workers --set snowflake.worker.mode=ordinal", 2, "nothing lists them", ""},
+		{"workers --set snowflake.worker.mode=local --set snowflake.worker.local_map=10.0.0.7:80=3", 0, "3          10.0.0.7:80  -", ""},
 	} {
 		o := shardidIn(t, dir, s, strings.Fields(c.args)...)
 		wantOneLine(t, o)
@@ -261,7 +261,7 @@ func adminCommands(t *testing.T, dir string, s settings) {
 		}
 		wantAuditOf(t, o, c.outcome)
 	}
-	o := shardidIn(t, dir, s, "tags", "set", "--tag", "a/b", "--step", "6", "--log.level", "warn")
+	o := shardidIn(t, dir, s, "tags", "set", "--tag", "a/b", "--step", "6", "--set", "log.level=warn")
 	if o.exit != 0 || o.audit != nil {
 		t.Errorf("%+v", o)
 	}

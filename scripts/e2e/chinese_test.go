@@ -67,7 +67,7 @@ func (r *chineseReader) follow(s step) {
 	case words[0] == "mysql" || words[0] == "mysqldump":
 		r.databaseClient(s)
 	case s.command == "bin/shardid serve":
-		r.run = serveIn(r.t, r.t.TempDir(), r.settings().With(settings{"LOG_LEVEL": "info"}), "--resp.addr", "127.0.0.1:0")
+		r.run = serveIn(r.t, r.t.TempDir(), r.settings().With(settings{"LOG_LEVEL": "info"}), "--set", "resp.addr=127.0.0.1:0")
 		eventually(r.t, startLimit, "healthy", func() bool { return r.run.get("/healthz").status == 200 })
 	default:
 		r.reader.follow(s)

@@ -84,9 +84,9 @@ func TestE2EConfigCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := settings{"LOG_LEVEL": "debug", "SERVER_ADMIN_TOKEN": adminToken}
-	o := shardidIn(t, dir, s, "config", "print", "--server.addr", ":1")
+	o := shardidIn(t, dir, s, "config", "print", "--set", "server.addr=:1")
 	for _, row := range []string{
-		`server\.addr +:1 +flag --server\.addr`, `server\.admin_token +\(secret\) +environment SHARDID_SERVER_ADMIN_TOKEN`,
+		`server\.addr +:1 +flag --set server\.addr`, `server\.admin_token +\(secret\) +environment SHARDID_SERVER_ADMIN_TOKEN`,
 		`queue\.timeout +3s +config\.yaml:2`, `log\.level +debug +environment SHARDID_LOG_LEVEL`, `uid\.epoch +2026-01-01 +default`,
 	} {
 		if !regexp.MustCompile(`(?m)^` + row + `$`).MatchString(o.stdout) {
@@ -104,10 +104,10 @@ func TestE2EConfigCommand(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 	for args, want := range map[string]string{
-		"--queue.timeout 1h":                                                         "flag --queue.timeout: 1h0m0s is not in 10ms…1m",
-		"--server.tokens_file none":                                                  "server.tokens_file: none: cannot be read",
-		"--server.tls_cert_file none --server.tls_key_file none":                     "server.tls_cert_file none",
-		"--redis.mode single --redis.addrs h:1 --redis.tls --redis.tls_ca_file none": "redis.tls_ca_file",
+		"--set queue.timeout=1h":                                         "flag --set queue.timeout: 1h0m0s is not in 10ms…1m",
+		"--set server.tokens_file=none":                                  "server.tokens_file: none: cannot be read",
+		"--set server.tls_cert_file=none --set server.tls_key_file=none": "server.tls_cert_file none",
+		"--set redis.mode=single --set redis.addrs=h:1 --set redis.tls=true --set redis.tls_ca_file=none": "redis.tls_ca_file",
 	} {
 		try{"config check " + args, 1, `^$`, want}.in(t, dir, s)
 	}
@@ -181,8 +181,8 @@ func TestE2EJSONEverywhere(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--server.addr :9191": "curl http://127.0.0.1:9191/api/segment/get/a%2Fb",
-		"--server.addr ids.example:443 --server.tls_cert_file c --server.tls_key_file k": "curl https://ids.example:443/api/segment/get/a%2Fb",
+		"--set server.addr=:9191": "curl http://127.0.0.1:9191/api/segment/get/a%2Fb",
+		"--set server.addr=ids.example:443 --set server.tls_cert_file=c --set server.tls_key_file=k": "curl https://ids.example:443/api/segment/get/a%2Fb",
 	} {
 		if out := must(t, nil, append(strings.Fields("tags add --tag a/b"), strings.Fields(args)...)...); !strings.Contains(out, want) {
 			t.Errorf("%s: %s", args, out)
@@ -192,7 +192,7 @@ func TestE2EJSONEverywhere(t *testing.T) {
 		t.Errorf("--version: %s", a)
 	}
 	help := must(t, nil, "serve", "--help")
-	for _, want := range []string{"\n  queue.low_watermark ", "0.2\n", "SHARDID_DATABASE_DSN"} {
+	for _, want := range []string{"\n  queue.low_watermark ", "0.2\n", "SHARDID_DATABASE_DSN", "--set server.addr=:8080"} {
 		if !strings.Contains(help, want) {
 			t.Errorf("serve --help has no %q", want)
 		}

@@ -72,7 +72,7 @@ func tableRows() []tableRow {
 // table in docs/clients.md, which must say what came of it; make test-clients installs them.
 func TestE2EClientTable(t *testing.T) {
 	story(t)
-	d := serve(t, nil, "--demo", "--resp.addr", "127.0.0.1:0")
+	d := serve(t, nil, "--demo", "--set", "resp.addr=127.0.0.1:0")
 	d.ready()
 	_, port, _ := net.SplitHostPort(d.respAddr())
 	page, err := os.ReadFile("../../docs/clients.md")

@@ -116,7 +116,7 @@ func TestE2ERedisClients(t *testing.T) {
 // server.idle_timeout.
 func TestE2EHalfACommand(t *testing.T) {
 	story(t)
-	d := serve(t, nil, "--demo", "--resp.addr", "127.0.0.1:0", "--server.idle_timeout", "1s")
+	d := serve(t, nil, "--demo", "--set", "resp.addr=127.0.0.1:0", "--set", "server.idle_timeout=1s")
 	for text, want := range map[string]string{"": "", "*2\r\n$4\r\nINCR\r\n$3\r\nui": "-ERR the rest of a command did not come in time\r\n"} {
 		if said, err := io.ReadAll(dial(t, d.respAddr(), text)); err != nil || string(said) != want {
 			t.Errorf("%q: %q, %v", text, said, err)
@@ -170,7 +170,7 @@ func TestE2EGoClient(t *testing.T) {
 	query(t, s.dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) VALUES ('orders', 1, 1000)")
 	addrs := rig.FreeAddrs(t, 2)
 	start := func(i int) *daemon {
-		return serve(t, s.settings().With(settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"}), "--server.addr", addrs[i])
+		return serve(t, s.settings().With(settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"}), "--set", "server.addr="+addrs[i])
 	}
 	replicas := []*daemon{start(0), start(1)}
 	replicas[0].ready()
@@ -314,7 +314,7 @@ func TestE2EClientsPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := serve(t, nil, "--demo", "--resp.addr", "127.0.0.1:0")
+	d := serve(t, nil, "--demo", "--set", "resp.addr=127.0.0.1:0")
 	d.ready()
 	_, port, _ := net.SplitHostPort(d.respAddr())
 	replace := strings.NewReplacer("http://127.0.0.1:8080", d.url, "6380", port)

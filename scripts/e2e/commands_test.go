@@ -67,7 +67,7 @@ func TestE2ECommands(t *testing.T) {
 		{"srve", 2, `^$`, "did you mean serve: see shardid --help"},
 		{"provide", 2, `^$`, "unknown command"},
 		{"serve --what", 2, `^$`, "unknown flag"},
-		{"serve --server.addr nowhere", 1, `^$`, "--server.addr"},
+		{"serve --set server.addr=nowhere", 1, `^$`, "--set server.addr"},
 		{"serve --config none.yaml", 1, `^$`, "none.yaml"},
 		{"doctor extra", 2, `^$`, "extra"},
 	} {

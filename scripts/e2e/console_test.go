@@ -253,7 +253,7 @@ func TestE2EConsoleServerAway(t *testing.T) {
 	if shown := b.text("#app-name"); shown != "1 test" {
 		t.Errorf("what was known is gone: %q", shown)
 	}
-	serveIn(t, dir, nil, "--demo", "--server.addr", strings.TrimPrefix(d.url, "http://"))
+	serveIn(t, dir, nil, "--demo", "--set", "server.addr="+strings.TrimPrefix(d.url, "http://"))
 	took = eventually(t, 2*seen, "the page is live again", func() bool {
 		return eval[bool](b, `document.body.dataset.link === 'live' && document.querySelector('#stale').hidden`)
 	})

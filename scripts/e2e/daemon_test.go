@@ -79,7 +79,7 @@ func serveIn(t *testing.T, dir string, s settings, args ...string) *daemon {
 
 // serving are the arguments of a replica on a free port.
 func serving(args []string) []string {
-	return append([]string{"serve", "--server.addr", "127.0.0.1:0"}, args...)
+	return append([]string{"serve", "--set", "server.addr=127.0.0.1:0"}, args...)
 }
 
 // listening returns when d says where it listens.

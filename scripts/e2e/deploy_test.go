@@ -157,7 +157,7 @@ func TestE2ENotify(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	cmd := command(t, t.TempDir(), nil, serving([]string{"--server.drain_delay", "0s"})...)
+	cmd := command(t, t.TempDir(), nil, serving([]string{"--set", "server.drain_delay=0s"})...)
 	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+conn.LocalAddr().String())
 	d := launch(t, cmd)
 	said := hear(t, conn)

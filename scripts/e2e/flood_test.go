@@ -191,9 +191,9 @@ func TestE2ERedisPortInUse(t *testing.T) {
 	}
 	defer l.Close()
 	for setting, flags := range map[string][]string{
-		"resp.addr":         {"--server.addr", "127.0.0.1:0", "--resp.addr", l.Addr().String()},
-		"server.addr":       {"--server.addr", l.Addr().String()},
-		"server.pprof_addr": {"--server.addr", "127.0.0.1:0", "--server.pprof_addr", l.Addr().String()},
+		"resp.addr":         {"--set", "server.addr=127.0.0.1:0", "--set", "resp.addr=" + l.Addr().String()},
+		"server.addr":       {"--set", "server.addr=" + l.Addr().String()},
+		"server.pprof_addr": {"--set", "server.addr=127.0.0.1:0", "--set", "server.pprof_addr=" + l.Addr().String()},
 	} {
 		o := shardid(t, nil, append([]string{"serve", "--demo"}, flags...)...)
 		last := o.stderr[strings.LastIndex(strings.TrimSpace(o.stderr), "\n")+1:]

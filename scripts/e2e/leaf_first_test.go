@@ -47,7 +47,8 @@ func TestE2ELeafDisabled(t *testing.T) {
 // place that takes them apart knows the widths.
 func TestE2ELeafJavaScript(t *testing.T) {
 	story(t)
-	widths := []string{"--snowflake.worker_bits", "5", "--snowflake.seq_bits", "7", "--snowflake.sequence_start", "16", "--snowflake.epoch_ms", "1767225600000"}
+	widths := strings.Fields("--set snowflake.worker_bits=5 --set snowflake.seq_bits=7 " +
+		"--set snowflake.sequence_start=16 --set snowflake.epoch_ms=1767225600000")
 	d := serve(t, nil, append([]string{"--demo"}, widths...)...)
 	eventually(t, startLimit, "the mode serves", func() bool { return d.get("/api/snowflake/get/x").status == 200 })
 	seen := map[string]bool{}

@@ -119,21 +119,21 @@ func TestE2EStartMistakes(t *testing.T) {
 	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "mine"), 0o555)); err != nil {
 		t.Fatal(err)
 	}
-	const serve = "serve --server.addr 127.0.0.1:0 "
+	const serve = "serve --set server.addr=127.0.0.1:0 --set log.level=error "
 	for _, c := range []struct {
 		args string
 		exit int
 		says []string
 	}{
 		{"srve", 2, []string{`unknown command "srve" for "shardid": did you mean serve: see shardid --help`}},
-		{serve + "--server.tls_cert_file no.pem --server.tls_key_file no.key", 1, []string{"server.tls_cert_file", "no.pem", "name the PEM files"}},
-		{serve + "--redis.mode single --redis.addrs 127.0.0.1:1 --redis.tls --redis.tls_ca_file no.pem", 1, []string{"redis.tls_ca_file", "no.pem", "name a PEM file of authorities"}},
-		{serve + "--data_dir file", 1, []string{"/file", "that is a file: set data_dir to a folder"}},
-		{serve + "--data_dir file/below", 1, []string{"/file", "that is a file: set data_dir to a folder"}},
-		{serve + "--data_dir mine", 1, []string{"/mine/shardid.db", "set data_dir to a folder that it may write"}},
-		{serve + "--data_dir mine/below", 1, []string{"/mine/below", "set data_dir to a folder that it may write"}},
-		{serve + "--server.tokens_file file", 1, []string{"server.tokens_file: file:1: is not a list"}},
-		{serve + "--server.tokens_file none", 1, []string{"server.tokens_file: none: cannot be read", "shardid token new --append makes one"}},
+		{serve + "--set server.tls_cert_file=no.pem --set server.tls_key_file=no.key", 1, []string{"server.tls_cert_file", "no.pem", "name the PEM files"}},
+		{serve + "--set redis.mode=single --set redis.addrs=127.0.0.1:1 --set redis.tls=true --set redis.tls_ca_file=no.pem", 1, []string{"redis.tls_ca_file", "no.pem", "name a PEM file of authorities"}},
+		{serve + "--set data_dir=file", 1, []string{"/file", "that is a file: set data_dir to a folder"}},
+		{serve + "--set data_dir=file/below", 1, []string{"/file", "that is a file: set data_dir to a folder"}},
+		{serve + "--set data_dir=mine", 1, []string{"/mine/shardid.db", "set data_dir to a folder that it may write"}},
+		{serve + "--set data_dir=mine/below", 1, []string{"/mine/below", "set data_dir to a folder that it may write"}},
+		{serve + "--set server.tokens_file=file", 1, []string{"server.tokens_file: file:1: is not a list"}},
+		{serve + "--set server.tokens_file=none", 1, []string{"server.tokens_file: none: cannot be read", "shardid token new --append makes one"}},
 		{"token new --name a --role get --append mine/tokens.yaml", 1, []string{"mine/tokens.yaml", "owner or root"}},
 	} {
 		cmd := command(t, dir, nil, strings.Fields(c.args)...)

@@ -114,12 +114,12 @@ func (d *daemon) listNames(dir string, s settings) {
 	d.commands(dir, s, []try{
 		{"names", 0, `^NAME .*\nshardid +1288834974657 +10 +12 +- +1 of 1024 +the replicas.*\ncarts +1767225600000 +4 +6 +300s +0 of 16 +callers\norders +1288834974657 +10 +12 +30s +2 of 1024 +callers\n$`, ""},
 		{"names list --json", 0, `^\[\{"name":"shardid",.*"leased":\d,"own":true\},.*,\{"name":"orders",.*"hold":"30s","leased":2,"own":false\}\]\n$`, ""},
-		{"names --snowflake.worker.mode ordinal", 0, `\nshardid .* - of 1024 `, ""},
-		{"names --snowflake.worker.mode zk --zookeeper.addrs 127.0.0.1:1", 1, `\nshardid .* - of 1024 (.*\n)*orders .* 2 of 1024 `, "correct zookeeper.addrs"},
-		{"names --snowflake.worker_bits 8", 0, `\nshardid +1288834974657 +10 +12 +- +1 of 1024 `, ""}, // as it is recorded
+		{"names --set snowflake.worker.mode=ordinal", 0, `\nshardid .* - of 1024 `, ""},
+		{"names --set snowflake.worker.mode=zk --set zookeeper.addrs=127.0.0.1:1", 1, `\nshardid .* - of 1024 (.*\n)*orders .* 2 of 1024 `, "correct zookeeper.addrs"},
+		{"names --set snowflake.worker_bits=8", 0, `\nshardid +1288834974657 +10 +12 +- +1 of 1024 `, ""}, // as it is recorded
 		{"workers", 0, `(?s)NAME\n.*\n\nWORKER ID .* NAME\n` + holders, ""},
 		{"workers --name orders", 0, `^WORKER ID .* NAME\n` + holders, ""},
-		{"workers --name orders --snowflake.worker.mode ordinal --json", 0, `^\[\{"workerId":0,"address":"pod-1","state":"leased","foreign":false,"reportedAt":"2\S+Z","reservedUntil":"2\S+Z","keptUntil":"2\S+Z","name":"orders"\},`, ""},
+		{"workers --name orders --set snowflake.worker.mode=ordinal --json", 0, `^\[\{"workerId":0,"address":"pod-1","state":"leased","foreign":false,"reportedAt":"2\S+Z","reservedUntil":"2\S+Z","keptUntil":"2\S+Z","name":"orders"\},`, ""},
 		{"workers --name carts", 0, `^no worker ID of the name carts has been leased yet\n$`, ""},
 		{"workers --name none", 1, `^$`, "see `shardid names`"},
 		{"names --json=false extra", 2, `^$`, "extra"},

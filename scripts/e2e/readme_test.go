@@ -58,7 +58,7 @@ func TestE2EReadme(t *testing.T) {
 	compared := 0
 	for _, page := range []string{"../../README.md", "../../docs/http.md"} {
 		r := reader{t: t, dir: t.TempDir(), env: settings{}.Environ(t.TempDir())}
-		r.run = serveIn(t, r.dir, nil, "--demo", "--resp.addr", "127.0.0.1:0")
+		r.run = serveIn(t, r.dir, nil, "--demo", "--set", "resp.addr=127.0.0.1:0")
 		eventually(t, startLimit, "ready", func() bool { return r.run.get("/readyz").status == 200 })
 		for _, s := range pageSteps(t, page) {
 			r.follow(s)

@@ -133,7 +133,7 @@ func wantRefusedElsewhere(t *testing.T, dir string, s settings) {
 	for other, says := range map[string]string{"2/2": "says 2/2", "1/3": "says 1/3", "0/0": "the configuration has none"} {
 		id, bits, _ := strings.Cut(other, "/")
 		wrong := s.With(settings{"REGION_ID": id, "REGION_BITS": bits})
-		for _, args := range [][]string{{"serve", "--server.addr", "127.0.0.1:0"}, {"provision", "--app", "9", "--name", "nine"}} {
+		for _, args := range [][]string{{"serve", "--set", "server.addr=127.0.0.1:0"}, {"provision", "--app", "9", "--name", "nine"}} {
 			begun := time.Now()
 			if o := shardidIn(t, dir, wrong, args...); o.exit != 1 || !strings.Contains(o.stderr, says) || !strings.Contains(o.stderr, "region 1/2") {
 				t.Errorf("as region %s, %s after %v: %+v", other, args[0], time.Since(begun), o)
@@ -169,7 +169,7 @@ func TestE2ERegionAdopts(t *testing.T) {
 	}
 	d.stops(syscall.SIGTERM, startLimit)
 	zero := settings{"REGION_BITS": "1"}
-	if o := shardidIn(t, dir, zero, "serve", "--server.addr", "127.0.0.1:0"); o.exit != 1 || !strings.Contains(o.stderr, "shardid region adopt") {
+	if o := shardidIn(t, dir, zero, "serve", "--set", "server.addr=127.0.0.1:0"); o.exit != 1 || !strings.Contains(o.stderr, "shardid region adopt") {
 		t.Errorf("a used deployment begins a region: %+v", o)
 	}
 	if o := shardidIn(t, dir, zero.With(settings{"REGION_ID": "1"}), "region", "adopt"); o.exit != 1 || !strings.Contains(o.stderr, "only region 0") {

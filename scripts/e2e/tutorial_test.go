@@ -150,7 +150,7 @@ func (p *pupil) follow(s step, inFirst bool) {
 	switch {
 	case s.command == "make run":
 		p.hasTarget("run")
-		p.opens("bin/shardid serve --demo --resp.addr 127.0.0.1:0 --server.addr 127.0.0.1:8080")
+		p.opens("bin/shardid serve --demo --set resp.addr=127.0.0.1:0 --set server.addr=127.0.0.1:8080")
 	case inFirst:
 		p.opens(s.command)
 	case words[0] == "docker":

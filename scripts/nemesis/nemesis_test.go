@@ -43,8 +43,8 @@ func (silence) Printf(context.Context, string, ...any) {}
 func shardid(t *testing.T) func(settings) server {
 	path := rig.Binary(t)
 	return func(env settings) server {
-		env["RESP_ADDR"] = "127.0.0.1:0"
-		return server{path: path, args: []string{"serve", "--server.addr", "127.0.0.1:0"}, env: env}
+		env["SERVER_ADDR"], env["RESP_ADDR"] = "127.0.0.1:0", "127.0.0.1:0"
+		return server{path: path, args: []string{"serve"}, env: env}
 	}
 }
 

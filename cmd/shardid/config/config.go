@@ -1,5 +1,5 @@
 // Package config is what an operator can set: the keys with their defaults, read from
-// a file, the environment and flags, and checked as a whole.
+// a file, the environment and --set, and checked as a whole.
 package config
 
 import (
@@ -8,13 +8,13 @@ import (
 )
 
 // Config is everything an operator can set. The yaml tags are the keys of
-// config.yaml, which says what each one means; the dotted path of a key is its flag
-// (--server.addr) and, upper case with underscores, its environment variable
+// config.yaml, which says what each one means; the dotted path of a key is its name for
+// --set (--set server.addr=:8080) and, upper case with underscores, its environment variable
 // (SHARDID_SERVER_ADDR).
 //
 // The other tags are the default (none: the zero value), what a value must be, for the
-// validator with the formats of check.go, and secret, for values that have no flag and
-// never appear in a message. min and max are in the unit of the field and allowed
+// validator with the formats of check.go, and secret, for values that --set does not take and
+// that never appear in a message. min and max are in the unit of the field and allowed
 // themselves. A text whose default is not empty may not be empty. Load makes a Config;
 // nothing changes it afterwards.
 type Config struct {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -89,14 +90,15 @@ func TestConfigPrecedence(t *testing.T) {
 		"PATH=/bin", "SHARDID_SERVER_ADDR=:2", "SHARDID_QUEUE_TIMEOUT=3s", "SHARDID_REDIS_ADDRS=a:1, b:2", "SHARDID_REDIS_MODE=cluster",
 		"SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP=10.0.0.1:80=1,[::1]:80=2", "SHARDID_UID_SCHEDULE_INTERVAL=off", "SHARDID_REDIS_PASSWORD=p=q,r",
 	}
-	got, err := loadText(t, file, environ, "--server.addr", ":3", "--redis.tls", "--redis.addrs=c:1", "--redis.addrs=d:1", "--queue.low_watermark=0.5")
+	got, err := loadText(t, file, environ, "--set", "server.addr=:4", "--set", "server.addr=:3",
+		"--set=redis.tls=true", "--set", "redis.addrs=c:1,d:1", "--set", "queue.low_watermark=0.5")
 	wantConfig(t, got, err, func(want *Config) {
 		want.Server.Addr, want.Queue.Timeout, want.Queue.LowWatermark, want.Log.Level = ":3", 3*time.Second, 0.5, "warn"
 		want.Redis = Redis{Mode: "cluster", Addrs: []string{"c:1", "d:1"}, ClientTLS: ClientTLS{TLS: true}, Password: "p=q,r"}
 		want.Snowflake.Worker.LocalMap = map[string]int{"10.0.0.1:80": 1, "[::1]:80": 2}
 	})
-	from := map[string]string{"server.addr": "flag --server.addr", "queue.timeout": "environment SHARDID_QUEUE_TIMEOUT",
-		"log.level": "config.yaml:3", "data_dir": "default"}
+	from := map[string]string{"server.addr": "flag --set server.addr",
+		"queue.timeout": "environment SHARDID_QUEUE_TIMEOUT", "log.level": "config.yaml:3", "data_dir": "default"}
 	for _, k := range got.Keys {
 		if want, ok := from[k.Path]; ok && k.From != want {
 			t.Errorf("%s is from %s, want %s", k.Path, k.From, want)
@@ -107,7 +109,7 @@ func TestConfigPrecedence(t *testing.T) {
 	}
 }
 
-// A map in a variable or flag may be written as in the file, where JSON is a map, too.
+// A map in a variable or in --set may be written as in the file, where JSON is a map, too.
 func TestConfigMapAsInTheFile(t *testing.T) {
 	const name = "SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP="
 	for _, text := range []string{`{"10.0.0.1:80":1,"[::1]:80":2}`, ` {'10.0.0.1:80': 1, "[::1]:80": 2}`} {
@@ -162,22 +164,48 @@ func TestConfigDatabaseDSN(t *testing.T) {
 	}
 }
 
-func TestConfigFlagsOfSecretsDoNotExist(t *testing.T) {
-	flags := pflag.NewFlagSet("shardid", pflag.ContinueOnError)
-	AddFlags(flags)
+// Every user of the machine can read a command line, so it takes no secret.
+func TestConfigSecretsAreNotSetByFlag(t *testing.T) {
+	t.Chdir(t.TempDir())
 	var secrets []string
 	for _, k := range Defaults().Keys {
-		f := flags.Lookup(k.Path)
-		if k.Secret {
-			secrets = append(secrets, k.Path)
+		if !k.Secret {
+			continue
 		}
-		if k.Secret != (f == nil) || (f != nil && !f.Hidden) {
-			t.Errorf("%s: secret %t, flag %+v", k.Path, k.Secret, f)
+		secrets = append(secrets, k.Path)
+		_, err := loadArgs(t, nil, "--set", k.Path+"=hunter2")
+		want := "flag --set " + k.Path + ": is a secret, which every user of the machine could read here: " +
+			"set " + k.Env() + " instead"
+		if err == nil || err.Error() != want {
+			t.Errorf("got %v\nwant %s", err, want)
 		}
 	}
 	check.Equal(t, strings.Join(secrets, " "), "server.admin_token database.dsn redis.password redis.sentinel_password", "secrets are")
-	if usage := flags.FlagUsages(); strings.Count(usage, "--") != 1 || !strings.Contains(usage, "--config FILE") {
-		t.Errorf("usage is %s", usage)
+}
+
+// A key that an earlier version had stops the start with one line that names it and its
+// replacement, wherever it is.
+func TestConfigRemovedKeys(t *testing.T) {
+	for path, instead := range removed {
+		if slices.ContainsFunc(Defaults().Keys, func(k *Key) bool { return k.Path == path }) {
+			t.Errorf("%s is still there", path)
+			continue
+		}
+		said := path + " is gone since 0.4: " + instead
+		section, name, _ := strings.Cut(path, ".")
+		variable := (&Key{Path: path}).Env()
+		_, inFile := loadText(t, "log: {}\n"+section+":\n  "+name+": true\n", nil)
+		_, inEnv := loadText(t, "", []string{variable + "=true"})
+		_, inFlag := loadText(t, "", nil, "--set", path+"=true")
+		for want, err := range map[string]error{
+			"config.yaml:3: " + said:                inFile,
+			"environment " + variable + ": " + said: inEnv,
+			"flag --set: " + said:                   inFlag,
+		} {
+			if err == nil || err.Error() != want {
+				t.Errorf("got %v\nwant %s", err, want)
+			}
+		}
 	}
 }
 
@@ -196,7 +224,7 @@ func TestConfigNamesTheFileThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A flag or a variable is refused in the same words as a line of the file.
+// A setting of the command line or a variable is refused in the same words as a line of the file.
 func TestConfigFlagAndEnvErrors(t *testing.T) {
 	for _, c := range []struct{ given, want string }{
 		{"SHARDID_QUEUE_LOW_WATERMARK=1.5", `environment SHARDID_QUEUE_LOW_WATERMARK: 1.5 is not in 0…1 (ends excluded): choose a value in this range, the default is 0.2`},
@@ -210,11 +238,17 @@ func TestConfigFlagAndEnvErrors(t *testing.T) {
 		{"SHARDID_REDIS_ADDRS=a:1", `environment SHARDID_REDIS_ADDRS: redis.addrs is set but redis.mode is embedded: set redis.mode to single, sentinel or cluster`},
 		{"SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP=x", `environment SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP: "x" is not a pair: write key=value, several separated by commas`},
 		{"SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP=a=1,a=2", `environment SHARDID_SNOWFLAKE_WORKER_LOCAL_MAP: "a" is there twice: keep one`},
-		{"--queue.low_watermark=1.5", `flag --queue.low_watermark: 1.5 is not in 0…1 (ends excluded): choose a value in this range, the default is 0.2`},
-		{"--queue.timeout=2", `flag --queue.timeout: "2" is not a duration: write a number with its unit, such as 500ms, 2s or 5m`},
-		{"--redis.mode=single", `flag --redis.mode: redis.mode is single but redis.addrs is empty: list host:port of the servers`},
-		{"--log.level=", `flag --log.level: is empty: set it, the default is info`},
-		{"--redis.tls=maybe", `flag --redis.tls: "maybe" is not a boolean: write true or false`},
+		{"--set=queue.low_watermark=1.5", `flag --set queue.low_watermark: 1.5 is not in 0…1 (ends excluded): choose a value in this range, the default is 0.2`},
+		{"--set=queue.timeout=2", `flag --set queue.timeout: "2" is not a duration: write a number with its unit, such as 500ms, 2s or 5m`},
+		{"--set=redis.mode=single", `flag --set redis.mode: redis.mode is single but redis.addrs is empty: list host:port of the servers`},
+		{"--set=log.level=", `flag --set log.level: is empty: set it, the default is info`},
+		{"--set=redis.tls=maybe", `flag --set redis.tls: "maybe" is not a boolean: write true or false`},
+		{"--set=redis.tls", `flag --set redis.tls: has no value: write --set redis.tls=VALUE`},
+		{"--set=log.levle=info", `flag --set log.levle: unknown key: the keys here are level, format, access`},
+		{"--set=snowflake.worker.mod=local",
+			`flag --set snowflake.worker.mod: unknown key: the keys here are mode, local_map, expiry, lease, redis_acks`},
+		{"--set=log=info", `flag --set log: unknown key: the keys here are ` + sections},
+		{"--set=loglevel=info", `flag --set loglevel: unknown key: the keys here are ` + sections},
 	} {
 		t.Chdir(t.TempDir())
 		environ, args := []string{c.given}, []string(nil)
@@ -233,8 +267,8 @@ func TestConfigLastSourceIsBlamed(t *testing.T) {
 	if _, err := loadText(t, file, []string{"SHARDID_QUEUE_TIMEOUT=3s"}); err != nil {
 		t.Errorf("the value of the file is replaced: %v", err)
 	}
-	_, err := loadText(t, file, []string{"SHARDID_QUEUE_TIMEOUT=2h"}, "--queue.timeout=3h")
-	if err == nil || !strings.HasPrefix(err.Error(), "flag --queue.timeout: 3h0m0s is not in ") {
+	_, err := loadText(t, file, []string{"SHARDID_QUEUE_TIMEOUT=2h"}, "--set=queue.timeout=3h")
+	if err == nil || !strings.HasPrefix(err.Error(), "flag --set queue.timeout: 3h0m0s is not in ") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -287,17 +287,17 @@ func valueErrors() []fileError {
 // All problems are named, of every source, a line each.
 func TestConfigAllProblems(t *testing.T) {
 	const file = "server:\n  adrr: x\n  addr: nowhere\n  require_token: 7\nfoo: 1\nlog: {level: loud}\nredis: {mode: single}\n"
-	_, err := loadText(t, file, []string{"SHARDID_QUEUE_TIMEOUT=1h", "SHARDID_X=1"}, "--log.access=some", "--redis.tls=maybe")
+	_, err := loadText(t, file, []string{"SHARDID_QUEUE_TIMEOUT=1h", "SHARDID_X=1"}, "--set=log.access=some", "--set=redis.tls=maybe")
 	want := []string{
 		"config.yaml:2: server.adrr: unknown key: the keys here are " + keysOfServer,
 		"config.yaml:4: server.require_token: is a number, not a boolean: write true or false",
 		"config.yaml:5: foo: unknown key: the keys here are " + sections,
 		"environment SHARDID_X: unknown variable: unset it, or see config.yaml in the sources for every key",
-		`flag --redis.tls: "maybe" is not a boolean: write true or false`,
+		`flag --set redis.tls: "maybe" is not a boolean: write true or false`,
 		`config.yaml:3: server.addr: "nowhere" is not host:port: write an address such as 127.0.0.1:8080, or :8080 for every interface, with a port from 0 to 65535`,
 		"environment SHARDID_QUEUE_TIMEOUT: 1h0m0s is not in 10ms…1m: choose a value in this range, the default is 2s",
 		`config.yaml:6: log.level: "loud" is not one of debug, info, warn, error: choose one, the default is info`,
-		`flag --log.access: "some" is not one of off, errors, sampled, all: choose one, the default is off`,
+		`flag --set log.access: "some" is not one of off, errors, sampled, all: choose one, the default is off`,
 	}
 	if err == nil || err.Error() != strings.Join(want, "\n") {
 		t.Errorf("got\n%v\nwant\n%s", err, strings.Join(want, "\n"))

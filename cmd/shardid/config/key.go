@@ -17,12 +17,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Key is one key of a Config: what a line of the file, a variable or a flag sets.
+// Key is one key of a Config: what a line of the file, a variable or --set sets.
 type Key struct {
 	Path    string // dotted: server.addr
 	Default string
 	Secret  bool
-	From    string // "default", "config.yaml:12", "environment SHARDID_LOG_LEVEL" or "flag --log.level"
+	From    string // "default", "config.yaml:12", "environment SHARDID_LOG_LEVEL" or "flag --set log.level"
 
 	value  reflect.Value // in the Config
 	must   string        // the tag validate
@@ -62,15 +62,6 @@ func (k *Key) Env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(k.Path, ".", "_"))
 }
 
-// Choices are the values that the key may have; nil when there are no such.
-func (k *Key) Choices() []string {
-	choices, few := strings.CutPrefix(k.must, "oneof=")
-	if !few {
-		return nil
-	}
-	return strings.Fields(choices)
-}
-
 // Value is the value for people; a secret is not shown.
 func (k *Key) Value() string {
 	if k.Secret && !k.value.IsZero() {
@@ -91,7 +82,7 @@ func (k *Key) fail(problem string) error {
 	return fmt.Errorf("%s: %s", k.From, problem)
 }
 
-// set reads the text of a variable or flag, or a scalar of the file.
+// set reads the text of a variable or of --set, or a scalar of the file.
 func (k *Key) set(text string) (err error) {
 	want := ""
 	switch p := k.value.Addr().Interface().(type) {

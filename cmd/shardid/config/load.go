@@ -39,7 +39,7 @@ func Defaults() *Loaded {
 }
 
 // Load is the configuration from the defaults, the file that --config names, environ (as
-// os.Environ gives it) and the flags that were set, each over the one before, checked as
+// os.Environ gives it) and --set, each over the one before, checked as
 // a whole. flags are those of AddFlags after parsing. The error has a line for each problem,
 // which names the source and the key and says what to do; it never holds the value of a
 // secret.
@@ -56,10 +56,12 @@ func Load(flags *pflag.FlagSet, environ []string) (*Loaded, error) {
 		l.readFile(l.File, data)
 	}
 	l.readEnv(environ)
-	for _, k := range l.Keys {
-		if f := flags.Lookup(k.Path); f != nil && f.Changed {
-			l.set(k, f.Value.String(), "flag --"+k.Path)
-		}
+	settings, err := flags.GetStringArray(setFlag)
+	if err != nil {
+		return nil, err
+	}
+	for _, setting := range settings {
+		l.readSetting(setting)
 	}
 	l.check()
 	if err := l.wrong(); err != nil {
@@ -127,13 +129,15 @@ func (l *Loaded) readSection(file, prefix string, mapping *yaml.Node) {
 	for pair := range slices.Chunk(mapping.Content, 2) {
 		name, value := yamlfile.Text(pair[0]), pair[1]
 		path, shown := prefix+name, prefix+showName(name)
+		gone := errRemoved(yamlfile.At(file, pair[0]), path)
 		i := slices.IndexFunc(l.Keys, func(k *Key) bool { return strings.HasPrefix(k.Path+".", path+".") })
 		switch {
 		case seen[name]:
 			l.note(yamlfile.Fail(file, pair[0], shown, "is there twice: keep one"))
+		case i < 0 && gone != nil:
+			l.note(gone)
 		case i < 0 || strings.Contains(name, "."):
-			known := strings.Join(l.names(prefix), ", ")
-			l.note(yamlfile.Fail(file, pair[0], shown, "unknown key: the keys here are "+known))
+			l.note(yamlfile.Fail(file, pair[0], shown, l.unknownKey(prefix)))
 		case l.Keys[i].Path == path:
 			k := l.Keys[i]
 			k.From, k.inFile = yamlfile.At(file, pair[0]), true
@@ -148,8 +152,9 @@ func (l *Loaded) readSection(file, prefix string, mapping *yaml.Node) {
 	}
 }
 
-// names are the keys and sections below a prefix.
-func (l *Loaded) names(prefix string) (all []string) {
+// unknownKey says that there is no such key, and names the keys and sections below a prefix.
+func (l *Loaded) unknownKey(prefix string) string {
+	var all []string
 	for _, k := range l.Keys {
 		rest, below := strings.CutPrefix(k.Path, prefix)
 		name, _, _ := strings.Cut(rest, ".")
@@ -157,7 +162,7 @@ func (l *Loaded) names(prefix string) (all []string) {
 			all = append(all, name)
 		}
 	}
-	return all
+	return "unknown key: the keys here are " + strings.Join(all, ", ")
 }
 
 // ofClients are variables of the programs in docs/examples, which may run beside the server, and
@@ -178,13 +183,26 @@ func (l *Loaded) readEnv(environ []string) {
 	slices.Sort(names)
 	for _, name := range names {
 		i := slices.IndexFunc(l.Keys, func(k *Key) bool { return k.Env() == name })
+		gone := removedVariable(name)
 		switch {
 		case i >= 0:
 			l.set(l.Keys[i], values[name], "environment "+name)
+		case gone != nil:
+			l.note(gone)
 		case !slices.Contains(ofClients, name) && !fromKubernetes(name, names):
 			l.note(fmt.Errorf("environment %s: unknown variable: unset it, or %s", showName(name), seeDocs))
 		}
 	}
+}
+
+// removedVariable is errRemoved for a variable.
+func removedVariable(name string) error {
+	for path := range removed {
+		if (&Key{Path: path}).Env() == name {
+			return errRemoved("environment "+name, path)
+		}
+	}
+	return nil
 }
 
 // fromKubernetes says whether Kubernetes made the variable, as it does in every
@@ -200,42 +218,50 @@ func fromKubernetes(name string, all []string) bool {
 	})
 }
 
-// AddFlags registers --config and, hidden, a flag for every key that is no secret: flags
-// are visible to every user of the machine.
+// setFlag is the name of the flag that sets a key.
+const setFlag = "set"
+
+// AddFlags registers --config and --set.
 func AddFlags(fs *pflag.FlagSet) {
 	fs.String("config", defaultFile, "configuration `FILE`; the default may be missing")
-	for _, k := range Defaults().Keys {
-		if k.Secret {
-			continue
-		}
-		f := fs.VarPF(&keyFlag{many: k.many()}, k.Path, "", "overrides "+k.Path+" of the file")
-		f.Hidden = true
-		if k.value.Kind() == reflect.Bool {
-			f.NoOptDefVal = "true"
-		}
+	fs.StringArray(setFlag, nil, "`KEY=VALUE` sets a key of config.yaml, over the file and the environment; "+
+		"it may be repeated, and the last one of a key counts")
+}
+
+// readSetting reads one --set. It takes no secret, because every user of the machine can read the
+// command line.
+func (l *Loaded) readSetting(setting string) {
+	path, text, found := strings.Cut(setting, "=")
+	source := "flag --set " + showName(path)
+	i := slices.IndexFunc(l.Keys, func(k *Key) bool { return k.Path == path })
+	gone := errRemoved("flag --set", path)
+	switch {
+	case i < 0 && gone != nil:
+		l.note(gone)
+	case i < 0:
+		l.note(fmt.Errorf("%s: %s", source, l.unknownKey(l.sectionOf(path))))
+	case !found:
+		l.note(fmt.Errorf("%s: has no value: write --set %s=VALUE", source, path))
+	case l.Keys[i].Secret:
+		l.note(fmt.Errorf("%s: is a secret, which every user of the machine could read here: set %s instead",
+			source, l.Keys[i].Env()))
+	default:
+		l.set(l.Keys[i], text, source)
 	}
 }
 
-// keyFlag holds a flag's text until it is read; a repeated flag of a list or map adds
-// to it.
-type keyFlag struct {
-	text string
-	many bool
-}
-
-// String implements pflag.Value.
-func (f *keyFlag) String() string { return f.text }
-
-// Type implements pflag.Value.
-func (f *keyFlag) Type() string { return "string" }
-
-// Set implements pflag.Value.
-func (f *keyFlag) Set(text string) error {
-	if f.many && f.text != "" {
-		text = f.text + "," + text
+// sectionOf is the longest part of a path, with a dot behind it, that is a section; "" for none.
+func (l *Loaded) sectionOf(path string) string {
+	for {
+		end := strings.LastIndexByte(path, '.')
+		if end < 0 {
+			return ""
+		}
+		path = path[:end]
+		if slices.ContainsFunc(l.Keys, func(k *Key) bool { return strings.HasPrefix(k.Path, path+".") }) {
+			return path + "."
+		}
 	}
-	f.text = text
-	return nil
 }
 
 // show quotes a value for a message: short, on one line, and not at all when

@@ -1,9 +1,22 @@
 package config
 
-// removed says, for each key that an earlier version had, what to use instead.
+import "fmt"
+
+// removed says, for each key that an earlier version had, what to do instead.
 var removed = map[string]string{
-	"sequence.fence":          "remove it: leases in the database keep the order of sequences",
-	"uid.follow_clock":        "set uid.mode to default, which keeps the time in IDs at the clock",
-	"uid.worker":              "remove it: each start takes a worker ID from WORKER_NODE, and worker IDs are used again",
-	"redis.unsafe_no_history": "connect to a Redis that shows its replication ID to scripts",
+	"redis.unsafe_no_history":            "configure a Redis that shows its replication ID (INFO replication)",
+	"sequence.fence":                     "remove it, leases in the database keep the order of sequences",
+	"server.max_connections_per_address": "bound the connections of one address at the load balancer or firewall",
+	"uid.follow_clock":                   "set uid.mode to default, which keeps the time in IDs at the clock",
+	"uid.worker":                         "remove it, each start takes a worker ID from WORKER_NODE",
+}
+
+// errRemoved says that a key is gone and what to do instead; nil for a key that was not removed.
+// The source is where it was found.
+func errRemoved(source, path string) error {
+	instead, found := removed[path]
+	if !found {
+		return nil
+	}
+	return fmt.Errorf("%s: %s is gone since 0.4: %s", source, path, instead)
 }
