@@ -24,7 +24,7 @@ func (c *cli) tags() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	list := &cobra.Command{Use: "list", Short: "List the tags of the segment mode", Example: "  shardid tags list\n  shardid tags list --json", Args: cobra.NoArgs}
-	cmd.AddCommand(c.listTags(list), c.tagsAdd(), c.tagsSet(), c.tagsDelete(), c.tagsImport(), c.tagsPreview())
+	cmd.AddCommand(c.listTags(list), c.tagsAdd(), c.tagsSet(), c.tagsDelete(), c.tagsPreview())
 	return c.listTags(cmd)
 }
 

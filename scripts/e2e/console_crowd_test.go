@@ -8,8 +8,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,38 +43,6 @@ func TestE2EConsoleManyApps(t *testing.T) {
 	}
 	spent := eval[float64](b, `(() => { const from = performance.now(); for (const e of ['id', 'low', 'rate', 'id']) { const o = document.querySelector('#app-order'); o.value = e; o.dispatchEvent(new Event('change')) } return performance.now() - from })()`)
 	t.Logf("drawing 256 apps takes %.1f ms", spent/4)
-	b.clean()
-}
-
-// TestE2EConsoleManyTags: of more tags than the server shows at once the console tells how
-// many there are, and its search finds the others.
-func TestE2EConsoleManyTags(t *testing.T) {
-	story(t)
-	var rows strings.Builder
-	rows.WriteString("biz_type\tmax_id\tstep\tdelta\tremainder\n")
-	for i := range 1234 {
-		fmt.Fprintf(&rows, "tag%05d\t%d\t10\t1\t0\n", i, i)
-	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "tinyid.tsv")
-	if err := os.WriteFile(file, []byte(rows.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if o := shardidIn(t, dir, nil, "tags", "import", "--tinyid", file); o.exit != 0 {
-		t.Fatalf("%+v", o)
-	}
-	d := serveIn(t, dir, nil)
-	d.ready()
-	b := browse(t, d.url, 1280)
-	b.until("all tags are counted", `document.querySelector('#tag-sum').textContent.startsWith('1234 tags')`)
-	b.until("the others are told of", `document.querySelector('#tag-none').textContent.includes('1,034 more')`)
-	eval[bool](b, `{ const s = document.querySelector('#tag-search'); s.value = 'TAG0123'; for (const e of ['input', 'change']) s.dispatchEvent(new Event(e, { bubbles: true })); true }`)
-	b.until("a tag of the end is found", `[...document.querySelectorAll('#tag-rows tr')].some((row) => row.textContent.includes('tag01233'))`)
-	if sum := b.text("#tag-sum"); !strings.HasPrefix(sum, "1234 tags") {
-		t.Errorf("while searching: %s", sum)
-	}
-	eval[bool](b, `{ const s = document.querySelector('#tag-search'); s.value = ''; for (const e of ['input', 'change']) s.dispatchEvent(new Event(e, { bubbles: true })); true }`)
-	b.until("the first are back", `document.querySelectorAll('#tag-rows tr').length === 200`)
 	b.clean()
 }
 

@@ -72,8 +72,6 @@ type Store interface {
 	DeleteApp(ctx context.Context, id uint8, name string) (model.AppSummary, error)
 
 	CreateTag(ctx context.Context, tag model.Tag) (model.Tag, error)
-	// CreateTags makes all of the tags or none.
-	CreateTags(ctx context.Context, tags []model.Tag) ([]model.Tag, error)
 	ChangeTag(ctx context.Context, name string, change model.TagChange) (before, after model.Tag, err error)
 	// DeleteTag remembers what the tag handed out.
 	DeleteTag(ctx context.Context, name string) (model.Tag, error)
@@ -283,20 +281,6 @@ func (s *Service) CreateTag(ctx context.Context, by Actor, tag model.Tag) (model
 	})
 	effect.New = err == nil
 	return made, effect, err
-}
-
-// CreateTags adds tags as CreateTag does, all or none; the end of ctx undoes all. Errors:
-// those of CreateTag.
-func (s *Service) CreateTags(ctx context.Context, by Actor, tags []model.Tag) error {
-	made, err := s.opts.Store.CreateTags(ctx, tags)
-	for i, tag := range tags {
-		e := event{action: "tag.create", target: "tag " + tag.Name, err: err, asked: tagValue(tag)}
-		if err == nil {
-			e.after = tagValue(made[i])
-		}
-		s.audit(ctx, by, e)
-	}
-	return err
 }
 
 // ChangeTag changes a tag. Errors: model.ErrUnknownTag, ErrInvalidArgument, ErrRefused

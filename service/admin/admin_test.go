@@ -51,9 +51,6 @@ func (f *fakeStore) Tag(context.Context, string) (model.Tag, error)       { retu
 func (f *fakeStore) CreateTag(ctx context.Context, _ model.Tag) (model.Tag, error) {
 	return tag, f.call(ctx)
 }
-func (f *fakeStore) CreateTags(ctx context.Context, tags []model.Tag) ([]model.Tag, error) {
-	return tags, f.call(ctx)
-}
 func (f *fakeStore) DeleteTag(ctx context.Context, _ string) (model.Tag, error) {
 	return tag, f.call(ctx)
 }
@@ -363,21 +360,6 @@ func TestRateOnlyLowers(t *testing.T) {
 		}
 		if refused && !strings.Contains(err.Error(), "raise queue.max_list_rate on all replicas, and it counts a minute after") {
 			t.Error(err)
-		}
-	}
-}
-
-// Tags that are added together leave a line each.
-func TestCreateTags(t *testing.T) {
-	for _, err := range []error{nil, model.ErrTagExists} {
-		r := newRig(err)
-		if got := r.CreateTags(t.Context(), actor, []model.Tag{tag, {Name: "c", MaxID: 1, Step: 2}}); !errors.Is(got, err) {
-			t.Error(got)
-		}
-		outcome := map[bool]string{true: `"outcome":"done"`, false: `"outcome":"refused"`}[err == nil]
-		log := r.log.String()
-		if strings.Count(log, outcome) != 2 || !strings.Contains(log, `"target":"tag a/b"`) || !strings.Contains(log, `"target":"tag c"`) || r.store.calls != 1 {
-			t.Errorf("%v: %s", err, log)
 		}
 	}
 }
