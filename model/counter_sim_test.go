@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/simtest"
 )
 
@@ -352,5 +353,8 @@ func counterSimulation() simtest.Simulation[counterMutant] {
 	}
 }
 
-func TestSimulationCounter(t *testing.T)               { counterSimulation().Run(t) }
-func TestSimulationCounterCatchesMutants(t *testing.T) { counterSimulation().Catches(t) }
+func TestSimulationCounter(t *testing.T) { counterSimulation().Run(t) }
+func TestSimulationCounterCatchesMutants(t *testing.T) {
+	check.Deep(t)
+	counterSimulation().Catches(t)
+}

@@ -71,6 +71,7 @@ func TestFormatVectors(t *testing.T) {
 
 // The programs of docs/formats.md agree with the vectors.
 func TestFormatsInOtherLanguages(t *testing.T) {
+	check.Deep(t)
 	page, err := os.ReadFile("../docs/formats.md")
 	check.Must(t, err)
 	raw, _ := readVectors(t)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/simtest"
 )
 
@@ -189,5 +190,11 @@ func numberSimulation() simtest.Simulation[numberMutant] {
 	}
 }
 
-func TestSimulationNumbers(t *testing.T)               { numberSimulation().Run(t) }
-func TestSimulationNumbersCatchesMutants(t *testing.T) { numberSimulation().Catches(t) }
+func TestSimulationNumbers(t *testing.T) {
+	check.Deep(t)
+	numberSimulation().Run(t)
+}
+func TestSimulationNumbersCatchesMutants(t *testing.T) {
+	check.Deep(t)
+	numberSimulation().Catches(t)
+}

@@ -45,6 +45,7 @@ func TestScrambleRepeatsNothing(t *testing.T) {
 // not, half of the images rise, and the images of the first indices spread over the whole
 // range. Each bound is about five standard deviations.
 func TestScrambleShowsNothing(t *testing.T) {
+	check.Deep(t)
 	const n = 100_000
 	s := model.NewScrambler(scrambleSecret, model.ListKey{App: 9, Shard: 5}, model.Region{})
 	var set [49]int
@@ -104,6 +105,7 @@ func TestScrambleVectors(t *testing.T) {
 
 // TestScrambleElsewhere: the programs of docs/id-layout.md give the same IDs.
 func TestScrambleElsewhere(t *testing.T) {
+	check.Deep(t)
 	page, err := os.ReadFile("../docs/id-layout.md")
 	check.Must(t, err)
 	for language, c := range map[string]struct{ command, have, check string }{

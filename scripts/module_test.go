@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // goIn runs the go command, or another, in a folder, without the network.
@@ -110,6 +112,7 @@ func TestClientFromOutside(t *testing.T) {
 // docs/clients.md says, requires nothing but gorm with what gorm needs; so it keeps its gin
 // and its go-redis. That needs no network: versions that nobody requires are not looked for.
 func TestClientLiftsNothing(t *testing.T) {
+	check.Deep(t)
 	repository, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)

@@ -114,6 +114,7 @@ func (p *leaseProcess) signal(s syscall.Signal) {
 // Signals go to the command, whose status is that of the whole, and the lease is renewed until it
 // ends.
 func TestLeasePassesSignals(t *testing.T) {
+	check.Deep(t)
 	t.Parallel()
 	s := newLessors(t, 5*time.Second)
 	p := startLease(t, s, `trap "echo got usr2" USR2; trap "echo got usr1" USR1; trap "exit 3" TERM; echo ready; while :; do sleep 0.05; done`)
@@ -132,6 +133,7 @@ func TestLeasePassesSignals(t *testing.T) {
 // A lease that cannot be renewed ends the command a second before its end, first by SIGTERM; one
 // that is lost ends it at once.
 func TestLeaseEndsTheCommand(t *testing.T) {
+	check.Deep(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		code   int
@@ -158,6 +160,7 @@ func TestLeaseEndsTheCommand(t *testing.T) {
 // The command ends with a holder that is killed, and by the end of the lease with one that stands
 // still.
 func TestLeaseOfAHolderThatIsGone(t *testing.T) {
+	check.Deep(t)
 	t.Parallel()
 	const script = "while :; do sleep 0.05; done"
 	t.Run("killed", func(t *testing.T) {

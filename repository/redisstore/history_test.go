@@ -216,6 +216,7 @@ func TestForeignKeys(t *testing.T) {
 // the cluster is scaled out, to a node that owns no slot yet and that lets nobody in but our
 // user. Its lists go on: filled or empty, moved as a whole, in part or not at all. So do locks.
 func TestAnOpenSlotStopsNothing(t *testing.T) {
+	check.Deep(t)
 	setup := testserver.Cluster(t)
 	from := slotOf(t, setup, listName) * 3 / 16384
 	t.Run("between nodes", func(t *testing.T) {

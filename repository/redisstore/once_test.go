@@ -178,6 +178,7 @@ func someRequests(t *testing.T, s *redisstore.Store, n int) []model.PushRequest 
 
 // A pop may be repeated; what it loses is a gap.
 func TestPopWithLostReply(t *testing.T) {
+	check.Deep(t)
 	forEachSite(t, func(t *testing.T, at site) {
 		s := open(t, at.options)
 		listtest.Fill(t, s, key(), 1, 100)

@@ -55,6 +55,7 @@ func TestPausedServerIsBoundedByContext(t *testing.T) {
 }
 
 func TestSentinelFailover(t *testing.T) {
+	check.Deep(t)
 	setup := testserver.Sentinel(t)
 	s := open(t, redisstore.Options{Mode: "sentinel", Addrs: setup.Addrs, MasterName: setup.MasterName})
 	listtest.Fill(t, s, key(), 1, 1000)
@@ -80,6 +81,7 @@ func TestSentinelFailover(t *testing.T) {
 
 // A push that meets a moved slot is an error; the next one finds it.
 func TestMovedSlot(t *testing.T) {
+	check.Deep(t)
 	setup := testserver.Cluster(t)
 	s := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs})
 	listtest.Fill(t, s, model.ListKey{App: 9}, 1, 1) // both clients know the topology
@@ -109,6 +111,7 @@ func TestMovedSlot(t *testing.T) {
 }
 
 func TestClusterWithoutOneMaster(t *testing.T) {
+	check.Deep(t)
 	setup := testserver.Cluster(t)
 	s := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs})
 	keys := make([]model.ListKey, 30)
@@ -174,6 +177,7 @@ func TestClusterWithoutOneMaster(t *testing.T) {
 
 // A master that is gone answers no MOVED: its slots must be looked for.
 func TestMasterGoneForGood(t *testing.T) {
+	check.Deep(t)
 	setup := testserver.Cluster(t)
 	s := open(t, redisstore.Options{Mode: "cluster", Addrs: setup.Addrs})
 	var k model.ListKey // a list of node 1

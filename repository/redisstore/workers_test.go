@@ -185,6 +185,7 @@ func TestWorkerLeaseRunsOut(t *testing.T) {
 // TestWorkerAcks: with a replica that stands still nothing counts, and the same
 // calls go on when it is back.
 func TestWorkerAcks(t *testing.T) {
+	check.Deep(t)
 	master := testserver.Redis(t)
 	replica := testserver.RedisReplica(t, master)
 	w := workersAt(t, single(master.Addr), redisstore.WorkersOptions{Acks: 1})

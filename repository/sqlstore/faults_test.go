@@ -83,6 +83,7 @@ func behindProxy(t *testing.T, s *Store) (*Store, *proxy) {
 // kill -9 of the server under load: the store goes on by itself when the server
 // is back, and no index was handed out twice.
 func TestServerKilledAndBack(t *testing.T) {
+	check.Deep(t)
 	server := testserver.MariaDB(t)
 	opts := Options{Driver: MySQL, DSN: server.NewDatabase(t)}
 	s := openMigrated(t, opts)
@@ -219,6 +220,7 @@ func TestLockWait(t *testing.T) {
 // MariaDB 11 refuses a locking read of a row that changed since the statement
 // began; that transaction was rolled back and is run again.
 func TestSnapshotIsolation(t *testing.T) {
+	check.Deep(t)
 	opts := backends()[0].empty(t)
 	if openMigrated(t, opts); testserver.OnMySQL() {
 		t.Skip("MySQL does not have it")
@@ -255,6 +257,7 @@ func TestChangedRowIsNotWritten(t *testing.T) {
 // A host that falls silent between its lock and its COMMIT stops no other for more
 // than 10 s, and nothing that it did is stored.
 func TestSilentOwner(t *testing.T) {
+	check.Deep(t)
 	for name, c := range map[string]struct {
 		lock  func(s *Store, tx *gorm.DB) error
 		other func(ctx context.Context, s *Store) error
@@ -327,6 +330,7 @@ func TestSilentOwner(t *testing.T) {
 // What the pool keeps is never what the server has ended: after a rest, however
 // long, the first call succeeds.
 func TestRestedPool(t *testing.T) {
+	check.Deep(t)
 	s := openMigrated(t, backends()[0].empty(t))
 	provision(t, s, app(1))
 	wantSegment(t, one(s, key(1, 0), 0), 1, 1000)

@@ -43,7 +43,10 @@ type leaseCopy struct {
 // TestLeaseWorlds runs holders, faults and time in a random order. No two leases of a worker ID
 // have a time in common. A file fails over to nothing, so what holds there holds without the
 // waits that follow a failover.
-func TestLeaseWorlds(t *testing.T) { onBoth(t, leaseWorlds) }
+func TestLeaseWorlds(t *testing.T) {
+	check.Deep(t)
+	onBoth(t, leaseWorlds)
+}
 
 func leaseWorlds(t *testing.T, s *Store) {
 	const worlds, steps = 8, 300

@@ -77,6 +77,7 @@ func TestMigrateWaitsForTheLock(t *testing.T) {
 
 // The files load through the client, twice, before and after migrate.
 func TestMigrateByHand(t *testing.T) {
+	check.Deep(t)
 	for _, first := range []string{"client", "migrate"} {
 		t.Run(first+" first", func(t *testing.T) {
 			s := open(t, backends()[0].empty(t))
@@ -281,6 +282,7 @@ func originalRows() []string {
 }
 
 func TestMigrateAdoptsTheOtherOriginals(t *testing.T) {
+	check.Deep(t)
 	forked := strings.Replace(leafOriginal, "PRIMARY KEY", "random_step int(11) NOT NULL DEFAULT '1', PRIMARY KEY", 1)
 	noTimes := strings.NewReplacer(" create_time timestamp NULL DEFAULT NULL,", "", " update_time timestamp NULL DEFAULT NULL ON UPDATE CURRENT_TIMESTAMP,", "").
 		Replace(strings.Join(strings.Fields(workerOriginal), " "))

@@ -23,6 +23,7 @@ const nobody = "127.0.0.1:1"
 // Of several hosts the one that takes writes is used, also after a failover and back, and when
 // the old primary is frozen, of which a connection hears nothing.
 func TestHosts(t *testing.T) {
+	check.Deep(t)
 	t.Parallel()
 	pair := testserver.MariaDBReplicated(t)
 	dsn := pair.Primary.NewDatabase(t)
@@ -58,6 +59,7 @@ func TestHosts(t *testing.T) {
 // A primary that answers all questions and commits nothing, as one does that a network cuts off from
 // its group, is left for one that the group has promoted.
 func TestHostThatCommitsNothing(t *testing.T) {
+	check.Deep(t)
 	t.Parallel()
 	pair := testserver.MariaDBReplicated(t)
 	s := openMigrated(t, Options{Driver: MySQL, DSN: pair.Primary.NewDatabase(t), Hosts: []string{pair.Primary.Addr(), pair.Replica.Addr()}})
@@ -86,6 +88,7 @@ func TestHostThatCommitsNothing(t *testing.T) {
 // A node of a group that is started again takes writes until it joins. It is no host, and no member of
 // the cluster, whatever its configuration says.
 func TestHostOutsideItsGroup(t *testing.T) {
+	check.Deep(t)
 	t.Parallel()
 	group := testserver.Group(t)
 	dsn := group.Primary().NewDatabase(t)
@@ -179,6 +182,7 @@ func TestHostsOfTwoDeployments(t *testing.T) {
 // A host that does not answer delays nobody: when a connection to the primary breaks, the next one
 // does not wait for the other host.
 func TestHostThatIsSilent(t *testing.T) {
+	check.Deep(t)
 	t.Parallel()
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)

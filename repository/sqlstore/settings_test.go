@@ -105,6 +105,7 @@ func TestSettingsThatChange(t *testing.T) {
 // TestSettingsOfReplicas: one that the primary does not wait for, then one it
 // does.
 func TestSettingsOfReplicas(t *testing.T) {
+	check.Deep(t)
 	primaryArgs, replicaArgs, wait := testserver.SemiSync()
 	primary := testserver.MariaDB(t, append(primaryArgs, "--log-bin=b", "--server-id=1", "--sync-binlog=1")...)
 	s := open(t, Options{Driver: MySQL, DSN: primary.NewDatabase(t)})

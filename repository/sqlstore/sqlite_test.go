@@ -44,6 +44,7 @@ func allocateForEver(file string) int {
 }
 
 func TestSQLiteSurvivesKill(t *testing.T) {
+	check.Deep(t)
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
@@ -141,6 +142,7 @@ func TestSQLiteErrors(t *testing.T) {
 // A start waits for a file that somebody holds for longer than SQLite itself waits,
 // and then opens it.
 func TestOpenOutwaitsALock(t *testing.T) {
+	check.Deep(t)
 	if testing.Short() {
 		t.Skip("waits for six seconds")
 	}

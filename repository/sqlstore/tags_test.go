@@ -220,6 +220,7 @@ func TestCreateTagsIsAllOrNothing(t *testing.T) {
 
 // Two stores, as two processes have them, and a Java Leaf beside them on MySQL.
 func TestTagsConcurrently(t *testing.T) {
+	check.Deep(t)
 	onBothEmpty(t, func(t *testing.T, opts Options) {
 		stores := []*Store{openMigrated(t, opts), open(t, opts)}
 		addTag(t, stores[0], "a", 10)

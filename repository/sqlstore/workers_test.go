@@ -417,6 +417,7 @@ func TestWorkerClaimsRace(t *testing.T) {
 
 // 1024 instances start at once: all get a worker ID, and one more does not.
 func TestWorkersAllAtOnce(t *testing.T) {
+	check.Deep(t)
 	opts := backends()[0].empty(t)
 	s := openMigrated(t, opts)
 	start := time.Now()

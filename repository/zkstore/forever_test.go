@@ -44,6 +44,7 @@ func TestForeverIsLeafs(t *testing.T) {
 // A node that Java Leaf has just written is alive; we wait until it is silent,
 // and start above all it can have issued.
 func TestForeverFollowsJavaLeaf(t *testing.T) {
+	check.Deep(t)
 	w, c, s := alone(t, zkstore.ModeForever)
 	at := path.Join(w.forever(), "10.0.0.5:8080-0000000007")
 	w.write(c, at, javaLeaf)

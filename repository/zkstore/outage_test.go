@@ -102,6 +102,7 @@ func TestCloseWaits(t *testing.T) {
 // Servers without a quorum take connections and drop them; one that hangs does
 // not even do that.
 func TestNoSession(t *testing.T) {
+	check.Deep(t)
 	t.Parallel()
 	for name, test := range map[string]struct {
 		drop bool
@@ -137,6 +138,7 @@ func contains(err error, want string) bool { return strings.Contains(err.Error()
 // A server that is killed and comes back, paused and resumed, and then comes back
 // having lost everything.
 func TestServerLife(t *testing.T) {
+	check.Deep(t)
 	t.Parallel()
 	server := testserver.ZooKeeper(t)
 	w := world{t, server.Addr(), "life"}
@@ -279,6 +281,7 @@ func TestHungServer(t *testing.T) {
 // leader is killed, and while a follower that some clients are connected to is cut
 // off; leases from before go on.
 func TestEnsemble(t *testing.T) {
+	check.Deep(t)
 	t.Parallel()
 	e := testserver.Ensemble(t)
 	for _, mode := range modes() {

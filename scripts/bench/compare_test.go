@@ -69,6 +69,7 @@ type suite struct {
 // does, and not when a goal is missed or the machine is too busy to measure it: that is
 // what the table says.
 func TestCompare(t *testing.T) {
+	check.Deep(t)
 	p, known := plans()[*compareFlag]
 	if !known {
 		t.Skip("say how much: -compare full, or quick")

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 const composePath = "deploy/compose/compose.yaml"
@@ -152,6 +154,7 @@ func (f composeFile) variables(c checks) {
 
 // TestComposeSchema: what docker compose reads its file with takes it, and says what it does not take.
 func TestComposeSchema(t *testing.T) {
+	check.Deep(t)
 	tool, path := deployTool(t, "compose-go-v2.16.2"), filepath.Join(t.TempDir(), "compose.yaml")
 	filled := regexp.MustCompile(`\$\{\w+[^}]*\}`).ReplaceAllString(read(composePath), "password")
 	read := func(text string) (string, error) {

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
@@ -135,6 +136,7 @@ func (p pod) run(t *testing.T, args ...string) string {
 // TestChartConfig: shardid takes what the chart renders, each value arrives, and a key that is wrong does not
 // get past the migration.
 func TestChartConfig(t *testing.T) {
+	check.Deep(t)
 	if testing.Short() {
 		t.Skip("builds the binary")
 	}
@@ -192,6 +194,7 @@ func TestChartConfig(t *testing.T) {
 // TestChartFirstID installs the chart by hand on MySQL 9.7 and Valkey 9.1: its Jobs, twice
 // as an upgrade does, then a replica, until it gives the first ID of the app, and the test pod one of its own.
 func TestChartFirstID(t *testing.T) {
+	check.Deep(t)
 	testserver.On(t, "mysql-9.7", "valkey-9.1")
 	db, valkey := testserver.MariaDB(t, "--log-bin=binlog", "--server-id=1", "--sync-binlog=1"), testserver.Redis(t)
 	const password = "bff4c1e1a9d84e2f"
@@ -240,6 +243,7 @@ func TestChartFirstID(t *testing.T) {
 // TestChartPrivateAuthority runs the Jobs of the chart on stores that speak TLS only, with a certificate of an
 // authority that nobody else knows: its file reaches them by extraVolumes. One container provisions 256 apps.
 func TestChartPrivateAuthority(t *testing.T) {
+	check.Deep(t)
 	if testing.Short() {
 		t.Skip("builds the binary and starts servers")
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"shardid/scripts/check"
 )
 
 const chartDir = "deploy/helm/shardid/"
@@ -135,6 +137,7 @@ func rendered(t *testing.T, path, values string, args ...string) map[string]obje
 // schemas of Kubernetes and of the Prometheus Operator. Several replicas with an embedded store each, which
 // would all issue the same IDs, are refused.
 func TestChart(t *testing.T) {
+	check.Deep(t)
 	for _, values := range chartValues(t) {
 		if _, err := helm(t, "lint", "--strict", filepath.Join(root, chartDir), "--values", values); err != nil {
 			t.Errorf("%s: %v", values, err)
@@ -188,6 +191,7 @@ func restricted(t *testing.T, name string, o object) {
 // TestChartAlerts: the rule is deploy/prometheus/alerts.yml, of which the chart has no copy and its package
 // has one. Both have the version of the sources.
 func TestChartAlerts(t *testing.T) {
+	check.Deep(t)
 	if app := "\nappVersion: " + version() + "\n"; !strings.Contains(read(chartDir+"Chart.yaml"), app) {
 		t.Errorf("Chart.yaml does not say%s", app)
 	}

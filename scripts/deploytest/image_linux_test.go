@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 )
 
@@ -21,6 +22,7 @@ import (
 // .dockerignore leaves, the files beside it, and then the binary as root of its own
 // file system, as the image's user and as one that a platform such as OpenShift chooses.
 func TestImage(t *testing.T) {
+	check.Deep(t)
 	if testing.Short() || os.Geteuid() != 0 {
 		t.Skip("builds the binary and needs chroot")
 	}

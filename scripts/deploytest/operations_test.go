@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"shardid/scripts/check"
 )
 
 const (
@@ -114,6 +116,7 @@ func TestLinks(t *testing.T) {
 
 // TestAlertRules: Prometheus takes the rules, and they fire when they should.
 func TestAlertRules(t *testing.T) {
+	check.Deep(t)
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("no promtool here")

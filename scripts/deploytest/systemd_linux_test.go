@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 )
 
@@ -79,6 +80,7 @@ func analyze(t *testing.T, args ...string) string {
 // TestUnitVerified: systemd knows each key and value of the unit. It gets a binary
 // that is there.
 func TestUnitVerified(t *testing.T) {
+	check.Deep(t)
 	unit := strings.Replace(read(unitPath), "/usr/local/bin/shardid", "/bin/true", 1)
 	path := filepath.Join(t.TempDir(), "shardid.service")
 	if err := os.WriteFile(path, []byte(unit), 0o644); err != nil {
@@ -91,6 +93,7 @@ func TestUnitVerified(t *testing.T) {
 
 // TestUnitSecurity: at most 1.4 of 10 points of exposure.
 func TestUnitSecurity(t *testing.T) {
+	check.Deep(t)
 	out := analyze(t, "security", "--no-pager", "--offline=true", "--threshold=14", filepath.Join(root, unitPath))
 	t.Log(out[max(0, strings.LastIndex(strings.TrimSpace(out), "\n")):])
 }
@@ -98,6 +101,7 @@ func TestUnitSecurity(t *testing.T) {
 // TestUnitAllowsItsSystemCalls traces a server from its start over some IDs to its
 // end: each system call it makes is one that the unit's filter lets through.
 func TestUnitAllowsItsSystemCalls(t *testing.T) {
+	check.Deep(t)
 	strace, err := exec.LookPath("strace")
 	if err != nil || testing.Short() {
 		t.Skip("no strace here")

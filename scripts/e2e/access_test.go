@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // newToken makes a token as an operator does, and adds it to the file.
@@ -120,6 +122,7 @@ func TestE2ETokens(t *testing.T) {
 // What is wrong with a file is said by the check and by the start, and nothing is
 // half done.
 func TestE2ETokenCommand(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	file := filepath.Join(t.TempDir(), "tokens.yaml")
 	o := shardid(t, nil, "token", "new", "--name", "a", "--role", "get", "--tags", "x,pre*", "--modes", "segment,uid", "--rate", "2.5", "--burst", "9", "--expires", "2027-01-31")
@@ -167,16 +170,5 @@ func TestE2ETokenCommand(t *testing.T) {
 	}
 	if after, _ := os.ReadFile(file); string(after) != string(before) {
 		t.Errorf("a bad file was written: %s", after)
-	}
-}
-
-// Profiles show what is in memory: on an address that others reach, the log warns.
-func TestE2EPprofWarns(t *testing.T) {
-	story(t)
-	for addr, warnings := range map[string]int{"127.0.0.1:0": 0, ":0": 1} {
-		d := serve(t, settings{"SERVER_PPROF_ADDR": addr}, "--demo")
-		if n := len(d.Lines(`"level":"WARN"`, "profiles are served", "set server.pprof_addr to 127.0.0.1")); n != warnings {
-			t.Errorf("%s: %d warnings", addr, n)
-		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -38,66 +39,6 @@ func (d *daemon) wantAdmin(status int, method, target, body string) answer {
 		d.t.Fatalf("%s %s %s: %d %s, want %d", method, target, body, a.status, a.body, status)
 	}
 	return a
-}
-
-// gone says whether a refusal is one that a deletion explains.
-func goneOrComeAgain(a answer, err error) bool {
-	return err == nil && (a.status == 404 && (a.Code == -2 || a.Code == -3) || comeAgain(a))
-}
-
-// TestE2EAdminDeleteUnderLoad: an app is deleted and comes back on every road while
-// two replicas serve it and Redis forgets everything, and no ID comes twice.
-func TestE2EAdminDeleteUnderLoad(t *testing.T) {
-	story(t)
-	redis := testserver.Redis(t)
-	s := onMariaDB(migrated(t)).With(onRedis(redis.Addr)).With(settings{"SERVER_ADMIN_TOKEN": adminToken})
-	dsn := s["DATABASE_DSN"]
-	l := &load{apps: []int64{7}, books: &ledger{}, trouble: goneOrComeAgain, replicas: serveReady(t, 2, s)}
-	roads := []func(){
-		func() { l.replicas[0].wantAdmin(201, "POST", "/admin/apps", `{"id":7,"name":"orders"}`) },
-		func() { must(t, s, "provision", "--app", "7", "--name", "orders") },
-		func() { byClient(t, dsn, "CALL alloc_initData(7, 'orders', '')") },
-		func() {
-			var rows []string
-			for shard := range 64 {
-				rows = append(rows, fmt.Sprintf("(7, 'orders', %d)", shard))
-			}
-			byClient(t, dsn, "INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES "+strings.Join(rows, ", "))
-		},
-	}
-	roads[0]()
-	l.start(t, 16)
-	for i := range 8 {
-		l.reach(t, l.books.Count()+2000)
-		if i%2 == 0 {
-			l.replicas[i/2%2].wantAdmin(200, "DELETE", "/admin/apps/7?confirm=orders", "")
-		} else {
-			must(t, s, "apps", "delete", "--app", "7", "--confirm", "orders")
-		}
-		if i%4 > 1 { // both replicas notice at times, and at times not
-			for _, d := range l.replicas {
-				eventually(t, 10*time.Second, "a replica notices", func() bool { d.get("/get?appId=8&gatePass=x"); return d.get("/get?appId=7&gatePass=x").Code == -2 })
-			}
-		}
-		redis.FlushAll() // as somebody might who sees that an app is gone
-		roads[i%len(roads)]()
-	}
-	l.reach(t, l.books.Count()+2000)
-	l.stop()
-	l.books.Settle(t)
-}
-
-// byClient runs a statement with the database's own client until it is in nobody's
-// way.
-func byClient(t *testing.T, dsn, statement string) {
-	t.Helper()
-	eventually(t, 10*time.Second, statement, func() bool {
-		out, err := mariadb(t, dsn, statement)
-		if err != nil && !strings.Contains(out, "1213") {
-			t.Fatalf("%v: %s", err, out)
-		}
-		return err == nil
-	})
 }
 
 // TestE2EAdminChange: a change over HTTP counts at once on the replica that made it,
@@ -284,6 +225,7 @@ func wantAuditOf(t *testing.T, o outcome, want string) {
 // TestE2EWorkers: an operator frees the worker ID of an instance that is gone, not
 // before its bounds have passed, and the next one gets it.
 func TestE2EWorkers(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dsn := migrated(t)
 	s := onMariaDB(dsn).With(settings{"SNOWFLAKE_ADVERTISE": "10.0.0.7:80"})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -13,6 +14,7 @@ import (
 // its lists had come. A new database takes its place by the ID that the error names, and by
 // no other; but not with scrambled apps, of which the lost one had the secret.
 func TestDirectedLostDatabase(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	lost, found := migrated(t), migrated(t)
 	server, books := testserver.Redis(t), &ledger{}
@@ -62,6 +64,7 @@ func TestDirectedLostDatabase(t *testing.T) {
 // TestDirectedWrongDeployment: an operator takes the deployment beside for the lost one. The
 // replica says that it cannot serve the queue, and serves again when the database is given back.
 func TestDirectedWrongDeployment(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	one, two := migrated(t), migrated(t)
 	server, books := testserver.Redis(t), &ledger{}

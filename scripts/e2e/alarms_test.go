@@ -3,7 +3,6 @@
 package e2e_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -68,6 +68,7 @@ func (d *daemon) alarm(name string, on bool) (since time.Time) {
 // TestAlarmsOfRealStores: what goes wrong with the stores, and with the limits of apps,
 // is an alarm until it is over, and Prometheus can see the same.
 func TestAlarmsOfRealStores(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dsn, rdb := migrated(t), testserver.Redis(t)
 	on := onMariaDB(dsn).With(onRedis(rdb.Addr)).With(settings{"QUEUE_RELOAD_CRON": "*/1 * * * * *", "QUEUE_TIMEOUT": "200ms"})
@@ -108,63 +109,4 @@ func TestAlarmsOfRealStores(t *testing.T) {
 	}
 	rdb.Restart()
 	d.alarm("ShardidStoreAway", false)
-}
-
-// TestHistoryOfAReplica: what was issued is in the charts, of all and of its app.
-func TestHistoryOfAReplica(t *testing.T) {
-	story(t)
-	d := serve(t, nil, "--demo")
-	eventually(t, startLimit, "it serves", func() bool { return d.get("/get?appId=1&gatePass=alice").status == 200 })
-	d.want("/get?appId=9&gatePass=alice", 404, -2)
-	d.want("/get?appId=1&gatePass=alice&count=999", 200, 0)
-	var all, app, other struct {
-		PeriodSeconds int
-		Times         []int64
-		Series        map[string][]*float64
-	}
-	read := func(target string, into any) {
-		if err := json.Unmarshal([]byte(d.want(target, 200, 0).body), into); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, startLimit, "two samples", func() bool { read("/api/history", &all); return len(all.Times) >= 2 })
-	read("/api/history?app=1", &app)
-	read("/api/history?app=2", &other)
-	sum := func(series []*float64) (n float64) {
-		for _, v := range series {
-			if v != nil {
-				n += *v
-			}
-		}
-		return n
-	}
-	// The first readings are taken at the start, so nothing is missing. A period is a little longer
-	// than five seconds, or shorter after a late one: the one request that was refused tells it.
-	period := 1 / sum(all.Series["refused.caller"])
-	if n := period * sum(all.Series["queue.issued"]); n < 700 || n > 1010 {
-		t.Errorf("%v issued: %v", n, all.Series["queue.issued"])
-	}
-	if n := period * sum(app.Series["app.issued"]); n < 700 || n > 1010 {
-		t.Errorf("%v issued of the app", n)
-	}
-	if n := 5 / period; n < 0.7 || n > 1.1 {
-		t.Errorf("%v refused", n)
-	}
-	if got := other.Series["app.issued"]; len(got) == 0 || got[0] != nil {
-		t.Errorf("an app that does not exist: %v", got)
-	}
-	if len(all.Series) != 27 || all.PeriodSeconds != 5 {
-		t.Errorf("%d series, period %d s", len(all.Series), all.PeriodSeconds)
-	}
-	s := d.status().Queue
-	if a := s.Apps[0]; s.Issued != 1000 || a.Issued != 1000 || a.HighestIndex < 1000 || s.Refills < 64 || s.Pops == 0 || s.Wasted["purged"] != 0 {
-		t.Errorf("status: %+v", s)
-	}
-	eventually(t, startLimit, "the rate of the app is the one with which its chart ends", func() bool {
-		d.want("/get?appId=1&gatePass=alice", 200, 0)
-		before := d.status().Queue.Apps[0].IssuedPerSecond
-		read("/api/history?app=1", &app)
-		last := app.Series["app.issued"][len(app.Times)-1]
-		return before > 0 && last != nil && *last-before < 0.001 && before-*last < 0.001
-	})
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
@@ -41,6 +42,7 @@ func articleApp(app int, name string, maxID int64, limit string) string {
 // TestE2EArticleLimits: an app of the article's table that is past its limit is named by
 // migrate and doctor and refused, which the log tells once; its operator chooses wrap.
 func TestE2EArticleLimits(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	const limit = 1000<<14 | 7
 	dsn := testserver.SharedMariaDB(t).NewDatabase(t)

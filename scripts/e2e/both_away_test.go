@@ -7,12 +7,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // TestE2EBothStoresAway: both stores restart while nobody asks. An app that will wait for a confirmation is
 // an alarm before a caller was refused, until the confirmation; what a tag leaves out is an alarm, a counter
 // and a line on the console; `shardid status` fails for as long as something is critical, and no longer.
 func TestE2EBothStoresAway(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	s := privateStores(t)
 	on := s.settings()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -18,6 +19,7 @@ import (
 // replaced: each command does what its page says. TestE2EBesideTheArticle follows
 // redis-queue.md; the programs of clients.md are those of docs/clients.md.
 func TestE2EChinesePages(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	for page, c := range map[string]struct {
 		theirs         []string // what the old service left in the database

@@ -9,10 +9,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 // TestE2EAskAServer: get and status ask a server as callers and its console do.
 func TestE2EAskAServer(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d := serve(t, nil, "--demo")
 	d.ready()
@@ -59,6 +62,7 @@ func TestE2EAskAServer(t *testing.T) {
 
 // TestE2EGetWithAToken: the commands go through closed doors with a token.
 func TestE2EGetWithAToken(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dir := t.TempDir()
 	file, secret := filepath.Join(dir, "tokens.yaml"), filepath.Join(dir, "token")
@@ -115,6 +119,7 @@ func TestE2EConfigCommand(t *testing.T) {
 
 // TestE2EDecodeMany: several IDs, from the command line and standard input, and hints.
 func TestE2EDecodeMany(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	cmd := command(t, t.TempDir(), nil, "decode", "--json")
 	cmd.Stdin = strings.NewReader("16385\n32769 16386\n")
@@ -140,27 +145,10 @@ func TestE2EDecodeMany(t *testing.T) {
 	}
 }
 
-// TestE2ECompletion: shells complete what flags choose from.
-func TestE2ECompletion(t *testing.T) {
-	story(t)
-	for args, want := range map[string]string{
-		"get --mode": "queue\nsegment\nsnowflake\nuid\n", "bench --mode": "queue\nsegment\nsnowflake\nuid\n",
-		"decode --kind": "queue\nsnowflake\nuid\n", "provision --limit-policy": "reject\nwrap\n", "token new --role": "get\nadmin\n",
-	} {
-		if o := shardid(t, nil, append(append([]string{"__complete"}, strings.Fields(args)...), "")...); !strings.HasPrefix(o.stdout, want) {
-			t.Errorf("%s: %+v", args, o)
-		}
-	}
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if out := must(t, nil, "completion", shell); !strings.Contains(out, "__complete") {
-			t.Errorf("%s: %d bytes", shell, len(out))
-		}
-	}
-}
-
 // TestE2EJSONEverywhere: each command that prints something takes --json, and an app has
 // one name for its number, that of HTTP.
 func TestE2EJSONEverywhere(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dir := t.TempDir()
 	for _, c := range []struct{ args, has string }{

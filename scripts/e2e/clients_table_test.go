@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 
 	"github.com/redis/go-redis/v9"
@@ -71,6 +72,7 @@ func tableRows() []tableRow {
 // TestE2EClientTable asks 2,000 times by each client that is installed, with the settings of the
 // table in docs/clients.md, which must say what came of it; make test-clients installs them.
 func TestE2EClientTable(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d := serve(t, nil, "--demo", "--set", "resp.addr=127.0.0.1:0")
 	d.ready()

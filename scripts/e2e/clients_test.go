@@ -115,6 +115,7 @@ func TestE2ERedisClients(t *testing.T) {
 // TestE2EHalfACommand: a client that says half a command, or nothing, is let go of after
 // server.idle_timeout.
 func TestE2EHalfACommand(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d := serve(t, nil, "--demo", "--set", "resp.addr=127.0.0.1:0", "--set", "server.idle_timeout=1s")
 	for text, want := range map[string]string{"": "", "*2\r\n$4\r\nINCR\r\n$3\r\nui": "-ERR the rest of a command did not come in time\r\n"} {
@@ -127,6 +128,7 @@ func TestE2EHalfACommand(t *testing.T) {
 // TestE2ERedisClientsOverTLS: with certificates and tokens the port is as closed as that of
 // HTTP.
 func TestE2ERedisClientsOverTLS(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	a := check.NewAuthority(t)
 	cert, key := a.Issue("server", "server")
@@ -246,6 +248,7 @@ func snippets() map[string]snippet {
 // TestE2EJavaScript: 2,000 calls by fetch and axios, with their defaults, give 2,000 IDs in every
 // way that docs/clients.md shows, and are rounded in the way that it warns of.
 func TestE2EJavaScript(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d := serve(t, nil, "--demo")
 	d.ready()
@@ -274,6 +277,7 @@ func TestE2EJavaScript(t *testing.T) {
 // TestE2EGeneratedClients follows docs/clients.md to clients that oapi-codegen,
 // openapi-typescript, orval and hey-api generate; make test-clients asks for it, as it fetches them.
 func TestE2EGeneratedClients(t *testing.T) {
+	check.Deep(t)
 	if os.Getenv("SHARDID_TEST_CLIENTS") == "" {
 		t.Skip("make test-clients runs this")
 	}
@@ -309,6 +313,7 @@ func TestE2EGeneratedClients(t *testing.T) {
 // TestE2EClientsPage runs every program of docs/clients.md against a server, as far as
 // its language and its library are here; make test-clients installs them.
 func TestE2EClientsPage(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	page, err := os.ReadFile("../../docs/clients.md")
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 // try is a command, how it ends, and what it prints and says on stderr.
@@ -87,6 +89,7 @@ func wantOneLine(t *testing.T, o outcome) {
 // TestE2EUnknownKey: a configuration with a key that is none stops the start
 // and names file, line and key.
 func TestE2EUnknownKey(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "config.yaml")
@@ -100,6 +103,7 @@ func TestE2EUnknownKey(t *testing.T) {
 
 // TestE2EStoreAway: a command that cannot reach its store says so in one line.
 func TestE2EStoreAway(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	s := onMariaDB("root:" + password + "@tcp(127.0.0.1:1)/nowhere")
 	for _, args := range []string{"migrate", "apps", "provision --app 1 --name test"} {

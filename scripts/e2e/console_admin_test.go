@@ -10,6 +10,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"shardid/scripts/check"
 )
 
 // consoleToken is the administrator's in these stories.
@@ -194,6 +196,7 @@ func wantNoToken(t *testing.T, b *tab) {
 // TestE2EConsoleAdministrationClosed: without a token on the server nothing is made,
 // and the form says why.
 func TestE2EConsoleAdministrationClosed(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d := serve(t, nil, "--demo")
 	b := browse(t, d.url, 1300)
@@ -207,6 +210,7 @@ func TestE2EConsoleAdministrationClosed(t *testing.T) {
 // TestE2EConsoleLocked: where monitoring needs a token, the page asks for it, says when
 // it is wrong, and shows nothing before.
 func TestE2EConsoleLocked(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d := serve(t, settings{"SERVER_ADMIN_TOKEN": consoleToken, "SERVER_PROTECT_MONITORING": "true"}, "--demo")
 	b := newTab(t, 1300)

@@ -11,11 +11,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 // TestE2EConsoleManyApps: 256 apps, names of every length and a phone's width; nothing
 // is wider than the window, and the rows follow the figures.
 func TestE2EConsoleManyApps(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d := serve(t, nil, "--demo")
 	d.ready()

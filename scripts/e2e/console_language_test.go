@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 
 	"github.com/chromedp/chromedp"
@@ -47,6 +48,7 @@ var sameInChinese = regexp.MustCompile(`\b(?:Shardid\w+|shardid(?: doctor)?|ID|U
 // them: no text is of the other language, nothing is wider than the window, and the switch is
 // remembered.
 func TestE2EConsoleLanguages(t *testing.T) {
+	check.Deep(t)
 	for _, language := range languages {
 		t.Run(language.tag, func(t *testing.T) {
 			story(t)
@@ -245,31 +247,10 @@ func (b *tab) fits(width int) {
 	}
 }
 
-// TestE2EConsoleLocale: a page that wants a token says so in Chinese, numbers are written as there,
-// and without the browser's storage the address remembers the language.
-func TestE2EConsoleLocale(t *testing.T) {
-	story(t)
-	d := serve(t, settings{"SERVER_ADMIN_TOKEN": consoleToken, "SERVER_PROTECT_MONITORING": "true"}, "--demo")
-	b := newTab(t, 390, chromedp.Flag("accept-lang", "zh-TW"))
-	b.do(chromedp.Navigate(d.url))
-	b.until("the page asks for a token", `document.body.dataset.link === 'locked' && !document.querySelector('#lock').hidden`)
-	if got := b.text("#lock"); !strings.Contains(got, "令牌") || strings.ContainsAny(got, "aeiou") {
-		t.Errorf("it says %q", got)
-	}
-	b.fits(390)
-	written := eval[[]string](b, `import('/console/format.js').then((f) => [f.short(12345), f.rate(1234), f.percent(0.4), f.duration(93784).replaceAll('\u00a0', ' '), f.digits('9007199254740993')])`)
-	if got := strings.Join(written, " | "); got != "1.2万 | 1,234/秒 | 40% | 1 天 2 小时 | 9,007,199,254,740,993" {
-		t.Errorf("written: %s", got)
-	}
-	eval[bool](b, `Object.defineProperty(window, 'localStorage', { get() { throw new Error('forbidden') } }) && true`)
-	b.click("#language")
-	b.until("the page is English", `document.documentElement?.lang === 'en' && location.search === '?lang=en'`)
-	b.clean("status of 401")
-}
-
 // TestE2EConsoleTexts: both languages have the same texts, and functions for them that use the same
 // parameters.
 func TestE2EConsoleTexts(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	b := browse(t, serve(t, nil, "--demo").url, 1300)
 	begun := time.Now()

@@ -9,12 +9,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // TestE2EConsoleNames: names with how much of each is leased, and the holders of the one that is chosen;
 // one that has no worker ID left is an alarm. While the database is away what was read stays, and the
 // page says why; afterwards it goes on by itself.
 func TestE2EConsoleNames(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	s := privateStores(t)
 	on := s.settings()

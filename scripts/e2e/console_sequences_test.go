@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -15,6 +16,7 @@ import (
 // are made, changed and deleted with the administrator's token. While the database is away what was
 // read stays, and the page says why; afterwards it goes on by itself.
 func TestE2EConsoleSequences(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	s := privateStores(t)
 	on := s.settings()

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 
 	"github.com/chromedp/chromedp"
@@ -152,6 +153,7 @@ func wantHostileNames(t *testing.T, b *tab) {
 
 // TestE2EConsoleApps: another app by keyboard and by search; its limit is exact.
 func TestE2EConsoleApps(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d, b, _ := watched(t, 1300)
 	eval[bool](b, `document.querySelector('.app').focus() || true`)
@@ -180,6 +182,7 @@ func TestE2EConsoleApps(t *testing.T) {
 
 // TestE2EConsoleDecodes: an ID of each mode, and what is none.
 func TestE2EConsoleDecodes(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d := serve(t, nil, "--demo")
 	b := browse(t, d.url, 1300)
@@ -242,6 +245,7 @@ func parsed(t *testing.T, d *daemon, uid string) string {
 // TestE2EConsoleServerAway: the page says that the server is away and goes on by
 // itself when it is back.
 func TestE2EConsoleServerAway(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dir := t.TempDir()
 	d := serveIn(t, dir, nil, "--demo")
@@ -259,29 +263,4 @@ func TestE2EConsoleServerAway(t *testing.T) {
 	})
 	t.Logf("live again after %v", took.Round(time.Millisecond))
 	b.clean("ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE")
-}
-
-// TestE2EConsolePauses: a page that nobody sees asks nothing, and catches up when it is
-// seen again.
-func TestE2EConsolePauses(t *testing.T) {
-	story(t)
-	d := serve(t, nil, "--demo")
-	b := browse(t, d.url, 1300)
-	asked := func() int {
-		return eval[int](b, `performance.getEntriesByType('resource').filter((e) => e.name.includes('/api/')).length`)
-	}
-	hide := func(hidden bool) {
-		eval[bool](b, fmt.Sprintf(`Object.defineProperty(document, 'hidden', { value: %t, configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`, hidden))
-	}
-	hide(true)
-	b.until("the page is paused", `document.body.dataset.link === 'paused'`)
-	before := asked()
-	time.Sleep(7 * time.Second) // three polls of the status, one of the history
-	if now := asked(); now != before {
-		t.Errorf("%d requests while the page was hidden", now-before)
-	}
-	hide(false)
-	b.until("the page is live again", `document.body.dataset.link === 'live'`)
-	eventually(t, seen, "it asks again", func() bool { return asked() > before+2 })
-	b.clean()
 }

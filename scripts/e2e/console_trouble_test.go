@@ -4,13 +4,13 @@ package e2e_test
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -93,34 +93,10 @@ func followRunbooks(t *testing.T, b *tab) {
 	}
 }
 
-// TestE2EConsoleNewApp: the lists of an app that nobody asked for are empty and no
-// trouble, and what is left of it after three IDs is not rounded away.
-func TestE2EConsoleNewApp(t *testing.T) {
-	story(t)
-	server := testserver.Redis(t)
-	dir, s := t.TempDir(), onRedis(server.Addr).With(noSweeps())
-	d := serveIn(t, dir, s)
-	d.ready()
-	if o := shardidIn(t, dir, s, "provision", "--app", "1", "--name", "fresh"); o.exit != 0 {
-		t.Fatalf("%+v", o)
-	}
-	d.want("/get?appId=1&gatePass=alice&count=3", 200, 0)
-	b := browse(t, d.url, 1300)
-	b.until("63 lists are not used yet", `document.querySelectorAll('#heatmap [data-level=unused]').length === 63`)
-	if trouble := eval[bool](b, `document.querySelector('.app[data-trouble]') !== null || document.querySelector('#app-facts dd[data-state]') !== null || document.querySelector('#alarm-list li') !== null`); trouble {
-		t.Errorf("a new app is trouble: %s %s %s", b.text("#app-list"), b.text("#app-facts"), b.text("#alarm-list"))
-	}
-	if facts := b.text("#app-facts"); !strings.Contains(facts, "> 99.99 % of the indices") || strings.Contains(facts, "\n99 %") {
-		t.Errorf("after three IDs: %s", facts)
-	}
-	server.Client().Del(t.Context(), "id.gen.idList_1_0")
-	b.until("a list that was used and is empty is trouble", `document.querySelector('.app[data-trouble]') !== null`)
-	b.clean()
-}
-
 // TestE2EConsolePhone: at a phone's width every link of the navigation can be seen, no
 // number is broken in the middle, and each chart says its unit.
 func TestE2EConsolePhone(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d, b, _ := watched(t, 390)
 	d.want("/get?appId=9&gatePass=alice", 200, 0)
@@ -166,6 +142,7 @@ func TestE2EConsolePhone(t *testing.T) {
 // killed disappears, one that is stopped at once; without Redis a page shows its own
 // replica and says why.
 func TestE2EConsoleFleet(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	server := testserver.Redis(t)
 	dsn := migrated(t)
@@ -219,81 +196,4 @@ func TestE2EConsoleFleet(t *testing.T) {
 	alone := browse(t, serve(t, nil, "--demo").url, 1300)
 	alone.until("an embedded one shows itself", `document.querySelectorAll('#replica-rows tr').length === 1 && document.querySelector('#fleet-note').innerText.includes('Without a Redis')`)
 	alone.clean()
-}
-
-// TestE2EConsoleOutage: a tag is loaded for the first time while its database hangs, so that its caller
-// has gone; then both stores are away, and come back. Everything is drawn all the time, what is not known
-// is no zero, and once IDs are served nothing is critical: what was is told of as over.
-func TestE2EConsoleOutage(t *testing.T) {
-	story(t)
-	s := privateStores(t)
-	on := s.settings().With(settings{"SEGMENT_TIMEOUT": "300ms"})
-	must(t, on, "tags", "add", "--tag", "orders", "--step", "700")
-	d := serve(t, on)
-	d.recovers()
-	eventually(t, startLimit, "it issues IDs", func() bool { return d.get(aliceGet).status == 200 })
-	b := browse(t, d.url, 1300)
-	b.resize(1300, 2300, "light") // the whole page in one picture
-	const row = `document.querySelector('#tag-rows tr')`
-	b.until("a tag that is not loaded", row+`?.innerText.includes('not loaded') === true && `+row+`.innerText.includes('700') && document.querySelector('#tag-sum').innerText.includes('1 tag, 0 loaded here')`)
-	if sign := eval[bool](b, `document.querySelector('#uid dd[data-state=warning]') !== null`); sign {
-		t.Errorf("a mode that nobody has used yet has a sign: %s", b.text("#uid"))
-	}
-	whole := func(what string) {
-		t.Helper()
-		b.until(what+": everything is filled", `document.body.dataset.link === 'live' && document.querySelector('.failed') === null &&
-			['#replica-rows', '#app-facts', '#heatmap', '#charts', '#tag-rows', '#snowflake', '#uid'].every((id) => document.querySelector(id).innerText.trim().length > 3)`)
-		b.picture(filepath.Join(t.ArtifactDir(), strings.ReplaceAll(what, " ", "-")+".png"))
-	}
-	whole("before")
-
-	s.db.Pause()
-	d.want(segmentGet+"orders", 503, -4)
-	s.db.Resume()
-	b.until("it is loaded", row+`?.innerText.includes('in use, next') === true && document.querySelector('#tag-sum').innerText.includes('1 loaded here')`)
-	whole("loaded for nobody")
-
-	s.redis.Kill()
-	s.db.Kill()
-	eventually(t, 20*time.Second, "both are away", func() bool {
-		d.get("/get?appId=1&gatePass=alice&count=2000")
-		body := d.get("/healthz").body
-		return strings.Contains(body, `{"name":"redis","ok":false`) && strings.Contains(body, `{"name":"database","ok":false`)
-	})
-	b.until("depths are unknown, and no zero", `[...document.querySelectorAll('#app-facts div')].some((e) => e.textContent === 'In the lists–')`)
-	b.until("who is hit by both", `/^The database at \S+ and Redis at \S+ are unreachable\. Queue.* callers get -4; .* go on, for as long as what is held lasts\.$/.test(document.querySelector('#impact').innerText)`)
-	b.until("no replica is green", `document.querySelector('#replica-rows .state').dataset.state === 'warning' && document.querySelector('#affected-list').innerText.includes('ready, degraded')`)
-	whole("outage")
-
-	s.db.Restart()
-	s.redis.Restart()
-	d.recovers()
-	eventually(t, 30*time.Second, "it issues IDs again", func() bool { return d.get(aliceGet).status == 200 && d.get(segmentGet+"orders").status == 200 })
-	eventually(t, 30*time.Second, "nothing is critical", func() bool { return eval[bool](b, `(`+red+`).length === 0`) })
-	b.until("what is over is one line", `/^\d alarms? ended in .*ShardidStarved/.test(document.querySelector('#ended').innerText) && !document.querySelector('#ended-list').checkVisibility()`)
-	b.click("#ended summary")
-	b.until("it opens on demand", `[...document.querySelectorAll('#ended-list li')].some((e) => e.innerText.startsWith('ShardidStarved') && /from \S+ \S+ UTC until \S+ \S+ UTC/.test(e.innerText) && !e.innerText.includes('over, was'))`)
-	b.click("#ended summary")
-	whole("recovered")
-	b.clean("status of 503", "ERR_CONNECTION")
-}
-
-// TestE2EConsoleBrokenPart: a part that cannot be drawn says so in its place, the head is not green, and
-// all other parts are drawn; once it can be drawn again nothing is left of that.
-func TestE2EConsoleBrokenPart(t *testing.T) {
-	story(t)
-	d := serve(t, nil, "--demo")
-	eventuallyID(t, d, segmentGet+"leaf-segment-test")
-	b := browse(t, d.url, 1300)
-	b.resize(1300, 2300, "light")
-	b.until("all is drawn", `document.querySelector('#snowflake').innerText.includes('worker ID is held') && document.querySelector('#tag-rows tr') !== null`)
-	eval[bool](b, `{ const real = Response.prototype.json; window.mend = () => { Response.prototype.json = real };
-		Response.prototype.json = async function () { const a = await real.call(this); if (a.segment) { a.segment.tags = [{}]; a.snowflake.clockOffsetSeconds = 12345; } return a; } } true`)
-	b.until("the part says so", `document.querySelector('#modes .panel > .failed')?.innerText.includes('cannot be drawn: TypeError') === true`)
-	b.until("the others are drawn", `document.querySelector('#snowflake').innerText.match(/3\sh 25\smin/) !== null && document.querySelectorAll('.failed').length === 1`)
-	b.until("the head says so", `document.querySelector('#link').dataset.state === 'broken' && document.querySelector('#link').innerText.includes('cannot be drawn')`)
-	b.picture(filepath.Join(t.ArtifactDir(), "broken.png"))
-	eval[bool](b, `window.mend() || true`)
-	b.until("all is drawn again", `document.querySelector('.failed') === null && document.body.dataset.link === 'live'`)
-	b.clean("TypeError")
 }

@@ -7,14 +7,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 
 	"github.com/goccy/go-yaml"
@@ -104,6 +102,7 @@ func (c composed) healthy(service, addr string, clients []string, env ...string)
 // images and with its arguments and health checks, its migration and its app, twice as a second `up` does,
 // and its two replicas with its variables.
 func TestE2ECompose(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	c := readCompose(t)
 	edition := func(service string) string { // mysql:9.7, valkey/valkey:9.1
@@ -141,43 +140,4 @@ func TestE2ECompose(t *testing.T) {
 	l.reach(t, 20_000)
 	l.stop()
 	l.books.Settle(t)
-}
-
-// TestE2ENotify: systemd is told that the service is ready when it listens, and that
-// it stops before it does.
-func TestE2ENotify(t *testing.T) {
-	story(t)
-	dir, err := os.MkdirTemp("", "notify") //nolint:usetesting // t.TempDir is longer than a socket's path may be
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
-	conn, err := net.ListenPacket("unixgram", filepath.Join(dir, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	cmd := command(t, t.TempDir(), nil, serving([]string{"--set", "server.drain_delay=0s"})...)
-	cmd.Env = append(cmd.Env, "NOTIFY_SOCKET="+conn.LocalAddr().String())
-	d := launch(t, cmd)
-	said := hear(t, conn)
-	d.Signal(syscall.SIGTERM)
-	said += " " + hear(t, conn)
-	if exit := d.Exit(startLimit); exit != 0 || said != "READY=1 STOPPING=1" {
-		t.Errorf("%q, exit %d", said, exit)
-	}
-}
-
-// hear is the next datagram.
-func hear(t *testing.T, conn net.PacketConn) string {
-	t.Helper()
-	if err := conn.SetReadDeadline(time.Now().Add(startLimit)); err != nil {
-		t.Fatal(err)
-	}
-	text := make([]byte, 100)
-	n, _, err := conn.ReadFrom(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text[:n])
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
@@ -22,6 +23,7 @@ import (
 // master that is killed while it imports. No ID comes twice, no number is out of order, and each
 // list soon has IDs again.
 func TestDirectedClusterGrows(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	t.Parallel()
 	setup, dsn := testserver.Cluster(t), testserver.SharedMariaDB(t).NewDatabase(t)

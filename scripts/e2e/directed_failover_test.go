@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/nemesis"
 	"shardid/scripts/testserver"
 )
@@ -171,6 +172,9 @@ func TestDirectedDatabaseFailover(t *testing.T) {
 		{"without Redis, twice", false, true, false, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if !c.redis {
+				check.Deep(t)
+			}
 			t.Parallel()
 			db := newMovingDatabase(t)
 			s := db.settings()
@@ -211,6 +215,7 @@ func TestDirectedDatabaseFailover(t *testing.T) {
 // TestDirectedDatabaseOverAndBack: the address of the database leads to the replica for
 // a while, and back to the primary, which was never stopped and knows nothing of it.
 func TestDirectedDatabaseOverAndBack(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	for name, redis := range map[string]bool{"with Redis": true, "without Redis": false} {
 		t.Run(name, func(t *testing.T) {

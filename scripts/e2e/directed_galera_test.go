@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -19,6 +20,7 @@ import (
 // at once nothing comes twice either. Without Redis there are no marks that would cover up a commit
 // that a node lost.
 func TestDirectedGalera(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	if os.Getenv("DB") == "" {
 		t.Skip("takes four minutes: make test-stores has it, or DB=mariadb-10.11")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -15,6 +16,7 @@ import (
 // primary, all modes go on with the next one, which has every number that was handed out: so
 // nothing is doubted and no number is left out.
 func TestDirectedGroupReplication(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	group := testserver.Group(t) // with DB=mysql-9.7, so in make test-stores
 	query(t, group.Primary().DSN(""), "CREATE DATABASE shardid")

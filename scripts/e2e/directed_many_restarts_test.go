@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 
 	"github.com/redis/go-redis/v9"
@@ -31,6 +32,7 @@ var narrowLimits = map[int64]int64{1: 0, 31: 1 << 31, 32: 1 << 32, 53: 1 << 53}
 // limit is used up, a restart costs a narrow list no more than a list may hold, and the
 // operator is asked only where both stores restarted together.
 func TestDirectedManyRestarts(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	r := newRestarts(t)
 	begun, redisRestarts := time.Now(), int64(0)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
@@ -43,6 +44,7 @@ func waitSame(t *testing.T, master, replica *testserver.RedisServer) {
 // TestDirectedClusterTakeover: a replica of a cluster that has missed more than
 // 1000 pops takes over, while its master lives and follows.
 func TestDirectedClusterTakeover(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	setup, books := testserver.Cluster(t), &ledger{}
 	slot := order(t, setup.Nodes[0].Client(), "CLUSTER", "KEYSLOT", aliceList).(int64)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -16,6 +17,7 @@ import (
 // TestDirectedRefillsGoOn: Redis restarts, fails over or is gone for good, and the rows of
 // the counters rise again soon. A replica that starts then serves as soon.
 func TestDirectedRefillsGoOn(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	restart := func(r *testserver.RedisServer) { r.Kill(); r.Restart() }
 	for name, c := range map[string]struct {
@@ -93,6 +95,7 @@ func (p *fleet) goesOn(dsn string, rows map[string]string, limit time.Duration) 
 // back, or a copy of it that lags takes its place, while Redis lives on. No number is left
 // out, and no caller waits for that.
 func TestDirectedNothingLeftOut(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	for name, c := range map[string]struct {
 		hangs, away time.Duration

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -19,6 +20,7 @@ const unsettled = "SELECT COUNT(*) FROM shardid_deployment WHERE witness = '' OR
 // little; one with a small limit goes on as long as one store still knows, and else
 // names the command that an operator has to run.
 func TestDirectedRestarts(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	type restart func(t *testing.T, s stores)
 	database := func(_ *testing.T, s stores) { s.db.Restart() }

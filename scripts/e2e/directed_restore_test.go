@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -79,6 +80,7 @@ func TestDirectedDatabaseRestored(t *testing.T) {
 // the copy, and however fast after it, the bound on what a copy may lack leaves
 // enough out.
 func TestDirectedBothStoresRestored(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	slow := settings{"QUEUE_MAX_LIST_RATE": "1000", "QUEUE_MAX_STEP": "1000"}
 	for name, c := range map[string]lostWorld{
@@ -176,6 +178,7 @@ func (s coldStores) backToCopy(t *testing.T, lost *ledger) {
 // and the database is restored to the time of the first: the mark that it finds there
 // is the one that its rows name, and older than what was issued.
 func TestDirectedRedisMovedAndBack(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	s, books := cold(t), &ledger{}
 	proxy := proxied(t, s.redis)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -66,6 +67,7 @@ func TestDoctorGood(t *testing.T) {
 // TestDoctorAway: what can be checked is, the rest is named, soon and without
 // passwords.
 func TestDoctorAway(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	away := onMariaDB("root:" + password + "@tcp(127.0.0.1:1)/nowhere")
 	paused := testserver.Redis(t)
@@ -97,6 +99,7 @@ func TestDoctorAway(t *testing.T) {
 
 // TestDoctorEmbedded: it makes no file; once there is one it is checked.
 func TestDoctorEmbedded(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dir := t.TempDir()
 	o := shardidIn(t, dir, nil, "doctor")
@@ -117,6 +120,7 @@ func TestDoctorEmbedded(t *testing.T) {
 // warns of each finding once, although Redis came late and although requests go on; a warning of the
 // other store does not wait for it.
 func TestDoctorUnsafe(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	db, r := badMariaDB(t), badRedis(t)
 	o := shardid(t, db.With(onRedis(r.Addr)), "doctor")

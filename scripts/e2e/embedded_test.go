@@ -11,11 +11,14 @@ import (
 	"testing"
 
 	_ "modernc.org/sqlite" // the driver "sqlite", for a file of others
+
+	"shardid/scripts/check"
 )
 
 // TestE2ENoDataYet: a command that only reads or changes what is there makes nothing
 // where nothing is.
 func TestE2ENoDataYet(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	for _, args := range []string{
 		"apps", "apps --json", "tags", "workers", "apps set --app 1 --step 5", "apps delete --app 1 --confirm test", "tags set --tag a --step 5",

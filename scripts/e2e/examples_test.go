@@ -20,12 +20,14 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
 // TestE2EExamples runs the programs of docs/examples twice each: a replica first answers 503
 // with Retry-After, and the IDs are beyond the numbers of JavaScript.
 func TestE2EExamples(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	const first = 1<<53 + 1
 	dir := t.TempDir()

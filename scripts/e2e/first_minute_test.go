@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // TestE2EFirstMinute: an empty folder, one command, one curl. The first UID, for which the ring is filled
@@ -63,6 +65,7 @@ func killedUnderLoad(t *testing.T, l *load, ids int) {
 // TestE2ETwoOnOneFolder: a second process on the folder, in a rolling restart
 // for example, issues other IDs.
 func TestE2ETwoOnOneFolder(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dir := t.TempDir()
 	l := &load{apps: []int64{1}, books: &ledger{}}

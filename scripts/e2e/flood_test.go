@@ -13,11 +13,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // TestE2EClientsThatDoNotRead: 2500 clients that ask for large batches, one after the other, and
 // read none cost less memory than the smallest limit in deploy/, and others are served.
 func TestE2EClientsThatDoNotRead(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	const clients, most = 2500, 256 << 20
 	for name, ask := range map[string]struct {
@@ -110,6 +113,7 @@ func TestE2EProbesGetThrough(t *testing.T) {
 // TestE2EStrangers: with server.require_token a connection without a token ends within seconds,
 // over both protocols, whatever it sends, and meanwhile probes get through.
 func TestE2EStrangers(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	file := t.TempDir() + "/tokens.yaml"
 	token := newToken(t, file, "orders", "get", "--modes", "uid")
@@ -162,6 +166,7 @@ func TestE2EStrangers(t *testing.T) {
 
 // TestE2EConnectionsPerAddress: one address has no more than its bound, on both ports together.
 func TestE2EConnectionsPerAddress(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d := serve(t, settings{"SERVER_MAX_CONNECTIONS_PER_ADDRESS": "10", "SERVER_READ_HEADER_TIMEOUT": "30s", "RESP_ADDR": "127.0.0.1:0"}, "--demo")
 	d.ready()
@@ -184,6 +189,7 @@ func TestE2EConnectionsPerAddress(t *testing.T) {
 
 // TestE2ERedisPortInUse: the error names the setting, and what to do.
 func TestE2ERedisPortInUse(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -136,6 +137,7 @@ func TestE2EGrants(t *testing.T) {
 
 // TestE2EACLOfTopologies: the same ACL on a cluster, and behind sentinels.
 func TestE2EACLOfTopologies(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	cluster, behind := testserver.Cluster(t), testserver.Sentinel(t)
 	for _, node := range cluster.Nodes {

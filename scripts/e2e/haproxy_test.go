@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 
 	"github.com/redis/go-redis/v9"
@@ -20,6 +21,7 @@ import (
 // TestE2EHAProxy: with the configuration of docs/clients.md a Redis client goes on when one of two
 // replicas is killed, and no ID comes twice.
 func TestE2EHAProxy(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	program, err := exec.LookPath("haproxy")
 	if err != nil {

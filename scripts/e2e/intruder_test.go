@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -15,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // fortress is a server that wants tokens, and one of app 1 for it.
@@ -111,6 +112,7 @@ func attacks(token string) []attack {
 // TestE2EIntruder: none of this gets an ID or a look at the state, breaks the server,
 // or adds a header of its own.
 func TestE2EIntruder(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d, token := fortress(t)
 	last := d.as(token, aliceGet, 200, 0).ID
@@ -152,6 +154,7 @@ func wantNoID(t *testing.T, body string) {
 // What a client sends slowly, or never ends, is cut; what it sends too much of is not
 // read.
 func TestE2ESlowAndLarge(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d, token := fortress(t)
 	const large = 64 << 20
@@ -233,73 +236,4 @@ func (d *daemon) pour(head string, size int) (got string, sent int) {
 	}
 	line, _ := bufio.NewReader(conn).ReadString('\n')
 	return line, sent
-}
-
-// TestE2ELabelBomb: a hundred thousand names that nobody knows leave nothing behind,
-// neither memory nor metrics.
-func TestE2ELabelBomb(t *testing.T) {
-	story(t)
-	d := serve(t, settings{"SERVER_ADMIN_TOKEN": "open-sesame-open-sesame"}, "--demo")
-	d.ready()
-	bomb := func(from, to int) {
-		var wg sync.WaitGroup
-		const clients = 256 // an unknown app or tag waits for the next reading, up to half a second
-		for c := range clients {
-			wg.Go(func() { d.flood(from+c, to, clients) })
-		}
-		wg.Wait()
-	}
-	bomb(0, 10_000) // buffers and pools have their size
-	series, before := strings.Count(d.get("/metrics").body, "\n"), d.Memory("VmRSS")
-	bomb(10_000, 60_000)
-	if n := strings.Count(d.get("/metrics").body, "\n"); n > series+20 {
-		t.Errorf("%d lines of metrics, %d before", n, series)
-	}
-	grown := d.Memory("VmRSS") - before
-	t.Logf("grew by %d KiB", grown>>10)
-	if grown > 8<<20 { // 160 bytes a request
-		t.Errorf("grew by %d bytes", grown)
-	}
-	if size := len(d.get("/api/status").body); size > 200_000 {
-		t.Errorf("the status has %d bytes", size)
-	}
-	d.want(aliceGet, 200, 0)
-}
-
-// flood sends requests with the numbers from, from+step, … in every place that takes
-// a name, many at a time over one connection.
-func (d *daemon) flood(from, to, step int) {
-	conn, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))
-	if err != nil {
-		d.t.Error(err)
-		return
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
-	in := bufio.NewReader(conn)
-	targets := []string{"/api/segment/get/NAME", "/get?appId=APP&gatePass=NAME", "/api/snowflake/get/NAME", "/NAME", "/admin/NAME", "/get?appId=1&gatePass=NAME", "/decode?kind=NAME&id=1"}
-	long := strings.Repeat("x", 100) // so that a name that is kept weighs something
-	for n := from; n < to; {
-		sent := 0
-		var batch strings.Builder
-		for ; n < to && sent < 50; n, sent = n+step, sent+1 {
-			name := long + strconv.Itoa(n)
-			target := strings.NewReplacer("APP", strconv.Itoa(n%256), "NAME", name).Replace(targets[n%len(targets)])
-			fmt.Fprintf(&batch, "GET %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nX-Request-Id: %s\r\n\r\n", target, name, name)
-		}
-		_, _ = io.WriteString(conn, batch.String())
-		for range sent {
-			r, err := http.ReadResponse(in, nil)
-			if err != nil {
-				d.t.Error(err)
-				return
-			}
-			_, _ = io.Copy(io.Discard, r.Body)
-			_ = r.Body.Close()
-			if r.StatusCode >= 500 {
-				d.t.Errorf("%s", r.Status)
-				return
-			}
-		}
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // runIn runs a program and gives its output; it must succeed.
@@ -47,6 +49,7 @@ func javaClient(t *testing.T) string {
 
 // TestE2EJavaClient runs the test of client/java, against its fakes and against a server.
 func TestE2EJavaClient(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	classes := javaClient(t)
 	d := serve(t, nil, "--demo")
@@ -75,6 +78,7 @@ var javaPrograms = map[string]struct{ file, jars, program string }{
 // cannot make the subclass of a @Configuration, which the page does not need; for MyBatis-Plus,
 // which it lacks, the interface has the one method that is implemented.
 func TestE2EJavaPage(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	page, err := os.ReadFile("../../docs/clients.md")
 	if err != nil {

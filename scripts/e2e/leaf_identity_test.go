@@ -3,19 +3,13 @@
 package e2e_test
 
 import (
-	"encoding/json"
-	"errors"
-	"maps"
-	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
-
-	"github.com/go-zookeeper/zk"
 )
 
 // notReadyFor waits until the readiness of the snowflake mode says that none are issued,
@@ -41,6 +35,7 @@ func notReadyFor(t *testing.T, i *instance, reasons ...string) {
 // each other's address have their worker IDs back at once, and a third that comes from
 // the address of one of them gets another. All keep theirs at another port.
 func TestE2ELeafAddresses(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	zoo := testserver.SharedZooKeeper(t).Addr()
 	var all []*deployment
@@ -112,74 +107,4 @@ func TestE2ELeafFolderTaken(t *testing.T) {
 		t.Errorf("worker ID %d, the first one had %d", got, worker)
 	}
 	first.books.Settle(t, "the address")
-}
-
-// TestE2ELeafTreeOfJava: a Java Leaf's node keeps its address' worker ID, and stays
-// readable to it. While its last report is fresh, the Java Leaf may live.
-func TestE2ELeafTreeOfJava(t *testing.T) {
-	story(t)
-	server := testserver.SharedZooKeeper(t)
-	s := onZooKeeper("zk", server.Addr())
-	conn := zooClient(t, server)
-	dir := path.Join("/snowflake", s["SNOWFLAKE_NAME"], "forever")
-	node := path.Join(dir, address(1)+"-0000000005")
-	for _, at := range []string{"/snowflake", path.Dir(dir), dir} {
-		makeNode(t, conn, at, "")
-	}
-	makeNode(t, conn, node, `{"ip":"10.0.0.1","port":"8080","timestamp":1567733700834}`)
-
-	i := newInstance(t, "instance", address(1), nil, s)
-	i.start()
-	notReadyFor(t, i, "taken", address(1))
-	if worker := i.serves(takeover); worker != 5 {
-		t.Errorf("worker ID %d, Leaf's node says 5", worker)
-	}
-	i.books.Settle(t, "the address")
-	wantLeafs(t, conn, dir, node)
-}
-
-type quiet struct{}
-
-func (quiet) Printf(string, ...any) {}
-
-func zooClient(t *testing.T, server *testserver.ZooKeeperServer) *zk.Conn {
-	t.Helper()
-	conn, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogger(quiet{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	return conn
-}
-
-// makeNode makes a node; others may have made it before.
-func makeNode(t *testing.T, conn *zk.Conn, at, data string) {
-	t.Helper()
-	_, err := conn.Create(at, []byte(data), 0, zk.WorldACL(zk.PermAll))
-	if err != nil && (data != "" || !errors.Is(err, zk.ErrNodeExists)) {
-		t.Fatalf("%s: %v", at, err)
-	}
-}
-
-// wantLeafs: there is one node, and in it are Leaf's fields and no others, as its
-// decoder refuses any; the report is new.
-func wantLeafs(t *testing.T, conn *zk.Conn, dir, node string) {
-	t.Helper()
-	names, _, err := conn.Children(dir)
-	if err != nil || !slices.Equal(names, []string{path.Base(node)}) {
-		t.Errorf("%v: %v", names, err)
-	}
-	data, _, err := conn.Get(node)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(data, &fields); err != nil {
-		t.Fatalf("%v: %s", err, data)
-	}
-	at, isNumber := fields["timestamp"].(float64)
-	want := map[string]any{"ip": "10.0.0.1", "port": "8080", "timestamp": at}
-	if !isNumber || !maps.Equal(fields, want) || time.Since(time.UnixMilli(int64(at))).Abs() > time.Minute {
-		t.Errorf("%s", data)
-	}
 }

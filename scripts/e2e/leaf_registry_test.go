@@ -96,7 +96,7 @@ func (d *deployment) apart(t *testing.T) {
 // same time, as they wait most of it.
 func TestE2ELeafReplicas(t *testing.T) {
 	story(t)
-	const enough = 200_000
+	const enough = 20_000
 	var all []*deployment
 	for _, r := range registries(t) {
 		all = append(all, newDeployment(t, r, 3))

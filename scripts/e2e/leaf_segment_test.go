@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // onlySegments leaves out what the stories of the segment mode do not tell of.
@@ -47,7 +49,7 @@ func TestE2ELeafSegmentReplicas(t *testing.T) {
 	}
 	few.reach(t, 3000)
 	few.stop()
-	many.reach(t, 200_000)
+	many.reach(t, 20_000)
 	many.stop()
 	for what, books := range map[string]*ledger{"orders": orders, "others": others, "late": late} {
 		books.Settle(t, what)
@@ -116,6 +118,7 @@ const leafTable = "CREATE TABLE `leaf_alloc` (`biz_tag` varchar(128) NOT NULL DE
 // TestE2E200000Tags: a table that is read in many parts. A tag works soon after the start,
 // whether it was met or not, all of them are shown later, and a removed one vanishes.
 func TestE2E200000Tags(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dsn := migrated(t)
 	query(t, dsn, "INSERT INTO leaf_alloc (biz_tag, max_id, step) "+

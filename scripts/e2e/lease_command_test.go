@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 )
 
@@ -119,6 +120,7 @@ func ends(t *testing.T, pid int, limit time.Duration) {
 // frozen, and the Java client beside it, while replicas are killed and the database fails over to a
 // copy that lacks leases. No ID is made twice.
 func TestE2ELeaseCommand(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	program := buildHolders(t)
 	_, err := exec.LookPath("javac")
@@ -196,6 +198,7 @@ func TestE2ELeaseCommand(t *testing.T) {
 
 // TestE2ELeaseRecipes: each library of docs/leases.md makes IDs of its name's layout.
 func TestE2ELeaseRecipes(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	l := &leasing{t: t, program: buildHolders(t)}
 	dir := t.TempDir()

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -111,6 +112,7 @@ func wantClear(t *testing.T, d *daemon, m mistake) {
 
 // TestE2EStartMistakes: what stops a command is one line with what to do.
 func TestE2EStartMistakes(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), []byte("x"), 0o600); err != nil {

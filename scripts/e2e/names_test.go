@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 // granted is the answer to a request for a lease.
@@ -22,6 +24,7 @@ type granted struct {
 // TestE2ENames: an operator adds, changes and deletes names of worker IDs over HTTP and by
 // commands. What callers hold is not deleted, and nothing lets an ID come twice.
 func TestE2ENames(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	for name, s := range map[string]settings{"sqlite": {}, "mariadb": onMariaDB(migrated(t))} {
 		t.Run(name, func(t *testing.T) {
@@ -183,6 +186,7 @@ func (d *daemon) deleteNames(dir string, s settings, was granted) {
 // TestE2EDemoName: serve --demo has a name that callers can lease worker IDs of, and adds none to
 // a database that has one.
 func TestE2EDemoName(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dir := t.TempDir()
 	d := serveIn(t, dir, nil, "--demo")

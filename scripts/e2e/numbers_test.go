@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // zoneWithMidnight is an offset in whose zone a day ends at the next minute, which is at
@@ -26,6 +28,7 @@ func zoneWithMidnight(least time.Duration) (zone string, midnight time.Time) {
 // replaced before it, and the database restarts after it. No text comes twice, and each
 // day begins at 1.
 func TestE2ENumbers(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	s := privateStores(t)
 	replicas := serveReady(t, 2, s.settings())

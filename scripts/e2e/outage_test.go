@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -200,6 +201,7 @@ func TestE2ERedisDies(t *testing.T) {
 
 // TestE2ERedisHangs: a Redis that answers no more costs a caller the timeout.
 func TestE2ERedisHangs(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	s, books := privateStores(t), &ledger{}
 	d := serve(t, s.settings().With(settings{"QUEUE_TIMEOUT": "2s"}))

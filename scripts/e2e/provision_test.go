@@ -9,12 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
 // TestE2EProvisionFile: one command makes every app of a file on a database server, a second one changes
 // nothing, one that is refused does not keep the others away, and a file with a mistake makes none.
 func TestE2EProvisionFile(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dir, dsn := t.TempDir(), migrated(t)
 	on := onMariaDB(dsn)

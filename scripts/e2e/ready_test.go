@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -16,6 +17,7 @@ import (
 // for anything then, no sweep is due, and still everything is well soon: what failed is
 // tried again, and is not judged by its last failure.
 func TestE2EAlarmsEndWithTheirCause(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	s, books := privateStores(t), &ledger{}
 	must(t, onMariaDB(s.dsn), "tags", "add", "--tag", demoTag, "--step", "10")
@@ -62,6 +64,7 @@ func TestE2EAlarmsEndWithTheirCause(t *testing.T) {
 // TestE2EOneMasterOfThreeDies: the other modes go on, and so does the queue where the
 // cluster serves the slots that are left.
 func TestE2EOneMasterOfThreeDies(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	cluster, dsn, books := testserver.Cluster(t), migrated(t), &ledger{}
 	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")

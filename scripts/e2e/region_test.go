@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -33,6 +34,7 @@ func regionPaths() map[string]string {
 // that share nothing and never talk to each other, are asked for the same: no ID of one is one of
 // another. What is of another region, or of none, is refused, by commands and by a start.
 func TestE2ERegions(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	t.Parallel()
 	add := func(s settings, dir string) {
@@ -148,6 +150,7 @@ func wantRefusedElsewhere(t *testing.T, dir string, s settings) {
 // TestE2ERegionAdopts: a deployment that has issued IDs becomes region 0 by the operator's word, and
 // another region begins where that says.
 func TestE2ERegionAdopts(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	t.Parallel()
 	dir, s := t.TempDir(), settings{}

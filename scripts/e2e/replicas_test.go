@@ -19,7 +19,7 @@ func TestE2EReplicas(t *testing.T) {
 	} {
 		l := twoReplicas(t, redis())
 		l.start(t, 64)
-		l.reach(t, 200_000)
+		l.reach(t, 20_000)
 		l.stop()
 		l.books.Settle(t, name)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"shardid/client"
 	"shardid/model"
+	"shardid/scripts/check"
 )
 
 // TestE2EScrambledApp: an app made over HTTP with scramble, drawn from two replicas by
@@ -19,6 +20,7 @@ import (
 // is deleted and made again: no ID twice, and /decode and the command find indices that
 // nobody could read from the IDs.
 func TestE2EScrambledApp(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	s := privateStores(t)
 	env := s.settings().With(settings{"SERVER_ADMIN_TOKEN": adminToken, "SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"})

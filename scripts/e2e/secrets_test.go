@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -39,6 +40,7 @@ func secretStores(t *testing.T) (*testserver.MariaDBServer, *testserver.RedisSer
 // No secret comes out, wherever it went in and whatever fails: not in the log at its
 // most talkative, not in an answer, not in the list of processes.
 func TestE2ENoSecretIsShown(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	db, redis, s := secretStores(t)
 	dir := t.TempDir()

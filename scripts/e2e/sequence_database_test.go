@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 )
@@ -16,6 +17,7 @@ import (
 // TestDirectedSequenceDatabaseFailover: the database fails over to a copy that lacks a moment
 // in which sections took numbers, twice, and Redis goes back with it or does not.
 func TestDirectedSequenceDatabaseFailover(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	t.Parallel()
 	for name, redisToo := range map[string]bool{"Redis lives": false, "Redis goes back": true} {
@@ -62,6 +64,7 @@ func TestDirectedSequenceDatabaseFailover(t *testing.T) {
 // TestE2ESequenceDatabaseAway: without the database numbers stop when the lease has ended,
 // and callers read why. They go on by themselves.
 func TestE2ESequenceDatabaseAway(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	t.Parallel()
 	type server = *testserver.MariaDBServer

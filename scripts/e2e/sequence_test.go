@@ -5,12 +5,11 @@ package e2e_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"shardid/scripts/rig"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 
 	"github.com/redis/go-redis/v9"
@@ -68,38 +67,9 @@ func (c *chat) wantDense() {
 	}
 }
 
-// TestE2ESequenceByPorcupine: a short history, in which Redis is emptied, is what a register
-// that rises would have answered, as porcupine finds too.
-func TestE2ESequenceByPorcupine(t *testing.T) {
-	story(t)
-	t.Parallel()
-	dsn, server := testserver.SharedMariaDB(t).NewDatabase(t), testserver.Redis(t)
-	addChat(t, onMariaDB(dsn))
-	c := newChat(t, 7)
-	c.order.Keep = true
-	for i, d := range serveReady(t, 2, numbering(onMariaDB(dsn).With(onRedis(server.Addr)))) {
-		c.ask(fmt.Sprint("replica ", i+1), d, nothing)
-	}
-	c.goesOn(startLimit)
-	server.FlushAll()
-	c.takeover("emptied", time.Now())
-	time.Sleep(500 * time.Millisecond)
-	c.settle()
-	history := c.order.History()
-	for _, bad := range []bool{false, true} {
-		if bad { // the last answer of a room is given once more
-			again := history[slices.IndexFunc(history, func(call rig.Call) bool { return call.Answered > 0 && !call.Current })]
-			again.Asked, again.Answered = time.Hour, time.Hour+1
-			history = append(history, again)
-		}
-		if linear := rig.Linear(history); linear == bad {
-			t.Errorf("porcupine says %v of %d calls", linear, len(history))
-		}
-	}
-}
-
 // TestE2ESequenceNeedsRedis: without Redis there are no sequences; the other modes do not mind.
 func TestE2ESequenceNeedsRedis(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	t.Parallel()
 	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
@@ -122,6 +92,7 @@ func TestE2ESequenceNeedsRedis(t *testing.T) {
 // TestE2ESequenceMadeAgain: a space is deleted and made again with other sections, twice, while
 // replicas are asked. No number comes twice.
 func TestE2ESequenceMadeAgain(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	t.Parallel()
 	s := onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t)).With(onRedis(testserver.Redis(t).Addr))

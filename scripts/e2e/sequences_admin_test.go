@@ -10,12 +10,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // TestE2ESequencesAdmin: an operator adds, lists, changes and deletes spaces of sequences over HTTP
 // and by commands. One that was deleted comes back once no replica gives its numbers any more, and
 // goes on above them.
 func TestE2ESequencesAdmin(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dir := t.TempDir()
 	d := serveIn(t, dir, settings{"SERVER_ADMIN_TOKEN": adminToken})
@@ -163,6 +166,7 @@ func (d *daemon) room42() int64 {
 // TestE2EDemoSpace: serve --demo has a space of sequences that gives numbers, and adds none to a
 // database that has one.
 func TestE2EDemoSpace(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dir := t.TempDir()
 	must := func(want string, d *daemon) {

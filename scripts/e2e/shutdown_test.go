@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // TestE2EDrains: after SIGTERM /readyz says so at once, IDs are served for the
@@ -48,6 +50,7 @@ func TestE2EDrains(t *testing.T) {
 // TestE2EStopsOnHalfABody: clients that never end what they began to send do not hold a
 // stop up, and the others are told to connect elsewhere.
 func TestE2EStopsOnHalfABody(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d := serve(t, settings{"SERVER_DRAIN_DELAY": "1s", "SERVER_ADMIN_TOKEN": "open-sesame-open-sesame"}, "--demo")
 	d.ready()
@@ -69,6 +72,7 @@ func TestE2EStopsOnHalfABody(t *testing.T) {
 
 // TestE2EInterrupt: Ctrl-C waits for no load balancer.
 func TestE2EInterrupt(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d := serve(t, settings{"SERVER_DRAIN_DELAY": "14s"}, "--demo")
 	eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
@@ -76,18 +80,9 @@ func TestE2EInterrupt(t *testing.T) {
 	wantStopped(t, d)
 }
 
-// TestE2EStopsWhileWaiting: a process that still waits for its stores stops as
-// well as any other.
-func TestE2EStopsWhileWaiting(t *testing.T) {
-	story(t)
-	d := serve(t, onRedis("127.0.0.1:1").With(settings{"SERVER_DRAIN_DELAY": "0s"}))
-	d.want(aliceGet, 503, -1)
-	d.stops(syscall.SIGTERM, 10*time.Second)
-	wantStopped(t, d)
-}
-
 // TestE2ESecondSignalKills: an operator who does not want to wait need not.
 func TestE2ESecondSignalKills(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d := serve(t, settings{"SERVER_DRAIN_DELAY": "14s"}, "--demo")
 	d.Signal(syscall.SIGTERM)
@@ -101,6 +96,7 @@ func TestE2ESecondSignalKills(t *testing.T) {
 // TestE2EDrainsWaitingRequest: a request that waits for a refill when SIGTERM
 // comes gets IDs or a refusal that says to try elsewhere.
 func TestE2EDrainsWaitingRequest(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	for name, back := range map[string]bool{"the database comes back": true, "it does not": false} {
 		t.Run(name, func(t *testing.T) {

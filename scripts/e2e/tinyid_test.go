@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
@@ -114,6 +115,7 @@ func newTinyidClient(t *testing.T, token, tag string, servers ...string) *tinyid
 // TestE2ETinyidClients: clients of tinyid, of Leaf and of /v1 draw from one tag, from three
 // replicas of which one after the other is killed and comes back. No ID comes twice.
 func TestE2ETinyidClients(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dsn := migrated(t)
 	must(t, onMariaDB(dsn), "tags", "add", "--tag", "orders", "--step", "500")
@@ -226,6 +228,7 @@ func dumpCommand(t *testing.T, dsn, command string) string {
 // TestE2ETinyidPage: each command of docs/tinyid.md does what the page says, and its token
 // lets a client of tinyid in.
 func TestE2ETinyidPage(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	if testserver.MariaDBClient() == "" {
 		t.Fatal("no mariadb client: install the Debian package mariadb-client")

@@ -79,6 +79,7 @@ func TestE2EServerTLS(t *testing.T) {
 // TestE2EClientCAChanges: a connection that is open does not outlive the trust in its
 // client, over HTTP and RESP; one whose client is still trusted is not cut.
 func TestE2EClientCAChanges(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	a, leaving, staying := check.NewAuthority(t), check.NewAuthority(t), check.NewAuthority(t)
 	cert, key := a.Issue("server", "server")
@@ -173,6 +174,7 @@ func TestE2EClientCAChanges(t *testing.T) {
 
 // MariaDB that lets nobody in without TLS and a certificate.
 func TestE2EDatabaseTLS(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	a, stranger := check.NewAuthority(t), check.NewAuthority(t)
 	cert, key := a.Issue("server", "db.example")
@@ -213,6 +215,7 @@ func TestE2EDatabaseTLS(t *testing.T) {
 
 // Redis that lets nobody in without a certificate; TestRedisOverTLS tells who is kept out.
 func TestE2ERedisTLS(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	a := check.NewAuthority(t)
 	cert, key := a.Issue("server", "redis")

@@ -19,6 +19,8 @@ import (
 	common "go.opentelemetry.io/proto/otlp/common/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
+
+	"shardid/scripts/check"
 )
 
 // receiver takes spans as a collector does.
@@ -94,6 +96,7 @@ func tracedTo(url string) settings {
 // TestE2ETracing: a collector gets the spans of requests and of what was asked of the
 // stores, in the caller's trace where there is one, and nothing of whom an ID is for.
 func TestE2ETracing(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	r := newReceiver(t)
 	d := serve(t, tracedTo(r.URL).With(settings{"RESP_ADDR": "127.0.0.1:0", "LOG_ACCESS": "all"}), "--demo")
@@ -176,46 +179,5 @@ func checkRefill(t *testing.T, r *receiver) {
 	}
 	if !slices.ContainsFunc(r.named("refill"), func(s *trace.Span) bool { return string(s.SpanId) == string(pass) && len(s.ParentSpanId) == 0 }) {
 		t.Error("the pass has no span")
-	}
-}
-
-// TestE2ETracingWithoutReceiver: one that is away or hangs costs a line in the log and
-// a moment at the end.
-func TestE2ETracingWithoutReceiver(t *testing.T) {
-	story(t)
-	free := make(chan struct{})
-	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-free }))
-	t.Cleanup(hanging.Close)
-	t.Cleanup(func() { close(free) }) // first
-	for name, url := range map[string]string{"away": "http://127.0.0.1:1", "hanging": hanging.URL} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			d := serve(t, tracedTo(url).With(settings{"SERVER_DRAIN_DELAY": "0s"}), "--demo")
-			d.ready()
-			slowest := time.Duration(0)
-			eventually(t, 40*time.Second, "the log tells", func() bool {
-				slowest = max(slowest, d.want(aliceGet, 200, 0).took)
-				return len(d.Lines("spans cannot be sent")) > 0
-			})
-			d.want("/healthz", 200, 0)
-			begun := time.Now()
-			d.stops(syscall.SIGTERM, 15*time.Second)
-			t.Logf("slowest request %v, ended in %v", slowest, time.Since(begun))
-			if n := len(d.Lines("spans cannot be sent")); n != 1 {
-				t.Errorf("told %d times", n)
-			}
-			wantStopped(t, d)
-		})
-	}
-}
-
-// TestE2ETracingOff: without an endpoint nothing is traced and no answer is another.
-func TestE2ETracingOff(t *testing.T) {
-	story(t)
-	d := serve(t, settings{"TRACING_SAMPLE_RATIO": "1"}, "--demo")
-	eventually(t, startLimit, "served", func() bool { return d.get(aliceGet).status == 200 })
-	a, err := d.do(http.MethodGet, aliceGet, "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	if err != nil || a.header.Get("Traceparent")+a.header.Get("X-Request-Id") != "" {
-		t.Errorf("%v %v", err, a.header)
 	}
 }

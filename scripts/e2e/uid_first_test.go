@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // uidParsed is Baidu's parseUID: four strings.
@@ -45,6 +47,7 @@ func serveUID(t *testing.T, dir string, s settings, books *uidBooks) *daemon {
 // TestE2EUIDFirstMinute: one command, one curl, and the ID taken apart in every
 // way there is.
 func TestE2EUIDFirstMinute(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	d := serve(t, settings{"TIME_ZONE": "UTC"}, "--demo")
 	var a answer
@@ -89,43 +92,5 @@ func wantDecoded(t *testing.T, d *daemon, uid string, at time.Time) {
 	body := d.want("/decode?kind=uid&id="+uid, 200, 0).body
 	if !strings.HasSuffix(body, `"timestamp":`+strconv.FormatInt(at.Unix(), 10)+`,"time":"`+at.Format(time.RFC3339)+`","workerId":1,"sequence":0}`) {
 		t.Errorf("/decode: %s", body)
-	}
-}
-
-// TestE2EUIDDisabled: the mode can be left out, and is missed by nobody else; Baidu's own example can
-// be read all the same, with its epoch and in its time zone.
-func TestE2EUIDDisabled(t *testing.T) {
-	story(t)
-	d := serve(t, settings{"UID_ENABLED": "false", "UID_EPOCH": "2016-05-20T00:00:00+08:00", "TIME_ZONE": "Asia/Shanghai"}, "--demo")
-	d.want("/api/uid/get", 404, -9)
-	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").Status == "ok" })
-	if p := parseUID(t, d, "3200169789968523265"); p != (uidParsed{"3200169789968523265", "2019-05-02 23:26:39", "21", "1"}) {
-		t.Errorf("Baidu's example: %+v", p)
-	}
-}
-
-// TestE2EUIDTimeRanOut: a clock that the time bits cannot hold gets a refusal that
-// says so, never a negative ID, and the other modes go on.
-func TestE2EUIDTimeRanOut(t *testing.T) {
-	story(t)
-	for _, c := range []struct{ mode, epoch, says string }{
-		{"cached", "2016-05-20", "past 2024-11-20T21:24:15Z, the last second of 28 bits since 2016-05-20T00:00:00Z"},
-		{"default", "2016-05-20", "past 2024-11-20T21:24:15Z, the last second of 28 bits since 2016-05-20T00:00:00Z"},
-		{"default", "2099-01-01", "not after the epoch 2099-01-01T00:00:00Z: set the clock"},
-	} {
-		t.Run(c.mode+" "+c.epoch, func(t *testing.T) {
-			d := serve(t, settings{"UID_MODE": c.mode, "UID_EPOCH": c.epoch}, "--demo")
-			var a answer
-			eventually(t, startLimit, "refused for good", func() bool { a = d.get("/api/uid/get"); return a.Code != -1 })
-			for range 50 {
-				if a = d.want(uidTarget(3), 503, -8); !uidRefused(a) || !strings.Contains(a.Message, c.says) {
-					t.Fatalf("%v %s", a.header, a.body)
-				}
-			}
-			if a := d.want("/healthz", 503, 0); !strings.Contains(a.body, c.says) {
-				t.Errorf("/healthz: %s", a.body)
-			}
-			eventually(t, startLimit, "the queue mode serves", func() bool { return d.get(aliceGet).status == 200 })
-		})
 	}
 }

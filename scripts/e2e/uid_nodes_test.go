@@ -11,6 +11,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"shardid/scripts/check"
 )
 
 // nodeRow is a row of WORKER_NODE as Baidu has it.
@@ -90,7 +92,7 @@ func TestE2EUIDReplicas(t *testing.T) {
 	l := uidLoad(books, func(caller int) int { return []int{10_000, 1000, 999, 5000}[caller/2%4] },
 		serveUID(t, t.TempDir(), onMariaDB(dsn), books), serveUID(t, t.TempDir(), onMariaDB(dsn), books))
 	l.start(t, 8)
-	l.reach(t, 1_000_000)
+	l.reach(t, 100_000)
 	l.stop()
 	books.Settle(t)
 
@@ -115,6 +117,7 @@ func TestE2EUIDReplicas(t *testing.T) {
 // TestE2EUIDKilled: kill -9 under load, again and again, in both modes: each life
 // has a worker ID of its own, and no UID comes twice.
 func TestE2EUIDKilled(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	const lives = 6
 	dir, books := t.TempDir(), &uidBooks{bits: uidDefaults()}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -14,6 +15,7 @@ import (
 // who starts is not ready and says why; when it is back, he serves without a
 // restart, and who came with another layout ends.
 func TestE2EUIDDatabaseAway(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	db := testserver.MariaDB(t)
 	s := uidAlone(db.NewDatabase(t))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 )
 
@@ -34,6 +35,7 @@ func baiduStart(host, port string, kind int) string {
 // TestE2EUIDWorkersRunOut: with two worker bits there are three worker IDs. They
 // are used again when a mark says that their time has passed, and only then.
 func TestE2EUIDWorkersRunOut(t *testing.T) {
+	check.Deep(t)
 	story(t)
 	dsn := migrated(t)
 	query(t, dsn, baiduStart("10.1.1.1", "1-1", 2)) // 1: nobody knows what it issued

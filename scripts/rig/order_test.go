@@ -142,6 +142,7 @@ func answers(rnd *rand.Rand, calls, callers int) (history []Call) {
 // TestOrderAgreesWithPorcupine on random histories: what a register answered, and what it
 // answered with a number changed here and there.
 func TestOrderAgreesWithPorcupine(t *testing.T) {
+	check.Deep(t)
 	verdicts := map[bool]int{}
 	for seed := range uint64(3000) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
@@ -166,35 +167,6 @@ func TestOrderAgreesWithPorcupine(t *testing.T) {
 	}
 	if t.Logf("%d histories were right, %d wrong", verdicts[true], verdicts[false]); verdicts[true] < 500 || verdicts[false] < 500 {
 		t.Error("too few of one kind show nothing")
-	}
-}
-
-// TestOrderForgets: what no call in flight can meet needs no memory, however long it goes on.
-func TestOrderForgets(t *testing.T) {
-	o := &Order{}
-	for n := int64(0); n < 3000; n += 3 {
-		a, b := o.Ask("me", "a"), o.Ask("you", "a")
-		b.Got(n+1, n+3)
-		a.Is(n + 3)
-		o.Ask("nobody", "a").Lost()
-	}
-	if k := o.keys["a"]; len(k.flying) != 0 || len(k.wide) != 0 {
-		t.Errorf("%d calls in flight, %d remembered", len(k.flying), len(k.wide))
-	}
-	check.Equal(t, o.Tally(), Tally{Calls: 3000, Lost: 1000})
-	if o.Count() != 3000 || len(o.Problems()) > 0 {
-		t.Errorf("%d numbers, %v", o.Count(), o.Problems())
-	}
-}
-
-// TestOrderOfOneInstant: a clock that does not tell two events apart changes nothing.
-func TestOrderOfOneInstant(t *testing.T) {
-	o := &Order{Keep: true}
-	o.Ask("me", "a").Got(5, 5)
-	o.begun = time.Now().Add(time.Hour)
-	o.Ask("me", "a").Got(4, 4)
-	if Linear(o.History()) || o.Tally().Back != 1 {
-		t.Errorf("%v, %+v", o.History(), o.Tally())
 	}
 }
 

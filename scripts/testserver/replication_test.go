@@ -4,7 +4,6 @@ package testserver
 
 import (
 	"testing"
-	"time"
 )
 
 // What is committed while the replica lags is gone after the failover, all else is
@@ -34,23 +33,4 @@ func TestReplication(t *testing.T) {
 	p.CatchUp()
 	p.Failover()
 	wantNil(t, "the fourth is there", first.exec("DELETE FROM d.t WHERE n = 4"))
-}
-
-// A stalled COMMIT is answered when the stall ends, not before.
-func TestStall(t *testing.T) {
-	t.Parallel()
-	p := MariaDBReplicated(t)
-	wantNil(t, "create", p.Primary.exec("CREATE DATABASE d", "CREATE TABLE d.t (n int primary key)"))
-	p.CatchUp()
-	p.Lag()
-	end, answer := p.Stall(), make(chan error, 1)
-	go func() { answer <- p.Primary.exec("INSERT INTO d.t VALUES (1)") }()
-	select {
-	case err := <-answer:
-		t.Errorf("a COMMIT was answered: %v", err)
-	case <-time.After(time.Second):
-	}
-	end()
-	wantNil(t, "insert", <-answer)
-	wantNil(t, "insert", p.Primary.exec("INSERT INTO d.t VALUES (2)"))
 }

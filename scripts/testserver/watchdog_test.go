@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 )
 
 // childEnv makes the test binary a child that starts a server, see child.
@@ -79,23 +78,6 @@ func TestServerEndsWithTestProcess(t *testing.T) {
 			}
 			finish()
 			wantEnd(t, tmp, pid)
-		})
-	}
-}
-
-// A kill in the middle of a start, the installation of MariaDB's data included,
-// leaves nothing either.
-func TestKilledWhileStarting(t *testing.T) {
-	skipShort(t)
-	for _, after := range []time.Duration{15, 20, 25, 30, 35, 40, 45, 50, 60, 150, 300, 500, 800} {
-		t.Run(fmt.Sprint(int(after), " ms"), func(t *testing.T) {
-			t.Parallel()
-			tmp := shortTemp(t)
-			cmd, _, finish := startChild(t, "mariadb", tmp)
-			time.Sleep(after * time.Millisecond)
-			wantNil(t, "kill child", cmd.Process.Kill())
-			finish()
-			wantEnd(t, tmp, 0)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 // COMMITs or pushes get no answer.
 func TestSimulationOfLosses(t *testing.T) {
+	check.Deep(t)
 	simtest.Losses(t, 1000, func(t *testing.T, rng *rand.Rand, careless bool) simtest.Losing {
 		key, l, db := aliceKey(), newLists(), newTable()
 		db.careless = careless

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/simtest"
 )
 
@@ -35,8 +36,11 @@ func simulation() simtest.Simulation[mutant] {
 	}
 }
 
-func TestSimulation(t *testing.T)               { simulation().Run(t) }
-func TestSimulationCatchesMutants(t *testing.T) { simulation().Catches(t) }
+func TestSimulation(t *testing.T) { simulation().Run(t) }
+func TestSimulationCatchesMutants(t *testing.T) {
+	check.Deep(t)
+	simulation().Catches(t)
+}
 
 // mutant is a fault built into the simulated stores: a guard of the design that
 // is left out. The simulation must notice each.

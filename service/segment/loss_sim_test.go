@@ -15,6 +15,7 @@ import (
 
 // COMMITs get no answer.
 func TestSimulationOfLosses(t *testing.T) {
+	check.Deep(t)
 	simtest.Losses(t, 2000, func(t *testing.T, rng *rand.Rand, careless bool) simtest.Losing {
 		width := []int{3, 4, 7}[rng.IntN(3)]
 		n := model.Numbering{Pattern: fmt.Sprintf("{yyyyMMdd}{seq:%d}", width), Reset: model.ResetDay, Zone: "UTC",

@@ -122,8 +122,11 @@ func simulationNumbers() simtest.Simulation[mutant] {
 	}
 }
 
-func TestSimulationNumbers(t *testing.T)               { simulationNumbers().Run(t) }
-func TestSimulationNumbersCatchesMutants(t *testing.T) { simulationNumbers().Catches(t) }
+func TestSimulationNumbers(t *testing.T) { simulationNumbers().Run(t) }
+func TestSimulationNumbersCatchesMutants(t *testing.T) {
+	check.Deep(t)
+	simulationNumbers().Catches(t)
+}
 
 func simulateNumbers(t *testing.T, seed uint64, m mutant) (did simtest.Tally, err error) {
 	synctest.Test(t, func(t *testing.T) {

@@ -26,8 +26,11 @@ func simulation() simtest.Simulation[mutant] {
 	}
 }
 
-func TestSimulation(t *testing.T)               { simulation().Run(t) }
-func TestSimulationCatchesMutants(t *testing.T) { simulation().Catches(t) }
+func TestSimulation(t *testing.T) { simulation().Run(t) }
+func TestSimulationCatchesMutants(t *testing.T) {
+	check.Deep(t)
+	simulation().Catches(t)
+}
 
 // simulate runs one world and says how many IDs it issued, and what was wrong.
 func simulate(t *testing.T, seed uint64, m mutant) (did simtest.Tally, err error) {

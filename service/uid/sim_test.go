@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/scripts/check"
 	"shardid/scripts/simtest"
 )
 
@@ -220,5 +221,8 @@ func simulation() simtest.Simulation[mutant] {
 	}
 }
 
-func TestSimulation(t *testing.T)               { simulation().Run(t) }
-func TestSimulationCatchesMutants(t *testing.T) { simulation().Catches(t) }
+func TestSimulation(t *testing.T) { simulation().Run(t) }
+func TestSimulationCatchesMutants(t *testing.T) {
+	check.Deep(t)
+	simulation().Catches(t)
+}

@@ -52,6 +52,7 @@ func issue(t *testing.T, s *uid.Service, n int, seen map[int64]bool) {
 // With a real database that is away at the start, comes, goes and comes again: a
 // service waits for it, goes on without it, and a later start gets another worker ID.
 func TestRealDatabase(t *testing.T) {
+	check.Deep(t)
 	server := testserver.MariaDB(t)
 	dsn := server.NewDatabase(t)
 	migrate(t, dsn)

@@ -35,8 +35,11 @@ func simulation() simtest.Simulation[mutant] {
 	}
 }
 
-func TestSimulation(t *testing.T)               { simulation().Run(t) }
-func TestSimulationCatchesMutants(t *testing.T) { simulation().Catches(t) }
+func TestSimulation(t *testing.T) { simulation().Run(t) }
+func TestSimulationCatchesMutants(t *testing.T) {
+	check.Deep(t)
+	simulation().Catches(t)
+}
 
 type simDuration = time.Duration
 
