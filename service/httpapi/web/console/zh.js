@@ -63,6 +63,7 @@ export const text = {
     ShardidStarved: ['取号超时', '有调用方收到 -4：没能及时取得序号或号段。请检查存储状态与补号耗时。'],
     ShardidNoWorkerIDFree: ['命名空间的工作节点 ID 已全部租出', '有调用方收到 -8：现有持有者不受影响，但新的实例租不到工作节点 ID。请停掉不再需要的实例，或新建位宽更大的命名空间。'],
     ShardidInternalErrors: ['内部错误', '有调用方收到 -11，这是 shardid 自身的问题。详情见日志，请反馈给开发者。'],
+    ShardidSlow: ['响应变慢', '最近十分钟里有五分钟以上，某种模式百分之一的请求超过 250 毫秒。请检查补号耗时与本机 CPU。'],
     ShardidLeaseNotTrusted: ['雪花模式停止发号', '没有可信的工作节点 ID 租约，雪花模式无法发号。'],
     ShardidWorkerOffline: ['工作节点 ID 注册中心不可用', '目前依靠本地文件续用工作节点 ID，请在租约到期前恢复注册中心。'],
     ShardidClockOffset: ['时钟偏差过大', '本机时钟与注册中心的时钟相差过大。请检查 NTP 校时。'],
