@@ -20,7 +20,7 @@ import (
 // some world, or the simulation proves nothing.
 func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
-		Worlds: 2000, Racing: 200, Seeds: 20_000, World: simulate,
+		Worlds: 2000, Racing: 100, Seeds: 20_000, World: simulate,
 		Least:   map[string]float64{"IDs": 100, "lifts": 0.5, "wasted": 3},
 		Mutants: []mutant{ignoresFloor, rereadsStep, reusesRolledBack, sharesRange, noDoubt, noWait},
 	}

@@ -22,7 +22,7 @@ import (
 // simulation has a mutant for each guard: left out, it must let an ID repeat in some world.
 func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
-		Worlds: 10_000, Racing: 500, Seeds: 30_000, Least: map[string]float64{"IDs": 100},
+		Worlds: 10_000, Racing: 100, Seeds: 30_000, Least: map[string]float64{"IDs": 100},
 		Mutants: []mutant{noBound, noAfter, reportsInstead, trustsItself, leafFallback, noVouch,
 			serverIgnored, recordBelieved, noDoubt, noClaims, noWait, addressBelieved},
 		World: func(_ *testing.T, seed uint64, m mutant) (simtest.Tally, error) {
