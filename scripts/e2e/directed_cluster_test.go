@@ -25,7 +25,6 @@ import (
 func TestDirectedClusterGrows(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	t.Parallel()
 	setup, dsn := testserver.Cluster(t), testserver.SharedMariaDB(t).NewDatabase(t)
 	for _, master := range setup.Nodes {
 		rig.ClusterReplica(t, master)

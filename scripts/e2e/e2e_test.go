@@ -31,6 +31,7 @@ func story(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs real processes")
 	}
+	t.Parallel()
 	begun := time.Now()
 	t.Cleanup(func() { t.Logf("story took %v", time.Since(begun).Round(10*time.Millisecond)) })
 }

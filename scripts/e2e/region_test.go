@@ -36,7 +36,6 @@ func regionPaths() map[string]string {
 func TestE2ERegions(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	t.Parallel()
 	add := func(s settings, dir string) {
 		for _, args := range []string{"migrate", "provision --app 1 --name one", "provision --app 2 --name two --scramble", "tags add --tag orders --step 100",
 			"tags add --tag invoices --step 10 --pattern INV-{yyyyMMdd}-{seq:5} --reset day", "sequences add --space chat --sections 4", "names add --name gophers"} {
@@ -152,7 +151,6 @@ func wantRefusedElsewhere(t *testing.T, dir string, s settings) {
 func TestE2ERegionAdopts(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	t.Parallel()
 	dir, s := t.TempDir(), settings{}
 	for _, args := range []string{"migrate", "provision --app 1 --name one", "tags add --tag orders --step 1000", "sequences add --space chat"} {
 		try{args: args}.in(t, dir, s)

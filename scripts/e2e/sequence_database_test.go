@@ -19,7 +19,6 @@ import (
 func TestDirectedSequenceDatabaseFailover(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	t.Parallel()
 	for name, redisToo := range map[string]bool{"Redis lives": false, "Redis goes back": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +65,6 @@ func TestDirectedSequenceDatabaseFailover(t *testing.T) {
 func TestE2ESequenceDatabaseAway(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	t.Parallel()
 	type server = *testserver.MariaDBServer
 	for name, c := range map[string]struct {
 		leave, back func(server)
@@ -115,7 +113,6 @@ func (d *daemon) stopsNumbering(since time.Time) {
 // all that was given after others. No number comes twice, whichever it is.
 func TestE2ESequenceEmbedded(t *testing.T) {
 	story(t)
-	t.Parallel()
 	dir, s := t.TempDir(), numbering(nil)
 	for _, args := range [][]string{{"migrate"}, {"sequences", "add", "--space", "chat", "--step", "50"}} {
 		if o := shardidIn(t, dir, s, args...); o.exit != 0 {

@@ -19,7 +19,6 @@ import (
 func TestDirectedSequenceRedisForgets(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	t.Parallel()
 	restart := func(r *testserver.RedisServer) { r.Kill(); r.Restart() }
 	for name, forget := range map[string]func(t *testing.T, r *testserver.RedisServer){
 		"emptied":          func(_ *testing.T, r *testserver.RedisServer) { r.FlushAll() },
@@ -101,7 +100,6 @@ func (s split) outside() *redis.Client {
 func TestDirectedSequenceSplit(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	t.Parallel()
 	setup, dsn := newSplit(t), testserver.SharedMariaDB(t).NewDatabase(t)
 	s := onMariaDB(dsn)
 	addChat(t, s, "--step", "1000")
@@ -139,7 +137,6 @@ func TestDirectedSequenceSplit(t *testing.T) {
 func TestDirectedSequenceFrozen(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	t.Parallel()
 	for name, frozen := range map[string]time.Duration{"until the others go on": 0, "for long": 18 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

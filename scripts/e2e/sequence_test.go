@@ -20,7 +20,6 @@ import (
 // each room is dense before that. A service that counts by INCR breaks the order then.
 func TestE2ESequenceFailover(t *testing.T) {
 	story(t)
-	t.Parallel()
 	setup, dsn := testserver.Sentinel(t), testserver.SharedMariaDB(t).NewDatabase(t)
 	setup.DownAfter(t, 2*time.Second)
 	addChat(t, onMariaDB(dsn), "--step", "5000")
@@ -71,7 +70,6 @@ func (c *chat) wantDense() {
 func TestE2ESequenceNeedsRedis(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	t.Parallel()
 	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
 	addChat(t, onMariaDB(dsn))
 	d := serve(t, numbering(onMariaDB(dsn)))
@@ -94,7 +92,6 @@ func TestE2ESequenceNeedsRedis(t *testing.T) {
 func TestE2ESequenceMadeAgain(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	t.Parallel()
 	s := onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t)).With(onRedis(testserver.Redis(t).Addr))
 	addChat(t, s)
 	unknown := func(err error) bool {
