@@ -18,7 +18,7 @@ import (
 	"shardid/repository/sqlstore"
 	"shardid/service/access"
 	"shardid/service/background"
-	"shardid/service/deadline"
+	"shardid/service/guard"
 	"shardid/service/httpapi"
 	"shardid/service/issuer"
 	"shardid/service/lease"
@@ -29,7 +29,6 @@ import (
 	"shardid/service/segment"
 	"shardid/service/sequence"
 	"shardid/service/uid"
-	"shardid/service/unsent"
 )
 
 // App is the running service. New validates, Start runs, Stop tears down what
@@ -59,15 +58,13 @@ type App struct {
 	replicas *monitor.Replicas
 	url      string // of the console, once the listener is open
 
-	monitor     *monitor.Monitor
-	watch       *settingsWatch
-	connections *connections
-	api         *httpapi.API
-	unsent      *unsent.Budget
-	server      *http.Server
-	spare       *http.Server // for connections beyond the bound
-	resp        *resp.Server // nil without resp.addr
-	pprof       *http.Server
+	monitor *monitor.Monitor
+	watch   *settingsWatch
+	guard   *guard.Guard // of the connections of both front ends
+	api     *httpapi.API
+	server  *http.Server
+	resp    *resp.Server // nil without resp.addr
+	pprof   *http.Server
 
 	startedAt time.Time
 	looks     *background.Group // looks at the modes
@@ -89,78 +86,39 @@ type step struct {
 // away. level is that of log.
 func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
 	a := &App{cfg: cfg, log: log, level: level, startedAt: time.Now(), failed: make(chan error, 3),
-		unsent:      unsent.New(unsentBytes),
-		connections: newConnections(cfg.Server.MaxConnections, cfg.Server.MaxConnectionsPerAddress, log),
-		looks:       background.NewGroup("looks")}
+		guard: guard.New(limits(cfg), log),
+		looks: background.NewGroup("looks")}
 	for _, warning := range cfg.Warnings() {
 		log.Warn(warning)
 	}
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.Stop(0))
 	}
-	a.server = newServer(cfg, a.api, log)
-	a.spare = newSpareServer(cfg, a.api.Spare(), a.server)
+	a.server = newServer(cfg, a.api, a.guard.ConnState, log)
 	a.wireRESP()
 	if cfg.Server.TLSClientCAFile != "" {
-		a.spare.ConnContext = a.certificates.Connection
-	}
-	a.server.ConnContext = a.spare.ConnContext
-	if cfg.Server.RequireToken {
-		a.server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
-			if trust := a.spare.ConnContext; trust != nil {
-				ctx = trust(ctx, conn)
-			}
-			return meet(ctx, conn)
-		}
+		a.server.ConnContext = a.certificates.Connection
 	}
 	return a, nil
 }
 
-// newServer bounds what a client can cost in time and memory.
-func newServer(cfg Config, h http.Handler, log *slog.Logger) *http.Server {
-	s := &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: cfg.Server.ReadHeaderTimeout,
-		ReadTimeout:       requestTimeout(cfg),
-		IdleTimeout:       -1, // see limits
-		ConnState:         connState,
-		MaxHeaderBytes:    cfg.Server.MaxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+// newServer makes the server of the HTTP front end. The guard closes what is slow. With TLS comes HTTP/2, of whose
+// streams a connection knows nothing, so the server has timeouts there; they cost little beside TLS.
+func newServer(cfg Config, h http.Handler, state func(net.Conn, http.ConnState), log *slog.Logger) *http.Server {
+	s := &http.Server{ //nolint:gosec // the guard has the timeouts
+		Handler:        h,
+		ConnState:      state,
+		MaxHeaderBytes: cfg.Server.MaxHeaderBytes,
+		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	if cfg.Server.TLSCertFile != "" { // and HTTP/2, of whose streams a connection knows nothing
-		s.IdleTimeout, s.WriteTimeout = cfg.Server.IdleTimeout, requestTimeout(cfg)
-		s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 100} // the least that RFC 9113 recommends
+	if cfg.Server.TLSCertFile != "" {
+		s.ReadTimeout, s.WriteTimeout, s.IdleTimeout = requestTimeout(cfg), requestTimeout(cfg), cfg.Server.IdleTimeout
+		s.HTTP2 = &http.HTTP2Config{
+			MaxConcurrentStreams: 100, // the least that RFC 9113 recommends
+			WriteByteTimeout:     slack,
+		}
 	}
 	return s
-}
-
-// unsentBytes is what all answers together may hold until their clients read them, in bytes: of
-// batches of 10000 a hundred to three hundred, over HTTP and RESP. docs/operations.md names it.
-const unsentBytes = 16 << 20
-
-// slack is for what should take no time: to read a request, to write an answer.
-const slack = 10 * time.Second
-
-// longestWait is how long a request may wait for its IDs.
-func longestWait(cfg Config) time.Duration {
-	return max(cfg.Queue.Timeout, cfg.Segment.Timeout, cfg.Snowflake.Timeout, cfg.UID.Timeout, cfg.Sequence.Timeout)
-}
-
-// requestTimeout is for a whole request and, with TLS, for its answer. Its end would
-// cancel one that waits.
-func requestTimeout(cfg Config) time.Duration {
-	return cfg.Server.ReadHeaderTimeout + longestWait(cfg) + slack
-}
-
-// limits bound a connection between requests, and one that reads no answer, which as
-// deadlines of net/http would cost each request two readings of the clock. With TLS these
-// cost little beside it, and records do not tell what is a request: there net/http does
-// the first.
-func limits(cfg Config) deadline.Limits {
-	if cfg.Server.TLSCertFile != "" {
-		return deadline.Limits{Write: slack}
-	}
-	return deadline.Limits{Read: cfg.Server.IdleTimeout, Write: slack}
 }
 
 // Start listens and serves. With demo it provisions app 1 in an embedded
@@ -191,9 +149,7 @@ func (a *App) Start(ctx context.Context, demo bool) error {
 	}
 	a.url = consoleURL(a.cfg, listener.Addr())
 	a.replicas.Start()
-	spares := newSpareListener(listener.Addr())
-	go a.run(a.spare, a.secure(spares))
-	go a.run(a.server, a.secure(deadline.Listen(boundListener{listener, a.connections, spares.take}, limits(a.cfg))))
+	go a.run(a.server, a.secure(a.guard.Listen(listener)))
 	a.log.Info("listening", "addr", listener.Addr().String(), "version", versionString(),
 		"try", fmt.Sprintf("curl '%s://%s/get?appId=1&gatePass=alice'", a.cfg.Server.Scheme(), listener.Addr()))
 	return nil
@@ -287,8 +243,7 @@ func (a *App) wireRESP() {
 	}
 	o := resp.Options{
 		Issuer: a.issuer, Access: a.access, RequireToken: a.cfg.Server.RequireToken, Log: a.log,
-		TokenTimeout: tokenTimeout, CommandTimeout: a.cfg.Server.ReadHeaderTimeout, Unsent: a.unsent,
-		Version: versionString(), PublicText: a.api.PublicText, Observe: a.api.LogCommand,
+		ConnState: a.guard.SetState, Version: versionString(), PublicText: a.api.PublicText, Observe: a.api.LogCommand,
 	}
 	if a.cfg.Server.TLSClientCAFile != "" {
 		o.CheckClient = a.certificates.ClientCheck
@@ -305,8 +260,7 @@ func (a *App) wireRESP() {
 	a.resp = resp.New(o)
 }
 
-// startRESP serves Redis clients when an address is configured. TLS or not, a connection
-// that sends nothing, or does not read a piece of its answer, is closed.
+// startRESP serves Redis clients when an address is configured.
 func (a *App) startRESP(ctx context.Context) error {
 	c := a.cfg
 	if a.resp == nil {
@@ -321,9 +275,8 @@ func (a *App) startRESP(ctx context.Context) error {
 		defer cancel()
 		return a.resp.Stop(ctx)
 	})
-	bounded := deadline.Listen(boundListener{listener, a.connections, nil}, deadline.Limits{Read: c.Server.IdleTimeout, Write: slack})
 	go func() {
-		if err := a.resp.Serve(a.secure(bounded)); !errors.Is(err, resp.ErrServerClosed) {
+		if err := a.resp.Serve(a.secure(a.guard.Listen(listener))); !errors.Is(err, resp.ErrServerClosed) {
 			a.failed <- fmt.Errorf("serve RESP: %w", err)
 		}
 	}()
@@ -350,12 +303,12 @@ func (a *App) run(server *http.Server, listener net.Listener) {
 func (a *App) stopHTTP(ctx context.Context) error {
 	ctx, cancel := a.drainTime(ctx)
 	defer cancel()
-	err := errors.Join(a.server.Shutdown(ctx), a.spare.Shutdown(ctx))
+	err := a.server.Shutdown(ctx)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	a.log.Warn("clients did not end their requests: their connections are closed", "connections", a.connections.count())
-	return errors.Join(a.server.Close(), a.spare.Close())
+	a.log.Warn("clients did not end their requests: their connections are closed", "connections", a.guard.Counts().Open)
+	return a.server.Close()
 }
 
 // Failed tells when the service cannot go on.

@@ -154,16 +154,7 @@ func (a *App) wireObserve() error {
 func (a *App) metrics() func(context.Context) ([]byte, error) {
 	sources := observe.Sources{
 		Version: versionString(), Stores: a.stores, Sample: a.monitor.Look,
-		Connections: func() observe.Connections {
-			c := a.connections
-			held, cut := a.unsent.Held()
-			strangers := c.strangers.Load()
-			if a.resp != nil {
-				strangers += a.resp.Strangers()
-			}
-			return observe.Connections{Open: int64(c.count()), Refused: c.refused.Load(), Failed: c.failed.Load(),
-				Unsent: held, Unread: cut, NoToken: strangers}
-		},
+		Connections: func() observe.Connections { return observe.Connections(a.guard.Counts()) },
 	}
 	if a.segment != nil {
 		sources.Tags = a.segment.Used

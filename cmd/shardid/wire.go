@@ -204,10 +204,6 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 		Status: a.status, History: a.monitor, Replicas: a.replicas.View, Location: zone,
 		Names: a.db.Names, Holders: a.db.Holders, Spaces: a.db.Spaces,
 		Access: a.access, RequireToken: a.cfg.Server.RequireToken, ProtectMonitoring: a.cfg.Server.ProtectMonitoring,
-		Unsent: a.unsent,
-	}
-	if a.cfg.Server.RequireToken {
-		o.Known = know
 	}
 	o.Hosts = hosts(a.cfg.Server.Addr, a.cfg)
 	if a.cfg.Server.TLSClientCAFile != "" {

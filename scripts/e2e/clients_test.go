@@ -118,8 +118,8 @@ func TestE2EHalfACommand(t *testing.T) {
 	check.Deep(t)
 	story(t)
 	d := serve(t, nil, "--demo", "--set", "resp.addr=127.0.0.1:0", "--set", "server.idle_timeout=1s")
-	for text, want := range map[string]string{"": "", "*2\r\n$4\r\nINCR\r\n$3\r\nui": "-ERR the rest of a command did not come in time\r\n"} {
-		if said, err := io.ReadAll(dial(t, d.respAddr(), text)); err != nil || string(said) != want {
+	for _, text := range []string{"", "*2\r\n$4\r\nINCR\r\n$3\r\nui"} {
+		if said, err := io.ReadAll(dial(t, d.respAddr(), text)); err != nil || len(said) > 0 {
 			t.Errorf("%q: %q, %v", text, said, err)
 		}
 	}

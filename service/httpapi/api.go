@@ -18,7 +18,6 @@ import (
 	"shardid/service/issuer"
 	"shardid/service/monitor"
 	"shardid/service/segment"
-	"shardid/service/unsent"
 
 	"github.com/gin-gonic/gin"
 )
@@ -96,10 +95,6 @@ type Options struct {
 	// CheckClient refuses requests over connections whose client is not trusted any
 	// more. nil: no client shows who it is.
 	CheckClient func(*http.Request) error
-	// Known is told of each request that came with a valid token; nil: nobody asks.
-	Known func(*http.Request)
-	// Unsent is what all answers with IDs together may hold; nil for no bound.
-	Unsent *unsent.Budget
 
 	// Modes are those that are enabled, the queue first, for readiness.
 	Modes []Mode
@@ -146,7 +141,6 @@ type Options struct {
 type API struct {
 	opts      Options
 	engine    *gin.Engine
-	spare     *gin.Engine // issues no IDs
 	errors    []apiError
 	pages     pages
 	now       func() time.Time
@@ -177,19 +171,17 @@ func New(opts Options) *API {
 	for _, m := range opts.Modes {
 		a.modes = append(a.modes, &watched{Mode: m})
 	}
-	middleware := a.middleware()
-	a.engine = a.route(middleware, a.timed)
-	a.spare = a.route(middleware, func(access.Modes, gin.HandlerFunc) gin.HandlerFunc { return a.full })
+	a.engine = a.route()
 	return a
 }
 
-// route registers all paths; issue makes the handlers of those for IDs. What ends in a star
-// is one segment, however it is encoded; see lastSegment.
-func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.HandlerFunc) gin.HandlerFunc) *gin.Engine {
+// route registers all paths. What ends in a star is one segment, however it is encoded; see
+// lastSegment.
+func (a *API) route() *gin.Engine {
 	e := gin.New()
 	e.HandleMethodNotAllowed = true
 	e.RedirectTrailingSlash = false
-	e.Use(middleware...)
+	e.Use(a.middleware()...)
 	e.NoRoute(a.noRoute)
 	e.NoMethod(a.noMethod)
 	for path, handler := range map[string]gin.HandlerFunc{
@@ -222,9 +214,9 @@ func (a *API) route(middleware []gin.HandlerFunc, issue func(access.Modes, gin.H
 		routeGet(e, path, handler)
 		routeGet(e, path+"/", handler)
 	}
-	a.routeIDs(e, issue)
-	a.routeSequences(e, issue)
-	a.routeLeases(e, issue)
+	a.routeIDs(e)
+	a.routeSequences(e)
+	a.routeLeases(e)
 	a.routeAdmin(e.Group(adminPath, a.requireAdmin))
 	return e
 }
@@ -236,21 +228,21 @@ func routeGet(r gin.IRoutes, path string, handler gin.HandlerFunc) {
 }
 
 // routeIDs adds the paths of each mode for IDs.
-func (a *API) routeIDs(e *gin.Engine, issue func(access.Modes, gin.HandlerFunc) gin.HandlerFunc) {
+func (a *API) routeIDs(e *gin.Engine) {
 	for path, handler := range map[string]gin.HandlerFunc{
-		"/get":                    issue(access.Queue, a.ids(access.Queue, &ofGet)),
-		"/api/segment/get/*key":   issue(access.Segment, a.getSegment),
-		"/api/snowflake/get/*key": issue(access.Snowflake, a.getSnowflake),
-		"/api/uid/get":            issue(access.UID, a.ids(access.UID, &ofLeaf)),
-		"/v1/queue/:appId/ids":    issue(access.Queue, a.ids(access.Queue, &ofV1Queue)),
-		"/v1/segment/*tag":        issue(access.Segment, a.getV1Segment),
-		"/v1/snowflake/ids":       issue(access.Snowflake, a.ids(access.Snowflake, &ofV1)),
-		"/v1/uid/ids":             issue(access.UID, a.ids(access.UID, &ofV1)),
+		"/get":                    a.timed(access.Queue, a.ids(access.Queue, &ofGet)),
+		"/api/segment/get/*key":   a.timed(access.Segment, a.getSegment),
+		"/api/snowflake/get/*key": a.timed(access.Snowflake, a.getSnowflake),
+		"/api/uid/get":            a.timed(access.UID, a.ids(access.UID, &ofLeaf)),
+		"/v1/queue/:appId/ids":    a.timed(access.Queue, a.ids(access.Queue, &ofV1Queue)),
+		"/v1/segment/*tag":        a.timed(access.Segment, a.getV1Segment),
+		"/v1/snowflake/ids":       a.timed(access.Snowflake, a.ids(access.Snowflake, &ofV1)),
+		"/v1/uid/ids":             a.timed(access.UID, a.ids(access.UID, &ofV1)),
 
-		"/tinyid/id/nextId":              issue(access.Segment, a.tinyidIDs(false)),
-		"/tinyid/id/nextIdSimple":        issue(access.Segment, a.tinyidIDs(true)),
-		"/tinyid/id/nextSegmentId":       issue(access.Segment, a.tinyidRun(false)),
-		"/tinyid/id/nextSegmentIdSimple": issue(access.Segment, a.tinyidRun(true)),
+		"/tinyid/id/nextId":              a.timed(access.Segment, a.tinyidIDs(false)),
+		"/tinyid/id/nextIdSimple":        a.timed(access.Segment, a.tinyidIDs(true)),
+		"/tinyid/id/nextSegmentId":       a.timed(access.Segment, a.tinyidRun(false)),
+		"/tinyid/id/nextSegmentIdSimple": a.timed(access.Segment, a.tinyidRun(true)),
 	} {
 		routeGet(e, path, handler)
 		e.POST(path, handler)
@@ -259,15 +251,6 @@ func (a *API) routeIDs(e *gin.Engine, issue func(access.Modes, gin.HandlerFunc) 
 
 // ServeHTTP implements http.Handler.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.engine.ServeHTTP(w, r) }
-
-// Spare serves what needs no place among the clients, such as probes and administration, and
-// refuses requests for IDs: it is for connections beyond the bound.
-func (a *API) Spare() http.Handler { return a.spare }
-
-func (a *API) full(c *gin.Context) {
-	a.writeError(c, errFull, "too many connections: nothing was issued, try again or ask another replica; "+
-		"server.max_connections and server.max_connections_per_address bound them")
-}
 
 // Drain makes /readyz answer that the process goes away; requests are still
 // served, and their answers close the connections.

@@ -26,7 +26,7 @@ type errorCode struct {
 // errorCodes is the public error table, by which errors are answered. docs/http.md and
 // openapi.yaml show it: make references.
 var errorCodes = []errorCode{
-	{-1, http.StatusServiceUnavailable, true, "not initialised yet, and the message says what it waits for; too many connections; or a store cannot be read", "try again, or ask another replica"},
+	{-1, http.StatusServiceUnavailable, true, "not initialised yet, and the message says what it waits for, or a store cannot be read", "try again, or ask another replica"},
 	{-2, http.StatusNotFound, false, "the app, the tag, the name of worker IDs, or the space of sequences is not provisioned", "create it, or correct the request"},
 	{-3, http.StatusNotFound, false, "the app is provisioned, this shard of it is not, or its row cannot be used", "add its row to `id_alloc`, or correct it as the message says"},
 	{-4, http.StatusServiceUnavailable, true, "no index, segment or number of a sequence could be had within the mode's `timeout`; nothing was issued", "try again; if it lasts, look at the stores; what waits for `shardid confirm` says so"},
@@ -41,7 +41,7 @@ var errorCodes = []errorCode{
 	{-10, http.StatusNotFound, false, "no such path", "take one of `/openapi.yaml`"},
 	{-10, http.StatusMethodNotAllowed, false, "the path does not take this method", "use one that the header `Allow` names"},
 	{-11, http.StatusInternalServerError, false, "a fault of shardid", "try again, and report what the log says"},
-	{-12, http.StatusTooManyRequests, true, "the token's rate or a quota of IDs is used up, or too many batches of more than 128 IDs are being made", "slow down, or ask for fewer"},
+	{-12, http.StatusTooManyRequests, true, "the token's rate or a quota of IDs is used up, or too many batches of more than 128 IDs are being made or read", "slow down, or ask for fewer"},
 	{-13, http.StatusConflict, false, "administration: the app, tag, name or space exists already, is in use, or the change would let an ID repeat; nothing was done", "do what the message says"},
 	{-14, http.StatusConflict, false, "the lease of a worker ID is lost: it has ended, was released, or has another secret", "issue nothing more, and get a new lease"},
 }
@@ -72,7 +72,7 @@ func apiErrors() []apiError {
 		}
 		all = append(all, coded(c.Err, c.Code, status))
 	}
-	return append(all, errStoreAway, errFull, errNoAdmin, errForeign, errURLTooLong, errBodyType, errNoRoute, errNoMethod, errInternal)
+	return append(all, errStoreAway, errNoAdmin, errForeign, errURLTooLong, errBodyType, errNoRoute, errNoMethod, errInternal)
 }
 
 // Errors that only HTTP knows. Codes -10 and -11 are beyond the table that the
@@ -91,8 +91,6 @@ var (
 	// errStoreAway: a page that only reads a store could not. Nothing about IDs is
 	// wrong, so it has the code of what is not there yet.
 	errStoreAway = coded(errors.New("the store cannot be read"), -1, 0)
-	// errFull: the connection is one too many.
-	errFull = coded(errors.New("too many connections"), -1, 0)
 	// errGaveUp: the request ended first. A client that has only closed its
 	// sending half still reads the answer, and must not take it for an ID.
 	errGaveUp = coded(context.Canceled, -4, 0)

@@ -13,7 +13,6 @@ import (
 	"shardid/model"
 	"shardid/service/access"
 	"shardid/service/issuer"
-	"shardid/service/unsent"
 
 	"github.com/gin-gonic/gin"
 )
@@ -113,11 +112,11 @@ type buffer struct {
 	body []byte
 }
 
-// issue answers with the IDs, or with texts of a tag with a pattern if those will do. What it
-// holds until the client reads it is counted; a short answer waits elsewhere, in a buffer that
-// each connection has. A buffer whose answer a client did not take is not kept: many may have
-// been cut at once. After an error nothing was written. HEAD issues nothing, and has no length:
-// nobody knows that of the next ID.
+// issue answers with the IDs, or with texts of a tag with a pattern if those will do. A large batch
+// has its turn until the client has read the answer, but for what a buffer of its connection holds.
+// A buffer whose answer a client did not take is not used again, because HTTP/2 may still be sending
+// it. After an error nothing was written. HEAD issues nothing, and has no length: nobody knows that of
+// the next ID.
 func (a *API) issue(c *gin.Context, q asked) error {
 	contentType := typeJSON
 	if q.form >= asDigits {
@@ -129,11 +128,15 @@ func (a *API) issue(c *gin.Context, q asked) error {
 		c.Status(http.StatusOK)
 		return a.opts.Enabled(q.Mode)
 	}
-	b, held, err := a.fill(c, q)
+	done, err := a.opts.Turn(c.Request.Context(), q.Request)
 	if err != nil {
 		return err
 	}
-	defer held.Release()
+	defer done()
+	b, err := a.fill(c, q)
+	if err != nil {
+		return err
+	}
 	if a.write(c, http.StatusOK, contentType, b.body) == nil {
 		a.buffers.Put(b)
 	}
@@ -141,21 +144,17 @@ func (a *API) issue(c *gin.Context, q asked) error {
 }
 
 // fill takes the IDs and composes the body of them.
-func (a *API) fill(c *gin.Context, q asked) (b *buffer, held *unsent.Answer, err error) {
-	done, err := a.opts.Turn(c.Request.Context(), q.Request)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer done()
-	b, _ = a.buffers.Get().(*buffer)
+func (a *API) fill(c *gin.Context, q asked) (*buffer, error) {
+	b, _ := a.buffers.Get().(*buffer)
 	if q.Count > cap(b.ids) {
 		b.ids, b.body = make([]int64, 0, q.Count), make([]byte, 0, q.Count*bytesPerID)
 	}
 	var texts []string
+	var err error
 	b.ids, texts, err = a.opts.Issue(c.Request.Context(), q.token, q.Request, b.ids[:0])
 	if err != nil {
 		a.buffers.Put(b)
-		return nil, nil, err
+		return nil, err
 	}
 	a.answers.Add(0)
 	switch q.stride = 1; q.Mode {
@@ -165,12 +164,7 @@ func (a *API) fill(c *gin.Context, q asked) (b *buffer, held *unsent.Answer, err
 		q.stride = a.opts.Region.Stride()
 	}
 	b.body = appendIssued(b.body[:0], b.ids, texts, q)
-	if len(b.body) > counted {
-		const idSize = 8 // bytes
-		to := http.NewResponseController(c.Writer)
-		held = a.opts.Unsent.Hold(cap(b.body)+idSize*cap(b.ids), func() { _ = to.SetWriteDeadline(time.Unix(1, 0)) })
-	}
-	return b, held, nil
+	return b, nil
 }
 
 // decode takes an ID apart.

@@ -43,8 +43,8 @@ func answerLease(l model.NameLease, err error) (leaseAnswer, error) {
 
 // routeLeases adds the routes of leases. What has a lease may renew it and give it back even
 // where there are too many clients.
-func (a *API) routeLeases(e *gin.Engine, issue func(access.Modes, gin.HandlerFunc) gin.HandlerFunc) {
-	e.POST("/v1/leases/:name", issue(access.Lease, a.serveLease(a.grantLease, "instance")))
+func (a *API) routeLeases(e *gin.Engine) {
+	e.POST("/v1/leases/:name", a.timed(access.Lease, a.serveLease(a.grantLease, "instance")))
 	e.POST("/v1/leases/:name/:workerId/renew", a.timed(access.Lease, a.serveLease(a.renewLease, "secret")))
 	e.DELETE("/v1/leases/:name/:workerId", a.timed(access.Lease, a.serveLease(a.releaseLease, "secret", "lastUsed")))
 }

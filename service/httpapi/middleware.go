@@ -307,7 +307,7 @@ func (a *API) admit(c *gin.Context, m access.Modes) (*access.Token, bool) {
 	}
 	token, err := a.opts.Access.Client(c.Request.Header)
 	if err == nil {
-		a.known(c, token)
+		c.Set(callerKey, token.Name())
 		err = token.Mode(m)
 	}
 	if err != nil {
@@ -325,16 +325,8 @@ func (a *API) operator(c *gin.Context) (*access.Token, bool) {
 		a.fail(c, err)
 		return nil, false
 	}
-	a.known(c, token)
-	return token, true
-}
-
-// known notes who asks, for the log and for the connection.
-func (a *API) known(c *gin.Context, token *access.Token) {
 	c.Set(callerKey, token.Name())
-	if a.opts.Known != nil {
-		a.opts.Known(c.Request)
-	}
+	return token, true
 }
 
 // monitoring guards a page that shows the state of the service, when

@@ -16,11 +16,11 @@ var (
 )
 
 // routeSequences adds the routes of sequences.
-func (a *API) routeSequences(e *gin.Engine, issue func(access.Modes, gin.HandlerFunc) gin.HandlerFunc) {
-	ids := issue(access.Sequence, a.ids(access.Sequence, &ofSequence))
+func (a *API) routeSequences(e *gin.Engine) {
+	ids := a.timed(access.Sequence, a.ids(access.Sequence, &ofSequence))
 	routeGet(e, "/v1/sequence/:space/ids", ids)
 	e.POST("/v1/sequence/:space/ids", ids)
-	routeGet(e, "/v1/sequence/:space/current", issue(access.Sequence, a.ids(access.Sequence, &ofCurrent)))
+	routeGet(e, "/v1/sequence/:space/current", a.timed(access.Sequence, a.ids(access.Sequence, &ofCurrent)))
 }
 
 // readSequence reads the parameters of /v1/sequence/{space}/ids.

@@ -93,7 +93,7 @@ func (a *API) readTinyid(c *gin.Context) (q asked, err error) {
 		if q.token, err = a.opts.Access.Use(access.NewCredential([]byte(given[2].text))); err != nil {
 			return q, err
 		}
-		a.known(c, q.token)
+		c.Set(callerKey, q.token.Name())
 	}
 	q.Request = issuer.Request{Mode: access.Segment, Tag: given[0].text, Count: 1}
 	if q.Tag == "" {

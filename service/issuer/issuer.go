@@ -18,7 +18,7 @@ import (
 const (
 	// Large is how many IDs a batch may have that waits for no turn.
 	Large = 128
-	// turns is how many larger ones of a mode are made at once: each takes up to 0.4 MB,
+	// turns is how many larger ones of a mode are made and written at once: each takes up to 0.4 MB,
 	// and more at once are no faster.
 	turns = 32
 	// patience is how long one waits for its turn.
@@ -189,8 +189,9 @@ func (s *Issuer) IssueRun(ctx context.Context, token *access.Token, tag string) 
 	return first, last, nil
 }
 
-// Turn waits until the IDs of a large batch may be made; done ends that, once what they hold is
-// counted by other means. A mode that is starved holds no other up. Errors: model.ErrTooMany, or ctx's.
+// Turn waits until the IDs of a large batch may be made. Call done when its answer has been written, so
+// that turns bound what answers hold that clients do not read. A mode that is starved holds no other
+// up. Errors: model.ErrTooMany, or ctx's.
 func (s *Issuer) Turn(ctx context.Context, r Request) (done func(), err error) {
 	if r.Count <= Large {
 		return func() {}, nil
@@ -213,7 +214,7 @@ func (s *Issuer) Turn(ctx context.Context, r Request) (done func(), err error) {
 	case turn <- struct{}{}:
 		return done, nil
 	case <-late.C:
-		return nil, fmt.Errorf("%w: %d batches of more than %d IDs are being made, and none ended within %v: nothing was issued, try again or ask another replica",
+		return nil, fmt.Errorf("%w: %d batches of more than %d IDs are being made or read, and none ended within %v: nothing was issued, try again or ask another replica",
 			model.ErrTooMany, turns, Large, patience)
 	case <-ctx.Done():
 		return nil, ctx.Err()

@@ -33,15 +33,12 @@ type Sources struct {
 	Connections func() Connections    // of clients
 }
 
-// Connections are how many clients are connected, and how many could not be since the
-// start.
+// Connections are how many clients are connected, and what happened since the start.
 type Connections struct {
 	Open    int64 `metric:"shardid_connections" help:"Connections of clients that are open."`
-	Refused int64 `metric:"shardid_connections_refused_total" help:"Connections of clients beyond server.max_connections or max_connections_per_address, which got no IDs."`
+	Refused int64 `metric:"shardid_connections_refused_total" help:"Connections of clients that ended because server.max_connections were open: the one that was idle for the longest, or the new one when none was idle."`
 	Failed  int64 `metric:"shardid_accept_errors_total" help:"Connections of clients that could not be accepted, for want of descriptors mostly."`
-	Unsent  int   `metric:"shardid_unsent_answer_bytes" help:"What answers hold that clients have not read yet, those below 8 KiB not counted."`
-	Unread  int64 // answers that were given up for others
-	NoToken int64 // closed, as no valid token came in time
+	Cut     int64 `metric:"shardid_connections_cut_total" help:"Connections of clients that ended because a request or a token did not come, or an answer was not read, in time."`
 }
 
 // Text returns a function that reads the metrics in Prometheus' text format and is safe for
@@ -212,12 +209,7 @@ func (out scrape) process(c Sources, s monitor.Snapshot) {
 		out.counter("shardid_resp_answers_total", "Answers to commands of Redis clients by code of the error "+
 			"table: 0 is IDs served, the others are errors of every command.", n, "code", strconv.Itoa(code))
 	}
-	clients := c.Connections()
-	out.fields(clients)
-	const cut = "Connections that were ended: unread, as the client did not read its answer while others' had no room, " +
-		"or no_token, as none that is valid came within 10 s."
-	out.counter("shardid_connections_cut_total", cut, clients.Unread, "reason", "unread")
-	out.counter("shardid_connections_cut_total", cut, clients.NoToken, "reason", "no_token")
+	out.fields(c.Connections())
 	out.gauge("shardid_build_info", "Always 1; the version is the label.", 1, "version", c.Version)
 }
 

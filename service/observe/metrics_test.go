@@ -85,7 +85,7 @@ func full() Sources {
 	return Sources{
 		Version: "1.2.3", Stores: stores,
 		Connections: func() Connections {
-			return Connections{Open: 61, Refused: 62, Failed: 63, Unsent: 64, Unread: 65, NoToken: 66}
+			return Connections{Open: 61, Refused: 62, Failed: 63, Cut: 65}
 		},
 		Sample: func() (monitor.Snapshot, []monitor.Alarm) {
 			return sample, []monitor.Alarm{{Name: "ShardidWrapApp", Severity: monitor.Info, Scraped: monitor.Info}, {Name: "ShardidStarved"}}

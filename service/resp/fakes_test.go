@@ -131,6 +131,12 @@ func (s *Server) connections() int {
 // start serves f until the test ends; change sets options.
 func start(t *testing.T, f *fake, change func(*Options)) (s *Server, addr string) {
 	t.Helper()
+	return startOn(t, func(l net.Listener) net.Listener { return l }, f, change)
+}
+
+// startOn is start with a listener that is wrapped.
+func startOn(t *testing.T, wrap func(net.Listener) net.Listener, f *fake, change func(*Options)) (s *Server, addr string) {
+	t.Helper()
 	opts := Options{
 		Issuer: &issuer.Issuer{Queue: fakeQueue{f}, Segment: fakeSegment{f}, Snowflake: fakeGenerator{f}, Sequence: newFakeSequence(f)},
 		Log:    slog.New(slog.DiscardHandler), Version: "1.2.3",
@@ -142,7 +148,7 @@ func start(t *testing.T, f *fake, change func(*Options)) (s *Server, addr string
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check.Must(t, err)
 	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(listener) }()
+	go func() { ended <- s.Serve(wrap(listener)) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

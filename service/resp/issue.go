@@ -51,11 +51,8 @@ func (c *conn) issue(name string, args [][]byte) {
 	default:
 		c.answer(name, len(args) > 1, ids, texts, format)
 	}
+	c.endTurn()
 	c.keep(ids)
-	if c.large != nil {
-		c.large.Release()
-		c.large = nil
-	}
 	if r.Mode != 0 {
 		opts.Issuer.Observe(r.Mode, code, took)
 	}
@@ -103,35 +100,18 @@ func (c *conn) rounds() error {
 // errGone: the client takes no answer, so that nothing is issued for it.
 var errGone = errors.New("the client is gone")
 
-// takeLarge asks for many. A client that waits for its turn holds nothing, and what it has
-// then been given is counted.
+// takeLarge asks for many. A client that waits for its turn holds nothing; the turn lasts until the
+// answer has been sent.
 func (c *conn) takeLarge(ctx context.Context, token *access.Token, r issuer.Request) (ids []int64, texts []string, err error) {
 	defer c.acquire()
 	if c.flush() != nil {
 		return nil, nil, errGone
 	}
-	done, err := c.server.opts.Issuer.Turn(ctx, r)
-	if err != nil {
+	if c.turn, err = c.server.opts.Issuer.Turn(ctx, r); err != nil {
 		return nil, nil, err
 	}
-	defer done()
-	c.acquire()
-	c.enlarge()
-	if ids, texts, err = c.server.opts.Issuer.Issue(ctx, token, r, c.room(r.Count)); err == nil {
-		size := cap(c.work.out) + cap(ids)*idSize
-		if texts != nil {
-			size += len(texts) * (textSize + len(texts[0]))
-		}
-		c.large = c.server.opts.Unsent.Hold(size, c.cut)
-	}
-	return ids, texts, err
+	return c.server.opts.Issuer.Issue(ctx, token, r, c.room(r.Count))
 }
-
-// Sizes in memory, in bytes: of an ID, and of a text without its letters.
-const (
-	idSize   = 8
-	textSize = 16
-)
 
 // room is where so many IDs can be appended; keep takes it back.
 func (c *conn) room(count int) []int64 {
@@ -145,16 +125,13 @@ func (c *conn) room(count int) []int64 {
 }
 
 // keep keeps a small one with what all commands need, so that a client that is slow to read
-// holds no large one up, and a large one unless its client did not take the answer.
+// holds no large one up.
 func (c *conn) keep(ids []int64) {
-	switch {
-	case cap(ids) <= 2*piece:
-		if ids != nil {
-			c.work.ids = ids[:0]
-		}
-	case !c.quit:
+	if cap(ids) > 2*piece {
 		empty := ids[:0]
 		c.server.batches.Put(&empty)
+	} else if ids != nil {
+		c.work.ids = ids[:0]
 	}
 }
 

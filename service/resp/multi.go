@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"net/http"
 )
 
 // What a client may queue after MULTI. A command that is the same as the one before it takes
@@ -97,6 +98,7 @@ func (c *conn) exec([][]byte) {
 			rest = rest[end:]
 		}
 		for ; times > 0 && !c.quit; times-- {
+			c.setState(http.StateActive)
 			c.handle(words)
 			_ = c.pass() // ends the connection when it fails
 			c.acquire()

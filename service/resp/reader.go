@@ -32,7 +32,7 @@ var errIncomplete = errors.New("incomplete command")
 // reader reads commands from a connection. It allocates nothing.
 type reader struct {
 	from       io.Reader
-	beforeRead func(begun bool) error // called when what has come is used up, but for the beginning of a command
+	beforeRead func() error // called when what has come is used up, but for the beginning of a command
 	buf        [maxCommand]byte
 	start, end int // of what has come and was not used
 	args       [maxArgs][]byte
@@ -61,7 +61,7 @@ func (r *reader) next() ([][]byte, error) {
 		if r.end == len(r.buf) {
 			return nil, errTooLong
 		}
-		if err := r.beforeRead(r.end > 0); err != nil {
+		if err := r.beforeRead(); err != nil {
 			return nil, err
 		}
 		n, err := r.from.Read(r.buf[r.end:])

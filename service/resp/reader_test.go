@@ -14,7 +14,7 @@ import (
 
 // readAll gives the commands of a stream, as it is cut into readings by cut.
 func readAll(stream []byte, cut func(io.Reader) io.Reader) (commands [][]string, err error) {
-	r := reader{from: cut(bytes.NewReader(stream)), beforeRead: func(bool) error { return nil }}
+	r := reader{from: cut(bytes.NewReader(stream)), beforeRead: func() error { return nil }}
 	for {
 		args, err := r.next()
 		if err != nil {

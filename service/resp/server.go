@@ -12,6 +12,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -20,7 +21,6 @@ import (
 	"shardid/service/access"
 	"shardid/service/background"
 	"shardid/service/issuer"
-	"shardid/service/unsent"
 )
 
 // ErrServerClosed is what Serve ends with after Stop.
@@ -33,12 +33,9 @@ type Options struct {
 	// commands that issue IDs to connections without AUTH.
 	Access       *access.Guard
 	RequireToken bool
-	// TokenTimeout is how long a connection may be without a token that is valid, with
-	// RequireToken; CommandTimeout how long the rest of a command that has begun, or a TLS
-	// handshake, may take. 0: without end.
-	TokenTimeout, CommandTimeout time.Duration
-	// Unsent is what all answers together may hold; nil for no bound.
-	Unsent *unsent.Budget
+	// ConnState is told when a connection waits for a command and when one has come, as http.Server tells
+	// it. Where a token is required and has not come, the connection stays new. nil for none.
+	ConnState func(net.Conn, http.ConnState)
 	// CheckClient gives, for a new connection, what says before each command whether its
 	// client is still trusted: an error ends the connection. nil for none.
 	CheckClient func(net.Conn) func() error
@@ -68,15 +65,12 @@ type Server struct {
 	faults   background.RateLimitedLog
 	handlers sync.WaitGroup
 	scratch  sync.Pool // of *scratch
-	large    sync.Pool // likewise, with more than unsent.Small for out
 	batches  sync.Pool // of *[]int64, more than a scratch has
 	answers  issuer.Codes
 	begun    time.Time
 
 	commands map[string]*command
 	served   atomic.Int64 // commands that answers does not count
-
-	strangers atomic.Int64 // connections that ended as no valid token came
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -96,16 +90,14 @@ func New(opts Options) *Server {
 	s := &Server{opts: opts, begun: time.Now(), commands: newCommands(), conns: map[*conn]struct{}{}, faults: background.RateLimitedLog{Logger: opts.Log}}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.scratch.New = func() any { return new(scratch) }
-	s.large.New = func() any { return &scratch{out: make([]byte, 0, 2*flushAt)} }
 	if s.opts.PublicText == nil {
 		s.opts.PublicText = error.Error
 	}
 	return s
 }
 
-// Serve takes connections until Stop, and ends with ErrServerClosed then. The listener
-// bounds how many there are, how long one may be idle, and how long one piece of an answer
-// may stay unread.
+// Serve takes connections until Stop, and ends with ErrServerClosed then. Whoever made the listener
+// bounds how many there are and, by Options.ConnState, how long one may be new, idle or active.
 func (s *Server) Serve(listener net.Listener) error {
 	s.mu.Lock()
 	s.listener = listener
@@ -157,8 +149,8 @@ func (s *Server) end(c *conn) {
 	if fault := recover(); fault != nil {
 		s.opts.Log.Error("a RESP command panicked", "panic", fault, "stack", string(debug.Stack()))
 	}
-	c.large.Release()
 	_ = c.Close()
+	c.endTurn()
 	c.release()
 	s.mu.Lock()
 	delete(s.conns, c)
@@ -168,9 +160,6 @@ func (s *Server) end(c *conn) {
 // Answers counts, by code of the error table, what has been answered since the start: 0 is
 // IDs, the errors are those of every command.
 func (s *Server) Answers() map[int]int64 { return s.answers.Counts() }
-
-// Strangers is how many connections ended as no valid token came in time.
-func (s *Server) Strangers() int64 { return s.strangers.Load() }
 
 // Stop takes no more connections and answers the commands that have come. A connection is
 // closed once it waits for the next one, and at the end of ctx in any case.

@@ -38,24 +38,23 @@ type Config struct {
 
 // Server is the HTTP server.
 type Server struct {
-	Addr                     string        `yaml:"addr" default:"127.0.0.1:8080" validate:"listen"`
-	AllowedHosts             []string      `yaml:"allowed_hosts" validate:"dive,host"`
-	AdminToken               string        `yaml:"admin_token" validate:"token" secret:"true"`
-	TokensFile               string        `yaml:"tokens_file"`
-	RequireToken             bool          `yaml:"require_token"`
-	ProtectMonitoring        bool          `yaml:"protect_monitoring"`
-	TLSCertFile              string        `yaml:"tls_cert_file"`
-	TLSKeyFile               string        `yaml:"tls_key_file"`
-	TLSClientCAFile          string        `yaml:"tls_client_ca_file"`
-	PprofAddr                string        `yaml:"pprof_addr" validate:"listen"`
-	MaxConnections           int           `yaml:"max_connections" validate:"min=0,max=1000000"`
-	MaxConnectionsPerAddress int           `yaml:"max_connections_per_address" validate:"min=0,max=1000000"`
-	ReadHeaderTimeout        time.Duration `yaml:"read_header_timeout" default:"5s" validate:"min=1ms,max=1h"`
-	IdleTimeout              time.Duration `yaml:"idle_timeout" default:"60s" validate:"min=1ms,max=24h"`
-	MaxHeaderBytes           int           `yaml:"max_header_bytes" default:"16384" validate:"min=1024,max=1048576"`
-	MaxURLBytes              int           `yaml:"max_url_bytes" default:"8192" validate:"min=512,max=65536"`
-	DrainDelay               time.Duration `yaml:"drain_delay" default:"2s" validate:"min=0s,max=5m"`
-	ShutdownTimeout          time.Duration `yaml:"shutdown_timeout" default:"15s" validate:"min=1s,max=10m"`
+	Addr              string        `yaml:"addr" default:"127.0.0.1:8080" validate:"listen"`
+	AllowedHosts      []string      `yaml:"allowed_hosts" validate:"dive,host"`
+	AdminToken        string        `yaml:"admin_token" validate:"token" secret:"true"`
+	TokensFile        string        `yaml:"tokens_file"`
+	RequireToken      bool          `yaml:"require_token"`
+	ProtectMonitoring bool          `yaml:"protect_monitoring"`
+	TLSCertFile       string        `yaml:"tls_cert_file"`
+	TLSKeyFile        string        `yaml:"tls_key_file"`
+	TLSClientCAFile   string        `yaml:"tls_client_ca_file"`
+	PprofAddr         string        `yaml:"pprof_addr" validate:"listen"`
+	MaxConnections    int           `yaml:"max_connections" validate:"min=0,max=1000000"`
+	ReadHeaderTimeout time.Duration `yaml:"read_header_timeout" default:"5s" validate:"min=1ms,max=1h"`
+	IdleTimeout       time.Duration `yaml:"idle_timeout" default:"60s" validate:"min=1ms,max=24h"`
+	MaxHeaderBytes    int           `yaml:"max_header_bytes" default:"16384" validate:"min=1024,max=1048576"`
+	MaxURLBytes       int           `yaml:"max_url_bytes" default:"8192" validate:"min=512,max=65536"`
+	DrainDelay        time.Duration `yaml:"drain_delay" default:"2s" validate:"min=0s,max=5m"`
+	ShutdownTimeout   time.Duration `yaml:"shutdown_timeout" default:"15s" validate:"min=1s,max=10m"`
 }
 
 // RESP is the front end for Redis clients. Tokens, TLS, the bound on connections and the

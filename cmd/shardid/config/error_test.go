@@ -9,7 +9,7 @@ import (
 const (
 	sections     = "server, resp, database, redis, queue, segment, snowflake, zookeeper, uid, sequence, region, log, tracing, data_dir, time_zone"
 	keysOfServer = "addr, allowed_hosts, admin_token, tokens_file, require_token, protect_monitoring, tls_cert_file, tls_key_file, " +
-		"tls_client_ca_file, pprof_addr, max_connections, max_connections_per_address, read_header_timeout, idle_timeout, max_header_bytes, " +
+		"tls_client_ca_file, pprof_addr, max_connections, read_header_timeout, idle_timeout, max_header_bytes, " +
 		"max_url_bytes, drain_delay, shutdown_timeout"
 )
 

@@ -1,0 +1,241 @@
+// Package guard bounds what the connections of clients cost.
+//
+// A connection has a state of http.ConnState: it is new until its first request has come, active
+// until the answer to a request has been written, and idle in between. A sweep closes what is in
+// one state for too long: clients that say nothing or send a request too slowly, and clients that
+// do not read their answers. It stands in for the timeouts of http.Server, whose timers cost a
+// twentieth of a small answer, and serves the front end for Redis clients as well.
+//
+// When the bound on connections is reached, the one that has been new or idle for the longest is
+// closed for the one that comes, so that a crowd which asks for nothing keeps nobody out.
+package guard
+
+import (
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"shardid/service/background"
+)
+
+const (
+	// period is between two sweeps. A connection is closed at most two of them late.
+	period = 250 * time.Millisecond
+	// looked is how many connections are compared to find the one that gives way.
+	looked = 64
+	// unlimited is the state of a connection that may have HTTP/2, whose streams never let a busy one be idle.
+	unlimited = http.StateHijacked
+)
+
+// Limits are how many connections there may be, and how long one may be in each state.
+type Limits struct {
+	Most              int
+	New, Idle, Active time.Duration
+}
+
+// Guard watches the connections of all its listeners together. Make one with New. Safe for
+// concurrent use.
+type Guard struct {
+	limits Limits
+	log    background.RateLimitedLog
+	began  time.Time
+	now    atomic.Int64 // nanoseconds since began, as of the last sweep
+
+	refused, failed, cut atomic.Int64 // see Counts
+
+	mu       sync.Mutex
+	conns    map[*conn]struct{}
+	sweeping bool // a sweep is due
+}
+
+// conn is a connection that was accepted.
+type conn struct {
+	net.Conn
+	guard *Guard
+	since atomic.Int64 // Guard.now when it got its state, times 8, plus the state
+}
+
+// Counts tell how many connections there are, and of what happened since the start: how many were
+// closed because there were too many, how many could not be accepted, and how many were closed
+// because a request did not come, or its answer was not read, in time.
+type Counts struct {
+	Open, Refused, Failed, Cut int64
+}
+
+// New makes a guard that has no listener yet.
+func New(limits Limits, log *slog.Logger) *Guard {
+	return &Guard{limits: limits, log: background.RateLimitedLog{Logger: log, Every: time.Minute},
+		began: time.Now(), conns: make(map[*conn]struct{})}
+}
+
+// Counts reads the counters.
+func (g *Guard) Counts() Counts {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return Counts{Open: int64(len(g.conns)), Refused: g.refused.Load(), Failed: g.failed.Load(), Cut: g.cut.Load()}
+}
+
+// Listen guards the connections of a listener. They outlive its Close.
+func (g *Guard) Listen(l net.Listener) net.Listener { return listener{l, g} }
+
+type listener struct {
+	net.Listener
+	guard *Guard
+}
+
+// Accept implements net.Listener.
+func (l listener) Accept() (net.Conn, error) {
+	for {
+		inner, err := l.Listener.Accept()
+		if err != nil {
+			l.guard.noteFailure(err)
+			return nil, err
+		}
+		if c := l.guard.admit(inner); c != nil {
+			return c, nil
+		}
+		_ = inner.Close() // its client can try another replica
+	}
+}
+
+// noteFailure tells of a connection that could not be accepted; the servers try again.
+func (g *Guard) noteFailure(err error) {
+	if !errors.Is(err, net.ErrClosed) {
+		g.failed.Add(1)
+		g.log.Log(slog.LevelWarn, "a connection cannot be accepted: if files are too many, raise their limit "+
+			"(ulimit -n, LimitNOFILE) or lower server.max_connections", "error", err)
+	}
+}
+
+// admit takes a connection. Beyond the bound another one gives way, or there is nil.
+func (g *Guard) admit(inner net.Conn) *conn {
+	c := &conn{Conn: inner, guard: g}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.sweeping {
+		g.sweeping = true
+		g.now.Store(int64(time.Since(g.began)))
+		time.AfterFunc(period, g.sweep)
+	}
+	if len(g.conns) >= g.limits.Most {
+		g.refused.Add(1)
+		g.log.Log(slog.LevelWarn, "too many connections, those that were idle for the longest are closed: "+
+			"find the clients that keep them, add replicas, or raise server.max_connections",
+			"max_connections", g.limits.Most, "client", inner.RemoteAddr().String())
+		last := g.longestIdle()
+		if last == nil {
+			return nil
+		}
+		g.drop(last)
+	}
+	g.conns[c] = struct{}{}
+	g.setState(c, http.StateNew)
+	return c
+}
+
+// longestIdle is the connection that has been new or idle for the longest, of some: a range over a map
+// begins anywhere. It is nil when all are active. Callers hold mu.
+func (g *Guard) longestIdle() (last *conn) {
+	var longest time.Duration
+	n := 0
+	for c := range g.conns {
+		state, since := c.state()
+		if waits := state == http.StateNew || state == http.StateIdle; waits && (last == nil || since < longest) {
+			last, longest = c, since
+		}
+		if n++; n >= looked && last != nil {
+			break
+		}
+	}
+	return last
+}
+
+// drop closes a connection. Callers hold mu.
+func (g *Guard) drop(c *conn) {
+	delete(g.conns, c)
+	_ = c.Conn.Close()
+}
+
+// sweep closes what is in one state for too long, and goes on while there are connections.
+func (g *Guard) sweep() {
+	now := time.Since(g.began)
+	g.now.Store(int64(now))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for c := range g.conns {
+		state, since := c.state()
+		var limit time.Duration
+		switch state {
+		case http.StateNew:
+			limit = g.limits.New
+		case http.StateIdle:
+			limit = g.limits.Idle
+		case http.StateActive:
+			limit = g.limits.Active
+		default:
+			continue
+		}
+		if now-since > limit+period {
+			if state != http.StateIdle {
+				g.cut.Add(1)
+			}
+			g.drop(c)
+		}
+	}
+	if g.sweeping = len(g.conns) > 0; g.sweeping {
+		time.AfterFunc(period, g.sweep)
+	}
+}
+
+// ConnState is for http.Server.ConnState. With TLS the server itself must limit requests and answers.
+func (g *Guard) ConnState(c net.Conn, state http.ConnState) {
+	if _, secure := c.(*tls.Conn); secure && state == http.StateActive {
+		state = unlimited
+	}
+	g.SetState(c, state)
+}
+
+// SetState notes the state of a connection. Each time that it becomes active counts anew.
+func (g *Guard) SetState(c net.Conn, state http.ConnState) {
+	if secure, ok := c.(*tls.Conn); ok {
+		c = secure.NetConn()
+	}
+	if c, ok := c.(*conn); ok {
+		if old, _ := c.state(); old != state || state == http.StateActive {
+			g.setState(c, state)
+		}
+	}
+}
+
+const states = 8 // more than there are
+
+func (g *Guard) setState(c *conn, state http.ConnState) {
+	c.since.Store(g.now.Load()*states + int64(state))
+}
+
+func (c *conn) state() (state http.ConnState, since time.Duration) {
+	n := c.since.Load()
+	return http.ConnState(n % states), time.Duration(n / states)
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.guard.mu.Lock()
+	delete(c.guard.conns, c)
+	c.guard.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// CloseWrite ends what is sent and lets the client read it. net/http does so before it closes on a
+// client that is still sending.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
