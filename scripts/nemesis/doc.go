@@ -8,11 +8,12 @@
 // is drawn over RESP, and by processes with the Go client, which are killed, stopped and cut
 // off too. Beside them clients number keys of sequences, whose answers must rise in real time.
 //
-//	go test -v ./scripts/nemesis                               # one to two minutes
-//	go test -v -run TestNemesis$ ./scripts/nemesis -nemesis.seed 7
+//	go test -v ./scripts/nemesis                               # eight faults by a seed, as in make test, a minute
+//	go test -v -run TestFaults ./scripts/nemesis -nemesis.seed 7
+//	DEEP=1 go test -v -run TestNemesis$ ./scripts/nemesis      # each fault on each topology
 //	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/nemesis -soak 1h
-//	DB=mysql-9.7 go test -v -run TestNemesisGroup ./scripts/nemesis # the database is a group of three
-//	go test -v -run TestNemesisRegions ./scripts/nemesis -soak 1m   # two deployments of two regions
+//	DEEP=1 DB=mysql-9.7 go test -v -run TestNemesisGroup ./scripts/nemesis # the database is a group of three
+//	DEEP=1 go test -v -run TestNemesisRegions ./scripts/nemesis # two deployments of two regions
 //
 // The seed decides which faults come in which order and with which choices; it
 // is printed first. What the scheduler of the machine does between two faults is
