@@ -57,7 +57,7 @@ type Guard struct {
 type conn struct {
 	net.Conn
 	guard *Guard
-	since atomic.Int64 // Guard.now when it got its state, times 8, plus the state
+	since atomic.Int64 // when it got its state, as in Guard.now, times 8, plus the state
 }
 
 // Counts tell how many connections there are, and of what happened since the start: how many were
@@ -134,7 +134,8 @@ func (g *Guard) admit(inner net.Conn) *conn {
 		g.drop(last)
 	}
 	g.conns[c] = struct{}{}
-	g.setState(c, http.StateNew)
+	// The exact time: in a crowd that keeps arriving the one that came last must not give way first.
+	c.noteState(http.StateNew, time.Since(g.began))
 	return c
 }
 
@@ -207,15 +208,15 @@ func (g *Guard) SetState(c net.Conn, state http.ConnState) {
 	}
 	if c, ok := c.(*conn); ok {
 		if old, _ := c.state(); old != state || state == http.StateActive {
-			g.setState(c, state)
+			c.noteState(state, time.Duration(g.now.Load()))
 		}
 	}
 }
 
 const states = 8 // more than there are
 
-func (g *Guard) setState(c *conn, state http.ConnState) {
-	c.since.Store(g.now.Load()*states + int64(state))
+func (c *conn) noteState(state http.ConnState, since time.Duration) {
+	c.since.Store(int64(since)*states + int64(state))
 }
 
 func (c *conn) state() (state http.ConnState, since time.Duration) {
