@@ -41,7 +41,7 @@ var languages = []struct {
 
 // sameInChinese are words that Chinese pages have too: names of products, protocols, paths, keys, choices
 // and alarms, and examples.
-var sameInChinese = regexp.MustCompile(`\b(?:Shardid\w+|shardid(?: doctor)?|ID|UID|Redis|HTTP|wrap|reject|UTC|Asia/Shanghai|` +
+var sameInChinese = regexp.MustCompile(`\b(?:Shardid\w+|shardid(?: doctor)?|ID|UID|MySQL|Redis|HTTP|wrap|reject|UTC|Asia/Shanghai|` +
 	`cache|db|api/status|metrics|healthz|openapi\.yaml|uid\.\w+|P99)\b|ORD-\{yyyyMMdd\}-\{seq:8\}`)
 
 // TestE2EConsoleLanguages goes through all views in Chinese and in English, as the browser asks for

@@ -61,21 +61,3 @@ func killedUnderLoad(t *testing.T, l *load, ids int) {
 	l.replicas[0].Kill()
 	l.stop()
 }
-
-// TestE2ETwoOnOneFolder: a second process on the folder, in a rolling restart
-// for example, issues other IDs.
-func TestE2ETwoOnOneFolder(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	dir := t.TempDir()
-	l := &load{apps: []int64{1}, books: &ledger{}}
-	for range 2 {
-		d := serveIn(t, dir, nil, "--demo")
-		d.ready()
-		l.replicas = append(l.replicas, d)
-	}
-	l.start(t, 16)
-	l.reach(t, 10_000)
-	l.stop()
-	l.books.Settle(t)
-}
