@@ -100,10 +100,9 @@ func (c composed) healthy(service, addr string, clients []string, env ...string)
 
 // TestE2ECompose runs what deploy/compose says, without an engine: its stores in the versions of their
 // images and with its arguments and health checks, its migration and its app, twice as a second `up` does,
-// and its two replicas with its variables.
+// and its two replicas with its variables. It is no story beside others, as it sets what servers they start.
 func TestE2ECompose(t *testing.T) {
 	check.Deep(t)
-	story(t)
 	c := readCompose(t)
 	edition := func(service string) string { // mysql:9.7, valkey/valkey:9.1
 		image := c.Services[service].Image

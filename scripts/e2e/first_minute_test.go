@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"shardid/scripts/check"
 )
 
 // TestE2EFirstMinute: an empty folder, one command, one curl. The first UID, for which the ring is filled
