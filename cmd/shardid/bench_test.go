@@ -62,8 +62,8 @@ func TestBenchVerdict(t *testing.T) {
 		var last atomic.Int64
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			n := last.Add(1)
-			form := map[bool]string{true: "N", false: form}[n == 1] // the first request is well answered
-			fmt.Fprint(w, strings.ReplaceAll(form, "N", strconv.FormatInt(n, 10)))
+			answer := map[bool]string{true: "N", false: form}[n == 1] // the first request is well answered
+			fmt.Fprint(w, strings.ReplaceAll(answer, "N", strconv.FormatInt(n, 10)))
 		}))
 		exit, stdout, stderr := try(t, "bench", "--mode", "uid", "--duration", "100ms", "--url", s.URL)
 		s.Close()

@@ -41,11 +41,12 @@ func spared(pid int) error {
 	if err != nil {
 		return fmt.Errorf("cannot be looked at, mount /proc: %w", err)
 	}
-	its, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil { // it has ended
-		return nil
+	// A command of another user may be hidden in /proc (hidepid), but then it may not be signalled.
+	other := errors.Is(syscall.Kill(pid, 0), syscall.EPERM)
+	if its, gone := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); gone == nil {
+		other = fmt.Sprintf("%q", users.FindAll(own, -1)) != fmt.Sprintf("%q", users.FindAll(its, -1))
 	}
-	if fmt.Sprintf("%q", users.FindAll(own, -1)) != fmt.Sprintf("%q", users.FindAll(its, -1)) {
+	if other {
 		return errors.New("runs under another user than shardid and " + remedy +
 			": change the user first, as in `gosu app shardid lease … -- COMMAND`")
 	}

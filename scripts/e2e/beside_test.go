@@ -129,8 +129,8 @@ func (m *mixed) start(p *slot, binary string) {
 	}
 	d := &daemon{t: m.T, client: &http.Client{Timeout: 20 * time.Second}}
 	m.Cleanup(d.client.CloseIdleConnections)
-	settings := p.settings.With(settings{"SERVER_ADDR": "127.0.0.1:0"}) // which every version takes
-	d.Process = rig.Start(m.T, settings.Command(p.dir, binary, "serve"), filepath.Join(m.TempDir(), version))
+	env := p.settings.With(settings{"SERVER_ADDR": "127.0.0.1:0"}) // which every version takes
+	d.Process = rig.Start(m.T, env.Command(p.dir, binary, "serve"), filepath.Join(m.TempDir(), version))
 	listening(d).ready()
 	for i := range p.steady {
 		p.steady[i].Store(false)

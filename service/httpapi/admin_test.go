@@ -283,10 +283,9 @@ func TestAdminAnswers(t *testing.T) {
 			if x.code != 0 && service.err == nil && len(service.calls) > 0 {
 				t.Errorf("the service was asked: %v", service.calls)
 			}
-			switch {
-			case x.code == 0:
+			if x.code == 0 {
 				wantAnswer(t, got, x.status, x.body)
-			default:
+			} else {
 				checkError(t, x, got)
 			}
 			check.Equal(t, got.Header().Get("Cache-Control"), "no-store", "Cache-Control")

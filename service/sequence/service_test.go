@@ -233,16 +233,13 @@ func TestOtherSections(t *testing.T) {
 		within(t, func(t *testing.T, r *rig) {
 			r.want(key, 1)
 			r.redis.change(func() { r.redis.took = 5 * time.Second })
-			go r.want(key, 2)
+			var asks sync.WaitGroup
+			asks.Go(func() { r.want(key, 2) })
 			time.Sleep(time.Millisecond)
-			done := make(chan struct{})
-			go func() { // it waits for the call before
-				defer close(done)
-				r.want(key, 5001)
-			}()
+			asks.Go(func() { r.want(key, 5001) }) // it waits for the call before
 			time.Sleep(time.Millisecond)
 			r.table.remake()
-			<-done
+			asks.Wait()
 		}, minute)
 	})
 	t.Run("told late", func(t *testing.T) {
