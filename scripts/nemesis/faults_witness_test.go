@@ -181,9 +181,13 @@ func (w *world) deleteYoung() {
 func (w *world) makeYoung() {
 	w.t.Helper()
 	dsn, tags := w.db.Primary.DSN(w.database), 0
-	w.command(dsn, "provision", "--if-missing", "--app", fmt.Sprint(youngApp), "--name", "young", "--step", fmt.Sprint(segmentLen))
+	until(w.t, "the app is there", func() error { // in doubt it waits for Redis to vouch
+		return w.try(dsn, "provision", "--if-missing", "--app", fmt.Sprint(youngApp), "--name", "young", "--step", fmt.Sprint(segmentLen))
+	})
 	w.must(w.sql.QueryRowContext(w.t.Context(), "SELECT COUNT(*) FROM leaf_alloc WHERE biz_tag = ?", youngTag).Scan(&tags))
 	if tags == 0 {
-		w.command(dsn, "tags", "add", "--tag", youngTag, "--step", fmt.Sprint(segmentLen))
+		until(w.t, "the tag is there", func() error {
+			return w.try(dsn, "tags", "add", "--tag", youngTag, "--step", fmt.Sprint(segmentLen))
+		})
 	}
 }

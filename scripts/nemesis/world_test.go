@@ -179,7 +179,11 @@ func (w *world) command(dsn string, args ...string) {
 // try runs a command that may be refused.
 func (w *world) try(dsn string, args ...string) error {
 	w.t.Helper()
-	cmd := settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": dsn}.With(w.region.settings()).Command(w.t.TempDir(), rig.Binary(w.t), args...)
+	env := settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": dsn}.With(w.region.settings())
+	if w.site != nil { // a command has the Redis of the replicas, which vouches for what was handed out
+		env = env.With(w.site.env(0))
+	}
+	cmd := env.Command(w.t.TempDir(), rig.Binary(w.t), args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("shardid %s: %w: %s", strings.Join(args, " "), err, out)
 	}
