@@ -19,7 +19,8 @@ func sweeping() settings {
 }
 
 // TestDirectedRestartsOfAnEmbeddedServer: 131 restarts used up a 32-bit app although
-// nobody asked for an ID. An orderly stop now loses nothing, and a crash little.
+// nobody asked for an ID. A restart without one now loses nothing, any other one at most 20 indices of a
+// narrow list.
 func TestDirectedRestartsOfAnEmbeddedServer(t *testing.T) {
 	check.Deep(t)
 	story(t)
@@ -51,8 +52,8 @@ func TestDirectedRestartsOfAnEmbeddedServer(t *testing.T) {
 		t.Errorf("20 restarts without an ID: index %d", at)
 	}
 	restart(40, 1, orderly)
-	if at, want := highest(), int64(books.Count()); at > want+30 {
-		t.Errorf("40 orderly restarts: index %d after %d IDs", at, want)
+	if at := highest(); at > 40*20 {
+		t.Errorf("40 orderly restarts: index %d", at)
 	}
 	before := highest()
 	restart(20, 1, func(*daemon) {})
