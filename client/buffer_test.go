@@ -53,7 +53,7 @@ func TestIdleHoldsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.fetches.Wait() // a buffer that is being filled is not idle
+	c.fetches.Wait()       // a buffer that is being filled is not idle
 	for range idleSweeps { // the first one sees the use
 		c.sweep()
 	}
