@@ -94,8 +94,10 @@ func faultsOnce(t *testing.T, topology string, seed uint64, rounds int) {
 	w, r := p.run(t)
 	t.Log(r)
 	r.check(t, w)
-	if least := 3000 * rounds; r.ids < least || r.popped < 10_000 || r.drawn < 10_000 {
-		t.Errorf("%d IDs are too few to prove anything, want %d; %d came over RESP, %d by Go clients", r.ids, least, r.popped, r.drawn)
+	least := int64(10_000 * rounds / len(faultsOn(topology)))
+	if int64(r.ids) < 15*least || r.popped < least || r.drawn < least {
+		t.Errorf("%d IDs, %d of them over RESP and %d by Go clients, are too few to prove anything: want %d, %d and %d",
+			r.ids, r.popped, r.drawn, 15*least, least, least)
 	}
 }
 
