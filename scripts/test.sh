@@ -7,8 +7,8 @@ usage: scripts/test.sh
 
 Runs everything that decides whether a change may land, in three steps:
 
-  1  the packages that need no server, plain and then those whose goroutines meet with
-     -race, while the servers of the other tests are being installed
+  1  the packages that need no server, those whose goroutines meet with -race, and a thousand
+     worlds of each simulation, while the servers of the other tests are being installed
   2  the stories (scripts/e2e), which mostly wait, and beside them the packages that use
      MariaDB, Redis, ZooKeeper and SQLite
   3  eight faults under load (scripts/nemesis), by a seed that is printed
@@ -28,7 +28,9 @@ trap 'rm -rf "$logs"' EXIT
 test=(go test -count=1 -timeout 20m)
 module=$(go list -m)
 # The packages whose goroutines share memory; stores, commands and stories are other processes.
-races=(./service/{background,issuer,lease,queue,segment,sequence,snowflake,uid,worker} ./repository/memstore "$module/client/...")
+mapfile -t races < <(go list ./service/{background,issuer,lease,queue,segment,sequence,snowflake,uid,worker} ./repository/memstore "$module/client/...")
+# The simulations among them are slow with -race: there they run few worlds.
+worlds=(./service/{queue,segment,uid,worker})
 
 # part runs a command, keeps what it prints and says how long it took.
 part() {
@@ -43,13 +45,15 @@ part() {
 packages() {
 	go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... "$module/client/..." |
 		awk -v servers="$1" '/\/scripts\/(e2e|nemesis) / {next}
-			(/shardid\/scripts\/(testserver|rig)/ ? "yes" : "no") == servers {print $1}'
+			(/shardid\/scripts\/(testserver|rig)/ ? "yes" : "no") == servers {print $1}' |
+		grep -vxFf <(printf '%s\n' "${races[@]}")
 }
 
 part install scripts/install-test-servers.sh &
 # shellcheck disable=SC2046 # a list of packages
-part packages "${test[@]}" $(packages no)
-part race "${test[@]}" -race "${races[@]}"
+part packages "${test[@]}" -p 4 $(packages no)
+part worlds "${test[@]}" -p 1 -run '^TestSimulation' "${worlds[@]}"
+part race "${test[@]}" -p 4 -race "${races[@]}"
 wait
 part stories "${test[@]}" -parallel 4 ./scripts/e2e &
 # shellcheck disable=SC2046
@@ -62,5 +66,5 @@ echo
 echo "make test: $SECONDS s, of which"
 cat "$logs/table"
 echo "the slowest packages:"
-cat "$logs"/{packages,race,stores,stories} | awk '$1 == "ok" {print $3, $2}' | sort -rn | head -n 8
+cat "$logs"/{packages,worlds,race,stores,stories} | awk '$1 == "ok" {print $3, $2}' | sort -rn | head -n 8
 [ ! -e "$logs/failed" ]
