@@ -52,7 +52,7 @@ packages() {
 part install scripts/install-test-servers.sh &
 # shellcheck disable=SC2046 # a list of packages
 part packages "${test[@]}" -p 4 $(packages no)
-part worlds "${test[@]}" -p 1 -run '^TestSimulation' "${worlds[@]}"
+part worlds "${test[@]}" -vet=off -p 1 -run '^TestSimulation' "${worlds[@]}"
 part race "${test[@]}" -p 4 -race "${races[@]}"
 wait
 part stories "${test[@]}" -parallel 4 ./scripts/e2e &

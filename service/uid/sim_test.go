@@ -211,7 +211,7 @@ func (i *instance) take(n int) error {
 // that the database breaks must let an ID repeat in some world.
 func simulation() simtest.Simulation[mutant] {
 	return simtest.Simulation[mutant]{
-		Worlds: 1000, Seeds: 20_000, Least: map[string]float64{"IDs": 50, "worker IDs used again": 0.25},
+		Worlds: 1000, Racing: 100, Seeds: 20_000, Least: map[string]float64{"IDs": 50, "worker IDs used again": 0.25},
 		Mutants: []mutant{noMark, recycleUnmarked, recycleTooEarly, noDoubt},
 		World: func(_ *testing.T, seed uint64, m mutant) (simtest.Tally, error) {
 			w := newWorld(seed, m)
