@@ -121,12 +121,10 @@ func (p pod) args() (args []string) {
 	return args
 }
 
-// run runs it to its end, for a minute at most.
+// run runs it to its end.
 func (p pod) run(t *testing.T, args ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	out, err := p.command(ctx, t, args...).CombinedOutput()
+	out, err := p.command(t.Context(), t, args...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("shardid %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
