@@ -156,15 +156,28 @@ func (b *tab) dialog(button, field string) {
 // submit sends the form and wants the server or the form to refuse it.
 func (b *tab) submit(says string) {
 	b.t.Helper()
-	b.click("#admin-submit")
-	b.until("refused: "+says, fmt.Sprintf(`document.querySelector('#admin-result').dataset.state === 'critical' && document.querySelector('#admin-result').textContent.includes(%q)`, says))
+	b.send("refused: "+says, `document.querySelector('#admin-result').dataset.state === 'critical' && `+
+		fmt.Sprintf(`document.querySelector('#admin-result').textContent.includes(%q)`, says))
 }
 
 // submitted sends the form and wants it done.
 func (b *tab) submitted(says string) {
 	b.t.Helper()
-	b.click("#admin-submit")
-	b.until("done: "+says, fmt.Sprintf(`!document.querySelector('#admin').open && document.querySelector('#admin-done').textContent.includes(%q)`, says))
+	b.send("done: "+says, `!document.querySelector('#admin').open && `+
+		fmt.Sprintf(`document.querySelector('#admin-done').textContent.includes(%q)`, says))
+}
+
+// send sends the form, wherever the page moves its button meanwhile, and waits for what comes of it.
+func (b *tab) send(what, script string) {
+	b.t.Helper()
+	defer func() {
+		if b.t.Failed() {
+			result, err := tryEval[string](b, `document.querySelector('#admin-form').innerText`)
+			b.t.Logf("the form says %q, %v", result, err)
+		}
+	}()
+	eval[bool](b, `document.querySelector('#admin-submit').click() || true`)
+	b.until(what, script)
 }
 
 // wantsName wants the form to be sent only once the name is typed, and types it.
