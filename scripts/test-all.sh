@@ -60,7 +60,9 @@ echo
 echo "make test-all: $SECONDS s, of which"
 cat "$logs/table"
 echo "skipped, as this machine lacks something:"
-# A line of what is skipped is followed by its reason.
-cat "$logs"/* | awk '/^ *--- SKIP: / {name = $3; getline; sub(/^ *[a-z0-9_]+\.go:[0-9]+: /, ""); print "  " name ": " $0}
+# The reason of a test is the last line it wrote before the one that says it is skipped.
+cat "$logs"/* | awk '/^=== (RUN|CONT|NAME) / {name = $3}
+	/^ +[a-z0-9_]+\.go:[0-9]+: / {line = $0; sub(/^ *[^ ]+ /, "", line); reason[name] = line}
+	/^ *--- SKIP: / {print "  " $3 ": " reason[$3]}
 	/^(NOT RUN|!!! NOT CHECKED)/ {print "  " $0}' | sort -u
 ! grep -q FAILED "$logs/table"
