@@ -125,13 +125,12 @@ restarts: test-servers ## N (1000) restarts of both stores and of every replica,
 
 # Redis 7.0, as Debian has it, formats what is pushed half as fast as newer servers.
 bench bench-quick: export KV ?= valkey-9.1
-bench bench-quick: export DEEP = 1
 
-bench: test-servers ## compare with bare Gin, a plain design and other libraries; the goals, 20 minutes
+bench: test-servers ## compare with bare Gin, a plain design and an atomic add; the goals, 10 minutes
 	go test -count=1 -timeout 40m -run '^TestCompare$$' -v ./scripts/bench -compare full $(BENCHFLAGS)
 
-bench-quick: test-servers ## the same, less exact, three minutes; BENCHFLAGS='-goals 1,3 -busy 0.2' for some goals, on a busy machine
-	go test -count=1 -timeout 10m -run '^TestCompare$$' -v ./scripts/bench -compare quick $(BENCHFLAGS)
+bench-quick: test-servers ## the same, less exact, three minutes; BENCHFLAGS='-only servers' for a part, or library, or growth
+	go test -count=1 -timeout 20m -run '^TestCompare$$' -v ./scripts/bench -compare quick $(BENCHFLAGS)
 
 bench-java: build ## the Java client: nanoseconds an ID, a minute; skipped without a JDK
 	scripts/bench-java.sh

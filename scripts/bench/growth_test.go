@@ -3,199 +3,120 @@
 package bench
 
 import (
-	"database/sql"
+	"errors"
 	"fmt"
-	"strconv"
-	"testing"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
-	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
-
 	"shardid/scripts/check"
+	"shardid/scripts/rig"
+	"shardid/scripts/testserver"
 )
 
-// Growth of cost is no goal. What is measured are deployments as large as two cores
-// can carry; what is computed from that says so.
+// stock is what there may be very many of in the stores of a replica.
+type stock struct {
+	name   string
+	status string   // what /api/status says once the replica has read them
+	rows   []string // statements of MariaDB that make them; %d is the time, Unix ms
+}
+
 const (
-	// growthRate is requests a second over all replicas.
-	growthRate = 8000
-	// sweepEvery is seconds; by default it is two minutes. Twelve of the runs of a job
-	// in a minute are as good as twelve minutes.
-	sweepEvery = 5
+	allApps    = "256 apps, 16 384 lists, 1024 in use"
+	insertName = "INSERT INTO shardid_name (name, epoch_ms, worker_bits, seq_bits, hold_ms, made_at) " +
+		"SELECT CONCAT('name-', seq), 1288834974657, 14, 8, 600000, %[1]d FROM "
+	leaseOf = ", CONCAT('host-', seq), SHA2(seq, 256), %[1]d, %[1]d + 600000, %[1]d, %[1]d FROM seq_1_to_10000"
 )
 
-// measureGrowth is what more replicas and more apps cost.
-func measureGrowth(t *testing.T, s *suite) {
-	sizes, shares, apps := []int{1, 2, 4, 8, 16}, []int{1, 2, 4, 8, 16, 32, 64, 100}, []int{1, 16, 64, 256}
-	if s.plan.name == "quick" {
-		sizes, shares, apps = []int{1, 2}, []int{1, 2, 100}, []int{1, 16}
+func stocks() []stock {
+	return []stock{
+		{"3 apps, 192 lists", "", nil},
+		{allApps, "", nil},
+		{"1 000 000 tags", `"total":1000001`, []string{"INSERT INTO leaf_alloc (biz_tag, max_id, step) " +
+			"SELECT CONCAT('orders-of-customer-', seq), 1, 1000 FROM seq_1_to_1000000"}},
+		{"10 000 names of a lease each", "", []string{insertName + "seq_1_to_10000",
+			"INSERT INTO shardid_lease SELECT CONCAT('name-', seq), 0" + leaseOf}},
+		{"10 000 leases of a name", "", []string{insertName + "seq_1_to_1",
+			"INSERT INTO shardid_lease SELECT 'name-1', seq" + leaseOf}},
 	}
-	for _, n := range sizes {
-		t.Run(fmt.Sprint(n, " replicas"), func(t *testing.T) { s.growReplicas(t, n) })
-	}
-	t.Run("shares of the rate", func(t *testing.T) { s.shareRate(t, shares) })
-	for _, n := range apps {
-		t.Run(fmt.Sprint(n, " apps"), func(t *testing.T) { s.growApps(t, n) })
-	}
-	for _, k := range stocks() {
-		sizes := k.sizes
-		if s.plan.name == "quick" {
-			sizes = sizes[:1]
+}
+
+// growthGoals are what a replica costs beside each stock.
+func (c *comparison) growthGoals() (all []goal) {
+	for _, s := range stocks() {
+		all = append(all,
+			goal{"beside " + s.name + ": start to first ID", s.name + " start", "", "ms", "", 0},
+			goal{"memory", s.name + " memory", "", "MiB", "", 0},
+			goal{"/api/status, all of it for the first time", s.name + " /api/status", "", "ms", "", 0})
+		if s.name == allApps {
+			memory := &all[len(all)-2]
+			memory.sign, memory.wanted = "≤", 64
 		}
-		for _, n := range sizes {
-			t.Run(fmt.Sprint(n, " ", k.of), func(t *testing.T) { s.growStock(t, k, n) })
+	}
+	return all
+}
+
+// growth measures the start of the embedded service, and replicas beside each stock.
+func (c *comparison) growth() {
+	c.contest("start", 3*c.rounds, []contender{{"embedded", c.firstID}})
+	for _, s := range stocks() {
+		if s.rows != nil && testserver.OnMySQL() {
+			c.t.Log(s.name, "are made by statements that MySQL does not have")
+			continue
+		}
+		c.contest("beside "+s.name, 1, []contender{{s.name, func() figures { return c.beside(s) }}})
+	}
+}
+
+func (c *comparison) beside(s stock) figures {
+	d := c.deploy()
+	for _, row := range s.rows {
+		rig.Query(c.t, d.dsn, fmt.Sprintf(row+" /* %[1]d */", time.Now().UnixMilli()))
+	}
+	lists := 3 * 64
+	if s.name == allApps {
+		c.provisionAll(d)
+		lists = 256 * 64
+	}
+	c.serveFilled(d, lists).Kill()
+	p := c.serveShardid(d.settings)
+	got := figures{"start": time.Since(p.Begun).Seconds() * 1000}
+	defer p.Kill()
+	if s.name == allApps { // 16 of them, all lists of each, take turns
+		for app := range 16 {
+			newLoad(p.Listens(), fmt.Sprint("/get?appId=", app, "&gatePass=%s"), 1, 0).run(c.t, 0, c.load/4)
 		}
 	}
-}
-
-// growReplicas runs n, idle and under load.
-func (s *suite) growReplicas(t *testing.T, n int) {
-	d := s.deploy(t, map[uint8]int64{singleApp: 1000})
-	var own []*daemon
-	var urls []string
-	for range n {
-		own = append(own, s.serveShardid(t, d.settings().With(unswept()), singleApp))
-		urls = append(urls, own[len(own)-1].url)
-	}
-	what := fmt.Sprintf("%d replicas, ", n)
-	s.settle()
-	idle := during(t, d, own, func() { time.Sleep(20 * s.plan.load) })
-	s.growth(what+"idle: calls to Redis a second", idle.calls/idle.seconds, "", "between two sweeps; statements of the database a second: "+number(idle.statements/idle.seconds))
-	s.growth(what+"idle: CPU of a replica", idle.cpu.Seconds()/float64(n)/idle.seconds*60, "s a minute", "")
-	r := request{mode: "queue", app: singleApp, rate: growthRate / n}
-	s.loads(t, urls, r, 0, 2*s.plan.load) // they get used to it
-	busy := during(t, d, own, func() { s.loads(t, urls, r, 0, 4*s.plan.load) })
-	s.growth(what+"calls to Redis for an ID", busy.calls/busy.ids, "", fmt.Sprintf("at %d IDs a second over all, 64 lists; %s commits a minute", growthRate, number(busy.commits/busy.seconds*60)))
-}
-
-// shareRate asks one replica for what it would get of the whole rate if there were
-// more: that is what decides how much it takes at once.
-func (s *suite) shareRate(t *testing.T, replicas []int) {
-	d := s.deploy(t, map[uint8]int64{singleApp: 1000})
-	own := s.serveShardid(t, d.settings().With(unswept()), singleApp)
-	for _, n := range replicas {
-		r := request{mode: "queue", app: singleApp, rate: growthRate / n}
-		s.load(t, own.url, r, 0, 2*s.plan.load) // it gets used to the rate
-		got := during(t, d, []*daemon{own}, func() { s.load(t, own.url, r, 0, 4*s.plan.load) })
-		s.growth(fmt.Sprintf("one of %d replicas: calls to Redis for an ID", n), got.calls/got.ids, "",
-			fmt.Sprintf("one replica with %d IDs a second", r.rate))
-	}
-}
-
-// growApps runs one replica with n apps, without sweeps and with many.
-func (s *suite) growApps(t *testing.T, n int) {
-	what := fmt.Sprintf("%d apps, ", n)
-	d := s.deploy(t, apps(n))
-	fresh := s.serveShardid(t, d.settings().With(unswept()), 0)
-	fresh.awaitFilled(n)
-	s.growth(what+"lists filled for the first time", time.Since(fresh.Begun).Seconds(), "s", "from the start")
-	fresh.Kill()
-
-	still := s.serveShardid(t, d.settings().With(unswept()), 0)
-	s.growth(what+"start to first ID", time.Since(still.Begun).Seconds()*1000, "ms", "the lists are full")
-	s.settle()
-	base := during(t, d, []*daemon{still}, func() { time.Sleep(20 * s.plan.load) })
-	s.pages(t, what, still)
-	s.growth(what+"memory", float64(still.Memory("VmRSS"))/(1<<20), "MiB", "resident, idle")
-	s.growth(what+"idle: CPU", base.cpu.Seconds()/base.seconds*60, "s a minute", "without sweeps")
-	still.Kill()
-
-	swept := s.serveShardid(t, d.settings().With(settings{"QUEUE_REFILL_CRON": every(sweepEvery), "QUEUE_RELOAD_CRON": every(sweepEvery)}), 0)
-	s.settle()
-	runs := 4.0
-	all := during(t, d, []*daemon{swept}, func() { time.Sleep(time.Duration(runs) * sweepEvery * time.Second) })
-	more := all.minus(base, all.seconds/base.seconds)
-	s.growth(what+"a sweep with a reload: calls to Redis", more.calls/runs, "", fmt.Sprintf("%s ms of Redis, %s ms of the replica, %s statements of the database",
-		number(more.redis.Seconds()*1000/runs), number(more.cpu.Seconds()*1000/runs), number(more.statements/runs)))
-	s.growth(what+"a sweep lasts", (more.redis+more.cpu).Seconds()*1000/runs, "ms", "computed: Redis and the replica take turns")
-}
-
-func (s *suite) growth(what string, value float64, unit, note string) {
-	s.report.goal(noGoal).tell(what, value, unit, note)
-}
-
-// settle lets what a start brings with it end.
-func (s *suite) settle() { time.Sleep(4 * s.plan.load) }
-
-func unswept() settings { return settings{"QUEUE_REFILL_CRON": never, "QUEUE_RELOAD_CRON": never} }
-
-// every is a schedule, in seconds.
-func every(seconds int) string { return "*/" + strconv.Itoa(seconds) + " * * * * *" }
-
-// cost is what something took of the stores and of the replicas.
-type cost struct {
-	seconds             float64
-	calls               float64 // to Redis
-	redis               time.Duration
-	statements, commits float64 // of the database
-	ids                 float64
-	cpu                 time.Duration // of the replicas
-}
-
-// minus takes off so many times what something else cost.
-func (c cost) minus(other cost, times float64) cost {
-	return cost{c.seconds, c.calls - times*other.calls, c.redis - time.Duration(times*float64(other.redis)), c.statements - times*other.statements,
-		c.commits - times*other.commits, c.ids - times*other.ids, c.cpu - time.Duration(times*float64(other.cpu))}
-}
-
-// during is the cost of f, less what it costs to look.
-func during(t *testing.T, d deployment, own []*daemon, f func()) cost {
-	t.Helper()
-	first := d.costs(t, own)
-	begun, before := time.Now(), d.costs(t, own)
-	f()
-	seconds, after := time.Since(begun).Seconds(), d.costs(t, own)
-	got := after.minus(before, 1).minus(before.minus(first, 1), 1)
-	got.seconds = seconds
+	rig.Until(c.t, time.Minute, "the replica has read all", func() error {
+		begun := time.Now()
+		text, err := get(p, "/api/status")
+		got["/api/status"] = time.Since(begun).Seconds() * 1000
+		if !strings.Contains(text, s.status) {
+			time.Sleep(time.Second) // each look costs it time
+			err = errors.New(rig.LastLines(text, 1))
+		}
+		return err
+	})
+	got["memory"] = float64(p.Memory("VmRSS")) / (1 << 20)
 	return got
 }
 
-// costs are counted from the start of each.
-func (d deployment) costs(t *testing.T, own []*daemon) (c cost) {
-	t.Helper()
-	for _, o := range own {
-		c.cpu += o.cpuExactly()
-		c.ids += o.metric("shardid_queue_issued_total")
+// firstID starts the embedded service in an empty folder and takes its first ID.
+func (c *comparison) firstID() figures {
+	p := c.serveShardid(nil, "--demo")
+	defer p.Kill()
+	return figures{"start": time.Since(p.Begun).Seconds() * 1000}
+}
+
+// provisionAll makes the apps that are missing of 256.
+func (c *comparison) provisionAll(d deployment) {
+	path, list := filepath.Join(c.t.TempDir(), "apps.yaml"), ""
+	for app := range 256 {
+		if app != 1 && app != 3 && app != 4 {
+			list += fmt.Sprintf("- {id: %d, name: app %d, step: 1000}\n", app, app)
+		}
 	}
-	c.calls, c.redis = d.redisCalls(t), d.redisCPU(t)
-	c.statements, c.commits = d.status(t, "Questions"), d.status(t, "Com_commit")
-	return c
-}
-
-// redisCPU is the time Redis has used.
-func (d deployment) redisCPU(t *testing.T) time.Duration {
-	t.Helper()
-	c := d.redis.Client()
-	defer c.Close()
-	info, err := c.InfoMap(t.Context(), "cpu").Result()
-	check.Must(t, err)
-	used := 0.0
-	for _, name := range []string{"used_cpu_user", "used_cpu_sys"} {
-		seconds, err := strconv.ParseFloat(info["CPU"][name], 64)
-		check.Must(t, err)
-		used += seconds
-	}
-	return time.Duration(used * float64(time.Second))
-}
-
-// status is a counter of the database server, over its own connection.
-func (d deployment) status(t *testing.T, name string) (value float64) {
-	t.Helper()
-	d.onServer(t, func(db *sql.DB) error {
-		return db.QueryRowContext(t.Context(), "SHOW GLOBAL STATUS LIKE '"+name+"'").Scan(&name, &value)
-	})
-	return value
-}
-
-func (d deployment) exec(t *testing.T, statement string) {
-	t.Helper()
-	d.onServer(t, func(db *sql.DB) error { return check.Err(db.ExecContext(t.Context(), statement)) })
-}
-
-func (d deployment) onServer(t *testing.T, use func(*sql.DB) error) {
-	t.Helper()
-	db, err := sql.Open("mysql", d.dsn)
-	check.Must(t, err)
-	defer db.Close()
-	check.Must(t, use(db))
+	check.Must(c.t, os.WriteFile(path, []byte(list), 0o600))
+	c.run(d, "provision", "--file", path)
 }
