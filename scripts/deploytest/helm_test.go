@@ -1,232 +1,286 @@
+//go:build unix
+
 package deploytest
 
 import (
-	"errors"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
-
-	"github.com/goccy/go-yaml"
+	"time"
 
 	"shardid/scripts/check"
+	"shardid/scripts/rig"
+	"shardid/scripts/testserver"
+
+	"github.com/goccy/go-yaml"
 )
 
-const chartDir = "deploy/helm/shardid/"
+// chart is the folder of it.
+var chart = filepath.Join(root, "deploy/helm/shardid")
 
 // helm runs it with folders of its own and gives what it prints; an error has what it complains of.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	home := t.TempDir()
-	cmd := exec.Command(deployTool(t, "helm-v3.22.0"), args...)
-	cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
+	cmd := exec.Command(built(t, "helm-v3.22.0"), args...)
+	cmd.Env = []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	var complaints strings.Builder
+	cmd.Stderr = &complaints
 	out, err := cmd.Output()
 	if err != nil {
-		err = errors.New(stderr.String() + string(out))
+		err = fmt.Errorf("%w: %s%s", err, &complaints, out)
 	}
 	return string(out), err
 }
 
-// chartValues are the files of values that the chart is tried with.
-func chartValues(t *testing.T) (files []string) {
+// render renders a chart with a file of ci/ for the newest Kubernetes that kubectl-validate knows; a Helm that go
+// install built does it for 1.20, which is too old.
+func render(t *testing.T, chart, values string, args ...string) (string, error) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, chartDir, "ci", "*.yaml"))
-	if err != nil || len(files) < 4 {
-		t.Fatalf("%v, %v", files, err)
-	}
-	return files
+	return helm(t, append([]string{"template", "shardid", chart, "--namespace", "shardid", "--kube-version", "1.30.0",
+		"--values", filepath.Join(root, "deploy/helm/shardid/ci", values)}, args...)...)
 }
 
-// template renders a chart for the newest Kubernetes that kubectl-validate knows; a Helm that go install
-// built does it for 1.20, which is too old.
-func template(t *testing.T, path string, args ...string) (string, error) {
+// object is the part of an object of Kubernetes that is used here.
+type object struct {
+	Kind     string
+	Metadata struct{ Name string }
+	Data     map[string]string
+	Spec     struct {
+		Pod      `yaml:",inline"`
+		Template struct{ Spec Pod }
+	}
+}
+
+// Pod is what a Pod, or the template of one, consists of.
+type Pod struct {
+	SecurityContext              map[string]any `yaml:"securityContext"`
+	AutomountServiceAccountToken *bool          `yaml:"automountServiceAccountToken"`
+	Containers                   []container
+}
+
+type container struct {
+	Args            []string
+	Env             []struct{ Name, Value string }
+	SecurityContext map[string]any `yaml:"securityContext"`
+	Resources       struct{ Limits map[string]string }
+}
+
+// pod is that of an object, if it has one.
+func (o object) pod() Pod {
+	if o.Spec.Containers != nil {
+		return o.Spec.Pod
+	}
+	return o.Spec.Template.Spec
+}
+
+// objects are the documents of what was rendered by "Kind name".
+func objects(t *testing.T, text string, err error) map[string]object {
 	t.Helper()
-	return helm(t, append([]string{"template", "shardid", path, "--namespace", "shardid", "--kube-version", "1.30.0"}, args...)...)
-}
-
-// deployTool is a program that make test-deploy builds.
-func deployTool(t *testing.T, name string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join(root, ".tools", name))
-	if err == nil {
-		_, err = os.Stat(path)
-	}
-	if err != nil {
-		t.Skipf("make test-deploy has not built %s", name)
-	}
-	return path
-}
-
-// valid says what the schemas of Kubernetes and of the Prometheus Operator have against a text.
-func valid(t *testing.T, text string) (string, error) {
-	t.Helper()
-	validate, crds := deployTool(t, "kubectl-validate-v0.0.4"), deployTool(t, "prometheus-operator-v0.85.0")
-	path := filepath.Join(t.TempDir(), "objects.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command(validate, "--local-crds", crds, path).CombinedOutput()
-	return string(out), err
-}
-
-// object is one document of Kubernetes.
-type object map[string]any
-
-// at follows keys and, for lists, first elements; nil where there is nothing.
-func (o object) at(path ...string) any {
-	var v any = map[string]any(o)
-	for _, key := range path {
-		if list, ok := v.([]any); ok && len(list) > 0 {
-			v = list[0]
-		}
-		m, ok := v.(map[string]any)
-		if !ok {
-			return nil
-		}
-		v = m[key]
-	}
-	return v
-}
-
-func (o object) text(path ...string) string {
-	s, _ := o.at(path...).(string)
-	return s
-}
-
-// objects are the documents of a text by "Kind name".
-func objects(t *testing.T, text string) map[string]object {
-	t.Helper()
-	all, n := map[string]object{}, 0
+	check.Must(t, err)
+	all := map[string]object{}
 	for _, doc := range regexp.MustCompile(`(?m)^---\s*$`).Split(text, -1) {
-		var o map[string]any
-		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
-			t.Fatalf("%v\n%s", err, doc)
-		}
-		if o != nil {
-			all[object(o).text("kind")+" "+object(o).text("metadata", "name")], n = o, n+1
-		}
-	}
-	if len(all) != n {
-		t.Fatalf("%d objects have %d names", n, len(all))
+		var o object
+		check.Must(t, yaml.Unmarshal([]byte(doc), &o))
+		all[o.Kind+" "+o.Metadata.Name] = o
 	}
 	return all
 }
 
-// chart is the objects of the chart with a file of ci/ and further arguments.
-func chart(t *testing.T, values string, args ...string) map[string]object {
-	t.Helper()
-	return rendered(t, filepath.Join(root, chartDir), values, args...)
-}
-
-// rendered is the same of a chart elsewhere.
-func rendered(t *testing.T, path, values string, args ...string) map[string]object {
-	t.Helper()
-	out, err := template(t, path, append([]string{"--values", filepath.Join(root, chartDir, "ci", values)}, args...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return objects(t, out)
-}
-
-// TestChart: with each file of values Helm finds nothing to warn of, and what it renders is valid by the
-// schemas of Kubernetes and of the Prometheus Operator. Several replicas with an embedded store each, which
-// would all issue the same IDs, are refused.
+// TestChart: with each file of values Helm finds nothing to warn of, what it renders is valid by the schemas of
+// Kubernetes and of the Prometheus Operator, and a pod may do what the strictest profile of a namespace allows.
+// Several replicas with an embedded store each, which would all issue the same IDs, are refused.
 func TestChart(t *testing.T) {
 	check.Deep(t)
-	for _, values := range chartValues(t) {
-		if _, err := helm(t, "lint", "--strict", filepath.Join(root, chartDir), "--values", values); err != nil {
-			t.Errorf("%s: %v", values, err)
-		}
-		text, err := template(t, filepath.Join(root, chartDir), "--values", values)
-		if err != nil {
-			t.Errorf("%s: %v", values, err)
-			continue
-		}
-		if out, err := valid(t, text); err != nil {
-			t.Errorf("%s: %s", values, out)
-		}
-		for name, o := range objects(t, text) {
-			restricted(t, values+" "+name, o)
-		}
+	validate, crds := built(t, "kubectl-validate-v0.0.4"), built(t, "prometheus-operator-v0.85.0")
+	for _, values := range []string{"embedded.yaml", "full.yaml", "kubernetes.yaml", "secrets.yaml"} {
+		t.Run(values, func(t *testing.T) {
+			t.Parallel()
+			_, err := helm(t, "lint", "--strict", chart, "--values", filepath.Join(chart, "ci", values))
+			check.OK(t, err)
+			text, err := render(t, chart, values)
+			for name, o := range objects(t, text, err) {
+				checkRestricted(t, name, o.pod())
+			}
+			path := filepath.Join(t.TempDir(), "objects.yaml")
+			check.Must(t, os.WriteFile(path, []byte(text), 0o600))
+			out, err := run("", validate, "--local-crds", crds, path)
+			check.OK(t, err, out)
+		})
 	}
-	embedded := filepath.Join(root, chartDir, "ci/embedded.yaml")
 	for _, set := range []string{"replicas=2", "autoscaling.enabled=true"} {
-		if _, err := template(t, filepath.Join(root, chartDir), "--values", embedded, "--set", set); err == nil ||
+		if _, err := render(t, chart, "embedded.yaml", "--set", set); err == nil ||
 			!strings.Contains(err.Error(), "an embedded store is for one replica") {
-			t.Errorf("%s: %v", set, err)
+			t.Errorf("%s: got %v, want a refusal", set, err)
 		}
 	}
 }
 
-// restricted: a pod has what the strictest profile of a namespace asks for, and more.
-func restricted(t *testing.T, name string, o object) {
+func checkRestricted(t *testing.T, name string, pod Pod) {
 	t.Helper()
-	pod, _ := o.at("spec", "template", "spec").(map[string]any)
-	if o.text("kind") == "Pod" {
-		pod, _ = o["spec"].(map[string]any)
-	}
-	if pod == nil {
-		return
-	}
-	p := object(pod)
-	boxes, _ := p["containers"].([]any)
-	for _, box := range boxes {
-		b := object(box.(map[string]any))
-		if b.at("securityContext", "allowPrivilegeEscalation") != false || b.at("securityContext", "readOnlyRootFilesystem") != true ||
-			!reflect.DeepEqual(b.at("securityContext", "capabilities", "drop"), []any{"ALL"}) || b.at("resources", "limits", "memory") == nil {
-			t.Errorf("%s: %v may do more than it needs", name, b)
+	for _, box := range pod.Containers {
+		may := fmt.Sprint(box.SecurityContext, pod.SecurityContext)
+		for _, want := range []string{"allowPrivilegeEscalation:false", "readOnlyRootFilesystem:true",
+			"capabilities:map[drop:[ALL]]", "runAsNonRoot:true", "seccompProfile:map[type:RuntimeDefault]"} {
+			check.Has(t, may, want, name)
 		}
-	}
-	if len(boxes) == 0 || p.at("securityContext", "runAsNonRoot") != true || p.text("securityContext", "seccompProfile", "type") != "RuntimeDefault" ||
-		p["automountServiceAccountToken"] != false || p["enableServiceLinks"] != false {
-		t.Errorf("%s: %v", name, p)
+		token := pod.AutomountServiceAccountToken
+		if box.Resources.Limits["memory"] == "" || token == nil || *token {
+			t.Errorf("%s has no limit of memory, or a token of Kubernetes", name)
+		}
 	}
 }
 
-// TestChartAlerts: the rule is deploy/prometheus/alerts.yml, of which the chart has no copy and its package
-// has one. Both have the version of the sources.
+// TestChartAlerts: the rule of the chart, and of its package, is deploy/prometheus/alerts.yml.
 func TestChartAlerts(t *testing.T) {
 	check.Deep(t)
-	if app := "\nappVersion: " + version() + "\n"; !strings.Contains(read(chartDir+"Chart.yaml"), app) {
-		t.Errorf("Chart.yaml does not say%s", app)
-	}
-	if target, err := os.Readlink(filepath.Join(root, chartDir, "alerts.yml")); err != nil || target != "../../prometheus/alerts.yml" {
-		t.Errorf("alerts.yml in the chart is a link to %q, %v", target, err)
-	}
-	var want map[string]any
-	if err := yaml.Unmarshal([]byte(read(alertsPath)), &want); err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
-	if _, err := helm(t, "package", filepath.Join(root, chartDir), "--destination", dir); err != nil {
-		t.Fatal(err)
-	}
-	packed, err := filepath.Glob(filepath.Join(dir, "shardid-"+version()+".tgz"))
+	check.Must(t, check.Err(helm(t, "package", chart, "--destination", dir)))
+	packed, err := filepath.Glob(filepath.Join(dir, "shardid-*.tgz"))
 	if err != nil || len(packed) != 1 {
-		t.Fatalf("the package of %s: %v, %v", version(), packed, err)
+		t.Fatalf("the package: %v, %v", packed, err)
 	}
-	for _, path := range []string{filepath.Join(root, chartDir), packed[0]} {
-		got := rendered(t, path, "kubernetes.yaml")["PrometheusRule shardid"]
-		if len(want) == 0 || !reflect.DeepEqual(got["spec"], any(want)) {
-			t.Errorf("the PrometheusRule of %s is not alerts.yml", path)
+	for _, path := range []string{chart, packed[0]} {
+		text, err := render(t, path, "kubernetes.yaml", "--show-only", "templates/prometheusrule.yaml")
+		check.Must(t, err)
+		for line := range strings.Lines(read(t, alertsPath)) {
+			check.Has(t, text, strings.TrimSpace(line), path)
 		}
 	}
 }
 
-// containerEnv is the variables of a container that have a value.
-func containerEnv(box object) map[string]string {
-	env := map[string]string{}
-	list, _ := box["env"].([]any)
-	for _, each := range list {
-		e := object(each.(map[string]any))
-		if value, ok := e["value"].(string); ok {
-			env[e.text("name")] = value
+// command is what a container of an object runs, without a cluster: in a folder with the files of a config map, with
+// the variables of a Secret of the same name, and its own. change replaces texts in all of them.
+func command(t *testing.T, all map[string]object, name, settings string, change ...string) *exec.Cmd {
+	t.Helper()
+	local := strings.NewReplacer(append(change, "[$(POD_IP)]", "[fd00::1]", "$(POD_IP)", "127.0.0.1")...)
+	box := all[name].pod().Containers[0]
+	cmd := exec.Command(rig.Binary(t), box.Args...)
+	cmd.Dir, cmd.Env = t.TempDir(), []string{"PATH=" + os.Getenv("PATH")}
+	for file, text := range all["ConfigMap "+settings].Data {
+		check.Must(t, os.WriteFile(filepath.Join(cmd.Dir, file), []byte(local.Replace(text)), 0o600))
+	}
+	for key, value := range all["Secret "+settings].Data {
+		plain, err := base64.StdEncoding.DecodeString(value)
+		check.Must(t, err)
+		cmd.Env = append(cmd.Env, key+"="+string(plain))
+	}
+	for _, e := range box.Env {
+		if e.Value != "" {
+			cmd.Env = append(cmd.Env, e.Name+"="+local.Replace(e.Value))
 		}
 	}
-	return env
+	return cmd
+}
+
+// TestChartConfig: shardid takes what the chart renders and each value arrives, and a key that is wrong does not get
+// past the migration.
+func TestChartConfig(t *testing.T) {
+	check.Deep(t)
+	byHand := []string{"--set", "existingSecret=,secrets.databaseDSN=shardid:pw@tcp(mysql:3306)/shardid"}
+	for _, c := range []struct {
+		values, name string
+		args         []string
+		want         map[string]string
+	}{
+		{"kubernetes.yaml", "shardid", byHand, map[string]string{
+			"server.addr": ":8080", "data_dir": "/data", "redis.addrs": "[redis:6379]",
+			"snowflake.advertise": "127.0.0.1:8080"}},
+		{"embedded.yaml", "shardid", nil, map[string]string{
+			"database.driver": "sqlite", "redis.mode": "embedded", "snowflake.enabled": "true"}},
+		{"secrets.yaml", "shardid", nil, map[string]string{
+			"snowflake.worker.mode": "ordinal", "resp.addr": ":6380", "redis.mode": "cluster"}},
+		{"full.yaml", "ids", nil, map[string]string{
+			"segment.max_rate": "1000000000", "snowflake.epoch_ms": "1288834974657", "uid.epoch": "2026-01-01",
+			"uid.schedule_interval": "off", "log.access": "off", "zookeeper.addrs": "[zookeeper:2181]",
+			"server.tokens_file": "/etc/shardid-tokens/tokens.yaml", "server.require_token": "true",
+			"server.tls_client_ca_file": "/etc/shardid-tls/ca.crt", "tracing.sample_ratio": "0.01",
+			"snowflake.advertise": "[fd00::1]:8080", "time_zone": "Asia/Shanghai"}},
+	} {
+		t.Run(c.values, func(t *testing.T) {
+			text, err := render(t, chart, c.values, c.args...)
+			cmd := command(t, objects(t, text, err), "StatefulSet "+c.name, c.name)
+			cmd.Args = []string{"shardid", "config", "print", "--json"}
+			out, err := cmd.Output()
+			check.Must(t, err)
+			var got map[string]struct{ Value string }
+			check.Must(t, json.Unmarshal(out, &got))
+			for key, value := range c.want {
+				check.Equal(t, got[key].Value, value, key)
+			}
+		})
+	}
+	text, err := render(t, chart, "kubernetes.yaml", append(byHand, "--set", "config.server.drain_delay=1h")...)
+	out, err := command(t, objects(t, text, err), "Job shardid-migrate", "shardid-migrate").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "server.drain_delay") {
+		t.Errorf("the migration with a wrong setting: got %v, %s, want the name of the key", err, out)
+	}
+}
+
+// TestChartFirstID installs the chart by hand on MySQL 9.7 and Valkey 9.1: its Jobs, twice as an upgrade does, then a
+// replica, until it gives the first ID of the app, and the test pod one of its own.
+func TestChartFirstID(t *testing.T) {
+	check.Deep(t)
+	testserver.On(t, "mysql-9.7", "valkey-9.1")
+	db := testserver.MariaDB(t, "--log-bin=binlog", "--server-id=1", "--sync-binlog=1")
+	valkey := testserver.Redis(t)
+	const password = "bff4c1e1a9d84e2f"
+	check.Must(t, valkey.Client().ConfigSet(t.Context(), "requirepass", password).Err())
+	rig.Query(t, db.DSN(""), "CREATE DATABASE shardid", "CREATE USER shardid IDENTIFIED BY '"+password+"'",
+		"GRANT ALL ON shardid.* TO shardid")
+	text, err := render(t, chart, "secrets.yaml", "--set", strings.Join([]string{
+		fmt.Sprintf("secrets.databaseDSN=shardid:%s@tcp(127.0.0.1:%d)/shardid", password, db.Port),
+		"secrets.redisPassword=" + password, "config.redis.mode=single", "config.redis.addrs={" + valkey.Addr + "}",
+		"config.snowflake.worker.mode=mysql", "resp.enabled=false"}, ","))
+	all := objects(t, text, err)
+	for range 2 { // an install and an upgrade
+		for _, job := range []string{"Job shardid-migrate", "Job shardid-provision"} {
+			out, err := command(t, all, job, "shardid-migrate").CombinedOutput()
+			check.OK(t, err, job, string(out))
+		}
+	}
+	addr := rig.FreeAddrs(t, 1)[0]
+	serve := command(t, all, "StatefulSet shardid", "shardid", "addr: :8080", "addr: "+addr, "127.0.0.1:8080", addr)
+	serve.Args = append(serve.Args, "--set", "server.drain_delay=0s")
+	serve.Env = append(serve.Env, "SHARDID_DATA_DIR="+serve.Dir)
+	p := rig.Start(t, serve, filepath.Join(t.TempDir(), "log"))
+	for _, path := range []string{"/readyz", "/readyz/snowflake"} { // of the probe, and of the test pod
+		rig.Until(t, time.Minute, path, func() error { return check.Err(get("http://" + addr + path)) })
+	}
+	answer, err := get("http://" + addr + "/get?appId=1&gatePass=alice")
+	check.Must(t, err)
+	check.Equal(t, answer, `{"code":0,"id":16385,"idStr":"16385"}`)
+	first := command(t, all, "Pod shardid-first-id", "")
+	for i, arg := range first.Args {
+		first.Args[i] = strings.Replace(arg, "http://shardid:80", "http://"+addr, 1)
+	}
+	out, err := first.CombinedOutput()
+	if err != nil || !regexp.MustCompile(`^[1-9]\d{15,}\n$`).Match(out) {
+		t.Errorf("the test pod: got %q, %v, want an ID", out, err)
+	}
+	p.Signal(syscall.SIGTERM)
+	check.Equal(t, p.Exit(time.Minute), 0, "exit status")
+}
+
+// get is the body of an answer of 200.
+func get(url string) (string, error) {
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(url)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, body)
+	}
+	return strings.TrimSpace(string(body)), err
 }

@@ -1,15 +1,12 @@
 package deploytest
 
 import (
-	"bytes"
-	"context"
-	"debug/elf"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,160 +15,76 @@ import (
 	"shardid/scripts/rig"
 )
 
-// TestImage does what the Dockerfile does, without an engine: its go build in what
-// .dockerignore leaves, the files beside it, and then the binary as root of its own
-// file system, as the image's user and as one that a platform such as OpenShift chooses.
+// TestImage does what the Dockerfile does, without an engine: its commands in what .dockerignore leaves, and then the
+// binary in a file system that has nothing else, as the image's user and as one of group 0 that a platform such as
+// OpenShift chooses.
 func TestImage(t *testing.T) {
 	check.Deep(t)
-	if testing.Short() || os.Geteuid() != 0 {
-		t.Skip("builds the binary and needs chroot")
+	if os.Geteuid() != 0 {
+		t.Skip("chroot needs root")
 	}
-	uid, gid := imageUser(t)
-	for who, user := range map[string]syscall.Credential{"its own user": {Uid: uid, Gid: gid}, "any user of group 0": {Uid: 1000680000, Gid: 0}} {
-		t.Run(who, func(t *testing.T) { serveImage(t, user) })
+	work := t.TempDir()
+	context, out := filepath.Join(work, "context"), filepath.Join(work, "out")
+	check.Must(t, os.MkdirAll(context, 0o755))
+	kept := regexp.MustCompile(`(?m)^!(.*)$`).FindAllStringSubmatch(read(t, ".dockerignore"), -1)
+	check.Has(t, read(t, ".dockerignore"), "\n*\n!", "what is not named is left out")
+	for _, k := range kept {
+		sh(t, root, "cp -r --parents "+k[1]+" "+context)
 	}
-}
-
-func serveImage(t *testing.T, user syscall.Credential) {
-	t.Helper()
-	dir := imageRoot(t)
-	inImage := func(args ...string) *exec.Cmd { return inImage(t.Context(), dir, user, args...) }
-	static(t, filepath.Join(dir, "shardid"))
-	out, err := inImage("version").CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "+0123456789ab ") {
-		t.Errorf("version: %v\n%s", err, out)
+	dockerfile := strings.ReplaceAll(read(t, "deploy/docker/Dockerfile"), "\\\n", " ")
+	for _, command := range []string{"go build", "mkdir"} {
+		run := regexp.MustCompile(`\nRUN (.*` + command + ` .*)`).FindStringSubmatch(dockerfile)[1]
+		run = strings.NewReplacer("/out/", out+"/", "${REVISION}", "0123456789abcdef").Replace(run)
+		sh(t, context, "unset GOFLAGS; umask 022; "+run)
 	}
-	addr := rig.FreeAddrs(t, 1)[0]
-	var log bytes.Buffer
-	server := inImage("serve", "--demo", "--set", "server.addr="+addr, "--set", "time_zone=Asia/Shanghai")
-	server.Stdout, server.Stderr = &log, &log
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = server.Process.Kill()
-		_ = server.Wait() // killed, or ended below
-	}()
-	if err := healthy(inImage, addr); err != nil {
-		_ = server.Process.Kill()
-		_ = server.Wait()
-		t.Fatalf("%v\n%s", err, &log)
-	}
-	if err := server.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, &log)
-	}
-	if out, err = inImage("health", "--url", "http://"+addr).CombinedOutput(); err == nil {
-		t.Errorf("a server that is gone is healthy: %s", out)
-	}
-}
-
-// built is the binary by the Dockerfile's own command, from what .dockerignore leaves,
-// in a folder of its own; TestMain removes it.
-var built = sync.OnceValues(func() (path string, err error) {
-	dir, err := os.MkdirTemp(buildRoot(), "")
-	if err != nil {
-		return "", err
-	}
-	context := filepath.Join(dir, "context")
-	if err := sources(context); err != nil {
-		return "", err
-	}
-	build := strings.NewReplacer("/out/", dir+"/", "${REVISION}", "0123456789abcdef").Replace(dockerfile().run("go build"))
-	cmd := exec.Command("/bin/sh", "-c", build)
-	cmd.Dir, cmd.Env = context, append(os.Environ(), "GOFLAGS=")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", build, err, out)
-	}
-	return filepath.Join(dir, "shardid"), nil
-})
-
-func builtBinary(t *testing.T) string {
-	t.Helper()
-	path, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// imageRoot is the file system of the image, as the Dockerfile's own command makes it.
-func imageRoot(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	bin := builtBinary(t)
-	d := dockerfile()
-	beside := exec.Command("/bin/sh", "-c", "umask 022; "+strings.ReplaceAll(d.run("mkdir"), "/out/", dir+"/"))
-	beside.Dir = root
-	if out, err := beside.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	var uid, gid int
-	for _, args := range d.all("COPY") {
-		if _, owner, ok := strings.Cut(args, "--chown="); ok {
-			if _, err := fmt.Sscanf(owner, "%d:%d /out/data /data", &uid, &gid); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for _, err := range []error{
-		os.Link(bin, filepath.Join(dir, "shardid")), os.Chown(filepath.Join(dir, "data"), uid, gid),
-		os.Chmod(dir, 0o755), os.Chmod(filepath.Dir(dir), 0o755),
+	var uid, gid, group int
+	_, user, _ := strings.Cut(dockerfile, "\nUSER ")
+	_, owner, _ := strings.Cut(dockerfile, "--chown=")
+	check.Must(t, check.Err(fmt.Sscanf(user, "%d:%d", &uid, &gid)))
+	check.Must(t, check.Err(fmt.Sscanf(owner, "%d:%d /out/data /data", &uid, &group)))
+	check.Must(t, os.Chown(filepath.Join(out, "data"), uid, group))
+	for who, user := range map[string]syscall.Credential{
+		"its own user": {Uid: uint32(uid), Gid: uint32(gid)}, "any user of group 0": {Uid: 1000680000, Gid: 0},
 	} {
-		if err != nil {
-			t.Fatal(err)
-		}
+		t.Run(who, func(t *testing.T) {
+			dir := t.TempDir()
+			sh(t, out, "cp -a . "+dir+"; chmod 0755 "+dir+" "+filepath.Dir(dir))
+			serveImage(t, dir, user)
+		})
 	}
-	return dir
 }
 
-func imageUser(t *testing.T) (uid, gid uint32) {
+func sh(t *testing.T, dir, command string) {
 	t.Helper()
-	if _, err := fmt.Sscanf(dockerfile().last("USER"), "%d:%d", &uid, &gid); err != nil {
-		t.Fatal(err)
-	}
-	return uid, gid
-}
-
-// static: no interpreter, so no library of the system.
-func static(t *testing.T, path string) {
-	t.Helper()
-	f, err := elf.Open(path)
+	out, err := run(dir, "/bin/sh", "-ec", command)
 	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			t.Error("the binary is linked dynamically")
-		}
-	}
-	if info, err := os.Stat(path); err == nil {
-		t.Logf("the binary has %d MiB", info.Size()>>20)
+		t.Fatalf("%s: %v\n%s", command, err, out)
 	}
 }
 
-// inImage is a command in the image: its root, user, working directory, and an
-// environment of its own. It ends with the test process, however that ends.
-func inImage(ctx context.Context, dir string, user syscall.Credential, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "/shardid", args...)
-	cmd.Err = nil // it is looked for outside
-	cmd.Dir, cmd.Env = "/etc/shardid", []string{}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &user, Pdeathsig: syscall.SIGKILL}
-	return cmd
-}
-
-// healthy asks as the HEALTHCHECK does until the server is ready.
-func healthy(inImage func(args ...string) *exec.Cmd, addr string) error {
-	var last error
-	for begun := time.Now(); time.Since(begun) < 30*time.Second; time.Sleep(50 * time.Millisecond) {
-		out, err := inImage("health", "--url", "http://"+addr).CombinedOutput()
-		if err == nil && strings.HasPrefix(string(out), "ok") {
-			return nil
-		}
-		last = fmt.Errorf("not healthy: %w: %s", err, out)
+// serveImage runs the image's commands until its health check passes, and stops it.
+func serveImage(t *testing.T, dir string, user syscall.Credential) {
+	t.Helper()
+	in := func(args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), "/shardid", args...)
+		cmd.Err = nil // it was looked for outside
+		cmd.Dir, cmd.Env = "/etc/shardid", []string{}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: dir, Credential: &user, Pdeathsig: syscall.SIGKILL}
+		return cmd
 	}
-	return last
+	version, err := in("version").Output()
+	check.OK(t, err)
+	check.Has(t, string(version), "+0123456789ab ", "the revision")
+	addr := rig.FreeAddrs(t, 1)[0]
+	var log check.Log
+	server := in("serve", "--demo", "--set", "server.addr="+addr, "--set", "time_zone=Asia/Shanghai")
+	server.Stdout, server.Stderr = &log, &log
+	check.Must(t, server.Start())
+	err = rig.Within(time.Minute, func() error { return in("health", "--url", "http://"+addr).Run() })
+	check.OK(t, err, "health")
+	check.OK(t, server.Process.Signal(syscall.SIGTERM))
+	check.OK(t, server.Wait(), "the server")
+	if in("health", "--url", "http://"+addr).Run() == nil {
+		t.Error("a server that is gone is healthy")
+	}
 }

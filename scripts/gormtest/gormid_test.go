@@ -12,6 +12,7 @@ import (
 
 	"shardid/client"
 	"shardid/client/gormid"
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 
 	"gorm.io/driver/mysql"
@@ -45,8 +46,7 @@ type account struct {
 	Email string
 }
 
-// open is a new database, with a service that issues 1001, 1002… for each path, or
-// refuses while refuse is set.
+// open is a new database, with a service that issues 1001, 1002… for each path, or refuses while refuse is set.
 func open(t *testing.T) (db *gorm.DB, requests *atomic.Int64, refuse *atomic.Bool) {
 	t.Helper()
 	requests, refuse = new(atomic.Int64), new(atomic.Bool)
@@ -59,122 +59,96 @@ func open(t *testing.T) (db *gorm.DB, requests *atomic.Int64, refuse *atomic.Boo
 			_, _ = fmt.Fprint(w, `{"code":-5,"message":"app reached its limit"}`)
 			return
 		}
-		count, _ := strconv.ParseInt(r.URL.Query().Get("count"), 10, 64)
-		if strings.HasPrefix(r.URL.Path, "/v1/queue/") && r.URL.Query().Get("gatePass") == "" {
+		if strings.HasPrefix(r.URL.Path, "/v1/queue/") && r.FormValue("gatePass") == "" {
 			t.Error("no gatePass")
 		}
-		_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"%d","count":%d,"stride":"1"}]}`, last.Add(count)-count+1, count)
+		n, _ := strconv.ParseInt(r.FormValue("count"), 10, 64)
+		_, _ = fmt.Fprintf(w, `{"code":0,"ranges":[{"first":"%d","count":%d,"stride":"1"}]}`, last.Add(n)-n+1, n)
 	}))
 	t.Cleanup(service.Close)
-	c, err := client.New(client.Options{Addrs: []string{service.URL}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	dsn := testserver.SharedMariaDB(t).NewDatabase(t)
-	// With RETURNING, gorm cannot scan into the maps of TestCreate.
-	db, err = gorm.Open(mysql.New(mysql.Config{DSN: dsn, DisableWithReturning: true}), &gorm.Config{Logger: logger.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if pool, err := db.DB(); err == nil {
-			_ = pool.Close()
-		}
-	})
-	if err := db.Use(gormid.New(c)); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.AutoMigrate(&order{}, &item{}, &address{}, &account{}); err != nil {
-		t.Fatal(err)
-	}
+	ids, err := client.New(client.Options{Addrs: []string{service.URL}})
+	check.Must(t, err)
+	t.Cleanup(func() { _ = ids.Close() })
+	// With RETURNING, gorm cannot scan into maps.
+	config := mysql.Config{DSN: testserver.SharedMariaDB(t).NewDatabase(t), DisableWithReturning: true}
+	db, err = gorm.Open(mysql.New(config), &gorm.Config{Logger: logger.Discard})
+	check.Must(t, err)
+	pool, err := db.DB()
+	check.Must(t, err)
+	t.Cleanup(func() { _ = pool.Close() })
+	check.Must(t, db.Use(gormid.New(ids)))
+	check.Must(t, db.AutoMigrate(&order{}, &item{}, &address{}, &account{}))
 	return db, requests, refuse
 }
 
+// count is how many rows a model has where something holds.
+func count(t *testing.T, db *gorm.DB, model any, where string) (n int64) {
+	t.Helper()
+	check.Must(t, db.Model(model).Where(where).Count(&n).Error)
+	return n
+}
+
+// TestCreate: each row that a Create inserts gets an ID unless it has one, whatever the row is made of.
 func TestCreate(t *testing.T) {
-	db, _, _ := open(t)
-	o := order{Buyer: "alice", Address: address{City: "Ulm"}, Items: []item{{Name: "pen"}, {ID: 7, Name: "ink"}, {Name: "paper"}}}
-	if err := db.Create(&o).Error; err != nil {
-		t.Fatal(err)
-	}
-	var read order
-	if err := db.Preload("Items").Preload("Address").First(&read, o.ID).Error; err != nil {
-		t.Fatal(err)
-	}
-	if o.ID <= 1000 || len(read.Items) != 3 || read.Items[0].ID != 7 || read.Items[1].ID <= 1000 || read.Address.OrderID != o.ID || len(read.Address.ID) < 4 {
-		t.Errorf("%+v", read)
-	}
-	given := order{ID: 42, Buyer: "bob"}
-	if err := db.Create(&given).Error; err != nil || given.ID != 42 {
-		t.Errorf("an ID that was given became %d, %v", given.ID, err)
-	}
-	for _, dest := range []any{map[string]any{"buyer": "carol"}, []map[string]any{{"buyer": "carol"}, {"id": 43, "buyer": "carol"}}} {
-		if err := db.Model(&order{}).Create(dest).Error; err != nil {
-			t.Error(err)
-		}
-	}
-	var ids []int64
-	if err := db.Model(&order{}).Where("buyer = 'carol'").Order("id").Pluck("id", &ids).Error; err != nil || len(ids) != 3 || ids[0] != 43 || ids[1] <= 1000 {
-		t.Errorf("rows from maps have the IDs %v, %v", ids, err)
-	}
-}
-
-func TestCreateInBatches(t *testing.T) {
 	db, requests, _ := open(t)
-	orders := make([]*order, 3000)
-	for i := range orders {
-		orders[i] = &order{Buyer: "b" + strconv.Itoa(i)}
-	}
-	if err := db.CreateInBatches(orders, 1000).Error; err != nil {
-		t.Fatal(err)
-	}
-	var n int64
-	if err := db.Model(&order{}).Where("id > 1000").Count(&n).Error; err != nil || n != 3000 {
-		t.Errorf("%d rows, %v", n, err)
-	}
-	if got := requests.Load(); got > 30 {
-		t.Errorf("%d requests for 3000 rows", got)
-	}
-	accounts := []account{{Email: "a@x"}, {Email: "b@x"}, {Email: "a@x"}}
-	if err := db.Create(&accounts).Error; err != nil || accounts[0].ID == accounts[2].ID || accounts[1].ID == 0 {
-		t.Errorf("%v, %v", accounts, err)
-	}
+	t.Run("with associations", func(t *testing.T) {
+		items := []item{{Name: "pen"}, {ID: 7, Name: "ink"}, {Name: "paper"}}
+		o := order{ID: 42, Buyer: "alice", Address: address{City: "Ulm"}, Items: items}
+		check.Must(t, db.Create(&o).Error)
+		check.Equal(t, count(t, db, &order{}, "id = 42"), 1, "an ID that was given")
+		check.Equal(t, count(t, db, &item{}, "order_id = 42 AND (id = 7 OR id > 1000)"), 3, "items")
+		check.Equal(t, count(t, db, &address{}, "order_id = 42 AND length(id) >= 4"), 1, "addresses with a text")
+	})
+	t.Run("from maps", func(t *testing.T) {
+		rows := []map[string]any{{"buyer": "carol"}, {"id": 43, "buyer": "carol"}}
+		check.Must(t, db.Model(&order{}).Create(map[string]any{"buyer": "carol"}).Error)
+		check.Must(t, db.Model(&order{}).Create(rows).Error)
+		check.Equal(t, count(t, db, &order{}, "buyer = 'carol' AND (id = 43 OR id > 1000)"), 3, "rows")
+	})
+	t.Run("in batches", func(t *testing.T) {
+		before := requests.Load()
+		orders := make([]*order, 3000)
+		for i := range orders {
+			orders[i] = &order{Buyer: "bulk"}
+		}
+		check.Must(t, db.CreateInBatches(orders, 1000).Error)
+		check.Equal(t, count(t, db, &order{}, "buyer = 'bulk' AND id > 1000"), 3000, "rows")
+		if got := requests.Load() - before; got > 30 {
+			t.Errorf("%d requests for 3000 rows, want 30 at most", got)
+		}
+	})
+	t.Run("by a gatePass twice", func(t *testing.T) {
+		accounts := []account{{Email: "a@x"}, {Email: "b@x"}, {Email: "a@x"}}
+		check.Must(t, db.Create(&accounts).Error)
+		check.Equal(t, count(t, db, &account{}, "id > 1000"), 3, "rows")
+	})
 }
 
-// An error stops the insert, and so does a tag that cannot be used.
+// TestErrorsStopTheInsert: a row without an ID of its own is not inserted.
 func TestErrorsStopTheInsert(t *testing.T) {
 	db, _, refuse := open(t)
 	refuse.Store(true)
-	if err := db.Create(&account{Email: "a@x"}).Error; err == nil || !strings.Contains(err.Error(), "app reached its limit") {
-		t.Errorf("%v", err)
-	}
-	if err := db.Create(&account{}).Error; err == nil || !strings.Contains(err.Error(), "gatePass") {
-		t.Errorf("no gatePass: %v", err)
-	}
-	var n int64
-	if err := db.Model(&account{}).Count(&n).Error; err != nil || n != 0 {
-		t.Errorf("%d rows, %v", n, err)
-	}
-	if err := db.Create([]*account{nil}).Error; err == nil {
-		t.Error("a nil row was created")
-	}
-	for what, err := range map[string]error{
-		"segment:": db.Table("accounts").Create(&struct {
+	for _, c := range []struct {
+		what, want string
+		row        any
+	}{
+		{"a refusal of the service", "app reached its limit", &account{Email: "a@x"}},
+		{"no gatePass", "gatePass", &account{}},
+		{"a nil row", "gormid: ", []*account{nil}},
+		{"a tag without a name", "gormid: ", &struct {
 			ID int64 `shardid:"segment:"`
-		}{}).Error,
-		"queue:1": db.Table("accounts").Create(&struct {
+		}{}},
+		{"an app without a field for the gatePass", "gormid: ", &struct {
 			ID int64 `shardid:"queue:1"`
-		}{}).Error,
-		"queue:256:Email": db.Table("accounts").Create(&struct {
+		}{}},
+		{"an app above 255", "gormid: ", &struct {
 			ID    int64 `shardid:"queue:256:Email"`
 			Email string
-		}{}).Error,
-		"on an int32": db.Table("accounts").Create(&struct {
-			ID int32 `shardid:"uid"`
-		}{}).Error,
+		}{}},
 	} {
-		if err == nil || !strings.Contains(err.Error(), "gormid: ") {
-			t.Errorf("the tag %s: %v", what, err)
+		if err := db.Table("accounts").Create(c.row).Error; err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want an error about %s", c.what, err, c.want)
 		}
 	}
+	check.Equal(t, count(t, db, &account{}, "id >= 0"), 0, "rows")
 }

@@ -1,0 +1,204 @@
+//go:build unix
+
+// Package deploytest holds what is no Go: the files of deploy/ by the programs that read them, such as Helm and
+// systemd-analyze, and the pages by their links and by their translation. What those programs cannot see, names that
+// one file gives and another uses, is a table in TestFilesAgree. A program that is missing is skipped; make test-deploy
+// builds those that can be built.
+package deploytest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode"
+
+	"shardid/scripts/check"
+	"shardid/scripts/rig"
+)
+
+func TestMain(m *testing.M) { rig.Main(m) }
+
+// root is the folder of the sources.
+const root = "../.."
+
+// read gives a file of the sources.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(root, path))
+	check.Must(t, err)
+	return string(raw)
+}
+
+// run runs a program and gives what it says; an error has that too.
+func run(dir, program string, args ...string) (string, error) {
+	cmd := exec.Command(program, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// found is a program of this machine, or the test is skipped.
+func found(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		t.Skipf("no %s here", program)
+	}
+	return path
+}
+
+// built is a program that make test-deploy builds, or the test is skipped.
+func built(t *testing.T, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join(root, ".tools", name))
+	check.Must(t, err)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("make test-deploy has not built %s", name)
+	}
+	return path
+}
+
+// TestRunbook: each alarm has its section, which says what it means, what to do and a command. The table above the
+// sections has it in the row of its severity, and the Chinese page has a row for it, in the table of its severity.
+func TestRunbook(t *testing.T) {
+	page, chinese := read(t, "docs/operations.md"), read(t, "docs/zh/operations.md")
+	raised := regexp.MustCompile(`\b(Critical|Warning|Info), "(Shardid\w+)"`)
+	alarms := map[string]string{"ShardidDown": "critical"} // which Prometheus alone can see
+	for _, a := range raised.FindAllStringSubmatch(read(t, "service/monitor/alarms.go"), -1) {
+		alarms[a[2]] = strings.ToLower(a[1])
+	}
+	if len(alarms) < 10 {
+		t.Fatalf("%d alarms, want more than ten", len(alarms))
+	}
+	_, page, _ = strings.Cut(page, "\n## Alarms\n")
+	table, sections, _ := strings.Cut(page, "\n### ")
+	shape := regexp.MustCompile(`(?s)^\n- \*\*Means\*\*: .+\n- \*\*Do\*\*: .+\n- \*\*Command\*\*: .+$`)
+	told := map[string]bool{}
+	for _, s := range strings.Split(sections, "\n### ") {
+		name, entry, _ := strings.Cut(s, "\n")
+		told[name] = true
+		if alarms[name] == "" || !shape.MatchString(entry) {
+			t.Errorf("section %s is about no alarm, or not what it means, what to do, and a command", name)
+		}
+	}
+	below := func(text, heading, end string) string {
+		_, text, _ = strings.Cut(text, heading)
+		text, _, _ = strings.Cut(text, end)
+		return text
+	}
+	for name, severity := range alarms {
+		link := "#" + anchor(name) + ")"
+		if !told[name] || !strings.Contains(below(table, "\n| "+severity+" |", "\n"), "["+name+"]("+link) {
+			t.Errorf("docs/operations.md has no section %s, or no link to it in its row %s", name, severity)
+		}
+		if !strings.Contains(below(chinese, "\n### "+severity+"：", "\n### "), "\n| ["+name+"](../operations.md"+link) {
+			t.Errorf("docs/zh/operations.md has no row %s below %s", name, severity)
+		}
+	}
+}
+
+// TestLinks: what the pages link to in the repository is there.
+func TestLinks(t *testing.T) {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/zh/*.md", "deploy/*.md", "deploy/helm/*/*.md"} {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, paths, err)
+		}
+		for _, path := range paths {
+			page, err := os.ReadFile(path)
+			check.Must(t, err)
+			for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(string(page), -1) {
+				if !strings.Contains(link[1], "://") {
+					checkLink(t, path, link[1])
+				}
+			}
+		}
+	}
+}
+
+func checkLink(t *testing.T, page, link string) {
+	t.Helper()
+	file, heading, _ := strings.Cut(link, "#")
+	target := page
+	if file != "" {
+		target = filepath.Join(filepath.Dir(page), file)
+	}
+	if _, err := os.Stat(target); err != nil {
+		t.Errorf("%s links to %s, which is not there", page, link)
+		return
+	}
+	if heading != "" && !slices.Contains(anchors(t, target), heading) {
+		t.Errorf("%s links to %s, which has no such heading", page, link)
+	}
+}
+
+var fences = regexp.MustCompile("(?ms)^```.*?^```")
+
+// anchors are the headings of a page as links name them.
+func anchors(t *testing.T, path string) (all []string) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	check.Must(t, err)
+	text := fences.ReplaceAllString(string(raw), "")
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
+		all = append(all, anchor(strings.TrimSpace(m[1])))
+	}
+	return all
+}
+
+// anchor is lower case, with dashes for spaces and without punctuation.
+func anchor(title string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, title)
+}
+
+// TestChineseReadme: the Chinese README has the commands of the English one, but for comments, and in each section the
+// same links, code and tables. Whether the translation is a good one, no test can say.
+func TestChineseReadme(t *testing.T) {
+	english, chinese := read(t, "README.md"), read(t, "README.zh-CN.md")
+	want, got := outline(english), outline(chinese)
+	for i := range max(len(want), len(got)) {
+		if i >= len(want) || i >= len(got) {
+			t.Fatalf("%d blocks of code and sections, want %d", len(got), len(want))
+		}
+		check.Equal(t, got[i], want[i], "part", i+1)
+	}
+	for i, section := range regexp.MustCompile(`(?m)^#`).Split(fences.ReplaceAllString(chinese, ""), -1) {
+		if i > 0 && !regexp.MustCompile(`\p{Han}`).MatchString(section) {
+			t.Errorf("not translated: %s", section)
+		}
+	}
+}
+
+// outline is what a translation keeps: the blocks of code, then of each section what is marked in it.
+func outline(page string) (parts []string) {
+	for _, block := range fences.FindAllString(page, -1) {
+		parts = append(parts, regexp.MustCompile(`(?m)\s# .*$`).ReplaceAllString(block, ""))
+	}
+	for _, section := range regexp.MustCompile(`(?m)^#`).Split(fences.ReplaceAllString(page, ""), -1) {
+		marks := []string{strconv.Itoa(strings.Count(section, "\n|")) + " rows"}
+		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(section, -1) {
+			if !strings.HasPrefix(link[1], "README") && !strings.HasPrefix(link[1], "docs/zh/") {
+				// Each page shows the console in its language.
+				marks = append(marks, strings.Replace(link[1], "/console-zh.png", "/console-light.png", 1))
+			}
+		}
+		line := strings.ReplaceAll(section, "\n", " ")
+		marks = append(marks, regexp.MustCompile("`[^`]+`").FindAllString(line, -1)...)
+		slices.Sort(marks)
+		parts = append(parts, strings.Join(slices.Compact(marks), "\n"))
+	}
+	return parts
+}
