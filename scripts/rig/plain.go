@@ -70,7 +70,8 @@ func (p Plain) allocate(ctx context.Context, in List) (last, step int64, err err
 	if _, err = tx.ExecContext(ctx, "UPDATE id_alloc SET max_id = max_id + step"+where, in.App, in.Shard); err != nil {
 		return 0, 0, err
 	}
-	if err = tx.QueryRowContext(ctx, "SELECT max_id, step FROM id_alloc"+where, in.App, in.Shard).Scan(&last, &step); err != nil {
+	row := tx.QueryRowContext(ctx, "SELECT max_id, step FROM id_alloc"+where, in.App, in.Shard)
+	if err = row.Scan(&last, &step); err != nil {
 		return 0, 0, err
 	}
 	return last, step, tx.Commit()

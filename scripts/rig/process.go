@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 
 	"go.uber.org/goleak"
@@ -50,9 +51,7 @@ var build = sync.OnceValues(func() (string, error) {
 func Binary(t testing.TB) string {
 	t.Helper()
 	path, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return path
 }
 
@@ -75,18 +74,14 @@ func Start(t testing.TB, cmd *exec.Cmd, log string) *Process {
 	p := &Process{Cmd: cmd, t: t, log: log, ended: make(chan struct{})}
 	if log != "" {
 		out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer out.Close()
 		cmd.Stdout, cmd.Stderr = out, out
 		p.from = len(p.Output())
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	p.Begun = time.Now()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, cmd.Start())
 	unguard, err := testserver.Guard(cmd.Process.Pid)
 	go func() {
 		_ = cmd.Wait() // the status is in ProcessState
@@ -98,9 +93,7 @@ func Start(t testing.TB, cmd *exec.Cmd, log string) *Process {
 			t.Logf("end of the log of %s (%d):\n%s", cmd, cmd.Process.Pid, LastLines(p.Output(), 15))
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	return p
 }
 
@@ -139,9 +132,7 @@ func (p *Process) Exit(limit time.Duration) int {
 // Output is all of its log, also what earlier processes have written there.
 func (p *Process) Output() string {
 	raw, err := os.ReadFile(p.log)
-	if err != nil {
-		p.t.Error(err)
-	}
+	check.OK(p.t, err)
 	return string(raw)
 }
 

@@ -3,7 +3,6 @@
 package rig
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -46,22 +45,13 @@ func Release(t testing.TB, commit string) string {
 	return path
 }
 
-// unpack writes the files of a commit into a folder.
+// unpack writes what a build of a commit needs into a folder.
 func unpack(commit, dir string) error {
-	root, err := exec.Command("git", "rev-parse", "--show-toplevel").Output()
+	const script = `cd "$(git rev-parse --show-toplevel)" &&
+		git archive "$1" -- client cmd docs go.mod go.sum model repository service sql config.yaml | tar -x -C "$2"`
+	out, err := exec.Command("/bin/sh", "-c", script, "unpack", commit, dir).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("git rev-parse: %w", err)
-	}
-	archive := exec.Command("git", "archive", commit, "--", "client", "cmd", "docs", "go.mod", "go.sum", "model", "repository", "service", "sql", "config.yaml")
-	archive.Dir = strings.TrimSpace(string(root))
-	files, err := archive.Output()
-	if err != nil {
-		return fmt.Errorf("git archive: %w", err)
-	}
-	untar := exec.Command("tar", "-x", "-C", dir)
-	untar.Stdin = bytes.NewReader(files)
-	if out, err := untar.CombinedOutput(); err != nil {
-		return fmt.Errorf("tar: %w\n%s", err, out)
+		return fmt.Errorf("git archive %s: %w\n%s", commit, err, out)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 
 	_ "github.com/go-sql-driver/mysql" // the driver "mysql"
@@ -19,9 +20,7 @@ func FreeAddrs(t testing.TB, n int) (addrs []string) {
 	t.Helper()
 	for range n {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, err)
 		defer listener.Close()
 		addrs = append(addrs, listener.Addr().String())
 	}
@@ -31,15 +30,19 @@ func FreeAddrs(t testing.TB, n int) (addrs []string) {
 // ClusterReplica starts a node with further arguments and makes it a replica of a master of a cluster.
 func ClusterReplica(t *testing.T, master *testserver.RedisServer, args ...string) *testserver.RedisServer {
 	t.Helper()
-	_, bus, _ := net.SplitHostPort(FreeAddrs(t, 1)[0])
-	replica := testserver.Redis(t, append(args, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000")...)
+	_, bus, err := net.SplitHostPort(FreeAddrs(t, 1)[0])
+	check.Must(t, err)
+	args = append(args, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "2000")
+	replica := testserver.Redis(t, args...)
 	ctx, m, r := context.Background(), master.Client(), replica.Client()
-	host, port, _ := net.SplitHostPort(master.Addr)
-	if err := r.Do(ctx, "CLUSTER", "MEET", host, port, m.ConfigGet(ctx, "cluster-port").Val()["cluster-port"]).Err(); err != nil {
-		t.Fatal(err)
-	}
+	host, port, err := net.SplitHostPort(master.Addr)
+	check.Must(t, err)
+	masterBus := m.ConfigGet(ctx, "cluster-port").Val()["cluster-port"]
+	check.Must(t, r.Do(ctx, "CLUSTER", "MEET", host, port, masterBus).Err())
 	id := m.Do(ctx, "CLUSTER", "MYID").Val()
-	Until(t, time.Minute, "the replica knows its master", func() error { return r.Do(ctx, "CLUSTER", "REPLICATE", id).Err() })
+	Until(t, time.Minute, "the replica knows its master", func() error {
+		return r.Do(ctx, "CLUSTER", "REPLICATE", id).Err()
+	})
 	return replica
 }
 
@@ -47,9 +50,7 @@ func ClusterReplica(t *testing.T, master *testserver.RedisServer, args ...string
 func Query(t testing.TB, dsn string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("mysql", dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.Must(t, err)
 	defer db.Close()
 	for _, s := range statements {
 		if _, err := db.ExecContext(t.Context(), s); err != nil {

@@ -58,7 +58,7 @@ func (s Simulation[M]) Run(t *testing.T) {
 	t.Logf("%d worlds, nothing was found: %v", s.Worlds, done)
 	for what, least := range s.Least {
 		if least *= float64(s.Worlds); float64(done[what]) < least {
-			t.Errorf("%d %s in %d worlds, want at least %v: the simulation stands still", done[what], what, s.Worlds, least)
+			t.Errorf("%d %s in %d worlds, want %v: the simulation stands still", done[what], what, s.Worlds, least)
 		}
 	}
 }

@@ -66,10 +66,9 @@ func On(t *testing.T, db, kv string) (clients []string) {
 	return clients
 }
 
-// choose returns the edition that the environment variable names, with the folder
-// it was fetched to unless it is the installed one.
+// choose returns the edition that an environment variable names, or the installed one.
 func choose(variable string, known []edition, installed edition) (edition, error) {
-	name := os.Getenv(variable)
+	name, names := os.Getenv(variable), []string(nil)
 	if name == "" {
 		return installed, nil
 	}
@@ -77,10 +76,7 @@ func choose(variable string, known []edition, installed edition) (edition, error
 		if e.name == name {
 			return e.locate()
 		}
-	}
-	names := make([]string, len(known))
-	for i, e := range known {
-		names[i] = e.name
+		names = append(names, e.name)
 	}
 	return edition{}, fmt.Errorf("%s=%s names no server: choose one of %s, or leave it out for the installed one",
 		variable, name, strings.Join(names, ", "))
@@ -89,39 +85,36 @@ func choose(variable string, known []edition, installed edition) (edition, error
 // locate finds the edition: the installed server if it has that version, else the
 // fetched one.
 func (e edition) locate() (edition, error) {
-	if bin, err := findBinary("", binaryDirs(), e.programs...); err == nil && e.is(bin) {
-		return e, nil
+	for _, e.root = range []string{"", filepath.Join(fetchedDir(), e.name)} {
+		bin, err := e.program("", e.programs...)
+		if err != nil {
+			continue
+		}
+		if out, err := exec.Command(bin, "--version").Output(); err == nil && strings.Contains(string(out), e.banner) {
+			return e, nil
+		}
 	}
-	root := filepath.Join(fetchedDir(), e.name)
-	if bin, err := e.find(root, "", e.programs...); err != nil || !e.is(bin) {
-		return edition{}, fmt.Errorf("%s is not in %s: `scripts/fetch-test-server.sh %s` fetches it", e.name, root, e.name)
-	}
-	e.root = root
-	return e, nil
+	return e, fmt.Errorf("%s is not in %s: `scripts/fetch-test-server.sh %s` fetches it", e.name, e.root, e.name)
 }
 
-func (e edition) is(bin string) bool {
-	out, err := exec.Command(bin, "--version").Output()
-	return err == nil && strings.Contains(string(out), e.banner)
-}
-
-// program returns the path of the first of names that this edition has.
+// program returns the path of the first of names that this edition has: in the PATH, or where distributions keep
+// servers, unless it was fetched. The error tells people what to do.
 func (e edition) program(debian string, names ...string) (string, error) {
-	return e.find(e.root, debian, names...)
-}
-
-func (edition) find(root, debian string, names ...string) (string, error) {
-	if root == "" {
-		return findBinary(debian, binaryDirs(), names...)
+	dirs := []string{"", "/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin", "/usr/libexec", "/usr/lib/mysql",
+		"/usr/lib/mariadb", "/usr/local/mysql/bin", "/opt/homebrew/bin", "/opt/homebrew/sbin"}
+	advice := "install the Debian package " + debian + "; `make test` or scripts/install-test-servers.sh does so"
+	if e.root != "" {
+		dirs = []string{filepath.Join(e.root, "usr/sbin"), filepath.Join(e.root, "usr/bin")}
+		advice = "remove " + e.root + " and fetch the server again"
 	}
 	for _, name := range names {
-		for _, dir := range []string{"usr/sbin", "usr/bin"} {
-			if path, err := exec.LookPath(filepath.Join(root, dir, name)); err == nil {
-				return path, nil
+		for _, dir := range dirs {
+			if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+				return filepath.Abs(path)
 			}
 		}
 	}
-	return "", fmt.Errorf("%s has no %s: remove that folder and fetch the server again", root, strings.Join(names, " or "))
+	return "", fmt.Errorf("%s not found: %s", strings.Join(names, " or "), advice)
 }
 
 // fetchedDir is where scripts/fetch-test-server.sh puts what it fetches.
@@ -141,33 +134,6 @@ func database() (edition, error) {
 
 func keyValue() (edition, error) {
 	return choose("KV", keyValues, edition{programs: []string{"redis-server"}})
-}
-
-// binaryDirs returns where distributions keep servers that are not in the PATH
-// of an ordinary user.
-func binaryDirs() []string {
-	return []string{
-		"/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/usr/bin",
-		"/usr/libexec", "/usr/lib/mysql", "/usr/lib/mariadb", "/usr/local/mysql/bin",
-		"/opt/homebrew/bin", "/opt/homebrew/sbin",
-	}
-}
-
-// findBinary returns the path of the first of names found in PATH or dirs.
-// The error tells people how to install the Debian package.
-func findBinary(debian string, dirs []string, names ...string) (string, error) {
-	for _, name := range names {
-		if path, err := exec.LookPath(name); err == nil {
-			return filepath.Abs(path)
-		}
-		for _, dir := range dirs {
-			if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-				return path, nil
-			}
-		}
-	}
-	return "", fmt.Errorf("%s not found: install the Debian package %s; `make test` or scripts/install-test-servers.sh does so",
-		strings.Join(names, " or "), debian)
 }
 
 // MariaDBClient returns the path of the mariadb (or mysql) command line client of

@@ -14,9 +14,9 @@ import (
 
 // One server of a kind per test process, whichever test asks first.
 var (
-	sharedRedis     = lazy[RedisServer, *RedisServer]{start: func() (*RedisServer, error) { return startRedis() }}
-	sharedMariaDB   = lazy[MariaDBServer, *MariaDBServer]{start: func() (*MariaDBServer, error) { return startMariaDB(loopback) }}
-	sharedZooKeeper = lazy[ZooKeeperServer, *ZooKeeperServer]{start: func() (*ZooKeeperServer, error) { return startZooKeeper() }}
+	sharedRedis     = lazily(func() (*RedisServer, error) { return startRedis() })
+	sharedMariaDB   = lazily(func() (*MariaDBServer, error) { return startMariaDB(loopback) })
+	sharedZooKeeper = lazily(func() (*ZooKeeperServer, error) { return startZooKeeper() })
 )
 
 // Main runs a package's tests, stops the shared servers, fails on goroutines
@@ -59,6 +59,8 @@ type lazy[S any, P kind[S]] struct {
 	server P
 	err    error
 }
+
+func lazily[S any, P kind[S]](start func() (P, error)) *lazy[S, P] { return &lazy[S, P]{start: start} }
 
 // lend gives the server to t, for use and not for control.
 func (l *lazy[S, P]) lend(t testing.TB) P {

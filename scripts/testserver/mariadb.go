@@ -171,7 +171,8 @@ func (s *MariaDBServer) serverArgs(bin string) []string {
 		"--bind-address=127.0.0.1", "--pid-file="+s.path("pid"), "--character-set-server=utf8mb4",
 		"--innodb-buffer-pool-size=32M", "--innodb-flush-log-at-trx-commit=1")
 	if OnMySQL() {
-		args = append(args, "--plugin-dir="+filepath.Join(filepath.Dir(filepath.Dir(bin)), "lib/mysql/plugin"), "--mysqlx=OFF", "--secure-file-priv=NULL", "--skip-log-bin")
+		plugins := filepath.Join(filepath.Dir(filepath.Dir(bin)), "lib/mysql/plugin")
+		args = append(args, "--plugin-dir="+plugins, "--mysqlx=OFF", "--secure-file-priv=NULL", "--skip-log-bin")
 	}
 	return args
 }

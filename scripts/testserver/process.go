@@ -22,9 +22,6 @@ const (
 	// maxBase keeps base + folder + socket name below the 104 bytes of a Unix
 	// socket address on macOS (108 on Linux).
 	maxBase = 60
-
-	// gateScript holds the server back until the watchdog knows its process ID.
-	gateScript = `read -r _ && exec "$@" </dev/null`
 )
 
 // errExited reports a server that ended instead of becoming ready.
@@ -80,7 +77,8 @@ func dataBase() string {
 	}
 	const memory, room = "/dev/shm", 4 << 30
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(memory, &fs); err == nil && fs.Bavail >= room/uint64(fs.Bsize) && syscall.Access(memory, 2) == nil {
+	err := syscall.Statfs(memory, &fs)
+	if err == nil && fs.Bavail >= room/uint64(fs.Bsize) && syscall.Access(memory, 2) == nil {
 		return memory
 	}
 	return os.TempDir()
@@ -91,12 +89,12 @@ func (p *process) path(name string) string { return filepath.Join(p.dir, name) }
 // startTries is how often a start is tried on other ports.
 const startTries = 4
 
-// startOn starts the server on picked ports, and again on others when it exited, which
+// startOnPorts starts the server on free ports, and again on others when it exited, which
 // is what servers do when their port is taken.
-func (p *process) startOn(pick func(n int) ([]int, error)) error {
+func (p *process) startOnPorts() error {
 	var last error
 	for range startTries {
-		ports, err := pick(p.ports)
+		ports, err := freePorts(p.ports)
 		if err == nil {
 			p.argv, err = p.args(ports)
 		}
@@ -150,28 +148,13 @@ func (p *process) start(argv []string) error {
 		return fmt.Errorf("open server log: %w", err)
 	}
 	defer log.Close()
-	in, gate, err := os.Pipe()
-	if err != nil {
-		return fmt.Errorf("make start gate: %w", err)
-	}
-	defer in.Close()
-	defer gate.Close()
-	cmd := exec.Command("/bin/sh", append([]string{"-c", gateScript, "testserver-gate"}, argv...)...)
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = p.dir, in, log, log
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
 	if p.pid, err = spawn(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", argv[0], err)
 	}
-	return p.open(gate)
-}
-
-// open lets the started server go on once the watchdog knows it.
-func (p *process) open(gate *os.File) error {
-	err := p.dog.watch(p.pid)
-	if err == nil {
-		_, err = gate.WriteString("\n")
-	}
-	if err != nil {
-		return fmt.Errorf("open start gate: %w", errors.Join(err, p.kill()))
+	if err := p.dog.watch(p.pid); err != nil {
+		return errors.Join(err, p.kill())
 	}
 	return nil
 }

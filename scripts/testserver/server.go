@@ -69,7 +69,7 @@ func (s *server) begin(p plan) (err error) {
 		err = p.prepare()
 	}
 	if err == nil {
-		err = s.startOn(freePorts)
+		err = s.startOnPorts()
 	}
 	if err != nil {
 		return errors.Join(err, s.remove())

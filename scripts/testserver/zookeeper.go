@@ -70,11 +70,11 @@ func startZooKeeper(settings ...string) (*ZooKeeperServer, error) {
 
 // start adds to the plan what all have.
 func (s *ZooKeeperServer) start(p plan, settings []string) error {
-	java, err := findBinary("openjdk-17-jre-headless", binaryDirs(), "java")
+	java, err := edition{}.program("openjdk-17-jre-headless", "java")
 	if err != nil {
 		return err
 	}
-	classes, err := findZooKeeper(zookeeperJars())
+	classes, err := findZooKeeper()
 	if err != nil {
 		return err
 	}
@@ -90,8 +90,8 @@ func (s *ZooKeeperServer) start(p plan, settings []string) error {
 // was lost is repeated after a second at most, not after a minute.
 func (s *ZooKeeperServer) zookeeperArgs(java, classes string) []string {
 	return []string{java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-		"-Dzookeeper.fastleader.maxNotificationInterval=1000", "-Djava.io.tmpdir=" + s.dir, "-cp", s.dir + ":" + classes,
-		"org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg"}
+		"-Dzookeeper.fastleader.maxNotificationInterval=1000", "-Djava.io.tmpdir=" + s.dir,
+		"-cp", s.dir + ":" + classes, "org.apache.zookeeper.server.quorum.QuorumPeerMain", "zoo.cfg"}
 }
 
 // configure writes the settings, and those of the two logging libraries that
@@ -153,26 +153,19 @@ func fourLetters(addr, word string) (string, error) {
 	return string(answer), err
 }
 
-// zookeeperJars returns where ZooKeeper's main jar may lie. Debian's names the
-// other jars it needs, except one that logs; those of the project's archive lie
-// beside it.
-func zookeeperJars() []string {
-	return []string{"/usr/share/java/zookeeper.jar", "/opt/zookeeper/lib/zookeeper-[0-9]*.jar",
-		"/opt/homebrew/opt/zookeeper/libexec/lib/zookeeper-[0-9]*.jar", "/usr/local/opt/zookeeper/libexec/lib/zookeeper-[0-9]*.jar"}
-}
-
-// findZooKeeper returns the class path of the first jar that patterns match.
-func findZooKeeper(patterns []string) (classes string, err error) {
-	for _, pattern := range patterns {
-		found, err := filepath.Glob(pattern)
-		switch {
-		case err != nil:
-			return "", fmt.Errorf("look for ZooKeeper: %w", err)
-		case len(found) > 0 && filepath.Base(found[0]) == "zookeeper.jar":
-			return found[0] + ":" + filepath.Join(filepath.Dir(found[0]), "slf4j-simple.jar"), nil
-		case len(found) > 0:
-			return filepath.Join(filepath.Dir(found[0]), "*"), nil
+// findZooKeeper returns the class path of the first jar that it finds. Debian's names the other jars that it needs,
+// except one that logs; those of the project's archive lie beside it.
+func findZooKeeper() (classes string, err error) {
+	const debian, brewed = "/usr/share/java/zookeeper.jar", "opt/zookeeper/libexec"
+	if _, err := os.Stat(debian); err == nil {
+		return debian + ":/usr/share/java/slf4j-simple.jar", nil
+	}
+	for _, home := range []string{"/opt/zookeeper", "/opt/homebrew/" + brewed, "/usr/local/" + brewed} {
+		found, err := filepath.Glob(filepath.Join(home, "lib/zookeeper-[0-9]*.jar"))
+		if err == nil && len(found) > 0 {
+			return filepath.Join(home, "lib", "*"), nil
 		}
 	}
-	return "", errors.New("ZooKeeper not found: install the Debian package zookeeper; `make test` or scripts/install-test-servers.sh does so")
+	return "", errors.New("ZooKeeper not found: install the Debian package zookeeper; " +
+		"`make test` or scripts/install-test-servers.sh does so")
 }
