@@ -35,14 +35,10 @@ func Shutdown() error {
 
 type suite struct{ m *testing.M }
 
-// Run stops the shared servers before goleak counts, and removes the folder of Tidy.
+// Run stops the shared servers before goleak counts.
 func (s suite) Run() int {
 	code := s.m.Run()
-	err := Shutdown()
-	if tidy != nil {
-		err = errors.Join(err, tidy.release())
-	}
-	if err != nil && code == 0 {
+	if err := Shutdown(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, "testserver: stop shared servers:", err)
 		return 1
 	}

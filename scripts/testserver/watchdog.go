@@ -59,22 +59,6 @@ func Guard(pid int) (end func(), err error) {
 	}, dog.watch(pid)
 }
 
-// tidy owns the folder of Tidy as long as this process lives.
-var tidy *watchdog
-
-// Tidy puts all temporary folders of this process into one, which goes with it, however it
-// ends. Call it once, before Main.
-func Tidy(prefix string) error {
-	dir, err := os.MkdirTemp("", prefix)
-	if err != nil {
-		return fmt.Errorf("make a folder: %w", err)
-	}
-	if tidy, err = startWatchdog(dir); err != nil {
-		return errors.Join(err, os.Remove(dir))
-	}
-	return os.Setenv("TMPDIR", dir)
-}
-
 // watch names the process to kill at the end; 0 is nothing to kill, so that a
 // process ID used again by another process is never hit.
 func (w *watchdog) watch(pid int) error {
