@@ -185,41 +185,26 @@ func command(t *testing.T, all map[string]object, name, settings string, change 
 // past the migration.
 func TestChartConfig(t *testing.T) {
 	check.Deep(t)
-	byHand := []string{"--set", "existingSecret=,secrets.databaseDSN=shardid:pw@tcp(mysql:3306)/shardid"}
-	for _, c := range []struct {
-		values, name string
-		args         []string
-		want         map[string]string
-	}{
-		{"kubernetes.yaml", "shardid", byHand, map[string]string{
-			"server.addr": ":8080", "data_dir": "/data", "redis.addrs": "[redis:6379]",
-			"snowflake.advertise": "127.0.0.1:8080"}},
-		{"embedded.yaml", "shardid", nil, map[string]string{
-			"database.driver": "sqlite", "redis.mode": "embedded", "snowflake.enabled": "true"}},
-		{"secrets.yaml", "shardid", nil, map[string]string{
-			"snowflake.worker.mode": "ordinal", "resp.addr": ":6380", "redis.mode": "cluster"}},
-		{"full.yaml", "ids", nil, map[string]string{
-			"segment.max_rate": "1000000000", "snowflake.epoch_ms": "1288834974657", "uid.epoch": "2026-01-01",
-			"uid.schedule_interval": "off", "log.access": "off", "zookeeper.addrs": "[zookeeper:2181]",
-			"server.tokens_file": "/etc/shardid-tokens/tokens.yaml", "server.require_token": "true",
-			"server.tls_client_ca_file": "/etc/shardid-tls/ca.crt", "tracing.sample_ratio": "0.01",
-			"snowflake.advertise": "[fd00::1]:8080", "time_zone": "Asia/Shanghai"}},
+	text, err := render(t, chart, "full.yaml")
+	cmd := command(t, objects(t, text, err), "StatefulSet ids", "ids")
+	cmd.Args = []string{"shardid", "config", "print", "--json"}
+	out, err := cmd.Output()
+	check.Must(t, err)
+	var got map[string]struct{ Value string }
+	check.Must(t, json.Unmarshal(out, &got))
+	for key, want := range map[string]string{
+		"server.addr": ":8080", "data_dir": "/data", "database.driver": "mysql", "resp.addr": ":6380",
+		"redis.mode": "sentinel", "redis.addrs": "[sentinel-0:26379 sentinel-1:26379]", "segment.enabled": "false",
+		"segment.max_rate": "1000000000", "snowflake.epoch_ms": "1288834974657", "uid.epoch": "2026-01-01",
+		"uid.schedule_interval": "off", "log.access": "off", "snowflake.advertise": "[fd00::1]:8080",
+		"server.tokens_file": "/etc/shardid-tokens/tokens.yaml", "server.require_token": "true",
+		"server.tls_client_ca_file": "/etc/shardid-tls/ca.crt", "tracing.sample_ratio": "0.01",
+		"time_zone": "Asia/Shanghai",
 	} {
-		t.Run(c.values, func(t *testing.T) {
-			text, err := render(t, chart, c.values, c.args...)
-			cmd := command(t, objects(t, text, err), "StatefulSet "+c.name, c.name)
-			cmd.Args = []string{"shardid", "config", "print", "--json"}
-			out, err := cmd.Output()
-			check.Must(t, err)
-			var got map[string]struct{ Value string }
-			check.Must(t, json.Unmarshal(out, &got))
-			for key, value := range c.want {
-				check.Equal(t, got[key].Value, value, key)
-			}
-		})
+		check.Equal(t, got[key].Value, want, key)
 	}
-	text, err := render(t, chart, "kubernetes.yaml", append(byHand, "--set", "config.server.drain_delay=1h")...)
-	out, err := command(t, objects(t, text, err), "Job shardid-migrate", "shardid-migrate").CombinedOutput()
+	text, err = render(t, chart, "secrets.yaml", "--set", "config.server.drain_delay=1h")
+	out, err = command(t, objects(t, text, err), "Job shardid-migrate", "shardid-migrate").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "server.drain_delay") {
 		t.Errorf("the migration with a wrong setting: got %v, %s, want the name of the key", err, out)
 	}
