@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"shardid/scripts/check"
 )
 
 // newToken makes a token as an operator does, and adds it to the file.
@@ -116,59 +114,5 @@ func TestE2ETokens(t *testing.T) {
 	}
 	if n := len(d.Lines(`"msg":"tokens fails"`)); n != 1 {
 		t.Errorf("logged %d times", n)
-	}
-}
-
-// What is wrong with a file is said by the check and by the start, and nothing is
-// half done.
-func TestE2ETokenCommand(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	file := filepath.Join(t.TempDir(), "tokens.yaml")
-	o := shardid(t, nil, "token", "new", "--name", "a", "--role", "get", "--tags", "x,pre*", "--modes", "segment,uid", "--rate", "2.5", "--burst", "9", "--expires", "2027-01-31")
-	token, entry, _ := strings.Cut(o.stdout, "\n")
-	if o.exit != 0 || !strings.HasPrefix(token, "shardid_") || strings.Contains(entry, token) {
-		t.Fatalf("%+v", o)
-	}
-	if err := os.WriteFile(file, []byte(entry), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	newToken(t, file, "b", "admin")
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
-	got := must(t, nil, "token", "check", "--file", file)
-	for _, want := range []string{"segment of tags x, pre*; uid", "2.5 a second, 9 at once", "2027-01-31T00:00:00Z", "administration"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in %s", want, got)
-		}
-	}
-	for _, wrong := range [][]string{
-		{"token", "new", "--name", "a b", "--role", "get"},
-		{"token", "new", "--name", "admin", "--role", "admin"},
-		{"token", "new", "--name", "a", "--role", "root"},
-		{"token", "new", "--name", "a", "--role", "get", "--apps", "256"},
-		{"token", "new", "--name", "a", "--role", "get", "--apps", "1]\n- name: x"},
-		{"token", "new", "--name", "a", "--role", "get", "--tags", "x", "--modes", "uid"},
-		{"token", "new", "--name", "a", "--role", "get", "--expires", "soon"},
-		{"token", "check"},
-	} {
-		if o := shardid(t, nil, wrong...); o.exit != 2 || o.stdout != "" || strings.Count(o.stderr, "\n") != 1 {
-			t.Errorf("%q: %+v", wrong, o)
-		}
-	}
-	edit(t, file, func(s string) string { return s + "- name: c\n" })
-	before, _ := os.ReadFile(file)
-	for _, args := range [][]string{
-		{"token", "check", "--file", file},
-		{"token", "new", "--name", "d", "--role", "admin", "--append", file},
-		{"serve", "--set", "server.addr=127.0.0.1:0", "--set", "server.tokens_file=" + file},
-	} {
-		if o := shardid(t, nil, args...); o.exit != 1 || !strings.Contains(o.stderr, "tokens.yaml:") || !strings.Contains(o.stderr, "sha256: is missing") {
-			t.Errorf("%q: %+v", args, o)
-		}
-	}
-	if after, _ := os.ReadFile(file); string(after) != string(before) {
-		t.Errorf("a bad file was written: %s", after)
 	}
 }

@@ -11,26 +11,7 @@ import (
 	"testing"
 
 	_ "modernc.org/sqlite" // the driver "sqlite", for a file of others
-
-	"shardid/scripts/check"
 )
-
-// TestE2ENoDataYet: a command that only reads or changes what is there makes nothing
-// where nothing is.
-func TestE2ENoDataYet(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	for _, args := range []string{
-		"apps", "apps --json", "tags", "workers", "apps set --app 1 --step 5", "apps delete --app 1 --confirm test", "tags set --tag a --step 5",
-		"tags delete --tag a --confirm a", "workers free --id 5 --confirm 10.0.0.7:8080", "confirm --app 1 --name test",
-	} {
-		dir := t.TempDir()
-		try{args, 1, `^$`, "there is no database at data/shardid.db: nothing was made"}.in(t, dir, nil)
-		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-			t.Errorf("%v made %v, %v", args, left, err)
-		}
-	}
-}
 
 // TestE2ELostDatabase: a folder that has been in use does not begin anew when its
 // database is gone, empty or another one, and goes on once it is back.

@@ -112,26 +112,3 @@ func TestE2EProbesGetThrough(t *testing.T) {
 		t.Errorf("%v connections were refused", n)
 	}
 }
-
-// TestE2ERedisPortInUse: the error names the setting, and what to do.
-func TestE2ERedisPortInUse(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	for setting, flags := range map[string][]string{
-		"resp.addr":         {"--set", "server.addr=127.0.0.1:0", "--set", "resp.addr=" + l.Addr().String()},
-		"server.addr":       {"--set", "server.addr=" + l.Addr().String()},
-		"server.pprof_addr": {"--set", "server.addr=127.0.0.1:0", "--set", "server.pprof_addr=" + l.Addr().String()},
-	} {
-		o := shardid(t, nil, append([]string{"serve", "--demo"}, flags...)...)
-		last := o.stderr[strings.LastIndex(strings.TrimSpace(o.stderr), "\n")+1:]
-		if o.exit != 1 || !strings.Contains(last, setting+": listen tcp "+l.Addr().String()) || !strings.Contains(last, "choose another "+setting) ||
-			setting != "server.addr" && strings.Contains(last, "server.addr") {
-			t.Errorf("%d: %s", o.exit, last)
-		}
-	}
-}

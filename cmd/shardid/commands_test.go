@@ -1,0 +1,600 @@
+package main
+
+import (
+	"database/sql"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/cmd/shardid/config"
+	"shardid/scripts/check"
+
+	"github.com/spf13/pflag"
+)
+
+// The commands as users type them, run in the process on the embedded stores. A session is what one of them types in
+// a folder of its own, line after line.
+//
+// A command that works says nothing on stderr. One that fails prints nothing but a line on stderr for each problem,
+// which begins with "shardid: ". A change leaves an audit line beside that. No output holds a password.
+
+// line is a command, how it ends and what it says: a part of its output, or of its line on stderr if it fails. What
+// begins with ^ is an expression for the output. Lines of says are for several problems.
+type line struct {
+	args string // ␣ is a blank within an argument, ∅ an empty one, "< FILE" is standard input
+	exit int
+	says string
+}
+
+// try runs a command in the folder of the test, and gives what it prints.
+func try(t *testing.T, args ...string) (exit int, stdout, stderr string) {
+	t.Helper()
+	files := [3]**os.File{&os.Stdin, &os.Stdout, &os.Stderr}
+	var was, is [3]*os.File
+	for i, file := range files {
+		was[i] = *file
+	}
+	if last := len(args) - 2; last >= 0 && args[last] == "<" {
+		in, err := os.Open(args[last+1])
+		check.Must(t, err)
+		defer in.Close()
+		is[0], args = in, args[:last]
+	}
+	for i, file := range files {
+		if is[i] == nil {
+			made, err := os.CreateTemp(t.TempDir(), "")
+			check.Must(t, err)
+			defer made.Close()
+			is[i] = made
+		}
+		*file = is[i]
+	}
+	exit = run(t.Context(), args)
+	texts := [3]string{}
+	for i, file := range files {
+		*file = was[i]
+		text, err := os.ReadFile(is[i].Name())
+		check.Must(t, err)
+		texts[i] = string(text)
+	}
+	return exit, texts[1], texts[2]
+}
+
+// types runs lines in the folder of the test. Pairs of here are a word of a line and what it stands for.
+func types(t *testing.T, lines []line, here ...string) {
+	t.Helper()
+	for _, l := range lines {
+		args := strings.Fields(strings.NewReplacer(here...).Replace(l.args))
+		for i := range args {
+			args[i] = strings.NewReplacer("␣", " ", "∅", "").Replace(args[i])
+		}
+		exit, stdout, stderr := try(t, args...)
+		var audit, problems []string
+		for said := range strings.Lines(stderr) {
+			if strings.Contains(said, `"msg":"audit"`) {
+				audit = append(audit, said)
+			} else {
+				problems = append(problems, said)
+			}
+		}
+		if exit != l.exit || !l.isSaid(stdout, problems) || strings.Contains(stdout+stderr, "hunter2") {
+			t.Errorf("%s\n got  %d, %q\n      %q\n want %d, %q", l.args, exit, stdout, problems, l.exit, l.says)
+		}
+		wantAudit(t, l, stdout, audit)
+	}
+}
+
+func (l line) isSaid(stdout string, problems []string) bool {
+	if strings.HasPrefix(l.says, "^") {
+		return regexp.MustCompile(l.says).MatchString(stdout)
+	}
+	if l.exit == exitDone {
+		return strings.Contains(stdout, l.says) && problems == nil
+	}
+	says := strings.Split(l.says, "\n")
+	for i, problem := range problems {
+		if !strings.HasPrefix(problem, "shardid: ") || i < len(says) && !strings.Contains(problem, says[i]) {
+			return false
+		}
+	}
+	return len(problems) == len(says) && stdout == ""
+}
+
+// wantAudit: a change that was made names who made it, and one that failed is not told as made.
+func wantAudit(t *testing.T, l line, stdout string, audit []string) {
+	t.Helper()
+	me, err := user.Current()
+	check.Must(t, err)
+	changes := regexp.MustCompile(`^(provision|confirm|workers free|(apps|tags|names|sequences) (add|set|delete)) `)
+	nothing := regexp.MustCompile("nothing was changed|there already")
+	if changes.MatchString(l.args) && l.exit == exitDone && !nothing.MatchString(stdout) && audit == nil {
+		t.Errorf("%s: no audit line", l.args)
+	}
+	for _, said := range audit {
+		isDone, isOfMany := strings.Contains(said, `"outcome":"done"`), strings.Contains(l.args, "--file")
+		if !strings.Contains(said, `"who":"cli:`+me.Username+`"`) || isDone != (l.exit == exitDone) && !isOfMany {
+			t.Errorf("%s: exit %d, audit line %s", l.args, l.exit, said)
+		}
+	}
+}
+
+func TestCommands(t *testing.T) {
+	t.Setenv("GOGC", "100") // serve would space out the collections of this process
+	t.Setenv("SHARDID_SERVER_ADMIN_TOKEN", "hunter2-of-an-administrator")
+	for name, lines := range map[string][]line{
+		"usage": usageLines(), "configuration": configurationLines(), "start": startLines(), "decode": decodeLines(),
+		"apps": appLines(), "a file of apps": fileLines(), "tags": tagLines(), "names": nameLines(),
+		"sequences": sequenceLines(), "workers": workerLines(), "tokens": tokenLines(), "JSON": jsonLines(),
+		"completion": completionLines(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			for file, text := range map[string]string{
+				"tab.yaml":      "server:\n\taddr: ':1'\n",
+				"two.yaml":      "foo: 1\nlog:\n  level: loud\n",
+				"typo.yaml":     "server:\n  addr: 127.0.0.1:0\nqueue:\n  low_watermerk: 0.5\n",
+				"right.yaml":    "queue:\n  timeout: 3s\n",
+				"ids.txt":       "16385\n32769 16386\n",
+				"apps.yaml":     "- {id: 8, name: eight}\n- {id: 9, name: nine}\n",
+				"mistake.yaml":  "- {id: 1, name: one}\n- {id: 256, name: one too many}\n",
+				"again.yaml":    "- {id: 8, name: other}\n- {id: 9, name: back, step: 77}\n",
+				"no-token.yaml": "- name: c\n",
+				"empty":         "",
+			} {
+				check.Must(t, os.WriteFile(file, []byte(text), 0o600))
+			}
+			busy, err := net.Listen("tcp", "127.0.0.1:0")
+			check.Must(t, err)
+			defer busy.Close()
+			types(t, lines,
+				"SERVE", "serve --set server.addr=127.0.0.1:0 --set log.level=error",
+				"REDIS", "--set redis.mode=single --set redis.addrs=127.0.0.1:1",
+				"ZOOKEEPER", "--set snowflake.worker.mode=zk --set zookeeper.addrs=127.0.0.1:1",
+				"BUSY", busy.Addr().String())
+		})
+	}
+}
+
+func usageLines() []line {
+	return []line{
+		{"version", 0, `^shardid \d+\.\d+\.\d+\S* go1\.\S+ \S+/\S+\n$`},
+		{"--version", 0, `^shardid \d+\.\d+\.\d+\S* go1\.\S+ \S+/\S+\n$`},
+		{"serve --help", 0, `^(?s)Serve .* database\.dsn +secret: .*DATABASE_DSN\n.* queue\.low_watermark +0\.2\n`},
+		{"srve", 2, `unknown command "srve" for "shardid": did you mean serve: see shardid --help`},
+		{"serve --server.addr :1", 2, "--server.addr is gone since 0.4: write --set server.addr=VALUE"},
+		{"serve --server.adrr :1", 2, "unknown flag: --server.adrr: see shardid --help"},
+		{"apps --json false", 2, "--json false: a boolean takes its value after =: write --json=false"},
+		{"config check nonsense", 2, `unknown command "nonsense" for "shardid config check": see shardid --help`},
+		{"doctor extra", 2, `"extra"`},
+		{"confirm", 2, "[app tag space uid registry deployment]"},
+		{"provision", 2, "[file app] is required: see shardid --help"},
+		{"provision --app 1", 2, "name"},
+		{"provision --app 256 --name test", 2, "0…255"},
+		{"apps delete --app 7", 2, `"confirm"`},
+		{"tags add", 2, `required flag(s) "tag" not set`},
+		{"get --mode segment", 2, "needs --tag"},
+		{"get --mode leaf", 2, "is none of queue, segment, snowflake, uid, sequence"},
+		{"get --url http://127.0.0.1:1", 1, "start it, or correct --url or server.addr"},
+	}
+}
+
+func configurationLines() []line {
+	const unknown = "typo.yaml:4: queue.low_watermerk: unknown key: the keys here are refill_cron, reload_cron, "
+	return []line{
+		{"config check --config right.yaml", 0, `^the configuration is right: right\.yaml\n$`},
+		{"config print --config right.yaml --set server.addr=:1", 0, `^(?s)KEY .*\nserver.addr +:1 +flag --set server.addr\n` +
+			`.*server\.admin_token +\(secret\) +environment SHARDID_SERVER_ADMIN_TOKEN\n` +
+			`.*queue\.timeout +3s +right.yaml:2\n.*uid\.epoch +2026-01-01 +default\n`},
+		{"config print --json --config right.yaml", 0, `"queue.timeout":{"value":"3s","from":"right.yaml:2"}`},
+		{"config check --config tab.yaml", 1, "tab.yaml:2: is indented by a tab: use spaces"},
+		{"config check --config two.yaml --set queue.timeout=1h", 1,
+			"two.yaml:1: foo: unknown key: \nflag --set queue.timeout: 1h0m0s is not in \ntwo.yaml:3: log.level: "},
+		{"config check --set server.tokens_file=none REDIS --set redis.tls=true --set redis.tls_ca_file=none", 1,
+			"flag --set server.tokens_file: server.tokens_file: none: \nflag --set redis.tls_ca_file: "},
+		{"doctor", 0, `^(?s).*\ndatabase .* file +- +made by the first start +unknown`},
+		{"migrate", 0, "schema is at version"},
+		{"doctor", 0, `^(?s).* journal_mode +wal +wal +ok .* synchronous +FULL +FULL or EXTRA +ok .* redis.mode +embedded +any +ok`},
+		{"serve --config typo.yaml", 1, unknown},
+		{"apps --config typo.yaml", 1, unknown},
+		{"serve --config none.yaml", 1, "none.yaml: cannot be read"},
+	}
+}
+
+func decodeLines() []line {
+	return []line{
+		{"decode 16385", 0, `^index +1\nshardId +0\nappId +1\nkind +queue\n$`},
+		{"decode 16385 32769", 0, `^id +16385\nindex +1\n(.*\n){4}id +32769\nindex +2\n`},
+		{"decode 1169786042799259000", 0, `^timestamp +1567733700834\n(.*\n){3}kind +snowflake\n$`},
+		{"decode --kind queue 1169786042799259000", 0, "with --kind snowflake: 2019-09-06T01:35:00.834Z, worker 39"},
+		{"decode --kind snowflake 1169786042799259000", 0, `^(?s).*\nsequenceId +3448\n$`},
+		{"decode --kind uid 16385", 0, "\nwith --kind queue: index 1 of shard 0, app 1\n"},
+		{"decode --format base62 4GH", 0, `^id +16385\nindex +1\nshardId +0\nappId +1\nkind +queue\n$`},
+		{"decode --format crockford g-ol 00G01", 0, `^id +16385\nindex +1\n`},
+		{"decode --json 7ZZZZZZZZZZZZ", 0, `"idStr":"9223372036854775807"`},
+		{"decode --json < ids.txt", 0, `^(\{"appId":\d,"id":\d+,.*,"index":\d,"kind":"queue","shardId":0\}\n){3}$`},
+		{"decode < empty", 2, "give an ID, or IDs on standard input: see shardid decode --help"},
+		{"decode 16385 2", 2, `^id +16385\n`},
+		{"decode 2", 2, "2 is not a queue ID"},
+		{"decode abc", 2, `"abc" can be hex or base36 or base62: name its format`},
+		{"decode --format roman XI", 2, "format must be dec, hex, base36, base62 or crockford"},
+		{"decode --kind what 5", 2, "queue"},
+		{"decode -5 --json", 2, "invalid argument: -5 is not an ID: IDs are positive"},
+		{"decode -- -5", 2, "invalid argument: -5 is not an ID: IDs are positive"},
+		{"decode -x", 2, "unknown shorthand flag: 'x' in -x: see shardid --help"},
+	}
+}
+
+func appLines() []line {
+	return []line{
+		{"migrate", 0, "schema is at version"},
+		{"migrate", 0, "schema is at version"},
+		{"apps", 0, "shardid provision"},
+		{"confirm --app 9 --name x", 1, "not provisioned"},
+		{"provision --app 1 --name test --limit-policy wrap", 2, "limit"},
+		{"provision --app 5 --name 订单 --description orders --step 5000 --max-limit-id 4294967295", 0, "app 5 (订单) "},
+		{"apps list", 0, "\n5    订单    64      5000  0              4294967295    reject  orders\n"},
+		{"confirm --app 5 --name 订单", 0, "app 5: nothing waited for a confirmation, nothing was changed"},
+		{"apps add --if-missing --app 7 --name orders", 0, "app 7 (orders) has its 64 shards"},
+		{"provision --app 7 --name orders", 1, "app 7 already has 64 of 64 shards"},
+		{"provision --if-missing --app 7 --name orders", 0, `^app 7 \(orders\) is there, nothing was changed\n$`},
+		{"apps add --if-missing --app 7 --name others", 1, `name "orders"`},
+		{"apps set --app 7", 2, "nothing is to be changed"},
+		{"apps set --app 7 --max-rate 100001", 2, "is above queue.max_list_rate, which is 100000"},
+		{"apps set --app 8 --step 5", 1, "app is not provisioned"},
+		{"apps set --app 7 --min-index 4000 --description d", 0, "running replicas follow"},
+		{"apps set --app 7 --max-limit-id 16391", 1, "may have been issued"},
+		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap", 2, "confirm it with the app's name"},
+		{"apps set --app 7 --max-limit-id 99999999999 --limit-policy wrap --confirm orders", 0, "wrap"},
+		{"apps delete --app 7 --confirm Orders", 2, `which is "orders"`},
+		{"apps delete --app 7 --confirm orders", 0, "it goes on above index 4000"},
+		{"apps delete --app 7 --confirm orders", 1, "app is not provisioned"},
+		{"provision --app 7 --name again --max-limit-id 16391", 1, "may have been issued"},
+		{"provision --app 7 --name again", 0, "up to index 4000"},
+	}
+}
+
+// fileLines: one app that is refused does not keep the others of its file away, and a file with a mistake makes none.
+func fileLines() []line {
+	return []line{
+		{"provision --file mistake.yaml", 2, "mistake.yaml:2: id: has a value of another kind"},
+		{"apps", 1, "nothing was made"},
+		{"provision --file apps.yaml --json", 0, `[{"appId":8,"name":"eight","action":"made"},{"appId":9,`},
+		{"provision --file apps.yaml --json", 0, `{"appId":9,"name":"nine","action":"there already"}]`},
+		{"apps delete --app 9 --confirm nine", 0, "app 9"},
+		{"provision --file again.yaml --json", 1, `^.*"other","action":"failed"\},.*"back","action":"made"\}`},
+		{"apps list --json", 0, `^\[\{"appId":8,.*"name":"eight",.*\},\{"appId":9,.*"name":"back",.*"step":77,`},
+	}
+}
+
+func tagLines() []line {
+	return []line{
+		{"migrate", 0, "schema is at version"},
+		{"tags", 0, "shardid tags add"},
+		{"tags add --if-missing --tag orders --step 500 --max-id 50001 --description paid", 0, "starts at 50001: "},
+		{"tags add --if-missing --tag orders --step 7", 0, `^tag orders is there, nothing was changed\n$`},
+		{"tags add --tag orders", 1, `"orders": tag is already provisioned`},
+		{"tags add --if-missing --tag orders --pattern {seq:8} --reset none", 1, "tag is already provisioned"},
+		{"tags add --if-missing --tag 单号 --pattern {seq:8} --reset none", 0, "tag 单号 starts at "},
+		{"tags add --if-missing --tag 单号 --pattern {seq:8} --reset none --zone UTC", 0, "tag 单号 is there, nothing "},
+		{"tags add --if-missing --tag 单号", 1, "tag is already provisioned"},
+		{"tags list", 0, "orders  50001     500   "},
+		{"tags add --tag a/b --max-id 9", 0, "tag a/b starts at 9: curl http://127.0.0.1:8080/api/segment/get/a%2Fb"},
+		{"tags add --tag c --set server.addr=:9191", 0, "curl http://127.0.0.1:9191/api/segment/get/c"},
+		{"tags add --tag d --set server.tls_cert_file=c --set server.tls_key_file=k", 0, "https://127.0.0.1:8080"},
+		{"tags set --tag a/b --max-id 8", 1, "only rises"},
+		{"tags set --tag a/b --step 5 --max-id 80", 0, "tag a/b is changed"},
+		{"tags set --tag a/b --max-rate 1000001", 2, "is above segment.max_rate, which is 1000000"},
+		{"tags set --tag a/b --max-rate 9 --set segment.max_rate=9", 0, "tag a/b is changed"},
+		{"tags set --tag a/b", 2, "nothing is to be changed"},
+		{"tags delete --tag a/b --confirm a", 2, "confirm"},
+		{"tags delete --tag a/b --confirm a/b", 0, "it goes on at 80"},
+		{"tags add --tag a/b", 0, "tag a/b starts at 80"},
+	}
+}
+
+func nameLines() []line {
+	return []line{
+		{"names add --if-missing --name orders", 0,
+			"0…1023, for IDs until 2080-07-10: curl -X POST http://127.0.0.1:8080/v1/leases/orders"},
+		{"names add --name orders", 1, "name is already provisioned"},
+		{"names add --if-missing --name orders --hold 5m", 0, `^name orders is there, nothing was changed\n$`},
+		{"names add --if-missing --name orders --worker-bits 9", 1, "worker_bits=10"},
+		{"names add --name carts --epoch 1767225600000 --worker-bits 4 --seq-bits 6 --hold 5m", 0, "IDs 0…15, "},
+		{"names add --name shardid", 1, "choose another name"},
+		{"names add --name x --hold 1s", 2, "hold 1s must be in"},
+		{"names", 0, `^NAME .*\nshardid +1288834974657 +10 +12 +- +0 of 1024 +the replicas.*\n` +
+			`carts +1767225600000 +4 +6 +300s +0 of 16 +callers\norders +1288834974657 +10 +12 +60s +0 of 1024 +call`},
+		{"names list --json", 0, `^\[\{"name":"shardid",.*"own":true\},.*\{"name":"orders",.*"own":false\}\]\n$`},
+		{"names --set snowflake.worker.mode=ordinal", 0, `^NAME.*\nshardid .* - of 1024 `},
+		{"names ZOOKEEPER", 1, `^NAME.*\nshardid .* - of 1024 .*\ncarts .*\norders .* 0 of 1024 `},
+		{"workers --name carts", 0, `^no worker ID of the name carts has been leased yet\n$`},
+		{"workers --name none", 1, "see `shardid names`"},
+		{"names set --name orders --hold 10s", 0, "is changed, for leases that are granted or renewed from now on"},
+		{"names set --name none --hold 10s", 1, "shardid names add --name none"},
+		{"names delete --name orders --confirm carts", 2, `confirm the deletion with the name, which is "orders"`},
+		{"names delete --name orders --confirm orders", 0, `^name orders is deleted; `},
+	}
+}
+
+func sequenceLines() []line {
+	return []line{
+		{"migrate", 0, "schema is at version"},
+		{"sequences", 0, `^there is no space of sequences: shardid sequences add --space chat\n$`},
+		{"sequences add --if-missing --space chat --sections 8", 0,
+			"within 3 s: curl -X POST 'http://127.0.0.1:8080/v1/sequence/chat/ids?key=room42'"},
+		{"sequences add --space chat --sections 8", 1, "space is already provisioned"},
+		{"sequences add --if-missing --space chat --sections 8", 0, `^space chat is there, nothing was changed\n$`},
+		{"sequences add --if-missing --space chat", 1, "it has 8 sections, not 1024, and they never change"},
+		{"sequences add --if-missing --space chat --sections 8 --step 7", 1,
+			"its step is 10000, not 7: change it with `shardid sequences set --space chat --step 7`"},
+		{"sequences add --space feed --sections 16384 --step 1000000", 0, "space feed has a sequence for each key"},
+		{"sequences add --space x --sections 0", 2, "0 sections are not 1…16384"},
+		{"sequences", 0, `^SPACE .*\nchat +8 +10000 +0 of 8 +0\nfeed +16384 +1000000 +0 of 16384 +0\n$`},
+		{"sequences set --space feed --step 10", 0, "space feed takes 10 numbers at once, on every replica within 3 s"},
+		{"sequences set --space feed --step 0", 2, "step 0 is not in 1…1000000"},
+		{"sequences set --space none --step 10", 1, "space is not provisioned"},
+		{"sequences delete --space chat --confirm feed", 2, `with the space's name, which is "chat"`},
+		{"sequences delete --space feed --confirm feed", 0, "space feed is deleted, "},
+		{"sequences delete --space feed --confirm feed", 1, "space is not provisioned"},
+		{"sequences list --json", 0, `^\[\{"space":"chat","sections":8,"step":10000,"used":0,"highest":0\}\]\n$`},
+	}
+}
+
+func workerLines() []line {
+	return []line{
+		{"migrate", 0, "schema is at version"},
+		{"workers", 0, "no address has had a worker ID yet"},
+		{"workers free --id 5 --confirm 10.0.0.7:80", 2, "no address has worker ID 5"},
+		{"workers free --id 5 --confirm 10.0.0.7:80 ZOOKEEPER", 2, "this command is for mode mysql"},
+		{"workers --set snowflake.worker.mode=ordinal", 2, "nothing lists them"},
+		{"workers --set snowflake.worker.mode=local --set snowflake.worker.local_map=10.0.0.7:80=3", 0,
+			"3          10.0.0.7:80  -"},
+	}
+}
+
+func tokenLines() []line {
+	const missing = "no-token.yaml:1: sha256: is missing"
+	return []line{
+		{"token new --name a --role get --tags x,pre* --modes segment,uid --rate 2.5 --burst 9 --expires 2027-01-31 " +
+			"--append tokens.yaml", 0, `^shardid_\S+\n$`},
+		{"token new --name b --role admin --append tokens.yaml", 0, "shardid_"},
+		{"token check --file tokens.yaml", 0,
+			`^NAME .*\na .*segment of tags x, pre\*; uid .*2\.5 a second, 9 at once .*2027-01-31.*\nb .*administrat`},
+		{"token new --name a --role root", 2, "role: is neither admin nor get"},
+		{"token new --name a --role get --apps 1]", 2, "apps"},
+		{"token check", 2, "--file"},
+		{"token check --file no-token.yaml", 1, missing},
+		{"token new --name d --role admin --append no-token.yaml", 1, missing},
+		{"SERVE --set server.tokens_file=no-token.yaml", 1, missing},
+		{"token new --name a --role get --append /sys/kernel/tokens.yaml", 1, "owner or root"},
+	}
+}
+
+// jsonLines: each command that prints something takes --json, and an app has one name for its number, that of HTTP.
+func jsonLines() []line {
+	lines := []line{
+		{"version", 0, `"version":"0.`},
+		{"migrate", 0, `{"steps":[`},
+		{"decode 16385", 0, `{"appId":1,`},
+		{"provision --app 7 --name orders", 0, `"appId":7`},
+		{"apps", 0, `[{"appId":7`},
+		{"apps set --app 7 --step 2000", 0, `"appId":7`},
+		{"confirm --app 7 --name orders", 0, `"confirmed":false`},
+		{"apps delete --app 7 --confirm orders", 0, `"appId":7`},
+		{"tags add --tag t", 0, `"tag":"t","maxId":1,"maxIdStr":"1"`},
+		{"tags", 0, `[{"tag":"t"`},
+		{"tags set --tag t --step 5", 0, `"step":5`},
+		{"tags delete --tag t --confirm t", 0, `"tag":"t"`},
+		{"names add --name n", 0, `{"name":"n","epoch":"1288834974657","workerBits":10,"seqBits":12,"hold":"60s",`},
+		{"names", 0, `,"own":true},{"name":"n",`},
+		{"names set --name n --hold 90s", 0, `"hold":"90s"`},
+		{"names delete --name n --confirm n", 0, `"name":"n"`},
+		{"sequences add --space s", 0, `{"space":"s","sections":1024,"step":10000}`},
+		{"sequences", 0, `[{"space":"s",`},
+		{"sequences set --space s --step 5", 0, `{"space":"s","sections":1024,"step":5}`},
+		{"sequences delete --space s --confirm s", 0, `"step":5`},
+		{"workers", 0, `[]`},
+		{"doctor", 0, `[{"store":"database",`},
+		{"config check", 0, `"ok":true`},
+		{"token new --name a --role admin --append t.yaml", 0, `"token":"shardid_`},
+		{"token check --file t.yaml", 0, `[{"name":"a","role":"admin"`},
+	}
+	for i := range lines {
+		lines[i].args += " --json"
+	}
+	return lines
+}
+
+// startLines: what stops the start of a server is one line that says what to do.
+func startLines() []line {
+	const folder = "set data_dir to a folder that it may write"
+	return []line{
+		{"SERVE --set server.tls_cert_file=no.pem --set server.tls_key_file=no.key", 1, "name the PEM files"},
+		{"SERVE REDIS --set redis.tls=true --set redis.tls_ca_file=no.pem", 1, "name a PEM file of authorities"},
+		{"SERVE --set data_dir=empty", 1, "that is a file: set data_dir to a folder"},
+		{"SERVE --set data_dir=empty/below", 1, "that is a file: set data_dir to a folder"},
+		{"SERVE --set data_dir=/sys/kernel", 1, folder},
+		{"SERVE --set data_dir=/sys/kernel/below", 1, folder},
+		{"SERVE --set server.tokens_file=tab.yaml", 1, "server.tokens_file: tab.yaml:2: is indented by a tab"},
+		{"SERVE --set server.tokens_file=none", 1, "server.tokens_file: none: cannot be read"},
+		{"serve --demo --set log.level=error --set server.addr=BUSY", 1, "server.addr: listen tcp "},
+		{"SERVE --set resp.addr=BUSY", 1, "choose another resp.addr"},
+		{"SERVE --set server.pprof_addr=BUSY", 1, "choose another server.pprof_addr"},
+	}
+}
+
+// completionLines: what is in the database, and what a flag may be, is offered; but nothing that a shell would run.
+func completionLines() []line {
+	const apps, tags = "^1\ttest\n200\n:4\n$", "^orders\tall shops\n发票\n:4\n$"
+	const names, spaces = "^carts\n:4\n$", "^chat\n:4\n$"
+	return []line{
+		{"__complete apps set --app ∅", 0, "^:4\n$"},
+		{"apps add --app 1 --name test", 0, "app 1"}, {"apps add --app 200 --name a`b", 0, "app 200"},
+		{"tags add --tag orders --description all␣shops", 0, "orders"}, {"tags add --tag 发票", 0, "发票"},
+		{"tags add --tag $(touch␣run)", 0, "touch"}, {"tags add --tag -x", 0, "-x"},
+		{"names add --name carts", 0, "carts"}, {"sequences add --space chat --sections 8", 0, "chat"},
+		{"__complete apps set --app ∅", 0, apps},
+		{"__complete apps delete --app ∅", 0, apps},
+		{"__complete confirm --app ∅", 0, apps},
+		{"__complete tags set --tag ∅", 0, tags},
+		{"__complete tags delete --tag ∅", 0, tags},
+		{"__complete confirm --tag ∅", 0, tags},
+		{"__complete names set --name ∅", 0, names},
+		{"__complete names delete --name ∅", 0, names},
+		{"__complete workers --name ∅", 0, "^shardid\tthe replicas\ncarts\n:4\n$"},
+		{"__complete sequences set --space ∅", 0, spaces},
+		{"__complete sequences delete --space ∅", 0, spaces},
+		{"__complete confirm --space ∅", 0, spaces},
+		{"__complete tags add --reset ∅", 0, "^day\nmonth\nyear\nnone\n:4\n$"},
+		{"__complete tags preview --overflow ∅", 0, "^widen\nrefuse\n:4\n$"},
+		{"__complete decode --format ∅", 0, "^dec\nhex\nbase36\nbase62\ncrockford\n:4\n$"},
+		{"__complete apps set --config none --app ∅", 0, "^:4\n$"},
+	}
+}
+
+// A command that only reads or changes what is there makes nothing where nothing is.
+func TestCommandsWithoutData(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, args := range []string{
+		"apps", "apps --json", "tags", "workers", "apps set --app 1 --step 5", "apps delete --app 1 --confirm test",
+		"tags set --tag a --step 5", "tags delete --tag a --confirm a", "workers free --id 5 --confirm 10.0.0.7:8080",
+		"confirm --app 1 --name test",
+	} {
+		types(t, []line{{args, 1, "there is no database at data/shardid.db: nothing was made"}})
+	}
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("%v was made, %v", left, err)
+	}
+}
+
+// A command that cannot reach its store says so in one line.
+func TestCommandsWithStoreAway(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("SHARDID_DATABASE_DRIVER", "mysql")
+	t.Setenv("SHARDID_DATABASE_DSN", "root:hunter2@tcp(127.0.0.1:1)/nowhere")
+	for _, args := range []string{"migrate", "apps", "provision --app 1 --name test"} {
+		types(t, []line{{args, 1, "127.0.0.1:1"}})
+	}
+}
+
+// served serves in the folder of the test, with --demo, until stop is called.
+func served(t *testing.T, flags ...string) (url string, stop func()) {
+	t.Helper()
+	set := pflag.NewFlagSet("", pflag.ContinueOnError)
+	config.AddFlags(set)
+	check.Must(t, set.Parse(append(flags, "--set=server.addr=127.0.0.1:0")))
+	loaded, err := config.Load(set, nil)
+	check.Must(t, err)
+	app, err := NewApp(loaded.Config, slog.New(slog.DiscardHandler), nil)
+	check.Must(t, err)
+	stop = func() { check.OK(t, app.Stop(0)) }
+	t.Cleanup(stop)
+	check.Must(t, app.Start(t.Context(), true))
+	url = strings.TrimSuffix(app.url, "/")
+	check.Eventually(t, "it is ready", func() error {
+		_, err := asking{url: url, timeout: time.Minute}.health(t.Context(), loaded.Config)
+		return err
+	})
+	return url, stop
+}
+
+// A server is asked as callers and its console do. What is in use is not deleted; a worker ID of an instance that is
+// gone is freed once nobody can make IDs with it any more.
+func TestCommandsAskAServer(t *testing.T) {
+	t.Chdir(t.TempDir())
+	url, stop := served(t, "--set=snowflake.advertise=10.0.0.7:80")
+	types(t, []line{
+		{"get --url URL --gate-pass alice", 0, "^16385\n$"},
+		{"get --url URL --gate-pass alice --json", 0, `^\{"code":0,"id":32769,"idStr":"32769"\}\n$`},
+		{"get --url URL --gate-pass alice --count 2", 0, "^49153\n65537\n$"},
+		{"get --url URL --gate-pass alice --count 1 --json", 0, `{"code":0,"ids":[81921],"idsStr":["81921"]}`},
+		{"get --gate-pass alice --set server.addr=ADDR", 0, "^98305\n$"},
+		{"get --url URL --mode segment --tag leaf-segment-test", 0, "^1\n$"},
+		{"get --url URL --mode snowflake", 0, `^\d{19}\n$`},
+		{"get --url URL --mode uid --json", 0, `^\{"code":0,"id":\d+,"idStr":"\d+"\}\n$`},
+		{"get --url URL --space chat --key room42", 0, "^1\n$"},
+		{"get --url URL --app 9", 1, "answers 404: app is not provisioned: appId 9"},
+		{"get --url URL --count 0", 1, "count must be a whole number in 1…10000"},
+		{"status --url URL", 0, `^(?s)shardid 0\.\S+ is ready, started at 2\S+Z.*\nqueue +ready +2.*\ndatabase +ok .*` +
+			`\n1 +test +6 .*\nleaf-segment-test +199\d `},
+		{"status --url URL --json", 0, `^(?s).*"apps":\[\{"appId":1,`},
+		{"health --url URL --json", 0, `^\{"status":"ok"\}\n$`},
+		{"__complete get --url URL --app ∅", 0, "^1\ttest\n:4\n$"},
+		{"__complete bench --url URL --tag ∅", 0, "^leaf-segment-test\n"},
+		{"sequences", 0, `^SPACE .*\nchat +1024 +10000 +1 of 1024 +10000\n`},
+	}, "URL", url, "ADDR", strings.TrimPrefix(url, "http://"))
+	lease, err := http.Post(url+"/v1/leases/demo?instance=pod-1", "", nil)
+	check.Must(t, err)
+	check.Must(t, lease.Body.Close())
+	types(t, []line{
+		{"names", 0, `^(?s)NAME .*\nshardid .* 1 of 1024 .*\ndemo .* 1 of 1024 +callers\n$`},
+		{"names delete --name demo --confirm demo", 1, "are leased until 2"},
+		{"workers --name demo", 0, `^WORKER ID .* NAME\n0 +pod-1 +leased +2\S+Z +2\S+Z +2\S+Z +a holder +demo\n$`},
+		{"workers", 0, `^(?s)WORKER ID.*\n1 +10\.0\.0\.7:80 +leased .*\n\nWORKER ID .* NAME\n0 +pod-1 `},
+		{"workers free --id 1 --confirm 10.0.0.7:80", 1, "may be in use by 10.0.0.7:80 until"},
+	})
+	stop()
+	db, err := sql.Open("sqlite", "data/shardid.db")
+	check.Must(t, err)
+	_, err = db.ExecContext(t.Context(), "UPDATE shardid_worker_claim SET until_ms = 1; "+
+		"UPDATE leaf_workerid_alloc SET reserved_until = 1, expires_at = 1, claimed_at = 0")
+	check.Must(t, errors.Join(err, db.Close()))
+	types(t, []line{
+		{"workers", 0, `^(?s).*\n1 +10\.0\.0\.7:80 +expired `},
+		{"workers free --id 1 --confirm 10.0.0.7:80", 0, "worker ID 1"},
+		{"workers --json", 0, `"workerId":1,"address":"","state":"free"`},
+	})
+}
+
+// Who asks without a token, or with another one, is told by the name of the flag.
+func TestCommandsWithTokens(t *testing.T) {
+	t.Chdir(t.TempDir())
+	check.Must(t, os.WriteFile("other", []byte("shardid_of-somebody-else"), 0o600))
+	_, token, _ := try(t, "token", "new", "--name", "orders", "--role", "get", "--apps", "1", "--append", "tokens.yaml")
+	check.Must(t, os.WriteFile("token", []byte(token), 0o600))
+	url, _ := served(t, "--set=server.tokens_file=tokens.yaml", "--set=server.require_token=true",
+		"--set=server.protect_monitoring=true")
+	for _, name := range []string{"get", "status"} {
+		types(t, []line{
+			{name, 1, " answers 401: it asks for a token: name a file that holds one with --token-file"},
+			{name + " --token-file other", 1, " answers 401: it does not know the token of --token-file other, or "},
+			{name + " --token-file token", 0, ""},
+		}, name, name+" --url "+url)
+	}
+}
+
+// What --demo provisions is there once, and nothing is added to what an operator has made.
+func TestDemoAddsToNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		before                 []line
+		app, tag, lease, space string
+	}{
+		"an empty folder": {nil, "1    test", "leaf-segment-test", "demo", "chat"},
+		"an operator's folder": {[]line{
+			{"apps add --app 2 --name own", 0, "app 2"}, {"tags add --tag own", 0, "own"},
+			{"names add --name own", 0, "own"}, {"sequences add --space own", 0, "own"},
+		}, "2    own", "own", "own", "own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			types(t, c.before)
+			for range 2 {
+				_, stop := served(t)
+				stop()
+				types(t, []line{
+					{"apps", 0, "^APP.*\n" + c.app + ".*\n$"},
+					{"tags", 0, "^TAG.*\n" + c.tag + " .*\n(orders .*\n)?$"},
+					{"names", 0, "^NAME.*\nshardid .*\n" + c.lease + " .*\n$"},
+					{"sequences", 0, "^SPACE.*\n" + c.space + " .*\n$"},
+				})
+			}
+		})
+	}
+}
