@@ -9,8 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -20,15 +18,7 @@ import (
 
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
-	"shardid/scripts/testserver"
-
-	"github.com/go-sql-driver/mysql"
 )
-
-// tinyidTable is the table as tinyid's users have made it.
-const tinyidTable = "CREATE TABLE tiny_id_info (id bigint unsigned NOT NULL AUTO_INCREMENT PRIMARY KEY, biz_type varchar(63) NOT NULL UNIQUE, " +
-	"begin_id bigint NOT NULL DEFAULT 0, max_id bigint NOT NULL DEFAULT 0, step int DEFAULT 0, delta int NOT NULL DEFAULT 1, " +
-	"remainder int NOT NULL DEFAULT 0, version bigint NOT NULL DEFAULT 0)"
 
 // tinyidClient does what tinyid's Java client does: it counts on its own in two buffers, and
 // fetches the second one from any server when the first has come to its loadingId. For one
@@ -202,107 +192,4 @@ func TestE2ETinyidClients(t *testing.T) {
 		}
 	}
 	t.Logf("%v", drawn)
-}
-
-// tinyidDatabase is a database of tinyid with these rows.
-func tinyidDatabase(t *testing.T, rows ...string) (dsn string) {
-	t.Helper()
-	dsn = testserver.SharedMariaDB(t).NewDatabase(t)
-	query(t, dsn, tinyidTable, "INSERT INTO tiny_id_info (biz_type, begin_id, max_id, step, delta, remainder) VALUES "+strings.Join(rows, ", "))
-	return dsn
-}
-
-// dumpCommand is mysql --batch of docs/tinyid.md as a shell here runs it.
-func dumpCommand(t *testing.T, dsn, command string) string {
-	t.Helper()
-	cfg, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	host, port, _ := strings.Cut(cfg.Addr, ":")
-	client := fmt.Sprintf("%s --no-defaults --protocol=tcp --default-character-set=utf8mb4 -h %s -P %s -u %s --batch",
-		testserver.MariaDBClient(), host, port, cfg.User)
-	return strings.NewReplacer("mysql --batch", client, `" tinyid >`, `" `+cfg.DBName+" >").Replace(command)
-}
-
-// TestE2ETinyidPage: each command of docs/tinyid.md does what the page says, and its token
-// lets a client of tinyid in.
-func TestE2ETinyidPage(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	if testserver.MariaDBClient() == "" {
-		t.Fatal("no mariadb client: install the Debian package mariadb-client")
-	}
-	theirs := tinyidDatabase(t, "('test', 1, 100001, 100000, 1, 0)", "('orders', 1, 5000000, 2000, 1, 0)")
-	r := reader{t: t, run: &daemon{}, dir: t.TempDir(), env: settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false", "LOG_LEVEL": "warn"}.Environ(t.TempDir())}
-	compared := 0
-	for _, s := range pageSteps(t, "../../docs/tinyid.md") {
-		switch {
-		case strings.HasPrefix(s.command, "mysql "):
-			r.shell(s, dumpCommand(t, theirs, s.command))
-		case strings.HasSuffix(s.command, "tags.sh"):
-			s.prints = strings.ReplaceAll(s.prints, "bin/shardid", rig.Binary(t))
-			r.shell(s, s.command)
-		case strings.HasPrefix(s.command, "bin/shardid serve"):
-			r.run = serveIn(t, t.TempDir(), r.settings().With(settings{"LOG_LEVEL": "info"}))
-			eventually(t, startLimit, "ready", func() bool { return r.run.get("/readyz").status == 200 })
-		default:
-			r.follow(s)
-		}
-		if s.prints != "" {
-			compared++
-		}
-	}
-	if compared != 4 {
-		t.Errorf("%d outputs were compared", compared)
-	}
-	r.run.Kill()
-
-	page, err := os.ReadFile("../../docs/tinyid.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	entry := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindSubmatch(page)
-	token := regexp.MustCompile(`tinyid\.token=(\w+)`).FindSubmatch(page)
-	if entry == nil || token == nil {
-		t.Fatal("the page has no token")
-	}
-	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
-	if err := os.WriteFile(tokens, entry[1], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	d := serveIn(t, t.TempDir(), r.settings().With(settings{"SERVER_TOKENS_FILE": tokens, "SERVER_REQUIRE_TOKEN": "true", "LOG_ACCESS": "errors", "LOG_LEVEL": "info"}))
-	d.ready()
-	c := newTinyidClient(t, string(token[1]), "orders", d.url)
-	books := &ledger{}
-	for range 10_000 {
-		id, err := c.nextID()
-		if err != nil {
-			t.Fatal(err)
-		}
-		books.Rise(5_000_000, id)
-	}
-	if c.next != nil {
-		<-c.next
-	}
-	books.Settle(t, "orders")
-	if first := books.IDs()[0]; first != 5_000_001 {
-		t.Errorf("the first ID is %d", first)
-	}
-	for what, bad := range map[string]*tinyidClient{
-		"a wrong token": newTinyidClient(t, "wrong", "orders", d.url), "another tag": newTinyidClient(t, c.token, "others", d.url),
-	} {
-		if id, err := bad.nextID(); err == nil {
-			t.Errorf("%s: ID %d", what, id)
-		}
-	}
-	if lines := d.Lines(`"msg":"request"`, `"path":"/tinyid/id/nextSegmentIdSimple"`, `"status":200`, `"code":-7`); len(lines) != 2 {
-		t.Errorf("the log has %d lines of the refusals", len(lines))
-	}
-	if m := d.get("/metrics").body; !strings.Contains(m, `shardid_refused_total{code="-7",mode="segment"} 2`) {
-		t.Error("the metrics do not count the refusals")
-	}
-	if a, err := d.do(http.MethodGet, "/tinyid/id/nextId?bizType=orders"); err != nil || a.status != 200 || a.body != `{"data":null,"code":5,"message":"token is error"}` {
-		t.Errorf("%d %s, %v", a.status, a.body, err)
-	}
 }
