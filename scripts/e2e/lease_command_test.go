@@ -123,8 +123,8 @@ func TestE2ELeaseCommand(t *testing.T) {
 	check.Deep(t)
 	story(t)
 	program := buildHolders(t)
-	_, err := exec.LookPath("javac")
-	withJava := err == nil
+	classes := javaClasses(t)
+	withJava := classes != ""
 	db := newMovingDatabase(t)
 	s := db.settings()
 	must(t, s, "migrate")
@@ -139,7 +139,6 @@ func TestE2ELeaseCommand(t *testing.T) {
 	first, second := l.start("orders", "bwmarrin"), l.start("orders", "bwmarrin")
 	var java, sleeper *host
 	if withJava {
-		classes := javaClient(t)
 		java, sleeper = l.java("orders", classes), l.java("orders", classes)
 	}
 	for _, h := range l.hosts {
