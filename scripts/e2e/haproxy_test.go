@@ -3,14 +3,11 @@
 package e2e_test
 
 import (
-	"context"
-	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
@@ -29,10 +26,6 @@ func TestE2EHAProxy(t *testing.T) {
 			t.Skip("not installed: haproxy")
 		}
 	}
-	page, err := os.ReadFile("../../docs/clients.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := privateStores(t)
 	addrs := rig.FreeAddrs(t, 3)
 	port := func(addr string) string { return addr[strings.LastIndex(addr, ":")+1:] }
@@ -46,25 +39,20 @@ func TestE2EHAProxy(t *testing.T) {
 	for _, d := range replicas {
 		d.ready()
 	}
-	block := regexp.MustCompile("(?s)```haproxy\n(.*?)```").FindSubmatch(page)
-	if block == nil {
+	blocks := blocksOf(t, docs+"clients.md")
+	at := slices.IndexFunc(blocks, func(b block) bool { return b.kind == "haproxy" })
+	if at < 0 {
 		t.Fatal("docs/clients.md has no configuration of HAProxy")
 	}
 	file := filepath.Join(t.TempDir(), "haproxy.cfg")
-	if err := os.WriteFile(file, []byte(strings.NewReplacer(shown...).Replace(string(block[1]))), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	proxy := exec.CommandContext(t.Context(), program, "-db", "-f", file)
-	if err := proxy.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = proxy.Process.Kill(); _ = proxy.Wait() }()
+	writeFile(t, file, strings.NewReplacer(shown...).Replace(blocks[at].text))
+	rig.Start(t, exec.Command(program, "-db", "-f", file), "")
 
 	c := redis.NewClient(&redis.Options{Addr: addrs[0], MaxRetries: -1, PoolSize: 8})
 	defer c.Close()
 	l := &ledger{}
 	ask := func() error {
-		id, err := c.Incr(context.Background(), "snowflake").Result()
+		id, err := c.Incr(t.Context(), "snowflake").Result()
 		if err == nil {
 			l.Add("", plain, id)
 		}
@@ -72,12 +60,8 @@ func TestE2EHAProxy(t *testing.T) {
 	}
 	eventually(t, startLimit, "HAProxy serves", func() bool { return ask() == nil })
 	half := func() {
-		for n := 0; n < 500; {
-			if ask() == nil {
-				n++
-			} else {
-				time.Sleep(20 * time.Millisecond)
-			}
+		for range 500 {
+			eventually(t, startLimit, "an ID", func() bool { return ask() == nil })
 		}
 	}
 	half()
