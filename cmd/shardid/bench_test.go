@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,8 +10,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"shardid/cmd/shardid/config"
-	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/loadgen"
 )
@@ -69,23 +66,6 @@ func TestBenchVerdict(t *testing.T) {
 		s.Close()
 		if (exit == exitDone) != (want == "") || !strings.Contains(stderr, want) || !strings.Contains(stdout, "duplicates") {
 			t.Errorf("%s: %d, %s%s", form, exit, stdout, stderr)
-		}
-	}
-}
-
-// The server is the configured one unless another is named.
-func TestBenchURL(t *testing.T) {
-	for addr, want := range map[string]string{
-		"127.0.0.1:8080":    "http://127.0.0.1:8080",
-		":8080":             "http://127.0.0.1:8080",
-		"[::]:8080":         "http://127.0.0.1:8080",
-		"[::1]:8080":        "http://[::1]:8080",
-		"ids.example.com:1": "http://ids.example.com:1",
-		"127.0.0.1:0":       "",
-	} {
-		got, err := serverURL(config.Server{Addr: addr})
-		if got != want || errors.Is(err, model.ErrInvalidArgument) != (want == "") {
-			t.Errorf("%s: %q, %v", addr, got, err)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"shardid/scripts/check"
 )
 
-// TestSettingsWatch: a store that answers in part is asked again, and no finding
-// is logged twice.
+// TestSettingsWatch: a store that answers in part is asked again, no finding is logged twice, and one that was mended
+// is none any more, without a restart.
 func TestSettingsWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -26,45 +26,30 @@ func TestSettingsWatch(t *testing.T) {
 				{Node: "a", Setting: "policy", Level: model.LevelUnsafe}, {Node: "a", Setting: "fine", Level: model.LevelOK},
 				{Node: "a", Setting: "hidden", Level: model.LevelUnknown}, {Node: "b", Setting: "policy", Level: model.LevelWarn},
 			}
-			if asked++; asked == 1 {
+			switch asked++; asked {
+			case 1:
 				return nil, errors.New("away")
-			} else if asked < 4 {
+			case 2, 3:
 				return found[:3], errors.New("one node is away")
+			case 4:
+				return found, nil
 			}
+			found[0].Level = model.LevelOK
 			return found, nil
 		}})
 		w.Start()
 		time.Sleep(time.Minute)
-		check.OK(t, errors.Join(w.Stop(t.Context(), nil), w.Stop(t.Context(), nil)))
-		if got := w.Findings(); len(got) != 4 || got[0].Setting != "policy" || got[3].Node != "b" {
+		if got := w.Findings(); len(got) != 4 || got[0].Level != model.LevelUnsafe || got[3].Node != "b" {
 			t.Errorf("findings: %+v", got)
+		}
+		time.Sleep(lookAgain)
+		check.OK(t, errors.Join(w.Stop(t.Context(), nil), w.Stop(t.Context(), nil)))
+		if got := w.Findings(); len(got) != 4 || got[0].Level != model.LevelOK {
+			t.Errorf("a minute later: %+v", got)
 		}
 		said := out.String()
-		if asked != 4 || strings.Count(said, "\n") != 2 || strings.Count(said, "node=a setting=policy") != 1 || strings.Count(said, "node=b setting=policy") != 1 {
+		if asked != 5 || strings.Count(said, "\n") != 2 || strings.Count(said, "node=a setting=policy") != 1 || strings.Count(said, "node=b setting=policy") != 1 {
 			t.Errorf("asked %d times: %s", asked, said)
-		}
-	})
-}
-
-// TestSettingsWatchSeesAMendedSetting: its alarm ends without a restart.
-func TestSettingsWatchSeesAMendedSetting(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		w := newSettingsWatch(slog.New(slog.DiscardHandler), inspection{"redis", func(context.Context) ([]model.Finding, error) {
-			if time.Since(begun) > time.Second {
-				return []model.Finding{{Setting: "policy", Level: model.LevelOK}}, nil
-			}
-			return []model.Finding{{Setting: "policy", Level: model.LevelUnsafe}}, nil
-		}})
-		w.Start()
-		synctest.Wait()
-		if got := w.Findings(); len(got) != 1 || got[0].Level != model.LevelUnsafe {
-			t.Errorf("findings: %+v", got)
-		}
-		time.Sleep(lookAgain + time.Second)
-		check.OK(t, w.Stop(t.Context(), nil))
-		if got := w.Findings(); len(got) != 1 || got[0].Level != model.LevelOK {
-			t.Errorf("a minute later: %+v", got)
 		}
 	})
 }

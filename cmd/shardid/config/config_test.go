@@ -56,17 +56,11 @@ func TestConfigFiles(t *testing.T) {
 	t.Chdir(t.TempDir()) // without a file
 	got, err := loadArgs(t, nil)
 	wantConfig(t, got, err, nothing)
-}
-
-// A fork of Leaf calls the mode zk zk_normal.
-func TestZKNormal(t *testing.T) {
-	got, err := loadText(t, "snowflake: {worker: {mode: zk_normal}}\nzookeeper: {addrs: ['h:2181']}\n", nil)
+	// A fork of Leaf calls the mode zk zk_normal.
+	got, err = loadText(t, "snowflake: {worker: {mode: zk_normal}}\nzookeeper: {addrs: ['h:2181']}\n", nil)
 	wantConfig(t, got, err, func(c *Config) {
 		c.Snowflake.Worker.Mode, c.ZooKeeper.Addrs = "zk", []string{"h:2181"}
 	})
-	if _, err := loadText(t, "snowflake: {worker: {mode: zk_normal}}\n", nil); err == nil {
-		t.Error("zookeeper.addrs is not asked for")
-	}
 }
 
 func TestConfigFile(t *testing.T) {
@@ -129,8 +123,10 @@ func TestConfigMapAsInTheFile(t *testing.T) {
 	}
 }
 
-func TestConfigKubernetesVariablesAreIgnored(t *testing.T) {
+// What Kubernetes sets, and what the examples of docs/ read, are no keys, and no mistake.
+func TestConfigVariablesOfOthersAreIgnored(t *testing.T) {
 	environ := []string{
+		"SHARDID_URLS=http://127.0.0.1:8080", "SHARDID_TOKEN=p=q",
 		"SHARDID_SERVICE_HOST=10.0.0.1", "SHARDID_SERVICE_PORT=80", "SHARDID_SERVICE_PORT_HTTP=80", "SHARDID_PORT=tcp://10.0.0.1:80",
 		"SHARDID_PORT_80_TCP=tcp://10.0.0.1:80", "SHARDID_PORT_80_TCP_PROTO=tcp", "SHARDID_PORT_80_TCP_PORT=80", "SHARDID_PORT_80_TCP_ADDR=10.0.0.1",
 		"SHARDID_REDIS_SERVICE_HOST=10.0.0.2", "SHARDID_REDIS_PORT=tcp://10.0.0.2:6379", "SHARDID_REDIS_PORT_6379_TCP_ADDR=10.0.0.2",
@@ -143,13 +139,6 @@ func TestConfigKubernetesVariablesAreIgnored(t *testing.T) {
 			t.Errorf("%s passes", name)
 		}
 	}
-}
-
-// The variables of docs/examples are no keys, and no mistake.
-func TestConfigVariablesOfClientsAreIgnored(t *testing.T) {
-	t.Chdir(t.TempDir())
-	got, err := loadArgs(t, []string{"SHARDID_URLS=http://127.0.0.1:8080", "SHARDID_TOKEN=p=q"})
-	wantConfig(t, got, err, nothing)
 }
 
 func TestConfigDatabaseDSN(t *testing.T) {
@@ -209,21 +198,6 @@ func TestConfigRemovedKeys(t *testing.T) {
 	}
 }
 
-func TestConfigNamesTheFileThatCannotBeRead(t *testing.T) {
-	t.Chdir(t.TempDir())
-	check.Must(t, os.Mkdir("folder", 0o700))
-	for file, want := range map[string]string{
-		"none.yaml": "none.yaml: cannot be read: no such file or directory: name a readable file with --config",
-		"folder":    "folder: cannot be read: is a directory: name a readable file with --config",
-		"":          `"": cannot be read: no such file or directory: name a readable file with --config`,
-		"a\nb":      `"a\nb": cannot be read: no such file or directory: name a readable file with --config`,
-	} {
-		if _, err := loadArgs(t, nil, "--config", file); err == nil || err.Error() != want {
-			t.Errorf("%q: got %v, want %s", file, err, want)
-		}
-	}
-}
-
 // A setting of the command line or a variable is refused in the same words as a line of the file.
 func TestConfigFlagAndEnvErrors(t *testing.T) {
 	for _, c := range []struct{ given, want string }{
@@ -247,6 +221,10 @@ func TestConfigFlagAndEnvErrors(t *testing.T) {
 		{"--set=log.levle=info", `flag --set log.levle: unknown key: the keys here are level, format, access`},
 		{"--set=snowflake.worker.mod=local",
 			`flag --set snowflake.worker.mod: unknown key: the keys here are mode, local_map, expiry, lease, redis_acks`},
+		{"--config=none.yaml", `none.yaml: cannot be read: no such file or directory: name a readable file with --config`},
+		{"--config=.", `.: cannot be read: is a directory: name a readable file with --config`},
+		{"--config=", `"": cannot be read: no such file or directory: name a readable file with --config`},
+		{"--config=a\nb", `"a\nb": cannot be read: no such file or directory: name a readable file with --config`},
 		{"--set=log=info", `flag --set log: unknown key: the keys here are ` + sections},
 		{"--set=loglevel=info", `flag --set loglevel: unknown key: the keys here are ` + sections},
 	} {

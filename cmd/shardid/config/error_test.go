@@ -256,7 +256,7 @@ func valueErrors() []fileError {
 			"config.yaml:3: snowflake.worker.local_map gives 10.0.0.2:1 the worker ID 32, and snowflake.worker_bits 5 has room for 0…31: give it another one"},
 		{"worker bits out of range", "snowflake:\n  worker_bits: 11\n",
 			"config.yaml:2: snowflake.worker_bits: 11 is not in 1…10: choose a value in this range, the default is 10"},
-		{"zk without servers", "snowflake: {worker: {mode: zk}}\n",
+		{"zk without servers", "snowflake: {worker: {mode: zk_normal}}\n",
 			"config.yaml:1: snowflake.worker.mode is zk but zookeeper.addrs is empty: list host:port of the servers"},
 		{"bits", "uid:\n  seq_bits: 14\n",
 			"config.yaml:2: uid.time_bits, uid.worker_bits and uid.seq_bits add up to 64: make the sum 63"},
