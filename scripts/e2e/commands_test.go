@@ -20,7 +20,8 @@ type try struct {
 func (c try) in(t *testing.T, dir string, s settings, more ...string) outcome {
 	t.Helper()
 	o := shardidIn(t, dir, s, append(strings.Fields(c.args), more...)...)
-	if o.exit != c.exit || !regexp.MustCompile(c.stdout).MatchString(o.stdout) || !strings.Contains(o.stderr, c.stderr) {
+	isShown := regexp.MustCompile(c.stdout).MatchString(o.stdout)
+	if o.exit != c.exit || !isShown || !strings.Contains(o.stderr, c.stderr) {
 		t.Errorf("%s: %+v, want exit %d, %q, %q", c.args, o, c.exit, c.stdout, c.stderr)
 	}
 	wantOneLine(t, o)

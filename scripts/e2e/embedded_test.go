@@ -38,11 +38,11 @@ func TestE2ELostDatabase(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.make()
 			before, _ := os.ReadFile(file)
-			for _, args := range [][]string{{"serve"}, {"migrate"}, {"provision", "--app", "2", "--name", "b"}, {"doctor"}} {
-				o := shardidIn(t, dir, settings{"SERVER_ADDR": "127.0.0.1:0"}, args...)
-				wantOneLine(t, o)
-				if o.exit != 1 || !strings.Contains(o.stderr, "data/shardid.db "+c.word+", but data/shardid/") || !strings.Contains(o.stderr, "restore the file from a backup") {
-					t.Errorf("%v: %+v", args, o)
+			for _, args := range []string{"serve", "migrate", "provision --app 2 --name b", "doctor"} {
+				what := try{args, 1, "", "data/shardid.db " + c.word + ", but data/shardid/"}
+				o := what.in(t, dir, settings{"SERVER_ADDR": "127.0.0.1:0"})
+				if advice := "restore the file from a backup"; !strings.Contains(o.stderr, advice) {
+					t.Errorf("%s does not say %q: %s", args, advice, o.stderr)
 				}
 			}
 			if after, _ := os.ReadFile(file); string(after) != string(before) {

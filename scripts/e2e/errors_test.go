@@ -18,10 +18,12 @@ func TestE2EErrorTable(t *testing.T) {
 	dsn := migrated(t)
 	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
 	query(t, dsn, "DELETE FROM id_alloc WHERE app_id = 1 AND shard_id = 18") // hello's
-	if out, err := mariadb(t, dsn, "CALL alloc_initData(300, 'big', 'by the procedure')"); err == nil || !strings.Contains(strings.ToLower(out), "constraint") {
-		t.Errorf("app 300: %v: %s", err, out)
+	out, err := mariadb(t, dsn, "CALL alloc_initData(300, 'big', 'by the procedure')")
+	if err == nil || !strings.Contains(strings.ToLower(out), "constraint") {
+		t.Errorf("app 300: %v: %s, want that a constraint refuses it", err, out)
 	}
-	out, err := mariadb(t, dsn, testserver.IgnoreCheck("id_alloc", "id_alloc_app_id_is_0_to_255")+"; INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (300, 'big', 0)")
+	out, err = mariadb(t, dsn, testserver.IgnoreCheck("id_alloc", "id_alloc_app_id_is_0_to_255")+
+		"; INSERT INTO id_alloc (app_id, app_name, shard_id) VALUES (300, 'big', 0)")
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

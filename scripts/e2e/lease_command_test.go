@@ -47,7 +47,8 @@ func buildHolders(t *testing.T) string {
 // start runs a library on another host.
 func (l *leasing) start(name, library string) *host {
 	l.t.Helper()
-	return l.run(command(l.t, l.t.TempDir(), settings{}, "lease", "--name", name, "--url", l.urls, "--", l.program, library))
+	lease := []string{"lease", "--name", name, "--url", l.urls, "--", l.program, library}
+	return l.run(command(l.t, l.t.TempDir(), settings{}, lease...))
 }
 
 // java runs the Java client on another host.
@@ -200,18 +201,13 @@ func TestE2ELeaseRecipes(t *testing.T) {
 	check.Deep(t)
 	story(t)
 	l := &leasing{t: t, program: buildHolders(t)}
-	dir := t.TempDir()
-	d := serveIn(t, dir, settings{})
+	d := prepared(t, nil,
+		strings.Fields("names add --name bwmarrin --worker-bits 10 --seq-bits 12"),
+		strings.Fields("names add --name sonyflake --worker-bits 16 --seq-bits 8 --epoch 1409529600000"),
+		strings.Fields("names add --name yitter --worker-bits 6 --seq-bits 6 --epoch 1582136402000"))
 	d.ready()
 	l.urls = d.url
-	for library, layout := range map[string][]string{
-		"bwmarrin":  {"--worker-bits", "10", "--seq-bits", "12"},
-		"sonyflake": {"--worker-bits", "16", "--seq-bits", "8", "--epoch", "1409529600000"},
-		"yitter":    {"--worker-bits", "6", "--seq-bits", "6", "--epoch", "1582136402000"},
-	} {
-		if o := shardidIn(t, dir, settings{}, append([]string{"names", "add", "--name", library}, layout...)...); o.exit != 0 {
-			t.Fatalf("%+v", o)
-		}
+	for _, library := range []string{"bwmarrin", "sonyflake", "yitter"} {
 		a, b := l.start(library, library), l.start(library, library)
 		a.makes(startLimit)
 		b.makes(startLimit)

@@ -40,8 +40,9 @@ func mistakes() map[string]mistake {
 	empty := func(t *testing.T) string { return testserver.SharedMariaDB(t).NewDatabase(t) }
 	nowhere := func(t *testing.T) string { return testserver.SharedMariaDB(t).DSN("nowhere") }
 	secret := func(t *testing.T) string { return strings.Replace(empty(t), "root@", "root:"+password+"@", 1) }
+	wrong := settings{"REDIS_PASSWORD": password + "-wrong"}
 	return map[string]mistake{
-		"wrong redis password":    {onThisRedis(locked, settings{"REDIS_PASSWORD": password + "-wrong"}), "WRONGPASS", "redis.password"},
+		"wrong redis password":    {onThisRedis(locked, wrong), "WRONGPASS", "redis.password"},
 		"no redis password":       {onThisRedis(locked, nil), "NOAUTH", "redis.password"},
 		"wrong database password": {onThisDatabase(secret), "Access denied", "database.dsn"},
 		"unknown database":        {onThisDatabase(nowhere), "Unknown database", "create the database"},
