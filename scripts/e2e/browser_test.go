@@ -43,8 +43,9 @@ func browse(t *testing.T, url string, width int) *tab {
 // newTab starts a Chromium, with further options, that the test ends and waits for.
 func newTab(t *testing.T, width int, more ...chromedp.ExecAllocatorOption) *tab {
 	t.Helper()
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.UserDataDir(profile(t)),
-		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(width, 900),
+	opts := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(chromium(t)), chromedp.UserDataDir(profile(t)), chromedp.WindowSize(width, 900),
+		chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("force-prefers-reduced-motion", true)) // a page that still scrolls moves away under a click
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(opts, more...)...)
@@ -83,7 +84,7 @@ func chromium(t *testing.T) string {
 // profile is a folder for the browser, which writes into it for a while after its end.
 func profile(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "shardid-chromium-") //nolint:usetesting // t.TempDir is removed at once, when the browser may still write
+	dir, err := os.MkdirTemp("", "shardid-chromium-") //nolint:usetesting // see eventually
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,10 +133,17 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 func (b *tab) open(url string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(url))
-	b.until("the page is live", `document.body.dataset.link === 'live'`)
+	b.until("the page is live", `link() === 'live'`)
 }
 
-// eval runs a script in the page and gives its value; of a promise, what it becomes.
+// tools are how the scripts of the stories look at the page: $ is one element, $$ all, row the one of a table that
+// begins with a name, says what stands in an element.
+const tools = `const $ = (s) => document.querySelector(s), $$ = (s) => [...document.querySelectorAll(s)],
+	row = (table, name) => $$(table + ' tr').find((r) => r.firstChild.textContent === name),
+	says = (s) => $(s)?.innerText ?? '', shown = (s) => $(s)?.checkVisibility() ?? false,
+	link = () => document.body?.dataset.link;`
+
+// eval gives the value of an expression in the page; of a promise, what it becomes.
 func eval[T any](b *tab, script string) T {
 	b.t.Helper()
 	value, err := tryEval[T](b, script)
@@ -149,7 +157,21 @@ func eval[T any](b *tab, script string) T {
 func tryEval[T any](b *tab, script string) (T, error) {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
+	script = "(() => { " + tools + " return (" + script + "); })()"
 	return chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+}
+
+// run runs a statement in the page.
+func (b *tab) run(script string) {
+	b.t.Helper()
+	eval[bool](b, "(() => { "+script+"; return true; })()")
+}
+
+// set chooses a value of an input or a list, as its user does.
+func (b *tab) set(selector, value string) {
+	b.t.Helper()
+	b.run(fmt.Sprintf(`const e = $(%q); e.value = %q;
+		for (const type of ['input', 'change']) e.dispatchEvent(new Event(type, { bubbles: true }))`, selector, value))
 }
 
 // until waits for a condition of the page and gives how long that took. A page that is just
@@ -165,16 +187,16 @@ func (b *tab) until(what, script string) time.Duration {
 	})
 }
 
-// text is that of an element.
-func (b *tab) text(selector string) string {
+// says wants a text in an element.
+func (b *tab) says(selector, text string) {
 	b.t.Helper()
-	return eval[string](b, fmt.Sprintf(`document.querySelector(%q).innerText`, selector))
+	b.until(selector+" says "+text, fmt.Sprintf(`says(%q).includes(%q)`, selector, text))
 }
 
 // fill types into an input, in place of what it holds.
 func (b *tab) fill(selector, value string) {
 	b.t.Helper()
-	eval[bool](b, fmt.Sprintf(`{ const e = document.querySelector(%q); e.focus(); e.select(); } true`, selector))
+	b.run(fmt.Sprintf(`const e = $(%q); e.focus(); e.select()`, selector))
 	b.do(func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
 		_, err := chromedp.Call(ctx, input.InsertText, input.InsertTextParams{Text: value})
 		return chromedp.Void{}, err
@@ -189,10 +211,10 @@ func (b *tab) click(selector string) {
 // resize gives the page another width, and the system another theme.
 func (b *tab) resize(width, height int, theme string) {
 	b.t.Helper()
-	b.do(chromedp.EmulateViewport(int64(width), int64(height)), func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
-		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}},
+	scheme := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}
+	b.do(chromedp.EmulateViewport(int64(width), int64(height)),
+		func(ctx context.Context, _ *chromedp.Target) (chromedp.Void, error) {
+			_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: scheme})
+			return chromedp.Void{}, err
 		})
-		return chromedp.Void{}, err
-	})
 }

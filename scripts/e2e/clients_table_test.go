@@ -92,7 +92,7 @@ func TestE2EClientTable(t *testing.T) {
 			}
 		})
 	}
-	for _, c := range tools() {
+	for _, c := range redisTools() {
 		t.Run(c.name, func(t *testing.T) {
 			if out, err := shell(t, t.TempDir(), env, "command -v "+c.needs); err != nil {
 				t.Skipf("not installed: %s%s", c.needs, out)
@@ -138,9 +138,9 @@ func (r tableRow) outcome(t *testing.T, env []string, command string) string {
 	return out
 }
 
-// tools are programs for a Redis that meet shardid. redis-cli has help, --pipe ends and counts the errors, and
+// redisTools are programs for a Redis that meet shardid. redis-cli has help, --pipe ends and counts the errors, and
 // redis-benchmark by its defaults takes nothing down; redis_exporter finds a Redis that is up.
-func tools() []struct {
+func redisTools() []struct {
 	name, needs, run string
 	says             []string
 } {

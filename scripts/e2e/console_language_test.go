@@ -1,5 +1,7 @@
 //go:build unix
 
+// The console speaks English and Chinese: a tour through all its views finds no text of the other language.
+
 package e2e_test
 
 import (
@@ -7,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"shardid/scripts/check"
 	"shardid/scripts/testserver"
@@ -16,20 +17,36 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// foreign lists the texts of the page that are of another language: all that can be seen or is read
-// out, but what is marked as English, as messages of the server are, and what the server names.
-// %s matches what a text must not have.
+// foreign lists the texts of the page that are of another language: all that can be seen or is read out, but
+// what is marked as English, as messages of the server are, and what the server names. %s matches what a text
+// must not have.
 const foreign = `(() => {
-	const data = '[lang=en], #language, #version, #replica-rows th, #replica-rows td:nth-last-child(2), #snowflake dd, #uid dd, #decode-kinds dd, script, style, noscript';
-	const shown = (e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest(data);
+	const data = ['[lang=en]', '#language', '#version', '#replica-rows th', '#replica-rows td:nth-last-child(2)',
+		'#snowflake dd', '#uid dd', '#decode-kinds dd', 'script', 'style', 'noscript'].join();
+	const visible = (e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest(data);
 	const found = [document.title];
 	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-	for (let n; (n = walker.nextNode());) if (shown(n.parentElement)) found.push(n.data.trim());
+	for (let n; (n = walker.nextNode());) if (visible(n.parentElement)) found.push(n.data.trim());
 	for (const e of document.body.querySelectorAll('*')) {
-		if (shown(e)) found.push(...['aria-label', 'placeholder', 'title', 'alt', 'data-name'].map((name) => e.getAttribute(name) ?? ''));
+		if (!visible(e)) continue;
+		const names = ['aria-label', 'placeholder', 'title', 'alt', 'data-name'];
+		found.push(...names.map((name) => e.getAttribute(name) ?? ''));
 	}
 	return [...new Set(found)].filter((text) => %s.test(text));
 })()`
+
+// texts are the keys of a language's texts, with the parameters of those that are functions.
+const texts = `import('/console/%s.js').then(({ text }) => {
+	const list = (value, path) => {
+		if (typeof value === 'string') return [path];
+		if (typeof value !== 'function') return Object.keys(value).flatMap((key) => list(value[key], path + '.' + key));
+		const [, written, body] = /^\(([^)]*)\) => ([^]*)$/.exec(value);
+		const used = (name) => new RegExp('\\b' + name + '\\b').test(body) ? name : name + ' unused';
+		return [path + '(' + written.split(', ').map(used) + ')'];
+	};
+	// What the server names is named in Chinese only; a test of httpapi knows the names.
+	return list({ ...text, alarms: {}, conditions: {}, refusals: {} }, '').sort();
+})`
 
 // languages are what browsers ask for, and what a page in each language must not have.
 var languages = []struct {
@@ -39,14 +56,13 @@ var languages = []struct {
 	{"en", "de,en-GB,zh", "zh-CN", `/[\u3000-\u9fff\uff00-\uffef]/`, "Queue"},
 }
 
-// sameInChinese are words that Chinese pages have too: names of products, protocols, paths, keys, choices
-// and alarms, and examples.
-var sameInChinese = regexp.MustCompile(`\b(?:Shardid\w+|shardid(?: doctor)?|ID|UID|MySQL|Redis|HTTP|wrap|reject|UTC|Asia/Shanghai|` +
-	`cache|db|api/status|metrics|healthz|openapi\.yaml|uid\.\w+|P99)\b|ORD-\{yyyyMMdd\}-\{seq:8\}`)
+// sameInChinese are words that Chinese pages have too: names of products, protocols, paths, keys, choices and
+// alarms, and examples.
+var sameInChinese = regexp.MustCompile(`\b(?:Shardid\w+|shardid(?: doctor)?|ID|UID|MySQL|Redis|HTTP|wrap|reject|UTC|` +
+	`Asia/Shanghai|cache|db|api/status|metrics|healthz|openapi\.yaml|uid\.\w+|P99)\b|ORD-\{yyyyMMdd\}-\{seq:8\}`)
 
-// TestE2EConsoleLanguages goes through all views in Chinese and in English, as the browser asks for
-// them: no text is of the other language, nothing is wider than the window, and the switch is
-// remembered.
+// TestE2EConsoleLanguages goes through all views in Chinese and in English, as the browser asks for them: no
+// text is of the other language, nothing is wider than the window, and the switch is remembered.
 func TestE2EConsoleLanguages(t *testing.T) {
 	check.Deep(t)
 	for _, language := range languages {
@@ -54,18 +70,21 @@ func TestE2EConsoleLanguages(t *testing.T) {
 			story(t)
 			server := testserver.Redis(t)
 			s := onRedis(server.Addr).With(noSweeps()).With(settings{"SERVER_ADMIN_TOKEN": consoleToken})
-			d := prepared(t, s,
+			d := prepared(t, s, // names are digits, which are of no language
 				[]string{"provision", "--app", "7", "--name", "42"},
-				[]string{"provision", "--app", "9", "--name", "99", "--max-limit-id", "900719925474", "--limit-policy", "wrap"},
-				[]string{"tags", "add", "--tag", "1/2"}, []string{"tags", "add", "--tag", "3/4"},
-				[]string{"names", "add", "--name", "5"}, []string{"names", "add", "--name", "6"},
-				[]string{"sequences", "add", "--space", "7"}, []string{"sequences", "add", "--space", "8"})
-			d.lease("5", "10.0.0.1")
-			for _, target := range []string{"/get?appId=7&gatePass=alice", segmentGet + "1%2F2", snowflakeGet, "/api/uid/get"} {
+				[]string{"provision", "--app", "9", "--name", "99", "--max-limit-id", exactLimit},
+				[]string{"tags", "add", "--tag", "1/2"}, []string{"names", "add", "--name", "5"},
+				[]string{"sequences", "add", "--space", "7"})
+			for _, target := range []string{"/get?appId=7&gatePass=alice", segmentGet + "1%2F2", snowflakeGet, uidGet} {
 				eventuallyID(t, d, target)
 			}
 			b := newTab(t, 1300, chromedp.Flag("accept-lang", language.accept))
 			b.open(d.url)
+			english, chinese := eval[[]string](b, fmt.Sprintf(texts, "en")), eval[[]string](b, fmt.Sprintf(texts, "zh"))
+			all := strings.Join(english, "\n")
+			if all != strings.Join(chinese, "\n") || len(english) < 200 || strings.Contains(all, " unused") {
+				t.Errorf("the texts differ, or do not use a parameter\nen.js:\n%q\n\nzh.js:\n%q", english, chinese)
+			}
 			said, latin := map[string]bool{}, regexp.MustCompile(`[A-Za-z]`)
 			pure := func(view string) {
 				t.Helper()
@@ -77,86 +96,68 @@ func TestE2EConsoleLanguages(t *testing.T) {
 					said[text] = true
 				}
 			}
-			tour(t, b, pure)
-
-			b.do(chromedp.Navigate(d.url + "/docs/operations.md"))
-			b.until("the documentation says that it is English", `document.querySelector('main')?.lang === 'en' && document.documentElement?.lang === '`+language.tag+`'`)
-			if link, want := b.text("nav a"), map[string]string{"zh-CN": "控制台", "en": "Console"}[language.tag]; link != want {
-				t.Errorf("the documentation leads back to %q", link)
-			}
+			tour(b, pure)
+			tourForms(b, pure)
 
 			b.open(d.url)
-			b.click("#language")
-			b.until("the other language", `document.documentElement?.lang === '`+language.other+`' && document.body?.dataset.link === 'live' && document.querySelector('#queue-title').innerText !== '`+language.queue+`'`)
-			b.open(d.url)
-			if lang := eval[string](b, `document.documentElement.lang`); lang != language.other {
-				t.Errorf("after a reload the page is in %s", lang)
+			for _, next := range []string{language.other, language.tag} { // there and back, each time over a reload
+				b.click("#language")
+				is := fmt.Sprintf(`link() === 'live' && document.documentElement.lang === %q`, next)
+				b.until("the language is "+next, is)
+				b.open(d.url)
+				b.until("it is remembered", is)
 			}
-			b.click("#language")
-			b.until("the first language again", `document.documentElement?.lang === '`+language.tag+`' && document.body?.dataset.link === 'live' && document.querySelector('#queue-title').innerText === '`+language.queue+`'`)
+			b.says("#queue-title", language.queue)
 
 			server.Kill()
-			b.until("the store is away", `document.querySelector('#alarm-list').innerText.includes('ShardidStoreAway') && document.querySelector('#affected-list li') !== null`)
-			b.until("the others are not shown", `!document.querySelector('#fleet-note').hidden`)
-			if title := b.text("#alarm-list strong"); strings.Contains(title, "存储不可用") != (language.tag == "zh-CN") {
-				t.Errorf("the alarm's title: %q", title)
-			}
-			eval[bool](b, `document.querySelector('#fleet-note').lang = 'en'; true`) // it has the server's message
+			b.until("the store is away", `says('#alarm-list').includes('ShardidStoreAway') && !$('#fleet-note').hidden`)
+			b.run(`$('#fleet-note').lang = 'en'`) // it has the server's message
 			pure("without Redis")
 			d.Kill()
-			b.until("the server is away", `document.body.dataset.link === 'away' && document.querySelector('#stale').innerText !== ''`)
+			b.until("the server is away", `link() === 'away' && says('#stale') !== ''`)
 			pure("without the server")
-			b.clean("status of 401", "status of 503", "ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE")
+			b.clean("status of", "ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE")
 		})
 	}
 }
 
 // tour opens each view, and has it looked at.
-func tour(t *testing.T, b *tab, look func(view string)) {
-	b.until("all figures are there", `document.querySelectorAll('#charts canvas').length >= 3 && document.querySelectorAll('#replica-rows tr').length === 1 && document.querySelectorAll('#tag-rows tr').length === 2 && document.querySelectorAll('#space-rows tr').length === 2 && document.querySelector('#app-name').innerText === '7 42'`)
+func tour(b *tab, look func(view string)) {
+	b.until("the charts are drawn", `$$('#charts canvas').length >= 3 && $$('#replica-rows tr').length === 1`)
+	b.until("the names are there", `row('#tag-rows', '1/2') && row('#space-rows', '7') && says('#app-name') === '7 42'`)
 	b.click("#well summary")
 	look("the page")
-	eval[bool](b, `document.querySelector('[data-shard="20"]').focus() || true`)
+	b.run(`$('[data-shard="20"]').focus()`)
 	look("a list")
-	for _, width := range []int{320, 390, 768, 1024, 1300} {
-		for _, theme := range []string{"light", "dark"} {
-			b.resize(width, 900, theme)
-			look(fmt.Sprintf("%s at %d pixels", theme, width))
-			b.fits(width)
-		}
+	for _, theme := range []string{"light", "dark"} {
+		b.fits(theme, 320, 390, 768, 1024, 1300)
+		look(theme)
 	}
-	small := eval[[]string](b, `[...document.querySelectorAll('button')].filter((e) => e.offsetParent && e.getBoundingClientRect().height > 48).map((e) => e.innerText)`)
-	if len(small) > 0 {
-		t.Errorf("texts of buttons are broken: %q", small)
+	broken := eval[[]string](b, `$$('button').filter((e) => e.offsetParent && e.getBoundingClientRect().height > 48)
+		.map((e) => e.innerText)`)
+	if len(broken) > 0 {
+		b.t.Errorf("texts of buttons are broken: %q", broken)
 	}
-	for range 3 {
-		b.click("#theme")
-		look("a theme")
-	}
-	eval[bool](b, `document.querySelector('#name-rows button').click() || true`)
-	b.until("its holders", `document.querySelectorAll('#holder-rows tr').length === 1`)
-	look("holders")
-	eval[bool](b, `document.querySelectorAll('#name-rows button')[1].click() || true`)
-	b.until("no holder", `document.querySelector('#holder-none').checkVisibility()`)
+	b.run(`$('#name-rows button').click()`)
+	b.until("no holder", `shown('#holder-none')`)
 	look("no holder")
-	b.fill("#app-search", "x")
-	b.fill("#tag-search", "x")
-	eval[bool](b, `{ const e = document.querySelector('#space-search'); e.value = '9'; e.dispatchEvent(new Event('change')) } true`)
-	b.until("no space", `document.querySelector('#space-none').checkVisibility()`)
+	for _, search := range []string{"#app-search", "#tag-search", "#space-search"} {
+		b.set(search, "x")
+	}
+	b.until("no space", `shown('#space-none')`)
 	look("nothing found")
-	eval[bool](b, `{ const e = document.querySelector('#space-search'); e.value = ''; e.dispatchEvent(new Event('change')) } true`)
-	b.fill("#app-search", "99")
-	b.fill("#tag-search", "/")
-	eval[bool](b, `document.querySelector('.app').click() || true`)
-	b.until("the other app", `document.querySelector('#app-name').innerText === '9 99'`)
+	for _, search := range []string{"#app-search", "#tag-search", "#space-search"} {
+		b.set(search, "")
+	}
+	b.run(`$$('.app')[1].click()`)
+	b.says("#app-name", "9 99")
 	look("an app with a limit")
 	for _, id := range []string{"", "x", "9223372036854775808", "16385"} {
 		b.fill("#decode-id", id+" ")
 		b.do(chromedp.KeyEvent(kb.Enter))
-		b.until("decoded "+id, `document.querySelector('#decode-error').innerText !== '' || document.querySelectorAll('#decode-kinds dd').length > 0`)
+		b.until("decoded "+id, `says('#decode-error') !== '' || $$('#decode-kinds dd').length > 0`)
 		look("decoding " + id)
 	}
-	tourForms(b, look)
 }
 
 // tourForms makes, changes and deletes an app, a tag and a space, all at the width of a phone.
@@ -164,111 +165,59 @@ func tourForms(b *tab, look func(view string)) {
 	b.resize(390, 844, "light")
 	b.click("#new-app")
 	look("the token")
+	const refused = `$('#admin-result').dataset.state === 'critical'`
 	b.fill("#admin-token", "2")
-	b.click("#admin-submit")
-	b.until("it is refused", `document.querySelector('#admin-result').dataset.state === 'critical'`)
+	b.submit("it is refused", refused)
 	look("a token that is none")
 	b.fill("#admin-token", consoleToken)
-	b.click("#admin-submit")
+	b.submit("the form is there", `$('#admin-id') !== null`)
 	done := func(view string) {
 		b.t.Helper()
-		b.click("#admin-submit")
-		b.until(view+" is done", `!document.querySelector('#admin').open && !document.querySelector('#admin-done').hidden`)
+		look(view)
+		b.fits("light", 390)
+		b.submit(view+" is done", `!$('#admin').open && !$('#admin-done').hidden`)
 		look(view + ", done")
-		b.fits(390)
 	}
-	b.until("the form is there", `document.querySelector('#admin-id') !== null`)
-	look("a new app")
-	b.fits(390)
 	b.fill("#admin-id", "77")
 	b.fill("#admin-name", "1")
 	b.fill("#admin-maxLimitId", "900719925474")
 	b.fill("#admin-step", "0.5")
-	b.click("#admin-submit")
-	b.until("refused", `document.querySelector('#admin-result').dataset.state === 'critical'`)
+	b.submit("no number", refused)
 	look("no number")
 	b.fill("#admin-step", "1000")
 	done("the new app")
-	b.until("the new app is shown", `document.querySelector('#app-name').innerText === '77 1'`)
+	b.says("#app-name", "77 1")
 	b.dialog("#edit-app", "#admin-limitPolicy")
-	b.click("#admin-submit")
-	b.until("nothing to do", `document.querySelector('#admin-result').dataset.state === 'critical'`)
-	eval[bool](b, `{ const s = document.querySelector('#admin-limitPolicy'); s.value = 'wrap'; s.dispatchEvent(new Event('input', { bubbles: true })) } true`)
-	look("a change")
+	b.submit("nothing to do", refused)
+	b.set("#admin-limitPolicy", "wrap")
 	b.fill("#admin-confirm", "1")
 	done("the change")
 	b.dialog("#delete-app", "#admin-confirm")
-	look("a deletion")
-	b.fits(390)
 	b.fill("#admin-confirm", "1")
 	done("the deletion")
 	b.dialog("#new-tag", "#admin-tag")
-	look("a new tag")
-	b.fits(390)
 	b.fill("#admin-tag", "5/6")
 	b.fill("#admin-pattern", "{yyyy}{MM}{dd}-{seq:6}")
-	b.until("a preview", `document.querySelector('#admin-pattern-hint').innerText.includes('-000001')`)
-	look("a pattern")
+	b.says("#admin-pattern-hint", "-000001")
 	done("the new tag")
-	const row = `[...document.querySelectorAll('#tag-rows tr')].find((r) => r.firstChild.innerText === '5/6')`
-	b.until("the tag is shown", row+` !== undefined`)
-	eval[bool](b, row+`.querySelectorAll('button')[1].click() || true`)
-	b.until("the form is there", `document.querySelector('#admin-confirm') !== null`)
-	look("the deletion of a tag")
+	press := func(table, name string, button int, field string) {
+		b.t.Helper()
+		buttons := fmt.Sprintf(`row(%q, %q)?.querySelectorAll('button')`, table, name)
+		b.until(name+" is shown", buttons+` !== undefined`)
+		b.run(fmt.Sprintf(`%s[%d].click()`, buttons, button))
+		b.until("the form is there", fmt.Sprintf(`$('#admin').open && $(%q) !== null`, field))
+	}
+	press("#tag-rows", "5/6", 1, "#admin-confirm")
 	b.fill("#admin-confirm", "5/6")
 	done("the deletion of a tag")
-	tourSpaces(b, look, done)
-	b.resize(1300, 900, "light")
-}
-
-// tourSpaces makes, changes and deletes a space.
-func tourSpaces(b *tab, look, done func(view string)) {
 	b.dialog("#new-space", "#admin-sections")
-	look("a new space")
-	b.fits(390)
 	b.fill("#admin-space", "9")
 	done("the new space")
-	const space = `[...document.querySelectorAll('#space-rows tr')].find((r) => r.firstChild.innerText === '9')`
-	b.until("the space is shown", space+` !== undefined`)
-	for i, field := range []string{"#admin-step", "#admin-confirm"} {
-		eval[bool](b, fmt.Sprintf(space+`.querySelectorAll('button')[%d].click() || true`, i))
-		b.until("the form is there", fmt.Sprintf(`document.querySelector('#admin').open && document.querySelector(%q) !== null`, field))
-		look("the form of a space")
-		b.fill(field, "9")
-		done("a change of a space")
-	}
-}
-
-// fits wants nothing wider than the window.
-func (b *tab) fits(width int) {
-	b.t.Helper()
-	if wide := eval[int](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wide > 0 {
-		b.t.Errorf("at %d pixels the page is %d too wide: %s", width, wide, eval[string](b, beyond))
-	}
-}
-
-// TestE2EConsoleTexts: both languages have the same texts, and functions for them that use the same
-// parameters.
-func TestE2EConsoleTexts(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	b := browse(t, serve(t, nil, "--demo").url, 1300)
-	begun := time.Now()
-	texts := func(language string) []string {
-		return eval[[]string](b, `import('/console/`+language+`.js').then(({ text }) => {
-			const list = (value, path) => {
-				if (typeof value === 'string') return [path];
-				if (typeof value !== 'function') return Object.keys(value).flatMap((key) => list(value[key], path + '.' + key));
-				const [, written, body] = /^\(([^)]*)\) => ([^]*)$/.exec(value);
-				return [path + '(' + written.split(', ').map((name) => name + (new RegExp('\\b' + name + '\\b').test(body) ? '' : ' unused')) + ')'];
-			};
-			// What the server names is named in Chinese only; a test of httpapi knows the names.
-			return list({ ...text, alarms: {}, conditions: {}, refusals: {} }, '').sort();
-		})`)
-	}
-	english, chinese := strings.Join(texts("en"), "\n"), strings.Join(texts("zh"), "\n")
-	if n := strings.Count(english, "\n"); english != chinese || n < 200 || strings.Contains(english, " unused") {
-		t.Errorf("after %v: %d texts\nen.js:\n%s\n\nzh.js:\n%s", time.Since(begun), n, english, chinese)
-	}
-	b.clean()
+	press("#space-rows", "9", 0, "#admin-step")
+	b.fill("#admin-step", "9")
+	done("the change of a space")
+	press("#space-rows", "9", 1, "#admin-confirm")
+	b.fill("#admin-confirm", "9")
+	done("the deletion of a space")
+	b.resize(1300, 900, "light")
 }

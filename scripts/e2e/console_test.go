@@ -1,15 +1,17 @@
 //go:build unix
 
+// The console in a browser: it shows what the stores hold, says who is hit when one is away, and administers.
+// console_deep_test.go goes through what few operators meet.
+
 package e2e_test
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
-	"shardid/scripts/check"
 	"shardid/scripts/testserver"
 
 	"github.com/chromedp/chromedp"
@@ -17,26 +19,30 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
+// consoleToken is the administrator's in these stories.
+const consoleToken = "console-9f2c41d07be35a8612c4"
+
 // hostile is a name that is code wherever HTML is read, and too long for any column.
 const hostile = `<img src=x onerror="window.broken=1">"'&amp;<script>window.broken=1</script>超长的应用名称超长的应用名称超长的应用名称`
+
+// exactLimit is a number that no number of JavaScript holds.
+const exactLimit = "9007199254740993"
 
 // noSweeps keeps lists as the test left them.
 func noSweeps() settings { return settings{"QUEUE_REFILL_CRON": "0 0 0 1 1 *"} }
 
-// watched is a service with Redis, an app 7 with a hostile name, and the console on it.
+// watched is a service with Redis, an app 7 with a hostile name, an app 9 with an exact limit, and the console.
 func watched(t *testing.T, width int) (*daemon, *tab, *redis.Client) {
 	t.Helper()
 	server := testserver.Redis(t)
 	d := prepared(t, onRedis(server.Addr).With(noSweeps()),
 		[]string{"provision", "--app", "7", "--name", hostile},
-		[]string{"provision", "--app", "9", "--name", "orders", "--max-limit-id", "9007199254740993", "--limit-policy", "wrap"},
-		[]string{"tags", "add", "--tag", hostile[:len("<img src=x onerror=\"window.broken=1\">")], "--max-id", "9007199254740993"})
+		[]string{"provision", "--app", "9", "--name", "orders", "--max-limit-id", exactLimit, "--limit-policy", "wrap"})
 	client := server.Client()
 	eventually(t, startLimit, "the lists are filled", func() bool {
 		return d.get("/readyz").status == 200 && depth(t, client, 7, 63) > 0 && depth(t, client, 9, 63) > 0
 	})
-	b := browse(t, d.url, width)
-	return d, b, client
+	return d, browse(t, d.url, width), client
 }
 
 // depth is what Redis holds for a list.
@@ -49,218 +55,292 @@ func depth(t *testing.T, client *redis.Client, app, shard int) int64 {
 	return n
 }
 
-// cell is a script that gives an attribute of a shard's cell.
-func cell(shard int, attribute string) string {
-	return fmt.Sprintf(`document.querySelector('[data-shard="%d"]').getAttribute('%s')`, shard, attribute)
-}
-
-// TestE2EConsoleHeatmap: the grid shows what Redis holds, at once and after a change,
-// to the pointer, the keyboard and a screen reader; names are shown and never run.
-func TestE2EConsoleHeatmap(t *testing.T) {
+// TestE2EConsoleShows: the grid shows what Redis holds, at once and after a change, to the eye, the keyboard and
+// a screen reader. Names are shown and never run, a limit is exact, and an ID of each mode is taken apart.
+func TestE2EConsoleShows(t *testing.T) {
 	story(t)
 	d, b, client := watched(t, 1300)
 	d.want("/get?appId=7&gatePass=alice&count=200", 200, 0)
-	d.want("/get?appId=7&gatePass=hello&count=31", 200, 0)
-	for shard := range 64 {
-		b.until(fmt.Sprintf("shard %d is as deep as in Redis", shard), fmt.Sprintf(`%s === 'shard %d: %s'`, cell(shard, "aria-label"), shard, words(depth(t, client, 7, shard))))
-	}
-
-	list := func(shard int) string { return fmt.Sprintf("id.gen.idList_7_%d", shard) }
-	before := depth(t, client, 7, 21)
-	client.Del(t.Context(), list(20))
-	client.LTrim(t.Context(), list(21), before-7, -1)
-	client.LTrim(t.Context(), list(22), before-1, -1)
-	took := b.until("drained lists are shown", fmt.Sprintf(`%s === 'empty' && %s === 'shard 20: 0 indices' && %s === '1' && %s === 'shard 21: 7 indices' && %s === 'shard 22: 1 index'`,
-		cell(20, "data-level"), cell(20, "aria-label"), cell(21, "data-level"), cell(21, "aria-label"), cell(22, "aria-label")))
-	t.Logf("drained lists were shown after %v", took.Round(time.Millisecond))
-	if remark := b.text(`.app[aria-selected=true] .remark`); remark != "1 empty, 2 low" {
-		t.Errorf("the app's row says %q", remark)
-	}
-	b.until("empty, low and full lists differ in colour", `new Set([20, 21, 40].map((s) => getComputedStyle(document.querySelector('[data-shard="'+s+'"]')).backgroundColor)).size === 3
-		&& getComputedStyle(document.querySelector('[data-shard="20"]')).backgroundImage.includes('gradient')`) // the hatch: not by colour alone
-
-	walkHeatmap(t, b)
-	wantHostileNames(t, b)
-	b.clean()
-}
-
-// words is a depth as the console writes it.
-func words(n int64) string {
-	switch digits := strconv.FormatInt(n, 10); {
-	case n == 1:
-		return "1 index"
-	case n > 999:
-		return digits[:len(digits)-3] + "," + digits[len(digits)-3:] + " indices"
-	default:
-		return digits + " indices"
-	}
-}
-
-// walkHeatmap goes through the grid with the keyboard alone.
-func walkHeatmap(t *testing.T, b *tab) {
-	t.Helper()
-	eval[bool](b, `document.querySelector('[data-shard="0"]').focus() || true`)
-	at := func() int { return eval[int](b, `Number(document.activeElement.dataset.shard ?? -1)`) }
-	for _, step := range []struct {
-		key  string
-		want int
-	}{
-		{kb.ArrowLeft, 0}, {kb.ArrowUp, 0}, {kb.ArrowRight, 1}, {kb.ArrowDown, 9}, {kb.End, 15}, {kb.ArrowRight, 15},
-		{kb.ArrowDown, 23}, {kb.Home, 16}, {kb.ArrowLeft, 16}, {kb.ArrowDown, 24}, {kb.ArrowUp, 16}, {kb.ArrowRight, 17}, {"x", 17},
+	for _, change := range []error{
+		client.Del(t.Context(), "id.gen.idList_7_20").Err(),
+		client.LTrim(t.Context(), "id.gen.idList_7_21", 0, 6).Err(),
+		client.LTrim(t.Context(), "id.gen.idList_7_22", 0, 0).Err(),
 	} {
-		b.do(chromedp.KeyEvent(step.key))
-		if got := at(); got != step.want {
-			t.Fatalf("%q leads to shard %d, want %d", step.key, got, step.want)
+		if change != nil {
+			t.Fatal(change)
 		}
 	}
-	b.do(chromedp.KeyEvent(kb.End, chromedp.KeyModifiers(kb.ModifierCtrl)))
-	if got := at(); got != 63 {
-		t.Errorf("Ctrl+End leads to shard %d", got)
-	}
-	if got := b.text("#readout"); !strings.HasPrefix(got, "shard 63: ") || !strings.Contains(got, "of a step") {
-		t.Errorf("the readout says %q", got)
-	}
-	if n := eval[int](b, `document.querySelectorAll('#heatmap [tabindex="0"]').length`); n != 1 {
-		t.Errorf("%d cells are in the order of the Tab key", n)
-	}
-	b.do(chromedp.KeyEvent(kb.Tab))
-	if at() != -1 {
-		t.Error("Tab stays in the grid")
-	}
-	if got := b.text("#readout"); !strings.HasPrefix(got, "lowest 0, ") {
-		t.Errorf("without a cell the readout says %q", got)
-	}
-	eval[bool](b, `document.querySelector('[data-shard="20"]').dispatchEvent(new PointerEvent('pointerenter')) `)
-	if got := b.text("#readout"); got != "shard 20: 0 indices, 0 % of a step" {
-		t.Errorf("under the pointer the readout says %q", got)
-	}
-}
+	b.until("each list is as deep as in Redis", fmt.Sprintf(
+		`JSON.stringify($$('[data-shard]').map((e) => e.getAttribute('aria-label'))) === JSON.stringify(%s)`,
+		labels(t, client)))
+	b.until("empty, low and full lists differ, and not by colour alone",
+		`new Set([20, 21, 40].map((s) => getComputedStyle($('[data-shard="'+s+'"]')).backgroundColor)).size === 3
+		&& getComputedStyle($('[data-shard="20"]')).backgroundImage.includes('gradient')`)
+	b.says(`.app[aria-selected=true] .remark`, "1 empty, 2 low")
+	b.walkHeatmap()
 
-// wantHostileNames wants the names as text, in the list, the heading and the tags.
-func wantHostileNames(t *testing.T, b *tab) {
-	t.Helper()
-	got := eval[[]string](b, `['#app-name', '.app[aria-selected=true] .name', '#tag-rows th'].map((s) => document.querySelector(s).textContent)`)
-	if got[0] != "7 "+hostile || got[1] != hostile || !strings.HasPrefix(hostile, got[2]) || got[2] == "" {
-		t.Errorf("names are shown as %q", got)
+	shown := eval[[]string](b, `['#app-name', '.app[aria-selected=true] .name'].map((s) => $(s).textContent)`)
+	if !slices.Equal(shown, []string{"7 " + hostile, hostile}) {
+		t.Errorf("names are shown as %q", shown)
 	}
 	if eval[bool](b, `'broken' in window || document.images.length > 0 || document.scripts.length !== 3`) {
 		t.Error("a name became code")
 	}
-	if next := b.text("#tag-rows .next"); next != "" && !strings.Contains(next, "9,007,199,254,740,993") {
-		t.Errorf("the next ID of the tag is shown as %q", next)
-	}
-}
-
-// TestE2EConsoleApps: another app by keyboard and by search; its limit is exact.
-func TestE2EConsoleApps(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	d, b, _ := watched(t, 1300)
-	eval[bool](b, `document.querySelector('.app').focus() || true`)
+	b.run(`$('.app').focus()`)
 	b.do(chromedp.KeyEvent(kb.ArrowDown))
-	b.until("app 9 is looked at", `document.querySelector('#app-name').textContent === '9 orders' && location.hash === '#app=9'`)
-	if facts := b.text("#app-facts"); !strings.Contains(facts, "9,007,199,254,740,993") || !strings.Contains(facts, "wrap: IDs repeat") {
-		t.Errorf("app 9: %s", facts)
-	}
-	if badge := b.text("#app-badges"); badge != "wrap" {
-		t.Errorf("its badge: %q", badge)
-	}
-	b.until("an alarm tells of it too", `document.querySelector('#alarm-list').innerText.includes('ShardidWrapApp')`)
-	for search, rows := range map[string]int{"ORD": 1, "7": 1, "<img": 1, "nothing": 0, "": 2} {
-		eval[bool](b, fmt.Sprintf(`{ const s = document.querySelector('#app-search'); s.value = %q; s.dispatchEvent(new Event('input')) }`, search))
-		if n := eval[int](b, `document.querySelectorAll('.app').length`); n != rows {
-			t.Errorf("search for %q: %d apps, want %d", search, n, rows)
-		}
-	}
-	b.open(d.url + "/?x#app=9")
-	b.until("the address tells the app", `document.querySelector('#app-name').textContent === '9 orders'`)
-	d.want("/get?appId=9&gatePass=alice&count=50", 200, 0)
-	b.until("its chart is drawn", `document.querySelector('#app-chart canvas') !== null`)
-	b.until("the charts are drawn", `document.querySelectorAll('#charts canvas').length >= 3`)
+	b.until("app 9 is looked at", `says('#app-name') === '9 orders' && location.hash === '#app=9'`)
+	b.says("#app-facts", "9,007,199,254,740,993")
+	b.says("#app-facts", "wrap: IDs repeat")
+	b.decodes(d)
 	b.clean()
 }
 
-// TestE2EConsoleDecodes: an ID of each mode, and what is none.
-func TestE2EConsoleDecodes(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	d := serve(t, nil, "--demo")
-	b := browse(t, d.url, 1300)
-	flake := eventuallyID(t, d, snowflakeGet)
-	uid := eventuallyID(t, d, "/api/uid/get")
-	for id, wants := range map[string]string{
-		"16385":               `queue: index 1 · shard 0 · app 1 (test)`,
-		" 16,385 ":            `queue: index 1 · shard 0 · app 1 (test)`,
-		"9223372036854775807": `queue: index 562,949,953,421,311 · shard 63 · app 255`,
-		flake:                 fmt.Sprintf("snowflake: timestamp %d ", timeOf(number64(t, flake)).UnixMilli()),
-		uid:                   "uid: timestamp " + parsed(t, d, uid),
+// labels are those of all lists of app 7, as JSON.
+func labels(t *testing.T, client *redis.Client) string {
+	t.Helper()
+	var all []string
+	for shard := range 64 {
+		n := depth(t, client, 7, shard)
+		digits, unit := fmt.Sprint(n), "indices"
+		if n > 999 {
+			digits = digits[:len(digits)-3] + "," + digits[len(digits)-3:]
+		} else if n == 1 {
+			unit = "index"
+		}
+		all = append(all, fmt.Sprintf("%q", fmt.Sprintf("shard %d: %s %s", shard, digits, unit)))
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+// walkHeatmap goes through the grid with the keyboard alone.
+func (b *tab) walkHeatmap() {
+	b.t.Helper()
+	b.run(`$('[data-shard="0"]').focus()`)
+	for _, step := range []struct {
+		key  string
+		want int
+	}{
+		{kb.ArrowLeft, 0}, {kb.ArrowRight, 1}, {kb.ArrowDown, 9}, {kb.End, 15}, {kb.ArrowUp, 7}, {kb.Home, 0},
+		{kb.ArrowDown, 8}, {kb.ArrowDown, 16}, {kb.End, 23}, {kb.Home, 16}, {"x", 16}, {kb.Tab, -1},
+	} {
+		b.do(chromedp.KeyEvent(step.key))
+		if at := eval[int](b, `Number(document.activeElement.dataset.shard ?? -1)`); at != step.want {
+			b.t.Fatalf("%q leads to shard %d, want %d", step.key, at, step.want)
+		}
+	}
+	b.run(`$('[data-shard="20"]').dispatchEvent(new PointerEvent('pointerenter'))`)
+	b.says("#readout", "shard 20: 0 indices, 0 % of a step")
+}
+
+// decodes takes an ID of each mode apart, and says what is none.
+func (b *tab) decodes(d *daemon) {
+	b.t.Helper()
+	flake := eventuallyID(b.t, d, snowflakeGet)
+	for id, want := range map[string]string{
+		" 16,391 ":                   "app7 (<img",
+		flake:                        fmt.Sprint(timeOf(number64(b.t, flake)).UnixMilli()),
+		eventuallyID(b.t, d, uidGet): "worker",
+		"9223372036854775808":        "below 2^63",
+		"12x":                        "decimal digits only",
 	} {
 		b.fill("#decode-id", id)
 		b.do(chromedp.KeyEvent(kb.Enter))
-		b.until("decoded "+id, `document.querySelectorAll('#decode-kinds .kind').length === 3`)
-		got := eval[string](b, `[...document.querySelectorAll('.kind')].map((k) => k.dataset.kind + ': ' + [...k.querySelectorAll('dl > div')].map((r) => r.textContent.replace(r.firstChild.textContent, r.firstChild.textContent + ' ')).join(' · ')).join('\n')`)
-		if !strings.Contains(got, wants) {
-			t.Errorf("%s is decoded as\n%s\nwant %s", id, got, wants)
-		}
+		b.until(id+" is decoded as "+want, fmt.Sprintf(
+			`(says('#decode-error') + $$('.kind').map((k) => k.textContent).join()).includes(%q)`, want))
 	}
-	for id, says := range map[string]string{
-		"":                    "Enter an ID",
-		"12x":                 "decimal digits only",
-		"-1":                  "decimal digits only",
-		"9223372036854775808": "below 2^63",
-		"0":                   "",
-	} {
-		b.fill("#decode-id", id+" ")
-		b.do(chromedp.KeyEvent(kb.Enter))
-		b.until("an error for "+id, `document.querySelector('#decode-error').textContent !== '' || document.querySelector('.kind .error:not(:empty)') !== null`)
-		if got := b.text("#decode-error"); !strings.Contains(got, says) {
-			t.Errorf("%q: %q, want %q", id, got, says)
-		}
-	}
-	b.clean("status of 400") // the server refuses 0
 }
 
-// eventuallyID is an ID of a mode that may still be starting.
-func eventuallyID(t *testing.T, d *daemon, target string) (id string) {
-	t.Helper()
-	eventually(t, startLimit, "an ID of "+target, func() bool { a := d.get(target); id = a.body; return a.status == 200 })
-	return id
-}
+// red are the alarms that tell of a cause, and marked the tiles of what fails or is degraded.
+const (
+	red    = `$$('#alarm-list > [data-state=critical]').map((e) => e.innerText)`
+	marked = `$$('#affected-list li').map((e) => e.querySelector('.name').innerText + ' ' + e.dataset.state).join()`
+)
 
-func number64(t *testing.T, digits string) int64 {
-	t.Helper()
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// parsed is the second of a UID.
-func parsed(t *testing.T, d *daemon, uid string) string {
-	t.Helper()
-	return strconv.FormatInt(fromJSON[struct{ Timestamp int64 }](t, d.get("/decode?kind=uid&id="+uid)).Timestamp, 10)
-}
-
-// TestE2EConsoleServerAway: the page says that the server is away and goes on by
-// itself when it is back.
-func TestE2EConsoleServerAway(t *testing.T) {
-	check.Deep(t)
+// TestE2EConsoleTrouble: Redis dies. A sentence says who is hit and who goes on, one cause is one red alarm with a
+// link to its section of the runbook, and all is one line again once it is back. A replica that drains serves
+// nothing, and a server that is away is said to be so until it is back.
+func TestE2EConsoleTrouble(t *testing.T) {
 	story(t)
-	dir := t.TempDir()
-	d := serveIn(t, dir, nil, "--demo")
+	server, dir := testserver.Redis(t), t.TempDir()
+	s := onRedis(server.Addr).With(noSweeps()).With(settings{"SERVER_DRAIN_DELAY": "12s"})
+	d := serveIn(t, dir, s, "--demo")
+	eventuallyID(t, d, aliceGet)
 	b := browse(t, d.url, 1300)
-	b.until("the page says that embedded stores are for one replica", `document.querySelector('#single').innerText.includes('for one replica')`)
-	d.Kill()
-	took := b.until("the page says that the server is away", `document.body.dataset.link === 'away' && document.querySelector('#stale').innerText.includes('does not answer')`)
-	t.Logf("said so after %v", took.Round(time.Millisecond))
-	if shown := b.text("#app-name"); shown != "1 test" {
-		t.Errorf("what was known is gone: %q", shown)
+	const calm = `$$('#alarm-list li:not([data-state=info]), #affected-list li').length === 0`
+	b.until("all is well, and closed", calm+` && !shown('#well-list')`)
+
+	server.Kill()
+	eventually(t, startLimit, "callers are refused", func() bool { return d.get(aliceGet+"&count=2000").status != 200 })
+	b.says("#impact[data-state=critical]", "Redis at "+server.Addr+" is unreachable. Queue and sequence callers get -4")
+	b.says("#impact[data-state=critical]", "snowflake and UID go on.")
+	b.until("red", marked+`.includes('queue mode critical')`)
+	b.until("red and amber", marked+`.includes('redis critical,refill warning')`)
+	d.alarm("ShardidStarved", true) // which follows from it
+	if tiles := eval[[]string](b, red); len(tiles) != 1 || !strings.Contains(tiles[0], "ShardidStoreAway") {
+		t.Errorf("red tiles: %q, want ShardidStoreAway alone", tiles)
 	}
-	serveIn(t, dir, nil, "--demo", "--set", "server.addr="+strings.TrimPrefix(d.url, "http://"))
-	took = eventually(t, 2*seen, "the page is live again", func() bool {
-		return eval[bool](b, `document.body.dataset.link === 'live' && document.querySelector('#stale').hidden`)
+	leads := eval[string](b, `(async () => {
+		const link = $('#alarm-list a');
+		const page = new DOMParser().parseFromString(await (await fetch(link.href)).text(), 'text/html');
+		return link.hash + ' ' + page.querySelector(link.hash)?.textContent;
+	})()`)
+	if leads != "#shardidstoreaway ShardidStoreAway" {
+		t.Errorf("the alarm's link leads to %q", leads)
+	}
+	server.Restart()
+	eventuallyID(t, d, aliceGet)
+	b.until("all is well again", calm)
+
+	d.Signal(syscall.SIGTERM)
+	b.until("a replica that drains is not ready", `
+		$$('#affected-list li').some((e) => e.textContent === 'replicanot ready')
+		&& !says('#health').includes('serving')`)
+	d.Kill()
+	b.until("the page says that the server is away", `link() === 'away' && says('#stale').includes('does not answer')`)
+	b.says("#app-name", "1 test") // what was known
+	serveIn(t, dir, s, "--demo", "--set", "server.addr="+strings.TrimPrefix(d.url, "http://"))
+	eventually(t, 2*seen, "the page is live again", func() bool {
+		return eval[bool](b, `link() === 'live' && $('#stale').hidden`)
 	})
-	t.Logf("live again after %v", took.Round(time.Millisecond))
-	b.clean("ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE")
+	b.clean("status of 503", "ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE")
+}
+
+// TestE2EConsoleAdministers: the page asks for a token and shows nothing without. An app and a tag are made,
+// changed, deleted and made again; what cannot be taken back wants the name, what comes again repeats no ID,
+// and the token stays nowhere.
+func TestE2EConsoleAdministers(t *testing.T) {
+	story(t)
+	d := serve(t, settings{"SERVER_ADMIN_TOKEN": consoleToken, "SERVER_PROTECT_MONITORING": "true"}, "--demo")
+	d.ready()
+	b := newTab(t, 1300)
+	b.do(chromedp.Navigate(d.url))
+	b.until("the page asks for a token", `link() === 'locked' && !$('#lock').hidden`)
+	b.fill("#lock-token", "wrong")
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.until("it is wrong", `says('#lock-error') !== '' && says('#app-list') === ''`)
+	b.fill("#lock-token", consoleToken)
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.until("it is right", `link() === 'live' && says('#app-name') === '1 test'`)
+
+	b.administerApp(d)
+	b.administerTag(d)
+	for _, place := range []string{
+		`location.href`, `document.cookie`, `document.documentElement.outerHTML`, `Object.entries(localStorage)`,
+		`Object.entries(sessionStorage)`, `performance.getEntries()`, `history.state`,
+	} {
+		if strings.Contains(eval[string](b, `JSON.stringify(`+place+`) ?? ''`), consoleToken) {
+			t.Errorf("the token is in %s", place)
+		}
+	}
+	b.clean("status of 401", "status of 400")
+}
+
+func (b *tab) administerApp(d *daemon) {
+	b.t.Helper()
+	const get, limit = "/get?appId=77&gatePass=alice", "9,007,199,254,740,993" // beyond what a JS number holds
+	b.dialog("#new-app", "#admin-id")
+	b.fill("#admin-id", "77")
+	b.fill("#admin-name", hostile)
+	b.fill("#admin-maxLimitId", limit)
+	b.fill("#admin-step", "many")
+	b.refused("Step must be a whole number") // by the form
+	b.fill("#admin-step", "0")
+	b.refused("step") // by the server
+	b.fill("#admin-step", "1,000")
+	b.submitted("Made app 77 ")
+	b.until("it is shown", fmt.Sprintf(`says('#app-name').startsWith('77 <img')
+		&& says('#app-facts').includes(%q)`, limit))
+	before := fromJSON[answer](b.t, answer{body: eventuallyID(b.t, d, get)}).ID
+
+	b.dialog("#edit-app", "#admin-step")
+	b.fill("#admin-step", "500")
+	b.submitted("Changed app 77 ")
+	b.until("the change is shown, and the limit is as before", fmt.Sprintf(
+		`says('#app-facts').includes('500 indices') && says('#app-facts').includes(%q)`, limit))
+
+	b.dialog("#delete-app", "#admin-confirm")
+	b.wantsName(hostile)
+	b.submitted("Deleted app 77 ")
+	b.until("it is gone", `says('#app-name') === '1 test'`)
+	d.want(get, 404, -2)
+	b.dialog("#new-app", "#admin-id")
+	b.fill("#admin-id", "77")
+	b.fill("#admin-name", "again")
+	b.submitted("Made app 77 again")
+	if after := fromJSON[answer](b.t, answer{body: eventuallyID(b.t, d, get)}).ID; after <= before {
+		b.t.Errorf("app 77 issues %d after it was made again, want more than %d", after, before)
+	}
+}
+
+func (b *tab) administerTag(d *daemon) {
+	b.t.Helper()
+	const get = "/api/segment/get/returns"
+	button := func(name string) string {
+		return fmt.Sprintf(`row('#tag-rows', 'returns')?.querySelector('button[aria-label^=%q]')`, name)
+	}
+	made := func() {
+		b.dialog("#new-tag", "#admin-tag")
+		b.fill("#admin-tag", "returns")
+		b.submitted("Made tag returns")
+		b.until("it is shown before anybody asks for an ID", button("Edit")+` !== undefined`)
+	}
+	made()
+	if first := d.get(get).body; first != "1" {
+		b.t.Errorf("its first ID is %s, want 1", first)
+	}
+	b.run(button("Edit") + `.click()`)
+	b.until("the form is there", `$('#admin-maxId') !== null`)
+	b.fill("#admin-maxId", "9,007,199,254,740,993")
+	b.submitted("Changed tag returns")
+	b.run(button("Delete") + `.click()`)
+	b.until("the form is there", `$('#admin-confirm') !== null`)
+	b.wantsName("returns")
+	b.submitted("Deleted tag returns")
+	b.until("its row is gone", button("Edit")+` === undefined`)
+	made()
+	eventually(b.t, seen, "its IDs are above those of before", func() bool { return d.get(get).body == exactLimit })
+}
+
+// dialog opens a form and waits for its fields.
+func (b *tab) dialog(button, field string) {
+	b.t.Helper()
+	b.click(button)
+	b.until("the form is there", fmt.Sprintf(`$(%q) !== null`, field))
+}
+
+// refused sends the form and wants the server or the form to refuse it.
+func (b *tab) refused(says string) {
+	b.t.Helper()
+	b.submit("refused: "+says, fmt.Sprintf(`$('#admin-result').dataset.state === 'critical'
+		&& says('#admin-result').includes(%q)`, says))
+}
+
+// submitted sends the form and wants it done.
+func (b *tab) submitted(says string) {
+	b.t.Helper()
+	b.submit("done: "+says, fmt.Sprintf(`!$('#admin').open && says('#admin-done').includes(%q)`, says))
+}
+
+// submit sends the form, wherever the page moves its button meanwhile, and waits for what comes of it.
+func (b *tab) submit(what, script string) {
+	b.t.Helper()
+	defer func() {
+		if b.t.Failed() {
+			result, err := tryEval[string](b, `says('#admin-form')`)
+			b.t.Logf("the form says %q, %v", result, err)
+		}
+	}()
+	b.run(`$('#admin-submit').click()`)
+	b.until(what, script)
+}
+
+// wantsName wants the form to be sent only once the name is typed, and types it.
+func (b *tab) wantsName(name string) {
+	b.t.Helper()
+	for _, typed := range []string{name + "x", name} {
+		b.fill("#admin-confirm", typed)
+		if disabled := eval[bool](b, `$('#admin-submit').disabled`); disabled != (typed != name) {
+			b.t.Errorf("with the name %q typed, the button is disabled: %t", typed, disabled)
+		}
+	}
 }

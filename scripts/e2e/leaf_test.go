@@ -77,3 +77,12 @@ func fromJSON[T any](t *testing.T, a answer) (v T) {
 	}
 	return v
 }
+
+func number64(t *testing.T, digits string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,11 +1,13 @@
 //go:build unix
 
+// What happens to users when stores die: what is held is served on, the other modes go on, a refusal says to
+// come again, the operator has one alarm that names the cause, and all is well soon after the store is back.
+
 package e2e_test
 
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,69 +46,7 @@ func (s stores) settings() settings {
 	return onMariaDB(s.dsn).With(onRedis(s.redis.Addr)).With(settings{"QUEUE_TIMEOUT": "500ms"})
 }
 
-// TestE2EStartsWithoutStores: the process comes up, says what it waits for, and
-// serves soon after the last store has come.
-func TestE2EStartsWithoutStores(t *testing.T) {
-	story(t)
-	for _, away := range [][]string{{"database"}, {"redis"}, {"redis", "database"}} {
-		t.Run(strings.Join(away, " and "), func(t *testing.T) {
-			t.Parallel()
-			startWithout(t, privateStores(t), away)
-		})
-	}
-}
-
-// startWithout lets the stores that are away come back one after the other.
-func startWithout(t *testing.T, s stores, away []string) {
-	servers := map[string]interface {
-		Stop()
-		Restart()
-	}{"database": s.db, "redis": s.redis}
-	for _, name := range away {
-		servers[name].Stop()
-	}
-	d := serve(t, s.settings())
-	for i, name := range away {
-		waitsFor(t, d, away[i:])
-		servers[name].Restart()
-	}
-	limit := 5 * time.Second
-	if slices.Contains(away, "database") { // it counts as another one: six seconds pass before indices are left out
-		limit += 6 * time.Second
-	}
-	took := eventually(t, limit, "served after the store came", func() bool { return d.get(aliceGet).status == 200 })
-	t.Logf("served %v after the store came", took.Round(time.Millisecond))
-	eventually(t, 10*time.Second, "ready", func() bool { return d.get("/readyz").Status == "ok" })
-}
-
-// waitsFor checks the answers of a process without some stores: the reason is the
-// first, and the checks are of them all. Without Redis alone the other modes serve.
-func waitsFor(t *testing.T, d *daemon, away []string) {
-	t.Helper()
-	eventually(t, 10*time.Second, "/readyz/queue names what is away", func() bool {
-		a := d.get("/readyz/queue")
-		failing := 0
-		for _, name := range away {
-			failing += strings.Count(a.body, `{"name":"`+name+`","ok":false`)
-		}
-		return strings.Contains(a.Message, away[0]) && failing == len(away)
-	})
-	d.want("/livez", 200, 0)
-	if a := d.want("/readyz/queue", 503, 0); a.Status != "not ready" {
-		t.Errorf("/readyz/queue: %s", a.body)
-	}
-	status, code := "not ready", 503
-	if away[len(away)-1] == "redis" {
-		status, code = "degraded", 200
-	}
-	eventually(t, startLimit, "/readyz is "+status, func() bool { a := d.get("/readyz"); return a.Status == status && a.status == code })
-	d.want("/healthz", 503, 0)
-	if a := d.want(aliceGet, 503, -1); !strings.Contains(a.Message, away[0]) || !comeAgain(a) {
-		t.Errorf("/get: %v %s", a.header, a.body)
-	}
-}
-
-// batch asks for count IDs and enters them; it gives the answer.
+// batch asks for count IDs of app 1 and enters them; it gives the answer.
 func batch(d *daemon, books *ledger, pass string, count int) answer {
 	d.t.Helper()
 	f := form{count: count}
@@ -121,104 +61,217 @@ func batch(d *daemon, books *ledger, pass string, count int) answer {
 	return a
 }
 
-// TestE2EDatabaseDies: what Redis holds is served on; then -4 until the
-// database is back.
+// wantRefusal wants one that says which store is away, and to come again.
+func wantRefusal(t *testing.T, a answer, code int, store string) {
+	t.Helper()
+	if !comeAgain(a) || a.Code != code || !strings.Contains(a.Message, store) {
+		t.Errorf("%d %v %s, want 503, code %d, Retry-After and %q", a.status, a.header, a.body, code, store)
+	}
+}
+
+// TestE2EStartsWithoutStores: the process comes up, says what it waits for, and serves once both stores have come.
+func TestE2EStartsWithoutStores(t *testing.T) {
+	story(t)
+	s := privateStores(t)
+	s.redis.Stop()
+	s.db.Stop()
+	d := serve(t, s.settings())
+	waitsFor := func(stores ...string) {
+		t.Helper()
+		for _, store := range stores {
+			eventually(t, startLimit, "/readyz/queue names "+store, func() bool {
+				a := d.get("/readyz/queue")
+				return a.status == 503 && strings.Contains(a.body, `{"name":"`+store+`","ok":false`)
+			})
+		}
+		d.want("/livez", 200, 0)
+		d.want("/healthz", 503, 0)
+		wantRefusal(t, d.get(aliceGet), -1, stores[0])
+	}
+	waitsFor("redis", "database")
+	s.redis.Restart()
+	eventually(t, startLimit, "Redis is back", func() bool {
+		return !strings.Contains(d.get(aliceGet).Message, "redis")
+	})
+	waitsFor("database")
+	s.db.Restart()
+	eventuallyID(t, d, aliceGet)
+	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").Status == "ok" })
+}
+
+// TestE2EDatabaseDies: what Redis holds is served on, until a list is dry; who has a worker ID goes on, and who
+// starts is not ready. When the database is back, all is well without a caller and without a restart.
 func TestE2EDatabaseDies(t *testing.T) {
 	story(t)
 	s, books := privateStores(t), &ledger{}
 	d := serve(t, s.settings())
-	d.ready()                                         // and every mode has what it needs of the database
+	d.ready()
 	for _, pass := range []string{"alice", "hello"} { // of two lists
 		eventually(t, startLimit, pass+" is served", func() bool { return batch(d, books, pass, 10).status == 200 })
 	}
+	others := []string{snowflakeGet, uidGet}
+	for _, target := range others {
+		eventuallyID(t, d, target)
+	}
 	s.db.Kill()
-	eventually(t, 15*time.Second, "degraded", func() bool { return d.get("/readyz").Status == "degraded" })
-	if a := d.want("/readyz", 200, 0); !strings.Contains(a.body, `"database"`) {
-		t.Errorf("/readyz: %s", a.body)
-	}
-	d.want("/livez", 200, 0)
-
+	eventually(t, startLimit, "degraded", func() bool { return d.get("/readyz").Status == "degraded" })
 	var a answer
-	eventually(t, 30*time.Second, "the list runs dry", func() bool { a = batch(d, books, "alice", 50); return a.status != 200 })
+	eventually(t, startLimit, "the list runs dry", func() bool {
+		a = batch(d, books, "alice", 50)
+		return a.status != 200
+	})
+	wantRefusal(t, a, -4, "database")
 	if n := books.Count(); n < 500 {
-		t.Errorf("only %d IDs were served", n)
+		t.Errorf("only %d IDs were served of what Redis held", n)
 	}
-	if !comeAgain(a) || a.Code != -4 || !strings.Contains(a.Message, "database") {
-		t.Errorf("dry list: %v %s", a.header, a.body)
-	}
-	d.want("/readyz", 200, 0)
-	d.want("/readyz/queue", 200, 0)
 	if a := batch(d, books, "hello", 10); a.status != 200 {
-		t.Errorf("another list: %d %s", a.status, a.body)
+		t.Errorf("another list: %d %s, want IDs", a.status, a.body)
 	}
+	for _, target := range append(others, "/livez", "/readyz", "/readyz/queue") {
+		d.want(target, 200, 0)
+	}
+	d.alarm("ShardidStoreAway", true)
+	late := serve(t, s.settings())
+	eventually(t, startLimit, "who starts now waits for the database", func() bool {
+		a := late.get("/readyz")
+		return a.status == 503 && strings.Contains(a.body, `{"name":"uid","ok":false`)
+	})
+	wantRefusal(t, late.get(uidGet), -1, "database")
+
 	s.db.Restart()
-	took := eventually(t, 15*time.Second, "recovered", func() bool { return batch(d, books, "alice", 500).status == 200 })
-	t.Logf("recovered after %v", took.Round(time.Millisecond))
 	d.recovers()
+	for _, d := range []*daemon{d, late} {
+		eventually(t, 15*time.Second, "served", func() bool { return batch(d, books, "alice", 500).status == 200 })
+		eventuallyID(t, d, uidGet)
+	}
 	books.Settle(t)
 }
 
-// recovers waits until nothing fails, without a caller; a refused one may be an alarm
-// for a while yet.
-func (d *daemon) recovers() {
-	d.t.Helper()
-	eventually(d.t, 15*time.Second, "all is well", func() bool {
-		return d.get("/healthz").status == 200 && d.get("/readyz").Status == "ok" && !slices.ContainsFunc(d.alarms(), func(name string) bool {
-			return name == "ShardidStoreAway" || name == "ShardidRefillFailing" || name == "ShardidConditionFailing"
-		})
-	})
-}
-
-// TestE2ERedisDies: an empty Redis comes back, and no ID comes twice.
+// TestE2ERedisDies: Redis dies and comes back empty, or hangs for a while. Its lists are refused and the other
+// modes go on, and no ID comes twice.
 func TestE2ERedisDies(t *testing.T) {
 	story(t)
-	s, books := privateStores(t), &ledger{}
-	d := serve(t, s.settings())
-	d.recovers()
-	eventually(t, startLimit, "a worker ID of the UID mode", func() bool { return d.get(uidTarget(1)).status == 200 })
-	for round := range 3 {
-		eventually(t, 15*time.Second, "served", func() bool { return batch(d, books, "alice", 300).status == 200 })
-		s.redis.Kill()
-		var a answer
-		eventually(t, 15*time.Second, "what it held in advance is used up", func() bool { a = batch(d, books, "alice", 300); return a.status != 200 })
-		if !comeAgain(a) || a.Code != -4 || !strings.Contains(a.Message, "redis") {
-			t.Errorf("round %d: %v %s", round, a.header, a.body)
-		}
-		eventually(t, 10*time.Second, "/readyz/queue names redis", func() bool {
-			a := d.get("/readyz/queue")
-			return a.status == 503 && strings.Contains(a.Message, "redis")
+	for _, c := range []struct {
+		name       string
+		away, back func(*testserver.RedisServer)
+	}{
+		{"dies", (*testserver.RedisServer).Kill, (*testserver.RedisServer).Restart},
+		{"hangs", (*testserver.RedisServer).Pause, (*testserver.RedisServer).Resume},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, books := privateStores(t), &ledger{}
+			d := serve(t, s.settings())
+			d.recovers()
+			served := func() bool { return batch(d, books, "alice", 300).status == 200 }
+			eventually(t, startLimit, "served", served)
+			others := []string{snowflakeGet, uidGet}
+			for _, target := range others {
+				eventuallyID(t, d, target)
+			}
+			c.away(s.redis)
+			var a answer
+			eventually(t, startLimit, "what it held in advance is used up", func() bool {
+				a = batch(d, books, "alice", 300)
+				return a.status != 200
+			})
+			wantRefusal(t, a, -4, "")
+			eventually(t, startLimit, "/readyz/queue names redis", func() bool {
+				a := d.get("/readyz/queue")
+				return a.status == 503 && strings.Contains(a.Message, "redis")
+			})
+			for _, target := range append(others, "/livez", "/readyz", "/readyz/segment", "/readyz/uid") {
+				d.want(target, 200, 0)
+			}
+			d.alarm("ShardidStoreAway", true)
+			d.alarm("ShardidStarved", true)
+			for _, name := range d.alarms() {
+				if name == "ShardidConditionFailing" || name == "ShardidRefillFailing" {
+					t.Errorf("%s is on, and only follows from the store that is away", name)
+				}
+			}
+			if !strings.Contains(d.get("/metrics").body, "\nshardid_condition_ok{name=\"redis\"} 0\n") {
+				t.Error("the metrics do not tell that Redis is away")
+			}
+			c.back(s.redis)
+			eventually(t, startLimit, "served again", served)
+			d.recovers()
+			books.Settle(t)
 		})
-		for _, page := range []string{"/livez", "/readyz", "/readyz/segment", "/readyz/snowflake", "/readyz/uid", snowflakeGet, uidTarget(1)} {
-			d.want(page, 200, 0)
-		}
-		s.redis.Restart()
 	}
-	took := eventually(t, 15*time.Second, "recovered", func() bool { return batch(d, books, "alice", 300).status == 200 })
-	t.Logf("recovered after %v", took.Round(time.Millisecond))
-	d.recovers()
-	books.Settle(t)
 }
 
-// TestE2ERedisHangs: a Redis that answers no more costs a caller the timeout.
-func TestE2ERedisHangs(t *testing.T) {
+// TestE2EBothStoresAway: both stores restart while nobody asks. An app that will wait for a confirmation is an
+// alarm before a caller was refused, and `shardid status` fails, until the operator has confirmed.
+func TestE2EBothStoresAway(t *testing.T) {
 	check.Deep(t)
 	story(t)
-	s, books := privateStores(t), &ledger{}
-	d := serve(t, s.settings().With(settings{"QUEUE_TIMEOUT": "2s"}))
-	eventually(t, 15*time.Second, "served", func() bool { return batch(d, books, "alice", 300).status == 200 })
-	s.redis.Pause()
-	for i := range 4 {
-		a := batch(d, books, fmt.Sprintf("user%d", i), 1)
-		if !comeAgain(a) || a.Code != -4 || a.took > 5*time.Second {
-			t.Errorf("%v: %s", a.took, a.body)
-		}
-		t.Logf("refused after %v", a.took.Round(time.Millisecond))
+	s := privateStores(t)
+	on := s.settings()
+	must(t, on, "provision", "--app", "2", "--name", "narrow", "--max-limit-id", "2147483648")
+	d := serve(t, on)
+	d.recovers()
+	eventuallyID(t, d, "/get?appId=2&gatePass=alice")
+	status := func() outcome { return shardid(t, nil, "status", "--url", d.url) }
+	eventually(t, startLimit, "nothing is critical", func() bool { return status().exit == 0 })
+	// Servers are told apart by when they started, give or take five seconds.
+	eventually(t, startLimit, "the database has run for a while", func() bool { return uptime(t, s.dsn) > 8 })
+	s.redis.Kill()
+	s.db.Kill()
+	d.alarm("ShardidStoreAway", true)
+	s.db.Restart()
+	s.redis.Restart()
+	d.alarm("ShardidConfirmationNeeded", true)
+	if n := d.metric("shardid_queue_starved_total"); n != 0 {
+		t.Errorf("%v callers were refused before the alarm", n)
 	}
-	d.want("/readyz/queue", 503, 0)
-	d.want("/readyz", 200, 0)
-	d.want("/livez", 200, 0)
-	s.redis.Resume()
-	took := eventually(t, 15*time.Second, "recovered", func() bool { return batch(d, books, "alice", 300).status == 200 })
-	t.Logf("recovered after %v", took.Round(time.Millisecond))
+	if o := status(); o.exit != 1 || !strings.Contains(o.stderr, "ShardidConfirmationNeeded") {
+		t.Errorf("status while the app waits: %+v", o)
+	}
+	must(t, on, "confirm", "--app", "2", "--name", "narrow")
+	d.alarm("ShardidConfirmationNeeded", false)
+	d.want("/get?appId=2&gatePass=alice", 200, 0)
+	eventually(t, 30*time.Second, "nothing is critical again", func() bool { return status().exit == 0 })
+}
+
+// TestE2EOneMasterOfThreeDies: the other modes go on, and so does the queue where the cluster serves the slots
+// that are left.
+func TestE2EOneMasterOfThreeDies(t *testing.T) {
+	check.Deep(t)
+	story(t)
+	cluster, dsn, books := testserver.Cluster(t), migrated(t), &ledger{}
+	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
+	d := serve(t, onMariaDB(dsn).With(onCluster(cluster)).With(settings{"QUEUE_TIMEOUT": "300ms"}))
+	d.recovers()
+	const lists = 24
+	served := func() (n int) {
+		for i := range lists {
+			if batch(d, books, fmt.Sprint("user", i), 1).status == 200 {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, startLimit, "all lists serve", func() bool { return served() == lists })
+	eventuallyID(t, d, uidGet)
+	cluster.Nodes[1].Kill()
+	eventually(t, startLimit, "the cluster refuses all", func() bool { return d.get("/readyz/queue").status == 503 })
+	for _, target := range []string{"/readyz", "/readyz/segment", "/readyz/uid", snowflakeGet, uidGet} {
+		d.want(target, 200, 0)
+	}
+	for _, i := range []int{0, 2} {
+		check.Must(t, cluster.Nodes[i].Client().ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+	}
+	eventually(t, 20*time.Second, "two masters serve", func() bool { return d.get("/readyz/queue").status == 200 })
+	if n := served(); n < 8 || n == lists {
+		t.Errorf("%d of %d lists are served, want those of two masters", n, lists)
+	}
+	if a := d.want("/readyz", 200, 0); a.Status != "degraded" || !strings.Contains(a.body, cluster.Addrs[1]) {
+		t.Errorf("/readyz does not name the master that is away: %s", a.body)
+	}
+	cluster.Nodes[1].Restart()
+	cluster.WaitOK()
+	d.recovers()
+	eventually(t, 15*time.Second, "all lists serve again", func() bool { return served() == lists })
 	books.Settle(t)
 }

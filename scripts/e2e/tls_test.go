@@ -1,10 +1,11 @@
 //go:build unix
 
+// TLS on every side: callers of HTTP and of RESP, the database and Redis.
+
 package e2e_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -12,14 +13,16 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // over is HTTP in TLS, until the test ends.
@@ -45,39 +48,111 @@ func (d *daemon) overTLS(transport *http.Transport) {
 	d.url, d.client.Transport = strings.Replace(d.url, "http://", "https://", 1), transport
 }
 
-// The server speaks TLS to clients it knows and to nobody else, and goes on when a
-// certificate is spoilt. Protocols and renewed files are told of by the tests of access.
-func TestE2EServerTLS(t *testing.T) {
-	story(t)
-	a := check.NewAuthority(t)
-	cert, key := a.Issue("server", "server")
-	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TLS_CLIENT_CA_FILE": a.Path("ca.pem"),
-		"SERVER_READ_HEADER_TIMEOUT": "1s"}, "--demo")
-	plain := strings.TrimPrefix(d.url, "http://")
-	if status, err := fetchOver(http.DefaultTransport, d.url+"/livez"); err != nil || status != http.StatusBadRequest {
-		t.Errorf("without TLS: %d, %v", status, err)
-	}
-	if len(d.Lines(`curl 'https://`)) != 1 {
-		t.Error("the log does not say https")
-	}
-	known, knownKey := a.Issue("client", "client")
-	d.overTLS(over(t, a.Client(known, knownKey)))
-	d.ready()
-	d.want(aliceGet, 200, 0)
-	if status, err := fetchOver(over(t, a.Client("", "")), d.url+"/livez"); err == nil {
-		t.Errorf("no certificate: %d", status)
-	}
-	// Who connects and says nothing is let go of.
-	if _, err := dial(t, plain, "").Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("who says nothing is kept: %v", err)
-	}
-	edit(t, cert, func(string) string { return "x" })
-	eventually(t, 10*time.Second, "the bad certificate is reported", func() bool { ok, problem := d.condition("tls"); return !ok && strings.Contains(problem, "PEM") })
-	d.want(aliceGet, 200, 0)
+// dialTLS opens a connection that lasts as long as the test.
+func dialTLS(t *testing.T, addr string, cfg *tls.Config) *tls.Conn {
+	t.Helper()
+	conn, err := tls.Dial("tcp", addr, cfg)
+	check.Must(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
-// TestE2EClientCAChanges: a connection that is open does not outlive the trust in its
-// client, over HTTP and RESP; one whose client is still trusted is not cut.
+// TestE2ETLS: a replica speaks TLS to its stores, which let nobody in without a certificate, and to callers it
+// knows, over HTTP and RESP, and to nobody else. It goes on when its own certificate is spoilt.
+func TestE2ETLS(t *testing.T) {
+	story(t)
+	a, stranger := check.NewAuthority(t), check.NewAuthority(t)
+	known, knownKey := a.Issue("client", "client")
+	secure := secureStores(t, a, stranger)
+	file := filepath.Join(t.TempDir(), "tokens.yaml")
+	token := newToken(t, file, "orders", "get", "--apps", "1")
+	cert, key := a.Issue("server", "server")
+	d := serve(t, secure.With(settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key,
+		"SERVER_TLS_CLIENT_CA_FILE": a.Path("ca.pem"), "SERVER_TOKENS_FILE": file, "SERVER_REQUIRE_TOKEN": "true",
+		"SERVER_READ_HEADER_TIMEOUT": "1s", "RESP_ADDR": "127.0.0.1:0"}))
+	if status, err := fetchOver(http.DefaultTransport, d.url+"/livez"); err != nil || status != http.StatusBadRequest {
+		t.Errorf("without TLS: %d, %v, want 400", status, err)
+	}
+	// Who connects and says nothing is let go of.
+	if _, err := dial(t, d.url, "").Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("who says nothing is kept: %v", err)
+	}
+	d.overTLS(over(t, a.Client(known, knownKey)))
+	d.ready()
+	eventually(t, startLimit, "a caller with a certificate and a token is served", func() bool {
+		a, err := d.do(http.MethodGet, aliceGet, "Authorization", "Bearer "+token)
+		return err == nil && a.status == 200
+	})
+	if status, err := fetchOver(over(t, a.Client("", "")), d.url+"/livez"); err == nil {
+		t.Errorf("without a certificate: %d, want a broken handshake", status)
+	}
+	for name, c := range map[string]struct {
+		tls      *tls.Config
+		password string
+		works    bool
+	}{
+		"RESP as it should be":       {a.Client(known, knownKey), token, true},
+		"RESP without TLS":           {nil, token, false},
+		"RESP without a certificate": {a.Client("", ""), token, false},
+		"RESP with a wrong token":    {a.Client(known, knownKey), "shardid_wrong", false},
+	} {
+		options := &redis.Options{Addr: d.respAddr(), TLSConfig: c.tls, Password: c.password, MaxRetries: -1}
+		client := redis.NewClient(options)
+		if err := client.Incr(t.Context(), "queue:1:alice").Err(); (err == nil) != c.works {
+			t.Errorf("%s: %v, works: %t", name, err, c.works)
+		}
+		_ = client.Close()
+	}
+	edit(t, cert, func(string) string { return "x" })
+	eventually(t, startLimit, "the bad certificate is reported", func() bool {
+		ok, problem := d.condition("tls")
+		return !ok && strings.Contains(problem, "PEM")
+	})
+	d.as(token, aliceGet, 200, 0)
+}
+
+// secureStores are a MariaDB and a Redis that let nobody in without a certificate of a; they have app 1.
+func secureStores(t *testing.T, a, stranger *check.Authority) settings {
+	t.Helper()
+	cert, key := a.Issue("stores", "db.example")
+	mine, mineKey := a.Issue("shardid", "shardid")
+	db := testserver.MariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key, "--ssl-ca="+a.Path("ca.pem"))
+	query(t, db.DSN(""), "CREATE DATABASE ids", "CREATE USER tls@'127.0.0.1' IDENTIFIED BY 'hunter2' REQUIRE X509",
+		"GRANT ALL ON ids.* TO tls@'127.0.0.1'")
+	open := onMariaDB(strings.Replace(db.DSN("ids"), "root@", "tls:hunter2@", 1))
+	unknown := open.With(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.Path("ca.pem")})
+	secure := unknown.With(settings{"DATABASE_TLS_CERT_FILE": mine, "DATABASE_TLS_KEY_FILE": mineKey})
+	trusting := func(a *check.Authority) settings {
+		return secure.With(settings{"DATABASE_TLS_CA_FILE": a.Path("ca.pem")})
+	}
+	named := func(name string) settings { return secure.With(settings{"DATABASE_TLS_SERVER_NAME": name}) }
+	for what, c := range map[string]struct {
+		s    settings
+		says string
+	}{
+		"no TLS":            {open, "Access denied"},
+		"no certificate":    {unknown, "Access denied"},
+		"another authority": {trusting(stranger), "database.tls_ca_file"},
+		"another name":      {named("other.example"), "database.tls_server_name"},
+	} {
+		o := shardid(t, c.s, "migrate")
+		if o.exit != 1 || !strings.Contains(o.stderr, c.says) || strings.Contains(o.stderr, "hunter2") {
+			t.Errorf("%s: %+v, want %q", what, o, c.says)
+		}
+	}
+	must(t, named("db.example"), "migrate")
+	must(t, secure, "provision", "--app", "1", "--name", "test")
+
+	addr := rig.FreeAddrs(t, 1)[0]
+	_, port, _ := net.SplitHostPort(addr)
+	testserver.Redis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", a.Path("ca.pem"))
+	return secure.With(onRedis(addr)).With(settings{"REDIS_TLS": "true", "REDIS_TLS_CA_FILE": a.Path("ca.pem"),
+		"REDIS_TLS_CERT_FILE": mine, "REDIS_TLS_KEY_FILE": mineKey})
+}
+
+// TestE2EClientCAChanges: an open connection does not outlive the trust in its client, over HTTP and RESP; one
+// whose client is still trusted is not cut.
 func TestE2EClientCAChanges(t *testing.T) {
 	check.Deep(t)
 	story(t)
@@ -88,143 +163,60 @@ func TestE2EClientCAChanges(t *testing.T) {
 		var pems []byte
 		for _, one := range all {
 			pem, err := os.ReadFile(one.Path("ca.pem"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			pems = append(pems, pem...)
 		}
-		if err := os.WriteFile(trusted, pems, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.Must(t, os.WriteFile(trusted, pems, 0o600))
 	}
 	trust(leaving, staying)
-	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key, "SERVER_TLS_CLIENT_CA_FILE": trusted,
-		"RESP_ADDR": "127.0.0.1:0"}, "--demo")
-	var dials atomic.Int64
+	d := serve(t, settings{"SERVER_TLS_CERT_FILE": cert, "SERVER_TLS_KEY_FILE": key,
+		"SERVER_TLS_CLIENT_CA_FILE": trusted, "RESP_ADDR": "127.0.0.1:0"}, "--demo")
 	open := func(who *check.Authority, h2 bool) *http.Transport {
 		transport := over(t, a.Client(who.Issue("client", "client")))
 		transport.ForceAttemptHTTP2 = h2
-		transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			dials.Add(1)
-			return (&net.Dialer{}).DialContext(ctx, network, addr)
-		}
+		transport.MaxConnsPerHost = 1
 		return transport
 	}
-	d.overTLS(open(staying, true))
-	d.ready()
-	clients := []*http.Transport{open(leaving, true), open(leaving, false), open(staying, true), open(staying, false)}
-	for _, c := range clients {
-		if status, err := fetchOver(c, d.url+aliceGet); status != 200 {
-			t.Fatalf("%d %v", status, err)
-		}
-	}
-	pings := func(who *check.Authority) func() string { // over a connection that stays open
-		c, err := tls.Dial("tcp", d.respAddr(), a.Client(who.Issue("client", "client")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.Close() })
-		in := bufio.NewReader(c)
+	counts := func(who *check.Authority) func() string { // over a connection of RESP that stays open
+		conn := dialTLS(t, d.respAddr(), a.Client(who.Issue("client", "client")))
+		in := bufio.NewReader(conn)
 		return func() string {
-			_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-			_, _ = io.WriteString(c, "*2\r\n$4\r\nINCR\r\n$13\r\nqueue:1:alice\r\n")
+			_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+			_, _ = io.WriteString(conn, "*2\r\n$4\r\nINCR\r\n$13\r\nqueue:1:alice\r\n")
 			line, err := in.ReadString('\n')
 			return fmt.Sprint(line, err)
 		}
 	}
-	leaves, stays := pings(leaving), pings(staying)
-	for _, ask := range []func() string{leaves, stays} {
-		if said := ask(); said[0] != ':' {
-			t.Errorf("RESP: %q", said)
+	d.overTLS(open(staying, true))
+	d.ready()
+	leaves, stays := []*http.Transport{open(leaving, true), open(leaving, false)}, counts(staying)
+	for _, c := range leaves {
+		if status, err := fetchOver(c, d.url+aliceGet); status != 200 {
+			t.Fatalf("while it is trusted: %d, %v, want 200", status, err)
+		}
+	}
+	gone := counts(leaving)
+	for _, said := range []string{gone(), stays()} {
+		if said[0] != ':' {
+			t.Errorf("RESP, while it is trusted: %q, want a number", said)
 		}
 	}
 	trust(staying)
-	before := dials.Load()
-	for i, c := range clients[:2] {
-		eventually(t, 10*time.Second, "the open connection is refused", func() bool {
+	for _, c := range leaves {
+		eventually(t, startLimit, "the open connection is refused", func() bool {
 			status, err := fetchOver(c, d.url+aliceGet)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.Must(t, err)
 			return status == http.StatusForbidden
 		})
 		if status, err := fetchOver(c, d.url+aliceGet); err == nil {
-			t.Errorf("client %d is let in again: %d", i, status)
+			t.Errorf("the client is let in again: %d", status)
 		}
 	}
-	eventually(t, 10*time.Second, "the open RESP connection is refused", func() bool {
-		return strings.HasPrefix(leaves(), "-SHARDID -7 the certificate of this connection's client is not trusted any more")
+	eventually(t, startLimit, "the open connection of RESP is refused", func() bool {
+		return strings.HasPrefix(gone(), "-SHARDID -7 the certificate of this connection's client is not trusted")
 	})
-	if said := leaves(); said[0] == ':' || said[0] == '-' {
-		t.Errorf("RESP, after the refusal: %q", said)
-	}
 	if said := stays(); said[0] != ':' {
-		t.Errorf("RESP, trusted: %q", said)
+		t.Errorf("RESP, still trusted: %q, want a number over the same connection", said)
 	}
-	again := dials.Load()
-	for i, c := range clients[2:] {
-		if status, err := fetchOver(c, d.url+aliceGet); status != 200 {
-			t.Errorf("client %d: %d %v", i, status, err)
-		}
-	}
-	if dials.Load() != again || again == before {
-		t.Errorf("%d, then %d, then %d connections: those of trusted clients stay, the others do not", before, again, dials.Load())
-	}
-}
-
-// MariaDB that lets nobody in without TLS and a certificate.
-func TestE2EDatabaseTLS(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	a, stranger := check.NewAuthority(t), check.NewAuthority(t)
-	cert, key := a.Issue("server", "db.example")
-	server := testserver.MariaDB(t, "--ssl-cert="+cert, "--ssl-key="+key, "--ssl-ca="+a.Path("ca.pem"))
-	query(t, server.DSN(""), "CREATE DATABASE ids", "CREATE USER tls@'127.0.0.1' IDENTIFIED BY 'hunter2' REQUIRE X509", "GRANT ALL ON ids.* TO tls@'127.0.0.1'")
-	base := onMariaDB(strings.Replace(server.DSN("ids"), "root@", "tls:hunter2@", 1))
-	mine, mineKey := a.Issue("client", "client")
-	secure := base.With(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.Path("ca.pem"), "DATABASE_TLS_CERT_FILE": mine, "DATABASE_TLS_KEY_FILE": mineKey})
-	for what, c := range map[string]struct {
-		s    settings
-		says string
-	}{
-		"no TLS":            {base, "Access denied"},
-		"no certificate":    {base.With(settings{"DATABASE_TLS": "true", "DATABASE_TLS_CA_FILE": a.Path("ca.pem")}), "Access denied"},
-		"another authority": {secure.With(settings{"DATABASE_TLS_CA_FILE": stranger.Path("ca.pem")}), "database.tls_ca_file"},
-		"another name":      {secure.With(settings{"DATABASE_TLS_SERVER_NAME": "other.example"}), "database.tls_server_name"},
-		"no such file":      {secure.With(settings{"DATABASE_TLS_CA_FILE": "none.pem"}), "database.tls_ca_file: open none.pem"},
-	} {
-		if o := shardid(t, c.s, "migrate"); o.exit != 1 || !strings.Contains(o.stderr, c.says) || strings.Contains(o.stderr, "hunter2") {
-			t.Errorf("%s: %+v, want %q", what, o, c.says)
-		}
-	}
-	for _, name := range []string{"", "db.example"} {
-		must(t, secure.With(settings{"DATABASE_TLS_SERVER_NAME": name}), "migrate")
-	}
-	must(t, secure, "provision", "--app", "1", "--name", "test")
-	d := serve(t, secure.With(settings{"SNOWFLAKE_ENABLED": "false", "UID_ENABLED": "false"}))
-	d.ready()
-	d.want(aliceGet, 200, 0)
-	if n := number(t, server.DSN("ids"), "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'tls'"); n == 0 {
-		t.Error("nobody is connected over TLS")
-	}
-	o := shardid(t, onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t)).With(settings{"DATABASE_TLS": "true"}), "migrate")
-	if o.exit != 1 || !strings.Contains(o.stderr, "TLS") {
-		t.Errorf("a server without TLS: %+v", o)
-	}
-}
-
-// Redis that lets nobody in without a certificate; TestRedisOverTLS tells who is kept out.
-func TestE2ERedisTLS(t *testing.T) {
-	check.Deep(t)
-	story(t)
-	a := check.NewAuthority(t)
-	cert, key := a.Issue("server", "redis")
-	addr := rig.FreeAddrs(t, 1)[0]
-	_, port, _ := net.SplitHostPort(addr)
-	testserver.Redis(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", a.Path("ca.pem"))
-	mine, mineKey := a.Issue("client", "client")
-	secure := onRedis(addr).With(settings{"REDIS_TLS": "true", "REDIS_TLS_CA_FILE": a.Path("ca.pem"), "REDIS_TLS_CERT_FILE": mine, "REDIS_TLS_KEY_FILE": mineKey})
-	d := serve(t, secure, "--demo")
-	d.ready()
 	d.want(aliceGet, 200, 0)
 }

@@ -1,5 +1,7 @@
 //go:build unix
 
+// Deployments of the snowflake mode: instances that get their worker IDs from one registry.
+
 package e2e_test
 
 import (
@@ -34,7 +36,8 @@ func closeClocks() settings { return settings{"SNOWFLAKE_MAX_CLOCK_OFFSET": "2s"
 
 // onZooKeeper is a mode of its own namespace.
 func onZooKeeper(mode, addr string) settings {
-	return settings{"SNOWFLAKE_WORKER_MODE": mode, "ZOOKEEPER_ADDRS": addr, "SNOWFLAKE_NAME": mode + "-" + strings.ToLower(rand.Text())}
+	name := mode + "-" + strings.ToLower(rand.Text())
+	return settings{"SNOWFLAKE_WORKER_MODE": mode, "ZOOKEEPER_ADDRS": addr, "SNOWFLAKE_NAME": name}
 }
 
 // byRedis is the mode redis.
@@ -91,39 +94,6 @@ func (d *deployment) apart(t *testing.T) {
 	}
 }
 
-// TestE2ELeafReplicas: three instances with each kind of registry, one of which is
-// killed under load and comes back. The command lists them. The deployments run at the
-// same time, as they wait most of it.
-func TestE2ELeafReplicas(t *testing.T) {
-	story(t)
-	const enough = 20_000
-	var all []*deployment
-	for _, r := range registries(t) {
-		all = append(all, newDeployment(t, r, 3))
-	}
-	for _, d := range all {
-		d.listed(t, 0)
-		for _, i := range d.instances {
-			i.start()
-		}
-	}
-	for _, d := range all {
-		d.serves(t)
-		d.listed(t, len(d.instances))
-	}
-	for _, d := range all {
-		d.loseOne(t, enough/3)
-	}
-	for _, d := range all {
-		d.comesBack(t)
-	}
-	for _, d := range all {
-		eventually(t, time.Minute, d.mode+": all the IDs", func() bool { return d.books.Count() >= enough })
-		d.callers.Stop()
-		d.books.Settle(t, d.mode)
-	}
-}
-
 // listed: so many instances have reported to a registry, and none to one with another name; that of
 // the database and a map in the settings have tests of their own.
 func (d *deployment) listed(t *testing.T, instances int) {
@@ -134,11 +104,12 @@ func (d *deployment) listed(t *testing.T, instances int) {
 	s := d.instances[0].settings
 	out, year, all := must(t, s, "workers"), time.Now().UTC().Format("  2006-"), must(t, s, "workers", "--json")
 	if instances == 0 && !strings.Contains(out, "no instance has reported") || strings.Count(out, year) != 2*instances {
-		t.Errorf("%s: %s", d.mode, out)
+		t.Errorf("%s: %s, want %d instances", d.mode, out, instances)
 	}
 	for n := range instances {
-		if strings.Count(out, address(n)+"  ") != 1 || !strings.Contains(all, `"address":"`+address(n)+`","reportedAt":"20`) {
-			t.Errorf("%s: %s%s", d.mode, out, all)
+		reported := `"address":"` + address(n) + `","reportedAt":"20`
+		if strings.Count(out, address(n)+"  ") != 1 || !strings.Contains(all, reported) {
+			t.Errorf("%s: the lists have not %s once: %s%s", d.mode, address(n), out, all)
 		}
 	}
 }

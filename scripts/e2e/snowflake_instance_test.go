@@ -1,5 +1,7 @@
 //go:build unix
 
+// Instances of the snowflake mode: places with a folder, settings and an address that outlive their processes.
+
 package e2e_test
 
 import (
@@ -11,20 +13,6 @@ import (
 
 	"shardid/scripts/rig"
 )
-
-// flakeStatus is what /api/status says of the snowflake mode.
-type flakeStatus struct {
-	WorkerID      int64
-	Mode          string
-	State         string
-	Address       string
-	ReservedUntil time.Time
-}
-
-func (d *daemon) flakeStatus() flakeStatus {
-	d.t.Helper()
-	return fromJSON[struct{ Snowflake flakeStatus }](d.t, d.get("/api/status")).Snowflake
-}
 
 // instance is a place of a deployment: its folder, its settings and its address
 // outlive its processes. All its snowflakes are in books.
@@ -76,7 +64,7 @@ func (i *instance) flake() (answer, bool) {
 	case len(ids) > 0:
 		i.books.Rise(i.last, ids...)
 		i.last = ids[0]
-	case !uidRefused(a):
+	case !noWorkerYet(a):
 		i.t.Fatalf("%s: %d %v %s", i.name, a.status, a.header, a.body)
 	}
 	return a, len(ids) > 0
@@ -134,7 +122,7 @@ func (i *instance) feed(ctx context.Context) {
 		ids, a, err := l.take(snowflakeGet, batch)
 		switch {
 		case err != nil && l.dying.Load():
-		case err != nil || ids == nil && !uidRefused(a):
+		case err != nil || ids == nil && !noWorkerYet(a):
 			i.books.Complain("%s: %v, %d %s", i.name, err, a.status, a.body)
 		case ids != nil:
 			i.books.Rise(last, ids...)
