@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"net"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -27,14 +28,14 @@ func TestE2EHAProxy(t *testing.T) {
 		}
 	}
 	s := privateStores(t)
-	addrs := rig.FreeAddrs(t, 3)
-	port := func(addr string) string { return addr[strings.LastIndex(addr, ":")+1:] }
-	shown := []string{"127.0.0.1:6379", addrs[0]}
+	proxy := rig.FreeAddrs(t, 1)[0]
+	shown := []string{"127.0.0.1:6379", proxy}
 	var replicas []*daemon
-	for i, host := range []string{"10.0.0.1", "10.0.0.2"} {
-		d := serve(t, s.settings().With(settings{"SERVER_ADDR": addrs[i+1], "RESP_ADDR": "127.0.0.1:0"}))
+	for _, host := range []string{"10.0.0.1", "10.0.0.2"} {
+		d := serve(t, s.settings().With(settings{"RESP_ADDR": "127.0.0.1:0"}))
 		replicas = append(replicas, d)
-		shown = append(shown, host+":6380 port 8080", d.respAddr()+" port "+port(addrs[i+1]))
+		_, health, _ := net.SplitHostPort(d.Listens())
+		shown = append(shown, host+":6380 port 8080", d.respAddr()+" port "+health)
 	}
 	for _, d := range replicas {
 		d.ready()
@@ -48,7 +49,7 @@ func TestE2EHAProxy(t *testing.T) {
 	writeFile(t, file, strings.NewReplacer(shown...).Replace(blocks[at].text))
 	rig.Start(t, exec.Command(program, "-db", "-f", file), "")
 
-	c := redis.NewClient(&redis.Options{Addr: addrs[0], MaxRetries: -1, PoolSize: 8})
+	c := redis.NewClient(&redis.Options{Addr: proxy, MaxRetries: -1, PoolSize: 8})
 	defer c.Close()
 	l := &ledger{}
 	ask := func() error {
