@@ -80,7 +80,8 @@ func TestE2EAdminChange(t *testing.T) {
 	here.wantAdmin(200, "DELETE", "/admin/apps/1?confirm=test", "")
 	here.want(aliceGet, 404, -2)
 	eventually(t, 10*time.Second, "the other replica has no app", func() bool { return there.get(aliceGet).Code == -2 })
-	if told := here.Lines(`"msg":"audit"`, `"action":"app.change"`, `"who":"admin"`, `"outcome":"done"`); len(told) != 1 {
+	told := here.Lines(`"msg":"audit"`, `"action":"app.change"`, `"who":"admin"`, `"outcome":"done"`)
+	if len(told) != 1 {
 		t.Errorf("%d audit lines of one change: %q", len(told), told)
 	}
 }

@@ -40,7 +40,8 @@ func TestDirectedLostDatabase(t *testing.T) {
 	})
 	own := deploymentOf(t, found)
 	for _, wrong := range []string{"lost", id + "0", own + "0"} {
-		refused(env(found), "nothing in Redis belongs to deployment", "confirm", "--deployment", wrong, "--confirm", own)
+		refused(env(found), "nothing in Redis belongs to deployment",
+			"confirm", "--deployment", wrong, "--confirm", own)
 		refused(env(found), " keys of "+id, "confirm", "--deployment", wrong)
 	}
 	refused(onMariaDB(found), "nothing in Redis belongs to deployment", "confirm", "--deployment", id, "--confirm", own)
@@ -50,14 +51,17 @@ func TestDirectedLostDatabase(t *testing.T) {
 
 	scrambling := migrated(t)
 	must(t, env(scrambling), "provision", "--app", "8", "--name", "invoices", "--scramble")
-	refused(env(scrambling), "app 8 is scrambled with the secret of this database", "confirm", "--deployment", id, "--confirm", deploymentOf(t, scrambling))
+	refused(env(scrambling), "app 8 is scrambled with the secret of this database",
+		"confirm", "--deployment", id, "--confirm", deploymentOf(t, scrambling))
 
 	must(t, env(found), "confirm", "--deployment", id, "--confirm", own)
 	d.Kill()
 	take(serve(t, env(found)), books, 3000)
 	books.Settle(t)
-	refused(env(found), "whose secret of scrambled apps it does not have", "provision", "--app", "8", "--name", "invoices", "--scramble")
-	query(t, found, "UPDATE shardid_deployment SET scramble_secret = '"+word(t, lost, "SELECT scramble_secret FROM shardid_deployment")+"'")
+	refused(env(found), "whose secret of scrambled apps it does not have",
+		"provision", "--app", "8", "--name", "invoices", "--scramble")
+	secret := word(t, lost, "SELECT scramble_secret FROM shardid_deployment")
+	query(t, found, "UPDATE shardid_deployment SET scramble_secret = '"+secret+"'")
 	must(t, env(found), "provision", "--app", "8", "--name", "invoices", "--scramble")
 }
 
@@ -76,7 +80,8 @@ func TestDirectedWrongDeployment(t *testing.T) {
 	take(d, books, 300)
 	own, beside := deploymentOf(t, one), deploymentOf(t, two)
 	o := shardid(t, env(one), "confirm", "--deployment", "foo", "--confirm", own)
-	if o.exit != 2 || !strings.Contains(o.stderr, " keys of "+own+" (this database)") || !strings.Contains(o.stderr, " keys of "+beside) {
+	if o.exit != 2 || !strings.Contains(o.stderr, " keys of "+own+" (this database)") ||
+		!strings.Contains(o.stderr, " keys of "+beside) {
 		t.Errorf("%+v", o)
 	}
 	must(t, env(one), "confirm", "--deployment", beside, "--confirm", own)

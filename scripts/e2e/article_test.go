@@ -50,7 +50,8 @@ func TestE2EArticleLimits(t *testing.T) {
 	s := onMariaDB(dsn).With(onRedis(testserver.Redis(t).Addr))
 	out := must(t, s, "migrate")
 	choose := `shardid apps set --app 7 --limit-policy wrap --confirm "orders"`
-	for _, want := range []string{"limit of app 7 (orders): max_limit_id 16384007, policy reject", choose, "app 9 (wide)"} {
+	const ofApp7 = "limit of app 7 (orders): max_limit_id 16384007, policy reject"
+	for _, want := range []string{ofApp7, choose, "app 9 (wide)"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("migrate does not say %s:\n%s", want, out)
 		}
@@ -82,7 +83,9 @@ func TestE2EArticleLimits(t *testing.T) {
 	if o := shardid(t, s, "apps", "set", "--app", "7", "--limit-policy", "wrap", "--confirm", "orders"); o.exit != 0 {
 		t.Fatalf("%+v", o)
 	}
-	eventually(t, 10*time.Second, "the app wraps", func() bool { return d.get("/get?appId=7&gatePass=alice").status == 200 })
+	eventually(t, 10*time.Second, "the app wraps", func() bool {
+		return d.get("/get?appId=7&gatePass=alice").status == 200
+	})
 	first := int64(2001<<14|7) % limit
 	for range 3 {
 		if a := d.want("/get?appId=7&gatePass=alice", 200, 0); a.ID < first || (a.ID-first)%(1<<14) != 0 {
@@ -212,7 +215,8 @@ func TestE2EBesideTheArticle(t *testing.T) {
 		for _, line := range failed {
 			// The old service has pushed, or the list was taken over, between State and Push.
 			takenOver := strings.Contains(line, "refill fails") &&
-				(strings.Contains(line, "the list began another life") || strings.Contains(line, "not above the high-water mark"))
+				(strings.Contains(line, "the list began another life") ||
+					strings.Contains(line, "not above the high-water mark"))
 			if len(failed) > 3 || !takenOver && !strings.Contains(line, "another writer pushes to this list") {
 				t.Errorf("the log has %s", line)
 			}

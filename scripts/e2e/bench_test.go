@@ -15,7 +15,9 @@ func TestE2EBenchDefaults(t *testing.T) {
 	d.ready()
 	s := settings{"SERVER_ADDR": strings.TrimPrefix(d.url, "http://")}
 	out := must(t, s, "bench", "--duration", "200ms")
-	for _, part := range []string{"queue       " + d.url, "latency     p50 ", "p99.9 ", "errors      0", "duplicates  0 among "} {
+	for _, part := range []string{
+		"queue       " + d.url, "latency     p50 ", "p99.9 ", "errors      0", "duplicates  0 among ",
+	} {
 		if !strings.Contains(out, part) {
 			t.Errorf("no %q in\n%s", part, out)
 		}

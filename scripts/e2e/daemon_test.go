@@ -99,7 +99,8 @@ func listening(d *daemon) *daemon {
 // launch starts a replica and returns at once.
 func launch(t *testing.T, cmd *exec.Cmd) *daemon {
 	t.Helper()
-	d := &daemon{t: t, client: &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 128}}}
+	transport := &http.Transport{MaxIdleConnsPerHost: 128}
+	d := &daemon{t: t, client: &http.Client{Timeout: 20 * time.Second, Transport: transport}}
 	t.Cleanup(d.client.CloseIdleConnections)
 	d.Process = rig.Start(t, cmd, filepath.Join(t.TempDir(), "log"))
 	return d
@@ -150,8 +151,10 @@ func (d *daemon) send(req *http.Request) (a answer, err error) {
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	a.status, a.header, a.body, a.took, a.closes = resp.StatusCode, resp.Header, string(raw), time.Since(begun), resp.Close
-	if err == nil && strings.HasPrefix(string(raw), "{") && strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+	a.status, a.header, a.body = resp.StatusCode, resp.Header, string(raw)
+	a.took, a.closes = time.Since(begun), resp.Close
+	isJSON := strings.HasPrefix(a.header.Get("Content-Type"), "application/json") && strings.HasPrefix(a.body, "{")
+	if err == nil && isJSON {
 		err = json.Unmarshal(raw, &a)
 	}
 	return a, err

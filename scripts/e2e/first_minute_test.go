@@ -8,10 +8,11 @@ package e2e_test
 import (
 	"net"
 	"net/http"
-	"shardid/scripts/check"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"shardid/scripts/check"
 )
 
 // TestE2EFirstMinute: an empty folder, one command, and one curl for each mode. The first ID of each list is

@@ -102,10 +102,14 @@ func TestE2EGrants(t *testing.T) {
 
 	admin := [][]string{
 		{"provision", "--app", "2", "--name", "second"}, {"apps", "set", "--app", "2", "--step", "2000"}, {"apps"},
-		{"apps", "delete", "--app", "2", "--confirm", "second"}, {"provision", "--app", "2", "--name", "again"}, {"confirm", "--app", "1", "--name", "test"},
-		{"tags", "add", "--tag", "b"}, {"tags", "set", "--tag", "b", "--step", "10"}, {"tags", "delete", "--tag", "b", "--confirm", "b"}, {"tags"},
-		{"names", "add", "--name", "n"}, {"names", "set", "--name", "n", "--hold", "5m"}, {"names", "delete", "--name", "n", "--confirm", "n"}, {"names"}, {"workers"},
-		{"sequences", "add", "--space", "s"}, {"sequences", "set", "--space", "s", "--step", "5"}, {"sequences", "delete", "--space", "s", "--confirm", "s"}, {"sequences"},
+		{"apps", "delete", "--app", "2", "--confirm", "second"}, {"provision", "--app", "2", "--name", "again"},
+		{"confirm", "--app", "1", "--name", "test"},
+		{"tags", "add", "--tag", "b"}, {"tags", "set", "--tag", "b", "--step", "10"},
+		{"tags", "delete", "--tag", "b", "--confirm", "b"}, {"tags"},
+		{"names", "add", "--name", "n"}, {"names", "set", "--name", "n", "--hold", "5m"},
+		{"names", "delete", "--name", "n", "--confirm", "n"}, {"names"}, {"workers"},
+		{"sequences", "add", "--space", "s"}, {"sequences", "set", "--space", "s", "--step", "5"},
+		{"sequences", "delete", "--space", "s", "--confirm", "s"}, {"sequences"},
 	}
 	if o := shardid(t, s, admin[0]...); o.exit != 1 || !strings.Contains(o.stderr, "grant the user of database.dsn") {
 		t.Errorf("%v without its grants: %+v", admin[0], o)
@@ -150,8 +154,10 @@ func TestE2EACLOfTopologies(t *testing.T) {
 		permit(t, server, "sentinel")
 	}
 	for name, s := range map[string]settings{
-		"cluster":  onCluster(cluster),
-		"sentinel": onSentinel(behind).With(settings{"REDIS_SENTINEL_USERNAME": "shardid", "REDIS_SENTINEL_PASSWORD": "change-me"}),
+		"cluster": onCluster(cluster),
+		"sentinel": onSentinel(behind).With(settings{
+			"REDIS_SENTINEL_USERNAME": "shardid", "REDIS_SENTINEL_PASSWORD": "change-me",
+		}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := serve(t, s.With(aclUser()), "--demo")
@@ -161,7 +167,9 @@ func TestE2EACLOfTopologies(t *testing.T) {
 				behind.DownAfter(t, 500*time.Millisecond)
 				behind.Master.Kill()
 				behind.MasterAddr(t, behind.Master.Addr)
-				eventually(t, startLimit, "served after a failover", func() bool { return d.get(aliceGet).status == 200 })
+				eventually(t, startLimit, "served after a failover", func() bool {
+					return d.get(aliceGet).status == 200
+				})
 			}
 		})
 	}

@@ -54,7 +54,8 @@ func (l *load) stop() { l.callers.Stop() }
 func (l *load) reach(t *testing.T, ids int) {
 	t.Helper()
 	took := eventually(t, 2*time.Minute, fmt.Sprintf("%d IDs", ids), func() bool { return l.books.Count() >= ids })
-	t.Logf("%d IDs in %d requests after %v, %d refused", l.books.Count(), l.requests.Load(), took.Round(time.Millisecond), l.refused.Load())
+	t.Logf("%d IDs in %d requests after %v, %d refused",
+		l.books.Count(), l.requests.Load(), took.Round(time.Millisecond), l.refused.Load())
 }
 
 // ask makes one request of a random form and checks its answer.

@@ -37,14 +37,19 @@ func TestE2ERegions(t *testing.T) {
 	check.Deep(t)
 	story(t)
 	add := func(s settings, dir string) {
-		for _, args := range []string{"migrate", "provision --app 1 --name one", "provision --app 2 --name two --scramble", "tags add --tag orders --step 100",
-			"tags add --tag invoices --step 10 --pattern INV-{yyyyMMdd}-{seq:5} --reset day", "sequences add --space chat --sections 4", "names add --name gophers"} {
+		for _, args := range []string{
+			"migrate", "provision --app 1 --name one", "provision --app 2 --name two --scramble",
+			"tags add --tag orders --step 100",
+			"tags add --tag invoices --step 10 --pattern INV-{yyyyMMdd}-{seq:5} --reset day",
+			"sequences add --space chat --sections 4", "names add --name gophers",
+		} {
 			try{args: args}.in(t, dir, s)
 		}
 	}
 	seen, replicas := map[string]string{}, []*daemon{}
 	for id := range 4 {
-		s, dir := settings{"REGION_ID": strconv.Itoa(id), "REGION_BITS": "2", "SERVER_ADMIN_TOKEN": adminToken}, t.TempDir()
+		s := settings{"REGION_ID": strconv.Itoa(id), "REGION_BITS": "2", "SERVER_ADMIN_TOKEN": adminToken}
+		dir := t.TempDir()
 		if id < 2 {
 			s = s.With(onMariaDB(testserver.SharedMariaDB(t).NewDatabase(t))).With(onRedis(testserver.Redis(t).Addr))
 		}
@@ -71,17 +76,21 @@ func TestE2ERegions(t *testing.T) {
 	if !strings.Contains(run, `"delta":4,"remainder":3`) {
 		t.Errorf("a run of tinyid is %s", run)
 	}
-	if a := replicas[3].get("/v1/segment/orders/ids?count=10&ranges=true"); !strings.Contains(a.body, `"count":10,"stride":"4"`) {
+	a := replicas[3].get("/v1/segment/orders/ids?count=10&ranges=true")
+	if !strings.Contains(a.body, `"count":10,"stride":"4"`) {
 		t.Errorf("ranges are %s", a.body)
 	}
 
 	// The doctor of one asks the others.
-	o := shardidIn(t, t.TempDir(), settings{"REGION_ID": "0", "REGION_BITS": "2"}, "doctor", "--json", "--region", replicas[1].url, "--region", replicas[2].url)
+	asks := []string{"doctor", "--json", "--region", replicas[1].url, "--region", replicas[2].url}
+	o := shardidIn(t, t.TempDir(), settings{"REGION_ID": "0", "REGION_BITS": "2"}, asks...)
 	if strings.Contains(o.stdout, `"unsafe"`) || strings.Count(o.stdout, "of its own, of 2 bits") != 2 {
 		t.Errorf("doctor says %+v", o)
 	}
-	for _, wrong := range []settings{{"REGION_ID": "2", "REGION_BITS": "2"}, {"REGION_ID": "0", "REGION_BITS": "3"}, nil} {
-		if o := shardidIn(t, t.TempDir(), wrong, "doctor", "--json", "--region", replicas[1].url, "--region", replicas[2].url); !strings.Contains(o.stdout, `"unsafe"`) || o.exit == 0 {
+	for _, wrong := range []settings{
+		{"REGION_ID": "2", "REGION_BITS": "2"}, {"REGION_ID": "0", "REGION_BITS": "3"}, nil,
+	} {
+		if o := shardidIn(t, t.TempDir(), wrong, asks...); !strings.Contains(o.stdout, `"unsafe"`) || o.exit == 0 {
 			t.Errorf("with %v doctor says %+v", wrong, o)
 		}
 	}
@@ -92,7 +101,10 @@ func wantOwn(t *testing.T, d *daemon, id int, seen map[string]string) {
 	t.Helper()
 	for _, kind := range slices.Sorted(maps.Keys(regionPaths())) {
 		var a answer
-		eventually(t, startLimit, kind+" is served", func() bool { a = d.get(regionPaths()[kind]); return a.status == 200 })
+		eventually(t, startLimit, kind+" is served", func() bool {
+			a = d.get(regionPaths()[kind])
+			return a.status == 200
+		})
 		var got struct{ IDs []string }
 		if err := json.Unmarshal([]byte(a.body), &got); err != nil || len(got.IDs) < 50 {
 			t.Fatalf("%s: %v: %.200s", kind, err, a.body)
@@ -113,12 +125,15 @@ func wantOwn(t *testing.T, d *daemon, id int, seen map[string]string) {
 // wantRegion: an ID says its region where it is taken apart.
 func wantRegion(t *testing.T, d *daemon, id int) {
 	t.Helper()
-	for kind, path := range map[string]string{"queue": "/v1/queue/1/ids?gatePass=bob", "snowflake": "/v1/snowflake/ids", "uid": "/v1/uid/ids"} {
+	for kind, path := range map[string]string{
+		"queue": "/v1/queue/1/ids?gatePass=bob", "snowflake": "/v1/snowflake/ids", "uid": "/v1/uid/ids",
+	} {
 		var got struct{ IDs []string }
 		if err := json.Unmarshal([]byte(d.get(path).body), &got); err != nil || len(got.IDs) != 1 {
 			t.Fatalf("%s: %v", path, err)
 		}
-		if a := d.get("/decode?kind=" + kind + "&id=" + got.IDs[0]); !strings.Contains(a.body, fmt.Sprintf(`"region":%d`, id)) {
+		a := d.get("/decode?kind=" + kind + "&id=" + got.IDs[0])
+		if !strings.Contains(a.body, fmt.Sprintf(`"region":%d`, id)) {
 			t.Errorf("%s of region %d is %s", kind, id, a.body)
 		}
 	}
@@ -131,12 +146,17 @@ func wantRegion(t *testing.T, d *daemon, id int) {
 // serves no other one.
 func wantRefusedElsewhere(t *testing.T, dir string, s settings) {
 	t.Helper()
-	for other, says := range map[string]string{"2/2": "says 2/2", "1/3": "says 1/3", "0/0": "the configuration has none"} {
+	for other, says := range map[string]string{
+		"2/2": "says 2/2", "1/3": "says 1/3", "0/0": "the configuration has none",
+	} {
 		id, bits, _ := strings.Cut(other, "/")
 		wrong := s.With(settings{"REGION_ID": id, "REGION_BITS": bits})
-		for _, args := range [][]string{{"serve", "--set", "server.addr=127.0.0.1:0"}, {"provision", "--app", "9", "--name", "nine"}} {
+		for _, args := range [][]string{
+			{"serve", "--set", "server.addr=127.0.0.1:0"}, {"provision", "--app", "9", "--name", "nine"},
+		} {
 			begun := time.Now()
-			if o := shardidIn(t, dir, wrong, args...); o.exit != 1 || !strings.Contains(o.stderr, says) || !strings.Contains(o.stderr, "region 1/2") {
+			o := shardidIn(t, dir, wrong, args...)
+			if o.exit != 1 || !strings.Contains(o.stderr, says) || !strings.Contains(o.stderr, "region 1/2") {
 				t.Errorf("as region %s, %s after %v: %+v", other, args[0], time.Since(begun), o)
 			}
 		}
@@ -152,7 +172,9 @@ func TestE2ERegionAdopts(t *testing.T) {
 	check.Deep(t)
 	story(t)
 	dir, s := t.TempDir(), settings{}
-	for _, args := range []string{"migrate", "provision --app 1 --name one", "tags add --tag orders --step 1000", "sequences add --space chat"} {
+	for _, args := range []string{
+		"migrate", "provision --app 1 --name one", "tags add --tag orders --step 1000", "sequences add --space chat",
+	} {
 		try{args: args}.in(t, dir, s)
 	}
 	d := serveIn(t, dir, s)
@@ -161,7 +183,8 @@ func TestE2ERegionAdopts(t *testing.T) {
 	tag := func(d *daemon, count int) (ids []string) {
 		var got struct{ IDs []string }
 		eventually(t, startLimit, "IDs", func() bool {
-			return json.Unmarshal([]byte(d.get(fmt.Sprintf("/v1/segment/orders/ids?count=%d", count)).body), &got) == nil && len(got.IDs) == count
+			a := d.get(fmt.Sprintf("/v1/segment/orders/ids?count=%d", count))
+			return json.Unmarshal([]byte(a.body), &got) == nil && len(got.IDs) == count
 		})
 		return got.IDs
 	}
@@ -170,13 +193,15 @@ func TestE2ERegionAdopts(t *testing.T) {
 	}
 	d.stops(syscall.SIGTERM, startLimit)
 	zero := settings{"REGION_BITS": "1"}
-	if o := shardidIn(t, dir, zero, "serve", "--set", "server.addr=127.0.0.1:0"); o.exit != 1 || !strings.Contains(o.stderr, "shardid region adopt") {
+	o := shardidIn(t, dir, zero, "serve", "--set", "server.addr=127.0.0.1:0")
+	if o.exit != 1 || !strings.Contains(o.stderr, "shardid region adopt") {
 		t.Errorf("a used deployment begins a region: %+v", o)
 	}
-	if o := shardidIn(t, dir, zero.With(settings{"REGION_ID": "1"}), "region", "adopt"); o.exit != 1 || !strings.Contains(o.stderr, "only region 0") {
+	o = shardidIn(t, dir, zero.With(settings{"REGION_ID": "1"}), "region", "adopt")
+	if o.exit != 1 || !strings.Contains(o.stderr, "only region 0") {
 		t.Errorf("region 1 adopts: %+v", o)
 	}
-	o := shardidIn(t, dir, zero, "region", "adopt")
+	o = shardidIn(t, dir, zero, "region", "adopt")
 	_, command, found := strings.Cut(o.stdout, "in each other region: shardid ")
 	if o.exit != 0 || !found {
 		t.Fatalf("adopt says %+v", o)

@@ -25,7 +25,8 @@ func onRedis(addr string) settings {
 }
 
 func onSentinel(s *testserver.SentinelSetup) settings {
-	return settings{"REDIS_MODE": "sentinel", "REDIS_ADDRS": strings.Join(s.Addrs, ","), "REDIS_MASTER_NAME": s.MasterName}
+	addrs := strings.Join(s.Addrs, ",")
+	return settings{"REDIS_MODE": "sentinel", "REDIS_ADDRS": addrs, "REDIS_MASTER_NAME": s.MasterName}
 }
 
 func onCluster(c *testserver.ClusterSetup) settings {

@@ -67,7 +67,8 @@ func (c *tinyidClient) nextID() (int64, error) {
 // fetch asks one of the servers as HttpSegmentIdServiceImpl does.
 func (c *tinyidClient) fetch() (*tinyidBuffer, error) {
 	server := c.servers[rand.IntN(len(c.servers))]
-	target := server + "/tinyid/id/nextSegmentIdSimple?token=" + url.QueryEscape(c.token) + "&bizType=" + url.QueryEscape(c.tag)
+	asked := url.Values{"token": {c.token}, "bizType": {c.tag}}
+	target := server + "/tinyid/id/nextSegmentIdSimple?" + asked.Encode()
 	res, err := c.http.Post(target, "application/x-www-form-urlencoded", strings.NewReader(""))
 	if err != nil {
 		return nil, err
@@ -92,7 +93,8 @@ func (c *tinyidClient) fetch() (*tinyidBuffer, error) {
 
 func newTinyidClient(t *testing.T, token, tag string, servers ...string) *tinyidClient {
 	t.Helper()
-	c := &tinyidClient{servers: servers, token: token, tag: tag, http: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}}
+	h := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}
+	c := &tinyidClient{servers: servers, token: token, tag: tag, http: h}
 	t.Cleanup(c.http.CloseIdleConnections)
 	return c
 }

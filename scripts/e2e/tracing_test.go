@@ -102,11 +102,14 @@ func TestE2ETracing(t *testing.T) {
 	d := serve(t, tracedTo(r.URL).With(settings{"RESP_ADDR": "127.0.0.1:0", "LOG_ACCESS": "all"}), "--demo")
 	eventually(t, startLimit, "served", func() bool { return d.get("/get?appId=1&gatePass=someone").status == 200 })
 	eventually(t, startLimit, "every mode", func() bool {
-		return d.get("/api/segment/get/leaf-segment-test").status == 200 && d.get("/api/snowflake/get/x").status == 200 &&
+		return d.get("/api/segment/get/leaf-segment-test").status == 200 &&
+			d.get("/api/snowflake/get/x").status == 200 &&
 			d.get("/api/uid/get").status == 200
 	})
-	a, err := d.do(http.MethodGet, "/get?appId=9&gatePass=someone", "traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
-	if err != nil || a.status != 404 || a.header.Get("X-Request-Id") != "0af7651916cd43dd8448eb211c80319c" || !strings.HasPrefix(a.header.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-") {
+	const traced = "0af7651916cd43dd8448eb211c80319c"
+	a, err := d.do(http.MethodGet, "/get?appId=9&gatePass=someone", "traceparent", "00-"+traced+"-b7ad6b7169203331-01")
+	if err != nil || a.status != 404 || a.header.Get("X-Request-Id") != traced ||
+		!strings.HasPrefix(a.header.Get("Traceparent"), "00-"+traced+"-") {
 		t.Errorf("%v %d %v", err, a.status, a.header)
 	}
 	c := redis.NewClient(&redis.Options{Addr: d.respAddr(), MaxRetries: -1})
@@ -143,7 +146,8 @@ func checkSpans(t *testing.T, r *receiver) {
 	if i < 0 {
 		t.Fatalf("none of %d requests is of the caller's trace", len(requests))
 	}
-	if s := requests[i]; text(s, "http.route") != "/get" || text(s, "http.response.status_code") != "404" || text(s, "shardid.code") != "-2" || s.Kind != trace.Span_SPAN_KIND_SERVER {
+	if s := requests[i]; text(s, "http.route") != "/get" || text(s, "http.response.status_code") != "404" ||
+		text(s, "shardid.code") != "-2" || s.Kind != trace.Span_SPAN_KIND_SERVER {
 		t.Errorf("request %v", s)
 	}
 	for _, name := range []string{"segment load", "lease acquire", "lease renew", "uid node", "catalogue load"} {
@@ -151,11 +155,13 @@ func checkSpans(t *testing.T, r *receiver) {
 			t.Errorf("%s: %v", name, found)
 		}
 	}
-	if r.resource["service.name"] != "shardid" || r.resource["service.version"] == "" || r.resource["service.instance.id"] == "" {
+	if r.resource["service.name"] != "shardid" || r.resource["service.version"] == "" ||
+		r.resource["service.instance.id"] == "" {
 		t.Errorf("resource %v", r.resource)
 	}
 	for _, s := range r.spans {
-		if strings.Contains(s.String(), "someone") || strings.Contains(s.Name, "livez") || strings.Contains(s.Name, "readyz") {
+		if strings.Contains(s.String(), "someone") || strings.Contains(s.Name, "livez") ||
+			strings.Contains(s.Name, "readyz") {
 			t.Errorf("span %v", s)
 		}
 	}
@@ -169,7 +175,9 @@ func checkRefill(t *testing.T, r *receiver) {
 		t.Fatal("no push")
 	}
 	pass := pushes[0].ParentSpanId
-	for name, store := range map[string]string{"lock": "memory", "probe": "memory", "allocate": "database", "push": "memory", "unlock": "memory"} {
+	for name, store := range map[string]string{
+		"lock": "memory", "probe": "memory", "allocate": "database", "push": "memory", "unlock": "memory",
+	} {
 		below := slices.ContainsFunc(r.named(name), func(s *trace.Span) bool {
 			return string(s.ParentSpanId) == string(pass) && text(s, "shardid.store") == store
 		})
@@ -177,7 +185,8 @@ func checkRefill(t *testing.T, r *receiver) {
 			t.Errorf("no %s of %s below the pass", name, store)
 		}
 	}
-	if !slices.ContainsFunc(r.named("refill"), func(s *trace.Span) bool { return string(s.SpanId) == string(pass) && len(s.ParentSpanId) == 0 }) {
+	isPass := func(s *trace.Span) bool { return string(s.SpanId) == string(pass) && len(s.ParentSpanId) == 0 }
+	if !slices.ContainsFunc(r.named("refill"), isPass) {
 		t.Error("the pass has no span")
 	}
 }

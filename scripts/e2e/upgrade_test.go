@@ -71,8 +71,11 @@ func TestE2EUpgradeSideBySide(t *testing.T) {
 	m := &mixed{T: t, old: rig.Release(t, release030), issued: map[string]string{}}
 	redis, database := testserver.Redis(t), testserver.MariaDB(t)
 	m.s = onMariaDB(database.NewDatabase(t)).With(onRedis(redis.Addr)).With(settings{"SERVER_DRAIN_DELAY": "0s"})
-	for _, args := range []string{"migrate", "provision --app 7 --name orders", "provision --app 8 --name hidden --scramble", "tags add --tag orders --step 100",
-		"tags add --tag bills --step 10 --pattern BILL-{yyyyMMdd}-{seq:6} --reset day"} {
+	for _, args := range []string{
+		"migrate", "provision --app 7 --name orders", "provision --app 8 --name hidden --scramble",
+		"tags add --tag orders --step 100",
+		"tags add --tag bills --step 10 --pattern BILL-{yyyyMMdd}-{seq:6} --reset day",
+	} {
 		if out, err := m.s.Command(t.TempDir(), m.old, strings.Fields(args)...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v: %s", args, err, out)
 		}
@@ -112,7 +115,8 @@ func TestE2EUpgradeSideBySide(t *testing.T) {
 }
 
 func (m *mixed) slot(name string) *slot {
-	p := &slot{name: name, dir: m.TempDir(), settings: m.s.With(settings{"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.1.0.%d:8080", len(m.slots)+1)}),
+	address := settings{"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.1.0.%d:8080", len(m.slots)+1)}
+	p := &slot{name: name, dir: m.TempDir(), settings: m.s.With(address),
 		counts: make([]atomic.Int64, len(kindsBeside)), steady: make([]atomic.Bool, len(kindsBeside))}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -231,8 +235,11 @@ func (m *mixed) refusal(p *slot, d *daemon, kind int, a answer, err error) {
 	if p.dying.Load() {
 		return
 	}
-	if m.refused++; err != nil || a.status != http.StatusServiceUnavailable || p.steady[kind].Load() && !m.trouble.Load() && !comeAgain(a) {
-		m.problems = append(m.problems, fmt.Sprintf("%s refused %s: %d %s %v", p.who(d), kindsBeside[kind].name, a.status, a.body, err))
+	m.refused++
+	isStarting := !p.steady[kind].Load() || m.trouble.Load()
+	if err != nil || a.status != http.StatusServiceUnavailable || !isStarting && !comeAgain(a) {
+		m.problems = append(m.problems,
+			fmt.Sprintf("%s refused %s: %d %s %v", p.who(d), kindsBeside[kind].name, a.status, a.body, err))
 	}
 }
 
@@ -261,8 +268,11 @@ func (m *mixed) progress(phase string, ids int64) {
 // oldCommands: the commands of 0.3.0 go on beside the new version.
 func (m *mixed) oldCommands() {
 	m.Helper()
-	for command, says := range map[string]string{"apps": "orders", "tags": "bills", "doctor": "database", "migrate": ""} {
-		if out, err := m.s.Command(m.TempDir(), m.old, command).CombinedOutput(); err != nil || !strings.Contains(string(out), says) {
+	for command, says := range map[string]string{
+		"apps": "orders", "tags": "bills", "doctor": "database", "migrate": "",
+	} {
+		out, err := m.s.Command(m.TempDir(), m.old, command).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), says) {
 			m.Errorf("%s of 0.3.0: %v: %s, want %q", command, err, out, says)
 		}
 	}
