@@ -117,7 +117,7 @@ prove: ## check the models of the protocols exhaustively, and that each rule is 
 	scripts/prove/prove.sh
 
 soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C ends it with a report
-	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/nemesis -soak $(DURATION)
+	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/faults -soak $(DURATION)
 
 restarts: export DEEP = 1
 restarts: test-servers ## N (1000) restarts of both stores and of every replica, with apps of narrow limits; about an hour

@@ -96,7 +96,7 @@ for combination in "$@"; do
 	part contracts -p 3 $packages &
 	part stories -parallel 4 ./scripts/e2e &
 	wait
-	(DEEP=1 && export DEEP && part faults ./scripts/nemesis)
+	(DEEP=1 && export DEEP && part faults ./scripts/faults)
 	printf '%-15s  %-12s  %-14s  %-14s  %s\n' "${db:-installed}" "${kv:-installed}" \
 		"$(cat "$logs/cell-contracts")" "$(cat "$logs/cell-stories")" "$(cat "$logs/cell-faults")" >>"$logs/table"
 done

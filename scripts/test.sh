@@ -11,7 +11,7 @@ Runs everything that decides whether a change may land, in three steps:
      worlds of each simulation, while the servers of the other tests are being installed
   2  the stories (scripts/e2e), which mostly wait, and beside them the packages that use
      MariaDB, Redis, ZooKeeper and SQLite
-  3  eight faults under load (scripts/nemesis), by a seed that is printed
+  3  eight faults under load (scripts/faults), by a seed that is printed
 
 Nothing is run twice. What takes long or needs what few machines have says check.Deep and is
 skipped: `make test-all` runs it. The last lines tell where the time went.
@@ -44,7 +44,7 @@ part() {
 # packages prints the packages whose tests start servers, or those whose tests start none.
 packages() {
 	go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... "$module/client/..." |
-		awk -v servers="$1" '/\/scripts\/(e2e|nemesis) / {next}
+		awk -v servers="$1" '/\/scripts\/(e2e|faults) / {next}
 			(/shardid\/scripts\/(testserver|rig)/ ? "yes" : "no") == servers {print $1}' |
 		grep -vxFf <(printf '%s\n' "${races[@]}")
 }
@@ -59,7 +59,7 @@ part stories "${test[@]}" -parallel 4 ./scripts/e2e &
 # shellcheck disable=SC2046
 part stores "${test[@]}" -p 3 $(packages yes)
 wait
-part faults "${test[@]}" -v -run '^TestFaults$' ./scripts/nemesis
+part faults "${test[@]}" -v -run '^TestFaults$' ./scripts/faults
 grep -hE '^TestFaults: seed|round ' "$logs/faults" || true
 
 echo

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"shardid/scripts/check"
-	"shardid/scripts/nemesis"
+	"shardid/scripts/faults"
 	"shardid/scripts/testserver"
 )
 
@@ -133,7 +133,7 @@ func (p *fleet) settle() {
 // movingDatabase is a replicated pair behind an address that stays the same.
 type movingDatabase struct {
 	*testserver.MariaDBPair
-	proxy *nemesis.Proxy
+	proxy *faults.Proxy
 	name  string
 }
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"shardid/scripts/nemesis"
+	"shardid/scripts/faults"
 	"shardid/scripts/testserver"
 
 	"github.com/redis/go-redis/v9"
@@ -86,14 +86,14 @@ func cutOff(t *testing.T, replica, master *testserver.RedisServer) {
 }
 
 // proxied is a Redis behind a proxy, so that another can take its place.
-func proxied(t *testing.T, server *testserver.RedisServer) *nemesis.Proxy {
+func proxied(t *testing.T, server *testserver.RedisServer) *faults.Proxy {
 	t.Helper()
 	return proxyTo(t, server.Addr)
 }
 
-func proxyTo(t *testing.T, addr string) *nemesis.Proxy {
+func proxyTo(t *testing.T, addr string) *faults.Proxy {
 	t.Helper()
-	p, err := nemesis.NewProxy(addr)
+	p, err := faults.NewProxy(addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package nemesis
+package faults
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-var seedFlag = flag.Uint64("nemesis.seed", 0, "replays the faults of this seed; 0 draws one")
+var seedFlag = flag.Uint64("faults.seed", 0, "replays the faults of this seed; 0 draws one")
 
 // plainSetting makes the test binary a server of the plain design, see plain_test.go.
-const plainSetting = "NEMESIS_PLAIN"
+const plainSetting = "FAULTS_PLAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv("SHARDID_"+plainSetting) != "" {
@@ -55,7 +55,7 @@ func seed(t *testing.T) uint64 {
 		s = rand.Uint64()
 	}
 	fmt.Fprintf(os.Stderr, "%s: seed %d\n", t.Name(), s)
-	t.Logf("replay the faults with -nemesis.seed %d", s)
+	t.Logf("replay the faults with -faults.seed %d", s)
 	return s
 }
 
@@ -69,16 +69,16 @@ func TestFaults(t *testing.T) {
 	faultsOnce(t, []string{onSingle, onSentinel, onCluster}[s%3], s, 8)
 }
 
-// TestNemesis: the same with each fault, on each topology.
-func TestNemesis(t *testing.T) {
+// TestEachFault: the same with each fault, on each topology.
+func TestEachFault(t *testing.T) {
 	check.Deep(t)
 	for _, topology := range []string{onSingle, onSentinel, onCluster} {
 		t.Run(topology, func(t *testing.T) { faultsOnce(t, topology, seed(t), len(faultsOn(topology))) })
 	}
 }
 
-// TestNemesisGroup: the same on MySQL's group replication.
-func TestNemesisGroup(t *testing.T) {
+// TestFaultsOfAGroup: the same on MySQL's group replication.
+func TestFaultsOfAGroup(t *testing.T) {
 	check.Deep(t)
 	if !testserver.OnMySQL() {
 		t.Skip("needs MySQL")
@@ -101,9 +101,9 @@ func faultsOnce(t *testing.T, topology string, seed uint64, rounds int) {
 	}
 }
 
-// TestNemesisRegions: two deployments of two regions, which share nothing, give none of the other's IDs,
+// TestFaultsOfRegions: two deployments of two regions, which share nothing, give none of the other's IDs,
 // whatever happens to their stores.
-func TestNemesisRegions(t *testing.T) {
+func TestFaultsOfRegions(t *testing.T) {
 	check.Deep(t)
 	first := seed(t)
 	var books []*rig.Ledger
@@ -131,9 +131,9 @@ func TestNemesisRegions(t *testing.T) {
 	}
 }
 
-// TestNemesisSequences: after some of the faults, on any topology, every process numbers keys
+// TestFaultsOfSequences: after some of the faults, on any topology, every process numbers keys
 // again before the next one comes: that takes as long as a lease.
-func TestNemesisSequences(t *testing.T) {
+func TestFaultsOfSequences(t *testing.T) {
 	check.Deep(t)
 	if testing.Short() {
 		t.Skip("takes a minute or two and real servers")
@@ -149,9 +149,9 @@ func TestNemesisSequences(t *testing.T) {
 	}
 }
 
-// TestNemesisFindsDuplicatesInThePlainDesign: a nemesis that finds nothing where
+// TestFaultsFindDuplicatesInThePlainDesign: a nemesis that finds nothing where
 // there is something would be broken.
-func TestNemesisFindsDuplicatesInThePlainDesign(t *testing.T) {
+func TestFaultsFindDuplicatesInThePlainDesign(t *testing.T) {
 	check.Deep(t)
 	if testing.Short() {
 		t.Skip("needs real servers")

@@ -1,6 +1,6 @@
 //go:build unix
 
-package nemesis
+package faults
 
 import (
 	"bufio"
@@ -23,7 +23,7 @@ import (
 
 // clientSetting makes the test binary a process that draws IDs with the Go client; its value
 // is the replicas' URLs.
-const clientSetting = "NEMESIS_GO_CLIENT"
+const clientSetting = "FAULTS_GO_CLIENT"
 
 // delivery is a line that such a process prints: IDs that it drew. The app is that of a
 // list.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package nemesis
+package faults
 
 import (
 	"context"
