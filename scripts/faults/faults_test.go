@@ -6,18 +6,25 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
+	"os/signal"
+	"slices"
+	"syscall"
 	"testing"
+	"time"
 
 	"shardid/scripts/check"
 	"shardid/scripts/rig"
-	"shardid/scripts/testserver"
 
 	"github.com/redis/go-redis/v9"
 )
 
-var seedFlag = flag.Uint64("faults.seed", 0, "replays the faults of this seed; 0 draws one")
+var (
+	seedFlag = flag.Uint64("faults.seed", 0, "replays the faults of this seed; 0 draws one")
+	soakFlag = flag.Duration("soak", 0, "how long TestSoak runs; 0 skips it")
+)
 
 // plainSetting makes the test binary a server of the plain design, see plain_test.go.
 const plainSetting = "FAULTS_PLAIN"
@@ -39,13 +46,14 @@ type silence struct{}
 
 func (silence) Printf(context.Context, string, ...any) {}
 
-// shardid is the server under test.
-func shardid(t *testing.T) func(settings) server {
+// deployment is shardid, and what all runs of it have in common.
+func deployment(t *testing.T, topology string, seed uint64, rounds []round) plan {
+	t.Helper()
 	path := rig.Binary(t)
-	return func(env settings) server {
+	return plan{topology: topology, seed: seed, rounds: rounds, procs: 3, gophers: 2, proof: 1500, server: func(env settings) server {
 		env["SERVER_ADDR"], env["RESP_ADDR"] = "127.0.0.1:0", "127.0.0.1:0"
 		return server{path: path, args: []string{"serve"}, env: env}
-	}
+	}}
 }
 
 // seed is drawn or given, and said before anything else.
@@ -59,45 +67,34 @@ func seed(t *testing.T) uint64 {
 	return s
 }
 
-// TestFaults: whatever breaks, no ID is issued twice, and all works again. It breaks eight things, which the
-// seed chooses, on a topology of Redis that it chooses, too.
+// TestFaults: whatever breaks, no ID is issued twice, no key goes back, and all works again. It breaks eight
+// things, which the seed chooses, on a topology of Redis that it chooses, too; of the slow ones one.
 func TestFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute and real servers")
 	}
 	s := seed(t)
-	faultsOnce(t, []string{onSingle, onSentinel, onCluster}[s%3], s, 8)
+	topology, slow := []string{onSingle, onSentinel, onCluster}[s%3], 0
+	rounds := slices.DeleteFunc(schedule(s, topology, len(faultsOn(topology)), 0), func(r round) bool {
+		if r.slow {
+			slow++
+		}
+		return r.slow && slow > 1
+	})
+	deployment(t, topology, s, rounds[:8]).play(t).proves(t, 20_000, 200)
 }
 
-// TestEachFault: the same with each fault, on each topology.
+// TestEachFault: the same with each fault, on each topology, and it costs no more than its row says.
 func TestEachFault(t *testing.T) {
 	check.Deep(t)
-	for _, topology := range []string{onSingle, onSentinel, onCluster} {
-		t.Run(topology, func(t *testing.T) { faultsOnce(t, topology, seed(t), len(faultsOn(topology))) })
-	}
-}
-
-// TestFaultsOfAGroup: the same on MySQL's group replication.
-func TestFaultsOfAGroup(t *testing.T) {
-	check.Deep(t)
-	if !testserver.OnMySQL() {
-		t.Skip("needs MySQL")
-	}
-	faultsOnce(t, onGroup, seed(t), len(faultsOn(onGroup)))
-}
-
-// faultsOnce runs so many faults of a topology, each once, of the long ones one.
-func faultsOnce(t *testing.T, topology string, seed uint64, rounds int) {
-	t.Helper()
-	p := plan{topology: topology, seed: seed, rounds: rounds, once: 1, procs: 3, server: shardid(t),
-		modes: otherModes(), gophers: 2, proof: 1500, before: func(*world, round) bool { return true }}
-	w, r := p.run(t)
-	t.Log(r)
-	r.check(t, w)
-	least := int64(10_000 * rounds / len(faultsOn(topology)))
-	if int64(r.ids) < 15*least || r.popped < least || r.drawn < least {
-		t.Errorf("%d IDs, %d of them over RESP and %d by Go clients, are too few to prove anything: want %d, %d and %d",
-			r.ids, r.popped, r.drawn, 15*least, least, least)
+	s := seed(t)
+	for _, topology := range topologies() {
+		t.Run(topology, func(t *testing.T) {
+			t.Parallel()
+			p := deployment(t, topology, s, schedule(s, topology, len(faultsOn(topology)), 1))
+			p.numbered = true
+			p.play(t)
+		})
 	}
 }
 
@@ -106,17 +103,14 @@ func faultsOnce(t *testing.T, topology string, seed uint64, rounds int) {
 func TestFaultsOfRegions(t *testing.T) {
 	check.Deep(t)
 	first := seed(t)
-	var books []*rig.Ledger
+	var worlds []*world
 	for id := range 2 {
 		s := first + uint64(id)
-		p := plan{topology: topologies()[s%uint64(len(topologies()))], seed: s, rounds: 10, once: 1, procs: 3, server: shardid(t), modes: otherModes(), gophers: 2, proof: 1500,
-			region: region{id: id, bits: 1}, before: func(*world, round) bool { return true }}
-		w, r := p.run(t)
-		t.Logf("region %d of 2, %s: %v", id, p.topology, r)
-		r.check(t, w)
-		if r.ids < 50_000 || r.numbers < 200 {
-			t.Errorf("%d IDs and %d numbers of sequences are too few to prove anything", r.ids, r.numbers)
-		}
+		topology := []string{onSingle, onSentinel, onCluster}[s%3]
+		p := deployment(t, topology, s, schedule(s, topology, 10, 0))
+		p.region = region{id: id, bits: 1}
+		w := p.play(t)
+		w.proves(t, 20_000, 200)
 		for _, space := range w.spaces { // a number of a key of one region is no number of that key elsewhere
 			for _, number := range space.order.IDs() {
 				if number%2 != int64(id) {
@@ -124,48 +118,80 @@ func TestFaultsOfRegions(t *testing.T) {
 				}
 			}
 		}
-		books = append(books, w.books)
+		worlds = append(worlds, w)
 	}
-	if n := books[0].Common(books[1]); n > 0 {
+	if n := worlds[0].books.Common(&worlds[1].books); n > 0 {
 		t.Errorf("%d IDs were issued in both regions", n)
 	}
 }
 
-// TestFaultsOfSequences: after some of the faults, on any topology, every process numbers keys
-// again before the next one comes: that takes as long as a lease.
-func TestFaultsOfSequences(t *testing.T) {
-	check.Deep(t)
-	if testing.Short() {
-		t.Skip("takes a minute or two and real servers")
-	}
-	s := seed(t)
-	p := plan{topology: []string{onSingle, onSentinel, onCluster}[s%3], seed: s, rounds: 3, once: 1, procs: 3, server: shardid(t), modes: otherModes(), gophers: 1,
-		patient: true, proof: 1500, before: func(*world, round) bool { return true }}
-	w, r := p.run(t)
-	t.Log(r)
-	r.check(t, w)
-	if r.numbers < 5000 {
-		t.Errorf("%d numbers of sequences are too few to prove anything", r.numbers)
-	}
-}
-
-// TestFaultsFindDuplicatesInThePlainDesign: a nemesis that finds nothing where
-// there is something would be broken.
+// TestFaultsFindDuplicatesInThePlainDesign: a test that finds nothing where there is something would be broken.
 func TestFaultsFindDuplicatesInThePlainDesign(t *testing.T) {
 	check.Deep(t)
-	if testing.Short() {
-		t.Skip("needs real servers")
-	}
-	p := plan{topology: onSingle, seed: seed(t), rounds: 24, procs: 2, server: plain, proof: 50,
-		before: func(w *world, _ round) bool { return w.books.Duplicates() == 0 || len(w.disorder()) == 0 }}
-	w, r := p.run(t)
-	t.Log(r)
+	s := seed(t)
+	p := plan{topology: onSingle, seed: s, rounds: schedule(s, onSingle, 24, 0), procs: 2, server: plain, proof: 50,
+		goesOn: func(w *world) bool { return w.books.Duplicates() == 0 || len(w.disorder()) == 0 }}
+	w := p.play(t)
 	for _, problems := range [][]string{w.books.Problems(), w.disorder()} {
 		for _, problem := range problems[:min(3, len(problems))] {
 			t.Logf("for example: %s", problem)
 		}
 	}
-	if r.duplicates == 0 || r.calls.Back == 0 {
-		t.Errorf("the nemesis found %d duplicates of the plain design, and %d of its numbers that went back", r.duplicates, r.calls.Back)
+	if w.books.Duplicates() == 0 || w.calls().Back == 0 {
+		t.Errorf("%d duplicates of the plain design were found, and %d of its numbers that went back, want some of each",
+			w.books.Duplicates(), w.calls().Back)
 	}
+}
+
+// spell is how long TestSoak uses one topology before the next one's turn.
+const spell = 5 * time.Minute
+
+// TestSoak breaks things for as long as -soak says, in turn on all topologies. A half of the rounds is judged;
+// the others come in bad weather, and while the last fault may still have an effect. Ctrl-C ends it after the
+// present round.
+func TestSoak(t *testing.T) {
+	if *soakFlag == 0 {
+		t.Skip("give a time: -soak 1h")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	first, all, end := seed(t), topologies(), time.Now().Add(*soakFlag)
+	length := min(spell, *soakFlag/time.Duration(len(all))) // short soaks see all topologies, too
+	ids, rounds := 0, 0
+	for i := 0; ctx.Err() == nil && time.Now().Before(end) && !t.Failed(); i++ {
+		topology := all[i%len(all)]
+		t.Run(fmt.Sprintf("%s %d", topology, i/len(all)+1), func(t *testing.T) {
+			s, till := first+uint64(i), time.Now().Add(length)
+			p := deployment(t, topology, s, schedule(s, topology, math.MaxInt16, 0.5))
+			p.numbered, p.goesOn = true, func(*world) bool {
+				goesOn := ctx.Err() == nil && time.Now().Before(till)
+				if goesOn {
+					rounds++
+				}
+				return goesOn
+			}
+			ids += p.play(t).books.Count()
+		})
+		t.Logf("%d faults and %d IDs so far", rounds, ids)
+	}
+}
+
+// proves fails a run that has issued too little to show anything, and says what it came to.
+func (w *world) proves(t *testing.T, ids, numbers int) {
+	t.Helper()
+	issued, gaps := w.books.OfQueue()
+	calls := w.calls()
+	t.Logf("%d IDs, %d of the queue, which left out %d; %d numbers of sequences, %d of %d calls without an answer", w.books.Count(),
+		issued, gaps, w.numbersSoFar(), calls.Lost, calls.Calls)
+	if w.books.Count() < ids || w.numbersSoFar() < numbers {
+		t.Errorf("%d IDs and %d numbers of sequences are too few to prove anything: want %d and %d", w.books.Count(), w.numbersSoFar(), ids, numbers)
+	}
+}
+
+// calls tells how the sequences were asked.
+func (w *world) calls() (all rig.Tally) {
+	for _, s := range w.spaces {
+		all = all.Add(s.order.Tally())
+	}
+	return all
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -99,8 +98,8 @@ func draw(c *client.Client, rnd *rand.Rand) (d delivery) {
 	take := func(n int) ([]int64, error) { return c.Queue(uint8(d.App)).Take(ctx, d.Pass, n) }
 	next := func() (int64, error) { return c.Queue(uint8(d.App)).Next(ctx, d.Pass) }
 	if n := rnd.IntN(8); n < 3 {
-		source := []*client.Source{c.Segment("orders"), c.Snowflake(), c.UID()}[n]
-		d.App = -1 - int64(n) // as in otherModes
+		source := []*client.Source{c.Segment(ordersTag), c.Snowflake(), c.UID()}[n]
+		d.App = others[n].app
 		take = func(n int) ([]int64, error) { return source.Take(ctx, n) }
 		next = func() (int64, error) { return source.Next(ctx) }
 	} else {
@@ -138,9 +137,9 @@ func (w *world) startGopher(i int) {
 	for _, p := range w.procs {
 		urls = append(urls, "http://"+p.front.Addr)
 	}
-	g := &gopher{t: w.t, name: fmt.Sprintf("Go client %d", i), books: w.books, env: settings{clientSetting: strings.Join(urls, ",")}}
+	g := &gopher{t: w.whole, name: fmt.Sprintf("Go client %d", i), books: &w.books, env: settings{clientSetting: strings.Join(urls, ",")}}
 	g.start()
-	w.t.Cleanup(g.kill)
+	w.whole.Cleanup(g.kill)
 	w.gophers = append(w.gophers, g)
 }
 
@@ -195,10 +194,10 @@ func (g *gopher) kill() {
 
 // verify returns when the process draws new IDs from the replicas, more than it holds of any
 // source, and makes some itself.
-func (g *gopher) verify() {
-	g.t.Helper()
+func (g *gopher) verify(w *world) {
+	w.t.Helper()
 	begun, made := g.drawn.Load(), g.made.Load()
-	until(g.t, g.name+" draws again", func() error {
+	w.until(g.name+" draws again", func() error {
 		if n, own := g.drawn.Load()-begun, g.made.Load()-made; n-own < 100 || own < 100 {
 			return fmt.Errorf("%d IDs, %d of them its own", n, own)
 		}
@@ -212,39 +211,4 @@ func (w *world) someGopher() *gopher {
 		return nil
 	}
 	return w.gophers[w.rnd.IntN(len(w.gophers))]
-}
-
-func clientKilled(w *world) {
-	g := w.someGopher()
-	if g == nil {
-		return
-	}
-	g.kill()
-	w.later(g.start)
-	w.linger(time.Second)
-}
-
-// clientSleeps: what it holds is as old as the pause when it goes on, and so are the answers
-// that wait for it.
-func clientSleeps(w *world) {
-	g := w.someGopher()
-	if g == nil {
-		return
-	}
-	g.process.Signal(syscall.SIGSTOP)
-	w.later(func() { g.process.Signal(syscall.SIGCONT) })
-	w.linger(4 * time.Second) // longer than a fetch may take
-}
-
-// clientsCutOff: what was asked for does not arrive, or its answer does not, always or now
-// and then; or it comes late.
-func clientsCutOff(w *world) {
-	weathers := []Weather{{DropRequest: 1}, {DropReply: 1}, {DropReply: 0.3}, {LateReply: 1, Longest: 4 * time.Second}}
-	weather := weathers[w.rnd.IntN(len(weathers))]
-	w.note("clients: %v", weather)
-	for _, p := range w.procs {
-		p.front.SetWeather(weather)
-		w.later(func() { p.front.SetWeather(Weather{}) })
-	}
-	w.linger(4 * time.Second)
 }

@@ -44,7 +44,6 @@ func servePlain() {
 	mux.HandleFunc("GET /get", s.get)
 	mux.HandleFunc("POST /v1/sequence/{space}/ids", s.number)
 	mux.HandleFunc("GET /v1/sequence/{space}/current", s.number)
-	mux.HandleFunc("GET /metrics", func(http.ResponseWriter, *http.Request) {})
 	panic(http.Serve(l, mux))
 }
 
@@ -53,25 +52,21 @@ func (s plainServer) get(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	app, _ := strconv.ParseInt(r.FormValue("appId"), 10, 64)
 	in := rig.List{App: app, Shard: rig.ShardOf(r.FormValue("gatePass"))}
-	single := r.FormValue("count") == ""
 	count, _ := strconv.Atoi(r.FormValue("count"))
 	var ids []int64
 	var err error
-	for range max(1, count) {
+	for range count {
 		var index int64
 		if index, err = s.Take(ctx, in, false); err != nil {
 			break
 		}
 		ids = append(ids, in.ID(index))
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	case single:
-		fmt.Fprintf(w, `{"code":0,"id":%d,"idStr":"%[1]d"}`, ids[0])
-	default:
-		fmt.Fprintf(w, `{"code":0,"ids":[%s]}`, strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ","), "[]"))
+		return
 	}
+	fmt.Fprintln(w, strings.Trim(fmt.Sprint(ids), "[]"))
 }
 
 // number counts keys in Redis.

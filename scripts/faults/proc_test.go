@@ -4,7 +4,7 @@ package faults
 
 import (
 	"path/filepath"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -33,12 +33,22 @@ type proc struct {
 	baseURL      atomic.Pointer[string]       // of the present life
 	redis        atomic.Pointer[redis.Client] // asks the present life; nil for one that serves no Redis clients
 	front        *Proxy                       // of the present life's address, for Go clients
+	broken       bool                         // by the fault of this round
+
+	mu     sync.Mutex
+	absent map[mode]*absence
+}
+
+// absence is for how long a process had no IDs of a mode.
+type absence struct {
+	since   time.Time
+	longest time.Duration
 }
 
 // startProc starts a process and returns when it listens. It ends with the test.
 func startProc(t *testing.T, name string, s server) *proc {
 	t.Helper()
-	p := &proc{t: t, name: name, server: s, dir: t.TempDir(), front: newTestProxy(t, "127.0.0.1:1")}
+	p := &proc{t: t, name: name, server: s, dir: t.TempDir(), front: newTestProxy(t, "127.0.0.1:1"), absent: map[mode]*absence{}}
 	t.Cleanup(func() { p.hangUp(nil) })
 	p.start()
 	return p
@@ -57,13 +67,6 @@ func (p *proc) start() {
 	}
 }
 
-// hangUp closes the Redis client of the last life and keeps that of the next, if any.
-func (p *proc) hangUp(next *redis.Client) {
-	if last := p.redis.Swap(next); last != nil {
-		_ = last.Close()
-	}
-}
-
 func (p *proc) url() string {
 	if u := p.baseURL.Load(); u != nil {
 		return *u
@@ -71,12 +74,25 @@ func (p *proc) url() string {
 	return ""
 }
 
-// refusals counts what the tripwire said in all lives.
-func (p *proc) refusals() int { return strings.Count(p.Output(), "indices refused") }
+// served notes that IDs of a mode came.
+func (p *proc) served(m mode) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a := p.absent[m]; a != nil {
+		a.longest, a.since = max(a.longest, time.Since(a.since)), time.Now()
+	}
+}
 
-// until calls check until it returns nil, for a minute at most: that is far above what a busy
-// machine needs.
-func until(t *testing.T, what string, check func() error) {
-	t.Helper()
-	rig.Until(t, time.Minute, what, check)
+// absences are for how long the process had no IDs of each mode, at most, since the last call.
+func (p *proc) absences(modes []mode) map[mode]time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := map[mode]time.Duration{}
+	for m, a := range p.absent {
+		out[m] = max(a.longest, time.Since(a.since))
+	}
+	for _, m := range modes {
+		p.absent[m] = &absence{since: time.Now()}
+	}
+	return out
 }

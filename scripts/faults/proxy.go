@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -49,8 +48,6 @@ type Proxy struct {
 	listener net.Listener
 	weather  atomic.Pointer[Weather]
 	late     atomic.Int64 // requests that are being held back
-	silence  atomic.Pointer[hush]
-	done     chan struct{} // closed by Close
 	wg       sync.WaitGroup
 
 	mu     sync.Mutex
@@ -65,8 +62,7 @@ func NewProxy(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
-	p := &Proxy{Addr: l.Addr().String(), listener: l, target: target,
-		done: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	p := &Proxy{Addr: l.Addr().String(), listener: l, target: target, conns: map[net.Conn]struct{}{}}
 	p.SetWeather(Weather{})
 	p.wg.Go(p.accept)
 	return p, nil
@@ -76,7 +72,6 @@ func NewProxy(target string) (*Proxy, error) {
 func (p *Proxy) Close() error {
 	p.mu.Lock()
 	p.closed = true
-	close(p.done)
 	p.mu.Unlock()
 	err := p.listener.Close()
 	p.Cut()
@@ -86,38 +81,6 @@ func (p *Proxy) Close() error {
 
 // SetWeather changes what happens from the next chunk on.
 func (p *Proxy) SetWeather(w Weather) { p.weather.Store(&w) }
-
-// hush is silence that begins with a request.
-type hush struct {
-	at    []byte // what the request holds
-	begun chan struct{}
-	once  sync.Once
-}
-
-// SilenceAt lets nothing pass any more from the first request on that holds text, and
-// closes the channel then. Connections stay open, as they do when the client's host
-// has died.
-func (p *Proxy) SilenceAt(text string) (begun <-chan struct{}) {
-	s := &hush{at: []byte(text), begun: make(chan struct{})}
-	p.silence.Store(s)
-	return s.begun
-}
-
-// wait ends with the proxy once there is silence.
-func (p *Proxy) wait(request []byte) {
-	s := p.silence.Load()
-	if s == nil {
-		return
-	}
-	if request != nil && bytes.Contains(request, s.at) {
-		s.once.Do(func() { close(s.begun) })
-	}
-	select {
-	case <-s.begun:
-		<-p.done
-	default:
-	}
-}
 
 // Late is how many requests are being held back now.
 func (p *Proxy) Late() int64 { return p.late.Load() }
@@ -207,7 +170,6 @@ func (p *Proxy) requests(client, server net.Conn) {
 
 // request forwards one chunk; false ends the connection.
 func (p *Proxy) request(server net.Conn, data []byte) bool {
-	p.wait(data)
 	w := *p.weather.Load()
 	if happens(w.DropRequest) {
 		return false
@@ -233,7 +195,6 @@ func (p *Proxy) replies(client, server net.Conn) {
 
 // reply forwards one chunk; false ends the connection.
 func (p *Proxy) reply(client net.Conn, data []byte) bool {
-	p.wait(nil)
 	w := *p.weather.Load()
 	if happens(w.DropReply) {
 		return false

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"shardid/scripts/rig"
 	"shardid/scripts/testserver"
 
 	"github.com/redis/go-redis/v9"
@@ -50,6 +51,19 @@ func (n *node) do(args ...any) any {
 	return reply
 }
 
+// keys are the names of the keys that match pattern.
+func (n *node) keys(pattern string) []string {
+	n.t.Helper()
+	names, err := n.c.Keys(context.Background(), pattern).Result()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return names
+}
+
+// dir is the folder of its files.
+func (n *node) dir() string { return n.c.ConfigGet(context.Background(), "dir").Val()["dir"] }
+
 // info is one line of INFO.
 func (n *node) info(name string) string {
 	raw, err := n.c.Info(context.Background(), "everything").Result()
@@ -75,6 +89,14 @@ func (n *node) follow(addr string) {
 func (n *node) lead() {
 	n.t.Helper()
 	n.do("REPLICAOF", "NO", "ONE")
+}
+
+// leads says by an error that the node is no master.
+func (n *node) leads() error {
+	if role := n.info("role"); role != "master" {
+		return fmt.Errorf("%s is %q", n.Addr, role)
+	}
+	return nil
 }
 
 // pair is a master and its replica, which may change their roles.
@@ -120,6 +142,14 @@ func (p *pair) inSync() error {
 	return nil
 }
 
+// none is no Redis.
+type none struct{}
+
+func (none) env(int) settings      { return settings{} }
+func (none) pairs() []*pair        { return nil }
+func (none) promote(*world, *pair) {}
+func (none) settle(*world)         {}
+
 // single is one pair; the processes reach the master through a proxy each.
 type single struct {
 	pair    *pair
@@ -136,7 +166,7 @@ func newSingle(t *testing.T, conf string, procs int) *single {
 		s.pair.nodes[i].set = set
 	}
 	s.pair.follower().follow(s.pair.leader().Addr)
-	until(t, "the replica is in sync", s.pair.inSync)
+	rig.Until(t, patience, "the replica is in sync", s.pair.inSync)
 	for range procs {
 		s.proxies = append(s.proxies, newTestProxy(t, s.pair.leader().Addr))
 	}
@@ -182,7 +212,7 @@ func (s *single) settle(w *world) {
 	leader.lead()
 	s.pair.follower().follow(leader.Addr)
 	s.leadTo(leader.Addr)
-	until(w.t, "the replica is in sync", s.pair.findLeader)
+	w.until("the replica is in sync", s.pair.findLeader)
 }
 
 // sentinel is one pair that three sentinels watch.
@@ -216,7 +246,7 @@ func (s *sentinel) promote(w *world, p *pair) {
 }
 
 func (s *sentinel) settle(w *world) {
-	until(w.t, "master and replica are in sync", func() error {
+	w.until("master and replica are in sync", func() error {
 		s.repair(w)
 		return s.pair.findLeader()
 	})
@@ -236,4 +266,65 @@ func (s *sentinel) repair(w *world) {
 	case leader == "master" && follower == "master":
 		s.pair.follower().follow(addr)
 	}
+}
+
+// cluster is three pairs.
+type cluster struct {
+	all []*pair
+}
+
+func newCluster(t *testing.T, conf string) *cluster {
+	t.Helper()
+	setup := testserver.Cluster(t, "--include", conf)
+	c := &cluster{}
+	for _, master := range setup.Nodes {
+		leader := newNode(t, master)
+		c.all = append(c.all, &pair{nodes: [2]*node{leader, newNode(t, rig.ClusterReplica(t, master, "--include", conf))}})
+	}
+	c.wait(t)
+	return c
+}
+
+func (c *cluster) env(int) settings {
+	var addrs []string
+	for _, p := range c.all {
+		addrs = append(addrs, p.nodes[0].Addr, p.nodes[1].Addr)
+	}
+	return settings{"REDIS_MODE": "cluster", "REDIS_ADDRS": strings.Join(addrs, ",")}
+}
+
+func (c *cluster) pairs() []*pair { return c.all }
+
+// promote takes over at once and without asking anybody.
+func (c *cluster) promote(w *world, p *pair) {
+	p.follower().do("CLUSTER", "FAILOVER", "TAKEOVER")
+	w.until("the replica leads", p.follower().leads)
+	p.swap()
+}
+
+func (c *cluster) settle(w *world) { c.wait(w.t) }
+
+// wait returns when every pair has a master and a replica in sync, and all nodes
+// see all slots served.
+func (c *cluster) wait(t *testing.T) {
+	t.Helper()
+	for _, p := range c.all {
+		rig.Until(t, patience, "the pair is in sync", p.findLeader)
+		for _, n := range p.nodes {
+			rig.Until(t, patience, "the cluster is whole", n.clusterOK)
+		}
+	}
+}
+
+func (n *node) clusterOK() error {
+	info, err := n.c.ClusterInfo(context.Background()).Result()
+	if err != nil {
+		return err
+	}
+	for _, want := range []string{"cluster_state:ok", "cluster_slots_ok:16384", "cluster_known_nodes:6"} {
+		if !strings.Contains(info, want+"\r\n") {
+			return fmt.Errorf("%s does not say %s", n.Addr, want)
+		}
+	}
+	return nil
 }

@@ -4,8 +4,10 @@ package faults
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"shardid/scripts/rig"
@@ -18,13 +20,16 @@ type space struct {
 	order          *rig.Order // of all that its keys were answered
 }
 
+// young is the place of the space that comes and goes.
+const young = 2
+
 func spaces() []space {
-	return []space{{"chat", 16, 200, &rig.Order{}}, {"feed", 2, 1000, &rig.Order{}}}
+	return []space{{"chat", 16, 200, &rig.Order{}}, {"feed", 2, 1000, &rig.Order{}}, {name: "young", order: &rig.Order{}}}
 }
 
 const (
-	// numberers is how many clients ask for numbers of keys at the same time.
-	numberers = 8
+	// numberers is how many clients ask for numbers of keys at the same time, each of them one process.
+	numberers = 9
 	// keysOf is how many keys of each space they ask for.
 	keysOf = 150
 	// takeover bounds how long sequences may take to go on after a fault. It is far above what
@@ -32,20 +37,20 @@ const (
 	takeover = 3 * time.Minute
 )
 
-// startNumbering begins to ask all processes for numbers of keys; it ends at the latest with
-// the test.
+// startNumbering begins to ask all processes for numbers of keys.
 func (w *world) startNumbering() {
-	w.numbers.Start(w.t, numberers, func(ctx context.Context, caller int) {
+	w.numbers.Start(w.whole, numberers, func(ctx context.Context, caller int) {
 		rnd := rand.New(rand.NewPCG(2, uint64(caller)))
-		for ; ctx.Err() == nil; time.Sleep(breath) {
-			_ = w.number(ctx, w.procs[rnd.IntN(len(w.procs))], w.spaces[rnd.IntN(len(w.spaces))], rnd) // the order counts refusals
+		for ; ctx.Err() == nil && w.hasRedis(); time.Sleep(breath) {
+			// The order counts refusals.
+			_ = w.draw(ctx, w.procs[caller%len(w.procs)], w.spaces[rnd.IntN(len(w.spaces))], rnd)
 		}
 	})
 }
 
-// number asks p for some numbers of a random key, of which few get half of all, or how far it
+// draw asks p for some numbers of a random key, of which few get half of all, or how far it
 // has come.
-func (w *world) number(ctx context.Context, p *proc, s space, rnd *rand.Rand) error {
+func (w *world) draw(ctx context.Context, p *proc, s space, rnd *rand.Rand) error {
 	key, count := rnd.IntN(keysOf), 1
 	if rnd.IntN(2) == 0 {
 		key = rnd.IntN(4)
@@ -56,30 +61,43 @@ func (w *world) number(ctx context.Context, p *proc, s space, rnd *rand.Rand) er
 	case kind == 1 && w.region.bits == 0: // the numbers of a region leave out others', which is no run
 		count = 2 + rnd.IntN(40)
 	}
-	var asked rig.Sequence = rig.SequenceHTTP{Client: w.clients.http, URL: p.url(), Space: s.name}
-	by := p.name + " over HTTP"
+	asked, by := rig.Sequence(w.sequence(p, s)), p.name+" over HTTP"
 	if resp := p.redis.Load(); resp != nil && rnd.IntN(2) == 0 {
 		asked, by = rig.Incr{Redis: resp, Prefix: "sequence:" + s.name + ":"}, p.name+" over RESP"
 	}
 	return s.order.Draw(ctx, by, asked, fmt.Sprint("key", key), count)
 }
 
-// verifyNumbers returns when every process numbers keys of each space again, and so many numbers
-// have come that something that is wrong would show.
-func (w *world) verifyNumbers() {
+func (w *world) sequence(p *proc, s space) rig.SequenceHTTP {
+	return rig.SequenceHTTP{Client: w.clients.http, URL: p.url(), Space: s.name}
+}
+
+// verifyNumbers returns when some processes, by default all, number keys of each space again.
+func (w *world) verifyNumbers(procs ...*proc) {
 	w.t.Helper()
-	begun := w.numbersSoFar()
-	for _, p := range w.procs {
-		for _, s := range w.spaces {
-			asked := rig.SequenceHTTP{Client: w.clients.http, URL: p.url(), Space: s.name}
+	if procs == nil {
+		procs = w.procs
+	}
+	for _, p := range procs {
+		for _, s := range w.spaces[:young] {
 			rig.Until(w.t, takeover, p.name+" numbers again: "+s.name, func() error {
-				return s.order.Draw(context.Background(), "verify", asked, "key0", 1)
+				return s.order.Draw(context.Background(), "verify", w.sequence(p, s), "key0", 1)
 			})
 		}
 	}
-	rig.Until(w.t, takeover, "many numbers again", func() error {
-		if n := w.numbersSoFar() - begun; n < 2000 {
-			return fmt.Errorf("%d", n)
+}
+
+// stopsNumbering returns when a process refuses to number keys and says that it is for want of a store.
+func (w *world) stopsNumbering(p *proc, store string) {
+	w.t.Helper()
+	w.until(p.name+" gives no numbers without "+store, func() error {
+		err := w.spaces[0].order.Draw(context.Background(), "verify", w.sequence(p, w.spaces[0]), "key1", 1)
+		var refusal *rig.RefusalError
+		if !errors.As(err, &refusal) {
+			return fmt.Errorf("it answers: %v", err)
+		}
+		if refusal.Status != 503 || refusal.Code != -4 || !strings.Contains(refusal.Message, store) {
+			return refusal
 		}
 		return nil
 	})

@@ -3,192 +3,170 @@
 package faults
 
 import (
-	"math/rand/v2"
 	"slices"
 	"syscall"
 	"time"
 )
 
-// fault is one kind of disorder. It breaks something and lets that last a
-// little; the world heals it.
+// fault is a row of the table: a kind of disorder, and what it may cost. It breaks something and lets that last
+// a little; the world heals it.
 type fault struct {
 	name string
 	run  func(*world)
-	// on are the topologies where it works; nil for all.
-	on []string
-	// long is one after which numbers are left out, which waits for half a minute.
-	long bool
-	// calm allows no weather beside it: a push that comes late after the
-	// high-water mark was deleted is no repeat, but the tripwire cannot know.
-	calm bool
+	on   []string // the topologies where it works; nil for all
+
+	// leftOut is how many numbers of a list may be left out, ten times as many of a tag, beyond the segments
+	// that are on their way.
+	leftOut int64
+	// without is for how long a process that nobody broke may be without new IDs, the time that the fault
+	// lasts included; 0 is 5 s.
+	without time.Duration
+	asks    answer // whether an operator has to confirm narrow apps
+
+	database bool // something happens to the database: without Redis nobody vouches for it
+	calm     bool // no weather beside it: the tripwire may not know a push that comes late from a repeat
+	slow     bool // takes more than a few seconds: TestFaults has one of them
+	first    int  // 1: comes before all others
 }
 
-func faults() []fault {
-	withConf, withProxy := []string{onSingle, onCluster, onGroup}, []string{onSingle, onGroup}
-	withReplica := []string{onSingle, onSentinel, onCluster} // of the database
+// answer is how often something happens.
+type answer string
+
+const (
+	never  answer = ""
+	maybe  answer = "maybe"
+	always answer = "always"
+)
+
+// jumps is what a list leaves out where nobody knows what the database lacks: twice its rate, which is a
+// hundred thousand a second, for some minutes.
+const jumps = 100_000_000
+
+// table is all rows.
+func table() []fault {
+	var (
+		proxied = []string{onSingle, onGroup} // between processes and Redis
+		single  = []string{onSingle}
+		files   = []string{onSingle, onCluster} // Redis reads a file of the test at its start
+		redis   = []string{onSingle, onSentinel, onCluster}
+		copied  = []string{onSingle, onSentinel, onCluster, onNone} // the database has a replica
+		alone   = []string{onSingle, onNone}                        // of these one without Redis, and one with any
+		nodes   = []string{onGroup, onGalera}
+		s       = time.Second
+	)
 	return []fault{
-		{name: "old RDB", run: oldRDB},
-		{name: "old AOF", run: oldAOF, on: withConf},
-		{name: "lagging replica promoted", run: lagging},
-		{name: "process asleep over a promotion", run: asleep},
-		{name: "master lost", run: lostMaster},
-		{name: "split brain", run: splitBrain, on: withProxy},
-		{name: "A-B-A", run: thereAndBack, on: withProxy},
-		{name: "A-B-A with B's data", run: backWithOldData, on: withProxy},
-		{name: "taken over twice", run: takenOverTwice, on: []string{onCluster}},
-		{name: "sleeping master replaced", run: sleepingMaster, on: []string{onSentinel, onCluster}},
-		{name: "redis sleeps", run: redisSleeps},
-		{name: "lists deleted", run: listsDeleted, calm: true},
-		{name: "metas deleted", run: metasDeleted, calm: true},
-		{name: "sections deleted", run: sectionsDeleted, calm: true},
-		{name: "all deleted", run: allDeleted, calm: true},
-		{name: "keys evicted", run: evicted, calm: true},
-		{name: "out of memory", run: outOfMemory},
-		{name: "scripts flushed", run: scriptsFlushed},
-		{name: "locks gone", run: locksGone},
-		{name: "max_id rolled back", run: rowsBack},
-		{name: "replies dropped", run: storm(Weather{DropReply: 0.2}), on: withProxy, calm: true},
-		{name: "replies stalled", run: storm(Weather{LateReply: 0.3, Longest: 2 * time.Second}), on: withProxy, calm: true},
-		{name: "requests dropped", run: storm(Weather{DropRequest: 0.2}), on: withProxy, calm: true},
-		{name: "pushes late", run: storm(Weather{LateRequest: 0.3, Longest: 2 * time.Second}), on: withProxy, calm: true},
-		{name: "COMMIT unclear", run: unclearCommits, calm: true},
-		{name: "database sleeps", run: databaseSleeps, on: withReplica},
-		{name: "database killed", run: databaseKilled, on: withReplica},
-		{name: "database fails over, lagging", run: databaseFailsOver, on: withReplica},
-		{name: "database and Redis fall back", run: bothFallBack, long: true, on: withReplica},
-		{name: "another Redis", run: anotherRedis, on: withProxy},
-		{name: "another Redis, database fails over", run: anotherRedisFailsOver, on: []string{onSingle}, long: true},
-		{name: "no Redis, database fails over", run: noRedisFailsOver, long: true, on: withReplica},
-		{name: "Redis clocks wrong", run: clocksWrong, on: withProxy},
-		{name: "COMMITs stall", run: commitsStall, calm: true, on: withReplica},
-		{name: "app and tag made again", run: madeAgain, calm: true, on: withReplica},
-		{name: "group's primary killed", run: withoutPrimary(killed), on: []string{onGroup}},
-		{name: "group's primary starts outside it", run: withoutPrimary(startedOutside), on: []string{onGroup}},
-		{name: "group's primary asleep", run: withoutPrimary(frozen), on: []string{onGroup}},
-		{name: "group's primary cut off", run: withoutPrimary(cutOff), on: []string{onGroup}},
-		{name: "group's primary switched", run: primarySwitched, on: []string{onGroup}},
+		// Redis goes back, or forgets: the lists are dropped, and the database knows what they gave.
+		{name: "old RDB", run: oldRDB, on: redis, without: 10 * s},
+		{name: "old AOF", run: oldAOF, on: files, without: 10 * s},
+		{name: "Redis restarts", run: redisRestarts, on: files, without: 10 * s},
+		{name: "Redis restarts, empty", run: redisEmpty, on: redis, without: 10 * s},
+		{name: "Redis restarts, a process is killed", run: victim, on: single, without: 25 * s},
+		{name: "Redis is away for long", run: redisAway, on: single, without: 60 * s, slow: true},
+		{name: "Redis sleeps", run: redisSleeps, on: redis, without: 10 * s},
+		{name: "lists deleted", run: listsDeleted, on: redis, calm: true},
+		{name: "metas deleted", run: metasDeleted, on: redis, calm: true},
+		{name: "sections deleted", run: sectionsDeleted, on: redis, calm: true},
+		{name: "all deleted", run: allDeleted, on: redis, without: 10 * s, calm: true},
+		{name: "keys evicted", run: evicted, on: redis, calm: true, without: 10 * s},
+		{name: "out of memory", run: outOfMemory, on: redis, without: 10 * s},
+		{name: "scripts flushed", run: scriptsFlushed, on: redis},
+		{name: "locks gone", run: locksGone, on: redis},
+
+		// Another Redis takes over, which lacks the last moment, or goes on beside the first.
+		{name: "lagging replica promoted", run: lagging, on: redis, without: 15 * s},
+		{name: "master lost", run: lostMaster, on: redis, without: 15 * s},
+		{name: "process asleep over a promotion", run: asleep, on: redis, without: 15 * s},
+		{name: "sleeping master replaced", run: sleepingMaster, on: []string{onSentinel, onCluster}, without: 20 * s},
+		{name: "split brain", run: splitBrain, on: single, without: 15 * s},
+		{name: "split brain, a process asleep", run: splitAsleep, on: single, without: 30 * s, slow: true},
+		{name: "A-B-A", run: thereAndBack, on: single, without: 10 * s},
+		{name: "A-B-A with B's data", run: backWithOldData, on: single, without: 10 * s},
+		{name: "taken over twice", run: takenOverTwice, on: []string{onCluster}, without: 10 * s},
+		{name: "another Redis", run: anotherRedis, on: single},
+		{name: "Redis clocks wrong", run: clocksWrong, on: single},
+
+		// Between the processes and the stores.
+		{name: "replies dropped", run: storm(Weather{DropReply: 0.2}, Weather{}), on: proxied, calm: true},
+		{name: "replies stalled", run: storm(Weather{LateReply: 0.3, Longest: 2 * s}, Weather{}), on: proxied, calm: true, without: 10 * s},
+		{name: "requests dropped", run: storm(Weather{DropRequest: 0.2}, Weather{}), on: proxied, calm: true},
+		{name: "pushes late", run: storm(Weather{LateRequest: 0.3, Longest: 2 * s}, Weather{}), on: proxied, calm: true, without: 10 * s},
+		{name: "COMMIT unclear", run: storm(Weather{}, Weather{DropReply: 0.1}), calm: true},
+
+		// The database restarts, fails over, or goes back, and Redis knows what it lacks.
+		{name: "database sleeps", run: databaseSleeps, on: alone, without: 10 * s, database: true},
+		{name: "database restarts", run: databaseRestarts, on: copied, without: 15 * s, database: true},
+		{name: "database is away for long", run: databaseAway, on: alone, without: 45 * s, database: true, slow: true},
+		{name: "database hangs, and restarts", run: databaseHangs, on: single, without: 45 * s, database: true, slow: true},
+		{name: "database fails over", run: databaseFailsOver, on: copied, without: 25 * s, database: true},
+		{name: "database fails over twice", run: databaseFailsOverTwice, on: alone, without: 25 * s, database: true, slow: true},
+		{name: "database fails over and back", run: databaseOverAndBack, on: alone, without: 25 * s, database: true, slow: true},
+		{name: "database fails over after long", run: databaseAwayFailsOver, on: single, without: 45 * s, database: true, slow: true},
+		{name: "database fails over before the first ID", run: beforeFirstID, on: []string{onNone}, database: true, first: 1},
+		{name: "COMMITs stall", run: commitsStall, on: alone, calm: true, without: 30 * s, database: true},
+		{name: "max_id rolled back", run: rowsBack, on: redis},
+		{name: "app, tag and space made again", run: madeAgain, on: single, calm: true, without: 25 * s, slow: true},
+		{name: "each restarts, with weeks between", run: restartsOverWeeks, on: single, without: 15 * s, slow: true},
+		{name: "another Redis and back, database fails over", run: backFailsOver, on: single, without: 25 * s, slow: true},
+
+		// Both go back, or nobody can vouch: counters jump, and narrow apps ask first.
+		{name: "both stores restart", run: bothRestart, on: single, leftOut: jumps, without: 30 * s, asks: always},
+		{name: "both stores fall back", run: bothFallBack, on: redis, leftOut: jumps, without: 60 * s, asks: always, slow: true},
+		{name: "both stores restored", run: bothRestored, on: single, leftOut: jumps, without: 90 * s, asks: always, slow: true},
+		{name: "another Redis and back, database restored", run: backRestored, on: single, leftOut: jumps, without: 90 * s, asks: maybe, slow: true},
+		{name: "another Redis, database fails over", run: anotherRedisFailsOver, on: single, leftOut: jumps, without: 60 * s, asks: maybe, slow: true},
+		{name: "split brain, database fails over", run: splitFailsOver, on: single, leftOut: jumps, without: 60 * s, asks: maybe, slow: true},
+		{name: "no Redis, database fails over", run: noRedisFailsOver, on: redis, leftOut: jumps, without: 60 * s, asks: maybe, slow: true},
+
+		// Databases of several nodes, whose commits outlive any one of them: nothing is doubted.
+		{name: "primary killed", run: withoutPrimary(killed), on: nodes, without: 30 * s},
+		{name: "primary starts outside the group", run: withoutPrimary(startedOutside), on: []string{onGroup}, without: 30 * s},
+		{name: "primary asleep", run: withoutPrimary(frozen), on: nodes, without: 45 * s, slow: true},
+		{name: "primary cut off", run: withoutPrimary(cutOff), on: []string{onGroup}, without: 45 * s},
+		{name: "primary switched", run: primarySwitched, on: nodes, without: 15 * s},
+		{name: "writes on all nodes", run: nodesApart, on: []string{onGalera}, without: 15 * s},
+
+		// Processes and clients.
 		{name: "process sleeps", run: processSleeps},
 		{name: "process killed", run: processKilled},
+		{name: "all processes restart", run: allRestart, without: 15 * s},
 		{name: "Go client killed", run: clientKilled},
 		{name: "Go client sleeps", run: clientSleeps},
 		{name: "Go clients cut off", run: clientsCutOff},
 	}
 }
 
-// storm is weather between the processes and Redis.
-func storm(weather Weather) func(*world) {
+// faultsOn are those that work on a topology.
+func faultsOn(topology string) []fault {
+	return slices.DeleteFunc(table(), func(f fault) bool { return f.on != nil && !slices.Contains(f.on, topology) })
+}
+
+// storm is weather between the processes and Redis, and the database.
+func storm(redis, db Weather) func(*world) {
 	return func(w *world) {
-		w.setWeather(weather, Weather{})
+		w.setWeather(redis, db)
 		w.linger(2 * time.Second)
 	}
 }
 
-// unclearCommits loses answers of the database: a COMMIT may have happened.
-func unclearCommits(w *world) {
-	w.setWeather(Weather{}, Weather{DropReply: 0.1})
-	w.linger(2 * time.Second)
+// break_ names a process that the fault of this round breaks.
+func (w *world) someProc() *proc {
+	p := w.procs[w.rnd.IntN(len(w.procs))]
+	p.broken = true
+	return p
 }
 
-func databaseSleeps(w *world) {
-	db := w.db.Primary
-	db.Pause()
-	w.later(db.Resume)
-	w.linger(1500 * time.Millisecond)
-}
-
-func databaseKilled(w *world) {
-	db := w.db.Primary
-	db.Kill()
-	w.later(db.Restart)
-	w.linger(time.Second)
-}
-
-// databaseFailsOver: the primary is lost, and its replica has missed the last moment.
-func databaseFailsOver(w *world) {
-	w.followDatabase()
-	w.db.Lag()
-	w.issue(lag)
-	w.promoteDatabase()
-	w.linger(time.Second)
-}
-
-// bothFallBack: the database and Redis are lost, and the replicas of both have missed
-// the last moment.
-func bothFallBack(w *world) {
-	w.followDatabase()
-	p := w.somePair()
-	p.cut(w)
-	w.db.Lag()
-	w.issue(lag)
-	w.site.promote(w, p)
-	w.promoteDatabase()
-	w.linger(time.Second)
-}
-
-func (w *world) someProc() *proc { return w.procs[w.rnd.IntN(len(w.procs))] }
-
-func processSleeps(w *world) {
-	p := w.someProc()
+// sleep freezes a process until it is woken up, or the world heals.
+func (w *world) sleep(p *proc) (wake func()) {
+	p.broken = true
 	p.Signal(syscall.SIGSTOP)
 	w.later(func() { p.Signal(syscall.SIGCONT) })
-	w.linger(1500 * time.Millisecond)
+	return func() { p.Signal(syscall.SIGCONT) }
 }
 
-func processKilled(w *world) {
-	p := w.someProc()
-	w.tally(p)
-	p.Kill()
-	w.later(p.start)
-	w.linger(time.Second)
-}
-
-// round is one entry of the schedule.
-type round struct {
-	fault     fault
-	redis, db Weather // beside the fault
-	seed      uint64  // of the choices within
-}
-
-// faultsOn are those that work on a topology.
-func faultsOn(topology string) []fault {
-	return slices.DeleteFunc(faults(), func(f fault) bool { return f.on != nil && !slices.Contains(f.on, topology) })
-}
-
-// schedule chooses at most n rounds: every kind in random order, half of them in bad
-// weather, and again and again; or once, with only so many of the long ones.
-func schedule(seed uint64, topology string, n, once int) []round {
-	rnd := rand.New(rand.NewPCG(seed, 0))
-	var rounds []round
-	for len(rounds) < n {
-		kinds, long := faultsOn(topology), 0
-		rnd.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
-		for _, f := range kinds {
-			if f.long {
-				long++
-			}
-			if !f.long || once == 0 || long <= once {
-				rounds = append(rounds, newRound(f, topology, rnd))
-			}
-		}
-		if once > 0 {
-			break
-		}
+// kill ends processes until the world heals, in any order.
+func (w *world) kill(procs ...*proc) {
+	for _, p := range procs {
+		p.broken = true
+		p.Kill()
 	}
-	return rounds[:min(n, len(rounds))]
-}
-
-func newRound(f fault, topology string, rnd *rand.Rand) round {
-	r := round{fault: f, seed: rnd.Uint64()}
-	weather := rnd.IntN(6)
-	proxied := topology == onSingle || topology == onGroup
-	switch {
-	case f.calm:
-	case weather == 0:
-		r.db = Weather{DropReply: 0.03}
-	case weather == 1 && proxied:
-		r.redis = Weather{DropReply: 0.02}
-	case weather == 2 && proxied:
-		r.redis = Weather{LateRequest: 0.05, Longest: 1500 * time.Millisecond}
-	}
-	return r
 }

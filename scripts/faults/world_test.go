@@ -5,6 +5,7 @@ package faults
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -19,19 +20,24 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Topologies of Redis. The database is a pair, but on the last one.
+// Topologies. The database is a pair of MariaDB, or MySQL, but on the last two.
 const (
 	onSingle   = "single"
 	onSentinel = "sentinel"
 	onCluster  = "cluster"
-	onGroup    = "group" // a single Redis, and MySQL's group replication
+	onNone     = "none"   // no Redis: there are no queue and no sequences
+	onGroup    = "group"  // a single Redis, and MySQL's group replication
+	onGalera   = "galera" // no Redis, and three nodes of MariaDB that each take writes
 )
 
 // topologies are those that can be run here, in the order in which a soak takes them.
 func topologies() []string {
-	all := []string{onSingle, onSentinel, onCluster}
-	if testserver.OnMySQL() {
+	all := []string{onSingle, onSentinel, onCluster, onNone}
+	switch {
+	case testserver.OnMySQL():
 		all = append(all, onGroup)
+	case testserver.HasGalera():
+		all = append(all, onGalera)
 	}
 	return all
 }
@@ -42,31 +48,35 @@ const segmentLen = 200
 
 // world is what a run happens in.
 type world struct {
-	t        *testing.T
-	topology string
-	rnd      *rand.Rand // of the present round
-	undo     []func()   // heals, in reverse order
-	notes    string     // what the fault did, for the log
-	proof    int        // IDs that verify asks every process for
+	plan
+	t     *testing.T // of the present round
+	whole *testing.T // of the run, with which servers and processes end
 
-	db         *testserver.MariaDBPair // nil on a group
-	group      *testserver.MySQLGroup  // nil elsewhere
-	sql        *sql.DB                 // straight to the primary
-	database   string                  // its name
-	failedOver bool                    // the replica is dead
+	rnd   *rand.Rand // of the present round
+	undo  []func()   // heals, in reverse order
+	notes string     // what the fault did, for the log
+
+	db         *testserver.MariaDBPair   // nil on a group and on Galera
+	group      *testserver.MySQLGroup    // nil elsewhere
+	galera     *testserver.GaleraCluster // nil elsewhere
+	node       *testserver.MariaDBServer // of Galera, to which all are sent
+	sql        *sql.DB                   // straight to the primary
+	failedOver bool                      // the replica is dead, or knows what its primary does not
+	lacking    bool                      // the database may lack numbers, as the operator knows
 	site       site
 	conf       string // file that every Redis of single and cluster reads at its start
 	dbProxies  []*Proxy
 	procs      []*proc
-	clients    *clients
 	gophers    []*gopher // none beside the plain design
-	books      *rig.Ledger
+	clients    clients
+	books      rig.Ledger
 	spaces     []space // of sequences
-	patient    bool    // verify waits for them, too
 	numbers    rig.Callers
-	totals     map[string]float64 // metrics of processes that were killed
-	region     region
+	confirmed  int // times that an operator had to confirm an app
 }
+
+// database is the name of that of the deployment.
+const database = "shardid"
 
 // region is that of a deployment, one of 2^bits.
 type region struct{ id, bits int }
@@ -81,109 +91,90 @@ func (r region) row(index int64) int64 { return index & (1<<(49-r.bits) - 1) }
 // newWorld starts servers and processes; all end with the test.
 func newWorld(t *testing.T, p plan) *world {
 	t.Helper()
-	w := &world{t: t, topology: p.topology, rnd: rand.New(rand.NewPCG(p.seed, 1)), proof: p.proof, books: &rig.Ledger{},
-		spaces: spaces(), patient: p.patient, totals: map[string]float64{}, region: p.region}
-	apps := w.startDatabase()
-	w.startRedis(p.procs)
+	w := &world{plan: p, t: t, whole: t, rnd: rand.New(rand.NewPCG(p.seed, 1)), spaces: spaces()}
+	w.startDatabase()
+	w.startRedis()
+	if p.topology == onNone { // the copy knows of nothing that happens from before the first ID on
+		w.db.CatchUp()
+		w.db.Lag()
+	}
 	for i := range p.procs {
-		w.startProc(i, p.server)
+		w.startProc(i)
 	}
-	if p.gophers > 0 { // not the plain design
-		apps = append(apps, youngApp)
-	}
-	w.clients = newClients(w.procs, apps, w.books)
-	w.clients.modes = p.modes
+	w.clients.begin(t)
 	for i := range p.gophers {
 		w.startGopher(i)
 	}
 	return w
 }
 
-// startDatabase provisions two apps through shardid's own commands.
-func (w *world) startDatabase() (apps []int64) {
+// startDatabase provisions apps, tags, spaces and names through shardid's own commands.
+func (w *world) startDatabase() {
 	w.t.Helper()
-	if w.database = "shardid"; w.topology == onGroup {
+	switch w.topology {
+	case onGroup:
 		w.startGroup()
-	} else {
+	case onGalera:
+		w.galera = testserver.Galera(w.t)
+		w.node = w.galera.Nodes[0]
+	default:
 		w.db = testserver.MariaDBReplicated(w.t)
 	}
-	w.sql = openSQL(w.t, w.primary().DSN(""))
-	w.exec("CREATE DATABASE " + w.database)
-	dsn := w.primary().DSN(w.database)
-	w.command(dsn, "migrate")
-	w.command(dsn, "tags", "add", "--tag", "orders", "--step", fmt.Sprint(segmentLen))
-	apps = []int64{1, 255}
-	for _, app := range apps {
-		w.command(dsn, "provision", "--app", fmt.Sprint(app), "--name", "test")
+	rig.Query(w.t, w.primary().DSN(""), "CREATE DATABASE "+database)
+	w.command("migrate")
+	w.command("tags", "add", "--tag", ordersTag, "--step", fmt.Sprint(segmentLen))
+	for _, app := range []int64{1, 255} {
+		w.command("provision", "--app", fmt.Sprint(app), "--name", "test")
 	}
-	w.sql = openSQL(w.t, dsn)
+	w.reconnect()
 	w.exec("UPDATE id_alloc SET step = ?", segmentLen)
-	for _, s := range w.spaces {
-		w.command(dsn, "sequences", "add", "--space", s.name, "--sections", fmt.Sprint(s.sections), "--step", fmt.Sprint(s.step))
+	for _, app := range narrowApps {
+		w.command("provision", "--app", fmt.Sprint(app), "--name", "narrow", "--max-limit-id", fmt.Sprint(int64(1)<<app))
 	}
-	w.command(dsn, "names", "add", "--name", leasedName, "--worker-bits", "3", "--hold", "5s")
-	return apps
-}
-
-// followDatabase returns when the database has a replica that knows all.
-func (w *world) followDatabase() {
-	w.t.Helper()
-	if w.failedOver {
-		w.db.Rejoin()
-		w.failedOver = false
+	for _, s := range w.spaces[:young] {
+		w.command("sequences", "add", "--space", s.name, "--sections", fmt.Sprint(s.sections), "--step", fmt.Sprint(s.step))
 	}
-	w.db.CatchUp()
-}
-
-// promoteDatabase kills the primary and sends all processes to what was its replica.
-func (w *world) promoteDatabase() {
-	w.t.Helper()
-	w.db.Failover()
-	w.failedOver = true
-	w.sql = openSQL(w.t, w.db.Primary.DSN(w.database))
-	for _, proxy := range w.dbProxies {
-		proxy.Switch(w.db.Primary.Addr())
-	}
+	w.command("names", "add", "--name", leasedName, "--worker-bits", "3", "--hold", "5s")
 }
 
 // primary is the database that takes writes.
 func (w *world) primary() *testserver.MariaDBServer {
 	w.t.Helper()
-	if w.group != nil {
+	switch {
+	case w.group != nil:
 		return w.group.Primary()
+	case w.galera != nil:
+		return w.node
 	}
 	return w.db.Primary
 }
 
-func openSQL(t *testing.T, dsn string) *sql.DB {
-	t.Helper()
-	cfg, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
+// reconnect opens the present primary for the test's own statements.
+func (w *world) reconnect() {
+	w.t.Helper()
+	cfg, err := mysql.ParseDSN(w.primary().DSN(database))
+	w.must(err)
 	cfg.Logger = &mysql.NopLogger{} // of connections that a kill broke
 	connector, err := mysql.NewConnector(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.must(err)
 	db := sql.OpenDB(connector)
-	t.Cleanup(func() { _ = db.Close() })
-	return db
+	w.whole.Cleanup(func() { _ = db.Close() })
+	w.sql = db
 }
 
-func (w *world) command(dsn string, args ...string) {
+func (w *world) command(args ...string) {
 	w.t.Helper()
-	w.must(w.try(dsn, args...))
+	w.must(w.try(args...))
 }
 
 // try runs a command that may be refused.
-func (w *world) try(dsn string, args ...string) error {
+func (w *world) try(args ...string) error {
 	w.t.Helper()
-	env := settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": dsn}.With(w.region.settings())
+	env := settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": w.primary().DSN(database)}.With(w.region.settings())
 	if w.site != nil { // a command has the Redis of the replicas, which vouches for what was handed out
 		env = env.With(w.site.env(0))
 	}
-	cmd := env.Command(w.t.TempDir(), rig.Binary(w.t), args...)
+	cmd := env.Command(w.whole.TempDir(), rig.Binary(w.t), args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("shardid %s: %w: %s", strings.Join(args, " "), err, out)
 	}
@@ -197,7 +188,23 @@ func (w *world) exec(statement string, args ...any) {
 	}
 }
 
-func (w *world) startRedis(procs int) {
+// number is the one that a query of the primary gives.
+func (w *world) number(query string, args ...any) (n int64) {
+	w.t.Helper()
+	if err := w.sql.QueryRowContext(context.Background(), query, args...).Scan(&n); err != nil {
+		w.t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) startRedis() {
 	w.t.Helper()
 	w.conf = filepath.Join(w.t.TempDir(), "extra.conf")
 	w.configure("")
@@ -206,21 +213,24 @@ func (w *world) startRedis(procs int) {
 		w.site = newSentinel(w.t)
 	case onCluster:
 		w.site = newCluster(w.t, w.conf)
+	case onNone, onGalera:
+		w.site = none{}
 	default:
-		w.site = newSingle(w.t, w.conf, procs)
+		w.site = newSingle(w.t, w.conf, w.plan.procs)
 	}
 }
+
+// hasRedis says whether there are a queue and sequences.
+func (w *world) hasRedis() bool { return len(w.site.pairs()) > 0 }
 
 // configure sets what a Redis reads at its next start.
 func (w *world) configure(text string) {
 	w.t.Helper()
-	if err := os.WriteFile(w.conf, []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
+	w.must(os.WriteFile(w.conf, []byte(text), 0o600))
 }
 
 // startProc starts process i. They differ in how much they take ahead.
-func (w *world) startProc(i int, how func(settings) server) {
+func (w *world) startProc(i int) {
 	w.t.Helper()
 	servers := []string{w.primary().Addr()}
 	if w.group != nil {
@@ -233,16 +243,17 @@ func (w *world) startProc(i int, how func(settings) server) {
 		hosts = append(hosts, proxy.Addr)
 	}
 	env := w.site.env(i).With(w.region.settings()).With(settings{
-		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + hosts[0] + ")/" + w.database,
-		"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.0.0.%d:8080", i+1), "SEGMENT_MAX_STEP": fmt.Sprint(5 * segmentLen), "SEGMENT_RUNWAY": "1s",
+		"DATABASE_DRIVER": "mysql", "DATABASE_DSN": "root@tcp(" + hosts[0] + ")/" + database,
+		"SNOWFLAKE_ADVERTISE": fmt.Sprintf("10.0.0.%d:8080", i+1),
+		"SEGMENT_MAX_STEP":    fmt.Sprint(5 * segmentLen), "SEGMENT_RUNWAY": "1s",
 		"QUEUE_TIMEOUT": "1s", "QUEUE_MAX_STEP": "5000", "QUEUE_PREFETCH_MAX": fmt.Sprint([]int{20, 200, 1000}[i%3]),
 		"QUEUE_REFILL_CRON": "*/3 * * * * *", "QUEUE_RELOAD_CRON": "*/5 * * * * *",
-		"SEQUENCE_TIMEOUT": "1s",
+		"SEQUENCE_TIMEOUT": "1s", "SERVER_DRAIN_DELAY": "0s",
 	})
 	if w.group != nil {
 		env["DATABASE_HOSTS"] = strings.Join(hosts, ",")
 	}
-	w.procs = append(w.procs, startProc(w.t, fmt.Sprintf("process %d", i), how(env)))
+	w.procs = append(w.procs, startProc(w.t, fmt.Sprintf("process %d", i), w.server(env)))
 }
 
 // later notes what heals a fault.
@@ -251,30 +262,27 @@ func (w *world) later(f func()) { w.undo = append(w.undo, f) }
 // note tells the log what a fault really did.
 func (w *world) note(format string, args ...any) { w.notes += "; " + fmt.Sprintf(format, args...) }
 
-// heal ends all faults and returns when the stores are as they should be.
+// coin is true in one of two cases.
+func (w *world) coin() bool { return w.rnd.IntN(2) == 0 }
+
+// heal ends all faults and returns when the stores are as they should be. In calm weather nothing must come
+// late any more, so requests that are held back are waited for first.
 func (w *world) heal() {
 	w.t.Helper()
 	w.setWeather(Weather{}, Weather{})
-	w.drain()
-	for i := len(w.undo) - 1; i >= 0; i-- {
-		w.undo[i]()
-	}
-	w.undo = nil
-	w.site.settle(w)
-}
-
-// drain waits until no request is held back: in calm weather nothing must come
-// late any more.
-func (w *world) drain() {
-	w.t.Helper()
 	for _, p := range append(w.redisProxies(), w.dbProxies...) {
-		until(w.t, "late requests have arrived", func() error {
+		w.until("late requests have arrived", func() error {
 			if n := p.Late(); n > 0 {
 				return fmt.Errorf("%d are under way", n)
 			}
 			return nil
 		})
 	}
+	for i := len(w.undo) - 1; i >= 0; i-- {
+		w.undo[i]()
+	}
+	w.undo = nil
+	w.site.settle(w)
 }
 
 // redisProxies are there on single only: Sentinel and Cluster tell clients the
@@ -299,7 +307,7 @@ func (w *world) setWeather(redis, db Weather) {
 func (w *world) issue(n int) {
 	w.t.Helper()
 	begun := w.books.Count()
-	until(w.t, fmt.Sprintf("%d more IDs are delivered", n), func() error {
+	w.until(fmt.Sprintf("%d more IDs are delivered", n), func() error {
 		if ids := w.books.Count(); ids < begun+n {
 			return fmt.Errorf("%d were", ids-begun)
 		}
@@ -312,26 +320,73 @@ func (w *world) linger(longest time.Duration) {
 	time.Sleep(longest/4 + time.Duration(w.rnd.Int64N(int64(longest*3/4))))
 }
 
-// verify returns when every process issues again, in each mode.
-func (w *world) verify() {
+// patience is far above what a busy machine needs.
+const patience = time.Minute
+
+// until calls check until it returns nil.
+func (w *world) until(what string, check func() error) {
 	w.t.Helper()
-	for _, p := range w.procs {
-		for _, mode := range w.clients.modes {
-			if mode.young {
-				continue
+	rig.Until(w.t, patience, what, check)
+}
+
+// rest returns when no earlier fault has an effect any more: each store vouches for the other, and servers of
+// the database, which are told apart by when they started, give or take five seconds, have run for longer.
+func (w *world) rest() {
+	w.t.Helper()
+	if w.db != nil {
+		w.until("the database has run for a while", func() error {
+			var seconds int64
+			if err := w.sql.QueryRowContext(context.Background(), "SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(new(string), &seconds); err != nil {
+				return err
 			}
-			until(w.t, p.name+" issues again: "+mode.path, func() error {
-				return w.clients.getOf(context.Background(), p, mode, 10)
-			})
-		}
-		until(w.t, p.name+" issues again", func() error {
-			return w.clients.get(context.Background(), p, w.clients.apps[0], randomPass(w.rnd), w.proof)
+			if seconds < 8 {
+				return fmt.Errorf("%d s", seconds)
+			}
+			return nil
 		})
 	}
-	for _, g := range w.gophers {
-		g.verify()
+	if !w.hasRedis() {
+		return
 	}
-	if w.patient {
+	rig.Until(w.t, 2*patience, "each store knows what the other has", func() error {
+		if w.number("SELECT COUNT(*) FROM shardid_change WHERE settled = 0 AND witness <> ''") > 0 {
+			return errors.New("a change of the server is not settled")
+		}
+		if n := w.number(holders); n < int64(len(w.procs)) {
+			return fmt.Errorf("%d processes hold the witness", n)
+		}
+		return nil
+	})
+}
+
+// holders counts the replicas that may let the witness vouch, of those that said so a moment ago.
+const holders = "SELECT COUNT(*) FROM shardid_replica r, shardid_deployment d WHERE r.holds = d.witness AND d.witness <> ''" +
+	" AND r.seen_at > (SELECT MAX(seen_at) FROM shardid_replica) - 12000"
+
+// verify returns when every process issues again, in each mode, numbers that were taken from now on.
+func (w *world) verify() {
+	w.t.Helper()
+	rows := w.rows()
+	for _, p := range w.procs {
+		for _, m := range w.modes() {
+			count := 10
+			if m.app == aliceList.App {
+				count = w.proof
+			}
+			w.until(p.name+" issues again: "+m.name(), func() error {
+				err := w.ask(context.Background(), p, m, alice, count)
+				if err != nil {
+					w.operate(m.app, err)
+				}
+				return err
+			})
+		}
+	}
+	w.beyond(rows)
+	for _, g := range w.gophers {
+		g.verify(w)
+	}
+	if w.numbered && w.hasRedis() {
 		w.verifyNumbers()
 	}
 }

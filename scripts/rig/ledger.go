@@ -204,6 +204,16 @@ func (l *Ledger) Highest() map[List]int64 {
 	return out
 }
 
+// Of is how many numbers of a list came, and the highest of them.
+func (l *Ledger) Of(in List) (ids, highest int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if of := l.lists[in]; of != nil {
+		return of.ids, of.highest
+	}
+	return 0, 0
+}
+
 // OfQueue is how many of the IDs are the queue's, and how many indices below the highest of
 // each list were not delivered.
 func (l *Ledger) OfQueue() (ids, gaps int64) {

@@ -19,15 +19,17 @@ type GaleraCluster struct {
 // galeraProvider is where Debian's package galera-4 lies, which mariadb-server brings along.
 const galeraProvider = "/usr/lib/galera/libgalera_smm.so"
 
-// Galera starts a private cluster of the installed MariaDB, or skips the test without Galera. A
+// HasGalera says whether Galera works here: its scripts are those of the installed version.
+func HasGalera() bool {
+	e, err := database()
+	_, missing := os.Stat(galeraProvider)
+	return err == nil && missing == nil && e.root == ""
+}
+
+// Galera starts a private cluster of the installed MariaDB, which HasGalera. A
 // node that joins gets a dump of another one's data. It is ready in 20–40 s.
 func Galera(t testing.TB) *GaleraCluster {
 	t.Helper()
-	e, err := database()
-	must(t, err)
-	if _, err := os.Stat(galeraProvider); err != nil || e.root != "" { // its scripts are those of the installed version
-		t.Skip("needs the installed MariaDB, with Galera")
-	}
 	const nodes = 3
 	ports, err := freePorts(2 * nodes) // of a node: the cluster's, and that for what it has missed
 	must(t, err)

@@ -1,0 +1,399 @@
+//go:build unix
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"shardid/scripts/rig"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// lag is how many IDs are issued at least while a copy grows old.
+const lag = 1500
+
+// nobody is an address where no server is.
+const nobody = "127.0.0.1:1"
+
+// somePair is the one that the round's fault hits.
+func (w *world) somePair() *pair {
+	all := w.site.pairs()
+	return all[w.rnd.IntN(len(all))]
+}
+
+// oldRDB: Redis is killed and comes back from a snapshot.
+func oldRDB(w *world) {
+	n := w.somePair().leader()
+	n.do("SAVE")
+	w.issue(lag)
+	n.Kill()
+	w.linger(300 * time.Millisecond)
+	n.Restart()
+	w.note("%d lists came back", len(n.keys(listKeys)))
+	w.linger(time.Second)
+}
+
+// oldAOF: Redis is killed and comes back from a copy of its AOF.
+func oldAOF(w *world) {
+	n := w.somePair().leader()
+	w.writeAOF(n)
+	w.issue(300)
+	live, old := filepath.Join(n.dir(), "appendonlydir"), filepath.Join(n.dir(), "backup")
+	w.must(os.RemoveAll(old))
+	w.must(os.CopyFS(old, os.DirFS(live)))
+	w.issue(lag)
+	w.restart(n, func() {
+		w.must(os.RemoveAll(live))
+		w.must(os.Rename(old, live))
+	})
+}
+
+// redisRestarts: with all that it had.
+func redisRestarts(w *world) {
+	n := w.somePair().leader()
+	w.writeAOF(n)
+	w.restart(n, func() {})
+}
+
+// writeAOF returns when all that a node has is in its file, to which it adds from now on.
+func (w *world) writeAOF(n *node) {
+	w.t.Helper()
+	n.do("CONFIG", "SET", "appendonly", "yes")
+	w.later(func() { n.do("CONFIG", "SET", "appendonly", "no") })
+	w.until("the AOF is written", func() error {
+		if n.info("aof_rewrite_in_progress") != "0" || n.info("aof_rewrite_scheduled") != "0" {
+			return errors.New("being rewritten")
+		}
+		return nil
+	})
+}
+
+// restart restarts a node on its AOF, by an orderly stop or a power cut. Something is done while it is away.
+func (w *world) restart(n *node, away func()) {
+	w.t.Helper()
+	if w.coin() {
+		n.Stop()
+	} else {
+		n.Kill()
+	}
+	away()
+	w.configure("appendonly yes\n")
+	n.Restart()
+	w.configure("")
+	w.note("%d lists came back", len(n.keys(listKeys)))
+	w.linger(time.Second)
+}
+
+// redisEmpty: it keeps nothing.
+func redisEmpty(w *world) {
+	n := w.somePair().leader()
+	snapshot := filepath.Join(n.dir(), "dump.rdb") // of an earlier round
+	n.Kill()
+	w.must(os.RemoveAll(snapshot))
+	n.Restart()
+	w.linger(time.Second)
+}
+
+// victim: nobody hears the farewell of a process, which held Redis to vouch.
+func victim(w *world) {
+	p := w.someProc()
+	w.kill(p)
+	w.later(p.start)
+	redisEmpty(w)
+}
+
+// redisAway: tags are refilled without it.
+func redisAway(w *world) {
+	n := w.somePair().leader()
+	n.Kill()
+	w.later(n.Restart)
+	w.beyond(map[rig.List]int64{ordersList: w.row(ordersList)})
+}
+
+// redisSleeps: Redis answers nothing for a while.
+func redisSleeps(w *world) {
+	n := w.somePair().leader()
+	n.Pause()
+	w.later(n.Resume)
+	w.linger(1500 * time.Millisecond)
+}
+
+// each runs a command on every key of all masters that matches, one by one as a
+// cluster wants it.
+func (w *world) each(pattern string, command ...any) {
+	w.t.Helper()
+	for _, p := range w.site.pairs() {
+		for _, name := range p.leader().keys(pattern) {
+			p.leader().do(append([]any{command[0], name}, command[1:]...)...)
+		}
+	}
+}
+
+// masters runs a command on all of them.
+func (w *world) masters(command ...any) {
+	w.t.Helper()
+	for _, p := range w.site.pairs() {
+		p.leader().do(command...)
+	}
+}
+
+// thrice does something three times over a little while.
+func (w *world) thrice(f func()) {
+	for range 3 {
+		f()
+		w.linger(300 * time.Millisecond)
+	}
+}
+
+const (
+	listKeys    = "id.gen.idList_*"
+	metaKeys    = "id.gen.meta_*"
+	lockKeys    = "id.gen.lock_*"
+	sectionKeys = "id.gen.sequence_*"
+)
+
+func listsDeleted(w *world) { w.thrice(func() { w.each(listKeys, "DEL") }) }
+
+func metasDeleted(w *world) { w.thrice(func() { w.each(metaKeys, "DEL") }) }
+
+func sectionsDeleted(w *world) { w.thrice(func() { w.each(sectionKeys, "DEL") }) }
+
+func allDeleted(w *world) { w.thrice(func() { w.masters("FLUSHALL") }) }
+
+func scriptsFlushed(w *world) { w.thrice(func() { w.masters("SCRIPT", "FLUSH") }) }
+
+// locksGone: refill locks vanish, or expire, under their holders.
+func locksGone(w *world) {
+	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if w.coin() {
+			w.each(lockKeys, "DEL")
+		} else {
+			w.each(lockKeys, "PEXPIRE", 1)
+		}
+	}
+}
+
+// evicted: Redis runs into maxmemory under a policy that throws keys away.
+func evicted(w *world) {
+	n := w.somePair().leader()
+	n.do("CONFIG", "SET", "maxmemory-policy", "allkeys-random")
+	w.later(func() { n.do("CONFIG", "SET", "maxmemory", 0, "maxmemory-policy", "noeviction") })
+	w.thrice(func() {
+		used, err := strconv.Atoi(n.info("used_memory"))
+		w.must(err)
+		n.do("CONFIG", "SET", "maxmemory", used-100_000)
+	})
+	w.note("%s keys were evicted in its life", n.info("evicted_keys"))
+}
+
+// outOfMemory: Redis takes no writes that need memory.
+func outOfMemory(w *world) {
+	n := w.somePair().leader()
+	n.do("CONFIG", "SET", "maxmemory", 1)
+	w.later(func() { n.do("CONFIG", "SET", "maxmemory", 0) })
+	w.linger(1500 * time.Millisecond)
+}
+
+// lagging: a replica that was cut off is promoted.
+func lagging(w *world) {
+	p := w.somePair()
+	p.cut(w)
+	w.issue(lag)
+	w.site.promote(w, p)
+	w.linger(time.Second)
+}
+
+// asleep: a process sleeps through such a promotion and wakes up with what it
+// was about to send.
+func asleep(w *world) {
+	p, sleeper := w.somePair(), w.someProc()
+	p.cut(w)
+	w.issue(lag)
+	w.sleep(sleeper)
+	w.site.promote(w, p)
+	w.linger(time.Second)
+}
+
+// lostMaster: the master is killed under load and its replica, which was in
+// sync, is promoted: some pops are lost even so.
+func lostMaster(w *world) {
+	p := w.somePair()
+	if w.topology != onSentinel { // there promote kills
+		old := p.leader()
+		old.Kill()
+		w.later(old.Restart)
+	}
+	w.site.promote(w, p)
+	w.linger(time.Second)
+}
+
+// sleepingMaster: the master stands still until it is replaced, then goes on as
+// if nothing had happened: the split brain of Sentinel and Cluster.
+func sleepingMaster(w *world) {
+	p := w.somePair()
+	old, next := p.leader(), p.follower()
+	old.Pause()
+	w.until("the replica leads", next.leads)
+	old.Resume()
+	w.linger(time.Second)
+}
+
+// split cuts the master off together with process 0; the others go on with the lagging replica, and both
+// sides issue.
+func (w *world) split() {
+	w.t.Helper()
+	s := w.site.(*single)
+	s.pair.cut(w)
+	w.issue(lag)
+	w.procs[0].broken = true
+	s.promoteFor(s.pair, s.proxies[1:])
+	w.issue(lag)
+}
+
+// splitBrain: only one side numbers keys at a time.
+func splitBrain(w *world) {
+	w.split()
+	if w.numbered {
+		w.stopsNumbering(w.procs[0], "Redis")
+		w.verifyNumbers(w.procs[1:]...)
+	}
+	w.linger(time.Second)
+}
+
+// splitAsleep: process 0 is frozen when the others go on, with a lease of the old master, which would still
+// answer it. It wakes up when they number keys again, or long after, with requests that came meanwhile.
+func splitAsleep(w *world) {
+	wake := w.sleep(w.procs[0])
+	w.split()
+	w.verifyNumbers(w.procs[1:]...)
+	if w.coin() {
+		w.linger(10 * time.Second)
+	}
+	wake()
+	w.linger(2 * time.Second)
+}
+
+// thereAndBack: A is demoted, B serves, A is promoted again with what it had:
+// A→B→A, and A's run_id is the same.
+func thereAndBack(w *world) {
+	s := w.site.(*single)
+	a := s.pair.leader()
+	s.pair.cut(w)
+	w.issue(lag)
+	s.promote(w, s.pair)
+	a.follow(nobody)
+	w.issue(lag)
+	s.promote(w, s.pair)
+	w.linger(time.Second)
+}
+
+// backWithOldData: the same, but A has taken over what B was late with before it
+// is promoted again, and nobody has reached B.
+func backWithOldData(w *world) {
+	s := w.site.(*single)
+	a, b := s.pair.leader(), s.pair.follower()
+	s.pair.cut(w)
+	w.issue(lag)
+	s.promoteFor(s.pair, nil)
+	s.leadTo(nobody)
+	a.follow(b.Addr)
+	w.until("A has what B has", s.pair.inSync)
+	s.promote(w, s.pair)
+	w.linger(time.Second)
+}
+
+// takenOverTwice is backWithOldData in a cluster.
+func takenOverTwice(w *world) {
+	p := w.somePair()
+	p.cut(w)
+	w.issue(lag)
+	w.site.promote(w, p)
+	w.until("the old master follows", p.inSync)
+	w.site.promote(w, p)
+	w.linger(time.Second)
+}
+
+// anotherRedis: a process uses a Redis of its own for a while, which has what it had when
+// some process used it last.
+func anotherRedis(w *world) { w.moveRedis(w.rnd.IntN(len(w.procs))) }
+
+func (w *world) moveRedis(i int) {
+	w.t.Helper()
+	s := w.site.(*single)
+	w.procs[i].broken = true
+	s.proxies[i].Switch(s.spare.Addr)
+	w.issue(lag)
+	w.linger(2 * time.Second)
+}
+
+// rollback is how far rows go back, in indices.
+const rollback = 20_000
+
+// rowsBack rolls max_id back where Redis vouches for all that was handed out: on lists whose high-water mark is
+// max_id. More than that is outside the promise. Healing is what a runbook says: max_id is raised by hand, one
+// row at a time, as the processes go on.
+func rowsBack(w *world) {
+	var marks map[rig.List]int64
+	for tries, rows := 0, int64(0); rows == 0 && tries < 20; tries++ {
+		marks = w.highWaters()
+		rows = w.rollBack(marks)
+		w.note("%d rows went back", rows)
+		w.linger(100 * time.Millisecond)
+	}
+	w.later(func() {
+		for in, mark := range marks {
+			w.exec("UPDATE id_alloc SET max_id = GREATEST(max_id, ?) WHERE app_id = ? AND shard_id = ?", mark, in.App, in.Shard)
+		}
+	})
+	w.issue(10 * lag)
+}
+
+// rollBack returns how many rows went back: none when the processes that take
+// segments made the server give the statement up.
+func (w *world) rollBack(marks map[rig.List]int64) int64 {
+	w.t.Helper()
+	var where strings.Builder
+	args := []any{rollback}
+	for in, mark := range marks {
+		where.WriteString(" OR (app_id = ? AND shard_id = ? AND max_id = ?)")
+		args = append(args, in.App, in.Shard, mark)
+	}
+	res, err := w.sql.Exec("UPDATE id_alloc SET max_id = GREATEST(0, max_id - ?) WHERE FALSE"+where.String(), args...)
+	if deadlock := new(mysql.MySQLError); errors.As(err, &deadlock) && deadlock.Number == 1213 {
+		return 0
+	}
+	w.must(err)
+	rows, err := res.RowsAffected()
+	w.must(err)
+	return rows
+}
+
+// highWaters reads the high-water marks of all lists.
+func (w *world) highWaters() map[rig.List]int64 {
+	marks := map[rig.List]int64{}
+	for _, p := range w.site.pairs() {
+		for _, name := range p.leader().keys(metaKeys) {
+			mark, err := strconv.ParseInt(p.leader().c.HGet(context.Background(), name, "w").Val(), 10, 64)
+			if err == nil {
+				marks[listOf(name)] = mark
+			}
+		}
+	}
+	return marks
+}
+
+// listOf reads the name of a meta hash: id.gen.meta_{id.gen.idList_1_0}.
+func listOf(name string) rig.List {
+	_, name, _ = strings.Cut(strings.TrimSuffix(name, "}"), "{id.gen.idList_")
+	app, shard, _ := strings.Cut(name, "_")
+	a, _ := strconv.ParseInt(app, 10, 64)
+	s, _ := strconv.ParseInt(shard, 10, 64)
+	return rig.List{App: a, Shard: s}
+}

@@ -1,0 +1,344 @@
+//go:build unix
+
+package faults
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/scripts/rig"
+)
+
+// plan is one run.
+type plan struct {
+	topology string
+	seed     uint64
+	rounds   []round
+	procs    int
+	server   func(settings) server
+	gophers  int    // processes with the Go client; 0 where the server is of the plain design
+	region   region // of the deployment; the zero value is none
+	numbered bool   // sequences are waited for after each round, too, which takes as long as a lease
+	proof    int    // IDs that every process must give after a round: more than it takes ahead
+	// goesOn is asked before every round; nil is always.
+	goesOn func(*world) bool
+}
+
+// round is one entry of the schedule.
+type round struct {
+	fault
+	seed      uint64  // of the choices within
+	redis, db Weather // beside the fault
+	// careful is a round that begins when no earlier fault has an effect any more, so that it can be judged.
+	careful bool
+}
+
+// schedule shuffles the faults of a topology, again and again until there are n. A share of the rounds, from
+// 0 to 1, is careful; half of the others come in bad weather.
+func schedule(seed uint64, topology string, n int, careful float64) (rounds []round) {
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	for len(rounds) < n {
+		kinds := faultsOn(topology)
+		rnd.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+		slices.SortStableFunc(kinds, func(a, b fault) int { return b.first - a.first })
+		for _, f := range kinds {
+			r := round{fault: f, seed: rnd.Uint64(), careful: rnd.Float64() < careful}
+			proxied := topology == onSingle || topology == onGroup
+			switch weather := rnd.IntN(6); {
+			case f.calm || r.careful:
+			case weather == 0:
+				r.db = Weather{DropReply: 0.03}
+			case weather == 1 && proxied:
+				r.redis = Weather{DropReply: 0.02}
+			case weather == 2 && proxied:
+				r.redis = Weather{LateRequest: 0.05, Longest: 1500 * time.Millisecond}
+			}
+			rounds = append(rounds, r)
+		}
+	}
+	return rounds[:n]
+}
+
+// play is a run: round by round a fault, healing, and the proof that every process issues again.
+func (p plan) play(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t, p)
+	w.startCallers()
+	w.verify()
+	for i, r := range p.rounds {
+		if t.Failed() || p.goesOn != nil && !p.goesOn(w) {
+			break
+		}
+		t.Run(r.name, func(t *testing.T) {
+			w.t = t
+			defer func() { w.t = w.whole }()
+			w.round(i+1, r)
+		})
+	}
+	w.end()
+	return w
+}
+
+// round breaks something, heals it, waits until all works again, and judges what that has cost.
+func (w *world) round(i int, r round) {
+	w.t.Helper()
+	w.rnd, w.notes = rand.New(rand.NewPCG(r.seed, 2)), ""
+	if r.careful {
+		w.rest()
+	}
+	before, begun := w.figures(), time.Now()
+	w.phase(fmt.Sprintf("round %d: %s", i, r.name))
+	w.setWeather(r.redis, r.db)
+	r.run(w)
+	broken := time.Since(begun)
+	w.heal()
+	w.verify()
+	cost := w.figures().since(before)
+	if r.careful {
+		w.judge(r.fault, cost)
+	}
+	w.t.Logf("round %2d: %-32s %5.2f s, healed in %5.2f s, %d duplicates; %v%s%s", i, r.name, broken.Seconds(),
+		(time.Since(begun) - broken).Seconds(), w.books.Duplicates(), cost, w.notes, r.weather())
+}
+
+func (r round) weather() (text string) {
+	if r.redis != (Weather{}) {
+		text += fmt.Sprintf("; redis: %v", r.redis)
+	}
+	if r.db != (Weather{}) {
+		text += fmt.Sprintf("; database: %v", r.db)
+	}
+	return text
+}
+
+// figures are what a fault may change, and what it has changed.
+type figures struct {
+	gaps    map[rig.List]int64 // numbers that lists left out, of those that are asked for all the time
+	starts  int64              // of the UID mode: worker IDs that are used up
+	asked   int                // times that an operator had to confirm an app
+	without time.Duration      // the longest that a process which nobody broke had no new IDs
+	whom    string             // and which that was, of which mode
+}
+
+// watched are the lists whose gaps are judged: one of each kind of app, and a tag.
+func (w *world) watched() (lists []rig.List) {
+	if w.hasRedis() {
+		lists = append(lists, aliceList)
+		for _, app := range narrowApps {
+			lists = append(lists, rig.List{App: app})
+		}
+	}
+	return append(lists, ordersList)
+}
+
+// figures begins to count anew for how long processes are without IDs.
+func (w *world) figures() figures {
+	w.t.Helper()
+	f := figures{gaps: map[rig.List]int64{}, asked: w.confirmed}
+	if w.gophers == nil {
+		return f // the plain design
+	}
+	for _, in := range w.watched() {
+		ids, highest := w.books.Of(in)
+		f.gaps[in] = w.region.row(highest) - ids
+	}
+	f.starts = w.number("SELECT COALESCE(MAX(ID), 0) FROM WORKER_NODE")
+	for _, p := range w.procs {
+		for m, absent := range p.absences(w.modes()) {
+			if absent > f.without && !p.broken {
+				f.without, f.whom = absent, fmt.Sprintf("%s, %s", p.name, m.name())
+			}
+		}
+		p.broken = false
+	}
+	return f
+}
+
+// since is what has come since then.
+func (f figures) since(before figures) figures {
+	gaps := maps.Clone(f.gaps)
+	for in := range gaps {
+		gaps[in] -= before.gaps[in]
+	}
+	f.gaps, f.starts, f.asked = gaps, max(0, f.starts-before.starts), f.asked-before.asked
+	return f
+}
+
+func (f figures) String() string {
+	text := fmt.Sprintf("without IDs for %v (%s), left out", f.without.Round(10*time.Millisecond), f.whom)
+	for _, in := range slices.SortedFunc(maps.Keys(f.gaps), func(a, b rig.List) int { return int(b.App - a.App) }) {
+		text += fmt.Sprintf(" %d of %d,", f.gaps[in], in.App)
+	}
+	return text + fmt.Sprintf(" %d starts, asked %d times", f.starts, f.asked)
+}
+
+// What a fault may leave out that makes nothing jump: segments that were lost with Redis, or on their way to
+// it. A jump is at least twice the rate, which is a hundred thousand a second for a list, ten times as much
+// for a tag, and 50 for starts, for the second or more by which clocks may differ.
+const (
+	fewIndices = 100_000
+	fewNarrow  = 1_000 // a narrow list holds 131 at most
+	fewStarts  = 20
+)
+
+// judge fails the round that has cost more than its row allows.
+func (w *world) judge(f fault, cost figures) {
+	w.t.Helper()
+	leftOut, without, asks := f.leftOut, f.without, f.asks
+	if !w.hasRedis() && f.database {
+		leftOut, without, asks = max(leftOut, jumps), max(without, 60*time.Second), maybe // nobody vouches
+	}
+	for in, gap := range cost.gaps {
+		allowed := leftOut + fewIndices
+		switch {
+		case in == ordersList:
+			allowed *= 10
+		case in.App == 31 && asks != never:
+			continue // the operator raises it
+		case in.App == 31:
+			allowed = fewNarrow
+		}
+		if gap > allowed {
+			w.t.Errorf("%v left out %d numbers, at most %d were to be", in, gap, allowed)
+		}
+	}
+	if allowed := fewStarts + leftOut/1000; cost.starts > allowed {
+		w.t.Errorf("%d starts of the UID mode are used up, at most %d were to be", cost.starts, allowed)
+	}
+	if asks == never && cost.asked > 0 || asks == always && cost.asked == 0 {
+		w.t.Errorf("the operator was asked %d times, he was to be: %v", cost.asked, asks)
+	}
+	if without == 0 {
+		without = 5 * time.Second
+	}
+	if cost.without > without {
+		w.t.Errorf("%s was without new IDs for %v, it was to be %v at most", cost.whom, cost.without, without)
+	}
+}
+
+// row is how far the database says that a list has come.
+func (w *world) row(in rig.List) int64 {
+	w.t.Helper()
+	if in == ordersList {
+		return w.number("SELECT max_id FROM leaf_alloc WHERE biz_tag = ?", ordersTag)
+	}
+	return w.number("SELECT max_id FROM id_alloc WHERE app_id = ? AND shard_id = ?", in.App, in.Shard)
+}
+
+// rows are those of the lists that are asked for all the time.
+func (w *world) rows() map[rig.List]int64 {
+	w.t.Helper()
+	rows := map[rig.List]int64{}
+	for _, m := range w.modes()[:min(2, len(w.modes()))] {
+		if in := (rig.List{App: m.app}); in == aliceList || in == ordersList {
+			rows[in] = w.row(in)
+		}
+	}
+	return rows
+}
+
+// beyond returns when lists have given numbers beyond what their rows said: those were taken since.
+func (w *world) beyond(rows map[rig.List]int64) {
+	w.t.Helper()
+	for in, row := range rows {
+		m := w.modes()[slices.IndexFunc(w.modes(), func(m mode) bool { return m.app == in.App })]
+		w.until(m.name()+" goes on beyond its row", func() error {
+			for _, p := range w.procs {
+				if err := w.ask(context.Background(), p, m, alice, segmentLen); err != nil {
+					return err
+				}
+			}
+			if _, highest := w.books.Of(in); w.region.row(highest) <= row {
+				return fmt.Errorf("it has come to %d, the row said %d", w.region.row(highest), row)
+			}
+			return nil
+		})
+	}
+}
+
+// command is one that a refusal names for an operator.
+var command = regexp.MustCompile("shardid (confirm[^`]*)`")
+
+// quotes removes those of an argument, as JSON has them.
+var quotes = strings.NewReplacer(`\`, "", `"`, "")
+
+// operate does what an operator would, where a refusal names a command. After a mere restart that is all;
+// where the database may lack numbers, the app is raised above all that it has given, and what processes hold
+// of it, before.
+func (w *world) operate(app int64, refusal error) {
+	w.t.Helper()
+	words := command.FindStringSubmatch(refusal.Error())
+	if words == nil {
+		return
+	}
+	if w.lacking {
+		highest := int64(0)
+		for shard := range int64(64) {
+			_, last := w.books.Of(rig.List{App: app, Shard: shard})
+			highest = max(highest, w.region.row(last))
+		}
+		w.command("apps", "set", "--app", fmt.Sprint(app), "--min-index", fmt.Sprint(highest+fewNarrow))
+	}
+	if err := w.try(strings.Fields(quotes.Replace(words[1]))...); err != nil {
+		w.note("%v", err)
+		return
+	}
+	w.confirmed++
+}
+
+// end stops everybody, and fails the test for whatever was wrong.
+func (w *world) end() {
+	w.t.Helper()
+	w.phase("end")
+	w.clients.callers.Stop()
+	w.numbers.Stop()
+	for _, g := range w.gophers {
+		g.kill()
+	}
+	w.allocated()
+	if w.gophers == nil {
+		return // the plain design: its caller knows better
+	}
+	w.books.Settle(w.t)
+	for _, s := range w.spaces {
+		s.order.Settle(w.t, s.name)
+	}
+	for _, p := range w.procs {
+		if n := strings.Count(p.Output(), "indices refused"); n > 0 {
+			w.t.Errorf("%s: the tripwire refused indices %d times", p.name, n)
+		}
+	}
+}
+
+// allocated checks that no index above the max_id of its row was delivered. Where the database went back, a
+// list that nobody has used since is used first: only then does its row say what it lacked.
+func (w *world) allocated() {
+	w.t.Helper()
+	for in, highest := range w.books.Highest() {
+		behind := func() bool {
+			const query = "SELECT COUNT(*) FROM id_alloc WHERE app_id = ? AND shard_id = ? AND max_id < ?"
+			return w.number(query, in.App, in.Shard, w.region.row(highest)) > 0
+		}
+		if !behind() {
+			continue
+		}
+		if w.gophers == nil {
+			w.books.Complain("index %d of %v was not allocated", highest, in)
+			continue
+		}
+		w.until(fmt.Sprintf("the row of %v, which delivered %d, rises", in, highest), func() error {
+			if err := w.ask(context.Background(), w.procs[0], mode{app: in.App}, rig.PassOf(in.Shard), 100); err != nil || !behind() {
+				return err
+			}
+			return errors.New("it is below")
+		})
+	}
+}
