@@ -11,7 +11,7 @@ NFPM      := $(TOOLS)/nfpm-v2.44.1
 OPERATOR  := $(TOOLS)/prometheus-operator-v0.85.0
 FUZZTIME  ?= 30s
 DURATION  ?= 1h
-N         ?= 1000
+N         ?= 200
 BENCHFLAGS ?=
 # The packages of all modules: the Go client and gormid have their own, below client/.
 ALL        = ./... $(shell go list -m)/client/...
@@ -120,8 +120,8 @@ soak: test-servers ## fault injection for DURATION (1h) on real servers; Ctrl-C 
 	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/faults -soak $(DURATION)
 
 restarts: export DEEP = 1
-restarts: test-servers ## N (1000) restarts of both stores and of every replica, with apps of narrow limits; about an hour
-	go test -count=1 -timeout 0 -v -run '^TestDirectedManyRestarts$$' ./scripts/e2e -restarts $(N)
+restarts: test-servers ## N (200) restarts of stores and processes, in one life of a narrow app; about an hour
+	go test -count=1 -timeout 0 -v -run '^TestManyRestarts$$' ./scripts/faults -restarts $(N)
 
 # Redis 7.0, as Debian has it, formats what is pushed half as fast as newer servers.
 bench bench-quick: export KV ?= valkey-9.1

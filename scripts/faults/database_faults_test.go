@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
@@ -482,6 +483,16 @@ func (w *world) undoubted(before int) {
 	}
 }
 
+// doctor fails the round unless `shardid doctor` judges a server of the database so.
+func (w *world) doctor(server *testserver.MariaDBServer, product, level string) {
+	w.t.Helper()
+	env := settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": server.DSN(database)}
+	out, _ := env.Command(w.whole.TempDir(), rig.Binary(w.t), "doctor", "--json").Output() // its status is of all it sees
+	if !regexp.MustCompile(`"value": ?"` + product + `",[^}]*"level": ?"` + level + `"`).Match(out) {
+		w.t.Errorf("doctor does not judge %s as %s: %s", product, level, out)
+	}
+}
+
 // withoutPrimary breaks the primary, and the others go on with another one. In the end what was broken is
 // mended and joins again.
 func withoutPrimary(breaks func(*world, *testserver.MariaDBServer) (mend func())) func(*world) {
@@ -527,9 +538,10 @@ func killed(w *world, n *testserver.MariaDBServer) (mend func()) {
 }
 
 // startedOutside: the node takes writes that nobody else has, until it joins.
-func startedOutside(_ *world, n *testserver.MariaDBServer) (mend func()) {
+func startedOutside(w *world, n *testserver.MariaDBServer) (mend func()) {
 	n.Kill()
 	n.Restart()
+	w.doctor(n, "Group Replication", "unsafe")
 	return func() {}
 }
 
@@ -557,6 +569,10 @@ func primarySwitched(w *world) {
 	if w.galera != nil {
 		w.nextNode()
 	} else {
+		w.doctor(w.primary(), "Group Replication", "ok")
+		w.exec("SET GLOBAL group_replication_consistency = EVENTUAL") // it may answer before it knows all
+		w.doctor(w.primary(), "Group Replication", "warn")
+		w.exec("SET GLOBAL group_replication_consistency = BEFORE_ON_PRIMARY_FAILOVER")
 		w.group.Switch()
 		w.reconnect()
 	}
@@ -566,6 +582,7 @@ func primarySwitched(w *world) {
 
 // nodesApart: each process uses a node of its own.
 func nodesApart(w *world) {
+	w.doctor(w.node, "Galera", "ok")
 	doubts := len(w.doubts())
 	for i, proxy := range w.dbProxies {
 		proxy.Switch(w.galera.Nodes[i%len(w.galera.Nodes)].Addr())

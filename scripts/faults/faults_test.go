@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -24,6 +25,7 @@ import (
 var (
 	seedFlag = flag.Uint64("faults.seed", 0, "replays the faults of this seed; 0 draws one")
 	soakFlag = flag.Duration("soak", 0, "how long TestSoak runs; 0 skips it")
+	restarts = flag.Int("restarts", 8, "how many rounds TestManyRestarts runs")
 )
 
 // plainSetting makes the test binary a server of the plain design, see plain_test.go.
@@ -141,6 +143,18 @@ func TestFaultsFindDuplicatesInThePlainDesign(t *testing.T) {
 		t.Errorf("%d duplicates of the plain design were found, and %d of its numbers that went back, want some of each",
 			w.books.Duplicates(), w.calls().Back)
 	}
+}
+
+// TestManyRestarts: stores and processes restart again and again in one life of the deployment, alone and
+// together, by an orderly stop or a power cut. Each time a narrow list loses no more than it may hold, so that it
+// outlives all of them, and an operator is asked only where both stores restarted together.
+func TestManyRestarts(t *testing.T) {
+	check.Deep(t)
+	s := seed(t)
+	rounds := slices.DeleteFunc(schedule(s, onSingle, 20**restarts, 1), func(r round) bool {
+		return r.slow || !strings.Contains(r.name, "restart")
+	})
+	deployment(t, onSingle, s, rounds[:*restarts]).play(t)
 }
 
 // spell is how long TestSoak uses one topology before the next one's turn.

@@ -270,13 +270,14 @@ func (s *sentinel) repair(w *world) {
 
 // cluster is three pairs.
 type cluster struct {
-	all []*pair
+	setup *testserver.ClusterSetup
+	all   []*pair
 }
 
 func newCluster(t *testing.T, conf string) *cluster {
 	t.Helper()
 	setup := testserver.Cluster(t, "--include", conf)
-	c := &cluster{}
+	c := &cluster{setup: setup}
 	for _, master := range setup.Nodes {
 		leader := newNode(t, master)
 		c.all = append(c.all, &pair{nodes: [2]*node{leader, newNode(t, rig.ClusterReplica(t, master, "--include", conf))}})

@@ -129,7 +129,8 @@ func (w *world) startDatabase() {
 	w.reconnect()
 	w.exec("UPDATE id_alloc SET step = ?", segmentLen)
 	for _, app := range narrowApps {
-		w.command("provision", "--app", fmt.Sprint(app), "--name", "narrow", "--max-limit-id", fmt.Sprint(int64(1)<<app))
+		w.command("provision", "--app", fmt.Sprint(app), "--name", "narrow", "--step", fmt.Sprint(segmentLen),
+			"--max-limit-id", fmt.Sprint(int64(1)<<app))
 	}
 	for _, s := range w.spaces[:young] {
 		w.command("sequences", "add", "--space", s.name, "--sections", fmt.Sprint(s.sections), "--step", fmt.Sprint(s.step))
