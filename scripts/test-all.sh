@@ -32,7 +32,7 @@ trap 'rm -rf "$logs"' EXIT
 export DEEP=1
 test=(go test -count=1 -timeout 60m)
 # shellcheck disable=SC2207 # package names have no spaces
-all=($(go list ./... "$(go list -m)/client/..." | grep -vE '/scripts/(e2e|faults|deploytest)$'))
+all=($(go list ./... "$(go list -m)/client/..." | grep -vE '/scripts/(stories|faults|deploytest)$'))
 
 run() {
 	case $1 in
@@ -40,7 +40,7 @@ run() {
 	prove) scripts/prove/prove.sh --quick ;;
 	packages) "${test[@]}" -v "${all[@]}" ;;
 	race) DEEP='' "${test[@]}" -race "${all[@]}" ;;
-	stories) scripts/test-clients.sh && "${test[@]}" -v -parallel 4 ./scripts/e2e ;;
+	stories) scripts/test-clients.sh && "${test[@]}" -v -parallel 4 ./scripts/stories ;;
 	deploy) make --no-print-directory test-deploy ;;
 	faults) "${test[@]}" -v ./scripts/faults ;;
 	stores) DEEP='' scripts/test-stores.sh mysql-9.7+valkey-9.1 ;;

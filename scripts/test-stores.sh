@@ -19,7 +19,7 @@ has the database and Redis talk to each other, so what one of them does differen
 shows beside any of the others.
 
   contracts   the packages of repository and service that start a database or a Redis
-  stories     scripts/e2e: shardid itself on the stores
+  stories     scripts/stories: shardid itself on the stores
   faults      each fault once on each topology, with MySQL on a group of three, too, and on two regions
 
 DEEP=1 in the environment adds the deep contracts and stories. A server that is missing is
@@ -94,7 +94,7 @@ for combination in "$@"; do
 	# The contracts and the stories mostly wait; the faults need the machine.
 	# shellcheck disable=SC2086 # a list of words
 	part contracts -p 3 $packages &
-	part stories -parallel 4 ./scripts/e2e &
+	part stories -parallel 4 ./scripts/stories &
 	wait
 	(DEEP=1 && export DEEP && part faults ./scripts/faults)
 	printf '%-15s  %-12s  %-14s  %-14s  %s\n' "${db:-installed}" "${kv:-installed}" \

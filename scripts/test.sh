@@ -9,7 +9,7 @@ Runs everything that decides whether a change may land, in three steps:
 
   1  the packages that need no server, those whose goroutines meet with -race, and a thousand
      worlds of each simulation, while the servers of the other tests are being installed
-  2  the stories (scripts/e2e), which mostly wait, and beside them the packages that use
+  2  the stories (scripts/stories), which mostly wait, and beside them the packages that use
      MariaDB, Redis, ZooKeeper and SQLite
   3  eight faults under load (scripts/faults), by a seed that is printed
 
@@ -44,7 +44,7 @@ part() {
 # packages prints the packages whose tests start servers, or those whose tests start none.
 packages() {
 	go list -f '{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}' ./... "$module/client/..." |
-		awk -v servers="$1" '/\/scripts\/(e2e|faults) / {next}
+		awk -v servers="$1" '/\/scripts\/(stories|faults) / {next}
 			(/shardid\/scripts\/(testserver|rig)/ ? "yes" : "no") == servers {print $1}' |
 		grep -vxFf <(printf '%s\n' "${races[@]}")
 }
@@ -55,7 +55,7 @@ part packages "${test[@]}" -p 4 $(packages no)
 part worlds "${test[@]}" -vet=off -p 1 -run '^TestSimulation' "${worlds[@]}"
 part race "${test[@]}" -p 4 -race "${races[@]}"
 wait
-part stories "${test[@]}" -parallel 4 ./scripts/e2e &
+part stories "${test[@]}" -parallel 4 ./scripts/stories &
 # shellcheck disable=SC2046
 part stores "${test[@]}" -p 3 $(packages yes)
 wait

@@ -74,7 +74,7 @@ func TestAlertRules(t *testing.T) {
 
 const alertsPath = "deploy/prometheus/alerts.yml"
 
-// TestCompose: what docker compose reads its file with takes it. TestE2ECompose runs what it says.
+// TestCompose: what docker compose reads its file with takes it. TestCompose runs what it says.
 func TestCompose(t *testing.T) {
 	check.Deep(t)
 	parser, path := built(t, "compose-go-v2.16.2"), filepath.Join(t.TempDir(), "compose.yaml")

@@ -1,4 +1,4 @@
-// Package rig drives shardid from outside, for the tests of scripts/e2e, scripts/faults and
+// Package rig drives shardid from outside, for the tests of scripts/stories, scripts/faults and
 // scripts/bench: processes, their settings, callers, and a ledger of all IDs that came.
 package rig
 

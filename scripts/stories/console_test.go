@@ -1,0 +1,346 @@
+//go:build unix
+
+// The console in a browser: it shows what the stores hold, says who is hit when one is away, and administers.
+// console_deep_test.go goes through what few operators meet.
+
+package stories_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"shardid/scripts/testserver"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/redis/go-redis/v9"
+)
+
+// consoleToken is the administrator's in these stories.
+const consoleToken = "console-9f2c41d07be35a8612c4"
+
+// hostile is a name that is code wherever HTML is read, and too long for any column.
+const hostile = `<img src=x onerror="window.broken=1">"'&amp;<script>window.broken=1</script>超长的应用名称超长的应用名称超长的应用名称`
+
+// exactLimit is a number that no number of JavaScript holds.
+const exactLimit = "9007199254740993"
+
+// noSweeps keeps lists as the test left them.
+func noSweeps() settings { return settings{"QUEUE_REFILL_CRON": "0 0 0 1 1 *"} }
+
+// watched is a service with Redis, an app 7 with a hostile name, an app 9 with an exact limit, and the console.
+func watched(t *testing.T, width int) (*daemon, *tab, *redis.Client) {
+	t.Helper()
+	server := testserver.Redis(t)
+	d := prepared(t, onRedis(server.Addr).With(noSweeps()),
+		[]string{"provision", "--app", "7", "--name", hostile},
+		[]string{"provision", "--app", "9", "--name", "orders", "--max-limit-id", exactLimit, "--limit-policy", "wrap"})
+	client := server.Client()
+	eventually(t, startLimit, "the lists are filled", func() bool {
+		return d.get("/readyz").status == 200 && depth(t, client, 7, 63) > 0 && depth(t, client, 9, 63) > 0
+	})
+	return d, browse(t, d.url, width), client
+}
+
+// depth is what Redis holds for a list.
+func depth(t *testing.T, client *redis.Client, app, shard int) int64 {
+	t.Helper()
+	n, err := client.LLen(t.Context(), fmt.Sprintf("id.gen.idList_%d_%d", app, shard)).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestConsoleShows: the grid shows what Redis holds, at once and after a change, to the eye, the keyboard and
+// a screen reader. Names are shown and never run, a limit is exact, and an ID of each mode is taken apart.
+func TestConsoleShows(t *testing.T) {
+	story(t)
+	d, b, client := watched(t, 1300)
+	d.want("/get?appId=7&gatePass=alice&count=200", 200, 0)
+	for _, change := range []error{
+		client.Del(t.Context(), "id.gen.idList_7_20").Err(),
+		client.LTrim(t.Context(), "id.gen.idList_7_21", 0, 6).Err(),
+		client.LTrim(t.Context(), "id.gen.idList_7_22", 0, 0).Err(),
+	} {
+		if change != nil {
+			t.Fatal(change)
+		}
+	}
+	b.until("each list is as deep as in Redis", fmt.Sprintf(
+		`JSON.stringify($$('[data-shard]').map((e) => e.getAttribute('aria-label'))) === JSON.stringify(%s)`,
+		labels(t, client)))
+	b.until("empty, low and full lists differ, and not by colour alone",
+		`new Set([20, 21, 40].map((s) => getComputedStyle($('[data-shard="'+s+'"]')).backgroundColor)).size === 3
+		&& getComputedStyle($('[data-shard="20"]')).backgroundImage.includes('gradient')`)
+	b.says(`.app[aria-selected=true] .remark`, "1 empty, 2 low")
+	b.walkHeatmap()
+
+	shown := eval[[]string](b, `['#app-name', '.app[aria-selected=true] .name'].map((s) => $(s).textContent)`)
+	if !slices.Equal(shown, []string{"7 " + hostile, hostile}) {
+		t.Errorf("names are shown as %q", shown)
+	}
+	if eval[bool](b, `'broken' in window || document.images.length > 0 || document.scripts.length !== 3`) {
+		t.Error("a name became code")
+	}
+	b.run(`$('.app').focus()`)
+	b.do(chromedp.KeyEvent(kb.ArrowDown))
+	b.until("app 9 is looked at", `says('#app-name') === '9 orders' && location.hash === '#app=9'`)
+	b.says("#app-facts", "9,007,199,254,740,993")
+	b.says("#app-facts", "wrap: IDs repeat")
+	b.decodes(d)
+	b.clean()
+}
+
+// labels are those of all lists of app 7, as JSON.
+func labels(t *testing.T, client *redis.Client) string {
+	t.Helper()
+	var all []string
+	for shard := range 64 {
+		n := depth(t, client, 7, shard)
+		digits, unit := fmt.Sprint(n), "indices"
+		if n > 999 {
+			digits = digits[:len(digits)-3] + "," + digits[len(digits)-3:]
+		} else if n == 1 {
+			unit = "index"
+		}
+		all = append(all, fmt.Sprintf("%q", fmt.Sprintf("shard %d: %s %s", shard, digits, unit)))
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+// walkHeatmap goes through the grid with the keyboard alone.
+func (b *tab) walkHeatmap() {
+	b.t.Helper()
+	b.run(`$('[data-shard="0"]').focus()`)
+	for _, step := range []struct {
+		key  string
+		want int
+	}{
+		{kb.ArrowLeft, 0}, {kb.ArrowRight, 1}, {kb.ArrowDown, 9}, {kb.End, 15}, {kb.ArrowUp, 7}, {kb.Home, 0},
+		{kb.ArrowDown, 8}, {kb.ArrowDown, 16}, {kb.End, 23}, {kb.Home, 16}, {"x", 16}, {kb.Tab, -1},
+	} {
+		b.do(chromedp.KeyEvent(step.key))
+		if at := eval[int](b, `Number(document.activeElement.dataset.shard ?? -1)`); at != step.want {
+			b.t.Fatalf("%q leads to shard %d, want %d", step.key, at, step.want)
+		}
+	}
+	b.run(`$('[data-shard="20"]').dispatchEvent(new PointerEvent('pointerenter'))`)
+	b.says("#readout", "shard 20: 0 indices, 0 % of a step")
+}
+
+// decodes takes an ID of each mode apart, and says what is none.
+func (b *tab) decodes(d *daemon) {
+	b.t.Helper()
+	flake := eventuallyID(b.t, d, snowflakeGet)
+	for id, want := range map[string]string{
+		" 16,391 ":                   "app7 (<img",
+		flake:                        fmt.Sprint(timeOf(number64(b.t, flake)).UnixMilli()),
+		eventuallyID(b.t, d, uidGet): "worker",
+		"9223372036854775808":        "below 2^63",
+		"12x":                        "decimal digits only",
+	} {
+		b.fill("#decode-id", id)
+		b.do(chromedp.KeyEvent(kb.Enter))
+		b.until(id+" is decoded as "+want, fmt.Sprintf(
+			`(says('#decode-error') + $$('.kind').map((k) => k.textContent).join()).includes(%q)`, want))
+	}
+}
+
+// red are the alarms that tell of a cause, and marked the tiles of what fails or is degraded.
+const (
+	red    = `$$('#alarm-list > [data-state=critical]').map((e) => e.innerText)`
+	marked = `$$('#affected-list li').map((e) => e.querySelector('.name').innerText + ' ' + e.dataset.state).join()`
+)
+
+// TestConsoleTrouble: Redis dies. A sentence says who is hit and who goes on, one cause is one red alarm with a
+// link to its section of the runbook, and all is one line again once it is back. A replica that drains serves
+// nothing, and a server that is away is said to be so until it is back.
+func TestConsoleTrouble(t *testing.T) {
+	story(t)
+	server, dir := testserver.Redis(t), t.TempDir()
+	s := onRedis(server.Addr).With(noSweeps()).With(settings{"SERVER_DRAIN_DELAY": "12s"})
+	d := serveIn(t, dir, s, "--demo")
+	eventuallyID(t, d, aliceGet)
+	b := browse(t, d.url, 1300)
+	const calm = `$$('#alarm-list li:not([data-state=info]), #affected-list li').length === 0`
+	b.until("all is well, and closed", calm+` && !shown('#well-list')`)
+
+	server.Kill()
+	eventually(t, startLimit, "callers are refused", func() bool { return d.get(aliceGet+"&count=2000").status != 200 })
+	b.says("#impact[data-state=critical]", "Redis at "+server.Addr+" is unreachable. Queue and sequence callers get -4")
+	b.says("#impact[data-state=critical]", "snowflake and UID go on.")
+	b.until("red", marked+`.includes('queue mode critical')`)
+	b.until("red and amber", marked+`.includes('redis critical,refill warning')`)
+	d.alarm("ShardidStarved", true) // which follows from it
+	if tiles := eval[[]string](b, red); len(tiles) != 1 || !strings.Contains(tiles[0], "ShardidStoreAway") {
+		t.Errorf("red tiles: %q, want ShardidStoreAway alone", tiles)
+	}
+	leads := eval[string](b, `(async () => {
+		const link = $('#alarm-list a');
+		const page = new DOMParser().parseFromString(await (await fetch(link.href)).text(), 'text/html');
+		return link.hash + ' ' + page.querySelector(link.hash)?.textContent;
+	})()`)
+	if leads != "#shardidstoreaway ShardidStoreAway" {
+		t.Errorf("the alarm's link leads to %q", leads)
+	}
+	server.Restart()
+	eventuallyID(t, d, aliceGet)
+	b.until("all is well again", calm)
+
+	d.Signal(syscall.SIGTERM)
+	b.until("a replica that drains is not ready", `
+		$$('#affected-list li').some((e) => e.textContent === 'replicanot ready')
+		&& !says('#health').includes('serving')`)
+	d.Kill()
+	b.until("the page says that the server is away", `link() === 'away' && says('#stale').includes('does not answer')`)
+	b.says("#app-name", "1 test") // what was known
+	serveIn(t, dir, s, "--demo", "--set", "server.addr="+strings.TrimPrefix(d.url, "http://"))
+	eventually(t, 2*seen, "the page is live again", func() bool {
+		return eval[bool](b, `link() === 'live' && $('#stale').hidden`)
+	})
+	b.clean("status of 503", "ERR_CONNECTION", "ERR_EMPTY_RESPONSE", "ERR_INCOMPLETE")
+}
+
+// TestConsoleAdministers: the page asks for a token and shows nothing without. An app and a tag are made,
+// changed, deleted and made again; what cannot be taken back wants the name, what comes again repeats no ID,
+// and the token stays nowhere.
+func TestConsoleAdministers(t *testing.T) {
+	story(t)
+	d := serve(t, settings{"SERVER_ADMIN_TOKEN": consoleToken, "SERVER_PROTECT_MONITORING": "true"}, "--demo")
+	d.ready()
+	b := newTab(t, 1300)
+	b.do(chromedp.Navigate(d.url))
+	b.until("the page asks for a token", `link() === 'locked' && !$('#lock').hidden`)
+	b.fill("#lock-token", "wrong")
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.until("it is wrong", `says('#lock-error') !== '' && says('#app-list') === ''`)
+	b.fill("#lock-token", consoleToken)
+	b.do(chromedp.KeyEvent(kb.Enter))
+	b.until("it is right", `link() === 'live' && says('#app-name') === '1 test'`)
+
+	b.administerApp(d)
+	b.administerTag(d)
+	for _, place := range []string{
+		`location.href`, `document.cookie`, `document.documentElement.outerHTML`, `Object.entries(localStorage)`,
+		`Object.entries(sessionStorage)`, `performance.getEntries()`, `history.state`,
+	} {
+		if strings.Contains(eval[string](b, `JSON.stringify(`+place+`) ?? ''`), consoleToken) {
+			t.Errorf("the token is in %s", place)
+		}
+	}
+	b.clean("status of 401", "status of 400")
+}
+
+func (b *tab) administerApp(d *daemon) {
+	b.t.Helper()
+	const get, limit = "/get?appId=77&gatePass=alice", "9,007,199,254,740,993" // beyond what a JS number holds
+	b.dialog("#new-app", "#admin-id")
+	b.fill("#admin-id", "77")
+	b.fill("#admin-name", hostile)
+	b.fill("#admin-maxLimitId", limit)
+	b.fill("#admin-step", "many")
+	b.refused("Step must be a whole number") // by the form
+	b.fill("#admin-step", "0")
+	b.refused("step") // by the server
+	b.fill("#admin-step", "1,000")
+	b.submitted("Made app 77 ")
+	b.until("it is shown", fmt.Sprintf(`says('#app-name').startsWith('77 <img')
+		&& says('#app-facts').includes(%q)`, limit))
+	before := fromJSON[answer](b.t, answer{body: eventuallyID(b.t, d, get)}).ID
+
+	b.dialog("#edit-app", "#admin-step")
+	b.fill("#admin-step", "500")
+	b.submitted("Changed app 77 ")
+	b.until("the change is shown, and the limit is as before", fmt.Sprintf(
+		`says('#app-facts').includes('500 indices') && says('#app-facts').includes(%q)`, limit))
+
+	b.dialog("#delete-app", "#admin-confirm")
+	b.wantsName(hostile)
+	b.submitted("Deleted app 77 ")
+	b.until("it is gone", `says('#app-name') === '1 test'`)
+	d.want(get, 404, -2)
+	b.dialog("#new-app", "#admin-id")
+	b.fill("#admin-id", "77")
+	b.fill("#admin-name", "again")
+	b.submitted("Made app 77 again")
+	if after := fromJSON[answer](b.t, answer{body: eventuallyID(b.t, d, get)}).ID; after <= before {
+		b.t.Errorf("app 77 issues %d after it was made again, want more than %d", after, before)
+	}
+}
+
+func (b *tab) administerTag(d *daemon) {
+	b.t.Helper()
+	const get = "/api/segment/get/returns"
+	button := func(name string) string {
+		return fmt.Sprintf(`row('#tag-rows', 'returns')?.querySelector('button[aria-label^=%q]')`, name)
+	}
+	made := func() {
+		b.dialog("#new-tag", "#admin-tag")
+		b.fill("#admin-tag", "returns")
+		b.submitted("Made tag returns")
+		b.until("it is shown before anybody asks for an ID", button("Edit")+` !== undefined`)
+	}
+	made()
+	if first := d.get(get).body; first != "1" {
+		b.t.Errorf("its first ID is %s, want 1", first)
+	}
+	b.run(button("Edit") + `.click()`)
+	b.until("the form is there", `$('#admin-maxId') !== null`)
+	b.fill("#admin-maxId", "9,007,199,254,740,993")
+	b.submitted("Changed tag returns")
+	b.run(button("Delete") + `.click()`)
+	b.until("the form is there", `$('#admin-confirm') !== null`)
+	b.wantsName("returns")
+	b.submitted("Deleted tag returns")
+	b.until("its row is gone", button("Edit")+` === undefined`)
+	made()
+	eventually(b.t, seen, "its IDs are above those of before", func() bool { return d.get(get).body == exactLimit })
+}
+
+// dialog opens a form and waits for its fields.
+func (b *tab) dialog(button, field string) {
+	b.t.Helper()
+	b.click(button)
+	b.until("the form is there", fmt.Sprintf(`$(%q) !== null`, field))
+}
+
+// refused sends the form and wants the server or the form to refuse it.
+func (b *tab) refused(says string) {
+	b.t.Helper()
+	b.submit("refused: "+says, fmt.Sprintf(`$('#admin-result').dataset.state === 'critical'
+		&& says('#admin-result').includes(%q)`, says))
+}
+
+// submitted sends the form and wants it done.
+func (b *tab) submitted(says string) {
+	b.t.Helper()
+	b.submit("done: "+says, fmt.Sprintf(`!$('#admin').open && says('#admin-done').includes(%q)`, says))
+}
+
+// submit sends the form, wherever the page moves its button meanwhile, and waits for what comes of it.
+func (b *tab) submit(what, script string) {
+	b.t.Helper()
+	defer func() {
+		if b.t.Failed() {
+			result, err := tryEval[string](b, `says('#admin-form')`)
+			b.t.Logf("the form says %q, %v", result, err)
+		}
+	}()
+	b.run(`$('#admin-submit').click()`)
+	b.until(what, script)
+}
+
+// wantsName wants the form to be sent only once the name is typed, and types it.
+func (b *tab) wantsName(name string) {
+	b.t.Helper()
+	for _, typed := range []string{name + "x", name} {
+		b.fill("#admin-confirm", typed)
+		if disabled := eval[bool](b, `$('#admin-submit').disabled`); disabled != (typed != name) {
+			b.t.Errorf("with the name %q typed, the button is disabled: %t", typed, disabled)
+		}
+	}
+}

@@ -1,0 +1,181 @@
+//go:build unix
+
+package stories_test
+
+import (
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"shardid/scripts/rig"
+)
+
+// daemon is one `shardid serve`.
+type daemon struct {
+	*rig.Process
+	t      *testing.T
+	url    string
+	client *http.Client
+}
+
+// startLimit is how long a process may take to listen on a busy machine.
+const startLimit = 30 * time.Second
+
+// serve starts shardid on a free port in a new folder and returns when it
+// listens.
+func serve(t *testing.T, s settings, args ...string) *daemon {
+	t.Helper()
+	return serveIn(t, t.TempDir(), s, args...)
+}
+
+// serveReady starts so many and returns when they are ready.
+func serveReady(t *testing.T, n int, s settings, args ...string) (replicas []*daemon) {
+	t.Helper()
+	for range n {
+		replicas = append(replicas, serve(t, s, args...))
+	}
+	for _, d := range replicas {
+		d.ready()
+	}
+	return replicas
+}
+
+// prepared runs commands in a new folder, then a replica.
+func prepared(t *testing.T, s settings, commands ...[]string) *daemon {
+	t.Helper()
+	dir := t.TempDir()
+	for _, args := range commands {
+		if o := shardidIn(t, dir, s, args...); o.exit != 0 {
+			t.Fatalf("%v: %+v", args, o)
+		}
+	}
+	return serveIn(t, dir, s)
+}
+
+// dial opens a connection that lasts as long as the test, 40 seconds at most, and sends text.
+func dial(t *testing.T, addr, text string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(addr, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(40 * time.Second))
+	_, _ = io.WriteString(conn, text) // the server may close early
+	return conn
+}
+
+// raw sends bytes over a connection of its own and gives all answers.
+func (d *daemon) raw(request string) (answers string) {
+	d.t.Helper()
+	all, _ := io.ReadAll(dial(d.t, d.url, request)) // a reset is an answer too
+	return string(all)
+}
+
+func serveIn(t *testing.T, dir string, s settings, args ...string) *daemon {
+	t.Helper()
+	return listening(launch(t, command(t, dir, s, serving(args)...)))
+}
+
+// serving are the arguments of a replica on a free port.
+func serving(args []string) []string {
+	return append([]string{"serve", "--set", "server.addr=127.0.0.1:0"}, args...)
+}
+
+// listening returns when d says where it listens.
+func listening(d *daemon) *daemon {
+	d.t.Helper()
+	d.url = "http://" + d.Listens()
+	return d
+}
+
+// launch starts a replica and returns at once.
+func launch(t *testing.T, cmd *exec.Cmd) *daemon {
+	t.Helper()
+	transport := &http.Transport{MaxIdleConnsPerHost: 128}
+	d := &daemon{t: t, client: &http.Client{Timeout: 20 * time.Second, Transport: transport}}
+	t.Cleanup(d.client.CloseIdleConnections)
+	d.Process = rig.Start(t, cmd, filepath.Join(t.TempDir(), "log"))
+	return d
+}
+
+// stops sends a signal that ends the process well.
+func (d *daemon) stops(s syscall.Signal, limit time.Duration) {
+	d.t.Helper()
+	d.Signal(s)
+	if code := d.Exit(limit); code != 0 {
+		d.t.Errorf("exit %d:\n%s", code, d.Output())
+	}
+}
+
+// answer is an HTTP answer, with the fields of both shapes of JSON.
+type answer struct {
+	status  int
+	header  http.Header
+	body    string
+	took    time.Duration
+	closes  bool // the server closes the connection after it
+	Code    int
+	Message string
+	Status  string // of the health endpoints
+	ID      int64
+	IDStr   string
+	IDs     []json.RawMessage
+}
+
+// do sends a request; header is a list of names and values.
+func (d *daemon) do(method, target string, header ...string) (a answer, err error) {
+	req, err := http.NewRequest(method, d.url+target, nil)
+	if err != nil {
+		return a, err
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	return d.send(req)
+}
+
+// send sends a request as it is.
+func (d *daemon) send(req *http.Request) (a answer, err error) {
+	begun := time.Now()
+	resp, err := d.client.Do(req)
+	if err != nil {
+		return a, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	a.status, a.header, a.body = resp.StatusCode, resp.Header, string(raw)
+	a.took, a.closes = time.Since(begun), resp.Close
+	isJSON := strings.HasPrefix(a.header.Get("Content-Type"), "application/json") && strings.HasPrefix(a.body, "{")
+	if err == nil && isJSON {
+		err = json.Unmarshal(raw, &a)
+	}
+	return a, err
+}
+
+// get is do with GET, for the goroutine of the test.
+func (d *daemon) get(target string) answer {
+	d.t.Helper()
+	a, err := d.do(http.MethodGet, target)
+	if err != nil {
+		d.t.Fatalf("GET %s: %v", target, err)
+	}
+	return a
+}
+
+// want gets target and checks status and code.
+func (d *daemon) want(target string, status, code int) answer {
+	d.t.Helper()
+	a := d.get(target)
+	if a.status != status || a.Code != code {
+		d.t.Fatalf("GET %s: %d %s, want %d and code %d", target, a.status, a.body, status, code)
+	}
+	return a
+}

@@ -1,0 +1,244 @@
+//go:build unix
+
+package stories_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"shardid/scripts/faults"
+	"shardid/scripts/rig"
+	"shardid/scripts/testserver"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The stories of this file are the headlines of docs/never-twice.md: a replica of Redis that lacks pops, a
+// replica of the database that lacks a moment, a database that comes back from a backup. What they promise is
+// that no ID comes twice. Every other fault, and what each may cost, is a row of the table of scripts/faults.
+
+const (
+	aliceList  = "id.gen.idList_1_0" // that alice's IDs of app 1 come from
+	aliceMaxID = "SELECT max_id FROM id_alloc WHERE app_id = 1 AND shard_id = 0"
+)
+
+// TestSentinelLaggingReplica: the sentinels promote a replica that has missed more than 1000 pops.
+func TestSentinelLaggingReplica(t *testing.T) {
+	story(t)
+	setup, dsn, books := testserver.Sentinel(t), migrated(t), &ledger{}
+	setup.DownAfter(t, 4*time.Second)
+	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
+	d := serve(t, onMariaDB(dsn).With(onSentinel(setup)).With(direct()))
+	take(d, books, 700)
+	cutOff(t, setup)
+	take(d, books, 1200)
+	text, err := setup.Replica.Client().LIndex(t.Context(), aliceList, 0).Result()
+	if first, _ := strconv.ParseInt(text, 10, 64); err != nil || !slices.Contains(books.IDs(), first<<14|1) {
+		t.Fatalf("the replica's list begins with %q (%v), which was not issued: it is not old", text, err)
+	}
+	setup.Master.Kill()
+	if got := setup.MasterAddr(t, setup.Master.Addr); got != setup.Replica.Addr {
+		t.Fatalf("the sentinels chose %s", got)
+	}
+	take(d, books, 3000)
+	books.Settle(t)
+}
+
+// TestDatabaseRestored: MariaDB comes back from a cold copy that is 5000 IDs old, while Redis goes on.
+func TestDatabaseRestored(t *testing.T) {
+	story(t)
+	s, books := privateStores(t), &ledger{}
+	live, kept := filepath.Join(filepath.Dir(s.db.Socket), "data"), filepath.Join(t.TempDir(), "data")
+	d := serve(t, s.settings().With(direct()))
+	take(d, books, 3000)
+	s.db.Stop()
+	mustCopy(t, live, kept)
+	s.db.Restart()
+	take(d, books, 5000)
+	s.db.Kill()
+	mustCopy(t, kept, live)
+	s.db.Restart()
+	if maxID, highest := number(t, s.dsn, aliceMaxID), books.Last()>>14; highest <= maxID {
+		t.Fatalf("max_id is %d and no index above %d was issued: the row is not old", maxID, highest)
+	}
+	fresh := serve(t, s.settings().With(direct()))
+	take(fresh, books, 5000) // knows only what the stores say
+	take(d, books, 5000)
+	books.Settle(t)
+}
+
+// TestDatabaseFailover: the database fails over to a replica that has missed the last second, in which
+// all modes issued and a replica of shardid started. Two more start after it.
+func TestDatabaseFailover(t *testing.T) {
+	story(t)
+	db := newMovingDatabase(t)
+	refilled := settings{"SEGMENT_MAX_STEP": "1000", "QUEUE_MAX_STEP": "1000", "QUEUE_PREFETCH_MAX": "1"} // all the time
+	s := db.settings().With(onRedis(testserver.Redis(t).Addr)).With(refilled)
+	must(t, s, "migrate")
+	must(t, s, "provision", "--app", "1", "--name", "test")
+	must(t, s, "tags", "add", "--tag", "orders", "--step", "1000")
+	f := newFleet(t, s)
+	f.add(2)
+	f.serves(startLimit)
+	time.Sleep(3 * time.Second) // it issues
+	db.CatchUp()
+	db.Lag()
+	f.add(1)
+	f.serves(startLimit)
+	db.Failover()
+	db.leadTo(db.Primary)
+	f.add(2)
+	f.serves(time.Minute)
+	time.Sleep(3 * time.Second) // and issues
+	f.settle()
+}
+
+// direct makes a process take nothing ahead and refill only on demand, so that what Redis holds is what would
+// be served next.
+func direct() settings {
+	return settings{"QUEUE_PREFETCH_MAX": "1", "QUEUE_REFILL_CRON": "0 0 0 1 1 *", "QUEUE_TIMEOUT": "500ms"}
+}
+
+// take gets n IDs for alice, some at a time; the first may need a while.
+func take(d *daemon, books *ledger, n int) {
+	d.t.Helper()
+	for goal := books.Count() + n; books.Count() < goal && len(books.Problems()) == 0; {
+		eventually(d.t, time.Minute, "IDs are issued", func() bool {
+			return batch(d, books, "alice", min(100, goal-books.Count())).status == 200
+		})
+	}
+}
+
+// cutOff keeps a replica that has all that its master has from hearing more: it gives a password that the
+// master does not have.
+func cutOff(t *testing.T, setup *testserver.SentinelSetup) {
+	t.Helper()
+	master, replica := setup.Master.Client(), setup.Replica.Client()
+	state := func(c *redis.Client) map[string]string {
+		return c.InfoMap(t.Context(), "replication").Val()["Replication"]
+	}
+	eventually(t, startLimit, "the replica has caught up", func() bool {
+		got := state(replica)
+		return got["master_link_status"] == "up" && got["slave_repl_offset"] == state(master)["master_repl_offset"]
+	})
+	if err := errors.Join(replica.ConfigSet(t.Context(), "masterauth", "nonsense").Err(),
+		master.Do(t.Context(), "CLIENT", "KILL", "TYPE", "replica").Err()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustCopy replaces one folder by another.
+func mustCopy(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.RemoveAll(to); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// movingDatabase is a replicated pair behind an address that stays the same.
+type movingDatabase struct {
+	*testserver.MariaDBPair
+	proxy *faults.Proxy
+}
+
+func newMovingDatabase(t *testing.T) movingDatabase {
+	t.Helper()
+	pair := testserver.MariaDBReplicated(t)
+	proxy, err := faults.NewProxy(pair.Primary.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = proxy.Close() })
+	query(t, pair.Primary.DSN(""), "CREATE DATABASE shardid")
+	return movingDatabase{pair, proxy}
+}
+
+func (m movingDatabase) settings() settings {
+	return onMariaDB("root@tcp(" + m.proxy.Addr + ")/shardid")
+}
+
+// leadTo is where the address leads from now on.
+func (m movingDatabase) leadTo(s *testserver.MariaDBServer) { m.proxy.Switch(s.Addr()) }
+
+// fleet is replicas that share stores and are asked for all modes, and what they have issued.
+type fleet struct {
+	t        *testing.T
+	settings settings
+	asked    []*asked
+	replicas []*daemon
+	callers  []*rig.Callers
+}
+
+// asked is a mode: a request that brings a hundred IDs as text, and all that came.
+type asked struct {
+	target string
+	books  ledger
+}
+
+func newFleet(t *testing.T, s settings) *fleet {
+	return &fleet{t: t, settings: s, asked: []*asked{
+		{target: aliceGet + "&count=100"}, {target: segmentGet + "orders?count=100"},
+		{target: snowflakeGet + "?count=100"}, {target: uidTarget(100)},
+	}}
+}
+
+// add starts replicas with a caller for each mode, who asks to the end.
+func (f *fleet) add(n int) {
+	f.t.Helper()
+	for range n {
+		d := serve(f.t, f.settings.With(settings{"SNOWFLAKE_ADVERTISE": address(len(f.replicas) + 1)}))
+		callers := &rig.Callers{}
+		f.replicas, f.callers = append(f.replicas, d), append(f.callers, callers)
+		callers.Start(f.t, len(f.asked), func(ctx context.Context, caller int) {
+			for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+				f.ask(d, f.asked[caller])
+			}
+		})
+	}
+}
+
+// ask notes what one request brings, and says what refused it.
+func (f *fleet) ask(d *daemon, m *asked) error {
+	a, err := d.do(http.MethodGet, m.target, "Accept", "text/plain")
+	if err == nil && a.status == http.StatusOK {
+		ids, err := digits(a.body, 100)
+		m.books.Rise(0, ids...)
+		return err
+	}
+	if err != nil || a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+		m.books.Complain("%v %d %.200s", err, a.status, a.body)
+	}
+	return fmt.Errorf("%s: %v %d %.200s", m.target, err, a.status, a.body)
+}
+
+// serves returns when every replica answers in all modes.
+func (f *fleet) serves(limit time.Duration) {
+	f.t.Helper()
+	for i, d := range f.replicas {
+		for _, m := range f.asked {
+			rig.Until(f.t, limit, fmt.Sprintf("replica %d serves", i+1), func() error { return f.ask(d, m) })
+		}
+	}
+}
+
+// settle ends the callers and fails the test for every ID that came twice, and whatever else was wrong.
+func (f *fleet) settle() {
+	f.t.Helper()
+	for _, callers := range f.callers {
+		callers.Stop()
+	}
+	for _, m := range f.asked {
+		m.books.Settle(f.t, m.target)
+	}
+}

@@ -1,0 +1,104 @@
+//go:build unix
+
+// The first minute of a user: an empty folder, one command, and an ID of every mode. Then the worst that can
+// happen to that process: it is killed while it works, and started again in its folder.
+
+package stories_test
+
+import (
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"shardid/scripts/check"
+)
+
+// TestFirstMinute: an empty folder, one command, and one curl for each mode. The first ID of each list is
+// known beforehand, nothing is an alarm, and the log names the store that keeps the worker IDs.
+func TestFirstMinute(t *testing.T) {
+	story(t)
+	d := serve(t, nil, "--demo")
+	for _, c := range []struct{ name, target, body string }{
+		{"the first ID of an app", aliceGet, `{"code":0,"id":16385,"idStr":"16385"}`},
+		{"the first ID of a tag", segmentGet + demoTag, "1"},
+		{"the next ones", segmentGet + demoTag + "?count=3", "2\n3\n4\n"},
+		{"the first number of a key", "/v1/sequence/chat/ids?key=room42", `{"code":0,"ids":["1"]}`},
+	} {
+		if got := eventuallyID(t, d, c.target); got != c.body {
+			t.Errorf("%s: %q, want %q", c.name, got, c.body)
+		}
+	}
+	flake := number64(t, eventuallyID(t, d, snowflakeGet))
+	if got, want := workerOf(flake), d.flakeStatus().WorkerID; got != want {
+		t.Errorf("the first snowflake is of worker %d, /api/status says %d", got, want)
+	}
+	uid := number64(t, eventuallyID(t, d, uidGet))
+	if next := number64(t, d.want(uidGet, 200, 0).body); uidDefaults().workerOf(uid) != 1 || next != uid+1 {
+		t.Errorf("the first UIDs are %d and %d, want two of worker 1 in a row", uid, next)
+	}
+	if a, err := d.do(http.MethodPost, "/v1/leases/demo"); err != nil || a.status != 200 {
+		t.Errorf("a lease of a worker ID: %d %s, %v", a.status, a.body, err)
+	}
+	if names := d.alarms(); len(names) > 0 {
+		t.Errorf("alarms of a demo: %v", names)
+	}
+	if !strings.Contains(d.Output(), `"registry":"sqlite"`) {
+		t.Errorf("the log does not name the registry:\n%s", d.Output())
+	}
+}
+
+// TestKilledUnderLoad: the embedded stores survive kill -9 again and again. No ID of any mode comes twice,
+// and each life has a worker ID of the UID mode of its own.
+func TestKilledUnderLoad(t *testing.T) {
+	story(t)
+	const lives, callers = 4, 4
+	dir, queue, tag, flakes, uids := t.TempDir(), &ledger{}, &ledger{}, &ledger{}, &ledger{}
+	for life := range lives {
+		d := serveIn(t, dir, settings{"UID_MODE": []string{"cached", "default"}[life%2]}, "--demo")
+		d.ready()
+		loads := []*load{
+			{apps: []int64{1}, books: queue},
+			{target: segmentGet + demoTag, batch: batchOf(10), books: tag},
+			{target: snowflakeGet, batch: batchOf(10), books: flakes},
+			{target: uidGet, batch: batchOf(7), books: uids},
+		}
+		var dying atomic.Bool
+		for _, l := range loads {
+			l.replicas = []*daemon{d}
+			l.trouble = func(a answer, err error) bool { return err != nil && dying.Load() || noWorkerYet(a) }
+			l.start(t, callers)
+		}
+		for _, l := range loads {
+			l.reach(t, l.books.Count()+1000)
+		}
+		dying.Store(true)
+		d.Kill()
+		for _, l := range loads {
+			l.stop()
+		}
+		if workers := uidDefaults().workers(uids); len(workers) != life+1 {
+			t.Errorf("UIDs by worker ID after %d lives: %v", life+1, workers)
+		}
+	}
+	for name, books := range map[string]*ledger{"queue": queue, "tag": tag, "snowflake": flakes, "UID": uids} {
+		books.Settle(t, name)
+	}
+}
+
+// TestPortInUse: another process has the port. The last line names the setting, and what to do.
+func TestPortInUse(t *testing.T) {
+	story(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check.Must(t, err)
+	defer l.Close()
+	for _, setting := range []string{"resp.addr", "server.addr", "server.pprof_addr"} {
+		o := shardid(t, nil, append(serving(nil), "--demo", "--set", setting+"="+l.Addr().String())...)
+		lines := strings.Split(strings.TrimSpace(o.stderr), "\n")
+		last, want, advice := lines[len(lines)-1], setting+": listen tcp "+l.Addr().String(), "choose another "+setting
+		if o.exit != 1 || !strings.Contains(last, want) || !strings.Contains(last, advice) {
+			t.Errorf("exit %d, %s, want 1, %q and %q", o.exit, last, want, advice)
+		}
+	}
+}

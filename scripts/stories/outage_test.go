@@ -1,0 +1,277 @@
+//go:build unix
+
+// What happens to users when stores die: what is held is served on, the other modes go on, a refusal says to
+// come again, the operator has one alarm that names the cause, and all is well soon after the store is back.
+
+package stories_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"shardid/scripts/check"
+	"shardid/scripts/testserver"
+)
+
+const (
+	aliceGet = "/get?appId=1&gatePass=alice" // shard 0
+	helloGet = "/get?appId=1&gatePass=hello" // shard 18
+)
+
+// stores are private servers, so that a story may take them away.
+type stores struct {
+	db    *testserver.MariaDBServer
+	redis *testserver.RedisServer
+	dsn   string
+}
+
+func privateStores(t *testing.T, more ...settings) stores {
+	t.Helper()
+	s := stores{db: testserver.MariaDB(t), redis: testserver.Redis(t)}
+	s.dsn = s.db.NewDatabase(t)
+	by := onMariaDB(s.dsn)
+	for _, m := range more {
+		by = by.With(m)
+	}
+	must(t, by, "migrate")
+	must(t, by, "provision", "--app", "1", "--name", "test")
+	return s
+}
+
+// settings shorten the wait for a refill, so that outages take less of it.
+func (s stores) settings() settings {
+	return onMariaDB(s.dsn).With(onRedis(s.redis.Addr)).With(settings{"QUEUE_TIMEOUT": "500ms"})
+}
+
+// batch asks for count IDs of app 1 and enters them; it gives the answer.
+func batch(d *daemon, books *ledger, pass string, count int) answer {
+	d.t.Helper()
+	f := form{count: count}
+	a := d.get(f.target(1, pass))
+	if a.status == http.StatusOK {
+		ids, err := f.parse(a)
+		if err != nil {
+			d.t.Fatalf("%v: %s", err, a.body)
+		}
+		books.Queue("", 1, pass, ids...)
+	}
+	return a
+}
+
+// wantRefusal wants one that says which store is away, and to come again.
+func wantRefusal(t *testing.T, a answer, code int, store string) {
+	t.Helper()
+	if !comeAgain(a) || a.Code != code || !strings.Contains(a.Message, store) {
+		t.Errorf("%d %v %s, want 503, code %d, Retry-After and %q", a.status, a.header, a.body, code, store)
+	}
+}
+
+// TestStartsWithoutStores: the process comes up, says what it waits for, and serves once both stores have come.
+func TestStartsWithoutStores(t *testing.T) {
+	story(t)
+	s := privateStores(t)
+	s.redis.Stop()
+	s.db.Stop()
+	d := serve(t, s.settings())
+	waitsFor := func(stores ...string) {
+		t.Helper()
+		for _, store := range stores {
+			eventually(t, startLimit, "/readyz/queue names "+store, func() bool {
+				a := d.get("/readyz/queue")
+				return a.status == 503 && strings.Contains(a.body, `{"name":"`+store+`","ok":false`)
+			})
+		}
+		d.want("/livez", 200, 0)
+		d.want("/healthz", 503, 0)
+		wantRefusal(t, d.get(aliceGet), -1, stores[0])
+	}
+	waitsFor("redis", "database")
+	s.redis.Restart()
+	eventually(t, startLimit, "Redis is back", func() bool {
+		return !strings.Contains(d.get(aliceGet).Message, "redis")
+	})
+	waitsFor("database")
+	s.db.Restart()
+	eventuallyID(t, d, aliceGet)
+	eventually(t, startLimit, "ready", func() bool { return d.get("/readyz").Status == "ok" })
+}
+
+// TestDatabaseDies: what Redis holds is served on, until a list is dry; who has a worker ID goes on, and who
+// starts is not ready. When the database is back, all is well without a caller and without a restart.
+func TestDatabaseDies(t *testing.T) {
+	story(t)
+	s, books := privateStores(t), &ledger{}
+	d := serve(t, s.settings())
+	d.ready()
+	for _, pass := range []string{"alice", "hello"} { // of two lists
+		eventually(t, startLimit, pass+" is served", func() bool { return batch(d, books, pass, 10).status == 200 })
+	}
+	others := []string{snowflakeGet, uidGet}
+	for _, target := range others {
+		eventuallyID(t, d, target)
+	}
+	s.db.Kill()
+	eventually(t, startLimit, "degraded", func() bool { return d.get("/readyz").Status == "degraded" })
+	var a answer
+	eventually(t, startLimit, "the list runs dry", func() bool {
+		a = batch(d, books, "alice", 50)
+		return a.status != 200
+	})
+	wantRefusal(t, a, -4, "database")
+	if n := books.Count(); n < 500 {
+		t.Errorf("only %d IDs were served of what Redis held", n)
+	}
+	if a := batch(d, books, "hello", 10); a.status != 200 {
+		t.Errorf("another list: %d %s, want IDs", a.status, a.body)
+	}
+	for _, target := range append(others, "/livez", "/readyz", "/readyz/queue") {
+		d.want(target, 200, 0)
+	}
+	d.alarm("ShardidStoreAway", true)
+	late := serve(t, s.settings())
+	eventually(t, startLimit, "who starts now waits for the database", func() bool {
+		a := late.get("/readyz")
+		return a.status == 503 && strings.Contains(a.body, `{"name":"uid","ok":false`)
+	})
+	wantRefusal(t, late.get(uidGet), -1, "database")
+
+	s.db.Restart()
+	d.recovers()
+	for _, d := range []*daemon{d, late} {
+		eventually(t, 15*time.Second, "served", func() bool { return batch(d, books, "alice", 500).status == 200 })
+		eventuallyID(t, d, uidGet)
+	}
+	books.Settle(t)
+}
+
+// TestRedisDies: Redis dies and comes back empty, or hangs for a while. Its lists are refused and the other
+// modes go on, and no ID comes twice.
+func TestRedisDies(t *testing.T) {
+	story(t)
+	for _, c := range []struct {
+		name       string
+		away, back func(*testserver.RedisServer)
+	}{
+		{"dies", (*testserver.RedisServer).Kill, (*testserver.RedisServer).Restart},
+		{"hangs", (*testserver.RedisServer).Pause, (*testserver.RedisServer).Resume},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, books := privateStores(t), &ledger{}
+			d := serve(t, s.settings())
+			d.recovers()
+			served := func() bool { return batch(d, books, "alice", 300).status == 200 }
+			eventually(t, startLimit, "served", served)
+			others := []string{snowflakeGet, uidGet}
+			for _, target := range others {
+				eventuallyID(t, d, target)
+			}
+			c.away(s.redis)
+			var a answer
+			eventually(t, startLimit, "what it held in advance is used up", func() bool {
+				a = batch(d, books, "alice", 300)
+				return a.status != 200
+			})
+			wantRefusal(t, a, -4, "")
+			eventually(t, startLimit, "/readyz/queue names redis", func() bool {
+				a := d.get("/readyz/queue")
+				return a.status == 503 && strings.Contains(a.Message, "redis")
+			})
+			for _, target := range append(others, "/livez", "/readyz", "/readyz/segment", "/readyz/uid") {
+				d.want(target, 200, 0)
+			}
+			d.alarm("ShardidStoreAway", true)
+			d.alarm("ShardidStarved", true)
+			for _, name := range d.alarms() {
+				if name == "ShardidConditionFailing" || name == "ShardidRefillFailing" {
+					t.Errorf("%s is on, and only follows from the store that is away", name)
+				}
+			}
+			if !strings.Contains(d.get("/metrics").body, "\nshardid_condition_ok{name=\"redis\"} 0\n") {
+				t.Error("the metrics do not tell that Redis is away")
+			}
+			c.back(s.redis)
+			eventually(t, startLimit, "served again", served)
+			d.recovers()
+			books.Settle(t)
+		})
+	}
+}
+
+// TestBothStoresAway: both stores restart while nobody asks. An app that will wait for a confirmation is an
+// alarm before a caller was refused, and `shardid status` fails, until the operator has confirmed.
+func TestBothStoresAway(t *testing.T) {
+	check.Deep(t)
+	story(t)
+	s := privateStores(t)
+	on := s.settings()
+	must(t, on, "provision", "--app", "2", "--name", "narrow", "--max-limit-id", "2147483648")
+	d := serve(t, on)
+	d.recovers()
+	eventuallyID(t, d, "/get?appId=2&gatePass=alice")
+	status := func() outcome { return shardid(t, nil, "status", "--url", d.url) }
+	eventually(t, startLimit, "nothing is critical", func() bool { return status().exit == 0 })
+	// Servers are told apart by when they started, give or take five seconds.
+	eventually(t, startLimit, "the database has run for a while", func() bool { return uptime(t, s.dsn) > 8 })
+	s.redis.Kill()
+	s.db.Kill()
+	d.alarm("ShardidStoreAway", true)
+	s.db.Restart()
+	s.redis.Restart()
+	d.alarm("ShardidConfirmationNeeded", true)
+	if n := d.metric("shardid_queue_starved_total"); n != 0 {
+		t.Errorf("%v callers were refused before the alarm", n)
+	}
+	if o := status(); o.exit != 1 || !strings.Contains(o.stderr, "ShardidConfirmationNeeded") {
+		t.Errorf("status while the app waits: %+v", o)
+	}
+	must(t, on, "confirm", "--app", "2", "--name", "narrow")
+	d.alarm("ShardidConfirmationNeeded", false)
+	d.want("/get?appId=2&gatePass=alice", 200, 0)
+	eventually(t, 30*time.Second, "nothing is critical again", func() bool { return status().exit == 0 })
+}
+
+// TestOneMasterOfThreeDies: the other modes go on, and so does the queue where the cluster serves the slots
+// that are left.
+func TestOneMasterOfThreeDies(t *testing.T) {
+	check.Deep(t)
+	story(t)
+	cluster, dsn, books := testserver.Cluster(t), migrated(t), &ledger{}
+	must(t, onMariaDB(dsn), "provision", "--app", "1", "--name", "test")
+	d := serve(t, onMariaDB(dsn).With(onCluster(cluster)).With(settings{"QUEUE_TIMEOUT": "300ms"}))
+	d.recovers()
+	const lists = 24
+	served := func() (n int) {
+		for i := range lists {
+			if batch(d, books, fmt.Sprint("user", i), 1).status == 200 {
+				n++
+			}
+		}
+		return n
+	}
+	eventually(t, startLimit, "all lists serve", func() bool { return served() == lists })
+	eventuallyID(t, d, uidGet)
+	cluster.Nodes[1].Kill()
+	eventually(t, startLimit, "the cluster refuses all", func() bool { return d.get("/readyz/queue").status == 503 })
+	for _, target := range []string{"/readyz", "/readyz/segment", "/readyz/uid", snowflakeGet, uidGet} {
+		d.want(target, 200, 0)
+	}
+	for _, i := range []int{0, 2} {
+		check.Must(t, cluster.Nodes[i].Client().ConfigSet(t.Context(), "cluster-require-full-coverage", "no").Err())
+	}
+	eventually(t, 20*time.Second, "two masters serve", func() bool { return d.get("/readyz/queue").status == 200 })
+	if n := served(); n < 8 || n == lists {
+		t.Errorf("%d of %d lists are served, want those of two masters", n, lists)
+	}
+	if a := d.want("/readyz", 200, 0); a.Status != "degraded" || !strings.Contains(a.body, cluster.Addrs[1]) {
+		t.Errorf("/readyz does not name the master that is away: %s", a.body)
+	}
+	cluster.Nodes[1].Restart()
+	cluster.WaitOK()
+	d.recovers()
+	eventually(t, 15*time.Second, "all lists serve again", func() bool { return served() == lists })
+	books.Settle(t)
+}
