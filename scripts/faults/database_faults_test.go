@@ -437,11 +437,12 @@ func (w *world) deleteYoung() {
 // and for as long as replicas may have a lease of a space that was deleted.
 func (w *world) makeYoung() {
 	w.t.Helper()
-	step := fmt.Sprint(segmentLen)
+	app, step, sections := fmt.Sprint(youngApp), fmt.Sprint(segmentLen), fmt.Sprint(1+w.rnd.IntN(64))
+	space := []string{"sequences", "add", "--space", youngTag, "--sections", sections, "--step", "50"}
 	for table, args := range map[string][]string{
-		"id_alloc WHERE app_id = 77":            {"provision", "--app", fmt.Sprint(youngApp), "--name", "young", "--step", step},
+		"id_alloc WHERE app_id = 77":            {"provision", "--app", app, "--name", "young", "--step", step},
 		"leaf_alloc WHERE biz_tag = 'young'":    {"tags", "add", "--tag", youngTag, "--step", step},
-		"shardid_sequence WHERE name = 'young'": {"sequences", "add", "--space", youngTag, "--sections", fmt.Sprint(1 + w.rnd.IntN(64)), "--step", "50"},
+		"shardid_sequence WHERE name = 'young'": space,
 	} {
 		w.until(args[0]+" makes what is missing", func() error {
 			if w.number("SELECT COUNT(*) FROM "+table) > 0 {
@@ -487,7 +488,7 @@ func (w *world) undoubted(before int) {
 func (w *world) doctor(server *testserver.MariaDBServer, product, level string) {
 	w.t.Helper()
 	env := settings{"DATABASE_DRIVER": "mysql", "DATABASE_DSN": server.DSN(database)}
-	out, _ := env.Command(w.whole.TempDir(), rig.Binary(w.t), "doctor", "--json").Output() // its status is of all it sees
+	out, _ := env.Command(w.whole.TempDir(), rig.Binary(w.t), "doctor", "--json").Output() // the status is of all
 	if !regexp.MustCompile(`"value": ?"` + product + `",[^}]*"level": ?"` + level + `"`).Match(out) {
 		w.t.Errorf("doctor does not judge %s as %s: %s", product, level, out)
 	}

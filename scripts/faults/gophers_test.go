@@ -82,7 +82,8 @@ func generate(c *client.Client, rnd *rand.Rand, deliver func(delivery)) {
 	if err != nil {
 		return
 	}
-	for end := time.Now().Add(time.Duration(rnd.Int64N(int64(10 * time.Second)))); time.Now().Before(end); time.Sleep(breath) {
+	end := time.Now().Add(time.Duration(rnd.Int64N(int64(10 * time.Second))))
+	for ; time.Now().Before(end); time.Sleep(breath) {
 		d := delivery{App: leasedList.App}
 		if d.IDs, err = g.Take(1 + rnd.IntN(40)); err == nil {
 			deliver(d)
@@ -137,7 +138,8 @@ func (w *world) startGopher(i int) {
 	for _, p := range w.procs {
 		urls = append(urls, "http://"+p.front.Addr)
 	}
-	g := &gopher{t: w.whole, name: fmt.Sprintf("Go client %d", i), books: &w.books, env: settings{clientSetting: strings.Join(urls, ",")}}
+	g := &gopher{t: w.whole, name: fmt.Sprintf("Go client %d", i), books: &w.books}
+	g.env = settings{clientSetting: strings.Join(urls, ",")}
 	g.start()
 	w.whole.Cleanup(g.kill)
 	w.gophers = append(w.gophers, g)

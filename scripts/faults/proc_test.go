@@ -48,7 +48,8 @@ type absence struct {
 // startProc starts a process and returns when it listens. It ends with the test.
 func startProc(t *testing.T, name string, s server) *proc {
 	t.Helper()
-	p := &proc{t: t, name: name, server: s, dir: t.TempDir(), front: newTestProxy(t, "127.0.0.1:1"), absent: map[mode]*absence{}}
+	p := &proc{t: t, name: name, server: s, dir: t.TempDir(), absent: map[mode]*absence{}}
+	p.front = newTestProxy(t, nobody)
 	t.Cleanup(func() { p.hangUp(nil) })
 	p.start()
 	return p
@@ -57,7 +58,8 @@ func startProc(t *testing.T, name string, s server) *proc {
 // start begins a life of the process.
 func (p *proc) start() {
 	p.t.Helper()
-	p.Process = rig.Start(p.t, p.server.env.Command(p.dir, p.server.path, p.server.args...), filepath.Join(p.dir, "log"))
+	cmd := p.server.env.Command(p.dir, p.server.path, p.server.args...)
+	p.Process = rig.Start(p.t, cmd, filepath.Join(p.dir, "log"))
 	addr := p.Listens()
 	url := "http://" + addr
 	p.baseURL.Store(&url)

@@ -32,7 +32,10 @@ func (w Weather) String() string {
 	for _, c := range []struct {
 		chance float64
 		what   string
-	}{{w.DropRequest, "requests dropped"}, {w.DropReply, "replies dropped"}, {w.LateRequest, "requests late"}, {w.LateReply, "replies late"}} {
+	}{
+		{w.DropRequest, "requests dropped"}, {w.DropReply, "replies dropped"},
+		{w.LateRequest, "requests late"}, {w.LateReply, "replies late"},
+	} {
 		if c.chance > 0 {
 			parts = append(parts, fmt.Sprintf("%.0f %% of %s", 100*c.chance, c.what))
 		}

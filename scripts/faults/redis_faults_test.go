@@ -348,8 +348,9 @@ func rowsBack(w *world) {
 		w.linger(100 * time.Millisecond)
 	}
 	w.later(func() {
+		const raise = "UPDATE id_alloc SET max_id = GREATEST(max_id, ?) WHERE app_id = ? AND shard_id = ?"
 		for in, mark := range marks {
-			w.exec("UPDATE id_alloc SET max_id = GREATEST(max_id, ?) WHERE app_id = ? AND shard_id = ?", mark, in.App, in.Shard)
+			w.exec(raise, mark, in.App, in.Shard)
 		}
 	})
 	w.issue(10 * lag)

@@ -279,8 +279,8 @@ func newCluster(t *testing.T, conf string) *cluster {
 	setup := testserver.Cluster(t, "--include", conf)
 	c := &cluster{setup: setup}
 	for _, master := range setup.Nodes {
-		leader := newNode(t, master)
-		c.all = append(c.all, &pair{nodes: [2]*node{leader, newNode(t, rig.ClusterReplica(t, master, "--include", conf))}})
+		replica := rig.ClusterReplica(t, master, "--include", conf)
+		c.all = append(c.all, &pair{nodes: [2]*node{newNode(t, master), newNode(t, replica)}})
 	}
 	c.wait(t)
 	return c

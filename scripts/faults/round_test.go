@@ -342,7 +342,8 @@ func (w *world) allocated() {
 			continue
 		}
 		w.until(fmt.Sprintf("the row of %v, which delivered %d, rises", in, highest), func() error {
-			if err := w.ask(context.Background(), w.procs[0], mode{app: in.App}, rig.PassOf(in.Shard), 100); err != nil || !behind() {
+			err := w.ask(context.Background(), w.procs[0], mode{app: in.App}, rig.PassOf(in.Shard), 100)
+			if err != nil || !behind() {
 				return err
 			}
 			return errors.New("it is below")

@@ -24,7 +24,7 @@ type space struct {
 const young = 2
 
 func spaces() []space {
-	return []space{{"chat", 16, 200, &rig.Order{}}, {"feed", 2, 1000, &rig.Order{}}, {name: "young", order: &rig.Order{}}}
+	return []space{{"chat", 16, 200, &rig.Order{}}, {"feed", 2, 1000, &rig.Order{}}, {youngTag, 0, 0, &rig.Order{}}}
 }
 
 const (

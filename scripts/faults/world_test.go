@@ -133,7 +133,8 @@ func (w *world) startDatabase() {
 			"--max-limit-id", fmt.Sprint(int64(1)<<app))
 	}
 	for _, s := range w.spaces[:young] {
-		w.command("sequences", "add", "--space", s.name, "--sections", fmt.Sprint(s.sections), "--step", fmt.Sprint(s.step))
+		w.command("sequences", "add", "--space", s.name,
+			"--sections", fmt.Sprint(s.sections), "--step", fmt.Sprint(s.step))
 	}
 	w.command("names", "add", "--name", leasedName, "--worker-bits", "3", "--hold", "5s")
 }
@@ -337,20 +338,18 @@ func (w *world) rest() {
 	if w.db != nil {
 		w.until("the database has run for a while", func() error {
 			var seconds int64
-			if err := w.sql.QueryRowContext(context.Background(), "SHOW GLOBAL STATUS LIKE 'Uptime'").Scan(new(string), &seconds); err != nil {
+			row := w.sql.QueryRowContext(context.Background(), "SHOW GLOBAL STATUS LIKE 'Uptime'")
+			if err := row.Scan(new(string), &seconds); err != nil || seconds >= 8 {
 				return err
 			}
-			if seconds < 8 {
-				return fmt.Errorf("%d s", seconds)
-			}
-			return nil
+			return fmt.Errorf("%d s", seconds)
 		})
 	}
 	if !w.hasRedis() {
 		return
 	}
 	rig.Until(w.t, 2*patience, "each store knows what the other has", func() error {
-		if w.number("SELECT COUNT(*) FROM shardid_change WHERE settled = 0 AND witness <> ''") > 0 {
+		if w.number(open) > 0 {
 			return errors.New("a change of the server is not settled")
 		}
 		if n := w.number(holders); n < int64(len(w.procs)) {
@@ -360,8 +359,14 @@ func (w *world) rest() {
 	})
 }
 
+// open counts the changes of the server that the present witness has yet to settle; those of one that nobody
+// uses any more stay open.
+const open = "SELECT COUNT(*) FROM shardid_change WHERE settled = 0" +
+	" AND witness = (SELECT witness FROM shardid_deployment WHERE witness <> '')"
+
 // holders counts the replicas that may let the witness vouch, of those that said so a moment ago.
-const holders = "SELECT COUNT(*) FROM shardid_replica r, shardid_deployment d WHERE r.holds = d.witness AND d.witness <> ''" +
+const holders = "SELECT COUNT(*) FROM shardid_replica r, shardid_deployment d" +
+	" WHERE r.holds = d.witness AND d.witness <> ''" +
 	" AND r.seen_at > (SELECT MAX(seen_at) FROM shardid_replica) - 12000"
 
 // verify returns when every process issues again, in each mode, numbers that were taken from now on.

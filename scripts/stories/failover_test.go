@@ -80,8 +80,8 @@ func TestDatabaseRestored(t *testing.T) {
 func TestDatabaseFailover(t *testing.T) {
 	story(t)
 	db := newMovingDatabase(t)
-	refilled := settings{"SEGMENT_MAX_STEP": "1000", "QUEUE_MAX_STEP": "1000", "QUEUE_PREFETCH_MAX": "1"} // all the time
-	s := db.settings().With(onRedis(testserver.Redis(t).Addr)).With(refilled)
+	s := db.settings().With(onRedis(testserver.Redis(t).Addr))
+	s = s.With(settings{"SEGMENT_MAX_STEP": "1000", "QUEUE_MAX_STEP": "1000", "QUEUE_PREFETCH_MAX": "1"})
 	must(t, s, "migrate")
 	must(t, s, "provision", "--app", "1", "--name", "test")
 	must(t, s, "tags", "add", "--tag", "orders", "--step", "1000")

@@ -133,8 +133,9 @@ func newChat(t *testing.T, rooms int) *chat { return &chat{t: t, rooms: rooms, o
 // ask joins callers of a replica, over HTTP and RESP.
 func (c *chat) ask(d *daemon, killed bool) (both []*member) {
 	c.t.Helper()
-	opts := &redis.Options{Addr: d.respAddr(), MaxRetries: -1, ReadTimeout: 20 * time.Second, ContextTimeoutEnabled: true}
-	client := redis.NewClient(opts)
+	client := redis.NewClient(&redis.Options{
+		Addr: d.respAddr(), MaxRetries: -1, ReadTimeout: 20 * time.Second, ContextTimeoutEnabled: true,
+	})
 	c.t.Cleanup(func() { _ = client.Close() })
 	return []*member{
 		c.join(d.url, rig.SequenceHTTP{Client: d.client, URL: d.url, Space: "chat"}, killed),
