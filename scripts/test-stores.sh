@@ -74,7 +74,7 @@ part() {
 	name=$1
 	shift
 	begun=$(date +%s)
-	if DB=$db KV=$kv go test -count=1 -timeout 40m "$@" >"$logs/$name" 2>&1; then
+	if DB=$db KV=$kv go test -count=1 -timeout 60m "$@" >"$logs/$name" 2>&1; then
 		verdict=ok
 	else
 		verdict=FAILED

@@ -11,13 +11,15 @@
 //	DEEP=1 go test -v -run TestEachFault ./scripts/faults      # each fault once on each topology, judged by its row
 //	DEEP=1 go test -v -run 'TestEachFault/single/old_RDB$' ./scripts/faults # one row
 //	DEEP=1 DB=mysql-9.7 go test -v -run TestEachFault/group ./scripts/faults # the database is a group of three
+//	DEEP=1 go test -v -run TestManyRestarts ./scripts/faults   # make restarts
 //	go test -count=1 -timeout 0 -v -run TestSoak ./scripts/faults -soak 1h
 //
 // The seed decides which faults come in which order and with which choices; it is printed first. What the
 // scheduler of the machine does between two faults is not repeated.
 //
 // Read table_test.go first (the rows), then faults_test.go (the runs) and round_test.go (a round: fault, heal,
-// verify, judge), then what the rows do: redis_faults_test.go, database_faults_test.go, process_faults_test.go.
+// verify, judge), then what the rows do: redis_faults_test.go, cluster_faults_test.go,
+// database_faults_test.go, process_faults_test.go.
 //
 // This file and proxy.go are all that is not test code, so that other tests can use the proxy.
 package faults

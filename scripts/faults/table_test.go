@@ -164,7 +164,7 @@ func storm(redis, db Weather) func(*world) {
 	}
 }
 
-// break_ names a process that the fault of this round breaks.
+// someProc is one that the fault of this round breaks.
 func (w *world) someProc() *proc {
 	p := w.procs[w.rnd.IntN(len(w.procs))]
 	p.broken = true
