@@ -309,7 +309,7 @@ func (w *world) setWeather(redis, db Weather) {
 func (w *world) issue(n int) {
 	w.t.Helper()
 	begun := w.books.Count()
-	w.until(fmt.Sprintf("%d more IDs are delivered", n), func() error {
+	rig.Until(w.t, patience*time.Duration(1+n/lag), fmt.Sprintf("%d more IDs are delivered", n), func() error {
 		if ids := w.books.Count(); ids < begun+n {
 			return fmt.Errorf("%d were", ids-begun)
 		}
@@ -323,7 +323,7 @@ func (w *world) linger(longest time.Duration) {
 }
 
 // patience is far above what a busy machine needs.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // until calls check until it returns nil.
 func (w *world) until(what string, check func() error) {
@@ -348,7 +348,7 @@ func (w *world) rest() {
 	if !w.hasRedis() {
 		return
 	}
-	rig.Until(w.t, 2*patience, "each store knows what the other has", func() error {
+	rig.Until(w.t, patience, "each store knows what the other has", func() error {
 		if w.number(open) > 0 {
 			return errors.New("a change of the server is not settled")
 		}
