@@ -35,7 +35,7 @@ build: ## build bin/shardid, one static binary
 
 test: ## what decides whether a change lands; installs the servers the tests need; ten minutes
 	@scripts/install-test-servers.sh --plan
-	@echo "make test: takes 7 minutes on two cores that have nothing else to do, and 11 where nothing is compiled yet"
+	@echo "make test: takes 5 minutes on two cores that have nothing else to do, and 9 where nothing is compiled yet"
 	@scripts/test.sh
 
 test-all: test ## make test and everything that is too long for it, before a release; about an hour and a half
