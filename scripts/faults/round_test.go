@@ -286,7 +286,7 @@ func (w *world) operate(app int64, refusal error) {
 	if words == nil {
 		return
 	}
-	if w.lacking {
+	if isApp := app >= 0; isApp && w.lacking {
 		highest := int64(0)
 		for shard := range int64(64) {
 			_, last := w.books.Of(rig.List{App: app, Shard: shard})

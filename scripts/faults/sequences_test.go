@@ -94,7 +94,7 @@ func (w *world) stopsNumbering(p *proc, store string) {
 		err := w.spaces[0].order.Draw(context.Background(), "verify", w.sequence(p, w.spaces[0]), "key1", 1)
 		var refusal *rig.RefusalError
 		if !errors.As(err, &refusal) {
-			return fmt.Errorf("it answers: %v", err)
+			return errors.Join(errors.New("that is no refusal"), err)
 		}
 		if refusal.Status != 503 || refusal.Code != -4 || !strings.Contains(refusal.Message, store) {
 			return refusal

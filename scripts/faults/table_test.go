@@ -42,6 +42,10 @@ const (
 // hundred thousand a second, for some minutes.
 const jumps = 100_000_000
 
+// ages is what it leaves out where the database has a change that only a Redis could settle which nobody uses
+// any more: the doubt is counted from there, up to the length of a run.
+const ages = 100 * jumps
+
 // table is all rows.
 func table() []fault {
 	var (
@@ -103,9 +107,9 @@ func table() []fault {
 			without: 45 * s, database: true, slow: true},
 		{name: "database fails over", run: databaseFailsOver, on: copied, without: 25 * s, database: true},
 		{name: "database fails over twice", run: databaseFailsOverTwice, on: alone,
-			without: 25 * s, database: true, slow: true},
+			leftOut: jumps, without: 25 * s, asks: maybe, database: true, slow: true},
 		{name: "database fails over and back", run: databaseOverAndBack, on: alone,
-			leftOut: jumps, without: 45 * s, asks: maybe, database: true, slow: true},
+			leftOut: ages, without: 45 * s, asks: maybe, database: true, slow: true},
 		{name: "database fails over after long", run: databaseAwayFailsOver, on: single,
 			without: 45 * s, database: true, slow: true},
 		{name: "database fails over before the first ID", run: beforeFirstID,
@@ -124,7 +128,7 @@ func table() []fault {
 		{name: "both stores restored", run: bothRestored, on: single,
 			leftOut: jumps, without: 90 * s, asks: always, slow: true},
 		{name: "another Redis and back, database restored", run: backRestored, on: single,
-			leftOut: jumps, without: 90 * s, asks: maybe, slow: true},
+			leftOut: ages, without: 90 * s, asks: maybe, slow: true},
 		{name: "another Redis, database fails over", run: anotherRedisFailsOver, on: single,
 			leftOut: jumps, without: 60 * s, asks: maybe, slow: true},
 		{name: "split brain, database fails over", run: splitFailsOver, on: single,

@@ -129,8 +129,9 @@ func (w *world) startDatabase() {
 	w.reconnect()
 	w.exec("UPDATE id_alloc SET step = ?", segmentLen)
 	for _, app := range narrowApps {
+		limit := int64(w.region.id)<<(63-w.region.bits) + 1<<app
 		w.command("provision", "--app", fmt.Sprint(app), "--name", "narrow", "--step", fmt.Sprint(segmentLen),
-			"--max-limit-id", fmt.Sprint(int64(1)<<app))
+			"--max-limit-id", fmt.Sprint(limit))
 	}
 	for _, s := range w.spaces[:young] {
 		w.command("sequences", "add", "--space", s.name,
@@ -345,7 +346,7 @@ func (w *world) rest() {
 			return fmt.Errorf("%d s", seconds)
 		})
 	}
-	if !w.hasRedis() {
+	if !w.hasRedis() || w.gophers == nil { // the plain design has no witness
 		return
 	}
 	rig.Until(w.t, patience, "each store knows what the other has", func() error {

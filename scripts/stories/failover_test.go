@@ -202,7 +202,7 @@ func (f *fleet) add(n int) {
 		f.replicas, f.callers = append(f.replicas, d), append(f.callers, callers)
 		callers.Start(f.t, len(f.asked), func(ctx context.Context, caller int) {
 			for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
-				f.ask(d, f.asked[caller])
+				_ = f.ask(d, f.asked[caller])
 			}
 		})
 	}
@@ -219,7 +219,7 @@ func (f *fleet) ask(d *daemon, m *asked) error {
 	if err != nil || a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
 		m.books.Complain("%v %d %.200s", err, a.status, a.body)
 	}
-	return fmt.Errorf("%s: %v %d %.200s", m.target, err, a.status, a.body)
+	return errors.Join(fmt.Errorf("%s: %d %.200s", m.target, a.status, a.body), err)
 }
 
 // serves returns when every replica answers in all modes.
