@@ -34,7 +34,7 @@ for library in ioredis@5.8.2 ioredis4@npm:ioredis@4.28.5 ioredis6@npm:ioredis@6.
 done
 
 status=0
-SHARDID_TEST_CLIENTS=1 NODE_PATH=$cache/node_modules go test -count=1 -v -run '^Test(Programs|ClientTable|HAProxy|Examples|JavaClient)$' ./scripts/stories >"$cache.log" 2>&1 || status=$?
+SHARDID_TEST_CLIENTS=1 NODE_PATH=$cache/node_modules go test -count=1 -timeout 60m -v -run '^Test(Programs|ClientTable|HAProxy|Examples|JavaClient)$' ./scripts/stories >"$cache.log" 2>&1 || status=$?
 grep -E '^ *--- |^(ok|FAIL)' "$cache.log" || cat "$cache.log"
 if [ "$status" != 0 ]; then cat "$cache.log"; fi
 if [ -n "$lacking" ]; then echo "NOT INSTALLED:$lacking"; fi

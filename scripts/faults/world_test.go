@@ -129,9 +129,11 @@ func (w *world) startDatabase() {
 	w.reconnect()
 	w.exec("UPDATE id_alloc SET step = ?", segmentLen)
 	for _, app := range narrowApps {
-		limit := int64(w.region.id)<<(63-w.region.bits) + 1<<app
-		w.command("provision", "--app", fmt.Sprint(app), "--name", "narrow", "--step", fmt.Sprint(segmentLen),
-			"--max-limit-id", fmt.Sprint(limit))
+		args := []string{"provision", "--app", fmt.Sprint(app), "--name", "narrow", "--step", fmt.Sprint(segmentLen)}
+		if w.region.id == 0 { // no other region has limits
+			args = append(args, "--max-limit-id", fmt.Sprint(int64(1)<<app))
+		}
+		w.command(args...)
 	}
 	for _, s := range w.spaces[:young] {
 		w.command("sequences", "add", "--space", s.name,
