@@ -196,7 +196,8 @@ func (w *world) proves(t *testing.T, ids, numbers int) {
 	t.Helper()
 	calls := w.calls()
 	issued, numbered := w.books.Count(), w.numbersSoFar()
-	t.Logf("%d IDs, %d numbers of sequences, which %d of %d calls got none of", issued, numbered, calls.Lost, calls.Calls)
+	t.Logf("%d IDs, %d numbers of sequences, which %d of %d calls got none of",
+		issued, numbered, calls.Lost, calls.Calls)
 	if issued < ids || numbered < numbers {
 		t.Errorf("these are too few to prove anything: want %d and %d", ids, numbers)
 	}

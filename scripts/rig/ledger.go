@@ -51,7 +51,8 @@ func (l *Ledger) Queue(by string, app int64, pass string, ids ...int64) {
 	for _, id := range ids {
 		index, got := id>>14, List{App: id & 0xff, Shard: id >> 8 & 0x3f}
 		if index < 1 || got != want {
-			l.blame("%s gave ID %d (index %d of %v) to %q of app %d, shard %d", by, id, index, got, pass, app, want.Shard)
+			l.blame("%s gave ID %d (index %d of %v) to %q of app %d, shard %d",
+				by, id, index, got, pass, app, want.Shard)
 			continue
 		}
 		l.note(by, want, index)
@@ -108,7 +109,8 @@ func (l *Ledger) note(by string, in List, number int64) {
 		return
 	}
 	l.duplicates++
-	l.blame("DUPLICATE: %s gave number %d of list %d_%d, ID %d; the list's highest so far is %d", by, number, in.App, in.Shard, in.ID(number), of.highest)
+	l.blame("DUPLICATE: %s gave number %d of list %d_%d, ID %d; the list's highest so far is %d",
+		by, number, in.App, in.Shard, in.ID(number), of.highest)
 }
 
 // Phase says what goes on from now on.

@@ -22,7 +22,8 @@ func (c *Call) String() string {
 	if c.Current {
 		what = fmt.Sprintf("current %d", c.Last)
 	}
-	return fmt.Sprintf("%s of %q by %s from %.6f s to %.6f s", what, c.Key, c.By, c.Asked.Seconds(), c.Answered.Seconds())
+	return fmt.Sprintf("%s of %q by %s from %.6f s to %.6f s",
+		what, c.Key, c.By, c.Asked.Seconds(), c.Answered.Seconds())
 }
 
 // low and high are the places that an answer takes: 2n is that of number n, and 2n+1, behind

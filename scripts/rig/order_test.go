@@ -64,24 +64,34 @@ func TestOrderNotices(t *testing.T) {
 		want    string // how the one problem begins
 		history []Call
 	}{
-		"one after the other":              {"", []Call{got(1, 2, 1, 1), got(3, 4, 2, 5), is(5, 6, 5), is(7, 8, 5), got(9, 10, 6, 6)}},
-		"gaps":                             {"", []Call{got(1, 2, 7, 7), got(3, 4, 100, 102), is(5, 6, 900), got(7, 8, 901, 901)}},
-		"at once, in any order":            {"", []Call{got(1, 10, 3, 3), got(2, 11, 1, 2), is(3, 12, 0), is(4, 13, 2), is(5, 14, 3)}},
-		"of two keys":                      {"", []Call{got(1, 2, 5, 5), other}},
-		"a call without an answer":         {"", []Call{got(1, 2, 1, 1), got(3, 0, 0, 0), got(4, 5, 3, 3), is(6, 0, 0), got(8, 9, 4, 4)}},
-		"current of nothing":               {"", []Call{is(1, 2, 0), got(3, 4, 1, 1)}},
-		"current above all":                {"", []Call{got(1, 2, 1, 1), is(3, 4, 1), is(5, 8, 9), got(6, 7, 10, 10)}},
-		"the highest number":               {"", []Call{got(1, 2, 1<<53-2, 1<<53-1), is(3, 4, 1<<53-1)}},
-		"lower than one answered before":   {"BACK", []Call{got(1, 2, 5, 5), got(3, 4, 4, 4)}},
-		"lower than an earlier one":        {"BACK", []Call{got(1, 2, 9, 9), got(3, 14, 10, 10), got(4, 5, 4, 4)}},
-		"a run that begins too low":        {"BACK", []Call{got(1, 2, 5, 5), got(3, 4, 4, 4), got(5, 6, 6, 9)}},
-		"lower than the end of a run":      {"BACK", []Call{got(1, 2, 5, 9), got(3, 4, 4, 4)}},
-		"current too low":                  {"BACK", []Call{got(1, 2, 5, 9), is(3, 4, 8)}},
-		"current goes back":                {"BACK", []Call{is(1, 2, 9), is(3, 4, 8)}},
-		"not above current":                {"BACK", []Call{is(1, 2, 9), got(3, 4, 9, 9)}},
-		"twice at once":                    {"DUPLICATE", []Call{got(1, 3, 5, 5), got(2, 4, 5, 5)}},
-		"runs that overlap at once":        {"DUPLICATE", []Call{got(1, 3, 5, 8), got(2, 4, 8, 9)}},
-		"twice after many":                 {"DUPLICATE", []Call{got(1, 100, 5, 5), got(2, 3, 5, 5), got(4, 5, 6, 6), got(6, 7, 7, 9)}},
+		"one after the other": {"", []Call{
+			got(1, 2, 1, 1), got(3, 4, 2, 5), is(5, 6, 5), is(7, 8, 5), got(9, 10, 6, 6),
+		}},
+		"gaps": {"", []Call{
+			got(1, 2, 7, 7), got(3, 4, 100, 102), is(5, 6, 900), got(7, 8, 901, 901),
+		}},
+		"at once, in any order": {"", []Call{
+			got(1, 10, 3, 3), got(2, 11, 1, 2), is(3, 12, 0), is(4, 13, 2), is(5, 14, 3),
+		}},
+		"of two keys": {"", []Call{got(1, 2, 5, 5), other}},
+		"a call without an answer": {"", []Call{
+			got(1, 2, 1, 1), got(3, 0, 0, 0), got(4, 5, 3, 3), is(6, 0, 0), got(8, 9, 4, 4),
+		}},
+		"current of nothing":             {"", []Call{is(1, 2, 0), got(3, 4, 1, 1)}},
+		"current above all":              {"", []Call{got(1, 2, 1, 1), is(3, 4, 1), is(5, 8, 9), got(6, 7, 10, 10)}},
+		"the highest number":             {"", []Call{got(1, 2, 1<<53-2, 1<<53-1), is(3, 4, 1<<53-1)}},
+		"lower than one answered before": {"BACK", []Call{got(1, 2, 5, 5), got(3, 4, 4, 4)}},
+		"lower than an earlier one":      {"BACK", []Call{got(1, 2, 9, 9), got(3, 14, 10, 10), got(4, 5, 4, 4)}},
+		"a run that begins too low":      {"BACK", []Call{got(1, 2, 5, 5), got(3, 4, 4, 4), got(5, 6, 6, 9)}},
+		"lower than the end of a run":    {"BACK", []Call{got(1, 2, 5, 9), got(3, 4, 4, 4)}},
+		"current too low":                {"BACK", []Call{got(1, 2, 5, 9), is(3, 4, 8)}},
+		"current goes back":              {"BACK", []Call{is(1, 2, 9), is(3, 4, 8)}},
+		"not above current":              {"BACK", []Call{is(1, 2, 9), got(3, 4, 9, 9)}},
+		"twice at once":                  {"DUPLICATE", []Call{got(1, 3, 5, 5), got(2, 4, 5, 5)}},
+		"runs that overlap at once":      {"DUPLICATE", []Call{got(1, 3, 5, 8), got(2, 4, 8, 9)}},
+		"twice after many": {"DUPLICATE", []Call{
+			got(1, 100, 5, 5), got(2, 3, 5, 5), got(4, 5, 6, 6), got(6, 7, 7, 9),
+		}},
 		"current within a run":             {"WITHIN", []Call{got(1, 3, 5, 8), is(2, 4, 7)}},
 		"current within a run, before it":  {"WITHIN", []Call{is(1, 3, 5), got(2, 4, 5, 8)}},
 		"within a run of an earlier one":   {"WITHIN", []Call{is(1, 9, 5), got(2, 4, 5, 8), got(5, 6, 9, 9)}},
@@ -165,7 +175,8 @@ func TestOrderAgreesWithPorcupine(t *testing.T) {
 			t.Fatalf("seed %d, %d changes: porcupine says %v, %v\n%v", seed, changes, linear, o.Problems(), history)
 		}
 	}
-	if t.Logf("%d histories were right, %d wrong", verdicts[true], verdicts[false]); verdicts[true] < 500 || verdicts[false] < 500 {
+	t.Logf("%d histories were right, %d wrong", verdicts[true], verdicts[false])
+	if verdicts[true] < 500 || verdicts[false] < 500 {
 		t.Error("too few of one kind show nothing")
 	}
 }

@@ -27,10 +27,14 @@ func TestLedgerNotices(t *testing.T) {
 	}
 	blamed := 0
 	for i, bad := range []func(){
-		func() { l.Queue("me", 1, "alice", 5000<<14|1) }, func() { l.Queue("me", 1, "alice", 1<<60|1) }, func() { l.Queue("me", 1, "alice", 3<<14|2) },
-		func() { l.Queue("me", 1, "alice", 3<<14|1<<8|1) }, func() { l.Queue("me", 1, "alice", 1) }, func() { l.Queue("me", 1, "alice", 0) },
-		func() { l.Queue("me", 1, "alice", -1<<14|1) }, func() { l.Add("me", List{App: -2}, 1) }, func() { l.Add("me", List{App: -2}, 0) },
-		func() { l.Rise(0, 9) }, func() { l.Rise(7, 6) }, func() { l.Rise(-9, 0) }, func() { l.Rise(-9, -4) }, func() { l.Complain("no") },
+		func() { l.Queue("me", 1, "alice", 5000<<14|1) }, func() { l.Queue("me", 1, "alice", 1<<60|1) },
+		func() { l.Queue("me", 1, "alice", 3<<14|2) },
+		func() { l.Queue("me", 1, "alice", 3<<14|1<<8|1) }, func() { l.Queue("me", 1, "alice", 1) },
+		func() { l.Queue("me", 1, "alice", 0) },
+		func() { l.Queue("me", 1, "alice", -1<<14|1) }, func() { l.Add("me", List{App: -2}, 1) },
+		func() { l.Add("me", List{App: -2}, 0) },
+		func() { l.Rise(0, 9) }, func() { l.Rise(7, 6) }, func() { l.Rise(-9, 0) }, func() { l.Rise(-9, -4) },
+		func() { l.Complain("no") },
 	} {
 		bad()
 		check.Equal(t, len(l.Problems()), blamed+1, i, l.Problems()[blamed:])

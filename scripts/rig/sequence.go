@@ -97,7 +97,8 @@ func (r *RefusalError) Error() string {
 // Take asks for ids.
 func (s SequenceHTTP) Take(ctx context.Context, key string, n int) (first, last int64, err error) {
 	var got struct{ IDs []string }
-	if err := s.ask(ctx, http.MethodPost, fmt.Sprintf("ids?key=%s&count=%d", url.QueryEscape(key), n), &got); err != nil {
+	path := fmt.Sprintf("ids?key=%s&count=%d", url.QueryEscape(key), n)
+	if err := s.ask(ctx, http.MethodPost, path, &got); err != nil {
 		return 0, 0, err
 	}
 	for i, text := range got.IDs {

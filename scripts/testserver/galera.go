@@ -40,7 +40,8 @@ func Galera(t testing.TB) *GaleraCluster {
 		args := []string{"--wsrep-on=ON", "--wsrep-provider=" + galeraProvider, "--wsrep-cluster-address=" + cluster,
 			"--wsrep-node-address=" + address(i), "--wsrep-sst-method=mysqldump", "--wsrep-sst-auth=root:",
 			"--binlog-format=ROW", "--innodb-autoinc-lock-mode=2",
-			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;ist.recv_addr=%s;gcache.size=32M", address(i), address(nodes+i))}
+			fmt.Sprintf("--wsrep-provider-options=gmcast.listen_addr=tcp://%s;ist.recv_addr=%s;gcache.size=32M",
+				address(i), address(nodes+i))}
 		if i == 0 {
 			args = append(args, "--wsrep-new-cluster")
 		}
@@ -63,7 +64,8 @@ func (c *GaleraCluster) Synced(n *MariaDBServer) {
 	}
 	for till := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		state := ""
-		err := n.scan("SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'wsrep_local_state_comment'", &state)
+		err := n.scan("SELECT variable_value FROM information_schema.global_status "+
+			"WHERE variable_name = 'wsrep_local_state_comment'", &state)
 		if state == "Synced" {
 			return
 		}

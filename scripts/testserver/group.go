@@ -41,13 +41,22 @@ func Group(t testing.TB) *MySQLGroup {
 		g.lan, hosts = lan, lan.hosts
 	}
 	users := filepath.Join(t.TempDir(), "users.sql") // read at each start
-	must(t, os.WriteFile(users, []byte("SET sql_log_bin = 0; CREATE USER IF NOT EXISTS root@'%'; GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n"), 0o600))
+	must(t, os.WriteFile(users, []byte("SET sql_log_bin = 0; CREATE USER IF NOT EXISTS root@'%'; "+
+		"GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n"), 0o600))
 	for i, host := range hosts {
-		args := []string{fmt.Sprintf("--server-id=%d", i+1), "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-bin=binlog", "--log-replica-updates=ON",
-			"--bind-address=" + map[bool]string{true: "*", false: host.addr}[g.lan != nil], "--report-host=" + host.peer,
-			"--init-file=" + users, "--plugin-load-add=group_replication.so", "--loose-group-replication-group-name=" + groupName,
-			"--loose-group-replication-start-on-boot=OFF", // as MySQL's manual has it: a node that is started again takes writes until it joins
-			"--loose-group-replication-communication-stack=MYSQL"}
+		bind := host.addr
+		if g.lan != nil {
+			bind = "*"
+		}
+		args := []string{
+			fmt.Sprintf("--server-id=%d", i+1), "--gtid-mode=ON", "--enforce-gtid-consistency=ON",
+			"--log-bin=binlog", "--log-replica-updates=ON",
+			"--bind-address=" + bind, "--report-host=" + host.peer, "--init-file=" + users,
+			"--plugin-load-add=group_replication.so", "--loose-group-replication-group-name=" + groupName,
+			// As MySQL's manual has it: a node that is started again takes writes until it joins.
+			"--loose-group-replication-start-on-boot=OFF",
+			"--loose-group-replication-communication-stack=MYSQL",
+		}
 		g.Nodes = append(g.Nodes, private(t, func() (*MariaDBServer, error) { return startMariaDB(host, args...) }))
 	}
 	for i, n := range g.Nodes {
@@ -90,13 +99,16 @@ func (g *MySQLGroup) join(n *MariaDBServer, first bool) {
 		seeds = append(seeds, peer(n))
 	}
 	must(g.t, n.exec(set("local_address", peer(n)), set("group_seeds", strings.Join(seeds, ",")),
-		"SET GLOBAL group_replication_recovery_get_public_key = ON", "SET GLOBAL group_replication_autorejoin_tries = 0",
+		"SET GLOBAL group_replication_recovery_get_public_key = ON",
+		"SET GLOBAL group_replication_autorejoin_tries = 0",
 		fmt.Sprintf("SET GLOBAL group_replication_bootstrap_group = %v", first),
 		"CHANGE REPLICATION SOURCE TO SOURCE_USER = 'root' FOR CHANNEL 'group_replication_recovery'",
-		"SET GLOBAL offline_mode = OFF", "START GROUP_REPLICATION", "SET GLOBAL group_replication_bootstrap_group = OFF"))
+		"SET GLOBAL offline_mode = OFF", "START GROUP_REPLICATION",
+		"SET GLOBAL group_replication_bootstrap_group = OFF"))
 	for till := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		state := ""
-		err := n.scan("SELECT member_state FROM performance_schema.replication_group_members WHERE member_id = @@server_uuid", &state)
+		err := n.scan("SELECT member_state FROM performance_schema.replication_group_members "+
+			"WHERE member_id = @@server_uuid", &state)
 		if state == "ONLINE" {
 			return
 		}
@@ -121,8 +133,11 @@ func (g *MySQLGroup) primary() (*MariaDBServer, error) {
 			continue
 		}
 		var port int
-		if err = n.scan("SELECT MAX(IF(member_role = 'PRIMARY', member_port, 0)) FROM performance_schema.replication_group_members HAVING "+
-			"SUM(member_id = @@server_uuid AND member_state = 'ONLINE') = 1 AND SUM(member_state <> 'UNREACHABLE') * 2 > COUNT(*)", &port); err != nil {
+		err = n.scan("SELECT MAX(IF(member_role = 'PRIMARY', member_port, 0)) "+
+			"FROM performance_schema.replication_group_members "+
+			"HAVING SUM(member_id = @@server_uuid AND member_state = 'ONLINE') = 1 "+
+			"AND SUM(member_state <> 'UNREACHABLE') * 2 > COUNT(*)", &port)
+		if err != nil {
 			continue
 		}
 		for _, p := range g.Nodes {

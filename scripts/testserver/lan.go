@@ -66,7 +66,11 @@ func (l *lan) plug(t testing.TB, number, i int) error {
 	if err != nil {
 		return err
 	}
-	h := lanHost{space: space, addr: fmt.Sprintf("198.18.%d.%d", number, 4*i+2), peer: fmt.Sprintf("198.19.%d.%d", number, i)}
+	h := lanHost{
+		space: space,
+		addr:  fmt.Sprintf("198.18.%d.%d", number, 4*i+2),
+		peer:  fmt.Sprintf("198.19.%d.%d", number, i),
+	}
 	link := fmt.Sprintf("shardid%d-%d", number, i)
 	if err = shell(lanHost{}, "ip link add %s type veth peer name test netns %s", link, space); err != nil {
 		return err
@@ -77,7 +81,8 @@ func (l *lan) plug(t testing.TB, number, i int) error {
 	}{
 		{lanHost{}, fmt.Sprintf("ip addr add 198.18.%d.%d/30 dev %s && ip link set %s up", number, 4*i+1, link, link)},
 		{lanHost{}, fmt.Sprintf("ip link add peers netns %s type veth peer name host%d netns %s", space, i, l.hub)},
-		{h, fmt.Sprintf("ip addr add %s/30 dev test && ip link set test up && ip addr add %s/24 dev peers && ip link set peers up", h.addr, h.peer)},
+		{h, fmt.Sprintf("ip addr add %s/30 dev test && ip link set test up && "+
+			"ip addr add %s/24 dev peers && ip link set peers up", h.addr, h.peer)},
 		{lanHost{space: l.hub}, fmt.Sprintf("ip link set host%d master lan up", i)},
 	} {
 		if err = shell(step.on, "%s", step.command); err != nil {
@@ -92,7 +97,8 @@ func (l *lan) plug(t testing.TB, number, i int) error {
 func (l *lan) connect(addr string, on bool) error {
 	for i, h := range l.hosts {
 		if h.addr == addr {
-			return shell(lanHost{space: l.hub}, "ip link set host%d %s", i+1, map[bool]string{true: "up", false: "down"}[on])
+			state := map[bool]string{true: "up", false: "down"}[on]
+			return shell(lanHost{space: l.hub}, "ip link set host%d %s", i+1, state)
 		}
 	}
 	return fmt.Errorf("%s is on no lan", addr)

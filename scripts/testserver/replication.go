@@ -27,7 +27,9 @@ func MariaDBReplicated(t testing.TB) *MariaDBPair {
 	t.Helper()
 	p := &MariaDBPair{t: t, servers: 2}
 	for i, s := range []**MariaDBServer{&p.Primary, &p.Replica} {
-		args := []string{fmt.Sprintf("--server-id=%d", i+1), "--log-bin=binlog", "--sync-binlog=1", "--log-slave-updates=ON"}
+		args := []string{
+			fmt.Sprintf("--server-id=%d", i+1), "--log-bin=binlog", "--sync-binlog=1", "--log-slave-updates=ON",
+		}
 		if OnMySQL() {
 			args = append(args[:3], "--log-replica-updates=ON", "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 		}
@@ -65,7 +67,9 @@ func (MariaDBPair) words() replicaWords {
 func (p *MariaDBPair) follow() {
 	p.t.Helper()
 	w := p.words()
-	must(p.t, p.Replica.exec("SET GLOBAL read_only = 1, GLOBAL innodb_flush_log_at_trx_commit = 0, GLOBAL sync_binlog = 0", fmt.Sprintf(w.follow, p.Primary.Port), w.start))
+	must(p.t, p.Replica.exec(
+		"SET GLOBAL read_only = 1, GLOBAL innodb_flush_log_at_trx_commit = 0, GLOBAL sync_binlog = 0",
+		fmt.Sprintf(w.follow, p.Primary.Port), w.start))
 	p.CatchUp()
 }
 
@@ -140,7 +144,9 @@ func (p *MariaDBPair) Rejoin() {
 
 // scan reads the one value of a query.
 func (s *MariaDBServer) scan(query string, into any) error {
-	err := s.withDB(sqlLimit, func(ctx context.Context, db *sql.DB) error { return db.QueryRowContext(ctx, query).Scan(into) })
+	err := s.withDB(sqlLimit, func(ctx context.Context, db *sql.DB) error {
+		return db.QueryRowContext(ctx, query).Scan(into)
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", query, err)
 	}
@@ -182,14 +188,18 @@ func SemiSync() (primaryArgs, replicaArgs []string, wait string) {
 func (s *MariaDBServer) Replicate(replica *MariaDBServer) {
 	s.t.Helper()
 	statements := []string{
-		fmt.Sprintf("CHANGE MASTER TO master_host='127.0.0.1', master_user='repl', master_use_gtid=slave_pos, master_port=%d", s.Port), "START SLAVE"}
+		fmt.Sprintf("CHANGE MASTER TO master_host='127.0.0.1', master_user='repl', "+
+			"master_use_gtid=slave_pos, master_port=%d", s.Port), "START SLAVE"}
 	stop := "STOP SLAVE"
 	if OnMySQL() {
 		statements = []string{
-			fmt.Sprintf("CHANGE REPLICATION SOURCE TO source_host='127.0.0.1', source_user='repl', get_source_public_key=1, source_port=%d", s.Port), "START REPLICA"}
+			fmt.Sprintf("CHANGE REPLICATION SOURCE TO source_host='127.0.0.1', source_user='repl', "+
+				"get_source_public_key=1, source_port=%d", s.Port), "START REPLICA"}
 		stop = "STOP REPLICA"
 	}
-	must(s.t, errors.Join(s.exec("CREATE USER repl@'127.0.0.1'"), s.exec("GRANT REPLICATION SLAVE ON *.* TO repl@'127.0.0.1'")))
+	must(s.t, errors.Join(
+		s.exec("CREATE USER repl@'127.0.0.1'"),
+		s.exec("GRANT REPLICATION SLAVE ON *.* TO repl@'127.0.0.1'")))
 	for _, statement := range statements {
 		must(s.t, replica.exec(statement))
 	}

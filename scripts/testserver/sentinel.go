@@ -55,7 +55,8 @@ func (s *SentinelSetup) DownAfter(t testing.TB, silence time.Duration) {
 	t.Helper()
 	for _, one := range s.Sentinels {
 		c := one.Client()
-		must(t, c.Do(t.Context(), "SENTINEL", "SET", s.MasterName, "down-after-milliseconds", silence.Milliseconds()).Err())
+		must(t, c.Do(t.Context(),
+			"SENTINEL", "SET", s.MasterName, "down-after-milliseconds", silence.Milliseconds()).Err())
 	}
 }
 
@@ -93,7 +94,8 @@ func sentinelKnowsAll(addr string) (err error) {
 	if err != nil {
 		return err
 	}
-	if up(others, "sentinel") != sentinels-1 || up(replicas, "slave") != 1 || replicas[0]["master-link-status"] != "ok" {
+	if up(others, "sentinel") != sentinels-1 || up(replicas, "slave") != 1 ||
+		replicas[0]["master-link-status"] != "ok" {
 		return fmt.Errorf("sentinel %s does not know all others yet", addr)
 	}
 	return nil
