@@ -54,7 +54,7 @@ type App struct {
 	certificates *access.Certificates // nil without TLS
 	tracer       *observe.Tracer      // nil without tracing
 
-	stores   *observe.Stores // decorates them
+	stores   *observe.Stores // watches their calls
 	replicas *monitor.Replicas
 	url      string // of the console, once the listener is open
 

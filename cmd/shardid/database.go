@@ -24,7 +24,7 @@ func (c *cli) migrate() *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) (err error) {
-		db, err := openDatabase(cmd.Context(), cfg, nil, nil)
+		db, err := openDatabase(cmd.Context(), cfg, nil, nil, nil)
 		if err != nil {
 			return err
 		}

@@ -66,7 +66,7 @@ func askDatabase(ctx context.Context, cfg Config) (found []model.Finding, err er
 		return []model.Finding{{Store: "database", Node: path, Setting: "file", Want: "made by the first start",
 			Level: model.LevelUnknown, Why: "it does not exist yet, so there is nothing to check: ask again after `shardid serve`"}}, nil
 	}
-	db, err := openDatabase(ctx, cfg, nil, nil)
+	db, err := openDatabase(ctx, cfg, nil, nil, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func askRedis(ctx context.Context, cfg Config) (found []model.Finding, err error
 	if cfg.Redis.Mode == redisEmbedded {
 		return embeddedLists(ctx)
 	}
-	store, err := openRedis(cfg)
+	store, err := openRedis(cfg, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func askRedis(ctx context.Context, cfg Config) (found []model.Finding, err error
 // askDeployment says whether the lists at Redis are those of the database.
 func askDeployment(ctx context.Context, cfg Config, store *redisstore.Store) model.Finding {
 	f := model.Finding{Store: "redis", Setting: "deployment of the lists", Want: "that of the database"}
-	db, err := openDatabase(ctx, cfg, nil, nil)
+	db, err := openDatabase(ctx, cfg, nil, nil, nil)
 	if err != nil {
 		return model.Unread(f, oneLine(err))
 	}

@@ -302,7 +302,7 @@ func reading(ctx context.Context, cfg Config, ask func(*sqlstore.Store) error) (
 	if err := needData(ctx, cfg); err != nil {
 		return err
 	}
-	db, err := openDatabase(ctx, cfg, nil, nil)
+	db, err := openDatabase(ctx, cfg, nil, nil, nil)
 	if err != nil {
 		return err
 	}

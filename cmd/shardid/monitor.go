@@ -130,7 +130,7 @@ func (a *App) status(ctx context.Context) httpapi.Status {
 }
 
 // wireObserve begins to send spans when a receiver is configured, and prepares what
-// decorates the stores. It comes before all others, so that it is stopped after them.
+// watches the stores. It comes before all others, so that it is stopped after them.
 func (a *App) wireObserve() error {
 	if c := a.cfg.Tracing; c.Endpoint != "" {
 		host, err := os.Hostname()

@@ -7,7 +7,6 @@ import (
 	"shardid/model"
 	"shardid/repository/memstore"
 	"shardid/repository/sqlstore"
-	"shardid/service/observe"
 	"shardid/service/sequence"
 )
 
@@ -25,16 +24,16 @@ func (a *App) wireSequence() (err error) {
 		return nil
 	}
 	o := sequence.Options{
-		Allocator: a.stores.Sections(observe.Database, a.db), Reporter: a.monitor, Log: a.log, Timeout: a.cfg.Sequence.Timeout,
+		Allocator: a.db, Reporter: a.monitor, Log: a.log, Timeout: a.cfg.Sequence.Timeout,
 		Alone: a.cfg.Database.Driver == sqlstore.SQLite,
 	}
 	if a.redis != nil {
 		s := a.redis.Sequences()
-		o.Store, a.forgetSpace = a.stores.Sequences(observe.Redis, s), s.Forget
+		o.Store, a.forgetSpace = s, s.Forget
 		o.Prepare = func(ctx context.Context) error { return tellDeployment(ctx, a.db, a.redis) }
 	} else {
 		s := memstore.NewSequences()
-		o.Store, a.forgetSpace = a.stores.Sequences(observe.Memory, s), s.Forget
+		o.Store, a.forgetSpace = s, s.Forget
 		o.Prepare = func(context.Context) error { return nil }
 	}
 	if a.sequence, err = sequence.New(o); err != nil {

@@ -17,7 +17,6 @@ import (
 	"shardid/repository/workerfile"
 	"shardid/repository/zkstore"
 	"shardid/service/monitor"
-	"shardid/service/observe"
 	"shardid/service/snowflake"
 	"shardid/service/worker"
 )
@@ -79,7 +78,7 @@ func (a *App) openZooKeeper() (*zkstore.Store, error) {
 	if !s.Enabled {
 		return nil, nil //nolint:nilnil // as above
 	}
-	store, err := newZooKeeper(a.cfg, a.log)
+	store, err := newZooKeeper(a.cfg, a.log, a.stores.Observe)
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +87,11 @@ func (a *App) openZooKeeper() (*zkstore.Store, error) {
 }
 
 // newZooKeeper is the registry in the ensemble.
-func newZooKeeper(cfg Config, log *slog.Logger) (*zkstore.Store, error) {
+func newZooKeeper(cfg Config, log *slog.Logger, observe model.Observe) (*zkstore.Store, error) {
 	return zkstore.New(zkstore.Options{
 		Mode: cfg.Snowflake.Worker.Mode, Addrs: cfg.ZooKeeper.Addrs, Name: cfg.Snowflake.Name,
 		SessionTimeout: cfg.ZooKeeper.SessionTimeout, ReclaimMargin: cfg.Snowflake.MaxClockOffset,
-		Workers: registryLayout(cfg).Workers(), Log: log,
+		Workers: registryLayout(cfg).Workers(), Log: log, Observe: observe,
 	})
 }
 
@@ -146,17 +145,17 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store, lists *redissto
 	switch s.Worker.Mode {
 	case workerMySQL:
 		opts.Mode = a.cfg.Database.Driver // the embedded database is not MySQL
-		opts.Registry = a.stores.Registry(observe.Database, a.db.Workers(workersOptions(a.cfg)))
+		opts.Registry = a.db.Workers(workersOptions(a.cfg))
 	case workerRedis:
 		o := redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Acks: s.Worker.RedisAcks, Workers: layout.Workers()}
-		opts.Registry = a.stores.Registry(observe.Redis, lists.Workers(o))
+		opts.Registry = lists.Workers(o)
 	case workerOrdinal:
 		host, err := os.Hostname()
 		if err != nil {
 			return nil, err
 		}
 		ordinal := workerfile.Ordinal(host, layout.Workers())
-		opts.Registry = a.stores.Registry(observe.File, ordinal)
+		opts.Registry = ordinal
 		open = func(o workerfile.Options) (*workerfile.File, error) {
 			return ordinal.Open(o, worker.Ahead+s.MaxClockOffset)
 		}
@@ -165,9 +164,9 @@ func (a *App) newKeeper(opts worker.Options, zoo *zkstore.Store, lists *redissto
 		if err != nil {
 			return nil, err
 		}
-		opts.Registry = a.stores.Registry(observe.File, local)
+		opts.Registry = local
 	default:
-		opts.Registry = a.stores.Registry(observe.ZooKeeper, zoo)
+		opts.Registry = zoo
 	}
 	switch s.Worker.Mode {
 	case workerZKEphemeral:

@@ -45,14 +45,14 @@ func (c *cli) withStores(cmd *cobra.Command, check func(context.Context, Config)
 				return err
 			}
 		}
-		client, err := openRedis(cfg)
+		client, err := openRedis(cfg, nil)
 		if err != nil {
 			return err
 		}
 		if client != nil {
 			defer func() { err = cmp.Or(err, client.Close()) }()
 		}
-		db, err := openDatabase(ctx, cfg, nil, client)
+		db, err := openDatabase(ctx, cfg, nil, client, nil)
 		if err != nil {
 			return err
 		}
@@ -79,9 +79,9 @@ func (c *cli) withStores(cmd *cobra.Command, check func(context.Context, Config)
 }
 
 // openDatabase opens the configured database, for which client vouches; it may be nil.
-// log is told of rows that cannot be used; it may be nil.
+// log is told of rows that cannot be used; it and observe may be nil.
 func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *redisstore.Store,
-) (*sqlstore.Store, error) {
+	observe model.Observe) (*sqlstore.Store, error) {
 	secure, err := storeTLS("database", cfg.Database.ClientTLS)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func openDatabase(ctx context.Context, cfg Config, log *slog.Logger, client *red
 	}
 	opts := sqlstore.Options{
 		Driver: cfg.Database.Driver, DSN: cfg.DatabaseDSN(), Hosts: cfg.Database.Hosts, Region: region(cfg), ConnMaxLifetime: cfg.Database.ConnMaxLifetime,
-		TLS: secure, ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate),
+		TLS: secure, ListRate: int64(cfg.Queue.MaxListRate), TagRate: int64(cfg.Segment.MaxRate), Observe: observe,
 	}
 	if opts.Driver == sqlstore.MySQL {
 		opts.MaxOpenConns = cfg.Database.MaxOpenConns
@@ -190,7 +190,7 @@ func tellDeployment(ctx context.Context, db *sqlstore.Store, client *redisstore.
 }
 
 // openRedis gives nil for lists in the process.
-func openRedis(cfg Config) (*redisstore.Store, error) {
+func openRedis(cfg Config, observe model.Observe) (*redisstore.Store, error) {
 	if cfg.Redis.Mode == redisEmbedded {
 		return nil, nil
 	}
@@ -198,6 +198,7 @@ func openRedis(cfg Config) (*redisstore.Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	opts.Observe = observe
 	return redisstore.New(opts)
 }
 

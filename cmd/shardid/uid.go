@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"shardid/model"
-	"shardid/service/observe"
 	"shardid/service/uid"
 )
 
@@ -30,7 +29,7 @@ func (a *App) wireUID() error {
 		BoostPower: c.BoostPower, PaddingFactor: c.PaddingFactor, ScheduleInterval: time.Duration(c.ScheduleInterval),
 		RejectPut: c.RejectPut, RejectTake: c.RejectTake,
 		RecordLayout: func(ctx context.Context) error { return a.recordLayout(ctx, uidRecord(a.cfg)) },
-		Nodes:        a.stores.Nodes(observe.Database, a.db), Reporter: a.monitor, Log: a.log,
+		Nodes:        a.db, Reporter: a.monitor, Log: a.log,
 		Idle: a.uidIdle,
 	})
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"shardid/service/issuer"
 	"shardid/service/lease"
 	"shardid/service/monitor"
-	"shardid/service/observe"
 	"shardid/service/queue"
 	"shardid/service/segment"
 	"shardid/service/sequence"
@@ -40,7 +39,7 @@ func (a *App) wire() (err error) {
 	if err := a.wireObserve(); err != nil {
 		return err
 	}
-	client, err := openRedis(a.cfg)
+	client, err := openRedis(a.cfg, a.stores.Observe)
 	if err != nil {
 		return err
 	}
@@ -49,7 +48,7 @@ func (a *App) wire() (err error) {
 		a.redis = client
 		a.onStop("redis", func(context.Context) error { return client.Close() })
 	}
-	if a.db, err = openDatabase(context.Background(), a.cfg, a.log, client); err != nil {
+	if a.db, err = openDatabase(context.Background(), a.cfg, a.log, client, a.stores.Observe); err != nil {
 		return err
 	}
 	a.onStop("database", func(context.Context) error { return a.db.Close() })
@@ -71,7 +70,7 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.onStop("queue", a.queue.Stop)
-	a.leases = lease.New(a.stores.Leases(observe.Database, a.db), a.log)
+	a.leases = lease.New(a.db, a.log)
 	a.onStop("leases", a.leases.Stop)
 	if err := errors.Join(a.wireSegment(), a.wireSequence(), a.wireUID(), a.wireSnowflake(zoo, lists.redis)); err != nil {
 		return err
@@ -98,13 +97,9 @@ func (a *App) checkDatabase(ctx context.Context) error {
 }
 
 func queueOptions(a *App, lists listStore) queue.Options {
-	q, store := a.cfg.Queue, observe.Redis
-	if lists.redis == nil {
-		store = observe.Memory
-	}
+	q := a.cfg.Queue
 	o := queue.Options{
-		Lists: a.stores.Lists(store, lists), Locker: a.stores.Locker(store, lists),
-		Allocator: a.stores.Allocator(observe.Database, a.db), Catalogue: a.stores.Catalogue(observe.Database, a.db),
+		Lists: lists, Locker: lists, Allocator: a.db, Catalogue: a.db,
 		Reporter: a.monitor, Log: a.log, Probe: lists.ready,
 		Timeout: q.Timeout, LowWatermark: q.LowWatermark, PrefetchMax: q.PrefetchMax,
 		MaxStep: int64(q.MaxStep), LiftAlarm: int64(q.LiftAlarm),
@@ -296,7 +291,7 @@ func (a *App) wireSegment() (err error) {
 		return nil
 	}
 	a.segment, err = segment.New(segment.Options{
-		Table: a.stores.Table(observe.Database, a.db), Reporter: a.monitor, Log: a.log,
+		Table: a.db, Reporter: a.monitor, Log: a.log,
 		Timeout: s.Timeout, MaxStep: int64(s.MaxStep), Preload: s.Preload, Runway: s.Runway, Region: region(a.cfg),
 	})
 	if err != nil {

@@ -163,7 +163,7 @@ func (o opened) reports(ctx context.Context) ([]model.WorkerPeer, error) {
 	case workerRedis:
 		return o.redis.Workers(redisstore.WorkersOptions{Name: s.Name, TTL: s.Worker.Lease, Workers: count}).Peers(ctx)
 	}
-	zoo, err := newZooKeeper(o.cfg, slog.New(slog.DiscardHandler))
+	zoo, err := newZooKeeper(o.cfg, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -207,7 +207,7 @@ func TestPreludeJudgesHistory(t *testing.T) {
 		"no answer": {"", "HISTORYHIDDEN"},
 	} {
 		const stub = "local redis = {pcall = function() return ARGV[2] end, error_reply = redis.error_reply, call = redis.call}\n"
-		got, err := client.Eval(t.Context(), stub+newScript("prelude").text+"\nreturn replid", nil, "d", c.info).Text()
+		got, err := client.Eval(t.Context(), stub+newScript(nil, "prelude").text+"\nreturn replid", nil, "d", c.info).Text()
 		if err != nil {
 			got = err.Error()
 		}

@@ -3,6 +3,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -391,4 +392,23 @@ func TestReplicasOnCluster(t *testing.T) {
 	if got, err := r.All(t.Context(), time.Minute); err != nil || len(got) != 1 {
 		t.Errorf("%v, %v", got, err)
 	}
+}
+
+// A script is observed under the name of its file, and failed when Redis could not be used.
+func TestObserve(t *testing.T) {
+	var seen []string
+	observe := func(ctx context.Context, store, op string) (context.Context, func(error)) {
+		return ctx, func(failure error) { seen = append(seen, fmt.Sprintf("%s %s %t", store, op, failure == nil)) }
+	}
+	s := open(t, redisstore.Options{Mode: "single", Addrs: []string{emptied(t).Addr}, Observe: observe})
+	_, err := s.Pop(t.Context(), key(), 1)
+	check.Must(t, err)
+	_ = s.State(t.Context(), []model.ListKey{key()})
+	_, err = s.TryLock(t.Context(), []string{"1_2"}, "token", time.Second)
+	check.Must(t, err)
+	nobody := open(t, redisstore.Options{Mode: "single", Addrs: []string{"127.0.0.1:1"}, Observe: observe})
+	if _, err := nobody.Pop(t.Context(), key(), 1); err == nil {
+		t.Error("a port where nobody listens answers")
+	}
+	check.Equal(t, strings.Join(seen, ", "), "redis pop true, redis state true, redis lock true, redis pop false")
 }

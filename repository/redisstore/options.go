@@ -40,6 +40,8 @@ type Options struct {
 	PoolSize int
 	// Timeouts of one attempt; 0 means 1 s. A context may end it earlier.
 	DialTimeout, ReadTimeout, WriteTimeout time.Duration
+	// Observe watches the calls; nil: nothing does.
+	Observe model.Observe
 }
 
 const (

@@ -29,7 +29,7 @@ type Replicas struct {
 }
 
 // Replicas gives the records of the deployment, over the connections of the store.
-func (s *Store) Replicas() *Replicas { return &Replicas{s, newScript("replicas")} }
+func (s *Store) Replicas() *Replicas { return &Replicas{s, newScript(s.opts.Observe, "replicas")} }
 
 // Put stores the record of a replica, one line of at most 4096 bytes, in place of an
 // earlier one. It counts for the time that lasts says, in whole ms. Errors:

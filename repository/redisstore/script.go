@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"shardid/model"
 )
 
 //go:embed *.lua
@@ -18,14 +20,18 @@ var sources embed.FS
 // errNoReply reports a command that go-redis ended with neither reply nor error.
 var errNoReply = errors.New("no reply")
 
-// script is a Lua script. Every one returns a string that is not empty.
-type script struct{ text, sha string }
+// script is a Lua script. Every one returns a string that is not empty. Its runs are the calls of
+// the store that are observed, under the name of its last file.
+type script struct {
+	text, sha, name string
+	observe         model.Observe
+}
 
 // luaFile is the name of a script's file, without its ending.
 type luaFile string
 
 // newScript joins files.
-func newScript(files ...luaFile) script {
+func newScript(observe model.Observe, files ...luaFile) script {
 	var text strings.Builder
 	for _, name := range files {
 		source, err := sources.ReadFile(string(name) + ".lua")
@@ -35,7 +41,7 @@ func newScript(files ...luaFile) script {
 		text.Write(source)
 	}
 	sum := sha1.Sum([]byte(text.String())) //nolint:gosec // see the import
-	return script{text: text.String(), sha: hex.EncodeToString(sum[:])}
+	return script{text.String(), hex.EncodeToString(sum[:]), string(files[len(files)-1]), observe}
 }
 
 // call is one run of a script.
@@ -53,6 +59,7 @@ type result struct {
 // run sends the script by its hash, and its text only when the server does not
 // know the hash: NOSCRIPT says for sure that nothing was executed.
 func (s script) run(ctx context.Context, c redis.UniversalClient, keys []string, args ...any) (string, error) {
+	ctx, end := s.observe.Begin(ctx, "redis", s.name)
 	in := call{keys, args}
 	cmd := s.byHash(ctx, in)
 	err := c.Process(ctx, cmd)
@@ -60,11 +67,13 @@ func (s script) run(ctx context.Context, c redis.UniversalClient, keys []string,
 		cmd = s.byText(ctx, in)
 		err = c.Process(ctx, cmd)
 	}
+	end(err)
 	return cmd.Val(), err
 }
 
 // runAll does the same for many calls in one pipeline and answers in order.
 func (s script) runAll(ctx context.Context, c redis.UniversalClient, calls []call) []result {
+	ctx, end := s.observe.Begin(ctx, "redis", s.name)
 	results := exec(ctx, c, calls, s.byHash)
 	var unknown []int
 	var again []call
@@ -79,6 +88,7 @@ func (s script) runAll(ctx context.Context, c redis.UniversalClient, calls []cal
 			results[unknown[i]] = r
 		}
 	}
+	end(firstError(results))
 	return results
 }
 

@@ -18,7 +18,7 @@ type Sequences struct {
 
 // Sequences gives those of the deployment, over the connections of the store.
 func (s *Store) Sequences() *Sequences {
-	return &Sequences{s, newScript("prelude", "sequence_state"), newScript("prelude", "sequence_next"), newScript("prelude", "sequence_push"), newScript("prelude", "sequence_forget")}
+	return &Sequences{s, newScript(s.opts.Observe, "prelude", "sequence_state"), newScript(s.opts.Observe, "prelude", "sequence_next"), newScript(s.opts.Observe, "prelude", "sequence_push"), newScript(s.opts.Observe, "prelude", "sequence_forget")}
 }
 
 func sectionHash(k model.SectionKey) string { return "id.gen.sequence_" + k.String() }

@@ -92,13 +92,13 @@ func New(o Options) (*Store, error) {
 		// Half the time a reply may take: WAIT must answer before the client gives up.
 		waitLimit: cmp.Or(o.ReadTimeout, defaultTimeout) / 2,
 		pushing:   make(chan struct{}, o.pushTurns()),
-		pop:       newScript("prelude", "pop"),
-		state:     newScript("prelude", "state"),
-		push:      newScript("prelude", "push"),
-		remove:    newScript("prelude", "delete"),
-		marks:     newScript("prelude", "marks"),
-		check:     newScript("prelude", "check"),
-		unlock:    newScript("unlock"),
+		pop:       newScript(o.Observe, "prelude", "pop"),
+		state:     newScript(o.Observe, "prelude", "state"),
+		push:      newScript(o.Observe, "prelude", "push"),
+		remove:    newScript(o.Observe, "prelude", "delete"),
+		marks:     newScript(o.Observe, "prelude", "marks"),
+		check:     newScript(o.Observe, "prelude", "check"),
+		unlock:    newScript(o.Observe, "unlock"),
 	}
 	s.SetDeployment("")
 	return s, nil
@@ -243,7 +243,9 @@ func (s *Store) TryLock(ctx context.Context, names []string, token string, ttl t
 	return got, nil
 }
 
-func (s *Store) tryLock(ctx context.Context, names []string, got []bool, token string, ttl time.Duration) error {
+func (s *Store) tryLock(ctx context.Context, names []string, got []bool, token string, ttl time.Duration) (err error) {
+	ctx, end := s.opts.Observe.Begin(ctx, "redis", "lock")
+	defer func() { end(err) }()
 	pipe := s.writer.Pipeline()
 	set := func(name string) *redis.StatusCmd {
 		return redis.NewStatusCmd(ctx, "set", s.lockKey(name), token, "nx", "px", ttl.Milliseconds())

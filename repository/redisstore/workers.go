@@ -81,10 +81,10 @@ func (s *Store) Workers(o WorkersOptions) *Workers {
 	o.Workers = cmp.Or(o.Workers, model.SnowflakeWorkers)
 	return &Workers{
 		store: s, o: o, keys: workerKeys(o.Name, max(o.Workers, 0)),
-		acquire: newScript("prelude", "workers", "worker_acquire"),
-		renew:   newScript("prelude", "workers", "worker_renew"),
-		release: newScript("prelude", "workers", "worker_release"),
-		peers:   newScript("prelude", "workers", "worker_peers"),
+		acquire: newScript(s.opts.Observe, "prelude", "workers", "worker_acquire"),
+		renew:   newScript(s.opts.Observe, "prelude", "workers", "worker_renew"),
+		release: newScript(s.opts.Observe, "prelude", "workers", "worker_release"),
+		peers:   newScript(s.opts.Observe, "prelude", "workers", "worker_peers"),
 	}
 }
 

@@ -35,7 +35,7 @@ func (s *Store) change(ctx context.Context, op string, reqs []model.AllocRequest
 		return nil
 	}
 	var out []model.Allocation
-	err := s.inTx(ctx, func(tx *gorm.DB) (err error) {
+	err := s.inTx(ctx, op, func(tx *gorm.DB) (err error) {
 		out, err = s.changeRows(tx, s.taking, reqs, choose)
 		return err
 	})

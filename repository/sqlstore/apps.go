@@ -101,6 +101,8 @@ func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 		secrets map[int64]scrambleRow
 		m       moment
 	)
+	const op = "load the lists"
+	ctx, end := s.observe(ctx, op)
 	err := s.gorm.WithContext(ctx).Order("app_id, shard_id").Find(&rows).Error
 	if err == nil {
 		secrets, err = scrambled(s.gorm.WithContext(ctx))
@@ -110,8 +112,9 @@ func (s *Store) Load(ctx context.Context) ([]model.ListConfig, error) {
 			err = m.readChanges(s.gorm.WithContext(ctx), 0)
 		}
 	}
+	end(err)
 	if err != nil {
-		return nil, s.explain("load the lists", err)
+		return nil, s.explain(op, err)
 	}
 	lists := make([]model.ListConfig, 0, len(rows))
 	for _, row := range rows {
@@ -213,7 +216,7 @@ func (s *Store) CreateApp(ctx context.Context, app model.App) (summary model.App
 			Description: app.Description, MaxLimitID: app.Limit.MaxID, LimitPolicy: string(app.Limit.Policy),
 		}
 	}
-	err = s.inTx(ctx, func(tx *gorm.DB) (err error) {
+	err = s.inTx(ctx, op, func(tx *gorm.DB) (err error) {
 		m, err := s.deciding(tx, exclusive) // nobody asks for its lists meanwhile
 		if err != nil {
 			return err

@@ -193,17 +193,20 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 // answer tells a refusal, which a healthy database gives, from a failure of the
 // database: that one becomes a *model.StoreError.
 func (s *Store) answer(ctx context.Context, op string, err error) error {
-	for _, refusal := range []error{
+	if isRefusal(err) {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return s.fail(ctx, op, err)
+}
+
+// isRefusal says whether err is one that a healthy database gives.
+func isRefusal(err error) bool {
+	return slices.ContainsFunc([]error{
 		model.ErrUnknownTag, model.ErrTagExists, model.ErrLimitReached, model.ErrInvalidArgument,
 		model.ErrNoWorkerID, model.ErrRegistryInUse, model.ErrLeaseLost, model.ErrLayoutChanged,
 		model.ErrUnknownApp, model.ErrAppExists, model.ErrUnknownName, model.ErrNameExists, model.ErrUnknownSpace, model.ErrSpaceExists,
 		model.ErrRefused, model.ErrUnconfirmed, model.ErrJumping, model.ErrRate,
-	} {
-		if errors.Is(err, refusal) {
-			return fmt.Errorf("%s: %w", op, err)
-		}
-	}
-	return s.fail(ctx, op, err)
+	}, func(refusal error) bool { return errors.Is(err, refusal) })
 }
 
 // isRolledBack says whether the server gave the transaction up for the sake of

@@ -241,12 +241,12 @@ func TestChangedRowIsNotWritten(t *testing.T) {
 			next := model.AllocState{Counter: model.Counter{Last: 100}, Key: key(1, shard), CurrentStep: 100}
 			changes = append(changes, change{key: next.Key, old: 0, next: next})
 		}
-		err := s.inTx(context.Background(), func(tx *gorm.DB) error { return storeChanges(tx, changes) })
+		err := s.inTx(context.Background(), "test", func(tx *gorm.DB) error { return storeChanges(tx, changes) })
 		check.Is(t, err, errRowChanged)
 		wantAdvice(t, s.explain("allocate", err), "engine is not InnoDB")
 		check.Equal(t, count(t, s, "SELECT SUM(max_id) FROM id_alloc"), 10, "stored")
 		addTag(t, s, "a", 1000)
-		err = s.inTx(t.Context(), func(tx *gorm.DB) error {
+		err = s.inTx(t.Context(), "test", func(tx *gorm.DB) error {
 			return storeTag(tx, moment{}, tagRow{BizTag: "a", Stored: 2}, model.Counter{Last: 100})
 		})
 		check.Is(t, err, errRowChanged)
@@ -304,7 +304,7 @@ func TestSilentOwner(t *testing.T) {
 			wakes, holds := make(chan struct{}), make(chan error)
 			ended := make(chan error)
 			go func() {
-				ended <- silent.inTx(context.Background(), func(tx *gorm.DB) error {
+				ended <- silent.inTx(context.Background(), "test", func(tx *gorm.DB) error {
 					holds <- c.lock(silent, tx)
 					<-wakes
 					return nil

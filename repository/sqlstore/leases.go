@@ -63,7 +63,7 @@ func (r leaseRow) lease(n model.Name, secret string, now int64) model.NameLease 
 func (s *Store) GrantLease(ctx context.Context, name, instance string) (lease model.NameLease, err error) {
 	const op = "lease a worker ID"
 	for try := 0; ; try++ {
-		err = s.inTx(ctx, func(tx *gorm.DB) (err error) {
+		err = s.inTx(ctx, op, func(tx *gorm.DB) (err error) {
 			lease, err = s.grant(tx, name, instance)
 			return err
 		})

@@ -202,7 +202,7 @@ func (s *Store) migrateSQLite(ctx context.Context, progress func(string)) error 
 	}
 	var done []string
 	err = s.untilFree(ctx, func() error {
-		return s.inTx(ctx, func(tx *gorm.DB) (err error) {
+		return s.inTx(ctx, "migrate", func(tx *gorm.DB) (err error) {
 			done, err = applySQLite(tx, files, list)
 			return err
 		})

@@ -133,7 +133,7 @@ func TestNodeChangedRow(t *testing.T) {
 		for _, old := range []nodeRow{
 			{ID: 1, Token: "a", UsedUntil: 1_800_003_599}, {ID: 1, Token: "b", UsedUntil: 1_800_003_600}, {ID: 1, UsedUntil: 1_800_003_600},
 		} {
-			err := s.inTx(t.Context(), func(tx *gorm.DB) error {
+			err := s.inTx(t.Context(), "test", func(tx *gorm.DB) error {
 				taken, err := takeNode(tx, old, nodeStart("new", 2, 1_900_000_000))
 				if taken {
 					t.Errorf("%+v was taken", old)

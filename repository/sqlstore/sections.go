@@ -58,13 +58,14 @@ func sectionCounter(k model.SectionKey) string { return sectionMark + ":" + k.St
 // sure that most of those that decide about it take them for the present ones. Safe for
 // concurrent use, over processes too.
 func (s *Store) AllocateSections(ctx context.Context, reqs []model.SectionRequest, place string, sure bool) []model.SectionGrant {
+	const op = "allocate numbers of sequences"
 	var out []model.SectionGrant
-	err := s.inTx(ctx, func(tx *gorm.DB) (err error) {
+	err := s.inTx(ctx, op, func(tx *gorm.DB) (err error) {
 		out, err = s.allocateSections(tx, reqs, place, sure)
 		return err
 	})
 	if err != nil {
-		return slices.Repeat([]model.SectionGrant{{Err: s.answer(ctx, "allocate numbers of sequences", err)}}, len(reqs))
+		return slices.Repeat([]model.SectionGrant{{Err: s.answer(ctx, op, err)}}, len(reqs))
 	}
 	return out
 }
@@ -296,7 +297,7 @@ func renewFences(tx *gorm.DB, m moment, servers []string, place string) (map[str
 // the database lacks is not known.
 func (s *Store) settleSections(ctx context.Context, marks map[model.SectionKey]int64) error {
 	for part := range slices.Chunk(slices.Collect(maps.Keys(marks)), 64) {
-		err := s.inTx(ctx, func(tx *gorm.DB) error {
+		err := s.inTx(ctx, "settle sections", func(tx *gorm.DB) error {
 			m, err := s.locked(tx, share)
 			if err != nil {
 				return err

@@ -53,7 +53,7 @@ func (s *Store) settleCounters(ctx context.Context, m moment) error {
 			return nil // the next heartbeat goes on
 		}
 	}
-	err := s.inTx(ctx, func(tx *gorm.DB) error {
+	err := s.inTx(ctx, "note that the rows are settled", func(tx *gorm.DB) error {
 		if _, err := s.moment(tx); err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (s *Store) raiseRows(ctx context.Context, marks []model.Mark) error {
 }
 
 func (s *Store) raiseStarts(ctx context.Context, mark int64) error {
-	return s.inTx(ctx, func(tx *gorm.DB) error {
+	return s.inTx(ctx, "raise the starts", func(tx *gorm.DB) error {
 		m, err := s.locked(tx, exclusive)
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ func (s *Store) raiseLists(ctx context.Context, lists []model.AllocRequest) erro
 	if len(lists) == 0 {
 		return nil
 	}
-	return s.inTx(ctx, func(tx *gorm.DB) error {
+	return s.inTx(ctx, "raise the lists", func(tx *gorm.DB) error {
 		out, err := s.changeRows(tx, s.locked, lists, func(state model.AllocState, req model.AllocRequest, _ time.Time) (model.Allocation, model.AllocState, error) {
 			state.Counter = state.Raise(req.Floor)
 			return model.Allocation{}, state, nil
@@ -151,7 +151,7 @@ func (s *Store) raiseTags(ctx context.Context, tags map[string]int64) error {
 		}
 	}
 	for name, mark := range tags {
-		if err := s.inTx(ctx, func(tx *gorm.DB) error { return s.raiseTag(tx, name, mark) }); err != nil {
+		if err := s.inTx(ctx, "raise a tag", func(tx *gorm.DB) error { return s.raiseTag(tx, name, mark) }); err != nil {
 			return err
 		}
 	}

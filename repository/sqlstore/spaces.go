@@ -211,7 +211,7 @@ func (s *Store) ConfirmSpace(ctx context.Context, name string) (int64, error) {
 // settleSpaces leaves tombstones for spaces of which there are marks and no rows.
 func (s *Store) settleSpaces(ctx context.Context, marks map[string]int64) error {
 	for name, mark := range marks {
-		err := s.inTx(ctx, func(tx *gorm.DB) error {
+		err := s.inTx(ctx, "settle a space", func(tx *gorm.DB) error {
 			m, _, err := s.lockSpace(tx, name)
 			if errors.Is(err, model.ErrUnknownSpace) {
 				return burySpace(tx, name, mark, m.Now)

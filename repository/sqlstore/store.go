@@ -104,6 +104,8 @@ type Options struct {
 	OnServerChange func(gap time.Duration, vouched bool)
 	// OnBadRow is told, by each Load, of every row it leaves out. It may be nil.
 	OnBadRow func(error)
+	// Observe watches the transactions and the reads of all lists and tags; nil: nothing does.
+	Observe model.Observe
 	// Now is this machine's clock, and that of a SQLite file; nil means time.Now.
 	Now func() time.Time
 }

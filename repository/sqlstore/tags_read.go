@@ -53,14 +53,17 @@ func (s *Store) TagsNamed(ctx context.Context, names []string) ([]model.Tag, err
 // readTags reads the first tagsAtOnce tags of a condition; last is the name of the last
 // row when there are so many.
 func (s *Store) readTags(ctx context.Context, where string, args ...any) (tags []model.Tag, last string, err error) {
+	const op = "load the tags"
+	ctx, end := s.observe(ctx, op)
+	defer func() { end(err) }()
 	rows, err := s.tagRows(s.gorm.WithContext(ctx), where+" ORDER BY biz_tag LIMIT "+strconv.Itoa(tagsAtOnce), args...)
 	if err != nil || len(rows) == 0 {
-		return nil, "", s.explain("load the tags", err)
+		return nil, "", s.explain(op, err)
 	}
 	last = rows[len(rows)-1].Name
 	numbers, err := numbersOf(s.gorm.WithContext(ctx), where+" AND biz_tag <= ?", append(args, last)...)
 	if err != nil {
-		return nil, "", s.explain("load the tags", err)
+		return nil, "", s.explain(op, err)
 	}
 	for i := range rows {
 		rows[i].Numbering = numbers[rows[i].Name]

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"gorm.io/gorm"
@@ -28,7 +29,7 @@ var errNoLockRow = errors.New("a row of the schema is missing")
 
 // do runs body in a transaction. The error is a refusal or a *model.StoreError.
 func (s *Store) do(ctx context.Context, op string, body func(*gorm.DB) error) error {
-	return s.answer(ctx, op, s.inTx(ctx, body))
+	return s.answer(ctx, op, s.inTx(ctx, op, body))
 }
 
 // within is do for a body that gives something: nothing after an error.
@@ -44,13 +45,15 @@ func within[T any](ctx context.Context, s *Store, op string, body func(*gorm.DB)
 	return value, nil
 }
 
-// inTx runs body in one transaction and commits it. body runs again, at most
+// inTx runs body in one transaction and commits it, which is observed as op. body runs again, at most
 // txRetries times, when nothing of it can have been stored: the connection broke or
 // the SQLite file was held before the transaction began, or the server named a deadlock
 // or lock wait and acknowledged the ROLLBACK, or the mark at the witness had risen. It
 // also runs again once the database server's change, which body met, is noted, or the region. After
 // any other error, that of COMMIT included, the transaction may or may not be stored.
-func (s *Store) inTx(ctx context.Context, body func(*gorm.DB) error) error {
+func (s *Store) inTx(ctx context.Context, op string, body func(*gorm.DB) error) (err error) {
+	ctx, end := s.observe(ctx, op)
+	defer func() { end(err) }()
 	for try := 0; ; try++ {
 		again, err := s.tryTx(ctx, body)
 		if errors.Is(err, errServerChanged) {
@@ -73,6 +76,20 @@ func (s *Store) inTx(ctx context.Context, body func(*gorm.DB) error) error {
 		if err == nil || !again || try == txRetries || ctx.Err() != nil {
 			return err
 		}
+	}
+}
+
+// observe begins a call under the name op, up to what names one app or tag.
+func (s *Store) observe(ctx context.Context, op string) (context.Context, func(error)) {
+	if i := strings.IndexAny(op, `"0123456789`); i > 0 {
+		op = op[:i-1]
+	}
+	ctx, end := s.opts.Observe.Begin(ctx, "database", op)
+	return ctx, func(err error) {
+		if isRefusal(err) || isDuplicate(err) {
+			err = nil
+		}
+		end(err)
 	}
 }
 

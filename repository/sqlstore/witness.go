@@ -146,7 +146,7 @@ func (s *Store) Beat(ctx context.Context) error {
 func (s *Store) attend(ctx context.Context, uses string) (m moment, v duty, err error) {
 	now, me := s.opts.Now(), model.Member{ID: s.id, Uses: uses}
 	due := false
-	err = s.inTx(ctx, func(tx *gorm.DB) error {
+	err = s.inTx(ctx, "heartbeat", func(tx *gorm.DB) error {
 		if m, err = s.counting(tx, share); err != nil {
 			return err
 		}
@@ -249,7 +249,7 @@ func (s *Store) rule(ctx context.Context, known moment, uses string) error {
 		cancel()
 		replaced = err == nil && life != model.WitnessLife(known.Witness)
 	}
-	return s.inTx(ctx, func(tx *gorm.DB) error {
+	return s.inTx(ctx, "note the witness", func(tx *gorm.DB) error {
 		m, err := s.counting(tx, exclusive)
 		if err != nil {
 			return err

@@ -67,7 +67,7 @@ func (w *Workers) Acquire(ctx context.Context, owner model.Owner) (lease model.L
 		return model.Lease{}, w.store.explain(op, err)
 	}
 	for try := 0; ; try++ {
-		err = w.store.inTx(ctx, func(tx *gorm.DB) (err error) {
+		err = w.store.inTx(ctx, op, func(tx *gorm.DB) (err error) {
 			lease, err = w.acquire(tx, owner)
 			return err
 		})
@@ -257,7 +257,8 @@ func (w *Workers) oldest(tx *gorm.DB, now int64) (*workerRow, error) {
 // answers what is stored. Errors: model.ErrLeaseLost when the row is not the
 // owner's any more, *model.StoreError when that is not known.
 func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, error) {
-	err := w.change(ctx, &lease, func(row workerRow, now int64) workerRow {
+	const op = "renew worker ID"
+	err := w.change(ctx, op, &lease, func(row workerRow, now int64) workerRow {
 		row.ReservedUntil = max(row.ReservedUntil, lease.Reserved)
 		row.ExpiresAt = max(row.ExpiresAt, lease.Expires)
 		row.MaxTimestamp, row.OwnTimestamp = lease.Reported, lease.Reported
@@ -265,7 +266,7 @@ func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, er
 		return row
 	})
 	if err != nil {
-		return model.Lease{}, w.store.answer(ctx, "renew worker ID", err)
+		return model.Lease{}, w.store.answer(ctx, op, err)
 	}
 	return lease, nil
 }
@@ -274,7 +275,8 @@ func (w *Workers) Renew(ctx context.Context, lease model.Lease) (model.Lease, er
 // Reserved, the last time issued; others follow at and above its Expires. A lost
 // lease is no error. Errors: *model.StoreError.
 func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
-	err := w.change(ctx, &lease, func(row workerRow, _ int64) workerRow {
+	const op = "release worker ID"
+	err := w.change(ctx, op, &lease, func(row workerRow, _ int64) workerRow {
 		bound := max(lease.Reserved, lease.After) // what came before this lease stays issued
 		row.Token, row.ReservedUntil, row.ExpiresAt, row.ClaimedAt = "", bound, max(bound, lease.Expires), 0
 		return row
@@ -282,13 +284,13 @@ func (w *Workers) Release(ctx context.Context, lease model.Lease) error {
 	if errors.Is(err, model.ErrLeaseLost) {
 		return nil
 	}
-	return w.store.fail(ctx, "release worker ID", err)
+	return w.store.fail(ctx, op, err)
 }
 
 // change edits the latest committed row of the owner's lease under its lock and puts
 // what is then stored into the lease.
-func (w *Workers) change(ctx context.Context, lease *model.Lease, edit func(row workerRow, now int64) workerRow) error {
-	return w.store.inTx(ctx, func(tx *gorm.DB) error {
+func (w *Workers) change(ctx context.Context, op string, lease *model.Lease, edit func(row workerRow, now int64) workerRow) error {
+	return w.store.inTx(ctx, op, func(tx *gorm.DB) error {
 		rows, err := w.rows(tx, "id = ?"+w.store.forUpdate(), w.rowID(lease.WorkerID))
 		if err != nil {
 			return err

@@ -189,7 +189,7 @@ func TestWorkersChangedRow(t *testing.T) {
 		} {
 			old := rows[0]
 			change(&old)
-			err := s.inTx(t.Context(), func(tx *gorm.DB) error {
+			err := s.inTx(t.Context(), "test", func(tx *gorm.DB) error {
 				_, err := s.Workers(WorkersOptions{}).replace(tx, old, old.claimed(workertest.Owner(1), 0, old.bound(), 1))
 				return err
 			})

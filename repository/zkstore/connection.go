@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"shardid/model"
 )
 
 var (
@@ -37,6 +39,7 @@ type link struct {
 	addrs   []string
 	session time.Duration
 	log     *slog.Logger
+	observe model.Observe
 	dial    dialer
 	stop    context.CancelFunc // ends dials under way and refuses others
 
@@ -53,12 +56,20 @@ func newLink(o Options) *link {
 		d := net.Dialer{Timeout: limit}
 		return d.DialContext(ctx, network, addr)
 	}
-	return &link{addrs: o.Addrs, session: o.SessionTimeout, log: o.Log, dial: dial, stop: stop}
+	return &link{addrs: o.Addrs, session: o.SessionTimeout, log: o.Log, observe: o.Observe, dial: dial, stop: stop}
 }
 
-// call runs one request of the library and returns its answer, or as soon as ctx
-// ends without one.
-func call[T any](ctx context.Context, l *link, f func(*zk.Conn) (T, error)) (T, error) {
+// call runs one request of the library, which is observed as op, and returns its answer, or as
+// soon as ctx ends without one.
+func call[T any](ctx context.Context, l *link, op string, f func(*zk.Conn) (T, error)) (value T, err error) {
+	ctx, end := l.observe.Begin(ctx, "zookeeper", op)
+	defer func() {
+		if errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion) {
+			end(nil) // an answer about the nodes
+			return
+		}
+		end(err)
+	}()
 	type answer struct {
 		value T
 		err   error
@@ -127,7 +138,7 @@ func (l *link) close() {
 
 // sessionID is that of the session which the connection has or had last.
 func (l *link) sessionID(ctx context.Context) (int64, error) {
-	return call(ctx, l, func(c *zk.Conn) (int64, error) { return c.SessionID(), nil })
+	return call(ctx, l, "session", func(c *zk.Conn) (int64, error) { return c.SessionID(), nil })
 }
 
 // maxPacket bounds an answer, in bytes, as ZooKeeper's own clients do. The longest one lists the

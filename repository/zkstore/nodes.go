@@ -61,7 +61,7 @@ func unlessMissing(err error) error {
 
 // get reads a node, there or not.
 func (l *link) get(ctx context.Context, at string) (node, error) {
-	return call(ctx, l, func(c *zk.Conn) (node, error) {
+	return call(ctx, l, "get", func(c *zk.Conn) (node, error) {
 		data, stat, err := c.Get(at)
 		if err == nil {
 			return node{path: at, found: true, data: data, stat: *stat}, nil
@@ -86,7 +86,7 @@ func (l *link) getAll(ctx context.Context, paths []string) ([]node, error) {
 
 // children returns the names below a node; none when it does not exist.
 func (l *link) children(ctx context.Context, of string) ([]string, error) {
-	return call(ctx, l, func(c *zk.Conn) ([]string, error) {
+	return call(ctx, l, "children", func(c *zk.Conn) ([]string, error) {
 		names, _, err := c.Children(of)
 		return names, unlessMissing(err)
 	})
@@ -95,7 +95,7 @@ func (l *link) children(ctx context.Context, of string) ([]string, error) {
 // multi makes all of the changes or none. It returns the time, in Unix ms by the
 // servers' clock, of the first that writes an existing node; 0 without one.
 func (l *link) multi(ctx context.Context, changes ...any) (written int64, err error) {
-	answers, err := call(ctx, l, func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(changes...) })
+	answers, err := call(ctx, l, "multi", func(c *zk.Conn) ([]zk.MultiResponse, error) { return c.Multi(changes...) })
 	if err != nil {
 		return 0, err
 	}
@@ -126,14 +126,14 @@ func (l *link) multiIn(ctx context.Context, folders []string, changes ...any) er
 // returns its path, which is longer than at with zk.FlagSequence.
 func (l *link) add(ctx context.Context, at string, data []byte, flags int32) (string, error) {
 	create := func(c *zk.Conn) (string, error) { return c.Create(at, data, flags, openACL) }
-	made, err := call(ctx, l, create)
+	made, err := call(ctx, l, "create", create)
 	if !errors.Is(err, zk.ErrNoNode) {
 		return made, err
 	}
 	if err := l.mkdir(ctx, path.Dir(at)); err != nil {
 		return "", err
 	}
-	return call(ctx, l, create)
+	return call(ctx, l, "create", create)
 }
 
 // mkdir makes a node without data, and those above it; those that are there are
@@ -149,10 +149,10 @@ func (l *link) mkdir(ctx context.Context, at string) error {
 // servers' clock.
 func (l *link) touch(ctx context.Context, at string) (int64, error) {
 	set := func(c *zk.Conn) (*zk.Stat, error) { return c.Set(at, nil, -1) }
-	stat, err := call(ctx, l, set)
+	stat, err := call(ctx, l, "set", set)
 	if errors.Is(err, zk.ErrNoNode) {
 		if err = l.mkdir(ctx, at); err == nil {
-			stat, err = call(ctx, l, set)
+			stat, err = call(ctx, l, "set", set)
 		}
 	}
 	if err != nil {
@@ -163,7 +163,9 @@ func (l *link) touch(ctx context.Context, at string) (int64, error) {
 
 // delete removes a node, if it is there.
 func (l *link) delete(ctx context.Context, at string) error {
-	_, err := call(ctx, l, func(c *zk.Conn) (struct{}, error) { return struct{}{}, unlessMissing(c.Delete(at, -1)) })
+	_, err := call(ctx, l, "delete", func(c *zk.Conn) (struct{}, error) {
+		return struct{}{}, unlessMissing(c.Delete(at, -1))
+	})
 	return err
 }
 

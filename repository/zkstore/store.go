@@ -237,6 +237,8 @@ type Options struct {
 	Workers int
 	// Log gets what the client library says, at level debug; nil discards it.
 	Log *slog.Logger
+	// Observe watches the requests; nil: nothing does.
+	Observe model.Observe
 }
 
 const (

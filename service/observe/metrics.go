@@ -46,7 +46,8 @@ type Connections struct {
 func Text(s Sources) func(context.Context) ([]byte, error) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{Sources: s})
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{Sources: s},
+		s.Stores.took, s.Stores.failed)
 	return func(context.Context) ([]byte, error) {
 		families, err := registry.Gather()
 		if err != nil {
@@ -83,13 +84,6 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 				"An alarm about an event stays for a minute at least.",
 				1, "name", a.Name, "severity", string(a.Scraped))
 		}
-	}
-	for _, o := range c.Stores.operations {
-		out.histogram("shardid_store_operation_seconds", "How long calls of the stores took, failed ones too.",
-			o.took.Read(), "store", o.store, "operation", o.name)
-		out.counter("shardid_store_errors_total",
-			"Calls of the stores that failed; a refusal that is an answer, such as a limit that is reached, "+
-				"is none.", o.failed.Load(), "store", o.store, "operation", o.name)
 	}
 	out.queue(sample.Queue, sample.Apps)
 	modes := []string{httpapi.ModeQueue}

@@ -41,10 +41,9 @@ func reading() latency.Reading {
 // full has every source, each counter a value of its own.
 func full() Sources {
 	stores := NewStores(nil)
-	pop := decorate(stores, "redis", 0, "pop").operations[0]
-	pop.took.Observe(3 * time.Millisecond)
-	pop.took.Observe(time.Minute)
-	pop.failed.Add(1)
+	stores.took.WithLabelValues("redis", "pop").Observe(0.003)
+	stores.took.WithLabelValues("redis", "pop").Observe(60)
+	stores.failed.WithLabelValues("redis", "pop").Inc()
 	sample := monitor.Snapshot{
 		Conditions: []model.Condition{{Name: "redis", OK: true}, {Name: "database"}},
 		HTTP:       map[int]int64{0: 10, -4: 11},
