@@ -1,6 +1,6 @@
-// Package migrations holds the numbered schema migrations of every database
-// shardid runs on. Each file may be loaded by hand (`mysql db < file`, in
-// order, any number of times) as well as by `shardid migrate`.
+// Package migrations holds the schema of shardid, for MySQL and MariaDB and for SQLite: a baseline
+// and, after it, numbered changes. Each file may be loaded by hand (`mysql db < file`, in order, any
+// number of times) as well as by `shardid migrate`.
 package migrations
 
 import (
@@ -11,9 +11,6 @@ import (
 //go:embed mysql/*.sql sqlite/*.sql
 var files embed.FS
 
-// MySQL gives the migrations for MySQL 8.0.16+ and MariaDB 10.11+, file names
-// at the root.
-func MySQL() (fs.FS, error) { return fs.Sub(files, "mysql") }
-
-// SQLite gives the migrations for SQLite, file names at the root.
-func SQLite() (fs.FS, error) { return fs.Sub(files, "sqlite") }
+// Files gives the files of a dialect, mysql (MySQL 8.0.16+, MariaDB 10.11+) or sqlite, with their
+// names at the root.
+func Files(dialect string) (fs.FS, error) { return fs.Sub(files, dialect) }

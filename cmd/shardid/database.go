@@ -16,19 +16,36 @@ import (
 )
 
 func (c *cli) migrate() *cobra.Command {
+	var print bool
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Create or upgrade the database schema; several starters at once are safe",
 		Example: `  shardid migrate
+  shardid migrate --print
   SHARDID_DATABASE_DRIVER=mysql SHARDID_DATABASE_DSN='user:secret@tcp(127.0.0.1:3306)/shardid' shardid migrate`,
 		Args: cobra.NoArgs,
 	}
+	cmd.Flags().BoolVar(&print, "print", false, "print the statements that would run, and change nothing")
 	return c.command(cmd, func(cmd *cobra.Command, _ []string, cfg Config) (err error) {
+		if print {
+			if err := needData(cmd.Context(), cfg); err != nil {
+				return err
+			}
+		}
 		db, err := openDatabase(cmd.Context(), cfg, nil, nil, nil)
 		if err != nil {
 			return err
 		}
 		defer func() { err = cmp.Or(err, db.Close()) }()
+		if print {
+			plan, err := db.MigrationPlan(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return c.print(cmd, map[string]string{"statements": plan}, func(w io.Writer) {
+				fmt.Fprint(w, cmp.Or(plan, "-- nothing to do\n"))
+			})
+		}
 		steps := []string{}
 		tell := func(line string) {
 			if steps = append(steps, line); !c.json {

@@ -165,7 +165,7 @@ func roads() []road {
 		{"provision", false, true, func(t *testing.T, s *Store) { provision(t, s, app(7)) }},
 		{"the stored procedure", true, true, func(t *testing.T, s *Store) { byHand(t, s, "CALL alloc_initData(7, 'test', '')") }},
 		{"a plain INSERT", false, false, insert("", "")},
-		{"rows of a backup", false, false, insert(", max_id, last_max_id, allocated_at, current_step", ", 500, 500, 1700000000000, 500")},
+		{"rows of a backup", false, false, insert(", max_id, last_max_id, taken_at, current_step", ", 500, 500, 1700000000000, 500")},
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path"
+	"strings"
 	"time"
 
 	gosql "github.com/go-sql-driver/mysql"
@@ -26,8 +27,12 @@ const (
 	lockTable    = "shardid_schema_lock"
 )
 
-// errNewerSchema: the binary is older than the database.
-var errNewerSchema = errors.New("the schema is newer than this program")
+var (
+	// errNewerSchema: the binary is older than the database.
+	errNewerSchema = errors.New("the schema is newer than this program")
+	// errOlderSchema: the database is older than the baseline.
+	errOlderSchema = errors.New("the schema is that of shardid 0.1 or 0.2")
+)
 
 // Migrate creates or upgrades the schema; progress is told each step and may be
 // nil. Any number of processes may call it at once: one works, the others wait.
@@ -65,16 +70,19 @@ func (s *Store) migrateMySQL(ctx context.Context, progress func(string)) error {
 		return err
 	}
 	g = g.WithContext(ctx)
-	files, err := migrations.MySQL()
+	files, err := migrations.Files("mysql")
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
 	// Looked at before even the lock's table is made, and again under the lock.
-	if err := preflight(g, files); err != nil {
+	if err := s.preflight(g, files); err != nil {
 		return err
 	}
 	return withLock(ctx, db, func() error {
-		if err := preflight(g, files); err != nil {
+		if err := s.preflight(g, files); err != nil {
+			return err
+		}
+		if err := alterAdopted(ctx, g, db, files, progress); err != nil {
 			return err
 		}
 		if err := up(ctx, db, files, progress); err != nil {
@@ -155,6 +163,51 @@ type migration struct {
 	name    string
 }
 
+// MigrationPlan gives the statements that Migrate would run, each with its semicolon, and changes
+// nothing; "" where there is nothing to do. Errors: those of Migrate.
+func (s *Store) MigrationPlan(ctx context.Context) (string, error) {
+	plan, err := s.planMigration(s.gorm.WithContext(ctx))
+	return plan, s.explain("migrate", err)
+}
+
+func (s *Store) planMigration(g *gorm.DB) (string, error) {
+	files, err := migrations.Files(s.either("mysql", "sqlite"))
+	if err != nil {
+		return "", fmt.Errorf("read migrations: %w", err)
+	}
+	list, err := listMigrations(files)
+	if err != nil {
+		return "", err
+	}
+	var plan strings.Builder
+	if s.server != nil {
+		if err := s.preflight(g, files); err != nil {
+			return "", err
+		}
+		statements, err := planAdoption(g, files)
+		if err != nil {
+			return "", err
+		}
+		for _, statement := range statements {
+			plan.WriteString(statement + ";\n")
+		}
+	}
+	have, err := s.schemaVersion(g)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range list {
+		if m.version > have {
+			text, err := fs.ReadFile(files, m.name)
+			if err != nil {
+				return "", fmt.Errorf("read %s: %w", m.name, err)
+			}
+			plan.Write(text)
+		}
+	}
+	return plan.String(), nil
+}
+
 // listMigrations gives the files in order.
 func listMigrations(files fs.FS) ([]migration, error) {
 	names, err := fs.Glob(files, "*.sql") // sorted by name
@@ -172,27 +225,44 @@ func listMigrations(files fs.FS) ([]migration, error) {
 	return list, nil
 }
 
+// schemaVersion is 0 before the first migration.
+func (s *Store) schemaVersion(g *gorm.DB) (int64, error) {
+	found, err := query[int](g, "look for "+versionTable, s.either(
+		"SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = ?",
+		"SELECT COUNT(*) FROM sqlite_master WHERE name = ?"), versionTable)
+	if err != nil || found == 0 {
+		return 0, err
+	}
+	return newestApplied(g)
+}
+
 // newestApplied is the database's version; 0 before the first migration.
 func newestApplied(g *gorm.DB) (int64, error) {
 	return query[int64](g, "read version", "SELECT COALESCE(MAX(version_id), 0) FROM "+versionTable)
 }
 
-// refuseNewer compares the database's version with the newest file's.
-func refuseNewer(have int64, list []migration) error {
-	newest := list[len(list)-1].version
-	if have <= newest {
+// refuseVersion refuses a database newer than the newest file and one older than the baseline.
+func refuseVersion(have int64, list []migration) error {
+	baseline, newest := list[0].version, list[len(list)-1].version
+	refusal := &model.StoreError{Store: "database", Op: "migrate"}
+	switch {
+	case have > newest:
+		refusal.Err = fmt.Errorf("%w: it is at version %d, the program knows %d", errNewerSchema, have, newest)
+		refusal.Advice = "use the newer shardid that made it; nothing was changed"
+	case have > 0 && have < baseline:
+		refusal.Err = fmt.Errorf("%w: it is at version %d, the program upgrades from %d on", errOlderSchema, have, baseline)
+		refusal.Advice = "run `shardid migrate` of version 0.3 first; nothing was changed"
+	default:
 		return nil
 	}
-	return &model.StoreError{Store: "database", Op: "migrate",
-		Err:    fmt.Errorf("%w: it is at version %d, the program knows %d", errNewerSchema, have, newest),
-		Advice: "use the newer shardid that made it; nothing was changed"}
+	return refusal
 }
 
 // migrateSQLite upgrades in one transaction that holds the write lock from its
 // beginning: a process that waited finds the work done, and one that is killed leaves
 // nothing behind.
 func (s *Store) migrateSQLite(ctx context.Context, progress func(string)) error {
-	files, err := migrations.SQLite()
+	files, err := migrations.Files("sqlite")
 	if err != nil {
 		return fmt.Errorf("read migrations: %w", err)
 	}
@@ -228,7 +298,7 @@ func applySQLite(tx *gorm.DB, files fs.FS, list []migration) (done []string, err
 		return nil, err
 	}
 	have, err := newestApplied(tx)
-	if err := cmp.Or(err, refuseNewer(have, list)); err != nil {
+	if err := cmp.Or(err, refuseVersion(have, list)); err != nil {
 		return nil, err
 	}
 	for _, m := range list {

@@ -45,7 +45,7 @@ func TestMigrateTellsAndRepeats(t *testing.T) {
 		run(t, s, "DELETE FROM shardid_schema WHERE version_id > 0")
 		provision(t, s, app(1))
 		said = nil
-		if err := s.Migrate(context.Background(), tell); err != nil || said[0] != "applied 00001_id_alloc.sql" {
+		if err := s.Migrate(context.Background(), tell); err != nil || said[0] != "applied 00017_schema.sql" {
 			t.Errorf("third run said %q, %v", said, err)
 		}
 		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM id_alloc"), 64, "rows")
@@ -58,6 +58,45 @@ func TestMigrateRefusesANewerSchema(t *testing.T) {
 		err := s.Migrate(context.Background(), nil)
 		wantAdvice(t, err, "use the newer shardid")
 		check.Is(t, err, errNewerSchema)
+	})
+}
+
+// An older schema than the baseline's goes through the version that made it the baseline.
+func TestMigrateRefusesAnOlderSchema(t *testing.T) {
+	onBoth(t, func(t *testing.T, s *Store) {
+		run(t, s, "DELETE FROM shardid_schema WHERE version_id > 0", "INSERT INTO shardid_schema (version_id, is_applied) VALUES (12, 1)")
+		err := s.Migrate(context.Background(), nil)
+		wantAdvice(t, err, "version 0.3 first")
+		check.Is(t, err, errOlderSchema)
+	})
+}
+
+// The plan is what Migrate then does: the ALTERs of tables that others made and the files, and after
+// it nothing.
+func TestMigrationPlan(t *testing.T) {
+	onBothEmpty(t, func(t *testing.T, opts Options) {
+		s := open(t, opts)
+		want := []string{"CREATE TABLE IF NOT EXISTS shardid_deployment"}
+		if s.server != nil {
+			run(t, s, original, leafOriginal, nodeOriginal)
+			want = append(want, "ALTER TABLE id_alloc MODIFY", "ALTER TABLE leaf_alloc ADD COLUMN doubt", "ALTER TABLE WORKER_NODE ADD COLUMN TOKEN")
+		}
+		plan, err := s.MigrationPlan(context.Background())
+		check.Must(t, err)
+		for _, part := range want {
+			if !strings.Contains(plan, part) {
+				t.Errorf("no %q in %.300s…", part, plan)
+			}
+		}
+		check.Must(t, s.Migrate(context.Background(), func(line string) {
+			if _, alter, found := strings.Cut(line, "made: "); found && !strings.Contains(plan, alter) {
+				t.Errorf("%q was not planned", line)
+			}
+		}))
+		plan, err = s.MigrationPlan(context.Background())
+		if err != nil || plan != "" {
+			t.Errorf("after it %q, %v", plan, err)
+		}
 	})
 }
 
@@ -96,7 +135,7 @@ func TestMigrateByHand(t *testing.T) {
 
 func loadByClient(t *testing.T, s *Store) {
 	t.Helper()
-	files, err := migrations.MySQL()
+	files, err := migrations.Files("mysql")
 	check.Must(t, err)
 	names, err := fs.Glob(files, "*.sql")
 	check.Must(t, err)

@@ -167,7 +167,7 @@ func commitsStall(w *world) {
 func (w *world) weeks() {
 	w.t.Helper()
 	w.rest()
-	w.exec("UPDATE id_alloc SET allocated_at = allocated_at - 65 * 86400000 WHERE allocated_at > 0")
+	w.exec("UPDATE id_alloc SET taken_at = taken_at - 65 * 86400000 WHERE taken_at > 0")
 }
 
 // restartsOverWeeks: a store restarts when the other one has learned again what it has.
@@ -239,7 +239,7 @@ func bothRestored(w *world) {
 		w.command("apps", "set", "--app", "1", "--min-index", fmt.Sprint(w.region.row(highest)+5_000_000))
 		w.note("a row was raised")
 	case 1:
-		w.exec("UPDATE id_alloc SET allocated_at = allocated_at + 7200000 WHERE allocated_at > 0")
+		w.exec("UPDATE id_alloc SET taken_at = taken_at + 7200000 WHERE taken_at > 0")
 		w.note("a clock was ahead")
 	}
 	n.do("SAVE")
