@@ -78,7 +78,11 @@ func databaseFailsOverTwice(w *world) {
 }
 
 // beforeFirstID: the copy knows of no ID at all.
-func beforeFirstID(w *world) { w.promoteDatabase() }
+func beforeFirstID(w *world) {
+	rows := w.rows()
+	w.promoteDatabase()
+	w.beyond(rows)
+}
 
 // databaseOverAndBack: the address of the database leads to the replica for a while, and back to the primary,
 // which was never stopped and knows nothing of it.

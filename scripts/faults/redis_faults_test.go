@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -245,21 +246,21 @@ func sleepingMaster(w *world) {
 	w.linger(time.Second)
 }
 
-// split cuts the master off together with process 0; the others go on with the lagging replica, and both
+// split cuts the master off together with process i; the others go on with the lagging replica, and both
 // sides issue.
-func (w *world) split() {
+func (w *world) split(i int) {
 	w.t.Helper()
 	s := w.site.(*single)
 	s.pair.cut(w)
 	w.issue(lag)
-	w.procs[0].broken = true
-	s.promoteFor(s.pair, s.proxies[1:])
+	w.procs[i].broken = true
+	s.promoteFor(s.pair, slices.Delete(slices.Clone(s.proxies), i, i+1))
 	w.issue(lag)
 }
 
 // splitBrain: only one side numbers keys at a time.
 func splitBrain(w *world) {
-	w.split()
+	w.split(0)
 	if w.numbered {
 		w.stopsNumbering(w.procs[0], "Redis")
 		w.verifyNumbers(w.procs[1:]...)
@@ -267,12 +268,17 @@ func splitBrain(w *world) {
 	w.linger(time.Second)
 }
 
-// splitAsleep: process 0 is frozen when the others go on, with a lease of the old master, which would still
-// answer it. It wakes up when they number keys again, or long after, with requests that came meanwhile.
+// splitAsleep: a process is frozen when the others go on, with a lease of the old master, which would still
+// answer it. It wakes up when they number keys again, or long after, with requests that came meanwhile. It is
+// none that named the witness: each process has an address of Redis of its own here, and of that one the others
+// could not tell that the witness is no longer there.
 func splitAsleep(w *world) {
-	wake := w.sleep(w.procs[0])
-	w.split()
-	w.verifyNumbers(w.procs[1:]...)
+	i := slices.IndexFunc(w.site.(*single).proxies, func(p *Proxy) bool {
+		return w.number("SELECT COUNT(*) FROM shardid_deployment WHERE witness_place LIKE ?", "%"+p.Addr+"%") == 0
+	})
+	wake := w.sleep(w.procs[i])
+	w.split(i)
+	w.verifyNumbers(slices.Delete(slices.Clone(w.procs), i, i+1)...)
 	if w.coin() {
 		w.linger(10 * time.Second)
 	}
