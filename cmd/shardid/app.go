@@ -94,7 +94,11 @@ func NewApp(cfg Config, log *slog.Logger, level *logLevel) (*App, error) {
 	if err := a.wire(); err != nil {
 		return nil, errors.Join(err, a.Stop(0))
 	}
-	a.server = newServer(cfg, a.api, a.guard.ConnState, log)
+	handler := http.Handler(a.api)
+	if a.tracer != nil {
+		handler = a.tracer.Handler(a.api, httpapi.IsTraced)
+	}
+	a.server = newServer(cfg, handler, a.guard.ConnState, log)
 	a.wireRESP()
 	if cfg.Server.TLSClientCAFile != "" {
 		a.server.ConnContext = a.certificates.Connection

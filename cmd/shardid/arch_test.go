@@ -29,7 +29,7 @@ func rules() []rule {
 		{imported: "shardid/cmd", only: []string{"cmd"}},
 		{imported: "shardid/scripts", only: []string{"scripts", "repository/listtest", "repository/workertest", "repository/sequencetest"}},
 		{imported: "github.com/gin-gonic/gin", only: []string{"service/httpapi", "scripts/bench"}},
-		{imported: "go.opentelemetry.io", only: []string{"service/observe"}},
+		{imported: "go.opentelemetry.io", only: []string{"service/observe", "service/httpapi"}},
 		{imported: "gorm.io", only: []string{"repository/sqlstore", "client/gormid", "docs/examples"}},
 		{imported: "github.com/redis/go-redis", only: []string{"repository/redisstore", "service/loadgen", "cmd", "scripts/testserver", "scripts/rig", "scripts/bench"}},
 	}

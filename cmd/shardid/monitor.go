@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -132,19 +131,12 @@ func (a *App) status(ctx context.Context) httpapi.Status {
 // wireObserve begins to send spans when a receiver is configured, and prepares what
 // watches the stores. It comes before all others, so that it is stopped after them.
 func (a *App) wireObserve() error {
-	if c := a.cfg.Tracing; c.Endpoint != "" {
-		host, err := os.Hostname()
-		if err != nil {
-			return fmt.Errorf("name this instance for tracing: %w", err)
-		}
-		a.tracer, err = observe.StartTracer(observe.TracerOptions{
-			Endpoint: c.Endpoint, SampleRatio: c.SampleRatio, Version: versionString(),
-			Instance: fmt.Sprintf("%s-%d", host, os.Getpid()), Log: a.log,
-		})
-		if err != nil {
-			return err
-		}
-		a.onStop("tracing", func(ctx context.Context) error { a.tracer.Stop(ctx); return nil })
+	var err error
+	if a.tracer, err = observe.StartTracer(versionString(), a.log); err != nil {
+		return err
+	}
+	if a.tracer != nil {
+		a.onStop("tracing", a.tracer.Stop)
 	}
 	a.stores = observe.NewStores(a.tracer)
 	return nil

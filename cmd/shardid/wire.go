@@ -208,9 +208,7 @@ func (a *App) apiOptions() (httpapi.Options, error) {
 	o.LogLevel, o.AccessLog = a.level, a.cfg.Log.Access
 	o.Admin = a.admin()
 	o.Decoder.Scramble = a.queue.Scramble
-	if a.tracer != nil {
-		o.Tracer = a.tracer.Request
-	}
+	o.Traced = a.tracer != nil
 	o.Modes = []httpapi.Mode{{Name: httpapi.ModeQueue, Ready: a.queueReady}}
 	if a.segment != nil {
 		o.Segment, o.Segments, o.Tags = a.segment, a.segment, a.db.Tags

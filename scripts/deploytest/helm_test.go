@@ -198,7 +198,7 @@ func TestChartConfig(t *testing.T) {
 		"segment.max_rate": "1000000000", "snowflake.epoch_ms": "1288834974657", "uid.epoch": "2026-01-01",
 		"uid.schedule_interval": "off", "log.access": "off", "snowflake.advertise": "[fd00::1]:8080",
 		"server.tokens_file": "/etc/shardid-tokens/tokens.yaml", "server.require_token": "true",
-		"server.tls_client_ca_file": "/etc/shardid-tls/ca.crt", "tracing.sample_ratio": "0.01",
+		"server.tls_client_ca_file": "/etc/shardid-tls/ca.crt",
 		"time_zone": "Asia/Shanghai",
 	} {
 		check.Equal(t, got[key].Value, want, key)

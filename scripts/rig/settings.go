@@ -16,8 +16,8 @@ import (
 	"unicode/utf16"
 )
 
-// Settings are SHARDID_ variables, named without that prefix; those that begin with GO are
-// the Go runtime's, and have none.
+// Settings are SHARDID_ variables, named without that prefix; those that begin with GO or OTEL are
+// the Go runtime's and OpenTelemetry's, and have none.
 type Settings map[string]string
 
 // With returns a copy with further settings; more wins.
@@ -35,7 +35,7 @@ func (s Settings) With(more Settings) Settings {
 func (s Settings) Environ(dir string) []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir}
 	for k, v := range s {
-		if !strings.HasPrefix(k, "GO") {
+		if !strings.HasPrefix(k, "GO") && !strings.HasPrefix(k, "OTEL") {
 			k = "SHARDID_" + k
 		}
 		env = append(env, k+"="+v)

@@ -130,8 +130,8 @@ type Options struct {
 	// AccessLog is which requests have a line in the log: one of AccessOff and its
 	// like; "" is AccessOff.
 	AccessLog string
-	// Tracer observes the requests; nil: they are not traced.
-	Tracer Tracer
+	// Traced says that requests have spans in their contexts, see IsTraced.
+	Traced bool
 	// Location is the time zone of the answers that have none in their format;
 	// nil means the machine's.
 	Location *time.Location

@@ -17,11 +17,14 @@ import (
 	"shardid/service/access"
 
 	"github.com/gin-gonic/gin"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
 )
 
-// What a request keeps for the log and the trace.
+// What a request keeps for the log and its span.
 const (
-	traceKey  = "shardid.trace"  // ID of its trace
 	callerKey = "shardid.caller" // name of the token that it came with, never the token
 	codeKey   = "shardid.code"   // code of its error
 )
@@ -29,8 +32,8 @@ const (
 // middleware is what every request goes through, outermost first.
 func (a *API) middleware() []gin.HandlerFunc {
 	all := []gin.HandlerFunc{a.identify}
-	if a.opts.Tracer != nil {
-		all = append(all, a.traced)
+	if a.opts.Traced {
+		all = append(all, a.describe)
 	}
 	if mode := a.opts.AccessLog; mode != "" && mode != AccessOff {
 		a.accessLog = &accessLog{log: a.opts.Log, mode: mode}
@@ -84,54 +87,35 @@ func knownID(c *gin.Context) string {
 	return ""
 }
 
-// traceID is the ID of the request's trace: ours, or the one that its W3C traceparent
-// names, of version 00 or a later one: version, 32 hex digits of the trace, 16 of the
-// span, flags. "" for none.
+// traceID is the ID of the request's trace: the one that its span belongs to, or that its W3C
+// traceparent names. "" for none.
 func traceID(c *gin.Context) string {
-	if id := c.GetString(traceKey); id != "" {
-		return id
+	span := trace.SpanContextFromContext(c.Request.Context())
+	if !span.IsValid() && len(c.Request.Header["Traceparent"]) == 1 {
+		given := propagation.TraceContext{}.Extract(context.Background(), propagation.HeaderCarrier(c.Request.Header))
+		span = trace.SpanContextFromContext(given)
 	}
-	const from, to, shortest = 3, 35, 55
-	given := c.Request.Header["Traceparent"]
-	if len(given) != 1 || len(given[0]) < shortest || given[0][from-1] != '-' || given[0][to] != '-' {
+	if !span.HasTraceID() {
 		return ""
 	}
-	id := given[0][from:to]
-	if strings.Trim(id, "0") == "" || strings.Trim(id, "0123456789abcdef") != "" {
-		return ""
-	}
-	return id
+	return span.TraceID().String()
 }
 
-// Trace is a request that is observed.
-type Trace struct {
-	Context context.Context // of the request: what is done with it belongs to its trace
-	ID      string          // of the trace, 32 hex digits
-	Parent  string          // W3C traceparent of the request, "" when it is not recorded
-	// End is called once, with the status of the answer and its code of the error
-	// table, 0 for none.
-	End func(status, code int)
+// IsTraced says whether a request gets a span. Those that machines send again and again do not:
+// they would be most of all traces and tell nothing.
+func IsTraced(r *http.Request) bool {
+	path := r.URL.Path
+	return !isHealth(path) && path != "/metrics" && !strings.HasPrefix(path, "/readyz/") && r.Method != http.MethodOptions
 }
 
-// Tracer begins to observe a request for a route, "" for none that exists. It must not
-// block.
-type Tracer func(r *http.Request, route string) Trace
-
-// traced observes a request. Those that machines send again and again are left out: they
-// would be most of all traces and tell nothing.
-func (a *API) traced(c *gin.Context) {
-	path := c.FullPath()
-	if isHealth(path) || path == "/metrics" || path == "/readyz/:mode" || c.Request.Method == http.MethodOptions {
-		return
-	}
-	t := a.opts.Tracer(c.Request, path)
-	defer func() { t.End(c.Writer.Status(), c.GetInt(codeKey)) }()
-	c.Request = c.Request.WithContext(t.Context)
-	c.Set(traceKey, t.ID)
-	if t.Parent != "" {
-		c.Writer.Header()["Traceparent"] = []string{t.Parent}
-	}
+// describe gives the span of a request its route, in place of its path, which may hold an ID, and the
+// code of the answer.
+func (a *API) describe(c *gin.Context) {
+	c.Request.Pattern = c.FullPath()
+	span := trace.SpanFromContext(c.Request.Context())
+	span.SetAttributes(semconv.URLPath(c.FullPath()))
 	c.Next()
+	span.SetAttributes(semconv.HTTPRoute(c.FullPath()), attribute.Int("shardid.code", c.GetInt(codeKey)))
 }
 
 // What log.access can be. The lines are of level info.

@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,7 +15,10 @@ import (
 	"shardid/model"
 	"shardid/scripts/check"
 	"shardid/service/background"
-	"shardid/service/issuer"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/attribute"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 )
 
 // askAs is ask with headers: names and values.
@@ -106,82 +108,51 @@ func TestAdministrationNamesItsRequest(t *testing.T) {
 	}
 }
 
-// ctxKey marks a context that the tracer of a test made.
-type ctxKey struct{}
-
-// ended is what a Tracer was told of a request.
-type ended struct {
-	route        string
-	status, code int
-}
-
-// observing is an API whose requests are noted.
-func observing(q issuer.Queue, parent string, all *[]ended) *API {
-	return newAPIOf(func(o *Options) {
-		o.Queue = q
-		o.Tracer = func(r *http.Request, route string) Trace {
-			return Trace{
-				Context: context.WithValue(r.Context(), ctxKey{}, true), ID: someTrace, Parent: parent,
-				End: func(status, code int) { *all = append(*all, ended{route, status, code}) },
-			}
-		}
-	})
-}
-
-// Each request is observed once, with what became of it; machines that only look
-// whether we live are not.
-func TestRequestsAreObserved(t *testing.T) {
+// The span of a request tells its route and its code, and nothing of its path or query; the caller
+// learns the ID of its trace where a request has one. Machines that only look whether we live have no
+// spans.
+func TestRequestsHaveSpans(t *testing.T) {
 	for _, c := range []struct {
-		target string
-		q      *fakeQueue
-		want   []ended
+		name, target, route string // route "": no span
+		q                   *fakeQueue
+		status, code        int64
 	}{
-		{alice, &fakeQueue{}, []ended{{"/get", 200, 0}}},
-		{"/get", &fakeQueue{}, []ended{{"/get", 400, -6}}},
-		{alice, broken(model.ErrQueueEmpty), []ended{{"/get", 503, -4}}},
-		{alice, panicking("boom"), []ended{{"/get", 500, -11}}},
-		{segmentURL, &fakeQueue{}, []ended{{"/api/segment/get/*key", 200, 0}}},
-		{"/nothing", &fakeQueue{}, []ended{{"", 404, -10}}},
-		{"/livez", &fakeQueue{}, nil},
-		{"/readyz", &fakeQueue{}, nil},
-		{"/readyz/uid", &fakeQueue{}, nil},
-		{"/healthz", &fakeQueue{}, nil},
-		{"/metrics", &fakeQueue{}, nil},
+		{"ID", alice, "/get", &fakeQueue{}, 200, 0},
+		{"refused", "/get", "/get", &fakeQueue{}, 400, -6},
+		{"failed", alice, "/get", broken(model.ErrQueueEmpty), 503, -4},
+		{"fault", alice, "/get", panicking("boom"), 500, -11},
+		{"key", segmentURL, "/api/segment/get/*key", &fakeQueue{}, 200, 0},
+		{"live", "/livez", "", &fakeQueue{}, 200, 0},
+		{"mode ready", "/readyz/uid", "", &fakeQueue{}, 404, 0},
+		{"metrics", "/metrics", "", &fakeQueue{}, 200, 0},
 	} {
-		var all []ended
-		ask(observing(c.q, "", &all), http.MethodGet, c.target)
-		if !slices.Equal(all, c.want) {
-			t.Errorf("%s: %v, want %v", c.target, all, c.want)
-		}
-	}
-}
-
-// A request that is aborted has its end too.
-func TestAbortedRequestEnds(t *testing.T) {
-	var all []ended
-	defer func() {
-		if recover() != http.ErrAbortHandler || len(all) != 1 { //nolint:errorlint // a panic value
-			t.Errorf("ended %v", all)
-		}
-	}()
-	ask(observing(panicking(http.ErrAbortHandler), "", &all), http.MethodGet, alice)
-}
-
-// What is done for a request belongs to its trace, whose ID is that of a request
-// without one, and the caller learns of a recorded one.
-func TestTraceIsPassedOn(t *testing.T) {
-	var all []ended
-	inside := false
-	q := &fakeQueue{next: func(ctx context.Context) error {
-		inside, _ = ctx.Value(ctxKey{}).(bool)
-		return nil
-	}}
-	if got := ask(observing(q, someParent, &all), http.MethodGet, alice); got.Header().Get("Traceparent") != someParent || !inside {
-		t.Errorf("traceparent %q, inside %t", got.Header().Get("Traceparent"), inside)
-	}
-	got := ask(observing(q, "", &all), http.MethodGet, "/get")
-	if _, ok := got.Header()["Traceparent"]; ok || got.Header().Get(requestIDHeader) != someTrace {
-		t.Errorf("headers %v", got.Header())
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			spans := tracetest.NewInMemoryExporter()
+			provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
+			api := newAPIOf(func(o *Options) { o.Queue, o.Traced = c.q, true })
+			got := ask(otelhttp.NewHandler(api, "", otelhttp.WithFilter(IsTraced),
+				otelhttp.WithTracerProvider(provider)), http.MethodGet, c.target)
+			all := spans.GetSpans()
+			if c.route == "" {
+				check.Equal(t, len(all), 0, "spans")
+				return
+			}
+			want := map[attribute.Key]any{"http.route": c.route, "url.path": c.route,
+				"http.response.status_code": c.status, "shardid.code": c.code}
+			for _, a := range all[0].Attributes {
+				if value, known := want[a.Key]; known {
+					check.Equal(t, a.Value.AsInterface(), value, a.Key)
+					delete(want, a.Key)
+				}
+			}
+			check.Equal(t, len(want), 0, "attributes that are missing")
+			check.Equal(t, all[0].Name, "GET "+c.route, "name")
+			check.Lacks(t, fmt.Sprintf("%+v", all[0]), "alice", "the gatePass in a span")
+			if id := got.Header().Get(requestIDHeader); c.code != 0 && id != all[0].SpanContext.TraceID().String() {
+				t.Errorf("the request has the ID %q", id)
+			}
+		})
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"net/url"
 	"reflect"
 	"regexp"
 	"slices"
@@ -67,13 +66,6 @@ func formats() map[string]func(text string) error {
 			a, err := netip.ParseAddrPort(text)
 			return unless(err == nil && a.Port() != 0,
 				"is not ip:port: write an address such as 10.0.0.5:8080, with a port from 1 to 65535")
-		},
-		"endpoint": func(text string) error { // without a password, which would be in messages about it
-			u, err := url.Parse(text)
-			if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery+u.Fragment != "" {
-				return errors.New("is not a URL: write it like http://127.0.0.1:4318")
-			}
-			return unless(u.User == nil, "holds a user: give the password by OTEL_EXPORTER_OTLP_HEADERS")
 		},
 	}
 }

@@ -30,7 +30,6 @@ type Config struct {
 	Sequence  Sequence  `yaml:"sequence"`
 	Region    Region    `yaml:"region"`
 	Log       Log       `yaml:"log"`
-	Tracing   Tracing   `yaml:"tracing"`
 
 	DataDir  string `yaml:"data_dir" default:"data"`
 	TimeZone string `yaml:"time_zone" default:"Local" validate:"zone"`
@@ -192,12 +191,6 @@ type Log struct {
 	Level  string `yaml:"level" default:"info" validate:"oneof=debug info warn error"`
 	Format string `yaml:"format" default:"auto" validate:"oneof=auto text json"`
 	Access string `yaml:"access" default:"off" validate:"oneof=off errors sampled all"`
-}
-
-// Tracing is where spans are sent.
-type Tracing struct {
-	Endpoint    string  `yaml:"endpoint" validate:"endpoint"`
-	SampleRatio float64 `yaml:"sample_ratio" default:"0.01" validate:"min=0,max=1"`
 }
 
 // DatabaseDSN is the data source name to open: the configured one, or for

@@ -7,7 +7,7 @@ import (
 
 // The names that the unknown key is none of.
 const (
-	sections     = "server, resp, database, redis, queue, segment, snowflake, zookeeper, uid, sequence, region, log, tracing, data_dir, time_zone"
+	sections     = "server, resp, database, redis, queue, segment, snowflake, zookeeper, uid, sequence, region, log, data_dir, time_zone"
 	keysOfServer = "addr, allowed_hosts, admin_token, tokens_file, require_token, protect_monitoring, tls_cert_file, tls_key_file, " +
 		"tls_client_ca_file, pprof_addr, max_connections, read_header_timeout, idle_timeout, max_header_bytes, " +
 		"max_url_bytes, drain_delay, shutdown_timeout"
@@ -264,16 +264,6 @@ func valueErrors() []fileError {
 			"config.yaml:4: the ring has 2^(uid.boost_power + uid.seq_bits) slots and 7 + 24 is more than 30: lower uid.boost_power, or set uid.mode to default"},
 		{"worker IDs from an embedded Redis", "snowflake:\n  worker: {mode: redis}",
 			"config.yaml:2: snowflake.worker.mode is redis but redis.mode is embedded: set redis.mode and redis.addrs, or another snowflake.worker.mode"},
-		{"no URL", "tracing: {endpoint: '127.0.0.1:4318'}",
-			`config.yaml:1: tracing.endpoint: "127.0.0.1:4318" is not a URL: write it like http://127.0.0.1:4318`},
-		{"URL of another kind", "tracing: {endpoint: 'grpc://127.0.0.1:4317'}",
-			`config.yaml:1: tracing.endpoint: "grpc://127.0.0.1:4317" is not a URL: write it like http://127.0.0.1:4318`},
-		{"URL with a password", "tracing: {endpoint: 'https://me:hunter2@otel.example'}",
-			`config.yaml:1: tracing.endpoint: the value holds a user: give the password by OTEL_EXPORTER_OTLP_HEADERS`},
-		{"URL that cannot be read, with a password", "tracing: {endpoint: 'https://me:hunter2@otel example'}",
-			`config.yaml:1: tracing.endpoint: the value is not a URL: write it like http://127.0.0.1:4318`},
-		{"share beyond 1", "tracing: {sample_ratio: 1.1}",
-			"config.yaml:1: tracing.sample_ratio: 1.1 is not in 0…1: choose a value in this range, the default is 0.01"},
 		{"access log", "log: {access: some}",
 			`config.yaml:1: log.access: "some" is not one of off, errors, sampled, all: choose one, the default is off`},
 		{"no zone", "time_zone: Mars/Olympus", "config.yaml:1: time_zone: \"Mars/Olympus\" is not a time zone: write a name such as Asia/Shanghai, UTC, or Local for the machine's"},

@@ -136,6 +136,8 @@ func (l *Loaded) readSection(file, prefix string, mapping *yaml.Node) {
 			l.note(yamlfile.Fail(file, pair[0], shown, "is there twice: keep one"))
 		case i < 0 && gone != nil:
 			l.note(gone)
+		case i < 0 && value.Kind == yaml.MappingNode && hadKeys(path):
+			l.readSection(file, path+".", value)
 		case i < 0 || strings.Contains(name, "."):
 			l.note(yamlfile.Fail(file, pair[0], shown, l.unknownKey(prefix)))
 		case l.Keys[i].Path == path:

@@ -1,14 +1,29 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // removed says, for each key that an earlier version had, what to do instead.
 var removed = map[string]string{
 	"redis.unsafe_no_history":            "configure a Redis that shows its replication ID (INFO replication)",
 	"sequence.fence":                     "remove it, leases in the database keep the order of sequences",
 	"server.max_connections_per_address": "bound the connections of one address at the load balancer or firewall",
+	"tracing.endpoint":                   "set OTEL_EXPORTER_OTLP_ENDPOINT in the environment",
+	"tracing.sample_ratio":               "set OTEL_TRACES_SAMPLER=parentbased_traceidratio and OTEL_TRACES_SAMPLER_ARG in the environment",
 	"uid.follow_clock":                   "set uid.mode to default, which keeps the time in IDs at the clock",
 	"uid.worker":                         "remove it, each start takes a worker ID from WORKER_NODE",
+}
+
+// hadKeys says whether a section had keys that are gone.
+func hadKeys(section string) bool {
+	for path := range removed {
+		if strings.HasPrefix(path, section+".") {
+			return true
+		}
+	}
+	return false
 }
 
 // errRemoved says that a key is gone and what to do instead; nil for a key that was not removed.
