@@ -180,12 +180,6 @@ type LeaseKey struct {
 	Secret   string
 }
 
-// RenewedLease is the answer to one of several renewals. Errors: ErrUnknownName, ErrLeaseLost.
-type RenewedLease struct {
-	Lease NameLease
-	Err   error
-}
-
 // NameHolder is a worker ID of a name and its last lease.
 type NameHolder struct {
 	WorkerID     int64

@@ -71,7 +71,6 @@ func (a *App) wire() (err error) {
 	}
 	a.onStop("queue", a.queue.Stop)
 	a.leases = lease.New(a.db, a.log)
-	a.onStop("leases", a.leases.Stop)
 	if err := errors.Join(a.wireSegment(), a.wireSequence(), a.wireUID(), a.wireSnowflake(zoo, lists.redis)); err != nil {
 		return err
 	}

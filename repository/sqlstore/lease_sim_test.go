@@ -87,8 +87,8 @@ func (w *leaseWorld) step(name string) {
 		}
 	case dice < 22: // also by one that was frozen for long
 		if l := pick(); l.key.Name == name && !l.over {
-			if got, err := w.s.RenewLeases(w.t.Context(), []model.LeaseKey{l.key}); err == nil && got[0].Err == nil {
-				w.granted(l, got[0].Lease)
+			if got, err := w.s.RenewLease(w.t.Context(), l.key); err == nil {
+				w.granted(l, got)
 			}
 		}
 	case dice < 28:

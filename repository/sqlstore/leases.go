@@ -9,8 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"gorm.io/gorm"
@@ -139,98 +137,63 @@ func first(rows []leaseRow) (row leaseRow) {
 	return row
 }
 
-// lockLeases reads the rows of leases under their locks. A worker ID that was never leased has none.
-func (s *Store) lockLeases(tx *gorm.DB, keys []model.LeaseKey) (map[model.LeaseKey]leaseRow, error) {
-	workers := map[string][]int64{}
-	for _, k := range keys {
-		workers[k.Name] = append(workers[k.Name], k.WorkerID)
-	}
-	found := map[model.LeaseKey]leaseRow{}
-	for _, name := range slices.Sorted(maps.Keys(workers)) { // in one order, so that no two wait for each other
-		rows, err := query[[]leaseRow](tx, "lock the leases", "SELECT "+leaseColumns+" FROM "+leaseTable+" WHERE name = ? AND worker_id IN ? ORDER BY worker_id"+s.forUpdate(),
-			name, workers[name])
-		if err != nil {
-			return nil, err
-		}
-		for _, r := range rows {
-			found[model.LeaseKey{Name: r.Name, WorkerID: r.WorkerID}] = r
-		}
-	}
-	return found, nil
+// lockLease reads the row of a lease under its lock. A worker ID that was never leased has none: then it
+// is zero.
+func (s *Store) lockLease(tx *gorm.DB, key model.LeaseKey) (leaseRow, error) {
+	rows, err := query[[]leaseRow](tx, "lock the lease", "SELECT "+leaseColumns+" FROM "+leaseTable+
+		" WHERE name = ? AND worker_id = ?"+s.forUpdate(), key.Name, key.WorkerID)
+	return first(rows), err
 }
 
-// held is the row of a lease that lives. Errors: model.ErrLeaseLost.
-func held(rows map[model.LeaseKey]leaseRow, key model.LeaseKey, now int64) (leaseRow, error) {
-	secret := key.Secret
-	key.Secret = ""
-	switch r, found := rows[key]; {
-	case !found || !r.is(secret):
-		return r, fmt.Errorf("%w: worker ID %d of the name %q is not leased under this secret: get a new lease", model.ErrLeaseLost, key.WorkerID, key.Name)
+// checkHeld refuses a lease that does not live under the key. Errors: model.ErrLeaseLost.
+func (r leaseRow) checkHeld(key model.LeaseKey, now int64) error {
+	switch {
+	case !r.is(key.Secret):
+		return fmt.Errorf("%w: worker ID %d of the name %q is not leased under this secret: get a new lease",
+			model.ErrLeaseLost, key.WorkerID, key.Name)
 	case r.UntilMs <= now:
-		return r, fmt.Errorf("%w: the lease of worker ID %d of the name %q ended at %s: get a new one",
+		return fmt.Errorf("%w: the lease of worker ID %d of the name %q ended at %s: get a new one",
 			model.ErrLeaseLost, key.WorkerID, key.Name, time.UnixMilli(r.UntilMs).UTC().Format(time.RFC3339Nano))
-	default:
-		return r, nil
 	}
+	return nil
 }
 
-// RenewLeases renews leases together, and answers each. A name's leases are stored by one
-// statement. The error is a *model.StoreError: then none of the answers counts.
-func (s *Store) RenewLeases(ctx context.Context, keys []model.LeaseKey) ([]model.RenewedLease, error) {
-	return within(ctx, s, "renew leases", func(tx *gorm.DB) ([]model.RenewedLease, error) {
-		rows, err := s.lockLeases(tx, keys)
+// readName reads a name without a lock. Errors: model.ErrUnknownName too.
+func readName(tx *gorm.DB, name string) (model.Name, error) {
+	rows, err := query[[]nameRow](tx, "read the name", "SELECT "+nameColumns+" FROM "+nameTable+" WHERE deleted_at = 0 AND name = ?", name)
+	if err != nil {
+		return model.Name{}, err
+	}
+	if len(rows) == 0 {
+		return model.Name{}, unknownName(name)
+	}
+	return rows[0].name(), nil
+}
+
+// RenewLease makes a lease longer. Errors: model.ErrUnknownName, ErrLeaseLost, *model.StoreError; after
+// the last one the lease may be longer than its holder knows.
+func (s *Store) RenewLease(ctx context.Context, key model.LeaseKey) (model.NameLease, error) {
+	return within(ctx, s, "renew a lease", func(tx *gorm.DB) (lease model.NameLease, err error) {
+		r, err := s.lockLease(tx, key)
 		if err != nil {
-			return nil, err
+			return lease, err
 		}
 		at, err := s.counting(tx, "")
 		if err != nil {
-			return nil, err
+			return lease, err
 		}
-		names, err := readNames(tx, keys)
+		n, err := readName(tx, key.Name)
 		if err != nil {
-			return nil, err
+			return lease, err
 		}
-		answers, renewed := make([]model.RenewedLease, len(keys)), map[string][]int64{}
-		for i, key := range keys {
-			n, known := names[key.Name]
-			r, err := held(rows, key, at.Now)
-			if !known {
-				err = unknownName(key.Name)
-			}
-			if err != nil {
-				answers[i].Err = err
-				continue
-			}
-			r.UntilMs = max(r.UntilMs, at.Now+n.GrantHold(at.Now).Milliseconds())
-			answers[i].Lease = r.lease(n, key.Secret, at.Now)
-			renewed[key.Name] = append(renewed[key.Name], key.WorkerID)
+		if err := r.checkHeld(key, at.Now); err != nil {
+			return lease, err
 		}
-		for name, workers := range renewed {
-			until := at.Now + names[name].GrantHold(at.Now).Milliseconds()
-			err := write(tx, "store the leases", "UPDATE "+leaseTable+" SET until_ms = CASE WHEN until_ms > ? THEN until_ms ELSE ? END, renewed_at = ?"+
-				" WHERE name = ? AND worker_id IN ?", until, until, at.Now, name, workers)
-			if err != nil {
-				return nil, err
-			}
-		}
-		return answers, nil
+		r.UntilMs = max(r.UntilMs, at.Now+n.GrantHold(at.Now).Milliseconds())
+		err = write(tx, "store the lease", "UPDATE "+leaseTable+" SET until_ms = ?, renewed_at = ? WHERE name = ? AND worker_id = ?",
+			r.UntilMs, at.Now, key.Name, key.WorkerID)
+		return r.lease(n, key.Secret, at.Now), err
 	})
-}
-
-// readNames reads the names of leases.
-func readNames(tx *gorm.DB, keys []model.LeaseKey) (map[string]model.Name, error) {
-	var wanted []string
-	for _, k := range keys {
-		if !slices.Contains(wanted, k.Name) {
-			wanted = append(wanted, k.Name)
-		}
-	}
-	rows, err := query[[]nameRow](tx, "read the names", "SELECT "+nameColumns+" FROM "+nameTable+" WHERE deleted_at = 0 AND name IN ?", wanted)
-	names := make(map[string]model.Name, len(rows))
-	for _, r := range rows {
-		names[r.Name] = r.name()
-	}
-	return names, err
 }
 
 // ReleaseLease ends a lease whose holder issues nothing more and has used no time after
@@ -239,15 +202,14 @@ func readNames(tx *gorm.DB, keys []model.LeaseKey) (map[string]model.Name, error
 // ErrInvalidArgument for a lastUsed that the lease does not allow, *model.StoreError.
 func (s *Store) ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed int64) error {
 	return s.do(ctx, "release the lease", func(tx *gorm.DB) error {
-		rows, err := s.lockLeases(tx, []model.LeaseKey{key})
+		r, err := s.lockLease(tx, key)
 		if err != nil {
 			return err
 		}
 		if _, err := s.counting(tx, ""); err != nil {
 			return err
 		}
-		r, err := held(rows, key, 0) // also one that has ended, where nobody has followed
-		if err != nil {
+		if err := r.checkHeld(key, 0); err != nil { // also one that has ended, where nobody has followed
 			return err
 		}
 		used := cmp.Or(lastUsed, r.UntilMs)
@@ -267,12 +229,8 @@ func (s *Store) Holders(ctx context.Context, name string, limit int) ([]model.Na
 		if err != nil {
 			return nil, err
 		}
-		names, err := readNames(tx, []model.LeaseKey{{Name: name}})
-		if err != nil {
+		if _, err := readName(tx, name); err != nil {
 			return nil, err
-		}
-		if len(names) == 0 {
-			return nil, unknownName(name)
 		}
 		rows, err := query[[]leaseRow](tx, "read the leases", "SELECT "+leaseColumns+" FROM "+leaseTable+" WHERE name = ? ORDER BY until_ms DESC, worker_id LIMIT ?", name, limit)
 		holders := make([]model.NameHolder, len(rows))

@@ -27,9 +27,7 @@ func leased(t *testing.T, s *Store, name, instance string) model.NameLease {
 
 func renewLease(t *testing.T, s *Store, l model.NameLease) (model.NameLease, error) {
 	t.Helper()
-	answers, err := s.RenewLeases(t.Context(), []model.LeaseKey{keyOf(l)})
-	check.Must(t, err)
-	return answers[0].Lease, answers[0].Err
+	return s.RenewLease(t.Context(), keyOf(l))
 }
 
 func keyOf(l model.NameLease) model.LeaseKey {
@@ -108,27 +106,6 @@ func TestLeaseEnds(t *testing.T) {
 		}
 		check.Is(t, check.Err(renewLease(t, s, b)), model.ErrLeaseLost)
 		check.Equal(t, leased(t, s, "orders", "z").WorkerID, a.WorkerID, "worker ID")
-	})
-}
-
-// Leases are renewed together; one that is lost holds the others up in nothing.
-func TestLeasesTogether(t *testing.T) {
-	onBoth(t, func(t *testing.T, s *Store) {
-		for _, n := range []string{"x", "y"} {
-			check.Must(t, check.Err(s.CreateName(t.Context(), aName(n))))
-		}
-		all := []model.NameLease{leased(t, s, "x", ""), leased(t, s, "y", ""), leased(t, s, "x", "")}
-		age(t, s, 5000)
-		keys := []model.LeaseKey{keyOf(all[0]), {Name: "x", WorkerID: 1, Secret: "?"}, keyOf(all[1]), keyOf(all[2]), {Name: "none", Secret: "?"}}
-		answers, err := s.RenewLeases(t.Context(), keys)
-		check.Must(t, err)
-		for i, want := range []error{nil, model.ErrLeaseLost, nil, nil, model.ErrUnknownName} {
-			check.Is(t, answers[i].Err, want)
-			if want == nil && answers[i].Lease.Until < all[0].Until {
-				t.Errorf("%d: %+v", i, answers[i])
-			}
-		}
-		check.Equal(t, count(t, s, "SELECT COUNT(*) FROM shardid_lease WHERE renewed_at > 0"), 3, "renewed")
 	})
 }
 
@@ -247,7 +224,7 @@ func TestLeaseErrors(t *testing.T) {
 	run(t, s, "DROP TABLE shardid_lease")
 	var store *model.StoreError
 	for _, err := range []error{
-		check.Err(s.GrantLease(t.Context(), "a", "")), check.Err(s.RenewLeases(t.Context(), []model.LeaseKey{{Name: "a"}})),
+		check.Err(s.GrantLease(t.Context(), "a", "")), check.Err(s.RenewLease(t.Context(), model.LeaseKey{Name: "a"})),
 		s.ReleaseLease(t.Context(), model.LeaseKey{Name: "a"}, 0), check.Err(s.Names(t.Context())), check.Err(s.Holders(t.Context(), "a", 1)), s.Check(t.Context()),
 	} {
 		if !errors.As(err, &store) {

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"shardid/model"
-	"shardid/scripts/check"
-	"shardid/service/background"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"shardid/model"
+	"shardid/scripts/check"
+	"shardid/service/background"
 )
 
 // askAs is ask with headers: names and values.
