@@ -168,6 +168,38 @@ func TestSharedFresh(t *testing.T) {
 	})
 }
 
+// What waits is done once, up to Max together and AtOnce side by side, first things before others; what
+// comes while it is being done is done again.
+func TestBatcher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, done := background.NewGroup("test"), make(chan []int, 9)
+		b := background.Batcher[int]{Group: g, Max: 2, AtOnce: 2, Do: func(batch []int) {
+			done <- slices.Clone(batch)
+			time.Sleep(time.Second)
+		}}
+		b.Add(1, false)
+		synctest.Wait()
+		b.Add(2, false)
+		synctest.Wait() // 1 and 2 are being done
+		for _, one := range []int{3, 4, 5, 3, 1} {
+			b.Add(one, false)
+		}
+		b.Add(6, true)
+		synctest.Wait()
+		check.Equal(t, len(done), 2, "batches at once")
+		time.Sleep(time.Minute)
+		b.Add(7, false)
+		check.OK(t, g.Stop(t.Context(), nil))
+		b.Add(8, false)
+		close(done)
+		var batches [][]int
+		for batch := range done {
+			batches = append(batches, batch)
+		}
+		check.Equal(t, fmt.Sprint(batches), "[[1] [2] [6 3] [4 5] [1] [7]]", "batches")
+	})
+}
+
 // Waiters are served in order where their count allows it; who leaves gets nothing,
 // and loses nothing that was served.
 func TestWaiters(t *testing.T) {

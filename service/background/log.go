@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // logEvery is the default of RateLimitedLog.Every: a failover
@@ -27,8 +29,8 @@ type RateLimitedLog struct {
 }
 
 type logged struct {
-	next    time.Time // when the next line is due, were there no burst
-	skipped int       // since the last line
+	lines   *rate.Limiter
+	skipped int // since the last line
 }
 
 // Log logs the message with its attributes, or counts it towards its next line.
@@ -53,17 +55,13 @@ func (l *RateLimitedLog) Allow(message string) (skipped int, ok bool) {
 		if l.messages == nil {
 			l.messages = map[string]*logged{}
 		}
-		m = &logged{}
+		m = &logged{lines: rate.NewLimiter(rate.Every(cmp.Or(l.Every, logEvery)), max(l.Burst, 1))}
 		l.messages[message] = m
 	}
-	now, every := time.Now(), cmp.Or(l.Every, logEvery)
-	if m.next.Sub(now) > time.Duration(max(l.Burst, 1)-1)*every {
+	if !m.lines.Allow() {
 		m.skipped++
 		return 0, false
 	}
-	if m.next.Before(now) {
-		m.next = now
-	}
-	skipped, m.skipped, m.next = m.skipped, 0, m.next.Add(every)
+	skipped, m.skipped = m.skipped, 0
 	return skipped, true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,20 +28,20 @@ const (
 // fence has the leases of this replica.
 type fence struct {
 	mu     sync.Mutex
-	leases map[string]lease // by the life of the server
+	leases map[string]serverLease // by the life of the server
 }
 
-// lease is the right to ask a life of Redis for numbers.
-type lease struct {
-	number  int64
-	changes int64
-	began   time.Time
-	used    time.Time
+// serverLease is the right to ask a life of Redis for numbers.
+type serverLease struct {
+	number  int64     // of the lease in the database
+	changes int64     // of the database server that it was had from
+	began   time.Time // the call that renewed it last
+	used    time.Time // when numbers were asked for last
 }
 
-// lasts says whether it does: a clock that stands still while a machine sleeps, and one that is
-// set, count both.
-func (l lease) lasts(now time.Time) bool {
+// valid reports whether the lease still holds. It uses the larger of monotonic and wall-clock age, so
+// neither a suspended machine nor a changed clock extends it.
+func (l serverLease) valid(now time.Time) bool {
 	return max(now.Sub(l.began), now.Round(0).Sub(l.began.Round(0)).Abs()) < leaseLasts
 }
 
@@ -52,7 +53,7 @@ func (s *Service) mayAsk(g grant, now time.Time) bool {
 	s.fence.mu.Lock()
 	defer s.fence.mu.Unlock()
 	l, found := s.fence.leases[g.server]
-	if !found || l.number != g.number || l.changes != g.changes || !l.lasts(now) {
+	if !found || l.number != g.number || l.changes != g.changes || !l.valid(now) {
 		return false
 	}
 	l.used = now
@@ -60,40 +61,31 @@ func (s *Service) mayAsk(g grant, now time.Time) bool {
 	return true
 }
 
-// lives are those that were asked lately, and what else is given.
-func (s *Service) lives(more map[string]bool) []string {
-	all, now := maps.Clone(more), time.Now()
-	if all == nil {
-		all = map[string]bool{}
-	}
+// livesInUse are those that were asked lately, and what else is given.
+func (s *Service) livesInUse(more map[string]bool) []string {
+	names, now := slices.Collect(maps.Keys(more)), time.Now()
 	s.fence.mu.Lock()
 	defer s.fence.mu.Unlock()
 	for server, l := range s.fence.leases {
-		if now.Sub(l.used) < idleAfter {
-			all[server] = true
+		if now.Sub(l.used) < idleAfter && !more[server] {
+			names = append(names, server)
 		}
-	}
-	names := make([]string, 0, len(all))
-	for server := range all {
-		names = append(names, server)
 	}
 	return names
 }
 
 // keepLeases renews what is in use.
 func (s *Service) keepLeases() {
-	if err := s.renew(); err != nil {
+	if err := s.renewLeases(nil); err != nil {
 		s.opts.Log.Debug("leases of sequences were not renewed", "error", err)
 	}
 }
 
-func (s *Service) renew() error { return s.renewFor(nil) }
-
-// renewFor renews the leases of lives that were asked lately, and of others, and takes over which
+// renewLeases renews the leases of lives that were asked lately, and of others, and takes over which
 // spaces there are. Sections of those that are gone, or are others by now, are forgotten before a
 // lease is longer: so a lease that lasts knows no space that was gone when it began.
-func (s *Service) renewFor(more map[string]bool) error {
-	servers := s.lives(more)
+func (s *Service) renewLeases(more map[string]bool) error {
+	servers := s.livesInUse(more)
 	ctx, cancel := context.WithTimeout(s.background.Context(), callTimeout)
 	defer cancel()
 	began := time.Now()
@@ -118,7 +110,7 @@ func (s *Service) renewFor(more map[string]bool) error {
 		}
 		s.fence.leases[server] = l
 	}
-	maps.DeleteFunc(s.fence.leases, func(_ string, l lease) bool { return began.Sub(l.used) > 2*idleAfter })
+	maps.DeleteFunc(s.fence.leases, func(_ string, l serverLease) bool { return began.Sub(l.used) > 2*idleAfter })
 	return nil
 }
 

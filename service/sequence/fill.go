@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"shardid/model"
@@ -23,46 +22,10 @@ const (
 	retryAfter = 100 * time.Millisecond
 	soon       = 10 * time.Millisecond
 	patience   = 500 * time.Millisecond
-	// recheckEvery is how often sections that fail are tried without a caller.
-	recheckEvery = 2 * time.Second
 )
 
-// errAgain: another replica was faster, or the section began another life meanwhile.
-var errAgain = errors.New("the section changed meanwhile")
-
-// filler has the sections that wait for a pass.
-type filler struct {
-	mu       sync.Mutex
-	sections []*section
-	passing  int
-}
-
-// add has a section filled.
-func (f *filler) add(svc *Service, one *section) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.sections = append(f.sections, one)
-	if f.passing < passesAtOnce && svc.background.Go(svc.fillAll) {
-		f.passing++
-	}
-}
-
-// fillAll fills what waits, until nothing does.
-func (s *Service) fillAll() {
-	for {
-		f := &s.filler
-		f.mu.Lock()
-		sections := f.sections[:min(len(f.sections), passSize)]
-		if f.sections = f.sections[len(sections):]; len(sections) == 0 {
-			f.sections = nil
-			f.passing--
-			f.mu.Unlock()
-			return
-		}
-		f.mu.Unlock()
-		s.fill(sections)
-	}
-}
+// errSectionChanged: another replica was faster, or the section began another life meanwhile.
+var errSectionChanged = errors.New("the section changed meanwhile")
 
 // job is a section on its way through a pass.
 type job struct {
@@ -74,9 +37,9 @@ type job struct {
 	err   error
 }
 
-// fill makes sections able to answer: state, lease, numbers and term, push. The state comes before
+// fillSections makes sections able to answer: state, lease, numbers and term, push. The state comes before
 // the allocation, as numbers arrive only in the life that was read there.
-func (s *Service) fill(sections []*section) {
+func (s *Service) fillSections(sections []*section) {
 	ctx, cancel := context.WithTimeout(s.background.Context(), 2*callTimeout)
 	defer cancel()
 	jobs := make([]*job, len(sections))
@@ -85,33 +48,28 @@ func (s *Service) fill(sections []*section) {
 		jobs[i] = &job{section: one, want: one.want}
 	}
 	s.lane.mu.Unlock()
-	s.push(ctx, s.allocate(ctx, s.lease(s.observe(ctx, jobs))))
+	s.pushNumbers(ctx, s.allocateNumbers(ctx, s.ensureLeases(s.readStates(ctx, jobs))))
 	lost := map[string]bool{}
 	for _, j := range jobs {
-		if server := s.finish(j); server != "" {
+		if server := s.finishFill(j); server != "" {
 			lost[server] = true
 		}
 	}
-	if len(lost) > 0 {
-		s.fillThoseOf(lost)
+	if len(lost) == 0 {
+		return
 	}
-}
-
-// fillThoseOf fills the sections whose numbers came from lives that have lost one: what was lost
-// with it is waited for once, and not by the first caller of each.
-func (s *Service) fillThoseOf(servers map[string]bool) {
-	l := &s.lane
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, one := range l.sections {
-		if servers[one.server] {
-			l.fill(one)
+	// What was lost with a life is waited for once, and not by the first caller of each of its sections.
+	s.lane.mu.Lock()
+	defer s.lane.mu.Unlock()
+	for _, one := range s.lane.sections {
+		if lost[one.server] {
+			s.lane.fillSoon(one)
 		}
 	}
 }
 
-// observe reads the states.
-func (s *Service) observe(ctx context.Context, jobs []*job) (seen []*job) {
+// readStates reads the states of sections, and gives the jobs that have one.
+func (s *Service) readStates(ctx context.Context, jobs []*job) (seen []*job) {
 	keys := make([]model.SectionKey, len(jobs))
 	for i, j := range jobs {
 		keys[i] = j.key
@@ -125,20 +83,23 @@ func (s *Service) observe(ctx context.Context, jobs []*job) (seen []*job) {
 	return seen
 }
 
-// lease sees to it that there are leases of the lives that were read.
-func (s *Service) lease(jobs []*job) []*job {
+// ensureLeases renews until there are leases of the lives that were read, and gives no jobs without them.
+func (s *Service) ensureLeases(jobs []*job) []*job {
+	if s.opts.Alone {
+		return jobs
+	}
 	missing, now := map[string]bool{}, time.Now()
 	s.fence.mu.Lock()
 	for _, j := range jobs {
-		if l, found := s.fence.leases[j.state.Server]; !found || !l.lasts(now.Add(leaseLasts/2)) {
+		if l, found := s.fence.leases[j.state.Server]; !found || !l.valid(now.Add(leaseLasts/2)) {
 			missing[j.state.Server] = true
 		}
 	}
 	s.fence.mu.Unlock()
-	if s.opts.Alone || len(missing) == 0 {
+	if len(missing) == 0 {
 		return jobs
 	}
-	if err := s.renewFor(missing); err != nil {
+	if err := s.renewLeases(missing); err != nil {
 		for _, j := range jobs {
 			j.err = err
 		}
@@ -147,13 +108,10 @@ func (s *Service) lease(jobs []*job) []*job {
 	return jobs
 }
 
-// allocate asks the database for terms, and for numbers where they are needed.
-func (s *Service) allocate(ctx context.Context, jobs []*job) (got []*job) {
-	if len(jobs) == 0 {
-		return nil
-	}
-	reqs := make([]model.SectionRequest, len(jobs))
-	for i, j := range jobs {
+// allocateNumbers asks the database for terms, and for numbers where they are needed. What another life
+// has is asked for once more, as a claim, when the life that was read is the present one.
+func (s *Service) allocateNumbers(ctx context.Context, jobs []*job) (got []*job) {
+	for _, j := range jobs {
 		j.req = model.SectionRequest{Key: j.key, Life: j.state.Life, Term: j.state.Term, Bound: j.state.Bound, Want: j.want}
 		if j.state.Term == 0 {
 			j.req.Want = max(j.want, 1)
@@ -161,11 +119,27 @@ func (s *Service) allocate(ctx context.Context, jobs []*job) (got []*job) {
 		if j.claimed != 0 && time.Since(j.since) > openAfter {
 			j.req.Open = j.claimed
 		}
+	}
+	got, fenced := s.askForNumbers(ctx, jobs)
+	fenced = s.confirmLives(ctx, fenced)
+	for _, j := range fenced {
+		j.req.Claim = true
+	}
+	claimed, _ := s.askForNumbers(ctx, fenced)
+	return append(got, claimed...)
+}
+
+// askForNumbers has the database answer the requests of jobs, and gives those that got an answer, and
+// those whose section another life has.
+func (s *Service) askForNumbers(ctx context.Context, jobs []*job) (got, fenced []*job) {
+	if len(jobs) == 0 {
+		return nil, nil
+	}
+	reqs := make([]model.SectionRequest, len(jobs))
+	for i, j := range jobs {
 		reqs[i] = j.req
 	}
-	var fenced []*job
-	place, sure := s.opts.Store.Place(), s.opts.Store.Majority()
-	for i, g := range s.opts.Allocator.AllocateSections(ctx, reqs, place, sure) {
+	for i, g := range s.opts.Allocator.AllocateSections(ctx, reqs, s.opts.Store.Place(), s.opts.Store.Majority()) {
 		j := jobs[i]
 		if j.grant, j.err = g, g.Err; errors.Is(g.Err, model.ErrFence) {
 			fenced = append(fenced, j)
@@ -173,27 +147,12 @@ func (s *Service) allocate(ctx context.Context, jobs []*job) (got []*job) {
 			got = append(got, j)
 		}
 	}
-	fenced = s.confirm(ctx, fenced)
-	if len(fenced) == 0 {
-		return got
-	}
-	again := make([]model.SectionRequest, len(fenced))
-	for i, j := range fenced {
-		j.req.Claim = true
-		again[i] = j.req
-	}
-	for i, g := range s.opts.Allocator.AllocateSections(ctx, again, place, sure) {
-		j := fenced[i]
-		if j.grant, j.err = g, g.Err; g.Err == nil {
-			got = append(got, j)
-		}
-	}
-	return got
+	return got, fenced
 }
 
-// confirm asks anew whether the lives that were read are the present ones, and gives the jobs
+// confirmLives asks anew whether the lives that were read are the present ones, and gives the jobs
 // whose are: they may take their sections from another life.
-func (s *Service) confirm(ctx context.Context, jobs []*job) (sure []*job) {
+func (s *Service) confirmLives(ctx context.Context, jobs []*job) (sure []*job) {
 	asked := map[string]bool{}
 	for _, j := range jobs {
 		good, known := asked[j.state.Server]
@@ -212,14 +171,16 @@ func (s *Service) confirm(ctx context.Context, jobs []*job) (sure []*job) {
 	return sure
 }
 
-// push gives sections their numbers.
-func (s *Service) push(ctx context.Context, jobs []*job) {
+// pushNumbers gives sections their numbers.
+func (s *Service) pushNumbers(ctx context.Context, jobs []*job) {
 	var pushed []*job
 	var pushes []model.SectionPush
 	for _, j := range jobs {
 		if j.grant.Segment.Len() > 0 {
 			pushed = append(pushed, j)
-			pushes = append(pushes, model.SectionPush{Key: j.key, Life: j.state.Life, Term: j.grant.Term, Segment: j.grant.Segment})
+			pushes = append(pushes, model.SectionPush{
+				Key: j.key, Life: j.state.Life, Term: j.grant.Term, Segment: j.grant.Segment,
+			})
 		}
 	}
 	if len(pushes) == 0 {
@@ -231,17 +192,18 @@ func (s *Service) push(ctx context.Context, jobs []*job) {
 			s.stats.refills.Add(1)
 			continue
 		case errors.Is(err, model.ErrLifeChanged), errors.Is(err, model.ErrNotAboveHighWater):
-			j.err = errAgain
+			j.err = errSectionChanged
 		default:
 			j.err = err
 		}
-		s.events.Log(slog.LevelInfo, "numbers of a section were given up; they are gaps", "section", pushes[i].Key.String(), "error", err)
+		s.events.Log(slog.LevelInfo, "numbers of a section were given up; they are gaps",
+			"section", pushes[i].Key.String(), "error", err)
 	}
 }
 
-// finish takes over what a pass found, and lets the items go on, or tries again while some wait. lost
-// is the life that has lost the section, "" for none.
-func (s *Service) finish(j *job) (lost string) {
+// finishFill takes over what a pass found, and lets the items go on, or tries again while some wait or
+// something fails. lost is the life that has lost the section, "" for none.
+func (s *Service) finishFill(j *job) (lost string) {
 	l := &s.lane
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -252,32 +214,33 @@ func (s *Service) finish(j *job) (lost string) {
 	}
 	one.due = false
 	claimed := one.claimed
-	pause := s.judge(j)
+	pause := s.judgeFill(j)
 	if one.claimed != claimed && one.claimed != 0 {
 		lost = one.server
 	}
-	one.pause = time.Now().Add(pause)
 	final := isFinal(one.err)
-	switch {
-	case pause == 0:
-		one.filling = false
+	if pause == 0 || !final {
 		one.dropWaiting() // numbers for those who have gone would be gaps
+	}
+	if pause == 0 {
+		one.pause, one.filling = time.Now(), false
 		l.requeue(one)
 		return ""
-	case final:
+	}
+	if final {
 		for _, i := range one.waiting {
 			i.answer(0, one.err)
 		}
 		one.waiting = nil
-	default:
-		one.dropWaiting()
 	}
 	one.filling = len(one.waiting) > 0
+	fails := j.err != nil && !final
 	if !one.filling && j.err != nil {
-		one.pause = time.Now().Add(patience)
+		pause = patience
 	}
-	if one.filling || one.claimed != 0 && !final { // a claim is opened without a caller, too
-		l.fill(one)
+	one.pause = time.Now().Add(pause)
+	if one.filling || !final && (fails || one.claimed != 0) { // a failure or a claim ends without a caller, too
+		l.fillSoon(one)
 	}
 	return lost
 }
@@ -287,12 +250,12 @@ func isFinal(err error) bool {
 	return errors.Is(err, model.ErrLimitReached) || errors.Is(err, model.ErrUnknownSpace)
 }
 
-// judge says after which pause a section is filled again; 0: it can answer. Callers hold the
+// judgeFill says after which pause a section is filled again; 0: it can answer. Callers hold the
 // lane's mu.
-func (s *Service) judge(j *job) time.Duration {
+func (s *Service) judgeFill(j *job) time.Duration {
 	one := j.section
 	switch {
-	case errors.Is(j.err, model.ErrSectionBusy), errors.Is(j.err, errAgain):
+	case errors.Is(j.err, model.ErrSectionBusy), errors.Is(j.err, errSectionChanged):
 		return soon
 	case j.err != nil:
 		if one.err = j.err; isFinal(j.err) {
@@ -305,9 +268,11 @@ func (s *Service) judge(j *job) time.Duration {
 		if one.claimed != j.grant.Term {
 			one.claimed, one.since = j.grant.Term, time.Now()
 			s.stats.claims.Add(1)
-			s.events.Log(slog.LevelWarn, "a section begins another life in Redis: leases of the one before end first", "section", one.key.String(), "term", one.claimed)
+			s.events.Log(slog.LevelWarn, "a section begins another life in Redis: leases of the one before end first",
+				"section", one.key.String(), "term", one.claimed)
 		}
-		one.err = fmt.Errorf("%w: Redis was emptied or replaced, and gives numbers again within %v, when every lease of before has ended", model.ErrFence, openAfter)
+		one.err = fmt.Errorf("%w: Redis was emptied or replaced, and gives numbers again within %v, when every lease of before has ended",
+			model.ErrFence, openAfter)
 		s.failing.Note(one.key, one.err)
 		return min(patience, max(soon, time.Until(one.since.Add(openAfter))+time.Millisecond))
 	}
@@ -325,16 +290,4 @@ func (s *Service) judge(j *job) time.Duration {
 		return soon
 	}
 	return 0
-}
-
-// recheck fills sections that fail, so that a condition ends with its cause.
-func (s *Service) recheck() {
-	keys, l := s.failing.Keys(), &s.lane
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, key := range keys {
-		if one := l.sections[key]; one != nil {
-			l.fill(one)
-		}
-	}
 }

@@ -27,7 +27,7 @@ type lane struct {
 	queue    []*item
 	sections map[model.SectionKey]*section
 	spacesAt time.Time // when the renewal began that found the spaces of the service
-	runs     bool      // a goroutine answers what has come
+	answers  bool      // a goroutine answers what has come
 	closed   bool
 }
 
@@ -65,10 +65,10 @@ func (l *lane) add(items []*item) {
 
 // begin has what has come answered. Callers hold mu.
 func (l *lane) begin() {
-	if !l.runs && !l.closed {
-		l.runs = l.svc.background.Go(l.run)
+	if !l.answers && !l.closed {
+		l.answers = l.svc.background.Go(l.answerQueue)
 	}
-	if l.closed || !l.runs {
+	if l.closed || !l.answers {
 		l.fail(background.ErrStopping)
 	}
 }
@@ -100,12 +100,12 @@ func (l *lane) fail(err error) {
 	l.queue = nil
 }
 
-// run answers what has come, a call of Redis at a time, until nothing has.
-func (l *lane) run() {
+// answerQueue answers what has come, a call of Redis at a time, until nothing has.
+func (l *lane) answerQueue() {
 	for {
 		l.mu.Lock()
 		if len(l.queue) == 0 || l.closed {
-			l.runs = false
+			l.answers = false
 			l.mu.Unlock()
 			return
 		}
@@ -113,7 +113,7 @@ func (l *lane) run() {
 		if l.queue = l.queue[len(items):]; len(l.queue) == 0 {
 			l.queue = nil
 		}
-		asked, asks := l.group(items)
+		asked, asks := l.groupAsks(items)
 		l.mu.Unlock()
 		if len(asks) == 0 {
 			continue
@@ -124,7 +124,7 @@ func (l *lane) run() {
 		l.svc.stats.rounds.Add(1)
 		l.mu.Lock()
 		for i, a := range answers {
-			l.take(asked[i], asks[i], a)
+			l.takeAnswer(asked[i], asks[i], a)
 		}
 		l.mu.Unlock()
 	}
@@ -136,9 +136,9 @@ type batch struct {
 	items []*item
 }
 
-// group gathers items by section; those whose section cannot be asked wait for a filling. The
+// groupAsks gathers items by section; those whose section cannot be asked wait for a filling. The
 // spaces and the lease are looked at here, after all of them have come. Callers hold mu.
-func (l *lane) group(items []*item) (asked []*batch, asks []model.SectionAsk) {
+func (l *lane) groupAsks(items []*item) (asked []*batch, asks []model.SectionAsk) {
 	found := map[*section]int{}
 	now, spaces := time.Now(), *l.svc.spaces.Load()
 	for _, i := range items {
@@ -152,7 +152,7 @@ func (l *lane) group(items []*item) (asked []*batch, asks []model.SectionAsk) {
 		at, known := found[s]
 		if !known {
 			if s.filling || !l.svc.mayAsk(s.grant, now) {
-				l.wait(s, i)
+				l.waitForFill(s, i)
 				continue
 			}
 			at = len(asked)
@@ -176,33 +176,33 @@ func (l *lane) section(key model.SectionKey, space model.Space) *section {
 	return s
 }
 
-// wait lets an item wait for a filling of its section. Callers hold mu.
-func (l *lane) wait(s *section, i *item) {
+// waitForFill lets an item wait for a filling of its section. Callers hold mu.
+func (l *lane) waitForFill(s *section, i *item) {
 	s.waiting, s.filling = append(s.waiting, i), true
-	l.fill(s)
+	l.fillSoon(s)
 }
 
-// fill has a section filled, unless that is due. Callers hold mu.
-func (l *lane) fill(s *section) {
+// fillSoon has a section filled after its pause, unless that is due. Callers hold mu.
+func (l *lane) fillSoon(s *section) {
 	if s.due {
 		return
 	}
 	s.due = true
 	wait := time.Until(s.pause)
 	if wait <= 0 {
-		l.svc.filler.add(l.svc, s)
+		l.svc.fills.Add(s, false)
 		return
 	}
 	l.svc.background.Go(func() {
 		if l.svc.background.Sleep(wait) {
-			l.svc.filler.add(l.svc, s)
+			l.svc.fills.Add(s, false)
 		}
 	})
 }
 
-// take hands out what a section answered. What it did not answer waits for a filling. Callers
+// takeAnswer hands out what a section answered. What it did not answer waits for a filling. Callers
 // hold mu.
-func (l *lane) take(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
+func (l *lane) takeAnswer(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
 	switch s := b.section; {
 	case a.Err != nil:
 		s.err, s.grant = a.Err, grant{} // its state says more
@@ -215,7 +215,7 @@ func (l *lane) take(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
 		return
 	}
 	for _, i := range b.items {
-		l.wait(b.section, i)
+		l.waitForFill(b.section, i)
 	}
 }
 
@@ -225,7 +225,7 @@ func (l *lane) handOut(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
 	for n, i := range b.items {
 		if a.Last[n] == model.NoNumber {
 			short += ask.Asks[n].Count
-			l.wait(s, i)
+			l.waitForFill(s, i)
 			continue
 		}
 		highest, issued = max(highest, a.Last[n]), issued+ask.Asks[n].Count
@@ -235,7 +235,7 @@ func (l *lane) handOut(b *batch, ask model.SectionAsk, a model.SectionAnswer) {
 	s.want = max(s.want, min(short, model.MaxSequenceStep)) // what comes too early is asked for again
 	if highest > 0 && a.Bound-highest < s.space.Step/2 {
 		s.want = max(s.want, 1)
-		l.fill(s)
+		l.fillSoon(s)
 	}
 }
 

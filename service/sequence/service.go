@@ -24,6 +24,9 @@ import (
 
 	"shardid/model"
 	"shardid/service/background"
+
+	"golang.org/x/sync/singleflight"
+	"golang.org/x/time/rate"
 )
 
 // Condition is what the service reports: it fails while a section that is asked cannot answer.
@@ -73,11 +76,12 @@ type Options struct {
 type Service struct {
 	opts       Options
 	background *background.Group
-	renewals   background.Shared
+	fills      background.Batcher[*section]           // sections that cannot answer
+	looking    singleflight.Group                     // for spaces that are not known
+	looks      *rate.Limiter                          // of them
 	spaces     atomic.Pointer[map[string]model.Space] // nil until the first renewal
 	lane       lane
 	fence      fence
-	filler     filler
 	failing    *background.Failing[model.SectionKey]
 	events     background.RateLimitedLog
 	stats      counters
@@ -88,10 +92,13 @@ func New(opts Options) (*Service, error) {
 	if opts.Timeout <= 0 {
 		return nil, fmt.Errorf("%w: sequence timeout %v is not positive", model.ErrInvalidArgument, opts.Timeout)
 	}
-	s := &Service{opts: opts, background: background.NewGroup("sequence service"), events: background.RateLimitedLog{Logger: opts.Log}}
-	s.renewals = background.Shared{Group: s.background, Work: s.renew, Every: unknownEvery}
+	s := &Service{
+		opts: opts, background: background.NewGroup("sequence service"),
+		looks: rate.NewLimiter(rate.Every(unknownEvery), 1), events: background.RateLimitedLog{Logger: opts.Log},
+	}
+	s.fills = background.Batcher[*section]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.fillSections}
 	s.failing = background.NewFailing[model.SectionKey](func(err error) { opts.Reporter.Report(Condition, err) })
-	s.fence.leases = map[string]lease{}
+	s.fence.leases = map[string]serverLease{}
 	s.lane.svc, s.lane.sections = s, map[model.SectionKey]*section{}
 	return s, nil
 }
@@ -105,13 +112,12 @@ func (s *Service) Start() {
 			if err := s.opts.Prepare(ctx); err != nil {
 				return err
 			}
-			return s.renew()
+			return s.renewLeases(nil)
 		})
 		if !ready {
 			return
 		}
 		s.opts.Log.Info("sequence mode is ready", "spaces", len(*s.spaces.Load()))
-		s.background.Go(func() { s.background.Later(recheckEvery, s.recheck) })
 		s.background.Later(renewEvery, s.keepLeases)
 	})
 }
@@ -168,7 +174,7 @@ func (i *item) answer(last int64, err error) {
 // timeout. Errors, in each ask: model.ErrNotReady, ErrUnknownSpace, ErrNoNumber, ErrLimitReached,
 // or that of ctx.
 func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
-	known, err := s.known(ctx, asks)
+	known, err := s.knownSpaces(ctx, asks)
 	if err != nil {
 		for _, a := range asks {
 			a.Err = err
@@ -179,7 +185,8 @@ func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 	items := make([]*item, 0, len(asks))
 	for _, a := range asks {
 		if _, found := known[a.Space]; !found {
-			a.Err = fmt.Errorf("%w: %q: see `shardid sequences`, or add it with `shardid sequences add --space %[2]s`", model.ErrUnknownSpace, a.Space)
+			a.Err = fmt.Errorf("%w: %q: see `shardid sequences`, or add it with `shardid sequences add --space %[2]s`",
+				model.ErrUnknownSpace, a.Space)
 			continue
 		}
 		items = append(items, &item{a, r, model.SectionKey{Space: a.Space}, model.KeyAsk{Key: a.Key, Count: a.Count}})
@@ -193,9 +200,9 @@ func (s *Service) Ask(ctx context.Context, asks []*model.SequenceAsk) {
 	select {
 	case <-r.done:
 	case <-late.C:
-		s.leave(items, r, nil)
+		s.leaveUnanswered(items, r, nil)
 	case <-ctx.Done():
-		s.leave(items, r, ctx.Err())
+		s.leaveUnanswered(items, r, ctx.Err())
 	}
 }
 
@@ -209,9 +216,9 @@ func (s *Service) Known(space string) bool {
 	return found
 }
 
-// known gives the spaces that there are. One that is asked for and not known is looked for, once
+// knownSpaces gives the spaces that there are. One that is asked for and not known is looked for, once
 // a second for all who do.
-func (s *Service) known(ctx context.Context, asks []*model.SequenceAsk) (map[string]model.Space, error) {
+func (s *Service) knownSpaces(ctx context.Context, asks []*model.SequenceAsk) (map[string]model.Space, error) {
 	spaces := s.spaces.Load()
 	if spaces == nil {
 		return nil, s.background.NotReady()
@@ -220,7 +227,16 @@ func (s *Service) known(ctx context.Context, asks []*model.SequenceAsk) (map[str
 		if _, found := (*spaces)[a.Space]; !found {
 			asking, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 			defer cancel()
-			if err := s.renewals.Do(asking); err != nil && ctx.Err() != nil {
+			err := s.background.Do(asking, func() error {
+				_, err, _ := s.looking.Do("", func() (any, error) {
+					if !s.looks.Allow() {
+						return nil, nil //nolint:nilnil // it was looked a moment ago
+					}
+					return nil, s.renewLeases(nil)
+				})
+				return err
+			})
+			if err != nil && ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
 			break
@@ -229,9 +245,9 @@ func (s *Service) known(ctx context.Context, asks []*model.SequenceAsk) (map[str
 	return *s.spaces.Load(), nil
 }
 
-// leave gives what has no answer an error: err, or why its section gave none. Nobody else uses an
+// leaveUnanswered gives what has no answer an error: err, or why its section gave none. Nobody else uses an
 // ask from then on.
-func (s *Service) leave(items []*item, r *request, err error) {
+func (s *Service) leaveUnanswered(items []*item, r *request, err error) {
 	why := make([]error, len(items)) // the lane is never locked after a request
 	for i := range items {
 		if why[i] = err; err == nil {
