@@ -29,6 +29,8 @@ import (
 	"shardid/service/segment"
 	"shardid/service/sequence"
 	"shardid/service/uid"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // App is the running service. New validates, Start runs, Stop tears down what
@@ -54,7 +56,8 @@ type App struct {
 	certificates *access.Certificates // nil without TLS
 	tracer       *observe.Tracer      // nil without tracing
 
-	stores   *observe.Stores // watches their calls
+	registry *prometheus.Registry // of the metrics
+	stores   *observe.Stores      // watches their calls
 	replicas *monitor.Replicas
 	url      string // of the console, once the listener is open
 

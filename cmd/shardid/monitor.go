@@ -9,15 +9,18 @@ import (
 	"shardid/service/httpapi"
 	"shardid/service/monitor"
 	"shardid/service/observe"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // snapshot is how this replica is doing now, for its alarms, charts and metrics.
 func (a *App) snapshot() monitor.Snapshot {
 	s := monitor.Snapshot{
 		Settings: a.watch.Findings(),
-		Queue:    a.queue.Stats(), Apps: a.queue.Seen(), Leases: a.leases.Stats(),
+		Queue:    a.queue.Stats(), Apps: a.queue.Seen(),
 		Traffic: a.issuer.Traffic(), HTTP: a.api.Answers(),
 	}
+	s.NoneFree, s.NoneFreeOf = a.leases.NoneFree()
 	if a.resp != nil {
 		s.RESP = a.resp.Answers()
 	}
@@ -26,8 +29,7 @@ func (a *App) snapshot() monitor.Snapshot {
 		s.Segment = &stats
 	}
 	if a.sequence != nil {
-		stats := a.sequence.Stats()
-		s.Sequence = &stats
+		s.Sequence = &monitor.Sequence{Issued: a.sequence.Issued(), Starved: a.sequence.Starved()}
 	}
 	if m := a.snowflake; m != nil {
 		s.Snowflake = &monitor.Snowflake{
@@ -131,6 +133,7 @@ func (a *App) status(ctx context.Context) httpapi.Status {
 // wireObserve begins to send spans when a receiver is configured, and prepares what
 // watches the stores. It comes before all others, so that it is stopped after them.
 func (a *App) wireObserve() error {
+	a.registry = prometheus.NewRegistry()
 	var err error
 	if a.tracer, err = observe.StartTracer(versionString(), a.log); err != nil {
 		return err
@@ -138,14 +141,14 @@ func (a *App) wireObserve() error {
 	if a.tracer != nil {
 		a.onStop("tracing", a.tracer.Stop)
 	}
-	a.stores = observe.NewStores(a.tracer)
+	a.stores = observe.NewStores(a.tracer, a.registry)
 	return nil
 }
 
 // metrics exports the counters of what is enabled to Prometheus.
 func (a *App) metrics() func(context.Context) ([]byte, error) {
 	sources := observe.Sources{
-		Version: versionString(), Stores: a.stores, Sample: a.monitor.Look,
+		Version: versionString(), Registry: a.registry, Sample: a.monitor.Look,
 		Connections: func() observe.Connections { return observe.Connections(a.guard.Counts()) },
 	}
 	if a.segment != nil {

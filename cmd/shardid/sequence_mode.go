@@ -25,7 +25,7 @@ func (a *App) wireSequence() (err error) {
 	}
 	o := sequence.Options{
 		Allocator: a.db, Reporter: a.monitor, Log: a.log, Timeout: a.cfg.Sequence.Timeout,
-		Alone: a.cfg.Database.Driver == sqlstore.SQLite,
+		Registry: a.registry, Alone: a.cfg.Database.Driver == sqlstore.SQLite,
 	}
 	if a.redis != nil {
 		s := a.redis.Sequences()

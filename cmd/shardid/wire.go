@@ -70,7 +70,7 @@ func (a *App) wire() (err error) {
 		return err
 	}
 	a.onStop("queue", a.queue.Stop)
-	a.leases = lease.New(a.db, a.log)
+	a.leases = lease.New(a.db, a.log, a.registry)
 	if err := errors.Join(a.wireSegment(), a.wireSequence(), a.wireUID(), a.wireSnowflake(zoo, lists.redis)); err != nil {
 		return err
 	}

@@ -12,6 +12,9 @@ import (
 	"time"
 
 	"shardid/model"
+	"shardid/service/metric"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // callTimeout bounds each call of the store.
@@ -25,39 +28,37 @@ type Store interface {
 	ReleaseLease(ctx context.Context, key model.LeaseKey, lastUsed int64) error
 }
 
-// Stats count since the start.
-type Stats struct {
-	Granted  int64 `json:"granted" metric:"shardid_leases_granted_total" help:"Leases of worker IDs of names that were granted."`
-	Renewed  int64 `json:"renewed" metric:"shardid_leases_renewed_total" help:"Renewals of leases."`
-	Released int64 `json:"released" metric:"shardid_leases_released_total" help:"Leases that their holders gave back."`
-	Lost     int64 `json:"lost" metric:"shardid_leases_lost_total" help:"Renewals and releases by holders whose lease had ended or was another's."`
-	NoneFree int64 `json:"noneFree" metric:"shardid_leases_none_free_total" help:"Leases that were refused because every worker ID of the name was leased."`
-
-	NoneFreeOf string `json:"-"` // the name that had none at last; "" for none yet
-}
-
 // Service grants, renews and releases leases. Safe for concurrent use, over processes too.
 type Service struct {
 	store Store
 	log   *slog.Logger
 
-	granted, renewed, released, lost, noneFree atomic.Int64
+	granted, renewed, released, lost, noneFree prometheus.Counter
 	noneFreeOf                                 atomic.Pointer[string]
 }
 
-// New makes a Service.
-func New(store Store, log *slog.Logger) *Service { return &Service{store: store, log: log} }
+// New makes a Service whose counters are in the registry, which may be nil.
+func New(store Store, log *slog.Logger, registry prometheus.Registerer) *Service {
+	counter := func(name, help string) prometheus.Counter { return metric.Counter(registry, name, help) }
+	return &Service{
+		store: store, log: log,
+		granted:  counter("shardid_leases_granted_total", "Leases of worker IDs of names that were granted."),
+		renewed:  counter("shardid_leases_renewed_total", "Renewals of leases."),
+		released: counter("shardid_leases_released_total", "Leases that their holders gave back."),
+		lost: counter("shardid_leases_lost_total",
+			"Renewals and releases by holders whose lease had ended or was another's."),
+		noneFree: counter("shardid_leases_none_free_total",
+			"Leases that were refused because every worker ID of the name was leased."),
+	}
+}
 
-// Stats are the counters.
-func (s *Service) Stats() Stats {
-	stats := Stats{
-		Granted: s.granted.Load(), Renewed: s.renewed.Load(), Released: s.released.Load(),
-		Lost: s.lost.Load(), NoneFree: s.noneFree.Load(),
+// NoneFree is how many leases were refused since the start because every worker ID of the name was
+// leased, and which name that was last.
+func (s *Service) NoneFree() (times int64, name string) {
+	if last := s.noneFreeOf.Load(); last != nil {
+		name = *last
 	}
-	if name := s.noneFreeOf.Load(); name != nil {
-		stats.NoneFreeOf = *name
-	}
-	return stats
+	return metric.Value(s.noneFree), name
 }
 
 // callStore runs a call of the store within callTimeout, and makes a failure of the store one that
@@ -85,12 +86,12 @@ func (s *Service) Grant(ctx context.Context, by, name, instance string) (model.N
 	lease, err := callStore(ctx, func(ctx context.Context) (model.NameLease, error) { return s.store.GrantLease(ctx, name, instance) })
 	switch {
 	case err == nil:
-		s.granted.Add(1)
+		s.granted.Inc()
 		s.log.Info("lease granted", "name", name, "worker_id", lease.WorkerID, "instance", instance,
 			"after", lease.After, "until", lease.Until, "who", by)
 	case errors.Is(err, model.ErrNoWorkerID):
 		s.noneFreeOf.Store(&name)
-		s.noneFree.Add(1)
+		s.noneFree.Inc()
 		s.log.Warn("no worker ID is free", "name", name, "error", err)
 	}
 	return lease, err
@@ -102,9 +103,9 @@ func (s *Service) Renew(ctx context.Context, key model.LeaseKey) (model.NameLeas
 	lease, err := callStore(ctx, func(ctx context.Context) (model.NameLease, error) { return s.store.RenewLease(ctx, key) })
 	switch {
 	case err == nil:
-		s.renewed.Add(1)
+		s.renewed.Inc()
 	case errors.Is(err, model.ErrLeaseLost):
-		s.lost.Add(1)
+		s.lost.Inc()
 	}
 	return lease, err
 }
@@ -118,10 +119,10 @@ func (s *Service) Release(ctx context.Context, by string, key model.LeaseKey, la
 	})
 	switch {
 	case err == nil:
-		s.released.Add(1)
+		s.released.Inc()
 		s.log.Info("lease released", "name", key.Name, "worker_id", key.WorkerID, "last_used", lastUsed, "who", by)
 	case errors.Is(err, model.ErrLeaseLost):
-		s.lost.Add(1)
+		s.lost.Inc()
 	}
 	return err
 }

@@ -258,8 +258,8 @@ func (r *rules) stores(s Snapshot, tags segment.Stats) {
 	}
 	r.event(r.rose("starved", starved), lasts, Critical, "ShardidStarved",
 		"callers got -4, as no index, segment or number of a sequence could be had in time: look at the stores and at how long refills take")
-	r.event(r.rose("none free", s.Leases.NoneFree), fresh, Critical, "ShardidNoWorkerIDFree",
-		"callers got -8, as every worker ID of the name %q is leased: its holders go on, but no further one can make IDs; stop holders that are not needed, or add a name with more worker bits", s.Leases.NoneFreeOf)
+	r.event(r.rose("none free", s.NoneFree), fresh, Critical, "ShardidNoWorkerIDFree",
+		"callers got -8, as every worker ID of the name %q is leased: its holders go on, but no further one can make IDs; stop holders that are not needed, or add a name with more worker bits", s.NoneFreeOf)
 	r.event(r.rose("faults", s.HTTP[issuer.CodeInternal]+s.RESP[issuer.CodeInternal]), fresh, Warning, "ShardidInternalErrors",
 		"callers got -11, a fault of shardid: the log has it; please report it")
 }

@@ -10,7 +10,6 @@ import (
 	"shardid/scripts/check"
 	"shardid/service/queue"
 	"shardid/service/segment"
-	"shardid/service/sequence"
 	"shardid/service/uid"
 	"shardid/service/worker"
 )
@@ -82,9 +81,9 @@ func all() []rule {
 		{"with the store away", func(s *Snapshot) { s.Apps[1].Emptied = true; fails("redis")(s) }, "ShardidStoreAway", Critical, "redis"},
 		{"the lease's own condition", fails("snowflake worker ID"), "", "", ""},
 		{"starved", func(s *Snapshot) { s.Queue.Starved = 1 }, "ShardidStarved", Critical, "-4"},
-		{"starved of numbers", func(s *Snapshot) { s.Sequence = &sequence.Stats{Starved: 1} }, "ShardidStarved", Critical, "-4"},
+		{"starved of numbers", func(s *Snapshot) { s.Sequence = &Sequence{Starved: 1} }, "ShardidStarved", Critical, "-4"},
 		{"starved of segments", func(s *Snapshot) { s.Segment.Starved = 1 }, "ShardidStarved", Critical, "-4"},
-		{"none free", func(s *Snapshot) { s.Leases.NoneFree, s.Leases.NoneFreeOf = 3, "carts" }, "ShardidNoWorkerIDFree", Critical, `the name "carts" is leased`},
+		{"none free", func(s *Snapshot) { s.NoneFree, s.NoneFreeOf = 3, "carts" }, "ShardidNoWorkerIDFree", Critical, `the name "carts" is leased`},
 		{"fault", func(s *Snapshot) { s.RESP = map[int]int64{-11: 1} }, "ShardidInternalErrors", Warning, "-11"},
 		{"no worker ID", func(s *Snapshot) { s.Snowflake.Worker = worker.Status{State: worker.StateWaiting} }, "ShardidLeaseNotTrusted", Critical, "none has been acquired yet"},
 		{"lease lost", func(s *Snapshot) {

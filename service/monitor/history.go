@@ -8,7 +8,6 @@ import (
 	"shardid/model"
 	"shardid/service/latency"
 	"shardid/service/segment"
-	"shardid/service/sequence"
 	"shardid/service/snowflake"
 	"shardid/service/uid"
 )
@@ -80,7 +79,7 @@ func read(s Snapshot) reading {
 	if s.UID != nil {
 		uids = s.UID.Stats
 	}
-	numbers := sequence.Stats{Issued: unknown}
+	numbers := Sequence{Issued: unknown}
 	if s.Sequence != nil {
 		numbers = *s.Sequence
 	}

@@ -17,7 +17,6 @@ import (
 	"shardid/service/latency"
 	"shardid/service/queue"
 	"shardid/service/segment"
-	"shardid/service/sequence"
 	"shardid/service/snowflake"
 )
 
@@ -72,7 +71,7 @@ func TestSamples(t *testing.T) {
 		took.Observe(time.Second)
 		c.set(func(s *Snapshot) {
 			s.Snowflake = &Snowflake{Stats: snowflake.Stats{Issued: 15, Wasted: 4}}
-			s.RESP, s.Sequence = map[int]int64{0: 20}, &sequence.Stats{Issued: 30}
+			s.RESP, s.Sequence = map[int]int64{0: 20}, &Sequence{Issued: 30}
 			s.Apps = []queue.View{{App: 7, Issued: 10}}
 			s.Traffic = traffic()
 		})

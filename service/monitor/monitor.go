@@ -15,10 +15,8 @@ import (
 	"shardid/model"
 	"shardid/service/background"
 	"shardid/service/issuer"
-	"shardid/service/lease"
 	"shardid/service/queue"
 	"shardid/service/segment"
-	"shardid/service/sequence"
 	"shardid/service/snowflake"
 	"shardid/service/uid"
 	"shardid/service/worker"
@@ -51,8 +49,10 @@ type Snapshot struct {
 	Segment   *segment.Stats // nil when the mode is disabled, as the next two
 	Snowflake *Snowflake
 	UID       *UID
-	Sequence  *sequence.Stats // nil when the mode is disabled
-	Leases    lease.Stats
+	Sequence  *Sequence // nil when the mode is disabled
+	// NoneFree is how many leases of names were refused as no worker ID was free, the last one of NoneFreeOf.
+	NoneFree   int64
+	NoneFreeOf string
 
 	Traffic map[string]issuer.Traffic // of the ID routes, by mode
 	// HTTP and RESP are the requests and commands that were answered, by code of the error
@@ -68,6 +68,12 @@ type Snowflake struct {
 	Worker    worker.Status
 	MaxOffset time.Duration // snowflake.max_clock_offset
 	Remaining time.Duration `metric:"shardid_snowflake_lifetime_seconds" help:"How long the 41 bits of time last."`
+}
+
+// Sequence is what the sequences have done since the start.
+type Sequence struct {
+	Issued  int64 // numbers
+	Starved int64 // requests that got no number in time
 }
 
 // UID is how the UID mode is doing.

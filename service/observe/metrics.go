@@ -26,8 +26,9 @@ import (
 // Sources are what is exported. The functions must be safe for concurrent use, and must not
 // ask a store.
 type Sources struct {
-	Version     string
-	Stores      *Stores
+	Version string
+	// Registry has the metrics that the services count themselves; Text adds the others to it.
+	Registry    *prometheus.Registry
 	Sample      func() (monitor.Snapshot, []monitor.Alarm)
 	Tags        func() []segment.View // that were used, by name; nil without the segment mode
 	Connections func() Connections    // of clients
@@ -44,12 +45,10 @@ type Connections struct {
 // Text returns a function that reads the metrics in Prometheus' text format and is safe for
 // concurrent use.
 func Text(s Sources) func(context.Context) ([]byte, error) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{Sources: s},
-		s.Stores.took, s.Stores.failed)
+	s.Registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), &collector{Sources: s})
 	return func(context.Context) ([]byte, error) {
-		families, err := registry.Gather()
+		families, err := s.Registry.Gather()
 		if err != nil {
 			return nil, fmt.Errorf("read the metrics: %w", err)
 		}
@@ -103,9 +102,7 @@ func (c *collector) Collect(metrics chan<- prometheus.Metric) {
 	}
 	if sample.Sequence != nil {
 		modes = append(modes, httpapi.ModeSequence)
-		out.fields(*sample.Sequence)
 	}
-	out.fields(sample.Leases)
 	for _, mode := range append(modes, httpapi.ModeLease) {
 		out.traffic(mode, sample.Traffic[mode])
 	}

@@ -14,6 +14,7 @@ import (
 	"shardid/scripts/check"
 	"shardid/service/issuer"
 	"shardid/service/latency"
+	"shardid/service/lease"
 	"shardid/service/monitor"
 	"shardid/service/queue"
 	"shardid/service/segment"
@@ -22,8 +23,9 @@ import (
 	"shardid/service/uid"
 	"shardid/service/worker"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
-	prometheus "github.com/prometheus/common/model"
+	names "github.com/prometheus/common/model"
 	"go.uber.org/goleak"
 )
 
@@ -40,7 +42,10 @@ func reading() latency.Reading {
 
 // full has every source, each counter a value of its own.
 func full() Sources {
-	stores := NewStores(nil)
+	registry := prometheus.NewRegistry()
+	stores := NewStores(nil, registry)
+	lease.New(nil, nil, registry)
+	_, _ = sequence.New(sequence.Options{Timeout: time.Second, Registry: registry}) // its options are good
 	stores.took.WithLabelValues("redis", "pop").Observe(0.003)
 	stores.took.WithLabelValues("redis", "pop").Observe(60)
 	stores.failed.WithLabelValues("redis", "pop").Inc()
@@ -59,7 +64,7 @@ func full() Sources {
 			App: 7, Name: "orders", Issued: 51, Refills: 52, Held: 53, Left: 0.25, Exhausted: 2, Unconfirmed: 3,
 			Limit: model.Limit{MaxID: 9, Policy: model.LimitWrap},
 		}, {App: 8, Left: 1, Unconfirmed: 1}},
-		Sequence: &sequence.Stats{Issued: 31, Rounds: 32, Refills: 33, Claims: 34, Starved: 35},
+		Sequence: &monitor.Sequence{},
 		Segment: &segment.Stats{
 			Issued: 1, Loads: 2, FailedLoads: 3, Waits: 4, Refused: 5, Wasted: 6, Repeated: 7, Lifts: 8,
 			Starved: 12, LoadTimes: reading(),
@@ -82,7 +87,7 @@ func full() Sources {
 	}
 	known[0], known[1], known[2] = 100, 40, -1
 	return Sources{
-		Version: "1.2.3", Stores: stores,
+		Version: "1.2.3", Registry: registry,
 		Connections: func() Connections {
 			return Connections{Open: 61, Refused: 62, Failed: 63, Cut: 65}
 		},
@@ -122,7 +127,7 @@ func TestText(t *testing.T) {
 
 // The table of docs/metrics.md has every metric of ours, as a scrape shows it.
 func TestReferences(t *testing.T) {
-	parser := expfmt.NewTextParser(prometheus.UTF8Validation)
+	parser := expfmt.NewTextParser(names.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(strings.NewReader(text(t, full())))
 	check.Must(t, err)
 	table := "| metric | type | labels | what it is |\n|---|---|---|---|\n"

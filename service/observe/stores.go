@@ -15,6 +15,7 @@ import (
 	"shardid/service/latency"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
@@ -33,8 +34,8 @@ type Stores struct {
 	failed *prometheus.CounterVec
 }
 
-// NewStores has seen no calls yet. tracer is nil when tracing is off.
-func NewStores(tracer *Tracer) *Stores {
+// NewStores has seen no calls yet. tracer is nil when tracing is off; registry exports what is counted.
+func NewStores(tracer *Tracer, registry prometheus.Registerer) *Stores {
 	var bounds []float64
 	for _, bound := range latency.Bounds() {
 		bounds = append(bounds, bound.Seconds())
@@ -42,11 +43,11 @@ func NewStores(tracer *Tracer) *Stores {
 	labels := []string{"store", "operation"}
 	return &Stores{
 		tracer: tracer,
-		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		took: promauto.With(registry).NewHistogramVec(prometheus.HistogramOpts{
 			Name: "shardid_store_operation_seconds", Buckets: bounds,
 			Help: "How long calls of the stores took, failed ones too.",
 		}, labels),
-		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
+		failed: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
 			Name: "shardid_store_errors_total",
 			Help: "Calls of the stores that failed; a refusal that is an answer, such as a limit that is reached, is none.",
 		}, labels),

@@ -38,7 +38,7 @@ func TestCallsAreObserved(t *testing.T) {
 			if failure != nil {
 				failures = 1
 			}
-			for _, s := range []*Stores{NewStores(tracer), NewStores(nil)} {
+			for _, s := range []*Stores{NewStores(tracer, nil), NewStores(nil, nil)} {
 				ctx, parent := tracer.tracer.Start(t.Context(), "parent")
 				_, end := s.Observe(ctx, "redis", "pop")
 				end(failure)
@@ -63,7 +63,7 @@ func TestCallsAreObserved(t *testing.T) {
 func TestRefillPass(t *testing.T) {
 	tracer, spans := recording()
 	ctx, end := tracer.Refill(t.Context(), 2)
-	_, unlocked := NewStores(tracer).Observe(ctx, "redis", "unlock")
+	_, unlocked := NewStores(tracer, nil).Observe(ctx, "redis", "unlock")
 	unlocked(nil)
 	end()
 	all := spans.GetSpans()

@@ -16,6 +16,7 @@ import (
 	"shardid/scripts/check"
 	"shardid/service/sequence"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 )
 
@@ -185,9 +186,10 @@ func (r *redis) Forget(ctx context.Context, space model.Space) error {
 type rig struct {
 	t *testing.T
 	*sequence.Service
-	table   *table
-	redis   *redis
-	reports *check.Reports
+	table    *table
+	redis    *redis
+	reports  *check.Reports
+	registry *prometheus.Registry // of the counters
 }
 
 var space = model.Space{Name: "s", Sections: 4, Step: 1000}
@@ -196,9 +198,9 @@ var space = model.Space{Name: "s", Sections: 4, Step: 1000}
 func within(t *testing.T, test func(t *testing.T, r *rig), change ...func(*sequence.Options, *table)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, table: newTable(space), redis: newRedis(), reports: &check.Reports{}}
+		r := &rig{t: t, table: newTable(space), redis: newRedis(), reports: &check.Reports{}, registry: prometheus.NewRegistry()}
 		opts := sequence.Options{Store: r.redis, Allocator: r.table, Reporter: r.reports, Log: slog.New(slog.DiscardHandler),
-			Timeout: time.Second, Prepare: func(context.Context) error { return nil }}
+			Registry: r.registry, Timeout: time.Second, Prepare: func(context.Context) error { return nil }}
 		for _, f := range change {
 			f(&opts, r.table)
 		}
@@ -212,6 +214,20 @@ func within(t *testing.T, test func(t *testing.T, r *rig), change ...func(*seque
 		check.Must(t, r.Ready())
 		test(t, r)
 	})
+}
+
+// counted is the counter shardid_sequence_NAME_total.
+func (r *rig) counted(name string) int {
+	r.t.Helper()
+	families, err := r.registry.Gather()
+	check.Must(r.t, err)
+	for _, f := range families {
+		if f.GetName() == "shardid_sequence_"+name+"_total" {
+			return int(f.GetMetric()[0].GetCounter().GetValue())
+		}
+	}
+	r.t.Fatalf("there is no counter %s", name)
+	return 0
 }
 
 // ask asks for numbers of a key of the space, and gives the last.

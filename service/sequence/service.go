@@ -24,7 +24,9 @@ import (
 
 	"shardid/model"
 	"shardid/service/background"
+	"shardid/service/metric"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 )
@@ -58,7 +60,7 @@ type Allocator interface {
 	RenewFence(ctx context.Context, servers []string, place string) (model.Fence, error)
 }
 
-// Options are what a Service is made of. All fields but Alone are required.
+// Options are what a Service is made of. All fields but Alone and Registry are required.
 type Options struct {
 	Store     Store
 	Allocator Allocator
@@ -68,6 +70,8 @@ type Options struct {
 	// Alone says that no other process takes numbers of this database, as with SQLite: then no
 	// lease is needed.
 	Alone bool
+	// Registry exports the counters; nil: nothing does.
+	Registry prometheus.Registerer
 	// Prepare gates the start.
 	Prepare func(context.Context) error
 }
@@ -84,7 +88,7 @@ type Service struct {
 	fence      fence
 	failing    *background.Failing[model.SectionKey]
 	events     background.RateLimitedLog
-	stats      counters
+	counters   counters
 }
 
 // New starts nothing. Errors: model.ErrInvalidArgument.
@@ -95,6 +99,7 @@ func New(opts Options) (*Service, error) {
 	s := &Service{
 		opts: opts, background: background.NewGroup("sequence service"),
 		looks: rate.NewLimiter(rate.Every(unknownEvery), 1), events: background.RateLimitedLog{Logger: opts.Log},
+		counters: newCounters(opts.Registry),
 	}
 	s.fills = background.Batcher[*section]{Group: s.background, Max: passSize, AtOnce: passesAtOnce, Do: s.fillSections}
 	s.failing = background.NewFailing[model.SectionKey](func(err error) { opts.Reporter.Report(Condition, err) })
@@ -264,7 +269,7 @@ func (s *Service) leaveUnanswered(items []*item, r *request, err error) {
 			continue
 		}
 		if items[i].ask.Err = why[i]; err == nil { // a caller who has gone did not wait in vain
-			s.stats.starved.Add(1)
+			s.counters.starved.Inc()
 		}
 	}
 	r.left = 0
@@ -273,22 +278,27 @@ func (s *Service) leaveUnanswered(items []*item, r *request, err error) {
 // errSlow is why a section gave nothing that has not failed.
 var errSlow = errors.New("its section did not answer in time")
 
-// counters are counted since the start.
+// counters are what a replica has done since its start.
 type counters struct {
-	issued, rounds, refills, claims, starved atomic.Int64
+	issued, rounds, refills, claims, starved prometheus.Counter
 }
 
-// Stats are what a replica has done since its start. The tags are those of metrics.
-type Stats struct {
-	Issued  int64 `metric:"shardid_sequence_issued_total" help:"Numbers of sequences that were given to callers."`
-	Rounds  int64 `metric:"shardid_sequence_rounds_total" help:"Calls of Redis for numbers of sequences; each answers all that came together."`
-	Refills int64 `metric:"shardid_sequence_refills_total" help:"Times that a section got more numbers from the database."`
-	Claims  int64 `metric:"shardid_sequence_claims_total" help:"Times that this replica saw a section go to another life of Redis."`
-	Starved int64 `metric:"shardid_sequence_starved_total" help:"Requests that got -4, as no number of a sequence could be had in time."`
+func newCounters(registry prometheus.Registerer) counters {
+	counter := func(name, help string) prometheus.Counter { return metric.Counter(registry, name, help) }
+	return counters{
+		issued: counter("shardid_sequence_issued_total", "Numbers of sequences that were given to callers."),
+		rounds: counter("shardid_sequence_rounds_total",
+			"Calls of Redis for numbers of sequences; each answers all that came together."),
+		refills: counter("shardid_sequence_refills_total", "Times that a section got more numbers from the database."),
+		claims: counter("shardid_sequence_claims_total",
+			"Times that this replica saw a section go to another life of Redis."),
+		starved: counter("shardid_sequence_starved_total",
+			"Requests that got -4, as no number of a sequence could be had in time."),
+	}
 }
 
-// Stats reads the counters.
-func (s *Service) Stats() Stats {
-	c := &s.stats
-	return Stats{Issued: c.issued.Load(), Rounds: c.rounds.Load(), Refills: c.refills.Load(), Claims: c.claims.Load(), Starved: c.starved.Load()}
-}
+// Issued is how many numbers were given to callers since the start.
+func (s *Service) Issued() int64 { return metric.Value(s.counters.issued) }
+
+// Starved is how many requests got no number in time since the start.
+func (s *Service) Starved() int64 { return metric.Value(s.counters.starved) }

@@ -33,7 +33,7 @@ func TestNumbersRise(t *testing.T) {
 		check.Equal(t, got, 595, "the last of many")
 		r.want("a", 596)
 		synctest.Wait() // it is counted after the answer
-		check.Equal(t, r.Stats().Issued, 2*95+501, "numbers that were counted")
+		check.Equal(t, r.counted("issued"), 2*95+501, "numbers that were counted")
 	}, smallStep)
 }
 
@@ -78,7 +78,7 @@ func TestCallersShareCalls(t *testing.T) {
 				t.Fatalf("number %d is %d", i, n)
 			}
 		}
-		if rounds := r.Stats().Rounds; rounds > 50 {
+		if rounds := r.counted("rounds"); rounds > 50 {
 			t.Errorf("%d calls", rounds)
 		}
 	})
@@ -131,7 +131,7 @@ func TestDeadline(t *testing.T) {
 		defer leave()
 		r.Ask(ctx, []*model.SequenceAsk{a})
 		check.Is(t, a.Err, context.DeadlineExceeded)
-		check.Equal(t, r.Stats().Starved, 2, "asks that waited in vain, but for the one whose caller left")
+		check.Equal(t, r.counted("starved"), 2, "asks that waited in vain, but for the one whose caller left")
 	})
 }
 
